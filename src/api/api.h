@@ -1,0 +1,30 @@
+/* api.h - REST under /v1: one file per resource, one table of routes */
+#pragma once
+#include "base/err.h"
+#include "io/http_server.h"
+
+struct api;
+struct core;
+struct store;
+struct loop;
+struct api_conf {
+    struct loop *loop;
+    struct core *core;
+    struct store *store;
+    const char *home;
+    const char *token; /* bearer token of this daemon's owner; 64 hex digits */
+    uint32_t uid;      /* who runs the daemon: admin, together with root */
+    bool multi_user;   /* others may submit through the unix socket */
+    const char *version;
+    int64_t started_ms;
+    void (*shutdown)(void *arg); /* POST /v1/shutdown by an admin */
+    void *shutdown_arg;
+};
+struct api *api_new(const struct api_conf *c);
+void api_free(struct api *a);
+struct http_handler api_handler(struct api *a);
+void api_attach(struct api *a, struct http_server *s); /* for statistics */
+/* After every drained commit: new events go out to the streams. */
+void api_committed(struct api *a);
+/* Ends all streams, for shutdown. */
+void api_end_streams(struct api *a);

@@ -1,0 +1,65 @@
+/* backend.h - where runs run
+ *
+ * A backend is a const table; instances are opaque.  Everything happens on the loop thread and
+ * returns at once.  Registration is the array in registry.c.
+ */
+#pragma once
+#include "base/err.h"
+#include "base/json.h"
+#include "model/job.h"
+#include "model/node.h"
+
+struct loop;
+struct backend;
+
+struct run_start {
+    struct run_key key;
+    char *const *argv, *const *envp;
+    const char *cwd;
+    const char *log_path;   /* both streams, or stdout when err_path is set */
+    const char *err_path;   /* NULL = one interleaved log */
+    const char *run_dir;    /* made, owned by uid, before the command starts; NULL = none needed */
+    struct str params_json; /* written to run_dir/params.json; empty = none */
+    uint32_t uid, gid;
+    bool change_user;
+    int64_t timeout_ms, grace_ms;
+    struct resources need; /* limits for the cgroup */
+    uint32_t journal;      /* generation, from backend's current_journal at placing time */
+    struct run_key after;  /* start when that run has ended; job 0 = now */
+};
+/* What core believes when it asks the world at start. */
+struct run_belief {
+    struct run_key key;
+    uint32_t journal;
+    int64_t pid, pid_start; /* 0 = never seen running */
+};
+/* Every member is called on the loop thread.  Exactly one ended() follows each start() or adopt(),
+ * or absent() for an adopted run of which there is no trace: it never ran and may be started again
+ * under the same key. */
+struct backend_events {
+    void (*started)(void *owner, struct run_key key, int64_t pid, int64_t pid_start, int64_t at_ms);
+    void (*ended)(void *owner, struct run_key key, const struct run_outcome *o, struct str detail);
+    void (*absent)(void *owner, struct run_key key);
+    void (*notice)(void *owner,
+                   struct str text); /* something an operator should read: journal cut, … */
+};
+struct backend_class {
+    const char *name;
+    int (*open)(struct backend **out, const char *home, const struct json *conf, struct loop *l,
+                const struct backend_events *ev, void *owner, struct err *e);
+    /* Leaves runs running. */
+    void (*close)(struct backend *b);
+    const struct node *(*node)(struct backend *b); /* capacity found on this host */
+    uint32_t (*journal)(struct backend *b);        /* generation new runs report to */
+    /* Idempotent: the same key never runs twice, whatever was sent or lost before. */
+    int (*start)(struct backend *b, const struct run_start *r, struct err *e);
+    /* TERM to the whole tree, after grace_ms KILL.  A run that has not started yet ends as
+     * cancelled. */
+    void (*stop)(struct backend *b, struct run_key key, int64_t grace_ms);
+    void (*signal)(struct backend *b, struct run_key key, int signo);
+    void (*adopt)(struct backend *b, const struct run_belief *runs, size_t n);
+    /* The outcome of this run is durable; its trace may be dropped. */
+    void (*settled)(struct backend *b, struct run_key key);
+};
+extern const struct backend_class backend_local;
+const struct backend_class *backend_find(const char *name);

@@ -1,0 +1,19 @@
+/* hash.h - checksums and keyed hashes: CRC-32C, SipHash-2-4, SHA-256, HMAC-SHA-256 */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+uint32_t crc32c(uint32_t seed, const void *p, size_t n); /* seed 0 to start */
+uint64_t siphash24(const uint8_t key[16], const void *p, size_t n);
+
+struct sha256 {
+    uint32_t h[8];
+    uint64_t n;
+    uint8_t block[64];
+};
+void sha256_init(struct sha256 *s);
+void sha256_add(struct sha256 *s, const void *p, size_t n);
+void sha256_end(struct sha256 *s, uint8_t out[32]);
+void hmac_sha256(const void *key, size_t key_n, const void *p, size_t n, uint8_t out[32]);
+bool equal_const_time(const void *a, const void *b, size_t n);

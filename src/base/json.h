@@ -1,0 +1,73 @@
+/* json.h - the one value tree of the program
+ *
+ * A thin layer over json-c, the only file besides yaml.c that includes it.  `struct json` is
+ * opaque. Objects keep key order, integers are 64 bits, reals keep their source text (0.1 stays
+ * 0.1). Getters borrow; *_take hand over.  A tree belongs to whoever made it, until json_free.
+ */
+#pragma once
+#include "base/buf.h"
+#include "base/err.h"
+
+struct json;
+enum json_type { JSON_NULL, JSON_BOOL, JSON_INT, JSON_REAL, JSON_STR, JSON_ARRAY, JSON_OBJECT };
+
+enum { JSON_DEPTH_MAX = 64 };
+/* Strict RFC 8259: one value, no trailing bytes, no duplicate keys (later wins is refused), depth
+ * and UTF-8 checked.  `name` stands in messages: "batch.json:3:14: …".  Never returns NULL for JSON
+ * null:
+ * `*out` is then NULL with result 0. */
+int json_parse(struct str text, const char *name, struct json **out, struct err *e);
+void json_free(struct json *j);
+struct json *json_copy(const struct json *j);
+bool json_equal(const struct json *a, const struct json *b);
+/* Compact, one line; with pretty two-space indentation. */
+bool json_write(struct buf *b, const struct json *j, bool pretty);
+char *json_text(const struct json *j); /* compact, yours */
+
+enum json_type json_type(const struct json *j); /* NULL is JSON_NULL */
+const char *json_type_name(enum json_type t);   /* "a string", "a whole number", … for messages */
+bool json_bool(const struct json *j);
+int64_t json_int(const struct json *j);
+double json_real(const struct json *j); /* ints convert */
+struct str json_str(const struct json *j);
+size_t json_len(const struct json *j); /* of arrays and objects, else 0 */
+const struct json *json_at(const struct json *j, size_t i);
+const struct json *json_get(const struct json *j, const char *key); /* NULL when absent or null */
+bool json_has(const struct json *j, const char *key);
+/* for (struct json_it it = {0}; json_next(obj, &it);) it.key, it.val */
+struct json_it {
+    void *pos;
+    size_t started;
+    const char *key;
+    const struct json *val;
+};
+bool json_next(const struct json *obj, struct json_it *it);
+
+struct json *json_new_object(void);
+struct json *json_new_array(void);
+struct json *json_new_str(struct str s);
+struct json *json_new_int(int64_t i);
+struct json *json_new_real(double d);
+struct json *json_new_bool(bool b);
+void json_set_take(struct json *obj, const char *key, struct json *val); /* replaces */
+void json_del(struct json *obj, const char *key);
+void json_push_take(struct json *array, struct json *val);
+static inline void json_set_str(struct json *o, const char *k, const char *v)
+{
+    json_set_take(o, k, v ? json_new_str(str_of(v)) : NULL);
+}
+static inline void json_set_int(struct json *o, const char *k, int64_t v)
+{
+    json_set_take(o, k, json_new_int(v));
+}
+
+/* Walks the elements of a top-level array without building the whole tree: a body of 100 000 specs
+ * costs the memory of one.  Yields the text of each element; syntax inside is checked by json_parse
+ * of it. */
+struct json_split {
+    struct str rest;
+    size_t index;
+    bool started;
+};
+/* 1 = *out is the next element, 0 = end reached cleanly, -1 = not an array / malformed. */
+int json_split_next(struct json_split *s, struct str *out, struct err *e);

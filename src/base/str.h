@@ -1,0 +1,31 @@
+/* str.h - borrowed text with a length, as it comes from parsers */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+struct str {
+    const char *p;
+    size_t n;
+};
+
+#define STR(lit) ((struct str){(lit), sizeof(lit) - 1})
+#define STR_FMT "%.*s"
+#define STR_ARG(s) (int)(s).n, (s).p
+
+static inline struct str str_of(const char *c)
+{
+    return (struct str){c, c ? strlen(c) : 0};
+}
+bool str_eq(struct str a, struct str b);
+bool str_eq_c(struct str a, const char *b);
+bool str_starts(struct str s, struct str prefix);
+struct str str_trim(struct str s);
+/* Cuts at the first `sep`: returns what stands before it, *rest becomes what follows (empty when
+ * none). */
+struct str str_cut(struct str s, char sep, struct str *rest);
+bool str_to_i64(struct str s, int64_t *out);   /* whole string, decimal, no spaces */
+bool str_to_double(struct str s, double *out); /* whole string, C locale, finite */
+/* The candidate nearest to `word` by edit distance, or NULL when none is near enough to suggest. */
+const char *str_nearest(const char *word, const char *const *candidates, size_t n);

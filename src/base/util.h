@@ -1,0 +1,52 @@
+/* util.h - ownership macros, assertions, allocation that cannot fail */
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+#define MIN(a, b) ((a) < (b) ? (a) : (b))
+#define MAX(a, b) ((a) > (b) ? (a) : (b))
+#define UNUSED __attribute__((unused))
+
+/* Always on.  Bad input is never an ASSERT; this is for broken promises inside the program. */
+#define ASSERT(x) ((x) ? (void)0 : assert_fail(#x, __FILE__, __LINE__))
+_Noreturn void assert_fail(const char *expr, const char *file, int line);
+/* What assert_fail prints besides the expression, e.g. the job at hand; borrowed, may be NULL. */
+extern _Thread_local const char *assert_context;
+
+/* Abort on exhaustion: the store survives that by design. */
+void *xmalloc(size_t n);
+void *xcalloc(size_t n, size_t size);
+void *xrealloc(void *p, size_t n, size_t size); /* n * size, overflow checked */
+char *xstrdup(const char *s);                   /* NULL in, NULL out */
+char *xstrndup(const char *s, size_t n);
+char *xasprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+static inline void auto_free_(void *p)
+{
+    free(*(void **)p);
+}
+static inline void auto_fd_(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+}
+#define AUTO_FREE __attribute__((cleanup(auto_free_)))
+#define AUTO_FD __attribute__((cleanup(auto_fd_))) int
+/* AUTO(buf) struct buf b = {0};  calls buf_done(&b) at the end of the scope. */
+#define AUTO(noun) __attribute__((cleanup(noun##_done)))
+/* Hand-over: yields the value and leaves NULL (or -1 for descriptors with TAKE_FD) behind. */
+#define TAKE(p)                                                                                    \
+    ({                                                                                             \
+        __typeof__(p) take_ = (p);                                                                 \
+        (p) = NULL;                                                                                \
+        take_;                                                                                     \
+    })
+#define TAKE_FD(fd)                                                                                \
+    ({                                                                                             \
+        int take_ = (fd);                                                                          \
+        (fd) = -1;                                                                                 \
+        take_;                                                                                     \
+    })

@@ -1,0 +1,40 @@
+/* vec.h - typed growable arrays
+ *
+ *   VEC(int) v = {0};  vec_push(&v, 3);  v.p[0];  v.n;  vec_done(&v);
+ */
+#pragma once
+#include "base/util.h"
+#include <string.h>
+
+#define VEC(type)                                                                                  \
+    struct {                                                                                       \
+        type *p;                                                                                   \
+        size_t n, cap;                                                                             \
+    }
+#define vec_reserve(v, want)                                                                       \
+    do {                                                                                           \
+        if ((v)->cap < (size_t)(want)) {                                                           \
+            size_t cap_ = MAX((size_t)(want), (v)->cap ? (v)->cap * 2 : 8);                        \
+            (v)->p = xrealloc((v)->p, cap_, sizeof(*(v)->p));                                      \
+            (v)->cap = cap_;                                                                       \
+        }                                                                                          \
+    } while (0)
+#define vec_push(v, x)                                                                             \
+    do {                                                                                           \
+        vec_reserve(v, (v)->n + 1);                                                                \
+        (v)->p[(v)->n++] = (x);                                                                    \
+    } while (0)
+#define vec_pop(v) ((v)->p[--(v)->n])
+#define vec_last(v) ((v)->p[(v)->n - 1])
+#define vec_remove(v, i)                                                                           \
+    do {                                                                                           \
+        memmove((v)->p + (i), (v)->p + (i) + 1, ((v)->n - (i)-1) * sizeof(*(v)->p));               \
+        (v)->n--;                                                                                  \
+    } while (0)
+#define vec_clear(v) ((v)->n = 0)
+#define vec_done(v)                                                                                \
+    do {                                                                                           \
+        free((v)->p);                                                                              \
+        (v)->p = NULL;                                                                             \
+        (v)->n = (v)->cap = 0;                                                                     \
+    } while (0)

@@ -1,0 +1,105 @@
+/* core.h - the controller: events in, decisions out
+ *
+ * Deterministic: clock, chance, store and backend are handed in, and nothing here waits.  Requests
+ * change the state in memory at once and are answered after their commit.  Whatever changes
+ * something marks the core dirty; core_turn at the end of the loop turn plans, records the
+ * placements and, once they are durable, hands them to the backend.
+ */
+#pragma once
+#include "backend/backend.h"
+#include "base/clock.h"
+#include "store/ledger.h"
+
+struct core;
+struct core_conf {
+    struct ledger ledger;
+    struct clock clock;
+    uint64_t seed;
+    const char *home;        /* run files live under here */
+    const char *socket;      /* where jobs reach us; NULL = nowhere */
+    const char *python_path; /* put on PYTHONPATH of jobs; NULL = none */
+    const uint8_t *secret;   /* 32 bytes; job tokens are derived from it */
+    int64_t patience_ms;     /* see sched/plan.h; 0 = five minutes */
+    uint32_t uid;            /* ours: jobs of others change user (only root can) */
+    bool lookahead; /* hand the next run of very short jobs to the host before a slot is free */
+};
+/* Who asks.  An admin may touch everybody's jobs. */
+struct caller {
+    uint32_t uid, gid;
+    char user[64];
+    bool admin;
+};
+
+struct core *core_new(const struct core_conf *c);
+void core_free(struct core *c);
+/* The callbacks a backend is opened with; owner is the core. */
+extern const struct backend_events core_backend_events;
+void core_attach(struct core *c, const struct backend_class *cls, struct backend *b);
+/* Two steps: restore what was recorded; then ask the backend what happened meanwhile. */
+int core_recover(struct core *c, struct err *e);
+void core_turn(struct core *c);
+/* Monotonic time of the next thing due (back-off), or -1. */
+int64_t core_next_wake(const struct core *c);
+
+/* ---- requests; `done` comes after the commit, or at once with an error ---- */
+struct submitted {
+    uint64_t first, n, batch; /* jobs first … first+n-1 */
+    struct id id, batch_id;   /* of the first; the others follow by id_add */
+};
+typedef void (*core_submit_fn)(void *arg, const struct err *e, const struct submitted *r);
+/* Takes the submission: numbers, ids, owner and defaults are filled in here.  jobs[].after must
+ * name known jobs (resolve them first); those already succeeded are dropped by core_dep_final.  */
+void core_submit_take(struct core *c, struct submission *s, const struct caller *who,
+                      core_submit_fn done, void *arg);
+
+struct acted {
+    size_t done, already, denied, unknown; /* unknown: not in memory, i.e. final or absent */
+};
+typedef void (*core_act_fn)(void *arg, const struct err *e, const struct acted *r);
+void core_cancel(struct core *c, const uint64_t *jobs, size_t n, const struct caller *who,
+                 core_act_fn done, void *arg);
+/* A finished job gets another attempt.  The caller read the record from the store. */
+void core_retry(struct core *c, const struct job_record *finished, const struct caller *who,
+                core_act_fn done, void *arg);
+/* Finished jobs only; the files of their runs go after the commit. `uids` = the owners, as read. */
+void core_remove(struct core *c, const uint64_t *jobs, const uint32_t *uids, size_t n,
+                 const struct caller *who, core_act_fn done, void *arg);
+void core_pause(struct core *c, struct str queue, bool paused, const struct caller *who,
+                core_act_fn done, void *arg);
+void core_drain(struct core *c, bool drained, const struct caller *who, core_act_fn done,
+                void *arg);
+
+/* Report lines (JSON, one object each) of a run, from byte `offset` of its spool; what was seen
+ * before is skipped.  *out_offset: where the next one must begin.  Unknown kinds are skipped, bad
+ * lines are errors. */
+typedef void (*core_report_fn)(void *arg, const struct err *e, int64_t offset);
+void core_report(struct core *c, struct run_key key, int64_t offset, struct str lines,
+                 core_report_fn done, void *arg);
+
+/* ---- questions ---- */
+bool core_job_active(const struct core *c, uint64_t job, struct run_key *out_run /* may be NULL */);
+bool core_stop_requested(const struct core *c, uint64_t job);
+/* Why it waits and what would let it start, one to three sentences; also for running jobs. */
+int core_explain(struct core *c, uint64_t job, struct json **out, struct err *e);
+/* Jobs that wait for dependencies need to know of final ones: state of a job the core does not
+ * hold. */
+void core_dep_final(struct core *c, uint64_t job, uint64_t other, enum job_state state);
+
+struct core_stats {
+    size_t queued, held, starting, running, stopping;
+    uint64_t submitted, started, ended[JOB_STATE_MAX], plans, lost_runs;
+    int64_t plan_us_max, plan_us_total;
+};
+struct core_stats core_stats(const struct core *c);
+const struct node *core_node(const struct core *c);
+struct usage core_usage(const struct core *c);
+bool core_queue_paused(const struct core *c, struct str queue);
+
+/* Token of one run: opens only that job's record.  64 hex characters and the NUL. */
+enum { JOB_TOKEN_MAX = 96 };
+void core_job_token(const struct core *c, struct run_key key, char out[JOB_TOKEN_MAX]);
+bool core_job_token_check(const struct core *c, struct str token, struct run_key *out);
+/* Paths of a run's files; yours. */
+char *core_log_path(const struct core *c, struct run_key key);
+char *core_err_path(const struct core *c, struct run_key key);
+char *core_run_dir(const struct core *c, struct run_key key);

@@ -1,0 +1,37 @@
+/* host.h - the controller put together: store, backend, core, api and sockets of one $BERTH_HOME
+ *
+ * `berth serve` runs one as a daemon, `berth run` one inside its own process.  A home has one host
+ * at a time (an OFD lock on $BERTH_HOME/daemon.lock, which supervisors also look at).
+ */
+#pragma once
+#include "base/err.h"
+#include "base/json.h"
+
+struct loop;
+struct core;
+struct store;
+struct host;
+struct host_conf {
+    const char *home;
+    const char *socket;   /* NULL = $BERTH_HOME/sock */
+    const char *tcp_addr; /* NULL = no TCP */
+    int tcp_port;
+    const char *tls_cert, *tls_key;
+    int32_t slots;           /* 0 = number of CPUs */
+    int64_t mcpu, mem_bytes; /* 0 = what the host has */
+    int32_t gpus;            /* -1 = what the host has */
+    bool multi_user;
+    const char *python_path; /* NULL = found beside the program */
+    int64_t retain_ms;       /* finished jobs older than this go; 0 = keep */
+    const char *version;
+};
+/* ERR_CONFLICT when another host holds this home. */
+int host_open(struct host **out, const struct host_conf *c, struct loop *l, struct err *e);
+void host_close(struct host *h); /* graceful: replies and commits finish, runs go on */
+struct core *host_core(struct host *h);
+struct store *host_store(struct host *h);
+const char *host_socket(const struct host *h);
+int host_tcp_port(const struct host *h);
+/* $BERTH_HOME, else /var/lib/berth for a system daemon, else $XDG_DATA_HOME/berth, else
+ * ~/.local/share/berth.  Yours. */
+char *host_home(bool system);

@@ -1,0 +1,36 @@
+/* http_client.h - blocking HTTP calls for commands, streaming where asked
+ *
+ * unix:PATH is spoken by a few lines of our own over llhttp (a command line call must start within
+ * 2 ms); http:// and https:// go through libcurl, opened on first use: a missing library is a clear
+ * error of this feature alone.
+ */
+#pragma once
+#include "base/buf.h"
+#include "base/err.h"
+
+struct http_client;
+struct http_response {
+    int status;
+    struct buf body;
+    char etag[80];
+    char content_type[80];
+};
+/* target: "unix:/run/…/sock", "http://host:port", "https://…".  token may be NULL.  ca_file may be
+ * NULL. */
+struct http_client *http_client_new(const char *target, const char *token, const char *ca_file);
+void http_client_free(struct http_client *c);
+/* headers: NULL-terminated "name: value" lines or NULL.  Transport failures are ERR_UNAVAILABLE; an
+ * HTTP status is not an error here.  The connection is kept for the next call. */
+int http_call(struct http_client *c, const char *method, const char *path,
+              const char *const *headers, struct str body, struct http_response *out,
+              struct err *e);
+void http_response_done(struct http_response *r);
+/* on_bytes is called with each piece of body as it arrives; returning false ends the call (result
+ * 0). */
+int http_call_stream(struct http_client *c, const char *method, const char *path,
+                     const char *const *headers, struct str body, int *out_status,
+                     bool (*on_bytes)(void *arg, struct str piece), void *arg, struct err *e);
+int http_client_fd(struct http_client *c); /* -1 unless connected over a unix socket */
+/* Turns a reply of status ≥ 400 into an err from its {"error":…} body. */
+int http_response_err(const struct http_response *r, struct err *e);
+void url_encode(struct buf *b, struct str s);

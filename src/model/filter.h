@@ -1,0 +1,62 @@
+/* filter.h - the language of every listing:  state:failed and name~cnn and lr<0.1
+ *
+ *   expr  := term (("and" | "or") term)* , "and" binds tighter; "not" and parentheses
+ *   term  := key op value        op: ":" "=" "!=" "~" "<" "<=" ">" ">="
+ *   key   := id name state project user batch exit_code priority attempt created started ended
+ * duration reason | tag.K | metric.M | any other word: a parameter (params.K when it collides)
+ *   value := word, or "quoted"; times as RFC 3339 or an age ("2h" = within …), sizes and durations
+ * with units
+ *   ":" is equality with a comma list (state:failed,lost); "~" is substring, case-insensitive.
+ */
+#pragma once
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/str.h"
+
+enum filter_op {
+    FILTER_AND,
+    FILTER_OR,
+    FILTER_NOT,
+    FILTER_EQ,
+    FILTER_NE,
+    FILTER_LT,
+    FILTER_LE,
+    FILTER_GT,
+    FILTER_GE,
+    FILTER_CONTAINS,
+    FILTER_IN
+};
+enum filter_field {
+    FILTER_F_ID,
+    FILTER_F_NAME,
+    FILTER_F_STATE,
+    FILTER_F_PROJECT,
+    FILTER_F_USER,
+    FILTER_F_BATCH,
+    FILTER_F_EXIT_CODE,
+    FILTER_F_PRIORITY,
+    FILTER_F_ATTEMPT,
+    FILTER_F_CREATED,
+    FILTER_F_STARTED,
+    FILTER_F_ENDED,
+    FILTER_F_DURATION,
+    FILTER_F_REASON,
+    FILTER_F_TAG,
+    FILTER_F_METRIC,
+    FILTER_F_PARAM,
+    FILTER_F_NUMBER,
+};
+struct filter {
+    enum filter_op op;
+    struct filter *left, *right; /* AND OR; NOT uses left */
+    enum filter_field field;
+    const char *key;     /* of TAG, METRIC, PARAM */
+    const char **values; /* one, or several for IN; text as written */
+    size_t n_values;
+    bool numeric; /* values[0] read as a number (times in ms, durations in ms) */
+    double number;
+};
+enum { FILTER_MAX_DEPTH = 32, FILTER_MAX_TERMS = 200 };
+/* now_ms: for ages.  *out is NULL for an empty text.  Messages point at the column. */
+int filter_parse(struct str text, int64_t now_ms, struct arena *a, struct filter **out,
+                 struct err *e);

@@ -1,0 +1,92 @@
+/* job.h - the nouns of a job's life: states, events, runs, and the one transition table */
+#pragma once
+#include "base/id.h"
+#include "base/str.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The order is stored on disk: append only.  The first four are active, the rest final. */
+#define JOB_STATE_LIST(X)                                                                          \
+    X(QUEUED, queued)                                                                              \
+    X(STARTING, starting)                                                                          \
+    X(RUNNING, running)                                                                            \
+    X(STOPPING, stopping)                                                                          \
+    X(SUCCEEDED, succeeded)                                                                        \
+    X(FAILED, failed)                                                                              \
+    X(CANCELLED, cancelled)                                                                        \
+    X(LOST, lost)
+enum job_state {
+#define X(up, low) JOB_##up,
+    JOB_STATE_LIST(X)
+#undef X
+        JOB_STATE_MAX
+};
+
+#define JOB_EVENT_LIST(X)                                                                          \
+    X(PLACED, placed)       /* a run was recorded and will be handed to a backend */               \
+    X(STARTED, started)     /* the command is running */                                           \
+    X(SUCCEEDED, succeeded) /* exit status 0 */                                                    \
+    X(FAILED, failed)       /* any other end, or the run could not start; no retry left */         \
+    X(CANCEL, cancel)       /* asked for by a person */                                            \
+    X(CANCELLED, cancelled) /* the run of a cancelled job has ended */                             \
+    X(PREEMPT, preempt)     /* asked to make room */                                               \
+    X(LOST, lost)           /* the run vanished without an outcome; no retry left */               \
+    X(REQUEUE, requeue) /* run ended, the job goes back: retry left, preempted, or start undone */ \
+    X(RETRY, retry)     /* a person asks for another attempt of a finished job */
+enum job_event {
+#define X(up, low) JOB_EV_##up,
+    JOB_EVENT_LIST(X)
+#undef X
+        JOB_EV_MAX
+};
+
+const char *job_state_name(enum job_state s);
+bool job_state_parse(struct str s, enum job_state *out);
+const char *job_event_name(enum job_event ev);
+static inline bool job_state_final(enum job_state s)
+{
+    return s >= JOB_SUCCEEDED;
+}
+/* Is ev legal in s?  *out is the next state; untouched when not. */
+bool job_next(enum job_state s, enum job_event ev, enum job_state *out);
+
+/* One attempt of one replica.  `run` counts from 1 within the job and never repeats, so a key names
+ * one execution for ever: it is the lock, the file name and the journal key. */
+struct run_key {
+    uint64_t job;
+    uint32_t run;
+};
+static inline bool run_key_eq(struct run_key a, struct run_key b)
+{
+    return a.job == b.job && a.run == b.run;
+}
+
+/* Why a run ended, beyond its wait status.  Stored on disk: append only. */
+#define RUN_END_LIST(X)                                                                            \
+    X(EXITED, exited)             /* by itself, with wait status */                                \
+    X(CANCELLED, cancelled)       /* we were told to stop it */                                    \
+    X(TIMEOUT, timeout)           /* wall-clock limit reached */                                   \
+    X(START_FAILED, start_failed) /* command not found, no such directory, …; detail says */     \
+    X(SUPERVISOR_KILLED, supervisor_killed)                                                        \
+    X(NEVER_RAN, never_ran) /* recorded, but no trace of it anywhere after a crash */              \
+    X(NODE_LOST, node_lost) /* the machine went away or rebooted */                                \
+    X(OUT_OF_MEMORY, out_of_memory)
+enum run_end {
+#define X(up, low) RUN_END_##up,
+    RUN_END_LIST(X)
+#undef X
+        RUN_END_MAX
+};
+const char *run_end_name(enum run_end r);
+
+struct run_outcome {
+    enum run_end why;
+    int wait_status; /* as from waitpid; meaningless for SUPERVISOR_KILLED, NEVER_RAN, NODE_LOST,
+                        START_FAILED */
+    int sys;         /* errno of START_FAILED */
+    int64_t started_ms, ended_ms; /* wall clock */
+    int64_t max_rss_bytes, cpu_user_ms, cpu_sys_ms;
+};
+/* 0–255, 128+signal, -1 when there is none; and one sentence for people, "" for a clean exit. */
+int run_outcome_exit_code(const struct run_outcome *o);
+void run_outcome_text(const struct run_outcome *o, char *out, size_t n);

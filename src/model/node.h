@@ -1,0 +1,29 @@
+/* node.h - where runs go: slots, CPUs, memory, devices */
+#pragma once
+#include "model/spec.h"
+
+struct device {
+    char uuid[48]; /* "gpu-0" when only the count is known */
+    char kind[48];
+    int64_t mem_bytes;
+    int32_t index;
+};
+struct node {
+    char name[64];
+    int32_t slots;
+    int64_t mcpu, mem_bytes;
+    struct device *devices;
+    size_t n_devices;
+    bool drained; /* finish what runs, start nothing */
+};
+/* What runs hold of a node; gpus as a bit set of device indices. */
+struct usage {
+    int32_t slots;
+    int64_t mcpu, mem_bytes;
+    uint64_t gpus; /* a node has at most 64 */
+    int32_t runs;
+};
+bool resources_fit(const struct node *n, const struct usage *u, const struct resources *need);
+bool resources_ever_fit(const struct node *n, const struct resources *need);
+void usage_add(struct usage *u, const struct resources *need, uint64_t gpus);
+void usage_sub(struct usage *u, const struct resources *need, uint64_t gpus);

@@ -1,0 +1,65 @@
+/* spec.h - a frozen intention: what to run, where, with what, how often
+ *
+ * A spec is parsed from JSON (the API body, or YAML read into the same tree), validated once, and
+ * then immutable.  Its text is what the store keeps; planning facts are copied out beside it.  Many
+ * jobs share one spec and differ in `params` and `name`.
+ */
+#pragma once
+#include "base/err.h"
+#include "base/json.h"
+#include <sys/types.h>
+
+struct resources {
+    int64_t mcpu;      /* thousandths of a CPU; 0 = unstated: takes a slot, no CPU share */
+    int64_t mem_bytes; /* 0 = unstated */
+    int32_t gpus;
+    int32_t slots; /* slots of the node it occupies; 1 unless said otherwise */
+};
+
+/* A named group of replicas.  An ordinary job has one role, main×1. */
+struct role {
+    char *name;
+    int32_t replicas;
+    char **argv;           /* NULL-terminated words, no shell; or */
+    char *shell;           /* one line for /bin/sh */
+    struct resources need; /* per replica */
+};
+
+struct spec {
+    char *name;    /* never NULL; defaults to the command's base name */
+    char *project; /* never NULL; "default" */
+    char *queue;   /* never NULL; "default" */
+    struct role *roles;
+    size_t n_roles;
+    char *cwd;          /* absolute, or NULL for the user's home */
+    char **env;         /* NULL-terminated "K=V", sorted by key; may be empty, never NULL */
+    int64_t timeout_ms; /* 0 = none */
+    int64_t grace_ms;   /* TERM → KILL */
+    int64_t backoff_ms; /* before the first retry; doubles, at most an hour */
+    int32_t priority;   /* higher first */
+    int32_t retries;
+    bool split_output;
+};
+enum {
+    SPEC_MAX_BYTES = 4 << 20,
+    SPEC_NAME_MAX = 200,
+    SPEC_PRIORITY_MAX = 1000000,
+    SPEC_RETRIES_MAX = 1000
+};
+
+/* `path` stands before keys in messages, e.g. "jobs[3]." or "".  Unknown keys are errors that name
+ * the nearest known key. `params`, `after`, `jobs`, `slots`, `array` are read by sweep.h and
+ * ignored here. */
+int spec_parse(const struct json *j, const char *path, struct spec **out, struct err *e);
+void spec_free(struct spec *s);
+struct json *spec_to_json(const struct spec *s); /* canonical; round trip gives an equal spec */
+const char *spec_schema(void); /* JSON Schema of the job form, as printed by `berth schema job` */
+const char *spec_sweep_schema(void);
+
+/* What the command of `role` becomes with these params: argv for execve.  Values reach a word-list
+ * command inside the words; a shell line gets them as quoted variables ("${BERTH_PARAM_lr}"), never
+ * as text, so no value can change the command.  *out_env are the extra "K=V" for that.  Both
+ * NULL-terminated, in the arena. */
+struct arena;
+int spec_command(const struct role *r, const struct json *params, struct arena *a, char ***out_argv,
+                 char ***out_env, struct err *e);

@@ -1,0 +1,25 @@
+/* sweep.h - many jobs from one file: every combination of params, or a list of jobs, or an array
+ *
+ *   name, command, resources, …   as in spec.h, shared by all
+ *   params: {lr: [0.1, 0.01], depth: [3, 5]}    every combination, last key fastest
+ *   jobs: [{params: {…}, name: …}, …]           one each; other spec keys override the shared ones
+ *   array: 100000                               that many, with {index} from 0
+ *   slots: 4                                    at most so many of this batch at once
+ */
+#pragma once
+#include "model/spec.h"
+
+struct sweep;
+enum { SWEEP_MAX_JOBS = 1000000 };
+int sweep_parse(const struct json *j, struct sweep **out, struct err *e);
+void sweep_free(struct sweep *s);
+size_t sweep_count(const struct sweep *s);
+int32_t sweep_slots(const struct sweep *s); /* 0 = no limit */
+const char *sweep_name(const struct sweep *s);
+/* Specs are shared: sweep_spec(k) for k < sweep_n_specs; JSON text of each is canonical. */
+size_t sweep_n_specs(const struct sweep *s);
+const struct spec *sweep_spec(const struct sweep *s, size_t k);
+/* Job i: which spec, its params (JSON object text appended to b, "" when none) and its name ("" =
+ * the spec's). */
+void sweep_job(const struct sweep *s, size_t i, size_t *out_spec, struct buf *params,
+               struct buf *name);

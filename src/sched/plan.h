@@ -1,0 +1,69 @@
+/* plan.h - the planner is a function: snapshot in, decisions out
+ *
+ * No clock, no I/O, no state of its own.  The daemon, `berth explain` and the simulator call the
+ * same code. The waiting jobs come from a queue (queue.h) that is kept in order between calls, so
+ * that one freed slot costs microseconds with a million jobs waiting.
+ */
+#pragma once
+#include "base/vec.h"
+#include "model/job.h"
+#include "model/node.h"
+#include "sched/queue.h"
+
+struct plan_run { /* something that holds resources now */
+    struct run_key key;
+    uint32_t node;
+    struct resources need;
+    uint64_t gpus;
+    int32_t priority;
+    int64_t started_ms, ends_by_ms; /* monotonic; ends_by 0 = unknown */
+};
+struct snapshot {
+    int64_t now_ms; /* monotonic */
+    const struct node *nodes;
+    const struct usage *usage; /* one per node */
+    size_t n_nodes;
+    const struct plan_run *runs;
+    size_t n_runs;
+    struct queue
+        *queue; /* the planner pops what it starts; the caller puts back what it could not record */
+    size_t max_starts;
+    int64_t patience_ms; /* a job that waits longer for room is reserved for: nothing smaller
+                            overtakes it */
+};
+enum decision_kind { DECIDE_START, DECIDE_STOP };
+struct decision {
+    enum decision_kind kind;
+    uint64_t job;
+    uint32_t node;
+    uint64_t gpus; /* device bits */
+};
+typedef VEC(struct decision) decisions;
+void plan(const struct snapshot *s, decisions *out);
+
+/* Why a waiting job waits, as data; explain.c turns it into sentences. */
+enum wait_kind {
+    WAIT_NOTHING, /* would start now */
+    WAIT_DEPENDENCY,
+    WAIT_BACKOFF,
+    WAIT_QUEUE_PAUSED,
+    WAIT_BATCH_SLOTS,
+    WAIT_SLOTS,
+    WAIT_CPUS,
+    WAIT_MEMORY,
+    WAIT_GPUS,
+    WAIT_RESERVED, /* room is kept for an older or more important job */
+    WAIT_NODE_DRAINED,
+    WAIT_NEVER_FITS /* no node is large enough */
+};
+struct wait_reason {
+    enum wait_kind kind;
+    size_t ahead;     /* jobs before it in its queue */
+    uint64_t other;   /* the job reserved for, or waited on */
+    int64_t until_ms; /* of BACKOFF; earliest known end of a run that would make room, else 0 */
+    struct resources missing; /* what is lacking on the node that comes nearest */
+    uint32_t node;
+};
+struct wait_reason plan_explain(const struct snapshot *s, uint64_t job);
+/* One sentence and a remedy. */
+void wait_reason_text(const struct wait_reason *w, const struct snapshot *s, char *out, size_t n);

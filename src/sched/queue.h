@@ -1,0 +1,49 @@
+/* queue.h - waiting jobs in order
+ *
+ * Jobs that ask for the same (shape: resources, batch limit, named queue) wait in one heap; the
+ * planner looks only at the heads, so its work grows with the number of shapes, not of jobs.  Order
+ * within and between shapes: priority, then age, then number.  Not ready jobs (dependency,
+ * back-off) are not in here; core holds them.
+ */
+#pragma once
+#include "model/spec.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct queue;
+struct wait_item { /* kept compact: there may be a million */
+    uint64_t job;
+    int64_t since_ms; /* monotonic-comparable age key: smaller is older */
+    int32_t priority;
+    uint32_t shape;
+    uint32_t pos; /* place in its heap; the queue's own */
+};
+struct shape {
+    struct resources need;
+    uint64_t batch;        /* 0 = none; batches with a slots limit have shapes of their own */
+    int32_t batch_slots;   /* 0 = no limit */
+    int32_t batch_running; /* kept by core through queue_batch_running */
+    uint32_t named_queue;
+    bool paused;
+};
+
+struct queue *queue_new(void);
+void queue_free(struct queue *q);
+/* The shape for these facts; made on first use. */
+uint32_t queue_shape(struct queue *q, const struct resources *need, uint64_t batch,
+                     int32_t batch_slots, uint32_t named_queue);
+const struct shape *queue_shape_at(const struct queue *q, uint32_t shape);
+size_t queue_shapes(const struct queue *q);
+/* The item is owned by the caller and must stay where it is while queued. */
+void queue_push(struct queue *q, struct wait_item *it);
+void queue_remove(struct queue *q, struct wait_item *it); /* must be queued */
+bool queue_contains(const struct queue *q, const struct wait_item *it);
+struct wait_item *queue_head(const struct queue *q, uint32_t shape); /* NULL when empty */
+size_t queue_count(const struct queue *q);
+size_t queue_count_shape(const struct queue *q, uint32_t shape);
+void queue_set_paused(struct queue *q, uint32_t named_queue, bool paused);
+bool queue_paused(const struct queue *q, uint32_t named_queue);
+void queue_batch_running(struct queue *q, uint64_t batch, int32_t delta);
+/* How many are before this item over all shapes; O(n) of the waiting jobs, for explain only. */
+size_t queue_ahead(const struct queue *q, const struct wait_item *it);
+bool wait_item_before(const struct wait_item *a, const struct wait_item *b);

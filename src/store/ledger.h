@@ -1,0 +1,20 @@
+/* ledger.h - what the controller needs of a store: the SQLite one, or the one of the simulation */
+#pragma once
+#include "store/change.h"
+
+/* e NULL = durable.  Otherwise nothing of the batch that could be refused was kept. */
+typedef void (*ledger_done_fn)(void *arg, const struct err *e);
+struct ledger {
+    void *self;
+    /* Adds to the batch of this turn. */
+    void (*stage)(void *self, const struct change *c);
+    /* fn is called on the loop thread, in order, once all that was staged before is durable, or was
+     * refused. Refusal (disk full, I/O error) hits submissions only: their barrier gets the error
+     * and they leave no trace.  All other changes are kept and tried again until they hold; their
+     * barriers just come later. */
+    void (*barrier)(void *self, ledger_done_fn fn, void *arg);
+    int (*load)(void *self, const struct load_sink *sink, struct err *e);
+    int (*read_launch)(void *self, uint64_t job, struct launch *out, struct err *e);
+    /* False while the last commit failed: submissions are refused at once, nothing is started. */
+    bool (*healthy)(void *self);
+};

@@ -1,0 +1,93 @@
+/* query.h - what is read for people: jobs, runs, events, metrics
+ *
+ * Every function may be called from any thread; it borrows a read connection for the call.  Only
+ * committed state is seen.  Views are borrowed during the callback.
+ */
+#pragma once
+#include "model/filter.h"
+#include "store/store.h"
+
+struct job_view {
+    uint64_t seq, batch;
+    struct id id;
+    int64_t index;
+    struct str name, project, queue, user, params /* JSON or empty */, reason, batch_name;
+    struct str command; /* JSON text of the spec's command member */
+    uint32_t uid;
+    enum job_state state;
+    int exit_code; /* -1 = none */
+    int32_t priority;
+    uint32_t attempt;
+    int64_t created_ms, started_ms, ended_ms; /* 0 = not yet */
+    int64_t max_rss_bytes, cpu_ms;            /* of the last run */
+    struct resources need;
+    bool cancel_requested;
+};
+/* Sort keys: id (default, newest first with desc), name, state, priority, created, started, ended,
+ * duration, exit_code. */
+struct job_query {
+    const struct filter *filter; /* NULL = all */
+    const char *project, *user, *queue;
+    uint32_t state_mask; /* bit per enum job_state; 0 = all */
+    uint64_t batch;      /* 0 = any */
+    bool only_uid;       /* restrict to `uid` */
+    uint32_t uid;
+    const char *sort;
+    bool desc;
+    size_t limit;       /* 1 … 10000 */
+    const char *cursor; /* opaque, from the last page; NULL = first */
+};
+typedef bool (*job_view_fn)(void *arg, const struct job_view *v); /* false = stop */
+/* *out_cursor: yours, NULL when this was the last page. */
+int store_jobs(struct store *s, const struct job_query *q, job_view_fn fn, void *arg,
+               char **out_cursor, struct err *e);
+int store_job_seqs(struct store *s, const struct job_query *q, uint64_t **out, size_t *out_n,
+                   struct err *e); /* all matches, no limit */
+int store_job(struct store *s, uint64_t seq, job_view_fn fn, void *arg,
+              struct err *e); /* NOT_FOUND */
+int store_job_counts(struct store *s, const struct job_query *q, uint64_t out[JOB_STATE_MAX],
+                     struct err *e);
+/* "42" (number), a 26-character id or a unique prefix of one.  Ambiguous → CONFLICT naming two
+ * candidates. */
+int store_resolve(struct store *s, struct str text, uint64_t *out_seq, struct err *e);
+int store_job_spec(struct store *s, uint64_t seq, char **out_json, struct err *e);
+int store_job_deps(struct store *s, uint64_t seq, uint64_t **out, size_t *out_n, struct err *e);
+
+struct run_view {
+    struct run_key key;
+    struct str node, detail;
+    enum run_end why;
+    bool ended;
+    int exit_code;
+    uint64_t gpus;
+    int64_t pid, placed_ms, started_ms, ended_ms, max_rss_bytes, cpu_user_ms, cpu_sys_ms;
+};
+int store_runs(struct store *s, uint64_t job, bool (*fn)(void *arg, const struct run_view *v),
+               void *arg, struct err *e);
+
+struct event_view {
+    uint64_t seq, first, last; /* jobs it is about; 0 = none */
+    int64_t at_ms;
+    struct str kind; /* "job.queued" "job.starting" "job.running" "job.stopping" "job.succeeded" …
+                        "batch.submitted" "queue.paused" "report.metric" … */
+    struct str data; /* JSON object */
+};
+int store_events(struct store *s, uint64_t after, size_t limit, uint64_t job /* 0 = any */,
+                 bool (*fn)(void *arg, const struct event_view *v), void *arg, struct err *e);
+
+struct report_view {
+    char kind; /* 'm' 't' 'a' 'e' */
+    struct str name, text;
+    double value;
+    int64_t step, at_ms;
+    uint32_t run;
+};
+int store_reports(struct store *s, uint64_t job, char kind /* 0 = all */,
+                  bool (*fn)(void *arg, const struct report_view *v), void *arg, struct err *e);
+int store_projects(struct store *s,
+                   bool (*fn)(void *arg, struct str project, const uint64_t counts[JOB_STATE_MAX]),
+                   void *arg, struct err *e);
+/* 1 = known: the jobs first … first+n-1 (batch may be 0) were the answer; 0 = new key. */
+int store_idempotent(struct store *s, uint32_t uid, struct str key, uint64_t *first, uint64_t *n,
+                     uint64_t *batch, struct err *e);
+int store_batch_find(struct store *s, struct str name_or_id, uint64_t *out_seq, struct err *e);

@@ -1,0 +1,37 @@
+/* store.h - SQLite behind the ledger: one writer thread, group commit, readers beside it
+ *
+ * The loop thread stages changes and calls store_flush at the end of a turn.  The writer thread
+ * applies the batch in one transaction (WAL, synchronous=FULL) and calls notify, from its own
+ * thread; the loop thread then calls store_drain, which runs the barriers.  While a commit is under
+ * way the next batch gathers.
+ */
+#pragma once
+#include "store/ledger.h"
+
+struct store;
+typedef void (*store_notify_fn)(void *arg);
+struct store_stats {
+    uint64_t commits, changes, refused, last_event;
+    int64_t last_commit_us, max_commit_us, db_bytes, wal_bytes;
+};
+/* Creates or migrates.  A newer schema than this program knows is ERR_CONFLICT. */
+int store_open(struct store **out, const char *path, store_notify_fn notify, void *arg,
+               struct err *e);
+void store_close(
+    struct store *s); /* commits what is staged, checkpoints, PRAGMA optimize; runs no barriers */
+struct ledger store_ledger(struct store *s);
+void store_flush(struct store *s);
+void store_drain(struct store *s);
+bool store_busy(const struct store *s); /* a batch is with the writer or waits for it */
+void store_idle(
+    struct store *s); /* nothing to do right now: passive checkpoint on the writer thread */
+struct store_stats store_stats(const struct store *s);
+/* Online copy of a live database to a new file; any thread. */
+int store_backup(struct store *s, const char *path, struct err *e);
+/* PRAGMA integrity_check and our own cross checks (each line one finding, "" when none); any
+ * thread. */
+int store_check(const char *path, struct buf *findings, struct err *e);
+/* Deletes finished jobs (with runs, metrics, tags) older than before_ms, at most `limit`; the
+ * numbers removed are appended, so that their files can be removed too. */
+int store_retain(struct store *s, int64_t before_ms, size_t limit, uint64_t *out_jobs,
+                 size_t *out_n, struct err *e);
