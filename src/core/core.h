@@ -53,17 +53,18 @@ void core_submit_take(struct core *c, struct submission *s, const struct caller 
                       core_submit_fn done, void *arg);
 
 struct acted {
-    size_t done, already, denied, unknown; /* unknown: not in memory, i.e. final or absent */
+    size_t done, already, denied, unknown; /* unknown: no such job */
 };
 typedef void (*core_act_fn)(void *arg, const struct err *e, const struct acted *r);
 void core_cancel(struct core *c, const uint64_t *jobs, size_t n, const struct caller *who,
                  core_act_fn done, void *arg);
-/* A finished job gets another attempt.  The caller read the record from the store. */
-void core_retry(struct core *c, const struct job_record *finished, const struct caller *who,
+/* Finished jobs get another attempt; active ones count as `already`. */
+void core_retry(struct core *c, const uint64_t *jobs, size_t n, const struct caller *who,
                 core_act_fn done, void *arg);
-/* Finished jobs only; the files of their runs go after the commit. `uids` = the owners, as read. */
-void core_remove(struct core *c, const uint64_t *jobs, const uint32_t *uids, size_t n,
-                 const struct caller *who, core_act_fn done, void *arg);
+/* Finished jobs only (active ones count as `already`); the files of their runs go after the commit.
+ */
+void core_remove(struct core *c, const uint64_t *jobs, size_t n, const struct caller *who,
+                 core_act_fn done, void *arg);
 void core_pause(struct core *c, struct str queue, bool paused, const struct caller *who,
                 core_act_fn done, void *arg);
 void core_drain(struct core *c, bool drained, const struct caller *who, core_act_fn done,
@@ -81,10 +82,6 @@ bool core_job_active(const struct core *c, uint64_t job, struct run_key *out_run
 bool core_stop_requested(const struct core *c, uint64_t job);
 /* Why it waits and what would let it start, one to three sentences; also for running jobs. */
 int core_explain(struct core *c, uint64_t job, struct json **out, struct err *e);
-/* Jobs that wait for dependencies need to know of final ones: state of a job the core does not
- * hold. */
-void core_dep_final(struct core *c, uint64_t job, uint64_t other, enum job_state state);
-
 struct core_stats {
     size_t queued, held, starting, running, stopping;
     uint64_t submitted, started, ended[JOB_STATE_MAX], plans, lost_runs;

@@ -15,6 +15,9 @@ struct ledger {
     void (*barrier)(void *self, ledger_done_fn fn, void *arg);
     int (*load)(void *self, const struct load_sink *sink, struct err *e);
     int (*read_launch)(void *self, uint64_t job, struct launch *out, struct err *e);
+    /* Any job, finished or not, as last committed; NOT_FOUND.  out->queue lives until the next
+     * call.  A point read on the loop thread: microseconds. */
+    int (*read_job)(void *self, uint64_t job, struct job_record *out, struct err *e);
     /* False while the last commit failed: submissions are refused at once, nothing is started. */
     bool (*healthy)(void *self);
 };
