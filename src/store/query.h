@@ -9,7 +9,7 @@
 
 struct job_view {
     uint64_t seq, batch;
-    struct id id;
+    struct id id, batch_id; /* batch_id: all zero without a batch */
     int64_t index;
     struct str name, project, queue, user, params /* JSON or empty */, reason, batch_name;
     struct str command; /* JSON text of the spec's command member */
@@ -90,4 +90,20 @@ int store_projects(struct store *s,
 /* 1 = known: the jobs first … first+n-1 (batch may be 0) were the answer; 0 = new key. */
 int store_idempotent(struct store *s, uint32_t uid, struct str key, uint64_t *first, uint64_t *n,
                      uint64_t *batch, struct err *e);
+/* Newest first, those before batch number `before` (0 = from the newest); at most `limit`. */
+struct batch_view {
+    uint64_t seq;
+    struct id id;
+    struct str name, project;
+    uint32_t uid;
+    int32_t slots;
+    uint64_t first_job, n_jobs;
+    int64_t created_ms;
+    uint64_t counts[JOB_STATE_MAX];
+};
+int store_batches(struct store *s, bool only_uid, uint32_t uid, uint64_t before, size_t limit,
+                  bool (*fn)(void *arg, const struct batch_view *v), void *arg, struct err *e);
+/* Every named queue there is a record of: used by a spec, or paused once. */
+int store_queues(struct store *s, bool (*fn)(void *arg, struct str name, bool paused), void *arg,
+                 struct err *e);
 int store_batch_find(struct store *s, struct str name_or_id, uint64_t *out_seq, struct err *e);
