@@ -53,7 +53,7 @@ struct backend_class {
     uint32_t (*journal)(struct backend *b);        /* generation new runs report to */
     /* Idempotent: the same key never runs twice, whatever was sent or lost before. */
     int (*start)(struct backend *b, const struct run_start *r, struct err *e);
-    /* TERM to the whole tree, after grace_ms KILL.  A run that has not started yet ends as
+    /* TERM to the whole tree, after grace_ms KILL (negative: the grace given at start).  A run that has not started yet ends as
      * cancelled. */
     void (*stop)(struct backend *b, struct run_key key, int64_t grace_ms);
     void (*signal)(struct backend *b, struct run_key key, int signo);

@@ -21,6 +21,8 @@ struct core_conf {
     const uint8_t *secret;   /* 32 bytes; job tokens are derived from it */
     int64_t patience_ms;     /* see sched/plan.h; 0 = five minutes */
     uint32_t uid;            /* ours: jobs of others change user (only root can) */
+    void (*notice)(void *arg, struct str text); /* something an operator should read; may be NULL */
+    void *notice_arg;
     bool lookahead; /* hand the next run of very short jobs to the host before a slot is free */
 };
 /* Who asks.  An admin may touch everybody's jobs. */
@@ -47,8 +49,8 @@ struct submitted {
     struct id id, batch_id;   /* of the first; the others follow by id_add */
 };
 typedef void (*core_submit_fn)(void *arg, const struct err *e, const struct submitted *r);
-/* Takes the submission: numbers, ids, owner and defaults are filled in here.  jobs[].after must
- * name known jobs (resolve them first); those already succeeded are dropped by core_dep_final.  */
+/* Takes the submission: numbers, ids, owner and defaults are filled in here.  jobs[].after
+ * are job numbers: an unknown one, or one that ended without success, refuses the submission. */
 void core_submit_take(struct core *c, struct submission *s, const struct caller *who,
                       core_submit_fn done, void *arg);
 

@@ -24,6 +24,7 @@ struct host_conf {
     const char *python_path; /* NULL = found beside the program */
     int64_t retain_ms;       /* finished jobs older than this go; 0 = keep */
     const char *version;
+    uint32_t uid; /* filled in by host_open */
 };
 /* ERR_CONFLICT when another host holds this home. */
 int host_open(struct host **out, const struct host_conf *c, struct loop *l, struct err *e);

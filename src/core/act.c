@@ -1,0 +1,280 @@
+/* act.c - what people ask of existing jobs: cancel, retry, remove, pause, drain
+ *
+ * Each takes effect in memory at once, is answered after its commit, and reaches the backend only
+ * then.
+ */
+#include "base/file.h"
+#include "core/core_priv.h"
+#include <stdio.h>
+
+struct acting {
+    struct core *c;
+    core_act_fn done;
+    void *arg;
+    struct acted result;
+    VEC(struct run_key) keys; /* runs to stop, or whose files go */
+};
+
+static struct acting *acting_new(struct core *c, core_act_fn done, void *arg)
+{
+    struct acting *a = xcalloc(1, sizeof(*a));
+
+    *a = (struct acting){.c = c, .done = done, .arg = arg};
+    return a;
+}
+
+static void acting_finish(struct acting *a, const struct err *e)
+{
+    a->done(a->arg, e, e ? NULL : &a->result);
+    vec_done(&a->keys);
+    free(a);
+}
+
+static void on_acted(void *arg, const struct err *e)
+{
+    acting_finish(arg, e);
+}
+
+static bool may_touch(const struct caller *who, uint32_t uid)
+{
+    return who->admin || who->uid == uid;
+}
+
+/* ---- cancel ---- */
+
+static void on_cancelled(void *arg, const struct err *e)
+{
+    struct acting *a = arg;
+
+    for (size_t i = 0; i < a->keys.n; i++) {
+        struct job *j = core_job(a->c, a->keys.p[i].job);
+        if (j && j->run && run_key_eq(j->run->key, a->keys.p[i]))
+            run_stop(a->c, j->run);
+    }
+    acting_finish(a, e);
+}
+
+/* Neighbouring numbers become one change: cancelling a sweep of 100 000 writes one range. */
+struct range {
+    uint64_t first, last;
+};
+
+static void stage_range(struct core *c, struct range *r, const struct caller *who)
+{
+    if (!r->first)
+        return;
+    core_stage(c, &(struct change){.kind = CHANGE_JOB_STATE,
+                                   .at_ms = core_wall(c),
+                                   .first = r->first,
+                                   .last = r->last,
+                                   .from_state = JOB_QUEUED,
+                                   .state = JOB_CANCELLED,
+                                   .text = STR("cancelled while it waited"),
+                                   .user = str_of(who->user)});
+    *r = (struct range){0};
+}
+
+static void cancel_run(struct core *c, struct job *j, struct acting *a, const struct caller *who)
+{
+    j->cancel_requested = true;
+    if (j->state != JOB_STOPPING)
+        job_move(c, j, JOB_EV_CANCEL);
+    core_stage(c, &(struct change){.kind = CHANGE_JOB_CANCEL,
+                                   .at_ms = core_wall(c),
+                                   .first = j->wait.job,
+                                   .last = j->wait.job,
+                                   .key = j->run->key,
+                                   .state = j->state,
+                                   .user = str_of(who->user)});
+    vec_push(&a->keys, j->run->key);
+}
+
+void core_cancel(struct core *c, const uint64_t *jobs, size_t n, const struct caller *who,
+                 core_act_fn done, void *arg)
+{
+    struct acting *a = acting_new(c, done, arg);
+    VEC(struct job *) gone = {0};
+    struct range r = {0};
+
+    for (size_t i = 0; i < n; i++) {
+        struct job *j = core_job(c, jobs[i]);
+        if (!j || job_state_final(j->state) || j->hold == HOLD_COMMIT || j->cancel_requested) {
+            a->result.already++;
+        } else if (!may_touch(who, j->uid)) {
+            a->result.denied++;
+        } else if (j->state == JOB_QUEUED) {
+            job_dequeue(c, j);
+            job_move(c, j, JOB_EV_CANCEL);
+            vec_push(&gone, j);
+            if (!r.first || r.last + 1 != jobs[i]) {
+                stage_range(c, &r, who);
+                r.first = jobs[i];
+            }
+            r.last = jobs[i];
+            a->result.done++;
+        } else {
+            cancel_run(c, j, a, who);
+            a->result.done++;
+        }
+    }
+    stage_range(c, &r, who);
+    for (size_t i = 0; i < gone.n; i++) {
+        job_settle_waiters(c, gone.p[i]);
+        job_forget_after_commit(c, gone.p[i], (struct run_key){0});
+    }
+    vec_done(&gone);
+    c->dirty = true;
+    core_barrier(c, on_cancelled, a);
+}
+
+/* ---- retry ---- */
+
+static void retry_one(struct core *c, const struct job_record *rec, const struct caller *who)
+{
+    struct job *j = job_new(c, rec->seq);
+
+    j->batch = rec->batch;
+    j->retries = rec->retries;
+    j->backoff_ms = (uint32_t)MIN(rec->backoff_ms, (int64_t)UINT32_MAX);
+    j->uid = rec->uid;
+    j->attempt = rec->attempt;
+    j->wait.priority = rec->priority;
+    j->wait.since_ms = core_mono(c);
+    j->wait.shape = queue_shape(c->queue, &rec->need, rec->batch_slots ? rec->batch : 0,
+                                rec->batch_slots, core_queue_index(c, rec->queue));
+    core_stage(c, &(struct change){.kind = CHANGE_JOB_RETRY,
+                                   .at_ms = core_wall(c),
+                                   .first = rec->seq,
+                                   .last = rec->seq,
+                                   .state = JOB_QUEUED,
+                                   .from_state = rec->state,
+                                   .user = str_of(who->user)});
+    job_activate(c, j);
+}
+
+void core_retry(struct core *c, const uint64_t *jobs, size_t n, const struct caller *who,
+                core_act_fn done, void *arg)
+{
+    struct acting *a = acting_new(c, done, arg);
+    struct ledger *led = &c->conf.ledger;
+
+    for (size_t i = 0; i < n; i++) {
+        struct job_record rec;
+        struct err e;
+        if (core_job(c, jobs[i]))
+            a->result.already++;
+        else if (led->read_job(led->self, jobs[i], &rec, &e) < 0)
+            a->result.unknown++;
+        else if (!may_touch(who, rec.uid))
+            a->result.denied++;
+        else {
+            retry_one(c, &rec, who);
+            a->result.done++;
+        }
+    }
+    core_barrier(c, on_acted, a);
+}
+
+/* ---- remove ---- */
+
+static void remove_files(struct core *c, struct run_key key)
+{
+    AUTO_FREE char *log = core_log_path(c, key), *errs = core_err_path(c, key),
+                   *dir = core_run_dir(c, key);
+
+    unlink(log);
+    unlink(errs);
+    dir_remove_tree(dir, NULL);
+}
+
+static void on_removed(void *arg, const struct err *e)
+{
+    struct acting *a = arg;
+
+    for (size_t i = 0; !e && i < a->keys.n; i++)
+        for (uint32_t run = 1; run <= a->keys.p[i].run; run++)
+            remove_files(a->c, (struct run_key){a->keys.p[i].job, run});
+    acting_finish(a, e);
+}
+
+void core_remove(struct core *c, const uint64_t *jobs, size_t n, const struct caller *who,
+                 core_act_fn done, void *arg)
+{
+    struct acting *a = acting_new(c, done, arg);
+    struct ledger *led = &c->conf.ledger;
+
+    for (size_t i = 0; i < n; i++) {
+        struct job_record rec;
+        struct err e;
+        if (core_job(c, jobs[i])) {
+            a->result.already++;
+        } else if (led->read_job(led->self, jobs[i], &rec, &e) < 0) {
+            a->result.unknown++;
+        } else if (!may_touch(who, rec.uid)) {
+            a->result.denied++;
+        } else {
+            core_stage(c, &(struct change){.kind = CHANGE_REMOVE,
+                                           .at_ms = core_wall(c),
+                                           .first = jobs[i],
+                                           .last = jobs[i],
+                                           .user = str_of(who->user)});
+            vec_push(&a->keys, ((struct run_key){jobs[i], rec.attempt}));
+            a->result.done++;
+        }
+    }
+    core_barrier(c, on_removed, a);
+}
+
+/* ---- queue and node ---- */
+
+static void set_and_answer(struct core *c, const struct change *ch, core_act_fn done, void *arg)
+{
+    struct acting *a = acting_new(c, done, arg);
+
+    a->result.done = 1;
+    core_stage(c, ch);
+    c->dirty = true;
+    core_barrier(c, on_acted, a);
+}
+
+static int admin_only(const struct caller *who, const char *what, struct err *e)
+{
+    return who->admin ? 0 : err_set(e, ERR_DENIED, "only the owner of this daemon may %s", what);
+}
+
+void core_pause(struct core *c, struct str queue, bool paused, const struct caller *who,
+                core_act_fn done, void *arg)
+{
+    struct err e = {0};
+
+    if (admin_only(who, paused ? "pause a queue" : "resume a queue", &e) < 0) {
+        done(arg, &e, NULL);
+        return;
+    }
+    queue_set_paused(c->queue, core_queue_index(c, queue), paused);
+    set_and_answer(c,
+                   &(struct change){.kind = CHANGE_QUEUE,
+                                    .at_ms = core_wall(c),
+                                    .name = queue,
+                                    .flag = paused,
+                                    .user = str_of(who->user)},
+                   done, arg);
+}
+
+void core_drain(struct core *c, bool drained, const struct caller *who, core_act_fn done, void *arg)
+{
+    struct err e = {0};
+
+    if (admin_only(who, drained ? "drain a node" : "put a node back to work", &e) < 0) {
+        done(arg, &e, NULL);
+        return;
+    }
+    c->node.drained = drained;
+    set_and_answer(c,
+                   &(struct change){.kind = CHANGE_NODE,
+                                    .at_ms = core_wall(c),
+                                    .name = str_of(c->node.name),
+                                    .flag = drained,
+                                    .user = str_of(who->user)},
+                   done, arg);
+}

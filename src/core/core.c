@@ -1,0 +1,160 @@
+/* core.c - the controller as a whole: made, asked, turned
+ *
+ * core_turn is the only place that plans.  There is no tick: whatever could let a job start (a
+ * submission, an end, a resumed queue, a due back-off) marks the core dirty, and the end of that
+ * loop turn plans.
+ */
+#include "core/core_priv.h"
+#include <time.h>
+
+enum { PATIENCE_MS = 5 * 60 * 1000, MAX_STARTS = 256 };
+
+struct core *core_new(const struct core_conf *conf)
+{
+    struct core *c = xcalloc(1, sizeof(*c));
+
+    c->conf = *conf;
+    c->home = xstrdup(conf->home);
+    c->socket = xstrdup(conf->socket);
+    c->python_path = xstrdup(conf->python_path);
+    if (conf->secret)
+        memcpy(c->secret, conf->secret, sizeof(c->secret));
+    if (!c->conf.patience_ms)
+        c->conf.patience_ms = PATIENCE_MS;
+    rng_seed(&c->rng, conf->seed);
+    c->queue = queue_new();
+    c->next_job = c->next_spec = c->next_batch = 1;
+    core_queue_index(c, STR("default"));
+    return c;
+}
+
+void core_free(struct core *c)
+{
+    uint64_t key;
+    void *val;
+
+    if (!c)
+        return;
+    for (size_t it = 0; map_u64_next(&c->jobs, &it, &key, &val);) {
+        free(((struct job *)val)->run);
+        free(val);
+    }
+    for (size_t it = 0; map_u64_next(&c->waiters, &it, &key, &val);) {
+        vec_done(&((struct waiters *)val)->jobs);
+        free(val);
+    }
+    map_u64_done(&c->jobs);
+    map_u64_done(&c->waiters);
+    map_str_done(&c->queues);
+    map_str_done(&c->in_flight);
+    vec_done(&c->due);
+    vec_done(&c->held);
+    vec_done(&c->absent);
+    queue_free(c->queue);
+    free(c->home);
+    free(c->socket);
+    free(c->python_path);
+    free(c);
+}
+
+void core_attach(struct core *c, const struct backend_class *cls, struct backend *b)
+{
+    bool drained = c->node.drained;
+
+    c->cls = cls;
+    c->backend = b;
+    c->node = *cls->node(b); /* devices stay the backend's */
+    c->node.drained = drained;
+}
+
+static int64_t cpu_us(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+static void plan_and_place(struct core *c)
+{
+    decisions d = {0};
+    int64_t t = cpu_us();
+    struct snapshot s = {.now_ms = core_mono(c),
+                         .nodes = &c->node,
+                         .usage = &c->usage,
+                         .n_nodes = 1,
+                         .runs = c->held.p,
+                         .n_runs = c->held.n,
+                         .queue = c->queue,
+                         .max_starts = MAX_STARTS,
+                         .patience_ms = c->conf.patience_ms};
+
+    plan(&s, &d);
+    t = cpu_us() - t;
+    c->stats.plans++;
+    c->stats.plan_us_total += t;
+    c->stats.plan_us_max = MAX(c->stats.plan_us_max, t);
+    for (size_t i = 0; i < d.n; i++)
+        if (d.p[i].kind == DECIDE_START)
+            run_place(c, core_job(c, d.p[i].job), d.p[i].gpus, NULL);
+    if (d.n == MAX_STARTS)
+        c->dirty = true;
+    vec_done(&d);
+}
+
+void core_turn(struct core *c)
+{
+    struct ledger *led = &c->conf.ledger;
+
+    core_release_due(c);
+    if (!c->dirty || !c->recovered || c->unresolved || !led->healthy(led->self))
+        return; /* still dirty: the turn that lifts the obstacle plans */
+    c->dirty = false;
+    run_send_absent(c);
+    if (!queue_count(c->queue))
+        return;
+    plan_and_place(c);
+    run_look_ahead(c);
+}
+
+/* ---- questions ---- */
+
+bool core_job_active(const struct core *c, uint64_t job, struct run_key *out_run)
+{
+    const struct job *j = core_job(c, job);
+
+    if (!j || job_state_final(j->state))
+        return false;
+    if (out_run)
+        *out_run = j->run ? j->run->key : (struct run_key){job, j->attempt};
+    return true;
+}
+
+bool core_stop_requested(const struct core *c, uint64_t job)
+{
+    const struct job *j = core_job(c, job);
+
+    return !j || j->cancel_requested || j->state == JOB_STOPPING || job_state_final(j->state);
+}
+
+struct core_stats core_stats(const struct core *c)
+{
+    return c->stats;
+}
+
+const struct node *core_node(const struct core *c)
+{
+    return &c->node;
+}
+
+struct usage core_usage(const struct core *c)
+{
+    return c->usage;
+}
+
+bool core_queue_paused(const struct core *c, struct str queue)
+{
+    uintptr_t known = (uintptr_t)map_str_get(&c->queues, queue);
+
+    return known && queue_paused(c->queue, (uint32_t)known);
+}

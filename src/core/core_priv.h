@@ -1,0 +1,144 @@
+/* core_priv.h - what the files of this room share: the tables of active jobs and runs
+ *
+ * One table owns jobs, each job owns its run.  A job stays in the table until its final state is
+ * durable, so a job that is not here is exactly as the store says.
+ */
+#pragma once
+#include "base/map.h"
+#include "base/rand.h"
+#include "base/vec.h"
+#include "core/core.h"
+#include "sched/plan.h"
+
+enum hold {
+    HOLD_NONE,    /* in the queue, or has a run */
+    HOLD_COMMIT,  /* submitted, not durable yet: nobody was told of it */
+    HOLD_DEPS,    /* waits for other jobs */
+    HOLD_BACKOFF, /* waits for due_ms */
+};
+
+/* Compact: a million may wait. */
+struct job {
+    struct wait_item wait; /* number, priority, age, shape */
+    uint64_t batch;
+    int64_t due_ms; /* monotonic, of HOLD_BACKOFF */
+    struct run *run;
+    uint32_t attempt; /* runs so far, this one included */
+    uint32_t tries;   /* of them, since submit or the last retry by hand */
+    int32_t retries;
+    uint32_t uid;
+    uint32_t backoff_ms;
+    uint32_t deps; /* unmet */
+    uint8_t state, hold;
+    bool cancel_requested;
+};
+
+enum run_phase {
+    RUN_RECORDING,  /* placement staged, not durable */
+    RUN_SENT,       /* with the backend */
+    RUN_UNRESOLVED, /* recorded before a restart; the backend has not said what became of it */
+    RUN_ABSENT,     /* the backend has no trace of it; started again when there is room */
+    RUN_LIVE,       /* its command is running */
+    RUN_OVER,       /* ended; the outcome is on its way to disk */
+};
+struct run {
+    struct run_key key;
+    struct job *job;
+    uint64_t gpus;
+    int64_t started_mono_ms, timeout_ms, spool_offset;
+    struct run *next; /* waits in the backend for our end and takes our place */
+    struct run *prev; /* whose place we shall take */
+    size_t slot;      /* in core.held, while it holds resources */
+    uint32_t journal;
+    uint8_t phase;
+    bool holds; /* resources are counted for it */
+    bool stop_sent;
+    bool seen; /* its start was recorded before a restart */
+};
+
+struct due { /* entry of the back-off heap; stale when the job moved on */
+    int64_t at_ms;
+    uint64_t job;
+};
+struct waiters { /* jobs that wait for one other */
+    VEC(uint64_t) jobs;
+};
+
+struct core {
+    struct core_conf conf;
+    char *home, *socket, *python_path;
+    uint8_t secret[32];
+    struct rng rng;
+    const struct backend_class *cls;
+    struct backend *backend;
+    struct node node; /* capacity; `drained` is ours */
+    struct usage usage;
+    struct queue *queue;
+    struct map_u64 jobs;      /* number → struct job */
+    struct map_u64 waiters;   /* number → struct waiters */
+    struct map_str queues;    /* name → index + 1 */
+    struct map_str in_flight; /* idempotency keys under way */
+    VEC(struct due) due;      /* binary heap */
+    VEC(struct plan_run) held;
+    VEC(uint64_t) absent; /* jobs whose recorded run left no trace */
+    uint64_t next_job, next_spec, next_batch;
+    size_t unresolved;
+    double mean_run_ms; /* moving average of recent run lengths */
+    size_t in_backend;  /* runs that are sent, live or gated */
+    bool dirty, recovered;
+    struct core_stats stats;
+};
+
+static inline int64_t core_wall(const struct core *c)
+{
+    return clock_wall(&c->conf.clock);
+}
+static inline int64_t core_mono(const struct core *c)
+{
+    return clock_mono(&c->conf.clock);
+}
+static inline struct job *core_job(const struct core *c, uint64_t number)
+{
+    return map_u64_get(&c->jobs, number);
+}
+static inline void core_stage(struct core *c, const struct change *ch)
+{
+    c->conf.ledger.stage(c->conf.ledger.self, ch);
+}
+static inline void core_barrier(struct core *c, ledger_done_fn fn, void *arg)
+{
+    c->conf.ledger.barrier(c->conf.ledger.self, fn, arg);
+}
+
+/* job_table.c */
+struct job *job_new(struct core *c, uint64_t number);
+void job_drop(struct core *c,
+              struct job *j); /* forgets it; must be out of queue and without a run */
+void job_move(struct core *c, struct job *j, enum job_event ev); /* the transition must be legal */
+/* Into the queue, or held by dependencies or back-off, as its fields say. */
+void job_activate(struct core *c, struct job *j);
+void job_dequeue(struct core *c, struct job *j); /* out of the queue or its hold */
+void job_wait_for(struct core *c, struct job *j, uint64_t other);
+/* After j became final in memory: frees or cancels those that wait for it, and theirs. */
+void job_settle_waiters(struct core *c, struct job *j);
+/* The end of a run, or the final state of j, is staged: once durable the backend may drop its trace
+ * of `key` (job 0 = none) and a job that is final now leaves the table. */
+void job_forget_after_commit(struct core *c, struct job *j, struct run_key key);
+uint32_t core_queue_index(struct core *c, struct str name);
+void core_release_due(struct core *c);
+
+/* run.c */
+void run_place(struct core *c, struct job *j, uint64_t gpus, struct run *prev);
+void run_hold(struct core *c, struct run *r); /* counts its resources */
+struct run *run_restore(struct core *c, struct job *j, const struct run_record *rec);
+void run_send_absent(struct core *c);
+void run_look_ahead(struct core *c);
+void run_stop(struct core *c, struct run *r);
+
+/* launch.c: everything the backend needs, built in the arena */
+struct arena;
+int launch_build(struct core *c, const struct run *r, const struct launch *l, struct arena *a,
+                 struct run_start *out, struct err *e);
+
+/* report.c: what is left in the spool of an ended run becomes reports */
+void report_drain_spool(struct core *c, struct run *r);

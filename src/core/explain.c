@@ -1,0 +1,111 @@
+/* explain.c - why a job is where it is, and what would move it: the planner's own reasons in
+ * sentences */
+#include "core/core_priv.h"
+#include <stdio.h>
+
+static const char *const wait_names[] = {
+    [WAIT_NOTHING] = "next",
+    [WAIT_DEPENDENCY] = "dependency",
+    [WAIT_BACKOFF] = "backoff",
+    [WAIT_QUEUE_PAUSED] = "queue_paused",
+    [WAIT_BATCH_SLOTS] = "batch_slots",
+    [WAIT_SLOTS] = "slots",
+    [WAIT_CPUS] = "cpus",
+    [WAIT_MEMORY] = "memory",
+    [WAIT_GPUS] = "gpus",
+    [WAIT_RESERVED] = "reserved",
+    [WAIT_NODE_DRAINED] = "node_drained",
+    [WAIT_NEVER_FITS] = "never_fits",
+};
+
+static uint64_t first_unmet(const struct core *c, uint64_t job)
+{
+    uint64_t key, found = 0;
+    void *val;
+
+    for (size_t it = 0; map_u64_next(&c->waiters, &it, &key, &val);) {
+        const struct waiters *w = val;
+        for (size_t i = 0; i < w->jobs.n; i++)
+            if (w->jobs.p[i] == job && (!found || key < found))
+                found = key;
+    }
+    return found;
+}
+
+static struct wait_reason reason_of(struct core *c, struct job *j, const struct snapshot *s)
+{
+    if (j->hold == HOLD_DEPS)
+        return (struct wait_reason){.kind = WAIT_DEPENDENCY, .other = first_unmet(c, j->wait.job)};
+    if (j->hold == HOLD_BACKOFF)
+        return (struct wait_reason){.kind = WAIT_BACKOFF, .until_ms = j->due_ms};
+    return plan_explain(s, j->wait.job);
+}
+
+static void explain_waiting(struct core *c, struct job *j, struct json *out)
+{
+    struct ledger *led = &c->conf.ledger;
+    struct snapshot s = {.now_ms = core_mono(c),
+                         .nodes = &c->node,
+                         .usage = &c->usage,
+                         .n_nodes = 1,
+                         .runs = c->held.p,
+                         .n_runs = c->held.n,
+                         .queue = c->queue,
+                         .max_starts = 1,
+                         .patience_ms = c->conf.patience_ms};
+    struct wait_reason w = reason_of(c, j, &s);
+    char text[400];
+
+    if (!led->healthy(led->self))
+        snprintf(text, sizeof(text),
+                 "nothing starts because the job store cannot write; free space under %s", c->home);
+    else if (c->unresolved)
+        snprintf(text, sizeof(text),
+                 "nothing starts until %zu runs from before the restart are accounted for",
+                 c->unresolved);
+    else
+        wait_reason_text(&w, &s, text, sizeof(text));
+    json_set_str(out, "kind", wait_names[w.kind]);
+    json_set_str(out, "text", text);
+    json_set_int(out, "ahead", (int64_t)w.ahead);
+    if (w.other)
+        json_set_int(out, "other", (int64_t)w.other);
+    if (w.until_ms)
+        json_set_int(out, "in_ms", MAX(w.until_ms - core_mono(c), (int64_t)0));
+}
+
+static void explain_run(const struct core *c, const struct job *j, struct json *out)
+{
+    static const char *const phases[] = {
+        [RUN_RECORDING] = "its placement is being written to disk",
+        [RUN_SENT] = "it was handed to the host and starts now",
+        [RUN_UNRESOLVED] = "it ran before the restart; the host is being asked what became of it",
+        [RUN_ABSENT] = "it left no trace before the restart and starts again when there is room",
+        [RUN_LIVE] = "its command is running",
+        [RUN_OVER] = "it has ended; the outcome is being written to disk",
+    };
+    char text[200];
+
+    snprintf(text, sizeof(text), "%s%s on %s", phases[j->run->phase],
+             j->cancel_requested ? ", and it was told to stop" : "", c->node.name);
+    json_set_str(out, "kind", job_state_name(j->state));
+    json_set_str(out, "text", text);
+    json_set_int(out, "run", j->run->key.run);
+}
+
+int core_explain(struct core *c, uint64_t job, struct json **out, struct err *e)
+{
+    struct job *j = core_job(c, job);
+
+    if (!j || job_state_final(j->state) || j->hold == HOLD_COMMIT)
+        return err_set(e, ERR_NOT_FOUND, "job %llu is not waiting or running",
+                       (unsigned long long)job);
+    *out = json_new_object();
+    json_set_str(*out, "state", job_state_name(j->state));
+    json_set_take(*out, "waiting", json_new_bool(!j->run));
+    if (j->run)
+        explain_run(c, j, *out);
+    else
+        explain_waiting(c, j, *out);
+    return 0;
+}

@@ -1,0 +1,247 @@
+/* job_table.c - the active jobs: made, moved between states, held, forgotten
+ *
+ * Owns: the table, the holds (dependencies, back-off), who waits for whom.
+ * Does not own: the order of ready jobs (sched/queue.c) or what a run does (run.c).
+ *
+ * Rule for dependencies: a job starts when all it waits for have succeeded.  If one ends in any
+ * other way, the waiting job is cancelled with that reason, and so are those that wait for it in
+ * turn.
+ */
+#include "core/core_priv.h"
+#include <stdio.h>
+
+struct job *job_new(struct core *c, uint64_t number)
+{
+    struct job *j = xcalloc(1, sizeof(*j));
+
+    ASSERT(!core_job(c, number));
+    j->wait.job = number;
+    map_u64_put(&c->jobs, number, j);
+    c->stats.queued++; /* JOB_QUEUED is 0: every job begins there */
+    return j;
+}
+
+static size_t *state_counter(struct core *c, enum job_state s)
+{
+    switch (s) {
+    case JOB_QUEUED:
+        return &c->stats.queued;
+    case JOB_STARTING:
+        return &c->stats.starting;
+    case JOB_RUNNING:
+        return &c->stats.running;
+    case JOB_STOPPING:
+        return &c->stats.stopping;
+    default:
+        return NULL;
+    }
+}
+
+void job_drop(struct core *c, struct job *j)
+{
+    size_t *counter = state_counter(c, j->state);
+
+    ASSERT(!j->run);
+    if (counter)
+        --*counter;
+    map_u64_del(&c->jobs, j->wait.job);
+    free(j);
+}
+
+void job_move(struct core *c, struct job *j, enum job_event ev)
+{
+    enum job_state next = j->state;
+    bool legal = job_next(j->state, ev, &next);
+    size_t *from = state_counter(c, j->state), *to = state_counter(c, next);
+
+    ASSERT(legal);
+    if (from)
+        --*from;
+    if (to)
+        ++*to;
+    else
+        c->stats.ended[next]++;
+    j->state = (uint8_t)next;
+    c->dirty = true;
+}
+
+uint32_t core_queue_index(struct core *c, struct str name)
+{
+    uintptr_t known = (uintptr_t)map_str_get(&c->queues, name);
+
+    if (!known) {
+        known = c->queues.n + 1;
+        map_str_put(&c->queues, name, (void *)known);
+    }
+    return (uint32_t)known;
+}
+
+/* ---- back-off: a binary heap by time; entries of jobs that moved on are skipped when they surface
+ * ---- */
+
+static void due_push(struct core *c, int64_t at_ms, uint64_t job)
+{
+    vec_push(&c->due, ((struct due){at_ms, job}));
+    size_t i = c->due.n - 1;
+    while (i && c->due.p[(i - 1) / 2].at_ms > c->due.p[i].at_ms) {
+        struct due t = c->due.p[i];
+        c->due.p[i] = c->due.p[(i - 1) / 2];
+        c->due.p[(i - 1) / 2] = t;
+        i = (i - 1) / 2;
+    }
+}
+
+static struct due due_pop(struct core *c)
+{
+    struct due top = c->due.p[0];
+
+    c->due.p[0] = vec_pop(&c->due);
+    for (size_t i = 0;;) {
+        size_t l = 2 * i + 1, least = i;
+        if (l < c->due.n && c->due.p[l].at_ms < c->due.p[least].at_ms)
+            least = l;
+        if (l + 1 < c->due.n && c->due.p[l + 1].at_ms < c->due.p[least].at_ms)
+            least = l + 1;
+        if (least == i)
+            return top;
+        struct due t = c->due.p[i];
+        c->due.p[i] = c->due.p[least];
+        c->due.p[least] = t;
+        i = least;
+    }
+}
+
+void core_release_due(struct core *c)
+{
+    int64_t now = core_mono(c);
+
+    while (c->due.n && c->due.p[0].at_ms <= now) {
+        struct job *j = core_job(c, due_pop(c).job);
+        if (!j || j->hold != HOLD_BACKOFF || j->due_ms > now)
+            continue;
+        j->hold = HOLD_NONE;
+        c->stats.held--;
+        queue_push(c->queue, &j->wait);
+        c->dirty = true;
+    }
+}
+
+int64_t core_next_wake(const struct core *c)
+{
+    return c->due.n ? c->due.p[0].at_ms : -1;
+}
+
+/* ---- queue and holds ---- */
+
+void job_activate(struct core *c, struct job *j)
+{
+    ASSERT(j->state == JOB_QUEUED && !j->run);
+    c->dirty = true;
+    if (j->deps) {
+        j->hold = HOLD_DEPS;
+        c->stats.held++;
+    } else if (j->due_ms > core_mono(c)) {
+        j->hold = HOLD_BACKOFF;
+        c->stats.held++;
+        due_push(c, j->due_ms, j->wait.job);
+    } else {
+        j->hold = HOLD_NONE;
+        queue_push(c->queue, &j->wait);
+    }
+}
+
+void job_dequeue(struct core *c, struct job *j)
+{
+    if (j->hold == HOLD_NONE)
+        queue_remove(c->queue, &j->wait);
+    else if (j->hold != HOLD_COMMIT)
+        c->stats.held--;
+    j->hold = HOLD_NONE;
+}
+
+void job_wait_for(struct core *c, struct job *j, uint64_t other)
+{
+    struct waiters *w = map_u64_get(&c->waiters, other);
+
+    if (!w) {
+        w = xcalloc(1, sizeof(*w));
+        map_u64_put(&c->waiters, other, w);
+    }
+    vec_push(&w->jobs, j->wait.job);
+    j->deps++;
+}
+
+static void cancel_waiter(struct core *c, struct job *j, const struct job *cause)
+{
+    char reason[96];
+
+    snprintf(reason, sizeof(reason), "job %llu, which it waits for, ended as %s",
+             (unsigned long long)cause->wait.job, job_state_name(cause->state));
+    job_dequeue(c, j);
+    job_move(c, j, JOB_EV_CANCEL);
+    core_stage(c, &(struct change){.kind = CHANGE_JOB_STATE,
+                                   .at_ms = core_wall(c),
+                                   .first = j->wait.job,
+                                   .last = j->wait.job,
+                                   .from_state = JOB_QUEUED,
+                                   .state = JOB_CANCELLED,
+                                   .text = str_of(reason)});
+    job_forget_after_commit(c, j, (struct run_key){0});
+}
+
+void job_settle_waiters(struct core *c, struct job *j)
+{
+    VEC(struct job *) ended = {0};
+
+    vec_push(&ended, j);
+    for (size_t i = 0; i < ended.n; i++) {
+        struct job *e = ended.p[i];
+        struct waiters *w = map_u64_del(&c->waiters, e->wait.job);
+        for (size_t k = 0; w && k < w->jobs.n; k++) {
+            struct job *other = core_job(c, w->jobs.p[k]);
+            if (!other || other->state != JOB_QUEUED || other->hold == HOLD_NONE || !other->deps)
+                continue;
+            if (e->state != JOB_SUCCEEDED) {
+                cancel_waiter(c, other, e);
+                vec_push(&ended, other);
+            } else if (--other->deps == 0 && other->hold == HOLD_DEPS) {
+                c->stats.held--;
+                job_activate(c, other);
+            }
+        }
+        if (w) {
+            vec_done(&w->jobs);
+            free(w);
+        }
+    }
+    vec_done(&ended);
+}
+
+/* ---- forgetting ---- */
+
+struct forget {
+    struct core *c;
+    uint64_t job;
+    struct run_key key;
+    bool final;
+};
+
+static void on_end_durable(void *arg, const struct err *e)
+{
+    struct forget *f = arg;
+    struct job *j = core_job(f->c, f->job);
+
+    if (!e && j && f->final)
+        job_drop(f->c, j);
+    if (!e && f->key.job)
+        f->c->cls->settled(f->c->backend, f->key);
+    free(f);
+}
+
+void job_forget_after_commit(struct core *c, struct job *j, struct run_key key)
+{
+    struct forget *f = xmalloc(sizeof(*f));
+
+    *f = (struct forget){c, j->wait.job, key, job_state_final(j->state)};
+    core_barrier(c, on_end_durable, f);
+}

@@ -1,0 +1,228 @@
+/* launch.c - from a recorded intention to what execve needs: words, environment, files, token
+ *
+ * Owns: the names of a run's files and variables (docs/guide.md lists them for users) and the
+ * tokens with which a job may report on itself.
+ */
+#include "base/arena.h"
+#include "base/hash.h"
+#include "core/core_priv.h"
+#include <stdio.h>
+
+enum {
+    JOBS_PER_DIR = 1000, /* creating files gets slower in directories of many thousands */
+    PARAMS_ENV_MAX = 32 << 10,
+    TOKEN_MAC_BYTES = 20,
+};
+
+static char *run_path(const struct core *c, struct run_key key, const char *suffix)
+{
+    return xasprintf("%s/runs/%llu/%llu.%u%s", c->home,
+                     (unsigned long long)(key.job / JOBS_PER_DIR), (unsigned long long)key.job,
+                     key.run, suffix);
+}
+
+char *core_log_path(const struct core *c, struct run_key key)
+{
+    return run_path(c, key, ".log");
+}
+
+char *core_err_path(const struct core *c, struct run_key key)
+{
+    return run_path(c, key, ".err");
+}
+
+char *core_run_dir(const struct core *c, struct run_key key)
+{
+    return run_path(c, key, "");
+}
+
+/* ---- tokens: "<job>.<run>.<mac>", nothing to store, nothing to leak from the store ---- */
+
+void core_job_token(const struct core *c, struct run_key key, char out[JOB_TOKEN_MAX])
+{
+    uint8_t mac[32];
+    int n = snprintf(out, JOB_TOKEN_MAX, "%llu.%u", (unsigned long long)key.job, key.run);
+
+    hmac_sha256(c->secret, sizeof(c->secret), out, (size_t)n, mac);
+    out[n++] = '.';
+    for (size_t i = 0; i < TOKEN_MAC_BYTES; i++)
+        n += snprintf(out + n, JOB_TOKEN_MAX - (size_t)n, "%02x", mac[i]);
+}
+
+bool core_job_token_check(const struct core *c, struct str token, struct run_key *out)
+{
+    struct str rest, job = str_cut(token, '.', &rest), mac, run = str_cut(rest, '.', &mac);
+    int64_t j, r;
+    char want[JOB_TOKEN_MAX];
+
+    if (!mac.n || !str_to_i64(job, &j) || !str_to_i64(run, &r) || j <= 0 || r <= 0 ||
+        r > UINT32_MAX)
+        return false;
+    struct run_key key = {(uint64_t)j, (uint32_t)r};
+    core_job_token(c, key, want);
+    if (strlen(want) != token.n || !equal_const_time(want, token.p, token.n))
+        return false;
+    *out = key;
+    return true;
+}
+
+/* ---- environment ---- */
+
+struct env {
+    struct arena *a;
+    VEC(char *) list;
+};
+
+static const char *env_get(const struct env *v, const char *key)
+{
+    size_t n = strlen(key);
+
+    for (size_t i = 0; i < v->list.n; i++)
+        if (!strncmp(v->list.p[i], key, n) && v->list.p[i][n] == '=')
+            return v->list.p[i] + n + 1;
+    return NULL;
+}
+
+static void env_set(struct env *v, const char *key, const char *value)
+{
+    size_t n = strlen(key);
+    char *entry = arena_printf(v->a, "%s=%s", key, value);
+
+    for (size_t i = 0; i < v->list.n; i++)
+        if (!strncmp(v->list.p[i], key, n) && v->list.p[i][n] == '=') {
+            v->list.p[i] = entry;
+            return;
+        }
+    vec_push(&v->list, entry);
+}
+
+static void env_set_num(struct env *v, const char *key, int64_t n)
+{
+    char text[24];
+
+    snprintf(text, sizeof(text), "%lld", (long long)n);
+    env_set(v, key, text);
+}
+
+static void env_gpus(struct env *v, const struct core *c, uint64_t gpus)
+{
+    struct buf b;
+
+    if (!gpus || !c->node.n_devices)
+        return;
+    buf_init(&b, 1024);
+    for (size_t i = 0; i < c->node.n_devices; i++)
+        if (gpus & (1ull << i))
+            buf_addf(&b, "%s%d", b.n ? "," : "", c->node.devices[i].index);
+    env_set(v, "CUDA_VISIBLE_DEVICES", buf_str(&b).p);
+    buf_done(&b);
+}
+
+static void env_identity(struct env *v, const struct core *c, const struct run *r,
+                         const struct launch *l)
+{
+    char id[ID_TEXT_MAX], token[JOB_TOKEN_MAX];
+
+    id_format(l->id, id);
+    core_job_token(c, r->key, token);
+    env_set(v, "BERTH_HOME", c->home);
+    if (c->socket)
+        env_set(v, "BERTH_SOCKET", c->socket);
+    env_set(v, "BERTH_JOB_ID", id);
+    env_set_num(v, "BERTH_JOB_NUMBER", (int64_t)r->key.job);
+    env_set(v, "BERTH_RUN",
+            arena_printf(v->a, "%llu.%u", (unsigned long long)r->key.job, r->key.run));
+    env_set(v, "BERTH_JOB_NAME", l->name ? l->name : l->spec->name);
+    env_set(v, "BERTH_PROJECT", l->spec->project);
+    env_set_num(v, "BERTH_ATTEMPT", r->job->attempt);
+    env_set(v, "BERTH_JOB_TOKEN", token);
+    if (l->batch)
+        env_set_num(v, "BERTH_INDEX", l->index);
+}
+
+static void env_python(struct env *v, const struct core *c)
+{
+    const char *was = env_get(v, "PYTHONPATH");
+
+    if (!c->python_path)
+        return;
+    env_set(v, "PYTHONPATH",
+            was && *was ? arena_printf(v->a, "%s:%s", c->python_path, was) : c->python_path);
+}
+
+static void set_params(struct env *v, const struct launch *l, struct run_start *out)
+{
+    if (!l->params)
+        return;
+    AUTO_FREE char *text = json_text(l->params);
+    out->params_json = str_of(arena_strdup(v->a, text));
+    if (out->params_json.n <= PARAMS_ENV_MAX)
+        env_set(v, "BERTH_PARAMS", out->params_json.p);
+    env_set(v, "BERTH_PARAMS_FILE", arena_printf(v->a, "%s/params.json", out->run_dir));
+}
+
+static char *arena_path(struct arena *a, char *path)
+{
+    char *copy = arena_strdup(a, path);
+
+    free(path);
+    return copy;
+}
+
+/* `{index}` in a command is the job's place in its batch unless a parameter has that name. */
+static struct json *params_with_index(const struct launch *l)
+{
+    struct json *p = l->params ? json_copy(l->params) : json_new_object();
+
+    if (!json_has(p, "index"))
+        json_set_int(p, "index", l->index);
+    return p;
+}
+
+int launch_build(struct core *c, const struct run *r, const struct launch *l, struct arena *a,
+                 struct run_start *out, struct err *e)
+{
+    struct env v = {.a = a};
+    char **argv, **extra;
+    const struct role *main_role = &l->spec->roles[0];
+    struct json *params = params_with_index(l);
+    int rc = spec_command(main_role, params, a, &argv, &extra, e);
+
+    json_free(params);
+    if (rc < 0)
+        return -1;
+    *out = (struct run_start){.key = r->key,
+                              .argv = argv,
+                              .uid = l->uid,
+                              .gid = l->gid,
+                              .change_user = l->uid != c->conf.uid,
+                              .timeout_ms = l->spec->timeout_ms,
+                              .grace_ms = l->spec->grace_ms,
+                              .need = main_role->need,
+                              .journal = r->journal,
+                              .log_path = arena_path(a, core_log_path(c, r->key)),
+                              .run_dir = arena_path(a, core_run_dir(c, r->key))};
+    if (l->spec->split_output)
+        out->err_path = arena_path(a, core_err_path(c, r->key));
+    if (r->prev)
+        out->after = r->prev->key;
+    for (char **k = l->spec->env; *k; k++)
+        vec_push(&v.list, *k);
+    for (char **k = extra; k && *k; k++)
+        vec_push(&v.list, *k);
+    env_identity(&v, c, r, l);
+    env_set(&v, "BERTH_RUN_DIR", out->run_dir);
+    env_python(&v, c);
+    env_gpus(&v, c, r->gpus);
+    set_params(&v, l, out);
+    const char *home = env_get(&v, "HOME");
+    out->cwd = l->spec->cwd ? l->spec->cwd : home && *home ? arena_strdup(a, home) : "/";
+    if (!l->params && !out->change_user)
+        out->run_dir = NULL; /* made by whoever writes into it first: most jobs never do */
+    char **envp = arena_alloc(a, (v.list.n + 1) * sizeof(*envp));
+    if (v.list.n)
+        memcpy(envp, v.list.p, v.list.n * sizeof(*envp));
+    vec_done(&v.list);
+    out->envp = envp;
+    return 0;
+}

@@ -1,0 +1,145 @@
+/* recover.c - after a restart: first restore what was recorded, exactly; then ask the world what
+ * happened
+ *
+ * Until the backend has answered for every recorded run nothing new is planned, so no slot is given
+ * away twice.
+ */
+#include "core/core_priv.h"
+
+struct restoring {
+    struct core *c;
+    VEC(struct run_belief) beliefs;
+    VEC(uint64_t) ready; /* queued jobs, activated once their dependencies are known */
+};
+
+static void restore_job(void *arg, const struct job_record *r)
+{
+    struct restoring *x = arg;
+    struct core *c = x->c;
+    struct job *j = job_new(c, r->seq);
+    int64_t waited =
+        MAX(core_wall(c) - r->created_ms, (int64_t)0); /* the clock may have stepped back */
+
+    j->batch = r->batch;
+    j->attempt = r->attempt;
+    j->tries = r->tries;
+    j->retries = r->retries;
+    j->backoff_ms = (uint32_t)MIN(r->backoff_ms, (int64_t)UINT32_MAX);
+    j->uid = r->uid;
+    j->cancel_requested = r->cancel_requested;
+    j->wait.priority = r->priority;
+    j->wait.since_ms = core_mono(c) - waited;
+    j->wait.shape = queue_shape(c->queue, &r->need, r->batch_slots ? r->batch : 0, r->batch_slots,
+                                core_queue_index(c, r->queue));
+    /* A delay is at most what was asked for, however the clock moved. */
+    int64_t delay = r->next_try_ms ? r->next_try_ms - core_wall(c) : 0;
+    if (delay > 0)
+        j->due_ms = core_mono(c) + MIN(delay, (int64_t)3600 * 1000);
+    j->state = (uint8_t)r->state;
+    if (r->state == JOB_QUEUED) {
+        vec_push(&x->ready, r->seq);
+        return;
+    }
+    c->stats.queued--;
+    if (r->state == JOB_STARTING)
+        c->stats.starting++;
+    else if (r->state == JOB_RUNNING)
+        c->stats.running++;
+    else
+        c->stats.stopping++;
+}
+
+static void restore_run(void *arg, const struct run_record *r)
+{
+    struct restoring *x = arg;
+    struct job *j = core_job(x->c, r->key.job);
+
+    if (!j || j->state == JOB_QUEUED)
+        return; /* berth doctor reports such rows; there is nothing to supervise */
+    run_restore(x->c, j, r);
+    vec_push(&x->beliefs, ((struct run_belief){r->key, r->journal, r->pid, r->pid_start}));
+}
+
+static void restore_dep(void *arg, const struct dep_record *r)
+{
+    struct restoring *x = arg;
+    struct job *j = core_job(x->c, r->job);
+
+    if (j && core_job(x->c, r->other))
+        job_wait_for(x->c, j, r->other);
+}
+
+static void restore_queue(void *arg, struct str name, bool paused)
+{
+    struct restoring *x = arg;
+
+    queue_set_paused(x->c->queue, core_queue_index(x->c, name), paused);
+}
+
+static void restore_node(void *arg, struct str name, bool drained)
+{
+    struct restoring *x = arg;
+
+    if (str_eq_c(name, x->c->node.name))
+        x->c->node.drained = drained;
+}
+
+static void restore_counters(void *arg, uint64_t next_job, uint64_t next_spec, uint64_t next_batch,
+                             uint64_t last_event)
+{
+    struct restoring *x = arg;
+
+    (void)last_event;
+    x->c->next_job = MAX(next_job, (uint64_t)1);
+    x->c->next_spec = MAX(next_spec, (uint64_t)1);
+    x->c->next_batch = MAX(next_batch, (uint64_t)1);
+}
+
+/* A job in a running state without any run row cannot be: it would wait for ever.  Give it back. */
+static void requeue_runless(struct core *c)
+{
+    VEC(struct job *) stray = {0};
+    uint64_t key;
+    void *val;
+
+    for (size_t it = 0; map_u64_next(&c->jobs, &it, &key, &val);) {
+        struct job *j = val;
+        if (j->state != JOB_QUEUED && !j->run)
+            vec_push(&stray, j);
+    }
+    for (size_t i = 0; i < stray.n; i++) {
+        struct job *j = stray.p[i];
+        enum job_state from = j->state;
+        job_move(c, j, JOB_EV_REQUEUE);
+        core_stage(c, &(struct change){.kind = CHANGE_JOB_STATE,
+                                       .at_ms = core_wall(c),
+                                       .first = j->wait.job,
+                                       .last = j->wait.job,
+                                       .from_state = from,
+                                       .state = JOB_QUEUED,
+                                       .text = STR("no run was recorded for it")});
+        job_activate(c, j);
+    }
+    vec_done(&stray);
+}
+
+int core_recover(struct core *c, struct err *e)
+{
+    struct restoring x = {.c = c};
+    const struct load_sink sink = {restore_job,  restore_run,      restore_dep, restore_queue,
+                                   restore_node, restore_counters, &x};
+    struct ledger *led = &c->conf.ledger;
+
+    if (led->load(led->self, &sink, e) < 0)
+        return err_wrap(e, "restoring the jobs");
+    for (size_t i = 0; i < x.ready.n; i++)
+        job_activate(c, core_job(c, x.ready.p[i]));
+    requeue_runless(c);
+    if (x.beliefs.n)
+        c->cls->adopt(c->backend, x.beliefs.p, x.beliefs.n);
+    vec_done(&x.beliefs);
+    vec_done(&x.ready);
+    c->recovered = true;
+    c->dirty = true;
+    return 0;
+}

@@ -1,0 +1,391 @@
+/* run.c - one attempt of a job: placed, recorded, handed to the backend, ended
+ *
+ * Owns: the life of a run between the planner's decision and the durable outcome, and the count of
+ * what runs hold of the node.
+ *
+ * A run is recorded before it is handed over, and its key is never used for another execution, so
+ * after any crash the backend can say what became of it.  Very short jobs would leave the host idle
+ * during the round trip of end → commit → next start: for those the next run of the same shape is
+ * recorded early and waits in the backend for the end of the run whose place it takes (`prev`).
+ */
+#include "base/arena.h"
+#include "core/core_priv.h"
+#include <errno.h>
+#include <stdio.h>
+#include <sys/wait.h>
+
+enum {
+    BACKOFF_MAX_MS = 3600 * 1000,
+    LOOK_AHEAD_MEAN_MS =
+        25,           /* a round trip costs about a millisecond: not worth it for longer runs */
+    RESEND_MS = 1000, /* after the backend refused a start */
+};
+
+/* ---- what runs hold ---- */
+
+void run_hold(struct core *c, struct run *r)
+{
+    const struct shape *s = queue_shape_at(c->queue, r->job->wait.shape);
+
+    if (r->holds)
+        return;
+    r->holds = true;
+    r->slot = c->held.n;
+    usage_add(&c->usage, &s->need, r->gpus);
+    queue_batch_running(c->queue, r->job->batch, 1);
+    int64_t ends_by = r->timeout_ms ? r->started_mono_ms + r->timeout_ms : 0;
+    vec_push(&c->held, ((struct plan_run){r->key, 0, s->need, r->gpus, r->job->wait.priority,
+                                          r->started_mono_ms, ends_by}));
+}
+
+static void run_let_go(struct core *c, struct run *r)
+{
+    const struct shape *s = queue_shape_at(c->queue, r->job->wait.shape);
+
+    if (!r->holds)
+        return;
+    r->holds = false;
+    usage_sub(&c->usage, &s->need, r->gpus);
+    queue_batch_running(c->queue, r->job->batch, -1);
+    struct plan_run last = vec_pop(&c->held);
+    if (r->slot < c->held.n) {
+        c->held.p[r->slot] = last;
+        core_job(c, last.key.job)->run->slot = r->slot;
+    }
+}
+
+static void run_unlink(struct core *c, struct run *r)
+{
+    if (r->next) {
+        r->next->prev = NULL;
+        run_hold(c, r->next);
+        r->next = NULL;
+    }
+    if (r->prev) {
+        r->prev->next = NULL;
+        r->prev = NULL;
+    }
+}
+
+static void run_free(struct core *c, struct run *r)
+{
+    run_let_go(c, r);
+    run_unlink(c, r);
+    r->job->run = NULL;
+    free(r);
+    c->dirty = true;
+}
+
+/* ---- ending ---- */
+
+static bool transient_start_error(int sys)
+{
+    return sys == EAGAIN || sys == ENOMEM || sys == EMFILE || sys == ENFILE || sys == ETXTBSY ||
+           sys == ENOSPC;
+}
+
+/* What the end of this run means for its job. */
+static enum job_event judge(const struct job *j, const struct run_outcome *o)
+{
+    bool retry_left = j->tries <= (uint32_t)j->retries;
+
+    if (j->cancel_requested)
+        return JOB_EV_CANCELLED;
+    switch (o->why) {
+    case RUN_END_NEVER_RAN:
+        return JOB_EV_REQUEUE;
+    case RUN_END_EXITED:
+        if (WIFEXITED(o->wait_status) && WEXITSTATUS(o->wait_status) == 0)
+            return JOB_EV_SUCCEEDED;
+        break;
+    case RUN_END_CANCELLED: /* stopped, but not for its owner: it was asked to make room */
+        return JOB_EV_REQUEUE;
+    case RUN_END_SUPERVISOR_KILLED:
+    case RUN_END_NODE_LOST:
+        return retry_left ? JOB_EV_REQUEUE : JOB_EV_LOST;
+    case RUN_END_START_FAILED:
+        return retry_left && transient_start_error(o->sys) ? JOB_EV_REQUEUE : JOB_EV_FAILED;
+    default:
+        break;
+    }
+    return retry_left ? JOB_EV_REQUEUE : JOB_EV_FAILED;
+}
+
+static int64_t retry_delay(const struct job *j, const struct run_outcome *o)
+{
+    int64_t ms = j->backoff_ms;
+
+    if (o->why == RUN_END_CANCELLED)
+        return 0;
+    if (o->why == RUN_END_NEVER_RAN)
+        return RESEND_MS;
+    for (uint32_t i = 1; i < j->tries && ms < BACKOFF_MAX_MS; i++)
+        ms *= 2;
+    return MIN(ms, (int64_t)BACKOFF_MAX_MS);
+}
+
+static void run_end(struct core *c, struct run *r, const struct run_outcome *o, struct str detail)
+{
+    struct job *j = r->job;
+    struct run_key key = r->key;
+    enum job_event ev = judge(j, o);
+    int64_t delay = ev == JOB_EV_REQUEUE ? retry_delay(j, o) : 0;
+    char text[200];
+
+    if (r->phase == RUN_UNRESOLVED)
+        c->unresolved--;
+    r->phase = RUN_OVER;
+    report_drain_spool(c, r);
+    run_outcome_text(o, text, sizeof(text));
+    if (ev == JOB_EV_LOST)
+        c->stats.lost_runs++;
+    if (o->why == RUN_END_NEVER_RAN || o->why == RUN_END_CANCELLED)
+        j->tries--; /* it never had its chance */
+    job_move(c, j, ev);
+    core_stage(c, &(struct change){.kind = CHANGE_RUN_ENDED,
+                                   .at_ms = core_wall(c),
+                                   .key = key,
+                                   .outcome = *o,
+                                   .state = j->state,
+                                   .text = detail.n ? detail : str_of(text),
+                                   .next_try_ms = delay ? core_wall(c) + delay : 0});
+    run_free(c, r);
+    if (ev == JOB_EV_REQUEUE) {
+        j->due_ms = delay ? core_mono(c) + delay : 0;
+        job_activate(c, j);
+    } else {
+        job_settle_waiters(c, j);
+    }
+    job_forget_after_commit(c, j, key);
+}
+
+/* ---- starting ---- */
+
+static void start_now(struct core *c, struct run *r)
+{
+    struct arena a = {0};
+    struct launch l = {0};
+    struct run_start s = {0};
+    struct err e = {0};
+    struct run_outcome o = {.why = RUN_END_NEVER_RAN, .ended_ms = core_wall(c)};
+
+    if (r->job->cancel_requested) {
+        o.why = RUN_END_CANCELLED;
+        run_end(c, r, &o, STR("cancelled before it started"));
+        return;
+    }
+    struct ledger *led = &c->conf.ledger;
+    if (led->read_launch(led->self, r->key.job, &l, &e) < 0 ||
+        launch_build(c, r, &l, &a, &s, &e) < 0) {
+        o.why = RUN_END_START_FAILED;
+        o.sys = EINVAL;
+        run_end(c, r, &o, str_of(e.text));
+    } else {
+        r->timeout_ms = s.timeout_ms;
+        r->started_mono_ms = core_mono(c);
+        r->phase = RUN_SENT;
+        if (c->cls->start(c->backend, &s, &e) < 0)
+            run_end(c, r, &o, str_of(e.text));
+    }
+    launch_done(&l);
+    arena_done(&a);
+}
+
+struct placed {
+    struct core *c;
+    struct run_key key;
+};
+
+static void on_placed(void *arg, const struct err *e)
+{
+    struct placed *p = arg;
+    struct job *j = core_job(p->c, p->key.job);
+
+    (void)e; /* placements are never refused, only late */
+    if (j && j->run && run_key_eq(j->run->key, p->key) && j->run->phase == RUN_RECORDING)
+        start_now(p->c, j->run);
+    free(p);
+}
+
+void run_place(struct core *c, struct job *j, uint64_t gpus, struct run *prev)
+{
+    struct run *r = xcalloc(1, sizeof(*r));
+    struct placed *p = xmalloc(sizeof(*p));
+
+    ASSERT(j->state == JOB_QUEUED && !j->run);
+    j->attempt++;
+    j->tries++;
+    j->run = r;
+    r->job = j;
+    r->key = (struct run_key){j->wait.job, j->attempt};
+    r->gpus = gpus;
+    r->journal = c->cls->journal(c->backend);
+    r->started_mono_ms = core_mono(c);
+    r->prev = prev;
+    if (prev)
+        prev->next = r;
+    else
+        run_hold(c, r);
+    job_move(c, j, JOB_EV_PLACED);
+    core_stage(c, &(struct change){.kind = CHANGE_RUN_NEW,
+                                   .at_ms = core_wall(c),
+                                   .key = r->key,
+                                   .name = str_of(c->node.name),
+                                   .gpus = gpus,
+                                   .journal = r->journal,
+                                   .state = JOB_STARTING});
+    *p = (struct placed){c, r->key};
+    core_barrier(c, on_placed, p);
+}
+
+/* The successor of a run takes its slot, its devices and its place in the batch, so both must ask
+ * for the same: only the head of the same shape qualifies, and only if nothing more important
+ * waits. */
+void run_look_ahead(struct core *c)
+{
+    if (!c->conf.lookahead || c->mean_run_ms <= 0 || c->mean_run_ms > LOOK_AHEAD_MEAN_MS ||
+        c->node.drained)
+        return;
+    for (size_t i = 0; i < c->held.n; i++) {
+        struct run *r = core_job(c, c->held.p[i].key.job)->run;
+        uint32_t shape = r->job->wait.shape;
+        struct wait_item *w = queue_head(c->queue, shape);
+        if (!w || r->next || r->phase == RUN_OVER || r->phase == RUN_ABSENT ||
+            r->phase == RUN_UNRESOLVED || r->job->cancel_requested ||
+            queue_shape_at(c->queue, shape)->paused ||
+            queue_count_shape(c->queue, shape) != queue_count(c->queue))
+            continue;
+        queue_remove(c->queue, w);
+        run_place(c, core_job(c, w->job), r->gpus, r);
+    }
+}
+
+void run_send_absent(struct core *c)
+{
+    for (size_t i = 0; i < c->absent.n;) {
+        struct job *j = core_job(c, c->absent.p[i]);
+        struct run *r = j ? j->run : NULL;
+        if (r && r->phase == RUN_ABSENT) {
+            const struct shape *s = queue_shape_at(c->queue, j->wait.shape);
+            bool room = resources_fit(&c->node, &c->usage, &s->need) && !(c->usage.gpus & r->gpus);
+            if (!room && !j->cancel_requested) {
+                i++;
+                continue;
+            }
+            run_hold(c, r);
+            start_now(c, r);
+        }
+        vec_remove(&c->absent, i);
+    }
+}
+
+/* ---- stopping ---- */
+
+void run_stop(struct core *c, struct run *r)
+{
+    if (r->stop_sent || r->phase == RUN_OVER || r->phase == RUN_RECORDING || r->phase == RUN_ABSENT)
+        return; /* not with the backend: start_now sees the request */
+    r->stop_sent = true;
+    c->cls->stop(c->backend, r->key, -1);
+}
+
+/* ---- what the backend tells ---- */
+
+static struct run *known_run(struct core *c, struct run_key key)
+{
+    struct job *j = core_job(c, key.job);
+
+    return j && j->run && run_key_eq(j->run->key, key) && j->run->phase != RUN_OVER ? j->run : NULL;
+}
+
+static void on_started(void *owner, struct run_key key, int64_t pid, int64_t pid_start,
+                       int64_t at_ms)
+{
+    struct core *c = owner;
+    struct run *r = known_run(c, key);
+
+    if (!r || r->phase == RUN_LIVE)
+        return;
+    bool known = r->phase == RUN_UNRESOLVED && r->seen;
+    if (r->phase == RUN_UNRESOLVED)
+        c->unresolved--;
+    r->phase = RUN_LIVE;
+    c->dirty = true;
+    if (!r->prev)
+        run_hold(c, r);
+    if (r->job->cancel_requested)
+        run_stop(c, r);
+    if (known)
+        return; /* recorded before the restart */
+    r->started_mono_ms = core_mono(c);
+    if (r->job->state == JOB_STARTING)
+        job_move(c, r->job, JOB_EV_STARTED);
+    c->stats.started++;
+    core_stage(c, &(struct change){.kind = CHANGE_RUN_STARTED,
+                                   .at_ms = at_ms,
+                                   .key = key,
+                                   .pid = pid,
+                                   .pid_start = pid_start,
+                                   .state = r->job->state});
+}
+
+static void on_ended(void *owner, struct run_key key, const struct run_outcome *o,
+                     struct str detail)
+{
+    struct core *c = owner;
+    struct run *r = known_run(c, key);
+
+    if (!r) {
+        c->cls->settled(c->backend, key);
+        return;
+    }
+    if (o->why == RUN_END_EXITED)
+        c->mean_run_ms += ((double)(o->ended_ms - o->started_ms) + 0.5 - c->mean_run_ms) * 0.2;
+    run_end(c, r, o, detail);
+}
+
+static void on_absent(void *owner, struct run_key key)
+{
+    struct core *c = owner;
+    struct run *r = known_run(c, key);
+
+    if (!r)
+        return;
+    if (r->phase == RUN_UNRESOLVED)
+        c->unresolved--;
+    run_let_go(c, r);
+    r->phase = RUN_ABSENT;
+    vec_push(&c->absent, key.job);
+    c->dirty = true;
+}
+
+static void on_notice(void *owner, struct str text)
+{
+    struct core *c = owner;
+
+    if (c->conf.notice)
+        c->conf.notice(c->conf.notice_arg, text);
+}
+
+const struct backend_events core_backend_events = {
+    .started = on_started, .ended = on_ended, .absent = on_absent, .notice = on_notice};
+
+struct run *run_restore(struct core *c, struct job *j, const struct run_record *rec)
+{
+    struct run *r = xcalloc(1, sizeof(*r));
+
+    ASSERT(!j->run);
+    j->run = r;
+    r->job = j;
+    r->key = rec->key;
+    r->gpus = rec->gpus;
+    r->journal = rec->journal;
+    r->spool_offset = rec->spool_offset;
+    r->phase = RUN_UNRESOLVED;
+    r->started_mono_ms = core_mono(c);
+    c->unresolved++;
+    r->seen = rec->pid != 0;
+    if (r->seen)
+        run_hold(c, r); /* it was seen running; most likely it still is */
+    return r;
+}

@@ -1,0 +1,172 @@
+/* submit.c - jobs come in: numbered, checked against what they wait for, durable, then queued
+ *
+ * Nobody is told of a job before its commit, and nothing is planned for it either: a refused
+ * submission (disk full) leaves no trace but a gap in the numbers.
+ */
+#include "core/core_priv.h"
+#include <stdio.h>
+
+struct pending {
+    struct core *c;
+    core_submit_fn done;
+    void *arg;
+    struct submitted result;
+    char *key; /* idempotency key under way, or NULL */
+    size_t key_n;
+};
+
+static void pending_free(struct pending *p)
+{
+    if (p->key)
+        map_str_del(&p->c->in_flight, (struct str){p->key, p->key_n});
+    free(p->key);
+    free(p);
+}
+
+static void on_submitted(void *arg, const struct err *e)
+{
+    struct pending *p = arg;
+    struct core *c = p->c;
+
+    for (uint64_t n = p->result.first; n < p->result.first + p->result.n; n++) {
+        struct job *j = core_job(c, n);
+        if (!j || j->hold != HOLD_COMMIT)
+            continue; /* what it waits for failed meanwhile: cancelled already */
+        if (e)
+            job_drop(c, j);
+        else
+            job_activate(c, j);
+    }
+    if (!e)
+        c->stats.submitted += p->result.n;
+    p->done(p->arg, e, e ? NULL : &p->result);
+    pending_free(p);
+}
+
+/* Every job waited for must be active or have succeeded. */
+static int check_after(struct core *c, const struct job_row *row, struct err *e)
+{
+    for (size_t i = 0; i < row->n_after; i++) {
+        const struct job *other = core_job(c, row->after[i]);
+        unsigned long long n = row->after[i];
+        struct job_record rec;
+        enum job_state state;
+        if (other) {
+            state = other->state;
+        } else {
+            struct ledger *led = &c->conf.ledger;
+            if (led->read_job(led->self, row->after[i], &rec, e) < 0)
+                return err_set(e, ERR_NOT_FOUND, "after: there is no job %llu", n);
+            state = rec.state;
+        }
+        if (job_state_final(state) && state != JOB_SUCCEEDED)
+            return err_set(e, ERR_CONFLICT,
+                           "after: job %llu ended as %s, so this job could never start; "
+                           "retry job %llu first",
+                           n, job_state_name(state), n);
+    }
+    return 0;
+}
+
+static int check(struct core *c, const struct submission *s, struct err *e)
+{
+    struct ledger *led = &c->conf.ledger;
+
+    if (!led->healthy(led->self))
+        return err_set(
+            e, ERR_FULL,
+            "the job store cannot write (is the disk of %s full?); nothing was submitted",
+            c->home ? c->home : "$BERTH_HOME");
+    if (s->idempotency_key.n && map_str_get(&c->in_flight, s->idempotency_key))
+        return err_set(e, ERR_BUSY, "a request with this idempotency key is under way; ask again");
+    for (size_t i = 0; i < s->n_jobs; i++)
+        if (check_after(c, &s->jobs[i], e) < 0)
+            return -1;
+    return 0;
+}
+
+static void add_job(struct core *c, const struct submission *s, const struct job_row *row,
+                    const struct spec_row *spec)
+{
+    struct job *j = job_new(c, row->seq);
+    uint64_t limited = s->batch.slots ? s->batch.seq : 0;
+
+    j->hold = HOLD_COMMIT;
+    j->batch = s->batch.seq;
+    j->retries = spec->retries;
+    j->backoff_ms = (uint32_t)MIN(spec->backoff_ms, (int64_t)UINT32_MAX);
+    j->uid = spec->uid;
+    j->wait.priority = row->priority;
+    j->wait.since_ms = core_mono(c);
+    j->wait.shape = queue_shape(c->queue, &spec->need, limited, s->batch.slots,
+                                core_queue_index(c, spec->queue));
+    for (size_t i = 0; i < row->n_after; i++) {
+        const struct job *other = core_job(c, row->after[i]);
+        if (other && !job_state_final(other->state))
+            job_wait_for(c, j, row->after[i]);
+    }
+}
+
+static void number_specs(struct core *c, struct submission *s, const struct caller *who)
+{
+    for (size_t i = 0; i < s->n_specs; i++) {
+        s->specs[i].seq = c->next_spec++;
+        s->specs[i].uid = who->uid;
+        s->specs[i].gid = who->gid;
+        s->specs[i].user = str_of(who->user);
+    }
+}
+
+/* jobs[].spec comes in as an index into specs and goes out as the spec's number. */
+static struct submitted number_jobs(struct core *c, struct submission *s, const struct caller *who)
+{
+    int64_t now = core_wall(c);
+    struct submitted r = {.first = c->next_job, .n = s->n_jobs, .id = id_make(now, &c->rng)};
+
+    if (s->n_jobs > 1 || s->batch.name.n) {
+        s->batch.seq = r.batch = c->next_batch++;
+        s->batch.id = r.batch_id = id_make(now, &c->rng);
+        s->batch.uid = who->uid;
+        s->batch.first_job = r.first;
+        s->batch.n_jobs = r.n;
+    }
+    number_specs(c, s, who);
+    for (size_t i = 0; i < s->n_jobs; i++) {
+        struct job_row *row = &s->jobs[i];
+        const struct spec_row *spec = &s->specs[row->spec];
+        row->seq = c->next_job++;
+        row->id = id_add(r.id, i);
+        row->batch = s->batch.seq;
+        row->index = (int64_t)i;
+        row->spec = spec->seq;
+        add_job(c, s, row, spec);
+    }
+    return r;
+}
+
+void core_submit_take(struct core *c, struct submission *s, const struct caller *who,
+                      core_submit_fn done, void *arg)
+{
+    struct err e = {0};
+
+    ASSERT(s->n_jobs && s->n_specs);
+    if (check(c, s, &e) < 0) {
+        s->free_fn(s);
+        done(arg, &e, NULL);
+        return;
+    }
+    struct pending *p = xcalloc(1, sizeof(*p));
+    *p = (struct pending){.c = c, .done = done, .arg = arg};
+    if (s->idempotency_key.n) {
+        p->key = xstrndup(s->idempotency_key.p, s->idempotency_key.n);
+        p->key_n = s->idempotency_key.n;
+        map_str_put(&c->in_flight, s->idempotency_key, p);
+    }
+    p->result = number_jobs(c, s, who);
+    core_stage(c, &(struct change){.kind = CHANGE_SUBMIT,
+                                   .at_ms = core_wall(c),
+                                   .submission = s,
+                                   .user = str_of(who->user)});
+    core_barrier(c, on_submitted, p);
+    c->dirty = true;
+}

@@ -1,0 +1,126 @@
+/* home.c - the directory everything lives in: where it is, who holds it, its secrets
+ *
+ * Exactly one host works on a home.  The lock is an open-file-description lock, so it goes with the
+ * process that holds it however that dies, and supervisors can look at it without taking it.
+ */
+#include "host/home.h"
+#include "base/file.h"
+#include "base/rand.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+char *host_home(bool system)
+{
+    const char *home = getenv("BERTH_HOME"), *data = getenv("XDG_DATA_HOME");
+
+    if (home && *home)
+        return xstrdup(home);
+    if (system)
+        return xstrdup("/var/lib/berth");
+    if (data && *data == '/')
+        return path_join(data, "berth");
+    home = getenv("HOME");
+    return path_join(home && *home ? home : "/", ".local/share/berth");
+}
+
+int home_prepare(const char *home, bool multi_user, struct err *e)
+{
+    /* Others must reach the socket and their own run directories, but not list or read the rest. */
+    mode_t mode = multi_user ? 0711 : 0700;
+    AUTO_FREE char *runs = path_join(home, "runs");
+
+    if (home[0] != '/')
+        return err_set(e, ERR_INVALID, "BERTH_HOME must be an absolute path, not \"%s\"", home);
+    if (dir_make_all(home, mode, e) < 0 || dir_make_all(runs, mode, e) < 0)
+        return err_wrap(e, "preparing %s", home);
+    if (multi_user && (chmod(home, mode) < 0 || chmod(runs, mode) < 0))
+        return err_sys(e, "cannot open %s to other users", home);
+    return 0;
+}
+
+int home_lock(const char *home, int *out_fd, struct err *e)
+{
+    AUTO_FREE char *path = path_join(home, "daemon.lock");
+    AUTO_FD fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
+
+    if (fd < 0)
+        return err_sys(e, "cannot open %s", path);
+    if (fcntl(fd, F_OFD_SETLK, &lock) < 0) {
+        if (errno == EAGAIN || errno == EACCES)
+            return err_set(e, ERR_CONFLICT,
+                           "another berth already serves %s; use that one, or set BERTH_HOME",
+                           home);
+        return err_sys(e, "cannot lock %s", path);
+    }
+    *out_fd = TAKE_FD(fd);
+    return 0;
+}
+
+static int load_or_make(const char *path, size_t n, bool hex, char *out, struct err *e)
+{
+    uint8_t raw[64];
+    AUTO_FREE char *text = NULL;
+    size_t len;
+
+    if (access(path, F_OK) == 0) {
+        if (file_read_all(path, 1024, &text, &len, e) < 0)
+            return err_wrap(e, "reading %s", path);
+        if (len < n)
+            return err_set(e, ERR_INVALID,
+                           "%s is too short; remove it and restart to make a new one", path);
+        memcpy(out, text, n);
+        return 0;
+    }
+    random_bytes(raw, sizeof(raw));
+    for (size_t i = 0; i < n; i++)
+        out[i] = hex ? "0123456789abcdef"[raw[i] & 15] : (char)raw[i];
+    return file_write_atomic(path, out, n, 0600, e);
+}
+
+int home_secrets(const char *home, struct home_secrets *out, struct err *e)
+{
+    AUTO_FREE char *secret = path_join(home, "secret"), *token = path_join(home, "token");
+
+    out->token[sizeof(out->token) - 1] = '\0';
+    if (load_or_make(secret, sizeof(out->secret), false, (char *)out->secret, e) < 0)
+        return -1;
+    return load_or_make(token, sizeof(out->token) - 1, true, out->token, e);
+}
+
+static bool is_package(const char *dir)
+{
+    AUTO_FREE char *init = path_join(dir, "berth/__init__.py");
+
+    return access(init, R_OK) == 0;
+}
+
+/* Installed: PREFIX/share/berth/python beside PREFIX/bin.  In a source tree: python/ some levels
+ * up. */
+char *home_python_path(void)
+{
+    char exe[4096];
+    const char *set = getenv("BERTH_PYTHON");
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+
+    if (set && *set)
+        return xstrdup(set);
+    if (n <= 0)
+        return NULL;
+    exe[n] = '\0';
+    for (int up = 0; up < 6; up++) {
+        char *slash = strrchr(exe, '/');
+        if (!slash)
+            return NULL;
+        *slash = '\0';
+        AUTO_FREE char *shared = path_join(exe, "share/berth/python"),
+                       *source = path_join(exe, "python");
+        if (is_package(shared))
+            return TAKE(shared);
+        if (is_package(source))
+            return TAKE(source);
+    }
+    return NULL;
+}

@@ -1,0 +1,15 @@
+/* home.h - the directory everything lives in */
+#pragma once
+#include "base/err.h"
+#include "base/util.h"
+#include "host/host.h"
+
+struct home_secrets {
+    uint8_t secret[32]; /* job tokens are derived from it */
+    char token[65];     /* bearer token of the owner, 64 hex digits */
+};
+int home_prepare(const char *home, bool multi_user, struct err *e);
+int home_lock(const char *home, int *out_fd, struct err *e); /* ERR_CONFLICT when held */
+int home_secrets(const char *home, struct home_secrets *out,
+                 struct err *e); /* made on first use, 0600 */
+char *home_python_path(void);    /* yours; NULL when the package is nowhere near the program */

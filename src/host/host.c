@@ -1,0 +1,312 @@
+/* host.c - the rooms joined: what happens at the end of a turn, after a commit, when idle, at the
+ * end
+ *
+ * A turn: callbacks change the core → core_turn plans and stages → store_flush hands the batch to
+ * the writer.  After its commit the writer posts back → barriers run (replies, starts) → events go
+ * out.
+ */
+#include "host/host.h"
+#include "api/api.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "core/core.h"
+#include "host/home.h"
+#include "io/loop.h"
+#include "store/store.h"
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+enum {
+    IDLE_MS = 500,            /* quiet for so long: time for a checkpoint */
+    RETAIN_EVERY_MS = 600000, /* look for jobs past their keeping time */
+    RETAIN_PIECE = 1000,
+    SHUTDOWN_GRACE_MS = 2000,
+};
+
+struct host {
+    struct host_conf conf;
+    struct loop *loop;
+    char *home, *socket, *python_path;
+    struct home_secrets secrets;
+    int lock_fd, tcp_port;
+    struct store *store;
+    struct core *core;
+    struct backend *backend;
+    struct api *api;
+    struct http_server *http;
+    struct timer *wake, *idle, *retain;
+    int64_t wake_at;
+    bool http_down, turning;
+};
+
+/* ---- turns ---- */
+
+static void arm_wake(struct host *h)
+{
+    int64_t at = core_next_wake(h->core);
+
+    if (at == h->wake_at)
+        return;
+    h->wake_at = at;
+    if (at < 0)
+        timer_stop(h->wake);
+    else
+        timer_start(h->wake, at > clock_mono(&clock_system) ? at - clock_mono(&clock_system) : 0,
+                    0);
+}
+
+static void on_turn_end(void *arg)
+{
+    struct host *h = arg;
+
+    core_turn(h->core);
+    store_flush(h->store);
+    arm_wake(h);
+}
+
+static void on_wake(void *arg)
+{
+    struct host *h = arg;
+
+    h->wake_at = -1; /* the end of this turn releases what is due and arms the timer again */
+}
+
+static void on_idle(void *arg)
+{
+    struct host *h = arg;
+
+    store_idle(h->store);
+}
+
+static void on_drained(void *arg)
+{
+    struct host *h = arg;
+
+    store_drain(h->store);
+    api_committed(h->api);
+    timer_start(h->idle, IDLE_MS, 0);
+}
+
+static void on_commit(void *arg) /* on the writer's thread */
+{
+    struct host *h = arg;
+
+    loop_post(h->loop, on_drained, h);
+}
+
+/* ---- keeping time of finished jobs ---- */
+
+struct sweeping {
+    struct host *h;
+    uint64_t jobs[RETAIN_PIECE];
+    size_t n;
+    struct err e;
+    int result;
+};
+
+static void retain_work(void *arg)
+{
+    struct sweeping *s = arg;
+    int64_t before = clock_wall(&clock_system) - s->h->conf.retain_ms;
+
+    s->result = store_retain(s->h->store, before, RETAIN_PIECE, s->jobs, &s->n, &s->e);
+}
+
+static void on_removed(void *arg, const struct err *e, const struct acted *r)
+{
+    (void)arg;
+    (void)r;
+    if (e)
+        log_warn("host", "removing old jobs: %s", e->text);
+}
+
+static void retain_done(void *arg)
+{
+    struct sweeping *s = arg;
+    const struct caller self = {.uid = s->h->conf.uid, .admin = true, .user = "retention"};
+
+    if (s->result < 0)
+        log_warn("host", "looking for old jobs: %s", s->e.text);
+    else if (s->n)
+        core_remove(s->h->core, s->jobs, s->n, &self, on_removed, NULL);
+    free(s);
+}
+
+static void on_retain(void *arg)
+{
+    struct sweeping *s = xcalloc(1, sizeof(*s));
+
+    s->h = arg;
+    work_submit(s->h->loop, retain_work, retain_done, s);
+}
+
+/* ---- opening ---- */
+
+static void on_notice(void *arg, struct str text)
+{
+    (void)arg;
+    log_warn("host", STR_FMT, STR_ARG(text));
+}
+
+static void request_stop(void *arg)
+{
+    struct host *h = arg;
+
+    loop_stop(h->loop);
+}
+
+static int open_core(struct host *h, struct err *e)
+{
+    AUTO_FREE char *db = path_join(h->home, "berth.db");
+    uint64_t seed;
+
+    random_bytes(&seed, sizeof(seed));
+    if (store_open(&h->store, db, on_commit, h, e) < 0)
+        return err_wrap(e, "opening the job store");
+    h->core = core_new(&(struct core_conf){.ledger = store_ledger(h->store),
+                                           .clock = clock_system,
+                                           .seed = seed,
+                                           .home = h->home,
+                                           .socket = h->socket,
+                                           .python_path = h->python_path,
+                                           .secret = h->secrets.secret,
+                                           .uid = h->conf.uid,
+                                           .notice = on_notice,
+                                           .lookahead = true});
+    struct json *conf = json_new_object();
+    json_set_int(conf, "slots", h->conf.slots);
+    json_set_int(conf, "mcpu", h->conf.mcpu);
+    json_set_int(conf, "mem_bytes", h->conf.mem_bytes);
+    json_set_int(conf, "gpus", h->conf.gpus);
+    int rc =
+        backend_local.open(&h->backend, h->home, conf, h->loop, &core_backend_events, h->core, e);
+    json_free(conf);
+    if (rc < 0)
+        return err_wrap(e, "starting the local backend");
+    core_attach(h->core, &backend_local, h->backend);
+    return core_recover(h->core, e);
+}
+
+static int open_doors(struct host *h, struct err *e)
+{
+    h->api = api_new(&(struct api_conf){.loop = h->loop,
+                                        .core = h->core,
+                                        .store = h->store,
+                                        .home = h->home,
+                                        .token = h->secrets.token,
+                                        .uid = h->conf.uid,
+                                        .multi_user = h->conf.multi_user,
+                                        .version = h->conf.version,
+                                        .started_ms = clock_wall(&clock_system),
+                                        .shutdown = request_stop,
+                                        .shutdown_arg = h});
+    h->http = http_server_new(h->loop, &http_limits_default, api_handler(h->api));
+    api_attach(h->api, h->http);
+    if (http_server_listen_unix(h->http, h->socket, h->conf.multi_user ? 0666 : 0600, e) < 0)
+        return -1;
+    if (!h->conf.tcp_addr)
+        return 0;
+    return http_server_listen_tcp(h->http, h->conf.tcp_addr, h->conf.tcp_port, h->conf.tls_cert,
+                                  h->conf.tls_key, &h->tcp_port, e);
+}
+
+static void start_turning(struct host *h)
+{
+    h->wake = timer_new(h->loop, on_wake, h);
+    h->idle = timer_new(h->loop, on_idle, h);
+    h->retain = timer_new(h->loop, on_retain, h);
+    h->wake_at = -1;
+    if (h->conf.retain_ms)
+        timer_start(h->retain, IDLE_MS, RETAIN_EVERY_MS);
+    loop_on_turn_end(h->loop, on_turn_end, h);
+    h->turning = true;
+}
+
+int host_open(struct host **out, const struct host_conf *c, struct loop *l, struct err *e)
+{
+    struct host *h = xcalloc(1, sizeof(*h));
+
+    h->conf = *c;
+    h->conf.uid = (uint32_t)getuid();
+    h->loop = l;
+    h->lock_fd = -1;
+    h->home = xstrdup(c->home);
+    h->socket = c->socket ? xstrdup(c->socket) : path_join(c->home, "sock");
+    h->python_path = c->python_path ? xstrdup(c->python_path) : home_python_path();
+    if (home_prepare(h->home, c->multi_user, e) < 0 || home_lock(h->home, &h->lock_fd, e) < 0 ||
+        home_secrets(h->home, &h->secrets, e) < 0 || open_core(h, e) < 0 || open_doors(h, e) < 0) {
+        host_close(h);
+        return -1;
+    }
+    start_turning(h);
+    *out = h;
+    return 0;
+}
+
+/* ---- closing ---- */
+
+static void on_http_down(void *arg)
+{
+    ((struct host *)arg)->http_down = true;
+}
+
+static void close_doors(struct host *h)
+{
+    if (!h->http)
+        return;
+    api_end_streams(h->api);
+    http_server_shutdown(h->http, SHUTDOWN_GRACE_MS, on_http_down, h);
+    while (!h->http_down)
+        loop_run_once(h->loop, true);
+    http_server_free(h->http);
+}
+
+void host_close(struct host *h)
+{
+    if (!h)
+        return;
+    close_doors(h);
+    if (h->turning) {
+        on_turn_end(h);
+        while (store_busy(h->store) && store_ledger(h->store).healthy(h->store))
+            loop_run_once(h->loop, true);
+        loop_off_turn_end(h->loop, on_turn_end, h);
+    }
+    timer_free(h->wake);
+    timer_free(h->idle);
+    timer_free(h->retain);
+    if (h->backend)
+        backend_local.close(h->backend);
+    if (h->store)
+        store_close(h->store);
+    loop_run_once(h->loop, false); /* a commit posted by the writer finds its host alive */
+    api_free(h->api);
+    core_free(h->core);
+    if (h->lock_fd >= 0)
+        close(h->lock_fd);
+    free(h->home);
+    free(h->socket);
+    free(h->python_path);
+    free(h);
+}
+
+struct core *host_core(struct host *h)
+{
+    return h->core;
+}
+
+struct store *host_store(struct host *h)
+{
+    return h->store;
+}
+
+const char *host_socket(const struct host *h)
+{
+    return h->socket;
+}
+
+int host_tcp_port(const struct host *h)
+{
+    return h->tcp_port;
+}
