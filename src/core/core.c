@@ -107,6 +107,7 @@ void core_turn(struct core *c)
     struct ledger *led = &c->conf.ledger;
 
     core_release_due(c);
+    run_recall_gated(c);
     if (!c->dirty || !c->recovered || c->unresolved || !led->healthy(led->self))
         return; /* still dirty: the turn that lifts the obstacle plans */
     c->dirty = false;

@@ -84,7 +84,7 @@ struct core {
     uint64_t next_job, next_spec, next_batch;
     size_t unresolved;
     double mean_run_ms; /* moving average of recent run lengths */
-    size_t in_backend;  /* runs that are sent, live or gated */
+    int64_t gates_due_ms; /* monotonic: when a successor has waited too long; 0 = none waits */
     bool dirty, recovered;
     struct core_stats stats;
 };
@@ -133,6 +133,7 @@ void run_hold(struct core *c, struct run *r); /* counts its resources */
 struct run *run_restore(struct core *c, struct job *j, const struct run_record *rec);
 void run_send_absent(struct core *c);
 void run_look_ahead(struct core *c);
+void run_recall_gated(struct core *c);
 void run_stop(struct core *c, struct run *r);
 
 /* launch.c: everything the backend needs, built in the arena */

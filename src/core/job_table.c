@@ -128,7 +128,9 @@ void core_release_due(struct core *c)
 
 int64_t core_next_wake(const struct core *c)
 {
-    return c->due.n ? c->due.p[0].at_ms : -1;
+    int64_t at = c->due.n ? c->due.p[0].at_ms : -1;
+
+    return c->gates_due_ms && (at < 0 || c->gates_due_ms < at) ? c->gates_due_ms : at;
 }
 
 /* ---- queue and holds ---- */

@@ -257,7 +257,29 @@ void run_look_ahead(struct core *c)
             continue;
         queue_remove(c->queue, w);
         run_place(c, core_job(c, w->job), r->gpus, r);
+        if (!c->gates_due_ms)
+            c->gates_due_ms = core_mono(c) + GATE_PATIENCE_MS;
     }
+}
+
+/* A run that was expected to be short is not: whoever waits for its place goes back to the queue. */
+void run_recall_gated(struct core *c)
+{
+    int64_t now = core_mono(c), next = 0;
+
+    if (!c->gates_due_ms || now < c->gates_due_ms)
+        return;
+    for (size_t i = 0; i < c->held.n; i++) {
+        struct run *r = core_job(c, c->held.p[i].key.job)->run->next;
+        if (!r || r->stop_sent)
+            continue;
+        int64_t due = r->started_mono_ms + GATE_PATIENCE_MS;
+        if (due <= now && r->phase == RUN_SENT)
+            run_stop(c, r);
+        else if (!next || MAX(due, now + 1) < next)
+            next = MAX(due, now + 1);
+    }
+    c->gates_due_ms = next;
 }
 
 void run_send_absent(struct core *c)

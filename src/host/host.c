@@ -83,6 +83,8 @@ static void on_drained(void *arg)
 {
     struct host *h = arg;
 
+    if (!h->store)
+        return; /* posted just before the store was closed */
     store_drain(h->store);
     api_committed(h->api);
     timer_start(h->idle, IDLE_MS, 0);
@@ -269,7 +271,8 @@ void host_close(struct host *h)
     close_doors(h);
     if (h->turning) {
         on_turn_end(h);
-        while (store_busy(h->store) && store_ledger(h->store).healthy(h->store))
+        struct ledger led = store_ledger(h->store);
+        while (store_busy(h->store) && led.healthy(led.self))
             loop_run_once(h->loop, true);
         loop_off_turn_end(h->loop, on_turn_end, h);
     }
@@ -280,6 +283,7 @@ void host_close(struct host *h)
         backend_local.close(h->backend);
     if (h->store)
         store_close(h->store);
+    h->store = NULL;
     loop_run_once(h->loop, false); /* a commit posted by the writer finds its host alive */
     api_free(h->api);
     core_free(h->core);

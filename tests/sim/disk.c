@@ -1,0 +1,301 @@
+/* disk.c - a store for the simulation: exact about what is durable, free about when */
+#include "sim.h"
+#include <string.h>
+
+static struct disk_job *job_at(struct disk *d, uint64_t number)
+{
+    ASSERT(number);
+    while (d->jobs.n < number)
+        vec_push(&d->jobs, (struct disk_job){0});
+    return &d->jobs.p[number - 1];
+}
+
+static struct disk_run *run_at(struct disk *d, struct run_key key)
+{
+    for (size_t i = 0; i < d->runs.n; i++)
+        if (run_key_eq(d->runs.p[i].rec.key, key))
+            return &d->runs.p[i];
+    return NULL;
+}
+
+/* ---- applying changes ---- */
+
+static void apply_submit(struct disk *d, const struct change *c)
+{
+    struct submission *s = c->submission;
+
+    for (size_t i = 0; i < s->n_jobs; i++) {
+        const struct job_row *row = &s->jobs[i];
+        const struct spec_row *spec = &s->specs[0];
+        struct disk_job *j = job_at(d, row->seq);
+        *j = (struct disk_job){.exists = true, .submission = s};
+        j->rec = (struct job_record){.seq = row->seq,
+                                     .spec = row->spec,
+                                     .batch = row->batch,
+                                     .id = row->id,
+                                     .index = row->index,
+                                     .created_ms = c->at_ms,
+                                     .priority = row->priority,
+                                     .need = spec->need,
+                                     .timeout_ms = spec->timeout_ms,
+                                     .backoff_ms = spec->backoff_ms,
+                                     .retries = spec->retries,
+                                     .uid = spec->uid,
+                                     .queue = spec->queue,
+                                     .batch_slots = s->batch.slots};
+        for (size_t k = 0; k < row->n_after; k++)
+            vec_push(&j->after, row->after[k]);
+        d->next_job = MAX(d->next_job, row->seq + 1);
+    }
+    d->next_spec = MAX(d->next_spec, s->specs[0].seq + 1);
+    d->next_batch = MAX(d->next_batch, s->batch.seq + 1);
+    vec_push(&d->owned, s);
+}
+
+static void set_state(struct disk_job *j, enum job_state s)
+{
+    if (job_state_final(s) && !job_state_final(j->rec.state))
+        j->finals++;
+    j->rec.state = s;
+}
+
+static void apply_ended(struct disk *d, const struct change *c)
+{
+    struct disk_job *j = job_at(d, c->key.job);
+    struct disk_run *r = run_at(d, c->key);
+
+    ASSERT(r && !r->ended);
+    r->ended = true;
+    set_state(j, c->state);
+    j->rec.next_try_ms = c->next_try_ms;
+    if (c->outcome.why == RUN_END_NEVER_RAN || c->outcome.why == RUN_END_CANCELLED)
+        j->rec.tries--;
+    if (job_state_final(c->state))
+        j->rec.cancel_requested = false;
+}
+
+static void apply(struct disk *d, const struct change *c)
+{
+    switch (c->kind) {
+    case CHANGE_SUBMIT:
+        apply_submit(d, c);
+        break;
+    case CHANGE_RUN_NEW:
+        ASSERT(!run_at(d, c->key));
+        vec_push(&d->runs, ((struct disk_run){.rec = {.key = c->key,
+                                                      .node = STR("sim"),
+                                                      .gpus = c->gpus,
+                                                      .placed_ms = c->at_ms}}));
+        job_at(d, c->key.job)->rec.attempt = c->key.run;
+        job_at(d, c->key.job)->rec.tries++;
+        set_state(job_at(d, c->key.job), c->state);
+        break;
+    case CHANGE_RUN_STARTED:
+        run_at(d, c->key)->rec.pid = c->pid;
+        run_at(d, c->key)->rec.started_ms = c->at_ms;
+        set_state(job_at(d, c->key.job), c->state);
+        break;
+    case CHANGE_RUN_ENDED:
+        apply_ended(d, c);
+        break;
+    case CHANGE_JOB_STATE:
+        for (uint64_t n = c->first; n <= c->last; n++)
+            if (job_at(d, n)->exists && job_at(d, n)->rec.state == c->from_state)
+                set_state(job_at(d, n), c->state);
+        break;
+    case CHANGE_JOB_CANCEL:
+        job_at(d, c->first)->rec.cancel_requested = true;
+        set_state(job_at(d, c->first), c->state);
+        break;
+    case CHANGE_JOB_RETRY: {
+        struct disk_job *j = job_at(d, c->first);
+        j->rec.state = JOB_QUEUED;
+        j->rec.tries = 0;
+        j->rec.next_try_ms = 0;
+        j->finals--;
+        break;
+    }
+    case CHANGE_QUEUE:
+        d->queue_paused = c->flag;
+        break;
+    default:
+        break;
+    }
+}
+
+/* ---- the ledger ---- */
+
+static void stage(void *self, const struct change *c)
+{
+    struct disk *d = self;
+
+    if (d->dead) {
+        if (c->kind == CHANGE_SUBMIT)
+            c->submission->free_fn(c->submission);
+        return;
+    }
+    vec_push(&d->ops, (struct disk_op){.change = *c});
+}
+
+static void barrier(void *self, ledger_done_fn fn, void *arg)
+{
+    struct disk *d = self;
+
+    if (d->dead)
+        fn(arg, &(struct err){.code = ERR_UNAVAILABLE});
+    else if (d->planted == PLANT_EARLY_ACK)
+        fn(arg, NULL);
+    else
+        vec_push(&d->ops, ((struct disk_op){.fn = fn, .arg = arg}));
+}
+
+void disk_seal(struct disk *d)
+{
+    d->sealed = d->ops.n;
+}
+
+/* On a full disk submissions are refused, with the barrier that follows each; the rest waits. */
+static void refuse_submissions(struct disk *d)
+{
+    const struct err full = {.code = ERR_FULL, .text = "disk full"};
+    VEC(struct disk_op) keep = {0}, refused = {0};
+    bool after_submit = false;
+
+    for (size_t i = 0; i < d->ops.n; i++) {
+        struct disk_op op = d->ops.p[i];
+        if (!op.fn && op.change.kind == CHANGE_SUBMIT) {
+            op.change.submission->free_fn(op.change.submission);
+            after_submit = true;
+        } else if (op.fn && after_submit) {
+            vec_push(&refused, op);
+            after_submit = false;
+        } else {
+            vec_push(&keep, op);
+        }
+    }
+    vec_clear(&d->ops);
+    for (size_t i = 0; i < keep.n; i++)
+        vec_push(&d->ops, keep.p[i]);
+    d->sealed = d->ops.n;
+    d->unhealthy = true;
+    for (size_t i = 0; i < refused.n; i++)
+        refused.p[i].fn(refused.p[i].arg, &full);
+    vec_done(&keep);
+    vec_done(&refused);
+}
+
+void disk_commit(struct disk *d)
+{
+    size_t n = d->sealed;
+    VEC(struct disk_op) batch = {0};
+
+    if (!n)
+        return;
+    if (d->full) {
+        refuse_submissions(d);
+        return;
+    }
+    d->unhealthy = false;
+    for (size_t i = 0; i < n; i++)
+        vec_push(&batch, d->ops.p[i]);
+    memmove(d->ops.p, d->ops.p + n, (d->ops.n - n) * sizeof(*d->ops.p));
+    d->ops.n -= n;
+    d->sealed = 0;
+    for (size_t i = 0; i < n; i++)
+        if (!batch.p[i].fn)
+            apply(d, &batch.p[i].change);
+    for (size_t i = 0; i < n; i++)
+        if (batch.p[i].fn)
+            batch.p[i].fn(batch.p[i].arg, NULL);
+    vec_done(&batch);
+}
+
+void disk_crash(struct disk *d)
+{
+    const struct err gone = {.code = ERR_UNAVAILABLE};
+
+    d->dead = true; /* what the dying controller still says is not heard */
+    for (size_t i = 0; i < d->ops.n; i++) {
+        struct disk_op op = d->ops.p[i];
+        if (op.fn)
+            op.fn(op.arg, &gone);
+        else if (op.change.kind == CHANGE_SUBMIT)
+            op.change.submission->free_fn(op.change.submission);
+    }
+    vec_clear(&d->ops);
+    d->sealed = 0;
+    d->unhealthy = false;
+}
+
+static int load(void *self, const struct load_sink *sink, struct err *e)
+{
+    struct disk *d = self;
+
+    (void)e;
+    for (size_t i = 0; i < d->jobs.n; i++)
+        if (d->jobs.p[i].exists && !job_state_final(d->jobs.p[i].rec.state))
+            sink->job(sink->arg, &d->jobs.p[i].rec);
+    for (size_t i = 0; i < d->runs.n; i++)
+        if (!d->runs.p[i].ended)
+            sink->run(sink->arg, &d->runs.p[i].rec);
+    for (size_t i = 0; i < d->jobs.n; i++)
+        for (size_t k = 0; k < d->jobs.p[i].after.n; k++)
+            sink->dep(sink->arg, &(struct dep_record){i + 1, d->jobs.p[i].after.p[k]});
+    sink->queue(sink->arg, STR("default"), d->queue_paused);
+    sink->counters(sink->arg, d->next_job, d->next_spec, d->next_batch, 0);
+    return 0;
+}
+
+static int read_launch(void *self, uint64_t job, struct launch *out, struct err *e)
+{
+    struct disk *d = self;
+    struct json *j = NULL;
+
+    if (json_parse(STR("{\"command\":[\"true\"],\"cwd\":\"/\"}"), "sim", &j, e) < 0 ||
+        spec_parse(j, "", &out->spec, e) < 0)
+        return -1;
+    json_free(j);
+    struct disk_job *dj = job_at(d, job);
+    out->spec->timeout_ms = dj->rec.timeout_ms;
+    out->spec->roles[0].need = dj->rec.need;
+    out->id = dj->rec.id;
+    return 0;
+}
+
+static int read_job(void *self, uint64_t job, struct job_record *out, struct err *e)
+{
+    struct disk *d = self;
+
+    if (!job || job > d->jobs.n || !d->jobs.p[job - 1].exists)
+        return err_set(e, ERR_NOT_FOUND, "no job %llu", (unsigned long long)job);
+    *out = d->jobs.p[job - 1].rec;
+    return 0;
+}
+
+static bool healthy(void *self)
+{
+    return !((struct disk *)self)->unhealthy;
+}
+
+struct ledger disk_ledger(struct disk *d)
+{
+    return (struct ledger){.self = d,
+                           .stage = stage,
+                           .barrier = barrier,
+                           .load = load,
+                           .read_launch = read_launch,
+                           .read_job = read_job,
+                           .healthy = healthy};
+}
+
+void disk_done(struct disk *d)
+{
+    for (size_t i = 0; i < d->jobs.n; i++)
+        vec_done(&d->jobs.p[i].after);
+    for (size_t i = 0; i < d->owned.n; i++)
+        d->owned.p[i]->free_fn(d->owned.p[i]);
+    vec_done(&d->jobs);
+    vec_done(&d->runs);
+    vec_done(&d->ops);
+    vec_done(&d->owned);
+}

@@ -1,0 +1,355 @@
+/* sim.c - one simulated cluster from one seed: random life, random faults, checks after every step
+ *
+ * Invariants (docs/architecture.md): no acknowledged job is lost; no job runs twice at once; the
+ * host is never over-committed; a batch keeps to its limit; a job starts only after what it waits
+ * for succeeded; every job ends exactly once; the queue drains when the faults stop.
+ */
+#include "sim.h"
+#include <stdio.h>
+#include <string.h>
+
+enum { STEPS = 150, MAX_JOBS = 40, DRAIN_STEPS = 6000 };
+
+struct sim {
+    struct rng rng;
+    struct disk disk;
+    struct world world;
+    struct core *core;
+    struct backend *backend;
+    struct sim_result result;
+    VEC(uint64_t) acked; /* numbers a client was told */
+    bool dying;
+};
+
+/* Virtual time; the wall clock also jumps. */
+static int64_t sim_wall(void *self)
+{
+    return ((struct sim *)self)->world.now + 1700000000000;
+}
+
+static int64_t sim_mono(void *self)
+{
+    return ((struct sim *)self)->world.now;
+}
+
+static void fail(struct sim *s, const char *what, uint64_t job)
+{
+    if (!s->result.failure[0])
+        snprintf(s->result.failure, sizeof(s->result.failure), "%s (job %llu, step %zu)", what,
+                 (unsigned long long)job, s->result.steps);
+}
+
+/* ---- life ---- */
+
+struct sim_submission {
+    struct submission s;
+    struct spec_row spec;
+    struct job_row jobs[4];
+    uint64_t after[2];
+};
+
+static void free_submission(struct submission *s)
+{
+    free(s);
+}
+
+static void on_ack(void *arg, const struct err *e, const struct submitted *r)
+{
+    struct sim *s = arg;
+
+    if (s->dying || e)
+        return;
+    for (uint64_t n = r->first; n < r->first + r->n; n++)
+        vec_push(&s->acked, n);
+}
+
+static void submit(struct sim *s)
+{
+    struct sim_submission *x = xcalloc(1, sizeof(*x));
+    struct rng *r = &s->rng;
+    const struct caller who = {.uid = 1000, .user = "sim", .admin = true};
+
+    x->spec = (struct spec_row){.body = STR("{}"),
+                                .name = STR("n"),
+                                .project = STR("p"),
+                                .queue = STR("default"),
+                                .retries = (int32_t)rng_below(r, 3),
+                                .backoff_ms = (int64_t)rng_below(r, 300),
+                                .timeout_ms = rng_below(r, 3) ? 0 : 100,
+                                .need = {.slots = 1}};
+    if (rng_below(r, 2))
+        x->spec.need.mcpu = (int64_t)rng_below(r, 4001);
+    if (!rng_below(r, 4))
+        x->spec.need.gpus = (int32_t)rng_below(r, 3);
+    x->s = (struct submission){.specs = &x->spec,
+                               .n_specs = 1,
+                               .jobs = x->jobs,
+                               .n_jobs = 1 + rng_below(r, 4),
+                               .free_fn = free_submission};
+    if (x->s.n_jobs > 1)
+        x->s.batch.slots = (int32_t)rng_below(r, 3);
+    for (size_t i = 0; i < x->s.n_jobs; i++) {
+        x->jobs[i].priority = (int32_t)rng_below(r, 3);
+        if (s->acked.n && !rng_below(r, 4)) {
+            x->after[0] = s->acked.p[rng_below(r, s->acked.n)];
+            x->jobs[i].after = x->after;
+            x->jobs[i].n_after = 1;
+        }
+    }
+    s->result.jobs += x->s.n_jobs;
+    core_submit_take(s->core, &x->s, &who, on_ack, s);
+}
+
+static void on_act(void *arg, const struct err *e, const struct acted *r)
+{
+    (void)arg;
+    (void)e;
+    (void)r;
+}
+
+static void act(struct sim *s)
+{
+    const struct caller who = {.uid = 1000, .user = "sim", .admin = true};
+    uint64_t job[3];
+    size_t n = 1 + rng_below(&s->rng, 3);
+
+    if (!s->acked.n)
+        return;
+    for (size_t i = 0; i < n; i++)
+        job[i] = s->acked.p[rng_below(&s->rng, s->acked.n)];
+    switch (rng_below(&s->rng, 4)) {
+    case 0:
+        core_retry(s->core, job, n, &who, on_act, s);
+        break;
+    case 1:
+        core_pause(s->core, STR("default"), rng_below(&s->rng, 2), &who, on_act, s);
+        break;
+    default:
+        core_cancel(s->core, job, n, &who, on_act, s);
+    }
+}
+
+/* ---- death and return of the controller ---- */
+
+static void boot(struct sim *s)
+{
+    struct err e = {0};
+
+    s->disk.dead = false;
+    s->core = core_new(&(struct core_conf){.ledger = disk_ledger(&s->disk),
+                                           .clock = {sim_wall, sim_mono, s},
+                                           .seed = rng_next(&s->rng),
+                                           .home = "/nonexistent",
+                                           .patience_ms = 1000,
+                                           .lookahead = true});
+    s->world.core = s->core;
+    backend_sim.open(&s->backend, (const char *)&s->world, NULL, NULL, NULL, NULL, &e);
+    core_attach(s->core, &backend_sim, s->backend);
+    if (core_recover(s->core, &e) < 0)
+        fail(s, e.text, 0);
+}
+
+static void crash(struct sim *s)
+{
+    s->result.crashes++;
+    s->dying = s->world.dead_calls = true;
+    world_crash_controller(&s->world);
+    disk_crash(&s->disk);
+    core_free(s->core);
+    backend_sim.close(s->backend);
+    s->core = NULL;
+    s->dying = s->world.dead_calls = false;
+}
+
+/* A supervisor is killed, or all of them (the host reboots). */
+static void kill_execs(struct sim *s, bool all)
+{
+    for (size_t i = 0; i < s->world.execs.n; i++)
+        if (s->world.execs.p[i].live && (all || !rng_below(&s->rng, 3))) {
+            world_finish(&s->world, i, RUN_END_SUPERVISOR_KILLED, 0);
+            if (!all)
+                return;
+        }
+}
+
+/* ---- checks ---- */
+
+static void check_world(struct sim *s)
+{
+    struct usage u = {0};
+
+    for (size_t i = 0; i < s->world.execs.n; i++) {
+        const struct exec *x = &s->world.execs.p[i];
+        if (!x->live)
+            continue;
+        usage_add(&u, &x->need, 0);
+        for (size_t k = i + 1; k < s->world.execs.n; k++)
+            if (s->world.execs.p[k].live && s->world.execs.p[k].key.job == x->key.job)
+                fail(s, "runs twice at once", x->key.job);
+        struct disk_job *j = &s->disk.jobs.p[x->key.job - 1];
+        for (size_t k = 0; k < j->after.n; k++)
+            if (s->disk.jobs.p[j->after.p[k] - 1].finals == 0)
+                fail(s, "started before what it waits for had ended", x->key.job);
+    }
+    if (u.slots > s->world.node.slots || u.mcpu > s->world.node.mcpu)
+        fail(s, "the host is over-committed", 0);
+}
+
+static void check_batches(struct sim *s)
+{
+    for (size_t i = 0; i < s->world.execs.n; i++) {
+        const struct exec *x = &s->world.execs.p[i];
+        const struct job_record *rec = &s->disk.jobs.p[x->key.job - 1].rec;
+        int32_t live = 0;
+        if (!x->live || !rec->batch_slots)
+            continue;
+        for (size_t k = 0; k < s->world.execs.n; k++)
+            live += s->world.execs.p[k].live &&
+                    s->disk.jobs.p[s->world.execs.p[k].key.job - 1].rec.batch == rec->batch;
+        if (live > rec->batch_slots)
+            fail(s, "a batch runs more than its slots", x->key.job);
+    }
+}
+
+static void check_disk(struct sim *s)
+{
+    for (size_t i = 0; i < s->acked.n; i++) {
+        uint64_t n = s->acked.p[i];
+        if (n > s->disk.jobs.n || !s->disk.jobs.p[n - 1].exists)
+            fail(s, "an acknowledged job is gone", n);
+        else if (s->disk.jobs.p[n - 1].finals > 1)
+            fail(s, "a job ended twice", n);
+    }
+}
+
+static void check(struct sim *s)
+{
+    check_disk(s);
+    if (s->disk.planted != PLANT_EARLY_ACK || !s->result.failure[0]) {
+        check_world(s);
+        check_batches(s);
+    }
+}
+
+/* ---- a step ---- */
+
+static void turn(struct sim *s)
+{
+    if (s->core)
+        core_turn(s->core);
+    disk_seal(&s->disk);
+}
+
+static void fault(struct sim *s)
+{
+    switch (rng_below(&s->rng, 5)) {
+    case 0:
+        if (s->core)
+            crash(s);
+        break;
+    case 1:
+        kill_execs(s, false);
+        break;
+    case 2:
+        if (!rng_below(&s->rng, 4))
+            kill_execs(s, true);
+        break;
+    case 3:
+        s->disk.full = !s->disk.full && !rng_below(&s->rng, 3);
+        break;
+    default:
+        world_advance(&s->world, 3600 * 1000);
+    }
+}
+
+static void quiet_step(struct sim *s)
+{
+    switch (rng_below(&s->rng, 6)) {
+    case 0:
+    case 1:
+        disk_commit(&s->disk);
+        break;
+    case 2:
+        world_deliver_msg(&s->world);
+        break;
+    case 3:
+        world_deliver_happening(&s->world);
+        break;
+    case 4:
+        world_answer(&s->world);
+        break;
+    default:
+        world_advance(&s->world, (int64_t)rng_below(&s->rng, 60));
+    }
+}
+
+static void step(struct sim *s)
+{
+    uint64_t dice = rng_below(&s->rng, 100);
+
+    s->result.steps++;
+    if (!s->core && dice < 30)
+        boot(s);
+    else if (s->core && dice < 12 && s->result.jobs < MAX_JOBS)
+        submit(s);
+    else if (s->core && dice < 18)
+        act(s);
+    else if (dice < 23)
+        fault(s);
+    else
+        quiet_step(s);
+    turn(s);
+    check(s);
+}
+
+/* Faults over: everything that was acknowledged must come to its one end. */
+static void drain(struct sim *s)
+{
+    const struct caller who = {.uid = 1000, .user = "sim", .admin = true};
+
+    s->disk.full = false;
+    if (!s->core)
+        boot(s);
+    core_pause(s->core, STR("default"), false, &who, on_act, s);
+    turn(s);
+    for (int i = 0; i < DRAIN_STEPS && !s->result.failure[0]; i++) {
+        struct core_stats st = core_stats(s->core);
+        disk_commit(&s->disk);
+        world_deliver_msg(&s->world);
+        world_answer(&s->world);
+        world_deliver_happening(&s->world);
+        world_advance(&s->world, 50);
+        s->result.steps++;
+        turn(s);
+        check(s);
+        if (!st.queued && !st.starting && !st.running && !st.stopping && !s->disk.ops.n)
+            break;
+    }
+    for (size_t i = 0; i < s->acked.n && !s->result.failure[0]; i++)
+        if (s->disk.jobs.p[s->acked.p[i] - 1].finals != 1)
+            fail(s, "never came to an end", s->acked.p[i]);
+    for (size_t i = 0; i < s->disk.runs.n && !s->result.failure[0]; i++)
+        if (!s->disk.runs.p[i].ended)
+            fail(s, "a run has no outcome", s->disk.runs.p[i].rec.key.job);
+}
+
+struct sim_result sim_run(uint64_t seed, enum planted planted)
+{
+    struct sim s = {0};
+
+    rng_seed(&s.rng, seed);
+    s.disk.planted = planted;
+    s.disk.next_job = s.disk.next_spec = s.disk.next_batch = 1;
+    world_init(&s.world, &s.rng, planted);
+    boot(&s);
+    for (int i = 0; i < STEPS && !s.result.failure[0]; i++)
+        step(&s);
+    if (!s.result.failure[0])
+        drain(&s);
+    if (s.core)
+        crash(&s);
+    disk_done(&s.disk);
+    world_done(&s.world);
+    vec_done(&s.acked);
+    return s.result;
+}
