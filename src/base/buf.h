@@ -17,7 +17,7 @@ bool buf_add(struct buf *b, const void *p, size_t n);
 bool buf_adds(struct buf *b, const char *s);
 bool buf_addc(struct buf *b, char c);
 bool buf_addf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-bool buf_vaddf(struct buf *b, const char *fmt, va_list ap);
+bool buf_vaddf(struct buf *b, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
 char *buf_reserve(struct buf *b, size_t n); /* room for n more bytes, or NULL; then b->n += used */
 void buf_consume(struct buf *b, size_t n);  /* drops the first n bytes */
 char *buf_take(struct buf *b, size_t *out_n); /* never NULL; the buf is empty afterwards */

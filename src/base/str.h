@@ -29,3 +29,7 @@ bool str_to_i64(struct str s, int64_t *out);   /* whole string, decimal, no spac
 bool str_to_double(struct str s, double *out); /* whole string, C locale, finite */
 /* The candidate nearest to `word` by edit distance, or NULL when none is near enough to suggest. */
 const char *str_nearest(const char *word, const char *const *candidates, size_t n);
+/* The first character of s: its length in bytes (1 to 4) and code point; 0 when s is empty or does
+ * not start with valid UTF-8. */
+size_t utf8_decode(struct str s, uint32_t *out);
+bool str_is_utf8(struct str s);

@@ -1,0 +1,568 @@
+/* yaml.c - YAML 1.2 files into the json tree, over libfyaml's event parser
+ *
+ * Owns: the core schema (what a plain scalar means), anchors, merge keys, repeated keys and the
+ * limits.  libfyaml reads the syntax; its document builder is not used because it expands
+ * aliases without a bound: ten lines of "billion laughs" would eat the machine.
+ *
+ * An alias is a copy of its anchor's tree, and all copies of a file together may hold COPY_MAX
+ * values.  The value of "<<" (a mapping or a list of them) fills in keys the mapping does not
+ * have itself.  Keys are text as written: 1 and "1" are the same key.
+ */
+#include "base/yaml.h"
+#include "base/json_priv.h"
+#include "base/map.h"
+#include "base/util.h"
+#include "base/vec.h"
+#include <libfyaml.h>
+#include <math.h>
+
+enum { COPY_MAX = 1000000 };
+
+struct reader {
+    struct fy_parser *fyp;
+    struct fy_diag *diag;
+    struct fy_event *event; /* the current one */
+    struct map_str anchors; /* name → struct anchor */
+    size_t copied;
+    unsigned depth;
+    const char *name;
+    struct err *e;
+};
+
+struct anchor {
+    struct json *val;
+};
+
+static int read_value(struct reader *r, struct json **out);
+
+static int fail(struct reader *r, const struct fy_mark *at, enum err_code code, const char *what)
+{
+    const char *name = r->name ? r->name : "text";
+
+    if (!at)
+        return err_set(r->e, code, "%s: %s", name, what);
+    return err_set(r->e, code, "%s:%d:%d: %s", name, at->line + 1, at->column + 1, what);
+}
+
+static int fail_here(struct reader *r, const char *what)
+{
+    return fail(r, fy_event_start_mark(r->event), ERR_INVALID, what);
+}
+
+/* What libfyaml collected about a syntax error: the first one is the cause. */
+static int fail_syntax(struct reader *r)
+{
+    void *it = NULL;
+    const struct fy_diag_error *found = fy_diag_errors_iterate(r->diag, &it);
+
+    if (!found)
+        return fail(r, NULL, ERR_INVALID, "this is not YAML");
+    struct fy_mark at = {.line = found->line - 1, .column = found->column - 1};
+    return fail(r, &at, ERR_INVALID, found->msg ? found->msg : "syntax error");
+}
+
+static int advance(struct reader *r)
+{
+    fy_parser_event_free(r->fyp, TAKE(r->event));
+    r->event = fy_parser_parse(r->fyp);
+    if (!r->event)
+        return fail_syntax(r);
+    return 0;
+}
+
+static struct str token_text(struct fy_token *t)
+{
+    size_t n = 0;
+    const char *p = t ? fy_token_get_text(t, &n) : NULL;
+
+    return (struct str){p ? p : "", p ? n : 0};
+}
+
+/* ---- scalars: the core schema ---- */
+
+static bool is_any(struct str s, const char *const *words)
+{
+    for (; *words; words++) {
+        if (str_eq_c(s, *words))
+            return true;
+    }
+    return false;
+}
+
+static bool is_null(struct str s)
+{
+    return s.n == 0 || is_any(s, (const char *const[]){"~", "null", "Null", "NULL", NULL});
+}
+
+/* 0x1F and 0o17; false when it is neither or does not fit. */
+static bool based_int(struct str s, int64_t *out)
+{
+    unsigned shift = str_starts(s, STR("0x")) ? 4 : str_starts(s, STR("0o")) ? 3 : 0;
+    uint64_t v = 0;
+
+    if (shift == 0 || s.n < 3)
+        return false;
+    for (size_t i = 2; i < s.n; i++) {
+        char c = s.p[i], low = (char)(c | 0x20);
+        unsigned digit = c >= '0' && c <= '9'       ? (unsigned)(c - '0')
+                         : low >= 'a' && low <= 'f' ? (unsigned)(low - 'a' + 10)
+                                                    : 16;
+        if (digit >> shift || v > (uint64_t)INT64_MAX >> shift)
+            return false;
+        v = v << shift | digit;
+    }
+    *out = (int64_t)v;
+    return true;
+}
+
+/* A number of the core schema, or NULL.  Forms JSON does not have (+1, .5, 1., 007) lose their
+ * spelling, the others keep it. */
+static struct json *number_of(struct str s, bool *too_large)
+{
+    int64_t i;
+    double d;
+    bool whole;
+
+    *too_large = false;
+    if (str_to_i64(s, &i) || based_int(s, &i))
+        return json_new_int(i);
+    if (json_is_number(s, &whole)) {
+        struct json *j = json_new_number(s, whole);
+        *too_large = !j;
+        return j;
+    }
+    return str_to_double(s, &d) ? json_new_real(d) : NULL;
+}
+
+static bool is_non_finite(struct str s)
+{
+    if (s.n > 0 && (s.p[0] == '-' || s.p[0] == '+'))
+        s = (struct str){s.p + 1, s.n - 1};
+    return is_any(s, (const char *const[]){".inf", ".Inf", ".INF", ".nan", ".NaN", ".NAN", NULL});
+}
+
+static int plain_value(struct reader *r, struct str s, struct json **out)
+{
+    bool too_large;
+
+    *out = NULL;
+    if (is_null(s))
+        return 0;
+    if (is_any(s, (const char *const[]){"true", "True", "TRUE", NULL})) {
+        *out = json_new_bool(true);
+        return 0;
+    }
+    if (is_any(s, (const char *const[]){"false", "False", "FALSE", NULL})) {
+        *out = json_new_bool(false);
+        return 0;
+    }
+    if (is_non_finite(s))
+        return fail_here(r, "infinity and NaN have no place in parameters: write them in quotes");
+    *out = number_of(s, &too_large);
+    if (too_large)
+        return fail_here(r, "this number is too large");
+    if (!*out)
+        *out = json_new_str(s);
+    return 0;
+}
+
+/* "!!int" and friends: the value must turn out to be of that type. */
+static int tagged_value(struct reader *r, struct str tag, struct str s, struct json **out)
+{
+    static const char prefix[] = "tag:yaml.org,2002:";
+    static const struct {
+        const char *name;
+        enum json_type type;
+    } known[] = {{"int", JSON_INT}, {"float", JSON_REAL}, {"bool", JSON_BOOL}, {"null", JSON_NULL}};
+
+    *out = NULL;
+    struct str name = str_starts(tag, STR(prefix))
+                          ? (struct str){tag.p + sizeof(prefix) - 1, tag.n - sizeof(prefix) + 1}
+                          : STR("");
+    if (str_eq_c(tag, "!") || str_eq_c(name, "str")) {
+        *out = json_new_str(s);
+        return 0;
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
+        if (!str_eq_c(name, known[i].name))
+            continue;
+        if (plain_value(r, s, out) < 0)
+            return -1;
+        if (known[i].type == JSON_REAL && json_type(*out) == JSON_INT) {
+            struct json *real = json_new_real(json_real(*out));
+            json_free(*out);
+            *out = real;
+        }
+        if (json_type(*out) == known[i].type)
+            return 0;
+        json_free(TAKE(*out));
+        return fail_here(r, "the value does not have the type its tag says");
+    }
+    return fail_here(r, "this tag is not known: only !!str, !!int, !!float, !!bool and !!null are");
+}
+
+static int scalar_value(struct reader *r, struct json **out)
+{
+    struct fy_event *ev = r->event;
+    struct str s = token_text(ev->scalar.value);
+    struct str tag = token_text(ev->scalar.tag);
+
+    if (s.n > INT32_MAX || !str_is_utf8(s))
+        return fail_here(r, "this text is not valid UTF-8");
+    if (tag.n > 0)
+        return tagged_value(r, tag, s, out);
+    if (!ev->scalar.value || fy_token_scalar_style(ev->scalar.value) == FYSS_PLAIN)
+        return plain_value(r, s, out);
+    *out = json_new_str(s);
+    return 0;
+}
+
+/* ---- anchors, aliases and merging ---- */
+
+static size_t count_values(const struct json *j)
+{
+    size_t n = 1;
+
+    for (size_t i = 0; json_type(j) == JSON_ARRAY && i < json_len(j); i++)
+        n += count_values(json_at(j, i));
+    for (struct json_it it = {0}; json_next(j, &it);)
+        n += count_values(it.val);
+    return n;
+}
+
+static size_t depth_of(const struct json *j)
+{
+    size_t deepest = 0;
+
+    for (size_t i = 0; json_type(j) == JSON_ARRAY && i < json_len(j); i++)
+        deepest = MAX(deepest, depth_of(json_at(j, i)));
+    for (struct json_it it = {0}; json_next(j, &it);)
+        deepest = MAX(deepest, depth_of(it.val));
+    return deepest + (json_type(j) == JSON_ARRAY || json_type(j) == JSON_OBJECT);
+}
+
+/* A copy that counts against the bound of the file. */
+static int copy_bounded(struct reader *r, const struct json *j, struct json **out)
+{
+    r->copied += count_values(j);
+    if (r->copied > COPY_MAX)
+        return fail(r, fy_event_start_mark(r->event), ERR_LIMIT,
+                    "aliases expand to more than 1000000 values");
+    *out = json_copy(j);
+    return 0;
+}
+
+static int remember(struct reader *r, struct str name, const struct json *val)
+{
+    struct json *copy;
+
+    if (copy_bounded(r, val, &copy) < 0)
+        return -1;
+    struct anchor *a = map_str_get(&r->anchors, name);
+    if (!a) {
+        a = xcalloc(1, sizeof(*a));
+        map_str_put(&r->anchors, name, a);
+    }
+    json_free(a->val); /* YAML lets a later anchor replace an earlier one of the same name */
+    a->val = copy;
+    return 0;
+}
+
+static int alias_value(struct reader *r, struct json **out)
+{
+    struct str name = token_text(r->event->alias.anchor);
+    const struct anchor *a = map_str_get(&r->anchors, name);
+
+    if (!a) {
+        char what[128];
+        snprintf(what, sizeof(what), "alias *%.*s names no anchor that is complete before it",
+                 (int)MIN(name.n, 60), name.p);
+        return fail_here(r, what);
+    }
+    if (depth_of(a->val) + r->depth > JSON_DEPTH_MAX)
+        return fail(r, fy_event_start_mark(r->event), ERR_LIMIT,
+                    "lists and mappings are nested deeper than 64 levels");
+    return copy_bounded(r, a->val, out);
+}
+
+/* Adds the keys of `from` that `to` lacks; both belong to the caller. */
+static int merge_one(struct reader *r, struct json *to, const struct json *from)
+{
+    if (json_type(from) != JSON_OBJECT)
+        return fail_here(r, "<< in this mapping needs a mapping or a list of mappings");
+    for (struct json_it it = {0}; json_next(from, &it);) {
+        struct json *copy;
+        if (json_has(to, it.key))
+            continue;
+        if (copy_bounded(r, it.val, &copy) < 0)
+            return -1;
+        json_set_take(to, it.key, copy);
+    }
+    return 0;
+}
+
+static int merge(struct reader *r, struct json *to, const struct json *from)
+{
+    if (json_type(from) != JSON_ARRAY)
+        return merge_one(r, to, from);
+    for (size_t i = 0; i < json_len(from); i++) {
+        if (merge_one(r, to, json_at(from, i)) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* ---- collections ---- */
+
+static int read_items(struct reader *r, struct json *array)
+{
+    for (;;) {
+        struct json *val;
+        if (advance(r) < 0)
+            return -1;
+        if (r->event->type == FYET_SEQUENCE_END)
+            return 0;
+        if (read_value(r, &val) < 0)
+            return -1;
+        json_push_take(array, val);
+    }
+}
+
+static int read_key(struct reader *r, char **out, bool *is_merge)
+{
+    struct fy_event *ev = r->event;
+
+    if (ev->type == FYET_ALIAS) {
+        struct json *val = NULL;
+        if (alias_value(r, &val) < 0)
+            return -1;
+        bool text = json_type(val) == JSON_STR && strlen(json_str(val).p) == json_str(val).n;
+        if (text)
+            *out = xstrdup(json_str(val).p);
+        json_free(val);
+        return text ? 0 : fail_here(r, "a key must be text, not a list or mapping");
+    }
+    if (ev->type != FYET_SCALAR)
+        return fail_here(r, "a key must be text, not a list or mapping");
+    struct str s = token_text(ev->scalar.value);
+    if (s.n > 0 && (memchr(s.p, '\0', s.n) || !str_is_utf8(s)))
+        return fail_here(r, "a key must be valid UTF-8 without NUL");
+    *is_merge = str_eq_c(s, "<<") && fy_token_scalar_style(ev->scalar.value) == FYSS_PLAIN;
+    struct str anchor = token_text(ev->scalar.anchor);
+    if (anchor.n > 0) {
+        struct json *val = json_new_str(s);
+        int rc = remember(r, anchor, val);
+        json_free(val);
+        if (rc < 0)
+            return -1;
+    }
+    *out = xstrndup(s.p, s.n);
+    return 0;
+}
+
+/* One key with its value; the value of "<<" goes to *merged. */
+static int read_pair(struct reader *r, struct json *obj, struct json **merged)
+{
+    AUTO_FREE char *key = NULL;
+    bool is_merge = false;
+    struct json *val;
+
+    if (read_key(r, &key, &is_merge) < 0)
+        return -1;
+    if (is_merge ? *merged != NULL : json_has(obj, key)) {
+        char what[128];
+        snprintf(what, sizeof(what), "key \"%.80s\" is given twice in this mapping", key);
+        return fail_here(r, what);
+    }
+    if (advance(r) < 0 || read_value(r, &val) < 0)
+        return -1;
+    if (!is_merge) {
+        json_set_take(obj, key, val);
+        return 0;
+    }
+    if (!val)
+        return fail_here(r, "<< in this mapping needs a mapping or a list of mappings");
+    *merged = val;
+    return 0;
+}
+
+static int read_pairs(struct reader *r, struct json *obj)
+{
+    struct json *merged = NULL;
+    int rc;
+
+    for (;;) {
+        rc = advance(r);
+        if (rc < 0 || r->event->type == FYET_MAPPING_END)
+            break;
+        rc = read_pair(r, obj, &merged);
+        if (rc < 0)
+            break;
+    }
+    if (rc == 0 && merged)
+        rc = merge(r, obj, merged);
+    json_free(merged);
+    return rc;
+}
+
+static int check_collection_tag(struct reader *r, struct fy_token *token, const char *known)
+{
+    struct str tag = token_text(token);
+
+    if (tag.n == 0 || str_eq_c(tag, known) || str_eq_c(tag, "!"))
+        return 0;
+    return fail_here(r, "this tag is not known here");
+}
+
+static int read_collection(struct reader *r, struct json **out)
+{
+    bool mapping = r->event->type == FYET_MAPPING_START;
+    struct fy_token *tag = mapping ? r->event->mapping_start.tag : r->event->sequence_start.tag;
+
+    if (check_collection_tag(r, tag, mapping ? "tag:yaml.org,2002:map" : "tag:yaml.org,2002:seq") <
+        0)
+        return -1;
+    if (++r->depth > JSON_DEPTH_MAX)
+        return fail(r, fy_event_start_mark(r->event), ERR_LIMIT,
+                    "lists and mappings are nested deeper than 64 levels");
+    struct json *made = mapping ? json_new_object() : json_new_array();
+    if ((mapping ? read_pairs(r, made) : read_items(r, made)) < 0) {
+        json_free(made);
+        return -1;
+    }
+    r->depth--;
+    *out = made;
+    return 0;
+}
+
+static struct fy_token *anchor_of(const struct fy_event *ev)
+{
+    switch (ev->type) {
+    case FYET_SCALAR:
+        return ev->scalar.anchor;
+    case FYET_SEQUENCE_START:
+        return ev->sequence_start.anchor;
+    case FYET_MAPPING_START:
+        return ev->mapping_start.anchor;
+    default:
+        return NULL;
+    }
+}
+
+/* The value that starts at the current event; afterwards the current event is its last. */
+static int read_value(struct reader *r, struct json **out)
+{
+    struct str anchor = token_text(anchor_of(r->event));
+    AUTO_FREE char *name = anchor.n > 0 ? xstrndup(anchor.p, anchor.n) : NULL;
+    int rc;
+
+    *out = NULL;
+    switch (r->event->type) {
+    case FYET_SCALAR:
+        rc = scalar_value(r, out);
+        break;
+    case FYET_ALIAS:
+        rc = alias_value(r, out);
+        break;
+    case FYET_SEQUENCE_START:
+    case FYET_MAPPING_START:
+        rc = read_collection(r, out);
+        break;
+    default:
+        rc = fail_here(r, "a value is expected here");
+    }
+    if (rc == 0 && name)
+        rc = remember(r, str_of(name), *out);
+    if (rc < 0)
+        json_free(TAKE(*out));
+    return rc;
+}
+
+static int read_document(struct reader *r, struct json **out)
+{
+    *out = NULL;
+    if (advance(r) < 0)
+        return -1;
+    if (r->event->type == FYET_STREAM_START && advance(r) < 0)
+        return -1;
+    if (r->event->type == FYET_STREAM_END)
+        return 0;
+    if (r->event->type != FYET_DOCUMENT_START)
+        return fail_here(r, "a document is expected here");
+    if (advance(r) < 0 || read_value(r, out) < 0)
+        return -1;
+    if (advance(r) < 0)
+        return -1;
+    if (r->event->type != FYET_DOCUMENT_END)
+        return fail_here(r, "the end of the document is expected here");
+    if (advance(r) < 0)
+        return -1;
+    if (r->event->type != FYET_STREAM_END)
+        return fail_here(r, "a second document starts here: put it in a file of its own");
+    return 0;
+}
+
+static void quiet(struct fy_diag *diag, void *user, const char *buf, size_t len)
+{
+    (void)diag, (void)user, (void)buf, (void)len;
+}
+
+static int reader_open(struct reader *r, struct str text)
+{
+    struct fy_diag_cfg diag_cfg;
+
+    fy_diag_cfg_default(&diag_cfg);
+    diag_cfg.fp = NULL;
+    diag_cfg.output_fn = quiet;
+    diag_cfg.level = FYET_ERROR;
+    r->diag = fy_diag_create(&diag_cfg);
+    ASSERT(r->diag != NULL);
+    fy_diag_set_collect_errors(r->diag, true);
+    struct fy_parse_cfg cfg = {
+        .flags = FYPCF_JSON_NONE | FYPCF_DEFAULT_VERSION_1_2 | FYPCF_SLOPPY_FLOW_INDENTATION |
+                 FYPCF_COLLECT_DIAG,
+        .diag = r->diag,
+    };
+    r->fyp = fy_parser_create(&cfg);
+    ASSERT(r->fyp != NULL);
+    if (fy_parser_set_string(r->fyp, text.p, text.n) < 0)
+        return fail_syntax(r);
+    return 0;
+}
+
+static void reader_done(struct reader *r)
+{
+    size_t it = 0;
+    struct str name;
+    void *val;
+
+    while (map_str_next(&r->anchors, &it, &name, &val)) {
+        struct anchor *a = val;
+        json_free(a->val);
+        free(a);
+    }
+    map_str_done(&r->anchors);
+    fy_parser_event_free(r->fyp, r->event);
+    fy_parser_destroy(r->fyp);
+    fy_diag_destroy(r->diag);
+}
+
+int yaml_parse(struct str text, const char *name, struct json **out, struct err *e)
+{
+    struct reader r = {.name = name, .e = e};
+    struct json *val = NULL;
+
+    if (text.n == 0) {
+        *out = NULL;
+        return 0;
+    }
+    int rc = reader_open(&r, text);
+    if (rc == 0)
+        rc = read_document(&r, &val);
+    reader_done(&r);
+    if (rc < 0)
+        json_free(val);
+    else
+        *out = val;
+    return rc;
+}
