@@ -1,0 +1,240 @@
+"""What end-to-end tests share: a temporary home, a daemon in it, its API, and TAP output.
+
+The programs under test come from BERTH_BUILD (a Meson build directory).  Everything a test starts is
+ended by pid; a home that is left with live processes is a failure of the test that made it.
+"""
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+BUILD = os.environ.get("BERTH_BUILD", os.path.join(os.path.dirname(__file__), "..", "..", "build"))
+BUILD = os.path.abspath(BUILD)
+
+
+def find_program(name):
+    """A program of the build, wherever its room puts it."""
+    for root, _, files in os.walk(BUILD):
+        if name in files and os.access(os.path.join(root, name), os.X_OK):
+            return os.path.join(root, name)
+    raise SystemExit(f"{name} is not in {BUILD}; build first")
+
+
+BERTH = os.environ.get("BERTH") or find_program("berth")
+
+
+class UnixHTTP(http.client.HTTPConnection):
+    def __init__(self, path, timeout=30):
+        super().__init__("localhost", timeout=timeout)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+class ApiError(Exception):
+    def __init__(self, status, body):
+        super().__init__(f"HTTP {status}: {body}")
+        self.status, self.body = status, body
+
+
+class Home:
+    """A BERTH_HOME of its own, with the daemon that serves it."""
+
+    def __init__(self, path=None, **env):
+        self.dir = path or tempfile.mkdtemp(prefix="berth-e2e-")
+        self.home = os.path.join(self.dir, "home")
+        self.sock = os.path.join(self.home, "sock")
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith("BERTH_")}
+        self.env.update(BERTH_HOME=self.home, NO_COLOR="1", **env)
+        shepherd = os.environ.get("BERTH_SHEPHERD")
+        self.env["BERTH_SHEPHERD"] = shepherd or find_program("berth-shepherd")
+        self.daemon = None
+        self.conn = None
+        self.log = open(os.path.join(self.dir, "daemon.log"), "ab")
+
+    # -- daemon --
+    def start(self, *args, wait=True):
+        self.daemon = subprocess.Popen([BERTH, "serve", *args], env=self.env, stdin=subprocess.DEVNULL,
+                                       stdout=self.log, stderr=self.log)
+        if wait:
+            self.wait_ready()
+        return self
+
+    def wait_ready(self, timeout=20):
+        end = time.monotonic() + timeout
+        while time.monotonic() < end:
+            if self.daemon.poll() is not None:
+                raise RuntimeError(f"daemon ended with {self.daemon.returncode}:\n{self.log_text()}")
+            try:
+                self.api("GET", "/healthz")
+                return
+            except (OSError, http.client.HTTPException):
+                self.disconnect()
+                time.sleep(0.01)
+        raise RuntimeError(f"daemon did not answer in {timeout} s:\n{self.log_text()}")
+
+    def kill(self):
+        self.daemon.kill()
+        self.daemon.wait()
+        self.disconnect()
+
+    def stop(self):
+        self.disconnect()
+        if self.daemon and self.daemon.poll() is None:
+            self.daemon.terminate()
+            try:
+                self.daemon.wait(20)
+            except subprocess.TimeoutExpired:
+                self.daemon.kill()
+                self.daemon.wait()
+                raise RuntimeError("daemon did not end within 20 s of SIGTERM")
+        return self.daemon.returncode if self.daemon else None
+
+    def log_text(self):
+        with open(os.path.join(self.dir, "daemon.log"), errors="replace") as f:
+            return f.read()[-4000:]
+
+    # -- api --
+    def disconnect(self):
+        if self.conn:
+            self.conn.close()
+        self.conn = None
+
+    def request(self, method, path, body=None, headers=None):
+        """(status, headers, bytes) over the kept connection."""
+        if self.conn is None:
+            self.conn = UnixHTTP(self.sock)
+        data = json.dumps(body).encode() if body is not None and not isinstance(body, bytes) else body
+        try:
+            self.conn.request(method, path, data, headers or {})
+            reply = self.conn.getresponse()
+            return reply.status, reply.headers, reply.read()
+        except (OSError, http.client.HTTPException):
+            self.disconnect()
+            raise
+
+    def api(self, method, path, body=None, headers=None):
+        status, _, data = self.request(method, path, body, headers)
+        if status >= 400:
+            raise ApiError(status, data.decode(errors="replace"))
+        return json.loads(data) if data else None
+
+    def submit(self, *command, **spec):
+        spec.setdefault("cwd", "/")
+        return self.api("POST", "/v1/jobs", dict(command=list(command), **spec))
+
+    def jobs(self, **query):
+        """All pages."""
+        from urllib.parse import urlencode
+        items, cursor = [], None
+        while True:
+            q = dict(query, limit=1000, **({"cursor": cursor} if cursor else {}))
+            page = self.api("GET", "/v1/jobs?" + urlencode(q))
+            items += page["items"]
+            cursor = page["next"]
+            if not cursor:
+                return items
+
+    def wait_all(self, timeout=60):
+        """Until nothing is active."""
+        end = time.monotonic() + timeout
+        while time.monotonic() < end:
+            s = self.api("GET", "/v1/jobs/summary")
+            if not any(s.get(k) for k in ("queued", "starting", "running", "stopping")):
+                return s
+            time.sleep(0.03)
+        raise AssertionError(f"jobs are still active after {timeout} s: {s}")
+
+    # -- command line --
+    def berth(self, *args, check=True, timeout=60, input=None, **env):
+        p = subprocess.run([BERTH, *args], env={**self.env, **env}, capture_output=True, text=True,
+                           timeout=timeout, input=input)
+        if check and p.returncode != 0:
+            raise AssertionError(f"berth {' '.join(args)}: exit {p.returncode}\n{p.stdout}{p.stderr}")
+        return p
+
+    # -- processes --
+    def processes(self):
+        """pid → (name, parent) of everything that belongs to this home, our own children excepted."""
+        found = {}
+        mark = f"BERTH_HOME={self.home}".encode()
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/environ", "rb") as f:
+                    environ = f.read().split(b"\0")
+                with open(f"/proc/{pid}/cmdline", "rb") as f:
+                    cmd = f.read()
+                with open(f"/proc/{pid}/stat") as f:
+                    stat = f.read()
+            except OSError:
+                continue
+            state, parent = stat.rsplit(")", 1)[1].split()[:2]
+            if state != "Z" and (mark in environ or self.home.encode() in cmd):
+                found[int(pid)] = (cmd.split(b"\0")[0].decode(errors="replace"), int(parent))
+        found.pop(os.getpid(), None)
+        return found
+
+    def shepherd_pid(self):
+        """The shepherd is the one of its name that no other of its name is the parent of."""
+        procs = {p: v for p, v in self.processes().items() if "berth-shepherd" in v[0]}
+        roots = [p for p, (_, parent) in procs.items() if parent not in procs]
+        listening = os.path.join(self.home, "shepherd", "pid")
+        if os.path.exists(listening):
+            with open(listening) as f:
+                pid = int(f.read().split()[0])
+            return pid if pid in procs else None
+        return max(roots) if roots else None
+
+    def close(self):
+        """Ends everything that belongs to this home."""
+        try:
+            self.stop()
+        finally:
+            for _ in range(3):
+                for pid in self.processes():
+                    try:
+                        os.kill(pid, signal.SIGKILL)
+                    except ProcessLookupError:
+                        pass
+                time.sleep(0.05)
+            self.log.close()
+            shutil.rmtree(self.dir, ignore_errors=True)
+
+
+class Skip(Exception):
+    """raise Skip("why"): the reason is printed."""
+
+
+def main(module_name):
+    """Runs every test_* function of the module in order and prints TAP."""
+    tests = [(n, f) for n, f in vars(sys.modules[module_name]).items()
+             if n.startswith("test_") and callable(f)]
+    if len(sys.argv) > 1:
+        tests = [(n, f) for n, f in tests if any(a in n for a in sys.argv[1:])]
+    print(f"1..{len(tests)}", flush=True)
+    bad = 0
+    for i, (name, fn) in enumerate(tests, 1):
+        began = time.monotonic()
+        try:
+            fn()
+            print(f"ok {i} - {name} ({time.monotonic() - began:.1f} s)", flush=True)
+        except Skip as e:
+            print(f"ok {i} - {name} # SKIP {e}", flush=True)
+        except BaseException as e:  # noqa: BLE001 - a test must not end the others
+            bad += 1
+            print(f"not ok {i} - {name}", flush=True)
+            for line in traceback.format_exc().splitlines():
+                print("# " + line, flush=True)
+            if isinstance(e, KeyboardInterrupt):
+                raise
+    sys.exit(1 if bad else 0)

@@ -1,0 +1,342 @@
+"""Faults one at a time: what an operator meets, and what must hold then."""
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import harness
+from harness import ApiError, Home, Skip
+
+
+def wait_for(what, fn, timeout=10):
+    end = time.monotonic() + timeout
+    while time.monotonic() < end:
+        value = fn()
+        if value:
+            return value
+        time.sleep(0.01)
+    raise AssertionError(f"{what} did not happen within {timeout} s")
+
+
+def job(h, n):
+    return h.api("GET", f"/v1/jobs/{n}")
+
+
+def wait_state(h, n, *states, timeout=10):
+    return wait_for(f"job {n} in {states}",
+                    lambda: (j := job(h, n))["state"] in states and j, timeout)
+
+
+def running(h, *command, **spec):
+    n = h.submit(*command, **spec)["number"]
+    wait_state(h, n, "running")
+    return n
+
+
+def test_daemon_killed_job_ends_meanwhile():
+    h = Home()
+    try:
+        h.start()
+        n = running(h, "/bin/sh", "-c", "sleep 0.4; exit 7")
+        h.kill()
+        time.sleep(0.8)
+        h.start()
+        j = wait_state(h, n, "failed", timeout=5)
+        assert j["exit_code"] == 7, j
+    finally:
+        h.close()
+
+
+def test_daemon_killed_job_goes_on():
+    h = Home()
+    try:
+        h.start()
+        n = running(h, "/bin/sh", "-c", "sleep 1.2; exit 7")
+        h.kill()
+        h.start()
+        assert job(h, n)["state"] == "running"
+        assert wait_state(h, n, "failed", timeout=5)["exit_code"] == 7
+    finally:
+        h.close()
+
+
+def test_shepherd_killed_job_goes_on():
+    h = Home()
+    try:
+        h.start()
+        n = running(h, "/bin/sh", "-c", "sleep 0.8; exit 7")
+        os.kill(h.shepherd_pid(), signal.SIGKILL)
+        m = h.submit("/bin/true")["number"]
+        wait_state(h, m, "succeeded", timeout=5)
+        assert wait_state(h, n, "failed", timeout=5)["exit_code"] == 7
+    finally:
+        h.close()
+
+
+def test_all_killed_code_kept():
+    h = Home()
+    try:
+        h.start()
+        n = running(h, "/bin/sh", "-c", "sleep 0.5; exit 7")
+        os.kill(h.shepherd_pid(), signal.SIGKILL)
+        h.kill()
+        time.sleep(0.8)
+        h.start()
+        assert wait_state(h, n, "failed", timeout=5)["exit_code"] == 7
+    finally:
+        h.close()
+
+
+def test_cancel_survives_daemon_kill():
+    h = Home()
+    try:
+        h.start()
+        n = running(h, "/bin/sleep", "60")
+        h.api("POST", f"/v1/jobs/{n}/cancel")
+        h.kill()
+        h.start()
+        wait_state(h, n, "cancelled", timeout=15)
+    finally:
+        h.close()
+
+
+def supervisor_of(h, n):
+    """The process above the command of job n."""
+    pid = job(h, n)["runs"][-1]["pid"]
+    with open(f"/proc/{pid}/stat") as f:
+        return int(f.read().rsplit(")", 1)[1].split()[1]), pid
+
+
+def check_supervisor_killed(kill_shepherd):
+    h = Home()
+    try:
+        h.start("--slots", "1")
+        n = running(h, "/bin/sh", "-c", "setsid sleep 300 & sleep 300")
+        if kill_shepherd:
+            os.kill(h.shepherd_pid(), signal.SIGKILL)
+            time.sleep(0.5)
+        sup, _ = supervisor_of(h, n)
+        os.kill(sup, signal.SIGKILL)
+        began = time.monotonic()
+        j = wait_state(h, n, "lost", timeout=5)
+        assert time.monotonic() - began < 2.0, "noticed too late"
+        assert "supervisor" in (j["reason"] or ""), j
+        m = h.submit("/bin/true")["number"]  # the slot is free again
+        wait_state(h, m, "succeeded", timeout=5)
+        wait_for("its tree is gone", lambda: not [p for p, v in h.processes().items()
+                                                  if "sleep" in v[0] or v[0] == "/bin/sh"], 5)
+    finally:
+        h.close()
+
+
+def test_supervisor_killed_is_noticed():
+    check_supervisor_killed(False)
+
+
+def test_supervisor_killed_after_shepherd():
+    check_supervisor_killed(True)
+
+
+def test_lost_run_is_retried_when_asked():
+    h = Home()
+    try:
+        h.start()
+        n = running(h, "/bin/sh", "-c", "[ $BERTH_ATTEMPT = 2 ] && exit 0; sleep 300", retries=1,
+                    backoff="10ms")
+        sup, _ = supervisor_of(h, n)
+        os.kill(sup, signal.SIGKILL)
+        j = wait_state(h, n, "succeeded", timeout=10)
+        assert j["attempt"] == 2, j
+    finally:
+        h.close()
+
+
+def test_kill_right_after_200_acknowledgements():
+    h = Home()
+    try:
+        h.start("--slots", "1")
+        blocker = running(h, "/bin/sleep", "300")
+        acked = [h.submit("/bin/true")["number"] for _ in range(200)]
+        h.kill()
+        h.start("--slots", "1")
+        there = {j["number"] for j in h.jobs()}
+        assert set(acked) <= there, f"{len(set(acked) - there)} of 200 lost"
+        h.api("POST", f"/v1/jobs/{blocker}/cancel")
+        h.wait_all()
+    finally:
+        h.close()
+
+
+def test_10000_queued_at_restart():
+    h = Home()
+    try:
+        h.start("--slots", "1")
+        blocker = running(h, "/bin/sleep", "300")
+        h.api("POST", "/v1/jobs", {"command": ["/bin/true"], "cwd": "/", "array": 10000})
+        h.kill()
+        h.start("--slots", "4")
+        s = h.api("GET", "/v1/jobs/summary")
+        assert s["queued"] + s["starting"] + s["running"] + s["succeeded"] >= 10001, s
+        h.api("POST", "/v1/jobs/cancel", {"state": "queued"})
+        h.api("POST", f"/v1/jobs/{blocker}/cancel")
+        s = h.wait_all()
+        assert s["total"] == 10001, s
+    finally:
+        h.close()
+
+
+def small_disk(megabytes):
+    if os.geteuid() != 0:
+        raise Skip("mounting a small tmpfs needs root")
+    path = tempfile.mkdtemp(prefix="berth-full-")
+    p = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", path],
+                       capture_output=True, text=True)
+    if p.returncode:
+        os.rmdir(path)
+        raise Skip(f"cannot mount a tmpfs here: {p.stderr.strip()}")
+    return path
+
+
+def fill(path):
+    """Takes all the space that is left."""
+    with open(path, "wb", buffering=0) as f:
+        for size in (1 << 20, 1 << 16, 4096):
+            try:
+                while True:
+                    f.write(b"x" * size)
+            except OSError:
+                pass
+
+
+def on_small_disk(megabytes, body):
+    path = small_disk(megabytes)
+    h = Home(path)
+    try:
+        h.start("--slots", "2")
+        body(h, path)
+        h.stop()
+        p = subprocess.run(["/usr/bin/sqlite3", os.path.join(h.home, "berth.db"), "PRAGMA integrity_check"],
+                           capture_output=True, text=True) if shutil.which("sqlite3") else None
+        assert p is None or p.stdout.strip() == "ok", p.stdout + p.stderr
+    finally:
+        h.log.close()
+        h.log = open(os.devnull, "ab")
+        h.close()
+        subprocess.run(["umount", "-l", path], check=False)
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def test_disk_full_while_submitting():
+    def body(h, path):
+        before = [h.submit("/bin/true")["number"] for _ in range(5)]
+        h.wait_all()
+        fill(f"{path}/ballast")
+        refused = None
+        for _ in range(300):  # what SQLite had allocated already may still take a few
+            try:
+                before.append(h.submit("/bin/true", env={"PAD": "x" * 4000})["number"])
+            except ApiError as e:
+                refused = e
+                break
+        assert refused and refused.status == 507, refused
+        assert "space" in str(refused) or "full" in str(refused), refused
+        assert len(h.jobs()) == len(before)
+        os.unlink(f"{path}/ballast")
+        n = wait_for("submissions are accepted again", lambda: try_submit(h), 10)
+        wait_state(h, n, "succeeded")
+        h.wait_all()
+        there = {j["number"] for j in h.jobs()}
+        assert set(before) <= there
+    on_small_disk(8, body)
+
+
+def try_submit(h):
+    try:
+        return h.submit("/bin/true")["number"]
+    except ApiError:
+        return None
+
+
+def test_disk_full_while_jobs_write():
+    def body(h, path):
+        noisy = h.submit("/bin/sh", "-c", "head -c 30000000 /dev/zero; exit 5")["number"]
+        quiet = running(h, "/bin/sh", "-c", "sleep 1; exit 3")
+        wait_for("the disk is full", lambda: shutil.disk_usage(path).free < 8192, 10)
+        log = os.path.join(h.home, "runs", str(noisy // 1000), f"{noisy}.1.log")
+        time.sleep(1.5)  # both end on a full disk
+        os.truncate(log, 0)
+        assert wait_state(h, noisy, "failed", timeout=15)["exit_code"] == 5
+        assert wait_state(h, quiet, "failed", timeout=15)["exit_code"] == 3
+        n = wait_for("submissions are accepted again", lambda: try_submit(h), 10)
+        wait_state(h, n, "succeeded")
+    on_small_disk(8, body)
+
+
+def faketime_library():
+    for root in ("/usr/lib", "/usr/local/lib"):
+        for d, _, files in os.walk(root):
+            if "libfaketime.so.1" in files:
+                return os.path.join(d, "libfaketime.so.1")
+    raise Skip("libfaketime is not installed")
+
+
+def test_clock_stepped_by_hours():
+    lib = faketime_library()
+    d = tempfile.mkdtemp(prefix="berth-clock-")
+    offset = os.path.join(d, "offset")
+
+    def step(text):
+        with open(offset + ".new", "w") as f:
+            f.write(text + "\n")
+        os.rename(offset + ".new", offset)
+
+    step("+0")
+    h = Home(d, LD_PRELOAD=lib, FAKETIME_TIMESTAMP_FILE=offset, FAKETIME_DONT_FAKE_MONOTONIC="1",
+             FAKETIME_NO_CACHE="1", ASAN_OPTIONS="verify_asan_link_order=0:detect_leaks=0")
+    try:
+        h.start("--slots", "4")
+        long = running(h, "/bin/sh", "-c", "sleep 2.5; exit 4", timeout="1h")
+        again = h.submit("/bin/sh", "-c", "[ $BERTH_ATTEMPT = 2 ]", retries=1, backoff="1s")["number"]
+        limited = running(h, "/bin/sleep", "60", timeout="1s")
+        for text in ("+5h", "-7h", "+0"):
+            step(text)
+            n = h.submit("/bin/true")["number"]
+            wait_state(h, n, "succeeded")
+        assert wait_state(h, again, "succeeded", timeout=6)["attempt"] == 2
+        j = wait_state(h, limited, "failed", timeout=6)
+        assert "limit" in j["reason"] or "timeout" in j["reason"], j
+        step("-9h")
+        h.kill()
+        h.start("--slots", "4")
+        j = wait_state(h, long, "failed", timeout=8)
+        assert j["exit_code"] == 4, j
+    finally:
+        h.close()
+        shutil.rmtree(d, ignore_errors=True)
+
+
+def test_garbage_at_the_end_of_the_journal():
+    h = Home()
+    try:
+        h.start()
+        n = running(h, "/bin/sh", "-c", "sleep 0.5; exit 7")
+        h.kill()
+        journals = [f for f in os.listdir(f"{h.home}/shepherd") if f.startswith("journal")]
+        with open(f"{h.home}/shepherd/{max(journals)}", "ab") as f:
+            f.write(os.urandom(77))
+        time.sleep(0.8)  # its outcome is appended behind the garbage
+        h.start()
+        assert wait_state(h, n, "failed", timeout=5)["exit_code"] == 7
+        m = h.submit("/bin/true")["number"]
+        wait_state(h, m, "succeeded")
+        wait_for("it is said", lambda: "journal" in h.log_text(), 3)
+    finally:
+        h.close()
+
+
+if __name__ == "__main__":
+    harness.main(__name__)
+    sys.exit(0)
