@@ -20,6 +20,11 @@ _started: List["subprocess.Popen[bytes]"] = []  # daemons we started; kept so th
 FINAL = ("succeeded", "failed", "cancelled", "lost")
 START_WAIT_S = 10.0  #: how long a daemon we started may take to answer
 PAGE = 1000
+#: Variables that describe this terminal, not the work; the command line leaves out the same.
+NOISE = frozenset(
+    "_ SHLVL PWD OLDPWD LINES COLUMNS PS1 PS2 WINDOWID SSH_TTY TMUX TMUX_PANE PROMPT_COMMAND LS_COLORS STY"
+    " HISTFILE".split()
+)
 
 Command = Union[str, Sequence[str]]
 Ref = Union[str, int, "Job"]
@@ -67,9 +72,10 @@ def default_home() -> str:
 class Client:
     """A connection to one daemon.
 
-    ``Client()`` talks to this user's daemon and starts it if none runs; ``Client(home=…)`` to that
-    of another home; ``Client(url="http://host:port", token=…)`` to one on TCP.  Not for use by
-    several threads at once: make one each.
+    ``Client()`` talks to the daemon the command line would: that of ``$BERTH_URL`` (with
+    ``$BERTH_TOKEN``), of ``$BERTH_HOME``, or this user's own, which is started if none runs.
+    ``Client(home=…)`` talks to that of another home, ``Client(url="http://host:port", token=…)`` to
+    one on TCP.  Not for use by several threads at once: make one each.
     """
 
     def __init__(
@@ -80,13 +86,15 @@ class Client:
         timeout: float = 60.0,
         autostart: Optional[bool] = None,
     ) -> None:
-        self.home = home or default_home()
-        self._url = urllib.parse.urlsplit(url) if url else None
-        self._token = token
-        self._timeout = timeout
+        if url is None and home is None:
+            url = os.environ.get("BERTH_URL") or None
+        self.home = os.path.abspath(home or default_home())
         self._socket = os.path.join(self.home, "sock")
-        if home is None and not os.environ.get("BERTH_HOME") and os.environ.get("BERTH_SOCKET"):
-            self._socket = os.environ["BERTH_SOCKET"]
+        if url is not None and url.startswith("unix:"):
+            self._socket, url, autostart = url[5:], None, bool(autostart)
+        self._url = urllib.parse.urlsplit(url) if url else None
+        self._token = token or (os.environ.get("BERTH_TOKEN") if self._url else None)
+        self._timeout = timeout
         self._autostart = autostart if autostart is not None else self._url is None
         self._conn: Optional[http.client.HTTPConnection] = None
 
@@ -189,6 +197,7 @@ class Client:
         mem: Union[None, int, str] = None,
         gpus: Optional[int] = None,
         timeout: Union[None, int, float, str] = None,
+        grace: Union[None, int, float, str] = None,
         priority: Optional[int] = None,
         retries: Optional[int] = None,
         backoff: Union[None, int, float, str] = None,
@@ -204,7 +213,21 @@ class Client:
         seconds or "2h".  A repeated `key` gives the same job instead of a second one.
         """
         spec = _spec(
-            command, name, project, queue, cpus, mem, gpus, timeout, priority, retries, backoff, env, cwd, split_output
+            command,
+            name,
+            project,
+            queue,
+            cpus,
+            mem,
+            gpus,
+            timeout,
+            grace,
+            priority,
+            retries,
+            backoff,
+            env,
+            cwd,
+            split_output,
         )
         if params:
             spec["params"] = dict(params)
@@ -229,8 +252,8 @@ class Client:
         gives one job each; ``array=1000`` gives that many with ``{index}``.  At most `slots` of them
         run at once.  Other options as in submit.
         """
-        known = ("name", "project", "queue", "cpus", "mem", "gpus", "timeout", "priority", "retries", "backoff")
-        known += ("env", "cwd", "split_output")
+        known = ("name", "project", "queue", "cpus", "mem", "gpus", "timeout", "grace", "priority", "retries")
+        known += ("backoff", "env", "cwd", "split_output")
         for option in options:
             if option not in known:
                 raise TypeError("sweep() got an unexpected keyword argument %r" % option)
@@ -470,14 +493,14 @@ def _refs(after: Union[Ref, Iterable[Ref]]) -> List[str]:
 
 
 def _captured_env(extra: Optional[Mapping[str, str]]) -> Dict[str, str]:
-    """This process's environment without what describes the job we may be running in."""
-    env = {k: v for k, v in os.environ.items() if not k.startswith("BERTH_")}
+    """This process's environment without what describes its terminal or the job it may be."""
+    env = {k: v for k, v in os.environ.items() if k not in NOISE and not k.startswith(("BERTH_", "BASH_FUNC_"))}
     env.update({str(k): str(v) for k, v in (extra or {}).items()})
     return env
 
 
 def _time(value: Union[None, int, float, str]) -> Optional[str]:
-    return value if value is None or isinstance(value, str) else "%gs" % value
+    return value if value is None or isinstance(value, str) else "%dms" % round(value * 1000)
 
 
 def _spec(
@@ -489,6 +512,7 @@ def _spec(
     mem: Union[None, int, str],
     gpus: Optional[int],
     timeout: Union[None, int, float, str],
+    grace: Union[None, int, float, str],
     priority: Optional[int],
     retries: Optional[int],
     backoff: Union[None, int, float, str],
@@ -504,6 +528,7 @@ def _spec(
         "cwd": os.path.abspath(cwd) if cwd else os.getcwd(),
         "env": _captured_env(env),
         "timeout": _time(timeout),
+        "grace": _time(grace),
         "priority": priority,
         "retries": retries,
         "backoff": _time(backoff),
@@ -534,16 +559,22 @@ def start_daemon(home: str) -> None:
             " BERTH_PROGRAM" % os.path.join(home, "sock"),
             "unavailable",
         )
-    env = dict(os.environ, BERTH_HOME=home)
-    child = subprocess.Popen(
-        [program, "serve", "--auto"],
-        env=env,
-        cwd="/",
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    env = {k: v for k, v in os.environ.items() if not k.startswith("BERTH_") or k.startswith("BERTH_LOG")}
+    env["BERTH_HOME"] = home
+    try:
+        os.makedirs(home, mode=0o700, exist_ok=True)
+        with open(os.path.join(home, "log"), "ab") as log:
+            child = subprocess.Popen(
+                [program, "serve", "--auto"],
+                env=env,
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+    except OSError as e:
+        raise Unavailable("cannot start a daemon for %s: %s" % (home, e), "unavailable") from e
     _started.append(child)
     until = time.monotonic() + START_WAIT_S
     while time.monotonic() < until:
@@ -556,18 +587,20 @@ def start_daemon(home: str) -> None:
             break
         time.sleep(0.01)
     raise Unavailable(
-        "the daemon for %s did not start; `berth serve` in a terminal shows why" % home, "unavailable"
+        "the daemon for %s did not start; %s/log says why" % (home, home), "unavailable"
     )
 
 
 _default: Optional[Client] = None
+_default_where: Any = None
 
 
 def _client() -> Client:
     """The client behind the module's functions; a new one when the home changed."""
-    global _default
-    if _default is None or _default.home != default_home():
-        _default = Client()
+    global _default, _default_where
+    where = (os.environ.get("BERTH_URL"), default_home())
+    if _default is None or _default_where != where:
+        _default, _default_where = Client(), where
     return _default
 
 

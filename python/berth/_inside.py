@@ -10,18 +10,19 @@ import logging
 import math
 import os
 import shutil
-from typing import Any, Dict, Mapping, Optional, Union
+from typing import Any, Dict, Mapping, Optional, Set, Union
 
 from ._spool import Spool
 
 _log = logging.getLogger("berth")
 
-NAME_MAX = 200  #: characters of a metric, tag or artifact name
-TEXT_MAX = 8192  #: characters of a tag's value
+NAME_MAX = 200  #: bytes of a metric, tag or artifact name
+TEXT_MAX = 4096  #: bytes of a tag's value or a path; more is cut off
 
 _spool: Optional[Spool] = None
 _warned_outside = False
 _counts: Dict[str, int] = {}
+_not_finite: Set[str] = set()
 
 Number = Union[int, float]
 
@@ -96,12 +97,17 @@ def _number(value: Any) -> Optional[Union[Number, str]]:
 
 def _name(spool: Spool, kind: str, name: Any) -> Optional[str]:
     text = str(name)
-    if 0 < len(text) <= NAME_MAX and text.isprintable():
+    if text and text.isprintable() and len(text.encode("utf-8", "replace")) <= NAME_MAX:
         return text
     spool.warn_once(
-        kind + " name", "a %s needs a name of 1 to %d printable characters; %.60r was dropped", kind, NAME_MAX, text
+        kind + " name", "a %s needs a name of 1 to %d printable bytes; %.60r was dropped", kind, NAME_MAX, text
     )
     return None
+
+
+def _text(value: Any) -> str:
+    """At most TEXT_MAX bytes of whole characters; halves of surrogates become question marks."""
+    return str(value).encode("utf-8", "replace")[:TEXT_MAX].decode("utf-8", "ignore")
 
 
 def _step(spool: Spool, step: Any) -> Optional[int]:
@@ -118,7 +124,8 @@ def _step(spool: Spool, step: Any) -> Optional[int]:
 def log(metrics: Optional[Mapping[str, Any]] = None, /, step: Optional[int] = None, **values: Any) -> None:
     """Reports metrics: ``log(loss=0.3, step=10)``, or ``log({"val/loss": 0.3}, step=10)``.
 
-    Without a step each metric counts its own reports, from 0.  NaN and infinities are kept as such.
+    Without a step each metric counts its own reports, from 0.  NaN and infinities are no points of
+    a curve: the first of a metric becomes the tag ``nonfinite.NAME`` = "nan at step 10".
     """
     spool = _get("log")
     if spool is None:
@@ -147,6 +154,9 @@ def log(metrics: Optional[Mapping[str, Any]] = None, /, step: Optional[int] = No
                 s = _counts.get(name, 0)
                 _counts[name] = s + 1
             spool.append({"k": "m", "n": name, "v": number, "s": s})
+            if isinstance(number, str) and name not in _not_finite:
+                _not_finite.add(name)
+                tag("nonfinite." + name, "%s at step %d" % (number, s))
     except Exception as e:
         spool.warn_once("log", "a metric was dropped: %r", e)
 
@@ -162,7 +172,7 @@ def tag(name: Optional[str] = None, value: Any = "", /, **tags: Any) -> None:
         for key, x in items.items():
             text = _name(spool, "tag", key)
             if text is not None:
-                spool.append({"k": "t", "n": text, "x": str(x)[:TEXT_MAX]})
+                spool.append({"k": "t", "n": text, "x": _text(x)})
     except Exception as e:
         spool.warn_once("tag", "a tag was dropped: %r", e)
 
@@ -201,7 +211,7 @@ def artifact(path: "Union[str, os.PathLike[str]]", name: Optional[str] = None, c
                 full = target
             except OSError as e:
                 spool.warn_once("copy", "artifact %s was not copied (%s); its own path is recorded", full, e)
-        spool.append({"k": "a", "n": text, "x": full})
+        spool.append({"k": "a", "n": text, "x": _text(full)})
     except Exception as e:
         spool.warn_once("artifact", "an artifact was dropped: %r", e)
     return full

@@ -70,6 +70,7 @@ class Case(unittest.TestCase):
         _inside._spool = None
         _inside._warned_outside = False
         _inside._counts.clear()
+        _inside._not_finite.clear()
 
     def serve(self):
         self.daemon = FakeDaemon(self.sock).start()
@@ -171,9 +172,12 @@ class Values(Case):
         return self.spooled()[-1]["v"]
 
     def test_not_finite(self):
-        self.assertEqual(self.logged(float("nan")), "nan")
-        self.assertEqual(self.logged(float("inf")), "inf")
-        self.assertEqual(self.logged(float("-inf")), "-inf")
+        for value in ("nan", "inf", "-inf"):
+            berth.log(loss=float(value), step=4)
+        metrics = [x["v"] for x in self.spooled() if x["k"] == "m"]
+        tags = [(x["n"], x["x"]) for x in self.spooled() if x["k"] == "t"]
+        self.assertEqual(metrics, ["nan", "inf", "-inf"])
+        self.assertEqual(tags, [("nonfinite.loss", "nan at step 4")])
 
     def test_things_that_are_numbers(self):
         import decimal
@@ -220,6 +224,9 @@ class Values(Case):
         lines = self.spooled()
         self.assertEqual(lines[0]["x"], "väl\nue \x00 \U0001f600")
         self.assertEqual(len(lines[1]["x"]), _inside.TEXT_MAX)
+        self.assertEqual(lines[2]["x"], "?")
+        berth.tag("cut between characters", "x" + "ä" * 4000)
+        self.assertEqual(self.spooled()[3]["x"], "x" + "ä" * 2047)
 
     def test_one_warning_per_kind(self):
         for _ in range(50):

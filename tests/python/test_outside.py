@@ -91,7 +91,7 @@ class Submit(Case):
                 "project": "p",
                 "queue": "q",
                 "resources": {"cpus": 2, "mem": "4G", "gpus": 1},
-                "timeout": "90s",
+                "timeout": "90000ms",
                 "priority": 5,
                 "retries": 2,
                 "backoff": "10s",
@@ -250,6 +250,16 @@ class Errors(Case):
         with self.assertRaises(berth.Unavailable) as caught:
             client.job(1)
         self.assertIn("berth serve", str(caught.exception))
+
+    def test_other_addresses(self):
+        self.daemon.routes["GET", "/v1/jobs/1"] = job(number=1)
+        with berth.Client(url="unix:" + os.path.join(self.home, "sock")) as client:
+            self.assertEqual(client.job(1).number, 1)
+        os.environ["BERTH_URL"] = "http://127.0.0.1:1"
+        os.environ["BERTH_TOKEN"] = "t"
+        with self.assertRaises(berth.Unavailable) as caught:
+            berth.job(1)
+        self.assertIn("http://127.0.0.1:1", str(caught.exception))
 
     def test_no_program_to_start(self):
         os.environ["PATH"] = "/nonexistent"
