@@ -46,6 +46,13 @@ enum filter_field {
     FILTER_F_PARAM,
     FILTER_F_NUMBER,
 };
+/* What the parser has settled, so that whoever evaluates it has little to decide:
+ *   STATE values are known states in lower case.  IN occurs only for text fields, STATE and BATCH.
+ *   EXIT_CODE, PRIORITY, ATTEMPT, NUMBER, DURATION (ms), METRIC and times (wall clock, ms) are
+ * always numeric; "id:42" is field NUMBER.  An age becomes a comparison with a time: created<2h is
+ *   created >= now-2h.  A day ("created:2026-11-15") becomes a range.
+ *   PARAM and TAG are numeric when the value reads as a number, except with CONTAINS; otherwise
+ *   they compare as text. */
 struct filter {
     enum filter_op op;
     struct filter *left, *right; /* AND OR; NOT uses left */
@@ -56,7 +63,7 @@ struct filter {
     bool numeric; /* values[0] read as a number (times in ms, durations in ms) */
     double number;
 };
-enum { FILTER_MAX_DEPTH = 32, FILTER_MAX_TERMS = 200 };
+enum { FILTER_MAX_DEPTH = 32, FILTER_MAX_TERMS = 200, FILTER_MAX_BYTES = 16384 };
 /* now_ms: for ages.  *out is NULL for an empty text.  Messages point at the column. */
 int filter_parse(struct str text, int64_t now_ms, struct arena *a, struct filter **out,
                  struct err *e);

@@ -78,6 +78,7 @@ enum run_end {
         RUN_END_MAX
 };
 const char *run_end_name(enum run_end r);
+bool run_end_parse(struct str s, enum run_end *out);
 
 struct run_outcome {
     enum run_end why;
@@ -87,6 +88,15 @@ struct run_outcome {
     int64_t started_ms, ended_ms; /* wall clock */
     int64_t max_rss_bytes, cpu_user_ms, cpu_sys_ms;
 };
-/* 0–255, 128+signal, -1 when there is none; and one sentence for people, "" for a clean exit. */
+/* 0–255, 128+signal, 127 or 126 for START_FAILED (not found or not startable), -1 when there is
+ * none; and one sentence for people, "" for a clean exit. */
 int run_outcome_exit_code(const struct run_outcome *o);
 void run_outcome_text(const struct run_outcome *o, char *out, size_t n);
+/* The same with what the job asked for, so that the sentence can name it: "ran longer than its
+ * limit of 2h", "out of memory (limit 4G)".  Fields that are 0 or empty are left out. */
+struct run_facts {
+    int64_t timeout_ms, mem_bytes;
+    struct str detail; /* of START_FAILED: the whole sentence, "command not found: pythn" */
+};
+void run_outcome_describe(const struct run_outcome *o, const struct run_facts *f, char *out,
+                          size_t n);

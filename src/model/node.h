@@ -23,7 +23,16 @@ struct usage {
     uint64_t gpus; /* a node has at most 64 */
     int32_t runs;
 };
+enum { NODE_MAX_GPUS = 64 };
+/* Room as things stand; `drained` is the planner's business, not looked at here. */
 bool resources_fit(const struct node *n, const struct usage *u, const struct resources *need);
 bool resources_ever_fit(const struct node *n, const struct resources *need);
+/* What is lacking of each kind for `need` to fit; all 0 when it does. */
+struct resources resources_missing(const struct node *n, const struct usage *u,
+                                   const struct resources *need);
+bool resources_equal(const struct resources *a, const struct resources *b);
+uint64_t node_gpu_mask(const struct node *n); /* bit per device index */
+int32_t gpu_count(uint64_t mask);
+uint64_t gpus_lowest(uint64_t free_mask, int32_t count); /* the lowest `count` bits of it */
 void usage_add(struct usage *u, const struct resources *need, uint64_t gpus);
 void usage_sub(struct usage *u, const struct resources *need, uint64_t gpus);

@@ -63,3 +63,12 @@ const char *spec_sweep_schema(void);
 struct arena;
 int spec_command(const struct role *r, const struct json *params, struct arena *a, char ***out_argv,
                  char ***out_env, struct err *e);
+/* Does every {placeholder} of the command name one of `params`?  To be asked at submit time, so
+ * that no job fails of it later.  A job without params has no placeholders: its braces are its own.
+ */
+int spec_check_placeholders(const struct spec *s, const struct json *params, const char *path,
+                            struct err *e);
+/* Is this a parameter object: at most SPEC_PARAMS_MAX keys of 1 to SPEC_NAME_MAX bytes, no NUL in
+ * texts.  NULL (absent) is fine. */
+enum { SPEC_PARAMS_MAX = 10000 };
+int params_check(const struct json *params, const char *path, struct err *e);

@@ -3,8 +3,8 @@
  *   name, command, resources, …   as in spec.h, shared by all
  *   params: {lr: [0.1, 0.01], depth: [3, 5]}    every combination, last key fastest
  *   jobs: [{params: {…}, name: …}, …]           one each; other spec keys override the shared ones
- *   array: 100000                               that many, with {index} from 0
- *   slots: 4                                    at most so many of this batch at once
+ *   array: 100000                               that many, with {index} from 0: a last param
+ * "index" slots: 4                                    at most so many of this batch at once
  */
 #pragma once
 #include "model/spec.h"
@@ -16,6 +16,8 @@ void sweep_free(struct sweep *s);
 size_t sweep_count(const struct sweep *s);
 int32_t sweep_slots(const struct sweep *s); /* 0 = no limit */
 const char *sweep_name(const struct sweep *s);
+/* What job i waits for: a job id, or a list of them, as written; NULL = nothing.  Borrowed. */
+const struct json *sweep_after(const struct sweep *s, size_t i);
 /* Specs are shared: sweep_spec(k) for k < sweep_n_specs; JSON text of each is canonical. */
 size_t sweep_n_specs(const struct sweep *s);
 const struct spec *sweep_spec(const struct sweep *s, size_t k);

@@ -1,0 +1,76 @@
+/* job_fsm.c - which event may happen to a job in which state, and where it leads
+ *
+ * Owns: the names of states and events, the one transition table.
+ * Does not own: the decision which event it is (core) or what follows from it (side effects).
+ *
+ * A run may end before anybody saw it start, so every end is legal from `starting` on.  A stop that
+ * was asked for (cancel or preempt) leads through `stopping`; a run that ends there by itself still
+ * ends the way core decides: `cancelled` after a cancel, `requeue` after a preemption, and
+ * `succeeded` or `failed` when a preempted command finished first.
+ */
+#include "base/util.h"
+#include "model/job.h"
+
+#define TO(state) (JOB_##state + 1)
+/* Every end of a run, the same from each state that has one. */
+#define RUN_ENDS                                                                                   \
+    [JOB_EV_SUCCEEDED] = TO(SUCCEEDED), [JOB_EV_FAILED] = TO(FAILED),                              \
+    [JOB_EV_CANCELLED] = TO(CANCELLED), [JOB_EV_LOST] = TO(LOST), [JOB_EV_REQUEUE] = TO(QUEUED)
+
+/* 0 means "not legal here"; entries are state + 1. */
+static const uint8_t next[JOB_STATE_MAX][JOB_EV_MAX] = {
+    [JOB_QUEUED] = {[JOB_EV_PLACED] = TO(STARTING), [JOB_EV_CANCEL] = TO(CANCELLED)},
+    [JOB_STARTING] = {[JOB_EV_STARTED] = TO(RUNNING),
+                      [JOB_EV_CANCEL] = TO(STOPPING),
+                      [JOB_EV_PREEMPT] = TO(STOPPING),
+                      RUN_ENDS},
+    [JOB_RUNNING] = {[JOB_EV_CANCEL] = TO(STOPPING), [JOB_EV_PREEMPT] = TO(STOPPING), RUN_ENDS},
+    /* The report that it started may cross the request to stop it; a cancel may follow a
+     * preemption. */
+    [JOB_STOPPING] = {[JOB_EV_STARTED] = TO(STOPPING), [JOB_EV_CANCEL] = TO(STOPPING), RUN_ENDS},
+    [JOB_SUCCEEDED] = {[JOB_EV_RETRY] = TO(QUEUED)},
+    [JOB_FAILED] = {[JOB_EV_RETRY] = TO(QUEUED)},
+    [JOB_CANCELLED] = {[JOB_EV_RETRY] = TO(QUEUED)},
+    [JOB_LOST] = {[JOB_EV_RETRY] = TO(QUEUED)},
+};
+
+static const char *const state_names[] = {
+#define X(up, low) [JOB_##up] = #low,
+    JOB_STATE_LIST(X)
+#undef X
+};
+static const char *const event_names[] = {
+#define X(up, low) [JOB_EV_##up] = #low,
+    JOB_EVENT_LIST(X)
+#undef X
+};
+
+const char *job_state_name(enum job_state s)
+{
+    return (unsigned)s < JOB_STATE_MAX ? state_names[s] : "unknown";
+}
+
+bool job_state_parse(struct str s, enum job_state *out)
+{
+    for (int i = 0; i < JOB_STATE_MAX; i++) {
+        if (str_eq_c(s, state_names[i])) {
+            *out = (enum job_state)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *job_event_name(enum job_event ev)
+{
+    return (unsigned)ev < JOB_EV_MAX ? event_names[ev] : "unknown";
+}
+
+bool job_next(enum job_state s, enum job_event ev, enum job_state *out)
+{
+    ASSERT((unsigned)s < JOB_STATE_MAX && (unsigned)ev < JOB_EV_MAX);
+    if (!next[s][ev])
+        return false;
+    *out = (enum job_state)(next[s][ev] - 1);
+    return true;
+}

@@ -1,0 +1,461 @@
+/* spec.c - reads a job spec from the value tree and checks it, once
+ *
+ * Owns: what each kind of key accepts, the defaults, the messages.  Which keys exist and their
+ * limits stand in spec_keys.c.
+ *
+ * Every message names the path, the value and the remedy: `jobs[3].resources.cpu: unknown key; did
+ * you mean "cpus"?`.  Nothing is formatted unless something is wrong: a bulk submit reads 100 000
+ * specs.
+ */
+#include "base/units.h"
+#include "base/util.h"
+#include "model/spec_priv.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+struct reader {
+    const char *path, *sub; /* stand before the key in messages; sub is "resources." or "" */
+    struct spec *s;
+    struct role *role;
+    unsigned needs_seen; /* bit per resource key: given flat and nested is a contradiction */
+    struct err *e;
+};
+
+/* What was written, short enough for a message. */
+enum { SHOW_MAX = 48 };
+static const char *show(const struct json *v, char out[SHOW_MAX])
+{
+    AUTO_FREE char *text = json_text(v);
+
+    if (snprintf(out, SHOW_MAX, "%s", text ? text : "null") >= SHOW_MAX)
+        memcpy(out + SHOW_MAX - 4, "...", 4);
+    return out;
+}
+
+__attribute__((format(printf, 3, 4))) static int bad(const struct reader *r, const char *key,
+                                                     const char *fmt, ...)
+{
+    char text[200];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    return err_set(r->e, ERR_INVALID, "%s%s%s: %s", r->path, r->sub, key, text);
+}
+
+static int bad_type(const struct reader *r, const char *key, const struct json *v,
+                    const char *wanted)
+{
+    char shown[SHOW_MAX];
+
+    return bad(r, key, "%s is %s; write %s", show(v, shown), json_type_name(json_type(v)), wanted);
+}
+
+static void put_int(void *base, const struct spec_key *k, int64_t v)
+{
+    if (k->width == sizeof(int64_t))
+        *(int64_t *)((char *)base + k->offset) = v;
+    else
+        *(int32_t *)((char *)base + k->offset) = (int32_t)v;
+}
+
+static bool has_control(struct str s)
+{
+    for (size_t i = 0; i < s.n; i++)
+        if ((unsigned char)s.p[i] < ' ' || s.p[i] == 0x7f)
+            return true;
+    return false;
+}
+
+static int read_text(const struct reader *r, const struct spec_key *k, const struct json *v,
+                     char **out)
+{
+    char scratch[32];
+    AUTO_FREE char *owned = NULL;
+    struct str s;
+
+    if (json_type(v) != JSON_STR && (k->kind != KEY_TEXT || json_type(v) != JSON_INT))
+        return bad_type(r, k->name, v, "a text in quotes");
+    s = scalar_text(v, scratch, &owned);
+    if (s.n < (size_t)k->min || s.n > (size_t)k->max)
+        return bad(r, k->name, "is %zu bytes long; 1 to %" PRId64 " are allowed", s.n, k->max);
+    if (k->kind == KEY_TEXT && has_control(s))
+        return bad(r, k->name, "contains a control character; write plain text on one line");
+    if (memchr(s.p, '\0', s.n))
+        return bad(r, k->name, "contains a NUL character; remove it");
+    *out = xstrndup(s.p, s.n);
+    return 0;
+}
+
+static int read_dir(const struct reader *r, const struct spec_key *k, const struct json *v)
+{
+    if (read_text(r, k, v, &r->s->cwd) < 0)
+        return -1;
+    if (r->s->cwd[0] != '/')
+        return bad(r, k->name, "\"%.80s\" is not absolute; write a path that starts with /",
+                   r->s->cwd);
+    return 0;
+}
+
+static int in_range(const struct reader *r, const struct spec_key *k, const struct json *v,
+                    int64_t n)
+{
+    char shown[SHOW_MAX], lo[UNIT_TEXT_MAX], hi[UNIT_TEXT_MAX];
+
+    if (n >= k->min && n <= k->max)
+        return 0;
+    switch (k->kind) {
+    case KEY_SIZE:
+        size_format(k->min, lo);
+        size_format(k->max, hi);
+        return bad(r, k->name, "%s is out of range; %s to %s are allowed (add a unit, as in 4G)",
+                   show(v, shown), lo, hi);
+    case KEY_DURATION:
+        duration_format(k->max, hi);
+        return bad(r, k->name, "%s is out of range; 0 to %s are allowed", show(v, shown), hi);
+    case KEY_CPUS:
+        return bad(r, k->name, "%s is out of range; 0 to %" PRId64 " are allowed", show(v, shown),
+                   k->max / 1000);
+    default:
+        return bad(r, k->name, "%s is out of range; %" PRId64 " to %" PRId64 " are allowed",
+                   show(v, shown), k->min, k->max);
+    }
+}
+
+/* A number in the unit of `scale` (CPUs → 1000, seconds → 1000), or text with a unit. */
+static int read_scaled(const struct reader *r, const struct spec_key *k, const struct json *v,
+                       int64_t scale, int64_t *out)
+{
+    double d;
+
+    switch (json_type(v)) {
+    case JSON_INT:
+    case JSON_REAL:
+        d = json_real(v) * (double)scale;
+        if (!(fabs(d) < 9e15))
+            return in_range(r, k, v, INT64_MAX);
+        *out = llround(d);
+        return 0;
+    case JSON_STR:
+        break;
+    default:
+        return bad_type(r, k->name, v, "a number, or a text with a unit");
+    }
+    if (k->kind == KEY_SIZE   ? size_parse(json_str(v), out, r->e) < 0
+        : k->kind == KEY_CPUS ? cpus_parse(json_str(v), out, r->e) < 0
+                              : duration_parse(json_str(v), out, r->e) < 0)
+        return err_wrap(r->e, "%s%s%s", r->path, r->sub, k->name);
+    return 0;
+}
+
+static int read_number(const struct reader *r, const struct spec_key *k, const struct json *v,
+                       void *base)
+{
+    int64_t n = 0;
+
+    if (k->kind == KEY_INT) {
+        if (json_type(v) != JSON_INT)
+            return bad_type(r, k->name, v, "a whole number");
+        n = json_int(v);
+    } else if (read_scaled(r, k, v, k->kind == KEY_SIZE ? 1 : 1000, &n) < 0) {
+        return -1;
+    }
+    if (in_range(r, k, v, n) < 0)
+        return -1;
+    put_int(base, k, n);
+    return 0;
+}
+
+static int check_word(const struct reader *r, const char *key, struct str s)
+{
+    if (s.n > SPEC_WORD_MAX)
+        return bad(r, key, "is %zu bytes long; at most %d can be handed to a program", s.n,
+                   SPEC_WORD_MAX);
+    if (memchr(s.p, '\0', s.n))
+        return bad(r, key, "contains a NUL character; remove it");
+    return 0;
+}
+
+static int read_words(const struct reader *r, const char *key, const struct json *v)
+{
+    size_t n = json_len(v), total = 0;
+
+    if (n == 0)
+        return bad(r, key, "is an empty list; write the program and its arguments");
+    if (n > SPEC_WORDS_MAX)
+        return bad(r, key, "has %zu words; at most %d are allowed", n, SPEC_WORDS_MAX);
+    r->role->argv = xcalloc(n + 1, sizeof(char *));
+    for (size_t i = 0; i < n; i++) {
+        const struct json *w = json_at(v, i);
+        char scratch[32], at[32];
+        AUTO_FREE char *owned = NULL;
+
+        snprintf(at, sizeof(at), "command[%zu]", i);
+        if (json_type(w) == JSON_NULL || json_len(w) || json_type(w) >= JSON_ARRAY)
+            return bad_type(r, at, w, "a text");
+        struct str s = scalar_text(w, scratch, &owned);
+        if (check_word(r, at, s) < 0)
+            return -1;
+        total += s.n + 1;
+        r->role->argv[i] = xstrndup(s.p, s.n);
+    }
+    if (total > SPEC_COMMAND_BYTES)
+        return bad(r, key, "is %zu bytes long; at most %d are allowed", total, SPEC_COMMAND_BYTES);
+    if (!r->role->argv[0][0])
+        return bad(r, "command[0]", "is empty; write the name of a program");
+    return 0;
+}
+
+static int read_command(const struct reader *r, const char *key, const struct json *v)
+{
+    struct str s;
+
+    if (json_type(v) == JSON_ARRAY)
+        return read_words(r, key, v);
+    if (json_type(v) != JSON_STR)
+        return bad_type(r, key, v, "a line for the shell or a list of words");
+    s = json_str(v);
+    if (check_word(r, key, s) < 0)
+        return -1;
+    if (!str_trim(s).n)
+        return bad(r, key, "is empty; write what to run");
+    r->role->shell = xstrndup(s.p, s.n);
+    return 0;
+}
+
+static int env_order(const void *a, const void *b)
+{
+    const char *x = *(char *const *)a, *y = *(char *const *)b;
+
+    while (*x == *y && *x != '=') {
+        x++;
+        y++;
+    }
+    /* '=' ends a key, so that A sorts before A1 although '=' is greater than '1'. */
+    return (*x == '=' ? 0 : (unsigned char)*x) - (*y == '=' ? 0 : (unsigned char)*y);
+}
+
+static int read_variable(const struct reader *r, const char *name, const struct json *v, char **out)
+{
+    char scratch[32];
+    AUTO_FREE char *owned = NULL;
+    size_t key_n = strlen(name);
+    struct str s;
+
+    if (!key_n || strchr(name, '='))
+        return bad(r, "env", "\"%.60s\" is not a variable name; use letters, digits and _", name);
+    if (json_type(v) == JSON_NULL || json_type(v) >= JSON_ARRAY) {
+        char at[80];
+        snprintf(at, sizeof(at), "env.%.60s", name);
+        return bad_type(r, at, v, "a text, a number, true or false");
+    }
+    s = scalar_text(v, scratch, &owned);
+    if (key_n + 1 + s.n > SPEC_WORD_MAX || memchr(s.p, '\0', s.n)) {
+        char at[80];
+        snprintf(at, sizeof(at), "env.%.60s", name);
+        return check_word(r, at, s) < 0
+                   ? -1
+                   : bad(r, at, "is longer than the %d bytes that can be handed on", SPEC_WORD_MAX);
+    }
+    *out = xmalloc(key_n + s.n + 2);
+    memcpy(*out, name, key_n);
+    (*out)[key_n] = '=';
+    memcpy(*out + key_n + 1, s.p, s.n);
+    (*out)[key_n + 1 + s.n] = '\0';
+    return 0;
+}
+
+static int read_env(const struct reader *r, const struct spec_key *k, const struct json *v)
+{
+    size_t n = 0, total = 0;
+    bool sorted = true;
+
+    if (json_type(v) != JSON_OBJECT)
+        return bad_type(r, k->name, v, "a map, as in env: {SEED: 1}");
+    if (json_len(v) > (size_t)k->max)
+        return bad(r, k->name, "has %zu variables; at most %" PRId64 " are allowed", json_len(v),
+                   k->max);
+    free(r->s->env);
+    r->s->env = xcalloc(json_len(v) + 1, sizeof(char *));
+    for (struct json_it it = {0}; json_next(v, &it); n++) {
+        if (read_variable(r, it.key, it.val, &r->s->env[n]) < 0)
+            return -1;
+        total += strlen(r->s->env[n]) + 1;
+        sorted = sorted && (n == 0 || env_order(&r->s->env[n - 1], &r->s->env[n]) < 0);
+    }
+    if (total > SPEC_COMMAND_BYTES)
+        return bad(r, k->name, "is %zu bytes long; at most %d are allowed", total,
+                   SPEC_COMMAND_BYTES);
+    if (!sorted)
+        qsort(r->s->env, n, sizeof(char *), env_order);
+    return 0;
+}
+
+static int read_need(struct reader *r, const struct spec_key *k, const struct json *v)
+{
+    unsigned bit = 1u << (k - resource_keys);
+
+    if (r->needs_seen & bit)
+        return bad(r, k->name, "is given twice, here and under resources; keep one");
+    r->needs_seen |= bit;
+    return read_number(r, k, v, &r->role->need);
+}
+
+static int read_resources(struct reader *r, const struct spec_key *key, const struct json *v)
+{
+    if (json_type(v) != JSON_OBJECT)
+        return bad_type(r, key->name, v, "a map, as in resources: {cpus: 2, mem: 4G}");
+    r->sub = "resources.";
+    for (struct json_it it = {0}; json_next(v, &it);) {
+        const struct spec_key *k = spec_key_find(resource_keys, n_resource_keys, str_of(it.key));
+        if (!k) {
+            char path[160];
+            snprintf(path, sizeof(path), "%s%s", r->path, r->sub);
+            return spec_unknown_key(path, it.key, resource_keys, n_resource_keys, false, r->e);
+        }
+        if (it.val && read_need(r, k, it.val) < 0)
+            return -1;
+    }
+    r->sub = "";
+    return 0;
+}
+
+static int read_key(struct reader *r, const struct spec_key *k, const struct json *v)
+{
+    switch (k->kind) {
+    case KEY_TEXT:
+        return read_text(r, k, v, (char **)((char *)r->s + k->offset));
+    case KEY_COMMAND:
+        return read_command(r, k->name, v);
+    case KEY_DIR:
+        return read_dir(r, k, v);
+    case KEY_ENV:
+        return read_env(r, k, v);
+    case KEY_RESOURCES:
+        return read_resources(r, k, v);
+    case KEY_BOOL:
+        if (json_type(v) != JSON_BOOL)
+            return bad_type(r, k->name, v, "true or false");
+        *(bool *)((char *)r->s + k->offset) = json_bool(v);
+        return 0;
+    default:
+        return read_number(r, k, v, r->s);
+    }
+}
+
+static int read_members(struct reader *r, const struct json *j)
+{
+    for (struct json_it it = {0}; json_next(j, &it);) {
+        struct str name = str_of(it.key);
+        const struct spec_key *k = spec_key_find(spec_keys, n_spec_keys, name);
+
+        if (k && (k->sweep || !it.val)) /* null means "not given" */
+            continue;
+        if (k && read_key(r, k, it.val) < 0)
+            return -1;
+        if (k)
+            continue;
+        k = spec_key_find(resource_keys, n_resource_keys, name);
+        if (!k)
+            return spec_unknown_key(r->path, it.key, spec_keys, n_spec_keys, true, r->e);
+        if (it.val && read_need(r, k, it.val) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* "train.py" of "./src/train.py --lr 1": the first word that is not an assignment. */
+static char *default_name(const struct role *role)
+{
+    const char *p = role->shell ? role->shell : role->argv[0];
+    size_t n = strlen(p);
+
+    if (role->shell) {
+        for (;;) {
+            p += strspn(p, " \t\n");
+            n = strcspn(p, " \t\n;|&<>()'\"`");
+            if (!memchr(p, '=', n))
+                break;
+            p += n + strcspn(p + n, " \t\n");
+        }
+    }
+    for (size_t i = n; i-- > 0;) {
+        if (p[i] == '/' && i + 1 < n) {
+            p += i + 1;
+            n -= i + 1;
+            break;
+        }
+    }
+    if (n > SPEC_NAME_MAX) /* never in the middle of a UTF-8 sequence */
+        for (n = SPEC_NAME_MAX; n > 0 && ((unsigned char)p[n] & 0xc0) == 0x80;)
+            n--;
+    if (!n || has_control((struct str){p, n}))
+        return xstrdup("job");
+    return xstrndup(p, n);
+}
+
+static struct spec *spec_new(void)
+{
+    struct spec *s = xcalloc(1, sizeof(*s));
+
+    s->env = xcalloc(1, sizeof(char *));
+    s->roles = xcalloc(1, sizeof(*s->roles));
+    s->n_roles = 1;
+    s->roles[0].name = xstrdup("main");
+    s->roles[0].replicas = 1;
+    for (size_t i = 0; i < n_spec_keys; i++)
+        if (spec_keys[i].fallback)
+            put_int(s, &spec_keys[i], spec_keys[i].fallback);
+    for (size_t i = 0; i < n_resource_keys; i++)
+        put_int(&s->roles[0].need, &resource_keys[i], resource_keys[i].fallback);
+    return s;
+}
+
+static int parse(const struct json *j, const char *path, bool need_command, struct spec *s,
+                 struct err *e)
+{
+    struct reader r = {.path = path, .sub = "", .s = s, .role = &s->roles[0], .e = e};
+    char shown[SHOW_MAX];
+
+    if (json_type(j) != JSON_OBJECT)
+        return err_set(e, ERR_INVALID, "%s%s is %s; a job is a map with at least a command", path,
+                       show(j, shown), json_type_name(json_type(j)));
+    if (read_members(&r, j) < 0)
+        return -1;
+    if (!r.role->argv && !r.role->shell) {
+        if (need_command)
+            return bad(&r, "command", "is missing; write what to run");
+        return 0;
+    }
+    if (!s->name)
+        s->name = default_name(r.role);
+    if (!s->project)
+        s->project = xstrdup("default");
+    if (!s->queue)
+        s->queue = xstrdup("default");
+    return 0;
+}
+
+int spec_parse(const struct json *j, const char *path, struct spec **out, struct err *e)
+{
+    struct spec *s = spec_new();
+
+    if (parse(j, path, true, s, e) < 0) {
+        spec_free(s);
+        return -1;
+    }
+    *out = s;
+    return 0;
+}
+
+int spec_check_shared(const struct json *j, struct err *e)
+{
+    struct spec *s = spec_new();
+    int rc = parse(j, "", false, s, e);
+
+    spec_free(s);
+    return rc;
+}

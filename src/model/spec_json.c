@@ -1,0 +1,147 @@
+/* spec_json.c - a spec as text again, and its end
+ *
+ * The canonical form has the keys in the order of spec_keys.c, numbers in base units with text for
+ * durations ("1500ms"), and leaves out what is at its default; parsing it gives an equal spec.
+ */
+#include "base/util.h"
+#include "model/spec_priv.h"
+#include <inttypes.h>
+#include <stdio.h>
+
+void spec_free(struct spec *s)
+{
+    if (!s)
+        return;
+    for (size_t i = 0; i < s->n_roles; i++) {
+        struct role *r = &s->roles[i];
+        for (char **w = r->argv; w && *w; w++)
+            free(*w);
+        free(r->argv);
+        free(r->shell);
+        free(r->name);
+    }
+    free(s->roles);
+    for (char **v = s->env; v && *v; v++)
+        free(*v);
+    free(s->env);
+    free(s->name);
+    free(s->project);
+    free(s->queue);
+    free(s->cwd);
+    free(s);
+}
+
+static int64_t get_int(const void *base, const struct spec_key *k)
+{
+    const char *p = (const char *)base + k->offset;
+
+    return k->width == sizeof(int64_t) ? *(const int64_t *)p : *(const int32_t *)p;
+}
+
+static struct json *command_json(const struct role *r)
+{
+    struct json *words;
+
+    if (r->shell)
+        return json_new_str(str_of(r->shell));
+    words = json_new_array();
+    for (char **w = r->argv; *w; w++)
+        json_push_take(words, json_new_str(str_of(*w)));
+    return words;
+}
+
+static struct json *env_json(const struct spec *s)
+{
+    struct json *env = json_new_object();
+
+    for (char **v = s->env; *v; v++) {
+        const char *eq = strchr(*v, '=');
+        AUTO_FREE char *key = xstrndup(*v, (size_t)(eq - *v));
+        json_set_str(env, key, eq + 1);
+    }
+    return env;
+}
+
+static struct json *number_json(const struct spec_key *k, int64_t v)
+{
+    char text[32];
+
+    if (k->kind == KEY_DURATION)
+        snprintf(text, sizeof(text), "%" PRId64 "ms", v);
+    else if (k->kind == KEY_CPUS && v % 1000)
+        snprintf(text, sizeof(text), "%" PRId64 "m", v);
+    else
+        return json_new_int(k->kind == KEY_CPUS ? v / 1000 : v);
+    return json_new_str(str_of(text));
+}
+
+static void set_number(struct json *j, const struct spec_key *k, const void *base)
+{
+    int64_t v = get_int(base, k);
+
+    if (v != k->fallback)
+        json_set_take(j, k->name, number_json(k, v));
+}
+
+static void set_key(struct json *j, const struct spec *s, const struct spec_key *k)
+{
+    const struct role *r = &s->roles[0];
+    struct json *sub;
+
+    switch (k->kind) {
+    case KEY_TEXT:
+    case KEY_DIR:
+        if (*(char *const *)((const char *)s + k->offset))
+            json_set_str(j, k->name, *(char *const *)((const char *)s + k->offset));
+        return;
+    case KEY_COMMAND:
+        json_set_take(j, k->name, command_json(r));
+        return;
+    case KEY_ENV:
+        if (s->env[0])
+            json_set_take(j, k->name, env_json(s));
+        return;
+    case KEY_RESOURCES:
+        sub = json_new_object();
+        for (size_t i = 0; i < n_resource_keys; i++)
+            set_number(sub, &resource_keys[i], &r->need);
+        if (json_len(sub))
+            json_set_take(j, k->name, sub);
+        else
+            json_free(sub);
+        return;
+    case KEY_BOOL:
+        if (*(const bool *)((const char *)s + k->offset))
+            json_set_take(j, k->name, json_new_bool(true));
+        return;
+    default:
+        set_number(j, k, s);
+    }
+}
+
+struct json *spec_to_json(const struct spec *s)
+{
+    struct json *j = json_new_object();
+
+    for (size_t i = 0; i < n_spec_keys; i++)
+        if (!spec_keys[i].sweep)
+            set_key(j, s, &spec_keys[i]);
+    return j;
+}
+
+struct str scalar_text(const struct json *v, char scratch[32], char **owned)
+{
+    switch (json_type(v)) {
+    case JSON_STR:
+        return json_str(v);
+    case JSON_INT:
+        return (struct str){scratch, (size_t)snprintf(scratch, 32, "%" PRId64, json_int(v))};
+    case JSON_BOOL:
+        return json_bool(v) ? STR("true") : STR("false");
+    case JSON_NULL:
+        return STR("null");
+    default:
+        *owned = json_text(v);
+        return str_of(*owned);
+    }
+}

@@ -1,0 +1,89 @@
+/* spec_keys.c - every key of a job spec, with its limits, default and one sentence for people */
+#include "base/util.h"
+#include "model/spec_priv.h"
+
+#define IN_SPEC(field)                                                                             \
+    .offset = offsetof(struct spec, field), .width = sizeof(((struct spec *)0)->field)
+#define IN_NEED(field)                                                                             \
+    .offset = offsetof(struct resources, field), .width = sizeof(((struct resources *)0)->field)
+
+enum { SECOND = 1000, HOUR = 3600 * SECOND };
+#define TEN_YEARS (INT64_C(87660) * HOUR)
+
+const struct spec_key spec_keys[] = {
+    {"name", KEY_TEXT, IN_SPEC(name), .min = 1, .max = SPEC_NAME_MAX,
+     .doc = "what listings call the job; by default the base name of its command"},
+    {"project", KEY_TEXT, IN_SPEC(project), .min = 1, .max = SPEC_NAME_MAX,
+     .doc = "the project it belongs to; \"default\" unless given"},
+    {"queue", KEY_TEXT, IN_SPEC(queue), .min = 1, .max = SPEC_NAME_MAX,
+     .doc = "the queue it waits in, which can be paused; \"default\" unless given"},
+    {"command", KEY_COMMAND, .min = 1, .max = SPEC_WORD_MAX,
+     .doc = "one line for /bin/sh, or a list of words that no shell sees; {name} stands for the "
+            "parameter of that name when the job has parameters, {{ for a brace"},
+    {"cwd", KEY_DIR, IN_SPEC(cwd), .min = 1, .max = 4095,
+     .doc = "the directory it runs in, absolute; the user's home unless given"},
+    {"env", KEY_ENV, .max = SPEC_ENV_MAX, .doc = "variables of its environment"},
+    {"resources", KEY_RESOURCES, .doc = "what it needs while it runs"},
+    {"timeout", KEY_DURATION, IN_SPEC(timeout_ms), .max = TEN_YEARS,
+     .doc = "the longest it may run, as 90s, 2h or 1h30m; 0 for no limit"},
+    {"grace", KEY_DURATION, IN_SPEC(grace_ms), .max = 24 * HOUR, .fallback = 10 * SECOND,
+     .doc = "time between the request to stop (SIGTERM) and SIGKILL"},
+    {"retries", KEY_INT, IN_SPEC(retries), .max = SPEC_RETRIES_MAX,
+     .doc = "how often it is tried again after a failure"},
+    {"backoff", KEY_DURATION, IN_SPEC(backoff_ms), .max = HOUR, .fallback = SECOND,
+     .doc = "wait before the first retry; doubles each time, to an hour at most"},
+    {"priority", KEY_INT, IN_SPEC(priority), .min = -SPEC_PRIORITY_MAX, .max = SPEC_PRIORITY_MAX,
+     .doc = "higher starts first; equal ones in the order of submission"},
+    {"split_output", KEY_BOOL, IN_SPEC(split_output),
+     .doc = "keep stdout and stderr in two files instead of one log"},
+    {"params", KEY_PARAMS, .sweep = true,
+     .doc = "parameters; in a sweep a list makes one job of every combination"},
+    {"after", KEY_AFTER, .sweep = true, .doc = "jobs that must succeed first"},
+    {"jobs", KEY_JOBS, .sweep = true,
+     .doc = "one job each, with params, name, after and any key above to override"},
+    {"array", KEY_INT, .sweep = true, .width = 8, .min = 1, .max = 1000000,
+     .doc = "that many jobs, with {index} from 0"},
+    {"slots", KEY_INT, .sweep = true, .width = 4, .min = 1, .max = 1000000,
+     .doc = "at most so many of these jobs at once"},
+};
+const size_t n_spec_keys = ARRAY_SIZE(spec_keys);
+
+const struct spec_key resource_keys[] = {
+    {"cpus", KEY_CPUS, IN_NEED(mcpu), .max = INT64_C(1000000) * 1000,
+     .doc = "CPUs it uses: 2, 0.5 or 500m; unstated takes a slot but no share of CPUs"},
+    {"mem", KEY_SIZE, IN_NEED(mem_bytes), .min = 1 << 20, .max = INT64_C(1) << 50,
+     .doc = "memory it uses, as 512M or 4G (powers of 1024)"},
+    {"gpus", KEY_INT, IN_NEED(gpus), .max = 64, .doc = "GPUs, whole devices"},
+    {"slots", KEY_INT, IN_NEED(slots), .min = 1, .max = 1000000, .fallback = 1,
+     .doc = "slots of the node it occupies"},
+};
+const size_t n_resource_keys = ARRAY_SIZE(resource_keys);
+
+const struct spec_key *spec_key_find(const struct spec_key *keys, size_t n, struct str name)
+{
+    for (size_t i = 0; i < n; i++)
+        if (keys[i].name[0] == name.p[0] && str_eq_c(name, keys[i].name))
+            return &keys[i];
+    return NULL;
+}
+
+int spec_unknown_key(const char *path, const char *name, const struct spec_key *keys, size_t n,
+                     bool sweep, struct err *e)
+{
+    const char *names[32];
+    size_t count = 0;
+    const char *near;
+
+    for (size_t i = 0; i < n; i++)
+        if (sweep || !keys[i].sweep)
+            names[count++] = keys[i].name;
+    /* The flat forms cpus, mem and gpus are keys of a spec too. */
+    for (size_t i = 0; keys == spec_keys && i + 1 < n_resource_keys; i++)
+        names[count++] = resource_keys[i].name;
+    near = str_nearest(name, names, count);
+    if (near)
+        return err_set(e, ERR_INVALID, "%s%.60s: unknown key; did you mean \"%s\"?", path, name,
+                       near);
+    return err_set(e, ERR_INVALID,
+                   "%s%.60s: unknown key; see `berth schema job` for the known ones", path, name);
+}

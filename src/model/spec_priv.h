@@ -1,0 +1,57 @@
+/* spec_priv.h - the one table of spec keys: parser, writer and JSON Schema read the same lines */
+#pragma once
+#include "model/spec.h"
+#include <stddef.h>
+
+enum key_kind {
+    KEY_TEXT,      /* name-like: one line, 1 to max bytes */
+    KEY_COMMAND,   /* string = shell line, list = words */
+    KEY_DIR,       /* absolute path */
+    KEY_ENV,       /* map of scalars */
+    KEY_RESOURCES, /* map of resource_keys */
+    KEY_CPUS,
+    KEY_SIZE,
+    KEY_DURATION, /* text with unit, or seconds; min and max in ms */
+    KEY_INT,
+    KEY_BOOL,
+    KEY_PARAMS, /* this and the following are read by sweep.c */
+    KEY_AFTER,
+    KEY_JOBS,
+};
+struct spec_key {
+    const char *name;
+    enum key_kind kind;
+    bool sweep;    /* belongs to the form of many jobs; skipped by spec_parse */
+    size_t offset; /* of the member in struct spec; for resources in struct resources */
+    size_t width;  /* bytes of that member: 4 or 8 */
+    int64_t min, max, fallback;
+    const char *doc;
+};
+extern const struct spec_key spec_keys[];
+extern const size_t n_spec_keys;
+extern const struct spec_key resource_keys[];
+extern const size_t n_resource_keys;
+
+enum {
+    SPEC_WORD_MAX = 131071,      /* longest argument or variable Linux passes on */
+    SPEC_WORDS_MAX = 65536,      /* words of a command */
+    SPEC_ENV_MAX = 10000,        /* variables */
+    SPEC_COMMAND_BYTES = 1 << 20 /* all words, or all variables, together */
+};
+
+const struct spec_key *spec_key_find(const struct spec_key *keys, size_t n, struct str name);
+/* "PATHkey: unknown key; did you mean "cpus"?" */
+int spec_unknown_key(const char *path, const char *name, const struct spec_key *keys, size_t n,
+                     bool sweep, struct err *e);
+/* Checks every key that is there, without asking for a command: the part shared by `jobs`. */
+int spec_check_shared(const struct json *j, struct err *e);
+/* The text of a scalar as a command or variable gets it: strings raw, the rest as JSON.  *out may
+ * point into the tree or to `scratch`; *owned (may come back NULL) is freed by the caller. */
+struct str scalar_text(const struct json *v, char scratch[32], char **owned);
+struct template_vars;
+/* spec_check_placeholders for parameters that are not a tree. */
+int spec_check_template(const struct spec *s, const struct template_vars *v, const char *path,
+                        struct err *e);
+/* template_expand with the members of `params` as values. */
+struct buf;
+int params_expand(struct str text, const struct json *params, struct buf *out, struct err *e);
