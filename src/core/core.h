@@ -80,7 +80,8 @@ void core_report(struct core *c, struct run_key key, int64_t offset, struct str 
                  core_report_fn done, void *arg);
 
 /* ---- questions ---- */
-bool core_job_active(const struct core *c, uint64_t job, struct run_key *out_run /* may be NULL */);
+/* *out_run (may be NULL) has run 0 while there is none. */
+bool core_job_active(const struct core *c, uint64_t job, struct run_key *out_run);
 bool core_stop_requested(const struct core *c, uint64_t job);
 /* Why it waits and what would let it start, one to three sentences; also for running jobs. */
 int core_explain(struct core *c, uint64_t job, struct json **out, struct err *e);
