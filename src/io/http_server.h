@@ -49,6 +49,8 @@ int http_server_listen_unix(struct http_server *s, const char *path, mode_t mode
 /* Numeric address; port 0 picks one, *out_port tells.  tls_cert/tls_key NULL for plain. */
 int http_server_listen_tcp(struct http_server *s, const char *addr, int port, const char *tls_cert,
                            const char *tls_key, int *out_port, struct err *e);
+/* Serves one connected socket (tests, socket pairs, inherited descriptors); takes fd. */
+int http_server_adopt_take(struct http_server *s, int fd, struct err *e);
 /* Stops accepting, lets replies under way finish for at most grace_ms, ends streams, then calls
  * done. */
 void http_server_shutdown(struct http_server *s, int64_t grace_ms, void (*done)(void *), void *arg);
@@ -71,10 +73,13 @@ struct str http_body(const struct http_req *r);
 char *http_body_take(struct http_req *r, size_t *out_n); /* moves the body out, for big ones */
 const struct http_peer *http_peer(const struct http_req *r);
 struct arena *http_arena(struct http_req *r); /* memory that lives as long as the request */
-/* Free slot for the api room: who is asking.  fn is called if the client leaves before the reply.
- */
+/* Free slot for the api room: who is asking. */
 void http_set_data(struct http_req *r, void *data);
 void *http_data(const struct http_req *r);
+/* fn is called once if the client leaves before the reply (or a stream was cut), from the loop and
+ * never inside a call of the handler; r ends when fn returns.  Until then every call on r is safe
+ * and does nothing.  Without fn a request whose client left stays valid until it is replied to, so
+ * a handler that only commits and replies needs none. */
 void http_on_gone(struct http_req *r, void (*fn)(void *arg, struct http_req *r), void *arg);
 
 /* ---- replying ---- */
@@ -87,6 +92,9 @@ void http_reply_take(struct http_req *r, int status, const char *content_type, c
                      size_t n);
 /* {"error":{"code":"not_found","message":"…"}} with the status of the code. */
 void http_reply_err(struct http_req *r, const struct err *e);
+/* Adds the ETag; true when the client has this version: 304 was sent and r is done with.  etag with
+ * its quotes. */
+bool http_not_modified(struct http_req *r, const char *etag);
 /* A regular file: Range (one range → 206, bad → 416), If-None-Match, Last-Modified; read in pieces
  * on worker threads.  Missing → 404. Takes fd. */
 void http_reply_fd_take(struct http_req *r, int fd, const char *content_type);
@@ -98,6 +106,9 @@ void http_stream_begin(struct http_req *r, int status, const char *content_type)
 bool http_stream_write(struct http_req *r, struct str bytes);
 void http_stream_end(struct http_req *r);
 size_t http_stream_backlog(const struct http_req *r); /* unsent bytes */
+/* fn is called each time the backlog of a stream has gone down to nothing: whoever has much to send
+ * writes a piece, and the next one from fn. */
+void http_on_drain(struct http_req *r, void (*fn)(void *arg, struct http_req *r), void *arg);
 /* "id: N\nevent: kind\ndata: …\n\n" into b; data may hold newlines. */
 void sse_format(struct buf *b, uint64_t id, const char *kind, struct str data);
 /* Last-Event-ID header or ?after=N; 0 when neither. */

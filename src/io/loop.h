@@ -10,9 +10,11 @@
 struct loop;
 typedef void (*loop_fn)(void *arg);
 
+/* Also makes the process ignore SIGPIPE: a peer that left is an error of its connection alone. */
 struct loop *loop_new(void);
-void loop_free(struct loop *l); /* every handle must be closed; pending closes are run */
-void loop_run(struct loop *l);  /* until loop_stop or nothing is left to wait for */
+/* Every handle must have been freed; pending closes and work are waited for, posts are dropped. */
+void loop_free(struct loop *l);
+void loop_run(struct loop *l); /* until loop_stop or nothing is left to wait for */
 void loop_run_once(struct loop *l, bool block);
 void loop_stop(struct loop *l);
 int64_t loop_mono_ms(struct loop *l); /* start of this turn */
@@ -33,11 +35,13 @@ void timer_free(struct timer *t); /* NULL is fine; no callback follows */
 enum { WATCH_READ = 1, WATCH_WRITE = 2 };
 struct watch;
 typedef void (*watch_fn)(void *arg, int events, int error); /* error: negative errno or 0 */
-struct watch *watch_new(struct loop *l, int fd, watch_fn fn, void *arg); /* does not own fd */
+/* Does not own fd, makes it non-blocking.  NULL when epoll cannot watch it (a regular file). */
+struct watch *watch_new(struct loop *l, int fd, watch_fn fn, void *arg);
 void watch_start(struct watch *w, int events);
 void watch_stop(struct watch *w);
 void watch_free(struct watch *w); /* removes it from epoll before the caller closes fd */
 
+/* A signal watch alone does not keep loop_run going. */
 struct signal_watch;
 struct signal_watch *signal_watch_new(struct loop *l, int signo, loop_fn fn, void *arg);
 void signal_watch_free(struct signal_watch *s);

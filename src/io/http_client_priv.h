@@ -1,0 +1,34 @@
+/* http_client_priv.h - what the two transports of the client share */
+#pragma once
+#include "io/http_client.h"
+
+struct http_client {
+    char *target;  /* as given, for messages */
+    char *path;    /* of the unix socket; NULL: the target is a URL for curl */
+    char *token;   /* or NULL */
+    char *ca_file; /* or NULL */
+    int fd;        /* kept connection of the unix transport, or -1 */
+    char *in;      /* its read buffer */
+    void *curl;    /* easy handle of the curl transport */
+};
+
+/* One call, whichever way it goes. */
+struct http_ask {
+    const char *method, *path;
+    const char *const *headers;
+    struct str body;
+    bool (*on_bytes)(void *arg, struct str piece);
+    void *arg;
+    struct http_response *out; /* status and header values go here; its body is on_bytes' affair */
+    int *live_status;          /* or NULL: told before the first byte of body */
+    bool stopped;              /* on_bytes returned false */
+};
+
+bool http_ask_has_header(const struct http_ask *a, const char *name);
+/* Keeps the values a response remembers; name in any case. */
+void http_response_header(struct http_response *r, struct str name, struct str value);
+
+int http_unix_call(struct http_client *c, struct http_ask *a, struct err *e);
+void http_unix_close(struct http_client *c);
+int http_curl_call(struct http_client *c, struct http_ask *a, struct err *e);
+void http_curl_close(struct http_client *c);

@@ -1,0 +1,240 @@
+/* http_priv.h - the inside of the HTTP server, shared by its files
+ *
+ *   server.c    listeners' connections, limits over time, shutdown
+ *   listen.c    the listening sockets
+ *   conn.c      one connection: bytes in, phases, closing
+ *   out.c       bytes out: what the kernel did not take yet
+ *   parse.c     llhttp, checks of a request's head
+ *   req.c       what a handler may ask of a request; its memory
+ *   reply.c     whole replies        stream.c   chunked replies and server-sent events
+ *   reply_file.c  files and ranges   compress.c gzip and zstd       tls.c  OpenSSL as a filter
+ *
+ * One request at a time per connection: what a client sends ahead waits in `in`, so replies leave
+ * in order by construction.
+ */
+#pragma once
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/util.h"
+#include "base/vec.h"
+#include "io/http_server.h"
+#include "io/loop_priv.h"
+#include <llhttp.h>
+
+enum {
+    HTTP_FIELDS_MAX = 128,           /* header lines of one request; 431 beyond */
+    HTTP_AHEAD_BYTES = 64 * 1024,    /* a client may send ahead while it waits for a reply */
+    HTTP_KEEP_BYTES = 8 * 1024,      /* buffers up to this size are kept for the next request */
+    HTTP_COMPRESS_MIN = 1024,        /* smaller bodies fit one packet anyway */
+    HTTP_COMPRESS_HERE = 256 * 1024, /* larger bodies are compressed on a worker thread: zstd -1
+                                        takes 1 ms for this much */
+    HTTP_LINGER_MS = 2000,
+    HTTP_SPARE_MS = 1000, /* an idle connection gives its request memory back after this */
+};
+
+enum conn_phase {
+    CONN_IDLE,   /* nothing of the next request has arrived */
+    CONN_HEAD,   /* part of a head has arrived */
+    CONN_BODY,   /* the head is complete, the body is not */
+    CONN_BUSY,   /* the handler has the request */
+    CONN_STREAM, /* a chunked reply is under way */
+    CONN_DRAIN,  /* the reply is complete, its bytes are not all sent */
+    CONN_LINGER, /* refused: reading away what the client still sends, so that it sees why */
+    CONN_CLOSED, /* waiting for libuv to let go of the handle */
+};
+
+struct http_field {
+    uint32_t name, name_n, value, value_n; /* in head */
+};
+
+/* Something that goes on for a request after its handler replied: a file being read, a body being
+ * compressed.  Embedded as first member. */
+struct http_job {
+    struct http_req *r;
+    void (*drop)(struct http_job *j);    /* the connection went away: end, now or when back */
+    void (*drained)(struct http_job *j); /* all bytes handed over were sent; may be NULL */
+};
+
+struct http_req {
+    struct http_conn *c; /* NULL: the client left, the handler still owes its reply */
+    struct http_server *srv;
+    struct http_req *prev, *next; /* among the server's orphans */
+    struct buf head;              /* target, then name NUL value NUL …, then the decoded path */
+    VEC(struct http_field) fields;
+    struct buf body;
+    struct buf extra; /* header lines for the reply */
+    struct arena arena;
+    struct http_job *job;
+    void *data;
+    void (*gone)(void *arg, struct http_req *r);
+    void *gone_arg;
+    void (*drain)(void *arg, struct http_req *r);
+    void *drain_arg;
+    struct http_peer peer;
+    size_t body_max;
+    uint32_t target_n, path, path_n, query, query_n;
+    uint8_t method;
+    bool http10, keep_alive, in_value, head_done;
+    bool handed;  /* the handler knows it */
+    bool replied; /* the handler has done its duty */
+    bool chunked; /* stream framing */
+    bool cut;     /* stream ended by us; the handler hears of it through gone */
+};
+
+struct http_chunk {
+    struct http_chunk *next;
+    char *p;
+    size_t off, n, cap; /* p[off..n) is unsent */
+};
+
+struct http_conn {
+    union {
+        uv_handle_t handle;
+        uv_stream_t stream;
+        uv_tcp_t tcp;
+        uv_pipe_t pipe;
+    } io;
+    uv_write_t write;
+    uv_shutdown_t shutdown;
+    llhttp_t parser;
+    struct http_server *srv;
+    struct http_conn *prev, *next;
+    struct http_req *req; /* being read, answered, or kept empty for the next one */
+    struct tls_conn *tls; /* NULL for plain */
+    struct buf in;        /* sent ahead by the client; parsed up to in_off */
+    size_t in_off;
+    struct http_chunk *out, *out_last;
+    size_t out_bytes;   /* in the chunks */
+    uint64_t out_total; /* ever put into chunks */
+    uint64_t taken;     /* of these, taken by the kernel when the sweep last looked */
+    int64_t taken_ms;   /* when `taken` last grew */
+    int64_t since_ms;   /* start of the phase; in CONN_BODY of the last byte */
+    size_t head_used;   /* raw bytes of the head so far */
+    struct http_peer peer;
+    const char *why; /* set with refuse: the reason */
+    int refuse;      /* status a parser callback asks for */
+    enum conn_phase phase : 8;
+    bool complete, peer_eof, reading, writing, feeding, resume;
+};
+
+struct http_listener {
+    union {
+        uv_handle_t handle;
+        uv_stream_t stream;
+        uv_tcp_t tcp;
+        uv_pipe_t pipe;
+    } io;
+    struct http_server *srv;
+    struct http_listener *next;
+    struct tls_ctx *tls;
+    char *path; /* of a unix socket */
+    dev_t dev;
+    ino_t ino;
+    bool waiting; /* a connection was not accepted because of the limit */
+};
+
+struct http_server {
+    struct loop *loop;
+    struct http_limits lim;
+    struct http_handler h;
+    struct http_listener *listeners;
+    struct http_conn *conns;
+    struct http_req *orphans;
+    struct http_server_stats stats;
+    struct timer *sweep; /* looks for connections past a limit; runs while there are any */
+    struct timer *kick;  /* what must not happen inside a handler's call */
+    struct timer *grace;
+    struct buf scratch; /* reply heads */
+    struct compressor *compressor;
+    char *tls_plain;
+    time_t date_s;
+    char date[32];
+    bool sweeping, closing, done_called;
+    void (*done)(void *arg);
+    void *done_arg;
+};
+
+/* server.c */
+void http_server_conn_closed(struct http_server *s); /* one more may come in; shutdown goes on */
+void http_server_kick(struct http_server *s);
+void http_server_sweep_on(struct http_server *s);
+const char *http_server_date(struct http_server *s); /* IMF-fixdate of now */
+
+/* listen.c */
+void http_listener_accept(struct http_listener *ln);
+void http_listeners_close(struct http_server *s);
+
+/* conn.c */
+struct http_conn *http_conn_new(struct http_server *s, bool is_unix);
+void http_conn_open(struct http_conn *c); /* after the stream is accepted: starts reading */
+void http_conn_close(struct http_conn *c);
+void http_conn_feed(struct http_conn *c, const char *p, size_t n); /* plain bytes */
+void http_conn_eof(struct http_conn *c, int status);
+void http_conn_resume(struct http_conn *c);
+void http_conn_sweep(struct http_conn *c, int64_t now_ms);
+void http_conn_drained(struct http_conn *c);
+/* Replies with an error document, stops parsing and closes once the client has it. */
+void http_conn_refuse(struct http_conn *c, int status, const char *why);
+void http_conn_linger(struct http_conn *c);
+/* The reply of the current request is complete. */
+void http_conn_finish(struct http_conn *c);
+
+/* out.c: `own`, when not NULL, is the memory of the last buffer and is freed when sent. */
+void http_send(struct http_conn *c, const uv_buf_t *bufs, unsigned n, char *own);
+void http_send_raw(struct http_conn *c, const uv_buf_t *bufs, unsigned n, char *own);
+uint64_t http_out_taken(const struct http_conn *c);
+void http_out_free(struct http_conn *c);
+
+/* parse.c */
+void http_parse_init(struct http_conn *c);
+size_t http_parse(struct http_conn *c, const char *p, size_t n); /* bytes used, at least one */
+
+/* req.c */
+struct http_req *http_req_new(struct http_conn *c);
+void http_req_reset(struct http_req *r);
+void http_req_free(struct http_req *r); /* also out of the orphans */
+void http_req_orphan(struct http_req *r);
+
+/* reply.c */
+/* Head into the server's scratch.  length < 0: unknown, the caller frames the body. */
+struct buf *http_head_begin(struct http_req *r, int status, const char *type, int64_t length);
+void http_head_end(struct http_req *r, struct buf *b);
+/* Marks the handler's duty done; false when nobody is there to be told (r may be gone then). */
+bool http_reply_claim(struct http_req *r);
+const char *http_status_text(int status);
+
+/* stream.c */
+void http_stream_cut(struct http_req *r); /* ends it for the client; the handler hears `gone` */
+
+/* compress.c */
+enum http_coding { CODING_NONE, CODING_GZIP, CODING_ZSTD };
+enum http_coding http_coding_pick(struct str accept_encoding);
+bool http_type_compresses(const char *content_type);
+const char *http_coding_name(enum http_coding c);
+struct compressor *compressor_new(void);
+void compressor_free(struct compressor *z);
+/* Yours; NULL when it would not get smaller. */
+char *compress_bytes(struct compressor *z, enum http_coding c, struct str in, size_t *out_n);
+
+/* text.c */
+/* Decodes %XX (and + when asked) into out, which has room for s.n bytes; false for a broken escape,
+ * a NUL or invalid UTF-8. */
+bool url_decode(struct str s, bool plus, char *out, size_t *out_n);
+void http_date_format(time_t t, char out[32]);
+bool http_date_parse(struct str s, time_t *out);
+bool http_etag_matches(struct str list, struct str etag); /* weak comparison; "*" matches */
+/* 1 = [*from, *to] of a file of `size` bytes, 0 = no usable Range: send it all, -1 = 416. */
+int http_range_parse(struct str s, uint64_t size, uint64_t *from, uint64_t *to);
+bool str_ieq(struct str a, struct str b);
+/* Is `token` one of the comma-separated words? */
+bool http_list_has(struct str list, struct str token);
+
+/* tls.c */
+struct tls_ctx *tls_ctx_new(const char *cert, const char *key, struct err *e);
+void tls_ctx_free(struct tls_ctx *t);
+struct tls_conn *tls_conn_new(struct tls_ctx *t);
+void tls_conn_free(struct tls_conn *t);
+bool tls_conn_ready(const struct tls_conn *t); /* handshake done */
+void tls_input(struct http_conn *c, const char *p, size_t n);
+void tls_send(struct http_conn *c, const uv_buf_t *bufs, unsigned n);
+void tls_bye(struct http_conn *c);

@@ -1,0 +1,200 @@
+/* loop.c - the loop itself: turns, the hooks at their end, posts from other threads
+ *
+ * Owns: the uv_loop_t, the queue of posted calls, the hooks, the shared read buffer.
+ * Does not own: timers, watches, signals and work (handles.c).
+ *
+ * A turn of libuv is: timers, prepare, sleep in epoll, I/O callbacks, closes.  The hooks sit in
+ * `prepare`, so everything the callbacks of a turn staged is handed on before the loop sleeps.  A
+ * run that ends skips the next `prepare`, so the hooks run once more after it.
+ */
+#include "base/log.h"
+#include "base/util.h"
+#include "base/vec.h"
+#include "io/loop_priv.h"
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+
+enum { HOOKS_MAX = 8 };
+
+struct call {
+    loop_fn fn;
+    void *arg;
+};
+
+struct loop {
+    uv_loop_t uv;
+    uv_async_t wake;
+    uv_prepare_t prepare;
+    pthread_mutex_t lock; /* guards posted */
+    VEC(struct call) posted;
+    struct call hooks[HOOKS_MAX];
+    size_t hooks_n;
+    char *read_buf;
+};
+
+void loop_log_slow(uint64_t ns, const char *kind, void (*fn)(void))
+{
+    Dl_info info = {0};
+    const char *name = "?";
+    uintptr_t at = (uintptr_t)fn;
+
+    /* Static functions have no name at run time; the offset is what addr2line takes. */
+    if (dladdr((void *)fn, &info) && info.dli_fbase)
+        at -= (uintptr_t)info.dli_fbase;
+    if (info.dli_sname && info.dli_saddr == (void *)fn)
+        name = info.dli_sname;
+    log_warn("io", "%s callback took too long ms=%.1f name=%s address=%#lx", kind, (double)ns / 1e6,
+             name, (unsigned long)at);
+}
+
+static void run_call(struct call c, const char *kind)
+{
+    uint64_t t0 = uv_hrtime();
+
+    c.fn(c.arg);
+    loop_timed(t0, kind, c.fn);
+}
+
+static void run_hooks(struct loop *l)
+{
+    /* A hook may remove itself or another one: the list is walked by position, and one that
+     * moved down is met at the next turn. */
+    for (size_t i = 0; i < l->hooks_n; i++)
+        run_call(l->hooks[i], "turn end");
+}
+
+static void on_prepare(uv_prepare_t *h)
+{
+    run_hooks(h->data);
+}
+
+static void run_posted(struct loop *l)
+{
+    pthread_mutex_lock(&l->lock);
+    __typeof__(l->posted) todo = l->posted;
+    l->posted = (__typeof__(l->posted)){0};
+    pthread_mutex_unlock(&l->lock);
+    for (size_t i = 0; i < todo.n; i++)
+        run_call(todo.p[i], "posted");
+    vec_done(&todo);
+}
+
+static void on_wake(uv_async_t *h)
+{
+    run_posted(h->data);
+}
+
+static bool has_posted(struct loop *l)
+{
+    pthread_mutex_lock(&l->lock);
+    bool any = l->posted.n > 0;
+    pthread_mutex_unlock(&l->lock);
+    return any;
+}
+
+struct loop *loop_new(void)
+{
+    struct loop *l = xcalloc(1, sizeof(*l));
+
+    /* libuv writes with write(2): a peer that left must be an error of that one connection. */
+    signal(SIGPIPE, SIG_IGN);
+    ASSERT(uv_loop_init(&l->uv) == 0);
+    ASSERT(uv_async_init(&l->uv, &l->wake, on_wake) == 0);
+    ASSERT(uv_prepare_init(&l->uv, &l->prepare) == 0);
+    l->wake.data = l->prepare.data = l;
+    uv_prepare_start(&l->prepare, on_prepare);
+    uv_unref((uv_handle_t *)&l->wake);
+    uv_unref((uv_handle_t *)&l->prepare);
+    pthread_mutex_init(&l->lock, NULL);
+    return l;
+}
+
+static void check_closing(uv_handle_t *h, void *arg UNUSED)
+{
+    ASSERT(uv_is_closing(h));
+}
+
+void loop_free(struct loop *l)
+{
+    if (!l)
+        return;
+    uv_close((uv_handle_t *)&l->wake, NULL);
+    uv_close((uv_handle_t *)&l->prepare, NULL);
+    uv_walk(&l->uv, check_closing, NULL); /* a forgotten handle would make the next line wait */
+    uv_run(&l->uv, UV_RUN_DEFAULT);
+    ASSERT(uv_loop_close(&l->uv) == 0);
+    pthread_mutex_destroy(&l->lock);
+    vec_done(&l->posted);
+    free(l->read_buf);
+    free(l);
+}
+
+void loop_run(struct loop *l)
+{
+    /* What other threads posted counts as work left, although the wake handle does not. */
+    do {
+        if (uv_run(&l->uv, UV_RUN_DEFAULT) != 0) {
+            run_hooks(l); /* stopped */
+            return;
+        }
+        run_hooks(l);
+        run_posted(l);
+    } while (uv_loop_alive(&l->uv) || has_posted(l));
+}
+
+void loop_run_once(struct loop *l, bool block)
+{
+    uv_run(&l->uv, block ? UV_RUN_ONCE : UV_RUN_NOWAIT);
+    run_hooks(l);
+}
+
+void loop_stop(struct loop *l)
+{
+    uv_stop(&l->uv);
+}
+
+int64_t loop_mono_ms(struct loop *l)
+{
+    return (int64_t)uv_now(&l->uv);
+}
+
+void loop_post(struct loop *l, loop_fn fn, void *arg)
+{
+    pthread_mutex_lock(&l->lock);
+    bool first = l->posted.n == 0;
+    vec_push(&l->posted, ((struct call){fn, arg}));
+    /* Under the lock, so that loop_free cannot come between; one wake per batch is enough. */
+    if (first)
+        uv_async_send(&l->wake);
+    pthread_mutex_unlock(&l->lock);
+}
+
+void loop_on_turn_end(struct loop *l, loop_fn fn, void *arg)
+{
+    ASSERT(l->hooks_n < HOOKS_MAX);
+    l->hooks[l->hooks_n++] = (struct call){fn, arg};
+}
+
+void loop_off_turn_end(struct loop *l, loop_fn fn, void *arg)
+{
+    for (size_t i = 0; i < l->hooks_n; i++) {
+        if (l->hooks[i].fn != fn || l->hooks[i].arg != arg)
+            continue;
+        l->hooks_n--;
+        memmove(l->hooks + i, l->hooks + i + 1, (l->hooks_n - i) * sizeof(l->hooks[0]));
+        return;
+    }
+}
+
+uv_loop_t *loop_uv(struct loop *l)
+{
+    return &l->uv;
+}
+
+char *loop_read_buf(struct loop *l)
+{
+    if (!l->read_buf)
+        l->read_buf = xmalloc(LOOP_READ_BYTES);
+    return l->read_buf;
+}

@@ -1,0 +1,23 @@
+/* loop_priv.h - what the other files of this room need from the loop */
+#pragma once
+#include "io/loop.h"
+#include <uv.h>
+
+enum { LOOP_READ_BYTES = 64 * 1024 };
+
+/* Handed to libuv as is; lives as long as the loop. */
+uv_loop_t *loop_uv(struct loop *l);
+/* One read buffer for every stream of the loop: what a read callback gets is gone when it returns.
+ */
+char *loop_read_buf(struct loop *l);
+
+/* Around every call out of the loop: uint64_t t0 = uv_hrtime(); fn(arg); loop_timed(t0, "timer",
+ * fn); */
+void loop_log_slow(uint64_t ns, const char *kind, void (*fn)(void));
+enum { LOOP_SLOW_NS = 5 * 1000 * 1000 };
+#define loop_timed(t0, kind, fn)                                                                   \
+    do {                                                                                           \
+        uint64_t took_ = uv_hrtime() - (t0);                                                       \
+        if (took_ > LOOP_SLOW_NS)                                                                  \
+            loop_log_slow(took_, kind, (void (*)(void))(fn));                                      \
+    } while (0)
