@@ -1,0 +1,97 @@
+"""Many jobs: bulk submit, first page, filter, cancel all; restart with long queues; one freed slot."""
+
+import json
+import os
+import re
+import time
+
+from rig import Daemon, proc_memory
+
+MB = 1 << 20
+
+
+def timed(fn):
+    began = time.monotonic()
+    result = fn()
+    return time.monotonic() - began, result
+
+
+def bulk(rig, table):
+    """100 000 jobs in one request, as a list of specs, each with parameters of its own."""
+    count = rig.n(100000, 5000)
+    env = {"PATH": os.environ["PATH"]}
+    body = json.dumps(
+        [{"command": ["true"], "cwd": "/", "env": env, "queue": "bulk", "params": {"lr": i / count, "i": i}} for i in range(count)]
+    ).encode()
+    best = {}
+    for turn in range(rig.repeats):
+        daemon = Daemon(rig, "bulk-%d" % turn)
+        daemon.pause("bulk")
+        figures = {}
+        figures["submit"], _ = timed(lambda: daemon.call("POST", "/v1/jobs", body))
+        figures["memory"] = proc_memory(daemon.pid, "VmHWM")
+        assert daemon.count("queued") == count
+        pages = ("/v1/jobs?limit=100", "/v1/jobs?limit=100&filter=lr%3C0.5", "/v1/jobs?limit=100&state=queued&sort=name")
+        for name, path in zip(("page", "filter", "sorted"), pages):
+            figures[name] = min(timed(lambda: daemon.call("GET", path))[0] for _ in range(5))
+        figures["cancel"], _ = timed(lambda: daemon.call("POST", "/v1/jobs/cancel", {"state": "queued"}))
+        assert daemon.count("cancelled") == count
+        daemon.close()
+        for k, v in figures.items():
+            best[k] = min(v, best.get(k, v))
+    table.at_most("bulk submit, %d specs, one request" % count, best["submit"], 1.5, "%.2f s", "Slurm 372 s")
+    table.at_most("  peak memory of the daemon", best["memory"] / MB, 60, "%.1f MB", "Slurm 362 MB")
+    table.at_most("  first page of the list", best["page"] * 1000, 20, "%.1f ms", "Slurm 1450 ms, all")
+    table.at_most("  first page of a filter on a parameter", best["filter"] * 1000, 20, "%.1f ms")
+    table.row("  first page sorted by name", "%.1f ms" % (best["sorted"] * 1000))
+    table.at_most("  cancel all", best["cancel"], 2.0, "%.2f s", "Slurm 48 s")
+
+
+def array(rig, table):
+    count = rig.n(100000, 5000)
+    daemon = Daemon(rig, "array")
+    daemon.pause("bulk")
+    took, _ = timed(lambda: daemon.submit(command=["true"], queue="bulk", array=count))
+    table.at_most("array of %d, one request" % count, took, 1.5, "%.2f s", "HyperQueue 0.14 s, in memory")
+    table.row("  memory of the daemon", "%.1f MB" % (proc_memory(daemon.pid, "VmHWM") / MB), "HyperQueue 71 MB")
+    daemon.close()
+
+
+def plan_us(daemon):
+    """The longest planning pass so far in µs, from /metrics; None when it is not told."""
+    from berth import _http
+
+    _, body = _http.exchange(daemon.conn, "GET", "/metrics")
+    m = re.search(rb"^berth_plan_(?:max_seconds|seconds_max)\S*\s+(\S+)", body, re.M)
+    return float(m.group(1)) * 1e6 if m else None
+
+
+def restart(rig, table, count, bar_s):
+    daemon = Daemon(rig, "restart-%d" % count, "--slots", "2")
+    daemon.pause("bulk")
+    daemon.submit(command=["true"], queue="bulk", array=count)
+    best = None
+    for _ in range(rig.repeats):
+        daemon.kill()
+        took = daemon.start()
+        best = took if best is None else min(best, took)
+    assert daemon.count("queued") == count
+    table.at_most("restart after kill -9, %d queued" % count, best, bar_s, "%.3f s", "Slurm 2.4 s with 100 000")
+    table.row("  memory of the daemon", "%.1f MB" % (proc_memory(daemon.pid, "VmRSS") / MB))
+    # One slot is freed at a time; each time the planner picks from the whole queue.
+    daemon.call("POST", "/v1/queues/bulk/resume")
+    until = time.monotonic() + 3
+    while time.monotonic() < until and daemon.count("succeeded") < 200:
+        time.sleep(0.05)
+    daemon.pause("bulk")
+    longest = plan_us(daemon)
+    if longest is not None:
+        table.at_most("  planning pass of a freed slot, longest", longest / 1000, 1.0, "%.3f ms")
+    daemon.close()
+
+
+def run(rig, table):
+    bulk(rig, table)
+    array(rig, table)
+    restart(rig, table, rig.n(100000, 5000), 0.5)
+    restart(rig, table, rig.n(1000000, 20000), 3.0)

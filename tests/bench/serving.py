@@ -1,0 +1,92 @@
+"""The HTTP side: CPU per request with wrk, memory per idle event stream."""
+
+import os
+import re
+import socket
+import subprocess
+import time
+
+from rig import Daemon, installed, proc_cpu_s, proc_memory
+
+BAR_REQUEST_US, BAR_STREAM_KB = 6.0, 8.0
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def requests(rig, table):
+    if not installed(table, "wrk"):
+        return
+    port = free_port()
+    daemon = Daemon(rig, "http", "--listen", "127.0.0.1:%d" % port)
+    with open(os.path.join(daemon.home, "token")) as f:
+        token = f.read().strip()
+    for _ in range(3):
+        daemon.submit(command=["true"], params={"lr": 0.1})
+    daemon.wait_drained()
+    for path, bar in (("/v1", BAR_REQUEST_US), ("/v1/jobs/1", None), ("/healthz", None)):
+        best, rate, size = None, 0.0, 0
+        for _ in range(rig.repeats):
+            cpu = proc_cpu_s(daemon.pid)
+            out = subprocess.run(
+                ["wrk", "-t1", "-c64", "-d%ds" % rig.n(4, 1), "-H", "Authorization: Bearer " + token]
+                + ["http://127.0.0.1:%d%s" % (port, path)],
+                check=True,
+                capture_output=True,
+                text=True,
+            ).stdout
+            cpu = proc_cpu_s(daemon.pid) - cpu
+            count = int(re.search(r"(\d+) requests in", out).group(1))
+            if "Non-2xx" in out:
+                raise SystemExit("bench: wrk got errors from %s:\n%s" % (path, out))
+            per = cpu * 1e6 / count
+            if best is None or per < best:
+                best, rate = per, float(re.search(r"Requests/sec:\s+(\S+)", out).group(1))
+        size = body_size(daemon, path)
+        what = "GET %s, %d bytes, 64 connections" % (path, size)
+        if bar:
+            table.row(what, "%.1f µs CPU" % best, "%.0f requests/s" % rate, "", "≤ %.0f µs" % bar, best <= bar)
+        else:
+            table.row(what, "%.1f µs CPU" % best, "%.0f requests/s" % rate)
+    daemon.close()
+
+
+def body_size(daemon, path):
+    from berth import _http
+
+    return len(_http.exchange(daemon.conn, "GET", path)[1])
+
+
+def streams(rig, table):
+    count = rig.n(2000, 200)
+    daemon = Daemon(rig, "streams")
+    warm = [open_stream(daemon.sock) for _ in range(10)]
+    time.sleep(0.2)
+    before = proc_memory(daemon.pid, "VmRSS")
+    began = time.monotonic()
+    open_ones = [open_stream(daemon.sock) for _ in range(count)]
+    for s in open_ones:
+        s.recv(64)
+    took = time.monotonic() - began
+    time.sleep(0.5)
+    each = (proc_memory(daemon.pid, "VmRSS") - before) / count / 1024
+    table.row("%d idle event streams" % count, "%.1f KB each" % each, "opened in %.2f s" % took, "", "≤ %.0f KB" % BAR_STREAM_KB, each <= BAR_STREAM_KB)
+    for s in warm + open_ones:
+        s.close()
+    daemon.close()
+
+
+def open_stream(path):
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    s.settimeout(20)
+    s.connect(path)
+    s.sendall(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")
+    return s
+
+
+def run(rig, table):
+    requests(rig, table)
+    streams(rig, table)
