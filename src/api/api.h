@@ -26,5 +26,7 @@ struct http_handler api_handler(struct api *a);
 void api_attach(struct api *a, struct http_server *s); /* for statistics */
 /* After every drained commit: new events go out to the streams. */
 void api_committed(struct api *a);
-/* Ends all streams, for shutdown. */
+/* Ends all streams, for shutdown; what would change something is refused from now on. */
 void api_end_streams(struct api *a);
+/* Worker threads still hold requests: run the loop on before the store closes and api_free. */
+bool api_busy(const struct api *a);

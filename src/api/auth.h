@@ -1,0 +1,42 @@
+/* auth.h - who is asking
+ *
+ * Three proofs: the credentials of the peer of a unix socket, the bearer token of the daemon's
+ * owner, and the token of one run, which opens only that job.
+ */
+#pragma once
+#include "base/map.h"
+#include "core/core.h"
+#include "io/http_server.h"
+
+enum auth_class {
+    AUTH_PUBLIC, /* anybody */
+    AUTH_READ,   /* a known person; sees their own jobs, an admin all */
+    AUTH_WRITE,  /* the same, for what changes something; refused while shutting down */
+    AUTH_JOB,    /* a known person, or the token of the job in question */
+    AUTH_ADMIN,  /* the daemon's owner and root */
+};
+
+struct who {
+    struct caller caller;
+    struct run_key token; /* job 0 = a person; else only this job may be touched */
+    bool known;
+};
+struct auth_conf {
+    const struct core *core;
+    const char *token; /* of the daemon */
+    uint32_t uid, gid; /* the daemon's */
+    bool multi_user;
+    struct map_u64 users; /* uid + 1 → name; filled on first sight */
+};
+void auth_done(struct auth_conf *a);
+/* Reads the proofs; does not look up names.  ERR_UNAUTHENTICATED: none, or a wrong one. ERR_DENIED:
+ * a user this daemon does not serve. */
+int auth_identify(const struct auth_conf *a, const struct http_peer *peer, struct str authorization,
+                  struct who *out, struct err *e);
+int auth_allows(enum auth_class cls, const struct who *w, struct err *e);
+
+/* Names: false when auth_name_add must be called first with the answer of auth_name_lookup, which
+ * may ask the network and so runs on a worker thread. */
+bool auth_name_find(const struct auth_conf *a, struct who *w);
+void auth_name_lookup(uint32_t uid, char out[64]);
+void auth_name_add(struct auth_conf *a, uint32_t uid, const char *name);

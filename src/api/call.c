@@ -1,0 +1,198 @@
+/* call.c - one request on its way: to worker threads, to the controller, and back
+ *
+ * Owns: the life of a call.  It begins with a request and ends with exactly one of call_reply,
+ * call_fail, call_free.  The client may leave in between: `req` is then NULL, the work is finished
+ * all the same (a submission under way is kept) and the answer is dropped.
+ *
+ * Only the loop thread touches `req`, the list of calls and the api; a worker gets the call with
+ * everything it needs copied into `mem`.
+ */
+#include "api/api_priv.h"
+#include "base/hash.h"
+#include <stdio.h>
+
+static void on_gone(void *arg, struct http_req *r)
+{
+    struct call *c = arg;
+
+    (void)r;
+    c->req = NULL;
+}
+
+struct call *call_new(struct api *a, struct http_req *r, const struct route *route,
+                      const struct who *who, struct str arg)
+{
+    struct call *c = xcalloc(1, sizeof(*c));
+
+    c->api = a;
+    c->req = r;
+    c->route = route;
+    c->who = *who;
+    c->status = 200;
+    c->type = "application/json";
+    buf_init(&c->out, API_REPLY_MAX);
+    c->arg = call_copy(c, arg);
+    c->if_none_match = call_copy(c, http_header(r, "if-none-match"));
+    c->next = a->calls;
+    if (c->next)
+        c->next->prev = c;
+    a->calls = c;
+    http_on_gone(r, on_gone, c);
+    return c;
+}
+
+void call_free(struct call *c)
+{
+    if (!c)
+        return;
+    if (c->prev)
+        c->prev->next = c->next;
+    else
+        c->api->calls = c->next;
+    if (c->next)
+        c->next->prev = c->prev;
+    if (c->free_data)
+        c->free_data(c->data);
+    buf_done(&c->out);
+    arena_done(&c->mem);
+    free(c);
+}
+
+struct http_req *call_take_req(struct call *c)
+{
+    struct http_req *r = c->req;
+
+    if (r)
+        http_on_gone(r, NULL, NULL);
+    c->req = NULL;
+    return r;
+}
+
+/* Two keyed hashes make 128 bits: nobody's cache mistakes one page for another by chance. */
+static void etag_of(struct str body, char out[40])
+{
+    static const uint8_t keys[2][16] = {"berth etag one", "berth etag two"};
+
+    snprintf(out, 40, "\"%016llx%016llx\"", (unsigned long long)siphash24(keys[0], body.p, body.n),
+             (unsigned long long)siphash24(keys[1], body.p, body.n));
+}
+
+static bool etag_known(struct str if_none_match, const char *etag)
+{
+    struct str rest = if_none_match;
+
+    while (rest.n > 0) {
+        struct str one = str_trim(str_cut(rest, ',', &rest));
+
+        if (str_starts(one, STR("W/")))
+            one = (struct str){one.p + 2, one.n - 2};
+        if (str_eq_c(one, etag) || str_eq_c(one, "*"))
+            return true;
+    }
+    return false;
+}
+
+void call_reply(struct call *c)
+{
+    struct http_req *r;
+    char etag[40];
+
+    if (c->out.overflow) {
+        err_set(&c->err, ERR_LIMIT,
+                "the answer would be larger than %d MiB; ask for a smaller page with 'limit'",
+                API_REPLY_MAX >> 20);
+        call_fail(c, &c->err);
+        return;
+    }
+    r = call_take_req(c);
+    if (r) {
+        size_t n;
+        char *body;
+
+        if (c->etag) {
+            etag_of(buf_str(&c->out), etag);
+            http_reply_header(r, "ETag", etag);
+            http_reply_header(r, "Cache-Control", "private, no-cache");
+        }
+        if (c->etag && etag_known(c->if_none_match, etag)) {
+            http_reply(r, 304, c->type, (struct str){"", 0});
+        } else {
+            body = buf_take(&c->out, &n);
+            http_reply_take(r, c->status, c->type, body, n);
+        }
+    }
+    call_free(c);
+}
+
+void call_fail(struct call *c, const struct err *e)
+{
+    struct http_req *r = call_take_req(c);
+
+    if (r) {
+        if (e->code == ERR_UNAUTHENTICATED)
+            http_reply_header(r, "WWW-Authenticate", "Bearer realm=\"berth\"");
+        if (err_retryable(e->code))
+            http_reply_header(r, "Retry-After", "1");
+        http_reply_err(r, e);
+    }
+    call_free(c);
+}
+
+static void work_run(void *arg)
+{
+    struct call *c = arg;
+
+    if (c->run(c) < 0 && c->err.code == ERR_NONE)
+        err_set(&c->err, ERR_INTERNAL, "%s %s failed without a reason; this is a bug",
+                c->route->method, c->route->path);
+}
+
+static void work_done(void *arg)
+{
+    struct call *c = arg;
+
+    c->on_worker = false;
+    c->api->working--;
+    if (c->err.code != ERR_NONE)
+        call_fail(c, &c->err);
+    else if (c->then)
+        c->then(c);
+    else
+        call_reply(c);
+}
+
+void call_work(struct call *c, call_work_fn run, call_fn then)
+{
+    c->run = run;
+    c->then = then;
+    c->on_worker = true;
+    c->api->working++;
+    work_submit(c->api->conf.loop, work_run, work_done, c);
+}
+
+struct str call_copy(struct call *c, struct str s)
+{
+    if (!s.p)
+        return (struct str){NULL, 0};
+    return (struct str){arena_strndup(&c->mem, s.p, s.n), s.n};
+}
+
+const char *call_param(struct call *c, const char *name)
+{
+    const char *v = c->req ? http_param(c->req, name) : NULL;
+
+    return v && v[0] ? arena_strdup(&c->mem, v) : NULL;
+}
+
+int call_param_int(struct call *c, const char *name, int64_t dflt, int64_t min, int64_t max,
+                   int64_t *out, struct err *e)
+{
+    const char *text = call_param(c, name);
+    int64_t v = dflt;
+
+    if (text && (!str_to_i64(str_of(text), &v) || v < min || v > max))
+        return err_set(e, ERR_INVALID, "%s=%.40s: must be a whole number from %lld to %lld", name,
+                       text, (long long)min, (long long)max);
+    *out = v;
+    return 0;
+}

@@ -1,0 +1,361 @@
+/* events.c - the event stream: GET /v1/events and /v1/jobs/{job}/events
+ *
+ * Owns: the open streams and how far each has been told.
+ *
+ * After a commit the new rows are read once, on a worker thread, formatted once, and written to
+ * every stream they concern.  A stream that resumes from an older id first reads pages of its own
+ * until it has caught up, then joins the others; nothing is skipped or sent twice, because each
+ * stream knows the last number it has seen.  Commits that follow each other within
+ * READ_EVERY_MS are read together.
+ *
+ * An idle stream costs its connection, a few words here, and a comment line every PING_MS.
+ */
+#include "api/api_priv.h"
+#include "api/event_page.h"
+#include "api/job_json.h"
+
+enum {
+    LIVE_PAGE = 1000,   /* events read at once */
+    READ_EVERY_MS = 10, /* a busy scheduler commits several hundred times a second */
+    PING_MS = 15000,    /* below the idle limit of common proxies */
+};
+
+struct stream {
+    struct stream *prev, *next;
+    struct events *ev;
+    struct http_req *req; /* NULL when the client left while a page of its own was being read */
+    struct event_filter filter;
+    uint64_t pos;     /* told so far */
+    bool catching_up; /* a page of its own is being read; else it is fed by the common read */
+};
+
+struct events {
+    struct api *api;
+    struct stream *streams;
+    size_t n_streams, n_foreign; /* n_foreign: of people who see only their own jobs */
+    uint64_t sent;               /* the common read is this far */
+    int64_t last_read_ms;
+    struct timer *read_timer, *ping_timer;
+    bool reading, again;
+};
+
+/* ---- life of a stream ---- */
+
+static void stream_free(struct stream *st)
+{
+    struct events *ev = st->ev;
+
+    if (st->prev)
+        st->prev->next = st->next;
+    else
+        ev->streams = st->next;
+    if (st->next)
+        st->next->prev = st->prev;
+    ev->n_streams--;
+    ev->n_foreign -= !st->filter.all;
+    if (ev->n_streams == 0) {
+        timer_stop(ev->ping_timer);
+        timer_stop(ev->read_timer);
+    }
+    free(st);
+}
+
+static void on_stream_gone(void *arg, struct http_req *r)
+{
+    struct stream *st = arg;
+
+    (void)r;
+    st->req = NULL;
+    if (!st->catching_up)
+        stream_free(st);
+}
+
+/* A stream that was cut takes no more; on_stream_gone follows by itself. */
+static bool stream_send(struct stream *st, struct str bytes, uint64_t pos)
+{
+    st->pos = MAX(st->pos, pos);
+    return bytes.n == 0 || http_stream_write(st->req, bytes);
+}
+
+static void feed(struct stream *st, const struct event_page *p)
+{
+    AUTO(buf) struct buf some = {0};
+
+    if (st->pos < p->last)
+        stream_send(st, event_page_select(p, &st->filter, st->pos, &some), p->last);
+}
+
+/* ---- the common read ---- */
+
+static void live_start(struct events *ev);
+
+static void live_done(void *arg)
+{
+    struct event_page *p = arg;
+    struct events *ev = p->owner;
+
+    ev->api->working--;
+    ev->reading = false;
+    ev->last_read_ms = loop_mono_ms(ev->api->conf.loop);
+    ev->sent = MAX(ev->sent, p->last);
+    for (struct stream *st = ev->streams; st; st = st->next)
+        if (!st->catching_up)
+            feed(st, p);
+    if (p->full)
+        ev->again = true;
+    event_page_free(p);
+    if (ev->again)
+        live_start(ev);
+}
+
+static void live_start(struct events *ev)
+{
+    struct event_page *p;
+
+    ev->again = false;
+    if (ev->n_streams == 0 || ev->api->closing)
+        return;
+    p = event_page_new(ev->api->conf.store, ev, ev->sent, LIVE_PAGE);
+    p->sse = true;
+    p->owners = ev->n_foreign > 0;
+    ev->reading = true;
+    ev->api->working++;
+    work_submit(ev->api->conf.loop, event_page_read, live_done, p);
+}
+
+static void read_soon(struct events *ev)
+{
+    if (ev->reading)
+        ev->again = true;
+    else
+        live_start(ev);
+}
+
+static void on_read_timer(void *arg)
+{
+    read_soon(arg);
+}
+
+void events_committed(struct events *ev)
+{
+    int64_t since = loop_mono_ms(ev->api->conf.loop) - ev->last_read_ms;
+
+    if (ev->n_streams == 0)
+        return;
+    if (ev->reading || since >= READ_EVERY_MS)
+        read_soon(ev);
+    else
+        timer_start(ev->read_timer, READ_EVERY_MS - since, 0);
+}
+
+/* ---- catching up ---- */
+
+static void catch_up(struct stream *st);
+
+static void catch_up_done(void *arg)
+{
+    struct event_page *p = arg;
+    struct stream *st = p->owner;
+    struct events *ev = st->ev;
+
+    ev->api->working--;
+    st->catching_up = false;
+    if (!st->req) {
+        stream_free(st);
+    } else if (p->err.code != ERR_NONE) { /* the client comes back and resumes */
+        http_on_gone(st->req, NULL, NULL);
+        http_stream_end(st->req);
+        stream_free(st);
+    } else if (stream_send(st, buf_str(&p->text), p->last)) {
+        if (p->full || st->pos < ev->sent)
+            catch_up(st);
+        else
+            read_soon(ev); /* what was committed since nobody listened */
+    }
+    event_page_free(p);
+}
+
+static void catch_up(struct stream *st)
+{
+    struct event_page *p;
+
+    /* A page that is not full has seen everything committed before it was asked for. */
+    p = event_page_new(st->ev->api->conf.store, st, st->pos, LIVE_PAGE);
+    p->sse = true;
+    p->filter = st->filter;
+    p->seen = st->ev->sent;
+    st->catching_up = true;
+    st->ev->api->working++;
+    work_submit(st->ev->api->conf.loop, event_page_read, catch_up_done, p);
+}
+
+static void on_ping(void *arg)
+{
+    struct events *ev = arg;
+
+    for (struct stream *st = ev->streams; st; st = st->next)
+        if (st->req && http_stream_backlog(st->req) == 0)
+            http_stream_write(st->req, STR(": still here\n\n"));
+}
+
+static void stream_open(struct events *ev, struct http_req *r, const struct event_filter *f,
+                        bool resume, uint64_t after)
+{
+    struct stream *st = xcalloc(1, sizeof(*st));
+    uint64_t newest = store_stats(ev->api->conf.store).last_event;
+
+    if (ev->n_streams == 0) {
+        ev->sent = newest;
+        timer_start(ev->ping_timer, PING_MS, PING_MS);
+    }
+    *st = (struct stream){.ev = ev, .req = r, .filter = *f, .next = ev->streams};
+    if (st->next)
+        st->next->prev = st;
+    ev->streams = st;
+    ev->n_streams++;
+    ev->n_foreign += !f->all;
+    http_on_gone(r, on_stream_gone, st);
+    http_stream_begin(r, 200, "text/event-stream");
+    /* The head of a reply without a body byte may wait in a proxy. */
+    http_stream_write(r, STR(": berth\n\n"));
+    st->pos = resume ? MIN(after, newest) : MAX(newest, ev->sent);
+    if (st->pos < ev->sent)
+        catch_up(st);
+    else
+        read_soon(ev);
+}
+
+/* ---- requests ---- */
+
+struct events_call {
+    struct event_filter filter;
+    uint64_t after;
+    size_t limit;
+    bool resume, stream, named;
+};
+
+static int page_run(struct call *c, const struct events_call *d)
+{
+    struct event_page *p = event_page_new(c->api->conf.store, NULL, d->after, d->limit);
+    bool ok;
+
+    p->filter = d->filter;
+    event_page_read(p);
+    ok = p->err.code == ERR_NONE;
+    if (ok) {
+        put_raw(&c->out, "{\"items\":[", buf_str(&p->text));
+        put_int(&c->out, "],\"next\":", (int64_t)p->last);
+        put_bool(&c->out, ",\"more\":", p->full);
+        buf_addc(&c->out, '}');
+    } else {
+        c->err = p->err;
+    }
+    event_page_free(p);
+    return ok ? 0 : -1;
+}
+
+static int events_run(struct call *c)
+{
+    struct events_call *d = c->data;
+    struct job_facts f;
+
+    if (d->named) {
+        if (job_ref_arg(c, &f) < 0)
+            return -1;
+        d->filter.job = f.seq;
+    }
+    return d->stream ? 0 : page_run(c, d);
+}
+
+static void events_then(struct call *c)
+{
+    struct events_call *d = c->data;
+    struct http_req *r;
+
+    if (!d->stream) {
+        call_reply(c);
+        return;
+    }
+    if (c->api->closing) {
+        err_set(&c->err, ERR_UNAVAILABLE, "the daemon is shutting down; try again in a moment");
+        call_fail(c, &c->err);
+        return;
+    }
+    r = call_take_req(c);
+    if (r)
+        stream_open(c->api->events, r, &d->filter, d->resume, d->after);
+    call_free(c);
+}
+
+static void events_start(struct call *c, bool stream, bool named)
+{
+    struct events_call *d = call_alloc(c, sizeof(*d));
+    int64_t limit, after;
+
+    d->filter = (struct event_filter){.all = c->who.caller.admin, .uid = c->who.caller.uid};
+    d->stream = stream;
+    d->named = named;
+    c->data = d;
+    if (call_param_int(c, "limit", API_PAGE_DEFAULT, 1, API_PAGE_MAX, &limit, &c->err) < 0 ||
+        call_param_int(c, "after", 0, 0, INT64_MAX, &after, &c->err) < 0) {
+        call_fail(c, &c->err);
+        return;
+    }
+    d->limit = (size_t)limit;
+    d->resume = call_param(c, "after") != NULL || http_header(c->req, "last-event-id").n > 0;
+    d->after = stream ? sse_resume_id(c->req) : (uint64_t)after;
+    if (named || !stream)
+        call_work(c, events_run, events_then);
+    else
+        events_then(c);
+}
+
+void events_of_job(struct call *c)
+{
+    events_start(c, false, true);
+}
+
+void events_get(struct call *c)
+{
+    const char *job = call_param(c, "job"), *follow = call_param(c, "follow");
+
+    if (job)
+        c->arg = str_of(job);
+    events_start(c, !follow || strcmp(follow, "0") != 0, job != NULL);
+}
+
+/* ---- the room's side ---- */
+
+struct events *events_new(struct api *a)
+{
+    struct events *ev = xcalloc(1, sizeof(*ev));
+
+    ev->api = a;
+    ev->read_timer = timer_new(a->conf.loop, on_read_timer, ev);
+    ev->ping_timer = timer_new(a->conf.loop, on_ping, ev);
+    return ev;
+}
+
+void events_end(struct events *ev)
+{
+    for (struct stream *st = ev->streams, *next; st; st = next) {
+        next = st->next;
+        if (st->req) {
+            http_on_gone(st->req, NULL, NULL);
+            http_stream_end(TAKE(st->req));
+        }
+        if (!st->catching_up)
+            stream_free(st);
+    }
+}
+
+void events_free(struct events *ev)
+{
+    if (!ev)
+        return;
+    while (ev->streams)
+        stream_free(ev->streams);
+    timer_free(ev->read_timer);
+    timer_free(ev->ping_timer);
+    free(ev);
+}

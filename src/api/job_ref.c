@@ -1,0 +1,184 @@
+/* job_ref.c - jobs by the names people use, within what the caller may see
+ *
+ * Owns: the rule that a person who is not an admin sees only their own jobs, everywhere.  A job of
+ * somebody else does not exist for them: same status, same words.
+ *
+ * Everything but list_params_read runs on worker threads.
+ */
+#include "api/api_priv.h"
+#include "base/clock.h"
+
+static bool keep_facts(void *arg, const struct job_view *v)
+{
+    struct job_facts *f = arg;
+
+    *f = (struct job_facts){
+        .seq = v->seq, .id = v->id, .uid = v->uid, .attempt = v->attempt, .state = v->state};
+    return false;
+}
+
+static int not_found(struct str ref, struct err *e)
+{
+    return err_set(e, ERR_NOT_FOUND,
+                   "there is no job '" STR_FMT "'; 'berth ls' shows those there are",
+                   (int)MIN(ref.n, 60), ref.p);
+}
+
+int job_ref_resolve(struct call *c, struct str ref, struct job_facts *out, struct err *e)
+{
+    struct store *s = c->api->conf.store;
+    struct job_facts f = {0};
+    struct err why = {0};
+    uint64_t seq;
+    bool mine;
+
+    if (store_resolve(s, ref, &seq, &why) < 0) {
+        if (why.code == ERR_NOT_FOUND)
+            return not_found(ref, e);
+        if (why.code == ERR_CONFLICT && !c->who.caller.admin) /* the two named may be foreign */
+            return err_set(e, ERR_CONFLICT,
+                           "'" STR_FMT
+                           "' is the beginning of more than one job id; give more of it",
+                           (int)MIN(ref.n, 60), ref.p);
+        *e = why;
+        return -1;
+    }
+    if (store_job(s, seq, keep_facts, &f, &why) < 0) {
+        if (why.code == ERR_NOT_FOUND)
+            return not_found(ref, e);
+        *e = why;
+        return -1;
+    }
+    if (c->who.token.job != 0)
+        mine = f.seq == c->who.token.job;
+    else
+        mine = c->who.caller.admin || f.uid == c->who.caller.uid;
+    if (!mine)
+        return not_found(ref, e);
+    *out = f;
+    return 0;
+}
+
+int job_ref_arg(struct call *c, struct job_facts *out)
+{
+    return job_ref_resolve(c, c->arg, out, &c->err);
+}
+
+int list_params_read(struct call *c, struct list_params *out, struct err *e)
+{
+    int64_t limit;
+
+    if (call_param_int(c, "limit", API_PAGE_DEFAULT, 1, API_PAGE_MAX, &limit, e) < 0)
+        return -1;
+    *out = (struct list_params){.filter = call_param(c, "filter"),
+                                .project = call_param(c, "project"),
+                                .state = call_param(c, "state"),
+                                .user = call_param(c, "user"),
+                                .queue = call_param(c, "queue"),
+                                .batch = call_param(c, "batch"),
+                                .sort = call_param(c, "sort"),
+                                .cursor = call_param(c, "cursor"),
+                                .limit = (size_t)limit};
+    return 0;
+}
+
+static int state_mask(const char *text, uint32_t *out, struct err *e)
+{
+    static const char *const names[] = {
+#define X(up, low) #low,
+        JOB_STATE_LIST(X)
+#undef X
+    };
+    struct str rest = str_of(text);
+    uint32_t mask = 0;
+
+    while (rest.n > 0) {
+        struct str one = str_trim(str_cut(rest, ',', &rest));
+        enum job_state s;
+
+        if (one.n == 0)
+            continue;
+        if (!job_state_parse(one, &s)) {
+            char word[32];
+            const char *near;
+
+            snprintf(word, sizeof(word), STR_FMT, (int)MIN(one.n, sizeof(word) - 1), one.p);
+            near = str_nearest(word, names, ARRAY_SIZE(names));
+            return err_set(e, ERR_INVALID, "state: there is no state '%s'; %s%s", word,
+                           near ? "did you mean "
+                                : "states are queued, starting, running, "
+                                  "stopping, succeeded, failed, cancelled, lost",
+                           near ? near : "");
+        }
+        mask |= 1u << s;
+    }
+    *out = mask;
+    return 0;
+}
+
+static int sort_key(struct call *c, const char *text, struct job_query *q, struct err *e)
+{
+    static const char *const keys[] = {"id",      "number",  "name",  "state",    "priority",
+                                       "created", "started", "ended", "duration", "exit_code"};
+    const char *key = text;
+
+    if (!text) {
+        q->desc = true;
+        return 0;
+    }
+    if (*key == '-') {
+        q->desc = true;
+        key++;
+    }
+    if (!strcmp(key, "number")) /* numbers and ids are given out in the same order */
+        key = "id";
+    for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+        if (!strcmp(key, keys[i])) {
+            q->sort = arena_strdup(&c->mem, key);
+            return 0;
+        }
+    return err_set(e, ERR_INVALID,
+                   "sort: cannot sort by '%.40s'; use id, name, state, priority, created, started, "
+                   "ended, duration or exit_code, with '-' in front for descending",
+                   key);
+}
+
+/* For who is not an admin a batch that is not there looks like one of somebody else: empty. */
+static int find_batch(struct call *c, const char *name, uint64_t *out, struct err *e)
+{
+    struct err why = {0};
+
+    if (store_batch_find(c->api->conf.store, str_of(name), out, &why) == 0)
+        return 0;
+    if (why.code == ERR_NOT_FOUND && !c->who.caller.admin) {
+        *out = INT64_MAX;
+        return 0;
+    }
+    *e = why;
+    return -1;
+}
+
+int list_params_query(struct call *c, const struct list_params *p, struct job_query *out,
+                      struct err *e)
+{
+    struct job_query q = {.project = p->project,
+                          .user = p->user,
+                          .queue = p->queue,
+                          .cursor = p->cursor,
+                          .limit = p->limit ? p->limit : API_PAGE_DEFAULT,
+                          .only_uid = !c->who.caller.admin,
+                          .uid = c->who.caller.uid};
+    struct filter *f = NULL;
+
+    if (p->filter && filter_parse(str_of(p->filter), clock_wall(&clock_system), &c->mem, &f, e) < 0)
+        return err_wrap(e, "filter");
+    q.filter = f;
+    if (p->state && state_mask(p->state, &q.state_mask, e) < 0)
+        return -1;
+    if (sort_key(c, p->sort, &q, e) < 0)
+        return -1;
+    if (p->batch && find_batch(c, p->batch, &q.batch, e) < 0)
+        return -1;
+    *out = q;
+    return 0;
+}

@@ -1,0 +1,333 @@
+/* jobs_act.c - cancel, retry, remove: one job, a list of jobs, or all that match
+ *
+ * Owns: turning a body into job numbers (worker thread), and handing them to the controller in
+ * pieces, so that 100 000 jobs do not hold up the loop.
+ *
+ * A list of names is all or nothing in what it names: an unknown one refuses the request before
+ * anything was done.  A filter acts on what matches at that moment; a body that restricts nothing
+ * is refused unless it says {"all":true}.
+ */
+#include "api/api_priv.h"
+#include "api/job_json.h"
+#include "base/json.h"
+
+enum { ACT_PIECE = 5000 }; /* jobs per loop turn: a few milliseconds */
+
+typedef void (*act_fn)(struct core *c, const uint64_t *jobs, size_t n, const struct caller *who,
+                       core_act_fn done, void *arg);
+struct action {
+    act_fn fn;
+    uint32_t states; /* those a filter looks among */
+    bool wants_ended, no_content;
+};
+struct act {
+    const struct action *what;
+    struct list_params params;
+    struct str body; /* empty for a job in the path */
+    VEC(uint64_t) jobs;
+    size_t sent, pending;
+    struct acted sum;
+    struct err err;
+    bool single;
+};
+
+enum {
+    STATES_ACTIVE = 1u << JOB_QUEUED | 1u << JOB_STARTING | 1u << JOB_RUNNING | 1u << JOB_STOPPING,
+    STATES_FINAL = 1u << JOB_SUCCEEDED | 1u << JOB_FAILED | 1u << JOB_CANCELLED | 1u << JOB_LOST,
+};
+static const struct action act_cancel = {core_cancel, STATES_ACTIVE, false, false};
+static const struct action act_retry = {core_retry, STATES_FINAL, true, false};
+static const struct action act_remove = {core_remove, STATES_FINAL, true, false};
+static const struct action act_delete = {core_remove, STATES_FINAL, true, true};
+
+static void act_free(void *data)
+{
+    struct act *a = data;
+
+    vec_done(&a->jobs);
+}
+
+/* ---- which jobs: worker thread ---- */
+
+static int cmp_u64(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+static int jobs_named(struct call *c, const struct json *list)
+{
+    struct act *a = c->data;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < json_len(list); i++) {
+        const struct json *j = json_at(list, i);
+        struct job_facts f;
+        char number[24];
+        struct str ref;
+
+        if (json_type(j) == JSON_INT) {
+            snprintf(number, sizeof(number), "%lld", (long long)json_int(j));
+            ref = str_of(number);
+        } else if (json_type(j) == JSON_STR) {
+            ref = json_str(j);
+        } else {
+            return err_set(&c->err, ERR_INVALID, "jobs[%zu]: must be a job's number or id, not %s",
+                           i, json_type_name(json_type(j)));
+        }
+        if (job_ref_resolve(c, ref, &f, &c->err) < 0)
+            return err_wrap(&c->err, "jobs[%zu]", i);
+        vec_push(&a->jobs, f.seq);
+    }
+    /* Neighbours become one change, and nobody is counted twice. */
+    if (a->jobs.n > 1)
+        qsort(a->jobs.p, a->jobs.n, sizeof(uint64_t), cmp_u64);
+    for (size_t i = 0; i < a->jobs.n; i++)
+        if (i == 0 || a->jobs.p[i] != a->jobs.p[kept - 1])
+            a->jobs.p[kept++] = a->jobs.p[i];
+    a->jobs.n = kept;
+    return 0;
+}
+
+static int jobs_matching(struct call *c)
+{
+    struct act *a = c->data;
+    struct job_query q;
+    uint64_t *found = NULL;
+    size_t n = 0;
+
+    if (list_params_query(c, &a->params, &q, &c->err) < 0)
+        return -1;
+    q.state_mask = q.state_mask ? q.state_mask & a->what->states : a->what->states;
+    if (q.state_mask == 0)
+        return 0;
+    if (store_job_seqs(c->api->conf.store, &q, &found, &n, &c->err) < 0)
+        return -1;
+    if (n > 1)
+        qsort(found, n, sizeof(*found), cmp_u64);
+    a->jobs.p = found;
+    a->jobs.n = a->jobs.cap = n;
+    return 0;
+}
+
+static int member_text(struct call *c, const struct json *j, const char *key, const char **out)
+{
+    const struct json *v = json_get(j, key);
+
+    if (!v)
+        return 0;
+    if (json_type(v) != JSON_STR)
+        return err_set(&c->err, ERR_INVALID, "%s: must be a string, not %s", key,
+                       json_type_name(json_type(v)));
+    if (json_str(v).n > 0)
+        *out = arena_strndup(&c->mem, json_str(v).p, json_str(v).n);
+    return 0;
+}
+
+static int body_known_keys(struct call *c, const struct json *j)
+{
+    static const char *const known[] = {"jobs", "filter", "project", "state",
+                                        "user", "queue",  "batch",   "all"};
+
+    for (struct json_it it = {0}; json_next(j, &it);) {
+        size_t k = 0;
+        const char *near;
+
+        while (k < ARRAY_SIZE(known) && strcmp(known[k], it.key) != 0)
+            k++;
+        if (k < ARRAY_SIZE(known))
+            continue;
+        near = str_nearest(it.key, known, ARRAY_SIZE(known));
+        return err_set(&c->err, ERR_INVALID, "there is no key '%.40s' here; %s%s", it.key,
+                       near ? "did you mean "
+                            : "use jobs, filter, project, state, user, queue, "
+                              "batch or all",
+                       near ? near : "");
+    }
+    return 0;
+}
+
+static int body_read(struct call *c, const struct json *j)
+{
+    struct act *a = c->data;
+    struct list_params *p = &a->params;
+
+    if (json_type(j) != JSON_OBJECT)
+        return err_set(&c->err, ERR_INVALID,
+                       "the body must be an object such as {\"jobs\":[1,2]} or "
+                       "{\"filter\":\"state:queued\"}, not %s",
+                       json_type_name(json_type(j)));
+    if (body_known_keys(c, j) < 0)
+        return -1;
+    if (json_has(j, "jobs")) {
+        if (json_type(json_get(j, "jobs")) != JSON_ARRAY || json_len(j) > 1)
+            return err_set(&c->err, ERR_INVALID,
+                           "jobs: must be a list of numbers or ids, without other keys beside it");
+        return jobs_named(c, json_get(j, "jobs"));
+    }
+    if (member_text(c, j, "filter", &p->filter) < 0 ||
+        member_text(c, j, "project", &p->project) < 0 ||
+        member_text(c, j, "state", &p->state) < 0 || member_text(c, j, "user", &p->user) < 0 ||
+        member_text(c, j, "queue", &p->queue) < 0 || member_text(c, j, "batch", &p->batch) < 0)
+        return -1;
+    if (!p->filter && !p->project && !p->state && !p->user && !p->queue && !p->batch &&
+        !json_bool(json_get(j, "all")))
+        return err_set(
+            &c->err, ERR_INVALID,
+            "the body names no jobs; give \"jobs\", a filter, or \"all\": true for every "
+            "job you may touch");
+    return jobs_matching(c);
+}
+
+static int act_run(struct call *c)
+{
+    struct act *a = c->data;
+    struct job_facts f;
+    struct json *j = NULL;
+    int rc;
+
+    if (a->single) {
+        if (job_ref_arg(c, &f) < 0)
+            return -1;
+        vec_push(&a->jobs, f.seq);
+        return 0;
+    }
+    if (json_parse(a->body, "body", &j, &c->err) < 0)
+        return -1;
+    rc = body_read(c, j);
+    json_free(j);
+    return rc;
+}
+
+/* ---- doing it: loop thread ---- */
+
+static void act_reply(struct call *c)
+{
+    struct act *a = c->data;
+
+    if (a->err.code != ERR_NONE) {
+        call_fail(c, &a->err);
+        return;
+    }
+    if (a->single && a->sum.unknown > 0) {
+        err_set(&c->err, ERR_NOT_FOUND, "job " STR_FMT " is gone", STR_ARG(c->arg));
+        call_fail(c, &c->err);
+        return;
+    }
+    if (a->single && a->what->wants_ended && a->sum.already > 0) {
+        err_set(&c->err, ERR_CONFLICT,
+                "job " STR_FMT " has not ended yet; cancel it first, or wait for it",
+                STR_ARG(c->arg));
+        call_fail(c, &c->err);
+        return;
+    }
+    if (a->what->no_content) {
+        c->status = 204;
+    } else {
+        put_int(&c->out, "{\"done\":", (int64_t)a->sum.done);
+        put_int(&c->out, ",\"already\":", (int64_t)a->sum.already);
+        put_int(&c->out, ",\"denied\":", (int64_t)a->sum.denied);
+        put_int(&c->out, ",\"unknown\":", (int64_t)a->sum.unknown);
+        buf_addc(&c->out, '}');
+    }
+    call_reply(c);
+}
+
+static void on_acted(void *arg, const struct err *e, const struct acted *r)
+{
+    struct call *c = arg;
+    struct act *a = c->data;
+
+    a->pending--;
+    if (e) {
+        a->err = *e;
+    } else {
+        a->sum.done += r->done;
+        a->sum.already += r->already;
+        a->sum.denied += r->denied;
+        a->sum.unknown += r->unknown;
+    }
+    if (a->pending == 0 && a->sent == a->jobs.n)
+        act_reply(c);
+}
+
+static void act_piece(struct call *c);
+
+static void act_posted(void *arg)
+{
+    struct call *c = arg;
+
+    c->api->working--;
+    act_piece(c);
+}
+
+/* The pieces do not wait for each other's commit: the writer takes several at once. */
+static void act_piece(struct call *c)
+{
+    struct act *a = c->data;
+    const uint64_t *from = a->jobs.p + a->sent;
+    size_t n = MIN(a->jobs.n - a->sent, (size_t)ACT_PIECE);
+    bool last = a->sent + n == a->jobs.n;
+
+    a->sent += n;
+    a->pending++;
+    if (!last) {
+        c->api->working++;
+        loop_post(c->api->conf.loop, act_posted, c);
+    }
+    a->what->fn(c->api->conf.core, from, n, &c->who.caller, on_acted, c);
+}
+
+static void act_then(struct call *c)
+{
+    struct act *a = c->data;
+
+    if (a->jobs.n == 0)
+        act_reply(c);
+    else
+        act_piece(c);
+}
+
+static void act_start(struct call *c, const struct action *what, bool single)
+{
+    struct act *a = call_alloc(c, sizeof(*a));
+
+    a->what = what;
+    a->single = single;
+    if (!single)
+        a->body = call_copy(c, http_body(c->req));
+    c->data = a;
+    c->free_data = act_free;
+    call_work(c, act_run, act_then);
+}
+
+void jobs_cancel(struct call *c)
+{
+    act_start(c, &act_cancel, true);
+}
+
+void jobs_retry(struct call *c)
+{
+    act_start(c, &act_retry, true);
+}
+
+void jobs_remove(struct call *c)
+{
+    act_start(c, &act_delete, true);
+}
+
+void jobs_cancel_many(struct call *c)
+{
+    act_start(c, &act_cancel, false);
+}
+
+void jobs_retry_many(struct call *c)
+{
+    act_start(c, &act_retry, false);
+}
+
+void jobs_remove_many(struct call *c)
+{
+    act_start(c, &act_remove, false);
+}

@@ -1,0 +1,71 @@
+/* jobs_list.c - GET /v1/jobs and /v1/jobs/summary
+ *
+ * Newest first unless `sort` says otherwise.  The cursor is the store's: it names the last row
+ * seen, so rows that come or go between two pages neither repeat nor hide others.
+ */
+#include "api/api_priv.h"
+#include "api/job_json.h"
+
+static bool add_job(void *arg, const struct job_view *v)
+{
+    struct buf *b = arg;
+
+    if (b->p[b->n - 1] != '[')
+        buf_addc(b, ',');
+    job_json(b, v);
+    return !b->overflow;
+}
+
+static int list_run(struct call *c)
+{
+    struct job_query q;
+    AUTO_FREE char *next = NULL;
+
+    if (list_params_query(c, c->data, &q, &c->err) < 0)
+        return -1;
+    buf_adds(&c->out, "{\"items\":[");
+    if (store_jobs(c->api->conf.store, &q, add_job, &c->out, &next, &c->err) < 0)
+        return -1;
+    put_str_or_null(&c->out, "],\"next\":", str_of(next));
+    buf_addc(&c->out, '}');
+    return 0;
+}
+
+static int summary_run(struct call *c)
+{
+    uint64_t counts[JOB_STATE_MAX] = {0}, total = 0;
+    struct job_query q;
+
+    if (list_params_query(c, c->data, &q, &c->err) < 0 ||
+        store_job_counts(c->api->conf.store, &q, counts, &c->err) < 0)
+        return -1;
+    for (int s = 0; s < JOB_STATE_MAX; s++)
+        total += counts[s];
+    put_int(&c->out, "{\"total\":", (int64_t)total);
+    buf_addc(&c->out, ',');
+    put_counts(&c->out, counts);
+    buf_addc(&c->out, '}');
+    return 0;
+}
+
+static void list_start(struct call *c, call_work_fn run)
+{
+    struct list_params *p = call_alloc(c, sizeof(*p));
+
+    c->data = p;
+    c->etag = true;
+    if (list_params_read(c, p, &c->err) < 0)
+        call_fail(c, &c->err);
+    else
+        call_work(c, run, NULL);
+}
+
+void jobs_list(struct call *c)
+{
+    list_start(c, list_run);
+}
+
+void jobs_summary(struct call *c)
+{
+    list_start(c, summary_run);
+}

@@ -1,0 +1,289 @@
+/* jobs_submit.c - POST /v1/jobs
+ *
+ * Owns: the way of a submission: read on a worker thread, taken by the controller, answered after
+ * its commit; and idempotency keys.
+ *
+ * A key names one answer for ever: the jobs it made.  Two requests with the same key at the same
+ * time are served one after the other, so the second finds what the first did.  A client that
+ * leaves before its jobs were taken has submitted nothing; one that leaves after has submitted them
+ * all, and learns that by asking again with the same key.
+ */
+#include "api/api_priv.h"
+#include "api/job_json.h"
+#include "api/submit_parse.h"
+#include <strings.h>
+
+struct submitting {
+    struct api *api;
+    struct submit *x;  /* NULL once the controller has it */
+    struct str key;    /* of the client; empty = none */
+    struct str holder; /* "uid/key" while we hold it */
+    struct str batch;  /* name asked for with ?batch= */
+    struct str name;   /* of a single job, for the answer */
+    bool yaml, single, replay;
+    uint64_t first, n, batch_seq;
+};
+struct key_wait {
+    VEC(struct call *) calls;
+};
+
+/* ---- idempotency keys under way ---- */
+
+static void begin(struct call *c);
+
+static bool key_take(struct call *c)
+{
+    struct submitting *d = c->data;
+    struct map_str *keys = &c->api->keys;
+    struct key_wait *w;
+    char *text = arena_printf(&c->mem, "%u/" STR_FMT, c->who.caller.uid, STR_ARG(d->key));
+    struct str holder = str_of(text);
+
+    w = map_str_get(keys, holder);
+    if (w) {
+        vec_push(&w->calls, c);
+        return false;
+    }
+    map_str_put(keys, holder, xcalloc(1, sizeof(*w)));
+    d->holder = holder;
+    return true;
+}
+
+/* The next one with this key gets its turn. */
+static void key_release(struct submitting *d)
+{
+    struct key_wait *w = d->holder.n ? map_str_del(&d->api->keys, d->holder) : NULL;
+    struct err e;
+
+    if (!w)
+        return;
+    err_set(&e, ERR_UNAVAILABLE, "the daemon is shutting down; ask again with the same key");
+    for (size_t i = 0; i < w->calls.n; i++) {
+        struct call *next = w->calls.p[i];
+
+        if (d->api->closing)
+            call_fail(next, &e);
+        else
+            begin(next); /* the first takes the key, the others queue up behind it again */
+    }
+    vec_done(&w->calls);
+    free(w);
+}
+
+void submit_keys_done(struct api *a)
+{
+    size_t it = 0;
+    struct str key;
+    void *w;
+
+    while (map_str_next(&a->keys, &it, &key, &w)) {
+        vec_done(&((struct key_wait *)w)->calls);
+        free(w);
+    }
+    map_str_done(&a->keys);
+}
+
+static void submitting_free(void *data)
+{
+    struct submitting *d = data;
+
+    submit_free(d->x);
+    key_release(d);
+}
+
+/* ---- the answer ---- */
+
+static void put_one(struct buf *b, struct id id, uint64_t number, struct str name,
+                    enum job_state state)
+{
+    put_id(b, "{\"id\":", id);
+    put_int(b, ",\"number\":", (int64_t)number);
+    put_str(b, ",\"name\":", name);
+    put_str(b, ",\"state\":", str_of(job_state_name(state)));
+    buf_addc(b, '}');
+}
+
+static void put_many(struct buf *b, uint64_t batch, struct id batch_id, uint64_t first, uint64_t n,
+                     struct id first_id)
+{
+    if (batch)
+        put_id(b, "{\"batch\":", batch_id);
+    else
+        put_null(b, "{\"batch\":");
+    put_int(b, ",\"first\":", (int64_t)first);
+    put_int(b, ",\"count\":", (int64_t)n);
+    put_id(b, ",\"first_id\":", first_id);
+    buf_addc(b, '}');
+}
+
+static void on_submitted(void *arg, const struct err *e, const struct submitted *r)
+{
+    struct call *c = arg;
+    struct submitting *d = c->data;
+    char location[64];
+
+    if (e) {
+        call_fail(c, e);
+        return;
+    }
+    c->status = 201;
+    if (d->single) {
+        put_one(&c->out, r->id, r->first, d->name, JOB_QUEUED);
+        snprintf(location, sizeof(location), "/v1/jobs/%llu", (unsigned long long)r->first);
+        if (c->req)
+            http_reply_header(c->req, "Location", location);
+    } else {
+        put_many(&c->out, r->batch, r->batch_id, r->first, r->n, r->id);
+    }
+    call_reply(c);
+}
+
+/* What the same key was answered before. */
+static bool add_replay(void *arg, const struct job_view *v)
+{
+    struct call *c = arg;
+    struct submitting *d = c->data;
+
+    if (d->single)
+        put_one(&c->out, v->id, v->seq, v->name, v->state);
+    else
+        put_many(&c->out, v->batch, v->batch_id, d->first, d->n, v->id);
+    return false;
+}
+
+/* ---- reading: worker thread ---- */
+
+static int resolve(void *arg, struct str ref, uint64_t *out, struct err *e)
+{
+    struct job_facts f;
+
+    if (job_ref_resolve(arg, ref, &f, e) < 0)
+        return -1;
+    *out = f.seq;
+    return 0;
+}
+
+static int find_replay(struct call *c)
+{
+    struct submitting *d = c->data;
+    struct store *s = c->api->conf.store;
+    int known =
+        store_idempotent(s, c->who.caller.uid, d->key, &d->first, &d->n, &d->batch_seq, &c->err);
+
+    if (known <= 0)
+        return known;
+    d->replay = true;
+    if (store_job(s, d->first, add_replay, c, &c->err) == 0)
+        return 1;
+    if (c->err.code == ERR_NOT_FOUND)
+        err_set(&c->err, ERR_CONFLICT,
+                "this idempotency key made job %llu, which was removed since; use a new key",
+                (unsigned long long)d->first);
+    return -1;
+}
+
+static int submit_run(struct call *c)
+{
+    struct submitting *d = c->data;
+    int known;
+
+    if (submit_prepare(d->x, d->yaml, &c->err) < 0)
+        return -1;
+    d->single = d->x->single;
+    if (d->key.n > 0) {
+        known = find_replay(c);
+        if (known != 0)
+            return known < 0 ? -1 : 0;
+        d->x->s.idempotency_key = (struct str){xstrndup(d->key.p, d->key.n), d->key.n};
+    }
+    if (submit_parse(d->x, resolve, c, &c->err) < 0)
+        return -1;
+    if (d->batch.n > 0) {
+        d->x->s.batch.name =
+            (struct str){arena_strndup(&d->x->mem, d->batch.p, d->batch.n), d->batch.n};
+        d->x->s.batch.project = d->x->specs.p[0].project;
+    }
+    d->name = call_copy(c, d->x->specs.p[0].name);
+    return 0;
+}
+
+/* The rows borrow the caller's name: it must be the submission's own copy. */
+static void submit_hand_over(struct call *c, struct submit *x)
+{
+    core_submit_take(c->api->conf.core, &x->s, &x->who, on_submitted, c);
+}
+
+static void submit_then(struct call *c)
+{
+    struct submitting *d = c->data;
+
+    if (d->replay)
+        call_reply(c);
+    else if (!c->req || c->api->closing)
+        call_free(c);
+    else
+        submit_hand_over(c, TAKE(d->x));
+}
+
+static void begin(struct call *c)
+{
+    struct submitting *d = c->data;
+
+    if (!c->req) {
+        call_free(c);
+        return;
+    }
+    if (d->key.n > 0 && !key_take(c))
+        return;
+    call_work(c, submit_run, submit_then);
+}
+
+/* ---- the request: loop thread ---- */
+
+static bool is_yaml(struct str type)
+{
+    static const char *const names[] = {"application/yaml", "application/x-yaml", "text/yaml",
+                                        "text/x-yaml"};
+    struct str rest, name = str_trim(str_cut(type, ';', &rest));
+
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+        if (name.n == strlen(names[i]) && !strncasecmp(name.p, names[i], name.n))
+            return true;
+    return false;
+}
+
+static int check(const struct call *c, const struct submitting *d, struct err *e)
+{
+    if (d->key.n > API_KEY_MAX)
+        return err_set(e, ERR_LIMIT, "Idempotency-Key: is %zu bytes long; at most %d are allowed",
+                       d->key.n, API_KEY_MAX);
+    if (d->batch.n > SPEC_NAME_MAX)
+        return err_set(e, ERR_LIMIT, "batch: is %zu bytes long; at most %d are allowed", d->batch.n,
+                       SPEC_NAME_MAX);
+    if (d->yaml && http_body(c->req).n > API_YAML_BODY_MAX)
+        return err_set(e, ERR_LIMIT,
+                       "a YAML body may have at most %d MiB; send JSON, which may have %d MiB",
+                       API_YAML_BODY_MAX >> 20, API_SUBMIT_BODY_MAX >> 20);
+    return 0;
+}
+
+void jobs_submit(struct call *c)
+{
+    struct submitting *d = call_alloc(c, sizeof(*d));
+    size_t n = 0;
+    char *body;
+
+    d->api = c->api;
+    d->key = call_copy(c, http_header(c->req, "idempotency-key"));
+    d->yaml = is_yaml(http_header(c->req, "content-type"));
+    d->batch = str_of(call_param(c, "batch"));
+    c->data = d;
+    if (check(c, d, &c->err) < 0) {
+        call_fail(c, &c->err);
+        return;
+    }
+    body = http_body_take(c->req, &n);
+    d->x = submit_new_take(body, n, &c->who.caller);
+    c->free_data = submitting_free;
+    begin(c);
+}

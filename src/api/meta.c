@@ -1,0 +1,152 @@
+/* meta.c - the daemon itself: what it is, what it serves, its backup and its end */
+#include "api/api_priv.h"
+#include "api/job_json.h"
+#include "api/openapi.h"
+#include "base/json.h"
+
+void meta_health(struct call *c)
+{
+    buf_adds(&c->out, "{\"ok\":true}");
+    call_reply(c);
+}
+
+/* ---- GET /v1 ---- */
+
+static void put_routes(struct buf *b)
+{
+    static const char *const classes[] = {
+        [AUTH_PUBLIC] = "public", [AUTH_READ] = "read",   [AUTH_WRITE] = "write",
+        [AUTH_JOB] = "job",       [AUTH_ADMIN] = "admin",
+    };
+
+    buf_adds(b, ",\"routes\":[");
+    for (size_t i = 0; i < api_n_routes; i++) {
+        const struct route *r = &api_routes[i];
+
+        put_str(b, i ? ",{\"method\":" : "{\"method\":", str_of(r->method));
+        put_str(b, ",\"path\":", str_of(r->path));
+        put_str(b, ",\"auth\":", str_of(classes[r->auth]));
+        buf_addc(b, '}');
+    }
+    buf_addc(b, ']');
+}
+
+static int about_run(struct call *c)
+{
+    struct job_query q = {.only_uid = !c->who.caller.admin, .uid = c->who.caller.uid, .limit = 1};
+
+    return store_job_counts(c->api->conf.store, &q, c->data, &c->err);
+}
+
+static void about_then(struct call *c)
+{
+    const struct api_conf *conf = &c->api->conf;
+    struct buf *b = &c->out;
+    struct usage u = core_usage(conf->core);
+
+    put_str(b, "{\"version\":", str_of(conf->version));
+    put_str(b, ",\"home\":", str_of(conf->home));
+    put_time(b, ",\"started\":", conf->started_ms);
+    put_int(b, ",\"uid\":", conf->uid);
+    put_bool(b, ",\"multi_user\":", conf->multi_user);
+    put_str(b, ",\"you\":{\"user\":", str_of(c->who.caller.user));
+    put_int(b, ",\"uid\":", c->who.caller.uid);
+    put_bool(b, ",\"admin\":", c->who.caller.admin);
+    buf_adds(b, "},\"counts\":{");
+    put_counts(b, c->data);
+    buf_adds(b, "},\"node\":");
+    node_json(b, core_node(conf->core), &u);
+    put_int(b, ",\"last_event\":", (int64_t)store_stats(conf->store).last_event);
+    put_routes(b);
+    buf_addc(b, '}');
+    call_reply(c);
+}
+
+void meta_get(struct call *c)
+{
+    c->data = call_alloc(c, sizeof(uint64_t) * JOB_STATE_MAX);
+    call_work(c, about_run, about_then);
+}
+
+/* ---- what is built in ---- */
+
+static void reply_text(struct call *c, const char *type, struct str text)
+{
+    c->type = type;
+    c->etag = true;
+    buf_add(&c->out, text.p, text.n);
+    call_reply(c);
+}
+
+void meta_openapi(struct call *c)
+{
+    reply_text(c, "application/yaml", openapi_text());
+}
+
+void meta_schema_job(struct call *c)
+{
+    reply_text(c, "application/schema+json", str_of(spec_schema()));
+}
+
+void meta_schema_sweep(struct call *c)
+{
+    reply_text(c, "application/schema+json", str_of(spec_sweep_schema()));
+}
+
+/* ---- POST /v1/backup ---- */
+
+static int backup_path(struct call *c, const char **out)
+{
+    struct str body = *(struct str *)c->data;
+    struct json *j = NULL;
+    const struct json *path;
+    int rc = -1;
+
+    if (json_parse(body, "body", &j, &c->err) < 0)
+        return -1;
+    path = json_get(j, "path");
+    if (json_type(path) != JSON_STR || json_str(path).n == 0 || json_str(path).p[0] != '/' ||
+        memchr(json_str(path).p, 0, json_str(path).n)) {
+        err_set(
+            &c->err, ERR_INVALID,
+            "path: must be the absolute path of a new file, as in {\"path\":\"/srv/berth.db\"}");
+    } else {
+        *out = arena_strndup(&c->mem, json_str(path).p, json_str(path).n);
+        rc = 0;
+    }
+    json_free(j);
+    return rc;
+}
+
+static int backup_run(struct call *c)
+{
+    const char *path = NULL;
+
+    if (backup_path(c, &path) < 0 || store_backup(c->api->conf.store, path, &c->err) < 0)
+        return -1;
+    put_str(&c->out, "{\"path\":", str_of(path));
+    buf_addc(&c->out, '}');
+    return 0;
+}
+
+void meta_backup(struct call *c)
+{
+    struct str *body = call_alloc(c, sizeof(*body));
+
+    *body = call_copy(c, http_body(c->req));
+    c->data = body;
+    call_work(c, backup_run, NULL);
+}
+
+/* ---- POST /v1/shutdown ---- */
+
+void meta_shutdown(struct call *c)
+{
+    struct api *a = c->api;
+
+    c->status = 202;
+    buf_adds(&c->out, "{\"ok\":true}");
+    call_reply(c);
+    if (a->conf.shutdown)
+        a->conf.shutdown(a->conf.shutdown_arg);
+}

@@ -1,0 +1,79 @@
+/* metrics.c - GET /metrics: Prometheus text, format 0.0.4
+ *
+ * Counters count from the start of this daemon; gauges are of now.
+ */
+#include "api/api_priv.h"
+
+/* type, name, help, value */
+#define METRIC_LIST(X)                                                                             \
+    X(gauge, jobs_queued, "Jobs that wait and could start.", core.queued)                          \
+    X(gauge, jobs_held, "Jobs that wait for other jobs or for a retry.", core.held)                \
+    X(gauge, jobs_starting, "Jobs handed to the host.", core.starting)                             \
+    X(gauge, jobs_running, "Jobs whose command runs.", core.running)                               \
+    X(gauge, jobs_stopping, "Jobs told to stop.", core.stopping)                                   \
+    X(counter, jobs_submitted_total, "Jobs accepted.", core.submitted)                             \
+    X(counter, runs_started_total, "Runs started.", core.started)                                  \
+    X(counter, runs_lost_total, "Runs that vanished without an outcome.", core.lost_runs)          \
+    X(counter, plans_total, "Times the planner was asked.", core.plans)                            \
+    X(counter, plan_microseconds_total, "Time spent planning.", core.plan_us_total)                \
+    X(gauge, plan_microseconds_max, "Longest planning so far.", core.plan_us_max)                  \
+    X(gauge, node_slots, "Slots of this node.", node->slots)                                       \
+    X(gauge, node_slots_used, "Slots in use.", usage.slots)                                        \
+    X(gauge, node_cpu_millis, "Thousandths of CPUs of this node.", node->mcpu)                     \
+    X(gauge, node_cpu_millis_used, "Thousandths of CPUs in use.", usage.mcpu)                      \
+    X(gauge, node_memory_bytes, "Memory of this node.", node->mem_bytes)                           \
+    X(gauge, node_memory_bytes_used, "Memory asked for by running jobs.", usage.mem_bytes)         \
+    X(gauge, node_gpus, "GPUs of this node.", node->n_devices)                                     \
+    X(gauge, node_gpus_used, "GPUs in use.", __builtin_popcountll(usage.gpus))                     \
+    X(gauge, node_drained, "1 when the node starts nothing.", node->drained)                       \
+    X(counter, store_commits_total, "Transactions made durable.", store.commits)                   \
+    X(counter, store_changes_total, "Changes made durable.", store.changes)                        \
+    X(counter, store_refused_total, "Submissions the store could not take.", store.refused)        \
+    X(gauge, store_last_event, "Number of the newest event.", store.last_event)                    \
+    X(gauge, store_commit_microseconds, "Time of the last commit.", store.last_commit_us)          \
+    X(gauge, store_commit_microseconds_max, "Longest commit so far.", store.max_commit_us)         \
+    X(gauge, store_bytes, "Size of the database file.", store.db_bytes)                            \
+    X(gauge, store_wal_bytes, "Size of the write-ahead log.", store.wal_bytes)                     \
+    X(counter, http_requests_total, "Requests served.", http.requests)                             \
+    X(counter, http_refused_total, "Requests refused before a handler saw them.", http.refused)    \
+    X(gauge, http_connections, "Connections open.", http.connections_open)                         \
+    X(gauge, http_streams, "Event streams and followed logs open.", http.streams_open)             \
+    X(counter, http_received_bytes_total, "Bytes received.", http.bytes_in)                        \
+    X(counter, http_sent_bytes_total, "Bytes sent.", http.bytes_out)                               \
+    X(gauge, start_time_seconds, "When this daemon started.", a->conf.started_ms / 1000)
+
+static void put_ended(struct buf *b, const struct core_stats *s)
+{
+    buf_adds(b, "# HELP berth_jobs_ended_total Jobs that reached a final state.\n"
+                "# TYPE berth_jobs_ended_total counter\n");
+    for (int i = JOB_SUCCEEDED; i < JOB_STATE_MAX; i++)
+        buf_addf(b, "berth_jobs_ended_total{state=\"%s\"} %llu\n", job_state_name(i),
+                 (unsigned long long)s->ended[i]);
+}
+
+void metrics_get(struct call *c)
+{
+    const struct api *a = c->api;
+    struct core_stats core = core_stats(a->conf.core);
+    struct store_stats store = store_stats(a->conf.store);
+    struct http_server_stats http =
+        a->server ? http_server_stats(a->server) : (struct http_server_stats){0};
+    struct usage usage = core_usage(a->conf.core);
+    const struct node *node = core_node(a->conf.core);
+    struct buf *b = &c->out;
+
+#define X(type, name, help, value)                                                                 \
+    buf_addf(b,                                                                                    \
+             "# HELP berth_" #name " " help "\n# TYPE berth_" #name " " #type "\nberth_" #name     \
+             " %lld\n",                                                                            \
+             (long long)(value));
+    METRIC_LIST(X)
+#undef X
+    put_ended(b, &core);
+    buf_addf(b,
+             "# HELP berth_info The running version.\n# TYPE berth_info gauge\n"
+             "berth_info{version=\"%s\"} 1\n",
+             a->conf.version);
+    c->type = "text/plain; version=0.0.4; charset=utf-8";
+    call_reply(c);
+}

@@ -1,0 +1,95 @@
+/* queues.c - GET /v1/queues, POST /v1/queues/{name}/pause and /resume
+ *
+ * A queue exists once a job named it or an admin paused it.  Whoever is not an admin sees the
+ * queues, but counts of their own jobs only.
+ */
+#include "api/api_priv.h"
+#include "api/job_json.h"
+
+struct queue_names {
+    struct arena *mem;
+    VEC(struct {
+        char *name;
+        bool paused;
+    })
+    list;
+};
+
+static bool keep_queue(void *arg, struct str name, bool paused)
+{
+    struct queue_names *q = arg;
+
+    vec_reserve(&q->list, q->list.n + 1);
+    q->list.p[q->list.n].name = arena_strndup(q->mem, name.p, name.n);
+    q->list.p[q->list.n++].paused = paused;
+    return true;
+}
+
+static int list_run(struct call *c)
+{
+    struct store *s = c->api->conf.store;
+    struct queue_names q = {.mem = &c->mem};
+    int rc = store_queues(s, keep_queue, &q, &c->err);
+
+    buf_adds(&c->out, "{\"items\":[");
+    for (size_t i = 0; rc == 0 && i < q.list.n; i++) {
+        uint64_t counts[JOB_STATE_MAX] = {0};
+        struct job_query jq = {.queue = q.list.p[i].name,
+                               .only_uid = !c->who.caller.admin,
+                               .uid = c->who.caller.uid,
+                               .limit = 1};
+
+        rc = store_job_counts(s, &jq, counts, &c->err);
+        put_str(&c->out, i ? ",{\"name\":" : "{\"name\":", str_of(q.list.p[i].name));
+        put_bool(&c->out, ",\"paused\":", q.list.p[i].paused);
+        buf_adds(&c->out, ",\"counts\":{");
+        put_counts(&c->out, counts);
+        buf_adds(&c->out, "}}");
+    }
+    buf_adds(&c->out, "]}");
+    vec_done(&q.list);
+    return rc;
+}
+
+void queues_list(struct call *c)
+{
+    c->etag = true;
+    call_work(c, list_run, NULL);
+}
+
+static void on_set(void *arg, const struct err *e, const struct acted *r)
+{
+    struct call *c = arg;
+
+    (void)r;
+    if (e) {
+        call_fail(c, e);
+        return;
+    }
+    put_str(&c->out, "{\"name\":", c->arg);
+    put_bool(&c->out, ",\"paused\":", c->data != NULL);
+    buf_addc(&c->out, '}');
+    call_reply(c);
+}
+
+static void set_paused(struct call *c, bool paused)
+{
+    if (c->arg.n > SPEC_NAME_MAX || memchr(c->arg.p, '\n', c->arg.n)) {
+        err_set(&c->err, ERR_INVALID, "the name of a queue has 1 to %d bytes on one line",
+                SPEC_NAME_MAX);
+        call_fail(c, &c->err);
+        return;
+    }
+    c->data = paused ? c : NULL;
+    core_pause(c->api->conf.core, c->arg, paused, &c->who.caller, on_set, c);
+}
+
+void queues_pause(struct call *c)
+{
+    set_paused(c, true);
+}
+
+void queues_resume(struct call *c)
+{
+    set_paused(c, false);
+}

@@ -1,0 +1,460 @@
+/* submit_parse.c - the body of a submit request read into rows for the store
+ *
+ * Owns: the three shapes (one job, an array, a sweep) and the sharing of specs.
+ *
+ * An element of an array is taken apart into params, after, name and the rest.  When the rest is
+ * the same text as that of the element before, both share one spec and nothing but the params is
+ * parsed: 100 000 trials of one command are one spec.  Otherwise the rest is read and checked in
+ * full; its text for the store is written over the element it came from, which is always long
+ * enough.
+ *
+ * Messages carry the path: "[17].resources.cpu: unknown key; did you mean "cpus"?".
+ */
+#include "api/submit_parse.h"
+#include "api/json_members.h"
+#include "api/submit_sweep.h"
+#include "base/yaml.h"
+#include <stdio.h>
+
+enum { ELEMENT_MAX = SPEC_MAX_BYTES + 4096 }; /* bytes of one job without its params */
+
+/* What the element before left behind. */
+struct previous {
+    struct spec *spec;
+    struct buf rest; /* its members but for name, params and after, as text */
+    struct str after_text;
+    const uint64_t *after;
+    size_t n_after;
+    bool named;
+};
+struct reading {
+    struct submit *x;
+    struct buf rest; /* of the element at hand */
+    struct previous prev;
+    char path[32];
+    struct err *e;
+};
+/* One element taken apart; texts point into it and are JSON. */
+struct element {
+    struct str text, params, after, name;
+    bool whole; /* nothing but the rest: its text can be kept as it stands */
+};
+
+struct submit *submit_new_take(char *body, size_t n, const struct caller *who)
+{
+    struct submit *x = xcalloc(1, sizeof(*x));
+
+    x->body = body;
+    x->body_n = n;
+    x->who = *who;
+    return x;
+}
+
+void submit_free(struct submit *x)
+{
+    if (!x)
+        return;
+    vec_done(&x->specs);
+    vec_done(&x->jobs);
+    buf_done(&x->texts);
+    arena_done(&x->mem);
+    free((char *)x->s.idempotency_key.p);
+    free(x->body);
+    free(x);
+}
+
+static void free_submission(struct submission *s)
+{
+    submit_free((struct submit *)s);
+}
+
+/* ---- one element ---- */
+
+static int bad(const struct reading *r, const char *key, const char *text)
+{
+    return err_set(r->e, ERR_INVALID, "%s%s: %s", r->path, key, text);
+}
+
+/* Says which element a syntax error is in. */
+static int wrap(const struct reading *r)
+{
+    return r->path[0] ? err_wrap(r->e, "job %zu of the list", r->x->jobs.n) : -1;
+}
+
+/* Sorts a member into its place; the rest is gathered as "{"k":v,…}". */
+static int take_member(struct reading *r, struct element *el, const struct json_member *m)
+{
+    struct str *slot = str_eq_c(m->key, "params")  ? &el->params
+                       : str_eq_c(m->key, "after") ? &el->after
+                       : str_eq_c(m->key, "name")  ? &el->name
+                                                   : NULL;
+
+    if (slot) {
+        if (slot->p)
+            return bad(r,
+                       slot == &el->params  ? "params"
+                       : slot == &el->after ? "after"
+                                            : "name",
+                       "is given twice; keep one");
+        *slot = m->value;
+        if (slot != &el->name)
+            el->whole = false;
+        return 0;
+    }
+    if (str_eq_c(m->key, "jobs") || str_eq_c(m->key, "array") || str_eq_c(m->key, "slots")) {
+        const char *key = m->key.p[0] == 'j' ? "jobs" : m->key.p[0] == 'a' ? "array" : "slots";
+
+        return bad(r, key, "belongs to a sweep; submit it as an object of its own");
+    }
+    if (r->rest.n > 1)
+        buf_addc(&r->rest, ',');
+    buf_addc(&r->rest, '"');
+    buf_add(&r->rest, m->key.p, m->key.n);
+    buf_adds(&r->rest, "\":");
+    buf_add(&r->rest, m->value.p, m->value.n);
+    return 0;
+}
+
+/* 0 = taken apart, 1 = written in a way that only the real parser understands, -1 = refused. */
+static int take_apart(struct reading *r, struct element *el)
+{
+    struct json_members ms;
+    struct json_member m;
+    int rc;
+
+    el->whole = true;
+    buf_reset(&r->rest);
+    buf_addc(&r->rest, '{');
+    json_members_init(&ms, el->text);
+    while ((rc = json_members_next(&ms, &m)) == 1)
+        if (take_member(r, el, &m) < 0)
+            return -1;
+    buf_addc(&r->rest, '}');
+    return rc == 0 ? 0 : 1;
+}
+
+/* A name that means what its text says and needs no further check. */
+static bool plain_name(struct str json, struct str *out)
+{
+    struct str s;
+
+    if (json.n < 3 || json.n > SPEC_NAME_MAX + 2 || json.p[0] != '"')
+        return false;
+    s = (struct str){json.p + 1, json.n - 2};
+    for (size_t i = 0; i < s.n; i++)
+        if ((unsigned char)s.p[i] < ' ' || s.p[i] == '\\' || s.p[i] == 0x7f)
+            return false;
+    *out = s;
+    return str_is_utf8(s);
+}
+
+/* Text equal to `s` that lives as long as the submit: a piece of the body when there is one. */
+static struct str keep_text(struct submit *x, struct str in, const char *s)
+{
+    size_t n = strlen(s);
+    const char *found;
+
+    if (!strcmp(s, "default"))
+        return STR("default");
+    found = memmem(in.p, in.n, s, n);
+    if (found)
+        return (struct str){found, n};
+    return (struct str){arena_strndup(&x->mem, s, n), n};
+}
+
+void submit_add_spec(struct submit *x, const struct spec *s, struct str body)
+{
+    struct spec_row row = {.body = body,
+                           .name = keep_text(x, body, s->name),
+                           .project = keep_text(x, body, s->project),
+                           .queue = keep_text(x, body, s->queue),
+                           .need = s->roles[0].need,
+                           .timeout_ms = s->timeout_ms,
+                           .backoff_ms = s->backoff_ms,
+                           .priority = s->priority,
+                           .retries = s->retries};
+
+    vec_push(&x->specs, row);
+}
+
+/* The text of the new spec: the element itself when it is nothing else, or written over it. */
+static struct str spec_text(struct reading *r, const struct element *el, struct str *params)
+{
+    char *at = (char *)el->text.p;
+    AUTO(buf) struct buf text = {0};
+
+    if (el->whole)
+        return el->text;
+    buf_init(&text, SPEC_MAX_BYTES);
+    buf_adds(&text, "{");
+    if (el->name.p) {
+        buf_adds(&text, "\"name\":");
+        buf_add(&text, el->name.p, el->name.n);
+        if (r->rest.n > 2)
+            buf_addc(&text, ',');
+    }
+    buf_add(&text, r->rest.p + 1, r->rest.n - 1);
+    ASSERT(text.n + params->n <= el->text.n); /* the same members with less between them */
+    memmove(at + text.n, params->p, params->n);
+    memcpy(at, text.p, text.n);
+    params->p = at + text.n;
+    return (struct str){at, text.n};
+}
+
+static int new_spec(struct reading *r, const struct element *el, struct str *params)
+{
+    struct str body = spec_text(r, el, params);
+    struct json *j = NULL;
+    struct spec *s = NULL;
+    int rc;
+
+    if (body.n > SPEC_MAX_BYTES)
+        return err_set(r->e, ERR_LIMIT, "%s: is larger than %d MiB", r->path[0] ? r->path : "body",
+                       SPEC_MAX_BYTES >> 20);
+    if (json_parse(body, "body", &j, r->e) < 0)
+        return wrap(r);
+    rc = spec_parse(j, r->path, &s, r->e);
+    json_free(j);
+    if (rc < 0)
+        return -1;
+    submit_add_spec(r->x, s, body);
+    spec_free(r->prev.spec);
+    r->prev.spec = s;
+    buf_reset(&r->prev.rest);
+    buf_add(&r->prev.rest, r->rest.p, r->rest.n);
+    r->prev.named = el->name.p != NULL;
+    return 0;
+}
+
+static int read_params(struct reading *r, struct str *text, struct json **out)
+{
+    if (text->p) {
+        if (json_parse(*text, "params", out, r->e) < 0)
+            return err_wrap(r->e, "%sparams", r->path);
+        if (params_check(*out, r->path, r->e) < 0)
+            return -1;
+    }
+    if (json_len(*out) == 0)
+        *text = (struct str){"", 0};
+    return 0;
+}
+
+static int resolve_one(struct submit *x, const struct json *j, uint64_t *out, struct err *e)
+{
+    char number[24];
+
+    if (json_type(j) == JSON_STR)
+        return x->resolve(x->resolve_arg, json_str(j), out, e);
+    if (json_type(j) != JSON_INT)
+        return err_set(e, ERR_INVALID, "must be a job's number or id, not %s",
+                       json_type_name(json_type(j)));
+    snprintf(number, sizeof(number), "%lld", (long long)json_int(j));
+    return x->resolve(x->resolve_arg, str_of(number), out, e);
+}
+
+int submit_resolve_after(struct submit *x, const struct json *j, const char *path,
+                         const uint64_t **out, size_t *out_n, struct err *e)
+{
+    enum { AFTER_MAX = 1000 };
+    size_t n = json_type(j) == JSON_ARRAY ? json_len(j) : 1;
+    uint64_t *list;
+
+    *out = NULL;
+    *out_n = 0;
+    if (json_type(j) == JSON_NULL || n == 0)
+        return 0;
+    if (n > AFTER_MAX)
+        return err_set(e, ERR_LIMIT, "%safter: names %zu jobs; at most %d are allowed", path, n,
+                       AFTER_MAX);
+    list = arena_alloc(&x->mem, n * sizeof(*list));
+    for (size_t i = 0; i < n; i++)
+        if (resolve_one(x, json_type(j) == JSON_ARRAY ? json_at(j, i) : j, &list[i], e) < 0)
+            return err_wrap(e, "%safter[%zu]", path, i);
+    *out = list;
+    *out_n = n;
+    return 0;
+}
+
+static int read_after(struct reading *r, struct str text, struct job_row *row)
+{
+    struct previous *p = &r->prev;
+    struct json *j = NULL;
+    int rc;
+
+    if (!text.p)
+        return 0;
+    /* A thousand jobs after the same one are looked up once. */
+    if (!p->after_text.p || !str_eq(text, p->after_text)) {
+        if (json_parse(text, "after", &j, r->e) < 0)
+            return err_wrap(r->e, "%safter", r->path);
+        rc = submit_resolve_after(r->x, j, r->path, &p->after, &p->n_after, r->e);
+        json_free(j);
+        if (rc < 0)
+            return -1;
+        p->after_text = (struct str){arena_strndup(&r->x->mem, text.p, text.n), text.n};
+    }
+    row->after = p->after;
+    row->n_after = p->n_after;
+    return 0;
+}
+
+/* Through the tree into the plain form: escaped keys and the like. */
+static int rewrite(struct reading *r, struct element *el)
+{
+    struct json *j = NULL;
+    char *text;
+
+    if (json_parse(el->text, "body", &j, r->e) < 0)
+        return wrap(r);
+    if (json_type(j) != JSON_OBJECT) {
+        struct spec *s = NULL;
+        int rc = spec_parse(j, r->path, &s, r->e); /* says what a job is */
+
+        json_free(j);
+        spec_free(s);
+        return rc;
+    }
+    text = json_text(j);
+    json_free(j);
+    *el = (struct element){.text = {arena_strdup(&r->x->mem, text), strlen(text)}};
+    free(text);
+    switch (take_apart(r, el)) {
+    case 0:
+        return 0;
+    case 1: /* a key that cannot be written plainly is no key of a job */
+        return bad(r, "", "has a key that no job has; see 'berth schema job'");
+    default:
+        return -1;
+    }
+}
+
+static int read_element(struct reading *r, struct str text)
+{
+    struct element el = {.text = text};
+    struct job_row row = {0};
+    struct str name = {0};
+    struct json *params = NULL;
+    int rc = take_apart(r, &el);
+    bool plain, share;
+
+    if (rc < 0 || (rc > 0 && rewrite(r, &el) < 0))
+        return -1;
+    if (r->rest.overflow)
+        return bad(r, "command", "is too large: a job may have at most 4 MiB besides its params");
+    rc = -1;
+    row.params = el.params;
+    if (read_after(r, el.after, &row) < 0 || read_params(r, &row.params, &params) < 0)
+        goto out;
+    plain = !el.name.p || plain_name(el.name, &name);
+    share = r->prev.spec && plain && r->prev.named == (el.name.p != NULL) &&
+            str_eq(buf_str(&r->rest), buf_str(&r->prev.rest));
+    if (!share) {
+        if (new_spec(r, &el, &row.params) < 0)
+            goto out;
+    }
+    if (spec_check_placeholders(r->prev.spec, params, r->path, r->e) < 0)
+        goto out;
+    row.spec = r->x->specs.n - 1; /* an index; the controller makes it a number */
+    row.priority = vec_last(&r->x->specs).priority;
+    if (share && el.name.p && !str_eq(name, vec_last(&r->x->specs).name))
+        row.name = name;
+    vec_push(&r->x->jobs, row);
+    rc = 0;
+out:
+    json_free(params);
+    return rc;
+}
+
+/* ---- the shapes ---- */
+
+static int read_array(struct reading *r)
+{
+    struct json_split split = {.rest = {r->x->body, r->x->body_n}};
+    struct str text;
+    int rc;
+
+    while ((rc = json_split_next(&split, &text, r->e)) == 1) {
+        if (r->x->jobs.n == SWEEP_MAX_JOBS)
+            return err_set(r->e, ERR_LIMIT,
+                           "more than %d jobs in one request; split it into several",
+                           SWEEP_MAX_JOBS);
+        snprintf(r->path, sizeof(r->path), "[%zu].", r->x->jobs.n);
+        if (read_element(r, text) < 0)
+            return -1;
+    }
+    if (rc < 0)
+        return err_wrap(r->e, "body, after job %zu", r->x->jobs.n);
+    if (r->x->jobs.n == 0)
+        return err_set(r->e, ERR_INVALID, "the list of jobs is empty; give at least one");
+    return 0;
+}
+
+static char first_char(const struct submit *x)
+{
+    struct str s = str_trim((struct str){x->body, x->body_n});
+
+    return s.n ? s.p[0] : 0;
+}
+
+static int yaml_to_json(struct submit *x, struct err *e)
+{
+    struct json *j = NULL;
+    char *text;
+
+    if (yaml_parse((struct str){x->body, x->body_n}, "body", &j, e) < 0)
+        return -1;
+    text = json_text(j);
+    json_free(j);
+    free(x->body);
+    x->body = text;
+    x->body_n = strlen(text);
+    return 0;
+}
+
+int submit_prepare(struct submit *x, bool yaml, struct err *e)
+{
+    if (yaml && yaml_to_json(x, e) < 0)
+        return -1;
+    switch (first_char(x)) {
+    case '[':
+        x->single = false;
+        return 0;
+    case '{':
+        return submit_is_sweep((struct str){x->body, x->body_n}, &x->single, e);
+    case 0:
+        return err_set(e, ERR_INVALID,
+                       "the body is empty; send a job such as {\"command\":[\"echo\",\"hello\"]}");
+    default:
+        return err_set(e, ERR_INVALID,
+                       "the body must be a job (an object), a list of jobs or a "
+                       "sweep; see 'berth schema job'");
+    }
+}
+
+int submit_parse(struct submit *x, submit_resolve_fn resolve, void *arg, struct err *e)
+{
+    struct reading r = {.x = x, .e = e};
+    int rc;
+
+    x->resolve = resolve;
+    x->resolve_arg = arg;
+    buf_init(&r.rest, ELEMENT_MAX);
+    buf_init(&r.prev.rest, ELEMENT_MAX);
+    if (first_char(x) == '[')
+        rc = read_array(&r);
+    else if (x->single)
+        rc = read_element(&r, str_trim((struct str){x->body, x->body_n}));
+    else
+        rc = submit_read_sweep(x, e);
+    buf_done(&r.rest);
+    buf_done(&r.prev.rest);
+    spec_free(r.prev.spec);
+    if (rc < 0)
+        return -1;
+    x->s.specs = x->specs.p;
+    x->s.n_specs = x->specs.n;
+    x->s.jobs = x->jobs.p;
+    x->s.n_jobs = x->jobs.n;
+    x->s.free_fn = free_submission;
+    return 0;
+}
