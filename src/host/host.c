@@ -259,7 +259,7 @@ static void close_doors(struct host *h)
         return;
     api_end_streams(h->api);
     http_server_shutdown(h->http, SHUTDOWN_GRACE_MS, on_http_down, h);
-    while (!h->http_down)
+    while (!h->http_down || api_busy(h->api)) /* readers on worker threads need the store */
         loop_run_once(h->loop, true);
     http_server_free(h->http);
 }
