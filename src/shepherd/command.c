@@ -1,0 +1,270 @@
+/* command.c - files, user, directory and exec of one command
+ *
+ * Owns: everything between the decision to run and the running program.
+ *
+ * The program is started by vfork: the child borrows our memory until it executes, so a start does
+ * not copy page tables twice, and the child can say by plain variables what went wrong.  It
+ * therefore does nothing but system calls (raw ones for the user ids: the library's would signal
+ * other threads).  The log is opened before the user is changed, so that files stay in the
+ * scheduler's directories.
+ */
+#include "shepherd/command.h"
+#include "base/file.h"
+#include "base/util.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+static const char default_path[] = "/usr/local/bin:/usr/bin:/bin";
+
+static bool fail(struct command *c, enum start_stage stage, int sys)
+{
+    c->failed = stage;
+    c->sys = sys;
+    return false;
+}
+
+static bool foreign(const struct command *c)
+{
+    return c->start->f.flags & PROTO_START_CHANGE_USER;
+}
+
+/* ---- before the fork ---- */
+
+static void make_parent(const char *path)
+{
+    AUTO_FREE char *copy = xstrdup(path);
+
+    dir_make_all(dirname(copy), 0755, NULL);
+}
+
+static int log_open(struct command *c, const char *path)
+{
+    const struct proto_start_fixed *f = &c->start->f;
+    int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY;
+    mode_t mode = foreign(c) ? 0600 : 0644;
+    int fd = open(path, flags, mode);
+
+    if (fd < 0 && errno == ENOENT) {
+        make_parent(path);
+        fd = open(path, flags, mode);
+    }
+    if (fd >= 0 && foreign(c) && fchown(fd, f->uid, f->gid) < 0) {
+        int sys = errno;
+        close(fd);
+        errno = sys;
+        return -1;
+    }
+    return fd;
+}
+
+static bool run_dir_make(struct command *c)
+{
+    const struct proto_start *s = c->start;
+    char path[PATH_MAX];
+    struct stat st;
+
+    if (mkdir(s->run_dir, foreign(c) ? 0700 : 0755) < 0 && errno == ENOENT) {
+        make_parent(s->run_dir);
+        mkdir(s->run_dir, foreign(c) ? 0700 : 0755);
+    }
+    if (lstat(s->run_dir, &st) < 0)
+        return false;
+    if (!S_ISDIR(st.st_mode)) {
+        errno = ENOTDIR;
+        return false;
+    }
+    if (foreign(c) && lchown(s->run_dir, s->f.uid, s->f.gid) < 0)
+        return false;
+    if (s->params.n == 0)
+        return true;
+    if (snprintf(path, sizeof(path), "%s/params.json", s->run_dir) >= (int)sizeof(path)) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    AUTO_FD fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+    struct err e = {0};
+    if (fd < 0 || fd_write_all(fd, s->params.p, s->params.n, &e) < 0) {
+        errno = e.sys ? e.sys : errno;
+        return false;
+    }
+    return !foreign(c) || fchown(fd, s->f.uid, s->f.gid) == 0;
+}
+
+bool command_prepare(struct command *c)
+{
+    const struct proto_start *s = c->start;
+
+    c->out_fd = s->log_path[0] ? log_open(c, s->log_path) : open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (c->out_fd < 0)
+        return fail(c, START_LOG, errno);
+    c->err_fd = s->err_path[0] ? log_open(c, s->err_path) : c->out_fd;
+    if (c->err_fd < 0)
+        return fail(c, START_LOG, errno);
+    if (s->run_dir[0] && !run_dir_make(c))
+        return fail(c, START_RUN_DIR, errno);
+    return true;
+}
+
+void command_close(struct command *c)
+{
+    if (c->err_fd >= 0 && c->err_fd != c->out_fd)
+        close(c->err_fd);
+    if (c->out_fd >= 0)
+        close(c->out_fd);
+    c->out_fd = c->err_fd = -1;
+}
+
+/* ---- in the child ---- */
+
+static bool become_user(struct command *c)
+{
+    const struct proto_start *s = c->start;
+
+    if (syscall(SYS_setgroups, s->f.n_groups, s->groups) < 0 ||
+        syscall(SYS_setresgid, s->f.gid, s->f.gid, s->f.gid) < 0 ||
+        syscall(SYS_setresuid, s->f.uid, s->f.uid, s->f.uid) < 0)
+        return fail(c, START_USER, errno);
+    return true;
+}
+
+static bool can_execute(const char *path, int *sys)
+{
+    struct stat st;
+
+    if (access(path, X_OK) < 0) {
+        if (*sys != EACCES) /* "permission denied" tells more than a later "not found" */
+            *sys = errno;
+        return false;
+    }
+    if (stat(path, &st) == 0 && S_ISREG(st.st_mode))
+        return true;
+    *sys = EACCES;
+    return false;
+}
+
+/* The program's path, by the job's own PATH; NULL with *sys. */
+static const char *program_find(const struct proto_start *s, char out[PATH_MAX], int *sys)
+{
+    const char *name = s->argv[0], *path = default_path;
+
+    *sys = ENOENT;
+    if (name[0] == 0)
+        return NULL;
+    if (strchr(name, '/'))
+        return can_execute(name, sys) ? name : NULL;
+    for (uint32_t i = 0; i < s->f.n_env; i++)
+        if (strncmp(s->envp[i], "PATH=", 5) == 0)
+            path = s->envp[i] + 5;
+    size_t name_n = strlen(name);
+    for (struct str rest = str_of(path), dir; rest.n > 0;) {
+        dir = str_cut(rest, ':', &rest);
+        if (dir.n == 0)
+            dir = STR(".");
+        if (dir.n + name_n + 2 > PATH_MAX)
+            continue;
+        memcpy(out, dir.p, dir.n);
+        out[dir.n] = '/';
+        memcpy(out + dir.n + 1, name, name_n + 1);
+        if (can_execute(out, sys))
+            return out;
+    }
+    return NULL;
+}
+
+static bool record_started(struct command *c)
+{
+    enum { TICKS_PER_S = 100 }; /* of /proc/PID/stat; the same on every Linux we run on */
+    struct timespec up, wall;
+
+    clock_gettime(CLOCK_BOOTTIME, &up);
+    clock_gettime(CLOCK_REALTIME, &wall);
+    c->started.kind = JOURNAL_STARTED;
+    c->started.pid = (uint32_t)getpid();
+    c->started.pid_start =
+        (uint64_t)up.tv_sec * TICKS_PER_S + (uint64_t)up.tv_nsec / (1000000000 / TICKS_PER_S);
+    c->started.at_ms = (int64_t)wall.tv_sec * 1000 + wall.tv_nsec / 1000000;
+    if (journal_append(c->journal_fd, &c->started) == 0)
+        return true;
+    return fail(c, START_JOURNAL, errno);
+}
+
+static void child_exec(struct command *c)
+{
+    const struct proto_start *s = c->start;
+    char path[PATH_MAX];
+    int sys;
+    sigset_t none;
+
+    setsid();
+    dup2(c->out_fd, STDOUT_FILENO);
+    dup2(c->err_fd, STDERR_FILENO);
+    cgroup_join(c->cgroup);
+    if (foreign(c) && !become_user(c))
+        return;
+    if (s->cwd[0] && chdir(s->cwd) < 0) {
+        fail(c, START_CWD, errno);
+        return;
+    }
+    const char *program = program_find(s, path, &sys);
+    if (!program) {
+        fail(c, START_EXEC, sys);
+        return;
+    }
+    if (!record_started(c))
+        return;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    execve(program, s->argv, s->envp);
+    if (errno == ENOEXEC) { /* a script without "#!": what a shell would do */
+        char **argv = (char **)(uintptr_t)s->argv - 1;
+        argv[0] = (char *)(uintptr_t) "sh";
+        argv[1] = (char *)(uintptr_t)program;
+        execve("/bin/sh", argv, s->envp);
+    }
+    fail(c, START_EXEC, errno);
+}
+
+__attribute__((noinline)) pid_t command_start(struct command *c)
+{
+    pid_t pid;
+
+    c->failed = START_OK;
+    c->sys = 0;
+    pid = vfork();
+    if (pid == 0) {
+        child_exec(c);
+        _exit(127);
+    }
+    if (pid < 0)
+        fail(c, START_FORK, errno);
+    return pid;
+}
+
+const char *command_failure_name(const struct command *c)
+{
+    const struct proto_start *s = c->start;
+
+    switch (c->failed) {
+    case START_LOG:
+        return s->err_path[0] && c->out_fd >= 0 ? s->err_path : s->log_path;
+    case START_RUN_DIR:
+        return s->run_dir;
+    case START_CWD:
+        return s->cwd;
+    case START_EXEC:
+        return s->argv[0];
+    case START_OK:
+    case START_USER:
+    case START_FORK:
+    case START_JOURNAL:
+        break;
+    }
+    return "";
+}

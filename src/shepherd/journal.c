@@ -1,0 +1,234 @@
+/* journal.c - appending, finding and reading records
+ *
+ * A write of 128 bytes to a file opened with O_APPEND is one step for every other process on this
+ * host, so appenders need no lock.  Damage comes from outside: a power cut that left a longer size
+ * than data, a full disk that took half a record, somebody's editor.  Therefore nothing is believed
+ * without magic and checksum, and records are looked for at every byte, not only at multiples of
+ * 128.
+ */
+#include "shepherd/journal.h"
+#include "base/hash.h"
+#include "base/util.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+enum {
+    CHUNK_BYTES = 64 << 10,
+    SCAN_BYTES = 4096, /* on the stack of a supervisor; mostly nothing is there to be read */
+    CRC_FROM = offsetof(struct journal_record, job),
+};
+
+static uint32_t record_crc(const struct journal_record *r)
+{
+    return crc32c(0, (const char *)r + CRC_FROM, JOURNAL_RECORD_BYTES - CRC_FROM);
+}
+
+void journal_set_name(struct journal_record *r, const char *text)
+{
+    size_t n = strlen(text), room = sizeof(r->name);
+
+    memset(r->name, 0, room);
+    if (n <= room) {
+        memcpy(r->name, text, n);
+    } else {
+        memcpy(r->name, "...", 3);
+        memcpy(r->name + 3, text + n - (room - 3), room - 3);
+    }
+}
+
+void journal_failure_text(const struct journal_record *r, char *out, size_t n)
+{
+    struct str name = {r->name, strnlen(r->name, sizeof(r->name))};
+    const char *why = strerrordesc_np(r->sys) ?: "unknown error";
+
+    switch ((enum start_stage)r->stage) {
+    case START_LOG:
+        snprintf(out, n, "cannot open the log " STR_FMT ": %s", STR_ARG(name), why);
+        return;
+    case START_RUN_DIR:
+        snprintf(out, n, "cannot make the run directory " STR_FMT ": %s", STR_ARG(name), why);
+        return;
+    case START_USER:
+        snprintf(out, n, "cannot change to the submitter's user id: %s", why);
+        return;
+    case START_CWD:
+        if (r->sys == ENOENT)
+            snprintf(out, n, "working directory does not exist: " STR_FMT, STR_ARG(name));
+        else
+            snprintf(out, n, "cannot enter the working directory " STR_FMT ": %s", STR_ARG(name),
+                     why);
+        return;
+    case START_EXEC:
+        if (r->sys == ENOENT)
+            snprintf(out, n, "command not found: " STR_FMT, STR_ARG(name));
+        else
+            snprintf(out, n, "cannot execute " STR_FMT ": %s", STR_ARG(name), why);
+        return;
+    case START_FORK:
+        snprintf(out, n, "cannot make a process: %s", why);
+        return;
+    case START_OK:
+    case START_JOURNAL:
+        break;
+    }
+    snprintf(out, n, "could not start: %s", why);
+}
+
+void journal_file_name(uint32_t generation, char out[JOURNAL_FILE_MAX])
+{
+    snprintf(out, JOURNAL_FILE_MAX, "journal-%08" PRIu32, generation);
+}
+
+bool journal_file_parse(const char *name, uint32_t *out)
+{
+    struct str s = str_of(name), prefix = STR("journal-");
+    int64_t n;
+
+    if (!str_starts(s, prefix))
+        return false;
+    s.p += prefix.n;
+    s.n -= prefix.n;
+    if (s.n < 8 || s.p[0] == '-' || s.p[0] == '+' || !str_to_i64(s, &n) || n <= 0 || n > UINT32_MAX)
+        return false;
+    *out = (uint32_t)n;
+    return true;
+}
+
+int journal_append(int fd, struct journal_record *r)
+{
+    ssize_t n;
+
+    r->magic = JOURNAL_MAGIC;
+    r->crc = record_crc(r);
+    do {
+        n = write(fd, r, sizeof(*r));
+    } while (n < 0 && errno == EINTR);
+    if (n == (ssize_t)sizeof(*r))
+        return 0;
+    if (n >= 0)
+        errno = ENOSPC;
+    return -1;
+}
+
+int journal_reserve(int fd, uint64_t bytes)
+{
+    return fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)bytes);
+}
+
+size_t journal_find(const void *p, size_t n, struct journal_record *out, size_t *skip)
+{
+    static const uint32_t magic = JOURNAL_MAGIC;
+    const char *base = p;
+    size_t at = 0;
+
+    while (n - at >= JOURNAL_RECORD_BYTES) {
+        if (memcmp(base + at, &magic, sizeof(magic)) == 0) {
+            memcpy(out, base + at, sizeof(*out));
+            if (record_crc(out) == out->crc && out->kind >= JOURNAL_STARTED &&
+                out->kind <= JOURNAL_VOID) {
+                *skip = at;
+                return at + JOURNAL_RECORD_BYTES;
+            }
+        }
+        const char *next = memmem(base + at + 1, n - at - 1, &magic, sizeof(magic));
+        if (!next) {
+            /* The last three bytes may be the beginning of a magic; what is shorter than a record
+             * may be the beginning of one only if it begins with a magic. */
+            at = MAX(at + 1, n - (sizeof(magic) - 1));
+            break;
+        }
+        at = (size_t)(next - base);
+    }
+    *skip = at;
+    return 0;
+}
+
+void journal_reader_init(struct journal_reader *r, int fd, uint64_t offset)
+{
+    *r = (struct journal_reader){.fd = fd, .offset = offset, .good_end = offset};
+}
+
+void journal_reader_done(struct journal_reader *r)
+{
+    free(r->chunk);
+    r->chunk = NULL;
+    r->pos = r->n = 0;
+}
+
+/* More bytes into the chunk, what is unread first.  1 = got some, 0 = end of file, -1 = error. */
+static int reader_fill(struct journal_reader *r, struct err *e)
+{
+    if (!r->chunk)
+        r->chunk = xmalloc(CHUNK_BYTES);
+    memmove(r->chunk, r->chunk + r->pos, r->n - r->pos);
+    r->n -= r->pos;
+    r->pos = 0;
+    ssize_t got;
+    do {
+        got = pread(r->fd, r->chunk + r->n, CHUNK_BYTES - r->n, (off_t)(r->offset + r->n));
+    } while (got < 0 && errno == EINTR);
+    if (got < 0)
+        return err_sys(e, "cannot read the journal of runs");
+    r->short_read = (size_t)got < CHUNK_BYTES - r->n;
+    r->n += (size_t)got;
+    return got > 0;
+}
+
+int journal_read(struct journal_reader *r, struct journal_record *out, struct err *e)
+{
+    for (;;) {
+        size_t skip = 0, used = 0;
+
+        if (r->n > r->pos)
+            used = journal_find(r->chunk + r->pos, r->n - r->pos, out, &skip);
+        r->pos += used ? used : skip;
+        r->offset += used ? used : skip;
+        r->skipped += skip;
+        if (used) {
+            r->good_end = r->offset;
+            return 1;
+        }
+        int got = r->short_read ? 0 : reader_fill(r, e);
+        if (got <= 0) {
+            r->short_read = false;
+            if (r->n == r->pos)
+                journal_reader_done(r); /* an idle journal holds no memory */
+            return got;
+        }
+    }
+}
+
+int journal_scan(int fd, uint64_t offset, struct run_key k, struct journal_record *out_started)
+{
+    char chunk[SCAN_BYTES];
+    struct journal_record rec;
+    size_t have = 0;
+    int seen = 0;
+
+    for (;;) {
+        ssize_t got = pread(fd, chunk + have, sizeof(chunk) - have, (off_t)offset);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return -1;
+        if (got == 0)
+            return seen;
+        offset += (uint64_t)got;
+        have += (size_t)got;
+        size_t pos = 0, used, skip;
+        while (have > pos && (used = journal_find(chunk + pos, have - pos, &rec, &skip)) > 0) {
+            pos += used;
+            if (!journal_record_is(&rec, k))
+                continue;
+            seen |= 1 << rec.kind;
+            if (rec.kind == JOURNAL_STARTED && out_started)
+                *out_started = rec;
+        }
+        if (have > pos)
+            pos += skip;
+        memmove(chunk, chunk + pos, have - pos);
+        have -= pos;
+    }
+}

@@ -1,0 +1,100 @@
+/* proto.h - what the daemon and the shepherd say to each other
+ *
+ * A unix stream socket carries frames: a head with the length of the whole frame, then the body.
+ * Both ends run on one host, so numbers are in host order.  The daemon speaks first (HELLO); after
+ * WELCOME it sends as much as it likes.  Nothing is acknowledged: what became of a run is read from
+ * the journal, and whatever the journal does not show may be sent again, since START is idempotent.
+ */
+#pragma once
+#include "base/buf.h"
+#include "model/job.h"
+#include <sys/types.h>
+
+enum { PROTO_VERSION = 1, PROTO_FRAME_MAX = 16 << 20 };
+
+enum proto_type {
+    PROTO_HELLO = 1, /* daemon: I am the daemon now; earlier connections end */
+    PROTO_WELCOME,   /* shepherd: value = its pid */
+    PROTO_START,     /* daemon: struct proto_start */
+    PROTO_STOP,      /* daemon: key, value = grace in ms */
+    PROTO_SIGNAL,    /* daemon: key, value = signal number, to the command's process group */
+    PROTO_ADOPT,     /* daemon: key, journal, offset, value = enum proto_seen */
+    PROTO_FORGET,    /* daemon: journal is gone, close it */
+    PROTO_RETIRE,    /* daemon: leave at once; supervisors go on, another shepherd takes over */
+    PROTO_NOTICE,    /* shepherd: text an operator should read */
+    PROTO_TYPE_MAX
+};
+/* How much the daemon knows of a run it wants adopted. */
+enum proto_seen { PROTO_SEEN_NOTHING, PROTO_SEEN_STARTED };
+
+struct proto_head {
+    uint32_t n; /* bytes of the frame, this head included */
+    uint16_t type, version;
+};
+
+/* Body of everything but START and NOTICE. */
+struct proto_op {
+    uint64_t job;
+    uint32_t run;
+    uint32_t journal;
+    uint64_t offset;
+    int64_t value;
+};
+
+enum {
+    PROTO_START_CHANGE_USER = 1,
+    PROTO_START_CPU_QUOTA = 2, /* mcpu is a hard limit, not only a weight */
+};
+/* Numbers of a START, sent as they are. */
+struct proto_start_fixed {
+    uint64_t job, after_job; /* after_job 0 = start now */
+    uint32_t run, after_run;
+    uint64_t offset;  /* a record of this key from here on means it ran already */
+    uint32_t journal; /* generation */
+    uint32_t flags;
+    uint32_t uid, gid;
+    int64_t timeout_ms, grace_ms;
+    int64_t mem_bytes, mcpu;
+    uint32_t n_groups, n_argv, n_env, zero;
+};
+/* A START.  For encoding, the caller fills it in; after decoding, text points into the frame, and
+ * the arrays belong to the struct.  argv has one spare entry before it (a script without "#!" gets
+ * /bin/sh there) and envp one spare entry before its NULL (the marker of the run). */
+struct proto_start {
+    struct proto_start_fixed f;
+    const uint32_t *groups;
+    const char *cwd, *log_path, *err_path, *run_dir; /* "" = none */
+    struct str params;
+    char *const *argv, *const *envp;
+    char **words; /* storage of argv and envp */
+    size_t words_cap;
+    uint32_t *group_ids;
+};
+void proto_start_done(struct proto_start *s);
+
+/* Appends a frame; false when it would be larger than PROTO_FRAME_MAX or than the buffer allows. */
+bool proto_put_start(struct buf *b, const struct proto_start *s);
+bool proto_put_op(struct buf *b, enum proto_type type, const struct proto_op *op);
+bool proto_put_text(struct buf *b, enum proto_type type, struct str text);
+
+/* A frame at the head of `in`: 1 = *head and *body are set, 0 = not complete yet, -1 = no frame of
+ * ours. */
+int proto_next(struct str in, struct proto_head *head, struct str *body);
+bool proto_get_op(struct str body, struct proto_op *out);
+/* Reuses the arrays of an earlier decode into the same struct. */
+bool proto_get_start(struct str body, struct proto_start *s);
+/* The numbers only. */
+bool proto_get_start_fixed(struct str body, struct proto_start_fixed *f);
+/* Where `offset` stands in a complete START frame, for sending it again later. */
+void proto_set_start_offset(struct str frame, uint64_t offset);
+
+/* One number for a key: table index, lock byte, file name.  False when it does not fit. */
+static inline bool run_key_pack(struct run_key k, uint64_t *out)
+{
+    *out = k.job << 16 | (k.run & 0xffff);
+    return k.job > 0 && k.job < 1ull << 47 && k.run > 0 && k.run <= 0xffff;
+}
+static inline struct run_key run_key_unpack(uint64_t id)
+{
+    return (struct run_key){id >> 16, (uint32_t)(id & 0xffff)};
+}

@@ -1,0 +1,420 @@
+/* runs.c - the runs this shepherd answers for
+ *
+ * A run enters by START or ADOPT and leaves when its outcome is in the journal.  Meanwhile it is in
+ * one of the states of shepherd_priv.h.  A supervisor that recorded its outcome exits with
+ * SUPERVISOR_RECORDED; any other end makes us look for the truth (outcome.c).
+ *
+ * A gated run starts in the same turn in which the supervisor before it is reaped: no word from the
+ * daemon is needed, which is what keeps slots busy with very short jobs.
+ */
+#include "base/log.h"
+#include "shepherd/shepherd_priv.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+
+enum { FORK_PATIENCE_MS = 10000 };
+
+static void resolve(struct shepherd *s, struct run *r);
+static void run_fork(struct shepherd *s, struct run *r, struct str frame);
+
+int64_t mono_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* ---- the table ---- */
+
+static bool needs_ticker(enum run_state st)
+{
+    return st == RUN_UNBORN || st == RUN_UNCLEAR || st == RUN_CLEANUP;
+}
+
+static void set_state(struct shepherd *s, struct run *r, enum run_state st)
+{
+    s->n_todo -= needs_ticker(r->state);
+    s->n_todo += needs_ticker(st);
+    r->state = st;
+}
+
+static struct run *run_new(struct shepherd *s, uint64_t id, uint32_t journal, uint64_t offset)
+{
+    struct run *r = xcalloc(1, sizeof(*r));
+
+    *r = (struct run){.source = SOURCE_RUN,
+                      .state = RUN_GATED,
+                      .id = id,
+                      .key = run_key_unpack(id),
+                      .journal = journal,
+                      .offset = offset,
+                      .pidfd = -1};
+    map_u64_put(&s->runs, id, r);
+    return r;
+}
+
+static void follow(struct run *before, struct run *r)
+{
+    struct run **at = &before->followers;
+
+    while (*at)
+        at = &(*at)->next;
+    *at = r;
+    r->next = NULL;
+    r->after = before;
+}
+
+static void run_free(struct run *r)
+{
+    if (r->pidfd >= 0)
+        close(r->pidfd);
+    free(r->frame);
+    free(r);
+}
+
+/* Its outcome is recorded: whoever waited for it goes on. */
+static void run_drop(struct shepherd *s, struct run *r)
+{
+    struct run *f = r->followers;
+
+    set_state(s, r, RUN_GATED);
+    map_u64_del(&s->runs, r->id);
+    run_free(r);
+    while (f) {
+        struct run *next = f->next;
+        f->after = f->next = NULL;
+        run_fork(s, f, (struct str){f->frame, f->frame_n});
+        f = next;
+    }
+}
+
+/* Frames are kept only until the fork: what the shepherd holds, every fork pays for. */
+static void keep_frame(struct run *r, struct str frame)
+{
+    if (r->frame)
+        return;
+    r->frame = xmalloc(frame.n);
+    memcpy(r->frame, frame.p, frame.n);
+    r->frame_n = frame.n;
+}
+
+/* ---- starting ---- */
+
+/* In the child: keep five descriptors, become a supervisor. */
+static _Noreturn void become_supervisor(struct shepherd *s, int journal)
+{
+    if (dup3(journal, FD_JOURNAL, O_CLOEXEC) < 0)
+        _exit(1);
+    syscall(SYS_close_range, FD_FIRST_FREE, ~0u, 0);
+    supervisor_run(&s->home, &s->start);
+}
+
+static void tell_to_stop(struct run *r)
+{
+    union sigval v = {.sival_int = r->grace_ms};
+
+    if (r->pidfd >= 0) {
+        siginfo_t info = {.si_signo = SUPERVISOR_STOP, .si_code = SI_QUEUE};
+        info.si_pid = getpid();
+        info.si_uid = getuid();
+        info.si_value = v;
+        syscall(SYS_pidfd_send_signal, r->pidfd, SUPERVISOR_STOP, &info, 0);
+    } else if (r->state == RUN_OWN) {
+        sigqueue(r->pid, SUPERVISOR_STOP, v);
+    }
+}
+
+static void fork_failed(struct shepherd *s, struct run *r, struct str frame, int sys)
+{
+    keep_frame(r, frame);
+    if (r->state != RUN_UNBORN)
+        r->give_up_ms = mono_ms() + FORK_PATIENCE_MS;
+    set_state(s, r, RUN_UNBORN);
+    if (mono_ms() < r->give_up_ms)
+        return;
+    log_error("shepherd", "run %llu.%u: cannot fork: %s", (unsigned long long)r->key.job,
+              r->key.run, strerrordesc_np(sys));
+    if (outcome_unborn(s, r, sys))
+        run_drop(s, r);
+}
+
+static void run_fork(struct shepherd *s, struct run *r, struct str frame)
+{
+    struct proto_head head;
+    struct str body;
+    int journal = journal_fd(s, r->journal);
+
+    if (journal < 0) {
+        fork_failed(s, r, frame, errno);
+        return;
+    }
+    if (proto_next(frame, &head, &body) != 1 || !proto_get_start(body, &s->start)) {
+        log_error("shepherd", "run %llu.%u: its START cannot be read",
+                  (unsigned long long)r->key.job, r->key.run);
+        if (outcome_unborn(s, r, EBADMSG))
+            run_drop(s, r);
+        return;
+    }
+    pid_t pid = fork();
+    if (pid == 0)
+        become_supervisor(s, journal);
+    if (pid < 0) {
+        fork_failed(s, r, frame, errno);
+        return;
+    }
+    free(r->frame);
+    r->frame = NULL;
+    r->pid = pid;
+    set_state(s, r, RUN_OWN);
+    map_u64_put(&s->by_pid, (uint64_t)pid, r);
+    if (r->stopping)
+        tell_to_stop(r);
+}
+
+void runs_start(struct shepherd *s, struct str frame, const struct proto_start_fixed *f)
+{
+    uint64_t id, before_id;
+    struct run_key key = {f->job, f->run}, after = {f->after_job, f->after_run};
+
+    struct run *r, *before = NULL;
+
+    if (!run_key_pack(key, &id))
+        return;
+    r = map_u64_get(&s->runs, id);
+    if (r) { /* sent again while we have it: only what is said after that offset counts */
+        r->offset = MAX(r->offset, f->offset);
+        return;
+    }
+    r = run_new(s, id, f->journal, f->offset);
+    if (run_key_pack(after, &before_id))
+        before = map_u64_get(&s->runs, before_id);
+    if (!before) {
+        run_fork(s, r, frame);
+        return;
+    }
+    keep_frame(r, frame);
+    follow(before, r);
+}
+
+/* ---- stopping ---- */
+
+/* A run that waits for another one, and is not wanted any more. */
+static void drop_gated(struct shepherd *s, struct run *r)
+{
+    struct run **at = &r->after->followers, *before = r->after, *f = r->followers;
+
+    while (*at != r)
+        at = &(*at)->next;
+    *at = r->next;
+    r->followers = NULL;
+    while (f) { /* they wanted our place after `before` */
+        struct run *next = f->next;
+        follow(before, f);
+        f = next;
+    }
+    r->after = NULL;
+    resolve(s, r);
+}
+
+void runs_stop(struct shepherd *s, struct run_key key, int64_t grace_ms)
+{
+    uint64_t id;
+    struct run *r = run_key_pack(key, &id) ? map_u64_get(&s->runs, id) : NULL;
+
+    if (!r)
+        return; /* it is over, and the journal says so */
+    r->stopping = true;
+    r->grace_ms = (int32_t)MIN(MAX(grace_ms, 0), INT32_MAX);
+    if (r->state == RUN_GATED)
+        drop_gated(s, r);
+    else
+        tell_to_stop(r);
+}
+
+void runs_signal(struct shepherd *s, struct run_key key, int signo)
+{
+    uint64_t id;
+    struct run *r = run_key_pack(key, &id) ? map_u64_get(&s->runs, id) : NULL;
+
+    if (!r || signo <= 0 || signo >= NSIG)
+        return;
+    if (r->state == RUN_OWN) {
+        sigqueue(r->pid, SUPERVISOR_SIGNAL, (union sigval){.sival_int = signo});
+    } else if (r->state == RUN_ADOPTED) {
+        siginfo_t info = {.si_signo = SUPERVISOR_SIGNAL, .si_code = SI_QUEUE};
+        info.si_value = (union sigval){.sival_int = signo};
+        syscall(SYS_pidfd_send_signal, r->pidfd, SUPERVISOR_SIGNAL, &info, 0);
+    }
+}
+
+/* ---- finding out ---- */
+
+/* Watches a supervisor that is not our child.  False when it is gone already. */
+static bool watch_supervisor(struct shepherd *s, struct run *r, pid_t pid)
+{
+    struct epoll_event ev = {.events = EPOLLIN, .data.ptr = r};
+    struct run *own = map_u64_get(&s->by_pid, (uint64_t)pid);
+
+    if (own == r) { /* our own child: SIGCHLD will tell */
+        set_state(s, r, RUN_OWN);
+        return true;
+    }
+    AUTO_FD fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    pid_t again;
+    if (fd < 0 || outcome_judge(s, r, &again) != VERDICT_ALIVE || again != pid)
+        return false;
+    if (epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0)
+        return false;
+    r->pidfd = TAKE_FD(fd);
+    r->pid = pid;
+    r->own = false;
+    set_state(s, r, RUN_ADOPTED);
+    if (r->stopping)
+        tell_to_stop(r);
+    return true;
+}
+
+/* Nothing of it ever ran, and the lock we hold keeps it so.  A daemon that still wants it sends its
+ * START again when it reads the VOID. */
+static void resolve_nothing(struct shepherd *s, struct run *r)
+{
+    if (r->stopping ? outcome_cancelled(s, r) : outcome_void(s, r))
+        run_drop(s, r);
+    else
+        set_state(s, r, RUN_UNCLEAR); /* the journal cannot be written now */
+}
+
+static void resolve(struct shepherd *s, struct run *r)
+{
+    pid_t pid;
+
+    switch (outcome_judge(s, r, &pid)) {
+    case VERDICT_ALIVE:
+        if (!watch_supervisor(s, r, pid))
+            set_state(s, r, RUN_UNCLEAR);
+        break;
+    case VERDICT_UNCLEAR:
+        set_state(s, r, RUN_UNCLEAR);
+        break;
+    case VERDICT_OVER:
+        run_drop(s, r);
+        break;
+    case VERDICT_KILLED:
+        set_state(s, r, RUN_CLEANUP);
+        if (outcome_cleanup(s, r))
+            run_drop(s, r);
+        break;
+    case VERDICT_NOTHING:
+        resolve_nothing(s, r);
+        break;
+    }
+}
+
+void runs_adopt(struct shepherd *s, const struct proto_op *op)
+{
+    uint64_t id;
+    struct run *r;
+
+    if (!run_key_pack((struct run_key){op->job, op->run}, &id))
+        return;
+    r = map_u64_get(&s->runs, id);
+    if (r) {
+        r->started |= op->value == PROTO_SEEN_STARTED;
+        return; /* we have it; the journal will tell how it ends */
+    }
+    r = run_new(s, id, op->journal, op->offset);
+    r->started = op->value == PROTO_SEEN_STARTED;
+    resolve(s, r);
+}
+
+void runs_forget(struct shepherd *s, uint32_t journal)
+{
+    size_t it = 0;
+    uint64_t id;
+    void *val;
+
+    while (map_u64_next(&s->runs, &it, &id, &val))
+        if (((struct run *)val)->journal == journal)
+            return; /* still needed here, whatever the daemon thinks */
+    journal_close(s, journal);
+}
+
+/* ---- ends ---- */
+
+static void on_supervisor_end(struct shepherd *s, struct run *r, int status)
+{
+    r->pid = 0;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == SUPERVISOR_RECORDED) {
+        run_drop(s, r);
+        return;
+    }
+    r->own = true;
+    if (!(WIFEXITED(status) && WEXITSTATUS(status) == SUPERVISOR_FENCED))
+        log_warn("shepherd", "the supervisor of run %llu.%u ended with wait status %#x",
+                 (unsigned long long)r->key.job, r->key.run, (unsigned)status);
+    resolve(s, r);
+}
+
+void runs_reap(struct shepherd *s)
+{
+    int status;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        struct run *r = map_u64_del(&s->by_pid, (uint64_t)pid);
+        if (r) /* otherwise an orphan of a killed supervisor */
+            on_supervisor_end(s, r, status);
+    }
+}
+
+void runs_pidfd_ready(struct shepherd *s, struct run *r)
+{
+    epoll_ctl(s->epoll_fd, EPOLL_CTL_DEL, r->pidfd, NULL);
+    close(r->pidfd);
+    r->pidfd = -1;
+    resolve(s, r);
+}
+
+void runs_tick(struct shepherd *s)
+{
+    VEC(uint64_t) ids = {0};
+    size_t it = 0;
+    uint64_t id;
+    void *val;
+
+    while (map_u64_next(&s->runs, &it, &id, &val))
+        if (needs_ticker(((struct run *)val)->state))
+            vec_push(&ids, id);
+    for (size_t i = 0; i < ids.n; i++) {
+        struct run *r = map_u64_get(&s->runs, ids.p[i]);
+        if (!r)
+            continue;
+        if (r->state == RUN_UNBORN)
+            run_fork(s, r, (struct str){r->frame, r->frame_n});
+        else if (r->state == RUN_CLEANUP ? outcome_cleanup(s, r) : (resolve(s, r), false))
+            run_drop(s, r);
+    }
+    vec_done(&ids);
+}
+
+void runs_done(struct shepherd *s)
+{
+    size_t it = 0;
+    uint64_t id;
+    void *val;
+
+    while (map_u64_next(&s->runs, &it, &id, &val))
+        run_free(val);
+    map_u64_done(&s->runs);
+    map_u64_done(&s->by_pid);
+    for (size_t i = 0; i < s->journals.n; i++)
+        close(s->journals.p[i].fd);
+    vec_done(&s->journals);
+    proto_start_done(&s->start);
+}

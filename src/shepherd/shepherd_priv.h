@@ -1,0 +1,99 @@
+/* shepherd_priv.h - the shepherd's own state; not for other rooms */
+#pragma once
+#include "base/map.h"
+#include "base/vec.h"
+#include "shepherd/supervisor.h"
+
+/* First member of everything epoll points at. */
+enum source { SOURCE_LISTEN, SOURCE_SIGNAL, SOURCE_CONN, SOURCE_RUN };
+
+enum run_state {
+    RUN_GATED,   /* waits for another run to end */
+    RUN_UNBORN,  /* fork failed, is tried again */
+    RUN_OWN,     /* its supervisor is our child */
+    RUN_ADOPTED, /* its supervisor was an earlier shepherd's child; watched by pidfd */
+    RUN_UNCLEAR, /* somebody holds its lock whom we cannot name yet; looked at again */
+    RUN_CLEANUP, /* its supervisor is dead; its processes are being killed */
+};
+struct run {
+    enum source source;
+    enum run_state state;
+    uint64_t id; /* run_key_pack */
+    struct run_key key;
+    uint32_t journal;
+    uint64_t offset; /* the daemon has read up to here; look for records after it */
+    pid_t pid;       /* of the supervisor */
+    int pidfd;       /* of an adopted one, else -1 */
+    bool started;    /* the daemon has seen its STARTED record */
+    bool own;        /* the dead supervisor was our child, its orphans are too */
+    bool stopping;   /* asked for before there was anybody to tell */
+    int32_t grace_ms;
+    int64_t give_up_ms;           /* RUN_UNBORN: monotonic */
+    struct run *after;            /* RUN_GATED */
+    struct run *followers, *next; /* gated runs waiting for this one, oldest first */
+    char *frame;                  /* START, kept while it may be needed */
+    size_t frame_n;
+};
+
+struct conn {
+    enum source source;
+    int fd;
+    bool greeted, closed;
+    struct buf in, out;
+};
+
+struct journal_file {
+    uint32_t generation;
+    int fd;
+};
+
+struct shepherd {
+    struct run_home home;
+    int epoll_fd, listen_fd, signal_fd, dir_fd;
+    struct map_u64 runs;   /* by id */
+    struct map_u64 by_pid; /* of own supervisors */
+    size_t n_todo;         /* runs in a state that needs the ticker */
+    VEC(struct journal_file) journals;
+    VEC(struct conn *) conns;
+    struct proto_start start; /* decoded frame of the run being forked */
+    int64_t idle_since_ms, idle_exit_ms;
+    bool leave;
+};
+
+int64_t mono_ms(void);
+
+/* ---- runs.c ---- */
+void runs_start(struct shepherd *s, struct str frame, const struct proto_start_fixed *f);
+void runs_stop(struct shepherd *s, struct run_key key, int64_t grace_ms);
+void runs_signal(struct shepherd *s, struct run_key key, int signo);
+void runs_adopt(struct shepherd *s, const struct proto_op *op);
+void runs_forget(struct shepherd *s, uint32_t journal);
+void runs_reap(struct shepherd *s);                       /* after SIGCHLD */
+void runs_pidfd_ready(struct shepherd *s, struct run *r); /* an adopted supervisor died */
+void runs_tick(struct shepherd *s);                       /* while n_todo > 0 */
+void runs_done(struct shepherd *s);
+
+/* ---- outcome.c ---- */
+/* What is known of a run that has no supervisor of ours. */
+enum verdict {
+    VERDICT_ALIVE,   /* *pid holds its lock */
+    VERDICT_UNCLEAR, /* locked by somebody who cannot be named */
+    VERDICT_OVER,    /* its outcome is in the journal */
+    VERDICT_KILLED,  /* it started and has no outcome: clean up; we hold the lock now */
+    VERDICT_NOTHING, /* no trace; we hold the lock now */
+};
+enum verdict outcome_judge(struct shepherd *s, struct run *r, pid_t *pid);
+/* Each appends one record and releases the lock.  False: not now (disk full); try again. */
+bool outcome_cleanup(struct shepherd *s, struct run *r); /* false also while processes remain */
+bool outcome_cancelled(struct shepherd *s, struct run *r);
+bool outcome_unborn(struct shepherd *s, struct run *r, int sys);
+bool outcome_void(struct shepherd *s, struct run *r);
+int journal_fd(struct shepherd *s, uint32_t generation); /* -1 with errno */
+void journal_close(struct shepherd *s, uint32_t generation);
+
+/* ---- conn.c ---- */
+void conn_accept(struct shepherd *s);
+void conn_event(struct shepherd *s, struct conn *c, uint32_t events);
+void conn_sweep(struct shepherd *s); /* frees the closed ones; between batches of events */
+void conn_notice(struct shepherd *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void conn_done(struct shepherd *s);

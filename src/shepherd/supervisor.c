@@ -1,0 +1,330 @@
+/* supervisor.c - one run from lock to outcome
+ *
+ * Rules:
+ *   - no lock, or a record of this run already in the journal: somebody else had it; leave quietly;
+ *   - the run has ended when no descendant is left, not when the command exits: what it left
+ *     behind gets TERM, the grace, KILL, and the status is the command's all the same;
+ *   - exactly one ENDED record is written, however full the disk is;
+ *   - limits are measured on CLOCK_MONOTONIC: steps of the wall clock do not matter, and time spent
+ *     suspended does not count, since the command could not use it either (a laptop whose lid was
+ *     closed over night must not kill everything at breakfast).
+ *
+ * Signals stay blocked for the whole life and are taken one by one with sigtimedwait, so there are
+ * no handlers and no races: SIGCHLD, the shepherd's SUPERVISOR_STOP and SUPERVISOR_SIGNAL, and
+ * TERM/INT/HUP from outside, which mean that the machine goes down.
+ */
+#include "shepherd/supervisor.h"
+#include "base/hash.h"
+#include "base/util.h"
+#include "shepherd/command.h"
+#include "shepherd/run_lock.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+
+enum {
+    RETRY_MS = 200,    /* a journal that cannot be written is tried again after this */
+    KILL_AGAIN_MS = 50 /* a tree that forks faster than we kill is killed again after this */
+};
+
+enum phase { PHASE_RUN, PHASE_TERM, PHASE_KILL };
+
+struct sup {
+    const struct run_home *home;
+    struct proto_start *start;
+    struct run_key key;
+    struct cgroup cgroup;
+    struct command command;
+    struct journal_record end;
+    char mark[TREE_MARK_MAX];
+    enum phase phase;
+    int64_t deadline_ms; /* of the phase, monotonic; -1 = none */
+    pid_t pid;           /* of the command, 0 once it has ended */
+    bool limits;         /* a cgroup is in place */
+};
+
+static int64_t now_ms(clockid_t id)
+{
+    struct timespec t;
+
+    clock_gettime(id, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static void sleep_ms(int64_t ms)
+{
+    struct timespec t = {ms / 1000, ms % 1000 * 1000000};
+
+    nanosleep(&t, NULL);
+}
+
+/* ---- what all runs of a home share ---- */
+
+void run_home_init(struct run_home *h, int dir_fd)
+{
+    struct stat st;
+    char boot[40] = "";
+    AUTO_FD fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+
+    *h = (struct run_home){0};
+    if (fstat(dir_fd, &st) == 0)
+        h->mark = (uint64_t)st.st_ino * 0x9e3779b97f4a7c15u ^ (uint64_t)st.st_dev;
+    if (fd >= 0 && read(fd, boot, sizeof(boot) - 1) > 0)
+        h->boot = crc32c(0, boot, strlen(boot)) | 1;
+    cgroup_probe(&h->cgroups, "/proc/self");
+}
+
+void run_home_mark(const struct run_home *h, struct run_key k, char out[TREE_MARK_MAX])
+{
+    snprintf(out, TREE_MARK_MAX, TREE_MARK_NAME "=%016" PRIx64 ".%" PRIu64 ".%" PRIu32, h->mark,
+             k.job, k.run);
+}
+
+void run_home_cgroup(const struct run_home *h, struct run_key k, struct cgroup *out)
+{
+    char name[TREE_MARK_MAX];
+
+    snprintf(name, sizeof(name), "berth-%016" PRIx64 ".%" PRIu64 ".%" PRIu32, h->mark, k.job,
+             k.run);
+    cgroup_name(&h->cgroups, name, out);
+}
+
+int record_end_once(int journal_fd, struct journal_record *r)
+{
+    if (journal_append(journal_fd, r) < 0)
+        return -1;
+    /* While a daemon lives it commits what it reads here; alone, we see to it ourselves. */
+    if (lock_file_held(FD_DAEMON) != 1)
+        fdatasync(journal_fd);
+    return 0;
+}
+
+void record_end(int journal_fd, struct journal_record *r)
+{
+    while (record_end_once(journal_fd, r) < 0)
+        sleep_ms(RETRY_MS);
+}
+
+/* ---- the tree ---- */
+
+static void add_usage(struct sup *s, const struct rusage *u)
+{
+    s->end.cpu_user_us += (int64_t)u->ru_utime.tv_sec * 1000000 + u->ru_utime.tv_usec;
+    s->end.cpu_sys_us += (int64_t)u->ru_stime.tv_sec * 1000000 + u->ru_stime.tv_usec;
+    s->end.max_rss_bytes = MAX(s->end.max_rss_bytes, (int64_t)u->ru_maxrss * 1024);
+}
+
+/* Reaps all that has ended.  False when no descendant is left. */
+static bool reap(struct sup *s)
+{
+    struct rusage usage;
+    int status;
+    pid_t pid;
+
+    while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0) {
+        add_usage(s, &usage);
+        if (pid == s->pid) {
+            s->end.wait_status = status;
+            s->pid = 0;
+        }
+    }
+    return pid == 0 || errno != ECHILD;
+}
+
+static void enter_term(struct sup *s, int64_t grace_ms)
+{
+    int64_t kill_at = now_ms(CLOCK_MONOTONIC) + MAX(grace_ms, 0);
+
+    if (s->phase == PHASE_RUN) {
+        tree_signal(getpid(), SIGTERM);
+        s->phase = PHASE_TERM;
+        s->deadline_ms = kill_at;
+    } else if (s->phase == PHASE_TERM) {
+        s->deadline_ms = MIN(s->deadline_ms, kill_at); /* somebody became impatient */
+    }
+}
+
+static void on_deadline(struct sup *s)
+{
+    if (s->phase == PHASE_RUN) {
+        s->end.why = RUN_END_TIMEOUT;
+        enter_term(s, s->start->f.grace_ms);
+        return;
+    }
+    s->phase = PHASE_KILL;
+    tree_signal(getpid(), SIGKILL);
+    s->deadline_ms = now_ms(CLOCK_MONOTONIC) + KILL_AGAIN_MS;
+}
+
+static void ask_to_stop(struct sup *s, enum run_end why, int64_t grace_ms)
+{
+    if (s->phase == PHASE_RUN && s->pid > 0)
+        s->end.why = (uint8_t)why;
+    enter_term(s, grace_ms);
+}
+
+static void on_signal(struct sup *s, int signo, const siginfo_t *info)
+{
+    bool ours = info->si_code == SI_QUEUE;
+
+    if (signo == SUPERVISOR_STOP)
+        ask_to_stop(s, RUN_END_CANCELLED, ours ? info->si_int : s->start->f.grace_ms);
+    else if (signo == SUPERVISOR_SIGNAL && ours && s->pid > 0)
+        kill(-s->pid, info->si_int);
+    else if (signo == SIGTERM || signo == SIGINT || signo == SIGHUP)
+        ask_to_stop(s, RUN_END_NODE_LOST, s->start->f.grace_ms);
+}
+
+static void signals_of_interest(sigset_t *set)
+{
+    sigemptyset(set);
+    sigaddset(set, SIGCHLD);
+    sigaddset(set, SUPERVISOR_STOP);
+    sigaddset(set, SUPERVISOR_SIGNAL);
+    sigaddset(set, SIGTERM);
+    sigaddset(set, SIGINT);
+    sigaddset(set, SIGHUP);
+}
+
+static void wait_for_end(struct sup *s)
+{
+    sigset_t set;
+    siginfo_t info;
+
+    signals_of_interest(&set);
+    for (;;) {
+        int signo;
+        if (s->deadline_ms < 0) {
+            signo = sigwaitinfo(&set, &info);
+        } else {
+            int64_t left = MAX(s->deadline_ms - now_ms(CLOCK_MONOTONIC), 0);
+            struct timespec t = {left / 1000, left % 1000 * 1000000};
+            signo = sigtimedwait(&set, &info, &t);
+        }
+        if (signo > 0 && signo != SIGCHLD)
+            on_signal(s, signo, &info);
+        if (!reap(s))
+            return;
+        if (s->pid == 0 && s->phase == PHASE_RUN)
+            enter_term(s, s->start->f.grace_ms); /* what the command left behind */
+        if (s->deadline_ms >= 0 && now_ms(CLOCK_MONOTONIC) >= s->deadline_ms)
+            on_deadline(s);
+    }
+}
+
+/* ---- the run ---- */
+
+static bool stop_is_pending(void)
+{
+    sigset_t set;
+
+    return sigpending(&set) == 0 &&
+           (sigismember(&set, SUPERVISOR_STOP) == 1 || sigismember(&set, SIGTERM) == 1);
+}
+
+static void limits_put(struct sup *s)
+{
+    const struct proto_start_fixed *f = &s->start->f;
+    struct cgroup_limits l = {f->mem_bytes, f->mcpu, f->flags & PROTO_START_CPU_QUOTA};
+
+    s->command.cgroup = &s->cgroup;
+    if (l.mem_bytes <= 0 && l.mcpu <= 0)
+        return;
+    run_home_cgroup(s->home, s->key, &s->cgroup);
+    s->limits = cgroup_make(&s->cgroup, &l);
+}
+
+static void limits_read(struct sup *s)
+{
+    if (!s->limits)
+        return;
+    s->end.max_rss_bytes = MAX(s->end.max_rss_bytes, cgroup_peak_bytes(&s->cgroup));
+    if (s->end.why == RUN_END_EXITED && s->end.wait_status != 0 && cgroup_saw_oom(&s->cgroup))
+        s->end.why = RUN_END_OUT_OF_MEMORY;
+    cgroup_remove(&s->cgroup);
+}
+
+static void start_failed(struct sup *s)
+{
+    s->end.why = RUN_END_START_FAILED;
+    s->end.sys = (uint16_t)s->command.sys;
+    s->end.stage = s->command.failed;
+    journal_set_name(&s->end, command_failure_name(&s->command));
+}
+
+/* True when the command runs; otherwise s->end says why not. */
+static bool start(struct sup *s)
+{
+    struct command *c = &s->command;
+
+    if (!command_prepare(c)) {
+        start_failed(s);
+        return false;
+    }
+    do {
+        if (stop_is_pending()) {
+            s->end.why = RUN_END_CANCELLED;
+            return false;
+        }
+        s->pid = command_start(c);
+        if (c->failed && s->pid > 0) /* not the command's status */
+            waitpid(s->pid, NULL, 0);
+        if (c->failed == START_JOURNAL)
+            sleep_ms(RETRY_MS);
+    } while (c->failed == START_JOURNAL);
+    if (c->failed) {
+        start_failed(s);
+        return false;
+    }
+    return true;
+}
+
+static void run(struct sup *s)
+{
+    struct proto_start *st = s->start;
+
+    limits_put(s);
+    run_home_mark(s->home, s->key, s->mark);
+    ((char **)(uintptr_t)st->envp)[st->f.n_env] = s->mark;
+    if (start(s)) {
+        s->end.started_ms = s->command.started.at_ms;
+        s->end.pid = s->command.started.pid;
+        if (st->f.timeout_ms > 0)
+            s->deadline_ms = now_ms(CLOCK_MONOTONIC) + st->f.timeout_ms;
+        command_close(&s->command);
+        wait_for_end(s);
+    }
+    limits_read(s);
+}
+
+_Noreturn void supervisor_run(const struct run_home *h, struct proto_start *st)
+{
+    struct run_key key = {st->f.job, st->f.run};
+    struct journal_record about = {.job = key.job, .run = key.run, .boot = h->boot};
+    struct sup s = {.home = h, .start = st, .key = key, .end = about, .deadline_ms = -1};
+    char name[16];
+    uint64_t id;
+
+    setsid();
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    snprintf(name, sizeof(name), "run %" PRIu64 ".%" PRIu32, key.job, key.run);
+    prctl(PR_SET_NAME, name);
+    if (!run_key_pack(key, &id) || run_lock_take(FD_RUNS, id) < 0 ||
+        journal_scan(FD_JOURNAL, st->f.offset, key, NULL) != 0)
+        _exit(SUPERVISOR_FENCED);
+    s.end.kind = JOURNAL_ENDED;
+    s.end.why = RUN_END_EXITED;
+    s.command = (struct command){
+        .start = st, .out_fd = -1, .err_fd = -1, .started = about, .journal_fd = FD_JOURNAL};
+    run(&s);
+    s.end.at_ms = now_ms(CLOCK_REALTIME);
+    record_end(FD_JOURNAL, &s.end);
+    _exit(SUPERVISOR_RECORDED);
+}

@@ -1,0 +1,257 @@
+/* tree.c - walks of /proc
+ *
+ * The cheap walk follows /proc/PID/task/TID/children down from one process, so that stopping one
+ * run among thousands does not read thousands of files.  Kernels without that file, and the hunt
+ * for orphans, take the whole of /proc.  Both are repeated by the caller until nothing is found:
+ * a process may fork while we look.
+ */
+#include "shepherd/tree.h"
+#include "base/str.h"
+#include "base/util.h"
+#include "base/vec.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+
+struct pids {
+    pid_t *p;
+    size_t n, cap;
+};
+struct procs {
+    struct proc_stat *p;
+    size_t n, cap;
+};
+
+/* ---- reading /proc ---- */
+
+static ssize_t read_file(const char *path, char *out, size_t max)
+{
+    AUTO_FD fd = open(path, O_RDONLY | O_CLOEXEC);
+    size_t n = 0;
+
+    if (fd < 0)
+        return -1;
+    while (n < max - 1) {
+        ssize_t got = read(fd, out + n, max - 1 - n);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return -1;
+        if (got == 0)
+            break;
+        n += (size_t)got;
+    }
+    out[n] = 0;
+    return (ssize_t)n;
+}
+
+bool proc_stat_parse(const char *text, struct proc_stat *out)
+{
+    const char *name_end = strrchr(text, ')'); /* the name may contain anything */
+    int pid, ppid, session;
+    char state;
+    uint64_t start;
+
+    if (!name_end || sscanf(text, "%d", &pid) != 1)
+        return false;
+    if (sscanf(name_end + 1,
+               " %c %d %*d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d "
+               "%" SCNu64,
+               &state, &ppid, &session, &start) != 4)
+        return false;
+    *out = (struct proc_stat){pid, ppid, session, state, start};
+    return true;
+}
+
+static bool proc_stat_read(pid_t pid, struct proc_stat *out)
+{
+    char path[64], text[1024];
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    return read_file(path, text, sizeof(text)) > 0 && proc_stat_parse(text, out);
+}
+
+static void procs_read(struct procs *out)
+{
+    DIR *d = opendir("/proc");
+    struct dirent *ent;
+
+    if (!d)
+        return;
+    while ((ent = readdir(d))) {
+        int64_t pid;
+        struct proc_stat st;
+        if (str_to_i64(str_of(ent->d_name), &pid) && proc_stat_read((pid_t)pid, &st) &&
+            st.state != 'Z' && st.state != 'X')
+            vec_push(out, st);
+    }
+    closedir(d);
+}
+
+/* ---- descendants ---- */
+
+/* Appends the children of one thread.  False when the kernel does not tell. */
+static bool add_children_of_thread(pid_t pid, const char *tid, struct pids *out)
+{
+    char path[96], text[4096], *pos = text, *end;
+
+    snprintf(path, sizeof(path), "/proc/%d/task/%.20s/children", (int)pid, tid);
+    AUTO_FD fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return errno != ENOENT || access("/proc/thread-self/children", F_OK) == 0;
+    size_t have = 0;
+    ssize_t got;
+    while ((got = read(fd, text + have, sizeof(text) - 1 - have)) > 0) {
+        have += (size_t)got;
+        text[have] = 0;
+        pos = text;
+        /* A number is whole once a space follows it. */
+        for (long v; (v = strtol(pos, &end, 10)) > 0 && *end == ' '; pos = end + 1)
+            vec_push(out, (pid_t)v);
+        have -= (size_t)(pos - text);
+        memmove(text, pos, have);
+    }
+    return true;
+}
+
+static bool add_children(pid_t pid, struct pids *out)
+{
+    char path[64];
+    struct dirent *ent;
+    bool known = true;
+
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+    DIR *d = opendir(path);
+    if (!d)
+        return true; /* it is gone, and its children are ours now: the next round sees them */
+    while (known && (ent = readdir(d)))
+        if (ent->d_name[0] != '.')
+            known = add_children_of_thread(pid, ent->d_name, out);
+    closedir(d);
+    return known;
+}
+
+static bool pids_have(const struct pids *v, pid_t pid)
+{
+    for (size_t i = 0; i < v->n; i++)
+        if (v->p[i] == pid)
+            return true;
+    return false;
+}
+
+/* Adds to `set` all that descend from its members, from `from` on. */
+static void close_over(const struct procs *all, struct pids *set)
+{
+    for (bool grew = true; grew;) {
+        grew = false;
+        for (size_t i = 0; i < all->n; i++) {
+            if (pids_have(set, all->p[i].ppid) && !pids_have(set, all->p[i].pid)) {
+                vec_push(set, all->p[i].pid);
+                grew = true;
+            }
+        }
+    }
+}
+
+static bool descendants_by_children(pid_t root, struct pids *out)
+{
+    if (!add_children(root, out))
+        return false;
+    for (size_t i = 0; i < out->n; i++)
+        if (!add_children(out->p[i], out))
+            return false;
+    return true;
+}
+
+static void descendants_by_scan(pid_t root, struct pids *out)
+{
+    struct procs all = {0};
+
+    vec_clear(out);
+    procs_read(&all);
+    vec_push(out, root);
+    close_over(&all, out);
+    vec_remove(out, 0);
+    vec_done(&all);
+}
+
+size_t tree_signal(pid_t root, int signo)
+{
+    struct pids found = {0};
+    size_t alive = 0;
+
+    if (!descendants_by_children(root, &found))
+        descendants_by_scan(root, &found);
+    for (size_t i = 0; i < found.n; i++) {
+        if (kill(found.p[i], signo) == 0)
+            alive++;
+        if (signo == SIGTERM)
+            kill(found.p[i], SIGCONT); /* a stopped process could not act on it */
+    }
+    vec_done(&found);
+    return alive;
+}
+
+/* ---- orphans ---- */
+
+/* Is `want` one of the strings of that process' environment?  Read in pieces: it may be megabytes,
+ * and shells reorder it. */
+static bool environ_has(pid_t pid, const char *want)
+{
+    char path[64], text[8192];
+    size_t want_n = strlen(want) + 1, have = 0;
+
+    snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
+    AUTO_FD fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    for (;;) {
+        ssize_t got = read(fd, text + have, sizeof(text) - have);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return false;
+        have += (size_t)got;
+        if (have >= want_n && memmem(text, have, want, want_n))
+            return true;
+        size_t keep = MIN(have, want_n - 1);
+        memmove(text, text + have - keep, keep);
+        have = keep;
+    }
+}
+
+static bool leader_is_ours(const struct procs *all, const struct tree_orphans *o)
+{
+    for (size_t i = 0; i < all->n; i++)
+        if (all->p[i].pid == o->leader)
+            return all->p[i].start <= o->pid_start; /* a reused pid would have started later */
+    return false;
+}
+
+size_t tree_kill_orphans(const struct tree_orphans *o)
+{
+    struct procs all = {0};
+    struct pids set = {0};
+    pid_t self = getpid();
+
+    procs_read(&all);
+    bool session = o->leader > 0 && leader_is_ours(&all, o);
+    for (size_t i = 0; i < all.n; i++) {
+        const struct proc_stat *p = &all.p[i];
+        if (p->pid == self || p->pid == 1 || (o->is_supervisor && o->is_supervisor(o->arg, p->pid)))
+            continue;
+        if ((session && (p->session == o->leader || p->pid == o->leader)) ||
+            (o->shepherd > 0 && p->ppid == o->shepherd) || environ_has(p->pid, o->mark))
+            vec_push(&set, p->pid);
+    }
+    close_over(&all, &set);
+    for (size_t i = 0; i < set.n; i++)
+        kill(set.p[i], SIGKILL);
+    size_t n = set.n;
+    vec_done(&set);
+    vec_done(&all);
+    return n;
+}

@@ -1,0 +1,38 @@
+/* tree.h - finding and signalling every process of a run
+ *
+ * While its supervisor lives, a run is what descends from it: the supervisor is a subreaper, so
+ * no double fork and no setsid leads out.  When the supervisor was killed, what remains is known by
+ * the marker in its environment, by its session, by having become a child of the shepherd (which is
+ * a subreaper too), and by descending from one of those.
+ */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum { TREE_MARK_MAX = 64 };
+#define TREE_MARK_NAME "BERTH_MARK"
+
+/* Signals all descendants of `root`, not root itself.  How many were found alive. */
+size_t tree_signal(pid_t root, int signo);
+
+struct tree_orphans {
+    const char *mark;   /* "BERTH_MARK=…" as given to the command */
+    pid_t leader;       /* the command's pid and session, 0 = unknown */
+    uint64_t pid_start; /* it did not start later than this, in clock ticks since boot */
+    pid_t shepherd;     /* unknown children of it are orphans of a killed supervisor; 0 = none */
+    bool (*is_supervisor)(void *arg, pid_t pid);
+    void *arg;
+};
+/* Kills what is left of a run without supervisor.  How many were found alive: call it again, a few
+ * milliseconds later, until none are. */
+size_t tree_kill_orphans(const struct tree_orphans *o);
+
+/* Parses one /proc/PID/stat.  False when it is none. */
+struct proc_stat {
+    pid_t pid, ppid, session;
+    char state;
+    uint64_t start;
+};
+bool proc_stat_parse(const char *text, struct proc_stat *out);
