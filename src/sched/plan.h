@@ -30,6 +30,7 @@ struct snapshot {
     size_t max_starts;
     int64_t patience_ms; /* a job that waits longer for room is reserved for: nothing smaller
                             overtakes it */
+    const struct policy *policy; /* NULL = the first of policy.h */
 };
 enum decision_kind { DECIDE_START, DECIDE_STOP };
 struct decision {
@@ -54,16 +55,21 @@ enum wait_kind {
     WAIT_GPUS,
     WAIT_RESERVED, /* room is kept for an older or more important job */
     WAIT_NODE_DRAINED,
-    WAIT_NEVER_FITS /* no node is large enough */
+    WAIT_NEVER_FITS, /* no node is large enough */
+    WAIT_NOT_QUEUED  /* the queue does not hold it */
 };
 struct wait_reason {
     enum wait_kind kind;
     size_t ahead;     /* jobs before it in its queue */
     uint64_t other;   /* the job reserved for, or waited on */
     int64_t until_ms; /* of BACKOFF; earliest known end of a run that would make room, else 0 */
-    struct resources missing; /* what is lacking on the node that comes nearest */
+    struct resources missing; /* what is lacking on the node that comes nearest; of BATCH_SLOTS the
+                                 limit, as slots */
     uint32_t node;
+    struct usage used; /* of that node, with what would start before it */
 };
+/* As if plan() were called now without max_starts; the queue is as before afterwards. */
 struct wait_reason plan_explain(const struct snapshot *s, uint64_t job);
+struct wait_reason plan_explain_item(const struct snapshot *s, struct wait_item *it);
 /* One sentence and a remedy. */
 void wait_reason_text(const struct wait_reason *w, const struct snapshot *s, char *out, size_t n);

@@ -16,7 +16,9 @@ struct wait_item { /* kept compact: there may be a million */
     int64_t since_ms; /* monotonic-comparable age key: smaller is older */
     int32_t priority;
     uint32_t shape;
-    uint32_t pos; /* place in its heap; the queue's own */
+    uint32_t pos;     /* place in its heap; the queue's own */
+    uint32_t limit_s; /* it surely ends within so many seconds of its start (timeout and grace); 0 =
+                         unknown.  May overtake a reservation that comes later. */
 };
 struct shape {
     struct resources need;
@@ -29,7 +31,7 @@ struct shape {
 
 struct queue *queue_new(void);
 void queue_free(struct queue *q);
-/* The shape for these facts; made on first use. */
+/* The shape for these facts; made on first use.  A batch without a limit has none of its own. */
 uint32_t queue_shape(struct queue *q, const struct resources *need, uint64_t batch,
                      int32_t batch_slots, uint32_t named_queue);
 const struct shape *queue_shape_at(const struct queue *q, uint32_t shape);
@@ -44,6 +46,10 @@ size_t queue_count_shape(const struct queue *q, uint32_t shape);
 void queue_set_paused(struct queue *q, uint32_t named_queue, bool paused);
 bool queue_paused(const struct queue *q, uint32_t named_queue);
 void queue_batch_running(struct queue *q, uint64_t batch, int32_t delta);
+/* Nothing of this batch is left, queued, held or running: its shapes may be used for others. */
+void queue_batch_forget(struct queue *q, uint64_t batch);
+/* By number; O(n) of the waiting jobs, for questions only. */
+struct wait_item *queue_find(const struct queue *q, uint64_t job);
 /* How many are before this item over all shapes; O(n) of the waiting jobs, for explain only. */
 size_t queue_ahead(const struct queue *q, const struct wait_item *it);
 bool wait_item_before(const struct wait_item *a, const struct wait_item *b);

@@ -1,0 +1,288 @@
+/* explain.c - why a job waits, found by asking the planner itself
+ *
+ * A pass is run as plan() would, then undone.  So "would start now" is said exactly of what plan()
+ * would start.  For the others the room left after that pass tells what is lacking.
+ */
+#include "base/units.h"
+#include "sched/plan_priv.h"
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+/* The node that comes nearest: the fewest kinds lacking, then the smallest share of the node. */
+static double distance(const struct node *n, const struct resources *lack)
+{
+    return (lack->slots > 0) + (lack->mcpu > 0) + (lack->mem_bytes > 0) + (lack->gpus > 0) +
+           (double)lack->slots / (4.0 * MAX(n->slots, 1)) +
+           (double)lack->mcpu / (4.0 * (double)MAX(n->mcpu, 1));
+}
+
+static struct usage used_of(const struct pass *p, size_t k)
+{
+    const struct node *n = &p->s->nodes[k];
+    const struct node_room *r = &p->nodes[k];
+
+    return (struct usage){.slots = n->slots - r->room.slots,
+                          .mcpu = n->mcpu - r->room.mcpu,
+                          .mem_bytes = n->mem_bytes - r->room.mem_bytes,
+                          .gpus = node_gpu_mask(n) & ~r->gpus};
+}
+
+/* Among the nodes not drained, or those large enough, or all; false when there is none.  Of those
+ * large enough, what is lacking now; else what is lacking for ever. */
+static bool nearest(const struct pass *p, const struct resources *need, bool open_only,
+                    bool large_enough, struct wait_reason *w)
+{
+    static const struct usage nothing;
+    double least = 0;
+    bool found = false;
+
+    for (size_t k = 0; k < p->s->n_nodes; k++) {
+        const struct node *n = &p->s->nodes[k];
+        struct usage used = large_enough ? used_of(p, k) : nothing;
+        struct resources lack = resources_missing(n, &used, need);
+        double d = distance(n, &lack);
+
+        if ((open_only && n->drained) || (large_enough && !resources_ever_fit(n, need)))
+            continue;
+        if (!found || d < least) {
+            found = true;
+            least = d;
+            w->missing = lack;
+            w->used = used_of(p, k);
+            w->node = (uint32_t)k;
+        }
+    }
+    return found;
+}
+
+static enum wait_kind scarcest(const struct resources *lack)
+{
+    if (lack->gpus)
+        return WAIT_GPUS;
+    if (lack->mem_bytes)
+        return WAIT_MEMORY;
+    return lack->mcpu ? WAIT_CPUS : WAIT_SLOTS;
+}
+
+/* It fits somewhere, yet was not started: that room is kept for another. */
+static bool reserved(const struct pass *p, const struct resources *need, struct wait_reason *w)
+{
+    for (size_t k = 0; k < p->s->n_nodes; k++) {
+        const struct node_room *n = &p->nodes[k];
+        if (!n->open || !n->hold.it || !room_fits(n, need))
+            continue;
+        w->kind = WAIT_RESERVED;
+        w->node = (uint32_t)k;
+        w->other = n->hold.it->job;
+        w->until_ms = room_by(p, k, &n->hold.need);
+        return true;
+    }
+    return false;
+}
+
+static void lack_of_room(const struct pass *p, const struct resources *need, struct wait_reason *w)
+{
+    if (!nearest(p, need, false, true, w)) {
+        w->kind = WAIT_NEVER_FITS;
+        nearest(p, need, false, false, w);
+    } else if (!nearest(p, need, true, true, w)) {
+        w->kind = WAIT_NODE_DRAINED;
+    } else if (!reserved(p, need, w)) {
+        w->kind = scarcest(&w->missing);
+        w->until_ms = room_by(p, w->node, need);
+    }
+}
+
+static void look(const struct pass *p, const struct wait_item *it, struct wait_reason *w)
+{
+    const struct shape_slot *shape = &p->s->queue->shapes.p[it->shape];
+    const struct resources *need = &shape->pub.need;
+
+    for (size_t i = 0; i < p->starts.n; i++)
+        if (p->starts.p[i].it == it)
+            return;
+    lack_of_room(p, need, w);
+    if (w->kind == WAIT_NEVER_FITS || w->kind == WAIT_NODE_DRAINED || shape_open(shape))
+        return;
+    w->kind = shape->pub.paused ? WAIT_QUEUE_PAUSED : WAIT_BATCH_SLOTS;
+    w->other = 0;
+    w->until_ms = 0;
+    w->missing = (struct resources){.slots = shape->pub.paused ? 0 : shape->pub.batch_slots};
+}
+
+struct wait_reason plan_explain_item(const struct snapshot *s, struct wait_item *it)
+{
+    struct wait_reason w = {.kind = WAIT_NOTHING};
+    struct pass p;
+
+    if (!queue_contains(s->queue, it))
+        return (struct wait_reason){.kind = WAIT_NOT_QUEUED};
+    w.ahead = queue_ahead(s->queue, it);
+    pass_run(&p, s, SIZE_MAX);
+    look(&p, it, &w);
+    pass_undo(&p);
+    pass_done(&p);
+    return w;
+}
+
+struct wait_reason plan_explain(const struct snapshot *s, uint64_t job)
+{
+    struct wait_item *it = queue_find(s->queue, job);
+
+    return it ? plan_explain_item(s, it) : (struct wait_reason){.kind = WAIT_NOT_QUEUED};
+}
+
+/* ---- sentences ---- */
+
+struct text {
+    char *p;
+    size_t n, used;
+};
+
+__attribute__((format(printf, 2, 3))) static void add(struct text *t, const char *fmt, ...)
+{
+    va_list ap;
+    int k;
+
+    if (t->used >= t->n)
+        return;
+    va_start(ap, fmt);
+    k = vsnprintf(t->p + t->used, t->n - t->used, fmt, ap);
+    va_end(ap);
+    t->used += k > 0 ? (size_t)k : 0;
+}
+
+static const char *cpus_text(int64_t mcpu, char out[UNIT_TEXT_MAX])
+{
+    if (mcpu % 1000)
+        snprintf(out, UNIT_TEXT_MAX, "%.3g", (double)mcpu / 1000);
+    else
+        snprintf(out, UNIT_TEXT_MAX, "%" PRId64, mcpu / 1000);
+    return out;
+}
+
+static const char *bytes_text(int64_t bytes, char out[UNIT_TEXT_MAX])
+{
+    size_format(bytes, out);
+    return out;
+}
+
+static const char *plural(int64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+static void add_lack(struct text *t, const struct wait_reason *w, const struct node *n)
+{
+    const struct usage *u = &w->used;
+    const struct resources *lack = &w->missing;
+    int32_t gpus = gpu_count(node_gpu_mask(n));
+    char a[UNIT_TEXT_MAX], b[UNIT_TEXT_MAX], c[UNIT_TEXT_MAX];
+
+    switch (w->kind) {
+    case WAIT_GPUS:
+        add(t, "waits for %d more GPU%s on %s: %d of %d are in use", lack->gpus, plural(lack->gpus),
+            n->name, gpu_count(u->gpus), gpus);
+        return;
+    case WAIT_MEMORY:
+        add(t, "waits for %s more memory on %s: %s of %s are taken", bytes_text(lack->mem_bytes, a),
+            n->name, bytes_text(u->mem_bytes, b), bytes_text(n->mem_bytes, c));
+        return;
+    case WAIT_CPUS:
+        add(t, "waits for %s more CPU%s on %s: %s of %s are in use", cpus_text(lack->mcpu, a),
+            plural(lack->mcpu == 1000 ? 1 : 2), n->name, cpus_text(u->mcpu, b),
+            cpus_text(n->mcpu, c));
+        return;
+    default:
+        add(t, "waits for %d more slot%s on %s: %d of %d are in use", lack->slots,
+            plural(lack->slots), n->name, u->slots, n->slots);
+    }
+}
+
+static void add_never(struct text *t, const struct wait_reason *w, const struct node *n)
+{
+    const struct resources *lack = &w->missing;
+    int32_t gpus = gpu_count(node_gpu_mask(n));
+    char a[UNIT_TEXT_MAX], b[UNIT_TEXT_MAX];
+
+    if (lack->gpus)
+        add(t, "asks for %d GPU%s but the nearest node, %s, has %d: lower gpus or add a node",
+            gpus + lack->gpus, plural(gpus + lack->gpus), n->name, gpus);
+    else if (lack->mem_bytes)
+        add(t, "asks for %s of memory but the nearest node, %s, has %s: lower mem or add a node",
+            bytes_text(n->mem_bytes + lack->mem_bytes, a), n->name, bytes_text(n->mem_bytes, b));
+    else if (lack->mcpu)
+        add(t, "asks for %s CPUs but the nearest node, %s, has %s: lower cpus or add a node",
+            cpus_text(n->mcpu + lack->mcpu, a), n->name, cpus_text(n->mcpu, b));
+    else
+        add(t, "asks for %d slots but the nearest node, %s, has %d: lower slots or add a node",
+            n->slots + lack->slots, n->name, n->slots);
+}
+
+/* When room may come, and how many are served first. */
+static void add_outlook(struct text *t, const struct wait_reason *w, const struct snapshot *s)
+{
+    char in[UNIT_TEXT_MAX];
+
+    if (w->until_ms) {
+        duration_format(MAX(w->until_ms - s->now_ms, 0), in);
+        add(t, "; runs that end within %s at the latest make room", in);
+    }
+    if (w->ahead)
+        add(t, "; %zu job%s before it", w->ahead, w->ahead == 1 ? " is" : "s are");
+}
+
+void wait_reason_text(const struct wait_reason *w, const struct snapshot *s, char *out, size_t n)
+{
+    static const struct node no_node = {.name = "any node"};
+    bool known = w->node < s->n_nodes;
+    const struct node *node = known ? &s->nodes[w->node] : &no_node;
+    struct text t = {out, n, 0};
+    char in[UNIT_TEXT_MAX];
+
+    switch (w->kind) {
+    case WAIT_NOTHING:
+        add(&t, "would start now");
+        return;
+    case WAIT_NOT_QUEUED:
+        add(&t, "is not waiting in the queue");
+        return;
+    case WAIT_DEPENDENCY:
+        add(&t, "waits for job %" PRIu64 " to succeed", w->other);
+        return;
+    case WAIT_BACKOFF:
+        duration_format(MAX(w->until_ms - s->now_ms, 0), in);
+        add(&t, "failed and is tried again in %s", in);
+        return;
+    case WAIT_QUEUE_PAUSED:
+        add(&t, "its queue is paused: resume the queue to let it start");
+        break;
+    case WAIT_BATCH_SLOTS:
+        add(&t, "its batch runs %d job%s at once, as its slots allow: it starts when one ends",
+            w->missing.slots, plural(w->missing.slots));
+        break;
+    case WAIT_RESERVED:
+        add(&t,
+            "room on %s is kept for job %" PRIu64
+            ", which comes first and has waited long: a short enough timeout lets it start before",
+            node->name, w->other);
+        break;
+    case WAIT_NODE_DRAINED:
+        add(&t, "%s is drained and starts nothing new: resume it, or add a node", node->name);
+        return;
+    case WAIT_NEVER_FITS:
+        if (known)
+            add_never(&t, w, node);
+        else
+            add(&t, "there is no node to run on: add one");
+        return;
+    case WAIT_SLOTS:
+    case WAIT_CPUS:
+    case WAIT_MEMORY:
+    case WAIT_GPUS:
+        add_lack(&t, w, node);
+        break;
+    }
+    add_outlook(&t, w, s);
+}

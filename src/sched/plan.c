@@ -1,0 +1,282 @@
+/* plan.c - the most important first, then the oldest; small ones fill gaps, nobody starves
+ *
+ * The pass looks only at the head of each shape, so its cost grows with the number of shapes.  What
+ * does not fit now cannot fit later in the same pass (room only shrinks), so every shape is looked
+ * at once, and again only for each job of it that starts.
+ *
+ * Reservation: a job that does not fit and has waited longer than patience_ms gets the node where
+ * least is lacking kept for it.  Whatever comes after it in order starts there only if it takes
+ * nothing the reserved one would then lack, or surely ends before the reserved one can start.  The
+ * reservation is found anew in each pass; as nothing it lacks is handed out meanwhile, what is
+ * lacking only shrinks, so it does start.
+ */
+#include "sched/plan_priv.h"
+#include "sched/policy.h"
+
+/* ---- heap of candidate heads ---- */
+
+static void heads_down(struct pass *p, size_t at)
+{
+    struct wait_item *it = p->heads.p[at];
+
+    for (;;) {
+        size_t child = 2 * at + 1;
+        if (child >= p->heads.n)
+            break;
+        if (child + 1 < p->heads.n && wait_item_before(p->heads.p[child + 1], p->heads.p[child]))
+            child++;
+        if (!wait_item_before(p->heads.p[child], it))
+            break;
+        p->heads.p[at] = p->heads.p[child];
+        at = child;
+    }
+    p->heads.p[at] = it;
+}
+
+/* The first candidate makes way for `next`, or for nothing. */
+static void heads_replace(struct pass *p, struct wait_item *next)
+{
+    struct wait_item *last = next ? next : vec_pop(&p->heads);
+
+    if (!p->heads.n)
+        return;
+    p->heads.p[0] = last;
+    heads_down(p, 0);
+}
+
+/* ---- who is a candidate ---- */
+
+static bool fits_somewhere(const struct pass *p, const struct resources *need)
+{
+    for (size_t k = 0; k < p->s->n_nodes; k++)
+        if (p->nodes[k].open && room_fits(&p->nodes[k], need))
+            return true;
+    return false;
+}
+
+static bool patience_over(const struct pass *p, const struct wait_item *it)
+{
+    return p->s->now_ms - it->since_ms >= p->s->patience_ms;
+}
+
+static bool ever_fits(const struct pass *p, const struct resources *need)
+{
+    for (size_t k = 0; k < p->s->n_nodes; k++)
+        if (p->nodes[k].open && resources_ever_fit(&p->s->nodes[k], need))
+            return true;
+    return false;
+}
+
+/* Of those that do not fit only as many matter as there are nodes to keep for them: the first in
+ * order.  `list` is sorted, at most `max` long. */
+static void keep_first(struct wait_item **list, size_t *n, size_t max, struct wait_item *it)
+{
+    size_t at = *n;
+
+    if (at == max && !wait_item_before(it, list[at - 1]))
+        return;
+    at = at < max ? (*n)++ : at - 1;
+    for (; at > 0 && wait_item_before(it, list[at - 1]); at--)
+        list[at] = list[at - 1];
+    list[at] = it;
+}
+
+static void gather(struct pass *p)
+{
+    const struct queue *q = p->s->queue;
+    struct wait_item **blocked = xmalloc(p->s->n_nodes * sizeof(struct wait_item *));
+    size_t n_blocked = 0;
+
+    for (size_t i = 0; i < q->active.n; i++) {
+        const struct shape_slot *shape = &q->shapes.p[q->active.p[i]];
+        struct wait_item *head = shape->heap.p[0];
+
+        if (!shape_open(shape))
+            continue;
+        if (fits_somewhere(p, &shape->pub.need))
+            vec_push(&p->heads, head);
+        else if (patience_over(p, head) && ever_fits(p, &shape->pub.need))
+            keep_first(blocked, &n_blocked, p->s->n_nodes, head);
+    }
+    if (p->heads.n) /* else there is nobody to keep room from */
+        for (size_t i = 0; i < n_blocked; i++)
+            vec_push(&p->heads, blocked[i]);
+    for (size_t i = p->heads.n / 2; i-- > 0;)
+        heads_down(p, i);
+    free(blocked);
+}
+
+/* ---- where ---- */
+
+/* Tightest fit: GPUs are not wasted on who needs none, and large gaps stay large. */
+static bool tighter(const struct node_room *a, const struct node_room *b)
+{
+    if (a->room.gpus != b->room.gpus)
+        return a->room.gpus < b->room.gpus;
+    return a->room.slots < b->room.slots;
+}
+
+static int64_t place(struct pass *p, const struct wait_item *it, const struct resources *need)
+{
+    int64_t best = -1;
+
+    for (size_t k = 0; k < p->s->n_nodes; k++) {
+        struct node_room *n = &p->nodes[k];
+        if (!n->open || !room_fits(n, need) || !room_allowed(p, k, need, it->limit_s))
+            continue;
+        if (best < 0 || tighter(n, &p->nodes[best]))
+            best = (int64_t)k;
+    }
+    return best;
+}
+
+/* How far a node is from having room: the sum of what is lacking, each as a share of the node. */
+static double lacking(const struct pass *p, size_t k, const struct resources *need)
+{
+    const struct node *n = &p->s->nodes[k];
+    const struct resources *room = &p->nodes[k].room;
+    double sum = 0;
+
+    if (need->slots > room->slots)
+        sum += (double)(need->slots - room->slots) / MAX(n->slots, 1);
+    if (need->mcpu && need->mcpu > room->mcpu)
+        sum += (double)(need->mcpu - room->mcpu) / (double)MAX(n->mcpu, 1);
+    if (need->mem_bytes && need->mem_bytes > room->mem_bytes)
+        sum += (double)(need->mem_bytes - room->mem_bytes) / (double)MAX(n->mem_bytes, 1);
+    if (need->gpus > room->gpus)
+        sum += (double)(need->gpus - room->gpus) / (double)MAX(n->n_devices, 1);
+    return sum;
+}
+
+static void reserve(struct pass *p, const struct wait_item *it, const struct resources *need)
+{
+    double least = 0;
+    struct hold *best = NULL;
+
+    if (!patience_over(p, it))
+        return;
+    for (size_t k = 0; k < p->s->n_nodes; k++) {
+        struct node_room *n = &p->nodes[k];
+        double lack = lacking(p, k, need);
+        if (!n->open || n->hold.it || !resources_ever_fit(&p->s->nodes[k], need))
+            continue;
+        if (!best || lack < least) {
+            best = &n->hold;
+            least = lack;
+        }
+    }
+    if (best)
+        *best = (struct hold){.it = it, .need = *need, .by_ms = -1};
+}
+
+/* ---- the pass ---- */
+
+static void take(struct pass *p, struct wait_item *it, struct shape_slot *shape, size_t k)
+{
+    struct node_room *n = &p->nodes[k];
+    const struct resources *need = &shape->pub.need;
+    struct start st = {it, (uint32_t)k, gpus_lowest(n->gpus, need->gpus)};
+
+    n->room.slots -= need->slots;
+    n->room.mcpu -= need->mcpu;
+    n->room.mem_bytes -= need->mem_bytes;
+    n->room.gpus -= need->gpus;
+    n->gpus &= ~st.gpus;
+    if (shape->batch)
+        shape->batch->planned++;
+    vec_push(&p->starts, st);
+    queue_remove(p->s->queue, it);
+}
+
+/* Everything takes a slot; without one there is nothing to look for. */
+static bool any_slot(const struct pass *p)
+{
+    for (size_t k = 0; k < p->s->n_nodes; k++)
+        if (p->nodes[k].open && p->nodes[k].room.slots > 0)
+            return true;
+    return false;
+}
+
+static void open_nodes(struct pass *p)
+{
+    const struct snapshot *s = p->s;
+
+    p->nodes = xcalloc(s->n_nodes ? s->n_nodes : 1, sizeof(*p->nodes));
+    for (size_t k = 0; k < s->n_nodes; k++) {
+        const struct node *n = &s->nodes[k];
+        const struct usage *u = &s->usage[k];
+        struct node_room *r = &p->nodes[k];
+
+        r->open = !n->drained;
+        r->gpus = node_gpu_mask(n) & ~u->gpus;
+        r->room = (struct resources){n->mcpu - u->mcpu, n->mem_bytes - u->mem_bytes,
+                                     gpu_count(r->gpus), n->slots - u->slots};
+    }
+}
+
+void pass_run(struct pass *p, const struct snapshot *s, size_t max_starts)
+{
+    *p = (struct pass){.s = s};
+    open_nodes(p);
+    if (!max_starts || !any_slot(p))
+        return;
+    gather(p);
+    while (p->heads.n && p->starts.n < max_starts) {
+        struct wait_item *it = p->heads.p[0];
+        struct shape_slot *shape = &s->queue->shapes.p[it->shape];
+        int64_t k = shape_open(shape) ? place(p, it, &shape->pub.need) : -1;
+
+        if (k >= 0) {
+            take(p, it, shape, (size_t)k);
+            heads_replace(p, shape->heap.n ? shape->heap.p[0] : NULL);
+            if (!any_slot(p))
+                break;
+            continue;
+        }
+        if (shape_open(shape))
+            reserve(p, it, &shape->pub.need);
+        heads_replace(p, NULL);
+    }
+}
+
+static void clear_planned(struct pass *p)
+{
+    for (size_t i = 0; i < p->starts.n; i++) {
+        struct batch *b = p->s->queue->shapes.p[p->starts.p[i].it->shape].batch;
+        if (b)
+            b->planned = 0;
+    }
+}
+
+void pass_undo(struct pass *p)
+{
+    for (size_t i = 0; i < p->starts.n; i++)
+        queue_push(p->s->queue, p->starts.p[i].it);
+}
+
+void pass_done(struct pass *p)
+{
+    clear_planned(p);
+    vec_done(&p->starts);
+    vec_done(&p->heads);
+    free(p->nodes);
+}
+
+static void plan_priority_backfill(const struct snapshot *s, decisions *out)
+{
+    struct pass p;
+
+    pass_run(&p, s, s->max_starts);
+    for (size_t i = 0; i < p.starts.n; i++) {
+        const struct start *st = &p.starts.p[i];
+        vec_push(out, ((struct decision){DECIDE_START, st->it->job, st->node, st->gpus}));
+    }
+    pass_done(&p);
+}
+
+const struct policy policy_priority_backfill = {
+    "priority_backfill",
+    "the most important first, then the oldest; smaller jobs fill gaps without delaying one that "
+    "has waited long",
+    plan_priority_backfill,
+};

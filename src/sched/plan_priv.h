@@ -1,0 +1,38 @@
+/* plan_priv.h - one pass over the waiting jobs, shared by plan() and explain */
+#pragma once
+#include "sched/plan.h"
+#include "sched/queue_priv.h"
+
+struct hold {                   /* room that is kept for a job which has waited too long */
+    const struct wait_item *it; /* NULL = none */
+    struct resources need;
+    int64_t by_ms; /* when it can start at the latest; 0 = not known; -1 = not asked yet */
+};
+struct node_room {
+    bool open;             /* not drained */
+    struct resources room; /* what is free; gpus as a count */
+    uint64_t gpus;         /* free devices */
+    struct hold hold;
+};
+struct start {
+    struct wait_item *it;
+    uint32_t node;
+    uint64_t gpus;
+};
+struct pass {
+    const struct snapshot *s;
+    struct node_room *nodes;
+    VEC(struct start) starts;
+    VEC(struct wait_item *) heads; /* heap of candidates */
+};
+/* Decides; takes what it starts out of the queue.  Then pass_undo (puts back) or not, and
+ * pass_done. */
+void pass_run(struct pass *p, const struct snapshot *s, size_t max_starts);
+void pass_undo(struct pass *p);
+void pass_done(struct pass *p);
+
+bool room_fits(const struct node_room *n, const struct resources *need);
+/* May this start on node k, or would it take what is kept there for another? */
+bool room_allowed(struct pass *p, size_t k, const struct resources *need, uint32_t limit_s);
+/* When `need` fits on node k at the latest, by the known ends of runs; 0 = not known. */
+int64_t room_by(const struct pass *p, size_t k, const struct resources *need);

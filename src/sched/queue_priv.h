@@ -1,0 +1,33 @@
+/* queue_priv.h - the inside of the queue, for the planner that walks its heads */
+#pragma once
+#include "base/map.h"
+#include "base/vec.h"
+#include "sched/queue.h"
+
+struct batch { /* of batches with a limit */
+    int32_t running;
+    int32_t planned; /* of the pass under way; 0 between passes */
+    VEC(uint32_t) shapes;
+};
+struct shape_slot {
+    struct shape pub;
+    struct batch *batch; /* NULL = no limit */
+    VEC(struct wait_item *) heap;
+    uint32_t active_at; /* place in queue.active while the heap is not empty */
+};
+struct queue {
+    VEC(struct shape_slot) shapes;
+    VEC(uint32_t) active;    /* shapes with something waiting, in no order */
+    VEC(uint32_t) free_list; /* shapes of forgotten batches */
+    struct map_str index;    /* facts of a shape → its number + 1 */
+    struct map_u64 batches;  /* → struct batch */
+    struct map_u64 paused;   /* named queues */
+    size_t count;
+};
+
+/* May one more of this shape start, as far as queue and batch are concerned? */
+static inline bool shape_open(const struct shape_slot *s)
+{
+    return !s->pub.paused &&
+           (!s->batch || s->batch->running + s->batch->planned < s->pub.batch_slots);
+}

@@ -1,0 +1,70 @@
+/* room.c - what is free on a node, when more will be, and for whom it is kept */
+#include "sched/plan_priv.h"
+
+bool room_fits(const struct node_room *n, const struct resources *need)
+{
+    return need->slots <= n->room.slots && (!need->mcpu || need->mcpu <= n->room.mcpu) &&
+           (!need->mem_bytes || need->mem_bytes <= n->room.mem_bytes) && need->gpus <= n->room.gpus;
+}
+
+struct ending {
+    int64_t at_ms;
+    const struct plan_run *run;
+};
+
+static int ending_order(const void *a, const void *b)
+{
+    const struct ending *x = a, *y = b;
+
+    return (x->at_ms > y->at_ms) - (x->at_ms < y->at_ms);
+}
+
+int64_t room_by(const struct pass *p, size_t k, const struct resources *need)
+{
+    VEC(struct ending) ends = {0};
+    struct node_room n = p->nodes[k];
+    int64_t by = room_fits(&n, need) ? p->s->now_ms : 0;
+
+    for (size_t i = 0; !by && i < p->s->n_runs; i++) {
+        const struct plan_run *r = &p->s->runs[i];
+        if (r->node == k && r->ends_by_ms)
+            vec_push(&ends, ((struct ending){MAX(r->ends_by_ms, p->s->now_ms), r}));
+    }
+    if (ends.n)
+        qsort(ends.p, ends.n, sizeof(*ends.p), ending_order);
+    for (size_t i = 0; !by && i < ends.n; i++) {
+        const struct plan_run *r = ends.p[i].run;
+        n.room.slots += r->need.slots;
+        n.room.mcpu += r->need.mcpu;
+        n.room.mem_bytes += r->need.mem_bytes;
+        n.room.gpus += gpu_count(r->gpus);
+        if (room_fits(&n, need))
+            by = ends.p[i].at_ms;
+    }
+    vec_done(&ends);
+    return by;
+}
+
+/* Takes nothing of a kind that the other needs and that would then be short. */
+static bool leaves_enough(const struct resources *room, const struct resources *need,
+                          const struct resources *kept)
+{
+    return (!kept->slots || need->slots + kept->slots <= room->slots) &&
+           (!need->mcpu || !kept->mcpu || need->mcpu + kept->mcpu <= room->mcpu) &&
+           (!need->mem_bytes || !kept->mem_bytes ||
+            need->mem_bytes + kept->mem_bytes <= room->mem_bytes) &&
+           (!need->gpus || !kept->gpus || need->gpus + kept->gpus <= room->gpus);
+}
+
+bool room_allowed(struct pass *p, size_t k, const struct resources *need, uint32_t limit_s)
+{
+    struct node_room *n = &p->nodes[k];
+
+    if (!n->hold.it || leaves_enough(&n->room, need, &n->hold.need))
+        return true;
+    if (!limit_s)
+        return false;
+    if (n->hold.by_ms < 0)
+        n->hold.by_ms = room_by(p, k, &n->hold.need);
+    return n->hold.by_ms && p->s->now_ms + (int64_t)limit_s * 1000 <= n->hold.by_ms;
+}
