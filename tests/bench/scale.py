@@ -62,8 +62,8 @@ def plan_us(daemon):
     from berth import _http
 
     _, body = _http.exchange(daemon.conn, "GET", "/metrics")
-    m = re.search(rb"^berth_plan_(?:max_seconds|seconds_max)\S*\s+(\S+)", body, re.M)
-    return float(m.group(1)) * 1e6 if m else None
+    m = re.search(rb"^berth_plan_microseconds_max (\d+)", body, re.M)
+    return int(m.group(1)) if m else None
 
 
 def restart(rig, table, count, bar_s):
