@@ -34,8 +34,8 @@ struct run_belief {
     int64_t pid, pid_start; /* 0 = never seen running */
 };
 /* Every member is called on the loop thread.  Exactly one ended() follows each start() or adopt(),
- * or absent() for an adopted run of which there is no trace: it never ran and may be started again
- * under the same key. */
+ * or absent() for an adopted run of which there is no trace: it never ran, nothing sent for it
+ * before will run, and it may be started again under the same key. */
 struct backend_events {
     void (*started)(void *owner, struct run_key key, int64_t pid, int64_t pid_start, int64_t at_ms);
     void (*ended)(void *owner, struct run_key key, const struct run_outcome *o, struct str detail);
@@ -53,8 +53,8 @@ struct backend_class {
     uint32_t (*journal)(struct backend *b);        /* generation new runs report to */
     /* Idempotent: the same key never runs twice, whatever was sent or lost before. */
     int (*start)(struct backend *b, const struct run_start *r, struct err *e);
-    /* TERM to the whole tree, after grace_ms KILL (negative: the grace given at start).  A run that has not started yet ends as
-     * cancelled. */
+    /* TERM to the whole tree, after grace_ms KILL (negative: the grace given at start).  A run that
+     * has not started yet ends as cancelled. */
     void (*stop)(struct backend *b, struct run_key key, int64_t grace_ms);
     void (*signal)(struct backend *b, struct run_key key, int signo);
     void (*adopt)(struct backend *b, const struct run_belief *runs, size_t n);

@@ -129,19 +129,31 @@ void core_cancel(struct core *c, const uint64_t *jobs, size_t n, const struct ca
 
 /* ---- retry ---- */
 
+/* What it waits for may be on its way again; then it waits again.  What ended badly does not hold
+ * it back: whoever retries a job by hand wants it to run. */
+static void wait_again(struct core *c, struct job *j)
+{
+    struct ledger *led = &c->conf.ledger;
+    AUTO_FREE uint64_t *after = NULL;
+    size_t n = 0;
+    struct err e;
+
+    if (led->read_deps(led->self, j->wait.job, &after, &n, &e) < 0)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        const struct job *other = core_job(c, after[i]);
+        if (other && !job_state_final(other->state))
+            job_wait_for(c, j, after[i]);
+    }
+}
+
 static void retry_one(struct core *c, const struct job_record *rec, const struct caller *who)
 {
     struct job *j = job_new(c, rec->seq);
 
-    j->batch = rec->batch;
-    j->retries = rec->retries;
-    j->backoff_ms = (uint32_t)MIN(rec->backoff_ms, (int64_t)UINT32_MAX);
-    j->uid = rec->uid;
+    job_describe(c, j, rec);
     j->attempt = rec->attempt;
-    j->wait.priority = rec->priority;
     j->wait.since_ms = core_mono(c);
-    j->wait.shape = queue_shape(c->queue, &rec->need, rec->batch_slots ? rec->batch : 0,
-                                rec->batch_slots, core_queue_index(c, rec->queue));
     core_stage(c, &(struct change){.kind = CHANGE_JOB_RETRY,
                                    .at_ms = core_wall(c),
                                    .first = rec->seq,
@@ -149,6 +161,7 @@ static void retry_one(struct core *c, const struct job_record *rec, const struct
                                    .state = JOB_QUEUED,
                                    .from_state = rec->state,
                                    .user = str_of(who->user)});
+    wait_again(c, j);
     job_activate(c, j);
 }
 

@@ -45,6 +45,7 @@ void core_free(struct core *c)
     }
     map_u64_done(&c->jobs);
     map_u64_done(&c->waiters);
+    map_u64_done(&c->batches);
     map_str_done(&c->queues);
     map_str_done(&c->in_flight);
     vec_done(&c->due);
@@ -108,6 +109,7 @@ void core_turn(struct core *c)
 
     core_release_due(c);
     run_recall_gated(c);
+    run_resolved(c);
     if (!c->dirty || !c->recovered || c->unresolved || !led->healthy(led->self))
         return; /* still dirty: the turn that lifts the obstacle plans */
     c->dirty = false;

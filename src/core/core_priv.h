@@ -31,6 +31,7 @@ struct job {
     uint32_t deps; /* unmet */
     uint8_t state, hold;
     bool cancel_requested;
+    bool limited; /* its batch has a limit of its own */
 };
 
 enum run_phase {
@@ -76,6 +77,7 @@ struct core {
     struct queue *queue;
     struct map_u64 jobs;      /* number → struct job */
     struct map_u64 waiters;   /* number → struct waiters */
+    struct map_u64 batches;   /* with a limit: number → active jobs */
     struct map_str queues;    /* name → index + 1 */
     struct map_str in_flight; /* idempotency keys under way */
     VEC(struct due) due;      /* binary heap */
@@ -83,9 +85,10 @@ struct core {
     VEC(uint64_t) absent; /* jobs whose recorded run left no trace */
     uint64_t next_job, next_spec, next_batch;
     size_t unresolved;
-    double mean_run_ms; /* moving average of recent run lengths */
+    double mean_run_ms;   /* moving average of recent run lengths */
     int64_t gates_due_ms; /* monotonic: when a successor has waited too long; 0 = none waits */
     bool dirty, recovered;
+    bool resolving; /* runs from before the restart are not all accounted for */
     struct core_stats stats;
 };
 
@@ -112,6 +115,8 @@ static inline void core_barrier(struct core *c, ledger_done_fn fn, void *arg)
 
 /* job_table.c */
 struct job *job_new(struct core *c, uint64_t number);
+/* The facts of a record: batch, priority, resources, retries, owner. */
+void job_describe(struct core *c, struct job *j, const struct job_record *r);
 void job_drop(struct core *c,
               struct job *j); /* forgets it; must be out of queue and without a run */
 void job_move(struct core *c, struct job *j, enum job_event ev); /* the transition must be legal */
@@ -119,6 +124,8 @@ void job_move(struct core *c, struct job *j, enum job_event ev); /* the transiti
 void job_activate(struct core *c, struct job *j);
 void job_dequeue(struct core *c, struct job *j); /* out of the queue or its hold */
 void job_wait_for(struct core *c, struct job *j, uint64_t other);
+/* Cancels a waiting job because `other` ended in `state`, and those that wait for it in turn. */
+void job_cancel_dependent(struct core *c, uint64_t job, uint64_t other, enum job_state state);
 /* After j became final in memory: frees or cancels those that wait for it, and theirs. */
 void job_settle_waiters(struct core *c, struct job *j);
 /* The end of a run, or the final state of j, is staged: once durable the backend may drop its trace
@@ -131,6 +138,7 @@ void core_release_due(struct core *c);
 void run_place(struct core *c, struct job *j, uint64_t gpus, struct run *prev);
 void run_hold(struct core *c, struct run *r); /* counts its resources */
 struct run *run_restore(struct core *c, struct job *j, const struct run_record *rec);
+void run_resolved(struct core *c);
 void run_send_absent(struct core *c);
 void run_look_ahead(struct core *c);
 void run_recall_gated(struct core *c);

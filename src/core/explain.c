@@ -16,6 +16,7 @@ static const char *const wait_names[] = {
     [WAIT_RESERVED] = "reserved",
     [WAIT_NODE_DRAINED] = "node_drained",
     [WAIT_NEVER_FITS] = "never_fits",
+    [WAIT_NOT_QUEUED] = "not_queued",
 };
 
 static uint64_t first_unmet(const struct core *c, uint64_t job)
@@ -38,7 +39,7 @@ static struct wait_reason reason_of(struct core *c, struct job *j, const struct 
         return (struct wait_reason){.kind = WAIT_DEPENDENCY, .other = first_unmet(c, j->wait.job)};
     if (j->hold == HOLD_BACKOFF)
         return (struct wait_reason){.kind = WAIT_BACKOFF, .until_ms = j->due_ms};
-    return plan_explain(s, j->wait.job);
+    return plan_explain_item(s, &j->wait);
 }
 
 static void explain_waiting(struct core *c, struct job *j, struct json *out)

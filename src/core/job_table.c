@@ -10,6 +10,8 @@
 #include "core/core_priv.h"
 #include <stdio.h>
 
+enum { GRACE_ALLOWED_S = 60 }; /* after its limit a run is surely gone within this */
+
 struct job *job_new(struct core *c, uint64_t number)
 {
     struct job *j = xcalloc(1, sizeof(*j));
@@ -19,6 +21,37 @@ struct job *job_new(struct core *c, uint64_t number)
     map_u64_put(&c->jobs, number, j);
     c->stats.queued++; /* JOB_QUEUED is 0: every job begins there */
     return j;
+}
+
+/* Batches with a limit have shapes of their own in the queue, given back when their last job
+ * leaves. */
+static void batch_count(struct core *c, uint64_t batch, int delta)
+{
+    uintptr_t n = (uintptr_t)map_u64_get(&c->batches, batch) + (uintptr_t)(intptr_t)delta;
+
+    if (n) {
+        map_u64_put(&c->batches, batch, (void *)n);
+    } else {
+        map_u64_del(&c->batches, batch);
+        queue_batch_forget(c->queue, batch);
+    }
+}
+
+void job_describe(struct core *c, struct job *j, const struct job_record *r)
+{
+    int64_t limit_s = r->timeout_ms ? r->timeout_ms / 1000 + GRACE_ALLOWED_S : 0;
+
+    j->batch = r->batch;
+    j->limited = r->batch && r->batch_slots;
+    j->retries = r->retries;
+    j->backoff_ms = (uint32_t)MIN(r->backoff_ms, (int64_t)UINT32_MAX);
+    j->uid = r->uid;
+    j->wait.priority = r->priority;
+    j->wait.limit_s = (uint32_t)MIN(limit_s, (int64_t)UINT32_MAX);
+    j->wait.shape = queue_shape(c->queue, &r->need, j->limited ? r->batch : 0, r->batch_slots,
+                                core_queue_index(c, r->queue));
+    if (j->limited)
+        batch_count(c, r->batch, 1);
 }
 
 static size_t *state_counter(struct core *c, enum job_state s)
@@ -44,6 +77,8 @@ void job_drop(struct core *c, struct job *j)
     ASSERT(!j->run);
     if (counter)
         --*counter;
+    if (j->limited)
+        batch_count(c, j->batch, -1);
     map_u64_del(&c->jobs, j->wait.job);
     free(j);
 }
@@ -173,12 +208,12 @@ void job_wait_for(struct core *c, struct job *j, uint64_t other)
     j->deps++;
 }
 
-static void cancel_waiter(struct core *c, struct job *j, const struct job *cause)
+static void cancel_waiter(struct core *c, struct job *j, uint64_t other, enum job_state state)
 {
     char reason[96];
 
     snprintf(reason, sizeof(reason), "job %llu, which it waits for, ended as %s",
-             (unsigned long long)cause->wait.job, job_state_name(cause->state));
+             (unsigned long long)other, job_state_name(state));
     job_dequeue(c, j);
     job_move(c, j, JOB_EV_CANCEL);
     core_stage(c, &(struct change){.kind = CHANGE_JOB_STATE,
@@ -204,7 +239,7 @@ void job_settle_waiters(struct core *c, struct job *j)
             if (!other || other->state != JOB_QUEUED || other->hold == HOLD_NONE || !other->deps)
                 continue;
             if (e->state != JOB_SUCCEEDED) {
-                cancel_waiter(c, other, e);
+                cancel_waiter(c, other, e->wait.job, e->state);
                 vec_push(&ended, other);
             } else if (--other->deps == 0 && other->hold == HOLD_DEPS) {
                 c->stats.held--;
@@ -217,6 +252,16 @@ void job_settle_waiters(struct core *c, struct job *j)
         }
     }
     vec_done(&ended);
+}
+
+void job_cancel_dependent(struct core *c, uint64_t job, uint64_t other, enum job_state state)
+{
+    struct job *j = core_job(c, job);
+
+    if (!j || j->state != JOB_QUEUED)
+        return;
+    cancel_waiter(c, j, other, state);
+    job_settle_waiters(c, j);
 }
 
 /* ---- forgetting ---- */

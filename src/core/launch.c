@@ -150,14 +150,24 @@ static void env_python(struct env *v, const struct core *c)
             was && *was ? arena_printf(v->a, "%s:%s", c->python_path, was) : c->python_path);
 }
 
+/* The number of an array's job is in its environment; a file for that alone would double its cost.
+ */
+static bool only_index(const struct json *params)
+{
+    return json_len(params) == 1 && json_has(params, "index");
+}
+
 static void set_params(struct env *v, const struct launch *l, struct run_start *out)
 {
     if (!l->params)
         return;
-    AUTO_FREE char *text = json_text(l->params);
-    out->params_json = str_of(arena_strdup(v->a, text));
-    if (out->params_json.n <= PARAMS_ENV_MAX)
-        env_set(v, "BERTH_PARAMS", out->params_json.p);
+    AUTO_FREE char *json = json_text(l->params);
+    struct str text = str_of(arena_strdup(v->a, json));
+    if (text.n <= PARAMS_ENV_MAX)
+        env_set(v, "BERTH_PARAMS", text.p);
+    if (only_index(l->params))
+        return;
+    out->params_json = text;
     env_set(v, "BERTH_PARAMS_FILE", arena_printf(v->a, "%s/params.json", out->run_dir));
 }
 
@@ -169,27 +179,14 @@ static char *arena_path(struct arena *a, char *path)
     return copy;
 }
 
-/* `{index}` in a command is the job's place in its batch unless a parameter has that name. */
-static struct json *params_with_index(const struct launch *l)
-{
-    struct json *p = l->params ? json_copy(l->params) : json_new_object();
-
-    if (!json_has(p, "index"))
-        json_set_int(p, "index", l->index);
-    return p;
-}
-
 int launch_build(struct core *c, const struct run *r, const struct launch *l, struct arena *a,
                  struct run_start *out, struct err *e)
 {
     struct env v = {.a = a};
     char **argv, **extra;
     const struct role *main_role = &l->spec->roles[0];
-    struct json *params = params_with_index(l);
-    int rc = spec_command(main_role, params, a, &argv, &extra, e);
 
-    json_free(params);
-    if (rc < 0)
+    if (spec_command(main_role, l->params, a, &argv, &extra, e) < 0)
         return -1;
     *out = (struct run_start){.key = r->key,
                               .argv = argv,
@@ -217,7 +214,7 @@ int launch_build(struct core *c, const struct run *r, const struct launch *l, st
     set_params(&v, l, out);
     const char *home = env_get(&v, "HOME");
     out->cwd = l->spec->cwd ? l->spec->cwd : home && *home ? arena_strdup(a, home) : "/";
-    if (!l->params && !out->change_user)
+    if (!out->params_json.n && !out->change_user)
         out->run_dir = NULL; /* made by whoever writes into it first: most jobs never do */
     char **envp = arena_alloc(a, (v.list.n + 1) * sizeof(*envp));
     if (v.list.n)

@@ -6,8 +6,13 @@
  */
 #include "core/core_priv.h"
 
+struct doomed {
+    uint64_t job, other;
+    enum job_state state;
+};
 struct restoring {
     struct core *c;
+    VEC(struct doomed) doomed;
     VEC(struct run_belief) beliefs;
     VEC(uint64_t) ready; /* queued jobs, activated once their dependencies are known */
 };
@@ -20,17 +25,11 @@ static void restore_job(void *arg, const struct job_record *r)
     int64_t waited =
         MAX(core_wall(c) - r->created_ms, (int64_t)0); /* the clock may have stepped back */
 
-    j->batch = r->batch;
     j->attempt = r->attempt;
     j->tries = r->tries;
-    j->retries = r->retries;
-    j->backoff_ms = (uint32_t)MIN(r->backoff_ms, (int64_t)UINT32_MAX);
-    j->uid = r->uid;
     j->cancel_requested = r->cancel_requested;
-    j->wait.priority = r->priority;
     j->wait.since_ms = core_mono(c) - waited;
-    j->wait.shape = queue_shape(c->queue, &r->need, r->batch_slots ? r->batch : 0, r->batch_slots,
-                                core_queue_index(c, r->queue));
+    job_describe(c, j, r);
     /* A delay is at most what was asked for, however the clock moved. */
     int64_t delay = r->next_try_ms ? r->next_try_ms - core_wall(c) : 0;
     if (delay > 0)
@@ -67,6 +66,15 @@ static void restore_dep(void *arg, const struct dep_record *r)
 
     if (j && core_job(x->c, r->other))
         job_wait_for(x->c, j, r->other);
+}
+
+/* What it waits for ended badly, and this job was not told: a gap that one transaction should not
+ * leave. */
+static void restore_dep_final(void *arg, uint64_t job, uint64_t other, enum job_state state)
+{
+    struct restoring *x = arg;
+
+    vec_push(&x->doomed, ((struct doomed){job, other, state}));
 }
 
 static void restore_queue(void *arg, struct str name, bool paused)
@@ -126,19 +134,28 @@ static void requeue_runless(struct core *c)
 int core_recover(struct core *c, struct err *e)
 {
     struct restoring x = {.c = c};
-    const struct load_sink sink = {restore_job,  restore_run,      restore_dep, restore_queue,
-                                   restore_node, restore_counters, &x};
+    const struct load_sink sink = {.job = restore_job,
+                                   .run = restore_run,
+                                   .dep = restore_dep,
+                                   .dep_final = restore_dep_final,
+                                   .queue = restore_queue,
+                                   .node = restore_node,
+                                   .counters = restore_counters,
+                                   .arg = &x};
     struct ledger *led = &c->conf.ledger;
 
     if (led->load(led->self, &sink, e) < 0)
         return err_wrap(e, "restoring the jobs");
     for (size_t i = 0; i < x.ready.n; i++)
         job_activate(c, core_job(c, x.ready.p[i]));
+    for (size_t i = 0; i < x.doomed.n; i++)
+        job_cancel_dependent(c, x.doomed.p[i].job, x.doomed.p[i].other, x.doomed.p[i].state);
     requeue_runless(c);
     if (x.beliefs.n)
         c->cls->adopt(c->backend, x.beliefs.p, x.beliefs.n);
     vec_done(&x.beliefs);
     vec_done(&x.ready);
+    vec_done(&x.doomed);
     c->recovered = true;
     c->dirty = true;
     return 0;

@@ -17,8 +17,9 @@
 enum {
     BACKOFF_MAX_MS = 3600 * 1000,
     LOOK_AHEAD_MEAN_MS =
-        25,           /* a round trip costs about a millisecond: not worth it for longer runs */
-    RESEND_MS = 1000, /* after the backend refused a start */
+        25, /* a round trip costs about a millisecond: not worth it for longer runs */
+    GATE_PATIENCE_MS = 200, /* a successor waits so long for its place, then it is queued again */
+    RESEND_MS = 1000,       /* after the backend refused a start */
 };
 
 /* ---- what runs hold ---- */
@@ -32,7 +33,8 @@ void run_hold(struct core *c, struct run *r)
     r->holds = true;
     r->slot = c->held.n;
     usage_add(&c->usage, &s->need, r->gpus);
-    queue_batch_running(c->queue, r->job->batch, 1);
+    if (r->job->limited)
+        queue_batch_running(c->queue, r->job->batch, 1);
     int64_t ends_by = r->timeout_ms ? r->started_mono_ms + r->timeout_ms : 0;
     vec_push(&c->held, ((struct plan_run){r->key, 0, s->need, r->gpus, r->job->wait.priority,
                                           r->started_mono_ms, ends_by}));
@@ -46,7 +48,8 @@ static void run_let_go(struct core *c, struct run *r)
         return;
     r->holds = false;
     usage_sub(&c->usage, &s->need, r->gpus);
-    queue_batch_running(c->queue, r->job->batch, -1);
+    if (r->job->limited)
+        queue_batch_running(c->queue, r->job->batch, -1);
     struct plan_run last = vec_pop(&c->held);
     if (r->slot < c->held.n) {
         c->held.p[r->slot] = last;
@@ -238,6 +241,17 @@ void run_place(struct core *c, struct job *j, uint64_t gpus, struct run *prev)
     core_barrier(c, on_placed, p);
 }
 
+static bool may_be_followed(struct core *c, const struct run *r)
+{
+    uint32_t shape = r->job->wait.shape;
+    bool young = core_mono(c) - r->started_mono_ms <= LOOK_AHEAD_MEAN_MS;
+    bool on_its_way = r->phase == RUN_RECORDING || r->phase == RUN_SENT || r->phase == RUN_LIVE;
+
+    return young && on_its_way && !r->next && !r->job->cancel_requested &&
+           !queue_shape_at(c->queue, shape)->paused &&
+           queue_count_shape(c->queue, shape) == queue_count(c->queue);
+}
+
 /* The successor of a run takes its slot, its devices and its place in the batch, so both must ask
  * for the same: only the head of the same shape qualifies, and only if nothing more important
  * waits. */
@@ -248,12 +262,8 @@ void run_look_ahead(struct core *c)
         return;
     for (size_t i = 0; i < c->held.n; i++) {
         struct run *r = core_job(c, c->held.p[i].key.job)->run;
-        uint32_t shape = r->job->wait.shape;
-        struct wait_item *w = queue_head(c->queue, shape);
-        if (!w || r->next || r->phase == RUN_OVER || r->phase == RUN_ABSENT ||
-            r->phase == RUN_UNRESOLVED || r->job->cancel_requested ||
-            queue_shape_at(c->queue, shape)->paused ||
-            queue_count_shape(c->queue, shape) != queue_count(c->queue))
+        struct wait_item *w = queue_head(c->queue, r->job->wait.shape);
+        if (!w || !may_be_followed(c, r))
             continue;
         queue_remove(c->queue, w);
         run_place(c, core_job(c, w->job), r->gpus, r);
@@ -262,7 +272,8 @@ void run_look_ahead(struct core *c)
     }
 }
 
-/* A run that was expected to be short is not: whoever waits for its place goes back to the queue. */
+/* A run that was expected to be short is not: whoever waits for its place goes back to the queue.
+ */
 void run_recall_gated(struct core *c)
 {
     int64_t now = core_mono(c), next = 0;
@@ -289,12 +300,15 @@ void run_send_absent(struct core *c)
         struct run *r = j ? j->run : NULL;
         if (r && r->phase == RUN_ABSENT) {
             const struct shape *s = queue_shape_at(c->queue, j->wait.shape);
-            bool room = resources_fit(&c->node, &c->usage, &s->need) && !(c->usage.gpus & r->gpus);
+            bool room = resources_fit(&c->node, &c->usage, &s->need) &&
+                        !(c->usage.gpus & r->gpus) &&
+                        (!s->batch_slots || s->batch_running < s->batch_slots);
             if (!room && !j->cancel_requested) {
                 i++;
                 continue;
             }
-            run_hold(c, r);
+            if (!j->cancel_requested)
+                run_hold(c, r);
             start_now(c, r);
         }
         vec_remove(&c->absent, i);
@@ -333,7 +347,7 @@ static void on_started(void *owner, struct run_key key, int64_t pid, int64_t pid
         c->unresolved--;
     r->phase = RUN_LIVE;
     c->dirty = true;
-    if (!r->prev)
+    if (!r->prev && !c->resolving)
         run_hold(c, r);
     if (r->job->cancel_requested)
         run_stop(c, r);
@@ -392,6 +406,23 @@ static void on_notice(void *owner, struct str text)
 const struct backend_events core_backend_events = {
     .started = on_started, .ended = on_ended, .absent = on_absent, .notice = on_notice};
 
+/* All answers are in.  Only now is it known who holds what: a run may have taken the place of
+ * another whose end was heard of later. */
+void run_resolved(struct core *c)
+{
+    uint64_t key;
+    void *val;
+
+    if (!c->resolving || c->unresolved)
+        return;
+    c->resolving = false;
+    for (size_t it = 0; map_u64_next(&c->jobs, &it, &key, &val);) {
+        struct job *j = val;
+        if (j->run && j->run->phase == RUN_LIVE)
+            run_hold(c, j->run);
+    }
+}
+
 struct run *run_restore(struct core *c, struct job *j, const struct run_record *rec)
 {
     struct run *r = xcalloc(1, sizeof(*r));
@@ -407,7 +438,6 @@ struct run *run_restore(struct core *c, struct job *j, const struct run_record *
     r->started_mono_ms = core_mono(c);
     c->unresolved++;
     r->seen = rec->pid != 0;
-    if (r->seen)
-        run_hold(c, r); /* it was seen running; most likely it still is */
+    c->resolving = true;
     return r;
 }

@@ -89,17 +89,19 @@ static void add_job(struct core *c, const struct submission *s, const struct job
                     const struct spec_row *spec)
 {
     struct job *j = job_new(c, row->seq);
-    uint64_t limited = s->batch.slots ? s->batch.seq : 0;
 
+    job_describe(c, j,
+                 &(struct job_record){.batch = s->batch.seq,
+                                      .batch_slots = s->batch.slots,
+                                      .priority = row->priority,
+                                      .need = spec->need,
+                                      .timeout_ms = spec->timeout_ms,
+                                      .backoff_ms = spec->backoff_ms,
+                                      .retries = spec->retries,
+                                      .uid = spec->uid,
+                                      .queue = spec->queue});
     j->hold = HOLD_COMMIT;
-    j->batch = s->batch.seq;
-    j->retries = spec->retries;
-    j->backoff_ms = (uint32_t)MIN(spec->backoff_ms, (int64_t)UINT32_MAX);
-    j->uid = spec->uid;
-    j->wait.priority = row->priority;
     j->wait.since_ms = core_mono(c);
-    j->wait.shape = queue_shape(c->queue, &spec->need, limited, s->batch.slots,
-                                core_queue_index(c, spec->queue));
     for (size_t i = 0; i < row->n_after; i++) {
         const struct job *other = core_job(c, row->after[i]);
         if (other && !job_state_final(other->state))

@@ -9,15 +9,18 @@ struct ledger {
     /* Adds to the batch of this turn. */
     void (*stage)(void *self, const struct change *c);
     /* fn is called on the loop thread, in order, once all that was staged before is durable, or was
-     * refused. Refusal (disk full, I/O error) hits submissions only: their barrier gets the error
-     * and they leave no trace.  All other changes are kept and tried again until they hold; their
-     * barriers just come later. */
+     * refused. Refusal (disk full, I/O error) hits submissions only: their barrier (the first one
+     * after them in the same turn) gets the error and they leave no trace.  All other changes are
+     * kept and tried again until they hold; their barriers just come later, so a refusal may
+     * overtake them.  A change about a job whose submission was refused does nothing. */
     void (*barrier)(void *self, ledger_done_fn fn, void *arg);
     int (*load)(void *self, const struct load_sink *sink, struct err *e);
     int (*read_launch)(void *self, uint64_t job, struct launch *out, struct err *e);
     /* Any job, finished or not, as last committed; NOT_FOUND.  out->queue lives until the next
      * call.  A point read on the loop thread: microseconds. */
     int (*read_job)(void *self, uint64_t job, struct job_record *out, struct err *e);
+    /* The jobs it waits or waited for, as committed; *out is yours. */
+    int (*read_deps)(void *self, uint64_t job, uint64_t **out, size_t *out_n, struct err *e);
     /* False while the last commit failed: submissions are refused at once, nothing is started. */
     bool (*healthy)(void *self);
 };

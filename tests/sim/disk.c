@@ -1,5 +1,5 @@
 /* disk.c - a store for the simulation: exact about what is durable, free about when */
-#include "sim.h"
+#include "sim/sim.h"
 #include <string.h>
 
 static struct disk_job *job_at(struct disk *d, uint64_t number)
@@ -56,6 +56,7 @@ static void set_state(struct disk_job *j, enum job_state s)
 {
     if (job_state_final(s) && !job_state_final(j->rec.state))
         j->finals++;
+    j->succeeded_once |= s == JOB_SUCCEEDED;
     j->rec.state = s;
 }
 
@@ -113,6 +114,7 @@ static void apply(struct disk *d, const struct change *c)
         j->rec.tries = 0;
         j->rec.next_try_ms = 0;
         j->finals--;
+        j->by_hand = true;
         break;
     }
     case CHANGE_QUEUE:
@@ -272,6 +274,18 @@ static int read_job(void *self, uint64_t job, struct job_record *out, struct err
     return 0;
 }
 
+static int read_deps(void *self, uint64_t job, uint64_t **out, size_t *out_n, struct err *e)
+{
+    struct disk_job *j = job_at(self, job);
+
+    (void)e;
+    *out = xcalloc(j->after.n + 1, sizeof(**out));
+    *out_n = j->after.n;
+    for (size_t i = 0; i < j->after.n; i++)
+        (*out)[i] = j->after.p[i];
+    return 0;
+}
+
 static bool healthy(void *self)
 {
     return !((struct disk *)self)->unhealthy;
@@ -285,6 +299,7 @@ struct ledger disk_ledger(struct disk *d)
                            .load = load,
                            .read_launch = read_launch,
                            .read_job = read_job,
+                           .read_deps = read_deps,
                            .healthy = healthy};
 }
 

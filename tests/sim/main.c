@@ -4,7 +4,7 @@
  * A failing seed is printed; `sim SEED 1` replays it.
  */
 #include "base/str.h"
-#include "sim.h"
+#include "sim/sim.h"
 #include <stdio.h>
 
 enum { PLANTED_SEEDS = 1000 };
@@ -14,7 +14,11 @@ static int run_seeds(uint64_t first, uint64_t count)
     size_t steps = 0, jobs = 0, crashes = 0;
 
     for (uint64_t seed = first; seed < first + count; seed++) {
+        char hand[32];
+        snprintf(hand, sizeof(hand), "seed %llu", (unsigned long long)seed);
+        assert_context = hand;
         struct sim_result r = sim_run(seed, PLANT_NOTHING);
+        assert_context = NULL;
         steps += r.steps;
         jobs += r.jobs;
         crashes += r.crashes;
@@ -54,7 +58,7 @@ int main(int argc, char **argv)
     puts("1..4");
     bad += run_seeds((uint64_t)first, (uint64_t)count);
     bad += find_planted(2, PLANT_EARLY_ACK, "acknowledge before the commit");
-    bad += find_planted(3, PLANT_NO_RUN_LOCK, "a repeated start runs again");
+    bad += find_planted(3, PLANT_LATE_START, "a start of a dead controller runs late");
     bad += find_planted(4, PLANT_FORGETFUL, "a live run is denied after a restart");
     return bad != 0;
 }

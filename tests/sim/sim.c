@@ -4,7 +4,7 @@
  * host is never over-committed; a batch keeps to its limit; a job starts only after what it waits
  * for succeeded; every job ends exactly once; the queue drains when the faults stop.
  */
-#include "sim.h"
+#include "sim/sim.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -188,8 +188,8 @@ static void check_world(struct sim *s)
                 fail(s, "runs twice at once", x->key.job);
         struct disk_job *j = &s->disk.jobs.p[x->key.job - 1];
         for (size_t k = 0; k < j->after.n; k++)
-            if (s->disk.jobs.p[j->after.p[k] - 1].finals == 0)
-                fail(s, "started before what it waits for had ended", x->key.job);
+            if (!j->by_hand && !s->disk.jobs.p[j->after.p[k] - 1].succeeded_once)
+                fail(s, "started before what it waits for had succeeded", x->key.job);
     }
     if (u.slots > s->world.node.slots || u.mcpu > s->world.node.mcpu)
         fail(s, "the host is over-committed", 0);

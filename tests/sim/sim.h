@@ -13,10 +13,10 @@
  */
 enum planted {
     PLANT_NOTHING,
-    PLANT_EARLY_ACK,   /* barriers run before the commit: an acknowledged job can be lost in a crash
-                        */
-    PLANT_NO_RUN_LOCK, /* a repeated start of the same key runs again */
-    PLANT_FORGETFUL,   /* after a restart the host denies knowing runs that are alive */
+    PLANT_EARLY_ACK,  /* barriers run before the commit: an acknowledged job can be lost in a crash
+                       */
+    PLANT_LATE_START, /* a start of a dead controller runs although the host denied knowing it */
+    PLANT_FORGETFUL,  /* after a restart the host denies knowing runs that are alive */
 };
 
 /* ---- disk ---- */
@@ -25,7 +25,8 @@ struct disk_job {
     struct submission *submission; /* facts shared by its jobs; owned by the disk */
     VEC(uint64_t) after;
     uint32_t finals; /* times it became final, less the retries by hand */
-    bool exists;
+    bool exists, succeeded_once;
+    bool by_hand; /* retried: it need not wait for what ended badly */
 };
 struct disk_run {
     struct run_record rec;

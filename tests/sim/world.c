@@ -3,7 +3,7 @@
  * It keeps the promises of backend.h and no others: a key runs at most once, ends are journaled
  * before anybody hears of them, a message of a dead controller may still arrive much later.
  */
-#include "sim.h"
+#include "sim/sim.h"
 #include <string.h>
 #include <sys/wait.h>
 
@@ -108,7 +108,7 @@ static void receive_start(struct world *w, const struct msg *m)
 {
     struct exec *before = m->after.job ? world_find(w, m->after) : NULL;
 
-    if (w->planted != PLANT_NO_RUN_LOCK &&
+    if (w->planted != PLANT_LATE_START &&
         (world_find(w, m->key) || gate_of(w, m->key) < w->gated.n))
         return;
     if (m->after.job && ((before && before->live) || gate_of(w, m->after) < w->gated.n))
@@ -181,12 +181,24 @@ void world_deliver_happening(struct world *w)
     }
 }
 
+/* "Absent" is a promise: nothing that was sent for this key before will run. */
+static void void_stale(struct world *w, struct run_key key)
+{
+    for (size_t i = 0; i < w->stale.n;)
+        if (run_key_eq(w->stale.p[i].key, key))
+            vec_remove(&w->stale, i);
+        else
+            i++;
+}
+
 void world_answer(struct world *w)
 {
     if (!w->core || !w->asked.n)
         return;
     struct run_key key = w->asked.p[0].key;
     vec_remove(&w->asked, 0);
+    while (w->read < w->journal.n) /* answers come from the journal too, in its order */
+        world_deliver_happening(w);
     struct exec *x = world_find(w, key);
     size_t gate = gate_of(w, key);
     if (gate < w->gated.n) { /* waits for another's place: given up, it will be sent again */
@@ -194,6 +206,8 @@ void world_answer(struct world *w)
         x = NULL;
     }
     if (!x || (w->planted == PLANT_FORGETFUL && x->live)) {
+        if (w->planted != PLANT_LATE_START)
+            void_stale(w, key);
         core_backend_events.absent(w->core, key);
         return;
     }

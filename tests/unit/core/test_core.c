@@ -1,0 +1,553 @@
+/* test_core.c - the controller, one promise at a time, on the disk and the host of the simulation
+ */
+#include "base/util.h"
+#include "sim/sim.h"
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+struct bench {
+    struct rng rng;
+    struct disk disk;
+    struct world world;
+    struct core *core;
+    struct backend *backend;
+    struct err err; /* of the last request */
+    struct submitted submitted;
+    struct acted acted;
+    int answers;
+    int64_t offset;
+};
+
+static const struct caller owner = {.uid = 1000, .user = "ada"};
+static const struct caller stranger = {.uid = 2000, .user = "eve"};
+
+static int64_t wall(void *self)
+{
+    return ((struct bench *)self)->world.now + 1700000000000;
+}
+
+static int64_t mono(void *self)
+{
+    return ((struct bench *)self)->world.now;
+}
+
+static void boot(struct bench *b)
+{
+    struct err e;
+
+    b->disk.dead = false;
+    b->core =
+        core_new(&(struct core_conf){.ledger = disk_ledger(&b->disk),
+                                     .clock = {wall, mono, b},
+                                     .seed = 7,
+                                     .home = "/nonexistent",
+                                     .secret = (const uint8_t *)"0123456789abcdef0123456789abcdef",
+                                     .lookahead = true});
+    b->world.core = b->core;
+    backend_sim.open(&b->backend, (const char *)&b->world, NULL, NULL, NULL, NULL, &e);
+    core_attach(b->core, &backend_sim, b->backend);
+    assert_int_equal(core_recover(b->core, &e), 0);
+}
+
+static void crash(struct bench *b)
+{
+    b->world.dead_calls = true;
+    world_crash_controller(&b->world);
+    disk_crash(&b->disk);
+    core_free(b->core);
+    backend_sim.close(b->backend);
+    b->world.dead_calls = false;
+}
+
+static int setup(void **state)
+{
+    struct bench *b = xcalloc(1, sizeof(*b));
+
+    rng_seed(&b->rng, 12);
+    b->disk.next_job = b->disk.next_spec = b->disk.next_batch = 1;
+    world_init(&b->world, &b->rng, PLANT_NOTHING);
+    b->world.node.slots = 2;
+    boot(b);
+    *state = b;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct bench *b = *state;
+
+    crash(b);
+    disk_done(&b->disk);
+    world_done(&b->world);
+    free(b);
+    return 0;
+}
+
+/* A turn of the loop and its commit. */
+static void turn(struct bench *b)
+{
+    core_turn(b->core);
+    disk_seal(&b->disk);
+    disk_commit(&b->disk);
+}
+
+/* Everything on its way arrives; time stands still. */
+static void settle(struct bench *b)
+{
+    for (int i = 0; i < 20; i++) {
+        turn(b);
+        while (b->world.channel.n)
+            world_deliver_msg(&b->world);
+        while (b->world.asked.n)
+            world_answer(&b->world);
+        while (b->world.read < b->world.journal.n)
+            world_deliver_happening(&b->world);
+    }
+}
+
+static void on_submitted(void *arg, const struct err *e, const struct submitted *r)
+{
+    struct bench *b = arg;
+
+    b->answers++;
+    b->err = e ? *e : (struct err){0};
+    if (r)
+        b->submitted = *r;
+}
+
+static void on_acted(void *arg, const struct err *e, const struct acted *r)
+{
+    struct bench *b = arg;
+
+    b->answers++;
+    b->err = e ? *e : (struct err){0};
+    if (r)
+        b->acted = *r;
+}
+
+struct one {
+    struct submission s;
+    struct spec_row spec;
+    struct job_row jobs[8];
+    uint64_t after;
+};
+
+static void free_one(struct submission *s)
+{
+    free(s);
+}
+
+static struct one *make(size_t n)
+{
+    struct one *x = xcalloc(1, sizeof(*x));
+
+    x->spec = (struct spec_row){.body = STR("{}"),
+                                .name = STR("n"),
+                                .project = STR("p"),
+                                .queue = STR("default"),
+                                .need = {.slots = 1}};
+    x->s = (struct submission){
+        .specs = &x->spec, .n_specs = 1, .jobs = x->jobs, .n_jobs = n, .free_fn = free_one};
+    return x;
+}
+
+static void send(struct bench *b, struct one *x)
+{
+    core_submit_take(b->core, &x->s, &owner, on_submitted, b);
+}
+
+static uint64_t submit(struct bench *b)
+{
+    send(b, make(1));
+    settle(b);
+    return b->submitted.first;
+}
+
+static enum job_state state_of(struct bench *b, uint64_t job)
+{
+    return b->disk.jobs.p[job - 1].rec.state;
+}
+
+static struct exec *live(struct bench *b, uint64_t job)
+{
+    for (size_t i = 0; i < b->world.execs.n; i++)
+        if (b->world.execs.p[i].live && b->world.execs.p[i].key.job == job)
+            return &b->world.execs.p[i];
+    return NULL;
+}
+
+static void finish(struct bench *b, uint64_t job, enum run_end why, int status)
+{
+    struct exec *x = live(b, job);
+
+    assert_non_null(x);
+    world_finish(&b->world, (size_t)(x - b->world.execs.p), why, status);
+    settle(b);
+}
+
+/* ---- promises ---- */
+
+static void a_job_is_answered_after_its_commit(void **state)
+{
+    struct bench *b = *state;
+
+    send(b, make(1));
+    core_turn(b->core);
+    assert_int_equal(b->answers, 0);
+    disk_seal(&b->disk);
+    disk_commit(&b->disk);
+    assert_int_equal(b->answers, 1);
+    assert_int_equal(b->err.code, ERR_NONE);
+    assert_true(b->disk.jobs.p[0].exists);
+}
+
+static void nothing_starts_before_its_placement_is_durable(void **state)
+{
+    struct bench *b = *state;
+
+    send(b, make(1));
+    turn(b);
+    core_turn(b->core); /* placed, staged */
+    assert_int_equal(b->world.channel.n, 0);
+    disk_seal(&b->disk);
+    disk_commit(&b->disk);
+    assert_int_equal(b->world.channel.n, 1);
+}
+
+static void success_and_failure(void **state)
+{
+    struct bench *b = *state;
+    uint64_t good = submit(b), bad = submit(b);
+
+    finish(b, good, RUN_END_EXITED, 0);
+    finish(b, bad, RUN_END_EXITED, W_EXITCODE(3, 0));
+    assert_int_equal(state_of(b, good), JOB_SUCCEEDED);
+    assert_int_equal(state_of(b, bad), JOB_FAILED);
+    assert_false(core_job_active(b->core, good, NULL));
+}
+
+static void retries_wait_longer_each_time(void **state)
+{
+    struct bench *b = *state;
+    struct one *x = make(1);
+
+    x->spec.retries = 2;
+    x->spec.backoff_ms = 1000;
+    send(b, x);
+    settle(b);
+    finish(b, 1, RUN_END_EXITED, W_EXITCODE(1, 0));
+    assert_int_equal(state_of(b, 1), JOB_QUEUED);
+    assert_int_equal(core_next_wake(b->core), b->world.now + 1000);
+    b->world.now += 999;
+    settle(b);
+    assert_null(live(b, 1));
+    b->world.now += 1;
+    settle(b);
+    finish(b, 1, RUN_END_EXITED, W_EXITCODE(1, 0));
+    assert_int_equal(core_next_wake(b->core), b->world.now + 2000);
+    b->world.now += 2000;
+    settle(b);
+    finish(b, 1, RUN_END_EXITED, W_EXITCODE(1, 0));
+    assert_int_equal(state_of(b, 1), JOB_FAILED);
+    assert_int_equal(b->disk.jobs.p[0].rec.attempt, 3);
+}
+
+static void a_missing_command_is_not_retried(void **state)
+{
+    struct bench *b = *state;
+    struct one *x = make(1);
+    struct run_outcome o = {.why = RUN_END_START_FAILED, .sys = ENOENT};
+
+    x->spec.retries = 5;
+    send(b, x);
+    settle(b);
+    core_backend_events.ended(b->core, (struct run_key){1, 1}, &o, STR("no such file"));
+    settle(b);
+    assert_int_equal(state_of(b, 1), JOB_FAILED);
+}
+
+static void a_killed_supervisor_means_lost(void **state)
+{
+    struct bench *b = *state;
+    uint64_t n = submit(b);
+
+    finish(b, n, RUN_END_SUPERVISOR_KILLED, 0);
+    assert_int_equal(state_of(b, n), JOB_LOST);
+    assert_int_equal(core_usage(b->core).slots, 0);
+}
+
+static void dependencies_order_and_fail_together(void **state)
+{
+    struct bench *b = *state;
+    uint64_t first = submit(b);
+    struct one *x = make(2);
+
+    x->after = first;
+    x->jobs[0].after = &x->after;
+    x->jobs[0].n_after = 1;
+    send(b, x);
+    settle(b);
+    assert_null(live(b, 2)); /* waits */
+    assert_non_null(live(b, 3));
+    struct one *y = make(1);
+    y->after = 2;
+    y->jobs[0].after = &y->after;
+    y->jobs[0].n_after = 1;
+    send(b, y);
+    settle(b);
+    finish(b, first, RUN_END_EXITED, W_EXITCODE(1, 0));
+    assert_int_equal(state_of(b, 2), JOB_CANCELLED);
+    assert_int_equal(state_of(b, 4), JOB_CANCELLED); /* and what waits for that */
+    struct one *z = make(1);
+    z->after = first;
+    z->jobs[0].after = &z->after;
+    z->jobs[0].n_after = 1;
+    send(b, z);
+    assert_int_equal(b->err.code, ERR_CONFLICT); /* it could never start */
+}
+
+static void an_unknown_dependency_is_refused(void **state)
+{
+    struct bench *b = *state;
+    struct one *x = make(1);
+
+    x->after = 99;
+    x->jobs[0].after = &x->after;
+    x->jobs[0].n_after = 1;
+    send(b, x);
+    assert_int_equal(b->err.code, ERR_NOT_FOUND);
+    assert_int_equal(core_stats(b->core).queued, 0);
+}
+
+static void cancel_reaches_waiting_and_running(void **state)
+{
+    struct bench *b = *state;
+    uint64_t jobs[4] = {submit(b), submit(b), submit(b), 77};
+
+    core_cancel(b->core, jobs, 4, &owner, on_acted, b);
+    settle(b);
+    assert_int_equal(b->acted.done, 3);
+    assert_int_equal(b->acted.already, 1);
+    assert_int_equal(state_of(b, jobs[2]), JOB_CANCELLED);
+    assert_int_equal(state_of(b, jobs[0]), JOB_STOPPING);
+    world_advance(&b->world, 100);
+    settle(b);
+    assert_int_equal(state_of(b, jobs[0]), JOB_CANCELLED);
+    assert_int_equal(state_of(b, jobs[1]), JOB_CANCELLED);
+}
+
+static void strangers_touch_nothing(void **state)
+{
+    struct bench *b = *state;
+    uint64_t n = submit(b);
+
+    core_cancel(b->core, &n, 1, &stranger, on_acted, b);
+    settle(b);
+    assert_int_equal(b->acted.denied, 1);
+    assert_non_null(live(b, n));
+    finish(b, n, RUN_END_EXITED, 0);
+    core_retry(b->core, &n, 1, &stranger, on_acted, b);
+    core_remove(b->core, &n, 1, &stranger, on_acted, b);
+    settle(b);
+    assert_int_equal(b->acted.denied, 1);
+    assert_int_equal(state_of(b, n), JOB_SUCCEEDED);
+    core_pause(b->core, STR("default"), true, &stranger, on_acted, b);
+    assert_int_equal(b->err.code, ERR_DENIED);
+}
+
+static void retry_by_hand_gives_a_new_run(void **state)
+{
+    struct bench *b = *state;
+    uint64_t n = submit(b);
+
+    core_retry(b->core, &n, 1, &owner, on_acted, b);
+    settle(b);
+    assert_int_equal(b->acted.already, 1);
+    finish(b, n, RUN_END_EXITED, W_EXITCODE(1, 0));
+    core_retry(b->core, &n, 1, &owner, on_acted, b);
+    settle(b);
+    assert_int_equal(b->acted.done, 1);
+    assert_int_equal(live(b, n)->key.run, 2);
+}
+
+static void a_paused_queue_starts_nothing(void **state)
+{
+    struct bench *b = *state;
+    const struct caller admin = {.admin = true, .user = "root"};
+
+    core_pause(b->core, STR("default"), true, &admin, on_acted, b);
+    uint64_t n = submit(b);
+    assert_null(live(b, n));
+    crash(b);
+    boot(b); /* it is remembered */
+    settle(b);
+    assert_null(live(b, n));
+    core_pause(b->core, STR("default"), false, &admin, on_acted, b);
+    settle(b);
+    assert_non_null(live(b, n));
+}
+
+static void a_refused_submission_leaves_nothing(void **state)
+{
+    struct bench *b = *state;
+
+    b->disk.full = true;
+    send(b, make(3));
+    settle(b);
+    assert_int_equal(b->err.code, ERR_FULL);
+    assert_int_equal(core_stats(b->core).queued, 0);
+    send(b, make(1)); /* refused at once while the store is unhealthy */
+    assert_int_equal(b->err.code, ERR_FULL);
+}
+
+static void running_jobs_are_adopted_after_a_crash(void **state)
+{
+    struct bench *b = *state;
+    uint64_t a = submit(b), c = submit(b), waiting = submit(b);
+
+    crash(b);
+    struct exec *x = live(b, c);
+    world_finish(&b->world, (size_t)(x - b->world.execs.p), RUN_END_EXITED, W_EXITCODE(7, 0));
+    boot(b);
+    core_turn(b->core);
+    assert_int_equal(b->world.channel.n, 0); /* nothing before the host has answered */
+    settle(b);
+    assert_int_equal(state_of(b, c), JOB_FAILED);
+    assert_int_equal(state_of(b, a), JOB_RUNNING);
+    assert_non_null(live(b, waiting));
+}
+
+static void a_run_without_trace_starts_again_under_its_key(void **state)
+{
+    struct bench *b = *state;
+
+    send(b, make(1));
+    turn(b);
+    turn(b); /* recorded and sent, not received */
+    assert_int_equal(b->world.channel.n, 1);
+    crash(b);
+    vec_clear(&b->world.stale);
+    boot(b);
+    settle(b);
+    assert_non_null(live(b, 1));
+    assert_int_equal(live(b, 1)->key.run, 1);
+}
+
+static void short_jobs_are_handed_over_ahead(void **state)
+{
+    struct bench *b = *state;
+    struct one *x = make(8);
+
+    send(b, x);
+    settle(b);
+    finish(b, 1, RUN_END_EXITED, 0);
+    assert_int_equal(b->world.gated.n, 2); /* one behind each running job */
+    finish(b, 2, RUN_END_EXITED, 0);
+    assert_int_equal(core_usage(b->core).slots, 2);
+    /* What was taken for short turns out long: those behind it go back. */
+    b->world.now += 1000;
+    settle(b);
+    assert_int_equal(b->world.gated.n, 0);
+    assert_int_equal(core_usage(b->core).slots, 2);
+    assert_int_equal(b->disk.jobs.p[4].rec.tries, 0);
+    assert_int_equal(core_stats(b->core).queued, 4);
+}
+
+static void tokens_open_their_own_job_only(void **state)
+{
+    struct bench *b = *state;
+    char token[JOB_TOKEN_MAX];
+    struct run_key key = {0};
+
+    core_job_token(b->core, (struct run_key){12, 3}, token);
+    assert_true(core_job_token_check(b->core, str_of(token), &key));
+    assert_int_equal(key.job, 12);
+    assert_int_equal(key.run, 3);
+    token[0] = '2';
+    assert_false(core_job_token_check(b->core, str_of(token), &key));
+    assert_false(core_job_token_check(b->core, STR(""), &key));
+    assert_false(core_job_token_check(b->core, STR("12.3."), &key));
+    assert_false(core_job_token_check(b->core, STR("12.3"), &key));
+}
+
+static void on_reported(void *arg, const struct err *e, int64_t offset)
+{
+    struct bench *b = arg;
+
+    b->answers++;
+    b->err = e ? *e : (struct err){0};
+    b->offset = offset;
+}
+
+static void a_report_counts_once(void **state)
+{
+    struct bench *b = *state;
+    uint64_t n = submit(b);
+    struct run_key key = {n, 1};
+    struct str lines =
+        STR("{\"k\":\"m\",\"n\":\"loss\",\"v\":0.5,\"s\":1}\n{\"k\":\"e\",\"s\":1}\n{\"k\":");
+    size_t whole = lines.n - 5;
+
+    core_report(b->core, key, 0, lines, on_reported, b);
+    size_t staged = b->disk.ops.n;
+    settle(b);
+    assert_int_equal(b->offset, whole); /* the half line waits for its rest */
+    assert_true(staged >= 4);           /* two reports, the offset, the barrier */
+    core_report(b->core, key, 0, lines, on_reported, b);
+    assert_int_equal(b->disk.ops.n, 1); /* only the barrier: nothing new */
+    settle(b);
+    assert_int_equal(b->offset, whole);
+    core_report(b->core, (struct run_key){n, 9}, 0, lines, on_reported, b);
+    assert_int_equal(b->err.code, ERR_CONFLICT);
+}
+
+static void every_wait_has_a_reason(void **state)
+{
+    struct bench *b = *state;
+    struct err e;
+    struct json *why = NULL;
+
+    submit(b);
+    submit(b);
+    uint64_t n = submit(b);
+    assert_int_equal(core_explain(b->core, n, &why, &e), 0);
+    assert_string_equal(json_str(json_get(why, "kind")).p, "slots");
+    json_free(why);
+    assert_int_equal(core_explain(b->core, 1, &why, &e), 0);
+    assert_string_equal(json_str(json_get(why, "kind")).p, "running");
+    json_free(why);
+    assert_int_equal(core_explain(b->core, 1234, &why, &e), -1);
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        T(a_job_is_answered_after_its_commit),
+        T(nothing_starts_before_its_placement_is_durable),
+        T(success_and_failure),
+        T(retries_wait_longer_each_time),
+        T(a_missing_command_is_not_retried),
+        T(a_killed_supervisor_means_lost),
+        T(dependencies_order_and_fail_together),
+        T(an_unknown_dependency_is_refused),
+        T(cancel_reaches_waiting_and_running),
+        T(strangers_touch_nothing),
+        T(retry_by_hand_gives_a_new_run),
+        T(a_paused_queue_starts_nothing),
+        T(a_refused_submission_leaves_nothing),
+        T(running_jobs_are_adopted_after_a_crash),
+        T(a_run_without_trace_starts_again_under_its_key),
+        T(short_jobs_are_handed_over_ahead),
+        T(tokens_open_their_own_job_only),
+        T(a_report_counts_once),
+        T(every_wait_has_a_reason),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
