@@ -1,0 +1,113 @@
+/* test_job_fsm.c - the transition table: what is legal, what is not, and that nothing gets stuck */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "model/job.h"
+
+static enum job_state after(enum job_state s, enum job_event ev)
+{
+    enum job_state out = JOB_STATE_MAX;
+
+    job_next(s, ev, &out);
+    return out;
+}
+
+static void the_ordinary_life(void **state)
+{
+    (void)state;
+    assert_int_equal(after(JOB_QUEUED, JOB_EV_PLACED), JOB_STARTING);
+    assert_int_equal(after(JOB_STARTING, JOB_EV_STARTED), JOB_RUNNING);
+    assert_int_equal(after(JOB_RUNNING, JOB_EV_SUCCEEDED), JOB_SUCCEEDED);
+    assert_int_equal(after(JOB_RUNNING, JOB_EV_FAILED), JOB_FAILED);
+    assert_int_equal(after(JOB_RUNNING, JOB_EV_LOST), JOB_LOST);
+    assert_int_equal(after(JOB_RUNNING, JOB_EV_REQUEUE), JOB_QUEUED);
+}
+
+static void a_run_may_end_before_it_was_seen_to_start(void **state)
+{
+    (void)state;
+    assert_int_equal(after(JOB_STARTING, JOB_EV_SUCCEEDED), JOB_SUCCEEDED);
+    assert_int_equal(after(JOB_STARTING, JOB_EV_FAILED), JOB_FAILED);
+    assert_int_equal(after(JOB_STARTING, JOB_EV_LOST), JOB_LOST);
+    assert_int_equal(after(JOB_STARTING, JOB_EV_REQUEUE), JOB_QUEUED);
+}
+
+static void stops_go_through_stopping(void **state)
+{
+    (void)state;
+    assert_int_equal(after(JOB_QUEUED, JOB_EV_CANCEL), JOB_CANCELLED);
+    assert_int_equal(after(JOB_STARTING, JOB_EV_CANCEL), JOB_STOPPING);
+    assert_int_equal(after(JOB_RUNNING, JOB_EV_CANCEL), JOB_STOPPING);
+    assert_int_equal(after(JOB_RUNNING, JOB_EV_PREEMPT), JOB_STOPPING);
+    assert_int_equal(after(JOB_STOPPING, JOB_EV_STARTED), JOB_STOPPING);
+    assert_int_equal(after(JOB_STOPPING, JOB_EV_CANCEL), JOB_STOPPING);
+    assert_int_equal(after(JOB_STOPPING, JOB_EV_CANCELLED), JOB_CANCELLED);
+    assert_int_equal(after(JOB_STOPPING, JOB_EV_REQUEUE), JOB_QUEUED);
+}
+
+static void illegal_events_change_nothing(void **state)
+{
+    enum job_state out = JOB_RUNNING;
+
+    (void)state;
+    assert_false(job_next(JOB_QUEUED, JOB_EV_STARTED, &out));
+    assert_false(job_next(JOB_QUEUED, JOB_EV_SUCCEEDED, &out));
+    assert_false(job_next(JOB_RUNNING, JOB_EV_PLACED, &out));
+    assert_false(job_next(JOB_RUNNING, JOB_EV_RETRY, &out));
+    assert_false(job_next(JOB_SUCCEEDED, JOB_EV_FAILED, &out));
+    assert_false(job_next(JOB_CANCELLED, JOB_EV_CANCEL, &out));
+    assert_int_equal(out, JOB_RUNNING);
+}
+
+/* Final states are left only by a retry; from every other one some event leads on to an end. */
+static void final_states_are_final(void **state)
+{
+    (void)state;
+    for (int s = 0; s < JOB_STATE_MAX; s++) {
+        bool final = job_state_final((enum job_state)s), ends = final;
+        for (int ev = 0; ev < JOB_EV_MAX; ev++) {
+            enum job_state out;
+            if (!job_next((enum job_state)s, (enum job_event)ev, &out))
+                continue;
+            if (final) {
+                assert_int_equal(ev, JOB_EV_RETRY);
+                assert_int_equal(out, JOB_QUEUED);
+            }
+            ends = ends || job_state_final(out);
+        }
+        assert_true(ends);
+    }
+}
+
+static void names_read_back(void **state)
+{
+    (void)state;
+    for (int s = 0; s < JOB_STATE_MAX; s++) {
+        enum job_state out;
+        assert_true(job_state_parse(str_of(job_state_name((enum job_state)s)), &out));
+        assert_int_equal(out, s);
+    }
+    enum job_state out;
+    assert_false(job_state_parse(STR("Queued"), &out));
+    assert_false(job_state_parse(STR(""), &out));
+    assert_string_equal(job_state_name(JOB_STATE_MAX), "unknown");
+    assert_string_equal(job_event_name(JOB_EV_PLACED), "placed");
+    assert_string_equal(job_event_name(JOB_EV_RETRY), "retry");
+    assert_string_equal(job_event_name(JOB_EV_MAX), "unknown");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_ordinary_life),
+        cmocka_unit_test(a_run_may_end_before_it_was_seen_to_start),
+        cmocka_unit_test(stops_go_through_stopping),
+        cmocka_unit_test(illegal_events_change_nothing),
+        cmocka_unit_test(final_states_are_final),
+        cmocka_unit_test(names_read_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
