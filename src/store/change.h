@@ -63,14 +63,16 @@ enum change_kind {
     CHANGE_NODE,       /* name, drained */
     CHANGE_REPORT,     /* key, report_kind, name, step, value or text, at */
     CHANGE_SPOOL,      /* key, offset: reports up to here are in */
-    CHANGE_REMOVE,     /* job: delete a finished job with its runs, metrics, events stay */
+    CHANGE_REMOVE, /* jobs first…last: delete the finished ones with runs and reports; events stay
+                    */
+    CHANGE_FORGET, /* events and idempotency keys older than at_ms; at most `step` events */
 };
 struct change {
     enum change_kind kind;
     int64_t at_ms; /* wall clock */
     struct run_key key;
     struct submission *submission;
-    uint64_t first, last; /* job numbers */
+    uint64_t first, last; /* job numbers; `last` may be 0 where there is only one */
     enum job_state state, from_state;
     struct run_outcome outcome;
     struct str name; /* queue, node, metric, tag, artifact */
@@ -121,6 +123,9 @@ struct load_sink {
     void (*dep)(void *arg, const struct dep_record *r);
     void (*queue)(void *arg, struct str name, bool paused);
     void (*node)(void *arg, struct str name, bool drained);
+    /* May be NULL.  Job waits for other, which ended while nobody could tell the job: what
+     * core_dep_final is for.  Those that succeeded are not reported. */
+    void (*dep_final)(void *arg, uint64_t job, uint64_t other, enum job_state state);
     void (*counters)(void *arg, uint64_t next_job, uint64_t next_spec, uint64_t next_batch,
                      uint64_t last_event);
     void *arg;
@@ -136,5 +141,7 @@ struct launch {
     int64_t index;
     uint32_t uid, gid;
     char *user;
+    struct launch_spec *shared; /* the store's count of `spec`; NULL = spec is the launch's own */
 };
+/* On the loop thread. */
 void launch_done(struct launch *l);

@@ -22,7 +22,7 @@ void store_close(
 struct ledger store_ledger(struct store *s);
 void store_flush(struct store *s);
 void store_drain(struct store *s);
-bool store_busy(const struct store *s); /* a batch is with the writer or waits for it */
+bool store_busy(const struct store *s); /* a batch waits for the writer, is with it, or to drain */
 void store_idle(
     struct store *s); /* nothing to do right now: passive checkpoint on the writer thread */
 struct store_stats store_stats(const struct store *s);
@@ -31,7 +31,8 @@ int store_backup(struct store *s, const char *path, struct err *e);
 /* PRAGMA integrity_check and our own cross checks (each line one finding, "" when none); any
  * thread. */
 int store_check(const char *path, struct buf *findings, struct err *e);
-/* Deletes finished jobs (with runs, metrics, tags) older than before_ms, at most `limit`; the
- * numbers removed are appended, so that their files can be removed too. */
+/* Deletes finished jobs (with runs, metrics, tags) that ended before before_ms, at most `limit`,
+ * and events as old; the numbers removed are appended (room for `limit`), so that their files can
+ * be removed too.  Waits for the commit: any thread but the loop's. */
 int store_retain(struct store *s, int64_t before_ms, size_t limit, uint64_t *out_jobs,
                  size_t *out_n, struct err *e);

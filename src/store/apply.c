@@ -1,0 +1,452 @@
+/* apply.c - a change becomes rows and one event
+ *
+ * Owns: what each change does to job, run, report, queue and node.  Submissions and removals have
+ * their own files.
+ *
+ * A change says what happened; nothing here decides.  It is applied to what is there: a change
+ * about a job that is gone, or was refused when the disk was full, does nothing, so that what was
+ * staged can always be replayed and never blocks what comes after it.
+ */
+#include "base/util.h"
+#include "store/apply_priv.h"
+
+int applier_reload(struct applier *a, struct err *e)
+{
+    int64_t last;
+
+    if (tally_load(&a->tally, a->db, e) < 0 ||
+        db_int(a->db, "SELECT ifnull(max(seq), 0) FROM event", &last, e) < 0)
+        return -1;
+    a->last_event = (uint64_t)last;
+    return 0;
+}
+
+int applier_init(struct applier *a, struct db *d, struct err *e)
+{
+    *a = (struct applier){.db = d};
+    buf_init(&a->data, 1 << 20);
+    if (applier_reload(a, e) < 0) {
+        applier_done(a);
+        return -1;
+    }
+    return 0;
+}
+
+void applier_done(struct applier *a)
+{
+    tally_done(&a->tally);
+    buf_done(&a->data);
+}
+
+int apply_finish(struct applier *a, struct err *e)
+{
+    return tally_write(&a->tally, a->db, e);
+}
+
+struct job_now {
+    enum job_state state;
+    uint64_t party;
+};
+
+/* 1 = there, 0 = not, -1 = error */
+static int find_job(struct applier *a, uint64_t seq, struct job_now *out, struct err *e)
+{
+    sqlite3_stmt *st = db_prepare(a->db, "SELECT state, party FROM job WHERE seq = ?1", e);
+    int rc;
+
+    if (!st)
+        return -1;
+    sqlite3_bind_int64(st, 1, (int64_t)seq);
+    rc = db_step(a->db, st, e);
+    if (rc == 1) {
+        out->state = (enum job_state)sqlite3_column_int(st, 0);
+        out->party = column_u64(st, 1);
+        sqlite3_reset(st);
+    }
+    return rc;
+}
+
+static void move(struct applier *a, const struct job_now *j, enum job_state to)
+{
+    if (j->state == to)
+        return;
+    tally_add(&a->tally, j->party, j->state, -1);
+    tally_add(&a->tally, j->party, to, 1);
+}
+
+static int apply_run_new(struct applier *a, const struct change *c, struct err *e)
+{
+    struct job_now j = {0};
+    sqlite3_stmt *st;
+    int rc = find_job(a, c->key.job, &j, e);
+
+    if (rc <= 0)
+        return rc;
+    st = db_prepare(a->db,
+                    "INSERT INTO run(job, run, placed_ms, journal, gpus, node)"
+                    " VALUES(?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING",
+                    e);
+    if (!st)
+        return -1;
+    sqlite3_bind_int64(st, 1, (int64_t)c->key.job);
+    sqlite3_bind_int64(st, 2, c->key.run);
+    sqlite3_bind_int64(st, 3, c->at_ms);
+    sqlite3_bind_int64(st, 4, c->journal);
+    sqlite3_bind_int64(st, 5, (int64_t)c->gpus);
+    bind_str(st, 6, c->name);
+    if (db_run(a->db, st, e) < 0)
+        return -1;
+    st = db_prepare(a->db,
+                    "UPDATE job SET state = 1, tries = tries + (attempt < ?2),"
+                    " attempt = max(attempt, ?2), deps = 0, started_ms = 0, ended_ms = 0,"
+                    " next_try_ms = 0, exit_code = NULL, reason = NULL WHERE seq = ?1",
+                    e);
+    if (!st)
+        return -1;
+    sqlite3_bind_int64(st, 1, (int64_t)c->key.job);
+    sqlite3_bind_int64(st, 2, c->key.run);
+    if (db_run(a->db, st, e) < 0)
+        return -1;
+    move(a, &j, JOB_STARTING);
+    data_begin(a, c->user);
+    data_int(a, "run", c->key.run);
+    data_str(a, "node", c->name);
+    return event_append(a, EVENT_JOB_STATE + JOB_STARTING, c->at_ms, c->key.job, c->key.job, e);
+}
+
+static int apply_run_started(struct applier *a, const struct change *c, struct err *e)
+{
+    struct job_now j = {0};
+    enum job_state next;
+    sqlite3_stmt *st;
+    int rc = find_job(a, c->key.job, &j, e);
+
+    if (rc <= 0)
+        return rc;
+    st = db_prepare(a->db,
+                    "UPDATE run SET pid = ?3, pid_start = ?4, started_ms = ?5"
+                    " WHERE job = ?1 AND run = ?2",
+                    e);
+    if (!st)
+        return -1;
+    sqlite3_bind_int64(st, 1, (int64_t)c->key.job);
+    sqlite3_bind_int64(st, 2, c->key.run);
+    sqlite3_bind_int64(st, 3, c->pid);
+    sqlite3_bind_int64(st, 4, c->pid_start);
+    sqlite3_bind_int64(st, 5, c->at_ms);
+    if (db_run(a->db, st, e) < 0)
+        return -1;
+    /* A request to stop may have crossed this report: then it stays stopping. */
+    next = j.state;
+    job_next(j.state, JOB_EV_STARTED, &next);
+    st = db_prepare(a->db, "UPDATE job SET state = ?2, started_ms = ?3 WHERE seq = ?1", e);
+    if (!st)
+        return -1;
+    sqlite3_bind_int64(st, 1, (int64_t)c->key.job);
+    sqlite3_bind_int(st, 2, next);
+    sqlite3_bind_int64(st, 3, c->at_ms);
+    if (db_run(a->db, st, e) < 0)
+        return -1;
+    move(a, &j, next);
+    data_begin(a, c->user);
+    data_int(a, "run", c->key.run);
+    data_int(a, "pid", c->pid);
+    return event_append(a, EVENT_JOB_STATE + next, c->at_ms, c->key.job, c->key.job, e);
+}
+
+static int end_run(struct applier *a, const struct change *c, int64_t ended_ms, struct err *e)
+{
+    const struct run_outcome *o = &c->outcome;
+    sqlite3_stmt *st =
+        db_prepare(a->db,
+                   "UPDATE run SET why = ?3, wait_status = ?4, sys = ?5, ended_ms = ?6,"
+                   " started_ms = iif(?7 > 0, ?7, started_ms), max_rss_bytes = ?8,"
+                   " cpu_user_ms = ?9, cpu_sys_ms = ?10, detail = ?11 WHERE job = ?1 AND run = ?2",
+                   e);
+    if (!st)
+        return -1;
+    sqlite3_bind_int64(st, 1, (int64_t)c->key.job);
+    sqlite3_bind_int64(st, 2, c->key.run);
+    sqlite3_bind_int(st, 3, o->why);
+    sqlite3_bind_int(st, 4, o->wait_status);
+    sqlite3_bind_int(st, 5, o->sys);
+    sqlite3_bind_int64(st, 6, ended_ms);
+    sqlite3_bind_int64(st, 7, o->started_ms);
+    sqlite3_bind_int64(st, 8, o->max_rss_bytes);
+    sqlite3_bind_int64(st, 9, o->cpu_user_ms);
+    sqlite3_bind_int64(st, 10, o->cpu_sys_ms);
+    bind_str_or_null(st, 11, c->text);
+    return db_run(a->db, st, e);
+}
+
+static int apply_run_ended(struct applier *a, const struct change *c, struct err *e)
+{
+    int64_t ended_ms = c->outcome.ended_ms ? c->outcome.ended_ms : c->at_ms;
+    int code = run_outcome_exit_code(&c->outcome);
+    char text[256] = "";
+    struct str reason = c->text;
+    struct job_now j = {0};
+    sqlite3_stmt *st;
+    int rc = find_job(a, c->key.job, &j, e);
+
+    if (rc <= 0)
+        return rc;
+    if (end_run(a, c, ended_ms, e) < 0)
+        return -1;
+    if (c->state == JOB_SUCCEEDED) {
+        reason = (struct str){NULL, 0};
+    } else if (!reason.n) {
+        run_outcome_text(&c->outcome, text, sizeof(text));
+        reason = str_of(text);
+    }
+    st = db_prepare(a->db,
+                    "UPDATE job SET state = ?2, ended_ms = ?3, next_try_ms = ?4, exit_code = ?5,"
+                    " reason = ?6, started_ms = iif(?7 > 0, ?7, started_ms) WHERE seq = ?1",
+                    e);
+    if (!st)
+        return -1;
+    sqlite3_bind_int64(st, 1, (int64_t)c->key.job);
+    sqlite3_bind_int(st, 2, c->state);
+    sqlite3_bind_int64(st, 3, job_state_final(c->state) ? ended_ms : 0);
+    sqlite3_bind_int64(st, 4, c->next_try_ms);
+    if (code >= 0)
+        sqlite3_bind_int(st, 5, code);
+    bind_str_or_null(st, 6, reason);
+    sqlite3_bind_int64(st, 7, c->outcome.started_ms);
+    if (db_run(a->db, st, e) < 0)
+        return -1;
+    move(a, &j, c->state);
+    data_begin(a, c->user);
+    data_int(a, "run", c->key.run);
+    data_str(a, "why", str_of(run_end_name(c->outcome.why)));
+    if (code >= 0)
+        data_int(a, "exit_code", code);
+    data_str(a, "reason", reason);
+    return event_append(a, EVENT_JOB_STATE + c->state, c->at_ms, c->key.job, c->key.job, e);
+}
+
+/* Jobs of a range may belong to several parties: count them before they move. */
+static int move_range(struct applier *a, const struct change *c, uint64_t last, int64_t *out_n,
+                      struct err *e)
+{
+    int rc;
+    sqlite3_stmt *st = db_prepare(a->db,
+                                  "SELECT party, count(*) FROM job NOT INDEXED"
+                                  " WHERE seq BETWEEN ?1 AND ?2 AND state = ?3 GROUP BY party",
+                                  e);
+    if (!st)
+        return -1;
+    sqlite3_bind_int64(st, 1, (int64_t)c->first);
+    sqlite3_bind_int64(st, 2, (int64_t)last);
+    sqlite3_bind_int(st, 3, c->from_state);
+    while ((rc = db_step(a->db, st, e)) == 1) {
+        int64_t n = sqlite3_column_int64(st, 1);
+        tally_add(&a->tally, column_u64(st, 0), c->from_state, -n);
+        tally_add(&a->tally, column_u64(st, 0), c->state, n);
+        *out_n += n;
+    }
+    return rc;
+}
+
+static int apply_job_state(struct applier *a, const struct change *c, struct err *e)
+{
+    uint64_t last = MAX(c->first, c->last);
+    int64_t n = 0;
+    sqlite3_stmt *st;
+
+    if (move_range(a, c, last, &n, e) < 0)
+        return -1;
+    if (!n)
+        return 0;
+    st = db_prepare(a->db,
+                    "UPDATE job NOT INDEXED SET state = ?4, ended_ms = ?5, reason = ?6"
+                    " WHERE seq BETWEEN ?1 AND ?2 AND state = ?3",
+                    e);
+    if (!st)
+        return -1;
+    sqlite3_bind_int64(st, 1, (int64_t)c->first);
+    sqlite3_bind_int64(st, 2, (int64_t)last);
+    sqlite3_bind_int(st, 3, c->from_state);
+    sqlite3_bind_int(st, 4, c->state);
+    sqlite3_bind_int64(st, 5, job_state_final(c->state) ? c->at_ms : 0);
+    bind_str_or_null(st, 6, c->text);
+    if (db_run(a->db, st, e) < 0)
+        return -1;
+    data_begin(a, c->user);
+    data_str(a, "reason", c->text);
+    if (n > 1)
+        data_int(a, "jobs", n);
+    return event_append(a, EVENT_JOB_STATE + c->state, c->at_ms, c->first, last, e);
+}
+
+/* The job a change is about: `first`, or that of the key. */
+static uint64_t subject(const struct change *c)
+{
+    return c->first ? c->first : c->key.job;
+}
+
+static int apply_job_cancel(struct applier *a, const struct change *c, struct err *e)
+{
+    struct job_now j = {0};
+    uint64_t seq = subject(c);
+    int rc = find_job(a, seq, &j, e);
+    sqlite3_stmt *st;
+
+    if (rc <= 0)
+        return rc;
+    st = db_prepare(a->db, "UPDATE job SET state = 3, cancel = 1 WHERE seq = ?1", e);
+    if (!st)
+        return -1;
+    sqlite3_bind_int64(st, 1, (int64_t)seq);
+    if (db_run(a->db, st, e) < 0)
+        return -1;
+    move(a, &j, JOB_STOPPING);
+    data_begin(a, c->user);
+    data_str(a, "reason", c->text);
+    return event_append(a, EVENT_JOB_STATE + JOB_STOPPING, c->at_ms, seq, seq, e);
+}
+
+static int apply_job_retry(struct applier *a, const struct change *c, struct err *e)
+{
+    struct job_now j = {0};
+    uint64_t seq = subject(c);
+    int rc = find_job(a, seq, &j, e);
+    sqlite3_stmt *st;
+
+    if (rc <= 0)
+        return rc;
+    st =
+        db_prepare(a->db,
+                   "UPDATE job SET state = 0, tries = 0, cancel = 0, deps = 0, started_ms = 0,"
+                   " ended_ms = 0, next_try_ms = 0, exit_code = NULL, reason = NULL WHERE seq = ?1",
+                   e);
+    if (!st)
+        return -1;
+    sqlite3_bind_int64(st, 1, (int64_t)seq);
+    if (db_run(a->db, st, e) < 0)
+        return -1;
+    move(a, &j, JOB_QUEUED);
+    data_begin(a, c->user);
+    data_str(a, "reason", c->text.n ? c->text : STR("retry"));
+    return event_append(a, EVENT_JOB_STATE + JOB_QUEUED, c->at_ms, seq, seq, e);
+}
+
+static int apply_switch(struct applier *a, const struct change *c, const char *sql,
+                        const char *noun, enum event_kind kind, struct err *e)
+{
+    sqlite3_stmt *st = db_prepare(a->db, sql, e);
+
+    if (!st)
+        return -1;
+    bind_str(st, 1, c->name);
+    sqlite3_bind_int(st, 2, c->flag);
+    if (db_run(a->db, st, e) < 0)
+        return -1;
+    data_begin(a, c->user);
+    data_str(a, noun, c->name);
+    return event_append(a, kind, c->at_ms, 0, 0, e);
+}
+
+static enum event_kind report_event(char kind)
+{
+    switch (kind) {
+    case 'm':
+        return EVENT_REPORT_METRIC;
+    case 't':
+        return EVENT_REPORT_TAG;
+    case 'a':
+        return EVENT_REPORT_ARTIFACT;
+    default:
+        return EVENT_REPORT_EPOCH;
+    }
+}
+
+static int apply_report(struct applier *a, const struct change *c, struct err *e)
+{
+    struct job_now j = {0};
+    sqlite3_stmt *st;
+    int rc = find_job(a, c->key.job, &j, e);
+
+    if (rc <= 0)
+        return rc;
+    st = db_prepare(a->db,
+                    "INSERT INTO report(job, kind, name, seq, run, step, at_ms, value, text)"
+                    " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                    e);
+    if (!st)
+        return -1;
+    sqlite3_bind_int64(st, 1, (int64_t)c->key.job);
+    sqlite3_bind_int(st, 2, c->report_kind);
+    bind_str(st, 3, c->name);
+    sqlite3_bind_int64(st, 4, (int64_t)(a->last_event + 1));
+    sqlite3_bind_int64(st, 5, c->key.run);
+    sqlite3_bind_int64(st, 6, c->step);
+    sqlite3_bind_int64(st, 7, c->at_ms);
+    if (c->report_kind == 'm')
+        sqlite3_bind_double(st, 8, c->value);
+    bind_str_or_null(st, 9, c->text);
+    if (db_run(a->db, st, e) < 0)
+        return -1;
+    data_begin(a, c->user);
+    data_int(a, "run", c->key.run);
+    data_str(a, "name", c->name);
+    if (c->report_kind == 'm')
+        data_real(a, "value", c->value);
+    data_str(a, "text", c->text);
+    if (c->report_kind == 'm' || c->report_kind == 'e')
+        data_int(a, "step", c->step);
+    return event_append(a, report_event(c->report_kind), c->at_ms, c->key.job, c->key.job, e);
+}
+
+static int apply_spool(struct applier *a, const struct change *c, struct err *e)
+{
+    sqlite3_stmt *st = db_prepare(a->db,
+                                  "UPDATE run SET spool_offset = max(spool_offset, ?3)"
+                                  " WHERE job = ?1 AND run = ?2",
+                                  e);
+    if (!st)
+        return -1;
+    sqlite3_bind_int64(st, 1, (int64_t)c->key.job);
+    sqlite3_bind_int64(st, 2, c->key.run);
+    sqlite3_bind_int64(st, 3, c->offset);
+    return db_run(a->db, st, e);
+}
+
+int apply_change(struct applier *a, const struct change *c, struct err *e)
+{
+    switch (c->kind) {
+    case CHANGE_SUBMIT:
+        return apply_submit(a, c->submission, c->at_ms, c->user, e);
+    case CHANGE_RUN_NEW:
+        return apply_run_new(a, c, e);
+    case CHANGE_RUN_STARTED:
+        return apply_run_started(a, c, e);
+    case CHANGE_RUN_ENDED:
+        return apply_run_ended(a, c, e);
+    case CHANGE_JOB_STATE:
+        return apply_job_state(a, c, e);
+    case CHANGE_JOB_CANCEL:
+        return apply_job_cancel(a, c, e);
+    case CHANGE_JOB_RETRY:
+        return apply_job_retry(a, c, e);
+    case CHANGE_QUEUE:
+        return apply_switch(a, c,
+                            "INSERT INTO queue(name, paused) VALUES(?1, ?2)"
+                            " ON CONFLICT(name) DO UPDATE SET paused = ?2",
+                            "queue", c->flag ? EVENT_QUEUE_PAUSED : EVENT_QUEUE_RESUMED, e);
+    case CHANGE_NODE:
+        return apply_switch(a, c,
+                            "INSERT INTO node(name, drained) VALUES(?1, ?2)"
+                            " ON CONFLICT(name) DO UPDATE SET drained = ?2",
+                            "node", c->flag ? EVENT_NODE_DRAINED : EVENT_NODE_RESUMED, e);
+    case CHANGE_REPORT:
+        return apply_report(a, c, e);
+    case CHANGE_SPOOL:
+        return apply_spool(a, c, e);
+    case CHANGE_REMOVE:
+        return apply_remove(a, c, e);
+    case CHANGE_FORGET:
+        return apply_forget(a, c, e);
+    }
+    return 0;
+}

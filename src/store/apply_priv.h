@@ -1,0 +1,37 @@
+/* apply_priv.h - changes become rows, events included; inside the writer's transaction */
+#pragma once
+#include "base/buf.h"
+#include "store/change.h"
+#include "store/db_priv.h"
+#include "store/event_priv.h"
+#include "store/tally_priv.h"
+
+struct applier {
+    struct db *db;
+    struct tally tally;
+    uint64_t last_event; /* numbered, not necessarily committed */
+    struct buf data;     /* scratch: an event's JSON */
+};
+int applier_init(struct applier *a, struct db *d, struct err *e);
+void applier_done(struct applier *a);
+/* After a rollback: forgets what was not committed. */
+int applier_reload(struct applier *a, struct err *e);
+
+/* Between BEGIN and COMMIT.  A change about a job that is not there does nothing.  A failed
+ * submission leaves nothing behind (a savepoint); any other failure needs a rollback. */
+int apply_change(struct applier *a, const struct change *c, struct err *e);
+int apply_submit(struct applier *a, const struct submission *s, int64_t at_ms, struct str user,
+                 struct err *e);
+int apply_remove(struct applier *a, const struct change *c, struct err *e);
+int apply_forget(struct applier *a, const struct change *c, struct err *e);
+/* The last thing before COMMIT. */
+int apply_finish(struct applier *a, struct err *e);
+
+/* Starts the data of an event: "{" and the user who asked, if any. */
+void data_begin(struct applier *a, struct str user);
+void data_int(struct applier *a, const char *key, int64_t v);
+void data_str(struct applier *a, const char *key, struct str v); /* nothing when empty */
+void data_real(struct applier *a, const char *key, double v);
+/* Closes the data and appends the event. */
+int event_append(struct applier *a, enum event_kind kind, int64_t at_ms, uint64_t first,
+                 uint64_t last, struct err *e);

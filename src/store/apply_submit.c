@@ -1,0 +1,292 @@
+/* apply_submit.c - a submission becomes rows: all of it, or nothing
+ *
+ * Owns: inserting batch, specs, jobs, dependencies, ids and the idempotency key.
+ *
+ * 100 000 jobs are one statement stepped 100 000 times; what they share is bound once.  Ids are not
+ * stored per job: consecutive numbers with consecutive ids are one row of intake.  Parties are made
+ * before the savepoint, so that undoing a submission never leaves the memory of one that is not in
+ * the table.
+ */
+#include "base/util.h"
+#include "store/apply_priv.h"
+
+struct spec_use {
+    uint64_t party;
+    uint64_t jobs;
+};
+
+static int spec_index(const struct submission *s, uint64_t spec, size_t *out)
+{
+    uint64_t guess = s->n_specs ? spec - s->specs[0].seq : 0;
+
+    if (guess < s->n_specs && s->specs[guess].seq == spec) {
+        *out = (size_t)guess;
+        return 0;
+    }
+    for (size_t i = 0; i < s->n_specs; i++) {
+        if (s->specs[i].seq == spec) {
+            *out = i;
+            return 0;
+        }
+    }
+    return -1;
+}
+
+static int count_uses(const struct submission *s, struct spec_use *use, struct err *e)
+{
+    for (size_t i = 0; i < s->n_jobs; i++) {
+        size_t k;
+        if (!s->jobs[i].seq || spec_index(s, s->jobs[i].spec, &k) < 0)
+            return err_set(e, ERR_INVALID, "job %llu names spec %llu, which is not submitted",
+                           (unsigned long long)s->jobs[i].seq, (unsigned long long)s->jobs[i].spec);
+        use[k].jobs++;
+    }
+    return 0;
+}
+
+static int make_parties(struct applier *a, const struct submission *s, struct spec_use *use,
+                        struct err *e)
+{
+    for (size_t i = 0; i < s->n_specs; i++) {
+        const struct spec_row *r = &s->specs[i], *before = i ? &s->specs[i - 1] : NULL;
+        if (before && before->uid == r->uid && str_eq(before->project, r->project) &&
+            str_eq(before->queue, r->queue) && str_eq(before->user, r->user))
+            use[i].party = use[i - 1].party;
+        else if (tally_party(&a->tally, a->db, r->project, r->queue, r->uid, r->user, &use[i].party,
+                             e) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int insert_specs(struct applier *a, const struct submission *s, const struct spec_use *use,
+                        struct err *e)
+{
+    sqlite3_stmt *st = db_prepare(
+        a->db,
+        "INSERT INTO spec(seq, party, jobs, gid, mcpu, mem_bytes, gpus, slots, timeout_ms,"
+        " backoff_ms, priority, retries, name, body)"
+        " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+        e);
+    if (!st)
+        return -1;
+    for (size_t i = 0; i < s->n_specs; i++) {
+        const struct spec_row *r = &s->specs[i];
+        if (!use[i].jobs)
+            continue;
+        sqlite3_bind_int64(st, 1, (int64_t)r->seq);
+        sqlite3_bind_int64(st, 2, (int64_t)use[i].party);
+        sqlite3_bind_int64(st, 3, (int64_t)use[i].jobs);
+        sqlite3_bind_int64(st, 4, r->gid);
+        sqlite3_bind_int64(st, 5, r->need.mcpu);
+        sqlite3_bind_int64(st, 6, r->need.mem_bytes);
+        sqlite3_bind_int(st, 7, r->need.gpus);
+        sqlite3_bind_int(st, 8, r->need.slots);
+        sqlite3_bind_int64(st, 9, r->timeout_ms);
+        sqlite3_bind_int64(st, 10, r->backoff_ms);
+        sqlite3_bind_int(st, 11, r->priority);
+        sqlite3_bind_int(st, 12, r->retries);
+        bind_str(st, 13, r->name);
+        bind_str(st, 14, r->body);
+        if (db_run(a->db, st, e) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int insert_deps(struct applier *a, const struct job_row *r, struct err *e)
+{
+    sqlite3_stmt *st =
+        db_prepare(a->db, "INSERT INTO dep(job, other) VALUES(?1, ?2) ON CONFLICT DO NOTHING", e);
+    if (!st)
+        return -1;
+    sqlite3_bind_int64(st, 1, (int64_t)r->seq);
+    for (size_t i = 0; i < r->n_after; i++) {
+        sqlite3_bind_int64(st, 2, (int64_t)r->after[i]);
+        if (db_run(a->db, st, e) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int insert_jobs(struct applier *a, const struct submission *s, const struct spec_use *use,
+                       int64_t at_ms, struct err *e)
+{
+    uint64_t spec = 0;
+    sqlite3_stmt *st =
+        db_prepare(a->db,
+                   "INSERT INTO job(seq, state, party, spec, batch, idx, priority, attempt, tries,"
+                   " cancel, deps, created_ms, started_ms, ended_ms, next_try_ms, name, params)"
+                   " VALUES(?1, 0, ?2, ?3, ?4, ?5, ?6, 0, 0, 0, ?7, ?8, 0, 0, 0, ?9, ?10)",
+                   e);
+    if (!st)
+        return -1;
+    sqlite3_bind_int64(st, 8, at_ms);
+    for (size_t i = 0; i < s->n_jobs; i++) {
+        const struct job_row *r = &s->jobs[i];
+        size_t k = 0;
+        sqlite3_bind_int64(st, 1, (int64_t)r->seq);
+        if (!i || r->spec != spec) {
+            spec_index(s, r->spec, &k);
+            spec = r->spec;
+            sqlite3_bind_int64(st, 2, (int64_t)use[k].party);
+            sqlite3_bind_int64(st, 3, (int64_t)spec);
+        }
+        sqlite3_bind_int64(st, 4, (int64_t)r->batch);
+        sqlite3_bind_int64(st, 5, r->index);
+        sqlite3_bind_int(st, 6, r->priority);
+        sqlite3_bind_int64(st, 7, (int64_t)r->n_after);
+        bind_str_or_null(st, 9, r->name);
+        bind_str_or_null(st, 10, r->params);
+        if (db_run(a->db, st, e) < 0)
+            return -1;
+        if (r->n_after && insert_deps(a, r, e) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* One row per stretch of consecutive numbers with consecutive ids: usually one in all. */
+static int insert_intake(struct applier *a, const struct submission *s, struct err *e)
+{
+    sqlite3_stmt *st =
+        db_prepare(a->db, "INSERT INTO intake(first, last, id) VALUES(?1, ?2, ?3)", e);
+    if (!st)
+        return -1;
+    for (size_t i = 0, end; i < s->n_jobs; i = end) {
+        const struct job_row *r = &s->jobs[i];
+        for (end = i + 1; end < s->n_jobs; end++)
+            if (s->jobs[end].seq != r->seq + (end - i) ||
+                id_cmp(s->jobs[end].id, id_add(r->id, end - i)))
+                break;
+        sqlite3_bind_int64(st, 1, (int64_t)r->seq);
+        sqlite3_bind_int64(st, 2, (int64_t)s->jobs[end - 1].seq);
+        bind_id(st, 3, r->id);
+        if (db_run(a->db, st, e) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int insert_batch(struct applier *a, const struct batch_row *b, int64_t at_ms, struct err *e)
+{
+    sqlite3_stmt *st =
+        db_prepare(a->db,
+                   "INSERT INTO batch(seq, id, name, project, slots, uid, first_job, n_jobs,"
+                   " created_ms) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                   e);
+    if (!st)
+        return -1;
+    sqlite3_bind_int64(st, 1, (int64_t)b->seq);
+    bind_id(st, 2, b->id);
+    bind_str(st, 3, b->name);
+    bind_str(st, 4, b->project);
+    sqlite3_bind_int(st, 5, b->slots);
+    sqlite3_bind_int64(st, 6, b->uid);
+    sqlite3_bind_int64(st, 7, (int64_t)b->first_job);
+    sqlite3_bind_int64(st, 8, (int64_t)b->n_jobs);
+    sqlite3_bind_int64(st, 9, at_ms);
+    return db_run(a->db, st, e);
+}
+
+static int insert_key(struct applier *a, const struct submission *s, int64_t at_ms, struct err *e)
+{
+    sqlite3_stmt *st = db_prepare(a->db,
+                                  "INSERT INTO idempotency(uid, key, first, n, batch, at_ms)"
+                                  " VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
+                                  e);
+    if (!st)
+        return -1;
+    sqlite3_bind_int64(st, 1, s->specs[0].uid);
+    bind_str(st, 2, s->idempotency_key);
+    sqlite3_bind_int64(st, 3, (int64_t)s->jobs[0].seq);
+    sqlite3_bind_int64(st, 4, (int64_t)s->n_jobs);
+    sqlite3_bind_int64(st, 5, (int64_t)s->batch.seq);
+    sqlite3_bind_int64(st, 6, at_ms);
+    if (db_run(a->db, st, e) == 0)
+        return 0;
+    if (e && e->code == ERR_CONFLICT)
+        err_set(e, ERR_CONFLICT,
+                "the idempotency key was used by another submission; read what that one made, or "
+                "use a new key");
+    return -1;
+}
+
+static int raise_counters(struct applier *a, const struct submission *s, struct err *e)
+{
+    uint64_t job = 0, spec = 0;
+    sqlite3_stmt *st = db_prepare(a->db,
+                                  "UPDATE counter SET job = max(job, ?1), spec = max(spec, ?2),"
+                                  " batch = max(batch, ?3)",
+                                  e);
+    if (!st)
+        return -1;
+    for (size_t i = 0; i < s->n_jobs; i++)
+        job = MAX(job, s->jobs[i].seq);
+    for (size_t i = 0; i < s->n_specs; i++)
+        spec = MAX(spec, s->specs[i].seq);
+    sqlite3_bind_int64(st, 1, (int64_t)job + 1);
+    sqlite3_bind_int64(st, 2, (int64_t)spec + 1);
+    sqlite3_bind_int64(st, 3, (int64_t)s->batch.seq + 1);
+    return db_run(a->db, st, e);
+}
+
+static int append_event(struct applier *a, const struct submission *s, int64_t at_ms,
+                        struct str user, struct err *e)
+{
+    uint64_t first = s->jobs[0].seq, last = first;
+    const struct job_row *r = &s->jobs[0];
+
+    for (size_t i = 1; i < s->n_jobs; i++) {
+        first = MIN(first, s->jobs[i].seq);
+        last = MAX(last, s->jobs[i].seq);
+    }
+    data_begin(a, user);
+    if (s->batch.seq) {
+        data_int(a, "batch", (int64_t)s->batch.seq);
+        data_str(a, "name", s->batch.name);
+    } else {
+        data_str(a, "name", r->name.n ? r->name : s->specs[0].name);
+    }
+    data_int(a, "jobs", (int64_t)s->n_jobs);
+    return event_append(a, s->batch.seq ? EVENT_BATCH_SUBMITTED : EVENT_JOB_STATE + JOB_QUEUED,
+                        at_ms, first, last, e);
+}
+
+static int insert_all(struct applier *a, const struct submission *s, const struct spec_use *use,
+                      int64_t at_ms, struct str user, struct err *e)
+{
+    if (s->batch.seq && insert_batch(a, &s->batch, at_ms, e) < 0)
+        return -1;
+    if (s->idempotency_key.n && insert_key(a, s, at_ms, e) < 0)
+        return -1;
+    if (insert_specs(a, s, use, e) < 0 || insert_jobs(a, s, use, at_ms, e) < 0 ||
+        insert_intake(a, s, e) < 0 || raise_counters(a, s, e) < 0)
+        return -1;
+    return append_event(a, s, at_ms, user, e);
+}
+
+int apply_submit(struct applier *a, const struct submission *s, int64_t at_ms, struct str user,
+                 struct err *e)
+{
+    AUTO_FREE struct spec_use *use = xcalloc(s->n_specs + 1, sizeof(*use));
+
+    if (!s->n_jobs)
+        return err_set(e, ERR_INVALID, "a submission needs at least one job");
+    if (count_uses(s, use, e) < 0 || make_parties(a, s, use, e) < 0)
+        return -1;
+    if (db_exec(a->db, "SAVEPOINT submission", e) < 0)
+        return -1;
+    if (insert_all(a, s, use, at_ms, user, e) < 0) {
+        /* A full disk may have ended the transaction already; then there is nothing to undo. */
+        if (!sqlite3_get_autocommit(a->db->h))
+            sqlite3_exec(a->db->h, "ROLLBACK TO submission; RELEASE submission", NULL, NULL, NULL);
+        return -1;
+    }
+    if (db_exec(a->db, "RELEASE submission", e) < 0)
+        return -1;
+    for (size_t i = 0; i < s->n_specs; i++)
+        if (use[i].jobs)
+            tally_add(&a->tally, use[i].party, JOB_QUEUED, (int64_t)use[i].jobs);
+    return 0;
+}

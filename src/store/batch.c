@@ -1,0 +1,107 @@
+/* batch.c - the changes of one turn, between the loop thread and the writer
+ *
+ * Owns: copies of what changes borrow, the submissions until they are durable or refused, and which
+ * barrier hears of a refusal: the first one staged after the submission.
+ */
+#include "store/store_priv.h"
+
+struct batch *batch_new(void)
+{
+    return xcalloc(1, sizeof(struct batch));
+}
+
+static void free_submission(struct submission *s)
+{
+    if (s->free_fn)
+        s->free_fn(s);
+}
+
+void batch_free(struct batch *b)
+{
+    if (!b)
+        return;
+    for (size_t i = 0; i < b->submissions.n; i++)
+        free_submission(b->submissions.p[i]);
+    for (size_t i = 0; i < b->refused.n; i++)
+        free_submission(b->refused.p[i]);
+    for (size_t i = 0; i < b->barriers.n; i++)
+        free(b->barriers.p[i].refused);
+    vec_done(&b->submissions);
+    vec_done(&b->refused);
+    vec_done(&b->barriers);
+    vec_done(&b->changes);
+    arena_done(&b->text);
+    free(b);
+}
+
+bool batch_empty(const struct batch *b)
+{
+    return !b->changes.n && !b->barriers.n && !b->submissions.n;
+}
+
+static struct str copy(struct batch *b, struct str s)
+{
+    if (!s.n)
+        return (struct str){NULL, 0};
+    return (struct str){arena_strndup(&b->text, s.p, s.n), s.n};
+}
+
+void batch_stage(struct batch *b, const struct change *c)
+{
+    struct change kept = *c;
+
+    kept.name = copy(b, c->name);
+    kept.text = copy(b, c->text);
+    kept.user = copy(b, c->user);
+    if (c->kind == CHANGE_SUBMIT)
+        vec_push(&b->submissions, c->submission);
+    vec_push(&b->changes, kept);
+}
+
+void batch_refuse(struct batch *b, size_t i, const struct err *e)
+{
+    struct submission *s = b->changes.p[i].submission;
+    size_t k = 0;
+
+    ASSERT(b->changes.p[i].kind == CHANGE_SUBMIT && s);
+    while (b->submissions.p[k] != s)
+        k++;
+    vec_remove(&b->submissions, k);
+    vec_push(&b->refused, s);
+    b->changes.p[i].submission = NULL;
+    for (k = 0; k < b->barriers.n && b->barriers.p[k].pos <= i; k++)
+        ;
+    if (k < b->barriers.n && !b->barriers.p[k].refused) {
+        b->barriers.p[k].refused = xmalloc(sizeof(*e));
+        *b->barriers.p[k].refused = *e;
+    }
+}
+
+struct batch *batch_split_refused(struct batch *b)
+{
+    struct batch *out = batch_new();
+    size_t keep = 0;
+
+    for (size_t i = 0; i < b->barriers.n; i++) {
+        if (b->barriers.p[i].refused)
+            vec_push(&out->barriers, b->barriers.p[i]);
+        else
+            b->barriers.p[keep++] = b->barriers.p[i];
+    }
+    b->barriers.n = keep;
+    for (size_t i = 0; i < b->refused.n; i++)
+        vec_push(&out->submissions, b->refused.p[i]);
+    vec_clear(&b->refused);
+    if (batch_empty(out)) {
+        batch_free(out);
+        return NULL;
+    }
+    return out;
+}
+
+void batch_list_append(struct batch **list, struct batch *b)
+{
+    while (*list)
+        list = &(*list)->next;
+    *list = b;
+}

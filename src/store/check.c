@@ -1,0 +1,109 @@
+/* check.c - is the database sound, by SQLite's rules and by ours
+ *
+ * Owns: the list of things that must always hold between the tables.  Each rule is one statement
+ * that returns nothing when all is well, and otherwise one line of text per finding.
+ */
+#include "base/util.h"
+#include "model/job.h"
+#include "store/check_priv.h"
+#include "store/migrate_priv.h"
+#include "store/store.h"
+
+enum { FINDINGS_PER_RULE = 20 };
+
+static const char *const rules[] = {
+    "SELECT integrity_check FROM pragma_integrity_check(20) WHERE integrity_check <> 'ok'",
+    "SELECT 'row of ' || \"table\" || ' refers to a missing ' || parent"
+    " FROM pragma_foreign_key_check LIMIT ?1",
+    "SELECT 'job ' || seq || ' has the unknown state ' || state FROM job"
+    " WHERE state NOT BETWEEN 0 AND 7 LIMIT ?1",
+    "SELECT 'job ' || seq || ' has ended without a time of its end' FROM job"
+    " WHERE state >= 4 AND ended_ms = 0 LIMIT ?1",
+    "SELECT 'job ' || seq || ' has not ended but has a time of its end' FROM job"
+    " WHERE state < 4 AND ended_ms <> 0 LIMIT ?1",
+    "SELECT 'job ' || seq || ' succeeded without a run that did' FROM job j WHERE state = 4"
+    " AND NOT EXISTS(SELECT 1 FROM run r WHERE r.job = j.seq AND r.why IS NOT NULL) LIMIT ?1",
+    "SELECT 'job ' || j.seq || ' has ended, but its run ' || r.run || ' has no outcome'"
+    " FROM run r JOIN job j ON j.seq = r.job WHERE r.why IS NULL AND j.state >= 4 LIMIT ?1",
+    "SELECT 'job ' || j.seq || ' is queued, but its run ' || r.run || ' has no outcome'"
+    " FROM run r JOIN job j ON j.seq = r.job WHERE r.why IS NULL AND j.state = 0 LIMIT ?1",
+    "SELECT 'job ' || seq || ' is ' || CASE state WHEN 1 THEN 'starting' WHEN 2 THEN 'running'"
+    " ELSE 'stopping' END || ' without a run' FROM job j WHERE state BETWEEN 1 AND 3"
+    " AND NOT EXISTS(SELECT 1 FROM run r WHERE r.job = j.seq AND r.why IS NULL) LIMIT ?1",
+    "SELECT 'job ' || job || ' has ' || count(*) || ' runs without an outcome' FROM run"
+    " WHERE why IS NULL GROUP BY job HAVING count(*) > 1 LIMIT ?1",
+    "SELECT 'job ' || r.job || ' has run ' || max(r.run) || ' but counts ' || j.attempt"
+    " FROM run r JOIN job j ON j.seq = r.job GROUP BY r.job HAVING max(r.run) > j.attempt LIMIT ?1",
+    "SELECT 'job ' || seq || ' has no spec ' || spec FROM job j"
+    " WHERE NOT EXISTS(SELECT 1 FROM spec s WHERE s.seq = j.spec AND s.party = j.party) LIMIT ?1",
+    "SELECT 'spec ' || s.seq || ' counts ' || s.jobs || ' jobs but has ' || ifnull(n, 0)"
+    " FROM spec s LEFT JOIN (SELECT spec, count(*) AS n FROM job GROUP BY spec) ON spec = s.seq"
+    " WHERE s.jobs <> ifnull(n, 0) LIMIT ?1",
+    "SELECT 'job ' || seq || ' has no id' FROM job j WHERE NOT EXISTS(SELECT 1 FROM intake i"
+    " WHERE i.first = (SELECT max(first) FROM intake WHERE first <= j.seq) AND i.last >= j.seq)"
+    " LIMIT ?1",
+    "SELECT 'job ' || seq || ' is in no batch ' || batch FROM job j WHERE batch > 0 AND NOT"
+    " EXISTS(SELECT 1 FROM batch b WHERE b.seq = j.batch) LIMIT ?1",
+    "SELECT 'party ' || p || ' counts ' || sum(a) || ' jobs in state ' || s || ' but has '"
+    " || sum(b) FROM (SELECT party AS p, state AS s, n AS a, 0 AS b FROM tally UNION ALL"
+    " SELECT party, state, 0, count(*) FROM job GROUP BY party, state)"
+    " GROUP BY p, s HAVING sum(a) <> sum(b) LIMIT ?1",
+    "SELECT 'the next job number ' || job || ' was given before' FROM counter"
+    " WHERE job <= (SELECT max(seq) FROM job)",
+    "SELECT 'the next spec number ' || spec || ' was given before' FROM counter"
+    " WHERE spec <= (SELECT max(seq) FROM spec)",
+    "SELECT 'report of job ' || job || ' is later than the last event' FROM report"
+    " WHERE seq > (SELECT ifnull(max(seq), 0) FROM event) LIMIT ?1",
+};
+
+static int check_rule(struct db *d, const char *rule, struct buf *findings, struct err *e)
+{
+    sqlite3_stmt *st = db_prepare(d, rule, e);
+    int rc;
+
+    if (!st)
+        return -1;
+    if (sqlite3_bind_parameter_count(st))
+        sqlite3_bind_int(st, 1, FINDINGS_PER_RULE);
+    while ((rc = db_step(d, st, e)) == 1) {
+        struct str line = column_str(st, 0);
+        buf_add(findings, line.p, line.n);
+        buf_addc(findings, '\n');
+    }
+    return rc;
+}
+
+int check_db(struct db *d, struct buf *findings, struct err *e)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(rules); i++) {
+        size_t before = findings->n;
+        if (check_rule(d, rules[i], findings, e) < 0)
+            return -1;
+        /* What SQLite cannot read back is not worth asking more about. */
+        if (i == 0 && findings->n > before)
+            return 0;
+    }
+    return 0;
+}
+
+int store_check(const char *path, struct buf *findings, struct err *e)
+{
+    struct db d;
+    int64_t version;
+    int rc;
+
+    if (db_open(&d, path, DB_READER, e) < 0)
+        return -1;
+    rc = db_int(&d, "PRAGMA user_version", &version, e);
+    if (rc == 0 && (size_t)version != n_migrations)
+        rc = err_set(e, ERR_CONFLICT,
+                     "the job store %s has schema %lld, this berth checks %zu; start the daemon "
+                     "once to upgrade it, or use a newer berth",
+                     path, (long long)version, n_migrations);
+    if (rc == 0)
+        rc = db_exec(&d, "BEGIN", e);
+    if (rc == 0)
+        rc = check_db(&d, findings, e);
+    db_done(&d);
+    return rc;
+}

@@ -1,0 +1,237 @@
+/* db.c - one SQLite connection: settings, prepared statements, errors in our words
+ *
+ * Owns: how the file is opened, the cache of statements, the mapping of SQLite's results to
+ * struct err.
+ *
+ * The file is made with mode 0600 before SQLite sees it; SQLite gives the WAL the same mode.
+ * wal_autocheckpoint is off: the writer thread decides when to checkpoint (writer.c). secure_delete
+ * is a Debian default that rewrites every freed page with zeros, which doubles the cost of removing
+ * jobs and guards nothing here: the file is private to its owner.
+ */
+#include "base/util.h"
+#include "store/db_priv.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { BUSY_TIMEOUT_MS = 5000 };
+
+/* 4 MiB of pages for the writer, 1 MiB for a reader; the rest is the kernel's page cache. */
+static const char common_sql[] = "PRAGMA temp_store=MEMORY;"
+                                 "PRAGMA mmap_size=268435456;"
+                                 "PRAGMA trusted_schema=OFF;";
+static const char writer_sql[] = "PRAGMA synchronous=FULL;"
+                                 "PRAGMA foreign_keys=ON;"
+                                 "PRAGMA cache_size=-4096;"
+                                 "PRAGMA wal_autocheckpoint=0;"
+                                 "PRAGMA journal_size_limit=16777216;"
+                                 "PRAGMA secure_delete=OFF;";
+static const char reader_sql[] = "PRAGMA query_only=ON;"
+                                 "PRAGMA cache_size=-1024;";
+
+int db_fail(struct db *d, struct err *e)
+{
+    int rc = sqlite3_extended_errcode(d->h);
+    int sys = sqlite3_system_errno(d->h);
+    const char *text = sqlite3_errmsg(d->h);
+
+    switch (rc & 0xff) {
+    case SQLITE_FULL:
+        return err_set(e, ERR_FULL,
+                       "no space left for the job store under %s; free some and submit again",
+                       d->path);
+    case SQLITE_IOERR:
+        if (sys == ENOSPC || sys == EDQUOT)
+            return err_set(e, ERR_FULL,
+                           "no space left for the job store under %s; free some and submit again",
+                           d->path);
+        return err_set(e, ERR_UNAVAILABLE,
+                       "cannot read or write the job store %s: %s (%d); check the disk and try "
+                       "again",
+                       d->path, text, rc);
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return err_set(e, ERR_UNAVAILABLE,
+                       "the job store %s is locked by another program; close it and try again",
+                       d->path);
+    case SQLITE_CONSTRAINT:
+        return err_set(e, ERR_CONFLICT, "the job store %s refuses the change: %s", d->path, text);
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+        return err_set(e, ERR_INTERNAL,
+                       "the job store %s is damaged (%s); run `berth doctor`, or restore a backup",
+                       d->path, text);
+    case SQLITE_CANTOPEN:
+    case SQLITE_PERM:
+    case SQLITE_READONLY:
+        return err_set(e, ERR_DENIED, "cannot write the job store %s: %s; check its permissions",
+                       d->path, text);
+    case SQLITE_NOMEM:
+        return err_set(e, ERR_UNAVAILABLE, "out of memory in the job store %s", d->path);
+    default:
+        return err_set(e, ERR_INTERNAL, "job store %s: %s (%d)", d->path, text, rc);
+    }
+}
+
+static int create_private(const char *path, struct err *e)
+{
+    AUTO_FD fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return err_sys(e, "cannot create the job store %s", path);
+    return 0;
+}
+
+static int use_wal(struct db *d, struct err *e)
+{
+    sqlite3_stmt *st = NULL;
+    bool wal;
+
+    if (sqlite3_prepare_v2(d->h, "PRAGMA journal_mode=WAL", -1, &st, NULL) != SQLITE_OK)
+        return db_fail(d, e);
+    int rc = sqlite3_step(st);
+    wal = rc == SQLITE_ROW && !strcmp((const char *)sqlite3_column_text(st, 0), "wal");
+    sqlite3_finalize(st);
+    if (rc != SQLITE_ROW)
+        return db_fail(d, e);
+    if (!wal)
+        return err_set(e, ERR_UNAVAILABLE,
+                       "the file system of %s cannot hold a write-ahead log; put $BERTH_HOME on a "
+                       "local disk",
+                       d->path);
+    return 0;
+}
+
+int db_open(struct db *d, const char *path, enum db_mode mode, struct err *e)
+{
+    bool memory = !strcmp(path, ":memory:");
+    struct stat st;
+
+    *d = (struct db){.path = xstrdup(path)};
+    if (!memory && mode == DB_WRITER && create_private(path, e) < 0)
+        goto fail;
+    if (!memory && mode == DB_READER && stat(path, &st) < 0) {
+        err_sys(e, "cannot open the job store %s", path);
+        goto fail;
+    }
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
+    if (sqlite3_open_v2(path, &d->h, flags, NULL) != SQLITE_OK) {
+        db_fail(d, e);
+        goto fail;
+    }
+    sqlite3_busy_timeout(d->h, BUSY_TIMEOUT_MS);
+    if (mode == DB_WRITER && !memory && use_wal(d, e) < 0)
+        goto fail;
+    if (db_exec(d, common_sql, e) < 0 ||
+        db_exec(d, mode == DB_WRITER ? writer_sql : reader_sql, e) < 0)
+        goto fail;
+    return 0;
+fail:
+    db_done(d);
+    return -1;
+}
+
+void db_done(struct db *d)
+{
+    for (size_t i = 0; i < DB_STATEMENTS; i++) {
+        sqlite3_finalize(d->cache[i].st);
+        free(d->cache[i].text);
+    }
+    if (d->h)
+        sqlite3_close(d->h);
+    free(d->path);
+    *d = (struct db){0};
+}
+
+int db_exec(struct db *d, const char *sql, struct err *e)
+{
+    return sqlite3_exec(d->h, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : db_fail(d, e);
+}
+
+static sqlite3_stmt *use(struct db *d, struct db_statement *s)
+{
+    s->used = ++d->clock;
+    sqlite3_reset(s->st);
+    sqlite3_clear_bindings(s->st);
+    return s->st;
+}
+
+static struct db_statement *oldest(struct db *d)
+{
+    struct db_statement *best = &d->cache[0];
+    for (size_t i = 1; i < DB_STATEMENTS; i++)
+        if (d->cache[i].used < best->used)
+            best = &d->cache[i];
+    return best;
+}
+
+static struct db_statement *compile(struct db *d, const char *sql, struct err *e)
+{
+    struct db_statement *s = oldest(d);
+    sqlite3_stmt *st = NULL;
+
+    if (sqlite3_prepare_v3(d->h, sql, -1, SQLITE_PREPARE_PERSISTENT, &st, NULL) != SQLITE_OK) {
+        db_fail(d, e);
+        return NULL;
+    }
+    sqlite3_finalize(s->st);
+    free(s->text);
+    *s = (struct db_statement){.st = st};
+    return s;
+}
+
+sqlite3_stmt *db_prepare(struct db *d, const char *literal, struct err *e)
+{
+    for (size_t i = 0; i < DB_STATEMENTS; i++)
+        if (d->cache[i].literal == literal)
+            return use(d, &d->cache[i]);
+    struct db_statement *s = compile(d, literal, e);
+    if (!s)
+        return NULL;
+    s->literal = literal;
+    return use(d, s);
+}
+
+sqlite3_stmt *db_prepare_text(struct db *d, const char *sql, struct err *e)
+{
+    for (size_t i = 0; i < DB_STATEMENTS; i++)
+        if (d->cache[i].text && !strcmp(d->cache[i].text, sql))
+            return use(d, &d->cache[i]);
+    struct db_statement *s = compile(d, sql, e);
+    if (!s)
+        return NULL;
+    s->text = xstrdup(sql);
+    return use(d, s);
+}
+
+int db_step(struct db *d, sqlite3_stmt *st, struct err *e)
+{
+    int rc = sqlite3_step(st);
+    if (rc == SQLITE_ROW)
+        return 1;
+    if (rc != SQLITE_DONE)
+        db_fail(d, e);
+    sqlite3_reset(st);
+    return rc == SQLITE_DONE ? 0 : -1;
+}
+
+int db_run(struct db *d, sqlite3_stmt *st, struct err *e)
+{
+    int rc;
+    while ((rc = db_step(d, st, e)) == 1)
+        ;
+    return rc;
+}
+
+int db_int(struct db *d, const char *literal, int64_t *out, struct err *e)
+{
+    sqlite3_stmt *st = db_prepare(d, literal, e);
+    int rc = st ? db_step(d, st, e) : -1;
+    if (rc < 0)
+        return -1;
+    if (rc == 0)
+        return err_set(e, ERR_INTERNAL, "job store %s: no row for: %s", d->path, literal);
+    *out = sqlite3_column_int64(st, 0);
+    sqlite3_reset(st);
+    return 0;
+}

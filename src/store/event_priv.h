@@ -1,0 +1,24 @@
+/* event_priv.h - kinds of events as stored; append only, the numbers are on disk */
+#pragma once
+#include "model/job.h"
+
+/* 0 … 31 are "job." and the state's name. */
+#define EVENT_KIND_LIST(X)                                                                         \
+    X(JOB_REMOVED, 32, "job.removed")                                                              \
+    X(BATCH_SUBMITTED, 33, "batch.submitted")                                                      \
+    X(QUEUE_PAUSED, 34, "queue.paused")                                                            \
+    X(QUEUE_RESUMED, 35, "queue.resumed")                                                          \
+    X(NODE_DRAINED, 36, "node.drained")                                                            \
+    X(NODE_RESUMED, 37, "node.resumed")                                                            \
+    X(REPORT_METRIC, 38, "report.metric")                                                          \
+    X(REPORT_TAG, 39, "report.tag")                                                                \
+    X(REPORT_ARTIFACT, 40, "report.artifact")                                                      \
+    X(REPORT_EPOCH, 41, "report.epoch")
+enum event_kind {
+    EVENT_JOB_STATE = 0, /* + enum job_state */
+#define X(up, n, text) EVENT_##up = n,
+    EVENT_KIND_LIST(X)
+#undef X
+};
+/* Static text; "unknown" for a number from a newer program. */
+const char *event_kind_name(int kind);

@@ -1,0 +1,88 @@
+/* event_rows.c - the append-only log: one row per change, numbered without gaps per commit
+ *
+ * Owns: the table event and the names of its kinds.  Data is one JSON object, or NULL when there is
+ * nothing to add to kind, time and jobs.
+ */
+#include "base/util.h"
+#include "store/apply_priv.h"
+
+/* State names with their prefix, built once by the compiler. */
+static const char *const state_kinds[] = {
+#define X(up, low) "job." #low,
+    JOB_STATE_LIST(X)
+#undef X
+};
+
+const char *event_kind_name(int kind)
+{
+    if (kind >= 0 && kind < JOB_STATE_MAX)
+        return state_kinds[kind];
+    switch (kind) {
+#define X(up, n, text)                                                                             \
+    case n:                                                                                        \
+        return text;
+        EVENT_KIND_LIST(X)
+#undef X
+    default:
+        return "unknown";
+    }
+}
+
+void data_begin(struct applier *a, struct str user)
+{
+    buf_reset(&a->data);
+    buf_addc(&a->data, '{');
+    data_str(a, "user", user);
+}
+
+static void add_key(struct applier *a, const char *key)
+{
+    if (a->data.n > 1)
+        buf_addc(&a->data, ',');
+    buf_addc(&a->data, '"');
+    buf_adds(&a->data, key);
+    buf_adds(&a->data, "\":");
+}
+
+void data_int(struct applier *a, const char *key, int64_t v)
+{
+    add_key(a, key);
+    buf_addf(&a->data, "%lld", (long long)v);
+}
+
+void data_str(struct applier *a, const char *key, struct str v)
+{
+    if (!v.n)
+        return;
+    add_key(a, key);
+    buf_add_json_str(&a->data, v);
+}
+
+void data_real(struct applier *a, const char *key, double v)
+{
+    add_key(a, key);
+    buf_add_json_double(&a->data, v);
+}
+
+int event_append(struct applier *a, enum event_kind kind, int64_t at_ms, uint64_t first,
+                 uint64_t last, struct err *e)
+{
+    sqlite3_stmt *st = db_prepare(a->db,
+                                  "INSERT INTO event(seq, at_ms, kind, first, last, data)"
+                                  " VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
+                                  e);
+    if (!st)
+        return -1;
+    buf_addc(&a->data, '}');
+    sqlite3_bind_int64(st, 1, (int64_t)(a->last_event + 1));
+    sqlite3_bind_int64(st, 2, at_ms);
+    sqlite3_bind_int(st, 3, (int)kind);
+    sqlite3_bind_int64(st, 4, (int64_t)first);
+    sqlite3_bind_int64(st, 5, (int64_t)last);
+    if (a->data.n > 2 && !a->data.overflow)
+        bind_str(st, 6, buf_str(&a->data));
+    if (db_run(a->db, st, e) < 0)
+        return -1;
+    a->last_event++;
+    return 0;
+}

@@ -1,0 +1,96 @@
+/* lanes.c - narrowing a query to lanes of job_lane
+ *
+ * Owns: reading tally × party and matching it with what a query demands of state, project, user and
+ * queue, both in its own members and in the filter as far as it is a plain "and" at the top.  The
+ * filter is evaluated in full later; this only spares looking where nothing can match.
+ */
+#include "base/util.h"
+#include "store/lanes_priv.h"
+
+static bool one_of(struct str s, const struct filter *f)
+{
+    for (size_t i = 0; i < f->n_values; i++)
+        if (str_eq_c(s, f->values[i]))
+            return true;
+    return false;
+}
+
+struct facts {
+    enum job_state state;
+    uint32_t uid;
+    struct str project, queue, user;
+};
+
+/* Could a job of this lane match?  Says yes when it cannot tell. */
+static bool filter_allows(const struct filter *f, const struct facts *x, bool *narrows)
+{
+    bool allowed;
+
+    if (!f)
+        return true;
+    if (f->op == FILTER_AND)
+        return filter_allows(f->left, x, narrows) & filter_allows(f->right, x, narrows);
+    if (f->op != FILTER_EQ && f->op != FILTER_IN)
+        return true;
+    if (f->field == FILTER_F_STATE)
+        allowed = one_of(str_of(job_state_name(x->state)), f);
+    else if (f->field == FILTER_F_PROJECT)
+        allowed = one_of(x->project, f);
+    else if (f->field == FILTER_F_USER)
+        allowed = one_of(x->user, f);
+    else
+        return true;
+    *narrows = true;
+    return allowed;
+}
+
+static bool query_allows(const struct job_query *q, const struct facts *x)
+{
+    if (q->state_mask && !(q->state_mask & 1u << x->state))
+        return false;
+    if (q->only_uid && q->uid != x->uid)
+        return false;
+    return (!q->project || str_eq_c(x->project, q->project)) &&
+           (!q->user || str_eq_c(x->user, q->user)) && (!q->queue || str_eq_c(x->queue, q->queue));
+}
+
+int lanes_find(struct lanes *l, struct db *d, const struct job_query *q, struct err *e)
+{
+    int rc;
+    sqlite3_stmt *st =
+        db_prepare(d,
+                   "SELECT t.state, t.party, t.n, p.uid, p.project, p.queue, p.user FROM tally t"
+                   " JOIN party p ON p.seq = t.party WHERE t.n > 0",
+                   e);
+    if (!st)
+        return -1;
+    *l = (struct lanes){.restricted =
+                            q->state_mask || q->only_uid || q->project || q->user || q->queue};
+    while ((rc = db_step(d, st, e)) == 1) {
+        struct facts x = {
+            .state = (enum job_state)sqlite3_column_int(st, 0),
+            .uid = (uint32_t)sqlite3_column_int64(st, 3),
+            .project = column_str(st, 4),
+            .queue = column_str(st, 5),
+            .user = column_str(st, 6),
+        };
+        if (x.state >= JOB_STATE_MAX || !query_allows(q, &x) ||
+            !filter_allows(q->filter, &x, &l->restricted))
+            continue;
+        vec_push(&l->all,
+                 ((struct lane){
+                     .state = x.state,
+                     .party = column_u64(st, 1),
+                     .n = column_u64(st, 2),
+                     .project = {arena_strndup(&l->text, x.project.p, x.project.n), x.project.n}}));
+    }
+    if (rc < 0)
+        lanes_done(l);
+    return rc;
+}
+
+void lanes_done(struct lanes *l)
+{
+    vec_done(&l->all);
+    arena_done(&l->text);
+}

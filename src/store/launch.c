@@ -1,0 +1,189 @@
+/* launch.c - what is needed to start a job, read when it is placed
+ *
+ * Owns: a read connection of the loop thread and the parsed specs of the last jobs started.  A
+ * sweep starts thousands of jobs of one spec: it is parsed once.  A spec is shared by the cache and
+ * the launches that use it, counted, and freed with the last of them; all on the loop thread.
+ */
+#include "base/util.h"
+#include "store/store_priv.h"
+
+enum { LAUNCH_SPECS = 32 };
+
+struct launch_spec {
+    uint64_t seq;
+    struct spec *spec;
+    uint32_t uid, gid;
+    char *name, *user;
+    size_t holders; /* the cache and each launch */
+    uint64_t used;
+};
+struct launch_cache {
+    struct db db;
+    char *path;
+    struct launch_spec *specs[LAUNCH_SPECS];
+    uint64_t clock;
+};
+
+struct launch_cache *launch_cache_new(const char *path)
+{
+    struct launch_cache *c = xcalloc(1, sizeof(*c));
+    c->path = xstrdup(path);
+    return c;
+}
+
+static void release(struct launch_spec *s)
+{
+    if (!s || --s->holders)
+        return;
+    spec_free(s->spec);
+    free(s->name);
+    free(s->user);
+    free(s);
+}
+
+void launch_cache_free(struct launch_cache *c)
+{
+    for (size_t i = 0; i < LAUNCH_SPECS; i++)
+        release(c->specs[i]);
+    db_done(&c->db);
+    free(c->path);
+    free(c);
+}
+
+void launch_done(struct launch *l)
+{
+    if (l->shared)
+        release(l->shared);
+    else
+        spec_free(l->spec);
+    json_free(l->params);
+    free(l->name);
+    free(l->batch_name);
+    free(l->user);
+    *l = (struct launch){0};
+}
+
+static char *column_dup(sqlite3_stmt *st, int i)
+{
+    struct str s = column_str(st, i);
+    return xstrndup(s.p, s.n);
+}
+
+static int parse_spec(struct db *d, sqlite3_stmt *st, uint64_t seq, struct launch_spec **out,
+                      struct err *e)
+{
+    struct json *body = NULL;
+    struct spec *spec = NULL;
+    char name[48];
+    (void)d;
+
+    snprintf(name, sizeof(name), "spec %llu", (unsigned long long)seq);
+    if (json_parse(column_str(st, 4), name, &body, e) < 0)
+        return -1;
+    if (spec_parse(body, "", &spec, e) < 0) {
+        json_free(body);
+        return err_wrap(e, "%s", name);
+    }
+    json_free(body);
+    struct launch_spec *s = xcalloc(1, sizeof(*s));
+    *s = (struct launch_spec){.seq = seq, .spec = spec, .holders = 1};
+    s->uid = (uint32_t)sqlite3_column_int64(st, 0);
+    s->gid = (uint32_t)sqlite3_column_int64(st, 1);
+    s->user = column_dup(st, 2);
+    s->name = column_dup(st, 3);
+    *out = s;
+    return 0;
+}
+
+static int read_spec(struct launch_cache *c, uint64_t seq, struct launch_spec **out, struct err *e)
+{
+    sqlite3_stmt *st = db_prepare(&c->db,
+                                  "SELECT p.uid, s.gid, p.user, s.name, s.body FROM spec s"
+                                  " JOIN party p ON p.seq = s.party WHERE s.seq = ?1",
+                                  e);
+    if (!st)
+        return -1;
+    sqlite3_bind_int64(st, 1, (int64_t)seq);
+    int rc = db_step(&c->db, st, e);
+    if (rc == 0)
+        rc =
+            err_set(e, ERR_NOT_FOUND, "spec %llu is not in the job store", (unsigned long long)seq);
+    if (rc > 0)
+        rc = parse_spec(&c->db, st, seq, out, e);
+    sqlite3_reset(st);
+    return rc;
+}
+
+static int find_spec(struct launch_cache *c, uint64_t seq, struct launch_spec **out, struct err *e)
+{
+    size_t victim = 0;
+
+    for (size_t i = 0; i < LAUNCH_SPECS; i++) {
+        struct launch_spec *s = c->specs[i];
+        if (s && s->seq == seq) {
+            s->used = ++c->clock;
+            *out = s;
+            return 0;
+        }
+        if (!s || (c->specs[victim] && s->used < c->specs[victim]->used))
+            victim = i;
+    }
+    struct launch_spec *fresh;
+    if (read_spec(c, seq, &fresh, e) < 0)
+        return -1;
+    release(c->specs[victim]);
+    c->specs[victim] = fresh;
+    fresh->used = ++c->clock;
+    *out = fresh;
+    return 0;
+}
+
+static int fill(struct launch_cache *c, sqlite3_stmt *st, struct launch *out, struct err *e)
+{
+    struct launch l = {0};
+    struct str name = column_str(st, 4), params = column_str(st, 3);
+    uint64_t first = column_u64(st, 6);
+    struct launch_spec *s;
+
+    if (params.n && json_parse(params, "params", &l.params, e) < 0)
+        return -1;
+    if (find_spec(c, column_u64(st, 0), &s, e) < 0) {
+        json_free(l.params);
+        return -1;
+    }
+    s->holders++;
+    l.shared = s;
+    l.spec = s->spec;
+    l.uid = s->uid;
+    l.gid = s->gid;
+    l.user = xstrdup(s->user);
+    l.name = name.n ? xstrndup(name.p, name.n) : xstrdup(s->name);
+    l.batch = column_u64(st, 1);
+    l.index = sqlite3_column_int64(st, 2);
+    l.batch_name = sqlite3_column_type(st, 5) == SQLITE_NULL ? NULL : column_dup(st, 5);
+    l.id = id_add(column_id(st, 7), column_u64(st, 8) - first);
+    *out = l;
+    return 0;
+}
+
+int launch_read(struct launch_cache *c, uint64_t job, struct launch *out, struct err *e)
+{
+    if (!c->db.h && db_open(&c->db, c->path, DB_READER, e) < 0)
+        return -1;
+    sqlite3_stmt *st = db_prepare(
+        &c->db,
+        "SELECT j.spec, j.batch, j.idx, j.params, j.name, b.name, i.first, i.id, j.seq FROM job j"
+        " LEFT JOIN batch b ON b.seq = j.batch LEFT JOIN intake i ON i.first ="
+        " (SELECT max(first) FROM intake WHERE first <= ?1) WHERE j.seq = ?1",
+        e);
+    if (!st)
+        return -1;
+    sqlite3_bind_int64(st, 1, (int64_t)job);
+    int rc = db_step(&c->db, st, e);
+    if (rc == 0)
+        rc = err_set(e, ERR_NOT_FOUND, "job %llu is not in the job store", (unsigned long long)job);
+    if (rc > 0)
+        rc = fill(c, st, out, e);
+    sqlite3_reset(st);
+    return rc < 0 ? -1 : 0;
+}

@@ -1,0 +1,343 @@
+/* load.c - what the controller must know after a restart
+ *
+ * Owns: reading active jobs, open runs, dependencies, queues, nodes and counters, in job order.
+ *
+ * Time and memory grow with the active jobs, not with the finished ones: when most jobs are
+ * finished the active ones are found through job_lane, otherwise the table is read from end to end,
+ * which is faster per row.  A sweep shares specs, batches and id ranges, so those are looked up
+ * once per stretch.  An open run belongs to a job that is starting, running or stopping: no index
+ * of open runs is needed.
+ */
+#include "base/util.h"
+#include "store/store_priv.h"
+
+enum { SPEC_SLOTS = 64, SCAN_SHARE = 4 };
+
+struct spec_facts {
+    uint64_t seq, party;
+    struct resources need;
+    int64_t timeout_ms, backoff_ms;
+    int32_t retries;
+};
+struct party_facts {
+    struct str queue;
+    uint32_t uid;
+};
+struct loader {
+    struct db *db;
+    const struct load_sink *sink;
+    struct arena text;
+    VEC(struct party_facts) parties;
+    struct spec_facts specs[SPEC_SLOTS];
+    uint64_t range_first, range_last; /* of intake */
+    struct id range_id;
+    uint64_t batch;
+    int32_t batch_slots;
+    VEC(uint64_t) live, waiting; /* jobs with a run; jobs with dependencies */
+};
+
+static int load_parties(struct loader *l, struct err *e)
+{
+    sqlite3_stmt *st = db_prepare(l->db, "SELECT seq, uid, queue FROM party ORDER BY seq", e);
+    int rc;
+
+    if (!st)
+        return -1;
+    while ((rc = db_step(l->db, st, e)) == 1) {
+        struct str queue = column_str(st, 2);
+        while (l->parties.n <= column_u64(st, 0))
+            vec_push(&l->parties, (struct party_facts){0});
+        l->parties.p[column_u64(st, 0)] = (struct party_facts){
+            .queue = {arena_strndup(&l->text, queue.p, queue.n), queue.n},
+            .uid = (uint32_t)sqlite3_column_int64(st, 1),
+        };
+    }
+    return rc;
+}
+
+static int find_spec(struct loader *l, uint64_t seq, const struct spec_facts **out, struct err *e)
+{
+    struct spec_facts *f = &l->specs[seq % SPEC_SLOTS];
+
+    *out = f;
+    if (f->seq == seq)
+        return 0;
+    sqlite3_stmt *st = db_prepare(l->db,
+                                  "SELECT party, mcpu, mem_bytes, gpus, slots, timeout_ms,"
+                                  " backoff_ms, retries FROM spec WHERE seq = ?1",
+                                  e);
+    if (!st)
+        return -1;
+    sqlite3_bind_int64(st, 1, (int64_t)seq);
+    int rc = db_step(l->db, st, e);
+    if (rc <= 0)
+        return rc ? -1
+                  : err_set(e, ERR_INTERNAL,
+                            "job store %s: spec %llu is missing; run `berth doctor`", l->db->path,
+                            (unsigned long long)seq);
+    *f = (struct spec_facts){
+        .seq = seq,
+        .party = column_u64(st, 0),
+        .need = {.mcpu = sqlite3_column_int64(st, 1),
+                 .mem_bytes = sqlite3_column_int64(st, 2),
+                 .gpus = sqlite3_column_int(st, 3),
+                 .slots = sqlite3_column_int(st, 4)},
+        .timeout_ms = sqlite3_column_int64(st, 5),
+        .backoff_ms = sqlite3_column_int64(st, 6),
+        .retries = sqlite3_column_int(st, 7),
+    };
+    sqlite3_reset(st);
+    return 0;
+}
+
+static int find_range(struct loader *l, uint64_t seq, struct err *e)
+{
+    if (seq >= l->range_first && seq <= l->range_last)
+        return 0;
+    sqlite3_stmt *st = db_prepare(l->db,
+                                  "SELECT first, last, id FROM intake WHERE first <= ?1"
+                                  " ORDER BY first DESC LIMIT 1",
+                                  e);
+    if (!st)
+        return -1;
+    sqlite3_bind_int64(st, 1, (int64_t)seq);
+    int rc = db_step(l->db, st, e);
+    if (rc < 0)
+        return -1;
+    if (rc == 0)
+        return err_set(e, ERR_INTERNAL, "job store %s: job %llu has no id; run `berth doctor`",
+                       l->db->path, (unsigned long long)seq);
+    l->range_first = column_u64(st, 0);
+    l->range_last = column_u64(st, 1);
+    l->range_id = column_id(st, 2);
+    sqlite3_reset(st);
+    return 0;
+}
+
+static int find_batch(struct loader *l, uint64_t batch, struct err *e)
+{
+    if (batch == l->batch)
+        return 0;
+    sqlite3_stmt *st = db_prepare(l->db, "SELECT slots FROM batch WHERE seq = ?1", e);
+    if (!st)
+        return -1;
+    sqlite3_bind_int64(st, 1, (int64_t)batch);
+    int rc = db_step(l->db, st, e);
+    if (rc < 0)
+        return -1;
+    l->batch = batch;
+    l->batch_slots = rc ? sqlite3_column_int(st, 0) : 0;
+    sqlite3_reset(st);
+    return 0;
+}
+
+#define JOB_COLUMNS                                                                                \
+    "seq, state, spec, batch, idx, priority, attempt, tries, cancel, deps, created_ms, "           \
+    "next_try_ms"
+
+static int give_job(struct loader *l, sqlite3_stmt *st, struct err *e)
+{
+    const struct spec_facts *f;
+    struct job_record r = {
+        .seq = column_u64(st, 0),
+        .state = (enum job_state)sqlite3_column_int(st, 1),
+        .spec = column_u64(st, 2),
+        .batch = column_u64(st, 3),
+        .index = sqlite3_column_int64(st, 4),
+        .priority = sqlite3_column_int(st, 5),
+        .attempt = (uint32_t)sqlite3_column_int(st, 6),
+        .tries = (uint32_t)sqlite3_column_int(st, 7),
+        .cancel_requested = sqlite3_column_int(st, 8),
+        .created_ms = sqlite3_column_int64(st, 10),
+        .next_try_ms = sqlite3_column_int64(st, 11),
+    };
+    if (find_spec(l, r.spec, &f, e) < 0 || find_range(l, r.seq, e) < 0)
+        return -1;
+    if (r.batch && find_batch(l, r.batch, e) < 0)
+        return -1;
+    r.id = id_add(l->range_id, r.seq - l->range_first);
+    r.need = f->need;
+    r.timeout_ms = f->timeout_ms;
+    r.backoff_ms = f->backoff_ms;
+    r.retries = f->retries;
+    if (f->party < l->parties.n) {
+        r.uid = l->parties.p[f->party].uid;
+        r.queue = l->parties.p[f->party].queue;
+    }
+    r.batch_slots = r.batch ? l->batch_slots : 0;
+    if (r.state != JOB_QUEUED)
+        vec_push(&l->live, r.seq);
+    else if (sqlite3_column_int64(st, 9))
+        vec_push(&l->waiting, r.seq);
+    l->sink->job(l->sink->arg, &r);
+    return 0;
+}
+
+static int load_by_scan(struct loader *l, struct err *e)
+{
+    int rc;
+    sqlite3_stmt *st =
+        db_prepare(l->db, "SELECT " JOB_COLUMNS " FROM job NOT INDEXED WHERE state < 4", e);
+    if (!st)
+        return -1;
+    while ((rc = db_step(l->db, st, e)) == 1) {
+        if (give_job(l, st, e) < 0) {
+            sqlite3_reset(st);
+            return -1;
+        }
+    }
+    return rc;
+}
+
+static int compare_u64(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static int load_by_lane(struct loader *l, struct err *e)
+{
+    VEC(uint64_t) seqs = {0};
+    int rc;
+    sqlite3_stmt *st =
+        db_prepare(l->db, "SELECT seq FROM job INDEXED BY job_lane WHERE state < 4", e);
+    if (!st)
+        return -1;
+    while ((rc = db_step(l->db, st, e)) == 1)
+        vec_push(&seqs, column_u64(st, 0));
+    if (seqs.n)
+        qsort(seqs.p, seqs.n, sizeof(*seqs.p), compare_u64);
+    for (size_t i = 0; rc >= 0 && i < seqs.n; i++) {
+        st = db_prepare(l->db, "SELECT " JOB_COLUMNS " FROM job WHERE seq = ?1", e);
+        if (st)
+            sqlite3_bind_int64(st, 1, (int64_t)seqs.p[i]);
+        rc = st ? db_step(l->db, st, e) : -1;
+        if (rc == 1)
+            rc = give_job(l, st, e);
+        if (st)
+            sqlite3_reset(st);
+    }
+    vec_done(&seqs);
+    return rc;
+}
+
+static int load_jobs(struct loader *l, struct err *e)
+{
+    int64_t active, all;
+
+    if (db_int(l->db, "SELECT ifnull(sum(n), 0) FROM tally WHERE state < 4", &active, e) < 0 ||
+        db_int(l->db, "SELECT ifnull(sum(n), 0) FROM tally", &all, e) < 0)
+        return -1;
+    return active * SCAN_SHARE >= all ? load_by_scan(l, e) : load_by_lane(l, e);
+}
+
+static int load_runs(struct loader *l, struct err *e)
+{
+    sqlite3_stmt *st;
+    int rc;
+
+    for (size_t i = 0; i < l->live.n; i++) {
+        st = db_prepare(l->db,
+                        "SELECT run, node, gpus, journal, pid, pid_start, placed_ms, started_ms,"
+                        " spool_offset FROM run WHERE job = ?1 AND why IS NULL ORDER BY run",
+                        e);
+        if (!st)
+            return -1;
+        sqlite3_bind_int64(st, 1, (int64_t)l->live.p[i]);
+        while ((rc = db_step(l->db, st, e)) == 1) {
+            struct run_record r = {
+                .key = {l->live.p[i], (uint32_t)sqlite3_column_int64(st, 0)},
+                .node = column_str(st, 1),
+                .gpus = column_u64(st, 2),
+                .journal = (uint32_t)sqlite3_column_int64(st, 3),
+                .pid = sqlite3_column_int64(st, 4),
+                .pid_start = sqlite3_column_int64(st, 5),
+                .placed_ms = sqlite3_column_int64(st, 6),
+                .started_ms = sqlite3_column_int64(st, 7),
+                .spool_offset = sqlite3_column_int64(st, 8),
+            };
+            l->sink->run(l->sink->arg, &r);
+        }
+        if (rc < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int load_deps(struct loader *l, struct err *e)
+{
+    sqlite3_stmt *st;
+    int rc;
+
+    for (size_t i = 0; i < l->waiting.n; i++) {
+        st = db_prepare(l->db,
+                        "SELECT d.other, j.state FROM dep d JOIN job j ON j.seq = d.other"
+                        " WHERE d.job = ?1 ORDER BY d.other",
+                        e);
+        if (!st)
+            return -1;
+        sqlite3_bind_int64(st, 1, (int64_t)l->waiting.p[i]);
+        while ((rc = db_step(l->db, st, e)) == 1) {
+            struct dep_record r = {l->waiting.p[i], column_u64(st, 0)};
+            enum job_state state = (enum job_state)sqlite3_column_int(st, 1);
+            if (!job_state_final(state))
+                l->sink->dep(l->sink->arg, &r);
+            else if (state != JOB_SUCCEEDED && l->sink->dep_final)
+                l->sink->dep_final(l->sink->arg, r.job, r.other, state);
+        }
+        if (rc < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int load_switches(struct loader *l, const char *sql,
+                         void (*fn)(void *arg, struct str name, bool on), struct err *e)
+{
+    sqlite3_stmt *st = db_prepare(l->db, sql, e);
+    int rc;
+
+    if (!st)
+        return -1;
+    while ((rc = db_step(l->db, st, e)) == 1)
+        fn(l->sink->arg, column_str(st, 0), sqlite3_column_int(st, 1));
+    return rc;
+}
+
+static int load_counters(struct loader *l, struct err *e)
+{
+    sqlite3_stmt *st = db_prepare(
+        l->db, "SELECT job, spec, batch, (SELECT ifnull(max(seq), 0) FROM event) FROM counter", e);
+    int rc = st ? db_step(l->db, st, e) : -1;
+
+    if (rc == 0)
+        return err_set(e, ERR_INTERNAL, "job store %s has no counters; run `berth doctor`",
+                       l->db->path);
+    if (rc < 0)
+        return -1;
+    l->sink->counters(l->sink->arg, column_u64(st, 0), column_u64(st, 1), column_u64(st, 2),
+                      column_u64(st, 3));
+    sqlite3_reset(st);
+    return 0;
+}
+
+int store_load(struct store *s, const struct load_sink *sink, struct err *e)
+{
+    struct loader l = {.sink = sink};
+    int rc = -1;
+
+    l.db = pool_borrow(&s->pool, e);
+    if (!l.db)
+        return -1;
+    if (load_parties(&l, e) == 0 && load_counters(&l, e) == 0 &&
+        load_switches(&l, "SELECT name, paused FROM queue ORDER BY name", sink->queue, e) == 0 &&
+        load_switches(&l, "SELECT name, drained FROM node ORDER BY name", sink->node, e) == 0 &&
+        load_jobs(&l, e) == 0 && load_deps(&l, e) == 0 && load_runs(&l, e) == 0)
+        rc = 0;
+    pool_return(&s->pool, l.db);
+    vec_done(&l.parties);
+    vec_done(&l.live);
+    vec_done(&l.waiting);
+    arena_done(&l.text);
+    return rc;
+}

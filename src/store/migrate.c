@@ -1,0 +1,138 @@
+/* migrate.c - the schema and its history
+ *
+ * PRAGMA user_version is the number of steps taken.  Released steps are never edited: a change of
+ * the schema is a new step at the end.
+ *
+ * What is where:
+ *   party    project × queue × user: the few combinations that exist.  Jobs carry its number.
+ *   intake   which numbers carry which ids: the ids of one submission are consecutive, so one row
+ *            stands for all of its jobs and no job row holds its id.
+ *   spec     what to run, shared by many jobs; `jobs` counts those that still use it.
+ *   job      one row each; started, ended and exit_code are those of the last run; deps is how many
+ *            jobs it was submitted to wait for, 0 once it does not wait any more.
+ *   run      one row per attempt; why is NULL while it has no outcome.
+ *   report   what jobs said; seq is the event's.
+ *   event    append-only; first = last for one job, 0 for none.
+ *   tally    how many jobs each party has in each state, so that counts cost nothing.
+ *   counter  the next numbers; they never repeat, also when the newest job was removed.  probe is
+ *            what the writer changes to see whether the disk takes writes again.
+ *
+ * job_lane serves every list that asks for states or projects: one ordered lane per (state, party),
+ * merged.  It is the only index a job's life touches.
+ */
+#include "base/util.h"
+#include "store/migrate_priv.h"
+
+static const char v1[] =
+    "CREATE TABLE party("
+    " seq INTEGER PRIMARY KEY, uid INTEGER NOT NULL, project TEXT NOT NULL, queue TEXT NOT NULL,"
+    " user TEXT NOT NULL, UNIQUE(project, queue, uid, user)) STRICT;"
+    "CREATE TABLE spec("
+    " seq INTEGER PRIMARY KEY, party INTEGER NOT NULL, jobs INTEGER NOT NULL,"
+    " gid INTEGER NOT NULL, mcpu INTEGER NOT NULL, mem_bytes INTEGER NOT NULL,"
+    " gpus INTEGER NOT NULL, slots INTEGER NOT NULL, timeout_ms INTEGER NOT NULL,"
+    " backoff_ms INTEGER NOT NULL, priority INTEGER NOT NULL, retries INTEGER NOT NULL,"
+    " name TEXT NOT NULL, body TEXT NOT NULL) STRICT;"
+    "CREATE TABLE batch("
+    " seq INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE, name TEXT NOT NULL, project TEXT NOT NULL,"
+    " slots INTEGER NOT NULL, uid INTEGER NOT NULL, first_job INTEGER NOT NULL,"
+    " n_jobs INTEGER NOT NULL, created_ms INTEGER NOT NULL) STRICT;"
+    "CREATE INDEX batch_name ON batch(name);"
+    "CREATE TABLE intake("
+    " first INTEGER PRIMARY KEY, last INTEGER NOT NULL, id BLOB NOT NULL UNIQUE) STRICT;"
+    "CREATE TABLE job("
+    " seq INTEGER PRIMARY KEY, state INTEGER NOT NULL, party INTEGER NOT NULL,"
+    " spec INTEGER NOT NULL, batch INTEGER NOT NULL, idx INTEGER NOT NULL,"
+    " priority INTEGER NOT NULL, attempt INTEGER NOT NULL, tries INTEGER NOT NULL,"
+    " cancel INTEGER NOT NULL, deps INTEGER NOT NULL, created_ms INTEGER NOT NULL,"
+    " started_ms INTEGER NOT NULL, ended_ms INTEGER NOT NULL, next_try_ms INTEGER NOT NULL,"
+    " exit_code INTEGER, name TEXT, params TEXT, reason TEXT) STRICT;"
+    "CREATE INDEX job_lane ON job(state, party);"
+    "CREATE TABLE dep("
+    " job INTEGER NOT NULL REFERENCES job(seq) ON DELETE CASCADE, other INTEGER NOT NULL,"
+    " PRIMARY KEY(job, other)) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE run("
+    " job INTEGER NOT NULL REFERENCES job(seq) ON DELETE CASCADE, run INTEGER NOT NULL,"
+    " why INTEGER, wait_status INTEGER NOT NULL DEFAULT 0, sys INTEGER NOT NULL DEFAULT 0,"
+    " placed_ms INTEGER NOT NULL, started_ms INTEGER NOT NULL DEFAULT 0,"
+    " ended_ms INTEGER NOT NULL DEFAULT 0, pid INTEGER NOT NULL DEFAULT 0,"
+    " pid_start INTEGER NOT NULL DEFAULT 0, journal INTEGER NOT NULL, gpus INTEGER NOT NULL,"
+    " max_rss_bytes INTEGER NOT NULL DEFAULT 0, cpu_user_ms INTEGER NOT NULL DEFAULT 0,"
+    " cpu_sys_ms INTEGER NOT NULL DEFAULT 0, spool_offset INTEGER NOT NULL DEFAULT 0,"
+    " node TEXT NOT NULL, detail TEXT, PRIMARY KEY(job, run)) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE report("
+    " job INTEGER NOT NULL REFERENCES job(seq) ON DELETE CASCADE, kind INTEGER NOT NULL,"
+    " name TEXT NOT NULL, seq INTEGER NOT NULL, run INTEGER NOT NULL, step INTEGER NOT NULL,"
+    " at_ms INTEGER NOT NULL, value REAL, text TEXT,"
+    " PRIMARY KEY(job, kind, name, seq)) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE event("
+    " seq INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, kind INTEGER NOT NULL,"
+    " first INTEGER NOT NULL, last INTEGER NOT NULL, data TEXT) STRICT;"
+    "CREATE INDEX event_job ON event(first) WHERE first > 0;"
+    "CREATE INDEX event_range ON event(first, last) WHERE last > first;"
+    "CREATE TABLE tally("
+    " party INTEGER NOT NULL, state INTEGER NOT NULL, n INTEGER NOT NULL,"
+    " PRIMARY KEY(party, state)) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE counter("
+    " one INTEGER PRIMARY KEY CHECK(one = 1), job INTEGER NOT NULL, spec INTEGER NOT NULL,"
+    " batch INTEGER NOT NULL, probe INTEGER NOT NULL) STRICT;"
+    "INSERT INTO counter VALUES(1, 1, 1, 1, 0);"
+    "CREATE TABLE idempotency("
+    " uid INTEGER NOT NULL, key TEXT NOT NULL, first INTEGER NOT NULL, n INTEGER NOT NULL,"
+    " batch INTEGER NOT NULL, at_ms INTEGER NOT NULL, PRIMARY KEY(uid, key)) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE queue(name TEXT PRIMARY KEY, paused INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE node(name TEXT PRIMARY KEY, drained INTEGER NOT NULL) STRICT, WITHOUT ROWID;";
+
+const struct migration migrations[] = {{v1}};
+const size_t n_migrations = ARRAY_SIZE(migrations);
+
+static int take_step(struct db *d, const struct migration *step, size_t version, struct err *e)
+{
+    char sql[64];
+
+    if (db_exec(d, "BEGIN IMMEDIATE", e) < 0)
+        return -1;
+    snprintf(sql, sizeof(sql), "PRAGMA user_version=%zu", version);
+    if (db_exec(d, step->sql, e) < 0 || db_exec(d, sql, e) < 0 || db_exec(d, "COMMIT", e) < 0) {
+        if (!sqlite3_get_autocommit(d->h))
+            sqlite3_exec(d->h, "ROLLBACK", NULL, NULL, NULL);
+        return err_wrap(e, "schema %zu", version);
+    }
+    return 0;
+}
+
+static int claim_new_file(struct db *d, struct err *e)
+{
+    int64_t tables, app;
+    char sql[64];
+
+    if (db_int(d, "SELECT count(*) FROM sqlite_schema", &tables, e) < 0 ||
+        db_int(d, "PRAGMA application_id", &app, e) < 0)
+        return -1;
+    if (app == SCHEMA_APPLICATION)
+        return 0;
+    if (app || tables)
+        return err_set(e, ERR_CONFLICT,
+                       "%s is a database of another program; move it away or choose another "
+                       "$BERTH_HOME",
+                       d->path);
+    snprintf(sql, sizeof(sql), "PRAGMA application_id=%d", SCHEMA_APPLICATION);
+    return db_exec(d, sql, e);
+}
+
+int migrate(struct db *d, const struct migration *steps, size_t n, struct err *e)
+{
+    int64_t version;
+
+    if (claim_new_file(d, e) < 0 || db_int(d, "PRAGMA user_version", &version, e) < 0)
+        return -1;
+    if (version < 0 || (size_t)version > n)
+        return err_set(e, ERR_CONFLICT,
+                       "the job store %s was written by a newer berth (schema %lld, this one knows "
+                       "%zu); upgrade berth or restore a backup",
+                       d->path, (long long)version, n);
+    for (size_t i = (size_t)version; i < n; i++)
+        if (take_step(d, &steps[i], i + 1, e) < 0)
+            return -1;
+    return 0;
+}

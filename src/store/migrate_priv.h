@@ -1,0 +1,14 @@
+/* migrate_priv.h - from the schema a file has to the one this program knows */
+#pragma once
+#include "store/db_priv.h"
+
+enum { SCHEMA_APPLICATION = 0x42525448 }; /* "BRTH", PRAGMA application_id */
+struct migration {
+    const char *sql; /* from version i to i + 1, in one transaction */
+};
+extern const struct migration migrations[];
+extern const size_t n_migrations; /* = the version this program writes */
+
+/* Brings the file to version n, one transaction per step; a step that fails leaves the version
+ * before it.  A newer file, or one of another program, is ERR_CONFLICT. */
+int migrate(struct db *d, const struct migration *steps, size_t n, struct err *e);

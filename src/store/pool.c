@@ -1,0 +1,68 @@
+/* pool.c - read connections beside the writer
+ *
+ * Owns: idle read connections.  As many are opened as calls overlap, four are kept.  A borrowed one
+ * is inside a read transaction, so that all of a call sees one committed state.
+ */
+#include "store/query_priv.h"
+
+void pool_init(struct pool *p, const char *path)
+{
+    *p = (struct pool){.path = xstrdup(path)};
+    pthread_mutex_init(&p->lock, NULL);
+}
+
+static void db_free(struct db *d)
+{
+    db_done(d);
+    free(d);
+}
+
+void pool_done(struct pool *p)
+{
+    for (size_t i = 0; i < p->n_idle; i++)
+        db_free(p->idle[i]);
+    free(p->path);
+    pthread_mutex_destroy(&p->lock);
+}
+
+struct db *pool_borrow(struct pool *p, struct err *e)
+{
+    struct db *d = NULL;
+
+    pthread_mutex_lock(&p->lock);
+    if (p->n_idle)
+        d = p->idle[--p->n_idle];
+    pthread_mutex_unlock(&p->lock);
+    if (!d) {
+        d = xcalloc(1, sizeof(*d));
+        if (db_open(d, p->path, DB_READER, e) < 0 || query_functions(d, e) < 0) {
+            db_free(d);
+            return NULL;
+        }
+    }
+    sqlite3_stmt *st = db_prepare(d, "BEGIN", e);
+    if (!st || db_run(d, st, e) < 0) {
+        db_free(d);
+        return NULL;
+    }
+    return d;
+}
+
+void pool_return(struct pool *p, struct db *d)
+{
+    if (!d)
+        return;
+    for (size_t i = 0; i < DB_STATEMENTS; i++)
+        if (d->cache[i].st && sqlite3_stmt_busy(d->cache[i].st))
+            sqlite3_reset(d->cache[i].st);
+    sqlite3_stmt *st = db_prepare(d, "COMMIT", NULL);
+    bool sound = st && db_run(d, st, NULL) == 0;
+    pthread_mutex_lock(&p->lock);
+    if (sound && p->n_idle < POOL_IDLE_MAX) {
+        p->idle[p->n_idle++] = d;
+        d = NULL;
+    }
+    pthread_mutex_unlock(&p->lock);
+    if (d)
+        db_free(d);
+}

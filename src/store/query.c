@@ -1,0 +1,211 @@
+/* query.c - reading one job's things: view, spec, dependencies, runs, events, reports, keys */
+#include "base/util.h"
+#include "store/query_priv.h"
+
+static int no_such_job(uint64_t seq, struct err *e)
+{
+    return err_set(e, ERR_NOT_FOUND, "there is no job %llu; `berth ls` shows what there is",
+                   (unsigned long long)seq);
+}
+
+int store_job(struct store *s, uint64_t seq, job_view_fn fn, void *arg, struct err *e)
+{
+    struct view_reader r = {.db = pool_borrow(&s->pool, e)};
+    struct job_view v;
+    int rc = r.db ? view_read(&r, seq, &v, e) : -1;
+
+    if (rc == 1)
+        fn(arg, &v);
+    if (rc == 0)
+        no_such_job(seq, e);
+    view_done(&r);
+    pool_return(&s->pool, r.db);
+    return rc == 1 ? 0 : -1;
+}
+
+int store_job_spec(struct store *s, uint64_t seq, char **out_json, struct err *e)
+{
+    struct db *d = pool_borrow(&s->pool, e);
+    sqlite3_stmt *st =
+        d ? db_prepare(d, "SELECT s.body FROM job j JOIN spec s ON s.seq = j.spec WHERE j.seq = ?1",
+                       e)
+          : NULL;
+    int rc = -1;
+
+    if (st) {
+        sqlite3_bind_int64(st, 1, (int64_t)seq);
+        rc = db_step(d, st, e);
+    }
+    if (rc == 1) {
+        struct str body = column_str(st, 0);
+        *out_json = xstrndup(body.p, body.n);
+    }
+    if (rc == 0)
+        no_such_job(seq, e);
+    pool_return(&s->pool, d);
+    return rc == 1 ? 0 : -1;
+}
+
+int store_job_deps(struct store *s, uint64_t seq, uint64_t **out, size_t *out_n, struct err *e)
+{
+    VEC(uint64_t) found = {0};
+    struct db *d = pool_borrow(&s->pool, e);
+    sqlite3_stmt *st =
+        d ? db_prepare(d, "SELECT other FROM dep WHERE job = ?1 ORDER BY other", e) : NULL;
+    int rc = -1;
+
+    if (st) {
+        sqlite3_bind_int64(st, 1, (int64_t)seq);
+        while ((rc = db_step(d, st, e)) == 1)
+            vec_push(&found, column_u64(st, 0));
+    }
+    pool_return(&s->pool, d);
+    if (rc < 0) {
+        vec_done(&found);
+        return -1;
+    }
+    *out = found.p;
+    *out_n = found.n;
+    return 0;
+}
+
+int store_runs(struct store *s, uint64_t job, bool (*fn)(void *arg, const struct run_view *v),
+               void *arg, struct err *e)
+{
+    struct db *d = pool_borrow(&s->pool, e);
+    sqlite3_stmt *st = d ? db_prepare(d,
+                                      "SELECT run, node, detail, why, wait_status, sys, gpus, pid,"
+                                      " placed_ms, started_ms, ended_ms, max_rss_bytes,"
+                                      " cpu_user_ms, cpu_sys_ms FROM run WHERE job = ?1"
+                                      " ORDER BY run",
+                                      e)
+                         : NULL;
+    int rc = -1;
+
+    if (st)
+        sqlite3_bind_int64(st, 1, (int64_t)job);
+    while (st && (rc = db_step(d, st, e)) == 1) {
+        struct run_outcome o = {.why = (enum run_end)sqlite3_column_int(st, 3),
+                                .wait_status = sqlite3_column_int(st, 4),
+                                .sys = sqlite3_column_int(st, 5)};
+        struct run_view v = {
+            .key = {job, (uint32_t)sqlite3_column_int64(st, 0)},
+            .node = column_str(st, 1),
+            .detail = column_str(st, 2),
+            .why = o.why,
+            .ended = sqlite3_column_type(st, 3) != SQLITE_NULL,
+            .exit_code = -1,
+            .gpus = column_u64(st, 6),
+            .pid = sqlite3_column_int64(st, 7),
+            .placed_ms = sqlite3_column_int64(st, 8),
+            .started_ms = sqlite3_column_int64(st, 9),
+            .ended_ms = sqlite3_column_int64(st, 10),
+            .max_rss_bytes = sqlite3_column_int64(st, 11),
+            .cpu_user_ms = sqlite3_column_int64(st, 12),
+            .cpu_sys_ms = sqlite3_column_int64(st, 13),
+        };
+        if (v.ended)
+            v.exit_code = run_outcome_exit_code(&o);
+        if (!fn(arg, &v))
+            break;
+    }
+    pool_return(&s->pool, d);
+    return rc < 0 ? -1 : 0;
+}
+
+/* Events of one job: its own, and those about a range that holds it. */
+static const char events_of_job[] =
+    "SELECT seq, at_ms, kind, first, last, data FROM event WHERE seq IN ("
+    " SELECT seq FROM event INDEXED BY event_job WHERE first = ?3 AND first > 0 AND seq > ?1"
+    " UNION SELECT seq FROM event INDEXED BY event_range"
+    "  WHERE last > first AND first <= ?3 AND last >= ?3 AND seq > ?1) ORDER BY seq LIMIT ?2";
+static const char events_of_all[] = "SELECT seq, at_ms, kind, first, last, data FROM event"
+                                    " WHERE seq > ?1 ORDER BY seq LIMIT ?2";
+
+int store_events(struct store *s, uint64_t after, size_t limit, uint64_t job,
+                 bool (*fn)(void *arg, const struct event_view *v), void *arg, struct err *e)
+{
+    struct db *d = pool_borrow(&s->pool, e);
+    sqlite3_stmt *st = d ? db_prepare(d, job ? events_of_job : events_of_all, e) : NULL;
+    int rc = -1;
+
+    if (st) {
+        sqlite3_bind_int64(st, 1, (int64_t)after);
+        sqlite3_bind_int64(st, 2, limit ? (int64_t)limit : -1);
+        if (job)
+            sqlite3_bind_int64(st, 3, (int64_t)job);
+    }
+    while (st && (rc = db_step(d, st, e)) == 1) {
+        struct event_view v = {
+            .seq = column_u64(st, 0),
+            .at_ms = sqlite3_column_int64(st, 1),
+            .kind = str_of(event_kind_name(sqlite3_column_int(st, 2))),
+            .first = column_u64(st, 3),
+            .last = column_u64(st, 4),
+            .data = column_str(st, 5),
+        };
+        if (!v.data.n)
+            v.data = STR("{}");
+        if (!fn(arg, &v))
+            break;
+    }
+    pool_return(&s->pool, d);
+    return rc < 0 ? -1 : 0;
+}
+
+static const char reports_of_kind[] = "SELECT kind, name, text, value, step, at_ms, run FROM report"
+                                      " WHERE job = ?1 AND kind = ?2 ORDER BY seq";
+static const char reports_of_all[] = "SELECT kind, name, text, value, step, at_ms, run FROM report"
+                                     " WHERE job = ?1 ORDER BY seq";
+
+int store_reports(struct store *s, uint64_t job, char kind,
+                  bool (*fn)(void *arg, const struct report_view *v), void *arg, struct err *e)
+{
+    struct db *d = pool_borrow(&s->pool, e);
+    sqlite3_stmt *st = d ? db_prepare(d, kind ? reports_of_kind : reports_of_all, e) : NULL;
+    int rc = -1;
+
+    if (st) {
+        sqlite3_bind_int64(st, 1, (int64_t)job);
+        if (kind)
+            sqlite3_bind_int(st, 2, kind);
+    }
+    while (st && (rc = db_step(d, st, e)) == 1) {
+        struct report_view v = {
+            .kind = (char)sqlite3_column_int(st, 0),
+            .name = column_str(st, 1),
+            .text = column_str(st, 2),
+            .value = sqlite3_column_double(st, 3),
+            .step = sqlite3_column_int64(st, 4),
+            .at_ms = sqlite3_column_int64(st, 5),
+            .run = (uint32_t)sqlite3_column_int64(st, 6),
+        };
+        if (!fn(arg, &v))
+            break;
+    }
+    pool_return(&s->pool, d);
+    return rc < 0 ? -1 : 0;
+}
+
+int store_idempotent(struct store *s, uint32_t uid, struct str key, uint64_t *first, uint64_t *n,
+                     uint64_t *batch, struct err *e)
+{
+    struct db *d = pool_borrow(&s->pool, e);
+    sqlite3_stmt *st =
+        d ? db_prepare(d, "SELECT first, n, batch FROM idempotency WHERE uid = ?1 AND key = ?2", e)
+          : NULL;
+    int rc = -1;
+
+    if (st) {
+        sqlite3_bind_int64(st, 1, uid);
+        bind_str(st, 2, key);
+        rc = db_step(d, st, e);
+    }
+    if (rc == 1) {
+        *first = column_u64(st, 0);
+        *n = column_u64(st, 1);
+        *batch = column_u64(st, 2);
+    }
+    pool_return(&s->pool, d);
+    return rc;
+}

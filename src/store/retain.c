@@ -1,0 +1,113 @@
+/* retain.c - old finished jobs go
+ *
+ * Owns: choosing what is old enough.  Jobs are looked at from the oldest number on, up to the first
+ * that was submitted after the limit: none behind it can have ended before.  The removal itself is
+ * a change like any other, done by the writer; what was retried in the meantime stays, and only
+ * what is gone is reported, because its files are removed next.
+ */
+#include "base/util.h"
+#include "store/query_priv.h"
+
+enum { EVENTS_PER_JOB = 16 };
+
+static int find_old(struct db *d, int64_t before_ms, size_t limit, uint64_t *out, size_t *out_n,
+                    struct err *e)
+{
+    int rc = 0;
+    sqlite3_stmt *st = db_prepare(
+        d, "SELECT seq, state, ended_ms, created_ms FROM job NOT INDEXED ORDER BY seq", e);
+    if (!st)
+        return -1;
+    *out_n = 0;
+    while (*out_n < limit && (rc = db_step(d, st, e)) == 1) {
+        if (sqlite3_column_int64(st, 3) >= before_ms)
+            break;
+        if (job_state_final((enum job_state)sqlite3_column_int(st, 1)) &&
+            sqlite3_column_int64(st, 2) < before_ms)
+            out[(*out_n)++] = column_u64(st, 0);
+    }
+    sqlite3_reset(st);
+    return rc < 0 ? -1 : 0;
+}
+
+struct waiter {
+    pthread_mutex_t lock;
+    pthread_cond_t done;
+    bool called;
+};
+
+static void on_removed(void *arg)
+{
+    struct waiter *w = arg;
+    pthread_mutex_lock(&w->lock);
+    w->called = true;
+    pthread_cond_signal(&w->done);
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* One change per stretch of consecutive numbers. */
+static void remove_and_wait(struct store *s, const uint64_t *jobs, size_t n, int64_t before_ms,
+                            size_t limit)
+{
+    struct waiter w = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
+    struct batch *b = batch_new();
+
+    for (size_t i = 0, end; i < n; i = end) {
+        for (end = i + 1; end < n && jobs[end] == jobs[i] + (end - i); end++)
+            ;
+        batch_stage(b, &(struct change){.kind = CHANGE_REMOVE,
+                                        .at_ms = before_ms,
+                                        .first = jobs[i],
+                                        .last = jobs[end - 1]});
+    }
+    batch_stage(b, &(struct change){.kind = CHANGE_FORGET,
+                                    .at_ms = before_ms,
+                                    .step = (int64_t)limit * EVENTS_PER_JOB});
+    b->on_durable = on_removed;
+    b->on_durable_arg = &w;
+    writer_queue_take(&s->writer, b);
+    pthread_mutex_lock(&w.lock);
+    while (!w.called)
+        pthread_cond_wait(&w.done, &w.lock);
+    pthread_mutex_unlock(&w.lock);
+}
+
+static int keep_gone(struct store *s, uint64_t *jobs, size_t *n, struct err *e)
+{
+    struct db *d = pool_borrow(&s->pool, e);
+    size_t gone = 0;
+    int rc = d ? 0 : -1;
+
+    for (size_t i = 0; rc >= 0 && i < *n; i++) {
+        sqlite3_stmt *st = db_prepare(d, "SELECT 1 FROM job WHERE seq = ?1", e);
+        if (st)
+            sqlite3_bind_int64(st, 1, (int64_t)jobs[i]);
+        rc = st ? db_step(d, st, e) : -1;
+        if (rc == 0)
+            jobs[gone++] = jobs[i];
+    }
+    pool_return(&s->pool, d);
+    *n = gone;
+    return rc < 0 ? -1 : 0;
+}
+
+int store_retain(struct store *s, int64_t before_ms, size_t limit, uint64_t *out_jobs,
+                 size_t *out_n, struct err *e)
+{
+    size_t n;
+
+    if (!atomic_load(&s->writer.healthy))
+        return err_set(e, ERR_UNAVAILABLE,
+                       "the job store %s cannot be written just now; free some space first",
+                       s->path);
+    struct db *d = pool_borrow(&s->pool, e);
+    int rc = d ? find_old(d, before_ms, limit, out_jobs + *out_n, &n, e) : -1;
+    pool_return(&s->pool, d);
+    if (rc < 0)
+        return -1;
+    remove_and_wait(s, out_jobs + *out_n, n, before_ms, limit);
+    if (keep_gone(s, out_jobs + *out_n, &n, e) < 0)
+        return -1;
+    *out_n += n;
+    return 0;
+}

@@ -1,0 +1,300 @@
+/* sql_filter.c - the filter language as SQL
+ *
+ * Owns: what each field of a filter is in terms of the tables.
+ *
+ * Every term is wrapped in ifnull(…, 0): a value that is not there (no exit code yet, no such
+ * parameter, no such metric) makes the term false, and "not" in front of it true.  Parameters are
+ * read from the job's JSON; a name with dots is tried as one key, then as a path.  A tag or metric
+ * is its last report.  Numbers compare with numbers only: depth>3 does not match "many".
+ */
+#include "base/util.h"
+#include "store/query_priv.h"
+#include "store/sql_priv.h"
+#include <ctype.h>
+
+struct writer_ctx {
+    struct sql *q;
+    struct db *db;
+    int64_t now_ms;
+    struct err *e;
+};
+
+static const char *const op_text[] = {
+    [FILTER_EQ] = " = ",  [FILTER_NE] = " <> ", [FILTER_LT] = " < ",
+    [FILTER_LE] = " <= ", [FILTER_GT] = " > ",  [FILTER_GE] = " >= ",
+};
+
+void sql_duration(struct sql *q, int64_t now_ms)
+{
+    sql_add(q, "(CASE WHEN j.started_ms = 0 THEN NULL WHEN j.ended_ms > 0"
+               " THEN j.ended_ms - j.started_ms ELSE ");
+    sql_int(q, now_ms);
+    sql_add(q, " - j.started_ms END)");
+}
+
+static struct str lowered(struct sql *q, const char *text)
+{
+    char *p = arena_strdup(&q->scratch, text);
+    for (char *c = p; *c; c++)
+        *c = (char)tolower((unsigned char)*c);
+    return str_of(p);
+}
+
+/* '$."a.b"', or with `split` '$."a"."b"' */
+static struct str param_path(struct sql *q, const char *key, bool split)
+{
+    AUTO(buf) struct buf b = {0};
+
+    buf_init(&b, 1 << 16);
+    buf_adds(&b, "$.\"");
+    for (const char *c = key; *c; c++) {
+        if (split && *c == '.')
+            buf_adds(&b, "\".\"");
+        else
+            buf_addc(&b, *c);
+    }
+    buf_addc(&b, '"');
+    return (struct str){arena_strndup(&q->scratch, buf_str(&b).p, b.n), b.n};
+}
+
+static void add_param(struct sql *q, const char *function, const char *key)
+{
+    bool dotted = strchr(key, '.') != NULL;
+
+    if (dotted)
+        sql_add(q, "ifnull(");
+    for (int split = 0; split <= dotted; split++) {
+        sql_add(q, split ? ", " : "");
+        sql_add(q, function);
+        sql_add(q, "(j.params, ");
+        sql_text(q, param_path(q, key, split));
+        sql_add(q, ")");
+    }
+    if (dotted)
+        sql_add(q, ")");
+}
+
+static void add_last_report(struct sql *q, char kind, const char *column, const char *name)
+{
+    sql_add(q, "(SELECT r.");
+    sql_add(q, column);
+    sql_add(q, " FROM report r WHERE r.job = j.seq AND r.kind = ");
+    sql_int(q, kind);
+    sql_add(q, " AND r.name = ");
+    sql_text(q, str_of(name));
+    sql_add(q, " ORDER BY r.seq DESC LIMIT 1)");
+}
+
+/* The value a term looks at. */
+static void add_value(struct writer_ctx *w, const struct filter *f)
+{
+    struct sql *q = w->q;
+
+    switch (f->field) {
+    case FILTER_F_ID:
+        sql_add(q, "(SELECT job_id(i.id, j.seq - i.first) FROM intake i WHERE i.first <= j.seq"
+                   " ORDER BY i.first DESC LIMIT 1)");
+        break;
+    case FILTER_F_NUMBER:
+        sql_add(q, "j.seq");
+        break;
+    case FILTER_F_NAME:
+        sql_add(q, SQL_NAME);
+        break;
+    case FILTER_F_STATE:
+        sql_add(q, "state_name(j.state)");
+        break;
+    case FILTER_F_PROJECT:
+        sql_add(q, "(SELECT p.project FROM party p WHERE p.seq = j.party)");
+        break;
+    case FILTER_F_USER:
+        sql_add(q, "(SELECT p.user FROM party p WHERE p.seq = j.party)");
+        break;
+    case FILTER_F_BATCH:
+        sql_add(q, "(SELECT b.name FROM batch b WHERE b.seq = j.batch)");
+        break;
+    case FILTER_F_EXIT_CODE:
+        sql_add(q, "j.exit_code");
+        break;
+    case FILTER_F_PRIORITY:
+        sql_add(q, "j.priority");
+        break;
+    case FILTER_F_ATTEMPT:
+        sql_add(q, "j.attempt");
+        break;
+    case FILTER_F_CREATED:
+        sql_add(q, "j.created_ms");
+        break;
+    case FILTER_F_STARTED:
+        sql_add(q, "nullif(j.started_ms, 0)");
+        break;
+    case FILTER_F_ENDED:
+        sql_add(q, "nullif(j.ended_ms, 0)");
+        break;
+    case FILTER_F_DURATION:
+        sql_duration(q, w->now_ms);
+        break;
+    case FILTER_F_REASON:
+        sql_add(q, "j.reason");
+        break;
+    case FILTER_F_TAG:
+        add_last_report(q, 't', "text", f->key);
+        break;
+    case FILTER_F_METRIC:
+        add_last_report(q, 'm', "value", f->key);
+        break;
+    case FILTER_F_PARAM:
+        add_param(q, "json_extract", f->key);
+        break;
+    }
+}
+
+static void add_contains(struct writer_ctx *w, const struct filter *f)
+{
+    sql_add(w->q, "instr(lower(");
+    add_value(w, f);
+    sql_add(w->q, "), ");
+    sql_text(w->q, lowered(w->q, f->values[0]));
+    sql_add(w->q, ") > 0");
+}
+
+static void add_equal_any(struct writer_ctx *w, const struct filter *f)
+{
+    add_value(w, f);
+    sql_add(w->q, " IN (");
+    for (size_t i = 0; i < f->n_values; i++) {
+        sql_add(w->q, i ? ", " : "");
+        sql_text(w->q, str_of(f->values[i]));
+    }
+    if (f->numeric) {
+        sql_add(w->q, ", ");
+        sql_real(w->q, f->number);
+    }
+    sql_add(w->q, ")");
+    if (f->field != FILTER_F_PARAM)
+        return;
+    /* true and false are 1 and 0 to json_extract; people write the words. */
+    for (size_t i = 0; i < f->n_values; i++) {
+        if (strcmp(f->values[i], "true") && strcmp(f->values[i], "false"))
+            continue;
+        sql_add(w->q, " OR ");
+        add_param(w->q, "json_type", f->key);
+        sql_add(w->q, " = ");
+        sql_text(w->q, str_of(f->values[i]));
+    }
+}
+
+/* Parameters and tags: of whatever type they are. */
+static void add_any_type(struct writer_ctx *w, const struct filter *f)
+{
+    if (f->op == FILTER_EQ || f->op == FILTER_IN) {
+        add_equal_any(w, f);
+        return;
+    }
+    if (f->op == FILTER_NE) {
+        struct filter equal = *f;
+        equal.op = FILTER_EQ;
+        sql_add(w->q, "NOT (");
+        add_equal_any(w, &equal);
+        sql_add(w->q, ")");
+        return;
+    }
+    if (f->numeric && f->field == FILTER_F_TAG) {
+        add_value(w, f);
+        sql_add(w->q, " GLOB '[-+.0-9]*' AND CAST(");
+        add_value(w, f);
+        sql_add(w->q, " AS REAL)");
+    } else {
+        sql_add(w->q, "typeof(");
+        add_value(w, f);
+        sql_add(w->q, f->numeric ? ") IN ('integer', 'real') AND " : ") = 'text' AND ");
+        add_value(w, f);
+    }
+    sql_add(w->q, op_text[f->op]);
+    if (f->numeric)
+        sql_real(w->q, f->number);
+    else
+        sql_text(w->q, str_of(f->values[0]));
+}
+
+/* A whole id is one job; a prefix is compared with the text of the id. */
+static int add_ids(struct writer_ctx *w, const struct filter *f)
+{
+    if (f->op == FILTER_NE)
+        sql_add(w->q, "NOT (");
+    for (size_t i = 0; i < f->n_values; i++) {
+        struct str prefix = lowered(w->q, f->values[i]);
+        struct id id;
+        uint64_t seq = 0;
+        sql_add(w->q, i ? " OR " : "");
+        if (id_parse(prefix, &id)) {
+            if (query_seq_of_id(w->db, id, &seq, w->e) < 0)
+                return -1;
+            sql_add(w->q, "j.seq = ");
+            sql_int(w->q, (int64_t)seq);
+            continue;
+        }
+        sql_add(w->q, "substr(");
+        add_value(w, f);
+        sql_add(w->q, ", 1, ");
+        sql_int(w->q, (int64_t)prefix.n);
+        sql_add(w->q, ") = ");
+        sql_text(w->q, prefix);
+    }
+    if (f->op == FILTER_NE)
+        sql_add(w->q, ")");
+    return 0;
+}
+
+static int add_term(struct writer_ctx *w, const struct filter *f)
+{
+    if (f->op == FILTER_CONTAINS) {
+        add_contains(w, f);
+    } else if (f->field == FILTER_F_ID) {
+        return add_ids(w, f);
+    } else if (f->field == FILTER_F_PARAM || f->field == FILTER_F_TAG) {
+        add_any_type(w, f);
+    } else if (f->op == FILTER_IN) {
+        add_equal_any(w, f);
+    } else {
+        add_value(w, f);
+        sql_add(w->q, op_text[f->op]);
+        if (f->numeric)
+            sql_real(w->q, f->number);
+        else
+            sql_text(w->q, str_of(f->values[0]));
+    }
+    return 0;
+}
+
+static int add_node(struct writer_ctx *w, const struct filter *f)
+{
+    if (f->op == FILTER_AND || f->op == FILTER_OR) {
+        sql_add(w->q, "(");
+        if (add_node(w, f->left) < 0)
+            return -1;
+        sql_add(w->q, f->op == FILTER_AND ? " AND " : " OR ");
+        if (add_node(w, f->right) < 0)
+            return -1;
+        sql_add(w->q, ")");
+        return 0;
+    }
+    if (f->op == FILTER_NOT) {
+        sql_add(w->q, "NOT (");
+        if (add_node(w, f->left) < 0)
+            return -1;
+        sql_add(w->q, ")");
+        return 0;
+    }
+    sql_add(w->q, "ifnull(");
+    if (add_term(w, f) < 0)
+        return -1;
+    sql_add(w->q, ", 0)");
+    return 0;
+}
+
+int sql_filter(struct sql *q, struct db *d, const struct filter *f, int64_t now_ms, struct err *e)
+{
+    struct writer_ctx w = {.q = q, .db = d, .now_ms = now_ms, .e = e};
+    return add_node(&w, f);
+}

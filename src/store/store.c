@@ -1,0 +1,146 @@
+/* store.c - a store as the program sees it: open, the ledger, turns, figures
+ *
+ * Owns: the batch being gathered on the loop thread, and joining writer, readers and launches.
+ */
+#include "base/util.h"
+#include "store/store_priv.h"
+#include <sys/stat.h>
+
+static void no_notify(void *arg)
+{
+    (void)arg;
+}
+
+int store_open(struct store **out, const char *path, store_notify_fn notify, void *arg,
+               struct err *e)
+{
+    struct store *s = xcalloc(1, sizeof(*s));
+
+    if (writer_start(&s->writer, path, notify ? notify : no_notify, arg, e) < 0) {
+        free(s);
+        return -1;
+    }
+    s->path = xstrdup(path);
+    pool_init(&s->pool, path);
+    s->gather = batch_new();
+    s->launches = launch_cache_new(path);
+    *out = s;
+    return 0;
+}
+
+void store_close(struct store *s)
+{
+    if (!s)
+        return;
+    store_flush(s);
+    launch_cache_free(s->launches);
+    pool_done(&s->pool);
+    writer_stop(&s->writer);
+    batch_free(s->gather);
+    free(s->path);
+    free(s);
+}
+
+/* ---- the ledger ---- */
+
+static void ledger_stage(void *self, const struct change *c)
+{
+    struct store *s = self;
+    batch_stage(s->gather, c);
+}
+
+static void ledger_barrier(void *self, ledger_done_fn fn, void *arg)
+{
+    struct store *s = self;
+    vec_push(&s->gather->barriers,
+             ((struct barrier){.pos = s->gather->changes.n, .fn = fn, .arg = arg}));
+}
+
+static int ledger_load(void *self, const struct load_sink *sink, struct err *e)
+{
+    return store_load(self, sink, e);
+}
+
+static int ledger_read_launch(void *self, uint64_t job, struct launch *out, struct err *e)
+{
+    struct store *s = self;
+    return launch_read(s->launches, job, out, e);
+}
+
+static bool ledger_healthy(void *self)
+{
+    struct store *s = self;
+    return atomic_load(&s->writer.healthy);
+}
+
+struct ledger store_ledger(struct store *s)
+{
+    return (struct ledger){
+        .self = s,
+        .stage = ledger_stage,
+        .barrier = ledger_barrier,
+        .load = ledger_load,
+        .read_launch = ledger_read_launch,
+        .healthy = ledger_healthy,
+    };
+}
+
+/* ---- turns ---- */
+
+void store_flush(struct store *s)
+{
+    if (batch_empty(s->gather))
+        return;
+    writer_queue_take(&s->writer, TAKE(s->gather));
+    s->gather = batch_new();
+}
+
+void store_drain(struct store *s)
+{
+    pthread_mutex_lock(&s->writer.lock);
+    struct batch *list = TAKE(s->writer.done);
+    pthread_mutex_unlock(&s->writer.lock);
+    while (list) {
+        struct batch *b = list;
+        list = b->next;
+        for (size_t i = 0; i < b->barriers.n; i++)
+            b->barriers.p[i].fn(b->barriers.p[i].arg, b->barriers.p[i].refused);
+        batch_free(b);
+    }
+}
+
+bool store_busy(const struct store *s)
+{
+    struct writer *w = (struct writer *)&s->writer;
+    pthread_mutex_lock(&w->lock);
+    bool busy = w->queue || w->working || w->done;
+    pthread_mutex_unlock(&w->lock);
+    return busy;
+}
+
+void store_idle(struct store *s)
+{
+    pthread_mutex_lock(&s->writer.lock);
+    s->writer.idle_asked = true;
+    pthread_cond_signal(&s->writer.wake);
+    pthread_mutex_unlock(&s->writer.lock);
+}
+
+static int64_t file_bytes(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 ? (int64_t)st.st_size : 0;
+}
+
+struct store_stats store_stats(const struct store *s)
+{
+    struct writer *w = (struct writer *)&s->writer;
+    AUTO_FREE char *wal = xasprintf("%s-wal", s->path);
+
+    pthread_mutex_lock(&w->lock);
+    struct store_stats out = w->stats;
+    pthread_mutex_unlock(&w->lock);
+    out.db_bytes = file_bytes(s->path);
+    out.wal_bytes = file_bytes(wal);
+    return out;
+}

@@ -1,0 +1,87 @@
+/* store_priv.h - the parts of a store: staged batches, the writer thread, the readers */
+#pragma once
+#include "base/arena.h"
+#include "base/vec.h"
+#include "store/apply_priv.h"
+#include "store/store.h"
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* ---- batch.c: what is staged, on its way to the writer and back ---- */
+struct barrier {
+    size_t pos; /* changes of its batch that were staged before it */
+    ledger_done_fn fn;
+    void *arg;
+    struct err *refused; /* owned; NULL = durable */
+};
+struct batch {
+    struct batch *next;
+    VEC(struct change) changes;
+    VEC(struct barrier) barriers;
+    VEC(struct submission *) submissions, refused; /* to free once the batch is done */
+    struct arena text;                             /* copies of what the changes borrow */
+    /* Called by the writer thread itself once all is durable; NULL = nobody waits so. */
+    void (*on_durable)(void *arg);
+    void *on_durable_arg;
+};
+struct batch *batch_new(void);
+void batch_free(struct batch *b); /* and its submissions; runs no barrier */
+bool batch_empty(const struct batch *b);
+void batch_stage(struct batch *b, const struct change *c);
+/* The submission at changes[i] will not be kept: its barrier, the next one, hears why. */
+void batch_refuse(struct batch *b, size_t i, const struct err *e);
+/* Takes the refused submissions and their barriers out into a batch of their own, or NULL. */
+struct batch *batch_split_refused(struct batch *b);
+void batch_list_append(struct batch **list, struct batch *b);
+
+/* ---- pool.c: read connections, lent for the length of a call ---- */
+enum { POOL_IDLE_MAX = 4 };
+struct pool {
+    pthread_mutex_t lock;
+    char *path;
+    struct db *idle[POOL_IDLE_MAX];
+    size_t n_idle;
+};
+void pool_init(struct pool *p, const char *path);
+void pool_done(struct pool *p);
+struct db *pool_borrow(struct pool *p, struct err *e); /* begins a read transaction */
+void pool_return(struct pool *p, struct db *d);        /* ends it; NULL is fine */
+
+/* ---- launch.c ---- */
+struct launch_cache;
+struct launch_cache *launch_cache_new(const char *path);
+void launch_cache_free(struct launch_cache *c);
+int launch_read(struct launch_cache *c, uint64_t job, struct launch *out, struct err *e);
+
+/* ---- writer.c ---- */
+struct writer {
+    pthread_t thread;
+    bool started;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    struct batch *queue; /* flushed, not yet with the writer */
+    struct batch *done;  /* for store_drain */
+    bool working, stopping, idle_asked;
+    struct store_stats stats;
+    atomic_bool healthy;
+    /* of the thread alone */
+    struct db db;
+    struct applier applier;
+    struct batch *held; /* taken from the queue, not yet durable */
+    int wal_pages;
+    store_notify_fn notify;
+    void *notify_arg;
+};
+int writer_start(struct writer *w, const char *path, store_notify_fn notify, void *arg,
+                 struct err *e);
+void writer_stop(struct writer *w); /* commits what is queued, joins the thread */
+void writer_queue_take(struct writer *w, struct batch *b);
+
+struct store {
+    char *path;
+    struct writer writer;
+    struct pool pool;
+    struct batch *gather; /* of this turn; the loop thread's */
+    struct launch_cache *launches;
+};
+int store_load(struct store *s, const struct load_sink *sink, struct err *e);

@@ -1,0 +1,152 @@
+/* tally.c - parties and counts, kept in memory by the writer and written with each commit
+ *
+ * Owns: the tables party and tally.
+ *
+ * A count over a million finished jobs would read a million index entries; this way it reads one
+ * row per project and state.  The counts change in the same transaction as the jobs, so readers
+ * never see them disagree, and `berth doctor` checks that they do not (check.c).
+ */
+#include "base/buf.h"
+#include "store/tally_priv.h"
+
+static void clear(struct tally *t)
+{
+    map_str_done(&t->parties);
+    t->parties = (struct map_str){0};
+    vec_clear(&t->lines);
+    vec_clear(&t->dirty);
+    vec_push(&t->lines, (struct tally_line){0});
+}
+
+void tally_done(struct tally *t)
+{
+    map_str_done(&t->parties);
+    vec_done(&t->lines);
+    vec_done(&t->dirty);
+    *t = (struct tally){0};
+}
+
+static void party_key(struct buf *b, struct str project, struct str queue, uint32_t uid,
+                      struct str user)
+{
+    buf_add(b, project.p, project.n);
+    buf_addc(b, '\0');
+    buf_add(b, queue.p, queue.n);
+    buf_addc(b, '\0');
+    buf_add(b, user.p, user.n);
+    buf_add(b, &uid, sizeof(uid));
+}
+
+static void remember(struct tally *t, struct str key, uint64_t party)
+{
+    while (t->lines.n <= party)
+        vec_push(&t->lines, (struct tally_line){0});
+    map_str_put(&t->parties, key, (void *)(uintptr_t)party);
+}
+
+int tally_load(struct tally *t, struct db *d, struct err *e)
+{
+    AUTO(buf) struct buf key = {0};
+    sqlite3_stmt *st;
+    int rc;
+
+    clear(t);
+    buf_init(&key, 1 << 20);
+    st = db_prepare(d, "SELECT seq, project, queue, uid, user FROM party", e);
+    if (!st)
+        return -1;
+    while ((rc = db_step(d, st, e)) == 1) {
+        buf_reset(&key);
+        party_key(&key, column_str(st, 1), column_str(st, 2), (uint32_t)sqlite3_column_int64(st, 3),
+                  column_str(st, 4));
+        remember(t, buf_str(&key), column_u64(st, 0));
+    }
+    if (rc < 0)
+        return -1;
+    st = db_prepare(d, "SELECT party, state, n FROM tally", e);
+    if (!st)
+        return -1;
+    while ((rc = db_step(d, st, e)) == 1) {
+        uint64_t party = column_u64(st, 0), state = column_u64(st, 1);
+        if (party < t->lines.n && state < JOB_STATE_MAX)
+            t->lines.p[party].n[state] = sqlite3_column_int64(st, 2);
+    }
+    return rc;
+}
+
+int tally_party(struct tally *t, struct db *d, struct str project, struct str queue, uint32_t uid,
+                struct str user, uint64_t *out, struct err *e)
+{
+    AUTO(buf) struct buf key = {0};
+    uint64_t party;
+
+    buf_init(&key, 1 << 20);
+    party_key(&key, project, queue, uid, user);
+    party = (uint64_t)(uintptr_t)map_str_get(&t->parties, buf_str(&key));
+    if (!party) {
+        party = t->lines.n;
+        sqlite3_stmt *st = db_prepare(
+            d, "INSERT INTO party(seq, project, queue, uid, user) VALUES(?1, ?2, ?3, ?4, ?5)", e);
+        if (!st)
+            return -1;
+        sqlite3_bind_int64(st, 1, (int64_t)party);
+        bind_str(st, 2, project);
+        bind_str(st, 3, queue);
+        sqlite3_bind_int64(st, 4, uid);
+        bind_str(st, 5, user);
+        if (db_run(d, st, e) < 0)
+            return -1;
+        remember(t, buf_str(&key), party);
+    }
+    *out = party;
+    return 0;
+}
+
+void tally_add(struct tally *t, uint64_t party, enum job_state state, int64_t delta)
+{
+    struct tally_line *l;
+
+    ASSERT(party > 0 && party < t->lines.n);
+    l = &t->lines.p[party];
+    l->n[state] += delta;
+    if (!l->dirty)
+        vec_push(&t->dirty, party);
+    l->dirty |= 1u << state;
+}
+
+static int write_line(struct tally *t, struct db *d, sqlite3_stmt *st, uint64_t party,
+                      struct err *e)
+{
+    struct tally_line *l = &t->lines.p[party];
+
+    for (int state = 0; state < JOB_STATE_MAX; state++) {
+        if (!(l->dirty & 1u << state))
+            continue;
+        sqlite3_bind_int64(st, 1, (int64_t)party);
+        sqlite3_bind_int(st, 2, state);
+        sqlite3_bind_int64(st, 3, l->n[state]);
+        if (db_run(d, st, e) < 0)
+            return -1;
+    }
+    l->dirty = 0;
+    return 0;
+}
+
+int tally_write(struct tally *t, struct db *d, struct err *e)
+{
+    sqlite3_stmt *st;
+
+    if (!t->dirty.n)
+        return 0;
+    st = db_prepare(d,
+                    "INSERT INTO tally(party, state, n) VALUES(?1, ?2, ?3)"
+                    " ON CONFLICT(party, state) DO UPDATE SET n = ?3",
+                    e);
+    if (!st)
+        return -1;
+    for (size_t i = 0; i < t->dirty.n; i++)
+        if (write_line(t, d, st, t->dirty.p[i], e) < 0)
+            return -1;
+    vec_clear(&t->dirty);
+    return 0;
+}

@@ -1,0 +1,114 @@
+/* view.c - one job as people see it, gathered from job, run, spec, batch and intake
+ *
+ * Jobs of a page mostly share spec, batch and id range: those are read again only when they change,
+ * and their statements keep standing on the row, so that nothing is copied.
+ */
+#include "base/util.h"
+#include "store/query_priv.h"
+
+static int stand_on(struct view_reader *r, sqlite3_stmt **st, uint64_t *at, uint64_t seq,
+                    const char *literal, struct err *e)
+{
+    if (*at == seq && *st)
+        return 0;
+    *st = db_prepare(r->db, literal, e);
+    if (!*st)
+        return -1;
+    sqlite3_bind_int64(*st, 1, (int64_t)seq);
+    if (db_step(r->db, *st, e) < 0)
+        return -1;
+    *at = seq;
+    return 0;
+}
+
+static int read_spec(struct view_reader *r, uint64_t spec, struct job_view *out, struct err *e)
+{
+    if (stand_on(r, &r->spec_st, &r->spec, spec,
+                 "SELECT s.name, p.project, p.queue, p.user, p.uid, s.mcpu, s.mem_bytes, s.gpus,"
+                 " s.slots, s.body -> '$.command' FROM spec s JOIN party p ON p.seq = s.party"
+                 " WHERE s.seq = ?1",
+                 e) < 0)
+        return -1;
+    if (!out->name.n)
+        out->name = column_str(r->spec_st, 0);
+    out->project = column_str(r->spec_st, 1);
+    out->queue = column_str(r->spec_st, 2);
+    out->user = column_str(r->spec_st, 3);
+    out->uid = (uint32_t)sqlite3_column_int64(r->spec_st, 4);
+    out->need = (struct resources){
+        .mcpu = sqlite3_column_int64(r->spec_st, 5),
+        .mem_bytes = sqlite3_column_int64(r->spec_st, 6),
+        .gpus = sqlite3_column_int(r->spec_st, 7),
+        .slots = sqlite3_column_int(r->spec_st, 8),
+    };
+    out->command = column_str(r->spec_st, 9);
+    return 0;
+}
+
+static int read_batch(struct view_reader *r, struct job_view *out, struct err *e)
+{
+    out->batch_name = STR("");
+    if (!out->batch)
+        return 0;
+    if (stand_on(r, &r->batch_st, &r->batch, out->batch, "SELECT name FROM batch WHERE seq = ?1",
+                 e) < 0)
+        return -1;
+    out->batch_name = column_str(r->batch_st, 0);
+    return 0;
+}
+
+static int read_id(struct view_reader *r, struct job_view *out, struct err *e)
+{
+    if ((out->seq < r->first || out->seq > r->last) &&
+        query_range(r->db, out->seq, &r->first, &r->last, &r->id, e) < 0)
+        return -1;
+    out->id = id_add(r->id, out->seq - r->first);
+    return 0;
+}
+
+int view_read(struct view_reader *r, uint64_t seq, struct job_view *out, struct err *e)
+{
+    sqlite3_stmt *st =
+        db_prepare(r->db,
+                   "SELECT j.seq, j.state, j.spec, j.batch, j.idx, j.priority, j.attempt, j.cancel,"
+                   " j.created_ms, j.started_ms, j.ended_ms, ifnull(j.exit_code, -1), j.name,"
+                   " j.params, j.reason, r.max_rss_bytes, r.cpu_user_ms + r.cpu_sys_ms FROM job j"
+                   " LEFT JOIN run r ON r.job = j.seq AND r.run = j.attempt WHERE j.seq = ?1",
+                   e);
+    if (!st)
+        return -1;
+    sqlite3_bind_int64(st, 1, (int64_t)seq);
+    int rc = db_step(r->db, st, e);
+    if (rc <= 0)
+        return rc;
+    *out = (struct job_view){
+        .seq = column_u64(st, 0),
+        .state = (enum job_state)sqlite3_column_int(st, 1),
+        .batch = column_u64(st, 3),
+        .index = sqlite3_column_int64(st, 4),
+        .priority = sqlite3_column_int(st, 5),
+        .attempt = (uint32_t)sqlite3_column_int64(st, 6),
+        .cancel_requested = sqlite3_column_int(st, 7),
+        .created_ms = sqlite3_column_int64(st, 8),
+        .started_ms = sqlite3_column_int64(st, 9),
+        .ended_ms = sqlite3_column_int64(st, 10),
+        .exit_code = sqlite3_column_int(st, 11),
+        .name = column_str(st, 12),
+        .params = column_str(st, 13),
+        .reason = column_str(st, 14),
+        .max_rss_bytes = sqlite3_column_int64(st, 15),
+        .cpu_ms = sqlite3_column_int64(st, 16),
+    };
+    if (read_spec(r, column_u64(st, 2), out, e) < 0 || read_batch(r, out, e) < 0 ||
+        read_id(r, out, e) < 0)
+        return -1;
+    return 1;
+}
+
+void view_done(struct view_reader *r)
+{
+    if (r->spec_st)
+        sqlite3_reset(r->spec_st);
+    if (r->batch_st)
+        sqlite3_reset(r->batch_st);
+}

@@ -1,0 +1,327 @@
+/* writer.c - the one thread that changes the database
+ *
+ * Owns: the write connection, transactions, checkpoints, and what happens when the disk says no.
+ *
+ * Everything that was flushed while a commit was under way goes into the next one (group commit).
+ * A commit that fails is rolled back; its submissions are refused at once, all other changes are
+ * held in order, tried again immediately (the submission may have been all that did not fit) and
+ * then every 250 ms.  While unhealthy with nothing held, a small write probes for recovery.
+ *
+ * Checkpoints are passive, when the loop is idle or the log exceeds 16 MiB.  If readers keep it
+ * from shrinking to 128 MiB, one that waits for them briefly restarts it, so it cannot grow for
+ * ever.
+ */
+#include "base/clock.h"
+#include "store/migrate_priv.h"
+#include "store/store_priv.h"
+#include <errno.h>
+#include <signal.h>
+#include <time.h>
+
+enum {
+    RETRY_MS = 250,
+    CLOSE_TRIES = 8,       /* 2 s at most; what is not written then is found again by recovery */
+    WAL_PAGES_SOFT = 4096, /* 16 MiB of 4 KiB pages */
+    WAL_PAGES_HARD = 32768,
+    RESTART_WAIT_MS = 200,
+    BUSY_MS = 5000,
+};
+
+static int64_t now_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+static int on_wal(void *arg, sqlite3 *h, const char *name, int pages)
+{
+    struct writer *w = arg;
+    (void)h;
+    (void)name;
+    w->wal_pages = pages;
+    return SQLITE_OK;
+}
+
+/* ---- one transaction ---- */
+
+/* A submission that is at fault itself (a used key, a number taken) is refused alone. */
+static bool own_fault(const struct err *e)
+{
+    return e->code == ERR_CONFLICT || e->code == ERR_INVALID;
+}
+
+static int apply_batch(struct writer *w, struct batch *b, struct err *e)
+{
+    for (size_t i = 0; i < b->changes.n; i++) {
+        const struct change *c = &b->changes.p[i];
+        struct err ce = {0};
+        if (c->kind == CHANGE_SUBMIT && !c->submission)
+            continue;
+        if (apply_change(&w->applier, c, &ce) == 0)
+            continue;
+        if (c->kind != CHANGE_SUBMIT || !own_fault(&ce) || sqlite3_get_autocommit(w->db.h)) {
+            if (e)
+                *e = ce;
+            return -1;
+        }
+        batch_refuse(b, i, &ce);
+    }
+    return 0;
+}
+
+static int try_commit(struct writer *w, struct batch *list, struct err *e)
+{
+    if (db_exec(&w->db, "BEGIN IMMEDIATE", e) < 0)
+        return -1;
+    for (struct batch *b = list; b; b = b->next)
+        if (apply_batch(w, b, e) < 0)
+            goto undo;
+    if (apply_finish(&w->applier, e) < 0 || db_exec(&w->db, "COMMIT", e) < 0)
+        goto undo;
+    return 0;
+undo:
+    if (!sqlite3_get_autocommit(w->db.h))
+        sqlite3_exec(w->db.h, "ROLLBACK", NULL, NULL, NULL);
+    /* Forget the numbers that were not committed; if even reading fails, the next try does. */
+    applier_reload(&w->applier, NULL);
+    return -1;
+}
+
+/* A write nobody reads; it must change something, or SQLite would write no page. */
+static int probe(struct writer *w, struct err *e)
+{
+    return db_exec(&w->db, "UPDATE counter SET probe = probe + 1", e);
+}
+
+/* ---- batches to and from the loop ---- */
+
+static void publish(struct writer *w, struct batch *b)
+{
+    pthread_mutex_lock(&w->lock);
+    batch_list_append(&w->done, b);
+    pthread_mutex_unlock(&w->lock);
+    w->notify(w->notify_arg);
+}
+
+static size_t refuse_submissions(struct writer *w, struct batch *b, const struct err *e)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < b->changes.n; i++) {
+        if (b->changes.p[i].kind != CHANGE_SUBMIT || !b->changes.p[i].submission)
+            continue;
+        batch_refuse(b, i, e);
+        n++;
+    }
+    struct batch *refused = batch_split_refused(b);
+    if (refused)
+        publish(w, refused);
+    return n;
+}
+
+static void note_commit(struct writer *w, const struct batch *list, int64_t took_us)
+{
+    pthread_mutex_lock(&w->lock);
+    w->stats.commits++;
+    for (const struct batch *b = list; b; b = b->next) {
+        w->stats.changes += b->changes.n;
+        w->stats.refused += b->refused.n;
+    }
+    w->stats.last_commit_us = took_us;
+    if (took_us > w->stats.max_commit_us)
+        w->stats.max_commit_us = took_us;
+    w->stats.last_event = w->applier.last_event;
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* Commits what is held.  False = it must be tried again later. */
+static bool commit_held(struct writer *w)
+{
+    struct err e = {0};
+    int64_t start = now_us();
+
+    if (try_commit(w, w->held, &e) < 0) {
+        size_t refused = 0;
+        atomic_store(&w->healthy, false);
+        for (struct batch *b = w->held; b; b = b->next)
+            refused += refuse_submissions(w, b, &e);
+        pthread_mutex_lock(&w->lock);
+        w->stats.refused += refused;
+        pthread_mutex_unlock(&w->lock);
+        /* Without the submissions it may fit. */
+        if (!refused || try_commit(w, w->held, &e) < 0)
+            return false;
+    }
+    atomic_store(&w->healthy, true);
+    note_commit(w, w->held, now_us() - start);
+    for (struct batch *b = w->held; b; b = b->next)
+        if (b->on_durable)
+            b->on_durable(b->on_durable_arg);
+    publish(w, TAKE(w->held));
+    return true;
+}
+
+/* ---- checkpoints ---- */
+
+static void checkpoint(struct writer *w)
+{
+    int in_log = 0, moved = 0;
+
+    if (!w->wal_pages)
+        return;
+    if (sqlite3_wal_checkpoint_v2(w->db.h, NULL, SQLITE_CHECKPOINT_PASSIVE, &in_log, &moved) ==
+            SQLITE_OK &&
+        in_log == moved)
+        w->wal_pages = 0;
+    if (in_log < WAL_PAGES_HARD)
+        return;
+    sqlite3_busy_timeout(w->db.h, RESTART_WAIT_MS);
+    if (sqlite3_wal_checkpoint_v2(w->db.h, NULL, SQLITE_CHECKPOINT_RESTART, NULL, NULL) ==
+        SQLITE_OK)
+        w->wal_pages = 0;
+    sqlite3_busy_timeout(w->db.h, BUSY_MS);
+}
+
+/* ---- the thread ---- */
+
+static void wait_for_work(struct writer *w)
+{
+    while (!w->queue && !w->stopping && !w->idle_asked) {
+        struct timespec until;
+        if (atomic_load(&w->healthy)) {
+            pthread_cond_wait(&w->wake, &w->lock);
+            continue;
+        }
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_nsec += RETRY_MS * 1000000L;
+        until.tv_sec += until.tv_nsec / 1000000000L;
+        until.tv_nsec %= 1000000000L;
+        if (pthread_cond_timedwait(&w->wake, &w->lock, &until) == ETIMEDOUT)
+            return;
+    }
+}
+
+/* One round: take what is queued, commit, checkpoint when due. */
+static void work(struct writer *w, bool idle_asked)
+{
+    if (w->held) {
+        if (!commit_held(w))
+            return;
+    } else if (!atomic_load(&w->healthy)) {
+        struct err e;
+        if (probe(w, &e) == 0)
+            atomic_store(&w->healthy, true);
+    }
+    if (w->wal_pages >= WAL_PAGES_SOFT || (idle_asked && atomic_load(&w->healthy)))
+        checkpoint(w);
+}
+
+static void *writer_main(void *arg)
+{
+    struct writer *w = arg;
+    int tries_left = CLOSE_TRIES;
+
+    pthread_setname_np(pthread_self(), "berth-store");
+    pthread_mutex_lock(&w->lock);
+    for (;;) {
+        wait_for_work(w);
+        bool idle_asked = w->idle_asked && !w->queue, stopping = w->stopping;
+        w->idle_asked = false;
+        batch_list_append(&w->held, TAKE(w->queue));
+        w->working = true;
+        pthread_mutex_unlock(&w->lock);
+        work(w, idle_asked);
+        pthread_mutex_lock(&w->lock);
+        w->working = w->held != NULL;
+        if (stopping && !w->queue && (!w->held || --tries_left == 0))
+            break;
+        if (stopping && w->held) {
+            pthread_mutex_unlock(&w->lock);
+            usleep(RETRY_MS * 1000);
+            pthread_mutex_lock(&w->lock);
+        }
+    }
+    pthread_mutex_unlock(&w->lock);
+    return NULL;
+}
+
+void writer_queue_take(struct writer *w, struct batch *b)
+{
+    pthread_mutex_lock(&w->lock);
+    batch_list_append(&w->queue, b);
+    pthread_cond_signal(&w->wake);
+    pthread_mutex_unlock(&w->lock);
+}
+
+static int start_thread(struct writer *w, struct err *e)
+{
+    sigset_t all, before;
+    pthread_condattr_t attr;
+    int rc;
+
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&w->wake, &attr);
+    pthread_condattr_destroy(&attr);
+    sigfillset(&all); /* signals are the loop thread's */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    rc = pthread_create(&w->thread, NULL, writer_main, w);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (rc) {
+        errno = rc;
+        return err_sys(e, "cannot start the store's writer thread");
+    }
+    w->started = true;
+    return 0;
+}
+
+int writer_start(struct writer *w, const char *path, store_notify_fn notify, void *arg,
+                 struct err *e)
+{
+    *w = (struct writer){.notify = notify, .notify_arg = arg};
+    atomic_init(&w->healthy, true);
+    if (db_open(&w->db, path, DB_WRITER, e) < 0)
+        return -1;
+    if (migrate(&w->db, migrations, n_migrations, e) < 0 ||
+        applier_init(&w->applier, &w->db, e) < 0) {
+        db_done(&w->db);
+        return -1;
+    }
+    sqlite3_wal_hook(w->db.h, on_wal, w);
+    w->stats.last_event = w->applier.last_event;
+    if (start_thread(w, e) < 0) {
+        applier_done(&w->applier);
+        db_done(&w->db);
+        return -1;
+    }
+    return 0;
+}
+
+void writer_stop(struct writer *w)
+{
+    if (!w->started)
+        return;
+    pthread_mutex_lock(&w->lock);
+    w->stopping = true;
+    pthread_cond_signal(&w->wake);
+    pthread_mutex_unlock(&w->lock);
+    pthread_join(w->thread, NULL);
+    for (struct batch **list = &w->held;; list = &w->done) {
+        while (*list) {
+            struct batch *b = *list;
+            *list = b->next;
+            batch_free(b);
+        }
+        if (list == &w->done)
+            break;
+    }
+    applier_done(&w->applier);
+    /* Both are a courtesy to the next start; neither may fail the close. */
+    sqlite3_exec(w->db.h, "PRAGMA analysis_limit=400; PRAGMA optimize", NULL, NULL, NULL);
+    sqlite3_wal_checkpoint_v2(w->db.h, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    db_done(&w->db);
+    pthread_cond_destroy(&w->wake);
+    pthread_mutex_destroy(&w->lock);
+}
