@@ -1,0 +1,163 @@
+/* test_explain.c - the reason a job waits, as data and as a sentence */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "cluster.h"
+#include <stdio.h>
+
+static struct world w;
+
+static int setup(void **state)
+{
+    (void)state;
+    world_init(&w);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    world_done(&w);
+    return 0;
+}
+
+static void says(uint64_t job, enum wait_kind kind, const char *text)
+{
+    struct snapshot s = world_snapshot(&w);
+    size_t before = queue_count(w.queue);
+    struct wait_reason r = plan_explain(&s, job);
+    char out[300];
+
+    wait_reason_text(&r, &s, out, sizeof(out));
+    assert_string_equal(out, text);
+    assert_int_equal(r.kind, kind);
+    assert_int_equal(queue_count(w.queue), before);
+}
+
+static const struct resources slot = {.slots = 1};
+
+static void would_start(void **state)
+{
+    (void)state;
+    world_node(&w, 2, 8, 1000, 0);
+    for (int i = 0; i < 3; i++)
+        world_job(&w, slot);
+    says(1, WAIT_NOTHING, "would start now");
+    says(2, WAIT_NOTHING, "would start now");
+    says(3, WAIT_SLOTS, "waits for 1 more slot on a: 2 of 2 are in use; 2 jobs are before it");
+    says(9, WAIT_NOT_QUEUED, "is not waiting in the queue");
+    assert_int_equal(world_plan(&w), 2);
+    says(3, WAIT_SLOTS, "waits for 1 more slot on a: 2 of 2 are in use");
+}
+
+static void lack_of_each_kind(void **state)
+{
+    (void)state;
+    world_node(&w, 8, 8, INT64_C(16) << 30, 2);
+    world_job(&w, (struct resources){6000, INT64_C(12) << 30, 2, 1})->limit_s = 180;
+    world_plan(&w);
+    w.now_ms += 60000;
+    world_job(&w, (struct resources){.slots = 1, .mcpu = 4000});
+    says(
+        2, WAIT_CPUS,
+        "waits for 2 more CPUs on a: 6 of 8 are in use; runs that end within 2m at the latest make "
+        "room");
+    world_job(&w, (struct resources){.slots = 1, .mcpu = 2500});
+    says(3, WAIT_CPUS,
+         "waits for 0.5 more CPUs on a: 6 of 8 are in use; runs that end within 2m at the latest "
+         "make room; 1 job is before it");
+    world_job(&w, (struct resources){.slots = 1, .gpus = 1});
+    says(4, WAIT_GPUS,
+         "waits for 1 more GPU on a: 2 of 2 are in use; runs that end within 2m at the latest make "
+         "room; 2 jobs are before it");
+    struct wait_item *it =
+        world_job(&w, (struct resources){.slots = 1, .mem_bytes = INT64_C(6) << 30});
+    struct snapshot s = world_snapshot(&w);
+    struct wait_reason r = plan_explain_item(&s, it);
+    assert_int_equal(r.kind, WAIT_MEMORY);
+    assert_int_equal(r.missing.mem_bytes, INT64_C(2) << 30);
+}
+
+static void too_large(void **state)
+{
+    char out[300];
+
+    (void)state;
+    world_job(&w, slot);
+    says(1, WAIT_NEVER_FITS, "there is no node to run on: add one");
+    world_node(&w, 8, 8, INT64_C(23) << 30, 1);
+    world_job(&w, (struct resources){.slots = 1, .gpus = 2});
+    says(2, WAIT_NEVER_FITS,
+         "asks for 2 GPUs but the nearest node, a, has 1: lower gpus or add a node");
+    world_job(&w, (struct resources){.slots = 1, .mcpu = 64000});
+    says(3, WAIT_NEVER_FITS,
+         "asks for 64 CPUs but the nearest node, a, has 8: lower cpus or add a node");
+    world_job(&w, (struct resources){.slots = 9});
+    says(4, WAIT_NEVER_FITS,
+         "asks for 9 slots but the nearest node, a, has 8: lower slots or add a node");
+    world_job(&w, (struct resources){.slots = 1, .mem_bytes = INT64_C(64) << 30});
+    struct snapshot s = world_snapshot(&w);
+    struct wait_reason r = plan_explain(&s, 5);
+    wait_reason_text(&r, &s, out, sizeof(out));
+    assert_non_null(strstr(out, "asks for 64"));
+    assert_non_null(strstr(out, "lower mem or add a node"));
+}
+
+static void held_back(void **state)
+{
+    (void)state;
+    world_node(&w, 8, 8, 1000, 0);
+    world_add(&w, slot, 0, 0, 0, 1);
+    queue_set_paused(w.queue, 1, true);
+    says(1, WAIT_QUEUE_PAUSED, "its queue is paused: resume the queue to let it start");
+    for (int i = 0; i < 3; i++)
+        world_add(&w, slot, 0, 5, 2, 0);
+    says(4, WAIT_BATCH_SLOTS,
+         "its batch runs 2 jobs at once, as its slots allow: it starts when one ends; 3 jobs are "
+         "before it");
+    w.nodes[0].drained = true;
+    says(2, WAIT_NODE_DRAINED, "a is drained and starts nothing new: resume it, or add a node");
+}
+
+static void kept_for_another(void **state)
+{
+    (void)state;
+    world_node(&w, 8, 8, 1000, 0);
+    world_job(&w, (struct resources){.slots = 1, .mcpu = 5000});
+    world_plan(&w);
+    world_job(&w, (struct resources){.slots = 1, .mcpu = 8000});
+    w.now_ms += w.patience_ms * 2;
+    world_job(&w, (struct resources){.slots = 1, .mcpu = 1000});
+    says(3, WAIT_RESERVED,
+         "room on a is kept for job 2, which comes first and has waited long: a short enough "
+         "timeout "
+         "lets it start before; 1 job is before it");
+}
+
+static void what_core_fills_in(void **state)
+{
+    struct snapshot s = world_snapshot(&w);
+    char out[300];
+
+    (void)state;
+    wait_reason_text(&(struct wait_reason){.kind = WAIT_DEPENDENCY, .other = 17}, &s, out, 300);
+    assert_string_equal(out, "waits for job 17 to succeed");
+    wait_reason_text(&(struct wait_reason){.kind = WAIT_BACKOFF, .until_ms = w.now_ms + 8000}, &s,
+                     out, 300);
+    assert_string_equal(out, "failed and is tried again in 8s");
+    wait_reason_text(&(struct wait_reason){.kind = WAIT_BACKOFF}, &s, out, 10);
+    assert_string_equal(out, "failed an");
+}
+
+int main(void)
+{
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(would_start), TEST(lack_of_each_kind), TEST(too_large),
+        TEST(held_back),   TEST(kept_for_another),  TEST(what_core_fills_in),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
