@@ -221,15 +221,10 @@ struct line {
 static void line_text(struct line *l, struct str text, size_t width, enum colour colour)
 {
     size_t room = l->limit - MIN(l->limit, l->used + l->pending);
-    bool cut;
     struct glyph g;
 
-    if (width > room || text_width(text) > width) {
-        width = MIN(width, room);
-        cut = text_width(text) > width;
-    } else {
-        cut = false;
-    }
+    width = MIN(width, room);
+    bool cut = text_width(text) > width;
     if (width == 0 || text.n == 0)
         return;
     for (; l->pending; l->pending--, l->used++)
@@ -252,9 +247,9 @@ static void line_cell(struct line *l, const struct column *c, size_t width, stru
                       enum colour colour)
 {
     size_t before = l->used + l->pending;
-    size_t own = MIN(text_width(text), width);
+    size_t own = text_width(text);
 
-    if (c->align == TABLE_RIGHT)
+    if (c->align == TABLE_RIGHT && own < width)
         l->pending += width - own;
     line_text(l, text, width, colour);
     size_t now = l->used + l->pending;

@@ -31,6 +31,7 @@ struct reader {
 
 struct anchor {
     struct json *val;
+    size_t values, depth; /* of val: measured once, asked at each alias */
 };
 
 static int read_value(struct reader *r, struct json **out);
@@ -44,9 +45,19 @@ static int fail(struct reader *r, const struct fy_mark *at, enum err_code code, 
     return err_set(r->e, code, "%s:%d:%d: %s", name, at->line + 1, at->column + 1, what);
 }
 
+static int fail_here_code(struct reader *r, enum err_code code, const char *what)
+{
+    const struct fy_mark *mark = fy_event_start_mark(r->event);
+    struct fy_mark at = mark ? *mark : (struct fy_mark){0};
+
+    if (mark && r->event->type == FYET_ALIAS && at.column > 0)
+        at.column--; /* the token of an alias starts after its star */
+    return fail(r, mark ? &at : NULL, code, what);
+}
+
 static int fail_here(struct reader *r, const char *what)
 {
-    return fail(r, fy_event_start_mark(r->event), ERR_INVALID, what);
+    return fail_here_code(r, ERR_INVALID, what);
 }
 
 /* What libfyaml collected about a syntax error: the first one is the cause. */
@@ -219,44 +230,34 @@ static int scalar_value(struct reader *r, struct json **out)
 
 /* ---- anchors, aliases and merging ---- */
 
-static size_t count_values(const struct json *j)
+/* Adds up the values of a tree, and how deep lists and mappings go in it. */
+static void measure(const struct json *j, size_t level, size_t *values, size_t *depth)
 {
-    size_t n = 1;
+    size_t inner = level + (json_type(j) == JSON_ARRAY || json_type(j) == JSON_OBJECT);
 
+    (*values)++;
+    *depth = MAX(*depth, inner);
     for (size_t i = 0; json_type(j) == JSON_ARRAY && i < json_len(j); i++)
-        n += count_values(json_at(j, i));
+        measure(json_at(j, i), inner, values, depth);
     for (struct json_it it = {0}; json_next(j, &it);)
-        n += count_values(it.val);
-    return n;
+        measure(it.val, inner, values, depth);
 }
 
-static size_t depth_of(const struct json *j)
+/* Counts a copy against the bound of the file before it is made. */
+static int count_copy(struct reader *r, size_t values)
 {
-    size_t deepest = 0;
-
-    for (size_t i = 0; json_type(j) == JSON_ARRAY && i < json_len(j); i++)
-        deepest = MAX(deepest, depth_of(json_at(j, i)));
-    for (struct json_it it = {0}; json_next(j, &it);)
-        deepest = MAX(deepest, depth_of(it.val));
-    return deepest + (json_type(j) == JSON_ARRAY || json_type(j) == JSON_OBJECT);
-}
-
-/* A copy that counts against the bound of the file. */
-static int copy_bounded(struct reader *r, const struct json *j, struct json **out)
-{
-    r->copied += count_values(j);
+    r->copied += values;
     if (r->copied > COPY_MAX)
-        return fail(r, fy_event_start_mark(r->event), ERR_LIMIT,
-                    "aliases expand to more than 1000000 values");
-    *out = json_copy(j);
+        return fail_here_code(r, ERR_LIMIT, "aliases expand to more than 1000000 values");
     return 0;
 }
 
 static int remember(struct reader *r, struct str name, const struct json *val)
 {
-    struct json *copy;
+    size_t values = 0, depth = 0;
 
-    if (copy_bounded(r, val, &copy) < 0)
+    measure(val, 0, &values, &depth);
+    if (count_copy(r, values) < 0)
         return -1;
     struct anchor *a = map_str_get(&r->anchors, name);
     if (!a) {
@@ -264,7 +265,7 @@ static int remember(struct reader *r, struct str name, const struct json *val)
         map_str_put(&r->anchors, name, a);
     }
     json_free(a->val); /* YAML lets a later anchor replace an earlier one of the same name */
-    a->val = copy;
+    *a = (struct anchor){json_copy(val), values, depth};
     return 0;
 }
 
@@ -279,10 +280,12 @@ static int alias_value(struct reader *r, struct json **out)
                  (int)MIN(name.n, 60), name.p);
         return fail_here(r, what);
     }
-    if (depth_of(a->val) + r->depth > JSON_DEPTH_MAX)
-        return fail(r, fy_event_start_mark(r->event), ERR_LIMIT,
-                    "lists and mappings are nested deeper than 64 levels");
-    return copy_bounded(r, a->val, out);
+    if (a->depth + r->depth > JSON_DEPTH_MAX)
+        return fail_here_code(r, ERR_LIMIT, "lists and mappings are nested deeper than 64 levels");
+    if (count_copy(r, a->values) < 0)
+        return -1;
+    *out = json_copy(a->val);
+    return 0;
 }
 
 /* Adds the keys of `from` that `to` lacks; both belong to the caller. */
@@ -291,12 +294,13 @@ static int merge_one(struct reader *r, struct json *to, const struct json *from)
     if (json_type(from) != JSON_OBJECT)
         return fail_here(r, "<< in this mapping needs a mapping or a list of mappings");
     for (struct json_it it = {0}; json_next(from, &it);) {
-        struct json *copy;
+        size_t values = 0, depth = 0;
         if (json_has(to, it.key))
             continue;
-        if (copy_bounded(r, it.val, &copy) < 0)
+        measure(it.val, 0, &values, &depth);
+        if (count_copy(r, values) < 0)
             return -1;
-        json_set_take(to, it.key, copy);
+        json_set_take(to, it.key, json_copy(it.val));
     }
     return 0;
 }
@@ -423,8 +427,7 @@ static int read_collection(struct reader *r, struct json **out)
         0)
         return -1;
     if (++r->depth > JSON_DEPTH_MAX)
-        return fail(r, fy_event_start_mark(r->event), ERR_LIMIT,
-                    "lists and mappings are nested deeper than 64 levels");
+        return fail_here_code(r, ERR_LIMIT, "lists and mappings are nested deeper than 64 levels");
     struct json *made = mapping ? json_new_object() : json_new_array();
     if ((mapping ? read_pairs(r, made) : read_items(r, made)) < 0) {
         json_free(made);
@@ -547,11 +550,30 @@ static void reader_done(struct reader *r)
     fy_diag_destroy(r->diag);
 }
 
+/* libfyaml would take UTF-16 and UTF-32 as well, by their byte order marks; we do not. */
+static int check_utf8(struct str text, const char *name, struct err *e)
+{
+    uint32_t cp;
+
+    for (size_t i = 0; i < text.n;) {
+        size_t n = utf8_decode((struct str){text.p + i, text.n - i}, &cp);
+        if (n == 0) {
+            AUTO(buf) struct buf place = {0};
+            json_place(text, i, name ? name : "text", &place);
+            return err_set(e, ERR_INVALID, "%sthis is not UTF-8: save the file as UTF-8", place.p);
+        }
+        i += n;
+    }
+    return 0;
+}
+
 int yaml_parse(struct str text, const char *name, struct json **out, struct err *e)
 {
     struct reader r = {.name = name, .e = e};
     struct json *val = NULL;
 
+    if (check_utf8(text, name, e) < 0)
+        return -1;
     if (text.n == 0) {
         *out = NULL;
         return 0;
