@@ -1,0 +1,57 @@
+/* test_vec.c - typed growable arrays */
+#include "base/vec.h"
+#include "unit.h"
+
+TEST(grows_and_keeps_order)
+{
+    VEC(int) v = {0};
+
+    for (int i = 0; i < 1000; i++)
+        vec_push(&v, i * 2);
+    assert_int_equal(v.n, 1000);
+    for (int i = 0; i < 1000; i++)
+        assert_int_equal(v.p[i], i * 2);
+    assert_int_equal(vec_last(&v), 1998);
+    assert_int_equal(vec_pop(&v), 1998);
+    assert_int_equal(v.n, 999);
+    vec_done(&v);
+    assert_null(v.p);
+    assert_int_equal(v.cap, 0);
+}
+
+TEST(removes_from_the_middle)
+{
+    VEC(char) v = {0};
+
+    for (char c = 'a'; c <= 'e'; c++)
+        vec_push(&v, c);
+    vec_remove(&v, 1);
+    vec_remove(&v, 3);
+    assert_int_equal(v.n, 3);
+    assert_memory_equal(v.p, "acd", 3);
+    vec_clear(&v);
+    assert_int_equal(v.n, 0);
+    vec_done(&v);
+}
+
+TEST(reserve_does_not_shrink)
+{
+    VEC(uint64_t) v = {0};
+
+    vec_reserve(&v, 100);
+    assert_true(v.cap >= 100);
+    size_t cap = v.cap;
+    vec_reserve(&v, 10);
+    assert_int_equal(v.cap, cap);
+    vec_done(&v);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(grows_and_keeps_order),
+        cmocka_unit_test(removes_from_the_middle),
+        cmocka_unit_test(reserve_does_not_shrink),
+    };
+    return cmocka_run_group_tests_name("vec", tests, NULL, NULL);
+}
