@@ -63,6 +63,8 @@ void http_response_header(struct http_response *r, struct str name, struct str v
         snprintf(r->etag, sizeof(r->etag), STR_FMT, STR_ARG(value));
     else if (name.n == 12 && strncasecmp(name.p, "content-type", 12) == 0)
         snprintf(r->content_type, sizeof(r->content_type), STR_FMT, STR_ARG(value));
+    else if (name.n == 13 && strncasecmp(name.p, "content-range", 13) == 0)
+        snprintf(r->content_range, sizeof(r->content_range), STR_FMT, STR_ARG(value));
 }
 
 static int run(struct http_client *c, struct http_ask *a, struct err *e)

@@ -14,6 +14,7 @@ struct http_response {
     struct buf body;
     char etag[80];
     char content_type[80];
+    char content_range[80]; /* "bytes 0-99/1234"; "" when absent */
 };
 /* target: "unix:/run/…/sock", "http://host:port", "https://…".  token may be NULL.  ca_file may be
  * NULL. */

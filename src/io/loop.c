@@ -132,20 +132,22 @@ void loop_free(struct loop *l)
 
 void loop_run(struct loop *l)
 {
-    /* What other threads posted counts as work left, although the wake handle does not. */
-    do {
-        if (uv_run(&l->uv, UV_RUN_DEFAULT) != 0) {
-            run_hooks(l); /* stopped */
-            return;
-        }
+    for (;;) {
+        bool stopped = uv_run(&l->uv, UV_RUN_DEFAULT) != 0;
         run_hooks(l);
+        /* What other threads posted counts as work left, although the wake handle does not. */
+        if (stopped || (!uv_loop_alive(&l->uv) && !has_posted(l)))
+            return;
         run_posted(l);
-    } while (uv_loop_alive(&l->uv) || has_posted(l));
+    }
 }
 
 void loop_run_once(struct loop *l, bool block)
 {
+    /* Posts and signals count here even when nothing else is there to wait for. */
+    uv_ref((uv_handle_t *)&l->wake);
     uv_run(&l->uv, block ? UV_RUN_ONCE : UV_RUN_NOWAIT);
+    uv_unref((uv_handle_t *)&l->wake);
     run_hooks(l);
 }
 
