@@ -142,8 +142,8 @@ static void run_end(struct core *c, struct run *r, const struct run_outcome *o, 
     run_outcome_text(o, text, sizeof(text));
     if (ev == JOB_EV_LOST)
         c->stats.lost_runs++;
-    if (o->why == RUN_END_NEVER_RAN || o->why == RUN_END_CANCELLED)
-        j->tries--; /* it never had its chance */
+    if (!run_end_is_a_try(o->why))
+        j->tries--;
     job_move(c, j, ev);
     core_stage(c, &(struct change){.kind = CHANGE_RUN_ENDED,
                                    .at_ms = core_wall(c),

@@ -11,13 +11,13 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-char *host_home(bool system)
+char *host_home(bool system_wide)
 {
     const char *home = getenv("BERTH_HOME"), *data = getenv("XDG_DATA_HOME");
 
     if (home && *home)
         return xstrdup(home);
-    if (system)
+    if (system_wide)
         return xstrdup("/var/lib/berth");
     if (data && *data == '/')
         return path_join(data, "berth");

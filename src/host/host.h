@@ -35,4 +35,4 @@ const char *host_socket(const struct host *h);
 int host_tcp_port(const struct host *h);
 /* $BERTH_HOME, else /var/lib/berth for a system daemon, else $XDG_DATA_HOME/berth, else
  * ~/.local/share/berth.  Yours. */
-char *host_home(bool system);
+char *host_home(bool system_wide);

@@ -78,6 +78,11 @@ enum run_end {
         RUN_END_MAX
 };
 const char *run_end_name(enum run_end r);
+/* Does it count against the retries?  A run that never had its chance does not. */
+static inline bool run_end_is_a_try(enum run_end r)
+{
+    return r != RUN_END_NEVER_RAN && r != RUN_END_CANCELLED;
+}
 bool run_end_parse(struct str s, enum run_end *out);
 
 struct run_outcome {

@@ -201,7 +201,8 @@ static int apply_run_ended(struct applier *a, const struct change *c, struct err
     }
     st = db_prepare(a->db,
                     "UPDATE job SET state = ?2, ended_ms = ?3, next_try_ms = ?4, exit_code = ?5,"
-                    " reason = ?6, started_ms = iif(?7 > 0, ?7, started_ms) WHERE seq = ?1",
+                    " reason = ?6, started_ms = iif(?7 > 0, ?7, started_ms),"
+                    " tries = max(0, tries - ?8) WHERE seq = ?1",
                     e);
     if (!st)
         return -1;
@@ -213,6 +214,7 @@ static int apply_run_ended(struct applier *a, const struct change *c, struct err
         sqlite3_bind_int(st, 5, code);
     bind_str_or_null(st, 6, reason);
     sqlite3_bind_int64(st, 7, c->outcome.started_ms);
+    sqlite3_bind_int(st, 8, !run_end_is_a_try(c->outcome.why));
     if (db_run(a->db, st, e) < 0)
         return -1;
     move(a, &j, c->state);

@@ -3,6 +3,7 @@
  * Owns: the batch being gathered on the loop thread, and joining writer, readers and launches.
  */
 #include "base/util.h"
+#include "store/query.h"
 #include "store/store_priv.h"
 #include <sys/stat.h>
 
@@ -67,6 +68,16 @@ static int ledger_read_launch(void *self, uint64_t job, struct launch *out, stru
     return launch_read(s->launches, job, out, e);
 }
 
+static int ledger_read_job(void *self, uint64_t job, struct job_record *out, struct err *e)
+{
+    return store_record(self, job, out, e);
+}
+
+static int ledger_read_deps(void *self, uint64_t job, uint64_t **out, size_t *out_n, struct err *e)
+{
+    return store_job_deps(self, job, out, out_n, e);
+}
+
 static bool ledger_healthy(void *self)
 {
     struct store *s = self;
@@ -81,6 +92,8 @@ struct ledger store_ledger(struct store *s)
         .barrier = ledger_barrier,
         .load = ledger_load,
         .read_launch = ledger_read_launch,
+        .read_job = ledger_read_job,
+        .read_deps = ledger_read_deps,
         .healthy = ledger_healthy,
     };
 }

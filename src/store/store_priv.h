@@ -47,6 +47,9 @@ void pool_done(struct pool *p);
 struct db *pool_borrow(struct pool *p, struct err *e); /* begins a read transaction */
 void pool_return(struct pool *p, struct db *d);        /* ends it; NULL is fine */
 
+/* ---- record.c: loop thread only ---- */
+int store_record(struct store *s, uint64_t job, struct job_record *out, struct err *e);
+
 /* ---- launch.c ---- */
 struct launch_cache;
 struct launch_cache *launch_cache_new(const char *path);
@@ -78,6 +81,7 @@ void writer_stop(struct writer *w); /* commits what is queued, joins the thread 
 void writer_queue_take(struct writer *w, struct batch *b);
 
 struct store {
+    char record_queue[256]; /* what the queue of the last record points at */
     char *path;
     struct writer writer;
     struct pool pool;

@@ -69,7 +69,7 @@ static void apply_ended(struct disk *d, const struct change *c)
     r->ended = true;
     set_state(j, c->state);
     j->rec.next_try_ms = c->next_try_ms;
-    if (c->outcome.why == RUN_END_NEVER_RAN || c->outcome.why == RUN_END_CANCELLED)
+    if (!run_end_is_a_try(c->outcome.why))
         j->rec.tries--;
     if (job_state_final(c->state))
         j->rec.cancel_requested = false;
