@@ -60,9 +60,9 @@ static int projects_run(struct call *c)
             buf_addc(&c->out, ',');
         put_str(&c->out, "{\"name\":", str_of(one->name));
         put_int(&c->out, ",\"total\":", (int64_t)total(one->counts));
-        buf_adds(&c->out, ",\"counts\":{");
+        buf_addc(&c->out, ',');
         put_counts(&c->out, one->counts);
-        buf_adds(&c->out, "}}");
+        buf_addc(&c->out, '}');
     }
     buf_adds(&c->out, "]}");
     vec_done(&p.list);
@@ -100,9 +100,9 @@ static bool add_batch(void *arg, const struct batch_view *v)
     put_int(b, ",\"first\":", (int64_t)v->first_job);
     put_int(b, ",\"count\":", (int64_t)v->n_jobs);
     put_time(b, ",\"created\":", v->created_ms);
-    buf_adds(b, ",\"counts\":{");
+    buf_addc(b, ',');
     put_counts(b, v->counts);
-    buf_adds(b, "}}");
+    buf_addc(b, '}');
     d->last = v->seq;
     d->n++;
     return !b->overflow;

@@ -42,9 +42,9 @@ static int list_run(struct call *c)
         rc = store_job_counts(s, &jq, counts, &c->err);
         put_str(&c->out, i ? ",{\"name\":" : "{\"name\":", str_of(q.list.p[i].name));
         put_bool(&c->out, ",\"paused\":", q.list.p[i].paused);
-        buf_adds(&c->out, ",\"counts\":{");
+        buf_addc(&c->out, ',');
         put_counts(&c->out, counts);
-        buf_adds(&c->out, "}}");
+        buf_addc(&c->out, '}');
     }
     buf_adds(&c->out, "]}");
     vec_done(&q.list);
