@@ -16,7 +16,7 @@ enum proto_type {
     PROTO_HELLO = 1, /* daemon: I am the daemon now; earlier connections end */
     PROTO_WELCOME,   /* shepherd: value = its pid */
     PROTO_START,     /* daemon: struct proto_start */
-    PROTO_STOP,      /* daemon: key, value = grace in ms */
+    PROTO_STOP,      /* daemon: key, value = grace in ms, -1 = the run's own */
     PROTO_SIGNAL,    /* daemon: key, value = signal number, to the command's process group */
     PROTO_ADOPT,     /* daemon: key, journal, offset, value = enum proto_seen */
     PROTO_FORGET,    /* daemon: journal is gone, close it */

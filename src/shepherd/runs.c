@@ -230,7 +230,7 @@ void runs_stop(struct shepherd *s, struct run_key key, int64_t grace_ms)
     if (!r)
         return; /* it is over, and the journal says so */
     r->stopping = true;
-    r->grace_ms = (int32_t)MIN(MAX(grace_ms, 0), INT32_MAX);
+    r->grace_ms = (int32_t)MIN(MAX(grace_ms, -1), INT32_MAX);
     if (r->state == RUN_GATED)
         drop_gated(s, r);
     else

@@ -140,7 +140,7 @@ static bool reap(struct sup *s)
 
 static void enter_term(struct sup *s, int64_t grace_ms)
 {
-    int64_t kill_at = now_ms(CLOCK_MONOTONIC) + MAX(grace_ms, 0);
+    int64_t kill_at = now_ms(CLOCK_MONOTONIC) + (grace_ms < 0 ? s->start->f.grace_ms : grace_ms);
 
     if (s->phase == PHASE_RUN) {
         tree_signal(getpid(), SIGTERM);
@@ -155,7 +155,7 @@ static void on_deadline(struct sup *s)
 {
     if (s->phase == PHASE_RUN) {
         s->end.why = RUN_END_TIMEOUT;
-        enter_term(s, s->start->f.grace_ms);
+        enter_term(s, -1);
         return;
     }
     s->phase = PHASE_KILL;
@@ -175,11 +175,11 @@ static void on_signal(struct sup *s, int signo, const siginfo_t *info)
     bool ours = info->si_code == SI_QUEUE;
 
     if (signo == SUPERVISOR_STOP)
-        ask_to_stop(s, RUN_END_CANCELLED, ours ? info->si_int : s->start->f.grace_ms);
+        ask_to_stop(s, RUN_END_CANCELLED, ours ? info->si_int : -1);
     else if (signo == SUPERVISOR_SIGNAL && ours && s->pid > 0)
         kill(-s->pid, info->si_int);
     else if (signo == SIGTERM || signo == SIGINT || signo == SIGHUP)
-        ask_to_stop(s, RUN_END_NODE_LOST, s->start->f.grace_ms);
+        ask_to_stop(s, RUN_END_NODE_LOST, -1);
 }
 
 static void signals_of_interest(sigset_t *set)
@@ -213,7 +213,7 @@ static void wait_for_end(struct sup *s)
         if (!reap(s))
             return;
         if (s->pid == 0 && s->phase == PHASE_RUN)
-            enter_term(s, s->start->f.grace_ms); /* what the command left behind */
+            enter_term(s, -1); /* what the command left behind */
         if (s->deadline_ms >= 0 && now_ms(CLOCK_MONOTONIC) >= s->deadline_ms)
             on_deadline(s);
     }

@@ -24,7 +24,7 @@ enum {
     SUPERVISOR_FENCED = 11,  /* another one has or had this run; nothing was done */
 };
 /* The shepherd signals a supervisor; the value travels with the signal. */
-#define SUPERVISOR_STOP SIGUSR1   /* value: grace in ms */
+#define SUPERVISOR_STOP SIGUSR1   /* value: grace in ms, -1 = the run's own */
 #define SUPERVISOR_SIGNAL SIGUSR2 /* value: signal for the command's process group */
 
 /* What all runs of one home share. */

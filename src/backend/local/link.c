@@ -1,0 +1,322 @@
+/* link.c - the connection to the shepherd, and starting one
+ *
+ * Down → (nobody answers: start a shepherd, wait until it has opened its socket) → greeting → up.
+ * Whenever the connection ends, this begins anew at once; only repeated failures are spaced out.
+ * The program that is started detaches itself and exits when its socket is ready, so what we wait
+ * for is our own short-lived child.
+ */
+#include "backend/local/local_priv.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+enum {
+    READ_BYTES = 4096,
+    SEND_BYTES = 1 << 20,  /* of the socket: a few hundred starts */
+    STEADY_MS = 1000,      /* a connection that lasted so long was a good one */
+    BACKOFF_MIN_MS = 20,   /* after the first failure */
+    BACKOFF_MAX_MS = 1000, /* a killed supervisor must be noticed within two seconds */
+};
+
+static void link_try(void *arg);
+
+/* ---- where the program is ---- */
+
+static char *beside(const char *exe, const char *rel)
+{
+    AUTO_FREE char *copy = xstrdup(exe);
+    char *path = xasprintf("%s/%s", dirname(copy), rel);
+
+    if (access(path, X_OK) == 0)
+        return path;
+    free(path);
+    return NULL;
+}
+
+static int find_program(struct backend *b, struct err *e)
+{
+    static const char *const places[] = {
+        "berth-shepherd", "../libexec/berth/berth-shepherd",
+        "../shepherd/berth-shepherd", /* in the build directory */
+    };
+    const char *said = getenv("BERTH_SHEPHERD");
+    char exe[4096];
+
+    if (said && said[0]) {
+        if (access(said, X_OK) < 0)
+            return err_sys(e, "BERTH_SHEPHERD names %s, which cannot be executed", said);
+        b->program = xstrdup(said);
+        return 0;
+    }
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+    exe[MAX(n, 0)] = 0;
+    for (size_t i = 0; n > 0 && i < ARRAY_SIZE(places) && !b->program; i++)
+        b->program = beside(exe, places[i]);
+    if (b->program)
+        return 0;
+    return err_set(
+        e, ERR_UNAVAILABLE,
+        "berth-shepherd was not found beside %s nor in ../libexec/berth; install it there "
+        "or name it in BERTH_SHEPHERD",
+        exe);
+}
+
+/* ---- down ---- */
+
+static void retry_later(struct backend *b)
+{
+    b->link = LINK_DOWN;
+    timer_start(b->link_timer, b->backoff_ms, 0);
+    b->backoff_ms = MIN(MAX(b->backoff_ms * 2, BACKOFF_MIN_MS), BACKOFF_MAX_MS);
+}
+
+static void link_drop(struct backend *b)
+{
+    watch_free(TAKE(b->sock_watch));
+    if (b->sock >= 0)
+        close(TAKE_FD(b->sock));
+    buf_reset(&b->in);
+    buf_reset(&b->out); /* what was not sent is sent anew to whoever comes next */
+    if (loop_mono_ms(b->loop) - b->link_since_ms > STEADY_MS)
+        b->backoff_ms = 0;
+    retry_later(b);
+}
+
+/* ---- starting one ---- */
+
+static void starter_done(struct backend *b, int status)
+{
+    watch_free(TAKE(b->starter_watch));
+    if (b->starter_fd >= 0)
+        close(TAKE_FD(b->starter_fd));
+    b->starter_pid = 0;
+    if (status == 0) {
+        b->link = LINK_DOWN;
+        link_try(b);
+        return;
+    }
+    if (b->noted_failures++ == 0)
+        local_notice(b, "%s did not start (wait status %#x); see %s/shepherd/log", b->program,
+                     (unsigned)status, b->home);
+    retry_later(b);
+}
+
+static void on_starter(void *arg, int events UNUSED, int error UNUSED)
+{
+    struct backend *b = arg;
+    int status = 0;
+
+    if (waitpid(b->starter_pid, &status, WNOHANG) != 0)
+        starter_done(b, status);
+}
+
+static int spawn_program(struct backend *b)
+{
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attr;
+    sigset_t none, all;
+    char *argv[] = {(char *)(uintptr_t) "berth-shepherd", b->home, NULL}, *envp[] = {NULL};
+    pid_t pid = -1;
+
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDWR, 0);
+    posix_spawn_file_actions_adddup2(&files, 0, 1);
+    posix_spawnattr_init(&attr);
+    posix_spawnattr_setsigmask(&attr, &none);
+    posix_spawnattr_setsigdefault(&attr, &all);
+    posix_spawnattr_setflags(&attr,
+                             POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
+    int rc = posix_spawn(&pid, b->program, &files, &attr, argv, envp);
+    posix_spawn_file_actions_destroy(&files);
+    posix_spawnattr_destroy(&attr);
+    errno = rc;
+    return rc ? -1 : pid;
+}
+
+static void start_program(struct backend *b)
+{
+    int pid = spawn_program(b);
+
+    if (pid < 0) {
+        if (b->noted_failures++ == 0)
+            local_notice(b, "cannot start %s: %s", b->program, strerrordesc_np(errno));
+        retry_later(b);
+        return;
+    }
+    b->link = LINK_STARTING;
+    b->starter_pid = pid;
+    b->starter_fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    b->starter_watch = b->starter_fd < 0 ? NULL : watch_new(b->loop, b->starter_fd, on_starter, b);
+    if (b->starter_watch) {
+        watch_start(b->starter_watch, WATCH_READ);
+        return;
+    }
+    int status = 0;
+    waitpid(pid, &status, 0); /* no pidfd to be had: wait the few milliseconds */
+    starter_done(b, status);
+}
+
+/* ---- up ---- */
+
+static void update_watch(struct backend *b)
+{
+    watch_start(b->sock_watch, WATCH_READ | (b->out.n ? WATCH_WRITE : 0));
+}
+
+void link_send(struct backend *b)
+{
+    bool waited = b->out.n == 0;
+
+    while (b->sock >= 0 && b->out.n > 0) {
+        ssize_t n = send(b->sock, b->out.p, b->out.n, MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno != EAGAIN)
+            return; /* the reading side will see the end */
+        if (n < 0) {
+            update_watch(b);
+            return;
+        }
+        buf_consume(&b->out, (size_t)n);
+    }
+    if (waited && b->sock_watch)
+        update_watch(b);
+}
+
+static bool on_frame(struct backend *b, const struct proto_head *h, struct str body)
+{
+    struct proto_op op = {0};
+
+    switch ((enum proto_type)h->type) {
+    case PROTO_WELCOME:
+        if (h->version != PROTO_VERSION) {
+            proto_put_op(&b->out, PROTO_RETIRE, &op);
+            link_send(b);
+            return false;
+        }
+        b->link = LINK_UP;
+        b->noted_failures = 0;
+        b->link_since_ms = loop_mono_ms(b->loop);
+        local_ask_all(b);
+        return true;
+    case PROTO_NOTICE:
+        local_notice(b, STR_FMT, STR_ARG(body));
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool read_frames(struct backend *b)
+{
+    struct proto_head head;
+    struct str body;
+
+    for (;;) {
+        char *to = buf_reserve(&b->in, READ_BYTES);
+        ssize_t n = to ? read(b->sock, to, READ_BYTES) : 0;
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 && errno == EAGAIN;
+        b->in.n += (size_t)n;
+        b->in.p[b->in.n] = 0;
+        int got;
+        while ((got = proto_next(buf_str(&b->in), &head, &body)) == 1) {
+            if (!on_frame(b, &head, body))
+                return false;
+            buf_consume(&b->in, head.n);
+        }
+        if (got < 0)
+            return false;
+    }
+}
+
+static void on_socket(void *arg, int events, int error)
+{
+    struct backend *b = arg;
+
+    if (error || ((events & WATCH_READ) && !read_frames(b))) {
+        link_drop(b);
+        return;
+    }
+    if (events & WATCH_WRITE) {
+        link_send(b);
+        if (b->out.n == 0)
+            update_watch(b);
+    }
+}
+
+static int dial(struct backend *b)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    int size = SEND_BYTES;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (fd < 0)
+        return -1;
+    /* By way of the directory's descriptor: a home may have a longer path than a socket may. */
+    snprintf(addr.sun_path, sizeof(addr.sun_path), "/proc/self/fd/%d/sock", b->dir_fd);
+    if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0) {
+        int sys = errno;
+        close(fd);
+        errno = sys;
+        return -1;
+    }
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+    return fd;
+}
+
+static void link_try(void *arg)
+{
+    struct backend *b = arg;
+    struct proto_op op = {0};
+
+    if (b->link != LINK_DOWN)
+        return;
+    b->sock = dial(b);
+    if (b->sock < 0) {
+        if (errno == ENOENT || errno == ECONNREFUSED)
+            start_program(b);
+        else
+            retry_later(b);
+        return;
+    }
+    b->link = LINK_GREETING;
+    b->link_since_ms = loop_mono_ms(b->loop);
+    b->sock_watch = watch_new(b->loop, b->sock, on_socket, b);
+    proto_put_op(&b->out, PROTO_HELLO, &op);
+    link_send(b);
+    update_watch(b);
+}
+
+int link_open(struct backend *b, struct err *e)
+{
+    if (find_program(b, e) < 0)
+        return -1;
+    b->link_timer = timer_new(b->loop, link_try, b);
+    timer_start(b->link_timer, 0, 0);
+    return 0;
+}
+
+void link_close(struct backend *b)
+{
+    watch_free(b->sock_watch);
+    watch_free(b->starter_watch);
+    timer_free(b->link_timer);
+    if (b->sock >= 0)
+        close(b->sock);
+    if (b->starter_fd >= 0)
+        close(b->starter_fd);
+    buf_done(&b->in);
+    buf_done(&b->out);
+}

@@ -1,0 +1,458 @@
+/* local.c - runs on this host, by way of the shepherd
+ *
+ * Owns: what we know of every run handed to us and not yet settled.
+ * Does not own: the journal (tail.c), the connection (link.c).
+ *
+ * Orders go to the shepherd and are not acknowledged; facts come from the journal.  A START frame
+ * is kept until a record of its run is read, so that a shepherd that died with it can be replaced:
+ * every order is repeated to the new one, in its old sequence, and a run that already happened is
+ * recognised by its lock and its records.
+ */
+#include "backend/local/local_priv.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+enum { OUT_MAX_BYTES = 256 << 20 };
+
+void local_notice(struct backend *b, const char *fmt, ...)
+{
+    char text[512];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    if (b->ev->notice)
+        b->ev->notice(b->owner, str_of(text));
+}
+
+/* ---- the table ---- */
+
+static struct local_run *run_find(struct backend *b, struct run_key key)
+{
+    uint64_t id;
+
+    return run_key_pack(key, &id) ? map_u64_get(&b->runs, id) : NULL;
+}
+
+static struct local_run *run_add(struct backend *b, uint64_t id, struct generation *g)
+{
+    struct local_run *r = xcalloc(1, sizeof(*r));
+
+    r->id = id;
+    r->key = run_key_unpack(id);
+    r->journal = g->number;
+    r->asked = UINT64_MAX;
+    r->order = ++b->order;
+    map_u64_put(&b->runs, id, r);
+    g->live++;
+    g->unsettled++;
+    return r;
+}
+
+static void drop_frame(struct local_run *r)
+{
+    free(r->frame);
+    r->frame = NULL;
+    r->frame_n = 0;
+}
+
+static void set_state(struct backend *b, struct local_run *r, enum local_state st)
+{
+    struct generation *g = tail_find(b, r->journal);
+
+    if (r->state != LOCAL_ENDED && st == LOCAL_ENDED)
+        g->live--;
+    r->state = st;
+    if (st != LOCAL_SENT)
+        drop_frame(r);
+}
+
+static void run_forget(struct backend *b, struct local_run *r)
+{
+    set_state(b, r, LOCAL_ENDED);
+    tail_find(b, r->journal)->unsettled--;
+    map_u64_del(&b->runs, r->id);
+    free(r);
+    tail_collect(b);
+}
+
+/* ---- orders ---- */
+
+static void put_op(struct backend *b, enum proto_type type, const struct local_run *r, int64_t v)
+{
+    struct proto_op op = {.job = r->key.job,
+                          .run = r->key.run,
+                          .journal = r->journal,
+                          .offset = r->asked,
+                          .value = v};
+
+    proto_put_op(&b->out, type, &op);
+}
+
+/* Asks the shepherd to see to this run: again START, or ADOPT. */
+static void ask(struct backend *b, struct local_run *r)
+{
+    r->asked = tail_find(b, r->journal)->reader.offset;
+    if (r->frame) {
+        struct str frame = {r->frame, r->frame_n};
+        proto_set_start_offset(frame, r->asked);
+        buf_add(&b->out, frame.p, frame.n);
+    } else {
+        bool seen = r->state == LOCAL_RUNNING || r->pid > 0;
+        put_op(b, PROTO_ADOPT, r, seen ? PROTO_SEEN_STARTED : PROTO_SEEN_NOTHING);
+    }
+}
+
+static void ask_to_stop(struct backend *b, const struct local_run *r)
+{
+    if (r->stopping)
+        put_op(b, PROTO_STOP, r, r->grace_ms);
+}
+
+static int by_order(const void *x, const void *y)
+{
+    const struct local_run *a = *(struct local_run *const *)x, *b = *(struct local_run *const *)y;
+
+    /* Those that may run come first: a gated START must find whom it waits for. */
+    if (!a->frame != !b->frame)
+        return a->frame ? 1 : -1;
+    return a->order < b->order ? -1 : a->order > b->order;
+}
+
+static void ask_about(struct backend *b, bool only_new)
+{
+    VEC(struct local_run *) todo = {0};
+    size_t it = 0;
+    uint64_t id;
+    void *val;
+
+    if (b->link != LINK_UP)
+        return;
+    while (map_u64_next(&b->runs, &it, &id, &val)) {
+        struct local_run *r = val;
+        if (r->state <= LOCAL_RUNNING && (!only_new || r->asked == UINT64_MAX))
+            vec_push(&todo, r);
+    }
+    if (todo.n)
+        qsort(todo.p, todo.n, sizeof(*todo.p), by_order);
+    for (size_t i = 0; i < todo.n; i++)
+        ask(b, todo.p[i]);
+    for (size_t i = 0; i < todo.n; i++) /* after all: a chain of gated runs stays a chain */
+        ask_to_stop(b, todo.p[i]);
+    vec_done(&todo);
+    link_send(b);
+}
+
+void local_ask_all(struct backend *b)
+{
+    ask_about(b, false);
+}
+
+/* Core believed these runs to be alive; the journal has been read to its end.  A run core has seen
+ * running is running to it until its end is known. */
+void local_ask_new(struct backend *b)
+{
+    VEC(uint64_t) ids = {0};
+    size_t it = 0;
+    uint64_t id;
+    void *val;
+
+    ask_about(b, true);
+    while (map_u64_next(&b->runs, &it, &id, &val)) {
+        struct local_run *r = val;
+        if (r->adopted && r->state == LOCAL_SENT && r->pid > 0)
+            vec_push(&ids, id);
+    }
+    for (size_t i = 0; i < ids.n; i++) {
+        struct local_run *r = map_u64_get(&b->runs, ids.p[i]);
+        if (!r || r->state != LOCAL_SENT)
+            continue;
+        set_state(b, r, LOCAL_RUNNING);
+        b->ev->started(b->owner, r->key, r->pid, r->pid_start, 0);
+    }
+    vec_done(&ids);
+}
+
+/* ---- facts ---- */
+
+static void on_started(struct backend *b, struct local_run *r, const struct journal_record *rec)
+{
+    if (r->state != LOCAL_SENT)
+        return;
+    set_state(b, r, LOCAL_RUNNING);
+    b->ev->started(b->owner, r->key, rec->pid, (int64_t)rec->pid_start, rec->at_ms);
+}
+
+static void on_ended(struct backend *b, struct local_run *r, const struct journal_record *rec)
+{
+    struct run_outcome o = {.why = (enum run_end)rec->why,
+                            .wait_status = rec->wait_status,
+                            .sys = rec->sys,
+                            .started_ms = rec->started_ms,
+                            .ended_ms = rec->at_ms,
+                            .max_rss_bytes = rec->max_rss_bytes,
+                            .cpu_user_ms = rec->cpu_user_us / 1000,
+                            .cpu_sys_ms = rec->cpu_sys_us / 1000};
+    char text[160] = "";
+
+    if (r->state > LOCAL_RUNNING || rec->why >= RUN_END_MAX)
+        return;
+    if (o.why == RUN_END_START_FAILED)
+        journal_failure_text(rec, text, sizeof(text));
+    set_state(b, r, LOCAL_ENDED);
+    b->ev->ended(b->owner, r->key, &o, str_of(text));
+}
+
+/* Nothing of it runs or will, of what was sent before the record. */
+static void on_void(struct backend *b, struct local_run *r, uint64_t at)
+{
+    if (r->asked == UINT64_MAX || at < r->asked || r->state != LOCAL_SENT)
+        return; /* an old one: it does not answer our question */
+    if (r->frame && b->link == LINK_UP) {
+        ask(b, r);
+        ask_to_stop(b, r);
+        link_send(b);
+    } else if (r->frame) {
+        r->asked = UINT64_MAX; /* asked when the link is up again */
+    } else if (r->adopted) {
+        set_state(b, r, LOCAL_ABSENT);
+        b->ev->absent(b->owner, r->key);
+    }
+}
+
+void local_on_record(struct backend *b, struct generation *g, const struct journal_record *rec,
+                     uint64_t at)
+{
+    struct local_run *r = run_find(b, (struct run_key){rec->job, rec->run});
+
+    if (!r || r->journal != g->number)
+        return;
+    switch ((enum journal_kind)rec->kind) {
+    case JOURNAL_STARTED:
+        on_started(b, r, rec);
+        break;
+    case JOURNAL_ENDED:
+        on_ended(b, r, rec);
+        break;
+    case JOURNAL_VOID:
+        on_void(b, r, at);
+        break;
+    }
+}
+
+/* ---- the class ---- */
+
+static void local_close(struct backend *b)
+{
+    size_t it = 0;
+    uint64_t id;
+    void *val;
+
+    if (!b)
+        return;
+    link_close(b);
+    tail_close(b);
+    while (map_u64_next(&b->runs, &it, &id, &val)) {
+        drop_frame(val);
+        free(val);
+    }
+    map_u64_done(&b->runs);
+    groups_done(b);
+    if (b->dir_fd >= 0)
+        close(b->dir_fd);
+    free(b->node.devices);
+    free(b->home);
+    free(b->program);
+    free(b);
+}
+
+static int open_dir(struct backend *b, struct err *e)
+{
+    AUTO_FREE char *dir = xasprintf("%s/shepherd", b->home);
+
+    if (mkdir(dir, 0700) < 0 && errno != EEXIST)
+        return err_sys(e, "cannot make %s", dir);
+    b->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return b->dir_fd < 0 ? err_sys(e, "cannot open %s", dir) : 0;
+}
+
+static int local_open(struct backend **out, const char *home, const struct json *conf,
+                      struct loop *l, const struct backend_events *ev, void *owner, struct err *e)
+{
+    struct backend *b = xcalloc(1, sizeof(*b));
+
+    b->loop = l;
+    b->ev = ev;
+    b->owner = owner;
+    b->home = xstrdup(home);
+    b->dir_fd = b->inotify_fd = b->sock = b->starter_fd = -1;
+    b->cpu_quota = json_bool(json_get(conf, "cpu_quota"));
+    buf_init(&b->in, 1 << 20);
+    buf_init(&b->out, OUT_MAX_BYTES);
+    if (detect_node(&b->node, conf, e) < 0 || open_dir(b, e) < 0 || tail_open(b, e) < 0 ||
+        link_open(b, e) < 0) {
+        local_close(b);
+        return -1;
+    }
+    *out = b;
+    return 0;
+}
+
+static const struct node *local_node(struct backend *b)
+{
+    return &b->node;
+}
+
+static uint32_t local_journal(struct backend *b)
+{
+    return b->current;
+}
+
+static int encode_start(struct backend *b, const struct run_start *s, struct local_run *r,
+                        struct err *e)
+{
+    struct proto_start p = {
+        .f = {.job = s->key.job,
+              .run = s->key.run,
+              .after_job = s->after.job,
+              .after_run = s->after.run,
+              .journal = s->journal,
+              .uid = s->uid,
+              .gid = s->gid,
+              .timeout_ms = s->timeout_ms,
+              .grace_ms = s->grace_ms,
+              .mem_bytes = s->need.mem_bytes,
+              .mcpu = s->need.mcpu},
+        .cwd = s->cwd ? s->cwd : "",
+        .log_path = s->log_path ? s->log_path : "",
+        .err_path = s->err_path ? s->err_path : "",
+        .run_dir = s->run_dir ? s->run_dir : "",
+        .params = s->params_json,
+        .argv = s->argv,
+        .envp = s->envp,
+    };
+    struct buf frame;
+
+    if (!s->argv[0])
+        return err_set(e, ERR_INVALID, "run %llu.%u has no command", (unsigned long long)s->key.job,
+                       s->key.run);
+    if (s->change_user) {
+        const struct group_list *g = groups_of(b, s->uid, s->gid);
+        p.f.flags |= PROTO_START_CHANGE_USER;
+        p.f.n_groups = (uint32_t)g->n;
+        p.groups = g->gids;
+    }
+    if (b->cpu_quota)
+        p.f.flags |= PROTO_START_CPU_QUOTA;
+    buf_init(&frame, PROTO_FRAME_MAX + 1);
+    if (!proto_put_start(&frame, &p)) {
+        buf_done(&frame);
+        return err_set(e, ERR_LIMIT, "command, environment and parameters are larger than %d MiB",
+                       PROTO_FRAME_MAX >> 20);
+    }
+    r->frame = buf_take(&frame, &r->frame_n);
+    return 0;
+}
+
+static int local_start(struct backend *b, const struct run_start *s, struct err *e)
+{
+    uint64_t id;
+
+    if (!run_key_pack(s->key, &id))
+        return err_set(e, ERR_LIMIT, "job %llu has had too many runs to start another",
+                       (unsigned long long)s->key.job);
+    struct local_run *r = map_u64_get(&b->runs, id);
+    if (r && r->state != LOCAL_ABSENT)
+        return 0; /* it is on its way, or over */
+    struct generation *g = tail_generation(b, r ? r->journal : s->journal, e);
+    if (!g)
+        return -1;
+    struct local_run tmp = {0};
+    if (encode_start(b, s, &tmp, e) < 0)
+        return -1;
+    if (!r)
+        r = run_add(b, id, g);
+    r->state = LOCAL_SENT;
+    r->adopted = false;
+    r->frame = tmp.frame;
+    r->frame_n = tmp.frame_n;
+    r->asked = UINT64_MAX;
+    r->order = ++b->order;
+    if (b->link == LINK_UP) {
+        ask(b, r);
+        link_send(b);
+    }
+    return 0;
+}
+
+static void local_stop(struct backend *b, struct run_key key, int64_t grace_ms)
+{
+    struct local_run *r = run_find(b, key);
+
+    if (!r || r->state > LOCAL_RUNNING)
+        return;
+    r->stopping = true;
+    r->grace_ms = grace_ms;
+    if (b->link == LINK_UP && r->asked != UINT64_MAX) {
+        put_op(b, PROTO_STOP, r, grace_ms);
+        link_send(b);
+    }
+}
+
+static void local_signal(struct backend *b, struct run_key key, int signo)
+{
+    struct local_run *r = run_find(b, key);
+
+    if (!r || r->state != LOCAL_RUNNING || b->link != LINK_UP)
+        return;
+    put_op(b, PROTO_SIGNAL, r, signo);
+    link_send(b);
+}
+
+static void local_adopt(struct backend *b, const struct run_belief *runs, size_t n)
+{
+    struct err e = {0};
+    uint64_t id;
+
+    for (size_t i = 0; i < n; i++) {
+        if (!run_key_pack(runs[i].key, &id) || map_u64_get(&b->runs, id))
+            continue;
+        struct generation *g = tail_generation(b, runs[i].journal, &e);
+        if (!g) {
+            local_notice(b, "run %llu.%u cannot be looked up: %s",
+                         (unsigned long long)runs[i].key.job, runs[i].key.run, e.text);
+            continue;
+        }
+        struct local_run *r = run_add(b, id, g);
+        r->adopted = true;
+        r->pid = runs[i].pid;
+        r->pid_start = runs[i].pid_start;
+    }
+    tail_rewind(b);
+    tail_soon(b);
+}
+
+static void local_settled(struct backend *b, struct run_key key)
+{
+    struct local_run *r = run_find(b, key);
+
+    if (r && r->state >= LOCAL_ENDED)
+        run_forget(b, r);
+}
+
+const struct backend_class backend_local = {
+    .name = "local",
+    .open = local_open,
+    .close = local_close,
+    .node = local_node,
+    .journal = local_journal,
+    .start = local_start,
+    .stop = local_stop,
+    .signal = local_signal,
+    .adopt = local_adopt,
+    .settled = local_settled,
+};

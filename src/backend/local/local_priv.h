@@ -1,0 +1,104 @@
+/* local_priv.h - the local backend's own state; not for other rooms */
+#pragma once
+#include "backend/backend.h"
+#include "base/map.h"
+#include "base/vec.h"
+#include "io/loop.h"
+#include "shepherd/journal.h"
+#include "shepherd/proto.h"
+
+/* What has become of a run, as far as the journal tells. */
+enum local_state {
+    LOCAL_SENT,    /* started or adopted; no record of it yet */
+    LOCAL_RUNNING, /* STARTED was read */
+    LOCAL_ENDED,   /* ENDED was read; kept until core has it on disk */
+    LOCAL_ABSENT,  /* core was told that it never ran; it may start it again */
+};
+struct local_run {
+    uint64_t id; /* run_key_pack */
+    struct run_key key;
+    enum local_state state;
+    uint32_t journal;
+    bool adopted, stopping;
+    int64_t grace_ms;
+    int64_t pid, pid_start; /* what core believed */
+    uint64_t asked;         /* journal offset when the shepherd was last asked; ~0 = never */
+    uint64_t order;         /* of starts, for sending them again */
+    char *frame;            /* START, kept until a record of the run is seen */
+    size_t frame_n;
+};
+/* One journal file. */
+struct generation {
+    uint32_t number;
+    int fd, wd; /* wd: of inotify */
+    struct journal_reader reader;
+    uint64_t reserved; /* bytes allocated */
+    size_t live, unsettled;
+    bool checked; /* its tail has been looked at since we opened it */
+};
+
+enum link_state { LINK_DOWN, LINK_STARTING, LINK_GREETING, LINK_UP };
+
+struct backend {
+    struct loop *loop;
+    const struct backend_events *ev;
+    void *owner;
+    char *home, *program; /* program: path of berth-shepherd */
+    int dir_fd;           /* $BERTH_HOME/shepherd */
+    struct node node;
+    bool cpu_quota;
+    struct map_u64 runs; /* by id */
+    uint64_t order;
+    struct map_u64 groups; /* uid → struct group_list */
+    /* tail.c */
+    VEC(struct generation *) generations; /* by number */
+    uint32_t current;
+    int inotify_fd;
+    struct watch *inotify_watch;
+    struct timer *pump_timer, *poll_timer;
+    bool pumping;
+    /* link.c */
+    enum link_state link;
+    int sock;
+    struct watch *sock_watch;
+    struct buf in, out;
+    struct timer *link_timer;
+    int64_t link_since_ms, backoff_ms;
+    int starter_fd; /* pidfd of the starting shepherd, -1 = none */
+    int starter_pid;
+    struct watch *starter_watch;
+    uint32_t noted_failures;
+};
+
+/* ---- local.c ---- */
+void local_on_record(struct backend *b, struct generation *g, const struct journal_record *rec,
+                     uint64_t at);
+void local_notice(struct backend *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The shepherd answers: ask it about everything that has no outcome. */
+void local_ask_all(struct backend *b);
+void local_ask_new(struct backend *b); /* the same for adopted runs it was never asked about */
+
+/* ---- tail.c ---- */
+int tail_open(struct backend *b, struct err *e);
+void tail_close(struct backend *b);
+void tail_soon(struct backend *b); /* reads at the next turn */
+void tail_rewind(struct backend *b);
+struct generation *tail_generation(struct backend *b, uint32_t number, struct err *e);
+struct generation *tail_find(struct backend *b, uint32_t number); /* NULL when not open */
+void tail_collect(struct backend *b); /* deletes generations nobody needs */
+
+/* ---- link.c ---- */
+int link_open(struct backend *b, struct err *e);
+void link_close(struct backend *b);
+void link_send(struct backend *b); /* what is in b->out, as far as the socket takes it */
+
+/* ---- detect.c ---- */
+int detect_node(struct node *n, const struct json *conf, struct err *e);
+
+/* ---- groups.c ---- */
+struct group_list {
+    uint32_t *gids;
+    size_t n;
+};
+const struct group_list *groups_of(struct backend *b, uint32_t uid, uint32_t gid);
+void groups_done(struct backend *b);

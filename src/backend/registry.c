@@ -1,0 +1,16 @@
+/* registry.c - the backends there are */
+#include "backend/backend.h"
+#include "base/util.h"
+#include <string.h>
+
+static const struct backend_class *const classes[] = {
+    &backend_local,
+};
+
+const struct backend_class *backend_find(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(classes); i++)
+        if (strcmp(classes[i]->name, name) == 0)
+            return classes[i];
+    return NULL;
+}
