@@ -45,13 +45,13 @@ int apply_finish(struct applier *a, struct err *e)
 
 struct job_now {
     enum job_state state;
-    uint64_t party;
+    struct member member;
 };
 
 /* 1 = there, 0 = not, -1 = error */
 static int find_job(struct applier *a, uint64_t seq, struct job_now *out, struct err *e)
 {
-    sqlite3_stmt *st = db_prepare(a->db, "SELECT state, party FROM job WHERE seq = ?1", e);
+    sqlite3_stmt *st = db_prepare(a->db, "SELECT state, party, batch FROM job WHERE seq = ?1", e);
     int rc;
 
     if (!st)
@@ -60,7 +60,7 @@ static int find_job(struct applier *a, uint64_t seq, struct job_now *out, struct
     rc = db_step(a->db, st, e);
     if (rc == 1) {
         out->state = (enum job_state)sqlite3_column_int(st, 0);
-        out->party = column_u64(st, 1);
+        out->member = (struct member){column_u64(st, 1), column_u64(st, 2)};
         sqlite3_reset(st);
     }
     return rc;
@@ -70,8 +70,8 @@ static void move(struct applier *a, const struct job_now *j, enum job_state to)
 {
     if (j->state == to)
         return;
-    tally_add(&a->tally, j->party, j->state, -1);
-    tally_add(&a->tally, j->party, to, 1);
+    tally_add(&a->tally, j->member, j->state, -1);
+    tally_add(&a->tally, j->member, to, 1);
 }
 
 static int apply_run_new(struct applier *a, const struct change *c, struct err *e)
@@ -202,7 +202,7 @@ static int apply_run_ended(struct applier *a, const struct change *c, struct err
     st = db_prepare(a->db,
                     "UPDATE job SET state = ?2, ended_ms = ?3, next_try_ms = ?4, exit_code = ?5,"
                     " reason = ?6, started_ms = iif(?7 > 0, ?7, started_ms),"
-                    " tries = max(0, tries - ?8) WHERE seq = ?1",
+                    " tries = max(0, tries - ?8), cancel = iif(?2 >= 4, 0, cancel) WHERE seq = ?1",
                     e);
     if (!st)
         return -1;
@@ -227,14 +227,14 @@ static int apply_run_ended(struct applier *a, const struct change *c, struct err
     return event_append(a, EVENT_JOB_STATE + c->state, c->at_ms, c->key.job, c->key.job, e);
 }
 
-/* Jobs of a range may belong to several parties: count them before they move. */
+/* Jobs of a range may belong to several parties and batches: count them before they move. */
 static int move_range(struct applier *a, const struct change *c, uint64_t last, int64_t *out_n,
                       struct err *e)
 {
     int rc;
     sqlite3_stmt *st = db_prepare(a->db,
-                                  "SELECT party, count(*) FROM job NOT INDEXED"
-                                  " WHERE seq BETWEEN ?1 AND ?2 AND state = ?3 GROUP BY party",
+                                  "SELECT party, batch, count(*) FROM job NOT INDEXED WHERE seq"
+                                  " BETWEEN ?1 AND ?2 AND state = ?3 GROUP BY party, batch",
                                   e);
     if (!st)
         return -1;
@@ -242,9 +242,10 @@ static int move_range(struct applier *a, const struct change *c, uint64_t last, 
     sqlite3_bind_int64(st, 2, (int64_t)last);
     sqlite3_bind_int(st, 3, c->from_state);
     while ((rc = db_step(a->db, st, e)) == 1) {
-        int64_t n = sqlite3_column_int64(st, 1);
-        tally_add(&a->tally, column_u64(st, 0), c->from_state, -n);
-        tally_add(&a->tally, column_u64(st, 0), c->state, n);
+        struct member m = {column_u64(st, 0), column_u64(st, 1)};
+        int64_t n = sqlite3_column_int64(st, 2);
+        tally_add(&a->tally, m, c->from_state, -n);
+        tally_add(&a->tally, m, c->state, n);
         *out_n += n;
     }
     return rc;
@@ -319,7 +320,8 @@ static int apply_job_retry(struct applier *a, const struct change *c, struct err
         return rc;
     st =
         db_prepare(a->db,
-                   "UPDATE job SET state = 0, tries = 0, cancel = 0, deps = 0, started_ms = 0,"
+                   "UPDATE job SET state = 0, tries = 0, cancel = 0, deps = -EXISTS(SELECT 1 FROM"
+                   " dep WHERE job = ?1), started_ms = 0,"
                    " ended_ms = 0, next_try_ms = 0, exit_code = NULL, reason = NULL WHERE seq = ?1",
                    e);
     if (!st)
@@ -395,7 +397,7 @@ static int apply_report(struct applier *a, const struct change *c, struct err *e
     if (c->report_kind == 'm')
         data_real(a, "value", c->value);
     data_str(a, "text", c->text);
-    if (c->report_kind == 'm' || c->report_kind == 'e')
+    if (c->step >= 0)
         data_int(a, "step", c->step);
     return event_append(a, report_event(c->report_kind), c->at_ms, c->key.job, c->key.job, e);
 }

@@ -10,7 +10,8 @@
 #include "store/apply_priv.h"
 
 struct victim {
-    uint64_t seq, spec, batch, party;
+    uint64_t seq, spec;
+    struct member member;
     enum job_state state;
 };
 typedef VEC(struct victim) victims;
@@ -20,7 +21,7 @@ static int find_victims(struct applier *a, uint64_t first, uint64_t last, victim
 {
     int rc;
     sqlite3_stmt *st = db_prepare(a->db,
-                                  "SELECT seq, spec, batch, party, state FROM job NOT INDEXED"
+                                  "SELECT seq, spec, party, batch, state FROM job NOT INDEXED"
                                   " WHERE seq BETWEEN ?1 AND ?2 AND state >= 4",
                                   e);
     if (!st)
@@ -28,9 +29,10 @@ static int find_victims(struct applier *a, uint64_t first, uint64_t last, victim
     sqlite3_bind_int64(st, 1, (int64_t)first);
     sqlite3_bind_int64(st, 2, (int64_t)last);
     while ((rc = db_step(a->db, st, e)) == 1)
-        vec_push(out,
-                 ((struct victim){column_u64(st, 0), column_u64(st, 1), column_u64(st, 2),
-                                  column_u64(st, 3), (enum job_state)sqlite3_column_int(st, 4)}));
+        vec_push(out, ((struct victim){column_u64(st, 0),
+                                       column_u64(st, 1),
+                                       {column_u64(st, 2), column_u64(st, 3)},
+                                       (enum job_state)sqlite3_column_int(st, 4)}));
     return rc;
 }
 
@@ -50,19 +52,19 @@ static int remove_one(struct applier *a, const struct victim *v, struct err *e)
         run_with(a, "UPDATE spec SET jobs = jobs - 1 WHERE seq = ?1", v->spec, e) < 0 ||
         run_with(a, "DELETE FROM spec WHERE seq = ?1 AND jobs <= 0", v->spec, e) < 0)
         return -1;
-    tally_add(&a->tally, v->party, v->state, -1);
+    tally_add(&a->tally, v->member, v->state, -1);
     if (run_with(a,
                  "DELETE FROM intake WHERE first = (SELECT max(first) FROM intake WHERE first <= "
                  "?1) AND NOT EXISTS(SELECT 1 FROM job WHERE seq BETWEEN intake.first AND "
                  "intake.last)",
                  v->seq, e) < 0)
         return -1;
-    if (!v->batch)
+    if (!v->member.batch)
         return 0;
     return run_with(a,
                     "DELETE FROM batch WHERE seq = ?1 AND NOT EXISTS(SELECT 1 FROM job WHERE seq"
                     " BETWEEN batch.first_job AND batch.first_job + batch.n_jobs - 1)",
-                    v->batch, e);
+                    v->member.batch, e);
 }
 
 int apply_remove(struct applier *a, const struct change *c, struct err *e)

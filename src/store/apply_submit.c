@@ -36,6 +36,10 @@ static int count_uses(const struct submission *s, struct spec_use *use, struct e
 {
     for (size_t i = 0; i < s->n_jobs; i++) {
         size_t k;
+        if (s->jobs[i].batch != s->batch.seq)
+            return err_set(e, ERR_INVALID, "job %llu is of batch %llu, which is not submitted",
+                           (unsigned long long)s->jobs[i].seq,
+                           (unsigned long long)s->jobs[i].batch);
         if (!s->jobs[i].seq || spec_index(s, s->jobs[i].spec, &k) < 0)
             return err_set(e, ERR_INVALID, "job %llu names spec %llu, which is not submitted",
                            (unsigned long long)s->jobs[i].seq, (unsigned long long)s->jobs[i].spec);
@@ -287,6 +291,7 @@ int apply_submit(struct applier *a, const struct submission *s, int64_t at_ms, s
         return -1;
     for (size_t i = 0; i < s->n_specs; i++)
         if (use[i].jobs)
-            tally_add(&a->tally, use[i].party, JOB_QUEUED, (int64_t)use[i].jobs);
+            tally_add(&a->tally, (struct member){use[i].party, s->batch.seq}, JOB_QUEUED,
+                      (int64_t)use[i].jobs);
     return 0;
 }

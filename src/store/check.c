@@ -44,6 +44,11 @@ static const char *const rules[] = {
     " LIMIT ?1",
     "SELECT 'job ' || seq || ' is in no batch ' || batch FROM job j WHERE batch > 0 AND NOT"
     " EXISTS(SELECT 1 FROM batch b WHERE b.seq = j.batch) LIMIT ?1",
+    "SELECT 'batch ' || b.seq || ' miscounts its jobs' FROM batch b WHERE"
+    " (n0, n1, n2, n3, n4, n5, n6, n7) <> (SELECT sum(state = 0), sum(state = 1), sum(state = 2),"
+    " sum(state = 3), sum(state = 4), sum(state = 5), sum(state = 6), sum(state = 7) FROM job"
+    " WHERE job.seq BETWEEN b.first_job AND b.first_job + b.n_jobs - 1 AND batch = b.seq)"
+    " LIMIT ?1",
     "SELECT 'party ' || p || ' counts ' || sum(a) || ' jobs in state ' || s || ' but has '"
     " || sum(b) FROM (SELECT party AS p, state AS s, n AS a, 0 AS b FROM tally UNION ALL"
     " SELECT party, state, 0, count(*) FROM job GROUP BY party, state)"

@@ -1,6 +1,6 @@
 /* launch.c - what is needed to start a job, read when it is placed
  *
- * Owns: a read connection of the loop thread and the parsed specs of the last jobs started.  A
+ * Owns: the parsed specs of the last jobs started.  A
  * sweep starts thousands of jobs of one spec: it is parsed once.  A spec is shared by the cache and
  * the launches that use it, counted, and freed with the last of them; all on the loop thread.
  */
@@ -18,16 +18,15 @@ struct launch_spec {
     uint64_t used;
 };
 struct launch_cache {
-    struct db db;
-    char *path;
+    struct point *point;
     struct launch_spec *specs[LAUNCH_SPECS];
     uint64_t clock;
 };
 
-struct launch_cache *launch_cache_new(const char *path)
+struct launch_cache *launch_cache_new(struct point *p)
 {
     struct launch_cache *c = xcalloc(1, sizeof(*c));
-    c->path = xstrdup(path);
+    c->point = p;
     return c;
 }
 
@@ -45,8 +44,6 @@ void launch_cache_free(struct launch_cache *c)
 {
     for (size_t i = 0; i < LAUNCH_SPECS; i++)
         release(c->specs[i]);
-    db_done(&c->db);
-    free(c->path);
     free(c);
 }
 
@@ -69,13 +66,11 @@ static char *column_dup(sqlite3_stmt *st, int i)
     return xstrndup(s.p, s.n);
 }
 
-static int parse_spec(struct db *d, sqlite3_stmt *st, uint64_t seq, struct launch_spec **out,
-                      struct err *e)
+static int parse_spec(sqlite3_stmt *st, uint64_t seq, struct launch_spec **out, struct err *e)
 {
     struct json *body = NULL;
     struct spec *spec = NULL;
     char name[48];
-    (void)d;
 
     snprintf(name, sizeof(name), "spec %llu", (unsigned long long)seq);
     if (json_parse(column_str(st, 4), name, &body, e) < 0)
@@ -97,19 +92,20 @@ static int parse_spec(struct db *d, sqlite3_stmt *st, uint64_t seq, struct launc
 
 static int read_spec(struct launch_cache *c, uint64_t seq, struct launch_spec **out, struct err *e)
 {
-    sqlite3_stmt *st = db_prepare(&c->db,
+    struct db *d = &c->point->db;
+    sqlite3_stmt *st = db_prepare(d,
                                   "SELECT p.uid, s.gid, p.user, s.name, s.body FROM spec s"
                                   " JOIN party p ON p.seq = s.party WHERE s.seq = ?1",
                                   e);
     if (!st)
         return -1;
     sqlite3_bind_int64(st, 1, (int64_t)seq);
-    int rc = db_step(&c->db, st, e);
+    int rc = db_step(d, st, e);
     if (rc == 0)
         rc =
             err_set(e, ERR_NOT_FOUND, "spec %llu is not in the job store", (unsigned long long)seq);
     if (rc > 0)
-        rc = parse_spec(&c->db, st, seq, out, e);
+        rc = parse_spec(st, seq, out, e);
     sqlite3_reset(st);
     return rc;
 }
@@ -168,10 +164,11 @@ static int fill(struct launch_cache *c, sqlite3_stmt *st, struct launch *out, st
 
 int launch_read(struct launch_cache *c, uint64_t job, struct launch *out, struct err *e)
 {
-    if (!c->db.h && db_open(&c->db, c->path, DB_READER, e) < 0)
+    struct db *d = point_db(c->point, e);
+    if (!d)
         return -1;
     sqlite3_stmt *st = db_prepare(
-        &c->db,
+        d,
         "SELECT j.spec, j.batch, j.idx, j.params, j.name, b.name, i.first, i.id, j.seq FROM job j"
         " LEFT JOIN batch b ON b.seq = j.batch LEFT JOIN intake i ON i.first ="
         " (SELECT max(first) FROM intake WHERE first <= ?1) WHERE j.seq = ?1",
@@ -179,7 +176,7 @@ int launch_read(struct launch_cache *c, uint64_t job, struct launch *out, struct
     if (!st)
         return -1;
     sqlite3_bind_int64(st, 1, (int64_t)job);
-    int rc = db_step(&c->db, st, e);
+    int rc = db_step(d, st, e);
     if (rc == 0)
         rc = err_set(e, ERR_NOT_FOUND, "job %llu is not in the job store", (unsigned long long)job);
     if (rc > 0)

@@ -381,9 +381,9 @@ int store_job_seqs(struct store *s, const struct job_query *q, uint64_t **out, s
 static int count_by_filter(struct listing *l, uint64_t out[JOB_STATE_MAX], struct err *e)
 {
     int rc;
+    bool lanes = l->lanes.restricted && l->lanes.all.n <= LANES_MAX;
 
     sql_add(&l->sql, "SELECT j.state, count(*) FROM job j NOT INDEXED WHERE j.seq IN (");
-    bool lanes = l->lanes.restricted && l->lanes.all.n <= LANES_MAX;
     if ((lanes ? build_lanes(l, 0, e) : build_walk(l, 0, e)) < 0)
         return -1;
     sql_add(&l->sql, ") GROUP BY j.state");
@@ -394,6 +394,19 @@ static int count_by_filter(struct listing *l, uint64_t out[JOB_STATE_MAX], struc
         if (column_u64(st, 0) < JOB_STATE_MAX)
             out[column_u64(st, 0)] = column_u64(st, 1);
     return rc;
+}
+
+static int count_of_batch(struct db *d, uint64_t batch, uint64_t out[JOB_STATE_MAX], struct err *e)
+{
+    sqlite3_stmt *st =
+        db_prepare(d, "SELECT n0, n1, n2, n3, n4, n5, n6, n7 FROM batch WHERE seq = ?1", e);
+    if (!st)
+        return -1;
+    sqlite3_bind_int64(st, 1, (int64_t)batch);
+    int rc = db_step(d, st, e);
+    for (int i = 0; rc == 1 && i < JOB_STATE_MAX; i++)
+        out[i] = column_u64(st, i);
+    return rc < 0 ? -1 : 0;
 }
 
 int store_job_counts(struct store *s, const struct job_query *q, uint64_t out[JOB_STATE_MAX],
@@ -408,7 +421,9 @@ int store_job_counts(struct store *s, const struct job_query *q, uint64_t out[JO
     plain.cursor = NULL;
     rc = listing_open(&l, s, &plain, e);
     if (rc == 0 && l.lanes.all.n) {
-        if (q->filter || q->batch)
+        if (q->batch && !q->filter && !l.lanes.restricted)
+            rc = count_of_batch(l.db, q->batch, n, e);
+        else if (q->filter || q->batch)
             rc = count_by_filter(&l, n, e);
         else
             for (size_t i = 0; i < l.lanes.all.n; i++)
@@ -418,37 +433,4 @@ int store_job_counts(struct store *s, const struct job_query *q, uint64_t out[JO
     if (rc == 0)
         memcpy(out, n, sizeof(n));
     return rc;
-}
-
-int store_projects(struct store *s,
-                   bool (*fn)(void *arg, struct str project, const uint64_t counts[JOB_STATE_MAX]),
-                   void *arg, struct err *e)
-{
-    struct db *d = pool_borrow(&s->pool, e);
-    uint64_t n[JOB_STATE_MAX];
-    int rc = -1;
-    sqlite3_stmt *st = d ? db_prepare(d,
-                                      "SELECT p.project, t.state, sum(t.n) FROM party p"
-                                      " JOIN tally t ON t.party = p.seq"
-                                      " GROUP BY 1, 2 HAVING sum(t.n) > 0 ORDER BY 1, 2",
-                                      e)
-                         : NULL;
-    AUTO_FREE char *project = NULL;
-
-    while (st && (rc = db_step(d, st, e)) == 1) {
-        struct str p = column_str(st, 0);
-        if (!project || !str_eq_c(p, project)) {
-            if (project && !fn(arg, str_of(project), n))
-                break;
-            free(project);
-            project = xstrndup(p.p, p.n);
-            memset(n, 0, sizeof(n));
-        }
-        if (column_u64(st, 1) < JOB_STATE_MAX)
-            n[column_u64(st, 1)] = column_u64(st, 2);
-    }
-    if (rc == 0 && project)
-        fn(arg, str_of(project), n);
-    pool_return(&s->pool, d);
-    return rc < 0 ? -1 : 0;
 }

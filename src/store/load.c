@@ -271,8 +271,8 @@ static int load_deps(struct loader *l, struct err *e)
 
     for (size_t i = 0; i < l->waiting.n; i++) {
         st = db_prepare(l->db,
-                        "SELECT d.other, j.state FROM dep d JOIN job j ON j.seq = d.other"
-                        " WHERE d.job = ?1 ORDER BY d.other",
+                        "SELECT d.other, j.state, w.deps FROM dep d JOIN job j ON j.seq = d.other"
+                        " JOIN job w ON w.seq = d.job WHERE d.job = ?1 ORDER BY d.other",
                         e);
         if (!st)
             return -1;
@@ -280,9 +280,10 @@ static int load_deps(struct loader *l, struct err *e)
         while ((rc = db_step(l->db, st, e)) == 1) {
             struct dep_record r = {l->waiting.p[i], column_u64(st, 0)};
             enum job_state state = (enum job_state)sqlite3_column_int(st, 1);
+            bool by_hand = sqlite3_column_int64(st, 2) < 0;
             if (!job_state_final(state))
                 l->sink->dep(l->sink->arg, &r);
-            else if (state != JOB_SUCCEEDED && l->sink->dep_final)
+            else if (state != JOB_SUCCEEDED && !by_hand && l->sink->dep_final)
                 l->sink->dep_final(l->sink->arg, r.job, r.other, state);
         }
         if (rc < 0)

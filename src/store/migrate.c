@@ -8,8 +8,10 @@
  *   intake   which numbers carry which ids: the ids of one submission are consecutive, so one row
  *            stands for all of its jobs and no job row holds its id.
  *   spec     what to run, shared by many jobs; `jobs` counts those that still use it.
- *   job      one row each; started, ended and exit_code are those of the last run; deps is how many
- *            jobs it was submitted to wait for, 0 once it does not wait any more.
+ *   batch    n0 … n7 are how many of its jobs are in each state.
+ *   job      one row each; started, ended and exit_code are those of the last run.  deps > 0: it
+ *            waits for that many others; < 0: only for those that are still active, because it was
+ *            retried by hand; 0: for none, or not any more.
  *   run      one row per attempt; why is NULL while it has no outcome.
  *   report   what jobs said; seq is the event's.
  *   event    append-only; first = last for one job, 0 for none.
@@ -36,7 +38,10 @@ static const char v1[] =
     "CREATE TABLE batch("
     " seq INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE, name TEXT NOT NULL, project TEXT NOT NULL,"
     " slots INTEGER NOT NULL, uid INTEGER NOT NULL, first_job INTEGER NOT NULL,"
-    " n_jobs INTEGER NOT NULL, created_ms INTEGER NOT NULL) STRICT;"
+    " n_jobs INTEGER NOT NULL, created_ms INTEGER NOT NULL, n0 INTEGER NOT NULL DEFAULT 0,"
+    " n1 INTEGER NOT NULL DEFAULT 0, n2 INTEGER NOT NULL DEFAULT 0, n3 INTEGER NOT NULL DEFAULT 0,"
+    " n4 INTEGER NOT NULL DEFAULT 0, n5 INTEGER NOT NULL DEFAULT 0, n6 INTEGER NOT NULL DEFAULT 0,"
+    " n7 INTEGER NOT NULL DEFAULT 0) STRICT;"
     "CREATE INDEX batch_name ON batch(name);"
     "CREATE TABLE intake("
     " first INTEGER PRIMARY KEY, last INTEGER NOT NULL, id BLOB NOT NULL UNIQUE) STRICT;"

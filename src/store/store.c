@@ -3,7 +3,6 @@
  * Owns: the batch being gathered on the loop thread, and joining writer, readers and launches.
  */
 #include "base/util.h"
-#include "store/query.h"
 #include "store/store_priv.h"
 #include <sys/stat.h>
 
@@ -24,7 +23,8 @@ int store_open(struct store **out, const char *path, store_notify_fn notify, voi
     s->path = xstrdup(path);
     pool_init(&s->pool, path);
     s->gather = batch_new();
-    s->launches = launch_cache_new(path);
+    point_init(&s->point, path);
+    s->launches = launch_cache_new(&s->point);
     *out = s;
     return 0;
 }
@@ -35,6 +35,7 @@ void store_close(struct store *s)
         return;
     store_flush(s);
     launch_cache_free(s->launches);
+    point_done(&s->point);
     pool_done(&s->pool);
     writer_stop(&s->writer);
     batch_free(s->gather);
@@ -70,12 +71,14 @@ static int ledger_read_launch(void *self, uint64_t job, struct launch *out, stru
 
 static int ledger_read_job(void *self, uint64_t job, struct job_record *out, struct err *e)
 {
-    return store_record(self, job, out, e);
+    struct store *s = self;
+    return point_job(&s->point, job, out, e);
 }
 
 static int ledger_read_deps(void *self, uint64_t job, uint64_t **out, size_t *out_n, struct err *e)
 {
-    return store_job_deps(self, job, out, out_n, e);
+    struct store *s = self;
+    return point_deps(&s->point, job, out, out_n, e);
 }
 
 static bool ledger_healthy(void *self)

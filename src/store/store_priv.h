@@ -47,12 +47,21 @@ void pool_done(struct pool *p);
 struct db *pool_borrow(struct pool *p, struct err *e); /* begins a read transaction */
 void pool_return(struct pool *p, struct db *d);        /* ends it; NULL is fine */
 
-/* ---- record.c: loop thread only ---- */
-int store_record(struct store *s, uint64_t job, struct job_record *out, struct err *e);
+/* ---- point.c: single jobs, read on the loop thread through a connection of its own ---- */
+struct point {
+    struct db db; /* opened on first use */
+    char *path;
+    char *queue; /* text of the last record */
+};
+void point_init(struct point *p, const char *path);
+void point_done(struct point *p);
+struct db *point_db(struct point *p, struct err *e);
+int point_job(struct point *p, uint64_t job, struct job_record *out, struct err *e);
+int point_deps(struct point *p, uint64_t job, uint64_t **out, size_t *out_n, struct err *e);
 
 /* ---- launch.c ---- */
 struct launch_cache;
-struct launch_cache *launch_cache_new(const char *path);
+struct launch_cache *launch_cache_new(struct point *p);
 void launch_cache_free(struct launch_cache *c);
 int launch_read(struct launch_cache *c, uint64_t job, struct launch *out, struct err *e);
 
@@ -81,11 +90,12 @@ void writer_stop(struct writer *w); /* commits what is queued, joins the thread 
 void writer_queue_take(struct writer *w, struct batch *b);
 
 struct store {
-    char record_queue[256]; /* what the queue of the last record points at */
+
     char *path;
     struct writer writer;
     struct pool pool;
     struct batch *gather; /* of this turn; the loop thread's */
+    struct point point;
     struct launch_cache *launches;
 };
 int store_load(struct store *s, const struct load_sink *sink, struct err *e);

@@ -1,6 +1,6 @@
 /* tally.c - parties and counts, kept in memory by the writer and written with each commit
  *
- * Owns: the tables party and tally.
+ * Owns: the tables party and tally, and the counts in batch.
  *
  * A count over a million finished jobs would read a million index entries; this way it reads one
  * row per project and state.  The counts change in the same transaction as the jobs, so readers
@@ -9,12 +9,24 @@
 #include "base/buf.h"
 #include "store/tally_priv.h"
 
+static void forget_batches(struct tally *t)
+{
+    uint64_t batch;
+    void *delta;
+
+    for (size_t it = 0; map_u64_next(&t->batches, &it, &batch, &delta);)
+        free(delta);
+    map_u64_done(&t->batches);
+    t->batches = (struct map_u64){0};
+}
+
 static void clear(struct tally *t)
 {
     map_str_done(&t->parties);
     t->parties = (struct map_str){0};
     vec_clear(&t->lines);
     vec_clear(&t->dirty);
+    forget_batches(t);
     vec_push(&t->lines, (struct tally_line){0});
 }
 
@@ -23,6 +35,8 @@ void tally_done(struct tally *t)
     map_str_done(&t->parties);
     vec_done(&t->lines);
     vec_done(&t->dirty);
+    forget_batches(t);
+    map_u64_done(&t->batches);
     *t = (struct tally){0};
 }
 
@@ -102,16 +116,25 @@ int tally_party(struct tally *t, struct db *d, struct str project, struct str qu
     return 0;
 }
 
-void tally_add(struct tally *t, uint64_t party, enum job_state state, int64_t delta)
+void tally_add(struct tally *t, struct member m, enum job_state state, int64_t delta)
 {
     struct tally_line *l;
+    struct batch_delta *b;
 
-    ASSERT(party > 0 && party < t->lines.n);
-    l = &t->lines.p[party];
+    ASSERT(m.party > 0 && m.party < t->lines.n);
+    l = &t->lines.p[m.party];
     l->n[state] += delta;
     if (!l->dirty)
-        vec_push(&t->dirty, party);
+        vec_push(&t->dirty, m.party);
     l->dirty |= 1u << state;
+    if (!m.batch)
+        return;
+    b = map_u64_get(&t->batches, m.batch);
+    if (!b) {
+        b = xcalloc(1, sizeof(*b));
+        map_u64_put(&t->batches, m.batch, b);
+    }
+    b->n[state] += delta;
 }
 
 static int write_line(struct tally *t, struct db *d, sqlite3_stmt *st, uint64_t party,
@@ -132,12 +155,37 @@ static int write_line(struct tally *t, struct db *d, sqlite3_stmt *st, uint64_t 
     return 0;
 }
 
+static int write_batches(struct tally *t, struct db *d, struct err *e)
+{
+    uint64_t batch;
+    void *delta;
+    sqlite3_stmt *st =
+        db_prepare(d,
+                   "UPDATE batch SET n0 = n0 + ?2, n1 = n1 + ?3, n2 = n2 + ?4, n3 = n3 + ?5,"
+                   " n4 = n4 + ?6, n5 = n5 + ?7, n6 = n6 + ?8, n7 = n7 + ?9 WHERE seq = ?1",
+                   e);
+    if (!st)
+        return -1;
+    for (size_t it = 0; map_u64_next(&t->batches, &it, &batch, &delta);) {
+        const struct batch_delta *b = delta;
+        sqlite3_bind_int64(st, 1, (int64_t)batch);
+        for (int i = 0; i < JOB_STATE_MAX; i++)
+            sqlite3_bind_int64(st, 2 + i, b->n[i]);
+        if (db_run(d, st, e) < 0)
+            return -1;
+    }
+    forget_batches(t);
+    return 0;
+}
+
 int tally_write(struct tally *t, struct db *d, struct err *e)
 {
     sqlite3_stmt *st;
 
     if (!t->dirty.n)
         return 0;
+    if (t->batches.n && write_batches(t, d, e) < 0)
+        return -1;
     st = db_prepare(d,
                     "INSERT INTO tally(party, state, n) VALUES(?1, ?2, ?3)"
                     " ON CONFLICT(party, state) DO UPDATE SET n = ?3",

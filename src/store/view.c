@@ -50,10 +50,11 @@ static int read_batch(struct view_reader *r, struct job_view *out, struct err *e
     out->batch_name = STR("");
     if (!out->batch)
         return 0;
-    if (stand_on(r, &r->batch_st, &r->batch, out->batch, "SELECT name FROM batch WHERE seq = ?1",
-                 e) < 0)
+    if (stand_on(r, &r->batch_st, &r->batch, out->batch,
+                 "SELECT name, id FROM batch WHERE seq = ?1", e) < 0)
         return -1;
     out->batch_name = column_str(r->batch_st, 0);
+    out->batch_id = column_id(r->batch_st, 1);
     return 0;
 }
 

@@ -1,0 +1,94 @@
+/* group.c - projects, batches and queues with their counts; read from what is counted already */
+#include "base/util.h"
+#include "store/query_priv.h"
+
+int store_projects(struct store *s,
+                   bool (*fn)(void *arg, struct str project, const uint64_t counts[JOB_STATE_MAX]),
+                   void *arg, struct err *e)
+{
+    struct db *d = pool_borrow(&s->pool, e);
+    uint64_t n[JOB_STATE_MAX];
+    int rc = -1;
+    sqlite3_stmt *st = d ? db_prepare(d,
+                                      "SELECT p.project, t.state, sum(t.n) FROM party p"
+                                      " JOIN tally t ON t.party = p.seq"
+                                      " GROUP BY 1, 2 HAVING sum(t.n) > 0 ORDER BY 1, 2",
+                                      e)
+                         : NULL;
+    AUTO_FREE char *project = NULL;
+
+    while (st && (rc = db_step(d, st, e)) == 1) {
+        struct str p = column_str(st, 0);
+        if (!project || !str_eq_c(p, project)) {
+            if (project && !fn(arg, str_of(project), n))
+                break;
+            free(project);
+            project = xstrndup(p.p, p.n);
+            memset(n, 0, sizeof(n));
+        }
+        if (column_u64(st, 1) < JOB_STATE_MAX)
+            n[column_u64(st, 1)] = column_u64(st, 2);
+    }
+    if (rc == 0 && project)
+        fn(arg, str_of(project), n);
+    pool_return(&s->pool, d);
+    return rc < 0 ? -1 : 0;
+}
+
+int store_batches(struct store *s, bool only_uid, uint32_t uid, uint64_t before, size_t limit,
+                  bool (*fn)(void *arg, const struct batch_view *v), void *arg, struct err *e)
+{
+    struct db *d = pool_borrow(&s->pool, e);
+    int rc = -1;
+    sqlite3_stmt *st =
+        d ? db_prepare(d,
+                       "SELECT seq, id, name, project, uid, slots, first_job, n_jobs, created_ms,"
+                       " n0, n1, n2, n3, n4, n5, n6, n7 FROM batch WHERE seq < ?1"
+                       " AND (?2 < 0 OR uid = ?2) ORDER BY seq DESC LIMIT ?3",
+                       e)
+          : NULL;
+
+    if (st) {
+        sqlite3_bind_int64(st, 1, before ? (int64_t)before : INT64_MAX);
+        sqlite3_bind_int64(st, 2, only_uid ? (int64_t)uid : -1);
+        sqlite3_bind_int64(st, 3, (int64_t)limit);
+    }
+    while (st && (rc = db_step(d, st, e)) == 1) {
+        struct batch_view v = {
+            .seq = column_u64(st, 0),
+            .id = column_id(st, 1),
+            .name = column_str(st, 2),
+            .project = column_str(st, 3),
+            .uid = (uint32_t)sqlite3_column_int64(st, 4),
+            .slots = sqlite3_column_int(st, 5),
+            .first_job = column_u64(st, 6),
+            .n_jobs = column_u64(st, 7),
+            .created_ms = sqlite3_column_int64(st, 8),
+        };
+        for (int i = 0; i < JOB_STATE_MAX; i++)
+            v.counts[i] = column_u64(st, 9 + i);
+        if (!fn(arg, &v))
+            break;
+    }
+    pool_return(&s->pool, d);
+    return rc < 0 ? -1 : 0;
+}
+
+int store_queues(struct store *s, bool (*fn)(void *arg, struct str name, bool paused), void *arg,
+                 struct err *e)
+{
+    struct db *d = pool_borrow(&s->pool, e);
+    int rc = -1;
+    sqlite3_stmt *st = d ? db_prepare(d,
+                                      "SELECT name, max(paused) FROM (SELECT name, paused FROM"
+                                      " queue UNION ALL SELECT queue, 0 FROM party)"
+                                      " GROUP BY name ORDER BY name",
+                                      e)
+                         : NULL;
+
+    while (st && (rc = db_step(d, st, e)) == 1)
+        if (!fn(arg, column_str(st, 0), sqlite3_column_int(st, 1)))
+            break;
+    pool_return(&s->pool, d);
+    return rc < 0 ? -1 : 0;
+}

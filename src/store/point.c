@@ -1,0 +1,106 @@
+/* point.c - single jobs, read on the loop thread: a few microseconds each
+ *
+ * Owns: the loop thread's read connection.  Statements are reset before returning: one that stood
+ * on its row would hold its snapshot and keep the log from being reused.
+ */
+#include "base/util.h"
+#include "store/store_priv.h"
+
+void point_init(struct point *p, const char *path)
+{
+    *p = (struct point){.path = xstrdup(path)};
+}
+
+void point_done(struct point *p)
+{
+    db_done(&p->db);
+    free(p->path);
+    free(p->queue);
+}
+
+struct db *point_db(struct point *p, struct err *e)
+{
+    if (!p->db.h && db_open(&p->db, p->path, DB_READER, e) < 0)
+        return NULL;
+    return &p->db;
+}
+
+static const char job_sql[] =
+    "SELECT j.seq, j.spec, j.batch, j.idx, j.created_ms, j.next_try_ms, j.state, j.priority,"
+    " j.attempt, j.tries, j.cancel, s.mcpu, s.mem_bytes, s.gpus, s.slots, s.timeout_ms,"
+    " s.backoff_ms, s.retries, p.uid, p.queue, b.slots, i.first, i.id FROM job j"
+    " JOIN spec s ON s.seq = j.spec JOIN party p ON p.seq = j.party"
+    " LEFT JOIN batch b ON b.seq = j.batch"
+    " JOIN intake i ON i.first = (SELECT max(first) FROM intake WHERE first <= ?1)"
+    " WHERE j.seq = ?1";
+
+static void fill(struct point *p, sqlite3_stmt *st, struct job_record *out)
+{
+    struct str queue = column_str(st, 19);
+
+    free(p->queue);
+    p->queue = xstrndup(queue.p, queue.n);
+    *out = (struct job_record){
+        .seq = column_u64(st, 0),
+        .spec = column_u64(st, 1),
+        .batch = column_u64(st, 2),
+        .index = sqlite3_column_int64(st, 3),
+        .created_ms = sqlite3_column_int64(st, 4),
+        .next_try_ms = sqlite3_column_int64(st, 5),
+        .state = (enum job_state)sqlite3_column_int(st, 6),
+        .priority = sqlite3_column_int(st, 7),
+        .attempt = (uint32_t)sqlite3_column_int64(st, 8),
+        .tries = (uint32_t)sqlite3_column_int64(st, 9),
+        .cancel_requested = sqlite3_column_int(st, 10),
+        .need = {.mcpu = sqlite3_column_int64(st, 11),
+                 .mem_bytes = sqlite3_column_int64(st, 12),
+                 .gpus = sqlite3_column_int(st, 13),
+                 .slots = sqlite3_column_int(st, 14)},
+        .timeout_ms = sqlite3_column_int64(st, 15),
+        .backoff_ms = sqlite3_column_int64(st, 16),
+        .retries = sqlite3_column_int(st, 17),
+        .uid = (uint32_t)sqlite3_column_int64(st, 18),
+        .queue = {p->queue, queue.n},
+        .batch_slots = sqlite3_column_int(st, 20),
+        .id = id_add(column_id(st, 22), column_u64(st, 0) - column_u64(st, 21)),
+    };
+}
+
+int point_job(struct point *p, uint64_t job, struct job_record *out, struct err *e)
+{
+    struct db *d = point_db(p, e);
+    sqlite3_stmt *st = d ? db_prepare(d, job_sql, e) : NULL;
+
+    if (!st)
+        return -1;
+    sqlite3_bind_int64(st, 1, (int64_t)job);
+    int rc = db_step(d, st, e);
+    if (rc == 1)
+        fill(p, st, out);
+    sqlite3_reset(st);
+    if (rc == 0)
+        return err_set(e, ERR_NOT_FOUND, "there is no job %llu; `berth ls` shows what there is",
+                       (unsigned long long)job);
+    return rc < 0 ? -1 : 0;
+}
+
+int point_deps(struct point *p, uint64_t job, uint64_t **out, size_t *out_n, struct err *e)
+{
+    VEC(uint64_t) found = {0};
+    struct db *d = point_db(p, e);
+    sqlite3_stmt *st =
+        d ? db_prepare(d, "SELECT other FROM dep WHERE job = ?1 ORDER BY other", e) : NULL;
+    int rc = -1;
+
+    if (st)
+        sqlite3_bind_int64(st, 1, (int64_t)job);
+    while (st && (rc = db_step(d, st, e)) == 1)
+        vec_push(&found, column_u64(st, 0));
+    if (rc < 0) {
+        vec_done(&found);
+        return -1;
+    }
+    *out = found.p;
+    *out_n = found.n;
+    return 0;
+}
