@@ -7,10 +7,12 @@ bool room_fits(const struct node_room *n, const struct resources *need)
            (!need->mem_bytes || need->mem_bytes <= n->room.mem_bytes) && need->gpus <= n->room.gpus;
 }
 
-struct ending {
+struct ending { /* something that holds room now, and until when at most */
     int64_t at_ms;
-    const struct plan_run *run;
+    const struct resources *need;
+    int32_t gpus;
 };
+typedef VEC(struct ending) endings;
 
 static int ending_order(const void *a, const void *b)
 {
@@ -19,25 +21,43 @@ static int ending_order(const void *a, const void *b)
     return (x->at_ms > y->at_ms) - (x->at_ms < y->at_ms);
 }
 
+/* Of runs, and of what this pass has started: the next pass sees those as runs, and the two should
+ * agree. */
+static void gather_endings(const struct pass *p, size_t k, endings *out)
+{
+    const struct snapshot *s = p->s;
+
+    for (size_t i = 0; i < s->n_runs; i++) {
+        const struct plan_run *r = &s->runs[i];
+        if (r->node == k && r->ends_by_ms)
+            vec_push(out, ((struct ending){MAX(r->ends_by_ms, s->now_ms), &r->need,
+                                           gpu_count(r->gpus)}));
+    }
+    for (size_t i = 0; i < p->starts.n; i++) {
+        const struct start *st = &p->starts.p[i];
+        const struct resources *need = &s->queue->shapes.p[st->it->shape].pub.need;
+        if (st->node == k && st->it->limit_s)
+            vec_push(out, ((struct ending){s->now_ms + (int64_t)st->it->limit_s * 1000, need,
+                                           need->gpus}));
+    }
+    if (out->n)
+        qsort(out->p, out->n, sizeof(*out->p), ending_order);
+}
+
 int64_t room_by(const struct pass *p, size_t k, const struct resources *need)
 {
-    VEC(struct ending) ends = {0};
+    endings ends = {0};
     struct node_room n = p->nodes[k];
-    int64_t by = room_fits(&n, need) ? p->s->now_ms : 0;
+    int64_t by = 0;
 
-    for (size_t i = 0; !by && i < p->s->n_runs; i++) {
-        const struct plan_run *r = &p->s->runs[i];
-        if (r->node == k && r->ends_by_ms)
-            vec_push(&ends, ((struct ending){MAX(r->ends_by_ms, p->s->now_ms), r}));
-    }
-    if (ends.n)
-        qsort(ends.p, ends.n, sizeof(*ends.p), ending_order);
+    if (room_fits(&n, need))
+        return p->s->now_ms;
+    gather_endings(p, k, &ends);
     for (size_t i = 0; !by && i < ends.n; i++) {
-        const struct plan_run *r = ends.p[i].run;
-        n.room.slots += r->need.slots;
-        n.room.mcpu += r->need.mcpu;
-        n.room.mem_bytes += r->need.mem_bytes;
-        n.room.gpus += gpu_count(r->gpus);
+        n.room.slots += ends.p[i].need->slots;
+        n.room.mcpu += ends.p[i].need->mcpu;
+        n.room.mem_bytes += ends.p[i].need->mem_bytes;
+        n.room.gpus += ends.p[i].gpus;
         if (room_fits(&n, need))
             by = ends.p[i].at_ms;
     }
