@@ -314,3 +314,8 @@ int host_tcp_port(const struct host *h)
 {
     return h->tcp_port;
 }
+
+size_t host_connections(const struct host *h)
+{
+    return (size_t)http_server_stats(h->http).connections_open;
+}

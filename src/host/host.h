@@ -33,6 +33,7 @@ struct core *host_core(struct host *h);
 struct store *host_store(struct host *h);
 const char *host_socket(const struct host *h);
 int host_tcp_port(const struct host *h);
+size_t host_connections(const struct host *h); /* open right now */
 /* $BERTH_HOME, else /var/lib/berth for a system daemon, else $XDG_DATA_HOME/berth, else
  * ~/.local/share/berth.  Yours. */
 char *host_home(bool system_wide);

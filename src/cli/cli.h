@@ -1,0 +1,80 @@
+/* cli.h - what every command shares: options, terminal, connection, the way errors are said
+ *
+ * A command is a function that returns an exit status.  It speaks HTTP to a daemon; when none
+ * answers, `unreachable` brings one up (a background daemon; for `berth run` a host inside this
+ * process) and the call is made again.
+ */
+#pragma once
+#include "base/json.h"
+#include "base/table.h"
+#include "cli/opt.h"
+#include "io/http_client.h"
+
+/* What main.c hands in from rooms this one does not include. */
+struct cli_seams {
+    const char *version;
+    int (*store_check)(const char *path, struct buf *findings, struct err *e);
+};
+
+struct shared_opts {
+    const char *home, *server, *token_file, *ca_file;
+    bool no_start;
+    const char *output; /* table json csv; NULL = table */
+    /* listings */
+    struct opt_num limit;
+    const char *sort, *project, *state, *user, *queue, *batch;
+    bool all;
+};
+
+struct cli {
+    const struct cli_seams *seams;
+    struct shared_opts opt;
+    struct term out, err;
+    char *home;   /* made absolute */
+    char *target; /* "unix:…" or a URL */
+    struct http_client *http;
+    bool is_unix;
+    /* Called when nobody answers; 0 = try again.  NULL = give up. */
+    int (*unreachable)(struct cli *c, struct err *e);
+    void *unreachable_arg;
+};
+
+int cli_main(int argc, char **argv, const struct cli_seams *seams);
+/* Prints "berth: sentence" and returns the exit status of the code. */
+int cli_fail(const struct err *e);
+/* One line on stderr: "berth: …". */
+void cli_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Writes all of b to stdout and empties it; a closed pipe ends the process quietly. */
+void cli_print(struct buf *b);
+bool cli_json(const struct cli *c);
+bool cli_csv(const struct cli *c);
+
+extern const struct command *const cli_commands[];
+extern const struct opt_group common_group, output_group, list_group;
+extern const struct opt_group *const leading_groups[];
+
+/* ---- connection ---- */
+/* Fills in c->home: --home, else $BERTH_HOME and the defaults of host_home. */
+int cli_find_home(struct cli *c, bool whole_machine, struct err *e);
+int cli_open(struct cli *c, struct err *e); /* finds home and target; no traffic */
+/* One call; a status of 400 or more becomes the error.  *out is NULL for an empty body. */
+int cli_call(struct cli *c, const char *method, const char *path, const char *const *headers,
+             const struct json *body, struct json **out, struct err *e);
+int cli_get(struct cli *c, const char *path, struct json **out, struct err *e);
+int cli_post(struct cli *c, const char *path, const struct json *body, struct json **out,
+             struct err *e);
+/* Raw body, as it is. */
+int cli_fetch(struct cli *c, const char *method, const char *path, const char *const *headers,
+              struct str body, struct http_response *out, struct err *e);
+/* Adds "?key=value" or "&key=value", encoded; nothing for a NULL value. */
+void query_add(struct buf *b, const char *key, const char *value);
+/* "/v1/jobs/REF" + suffix, REF encoded. */
+void job_path(struct buf *b, const char *ref, const char *suffix);
+/* Another connection to the same target, for use by another thread; yours. */
+struct http_client *cli_connect_again(const struct cli *c);
+
+/* ---- the background daemon (daemon.c) ---- */
+int daemon_start(struct cli *c, struct err *e); /* returns once it answers */
+/* Starts it without waiting; *out_pid may be NULL. */
+int daemon_spawn(struct cli *c, int *out_pid, struct err *e);
+bool socket_answers(const char *path);

@@ -1,0 +1,191 @@
+/* client.c - which daemon to speak to, and calls to it
+ *
+ * Owns: the choice of the daemon (--server, $BERTH_URL, the home's socket, the system daemon's
+ * socket when the user has none of their own) and what happens when nobody answers.
+ *
+ * A call is repeated after a daemon came up.  That is safe: reads change nothing, cancelling twice
+ * is cancelling once, and every submission carries an idempotency key.
+ */
+#include "base/file.h"
+#include "base/util.h"
+#include "cli/cli.h"
+#include "host/host.h"
+#include <stdio.h>
+#include <unistd.h>
+
+enum { TOKEN_MAX = 4096, TRIES_MAX = 3 };
+#define SYSTEM_SOCKET "/var/lib/berth/sock"
+
+int cli_find_home(struct cli *c, bool whole_machine, struct err *e)
+{
+    AUTO_FREE char *found = c->opt.home ? xstrdup(c->opt.home) : host_home(whole_machine);
+    char cwd[4096];
+
+    if (!getcwd(cwd, sizeof(cwd)))
+        snprintf(cwd, sizeof(cwd), "/");
+    if (!found || !*found)
+        return err_set(e, ERR_INVALID, "no place for jobs is known: set BERTH_HOME or HOME");
+    c->home = path_absolute(found, cwd);
+    return 0;
+}
+
+static bool is_loopback(const char *url)
+{
+    return strstr(url, "://127.") || strstr(url, "://localhost") || strstr(url, "://[::1]");
+}
+
+/* Yours; NULL when there is none.  The home's own token goes to daemons on this machine only. */
+static int find_token(struct cli *c, char **out, struct err *e)
+{
+    const char *env = getenv("BERTH_TOKEN");
+    size_t n;
+
+    *out = NULL;
+    if (!c->opt.token_file && env && *env) {
+        *out = xstrdup(env);
+        return 0;
+    }
+    if (!c->opt.token_file && !is_loopback(c->target))
+        return 0;
+    AUTO_FREE char *path =
+        c->opt.token_file ? xstrdup(c->opt.token_file) : path_join(c->home, "token");
+    AUTO_FREE char *text = NULL;
+    if (file_read_all(path, TOKEN_MAX, &text, &n, e) < 0)
+        return c->opt.token_file ? err_wrap(e, "reading the token") : 0;
+    struct str trimmed = str_trim((struct str){text, n});
+    *out = xstrndup(trimmed.p, trimmed.n);
+    return 0;
+}
+
+static int connect_to(struct cli *c, struct err *e)
+{
+    AUTO_FREE char *token = NULL;
+
+    c->is_unix = !strncmp(c->target, "unix:", 5);
+    if (!c->is_unix && find_token(c, &token, e) < 0)
+        return -1;
+    c->http = http_client_new(c->target, token, c->opt.ca_file);
+    return 0;
+}
+
+int cli_open(struct cli *c, struct err *e)
+{
+    const char *url = c->opt.server ? c->opt.server : getenv("BERTH_URL");
+
+    if (!c->home && cli_find_home(c, false, e) < 0)
+        return -1;
+    if (c->http)
+        return 0;
+    if (!c->target)
+        c->target = url && *url ? xstrdup(url) : xasprintf("unix:%s/sock", c->home);
+    return connect_to(c, e);
+}
+
+struct http_client *cli_connect_again(const struct cli *c)
+{
+    struct cli copy = *c;
+    struct err e;
+
+    copy.http = NULL;
+    return connect_to(&copy, &e) < 0 ? NULL : copy.http;
+}
+
+/* A user without a home of their own, on a machine with a system daemon, means that one. */
+static bool try_system_daemon(struct cli *c)
+{
+    struct err e;
+
+    if (c->opt.home || c->opt.server || getenv("BERTH_HOME") || getenv("BERTH_URL"))
+        return false;
+    if (!c->is_unix || !strcmp(c->target + 5, SYSTEM_SOCKET) || !socket_answers(SYSTEM_SOCKET))
+        return false;
+    http_client_free(c->http);
+    c->http = NULL;
+    free(c->target);
+    c->target = xstrdup("unix:" SYSTEM_SOCKET);
+    return connect_to(c, &e) == 0;
+}
+
+static int nobody_answers(struct cli *c, struct err *e)
+{
+    if (!c->is_unix || !c->unreachable)
+        return -1;
+    if (c->opt.no_start)
+        return err_set(e, ERR_UNAVAILABLE,
+                       "no daemon answers on %s; berth serve starts one, and so do most commands "
+                       "without --no-start",
+                       c->target + 5);
+    return c->unreachable(c, e);
+}
+
+int cli_fetch(struct cli *c, const char *method, const char *path, const char *const *headers,
+              struct str body, struct http_response *out, struct err *e)
+{
+    if (cli_open(c, e) < 0)
+        return -1;
+    for (int tries = 1;; tries++) {
+        *out = (struct http_response){0};
+        if (http_call(c->http, method, path, headers, body, out, e) == 0)
+            break;
+        http_response_done(out);
+        *out = (struct http_response){0};
+        if (e->code != ERR_UNAVAILABLE || tries == TRIES_MAX)
+            return -1;
+        if (!try_system_daemon(c) && nobody_answers(c, e) < 0)
+            return -1;
+    }
+    if (out->status < 400)
+        return 0;
+    http_response_err(out, e);
+    http_response_done(out);
+    *out = (struct http_response){0};
+    return -1;
+}
+
+int cli_call(struct cli *c, const char *method, const char *path, const char *const *headers,
+             const struct json *body, struct json **out, struct err *e)
+{
+    AUTO_FREE char *text = body ? json_text(body) : NULL;
+    struct http_response r;
+    struct json *j = NULL;
+    int rc = 0;
+
+    if (cli_fetch(c, method, path, headers, str_of(text), &r, e) < 0)
+        return -1;
+    if (r.body.n)
+        rc = json_parse(buf_str(&r.body), "the daemon's answer", &j, e);
+    http_response_done(&r);
+    if (rc == 0 && out)
+        *out = j;
+    else
+        json_free(j);
+    return rc;
+}
+
+int cli_get(struct cli *c, const char *path, struct json **out, struct err *e)
+{
+    return cli_call(c, "GET", path, NULL, NULL, out, e);
+}
+
+int cli_post(struct cli *c, const char *path, const struct json *body, struct json **out,
+             struct err *e)
+{
+    static const char *const headers[] = {"Content-Type: application/json", NULL};
+
+    return cli_call(c, "POST", path, headers, body, out, e);
+}
+
+void query_add(struct buf *b, const char *key, const char *value)
+{
+    if (!value)
+        return;
+    buf_addf(b, "%c%s=", b->p && strchr(b->p, '?') ? '&' : '?', key);
+    url_encode(b, str_of(value));
+}
+
+void job_path(struct buf *b, const char *ref, const char *suffix)
+{
+    buf_adds(b, "/v1/jobs/");
+    url_encode(b, str_of(ref));
+    buf_adds(b, suffix);
+}

@@ -1,0 +1,213 @@
+/* cmd_act.c - berth cancel, retry, rm: change jobs by name or by filter
+ *
+ * Owns: the safety of the wide forms.  Names act at once; a filter or --all says how many it would
+ * touch and wants --yes, or a yes on the terminal.
+ */
+#include "base/util.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/list.h"
+#include "cli/view.h"
+#include <stdio.h>
+
+struct act_opts {
+    const char *filter;
+    bool yes;
+};
+struct act {
+    const char *path, *verb, *ask, *done; /* "/v1/jobs/remove", "rm", "remove", "removed" */
+    const char *states;                   /* those it is about, for the question */
+    const char *already;                  /* why nothing was done */
+};
+
+static const struct opt own_opts[] = {
+    {"filter", 'f', OPT_TEXT, "FILTER", offsetof(struct act_opts, filter),
+     "every job that matches, see berth ls --help", COMPLETE_NONE, NULL},
+    {"yes", 'y', OPT_FLAG, NULL, offsetof(struct act_opts, yes), "do not ask before touching many",
+     COMPLETE_NONE, NULL},
+};
+static const struct opt_group own_group = {"Action", own_opts, ARRAY_SIZE(own_opts), false};
+static const struct opt_group *const groups[] = {&own_group, &list_group, &output_group,
+                                                 &common_group, NULL};
+
+static int confirm(struct cli *c, const struct act *a, const struct act_opts *o, bool *out_go,
+                   struct err *e)
+{
+    struct list_query q = {o->filter, c->opt.state ? c->opt.state : a->states, NULL, -1};
+    AUTO_FREE char *state = state_text(q.state);
+    struct json *counts = NULL;
+    char answer[16] = "";
+
+    *out_go = true;
+    if (o->yes)
+        return 0;
+    q.state = state;
+    if (list_counts(c, &q, &counts, e) < 0)
+        return -1;
+    int64_t n = int_of(counts, "total");
+    json_free(counts);
+    if (n == 0)
+        return 0;
+    if (!isatty(STDIN_FILENO) || !c->err.is_tty)
+        return err_set(e, ERR_INVALID, "this would %s %lld jobs; add --yes to do it", a->ask,
+                       (long long)n);
+    fprintf(stderr, "%s %lld jobs? [y/N] ", a->ask, (long long)n);
+    *out_go = fgets(answer, sizeof(answer), stdin) && (answer[0] == 'y' || answer[0] == 'Y');
+    return 0;
+}
+
+static struct json *named_body(const struct operands *ops)
+{
+    struct json *body = json_new_object(), *jobs = json_new_array();
+
+    for (size_t i = 0; i < ops->n; i++)
+        json_push_take(jobs, json_new_str(str_of(ops->p[i])));
+    json_set_take(body, "jobs", jobs);
+    return body;
+}
+
+/* 0 when anything was done or there was nothing to do; "not possible now" when named jobs refused.
+ */
+static int report(const struct cli *c, const struct act *a, const struct json *reply, bool named)
+{
+    int64_t done = int_of(reply, "done"), already = int_of(reply, "already");
+    int64_t denied = int_of(reply, "denied");
+    AUTO(buf) struct buf b;
+
+    if (cli_json(c)) {
+        buf_init(&b, 1 << 16);
+        json_write(&b, reply, false);
+        buf_addc(&b, '\n');
+        cli_print(&b);
+    } else if (c->err.is_tty || denied || (named && already)) {
+        char more[128] = "";
+        if (already)
+            snprintf(more, sizeof(more), ", %lld %s", (long long)already, a->already);
+        cli_say("%lld %s%s%s", (long long)done, a->done, more,
+                denied ? ", some belong to others and were left alone" : "");
+    }
+    if (denied && !done)
+        return err_exit_code(ERR_DENIED);
+    return named && already && !done && strcmp(a->verb, "cancel") ? err_exit_code(ERR_CONFLICT) : 0;
+}
+
+static int act(struct cli *c, const struct act *a, const struct act_opts *o,
+               const struct operands *ops)
+{
+    const struct operands none = {0};
+    bool wide = o->filter || c->opt.all || list_restricted(c, &none), go = true;
+    struct json *body = NULL, *reply = NULL;
+    struct err e = {0};
+    int rc;
+
+    if (ops->n && wide)
+        err_set(&e, ERR_INVALID, "name jobs, or say which by --filter and the like, not both");
+    else if (!ops->n && !wide)
+        err_set(&e, ERR_INVALID, "berth %s needs a job, --filter or --all; berth %s --help",
+                a->verb, a->verb);
+    else if (!wide || confirm(c, a, o, &go, &e) == 0)
+        body = wide ? list_body(c, o->filter) : named_body(ops);
+    if (!body)
+        return cli_fail(&e);
+    if (!go)
+        rc = 1;
+    else if (cli_post(c, a->path, body, &reply, &e) < 0)
+        rc = cli_fail(&e);
+    else
+        rc = report(c, a, reply, !wide);
+    json_free(body);
+    json_free(reply);
+    return rc;
+}
+
+static int cancel(struct cli *c, const void *opts, const struct operands *ops)
+{
+    static const struct act a = {"/v1/jobs/cancel", "cancel", "cancel",
+                                 "cancelled",       "active", "had already ended"};
+
+    return act(c, &a, opts, ops);
+}
+
+static int retry(struct cli *c, const void *opts, const struct operands *ops)
+{
+    static const struct act a = {"/v1/jobs/retry", "retry",    "retry",
+                                 "queued again",   "finished", "not over yet"};
+
+    return act(c, &a, opts, ops);
+}
+
+static int rm(struct cli *c, const void *opts, const struct operands *ops)
+{
+    static const struct act a = {"/v1/jobs/remove", "rm",
+                                 "remove",          "removed",
+                                 "finished",        "not over yet (berth cancel stops them)"};
+
+    return act(c, &a, opts, ops);
+}
+
+static const struct example cancel_examples[] = {
+    {"berth cancel 42", "stop job 42: SIGTERM to all its processes, SIGKILL after its grace time"},
+    {"berth cancel 42 43 44", "several"},
+    {"berth cancel --filter 'name~cnn' --yes", "all active jobs that match, without a question"},
+    {"berth cancel --all --state queued", "everything that waits, after a question"},
+    {NULL, NULL},
+};
+const struct command cmd_cancel = {
+    .name = "cancel",
+    .summary = "stop jobs that wait or run",
+    .synopsis = "[OPTION…] JOB…\n[OPTION…] --filter FILTER | --all",
+    .description = "A job that waits is cancelled at once. One that runs gets SIGTERM, and SIGKILL "
+                   "when its grace time is over; so do all processes it started. Cancelling a job "
+                   "that has ended changes nothing.",
+    .section = SECTION_CHANGE,
+    .groups = groups,
+    .opts_size = sizeof(struct act_opts),
+    .examples = cancel_examples,
+    .operand = "job",
+    .max_operands = SIZE_MAX,
+    .complete = COMPLETE_JOB,
+    .run = cancel,
+};
+
+static const struct example retry_examples[] = {
+    {"berth retry 42", "run job 42 again, as it was submitted; earlier runs stay on record"},
+    {"berth retry --filter 'state:failed and ended>1d' --yes", "whatever failed since yesterday"},
+    {"berth retry --batch 01k… --state failed,lost", "what a sweep left undone"},
+    {NULL, NULL},
+};
+const struct command cmd_retry = {
+    .name = "retry",
+    .summary = "run finished jobs again",
+    .synopsis = "[OPTION…] JOB…\n[OPTION…] --filter FILTER | --all",
+    .description = "The same job gets another run: same id, same command, parameters and "
+                   "environment. Its earlier runs and their output are kept.",
+    .section = SECTION_CHANGE,
+    .groups = groups,
+    .opts_size = sizeof(struct act_opts),
+    .examples = retry_examples,
+    .operand = "job",
+    .max_operands = SIZE_MAX,
+    .complete = COMPLETE_JOB,
+    .run = retry,
+};
+
+static const struct example rm_examples[] = {
+    {"berth rm 42", "forget job 42 with its runs, output and metrics"},
+    {"berth rm --filter 'state:succeeded and not ended>30d' --yes", "old successes"},
+    {NULL, NULL},
+};
+const struct command cmd_rm = {
+    .name = "rm",
+    .summary = "remove finished jobs and their output",
+    .synopsis = "[OPTION…] JOB…\n[OPTION…] --filter FILTER | --all",
+    .description = "Record, runs, metrics and output files go for good. Jobs that wait or run are "
+                   "left alone: cancel them first.",
+    .section = SECTION_CHANGE,
+    .groups = groups,
+    .opts_size = sizeof(struct act_opts),
+    .examples = rm_examples,
+    .operand = "job",
+    .max_operands = SIZE_MAX,
+    .complete = COMPLETE_JOB,
+    .run = rm,
+};

@@ -1,0 +1,49 @@
+/* cmd_backup.c - berth backup: a consistent copy of the job database */
+#include "base/util.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/view.h"
+
+enum { TEXT_MAX = 1 << 20 };
+
+static int backup(struct cli *c, const void *opts, const struct operands *ops)
+{
+    struct json *body = json_new_object();
+    struct err e = {0};
+    char cwd[4096];
+
+    (void)opts;
+    if (!getcwd(cwd, sizeof(cwd)))
+        cwd[0] = '/', cwd[1] = 0;
+    AUTO_FREE char *path =
+        ops->p[0][0] == '/' ? xstrdup(ops->p[0]) : xasprintf("%s/%s", cwd, ops->p[0]);
+    json_set_str(body, "path", path);
+    int rc = cli_post(c, "/v1/backup", body, NULL, &e);
+    json_free(body);
+    if (rc < 0)
+        return cli_fail(&e);
+    if (c->err.is_tty)
+        cli_say("wrote %s", path);
+    return 0;
+}
+static const struct example backup_examples[] = {
+    {"berth backup /backup/berth-$(date +%F).db", "a consistent copy while jobs go on"},
+    {NULL, NULL},
+};
+static const struct opt_group *const backup_groups[] = {&common_group, NULL};
+const struct command cmd_backup = {
+    .name = "backup",
+    .summary = "copy the job database while the daemon runs",
+    .synopsis = "[OPTION…] FILE",
+    .description =
+        "The copy holds jobs, runs, metrics and events; output files are not part of it. "
+        "To restore, stop the daemon and put it in place of berth.db in the home.",
+    .section = SECTION_DAEMON,
+    .groups = backup_groups,
+    .examples = backup_examples,
+    .operand = "file",
+    .min_operands = 1,
+    .max_operands = 1,
+    .complete = COMPLETE_FILE,
+    .run = backup,
+};

@@ -1,0 +1,71 @@
+/* cmd_explain.c - berth explain: why a job waits, and what would let it start */
+#include "base/util.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/view.h"
+
+enum { TEXT_MAX = 1 << 20 };
+
+static const struct opt_group *const groups[] = {&output_group, &common_group, NULL};
+
+static void explain_text(struct buf *b, const struct json *j, const char *ref)
+{
+    struct str text = text_of(j, "text"), remedy = text_of(j, "remedy");
+    int64_t ahead = int_of(j, "ahead");
+
+    buf_addf(b, "job %s is " STR_FMT, ref, STR_ARG(text_of(j, "state")));
+    if (text.n)
+        buf_addf(b, ": " STR_FMT, STR_ARG(text));
+    buf_addc(b, '\n');
+    if (remedy.n)
+        buf_addf(b, STR_FMT "\n", STR_ARG(remedy));
+    if (ahead > 0)
+        buf_addf(b, "%lld job%s ahead of it\n", (long long)ahead, ahead == 1 ? " is" : "s are");
+}
+
+static int explain(struct cli *c, const void *opts, const struct operands *ops)
+{
+    AUTO(buf) struct buf out;
+    struct json *all = json_new_array();
+    struct err e = {0};
+    int rc = 0;
+
+    (void)opts;
+    buf_init(&out, TEXT_MAX);
+    for (size_t i = 0; i < ops->n && rc == 0; i++) {
+        AUTO(buf) struct buf path;
+        struct json *j = NULL;
+        buf_init(&path, TEXT_MAX);
+        job_path(&path, ops->p[i], "/explain");
+        if (cli_get(c, path.p, &j, &e) < 0) {
+            rc = cli_fail(&e);
+            break;
+        }
+        explain_text(&out, j, ops->p[i]);
+        json_push_take(all, j);
+    }
+    if (cli_json(c) && rc == 0)
+        view_json(all);
+    else
+        cli_print(&out);
+    json_free(all);
+    return rc;
+}
+static const struct example explain_examples[] = {
+    {"berth explain 42", "why job 42 waits, and what would let it start"},
+    {NULL, NULL},
+};
+const struct command cmd_explain = {
+    .name = "explain",
+    .summary = "say why a job waits and what would let it start",
+    .synopsis = "[OPTION…] JOB…",
+    .description = "Asks the planner itself: the same function that decides gives the reason.",
+    .section = SECTION_LOOK,
+    .groups = groups,
+    .examples = explain_examples,
+    .operand = "job",
+    .min_operands = 1,
+    .max_operands = SIZE_MAX,
+    .complete = COMPLETE_JOB,
+    .run = explain,
+};

@@ -1,0 +1,175 @@
+/* cmd_logs.c - berth logs: the output of a job, now or as it grows */
+#include "base/util.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/follow.h"
+#include "cli/view.h"
+#include <poll.h>
+#include <stdio.h>
+
+enum { TEXT_MAX = 1 << 20, TAIL_FIRST = 64 << 10, TAIL_MAX = 64 << 20, NAP_MS = 50 };
+
+struct logs_opts {
+    bool follow, err;
+    struct opt_num run, lines;
+};
+#define LOGS(member) offsetof(struct logs_opts, member)
+static const struct opt logs_own[] = {
+    {"follow", 'f', OPT_FLAG, NULL, LOGS(follow), "go on as the output grows, until the job ends",
+     COMPLETE_NONE, NULL},
+    {"lines", 'n', OPT_INT, "N", LOGS(lines), "only the last N lines", COMPLETE_NONE, NULL},
+    {"stderr", 0, OPT_FLAG, NULL, LOGS(err), "standard error of a job with split output",
+     COMPLETE_NONE, NULL},
+    {"run", 'r', OPT_INT, "N", LOGS(run), "of that run (default: the last one)", COMPLETE_NONE,
+     NULL},
+};
+static const struct opt_group logs_group = {"Output", logs_own, ARRAY_SIZE(logs_own), false};
+static const struct opt_group *const logs_groups[] = {&logs_group, &common_group, NULL};
+
+/* Where the last n lines of text begin; false when they begin before it. */
+static bool lines_start(struct str text, int64_t n, size_t *out)
+{
+    size_t i = text.n;
+
+    if (i && text.p[i - 1] == '\n')
+        i--;
+    for (; i > 0; i--)
+        if (text.p[i - 1] == '\n' && --n == 0) {
+            *out = i;
+            return true;
+        }
+    *out = 0;
+    return false;
+}
+
+/* Prints the last lines of what there is; *at: where the rest will begin. */
+static int print_tail(struct cli *c, const struct follow_log *f, int64_t lines, int64_t *at,
+                      struct err *e)
+{
+    for (size_t want = TAIL_FIRST;; want *= 4) {
+        AUTO(buf) struct buf path;
+        struct http_response r;
+        char range[64];
+        const char *headers[] = {range, NULL};
+        size_t start;
+
+        buf_init(&path, TEXT_MAX);
+        job_path(&path, f->ref, "/logs");
+        query_add(&path, "stream", f->err_file ? "err" : "out");
+        if (f->run) {
+            AUTO_FREE char *run = xasprintf("%lld", (long long)f->run);
+            query_add(&path, "run", run);
+        }
+        snprintf(range, sizeof(range), "Range: bytes=-%zu", want);
+        if (cli_fetch(c, "GET", path.p, headers, STR(""), &r, e) < 0)
+            return -1;
+        bool enough = lines_start(buf_str(&r.body), lines, &start);
+        if (enough || r.body.n < want || want >= TAIL_MAX) {
+            long long first = 0, last = -1;
+            if (sscanf(r.content_range, "bytes %lld-%lld", &first, &last) == 2)
+                *at = last + 1;
+            else
+                *at = (int64_t)r.body.n;
+            buf_consume(&r.body, lines > 0 ? start : r.body.n);
+            cli_print(&r.body);
+            http_response_done(&r);
+            return 0;
+        }
+        http_response_done(&r);
+    }
+}
+
+/* Follows through every run of the job: one that is tried again goes on here. */
+static int follow_runs(struct cli *c, struct follow_log *f, bool one_run, struct err *e)
+{
+    AUTO(buf) struct buf path;
+    uint64_t last = 0;
+
+    buf_init(&path, TEXT_MAX);
+    job_path(&path, f->ref, "");
+    for (;;) {
+        struct json *job = NULL;
+        if (cli_get(c, path.p, &job, e) < 0)
+            return -1;
+        int64_t attempt = int_of(job, "attempt"), number = int_of(job, "number");
+        bool final = job_final(job);
+        json_free(job);
+        if (!f->run)
+            f->run = attempt ? attempt : 1;
+        if (f->run <= attempt) {
+            int rc = follow_log(c->http, f, e);
+            if (rc < 0 && e->code != ERR_UNAVAILABLE)
+                return -1;
+            if (rc < 0) {
+                poll(NULL, 0, NAP_MS);
+                continue; /* from f->at, once somebody answers */
+            }
+            if (one_run || f->closed)
+                return 0;
+            f->run++;
+            f->at = 0;
+            continue;
+        }
+        if (final)
+            return 0;
+        if (follow_news(c, number, true, &last, e) < 0)
+            return -1;
+    }
+}
+
+static int logs(struct cli *c, const void *opts, const struct operands *ops)
+{
+    const struct logs_opts *o = opts;
+    struct follow_log f = {.ref = ops->p[0],
+                           .run = o->run.v,
+                           .err_file = o->err,
+                           .follow = o->follow,
+                           .fd = STDOUT_FILENO};
+    struct err e = {0};
+    int rc = cli_open(c, &e);
+
+    if (rc == 0 && o->lines.set) {
+        rc = print_tail(c, &f, o->lines.v, &f.at, &e);
+        if (rc < 0 && o->follow && e.code == ERR_NOT_FOUND && !o->run.set)
+            rc = 0; /* nothing yet; following says if there is no such job */
+        if (rc == 0 && !o->follow)
+            return 0;
+    }
+    if (rc == 0)
+        rc = o->follow ? follow_runs(c, &f, o->run.set, &e) : 0;
+    if (rc == 0 && !o->follow) {
+        struct http_response r;
+        AUTO(buf) struct buf path;
+        buf_init(&path, TEXT_MAX);
+        job_path(&path, f.ref, "");
+        /* One question first: it brings a daemon up when there is none. */
+        rc = cli_fetch(c, "GET", path.p, NULL, STR(""), &r, &e);
+        if (rc == 0) {
+            http_response_done(&r);
+            rc = follow_log(c->http, &f, &e);
+        }
+    }
+    return rc < 0 ? cli_fail(&e) : 0;
+}
+static const struct example logs_examples[] = {
+    {"berth logs 42", "all output of job 42's last run"},
+    {"berth logs -f 42", "go on as it grows, until the job ends"},
+    {"berth logs -n 20 42", "the last 20 lines"},
+    {"berth logs --run 1 42", "output of the first run of a job that was tried again"},
+    {"berth logs --stderr 42", "standard error, of a job submitted with --split-output"},
+    {NULL, NULL},
+};
+const struct command cmd_logs = {
+    .name = "logs",
+    .summary = "print the output of a job",
+    .synopsis = "[OPTION…] JOB",
+    .section = SECTION_LOOK,
+    .groups = logs_groups,
+    .opts_size = sizeof(struct logs_opts),
+    .examples = logs_examples,
+    .operand = "job",
+    .min_operands = 1,
+    .max_operands = 1,
+    .complete = COMPLETE_JOB,
+    .run = logs,
+};

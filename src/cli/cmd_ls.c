@@ -1,0 +1,128 @@
+/* cmd_ls.c - berth ls: what runs, what waits, what ended
+ *
+ * Owns: what is shown by default.  For people: everything that runs, the head of the queue, the
+ * last that ended; a filter shows the newest matches.  For programs (json, csv): all that match.
+ */
+#include "base/util.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/list.h"
+#include "cli/view.h"
+
+enum { RECENT = 20, ACTIVE = 50, MATCHES = 50 };
+
+static const struct opt_group *const groups[] = {&list_group, &output_group, &common_group, NULL};
+static const struct example examples[] = {
+    {"berth ls", "what runs and waits, and the last 20 that ended"},
+    {"berth ls 'state:failed and name~cnn and lr<0.1'",
+     "a filter: fields of a job, its parameters, tag.NAME and metric.NAME"},
+    {"berth ls state:failed 'created>2h'", "several terms as words of their own: all must hold"},
+    {"berth ls --project mnist --sort -duration -n 10", "the ten slowest of a project"},
+    {"berth ls -o json | jq -r '.[] | select(.state==\"failed\") | .id'", "ids for a script"},
+    {"berth ls -a -o csv > jobs.csv", "everything, for a spreadsheet"},
+    {NULL, NULL},
+};
+
+static bool for_people(const struct cli *c)
+{
+    return !cli_json(c) && !cli_csv(c);
+}
+
+/* What runs, what waits, what ended: three short queries instead of one long list. */
+static int overview(struct cli *c, struct json *rows, struct json **out_counts, struct err *e)
+{
+    static const struct list_query parts[] = {
+        {NULL, "running,starting,stopping", "id", ACTIVE},
+        {NULL, "queued", "id", RECENT},
+        {NULL, "succeeded,failed,cancelled,lost", "-ended", RECENT},
+    };
+    const struct list_query everything = {NULL, NULL, NULL, -1};
+
+    if (list_counts(c, &everything, out_counts, e) < 0)
+        return -1;
+    for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+        if (int_of(*out_counts, "total") > 0 && list_jobs(c, &parts[i], rows, NULL, e) < 0)
+            return -1;
+    return 0;
+}
+
+static int matches(struct cli *c, const struct operands *ops, struct json *rows, bool *out_more,
+                   struct err *e)
+{
+    AUTO_FREE char *filter = filter_text(ops);
+    AUTO_FREE char *state = state_text(c->opt.state);
+    struct list_query q = {filter, state, c->opt.sort, -1};
+
+    if (c->opt.limit.set)
+        q.limit = c->opt.limit.v;
+    else if (for_people(c) && !c->opt.all)
+        q.limit = MATCHES;
+    if (q.limit == 0)
+        return 0;
+    return list_jobs(c, &q, rows, out_more, e);
+}
+
+static void footer(const struct cli *c, const struct json *counts, size_t shown, bool more)
+{
+    AUTO(buf) struct buf b;
+
+    if (!c->out.is_tty)
+        return;
+    buf_init(&b, 4096);
+    if (counts) {
+        counts_format(&b, counts, c->out.colour);
+        if ((int64_t)shown < int_of(counts, "total"))
+            buf_addf(&b, "; %lld not shown (berth ls -a)",
+                     (long long)int_of(counts, "total") - (long long)shown);
+        buf_addc(&b, '\n');
+    } else if (more) {
+        buf_addf(&b, "%zu shown, there are more: -n N or --all\n", shown);
+    }
+    cli_print(&b);
+}
+
+static int ls(struct cli *c, const void *opts, const struct operands *ops)
+{
+    bool plain = for_people(c) && !list_restricted(c, ops) && !c->opt.limit.set && !c->opt.all &&
+                 !c->opt.sort;
+    struct json *rows = json_new_array(), *counts = NULL;
+    struct err e = {0};
+    bool more = false;
+    int rc = 0;
+
+    (void)opts;
+    if (plain ? overview(c, rows, &counts, &e) < 0 : matches(c, ops, rows, &more, &e) < 0) {
+        rc = cli_fail(&e);
+    } else {
+        view_rows(c, rows, job_columns, n_job_columns);
+        if (for_people(c) && !json_len(rows) && c->err.is_tty)
+            cli_say(plain ? "no jobs yet; berth submit -- COMMAND makes one"
+                          : "no job matches; berth ls shows what there is");
+        else if (for_people(c))
+            footer(c, counts, json_len(rows), more);
+    }
+    json_free(rows);
+    json_free(counts);
+    return rc;
+}
+
+const struct command cmd_ls = {
+    .name = "ls",
+    .summary = "list jobs: what runs, what waits, what ended",
+    .synopsis = "[OPTION…] [FILTER…]",
+    .description =
+        "Without options: all that runs, the first 20 that wait and the last 20 that ended. With a "
+        "filter or an option: the newest 50 that match, or as many as -n says. With -o json or csv "
+        "all that match.\n"
+        "\n"
+        "A filter compares with : = != ~ < <= > >= and joins with and, or, not and parentheses. "
+        "Fields: id name state project user batch exit_code priority attempt created started ended "
+        "duration reason, tag.NAME, metric.NAME; any other word is a parameter. ~ finds a part of "
+        "the text; : takes a comma list; times take an age such as 2h.",
+    .section = SECTION_LOOK,
+    .groups = groups,
+    .examples = examples,
+    .operand = "filter",
+    .max_operands = SIZE_MAX,
+    .run = ls,
+};

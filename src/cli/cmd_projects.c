@@ -1,0 +1,39 @@
+/* cmd_projects.c - berth projects: every project and the states of its jobs */
+#include "base/util.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/view.h"
+
+static const struct opt_group *const groups[] = {&output_group, &common_group, NULL};
+
+static int projects(struct cli *c, const void *opts, const struct operands *ops)
+{
+    static const struct column cols[] = {
+        {"PROJECT", "name", CELL_TEXT, true, NULL},
+        {"JOBS", "total", CELL_NUMBER, false, ""},
+        {"QUEUED", "counts.queued", CELL_NUMBER, false, NULL},
+        {"RUNNING", "counts.running", CELL_NUMBER, false, NULL},
+        {"SUCCEEDED", "counts.succeeded", CELL_NUMBER, false, NULL},
+        {"FAILED", "counts.failed", CELL_NUMBER, false, NULL},
+        {"CANCELLED", "counts.cancelled", CELL_NUMBER, false, "0"},
+        {"LOST", "counts.lost", CELL_NUMBER, false, "0"},
+    };
+
+    (void)opts;
+    (void)ops;
+    return view_list(c, "/v1/projects", cols, ARRAY_SIZE(cols),
+                     "no projects yet; berth submit --project NAME makes one");
+}
+static const struct example projects_examples[] = {
+    {"berth projects", "every project and the states of its jobs"},
+    {NULL, NULL},
+};
+const struct command cmd_projects = {
+    .name = "projects",
+    .summary = "list projects and the states of their jobs",
+    .synopsis = "[OPTION…]",
+    .section = SECTION_LOOK,
+    .groups = groups,
+    .examples = projects_examples,
+    .run = projects,
+};

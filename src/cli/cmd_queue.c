@@ -1,0 +1,69 @@
+/* cmd_queue.c - berth queue: pause, resume and list queues */
+#include "base/util.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/view.h"
+
+enum { TEXT_MAX = 1 << 20 };
+
+static const struct opt_group *const groups[] = {&output_group, &common_group, NULL};
+
+static int queue_list(struct cli *c)
+{
+    static const struct column cols[] = {
+        {"QUEUE", "name", CELL_TEXT, true, NULL},
+        {"PAUSED", "paused", CELL_YES, false, NULL},
+        {"QUEUED", "counts.queued", CELL_NUMBER, false, ""},
+        {"RUNNING", "counts.running", CELL_NUMBER, false, ""},
+    };
+
+    return view_list(c, "/v1/queues", cols, ARRAY_SIZE(cols), "no queues yet");
+}
+
+static int queue(struct cli *c, const void *opts, const struct operands *ops)
+{
+    const char *verb = ops->n ? ops->p[0] : "list";
+    const char *name = ops->n > 1 ? ops->p[1] : "default";
+    AUTO(buf) struct buf path;
+    struct err e = {0};
+
+    (void)opts;
+    if (!strcmp(verb, "list"))
+        return queue_list(c);
+    if (strcmp(verb, "pause") && strcmp(verb, "resume")) {
+        cli_say("berth queue has no '%.40s'; there is list, pause and resume", verb);
+        return err_exit_code(ERR_INVALID);
+    }
+    buf_init(&path, TEXT_MAX);
+    buf_adds(&path, "/v1/queues/");
+    url_encode(&path, str_of(name));
+    buf_addf(&path, "/%s", verb);
+    if (cli_post(c, path.p, NULL, NULL, &e) < 0)
+        return cli_fail(&e);
+    if (c->err.is_tty)
+        cli_say(!strcmp(verb, "pause") ? "queue %s is paused: what runs goes on, nothing new starts"
+                                       : "queue %s goes on",
+                name);
+    return 0;
+}
+static const struct example queue_examples[] = {
+    {"berth queue pause", "start nothing new; what runs goes on"},
+    {"berth queue resume", "go on"},
+    {"berth queue pause night", "only the queue of that name"},
+    {"berth queue list", "all queues"},
+    {NULL, NULL},
+};
+const struct command cmd_queue = {
+    .name = "queue",
+    .summary = "pause, resume and list queues",
+    .synopsis = "[list]\npause|resume [NAME]",
+    .description = "Jobs name their queue at submission (--queue); \"default\" unless they do.",
+    .section = SECTION_CHANGE,
+    .groups = groups,
+    .examples = queue_examples,
+    .operand = "action",
+    .max_operands = 2,
+    .complete = COMPLETE_CHOICES,
+    .choices = "list|pause|resume",
+    .run = queue,
+};

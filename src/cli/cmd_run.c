@@ -1,0 +1,87 @@
+/* cmd_run.c - berth run: now, here, and the exit status is the job's */
+#include "base/util.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/run.h"
+#include "cli/view.h"
+#include <stdio.h>
+
+#define RUN(member) offsetof(struct run_opts, member)
+static const struct opt own_opts[] = {
+    {"slots", 'j', OPT_INT, "N", RUN(slots),
+     "jobs at once (default: `slots` of the file, else the number of CPUs)", COMPLETE_NONE, NULL},
+    {"again", 0, OPT_FLAG, NULL, RUN(again), "run a finished file anew, as a batch of its own",
+     COMPLETE_NONE, NULL},
+    {"retry-failed", 0, OPT_FLAG, NULL, RUN(retry_failed),
+     "also run again what failed before, when a file is continued", COMPLETE_NONE, NULL},
+    {"quiet", 'q', OPT_FLAG, NULL, RUN(quiet), "no progress and no table, only the exit status",
+     COMPLETE_NONE, NULL},
+};
+static const struct opt_group own_group = {"Running", own_opts, ARRAY_SIZE(own_opts), false};
+static const struct opt_group *const groups[] = {&own_group, &job_group, &output_group,
+                                                 &common_group, NULL};
+static const struct example examples[] = {
+    {"berth run -- python train.py", "one command; its output here, its exit status yours"},
+    {"berth run -j 4 -- python train.py", "the same, with four slots on this machine"},
+    {"berth run sweep.yaml", "every job of a file, with progress; a table at the end"},
+    {"berth run sweep.yaml --retry-failed", "continue it, and run what failed once more"},
+    {"berth run --timeout 1h --retries 2 -- ./flaky.sh", "with a limit and two more tries"},
+    {NULL, NULL},
+};
+
+static int run(struct cli *c, const void *opts, const struct operands *ops)
+{
+    const struct run_opts *o = opts;
+    const char *file = jobspec_is_file(ops) ? ops->p[0] : o->job.file;
+    struct run_session s;
+    struct json *spec = NULL;
+    struct err e = {0};
+
+    if (!ops->n && !file)
+        err_set(&e, ERR_INVALID,
+                "berth run needs a command or a file: berth run -- python train.py");
+    else if (o->slots.set && (o->slots.v < 1 || o->slots.v > 100000))
+        err_set(&e, ERR_INVALID, "-j must be between 1 and 100000");
+    else
+        jobspec_build(&o->job, ops, &spec, &e);
+    if (!spec)
+        return cli_fail(&e);
+    if (o->slots.set && file)
+        json_set_int(spec, "slots", o->slots.v);
+    int32_t slots = (int32_t)(o->slots.set ? o->slots.v : int_of(spec, "slots"));
+    int rc = run_session_open(&s, c, slots, &e);
+    if (rc < 0) {
+        json_free(spec);
+        return cli_fail(&e);
+    }
+    rc = file ? run_file(&s, o, spec, file) : run_one(&s, o, spec, o->job.key);
+    run_session_close(&s);
+    json_free(spec);
+    return rc;
+}
+
+const struct command cmd_run = {
+    .name = "run",
+    .summary = "run a command or a file of jobs now, and wait for it",
+    .synopsis = "[OPTION…] [--] COMMAND [ARGUMENT…]\n[OPTION…] FILE.yaml|FILE.json",
+    .description =
+        "Needs no daemon: the scheduler runs inside this command. When one already serves your "
+        "home, that one is used.\n"
+        "\n"
+        "A command's output appears here as it is written, and berth exits with its status; 128 "
+        "plus the number of the signal that ended it. The first Ctrl-C cancels it, the second "
+        "leaves at once while it ends.\n"
+        "\n"
+        "A file describes many jobs. It can be interrupted at any time, by Ctrl-C or a power cut: "
+        "the same command continues where it was, and jobs that are done are not run again. The "
+        "exit status is 0 when all of them succeeded.",
+    .section = SECTION_RUN,
+    .flags = COMMAND_STARTS,
+    .groups = groups,
+    .opts_size = sizeof(struct run_opts),
+    .examples = examples,
+    .operand = "command",
+    .max_operands = SIZE_MAX,
+    .complete = COMPLETE_FILE_OR_CMD,
+    .run = run,
+};

@@ -1,0 +1,248 @@
+/* cmd_serve.c - berth serve: the controller as a daemon
+ *
+ * Owns: the options of the daemon, its signals (TERM and INT end it gracefully, HUP is ignored:
+ * there is nothing to reopen), the word to systemd, and the leaving of a background daemon that
+ * has had nothing to do for a while.
+ */
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/util.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "core/core.h"
+#include "host/host.h"
+#include "io/loop.h"
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+enum { AUTO_IDLE_MS = 10 * 60 * 1000, AUTO_LOOK_MS = 5000 };
+
+struct serve_opts {
+    struct opt_num slots, cpus, mem, gpus, retain, idle;
+    const char *listen, *tls_cert, *tls_key, *log_level;
+    bool whole_machine, multi_user, log_json, background;
+};
+#define SERVE(member) offsetof(struct serve_opts, member)
+static const struct opt own_opts[] = {
+    {"slots", 'j', OPT_INT, "N", SERVE(slots), "jobs at once (default: the number of CPUs)",
+     COMPLETE_NONE, NULL},
+    {"cpus", 0, OPT_CPUS, "N", SERVE(cpus), "CPUs to give out (default: all)", COMPLETE_NONE, NULL},
+    {"mem", 0, OPT_SIZE, "SIZE", SERVE(mem), "memory to give out (default: all)", COMPLETE_NONE,
+     NULL},
+    {"gpus", 0, OPT_INT, "N", SERVE(gpus), "GPUs to give out (default: all)", COMPLETE_NONE, NULL},
+    {"listen", 'l', OPT_TEXT, "ADDR:PORT", SERVE(listen),
+     "also answer on TCP, to whoever has the token; :PORT is loopback", COMPLETE_NONE, NULL},
+    {"tls-cert", 0, OPT_TEXT, "FILE", SERVE(tls_cert), "certificate for --listen (PEM)",
+     COMPLETE_FILE, NULL},
+    {"tls-key", 0, OPT_TEXT, "FILE", SERVE(tls_key), "its key (PEM)", COMPLETE_FILE, NULL},
+    {"system", 0, OPT_FLAG, NULL, SERVE(whole_machine),
+     "serve the whole machine: home /var/lib/berth, several users", COMPLETE_NONE, NULL},
+    {"multi-user", 0, OPT_FLAG, NULL, SERVE(multi_user),
+     "let other users submit through the socket; their jobs run as them", COMPLETE_NONE, NULL},
+    {"retain", 0, OPT_DURATION, "TIME", SERVE(retain),
+     "remove finished jobs after this long, such as 30d (default: keep)", COMPLETE_NONE, NULL},
+    {"log-json", 0, OPT_FLAG, NULL, SERVE(log_json), "log in JSON lines", COMPLETE_NONE, NULL},
+    {"log-level", 0, OPT_CHOICE, "LEVEL", SERVE(log_level), "log from this level (default info)",
+     COMPLETE_CHOICES, "debug|info|warn|error"},
+    {"auto", 0, OPT_FLAG, NULL, SERVE(background),
+     "leave when there has been nothing to do for a while", COMPLETE_NONE, NULL},
+    {"idle", 0, OPT_DURATION, "TIME", SERVE(idle), "that while, with --auto (default 10m)",
+     COMPLETE_NONE, NULL},
+};
+static const struct opt_group own_group = {"Daemon", own_opts, ARRAY_SIZE(own_opts), false};
+static const struct opt_group *const groups[] = {&own_group, &common_group, NULL};
+static const struct example examples[] = {
+    {"berth serve", "a daemon for you, in the foreground, on this machine's CPUs"},
+    {"berth serve --slots 4 --mem 32G", "at most four jobs at once, in 32 GiB"},
+    {"berth serve --listen :8642", "also over TCP on loopback, with the token in the home"},
+    {"berth serve --listen 0.0.0.0:8642 --tls-cert c.pem --tls-key k.pem", "for the network"},
+    {"berth serve --system", "one daemon for all users of the machine (as root)"},
+    {NULL, NULL},
+};
+
+struct serving {
+    struct loop *loop;
+    struct host *host;
+    struct timer *look;
+    int64_t idle_ms, idle_since; /* monotonic; 0 = busy */
+};
+
+/* ADDR:PORT, [ADDR6]:PORT, :PORT or PORT. */
+static int parse_listen(const char *text, char *addr, size_t addr_size, int *port, struct err *e)
+{
+    const char *colon = strrchr(text, ':');
+    struct str host = {text, colon ? (size_t)(colon - text) : 0};
+    int64_t n;
+
+    if (!str_to_i64(str_of(colon ? colon + 1 : text), &n) || n < 0 || n > 65535)
+        return err_set(e, ERR_INVALID, "--listen '%.60s' does not end in a port; write ADDR:PORT",
+                       text);
+    if (host.n >= 2 && host.p[0] == '[' && host.p[host.n - 1] == ']')
+        host = (struct str){host.p + 1, host.n - 2};
+    if (!host.n || str_eq_c(host, "localhost"))
+        host = STR("127.0.0.1");
+    if (host.n >= addr_size)
+        return err_set(e, ERR_INVALID, "--listen '%.60s' is too long for an address", text);
+    snprintf(addr, addr_size, STR_FMT, STR_ARG(host));
+    *port = (int)n;
+    return 0;
+}
+
+static void on_stop(void *arg)
+{
+    struct serving *s = arg;
+
+    log_info("serve", "told to stop; running jobs go on and are found again at the next start");
+    loop_stop(s->loop);
+}
+
+static void on_nothing(void *arg)
+{
+    (void)arg;
+}
+
+static void on_look(void *arg)
+{
+    struct serving *s = arg;
+    struct core_stats st = core_stats(host_core(s->host));
+    bool busy = st.queued || st.held || st.starting || st.running || st.stopping ||
+                host_connections(s->host);
+
+    if (busy) {
+        s->idle_since = 0;
+    } else if (!s->idle_since) {
+        s->idle_since = loop_mono_ms(s->loop);
+    } else if (loop_mono_ms(s->loop) - s->idle_since >= s->idle_ms) {
+        log_info("serve", "nothing to do; leaving until the next command");
+        loop_stop(s->loop);
+    }
+}
+
+/* What a service manager that waits for us (Type=notify) wants to hear. */
+static void notify_ready(void)
+{
+    const char *path = getenv("NOTIFY_SOCKET");
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
+
+    if (!path || (path[0] != '/' && path[0] != '@') || strlen(path) >= sizeof(sa.sun_path))
+        return;
+    memcpy(sa.sun_path, path, strlen(path));
+    if (path[0] == '@')
+        sa.sun_path[0] = 0;
+    AUTO_FD fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0)
+        (void)!sendto(fd, "READY=1", 7, MSG_NOSIGNAL, (struct sockaddr *)&sa,
+                      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path)));
+}
+
+static void say_address(const struct host *h, const struct host_conf *conf)
+{
+    bool v6 = conf->tcp_addr && strchr(conf->tcp_addr, ':');
+
+    printf("berth %s serves %s on unix:%s", conf->version, conf->home, host_socket(h));
+    if (conf->tcp_addr)
+        printf(" and %s://%s%s%s:%d (token in %s/token)", conf->tls_cert ? "https" : "http",
+               v6 ? "[" : "", conf->tcp_addr, v6 ? "]" : "", host_tcp_port(h), conf->home);
+    putchar('\n');
+    fflush(stdout);
+    if (conf->tcp_addr && !conf->tls_cert && strncmp(conf->tcp_addr, "127.", 4) &&
+        strcmp(conf->tcp_addr, "::1"))
+        log_warn("serve", "the token travels in the clear on %s: add --tls-cert and --tls-key",
+                 conf->tcp_addr);
+}
+
+static int serve_until_stopped(const struct serve_opts *o, const struct host_conf *conf)
+{
+    struct serving s = {.loop = loop_new(), .idle_ms = o->idle.set ? o->idle.v : AUTO_IDLE_MS};
+    struct err e = {0};
+
+    if (host_open(&s.host, conf, s.loop, &e) < 0) {
+        loop_free(s.loop);
+        /* Somebody was faster: the command that started us finds that one. */
+        if (o->background && e.code == ERR_CONFLICT)
+            return 0;
+        return cli_fail(&e);
+    }
+    struct signal_watch *term = signal_watch_new(s.loop, SIGTERM, on_stop, &s);
+    struct signal_watch *intr = signal_watch_new(s.loop, SIGINT, on_stop, &s);
+    struct signal_watch *hup = signal_watch_new(s.loop, SIGHUP, on_nothing, NULL);
+    if (o->background) {
+        s.look = timer_new(s.loop, on_look, &s);
+        timer_start(s.look, 0, MIN(AUTO_LOOK_MS, MAX(s.idle_ms / 4, 50)));
+    }
+    say_address(s.host, conf);
+    notify_ready();
+    loop_run(s.loop);
+    timer_free(s.look);
+    signal_watch_free(term);
+    signal_watch_free(intr);
+    signal_watch_free(hup);
+    host_close(s.host);
+    loop_free(s.loop);
+    return 0;
+}
+
+static int check_options(const struct serve_opts *o, struct err *e)
+{
+    if (!o->tls_cert != !o->tls_key)
+        return err_set(e, ERR_INVALID, "--tls-cert and --tls-key go together");
+    if (o->tls_cert && !o->listen)
+        return err_set(e, ERR_INVALID, "--tls-cert needs --listen ADDR:PORT");
+    if (o->slots.set && (o->slots.v < 1 || o->slots.v > 100000))
+        return err_set(e, ERR_INVALID, "--slots must be between 1 and 100000");
+    if (o->gpus.set && (o->gpus.v < 0 || o->gpus.v > 64))
+        return err_set(e, ERR_INVALID, "--gpus must be between 0 and 64");
+    return 0;
+}
+
+static int serve(struct cli *c, const void *opts, const struct operands *ops)
+{
+    const struct serve_opts *o = opts;
+    enum log_level level = LOG_INFO_;
+    char addr[64];
+    struct err e = {0};
+
+    (void)ops;
+    if (cli_find_home(c, o->whole_machine, &e) < 0)
+        return cli_fail(&e);
+    struct host_conf conf = {.home = c->home,
+                             .tls_cert = o->tls_cert,
+                             .tls_key = o->tls_key,
+                             .slots = (int32_t)o->slots.v,
+                             .mcpu = o->cpus.v,
+                             .mem_bytes = o->mem.v,
+                             .gpus = o->gpus.set ? (int32_t)o->gpus.v : -1,
+                             .multi_user = o->multi_user || o->whole_machine,
+                             .retain_ms = o->retain.v,
+                             .version = c->seams->version};
+    if (check_options(o, &e) < 0)
+        return cli_fail(&e);
+    if (o->listen && parse_listen(o->listen, addr, sizeof(addr), &conf.tcp_port, &e) < 0)
+        return cli_fail(&e);
+    conf.tcp_addr = o->listen ? addr : NULL;
+    if (o->log_level)
+        log_level_parse(o->log_level, &level);
+    log_setup(level, o->log_json, STDERR_FILENO);
+    return serve_until_stopped(o, &conf);
+}
+
+const struct command cmd_serve = {
+    .name = "serve",
+    .summary = "run the daemon: the queue that works while you are away",
+    .synopsis = "[OPTION…]",
+    .description =
+        "Runs in the foreground until SIGTERM or SIGINT. Jobs are not its children: they go on "
+        "when it stops or is killed, and the next one picks them up with their outcome. It answers "
+        "on a Unix socket in its home; --listen adds TCP, guarded by the token in the home.\n"
+        "\n"
+        "You rarely need it by hand: the other commands start one in the background, which leaves "
+        "by itself.",
+    .section = SECTION_DAEMON,
+    .groups = groups,
+    .opts_size = sizeof(struct serve_opts),
+    .examples = examples,
+    .run = serve,
+};

@@ -1,0 +1,258 @@
+/* cmd_show.c - berth show: everything about a job on one page */
+#include "base/clock.h"
+#include "base/util.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/view.h"
+#include <math.h>
+#include <stdio.h>
+
+enum { PAGE_MAX = 8 << 20, SPARK_CELLS = 24 };
+
+static const struct opt_group *const groups[] = {&output_group, &common_group, NULL};
+static const struct example examples[] = {
+    {"berth show 42", "command, parameters, times, runs, metrics and the reason of its end"},
+    {"berth show 01k9", "by the beginning of its id, as long as only one job has it"},
+    {"berth show 42 -o json | jq '.[0].runs'", "for a program"},
+    {NULL, NULL},
+};
+
+static void line(struct buf *b, const struct cli *c, const char *label, struct str text)
+{
+    if (text.n)
+        buf_addf(b, "  %s%-10s%s  " STR_FMT "\n", c->out.colour ? colour_start(COLOUR_DIM) : "",
+                 label, c->out.colour ? colour_end() : "", STR_ARG(text));
+}
+
+static void time_line(struct buf *b, const struct cli *c, const struct json *job, const char *key)
+{
+    int64_t at = time_of(job, key);
+    char stamp[STAMP_TEXT_MAX], age[AGE_TEXT_MAX], text[80];
+
+    if (!at)
+        return;
+    stamp_format(at, stamp);
+    age_format(at, clock_wall(&clock_system), age);
+    snprintf(text, sizeof(text), "%s (%s)", stamp, age);
+    line(b, c, key, str_of(text));
+}
+
+static void head(struct buf *b, const struct cli *c, const struct json *job)
+{
+    struct str state = text_of(job, "state");
+    char text[400];
+
+    job_outcome_text(job, text, sizeof(text));
+    buf_addf(b, "%sjob %lld  " STR_FMT "%s  ", c->out.colour ? colour_start(COLOUR_BOLD) : "",
+             (long long)int_of(job, "number"), STR_ARG(text_of(job, "name")),
+             c->out.colour ? colour_end() : "");
+    buf_addf(b, "%s%s%s\n", c->out.colour ? colour_start(state_colour(state)) : "", text,
+             c->out.colour ? colour_end() : "");
+    line(b, c, "id", text_of(job, "id"));
+}
+
+static void needs_line(struct buf *b, const struct cli *c, const struct json *job)
+{
+    double cpus = json_get(job, "cpus") ? json_real(json_get(job, "cpus")) : 0;
+    int64_t mem = int_of(job, "mem_bytes"), gpus = int_of(job, "gpus");
+    char size[UNIT_TEXT_MAX];
+    AUTO(buf) struct buf t;
+
+    buf_init(&t, 256);
+    if (cpus > 0)
+        buf_addf(&t, "%g CPU%s", cpus, cpus == 1 ? "" : "s");
+    if (mem > 0) {
+        size_format(mem, size);
+        buf_addf(&t, "%s%s memory", t.n ? ", " : "", size);
+    }
+    if (gpus > 0)
+        buf_addf(&t, "%s%lld GPU%s", t.n ? ", " : "", (long long)gpus, gpus == 1 ? "" : "s");
+    line(b, c, "needs", buf_str(&t));
+}
+
+static void used_line(struct buf *b, const struct cli *c, const struct json *job)
+{
+    int64_t ran = job_runtime(job, clock_wall(&clock_system));
+    char time[UNIT_TEXT_MAX], cpu[UNIT_TEXT_MAX], mem[UNIT_TEXT_MAX], text[120];
+
+    if (ran < 0)
+        return;
+    duration_format(ran, time);
+    duration_format(int_of(job, "cpu_ms"), cpu);
+    size_format(int_of(job, "max_rss_bytes"), mem);
+    if (int_of(job, "max_rss_bytes"))
+        snprintf(text, sizeof(text), "%s, %s of CPU, %s of memory at most", time, cpu, mem);
+    else
+        snprintf(text, sizeof(text), "%s", time);
+    line(b, c, "time", str_of(text));
+}
+
+static void facts(struct buf *b, const struct cli *c, const struct json *job)
+{
+    AUTO(buf) struct buf t;
+    const struct json *spec = json_get(job, "spec"), *after = json_get(job, "after");
+
+    buf_init(&t, PAGE_MAX);
+    command_format(&t, json_get(job, "command"));
+    line(b, c, "command", buf_str(&t));
+    line(b, c, "directory", text_of(spec, "cwd"));
+    buf_reset(&t);
+    params_format(&t, json_get(job, "params"));
+    line(b, c, "params", buf_str(&t));
+    buf_reset(&t);
+    buf_addf(&t, STR_FMT ", queue " STR_FMT ", priority %lld, user " STR_FMT,
+             STR_ARG(text_of(job, "project")), STR_ARG(text_of(job, "queue")),
+             (long long)int_of(job, "priority"), STR_ARG(text_of(job, "user")));
+    line(b, c, "project", buf_str(&t));
+    if (text_of(job, "batch").n) {
+        buf_reset(&t);
+        buf_addf(&t, STR_FMT " (" STR_FMT "), index %lld", STR_ARG(text_of(job, "batch")),
+                 STR_ARG(text_of(job, "batch_name")), (long long)int_of(job, "index"));
+        line(b, c, "batch", buf_str(&t));
+    }
+    needs_line(b, c, job);
+    buf_reset(&t);
+    for (size_t i = 0; i < json_len(after); i++)
+        buf_addf(&t, "%s%lld", i ? ", " : "job ", (long long)json_int(json_at(after, i)));
+    line(b, c, "after", buf_str(&t));
+    time_line(b, c, job, "created");
+    time_line(b, c, job, "started");
+    time_line(b, c, job, "ended");
+    used_line(b, c, job);
+}
+
+/* The values as a row of blocks, averaged into at most SPARK_CELLS. */
+static void sparkline(struct buf *b, const struct json *points)
+{
+    static const char *const blocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+    size_t n = json_len(points), cells = MIN(n, (size_t)SPARK_CELLS);
+    double mean[SPARK_CELLS], lo = INFINITY, hi = -INFINITY;
+
+    if (cells < 2)
+        return;
+    for (size_t i = 0; i < cells; i++) {
+        size_t from = i * n / cells, to = (i + 1) * n / cells;
+        double sum = 0;
+        for (size_t k = from; k < to; k++) {
+            const struct json *v = json_get(json_at(points, k), "value");
+            sum += v ? json_real(v) : 0;
+        }
+        mean[i] = sum / (double)(to - from);
+        lo = fmin(lo, mean[i]);
+        hi = fmax(hi, mean[i]);
+    }
+    buf_adds(b, "  ");
+    for (size_t i = 0; i < cells; i++)
+        buf_adds(b, blocks[hi > lo ? (int)((mean[i] - lo) / (hi - lo) * 7.0) : 3]);
+}
+
+static void metrics(struct buf *b, struct cli *c, const struct json *job)
+{
+    AUTO_FREE char *path = xasprintf("/v1/jobs/%lld/metrics", (long long)int_of(job, "number"));
+    const struct json *last = json_get(job, "metrics");
+    struct json *series = NULL;
+    struct err e;
+
+    if (!json_len(last) || cli_get(c, path, &series, &e) < 0)
+        return;
+    for (struct json_it it = {0}; json_next(last, &it);) {
+        AUTO(buf) struct buf t;
+        const struct json *v = json_get(it.val, "value");
+        buf_init(&t, PAGE_MAX);
+        buf_addf(&t, "%s %g", it.key, v ? json_real(v) : NAN);
+        if (json_get(it.val, "step"))
+            buf_addf(&t, " at step %lld", (long long)int_of(it.val, "step"));
+        sparkline(&t, json_get(json_get(series, "metrics"), it.key));
+        line(b, c, "metric", buf_str(&t));
+    }
+    json_free(series);
+}
+
+static void reports(struct buf *b, struct cli *c, const struct json *job)
+{
+    static const struct {
+        const char *member, *label, *value;
+    } kinds[] = {{"tags", "tag", "value"}, {"artifacts", "artifact", "path"}};
+
+    metrics(b, c, job);
+    for (size_t k = 0; k < ARRAY_SIZE(kinds); k++)
+        for (struct json_it it = {0}; json_next(json_get(job, kinds[k].member), &it);) {
+            AUTO(buf) struct buf t;
+            struct str text =
+                json_type(it.val) == JSON_STR ? json_str(it.val) : text_of(it.val, kinds[k].value);
+            buf_init(&t, PAGE_MAX);
+            buf_addf(&t, "%s%s" STR_FMT, it.key, text.n ? " = " : "", STR_ARG(text));
+            line(b, c, kinds[k].label, buf_str(&t));
+        }
+}
+
+static void runs(struct buf *b, const struct cli *c, const struct json *job)
+{
+    static const struct column cols[] = {
+        {"RUN", "run", CELL_NUMBER, false, NULL},
+        {"END", "state", CELL_TEXT, false, NULL},
+        {"EXIT", "exit_code", CELL_EXIT, false, ""},
+        {"STARTED", "started", CELL_AGE, false, ""},
+        {"NODE", "node", CELL_TEXT, true, NULL},
+        {"PID", "pid", CELL_NUMBER, false, ""},
+        {"MEMORY", "max_rss_bytes", CELL_SIZE, false, ""},
+        {"CPU", "cpu_user_ms", CELL_DURATION, false, ""},
+        {"DETAIL", "detail", CELL_TEXT, true, ""},
+    };
+
+    if (!json_len(json_get(job, "runs")))
+        return;
+    buf_addc(b, '\n');
+    view_table(b, json_get(job, "runs"), cols, ARRAY_SIZE(cols), c->out.width, c->out.colour);
+}
+
+static int show(struct cli *c, const void *opts, const struct operands *ops)
+{
+    struct json *all = json_new_array();
+    struct err e = {0};
+    int rc = 0;
+
+    (void)opts;
+    for (size_t i = 0; i < ops->n && rc == 0; i++) {
+        AUTO(buf) struct buf path;
+        struct json *job = NULL;
+        buf_init(&path, PAGE_MAX);
+        job_path(&path, ops->p[i], "");
+        rc = cli_get(c, path.p, &job, &e);
+        if (rc == 0)
+            json_push_take(all, job);
+    }
+    if (rc == 0 && (cli_json(c) || cli_csv(c))) {
+        view_rows(c, all, job_columns, n_job_columns);
+    } else if (rc == 0) {
+        AUTO(buf) struct buf b;
+        buf_init(&b, PAGE_MAX);
+        for (size_t i = 0; i < json_len(all); i++) {
+            const struct json *job = json_at(all, i);
+            buf_adds(&b, i ? "\n" : "");
+            head(&b, c, job);
+            facts(&b, c, job);
+            reports(&b, c, job);
+            runs(&b, c, job);
+            cli_print(&b);
+        }
+    }
+    json_free(all);
+    return rc < 0 ? cli_fail(&e) : 0;
+}
+
+const struct command cmd_show = {
+    .name = "show",
+    .summary = "show everything about a job",
+    .synopsis = "[OPTION…] JOB…",
+    .description = "A job is named by its number, its id, or a beginning of the id that only one "
+                   "job has.",
+    .section = SECTION_LOOK,
+    .groups = groups,
+    .examples = examples,
+    .operand = "job",
+    .min_operands = 1,
+    .max_operands = SIZE_MAX,
+    .complete = COMPLETE_JOB,
+    .run = show,
+};

@@ -1,0 +1,123 @@
+/* cmd_submit.c - berth submit: into the queue, and home
+ *
+ * Owns: what is printed: the id of the job (or of the batch) alone on stdout, so that
+ * `id=$(berth submit …)` works; the sentence for people goes to stderr, on a terminal only.
+ * One connection, one request, one read.
+ */
+#include "base/util.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/follow.h"
+#include "cli/jobspec.h"
+#include "cli/view.h"
+
+struct submit_opts {
+    struct job_opts job;
+    bool wait;
+};
+
+static const struct opt own_opts[] = {
+    {"wait", 'w', OPT_FLAG, NULL, offsetof(struct submit_opts, wait),
+     "wait for the end and exit with the job's status", COMPLETE_NONE, NULL},
+};
+static const struct opt_group own_group = {"Waiting", own_opts, ARRAY_SIZE(own_opts), false};
+static const struct opt_group *const groups[] = {&job_group, &own_group, &output_group,
+                                                 &common_group, NULL};
+static const struct example examples[] = {
+    {"berth submit -- python train.py --lr 0.1", "queue one command; its id is printed"},
+    {"berth submit --name a --cpus 2 --mem 4G --timeout 2h --priority 5 -- ./train.sh",
+     "say what it needs and how long it may take"},
+    {"berth submit --after 41 --after 42 -- python evaluate.py",
+     "start when jobs 41 and 42 have succeeded"},
+    {"berth submit --retries 2 --env SEED=7 --project mnist -- python train.py",
+     "try up to three times, with a variable of its own"},
+    {"berth submit --array 100 -- python train.py --seed '{index}'",
+     "a hundred jobs that differ in {index}"},
+    {"berth submit --param 'lr=[0.1,0.01]' -- python train.py --lr '{lr}'",
+     "one job for each value of lr"},
+    {"berth submit 'zcat data.gz | ./count > out.txt'",
+     "a single word with spaces in it is a line for the shell"},
+    {"berth submit --file sweep.yaml", "everything a file describes"},
+    {"id=$(berth submit -- ./long.sh) && berth wait $id", "use the id in a script"},
+    {NULL, NULL},
+};
+
+static void say_submitted(const struct cli *c, const struct json *reply, bool many)
+{
+    if (!c->err.is_tty)
+        return;
+    if (many)
+        cli_say("submitted %lld jobs, %lld to %lld; berth ls shows them",
+                (long long)int_of(reply, "count"), (long long)int_of(reply, "first"),
+                (long long)(int_of(reply, "first") + int_of(reply, "count") - 1));
+    else
+        cli_say("submitted job %lld (" STR_FMT "); berth logs -f %lld follows it",
+                (long long)int_of(reply, "number"), STR_ARG(text_of(reply, "name")),
+                (long long)int_of(reply, "number"));
+}
+
+static void print_reply(const struct cli *c, const struct json *reply, bool many)
+{
+    AUTO(buf) struct buf b;
+    struct str batch = text_of(reply, "batch");
+
+    buf_init(&b, 1 << 20);
+    if (cli_json(c))
+        json_write(&b, reply, false);
+    else
+        buf_addf(&b, STR_FMT,
+                 STR_ARG(!many     ? text_of(reply, "id")
+                         : batch.n ? batch
+                                   : text_of(reply, "first_id")));
+    buf_addc(&b, '\n');
+    cli_print(&b);
+}
+
+static int submit(struct cli *c, const void *opts, const struct operands *ops)
+{
+    const struct submit_opts *o = opts;
+    struct json *spec = NULL, *reply = NULL;
+    struct err e = {0};
+    int rc = 0;
+
+    if (!ops->n && !o->job.file) {
+        cli_say("berth submit needs a command or a file: berth submit -- python train.py");
+        return err_exit_code(ERR_INVALID);
+    }
+    if (jobspec_build(&o->job, ops, &spec, &e) < 0)
+        return cli_fail(&e);
+    if (jobspec_submit(c, spec, o->job.key, &reply, NULL, &e) < 0) {
+        json_free(spec);
+        return cli_fail(&e);
+    }
+    bool many = json_has(reply, "count");
+    print_reply(c, reply, many);
+    say_submitted(c, reply, many);
+    if (o->wait)
+        rc = follow_submitted(c, reply, 0);
+    json_free(spec);
+    json_free(reply);
+    return rc;
+}
+
+const struct command cmd_submit = {
+    .name = "submit",
+    .summary = "put a command, an array or a file of jobs in the queue",
+    .synopsis = "[OPTION…] [--] COMMAND [ARGUMENT…]\n[OPTION…] --file FILE",
+    .description =
+        "Prints the id of the job, or of the batch when there are several. The job is on disk "
+        "before that happens, and runs as soon as there is room, whether you stay or not. When no "
+        "daemon runs for you, one is started; it leaves by itself when there is nothing to do.\n"
+        "\n"
+        "The job gets your environment, the current directory and an empty standard input. "
+        "Everything after the first word of the command belongs to the command.",
+    .section = SECTION_RUN,
+    .flags = COMMAND_STARTS,
+    .groups = groups,
+    .opts_size = sizeof(struct submit_opts),
+    .examples = examples,
+    .operand = "command",
+    .max_operands = SIZE_MAX,
+    .complete = COMPLETE_FILE_OR_CMD,
+    .run = submit,
+};

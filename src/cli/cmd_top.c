@@ -1,0 +1,314 @@
+/* cmd_top.c - berth top: the queue, live, on the whole terminal
+ *
+ * Owns: keys and what they do.  The daemon is asked once a second and after every action.
+ */
+#include "base/clock.h"
+#include "base/util.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/list.h"
+#include "cli/top.h"
+#include "cli/tty.h"
+#include "cli/view.h"
+#include <stdio.h>
+
+enum {
+    ASK_EVERY_MS = 1000,
+    FRAME_MAX = 4 << 20,
+    LOG_TAIL = 64 << 10,
+    SHOWN = 200,
+    FILTER_MAX = 400
+};
+
+static const char *const sorts[] = {NULL, "-created", "-duration", "-priority", "name", "state"};
+
+struct top {
+    struct cli *c;
+    struct top_model m;
+    struct json *rows, *counts, *nodes;
+    struct buf log;
+    char filter[FILTER_MAX], message[300];
+    size_t sort;
+    char ask; /* what a yes would do: 'c' or 'r' */
+    bool over;
+};
+
+/* ---- asking ---- */
+
+static int ask_rows(struct top *t, struct json *rows, struct err *e)
+{
+    struct list_query parts[] = {
+        {t->filter, "running,starting,stopping", "id", SHOWN},
+        {t->filter, "queued", "id", SHOWN},
+        {t->filter, "succeeded,failed,cancelled,lost", "-ended", SHOWN},
+    };
+    struct list_query sorted = {t->filter, NULL, sorts[t->sort], SHOWN};
+
+    if (!t->filter[0])
+        parts[0].filter = parts[1].filter = parts[2].filter = sorted.filter = NULL;
+    if (sorts[t->sort])
+        return list_jobs(t->c, &sorted, rows, NULL, e);
+    for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+        if (list_jobs(t->c, &parts[i], rows, NULL, e) < 0)
+            return -1;
+    return 0;
+}
+
+static int64_t selected_job(const struct top *t)
+{
+    return int_of(json_at(t->rows, (size_t)t->m.selected), "number");
+}
+
+/* The same job stays selected when rows come and go above it. */
+static void keep_selected(struct top *t, int64_t job)
+{
+    for (size_t i = 0; job && i < json_len(t->rows); i++)
+        if (int_of(json_at(t->rows, i), "number") == job)
+            t->m.selected = (int64_t)i;
+}
+
+static void ask_log(struct top *t)
+{
+    static const char *const tail[] = {"Range: bytes=-65536", NULL};
+    AUTO_FREE char *path = xasprintf("/v1/jobs/%lld/logs", (long long)t->m.log_job);
+    struct http_response r;
+    struct err e = {0};
+
+    buf_reset(&t->log);
+    if (cli_fetch(t->c, "GET", path, tail, STR(""), &r, &e) == 0) {
+        buf_add(&t->log, r.body.p, r.body.n);
+        http_response_done(&r);
+    } else {
+        buf_addf(&t->log, "%s\n", e.text);
+    }
+    t->m.log = buf_str(&t->log);
+}
+
+static void ask(struct top *t)
+{
+    const struct list_query everything = {t->filter[0] ? t->filter : NULL, NULL, NULL, -1};
+    struct json *rows = json_new_array(), *counts = NULL, *nodes = NULL;
+    int64_t job = json_len(t->rows) ? selected_job(t) : 0;
+    struct err e = {0};
+
+    if (list_counts(t->c, &everything, &counts, &e) < 0 ||
+        cli_get(t->c, "/v1/nodes", &nodes, &e) < 0 || ask_rows(t, rows, &e) < 0) {
+        snprintf(t->message, sizeof(t->message), "%s", e.text);
+        json_free(rows);
+        json_free(counts);
+        json_free(nodes);
+        return;
+    }
+    json_free(t->rows);
+    json_free(t->counts);
+    json_free(t->nodes);
+    t->rows = rows;
+    t->counts = counts;
+    t->nodes = nodes;
+    keep_selected(t, job);
+    if (t->m.mode == TOP_LOG)
+        ask_log(t);
+}
+
+/* ---- keys ---- */
+
+static void act(struct top *t)
+{
+    const char *verb = t->ask == 'c' ? "cancel" : "retry";
+    int64_t job = selected_job(t);
+    AUTO_FREE char *path = xasprintf("/v1/jobs/%lld/%s", (long long)job, verb);
+    struct err e = {0};
+
+    if (cli_post(t->c, path, NULL, NULL, &e) < 0)
+        snprintf(t->message, sizeof(t->message), "%s", e.text);
+    else
+        snprintf(t->message, sizeof(t->message), "job %lld: %s", (long long)job,
+                 t->ask == 'c' ? "told to stop" : "queued again");
+}
+
+static void key_in_list(struct top *t, int key)
+{
+    t->message[0] = 0;
+    switch (key) {
+    case 'q':
+    case KEY_ESCAPE:
+        t->over = true;
+        break;
+    case KEY_UP:
+    case 'k':
+        t->m.selected--;
+        break;
+    case KEY_DOWN:
+    case 'j':
+        t->m.selected++;
+        break;
+    case KEY_PAGE_UP:
+        t->m.selected -= (int64_t)t->c->out.height - 7;
+        break;
+    case KEY_PAGE_DOWN:
+        t->m.selected += (int64_t)t->c->out.height - 7;
+        break;
+    case KEY_HOME:
+    case 'g':
+        t->m.selected = 0;
+        break;
+    case KEY_END:
+    case 'G':
+        t->m.selected = (int64_t)json_len(t->rows) - 1;
+        break;
+    case '/':
+        t->m.mode = TOP_FILTER;
+        break;
+    case 's':
+        t->sort = (t->sort + 1) % ARRAY_SIZE(sorts);
+        break;
+    case 'h':
+    case '?':
+        t->m.mode = TOP_HELP;
+        break;
+    }
+    t->m.selected = MAX(0, MIN(t->m.selected, (int64_t)json_len(t->rows) - 1));
+    if (!json_len(t->rows))
+        return;
+    if (key == 'l' || key == KEY_ENTER) {
+        t->m.mode = TOP_LOG;
+        t->m.log_job = selected_job(t);
+    } else if (key == 'c' || key == 'r') {
+        t->ask = (char)key;
+        t->m.mode = TOP_ASK;
+        snprintf(t->message, sizeof(t->message), "%s job %lld? y/n",
+                 key == 'c' ? "cancel" : "run again", (long long)selected_job(t));
+    }
+}
+
+static void key_in_filter(struct top *t, int key)
+{
+    size_t n = strlen(t->filter);
+
+    if (key == KEY_ENTER || key == KEY_ESCAPE) {
+        if (key == KEY_ESCAPE)
+            t->filter[0] = 0;
+        t->m.mode = TOP_LIST;
+        t->message[0] = 0;
+        t->m.selected = 0;
+    } else if (key == KEY_BACKSPACE && n) {
+        while (n > 1 && ((unsigned char)t->filter[n - 1] & 0xc0) == 0x80)
+            n--;
+        t->filter[n - 1] = 0;
+    } else if (key >= ' ' && key < 256 && n + 1 < sizeof(t->filter)) {
+        t->filter[n] = (char)key;
+        t->filter[n + 1] = 0;
+    }
+}
+
+/* True when the daemon should be asked again at once. */
+static bool on_key(struct top *t, int key)
+{
+    if (key == KEY_QUIT) {
+        t->over = true;
+        return false;
+    }
+    switch (t->m.mode) {
+    case TOP_FILTER:
+        key_in_filter(t, key);
+        return t->m.mode == TOP_LIST;
+    case TOP_LOG:
+    case TOP_HELP:
+        if (key == 'q' || key == KEY_ESCAPE || key == KEY_ENTER || t->m.mode == TOP_HELP)
+            t->m.mode = TOP_LIST;
+        return false;
+    case TOP_ASK:
+        t->m.mode = TOP_LIST;
+        t->message[0] = 0;
+        if (key == 'y' || key == 'Y')
+            act(t);
+        return true;
+    default:
+        key_in_list(t, key);
+        return t->m.mode == TOP_LOG || key == 's';
+    }
+}
+
+static void draw(struct top *t)
+{
+    AUTO(buf) struct buf frame;
+
+    buf_init(&frame, FRAME_MAX);
+    t->c->out = term_detect(STDOUT_FILENO);
+    t->m.rows = t->rows;
+    t->m.counts = t->counts;
+    t->m.node = json_at(json_get(t->nodes, "items"), 0);
+    t->m.filter = t->filter;
+    t->m.message = t->message;
+    t->m.sort = sorts[t->sort];
+    top_draw(&frame, &t->m, t->c->out.width, t->c->out.height, t->c->out.colour);
+    tty_frame(&frame);
+}
+
+static void loop(struct top *t)
+{
+    int64_t next = 0;
+
+    while (!t->over) {
+        int64_t now = clock_mono(&clock_system);
+        if (now >= next) {
+            ask(t);
+            next = clock_mono(&clock_system) + ASK_EVERY_MS;
+        }
+        draw(t);
+        int key = tty_key((int)MAX(next - clock_mono(&clock_system), 0));
+        if (key != KEY_NONE && on_key(t, key))
+            next = 0;
+    }
+}
+
+static int top(struct cli *c, const void *opts, const struct operands *ops)
+{
+    struct top t = {.c = c};
+    struct json *meta = NULL;
+    struct err e = {0};
+
+    (void)opts;
+    if (!c->out.is_tty || !isatty(STDIN_FILENO)) {
+        cli_say("top needs a terminal; berth ls shows the same once, berth ls -o json to programs");
+        return err_exit_code(ERR_INVALID);
+    }
+    AUTO_FREE char *filter = filter_text(ops);
+    snprintf(t.filter, sizeof(t.filter), "%s", filter ? filter : "");
+    t.m.version = c->seams->version;
+    buf_init(&t.log, 1 << 20);
+    /* A first question outside the full screen: what goes wrong is then readable. */
+    int rc = cli_get(c, "/v1", &meta, &e);
+    json_free(meta);
+    if (rc == 0)
+        rc = tty_open(&e);
+    if (rc == 0)
+        loop(&t);
+    tty_close();
+    json_free(t.rows);
+    json_free(t.counts);
+    json_free(t.nodes);
+    buf_done(&t.log);
+    return rc < 0 ? cli_fail(&e) : 0;
+}
+
+static const struct opt_group *const groups[] = {&common_group, NULL};
+static const struct example examples[] = {
+    {"berth top", "what runs, what waits, what ended, live; ? shows the keys"},
+    {"berth top 'project:mnist'", "only what matches a filter"},
+    {NULL, NULL},
+};
+const struct command cmd_top = {
+    .name = "top",
+    .summary = "watch the queue live on the whole terminal",
+    .synopsis = "[OPTION…] [FILTER…]",
+    .description =
+        "Keys: arrows or j k choose, l shows output, c cancels, r runs again, / filters, "
+        "s changes the order, q leaves.",
+    .section = SECTION_LOOK,
+    .groups = groups,
+    .examples = examples,
+    .operand = "filter",
+    .max_operands = SIZE_MAX,
+    .run = top,
+};

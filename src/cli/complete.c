@@ -1,0 +1,357 @@
+/* complete.c - completion scripts for bash, zsh and fish, from the command tables
+ *
+ * Owns: the scripts.  Everything static is written into them; numbers of jobs, projects and queues
+ * are asked of a running daemon through the hidden command `berth complete-words`, which never
+ * starts one: pressing Tab has no effect on the machine.
+ */
+#include "cli/opt.h"
+#include "model/job.h"
+#include <string.h>
+
+static bool shown(const struct command *c)
+{
+    return !(c->flags & COMMAND_HIDDEN);
+}
+
+static void states(struct buf *b)
+{
+    for (int s = 0; s < JOB_STATE_MAX; s++)
+        buf_addf(b, "%s%s", s ? " " : "", job_state_name((enum job_state)s));
+}
+
+/* "a|b" → "a b" */
+static void choices(struct buf *b, const char *text)
+{
+    for (; *text; text++)
+        buf_addc(b, *text == '|' ? ' ' : *text);
+}
+
+static void command_names(struct buf *b, const struct command *const *all)
+{
+    bool first = true;
+
+    for (; *all; all++)
+        if (shown(*all)) {
+            buf_addf(b, "%s%s", first ? "" : " ", (*all)->name);
+            first = false;
+        }
+}
+
+/* What `berth complete-words` is asked for; NULL when nothing is. */
+static const char *asked(enum complete_kind k)
+{
+    switch (k) {
+    case COMPLETE_JOB:
+        return "job";
+    case COMPLETE_PROJECT:
+        return "project";
+    case COMPLETE_QUEUE:
+        return "queue";
+    default:
+        return NULL;
+    }
+}
+
+/* Words known now, for any of the three shells; false when the kind has none. */
+static bool fixed_words(struct buf *b, enum complete_kind k, const char *choice_text,
+                        const struct command *const *all)
+{
+    if (k == COMPLETE_CHOICES)
+        choices(b, choice_text);
+    else if (k == COMPLETE_STATE)
+        states(b);
+    else if (k == COMPLETE_BERTH)
+        command_names(b, all);
+    else
+        return false;
+    return true;
+}
+
+/* ---- bash ---- */
+
+static void bash_action(struct buf *b, enum complete_kind k, const char *choice_text,
+                        const struct command *const *all)
+{
+    if (asked(k))
+        buf_addf(b, "_berth_words \"$(_berth_ask %s)\"", asked(k));
+    else if (k == COMPLETE_FILE)
+        buf_adds(b, "_berth_files -f");
+    else if (k == COMPLETE_DIR)
+        buf_adds(b, "_berth_files -d");
+    else if (k == COMPLETE_COMMAND || k == COMPLETE_FILE_OR_CMD)
+        buf_adds(b, "_berth_program");
+    else {
+        buf_adds(b, "_berth_words \"");
+        fixed_words(b, k, choice_text, all);
+        buf_addc(b, '"');
+    }
+}
+
+static void bash_command(struct buf *b, const struct command *c, const struct command *const *all)
+{
+    buf_addf(b, "    %s)\n        case $prev in\n", c->name);
+    for (const struct opt_group *const *g = c->groups; *g; g++)
+        for (size_t i = 0; i < (*g)->n; i++) {
+            const struct opt *o = &(*g)->opts[i];
+            if (o->type == OPT_FLAG)
+                continue;
+            buf_adds(b, "        ");
+            if (o->letter)
+                buf_addf(b, "-%c|", o->letter);
+            buf_addf(b, "--%s) ", o->name);
+            bash_action(b, o->complete, o->choices, all);
+            buf_adds(b, "; return ;;\n");
+        }
+    buf_adds(b,
+             "        esac\n        if [[ $cur == -* ]]; then\n            _berth_words \"--help");
+    for (const struct opt_group *const *g = c->groups; *g; g++)
+        for (size_t i = 0; i < (*g)->n; i++)
+            buf_addf(b, " --%s", (*g)->opts[i].name);
+    buf_adds(b, "\"\n        else\n            ");
+    bash_action(b, c->complete, c->choices, all);
+    buf_adds(b, "\n        fi ;;\n");
+}
+
+static const char bash_head[] =
+    "# bash completion for berth, made by `berth completion bash`\n"
+    "_berth_ask() { berth complete-words \"$1\" 2>/dev/null; }\n"
+    "_berth_words() { COMPREPLY=($(compgen -W \"$1\" -- \"$cur\")); }\n"
+    "_berth_files() {\n"
+    "    compopt -o filenames 2>/dev/null\n"
+    "    local IFS=$'\\n'\n"
+    "    COMPREPLY=($(compgen \"$1\" -- \"$cur\"))\n"
+    "}\n"
+    "_berth_program() {\n"
+    "    local i\n"
+    "    for ((i = 2; i < COMP_CWORD; i++)); do\n"
+    "        [[ ${COMP_WORDS[i]} == -- ]] && break\n"
+    "    done\n"
+    "    if ((COMP_CWORD == i + 1)) && [[ $cur != */* ]]; then\n"
+    "        COMPREPLY=($(compgen -c -- \"$cur\"))\n"
+    "    else\n"
+    "        _berth_files -f\n"
+    "    fi\n"
+    "}\n"
+    "_berth() {\n"
+    "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} cmd= i\n"
+    "    COMPREPLY=()\n"
+    "    if [[ $cur == = ]]; then\n"
+    "        cur=\n"
+    "    elif [[ $prev == = ]]; then\n"
+    "        prev=${COMP_WORDS[COMP_CWORD-2]}\n"
+    "    fi\n"
+    "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
+    "        case ${COMP_WORDS[i]} in\n"
+    "        --home|--server|--token-file|--ca-file) ((i++)) ;;\n"
+    "        -*) ;;\n"
+    "        *) cmd=${COMP_WORDS[i]}; break ;;\n"
+    "        esac\n"
+    "    done\n"
+    "    for ((i = 2; i < COMP_CWORD; i++)); do\n"
+    "        [[ ${COMP_WORDS[i]} == -- ]] && { _berth_program; return; }\n"
+    "    done\n"
+    "    case $cmd in\n";
+
+static void bash_script(struct buf *b, const struct command *const *all)
+{
+    buf_adds(b, bash_head);
+    buf_adds(b, "    '') _berth_words \"--help --version ");
+    command_names(b, all);
+    buf_adds(b, "\" ;;\n");
+    for (const struct command *const *c = all; *c; c++)
+        if (shown(*c))
+            bash_command(b, *c, all);
+    buf_adds(b, "    esac\n}\ncomplete -F _berth berth\n");
+}
+
+/* ---- zsh ---- */
+
+/* Inside '…[text]…': quotes, brackets and colons are escaped. */
+static void zsh_text(struct buf *b, const char *s)
+{
+    for (; *s; s++) {
+        if (*s == '\'')
+            buf_adds(b, "'\\''");
+        else {
+            if (strchr("[]:\\", *s))
+                buf_addc(b, '\\');
+            buf_addc(b, *s);
+        }
+    }
+}
+
+static void zsh_action(struct buf *b, enum complete_kind k, const char *choice_text,
+                       const struct command *const *all)
+{
+    if (asked(k))
+        buf_addf(b, "{_berth_ask %s}", asked(k));
+    else if (k == COMPLETE_FILE)
+        buf_adds(b, "_files");
+    else if (k == COMPLETE_DIR)
+        buf_adds(b, "_files -/");
+    else if (k == COMPLETE_COMMAND || k == COMPLETE_FILE_OR_CMD)
+        buf_adds(b, "_normal");
+    else if (k != COMPLETE_NONE) {
+        buf_addc(b, '(');
+        fixed_words(b, k, choice_text, all);
+        buf_addc(b, ')');
+    } else {
+        buf_addc(b, ' ');
+    }
+}
+
+static void zsh_option(struct buf *b, const struct opt *o, const struct command *const *all)
+{
+    buf_adds(b, " \\\n            ");
+    if (o->type == OPT_LIST)
+        buf_adds(b, "'*'");
+    else if (o->letter)
+        buf_addf(b, "'(-%c --%s)'", o->letter, o->name);
+    if (o->letter)
+        buf_addf(b, "{-%c%s,--%s%s}'", o->letter, o->type == OPT_FLAG ? "" : "+", o->name,
+                 o->type == OPT_FLAG ? "" : "=");
+    else
+        buf_addf(b, "'--%s%s", o->name, o->type == OPT_FLAG ? "" : "=");
+    buf_addc(b, '[');
+    zsh_text(b, o->help);
+    buf_addc(b, ']');
+    if (o->type != OPT_FLAG) {
+        buf_addc(b, ':');
+        zsh_text(b, o->arg);
+        buf_addc(b, ':');
+        zsh_action(b, o->complete, o->choices, all);
+    }
+    buf_addc(b, '\'');
+}
+
+static void zsh_command(struct buf *b, const struct command *c, const struct command *const *all)
+{
+    buf_addf(b, "        %s)\n            _arguments -s", c->name);
+    for (const struct opt_group *const *g = c->groups; *g; g++)
+        for (size_t i = 0; i < (*g)->n; i++)
+            zsh_option(b, &(*g)->opts[i], all);
+    buf_adds(b, " \\\n            '(-h --help)'{-h,--help}'[show help]'");
+    if (c->flags & COMMAND_STARTS) {
+        buf_adds(b, " \\\n            '*::program:_normal'");
+    } else if (c->operand) {
+        buf_adds(b, " \\\n            '*:");
+        zsh_text(b, c->operand);
+        buf_addc(b, ':');
+        zsh_action(b, c->complete, c->choices, all);
+        buf_addc(b, '\'');
+    }
+    buf_adds(b, " ;;\n");
+}
+
+static void zsh_script(struct buf *b, const struct command *const *all)
+{
+    buf_adds(b, "#compdef berth\n"
+                "# zsh completion for berth, made by `berth completion zsh`\n"
+                "_berth_ask() {\n"
+                "    local -a words\n"
+                "    words=(${(f)\"$(berth complete-words $1 2>/dev/null)\"})\n"
+                "    compadd -a words\n"
+                "}\n"
+                "_berth() {\n"
+                "    local curcontext=\"$curcontext\" state\n"
+                "    local -a commands\n"
+                "    _arguments -C '1:command:->command' '*::argument:->rest'\n"
+                "    case $state in\n"
+                "    command)\n"
+                "        commands=(");
+    for (const struct command *const *c = all; *c; c++)
+        if (shown(*c)) {
+            buf_addf(b, "\n            '%s:", (*c)->name);
+            zsh_text(b, (*c)->summary);
+            buf_addc(b, '\'');
+        }
+    buf_adds(b, "\n        )\n        _describe command commands ;;\n"
+                "    rest)\n        case $words[1] in\n");
+    for (const struct command *const *c = all; *c; c++)
+        if (shown(*c))
+            zsh_command(b, *c, all);
+    buf_adds(b, "        esac ;;\n    esac\n}\n"
+                "if [ \"$funcstack[1]\" = _berth ]; then\n    _berth \"$@\"\nelse\n"
+                "    compdef _berth berth\nfi\n");
+}
+
+/* ---- fish ---- */
+
+static void fish_text(struct buf *b, const char *s)
+{
+    buf_addc(b, '\'');
+    for (; *s; s++) {
+        if (*s == '\'' || *s == '\\')
+            buf_addc(b, '\\');
+        buf_addc(b, *s);
+    }
+    buf_addc(b, '\'');
+}
+
+static void fish_action(struct buf *b, enum complete_kind k, const char *choice_text, bool option,
+                        const struct command *const *all)
+{
+    if (k == COMPLETE_FILE) {
+        buf_adds(b, option ? " -r -F" : " -F");
+    } else if (k == COMPLETE_DIR) {
+        buf_adds(b, option ? " -x -a '(__fish_complete_directories)'" : " -F");
+    } else if (k == COMPLETE_COMMAND || k == COMPLETE_FILE_OR_CMD) {
+        buf_adds(b, " -F -a '(__fish_complete_command)'");
+    } else if (asked(k)) {
+        buf_addf(b, "%s -a '(berth complete-words %s 2>/dev/null)'", option ? " -x" : " -f",
+                 asked(k));
+    } else if (k == COMPLETE_NONE) {
+        buf_adds(b, option ? " -x" : " -f");
+    } else {
+        buf_adds(b, option ? " -x -a '" : " -f -a '");
+        fixed_words(b, k, choice_text, all);
+        buf_addc(b, '\'');
+    }
+}
+
+static void fish_command(struct buf *b, const struct command *c, const struct command *const *all)
+{
+    buf_addf(b, "complete -c berth -n __fish_use_subcommand -f -a %s -d ", c->name);
+    fish_text(b, c->summary);
+    buf_addc(b, '\n');
+    buf_addf(b, "complete -c berth -n '__fish_seen_subcommand_from %s'", c->name);
+    fish_action(b, c->complete, c->choices, false, all);
+    buf_addc(b, '\n');
+    for (const struct opt_group *const *g = c->groups; *g; g++)
+        for (size_t i = 0; i < (*g)->n; i++) {
+            const struct opt *o = &(*g)->opts[i];
+            buf_addf(b, "complete -c berth -n '__fish_seen_subcommand_from %s' -l %s", c->name,
+                     o->name);
+            if (o->letter)
+                buf_addf(b, " -s %c", o->letter);
+            if (o->type != OPT_FLAG)
+                fish_action(b, o->complete, o->choices, true, all);
+            buf_adds(b, " -d ");
+            fish_text(b, o->help);
+            buf_addc(b, '\n');
+        }
+}
+
+static void fish_script(struct buf *b, const struct command *const *all)
+{
+    buf_adds(b, "# fish completion for berth, made by `berth completion fish`\n"
+                "complete -c berth -s h -l help -d 'show help'\n");
+    for (const struct command *const *c = all; *c; c++)
+        if (shown(*c))
+            fish_command(b, *c, all);
+}
+
+int completion_script(struct buf *b, const char *shell, const struct command *const *all,
+                      struct err *e)
+{
+    if (!strcmp(shell, "bash"))
+        bash_script(b, all);
+    else if (!strcmp(shell, "zsh"))
+        zsh_script(b, all);
+    else if (!strcmp(shell, "fish"))
+        fish_script(b, all);
+    else
+        return err_set(e, ERR_INVALID, "no completion for '%.40s'; there is bash, zsh and fish",
+                       shell);
+    return 0;
+}

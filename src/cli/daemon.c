@@ -1,0 +1,139 @@
+/* daemon.c - bringing up the background daemon of this user
+ *
+ * Owns: `berth serve --auto` as a detached process: own session, no terminal, root directory,
+ * output in $BERTH_HOME/log.  Two commands may do this at once: the second daemon finds the home
+ * taken and leaves, and both commands use the first.
+ */
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/util.h"
+#include "base/vec.h"
+#include "cli/cli.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+enum { START_MS = 5000, SAY_AFTER_MS = 2000, LOG_TAIL = 2048 };
+extern char **environ;
+
+bool socket_answers(const char *path)
+{
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
+    AUTO_FD fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0 || strlen(path) >= sizeof(sa.sun_path))
+        return false;
+    memcpy(sa.sun_path, path, strlen(path));
+    return connect(fd, (struct sockaddr *)&sa, sizeof(sa)) == 0;
+}
+
+/* The environment without what belongs to a job we may be running in; `home` says which home. */
+static char **daemon_env(char *home)
+{
+    VEC(char *) env = {0};
+
+    for (char **v = environ; *v; v++)
+        if (strncmp(*v, "BERTH_", 6) || !strncmp(*v, "BERTH_LOG", 9))
+            vec_push(&env, *v);
+    vec_push(&env, home);
+    vec_push(&env, NULL);
+    return env.p;
+}
+
+static int spawn_serve(struct cli *c, const char *program, const char *log, pid_t *out_pid)
+{
+    char *argv[] = {(char *)"berth", (char *)"serve", (char *)"--auto", NULL};
+    AUTO_FREE char *home = xasprintf("BERTH_HOME=%s", c->home);
+    AUTO_FREE char **env = daemon_env(home);
+    posix_spawn_file_actions_t fa;
+    posix_spawnattr_t at;
+    sigset_t all, none;
+
+    sigfillset(&all);
+    sigemptyset(&none);
+    posix_spawn_file_actions_init(&fa);
+    posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&fa, 1, log, O_WRONLY | O_APPEND | O_CREAT, 0600);
+    posix_spawn_file_actions_adddup2(&fa, 1, 2);
+    posix_spawn_file_actions_addchdir_np(&fa, "/");
+    posix_spawnattr_init(&at);
+    posix_spawnattr_setflags(&at,
+                             POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setsigmask(&at, &none);
+    posix_spawnattr_setsigdefault(&at, &all);
+    int rc = posix_spawn(out_pid, program, &fa, &at, argv, env);
+    posix_spawnattr_destroy(&at);
+    posix_spawn_file_actions_destroy(&fa);
+    return rc;
+}
+
+int daemon_spawn(struct cli *c, int *out_pid, struct err *e)
+{
+    AUTO_FREE char *log = path_join(c->home, "log");
+    char program[4096];
+    pid_t pid;
+    ssize_t n = readlink("/proc/self/exe", program, sizeof(program) - 1);
+
+    if (n < 0)
+        return err_sys(e, "cannot find this program to start a daemon");
+    program[n] = 0;
+    if (dir_make_all(c->home, 0700, e) < 0)
+        return err_wrap(e, "making the home %s", c->home);
+    errno = spawn_serve(c, program, log, &pid);
+    if (errno)
+        return err_sys(e, "cannot start a daemon (%s)", program);
+    if (out_pid)
+        *out_pid = pid;
+    return 0;
+}
+
+/* What the daemon said last; "" when nothing. */
+static void last_log_line(const char *path, char *out, size_t size)
+{
+    char tail[LOG_TAIL + 1] = "";
+    AUTO_FD fd = open(path, O_RDONLY | O_CLOEXEC);
+
+    out[0] = 0;
+    if (fd < 0)
+        return;
+    off_t end = lseek(fd, 0, SEEK_END);
+    ssize_t n = pread(fd, tail, LOG_TAIL, end > LOG_TAIL ? end - LOG_TAIL : 0);
+    while (n > 0 && tail[n - 1] == '\n')
+        tail[--n] = 0;
+    const char *nl = strrchr(tail, '\n');
+    snprintf(out, size, "%s", nl ? nl + 1 : tail);
+}
+
+int daemon_start(struct cli *c, struct err *e)
+{
+    AUTO_FREE char *log = path_join(c->home, "log");
+    char line[160];
+    int64_t start = clock_mono(&clock_system), waited = 0;
+    bool said = false;
+    pid_t pid;
+
+    if (daemon_spawn(c, &pid, e) < 0)
+        return -1;
+    for (int nap = 1; waited < START_MS; nap = MIN(nap * 2, 10)) {
+        int status = 0;
+        if (socket_answers(c->target + 5))
+            return 0;
+        if (waitpid(pid, &status, WNOHANG) == pid && status != 0)
+            break;
+        if (waited > SAY_AFTER_MS && !said) {
+            cli_say("waiting for the daemon to start …");
+            said = true;
+        }
+        poll(NULL, 0, nap);
+        waited = clock_mono(&clock_system) - start;
+    }
+    last_log_line(log, line, sizeof(line));
+    return err_set(e, ERR_UNAVAILABLE, "the daemon did not start: %s (more in %s)",
+                   line[0] ? line : "it said nothing", log);
+}

@@ -1,0 +1,341 @@
+/* doctor_checks.c - what can be wrong with a machine or a home
+ *
+ * Owns: the checks.  None of them changes anything or starts a daemon; each is over in a moment,
+ * except the store's, whose time grows with the number of jobs kept.
+ */
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/units.h"
+#include "base/util.h"
+#include "cli/doctor.h"
+#include "cli/view.h"
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/timex.h>
+#include <sys/wait.h>
+
+#define MIB (INT64_C(1) << 20)
+enum { SLOW_STORE_MIB = 200 };
+extern char **environ;
+
+__attribute__((format(printf, 3, 4))) static void say(struct finding *f, enum health h,
+                                                      const char *fmt, ...)
+{
+    va_list ap;
+
+    f->health = h;
+    va_start(ap, fmt);
+    vsnprintf(f->text, sizeof(f->text), fmt, ap);
+    va_end(ap);
+}
+
+__attribute__((format(printf, 2, 3))) static void remedy(struct finding *f, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(f->remedy, sizeof(f->remedy), fmt, ap);
+    va_end(ap);
+}
+
+static void check_home(struct cli *c, struct finding *f)
+{
+    struct stat st;
+
+    if (stat(c->home, &st) < 0 && errno == ENOENT) {
+        say(f, HEALTH_OK, "%s does not exist yet; the first command makes it", c->home);
+    } else if (stat(c->home, &st) < 0 || access(c->home, R_OK | W_OK | X_OK) < 0) {
+        say(f, HEALTH_FAIL, "%s cannot be used: %s", c->home, strerror(errno));
+        remedy(f, "give it to you (chown), or set BERTH_HOME to a place of your own");
+    } else if (!S_ISDIR(st.st_mode)) {
+        say(f, HEALTH_FAIL, "%s is not a directory", c->home);
+        remedy(f, "move it away, or set BERTH_HOME");
+    } else if (st.st_mode & 022) {
+        say(f, HEALTH_FAIL, "%s can be written by others (mode %o)", c->home, st.st_mode & 07777);
+        remedy(f, "chmod go-w %s", c->home);
+    } else {
+        say(f, HEALTH_OK, "%s, mode %o", c->home, st.st_mode & 07777);
+    }
+}
+
+/* The home, or the nearest directory above it that exists. */
+static int stat_place(const char *home, struct statvfs *v)
+{
+    AUTO_FREE char *path = xstrdup(home);
+
+    while (statvfs(path, v) < 0) {
+        char *slash = strrchr(path, '/');
+        if (!slash || slash == path)
+            return statvfs("/", v);
+        *slash = 0;
+    }
+    return 0;
+}
+
+static void check_disk(struct cli *c, struct finding *f)
+{
+    struct statvfs v;
+    char text[UNIT_TEXT_MAX];
+
+    if (stat_place(c->home, &v) < 0) {
+        say(f, HEALTH_WARN, "free space is unknown: %s", strerror(errno));
+        return;
+    }
+    int64_t bytes = (int64_t)v.f_bavail * (int64_t)v.f_frsize;
+    size_format(bytes, text);
+    say(f,
+        bytes < 50 * MIB     ? HEALTH_FAIL
+        : bytes < 1024 * MIB ? HEALTH_WARN
+                             : HEALTH_OK,
+        "%s free", text);
+    if (f->health != HEALTH_OK)
+        remedy(f, "make room: berth rm --filter 'ended>0 and not ended>30d', or move BERTH_HOME");
+    if (v.f_files && v.f_favail < 10000) {
+        say(f, HEALTH_WARN, "%s free, but only %llu files can still be made", text,
+            (unsigned long long)v.f_favail);
+        remedy(f, "remove old jobs (berth rm): each has at least one file");
+    }
+}
+
+/* 1 = somebody holds the lock, 0 = nobody, -1 = no such file. */
+static int lock_held(const char *path)
+{
+    AUTO_FD fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
+
+    if (fd < 0 || fcntl(fd, F_OFD_GETLK, &l) < 0)
+        return -1;
+    return l.l_type != F_UNLCK;
+}
+
+static void check_daemon(struct cli *c, struct finding *f)
+{
+    AUTO_FREE char *lock = path_join(c->home, "daemon.lock");
+    struct json *meta = NULL;
+    struct err e = {0};
+    int held = lock_held(lock);
+
+    if (cli_get(c, "/v1", &meta, &e) == 0) {
+        struct str version = text_of(meta, "version");
+        bool same = str_eq_c(version, c->seams->version);
+        say(f, same ? HEALTH_OK : HEALTH_WARN, "version " STR_FMT " answers on %s",
+            STR_ARG(version), c->target);
+        if (!same)
+            remedy(f, "this is berth %s: stop the old daemon with SIGTERM; jobs go on",
+                   c->seams->version);
+        json_free(meta);
+    } else if (held == 1) {
+        say(f, HEALTH_FAIL, "one holds %s but does not answer: %s", c->home, e.text);
+        remedy(f, "look at %s/log; kill it if it hangs: jobs go on and nothing is lost", c->home);
+    } else {
+        say(f, HEALTH_OK, "none runs; commands that need one start it");
+    }
+}
+
+static void check_shepherd(struct cli *c, struct finding *f)
+{
+    AUTO_FREE char *lock = path_join(c->home, "shepherd/lock");
+    char program[4096];
+    ssize_t n = readlink("/proc/self/exe", program, sizeof(program) - 1);
+    static const char *const places[] = {"berth-shepherd", "../libexec/berth/berth-shepherd",
+                                         "../shepherd/berth-shepherd"};
+
+    if (lock_held(lock) == 1) {
+        say(f, HEALTH_OK, "runs");
+        return;
+    }
+    program[MAX(n, 0)] = 0;
+    char *slash = strrchr(program, '/');
+    for (size_t i = 0; slash && i < ARRAY_SIZE(places); i++) {
+        *slash = 0;
+        AUTO_FREE char *path = path_join(program, places[i]);
+        *slash = '/';
+        if (access(path, X_OK) == 0) {
+            say(f, HEALTH_OK, "not running; %s is there for when jobs start", path);
+            return;
+        }
+    }
+    say(f, HEALTH_FAIL, "berth-shepherd, which starts jobs, is neither beside %s nor in libexec",
+        n > 0 ? program : "this program");
+    remedy(f, "install the whole package, or set BERTH_SHEPHERD to its path");
+}
+
+static void check_store(struct cli *c, struct finding *f)
+{
+    AUTO_FREE char *path = path_join(c->home, "berth.db");
+    AUTO(buf) struct buf found;
+    struct stat st;
+    struct err e = {0};
+    char size[UNIT_TEXT_MAX];
+
+    if (stat(path, &st) < 0) {
+        say(f, HEALTH_OK, "no jobs yet");
+        return;
+    }
+    if (st.st_size > SLOW_STORE_MIB * MIB && c->err.is_tty)
+        cli_say("checking %s, which may take a while …", path);
+    buf_init(&found, 1 << 20);
+    size_format(st.st_size, size);
+    if (c->seams->store_check(path, &found, &e) < 0) {
+        say(f, HEALTH_FAIL, "%s cannot be checked: %s", path, e.text);
+        remedy(f, "stop the daemon, keep a copy of the file, restore a berth backup");
+    } else if (found.n) {
+        struct str rest, first = str_cut(buf_str(&found), '\n', &rest);
+        say(f, HEALTH_FAIL, "%s is damaged: %.300s", path, "");
+        snprintf(f->text + strlen(f->text), sizeof(f->text) - strlen(f->text), "%.*s",
+                 (int)MIN(first.n, 200), first.p);
+        remedy(f, "stop the daemon, keep a copy of the file, restore a berth backup");
+    } else {
+        say(f, HEALTH_OK, "%s, %s, no fault found", path, size);
+    }
+}
+
+static void check_cgroups(struct cli *c, struct finding *f)
+{
+    AUTO_FREE char *text = NULL;
+    size_t n;
+    struct err e;
+    struct str rest, line;
+
+    (void)c;
+    if (file_read_all("/proc/self/cgroup", 1 << 16, &text, &n, &e) < 0) {
+        say(f, HEALTH_WARN, "this kernel has none: limits on memory are watched, not enforced");
+        return;
+    }
+    for (rest = (struct str){text, n}; rest.n;) {
+        line = str_cut(rest, '\n', &rest);
+        struct str path, id = str_cut(line, ':', &path), names = str_cut(path, ':', &path);
+        bool v2 = str_eq_c(id, "0") && !names.n;
+        bool v1 = str_eq_c(names, "memory");
+        if (!v2 && !v1)
+            continue;
+        AUTO_FREE char *dir =
+            xasprintf("/sys/fs/cgroup%s" STR_FMT, v1 ? "/memory" : "", STR_ARG(path));
+        if (access(dir, W_OK) == 0) {
+            say(f, HEALTH_OK, "version %d, %s can be written", v1 ? 1 : 2, dir);
+            return;
+        }
+    }
+    say(f, HEALTH_WARN, "none can be written: memory and CPU limits of jobs are not enforced");
+    remedy(f, "run the daemon as a systemd unit with Delegate=yes, or as root");
+}
+
+static void check_clock(struct cli *c, struct finding *f)
+{
+    AUTO_FREE char *db = path_join(c->home, "berth.db");
+    struct timex tx = {0};
+    struct stat st;
+    int64_t now = clock_wall(&clock_system);
+
+    if (now / 1000 < 1704067200) { /* 2024 */
+        say(f, HEALTH_FAIL, "the clock is years behind");
+        remedy(f, "set it; times of jobs are meaningless until then");
+    } else if (stat(db, &st) == 0 && st.st_mtime > now / 1000 + 60) {
+        say(f, HEALTH_WARN, "the clock was set back: the store was written in the future");
+        remedy(f, "times of recent jobs look odd; delays and limits do not depend on it");
+    } else if (adjtimex(&tx) < 0 || (tx.status & STA_UNSYNC)) {
+        say(f, HEALTH_OK, "set, though not by NTP");
+    } else {
+        say(f, HEALTH_OK, "kept by NTP");
+    }
+}
+
+static void check_libraries(struct cli *c, struct finding *f)
+{
+    static const struct {
+        const char *file, *package, *use;
+    } libs[] = {
+        {"libcurl.so.4", "libcurl4", "--server http://…"},
+        {"libssl.so.3", "libssl3", "--tls-cert"},
+    };
+    size_t used = 0, missing = 0;
+
+    (void)c;
+    f->text[0] = 0;
+    for (size_t i = 0; i < ARRAY_SIZE(libs); i++) {
+        void *h = dlopen(libs[i].file, RTLD_LAZY | RTLD_LOCAL);
+        used += (size_t)snprintf(f->text + used, sizeof(f->text) - used, "%s%s %s", i ? ", " : "",
+                                 libs[i].file, h ? "found" : "missing");
+        if (h)
+            dlclose(h);
+        else
+            remedy(f, "install %s to use %s", libs[i].package, libs[i].use), missing++;
+    }
+    f->health = missing ? HEALTH_WARN : HEALTH_OK;
+}
+
+/* What a program prints, without a shell; false when it cannot be run. */
+static bool capture(char *const argv[], char *out, size_t size)
+{
+    posix_spawn_file_actions_t fa;
+    int p[2], status = 0;
+    pid_t pid;
+
+    if (pipe2(p, O_CLOEXEC) < 0)
+        return false;
+    posix_spawn_file_actions_init(&fa);
+    posix_spawn_file_actions_adddup2(&fa, p[1], STDOUT_FILENO);
+    posix_spawn_file_actions_addopen(&fa, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    int rc = posix_spawnp(&pid, argv[0], &fa, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&fa);
+    close(p[1]);
+    ssize_t n = rc == 0 ? read(p[0], out, size - 1) : -1;
+    close(p[0]);
+    if (rc != 0)
+        return false;
+    out[MAX(n, 0)] = 0;
+    return waitpid(pid, &status, 0) == pid && status == 0 && n > 0;
+}
+
+static void check_python(struct cli *c, struct finding *f)
+{
+    char *argv[] = {(char *)"python3", (char *)"-c",
+                    (char *)"import sys; print('%d.%d' % sys.version_info[:2])", NULL};
+    char out[64];
+    int major = 0, minor = 0;
+
+    (void)c;
+    if (!capture(argv, out, sizeof(out)) || sscanf(out, "%d.%d", &major, &minor) != 2) {
+        say(f, HEALTH_WARN, "python3 is not in PATH; only jobs in other languages will run");
+        remedy(f, "install python3, or submit from a shell that has it");
+    } else if (major < 3 || minor < 8) {
+        say(f, HEALTH_WARN, "python %d.%d is older than 3.8, which `import berth` needs", major,
+            minor);
+        remedy(f, "install Python 3.8 or newer");
+    } else {
+        say(f, HEALTH_OK, "python %d.%d", major, minor);
+    }
+}
+
+static void check_limits(struct cli *c, struct finding *f)
+{
+    struct rlimit files = {0}, procs = {0};
+
+    (void)c;
+    getrlimit(RLIMIT_NOFILE, &files);
+    getrlimit(RLIMIT_NPROC, &procs);
+    say(f, HEALTH_OK, "%llu files, %lld processes", (unsigned long long)files.rlim_cur,
+        procs.rlim_cur == RLIM_INFINITY ? -1LL : (long long)procs.rlim_cur);
+    if (procs.rlim_cur == RLIM_INFINITY)
+        say(f, HEALTH_OK, "%llu files, any number of processes",
+            (unsigned long long)files.rlim_cur);
+    if (files.rlim_cur < 1024) {
+        f->health = HEALTH_WARN;
+        remedy(f, "raise it: ulimit -n 4096");
+    }
+}
+
+const struct check doctor_checks[] = {
+    {"home", check_home},         {"disk", check_disk},     {"daemon", check_daemon},
+    {"shepherd", check_shepherd}, {"store", check_store},   {"cgroups", check_cgroups},
+    {"clock", check_clock},       {"limits", check_limits}, {"libraries", check_libraries},
+    {"python", check_python},
+};
+const size_t n_doctor_checks = ARRAY_SIZE(doctor_checks);

@@ -1,0 +1,87 @@
+/* embed.c - a host inside this process, on a thread of its own */
+#include "cli/embed.h"
+#include "base/util.h"
+#include "io/loop.h"
+#include <pthread.h>
+
+struct embed {
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    enum { OPENING, OPEN, FAILED } state; /* under lock */
+    struct host_conf conf;                /* texts are the caller's */
+    struct loop *loop;
+    struct err err;
+};
+
+static void tell(struct embed *x, int state)
+{
+    pthread_mutex_lock(&x->lock);
+    x->state = state;
+    pthread_cond_signal(&x->changed);
+    pthread_mutex_unlock(&x->lock);
+}
+
+static void *host_thread(void *arg)
+{
+    struct embed *x = arg;
+    struct host *h = NULL;
+
+    if (host_open(&h, &x->conf, x->loop, &x->err) < 0) {
+        tell(x, FAILED);
+        return NULL;
+    }
+    tell(x, OPEN);
+    loop_run(x->loop);
+    host_close(h);
+    return NULL;
+}
+
+static void on_stop(void *arg)
+{
+    loop_stop(arg);
+}
+
+static void embed_free(struct embed *x)
+{
+    pthread_join(x->thread, NULL);
+    loop_free(x->loop);
+    pthread_mutex_destroy(&x->lock);
+    pthread_cond_destroy(&x->changed);
+    free(x);
+}
+
+int embed_open(struct embed **out, const struct host_conf *conf, struct err *e)
+{
+    struct embed *x = xcalloc(1, sizeof(*x));
+
+    x->conf = *conf;
+    pthread_mutex_init(&x->lock, NULL);
+    pthread_cond_init(&x->changed, NULL);
+    x->loop = loop_new();
+    if (pthread_create(&x->thread, NULL, host_thread, x) != 0) {
+        loop_free(x->loop);
+        free(x);
+        return err_set(e, ERR_INTERNAL, "cannot start a thread for the scheduler");
+    }
+    pthread_mutex_lock(&x->lock);
+    while (x->state == OPENING)
+        pthread_cond_wait(&x->changed, &x->lock);
+    pthread_mutex_unlock(&x->lock);
+    if (x->state == OPEN) {
+        *out = x;
+        return 0;
+    }
+    if (e)
+        *e = x->err;
+    embed_free(x);
+    return -1;
+}
+
+void embed_close(struct embed *x)
+{
+    if (!x)
+        return;
+    loop_post(x->loop, on_stop, x->loop);
+    embed_free(x);
+}

@@ -1,0 +1,13 @@
+/* embed.h - a host inside this process, on a thread of its own
+ *
+ * The loop thread owns all state of the host, as in a daemon; the command's thread is an ordinary
+ * client of its socket.  So `berth run` is written once, for both.
+ */
+#pragma once
+#include "base/err.h"
+#include "host/host.h"
+
+struct embed;
+/* Returns once the host answers on its socket.  ERR_CONFLICT when another host has the home. */
+int embed_open(struct embed **out, const struct host_conf *conf, struct err *e);
+void embed_close(struct embed *x); /* graceful; runs go on.  NULL is fine. */

@@ -1,0 +1,234 @@
+/* follow.c - staying with a job until it ends
+ *
+ * Owns: waiting.  The event stream of the job is read from its first event on; whenever it tells of
+ * an end the record is asked whether that was the last one (a retry makes an end a mere episode).
+ * Nothing is polled for a single job; a batch is summed up a few times a second.
+ */
+#include "cli/follow.h"
+#include "base/clock.h"
+#include "base/util.h"
+#include "cli/sse.h"
+#include "cli/view.h"
+#include "model/job.h"
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/time.h>
+
+enum { NAP_MS = 20, BATCH_MS = 250, EXIT_TIMEOUT = 124, PATH_BYTES = 1 << 16 };
+
+static bool tells_of_end(struct str kind)
+{
+    enum job_state s;
+
+    return str_starts(kind, STR("job.")) &&
+           job_state_parse((struct str){kind.p + 4, kind.n - 4}, &s) && job_state_final(s);
+}
+
+static bool on_event(void *arg, const struct sse_event *ev)
+{
+    const bool *start_too = arg;
+
+    return !tells_of_end(ev->kind) && !(*start_too && str_eq_c(ev->kind, "job.running"));
+}
+
+int follow_news(struct cli *c, int64_t number, bool start_too, uint64_t *last, struct err *e)
+{
+    char path[96];
+    struct sse s;
+    int status = 0;
+
+    snprintf(path, sizeof(path), "/v1/events?job=%lld&after=%llu", (long long)number,
+             (unsigned long long)*last);
+    sse_init(&s, on_event, &start_too);
+    int rc = http_call_stream(c->http, "GET", path, NULL, STR(""), &status, sse_feed, &s, e);
+    *last = MAX(*last, s.last_id);
+    sse_done(&s);
+    if (rc < 0 && e->code != ERR_UNAVAILABLE)
+        return -1;
+    if (rc < 0 || status != 200) /* the next question finds out what is wrong */
+        poll(NULL, 0, NAP_MS);
+    return 0;
+}
+
+int follow_end(struct cli *c, const char *ref, struct json **out, struct err *e)
+{
+    AUTO(buf) struct buf path;
+    uint64_t last = 0;
+
+    buf_init(&path, PATH_BYTES);
+    job_path(&path, ref, "");
+    for (;;) {
+        struct json *job = NULL;
+        if (cli_get(c, path.p, &job, e) < 0)
+            return -1;
+        if (job_final(job)) {
+            *out = job;
+            return 0;
+        }
+        int64_t number = int_of(job, "number");
+        json_free(job);
+        if (follow_news(c, number, false, &last, e) < 0)
+            return -1;
+    }
+}
+
+static int highest_status(struct cli *c, const char *batch, int *out, struct err *e)
+{
+    AUTO_FREE char *cursor = NULL;
+
+    *out = 0;
+    do {
+        AUTO(buf) struct buf path;
+        struct json *page = NULL;
+        buf_init(&path, PATH_BYTES);
+        buf_adds(&path, "/v1/jobs?state=failed,cancelled,lost&limit=1000");
+        query_add(&path, "batch", batch);
+        query_add(&path, "cursor", cursor);
+        if (cli_get(c, path.p, &page, e) < 0)
+            return -1;
+        const struct json *items = json_get(page, "items");
+        for (size_t i = 0; i < json_len(items); i++)
+            *out = MAX(*out, job_exit_status(json_at(items, i)));
+        struct str next = text_of(page, "next");
+        free(cursor);
+        cursor = next.n ? xstrndup(next.p, next.n) : NULL;
+        json_free(page);
+    } while (cursor);
+    return 0;
+}
+
+int follow_batch(struct cli *c, const char *batch, int *out_status, struct err *e)
+{
+    AUTO(buf) struct buf path;
+
+    buf_init(&path, PATH_BYTES);
+    buf_adds(&path, "/v1/jobs/summary?state=queued,starting,running,stopping");
+    query_add(&path, "batch", batch);
+    for (int nap = NAP_MS;; nap = MIN(nap * 2, BATCH_MS)) {
+        struct json *counts = NULL;
+        if (cli_get(c, path.p, &counts, e) < 0)
+            return -1;
+        int64_t left = int_of(counts, "total");
+        json_free(counts);
+        if (!left)
+            return highest_status(c, batch, out_status, e);
+        poll(NULL, 0, nap);
+    }
+}
+
+static void on_alarm(int signo)
+{
+    static const char text[] = "berth: still not over; gave up waiting (the jobs go on)\n";
+
+    (void)signo;
+    (void)!write(STDERR_FILENO, text, sizeof(text) - 1);
+    _exit(EXIT_TIMEOUT);
+}
+
+void follow_deadline(int64_t timeout_ms)
+{
+    struct sigaction sa = {.sa_handler = on_alarm};
+    struct itimerval it = {
+        .it_value = {.tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * 1000}};
+
+    if (timeout_ms <= 0)
+        return;
+    sigaction(SIGALRM, &sa, NULL);
+    setitimer(ITIMER_REAL, &it, NULL);
+}
+
+int follow_submitted(struct cli *c, const struct json *reply, int64_t timeout_ms)
+{
+    struct str batch = text_of(reply, "batch");
+    struct err e = {0};
+    int status = 0;
+
+    follow_deadline(timeout_ms);
+    if (batch.n) {
+        AUTO_FREE char *id = xstrndup(batch.p, batch.n);
+        return follow_batch(c, id, &status, &e) < 0 ? cli_fail(&e) : status;
+    }
+    int64_t first = json_has(reply, "number") ? int_of(reply, "number") : int_of(reply, "first");
+    int64_t count = json_has(reply, "count") ? int_of(reply, "count") : 1;
+    for (int64_t i = 0; i < count; i++) {
+        struct json *job = NULL;
+        char ref[24];
+        snprintf(ref, sizeof(ref), "%lld", (long long)(first + i));
+        if (follow_end(c, ref, &job, &e) < 0)
+            return cli_fail(&e);
+        status = MAX(status, job_exit_status(job));
+        json_free(job);
+    }
+    return status;
+}
+
+/* ---- output ---- */
+
+struct copying {
+    struct follow_log *f;
+    const int *status;
+    struct http_response *refusal; /* body of a status of 400 and more */
+};
+
+static bool on_bytes(void *arg, struct str piece)
+{
+    struct copying *k = arg;
+
+    if (*k->status >= 400)
+        return buf_add(&k->refusal->body, piece.p, piece.n);
+    while (piece.n) {
+        ssize_t n = write(k->f->fd, piece.p, piece.n);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            k->f->closed = true;
+            return false;
+        }
+        k->f->at += n;
+        piece = (struct str){piece.p + n, piece.n - (size_t)n};
+    }
+    return true;
+}
+
+static void log_path(struct buf *path, const struct follow_log *f)
+{
+    char text[24];
+
+    buf_init(path, PATH_BYTES);
+    job_path(path, f->ref, "/logs");
+    query_add(path, "stream", f->err_file ? "err" : "out");
+    if (f->run) {
+        snprintf(text, sizeof(text), "%lld", (long long)f->run);
+        query_add(path, "run", text);
+    }
+    if (f->follow) {
+        snprintf(text, sizeof(text), "%lld", (long long)f->at);
+        query_add(path, "follow", "1");
+        query_add(path, "offset", f->at ? text : NULL);
+    }
+}
+
+int follow_log(struct http_client *http, struct follow_log *f, struct err *e)
+{
+    AUTO(buf) struct buf path;
+    struct http_response refusal = {0};
+    int status = 0;
+    struct copying k = {f, &status, &refusal};
+    char range[64];
+    const char *headers[] = {range, NULL};
+
+    log_path(&path, f);
+    buf_init(&refusal.body, PATH_BYTES);
+    snprintf(range, sizeof(range), "Range: bytes=%lld-", (long long)f->at);
+    int rc = http_call_stream(http, "GET", path.p, f->at && !f->follow ? headers : NULL, STR(""),
+                              &status, on_bytes, &k, e);
+    /* 416: everything was read already. */
+    if (rc == 0 && status >= 400 && status != 416) {
+        refusal.status = status;
+        rc = http_response_err(&refusal, e);
+    }
+    http_response_done(&refusal);
+    return rc;
+}

@@ -1,0 +1,168 @@
+/* help.c - `--help`: usage, what it does, options, and examples to copy
+ *
+ * Owns: the layout.  The words come from the command tables.  Lines are broken at the width of the
+ * terminal, but never longer than 100 columns, which is what people read with ease.
+ */
+#include "base/table.h"
+#include "base/util.h"
+#include "cli/opt.h"
+#include <stdio.h>
+
+enum { HELP_COLUMN = 26, HELP_WIDTH_MAX = 100, HELP_WIDTH_MIN = 50 };
+
+static void heading(struct buf *b, const char *text, bool colour)
+{
+    buf_addf(b, "%s%s:%s\n", colour ? colour_start(COLOUR_BOLD) : "", text,
+             colour ? colour_end() : "");
+}
+
+/* Words of `text` in lines of `width`, each after the first indented; starts at column `at`. */
+static void wrap(struct buf *b, struct str text, size_t indent, size_t at, size_t width)
+{
+    bool first = true;
+
+    while (text.n) {
+        struct str word = str_cut(text, ' ', &text);
+        if (!word.n)
+            continue;
+        size_t w = text_width(word);
+        if (!first && at + 1 + w > width) {
+            buf_addf(b, "\n%*s", (int)indent, "");
+            at = indent;
+        } else if (!first) {
+            buf_addc(b, ' ');
+            at++;
+        }
+        buf_add(b, word.p, word.n);
+        at += w;
+        first = false;
+    }
+    buf_addc(b, '\n');
+}
+
+static void paragraphs(struct buf *b, const char *text, size_t width)
+{
+    struct str rest = str_of(text);
+
+    while (rest.n) {
+        struct str line = str_cut(rest, '\n', &rest);
+        if (line.n)
+            wrap(b, line, 0, 0, width);
+        else
+            buf_addc(b, '\n');
+    }
+}
+
+static void option(struct buf *b, const struct opt *o, size_t width)
+{
+    char left[80], help[320];
+    char letter[8] = "    ";
+
+    if (o->letter)
+        snprintf(letter, sizeof(letter), "-%c, ", o->letter);
+    snprintf(left, sizeof(left), "  %s--%s%s%s", letter, o->name, o->arg ? " " : "",
+             o->arg ? o->arg : "");
+    size_t at = text_width(str_of(left));
+    buf_adds(b, left);
+    if (at + 2 > HELP_COLUMN) {
+        buf_addf(b, "\n%*s", HELP_COLUMN, "");
+    } else {
+        buf_addf(b, "%*s", (int)(HELP_COLUMN - at), "");
+    }
+    snprintf(help, sizeof(help), "%s%s", o->help, o->type == OPT_LIST ? " (may be repeated)" : "");
+    wrap(b, str_of(help), HELP_COLUMN, HELP_COLUMN, width);
+}
+
+static void options(struct buf *b, const struct command *cmd, size_t width, bool colour)
+{
+    static const struct opt help = {"help", 'h', OPT_FLAG, NULL, 0, "show this text", 0, NULL};
+    bool last_done = false;
+
+    for (const struct opt_group *const *g = cmd->groups; *g; g++) {
+        if (!(*g)->n)
+            continue;
+        buf_addc(b, '\n');
+        heading(b, (*g)->title, colour);
+        for (size_t i = 0; i < (*g)->n; i++)
+            option(b, &(*g)->opts[i], width);
+        last_done = true;
+    }
+    if (!last_done) {
+        buf_addc(b, '\n');
+        heading(b, "Options", colour);
+    }
+    option(b, &help, width);
+}
+
+static void examples(struct buf *b, const struct example *x, size_t width, bool colour)
+{
+    if (!x || !x->line)
+        return;
+    buf_addc(b, '\n');
+    heading(b, "Examples", colour);
+    for (; x->line; x++) {
+        buf_addf(b, "  %s%s%s\n      ", colour ? colour_start(COLOUR_CYAN) : "", x->line,
+                 colour ? colour_end() : "");
+        wrap(b, str_of(x->text), 6, 6, width);
+    }
+}
+
+static void usage(struct buf *b, const struct command *cmd)
+{
+    struct str rest = str_of(cmd->synopsis);
+    const char *lead = "Usage:";
+
+    do {
+        struct str line = str_cut(rest, '\n', &rest);
+        buf_addf(b, "%s berth %s%s" STR_FMT "\n", lead, cmd->name, line.n ? " " : "",
+                 STR_ARG(line));
+        lead = "      ";
+    } while (rest.n);
+}
+
+void help_command(struct buf *b, const struct command *cmd, size_t width, bool colour)
+{
+    width = !width ? 80 : width > HELP_WIDTH_MAX ? HELP_WIDTH_MAX : MAX(width, HELP_WIDTH_MIN);
+    usage(b, cmd);
+    buf_addf(b, "\n%c",
+             cmd->summary[0] - ('a' <= cmd->summary[0] && cmd->summary[0] <= 'z' ? 32 : 0));
+    buf_addf(b, "%s.\n", cmd->summary + 1);
+    if (cmd->description && *cmd->description) {
+        buf_addc(b, '\n');
+        paragraphs(b, cmd->description, width);
+    }
+    options(b, cmd, width, colour);
+    examples(b, cmd->examples, width, colour);
+}
+
+static void section(struct buf *b, const struct command *const *all, enum command_section s,
+                    const char *title, bool colour)
+{
+    buf_addc(b, '\n');
+    heading(b, title, colour);
+    for (const struct command *const *c = all; *c; c++)
+        if ((*c)->section == s && !((*c)->flags & COMMAND_HIDDEN))
+            buf_addf(b, "  %s%-11s%s %s\n", colour ? colour_start(COLOUR_CYAN) : "", (*c)->name,
+                     colour ? colour_end() : "", (*c)->summary);
+}
+
+void help_overview(struct buf *b, const struct command *const *all, const char *version,
+                   bool colour)
+{
+    buf_addf(b,
+             "berth %s - runs experiments: one job, a sweep, or a queue that outlives you\n\n"
+             "Usage: berth COMMAND [OPTION…] [ARGUMENT…]\n",
+             version);
+    section(b, all, SECTION_RUN, "Run", colour);
+    section(b, all, SECTION_LOOK, "Look", colour);
+    section(b, all, SECTION_CHANGE, "Change", colour);
+    section(b, all, SECTION_DAEMON, "Daemon and data", colour);
+    section(b, all, SECTION_HELP, "Help", colour);
+    buf_addc(b, '\n');
+    heading(b, "Start here", colour);
+    buf_adds(b, "  berth run -- python train.py     run one command now; its exit status is yours\n"
+                "  berth run sweep.yaml             run every combination of a file, resumable\n"
+                "  berth submit -- python train.py  put it in the queue and go home\n"
+                "  berth ls                         see what became of it\n"
+                "\nberth COMMAND --help teaches each with examples.\n");
+}

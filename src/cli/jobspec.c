@@ -1,0 +1,386 @@
+/* jobspec.c - options and files into the body of a submission
+ *
+ * Owns: which variables travel with a job, where it runs by default (here), how `--param` values
+ * are read.  What the keys mean and whether they are right is the model's business: the daemon
+ * checks every submission, whoever made it.
+ */
+#include "cli/jobspec.h"
+#include "base/file.h"
+#include "base/rand.h"
+#include "base/util.h"
+#include "base/yaml.h"
+#include "model/spec.h"
+#include <stdio.h>
+#include <unistd.h>
+
+enum { FILE_MAX_BYTES = 256 << 20, KEY_HEX = 32 };
+extern char **environ;
+
+#define JOB(member) offsetof(struct job_opts, member)
+static const struct opt job_option_table[] = {
+    {"name", 0, OPT_TEXT, "NAME", JOB(name), "what listings call it (default: the program's name)",
+     COMPLETE_NONE, NULL},
+    {"cpus", 0, OPT_CPUS, "N", JOB(cpus), "CPUs it uses: 2, 0.5 or 500m", COMPLETE_NONE, NULL},
+    {"mem", 0, OPT_SIZE, "SIZE", JOB(mem), "memory it uses: 512M, 4G", COMPLETE_NONE, NULL},
+    {"gpus", 0, OPT_INT, "N", JOB(gpus), "GPUs it uses, whole devices", COMPLETE_NONE, NULL},
+    {"timeout", 0, OPT_DURATION, "TIME", JOB(timeout), "stop it after this long: 90s, 2h, 1h30m",
+     COMPLETE_NONE, NULL},
+    {"grace", 0, OPT_DURATION, "TIME", JOB(grace),
+     "time between the request to stop and SIGKILL (default 10s)", COMPLETE_NONE, NULL},
+    {"priority", 0, OPT_INT, "N", JOB(priority), "higher starts first (default 0)", COMPLETE_NONE,
+     NULL},
+    {"after", 0, OPT_LIST, "JOB", JOB(after), "start only when this job has succeeded",
+     COMPLETE_JOB, NULL},
+    {"retries", 0, OPT_INT, "N", JOB(retries), "try again up to N times when it fails",
+     COMPLETE_NONE, NULL},
+    {"backoff", 0, OPT_DURATION, "TIME", JOB(backoff),
+     "wait before the first retry; doubles each time (default 1s)", COMPLETE_NONE, NULL},
+    {"env", 'e', OPT_LIST, "K=V", JOB(env),
+     "set a variable; the rest of your environment goes along by itself", COMPLETE_NONE, NULL},
+    {"clean-env", 0, OPT_FLAG, NULL, JOB(clean_env),
+     "send only PATH, HOME, USER, LANG and what --env sets", COMPLETE_NONE, NULL},
+    {"cwd", 'C', OPT_TEXT, "DIR", JOB(cwd), "run in this directory (default: here)", COMPLETE_DIR,
+     NULL},
+    {"project", 'p', OPT_TEXT, "NAME", JOB(project), "project it belongs to", COMPLETE_PROJECT,
+     NULL},
+    {"queue", 0, OPT_TEXT, "NAME", JOB(queue), "queue it waits in", COMPLETE_QUEUE, NULL},
+    {"param", 0, OPT_LIST, "K=V", JOB(params),
+     "a parameter: {K} in the command, berth.params() in Python; a JSON list makes a job of every "
+     "value",
+     COMPLETE_NONE, NULL},
+    {"array", 0, OPT_INT, "N", JOB(array), "N jobs that differ in {index} and $BERTH_INDEX",
+     COMPLETE_NONE, NULL},
+    {"file", 'f', OPT_TEXT, "FILE", JOB(file),
+     "read the job or sweep from a YAML or JSON file (- for standard input); options win over it",
+     COMPLETE_FILE, NULL},
+    {"split-output", 0, OPT_FLAG, NULL, JOB(split_output),
+     "keep standard error apart from standard output", COMPLETE_NONE, NULL},
+    {"idempotency-key", 0, OPT_TEXT, "TEXT", JOB(key),
+     "the same key submits only once and gives the same answer again", COMPLETE_NONE, NULL},
+};
+const struct opt_group job_group = {"Job", job_option_table, ARRAY_SIZE(job_option_table), false};
+
+/* ---- environment ---- */
+
+static bool is_noise(struct str name)
+{
+    static const char *const noise[] = {
+        "_",   "SHLVL",    "PWD",     "OLDPWD", "LINES",     "COLUMNS",        "PS1",
+        "PS2", "WINDOWID", "SSH_TTY", "TMUX",   "TMUX_PANE", "PROMPT_COMMAND", "LS_COLORS",
+        "STY", "HISTFILE",
+    };
+
+    if (str_starts(name, STR("BERTH_")) || str_starts(name, STR("BASH_FUNC_")) || !name.n)
+        return true;
+    for (size_t i = 0; i < ARRAY_SIZE(noise); i++)
+        if (str_eq_c(name, noise[i]))
+            return true;
+    return false;
+}
+
+static bool is_basic(struct str name)
+{
+    static const char *const basic[] = {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(basic); i++)
+        if (str_eq_c(name, basic[i]))
+            return true;
+    return str_starts(name, STR("LC_"));
+}
+
+static struct json *captured_env(bool clean)
+{
+    struct json *env = json_new_object();
+
+    for (char **v = environ; *v; v++) {
+        const char *eq = strchr(*v, '=');
+        if (!eq || eq == *v)
+            continue;
+        struct str name = {*v, (size_t)(eq - *v)};
+        if (clean ? !is_basic(name) : is_noise(name))
+            continue;
+        AUTO_FREE char *key = xstrndup(name.p, name.n);
+        json_set_take(env, key, json_new_str(str_of(eq + 1)));
+    }
+    return env;
+}
+
+static void env_lay_over(struct json *env, const struct json *more)
+{
+    for (struct json_it it = {0}; json_next(more, &it);)
+        json_set_take(env, it.key, json_copy(it.val));
+}
+
+static int env_options(struct json *env, const struct opt_list *list, struct err *e)
+{
+    for (size_t i = 0; i < list->n; i++) {
+        const char *eq = strchr(list->p[i], '=');
+        if (!eq || eq == list->p[i])
+            return err_set(e, ERR_INVALID, "--env '%.60s' is not of the form NAME=VALUE",
+                           list->p[i]);
+        AUTO_FREE char *key = xstrndup(list->p[i], (size_t)(eq - list->p[i]));
+        json_set_take(env, key, json_new_str(str_of(eq + 1)));
+    }
+    return 0;
+}
+
+/* ---- parameters ---- */
+
+/* What reads as JSON is JSON (numbers, true, lists); everything else is text. */
+static struct json *param_value(const char *text)
+{
+    struct json *j = NULL;
+    struct err e;
+
+    if (json_parse(str_of(text), "value", &j, &e) < 0)
+        return json_new_str(str_of(text));
+    return j;
+}
+
+static int param_options(struct json *spec, const struct opt_list *list, struct err *e)
+{
+    if (!list->n)
+        return 0;
+    struct json *params =
+        json_get(spec, "params") ? json_copy(json_get(spec, "params")) : json_new_object();
+    if (json_type(params) != JSON_OBJECT) {
+        json_free(params);
+        return err_set(e, ERR_INVALID, "--param cannot be added: params of the file are not a map");
+    }
+    json_set_take(spec, "params", params);
+    for (size_t i = 0; i < list->n; i++) {
+        const char *eq = strchr(list->p[i], '=');
+        if (!eq || eq == list->p[i])
+            return err_set(e, ERR_INVALID, "--param '%.60s' is not of the form NAME=VALUE",
+                           list->p[i]);
+        AUTO_FREE char *key = xstrndup(list->p[i], (size_t)(eq - list->p[i]));
+        json_set_take(params, key, param_value(eq + 1));
+    }
+    return 0;
+}
+
+/* ---- files ---- */
+
+bool jobspec_is_file(const struct operands *ops)
+{
+    const char *dot = ops->n == 1 && !ops->dashed ? strrchr(ops->p[0], '.') : NULL;
+
+    return dot && (!strcmp(dot, ".yaml") || !strcmp(dot, ".yml") || !strcmp(dot, ".json"));
+}
+
+static int read_spec_file(const char *path, struct json **out, struct err *e)
+{
+    AUTO_FREE char *text = NULL;
+    const char *dot = strrchr(path, '.');
+    bool is_stdin = !strcmp(path, "-");
+    size_t n;
+
+    if (is_stdin ? fd_read_all(STDIN_FILENO, FILE_MAX_BYTES, &text, &n, e) < 0
+                 : file_read_all(path, FILE_MAX_BYTES, &text, &n, e) < 0)
+        return -1;
+    struct str s = {text, n};
+    const char *name = is_stdin ? "standard input" : path;
+    if (dot && !strcmp(dot, ".json") ? json_parse(s, name, out, e) < 0
+                                     : yaml_parse(s, name, out, e) < 0)
+        return -1;
+    if (json_type(*out) == JSON_ARRAY) { /* a plain list of jobs is the short form of `jobs:` */
+        struct json *wrapped = json_new_object();
+        json_set_take(wrapped, "jobs", *out);
+        *out = wrapped;
+    }
+    if (json_type(*out) == JSON_OBJECT)
+        return 0;
+    err_set(e, ERR_INVALID, "%s does not describe a job: it is %s, not a map", name,
+            json_type_name(json_type(*out)));
+    json_free(*out);
+    *out = NULL;
+    return -1;
+}
+
+/* Members of `jobs:` with variables of their own get the captured ones beneath. */
+static void jobs_env(struct json *spec, const struct json *env)
+{
+    const struct json *jobs = json_get(spec, "jobs");
+    bool any = false;
+
+    for (size_t i = 0; i < json_len(jobs) && !any; i++)
+        any = json_get(json_at(jobs, i), "env") != NULL;
+    if (!any)
+        return;
+    struct json *copy = json_new_array();
+    for (size_t i = 0; i < json_len(jobs); i++) {
+        struct json *job = json_copy(json_at(jobs, i));
+        if (json_get(job, "env")) {
+            struct json *merged = json_copy(env);
+            env_lay_over(merged, json_get(job, "env"));
+            json_set_take(job, "env", merged);
+        }
+        json_push_take(copy, job);
+    }
+    json_set_take(spec, "jobs", copy);
+}
+
+/* ---- all of it ---- */
+
+static int set_cwd(struct json *spec, const struct job_opts *o, const char *file, struct err *e)
+{
+    char here[4096];
+    struct str given = json_get(spec, "cwd") ? json_str(json_get(spec, "cwd")) : STR("");
+
+    if (!getcwd(here, sizeof(here)))
+        return err_sys(e, "cannot tell the current directory");
+    AUTO_FREE char *text = o->cwd ? xstrdup(o->cwd) : given.n ? xstrndup(given.p, given.n) : NULL;
+    AUTO_FREE char *base = xstrdup(here);
+    if (!o->cwd && given.n && file && strchr(file, '/')) { /* beside the file that says so */
+        AUTO_FREE char *abs = path_absolute(file, here);
+        *strrchr(abs, '/') = 0;
+        free(base);
+        base = TAKE(abs);
+    }
+    AUTO_FREE char *cwd = text ? path_absolute(text, base) : xstrdup(here);
+    json_set_str(spec, "cwd", cwd);
+    return 0;
+}
+
+static void set_unit(struct json *spec, const char *key, struct opt_num v, const char *unit)
+{
+    if (!v.set)
+        return;
+    AUTO_FREE char *text = xasprintf("%lld%s", (long long)v.v, unit);
+    json_set_str(spec, key, text);
+}
+
+static void set_number(struct json *spec, const char *key, struct opt_num v)
+{
+    if (v.set)
+        json_set_int(spec, key, v.v);
+}
+
+/* Flat and nested forms of one resource would contradict each other: options replace both. */
+static void set_resources(struct json *spec, const struct job_opts *o)
+{
+    const struct json *had = json_get(spec, "resources");
+    struct json *need = had ? json_copy(had) : json_new_object();
+
+    set_unit(need, "cpus", o->cpus, "m");
+    set_number(need, "mem", o->mem);
+    set_number(need, "gpus", o->gpus);
+    if (o->cpus.set)
+        json_del(spec, "cpus");
+    if (o->mem.set)
+        json_del(spec, "mem");
+    if (o->gpus.set)
+        json_del(spec, "gpus");
+    if (json_len(need))
+        json_set_take(spec, "resources", need);
+    else
+        json_free(need);
+}
+
+static void set_texts(struct json *spec, const struct job_opts *o)
+{
+    if (o->name)
+        json_set_str(spec, "name", o->name);
+    if (o->project)
+        json_set_str(spec, "project", o->project);
+    if (o->queue)
+        json_set_str(spec, "queue", o->queue);
+    if (o->split_output)
+        json_set_take(spec, "split_output", json_new_bool(true));
+    set_unit(spec, "timeout", o->timeout, "ms");
+    set_unit(spec, "grace", o->grace, "ms");
+    set_unit(spec, "backoff", o->backoff, "ms");
+    set_number(spec, "priority", o->priority);
+    set_number(spec, "retries", o->retries);
+    set_number(spec, "array", o->array);
+    if (o->after.n) {
+        struct json *after = json_new_array();
+        for (size_t i = 0; i < o->after.n; i++)
+            json_push_take(after, json_new_str(str_of(o->after.p[i])));
+        json_set_take(spec, "after", after);
+    }
+}
+
+/* One word with a space in it is a line for the shell, as with ssh; more words are the words. */
+static void set_command(struct json *spec, const struct operands *ops)
+{
+    if (!ops->n)
+        return;
+    if (ops->n == 1 && strpbrk(ops->p[0], " \t\n;|&<>")) {
+        json_set_str(spec, "command", ops->p[0]);
+        return;
+    }
+    struct json *words = json_new_array();
+    for (size_t i = 0; i < ops->n; i++)
+        json_push_take(words, json_new_str(str_of(ops->p[i])));
+    json_set_take(spec, "command", words);
+}
+
+static int complete_spec(struct json *spec, const struct job_opts *o, const char *file,
+                         struct err *e)
+{
+    struct json *env = captured_env(o->clean_env);
+
+    if (json_type(json_get(spec, "env")) == JSON_OBJECT)
+        env_lay_over(env, json_get(spec, "env"));
+    else if (json_get(spec, "env")) {
+        json_free(env);
+        return err_set(e, ERR_INVALID, "env of the file is not a map of names to values");
+    }
+    jobs_env(spec, env);
+    int rc = env_options(env, &o->env, e);
+    json_set_take(spec, "env", env);
+    if (rc < 0 || set_cwd(spec, o, file, e) < 0 || param_options(spec, &o->params, e) < 0)
+        return -1;
+    set_texts(spec, o);
+    set_resources(spec, o);
+    return 0;
+}
+
+int jobspec_build(const struct job_opts *o, const struct operands *ops, struct json **out,
+                  struct err *e)
+{
+    bool operand_is_file = !o->file && jobspec_is_file(ops);
+    const char *file = operand_is_file ? ops->p[0] : o->file;
+    struct json *spec = NULL;
+
+    if (file) {
+        if (read_spec_file(file, &spec, e) < 0)
+            return -1;
+    } else {
+        spec = json_new_object();
+    }
+    if (!operand_is_file)
+        set_command(spec, ops);
+    if (complete_spec(spec, o, file, e) < 0) {
+        json_free(spec);
+        return -1;
+    }
+    *out = spec;
+    return 0;
+}
+
+int jobspec_submit(struct cli *c, const struct json *spec, const char *key, struct json **out,
+                   bool *out_new, struct err *e)
+{
+    AUTO_FREE char *body = json_text(spec);
+    AUTO_FREE char *line = NULL;
+    struct http_response r;
+    uint8_t raw[KEY_HEX / 2];
+    char made[KEY_HEX + 8] = "cli-";
+
+    if (!key) {
+        random_bytes(raw, sizeof(raw));
+        for (size_t i = 0; i < sizeof(raw); i++)
+            snprintf(made + 4 + 2 * i, 3, "%02x", raw[i]);
+    }
+    line = xasprintf("Idempotency-Key: %s", key ? key : made);
+    const char *headers[] = {"Content-Type: application/json", line, NULL};
+    if (cli_fetch(c, "POST", "/v1/jobs", headers, str_of(body), &r, e) < 0)
+        return -1;
+    if (out_new)
+        *out_new = r.status == 201;
+    int rc = json_parse(buf_str(&r.body), "the daemon's answer", out, e);
+    http_response_done(&r);
+    return rc;
+}

@@ -1,0 +1,24 @@
+/* jobspec.h - options and files of `berth run` and `berth submit` into the body of a submission */
+#pragma once
+#include "base/json.h"
+#include "cli/cli.h"
+
+/* First member of the option structs of both commands. */
+struct job_opts {
+    const char *name, *project, *queue, *cwd, *file, *key;
+    struct opt_num cpus, mem, gpus, timeout, grace, backoff, priority, retries, array;
+    struct opt_list env, after, params;
+    bool split_output, clean_env;
+};
+extern const struct opt_group job_group;
+
+/* One spec, or the form of many jobs.  The whole environment travels with it, without what belongs
+ * to the shell or to a job around us.  Options win over the file. */
+int jobspec_build(const struct job_opts *o, const struct operands *ops, struct json **out,
+                  struct err *e);
+/* Is this the single operand that names a file of jobs? */
+bool jobspec_is_file(const struct operands *ops);
+/* POST /v1/jobs; key NULL = one made up here, so that a repeated call cannot submit twice.
+ * *out_new (may be NULL): false when the key was known and these are the jobs it made then. */
+int jobspec_submit(struct cli *c, const struct json *spec, const char *key, struct json **out,
+                   bool *out_new, struct err *e);

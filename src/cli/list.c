@@ -1,0 +1,154 @@
+/* list.c - the jobs a listing is about
+ *
+ * Owns: how options and filter words become one query, and the fetching of pages.
+ */
+#include "cli/list.h"
+#include "base/util.h"
+#include "cli/view.h"
+#include "model/job.h"
+#include <stdio.h>
+
+enum { PAGE = 1000, PATH_MAX_BYTES = 1 << 20 };
+
+/* A whole term such as name~cnn, as opposed to `and`, `(`, or a piece of `lr < 0.1`. */
+static bool is_term(const char *word)
+{
+    const char *op = strpbrk(word, ":=~<>");
+
+    return op && op > word && op[strspn(op, ":=~<>!")];
+}
+
+char *filter_text(const struct operands *ops)
+{
+    AUTO(buf) struct buf b;
+
+    if (!ops->n)
+        return NULL;
+    buf_init(&b, PATH_MAX_BYTES);
+    for (size_t i = 0; i < ops->n; i++) {
+        if (i)
+            buf_adds(&b, is_term(ops->p[i - 1]) && is_term(ops->p[i]) ? " and " : " ");
+        buf_adds(&b, ops->p[i]);
+    }
+    return buf_take(&b, NULL);
+}
+
+char *state_text(const char *states)
+{
+    AUTO(buf) struct buf b;
+    struct str rest = str_of(states);
+
+    if (!states)
+        return NULL;
+    buf_init(&b, 1024);
+    while (rest.n) {
+        struct str one = str_cut(rest, ',', &rest);
+        if (b.n)
+            buf_addc(&b, ',');
+        if (str_eq_c(one, "active"))
+            buf_adds(&b, "queued,starting,running,stopping");
+        else if (str_eq_c(one, "finished"))
+            buf_adds(&b, "succeeded,failed,cancelled,lost");
+        else
+            buf_add(&b, one.p, one.n);
+    }
+    return buf_take(&b, NULL);
+}
+
+bool list_restricted(const struct cli *c, const struct operands *ops)
+{
+    const struct shared_opts *o = &c->opt;
+
+    return ops->n || o->project || o->state || o->user || o->queue || o->batch;
+}
+
+static void query_path(const struct cli *c, const struct list_query *q, const char *path,
+                       struct buf *b)
+{
+    buf_init(b, PATH_MAX_BYTES);
+    buf_adds(b, path);
+    query_add(b, "filter", q->filter);
+    query_add(b, "state", q->state);
+    query_add(b, "project", c->opt.project);
+    query_add(b, "user", c->opt.user);
+    query_add(b, "queue", c->opt.queue);
+    query_add(b, "batch", c->opt.batch);
+}
+
+int list_jobs(struct cli *c, const struct list_query *q, struct json *rows, bool *out_more,
+              struct err *e)
+{
+    AUTO_FREE char *cursor = NULL;
+    int64_t left = q->limit;
+
+    do {
+        AUTO(buf) struct buf path;
+        char limit[24];
+        struct json *page = NULL;
+        snprintf(limit, sizeof(limit), "%lld",
+                 (long long)(left < 0 ? PAGE : MIN(left, (int64_t)PAGE)));
+        query_path(c, q, "/v1/jobs", &path);
+        query_add(&path, "sort", q->sort);
+        query_add(&path, "limit", limit);
+        query_add(&path, "cursor", cursor);
+        if (cli_get(c, path.p, &page, e) < 0)
+            return -1;
+        const struct json *items = json_get(page, "items");
+        for (size_t i = 0; i < json_len(items); i++)
+            json_push_take(rows, json_copy(json_at(items, i)));
+        if (left > 0)
+            left -= (int64_t)json_len(items);
+        struct str next = text_of(page, "next");
+        free(cursor);
+        cursor = next.n ? xstrndup(next.p, next.n) : NULL;
+        json_free(page);
+    } while (cursor && left != 0);
+    if (out_more)
+        *out_more = cursor != NULL;
+    return 0;
+}
+
+int list_counts(struct cli *c, const struct list_query *q, struct json **out, struct err *e)
+{
+    AUTO(buf) struct buf path;
+
+    query_path(c, q, "/v1/jobs/summary", &path);
+    return cli_get(c, path.p, out, e);
+}
+
+void counts_format(struct buf *b, const struct json *counts, bool colour)
+{
+    static const enum job_state order[] = {JOB_RUNNING, JOB_STARTING, JOB_STOPPING,  JOB_QUEUED,
+                                           JOB_FAILED,  JOB_LOST,     JOB_CANCELLED, JOB_SUCCEEDED};
+    bool first = true;
+
+    for (size_t i = 0; i < ARRAY_SIZE(order); i++) {
+        const char *name = job_state_name(order[i]);
+        int64_t n = int_of(counts, name);
+        if (!n)
+            continue;
+        buf_addf(b, "%s%s%lld %s%s", first ? "" : ", ",
+                 colour ? colour_start(state_colour(str_of(name))) : "", (long long)n, name,
+                 colour ? colour_end() : "");
+        first = false;
+    }
+    if (first)
+        buf_adds(b, "no jobs");
+}
+
+struct json *list_body(const struct cli *c, const char *filter)
+{
+    AUTO_FREE char *state = state_text(c->opt.state);
+    const struct {
+        const char *key, *value;
+    } members[] = {{"filter", filter},    {"state", state},        {"project", c->opt.project},
+                   {"user", c->opt.user}, {"queue", c->opt.queue}, {"batch", c->opt.batch}};
+    struct json *body = json_new_object();
+
+    for (size_t i = 0; i < ARRAY_SIZE(members); i++)
+        if (members[i].value)
+            json_set_str(body, members[i].key, members[i].value);
+    if (!json_len(body))
+        json_set_take(body, "all", json_new_bool(true));
+    return body;
+}

@@ -1,0 +1,24 @@
+/* list.h - the jobs a listing is about: options and filter into a query, pages into rows */
+#pragma once
+#include "cli/cli.h"
+
+/* The words of a filter as one text: `state:failed name~cnn` means both. */
+char *filter_text(const struct operands *ops); /* yours; NULL when there are no words */
+/* "active" and "finished" stand for several states; yours, NULL in, NULL out. */
+char *state_text(const char *states);
+/* Does any option or word restrict the list? */
+bool list_restricted(const struct cli *c, const struct operands *ops);
+
+struct list_query {
+    const char *filter, *state, *sort;
+    int64_t limit; /* < 0 = everything */
+};
+/* All pages, up to the limit, pushed to `rows` (an array); *out_more: there is more. */
+int list_jobs(struct cli *c, const struct list_query *q, struct json *rows, bool *out_more,
+              struct err *e);
+/* Counts by state; an object. */
+int list_counts(struct cli *c, const struct list_query *q, struct json **out, struct err *e);
+/* "3 running, 12 queued, 1 failed" */
+void counts_format(struct buf *b, const struct json *counts, bool colour);
+/* The restricting options and the filter as the body of a bulk action. */
+struct json *list_body(const struct cli *c, const char *filter);

@@ -1,0 +1,125 @@
+/* opt.h - what a command accepts, said once
+ *
+ * One const table per command.  The parser, `--help`, the man pages and the completions for bash,
+ * zsh and fish are all made from it, so they cannot disagree.
+ */
+#pragma once
+#include "base/buf.h"
+#include "base/err.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum opt_type {
+    OPT_FLAG,     /* bool */
+    OPT_TEXT,     /* const char * */
+    OPT_CHOICE,   /* const char *, one of `choices` */
+    OPT_LIST,     /* struct opt_list: may be given several times */
+    OPT_INT,      /* struct opt_num, and so are the next three */
+    OPT_SIZE,     /* bytes */
+    OPT_DURATION, /* milliseconds */
+    OPT_CPUS,     /* thousandths of a CPU */
+};
+struct opt_num {
+    int64_t v;
+    bool set;
+};
+struct opt_list {
+    const char **p;
+    size_t n, cap;
+};
+
+/* What a shell offers for an argument. */
+enum complete_kind {
+    COMPLETE_NONE,
+    COMPLETE_FILE,
+    COMPLETE_DIR,
+    COMPLETE_CHOICES, /* of the option's `choices` */
+    COMPLETE_JOB,     /* asked of the daemon, as are the next two */
+    COMPLETE_PROJECT,
+    COMPLETE_QUEUE,
+    COMPLETE_STATE,
+    COMPLETE_COMMAND,     /* a program and its arguments */
+    COMPLETE_BERTH,       /* a command of berth */
+    COMPLETE_FILE_OR_CMD, /* a spec file, or a program */
+};
+
+struct opt {
+    const char *name; /* long form without dashes */
+    char letter;      /* 0 = none */
+    enum opt_type type;
+    const char *arg; /* "SIZE" as shown in help; NULL for flags */
+    size_t offset;   /* of the member in the struct the group belongs to */
+    const char *help;
+    enum complete_kind complete;
+    const char *choices; /* "table|json|csv", for OPT_CHOICE and COMPLETE_CHOICES */
+};
+
+struct opt_group {
+    const char *title;
+    const struct opt *opts;
+    size_t n;
+    bool shared; /* stored in the struct all commands share, not in the command's own */
+};
+
+struct example {
+    const char *line, *text;
+};
+
+struct cli;
+struct operands {
+    const char **p;
+    size_t n;
+    bool dashed; /* "--" stood before the first of them */
+};
+
+enum command_flag {
+    COMMAND_HIDDEN = 1, /* not in help, man pages and completions */
+    COMMAND_STARTS = 2, /* operands are a program: options end at the first operand, unless that
+                           is a spec file (.yaml .yml .json) */
+};
+enum command_section { SECTION_RUN, SECTION_LOOK, SECTION_CHANGE, SECTION_DAEMON, SECTION_HELP };
+struct command {
+    const char *name;
+    const char *summary;     /* one line, no full stop */
+    const char *synopsis;    /* what follows the name; several lines for several forms */
+    const char *description; /* paragraphs separated by an empty line */
+    enum command_section section;
+    unsigned flags;
+    const struct opt_group *const *groups; /* NULL-terminated; the command's own first */
+    size_t opts_size;                      /* of the command's own struct */
+    const struct example *examples;        /* ends with an empty one */
+    const char *operand;                   /* "JOB", for messages; NULL = takes none */
+    size_t min_operands, max_operands;     /* max 0 = none, SIZE_MAX = any number */
+    enum complete_kind complete;           /* of the operands */
+    const char *choices;                   /* with COMPLETE_CHOICES */
+    int (*run)(struct cli *c, const void *opts, const struct operands *ops);
+};
+
+/* Parses the words after the command's name.  `own` is opts_size zeroed bytes, `shared` the struct
+ * of the shared groups; argv must outlive both.  *out_help: -h or --help was given (the rest is
+ * then not checked).  Messages name the option and the nearest known one. */
+int opt_parse(const struct command *cmd, char **argv, void *own, void *shared, struct operands *out,
+              bool *out_help, struct err *e);
+/* Options before the command's name: parses `groups` until the first word that is none;
+ * *out_rest is that word's place. */
+int opt_parse_leading(const struct opt_group *const *groups, char **argv, void *shared,
+                      char ***out_rest, bool *out_help, struct err *e);
+/* Frees what opt_parse allocated inside own and shared, and the operands. */
+void opt_done(const struct command *cmd, void *own, void *shared, struct operands *ops);
+
+/* The command of this name, or NULL with an error that suggests the nearest. */
+const struct command *command_find(const struct command *const *all, const char *name,
+                                   struct err *e);
+
+/* ---- everything that is written from the tables; `all` is NULL-terminated ---- */
+void help_command(struct buf *b, const struct command *cmd, size_t width, bool colour);
+void help_overview(struct buf *b, const struct command *const *all, const char *version,
+                   bool colour);
+/* roff; cmd NULL = berth(1), the overview. */
+void man_page(struct buf *b, const struct command *cmd, const struct command *const *all,
+              const struct opt_group *const *common, const char *version);
+int completion_script(struct buf *b, const char *shell, const struct command *const *all,
+                      struct err *e);
+/* Next of "a|b|c": *rest starts at the text, is empty at the end. */
+bool choice_next(struct str *rest, struct str *out);

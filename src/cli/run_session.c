@@ -1,0 +1,141 @@
+/* run_session.c - a host for as long as a command runs
+ *
+ * Owns: who serves the home while `berth run` works.  Nobody: we do, in this process.  Somebody:
+ * we are a client.  Somebody who vanishes: we take over.  When we leave and others' jobs remain,
+ * a background daemon gets them, so that none is stranded.
+ *
+ * Signals are caught, not blocked: a blocked mask would be inherited by everything we start.
+ */
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/util.h"
+#include "cli/run.h"
+#include "cli/view.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+
+enum { TAKE_OVER_MS = 10000, NAP_MS = 20, EXIT_INTERRUPTED = 130 };
+
+static int interrupt_fd = -1;
+
+static void on_signal(int signo)
+{
+    int saved = errno;
+    char byte = (char)signo;
+
+    (void)!write(interrupt_fd, &byte, 1);
+    errno = saved;
+}
+
+static void catch_signals(void)
+{
+    static const int caught[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction sa = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+
+    for (size_t i = 0; i < ARRAY_SIZE(caught); i++)
+        sigaction(caught[i], &sa, NULL);
+    sigaction(SIGPIPE, &ignore, NULL);
+}
+
+/* Called when nobody answers on the home's socket. */
+static int take_over(struct cli *c, struct err *e)
+{
+    struct run_session *s = c->unreachable_arg;
+    int64_t until = clock_mono(&clock_system) + TAKE_OVER_MS;
+
+    if (s->host)
+        return err_wrap(e, "the scheduler inside this command stopped answering");
+    for (;;) {
+        if (embed_open(&s->host, &s->conf, e) == 0)
+            return 0;
+        if (e->code != ERR_CONFLICT)
+            return -1;
+        /* Somebody holds the home and is just starting or leaving. */
+        if (socket_answers(c->target + 5))
+            return 0;
+        if (clock_mono(&clock_system) > until)
+            return -1;
+        poll(NULL, 0, NAP_MS);
+    }
+}
+
+/* What the host has to say goes to the log of the home, not between the lines of the job. */
+static int open_log(const struct cli *c, struct err *e)
+{
+    AUTO_FREE char *path = path_join(c->home, "log");
+
+    if (dir_make_all(c->home, 0700, e) < 0)
+        return err_wrap(e, "making the home %s", c->home);
+    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return err_sys(e, "cannot open %s", path);
+    log_setup(LOG_WARN_, false, fd);
+    return 0;
+}
+
+int run_session_open(struct run_session *s, struct cli *c, int32_t slots, struct err *e)
+{
+    *s = (struct run_session){.c = c, .interrupts = {-1, -1}};
+    if (cli_open(c, e) < 0)
+        return -1;
+    if (c->is_unix && open_log(c, e) < 0)
+        return -1;
+    if (!c->opt.home && !c->opt.server)
+        c->opt.home = c->home; /* this home, never the system daemon's */
+    if (pipe2(s->interrupts, O_CLOEXEC) < 0)
+        return err_sys(e, "cannot make a pipe");
+    s->conf = (struct host_conf){
+        .home = c->home, .slots = slots, .gpus = -1, .version = c->seams->version};
+    c->unreachable = take_over;
+    c->unreachable_arg = s;
+    interrupt_fd = s->interrupts[1];
+    catch_signals();
+    return 0;
+}
+
+static int64_t active_jobs(struct cli *c)
+{
+    struct json *counts = NULL;
+    struct err e;
+
+    if (cli_get(c, "/v1/jobs/summary?state=queued,starting,running,stopping", &counts, &e) < 0)
+        return 0;
+    int64_t n = int_of(counts, "total");
+    json_free(counts);
+    return n;
+}
+
+void run_session_close(struct run_session *s)
+{
+    int64_t left = 0;
+    struct err e;
+
+    if (s->host)
+        left = active_jobs(s->c);
+    s->c->unreachable = NULL;
+    embed_close(s->host);
+    s->host = NULL;
+    if (left && daemon_spawn(s->c, NULL, &e) < 0)
+        cli_say("%lld other jobs wait until the next berth command: %s", (long long)left, e.text);
+    else if (left)
+        cli_say("%lld other jobs go on under a background daemon (berth ls)", (long long)left);
+    for (int i = 0; i < 2; i++)
+        if (s->interrupts[i] >= 0)
+            close(s->interrupts[i]);
+}
+
+_Noreturn void run_session_abandon(struct run_session *s)
+{
+    struct err e;
+
+    if (s->host && daemon_spawn(s->c, NULL, &e) < 0)
+        cli_say("left; the jobs go on, their records wait for the next berth command: %s", e.text);
+    else
+        cli_say("left; the jobs go on (berth ls)");
+    _exit(EXIT_INTERRUPTED);
+}

@@ -1,0 +1,19 @@
+/* sse.h - server-sent events out of the pieces a stream arrives in */
+#pragma once
+#include "base/buf.h"
+
+struct sse_event {
+    uint64_t id;
+    struct str kind, data; /* borrowed during the callback */
+};
+typedef bool (*sse_fn)(void *arg, const struct sse_event *ev); /* false = stop */
+struct sse {
+    struct buf line, kind, data;
+    uint64_t id, last_id; /* of the event being read; of the last one delivered */
+    sse_fn fn;
+    void *arg;
+};
+void sse_init(struct sse *s, sse_fn fn, void *arg);
+void sse_done(struct sse *s);
+/* True while more is wanted; the shape http_call_stream asks for. */
+bool sse_feed(void *sse, struct str piece);

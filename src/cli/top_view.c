@@ -1,0 +1,262 @@
+/* top_view.c - the frames of berth top
+ *
+ * Owns: the layout.  Pure: model in, text out, so that a test can look at a frame.
+ * Every line is cut at the width and cleared to its end; the frame has exactly `height` lines.
+ */
+#include "base/clock.h"
+#include "base/util.h"
+#include "cli/list.h"
+#include "cli/top.h"
+#include "cli/view.h"
+#include <stdio.h>
+#include <time.h>
+
+enum { FRAME_MAX = 4 << 20, BAR_CELLS = 12 };
+#define REVERSE "\033[7m"
+
+struct frame {
+    struct buf *b;
+    size_t width, height, line; /* line: lines written so far */
+    bool colour;
+};
+
+/* As much of s as fits, without control characters; escape sequences of ours (colours) are kept. */
+static void add_cut(struct buf *b, struct str s, size_t width)
+{
+    size_t used = 0;
+
+    for (size_t i = 0; i < s.n;) {
+        if (s.p[i] == '\033') {
+            size_t k = i;
+            while (k < s.n && s.p[k] != 'm')
+                k++;
+            buf_add(b, s.p + i, MIN(k + 1, s.n) - i);
+            i = k + 1;
+            continue;
+        }
+        size_t n = 1;
+        while (i + n < s.n && ((unsigned char)s.p[i + n] & 0xc0) == 0x80)
+            n++;
+        size_t w = text_width((struct str){s.p + i, n});
+        if (used + w > width)
+            break;
+        buf_add(b, s.p + i, n);
+        used += w;
+        i += n;
+    }
+}
+
+static void put_line(struct frame *f, struct str s)
+{
+    if (f->line >= f->height)
+        return;
+    add_cut(f->b, s, f->width);
+    buf_adds(f->b, f->colour ? "\033[0m\033[K" : "\033[K");
+    if (++f->line < f->height)
+        buf_adds(f->b, "\r\n");
+}
+
+static void bar(struct buf *b, const char *label, double used, double of, const char *text,
+                bool colour)
+{
+    int full = of > 0 ? (int)(used / of * BAR_CELLS + 0.5) : 0;
+    double share = of > 0 ? used / of : 0;
+
+    buf_addf(b, "%s ", label);
+    if (colour)
+        buf_adds(b, colour_start(share > 0.9   ? COLOUR_RED
+                                 : share > 0.7 ? COLOUR_YELLOW
+                                               : COLOUR_GREEN));
+    for (int i = 0; i < BAR_CELLS; i++)
+        buf_adds(b, i < full ? "█" : "░");
+    buf_addf(b, "%s %s   ", colour ? colour_end() : "", text);
+}
+
+static double real_of(const struct json *j, const char *key)
+{
+    return json_get(j, key) ? json_real(json_get(j, key)) : 0;
+}
+
+static void usage_line(struct frame *f, const struct json *node)
+{
+    AUTO(buf) struct buf b;
+    char text[80], used[UNIT_TEXT_MAX], of[UNIT_TEXT_MAX];
+
+    buf_init(&b, FRAME_MAX);
+    snprintf(text, sizeof(text), "%lld/%lld", (long long)int_of(node, "used_slots"),
+             (long long)int_of(node, "slots"));
+    bar(&b, "slots", real_of(node, "used_slots"), real_of(node, "slots"), text, f->colour);
+    snprintf(text, sizeof(text), "%g/%g", real_of(node, "used_cpus"), real_of(node, "cpus"));
+    bar(&b, "cpus", real_of(node, "used_cpus"), real_of(node, "cpus"), text, f->colour);
+    size_format(int_of(node, "used_mem_bytes"), used);
+    size_format(int_of(node, "mem_bytes"), of);
+    snprintf(text, sizeof(text), "%s/%s", used, of);
+    bar(&b, "mem", real_of(node, "used_mem_bytes"), real_of(node, "mem_bytes"), text, f->colour);
+    if (int_of(node, "gpus")) {
+        snprintf(text, sizeof(text), "%lld/%lld", (long long)int_of(node, "used_gpus"),
+                 (long long)int_of(node, "gpus"));
+        bar(&b, "gpus", real_of(node, "used_gpus"), real_of(node, "gpus"), text, f->colour);
+    }
+    put_line(f, buf_str(&b));
+}
+
+static void header(struct frame *f, const struct top_model *m)
+{
+    AUTO(buf) struct buf b;
+    char now[STAMP_TEXT_MAX];
+
+    buf_init(&b, FRAME_MAX);
+    stamp_format(clock_wall(&clock_system), now);
+    buf_addf(&b, "%sberth %s%s  " STR_FMT "%s  %s", f->colour ? colour_start(COLOUR_BOLD) : "",
+             m->version, f->colour ? colour_end() : "", STR_ARG(text_of(m->node, "name")),
+             m->node && json_bool(json_get(m->node, "drained")) ? " (drained)" : "", now + 11);
+    put_line(f, buf_str(&b));
+    usage_line(f, m->node);
+    buf_reset(&b);
+    if (m->counts)
+        counts_format(&b, m->counts, f->colour);
+    if (m->sort)
+        buf_addf(&b, "   sorted by %s", m->sort);
+    if (m->filter && *m->filter && m->mode != TOP_FILTER)
+        buf_addf(&b, "   filter: %s", m->filter);
+    put_line(f, buf_str(&b));
+    put_line(f, STR(""));
+}
+
+static struct str nth_line(struct str text, size_t n)
+{
+    struct str line = {"", 0};
+
+    for (size_t i = 0; i <= n; i++)
+        line = str_cut(text, '\n', &text);
+    return line;
+}
+
+/* The title and the rows from m->first on; the selected one in reverse, without colours of its own,
+ * which would end the reversal. */
+static void list(struct frame *f, struct top_model *m)
+{
+    AUTO(buf) struct buf coloured, plain, sel;
+    size_t n = json_len(m->rows), room = f->height - f->line - 2;
+
+    buf_init(&coloured, FRAME_MAX);
+    buf_init(&plain, FRAME_MAX);
+    buf_init(&sel, FRAME_MAX);
+    m->selected = MAX(0, MIN(m->selected, (int64_t)n - 1));
+    if (m->selected < m->first)
+        m->first = m->selected;
+    if (m->selected >= m->first + (int64_t)room)
+        m->first = m->selected - (int64_t)room + 1;
+    if (!n) {
+        put_line(f, STR("  no jobs here"));
+        return;
+    }
+    view_table(&coloured, m->rows, job_columns, n_job_columns, f->width, f->colour);
+    view_table(&plain, m->rows, job_columns, n_job_columns, f->width, false);
+    put_line(f, nth_line(buf_str(&coloured), 0));
+    struct str rest = buf_str(&coloured), skipped;
+    for (int64_t i = 0; i <= m->first; i++)
+        skipped = str_cut(rest, '\n', &rest);
+    (void)skipped;
+    for (size_t i = 0; i < room && rest.n; i++) {
+        struct str line = str_cut(rest, '\n', &rest);
+        if (m->first + (int64_t)i != m->selected) {
+            put_line(f, line);
+            continue;
+        }
+        line = nth_line(buf_str(&plain), (size_t)m->selected + 1);
+        buf_addf(&sel, "%s" STR_FMT "%*s", f->colour ? REVERSE : "> ", STR_ARG(line),
+                 (int)(f->width > text_width(line) ? f->width - text_width(line) : 0), "");
+        put_line(f, buf_str(&sel));
+    }
+}
+
+/* Output of a job may hold anything: only what a terminal shows harmlessly gets through. */
+static void add_harmless(struct buf *b, struct str s)
+{
+    for (size_t i = 0; i < s.n; i++) {
+        unsigned char c = (unsigned char)s.p[i];
+        if (c == '\t')
+            buf_adds(b, "    ");
+        else if (c == 033) { /* a sequence goes as a whole */
+            while (i + 1 < s.n &&
+                   !((s.p[i] >= 'A' && s.p[i] <= 'Z') || (s.p[i] >= 'a' && s.p[i] <= 'z')))
+                i++;
+        } else if (c >= ' ' && c != 0x7f)
+            buf_addc(b, (char)c);
+    }
+}
+
+static void log_view(struct frame *f, const struct top_model *m)
+{
+    AUTO(buf) struct buf b;
+    size_t room = f->height - f->line - 2, lines = 0, at = m->log.n;
+
+    buf_init(&b, FRAME_MAX);
+    buf_addf(&b, "%soutput of job %lld%s", f->colour ? colour_start(COLOUR_BOLD) : "",
+             (long long)m->log_job, f->colour ? colour_end() : "");
+    put_line(f, buf_str(&b));
+    if (at && m->log.p[at - 1] == '\n')
+        at--;
+    size_t end = at;
+    for (; at > 0; at--)
+        if (m->log.p[at - 1] == '\n' && ++lines == room)
+            break;
+    struct str rest = {m->log.p + at, end - at};
+    while (rest.n) {
+        struct str line = str_cut(rest, '\n', &rest);
+        const char *cr = memrchr(line.p, '\r', line.n ? line.n - 1 : 0);
+        if (cr) /* progress bars of the job: what was written last */
+            line = (struct str){cr + 1, line.n - (size_t)(cr + 1 - line.p)};
+        buf_reset(&b);
+        add_harmless(&b, line);
+        put_line(f, buf_str(&b));
+    }
+}
+
+static void help_view(struct frame *f)
+{
+    static const char *const lines[] = {
+        "↑ ↓ j k        choose a job          PgUp PgDn g G   further",
+        "l or Enter     its output            c               cancel it",
+        "r              run it again          s               next order",
+        "/              filter, as in berth ls                ",
+        "q              leave                 ? or h          this page",
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(lines); i++)
+        put_line(f, str_of(lines[i]));
+}
+
+static void footer(struct frame *f, const struct top_model *m)
+{
+    AUTO(buf) struct buf b;
+
+    while (f->line + 1 < f->height)
+        put_line(f, STR(""));
+    buf_init(&b, FRAME_MAX);
+    if (m->mode == TOP_FILTER)
+        buf_addf(&b, "filter: %s_", m->filter ? m->filter : "");
+    else if (m->message && *m->message)
+        buf_adds(&b, m->message);
+    else if (m->mode == TOP_LOG)
+        buf_adds(&b, "q back");
+    else
+        buf_adds(&b, "q quit  ↑↓ choose  l output  c cancel  r retry  / filter  s sort  ? help");
+    put_line(f, buf_str(&b));
+}
+
+void top_draw(struct buf *b, struct top_model *m, size_t width, size_t height, bool colour)
+{
+    struct frame f = {b, MAX(width, (size_t)20), MAX(height, (size_t)8), 0, colour};
+
+    buf_adds(b, "\033[H");
+    header(&f, m);
+    if (m->mode == TOP_LOG)
+        log_view(&f, m);
+    else if (m->mode == TOP_HELP)
+        help_view(&f);
+    else
+        list(&f, m);
+    footer(&f, m);
+}

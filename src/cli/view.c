@@ -1,0 +1,390 @@
+/* view.c - records from the daemon as people read them
+ *
+ * Owns: how a state, a time, a size, parameters and an outcome look.  A table shows what fits and
+ * helps; csv and json give everything, unrounded.
+ */
+#include "cli/view.h"
+#include "base/clock.h"
+#include "base/util.h"
+#include "model/job.h"
+#include <stdio.h>
+#include <time.h>
+
+enum {
+    VIEW_MAX = 1 << 30,
+    CELL_MAX = 4096,
+    EXIT_CANCELLED = 130,
+    EXIT_NOT_RUN = 127,
+    EXIT_TIMEOUT = 124
+};
+
+const struct column job_columns[] = {
+    {"JOB", "number", CELL_NUMBER, false, NULL},
+    {"NAME", "name", CELL_TEXT, true, NULL},
+    {"STATE", "state", CELL_STATE, false, NULL},
+    {"EXIT", "exit_code", CELL_EXIT, false, ""},
+    {"TIME", "duration_ms", CELL_RUNTIME, false, ""},
+    {"CREATED", "created", CELL_AGE, false, NULL},
+    {"PROJECT", "project", CELL_TEXT, true, "default"},
+    {"QUEUE", "queue", CELL_TEXT, true, "default"},
+    {"PARAMS", "params", CELL_PARAMS, true, ""},
+    {"REASON", "reason", CELL_TEXT, true, ""},
+};
+const size_t n_job_columns = ARRAY_SIZE(job_columns);
+
+/* Every member of a job that csv gives, in this order. */
+static const char *const job_csv_keys[] = {
+    "id",          "number",        "name",   "state",   "exit_code", "reason",
+    "project",     "queue",         "user",   "params",  "command",   "priority",
+    "attempt",     "batch",         "index",  "created", "started",   "ended",
+    "duration_ms", "max_rss_bytes", "cpu_ms", "cpus",    "mem_bytes", "gpus",
+};
+
+/* A member, or with "a.b" a member's member. */
+static const struct json *member(const struct json *row, const char *key)
+{
+    const char *dot = strchr(key, '.');
+
+    if (!dot)
+        return json_get(row, key);
+    AUTO_FREE char *outer = xstrndup(key, (size_t)(dot - key));
+    return json_get(json_get(row, outer), dot + 1);
+}
+
+struct str text_of(const struct json *j, const char *key)
+{
+    const struct json *v = json_get(j, key);
+
+    return json_type(v) == JSON_STR ? json_str(v) : STR("");
+}
+
+int64_t int_of(const struct json *j, const char *key)
+{
+    const struct json *v = json_get(j, key);
+    enum json_type t = json_type(v);
+
+    return t == JSON_INT ? json_int(v) : t == JSON_REAL ? (int64_t)json_real(v) : 0;
+}
+
+int64_t time_of(const struct json *j, const char *key)
+{
+    int64_t ms;
+
+    return time_parse_utc(text_of(j, key), &ms) ? ms : 0;
+}
+
+enum colour state_colour(struct str state)
+{
+    static const enum colour by_state[JOB_STATE_MAX] = {
+        [JOB_QUEUED] = COLOUR_YELLOW,   [JOB_STARTING] = COLOUR_CYAN,
+        [JOB_RUNNING] = COLOUR_BLUE,    [JOB_STOPPING] = COLOUR_MAGENTA,
+        [JOB_SUCCEEDED] = COLOUR_GREEN, [JOB_FAILED] = COLOUR_RED,
+        [JOB_CANCELLED] = COLOUR_DIM,   [JOB_LOST] = COLOUR_RED,
+    };
+    enum job_state s;
+
+    return job_state_parse(state, &s) ? by_state[s] : COLOUR_NONE;
+}
+
+void age_format(int64_t then_ms, int64_t now_ms, char out[AGE_TEXT_MAX])
+{
+    int64_t s = (now_ms - then_ms) / 1000;
+
+    if (s < 1)
+        snprintf(out, AGE_TEXT_MAX, "now");
+    else if (s < 120)
+        snprintf(out, AGE_TEXT_MAX, "%llds ago", (long long)s);
+    else if (s < 120 * 60)
+        snprintf(out, AGE_TEXT_MAX, "%lldm ago", (long long)(s / 60));
+    else if (s < 48 * 3600)
+        snprintf(out, AGE_TEXT_MAX, "%lldh ago", (long long)(s / 3600));
+    else
+        snprintf(out, AGE_TEXT_MAX, "%lldd ago", (long long)(s / 86400));
+}
+
+void stamp_format(int64_t wall_ms, char out[STAMP_TEXT_MAX])
+{
+    time_t t = (time_t)(wall_ms / 1000);
+    struct tm tm;
+
+    if (!localtime_r(&t, &tm) || !strftime(out, STAMP_TEXT_MAX, "%Y-%m-%d %H:%M:%S", &tm))
+        snprintf(out, STAMP_TEXT_MAX, "?");
+}
+
+int64_t job_runtime(const struct json *job, int64_t now_ms)
+{
+    const struct json *d = json_get(job, "duration_ms");
+    int64_t started = time_of(job, "started");
+
+    if (d)
+        return json_int(d);
+    return started && !job_final(job) ? MAX(now_ms - started, 0) : -1;
+}
+
+void params_format(struct buf *b, const struct json *params)
+{
+    bool first = true;
+
+    for (struct json_it it = {0}; json_next(params, &it);) {
+        buf_addf(b, "%s%s=", first ? "" : " ", it.key);
+        first = false;
+        if (json_type(it.val) == JSON_STR)
+            buf_addf(b, STR_FMT, STR_ARG(json_str(it.val)));
+        else
+            json_write(b, it.val, false);
+    }
+}
+
+static bool word_is_plain(struct str w)
+{
+    for (size_t i = 0; i < w.n; i++)
+        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%{}",
+                    w.p[i]))
+            return false;
+    return w.n > 0;
+}
+
+void command_format(struct buf *b, const struct json *command)
+{
+    if (json_type(command) == JSON_STR) {
+        buf_addf(b, STR_FMT, STR_ARG(json_str(command)));
+        return;
+    }
+    for (size_t i = 0; i < json_len(command); i++) {
+        struct str w = json_str(json_at(command, i));
+        buf_adds(b, i ? " " : "");
+        if (word_is_plain(w)) {
+            buf_add(b, w.p, w.n);
+            continue;
+        }
+        buf_addc(b, '\'');
+        for (size_t k = 0; k < w.n; k++)
+            if (w.p[k] == '\'')
+                buf_adds(b, "'\\''");
+            else
+                buf_addc(b, w.p[k]);
+        buf_addc(b, '\'');
+    }
+}
+
+/* ---- cells ---- */
+
+static void number_cell(struct buf *b, const struct json *v)
+{
+    if (json_type(v) == JSON_INT)
+        buf_addf(b, "%lld", (long long)json_int(v));
+    else if (json_type(v) == JSON_REAL)
+        buf_addf(b, "%g", json_real(v));
+}
+
+static void unit_cell(struct buf *b, enum cell_kind kind, int64_t v)
+{
+    char text[UNIT_TEXT_MAX];
+
+    if (kind == CELL_SIZE ? v <= 0 : v < 0)
+        return;
+    if (kind == CELL_SIZE)
+        size_format(v, text);
+    else
+        duration_format(v >= 10000 ? v / 1000 * 1000 : v, text);
+    buf_adds(b, text);
+}
+
+static enum colour cell(struct buf *b, const struct json *row, const struct column *col,
+                        int64_t now_ms)
+{
+    const struct json *v = member(row, col->key);
+    char age[AGE_TEXT_MAX];
+
+    switch (col->kind) {
+    case CELL_TEXT:
+        buf_addf(b, STR_FMT, STR_ARG(text_of(row, col->key)));
+        return COLOUR_NONE;
+    case CELL_STATE:
+        buf_addf(b, STR_FMT, STR_ARG(text_of(row, col->key)));
+        return state_colour(text_of(row, col->key));
+    case CELL_NUMBER:
+        number_cell(b, v);
+        return COLOUR_NONE;
+    case CELL_EXIT:
+        number_cell(b, v);
+        return v && json_int(v) == 0 ? COLOUR_DIM : COLOUR_RED;
+    case CELL_RUNTIME:
+        unit_cell(b, col->kind, job_runtime(row, now_ms));
+        return COLOUR_NONE;
+    case CELL_DURATION:
+    case CELL_SIZE:
+        unit_cell(b, col->kind, v ? json_int(v) : -1);
+        return COLOUR_NONE;
+    case CELL_AGE:
+        if (time_of(row, col->key)) {
+            age_format(time_of(row, col->key), now_ms, age);
+            buf_adds(b, age);
+        }
+        return COLOUR_DIM;
+    case CELL_PARAMS:
+        params_format(b, v);
+        return COLOUR_NONE;
+    case CELL_YES:
+        buf_adds(b, v && json_bool(v) ? "yes" : "");
+        return COLOUR_NONE;
+    }
+    return COLOUR_NONE;
+}
+
+static bool column_shown(const struct json *rows, const struct column *col, int64_t now_ms)
+{
+    AUTO(buf) struct buf b;
+
+    buf_init(&b, CELL_MAX);
+    if (!col->hide || !json_len(rows))
+        return !col->hide;
+    for (size_t i = 0; i < json_len(rows); i++) {
+        buf_reset(&b);
+        cell(&b, json_at(rows, i), col, now_ms);
+        if (b.n && !str_eq_c(buf_str(&b), col->hide))
+            return true;
+    }
+    return false;
+}
+
+void view_table(struct buf *b, const struct json *rows, const struct column *cols, size_t n,
+                size_t width, bool colour)
+{
+    struct table *t = table_new();
+    int64_t now = clock_wall(&clock_system);
+    bool shown[32] = {false};
+    AUTO(buf) struct buf text;
+
+    ASSERT(n <= ARRAY_SIZE(shown));
+    buf_init(&text, CELL_MAX);
+    for (size_t k = 0; k < n; k++) {
+        bool right = cols[k].kind != CELL_TEXT && cols[k].kind != CELL_STATE &&
+                     cols[k].kind != CELL_PARAMS && cols[k].kind != CELL_YES;
+        shown[k] = column_shown(rows, &cols[k], now);
+        if (shown[k])
+            table_column(t, cols[k].title, right ? TABLE_RIGHT : TABLE_LEFT, cols[k].shrinks);
+    }
+    for (size_t i = 0; i < json_len(rows); i++)
+        for (size_t k = 0; k < n; k++)
+            if (shown[k]) {
+                buf_reset(&text);
+                enum colour c = cell(&text, json_at(rows, i), &cols[k], now);
+                table_cell(t, buf_str(&text), c);
+            }
+    table_render(t, width, colour, b);
+    table_free(t);
+}
+
+void view_json(const struct json *rows)
+{
+    AUTO(buf) struct buf b;
+
+    buf_init(&b, VIEW_MAX);
+    buf_adds(&b, json_len(rows) ? "[\n" : "[");
+    for (size_t i = 0; i < json_len(rows); i++) {
+        json_write(&b, json_at(rows, i), false);
+        buf_adds(&b, i + 1 < json_len(rows) ? ",\n" : "\n");
+        if (b.n > 1 << 16)
+            cli_print(&b);
+    }
+    buf_adds(&b, "]\n");
+    cli_print(&b);
+}
+
+static void csv_cell(struct table *t, const struct json *v)
+{
+    if (json_type(v) == JSON_STR) {
+        table_cell(t, json_str(v), COLOUR_NONE);
+    } else if (json_type(v) == JSON_NULL) {
+        table_cell(t, STR(""), COLOUR_NONE);
+    } else {
+        AUTO_FREE char *text = json_text(v);
+        table_cell(t, str_of(text), COLOUR_NONE);
+    }
+}
+
+static void view_csv(const struct json *rows, const struct column *cols, size_t n)
+{
+    struct table *t = table_new();
+    bool jobs = cols == job_columns;
+    AUTO(buf) struct buf b;
+
+    n = jobs ? ARRAY_SIZE(job_csv_keys) : n;
+    for (size_t k = 0; k < n; k++)
+        table_column(t, jobs ? job_csv_keys[k] : cols[k].key, TABLE_LEFT, false);
+    for (size_t i = 0; i < json_len(rows); i++)
+        for (size_t k = 0; k < n; k++)
+            csv_cell(t, member(json_at(rows, i), jobs ? job_csv_keys[k] : cols[k].key));
+    buf_init(&b, VIEW_MAX);
+    table_render_csv(t, &b);
+    cli_print(&b);
+    table_free(t);
+}
+
+void view_rows(const struct cli *c, const struct json *rows, const struct column *cols, size_t n)
+{
+    AUTO(buf) struct buf b;
+
+    buf_init(&b, VIEW_MAX);
+    if (cli_json(c)) {
+        view_json(rows);
+    } else if (cli_csv(c)) {
+        view_csv(rows, cols, n);
+    } else if (json_len(rows)) {
+        view_table(&b, rows, cols, n, c->out.width, c->out.colour);
+        cli_print(&b);
+    }
+}
+
+int view_list(struct cli *c, const char *path, const struct column *cols, size_t n,
+              const char *none)
+{
+    struct json *reply = NULL;
+    struct err e = {0};
+
+    if (cli_get(c, path, &reply, &e) < 0)
+        return cli_fail(&e);
+    const struct json *rows = json_get(reply, "items");
+    view_rows(c, rows, cols, n);
+    if (!json_len(rows) && c->err.is_tty && !cli_json(c) && !cli_csv(c))
+        cli_say("%s", none);
+    json_free(reply);
+    return 0;
+}
+
+/* ---- outcomes ---- */
+
+bool job_final(const struct json *job)
+{
+    enum job_state s;
+
+    return job_state_parse(text_of(job, "state"), &s) && job_state_final(s);
+}
+
+int job_exit_status(const struct json *job)
+{
+    struct str state = text_of(job, "state");
+    const struct json *code = json_get(job, "exit_code");
+
+    if (str_eq_c(state, "succeeded"))
+        return 0;
+    if (code && json_int(code) > 0)
+        return (int)json_int(code) & 255;
+    if (str_eq_c(state, "cancelled"))
+        return EXIT_CANCELLED;
+    /* An end without a status, or with a clean one that was not its own: too late, or never ran. */
+    return code ? EXIT_TIMEOUT : EXIT_NOT_RUN;
+}
+
+void job_outcome_text(const struct json *job, char *out, size_t n)
+{
+    struct str state = text_of(job, "state"), reason = text_of(job, "reason");
+    const struct json *code = json_get(job, "exit_code");
+    char with[40] = "";
+
+    if (code && json_int(code) > 0 && !reason.n)
+        snprintf(with, sizeof(with), " with exit code %d", (int)json_int(code));
+    snprintf(out, n, STR_FMT "%s%s" STR_FMT, STR_ARG(state), with, reason.n ? ": " : "",
+             STR_ARG(reason));
+}

@@ -1,0 +1,57 @@
+/* view.h - records from the daemon as people read them: cells, tables, json and csv */
+#pragma once
+#include "base/json.h"
+#include "base/table.h"
+#include "base/units.h"
+#include "cli/cli.h"
+
+enum cell_kind {
+    CELL_TEXT,
+    CELL_NUMBER,
+    CELL_STATE,
+    CELL_EXIT,     /* exit code; dim when 0 */
+    CELL_RUNTIME,  /* of a job: its duration, or how long it has run */
+    CELL_DURATION, /* milliseconds */
+    CELL_AGE,      /* a time: how long ago */
+    CELL_SIZE,     /* bytes; empty for 0 */
+    CELL_PARAMS,   /* "lr=0.1 depth=3" */
+    CELL_YES,      /* "yes" or empty */
+};
+struct column {
+    const char *title, *key; /* key "a.b": member b of member a */
+    enum cell_kind kind;
+    bool shrinks;
+    const char *hide; /* column is left out when every cell is empty or this */
+};
+
+/* Columns of the job table, narrowest useful set first. */
+extern const struct column job_columns[];
+extern const size_t n_job_columns;
+
+/* A list in the form asked for by -o; `key` names the list in messages ("job").  rows is an array
+ * of objects. */
+void view_rows(const struct cli *c, const struct json *rows, const struct column *cols, size_t n);
+/* GET path and show its "items"; `none` is said on a terminal when there are none. */
+int view_list(struct cli *c, const char *path, const struct column *cols, size_t n,
+              const char *none);
+/* The same as lines into b, always a table. */
+void view_table(struct buf *b, const struct json *rows, const struct column *cols, size_t n,
+                size_t width, bool colour);
+void view_json(const struct json *rows); /* one element a line */
+
+enum { AGE_TEXT_MAX = 24, STAMP_TEXT_MAX = 32 };
+enum colour state_colour(struct str state);
+int64_t time_of(const struct json *j, const char *key);                   /* wall ms; 0 = null */
+void age_format(int64_t then_ms, int64_t now_ms, char out[AGE_TEXT_MAX]); /* "3m ago" */
+void stamp_format(int64_t wall_ms, char out[STAMP_TEXT_MAX]); /* local time, to the second */
+int64_t job_runtime(const struct json *job, int64_t now_ms);  /* -1 = has not started */
+void params_format(struct buf *b, const struct json *params);
+/* The command as a line a shell would take. */
+void command_format(struct buf *b, const struct json *command);
+struct str text_of(const struct json *j, const char *key); /* "" when absent or not text */
+int64_t int_of(const struct json *j, const char *key);     /* 0 when absent */
+bool job_final(const struct json *job);
+/* What `berth run` and `berth wait` exit with: the job's own status; 128+signal. */
+int job_exit_status(const struct json *job);
+/* "failed with exit code 3: reason" into out. */
+void job_outcome_text(const struct json *job, char *out, size_t n);
