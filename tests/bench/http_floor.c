@@ -1,0 +1,98 @@
+/* http_floor.c - the least a server can do: epoll, one read, one write, no parsing
+ *
+ *   http_floor PORT
+ *
+ * Answers anything that arrives with the same 1 KB of JSON.  What our server costs beyond this is
+ * ours; the rest is the kernel's loopback of the day.  Prints its figures at SIGTERM.
+ */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t stopped;
+
+static void on_term(int signo)
+{
+    (void)signo;
+    stopped = 1;
+}
+
+static int add(int ep, int fd)
+{
+    struct epoll_event e = {.events = EPOLLIN, .data.fd = fd};
+
+    return epoll_ctl(ep, EPOLL_CTL_ADD, fd, &e);
+}
+
+static int listen_at(int port)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET,
+                            .sin_port = htons((uint16_t)port),
+                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int one = 1;
+
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    if (bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 || listen(fd, 1024) < 0) {
+        perror("http_floor: listen");
+        exit(1);
+    }
+    return fd;
+}
+
+static void accept_all(int ep, int listener)
+{
+    int fd, one = 1;
+
+    while ((fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+        add(ep, fd);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static char in[64 * 1024], out[2048];
+    struct epoll_event ready[1024];
+    struct rusage u;
+    unsigned long requests = 0;
+    int ep = epoll_create1(EPOLL_CLOEXEC);
+    int listener = listen_at(argc > 1 ? (int)strtol(argv[1], NULL, 10) : 0);
+
+    int head = snprintf(out, sizeof(out),
+                        "HTTP/1.1 200 OK\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n"
+                        "Content-Type: application/json\r\nContent-Length: 1024\r\n\r\n");
+    memset(out + head, 'x', 1024);
+    struct sigaction sa = {.sa_handler = on_term}; /* no SA_RESTART: ends the wait */
+    sigaction(SIGTERM, &sa, NULL);
+    add(ep, listener);
+    while (!stopped) {
+        int n = epoll_wait(ep, ready, 1024, -1);
+        for (int i = 0; i < n; i++) {
+            int fd = ready[i].data.fd;
+            if (fd == listener) {
+                accept_all(ep, listener);
+            } else if (read(fd, in, sizeof(in)) <= 0) {
+                close(fd);
+            } else {
+                requests++;
+                if (write(fd, out, (size_t)head + 1024) < 0)
+                    close(fd);
+            }
+        }
+    }
+    getrusage(RUSAGE_SELF, &u);
+    double cpu = (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1e6 +
+                 (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+    printf("requests %lu count\ncpu_per_request %.2f us\n", requests,
+           requests ? cpu / (double)requests : 0);
+    return 0;
+}
