@@ -28,10 +28,8 @@ static void on_closed(uv_handle_t *h)
         r->job->drop(TAKE(r->job));
     if (r && r->handed && !r->replied) {
         http_req_orphan(r);
-        if (r->gone) {
-            r->gone(r->gone_arg, r);
-            http_req_free(r);
-        }
+        if (r->gone)
+            http_req_tell_gone(r);
     } else {
         http_req_free(r);
     }

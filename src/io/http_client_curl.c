@@ -26,7 +26,6 @@ static bool loaded;
 
 enum {
     OPT_NOBODY = 44,
-    OPT_NOSIGNAL = 99,
     OPT_CONNECTTIMEOUT_MS = 156,
     OPT_TCP_KEEPALIVE = 213,
     OPT_WRITEDATA = 10001,
@@ -153,7 +152,6 @@ static void set_options(struct http_client *c, struct transfer *t, const char *u
     curl.easy_reset(h); /* keeps connections */
     curl.easy_setopt(h, OPT_URL, url);
     curl.easy_setopt(h, OPT_PROTOCOLS_STR, "http,https"); /* unknown before 7.85: harmless */
-    curl.easy_setopt(h, OPT_NOSIGNAL, 1L);
     curl.easy_setopt(h, OPT_CONNECTTIMEOUT_MS, 10000L);
     curl.easy_setopt(h, OPT_TCP_KEEPALIVE, 1L);
     curl.easy_setopt(h, OPT_USERAGENT, "berth");

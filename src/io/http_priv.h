@@ -194,6 +194,7 @@ struct http_req *http_req_new(struct http_conn *c);
 void http_req_reset(struct http_req *r);
 void http_req_free(struct http_req *r); /* also out of the orphans */
 void http_req_orphan(struct http_req *r);
+void http_req_tell_gone(struct http_req *r); /* an orphan with a gone callback: ends it */
 
 /* reply.c */
 /* Head into the server's scratch.  length < 0: unknown, the caller frames the body. */
@@ -226,8 +227,6 @@ bool http_etag_matches(struct str list, struct str etag); /* weak comparison; "*
 /* 1 = [*from, *to] of a file of `size` bytes, 0 = no usable Range: send it all, -1 = 416. */
 int http_range_parse(struct str s, uint64_t size, uint64_t *from, uint64_t *to);
 bool str_ieq(struct str a, struct str b);
-/* Is `token` one of the comma-separated words? */
-bool http_list_has(struct str list, struct str token);
 
 /* tls.c */
 struct tls_ctx *tls_ctx_new(const char *cert, const char *key, struct err *e);

@@ -14,8 +14,10 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
+#include <time.h>
 
 enum { HOOKS_MAX = 8 };
+static const uint64_t SLOW_LOG_NS = 1000000000; /* one line a second, with a count of the others */
 
 struct call {
     loop_fn fn;
@@ -33,19 +35,41 @@ struct loop {
     char *read_buf;
 };
 
+/* CPU time of this thread when the turn began: tells a callback that worked from one that waited
+ * (for a disk, or for a processor on a crowded machine). */
+static _Thread_local uint64_t turn_cpu_ns;
+
+static uint64_t thread_cpu_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
 void loop_log_slow(uint64_t ns, const char *kind, void (*fn)(void))
 {
+    static _Thread_local uint64_t last, hidden;
     Dl_info info = {0};
     const char *name = "?";
     uintptr_t at = (uintptr_t)fn;
+    uint64_t now = uv_hrtime();
 
+    if (last != 0 && now - last < SLOW_LOG_NS && ns < 10 * (uint64_t)LOOP_SLOW_NS) {
+        hidden++;
+        return;
+    }
     /* Static functions have no name at run time; the offset is what addr2line takes. */
     if (dladdr((void *)fn, &info) && info.dli_fbase)
         at -= (uintptr_t)info.dli_fbase;
     if (info.dli_sname && info.dli_saddr == (void *)fn)
         name = info.dli_sname;
-    log_warn("io", "%s callback took too long ms=%.1f name=%s address=%#lx", kind, (double)ns / 1e6,
-             name, (unsigned long)at);
+    log_warn("io",
+             "%s callback took too long ms=%.1f turn_cpu_ms=%.1f name=%s address=%#lx more=%llu",
+             kind, (double)ns / 1e6, (double)(thread_cpu_ns() - turn_cpu_ns) / 1e6, name,
+             (unsigned long)at, (unsigned long long)hidden);
+    last = now;
+    hidden = 0;
 }
 
 static void run_call(struct call c, const char *kind)
@@ -67,6 +91,7 @@ static void run_hooks(struct loop *l)
 static void on_prepare(uv_prepare_t *h)
 {
     run_hooks(h->data);
+    turn_cpu_ns = thread_cpu_ns();
 }
 
 static void run_posted(struct loop *l)

@@ -126,7 +126,8 @@ void http_reply_header(struct http_req *r, const char *name, const char *value)
 bool http_reply_claim(struct http_req *r)
 {
     if (!r->c) {
-        http_req_free(r);
+        if (!r->replied)
+            http_req_free(r);
         return false;
     }
     ASSERT(r->handed && !r->replied);

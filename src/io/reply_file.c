@@ -136,14 +136,13 @@ static bool range_wanted(struct http_req *r, const char *etag)
     return !cond.p || str_eq_c(cond, etag);
 }
 
-static void reply_short(struct http_req *r, int status, const char *why)
+static void reply_short(struct http_req *r, int status, const char *code, const char *why)
 {
-    struct err e;
+    char body[128];
 
-    err_set(&e, status == 404 ? ERR_NOT_FOUND : ERR_INVALID, "%s", why);
-    AUTO(buf) struct buf b = {0};
-    buf_addf(&b, "{\"error\":{\"code\":\"%s\",\"message\":\"%s\"}}\n", err_code_name(e.code), why);
-    http_reply(r, status, "application/json", buf_str(&b));
+    int n = snprintf(body, sizeof(body), "{\"error\":{\"code\":\"%s\",\"message\":\"%s\"}}\n", code,
+                     why);
+    http_reply(r, status, "application/json", (struct str){body, (size_t)n});
 }
 
 static void send_file(struct http_req *r, int status, const char *type, int fd, uint64_t from,
@@ -183,7 +182,7 @@ void http_reply_fd_take(struct http_req *r, int fd, const char *content_type)
     uint64_t from = 0, to = 0;
 
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
-        reply_short(r, 404, "no such file");
+        reply_short(r, 404, "not_found", "there is no such file");
         return;
     }
     uint64_t size = (uint64_t)st.st_size;
@@ -196,7 +195,7 @@ void http_reply_fd_take(struct http_req *r, int fd, const char *content_type)
     if (part < 0) {
         snprintf(text, sizeof(text), "bytes */%" PRIu64, size);
         http_reply_header(r, "Content-Range", text);
-        reply_short(r, 416, "the range lies outside of the file");
+        reply_short(r, 416, "invalid", "the range lies outside of the file");
     } else if (part > 0) {
         snprintf(text, sizeof(text), "bytes %" PRIu64 "-%" PRIu64 "/%" PRIu64, from, to, size);
         http_reply_header(r, "Content-Range", text);

@@ -74,6 +74,13 @@ void http_req_orphan(struct http_req *r)
     s->orphans = r;
 }
 
+void http_req_tell_gone(struct http_req *r)
+{
+    r->replied = true; /* whatever the callback does with it */
+    r->gone(r->gone_arg, r);
+    http_req_free(r);
+}
+
 struct str http_method(const struct http_req *r)
 {
     return str_of(llhttp_method_name(r->method));

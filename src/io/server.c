@@ -55,13 +55,15 @@ void http_server_sweep_on(struct http_server *s)
 /* Requests whose handler asked to be told only after the client had left. */
 static void tell_orphans(struct http_server *s)
 {
-    for (struct http_req *r = s->orphans; r;) {
-        struct http_req *next = r->next;
-        if (r->gone) {
-            r->gone(r->gone_arg, r);
-            http_req_free(r);
+    struct http_req *r = s->orphans;
+
+    while (r) {
+        if (!r->gone) {
+            r = r->next;
+            continue;
         }
-        r = next;
+        http_req_tell_gone(r);
+        r = s->orphans; /* the callback may have ended others, too */
     }
 }
 

@@ -168,12 +168,3 @@ bool str_ieq(struct str a, struct str b)
 {
     return a.n == b.n && (a.n == 0 || strncasecmp(a.p, b.p, a.n) == 0);
 }
-
-bool http_list_has(struct str list, struct str token)
-{
-    while (list.n > 0) {
-        if (str_ieq(str_trim(str_cut(list, ',', &list)), token))
-            return true;
-    }
-    return false;
-}

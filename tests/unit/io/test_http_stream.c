@@ -199,6 +199,24 @@ static void count_gone(void *arg, struct http_req *r UNUSED)
     ++*(int *)arg;
 }
 
+static void reply_in_gone(void *arg, struct http_req *r)
+{
+    ++*(int *)arg;
+    http_reply(r, 200, "text/plain", STR("nobody hears this"));
+}
+
+static void test_reply_inside_gone(void **state)
+{
+    struct one *o = *state;
+    int gone = 0;
+
+    http_on_gone(begin(o, o->fd, "/orphan"), reply_in_gone, &gone);
+    close(o->fd);
+    o->fd = -1;
+    rig_turn(&o->rig, 5);
+    assert_int_equal(gone, 1);
+}
+
 static void test_gone_asked_for_too_late(void **state)
 {
     struct one *o = *state;
@@ -305,6 +323,7 @@ int main(void)
         T(test_drain),
         T(test_client_leaves),
         T(test_orphans),
+        T(test_reply_inside_gone),
         T(test_gone_asked_for_too_late),
         T(test_half_close_gets_its_reply),
         T(test_reply_while_closing),
