@@ -3,9 +3,9 @@
 set -eu
 cd "$(dirname "$0")/../.."
 home=$(mktemp -d)
-trap 'PATH=$PWD/build:$PATH; kill "$daemon" 2>/dev/null || true; rm -rf "$home"' EXIT
+trap 'PATH=$PWD/build/src/cli:$PATH; kill "$daemon" 2>/dev/null || true; rm -rf "$home"' EXIT
 export BERTH_HOME="$home/berth"
-PATH=$PWD/build:$PATH
+PATH=$PWD/build/src/cli:$PATH
 draw() { # file title width command…
     file=$1 title=$2 width=$3
     shift 3

@@ -40,6 +40,10 @@ from ._inside import artifact, artifact_dir, epoch, flush, in_job, log, params, 
 
 __version__ = "0.1.0"
 
+for _public in (Batch, BerthError, Client, Denied, Job, NotFound, Unavailable):
+    _public.__module__ = "berth"  # the name people import, also in tracebacks
+del _public
+
 __all__ = [
     "Batch",
     "BerthError",
