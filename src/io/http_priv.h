@@ -231,7 +231,7 @@ bool str_ieq(struct str a, struct str b);
 /* tls.c */
 struct tls_ctx *tls_ctx_new(const char *cert, const char *key, struct err *e);
 void tls_ctx_free(struct tls_ctx *t);
-struct tls_conn *tls_conn_new(struct tls_ctx *t);
+struct tls_conn *tls_conn_new(struct tls_ctx *ctx);
 void tls_conn_free(struct tls_conn *t);
 bool tls_conn_ready(const struct tls_conn *t); /* handshake done */
 void tls_input(struct http_conn *c, const char *p, size_t n);

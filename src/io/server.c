@@ -8,14 +8,14 @@
 #include <time.h>
 
 const struct http_limits http_limits_default = {
-    .head_bytes = 32 * 1024,
-    .body_bytes = 1024 * 1024,
+    .head_bytes = 32 << 10,
+    .body_bytes = 1 << 20,
     .connections = 4096,
-    .head_ms = 10 * 1000,
-    .body_ms = 30 * 1000,
-    .idle_ms = 75 * 1000,
-    .write_ms = 30 * 1000,
-    .stream_bytes = 1024 * 1024,
+    .head_ms = 10000,
+    .body_ms = 30000,
+    .idle_ms = 75000,
+    .write_ms = 30000,
+    .stream_bytes = 1 << 20,
 };
 
 static int64_t sweep_every_ms(const struct http_limits *lim)

@@ -273,7 +273,7 @@ static void test_ranges(void **state)
     a = ask(o, "/file", "Range: bytes=0-0\r\nIf-Range: \"other\"\r\n");
     assert_int_equal(a.status, 200);
     answer_done(&a);
-    AUTO_FD fd = open(o->path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+    assert_int_equal(truncate(o->path, 0), 0);
     a = ask(o, "/file", ""); /* empty */
     assert_int_equal(a.status, 200);
     assert_int_equal(a.body.n, 0);
@@ -329,7 +329,7 @@ static void test_slow_reader_is_served(void **state)
         ssize_t r = read(o->fd, block, sizeof(block));
         got += r > 0 ? (size_t)r : 0;
     }
-    AUTO_FREE char *rest = rig_read(&o->rig, o->fd, 250, &n);
+    free(rig_read(&o->rig, o->fd, 250, &n));
     assert_true(got + n > 3000000);
 }
 
