@@ -57,9 +57,9 @@ static int bad_type(const struct reader *r, const char *key, const struct json *
 static void put_int(void *base, const struct spec_key *k, int64_t v)
 {
     if (k->width == sizeof(int64_t))
-        *(int64_t *)((char *)base + k->offset) = v;
+        *(int64_t *)key_member(base, k) = v;
     else
-        *(int32_t *)((char *)base + k->offset) = (int32_t)v;
+        *(int32_t *)key_member(base, k) = (int32_t)v;
 }
 
 static bool has_control(struct str s)
@@ -327,7 +327,7 @@ static int read_key(struct reader *r, const struct spec_key *k, const struct jso
 {
     switch (k->kind) {
     case KEY_TEXT:
-        return read_text(r, k, v, (char **)((char *)r->s + k->offset));
+        return read_text(r, k, v, key_member(r->s, k));
     case KEY_COMMAND:
         return read_command(r, k->name, v);
     case KEY_DIR:
@@ -339,7 +339,7 @@ static int read_key(struct reader *r, const struct spec_key *k, const struct jso
     case KEY_BOOL:
         if (json_type(v) != JSON_BOOL)
             return bad_type(r, k->name, v, "true or false");
-        *(bool *)((char *)r->s + k->offset) = json_bool(v);
+        *(bool *)key_member(r->s, k) = json_bool(v);
         return 0;
     default:
         return read_number(r, k, v, r->s);

@@ -33,7 +33,7 @@ void spec_free(struct spec *s)
 
 static int64_t get_int(const void *base, const struct spec_key *k)
 {
-    const char *p = (const char *)base + k->offset;
+    const void *p = key_member(base, k);
 
     return k->width == sizeof(int64_t) ? *(const int64_t *)p : *(const int32_t *)p;
 }
@@ -91,8 +91,8 @@ static void set_key(struct json *j, const struct spec *s, const struct spec_key 
     switch (k->kind) {
     case KEY_TEXT:
     case KEY_DIR:
-        if (*(char *const *)((const char *)s + k->offset))
-            json_set_str(j, k->name, *(char *const *)((const char *)s + k->offset));
+        if (*(char **)key_member(s, k))
+            json_set_str(j, k->name, *(char **)key_member(s, k));
         return;
     case KEY_COMMAND:
         json_set_take(j, k->name, command_json(r));
@@ -111,7 +111,7 @@ static void set_key(struct json *j, const struct spec *s, const struct spec_key 
             json_free(sub);
         return;
     case KEY_BOOL:
-        if (*(const bool *)((const char *)s + k->offset))
+        if (*(bool *)key_member(s, k))
             json_set_take(j, k->name, json_new_bool(true));
         return;
     default:

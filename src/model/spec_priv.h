@@ -27,6 +27,11 @@ struct spec_key {
     int64_t min, max, fallback;
     const char *doc;
 };
+/* Where the value of `k` stands in a struct spec or struct resources. */
+static inline void *key_member(const void *base, const struct spec_key *k)
+{
+    return (char *)(uintptr_t)base + k->offset;
+}
 extern const struct spec_key spec_keys[];
 extern const size_t n_spec_keys;
 extern const struct spec_key resource_keys[];

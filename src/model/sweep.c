@@ -217,7 +217,7 @@ static int finish_grid(struct sweep *s, const struct json *j, struct err *e)
     struct grid_arg g = {.s = s};
     struct template_vars v = {grid_find, grid_names, &g};
     struct spec *spec;
-    AUTO(buf) struct buf b;
+    AUTO(buf) struct buf b = {0};
 
     if (spec_parse(j, "", &spec, e) < 0)
         return -1;
@@ -310,7 +310,7 @@ static struct json *merged_params(const struct list_reader *r, const struct json
 static int entry_name(struct list_reader *r, const struct json *name, const struct json *params,
                       struct entry *en, struct err *e)
 {
-    AUTO(buf) struct buf b;
+    AUTO(buf) struct buf b = {0};
 
     if (name && (json_type(name) != JSON_STR || !json_str(name).n ||
                  json_str(name).n > SPEC_NAME_MAX || memchr(json_str(name).p, 0, json_str(name).n)))

@@ -145,7 +145,7 @@ int params_expand(struct str text, const struct json *params, struct buf *out, s
 static int command_words(const struct role *r, const struct template_vars *v, struct arena *a,
                          char **argv, struct err *e)
 {
-    AUTO(buf) struct buf b;
+    AUTO(buf) struct buf b = {0};
     size_t total = 0;
 
     buf_init(&b, SPEC_WORD_MAX);
@@ -191,7 +191,7 @@ static int shell_env(const template_used *used, const struct template_vars *v, s
 static int command_shell(const struct role *r, const struct template_vars *v, struct arena *a,
                          char **argv, char ***out_env, struct err *e)
 {
-    AUTO(buf) struct buf b;
+    AUTO(buf) struct buf b = {0};
     template_used used = {0};
     int rc;
 
@@ -242,7 +242,7 @@ int spec_command(const struct role *r, const struct json *params, struct arena *
 int spec_check_template(const struct spec *s, const struct template_vars *v, const char *path,
                         struct err *e)
 {
-    AUTO(buf) struct buf b;
+    AUTO(buf) struct buf b = {0};
     template_used used = {0};
     int rc = 0;
 
