@@ -3,5 +3,6 @@
 #include "base/json.h"
 
 /* One document, core schema, merge keys and anchors resolved (expansion bounded), duplicate keys
- * refused. Messages: "sweep.yaml:3:7: mapping value not allowed here".  JSON text is YAML too. */
+ * refused; 8 MiB and 100 blank lines in a row at most.  JSON text is YAML too.
+ * Messages: "sweep.yaml:3:7: mapping value not allowed here". */
 int yaml_parse(struct str text, const char *name, struct json **out, struct err *e);

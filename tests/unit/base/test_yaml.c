@@ -77,6 +77,12 @@ TEST(text_forms)
     check(">-\n  a\n  b\n", "\"a b\"");
     check("\"a\\n\\x41\\u00e9\\U0001F600\"", "\"a\\nA\xC3\xA9\xF0\x9F\x98\x80\"");
     check("'it''s'", "\"it's\"");
+    check("''''''''''''''''''''''''''''''''''''''", "\"''''''''''''''''''\"");
+    check("' a  \n  b'", "\" a b\"");
+    check("'a\n\n \t\n''b''\r\n c\n'", "\"a\\n\\n'b' c \"");
+    check("k: ''\nl: 'x # y: [z]'\n", "{\"k\":\"\",\"l\":\"x # y: [z]\"}");
+    check("{'k': 'v', 'it''s': ['\xC3\xA9']}", "{\"k\":\"v\",\"it's\":[\"\xC3\xA9\"]}");
+    check("\xEF\xBB\xBF'after a mark'", "\"after a mark\"");
     check("a b\n c", "\"a b c\"");
     check("k: python train.py --lr=0.1 # why\n", "{\"k\":\"python train.py --lr=0.1\"}");
 }
@@ -152,6 +158,24 @@ TEST(depth_is_bounded)
     check_refused(b.p, ERR_LIMIT, "nested deeper");
 }
 
+TEST(size_and_blank_lines_are_bounded)
+{
+    AUTO(buf) struct buf b = {0};
+
+    buf_adds(&b, "a: |\n  x\n");
+    for (int i = 0; i < 101; i++)
+        buf_adds(&b, i % 2 ? "\n" : "  \t\n");
+    check_refused(b.p, ERR_LIMIT, "t.yaml:103:4: more than 100 blank lines");
+    buf_reset(&b);
+    for (int i = 0; i < 100; i++)
+        buf_addc(&b, '\n');
+    buf_adds(&b, "a: 1");
+    check(b.p, "{\"a\":1}");
+    while (b.n <= 8 << 20)
+        buf_adds(&b, "                                                               #\n");
+    check_refused(b.p, ERR_LIMIT, "write larger files as JSON");
+}
+
 TEST(syntax_errors_have_places)
 {
     check_refused("a: b: c\n", ERR_INVALID, "t.yaml:1:5: ");
@@ -204,6 +228,7 @@ int main(void)
         cmocka_unit_test(anchors_and_merging),
         cmocka_unit_test(expansion_is_bounded),
         cmocka_unit_test(depth_is_bounded),
+        cmocka_unit_test(size_and_blank_lines_are_bounded),
         cmocka_unit_test(syntax_errors_have_places),
         cmocka_unit_test(json_is_yaml),
         cmocka_unit_test(nothing_is_printed),
