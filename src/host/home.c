@@ -1,7 +1,10 @@
 /* home.c - the directory everything lives in: where it is, who holds it, its secrets
  *
- * Exactly one host works on a home.  The lock is an open-file-description lock, so it goes with the
- * process that holds it however that dies, and supervisors can look at it without taking it.
+ * Exactly one host works on a home.  The lock is a classic record lock: it belongs to the process,
+ * goes with it however it dies, and supervisors can look at it without taking it.  An
+ * open-file-description lock would live on in a child that was killed between fork and exec.  The
+ * known trap, that closing any descriptor of the file drops it, is avoided by opening the file
+ * once.
  */
 #include "host/home.h"
 #include "base/file.h"
@@ -48,7 +51,7 @@ int home_lock(const char *home, int *out_fd, struct err *e)
 
     if (fd < 0)
         return err_sys(e, "cannot open %s", path);
-    if (fcntl(fd, F_OFD_SETLK, &lock) < 0) {
+    if (fcntl(fd, F_SETLK, &lock) < 0) {
         if (errno == EAGAIN || errno == EACCES)
             return err_set(e, ERR_CONFLICT,
                            "another berth already serves %s; use that one, or set BERTH_HOME",

@@ -205,6 +205,8 @@ static int open_doors(struct host *h, struct err *e)
                                         .shutdown_arg = h});
     h->http = http_server_new(h->loop, &http_limits_default, api_handler(h->api));
     api_attach(h->api, h->http);
+    if (!h->conf.socket)
+        unlink(h->socket); /* the home is locked by us, so whoever made this one is dead */
     if (http_server_listen_unix(h->http, h->socket, h->conf.multi_user ? 0666 : 0600, e) < 0)
         return -1;
     if (!h->conf.tcp_addr)

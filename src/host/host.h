@@ -1,7 +1,7 @@
 /* host.h - the controller put together: store, backend, core, api and sockets of one $BERTH_HOME
  *
  * `berth serve` runs one as a daemon, `berth run` one inside its own process.  A home has one host
- * at a time (an OFD lock on $BERTH_HOME/daemon.lock, which supervisors also look at).
+ * at a time (a lock on $BERTH_HOME/daemon.lock, which supervisors also look at).
  */
 #pragma once
 #include "base/err.h"

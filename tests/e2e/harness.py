@@ -3,12 +3,14 @@
 The programs under test come from BERTH_BUILD (a Meson build directory).  Everything a test starts is
 ended by pid; a home that is left with live processes is a failure of the test that made it.
 """
+import fcntl
 import http.client
 import json
 import os
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -185,15 +187,14 @@ class Home:
         return found
 
     def shepherd_pid(self):
-        """The shepherd is the one of its name that no other of its name is the parent of."""
-        procs = {p: v for p, v in self.processes().items() if "berth-shepherd" in v[0]}
-        roots = [p for p, (_, parent) in procs.items() if parent not in procs]
-        listening = os.path.join(self.home, "shepherd", "pid")
-        if os.path.exists(listening):
-            with open(listening) as f:
-                pid = int(f.read().split()[0])
-            return pid if pid in procs else None
-        return max(roots) if roots else None
+        """Whoever holds the lock of the home's shepherd, or None."""
+        try:
+            with open(os.path.join(self.home, "shepherd", "lock"), "r+b") as f:
+                ask = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
+                kind, _, _, _, pid = struct.unpack("hhqqi4x", fcntl.fcntl(f, fcntl.F_GETLK, ask))
+        except FileNotFoundError:
+            return None
+        return None if kind == fcntl.F_UNLCK else pid
 
     def close(self):
         """Ends everything that belongs to this home."""

@@ -110,7 +110,7 @@ class Chaos:
             for ev in items:
                 after = ev["seq"]
                 if ev["kind"].startswith("job.") and ev["kind"][4:] in FINAL:
-                    for n in range(ev["first"], ev["last"] + 1):
+                    for n in range(ev["job"], ev["last"] + 1):
                         ends[n] += 1
         for n in self.expected:
             assert 1 <= ends[n] <= 1 + self.retried[n], (n, ends[n], self.retried[n])

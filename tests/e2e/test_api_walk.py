@@ -1,0 +1,271 @@
+"""The server against its own description: every path and method of openapi.yaml is asked, and what comes
+back has a status the file names and a body that fits the schema; and the file knows every route there is."""
+import atexit
+import copy
+import json
+import os
+import sys
+
+import harness
+
+try:
+    import jsonschema
+    import yaml
+except ImportError as missing:
+    print(f"1..0 # SKIP {missing}; install python3-yaml and python3-jsonschema")
+    sys.exit(0)
+
+FILE = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "api", "openapi.yaml")
+home = None
+spec = None
+
+
+def setup():
+    global home, spec
+    if home is None:
+        home = harness.Home()
+        atexit.register(home.close)
+        home.start("--slots", "2")
+        status, _, text = home.request("GET", "/v1/openapi.yaml")
+        assert status == 200, status
+        with open(FILE, "rb") as f:
+            assert text == f.read(), "the server has another openapi.yaml built in than docs/api has"
+        spec = to_json_schema(yaml.safe_load(text))
+
+
+def to_json_schema(node):
+    """OpenAPI says nullable: true where JSON Schema adds the type null."""
+    if isinstance(node, dict):
+        node = {k: to_json_schema(v) for k, v in node.items()}
+        if node.pop("nullable", False) is True:
+            node["type"] = [node["type"], "null"]
+        return node
+    return [to_json_schema(v) for v in node] if isinstance(node, list) else node
+
+
+def deref(node):
+    while isinstance(node, dict) and "$ref" in node:
+        target = spec
+        for part in node["$ref"].removeprefix("#/").split("/"):
+            target = target[part]
+        node = target
+    return node
+
+
+def validate(instance, schema):
+    # Recent versions of jsonschema prefer another way to give definitions; this one works in all.
+    jsonschema.Draft4Validator({**schema, "components": spec["components"]}).validate(instance)
+
+
+def check(method, path, body=None, headers=None, want=None, route=None):
+    """Asks and compares with what the file says about `route`; returns the body."""
+    op = spec["paths"][route or path.split("?")[0]][method.lower()]
+    status, head, data = home.request(method, path, body, headers)
+    where = f"{method} {path}"
+    assert str(status) in op["responses"], f"{where}: status {status} is not in the file: {data[:300]}"
+    assert want is None or status == want, f"{where}: {status} instead of {want}: {data[:300]}"
+    content = deref(op["responses"][str(status)]).get("content")
+    if not content:
+        assert not data, f"{where}: {status} has a body: {data[:200]}"
+        return None
+    kind = head["Content-Type"].split(";")[0]
+    assert kind in content, f"{where}: {kind} is not in the file"
+    if "json" not in kind:
+        return data.decode()
+    value = json.loads(data)
+    try:
+        validate(value, content[kind]["schema"])
+    except jsonschema.ValidationError as e:
+        raise AssertionError(f"{where}: {e.message} at {list(e.absolute_path)}") from None
+    for name in op["responses"][str(status)].get("headers", {}):
+        if name == "ETag":
+            assert head[name], f"{where}: no {name}"
+            again, _, _ = home.request(method, path, body, {"If-None-Match": head[name]})
+            assert again in (200, 304), again  # 304 unless a job moved meanwhile
+    return value
+
+
+def test_file_is_openapi():
+    setup()
+    assert spec["openapi"].startswith("3.0")
+    seen = set()
+    for path, item in spec["paths"].items():
+        names = {deref(p)["name"] for p in item.get("parameters", [])}
+        wanted = {s[1:-1] for s in path.split("/") if s.startswith("{")}
+        assert names == wanted, f"{path}: parameters {names} do not match"
+        for method, op in item.items():
+            if method == "parameters":
+                continue
+            assert op["operationId"] not in seen, f"{op['operationId']} is used twice"
+            seen.add(op["operationId"])
+            for status, response in op["responses"].items():
+                assert deref(response)["description"], f"{method} {path} {status}: no description"
+    walk_refs(spec)
+
+
+def walk_refs(node):
+    if isinstance(node, dict):
+        if "$ref" in node:
+            deref(node)
+        for v in node.values():
+            walk_refs(v)
+    elif isinstance(node, list):
+        for v in node:
+            walk_refs(v)
+
+
+def test_every_route_is_described():
+    setup()
+    served = {(r["method"], r["path"]) for r in home.api("GET", "/v1")["routes"]}
+    described = {(m.upper(), p) for p, item in spec["paths"].items() for m in item if m != "parameters"}
+    assert served == described, f"only served: {served - described}; only described: {described - served}"
+
+
+def test_examples_are_accepted():
+    setup()
+    op = spec["paths"]["/v1/jobs"]["post"]
+    for name, example in op["requestBody"]["content"]["application/json"]["examples"].items():
+        value = copy.deepcopy(example["value"])
+        if isinstance(value, list):
+            for one in value:
+                one.pop("after", None)  # names a job that is not here
+        check("POST", "/v1/jobs", value, want=201)
+    home.api("POST", "/v1/jobs/cancel", {"all": True})
+    home.wait_all()
+
+
+def test_walk():
+    setup()
+    asked = set()
+
+    def ask(method, path, *args, route=None, **kw):
+        asked.add((method, route or path.split("?")[0]))
+        return check(method, path, *args, route=route, **kw)
+
+    ask("GET", "/healthz", want=200)
+    ask("GET", "/metrics", want=200)
+    about = ask("GET", "/v1", want=200)
+    ask("GET", "/v1/openapi.yaml", want=200)
+    ask("GET", "/v1/schema/job", want=200)
+    ask("GET", "/v1/schema/sweep", want=200)
+    walk_one(ask, walk_submit(ask))
+    walk_lists(ask)
+    walk_groups(ask, about["node"]["name"])
+    ask("POST", "/v1/backup", {"path": os.path.join(home.dir, "copy.db")}, want=200)
+    ask("POST", "/v1/backup", {"path": "relative.db"}, want=400)
+    ask("POST", "/v1/backup", {"path": os.path.join(home.dir, "copy.db")}, want=409)
+    ask("POST", "/v1/shutdown", want=202)
+    assert home.daemon.wait(20) == 0
+    home.disconnect()
+    described = {(m.upper(), p) for p, item in spec["paths"].items() for m in item if m != "parameters"}
+    assert asked == described, f"never asked: {described - asked}"
+
+
+def walk_submit(ask):
+    one = {"command": ["sh", "-c", "echo out; echo err >&2"], "name": "one", "split_output": True, "cwd": "/"}
+    first = ask("POST", "/v1/jobs", one, want=201)
+    assert first["name"] == "one" and first["state"] == "queued"
+    ask("POST", "/v1/jobs", [dict(one, name="two"), dict(one, after=[first["id"]])], want=201)
+    sweep = {"command": "echo {a}", "params": {"a": [1, 2, 3]}, "name": "swept", "cwd": "/"}
+    many = ask("POST", "/v1/jobs", sweep, {"Idempotency-Key": "walk"}, want=201)
+    assert many["count"] == 3 and many["batch"]
+    assert ask("POST", "/v1/jobs", sweep, {"Idempotency-Key": "walk"}, want=200) == many
+    ask("POST", "/v1/jobs", b"command: [echo, hi]\n", {"Content-Type": "application/yaml"}, want=201)
+    ask("POST", "/v1/jobs", {"comand": "x"}, want=400)
+    ask("POST", "/v1/jobs", {"command": "x", "after": [999999]}, want=404)
+    ask("POST", "/v1/jobs", one, {"Idempotency-Key": "x" * 201}, want=413)
+    home.wait_all()
+    failed = home.submit("false")["number"]
+    home.wait_all()
+    ask("POST", "/v1/jobs", {"command": "x", "after": [failed]}, want=409)
+    return first["number"]
+
+
+def walk_one(ask, split):
+    job = home.submit("sh", "-c", "sleep 600")["number"]
+    path = f"/v1/jobs/{job}"
+    ask("GET", path + "/explain", want=200, route="/v1/jobs/{job}/explain")
+    while home.api("GET", path)["state"] != "running":
+        pass
+    line = b'{"k":"m","n":"loss","v":0.5,"s":1,"t":1731700000000}\n'
+    tags = b'{"k":"t","n":"net","x":"cnn"}\n{"k":"a","n":"model","x":"/tmp/m.pt"}\n{"k":"e","s":1}\n'
+    got = ask("POST", path + "/reports?run=1&offset=0", line + tags, want=200, route="/v1/jobs/{job}/reports")
+    assert got["offset"] == len(line + tags)
+    ask("POST", path + "/reports", line, want=400, route="/v1/jobs/{job}/reports")
+    record = ask("GET", path, want=200, route="/v1/jobs/{job}")
+    assert record["metrics"]["loss"]["value"] == 0.5 and record["tags"] == {"net": "cnn"}
+    assert record["artifacts"]["model"]["path"] == "/tmp/m.pt"
+    series = ask("GET", path + "/metrics", want=200, route="/v1/jobs/{job}/metrics")
+    assert len(series["metrics"]["loss"]) == 1
+    assert ask("GET", path + "/control", want=200, route="/v1/jobs/{job}/control") == {"stop": False}
+    ask("GET", path + "/spec", want=200, route="/v1/jobs/{job}/spec")
+    ask("POST", path + "/retry", want=409, route="/v1/jobs/{job}/retry")
+    ask("DELETE", path, want=409, route="/v1/jobs/{job}")
+    assert ask("POST", path + "/cancel", want=200, route="/v1/jobs/{job}/cancel")["done"] == 1
+    home.wait_all()
+    assert ask("POST", path + "/cancel", want=200, route="/v1/jobs/{job}/cancel")["already"] == 1
+    ask("GET", path + "/explain", want=200, route="/v1/jobs/{job}/explain")
+    ask("GET", path + "/events", want=200, route="/v1/jobs/{job}/events")
+    for stream in ("out", "err"):
+        text = ask("GET", f"/v1/jobs/{split}/logs?stream={stream}", want=200, route="/v1/jobs/{job}/logs")
+        assert text == stream + "\n", text
+    ask("GET", f"/v1/jobs/{job}/logs?stream=both", want=400, route="/v1/jobs/{job}/logs")
+    assert ask("POST", path + "/retry", want=200, route="/v1/jobs/{job}/retry")["done"] == 1
+    ask("POST", path + "/cancel", want=200, route="/v1/jobs/{job}/cancel")
+    home.wait_all()
+    ask("DELETE", path, want=204, route="/v1/jobs/{job}")
+    for rest in ("", "/spec", "/explain", "/logs", "/metrics", "/events", "/control"):
+        ask("GET", path + rest, want=404, route="/v1/jobs/{job}" + rest)
+    for rest in ("/cancel", "/retry"):
+        ask("POST", path + rest, want=404, route="/v1/jobs/{job}" + rest)
+    ask("POST", path + "/reports?run=1", line, want=404, route="/v1/jobs/{job}/reports")
+    ask("DELETE", path, want=404, route="/v1/jobs/{job}")
+
+
+def walk_lists(ask):
+    page = ask("GET", "/v1/jobs?limit=2", want=200)
+    assert len(page["items"]) == 2 and page["next"]
+    keys = set(spec["components"]["schemas"]["Job"]["properties"])
+    assert all(set(j) == keys for j in page["items"]), "a job has other keys than the file"
+    ask("GET", f"/v1/jobs?limit=2&cursor={page['next']}", want=200)
+    for query in ("limit=0", "limit=x", "filter=state%3Abogus", "state=bogus", "sort=bogus", "cursor=bogus"):
+        ask("GET", "/v1/jobs?" + query, want=400)
+    for sort in ("id", "number", "name", "state", "priority", "created", "started", "ended", "duration", "exit_code"):
+        ask("GET", f"/v1/jobs?sort={sort}", want=200)
+        ask("GET", f"/v1/jobs?sort=-{sort}", want=200)
+    total = ask("GET", "/v1/jobs/summary", want=200)
+    assert total["total"] == sum(v for k, v in total.items() if k != "total")
+    ask("GET", "/v1/jobs/summary?project=none", want=200)
+    ask("GET", "/v1/jobs/summary?state=bogus", want=400)
+    for what in ("cancel", "retry", "remove"):
+        route = "/v1/jobs/" + what
+        ask("POST", route, {"filter": "name~nothing-is-called-this"}, want=200)
+        ask("POST", route, {}, want=400)
+        ask("POST", route, {"filtre": "x"}, want=400)
+        ask("POST", route, {"jobs": [999999]}, want=404)
+    ask("GET", "/v1/events?follow=0", want=200)
+    ask("GET", "/v1/events?follow=0&limit=0", want=400)
+    ask("GET", "/v1/events?follow=0&job=999999", want=404)
+
+
+def walk_groups(ask, node):
+    ask("GET", "/v1/queues", want=200)
+    ask("POST", "/v1/queues/night/pause", want=200, route="/v1/queues/{name}/pause")
+    assert any(q["name"] == "night" and q["paused"] for q in ask("GET", "/v1/queues")["items"])
+    ask("POST", "/v1/queues/night/resume", want=200, route="/v1/queues/{name}/resume")
+    ask("POST", "/v1/queues/" + "x" * 300 + "/pause", want=400, route="/v1/queues/{name}/pause")
+    ask("GET", "/v1/nodes", want=200)
+    assert ask("POST", f"/v1/nodes/{node}/drain", want=200, route="/v1/nodes/{name}/drain")["drained"]
+    assert not ask("POST", f"/v1/nodes/{node}/undrain", want=200, route="/v1/nodes/{name}/undrain")["drained"]
+    ask("POST", "/v1/nodes/elsewhere/drain", want=404, route="/v1/nodes/{name}/drain")
+    ask("GET", "/v1/projects", want=200)
+    batches = ask("GET", "/v1/batches", want=200)
+    assert any(b["name"] == "swept" and b["count"] == 3 for b in batches["items"])
+    one = ask("GET", "/v1/batches?limit=1", want=200)
+    assert len(one["items"]) == 1 and one["next"]
+    ask("GET", f"/v1/batches?limit=1&cursor={one['next']}", want=200)
+    ask("GET", "/v1/batches?limit=0", want=400)
+
+
+if __name__ == "__main__":
+    harness.main(__name__)
