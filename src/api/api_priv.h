@@ -66,10 +66,10 @@ struct call {
     int status; /* 200 unless set */
     const char *type;
     struct buf out;
-    bool etag; /* an ETag of the body, and 304 when the client has it */
+    bool etag;     /* an ETag of the body, and 304 when the client has it */
+    size_t etag_n; /* of its first so many bytes only; 0 = all */
 
     /* call.c's own */
-    struct str if_none_match;
     call_work_fn run;
     call_fn then;
     struct call *prev, *next;

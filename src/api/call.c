@@ -32,7 +32,6 @@ struct call *call_new(struct api *a, struct http_req *r, const struct route *rou
     c->type = "application/json";
     buf_init(&c->out, API_REPLY_MAX);
     c->arg = call_copy(c, arg);
-    c->if_none_match = call_copy(c, http_header(r, "if-none-match"));
     c->next = a->calls;
     if (c->next)
         c->next->prev = c;
@@ -77,21 +76,6 @@ static void etag_of(struct str body, char out[40])
              (unsigned long long)siphash24(keys[1], body.p, body.n));
 }
 
-static bool etag_known(struct str if_none_match, const char *etag)
-{
-    struct str rest = if_none_match;
-
-    while (rest.n > 0) {
-        struct str one = str_trim(str_cut(rest, ',', &rest));
-
-        if (str_starts(one, STR("W/")))
-            one = (struct str){one.p + 2, one.n - 2};
-        if (str_eq_c(one, etag) || str_eq_c(one, "*"))
-            return true;
-    }
-    return false;
-}
-
 void call_reply(struct call *c)
 {
     struct http_req *r;
@@ -105,21 +89,17 @@ void call_reply(struct call *c)
         return;
     }
     r = call_take_req(c);
+    if (r && c->etag) {
+        etag_of((struct str){buf_str(&c->out).p, c->etag_n ? c->etag_n : c->out.n}, etag);
+        http_reply_header(r, "Cache-Control", "private, no-cache");
+        if (http_not_modified(r, etag))
+            r = NULL;
+    }
     if (r) {
         size_t n;
-        char *body;
+        char *body = buf_take(&c->out, &n);
 
-        if (c->etag) {
-            etag_of(buf_str(&c->out), etag);
-            http_reply_header(r, "ETag", etag);
-            http_reply_header(r, "Cache-Control", "private, no-cache");
-        }
-        if (c->etag && etag_known(c->if_none_match, etag)) {
-            http_reply(r, 304, c->type, (struct str){"", 0});
-        } else {
-            body = buf_take(&c->out, &n);
-            http_reply_take(r, c->status, c->type, body, n);
-        }
+        http_reply_take(r, c->status, c->type, body, n);
     }
     call_free(c);
 }
