@@ -9,15 +9,15 @@
 #include <strings.h>
 #include <sys/socket.h>
 
+#define SIZES                                                                                      \
+    .head_bytes = 4096, .body_bytes = 64 * 1024, .connections = 32, .stream_bytes = 256 * 1024
+
 const struct http_limits rig_limits = {
-    .head_bytes = 4096,
-    .body_bytes = 64 * 1024,
-    .connections = 32,
-    .head_ms = 200,
-    .body_ms = 200,
-    .idle_ms = 400,
-    .write_ms = 300,
-    .stream_bytes = 256 * 1024,
+    SIZES, .head_ms = 20000, .body_ms = 20000, .idle_ms = 20000, .write_ms = 20000,
+};
+
+const struct http_limits rig_hasty = {
+    SIZES, .head_ms = 200, .body_ms = 200, .idle_ms = 400, .write_ms = 200,
 };
 
 static void on_gone(void *arg, struct http_req *req)
@@ -112,11 +112,8 @@ static void on_request(void *self, struct http_req *req)
     }
 }
 
-static size_t body_max(void *self, struct http_req *req)
+static size_t body_max(void *self UNUSED, struct http_req *req)
 {
-    struct rig *r = self;
-
-    (void)r;
     return str_eq_c(http_path(req), "/large") ? 1024 * 1024 : rig_limits.body_bytes;
 }
 
@@ -147,11 +144,15 @@ void rig_turn(struct rig *r, int ms)
 {
     int64_t end = clock_mono(&clock_system) + ms;
 
-    do {
+    /* A crowded machine may let all of ms pass within one turn: ten are enough for anything that
+     * waits for nothing but the loop. */
+    for (int turns = 0; turns < 10 || clock_mono(&clock_system) < end; turns++) {
         loop_run_once(r->loop, false);
         if (ms > 0)
             poll(NULL, 0, 1);
-    } while (clock_mono(&clock_system) < end);
+        else
+            return;
+    }
 }
 
 bool rig_until(struct rig *r, const bool *flag, int ms)
@@ -251,7 +252,7 @@ static struct answer read_answer(struct rig *r, int fd, bool no_body)
 {
     struct answer a = {0};
     struct buf head = {0};
-    int64_t end = clock_mono(&clock_system) + 3000;
+    int64_t end = clock_mono(&clock_system) + 10000;
 
     while (head.n < 4 || memcmp(head.p + head.n - 4, "\r\n\r\n", 4) != 0) {
         if (!more(r, fd, &head, end)) {

@@ -83,7 +83,7 @@ static void test_unix(void **state)
     rig_send(&p->rig, fd, "GET /peer HTTP/1.1\r\nHost: h\r\n\r\n");
     struct answer a = rig_answer(&p->rig, fd);
     snprintf(want, sizeof(want), "1 %u %u %d", getuid(), getgid(), getpid());
-    assert_string_equal(a.body.p, want);
+    assert_string_equal(buf_str(&a.body).p, want);
     answer_done(&a);
     close(fd);
 }
@@ -130,7 +130,7 @@ static void test_successor_keeps_its_socket(void **state)
     assert_int_equal(http_server_listen_unix(other.server, p->sock, 0600, &e), 0);
     int fd = rig_connect(&p->rig);
     http_server_shutdown(p->rig.server, 0, NULL, NULL);
-    assert_true(rig_is_closed(&p->rig, fd, 500));
+    assert_true(rig_is_closed(&p->rig, fd, 5000));
     close(fd);
     rig_turn(&p->rig, 5);
     p->rig.done = true;
@@ -171,7 +171,7 @@ static void test_tcp(void **state)
     int fd = connect_tcp(port);
     rig_send(&p->rig, fd, "GET /peer HTTP/1.1\r\nHost: h\r\n\r\n");
     struct answer a = rig_answer(&p->rig, fd);
-    assert_string_equal(a.body.p, "0 0 0 0");
+    assert_string_equal(buf_str(&a.body).p, "0 0 0 0");
     answer_done(&a);
     /* A client that asks for less than it sends still reads why. */
     assert_int_equal(rig_status(&p->rig, fd,
@@ -200,13 +200,14 @@ static void test_connection_limit(void **state)
     for (int i = 0; i < 6; i++) {
         fds[i] = connect_unix(p->sock);
         rig_send(&p->rig, fds[i], "GET /hold HTTP/1.1\r\nHost: h\r\n\r\n");
-        rig_turn(&p->rig, 2);
+        rig_turn(&p->rig, 5);
     }
     assert_int_equal(p->rig.held_n, 3);
     assert_int_equal(http_server_stats(p->rig.server).connections_open, 3);
     for (int i = 0; i < 3; i++)
         close(fds[i]);
-    rig_turn(&p->rig, 20);
+    for (int i = 0; i < 500 && p->rig.held_n < 6; i++)
+        rig_turn(&p->rig, 5);
     assert_int_equal(p->rig.held_n, 6); /* the others were let in */
     for (int i = 3; i < 6; i++)
         close(fds[i]);
@@ -289,12 +290,18 @@ static void test_tls(void **state)
     /* Plain HTTP on the TLS port ends quickly and harms nobody. */
     int fd = connect_tcp(port);
     rig_send(&p->rig, fd, "GET / HTTP/1.1\r\nHost: h\r\n\r\n");
-    assert_true(rig_is_closed(&p->rig, fd, 1000));
+    assert_true(rig_is_closed(&p->rig, fd, 5000));
     close(fd);
     /* A handshake that never comes counts as a slow head. */
+    struct rig hasty;
+    struct http_limits lim = rig_limits;
+    lim.head_ms = 100; /* idle_ms is 20 s */
+    rig_init(&hasty, &lim);
+    assert_int_equal(http_server_listen_tcp(hasty.server, "127.0.0.1", 0, cert, key, &port, &e), 0);
     fd = connect_tcp(port);
-    assert_true(rig_is_closed(&p->rig, fd, 350));
+    assert_true(rig_is_closed(&hasty, fd, 5000));
     close(fd);
+    rig_done(&hasty);
 }
 
 static void test_tls_files(void **state)
