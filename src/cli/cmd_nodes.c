@@ -34,16 +34,13 @@ static int drain(struct cli *c, const char *name, const char *verb)
 static int nodes(struct cli *c, const void *opts, const struct operands *ops)
 {
     static const struct column cols[] = {
-        {"NODE", "name", CELL_TEXT, true, NULL},
-        {"RUNNING", "running", CELL_NUMBER, false, NULL},
-        {"SLOTS USED", "used_slots", CELL_NUMBER, false, NULL},
-        {"OF", "slots", CELL_NUMBER, false, NULL},
-        {"CPUS USED", "used_cpus", CELL_NUMBER, false, NULL},
-        {"OF", "cpus", CELL_NUMBER, false, NULL},
-        {"MEM USED", "used_mem_bytes", CELL_SIZE, false, ""},
-        {"OF", "mem_bytes", CELL_SIZE, false, NULL},
-        {"GPUS USED", "used_gpus", CELL_NUMBER, false, "0"},
-        {"DRAINED", "drained", CELL_YES, false, ""},
+        {"NODE", "name", CELL_TEXT, true, NULL, NULL},
+        {"RUNNING", "running", CELL_NUMBER, false, NULL, NULL},
+        {"SLOTS", "used_slots", CELL_SHARE, false, NULL, "slots"},
+        {"CPUS", "used_cpus", CELL_SHARE, false, NULL, "cpus"},
+        {"MEMORY", "used_mem_bytes", CELL_SHARE_SIZE, false, NULL, "mem_bytes"},
+        {"GPUS", "used_gpus", CELL_SHARE, false, "0/0", "gpus"},
+        {"DRAINED", "drained", CELL_YES, false, "", NULL},
     };
     const struct nodes_opts *o = opts;
 

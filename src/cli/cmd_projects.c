@@ -11,12 +11,12 @@ static int projects(struct cli *c, const void *opts, const struct operands *ops)
     static const struct column cols[] = {
         {"PROJECT", "name", CELL_TEXT, true, NULL},
         {"JOBS", "total", CELL_NUMBER, false, ""},
-        {"QUEUED", "counts.queued", CELL_NUMBER, false, NULL},
-        {"RUNNING", "counts.running", CELL_NUMBER, false, NULL},
-        {"SUCCEEDED", "counts.succeeded", CELL_NUMBER, false, NULL},
-        {"FAILED", "counts.failed", CELL_NUMBER, false, NULL},
-        {"CANCELLED", "counts.cancelled", CELL_NUMBER, false, "0"},
-        {"LOST", "counts.lost", CELL_NUMBER, false, "0"},
+        {"QUEUED", "queued", CELL_NUMBER, false, NULL},
+        {"RUNNING", "running", CELL_NUMBER, false, NULL},
+        {"SUCCEEDED", "succeeded", CELL_NUMBER, false, NULL},
+        {"FAILED", "failed", CELL_NUMBER, false, NULL},
+        {"CANCELLED", "cancelled", CELL_NUMBER, false, "0"},
+        {"LOST", "lost", CELL_NUMBER, false, "0"},
     };
 
     (void)opts;

@@ -13,8 +13,8 @@ static int queue_list(struct cli *c)
     static const struct column cols[] = {
         {"QUEUE", "name", CELL_TEXT, true, NULL},
         {"PAUSED", "paused", CELL_YES, false, NULL},
-        {"QUEUED", "counts.queued", CELL_NUMBER, false, ""},
-        {"RUNNING", "counts.running", CELL_NUMBER, false, ""},
+        {"QUEUED", "queued", CELL_NUMBER, false, ""},
+        {"RUNNING", "running", CELL_NUMBER, false, ""},
     };
 
     return view_list(c, "/v1/queues", cols, ARRAY_SIZE(cols), "no queues yet");

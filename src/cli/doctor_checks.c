@@ -286,12 +286,12 @@ static bool capture(char *const argv[], char *out, size_t size)
     int rc = posix_spawnp(&pid, argv[0], &fa, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&fa);
     close(p[1]);
-    ssize_t n = rc == 0 ? read(p[0], out, size - 1) : -1;
+    size_t n = 0;
+    for (ssize_t got = 1; rc == 0 && got > 0 && n + 1 < size; n += (size_t)MAX(got, 0))
+        got = read(p[0], out + n, size - 1 - n);
+    out[n] = 0;
     close(p[0]);
-    if (rc != 0)
-        return false;
-    out[MAX(n, 0)] = 0;
-    return waitpid(pid, &status, 0) == pid && status == 0 && n > 0;
+    return rc == 0 && waitpid(pid, &status, 0) == pid && status == 0 && n > 0;
 }
 
 static void check_python(struct cli *c, struct finding *f)

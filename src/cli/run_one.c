@@ -14,16 +14,22 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-enum { EXPLAIN_FIRST_MS = 2000, EXPLAIN_MORE_MS = 5000, NAP_MS = 50, EXIT_PIPE = 141 };
+enum {
+    EXPLAIN_FIRST_MS = 2000,
+    EXPLAIN_MORE_MS = 5000,
+    NAP_MS = 50,
+    EXIT_PIPE = 141,
+    EXIT_INTERRUPTED = 130
+};
 
 struct one {
     struct run_session *s;
     char ref[24];
     int64_t number;
     bool quiet;
-    atomic_bool started; /* output may come: no more talk about waiting */
-    atomic_bool over;
-    int stop[2]; /* written when the watcher should leave */
+    atomic_bool started;         /* output may come: no more talk about waiting */
+    atomic_bool over, cancelled; /* cancelled: by Ctrl-C here */
+    int stop[2];                 /* written when the watcher should leave */
 };
 
 /* ---- the second thread ---- */
@@ -55,6 +61,7 @@ static void cancel_now(struct one *o, struct http_client *http)
     struct http_response r = {0};
     struct err e;
 
+    atomic_store(&o->cancelled, true);
     cli_say("cancelling job %s; Ctrl-C again leaves at once", o->ref);
     if (http_call(http, "POST", path, NULL, STR(""), &r, &e) < 0)
         cli_say("cannot cancel it: %s", e.text);
@@ -178,7 +185,7 @@ static int stay(struct one *o, bool split, struct err *e)
         if (final) {
             if (status && !o->quiet)
                 cli_say("job %s %s", o->ref, text);
-            return status;
+            return atomic_load(&o->cancelled) && status ? EXIT_INTERRUPTED : status;
         }
         if (queued)
             atomic_store(&o->started, false);

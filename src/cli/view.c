@@ -40,17 +40,6 @@ static const char *const job_csv_keys[] = {
     "duration_ms", "max_rss_bytes", "cpu_ms", "cpus",    "mem_bytes", "gpus",
 };
 
-/* A member, or with "a.b" a member's member. */
-static const struct json *member(const struct json *row, const char *key)
-{
-    const char *dot = strchr(key, '.');
-
-    if (!dot)
-        return json_get(row, key);
-    AUTO_FREE char *outer = xstrndup(key, (size_t)(dot - key));
-    return json_get(json_get(row, outer), dot + 1);
-}
-
 struct str text_of(const struct json *j, const char *key)
 {
     const struct json *v = json_get(j, key);
@@ -190,10 +179,28 @@ static void unit_cell(struct buf *b, enum cell_kind kind, int64_t v)
     buf_adds(b, text);
 }
 
+/* "3/8", as numbers or as sizes. */
+static void share_cell(struct buf *b, const struct json *row, const struct column *col)
+{
+    const struct json *used = json_get(row, col->key), *of = json_get(row, col->of);
+    char text[UNIT_TEXT_MAX];
+
+    if (col->kind == CELL_SHARE) {
+        number_cell(b, used);
+        buf_addc(b, '/');
+        number_cell(b, of);
+        return;
+    }
+    size_format(used ? json_int(used) : 0, text);
+    buf_addf(b, "%s/", text);
+    size_format(of ? json_int(of) : 0, text);
+    buf_adds(b, text);
+}
+
 static enum colour cell(struct buf *b, const struct json *row, const struct column *col,
                         int64_t now_ms)
 {
-    const struct json *v = member(row, col->key);
+    const struct json *v = json_get(row, col->key);
     char age[AGE_TEXT_MAX];
 
     switch (col->kind) {
@@ -224,6 +231,10 @@ static enum colour cell(struct buf *b, const struct json *row, const struct colu
         return COLOUR_DIM;
     case CELL_PARAMS:
         params_format(b, v);
+        return COLOUR_NONE;
+    case CELL_SHARE:
+    case CELL_SHARE_SIZE:
+        share_cell(b, row, col);
         return COLOUR_NONE;
     case CELL_YES:
         buf_adds(b, v && json_bool(v) ? "yes" : "");
@@ -307,15 +318,23 @@ static void csv_cell(struct table *t, const struct json *v)
 static void view_csv(const struct json *rows, const struct column *cols, size_t n)
 {
     struct table *t = table_new();
-    bool jobs = cols == job_columns;
+    const char *keys[64];
+    size_t n_keys = 0;
     AUTO(buf) struct buf b;
 
-    n = jobs ? ARRAY_SIZE(job_csv_keys) : n;
-    for (size_t k = 0; k < n; k++)
-        table_column(t, jobs ? job_csv_keys[k] : cols[k].key, TABLE_LEFT, false);
+    if (cols == job_columns)
+        for (; n_keys < ARRAY_SIZE(job_csv_keys); n_keys++)
+            keys[n_keys] = job_csv_keys[n_keys];
+    for (size_t k = 0; cols != job_columns && k < n; k++) {
+        keys[n_keys++] = cols[k].key;
+        if (cols[k].of)
+            keys[n_keys++] = cols[k].of;
+    }
+    for (size_t k = 0; k < n_keys; k++)
+        table_column(t, keys[k], TABLE_LEFT, false);
     for (size_t i = 0; i < json_len(rows); i++)
-        for (size_t k = 0; k < n; k++)
-            csv_cell(t, member(json_at(rows, i), jobs ? job_csv_keys[k] : cols[k].key));
+        for (size_t k = 0; k < n_keys; k++)
+            csv_cell(t, json_get(json_at(rows, i), keys[k]));
     buf_init(&b, VIEW_MAX);
     table_render_csv(t, &b);
     cli_print(&b);
@@ -383,7 +402,9 @@ void job_outcome_text(const struct json *job, char *out, size_t n)
     const struct json *code = json_get(job, "exit_code");
     char with[40] = "";
 
-    if (code && json_int(code) > 0 && !reason.n)
+    if (str_eq(reason, state))
+        reason = STR("");
+    if (code && json_int(code) > 0 && !reason.n && !str_eq_c(state, "cancelled"))
         snprintf(with, sizeof(with), " with exit code %d", (int)json_int(code));
     snprintf(out, n, STR_FMT "%s%s" STR_FMT, STR_ARG(state), with, reason.n ? ": " : "",
              STR_ARG(reason));

@@ -16,12 +16,15 @@ enum cell_kind {
     CELL_SIZE,     /* bytes; empty for 0 */
     CELL_PARAMS,   /* "lr=0.1 depth=3" */
     CELL_YES,      /* "yes" or empty */
+    CELL_SHARE,    /* "3/8": key of `of` */
+    CELL_SHARE_SIZE,
 };
 struct column {
-    const char *title, *key; /* key "a.b": member b of member a */
+    const char *title, *key;
     enum cell_kind kind;
     bool shrinks;
     const char *hide; /* column is left out when every cell is empty or this */
+    const char *of;   /* the other member of a share */
 };
 
 /* Columns of the job table, narrowest useful set first. */
