@@ -61,6 +61,10 @@ static void add_param(struct sql *q, const char *function, const char *key)
 {
     bool dotted = strchr(key, '.') != NULL;
 
+    if (strchr(key, '"')) { /* SQLite's paths have no way to write it */
+        sql_add(q, "NULL");
+        return;
+    }
     if (dotted)
         sql_add(q, "ifnull(");
     for (int split = 0; split <= dotted; split++) {

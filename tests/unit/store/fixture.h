@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/util.h"
+#include "base/vec.h"
 #include "store/query.h"
 #include "store/store.h"
 #include <stdio.h>
@@ -10,7 +11,7 @@
 #include <unistd.h>
 
 struct fixture {
-    char dir[64];
+    char dir[128];
     char *path;
     struct store *store;
     struct ledger ledger;

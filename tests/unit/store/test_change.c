@@ -1,0 +1,305 @@
+/* test_change.c - what each change does to jobs, runs, reports and the event log */
+#include "unit_store.h"
+
+struct log {
+    char text[4096];
+    size_t n, events;
+};
+
+static bool add_event(void *arg, const struct event_view *v)
+{
+    struct log *l = arg;
+    l->events++;
+    l->n +=
+        (size_t)snprintf(l->text + l->n, sizeof(l->text) - l->n, "%llu %.*s %llu-%llu %.*s\n",
+                         (unsigned long long)v->seq, STR_ARG(v->kind), (unsigned long long)v->first,
+                         (unsigned long long)v->last, STR_ARG(v->data));
+    return true;
+}
+
+static struct log events_of(struct fixture *f, uint64_t job)
+{
+    struct log l = {0};
+    struct err e = {0};
+
+    assert_int_equal(store_events(f->store, 0, 100, job, add_event, &l, &e), 0);
+    return l;
+}
+
+static void test_submit_is_one_event(void **state)
+{
+    struct fixture *f = *state;
+    struct built *b = built_new(f, 3, 1);
+
+    built_batch(f, b, "mnist", 2);
+    stage_submit(f, b);
+    sync_ok(f);
+    struct seen s = view_of(f, 2);
+    assert_int_equal(s.v.state, JOB_QUEUED);
+    assert_int_equal(s.v.index, 1);
+    assert_int_equal(s.v.created_ms, f->now_ms);
+    assert_int_equal(s.v.exit_code, -1);
+    assert_int_equal(s.v.need.mcpu, 1000);
+    assert_string_equal(s.name, "train");
+    assert_string_equal(s.params, "{\"lr\":0.001,\"depth\":1}");
+    assert_string_equal(s.batch_name, "mnist");
+    assert_string_equal(s.command, "[\"python\",\"train.py\",\"--lr\",\"{lr}\"]");
+    assert_string_equal(events_of(f, 0).text,
+                        "1 batch.submitted 1-3 "
+                        "{\"user\":\"ann\",\"batch\":1,\"name\":\"mnist\",\"jobs\":3}\n");
+    check_sound(f);
+}
+
+static void test_life_of_a_run(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t job = submit_n(f, 1);
+
+    stage_run_new(f, job, 1);
+    sync_ok(f);
+    assert_int_equal(view_of(f, job).v.state, JOB_STARTING);
+    stage_run_started(f, job, 1);
+    sync_ok(f);
+    assert_int_equal(view_of(f, job).v.state, JOB_RUNNING);
+    assert_int_equal(view_of(f, job).v.started_ms, f->now_ms + 1);
+    stage_run_ended(f, job, 1, 3);
+    sync_ok(f);
+    struct seen s = view_of(f, job);
+    assert_int_equal(s.v.state, JOB_FAILED);
+    assert_int_equal(s.v.exit_code, 3);
+    assert_int_equal(s.v.ended_ms, f->now_ms + 5);
+    assert_int_equal(s.v.max_rss_bytes, 1 << 20);
+    assert_int_equal(s.v.cpu_ms, 4);
+    assert_true(s.reason[0]);
+    assert_non_null(
+        strstr(events_of(f, job).text, "job.starting 1-1 {\"run\":1,\"node\":\"local\"}"));
+    assert_non_null(strstr(events_of(f, job).text, "job.running 1-1 {\"run\":1,\"pid\":4242}"));
+    assert_non_null(strstr(events_of(f, job).text, "job.failed 1-1"));
+    check_sound(f);
+}
+
+static void test_requeue_retry_and_tries(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t job = submit_n(f, 1);
+    struct job_record r;
+    struct err e = {0};
+
+    stage_run_new(f, job, 1);
+    fixture_stage(f, &(struct change){.kind = CHANGE_RUN_ENDED,
+                                      .at_ms = f->now_ms,
+                                      .key = {job, 1},
+                                      .state = JOB_QUEUED,
+                                      .next_try_ms = f->now_ms + 1000,
+                                      .outcome = {.why = RUN_END_EXITED, .wait_status = 256}});
+    sync_ok(f);
+    assert_int_equal(f->ledger.read_job(f->ledger.self, job, &r, &e), 0);
+    assert_int_equal(r.attempt, 1);
+    assert_int_equal(r.tries, 1);
+    assert_int_equal(r.next_try_ms, f->now_ms + 1000);
+    assert_int_equal(r.state, JOB_QUEUED);
+    assert_int_equal(r.retries, 2);
+    assert_true(str_eq_c(r.queue, "default"));
+    /* A run that never ran does not count as a try. */
+    stage_run_new(f, job, 2);
+    fixture_stage(f, &(struct change){.kind = CHANGE_RUN_ENDED,
+                                      .at_ms = f->now_ms,
+                                      .key = {job, 2},
+                                      .state = JOB_QUEUED,
+                                      .outcome = {.why = RUN_END_NEVER_RAN}});
+    sync_ok(f);
+    assert_int_equal(f->ledger.read_job(f->ledger.self, job, &r, &e), 0);
+    assert_int_equal(r.attempt, 2);
+    assert_int_equal(r.tries, 1);
+    run_to_end(f, job, 3, 1);
+    fixture_stage(f, &(struct change){
+                         .kind = CHANGE_JOB_RETRY, .at_ms = f->now_ms, .first = job, .last = job});
+    sync_ok(f);
+    assert_int_equal(f->ledger.read_job(f->ledger.self, job, &r, &e), 0);
+    assert_int_equal(r.state, JOB_QUEUED);
+    assert_int_equal(r.tries, 0);
+    assert_int_equal(r.attempt, 3);
+    assert_int_equal(f->ledger.read_job(f->ledger.self, 99, &r, &e), -1);
+    assert_int_equal(e.code, ERR_NOT_FOUND);
+    check_sound(f);
+}
+
+static void test_stop_crosses_start(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t job = submit_n(f, 1);
+
+    stage_run_new(f, job, 1);
+    fixture_stage(f, &(struct change){.kind = CHANGE_JOB_CANCEL,
+                                      .at_ms = f->now_ms,
+                                      .first = job,
+                                      .last = job,
+                                      .user = STR("ann")});
+    stage_run_started(f, job, 1);
+    sync_ok(f);
+    assert_int_equal(view_of(f, job).v.state, JOB_STOPPING);
+    assert_true(view_of(f, job).v.cancel_requested);
+    fixture_stage(f, &(struct change){.kind = CHANGE_RUN_ENDED,
+                                      .at_ms = f->now_ms,
+                                      .key = {job, 1},
+                                      .state = JOB_CANCELLED,
+                                      .outcome = {.why = RUN_END_CANCELLED, .wait_status = 15}});
+    sync_ok(f);
+    assert_int_equal(view_of(f, job).v.state, JOB_CANCELLED);
+    assert_false(view_of(f, job).v.cancel_requested);
+    check_sound(f);
+}
+
+static void test_range_touches_only_its_state(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t first = submit_n(f, 10);
+
+    stage_run_new(f, first + 4, 1);
+    fixture_stage(f, &(struct change){.kind = CHANGE_JOB_STATE,
+                                      .at_ms = f->now_ms + 9,
+                                      .first = first,
+                                      .last = first + 8,
+                                      .from_state = JOB_QUEUED,
+                                      .state = JOB_CANCELLED,
+                                      .text = STR("cancelled while it waited"),
+                                      .user = STR("ann")});
+    sync_ok(f);
+    assert_int_equal(view_of(f, first).v.state, JOB_CANCELLED);
+    assert_int_equal(view_of(f, first).v.ended_ms, f->now_ms + 9);
+    assert_string_equal(view_of(f, first).reason, "cancelled while it waited");
+    assert_int_equal(view_of(f, first + 4).v.state, JOB_STARTING);
+    assert_int_equal(view_of(f, first + 9).v.state, JOB_QUEUED);
+    /* One event for the range, found through any job in it. */
+    assert_non_null(strstr(events_of(f, first + 3).text, "job.cancelled 1-9 {\"user\":\"ann\","
+                                                         "\"reason\":\"cancelled while it waited\","
+                                                         "\"jobs\":8}"));
+    assert_null(strstr(events_of(f, first + 9).text, "job.cancelled"));
+    assert_int_equal(events_of(f, 0).events, 3);
+    check_sound(f);
+}
+
+static void test_unknown_jobs_are_ignored(void **state)
+{
+    struct fixture *f = *state;
+
+    run_to_end(f, 77, 1, 0);
+    fixture_stage(f, &(struct change){.kind = CHANGE_JOB_CANCEL, .first = 77});
+    fixture_stage(f, &(struct change){.kind = CHANGE_JOB_RETRY, .first = 77});
+    fixture_stage(f, &(struct change){.kind = CHANGE_REMOVE, .first = 77});
+    fixture_stage(f, &(struct change){.kind = CHANGE_REPORT, .key = {77, 1}, .report_kind = 'm'});
+    fixture_stage(f, &(struct change){.kind = CHANGE_SPOOL, .key = {77, 1}, .offset = 9});
+    sync_ok(f);
+    assert_int_equal(events_of(f, 0).events, 0);
+    check_sound(f);
+}
+
+static bool add_report(void *arg, const struct report_view *v)
+{
+    struct log *l = arg;
+    l->n +=
+        (size_t)snprintf(l->text + l->n, sizeof(l->text) - l->n, "%c %.*s %g %lld %.*s;", v->kind,
+                         STR_ARG(v->name), v->value, (long long)v->step, STR_ARG(v->text));
+    return true;
+}
+
+static void stage_report(struct fixture *f, uint64_t job, char kind, const char *name, double value,
+                         int64_t step, const char *text)
+{
+    fixture_stage(f, &(struct change){.kind = CHANGE_REPORT,
+                                      .at_ms = f->now_ms,
+                                      .key = {job, 1},
+                                      .report_kind = kind,
+                                      .name = str_of(name),
+                                      .value = value,
+                                      .step = step,
+                                      .text = str_of(text)});
+}
+
+static void test_reports_in_order(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t job = submit_n(f, 1);
+    struct log l = {0}, metrics = {0};
+    struct err e = {0};
+
+    stage_run_new(f, job, 1);
+    stage_report(f, job, 'm', "loss", 0.5, 1, NULL);
+    stage_report(f, job, 't', "arch", 0, -1, "cnn \"deep\"");
+    stage_report(f, job, 'm', "acc", 0.1, -1, NULL);
+    stage_report(f, job, 'e', "epoch", 0, 3, NULL);
+    stage_report(f, job, 'a', "model", 0, -1, "out/model.pt");
+    stage_report(f, job, 'm', "loss", 0.25, 2, NULL);
+    sync_ok(f);
+    assert_int_equal(store_reports(f->store, job, 0, add_report, &l, &e), 0);
+    assert_string_equal(l.text, "m loss 0.5 1 ;t arch 0 -1 cnn \"deep\";m acc 0.1 -1 ;"
+                                "e epoch 0 3 ;a model 0 -1 out/model.pt;m loss 0.25 2 ;");
+    assert_int_equal(store_reports(f->store, job, 'm', add_report, &metrics, &e), 0);
+    assert_string_equal(metrics.text, "m loss 0.5 1 ;m acc 0.1 -1 ;m loss 0.25 2 ;");
+    assert_non_null(strstr(events_of(f, job).text, "report.metric 1-1 {\"run\":1,\"name\":\"loss\","
+                                                   "\"value\":0.25,\"step\":2}"));
+    assert_non_null(strstr(events_of(f, job).text, "report.tag 1-1 {\"run\":1,\"name\":\"arch\","
+                                                   "\"text\":\"cnn \\\"deep\\\"\"}"));
+    check_sound(f);
+}
+
+static void test_switches(void **state)
+{
+    struct fixture *f = *state;
+
+    fixture_stage(
+        f, &(struct change){.kind = CHANGE_QUEUE, .name = STR("night"), .flag = true, .at_ms = 5});
+    fixture_stage(f, &(struct change){.kind = CHANGE_QUEUE, .name = STR("night"), .at_ms = 6});
+    fixture_stage(
+        f, &(struct change){.kind = CHANGE_NODE, .name = STR("local"), .flag = true, .at_ms = 7});
+    sync_ok(f);
+    assert_string_equal(events_of(f, 0).text, "1 queue.paused 0-0 {\"queue\":\"night\"}\n"
+                                              "2 queue.resumed 0-0 {\"queue\":\"night\"}\n"
+                                              "3 node.drained 0-0 {\"node\":\"local\"}\n");
+}
+
+static bool add_run(void *arg, const struct run_view *v)
+{
+    struct log *l = arg;
+    l->n += (size_t)snprintf(l->text + l->n, sizeof(l->text) - l->n, "%u %s%d %.*s %llx;",
+                             v->key.run, v->ended ? run_end_name(v->why) : "open ", v->exit_code,
+                             STR_ARG(v->detail), (unsigned long long)v->gpus);
+    return true;
+}
+
+static void test_runs(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t job = submit_n(f, 1);
+    struct log l = {0};
+    struct err e = {0};
+
+    fixture_stage(f, &(struct change){
+                         .kind = CHANGE_RUN_NEW, .key = {job, 1}, .gpus = UINT64_C(1) << 63 | 1});
+    fixture_stage(f, &(struct change){.kind = CHANGE_RUN_ENDED,
+                                      .key = {job, 1},
+                                      .state = JOB_QUEUED,
+                                      .text = STR("no such directory"),
+                                      .outcome = {.why = RUN_END_START_FAILED, .sys = 2}});
+    stage_run_new(f, job, 2);
+    sync_ok(f);
+    assert_int_equal(store_runs(f->store, job, add_run, &l, &e), 0);
+    assert_string_equal(l.text,
+                        "1 start_failed127 no such directory 8000000000000001;2 open -1  0;");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        with_store(test_submit_is_one_event),
+        with_store(test_life_of_a_run),
+        with_store(test_requeue_retry_and_tries),
+        with_store(test_stop_crosses_start),
+        with_store(test_range_touches_only_its_state),
+        with_store(test_unknown_jobs_are_ignored),
+        with_store(test_reports_in_order),
+        with_store(test_switches),
+        with_store(test_runs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
