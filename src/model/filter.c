@@ -78,7 +78,7 @@ static bool take_keyword(struct parser *p, const char *word)
     struct str w = peek_word(p);
     size_t n = strlen(word);
 
-    if (w.n != n || strncasecmp(w.p, word, n))
+    if (w.n != n || strncasecmp(w.p, word, n) != 0)
         return false;
     p->i += n;
     return true;

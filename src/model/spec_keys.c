@@ -1,14 +1,17 @@
 /* spec_keys.c - every key of a job spec, with its limits, default and one sentence for people */
 #include "base/util.h"
+#include "model/node.h"
 #include "model/spec_priv.h"
+#include "model/sweep.h"
 
 #define IN_SPEC(field)                                                                             \
     .offset = offsetof(struct spec, field), .width = sizeof(((struct spec *)0)->field)
 #define IN_NEED(field)                                                                             \
     .offset = offsetof(struct resources, field), .width = sizeof(((struct resources *)0)->field)
 
-enum { SECOND = 1000, HOUR = 3600 * SECOND };
-#define TEN_YEARS (INT64_C(87660) * HOUR)
+#define SECOND INT64_C(1000)
+#define HOUR (3600 * SECOND)
+#define TEN_YEARS (87660 * HOUR)
 
 const struct spec_key spec_keys[] = {
     {"name", KEY_TEXT, IN_SPEC(name), .min = 1, .max = SPEC_NAME_MAX,
@@ -41,7 +44,7 @@ const struct spec_key spec_keys[] = {
     {"after", KEY_AFTER, .sweep = true, .doc = "jobs that must succeed first"},
     {"jobs", KEY_JOBS, .sweep = true,
      .doc = "one job each, with params, name, after and any key above to override"},
-    {"array", KEY_INT, .sweep = true, .width = 8, .min = 1, .max = 1000000,
+    {"array", KEY_INT, .sweep = true, .width = 8, .min = 1, .max = SWEEP_MAX_JOBS,
      .doc = "that many jobs, with {index} from 0"},
     {"slots", KEY_INT, .sweep = true, .width = 4, .min = 1, .max = 1000000,
      .doc = "at most so many of these jobs at once"},
@@ -53,7 +56,7 @@ const struct spec_key resource_keys[] = {
      .doc = "CPUs it uses: 2, 0.5 or 500m; unstated takes a slot but no share of CPUs"},
     {"mem", KEY_SIZE, IN_NEED(mem_bytes), .min = 1 << 20, .max = INT64_C(1) << 50,
      .doc = "memory it uses, as 512M or 4G (powers of 1024)"},
-    {"gpus", KEY_INT, IN_NEED(gpus), .max = 64, .doc = "GPUs, whole devices"},
+    {"gpus", KEY_INT, IN_NEED(gpus), .max = NODE_MAX_GPUS, .doc = "GPUs, whole devices"},
     {"slots", KEY_INT, IN_NEED(slots), .min = 1, .max = 1000000, .fallback = 1,
      .doc = "slots of the node it occupies"},
 };

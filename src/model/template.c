@@ -246,7 +246,7 @@ int spec_check_template(const struct spec *s, const struct template_vars *v, con
     template_used used = {0};
     int rc = 0;
 
-    buf_init(&b, SPEC_COMMAND_BYTES * 2);
+    buf_init(&b, (size_t)SPEC_COMMAND_BYTES << 1);
     for (size_t i = 0; i < s->n_roles && rc == 0; i++) {
         const struct role *r = &s->roles[i];
         if (r->shell) {
