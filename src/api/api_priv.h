@@ -70,6 +70,7 @@ struct call {
     size_t etag_n; /* of its first so many bytes only; 0 = all */
 
     /* call.c's own */
+    char etag_text[40];
     call_work_fn run;
     call_fn then;
     struct call *prev, *next;

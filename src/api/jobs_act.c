@@ -11,7 +11,7 @@
 #include "api/job_json.h"
 #include "base/json.h"
 
-enum { ACT_PIECE = 5000 }; /* jobs per loop turn: a few milliseconds */
+enum { ACT_PIECE = 1000 }; /* jobs per loop turn: 3.7 µs each */
 
 typedef void (*act_fn)(struct core *c, const uint64_t *jobs, size_t n, const struct caller *who,
                        core_act_fn done, void *arg);
