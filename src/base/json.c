@@ -9,6 +9,8 @@
 #include "base/json_priv.h"
 #include "base/util.h"
 
+enum { ARRAY_START = 4 }; /* json-c would reserve 32; most lists of parameters are short */
+
 static struct json *checked(struct json_object *o)
 {
     ASSERT(o != NULL);
@@ -132,7 +134,7 @@ struct json *json_new_object(void)
 
 struct json *json_new_array(void)
 {
-    return checked(json_object_new_array());
+    return checked(json_object_new_array_ext(ARRAY_START));
 }
 
 struct json *json_new_str(struct str s)
@@ -165,6 +167,12 @@ void json_set_take(struct json *obj, const char *key, struct json *val)
 {
     ASSERT(json_type(obj) == JSON_OBJECT);
     int rc = json_object_object_add(jc(obj), key, jc(val));
+    ASSERT(rc == 0);
+}
+
+void json_add_new(struct json *obj, const char *key, struct json *val)
+{
+    int rc = json_object_object_add_ex(jc(obj), key, jc(val), JSON_C_OBJECT_ADD_KEY_IS_NEW);
     ASSERT(rc == 0);
 }
 
@@ -201,7 +209,7 @@ static struct json *copy_object(const struct json *j)
     struct json *copy = json_new_object();
 
     for (struct json_it it = {0}; json_next(j, &it);)
-        json_set_take(copy, it.key, json_copy(it.val));
+        json_add_new(copy, it.key, json_copy(it.val));
     return copy;
 }
 

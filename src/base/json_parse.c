@@ -1,6 +1,6 @@
 /* json_parse.c - JSON text into the tree, strictly by RFC 8259
  *
- * Owns: the reader, the splitter of top-level lists, and places in messages.
+ * Owns: the reader and places in messages.
  * json-c's own tokener accepts comments, NaN, single quotes, trailing commas and repeated keys
  * in one mode or another; what one reader accepts and another refuses is where requests get
  * smuggled, so the grammar is read here and json-c only holds the values.
@@ -76,7 +76,7 @@ static int unexpected(struct parser *p, const char *wanted)
     return fail(p, what);
 }
 
-static size_t skip_space(struct str s, size_t i)
+size_t json_skip_space(struct str s, size_t i)
 {
     while (i < s.n && (s.p[i] == ' ' || s.p[i] == '\n' || s.p[i] == '\r' || s.p[i] == '\t'))
         i++;
@@ -85,7 +85,7 @@ static size_t skip_space(struct str s, size_t i)
 
 static int peek_token(struct parser *p)
 {
-    p->at = skip_space(p->text, p->at);
+    p->at = json_skip_space(p->text, p->at);
     return peek(p);
 }
 
@@ -354,7 +354,7 @@ static int parse_member(struct parser *p, struct json *obj)
     p->at++;
     if (parse_value(p, &val) < 0)
         return -1;
-    json_set_take(obj, p->scratch.p + top, val);
+    json_add_new(obj, p->scratch.p + top, val);
     p->scratch.n = top;
     return 0;
 }
@@ -446,70 +446,4 @@ int json_parse(struct str text, const char *name, struct json **out, struct err 
     if (rc == 0)
         *out = val;
     return rc;
-}
-
-/* From i to the comma or bracket that ends the element; s.n when there is none. */
-static size_t scan_element(struct str s, size_t i)
-{
-    size_t depth = 0;
-    bool quoted = false;
-
-    for (; i < s.n; i++) {
-        char c = s.p[i];
-        if (quoted) {
-            if (c == '\\')
-                i++;
-            else if (c == '"')
-                quoted = false;
-        } else if (c == '"') {
-            quoted = true;
-        } else if (c == '{' || c == '[') {
-            depth++;
-        } else if (depth == 0 && (c == ',' || c == ']' || c == '}')) {
-            break;
-        } else if (c == '}' || c == ']') {
-            depth--;
-        }
-    }
-    return MIN(i, s.n);
-}
-
-static int split_end(struct json_split *s, size_t i, struct err *e)
-{
-    if (skip_space(s->rest, i) < s->rest.n)
-        return err_set(e, ERR_INVALID, "text follows the closing ] of the list");
-    s->rest = (struct str){NULL, 0};
-    return 0;
-}
-
-int json_split_next(struct json_split *s, struct str *out, struct err *e)
-{
-    size_t i = skip_space(s->rest, 0);
-
-    if (s->started && !s->rest.p)
-        return 0;
-    if (!s->started) {
-        if (i >= s->rest.n || s->rest.p[i] != '[')
-            return err_set(e, ERR_INVALID, "a list in [ ] is expected");
-        s->started = true;
-        i = skip_space(s->rest, i + 1);
-        if (i < s->rest.n && s->rest.p[i] == ']')
-            return split_end(s, i + 1, e);
-    } else if (i < s->rest.n && s->rest.p[i] == ']') {
-        return split_end(s, i + 1, e);
-    } else {
-        i = skip_space(s->rest, i + 1); /* the comma at which the last element ended */
-    }
-    size_t end = scan_element(s->rest, i);
-    if (end >= s->rest.n)
-        return err_set(e, ERR_INVALID, "element %zu: the list has no closing ]", s->index);
-    if (s->rest.p[end] == '}')
-        return err_set(e, ERR_INVALID, "element %zu: found '}' without its '{'", s->index);
-    struct str element = str_trim((struct str){s->rest.p + i, end - i});
-    if (element.n == 0)
-        return err_set(e, ERR_INVALID, "element %zu: nothing stands between the commas", s->index);
-    *out = element;
-    s->index++;
-    s->rest = (struct str){s->rest.p + end, s->rest.n - end};
-    return 1;
 }

@@ -1,24 +1,24 @@
 /* yaml.c - YAML 1.2 files into the json tree, over libfyaml's event parser
  *
- * Owns: the core schema (what a plain scalar means), anchors, merge keys, repeated keys and the
- * limits.  libfyaml reads the syntax; its document builder is not used because it expands
+ * Owns: anchors, merge keys, repeated keys and the limits.  What a scalar means is in
+ * yaml_scalar.c. libfyaml reads the syntax; its document builder is not used because it expands
  * aliases without a bound: ten lines of "billion laughs" would eat the machine.
  *
- * An alias is a copy of its anchor's tree, and all copies of a file together may hold COPY_MAX
- * values.  The value of "<<" (a mapping or a list of them) fills in keys the mapping does not
- * have itself.  Keys are text as written: 1 and "1" are the same key.
+ * An alias is a copy of its anchor's tree, and all copies of a file together may weigh COPY_MAX:
+ * a value weighs 1, and 1 more for each WEIGHT_BYTES of its text.  The value of "<<" (a mapping or
+ * a list of them) fills in keys the mapping does not have itself.  Keys are text as written: 1 and
+ * "1" are the same key.
  */
-#include "base/yaml.h"
 #include "base/json_priv.h"
 #include "base/map.h"
 #include "base/util.h"
 #include "base/vec.h"
+#include "base/yaml_priv.h"
 #include <libfyaml.h>
-#include <math.h>
 
 /* BLANK_MAX: libfyaml 0.7 takes time quadratic in a run of blank lines inside block text (40000 of
  * them 5.5 s); with runs of 100 at most, 8 MiB take 3 s at worst. */
-enum { COPY_MAX = 1000000, BYTES_MAX = 8 << 20, BLANK_MAX = 100 };
+enum { COPY_MAX = 1000000, WEIGHT_BYTES = 32, BYTES_MAX = 8 << 20, BLANK_MAX = 100 };
 
 struct reader {
     struct fy_parser *fyp;
@@ -35,7 +35,7 @@ struct reader {
 
 struct anchor {
     struct json *val;
-    size_t values, depth; /* of val: measured once, asked at each alias */
+    size_t weight, depth; /* of val: measured once, asked at each alias */
 };
 
 static int read_value(struct reader *r, struct json **out);
@@ -93,39 +93,6 @@ static struct str token_text(struct fy_token *t)
     return (struct str){p ? p : "", p ? n : 0};
 }
 
-/* From i, which is at a line break: over all blank lines and the indentation after them.  One
- * break reads as a space, more as one line break less. */
-static size_t fold_breaks(struct buf *out, struct str raw, size_t i)
-{
-    size_t breaks = 0;
-
-    for (; i < raw.n && raw.p[i] && strchr(" \t\r\n", raw.p[i]); i++) {
-        bool crlf = raw.p[i] == '\r' && i + 1 < raw.n && raw.p[i + 1] == '\n';
-        breaks += raw.p[i] == '\n' || (raw.p[i] == '\r' && !crlf);
-    }
-    if (breaks == 1)
-        buf_addc(out, ' ');
-    while (breaks-- > 1)
-        buf_addc(out, '\n');
-    return i;
-}
-
-/* What stands between single quotes, with '' for a quote and folded lines. */
-static void decode_single_quoted(struct buf *out, struct str raw)
-{
-    for (size_t i = 0; i < raw.n;) {
-        char c = raw.p[i];
-        if (c == '\n' || c == '\r') {
-            while (out->n > 0 && (out->p[out->n - 1] == ' ' || out->p[out->n - 1] == '\t'))
-                out->n--;
-            i = fold_breaks(out, raw, i);
-            continue;
-        }
-        buf_addc(out, c);
-        i += c == '\'' ? 2 : 1;
-    }
-}
-
 /* The text of the scalar at hand, borrowed until the next one.  libfyaml 0.7 leaks memory when
  * single-quoted text holds several '' in a row, so that form is read here. */
 static struct str scalar_text(struct reader *r)
@@ -137,131 +104,8 @@ static struct str scalar_text(struct reader *r)
         return token_text(t);
     struct str raw = {r->source.p + from->input_pos, to->input_pos - from->input_pos};
     buf_reset(&r->text);
-    decode_single_quoted(&r->text, raw);
+    yaml_unquote_single(&r->text, raw);
     return buf_str(&r->text);
-}
-
-/* ---- scalars: the core schema ---- */
-
-static bool is_any(struct str s, const char *const *words)
-{
-    for (; *words; words++) {
-        if (str_eq_c(s, *words))
-            return true;
-    }
-    return false;
-}
-
-static bool is_null(struct str s)
-{
-    return s.n == 0 || is_any(s, (const char *const[]){"~", "null", "Null", "NULL", NULL});
-}
-
-/* 0x1F and 0o17; false when it is neither or does not fit. */
-static bool based_int(struct str s, int64_t *out)
-{
-    unsigned shift = str_starts(s, STR("0x")) ? 4 : str_starts(s, STR("0o")) ? 3 : 0;
-    uint64_t v = 0;
-
-    if (shift == 0 || s.n < 3)
-        return false;
-    for (size_t i = 2; i < s.n; i++) {
-        char c = s.p[i], low = (char)(c | 0x20);
-        unsigned digit = c >= '0' && c <= '9'       ? (unsigned)(c - '0')
-                         : low >= 'a' && low <= 'f' ? (unsigned)(low - 'a' + 10)
-                                                    : 16;
-        if (digit >> shift || v > (uint64_t)INT64_MAX >> shift)
-            return false;
-        v = v << shift | digit;
-    }
-    *out = (int64_t)v;
-    return true;
-}
-
-/* A number of the core schema, or NULL.  Forms JSON does not have (+1, .5, 1., 007) lose their
- * spelling, the others keep it. */
-static struct json *number_of(struct str s, bool *too_large)
-{
-    int64_t i;
-    double d;
-    bool whole;
-
-    *too_large = false;
-    if (str_to_i64(s, &i) || based_int(s, &i))
-        return json_new_int(i);
-    if (json_is_number(s, &whole)) {
-        struct json *j = json_new_number(s, whole);
-        *too_large = !j;
-        return j;
-    }
-    return str_to_double(s, &d) ? json_new_real(d) : NULL;
-}
-
-static bool is_non_finite(struct str s)
-{
-    if (s.n > 0 && (s.p[0] == '-' || s.p[0] == '+'))
-        s = (struct str){s.p + 1, s.n - 1};
-    return is_any(s, (const char *const[]){".inf", ".Inf", ".INF", ".nan", ".NaN", ".NAN", NULL});
-}
-
-static int plain_value(struct reader *r, struct str s, struct json **out)
-{
-    bool too_large;
-
-    *out = NULL;
-    if (is_null(s))
-        return 0;
-    if (is_any(s, (const char *const[]){"true", "True", "TRUE", NULL})) {
-        *out = json_new_bool(true);
-        return 0;
-    }
-    if (is_any(s, (const char *const[]){"false", "False", "FALSE", NULL})) {
-        *out = json_new_bool(false);
-        return 0;
-    }
-    if (is_non_finite(s))
-        return fail_here(r, "infinity and NaN have no place in parameters: write them in quotes");
-    *out = number_of(s, &too_large);
-    if (too_large)
-        return fail_here(r, "this number is too large");
-    if (!*out)
-        *out = json_new_str(s);
-    return 0;
-}
-
-/* "!!int" and friends: the value must turn out to be of that type. */
-static int tagged_value(struct reader *r, struct str tag, struct str s, struct json **out)
-{
-    static const char prefix[] = "tag:yaml.org,2002:";
-    static const struct {
-        const char *name;
-        enum json_type type;
-    } known[] = {{"int", JSON_INT}, {"float", JSON_REAL}, {"bool", JSON_BOOL}, {"null", JSON_NULL}};
-
-    *out = NULL;
-    struct str name = str_starts(tag, STR(prefix))
-                          ? (struct str){tag.p + sizeof(prefix) - 1, tag.n - sizeof(prefix) + 1}
-                          : STR("");
-    if (str_eq_c(tag, "!") || str_eq_c(name, "str")) {
-        *out = json_new_str(s);
-        return 0;
-    }
-    for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
-        if (!str_eq_c(name, known[i].name))
-            continue;
-        if (plain_value(r, s, out) < 0)
-            return -1;
-        if (known[i].type == JSON_REAL && json_type(*out) == JSON_INT) {
-            struct json *real = json_new_real(json_real(*out));
-            json_free(*out);
-            *out = real;
-        }
-        if (json_type(*out) == known[i].type)
-            return 0;
-        json_free(TAKE(*out));
-        return fail_here(r, "the value does not have the type its tag says");
-    }
-    return fail_here(r, "this tag is not known: only !!str, !!int, !!float, !!bool and !!null are");
 }
 
 static int scalar_value(struct reader *r, struct json **out)
@@ -269,47 +113,52 @@ static int scalar_value(struct reader *r, struct json **out)
     struct fy_event *ev = r->event;
     struct str s = scalar_text(r);
     struct str tag = token_text(ev->scalar.tag);
+    const char *why = NULL;
 
-    if (s.n > INT32_MAX || !str_is_utf8(s))
+    if (!str_is_utf8(s))
         return fail_here(r, "this text is not valid UTF-8");
     if (tag.n > 0)
-        return tagged_value(r, tag, s, out);
-    if (!ev->scalar.value || fy_token_scalar_style(ev->scalar.value) == FYSS_PLAIN)
-        return plain_value(r, s, out);
-    *out = json_new_str(s);
-    return 0;
+        why = yaml_tagged(tag, s, out);
+    else if (!ev->scalar.value || fy_token_scalar_style(ev->scalar.value) == FYSS_PLAIN)
+        why = yaml_plain(s, out);
+    else
+        *out = json_new_str(s);
+    return why ? fail_here(r, why) : 0;
 }
 
 /* ---- anchors, aliases and merging ---- */
 
-/* Adds up the values of a tree, and how deep lists and mappings go in it. */
-static void measure(const struct json *j, size_t level, size_t *values, size_t *depth)
+/* Adds up the weight of a tree, and how deep lists and mappings go in it. */
+static void measure(const struct json *j, size_t level, size_t *weight, size_t *depth)
 {
     size_t inner = level + (json_type(j) == JSON_ARRAY || json_type(j) == JSON_OBJECT);
 
-    (*values)++;
+    *weight += 1 + json_str(j).n / WEIGHT_BYTES;
     *depth = MAX(*depth, inner);
     for (size_t i = 0; json_type(j) == JSON_ARRAY && i < json_len(j); i++)
-        measure(json_at(j, i), inner, values, depth);
-    for (struct json_it it = {0}; json_next(j, &it);)
-        measure(it.val, inner, values, depth);
+        measure(json_at(j, i), inner, weight, depth);
+    for (struct json_it it = {0}; json_next(j, &it);) {
+        *weight += strlen(it.key) / WEIGHT_BYTES;
+        measure(it.val, inner, weight, depth);
+    }
 }
 
 /* Counts a copy against the bound of the file before it is made. */
-static int count_copy(struct reader *r, size_t values)
+static int count_copy(struct reader *r, size_t weight)
 {
-    r->copied += values;
+    r->copied += weight;
     if (r->copied > COPY_MAX)
-        return fail_here_code(r, ERR_LIMIT, "aliases expand to more than 1000000 values");
+        return fail_here_code(r, ERR_LIMIT,
+                              "aliases expand to more than 1000000 values or 32 MiB of text");
     return 0;
 }
 
 static int remember(struct reader *r, struct str name, const struct json *val)
 {
-    size_t values = 0, depth = 0;
+    size_t weight = 0, depth = 0;
 
-    measure(val, 0, &values, &depth);
-    if (count_copy(r, values) < 0)
+    measure(val, 0, &weight, &depth);
+    if (count_copy(r, weight) < 0)
         return -1;
     struct anchor *a = map_str_get(&r->anchors, name);
     if (!a) {
@@ -317,7 +166,7 @@ static int remember(struct reader *r, struct str name, const struct json *val)
         map_str_put(&r->anchors, name, a);
     }
     json_free(a->val); /* YAML lets a later anchor replace an earlier one of the same name */
-    *a = (struct anchor){json_copy(val), values, depth};
+    *a = (struct anchor){json_copy(val), weight, depth};
     return 0;
 }
 
@@ -334,7 +183,7 @@ static int alias_value(struct reader *r, struct json **out)
     }
     if (a->depth + r->depth > JSON_DEPTH_MAX)
         return fail_here_code(r, ERR_LIMIT, "lists and mappings are nested deeper than 64 levels");
-    if (count_copy(r, a->values) < 0)
+    if (count_copy(r, a->weight) < 0)
         return -1;
     *out = json_copy(a->val);
     return 0;
@@ -346,11 +195,11 @@ static int merge_one(struct reader *r, struct json *to, const struct json *from)
     if (json_type(from) != JSON_OBJECT)
         return fail_here(r, "<< in this mapping needs a mapping or a list of mappings");
     for (struct json_it it = {0}; json_next(from, &it);) {
-        size_t values = 0, depth = 0;
+        size_t weight = 0, depth = 0;
         if (json_has(to, it.key))
             continue;
-        measure(it.val, 0, &values, &depth);
-        if (count_copy(r, values) < 0)
+        measure(it.val, 0, &weight, &depth);
+        if (count_copy(r, weight) < 0)
             return -1;
         json_set_take(to, it.key, json_copy(it.val));
     }

@@ -134,6 +134,18 @@ TEST(expansion_is_bounded)
     check_refused(b.p, ERR_LIMIT, "aliases expand to more than 1000000 values");
 }
 
+TEST(text_counts_in_the_expansion)
+{
+    AUTO(buf) struct buf b = {0};
+
+    buf_adds(&b, "- &a ");
+    for (int i = 0; i < 100000; i++)
+        buf_addc(&b, 'x');
+    for (int i = 0; i < 1000; i++)
+        buf_adds(&b, "\n- *a");
+    check_refused(b.p, ERR_LIMIT, "32 MiB of text");
+}
+
 TEST(depth_is_bounded)
 {
     AUTO(buf) struct buf b = {0};
@@ -227,6 +239,7 @@ int main(void)
         cmocka_unit_test(keys),
         cmocka_unit_test(anchors_and_merging),
         cmocka_unit_test(expansion_is_bounded),
+        cmocka_unit_test(text_counts_in_the_expansion),
         cmocka_unit_test(depth_is_bounded),
         cmocka_unit_test(size_and_blank_lines_are_bounded),
         cmocka_unit_test(syntax_errors_have_places),
