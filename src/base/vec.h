@@ -15,7 +15,7 @@
     do {                                                                                           \
         if ((v)->cap < (size_t)(want)) {                                                           \
             size_t cap_ = MAX((size_t)(want), (v)->cap ? (v)->cap * 2 : 8);                        \
-            (v)->p = xrealloc((v)->p, cap_, sizeof((v)->p[0]));                                    \
+            (v)->p = xrealloc((v)->p, cap_, sizeof(__typeof__(*(v)->p)));                          \
             (v)->cap = cap_;                                                                       \
         }                                                                                          \
     } while (0)
@@ -28,7 +28,7 @@
 #define vec_last(v) ((v)->p[(v)->n - 1])
 #define vec_remove(v, i)                                                                           \
     do {                                                                                           \
-        memmove((v)->p + (i), (v)->p + (i) + 1, ((v)->n - (i)-1) * sizeof((v)->p[0]));             \
+        memmove((v)->p + (i), (v)->p + (i) + 1, ((v)->n - (i)-1) * sizeof(__typeof__(*(v)->p)));   \
         (v)->n--;                                                                                  \
     } while (0)
 #define vec_clear(v) ((v)->n = 0)

@@ -118,13 +118,13 @@ static int read_int(const struct json *j, const char *name, int64_t *out, struct
     return 0;
 }
 
-int sweep_check_after(const struct json *v, const char *path, struct err *e)
+int sweep_check_after(const struct json *after, const char *path, struct err *e)
 {
-    if (!v)
+    if (!after)
         return 0;
-    bool list = json_type(v) == JSON_ARRAY;
-    for (size_t i = 0; i < (list ? json_len(v) : 1); i++) {
-        enum json_type t = json_type(list ? json_at(v, i) : v);
+    bool list = json_type(after) == JSON_ARRAY;
+    for (size_t i = 0; i < (list ? json_len(after) : 1); i++) {
+        enum json_type t = json_type(list ? json_at(after, i) : after);
         if (t != JSON_STR && t != JSON_INT)
             return err_set(e, ERR_INVALID, "%safter: write a job id, or a list of them", path);
     }
