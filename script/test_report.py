@@ -25,8 +25,8 @@ class Tally:
         self.failed += 1
         self.failures.append((name, what, output))
 
-    def tap(self, name, text):
-        """Counts the points of a TAP stream; the number of points seen."""
+    def tap(self, name, text, rest=""):
+        """Counts the points of a TAP stream; how many there were.  `rest` is shown with failures."""
         points, failed, plan = 0, [], None
         for line in text.splitlines():
             plan_line = PLAN.match(line)
@@ -44,10 +44,10 @@ class Tally:
             else:
                 self.passed += 1
         for what in failed:
-            self.fail(name, what, text)
+            self.fail(name, what, text + rest)
         if plan is not None and plan > points:
-            self.fail(name, "%d of %d tests did not run" % (plan - points, plan), text)
-        return points, len(failed)
+            self.fail(name, "%d of %d tests did not run" % (plan - points, plan), text + rest)
+        return points
 
     def meson(self, path, build):
         with open(path, encoding="utf-8") as f:
@@ -58,7 +58,7 @@ class Tally:
                 name = "%s: %s" % (build, test["name"])
                 out = (test.get("stdout") or "") + (test.get("stderr") or "")
                 before = self.failed
-                points, _ = self.tap(name, test.get("stdout") or "")
+                points = self.tap(name, test.get("stdout") or "", test.get("stderr") or "")
                 result = test["result"]
                 if result == "SKIP" and not points:
                     self.skipped += 1

@@ -1,4 +1,4 @@
-"""Dispatch: N × true, 2 and 8 at once, embedded and through the daemon, against a bare spawn loop.
+"""Dispatch: N × /bin/true, 2 and 8 at once, embedded and through the daemon, against a bare spawn loop.
 
 Every berth figure includes the job's log file and durable transitions of every job.
 """
@@ -15,7 +15,7 @@ BAR_ONE_LOG, BAR_TWO_LOGS, BAR_CPU_MS = 0.50, 0.35, 0.6
 def sweep_file(rig, count, split):
     path = os.path.join(rig.tmp, "true-%d-%d.yaml" % (count, split))
     with open(path, "w") as f:
-        f.write("name: t\ncommand: ['true']\narray: %d\nsplit_output: %s\n" % (count, "true" if split else "false"))
+        f.write("name: t\ncommand: ['/bin/true']\narray: %d\nsplit_output: %s\n" % (count, "true" if split else "false"))
     return path
 
 
@@ -43,7 +43,7 @@ def through_daemon(rig, slots, count, split, round_):
     cpu = children_cpu_s()
     daemon = Daemon(rig, "serve-%d-%d-%d" % (slots, split, round_), "--slots", str(slots))
     began = time.monotonic()
-    daemon.submit(name="t", command=["true"], array=count, split_output=bool(split))
+    daemon.submit(name="t", command=["/bin/true"], array=count, split_output=bool(split))
     daemon.wait_drained()
     took = time.monotonic() - began
     if daemon.count("succeeded") != count:
@@ -56,7 +56,7 @@ def gnu_parallel(rig, slots, count):
     numbers = "\n".join(str(i) for i in range(count))
     began = time.monotonic()
     subprocess.run(
-        ["parallel", "--will-cite", "-j", str(slots), "true"],
+        ["parallel", "--will-cite", "-j", str(slots), "/bin/true"],
         input=numbers,
         text=True,
         env=dict(rig.env, HOME=rig.tmp),
@@ -71,7 +71,7 @@ def task_spooler(rig, slots, count, round_):
     env = dict(rig.env, TS_SOCKET=os.path.join(rig.tmp, "ts-%d-%d" % (slots, round_)), TS_SLOTS=str(slots), TS_MAXFINISHED="10")
     began = time.monotonic()
     for _ in range(count):
-        subprocess.run(["tsp", "true"], env=env, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(["tsp", "/bin/true"], env=env, check=True, stdout=subprocess.DEVNULL)
     while True:
         out = subprocess.run(["tsp"], env=env, check=True, capture_output=True, text=True).stdout
         if "queued" not in out and "running" not in out:

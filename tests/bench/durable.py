@@ -9,7 +9,7 @@ def run(rig, table):
         daemon = Daemon(rig, "durable-%d" % turn)
         daemon.pause("bulk")
         for _ in range(count):
-            daemon.submit(command=["true"], queue="bulk")
+            daemon.submit(command=["/bin/true"], queue="bulk")
         daemon.kill()
         daemon.start()
         worst = min(worst, daemon.count())

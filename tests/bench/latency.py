@@ -27,7 +27,7 @@ def run(rig, table):
     empty = Daemon(rig, "lat-empty")
     full = Daemon(rig, "lat-full")
     full.pause("bulk")
-    full.submit(name="waits", command=["true"], queue="bulk", array=many)
+    full.submit(name="waits", command=["/bin/true"], queue="bulk", array=many)
     ways = {
         "empty": ([rig.berth, "submit", "--", *job], empty.env),
         "full": ([rig.berth, "submit", "--", *job], full.env),

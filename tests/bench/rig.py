@@ -6,6 +6,7 @@ daemons, shepherds, supervisors and jobs is counted once they have been ended an
 
 import contextlib
 import ctypes
+import json
 import os
 import resource
 import shutil
@@ -19,31 +20,27 @@ from berth import _http
 PR_SET_CHILD_SUBREAPER = 36
 
 
-def ratio_text(ours, peer):
-    return "%.2f" % (ours / peer) if peer else "-"
-
-
 class Table:
     """Rows `what | ours | peer | ratio | bar | ok`, printed as they come."""
 
     def __init__(self):
         self.rows = []
         self.missed = 0
-        print("%-44s | %-16s | %-26s | %-6s | %-10s | ok" % ("what", "ours", "peer", "ratio", "bar"))
-        print("-" * 45 + "|" + "-" * 18 + "|" + "-" * 28 + "|" + "-" * 8 + "|" + "-" * 12 + "|----", flush=True)
+        print("%-46s | %-16s | %-28s | %-6s | %-10s | ok" % ("what", "ours", "peer", "ratio", "bar"))
+        print("-" * 47 + "|" + "-" * 18 + "|" + "-" * 30 + "|" + "-" * 8 + "|" + "-" * 12 + "|----", flush=True)
 
     def row(self, what, ours, peer="", ratio="", bar="", ok=None):
         mark = "" if ok is None else ("yes" if ok else "NO")
         self.missed += ok is False
         self.rows.append({"what": what, "ours": ours, "peer": peer, "ratio": ratio, "bar": bar, "ok": ok})
-        print("%-44s | %-16s | %-26s | %-6s | %-10s | %s" % (what, ours, peer, ratio, bar, mark), flush=True)
+        print("%-46s | %-16s | %-28s | %-6s | %-10s | %s" % (what, ours, peer, ratio, bar, mark), flush=True)
 
     def at_most(self, what, value, limit, fmt, peer=""):
         """A figure with an absolute bar."""
         self.row(what, fmt % value, peer, "", "≤ " + fmt % limit, value <= limit)
 
     def note(self, text):
-        print("%-44s | %s" % ("", text), flush=True)
+        print("%-46s | %s" % ("", text), flush=True)
 
     def finish(self):
         held = sum(1 for r in self.rows if r["ok"])
@@ -125,8 +122,6 @@ class Daemon:
 
     def call(self, method, path, body=None, headers=None):
         """The decoded reply; ends the run on an error, which no figure may hide."""
-        import json
-
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         all_headers = {"Content-Type": "application/json", **(headers or {})} if data is not None else headers
         status, reply = _http.exchange(self.conn, method, path, data, all_headers)

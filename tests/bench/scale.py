@@ -21,7 +21,7 @@ def bulk(rig, table):
     count = rig.n(100000, 5000)
     env = {"PATH": os.environ["PATH"]}
     body = json.dumps(
-        [{"command": ["true"], "cwd": "/", "env": env, "queue": "bulk", "params": {"lr": i / count, "i": i}} for i in range(count)]
+        [{"command": ["/bin/true"], "cwd": "/", "env": env, "queue": "bulk", "params": {"lr": i / count, "i": i}} for i in range(count)]
     ).encode()
     best = {}
     for turn in range(rig.repeats):
@@ -51,7 +51,7 @@ def array(rig, table):
     count = rig.n(100000, 5000)
     daemon = Daemon(rig, "array")
     daemon.pause("bulk")
-    took, _ = timed(lambda: daemon.submit(command=["true"], queue="bulk", array=count))
+    took, _ = timed(lambda: daemon.submit(command=["/bin/true"], queue="bulk", array=count))
     table.at_most("array of %d, one request" % count, took, 1.5, "%.2f s", "HyperQueue 0.14 s, in memory")
     table.row("  memory of the daemon", "%.1f MB" % (proc_memory(daemon.pid, "VmHWM") / MB), "HyperQueue 71 MB")
     daemon.close()
@@ -69,7 +69,7 @@ def plan_us(daemon):
 def restart(rig, table, count, bar_s):
     daemon = Daemon(rig, "restart-%d" % count, "--slots", "2")
     daemon.pause("bulk")
-    daemon.submit(command=["true"], queue="bulk", array=count)
+    daemon.submit(command=["/bin/true"], queue="bulk", array=count)
     best = None
     for _ in range(rig.repeats):
         daemon.kill()

@@ -37,7 +37,7 @@ def memory(rig, table):
     count = rig.n(10000, 500)
     marks = []
     for _ in range(2):
-        daemon.submit(command=["true"], array=count)
+        daemon.submit(command=["/bin/true"], array=count)
         daemon.wait_drained()
         time.sleep(0.3)
         marks.append(proc_memory(daemon.pid, "VmRSS"))
