@@ -35,13 +35,15 @@ static struct json *typed_any(const char *const *types)
     return j;
 }
 
-static struct json *with_pattern(const char *pattern)
+/* A number in base units, or a text with a unit. */
+static struct json *with_unit(const struct spec_key *k, const char *pattern)
 {
     static const char *const number_or_text[] = {"number", "string", NULL};
     struct json *j = typed_any(number_or_text);
 
     json_set_str(j, "pattern", pattern);
-    json_set_int(j, "minimum", 0);
+    json_set_int(j, "minimum", k->min);
+    json_set_int(j, "maximum", k->kind == KEY_SIZE ? k->max : k->max / 1000);
     return j;
 }
 
@@ -70,7 +72,8 @@ static struct json *resources_schema(void)
 
 static struct json *text_schema(const struct spec_key *k)
 {
-    struct json *j = typed("string");
+    static const char *const text_or_number[] = {"string", "integer", NULL};
+    struct json *j = k->kind == KEY_TEXT ? typed_any(text_or_number) : typed("string");
 
     json_set_int(j, "minLength", k->min);
     json_set_int(j, "maxLength", k->max);
@@ -131,11 +134,11 @@ static struct json *shape_of(const struct spec_key *k)
     case KEY_RESOURCES:
         return resources_schema();
     case KEY_CPUS:
-        return with_pattern("^[0-9]*\\.?[0-9]+m?$");
+        return with_unit(k, "^[0-9]*\\.?[0-9]+m?$");
     case KEY_SIZE:
-        return with_pattern("^[0-9]*\\.?[0-9]+ *([KMGT]i?)?B?$");
+        return with_unit(k, "^[0-9]*\\.?[0-9]+ *([KMGT]i?)?B?$");
     case KEY_DURATION:
-        return with_pattern("^([0-9]*\\.?[0-9]+(ms|s|m|h|d)?)+$");
+        return with_unit(k, "^([0-9]*\\.?[0-9]+(ms|s|m|h|d)?)+$");
     case KEY_INT:
         return int_schema(k);
     case KEY_BOOL:

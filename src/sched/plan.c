@@ -151,7 +151,7 @@ static double lacking(const struct pass *p, size_t k, const struct resources *ne
 static void reserve(struct pass *p, const struct wait_item *it, const struct resources *need)
 {
     double least = 0;
-    struct hold *best = NULL;
+    size_t best = SIZE_MAX;
 
     if (!patience_over(p, it))
         return;
@@ -160,13 +160,14 @@ static void reserve(struct pass *p, const struct wait_item *it, const struct res
         double lack = lacking(p, k, need);
         if (!n->open || n->hold.it || !resources_ever_fit(&p->s->nodes[k], need))
             continue;
-        if (!best || lack < least) {
-            best = &n->hold;
+        if (best == SIZE_MAX || lack < least) {
+            best = k;
             least = lack;
         }
     }
-    if (best)
-        *best = (struct hold){.it = it, .need = *need, .by_ms = -1};
+    if (best != SIZE_MAX)
+        p->nodes[best].hold =
+            (struct hold){.it = it, .need = *need, .kept = room_keep(p, best, need), .by_ms = -1};
 }
 
 /* ---- the pass ---- */

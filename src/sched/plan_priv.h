@@ -6,7 +6,8 @@
 struct hold {                   /* room that is kept for a job which has waited too long */
     const struct wait_item *it; /* NULL = none */
     struct resources need;
-    int64_t by_ms; /* when it can start at the latest; 0 = not known; -1 = not asked yet */
+    struct resources kept; /* what of the node others must leave free meanwhile */
+    int64_t by_ms;         /* when it can start at the latest; 0 = not known; -1 = not asked yet */
 };
 struct node_room {
     bool open;             /* not drained */
@@ -36,3 +37,5 @@ bool room_fits(const struct node_room *n, const struct resources *need);
 bool room_allowed(struct pass *p, size_t k, const struct resources *need, uint32_t limit_s);
 /* When `need` fits on node k at the latest, by the known ends of runs; 0 = not known. */
 int64_t room_by(const struct pass *p, size_t k, const struct resources *need);
+/* What others must leave free on node k so that `need` fits as soon as what it lacks comes free. */
+struct resources room_keep(const struct pass *p, size_t k, const struct resources *need);

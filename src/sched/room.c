@@ -65,22 +65,87 @@ int64_t room_by(const struct pass *p, size_t k, const struct resources *need)
     return by;
 }
 
-/* Takes nothing of a kind that the other needs and that would then be short. */
+/* ---- what must be kept ---- */
+
+enum { KINDS = 4 };
+struct amounts {
+    int64_t of[KINDS]; /* slots, CPUs, memory, GPUs */
+};
+
+static struct amounts amounts_of(const struct resources *r)
+{
+    return (struct amounts){{r->slots, r->mcpu, r->mem_bytes, r->gpus}};
+}
+
+struct holders { /* what holds a node, seen from each kind */
+    struct amounts sum;
+    struct amounts least[KINDS]; /* of those that hold some of kind d: the least of each kind */
+};
+
+static void count_holder(struct holders *h, const struct resources *need)
+{
+    struct amounts a = amounts_of(need);
+
+    for (int d = 0; d < KINDS; d++) {
+        for (int e = 0; a.of[d] && e < KINDS; e++)
+            h->least[d].of[e] = h->sum.of[d] ? MIN(h->least[d].of[e], a.of[e]) : a.of[e];
+        h->sum.of[d] += a.of[d];
+    }
+}
+
+static struct holders count_holders(const struct pass *p, size_t k)
+{
+    struct holders h = {0};
+
+    for (size_t i = 0; i < p->s->n_runs; i++)
+        if (p->s->runs[i].node == k)
+            count_holder(&h, &p->s->runs[i].need);
+    for (size_t i = 0; i < p->starts.n; i++)
+        if (p->starts.p[i].node == k)
+            count_holder(&h, &p->s->queue->shapes.p[p->starts.p[i].it->shape].pub.need);
+    return h;
+}
+
+/* Of what is short now, nothing may be taken.  Of the rest, not what it needs itself, less what
+ * comes free for sure together with what is short: a job that waits for a GPU gets the slot of the
+ * run that frees one, and no slot need stand empty until then. */
+struct resources room_keep(const struct pass *p, size_t k, const struct resources *need)
+{
+    const struct node *n = &p->s->nodes[k];
+    struct amounts want = amounts_of(need), room = amounts_of(&p->nodes[k].room), keep = want;
+    struct amounts all = {{n->slots, n->mcpu, n->mem_bytes, gpu_count(node_gpu_mask(n))}};
+    struct holders h = count_holders(p, k);
+
+    for (int d = 0; d < KINDS; d++) {
+        bool short_of = want.of[d] > room.of[d];
+        bool all_known = h.sum.of[d] >= all.of[d] - room.of[d];
+        for (int e = 0; short_of && all_known && e < KINDS; e++)
+            if (want.of[e] <= room.of[e])
+                keep.of[e] = MAX(MIN(keep.of[e], want.of[e] - h.least[d].of[e]), 0);
+    }
+    return (struct resources){.slots = (int32_t)keep.of[0],
+                              .mcpu = keep.of[1],
+                              .mem_bytes = keep.of[2],
+                              .gpus = (int32_t)keep.of[3]};
+}
+
+/* Takes nothing of a kind of which some must be kept and would then be short. */
 static bool leaves_enough(const struct resources *room, const struct resources *need,
                           const struct resources *kept)
 {
-    return (!kept->slots || need->slots + kept->slots <= room->slots) &&
-           (!need->mcpu || !kept->mcpu || need->mcpu + kept->mcpu <= room->mcpu) &&
-           (!need->mem_bytes || !kept->mem_bytes ||
-            need->mem_bytes + kept->mem_bytes <= room->mem_bytes) &&
-           (!need->gpus || !kept->gpus || need->gpus + kept->gpus <= room->gpus);
+    struct amounts r = amounts_of(room), n = amounts_of(need), k = amounts_of(kept);
+
+    for (int d = 0; d < KINDS; d++)
+        if (n.of[d] && k.of[d] && n.of[d] + k.of[d] > r.of[d])
+            return false;
+    return true;
 }
 
 bool room_allowed(struct pass *p, size_t k, const struct resources *need, uint32_t limit_s)
 {
     struct node_room *n = &p->nodes[k];
 
-    if (!n->hold.it || leaves_enough(&n->room, need, &n->hold.need))
+    if (!n->hold.it || leaves_enough(&n->room, need, &n->hold.kept))
         return true;
     if (!limit_s)
         return false;

@@ -341,56 +341,86 @@ static bool more_room_serves_the_first_better(struct prop *p, void *ctx)
 
 enum { STEP_MS = 10000, LONGEST_MS = 600000 };
 
+/* What runs in it ends when its time is over; `ends` stands beside w->runs. */
+struct life {
+    struct world *w;
+    VEC(int64_t) ends;
+};
+
+static void life_plan(struct prop *p, struct life *l)
+{
+    size_t before = l->w->runs.n;
+
+    world_plan(l->w);
+    for (size_t i = before; i < l->w->runs.n; i++) {
+        int64_t takes = prop_int(p, 1, LONGEST_MS / STEP_MS) * STEP_MS;
+        const struct wait_item *it = &l->w->items[l->w->runs.p[i].key.job - 1];
+        if (it->limit_s)
+            takes = MIN(takes, (int64_t)it->limit_s * 1000);
+        vec_push(&l->ends, l->w->now_ms + takes);
+    }
+}
+
+static void life_step(struct life *l)
+{
+    l->w->now_ms += STEP_MS;
+    for (size_t i = l->w->runs.n; i-- > 0;) {
+        if (l->ends.p[i] > l->w->now_ms)
+            continue;
+        world_end(l->w, i);
+        vec_remove(&l->ends, i);
+    }
+}
+
+static struct resources small_need(struct prop *p)
+{
+    return (struct resources){.slots = 1,
+                              .mcpu = prop_int(p, 0, 2) * 700,
+                              .mem_bytes = prop_int(p, 0, 2) * 90,
+                              .gpus = (int32_t)prop_int(p, 0, 1)};
+}
+
+static struct resources large_need(struct prop *p)
+{
+    return (struct resources){.slots = (int32_t)prop_int(p, 1, 6),
+                              .mcpu = prop_int(p, 0, 8) * 1000,
+                              .mem_bytes = prop_int(p, 0, 10) * 100,
+                              .gpus = (int32_t)prop_int(p, 0, 4)};
+}
+
 /* Small jobs without end, each at most ten minutes; the large one starts when its patience and the
  * longest run are over, no later. */
 static bool nobody_starves(struct prop *p, void *ctx)
 {
-    struct world *w = ctx;
-    VEC(int64_t) ends = {0};
+    struct life l = {.w = ctx};
+    struct world *w = l.w;
     struct wait_item *large;
     bool ok = true;
     int64_t due;
 
     world_init(w);
-    world_node(w, 16, 8, 1000, 0);
-    for (int i = 0; i < 8; i++)
-        world_job(w, (struct resources){.slots = 1, .mcpu = 1000 - prop_int(p, 0, 500)});
-    large = world_add(w, (struct resources){.slots = 1, .mcpu = 8000 - prop_int(p, 0, 2000)}, 0, 0,
-                      0, 0);
-    large->since_ms = w->now_ms;
-    queue_remove(w->queue, large);
-    queue_push(w->queue, large);
+    world_node(w, 8, 8, 1000, 4);
+    for (int i = 0; i < 30; i++) { /* older than the large one, and all but some running */
+        world_job(w, small_need(p));
+        life_plan(p, &l);
+    }
+    for (size_t i = 0; i < w->n_items; i++)
+        if (queue_contains(w->queue, &w->items[i]))
+            queue_remove(w->queue, &w->items[i]);
+    large = world_job(w, large_need(p));
     due = w->now_ms + w->patience_ms + LONGEST_MS + 2 * STEP_MS;
     while (ok && queue_contains(w->queue, large)) {
-        size_t before = w->runs.n;
-        world_plan(w);
-        for (size_t i = before; i < w->runs.n; i++) {
-            int64_t takes = prop_int(p, 1, LONGEST_MS / STEP_MS) * STEP_MS;
-            const struct wait_item *it = &w->items[w->runs.p[i].key.job - 1];
-            if (it->limit_s)
-                takes = MIN(takes, (int64_t)it->limit_s * 1000);
-            vec_push(&ends, w->now_ms + takes);
+        for (int i = 0; i < 4; i++) {
+            struct wait_item *it = world_job(w, small_need(p));
+            it->limit_s = prop_bool(p) ? (uint32_t)prop_int(p, 1, 6) * 100 : 0;
         }
-        w->now_ms += STEP_MS;
-        for (size_t i = w->runs.n; i-- > 0;) {
-            if (ends.p[i] > w->now_ms)
-                continue;
-            world_end(w, i);
-            vec_remove(&ends, i);
-        }
-        for (int i = 0; i < 3 && w->n_items < WORLD_JOBS; i++) {
-            struct wait_item *it =
-                world_job(w, (struct resources){.slots = 1, .mcpu = 500 + prop_int(p, 0, 1500)});
-            it->since_ms = w->now_ms; /* younger than the large one */
-            it->limit_s = prop_bool(p) ? LONGEST_MS / 1000 : 0;
-            queue_remove(w->queue, it);
-            queue_push(w->queue, it);
-        }
+        life_plan(p, &l);
+        life_step(&l);
         if (w->now_ms > due)
             tell(p, w);
         ok = prop_check(p, w->now_ms <= due, "the large job still waits");
     }
-    vec_done(&ends);
+    vec_done(&l.ends);
     world_done(w);
     return ok;
 }
@@ -402,6 +432,6 @@ int main(void)
     prop_run("every plan keeps the rules and explain tells the truth", 3000, any_history, &w);
     prop_run("more room serves the first in order better", 3000, more_room_serves_the_first_better,
              &w);
-    prop_run("nobody starves", 300, nobody_starves, &w);
+    prop_run("nobody starves", 1000, nobody_starves, &w);
     return prop_end();
 }

@@ -109,6 +109,25 @@ static void the_reservation_lets_pass_what_surely_ends_before(void **state)
     STARTED(4);
 }
 
+/* Who frees the GPU frees a slot with it, so no slot stands empty for the job that waits for it. */
+static void no_slot_stands_empty_for_a_job_that_waits_for_a_gpu(void **state)
+{
+    (void)state;
+    world_node(&w, 4, 8, 1000, 1);
+    world_job(&w, (struct resources){.slots = 1, .mcpu = 2000, .gpus = 1});
+    STARTED(1);
+    world_job(&w, (struct resources){.slots = 1, .mcpu = 5000, .gpus = 1});
+    w.now_ms += w.patience_ms * 2;
+    for (int i = 0; i < 4; i++)
+        world_job(&w, slot);
+    STARTED(3, 4, 5);
+    world_job(&w, (struct resources){.slots = 1, .mcpu = 4000}); /* job 2 would lack CPUs */
+    world_end(&w, 1);
+    STARTED(6);
+    world_end(&w, 0);
+    STARTED(2);
+}
+
 static void a_job_that_never_fits_holds_up_nobody(void **state)
 {
     (void)state;
@@ -236,6 +255,7 @@ int main(void)
         TEST(a_large_one_is_overtaken_while_patience_lasts),
         TEST(room_is_kept_when_patience_is_over),
         TEST(the_reservation_lets_pass_what_surely_ends_before),
+        TEST(no_slot_stands_empty_for_a_job_that_waits_for_a_gpu),
         TEST(a_job_that_never_fits_holds_up_nobody),
         TEST(paused_queues_start_nothing),
         TEST(batch_limits_count_what_this_pass_starts),
