@@ -170,6 +170,19 @@ struct removal {
 
 static int remove_children(struct removal *r, int dir_take, unsigned depth);
 
+/* Makes a directory of ours readable again; through its descriptor, so that a link put in its
+ * place meanwhile is not followed. */
+static int unlock_dir_at(int dir, const char *name)
+{
+    AUTO_FD fd = openat(dir, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    char proc[64];
+
+    if (fd < 0)
+        return -1;
+    snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fd);
+    return chmod(proc, 0700);
+}
+
 static int open_dir_at(int dir, const char *name)
 {
     int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
@@ -177,7 +190,7 @@ static int open_dir_at(int dir, const char *name)
 
     if (fd >= 0 || errno != EACCES)
         return fd;
-    if (fchmodat(dir, name, 0700, 0) < 0)
+    if (unlock_dir_at(dir, name) < 0)
         return -1;
     return openat(dir, name, flags);
 }

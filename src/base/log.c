@@ -95,12 +95,12 @@ static void build_line(struct buf *b, enum log_level level, const char *room, ch
 
 void log_write(enum log_level level, const char *room, const char *fmt, ...)
 {
-    char message[LINE_MAX_BYTES];
     int saved = errno;
     va_list ap;
 
     if (level < conf.min)
         return;
+    char message[LINE_MAX_BYTES];
     va_start(ap, fmt);
     vsnprintf(message, sizeof(message), fmt, ap);
     va_end(ap);

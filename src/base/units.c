@@ -15,11 +15,11 @@ struct unit {
 static const int64_t ms_per_s = 1000;
 
 static const struct unit durations[] = {
-    {"ms", 1},           {"s", 1000},         {"sec", 1000},        {"m", 60000},
-    {"min", 60000},      {"h", 3600000},      {"hr", 3600000},      {"d", 86400000},
-    {"w", 7 * 86400000}, {"day", 86400000},   {"days", 86400000},   {"hours", 3600000},
-    {"hour", 3600000},   {"minute", 60000},   {"minutes", 60000},   {"second", 1000},
-    {"seconds", 1000},   {"week", 604800000}, {"weeks", 604800000},
+    {"ms", 1},         {"s", 1000},         {"sec", 1000},        {"m", 60000},
+    {"min", 60000},    {"h", 3600000},      {"hr", 3600000},      {"d", 86400000},
+    {"w", 604800000},  {"day", 86400000},   {"days", 86400000},   {"hours", 3600000},
+    {"hour", 3600000}, {"minute", 60000},   {"minutes", 60000},   {"second", 1000},
+    {"seconds", 1000}, {"week", 604800000}, {"weeks", 604800000},
 };
 
 static const struct unit sizes[] = {
