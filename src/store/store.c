@@ -148,6 +148,16 @@ static int64_t file_bytes(const char *path)
     return stat(path, &st) == 0 ? (int64_t)st.st_size : 0;
 }
 
+uint64_t store_last_event(const struct store *s)
+{
+    struct writer *w = (struct writer *)&s->writer;
+
+    pthread_mutex_lock(&w->lock);
+    uint64_t last = w->stats.last_event;
+    pthread_mutex_unlock(&w->lock);
+    return last;
+}
+
 struct store_stats store_stats(const struct store *s)
 {
     struct writer *w = (struct writer *)&s->writer;

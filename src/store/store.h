@@ -26,6 +26,9 @@ bool store_busy(const struct store *s); /* a batch waits for the writer, is with
 void store_idle(
     struct store *s); /* nothing to do right now: passive checkpoint on the writer thread */
 struct store_stats store_stats(const struct store *s);
+/* Number of the newest committed event: readers see it.  Cheap, unlike store_stats, which looks at
+ * files. */
+uint64_t store_last_event(const struct store *s);
 /* Online copy of a live database to a new file; any thread. */
 int store_backup(struct store *s, const char *path, struct err *e);
 /* PRAGMA integrity_check and our own cross checks (each line one finding, "" when none); any
