@@ -20,6 +20,7 @@ _started: List["subprocess.Popen[bytes]"] = []  # daemons we started; kept so th
 FINAL = ("succeeded", "failed", "cancelled", "lost")
 START_WAIT_S = 10.0  #: how long a daemon we started may take to answer
 PAGE = 1000
+SYSTEM_SOCKET = "/var/lib/berth/sock"  #: of the daemon for all users of a machine, where there is one
 #: Variables that describe this terminal, not the work; the command line leaves out the same.
 NOISE = frozenset(
     "_ SHLVL PWD OLDPWD LINES COLUMNS PS1 PS2 WINDOWID SSH_TTY TMUX TMUX_PANE PROMPT_COMMAND LS_COLORS STY"
@@ -86,8 +87,10 @@ class Client:
         timeout: float = 60.0,
         autostart: Optional[bool] = None,
     ) -> None:
+        chosen = home is not None or bool(os.environ.get("BERTH_HOME"))
         if url is None and home is None:
             url = os.environ.get("BERTH_URL") or None
+        self._try_system = url is None and not chosen
         self.home = os.path.abspath(home or default_home())
         self._socket = os.path.join(self.home, "sock")
         if url is not None and url.startswith("unix:"):
@@ -113,14 +116,18 @@ class Client:
         )
 
     def _connected(self, timeout: Optional[float]) -> http.client.HTTPConnection:
-        """A fresh connection that is open; starts the daemon once when nobody listens."""
+        """A fresh connection that is open.  When nobody listens: the machine's daemon if this user
+        has chosen none, else a daemon is started."""
         conn = self._connection(timeout)
         try:
             conn.connect()
         except (FileNotFoundError, ConnectionRefusedError) as e:
-            if not self._autostart:
+            if self._try_system and _listens(SYSTEM_SOCKET):
+                self._socket = SYSTEM_SOCKET
+            elif self._autostart:
+                start_daemon(self.home)
+            else:
                 raise self._away(e) from e
-            start_daemon(self.home)
             conn = self._connection(timeout)
             conn.connect()
         return conn
@@ -540,6 +547,14 @@ def _spec(
     return {k: v for k, v in spec.items() if v is not None}
 
 
+def _listens(path: str) -> bool:
+    try:
+        _http.connect_unix(path, 1.0).close()
+        return True
+    except OSError:
+        return False
+
+
 def _program() -> Optional[str]:
     """The berth program: $BERTH_PROGRAM, on the PATH, or beside this package's source tree."""
     here = os.path.dirname(os.path.abspath(__file__))
@@ -578,11 +593,8 @@ def start_daemon(home: str) -> None:
     _started.append(child)
     until = time.monotonic() + START_WAIT_S
     while time.monotonic() < until:
-        try:
-            _http.connect_unix(os.path.join(home, "sock"), 1.0).close()
+        if _listens(os.path.join(home, "sock")):
             return
-        except OSError:
-            pass
         if child.poll() not in (None, 0):
             break
         time.sleep(0.01)

@@ -261,6 +261,19 @@ class Errors(Case):
             berth.job(1)
         self.assertIn("http://127.0.0.1:1", str(caught.exception))
 
+    def test_the_machines_daemon(self):
+        """Whoever has chosen no home and runs no daemon of their own means the system's, if there is one."""
+        self.daemon.routes["GET", "/v1/jobs/1"] = job(number=1)
+        saved, _client.SYSTEM_SOCKET = _client.SYSTEM_SOCKET, os.path.join(self.home, "sock")
+        del os.environ["BERTH_HOME"]
+        os.environ["XDG_DATA_HOME"] = os.path.join(self.home, "none")
+        try:
+            self.assertEqual(berth.job(1).number, 1)
+            with self.assertRaises(berth.Unavailable):
+                berth.Client(home=os.path.join(self.home, "other"), autostart=False).job(1)
+        finally:
+            _client.SYSTEM_SOCKET = saved
+
     def test_no_program_to_start(self):
         os.environ["PATH"] = "/nonexistent"
         os.environ["BERTH_PROGRAM"] = "/nonexistent/berth"
