@@ -79,8 +79,8 @@ static void reply_no_route(struct http_req *r, enum route_result res, const char
         err_set(&e, ERR_NOT_FOUND, "there is no " STR_FMT " here; did you mean %s?", STR_ARG(path),
                 near);
     else
-        err_set(&e, ERR_NOT_FOUND, "there is no " STR_FMT " here; GET /v1 lists what there is",
-                STR_ARG(path));
+        err_set(&e, ERR_NOT_FOUND,
+                "there is no " STR_FMT " here; GET /v1/routes lists what there is", STR_ARG(path));
     refuse(r, &e);
 }
 

@@ -38,6 +38,8 @@ struct api {
     struct map_str keys;     /* idempotency keys under way → struct key_wait (jobs_submit.c) */
     struct events *events;   /* events.c */
     struct follows *follows; /* logs.c */
+    uint64_t counts[JOB_STATE_MAX]; /* of all jobs, as of event counts_at - 1; 0 = never asked */
+    uint64_t counts_at;
     bool closing;
 };
 
@@ -152,6 +154,7 @@ void node_json(struct buf *b, const struct node *n, const struct usage *u);
 void meta_health(struct call *c);
 void metrics_get(struct call *c);
 void meta_get(struct call *c);
+void meta_routes(struct call *c);
 void meta_openapi(struct call *c);
 void meta_schema_job(struct call *c);
 void meta_schema_sweep(struct call *c);

@@ -202,7 +202,7 @@ static void stream_open(struct events *ev, struct http_req *r, const struct even
                         bool resume, uint64_t after)
 {
     struct stream *st = xcalloc(1, sizeof(*st));
-    uint64_t newest = store_stats(ev->api->conf.store).last_event;
+    uint64_t newest = store_last_event(ev->api->conf.store);
 
     if (ev->n_streams == 0) {
         ev->sent = newest;

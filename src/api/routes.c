@@ -13,6 +13,7 @@ const struct route api_routes[] = {
     {"GET", "/healthz", meta_health, AUTH_PUBLIC, 0},
     {"GET", "/metrics", metrics_get, AUTH_ADMIN, 0},
     {"GET", "/v1", meta_get, AUTH_READ, 0},
+    {"GET", "/v1/routes", meta_routes, AUTH_READ, 0},
     {"GET", "/v1/openapi.yaml", meta_openapi, AUTH_READ, 0},
     {"GET", "/v1/schema/job", meta_schema_job, AUTH_READ, 0},
     {"GET", "/v1/schema/sweep", meta_schema_sweep, AUTH_READ, 0},

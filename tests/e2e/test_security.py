@@ -113,7 +113,7 @@ def test_tcp_needs_the_token():
     """Without a token, or with a wrong one, no route but /healthz says anything, not even whether it exists."""
     h = single()
     routes = [(r["method"], r["path"].replace("{job}", "1").replace("{name}", "x"))
-              for r in h.api("GET", "/v1")["routes"]]
+              for r in h.api("GET", "/v1/routes")["items"]]
     routes += [("GET", "/nowhere"), ("PUT", "/v1/jobs"), ("GET", "/v1/jobs/999999")]
     near = h.token[:-1] + ("0" if h.token[-1] != "0" else "1")
     wrong = [{}, bearer(near), bearer(h.token[:-1]), bearer(h.token + "0"), bearer("x"), bearer(""),
@@ -202,7 +202,7 @@ def test_job_token_opens_its_job_only():
     # Everything else is closed, its own job included.
     allowed = {("GET", "/v1/jobs/{job}"), ("GET", "/v1/jobs/{job}/logs"), ("GET", "/v1/jobs/{job}/control"),
                ("POST", "/v1/jobs/{job}/reports"), ("GET", "/healthz")}
-    for r in h.api("GET", "/v1")["routes"]:
+    for r in h.api("GET", "/v1/routes")["items"]:
         if (r["method"], r["path"]) in allowed:
             continue
         path = r["path"].replace("{job}", str(mine)).replace("{name}", "x")
