@@ -67,6 +67,20 @@ static void keep_selected(struct top *t, int64_t job)
             t->m.selected = (int64_t)i;
 }
 
+/* A job without output usually waits: the planner's reason says more than "not found". */
+static void say_why_none(struct top *t, const struct err *refusal)
+{
+    AUTO_FREE char *path = xasprintf("/v1/jobs/%lld/explain", (long long)t->m.log_job);
+    struct json *j = NULL;
+    struct err e = {0};
+
+    if (cli_get(t->c, path, &j, &e) == 0 && text_of(j, "text").n)
+        buf_addf(&t->log, "no output yet: " STR_FMT "\n", STR_ARG(text_of(j, "text")));
+    else
+        buf_addf(&t->log, "%s\n", refusal->text);
+    json_free(j);
+}
+
 static void ask_log(struct top *t)
 {
     static const char *const tail[] = {"Range: bytes=-65536", NULL};
@@ -79,7 +93,7 @@ static void ask_log(struct top *t)
         buf_add(&t->log, r.body.p, r.body.n);
         http_response_done(&r);
     } else {
-        buf_addf(&t->log, "%s\n", e.text);
+        say_why_none(t, &e);
     }
     t->m.log = buf_str(&t->log);
 }

@@ -33,13 +33,26 @@ bool socket_answers(const char *path)
     return connect(fd, (struct sockaddr *)&sa, sizeof(sa)) == 0;
 }
 
+static bool belongs_to_job(const char *variable)
+{
+    static const char *const prefixes[] = {
+        "BERTH_JOB",   "BERTH_RUN",    "BERTH_PARAM", "BERTH_ATTEMPT", "BERTH_PROJECT",
+        "BERTH_INDEX", "BERTH_SOCKET", "BERTH_TOKEN", "BERTH_URL",     "BERTH_HOME",
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++)
+        if (!strncmp(variable, prefixes[i], strlen(prefixes[i])))
+            return true;
+    return false;
+}
+
 /* The environment without what belongs to a job we may be running in; `home` says which home. */
 static char **daemon_env(char *home)
 {
     VEC(char *) env = {0};
 
     for (char **v = environ; *v; v++)
-        if (strncmp(*v, "BERTH_", 6) || !strncmp(*v, "BERTH_LOG", 9))
+        if (!belongs_to_job(*v))
             vec_push(&env, *v);
     vec_push(&env, home);
     vec_push(&env, NULL);

@@ -152,6 +152,15 @@ static void check_shepherd(struct cli *c, struct finding *f)
         return;
     }
     program[MAX(n, 0)] = 0;
+    const char *said = getenv("BERTH_SHEPHERD");
+    if (said && *said) {
+        say(f, access(said, X_OK) == 0 ? HEALTH_OK : HEALTH_FAIL,
+            "not running; BERTH_SHEPHERD names %s, which can%s be executed", said,
+            access(said, X_OK) == 0 ? "" : "not");
+        if (f->health == HEALTH_FAIL)
+            remedy(f, "correct or unset BERTH_SHEPHERD");
+        return;
+    }
     char *slash = strrchr(program, '/');
     for (size_t i = 0; slash && i < ARRAY_SIZE(places); i++) {
         *slash = 0;

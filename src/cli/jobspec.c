@@ -242,10 +242,15 @@ static int set_cwd(struct json *spec, const struct job_opts *o, const char *file
     return 0;
 }
 
-static void set_unit(struct json *spec, const char *key, struct opt_num v, const char *unit)
+/* Seconds and CPUs as plain numbers where they are whole, else in thousandths. */
+static void set_thousandths(struct json *spec, const char *key, struct opt_num v, const char *unit)
 {
     if (!v.set)
         return;
+    if (v.v % 1000 == 0) {
+        json_set_int(spec, key, v.v / 1000);
+        return;
+    }
     AUTO_FREE char *text = xasprintf("%lld%s", (long long)v.v, unit);
     json_set_str(spec, key, text);
 }
@@ -262,7 +267,7 @@ static void set_resources(struct json *spec, const struct job_opts *o)
     const struct json *had = json_get(spec, "resources");
     struct json *need = had ? json_copy(had) : json_new_object();
 
-    set_unit(need, "cpus", o->cpus, "m");
+    set_thousandths(need, "cpus", o->cpus, "m");
     set_number(need, "mem", o->mem);
     set_number(need, "gpus", o->gpus);
     if (o->cpus.set)
@@ -287,9 +292,9 @@ static void set_texts(struct json *spec, const struct job_opts *o)
         json_set_str(spec, "queue", o->queue);
     if (o->split_output)
         json_set_take(spec, "split_output", json_new_bool(true));
-    set_unit(spec, "timeout", o->timeout, "ms");
-    set_unit(spec, "grace", o->grace, "ms");
-    set_unit(spec, "backoff", o->backoff, "ms");
+    set_thousandths(spec, "timeout", o->timeout, "ms");
+    set_thousandths(spec, "grace", o->grace, "ms");
+    set_thousandths(spec, "backoff", o->backoff, "ms");
     set_number(spec, "priority", o->priority);
     set_number(spec, "retries", o->retries);
     set_number(spec, "array", o->array);

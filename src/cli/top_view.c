@@ -51,7 +51,7 @@ static void put_line(struct frame *f, struct str s)
     if (f->line >= f->height)
         return;
     add_cut(f->b, s, f->width);
-    buf_adds(f->b, f->colour ? "\033[0m\033[K" : "\033[K");
+    buf_adds(f->b, "\033[0m\033[K");
     if (++f->line < f->height)
         buf_adds(f->b, "\r\n");
 }
@@ -123,51 +123,41 @@ static void header(struct frame *f, const struct top_model *m)
     put_line(f, STR(""));
 }
 
-static struct str nth_line(struct str text, size_t n)
-{
-    struct str line = {"", 0};
-
-    for (size_t i = 0; i <= n; i++)
-        line = str_cut(text, '\n', &text);
-    return line;
-}
-
-/* The title and the rows from m->first on; the selected one in reverse, without colours of its own,
- * which would end the reversal. */
+/* The title and the rows that fit, from m->first on; the selected one in reverse, without colours
+ * of its own, which would end the reversal.  Columns are fitted to the rows one sees. */
 static void list(struct frame *f, struct top_model *m)
 {
-    AUTO(buf) struct buf coloured, plain, sel;
-    size_t n = json_len(m->rows), room = f->height - f->line - 2;
+    AUTO(buf) struct buf coloured, plain, line;
+    int64_t n = (int64_t)json_len(m->rows), room = (int64_t)(f->height - f->line - 2);
 
-    buf_init(&coloured, FRAME_MAX);
-    buf_init(&plain, FRAME_MAX);
-    buf_init(&sel, FRAME_MAX);
-    m->selected = MAX(0, MIN(m->selected, (int64_t)n - 1));
+    m->selected = MAX(0, MIN(m->selected, n - 1));
     if (m->selected < m->first)
         m->first = m->selected;
-    if (m->selected >= m->first + (int64_t)room)
-        m->first = m->selected - (int64_t)room + 1;
+    if (m->selected >= m->first + room)
+        m->first = m->selected - room + 1;
+    buf_init(&coloured, FRAME_MAX);
+    buf_init(&plain, FRAME_MAX);
+    buf_init(&line, FRAME_MAX);
     if (!n) {
         put_line(f, STR("  no jobs here"));
         return;
     }
-    view_table(&coloured, m->rows, job_columns, n_job_columns, f->width, f->colour);
-    view_table(&plain, m->rows, job_columns, n_job_columns, f->width, false);
-    put_line(f, nth_line(buf_str(&coloured), 0));
-    struct str rest = buf_str(&coloured), skipped;
-    for (int64_t i = 0; i <= m->first; i++)
-        skipped = str_cut(rest, '\n', &rest);
-    (void)skipped;
-    for (size_t i = 0; i < room && rest.n; i++) {
-        struct str line = str_cut(rest, '\n', &rest);
-        if (m->first + (int64_t)i != m->selected) {
-            put_line(f, line);
+    struct json *shown = json_new_array();
+    for (int64_t i = m->first; i < MIN(n, m->first + room); i++)
+        json_push_take(shown, json_copy(json_at(m->rows, (size_t)i)));
+    view_table(&coloured, shown, job_columns, n_job_columns, f->width, f->colour);
+    view_table(&plain, shown, job_columns, n_job_columns, f->width, false);
+    json_free(shown);
+    struct str with = buf_str(&coloured), without = buf_str(&plain);
+    for (int64_t i = -1; with.n; i++) { /* -1: the title */
+        struct str a = str_cut(with, '\n', &with), b = str_cut(without, '\n', &without);
+        if (i < 0 || m->first + i != m->selected) {
+            put_line(f, a);
             continue;
         }
-        line = nth_line(buf_str(&plain), (size_t)m->selected + 1);
-        buf_addf(&sel, "%s" STR_FMT "%*s", f->colour ? REVERSE : "> ", STR_ARG(line),
-                 (int)(f->width > text_width(line) ? f->width - text_width(line) : 0), "");
-        put_line(f, buf_str(&sel));
+        buf_addf(&line, REVERSE STR_FMT "%*s", STR_ARG(b),
+                 (int)(f->width > text_width(b) ? f->width - text_width(b) : 0), "");
+        put_line(f, buf_str(&line));
     }
 }
 

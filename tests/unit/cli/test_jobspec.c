@@ -63,8 +63,8 @@ static void test_command(void **state)
     has(spec, "command", "[\"cmd\",\"a b\",\"--lr\"]");
     has(spec, "name", "\"a\"");
     has(spec, "project", "\"p\"");
-    has(spec, "resources", "{\"cpus\":\"2000m\",\"mem\":4294967296}");
-    has(spec, "timeout", "\"7200000ms\"");
+    has(spec, "resources", "{\"cpus\":2,\"mem\":4294967296}");
+    has(spec, "timeout", "7200");
     has(spec, "priority", "5");
     has(spec, "retries", "2");
     char cwd[4096];
