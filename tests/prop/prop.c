@@ -39,17 +39,30 @@ static unsigned tests_run, tests_failed;
 
 /* ---- generators ---- */
 
-uint64_t prop_choice(struct prop *p, uint64_t max)
+/* `edges` makes the ends of the range likelier than chance would. */
+static uint64_t draw(struct rng *r, uint64_t max, bool edges)
 {
-    uint64_t v;
+    if (edges && rng_below(r, 8) == 0)
+        return max && rng_below(r, 2) ? max - 1 : max;
+    return max == UINT64_MAX ? rng_next(r) : rng_below(r, max + 1);
+}
+
+static uint64_t choose(struct prop *p, uint64_t max, bool edges)
+{
+    uint64_t v = 0;
 
     ASSERT(p->made.n < CHOICES_MAX);
-    if (p->replay)
-        v = p->made.n < p->replay->n ? MIN(p->replay->p[p->made.n], max) : 0;
-    else
-        v = max == UINT64_MAX ? rng_next(&p->rng) : rng_below(&p->rng, max + 1);
+    if (!p->replay)
+        v = draw(&p->rng, max, edges);
+    else if (p->made.n < p->replay->n)
+        v = MIN(p->replay->p[p->made.n], max);
     vec_push(&p->made, v);
     return v;
+}
+
+uint64_t prop_choice(struct prop *p, uint64_t max)
+{
+    return choose(p, max, false);
 }
 
 bool prop_bool(struct prop *p)
@@ -85,11 +98,9 @@ size_t prop_size(struct prop *p, size_t max)
 
 uint64_t prop_u64(struct prop *p)
 {
-    unsigned bits = (unsigned)prop_choice(p, 65);
+    uint64_t bits = prop_choice(p, 64);
 
-    if (bits == 65)
-        return UINT64_MAX - prop_choice(p, 2);
-    return prop_choice(p, bits == 64 ? UINT64_MAX : ((uint64_t)1 << bits) - 1);
+    return choose(p, bits == 64 ? UINT64_MAX : ((uint64_t)1 << bits) - 1, true);
 }
 
 double prop_unit(struct prop *p)
@@ -191,14 +202,28 @@ struct arena *prop_arena(struct prop *p)
     return &p->arena;
 }
 
+/* Notes are comments of the TAP output, line by line. */
+static __attribute__((format(printf, 2, 0))) void add_note(struct prop *p, const char *fmt,
+                                                           va_list ap)
+{
+    struct buf text = {0};
+    struct str rest;
+
+    buf_vaddf(&text, fmt, ap);
+    rest = buf_str(&text);
+    do {
+        struct str line = str_cut(rest, '\n', &rest);
+        buf_addf(&p->notes, "#   " STR_FMT "\n", STR_ARG(line));
+    } while (rest.n > 0);
+    buf_done(&text);
+}
+
 void prop_note(struct prop *p, const char *fmt, ...)
 {
     va_list ap;
 
     va_start(ap, fmt);
-    buf_adds(&p->notes, "#   ");
-    buf_vaddf(&p->notes, fmt, ap);
-    buf_addc(&p->notes, '\n');
+    add_note(p, fmt, ap);
     va_end(ap);
 }
 
@@ -209,9 +234,7 @@ bool prop_check(struct prop *p, bool ok, const char *fmt, ...)
     if (ok)
         return true;
     va_start(ap, fmt);
-    buf_adds(&p->notes, "#   ");
-    buf_vaddf(&p->notes, fmt, ap);
-    buf_addc(&p->notes, '\n');
+    add_note(p, fmt, ap);
     va_end(ap);
     return false;
 }
