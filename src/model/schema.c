@@ -110,6 +110,14 @@ static struct json *env_schema(void)
     return j;
 }
 
+/* A job's id or number, or a list of them. */
+static struct json *after_schema(void)
+{
+    static const char *const job[] = {"string", "integer", NULL};
+
+    return either(typed_any(job), array_of(typed_any(job)));
+}
+
 static void add_properties(struct json *form, bool many);
 
 /* One entry of `jobs`: everything but the keys that make many jobs. */
@@ -146,7 +154,7 @@ static struct json *shape_of(const struct spec_key *k)
     case KEY_PARAMS:
         return typed("object");
     case KEY_AFTER:
-        return either(typed("string"), array_of(typed("string")));
+        return after_schema();
     case KEY_JOBS:
         return array_of(entry_schema());
     }
