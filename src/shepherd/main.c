@@ -67,6 +67,7 @@ static void shed(const char *home)
         die("shepherd");
     syscall(SYS_close_range, 3, ~0u, 0);
     open_at(FD_NULL, AT_FDCWD, "/dev/null", O_RDWR, 0);
+    fcntl(FD_NULL, F_SETFD, 0); /* commands read from it */
     for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) < 0)
             dup2(FD_NULL, fd);

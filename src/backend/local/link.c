@@ -23,6 +23,7 @@ enum {
     STEADY_MS = 1000,      /* a connection that lasted so long was a good one */
     BACKOFF_MIN_MS = 20,   /* after the first failure */
     BACKOFF_MAX_MS = 1000, /* a killed supervisor must be noticed within two seconds */
+    BACKOFF_UP_MS = 100,   /* at most, when the last one did answer */
 };
 
 static void link_try(void *arg);
@@ -86,6 +87,8 @@ static void link_drop(struct backend *b)
     buf_reset(&b->out); /* what was not sent is sent anew to whoever comes next */
     if (loop_mono_ms(b->loop) - b->link_since_ms > STEADY_MS)
         b->backoff_ms = 0;
+    else if (b->link == LINK_UP)
+        b->backoff_ms = MIN(b->backoff_ms, BACKOFF_UP_MS);
     retry_later(b);
 }
 

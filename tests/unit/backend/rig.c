@@ -115,6 +115,11 @@ void rig_done(struct rig *r)
         for (int i = 0; i < 2000 && alive(shepherd); i++)
             usleep(1000);
     }
+    AUTO_FREE char *path = path_join(r->home, "shepherd/log"), *text = NULL;
+    size_t n;
+    if (file_read_all(path, 16 << 20, &text, &n, NULL) == 0 &&
+        (strstr(text, "Sanitizer") || strstr(text, "runtime error") || strstr(text, "failed")))
+        fail_msg("the shepherd's log says: %s", text);
     for (size_t i = 0; i < r->seen.n; i++)
         free(r->seen.p[i]);
     vec_done(&r->seen);
