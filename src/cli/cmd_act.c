@@ -18,6 +18,7 @@ struct act {
     const char *path, *verb, *ask, *done; /* "/v1/jobs/remove", "rm", "remove", "removed" */
     const char *states;                   /* those it is about, for the question */
     const char *already;                  /* why nothing was done */
+    bool already_is_wrong;
 };
 
 static const struct opt own_opts[] = {
@@ -66,29 +67,37 @@ static struct json *named_body(const struct operands *ops)
     return body;
 }
 
-/* 0 when anything was done or there was nothing to do; "not possible now" when named jobs refused.
- */
+static void say_done(const struct cli *c, const struct act *a, const struct json *reply, bool named)
+{
+    int64_t already = int_of(reply, "already"), denied = int_of(reply, "denied");
+    char more[128] = "";
+
+    if (!c->err.is_tty && !denied && !(named && already))
+        return;
+    if (already)
+        snprintf(more, sizeof(more), ", %lld %s", (long long)already, a->already);
+    cli_say("%lld %s%s%s", (long long)int_of(reply, "done"), a->done, more,
+            denied ? ", some belong to others and were left alone" : "");
+}
+
+/* 0 when anything was done or there was nothing to do; an error when named jobs refused. */
 static int report(const struct cli *c, const struct act *a, const struct json *reply, bool named)
 {
-    int64_t done = int_of(reply, "done"), already = int_of(reply, "already");
-    int64_t denied = int_of(reply, "denied");
-    AUTO(buf) struct buf b;
-
     if (cli_json(c)) {
+        AUTO(buf) struct buf b;
         buf_init(&b, 1 << 16);
         json_write(&b, reply, false);
         buf_addc(&b, '\n');
         cli_print(&b);
-    } else if (c->err.is_tty || denied || (named && already)) {
-        char more[128] = "";
-        if (already)
-            snprintf(more, sizeof(more), ", %lld %s", (long long)already, a->already);
-        cli_say("%lld %s%s%s", (long long)done, a->done, more,
-                denied ? ", some belong to others and were left alone" : "");
+    } else {
+        say_done(c, a, reply, named);
     }
-    if (denied && !done)
+    if (int_of(reply, "done"))
+        return 0;
+    if (int_of(reply, "denied"))
         return err_exit_code(ERR_DENIED);
-    return named && already && !done && strcmp(a->verb, "cancel") ? err_exit_code(ERR_CONFLICT) : 0;
+    return named && int_of(reply, "already") && a->already_is_wrong ? err_exit_code(ERR_CONFLICT)
+                                                                    : 0;
 }
 
 static int act(struct cli *c, const struct act *a, const struct act_opts *o,
@@ -122,25 +131,29 @@ static int act(struct cli *c, const struct act *a, const struct act_opts *o,
 
 static int cancel(struct cli *c, const void *opts, const struct operands *ops)
 {
-    static const struct act a = {"/v1/jobs/cancel", "cancel", "cancel",
-                                 "cancelled",       "active", "had already ended"};
+    static const struct act a = {"/v1/jobs/cancel",   "cancel", "cancel", "cancelled", "active",
+                                 "had already ended", false};
 
     return act(c, &a, opts, ops);
 }
 
 static int retry(struct cli *c, const void *opts, const struct operands *ops)
 {
-    static const struct act a = {"/v1/jobs/retry", "retry",    "retry",
-                                 "queued again",   "finished", "not over yet"};
+    static const struct act a = {"/v1/jobs/retry", "retry",        "retry", "queued again",
+                                 "finished",       "not over yet", true};
 
     return act(c, &a, opts, ops);
 }
 
 static int rm(struct cli *c, const void *opts, const struct operands *ops)
 {
-    static const struct act a = {"/v1/jobs/remove", "rm",
-                                 "remove",          "removed",
-                                 "finished",        "not over yet (berth cancel stops them)"};
+    static const struct act a = {"/v1/jobs/remove",
+                                 "rm",
+                                 "remove",
+                                 "removed",
+                                 "finished",
+                                 "not over yet (berth cancel stops them)",
+                                 true};
 
     return act(c, &a, opts, ops);
 }

@@ -117,6 +117,20 @@ static int follow_runs(struct cli *c, struct follow_log *f, bool one_run, struct
     }
 }
 
+/* Everything there is now.  A first question brings a daemon up when there is none. */
+static int print_whole(struct cli *c, struct follow_log *f, struct err *e)
+{
+    AUTO(buf) struct buf path;
+    struct http_response r;
+
+    buf_init(&path, TEXT_MAX);
+    job_path(&path, f->ref, "");
+    if (cli_fetch(c, "GET", path.p, NULL, STR(""), &r, e) < 0)
+        return -1;
+    http_response_done(&r);
+    return follow_log(c->http, f, e);
+}
+
 static int logs(struct cli *c, const void *opts, const struct operands *ops)
 {
     const struct logs_opts *o = opts;
@@ -126,31 +140,20 @@ static int logs(struct cli *c, const void *opts, const struct operands *ops)
                            .follow = o->follow,
                            .fd = STDOUT_FILENO};
     struct err e = {0};
-    int rc = cli_open(c, &e);
+    int rc = 0;
 
-    if (rc == 0 && o->lines.set) {
+    if (o->lines.set)
         rc = print_tail(c, &f, o->lines.v, &f.at, &e);
-        if (rc < 0 && o->follow && e.code == ERR_NOT_FOUND && !o->run.set)
-            rc = 0; /* nothing yet; following says if there is no such job */
-        if (rc == 0 && !o->follow)
-            return 0;
-    }
-    if (rc == 0)
-        rc = o->follow ? follow_runs(c, &f, o->run.set, &e) : 0;
-    if (rc == 0 && !o->follow) {
-        struct http_response r;
-        AUTO(buf) struct buf path;
-        buf_init(&path, TEXT_MAX);
-        job_path(&path, f.ref, "");
-        /* One question first: it brings a daemon up when there is none. */
-        rc = cli_fetch(c, "GET", path.p, NULL, STR(""), &r, &e);
-        if (rc == 0) {
-            http_response_done(&r);
-            rc = follow_log(c->http, &f, &e);
-        }
-    }
+    /* Nothing yet: following says whether there is such a job. */
+    if (rc < 0 && o->follow && e.code == ERR_NOT_FOUND && !o->run.set)
+        rc = 0;
+    if (rc == 0 && o->follow)
+        rc = follow_runs(c, &f, o->run.set, &e);
+    else if (rc == 0 && !o->lines.set)
+        rc = print_whole(c, &f, &e);
     return rc < 0 ? cli_fail(&e) : 0;
 }
+
 static const struct example logs_examples[] = {
     {"berth logs 42", "all output of job 42's last run"},
     {"berth logs -f 42", "go on as it grows, until the job ends"},

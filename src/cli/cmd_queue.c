@@ -30,7 +30,7 @@ static int queue(struct cli *c, const void *opts, const struct operands *ops)
     (void)opts;
     if (!strcmp(verb, "list"))
         return queue_list(c);
-    if (strcmp(verb, "pause") && strcmp(verb, "resume")) {
+    if (strcmp(verb, "pause") != 0 && strcmp(verb, "resume") != 0) {
         cli_say("berth queue has no '%.40s'; there is list, pause and resume", verb);
         return err_exit_code(ERR_INVALID);
     }

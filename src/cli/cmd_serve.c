@@ -148,8 +148,8 @@ static void say_address(const struct host *h, const struct host_conf *conf)
                v6 ? "[" : "", conf->tcp_addr, v6 ? "]" : "", host_tcp_port(h), conf->home);
     putchar('\n');
     fflush(stdout);
-    if (conf->tcp_addr && !conf->tls_cert && strncmp(conf->tcp_addr, "127.", 4) &&
-        strcmp(conf->tcp_addr, "::1"))
+    if (conf->tcp_addr && !conf->tls_cert && strncmp(conf->tcp_addr, "127.", 4) != 0 &&
+        strcmp(conf->tcp_addr, "::1") != 0)
         log_warn("serve", "the token travels in the clear on %s: add --tls-cert and --tls-key",
                  conf->tcp_addr);
 }

@@ -132,7 +132,7 @@ static int schema(struct cli *c, const void *opts, const struct operands *ops)
 
     (void)c;
     (void)opts;
-    if (!sweep && strcmp(ops->p[0], "job")) {
+    if (!sweep && strcmp(ops->p[0], "job") != 0) {
         cli_say("there is no schema '%.40s'; there is job and sweep", ops->p[0]);
         return err_exit_code(ERR_INVALID);
     }
@@ -181,7 +181,7 @@ static int complete_words(struct cli *c, const void *opts, const struct operands
     for (size_t i = 0; i < ARRAY_SIZE(sources); i++) {
         struct json *reply = NULL;
         struct err e;
-        if (strcmp(ops->p[0], sources[i].kind))
+        if (strcmp(ops->p[0], sources[i].kind) != 0)
             continue;
         if (cli_get(c, sources[i].path, &reply, &e) < 0)
             return 1;

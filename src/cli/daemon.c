@@ -20,7 +20,6 @@
 #include <sys/wait.h>
 
 enum { START_MS = 5000, SAY_AFTER_MS = 2000, LOG_TAIL = 2048 };
-extern char **environ;
 
 bool socket_answers(const char *path)
 {

@@ -23,7 +23,6 @@
 
 #define MIB (INT64_C(1) << 20)
 enum { SLOW_STORE_MIB = 200 };
-extern char **environ;
 
 __attribute__((format(printf, 3, 4))) static void say(struct finding *f, enum health h,
                                                       const char *fmt, ...)

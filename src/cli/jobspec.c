@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 enum { FILE_MAX_BYTES = 256 << 20, KEY_HEX = 32 };
-extern char **environ;
 
 #define JOB(member) offsetof(struct job_opts, member)
 static const struct opt job_option_table[] = {

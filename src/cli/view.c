@@ -83,9 +83,9 @@ void age_format(int64_t then_ms, int64_t now_ms, char out[AGE_TEXT_MAX])
         snprintf(out, AGE_TEXT_MAX, "now");
     else if (s < 120)
         snprintf(out, AGE_TEXT_MAX, "%llds ago", (long long)s);
-    else if (s < 120 * 60)
+    else if (s < 7200)
         snprintf(out, AGE_TEXT_MAX, "%lldm ago", (long long)(s / 60));
-    else if (s < 48 * 3600)
+    else if (s < 172800)
         snprintf(out, AGE_TEXT_MAX, "%lldh ago", (long long)(s / 3600));
     else
         snprintf(out, AGE_TEXT_MAX, "%lldd ago", (long long)(s / 86400));
