@@ -28,7 +28,8 @@ struct job {
     int32_t retries;
     uint32_t uid;
     uint32_t backoff_ms;
-    uint32_t deps; /* unmet */
+    uint32_t deps;        /* unmet */
+    uint32_t wait_serial; /* of its entries in the lists of those it waits for */
     uint8_t state, hold;
     bool cancel_requested;
     bool limited; /* its batch has a limit of its own */
@@ -61,8 +62,12 @@ struct due { /* entry of the back-off heap; stale when the job moved on */
     int64_t at_ms;
     uint64_t job;
 };
+struct waiter { /* stale when the job was cancelled, or cancelled and retried, meanwhile */
+    uint64_t job;
+    uint32_t serial;
+};
 struct waiters { /* jobs that wait for one other */
-    VEC(uint64_t) jobs;
+    VEC(struct waiter) jobs;
 };
 
 struct core {
@@ -84,6 +89,7 @@ struct core {
     VEC(struct plan_run) held;
     VEC(uint64_t) absent; /* jobs whose recorded run left no trace */
     uint64_t next_job, next_spec, next_batch;
+    uint32_t wait_serial;
     size_t unresolved;
     double mean_run_ms;   /* moving average of recent run lengths */
     int64_t gates_due_ms; /* monotonic: when a successor has waited too long; 0 = none waits */
@@ -140,9 +146,11 @@ void run_hold(struct core *c, struct run *r); /* counts its resources */
 struct run *run_restore(struct core *c, struct job *j, const struct run_record *rec);
 void run_resolved(struct core *c);
 void run_send_absent(struct core *c);
+void run_stop(struct core *c, struct run *r);
+
+/* look_ahead.c */
 void run_look_ahead(struct core *c);
 void run_recall_gated(struct core *c);
-void run_stop(struct core *c, struct run *r);
 
 /* launch.c: everything the backend needs, built in the arena */
 struct arena;

@@ -19,7 +19,7 @@ static const char *const wait_names[] = {
     [WAIT_NOT_QUEUED] = "not_queued",
 };
 
-static uint64_t first_unmet(const struct core *c, uint64_t job)
+static uint64_t first_unmet(const struct core *c, const struct job *j)
 {
     uint64_t key, found = 0;
     void *val;
@@ -27,7 +27,8 @@ static uint64_t first_unmet(const struct core *c, uint64_t job)
     for (size_t it = 0; map_u64_next(&c->waiters, &it, &key, &val);) {
         const struct waiters *w = val;
         for (size_t i = 0; i < w->jobs.n; i++)
-            if (w->jobs.p[i] == job && (!found || key < found))
+            if (w->jobs.p[i].job == j->wait.job && w->jobs.p[i].serial == j->wait_serial &&
+                (!found || key < found))
                 found = key;
     }
     return found;
@@ -36,7 +37,7 @@ static uint64_t first_unmet(const struct core *c, uint64_t job)
 static struct wait_reason reason_of(struct core *c, struct job *j, const struct snapshot *s)
 {
     if (j->hold == HOLD_DEPS)
-        return (struct wait_reason){.kind = WAIT_DEPENDENCY, .other = first_unmet(c, j->wait.job)};
+        return (struct wait_reason){.kind = WAIT_DEPENDENCY, .other = first_unmet(c, j)};
     if (j->hold == HOLD_BACKOFF)
         return (struct wait_reason){.kind = WAIT_BACKOFF, .until_ms = j->due_ms};
     return plan_explain_item(s, &j->wait);

@@ -204,7 +204,9 @@ void job_wait_for(struct core *c, struct job *j, uint64_t other)
         w = xcalloc(1, sizeof(*w));
         map_u64_put(&c->waiters, other, w);
     }
-    vec_push(&w->jobs, j->wait.job);
+    if (!j->deps)
+        j->wait_serial = ++c->wait_serial;
+    vec_push(&w->jobs, ((struct waiter){j->wait.job, j->wait_serial}));
     j->deps++;
 }
 
@@ -235,8 +237,9 @@ void job_settle_waiters(struct core *c, struct job *j)
         struct job *e = ended.p[i];
         struct waiters *w = map_u64_del(&c->waiters, e->wait.job);
         for (size_t k = 0; w && k < w->jobs.n; k++) {
-            struct job *other = core_job(c, w->jobs.p[k]);
-            if (!other || other->state != JOB_QUEUED || other->hold == HOLD_NONE || !other->deps)
+            struct job *other = core_job(c, w->jobs.p[k].job);
+            if (!other || other->wait_serial != w->jobs.p[k].serial || other->state != JOB_QUEUED ||
+                other->hold == HOLD_NONE || !other->deps)
                 continue;
             if (e->state != JOB_SUCCEEDED) {
                 cancel_waiter(c, other, e->wait.job, e->state);

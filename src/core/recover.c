@@ -64,7 +64,7 @@ static void restore_dep(void *arg, const struct dep_record *r)
     struct restoring *x = arg;
     struct job *j = core_job(x->c, r->job);
 
-    if (j && core_job(x->c, r->other))
+    if (j && j->state == JOB_QUEUED && core_job(x->c, r->other))
         job_wait_for(x->c, j, r->other);
 }
 

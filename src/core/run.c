@@ -4,9 +4,8 @@
  * what runs hold of the node.
  *
  * A run is recorded before it is handed over, and its key is never used for another execution, so
- * after any crash the backend can say what became of it.  Very short jobs would leave the host idle
- * during the round trip of end → commit → next start: for those the next run of the same shape is
- * recorded early and waits in the backend for the end of the run whose place it takes (`prev`).
+ * after any crash the backend can say what became of it.  A run may wait in the backend
+ * for the place of another (`prev`, look_ahead.c); it holds nothing until that one has ended.
  */
 #include "base/arena.h"
 #include "core/core_priv.h"
@@ -16,10 +15,7 @@
 
 enum {
     BACKOFF_MAX_MS = 3600 * 1000,
-    LOOK_AHEAD_MEAN_MS =
-        25, /* a round trip costs about a millisecond: not worth it for longer runs */
-    GATE_PATIENCE_MS = 200, /* a successor waits so long for its place, then it is queued again */
-    RESEND_MS = 1000,       /* after the backend refused a start */
+    RESEND_MS = 1000, /* after the backend refused a start */
 };
 
 /* ---- what runs hold ---- */
@@ -59,15 +55,17 @@ static void run_let_go(struct core *c, struct run *r)
 
 static void run_unlink(struct core *c, struct run *r)
 {
-    if (r->next) {
-        r->next->prev = NULL;
-        run_hold(c, r->next);
-        r->next = NULL;
+    struct run *heir = r->next;
+
+    if (r->prev)
+        r->prev->next = heir;
+    if (heir)
+        heir->prev = r->prev;
+    if (heir && !heir->prev) {
+        heir->started_mono_ms = core_mono(c);
+        run_hold(c, heir);
     }
-    if (r->prev) {
-        r->prev->next = NULL;
-        r->prev = NULL;
-    }
+    r->next = r->prev = NULL;
 }
 
 static void run_free(struct core *c, struct run *r)
@@ -164,6 +162,16 @@ static void run_end(struct core *c, struct run *r, const struct run_outcome *o, 
 
 /* ---- starting ---- */
 
+/* A run in the chain before this one was told to stop before its turn: the backend may have dropped
+ * it, or it may just have started.  Until that is known nothing can be sent to wait behind it. */
+static bool chain_broken(const struct run *r)
+{
+    for (const struct run *p = r->prev; p && p->prev; p = p->prev)
+        if (p->stop_sent)
+            return true;
+    return false;
+}
+
 static void start_now(struct core *c, struct run *r)
 {
     struct arena a = {0};
@@ -172,9 +180,9 @@ static void start_now(struct core *c, struct run *r)
     struct err e = {0};
     struct run_outcome o = {.why = RUN_END_NEVER_RAN, .ended_ms = core_wall(c)};
 
-    if (r->job->cancel_requested) {
+    if (r->job->cancel_requested || chain_broken(r)) {
         o.why = RUN_END_CANCELLED;
-        run_end(c, r, &o, STR("cancelled before it started"));
+        run_end(c, r, &o, STR("stopped before it started"));
         return;
     }
     struct ledger *led = &c->conf.ledger;
@@ -239,58 +247,6 @@ void run_place(struct core *c, struct job *j, uint64_t gpus, struct run *prev)
                                    .state = JOB_STARTING});
     *p = (struct placed){c, r->key};
     core_barrier(c, on_placed, p);
-}
-
-static bool may_be_followed(struct core *c, const struct run *r)
-{
-    uint32_t shape = r->job->wait.shape;
-    bool young = core_mono(c) - r->started_mono_ms <= LOOK_AHEAD_MEAN_MS;
-    bool on_its_way = r->phase == RUN_RECORDING || r->phase == RUN_SENT || r->phase == RUN_LIVE;
-
-    return young && on_its_way && !r->next && !r->job->cancel_requested &&
-           !queue_shape_at(c->queue, shape)->paused &&
-           queue_count_shape(c->queue, shape) == queue_count(c->queue);
-}
-
-/* The successor of a run takes its slot, its devices and its place in the batch, so both must ask
- * for the same: only the head of the same shape qualifies, and only if nothing more important
- * waits. */
-void run_look_ahead(struct core *c)
-{
-    if (!c->conf.lookahead || c->mean_run_ms <= 0 || c->mean_run_ms > LOOK_AHEAD_MEAN_MS ||
-        c->node.drained)
-        return;
-    for (size_t i = 0; i < c->held.n; i++) {
-        struct run *r = core_job(c, c->held.p[i].key.job)->run;
-        struct wait_item *w = queue_head(c->queue, r->job->wait.shape);
-        if (!w || !may_be_followed(c, r))
-            continue;
-        queue_remove(c->queue, w);
-        run_place(c, core_job(c, w->job), r->gpus, r);
-        if (!c->gates_due_ms)
-            c->gates_due_ms = core_mono(c) + GATE_PATIENCE_MS;
-    }
-}
-
-/* A run that was expected to be short is not: whoever waits for its place goes back to the queue.
- */
-void run_recall_gated(struct core *c)
-{
-    int64_t now = core_mono(c), next = 0;
-
-    if (!c->gates_due_ms || now < c->gates_due_ms)
-        return;
-    for (size_t i = 0; i < c->held.n; i++) {
-        struct run *r = core_job(c, c->held.p[i].key.job)->run->next;
-        if (!r || r->stop_sent)
-            continue;
-        int64_t due = r->started_mono_ms + GATE_PATIENCE_MS;
-        if (due <= now && r->phase == RUN_SENT)
-            run_stop(c, r);
-        else if (!next || MAX(due, now + 1) < next)
-            next = MAX(due, now + 1);
-    }
-    c->gates_due_ms = next;
 }
 
 void run_send_absent(struct core *c)

@@ -302,6 +302,19 @@ static void step(struct sim *s)
     check(s);
 }
 
+static void fail_stuck(struct sim *s, uint64_t job)
+{
+    struct json *why = NULL;
+    struct err e;
+    char text[250];
+
+    core_explain(s->core, job, &why, &e);
+    AUTO_FREE char *reason = json_text(why);
+    snprintf(text, sizeof(text), "never came to an end: %s", reason);
+    fail(s, text, job);
+    json_free(why);
+}
+
 /* Faults over: everything that was acknowledged must come to its one end. */
 static void drain(struct sim *s)
 {
@@ -327,7 +340,7 @@ static void drain(struct sim *s)
     }
     for (size_t i = 0; i < s->acked.n && !s->result.failure[0]; i++)
         if (s->disk.jobs.p[s->acked.p[i] - 1].finals != 1)
-            fail(s, "never came to an end", s->acked.p[i]);
+            fail_stuck(s, s->acked.p[i]);
     for (size_t i = 0; i < s->disk.runs.n && !s->result.failure[0]; i++)
         if (!s->disk.runs.p[i].ended)
             fail(s, "a run has no outcome", s->disk.runs.p[i].rec.key.job);

@@ -117,13 +117,16 @@ static void receive_start(struct world *w, const struct msg *m)
         begin(w, m);
 }
 
-static void end_unstarted(struct world *w, struct run_key key)
+/* It waited for `after` and is not wanted any more: whoever waits for it moves up. */
+static void end_unstarted(struct world *w, struct run_key key, struct run_key after)
 {
     struct run_outcome o = {.why = RUN_END_CANCELLED, .ended_ms = w->now};
 
     vec_push(&w->execs, ((struct exec){.key = key, .ended = true, .outcome = o}));
     vec_push(&w->journal, ((struct happening){.key = key, .end = true, .outcome = o}));
-    release_gates(w, key);
+    for (size_t i = 0; i < w->gated.n; i++)
+        if (run_key_eq(w->gated.p[i].after, key))
+            w->gated.p[i].after = after;
 }
 
 static void receive_stop(struct world *w, struct run_key key)
@@ -132,8 +135,9 @@ static void receive_stop(struct world *w, struct run_key key)
     size_t gate = gate_of(w, key);
 
     if (gate < w->gated.n) {
+        struct run_key after = w->gated.p[gate].after;
         vec_remove(&w->gated, gate);
-        end_unstarted(w, key);
+        end_unstarted(w, key, after);
     } else if (x && x->live) {
         x->end_at = w->now + (int64_t)rng_below(w->rng, 50);
         x->outcome.why = rng_below(w->rng, 3) ? RUN_END_CANCELLED : RUN_END_EXITED;
@@ -181,16 +185,6 @@ void world_deliver_happening(struct world *w)
     }
 }
 
-/* "Absent" is a promise: nothing that was sent for this key before will run. */
-static void void_stale(struct world *w, struct run_key key)
-{
-    for (size_t i = 0; i < w->stale.n;)
-        if (run_key_eq(w->stale.p[i].key, key))
-            vec_remove(&w->stale, i);
-        else
-            i++;
-}
-
 void world_answer(struct world *w)
 {
     if (!w->core || !w->asked.n)
@@ -202,12 +196,14 @@ void world_answer(struct world *w)
     struct exec *x = world_find(w, key);
     size_t gate = gate_of(w, key);
     if (gate < w->gated.n) { /* waits for another's place: given up, it will be sent again */
+        struct run_key after = w->gated.p[gate].after;
         vec_remove(&w->gated, gate);
+        for (size_t i = 0; i < w->gated.n; i++)
+            if (run_key_eq(w->gated.p[i].after, key))
+                w->gated.p[i].after = after;
         x = NULL;
     }
     if (!x || (w->planted == PLANT_FORGETFUL && x->live)) {
-        if (w->planted != PLANT_LATE_START)
-            void_stale(w, key);
         core_backend_events.absent(w->core, key);
         return;
     }
@@ -272,8 +268,15 @@ static void sim_signal(struct backend *b, struct run_key key, int signo)
     (void)signo;
 }
 
+/* The host ends the connections of earlier controllers first, after what they sent has been carried
+ * out: nothing of it happens later. */
 static void sim_adopt(struct backend *b, const struct run_belief *runs, size_t n)
 {
+    while (b->world->planted != PLANT_LATE_START && b->world->stale.n) {
+        struct msg m = b->world->stale.p[0];
+        vec_remove(&b->world->stale, 0);
+        receive(b->world, m);
+    }
     for (size_t i = 0; i < n; i++)
         vec_push(&b->world->asked, runs[i]);
 }

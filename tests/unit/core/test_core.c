@@ -447,9 +447,10 @@ static void short_jobs_are_handed_over_ahead(void **state)
     send(b, x);
     settle(b);
     finish(b, 1, RUN_END_EXITED, 0);
-    assert_int_equal(b->world.gated.n, 2); /* one behind each running job */
+    assert_int_equal(b->world.gated.n, 5); /* two chains */
     finish(b, 2, RUN_END_EXITED, 0);
     assert_int_equal(core_usage(b->core).slots, 2);
+    assert_int_equal(b->world.gated.n, 4);
     /* What was taken for short turns out long: those behind it go back. */
     b->world.now += 1000;
     settle(b);

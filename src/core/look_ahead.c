@@ -1,0 +1,87 @@
+/* look_ahead.c - very short jobs: the next ones wait where they will run
+ *
+ * The way from the end of one run to the start of the next is: journal, commit, START.  Jobs of a
+ * few milliseconds would leave the host idle meanwhile, so while runs are that short the next jobs
+ * of the same shape are recorded early and form a chain behind each run: the backend starts the
+ * first as soon as the run before it has ended.  Each takes over the slot, the devices and the
+ * place in the batch of the one before it, so all must ask for the same, and it is done only while
+ * nothing else waits.
+ */
+#include "core/core_priv.h"
+
+enum {
+    SHORT_RUN_MS = 25, /* a round trip costs a few milliseconds: not worth it for longer runs */
+    CHAIN_MAX = 4,     /* hides a commit of four such runs' length */
+    GATE_PATIENCE_MS =
+        200, /* a run expected to be short has lasted this long: its chain is given up */
+};
+
+static bool leads_a_chain(struct core *c, const struct run *r)
+{
+    uint32_t shape = r->job->wait.shape;
+    bool young = core_mono(c) - r->started_mono_ms <= SHORT_RUN_MS;
+    bool on_its_way = r->phase == RUN_RECORDING || r->phase == RUN_SENT || r->phase == RUN_LIVE;
+
+    return young && on_its_way && !r->job->cancel_requested &&
+           !queue_shape_at(c->queue, shape)->paused &&
+           queue_count_shape(c->queue, shape) == queue_count(c->queue);
+}
+
+static void extend_chain(struct core *c, struct run *r)
+{
+    struct run *last = r;
+    struct wait_item *w;
+    int n = 0;
+
+    while (last->next) {
+        last = last->next;
+        n++;
+    }
+    for (; n < CHAIN_MAX && (w = queue_head(c->queue, r->job->wait.shape)); n++) {
+        struct job *j = core_job(c, w->job);
+        queue_remove(c->queue, w);
+        run_place(c, j, r->gpus, last);
+        last = j->run;
+    }
+    if (r->next && !c->gates_due_ms)
+        c->gates_due_ms = core_mono(c) + GATE_PATIENCE_MS;
+}
+
+void run_look_ahead(struct core *c)
+{
+    if (!c->conf.lookahead || c->mean_run_ms <= 0 || c->mean_run_ms > SHORT_RUN_MS ||
+        c->node.drained)
+        return;
+    for (size_t i = 0; i < c->held.n; i++) {
+        struct run *r = core_job(c, c->held.p[i].key.job)->run;
+        if (leads_a_chain(c, r))
+            extend_chain(c, r);
+    }
+}
+
+static void give_up_chain(struct core *c, struct run *r)
+{
+    for (; r; r = r->next)
+        if (r->phase == RUN_SENT)
+            run_stop(c, r); /* it ends as never tried, and is queued again */
+}
+
+void run_recall_gated(struct core *c)
+{
+    int64_t now = core_mono(c), next = 0;
+
+    if (!c->gates_due_ms || now < c->gates_due_ms)
+        return;
+    for (size_t i = 0; i < c->held.n; i++) {
+        struct run *r = core_job(c, c->held.p[i].key.job)->run;
+        int64_t due = r->started_mono_ms + GATE_PATIENCE_MS;
+        if (!r->next)
+            continue;
+        if (due <= now) {
+            give_up_chain(c, r->next);
+            due = now + GATE_PATIENCE_MS; /* those not sent yet, another time */
+        }
+        next = next ? MIN(next, due) : due;
+    }
+    c->gates_due_ms = next;
+}
