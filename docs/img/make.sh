@@ -3,26 +3,36 @@
 set -eu
 cd "$(dirname "$0")/../.."
 home=$(mktemp -d)
-trap 'PATH=$PWD/build/src/cli:$PATH; kill "$daemon" 2>/dev/null || true; rm -rf "$home"' EXIT
+daemon=
+# shellcheck disable=SC2317 # called by the trap
+finish() {
+    [ -z "$daemon" ] || kill "$daemon" 2>/dev/null || true
+    rm -rf "$home" /tmp/demo
+}
+trap finish EXIT
 export BERTH_HOME="$home/berth"
 PATH=$PWD/build/src/cli:$PATH
-draw() { # file title width command…
-    file=$1 title=$2 width=$3
-    shift 3
-    for c in "$@"; do
-        set -- "$@" --run "$c"
-        shift
-    done
-    /usr/bin/python3 docs/img/render_term.py --width "$width" --title "$title" "$@" >"docs/img/$file.new"
-    mv "docs/img/$file.new" "docs/img/$file"
+img=$PWD/docs/img
+cp -r examples/quickstart /tmp/demo # the place shows in the pictures
+cd /tmp/demo
+
+draw() { # file title options…
+    file=$1 title=$2
+    shift 2
+    /usr/bin/python3 "$img/render_term.py" --title "$title" "$@" >"$img/$file.new"
+    mv "$img/$file.new" "$img/$file"
 }
-daemon=
-draw run.svg "berth run" 100 'berth run examples/quickstart/sweep.yaml'
+
+draw run.svg "berth run" --run 'berth run sweep.yaml'
 berth serve >/dev/null 2>&1 &
 daemon=$!
-while ! curl -sf --unix-socket "$BERTH_HOME/sock" http://localhost/healthz >/dev/null; do sleep 0.05; done
+until berth nodes --no-start >/dev/null 2>&1; do sleep 0.05; done
 berth submit --name evaluate --cpus 1 --project demo -- sleep 30 >/dev/null
 berth submit --name broken --project demo -- python3 -c 'raise SystemExit(3)' >/dev/null
 berth submit --name huge --cpus 64 --project demo -- true >/dev/null
 sleep 1
-draw ls.svg "berth ls, berth explain" 100 "berth ls -n 8 --sort -id" 'berth explain 11'
+draw ls.svg "berth ls, berth explain, berth show" --run "berth ls -n 6 --sort -id" --run 'berth explain 11' --run 'berth show 6'
+berth submit -f sweep.yaml --param 'degree=[3,5,7,9]' --param epochs=40 >/dev/null
+sleep 4
+draw top.svg "berth top" --run 'berth top' --height 24 --stop-after 3
+berth cancel --all --yes >/dev/null 2>&1 || true
