@@ -156,9 +156,13 @@ void call_work(struct call *c, call_work_fn run, call_fn then)
 
 struct str call_copy(struct call *c, struct str s)
 {
+    char *copy;
+
     if (!s.p)
         return (struct str){NULL, 0};
-    return (struct str){arena_strndup(&c->mem, s.p, s.n), s.n};
+    copy = arena_alloc(&c->mem, s.n + 1); /* bodies may hold NULs, so no strndup */
+    memcpy(copy, s.p, s.n);
+    return (struct str){copy, s.n};
 }
 
 const char *call_param(struct call *c, const char *name)

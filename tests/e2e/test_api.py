@@ -166,6 +166,15 @@ def test_limits_name_themselves():
     assert status == 400 and "10000" in message(data)
 
 
+def test_bytes_that_are_no_text():
+    setup()
+    for path in ("/v1/jobs", "/v1/jobs/cancel", "/v1/backup", "/v1/jobs/1/reports?run=1"):
+        for body in (b"\0" * 3000, b'{"a":"' + b"\0" * 5000 + b'"}', b"\xff\xfe" * 2000, b"[" * 100000):
+            status, _, data = home.request("POST", path, body)
+            assert 400 <= status < 500, (path, status, data[:200])
+            message(data)
+
+
 # -- acting on many --
 
 def test_many_by_name_and_filter():
