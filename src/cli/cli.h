@@ -37,6 +37,7 @@ struct cli {
     /* Called when nobody answers; 0 = try again.  NULL = give up. */
     int (*unreachable)(struct cli *c, struct err *e);
     void *unreachable_arg;
+    bool no_reminder; /* do not say on the terminal that an answer takes long */
 };
 
 int cli_main(int argc, char **argv, const struct cli_seams *seams);
@@ -77,4 +78,4 @@ struct http_client *cli_connect_again(const struct cli *c);
 int daemon_start(struct cli *c, struct err *e); /* returns once it answers */
 /* Starts it without waiting; *out_pid may be NULL. */
 int daemon_spawn(struct cli *c, int *out_pid, struct err *e);
-bool socket_answers(const char *path);
+bool daemon_answers(const char *target); /* "unix:…" */

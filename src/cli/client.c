@@ -10,11 +10,13 @@
 #include "base/util.h"
 #include "cli/cli.h"
 #include "host/host.h"
+#include <signal.h>
 #include <stdio.h>
+#include <sys/time.h>
 #include <unistd.h>
 
-enum { TOKEN_MAX = 4096, TRIES_MAX = 3 };
-#define SYSTEM_SOCKET "/var/lib/berth/sock"
+enum { TOKEN_MAX = 4096, TRIES_MAX = 3, SLOW_S = 2 };
+#define SYSTEM_DAEMON "unix:/var/lib/berth/sock"
 
 int cli_find_home(struct cli *c, bool whole_machine, struct err *e)
 {
@@ -97,12 +99,12 @@ static bool try_system_daemon(struct cli *c)
 
     if (c->opt.home || c->opt.server || getenv("BERTH_HOME") || getenv("BERTH_URL"))
         return false;
-    if (!c->is_unix || !strcmp(c->target + 5, SYSTEM_SOCKET) || !socket_answers(SYSTEM_SOCKET))
+    if (!c->is_unix || !strcmp(c->target, SYSTEM_DAEMON) || !daemon_answers(SYSTEM_DAEMON))
         return false;
     http_client_free(c->http);
     c->http = NULL;
     free(c->target);
-    c->target = xstrdup("unix:" SYSTEM_SOCKET);
+    c->target = xstrdup(SYSTEM_DAEMON);
     return connect_to(c, &e) == 0;
 }
 
@@ -118,28 +120,58 @@ static int nobody_answers(struct cli *c, struct err *e)
     return c->unreachable(c, e);
 }
 
+static void on_slow(int signo)
+{
+    static const char text[] = "berth: still waiting for the daemon's answer …\n";
+
+    (void)signo;
+    (void)!write(STDERR_FILENO, text, sizeof(text) - 1);
+}
+
+/* One call; on a terminal a line says so when the answer takes more than two seconds. */
+static int call_once(struct cli *c, const char *method, const char *path,
+                     const char *const *headers, struct str body, struct http_response *out,
+                     struct err *e)
+{
+    const struct itimerval soon = {.it_value = {.tv_sec = SLOW_S}}, off = {0};
+    const struct sigaction sa = {.sa_handler = on_slow, .sa_flags = SA_RESTART};
+    struct itimerval now;
+    bool remind = c->err.is_tty && !c->no_reminder && getitimer(ITIMER_REAL, &now) == 0 &&
+                  !now.it_value.tv_sec && !now.it_value.tv_usec;
+
+    if (remind) {
+        sigaction(SIGALRM, &sa, NULL);
+        setitimer(ITIMER_REAL, &soon, NULL);
+    }
+    *out = (struct http_response){0};
+    int rc = http_call(c->http, method, path, headers, body, out, e);
+    if (remind)
+        setitimer(ITIMER_REAL, &off, NULL);
+    if (rc == 0 && out->status >= 400)
+        rc = http_response_err(out, e);
+    if (rc < 0) {
+        http_response_done(out);
+        *out = (struct http_response){0};
+    }
+    return rc;
+}
+
 int cli_fetch(struct cli *c, const char *method, const char *path, const char *const *headers,
               struct str body, struct http_response *out, struct err *e)
 {
     if (cli_open(c, e) < 0)
         return -1;
     for (int tries = 1;; tries++) {
-        *out = (struct http_response){0};
-        if (http_call(c->http, method, path, headers, body, out, e) == 0)
-            break;
-        http_response_done(out);
-        *out = (struct http_response){0};
+        if (call_once(c, method, path, headers, body, out, e) == 0)
+            return 0;
+        /* Also the answer of one that is just leaving. */
         if (e->code != ERR_UNAVAILABLE || tries == TRIES_MAX)
             return -1;
-        if (!try_system_daemon(c) && nobody_answers(c, e) < 0)
+        if (daemon_answers(c->target) || try_system_daemon(c))
+            continue;
+        if (nobody_answers(c, e) < 0)
             return -1;
     }
-    if (out->status < 400)
-        return 0;
-    http_response_err(out, e);
-    http_response_done(out);
-    *out = (struct http_response){0};
-    return -1;
 }
 
 int cli_call(struct cli *c, const char *method, const char *path, const char *const *headers,

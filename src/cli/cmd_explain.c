@@ -13,10 +13,12 @@ static void explain_text(struct buf *b, const struct json *j, const char *ref)
     struct str text = text_of(j, "text"), remedy = text_of(j, "remedy");
     int64_t ahead = int_of(j, "ahead");
 
-    buf_addf(b, "job %s is " STR_FMT, ref, STR_ARG(text_of(j, "state")));
-    if (text.n)
-        buf_addf(b, ": " STR_FMT, STR_ARG(text));
-    buf_addc(b, '\n');
+    if (job_final(j)) {
+        buf_addf(b, STR_FMT "\n", STR_ARG(text));
+    } else {
+        buf_addf(b, "job %s is " STR_FMT "%s" STR_FMT "\n", ref, STR_ARG(text_of(j, "state")),
+                 text.n ? ": " : "", STR_ARG(text));
+    }
     if (remedy.n)
         buf_addf(b, STR_FMT "\n", STR_ARG(remedy));
     if (ahead > 0)

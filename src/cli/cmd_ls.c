@@ -46,20 +46,40 @@ static int overview(struct cli *c, struct json *rows, struct json **out_counts, 
     return 0;
 }
 
+static int64_t limit_of(const struct cli *c)
+{
+    if (c->opt.limit.set)
+        return c->opt.limit.v;
+    return for_people(c) && !c->opt.all ? MATCHES : -1;
+}
+
 static int matches(struct cli *c, const struct operands *ops, struct json *rows, bool *out_more,
                    struct err *e)
 {
     AUTO_FREE char *filter = filter_text(ops);
     AUTO_FREE char *state = state_text(c->opt.state);
-    struct list_query q = {filter, state, c->opt.sort, -1};
+    struct list_query q = {filter, state, c->opt.sort, limit_of(c)};
 
-    if (c->opt.limit.set)
-        q.limit = c->opt.limit.v;
-    else if (for_people(c) && !c->opt.all)
-        q.limit = MATCHES;
-    if (q.limit == 0)
-        return 0;
-    return list_jobs(c, &q, rows, out_more, e);
+    return q.limit == 0 ? 0 : list_jobs(c, &q, rows, out_more, e);
+}
+
+static void print_page(void *arg, const struct json *items)
+{
+    view_page(arg, items, job_columns, n_job_columns);
+}
+
+/* However many there are, only one page of them is held at a time. */
+static int for_programs(struct cli *c, const struct operands *ops, struct err *e)
+{
+    AUTO_FREE char *filter = filter_text(ops);
+    AUTO_FREE char *state = state_text(c->opt.state);
+    struct list_query q = {filter, state, c->opt.sort, limit_of(c)};
+    struct view_pages v = {.c = c};
+
+    if (q.limit != 0 && list_pages(c, &q, print_page, &v, NULL, e) < 0)
+        return -1;
+    view_pages_end(&v);
+    return 0;
 }
 
 static void footer(const struct cli *c, const struct json *counts, size_t shown, bool more)
@@ -81,29 +101,38 @@ static void footer(const struct cli *c, const struct json *counts, size_t shown,
     cli_print(&b);
 }
 
-static int ls(struct cli *c, const void *opts, const struct operands *ops)
+static int ls_table(struct cli *c, const struct operands *ops, struct err *e)
 {
-    bool plain = for_people(c) && !list_restricted(c, ops) && !c->opt.limit.set && !c->opt.all &&
-                 !c->opt.sort;
+    bool plain = !list_restricted(c, ops) && !c->opt.limit.set && !c->opt.all && !c->opt.sort;
     struct json *rows = json_new_array(), *counts = NULL;
-    struct err e = {0};
     bool more = false;
-    int rc = 0;
+    int rc = plain ? overview(c, rows, &counts, e) : matches(c, ops, rows, &more, e);
 
-    (void)opts;
-    if (plain ? overview(c, rows, &counts, &e) < 0 : matches(c, ops, rows, &more, &e) < 0) {
-        rc = cli_fail(&e);
-    } else {
+    if (rc == 0) {
         view_rows(c, rows, job_columns, n_job_columns);
-        if (for_people(c) && !json_len(rows) && c->err.is_tty)
+        if (json_len(rows))
+            footer(c, counts, json_len(rows), more);
+        else if (c->err.is_tty)
             cli_say(plain ? "no jobs yet; berth submit -- COMMAND makes one"
                           : "no job matches; berth ls shows what there is");
-        else if (for_people(c))
-            footer(c, counts, json_len(rows), more);
     }
     json_free(rows);
     json_free(counts);
     return rc;
+}
+
+static int ls(struct cli *c, const void *opts, const struct operands *ops)
+{
+    struct err e = {0};
+    int rc;
+
+    (void)opts;
+    if (c->opt.limit.set && c->opt.limit.v < 0)
+        rc =
+            err_set(&e, ERR_INVALID, "-n %lld: say how many, 0 or more", (long long)c->opt.limit.v);
+    else
+        rc = for_people(c) ? ls_table(c, ops, &e) : for_programs(c, ops, &e);
+    return rc < 0 ? cli_fail(&e) : 0;
 }
 
 const struct command cmd_ls = {

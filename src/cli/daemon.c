@@ -15,21 +15,20 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 
 enum { START_MS = 5000, SAY_AFTER_MS = 2000, LOG_TAIL = 2048 };
 
-bool socket_answers(const char *path)
+bool daemon_answers(const char *target)
 {
-    struct sockaddr_un sa = {.sun_family = AF_UNIX};
-    AUTO_FD fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct http_client *http = http_client_new(target, NULL, NULL);
+    struct http_response r = {0};
+    struct err e;
+    bool up = http_call(http, "GET", "/healthz", NULL, STR(""), &r, &e) == 0 && r.status == 200;
 
-    if (fd < 0 || strlen(path) >= sizeof(sa.sun_path))
-        return false;
-    memcpy(sa.sun_path, path, strlen(path));
-    return connect(fd, (struct sockaddr *)&sa, sizeof(sa)) == 0;
+    http_response_done(&r);
+    http_client_free(http);
+    return up;
 }
 
 static bool belongs_to_job(const char *variable)
@@ -122,22 +121,32 @@ static void last_log_line(const char *path, char *out, size_t size)
     snprintf(out, size, "%s", nl ? nl + 1 : tail);
 }
 
+/* It ended by itself: 1 = another one had the home (and may be leaving), -1 = it failed. */
+static int ended(pid_t pid)
+{
+    int status = 0;
+
+    if (waitpid(pid, &status, WNOHANG) != pid)
+        return 0;
+    return status == 0 ? 1 : -1;
+}
+
 int daemon_start(struct cli *c, struct err *e)
 {
     AUTO_FREE char *log = path_join(c->home, "log");
     char line[160];
     int64_t start = clock_mono(&clock_system), waited = 0;
     bool said = false;
-    pid_t pid;
+    int pid, gone = 0;
 
     if (daemon_spawn(c, &pid, e) < 0)
         return -1;
-    for (int nap = 1; waited < START_MS; nap = MIN(nap * 2, 10)) {
-        int status = 0;
-        if (socket_answers(c->target + 5))
+    for (int nap = 1; waited < START_MS && gone >= 0; nap = MIN(nap * 2, 10)) {
+        if (daemon_answers(c->target))
             return 0;
-        if (waitpid(pid, &status, WNOHANG) == pid && status != 0)
-            break;
+        gone = ended(pid);
+        if (gone > 0 && daemon_spawn(c, &pid, e) < 0)
+            return -1;
         if (waited > SAY_AFTER_MS && !said) {
             cli_say("waiting for the daemon to start …");
             said = true;

@@ -75,8 +75,9 @@ static void query_path(const struct cli *c, const struct list_query *q, const ch
     query_add(b, "batch", c->opt.batch);
 }
 
-int list_jobs(struct cli *c, const struct list_query *q, struct json *rows, bool *out_more,
-              struct err *e)
+int list_pages(struct cli *c, const struct list_query *q,
+               void (*page)(void *arg, const struct json *items), void *arg, bool *out_more,
+               struct err *e)
 {
     AUTO_FREE char *cursor = NULL;
     int64_t left = q->limit;
@@ -84,28 +85,38 @@ int list_jobs(struct cli *c, const struct list_query *q, struct json *rows, bool
     do {
         AUTO(buf) struct buf path;
         char limit[24];
-        struct json *page = NULL;
+        struct json *reply = NULL;
         snprintf(limit, sizeof(limit), "%lld",
                  (long long)(left < 0 ? PAGE : MIN(left, (int64_t)PAGE)));
         query_path(c, q, "/v1/jobs", &path);
         query_add(&path, "sort", q->sort);
         query_add(&path, "limit", limit);
         query_add(&path, "cursor", cursor);
-        if (cli_get(c, path.p, &page, e) < 0)
+        if (cli_get(c, path.p, &reply, e) < 0)
             return -1;
-        const struct json *items = json_get(page, "items");
-        for (size_t i = 0; i < json_len(items); i++)
-            json_push_take(rows, json_copy(json_at(items, i)));
+        page(arg, json_get(reply, "items"));
         if (left > 0)
-            left -= (int64_t)json_len(items);
-        struct str next = text_of(page, "next");
+            left -= (int64_t)json_len(json_get(reply, "items"));
+        struct str next = text_of(reply, "next");
         free(cursor);
         cursor = next.n ? xstrndup(next.p, next.n) : NULL;
-        json_free(page);
+        json_free(reply);
     } while (cursor && left != 0);
     if (out_more)
         *out_more = cursor != NULL;
     return 0;
+}
+
+static void push_rows(void *arg, const struct json *items)
+{
+    for (size_t i = 0; i < json_len(items); i++)
+        json_push_take(arg, json_copy(json_at(items, i)));
+}
+
+int list_jobs(struct cli *c, const struct list_query *q, struct json *rows, bool *out_more,
+              struct err *e)
+{
+    return list_pages(c, q, push_rows, rows, out_more, e);
 }
 
 int list_counts(struct cli *c, const struct list_query *q, struct json **out, struct err *e)

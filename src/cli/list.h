@@ -13,7 +13,12 @@ struct list_query {
     const char *filter, *state, *sort;
     int64_t limit; /* < 0 = everything */
 };
-/* All pages, up to the limit, pushed to `rows` (an array); *out_more: there is more. */
+/* Page by page, up to the limit: `page` gets an array of jobs each time.  *out_more (may be NULL):
+ * there is more. */
+int list_pages(struct cli *c, const struct list_query *q,
+               void (*page)(void *arg, const struct json *items), void *arg, bool *out_more,
+               struct err *e);
+/* The same, pushed to `rows` (an array). */
 int list_jobs(struct cli *c, const struct list_query *q, struct json *rows, bool *out_more,
               struct err *e);
 /* Counts by state; an object. */

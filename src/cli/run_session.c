@@ -56,7 +56,7 @@ static int take_over(struct cli *c, struct err *e)
         if (e->code != ERR_CONFLICT)
             return -1;
         /* Somebody holds the home and is just starting or leaving. */
-        if (socket_answers(c->target + 5))
+        if (daemon_answers(c->target))
             return 0;
         if (clock_mono(&clock_system) > until)
             return -1;
@@ -93,6 +93,7 @@ int run_session_open(struct run_session *s, struct cli *c, int32_t slots, struct
         .home = c->home, .slots = slots, .gpus = -1, .version = c->seams->version};
     c->unreachable = take_over;
     c->unreachable_arg = s;
+    c->no_reminder = true; /* it says by itself how far it is */
     interrupt_fd = s->interrupts[1];
     catch_signals();
     return 0;

@@ -287,20 +287,35 @@ void view_table(struct buf *b, const struct json *rows, const struct column *col
     table_free(t);
 }
 
-void view_json(const struct json *rows)
+static void json_page(struct view_pages *v, const struct json *rows)
 {
     AUTO(buf) struct buf b;
 
     buf_init(&b, VIEW_MAX);
-    buf_adds(&b, json_len(rows) ? "[\n" : "[");
     for (size_t i = 0; i < json_len(rows); i++) {
+        buf_adds(&b, v->rows++ ? ",\n" : "[\n");
         json_write(&b, json_at(rows, i), false);
-        buf_adds(&b, i + 1 < json_len(rows) ? ",\n" : "\n");
         if (b.n > 1 << 16)
             cli_print(&b);
     }
-    buf_adds(&b, "]\n");
     cli_print(&b);
+}
+
+static void json_end(const struct view_pages *v)
+{
+    AUTO(buf) struct buf b;
+
+    buf_init(&b, 16);
+    buf_adds(&b, v->rows ? "\n]\n" : "[]\n");
+    cli_print(&b);
+}
+
+void view_json(const struct json *rows)
+{
+    struct view_pages v = {0};
+
+    json_page(&v, rows);
+    json_end(&v);
 }
 
 static void csv_cell(struct table *t, const struct json *v)
@@ -315,7 +330,9 @@ static void csv_cell(struct table *t, const struct json *v)
     }
 }
 
-static void view_csv(const struct json *rows, const struct column *cols, size_t n)
+/* The line of titles stands before the first page only. */
+static void csv_page(struct view_pages *v, const struct json *rows, const struct column *cols,
+                     size_t n)
 {
     struct table *t = table_new();
     const char *keys[64];
@@ -337,19 +354,38 @@ static void view_csv(const struct json *rows, const struct column *cols, size_t 
             csv_cell(t, json_get(json_at(rows, i), keys[k]));
     buf_init(&b, VIEW_MAX);
     table_render_csv(t, &b);
+    if (v->rows) {
+        const char *titles_end = memchr(b.p, '\n', b.n);
+        buf_consume(&b, (size_t)(titles_end + 1 - b.p));
+    }
+    v->rows += json_len(rows) + 1;
     cli_print(&b);
     table_free(t);
 }
 
+void view_page(struct view_pages *v, const struct json *rows, const struct column *cols, size_t n)
+{
+    if (cli_json(v->c))
+        json_page(v, rows);
+    else
+        csv_page(v, rows, cols, n);
+}
+
+void view_pages_end(struct view_pages *v)
+{
+    if (cli_json(v->c))
+        json_end(v);
+}
+
 void view_rows(const struct cli *c, const struct json *rows, const struct column *cols, size_t n)
 {
+    struct view_pages v = {.c = c};
     AUTO(buf) struct buf b;
 
     buf_init(&b, VIEW_MAX);
-    if (cli_json(c)) {
-        view_json(rows);
-    } else if (cli_csv(c)) {
-        view_csv(rows, cols, n);
+    if (cli_json(c) || cli_csv(c)) {
+        view_page(&v, rows, cols, n);
+        view_pages_end(&v);
     } else if (json_len(rows)) {
         view_table(&b, rows, cols, n, c->out.width, c->out.colour);
         cli_print(&b);

@@ -41,6 +41,13 @@ int view_list(struct cli *c, const char *path, const struct column *cols, size_t
 void view_table(struct buf *b, const struct json *rows, const struct column *cols, size_t n,
                 size_t width, bool colour);
 void view_json(const struct json *rows); /* one element a line */
+/* Long lists for programs, page by page: json or csv, as -o says.  Zeroed at first. */
+struct view_pages {
+    const struct cli *c;
+    size_t rows;
+};
+void view_page(struct view_pages *v, const struct json *rows, const struct column *cols, size_t n);
+void view_pages_end(struct view_pages *v);
 
 enum { AGE_TEXT_MAX = 24, STAMP_TEXT_MAX = 32 };
 enum colour state_colour(struct str state);
