@@ -28,8 +28,10 @@ static bool filter_allows(const struct filter *f, const struct facts *x, bool *n
 
     if (!f)
         return true;
-    if (f->op == FILTER_AND)
-        return filter_allows(f->left, x, narrows) & filter_allows(f->right, x, narrows);
+    if (f->op == FILTER_AND) {
+        allowed = filter_allows(f->left, x, narrows);
+        return filter_allows(f->right, x, narrows) && allowed;
+    }
     if (f->op != FILTER_EQ && f->op != FILTER_IN)
         return true;
     if (f->field == FILTER_F_STATE)

@@ -87,7 +87,8 @@ int store_runs(struct store *s, uint64_t job, bool (*fn)(void *arg, const struct
     while (st && (rc = db_step(d, st, e)) == 1) {
         struct run_outcome o = {.why = (enum run_end)sqlite3_column_int(st, 3),
                                 .wait_status = sqlite3_column_int(st, 4),
-                                .sys = sqlite3_column_int(st, 5)};
+                                .sys = sqlite3_column_int(st, 5),
+                                .started_ms = sqlite3_column_int64(st, 9)};
         struct run_view v = {
             .key = {job, (uint32_t)sqlite3_column_int64(st, 0)},
             .node = column_str(st, 1),
