@@ -378,8 +378,14 @@ class Job:
         return self.done
 
     def logs(self, stream: str = "out", run: Optional[int] = None) -> str:
-        """What the job printed so far.  stream "err" exists with split_output."""
-        return b"".join(self._client.stream(self._log_path(stream, run, False))).decode("utf-8", "replace")
+        """What its last run (or `run`) printed so far; "" before it runs.  stream "err" exists with
+        split_output."""
+        try:
+            return b"".join(self._client.stream(self._log_path(stream, run, False))).decode("utf-8", "replace")
+        except NotFound:
+            if run is not None or self.refresh().done:
+                raise
+            return ""
 
     def follow(self, stream: str = "out", run: Optional[int] = None) -> Iterator[str]:
         """Lines of output as they are written, until the run ends."""

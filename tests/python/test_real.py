@@ -1,0 +1,154 @@
+"""The Python package with the real daemon: what is reported arrives, whatever dies meanwhile."""
+
+import os
+import signal
+import sys
+import time
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PACKAGE = os.path.abspath(os.path.join(HERE, "..", "..", "python"))
+sys.path[:0] = [PACKAGE, os.path.join(HERE, "..", "e2e")]
+
+import berth  # noqa: E402
+import harness  # noqa: E402
+
+PYTHON = "/usr/bin/python3"
+
+
+class Real(unittest.TestCase):
+    def setUp(self):
+        self.home = harness.Home(BERTH_PYTHON=PACKAGE)
+        self.home.start("--slots", "4")
+        self.client = berth.Client(home=self.home.home, autostart=False)
+
+    def tearDown(self):
+        self.client.close()
+        self.home.close()
+
+    def job(self, code, **options):
+        return self.client.submit([PYTHON, "-c", code], cwd="/tmp", **options)
+
+    def until(self, condition, seconds=15):
+        end = time.monotonic() + seconds
+        while not condition():
+            self.assertLess(time.monotonic(), end, "nothing happened in %d s" % seconds)
+            time.sleep(0.02)
+
+    def steps(self, job, name="loss"):
+        """Steps of a metric in order of arrival."""
+        points = job.series()["metrics"].get(name, [])
+        return [p["step"] if isinstance(p, dict) else p[0] for p in points]
+
+    def test_all_kinds(self):
+        j = self.job(
+            "import berth\n"
+            "p = berth.params(depth=3)\n"
+            "for i in range(5): berth.log(loss=p['lr'] / (i + 1), step=i); berth.epoch(i)\n"
+            "berth.log(loss=float('inf'), step=5)\n"
+            "berth.tag(data='v2'); berth.artifact('/etc/hosts', copy=True)\n"
+            "print(p)",
+            params={"lr": 0.5},
+        ).wait(20)
+        self.assertEqual((j.state, j.logs()), ("succeeded", "{'depth': 3, 'lr': 0.5}\n"))
+        self.assertEqual(j.tags, {"data": "v2", "nonfinite.loss": "inf at step 5"})
+        self.assertEqual(j.metrics["loss"]["value"], 0.1)
+        self.assertEqual(self.steps(j), [0, 1, 2, 3, 4])
+        with open(j.artifacts["hosts"]["path"]) as f:
+            self.assertIn("localhost", f.read())
+
+    def test_seen_while_it_runs(self):
+        j = self.job("import berth, time\nberth.log(loss=1, step=1)\ntime.sleep(60)")
+        self.until(lambda: "loss" in j.refresh().metrics)
+        self.assertEqual(j.state, "running")
+        j.cancel()
+        self.assertEqual(j.wait(20).state, "cancelled")
+
+    def test_daemon_killed_meanwhile(self):
+        """Reports from before, during and after an absence of the daemon: each counted once."""
+        go = os.path.join(self.home.dir, "go")
+        j = self.job(
+            "import berth, os, time\n"
+            "for i in range(20): berth.log(loss=i, step=i)\n"
+            "berth.flush()\n"
+            "print('first', flush=True)\n"
+            "while not os.path.exists(%r): time.sleep(0.01)\n"
+            "for i in range(20, 40): berth.log(loss=i, step=i)\n"
+            "while os.path.exists(%r): time.sleep(0.01)\n"
+            "for i in range(40, 60): berth.log(loss=i, step=i)\n" % (go, go)
+        )
+        self.until(lambda: "first" in j.logs())
+        self.home.kill()
+        open(go, "w").close()
+        time.sleep(0.3)
+        self.home.start("--slots", "4")
+        os.unlink(go)
+        self.assertEqual(j.wait(20).state, "succeeded")
+        self.assertEqual(self.steps(j), list(range(60)))
+
+    def test_daemon_away_until_the_end(self):
+        j = self.job(
+            "import berth, time\n"
+            "print('up', flush=True)\n"
+            "time.sleep(0.5)\n"
+            "for i in range(500): berth.log(loss=i, step=i)\n"
+            "raise SystemExit(7)"
+        )
+        self.until(lambda: "up" in j.logs())
+        self.home.kill()
+        time.sleep(1.5)
+        self.home.start("--slots", "4")
+        self.assertEqual((j.wait(20).state, j.exit_code), ("failed", 7))
+        self.assertEqual(self.steps(j), list(range(500)))
+
+    def test_killed_job_keeps_its_reports(self):
+        j = self.job(
+            "import berth, os\n"
+            "for i in range(100): berth.log(loss=i, step=i)\n"
+            "os.kill(os.getpid(), 9)"
+        ).wait(20)
+        self.assertEqual((j.state, j.exit_code), ("failed", 128 + signal.SIGKILL))
+        self.assertEqual(self.steps(j), list(range(100)))
+
+    def test_should_stop(self):
+        j = self.job(
+            "import berth, signal, time\n"
+            "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+            "print('up', flush=True)\n"
+            "while not berth.should_stop(): time.sleep(0.02)\n"
+            "print('asked')",
+            grace=15,
+        )
+        self.until(lambda: "up" in j.logs())
+        j.cancel()
+        self.assertEqual(j.wait(14).state, "cancelled")
+        self.assertIn("asked", j.logs())
+
+    def test_every_attempt_reports_for_itself(self):
+        j = self.job(
+            "import berth, os\n"
+            "berth.log(loss=int(os.environ['BERTH_ATTEMPT']), step=0)\n"
+            "raise SystemExit(0 if os.environ['BERTH_ATTEMPT'] == '2' else 1)",
+            retries=1,
+            backoff=0.1,
+        ).wait(20)
+        self.assertEqual((j.state, j.attempt), ("succeeded", 2))
+        self.assertEqual(j.metrics["loss"]["value"], 2)
+
+    def test_a_jobs_token_opens_that_job_only(self):
+        """Taken from its environment and used over the same socket, without the rights of its user."""
+        other = self.job("pass").wait(20)
+        j = self.job(
+            "import os\n"
+            "from berth import _http\n"
+            "c = _http.UnixConnection(os.environ['BERTH_SOCKET'])\n"
+            "h = _http.bearer(os.environ['BERTH_JOB_TOKEN'])\n"
+            "for path in ('/v1/jobs/' + os.environ['BERTH_JOB_ID'], '/v1/jobs/%d', '/v1/jobs'):\n"
+            "    print(_http.exchange(c, 'GET', path, None, h)[0])" % other.number
+        ).wait(20)
+        self.assertEqual(j.logs().split()[0], "200", j.logs())
+        self.assertTrue(all(s in ("401", "403", "404") for s in j.logs().split()[1:]), j.logs())
+
+
+if __name__ == "__main__":
+    unittest.main()
