@@ -5,6 +5,7 @@
  * know it: without a proof every path but /healthz answers 401.
  */
 #include "api/api_priv.h"
+#include "api/follow.h"
 #include <stdio.h>
 #include <unistd.h>
 

@@ -37,7 +37,7 @@ struct api {
     size_t working;          /* of them, with a worker thread */
     struct map_str keys;     /* idempotency keys under way → struct key_wait (jobs_submit.c) */
     struct events *events;   /* events.c */
-    struct follows *follows; /* logs.c */
+    struct follows *follows; /* follow.c */
     uint64_t counts[JOB_STATE_MAX]; /* of all jobs, as of event counts_at - 1; 0 = never asked */
     uint64_t counts_at;
     bool closing;
@@ -141,12 +141,6 @@ struct events *events_new(struct api *a);
 void events_free(struct events *ev);
 void events_committed(struct events *ev);
 void events_end(struct events *ev);
-/* ---- logs.c ---- */
-struct follows *follows_new(struct api *a);
-void follows_free(struct follows *f);
-void follows_committed(struct follows *f);
-void follows_end(struct follows *f);
-
 /* ---- nodes.c ---- */
 void node_json(struct buf *b, const struct node *n, const struct usage *u);
 

@@ -25,8 +25,9 @@ struct stream {
     struct events *ev;
     struct http_req *req; /* NULL when the client left while a page of its own was being read */
     struct event_filter filter;
-    uint64_t pos;     /* told so far */
-    bool catching_up; /* a page of its own is being read; else it is fed by the common read */
+    uint64_t pos; /* told so far */
+    bool behind;  /* reads pages of its own; else it is fed by the common read */
+    bool reading; /* one of them is with a worker thread */
 };
 
 struct events {
@@ -66,8 +67,15 @@ static void on_stream_gone(void *arg, struct http_req *r)
 
     (void)r;
     st->req = NULL;
-    if (!st->catching_up)
+    if (!st->reading)
         stream_free(st);
+}
+
+static void stream_close(struct stream *st)
+{
+    http_on_gone(st->req, NULL, NULL);
+    http_on_drain(st->req, NULL, NULL);
+    http_stream_end(TAKE(st->req));
 }
 
 /* A stream that was cut takes no more; on_stream_gone follows by itself. */
@@ -99,7 +107,7 @@ static void live_done(void *arg)
     ev->last_read_ms = loop_mono_ms(ev->api->conf.loop);
     ev->sent = MAX(ev->sent, p->last);
     for (struct stream *st = ev->streams; st; st = st->next)
-        if (!st->catching_up)
+        if (!st->behind)
             feed(st, p);
     if (p->full)
         ev->again = true;
@@ -159,18 +167,18 @@ static void catch_up_done(void *arg)
     struct events *ev = st->ev;
 
     ev->api->working--;
-    st->catching_up = false;
+    st->reading = false;
     if (!st->req) {
         stream_free(st);
     } else if (p->err.code != ERR_NONE) { /* the client comes back and resumes */
-        http_on_gone(st->req, NULL, NULL);
-        http_stream_end(st->req);
+        stream_close(st);
         stream_free(st);
     } else if (stream_send(st, buf_str(&p->text), p->last)) {
-        if (p->full || st->pos < ev->sent)
-            catch_up(st);
-        else
+        st->behind = p->full || st->pos < ev->sent;
+        if (!st->behind)
             read_soon(ev); /* what was committed since nobody listened */
+        else if (http_stream_backlog(st->req) == 0)
+            catch_up(st); /* else on_stream_drain goes on: a slow reader is not cut off */
     }
     event_page_free(p);
 }
@@ -184,9 +192,18 @@ static void catch_up(struct stream *st)
     p->sse = true;
     p->filter = st->filter;
     p->seen = st->ev->sent;
-    st->catching_up = true;
+    st->behind = st->reading = true;
     st->ev->api->working++;
     work_submit(st->ev->api->conf.loop, event_page_read, catch_up_done, p);
+}
+
+static void on_stream_drain(void *arg, struct http_req *r)
+{
+    struct stream *st = arg;
+
+    (void)r;
+    if (st->behind && !st->reading)
+        catch_up(st);
 }
 
 static void on_ping(void *arg)
@@ -215,6 +232,7 @@ static void stream_open(struct events *ev, struct http_req *r, const struct even
     ev->n_streams++;
     ev->n_foreign += !f->all;
     http_on_gone(r, on_stream_gone, st);
+    http_on_drain(r, on_stream_drain, st);
     http_stream_begin(r, 200, "text/event-stream");
     /* The head of a reply without a body byte may wait in a proxy. */
     http_stream_write(r, STR(": berth\n\n"));
@@ -340,11 +358,9 @@ void events_end(struct events *ev)
 {
     for (struct stream *st = ev->streams, *next; st; st = next) {
         next = st->next;
-        if (st->req) {
-            http_on_gone(st->req, NULL, NULL);
-            http_stream_end(TAKE(st->req));
-        }
-        if (!st->catching_up)
+        if (st->req)
+            stream_close(st);
+        if (!st->reading)
             stream_free(st);
     }
 }

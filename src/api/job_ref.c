@@ -24,36 +24,71 @@ static int not_found(struct str ref, struct err *e)
                    (int)MIN(ref.n, 60), ref.p);
 }
 
+static int ambiguous(struct str ref, struct err *e)
+{
+    return err_set(e, ERR_CONFLICT,
+                   "'" STR_FMT "' is the beginning of more than one job id; give more of it",
+                   (int)MIN(ref.n, 60), ref.p);
+}
+
+struct own_matches {
+    struct job_facts first;
+    size_t n;
+};
+
+static bool count_match(void *arg, const struct job_view *v)
+{
+    struct own_matches *m = arg;
+
+    if (m->n++ == 0)
+        keep_facts(&m->first, v);
+    return m->n < 2;
+}
+
+/* A beginning that several ids share may still name one job of the caller's. */
+static int resolve_own(struct call *c, struct str ref, struct job_facts *out, struct err *e)
+{
+    char *text = arena_strndup(&c->mem, ref.p, ref.n);
+    const char *values[] = {text};
+    struct filter f = {.op = FILTER_EQ, .field = FILTER_F_ID, .values = values, .n_values = 1};
+    struct job_query q = {.filter = &f, .only_uid = true, .uid = c->who.caller.uid, .limit = 2};
+    struct own_matches m = {0};
+
+    if (c->who.token.job != 0)
+        return not_found(ref, e);
+    if (store_jobs(c->api->conf.store, &q, count_match, &m, NULL, e) < 0)
+        return -1;
+    if (m.n == 0)
+        return not_found(ref, e);
+    if (m.n > 1)
+        return ambiguous(ref, e);
+    *out = m.first;
+    return 0;
+}
+
+static bool may_see(const struct who *w, const struct job_facts *f)
+{
+    if (w->token.job != 0)
+        return f->seq == w->token.job;
+    return w->caller.admin || f->uid == w->caller.uid;
+}
+
 int job_ref_resolve(struct call *c, struct str ref, struct job_facts *out, struct err *e)
 {
     struct store *s = c->api->conf.store;
     struct job_facts f = {0};
     struct err why = {0};
     uint64_t seq;
-    bool mine;
 
-    if (store_resolve(s, ref, &seq, &why) < 0) {
+    if (store_resolve(s, ref, &seq, &why) < 0 || store_job(s, seq, keep_facts, &f, &why) < 0) {
         if (why.code == ERR_NOT_FOUND)
             return not_found(ref, e);
-        if (why.code == ERR_CONFLICT && !c->who.caller.admin) /* the two named may be foreign */
-            return err_set(e, ERR_CONFLICT,
-                           "'" STR_FMT
-                           "' is the beginning of more than one job id; give more of it",
-                           (int)MIN(ref.n, 60), ref.p);
+        if (why.code == ERR_CONFLICT && !c->who.caller.admin)
+            return resolve_own(c, ref, out, e);
         *e = why;
         return -1;
     }
-    if (store_job(s, seq, keep_facts, &f, &why) < 0) {
-        if (why.code == ERR_NOT_FOUND)
-            return not_found(ref, e);
-        *e = why;
-        return -1;
-    }
-    if (c->who.token.job != 0)
-        mine = f.seq == c->who.token.job;
-    else
-        mine = c->who.caller.admin || f.uid == c->who.caller.uid;
-    if (!mine)
+    if (!may_see(&c->who, &f))
         return not_found(ref, e);
     *out = f;
     return 0;

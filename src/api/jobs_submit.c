@@ -217,12 +217,16 @@ static void submit_then(struct call *c)
 {
     struct submitting *d = c->data;
 
-    if (d->replay)
+    if (d->replay) {
         call_reply(c);
-    else if (!c->req || c->api->closing)
+    } else if (!c->req) {
         call_free(c);
-    else
+    } else if (c->api->closing) {
+        err_set(&c->err, ERR_UNAVAILABLE, "the daemon is shutting down; try again in a moment");
+        call_fail(c, &c->err);
+    } else {
         submit_hand_over(c, TAKE(d->x));
+    }
 }
 
 static void begin(struct call *c)

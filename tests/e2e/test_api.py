@@ -281,6 +281,26 @@ def test_events_resume_without_gap_or_repeat():
     home.wait_all()
 
 
+def test_slow_reader_is_not_cut_off():
+    """Somebody who resumes from the beginning and reads slowly gets everything: pages wait for the reader."""
+    setup()
+    home.api("POST", "/v1/queues/slow/pause")
+    for _ in range(12):
+        first = home.api("POST", "/v1/jobs", [{"command": "true", "queue": "slow", "cwd": "/"}] * 500)["first"]
+        home.api("POST", "/v1/jobs/cancel", {"jobs": list(range(first, first + 500, 2))})
+    last = home.api("GET", "/v1")["last_event"]
+    assert last > 3000, last
+    ev = Events("/v1/events?after=0")
+    time.sleep(0.5)
+    seen = 0
+    while seen < last:
+        seen += 1
+        assert int(ev.next()["id"]) == seen
+    ev.close()
+    home.api("POST", "/v1/jobs/cancel", {"queue": "slow"})
+    home.api("POST", "/v1/queues/slow/resume")
+
+
 def test_events_of_one_job():
     setup()
     a, b = home.submit("true")["number"], home.submit("true")["number"]

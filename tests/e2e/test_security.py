@@ -301,6 +301,16 @@ def test_others_lists_and_counts():
     assert "hidden" not in text and "secret" not in text
 
 
+def test_others_beginnings_of_ids():
+    """What begins several ids names a job when only one of them is the caller's."""
+    h = multi()
+    own = as_user(STRANGER, h, ("GET", "/v1/jobs"))[1]["items"][0]
+    assert h.request("GET", f"/v1/jobs/{own['id'][:5]}")[0] == 409
+    status, value = as_user(STRANGER, h, ("GET", f"/v1/jobs/{own['id'][:5]}"))
+    assert status == 200 and value["number"] == own["number"], value
+    assert as_user(OTHER, h, ("GET", f"/v1/jobs/{own['id'][:5]}"))[0] == 404
+
+
 def test_others_may_not_administer():
     h = multi()
     node = h.api("GET", "/v1")["node"]["name"]

@@ -1,0 +1,316 @@
+/* follow.c - the output of a run as it grows
+ *
+ * Owns: the followers of log files.
+ *
+ * A follower reads on worker threads, one piece at a time, and only as fast as its client takes it.
+ * It is woken by the file growing (inotify, one descriptor for all), by its client having taken
+ * everything, by commits, and for file systems without inotify by a slow tick.  It ends when the
+ * run is over and the file was read to its end after that was known: the host reports the end of a
+ * run after its last byte.
+ */
+#include "api/follow.h"
+#include "api/api_priv.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+
+enum {
+    PIECE_BYTES = 64 << 10,
+    TICK_MS = 1000,
+};
+
+struct follow {
+    struct follow *prev, *next;
+    struct follows *all;
+    struct http_req *req; /* NULL when the client left while a piece was being read */
+    struct run_key key;   /* run 0 = the first one has not been placed yet */
+    bool err_stream;
+    char *path;
+    int fd, wd;
+    int64_t at;
+    char *piece;
+    ssize_t got;
+    bool reading, again, over;
+};
+struct follows {
+    struct api *api;
+    struct follow *list;
+    struct timer *tick;
+    struct watch *watch;
+    int inotify_fd;
+};
+
+/* ---- life ---- */
+
+static void follow_unwatch(struct follow *f)
+{
+    if (f->wd < 0)
+        return;
+    for (const struct follow *o = f->all->list; o; o = o->next)
+        if (o != f && o->wd == f->wd) /* two followers of one file share its watch */
+            return;
+    inotify_rm_watch(f->all->inotify_fd, f->wd);
+}
+
+static void follow_free(struct follow *f)
+{
+    struct follows *all = f->all;
+
+    follow_unwatch(f);
+    if (f->prev)
+        f->prev->next = f->next;
+    else
+        all->list = f->next;
+    if (f->next)
+        f->next->prev = f->prev;
+    if (!all->list)
+        timer_stop(all->tick);
+    if (f->fd >= 0)
+        close(f->fd);
+    free(f->path);
+    free(f->piece);
+    free(f);
+}
+
+static void on_follow_gone(void *arg, struct http_req *r)
+{
+    struct follow *f = arg;
+
+    (void)r;
+    f->req = NULL;
+    if (!f->reading)
+        follow_free(f);
+}
+
+static void follow_end(struct follow *f)
+{
+    http_on_gone(f->req, NULL, NULL);
+    http_on_drain(f->req, NULL, NULL);
+    http_stream_end(TAKE(f->req));
+    follow_free(f);
+}
+
+/* ---- reading ---- */
+
+int log_open(const char *path)
+{
+    struct stat st;
+    AUTO_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+
+    if (fd < 0)
+        return -1;
+    if (fstat(fd, &st) < 0)
+        return -1;
+    if (!S_ISREG(st.st_mode)) {
+        errno = ENOENT;
+        return -1;
+    }
+    return TAKE_FD(fd);
+}
+
+static bool keep_attempt(void *arg, const struct job_view *v)
+{
+    ((struct run_key *)arg)->run = v->attempt;
+    return false;
+}
+
+static void find_path(struct follow *f)
+{
+    const struct core *core = f->all->api->conf.core;
+
+    f->path = f->err_stream ? core_err_path(core, f->key) : core_log_path(core, f->key);
+}
+
+static void read_run(void *arg)
+{
+    struct follow *f = arg;
+    struct err e = {0};
+    struct stat st;
+
+    f->got = 0;
+    /* It was waiting when it was asked for, and is over: its only run came and went in between. */
+    if (f->over && f->key.run == 0 &&
+        store_job(f->all->api->conf.store, f->key.job, keep_attempt, &f->key, &e) == 0 &&
+        f->key.run != 0)
+        find_path(f);
+    if (f->fd < 0 && f->path)
+        f->fd = log_open(f->path);
+    if (f->fd < 0)
+        return;
+    if (f->at < 0) /* counted from the end, once there is one */
+        f->at = fstat(f->fd, &st) == 0 ? MAX(st.st_size + f->at, 0) : 0;
+    f->got = pread(f->fd, f->piece, PIECE_BYTES, f->at);
+}
+
+static void follow_wake(struct follow *f);
+
+static void read_done(void *arg)
+{
+    struct follow *f = arg;
+    struct follows *all = f->all;
+    bool again = f->again || f->got == PIECE_BYTES;
+
+    all->api->working--;
+    f->reading = f->again = false;
+    if (!f->req) {
+        follow_free(f);
+        return;
+    }
+    if (f->fd >= 0 && f->wd < 0 && all->inotify_fd >= 0) {
+        f->wd = inotify_add_watch(all->inotify_fd, f->path, IN_MODIFY);
+        again = again || f->wd >= 0; /* what was written before we watched */
+    }
+    if (f->got > 0) {
+        f->at += f->got;
+        again = again || f->over;
+        if (!http_stream_write(f->req, (struct str){f->piece, (size_t)f->got}))
+            return; /* cut off; on_follow_gone follows */
+    } else if (f->over) {
+        follow_end(f);
+        return;
+    }
+    if (again)
+        follow_wake(f);
+}
+
+/* Is the followed run still going on?  Learns its number when it gets one. */
+static bool run_going(struct follow *f)
+{
+    struct core *core = f->all->api->conf.core;
+    struct run_key now = {0};
+
+    if (!core_job_active(core, f->key.job, &now))
+        return false;
+    if (f->key.run == 0 && now.run != 0) {
+        f->key.run = now.run;
+        find_path(f);
+    }
+    return f->key.run == now.run;
+}
+
+static void follow_wake(struct follow *f)
+{
+    if (f->reading) {
+        f->again = true;
+        return;
+    }
+    if (!f->req || http_stream_backlog(f->req) > 0)
+        return; /* on_follow_drain wakes us */
+    f->over = !run_going(f);
+    f->reading = true;
+    f->all->api->working++;
+    work_submit(f->all->api->conf.loop, read_run, read_done, f);
+}
+
+static void on_follow_drain(void *arg, struct http_req *r)
+{
+    (void)r;
+    follow_wake(arg);
+}
+
+void follow_open(struct follows *all, struct http_req *r, struct run_key key, bool err_stream,
+                 int64_t at)
+{
+    struct follow *f = xcalloc(1, sizeof(*f));
+
+    *f = (struct follow){.all = all, .req = r, .key = key, .err_stream = err_stream, .at = at};
+    f->fd = f->wd = -1;
+    f->piece = xmalloc(PIECE_BYTES);
+    if (key.run)
+        find_path(f);
+    f->next = all->list;
+    if (f->next)
+        f->next->prev = f;
+    else
+        timer_start(all->tick, TICK_MS, TICK_MS);
+    all->list = f;
+    http_on_gone(r, on_follow_gone, f);
+    http_on_drain(r, on_follow_drain, f);
+    http_stream_begin(r, 200, "text/plain; charset=utf-8");
+    follow_wake(f);
+}
+
+/* ---- waking ---- */
+
+static void on_inotify(void *arg, int events, int error)
+{
+    struct follows *all = arg;
+    char text[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
+    ssize_t n;
+
+    (void)events;
+    (void)error;
+    while ((n = read(all->inotify_fd, text, sizeof(text))) > 0) {
+        for (char *p = text; p < text + n;) {
+            const struct inotify_event *ev = (const struct inotify_event *)(void *)p;
+
+            for (struct follow *f = all->list, *next; f; f = next) {
+                next = f->next;
+                if (f->wd == ev->wd || (ev->mask & IN_Q_OVERFLOW))
+                    follow_wake(f);
+            }
+            p += sizeof(*ev) + ev->len;
+        }
+    }
+}
+
+static void on_tick(void *arg)
+{
+    struct follows *all = arg;
+
+    for (struct follow *f = all->list, *next; f; f = next) {
+        next = f->next;
+        follow_wake(f);
+    }
+}
+
+void follows_committed(struct follows *all)
+{
+    for (struct follow *f = all->list, *next; f; f = next) {
+        next = f->next;
+        if (f->fd < 0 || !run_going(f))
+            follow_wake(f);
+    }
+}
+
+struct follows *follows_new(struct api *a)
+{
+    struct follows *all = xcalloc(1, sizeof(*all));
+
+    all->api = a;
+    all->tick = timer_new(a->conf.loop, on_tick, all);
+    all->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (all->inotify_fd >= 0) {
+        all->watch = watch_new(a->conf.loop, all->inotify_fd, on_inotify, all);
+        watch_start(all->watch, WATCH_READ);
+    }
+    return all;
+}
+
+void follows_end(struct follows *all)
+{
+    for (struct follow *f = all->list, *next; f; f = next) {
+        next = f->next;
+        if (f->req) {
+            http_on_gone(f->req, NULL, NULL);
+            http_on_drain(f->req, NULL, NULL);
+            http_stream_end(TAKE(f->req));
+        }
+        if (!f->reading)
+            follow_free(f);
+    }
+}
+
+void follows_free(struct follows *all)
+{
+    if (!all)
+        return;
+    while (all->list)
+        follow_free(all->list);
+    timer_free(all->tick);
+    watch_free(all->watch);
+    if (all->inotify_fd >= 0)
+        close(all->inotify_fd);
+    free(all);
+}
