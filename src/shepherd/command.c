@@ -10,9 +10,11 @@
  */
 #include "shepherd/command.h"
 #include "base/file.h"
+#include "base/rand.h"
 #include "base/util.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <libgen.h>
 #include <limits.h>
 #include <signal.h>
@@ -37,11 +39,26 @@ static bool foreign(const struct command *c)
 
 /* ---- before the fork ---- */
 
+/* Makes the directory of a thousand runs, under another name at first: ext4 decides by the name
+ * where on the disk a directory and the files in it go (the backend asked for that, see spread_runs
+ * there), and `0`, `1`, `2` would put every home on the machine in the same few places. */
 static void make_parent(const char *path)
 {
     AUTO_FREE char *copy = xstrdup(path);
+    const char *dir = dirname(copy);
+    AUTO_FREE char *above = xstrdup(dir), *temp = NULL;
+    uint64_t name;
 
-    dir_make_all(dirname(copy), 0755, NULL);
+    if (dir_make_all(dirname(above), 0755, NULL) < 0)
+        return;
+    random_bytes(&name, sizeof(name));
+    temp = xasprintf("%s/.%016" PRIx64, above, name);
+    if (mkdir(temp, 0755) < 0)
+        return;
+    if (renameat2(AT_FDCWD, temp, AT_FDCWD, dir, RENAME_NOREPLACE) == 0)
+        return;
+    rmdir(temp); /* somebody was faster, or the file system cannot do that */
+    mkdir(dir, 0755);
 }
 
 static int log_open(struct command *c, const char *path)

@@ -228,6 +228,8 @@ int journal_scan(int fd, uint64_t offset, struct run_key k, struct journal_recor
         }
         if (have > pos)
             pos += skip;
+        if (have < sizeof(chunk))
+            return seen; /* a short read: that was the end */
         memmove(chunk, chunk + pos, have - pos);
         have -= pos;
     }

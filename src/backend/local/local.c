@@ -11,8 +11,10 @@
 #include "backend/local/local_priv.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 
 enum { OUT_MAX_BYTES = 256 << 20 };
@@ -270,12 +272,31 @@ static void local_close(struct backend *b)
     free(b);
 }
 
+/* Logs go to runs/<job/1000>/.  ext4 puts the files of a directory near it and directories near
+ * their parent, unless that is marked as the top of a hierarchy; then each goes where there is
+ * room. Near their parent, 10 000 logs crowd into one block group, and where an earlier home was
+ * removed minutes ago, creating one took 700 us instead of 22 (no journal: freed inodes are passed
+ * over). */
+static void spread_runs(struct backend *b)
+{
+    AUTO_FREE char *dir = xasprintf("%s/runs", b->home);
+    int flags;
+
+    mkdir(dir, 0755);
+    AUTO_FD fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0 && ioctl(fd, FS_IOC_GETFLAGS, &flags) == 0 && !(flags & FS_TOPDIR_FL)) {
+        flags |= FS_TOPDIR_FL;
+        ioctl(fd, FS_IOC_SETFLAGS, &flags); /* a wish: other file systems know nothing of it */
+    }
+}
+
 static int open_dir(struct backend *b, struct err *e)
 {
     AUTO_FREE char *dir = xasprintf("%s/shepherd", b->home);
 
     if (mkdir(dir, 0700) < 0 && errno != EEXIST)
         return err_sys(e, "cannot make %s", dir);
+    spread_runs(b);
     b->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     return b->dir_fd < 0 ? err_sys(e, "cannot open %s", dir) : 0;
 }
