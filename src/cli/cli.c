@@ -63,7 +63,7 @@ static int run_command(struct cli *c, const struct command *cmd, char **argv)
     if (opt_parse(cmd, argv, own, &c->opt, &ops, &help, &e) < 0) {
         rc = cli_fail(&e);
     } else if (help) {
-        AUTO(buf) struct buf b;
+        AUTO(buf) struct buf b = {0};
         buf_init(&b, HELP_MAX);
         help_command(&b, cmd, c->out.width, c->out.colour);
         cli_print(&b);
@@ -77,7 +77,7 @@ static int run_command(struct cli *c, const struct command *cmd, char **argv)
 
 static int overview(struct cli *c)
 {
-    AUTO(buf) struct buf b;
+    AUTO(buf) struct buf b = {0};
 
     buf_init(&b, HELP_MAX);
     help_overview(&b, cli_commands, c->seams->version, c->out.colour);

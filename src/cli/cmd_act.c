@@ -84,7 +84,7 @@ static void say_done(const struct cli *c, const struct act *a, const struct json
 static int report(const struct cli *c, const struct act *a, const struct json *reply, bool named)
 {
     if (cli_json(c)) {
-        AUTO(buf) struct buf b;
+        AUTO(buf) struct buf b = {0};
         buf_init(&b, 1 << 16);
         json_write(&b, reply, false);
         buf_addc(&b, '\n');

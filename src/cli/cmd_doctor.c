@@ -12,7 +12,7 @@ static const enum colour health_colours[] = {
 
 static void print_line(const struct cli *c, const char *name, const struct finding *f)
 {
-    AUTO(buf) struct buf b;
+    AUTO(buf) struct buf b = {0};
     enum colour col = c->out.colour ? health_colours[f->health] : COLOUR_NONE;
 
     buf_init(&b, PAGE_MAX);

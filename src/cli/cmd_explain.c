@@ -27,7 +27,7 @@ static void explain_text(struct buf *b, const struct json *j, const char *ref)
 
 static int explain(struct cli *c, const void *opts, const struct operands *ops)
 {
-    AUTO(buf) struct buf out;
+    AUTO(buf) struct buf out = {0};
     struct json *all = json_new_array();
     struct err e = {0};
     int rc = 0;
@@ -35,7 +35,7 @@ static int explain(struct cli *c, const void *opts, const struct operands *ops)
     (void)opts;
     buf_init(&out, TEXT_MAX);
     for (size_t i = 0; i < ops->n && rc == 0; i++) {
-        AUTO(buf) struct buf path;
+        AUTO(buf) struct buf path = {0};
         struct json *j = NULL;
         buf_init(&path, TEXT_MAX);
         job_path(&path, ops->p[i], "/explain");

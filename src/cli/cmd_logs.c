@@ -47,7 +47,7 @@ static int print_tail(struct cli *c, const struct follow_log *f, int64_t lines, 
                       struct err *e)
 {
     for (size_t want = TAIL_FIRST;; want *= 4) {
-        AUTO(buf) struct buf path;
+        AUTO(buf) struct buf path = {0};
         struct http_response r;
         char range[64];
         const char *headers[] = {range, NULL};
@@ -82,7 +82,7 @@ static int print_tail(struct cli *c, const struct follow_log *f, int64_t lines, 
 /* Follows through every run of the job: one that is tried again goes on here. */
 static int follow_runs(struct cli *c, struct follow_log *f, bool one_run, struct err *e)
 {
-    AUTO(buf) struct buf path;
+    AUTO(buf) struct buf path = {0};
     uint64_t last = 0;
 
     buf_init(&path, TEXT_MAX);
@@ -120,7 +120,7 @@ static int follow_runs(struct cli *c, struct follow_log *f, bool one_run, struct
 /* Everything there is now.  A first question brings a daemon up when there is none. */
 static int print_whole(struct cli *c, struct follow_log *f, struct err *e)
 {
-    AUTO(buf) struct buf path;
+    AUTO(buf) struct buf path = {0};
     struct http_response r;
 
     buf_init(&path, TEXT_MAX);

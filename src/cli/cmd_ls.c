@@ -68,6 +68,11 @@ static void print_page(void *arg, const struct json *items)
     view_page(arg, items, job_columns, n_job_columns);
 }
 
+static void print_text(void *arg, struct str array)
+{
+    view_page_text(arg, array);
+}
+
 /* However many there are, only one page of them is held at a time. */
 static int for_programs(struct cli *c, const struct operands *ops, struct err *e)
 {
@@ -76,7 +81,10 @@ static int for_programs(struct cli *c, const struct operands *ops, struct err *e
     struct list_query q = {filter, state, c->opt.sort, limit_of(c)};
     struct view_pages v = {.c = c};
 
-    if (q.limit != 0 && list_pages(c, &q, print_page, &v, NULL, e) < 0)
+    int rc = q.limit == 0  ? 0
+             : cli_json(c) ? list_texts(c, &q, print_text, &v, e)
+                           : list_pages(c, &q, print_page, &v, NULL, e);
+    if (rc < 0)
         return -1;
     view_pages_end(&v);
     return 0;
@@ -84,7 +92,7 @@ static int for_programs(struct cli *c, const struct operands *ops, struct err *e
 
 static void footer(const struct cli *c, const struct json *counts, size_t shown, bool more)
 {
-    AUTO(buf) struct buf b;
+    AUTO(buf) struct buf b = {0};
 
     if (!c->out.is_tty)
         return;

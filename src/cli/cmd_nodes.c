@@ -21,7 +21,7 @@ static const struct opt_group *const node_groups[] = {&node_group, &output_group
 
 static int drain(struct cli *c, const char *name, const char *verb)
 {
-    AUTO(buf) struct buf path;
+    AUTO(buf) struct buf path = {0};
     struct err e = {0};
 
     buf_init(&path, TEXT_MAX);

@@ -24,7 +24,7 @@ static int queue(struct cli *c, const void *opts, const struct operands *ops)
 {
     const char *verb = ops->n ? ops->p[0] : "list";
     const char *name = ops->n > 1 ? ops->p[1] : "default";
-    AUTO(buf) struct buf path;
+    AUTO(buf) struct buf path = {0};
     struct err e = {0};
 
     (void)opts;

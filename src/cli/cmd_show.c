@@ -56,7 +56,7 @@ static void needs_line(struct buf *b, const struct cli *c, const struct json *jo
     double cpus = json_get(job, "cpus") ? json_real(json_get(job, "cpus")) : 0;
     int64_t mem = int_of(job, "mem_bytes"), gpus = int_of(job, "gpus");
     char size[UNIT_TEXT_MAX];
-    AUTO(buf) struct buf t;
+    AUTO(buf) struct buf t = {0};
 
     buf_init(&t, 256);
     if (cpus > 0)
@@ -89,7 +89,7 @@ static void used_line(struct buf *b, const struct cli *c, const struct json *job
 
 static void facts(struct buf *b, const struct cli *c, const struct json *job)
 {
-    AUTO(buf) struct buf t;
+    AUTO(buf) struct buf t = {0};
     const struct json *spec = json_get(job, "spec"), *after = json_get(job, "after");
 
     buf_init(&t, PAGE_MAX);
@@ -156,7 +156,7 @@ static void metrics(struct buf *b, struct cli *c, const struct json *job)
     if (!json_len(last) || cli_get(c, path, &series, &e) < 0)
         return;
     for (struct json_it it = {0}; json_next(last, &it);) {
-        AUTO(buf) struct buf t;
+        AUTO(buf) struct buf t = {0};
         const struct json *v = json_get(it.val, "value");
         buf_init(&t, PAGE_MAX);
         buf_addf(&t, "%s %g", it.key, v ? json_real(v) : NAN);
@@ -177,7 +177,7 @@ static void reports(struct buf *b, struct cli *c, const struct json *job)
     metrics(b, c, job);
     for (size_t k = 0; k < ARRAY_SIZE(kinds); k++)
         for (struct json_it it = {0}; json_next(json_get(job, kinds[k].member), &it);) {
-            AUTO(buf) struct buf t;
+            AUTO(buf) struct buf t = {0};
             struct str text =
                 json_type(it.val) == JSON_STR ? json_str(it.val) : text_of(it.val, kinds[k].value);
             buf_init(&t, PAGE_MAX);
@@ -214,7 +214,7 @@ static int show(struct cli *c, const void *opts, const struct operands *ops)
 
     (void)opts;
     for (size_t i = 0; i < ops->n && rc == 0; i++) {
-        AUTO(buf) struct buf path;
+        AUTO(buf) struct buf path = {0};
         struct json *job = NULL;
         buf_init(&path, PAGE_MAX);
         job_path(&path, ops->p[i], "");
@@ -225,7 +225,7 @@ static int show(struct cli *c, const void *opts, const struct operands *ops)
     if (rc == 0 && (cli_json(c) || cli_csv(c))) {
         view_rows(c, all, job_columns, n_job_columns);
     } else if (rc == 0) {
-        AUTO(buf) struct buf b;
+        AUTO(buf) struct buf b = {0};
         buf_init(&b, PAGE_MAX);
         for (size_t i = 0; i < json_len(all); i++) {
             const struct json *job = json_at(all, i);

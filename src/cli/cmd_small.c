@@ -11,7 +11,7 @@ static const struct opt_group *const connection_groups[] = {&common_group, NULL}
 
 static int version(struct cli *c, const void *opts, const struct operands *ops)
 {
-    AUTO(buf) struct buf b;
+    AUTO(buf) struct buf b = {0};
 
     (void)opts;
     (void)ops;
@@ -31,7 +31,7 @@ const struct command cmd_version = {
 
 static int help(struct cli *c, const void *opts, const struct operands *ops)
 {
-    AUTO(buf) struct buf b;
+    AUTO(buf) struct buf b = {0};
     struct err e = {0};
     const struct command *cmd = NULL;
 
@@ -66,7 +66,7 @@ const struct command cmd_help = {
 
 static int man(struct cli *c, const void *opts, const struct operands *ops)
 {
-    AUTO(buf) struct buf b;
+    AUTO(buf) struct buf b = {0};
     struct err e = {0};
     const struct command *cmd = NULL;
 
@@ -93,7 +93,7 @@ const struct command cmd_man = {
 
 static int completion(struct cli *c, const void *opts, const struct operands *ops)
 {
-    AUTO(buf) struct buf b;
+    AUTO(buf) struct buf b = {0};
     struct err e = {0};
 
     (void)c;
@@ -127,7 +127,7 @@ const struct command cmd_completion = {
 
 static int schema(struct cli *c, const void *opts, const struct operands *ops)
 {
-    AUTO(buf) struct buf b;
+    AUTO(buf) struct buf b = {0};
     bool sweep = !strcmp(ops->p[0], "sweep");
 
     (void)c;
@@ -173,7 +173,7 @@ static int complete_words(struct cli *c, const void *opts, const struct operands
         {"project", "/v1/projects", "name"},
         {"queue", "/v1/queues", "name"},
     };
-    AUTO(buf) struct buf b;
+    AUTO(buf) struct buf b = {0};
 
     (void)opts;
     buf_init(&b, TEXT_MAX);

@@ -58,7 +58,7 @@ static void say_submitted(const struct cli *c, const struct json *reply, bool ma
 
 static void print_reply(const struct cli *c, const struct json *reply, bool many)
 {
-    AUTO(buf) struct buf b;
+    AUTO(buf) struct buf b = {0};
     struct str batch = text_of(reply, "batch");
 
     buf_init(&b, 1 << 20);

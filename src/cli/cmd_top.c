@@ -245,7 +245,7 @@ static bool on_key(struct top *t, int key)
 
 static void draw(struct top *t)
 {
-    AUTO(buf) struct buf frame;
+    AUTO(buf) struct buf frame = {0};
 
     buf_init(&frame, FRAME_MAX);
     t->c->out = term_detect(STDOUT_FILENO);

@@ -82,7 +82,7 @@ static int watch(struct cli *c, const void *opts, const struct operands *ops)
     s.last_id = (uint64_t)o->since.v;
     /* Asks first, so that a daemon is there, and again whenever the stream broke. */
     while (cli_get(c, "/v1", &meta, &e) == 0) {
-        AUTO(buf) struct buf path;
+        AUTO(buf) struct buf path = {0};
         AUTO_FREE char *after = xasprintf("%llu", (unsigned long long)s.last_id);
         int status = 0;
         json_free(meta);

@@ -128,6 +128,8 @@ static const char bash_head[] =
     "    done\n"
     "    if ((COMP_CWORD == i + 1)) && [[ $cur != */* ]]; then\n"
     "        COMPREPLY=($(compgen -c -- \"$cur\"))\n"
+    "    elif ((COMP_CWORD == i)) && [[ -n $cur && $cur != */* ]]; then\n"
+    "        COMPREPLY=($(compgen -c -f -- \"$cur\"))\n"
     "    else\n"
     "        _berth_files -f\n"
     "    fi\n"

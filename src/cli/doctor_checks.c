@@ -178,7 +178,7 @@ static void check_shepherd(struct cli *c, struct finding *f)
 static void check_store(struct cli *c, struct finding *f)
 {
     AUTO_FREE char *path = path_join(c->home, "berth.db");
-    AUTO(buf) struct buf found;
+    AUTO(buf) struct buf found = {0};
     struct stat st;
     struct err e = {0};
     char size[UNIT_TEXT_MAX];

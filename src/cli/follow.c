@@ -54,8 +54,9 @@ int follow_news(struct cli *c, int64_t number, bool start_too, uint64_t *last, s
 
 int follow_end(struct cli *c, const char *ref, struct json **out, struct err *e)
 {
-    AUTO(buf) struct buf path;
+    AUTO(buf) struct buf path = {0};
     uint64_t last = 0;
+    bool said = !c->err.is_tty;
 
     buf_init(&path, PATH_BYTES);
     job_path(&path, ref, "");
@@ -68,6 +69,10 @@ int follow_end(struct cli *c, const char *ref, struct json **out, struct err *e)
             return 0;
         }
         int64_t number = int_of(job, "number");
+        if (!said)
+            cli_say("waiting for job %lld, which is " STR_FMT, (long long)number,
+                    STR_ARG(text_of(job, "state")));
+        said = true;
         json_free(job);
         if (follow_news(c, number, false, &last, e) < 0)
             return -1;
@@ -80,7 +85,7 @@ static int highest_status(struct cli *c, const char *batch, int *out, struct err
 
     *out = 0;
     do {
-        AUTO(buf) struct buf path;
+        AUTO(buf) struct buf path = {0};
         struct json *page = NULL;
         buf_init(&path, PATH_BYTES);
         buf_adds(&path, "/v1/jobs?state=failed,cancelled,lost&limit=1000");
@@ -101,7 +106,7 @@ static int highest_status(struct cli *c, const char *batch, int *out, struct err
 
 int follow_batch(struct cli *c, const char *batch, int *out_status, struct err *e)
 {
-    AUTO(buf) struct buf path;
+    AUTO(buf) struct buf path = {0};
 
     buf_init(&path, PATH_BYTES);
     buf_adds(&path, "/v1/jobs/summary?state=queued,starting,running,stopping");
@@ -212,7 +217,7 @@ static void log_path(struct buf *path, const struct follow_log *f)
 
 int follow_log(struct http_client *http, struct follow_log *f, struct err *e)
 {
-    AUTO(buf) struct buf path;
+    AUTO(buf) struct buf path = {0};
     struct http_response refusal = {0};
     int status = 0;
     struct copying k = {f, &status, &refusal};

@@ -8,7 +8,7 @@
 #include "model/job.h"
 #include <stdio.h>
 
-enum { PAGE = 1000, PATH_MAX_BYTES = 1 << 20 };
+enum { PAGE = 10000, PATH_MAX_BYTES = 1 << 20 };
 
 /* A whole term such as name~cnn, as opposed to `and`, `(`, or a piece of `lr < 0.1`. */
 static bool is_term(const char *word)
@@ -20,7 +20,7 @@ static bool is_term(const char *word)
 
 char *filter_text(const struct operands *ops)
 {
-    AUTO(buf) struct buf b;
+    AUTO(buf) struct buf b = {0};
 
     if (!ops->n)
         return NULL;
@@ -35,7 +35,7 @@ char *filter_text(const struct operands *ops)
 
 char *state_text(const char *states)
 {
-    AUTO(buf) struct buf b;
+    AUTO(buf) struct buf b = {0};
     struct str rest = str_of(states);
 
     if (!states)
@@ -75,6 +75,63 @@ static void query_path(const struct cli *c, const struct list_query *q, const ch
     query_add(b, "batch", c->opt.batch);
 }
 
+static int fetch_page(struct cli *c, const struct list_query *q, int64_t left, const char *cursor,
+                      struct http_response *out, struct err *e)
+{
+    AUTO(buf) struct buf path = {0};
+    char limit[24];
+
+    snprintf(limit, sizeof(limit), "%lld", (long long)(left < 0 ? PAGE : MIN(left, (int64_t)PAGE)));
+    query_path(c, q, "/v1/jobs", &path);
+    query_add(&path, "sort", q->sort);
+    query_add(&path, "limit", limit);
+    query_add(&path, "cursor", cursor);
+    return cli_fetch(c, "GET", path.p, NULL, STR(""), out, e);
+}
+
+/* {"items":[…],"next":…} cut in two: the daemon writes it in just this order. */
+static int cut_page(struct str body, struct str *items, struct json **rest, struct err *e)
+{
+    static const struct str head = {"{\"items\":", 9}, tail = {"],\"next\":", 9};
+    size_t at = body.n;
+
+    while (at > head.n && !(at + tail.n <= body.n && !memcmp(body.p + at, tail.p, tail.n)))
+        at--;
+    if (!str_starts(body, head) || at <= head.n)
+        return err_set(e, ERR_INTERNAL, "the daemon's list of jobs is not in the form expected");
+    *items = (struct str){body.p + head.n, at + 1 - head.n};
+    AUTO_FREE char *text = xasprintf("{" STR_FMT, (int)(body.n - at - 2), body.p + at + 2);
+    return json_parse(str_of(text), "the daemon's answer", rest, e);
+}
+
+int list_texts(struct cli *c, const struct list_query *q, void (*page)(void *arg, struct str array),
+               void *arg, struct err *e)
+{
+    AUTO_FREE char *cursor = NULL;
+    int64_t left = q->limit;
+
+    do {
+        struct http_response r;
+        struct json *rest = NULL;
+        struct str items;
+        if (fetch_page(c, q, left, cursor, &r, e) < 0)
+            return -1;
+        int rc = cut_page(buf_str(&r.body), &items, &rest, e);
+        if (rc == 0)
+            page(arg, items);
+        http_response_done(&r);
+        struct str next = text_of(rest, "next");
+        free(cursor);
+        cursor = next.n ? xstrndup(next.p, next.n) : NULL;
+        json_free(rest);
+        if (rc < 0)
+            return -1;
+        if (left > 0)
+            left -= MIN(left, (int64_t)PAGE);
+    } while (cursor && left != 0);
+    return 0;
+}
+
 int list_pages(struct cli *c, const struct list_query *q,
                void (*page)(void *arg, const struct json *items), void *arg, bool *out_more,
                struct err *e)
@@ -83,16 +140,13 @@ int list_pages(struct cli *c, const struct list_query *q,
     int64_t left = q->limit;
 
     do {
-        AUTO(buf) struct buf path;
-        char limit[24];
+        struct http_response r;
         struct json *reply = NULL;
-        snprintf(limit, sizeof(limit), "%lld",
-                 (long long)(left < 0 ? PAGE : MIN(left, (int64_t)PAGE)));
-        query_path(c, q, "/v1/jobs", &path);
-        query_add(&path, "sort", q->sort);
-        query_add(&path, "limit", limit);
-        query_add(&path, "cursor", cursor);
-        if (cli_get(c, path.p, &reply, e) < 0)
+        if (fetch_page(c, q, left, cursor, &r, e) < 0)
+            return -1;
+        int rc = json_parse(buf_str(&r.body), "the daemon's answer", &reply, e);
+        http_response_done(&r);
+        if (rc < 0)
             return -1;
         page(arg, json_get(reply, "items"));
         if (left > 0)
@@ -121,7 +175,7 @@ int list_jobs(struct cli *c, const struct list_query *q, struct json *rows, bool
 
 int list_counts(struct cli *c, const struct list_query *q, struct json **out, struct err *e)
 {
-    AUTO(buf) struct buf path;
+    AUTO(buf) struct buf path = {0};
 
     query_path(c, q, "/v1/jobs/summary", &path);
     return cli_get(c, path.p, out, e);

@@ -39,7 +39,7 @@ static void tail_text(struct buf *b, const struct json *counts, int64_t eta_ms)
 void progress_line(struct buf *b, const struct json *counts, const char *name, size_t width,
                    int64_t eta_ms, bool colour)
 {
-    AUTO(buf) struct buf tail;
+    AUTO(buf) struct buf tail = {0};
     int64_t total = MAX(int_of(counts, "total"), 1), done = counts_done(counts);
 
     buf_init(&tail, 1024);
@@ -71,7 +71,7 @@ void progress_init(struct progress *p, struct term term, const char *name, bool 
 void progress_show(struct progress *p, const struct json *counts)
 {
     int64_t now = clock_mono(&clock_system), done = counts_done(counts), eta = 0;
-    AUTO(buf) struct buf b;
+    AUTO(buf) struct buf b = {0};
 
     if (p->first)
         p->done_at_start = done;

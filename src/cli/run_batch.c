@@ -114,7 +114,7 @@ static int part(struct cli *c, struct buf *out, const char *title, const char *s
 
 static int table(struct cli *c, const struct json *counts, int64_t elapsed_ms, struct err *e)
 {
-    AUTO(buf) struct buf out;
+    AUTO(buf) struct buf out = {0};
     char spent[UNIT_TEXT_MAX];
     bool whole = int_of(counts, "total") <= WHOLE_TABLE;
     int rc = 0;

@@ -79,7 +79,7 @@ static double real_of(const struct json *j, const char *key)
 
 static void usage_line(struct frame *f, const struct json *node)
 {
-    AUTO(buf) struct buf b;
+    AUTO(buf) struct buf b = {0};
     char text[80], used[UNIT_TEXT_MAX], of[UNIT_TEXT_MAX];
 
     buf_init(&b, FRAME_MAX);
@@ -102,7 +102,7 @@ static void usage_line(struct frame *f, const struct json *node)
 
 static void header(struct frame *f, const struct top_model *m)
 {
-    AUTO(buf) struct buf b;
+    AUTO(buf) struct buf b = {0};
     char now[STAMP_TEXT_MAX];
 
     buf_init(&b, FRAME_MAX);
@@ -127,7 +127,7 @@ static void header(struct frame *f, const struct top_model *m)
  * of its own, which would end the reversal.  Columns are fitted to the rows one sees. */
 static void list(struct frame *f, struct top_model *m)
 {
-    AUTO(buf) struct buf coloured, plain, line;
+    AUTO(buf) struct buf coloured = {0}, plain = {0}, line = {0};
     int64_t n = (int64_t)json_len(m->rows), room = (int64_t)(f->height - f->line - 2);
 
     m->selected = MAX(0, MIN(m->selected, n - 1));
@@ -179,7 +179,7 @@ static void add_harmless(struct buf *b, struct str s)
 
 static void log_view(struct frame *f, const struct top_model *m)
 {
-    AUTO(buf) struct buf b;
+    AUTO(buf) struct buf b = {0};
     size_t room = f->height - f->line - 2, lines = 0, at = m->log.n;
 
     buf_init(&b, FRAME_MAX);
@@ -220,7 +220,7 @@ static void help_view(struct frame *f)
 
 static void footer(struct frame *f, const struct top_model *m)
 {
-    AUTO(buf) struct buf b;
+    AUTO(buf) struct buf b = {0};
 
     while (f->line + 1 < f->height)
         put_line(f, STR(""));

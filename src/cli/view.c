@@ -245,7 +245,7 @@ static enum colour cell(struct buf *b, const struct json *row, const struct colu
 
 static bool column_shown(const struct json *rows, const struct column *col, int64_t now_ms)
 {
-    AUTO(buf) struct buf b;
+    AUTO(buf) struct buf b = {0};
 
     buf_init(&b, CELL_MAX);
     if (!col->hide || !json_len(rows))
@@ -265,7 +265,7 @@ void view_table(struct buf *b, const struct json *rows, const struct column *col
     struct table *t = table_new();
     int64_t now = clock_wall(&clock_system);
     bool shown[32] = {false};
-    AUTO(buf) struct buf text;
+    AUTO(buf) struct buf text = {0};
 
     ASSERT(n <= ARRAY_SIZE(shown));
     buf_init(&text, CELL_MAX);
@@ -289,7 +289,7 @@ void view_table(struct buf *b, const struct json *rows, const struct column *col
 
 static void json_page(struct view_pages *v, const struct json *rows)
 {
-    AUTO(buf) struct buf b;
+    AUTO(buf) struct buf b = {0};
 
     buf_init(&b, VIEW_MAX);
     for (size_t i = 0; i < json_len(rows); i++) {
@@ -303,7 +303,7 @@ static void json_page(struct view_pages *v, const struct json *rows)
 
 static void json_end(const struct view_pages *v)
 {
-    AUTO(buf) struct buf b;
+    AUTO(buf) struct buf b = {0};
 
     buf_init(&b, 16);
     buf_adds(&b, v->rows ? "\n]\n" : "[]\n");
@@ -337,7 +337,7 @@ static void csv_page(struct view_pages *v, const struct json *rows, const struct
     struct table *t = table_new();
     const char *keys[64];
     size_t n_keys = 0;
-    AUTO(buf) struct buf b;
+    AUTO(buf) struct buf b = {0};
 
     if (cols == job_columns)
         for (; n_keys < ARRAY_SIZE(job_csv_keys); n_keys++)
@@ -371,6 +371,23 @@ void view_page(struct view_pages *v, const struct json *rows, const struct colum
         csv_page(v, rows, cols, n);
 }
 
+void view_page_text(struct view_pages *v, struct str array)
+{
+    struct json_split split = {.rest = array};
+    struct str one;
+    struct err e;
+    AUTO(buf) struct buf b = {0};
+
+    buf_init(&b, VIEW_MAX);
+    while (json_split_next(&split, &one, &e) == 1) {
+        buf_adds(&b, v->rows++ ? ",\n" : "[\n");
+        buf_add(&b, one.p, one.n);
+        if (b.n > 1 << 16)
+            cli_print(&b);
+    }
+    cli_print(&b);
+}
+
 void view_pages_end(struct view_pages *v)
 {
     if (cli_json(v->c))
@@ -380,7 +397,7 @@ void view_pages_end(struct view_pages *v)
 void view_rows(const struct cli *c, const struct json *rows, const struct column *cols, size_t n)
 {
     struct view_pages v = {.c = c};
-    AUTO(buf) struct buf b;
+    AUTO(buf) struct buf b = {0};
 
     buf_init(&b, VIEW_MAX);
     if (cli_json(c) || cli_csv(c)) {

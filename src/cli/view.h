@@ -47,6 +47,7 @@ struct view_pages {
     size_t rows;
 };
 void view_page(struct view_pages *v, const struct json *rows, const struct column *cols, size_t n);
+void view_page_text(struct view_pages *v, struct str array); /* json only */
 void view_pages_end(struct view_pages *v);
 
 enum { AGE_TEXT_MAX = 24, STAMP_TEXT_MAX = 32 };

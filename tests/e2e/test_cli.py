@@ -573,8 +573,9 @@ class Screen:
     def __init__(self, h, args, rows=24, cols=100, **env):
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
+            self.fd = 0
+            self.resize(rows, cols)
             os.execve(BERTH, ["berth", *args], {**h.env, "TERM": "xterm-256color", **env})
-        self.resize(rows, cols)
         self.text = ""
 
     def resize(self, rows, cols):

@@ -201,6 +201,8 @@ static void test_bash(void **state)
     assert_string_equal(out, "explain\n");
     complete("berth submit --", "mkfif", out, sizeof(out));
     assert_true(str_starts(str_of(out), STR("mkfifo\n"))); /* once for each PATH entry */
+    complete("berth run", "mkfif", out, sizeof(out));
+    assert_true(str_starts(str_of(out), STR("mkfifo\n")));
     complete("berth serve --tls-cert", "/etc/passw", out, sizeof(out));
     assert_non_null(strstr(out, "/etc/passwd"));
 }
