@@ -197,13 +197,13 @@ static bool probe_v2(struct cgroup_host *h, const char *mounts, const char *cgro
 
     if (!own_dir(mounts, cgroups, NULL, dir, &mount_n))
         return false;
-    for (;;) {
+    for (bool own = true;; own = false) {
         char have[512];
         if (file_get(dir, "cgroup.controllers", have, sizeof(have)) &&
             has_word(str_trim(str_of(have)), "memory", ' ')) {
-            if (!hands_down(dir, "memory"))
+            if (own && !hands_down(dir, "memory"))
                 file_put(dir, "cgroup.subtree_control", "+memory");
-            if (!hands_down(dir, "cpu"))
+            if (own && !hands_down(dir, "cpu"))
                 file_put(dir, "cgroup.subtree_control", "+cpu");
             if (hands_down(dir, "memory") && can_make_in(dir)) {
                 h->version = 2;

@@ -81,10 +81,31 @@ static int log_open(struct command *c, const char *path)
     return fd;
 }
 
-static bool run_dir_make(struct command *c)
+static bool params_write(struct command *c)
 {
     const struct proto_start *s = c->start;
     char path[PATH_MAX];
+    struct err e = {0};
+
+    if (s->params.n == 0)
+        return true;
+    if (snprintf(path, sizeof(path), "%s/params.json", s->run_dir) >= (int)sizeof(path)) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    AUTO_FD fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+    if (fd < 0)
+        return false;
+    if (fd_write_all(fd, s->params.p, s->params.n, &e) < 0) {
+        errno = e.sys;
+        return false;
+    }
+    return !foreign(c) || fchown(fd, s->f.uid, s->f.gid) == 0;
+}
+
+static bool run_dir_make(struct command *c)
+{
+    const struct proto_start *s = c->start;
     struct stat st;
 
     if (mkdir(s->run_dir, foreign(c) ? 0700 : 0755) < 0 && errno == ENOENT) {
@@ -97,21 +118,10 @@ static bool run_dir_make(struct command *c)
         errno = ENOTDIR;
         return false;
     }
-    if (foreign(c) && lchown(s->run_dir, s->f.uid, s->f.gid) < 0)
+    if (!params_write(c))
         return false;
-    if (s->params.n == 0)
-        return true;
-    if (snprintf(path, sizeof(path), "%s/params.json", s->run_dir) >= (int)sizeof(path)) {
-        errno = ENAMETOOLONG;
-        return false;
-    }
-    AUTO_FD fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
-    struct err e = {0};
-    if (fd < 0 || fd_write_all(fd, s->params.p, s->params.n, &e) < 0) {
-        errno = e.sys ? e.sys : errno;
-        return false;
-    }
-    return !foreign(c) || fchown(fd, s->f.uid, s->f.gid) == 0;
+    /* Last: while the directory is ours, nobody else can put anything in the way. */
+    return !foreign(c) || lchown(s->run_dir, s->f.uid, s->f.gid) == 0;
 }
 
 bool command_prepare(struct command *c)

@@ -219,10 +219,10 @@ static void serve(struct shepherd *s)
         for (int i = 0; i < n; i++)
             on_event(s, &ev[i]);
         conn_sweep(s);
-        if (n <= 0 && todo > 0)
-            runs_tick(s);
         if (s->n_todo > todo)
             tick_ms = TICK_MIN_MS;
+        if (s->n_todo > todo || (n <= 0 && todo > 0))
+            runs_tick(s);
     }
 }
 

@@ -67,7 +67,14 @@ enum verdict outcome_judge(struct shepherd *s, struct run *r, pid_t *pid)
         run_lock_drop(FD_RUNS, r->id);
         return VERDICT_OVER;
     }
-    return r->started || seen ? VERDICT_KILLED : VERDICT_NOTHING;
+    if (seen & 1 << JOURNAL_STARTED) {
+        r->started.seen = true;
+        r->started.pid = started.pid;
+        r->started.boot = started.boot;
+        r->started.pid_start = started.pid_start;
+        r->started.at_ms = started.at_ms;
+    }
+    return r->started.seen ? VERDICT_KILLED : VERDICT_NOTHING;
 }
 
 /* ---- writing ---- */
@@ -118,16 +125,6 @@ bool outcome_void(struct shepherd *s, struct run *r)
     return append(s, r, &rec);
 }
 
-/* The STARTED record, from anywhere in the generation: the daemon may have read it long ago. */
-static bool find_started(struct shepherd *s, struct run *r, struct journal_record *out)
-{
-    int fd = journal_fd(s, r->journal);
-
-    int seen = fd < 0 ? -1 : journal_scan(fd, 0, r->key, out);
-
-    return seen > 0 && (seen & 1 << JOURNAL_STARTED);
-}
-
 static bool is_supervisor(void *arg, pid_t pid)
 {
     struct shepherd *s = arg;
@@ -135,31 +132,27 @@ static bool is_supervisor(void *arg, pid_t pid)
     return map_u64_get(&s->by_pid, (uint64_t)pid) != NULL;
 }
 
-bool outcome_cleanup(struct shepherd *s, struct run *r)
+bool outcome_cleanup(struct shepherd *s, struct run *r, const struct tree_scan *t)
 {
-    struct journal_record started = {0};
     struct journal_record rec = {.kind = JOURNAL_ENDED, .why = RUN_END_SUPERVISOR_KILLED};
+    bool other_boot = r->started.boot && s->home.boot && r->started.boot != s->home.boot;
     char mark[TREE_MARK_MAX];
     struct cgroup group;
 
-    bool known = find_started(s, r, &started);
-    bool this_boot = !known || started.boot == s->home.boot;
-    if (known) {
-        rec.started_ms = started.at_ms;
-        rec.pid = started.pid;
-    }
-    if (!this_boot) {
+    rec.started_ms = r->started.at_ms;
+    rec.pid = r->started.pid;
+    if (other_boot) {
         rec.why = RUN_END_NODE_LOST; /* its processes went with the machine */
     } else {
         run_home_mark(&s->home, r->key, mark);
         run_home_cgroup(&s->home, r->key, &group);
         struct tree_orphans o = {.mark = mark,
-                                 .leader = known ? (pid_t)started.pid : 0,
-                                 .pid_start = started.pid_start,
+                                 .leader = (pid_t)r->started.pid,
+                                 .pid_start = r->started.pid_start,
                                  .shepherd = r->own ? getpid() : 0,
                                  .is_supervisor = is_supervisor,
                                  .arg = s};
-        if (cgroup_kill(&group) + (int)tree_kill_orphans(&o) > 0)
+        if (cgroup_kill(&group) + (int)tree_kill_orphans(t, &o) > 0)
             return false;
         cgroup_remove(&group);
     }

@@ -32,13 +32,17 @@ struct proto_head {
     uint16_t type, version;
 };
 
-/* Body of everything but START and NOTICE. */
+/* Body of everything but START and NOTICE.  The last four belong to ADOPT: what the STARTED record
+ * of the run said, so that the shepherd need not look for it. */
 struct proto_op {
     uint64_t job;
     uint32_t run;
     uint32_t journal;
     uint64_t offset;
     int64_t value;
+    uint64_t pid_start;
+    int64_t started_ms;
+    uint32_t pid, boot;
 };
 
 enum {

@@ -306,9 +306,7 @@ static void resolve(struct shepherd *s, struct run *r)
         run_drop(s, r);
         break;
     case VERDICT_KILLED:
-        set_state(s, r, RUN_CLEANUP);
-        if (outcome_cleanup(s, r))
-            run_drop(s, r);
+        set_state(s, r, RUN_CLEANUP); /* at the end of this turn, one scan for all of them */
         break;
     case VERDICT_NOTHING:
         resolve_nothing(s, r);
@@ -324,12 +322,14 @@ void runs_adopt(struct shepherd *s, const struct proto_op *op)
     if (!run_key_pack((struct run_key){op->job, op->run}, &id))
         return;
     r = map_u64_get(&s->runs, id);
-    if (r) {
-        r->started |= op->value == PROTO_SEEN_STARTED;
+    if (r)
         return; /* we have it; the journal will tell how it ends */
-    }
     r = run_new(s, id, op->journal, op->offset);
-    r->started = op->value == PROTO_SEEN_STARTED;
+    r->started.seen = op->value == PROTO_SEEN_STARTED;
+    r->started.pid = op->pid;
+    r->started.boot = op->boot;
+    r->started.pid_start = op->pid_start;
+    r->started.at_ms = op->started_ms;
     resolve(s, r);
 }
 
@@ -384,6 +384,7 @@ void runs_pidfd_ready(struct shepherd *s, struct run *r)
 void runs_tick(struct shepherd *s)
 {
     VEC(uint64_t) ids = {0};
+    struct tree_scan *scan = NULL;
     size_t it = 0;
     uint64_t id;
     void *val;
@@ -395,11 +396,18 @@ void runs_tick(struct shepherd *s)
         struct run *r = map_u64_get(&s->runs, ids.p[i]);
         if (!r)
             continue;
-        if (r->state == RUN_UNBORN)
+        if (r->state == RUN_UNBORN) {
             run_fork(s, r, (struct str){r->frame, r->frame_n});
-        else if (r->state == RUN_CLEANUP ? outcome_cleanup(s, r) : (resolve(s, r), false))
-            run_drop(s, r);
+        } else if (r->state == RUN_UNCLEAR) {
+            resolve(s, r);
+        } else if (r->state == RUN_CLEANUP) {
+            if (!scan)
+                scan = tree_scan_new();
+            if (outcome_cleanup(s, r, scan))
+                run_drop(s, r);
+        }
     }
+    tree_scan_free(scan);
     vec_done(&ids);
 }
 

@@ -24,9 +24,14 @@ struct run {
     uint64_t offset; /* the daemon has read up to here; look for records after it */
     pid_t pid;       /* of the supervisor */
     int pidfd;       /* of an adopted one, else -1 */
-    bool started;    /* the daemon has seen its STARTED record */
-    bool own;        /* the dead supervisor was our child, its orphans are too */
-    bool stopping;   /* asked for before there was anybody to tell */
+    struct {
+        bool seen; /* there is a STARTED record; the rest is what it says */
+        uint32_t pid, boot;
+        uint64_t pid_start;
+        int64_t at_ms;
+    } started;
+    bool own;      /* the dead supervisor was our child, its orphans are too */
+    bool stopping; /* asked for before there was anybody to tell */
     int32_t grace_ms;
     int64_t give_up_ms;           /* RUN_UNBORN: monotonic */
     struct run *after;            /* RUN_GATED */
@@ -84,7 +89,8 @@ enum verdict {
 };
 enum verdict outcome_judge(struct shepherd *s, struct run *r, pid_t *pid);
 /* Each appends one record and releases the lock.  False: not now (disk full); try again. */
-bool outcome_cleanup(struct shepherd *s, struct run *r); /* false also while processes remain */
+bool outcome_cleanup(struct shepherd *s, struct run *r,
+                     const struct tree_scan *t); /* false also while processes remain */
 bool outcome_cancelled(struct shepherd *s, struct run *r);
 bool outcome_unborn(struct shepherd *s, struct run *r, int sys);
 bool outcome_void(struct shepherd *s, struct run *r);

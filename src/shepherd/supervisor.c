@@ -11,7 +11,8 @@
  *
  * Signals stay blocked for the whole life and are taken one by one with sigtimedwait, so there are
  * no handlers and no races: SIGCHLD, the shepherd's SUPERVISOR_STOP and SUPERVISOR_SIGNAL, and
- * TERM/INT/HUP from outside, which mean that the machine goes down.
+ * TERM/INT/HUP from outside, which mostly mean that the machine goes down: the run is ended in
+ * order, and counts as lost, not as cancelled.
  */
 #include "shepherd/supervisor.h"
 #include "base/hash.h"
@@ -179,7 +180,7 @@ static void on_signal(struct sup *s, int signo, const siginfo_t *info)
     else if (signo == SUPERVISOR_SIGNAL && ours && s->pid > 0)
         kill(-s->pid, info->si_int);
     else if (signo == SIGTERM || signo == SIGINT || signo == SIGHUP)
-        ask_to_stop(s, RUN_END_NODE_LOST, -1);
+        ask_to_stop(s, RUN_END_SUPERVISOR_KILLED, -1);
 }
 
 static void signals_of_interest(sigset_t *set)

@@ -142,7 +142,7 @@ static bool pids_have(const struct pids *v, pid_t pid)
     return false;
 }
 
-/* Adds to `set` all that descend from its members, from `from` on. */
+/* Adds to `set` all that descend from its members. */
 static void close_over(const struct procs *all, struct pids *set)
 {
     for (bool grew = true; grew;) {
@@ -197,30 +197,59 @@ size_t tree_signal(pid_t root, int signo)
 
 /* ---- orphans ---- */
 
-/* Is `want` one of the strings of that process' environment?  Read in pieces: it may be megabytes,
- * and shells reorder it. */
-static bool environ_has(pid_t pid, const char *want)
-{
-    char path[64], text[8192];
-    size_t want_n = strlen(want) + 1, have = 0;
+struct tree_scan {
+    struct procs all;
+    char (*marks)[TREE_MARK_MAX]; /* of each, "" = none */
+};
 
+/* The marker in that process' environment.  Read in pieces: it may be megabytes, and shells reorder
+ * it. */
+static void read_mark(pid_t pid, char out[TREE_MARK_MAX])
+{
+    static const char name[] = TREE_MARK_NAME "=";
+    char path[64], text[8192];
+    size_t have = 0;
+
+    out[0] = 0;
     snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
     AUTO_FD fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    for (;;) {
-        ssize_t got = read(fd, text + have, sizeof(text) - have);
+    for (ssize_t got; fd >= 0;) {
+        got = read(fd, text + have, sizeof(text) - have);
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)
-            return false;
+            return;
         have += (size_t)got;
-        if (have >= want_n && memmem(text, have, want, want_n))
-            return true;
-        size_t keep = MIN(have, want_n - 1);
+        const char *at = memmem(text, have, name, sizeof(name) - 1);
+        const char *end = at ? memchr(at, 0, have - (size_t)(at - text)) : NULL;
+        if (end && end - at < TREE_MARK_MAX) {
+            memcpy(out, at, (size_t)(end - at) + 1);
+            return;
+        }
+        size_t keep = MIN(have, (size_t)TREE_MARK_MAX);
         memmove(text, text + have - keep, keep);
         have = keep;
     }
+}
+
+struct tree_scan *tree_scan_new(void)
+{
+    struct tree_scan *t = xcalloc(1, sizeof(*t));
+
+    procs_read(&t->all);
+    t->marks = xcalloc(t->all.n + 1, sizeof(*t->marks));
+    for (size_t i = 0; i < t->all.n; i++)
+        read_mark(t->all.p[i].pid, t->marks[i]);
+    return t;
+}
+
+void tree_scan_free(struct tree_scan *t)
+{
+    if (!t)
+        return;
+    vec_done(&t->all);
+    free(t->marks);
+    free(t);
 }
 
 static bool leader_is_ours(const struct procs *all, const struct tree_orphans *o)
@@ -231,27 +260,25 @@ static bool leader_is_ours(const struct procs *all, const struct tree_orphans *o
     return false;
 }
 
-size_t tree_kill_orphans(const struct tree_orphans *o)
+size_t tree_kill_orphans(const struct tree_scan *t, const struct tree_orphans *o)
 {
-    struct procs all = {0};
     struct pids set = {0};
     pid_t self = getpid();
+    bool session = o->leader > 0 && leader_is_ours(&t->all, o);
 
-    procs_read(&all);
-    bool session = o->leader > 0 && leader_is_ours(&all, o);
-    for (size_t i = 0; i < all.n; i++) {
-        const struct proc_stat *p = &all.p[i];
+    for (size_t i = 0; i < t->all.n; i++) {
+        const struct proc_stat *p = &t->all.p[i];
         if (p->pid == self || p->pid == 1 || (o->is_supervisor && o->is_supervisor(o->arg, p->pid)))
             continue;
         if ((session && (p->session == o->leader || p->pid == o->leader)) ||
-            (o->shepherd > 0 && p->ppid == o->shepherd) || environ_has(p->pid, o->mark))
+            (o->shepherd > 0 && p->ppid == o->shepherd) || strcmp(t->marks[i], o->mark) == 0)
             vec_push(&set, p->pid);
     }
-    close_over(&all, &set);
+    if (set.n > 0)
+        close_over(&t->all, &set);
     for (size_t i = 0; i < set.n; i++)
         kill(set.p[i], SIGKILL);
     size_t n = set.n;
     vec_done(&set);
-    vec_done(&all);
     return n;
 }

@@ -17,6 +17,11 @@ enum { TREE_MARK_MAX = 64 };
 /* Signals all descendants of `root`, not root itself.  How many were found alive. */
 size_t tree_signal(pid_t root, int signo);
 
+/* All processes as they are now, for looking for the orphans of several runs at once. */
+struct tree_scan;
+struct tree_scan *tree_scan_new(void);
+void tree_scan_free(struct tree_scan *t);
+
 struct tree_orphans {
     const char *mark;   /* "BERTH_MARK=…" as given to the command */
     pid_t leader;       /* the command's pid and session, 0 = unknown */
@@ -25,9 +30,9 @@ struct tree_orphans {
     bool (*is_supervisor)(void *arg, pid_t pid);
     void *arg;
 };
-/* Kills what is left of a run without supervisor.  How many were found alive: call it again, a few
- * milliseconds later, until none are. */
-size_t tree_kill_orphans(const struct tree_orphans *o);
+/* Kills what is left of a run without supervisor.  How many were found alive: take a new scan, a
+ * few milliseconds later, until none are. */
+size_t tree_kill_orphans(const struct tree_scan *t, const struct tree_orphans *o);
 
 /* Parses one /proc/PID/stat.  False when it is none. */
 struct proc_stat {

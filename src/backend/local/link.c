@@ -85,6 +85,7 @@ static void link_drop(struct backend *b)
         close(TAKE_FD(b->sock));
     buf_reset(&b->in);
     buf_reset(&b->out); /* what was not sent is sent anew to whoever comes next */
+    b->out_sent = 0;
     if (loop_mono_ms(b->loop) - b->link_since_ms > STEADY_MS)
         b->backoff_ms = 0;
     else if (b->link == LINK_UP)
@@ -170,29 +171,20 @@ static void start_program(struct backend *b)
 
 /* ---- up ---- */
 
-static void update_watch(struct backend *b)
-{
-    watch_start(b->sock_watch, WATCH_READ | (b->out.n ? WATCH_WRITE : 0));
-}
-
 void link_send(struct backend *b)
 {
-    bool waited = b->out.n == 0;
-
-    while (b->sock >= 0 && b->out.n > 0) {
-        ssize_t n = send(b->sock, b->out.p, b->out.n, MSG_NOSIGNAL);
+    while (b->sock >= 0 && b->out_sent < b->out.n) {
+        ssize_t n = send(b->sock, b->out.p + b->out_sent, b->out.n - b->out_sent, MSG_NOSIGNAL);
         if (n < 0 && errno == EINTR)
             continue;
-        if (n < 0 && errno != EAGAIN)
-            return; /* the reading side will see the end */
-        if (n < 0) {
-            update_watch(b);
-            return;
-        }
-        buf_consume(&b->out, (size_t)n);
+        if (n < 0 && errno == EAGAIN)
+            watch_start(b->sock_watch, WATCH_READ | WATCH_WRITE);
+        if (n < 0)
+            return; /* when it is broken, the reading side will see that */
+        b->out_sent += (size_t)n;
     }
-    if (waited && b->sock_watch)
-        update_watch(b);
+    buf_reset(&b->out);
+    b->out_sent = 0;
 }
 
 static bool on_frame(struct backend *b, const struct proto_head *h, struct str body)
@@ -253,9 +245,8 @@ static void on_socket(void *arg, int events, int error)
         return;
     }
     if (events & WATCH_WRITE) {
+        watch_start(b->sock_watch, WATCH_READ);
         link_send(b);
-        if (b->out.n == 0)
-            update_watch(b);
     }
 }
 
@@ -297,9 +288,9 @@ static void link_try(void *arg)
     b->link = LINK_GREETING;
     b->link_since_ms = loop_mono_ms(b->loop);
     b->sock_watch = watch_new(b->loop, b->sock, on_socket, b);
+    watch_start(b->sock_watch, WATCH_READ);
     proto_put_op(&b->out, PROTO_HELLO, &op);
     link_send(b);
-    update_watch(b);
 }
 
 int link_open(struct backend *b, struct err *e)

@@ -90,7 +90,11 @@ static void put_op(struct backend *b, enum proto_type type, const struct local_r
                           .run = r->key.run,
                           .journal = r->journal,
                           .offset = r->asked,
-                          .value = v};
+                          .value = v,
+                          .pid = (uint32_t)r->pid,
+                          .pid_start = (uint64_t)r->pid_start,
+                          .started_ms = r->started_ms,
+                          .boot = r->boot};
 
     proto_put_op(&b->out, type, &op);
 }
@@ -186,7 +190,11 @@ static void on_started(struct backend *b, struct local_run *r, const struct jour
     if (r->state != LOCAL_SENT)
         return;
     set_state(b, r, LOCAL_RUNNING);
-    b->ev->started(b->owner, r->key, rec->pid, (int64_t)rec->pid_start, rec->at_ms);
+    r->pid = rec->pid;
+    r->pid_start = (int64_t)rec->pid_start;
+    r->started_ms = rec->at_ms;
+    r->boot = rec->boot;
+    b->ev->started(b->owner, r->key, r->pid, r->pid_start, r->started_ms);
 }
 
 static void on_ended(struct backend *b, struct local_run *r, const struct journal_record *rec)

@@ -21,10 +21,12 @@ struct local_run {
     uint32_t journal;
     bool adopted, stopping;
     int64_t grace_ms;
-    int64_t pid, pid_start; /* what core believed */
-    uint64_t asked;         /* journal offset when the shepherd was last asked; ~0 = never */
-    uint64_t order;         /* of starts, for sending them again */
-    char *frame;            /* START, kept until a record of the run is seen */
+    int64_t pid, pid_start; /* of the command: what core believed, then what STARTED said */
+    int64_t started_ms;
+    uint32_t boot;
+    uint64_t asked; /* journal offset when the shepherd was last asked; ~0 = never */
+    uint64_t order; /* of starts, for sending them again */
+    char *frame;    /* START, kept until a record of the run is seen */
     size_t frame_n;
 };
 /* One journal file. */
@@ -62,6 +64,7 @@ struct backend {
     int sock;
     struct watch *sock_watch;
     struct buf in, out;
+    size_t out_sent; /* bytes of `out` the socket took */
     struct timer *link_timer;
     int64_t link_since_ms, backoff_ms;
     int starter_fd; /* pidfd of the starting shepherd, -1 = none */

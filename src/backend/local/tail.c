@@ -42,11 +42,13 @@ static void reserve(struct generation *g)
 {
     uint64_t want = g->reader.offset + JOURNAL_RESERVE_BYTES;
 
-    if (want < g->reserved + JOURNAL_RESERVE_BYTES / 2)
+    if (want <= g->reserved)
         return;
     want += JOURNAL_RESERVE_BYTES; /* ahead, so that this is seldom done */
-    if (journal_reserve(g->fd, want) == 0 || journal_reserve(g->fd, g->reader.offset + 4096) == 0)
+    if (journal_reserve(g->fd, want) == 0)
         g->reserved = want;
+    else if (errno == EOPNOTSUPP)
+        g->reserved = UINT64_MAX; /* not here; otherwise it is tried again at the next record */
 }
 
 struct generation *tail_generation(struct backend *b, uint32_t number, struct err *e)

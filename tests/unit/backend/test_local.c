@@ -108,6 +108,32 @@ static void test_supervisor_killed(void **state)
     rig_done(&r);
 }
 
+static void test_many_supervisors_killed(void **state)
+{
+    struct rig r;
+    enum { N = 50 };
+    pid_t pids[N + 1];
+
+    (void)state;
+    rig_init(&r, cls);
+    for (uint64_t job = 1; job <= N; job++)
+        rig_start(&r, job, 1, &(struct rig_run){.shell = "(setsid sleep 98762 &); sleep 98761"});
+    for (uint64_t job = 1; job <= N; job++) {
+        rig_wait_started(&r, job, 1);
+        pids[job] = rig_supervisor(&r, job, 1);
+    }
+    int64_t killed = clock_mono(&clock_system);
+    for (uint64_t job = 1; job <= N; job++)
+        kill(pids[job], SIGKILL);
+    for (uint64_t job = 1; job <= N; job++) {
+        const struct seen *s = rig_wait_ended(&r, job, 1);
+        assert_int_equal(s->outcome.why, RUN_END_SUPERVISOR_KILLED);
+        assert_in_range(s->at_ms - killed, 0, 2000);
+    }
+    assert_tree_gone();
+    rig_done(&r);
+}
+
 static void test_both_killed(void **state)
 {
     struct rig r;
@@ -572,6 +598,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shepherd_killed),
         cmocka_unit_test(test_supervisor_killed),
+        cmocka_unit_test(test_many_supervisors_killed),
         cmocka_unit_test(test_both_killed),
         cmocka_unit_test(test_adopted_supervisor_killed),
         cmocka_unit_test(test_all_killed_while_daemon_away),

@@ -198,7 +198,7 @@ static void test_signals(void **state)
         {SUPERVISOR_STOP, 100, RUN_END_CANCELLED},
         {SUPERVISOR_STOP, -1, RUN_END_CANCELLED},
         {SUPERVISOR_SIGNAL, SIGUSR1, RUN_END_EXITED},
-        {SIGTERM, 0, RUN_END_NODE_LOST},
+        {SIGTERM, 0, RUN_END_SUPERVISOR_KILLED},
     };
 
     (void)state;

@@ -82,6 +82,15 @@ static bool never(void *arg, pid_t pid)
     return false;
 }
 
+static size_t kill_orphans(const struct tree_orphans *o)
+{
+    struct tree_scan *t = tree_scan_new();
+    size_t n = tree_kill_orphans(t, o);
+
+    tree_scan_free(t);
+    return n;
+}
+
 static void test_orphans(void **state)
 {
     char mark[TREE_MARK_MAX], other[TREE_MARK_MAX];
@@ -97,21 +106,21 @@ static void test_orphans(void **state)
               envp);
     pid_t foreign = shell("echo >&9; exec sleep 1000", envo);
     struct tree_orphans o = {.mark = mark, .is_supervisor = never};
-    assert_true(tree_kill_orphans(&o) >= 2);
+    assert_true(kill_orphans(&o) >= 2);
     waitpid(mine, NULL, 0);
-    for (int i = 0; i < 100 && tree_kill_orphans(&o) > 0; i++)
+    for (int i = 0; i < 100 && kill_orphans(&o) > 0; i++)
         usleep(2000);
-    assert_int_equal(tree_kill_orphans(&o), 0);
+    assert_int_equal(kill_orphans(&o), 0);
     assert_int_equal(kill(foreign, 0), 0); /* 7.10 is not 7.1 */
     /* By session: only when the leader is the process it was. */
     o = (struct tree_orphans){.mark = "BERTH_MARK=none", .leader = foreign, .is_supervisor = never};
-    assert_int_equal(tree_kill_orphans(&o), 0);
+    assert_int_equal(kill_orphans(&o), 0);
     o.pid_start = UINT64_MAX;
-    assert_int_equal(tree_kill_orphans(&o), 1);
+    assert_int_equal(kill_orphans(&o), 1);
     /* Unknown children of the shepherd: the one that emptied its environment. */
     o = (struct tree_orphans){
         .mark = "BERTH_MARK=none", .shepherd = getpid(), .is_supervisor = never};
-    while (tree_kill_orphans(&o) > 0)
+    while (kill_orphans(&o) > 0)
         while (waitpid(-1, NULL, WNOHANG) > 0)
             ;
     wait_all();
