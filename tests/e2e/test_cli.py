@@ -322,6 +322,7 @@ def fill(h):
     h.berth("submit", "--name", "long", "--", "sleep", "60")
     h.berth("submit", "--name", "next", "--", "sleep", "60")
     until("long runs", lambda: state(h, 4) == "running")
+    until("next waits", lambda: state(h, 5) == "queued")
 
 
 def test_ls():
@@ -367,7 +368,7 @@ def test_show_logs_explain():
         assert json.loads(h.berth("explain", "5", "-o", "json").stdout)[0]["waiting"] is True
         assert "running" in h.berth("explain", "4").stdout
         p = h.berth("logs", "5", check=False)
-        assert p.returncode == 66 and "explain" in p.stderr, p
+        assert p.returncode == 66 and "job 5" in p.stderr, p
         assert h.berth("nodes").stdout.splitlines()[1].split()[1:3] == ["1", "1/1"]
         assert json.loads(h.berth("nodes", "-o", "json").stdout)[0]["slots"] == 1
         assert "vision" in h.berth("projects").stdout
@@ -434,6 +435,7 @@ def test_wait_and_watch():
 def test_cancel_retry_rm():
     with home(["--slots", "2"]) as h:
         h.berth("submit", "--array", "6", "--name", "many", "--", "sleep", "60")
+        until("job 1 runs", lambda: state(h, 1) == "running")
         h.berth("cancel", "1")
         assert h.berth("wait", "1", check=False).returncode == 143
         p = h.berth("cancel", "1")
