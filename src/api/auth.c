@@ -109,7 +109,7 @@ bool auth_name_find(const struct auth_conf *a, struct who *w)
 
     if (!name)
         return false;
-    snprintf(w->caller.user, sizeof(w->caller.user), "%s", name);
+    memcpy(w->caller.user, name, strlen(name) + 1);
     return true;
 }
 
@@ -126,8 +126,10 @@ void auth_name_lookup(uint32_t uid, char out[64])
 
 void auth_name_add(struct auth_conf *a, uint32_t uid, const char *name)
 {
+    const size_t max = sizeof(((struct caller *)0)->user) - 1;
+
     if (!map_u64_get(&a->users, (uint64_t)uid + 1))
-        map_u64_put(&a->users, (uint64_t)uid + 1, xstrdup(name));
+        map_u64_put(&a->users, (uint64_t)uid + 1, xstrndup(name, max));
 }
 
 void auth_done(struct auth_conf *a)

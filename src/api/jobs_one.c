@@ -246,15 +246,15 @@ static void explain_then(struct call *c)
     struct core *core = c->api->conf.core;
     struct json *why = NULL;
 
-    if (core_job_active(core, x->f.seq, NULL)) {
-        if (core_explain(core, x->f.seq, &why, &c->err) < 0) {
-            call_fail(c, &c->err);
-            return;
-        }
+    /* Not held (any more): the record says it all. */
+    if (core_explain(core, x->f.seq, &why, &c->err) == 0) {
         json_write(&c->out, why, false);
         json_free(why);
-    } else {
+    } else if (c->err.code == ERR_NOT_FOUND) {
         buf_add(&c->out, x->ended.p, x->ended.n);
+    } else {
+        call_fail(c, &c->err);
+        return;
     }
     call_reply(c);
 }
