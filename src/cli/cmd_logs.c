@@ -42,40 +42,49 @@ static bool lines_start(struct str text, int64_t n, size_t *out)
     return false;
 }
 
+/* The last `want` bytes.  A file without any has no such range: then it is asked for whole. */
+static int fetch_tail(struct cli *c, const struct follow_log *f, size_t want,
+                      struct http_response *out, struct err *e)
+{
+    AUTO(buf) struct buf path = {0};
+    char range[64];
+    const char *headers[] = {range, NULL};
+
+    buf_init(&path, TEXT_MAX);
+    job_path(&path, f->ref, "/logs");
+    query_add(&path, "stream", f->err_file ? "err" : "out");
+    if (f->run) {
+        AUTO_FREE char *run = xasprintf("%lld", (long long)f->run);
+        query_add(&path, "run", run);
+    }
+    snprintf(range, sizeof(range), "Range: bytes=-%zu", want);
+    if (cli_fetch(c, "GET", path.p, headers, STR(""), out, e) == 0)
+        return 0;
+    return e->code == ERR_INVALID ? cli_fetch(c, "GET", path.p, NULL, STR(""), out, e) : -1;
+}
+
 /* Prints the last lines of what there is; *at: where the rest will begin. */
 static int print_tail(struct cli *c, const struct follow_log *f, int64_t lines, int64_t *at,
                       struct err *e)
 {
     for (size_t want = TAIL_FIRST;; want *= 4) {
-        AUTO(buf) struct buf path = {0};
+        long long first = 0, last = -1;
         struct http_response r;
-        char range[64];
-        const char *headers[] = {range, NULL};
         size_t start;
 
-        buf_init(&path, TEXT_MAX);
-        job_path(&path, f->ref, "/logs");
-        query_add(&path, "stream", f->err_file ? "err" : "out");
-        if (f->run) {
-            AUTO_FREE char *run = xasprintf("%lld", (long long)f->run);
-            query_add(&path, "run", run);
-        }
-        snprintf(range, sizeof(range), "Range: bytes=-%zu", want);
-        if (cli_fetch(c, "GET", path.p, headers, STR(""), &r, e) < 0)
+        if (fetch_tail(c, f, want, &r, e) < 0)
             return -1;
         bool enough = lines_start(buf_str(&r.body), lines, &start);
-        if (enough || r.body.n < want || want >= TAIL_MAX) {
-            long long first = 0, last = -1;
-            if (sscanf(r.content_range, "bytes %lld-%lld", &first, &last) == 2)
-                *at = last + 1;
-            else
-                *at = (int64_t)r.body.n;
-            buf_consume(&r.body, lines > 0 ? start : r.body.n);
-            cli_print(&r.body);
+        if (!enough && r.body.n >= want && want < TAIL_MAX) {
             http_response_done(&r);
-            return 0;
+            continue;
         }
+        bool part = sscanf(r.content_range, "bytes %lld-%lld", &first, &last) == 2;
+        *at = part ? last + 1 : (int64_t)r.body.n;
+        buf_consume(&r.body, lines > 0 ? start : r.body.n);
+        cli_print(&r.body);
         http_response_done(&r);
+        return 0;
     }
 }
 

@@ -391,8 +391,10 @@ def test_logs():
         h.berth("submit", "--", "sh", "-c", "echo a; echo b; sleep 1; echo c")
         until("two lines", lambda: h.berth("logs", "4", check=False).stdout == "a\nb\n")
         assert h.berth("logs", "-f", "-n", "1", "4").stdout == "b\nc\n"
+        h.berth("submit", "--wait", "--name", "silent", "--", "true")
+        assert h.berth("logs", "-n", "3", "5").stdout == h.berth("logs", "5").stdout == ""
         # Following before it starts, through a restart of the daemon, to its end.
-        h.berth("submit", "--after", "6", "--", "true", check=False)
+        h.berth("submit", "--after", "7", "--", "true", check=False)
         h.berth("submit", "--", "sh", "-c", "for i in 1 2 3 4 5 6; do echo $i; sleep 0.4; done")
         number = json.loads(h.berth("ls", "-n", "1", "-o", "json").stdout)[0]["number"]
         p = popen(h, "logs", "-f", str(number))
