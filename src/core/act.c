@@ -3,7 +3,6 @@
  * Each takes effect in memory at once, is answered after its commit, and reaches the backend only
  * then.
  */
-#include "base/file.h"
 #include "core/core_priv.h"
 #include <stdio.h>
 
@@ -190,23 +189,12 @@ void core_retry(struct core *c, const uint64_t *jobs, size_t n, const struct cal
 
 /* ---- remove ---- */
 
-static void remove_files(struct core *c, struct run_key key)
-{
-    AUTO_FREE char *log = core_log_path(c, key), *errs = core_err_path(c, key),
-                   *dir = core_run_dir(c, key);
-
-    unlink(log);
-    unlink(errs);
-    dir_remove_tree(dir, NULL);
-}
-
 static void on_removed(void *arg, const struct err *e)
 {
     struct acting *a = arg;
 
-    for (size_t i = 0; !e && i < a->keys.n; i++)
-        for (uint32_t run = 1; run <= a->keys.p[i].run; run++)
-            remove_files(a->c, (struct run_key){a->keys.p[i].job, run});
+    if (!e && a->keys.n && a->c->conf.discard)
+        a->c->conf.discard(a->c->conf.discard_arg, a->keys.p, a->keys.n);
     acting_finish(a, e);
 }
 

@@ -23,6 +23,10 @@ struct core_conf {
     uint32_t uid;            /* ours: jobs of others change user (only root can) */
     void (*notice)(void *arg, struct str text); /* something an operator should read; may be NULL */
     void *notice_arg;
+    /* The files of these runs, and of the earlier runs of their jobs, may go; keys are borrowed.
+     * May be NULL.  There may be 100 000, so not on the loop thread. */
+    void (*discard)(void *arg, const struct run_key *last, size_t n);
+    void *discard_arg;
     bool lookahead; /* hand the next run of very short jobs to the host before a slot is free */
 };
 /* Who asks.  An admin may touch everybody's jobs. */
@@ -99,7 +103,7 @@ bool core_queue_paused(const struct core *c, struct str queue);
 enum { JOB_TOKEN_MAX = 96 };
 void core_job_token(const struct core *c, struct run_key key, char out[JOB_TOKEN_MAX]);
 bool core_job_token_check(const struct core *c, struct str token, struct run_key *out);
-/* Paths of a run's files; yours. */
+/* Paths of a run's files; yours.  Any thread. */
 char *core_log_path(const struct core *c, struct run_key key);
 char *core_err_path(const struct core *c, struct run_key key);
 char *core_run_dir(const struct core *c, struct run_key key);

@@ -11,14 +11,13 @@ struct pending {
     core_submit_fn done;
     void *arg;
     struct submitted result;
-    char *key; /* idempotency key under way, or NULL */
-    size_t key_n;
+    char *key; /* "uid:key" under way, or NULL */
 };
 
 static void pending_free(struct pending *p)
 {
     if (p->key)
-        map_str_del(&p->c->in_flight, (struct str){p->key, p->key_n});
+        map_str_del(&p->c->in_flight, str_of(p->key));
     free(p->key);
     free(p);
 }
@@ -68,7 +67,7 @@ static int check_after(struct core *c, const struct job_row *row, struct err *e)
     return 0;
 }
 
-static int check(struct core *c, const struct submission *s, struct err *e)
+static int check(struct core *c, const struct submission *s, const char *key, struct err *e)
 {
     struct ledger *led = &c->conf.ledger;
 
@@ -77,7 +76,7 @@ static int check(struct core *c, const struct submission *s, struct err *e)
             e, ERR_FULL,
             "the job store cannot write (is the disk of %s full?); nothing was submitted",
             c->home ? c->home : "$BERTH_HOME");
-    if (s->idempotency_key.n && map_str_get(&c->in_flight, s->idempotency_key))
+    if (key && map_str_get(&c->in_flight, str_of(key)))
         return err_set(e, ERR_BUSY, "a request with this idempotency key is under way; ask again");
     for (size_t i = 0; i < s->n_jobs; i++)
         if (check_after(c, &s->jobs[i], e) < 0)
@@ -150,19 +149,21 @@ void core_submit_take(struct core *c, struct submission *s, const struct caller 
                       core_submit_fn done, void *arg)
 {
     struct err e = {0};
+    AUTO_FREE char *key = NULL;
 
     ASSERT(s->n_jobs && s->n_specs);
-    if (check(c, s, &e) < 0) {
+    if (s->idempotency_key.n)
+        key = xasprintf("%u:" STR_FMT, who->uid, STR_ARG(s->idempotency_key));
+    if (check(c, s, key, &e) < 0) {
         s->free_fn(s);
         done(arg, &e, NULL);
         return;
     }
     struct pending *p = xcalloc(1, sizeof(*p));
     *p = (struct pending){.c = c, .done = done, .arg = arg};
-    if (s->idempotency_key.n) {
-        p->key = xstrndup(s->idempotency_key.p, s->idempotency_key.n);
-        p->key_n = s->idempotency_key.n;
-        map_str_put(&c->in_flight, s->idempotency_key, p);
+    if (key) {
+        map_str_put(&c->in_flight, str_of(key), p);
+        p->key = TAKE(key);
     }
     p->result = number_jobs(c, s, who);
     core_stage(c, &(struct change){.kind = CHANGE_SUBMIT,

@@ -37,6 +37,7 @@ struct host {
     struct http_server *http;
     struct timer *wake, *idle, *retain;
     int64_t wake_at;
+    size_t discards; /* removals of files on worker threads */
     bool http_down, turning;
 };
 
@@ -143,6 +144,52 @@ static void on_retain(void *arg)
     work_submit(s->h->loop, retain_work, retain_done, s);
 }
 
+/* ---- files of removed jobs ---- */
+
+struct discarding {
+    struct host *h;
+    size_t n;
+    struct run_key keys[];
+};
+
+static void discard_run(struct host *h, struct run_key key)
+{
+    AUTO_FREE char *out = core_log_path(h->core, key), *errs = core_err_path(h->core, key),
+                   *dir = core_run_dir(h->core, key);
+
+    unlink(out);
+    unlink(errs);
+    dir_remove_tree(dir, NULL);
+}
+
+static void discard_work(void *arg)
+{
+    struct discarding *d = arg;
+
+    for (size_t i = 0; i < d->n; i++)
+        for (uint32_t run = 1; run <= d->keys[i].run; run++)
+            discard_run(d->h, (struct run_key){d->keys[i].job, run});
+}
+
+static void discard_done(void *arg)
+{
+    struct discarding *d = arg;
+
+    d->h->discards--;
+    free(d);
+}
+
+static void on_discard(void *arg, const struct run_key *last, size_t n)
+{
+    struct host *h = arg;
+    struct discarding *d = xmalloc(sizeof(*d) + n * sizeof(*last));
+
+    *d = (struct discarding){h, n};
+    memcpy(d->keys, last, n * sizeof(*last));
+    h->discards++;
+    work_submit(h->loop, discard_work, discard_done, d);
+}
+
 /* ---- opening ---- */
 
 static void on_notice(void *arg, struct str text)
@@ -175,6 +222,8 @@ static int open_core(struct host *h, struct err *e)
                                            .secret = h->secrets.secret,
                                            .uid = h->conf.uid,
                                            .notice = on_notice,
+                                           .discard = on_discard,
+                                           .discard_arg = h,
                                            .lookahead = true});
     struct json *conf = json_new_object();
     json_set_int(conf, "slots", h->conf.slots);
@@ -274,7 +323,7 @@ void host_close(struct host *h)
     if (h->turning) {
         on_turn_end(h);
         struct ledger led = store_ledger(h->store);
-        while (store_busy(h->store) && led.healthy(led.self))
+        while ((store_busy(h->store) && led.healthy(led.self)) || h->discards)
             loop_run_once(h->loop, true);
         loop_off_turn_end(h->loop, on_turn_end, h);
     }
