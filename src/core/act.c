@@ -128,6 +128,24 @@ void core_cancel(struct core *c, const uint64_t *jobs, size_t n, const struct ca
 
 /* ---- retry ---- */
 
+/* Is this a finished job that the caller may touch?  Counts it either way. */
+static bool finished(struct acting *a, uint64_t job, const struct caller *who,
+                     struct job_record *out)
+{
+    struct ledger *led = &a->c->conf.ledger;
+    struct err e;
+
+    if (core_job(a->c, job))
+        a->result.already++;
+    else if (led->read_job(led->self, job, out, &e) < 0)
+        a->result.unknown++;
+    else if (!may_touch(who, out->uid))
+        a->result.denied++;
+    else
+        return ++a->result.done;
+    return false;
+}
+
 /* What it waits for may be on its way again; then it waits again.  What ended badly does not hold
  * it back: whoever retries a job by hand wants it to run. */
 static void wait_again(struct core *c, struct job *j)
@@ -168,22 +186,11 @@ void core_retry(struct core *c, const uint64_t *jobs, size_t n, const struct cal
                 core_act_fn done, void *arg)
 {
     struct acting *a = acting_new(c, done, arg);
-    struct ledger *led = &c->conf.ledger;
+    struct job_record rec;
 
-    for (size_t i = 0; i < n; i++) {
-        struct job_record rec;
-        struct err e;
-        if (core_job(c, jobs[i]))
-            a->result.already++;
-        else if (led->read_job(led->self, jobs[i], &rec, &e) < 0)
-            a->result.unknown++;
-        else if (!may_touch(who, rec.uid))
-            a->result.denied++;
-        else {
+    for (size_t i = 0; i < n; i++)
+        if (finished(a, jobs[i], who, &rec))
             retry_one(c, &rec, who);
-            a->result.done++;
-        }
-    }
     core_barrier(c, on_acted, a);
 }
 
@@ -202,26 +209,17 @@ void core_remove(struct core *c, const uint64_t *jobs, size_t n, const struct ca
                  core_act_fn done, void *arg)
 {
     struct acting *a = acting_new(c, done, arg);
-    struct ledger *led = &c->conf.ledger;
+    struct job_record rec;
 
     for (size_t i = 0; i < n; i++) {
-        struct job_record rec;
-        struct err e;
-        if (core_job(c, jobs[i])) {
-            a->result.already++;
-        } else if (led->read_job(led->self, jobs[i], &rec, &e) < 0) {
-            a->result.unknown++;
-        } else if (!may_touch(who, rec.uid)) {
-            a->result.denied++;
-        } else {
-            core_stage(c, &(struct change){.kind = CHANGE_REMOVE,
-                                           .at_ms = core_wall(c),
-                                           .first = jobs[i],
-                                           .last = jobs[i],
-                                           .user = str_of(who->user)});
-            vec_push(&a->keys, ((struct run_key){jobs[i], rec.attempt}));
-            a->result.done++;
-        }
+        if (!finished(a, jobs[i], who, &rec))
+            continue;
+        core_stage(c, &(struct change){.kind = CHANGE_REMOVE,
+                                       .at_ms = core_wall(c),
+                                       .first = jobs[i],
+                                       .last = jobs[i],
+                                       .user = str_of(who->user)});
+        vec_push(&a->keys, ((struct run_key){jobs[i], rec.attempt}));
     }
     core_barrier(c, on_removed, a);
 }

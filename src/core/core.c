@@ -76,19 +76,24 @@ static int64_t cpu_us(void)
     return t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
+struct snapshot core_snapshot(struct core *c, size_t max_starts)
+{
+    return (struct snapshot){.now_ms = core_mono(c),
+                             .nodes = &c->node,
+                             .usage = &c->usage,
+                             .n_nodes = 1,
+                             .runs = c->held.p,
+                             .n_runs = c->held.n,
+                             .queue = c->queue,
+                             .max_starts = max_starts,
+                             .patience_ms = c->conf.patience_ms};
+}
+
 static void plan_and_place(struct core *c)
 {
     decisions d = {0};
     int64_t t = cpu_us();
-    struct snapshot s = {.now_ms = core_mono(c),
-                         .nodes = &c->node,
-                         .usage = &c->usage,
-                         .n_nodes = 1,
-                         .runs = c->held.p,
-                         .n_runs = c->held.n,
-                         .queue = c->queue,
-                         .max_starts = MAX_STARTS,
-                         .patience_ms = c->conf.patience_ms};
+    struct snapshot s = core_snapshot(c, MAX_STARTS);
 
     plan(&s, &d);
     t = cpu_us() - t;

@@ -119,6 +119,9 @@ static inline void core_barrier(struct core *c, ledger_done_fn fn, void *arg)
     c->conf.ledger.barrier(c->conf.ledger.self, fn, arg);
 }
 
+/* core.c: what the planner sees now */
+struct snapshot core_snapshot(struct core *c, size_t max_starts);
+
 /* job_table.c */
 struct job *job_new(struct core *c, uint64_t number);
 /* The facts of a record: batch, priority, resources, retries, owner. */

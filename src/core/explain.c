@@ -46,15 +46,7 @@ static struct wait_reason reason_of(struct core *c, struct job *j, const struct 
 static void explain_waiting(struct core *c, struct job *j, struct json *out)
 {
     struct ledger *led = &c->conf.ledger;
-    struct snapshot s = {.now_ms = core_mono(c),
-                         .nodes = &c->node,
-                         .usage = &c->usage,
-                         .n_nodes = 1,
-                         .runs = c->held.p,
-                         .n_runs = c->held.n,
-                         .queue = c->queue,
-                         .max_starts = 1,
-                         .patience_ms = c->conf.patience_ms};
+    struct snapshot s = core_snapshot(c, 1);
     struct wait_reason w = reason_of(c, j, &s);
     char text[400];
 
