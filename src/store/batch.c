@@ -69,6 +69,7 @@ void batch_refuse(struct batch *b, size_t i, const struct err *e)
     vec_remove(&b->submissions, k);
     vec_push(&b->refused, s);
     b->changes.p[i].submission = NULL;
+    b->n_refused++;
     for (k = 0; k < b->barriers.n && b->barriers.p[k].pos <= i; k++)
         ;
     if (k < b->barriers.n && !b->barriers.p[k].refused) {

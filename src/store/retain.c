@@ -34,22 +34,25 @@ struct waiter {
     pthread_mutex_t lock;
     pthread_cond_t done;
     bool called;
+    struct err e;
 };
 
-static void on_removed(void *arg)
+static void on_removed(void *arg, const struct err *e)
 {
     struct waiter *w = arg;
     pthread_mutex_lock(&w->lock);
     w->called = true;
+    if (e)
+        w->e = *e;
     pthread_cond_signal(&w->done);
     pthread_mutex_unlock(&w->lock);
 }
 
 /* One change per stretch of consecutive numbers. */
-static void remove_and_wait(struct store *s, const uint64_t *jobs, size_t n, int64_t before_ms,
-                            size_t limit)
+static int remove_and_wait(struct store *s, const uint64_t *jobs, size_t n, int64_t before_ms,
+                           size_t limit, struct err *e)
 {
-    struct waiter w = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
+    struct waiter w = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false, {0}};
     struct batch *b = batch_new();
 
     for (size_t i = 0, end; i < n; i = end) {
@@ -63,13 +66,16 @@ static void remove_and_wait(struct store *s, const uint64_t *jobs, size_t n, int
     batch_stage(b, &(struct change){.kind = CHANGE_FORGET,
                                     .at_ms = before_ms,
                                     .step = (int64_t)limit * EVENTS_PER_JOB});
-    b->on_durable = on_removed;
-    b->on_durable_arg = &w;
+    b->on_settled = on_removed;
+    b->on_settled_arg = &w;
     writer_queue_take(&s->writer, b);
     pthread_mutex_lock(&w.lock);
     while (!w.called)
         pthread_cond_wait(&w.done, &w.lock);
     pthread_mutex_unlock(&w.lock);
+    if (w.e.code && e)
+        *e = w.e;
+    return w.e.code ? -1 : 0;
 }
 
 static int keep_gone(struct store *s, uint64_t *jobs, size_t *n, struct err *e)
@@ -105,8 +111,8 @@ int store_retain(struct store *s, int64_t before_ms, size_t limit, uint64_t *out
     pool_return(&s->pool, d);
     if (rc < 0)
         return -1;
-    remove_and_wait(s, out_jobs + *out_n, n, before_ms, limit);
-    if (keep_gone(s, out_jobs + *out_n, &n, e) < 0)
+    if (remove_and_wait(s, out_jobs + *out_n, n, before_ms, limit, e) < 0 ||
+        keep_gone(s, out_jobs + *out_n, &n, e) < 0)
         return -1;
     *out_n += n;
     return 0;

@@ -20,9 +20,11 @@ struct batch {
     VEC(struct barrier) barriers;
     VEC(struct submission *) submissions, refused; /* to free once the batch is done */
     struct arena text;                             /* copies of what the changes borrow */
-    /* Called by the writer thread itself once all is durable; NULL = nobody waits so. */
-    void (*on_durable)(void *arg);
-    void *on_durable_arg;
+    size_t n_refused;
+    /* NULL, or housekeeping: called by the writer thread itself once all is durable, or when it
+     * failed; it is not tried again. */
+    void (*on_settled)(void *arg, const struct err *e);
+    void *on_settled_arg;
 };
 struct batch *batch_new(void);
 void batch_free(struct batch *b); /* and its submissions; runs no barrier */
@@ -79,8 +81,10 @@ struct writer {
     /* of the thread alone */
     struct db db;
     struct applier applier;
-    struct batch *held; /* taken from the queue, not yet durable */
-    int wal_pages;
+    struct batch *held;       /* taken from the queue, not yet durable */
+    struct err trouble;       /* why it is unhealthy */
+    int64_t retry_us;         /* when to try again */
+    int wal_pages, wal_limit; /* in the log; when to checkpoint next */
     store_notify_fn notify;
     void *notify_arg;
 };

@@ -4,12 +4,13 @@
  *
  * Everything that was flushed while a commit was under way goes into the next one (group commit).
  * A commit that fails is rolled back; its submissions are refused at once, all other changes are
- * held in order, tried again immediately (the submission may have been all that did not fit) and
- * then every 250 ms.  While unhealthy with nothing held, a small write probes for recovery.
+ * held in order, tried again immediately (the submission may have been all that did not fit, and a
+ * checkpoint may make room) and then every 250 ms.  Submissions that arrive in between are refused
+ * without a try.  While unhealthy with nothing held, a small write probes for recovery.
  *
  * Checkpoints are passive, when the loop is idle or the log exceeds 16 MiB.  If readers keep it
- * from shrinking to 128 MiB, one that waits for them briefly restarts it, so it cannot grow for
- * ever.
+ * from being reused until it has 64 MiB, one that waits for them briefly restarts it, so it cannot
+ * grow for ever.
  */
 #include "base/clock.h"
 #include "store/migrate_priv.h"
@@ -22,7 +23,8 @@ enum {
     RETRY_MS = 250,
     CLOSE_TRIES = 8,       /* 2 s at most; what is not written then is found again by recovery */
     WAL_PAGES_SOFT = 4096, /* 16 MiB of 4 KiB pages */
-    WAL_PAGES_HARD = 32768,
+    WAL_PAGES_STEP = 1024,
+    WAL_PAGES_HARD = 16384,
     RESTART_WAIT_MS = 200,
     BUSY_MS = 5000,
 };
@@ -100,8 +102,16 @@ static void publish(struct writer *w, struct batch *b)
 {
     pthread_mutex_lock(&w->lock);
     batch_list_append(&w->done, b);
+    w->working = w->held != NULL;
     pthread_mutex_unlock(&w->lock);
     w->notify(w->notify_arg);
+}
+
+/* Whoever waits for the store should look again when this changes. */
+static void set_health(struct writer *w, bool healthy)
+{
+    if (atomic_exchange(&w->healthy, healthy) != healthy)
+        w->notify(w->notify_arg);
 }
 
 static size_t refuse_submissions(struct writer *w, struct batch *b, const struct err *e)
@@ -135,33 +145,6 @@ static void note_commit(struct writer *w, const struct batch *list, int64_t took
     pthread_mutex_unlock(&w->lock);
 }
 
-/* Commits what is held.  False = it must be tried again later. */
-static bool commit_held(struct writer *w)
-{
-    struct err e = {0};
-    int64_t start = now_us();
-
-    if (try_commit(w, w->held, &e) < 0) {
-        size_t refused = 0;
-        atomic_store(&w->healthy, false);
-        for (struct batch *b = w->held; b; b = b->next)
-            refused += refuse_submissions(w, b, &e);
-        pthread_mutex_lock(&w->lock);
-        w->stats.refused += refused;
-        pthread_mutex_unlock(&w->lock);
-        /* Without the submissions it may fit. */
-        if (!refused || try_commit(w, w->held, &e) < 0)
-            return false;
-    }
-    atomic_store(&w->healthy, true);
-    note_commit(w, w->held, now_us() - start);
-    for (struct batch *b = w->held; b; b = b->next)
-        if (b->on_durable)
-            b->on_durable(b->on_durable_arg);
-    publish(w, TAKE(w->held));
-    return true;
-}
-
 /* ---- checkpoints ---- */
 
 static void checkpoint(struct writer *w)
@@ -170,50 +153,141 @@ static void checkpoint(struct writer *w)
 
     if (!w->wal_pages)
         return;
+    w->wal_limit = WAL_PAGES_SOFT;
     if (sqlite3_wal_checkpoint_v2(w->db.h, NULL, SQLITE_CHECKPOINT_PASSIVE, &in_log, &moved) ==
             SQLITE_OK &&
         in_log == moved)
         w->wal_pages = 0;
+    else /* readers hold it back, or the disk is full: not again with every commit */
+        w->wal_limit = MAX(w->wal_pages, in_log) + WAL_PAGES_STEP;
     if (in_log < WAL_PAGES_HARD)
         return;
     sqlite3_busy_timeout(w->db.h, RESTART_WAIT_MS);
     if (sqlite3_wal_checkpoint_v2(w->db.h, NULL, SQLITE_CHECKPOINT_RESTART, NULL, NULL) ==
-        SQLITE_OK)
+        SQLITE_OK) {
         w->wal_pages = 0;
+        w->wal_limit = WAL_PAGES_SOFT;
+    }
     sqlite3_busy_timeout(w->db.h, BUSY_MS);
+}
+
+/* ---- when the disk says no ---- */
+
+/* Housekeeping that somebody waits for is given up rather than tried again. */
+static void drop_waited_for(struct writer *w, const struct err *e)
+{
+    struct batch **at = &w->held;
+
+    while (*at) {
+        struct batch *b = *at;
+        if (!b->on_settled) {
+            at = &b->next;
+            continue;
+        }
+        *at = b->next;
+        b->on_settled(b->on_settled_arg, e);
+        batch_free(b);
+    }
+}
+
+/* What can be refused is: all submissions of these batches, with this error. */
+static size_t refuse_all(struct writer *w, struct batch *list, const struct err *e)
+{
+    size_t n = 0;
+
+    for (struct batch *b = list; b; b = b->next)
+        n += refuse_submissions(w, b, e);
+    pthread_mutex_lock(&w->lock);
+    w->stats.refused += n;
+    pthread_mutex_unlock(&w->lock);
+    return n;
+}
+
+/* After a refusal: the rest may fit, above all once the log is emptied into the database. */
+static int commit_rest(struct writer *w, struct err *e)
+{
+    size_t changes = 0;
+
+    if (e->code == ERR_FULL)
+        checkpoint(w);
+    for (const struct batch *b = w->held; b; b = b->next)
+        changes += b->changes.n - b->n_refused;
+    if (!changes)
+        return probe(w, e);
+    return try_commit(w, w->held, e);
+}
+
+/* Commits what is held.  False = it must be tried again later. */
+static bool commit_held(struct writer *w)
+{
+    struct err e = {0};
+    int64_t start = now_us();
+
+    if (try_commit(w, w->held, &e) < 0) {
+        set_health(w, false);
+        refuse_all(w, w->held, &e);
+        drop_waited_for(w, &e);
+        if (commit_rest(w, &e) < 0) {
+            w->trouble = e;
+            w->retry_us = now_us() + RETRY_MS * 1000;
+            return false;
+        }
+    }
+    set_health(w, true);
+    if (!w->held)
+        return true;
+    note_commit(w, w->held, now_us() - start);
+    for (struct batch *b = w->held; b; b = b->next)
+        if (b->on_settled)
+            b->on_settled(b->on_settled_arg, NULL);
+    publish(w, TAKE(w->held));
+    return true;
 }
 
 /* ---- the thread ---- */
 
+/* Until there is something to do; while unhealthy, no later than the next try. */
 static void wait_for_work(struct writer *w)
 {
     while (!w->queue && !w->stopping && !w->idle_asked) {
-        struct timespec until;
         if (atomic_load(&w->healthy)) {
             pthread_cond_wait(&w->wake, &w->lock);
             continue;
         }
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += RETRY_MS * 1000000L;
-        until.tv_sec += until.tv_nsec / 1000000000L;
-        until.tv_nsec %= 1000000000L;
+        struct timespec until = {w->retry_us / 1000000, w->retry_us % 1000000 * 1000};
         if (pthread_cond_timedwait(&w->wake, &w->lock, &until) == ETIMEDOUT)
             return;
     }
 }
 
-/* One round: take what is queued, commit, checkpoint when due. */
-static void work(struct writer *w, bool idle_asked)
+static void try_probe(struct writer *w)
 {
+    struct err e = {0};
+
+    if (probe(w, &e) == 0) {
+        set_health(w, true);
+    } else {
+        w->trouble = e;
+        w->retry_us = now_us() + RETRY_MS * 1000;
+    }
+}
+
+/* One round with what was just taken from the queue. */
+static void work(struct writer *w, struct batch *taken, bool idle_asked, bool stopping)
+{
+    bool healthy = atomic_load(&w->healthy);
+
+    if (!healthy && !stopping && now_us() < w->retry_us) {
+        refuse_all(w, taken, &w->trouble);
+        return;
+    }
     if (w->held) {
         if (!commit_held(w))
             return;
-    } else if (!atomic_load(&w->healthy)) {
-        struct err e;
-        if (probe(w, &e) == 0)
-            atomic_store(&w->healthy, true);
+    } else if (!healthy) {
+        try_probe(w);
     }
-    if (w->wal_pages >= WAL_PAGES_SOFT || (idle_asked && atomic_load(&w->healthy)))
+    if (w->wal_pages >= w->wal_limit || (idle_asked && atomic_load(&w->healthy)))
         checkpoint(w);
 }
 
@@ -227,11 +301,12 @@ static void *writer_main(void *arg)
     for (;;) {
         wait_for_work(w);
         bool idle_asked = w->idle_asked && !w->queue, stopping = w->stopping;
+        struct batch *taken = TAKE(w->queue);
         w->idle_asked = false;
-        batch_list_append(&w->held, TAKE(w->queue));
-        w->working = true;
+        batch_list_append(&w->held, taken);
+        w->working = w->held != NULL;
         pthread_mutex_unlock(&w->lock);
-        work(w, idle_asked);
+        work(w, taken, idle_asked, stopping);
         pthread_mutex_lock(&w->lock);
         w->working = w->held != NULL;
         if (stopping && !w->queue && (!w->held || --tries_left == 0))
@@ -280,7 +355,7 @@ static int start_thread(struct writer *w, struct err *e)
 int writer_start(struct writer *w, const char *path, store_notify_fn notify, void *arg,
                  struct err *e)
 {
-    *w = (struct writer){.notify = notify, .notify_arg = arg};
+    *w = (struct writer){.notify = notify, .notify_arg = arg, .wal_limit = WAL_PAGES_SOFT};
     atomic_init(&w->healthy, true);
     if (db_open(&w->db, path, DB_WRITER, e) < 0)
         return -1;
