@@ -96,7 +96,7 @@ static void procs_read(struct procs *out)
 /* Appends the children of one thread.  False when the kernel does not tell. */
 static bool add_children_of_thread(pid_t pid, const char *tid, struct pids *out)
 {
-    char path[96], text[4096], *pos = text, *end;
+    char path[96], text[4096], *pos, *end;
 
     snprintf(path, sizeof(path), "/proc/%d/task/%.20s/children", (int)pid, tid);
     AUTO_FD fd = open(path, O_RDONLY | O_CLOEXEC);
