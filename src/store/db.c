@@ -215,6 +215,18 @@ sqlite3_stmt *db_prepare_text(struct db *d, const char *sql, struct err *e)
     return use(d, s);
 }
 
+void db_forget_text(struct db *d, const char *sql)
+{
+    for (size_t i = 0; i < DB_STATEMENTS; i++) {
+        struct db_statement *s = &d->cache[i];
+        if (!s->text || strcmp(s->text, sql))
+            continue;
+        sqlite3_finalize(s->st);
+        free(s->text);
+        *s = (struct db_statement){0};
+    }
+}
+
 int db_step(struct db *d, sqlite3_stmt *st, struct err *e)
 {
     int rc = sqlite3_step(st);

@@ -35,6 +35,7 @@ void db_done(struct db *d); /* accepts a zeroed struct */
  * takes string literals only: they are recognised by their address. */
 sqlite3_stmt *db_prepare(struct db *d, const char *literal, struct err *e);
 sqlite3_stmt *db_prepare_text(struct db *d, const char *sql, struct err *e);
+void db_forget_text(struct db *d, const char *sql);        /* drops it from the cache */
 int db_exec(struct db *d, const char *sql, struct err *e); /* one or more statements, no rows */
 int db_int(struct db *d, const char *literal, int64_t *out, struct err *e); /* first column */
 /* What SQLite said last, as an error of ours: full disk → FULL, locked → UNAVAILABLE, … */

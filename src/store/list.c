@@ -32,6 +32,8 @@ static const struct sort {
     {"exit_code", "ifnull(j.exit_code, -1)", false, 'x'},
 };
 
+enum { KEEP_SQL_BYTES = 8192 }; /* a statement of a longer text is not worth keeping */
+
 struct cursor {
     bool set;
     int64_t now_ms; /* of the first page: durations of running jobs must not move between pages */
@@ -233,6 +235,8 @@ static int build_walk(struct listing *l, size_t limit, struct err *e)
 
 static int build_lanes(struct listing *l, size_t limit, struct err *e)
 {
+    AUTO_FREE char *conditions = NULL; /* the same for each, parameters included */
+
     sql_add(&l->sql, "SELECT * FROM (");
     for (size_t i = 0; i < l->lanes.all.n; i++) {
         const struct lane *lane = &l->lanes.all.p[i];
@@ -241,8 +245,14 @@ static int build_lanes(struct listing *l, size_t limit, struct err *e)
         sql_int(&l->sql, lane->state);
         sql_add(&l->sql, " AND j.party = ");
         sql_int(&l->sql, (int64_t)lane->party);
-        if (add_conditions(l, e) < 0)
-            return -1;
+        if (conditions) {
+            sql_add(&l->sql, conditions);
+        } else {
+            size_t from = l->sql.text.n;
+            if (add_conditions(l, e) < 0)
+                return -1;
+            conditions = xstrdup(buf_str(&l->sql.text).p + from);
+        }
         add_order(l, "k", "j.seq", limit);
         sql_add(&l->sql, ")");
     }
@@ -275,8 +285,11 @@ static int listing_open(struct listing *l, struct store *s, const struct job_que
 
 static void listing_close(struct listing *l, struct store *s)
 {
-    if (l->db)
+    if (l->db) {
+        if (l->sql.text.n > KEEP_SQL_BYTES)
+            db_forget_text(l->db, l->sql.text.p);
         pool_return(&s->pool, l->db);
+    }
     lanes_done(&l->lanes);
     sql_done(&l->sql);
     free(l->at.text);

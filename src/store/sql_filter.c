@@ -271,14 +271,25 @@ static int add_term(struct writer_ctx *w, const struct filter *f)
     return 0;
 }
 
+static int add_node(struct writer_ctx *w, const struct filter *f);
+
+/* A chain of the same operator needs no parentheses inside: SQLite's parser nests them to 100 only,
+ * and a filter may have 200 terms. */
+static int add_chain(struct writer_ctx *w, const struct filter *f, enum filter_op op)
+{
+    if (f->op != op)
+        return add_node(w, f);
+    if (add_chain(w, f->left, op) < 0)
+        return -1;
+    sql_add(w->q, op == FILTER_AND ? " AND " : " OR ");
+    return add_chain(w, f->right, op);
+}
+
 static int add_node(struct writer_ctx *w, const struct filter *f)
 {
     if (f->op == FILTER_AND || f->op == FILTER_OR) {
         sql_add(w->q, "(");
-        if (add_node(w, f->left) < 0)
-            return -1;
-        sql_add(w->q, f->op == FILTER_AND ? " AND " : " OR ");
-        if (add_node(w, f->right) < 0)
+        if (add_chain(w, f, f->op) < 0)
             return -1;
         sql_add(w->q, ")");
         return 0;

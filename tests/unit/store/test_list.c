@@ -371,6 +371,36 @@ static void test_many_projects(void **state)
     check_sound(f);
 }
 
+/* The largest filters that parse, over as many lanes as are merged. */
+static void test_long_filters(void **state)
+{
+    struct fixture *f = *state;
+    struct buf b;
+
+    for (int i = 0; i < 15; i++) {
+        struct built *x = built_new(f, 1, 1);
+        char name[16];
+        snprintf(name, sizeof(name), "p%d", i);
+        x->s.specs[0].project = built_str(x, name);
+        stage_submit(f, x);
+    }
+    run_to_end(f, 3, 1, 0);
+    sync_ok(f);
+    buf_init(&b, 1 << 16);
+    for (int i = 0; i < FILTER_MAX_TERMS - 2; i++)
+        buf_addf(&b, "%sparams.very.long.path.to.a.key%d:%d", i ? " or " : "(", i, i);
+    buf_adds(&b, " or lr:0) and state:queued");
+    assert_string_equal(matches(f, b.p), "1 2 4 5 6 7 8 9 10 11 12 13 14 15");
+    buf_reset(&b);
+    for (int i = 0; i < FILTER_MAX_DEPTH / 2 - 2; i++)
+        buf_adds(&b, "not (");
+    buf_adds(&b, "lr:0");
+    for (int i = 0; i < FILTER_MAX_DEPTH / 2 - 2; i++)
+        buf_adds(&b, ")");
+    assert_string_equal(matches(f, b.p), "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15");
+    buf_done(&b);
+}
+
 static void test_resolve(void **state)
 {
     struct fixture *f = *state;
@@ -425,6 +455,7 @@ int main(void)
         with_store(test_pages_under_inserts),
         with_store(test_cursor_is_checked),
         with_store(test_many_projects),
+        with_store(test_long_filters),
         with_store(test_resolve),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
