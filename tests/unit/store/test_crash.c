@@ -120,7 +120,7 @@ static void test_kill_at_random(void **state)
     uint64_t seed;
 
     random_bytes(&seed, sizeof(seed));
-    print_message("seed %llu\n", (unsigned long long)seed);
+    print_message("# seed %llu\n", (unsigned long long)seed);
     rng_seed(&rng, seed);
     store_close(f->store);
     f->store = NULL;
@@ -150,7 +150,7 @@ static void test_kill_at_random(void **state)
         vec_done(&acks);
     }
     check_sound(f);
-    print_message("%zu acknowledgements, none lost\n", total);
+    print_message("# %zu acknowledgements, none lost\n", total);
     assert_true(total > 0);
 }
 

@@ -234,7 +234,7 @@ static void test_log_is_bounded(void **state)
         r[i].stop = true;
         pthread_join(t[i], NULL);
     }
-    print_message("the log had at most %lld MiB\n", (long long)most >> 20);
+    print_message("# the log had at most %lld MiB\n", (long long)most >> 20);
     assert_true(most < 96 << 20);
 }
 
