@@ -18,6 +18,11 @@ enum {
     RESEND_MS = 1000, /* after the backend refused a start */
 };
 
+static const struct resources *need_of(const struct core *c, const struct job *j)
+{
+    return &queue_shape_at(c->queue, j->wait.shape)->need;
+}
+
 /* ---- what runs hold ---- */
 
 void run_hold(struct core *c, struct run *r)
@@ -137,7 +142,9 @@ static void run_end(struct core *c, struct run *r, const struct run_outcome *o, 
         c->unresolved--;
     r->phase = RUN_OVER;
     report_drain_spool(c, r);
-    run_outcome_text(o, text, sizeof(text));
+    bool names_limit = o->why == RUN_END_TIMEOUT || o->why == RUN_END_OUT_OF_MEMORY;
+    const struct run_facts facts = {r->timeout_ms, need_of(c, j)->mem_bytes, detail};
+    run_outcome_describe(o, &facts, text, sizeof(text));
     if (ev == JOB_EV_LOST)
         c->stats.lost_runs++;
     if (!run_end_is_a_try(o->why))
@@ -148,7 +155,7 @@ static void run_end(struct core *c, struct run *r, const struct run_outcome *o, 
                                    .key = key,
                                    .outcome = *o,
                                    .state = j->state,
-                                   .text = detail.n ? detail : str_of(text),
+                                   .text = detail.n && !names_limit ? detail : str_of(text),
                                    .next_try_ms = delay ? core_wall(c) + delay : 0});
     run_free(c, r);
     if (ev == JOB_EV_REQUEUE) {
