@@ -26,7 +26,10 @@ class Tally:
         self.failures.append((name, what, output))
 
     def tap(self, name, text, rest=""):
-        """Counts the points of a TAP stream; how many there were.  `rest` is shown with failures."""
+        """Counts the points of a TAP stream; how many there were.  `rest` is shown with failures.
+
+        cmocka 1.1.5 says "not ok 3 # SKIP name" of a test that was skipped.
+        """
         points, failed, plan = 0, [], None
         for line in text.splitlines():
             plan_line = PLAN.match(line)
@@ -65,6 +68,8 @@ class Tally:
                 elif result in ("OK", "EXPECTEDFAIL", "SKIP"):
                     if not points:
                         self.passed += 1
+                elif result == "FAIL" and test.get("returncode") == 0 and points:
+                    pass  # Meson's reading of cmocka's skipped tests
                 elif self.failed == before:  # crashed, timed out, or failed without saying where
                     self.fail(name, "%s, exit status %s" % (result.lower(), test.get("returncode")), out)
 

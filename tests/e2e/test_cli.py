@@ -575,7 +575,10 @@ class Screen:
     """A terminal of a given size with a command in it; text as it was sent, escapes and all."""
 
     def __init__(self, h, args, rows=24, cols=100, **env):
-        self.pid, self.fd = pty.fork()
+        try:
+            self.pid, self.fd = pty.fork()
+        except OSError as e:
+            raise Skip(f"no terminal to be had: {e}")
         if self.pid == 0:
             self.fd = 0
             self.resize(rows, cols)

@@ -44,10 +44,11 @@ class Report(Case):
             {"name": "tap", "stdout": "1..3\nok 1 - a\nok 2 - b # SKIP no root\nok 3 c\n", "result": "OK", "returncode": 0},
             {"name": "plain", "stdout": "hello\n", "result": "OK", "returncode": 0},
             {"name": "skipped", "stdout": "", "result": "SKIP", "returncode": 77},
+            {"name": "cmocka", "stdout": "1..2\nok 1 - a\nnot ok 2 # SKIP b\n", "result": "FAIL", "returncode": 0},
         ]
         self.write("build.json", "\n".join(json.dumps(x) for x in lines))
         self.write("fuzz.tap", "ok - fuzz json\n")
-        self.assertEqual(self.report()[:2], (0, "4 passed, 0 failed, 2 skipped"))
+        self.assertEqual(self.report()[:2], (0, "5 passed, 0 failed, 3 skipped"))
 
     def test_failures_of_every_kind(self):
         lines = [
