@@ -71,29 +71,62 @@ static void sleep_ms(int64_t ms)
 void run_home_init(struct run_home *h, int dir_fd)
 {
     struct stat st;
+    uint64_t mark = 0;
     char boot[40] = "";
     AUTO_FD fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
 
     *h = (struct run_home){0};
     if (fstat(dir_fd, &st) == 0)
-        h->mark = (uint64_t)st.st_ino * 0x9e3779b97f4a7c15u ^ (uint64_t)st.st_dev;
+        mark = (uint64_t)st.st_ino * 0x9e3779b97f4a7c15u ^ (uint64_t)st.st_dev;
+    snprintf(h->mark, sizeof(h->mark), "%016" PRIx64, mark);
     if (fd >= 0 && read(fd, boot, sizeof(boot) - 1) > 0)
         h->boot = crc32c(0, boot, strlen(boot)) | 1;
     cgroup_probe(&h->cgroups, "/proc/self");
 }
 
+/* Appends "12.1".  By hand: a first call of printf touches so many pages of a freshly forked
+ * process that it would be one of the dearer things a supervisor does. */
+static char *put_key(char *to, struct run_key k)
+{
+    uint64_t parts[] = {k.job, k.run};
+    char digits[24];
+
+    for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+        size_t n = 0;
+        do {
+            digits[n++] = (char)('0' + parts[i] % 10);
+        } while ((parts[i] /= 10) > 0);
+        while (n > 0)
+            *to++ = digits[--n];
+        *to++ = i == 0 ? '.' : 0;
+    }
+    return to;
+}
+
+static char *put_text(char *to, const char *s)
+{
+    size_t n = strlen(s);
+
+    memcpy(to, s, n);
+    return to + n;
+}
+
 void run_home_mark(const struct run_home *h, struct run_key k, char out[TREE_MARK_MAX])
 {
-    snprintf(out, TREE_MARK_MAX, TREE_MARK_NAME "=%016" PRIx64 ".%" PRIu64 ".%" PRIu32, h->mark,
-             k.job, k.run);
+    char *to = put_text(out, TREE_MARK_NAME "=");
+
+    to = put_text(to, h->mark);
+    *to++ = '.';
+    put_key(to, k);
 }
 
 void run_home_cgroup(const struct run_home *h, struct run_key k, struct cgroup *out)
 {
-    char name[TREE_MARK_MAX];
+    char name[TREE_MARK_MAX], *to = put_text(name, "berth-");
 
-    snprintf(name, sizeof(name), "berth-%016" PRIx64 ".%" PRIu64 ".%" PRIu32, h->mark, k.job,
-             k.run);
+    to = put_text(to, h->mark);
+    *to++ = '.';
+    put_key(to, k);
     cgroup_name(&h->cgroups, name, out);
 }
 
@@ -310,13 +343,13 @@ _Noreturn void supervisor_run(const struct run_home *h, struct proto_start *st)
     struct run_key key = {st->f.job, st->f.run};
     struct journal_record about = {.job = key.job, .run = key.run, .boot = h->boot};
     struct sup s = {.home = h, .start = st, .key = key, .end = about, .deadline_ms = -1};
-    char name[16];
+    char name[TREE_MARK_MAX];
     uint64_t id;
 
-    setsid();
+    setpgid(0, 0); /* a signal for the shepherd's group is none for its supervisors */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    snprintf(name, sizeof(name), "run %" PRIu64 ".%" PRIu32, key.job, key.run);
-    prctl(PR_SET_NAME, name);
+    put_key(put_text(name, "run "), key);
+    prctl(PR_SET_NAME, name); /* takes the first 15 characters */
     if (!run_key_pack(key, &id) || run_lock_take(FD_RUNS, id) < 0 ||
         journal_scan(FD_JOURNAL, st->f.offset, key, NULL) != 0)
         _exit(SUPERVISOR_FENCED);

@@ -29,7 +29,7 @@ enum {
 
 /* What all runs of one home share. */
 struct run_home {
-    uint64_t mark; /* tells this home's processes from another's */
+    char mark[20]; /* tells this home's processes from another's */
     uint32_t boot; /* of the machine, for the journal */
     struct cgroup_host cgroups;
 };
