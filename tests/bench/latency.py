@@ -33,7 +33,7 @@ def run(rig, table):
         "full": ([rig.berth, "submit", "--", *job], full.env),
     }
     if installed(table, "tsp"):
-        ways["tsp"] = (["tsp", "-n", *job], ts_env)
+        ways["tsp"] = (["tsp", *job], ts_env)
     for command, env in ways.values():
         rounds(rig, 5, fifo, command, env)
     seen = {name: [] for name in ways}
