@@ -33,9 +33,11 @@ struct run_belief {
     uint32_t journal;
     int64_t pid, pid_start; /* 0 = never seen running */
 };
-/* Every member is called on the loop thread.  Exactly one ended() follows each start() or adopt(),
- * or absent() for an adopted run of which there is no trace: it never ran, nothing sent for it
- * before will run, and it may be started again under the same key. */
+/* Every member is called on the loop thread, never from within a call of the class.  Exactly one
+ * ended() follows each start() or adopt(), or absent() for an adopted run of which there is no
+ * trace: it never ran, nothing sent for it before will run, and it may be started again under the
+ * same key.  started() comes at most once before that, also for an adopted run that was believed to
+ * be running. */
 struct backend_events {
     void (*started)(void *owner, struct run_key key, int64_t pid, int64_t pid_start, int64_t at_ms);
     void (*ended)(void *owner, struct run_key key, const struct run_outcome *o, struct str detail);
