@@ -154,6 +154,15 @@ void call_work(struct call *c, call_work_fn run, call_fn then)
     work_submit(c->api->conf.loop, work_run, work_done, c);
 }
 
+void call_here(struct call *c, call_work_fn run, call_fn then)
+{
+    c->run = run;
+    c->then = then;
+    c->api->working++;
+    work_run(c);
+    work_done(c);
+}
+
 struct str call_copy(struct call *c, struct str s)
 {
     char *copy;

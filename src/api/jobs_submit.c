@@ -1,7 +1,7 @@
 /* jobs_submit.c - POST /v1/jobs
  *
- * Owns: the way of a submission: read on a worker thread, taken by the controller, answered after
- * its commit; and idempotency keys.
+ * Owns: the way of a submission: read on a worker thread (one small job at once), taken by the
+ * controller, answered after its commit; and idempotency keys.
  *
  * A key names one answer for ever: the jobs it made.  Two requests with the same key at the same
  * time are served one after the other, so the second finds what the first did.  A client that
@@ -13,6 +13,8 @@
 #include "api/submit_parse.h"
 #include <strings.h>
 
+enum { SMALL_BODY_BYTES = 64 << 10 };
+
 struct submitting {
     struct api *api;
     struct submit *x;  /* NULL once the controller has it */
@@ -20,7 +22,7 @@ struct submitting {
     struct str holder; /* "uid/key" while we hold it */
     struct str batch;  /* name asked for with ?batch= */
     struct str name;   /* of a single job, for the answer */
-    bool yaml, single, replay;
+    bool yaml, single, replay, prepared;
     uint64_t first, n, batch_seq;
 };
 struct key_wait {
@@ -187,7 +189,7 @@ static int submit_run(struct call *c)
     struct submitting *d = c->data;
     int known;
 
-    if (submit_prepare(d->x, d->yaml, &c->err) < 0)
+    if (!d->prepared && submit_prepare(d->x, d->yaml, &c->err) < 0)
         return -1;
     d->single = d->x->single;
     if (d->key.n > 0) {
@@ -229,6 +231,12 @@ static void submit_then(struct call *c)
     }
 }
 
+/* One ordinary job is read in less time than a worker takes to wake up, and people wait for it. */
+static bool is_small(const struct submitting *d)
+{
+    return !d->yaml && d->x->body_n <= SMALL_BODY_BYTES;
+}
+
 static void begin(struct call *c)
 {
     struct submitting *d = c->data;
@@ -239,6 +247,17 @@ static void begin(struct call *c)
     }
     if (d->key.n > 0 && !key_take(c))
         return;
+    if (is_small(d)) {
+        if (submit_prepare(d->x, false, &c->err) < 0) {
+            call_fail(c, &c->err);
+            return;
+        }
+        d->prepared = true;
+        if (d->x->single) {
+            call_here(c, submit_run, submit_then);
+            return;
+        }
+    }
     call_work(c, submit_run, submit_then);
 }
 
