@@ -1,7 +1,7 @@
 /* probe.c - a job that tells on the scheduler: probe DIR MS CODE
  *
- * Holds an exclusive lock named after its job while it runs and leaves a line per start, so that a second
- * copy at the same time, or a second start of the same run, cannot go unnoticed.
+ * Holds an exclusive lock named after its job while it runs and leaves a line per start, so that a
+ * second copy at the same time, or a second start of the same run, cannot go unnoticed.
  */
 #include <fcntl.h>
 #include <stdio.h>
