@@ -35,13 +35,16 @@ void core_free(struct core *c)
 
     if (!c)
         return;
-    for (size_t it = 0; map_u64_next(&c->jobs, &it, &key, &val);) {
+    for (size_t it = 0; map_u64_next(&c->jobs, &it, &key, &val);)
         free(((struct job *)val)->run);
-        free(val);
-    }
     for (size_t it = 0; map_u64_next(&c->waiters, &it, &key, &val);) {
         vec_done(&((struct waiters *)val)->jobs);
         free(val);
+    }
+    while (c->slabs) {
+        struct job_slab *next = c->slabs->next;
+        free(c->slabs);
+        c->slabs = next;
     }
     map_u64_done(&c->jobs);
     map_u64_done(&c->waiters);

@@ -22,7 +22,10 @@ struct job {
     struct wait_item wait; /* number, priority, age, shape */
     uint64_t batch;
     int64_t due_ms; /* monotonic, of HOLD_BACKOFF */
-    struct run *run;
+    union {
+        struct run *run;
+        struct job *next_free; /* while it is nobody's */
+    };
     uint32_t attempt; /* runs so far, this one included */
     uint32_t tries;   /* of them, since submit or the last retry by hand */
     int32_t retries;
@@ -33,6 +36,12 @@ struct job {
     uint8_t state, hold;
     bool cancel_requested;
     bool limited; /* its batch has a limit of its own */
+};
+
+enum { JOBS_PER_SLAB = 1000 };
+struct job_slab {
+    struct job_slab *next;
+    struct job jobs[JOBS_PER_SLAB];
 };
 
 enum run_phase {
@@ -80,6 +89,8 @@ struct core {
     struct node node; /* capacity; `drained` is ours */
     struct usage usage;
     struct queue *queue;
+    struct job_slab *slabs;
+    struct job *free_jobs;
     struct map_u64 jobs;      /* number → struct job */
     struct map_u64 waiters;   /* number → struct waiters */
     struct map_u64 batches;   /* with a limit: number → active jobs */

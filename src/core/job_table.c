@@ -12,9 +12,28 @@
 
 enum { GRACE_ALLOWED_S = 60 }; /* after its limit a run is surely gone within this */
 
+/* Jobs come from slabs: a million of them make a thousand allocations, and the free ones are
+ * reused.  Slabs are kept, so memory follows the longest queue there was, not the history. */
+static struct job *job_take(struct core *c)
+{
+    if (!c->free_jobs) {
+        struct job_slab *slab = xcalloc(1, sizeof(*slab));
+        slab->next = c->slabs;
+        c->slabs = slab;
+        for (size_t i = JOBS_PER_SLAB; i-- > 0;) {
+            slab->jobs[i].next_free = c->free_jobs;
+            c->free_jobs = &slab->jobs[i];
+        }
+    }
+    struct job *j = c->free_jobs;
+    c->free_jobs = j->next_free;
+    *j = (struct job){0};
+    return j;
+}
+
 struct job *job_new(struct core *c, uint64_t number)
 {
-    struct job *j = xcalloc(1, sizeof(*j));
+    struct job *j = job_take(c);
 
     ASSERT(!core_job(c, number));
     j->wait.job = number;
@@ -80,7 +99,8 @@ void job_drop(struct core *c, struct job *j)
     if (j->limited)
         batch_count(c, j->batch, -1);
     map_u64_del(&c->jobs, j->wait.job);
-    free(j);
+    j->next_free = c->free_jobs;
+    c->free_jobs = j;
 }
 
 void job_move(struct core *c, struct job *j, enum job_event ev)

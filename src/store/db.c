@@ -26,7 +26,7 @@ static const char common_sql[] = "PRAGMA temp_store=MEMORY;"
                                  "PRAGMA trusted_schema=OFF;";
 static const char writer_sql[] = "PRAGMA synchronous=FULL;"
                                  "PRAGMA foreign_keys=ON;"
-                                 "PRAGMA cache_size=-4096;"
+                                 "PRAGMA cache_size=-2048;"
                                  "PRAGMA wal_autocheckpoint=0;"
                                  "PRAGMA journal_size_limit=16777216;"
                                  "PRAGMA secure_delete=OFF;";
