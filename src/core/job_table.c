@@ -197,7 +197,7 @@ void job_activate(struct core *c, struct job *j)
     if (j->deps) {
         j->hold = HOLD_DEPS;
         c->stats.held++;
-    } else if (j->due_ms > core_mono(c)) {
+    } else if (j->due_ms && j->due_ms > core_mono(c)) {
         j->hold = HOLD_BACKOFF;
         c->stats.held++;
         due_push(c, j->due_ms, j->wait.job);

@@ -14,7 +14,8 @@ struct restoring {
     struct core *c;
     VEC(struct doomed) doomed;
     VEC(struct run_belief) beliefs;
-    VEC(uint64_t) ready; /* queued jobs, activated once their dependencies are known */
+    VEC(struct job *) ready; /* queued jobs, activated once their dependencies are known */
+    int64_t wall, mono;
 };
 
 static void restore_job(void *arg, const struct job_record *r)
@@ -22,21 +23,20 @@ static void restore_job(void *arg, const struct job_record *r)
     struct restoring *x = arg;
     struct core *c = x->c;
     struct job *j = job_new(c, r->seq);
-    int64_t waited =
-        MAX(core_wall(c) - r->created_ms, (int64_t)0); /* the clock may have stepped back */
+    int64_t waited = MAX(x->wall - r->created_ms, (int64_t)0); /* the clock may have stepped back */
 
     j->attempt = r->attempt;
     j->tries = r->tries;
     j->cancel_requested = r->cancel_requested;
-    j->wait.since_ms = core_mono(c) - waited;
+    j->wait.since_ms = x->mono - waited;
     job_describe(c, j, r);
     /* A delay is at most what was asked for, however the clock moved. */
-    int64_t delay = r->next_try_ms ? r->next_try_ms - core_wall(c) : 0;
+    int64_t delay = r->next_try_ms ? r->next_try_ms - x->wall : 0;
     if (delay > 0)
-        j->due_ms = core_mono(c) + MIN(delay, (int64_t)3600 * 1000);
+        j->due_ms = x->mono + MIN(delay, (int64_t)3600 * 1000);
     j->state = (uint8_t)r->state;
     if (r->state == JOB_QUEUED) {
-        vec_push(&x->ready, r->seq);
+        vec_push(&x->ready, j);
         return;
     }
     c->stats.queued--;
@@ -133,7 +133,7 @@ static void requeue_runless(struct core *c)
 
 int core_recover(struct core *c, struct err *e)
 {
-    struct restoring x = {.c = c};
+    struct restoring x = {.c = c, .wall = core_wall(c), .mono = core_mono(c)};
     const struct load_sink sink = {.job = restore_job,
                                    .run = restore_run,
                                    .dep = restore_dep,
@@ -147,7 +147,7 @@ int core_recover(struct core *c, struct err *e)
     if (led->load(led->self, &sink, e) < 0)
         return err_wrap(e, "restoring the jobs");
     for (size_t i = 0; i < x.ready.n; i++)
-        job_activate(c, core_job(c, x.ready.p[i]));
+        job_activate(c, x.ready.p[i]);
     for (size_t i = 0; i < x.doomed.n; i++)
         job_cancel_dependent(c, x.doomed.p[i].job, x.doomed.p[i].other, x.doomed.p[i].state);
     requeue_runless(c);
