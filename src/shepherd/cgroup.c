@@ -171,15 +171,10 @@ static bool own_dir(const char *mounts, const char *cgroups, const char *control
     return false;
 }
 
+/* Asked, not tried: a group made for a trial stays behind when we are killed just then. */
 static bool can_make_in(const char *dir)
 {
-    char probe[CGROUP_PATH_MAX], name[48];
-
-    snprintf(name, sizeof(name), "berth-probe-%d", (int)getpid());
-    if (!path_make(probe, dir, name) || mkdir(probe, 0755) < 0)
-        return false;
-    rmdir(probe);
-    return true;
+    return access(dir, W_OK | X_OK) == 0;
 }
 
 static bool hands_down(const char *dir, const char *controller)
@@ -387,4 +382,25 @@ void cgroup_remove(const struct cgroup *c)
 {
     remove_dir(c->mem);
     remove_dir(c->cpu);
+}
+
+static void sweep_dir(const char *dir, const char *prefix, cgroup_in_use_fn in_use, void *arg)
+{
+    DIR *d = dir[0] ? opendir(dir) : NULL;
+    struct dirent *ent;
+    size_t n = strlen(prefix);
+
+    if (!d)
+        return;
+    while ((ent = readdir(d)))
+        if (strncmp(ent->d_name, prefix, n) == 0 && !in_use(arg, ent->d_name + n))
+            unlinkat(dirfd(d), ent->d_name, AT_REMOVEDIR);
+    closedir(d);
+}
+
+void cgroup_sweep(const struct cgroup_host *h, const char *prefix, cgroup_in_use_fn in_use,
+                  void *arg)
+{
+    sweep_dir(h->mem, prefix, in_use, arg);
+    sweep_dir(h->cpu, prefix, in_use, arg);
 }

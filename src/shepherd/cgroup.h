@@ -39,3 +39,8 @@ bool cgroup_saw_oom(const struct cgroup *c);
 /* Kills all members.  How many there were. */
 int cgroup_kill(const struct cgroup *c);
 void cgroup_remove(const struct cgroup *c);
+/* Removes empty groups whose name begins with `prefix`, unless they are in use; `rest` is what
+ * follows it.  For what was left when all of us were killed. */
+typedef bool (*cgroup_in_use_fn)(void *arg, const char *rest);
+void cgroup_sweep(const struct cgroup_host *h, const char *prefix, cgroup_in_use_fn in_use,
+                  void *arg);

@@ -244,6 +244,7 @@ int main(int argc, char **argv)
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     s.dir_fd = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     run_home_init(&s.home, s.dir_fd);
+    run_home_sweep(&s.home);
     open_sources(&s);
     log_info("shepherd", "looks after %s as process %d", argv[1], (int)getpid());
     close(ready);

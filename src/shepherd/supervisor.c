@@ -130,6 +130,28 @@ void run_home_cgroup(const struct run_home *h, struct run_key k, struct cgroup *
     cgroup_name(&h->cgroups, name, out);
 }
 
+static bool group_in_use(void *arg, const char *rest)
+{
+    struct str run, job = str_cut(str_of(rest), '.', &run);
+    int64_t j, r;
+    uint64_t id;
+
+    (void)arg;
+    return !str_to_i64(job, &j) || !str_to_i64(run, &r) || j <= 0 || r <= 0 || r > UINT16_MAX ||
+           !run_key_pack((struct run_key){(uint64_t)j, (uint32_t)r}, &id) ||
+           run_lock_holder(FD_RUNS, id) != 0;
+}
+
+void run_home_sweep(const struct run_home *h)
+{
+    char prefix[TREE_MARK_MAX], *to = put_text(prefix, "berth-");
+
+    to = put_text(to, h->mark);
+    *to++ = '.';
+    *to = 0;
+    cgroup_sweep(&h->cgroups, prefix, group_in_use, NULL);
+}
+
 int record_end_once(int journal_fd, struct journal_record *r)
 {
     if (journal_append(journal_fd, r) < 0)

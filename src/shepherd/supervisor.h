@@ -37,6 +37,8 @@ void run_home_init(struct run_home *h, int dir_fd);
 /* "BERTH_MARK=…" of a run, and the name of its cgroup. */
 void run_home_mark(const struct run_home *h, struct run_key k, char out[TREE_MARK_MAX]);
 void run_home_cgroup(const struct run_home *h, struct run_key k, struct cgroup *out);
+/* Removes the cgroups of runs that nobody supervises any more.  Needs FD_RUNS. */
+void run_home_sweep(const struct run_home *h);
 
 /* Appends, again and again until it holds, and makes it durable unless a daemon will. */
 void record_end(int journal_fd, struct journal_record *r);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -134,6 +135,29 @@ static void test_container_root(void **state)
     assert_non_null(strstr(h.mem, "/memory/sub"));
 }
 
+static bool two_is_used(void *arg, const char *rest)
+{
+    (void)arg;
+    return strcmp(rest, "2.1") == 0;
+}
+
+static void test_sweep(void **state)
+{
+    struct cgroup_host h = {.version = 1};
+    AUTO_FREE char *one = path_join(root, "berth-x.1.1"), *two = path_join(root, "berth-x.2.1");
+    AUTO_FREE char *other = path_join(root, "berth-y.1.1"), *full = path_join(root, "berth-x.3.1");
+
+    (void)state;
+    snprintf(h.mem, sizeof(h.mem), "%s", root);
+    put("berth-x.3.1/member", "");
+    assert_int_equal(mkdir(one, 0755) + mkdir(two, 0755) + mkdir(other, 0755), 0);
+    cgroup_sweep(&h, "berth-x.", two_is_used, NULL);
+    assert_int_equal(access(one, F_OK), -1);
+    assert_int_equal(access(two, F_OK), 0);
+    assert_int_equal(access(other, F_OK), 0);
+    assert_int_equal(access(full, F_OK), 0);
+}
+
 static void test_nowhere(void **state)
 {
     struct cgroup_host h;
@@ -160,6 +184,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_v2_takes_the_parent, setup, teardown),
         cmocka_unit_test_setup_teardown(test_v1, setup, teardown),
         cmocka_unit_test_setup_teardown(test_container_root, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_sweep, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nowhere, setup, teardown),
     };
 
