@@ -138,8 +138,9 @@ static void fork_failed(struct shepherd *s, struct run *r, struct str frame, int
     set_state(s, r, RUN_UNBORN);
     if (mono_ms() < r->give_up_ms)
         return;
-    log_error("shepherd", "run %llu.%u: cannot fork: %s", (unsigned long long)r->key.job,
-              r->key.run, strerrordesc_np(sys));
+    conn_notice(s, "run %llu.%u could not be started for %d s: %s; raise the limit on processes",
+                (unsigned long long)r->key.job, r->key.run, FORK_PATIENCE_MS / 1000,
+                strerrordesc_np(sys));
     if (outcome_unborn(s, r, sys))
         run_drop(s, r);
 }
