@@ -91,6 +91,12 @@ int daemon_spawn(struct cli *c, int *out_pid, struct err *e)
     pid_t pid;
     ssize_t n = readlink("/proc/self/exe", program, sizeof(program) - 1);
 
+    /* It would be part of the job's process tree and end with it, and its own runs too. */
+    if (getenv("BERTH_RUN"))
+        return err_set(e, ERR_UNAVAILABLE,
+                       "no daemon serves %s, and none is started from inside a job, with which it "
+                       "would end; run `berth serve` outside",
+                       c->home);
     if (n < 0)
         return err_sys(e, "cannot find this program to start a daemon");
     program[n] = 0;

@@ -374,6 +374,16 @@ def test_show_logs_explain():
         assert "vision" in h.berth("projects").stdout
 
 
+def test_no_daemon_from_inside_a_job():
+    h = Home()
+    try:
+        p = h.berth("submit", "--", "true", check=False, BERTH_RUN="7.1")
+        assert p.returncode == 69 and "inside a job" in p.stderr, p
+        assert not h.processes()
+    finally:
+        h.close()
+
+
 def test_logs():
     with home(["--slots", "2"]) as h:
         h.berth("submit", "--wait", "--retries", "1", "--backoff", "20ms", "--", "sh", "-c",
