@@ -67,6 +67,9 @@ struct launch_cache *launch_cache_new(struct point *p);
 void launch_cache_free(struct launch_cache *c);
 int launch_read(struct launch_cache *c, uint64_t job, struct launch *out, struct err *e);
 
+/* ---- wal_room.c: on the writer thread, while no frame is waiting for a checkpoint ---- */
+void wal_make_room(const char *db_path);
+
 /* ---- writer.c ---- */
 struct writer {
     pthread_t thread;

@@ -289,6 +289,8 @@ static void work(struct writer *w, struct batch *taken, bool idle_asked, bool st
     }
     if (w->wal_pages >= w->wal_limit || (idle_asked && atomic_load(&w->healthy)))
         checkpoint(w);
+    if (idle_asked && !w->wal_pages)
+        wal_make_room(w->db.path);
 }
 
 static void *writer_main(void *arg)
