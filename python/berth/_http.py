@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import socket
+import time
 from typing import Any, Dict, Optional, Tuple
 
 #: sun_path of Linux holds 108 bytes with the closing NUL.
@@ -23,8 +24,15 @@ def connect_unix(path: str, timeout: Optional[float]) -> socket.socket:
         if len(os.fsencode(path)) > SUN_PATH_MAX:
             dir_fd = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY)
             target = "/proc/self/fd/%d/%s" % (dir_fd, os.path.basename(path))
-        sock.connect(target)
-        return sock
+        until = None if timeout is None else time.monotonic() + timeout
+        while True:
+            try:
+                sock.connect(target)
+                return sock
+            except BlockingIOError:  # so many connect at once that the queue of the socket is full
+                if until is not None and time.monotonic() >= until:
+                    raise
+                time.sleep(0.005)
     except BaseException:
         sock.close()
         raise

@@ -95,8 +95,8 @@ def streams(rig, table):
 
 def open_stream(path):
     s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    s.connect(path)  # blocks while the queue of the socket is full
     s.settimeout(20)
-    s.connect(path)
     s.sendall(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")
     return s
 

@@ -18,7 +18,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 PACKAGE = os.path.join(HERE, "..", "..", "python")
 sys.path[:0] = [PACKAGE, HERE]
 
-from berth import _inside, _spool  # noqa: E402
+from berth import _http, _inside, _spool  # noqa: E402
 import berth  # noqa: E402
 from fake_daemon import FakeDaemon, wait_for  # noqa: E402
 
@@ -421,6 +421,22 @@ class Faults(Case):
         with open(self.spool, "rb") as f:
             lines = f.read().split(b"\n")
         self.assertEqual(json.loads(lines[2])["v"], 2)
+
+    def test_socket_whose_queue_is_full(self):
+        """A listener that accepts nothing for a while: connecting waits instead of failing."""
+        import socket
+
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+            listener.bind(self.sock)
+            listener.listen(0)
+            taken = [_http.connect_unix(self.sock, 1.0)]
+            with self.assertRaises(BlockingIOError):
+                while True:
+                    taken.append(_http.connect_unix(self.sock, 0.05))
+            threading.Timer(0.2, lambda: [listener.accept()[0].close() for _ in taken]).start()
+            taken.append(_http.connect_unix(self.sock, 5.0))
+            for s in taken:
+                s.close()
 
     def test_no_run_directory(self):
         shutil.rmtree(self.run_dir)
