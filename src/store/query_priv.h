@@ -9,8 +9,10 @@ int query_seq_of_id(struct db *d, struct id id, uint64_t *out, struct err *e);
 /* The stretch of numbers and ids `seq` belongs to. */
 int query_range(struct db *d, uint64_t seq, uint64_t *first, uint64_t *last, struct id *id,
                 struct err *e);
-/* Functions that queries use: job_id(base, offset), state_name(state). */
+/* Functions that queries use: job_id(base, offset), state_name(state), param_number(params, key).
+ */
 int query_functions(struct db *d, struct err *e);
+void sql_param_number(sqlite3_context *ctx, int n, sqlite3_value **v);
 
 /* ---- view.c: one job as people see it ---- */
 struct view_reader {

@@ -40,7 +40,8 @@ int query_functions(struct db *d, struct err *e)
     int flags = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS;
 
     if (sqlite3_create_function(d->h, "job_id", 2, flags, NULL, sql_job_id, NULL, NULL) ||
-        sqlite3_create_function(d->h, "state_name", 1, flags, NULL, sql_state_name, NULL, NULL))
+        sqlite3_create_function(d->h, "state_name", 1, flags, NULL, sql_state_name, NULL, NULL) ||
+        sqlite3_create_function(d->h, "param_number", 2, flags, NULL, sql_param_number, NULL, NULL))
         return db_fail(d, e);
     return 0;
 }

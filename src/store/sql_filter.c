@@ -203,7 +203,11 @@ static void add_any_type(struct writer_ctx *w, const struct filter *f)
         sql_add(w->q, ")");
         return;
     }
-    if (f->numeric && f->field == FILTER_F_TAG) {
+    if (f->numeric && f->field == FILTER_F_PARAM && !strchr(f->key, '.')) {
+        sql_add(w->q, "param_number(j.params, ");
+        sql_text(w->q, str_of(f->key));
+        sql_add(w->q, ")");
+    } else if (f->numeric && f->field == FILTER_F_TAG) {
         add_value(w, f);
         sql_add(w->q, " GLOB '[-+.0-9]*' AND CAST(");
         add_value(w, f);

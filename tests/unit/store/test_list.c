@@ -101,6 +101,36 @@ static void submit_zoo(struct fixture *f)
     sync_ok(f);
 }
 
+/* Whatever valid JSON stands around it, the number under the key is found, and only that. */
+static void test_numbers_in_parameters(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const params[] = {
+        "{\"lr\":3}",
+        "{ \"x\" : {\"lr\":9} ,\n \"lr\" : 3e0 }",
+        "{\"s\":\"\\\"lr\\\":1\",\"lr\":3.0}",
+        "{\"l\\u0072\":3}",
+        "{\"a\":[1,{\"lr\":9},\"}\"],\"lr\":3}",
+        "{\"lr\":\"3\"}",
+        "{\"lr\":true}",
+        "{\"lr\":null}",
+        "{\"lrr\":3,\"r\":3}",
+        "{}",
+        "{\"x\":{\"lr\":3}}",
+        "{\"\u00e9\\\\\":1,\"lr\":3}",
+    };
+    struct built *b = built_new(f, ARRAY_SIZE(params), 1);
+
+    for (size_t i = 0; i < ARRAY_SIZE(params); i++)
+        b->s.jobs[i].params = str_of(params[i]);
+    built_batch(f, b, "numbers", 0);
+    stage_submit(f, b);
+    sync_ok(f);
+    assert_string_equal(matches(f, "lr>2.5 and lr<3.5"), "1 2 3 4 5 12");
+    assert_string_equal(matches(f, "lr<2.5"), "");
+    assert_string_equal(matches(f, "lr>=3"), "1 2 3 4 5 12");
+}
+
 static void test_filters(void **state)
 {
     struct fixture *f = *state;
@@ -448,6 +478,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         with_store(test_filters),
+        with_store(test_numbers_in_parameters),
         with_store(test_ids_in_filters),
         with_store(test_hostile_values),
         with_store(test_query_members),
