@@ -13,12 +13,11 @@
 #include "base/json.h"
 #include "core/core_priv.h"
 #include <fcntl.h>
-#include <stdio.h>
 #include <sys/stat.h>
 
 enum {
-    SPOOL_PIECE =
-        1 << 20, /* read at most so much of a left-over spool: more was sent while it ran */
+    SPOOL_PIECE = 1 << 20,
+    SPOOL_REST_MAX = 16 << 20, /* of what was never sent: a third of a second on the loop */
     NAME_MAX_BYTES = 200,
     TEXT_MAX_BYTES = 4096,
 };
@@ -129,25 +128,38 @@ void core_report(struct core *c, struct run_key key, int64_t offset, struct str 
     core_barrier(c, on_reported, x);
 }
 
+static int spool_open(const struct core *c, const struct run *r, off_t *out_size)
+{
+    AUTO_FREE char *dir = core_run_dir(c, r->key);
+    AUTO_FREE char *path = path_join(dir, "spool.jsonl");
+    AUTO_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    struct stat st;
+
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size <= r->spool_offset)
+        return -1;
+    *out_size = st.st_size;
+    return TAKE_FD(fd);
+}
+
 void report_drain_spool(struct core *c, struct run *r)
 {
-    char path[4096];
-    struct stat st;
+    off_t size = 0, from = r->spool_offset;
 
     if (!c->home)
         return;
-    AUTO_FREE char *dir = core_run_dir(c, r->key);
-    if ((size_t)snprintf(path, sizeof(path), "%s/spool.jsonl", dir) >= sizeof(path))
+    AUTO_FD fd = spool_open(c, r, &size);
+    if (fd < 0)
         return;
-    AUTO_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size <= r->spool_offset)
-        return;
-    size_t want = (size_t)MIN(st.st_size - r->spool_offset, (off_t)SPOOL_PIECE);
-    AUTO_FREE char *text = xmalloc(want);
-    ssize_t got = pread(fd, text, want, r->spool_offset);
-    if (got <= 0)
-        return;
-    size_t end = stage_lines(c, r->key, (struct str){text, (size_t)got}, 0);
-    if (end)
+    AUTO_FREE char *text = xmalloc(SPOOL_PIECE);
+    while (r->spool_offset < size && r->spool_offset - from < SPOOL_REST_MAX) {
+        ssize_t got = pread(fd, text, SPOOL_PIECE, r->spool_offset);
+        size_t end = got > 0 ? stage_lines(c, r->key, (struct str){text, (size_t)got}, 0) : 0;
+        if (!end)
+            break; /* only the beginning of a line is left */
         advance(c, r, r->spool_offset + (int64_t)end);
+    }
+    if (r->spool_offset - from >= SPOOL_REST_MAX && c->conf.notice)
+        c->conf.notice(
+            c->conf.notice_arg,
+            STR("a job left more than 16 MiB of reports behind; the rest stays in its spool"));
 }

@@ -318,6 +318,30 @@ def test_clock_stepped_by_hours():
         shutil.rmtree(d, ignore_errors=True)
 
 
+def test_reports_that_were_never_sent():
+    """A job that wrote megabytes of reports while nobody listened: the daemon reads them at its end."""
+    script = """
+import os
+os.makedirs(os.environ["BERTH_RUN_DIR"], exist_ok=True)
+with open(os.environ["BERTH_RUN_DIR"] + "/spool.jsonl", "w") as f:
+    for i in range(40000):
+        f.write('{"k":"m","n":"loss","v":%d.5,"s":%d,"t":1731700000000,"pad":"%s"}\\n' % (i, i, "x" * 40))
+    f.write('{"k":"m","n":"half a li')
+"""
+    h = Home()
+    try:
+        h.start()
+        n = h.submit("/usr/bin/python3", "-c", script)["number"]
+        j = wait_state(h, n, "succeeded", timeout=20)
+        assert j["metrics"]["loss"]["value"] == 39999.5, j["metrics"]
+        assert j["metrics"]["loss"]["step"] == 39999, j["metrics"]
+        h.kill()
+        h.start()
+        assert job(h, n)["metrics"]["loss"]["step"] == 39999
+    finally:
+        h.close()
+
+
 def test_garbage_at_the_end_of_the_journal():
     h = Home()
     try:
