@@ -11,7 +11,7 @@
 
 enum {
     SHORT_RUN_MS = 25, /* a round trip costs a few milliseconds: not worth it for longer runs */
-    CHAIN_MAX = 4,     /* hides a commit of four such runs' length */
+    CHAIN_MAX = 8,     /* hides a commit and the few milliseconds in which ends are gathered */
     GATE_PATIENCE_MS =
         200, /* a run expected to be short has lasted this long: its chain is given up */
 };
@@ -27,36 +27,35 @@ static bool leads_a_chain(struct core *c, const struct run *r)
            queue_count_shape(c->queue, shape) == queue_count(c->queue);
 }
 
-static void extend_chain(struct core *c, struct run *r)
+/* Puts one more job behind the last of the chain, if that has fewer than `depth`. */
+static void extend_chain(struct core *c, struct run *r, int depth)
 {
+    struct wait_item *w = queue_head(c->queue, r->job->wait.shape);
     struct run *last = r;
-    struct wait_item *w;
     int n = 0;
 
-    while (last->next) {
-        last = last->next;
+    for (; last->next; last = last->next)
         n++;
-    }
-    for (; n < CHAIN_MAX && (w = queue_head(c->queue, r->job->wait.shape)); n++) {
-        struct job *j = core_job(c, w->job);
-        queue_remove(c->queue, w);
-        run_place(c, j, r->gpus, last);
-        last = j->run;
-    }
-    if (r->next && !c->gates_due_ms)
+    if (!w || n >= depth)
+        return;
+    queue_remove(c->queue, w);
+    run_place(c, core_job(c, w->job), r->gpus, last);
+    if (!c->gates_due_ms)
         c->gates_due_ms = core_mono(c) + GATE_PATIENCE_MS;
 }
 
+/* Row by row, so that the last jobs of a sweep are spread over all slots. */
 void run_look_ahead(struct core *c)
 {
     if (!c->conf.lookahead || c->mean_run_ms <= 0 || c->mean_run_ms > SHORT_RUN_MS ||
         c->node.drained)
         return;
-    for (size_t i = 0; i < c->held.n; i++) {
-        struct run *r = core_job(c, c->held.p[i].key.job)->run;
-        if (leads_a_chain(c, r))
-            extend_chain(c, r);
-    }
+    for (int depth = 1; depth <= CHAIN_MAX && queue_count(c->queue); depth++)
+        for (size_t i = 0; i < c->held.n; i++) {
+            struct run *r = core_job(c, c->held.p[i].key.job)->run;
+            if (leads_a_chain(c, r))
+                extend_chain(c, r, depth);
+        }
 }
 
 static void give_up_chain(struct core *c, struct run *r)

@@ -57,7 +57,9 @@ struct backend {
     uint32_t current;
     int inotify_fd;
     struct watch *inotify_watch;
-    struct timer *pump_timer, *poll_timer;
+    struct timer *pump_timer, *poll_timer, *gather_timer;
+    int64_t pumped_ms; /* when records were last read on a hint of inotify */
+    bool was_busy;     /* and that was soon after the time before */
     bool pumping;
     /* link.c */
     enum link_state link;

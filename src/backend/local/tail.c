@@ -17,7 +17,7 @@
 #include <sys/inotify.h>
 #include <sys/stat.h>
 
-enum { POLL_SLOW_MS = 1000, POLL_FAST_MS = 20 };
+enum { POLL_SLOW_MS = 1000, POLL_FAST_MS = 20, GATHER_MS = 4 };
 
 /* ---- generations ---- */
 
@@ -191,9 +191,8 @@ static void pump_all(void *arg)
     tail_collect(b);
 }
 
-static void on_inotify(void *arg, int events UNUSED, int error UNUSED)
+static void read_inotify(struct backend *b)
 {
-    struct backend *b = arg;
     char text[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
     ssize_t n = read(b->inotify_fd, text, sizeof(text));
     int last = -1;
@@ -208,7 +207,32 @@ static void on_inotify(void *arg, int events UNUSED, int error UNUSED)
             pump(b, ev.wd);
         last = ev.wd;
     }
+    b->pumped_ms = loop_mono_ms(b->loop);
     tail_collect(b);
+}
+
+/* Records that come one upon the other are read together: each turn of the loop ends in a commit,
+ * and at a thousand runs a second those would cost more than the runs. */
+static void on_inotify(void *arg, int events UNUSED, int error UNUSED)
+{
+    struct backend *b = arg;
+
+    bool busy = loop_mono_ms(b->loop) - b->pumped_ms < GATHER_MS;
+    if (!busy || !b->was_busy) { /* start and end of a single short job are both read at once */
+        b->was_busy = busy;
+        read_inotify(b);
+        return;
+    }
+    watch_stop(b->inotify_watch);
+    timer_start(b->gather_timer, GATHER_MS, 0);
+}
+
+static void on_gathered(void *arg)
+{
+    struct backend *b = arg;
+
+    watch_start(b->inotify_watch, WATCH_READ);
+    read_inotify(b);
 }
 
 void tail_soon(struct backend *b)
@@ -253,6 +277,7 @@ int tail_open(struct backend *b, struct err *e)
 {
     b->pump_timer = timer_new(b->loop, pump_all, b);
     b->poll_timer = timer_new(b->loop, pump_all, b);
+    b->gather_timer = timer_new(b->loop, on_gathered, b);
     b->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     if (b->inotify_fd >= 0) {
         b->inotify_watch = watch_new(b->loop, b->inotify_fd, on_inotify, b);
@@ -274,6 +299,7 @@ void tail_close(struct backend *b)
     watch_free(b->inotify_watch);
     timer_free(b->pump_timer);
     timer_free(b->poll_timer);
+    timer_free(b->gather_timer);
     for (size_t i = 0; i < b->generations.n; i++)
         generation_free(b, b->generations.p[i]);
     vec_done(&b->generations);

@@ -447,7 +447,9 @@ static void short_jobs_are_handed_over_ahead(void **state)
     send(b, x);
     settle(b);
     finish(b, 1, RUN_END_EXITED, 0);
-    assert_int_equal(b->world.gated.n, 5); /* two chains */
+    assert_int_equal(b->world.gated.n, 5); /* two chains, */
+    struct msg *m = b->world.gated.p;
+    assert_true(m[0].after.job != m[1].after.job); /* filled in turn */
     finish(b, 2, RUN_END_EXITED, 0);
     assert_int_equal(core_usage(b->core).slots, 2);
     assert_int_equal(b->world.gated.n, 4);
