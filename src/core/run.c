@@ -36,7 +36,8 @@ void run_hold(struct core *c, struct run *r)
     usage_add(&c->usage, &s->need, r->gpus);
     if (r->job->limited)
         queue_batch_running(c->queue, r->job->batch, 1);
-    int64_t ends_by = r->timeout_ms ? r->started_mono_ms + r->timeout_ms : 0;
+    int64_t limit_ms = (int64_t)r->job->wait.limit_s * 1000;
+    int64_t ends_by = limit_ms ? r->started_mono_ms + limit_ms : 0;
     vec_push(&c->held, ((struct plan_run){r->key, 0, s->need, r->gpus, r->job->wait.priority,
                                           r->started_mono_ms, ends_by}));
 }

@@ -528,6 +528,30 @@ static void every_wait_has_a_reason(void **state)
     assert_int_equal(core_explain(b->core, 1234, &why, &e), -1);
 }
 
+static void a_wait_knows_when_runs_end(void **state)
+{
+    struct bench *b = *state;
+    struct err e;
+    struct json *why = NULL;
+
+    for (int i = 0; i < 2; i++) {
+        struct one *x = make(1);
+        x->spec.timeout_ms = 100000;
+        send(b, x);
+        settle(b);
+    }
+    uint64_t n = submit(b);
+    for (int booted = 0; booted < 2; booted++) { /* the same after a restart */
+        assert_int_equal(core_explain(b->core, n, &why, &e), 0);
+        assert_string_equal(json_str(json_get(why, "kind")).p, "slots");
+        assert_in_range(json_int(json_get(why, "in_ms")), 100000, 200000); /* limit and grace */
+        json_free(why);
+        crash(b);
+        boot(b);
+        settle(b);
+    }
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -551,6 +575,7 @@ int main(void)
         T(tokens_open_their_own_job_only),
         T(a_report_counts_once),
         T(every_wait_has_a_reason),
+        T(a_wait_knows_when_runs_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
