@@ -347,3 +347,34 @@ char *rig_read(struct rig *r, int fd, int ms, size_t *out_n)
     }
     return buf_take(&b, out_n);
 }
+
+int one_setup_with(void **state, const struct http_limits *lim)
+{
+    struct one *o = xcalloc(1, sizeof(*o));
+
+    rig_init(&o->rig, lim);
+    o->fd = rig_connect(&o->rig);
+    *state = o;
+    return 0;
+}
+
+int one_setup(void **state)
+{
+    return one_setup_with(state, &rig_limits);
+}
+
+int one_setup_hasty(void **state)
+{
+    return one_setup_with(state, &rig_hasty);
+}
+
+int one_teardown(void **state)
+{
+    struct one *o = *state;
+
+    if (o->fd >= 0)
+        close(o->fd);
+    rig_done(&o->rig);
+    free(o);
+    return 0;
+}

@@ -57,3 +57,13 @@ int rig_status(struct rig *r, int fd, const char *request);
 bool rig_is_closed(struct rig *r, int fd, int ms); /* waits for the end of the connection */
 /* Everything that arrives within ms, yours. */
 char *rig_read(struct rig *r, int fd, int ms, size_t *out_n);
+
+/* A server with one connection to it: what most tests begin with. */
+struct one {
+    struct rig rig;
+    int fd; /* -1 when the test closed it */
+};
+int one_setup_with(void **state, const struct http_limits *lim);
+int one_setup(void **state);       /* rig_limits */
+int one_setup_hasty(void **state); /* rig_hasty */
+int one_teardown(void **state);

@@ -4,48 +4,13 @@
 #include <string.h>
 #include <sys/socket.h>
 
-struct one {
-    struct rig rig;
-    int fd;
-};
-
-static int setup_with(void **state, const struct http_limits *lim)
-{
-    struct one *o = xcalloc(1, sizeof(*o));
-
-    rig_init(&o->rig, lim);
-    o->fd = rig_connect(&o->rig);
-    *state = o;
-    return 0;
-}
-
-static int setup(void **state)
-{
-    return setup_with(state, &rig_limits);
-}
-
-static int setup_hasty(void **state)
-{
-    return setup_with(state, &rig_hasty);
-}
-
 /* Room for a crowded machine between "goes on" and "stopped". */
 static int setup_steady(void **state)
 {
     struct http_limits lim = rig_limits;
 
     lim.body_ms = 1000;
-    return setup_with(state, &lim);
-}
-
-static int teardown(void **state)
-{
-    struct one *o = *state;
-
-    close(o->fd);
-    rig_done(&o->rig);
-    free(o);
-    return 0;
+    return one_setup_with(state, &lim);
 }
 
 static void assert_body(struct one *o, const char *request, const char *body)
@@ -389,7 +354,7 @@ static void test_steady_body_is_not_slow(void **state)
 
 int main(void)
 {
-#define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+#define T(fn) cmocka_unit_test_setup_teardown(fn, one_setup, one_teardown)
     const struct CMUnitTest tests[] = {
         T(test_plain),
         T(test_bytewise),
@@ -403,8 +368,8 @@ int main(void)
         T(test_head_limits),
         T(test_body_limits),
         T(test_expect_continue),
-        cmocka_unit_test_setup_teardown(test_slow, setup_hasty, teardown),
-        cmocka_unit_test_setup_teardown(test_steady_body_is_not_slow, setup_steady, teardown),
+        cmocka_unit_test_setup_teardown(test_slow, one_setup_hasty, one_teardown),
+        cmocka_unit_test_setup_teardown(test_steady_body_is_not_slow, setup_steady, one_teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,7 +7,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
-struct one {
+struct served {
     struct rig rig;
     int fd;
     char path[64];
@@ -23,7 +23,7 @@ static char file_byte(size_t i)
 
 static int setup_with(void **state, const struct http_limits *lim)
 {
-    struct one *o = xcalloc(1, sizeof(*o));
+    struct served *o = xcalloc(1, sizeof(*o));
 
     rig_init(&o->rig, lim);
     o->fd = rig_connect(&o->rig);
@@ -59,7 +59,7 @@ static int setup_slow(void **state)
 
 static int teardown(void **state)
 {
-    struct one *o = *state;
+    struct served *o = *state;
 
     close(o->fd);
     unlink(o->path);
@@ -68,7 +68,7 @@ static int teardown(void **state)
     return 0;
 }
 
-static struct answer ask(struct one *o, const char *target, const char *headers)
+static struct answer ask(struct served *o, const char *target, const char *headers)
 {
     AUTO(buf) struct buf b = {0};
 
@@ -91,7 +91,7 @@ static void assert_header(const struct answer *a, const char *name, const char *
 
 static void test_kinds(void **state)
 {
-    struct one *o = *state;
+    struct served *o = *state;
     struct answer a = ask(o, "/none", "");
 
     assert_int_equal(a.status, 204);
@@ -125,7 +125,7 @@ static void test_kinds(void **state)
 
 static void test_header_cannot_split(void **state)
 {
-    struct one *o = *state;
+    struct served *o = *state;
 
     rig_send(&o->rig, o->fd, "GET /hold HTTP/1.1\r\nHost: h\r\n\r\n");
     rig_turn(&o->rig, 5);
@@ -140,7 +140,7 @@ static void test_header_cannot_split(void **state)
 /* More than any socket buffer: the rest waits, in order. */
 static void test_large(void **state)
 {
-    struct one *o = *state;
+    struct served *o = *state;
     struct answer a = ask(o, "/text?n=8000000", "");
 
     assert_true(a.whole);
@@ -168,7 +168,7 @@ static void ungzip(const struct buf *in, char *out, size_t n)
     inflateEnd(&z);
 }
 
-static void compressed(struct one *o, size_t n, bool zstd)
+static void compressed(struct served *o, size_t n, bool zstd)
 {
     char target[64];
 
@@ -188,7 +188,7 @@ static void compressed(struct one *o, size_t n, bool zstd)
 
 static void test_compress(void **state)
 {
-    struct one *o = *state;
+    struct served *o = *state;
 
     compressed(o, 1024, true);
     compressed(o, 1024, false);
@@ -206,7 +206,7 @@ static void test_compress(void **state)
     answer_done(&a);
 }
 
-static void until_open(struct one *o, size_t want)
+static void until_open(struct served *o, size_t want)
 {
     for (int i = 0; i < 500 && http_server_stats(o->rig.server).connections_open != want; i++)
         rig_turn(&o->rig, 10);
@@ -215,7 +215,7 @@ static void until_open(struct one *o, size_t want)
 
 static void test_compress_then_leave(void **state)
 {
-    struct one *o = *state;
+    struct served *o = *state;
     int fd = rig_connect(&o->rig);
 
     rig_send(&o->rig, fd,
@@ -236,7 +236,7 @@ static void assert_part(const struct answer *a, size_t from, size_t n)
 
 static void test_file(void **state)
 {
-    struct one *o = *state;
+    struct served *o = *state;
     char headers[200];
     struct answer a = ask(o, "/file", "");
 
@@ -271,7 +271,7 @@ static void test_file(void **state)
 
 static void test_ranges(void **state)
 {
-    struct one *o = *state;
+    struct served *o = *state;
     char headers[200];
     struct answer a = ask(o, "/file", "Range: bytes=10-19\r\n");
 
@@ -308,7 +308,7 @@ static void test_ranges(void **state)
 /* The promise cannot be kept: the client must be able to tell. */
 static void test_file_shrinks(void **state)
 {
-    struct one *o = *state;
+    struct served *o = *state;
 
     rig_send(&o->rig, o->fd, "GET /file HTTP/1.1\r\nHost: h\r\n\r\n");
     rig_turn(&o->rig, 20); /* the first pieces wait for the reader */
@@ -321,7 +321,7 @@ static void test_file_shrinks(void **state)
 
 static void test_file_then_leave(void **state)
 {
-    struct one *o = *state;
+    struct served *o = *state;
 
     for (int ms = 0; ms < 4; ms++) {
         int fd = rig_connect(&o->rig);
@@ -334,7 +334,7 @@ static void test_file_then_leave(void **state)
 
 static void test_reader_that_stops(void **state)
 {
-    struct one *o = *state;
+    struct served *o = *state;
 
     rig_send(&o->rig, o->fd, "GET /text?n=8000000 HTTP/1.1\r\nHost: h\r\n\r\n");
     until_open(o, 0);
@@ -342,7 +342,7 @@ static void test_reader_that_stops(void **state)
 
 static void test_slow_reader_is_served(void **state)
 {
-    struct one *o = *state;
+    struct served *o = *state;
     size_t got = 0, n;
 
     rig_send(&o->rig, o->fd, "GET /text?n=3000000 HTTP/1.1\r\nHost: h\r\n\r\n");

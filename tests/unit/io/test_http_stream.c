@@ -4,42 +4,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-struct one {
-    struct rig rig;
-    int fd;
-};
-
-static int setup_with(void **state, const struct http_limits *lim)
-{
-    struct one *o = xcalloc(1, sizeof(*o));
-
-    rig_init(&o->rig, lim);
-    o->fd = rig_connect(&o->rig);
-    *state = o;
-    return 0;
-}
-
-static int setup(void **state)
-{
-    return setup_with(state, &rig_limits);
-}
-
-static int setup_hasty(void **state)
-{
-    return setup_with(state, &rig_hasty);
-}
-
-static int teardown(void **state)
-{
-    struct one *o = *state;
-
-    if (o->fd >= 0)
-        close(o->fd);
-    rig_done(&o->rig);
-    free(o);
-    return 0;
-}
-
 static struct http_req *begin(struct one *o, int fd, const char *target)
 {
     AUTO(buf) struct buf b = {0};
@@ -324,13 +288,13 @@ static void test_shutdown_of_nothing(void **state)
 
 int main(void)
 {
-#define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+#define T(fn) cmocka_unit_test_setup_teardown(fn, one_setup, one_teardown)
     const struct CMUnitTest tests[] = {
         T(test_stream),
         T(test_stream_http10),
         T(test_resume_id),
         T(test_slow_reader_is_cut),
-        cmocka_unit_test_setup_teardown(test_stalled_reader_is_cut, setup_hasty, teardown),
+        cmocka_unit_test_setup_teardown(test_stalled_reader_is_cut, one_setup_hasty, one_teardown),
         T(test_drain),
         T(test_client_leaves),
         T(test_orphans),
