@@ -12,8 +12,7 @@
 enum {
     SHORT_RUN_MS = 25, /* a round trip costs a few milliseconds: not worth it for longer runs */
     CHAIN_MAX = 8,     /* hides a commit and the few milliseconds in which ends are gathered */
-    GATE_PATIENCE_MS =
-        200, /* a run expected to be short has lasted this long: its chain is given up */
+    GATE_PATIENCE_MS = 200, /* a run has lasted this long, so it is not short: give its chain up */
 };
 
 static bool leads_a_chain(struct core *c, const struct run *r)
