@@ -206,7 +206,7 @@ int list_params_query(struct call *c, const struct list_params *p, struct job_qu
     struct filter *f = NULL;
 
     if (p->filter && filter_parse(str_of(p->filter), clock_wall(&clock_system), &c->mem, &f, e) < 0)
-        return err_wrap(e, "filter");
+        return -1; /* it names the filter and the column */
     q.filter = f;
     if (p->state && state_mask(p->state, &q.state_mask, e) < 0)
         return -1;

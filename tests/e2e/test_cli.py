@@ -354,6 +354,13 @@ def test_ls():
         assert p.returncode == 2 and "--state" in p.stderr, p
 
 
+def test_a_bad_filter_is_named_once():
+    with home() as h:
+        p = h.berth("ls", "state:faild", check=False)
+        assert p.returncode == 2, p
+        assert p.stderr == 'berth: filter, column 7: "faild" is not a state; did you mean "failed"?\n', p
+
+
 def test_show_logs_explain():
     with home(["--slots", "1"]) as h:
         fill(h)
