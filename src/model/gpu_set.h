@@ -1,0 +1,59 @@
+/* gpu_set.h - which devices of a node: a set of device indices */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { GPU_SET_MAX = 1024, GPU_SET_WORDS = GPU_SET_MAX / 64 };
+struct gpu_set {
+    uint64_t w[GPU_SET_WORDS];
+};
+
+static inline void gpu_set_add(struct gpu_set *s, uint32_t i)
+{
+    s->w[i / 64] |= UINT64_C(1) << (i % 64);
+}
+static inline void gpu_set_del(struct gpu_set *s, uint32_t i)
+{
+    s->w[i / 64] &= ~(UINT64_C(1) << (i % 64));
+}
+static inline bool gpu_set_has(const struct gpu_set *s, uint32_t i)
+{
+    return s->w[i / 64] >> (i % 64) & 1;
+}
+static inline int32_t gpu_set_count(const struct gpu_set *s)
+{
+    int32_t n = 0;
+
+    for (int i = 0; i < GPU_SET_WORDS; i++)
+        n += __builtin_popcountll(s->w[i]);
+    return n;
+}
+static inline bool gpu_set_empty(const struct gpu_set *s)
+{
+    for (int i = 0; i < GPU_SET_WORDS; i++)
+        if (s->w[i])
+            return false;
+    return true;
+}
+static inline bool gpu_set_equal(const struct gpu_set *a, const struct gpu_set *b)
+{
+    return !memcmp(a, b, sizeof(*a));
+}
+static inline bool gpu_set_overlap(const struct gpu_set *a, const struct gpu_set *b)
+{
+    for (int i = 0; i < GPU_SET_WORDS; i++)
+        if (a->w[i] & b->w[i])
+            return true;
+    return false;
+}
+/* The first member that is not below `from`, or -1. */
+static inline int32_t gpu_set_next(const struct gpu_set *s, uint32_t from)
+{
+    for (uint32_t i = from / 64; i < GPU_SET_WORDS; i++) {
+        uint64_t w = i == from / 64 ? s->w[i] & (~UINT64_C(0) << (from % 64)) : s->w[i];
+        if (w)
+            return (int32_t)(i * 64 + (uint32_t)__builtin_ctzll(w));
+    }
+    return -1;
+}

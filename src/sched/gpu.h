@@ -1,0 +1,165 @@
+/* gpu.h - who gets which GPUs, for how long and next to whom
+ *
+ * A deterministic object: events in, each with its time, and what is to be done out through
+ * `struct gpu_hands`.  It has no clock, no threads and no I/O, so the controller and the simulator
+ * drive the same code.  It knows only what a scheduler may know: what jobs were said to need and
+ * what was measured at their epoch ends (speed.h).
+ *
+ * Times are milliseconds of the caller's clock.  A job is known from gpus_add to gpus_remove; in
+ * between it waits or holds devices.  Planning is three steps so that a long plan never delays
+ * anybody: gpus_plan_begin freezes the question, gpu_problem_solve answers it on any thread,
+ * gpus_plan_end takes the answer; what changed meanwhile is looked at again.
+ */
+#pragma once
+#include "base/buf.h"
+#include "model/gpu_set.h"
+#include "model/spec.h"
+
+struct gpus;
+struct gpu_problem;
+
+enum gpu_objective { GPU_JCT, GPU_TARDINESS };
+/* May a job be stopped for others, and how? */
+enum gpu_preempt { GPU_PREEMPT_NEVER, GPU_PREEMPT_EPOCH, GPU_PREEMPT_SIGNAL };
+enum { GPU_SHARE_MAX = 4, GPU_COUNTS_MAX = 12 };
+
+struct gpu_conf { /* 0 = the default, in brackets */
+    enum gpu_objective objective;
+    int32_t per_device;     /* jobs on one device at most [2], up to GPU_SHARE_MAX */
+    int64_t reserve_bytes;  /* of a device nobody gets [larger of 512 MiB and 3 %] */
+    int64_t guard_bytes;    /* free memory below which the youngest must go [256 MiB] */
+    double restart_s;       /* a restart costs this until it was measured [60] */
+    double ageing_after_s;  /* waiting makes a job more important from here [4 h] */
+    double reserve_after_s; /* and gets devices held for it from here [24 h] */
+    int64_t replan_ms;      /* plans are at least so far apart [1000] */
+    double unknown_s;       /* run time of a job nobody estimated [24 h] */
+    int32_t effort;         /* rounds of the search for a better plan; < 0 = none */
+    uint64_t seed;
+};
+
+struct gpu_device_state {
+    int64_t mem_bytes;     /* 0 = not known: never shared */
+    int64_t foreign_bytes; /* held by processes that are not ours */
+    bool usable;           /* false: lost, excluded, or taken by others */
+};
+
+/* What is known of a job when it is submitted. */
+struct gpu_job {
+    uint64_t job;
+    struct str family;              /* jobs expected to behave alike; "" = none but itself */
+    int32_t counts[GPU_COUNTS_MAX]; /* GPU counts it can run with, ascending */
+    int32_t n_counts;
+    int32_t ref;          /* the count its estimate speaks of */
+    int64_t mem_bytes;    /* on each device; 0 = unknown: a whole one until measured */
+    double estimate_s;    /* alone on `ref` devices; 0 = unknown */
+    int32_t epochs;       /* 0 = does not report them */
+    int32_t priority;     /* 0 = ordinary; -2 … 2 are the five steps of people, more is allowed */
+    int64_t submitted_ms; /* may lie before gpus_add */
+    int64_t deadline_ms;  /* 0 = none */
+    enum gpu_preempt preempt;
+    bool share; /* may have company on its devices */
+};
+
+/* What the object asks of the world.  Called from gpus_apply and gpus_plan_end only, on the
+ * caller's thread; none of them may call back into the object. */
+struct gpu_hands {
+    void *self;
+    /* Could this waiting job start on that node as far as all else is concerned: queue not paused,
+     * batch limit, CPUs and memory of the host?  NULL = always. */
+    bool (*may_start)(void *self, uint64_t job, uint32_t node);
+    /* It starts now on these devices, with so much memory reserved on each (0 = all of it).  False:
+     * it cannot after all; it waits on. */
+    bool (*start)(void *self, uint64_t job, uint32_t node, const struct gpu_set *devices,
+                  int64_t mem_bytes);
+    /* Ask it to stop at its next epoch end (or by its signal); `now`: it must go at once, devices
+     * run out of memory.  gpus_stopped or gpus_remove follows when its processes are gone. */
+    void (*stop)(void *self, uint64_t job, bool now);
+    void (*unstop)(void *self, uint64_t job); /* the request is withdrawn: it was not delivered */
+    /* Keep this text under this name across restarts, "" = forget; see gpus_recall.  May be NULL.
+     */
+    void (*remember)(void *self, struct str name, struct str text);
+    /* May these two share n devices?  Beyond memory, which is looked at here.  NULL = yes. */
+    bool (*compatible)(void *self, uint64_t a, uint64_t b, int32_t n);
+};
+
+struct gpus *gpus_new(const struct gpu_conf *conf, const struct gpu_hands *hands);
+void gpus_free(struct gpus *g);
+
+/* ---- events ---- */
+/* Nodes are numbered from 0; n 0 takes the node away (what runs there stays until it ends). */
+void gpus_node(struct gpus *g, int64_t now, uint32_t node, const struct gpu_device_state *d,
+               size_t n, bool open);
+/* What `remember` was given, before the jobs are added. */
+void gpus_recall(struct gpus *g, struct str name, struct str text);
+/* -1: no node will ever have room, e says what is lacking. */
+int gpus_add(struct gpus *g, int64_t now, const struct gpu_job *j, struct err *e);
+/* After a restart of the caller: this job, just added, holds these devices. */
+void gpus_adopt(struct gpus *g, int64_t now, uint64_t job, uint32_t node,
+                const struct gpu_set *devices, int64_t mem_bytes);
+void gpus_started(struct gpus *g, int64_t now, uint64_t job); /* its processes are up */
+/* `done` epochs are complete in all; the last took epoch_s (0 = not told: the object's own
+ * measure).  Repeats and smaller numbers are ignored. */
+void gpus_epoch(struct gpus *g, int64_t now, uint64_t job, int32_t done, double epoch_s);
+/* Mean step time, and memory measured on the fullest of its devices; 0 = not measured. */
+void gpus_measured(struct gpus *g, int64_t now, uint64_t job, double step_s, int64_t mem_bytes);
+/* A stop request reached the job: it cannot be withdrawn any more. */
+void gpus_stop_delivered(struct gpus *g, int64_t now, uint64_t job);
+enum gpu_stop {
+    GPU_STOPPED_ASKED,     /* it made room at our request */
+    GPU_STOPPED_LOST,      /* node, daemon or supervisor failed: not its fault */
+    GPU_STOPPED_FAILED,    /* it failed and is tried again */
+    GPU_STOPPED_NO_MEMORY, /* out of device memory: the reservation grows */
+    GPU_STOPPED_UNDONE     /* it never ran: the start was taken back */
+};
+void gpus_stopped(struct gpus *g, int64_t now, uint64_t job, enum gpu_stop how);
+/* Finished, failed for good or cancelled. `finished`: what it took teaches its family. */
+void gpus_remove(struct gpus *g, int64_t now, uint64_t job, bool finished);
+void gpus_set_deadline(struct gpus *g, uint64_t job, int64_t deadline_ms, int32_t priority);
+
+/* ---- planning ---- */
+/* NULL when no plan is due. */
+struct gpu_problem *gpus_plan_begin(struct gpus *g, int64_t now);
+void gpu_problem_solve(struct gpu_problem *p);
+void gpus_plan_end(struct gpus *g, int64_t now, struct gpu_problem *p); /* takes p */
+/* Does what the plan in force asks for as far as devices are free; after every event. */
+void gpus_apply(struct gpus *g, int64_t now);
+/* All three at once, for callers that need not care. */
+void gpus_turn(struct gpus *g, int64_t now);
+int64_t gpus_next_wake(const struct gpus *g); /* -1 = nothing due */
+
+/* ---- questions ---- */
+enum gpu_wait {
+    GPU_WAIT_NOTHING, /* runs, or starts as soon as a plan is made */
+    GPU_WAIT_GPUS,
+    GPU_WAIT_MEMORY,   /* there is room next to others, but not enough device memory */
+    GPU_WAIT_NO_SHARE, /* it, or those who run, will not share */
+    GPU_WAIT_RESERVED, /* devices are held for a job that waited too long */
+    GPU_WAIT_BEHIND,   /* others give more for the devices: shorter or more important */
+    GPU_WAIT_HOST,     /* may_start said no */
+    GPU_WAIT_CLOSED    /* no node is open */
+};
+struct gpu_view {
+    bool running, stopping;
+    uint32_t node;
+    struct gpu_set devices;
+    int64_t reserved_bytes, measured_bytes;
+    int32_t epochs_done, epochs;
+    double estimate_s; /* total, alone on the reference count; what it is now */
+    double left_s;     /* at the speed it has now, or would have */
+    double service_s, overrun, epoch_s, step_s, speed; /* speed: against alone on `ref` */
+    uint64_t with[GPU_SHARE_MAX - 1];
+    int32_t n_with;
+    int32_t attempts, preemptions;
+    enum gpu_wait wait;
+    uint64_t wait_for; /* the job reserved for, or first in the way; 0 = none */
+    /* Prediction: median and the bounds of an 80 % interval, ms; 0 = not known */
+    int64_t start_ms, start_lo_ms, start_hi_ms;
+    int64_t finish_ms, finish_lo_ms, finish_hi_ms;
+};
+bool gpus_view(struct gpus *g, int64_t now, uint64_t job, struct gpu_view *out);
+struct gpu_stats {
+    size_t jobs, running, waiting;
+    uint64_t plans, stops_asked, starts;
+};
+struct gpu_stats gpus_stats(const struct gpus *g);
+int64_t gpus_reserved(const struct gpus *g, uint32_t node, uint32_t device); /* bytes */
