@@ -227,6 +227,8 @@ def on_small_disk(megabytes, body):
         h.close()
         subprocess.run(["umount", "-l", path], check=False)
         shutil.rmtree(path, ignore_errors=True)
+        if os.path.exists(f"{path}.full"):
+            os.unlink(f"{path}.full")
 
 
 def test_disk_full_while_submitting():
@@ -262,10 +264,12 @@ def try_submit(h):
 
 def test_disk_full_while_jobs_write():
     def body(h, path):
+        # First the one that writes nothing: once the other runs there is no room for a submission.
+        quiet = running(h, "/bin/sh", "-c", f"while [ ! -e {path}.full ]; do sleep 0.1; done; exit 3")
         noisy = h.submit("/bin/sh", "-c", "head -c 30000000 /dev/zero; exit 5")["number"]
-        quiet = running(h, "/bin/sh", "-c", "sleep 1; exit 3")
         wait_for("the disk is full", lambda: shutil.disk_usage(path).free < 8192, 10)
         log = os.path.join(h.home, "runs", str(noisy // 1000), f"{noisy}.1.log")
+        open(f"{path}.full", "w").close()
         time.sleep(1.5)  # both end on a full disk
         os.truncate(log, 0)
         assert wait_state(h, noisy, "failed", timeout=15)["exit_code"] == 5
