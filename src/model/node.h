@@ -1,12 +1,29 @@
 /* node.h - where runs go: slots, CPUs, memory, devices */
 #pragma once
+#include "model/gpu_set.h"
 #include "model/spec.h"
 
+enum device_vendor { DEVICE_ANY, DEVICE_NVIDIA, DEVICE_AMD };
+enum device_state {
+    DEVICE_UNSEEN, /* only the count is known: no driver library looks at it */
+    DEVICE_OK,
+    DEVICE_LOST,    /* was there, and does not answer: nothing is placed on it until it does */
+    DEVICE_EXCLUDED /* by the administrator */
+};
 struct device {
-    char uuid[48]; /* "gpu-0" when only the count is known */
-    char kind[48];
-    int64_t mem_bytes;
-    int32_t index;
+    char uuid[64]; /* "gpu-0" when only the count is known */
+    char kind[64];
+    int64_t mem_bytes; /* 0 = not known */
+    int32_t index;     /* in the node */
+    int32_t ordinal;   /* as its driver counts */
+    enum device_vendor vendor;
+    /* As of the last look; -1 = not told. */
+    enum device_state state;
+    int64_t seen_ms; /* wall time of that look; 0 = never */
+    int64_t used_bytes;
+    int64_t foreign_bytes; /* of it, held by processes that are no run of ours */
+    int32_t busy_percent, power_mw;
+    char trouble[80]; /* why it is not ok; "" = it is */
 };
 struct node {
     char name[64];
@@ -23,7 +40,7 @@ struct usage {
     uint64_t gpus; /* a node has at most 64 */
     int32_t runs;
 };
-enum { NODE_MAX_GPUS = 64 };
+enum { NODE_MAX_GPUS = GPU_SET_MAX };
 /* Room as things stand; `drained` is the planner's business, not looked at here. */
 bool resources_fit(const struct node *n, const struct usage *u, const struct resources *need);
 bool resources_ever_fit(const struct node *n, const struct resources *need);

@@ -18,6 +18,7 @@
 #include "base/hash.h"
 #include "base/util.h"
 #include "shepherd/command.h"
+#include "shepherd/mark.h"
 #include "shepherd/run_lock.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -70,15 +71,11 @@ static void sleep_ms(int64_t ms)
 
 void run_home_init(struct run_home *h, int dir_fd)
 {
-    struct stat st;
-    uint64_t mark = 0;
     char boot[40] = "";
     AUTO_FD fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
 
     *h = (struct run_home){0};
-    if (fstat(dir_fd, &st) == 0)
-        mark = (uint64_t)st.st_ino * 0x9e3779b97f4a7c15u ^ (uint64_t)st.st_dev;
-    snprintf(h->mark, sizeof(h->mark), "%016" PRIx64, mark);
+    snprintf(h->mark, sizeof(h->mark), "%016" PRIx64, home_mark(dir_fd));
     if (fd >= 0 && read(fd, boot, sizeof(boot) - 1) > 0)
         h->boot = crc32c(0, boot, strlen(boot)) | 1;
     cgroup_probe(&h->cgroups, "/proc/self");

@@ -6,6 +6,7 @@
  * a subreaper too), and by descending from one of those.
  */
 #pragma once
+#include "shepherd/proc_stat.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -33,11 +34,3 @@ struct tree_orphans {
 /* Kills what is left of a run without supervisor.  How many were found alive: take a new scan, a
  * few milliseconds later, until none are. */
 size_t tree_kill_orphans(const struct tree_scan *t, const struct tree_orphans *o);
-
-/* Parses one /proc/PID/stat.  False when it is none. */
-struct proc_stat {
-    pid_t pid, ppid, session;
-    char state;
-    uint64_t start;
-};
-bool proc_stat_parse(const char *text, struct proc_stat *out);
