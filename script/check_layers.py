@@ -34,8 +34,6 @@ FOREIGN = {
     "zlib.h": "io",
     "sqlite3.h": "store",
     "json.h": "base",
-    "json-c/": "base",
-    "json_object.h": "base",
     "libfyaml.h": "base",
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')

@@ -1,46 +1,95 @@
-/* json.c - the value tree: a thin layer over json-c
+/* json.c - the value tree
  *
- * Owns: copying, comparing and writing.  json-c's own copy cuts strings at a NUL and its writer
- * passes broken UTF-8 on, so both are done here.  Reading is in json_parse.c.
+ * Owns: making, looking up, copying, comparing and freeing.  Reading is in json_parse.c, writing in
+ * json_write.c.
  *
- * `struct json` is a json_object under another name; JSON null is the NULL pointer, as in
- * json-c.  Exhausted memory aborts, like everywhere in the program.
+ * A value is one block of memory: texts lie behind their header, and so does the source text of a
+ * real.  JSON null is the NULL pointer.  An object is a list of members in the order they came;
+ * beyond INDEX_FROM members an index by key (SipHash: keys come from outside) stands beside it.
+ * Exhausted memory aborts, like everywhere in the program.
  */
 #include "base/json_priv.h"
+#include "base/map.h"
 #include "base/util.h"
 
-enum { ARRAY_START = 4 }; /* json-c would reserve 32; most lists of parameters are short */
+enum { START = 4, INDEX_FROM = 16 };
 
-static struct json *checked(struct json_object *o)
+struct member {
+    char *key;
+    struct json *val;
+};
+
+struct json {
+    enum json_type type;
+    bool flag;
+    bool has_text; /* of a real: `text` is what it was read from */
+    size_t n, cap; /* of a string: bytes; of arrays and objects: elements */
+    union {
+        int64_t i;
+        double d;
+        struct json **items;
+        struct member *members;
+    };
+    union {
+        struct map_str *index; /* objects only: key → place + 1; NULL while there are few */
+        char text[8];          /* longer ones go on behind */
+    };
+};
+
+static struct json *value_new(enum json_type t)
 {
-    ASSERT(o != NULL);
-    return (struct json *)o;
+    struct json *j = xcalloc(1, sizeof(*j));
+
+    j->type = t;
+    return j;
+}
+
+/* A value with a text behind it. */
+static struct json *text_new(enum json_type t, struct str s)
+{
+    size_t at = offsetof(struct json, text);
+    struct json *j = xmalloc(MAX(sizeof(*j), at + s.n + 1));
+
+    memset(j, 0, at);
+    j->type = t;
+    j->n = s.n;
+    if (s.n)
+        memcpy((char *)j + at, s.p, s.n);
+    ((char *)j)[at + s.n] = '\0';
+    return j;
+}
+
+static void index_free(struct json *obj)
+{
+    if (obj->index)
+        map_str_done(obj->index);
+    free(TAKE(obj->index));
 }
 
 void json_free(struct json *j)
 {
-    json_object_put(jc(j));
+    if (!j)
+        return;
+    if (j->type == JSON_ARRAY) {
+        for (size_t i = 0; i < j->n; i++)
+            json_free(j->items[i]);
+        free(j->items);
+    } else if (j->type == JSON_OBJECT) {
+        for (size_t i = 0; i < j->n; i++) {
+            free(j->members[i].key);
+            json_free(j->members[i].val);
+        }
+        free(j->members);
+        index_free(j);
+    }
+    free(j);
 }
+
+/* ---- looking ---- */
 
 enum json_type json_type(const struct json *j)
 {
-    switch (json_object_get_type(jc(j))) {
-    case json_type_null:
-        return JSON_NULL;
-    case json_type_boolean:
-        return JSON_BOOL;
-    case json_type_double:
-        return JSON_REAL;
-    case json_type_int:
-        return JSON_INT;
-    case json_type_object:
-        return JSON_OBJECT;
-    case json_type_array:
-        return JSON_ARRAY;
-    case json_type_string:
-        return JSON_STR;
-    }
-    return JSON_NULL;
+    return j ? j->type : JSON_NULL;
 }
 
 const char *json_type_name(enum json_type t)
@@ -55,152 +104,212 @@ const char *json_type_name(enum json_type t)
 
 bool json_bool(const struct json *j)
 {
-    return json_type(j) == JSON_BOOL && json_object_get_boolean(jc(j));
+    return json_type(j) == JSON_BOOL && j->flag;
+}
+
+/* The nearest 64-bit number towards zero; what lies outside is cut. */
+static int64_t whole_of(double d)
+{
+    if (d >= 0x1p63)
+        return INT64_MAX;
+    return d >= -0x1p63 ? (int64_t)d : INT64_MIN;
 }
 
 int64_t json_int(const struct json *j)
 {
     enum json_type t = json_type(j);
 
-    return t == JSON_INT || t == JSON_REAL ? json_object_get_int64(jc(j)) : 0;
+    return t == JSON_INT ? j->i : t == JSON_REAL ? whole_of(j->d) : 0;
 }
 
 double json_real(const struct json *j)
 {
     enum json_type t = json_type(j);
 
-    return t == JSON_INT || t == JSON_REAL ? json_object_get_double(jc(j)) : 0;
+    return t == JSON_INT ? (double)j->i : t == JSON_REAL ? j->d : 0;
 }
 
 struct str json_str(const struct json *j)
 {
-    if (json_type(j) != JSON_STR)
-        return STR("");
-    return (struct str){json_object_get_string(jc(j)), (size_t)json_object_get_string_len(jc(j))};
+    return json_type(j) == JSON_STR ? (struct str){j->text, j->n} : STR("");
+}
+
+const char *json_real_text(const struct json *j)
+{
+    return json_type(j) == JSON_REAL && j->has_text ? j->text : NULL;
 }
 
 size_t json_len(const struct json *j)
 {
-    switch (json_type(j)) {
-    case JSON_ARRAY:
-        return json_object_array_length(jc(j));
-    case JSON_OBJECT:
-        return (size_t)json_object_object_length(jc(j));
-    default:
-        return 0;
-    }
+    enum json_type t = json_type(j);
+
+    return t == JSON_ARRAY || t == JSON_OBJECT ? j->n : 0;
 }
 
 const struct json *json_at(const struct json *j, size_t i)
 {
-    if (json_type(j) != JSON_ARRAY || i >= json_len(j))
+    return json_type(j) == JSON_ARRAY && i < j->n ? j->items[i] : NULL;
+}
+
+static struct member *member_find(const struct json *obj, const char *key)
+{
+    if (json_type(obj) != JSON_OBJECT)
         return NULL;
-    return (const struct json *)json_object_array_get_idx(jc(j), i);
+    if (obj->index) {
+        uintptr_t place = (uintptr_t)map_str_get(obj->index, str_of(key));
+        return place ? &obj->members[place - 1] : NULL;
+    }
+    for (size_t i = 0; i < obj->n; i++)
+        if (!strcmp(obj->members[i].key, key))
+            return &obj->members[i];
+    return NULL;
 }
 
 const struct json *json_get(const struct json *j, const char *key)
 {
-    struct json_object *val = NULL;
+    const struct member *m = member_find(j, key);
 
-    if (json_type(j) == JSON_OBJECT)
-        json_object_object_get_ex(jc(j), key, &val);
-    return (const struct json *)val;
+    return m ? m->val : NULL;
 }
 
 bool json_has(const struct json *j, const char *key)
 {
-    return json_type(j) == JSON_OBJECT && json_object_object_get_ex(jc(j), key, NULL);
+    return member_find(j, key) != NULL;
 }
 
 bool json_next(const struct json *obj, struct json_it *it)
 {
-    if (json_type(obj) != JSON_OBJECT)
+    if (json_type(obj) != JSON_OBJECT || it->started >= obj->n)
         return false;
-    struct lh_entry *entry = it->started ? lh_entry_next((struct lh_entry *)it->pos)
-                                         : lh_table_head(json_object_get_object(jc(obj)));
-    if (!entry)
-        return false;
-    it->started++;
-    it->pos = entry;
-    it->key = lh_entry_k(entry);
-    it->val = lh_entry_v(entry);
+    const struct member *m = &obj->members[it->started++];
+    it->key = m->key;
+    it->val = m->val;
     return true;
 }
 
+/* ---- making ---- */
+
 struct json *json_new_object(void)
 {
-    return checked(json_object_new_object());
+    return value_new(JSON_OBJECT);
 }
 
 struct json *json_new_array(void)
 {
-    return checked(json_object_new_array_ext(ARRAY_START));
+    return value_new(JSON_ARRAY);
 }
 
 struct json *json_new_str(struct str s)
 {
-    ASSERT(s.n <= INT32_MAX);
-    return checked(json_object_new_string_len(s.n ? s.p : "", (int)s.n));
+    return text_new(JSON_STR, s);
 }
 
 struct json *json_new_int(int64_t i)
 {
-    return checked(json_object_new_int64(i));
+    struct json *j = value_new(JSON_INT);
+
+    j->i = i;
+    return j;
 }
 
 struct json *json_new_real(double d)
 {
-    return checked(json_object_new_double(d));
+    struct json *j = value_new(JSON_REAL);
+
+    j->d = d;
+    return j;
 }
 
 struct json *json_new_real_text(double d, const char *text)
 {
-    return checked(json_object_new_double_s(d, text));
+    struct json *j = text_new(JSON_REAL, str_of(text));
+
+    j->d = d;
+    j->has_text = true;
+    return j;
 }
 
 struct json *json_new_bool(bool b)
 {
-    return checked(json_object_new_boolean(b));
+    struct json *j = value_new(JSON_BOOL);
+
+    j->flag = b;
+    return j;
 }
 
-void json_set_take(struct json *obj, const char *key, struct json *val)
+static void *grown(void *p, size_t n, size_t *cap, size_t size)
 {
-    ASSERT(json_type(obj) == JSON_OBJECT);
-    int rc = json_object_object_add(jc(obj), key, jc(val));
-    ASSERT(rc == 0);
-}
-
-void json_add_new(struct json *obj, const char *key, struct json *val)
-{
-    int rc = json_object_object_add_ex(jc(obj), key, jc(val), JSON_C_OBJECT_ADD_KEY_IS_NEW);
-    ASSERT(rc == 0);
-}
-
-void json_del(struct json *obj, const char *key)
-{
-    ASSERT(json_type(obj) == JSON_OBJECT);
-    json_object_object_del(jc(obj), key);
+    if (n < *cap)
+        return p;
+    *cap = *cap ? *cap * 2 : START;
+    return xrealloc(p, *cap, size);
 }
 
 void json_push_take(struct json *array, struct json *val)
 {
     ASSERT(json_type(array) == JSON_ARRAY);
-    int rc = json_object_array_add(jc(array), jc(val));
-    ASSERT(rc == 0);
+    array->items = grown(array->items, array->n, &array->cap, sizeof(*array->items));
+    array->items[array->n++] = val;
 }
 
-/* The text a real was read from, or NULL for a computed one. */
-static const char *real_text(const struct json *j)
+static void index_put(struct json *obj, size_t i)
 {
-    return json_object_get_userdata(jc(j));
+    map_str_put(obj->index, str_of(obj->members[i].key), (void *)(uintptr_t)(i + 1));
 }
+
+static void index_make(struct json *obj)
+{
+    index_free(obj);
+    if (obj->n <= INDEX_FROM)
+        return;
+    obj->index = xcalloc(1, sizeof(*obj->index));
+    for (size_t i = 0; i < obj->n; i++)
+        index_put(obj, i);
+}
+
+void json_add_new(struct json *obj, const char *key, struct json *val)
+{
+    obj->members = grown(obj->members, obj->n, &obj->cap, sizeof(*obj->members));
+    obj->members[obj->n++] = (struct member){xstrdup(key), val};
+    if (obj->index)
+        index_put(obj, obj->n - 1);
+    else if (obj->n > INDEX_FROM)
+        index_make(obj);
+}
+
+void json_set_take(struct json *obj, const char *key, struct json *val)
+{
+    ASSERT(json_type(obj) == JSON_OBJECT);
+    struct member *m = member_find(obj, key);
+    if (!m) {
+        json_add_new(obj, key, val);
+        return;
+    }
+    json_free(m->val);
+    m->val = val;
+}
+
+void json_del(struct json *obj, const char *key)
+{
+    ASSERT(json_type(obj) == JSON_OBJECT);
+    struct member *m = member_find(obj, key);
+    if (!m)
+        return;
+    size_t i = (size_t)(m - obj->members);
+    free(m->key);
+    json_free(m->val);
+    memmove(m, m + 1, (--obj->n - i) * sizeof(*m));
+    index_make(obj); /* the places of all that follow have changed */
+}
+
+/* ---- whole trees ---- */
 
 static struct json *copy_array(const struct json *j)
 {
     struct json *copy = json_new_array();
 
-    for (size_t i = 0; i < json_len(j); i++)
-        json_push_take(copy, json_copy(json_at(j, i)));
+    for (size_t i = 0; i < j->n; i++)
+        json_push_take(copy, json_copy(j->items[i]));
     return copy;
 }
 
@@ -208,8 +317,8 @@ static struct json *copy_object(const struct json *j)
 {
     struct json *copy = json_new_object();
 
-    for (struct json_it it = {0}; json_next(j, &it);)
-        json_add_new(copy, it.key, json_copy(it.val));
+    for (size_t i = 0; i < j->n; i++)
+        json_add_new(copy, j->members[i].key, json_copy(j->members[i].val));
     return copy;
 }
 
@@ -219,12 +328,11 @@ struct json *json_copy(const struct json *j)
     case JSON_NULL:
         return NULL;
     case JSON_BOOL:
-        return json_new_bool(json_bool(j));
+        return json_new_bool(j->flag);
     case JSON_INT:
-        return json_new_int(json_int(j));
+        return json_new_int(j->i);
     case JSON_REAL:
-        return real_text(j) ? json_new_real_text(json_real(j), real_text(j))
-                            : json_new_real(json_real(j));
+        return j->has_text ? json_new_real_text(j->d, j->text) : json_new_real(j->d);
     case JSON_STR:
         return json_new_str(json_str(j));
     case JSON_ARRAY:
@@ -235,10 +343,19 @@ struct json *json_copy(const struct json *j)
     return NULL;
 }
 
+static bool arrays_equal(const struct json *a, const struct json *b)
+{
+    for (size_t i = 0; i < a->n; i++)
+        if (!json_equal(a->items[i], b->items[i]))
+            return false;
+    return true;
+}
+
 static bool objects_equal(const struct json *a, const struct json *b)
 {
-    for (struct json_it it = {0}; json_next(a, &it);) {
-        if (!json_has(b, it.key) || !json_equal(it.val, json_get(b, it.key)))
+    for (size_t i = 0; i < a->n; i++) {
+        const struct member *other = member_find(b, a->members[i].key);
+        if (!other || !json_equal(a->members[i].val, other->val))
             return false;
     }
     return true;
@@ -256,108 +373,17 @@ bool json_equal(const struct json *a, const struct json *b)
     case JSON_NULL:
         return true;
     case JSON_BOOL:
-        return json_bool(a) == json_bool(b);
+        return a->flag == b->flag;
     case JSON_INT:
-        return json_int(a) == json_int(b);
+        return a->i == b->i;
     case JSON_REAL:
-        return json_real(a) == json_real(b);
+        return a->d == b->d;
     case JSON_STR:
         return str_eq(json_str(a), json_str(b));
     case JSON_ARRAY:
-        for (size_t i = 0; i < json_len(a); i++) {
-            if (!json_equal(json_at(a, i), json_at(b, i)))
-                return false;
-        }
-        return true;
+        return arrays_equal(a, b);
     case JSON_OBJECT:
         return objects_equal(a, b);
     }
     return false;
-}
-
-static void write_value(struct buf *b, const struct json *j, bool pretty, size_t level);
-
-static void write_break(struct buf *b, bool pretty, size_t level)
-{
-    if (!pretty)
-        return;
-    buf_addc(b, '\n');
-    for (size_t i = 0; i < level; i++)
-        buf_add(b, "  ", 2);
-}
-
-static void write_array(struct buf *b, const struct json *j, bool pretty, size_t level)
-{
-    size_t n = json_len(j);
-
-    buf_addc(b, '[');
-    for (size_t i = 0; i < n; i++) {
-        if (i)
-            buf_addc(b, ',');
-        write_break(b, pretty, level + 1);
-        write_value(b, json_at(j, i), pretty, level + 1);
-    }
-    if (n)
-        write_break(b, pretty, level);
-    buf_addc(b, ']');
-}
-
-static void write_object(struct buf *b, const struct json *j, bool pretty, size_t level)
-{
-    buf_addc(b, '{');
-    for (struct json_it it = {0}; json_next(j, &it);) {
-        if (it.started > 1)
-            buf_addc(b, ',');
-        write_break(b, pretty, level + 1);
-        buf_add_json_str(b, str_of(it.key));
-        buf_adds(b, pretty ? ": " : ":");
-        write_value(b, it.val, pretty, level + 1);
-    }
-    if (json_len(j))
-        write_break(b, pretty, level);
-    buf_addc(b, '}');
-}
-
-static void write_value(struct buf *b, const struct json *j, bool pretty, size_t level)
-{
-    switch (json_type(j)) {
-    case JSON_NULL:
-        buf_adds(b, "null");
-        break;
-    case JSON_BOOL:
-        buf_adds(b, json_bool(j) ? "true" : "false");
-        break;
-    case JSON_INT:
-        buf_addf(b, "%lld", (long long)json_int(j));
-        break;
-    case JSON_REAL:
-        if (real_text(j))
-            buf_adds(b, real_text(j));
-        else
-            buf_add_json_double(b, json_real(j));
-        break;
-    case JSON_STR:
-        buf_add_json_str(b, json_str(j));
-        break;
-    case JSON_ARRAY:
-        write_array(b, j, pretty, level);
-        break;
-    case JSON_OBJECT:
-        write_object(b, j, pretty, level);
-        break;
-    }
-}
-
-bool json_write(struct buf *b, const struct json *j, bool pretty)
-{
-    write_value(b, j, pretty, 0);
-    return !b->overflow;
-}
-
-char *json_text(const struct json *j)
-{
-    struct buf b = {0};
-
-    json_write(&b, j, false);
-    return buf_take(&b, NULL);
 }

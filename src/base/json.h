@@ -1,8 +1,8 @@
 /* json.h - the one value tree of the program
  *
- * A thin layer over json-c, the only file besides yaml.c that includes it.  `struct json` is
- * opaque. Objects keep key order, integers are 64 bits, reals keep their source text (0.1 stays
- * 0.1). Getters borrow; *_take hand over.  A tree belongs to whoever made it, until json_free.
+ * `struct json` is opaque.  Objects keep key order, integers are 64 bits, reals keep their source
+ * text (0.1 stays 0.1).  Getters borrow; *_take hand over.  A tree belongs to whoever made it,
+ * until json_free.
  */
 #pragma once
 #include "base/buf.h"
@@ -36,8 +36,7 @@ const struct json *json_get(const struct json *j, const char *key); /* NULL when
 bool json_has(const struct json *j, const char *key);
 /* for (struct json_it it = {0}; json_next(obj, &it);) it.key, it.val */
 struct json_it {
-    void *pos;
-    size_t started;
+    size_t started; /* members seen so far */
     const char *key;
     const struct json *val;
 };

@@ -1,9 +1,8 @@
 /* json_parse.c - JSON text into the tree, strictly by RFC 8259
  *
  * Owns: the reader and places in messages.
- * json-c's own tokener accepts comments, NaN, single quotes, trailing commas and repeated keys
- * in one mode or another; what one reader accepts and another refuses is where requests get
- * smuggled, so the grammar is read here and json-c only holds the values.
+ * Comments, NaN, single quotes and trailing commas, which many readers let pass, are refused: what
+ * one reader accepts and another refuses is where requests get smuggled.
  *
  * Refused beyond the grammar: repeated keys, keys with a NUL (the tree could not tell them
  * apart), reals too large for a double, nesting deeper than JSON_DEPTH_MAX.  Whole numbers

@@ -1,21 +1,10 @@
-/* json_priv.h - json-c as json*.c and yaml*.c see it
- *
- * json-c has its own `enum json_type` and `json_bool`; both are renamed while its header is read.
- */
+/* json_priv.h - what json*.c and yaml*.c share */
 #pragma once
-#define json_type jsonc_type
-#define json_bool jsonc_bool
-#include <json-c/json.h>
-#undef json_type
-#undef json_bool
 #include "base/json.h"
 
-static inline struct json_object *jc(const struct json *j)
-{
-    return (struct json_object *)(uintptr_t)j;
-}
-
 struct json *json_new_real_text(double d, const char *text); /* writes as `text` */
+/* The text a real was read from; NULL for a computed one and for other values. */
+const char *json_real_text(const struct json *j);
 /* Like json_set_take, for a key the object is known not to have. */
 void json_add_new(struct json *obj, const char *key, struct json *val);
 size_t json_skip_space(struct str s, size_t i); /* the first place from i that is not white space */

@@ -1,6 +1,6 @@
 /* prop_json.c - JSON there and back, and jansson's opinion on what is JSON
  *
- * jansson runs in a process of its own (jansson_oracle): its names are also ours and json-c's.
+ * jansson runs in a process of its own (jansson_oracle): its names are also ours.
  * Left out of the comparison: numbers beyond jansson's range, nesting deeper than ours, and texts
  * with a NUL byte, which jansson takes for the end.
  */

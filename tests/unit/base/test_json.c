@@ -2,6 +2,7 @@
 #include "base/json.h"
 #include "base/util.h"
 #include "unit.h"
+#include <stdio.h>
 #include <string.h>
 
 static struct json *parse(const char *text)
@@ -329,6 +330,56 @@ TEST(split_refuses_broken_lists)
     }
 }
 
+TEST(objects_with_many_keys)
+{
+    enum { MANY = 100 };
+    struct json *j = json_new_object();
+    char key[16];
+    size_t seen = 0;
+
+    for (int i = 0; i < MANY; i++) {
+        snprintf(key, sizeof(key), "k%d", i);
+        json_set_int(j, key, i);
+    }
+    json_set_int(j, "k50", -50);        /* replaced where it stands */
+    for (int i = 1; i < MANY; i += 2) { /* down to fewer than an index is kept for, and on */
+        snprintf(key, sizeof(key), "k%d", i);
+        json_del(j, key);
+        assert_false(json_has(j, key));
+    }
+    json_del(j, "absent");
+    assert_int_equal(json_len(j), MANY / 2);
+    for (struct json_it it = {0}; json_next(j, &it); seen++) {
+        snprintf(key, sizeof(key), "k%zu", 2 * seen);
+        assert_string_equal(it.key, key);
+        assert_int_equal(json_int(it.val), seen == 25 ? -50 : (int64_t)(2 * seen));
+        assert_ptr_equal(json_get(j, key), it.val);
+    }
+    struct json *copy = json_copy(j);
+    assert_true(json_equal(copy, j));
+    json_set_str(copy, "k0", "else");
+    assert_false(json_equal(copy, j));
+    for (int i = 0; i < MANY; i += 2) {
+        snprintf(key, sizeof(key), "k%d", i);
+        json_del(j, key);
+    }
+    assert_int_equal(json_len(j), 0);
+    json_free(copy);
+    json_free(j);
+}
+
+TEST(reals_outside_the_whole_numbers_are_cut)
+{
+    struct json *high = parse("1e300"), *low = parse("-1e300"), *near = parse("-2.9");
+
+    assert_true(json_int(high) == INT64_MAX);
+    assert_true(json_int(low) == INT64_MIN);
+    assert_int_equal(json_int(near), -2);
+    json_free(high);
+    json_free(low);
+    json_free(near);
+}
+
 TEST(names_of_types)
 {
     assert_string_equal(json_type_name(JSON_STR), "a string");
@@ -355,6 +406,8 @@ int main(void)
         cmocka_unit_test(splits_a_list),
         cmocka_unit_test(splits_an_empty_list),
         cmocka_unit_test(split_refuses_broken_lists),
+        cmocka_unit_test(objects_with_many_keys),
+        cmocka_unit_test(reals_outside_the_whole_numbers_are_cut),
         cmocka_unit_test(names_of_types),
     };
     return cmocka_run_group_tests_name("json", tests, NULL, NULL);
