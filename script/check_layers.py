@@ -16,12 +16,13 @@ TABLE = {
     "model": "base",
     "shepherd": "base model",  # model: the numbers of run ends only
     "sched": "base model",
+    "simulate": "base model sched",
     "store": "base model",
     "backend": "base io model shepherd",  # shepherd: the wire and journal format
     "core": "base io model store sched backend",
     "api": "base io model store core",
     "host": "base io model store sched backend core api",
-    "cli": "base io model core host api",
+    "cli": "base io model core host api simulate",
     "main": "base io model store sched backend core api host cli",
 }
 # header: the room that may see it.

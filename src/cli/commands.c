@@ -53,9 +53,10 @@ const struct opt_group list_group = {"Which jobs", list_opts, ARRAY_SIZE(list_op
 const struct opt_group *const leading_groups[] = {&common_group, NULL};
 
 const struct command *const cli_commands[] = {
-    &cmd_run,     &cmd_submit,     &cmd_ls,      &cmd_show,           &cmd_logs,
-    &cmd_top,     &cmd_watch,      &cmd_explain, &cmd_wait,           &cmd_projects,
-    &cmd_cancel,  &cmd_retry,      &cmd_rm,      &cmd_queue,          &cmd_serve,
-    &cmd_nodes,   &cmd_doctor,     &cmd_backup,  &cmd_help,           &cmd_schema,
-    &cmd_version, &cmd_completion, &cmd_man,     &cmd_complete_words, NULL,
+    &cmd_run,      &cmd_submit,  &cmd_ls,         &cmd_show,     &cmd_logs,
+    &cmd_top,      &cmd_watch,   &cmd_explain,    &cmd_simulate, &cmd_wait,
+    &cmd_projects, &cmd_cancel,  &cmd_retry,      &cmd_rm,       &cmd_queue,
+    &cmd_serve,    &cmd_nodes,   &cmd_doctor,     &cmd_backup,   &cmd_help,
+    &cmd_schema,   &cmd_version, &cmd_completion, &cmd_man,      &cmd_complete_words,
+    NULL,
 };

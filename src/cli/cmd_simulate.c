@@ -1,0 +1,432 @@
+/* cmd_simulate.c - berth simulate: what would become of these jobs on so many GPUs?
+ *
+ * Reads the trace and the table, runs each policy in turn, prints what came of it.  The simulation
+ * itself is src/simulate; this file owns files, options, progress and how results look.
+ */
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/util.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/view.h"
+#include "simulate/sim.h"
+#include <math.h>
+#include <time.h>
+
+enum { TRACE_BYTES_MAX = 1 << 30, TABLE_BYTES_MAX = 64 << 20, OUT_BYTES_MAX = 1 << 30 };
+enum { RUNS_MAX = 16, SAY_AFTER_MS = 2000, SAY_EVERY_MS = 10000, DRAW_EVERY_MS = 200 };
+
+struct simulate_opts {
+    const char *table, *policy, *objective, *noise, *load, *svg;
+    struct opt_num gpus, epoch, restart, share, seed, first, count;
+    bool elastic, jobs, json;
+};
+
+struct session {
+    struct cli *c;
+    const struct simulate_opts *o;
+    const char *trace_name, *policy;
+    struct sim_table table;
+    struct sim_trace trace;
+    struct sim_conf conf;
+    struct sim_result runs[RUNS_MAX];
+    size_t n_runs;
+    int64_t start_ms, said_ms;
+    bool drawn;
+};
+
+/* ---- progress ---- */
+static int64_t timer_us(void *arg UNUSED)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
+}
+
+static void show_progress(void *arg, size_t done, size_t total)
+{
+    struct session *s = arg;
+    int64_t now = clock_mono(&clock_system);
+    bool tty = s->c->err.is_tty;
+    int64_t every = !s->said_ms ? 0 : tty ? DRAW_EVERY_MS : SAY_EVERY_MS;
+
+    if (now - s->start_ms < SAY_AFTER_MS || now - s->said_ms < every)
+        return;
+    s->said_ms = now;
+    s->drawn = tty;
+    fprintf(stderr, "%sberth: policy %s: %zu of %zu jobs are done%s", tty ? "\r\033[K" : "",
+            s->policy, done, total, tty ? "" : "\n");
+    fflush(stderr);
+}
+
+static void clear_progress(struct session *s)
+{
+    if (s->drawn)
+        fputs("\r\033[K", stderr);
+    s->drawn = false;
+}
+
+/* ---- options ---- */
+static int real_option(const char *text, const char *name, double lo, double hi, double *out,
+                       struct err *e)
+{
+    if (!text)
+        return 0;
+    if (!str_to_double(str_of(text), out) || *out < lo || *out > hi)
+        return err_set(e, ERR_INVALID, "--%s %s is not usable; give a number from %g to %g", name,
+                       text, lo, hi);
+    return 0;
+}
+
+static int int_option(struct opt_num n, const char *name, int64_t lo, int64_t hi, int64_t *out,
+                      struct err *e)
+{
+    if (!n.set)
+        return 0;
+    if (n.v < lo || n.v > hi)
+        return err_set(e, ERR_INVALID, "--%s %lld is not usable; give %lld to %lld", name,
+                       (long long)n.v, (long long)lo, (long long)hi);
+    *out = n.v;
+    return 0;
+}
+
+static int read_options(struct session *s, struct err *e)
+{
+    const struct simulate_opts *o = s->o;
+    int64_t gpus = 16, share = 2, seed = 0, epoch_ms = 600000, restart_ms = 60000;
+
+    if (int_option(o->gpus, "gpus", 1, GPU_SET_MAX, &gpus, e) < 0 ||
+        int_option(o->share, "share", 1, GPU_SHARE_MAX, &share, e) < 0 ||
+        int_option(o->seed, "seed", 0, INT64_MAX, &seed, e) < 0 ||
+        int_option(o->epoch, "epoch", 1, INT64_C(1) << 40, &epoch_ms, e) < 0 ||
+        int_option(o->restart, "restart", 0, INT64_C(1) << 40, &restart_ms, e) < 0 ||
+        real_option(o->noise, "noise", 0, 10, &s->conf.noise, e) < 0)
+        return -1;
+    s->conf.gpus = (int32_t)gpus;
+    s->conf.share = (int32_t)share;
+    s->conf.seed = (uint64_t)seed;
+    s->conf.epoch_s = (double)epoch_ms / 1000;
+    s->conf.restart_s = (double)restart_ms / 1000;
+    s->conf.elastic = o->elastic;
+    s->conf.objective =
+        o->objective && !strcmp(o->objective, "tardiness") ? GPU_TARDINESS : GPU_JCT;
+    s->conf.record = o->svg != NULL;
+    s->conf.timer_us = timer_us;
+    s->conf.progress = show_progress;
+    s->conf.arg = s;
+    return 0;
+}
+
+/* ---- files ---- */
+static int read_table(struct session *s, struct err *e)
+{
+    AUTO_FREE char *text = NULL;
+    size_t n;
+
+    if (!s->o->table)
+        return 0;
+    if (file_read_all(s->o->table, TABLE_BYTES_MAX, &text, &n, e) < 0 ||
+        sim_table_parse((struct str){text, n}, s->o->table, &s->table, e) < 0)
+        return -1;
+    s->conf.table = &s->table;
+    return 0;
+}
+
+static int read_trace(struct session *s, struct err *e)
+{
+    AUTO_FREE char *text = NULL;
+    size_t n;
+    int64_t first = 0, count = INT64_MAX;
+    double load = 0;
+
+    if (int_option(s->o->first, "first", 0, INT64_MAX, &first, e) < 0 ||
+        int_option(s->o->count, "count", 1, INT64_MAX, &count, e) < 0 ||
+        real_option(s->o->load, "load", 0.001, 1000, &load, e) < 0)
+        return -1;
+    if (file_read_all(s->trace_name, TRACE_BYTES_MAX, &text, &n, e) < 0 ||
+        sim_trace_parse((struct str){text, n}, s->trace_name, &s->trace, e) < 0)
+        return -1;
+    if (sim_trace_cut(&s->trace, (size_t)first, (size_t)count, e) < 0 ||
+        sim_trace_bind(&s->trace, s->conf.table, s->conf.gpus, s->conf.seed, s->trace_name, e) < 0)
+        return -1;
+    if (load > 0)
+        sim_trace_load(&s->trace, s->conf.gpus, load);
+    return 0;
+}
+
+static void say_notes(const struct session *s)
+{
+    const struct sim_trace *t = &s->trace;
+
+    if (t->skipped)
+        cli_say("%s (layout %s): %u rows passed over, they ran on no GPU or never ended",
+                s->trace_name, t->layout, t->skipped);
+    if (t->clipped)
+        cli_say("%s (layout %s): %u jobs got fewer GPUs than they had, more than --gpus or the "
+                "table has",
+                s->trace_name, t->layout, t->clipped);
+}
+
+static int write_chart(const struct session *s, struct err *e)
+{
+    AUTO(buf) struct buf b = {0};
+    const struct sim_result *runs[RUNS_MAX];
+
+    buf_init(&b, OUT_BYTES_MAX);
+    for (size_t i = 0; i < s->n_runs; i++)
+        runs[i] = &s->runs[i];
+    sim_chart(&s->trace, &s->conf, runs, s->n_runs, &b);
+    if (b.overflow)
+        return err_set(e, ERR_LIMIT,
+                       "the chart would be larger than 1 GiB; cut the trace with "
+                       "--count");
+    return file_write_atomic(s->o->svg, b.p, b.n, 0644, e);
+}
+
+/* ---- what people read ---- */
+static void duration_cell(struct table *t, double seconds)
+{
+    char text[UNIT_TEXT_MAX];
+
+    duration_format((int64_t)llround(seconds) * 1000, text);
+    table_cell(t, str_of(text), COLOUR_NONE);
+}
+
+static void number_cell(struct table *t, int decimals, double v)
+{
+    char text[32];
+
+    snprintf(text, sizeof(text), "%.*f", decimals, v);
+    table_cell(t, str_of(text), COLOUR_NONE);
+}
+
+static void print_table(const struct session *s, struct buf *out)
+{
+    static const char *const titles[] = {"POLICY",   "AVG-JCT", "MEDIAN",   "P99",    "MAKESPAN",
+                                         "LATE(2×)", "UTIL",    "RESTARTS", "MS/PLAN"};
+    struct table *t = table_new();
+
+    for (size_t i = 0; i < ARRAY_SIZE(titles); i++)
+        table_column(t, titles[i], i ? TABLE_RIGHT : TABLE_LEFT, false);
+    for (size_t i = 0; i < s->n_runs; i++) {
+        const struct sim_summary *r = &s->runs[i].summary;
+        table_cell(t, str_of(s->runs[i].policy), COLOUR_BOLD);
+        duration_cell(t, r->avg_jct_s);
+        duration_cell(t, r->median_jct_s);
+        duration_cell(t, r->p99_jct_s);
+        duration_cell(t, r->makespan_s);
+        duration_cell(t, r->tardy2x_s);
+        number_cell(t, 3, r->utilisation);
+        number_cell(t, 0, (double)r->restarts);
+        number_cell(t, 3, r->plan_ms_mean);
+    }
+    table_render(t, s->c->out.width, s->c->out.colour, out);
+    table_free(t);
+    for (size_t i = 0; i < s->n_runs; i++) {
+        const struct sim_summary *r = &s->runs[i].summary;
+        if (r->predicted[0])
+            buf_addf(out,
+                     "%s: %.0f %% of jobs ended in the 80 %% interval said at their arrival, "
+                     "%.0f %%\n       in that said at their start\n",
+                     s->runs[i].policy, 100 * r->calibration[0], 100 * r->calibration[1]);
+    }
+}
+
+/* One line for each job; with several policies, the policy first. */
+static void print_jobs(const struct session *s, struct buf *out)
+{
+    buf_adds(out, "policy,job,submit_s,start_s,end_s,attempts,gpu_s\n");
+    for (size_t r = 0; r < s->n_runs; r++)
+        for (size_t i = 0; i < s->trace.jobs.n; i++) {
+            const struct sim_outcome *o = &s->runs[r].jobs[i];
+            buf_addf(out, "%s,%s,%.1f,%.1f,%.1f,%d,%.1f\n", s->runs[r].policy,
+                     s->trace.jobs.p[i].name, s->trace.jobs.p[i].arrival_s, o->start_s, o->end_s,
+                     o->attempts, o->gpu_s);
+        }
+}
+
+static void print_json(const struct session *s, struct buf *out)
+{
+    struct json *top = json_new_object(), *all = json_new_object(), *t = json_new_object();
+
+    json_set_str(t, "file", s->trace_name);
+    json_set_str(t, "layout", s->trace.layout);
+    json_set_int(t, "jobs", (int64_t)s->trace.jobs.n);
+    json_set_int(t, "gpus", s->conf.gpus);
+    json_set_int(t, "skipped", s->trace.skipped);
+    json_set_int(t, "clipped", s->trace.clipped);
+    json_set_take(top, "trace", t);
+    for (size_t i = 0; i < s->n_runs; i++) {
+        struct json *p = sim_summary_json(&s->runs[i]);
+        if (s->o->jobs)
+            json_set_take(p, "jobs", sim_jobs_json(&s->trace, &s->runs[i]));
+        json_set_take(all, s->runs[i].policy, p);
+    }
+    json_set_take(top, "policies", all);
+    json_write(out, top, true);
+    buf_addc(out, '\n');
+    json_free(top);
+}
+
+/* ---- the command ---- */
+static bool ran_already(const struct session *s, const char *policy)
+{
+    for (size_t i = 0; i < s->n_runs; i++)
+        if (!strcmp(s->runs[i].policy, policy))
+            return true;
+    return false;
+}
+
+static int run_policies(struct session *s, struct err *e)
+{
+    struct str rest = str_of(s->o->policy ? s->o->policy : "berth,fifo,srtf,las,pack");
+
+    while (rest.n) {
+        struct str word = str_trim(str_cut(rest, ',', &rest));
+        AUTO_FREE char *name = xstrndup(word.p, word.n);
+        if (ran_already(s, name))
+            continue;
+        s->policy = name;
+        s->start_ms = clock_mono(&clock_system);
+        s->said_ms = 0;
+        int rc = sim_run(&s->trace, &s->conf, name, &s->runs[s->n_runs], e);
+        clear_progress(s);
+        if (rc < 0)
+            return -1;
+        s->n_runs++;
+    }
+    return s->n_runs ? 0 : err_set(e, ERR_INVALID, "--policy names none; give fifo, say");
+}
+
+static int answer(struct session *s, struct err *e)
+{
+    AUTO(buf) struct buf out = {0};
+
+    if (s->o->svg && write_chart(s, e) < 0)
+        return -1;
+    buf_init(&out, OUT_BYTES_MAX);
+    if (s->o->json || cli_json(s->c))
+        print_json(s, &out);
+    else if (s->o->jobs)
+        print_jobs(s, &out);
+    else
+        print_table(s, &out);
+    if (out.overflow)
+        return err_set(e, ERR_LIMIT, "the answer is larger than 1 GiB; cut the trace with --count");
+    cli_print(&out);
+    return 0;
+}
+
+static int simulate(struct cli *c, const void *opts, const struct operands *ops)
+{
+    struct session s = {.c = c, .o = opts, .trace_name = ops->p[0]};
+    struct err e = {0};
+    int rc = read_options(&s, &e);
+
+    if (rc == 0)
+        rc = read_table(&s, &e);
+    if (rc == 0)
+        rc = read_trace(&s, &e);
+    if (rc == 0) {
+        say_notes(&s);
+        rc = run_policies(&s, &e);
+    }
+    if (rc == 0)
+        rc = answer(&s, &e);
+    for (size_t i = 0; i < s.n_runs; i++)
+        sim_result_done(&s.runs[i]);
+    sim_trace_done(&s.trace);
+    sim_table_done(&s.table);
+    return rc < 0 ? cli_fail(&e) : 0;
+}
+
+#define OWN(member) offsetof(struct simulate_opts, member)
+static const struct opt world_opts[] = {
+    {"gpus", 'g', OPT_INT, "N", OWN(gpus), "one node with so many GPUs (default 16)", COMPLETE_NONE,
+     NULL},
+    {"table", 't', OPT_TEXT, "FILE", OWN(table),
+     "steps per second of each type of job, alone and in pairs; without it n GPUs are n^0.8 as "
+     "fast as one and company costs 38 %",
+     COMPLETE_FILE, NULL},
+    {"epoch", 0, OPT_DURATION, "TIME", OWN(epoch),
+     "length of an epoch, at whose end a job can stop (default 10m)", COMPLETE_NONE, NULL},
+    {"restart", 0, OPT_DURATION, "TIME", OWN(restart),
+     "what a restart costs; a first start costs half (default 60s)", COMPLETE_NONE, NULL},
+    {"noise", 0, OPT_TEXT, "X", OWN(noise),
+     "estimates of run times are wrong by a factor of up to e^X either way (default 0)",
+     COMPLETE_NONE, NULL},
+    {"seed", 0, OPT_INT, "N", OWN(seed), "of everything that is left to chance (default 0)",
+     COMPLETE_NONE, NULL},
+};
+static const struct opt trace_opts[] = {
+    {"first", 0, OPT_INT, "N", OWN(first), "begin with job N of the trace, counted from 0",
+     COMPLETE_NONE, NULL},
+    {"count", 'n', OPT_INT, "N", OWN(count), "take at most N jobs", COMPLETE_NONE, NULL},
+    {"load", 0, OPT_TEXT, "X", OWN(load),
+     "stretch the gaps between arrivals until the jobs ask for X times what the GPUs can do",
+     COMPLETE_NONE, NULL},
+};
+static const struct opt policy_opts[] = {
+    {"policy", 'p', OPT_TEXT, "NAMES", OWN(policy),
+     "separated by commas: berth, fifo, srtf, las, pack (default all)", COMPLETE_CHOICES,
+     "berth|fifo|srtf|las|pack"},
+    {"elastic", 0, OPT_FLAG, NULL, OWN(elastic),
+     "berth may choose the number of GPUs a job gets, among those in the table", COMPLETE_NONE,
+     NULL},
+    {"objective", 0, OPT_CHOICE, "WHAT", OWN(objective),
+     "what berth minimises: completion times (jct, the default) or delay behind deadlines",
+     COMPLETE_CHOICES, "jct|tardiness"},
+    {"share", 0, OPT_INT, "N", OWN(share), "jobs on one GPU at most, for berth (default 2)",
+     COMPLETE_NONE, NULL},
+};
+static const struct opt result_opts[] = {
+    {"jobs", 'j', OPT_FLAG, NULL, OWN(jobs),
+     "one line for each job: submitted, started, ended, attempts, GPU-seconds", COMPLETE_NONE,
+     NULL},
+    {"json", 0, OPT_FLAG, NULL, OWN(json), "the same as -o json", COMPLETE_NONE, NULL},
+    {"svg", 0, OPT_TEXT, "FILE", OWN(svg),
+     "draw the schedules and the distribution of completion times", COMPLETE_FILE, NULL},
+};
+static const struct opt_group world_group = {"The machine", world_opts, ARRAY_SIZE(world_opts),
+                                             false};
+static const struct opt_group trace_group = {"Which jobs", trace_opts, ARRAY_SIZE(trace_opts),
+                                             false};
+static const struct opt_group policy_group = {"Policies", policy_opts, ARRAY_SIZE(policy_opts),
+                                              false};
+static const struct opt_group result_group = {"Results", result_opts, ARRAY_SIZE(result_opts),
+                                              false};
+static const struct opt_group *const groups[] = {&world_group,  &trace_group,  &policy_group,
+                                                 &result_group, &output_group, NULL};
+static const struct example examples[] = {
+    {"berth simulate trace.csv --table v100.json --gpus 8", "all policies, one line each"},
+    {"berth simulate trace.csv -t v100.json -p berth,srtf --elastic --noise 1 --json",
+     "with estimates that are off by up to e, for programs"},
+    {"berth simulate philly.csv --gpus 64 --count 2000 --load 0.9 --svg out.svg",
+     "the first jobs of a cluster's log, and a picture of what happened"},
+    {NULL, NULL},
+};
+const struct command cmd_simulate = {
+    .name = "simulate",
+    .summary = "play a trace of GPU jobs through the planner on a virtual clock",
+    .synopsis = "[OPTION…] TRACE.csv",
+    .description =
+        "The planner is the one of the daemon and learns what it would learn there: estimates at "
+        "submission, epoch times as they are measured. The other policies are references: they "
+        "give every job the GPUs it asks for.\n\n"
+        "TRACE.csv has the columns job,arrival,type,gpus,steps,isolated_s (times in seconds; "
+        "isolated_s is the run time alone; deadline, priority and epochs may follow). The Philly "
+        "log (timestamp,duration,num_gpus), Alibaba's task table of 2020 (job_name,inst_num,"
+        "status,start_time,end_time,plan_gpu) and its pod list of 2023 (name,num_gpu,"
+        "creation_time,deletion_time,scheduled_time) are read too; the header line tells which "
+        "it is.",
+    .section = SECTION_LOOK,
+    .groups = groups,
+    .opts_size = sizeof(struct simulate_opts),
+    .examples = examples,
+    .operand = "trace",
+    .min_operands = 1,
+    .max_operands = 1,
+    .complete = COMPLETE_FILE,
+    .run = simulate,
+};
