@@ -6,9 +6,7 @@ measured", which is also what a container with its own process numbers gets.
 
 import os
 import shutil
-import subprocess
 import time
-import xml.etree.ElementTree as xml
 from typing import Dict, List, Optional, Set
 
 TIMEOUT_S = 5.0
@@ -39,6 +37,8 @@ def family() -> Set[int]:
 
 def parse(text: str, pids: Set[int]) -> int:
     """MiB on the fullest device, of these processes."""
+    import xml.etree.ElementTree as xml  # here, as subprocess below: most machines need neither
+
     most = 0
     for gpu in xml.fromstring(text).iter("gpu"):
         used = 0
@@ -69,6 +69,8 @@ class GpuMemory:
         now = time.monotonic()
         if self._program is None or (self._asked is not None and now - self._asked < max_age_s):
             return self._value
+        import subprocess
+
         try:
             out = subprocess.run(
                 [self._program, "-q", "-x"],
@@ -79,7 +81,7 @@ class GpuMemory:
                 check=True,
             ).stdout
             self._value = parse(out.decode("utf-8", "replace"), family())
-        except (OSError, subprocess.SubprocessError, xml.ParseError):
+        except (OSError, subprocess.SubprocessError, SyntaxError):  # the last: not XML
             self._value = 0
         self._asked = time.monotonic()
         return self._value

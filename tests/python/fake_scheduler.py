@@ -10,6 +10,7 @@ class FakeScheduler:
     """Keeps what it was asked, in order.  `status`, `delay_s` and `hang_up` make it misbehave."""
 
     def __init__(self, port=0):
+        self.answers = []  # of the next questions; then `stop`
         self.stop = b"0"
         self.status = 200
         self.delay_s = 0.0
@@ -38,7 +39,9 @@ class FakeScheduler:
                 scheduler.requests.append((self.command, self.path, dict(self.headers), body))
                 if scheduler.delay_s:
                     time.sleep(scheduler.delay_s)
-                data = scheduler.stop if self.path.startswith("/has_to_stop/") else b"ok"
+                data = b"ok"
+                if self.path.startswith("/has_to_stop/"):
+                    data = scheduler.answers.pop(0) if scheduler.answers else scheduler.stop
                 self.send_response(scheduler.status)
                 self.send_header("Content-Length", str(len(data)))
                 self.end_headers()

@@ -510,5 +510,25 @@ class Memory(Case):
         self.assertEqual([b["gpumem"] for b in self.scheduler.bodies("/profiling/" + ID)], [0, 0])
 
 
+class Examples(Case):
+    """examples/gpu-scheduler: stopped after one epoch, then gone on with."""
+
+    def epochs(self, script, **more):
+        env = self.env(PYTHONPATH=PYTHON, PYTHONDONTWRITEBYTECODE="1", **more)
+        path = os.path.join(HERE, "..", "..", "examples", "gpu-scheduler", script)
+        ended = subprocess.run([sys.executable, path], env=env, capture_output=True, text=True, timeout=60)
+        self.assertEqual((ended.returncode, ended.stderr), (0, ""))
+        return [int(line.split()[1].strip(":")) for line in ended.stdout.splitlines() if line.startswith("epoch ")]
+
+    def test_preempted_and_resumed(self):
+        for script in ("loop.py", "hooks.py", "callbacks.py"):
+            with self.subTest(script):
+                shutil.rmtree(self.snapshots, ignore_errors=True)
+                self.scheduler.answers = [b"0", b"1"]
+                first = self.epochs(script)
+                second = self.epochs(script, JOB_RESTARTED="TRUE", EPOCHS_DONE="1")
+                self.assertEqual((first, second), ([0], [1, 2]))
+
+
 if __name__ == "__main__":
     unittest.main()
