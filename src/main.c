@@ -1,13 +1,19 @@
-/* main.c - the program: hands the rooms to the command line */
+/* main.c - the full program: hands the rooms to the command line */
+#include "base/yaml.h"
 #include "cli/cli.h"
 #include "store/store.h"
+#include <sys/prctl.h>
 
 int main(int argc, char **argv)
 {
     static const struct cli_seams seams = {
         .version = BERTH_VERSION,
+        .commands = cli_commands,
+        .yaml_parse = yaml_parse,
         .store_check = store_check,
     };
 
+    /* The kernel calls a process after its file; people and `pgrep` know this one as berth. */
+    prctl(PR_SET_NAME, "berth");
     return cli_main(argc, argv, &seams);
 }

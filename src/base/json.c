@@ -12,7 +12,7 @@
 #include "base/map.h"
 #include "base/util.h"
 
-enum { START = 4, INDEX_FROM = 16 };
+enum { START = 4, INDEX_FROM = 64 }; /* an environment of usual size is looked through */
 
 struct member {
     char *key;

@@ -1,55 +1,18 @@
 /* cli.c - from argv to one command
  *
- * Owns: finding the command, its options and help, and how errors are said: one line, "berth: …",
- * and the exit status of base/err.h.
+ * Owns: finding the command, its options and help.  Whatever is not the plain run of a command that
+ * was found (help, mistakes, other commands) the small client leaves to the full program.
  */
 #include "cli/cli.h"
-#include "base/file.h"
 #include "base/util.h"
-#include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <unistd.h>
 
 enum { HELP_MAX = 1 << 20 };
 
-void cli_say(const char *fmt, ...)
+static void leave_to_full(const struct cli *c)
 {
-    char line[1024];
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(line, sizeof(line), fmt, ap);
-    va_end(ap);
-    fprintf(stderr, "berth: %s\n", line);
-}
-
-int cli_fail(const struct err *e)
-{
-    cli_say("%s", e->text[0] ? e->text : "something went wrong without saying what");
-    return err_exit_code(e->code);
-}
-
-void cli_print(struct buf *b)
-{
-    struct err e;
-
-    if (b->n && fd_write_all(STDOUT_FILENO, b->p, b->n, &e) < 0) {
-        if (e.sys != EPIPE)
-            cli_say("cannot write the output: %s", e.text);
-        _exit(e.sys == EPIPE ? 141 : 74);
-    }
-    buf_reset(b);
-}
-
-bool cli_json(const struct cli *c)
-{
-    return c->opt.output && !strcmp(c->opt.output, "json");
-}
-
-bool cli_csv(const struct cli *c)
-{
-    return c->opt.output && !strcmp(c->opt.output, "csv");
+    if (c->seams->hand_over)
+        c->seams->hand_over();
 }
 
 static int run_command(struct cli *c, const struct command *cmd, char **argv)
@@ -60,7 +23,10 @@ static int run_command(struct cli *c, const struct command *cmd, char **argv)
     bool help;
     int rc;
 
-    if (opt_parse(cmd, argv, own, &c->opt, &ops, &help, &e) < 0) {
+    rc = opt_parse(cmd, argv, own, &c->opt, &ops, &help, &e);
+    if (rc < 0 || help)
+        leave_to_full(c);
+    if (rc < 0) {
         rc = cli_fail(&e);
     } else if (help) {
         AUTO(buf) struct buf b = {0};
@@ -75,14 +41,15 @@ static int run_command(struct cli *c, const struct command *cmd, char **argv)
     return rc;
 }
 
-static int overview(struct cli *c)
+/* Asked for it is an answer, instead of a command it is a reminder. */
+static int overview(struct cli *c, bool asked)
 {
     AUTO(buf) struct buf b = {0};
 
     buf_init(&b, HELP_MAX);
-    help_overview(&b, cli_commands, c->seams->version, c->out.colour);
+    help_overview(&b, c->seams->commands, c->seams->version, c->out.colour);
     cli_print(&b);
-    return 0;
+    return asked ? 0 : err_exit_code(ERR_INVALID);
 }
 
 /* Names under which the program may be called, e.g. through a link, and the command each means. */
@@ -110,22 +77,21 @@ static int dispatch(struct cli *c, char **argv)
     struct err e = {0};
     bool help = false;
 
-    if (!name) {
-        if (*rest && (!strcmp(*rest, "--version") || !strcmp(*rest, "-V")))
-            name = "version";
-        else if (opt_parse_leading(leading_groups, rest, &c->opt, &rest, &help, &e) < 0)
-            return cli_fail(&e);
-        else if (help)
-            return overview(c);
-        else if (!*rest) {
-            overview(c);
-            return err_exit_code(ERR_INVALID);
-        } else {
-            name = *rest;
-        }
+    if (!name && *rest && (!strcmp(*rest, "--version") || !strcmp(*rest, "-V"))) {
+        name = "version";
         rest++;
     }
-    const struct command *cmd = command_find(cli_commands, name, &e);
+    if (!name) {
+        int rc = opt_parse_leading(leading_groups, rest, &c->opt, &rest, &help, &e);
+        if (rc < 0 || help || !*rest) {
+            leave_to_full(c);
+            return rc < 0 ? cli_fail(&e) : overview(c, help);
+        }
+        name = *rest++;
+    }
+    const struct command *cmd = command_find(c->seams->commands, name, &e);
+    if (!cmd)
+        leave_to_full(c);
     return cmd ? run_command(c, cmd, rest) : cli_fail(&e);
 }
 

@@ -64,6 +64,8 @@ static int connect_to(struct cli *c, struct err *e)
     AUTO_FREE char *token = NULL;
 
     c->is_unix = !strncmp(c->target, "unix:", 5);
+    if (!c->is_unix && c->seams->hand_over)
+        c->seams->hand_over();
     if (!c->is_unix && find_token(c, &token, e) < 0)
         return -1;
     c->http = http_client_new(c->target, token, c->opt.ca_file);

@@ -14,8 +14,8 @@ extern const struct opt_group job_group;
 
 /* One spec, or the form of many jobs.  The whole environment travels with it, without what belongs
  * to the shell or to a job around us.  Options win over the file. */
-int jobspec_build(const struct job_opts *o, const struct operands *ops, struct json **out,
-                  struct err *e);
+int jobspec_build(struct cli *c, const struct job_opts *o, const struct operands *ops,
+                  struct json **out, struct err *e);
 /* Is this the single operand that names a file of jobs? */
 bool jobspec_is_file(const struct operands *ops);
 /* POST /v1/jobs; key NULL = one made up here, so that a repeated call cannot submit twice.

@@ -160,3 +160,18 @@ int http_response_err(const struct http_response *r, struct err *e)
     json_free(doc);
     return -1;
 }
+
+void url_encode(struct buf *b, struct str s)
+{
+    static const char hex[] = "0123456789ABCDEF";
+
+    for (size_t i = 0; i < s.n; i++) {
+        unsigned char c = (unsigned char)s.p[i];
+        bool plain = (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') ||
+                     c == '-' || c == '.' || c == '_' || c == '~';
+        if (plain)
+            buf_addc(b, (char)c);
+        else
+            buf_add(b, (char[]){'%', hex[c >> 4], hex[c & 15]}, 3);
+    }
+}

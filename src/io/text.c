@@ -2,7 +2,6 @@
  *
  * Pure functions over borrowed text; anything malformed is "not there", never a guess.
  */
-#include "io/http_client.h"
 #include "io/http_priv.h"
 #include <stdio.h>
 #include <strings.h>
@@ -40,21 +39,6 @@ bool url_decode(struct str s, bool plus, char *out, size_t *out_n)
     }
     *out_n = n;
     return plain || str_is_utf8((struct str){out, n});
-}
-
-void url_encode(struct buf *b, struct str s)
-{
-    static const char hex[] = "0123456789ABCDEF";
-
-    for (size_t i = 0; i < s.n; i++) {
-        unsigned char c = (unsigned char)s.p[i];
-        bool plain = (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') ||
-                     c == '-' || c == '.' || c == '_' || c == '~';
-        if (plain)
-            buf_addc(b, (char)c);
-        else
-            buf_add(b, (char[]){'%', hex[c >> 4], hex[c & 15]}, 3);
-    }
 }
 
 static const char days[] = "SunMonTueWedThuFriSat";

@@ -13,7 +13,7 @@ MB = 1 << 20
 
 def binary_size(rig):
     copy = os.path.join(rig.tmp, "stripped")
-    shutil.copy(rig.berth, copy)
+    shutil.copy(rig.find("berth-full"), copy)
     subprocess.run(["strip", copy], check=True)
     return os.path.getsize(copy)
 

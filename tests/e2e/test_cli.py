@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import struct
 import subprocess
@@ -14,7 +15,7 @@ import termios
 import time
 import fcntl
 
-from harness import BERTH, Home, Skip, main
+from harness import BERTH, Home, Skip, find_program, main
 
 ID = re.compile(r"^[0-9a-z]{26}$")
 STATES = {"queued", "starting", "running", "stopping", "succeeded", "failed", "cancelled", "lost"}
@@ -584,6 +585,43 @@ def test_many_calls_read_a_whole_list():
         h.berth("cancel", "--all", "--yes")
         counts = [r["state"] for r in json.loads(h.berth("ls", "-a", "-o", "json").stdout)]
         assert counts == ["cancelled"] * 3000
+
+
+# ---- the small client and the full program ----
+
+def test_both_programs_say_the_same():
+    full = find_program("berth-full")
+    with home(["--slots", "1"]) as h:
+        def by(program, *args):
+            p = subprocess.run([program, *args], env=h.env, capture_output=True, text=True, timeout=60)
+            return p.returncode, p.stdout, p.stderr
+
+        h.berth("submit", "--wait", "--name", "first", "--param", "lr=0.1", "--", "echo", "hello")
+        h.berth("submit", "--", "sleep", "300")
+        h.berth("submit", "--after", "2", "--", "true")
+        for line in ("ls -o csv", "ls -o json", "ls name:first", "show 1 -o json", "logs 1", "wait 1", "explain 3",
+                     "projects", "queue list", "nodes", "ls --stat failed", "show 99", "cancel", "retry 2", "rm 2",
+                     "submit", "submit --cpus many -- true", "submit --file /nonexistent.yaml"):
+            assert by(BERTH, *line.split()) == by(full, *line.split()), line
+        h.berth("cancel", "2", "3")
+
+
+def test_the_client_alone():
+    with home(["--slots", "1"]) as h:
+        alone = os.path.join(h.dir, "alone")
+        os.mkdir(alone)
+        shutil.copy(BERTH, alone)
+        small = os.path.join(alone, "berth")
+        p = subprocess.run([small, "submit", "--", "true"], env=h.env, capture_output=True, text=True)
+        assert p.returncode == 0 and len(p.stdout) == 27, p
+        p = subprocess.run([small, "version"], env=h.env, capture_output=True, text=True)
+        assert p.returncode == 127 and "berth-full" in p.stderr and alone in p.stderr, p
+        # Installed as a package has it, and called by another name through a link.
+        os.makedirs(os.path.join(h.dir, "libexec/berth"))
+        os.symlink(find_program("berth-full"), os.path.join(h.dir, "libexec/berth/berth-full"))
+        os.symlink(small, os.path.join(h.dir, "berthd"))
+        p = subprocess.run([os.path.join(h.dir, "berthd"), "--help"], env=h.env, capture_output=True, text=True)
+        assert p.stdout.startswith("Usage: berth serve"), p
 
 
 # ---- the full screen ----

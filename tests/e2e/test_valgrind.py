@@ -1,4 +1,7 @@
-"""Every client command under valgrind: no invalid access, no use of what was never set, no leak."""
+"""Every client command under valgrind: no invalid access, no use of what was never set, no leak.
+
+It cannot look into the static client; the full program has the same commands from the same files.
+"""
 import mmap
 import os
 import shutil
@@ -6,15 +9,16 @@ import subprocess
 import sys
 
 import harness
-from harness import BERTH, Home, Skip
+from harness import Home, Skip, find_program
 
+FULL = find_program("berth-full")
 FOUND = 99  # exit status for a finding; none of ours
 
 
 def require_valgrind():
     if not shutil.which("valgrind"):
         raise Skip("valgrind is not installed")
-    with open(BERTH, "rb") as f, mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ) as text:
+    with open(FULL, "rb") as f, mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ) as text:
         if text.find(b"__asan_init") >= 0:
             raise Skip("this build has AddressSanitizer, which does the same and excludes valgrind")
 
@@ -22,7 +26,7 @@ def require_valgrind():
 def watched(h, *args, status=(0,)):
     p = subprocess.run(
         ["valgrind", "-q", "--leak-check=full", "--errors-for-leak-kinds=definite,indirect,possible",
-         f"--error-exitcode={FOUND}", BERTH, *args],
+         f"--error-exitcode={FOUND}", FULL, *args],
         env=h.env, capture_output=True, text=True, timeout=120)
     assert p.returncode in status, f"berth {' '.join(args)}: exit {p.returncode}\n{p.stderr[-3000:]}"
     return p.stdout

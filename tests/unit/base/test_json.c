@@ -332,7 +332,7 @@ TEST(split_refuses_broken_lists)
 
 TEST(objects_with_many_keys)
 {
-    enum { MANY = 100 };
+    enum { MANY = 300 };
     struct json *j = json_new_object();
     char key[16];
     size_t seen = 0;

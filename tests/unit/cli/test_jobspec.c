@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/util.h"
 #include "base/vec.h"
+#include "base/yaml.h"
 #include "cli/jobspec.h"
 #include "cli/view.h"
 #include <stdio.h>
@@ -22,12 +23,15 @@ static struct err e;
             false                                                                                  \
     }
 
+static const struct cli_seams seams = {.yaml_parse = yaml_parse};
+static struct cli c = {.seams = &seams};
+
 static struct json *build(const struct job_opts *o, struct operands ops)
 {
     struct json *spec = NULL;
 
     e = (struct err){0};
-    if (jobspec_build(o, &ops, &spec, &e) < 0)
+    if (jobspec_build(&c, o, &ops, &spec, &e) < 0)
         return NULL;
     return spec;
 }

@@ -1,0 +1,49 @@
+/* say.c - how a command speaks: results on stdout, errors as one line "berth: …" on stderr, and the
+ * exit status of base/err.h
+ */
+#include "base/file.h"
+#include "base/util.h"
+#include "cli/cli.h"
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+void cli_say(const char *fmt, ...)
+{
+    char line[1024];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(line, sizeof(line), fmt, ap);
+    va_end(ap);
+    fprintf(stderr, "berth: %s\n", line);
+}
+
+int cli_fail(const struct err *e)
+{
+    cli_say("%s", e->text[0] ? e->text : "something went wrong without saying what");
+    return err_exit_code(e->code);
+}
+
+void cli_print(struct buf *b)
+{
+    struct err e;
+
+    if (b->n && fd_write_all(STDOUT_FILENO, b->p, b->n, &e) < 0) {
+        if (e.sys != EPIPE)
+            cli_say("cannot write the output: %s", e.text);
+        _exit(e.sys == EPIPE ? 141 : 74);
+    }
+    buf_reset(b);
+}
+
+bool cli_json(const struct cli *c)
+{
+    return c->opt.output && !strcmp(c->opt.output, "json");
+}
+
+bool cli_csv(const struct cli *c)
+{
+    return c->opt.output && !strcmp(c->opt.output, "csv");
+}
