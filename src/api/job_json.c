@@ -27,6 +27,18 @@ static void put_i64(struct buf *b, int64_t v)
     buf_add(b, text + at, sizeof(text) - at);
 }
 
+void put_gpus(struct buf *b, const char *key, const struct gpu_set *s)
+{
+    buf_adds(b, key);
+    if (gpu_set_empty(s)) {
+        buf_adds(b, "null");
+        return;
+    }
+    buf_addc(b, '"');
+    gpu_set_format(s, b);
+    buf_addc(b, '"');
+}
+
 void put_raw(struct buf *b, const char *key, struct str json)
 {
     buf_adds(b, key);

@@ -50,6 +50,8 @@ void put_time(struct buf *b, const char *key, int64_t wall_ms); /* 0 is null */
 void put_id(struct buf *b, const char *key, struct id id);
 void put_mcpu(struct buf *b, const char *key, int64_t mcpu); /* in CPUs: 2, 0.5 */
 void put_double(struct buf *b, const char *key, double v);
-void put_raw(struct buf *b, const char *key, struct str json); /* JSON text */
+struct gpu_set;
+void put_gpus(struct buf *b, const char *key, const struct gpu_set *s); /* "0-3,7", or null */
+void put_raw(struct buf *b, const char *key, struct str json);          /* JSON text */
 /* "queued":n,"starting":n,… without braces */
 void put_counts(struct buf *b, const uint64_t counts[JOB_STATE_MAX]);

@@ -33,7 +33,7 @@ static bool add_run(void *arg, const struct run_view *v)
         put_int(b, ",\"pid\":", v->pid);
     else
         put_null(b, ",\"pid\":");
-    put_int(b, ",\"gpu_mask\":", (int64_t)v->gpus);
+    put_gpus(b, ",\"gpus\":", &v->gpus);
     put_time(b, ",\"placed\":", v->placed_ms);
     put_time(b, ",\"started\":", v->started_ms);
     put_time(b, ",\"ended\":", v->ended_ms);

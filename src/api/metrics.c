@@ -24,7 +24,7 @@
     X(gauge, node_memory_bytes, "Memory of this node.", node->mem_bytes)                           \
     X(gauge, node_memory_bytes_used, "Memory asked for by running jobs.", usage.mem_bytes)         \
     X(gauge, node_gpus, "GPUs of this node.", node->n_devices)                                     \
-    X(gauge, node_gpus_used, "GPUs in use.", __builtin_popcountll(usage.gpus))                     \
+    X(gauge, node_gpus_used, "GPUs in use.", gpu_set_count(&usage.gpus))                           \
     X(gauge, node_drained, "1 when the node starts nothing.", node->drained)                       \
     X(counter, store_commits_total, "Transactions made durable.", store.commits)                   \
     X(counter, store_changes_total, "Changes made durable.", store.changes)                        \

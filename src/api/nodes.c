@@ -5,7 +5,7 @@
 #include "api/api_priv.h"
 #include "api/job_json.h"
 
-static void put_devices(struct buf *b, const struct node *n, uint64_t used)
+static void put_devices(struct buf *b, const struct node *n, const struct usage *u)
 {
     buf_adds(b, ",\"devices\":[");
     for (size_t i = 0; i < n->n_devices; i++) {
@@ -15,7 +15,8 @@ static void put_devices(struct buf *b, const struct node *n, uint64_t used)
         put_str(b, ",\"uuid\":", str_of(d->uuid));
         put_str_or_null(b, ",\"kind\":", str_of(d->kind));
         put_int(b, ",\"mem_bytes\":", d->mem_bytes);
-        put_bool(b, ",\"used\":", d->index >= 0 && d->index < 64 && (used >> d->index & 1));
+        put_bool(b, ",\"used\":", gpu_set_has(&u->gpus, (uint32_t)i));
+        put_int(b, ",\"runs\":", u->on_gpu[i]);
         buf_addc(b, '}');
     }
     buf_addc(b, ']');
@@ -28,11 +29,11 @@ void node_json(struct buf *b, const struct node *n, const struct usage *u)
     put_mcpu(b, ",\"cpus\":", n->mcpu);
     put_int(b, ",\"mem_bytes\":", n->mem_bytes);
     put_int(b, ",\"gpus\":", (int64_t)n->n_devices);
-    put_devices(b, n, u->gpus);
+    put_devices(b, n, u);
     put_int(b, ",\"used_slots\":", u->slots);
     put_mcpu(b, ",\"used_cpus\":", u->mcpu);
     put_int(b, ",\"used_mem_bytes\":", u->mem_bytes);
-    put_int(b, ",\"used_gpus\":", __builtin_popcountll(u->gpus));
+    put_int(b, ",\"used_gpus\":", gpu_set_count(&u->gpus));
     put_int(b, ",\"running\":", u->runs);
     put_bool(b, ",\"drained\":", n->drained);
     buf_addc(b, '}');

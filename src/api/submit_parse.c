@@ -172,7 +172,8 @@ void submit_add_spec(struct submit *x, const struct spec *s, struct str body)
                            .timeout_ms = s->timeout_ms,
                            .backoff_ms = s->backoff_ms,
                            .priority = s->priority,
-                           .retries = s->retries};
+                           .retries = s->retries,
+                           .trains = spec_trains(s)};
 
     vec_push(&x->specs, row);
 }

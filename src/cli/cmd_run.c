@@ -18,8 +18,8 @@ static const struct opt own_opts[] = {
      COMPLETE_NONE, NULL},
 };
 static const struct opt_group own_group = {"Running", own_opts, ARRAY_SIZE(own_opts), false};
-static const struct opt_group *const groups[] = {&own_group, &job_group, &output_group,
-                                                 &common_group, NULL};
+static const struct opt_group *const groups[] = {&own_group,    &job_group,    &training_group,
+                                                 &output_group, &common_group, NULL};
 static const struct example examples[] = {
     {"berth run -- python train.py", "one command; its output here, its exit status yours"},
     {"berth run -j 4 -- python train.py", "the same, with four slots on this machine"},

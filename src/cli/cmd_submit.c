@@ -21,8 +21,8 @@ static const struct opt own_opts[] = {
      "wait for the end and exit with the job's status", COMPLETE_NONE, NULL},
 };
 static const struct opt_group own_group = {"Waiting", own_opts, ARRAY_SIZE(own_opts), false};
-static const struct opt_group *const groups[] = {&job_group, &own_group, &output_group,
-                                                 &common_group, NULL};
+static const struct opt_group *const groups[] = {&job_group,    &training_group, &own_group,
+                                                 &output_group, &common_group,   NULL};
 static const struct example examples[] = {
     {"berth submit -- python train.py --lr 0.1", "queue one command; its id is printed"},
     {"berth submit --name a --cpus 2 --mem 4G --timeout 2h --priority 5 -- ./train.sh",

@@ -20,7 +20,6 @@ static const struct opt job_option_table[] = {
      COMPLETE_NONE, NULL},
     {"cpus", 0, OPT_CPUS, "N", JOB(cpus), "CPUs it uses: 2, 0.5 or 500m", COMPLETE_NONE, NULL},
     {"mem", 0, OPT_SIZE, "SIZE", JOB(mem), "memory it uses: 512M, 4G", COMPLETE_NONE, NULL},
-    {"gpus", 0, OPT_INT, "N", JOB(gpus), "GPUs it uses, whole devices", COMPLETE_NONE, NULL},
     {"timeout", 0, OPT_DURATION, "TIME", JOB(timeout), "stop it after this long: 90s, 2h, 1h30m",
      COMPLETE_NONE, NULL},
     {"grace", 0, OPT_DURATION, "TIME", JOB(grace),
@@ -56,6 +55,36 @@ static const struct opt job_option_table[] = {
     {"idempotency-key", 0, OPT_TEXT, "TEXT", JOB(key),
      "the same key submits only once and gives the same answer again", COMPLETE_NONE, NULL},
 };
+static const struct opt training_option_table[] = {
+    {"gpus", 0, OPT_TEXT, "N[-M]", JOB(gpus),
+     "GPUs it wants; with a range it gets as many of them as serves everybody best", COMPLETE_NONE,
+     NULL},
+    {"gpu-mem", 0, OPT_SIZE, "SIZE", JOB(gpu_mem),
+     "memory it uses on each GPU: 6G (default: all of it until measured)", COMPLETE_NONE, NULL},
+    {"share", 0, OPT_FLAG, NULL, JOB(share),
+     "others may use its GPUs as well (default with --gpu-mem or --epochs)", COMPLETE_NONE, NULL},
+    {"no-share", 0, OPT_FLAG, NULL, JOB(no_share), "it has its GPUs to itself", COMPLETE_NONE,
+     NULL},
+    {"epochs", 0, OPT_INT, "N", JOB(epochs),
+     "epochs in all; it reports each and may be stopped between two", COMPLETE_NONE, NULL},
+    {"estimate", 0, OPT_DURATION, "TIME", JOB(estimate), "how long it takes alone on its GPUs: 3h",
+     COMPLETE_NONE, NULL},
+    {"deadline", 0, OPT_TEXT, "WHEN", JOB(deadline), "when it should be done: 2026-11-20T08:00:00Z",
+     COMPLETE_NONE, NULL},
+    {"preempt-signal", 0, OPT_TEXT, "SIGNAL", JOB(preempt_signal),
+     "signal on which it writes its checkpoint and ends: USR1", COMPLETE_NONE, NULL},
+    {"checkpoint", 0, OPT_TEXT, "FILE", JOB(checkpoint), "file from which it goes on after a stop",
+     COMPLETE_FILE, NULL},
+    {"family", 0, OPT_TEXT, "NAME", JOB(family),
+     "jobs of one family behave alike and learn from each other", COMPLETE_NONE, NULL},
+    {"image", 0, OPT_TEXT, "IMAGE", JOB(image), "container image it runs in", COMPLETE_NONE, NULL},
+    {"mount", 0, OPT_LIST, "HOST:TARGET[:ro]", JOB(mounts), "a directory it sees as TARGET",
+     COMPLETE_NONE, NULL},
+    {"port", 0, OPT_LIST, "NODE:CONTAINER", JOB(ports), "a port of the node that leads to its own",
+     COMPLETE_NONE, NULL},
+};
+const struct opt_group training_group = {"GPUs and training", training_option_table,
+                                         ARRAY_SIZE(training_option_table), false};
 const struct opt_group job_group = {"Job", job_option_table, ARRAY_SIZE(job_option_table), false};
 
 /* ---- environment ---- */
@@ -269,17 +298,78 @@ static void set_resources(struct json *spec, const struct job_opts *o)
 
     set_thousandths(need, "cpus", o->cpus, "m");
     set_number(need, "mem", o->mem);
-    set_number(need, "gpus", o->gpus);
+    set_number(need, "gpu_mem", o->gpu_mem);
+    if (o->share || o->no_share)
+        json_set_take(need, "gpu_share", json_new_bool(o->share));
     if (o->cpus.set)
         json_del(spec, "cpus");
     if (o->mem.set)
         json_del(spec, "mem");
-    if (o->gpus.set)
-        json_del(spec, "gpus");
+    if (o->gpu_mem.set)
+        json_del(spec, "gpu_mem");
+    if (o->share || o->no_share)
+        json_del(spec, "gpu_share");
     if (json_len(need))
         json_set_take(spec, "resources", need);
     else
         json_free(need);
+}
+
+/* "2", or "1-4": at least the first, at most the second. */
+static int set_gpus(struct json *spec, const char *text, struct err *e)
+{
+    struct str max, min = str_cut(str_of(text), '-', &max);
+    int64_t lo, hi = 0;
+
+    if (!str_to_i64(min, &lo) || (max.n && !str_to_i64(max, &hi)) || lo < 0)
+        return err_set(e, ERR_INVALID,
+                       "--gpus '%.40s' is neither a number nor a range; write 2 "
+                       "or 1-4",
+                       text);
+    const struct json *had = json_get(spec, "resources");
+    struct json *need = had ? json_copy(had) : json_new_object();
+    json_set_int(need, "gpus", lo);
+    json_del(need, "gpus_max");
+    if (max.n)
+        json_set_int(need, "gpus_max", hi);
+    json_set_take(spec, "resources", need);
+    json_del(spec, "gpus");
+    json_del(spec, "gpus_max");
+    return 0;
+}
+
+static void set_list(struct json *spec, const char *key, const struct opt_list *list)
+{
+    if (!list->n)
+        return;
+    struct json *j = json_new_array();
+    for (size_t i = 0; i < list->n; i++)
+        json_push_take(j, json_new_str(str_of(list->p[i])));
+    json_set_take(spec, key, j);
+}
+
+static int set_training(struct json *spec, const struct job_opts *o, struct err *e)
+{
+    const struct {
+        const char *key, *text;
+    } texts[] = {{"deadline", o->deadline},
+                 {"preempt_signal", o->preempt_signal},
+                 {"checkpoint", o->checkpoint},
+                 {"family", o->family},
+                 {"image", o->image}};
+
+    if (o->share && o->no_share)
+        return err_set(e, ERR_INVALID, "--share and --no-share contradict each other; keep one");
+    if (o->gpus && set_gpus(spec, o->gpus, e) < 0)
+        return -1;
+    for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+        if (texts[i].text)
+            json_set_str(spec, texts[i].key, texts[i].text);
+    set_number(spec, "epochs", o->epochs);
+    set_thousandths(spec, "estimate", o->estimate, "ms");
+    set_list(spec, "mounts", &o->mounts);
+    set_list(spec, "ports", &o->ports);
+    return 0;
 }
 
 static void set_texts(struct json *spec, const struct job_opts *o)
@@ -298,12 +388,7 @@ static void set_texts(struct json *spec, const struct job_opts *o)
     set_number(spec, "priority", o->priority);
     set_number(spec, "retries", o->retries);
     set_number(spec, "array", o->array);
-    if (o->after.n) {
-        struct json *after = json_new_array();
-        for (size_t i = 0; i < o->after.n; i++)
-            json_push_take(after, json_new_str(str_of(o->after.p[i])));
-        json_set_take(spec, "after", after);
-    }
+    set_list(spec, "after", &o->after);
 }
 
 /* One word with a space in it is a line for the shell, as with ssh; more words are the words. */
@@ -339,7 +424,7 @@ static int complete_spec(struct json *spec, const struct job_opts *o, const char
         return -1;
     set_texts(spec, o);
     set_resources(spec, o);
-    return 0;
+    return set_training(spec, o, e);
 }
 
 int jobspec_build(struct cli *c, const struct job_opts *o, const struct operands *ops,

@@ -6,11 +6,16 @@
 /* First member of the option structs of both commands. */
 struct job_opts {
     const char *name, *project, *queue, *cwd, *file, *key;
-    struct opt_num cpus, mem, gpus, timeout, grace, backoff, priority, retries, array;
+    struct opt_num cpus, mem, timeout, grace, backoff, priority, retries, array;
     struct opt_list env, after, params;
     bool split_output, clean_env;
+    /* training */
+    const char *gpus, *deadline, *preempt_signal, *checkpoint, *image, *family;
+    struct opt_num gpu_mem, epochs, estimate;
+    struct opt_list mounts, ports;
+    bool share, no_share;
 };
-extern const struct opt_group job_group;
+extern const struct opt_group job_group, training_group;
 
 /* One spec, or the form of many jobs.  The whole environment travels with it, without what belongs
  * to the shell or to a job around us.  Options win over the file. */

@@ -105,7 +105,7 @@ static void plan_and_place(struct core *c)
     c->stats.plan_us_max = MAX(c->stats.plan_us_max, t);
     for (size_t i = 0; i < d.n; i++)
         if (d.p[i].kind == DECIDE_START)
-            run_place(c, core_job(c, d.p[i].job), d.p[i].gpus, NULL);
+            run_place(c, core_job(c, d.p[i].job), &d.p[i].gpus, NULL);
     if (d.n == MAX_STARTS)
         c->dirty = true;
     vec_done(&d);

@@ -8,9 +8,30 @@
 #pragma once
 #include "backend/backend.h"
 #include "base/clock.h"
+#include "sched/gpu.h"
 #include "store/ledger.h"
 
 struct core;
+
+/* What is known of a run that is about to start, for those who add variables to it. */
+struct launch_facts {
+    struct run_key key;
+    const struct gpu_set *gpus; /* its devices; empty for jobs without */
+    const struct node *node;
+    int32_t n_gpus;
+    int32_t epochs_done;        /* acknowledged */
+    int32_t attempt;            /* starts so far, this one included */
+    bool restarted;             /* it went on before: there is a snapshot to load */
+    int64_t reserved_mem_bytes; /* on each device; 0 = all of it */
+    int master_port;            /* this run's own until it ends; 0 = none to be had */
+    const char *token;          /* of this run, see core_job_token */
+    const char *endpoint;       /* host:port where it reports; NULL = nowhere */
+};
+struct env_sink { /* sets a variable of the run, over what it was */
+    void *self;
+    void (*set)(void *self, const char *key, const char *value);
+};
+
 struct core_conf {
     struct ledger ledger;
     struct clock clock;
@@ -27,6 +48,24 @@ struct core_conf {
      * May be NULL.  There may be 100 000, so not on the loop thread. */
     void (*discard)(void *arg, const struct run_key *last, size_t n);
     void *discard_arg;
+    /* More variables for a run of a job that has a `dialect`; an error fails the start. May be
+     * NULL.
+     */
+    int (*decorate)(void *arg, const struct launch *l, const struct launch_facts *f,
+                    struct env_sink *out, struct err *e);
+    void *decorate_arg;
+    /* Runs work(x) on another thread and then done(x) on this one; false: it cannot now.  NULL:
+     * work is done in place. */
+    bool (*offload)(void *arg, void (*work)(void *), void (*done)(void *), void *x);
+    void *offload_arg;
+    /* May nobody else listen on this port of the node?  NULL: all are free. */
+    bool (*port_free)(void *arg, int port);
+    void *port_free_arg;
+    /* When the file was last written, wall clock ms; -1 = there is none.  NULL: the file system is
+     * asked. */
+    int64_t (*file_time)(void *arg, const char *path);
+    void *file_time_arg;
+    struct gpu_conf gpu; /* how GPUs are given out; the seed is set here */
     bool lookahead; /* hand the next run of very short jobs to the host before a slot is free */
 };
 /* Who asks.  An admin may touch everybody's jobs. */
@@ -82,6 +121,45 @@ void core_drain(struct core *c, bool drained, const struct caller *who, core_act
 typedef void (*core_report_fn)(void *arg, const struct err *e, int64_t offset);
 void core_report(struct core *c, struct run_key key, int64_t offset, struct str lines,
                  core_report_fn done, void *arg);
+
+/* ---- training: jobs that ask for GPUs, report epochs or resume from a file ---- */
+struct core_profile { /* 0 = not told; the ranks and the count: -1 */
+    double mean_step_s, epoch_s;
+    int64_t mem_bytes; /* on the fullest of its devices */
+    int64_t iterations;
+    int32_t gpus, rank, local_rank;
+};
+/* `epochs` are complete in all, says some rank of the current run; `done` comes when that is
+ * durable.  ERR_NOT_FOUND: no such job, or it does not run; ERR_INVALID: less than 0 or more than
+ * its epochs and one. */
+void core_epoch_done(struct core *c, uint64_t job, int64_t epochs, core_act_fn done, void *arg);
+/* Must it stop before its next epoch?  One answer for all ranks: it changes only when the first of
+ * them reports another epoch.  *known false: no such job, or it does not run. */
+bool core_has_to_stop(struct core *c, uint64_t job, bool *known);
+/* A heartbeat, or what was measured over an epoch. */
+int core_profiled(struct core *c, uint64_t job, const struct core_profile *p, struct err *e);
+int core_signal_end(struct core *c, uint64_t job, struct err *e); /* it says that it is complete */
+/* How it stands with the planner; false: not an active job with GPUs. Times are wall clock. */
+bool core_training(struct core *c, uint64_t job, struct gpu_view *out);
+/* What is recorded of its training, for active and finished jobs alike. */
+struct core_training_past {
+    int32_t epochs, done;
+    int32_t attempts, preemptions;
+    int64_t measured_bytes, reserved_bytes;
+    double epoch_s, step_s;
+    bool early;    /* it succeeded before its last epoch, by itself */
+    bool complete; /* it said so */
+};
+int core_training_past(struct core *c, uint64_t job, struct core_training_past *out,
+                       struct err *e); /* NOT_FOUND also for a job that does not train */
+/* The text that is recorded, see job_record.training; false: it is none. */
+bool core_training_parse(struct str text, struct core_training_past *out);
+/* The devices of the node as they are now, in its order. */
+void core_devices(struct core *c, const struct gpu_device_state *d, size_t n);
+/* Measured: what this run uses on the fullest of its devices. */
+void core_run_memory(struct core *c, struct run_key key, int64_t bytes);
+/* Where jobs report their epochs, host:port; NULL = nowhere. */
+void core_set_endpoint(struct core *c, const char *endpoint);
 
 /* ---- questions ---- */
 /* *out_run (may be NULL) has run 0 while there is none. */

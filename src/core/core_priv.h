@@ -55,7 +55,7 @@ enum run_phase {
 struct run {
     struct run_key key;
     struct job *job;
-    uint64_t gpus;
+    struct gpu_set gpus;
     int64_t started_mono_ms, timeout_ms, spool_offset;
     struct run *next; /* waits in the backend for our end and takes our place */
     struct run *prev; /* whose place we shall take */
@@ -155,7 +155,7 @@ uint32_t core_queue_index(struct core *c, struct str name);
 void core_release_due(struct core *c);
 
 /* run.c */
-void run_place(struct core *c, struct job *j, uint64_t gpus, struct run *prev);
+void run_place(struct core *c, struct job *j, const struct gpu_set *gpus, struct run *prev);
 void run_hold(struct core *c, struct run *r); /* counts its resources */
 struct run *run_restore(struct core *c, struct job *j, const struct run_record *rec);
 void run_resolved(struct core *c);

@@ -104,15 +104,15 @@ static void env_set_num(struct env *v, const char *key, int64_t n)
     env_set(v, key, text);
 }
 
-static void env_gpus(struct env *v, const struct core *c, uint64_t gpus)
+static void env_gpus(struct env *v, const struct core *c, const struct gpu_set *gpus)
 {
     struct buf b;
 
-    if (!gpus || !c->node.n_devices)
+    if (gpu_set_empty(gpus) || !c->node.n_devices)
         return;
-    buf_init(&b, 1024);
+    buf_init(&b, 64 << 10);
     for (size_t i = 0; i < c->node.n_devices; i++)
-        if (gpus & (1ull << i))
+        if (gpu_set_has(gpus, (uint32_t)i))
             buf_addf(&b, "%s%d", b.n ? "," : "", c->node.devices[i].index);
     env_set(v, "CUDA_VISIBLE_DEVICES", buf_str(&b).p);
     buf_done(&b);
@@ -210,7 +210,7 @@ int launch_build(struct core *c, const struct run *r, const struct launch *l, st
     env_identity(&v, c, r, l);
     env_set(&v, "BERTH_RUN_DIR", out->run_dir);
     env_python(&v, c);
-    env_gpus(&v, c, r->gpus);
+    env_gpus(&v, c, &r->gpus);
     set_params(&v, l, out);
     const char *home = env_get(&v, "HOME");
     out->cwd = l->spec->cwd ? l->spec->cwd : home && *home ? arena_strdup(a, home) : "/";

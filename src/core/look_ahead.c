@@ -38,7 +38,7 @@ static void extend_chain(struct core *c, struct run *r, int depth)
     if (!w || n >= depth)
         return;
     queue_remove(c->queue, w);
-    run_place(c, core_job(c, w->job), r->gpus, last);
+    run_place(c, core_job(c, w->job), &r->gpus, last);
     if (!c->gates_due_ms)
         c->gates_due_ms = core_mono(c) + GATE_PATIENCE_MS;
 }

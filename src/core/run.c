@@ -16,6 +16,7 @@
 enum {
     BACKOFF_MAX_MS = 3600 * 1000,
     RESEND_MS = 1000, /* after the backend refused a start */
+    DEVICES_TEXT_MAX = 8192,
 };
 
 static const struct resources *need_of(const struct core *c, const struct job *j)
@@ -33,7 +34,7 @@ void run_hold(struct core *c, struct run *r)
         return;
     r->holds = true;
     r->slot = c->held.n;
-    usage_add(&c->usage, &s->need, r->gpus);
+    usage_add(&c->usage, &s->need, &r->gpus);
     if (r->job->limited)
         queue_batch_running(c->queue, r->job->batch, 1);
     int64_t limit_ms = (int64_t)r->job->wait.limit_s * 1000;
@@ -49,7 +50,7 @@ static void run_let_go(struct core *c, struct run *r)
     if (!r->holds)
         return;
     r->holds = false;
-    usage_sub(&c->usage, &s->need, r->gpus);
+    usage_sub(&c->usage, &s->need, &r->gpus);
     if (r->job->limited)
         queue_batch_running(c->queue, r->job->batch, -1);
     struct plan_run last = vec_pop(&c->held);
@@ -226,10 +227,11 @@ static void on_placed(void *arg, const struct err *e)
     free(p);
 }
 
-void run_place(struct core *c, struct job *j, uint64_t gpus, struct run *prev)
+void run_place(struct core *c, struct job *j, const struct gpu_set *gpus, struct run *prev)
 {
     struct run *r = xcalloc(1, sizeof(*r));
     struct placed *p = xmalloc(sizeof(*p));
+    AUTO(buf) struct buf devices = {0};
 
     ASSERT(j->state == JOB_QUEUED && !j->run);
     j->attempt++;
@@ -237,7 +239,7 @@ void run_place(struct core *c, struct job *j, uint64_t gpus, struct run *prev)
     j->run = r;
     r->job = j;
     r->key = (struct run_key){j->wait.job, j->attempt};
-    r->gpus = gpus;
+    r->gpus = *gpus;
     r->journal = c->cls->journal(c->backend);
     r->started_mono_ms = core_mono(c);
     r->prev = prev;
@@ -246,11 +248,13 @@ void run_place(struct core *c, struct job *j, uint64_t gpus, struct run *prev)
     else
         run_hold(c, r);
     job_move(c, j, JOB_EV_PLACED);
+    buf_init(&devices, DEVICES_TEXT_MAX);
+    gpu_set_format(gpus, &devices);
     core_stage(c, &(struct change){.kind = CHANGE_RUN_NEW,
                                    .at_ms = core_wall(c),
                                    .key = r->key,
                                    .name = str_of(c->node.name),
-                                   .gpus = gpus,
+                                   .text = buf_str(&devices),
                                    .journal = r->journal,
                                    .state = JOB_STARTING});
     *p = (struct placed){c, r->key};
@@ -265,7 +269,7 @@ void run_send_absent(struct core *c)
         if (r && r->phase == RUN_ABSENT) {
             const struct shape *s = queue_shape_at(c->queue, j->wait.shape);
             bool room = resources_fit(&c->node, &c->usage, &s->need) &&
-                        !(c->usage.gpus & r->gpus) &&
+                        !gpu_set_overlap(&c->usage.gpus, &r->gpus) &&
                         (!s->batch_slots || s->batch_running < s->batch_slots);
             if (!room && !j->cancel_requested) {
                 i++;

@@ -97,7 +97,7 @@ static void add_job(struct core *c, const struct submission *s, const struct job
                                       .timeout_ms = spec->timeout_ms,
                                       .backoff_ms = spec->backoff_ms,
                                       .retries = spec->retries,
-                                      .uid = spec->uid,
+                                      .uid = s->uid,
                                       .queue = spec->queue});
     j->hold = HOLD_COMMIT;
     j->wait.since_ms = core_mono(c);
@@ -105,16 +105,6 @@ static void add_job(struct core *c, const struct submission *s, const struct job
         const struct job *other = core_job(c, row->after[i]);
         if (other && !job_state_final(other->state))
             job_wait_for(c, j, row->after[i]);
-    }
-}
-
-static void number_specs(struct core *c, struct submission *s, const struct caller *who)
-{
-    for (size_t i = 0; i < s->n_specs; i++) {
-        s->specs[i].seq = c->next_spec++;
-        s->specs[i].uid = who->uid;
-        s->specs[i].gid = who->gid;
-        s->specs[i].user = str_of(who->user);
     }
 }
 
@@ -131,7 +121,11 @@ static struct submitted number_jobs(struct core *c, struct submission *s, const 
         s->batch.first_job = r.first;
         s->batch.n_jobs = r.n;
     }
-    number_specs(c, s, who);
+    s->uid = who->uid;
+    s->gid = who->gid;
+    s->user = str_of(who->user);
+    for (size_t i = 0; i < s->n_specs; i++)
+        s->specs[i].seq = c->next_spec++;
     for (size_t i = 0; i < s->n_jobs; i++) {
         struct job_row *row = &s->jobs[i];
         const struct spec_row *spec = &s->specs[row->spec];

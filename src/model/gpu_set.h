@@ -1,5 +1,6 @@
 /* gpu_set.h - which devices of a node: a set of device indices */
 #pragma once
+#include "base/str.h"
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -47,6 +48,16 @@ static inline bool gpu_set_overlap(const struct gpu_set *a, const struct gpu_set
             return true;
     return false;
 }
+static inline void gpu_set_join(struct gpu_set *s, const struct gpu_set *more)
+{
+    for (int i = 0; i < GPU_SET_WORDS; i++)
+        s->w[i] |= more->w[i];
+}
+static inline void gpu_set_subtract(struct gpu_set *s, const struct gpu_set *less)
+{
+    for (int i = 0; i < GPU_SET_WORDS; i++)
+        s->w[i] &= ~less->w[i];
+}
 /* The first member that is not below `from`, or -1. */
 static inline int32_t gpu_set_next(const struct gpu_set *s, uint32_t from)
 {
@@ -56,4 +67,21 @@ static inline int32_t gpu_set_next(const struct gpu_set *s, uint32_t from)
             return (int32_t)(i * 64 + (uint32_t)__builtin_ctzll(w));
     }
     return -1;
+}
+/* The next member after i, or -1. */
+static inline int32_t gpu_set_after(const struct gpu_set *s, int32_t i)
+{
+    return i + 1 < GPU_SET_MAX ? gpu_set_next(s, (uint32_t)i + 1) : -1;
+}
+
+/* "0-3,7"; "" is the empty set.  Parsing accepts any order and refuses what is no such list. */
+struct buf;
+void gpu_set_format(const struct gpu_set *s, struct buf *out);
+bool gpu_set_parse(struct str text, struct gpu_set *out);
+/* The lowest `count` members of it, or as many as there are. */
+struct gpu_set gpu_set_lowest(const struct gpu_set *s, int32_t count);
+/* What a bit mask of up to 64 devices says, as older stores have it. */
+static inline struct gpu_set gpu_set_of_mask(uint64_t mask)
+{
+    return (struct gpu_set){{mask}};
 }

@@ -1,37 +1,33 @@
 /* node.c - does a request fit on a node, and what runs hold of it
  *
- * A request that leaves CPUs or memory unstated (0) takes none of them, only its slots.  GPUs are
- * whole devices: bit i of a usage stands for the device with index i.
+ * A request that leaves CPUs or memory unstated (0) takes none of them, only its slots.  Devices
+ * are known by their place in the node; several runs may be on one.
  */
 #include "model/node.h"
 #include "base/util.h"
 
-uint64_t node_gpu_mask(const struct node *n)
+struct gpu_set node_gpus(const struct node *n)
 {
-    uint64_t mask = 0;
+    struct gpu_set all = {0};
 
-    for (size_t i = 0; i < n->n_devices; i++) {
-        int32_t index = n->devices ? n->devices[i].index : (int32_t)i;
-        if (index >= 0 && index < NODE_MAX_GPUS)
-            mask |= UINT64_C(1) << index;
-    }
-    return mask;
+    for (size_t i = 0; i < n->n_devices && i < NODE_MAX_GPUS; i++)
+        gpu_set_add(&all, (uint32_t)i);
+    return all;
 }
 
-int32_t gpu_count(uint64_t mask)
+struct gpu_set node_free_gpus(const struct node *n, const struct usage *u)
 {
-    return __builtin_popcountll(mask);
+    struct gpu_set idle = node_gpus(n);
+
+    gpu_set_subtract(&idle, &u->gpus);
+    return idle;
 }
 
-uint64_t gpus_lowest(uint64_t free_mask, int32_t count)
+static int32_t count_free(const struct node *n, const struct usage *u)
 {
-    uint64_t picked = 0;
+    struct gpu_set idle = node_free_gpus(n, u);
 
-    for (; count > 0 && free_mask; count--) {
-        picked |= free_mask & -free_mask;
-        free_mask &= free_mask - 1;
-    }
-    return picked;
+    return gpu_set_count(&idle);
 }
 
 bool resources_fit(const struct node *n, const struct usage *u, const struct resources *need)
@@ -42,7 +38,7 @@ bool resources_fit(const struct node *n, const struct usage *u, const struct res
         return false;
     if (need->mem_bytes && u->mem_bytes + need->mem_bytes > n->mem_bytes)
         return false;
-    return !need->gpus || need->gpus <= gpu_count(node_gpu_mask(n) & ~u->gpus);
+    return !need->gpus || need->gpus <= count_free(n, u);
 }
 
 bool resources_ever_fit(const struct node *n, const struct resources *need)
@@ -56,7 +52,6 @@ struct resources resources_missing(const struct node *n, const struct usage *u,
                                    const struct resources *need)
 {
     struct resources lack = {0};
-    int32_t free_gpus = gpu_count(node_gpu_mask(n) & ~u->gpus);
 
     lack.slots = MAX(u->slots + need->slots - n->slots, 0);
     if (need->mcpu)
@@ -64,7 +59,7 @@ struct resources resources_missing(const struct node *n, const struct usage *u,
     if (need->mem_bytes)
         lack.mem_bytes = MAX(u->mem_bytes + need->mem_bytes - n->mem_bytes, 0);
     if (need->gpus)
-        lack.gpus = MAX(need->gpus - free_gpus, 0);
+        lack.gpus = MAX(need->gpus - count_free(n, u), 0);
     return lack;
 }
 
@@ -74,23 +69,29 @@ bool resources_equal(const struct resources *a, const struct resources *b)
            a->slots == b->slots;
 }
 
-void usage_add(struct usage *u, const struct resources *need, uint64_t gpus)
+void usage_add(struct usage *u, const struct resources *need, const struct gpu_set *gpus)
 {
-    ASSERT(!(u->gpus & gpus)); /* a device is given to one run at a time */
+    for (int32_t i = gpu_set_next(gpus, 0); i >= 0; i = gpu_set_after(gpus, i)) {
+        ASSERT(u->on_gpu[i] < UINT8_MAX);
+        u->on_gpu[i]++;
+        gpu_set_add(&u->gpus, (uint32_t)i);
+    }
     u->slots += need->slots;
     u->mcpu += need->mcpu;
     u->mem_bytes += need->mem_bytes;
-    u->gpus |= gpus;
     u->runs++;
 }
 
-void usage_sub(struct usage *u, const struct resources *need, uint64_t gpus)
+void usage_sub(struct usage *u, const struct resources *need, const struct gpu_set *gpus)
 {
-    ASSERT((u->gpus & gpus) == gpus);
+    for (int32_t i = gpu_set_next(gpus, 0); i >= 0; i = gpu_set_after(gpus, i)) {
+        ASSERT(u->on_gpu[i]);
+        if (!--u->on_gpu[i])
+            gpu_set_del(&u->gpus, (uint32_t)i);
+    }
     u->slots -= need->slots;
     u->mcpu -= need->mcpu;
     u->mem_bytes -= need->mem_bytes;
-    u->gpus &= ~gpus;
     u->runs--;
     ASSERT(u->slots >= 0 && u->mcpu >= 0 && u->mem_bytes >= 0 && u->runs >= 0);
 }

@@ -33,14 +33,15 @@ struct node {
     size_t n_devices;
     bool drained; /* finish what runs, start nothing */
 };
-/* What runs hold of a node; gpus as a bit set of device indices. */
+enum { NODE_MAX_GPUS = GPU_SET_MAX };
+/* What runs hold of a node. */
 struct usage {
     int32_t slots;
     int64_t mcpu, mem_bytes;
-    uint64_t gpus; /* a node has at most 64 */
+    struct gpu_set gpus;           /* devices that somebody is on */
+    uint8_t on_gpu[NODE_MAX_GPUS]; /* how many */
     int32_t runs;
 };
-enum { NODE_MAX_GPUS = GPU_SET_MAX };
 /* Room as things stand; `drained` is the planner's business, not looked at here. */
 bool resources_fit(const struct node *n, const struct usage *u, const struct resources *need);
 bool resources_ever_fit(const struct node *n, const struct resources *need);
@@ -48,8 +49,8 @@ bool resources_ever_fit(const struct node *n, const struct resources *need);
 struct resources resources_missing(const struct node *n, const struct usage *u,
                                    const struct resources *need);
 bool resources_equal(const struct resources *a, const struct resources *b);
-uint64_t node_gpu_mask(const struct node *n); /* bit per device index */
-int32_t gpu_count(uint64_t mask);
-uint64_t gpus_lowest(uint64_t free_mask, int32_t count); /* the lowest `count` bits of it */
-void usage_add(struct usage *u, const struct resources *need, uint64_t gpus);
-void usage_sub(struct usage *u, const struct resources *need, uint64_t gpus);
+struct gpu_set node_gpus(const struct node *n); /* all of its devices, numbered in its order */
+struct gpu_set node_free_gpus(const struct node *n, const struct usage *u);
+/* Several runs may be on one device: who may share it is decided before. */
+void usage_add(struct usage *u, const struct resources *need, const struct gpu_set *gpus);
+void usage_sub(struct usage *u, const struct resources *need, const struct gpu_set *gpus);

@@ -70,9 +70,10 @@ static struct json *resources_schema(void)
     return j;
 }
 
+static const char *const text_or_number[] = {"string", "integer", NULL};
+
 static struct json *text_schema(const struct spec_key *k)
 {
-    static const char *const text_or_number[] = {"string", "integer", NULL};
     struct json *j = k->kind == KEY_TEXT ? typed_any(text_or_number) : typed("string");
 
     json_set_int(j, "minLength", k->min);
@@ -107,6 +108,34 @@ static struct json *env_schema(void)
     struct json *j = typed("object");
 
     json_set_take(j, "additionalProperties", typed_any(value));
+    return j;
+}
+
+static struct json *texts_schema(const struct spec_key *k, const char *pattern)
+{
+    struct json *text = typed("string"), *j;
+
+    json_set_str(text, "pattern", pattern);
+    j = array_of(text);
+    json_set_int(j, "maxItems", k->max);
+    return j;
+}
+
+static struct json *launch_schema(void)
+{
+    struct json *j = typed("string"), *list = json_new_array();
+
+    json_push_take(list, json_new_str(STR("node")));
+    json_push_take(list, json_new_str(STR("gpu")));
+    json_set_take(j, "enum", list);
+    return j;
+}
+
+static struct json *time_schema(void)
+{
+    struct json *j = typed("string");
+
+    json_set_str(j, "format", "date-time");
     return j;
 }
 
@@ -150,7 +179,22 @@ static struct json *shape_of(const struct spec_key *k)
     case KEY_INT:
         return int_schema(k);
     case KEY_BOOL:
+    case KEY_SHARE:
         return typed("boolean");
+    case KEY_PATH:
+        return text_schema(k);
+    case KEY_SIGNAL:
+        return typed_any(text_or_number);
+    case KEY_TIME:
+        return time_schema();
+    case KEY_LAUNCH:
+        return launch_schema();
+    case KEY_MOUNTS:
+        return texts_schema(k, "^/.*:/");
+    case KEY_PORTS:
+        return texts_schema(k, "^[0-9]+:[0-9]+$");
+    case KEY_EXTRA:
+        return typed("object");
     case KEY_PARAMS:
         return typed("object");
     case KEY_AFTER:

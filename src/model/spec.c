@@ -15,17 +15,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-struct reader {
-    const char *path, *sub; /* stand before the key in messages; sub is "resources." or "" */
-    struct spec *s;
-    struct role *role;
-    unsigned needs_seen; /* bit per resource key: given flat and nested is a contradiction */
-    struct err *e;
-};
-
-/* What was written, short enough for a message. */
-enum { SHOW_MAX = 48 };
-static const char *show(const struct json *v, char out[SHOW_MAX])
+const char *spec_show(const struct json *v, char out[SHOW_MAX])
 {
     AUTO_FREE char *text = json_text(v);
 
@@ -34,8 +24,7 @@ static const char *show(const struct json *v, char out[SHOW_MAX])
     return out;
 }
 
-__attribute__((format(printf, 3, 4))) static int bad(const struct reader *r, const char *key,
-                                                     const char *fmt, ...)
+int spec_bad(const struct reader *r, const char *key, const char *fmt, ...)
 {
     char text[200];
     va_list ap;
@@ -46,12 +35,12 @@ __attribute__((format(printf, 3, 4))) static int bad(const struct reader *r, con
     return err_set(r->e, ERR_INVALID, "%s%s%s: %s", r->path, r->sub, key, text);
 }
 
-static int bad_type(const struct reader *r, const char *key, const struct json *v,
-                    const char *wanted)
+int spec_bad_type(const struct reader *r, const char *key, const struct json *v, const char *wanted)
 {
     char shown[SHOW_MAX];
 
-    return bad(r, key, "%s is %s; write %s", show(v, shown), json_type_name(json_type(v)), wanted);
+    return spec_bad(r, key, "%s is %s; write %s", spec_show(v, shown), json_type_name(json_type(v)),
+                    wanted);
 }
 
 static void put_int(void *base, const struct spec_key *k, int64_t v)
@@ -70,33 +59,33 @@ static bool has_control(struct str s)
     return false;
 }
 
-static int read_text(const struct reader *r, const struct spec_key *k, const struct json *v,
-                     char **out)
+int spec_read_text(const struct reader *r, const struct spec_key *k, const struct json *v,
+                   char **out)
 {
     char scratch[32];
     AUTO_FREE char *owned = NULL;
     struct str s;
 
     if (json_type(v) != JSON_STR && (k->kind != KEY_TEXT || json_type(v) != JSON_INT))
-        return bad_type(r, k->name, v, "a text in quotes");
+        return spec_bad_type(r, k->name, v, "a text in quotes");
     s = scalar_text(v, scratch, &owned);
     if (s.n < (size_t)k->min || s.n > (size_t)k->max)
-        return bad(r, k->name, "is %zu bytes long; 1 to %" PRId64 " are allowed", s.n, k->max);
+        return spec_bad(r, k->name, "is %zu bytes long; 1 to %" PRId64 " are allowed", s.n, k->max);
     if (k->kind == KEY_TEXT && has_control(s))
-        return bad(r, k->name, "contains a control character; write plain text on one line");
+        return spec_bad(r, k->name, "contains a control character; write plain text on one line");
     if (memchr(s.p, '\0', s.n))
-        return bad(r, k->name, "contains a NUL character; remove it");
+        return spec_bad(r, k->name, "contains a NUL character; remove it");
     *out = xstrndup(s.p, s.n);
     return 0;
 }
 
 static int read_dir(const struct reader *r, const struct spec_key *k, const struct json *v)
 {
-    if (read_text(r, k, v, &r->s->cwd) < 0)
+    if (spec_read_text(r, k, v, &r->s->cwd) < 0)
         return -1;
     if (r->s->cwd[0] != '/')
-        return bad(r, k->name, "\"%.80s\" is not absolute; write a path that starts with /",
-                   r->s->cwd);
+        return spec_bad(r, k->name, "\"%.80s\" is not absolute; write a path that starts with /",
+                        r->s->cwd);
     return 0;
 }
 
@@ -111,17 +100,19 @@ static int in_range(const struct reader *r, const struct spec_key *k, const stru
     case KEY_SIZE:
         size_format(k->min, lo);
         size_format(k->max, hi);
-        return bad(r, k->name, "%s is out of range; %s to %s are allowed (add a unit, as in 4G)",
-                   show(v, shown), lo, hi);
+        return spec_bad(r, k->name,
+                        "%s is out of range; %s to %s are allowed (add a unit, as in 4G)",
+                        spec_show(v, shown), lo, hi);
     case KEY_DURATION:
         duration_format(k->max, hi);
-        return bad(r, k->name, "%s is out of range; 0 to %s are allowed", show(v, shown), hi);
+        return spec_bad(r, k->name, "%s is out of range; 0 to %s are allowed", spec_show(v, shown),
+                        hi);
     case KEY_CPUS:
-        return bad(r, k->name, "%s is out of range; 0 to %" PRId64 " are allowed", show(v, shown),
-                   k->max / 1000);
+        return spec_bad(r, k->name, "%s is out of range; 0 to %" PRId64 " are allowed",
+                        spec_show(v, shown), k->max / 1000);
     default:
-        return bad(r, k->name, "%s is out of range; %" PRId64 " to %" PRId64 " are allowed",
-                   show(v, shown), k->min, k->max);
+        return spec_bad(r, k->name, "%s is out of range; %" PRId64 " to %" PRId64 " are allowed",
+                        spec_show(v, shown), k->min, k->max);
     }
 }
 
@@ -142,7 +133,7 @@ static int read_scaled(const struct reader *r, const struct spec_key *k, const s
     case JSON_STR:
         break;
     default:
-        return bad_type(r, k->name, v, "a number, or a text with a unit");
+        return spec_bad_type(r, k->name, v, "a number, or a text with a unit");
     }
     if (k->kind == KEY_SIZE   ? size_parse(json_str(v), out, r->e) < 0
         : k->kind == KEY_CPUS ? cpus_parse(json_str(v), out, r->e) < 0
@@ -158,7 +149,7 @@ static int read_number(const struct reader *r, const struct spec_key *k, const s
 
     if (k->kind == KEY_INT) {
         if (json_type(v) != JSON_INT)
-            return bad_type(r, k->name, v, "a whole number");
+            return spec_bad_type(r, k->name, v, "a whole number");
         n = json_int(v);
     } else if (read_scaled(r, k, v, k->kind == KEY_SIZE ? 1 : 1000, &n) < 0) {
         return -1;
@@ -172,10 +163,10 @@ static int read_number(const struct reader *r, const struct spec_key *k, const s
 static int check_word(const struct reader *r, const char *key, struct str s)
 {
     if (s.n > SPEC_WORD_MAX)
-        return bad(r, key, "is %zu bytes long; at most %d can be handed to a program", s.n,
-                   SPEC_WORD_MAX);
+        return spec_bad(r, key, "is %zu bytes long; at most %d can be handed to a program", s.n,
+                        SPEC_WORD_MAX);
     if (memchr(s.p, '\0', s.n))
-        return bad(r, key, "contains a NUL character; remove it");
+        return spec_bad(r, key, "contains a NUL character; remove it");
     return 0;
 }
 
@@ -184,9 +175,9 @@ static int read_words(const struct reader *r, const char *key, const struct json
     size_t n = json_len(v), total = 0;
 
     if (n == 0)
-        return bad(r, key, "is an empty list; write the program and its arguments");
+        return spec_bad(r, key, "is an empty list; write the program and its arguments");
     if (n > SPEC_WORDS_MAX)
-        return bad(r, key, "has %zu words; at most %d are allowed", n, SPEC_WORDS_MAX);
+        return spec_bad(r, key, "has %zu words; at most %d are allowed", n, SPEC_WORDS_MAX);
     r->role->argv = xcalloc(n + 1, sizeof(char *));
     for (size_t i = 0; i < n; i++) {
         const struct json *w = json_at(v, i);
@@ -195,7 +186,7 @@ static int read_words(const struct reader *r, const char *key, const struct json
 
         snprintf(at, sizeof(at), "command[%zu]", i);
         if (json_type(w) == JSON_NULL || json_len(w) || json_type(w) >= JSON_ARRAY)
-            return bad_type(r, at, w, "a text");
+            return spec_bad_type(r, at, w, "a text");
         struct str s = scalar_text(w, scratch, &owned);
         if (check_word(r, at, s) < 0)
             return -1;
@@ -203,9 +194,10 @@ static int read_words(const struct reader *r, const char *key, const struct json
         r->role->argv[i] = xstrndup(s.p, s.n);
     }
     if (total > SPEC_COMMAND_BYTES)
-        return bad(r, key, "is %zu bytes long; at most %d are allowed", total, SPEC_COMMAND_BYTES);
+        return spec_bad(r, key, "is %zu bytes long; at most %d are allowed", total,
+                        SPEC_COMMAND_BYTES);
     if (!r->role->argv[0][0])
-        return bad(r, "command[0]", "is empty; write the name of a program");
+        return spec_bad(r, "command[0]", "is empty; write the name of a program");
     return 0;
 }
 
@@ -216,12 +208,12 @@ static int read_command(const struct reader *r, const char *key, const struct js
     if (json_type(v) == JSON_ARRAY)
         return read_words(r, key, v);
     if (json_type(v) != JSON_STR)
-        return bad_type(r, key, v, "a line for the shell or a list of words");
+        return spec_bad_type(r, key, v, "a line for the shell or a list of words");
     s = json_str(v);
     if (check_word(r, key, s) < 0)
         return -1;
     if (!str_trim(s).n)
-        return bad(r, key, "is empty; write what to run");
+        return spec_bad(r, key, "is empty; write what to run");
     r->role->shell = xstrndup(s.p, s.n);
     return 0;
 }
@@ -246,11 +238,12 @@ static int read_variable(const struct reader *r, const char *name, const struct 
     struct str s;
 
     if (!key_n || strchr(name, '='))
-        return bad(r, "env", "\"%.60s\" is not a variable name; use letters, digits and _", name);
+        return spec_bad(r, "env", "\"%.60s\" is not a variable name; use letters, digits and _",
+                        name);
     if (json_type(v) == JSON_NULL || json_type(v) >= JSON_ARRAY) {
         char at[80];
         snprintf(at, sizeof(at), "env.%.60s", name);
-        return bad_type(r, at, v, "a text, a number, true or false");
+        return spec_bad_type(r, at, v, "a text, a number, true or false");
     }
     s = scalar_text(v, scratch, &owned);
     if (key_n + 1 + s.n > SPEC_WORD_MAX || memchr(s.p, '\0', s.n)) {
@@ -258,7 +251,8 @@ static int read_variable(const struct reader *r, const char *name, const struct 
         snprintf(at, sizeof(at), "env.%.60s", name);
         return check_word(r, at, s) < 0
                    ? -1
-                   : bad(r, at, "is longer than the %d bytes that can be handed on", SPEC_WORD_MAX);
+                   : spec_bad(r, at, "is longer than the %d bytes that can be handed on",
+                              SPEC_WORD_MAX);
     }
     *out = xmalloc(key_n + s.n + 2);
     memcpy(*out, name, key_n);
@@ -274,10 +268,10 @@ static int read_env(const struct reader *r, const struct spec_key *k, const stru
     bool sorted = true;
 
     if (json_type(v) != JSON_OBJECT)
-        return bad_type(r, k->name, v, "a map, as in env: {SEED: 1}");
+        return spec_bad_type(r, k->name, v, "a map, as in env: {SEED: 1}");
     if (json_len(v) > (size_t)k->max)
-        return bad(r, k->name, "has %zu variables; at most %" PRId64 " are allowed", json_len(v),
-                   k->max);
+        return spec_bad(r, k->name, "has %zu variables; at most %" PRId64 " are allowed",
+                        json_len(v), k->max);
     free(r->s->env);
     r->s->env = xcalloc(json_len(v) + 1, sizeof(char *));
     for (struct json_it it = {0}; json_next(v, &it); n++) {
@@ -287,8 +281,8 @@ static int read_env(const struct reader *r, const struct spec_key *k, const stru
         sorted = sorted && (n == 0 || env_order(&r->s->env[n - 1], &r->s->env[n]) < 0);
     }
     if (total > SPEC_COMMAND_BYTES)
-        return bad(r, k->name, "is %zu bytes long; at most %d are allowed", total,
-                   SPEC_COMMAND_BYTES);
+        return spec_bad(r, k->name, "is %zu bytes long; at most %d are allowed", total,
+                        SPEC_COMMAND_BYTES);
     if (!sorted)
         qsort(r->s->env, n, sizeof(char *), env_order);
     return 0;
@@ -299,15 +293,17 @@ static int read_need(struct reader *r, const struct spec_key *k, const struct js
     unsigned bit = 1u << (k - resource_keys);
 
     if (r->needs_seen & bit)
-        return bad(r, k->name, "is given twice, here and under resources; keep one");
+        return spec_bad(r, k->name, "is given twice, here and under resources; keep one");
     r->needs_seen |= bit;
-    return read_number(r, k, v, &r->role->need);
+    if (k->kind == KEY_SHARE)
+        return training_read(r, k, v);
+    return read_number(r, k, v, k->of_spec ? (void *)r->s : &r->role->need);
 }
 
 static int read_resources(struct reader *r, const struct spec_key *key, const struct json *v)
 {
     if (json_type(v) != JSON_OBJECT)
-        return bad_type(r, key->name, v, "a map, as in resources: {cpus: 2, mem: 4G}");
+        return spec_bad_type(r, key->name, v, "a map, as in resources: {cpus: 2, mem: 4G}");
     r->sub = "resources.";
     for (struct json_it it = {0}; json_next(v, &it);) {
         const struct spec_key *k = spec_key_find(resource_keys, n_resource_keys, str_of(it.key));
@@ -327,7 +323,7 @@ static int read_key(struct reader *r, const struct spec_key *k, const struct jso
 {
     switch (k->kind) {
     case KEY_TEXT:
-        return read_text(r, k, v, key_member(r->s, k));
+        return spec_read_text(r, k, v, key_member(r->s, k));
     case KEY_COMMAND:
         return read_command(r, k->name, v);
     case KEY_DIR:
@@ -338,9 +334,17 @@ static int read_key(struct reader *r, const struct spec_key *k, const struct jso
         return read_resources(r, k, v);
     case KEY_BOOL:
         if (json_type(v) != JSON_BOOL)
-            return bad_type(r, k->name, v, "true or false");
+            return spec_bad_type(r, k->name, v, "true or false");
         *(bool *)key_member(r->s, k) = json_bool(v);
         return 0;
+    case KEY_PATH:
+    case KEY_SIGNAL:
+    case KEY_TIME:
+    case KEY_LAUNCH:
+    case KEY_MOUNTS:
+    case KEY_PORTS:
+    case KEY_EXTRA:
+        return training_read(r, k, v);
     default:
         return read_number(r, k, v, r->s);
     }
@@ -410,7 +414,8 @@ static struct spec *spec_new(void)
         if (spec_keys[i].fallback)
             put_int(s, &spec_keys[i], spec_keys[i].fallback);
     for (size_t i = 0; i < n_resource_keys; i++)
-        put_int(&s->roles[0].need, &resource_keys[i], resource_keys[i].fallback);
+        if (!resource_keys[i].of_spec)
+            put_int(&s->roles[0].need, &resource_keys[i], resource_keys[i].fallback);
     return s;
 }
 
@@ -422,14 +427,16 @@ static int parse(const struct json *j, const char *path, bool need_command, stru
 
     if (json_type(j) != JSON_OBJECT)
         return err_set(e, ERR_INVALID, "%s%s is %s; a job is a map with at least a command", path,
-                       show(j, shown), json_type_name(json_type(j)));
+                       spec_show(j, shown), json_type_name(json_type(j)));
     if (read_members(&r, j) < 0)
         return -1;
     if (!r.role->argv && !r.role->shell) {
         if (need_command)
-            return bad(&r, "command", "is missing; write what to run");
+            return spec_bad(&r, "command", "is missing; write what to run");
         return 0;
     }
+    if (training_check(&r) < 0)
+        return -1;
     if (!s->name)
         s->name = default_name(r.role);
     if (!s->project)

@@ -16,6 +16,27 @@ struct resources {
     int32_t slots; /* slots of the node it occupies; 1 unless said otherwise */
 };
 
+/* What a job says of its training; all of it may be left out.  With GPUs, sched/gpu.h plans by it;
+ * `image`, `mounts`, `ports`, `launch`, `dialect` and `extra` are for whoever starts or shows it.
+ */
+enum launch_kind { LAUNCH_NODE, LAUNCH_GPU }; /* one process in all, or one per GPU */
+enum gpu_sharing { GPU_SHARE_UNSAID, GPU_SHARE_YES, GPU_SHARE_NO };
+struct training {
+    int32_t gpus_max;               /* elastic up to so many; 0 = as many as `gpus` */
+    int32_t epochs;                 /* in all; 0 = it does not report them */
+    int64_t gpu_mem_bytes;          /* on each device; 0 = not known: a whole one until measured */
+    int64_t estimate_ms;            /* alone on `gpus` devices; 0 = not known */
+    int64_t deadline_ms;            /* wall clock; 0 = none */
+    int32_t preempt_signal;         /* it saves `checkpoint` and ends when it gets this; 0 = none */
+    int32_t share;                  /* enum gpu_sharing */
+    int32_t launch;                 /* enum launch_kind */
+    char *checkpoint;               /* file it resumes from, absolute or below cwd; NULL = none */
+    char *family, *image, *dialect; /* NULL = not said */
+    char **mounts;                  /* "host:target[:ro]", NULL-terminated; NULL = none */
+    char **ports;                   /* "node:container", likewise */
+    char *extra;                    /* JSON object of the dialect; NULL = none */
+};
+
 /* A named group of replicas.  An ordinary job has one role, main×1. */
 struct role {
     char *name;
@@ -39,12 +60,15 @@ struct spec {
     int32_t priority;   /* higher first */
     int32_t retries;
     bool split_output;
+    struct training train;
 };
 enum {
     SPEC_MAX_BYTES = 4 << 20,
     SPEC_NAME_MAX = 200,
     SPEC_PRIORITY_MAX = 1000000,
-    SPEC_RETRIES_MAX = 1000
+    SPEC_RETRIES_MAX = 1000,
+    SPEC_EXTRA_MAX = 64 << 10,
+    SPEC_LIST_MAX = 64 /* mounts, ports */
 };
 
 /* `path` stands before keys in messages, e.g. "jobs[3]." or "".  Unknown keys are errors that name
@@ -53,6 +77,14 @@ enum {
 int spec_parse(const struct json *j, const char *path, struct spec **out, struct err *e);
 void spec_free(struct spec *s);
 struct json *spec_to_json(const struct spec *s); /* canonical; round trip gives an equal spec */
+/* Does it share devices: as said, else whether enough is known of it. */
+bool spec_shares(const struct spec *s);
+/* Is it more than a command to run: does it ask for GPUs, report epochs or resume from a file? */
+bool spec_trains(const struct spec *s);
+/* Jobs of one family are expected to behave alike: `family` as given, else made of image, program,
+ * directory and batch size. */
+struct buf;
+void spec_family(const struct spec *s, struct buf *out);
 const char *spec_schema(void); /* JSON Schema of the job form, as printed by `berth schema job` */
 const char *spec_sweep_schema(void);
 

@@ -28,6 +28,7 @@ void spec_free(struct spec *s)
     free(s->project);
     free(s->queue);
     free(s->cwd);
+    training_done(&s->train);
     free(s);
 }
 
@@ -83,6 +84,14 @@ static void set_number(struct json *j, const struct spec_key *k, const void *bas
         json_set_take(j, k->name, number_json(k, v));
 }
 
+static void set_need(struct json *j, const struct spec_key *k, const struct spec *s)
+{
+    if (k->kind == KEY_SHARE)
+        training_write(j, s, k);
+    else
+        set_number(j, k, k->of_spec ? (const void *)s : &s->roles[0].need);
+}
+
 static void set_key(struct json *j, const struct spec *s, const struct spec_key *k)
 {
     const struct role *r = &s->roles[0];
@@ -104,7 +113,7 @@ static void set_key(struct json *j, const struct spec *s, const struct spec_key 
     case KEY_RESOURCES:
         sub = json_new_object();
         for (size_t i = 0; i < n_resource_keys; i++)
-            set_number(sub, &resource_keys[i], &r->need);
+            set_need(sub, &resource_keys[i], s);
         if (json_len(sub))
             json_set_take(j, k->name, sub);
         else
@@ -113,6 +122,15 @@ static void set_key(struct json *j, const struct spec *s, const struct spec_key 
     case KEY_BOOL:
         if (*(bool *)key_member(s, k))
             json_set_take(j, k->name, json_new_bool(true));
+        return;
+    case KEY_PATH:
+    case KEY_SIGNAL:
+    case KEY_TIME:
+    case KEY_LAUNCH:
+    case KEY_MOUNTS:
+    case KEY_PORTS:
+    case KEY_EXTRA:
+        training_write(j, s, k);
         return;
     default:
         set_number(j, k, s);

@@ -39,6 +39,33 @@ const struct spec_key spec_keys[] = {
      .doc = "higher starts first; equal ones in the order of submission"},
     {"split_output", KEY_BOOL, IN_SPEC(split_output),
      .doc = "keep stdout and stderr in two files instead of one log"},
+    {"epochs", KEY_INT, IN_SPEC(train.epochs), .max = 1000000000,
+     .doc = "epochs in all; it reports each, may be stopped between two and goes on there later"},
+    {"estimate", KEY_DURATION, IN_SPEC(train.estimate_ms), .max = TEN_YEARS,
+     .doc = "how long it takes alone on its GPUs, as 3h; replaced by what is measured"},
+    {"deadline", KEY_TIME, IN_SPEC(train.deadline_ms),
+     .doc = "when it should be done, as 2026-11-20T08:00:00Z"},
+    {"preempt_signal", KEY_SIGNAL, IN_SPEC(train.preempt_signal), .min = 1, .max = 64,
+     .doc = "signal on which it writes its checkpoint and ends, so that others can have its GPUs: "
+            "USR1"},
+    {"checkpoint", KEY_PATH, IN_SPEC(train.checkpoint), .min = 1, .max = 4095,
+     .doc = "file from which it goes on after a stop"},
+    {"family", KEY_TEXT, IN_SPEC(train.family), .min = 1, .max = SPEC_NAME_MAX,
+     .doc = "jobs of one family behave alike and learn from each other; by default those of the "
+            "same image, program and batch size"},
+    {"image", KEY_TEXT, IN_SPEC(train.image), .min = 1, .max = 1000,
+     .doc = "container image it runs in"},
+    {"mounts", KEY_MOUNTS, IN_SPEC(train.mounts), .max = SPEC_LIST_MAX,
+     .doc = "directories it sees, each as host:target or host:target:ro"},
+    {"ports", KEY_PORTS, IN_SPEC(train.ports), .max = SPEC_LIST_MAX,
+     .doc = "ports of the node that lead to its own, each as node:container"},
+    {"launch", KEY_LAUNCH, IN_SPEC(train.launch),
+     .doc = "node: one process that drives all GPUs; gpu: one process per GPU, with RANK and "
+            "WORLD_SIZE"},
+    {"dialect", KEY_TEXT, IN_SPEC(train.dialect), .min = 1, .max = 64,
+     .doc = "the interface it was submitted through"},
+    {"extra", KEY_EXTRA, IN_SPEC(train.extra), .max = SPEC_EXTRA_MAX,
+     .doc = "facts of that interface, returned as they are"},
     {"params", KEY_PARAMS, .sweep = true,
      .doc = "parameters; in a sweep a list makes one job of every combination"},
     {"after", KEY_AFTER, .sweep = true, .doc = "jobs that must succeed first"},
@@ -56,7 +83,13 @@ const struct spec_key resource_keys[] = {
      .doc = "CPUs it uses: 2, 0.5 or 500m; unstated takes a slot but no share of CPUs"},
     {"mem", KEY_SIZE, IN_NEED(mem_bytes), .min = 1 << 20, .max = INT64_C(1) << 50,
      .doc = "memory it uses, as 512M or 4G (powers of 1024)"},
-    {"gpus", KEY_INT, IN_NEED(gpus), .max = NODE_MAX_GPUS, .doc = "GPUs, whole devices"},
+    {"gpus", KEY_INT, IN_NEED(gpus), .max = NODE_MAX_GPUS, .doc = "GPUs it wants"},
+    {"gpus_max", KEY_INT, IN_SPEC(train.gpus_max), .of_spec = true, .max = NODE_MAX_GPUS,
+     .doc = "GPUs it can use at most: it gets between gpus and gpus_max"},
+    {"gpu_mem", KEY_SIZE, IN_SPEC(train.gpu_mem_bytes), .of_spec = true, .min = 1 << 20,
+     .max = INT64_C(1) << 50, .doc = "memory it uses on each GPU, as 6G; unstated takes all of it"},
+    {"gpu_share", KEY_SHARE, IN_SPEC(train.share), .of_spec = true,
+     .doc = "may others use its GPUs as well; by default yes when gpu_mem or epochs are given"},
     {"slots", KEY_INT, IN_NEED(slots), .min = 1, .max = 1000000, .fallback = 1,
      .doc = "slots of the node it occupies"},
 };
@@ -73,14 +106,14 @@ const struct spec_key *spec_key_find(const struct spec_key *keys, size_t n, stru
 int spec_unknown_key(const char *path, const char *name, const struct spec_key *keys, size_t n,
                      bool sweep, struct err *e)
 {
-    const char *names[32];
+    const char *names[64];
     size_t count = 0;
     const char *near;
 
     for (size_t i = 0; i < n; i++)
         if (sweep || !keys[i].sweep)
             names[count++] = keys[i].name;
-    /* The flat forms cpus, mem and gpus are keys of a spec too. */
+    /* The flat forms, cpus, mem, gpus and so on, are keys of a spec too. */
     for (size_t i = 0; keys == spec_keys && i + 1 < n_resource_keys; i++)
         names[count++] = resource_keys[i].name;
     near = str_nearest(name, names, count);

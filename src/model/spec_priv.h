@@ -14,6 +14,14 @@ enum key_kind {
     KEY_DURATION, /* text with unit, or seconds; min and max in ms */
     KEY_INT,
     KEY_BOOL,
+    KEY_SHARE,  /* bool, or not said */
+    KEY_PATH,   /* of a file, absolute or below cwd */
+    KEY_SIGNAL, /* "USR1", "SIGUSR1" or a number */
+    KEY_TIME,   /* RFC 3339 */
+    KEY_LAUNCH, /* "node" or "gpu" */
+    KEY_MOUNTS, /* list of texts, as is the next */
+    KEY_PORTS,
+    KEY_EXTRA,  /* object, kept as it is */
     KEY_PARAMS, /* this and the following are read by sweep.c */
     KEY_AFTER,
     KEY_JOBS,
@@ -22,6 +30,7 @@ struct spec_key {
     const char *name;
     enum key_kind kind;
     bool sweep;    /* belongs to the form of many jobs; skipped by spec_parse */
+    bool of_spec;  /* a resource key that stands in struct spec all the same */
     size_t offset; /* of the member in struct spec; for resources in struct resources */
     size_t width;  /* bytes of that member: 4 or 8 */
     int64_t min, max, fallback;
@@ -43,6 +52,29 @@ enum {
     SPEC_ENV_MAX = 10000,        /* variables */
     SPEC_COMMAND_BYTES = 1 << 20 /* all words, or all variables, together */
 };
+
+/* One spec being read; spec.c */
+struct reader {
+    const char *path, *sub; /* stand before the key in messages; sub is "resources." or "" */
+    struct spec *s;
+    struct role *role;
+    unsigned needs_seen; /* bit per resource key: given flat and nested is a contradiction */
+    struct err *e;
+};
+/* What was written, short enough for a message. */
+enum { SHOW_MAX = 48 };
+const char *spec_show(const struct json *v, char out[SHOW_MAX]);
+__attribute__((format(printf, 3, 4))) int spec_bad(const struct reader *r, const char *key,
+                                                   const char *fmt, ...);
+int spec_bad_type(const struct reader *r, const char *key, const struct json *v,
+                  const char *wanted);
+int spec_read_text(const struct reader *r, const struct spec_key *k, const struct json *v,
+                   char **out);
+/* spec_training.c: the kinds from KEY_SHARE to KEY_EXTRA, what must go together, and as text. */
+int training_read(const struct reader *r, const struct spec_key *k, const struct json *v);
+int training_check(const struct reader *r);
+void training_write(struct json *j, const struct spec *s, const struct spec_key *k);
+void training_done(struct training *t);
 
 const struct spec_key *spec_key_find(const struct spec_key *keys, size_t n, struct str name);
 /* "PATHkey: unknown key; did you mean "cpus"?" */

@@ -17,6 +17,14 @@ static double distance(const struct node *n, const struct resources *lack)
            (double)lack->mcpu / (4.0 * (double)MAX(n->mcpu, 1));
 }
 
+static struct gpu_set used_gpus(const struct node *n, const struct node_room *r)
+{
+    struct gpu_set used = node_gpus(n);
+
+    gpu_set_subtract(&used, &r->gpus);
+    return used;
+}
+
 static struct usage used_of(const struct pass *p, size_t k)
 {
     const struct node *n = &p->s->nodes[k];
@@ -25,7 +33,7 @@ static struct usage used_of(const struct pass *p, size_t k)
     return (struct usage){.slots = n->slots - r->room.slots,
                           .mcpu = n->mcpu - r->room.mcpu,
                           .mem_bytes = n->mem_bytes - r->room.mem_bytes,
-                          .gpus = node_gpu_mask(n) & ~r->gpus};
+                          .gpus = used_gpus(n, r)};
 }
 
 /* Among the nodes not drained, or those large enough, or all; false when there is none.  Of those
@@ -177,13 +185,13 @@ static void add_lack(struct text *t, const struct wait_reason *w, const struct n
 {
     const struct usage *u = &w->used;
     const struct resources *lack = &w->missing;
-    int32_t gpus = gpu_count(node_gpu_mask(n));
+    int32_t gpus = (int32_t)n->n_devices;
     char a[UNIT_TEXT_MAX], b[UNIT_TEXT_MAX], c[UNIT_TEXT_MAX];
 
     switch (w->kind) {
     case WAIT_GPUS:
         add(t, "waits for %d more GPU%s on %s: %d of %d are in use", lack->gpus, plural(lack->gpus),
-            n->name, gpu_count(u->gpus), gpus);
+            n->name, gpu_set_count(&u->gpus), gpus);
         return;
     case WAIT_MEMORY:
         add(t, "waits for %s more memory on %s: %s of %s are taken", bytes_text(lack->mem_bytes, a),
@@ -203,7 +211,7 @@ static void add_lack(struct text *t, const struct wait_reason *w, const struct n
 static void add_never(struct text *t, const struct wait_reason *w, const struct node *n)
 {
     const struct resources *lack = &w->missing;
-    int32_t gpus = gpu_count(node_gpu_mask(n));
+    int32_t gpus = (int32_t)n->n_devices;
     char a[UNIT_TEXT_MAX], b[UNIT_TEXT_MAX];
 
     if (lack->gpus)

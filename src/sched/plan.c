@@ -176,13 +176,13 @@ static void take(struct pass *p, struct wait_item *it, struct shape_slot *shape,
 {
     struct node_room *n = &p->nodes[k];
     const struct resources *need = &shape->pub.need;
-    struct start st = {it, (uint32_t)k, gpus_lowest(n->gpus, need->gpus)};
+    struct start st = {it, (uint32_t)k, gpu_set_lowest(&n->gpus, need->gpus)};
 
     n->room.slots -= need->slots;
     n->room.mcpu -= need->mcpu;
     n->room.mem_bytes -= need->mem_bytes;
     n->room.gpus -= need->gpus;
-    n->gpus &= ~st.gpus;
+    gpu_set_subtract(&n->gpus, &st.gpus);
     if (shape->batch)
         shape->batch->planned++;
     vec_push(&p->starts, st);
@@ -209,9 +209,9 @@ static void open_nodes(struct pass *p)
         struct node_room *r = &p->nodes[k];
 
         r->open = !n->drained;
-        r->gpus = node_gpu_mask(n) & ~u->gpus;
+        r->gpus = node_free_gpus(n, u);
         r->room = (struct resources){n->mcpu - u->mcpu, n->mem_bytes - u->mem_bytes,
-                                     gpu_count(r->gpus), n->slots - u->slots};
+                                     gpu_set_count(&r->gpus), n->slots - u->slots};
     }
 }
 

@@ -14,7 +14,7 @@ struct plan_run { /* something that holds resources now */
     struct run_key key;
     uint32_t node;
     struct resources need;
-    uint64_t gpus;
+    struct gpu_set gpus;
     int32_t priority;
     int64_t started_ms, ends_by_ms; /* monotonic; ends_by 0 = unknown */
 };
@@ -30,6 +30,10 @@ struct snapshot {
     size_t max_starts;
     int64_t patience_ms; /* a job that waits longer for room is reserved for: nothing smaller
                             overtakes it */
+    /* Jobs that ask for GPUs are planned by sched/gpu.h: they are not started here, only asked
+     * about.  One of them, or NULL, lacks nothing but room on its host and gets it kept. */
+    bool gpus_elsewhere;
+    struct wait_item *wants_room;
     const struct policy *policy; /* NULL = the first of policy.h */
 };
 enum decision_kind { DECIDE_START, DECIDE_STOP };
@@ -37,7 +41,7 @@ struct decision {
     enum decision_kind kind;
     uint64_t job;
     uint32_t node;
-    uint64_t gpus; /* device bits */
+    struct gpu_set gpus;
 };
 typedef VEC(struct decision) decisions;
 void plan(const struct snapshot *s, decisions *out);

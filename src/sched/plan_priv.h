@@ -12,13 +12,13 @@ struct hold {                   /* room that is kept for a job which has waited 
 struct node_room {
     bool open;             /* not drained */
     struct resources room; /* what is free; gpus as a count */
-    uint64_t gpus;         /* free devices */
+    struct gpu_set gpus;   /* free devices */
     struct hold hold;
 };
 struct start {
     struct wait_item *it;
     uint32_t node;
-    uint64_t gpus;
+    struct gpu_set gpus;
 };
 struct pass {
     const struct snapshot *s;

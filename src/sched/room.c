@@ -31,7 +31,7 @@ static void gather_endings(const struct pass *p, size_t k, endings *out)
         const struct plan_run *r = &s->runs[i];
         if (r->node == k && r->ends_by_ms)
             vec_push(out, ((struct ending){MAX(r->ends_by_ms, s->now_ms), &r->need,
-                                           gpu_count(r->gpus)}));
+                                           gpu_set_count(&r->gpus)}));
     }
     for (size_t i = 0; i < p->starts.n; i++) {
         const struct start *st = &p->starts.p[i];
@@ -113,7 +113,7 @@ struct resources room_keep(const struct pass *p, size_t k, const struct resource
 {
     const struct node *n = &p->s->nodes[k];
     struct amounts want = amounts_of(need), room = amounts_of(&p->nodes[k].room), keep = want;
-    struct amounts all = {{n->slots, n->mcpu, n->mem_bytes, gpu_count(node_gpu_mask(n))}};
+    struct amounts all = {{n->slots, n->mcpu, n->mem_bytes, (int64_t)n->n_devices}};
     struct holders h = count_holders(p, k);
 
     for (int d = 0; d < KINDS; d++) {

@@ -83,8 +83,8 @@ static int apply_run_new(struct applier *a, const struct change *c, struct err *
     if (rc <= 0)
         return rc;
     st = db_prepare(a->db,
-                    "INSERT INTO run(job, run, placed_ms, journal, gpus, node)"
-                    " VALUES(?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING",
+                    "INSERT INTO run(job, run, placed_ms, journal, gpus, devices, node)"
+                    " VALUES(?1, ?2, ?3, ?4, 0, ?5, ?6) ON CONFLICT DO NOTHING",
                     e);
     if (!st)
         return -1;
@@ -92,7 +92,7 @@ static int apply_run_new(struct applier *a, const struct change *c, struct err *
     sqlite3_bind_int64(st, 2, c->key.run);
     sqlite3_bind_int64(st, 3, c->at_ms);
     sqlite3_bind_int64(st, 4, c->journal);
-    sqlite3_bind_int64(st, 5, (int64_t)c->gpus);
+    bind_str_or_null(st, 5, c->text);
     bind_str(st, 6, c->name);
     if (db_run(a->db, st, e) < 0)
         return -1;
@@ -111,6 +111,8 @@ static int apply_run_new(struct applier *a, const struct change *c, struct err *
     data_begin(a, c->user);
     data_int(a, "run", c->key.run);
     data_str(a, "node", c->name);
+    if (c->text.n)
+        data_str(a, "gpus", c->text);
     return event_append(a, EVENT_JOB_STATE + JOB_STARTING, c->at_ms, c->key.job, c->key.job, e);
 }
 
@@ -214,7 +216,7 @@ static int apply_run_ended(struct applier *a, const struct change *c, struct err
         sqlite3_bind_int(st, 5, code);
     bind_str_or_null(st, 6, reason);
     sqlite3_bind_int64(st, 7, c->outcome.started_ms);
-    sqlite3_bind_int(st, 8, !run_end_is_a_try(c->outcome.why));
+    sqlite3_bind_int(st, 8, c->flag || !run_end_is_a_try(c->outcome.why));
     if (db_run(a->db, st, e) < 0)
         return -1;
     move(a, &j, c->state);
@@ -430,6 +432,32 @@ static int apply_spool(struct applier *a, const struct change *c, struct err *e)
     return db_run(a->db, st, e);
 }
 
+static int apply_fact(struct applier *a, const struct change *c, struct err *e)
+{
+    sqlite3_stmt *st = db_prepare(a->db,
+                                  c->text.n ? "INSERT INTO fact(name, value) VALUES(?1, ?2)"
+                                              " ON CONFLICT(name) DO UPDATE SET value = ?2"
+                                            : "DELETE FROM fact WHERE name = ?1",
+                                  e);
+    if (!st)
+        return -1;
+    bind_str(st, 1, c->name);
+    if (c->text.n)
+        bind_str(st, 2, c->text);
+    return db_run(a->db, st, e);
+}
+
+static int apply_training(struct applier *a, const struct change *c, struct err *e)
+{
+    sqlite3_stmt *st = db_prepare(a->db, "UPDATE job SET training = ?2 WHERE seq = ?1", e);
+
+    if (!st)
+        return -1;
+    sqlite3_bind_int64(st, 1, (int64_t)subject(c));
+    bind_str_or_null(st, 2, c->text);
+    return db_run(a->db, st, e);
+}
+
 int apply_change(struct applier *a, const struct change *c, struct err *e)
 {
     switch (c->kind) {
@@ -463,6 +491,10 @@ int apply_change(struct applier *a, const struct change *c, struct err *e)
         return apply_spool(a, c, e);
     case CHANGE_REMOVE:
         return apply_remove(a, c, e);
+    case CHANGE_FACT:
+        return apply_fact(a, c, e);
+    case CHANGE_TRAINING:
+        return apply_training(a, c, e);
     case CHANGE_FORGET:
         return apply_forget(a, c, e);
     }

@@ -53,10 +53,9 @@ static int make_parties(struct applier *a, const struct submission *s, struct sp
 {
     for (size_t i = 0; i < s->n_specs; i++) {
         const struct spec_row *r = &s->specs[i], *before = i ? &s->specs[i - 1] : NULL;
-        if (before && before->uid == r->uid && str_eq(before->project, r->project) &&
-            str_eq(before->queue, r->queue) && str_eq(before->user, r->user))
+        if (before && str_eq(before->project, r->project) && str_eq(before->queue, r->queue))
             use[i].party = use[i - 1].party;
-        else if (tally_party(&a->tally, a->db, r->project, r->queue, r->uid, r->user, &use[i].party,
+        else if (tally_party(&a->tally, a->db, r->project, r->queue, s->uid, s->user, &use[i].party,
                              e) < 0)
             return -1;
     }
@@ -81,7 +80,7 @@ static int insert_specs(struct applier *a, const struct submission *s, const str
         sqlite3_bind_int64(st, 1, (int64_t)r->seq);
         sqlite3_bind_int64(st, 2, (int64_t)use[i].party);
         sqlite3_bind_int64(st, 3, (int64_t)use[i].jobs);
-        sqlite3_bind_int64(st, 4, r->gid);
+        sqlite3_bind_int64(st, 4, s->gid);
         sqlite3_bind_int64(st, 5, r->need.mcpu);
         sqlite3_bind_int64(st, 6, r->need.mem_bytes);
         sqlite3_bind_int(st, 7, r->need.gpus);
@@ -120,8 +119,9 @@ static int insert_jobs(struct applier *a, const struct submission *s, const stru
     sqlite3_stmt *st =
         db_prepare(a->db,
                    "INSERT INTO job(seq, state, party, spec, batch, idx, priority, attempt, tries,"
-                   " cancel, deps, created_ms, started_ms, ended_ms, next_try_ms, name, params)"
-                   " VALUES(?1, 0, ?2, ?3, ?4, ?5, ?6, 0, 0, 0, ?7, ?8, 0, 0, 0, ?9, ?10)",
+                   " cancel, deps, created_ms, started_ms, ended_ms, next_try_ms, name, params,"
+                   " training)"
+                   " VALUES(?1, 0, ?2, ?3, ?4, ?5, ?6, 0, 0, 0, ?7, ?8, 0, 0, 0, ?9, ?10, ?11)",
                    e);
     if (!st)
         return -1;
@@ -135,6 +135,7 @@ static int insert_jobs(struct applier *a, const struct submission *s, const stru
             spec = r->spec;
             sqlite3_bind_int64(st, 2, (int64_t)use[k].party);
             sqlite3_bind_int64(st, 3, (int64_t)spec);
+            bind_str_or_null(st, 11, s->specs[k].trains ? STR("{}") : STR(""));
         }
         sqlite3_bind_int64(st, 4, (int64_t)r->batch);
         sqlite3_bind_int64(st, 5, r->index);
@@ -201,7 +202,7 @@ static int insert_key(struct applier *a, const struct submission *s, int64_t at_
                                   e);
     if (!st)
         return -1;
-    sqlite3_bind_int64(st, 1, s->specs[0].uid);
+    sqlite3_bind_int64(st, 1, s->uid);
     bind_str(st, 2, s->idempotency_key);
     sqlite3_bind_int64(st, 3, (int64_t)s->jobs[0].seq);
     sqlite3_bind_int64(st, 4, (int64_t)s->n_jobs);

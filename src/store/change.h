@@ -7,6 +7,7 @@
 #pragma once
 #include "base/id.h"
 #include "base/json.h"
+#include "model/gpu_set.h"
 #include "model/job.h"
 #include "model/spec.h"
 
@@ -14,12 +15,11 @@ struct spec_row { /* planning facts beside the text */
     uint64_t seq;
     struct str body; /* JSON, as accepted by spec_parse */
     struct str name, project, queue;
-    struct str user;
-    uint32_t uid, gid;
     struct resources need;
     int64_t timeout_ms;
     int64_t backoff_ms;
     int32_t priority, retries;
+    bool trains; /* spec_trains: its jobs have a training record */
 };
 struct job_row {
     uint64_t seq; /* the job's number: 1, 2, 3 … */
@@ -48,14 +48,18 @@ struct submission {
     struct job_row *jobs;
     size_t n_jobs;
     struct str idempotency_key; /* empty = none */
+    struct str user;            /* the owner */
+    uint32_t uid, gid;
     void (*free_fn)(struct submission *s);
 };
 
 enum change_kind {
     CHANGE_SUBMIT,      /* submission (pointer; the store owns it until commit) */
-    CHANGE_RUN_NEW,     /* key, node, gpus, journal, at: the run row; job → starting */
+    CHANGE_RUN_NEW,     /* key, node, text (its devices, see gpu_set_format), journal, at: the run
+                           row; job → starting */
     CHANGE_RUN_STARTED, /* key, pid, pid_start, at; job → running */
-    CHANGE_RUN_ENDED, /* key, outcome, state (job's next), at, detail; next_try_ms when requeued */
+    CHANGE_RUN_ENDED,   /* key, outcome, state (job's next), at, detail; next_try_ms when requeued;
+                           flag: it was not its fault, so this was no try */
     CHANGE_JOB_STATE, /* jobs first…last, only those whose state is from_state: state, at, reason */
     CHANGE_JOB_CANCEL, /* job: cancel requested while it runs (state → stopping) */
     CHANGE_JOB_RETRY,  /* job: back to queued, next attempt; at */
@@ -65,7 +69,9 @@ enum change_kind {
     CHANGE_SPOOL,      /* key, offset: reports up to here are in */
     CHANGE_REMOVE, /* jobs first…last: delete the finished ones with runs and reports; events stay
                     */
-    CHANGE_FORGET, /* events and idempotency keys older than at_ms; at most `step` events */
+    CHANGE_FACT,   /* name, text: kept under that name; no text = forgotten */
+    CHANGE_TRAINING, /* job: text is how far its training got */
+    CHANGE_FORGET,   /* events and idempotency keys older than at_ms; at most `step` events */
 };
 struct change {
     enum change_kind kind;
@@ -75,10 +81,9 @@ struct change {
     uint64_t first, last; /* job numbers; `last` may be 0 where there is only one */
     enum job_state state, from_state;
     struct run_outcome outcome;
-    struct str name; /* queue, node, metric, tag, artifact */
-    struct str text; /* reason, detail, tag value, artifact path */
-    struct str user; /* who asked; for the audit trail */
-    uint64_t gpus;
+    struct str name;  /* queue, node, metric, tag, artifact */
+    struct str text;  /* reason, detail, tag value, artifact path */
+    struct str user;  /* who asked; for the audit trail */
     uint32_t journal; /* generation of the host journal this run reports to */
     int64_t pid, pid_start;
     int64_t next_try_ms; /* wall clock; 0 = at once */
@@ -105,11 +110,12 @@ struct job_record { /* every job that is not final */
     uint32_t uid;
     struct str queue;
     int32_t batch_slots;
+    struct str training; /* as last recorded (CHANGE_TRAINING); {NULL, 0} = it does not train */
 };
 struct run_record { /* every run without an outcome */
     struct run_key key;
     struct str node;
-    uint64_t gpus;
+    struct gpu_set gpus;
     uint32_t journal;
     int64_t pid, pid_start, placed_ms, started_ms; /* started 0 = only placed */
     int64_t spool_offset;
@@ -129,6 +135,8 @@ struct load_sink {
     void (*counters)(void *arg, uint64_t next_job, uint64_t next_spec, uint64_t next_batch,
                      uint64_t last_event);
     void *arg;
+    /* What CHANGE_FACT keeps, before everything else; may be NULL. */
+    void (*fact)(void *arg, struct str name, struct str text);
 };
 /* What is needed to start a job; read when it is placed, so that waiting jobs cost no memory for
  * it. */

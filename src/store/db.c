@@ -258,3 +258,12 @@ int db_int(struct db *d, const char *literal, int64_t *out, struct err *e)
     sqlite3_reset(st);
     return 0;
 }
+
+struct gpu_set column_gpus(sqlite3_stmt *st, int mask, int text)
+{
+    struct gpu_set set = gpu_set_of_mask(column_u64(st, mask));
+
+    if (sqlite3_column_type(st, text) != SQLITE_NULL)
+        gpu_set_parse(column_str(st, text), &set);
+    return set;
+}

@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/id.h"
 #include "base/str.h"
+#include "model/gpu_set.h"
 #include <sqlite3.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -67,6 +68,8 @@ static inline uint64_t column_u64(sqlite3_stmt *st, int i)
 {
     return (uint64_t)sqlite3_column_int64(st, i);
 }
+/* The devices of a run: as text, or in older rows as a bit mask. */
+struct gpu_set column_gpus(sqlite3_stmt *st, int mask, int text);
 static inline struct str column_str(sqlite3_stmt *st, int i)
 {
     const char *p = (const char *)sqlite3_column_text(st, i);

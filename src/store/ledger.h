@@ -16,8 +16,8 @@ struct ledger {
     void (*barrier)(void *self, ledger_done_fn fn, void *arg);
     int (*load)(void *self, const struct load_sink *sink, struct err *e);
     int (*read_launch)(void *self, uint64_t job, struct launch *out, struct err *e);
-    /* Any job, finished or not, as last committed; NOT_FOUND.  out->queue lives until the next
-     * call.  A point read on the loop thread: microseconds. */
+    /* Any job, finished or not, as last committed; NOT_FOUND.  out->queue and
+     * out->training live until the next call.  A point read on the loop thread: microseconds. */
     int (*read_job)(void *self, uint64_t job, struct job_record *out, struct err *e);
     /* The jobs it waits or waited for, as committed; *out is yours. */
     int (*read_deps)(void *self, uint64_t job, uint64_t **out, size_t *out_n, struct err *e);

@@ -133,7 +133,7 @@ static int find_batch(struct loader *l, uint64_t batch, struct err *e)
 
 #define JOB_COLUMNS                                                                                \
     "seq, state, spec, batch, idx, priority, attempt, tries, cancel, deps, created_ms, "           \
-    "next_try_ms"
+    "next_try_ms, training"
 
 static int give_job(struct loader *l, sqlite3_stmt *st, struct err *e)
 {
@@ -150,6 +150,7 @@ static int give_job(struct loader *l, sqlite3_stmt *st, struct err *e)
         .cancel_requested = sqlite3_column_int(st, 8),
         .created_ms = sqlite3_column_int64(st, 10),
         .next_try_ms = sqlite3_column_int64(st, 11),
+        .training = column_str(st, 12),
     };
     if (find_spec(l, r.spec, &f, e) < 0 || find_range(l, r.seq, e) < 0)
         return -1;
@@ -237,10 +238,11 @@ static int load_runs(struct loader *l, struct err *e)
     int rc;
 
     for (size_t i = 0; i < l->live.n; i++) {
-        st = db_prepare(l->db,
-                        "SELECT run, node, gpus, journal, pid, pid_start, placed_ms, started_ms,"
-                        " spool_offset FROM run WHERE job = ?1 AND why IS NULL ORDER BY run",
-                        e);
+        st = db_prepare(
+            l->db,
+            "SELECT run, node, gpus, devices, journal, pid, pid_start, placed_ms, started_ms,"
+            " spool_offset FROM run WHERE job = ?1 AND why IS NULL ORDER BY run",
+            e);
         if (!st)
             return -1;
         sqlite3_bind_int64(st, 1, (int64_t)l->live.p[i]);
@@ -248,13 +250,13 @@ static int load_runs(struct loader *l, struct err *e)
             struct run_record r = {
                 .key = {l->live.p[i], (uint32_t)sqlite3_column_int64(st, 0)},
                 .node = column_str(st, 1),
-                .gpus = column_u64(st, 2),
-                .journal = (uint32_t)sqlite3_column_int64(st, 3),
-                .pid = sqlite3_column_int64(st, 4),
-                .pid_start = sqlite3_column_int64(st, 5),
-                .placed_ms = sqlite3_column_int64(st, 6),
-                .started_ms = sqlite3_column_int64(st, 7),
-                .spool_offset = sqlite3_column_int64(st, 8),
+                .gpus = column_gpus(st, 2, 3),
+                .journal = (uint32_t)sqlite3_column_int64(st, 4),
+                .pid = sqlite3_column_int64(st, 5),
+                .pid_start = sqlite3_column_int64(st, 6),
+                .placed_ms = sqlite3_column_int64(st, 7),
+                .started_ms = sqlite3_column_int64(st, 8),
+                .spool_offset = sqlite3_column_int64(st, 9),
             };
             l->sink->run(l->sink->arg, &r);
         }
@@ -305,6 +307,21 @@ static int load_switches(struct loader *l, const char *sql,
     return rc;
 }
 
+static int load_facts(struct loader *l, struct err *e)
+{
+    sqlite3_stmt *st;
+    int rc;
+
+    if (!l->sink->fact)
+        return 0;
+    st = db_prepare(l->db, "SELECT name, value FROM fact ORDER BY name", e);
+    if (!st)
+        return -1;
+    while ((rc = db_step(l->db, st, e)) == 1)
+        l->sink->fact(l->sink->arg, column_str(st, 0), column_str(st, 1));
+    return rc;
+}
+
 static int load_counters(struct loader *l, struct err *e)
 {
     sqlite3_stmt *st = db_prepare(
@@ -330,7 +347,7 @@ int store_load(struct store *s, const struct load_sink *sink, struct err *e)
     l.db = pool_borrow(&s->pool, e);
     if (!l.db)
         return -1;
-    if (load_parties(&l, e) == 0 && load_counters(&l, e) == 0 &&
+    if (load_parties(&l, e) == 0 && load_facts(&l, e) == 0 && load_counters(&l, e) == 0 &&
         load_switches(&l, "SELECT name, paused FROM queue ORDER BY name", sink->queue, e) == 0 &&
         load_switches(&l, "SELECT name, drained FROM node ORDER BY name", sink->node, e) == 0 &&
         load_jobs(&l, e) == 0 && load_deps(&l, e) == 0 && load_runs(&l, e) == 0)

@@ -12,7 +12,10 @@
  *   job      one row each; started, ended and exit_code are those of the last run.  deps > 0: it
  *            waits for that many others; < 0: only for those that are still active, because it was
  *            retried by hand; 0: for none, or not any more.
- *   run      one row per attempt; why is NULL while it has no outcome.
+ *            training is how far a job that trains has got, NULL for others.
+ *   run      one row per attempt; why is NULL while it has no outcome.  devices are the GPUs it
+ *            has, as "0-3,7".
+ *   fact     what the controller keeps for itself, text by name.
  *   report   what jobs said; seq is the event's.
  *   event    append-only; first = last for one job, 0 for none.
  *   tally    how many jobs each party has in each state, so that counts cost nothing.
@@ -88,7 +91,13 @@ static const char v1[] =
     "CREATE TABLE queue(name TEXT PRIMARY KEY, paused INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
     "CREATE TABLE node(name TEXT PRIMARY KEY, drained INTEGER NOT NULL) STRICT, WITHOUT ROWID;";
 
-const struct migration migrations[] = {{v1}};
+/* Devices as text, since a node may have more than 64; older runs keep their bit mask in gpus. */
+static const char v2[] =
+    "ALTER TABLE run ADD COLUMN devices TEXT;"
+    "ALTER TABLE job ADD COLUMN training TEXT;"
+    "CREATE TABLE fact(name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;";
+
+const struct migration migrations[] = {{v1}, {v2}};
 const size_t n_migrations = ARRAY_SIZE(migrations);
 
 static int take_step(struct db *d, const struct migration *step, size_t version, struct err *e)

@@ -73,13 +73,14 @@ int store_runs(struct store *s, uint64_t job, bool (*fn)(void *arg, const struct
                void *arg, struct err *e)
 {
     struct db *d = pool_borrow(&s->pool, e);
-    sqlite3_stmt *st = d ? db_prepare(d,
-                                      "SELECT run, node, detail, why, wait_status, sys, gpus, pid,"
-                                      " placed_ms, started_ms, ended_ms, max_rss_bytes,"
-                                      " cpu_user_ms, cpu_sys_ms FROM run WHERE job = ?1"
-                                      " ORDER BY run",
-                                      e)
-                         : NULL;
+    sqlite3_stmt *st =
+        d ? db_prepare(d,
+                       "SELECT run, node, detail, why, wait_status, sys, gpus, devices, pid,"
+                       " placed_ms, started_ms, ended_ms, max_rss_bytes,"
+                       " cpu_user_ms, cpu_sys_ms FROM run WHERE job = ?1"
+                       " ORDER BY run",
+                       e)
+          : NULL;
     int rc = -1;
 
     if (st)
@@ -88,7 +89,7 @@ int store_runs(struct store *s, uint64_t job, bool (*fn)(void *arg, const struct
         struct run_outcome o = {.why = (enum run_end)sqlite3_column_int(st, 3),
                                 .wait_status = sqlite3_column_int(st, 4),
                                 .sys = sqlite3_column_int(st, 5),
-                                .started_ms = sqlite3_column_int64(st, 9)};
+                                .started_ms = sqlite3_column_int64(st, 10)};
         struct run_view v = {
             .key = {job, (uint32_t)sqlite3_column_int64(st, 0)},
             .node = column_str(st, 1),
@@ -96,14 +97,14 @@ int store_runs(struct store *s, uint64_t job, bool (*fn)(void *arg, const struct
             .why = o.why,
             .ended = sqlite3_column_type(st, 3) != SQLITE_NULL,
             .exit_code = -1,
-            .gpus = column_u64(st, 6),
-            .pid = sqlite3_column_int64(st, 7),
-            .placed_ms = sqlite3_column_int64(st, 8),
-            .started_ms = sqlite3_column_int64(st, 9),
-            .ended_ms = sqlite3_column_int64(st, 10),
-            .max_rss_bytes = sqlite3_column_int64(st, 11),
-            .cpu_user_ms = sqlite3_column_int64(st, 12),
-            .cpu_sys_ms = sqlite3_column_int64(st, 13),
+            .gpus = column_gpus(st, 6, 7),
+            .pid = sqlite3_column_int64(st, 8),
+            .placed_ms = sqlite3_column_int64(st, 9),
+            .started_ms = sqlite3_column_int64(st, 10),
+            .ended_ms = sqlite3_column_int64(st, 11),
+            .max_rss_bytes = sqlite3_column_int64(st, 12),
+            .cpu_user_ms = sqlite3_column_int64(st, 13),
+            .cpu_sys_ms = sqlite3_column_int64(st, 14),
         };
         if (v.ended)
             v.exit_code = run_outcome_exit_code(&o);

@@ -12,7 +12,8 @@ struct job_view {
     struct id id, batch_id; /* batch_id: all zero without a batch */
     int64_t index;
     struct str name, project, queue, user, params /* JSON or empty */, reason, batch_name;
-    struct str command; /* JSON text of the spec's command member */
+    struct str training; /* JSON object, see core_training_parse; empty = it does not train */
+    struct str command;  /* JSON text of the spec's command member */
     uint32_t uid;
     enum job_state state;
     int exit_code; /* -1 = none */
@@ -59,7 +60,7 @@ struct run_view {
     enum run_end why;
     bool ended;
     int exit_code;
-    uint64_t gpus;
+    struct gpu_set gpus;
     int64_t pid, placed_ms, started_ms, ended_ms, max_rss_bytes, cpu_user_ms, cpu_sys_ms;
 };
 int store_runs(struct store *s, uint64_t job, bool (*fn)(void *arg, const struct run_view *v),

@@ -73,7 +73,8 @@ int view_read(struct view_reader *r, uint64_t seq, struct job_view *out, struct 
         db_prepare(r->db,
                    "SELECT j.seq, j.state, j.spec, j.batch, j.idx, j.priority, j.attempt, j.cancel,"
                    " j.created_ms, j.started_ms, j.ended_ms, ifnull(j.exit_code, -1), j.name,"
-                   " j.params, j.reason, r.max_rss_bytes, r.cpu_user_ms + r.cpu_sys_ms FROM job j"
+                   " j.params, j.reason, r.max_rss_bytes, r.cpu_user_ms + r.cpu_sys_ms, j.training"
+                   " FROM job j"
                    " LEFT JOIN run r ON r.job = j.seq AND r.run = j.attempt WHERE j.seq = ?1",
                    e);
     if (!st)
@@ -99,6 +100,7 @@ int view_read(struct view_reader *r, uint64_t seq, struct job_view *out, struct 
         .reason = column_str(st, 14),
         .max_rss_bytes = sqlite3_column_int64(st, 15),
         .cpu_ms = sqlite3_column_int64(st, 16),
+        .training = column_str(st, 17),
     };
     if (read_spec(r, column_u64(st, 2), out, e) < 0 || read_batch(r, out, e) < 0 ||
         read_id(r, out, e) < 0)

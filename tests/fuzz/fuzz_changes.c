@@ -131,7 +131,7 @@ static void happen(struct world *w)
     } else if (j->state == JOB_QUEUED) {
         c.kind = CHANGE_RUN_NEW;
         c.key.run = ++j->attempt;
-        c.gpus = (uint64_t)number(&w->in);
+        c.text = text(&w->in);
         c.name = text(&w->in);
         j->state = JOB_STARTING;
     } else if (byte(&w->in) % 3 == 0) {

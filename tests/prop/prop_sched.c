@@ -47,7 +47,7 @@ static void tell(struct prop *p, const struct world *w)
         prop_note(p, "node %zu%s: %d slots %ld mcpu %ld bytes %zu gpus; used %d %ld %ld %lx", k,
                   w->nodes[k].drained ? " drained" : "", w->nodes[k].slots, w->nodes[k].mcpu,
                   w->nodes[k].mem_bytes, w->nodes[k].n_devices, w->usage[k].slots, w->usage[k].mcpu,
-                  w->usage[k].mem_bytes, w->usage[k].gpus);
+                  w->usage[k].mem_bytes, w->usage[k].gpus.w[0]);
     for (size_t i = 0; i < w->n_items; i++) {
         const struct wait_item *it = &w->items[i];
         const struct shape *s = queue_shape_at(w->queue, it->shape);
@@ -71,11 +71,12 @@ static bool nothing_over_committed(struct prop *p, const struct world *w)
 
     for (size_t i = 0; i < w->runs.n; i++) {
         const struct plan_run *r = &w->runs.p[i];
-        if (!prop_check(p, !(sum[r->node].gpus & r->gpus), "a device was given to two runs") ||
-            !prop_check(p, gpu_count(r->gpus) == r->need.gpus,
+        if (!prop_check(p, !gpu_set_overlap(&sum[r->node].gpus, &r->gpus),
+                        "a device was given to two runs") ||
+            !prop_check(p, gpu_set_count(&r->gpus) == r->need.gpus,
                         "job %lu got the wrong number of GPUs", r->key.job))
             return false;
-        usage_add(&sum[r->node], &r->need, r->gpus);
+        usage_add(&sum[r->node], &r->need, &r->gpus);
     }
     for (size_t k = 0; k < w->n_nodes; k++) {
         const struct node *n = &w->nodes[k];
@@ -83,7 +84,8 @@ static bool nothing_over_committed(struct prop *p, const struct world *w)
                         "usage does not add up") ||
             !prop_check(p,
                         sum[k].slots <= n->slots && sum[k].mcpu <= n->mcpu &&
-                            sum[k].mem_bytes <= n->mem_bytes && !(sum[k].gpus & ~node_gpu_mask(n)),
+                            sum[k].mem_bytes <= n->mem_bytes &&
+                            gpu_set_count(&sum[k].gpus) <= (int32_t)n->n_devices,
                         "node %s is over-committed", n->name))
             return false;
     }

@@ -20,6 +20,14 @@ static struct disk_run *run_at(struct disk *d, struct run_key key)
 
 /* ---- applying changes ---- */
 
+static struct gpu_set set_of(struct str text)
+{
+    struct gpu_set s = {0};
+
+    ASSERT(gpu_set_parse(text, &s));
+    return s;
+}
+
 static void apply_submit(struct disk *d, const struct change *c)
 {
     struct submission *s = c->submission;
@@ -40,7 +48,7 @@ static void apply_submit(struct disk *d, const struct change *c)
                                      .timeout_ms = spec->timeout_ms,
                                      .backoff_ms = spec->backoff_ms,
                                      .retries = spec->retries,
-                                     .uid = spec->uid,
+                                     .uid = s->uid,
                                      .queue = spec->queue,
                                      .batch_slots = s->batch.slots};
         for (size_t k = 0; k < row->n_after; k++)
@@ -85,7 +93,7 @@ static void apply(struct disk *d, const struct change *c)
         ASSERT(!run_at(d, c->key));
         vec_push(&d->runs, ((struct disk_run){.rec = {.key = c->key,
                                                       .node = STR("sim"),
-                                                      .gpus = c->gpus,
+                                                      .gpus = set_of(c->text),
                                                       .placed_ms = c->at_ms}}));
         job_at(d, c->key.job)->rec.attempt = c->key.run;
         job_at(d, c->key.job)->rec.tries++;
@@ -136,7 +144,11 @@ static void stage(void *self, const struct change *c)
             c->submission->free_fn(c->submission);
         return;
     }
-    vec_push(&d->ops, (struct disk_op){.change = *c});
+    struct disk_op op = {.change = *c};
+    if (c->text.n) /* texts are borrowed */
+        op.text = xstrndup(c->text.p, c->text.n);
+    op.change.text = (struct str){op.text, c->text.n};
+    vec_push(&d->ops, op);
 }
 
 static void barrier(void *self, ledger_done_fn fn, void *arg)
@@ -204,8 +216,10 @@ void disk_commit(struct disk *d)
     d->ops.n -= n;
     d->sealed = 0;
     for (size_t i = 0; i < n; i++)
-        if (!batch.p[i].fn)
+        if (!batch.p[i].fn) {
             apply(d, &batch.p[i].change);
+            free(batch.p[i].text);
+        }
     for (size_t i = 0; i < n; i++)
         if (batch.p[i].fn)
             batch.p[i].fn(batch.p[i].arg, NULL);
@@ -223,6 +237,7 @@ void disk_crash(struct disk *d)
             op.fn(op.arg, &gone);
         else if (op.change.kind == CHANGE_SUBMIT)
             op.change.submission->free_fn(op.change.submission);
+        free(op.text);
     }
     vec_clear(&d->ops);
     d->sealed = 0;

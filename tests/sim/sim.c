@@ -176,13 +176,14 @@ static void kill_execs(struct sim *s, bool all)
 
 static void check_world(struct sim *s)
 {
+    static const struct gpu_set none;
     struct usage u = {0};
 
     for (size_t i = 0; i < s->world.execs.n; i++) {
         const struct exec *x = &s->world.execs.p[i];
         if (!x->live)
             continue;
-        usage_add(&u, &x->need, 0);
+        usage_add(&u, &x->need, &none);
         for (size_t k = i + 1; k < s->world.execs.n; k++)
             if (s->world.execs.p[k].live && s->world.execs.p[k].key.job == x->key.job)
                 fail(s, "runs twice at once", x->key.job);

@@ -34,6 +34,7 @@ struct disk_run {
 };
 struct disk_op {
     struct change change;
+    char *text;        /* what change.text points to */
     ledger_done_fn fn; /* a barrier when set */
     void *arg;
 };
@@ -58,7 +59,7 @@ void disk_done(struct disk *d);
 struct exec {
     struct run_key key;
     struct resources need;
-    uint64_t gpus;
+    struct gpu_set gpus;
     struct run_outcome outcome;
     int64_t end_at; /* virtual time */
     bool live, ended;
@@ -66,7 +67,7 @@ struct exec {
 struct msg {
     struct run_key key, after;
     struct resources need;
-    uint64_t gpus;
+    struct gpu_set gpus;
     int64_t timeout_ms;
     bool stop;
 };

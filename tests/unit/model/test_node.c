@@ -17,7 +17,7 @@ static const struct node node = {.name = "here",
 
 static void unstated_takes_only_a_slot(void **state)
 {
-    struct usage u = {.slots = 3, .mcpu = 8000, .mem_bytes = 1000, .gpus = 0x25};
+    struct usage u = {.slots = 3, .mcpu = 8000, .mem_bytes = 1000, .gpus = {{0x7}}};
 
     (void)state;
     assert_true(resources_fit(&node, &u, &(struct resources){.slots = 1}));
@@ -39,7 +39,7 @@ static void never_means_an_empty_node_is_too_small(void **state)
 
 static void lacking(void **state)
 {
-    struct usage u = {.slots = 4, .mcpu = 7000, .mem_bytes = 900, .gpus = 0x24};
+    struct usage u = {.slots = 4, .mcpu = 7000, .mem_bytes = 900, .gpus = {{0x6}}};
     struct resources lack = resources_missing(&node, &u, &(struct resources){2500, 300, 2, 1});
 
     (void)state;
@@ -49,31 +49,34 @@ static void lacking(void **state)
     assert_int_equal(lack.gpus, 1);
 }
 
-static void devices_by_index_lowest_first(void **state)
+static void devices_by_place_lowest_first(void **state)
 {
+    struct gpu_set all = node_gpus(&node), some = {{0x24}};
+
     (void)state;
-    assert_int_equal(node_gpu_mask(&node), 0x25);
-    assert_int_equal(gpus_lowest(0x25, 2), 0x5);
-    assert_int_equal(gpus_lowest(0x25, 0), 0);
-    assert_int_equal(gpus_lowest(0x24, 9), 0x24);
-    assert_int_equal(gpu_count(0x25), 3);
-    struct node only_count = {.n_devices = 2};
-    assert_int_equal(node_gpu_mask(&only_count), 0x3);
+    assert_int_equal(all.w[0], 0x7);
+    assert_int_equal(gpu_set_lowest(&all, 2).w[0], 0x3);
+    assert_int_equal(gpu_set_lowest(&all, 0).w[0], 0);
+    assert_int_equal(gpu_set_lowest(&some, 9).w[0], 0x24);
+    struct node only_count = {.n_devices = 1024};
+    all = node_gpus(&only_count);
+    assert_int_equal(gpu_set_count(&all), 1024);
 }
 
 static void usage_returns_to_nothing(void **state)
 {
     struct usage u = {0}, zero = {0};
+    const struct gpu_set one = {{0x1}}, two = {{0x24}};
     struct resources a = {1500, 10, 1, 1}, b = {0, 0, 2, 3};
 
     (void)state;
-    usage_add(&u, &a, 0x1);
-    usage_add(&u, &b, 0x24);
+    usage_add(&u, &a, &one);
+    usage_add(&u, &b, &two);
     assert_int_equal(u.slots, 4);
-    assert_int_equal(u.gpus, 0x25);
+    assert_int_equal(u.gpus.w[0], 0x25);
     assert_int_equal(u.runs, 2);
-    usage_sub(&u, &a, 0x1);
-    usage_sub(&u, &b, 0x24);
+    usage_sub(&u, &a, &one);
+    usage_sub(&u, &b, &two);
     assert_memory_equal(&u, &zero, sizeof(u));
     assert_true(resources_equal(&a, &a));
     assert_false(resources_equal(&a, &b));
@@ -85,7 +88,7 @@ int main(void)
         cmocka_unit_test(unstated_takes_only_a_slot),
         cmocka_unit_test(never_means_an_empty_node_is_too_small),
         cmocka_unit_test(lacking),
-        cmocka_unit_test(devices_by_index_lowest_first),
+        cmocka_unit_test(devices_by_place_lowest_first),
         cmocka_unit_test(usage_returns_to_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -184,12 +184,101 @@ static void messages(void **state)
     refused("{\"command\":\"x\",\"timeout\":-1}", "", "timeout: -1 is out of range; 0 to");
     refused("{\"command\":\"x\",\"backoff\":\"2h\"}", "",
             "backoff: \"2h\" is out of range; 0 to 1h");
-    refused("{\"command\":\"x\",\"resources\":{\"gpus\":65}}", "",
-            "resources.gpus: 65 is out of range");
+    refused("{\"command\":\"x\",\"resources\":{\"gpus\":1025}}", "",
+            "resources.gpus: 1025 is out of range");
     refused("{\"command\":\"x\",\"resources\":{\"slots\":0}}", "",
             "resources.slots: 0 is out of range");
     refused("{\"command\":\"x\",\"resources\":4}", "", "resources: 4 is");
     refused("{\"command\":\"x\",\"split_output\":1}", "", "split_output: 1 is");
+}
+
+static void training_keys(void **state)
+{
+    struct spec *s =
+        parsed("{\"command\":[\"python\",\"train.py\"],\"resources\":{\"gpus\":2,\"gpus_max\":8,"
+               "\"gpu_mem\":\"6G\",\"gpu_share\":false},\"epochs\":90,\"estimate\":\"3h\","
+               "\"deadline\":\"2026-11-20T08:00:00Z\",\"preempt_signal\":\"SIGUSR1\","
+               "\"checkpoint\":\"out/last.pt\",\"family\":\"resnet\",\"image\":\"torch:2\","
+               "\"mounts\":[\"/data:/data:ro\"],\"ports\":[\"31346:6006\",\"31347:7007\"],"
+               "\"launch\":\"gpu\",\"dialect\":\"d\",\"extra\":{\"a\":[1,2]}}");
+    const struct training *t = &s->train;
+
+    (void)state;
+    assert_int_equal(s->roles[0].need.gpus, 2);
+    assert_int_equal(t->gpus_max, 8);
+    assert_int_equal(t->gpu_mem_bytes, INT64_C(6) << 30);
+    assert_int_equal(t->share, GPU_SHARE_NO);
+    assert_false(spec_shares(s));
+    assert_int_equal(t->epochs, 90);
+    assert_int_equal(t->estimate_ms, 3 * 3600 * 1000);
+    assert_int_equal(t->deadline_ms, INT64_C(1795161600000));
+    assert_int_equal(t->preempt_signal, 10);
+    assert_string_equal(t->checkpoint, "out/last.pt");
+    assert_string_equal(t->mounts[0], "/data:/data:ro");
+    assert_string_equal(t->ports[1], "31347:7007");
+    assert_null(t->ports[2]);
+    assert_int_equal(t->launch, LAUNCH_GPU);
+    assert_string_equal(t->extra, "{\"a\":[1,2]}");
+    assert_true(spec_trains(s));
+    spec_free(s);
+    s = parsed("{\"command\":\"x\",\"gpus\":1,\"gpu_mem\":\"1G\"}");
+    assert_true(spec_shares(s));
+    spec_free(s);
+    s = parsed("{\"command\":\"x\",\"gpus\":1}");
+    assert_false(spec_shares(s));
+    spec_free(s);
+    s = parsed("{\"command\":\"x\"}");
+    assert_false(spec_trains(s));
+    spec_free(s);
+}
+
+static void training_messages(void **state)
+{
+    (void)state;
+    refused("{\"command\":\"x\",\"gpus\":4,\"gpus_max\":2}", "", "gpus_max: 2 is less than gpus");
+    refused("{\"command\":\"x\",\"gpu_mem\":\"1G\"}", "", "gpus: is missing");
+    refused("{\"command\":\"x\",\"launch\":\"gpu\"}", "", "gpus: is missing");
+    refused("{\"command\":\"x\",\"launch\":\"all\"}", "", "launch: \"all\" is neither");
+    refused("{\"command\":\"x\",\"preempt_signal\":\"USR1\"}", "", "needs a checkpoint");
+    refused("{\"command\":\"x\",\"checkpoint\":\"c\",\"preempt_signal\":\"KILL\"}", "",
+            "preempt_signal: \"KILL\" cannot be caught");
+    refused("{\"command\":\"x\",\"checkpoint\":\"c\",\"preempt_signal\":\"FOO\"}", "",
+            "preempt_signal: \"FOO\" is not a signal");
+    refused("{\"command\":\"x\",\"deadline\":\"soon\"}", "", "deadline: \"soon\" is not a time");
+    refused("{\"command\":\"x\",\"deadline\":7}", "", "deadline: 7 is");
+    refused("{\"command\":\"x\",\"mounts\":[\"data:/data\"]}", "", "mounts: \"data:/data\" is not");
+    refused("{\"command\":\"x\",\"mounts\":\"/a:/b\"}", "", "mounts: ");
+    refused("{\"command\":\"x\",\"ports\":[\"0:1\"]}", "", "ports: \"0:1\" is not");
+    refused("{\"command\":\"x\",\"ports\":[\"80:1\",\"80:2\"]}", "", "same port of the node");
+    refused("{\"command\":\"x\",\"extra\":[]}", "", "extra: [] is");
+    refused("{\"command\":\"x\",\"gpu_share\":1}", "", "gpu_share: 1 is");
+    refused("{\"command\":\"x\",\"epochs\":-1}", "", "epochs: -1 is out of range");
+    refused("{\"command\":\"x\",\"epoch\":1}", "", "did you mean \"epochs\"?");
+}
+
+static void family_is(const char *text, const char *want)
+{
+    struct spec *s = parsed(text);
+    struct buf b;
+
+    buf_init(&b, 1000);
+    spec_family(s, &b);
+    assert_string_equal(buf_str(&b).p, want);
+    buf_done(&b);
+    spec_free(s);
+}
+
+static void families(void **state)
+{
+    (void)state;
+    family_is("{\"command\":\"x\",\"family\":\"f\"}", "f");
+    family_is("{\"command\":[\"python\",\"t.py\",\"--lr\",\"1\"],\"cwd\":\"/w\"}",
+              " /w python t.py");
+    family_is("{\"command\":\"python t.py --lr 1 --batch-size 32\",\"image\":\"i\"}",
+              "i  python t.py #32");
+    family_is("{\"command\":\"python t.py --batch_size=32 --lr 2\",\"image\":\"i\"}",
+              "i  python t.py #32");
+    family_is("{\"command\":\"x\",\"env\":{\"BATCH_SIZE\":8}}", "  x #8");
 }
 
 static void too_long(void **state)
@@ -215,6 +304,11 @@ static void round_trip(void **state)
         "{\"command\":\"x\",\"timeout\":\"1h30m\",\"grace\":0,\"backoff\":0,\"retries\":3,"
         "\"priority\":9,"
         "\"split_output\":true,\"resources\":{\"slots\":2,\"gpus\":1}}",
+        "{\"command\":\"x\",\"gpus\":1,\"gpus_max\":4,\"gpu_mem\":\"1G\",\"gpu_share\":false,"
+        "\"epochs\":3,\"estimate\":\"90s\",\"deadline\":\"2026-11-20T08:00:00+01:00\","
+        "\"preempt_signal\":12,\"checkpoint\":\"/c\",\"mounts\":[\"/a:/b\"],"
+        "\"ports\":[\"1:2\"],\"launch\":\"gpu\",\"dialect\":\"d\",\"image\":\"i\","
+        "\"family\":\"f\",\"extra\":{\"k\":1}}",
     };
 
     (void)state;
@@ -229,6 +323,7 @@ static void round_trip(void **state)
         assert_int_equal(a->backoff_ms, b->backoff_ms);
         assert_int_equal(a->timeout_ms, b->timeout_ms);
         assert_memory_equal(&a->roles[0].need, &b->roles[0].need, sizeof(struct resources));
+        assert_memory_equal(&a->train, &b->train, offsetof(struct training, checkpoint));
         json_free(ja);
         json_free(jb);
         spec_free(a);
@@ -240,9 +335,11 @@ static void round_trip(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults),      cmocka_unit_test(everything), cmocka_unit_test(flat_forms),
-        cmocka_unit_test(default_names), cmocka_unit_test(messages),   cmocka_unit_test(too_long),
-        cmocka_unit_test(round_trip),
+        cmocka_unit_test(defaults),          cmocka_unit_test(everything),
+        cmocka_unit_test(flat_forms),        cmocka_unit_test(default_names),
+        cmocka_unit_test(messages),          cmocka_unit_test(too_long),
+        cmocka_unit_test(round_trip),        cmocka_unit_test(training_keys),
+        cmocka_unit_test(training_messages), cmocka_unit_test(families),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -101,7 +101,7 @@ static inline size_t world_plan(struct world *w)
                              .started_ms = w->now_ms};
         if (it->limit_s)
             r.ends_by_ms = w->now_ms + (int64_t)it->limit_s * 1000;
-        usage_add(&w->usage[d->node], &shape->need, d->gpus);
+        usage_add(&w->usage[d->node], &shape->need, &d->gpus);
         queue_batch_running(w->queue, shape->batch, 1);
         vec_push(&w->runs, r);
     }
@@ -112,7 +112,7 @@ static inline void world_end(struct world *w, size_t run)
 {
     struct plan_run r = w->runs.p[run];
 
-    usage_sub(&w->usage[r.node], &r.need, r.gpus);
+    usage_sub(&w->usage[r.node], &r.need, &r.gpus);
     queue_batch_running(w->queue, queue_shape_at(w->queue, w->items[r.key.job - 1].shape)->batch,
                         -1);
     vec_remove(&w->runs, run);

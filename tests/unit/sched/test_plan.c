@@ -183,13 +183,13 @@ static void devices_lowest_first(void **state)
 {
     (void)state;
     world_node(&w, 8, 8, 1000, 4);
-    w.usage[0].gpus = 0x2;
+    gpu_set_add(&w.usage[0].gpus, 1);
     world_job(&w, (struct resources){.slots = 1, .gpus = 2});
     world_job(&w, (struct resources){.slots = 1, .gpus = 1});
     world_job(&w, (struct resources){.slots = 1, .gpus = 1});
     STARTED(1, 2);
-    assert_int_equal(w.out.p[0].gpus, 0x5);
-    assert_int_equal(w.out.p[1].gpus, 0x8);
+    assert_int_equal(w.out.p[0].gpus.w[0], 0x5);
+    assert_int_equal(w.out.p[1].gpus.w[0], 0x8);
 }
 
 static void gpu_nodes_are_left_to_who_needs_them(void **state)

@@ -51,6 +51,8 @@ static inline struct built *built_new(struct fixture *f, size_t n, size_t n_spec
     struct id id = id_make(f->now_ms, &rng);
     b->s.free_fn = built_free;
     b->s.n_specs = n_specs;
+    b->s.user = STR("ann");
+    b->s.uid = b->s.gid = 1000;
     b->s.specs = arena_alloc(&b->a, n_specs * sizeof(*b->s.specs));
     for (size_t i = 0; i < n_specs; i++)
         b->s.specs[i] = (struct spec_row){
@@ -59,9 +61,6 @@ static inline struct built *built_new(struct fixture *f, size_t n, size_t n_spec
             .name = STR("train"),
             .project = STR("default"),
             .queue = STR("default"),
-            .user = STR("ann"),
-            .uid = 1000,
-            .gid = 1000,
             .need = {.mcpu = 1000, .slots = 1},
             .backoff_ms = 1000,
             .retries = 2,

@@ -261,9 +261,13 @@ static void test_switches(void **state)
 static bool add_run(void *arg, const struct run_view *v)
 {
     struct log *l = arg;
-    l->n += (size_t)snprintf(l->text + l->n, sizeof(l->text) - l->n, "%u %s%d %.*s %llx;",
+    AUTO(buf) struct buf gpus = {0};
+
+    buf_init(&gpus, 1000);
+    gpu_set_format(&v->gpus, &gpus);
+    l->n += (size_t)snprintf(l->text + l->n, sizeof(l->text) - l->n, "%u %s%d %.*s " STR_FMT ";",
                              v->key.run, v->ended ? run_end_name(v->why) : "open ", v->exit_code,
-                             STR_ARG(v->detail), (unsigned long long)v->gpus);
+                             STR_ARG(v->detail), STR_ARG(buf_str(&gpus)));
     return true;
 }
 
@@ -275,7 +279,7 @@ static void test_runs(void **state)
     struct err e = {0};
 
     fixture_stage(f, &(struct change){
-                         .kind = CHANGE_RUN_NEW, .key = {job, 1}, .gpus = UINT64_C(1) << 63 | 1});
+                         .kind = CHANGE_RUN_NEW, .key = {job, 1}, .text = STR("0,63,1000-1023")});
     fixture_stage(f, &(struct change){.kind = CHANGE_RUN_ENDED,
                                       .key = {job, 1},
                                       .state = JOB_QUEUED,
@@ -284,8 +288,7 @@ static void test_runs(void **state)
     stage_run_new(f, job, 2);
     sync_ok(f);
     assert_int_equal(store_runs(f->store, job, add_run, &l, &e), 0);
-    assert_string_equal(l.text,
-                        "1 start_failed127 no such directory 8000000000000001;2 open -1  0;");
+    assert_string_equal(l.text, "1 start_failed127 no such directory 0,63,1000-1023;2 open -1  ;");
 }
 
 int main(void)

@@ -74,6 +74,7 @@ static void test_upgrade_keeps_what_is_there(void **state)
 {
     struct fixture *f = *state;
     struct migration steps[] = {migrations[0],
+                                migrations[1],
                                 {"ALTER TABLE job ADD COLUMN colour TEXT;"
                                  "UPDATE job SET colour = 'red' WHERE seq = 2;"},
                                 {"CREATE TABLE extra(x INTEGER) STRICT;"}};
@@ -84,34 +85,106 @@ static void test_upgrade_keeps_what_is_there(void **state)
     store_close(f->store);
     f->store = NULL;
     assert_int_equal(db_open(&d, f->path, DB_WRITER, &e), 0);
-    assert_int_equal(number(&d, "PRAGMA user_version"), 1);
-    assert_int_equal(migrate(&d, steps, 3, &e), 0);
-    assert_int_equal(number(&d, "PRAGMA user_version"), 3);
+    assert_int_equal(number(&d, "PRAGMA user_version"), 2);
+    assert_int_equal(migrate(&d, steps, 4, &e), 0);
+    assert_int_equal(number(&d, "PRAGMA user_version"), 4);
     assert_int_equal(number(&d, "SELECT count(*) FROM job"), 5);
     assert_int_equal(number(&d, "SELECT count(*) FROM job WHERE colour = 'red'"), 1);
-    assert_int_equal(migrate(&d, steps, 3, &e), 0);
+    assert_int_equal(migrate(&d, steps, 4, &e), 0);
     db_done(&d);
     /* The older program says so and touches nothing. */
     assert_int_equal(store_open(&f->store, f->path, NULL, NULL, &e), -1);
     assert_int_equal(e.code, ERR_CONFLICT);
-    assert_non_null(strstr(e.text, "newer berth (schema 3, this one knows 1)"));
+    assert_non_null(strstr(e.text, "newer berth (schema 4, this one knows 2)"));
     f->store = NULL;
+}
+
+/* A store of the first schema: runs have a bit mask of devices, jobs no training. */
+static bool add_gpus(void *arg, const struct run_view *v)
+{
+    gpu_set_format(&v->gpus, arg);
+    buf_addc(arg, ';');
+    return true;
+}
+
+static void keep_run(void *arg, const struct run_record *r)
+{
+    gpu_set_format(&r->gpus, arg);
+    buf_addc(arg, '.');
+}
+
+static void no_job(void *arg, const struct job_record *r)
+{
+    (void)arg;
+    assert_int_equal(r->training.n, 0);
+}
+
+static void no_switch(void *arg, struct str name, bool on)
+{
+    (void)arg;
+    (void)name;
+    (void)on;
+}
+
+static void no_counters(void *arg, uint64_t job, uint64_t spec, uint64_t batch, uint64_t event)
+{
+    (void)arg;
+    (void)spec;
+    (void)batch;
+    (void)event;
+    assert_true(job > 1);
+}
+
+static void test_bit_masks_of_devices_are_read(void **state)
+{
+    struct fixture *f = *state;
+    AUTO(buf) struct buf seen = {0};
+    struct load_sink sink = {.job = no_job,
+                             .run = keep_run,
+                             .queue = no_switch,
+                             .node = no_switch,
+                             .counters = no_counters,
+                             .arg = &seen};
+    struct err e = {0};
+    struct db d;
+
+    buf_init(&seen, 1000);
+    submit_n(f, 1);
+    stage_run_new(f, 1, 1);
+    fixture_sync(f);
+    store_close(f->store);
+    f->store = NULL;
+    assert_int_equal(db_open(&d, f->path, DB_WRITER, &e), 0);
+    assert_int_equal(db_exec(&d,
+                             "UPDATE run SET gpus = (1 << 63) | 5;"
+                             "ALTER TABLE run DROP COLUMN devices;"
+                             "ALTER TABLE job DROP COLUMN training;"
+                             "DROP TABLE fact; PRAGMA user_version = 1",
+                             &e),
+                     0);
+    db_done(&d);
+    assert_true(fixture_reopen(f, &e));
+    assert_int_equal(store_runs(f->store, 1, add_gpus, &seen, &e), 0);
+    assert_int_equal(f->ledger.load(f->ledger.self, &sink, &e), 0);
+    assert_string_equal(seen.p, "0,2,63;0,2,63.");
 }
 
 static void test_failed_step_leaves_the_version_before(void **state)
 {
     struct fixture *f = *state;
     struct migration steps[] = {
-        migrations[0], {"CREATE TABLE extra(x INTEGER) STRICT; INSERT INTO nowhere VALUES(1);"}};
+        migrations[0],
+        migrations[1],
+        {"CREATE TABLE extra(x INTEGER) STRICT; INSERT INTO nowhere VALUES(1);"}};
     struct db d;
     struct err e = {0};
 
     store_close(f->store);
     f->store = NULL;
     assert_int_equal(db_open(&d, f->path, DB_WRITER, &e), 0);
-    assert_int_equal(migrate(&d, steps, 2, &e), -1);
-    assert_non_null(strstr(e.text, "schema 2: "));
-    assert_int_equal(number(&d, "PRAGMA user_version"), 1);
+    assert_int_equal(migrate(&d, steps, 3, &e), -1);
+    assert_non_null(strstr(e.text, "schema 3: "));
+    assert_int_equal(number(&d, "PRAGMA user_version"), 2);
     assert_int_equal(number(&d, "SELECT count(*) FROM sqlite_schema WHERE name = 'extra'"), 0);
     db_done(&d);
     e = (struct err){0};
@@ -239,6 +312,7 @@ int main(void)
         cmocka_unit_test(test_missing_for_a_reader),
         cmocka_unit_test(test_statements_are_kept_and_evicted),
         with_store(test_upgrade_keeps_what_is_there),
+        with_store(test_bit_masks_of_devices_are_read),
         with_store(test_failed_step_leaves_the_version_before),
         with_store(test_file_of_another_program),
         with_store(test_hot_reads_do_not_scan_history),

@@ -28,8 +28,8 @@ static void submit_as(struct fixture *f, const char *project, const char *queue,
     struct built *b = built_new(f, n, 1);
     b->s.specs[0].project = built_str(b, project);
     b->s.specs[0].queue = built_str(b, queue);
-    b->s.specs[0].user = built_str(b, user);
-    b->s.specs[0].uid = uid;
+    b->s.user = built_str(b, user);
+    b->s.uid = uid;
     stage_submit(f, b);
     sync_ok(f);
 }

@@ -1,0 +1,334 @@
+/* spec_training.c - the keys of jobs that train: what they accept, what goes together, as text
+ *
+ * A job that reports epochs, or saves a checkpoint when it gets a signal, may be stopped for others
+ * and goes on later; one that does neither is never stopped.  What a family is unless somebody says
+ * so is decided here as well: jobs that start the same program in the same way.
+ */
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/util.h"
+#include "model/spec_priv.h"
+#include <signal.h>
+#include <stdio.h>
+
+static const char *const launch_names[] = {[LAUNCH_NODE] = "node", [LAUNCH_GPU] = "gpu"};
+
+void training_done(struct training *t)
+{
+    for (char **p = t->mounts; p && *p; p++)
+        free(*p);
+    for (char **p = t->ports; p && *p; p++)
+        free(*p);
+    free(t->mounts);
+    free(t->ports);
+    free(t->checkpoint);
+    free(t->family);
+    free(t->image);
+    free(t->dialect);
+    free(t->extra);
+}
+
+/* ---- reading ---- */
+
+static int signal_number(struct str name)
+{
+    struct str s = str_starts(name, STR("SIG")) ? (struct str){name.p + 3, name.n - 3} : name;
+
+    for (int n = 1; n < SIGRTMIN; n++)
+        if (sigabbrev_np(n) && str_eq_c(s, sigabbrev_np(n)))
+            return n;
+    return 0;
+}
+
+static int read_signal(const struct reader *r, const struct spec_key *k, const struct json *v)
+{
+    char shown[SHOW_MAX];
+    int64_t n = 0;
+
+    if (json_type(v) == JSON_INT)
+        n = json_int(v);
+    else if (json_type(v) == JSON_STR)
+        n = signal_number(json_str(v));
+    else
+        return spec_bad_type(r, k->name, v, "the name of a signal, as USR1");
+    if (n < k->min || n > k->max)
+        return spec_bad(r, k->name, "%s is not a signal; write a name such as USR1 or TERM",
+                        spec_show(v, shown));
+    if (n == SIGKILL || n == SIGSTOP)
+        return spec_bad(r, k->name, "%s cannot be caught; choose another, such as USR1",
+                        spec_show(v, shown));
+    *(int32_t *)key_member(r->s, k) = (int32_t)n;
+    return 0;
+}
+
+static int read_time(const struct reader *r, const struct spec_key *k, const struct json *v)
+{
+    char shown[SHOW_MAX];
+    int64_t at;
+
+    if (json_type(v) != JSON_STR)
+        return spec_bad_type(r, k->name, v, "a time, as \"2026-11-20T08:00:00Z\"");
+    if (!time_parse_utc(json_str(v), &at) || at <= 0)
+        return spec_bad(r, k->name, "%s is not a time; write it as 2026-11-20T08:00:00Z",
+                        spec_show(v, shown));
+    *(int64_t *)key_member(r->s, k) = at;
+    return 0;
+}
+
+static int read_launch(const struct reader *r, const struct spec_key *k, const struct json *v)
+{
+    char shown[SHOW_MAX];
+
+    for (int i = 0; json_type(v) == JSON_STR && i < (int)ARRAY_SIZE(launch_names); i++)
+        if (str_eq_c(json_str(v), launch_names[i])) {
+            *(int32_t *)key_member(r->s, k) = i;
+            return 0;
+        }
+    return spec_bad(r, k->name,
+                    "%s is neither \"node\" (one process) nor \"gpu\" (one process per GPU)",
+                    spec_show(v, shown));
+}
+
+/* "/data:/data" or "/data:/data:ro": both absolute, no other colon. */
+static bool mount_ok(struct str s)
+{
+    struct str rest, mode, host = str_cut(s, ':', &rest), target = str_cut(rest, ':', &mode);
+
+    return host.n && host.p[0] == '/' && target.n && target.p[0] == '/' &&
+           (!mode.n || str_eq_c(mode, "ro") || str_eq_c(mode, "rw"));
+}
+
+static bool port_ok(struct str s)
+{
+    struct str to, from = str_cut(s, ':', &to);
+    int64_t a, b;
+
+    return str_to_i64(from, &a) && str_to_i64(to, &b) && a >= 1 && a <= 65535 && b >= 1 &&
+           b <= 65535;
+}
+
+static bool same_port(const char *a, const char *b)
+{
+    struct str rest;
+
+    return str_eq(str_cut(str_of(a), ':', &rest), str_cut(str_of(b), ':', &rest));
+}
+
+static int read_list(const struct reader *r, const struct spec_key *k, const struct json *v)
+{
+    const bool mounts = k->kind == KEY_MOUNTS;
+    const char *form = mounts ? "host:target or host:target:ro, both absolute"
+                              : "node:container, both from 1 to 65535";
+    size_t n = json_len(v);
+    char **list;
+
+    if (json_type(v) != JSON_ARRAY)
+        return spec_bad_type(r, k->name, v, "a list of texts");
+    if (n > (size_t)k->max)
+        return spec_bad(r, k->name, "has %zu entries; at most %lld are allowed", n,
+                        (long long)k->max);
+    if (!n)
+        return 0;
+    list = *(char ***)key_member(r->s, k) = xcalloc(n + 1, sizeof(char *));
+    for (size_t i = 0; i < n; i++) {
+        const struct json *one = json_at(v, i);
+        char shown[SHOW_MAX];
+        struct str s = json_type(one) == JSON_STR ? json_str(one) : STR("");
+        if (s.n > 8192 || memchr(s.p, '\0', s.n) || (mounts ? !mount_ok(s) : !port_ok(s)))
+            return spec_bad(r, k->name, "%s is not of the form %s", spec_show(one, shown), form);
+        list[i] = xstrndup(s.p, s.n);
+        for (size_t b = 0; !mounts && b < i; b++)
+            if (same_port(list[b], list[i]))
+                return spec_bad(r, k->name, "\"%s\" and \"%s\" use the same port of the node",
+                                list[b], list[i]);
+    }
+    return 0;
+}
+
+static int read_extra(const struct reader *r, const struct spec_key *k, const struct json *v)
+{
+    char **out = key_member(r->s, k);
+
+    if (json_type(v) != JSON_OBJECT)
+        return spec_bad_type(r, k->name, v, "a map");
+    *out = json_text(v);
+    if (strlen(*out) > (size_t)k->max)
+        return spec_bad(r, k->name, "is %zu bytes long; at most %lld are kept", strlen(*out),
+                        (long long)k->max);
+    return 0;
+}
+
+int training_read(const struct reader *r, const struct spec_key *k, const struct json *v)
+{
+    switch (k->kind) {
+    case KEY_SHARE:
+        if (json_type(v) != JSON_BOOL)
+            return spec_bad_type(r, k->name, v, "true or false");
+        r->s->train.share = json_bool(v) ? GPU_SHARE_YES : GPU_SHARE_NO;
+        return 0;
+    case KEY_PATH:
+        return spec_read_text(r, k, v, key_member(r->s, k));
+    case KEY_SIGNAL:
+        return read_signal(r, k, v);
+    case KEY_TIME:
+        return read_time(r, k, v);
+    case KEY_LAUNCH:
+        return read_launch(r, k, v);
+    case KEY_EXTRA:
+        return read_extra(r, k, v);
+    default:
+        return read_list(r, k, v);
+    }
+}
+
+int training_check(const struct reader *r)
+{
+    const struct training *t = &r->s->train;
+    int32_t gpus = r->role->need.gpus;
+
+    if (t->gpus_max && t->gpus_max < gpus)
+        return spec_bad(r, "gpus_max",
+                        "%d is less than gpus, which is %d; raise it or leave it out", t->gpus_max,
+                        gpus);
+    if (!gpus && (t->gpus_max || t->gpu_mem_bytes || t->launch == LAUNCH_GPU))
+        return spec_bad(r, "gpus", "is missing; say how many GPUs it wants, as gpus: 1");
+    if (t->preempt_signal && !t->checkpoint)
+        return spec_bad(r, "preempt_signal",
+                        "needs a checkpoint: the file from which the job goes on later");
+    return 0;
+}
+
+/* ---- writing ---- */
+
+static struct json *texts_json(char *const *list)
+{
+    struct json *j = json_new_array();
+
+    for (; *list; list++)
+        json_push_take(j, json_new_str(str_of(*list)));
+    return j;
+}
+
+static void write_extra(struct json *j, const char *key, const char *text)
+{
+    struct json *tree = NULL;
+    struct err e;
+
+    if (json_parse(str_of(text), key, &tree, &e) == 0) /* made by json_text: always valid */
+        json_set_take(j, key, tree);
+}
+
+void training_write(struct json *j, const struct spec *s, const struct spec_key *k)
+{
+    const struct training *t = &s->train;
+    const char *name = t->preempt_signal ? sigabbrev_np(t->preempt_signal) : NULL;
+    char text[TIME_TEXT_MAX];
+
+    if (k->kind == KEY_SHARE && t->share)
+        json_set_take(j, k->name, json_new_bool(t->share == GPU_SHARE_YES));
+    else if (k->kind == KEY_PATH && t->checkpoint)
+        json_set_str(j, k->name, t->checkpoint);
+    else if (k->kind == KEY_SIGNAL && name)
+        json_set_str(j, k->name, name);
+    else if (k->kind == KEY_SIGNAL && t->preempt_signal)
+        json_set_int(j, k->name, t->preempt_signal);
+    else if (k->kind == KEY_LAUNCH && t->launch != LAUNCH_NODE)
+        json_set_str(j, k->name, launch_names[t->launch]);
+    else if (k->kind == KEY_MOUNTS && t->mounts)
+        json_set_take(j, k->name, texts_json(t->mounts));
+    else if (k->kind == KEY_PORTS && t->ports)
+        json_set_take(j, k->name, texts_json(t->ports));
+    else if (k->kind == KEY_EXTRA && t->extra)
+        write_extra(j, k->name, t->extra);
+    if (k->kind == KEY_TIME && t->deadline_ms) {
+        time_format_utc(t->deadline_ms, text);
+        json_set_str(j, k->name, text);
+    }
+}
+
+/* ---- what follows from it ---- */
+
+bool spec_shares(const struct spec *s)
+{
+    if (s->train.share != GPU_SHARE_UNSAID)
+        return s->train.share == GPU_SHARE_YES;
+    return s->train.gpu_mem_bytes || s->train.epochs;
+}
+
+bool spec_trains(const struct spec *s)
+{
+    return s->roles[0].need.gpus || s->train.epochs || s->train.checkpoint;
+}
+
+static bool is_batch_size(struct str w)
+{
+    while (w.n && w.p[0] == '-')
+        w = (struct str){w.p + 1, w.n - 1};
+    return str_eq_c(w, "batch-size") || str_eq_c(w, "batch_size") || str_eq_c(w, "bs");
+}
+
+struct family {
+    struct buf *out;
+    bool options; /* an option was seen: from here on only the batch size matters */
+    bool wanted;  /* the next word is it */
+};
+
+static void family_word(struct family *f, struct str w)
+{
+    struct str value, name = str_cut(w, '=', &value);
+    bool option = w.n && w.p[0] == '-';
+
+    if (f->wanted || (option && value.n && is_batch_size(name))) {
+        struct str size = f->wanted ? w : value;
+        buf_addf(f->out, "#" STR_FMT " ", STR_ARG(size));
+        f->wanted = false;
+        return;
+    }
+    f->wanted = option && is_batch_size(w);
+    f->options |= option;
+    if (!f->options)
+        buf_addf(f->out, STR_FMT " ", STR_ARG(w));
+}
+
+/* Program and script are the words before the first option. */
+static void family_command(const struct role *r, struct buf *out)
+{
+    struct family f = {.out = out};
+    struct str rest = r->shell ? str_of(r->shell) : STR("");
+
+    for (char **w = r->argv; w && *w; w++)
+        family_word(&f, str_of(*w));
+    while (rest.n) {
+        struct str w = str_cut(rest, ' ', &rest);
+        if (w.n)
+            family_word(&f, w);
+    }
+}
+
+void spec_family(const struct spec *s, struct buf *out)
+{
+    AUTO(buf) struct buf all = {0};
+    struct sha256 hash;
+    uint8_t sum[32];
+
+    if (s->train.family) {
+        buf_adds(out, s->train.family);
+        return;
+    }
+    buf_init(&all, SPEC_MAX_BYTES);
+    buf_addf(&all, "%s %s ", s->train.image ? s->train.image : "", s->cwd ? s->cwd : "");
+    family_command(&s->roles[0], &all);
+    for (char **v = s->env; *v; v++)
+        if (!strncmp(*v, "BATCH_SIZE=", 11))
+            buf_addf(&all, "#%s ", *v + 11);
+    if (all.n <= SPEC_NAME_MAX) {
+        buf_add(out, all.p, all.n - 1);
+        return;
+    }
+    sha256_init(&hash); /* long commands: the same length for all */
+    sha256_add(&hash, all.p, all.n);
+    sha256_end(&hash, sum);
+    for (size_t i = 0; i < 16; i++)
+        buf_addf(out, "%02x", sum[i]);
+}
