@@ -55,10 +55,66 @@ static void push_digit(struct id *id, unsigned digit)
     id->lo = id->lo << 5 | digit;
 }
 
+/* ---- as a UUID ---- */
+
+static bool is_dash_place(size_t i)
+{
+    return i == 8 || i == 13 || i == 18 || i == 23;
+}
+
+void id_format_uuid(struct id id, char out[ID_UUID_MAX])
+{
+    unsigned nibble = 0;
+
+    for (size_t i = 0; i < ID_UUID_LEN; i++) {
+        if (is_dash_place(i)) {
+            out[i] = '-';
+            continue;
+        }
+        uint64_t half = nibble < 16 ? id.lo : id.hi;
+        out[i] = "0123456789abcdef"[half >> (60 - 4 * (nibble % 16)) & 15];
+        nibble++;
+    }
+    out[ID_UUID_LEN] = '\0';
+}
+
+static int hex_of(char c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
+
+static bool parse_uuid(struct str s, struct id *out)
+{
+    struct id id = {0};
+    unsigned nibble = 0;
+
+    for (size_t i = 0; i < ID_UUID_LEN; i++) {
+        if (is_dash_place(i)) {
+            if (s.p[i] != '-')
+                return false;
+            continue;
+        }
+        uint64_t *half = nibble++ < 16 ? &id.lo : &id.hi;
+        int digit = hex_of(s.p[i]);
+        if (digit < 0)
+            return false;
+        *half = *half << 4 | (unsigned)digit;
+    }
+    *out = id;
+    return true;
+}
+
 bool id_parse_prefix(struct str s, struct id *out_lo, struct id *out_hi)
 {
     struct id lo = {0}, hi = {0};
 
+    if (s.n == ID_UUID_LEN && parse_uuid(s, &lo)) {
+        *out_lo = *out_hi = lo;
+        return true;
+    }
     if (s.n == 0 || s.n > ID_TEXT_LEN || digit_of(s.p[0]) > 7)
         return false;
     for (size_t i = 0; i < ID_TEXT_LEN; i++) {
@@ -77,7 +133,7 @@ bool id_parse(struct str s, struct id *out)
 {
     struct id hi;
 
-    return s.n == ID_TEXT_LEN && id_parse_prefix(s, out, &hi);
+    return (s.n == ID_TEXT_LEN || s.n == ID_UUID_LEN) && id_parse_prefix(s, out, &hi);
 }
 
 int id_cmp(struct id a, struct id b)

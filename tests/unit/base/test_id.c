@@ -50,6 +50,24 @@ TEST(prefixes_name_ranges)
     assert_false(id_parse_prefix(STR("0-"), &lo, &hi));
 }
 
+TEST(as_uuids)
+{
+    struct id id = {0x0123456789abcdefu, 0xfedcba9876543210u}, got, lo, hi;
+    char text[ID_UUID_MAX];
+
+    id_format_uuid(id, text);
+    assert_string_equal(text, "fedcba98-7654-3210-0123-456789abcdef");
+    assert_true(id_parse(str_of(text), &got));
+    assert_int_equal(id_cmp(id, got), 0);
+    assert_true(id_parse(STR("FEDCBA98-7654-3210-0123-456789ABCDEF"), &got));
+    assert_int_equal(id_cmp(id, got), 0);
+    assert_true(id_parse_prefix(str_of(text), &lo, &hi));
+    assert_int_equal(id_cmp(lo, hi), 0);
+    assert_false(id_parse(STR("fedcba98-7654-3210-0123-456789abcde"), &got));
+    assert_false(id_parse(STR("fedcba98-7654-3210-0123-456789abcdeg"), &got));
+    assert_false(id_parse(STR("fedcba9-87654-3210-0123-456789abcdef"), &got));
+}
+
 TEST(made_in_time_order)
 {
     struct rng r;
@@ -96,11 +114,9 @@ TEST(bytes_sort_like_ids)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_texts),
-        cmocka_unit_test(reads_either_case_and_look_alikes),
-        cmocka_unit_test(prefixes_name_ranges),
-        cmocka_unit_test(made_in_time_order),
-        cmocka_unit_test(array_members_are_consecutive),
+        cmocka_unit_test(known_texts),          cmocka_unit_test(reads_either_case_and_look_alikes),
+        cmocka_unit_test(prefixes_name_ranges), cmocka_unit_test(as_uuids),
+        cmocka_unit_test(made_in_time_order),   cmocka_unit_test(array_members_are_consecutive),
         cmocka_unit_test(bytes_sort_like_ids),
     };
     return cmocka_run_group_tests_name("id", tests, NULL, NULL);
