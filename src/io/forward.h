@@ -1,0 +1,23 @@
+/* forward.h - a port of this host that leads to a port of one of its processes
+ *
+ * A door has two states.  Held: the port is ours and nobody else can take it, but connections are
+ * refused.  Open: every connection is carried to 127.0.0.1:`to` and back, byte for byte, until
+ * either side has said all it has to say.
+ */
+#pragma once
+#include "base/err.h"
+
+struct loop;
+struct forward;
+
+/* Holds the port of `addr` (numeric; "::" is both families).  ERR_CONFLICT when somebody has it. */
+int forward_hold(struct forward **out, struct loop *l, const char *addr, int port, struct err *e);
+/* Opens it towards this port of loopback. */
+int forward_open(struct forward *f, int to, struct err *e);
+/* Back to held: connections under way are cut.  -1 when the port was lost to somebody in the
+ * moment between; f is then neither held nor open, and forward_open tries to take it again. */
+int forward_shut(struct forward *f, struct err *e);
+void forward_free(struct forward *f); /* cuts everything */
+int forward_port(const struct forward *f);
+/* Is this port of `addr` free for us to listen on, right now? */
+bool port_is_free(const char *addr, int port);
