@@ -19,6 +19,7 @@ struct run_start {
     const char *log_path;   /* both streams, or stdout when err_path is set */
     const char *err_path;   /* NULL = one interleaved log */
     const char *run_dir;    /* made, owned by uid, before the command starts; NULL = none needed */
+    char *const *mounts;    /* "host:target[:ro]", NULL-terminated; NULL = none; needs run_dir */
     struct str params_json; /* written to run_dir/params.json; empty = none */
     uint32_t uid, gid;
     bool change_user;

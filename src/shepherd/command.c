@@ -136,6 +136,8 @@ bool command_prepare(struct command *c)
         return fail(c, START_LOG, errno);
     if (s->run_dir[0] && !run_dir_make(c))
         return fail(c, START_RUN_DIR, errno);
+    if (mounts_plan(&c->mounts, s->mounts, s->f.n_mounts, s->run_dir) < 0)
+        return fail(c, START_MOUNT, errno);
     return true;
 }
 
@@ -146,6 +148,7 @@ void command_close(struct command *c)
     if (c->out_fd >= 0)
         close(c->out_fd);
     c->out_fd = c->err_fd = -1;
+    mounts_done(&c->mounts);
 }
 
 /* ---- in the child ---- */
@@ -233,6 +236,10 @@ static void child_exec(struct command *c)
     dup2(c->out_fd, STDOUT_FILENO);
     dup2(c->err_fd, STDERR_FILENO);
     cgroup_join(c->cgroup);
+    if (c->mounts.n_targets && mounts_enter(&c->mounts, foreign(c) ? s : NULL) < 0) {
+        fail(c, START_MOUNT, errno);
+        return;
+    }
     if (foreign(c) && !become_user(c))
         return;
     if (s->cwd[0] && chdir(s->cwd) < 0) {
@@ -287,6 +294,8 @@ const char *command_failure_name(const struct command *c)
         return s->cwd;
     case START_EXEC:
         return s->argv[0];
+    case START_MOUNT:
+        return c->mounts.failed ? c->mounts.failed : "";
     case START_OK:
     case START_USER:
     case START_FORK:

@@ -69,6 +69,9 @@ void journal_failure_text(const struct journal_record *r, char *out, size_t n)
     case START_FORK:
         snprintf(out, n, "cannot make a process: %s", why);
         return;
+    case START_MOUNT:
+        snprintf(out, n, "cannot mount " STR_FMT ": %s", STR_ARG(name), why);
+        return;
     case START_OK:
     case START_JOURNAL:
         break;

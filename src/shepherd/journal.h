@@ -35,6 +35,7 @@ enum start_stage {
     START_EXEC,    /* find and execute the program */
     START_FORK,    /* make a process */
     START_JOURNAL, /* write the STARTED record; tried again, so never seen in a record */
+    START_MOUNT,   /* mount a directory where the run wants it */
 };
 
 /* On disk and in memory. */

@@ -45,11 +45,13 @@ bool proto_put_start(struct buf *b, const struct proto_start *s)
     size_t at = b->n;
     struct proto_start_fixed f = s->f;
 
-    f.n_argv = f.n_env = f.zero = 0;
+    f.n_argv = f.n_env = f.n_mounts = 0;
     while (s->argv[f.n_argv])
         f.n_argv++;
     while (s->envp[f.n_env])
         f.n_env++;
+    while (s->mounts && s->mounts[f.n_mounts])
+        f.n_mounts++;
     frame_begin(b, PROTO_START);
     buf_add(b, &f, sizeof(f));
     buf_add(b, s->groups, f.n_groups * sizeof(uint32_t));
@@ -62,6 +64,8 @@ bool proto_put_start(struct buf *b, const struct proto_start *s)
         put_text(b, str_of(s->argv[i]));
     for (uint32_t i = 0; i < f.n_env; i++)
         put_text(b, str_of(s->envp[i]));
+    for (uint32_t i = 0; i < f.n_mounts; i++)
+        put_text(b, str_of(s->mounts[i]));
     return frame_end(b, at);
 }
 
@@ -183,19 +187,22 @@ bool proto_get_start(struct str body, struct proto_start *s)
         !take_text(&in, &err) || !take_text(&in, &dir) || !take_text(&in, &s->params))
         return false;
     /* Every word takes at least five bytes, which bounds the counts before they are added. */
-    if (s->f.n_argv == 0 || s->f.n_argv > in.n / 5 || s->f.n_env > in.n / 5)
+    if (s->f.n_argv == 0 || s->f.n_argv > in.n / 5 || s->f.n_env > in.n / 5 ||
+        s->f.n_mounts > in.n / 5)
         return false;
-    size_t want = (size_t)s->f.n_argv + s->f.n_env + 4;
+    size_t want = (size_t)s->f.n_argv + s->f.n_env + s->f.n_mounts + 5;
     if (s->words_cap < want) {
         s->words = xrealloc(s->words, want, sizeof(char *));
         s->words_cap = want;
     }
-    char **argv = s->words + 1, **envp = argv + s->f.n_argv + 1;
-    if (!take_words(&in, argv, s->f.n_argv) || !take_words(&in, envp, s->f.n_env) || in.n != 0)
+    char **argv = s->words + 1, **envp = argv + s->f.n_argv + 1, **mounts = envp + s->f.n_env + 2;
+    if (!take_words(&in, argv, s->f.n_argv) || !take_words(&in, envp, s->f.n_env) ||
+        !take_words(&in, mounts, s->f.n_mounts) || in.n != 0)
         return false;
     envp[s->f.n_env + 1] = NULL;
     s->argv = argv;
     s->envp = envp;
+    s->mounts = mounts;
     s->cwd = cwd.p;
     s->log_path = log.p;
     s->err_path = err.p;

@@ -59,7 +59,7 @@ struct proto_start_fixed {
     uint32_t uid, gid;
     int64_t timeout_ms, grace_ms;
     int64_t mem_bytes, mcpu;
-    uint32_t n_groups, n_argv, n_env, zero;
+    uint32_t n_groups, n_argv, n_env, n_mounts;
 };
 /* A START.  For encoding, the caller fills it in; after decoding, text points into the frame, and
  * the arrays belong to the struct.  argv has one spare entry before it (a script without "#!" gets
@@ -70,7 +70,8 @@ struct proto_start {
     const char *cwd, *log_path, *err_path, *run_dir; /* "" = none */
     struct str params;
     char *const *argv, *const *envp;
-    char **words; /* storage of argv and envp */
+    char *const *mounts; /* "host:target[:ro]"; may be NULL for encoding */
+    char **words;        /* storage of argv, envp and mounts */
     size_t words_cap;
     uint32_t *group_ids;
 };

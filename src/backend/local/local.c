@@ -363,6 +363,7 @@ static int encode_start(struct backend *b, const struct run_start *s, struct loc
         .params = s->params_json,
         .argv = s->argv,
         .envp = s->envp,
+        .mounts = s->mounts,
     };
     struct buf frame;
 

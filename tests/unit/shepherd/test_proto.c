@@ -15,7 +15,7 @@ static char *W(const char *s)
 
 static struct proto_start sample(void)
 {
-    static char *argv[4], *envp[3];
+    static char *argv[4], *envp[3], *mounts[3];
     static const uint32_t groups[] = {7, 8, 9};
 
     argv[0] = W("python");
@@ -23,6 +23,8 @@ static struct proto_start sample(void)
     argv[2] = W("train.py");
     envp[0] = W("A=1");
     envp[1] = W("B=two words");
+    mounts[0] = W("/home/a:/custom");
+    mounts[1] = W("/srv/data:/data:ro");
     return (struct proto_start){.f = {.job = 12,
                                       .run = 3,
                                       .offset = 4096,
@@ -39,7 +41,8 @@ static struct proto_start sample(void)
                                 .run_dir = "/run/x",
                                 .params = STR("{\"a\":1}"),
                                 .argv = argv,
-                                .envp = envp};
+                                .envp = envp,
+                                .mounts = mounts};
 }
 
 static void test_start_round_trip(void **state)
@@ -67,6 +70,9 @@ static void test_start_round_trip(void **state)
         assert_string_equal(out.envp[1], "B=two words");
         assert_null(out.envp[2]);
         assert_null(out.envp[3]); /* the spare place of the marker */
+        assert_int_equal(out.f.n_mounts, 2);
+        assert_string_equal(out.mounts[1], "/srv/data:/data:ro");
+        assert_null(out.mounts[2]);
         assert_int_equal(out.groups[2], 9);
         assert_string_equal(out.cwd, "/tmp");
         assert_string_equal(out.err_path, "");

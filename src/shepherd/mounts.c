@@ -1,0 +1,283 @@
+/* mounts.c - directories of the host that a run sees under other names
+ *
+ * Owns: the mount namespace of a command.
+ *
+ * A target that exists is mounted over.  One like /custom, which a host does not have, must not be
+ * made there: it would be left behind, and two runs would meet in it.  So the command gets a root
+ * directory of its own, an empty tmpfs with every name of the real one bound into it, and the
+ * target is made in that.  The real root directory itself is all that is hidden.
+ *
+ * Everything that needs memory happens before the fork; the child, which still shares our memory,
+ * makes system calls with texts that are ready.  Our own namespace stays as it is: a supervisor
+ * that looked for its cgroups in a tree that a user arranged could be led anywhere.
+ */
+#include "shepherd/mounts.h"
+#include "base/util.h"
+#include "base/vec.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+/* ---- before the fork ---- */
+
+static bool is_directory(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* "/a/b/c" → "/a" exists? */
+static bool top_exists(const char *target)
+{
+    char top[NAME_MAX + 2];
+    const char *slash = strchr(target + 1, '/');
+    size_t n = slash ? (size_t)(slash - target) : strlen(target);
+
+    if (n >= sizeof(top))
+        return false;
+    memcpy(top, target, n);
+    top[n] = 0;
+    return access(top, F_OK) == 0;
+}
+
+static int split(const char *text, struct mount_target *t, char **out_target)
+{
+    const char *colon = strchr(text, ':'), *end;
+
+    if (text[0] != '/' || !colon || colon[1] != '/' || colon[2] == 0) {
+        errno = EINVAL;
+        return -1;
+    }
+    end = strchr(colon + 1, ':');
+    if (end && strcmp(end, ":ro") != 0 && strcmp(end, ":rw") != 0) {
+        errno = EINVAL;
+        return -1;
+    }
+    t->text = text;
+    t->host = xstrndup(text, (size_t)(colon - text));
+    t->read_only = end && !strcmp(end, ":ro");
+    *out_target = end ? xstrndup(colon + 1, (size_t)(end - colon - 1)) : xstrdup(colon + 1);
+    return 0;
+}
+
+static int read_entry(struct mounts *m, int dir, const char *name, struct mount_entry *out)
+{
+    struct stat st;
+
+    if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return -1;
+    *out = (struct mount_entry){.from = xasprintf("/%s", name),
+                                .to = xasprintf("%s/%s", m->staging, name),
+                                .is_dir = S_ISDIR(st.st_mode)};
+    if (S_ISLNK(st.st_mode)) {
+        char text[PATH_MAX];
+        ssize_t n = readlinkat(dir, name, text, sizeof(text));
+        out->link = xstrndup(text, n > 0 ? (size_t)n : 0);
+    }
+    return 0;
+}
+
+static int read_root(struct mounts *m)
+{
+    VEC(struct mount_entry) list = {0};
+    DIR *d = opendir("/");
+    struct dirent *de;
+
+    if (!d)
+        return -1;
+    while ((de = readdir(d))) {
+        struct mount_entry one;
+        if (strcmp(de->d_name, ".") && strcmp(de->d_name, "..") &&
+            read_entry(m, dirfd(d), de->d_name, &one) == 0)
+            vec_push(&list, one);
+    }
+    closedir(d);
+    m->entries = list.p;
+    m->n_entries = list.n;
+    return 0;
+}
+
+/* Every directory on the way to a target below a name that the host does not have. */
+static char **ways(const char *staging, const char *target)
+{
+    VEC(char *) list = {0};
+
+    for (const char *at = target + 1; at; at = strchr(at, '/')) {
+        at += *at == '/';
+        const char *next = strchr(at, '/');
+        size_t n = next ? (size_t)(next - target) : strlen(target);
+        vec_push(&list, xasprintf("%s%.*s", staging, (int)n, target));
+    }
+    vec_push(&list, NULL);
+    return list.p;
+}
+
+int mounts_plan(struct mounts *m, char *const *list, uint32_t n, const char *staging)
+{
+    bool own_root = false;
+
+    *m = (struct mounts){.staging = xstrdup(staging)};
+    if (n == 0)
+        return 0;
+    m->targets = xcalloc(n, sizeof(*m->targets));
+    for (uint32_t i = 0; i < n; i++) {
+        struct mount_target *t = &m->targets[m->n_targets];
+        m->failed = list[i];
+        if (split(list[i], t, &t->to) < 0)
+            return -1;
+        m->n_targets++;
+        own_root |= !is_directory(t->to);
+    }
+    if (own_root && (!staging[0] || read_root(m) < 0))
+        return -1;
+    for (size_t i = 0; own_root && i < m->n_targets; i++) {
+        struct mount_target *t = &m->targets[i];
+        AUTO_FREE char *target = t->to;
+        t->to = xasprintf("%s%s", staging, target);
+        if (!top_exists(target))
+            t->make = ways(staging, target);
+    }
+    m->failed = NULL;
+    return 0;
+}
+
+void mounts_done(struct mounts *m)
+{
+    for (size_t i = 0; i < m->n_entries; i++) {
+        free(m->entries[i].from);
+        free(m->entries[i].to);
+        free(m->entries[i].link);
+    }
+    for (size_t i = 0; i < m->n_targets; i++) {
+        for (char **p = m->targets[i].make; p && *p; p++)
+            free(*p);
+        free(m->targets[i].make);
+        free(m->targets[i].host);
+        free(m->targets[i].to);
+    }
+    free(m->entries);
+    free(m->targets);
+    free(m->staging);
+    *m = (struct mounts){0};
+}
+
+/* ---- in the child ---- */
+
+static int bind_to(const char *from, const char *to)
+{
+    return mount(from, to, NULL, MS_BIND | MS_REC, NULL);
+}
+
+static int entry_put(const struct mount_entry *x)
+{
+    if (x->link)
+        return symlink(x->link, x->to);
+    if (x->is_dir)
+        return mkdir(x->to, 0755) < 0 ? -1 : bind_to(x->from, x->to);
+    int fd = open(x->to, O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return -1;
+    close(fd);
+    return bind_to(x->from, x->to);
+}
+
+/* A root of our own on the staging directory.  It is left out when a tree that contains it is bound
+ * into it (unbindable), which would go on for ever. */
+static int root_build(struct mounts *m)
+{
+    if (mount("berth", m->staging, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=1m") < 0 ||
+        mount(NULL, m->staging, NULL, MS_UNBINDABLE, NULL) < 0)
+        return -1;
+    for (size_t i = 0; i < m->n_entries; i++)
+        if (entry_put(&m->entries[i]) < 0)
+            return -1;
+    for (size_t i = 0; i < m->n_targets; i++)
+        for (char **p = m->targets[i].make; p && *p; p++)
+            if (mkdir(*p, 0755) < 0 && errno != EEXIST)
+                return -1;
+    return 0;
+}
+
+static int root_enter(struct mounts *m)
+{
+    if (chdir(m->staging) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 ||
+        umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+        return -1;
+    return mount(NULL, "/", NULL, MS_PRIVATE, NULL);
+}
+
+/* "/proc/self/fd/N" without the library. */
+static void fd_path(int fd, char out[32])
+{
+    static const char head[] = "/proc/self/fd/";
+    char digits[12];
+    size_t n = 0, at = sizeof(head) - 1;
+
+    memcpy(out, head, at);
+    do {
+        digits[n++] = (char)('0' + fd % 10);
+    } while ((fd /= 10) > 0);
+    while (n > 0)
+        out[at++] = digits[--n];
+    out[at] = 0;
+}
+
+/* Opens the host's directory as that user could. */
+static int host_open(const struct mount_target *t, const struct proto_start *as)
+{
+    int fd, sys;
+
+    if (as) {
+        syscall(SYS_setfsgid, as->f.gid);
+        syscall(SYS_setfsuid, as->f.uid);
+    }
+    fd = open(t->host, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    sys = errno;
+    if (as) {
+        syscall(SYS_setfsuid, 0);
+        syscall(SYS_setfsgid, 0);
+    }
+    errno = sys;
+    return fd;
+}
+
+static int target_bind(const struct mount_target *t, const struct proto_start *as)
+{
+    char from[32];
+    int fd = host_open(t, as), rc;
+
+    if (fd < 0)
+        return -1;
+    fd_path(fd, from);
+    rc = bind_to(from, t->to);
+    close(fd);
+    if (rc == 0 && t->read_only)
+        rc = mount(NULL, t->to, NULL, MS_BIND | MS_REMOUNT | MS_RDONLY, NULL);
+    return rc;
+}
+
+int mounts_enter(struct mounts *m, const struct proto_start *as)
+{
+    if (as && (syscall(SYS_setgroups, as->f.n_groups, as->groups) < 0 ||
+               prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0))
+        return -1;
+    m->failed = m->targets[0].text;
+    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
+        return -1;
+    if (m->n_entries && root_build(m) < 0)
+        return -1;
+    for (size_t i = 0; i < m->n_targets; i++) {
+        m->failed = m->targets[i].text;
+        if (target_bind(&m->targets[i], as) < 0)
+            return -1;
+    }
+    return m->n_entries ? root_enter(m) : 0;
+}

@@ -1,0 +1,183 @@
+/* Directories under other names: nothing is left on the host, nobody else sees them. */
+#include "base/util.h"
+#include "shepherd/mounts.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+static char root[] = "/tmp/berth-mounts-XXXXXX";
+
+static char *at(const char *name)
+{
+    return xasprintf("%s/%s", root, name);
+}
+
+static void put(const char *name, const char *text)
+{
+    AUTO_FREE char *path = at(name);
+    FILE *f = fopen(path, "w");
+
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+static int setup(void **state)
+{
+    static const char *const dirs[] = {"code", "data", "stage", "there", "secret", "secret/open"};
+
+    (void)state;
+    if (!mkdtemp(root) || chmod(root, 0755) < 0)
+        return -1;
+    for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
+        AUTO_FREE char *path = at(dirs[i]);
+        if (mkdir(path, 0755) < 0)
+            return -1;
+    }
+    AUTO_FREE char *secret = at("secret");
+    put("code/train.py", "print");
+    put("secret/open/key", "hidden");
+    return chmod(secret, 0700);
+}
+
+static int teardown(void **state)
+{
+    AUTO_FREE char *line = xasprintf("rm -rf '%s'", root);
+    pid_t pid = fork();
+
+    (void)state;
+    if (pid == 0) {
+        execl("/bin/sh", "sh", "-c", line, (char *)NULL);
+        _exit(127);
+    }
+    return waitpid(pid, NULL, 0) == pid ? 0 : -1;
+}
+
+/* May this process make mount namespaces? */
+static bool allowed(void)
+{
+    int status = 1;
+    pid_t pid = fork();
+
+    if (pid == 0)
+        _exit(unshare(CLONE_NEWNS) == 0 ? 0 : 1);
+    return waitpid(pid, &status, 0) == pid && status == 0;
+}
+
+/* What `shell` exits with inside the mounts; 100 + errno when they could not be made. */
+static int inside(char **list, uint32_t n, const struct proto_start *as, const char *shell)
+{
+    struct mounts m;
+    AUTO_FREE char *stage = at("stage");
+    int status;
+
+    assert_int_equal(mounts_plan(&m, list, n, stage), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (mounts_enter(&m, as) < 0)
+            _exit(100 + errno);
+        if (as && (setresgid(as->f.gid, as->f.gid, as->f.gid) < 0 ||
+                   setresuid(as->f.uid, as->f.uid, as->f.uid) < 0))
+            _exit(99);
+        execl("/bin/sh", "sh", "-c", shell, (char *)NULL);
+        _exit(127);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    mounts_done(&m);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void test_targets_that_the_host_lacks(void **state)
+{
+    AUTO_FREE char *code = at("code"), *data = at("data");
+    AUTO_FREE char *a = xasprintf("%s:/berth-test-custom", code),
+                   *b = xasprintf("%s:/berth-test-deep/down/data:ro", data);
+    char *list[] = {a, b};
+
+    (void)state;
+    if (!allowed())
+        skip();
+    assert_int_equal(inside(list, 2, NULL,
+                            "test -f /berth-test-custom/train.py && "
+                            "echo 1 > /berth-test-custom/made && "
+                            "! touch /berth-test-deep/down/data/x 2>/dev/null && "
+                            "ls /proc/self >/dev/null && test -e /dev/null && echo ok > /dev/null"),
+                     0);
+    assert_int_equal(access("/berth-test-custom", F_OK), -1);
+    assert_int_equal(access("/berth-test-deep", F_OK), -1);
+    AUTO_FREE char *made = at("code/made"), *stage = at("stage");
+    assert_int_equal(access(made, F_OK), 0); /* written through, to the host's directory */
+    assert_int_equal(rmdir(stage), 0);       /* and the staging directory is empty and free */
+    assert_int_equal(mkdir(stage, 0755), 0);
+}
+
+static void test_targets_that_exist_are_covered(void **state)
+{
+    AUTO_FREE char *code = at("code"), *there = at("there");
+    AUTO_FREE char *a = xasprintf("%s:%s", code, there), *seen = xasprintf("%s/train.py", there);
+    AUTO_FREE char *shell = xasprintf("test -f %s", seen);
+    char *list[] = {a};
+
+    (void)state;
+    if (!allowed())
+        skip();
+    assert_int_equal(inside(list, 1, NULL, shell), 0);
+    assert_int_equal(access(seen, F_OK), -1);
+}
+
+static void test_a_user_mounts_only_what_they_can_reach(void **state)
+{
+    struct proto_start nobody = {.f = {.uid = 65534, .gid = 65534}};
+    AUTO_FREE char *code = at("code"), *secret = at("secret/open");
+    AUTO_FREE char *a = xasprintf("%s:/berth-test-custom", code),
+                   *b = xasprintf("%s:/berth-test-secret", secret);
+    char *good[] = {a}, *bad[] = {b};
+
+    (void)state;
+    if (!allowed())
+        skip();
+    assert_int_equal(inside(good, 1, &nobody,
+                            "test -f /berth-test-custom/train.py && "
+                            "grep -q 'NoNewPrivs:.1' /proc/self/status"),
+                     0);
+    assert_int_equal(inside(bad, 1, &nobody, "true"), 100 + EACCES);
+}
+
+static void test_what_cannot_be(void **state)
+{
+    static const char *const bad[] = {"code:/x", "/code", "/code:x", "/a:/", "/a:/b:rx"};
+    struct mounts m;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+        char *list[] = {(char *)(uintptr_t)bad[i]};
+        assert_int_equal(mounts_plan(&m, list, 1, root), -1);
+        assert_int_equal(errno, EINVAL);
+        assert_string_equal(m.failed, bad[i]);
+        mounts_done(&m);
+    }
+    if (!allowed())
+        skip();
+    AUTO_FREE char *gone = xasprintf("%s/gone:/berth-test-custom", root);
+    char *list[] = {gone};
+    assert_int_equal(inside(list, 1, NULL, "true"), 100 + ENOENT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_targets_that_the_host_lacks),
+        cmocka_unit_test(test_targets_that_exist_are_covered),
+        cmocka_unit_test(test_a_user_mounts_only_what_they_can_reach),
+        cmocka_unit_test(test_what_cannot_be),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
