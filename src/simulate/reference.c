@@ -124,7 +124,8 @@ static void sort_running(struct reference *r)
         w->actors[job].key = key_of(r, job);
         vec_push(&r->order, job);
     }
-    qsort_r(r->order.p, r->order.n, sizeof(*r->order.p), by_key, w->actors);
+    if (r->order.n)
+        qsort_r(r->order.p, r->order.n, sizeof(*r->order.p), by_key, w->actors);
 }
 
 /* Goes down running and waiting together, in order, while devices are left. */
