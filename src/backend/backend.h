@@ -34,6 +34,11 @@ struct run_belief {
     uint32_t journal;
     int64_t pid, pid_start; /* 0 = never seen running */
 };
+/* Device memory of a run, on the fullest of its devices. */
+struct run_memory {
+    struct run_key key;
+    int64_t bytes;
+};
 /* Every member is called on the loop thread, never from within a call of the class.  Exactly one
  * ended() follows each start() or adopt(), or absent() for an adopted run of which there is no
  * trace: it never ran, nothing sent for it before will run, and it may be started again under the
@@ -45,6 +50,10 @@ struct backend_events {
     void (*absent)(void *owner, struct run_key key);
     void (*notice)(void *owner,
                    struct str text); /* something an operator should read: journal cut, … */
+    /* The devices were looked at: those of the node are up to date, and the runs seen on them use
+     * so much.  May be NULL. */
+    void (*devices)(void *owner, const struct node *n, const struct run_memory *runs,
+                    size_t n_runs);
 };
 struct backend_class {
     const char *name;
@@ -52,8 +61,10 @@ struct backend_class {
                 const struct backend_events *ev, void *owner, struct err *e);
     /* Leaves runs running. */
     void (*close)(struct backend *b);
-    const struct node *(*node)(struct backend *b); /* capacity found on this host */
-    uint32_t (*journal)(struct backend *b);        /* generation new runs report to */
+    /* Capacity found on this host.  Its devices stay where they are in memory, each in its place,
+     * and change only before a call of events.devices. */
+    const struct node *(*node)(struct backend *b);
+    uint32_t (*journal)(struct backend *b); /* generation new runs report to */
     /* Idempotent: the same key never runs twice, whatever was sent or lost before. */
     int (*start)(struct backend *b, const struct run_start *r, struct err *e);
     /* TERM to the whole tree, after grace_ms KILL (negative: the grace given at start).  A run that

@@ -1,8 +1,8 @@
 /* detect.c - what this host has to offer
  *
  * CPUs: those we may run on, less what a cgroup quota takes.  Memory: of the machine, or of the
- * tightest cgroup around us.  GPUs: as many as the NVIDIA driver lists.  The configuration
- * {"slots","mcpu","mem_bytes","gpus"} overrides each; 0 (for gpus -1) means "as found".
+ * tightest cgroup around us.  The configuration {"slots","mcpu","mem_bytes"} overrides each; 0
+ * means "as found".  GPUs are found by gpu_watch.c.
  */
 #include "backend/local/local_priv.h"
 #include "base/file.h"
@@ -10,7 +10,7 @@
 #include <sched.h>
 #include <stdio.h>
 
-enum { GPUS_MAX = 64, CPUS_MAX = 8192 };
+enum { CPUS_MAX = 8192 };
 
 static int64_t affinity_mcpu(void)
 {
@@ -116,7 +116,7 @@ static int64_t machine_mem_bytes(void)
     return kb * 1024;
 }
 
-static int32_t driver_gpus(void)
+int32_t detect_driver_gpus(void)
 {
     DIR *d = opendir("/proc/driver/nvidia/gpus");
     struct dirent *ent;
@@ -130,17 +130,6 @@ static int32_t driver_gpus(void)
     return n;
 }
 
-static void add_gpus(struct node *node, int32_t n)
-{
-    node->devices = xcalloc((size_t)MAX(n, 1), sizeof(*node->devices));
-    node->n_devices = (size_t)n;
-    for (int32_t i = 0; i < n; i++) {
-        snprintf(node->devices[i].uuid, sizeof(node->devices[i].uuid), "gpu-%d", (int)i);
-        snprintf(node->devices[i].kind, sizeof(node->devices[i].kind), "gpu");
-        node->devices[i].index = i;
-    }
-}
-
 static int64_t conf_int(const struct json *conf, const char *key, int64_t unset)
 {
     const struct json *v = json_get(conf, key);
@@ -148,10 +137,9 @@ static int64_t conf_int(const struct json *conf, const char *key, int64_t unset)
     return v ? json_int(v) : unset;
 }
 
-int detect_node(struct node *node, const struct json *conf, struct err *e)
+void detect_node(struct node *node, const struct json *conf)
 {
     struct limits l = cgroup_limits();
-    int64_t gpus = conf_int(conf, "gpus", -1);
     int64_t slots = conf_int(conf, "slots", 0);
 
     if (gethostname(node->name, sizeof(node->name) - 1) < 0 || !node->name[0])
@@ -165,9 +153,4 @@ int detect_node(struct node *node, const struct json *conf, struct err *e)
     if (conf_int(conf, "mem_bytes", 0) > 0)
         node->mem_bytes = conf_int(conf, "mem_bytes", 0);
     node->slots = slots > 0 ? (int32_t)MIN(slots, INT32_MAX) : (int32_t)((node->mcpu + 999) / 1000);
-    if (gpus > GPUS_MAX)
-        return err_set(e, ERR_INVALID, "a node has at most %d GPUs, not %lld", GPUS_MAX,
-                       (long long)gpus);
-    add_gpus(node, gpus >= 0 ? (int32_t)gpus : MIN(driver_gpus(), GPUS_MAX));
-    return 0;
 }

@@ -8,7 +8,9 @@
  * every order is repeated to the new one, in its old sequence, and a run that already happened is
  * recognised by its lock and its records.
  */
+#include "backend/local/gpu_priv.h"
 #include "backend/local/local_priv.h"
+#include "shepherd/mark.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -62,6 +64,15 @@ static void drop_frame(struct local_run *r)
     r->frame_n = 0;
 }
 
+static void set_gpus(struct backend *b, struct local_run *r, bool gpus)
+{
+    if (r->gpus == gpus)
+        return;
+    r->gpus = gpus;
+    b->gpu_runs += gpus ? 1 : (size_t)-1;
+    gpu_watch_busy(b->gpus, b->gpu_runs > 0);
+}
+
 static void set_state(struct backend *b, struct local_run *r, enum local_state st)
 {
     struct generation *g = tail_find(b, r->journal);
@@ -71,6 +82,8 @@ static void set_state(struct backend *b, struct local_run *r, enum local_state s
     r->state = st;
     if (st != LOCAL_SENT)
         drop_frame(r);
+    if (st > LOCAL_RUNNING)
+        set_gpus(b, r, false);
 }
 
 static void run_forget(struct backend *b, struct local_run *r)
@@ -254,6 +267,60 @@ void local_on_record(struct backend *b, struct generation *g, const struct journ
     }
 }
 
+/* ---- devices ---- */
+
+/* Those on which core may have put devices: it does not say so of runs from before a restart. */
+static void gpu_runs(void *arg, struct gpu_run **out, size_t *out_n)
+{
+    struct backend *b = arg;
+    size_t it = 0;
+    uint64_t id;
+    void *val;
+
+    if (b->gpu_runs == 0)
+        return;
+    *out = xcalloc(b->gpu_runs, sizeof(**out));
+    while (map_u64_next(&b->runs, &it, &id, &val)) {
+        const struct local_run *r = val;
+        if (r->gpus)
+            (*out)[(*out_n)++] = (struct gpu_run){r->key, r->pid, r->pid_start};
+    }
+}
+
+static void on_gpus(void *arg, const struct run_memory *runs, size_t n)
+{
+    struct backend *b = arg;
+
+    if (b->ev->devices)
+        b->ev->devices(b->owner, &b->node, runs, n);
+}
+
+static void on_gpu_notice(void *arg, const char *text)
+{
+    local_notice(arg, "%s", text);
+}
+
+static int open_gpus(struct backend *b, const struct json *conf, struct err *e)
+{
+    const struct json *gpus = json_get(conf, "gpus"), *words = json_get(conf, "gpus_exclude");
+    struct str said = json_type(words) == JSON_STR ? json_str(words) : STR("");
+    AUTO_FREE char *exclude = xstrndup(said.p, said.n);
+    struct gpu_watch_conf c = {.loop = b->loop,
+                               .home_mark = home_mark(b->dir_fd),
+                               .node = &b->node,
+                               .gpus = gpus ? json_int(gpus) : -1,
+                               .exclude = exclude,
+                               .runs = gpu_runs,
+                               .looked = on_gpus,
+                               .notice = on_gpu_notice,
+                               .arg = b};
+
+    if (c.gpus > NODE_MAX_GPUS)
+        return err_set(e, ERR_INVALID, "a node has at most %d GPUs, not %lld", NODE_MAX_GPUS,
+                       (long long)c.gpus);
+    return gpu_watch_open(&b->gpus, &c, e);
+}
+
 /* ---- the class ---- */
 
 static void local_close(struct backend *b)
@@ -264,6 +331,7 @@ static void local_close(struct backend *b)
 
     if (!b)
         return;
+    gpu_watch_close(b->gpus);
     link_close(b);
     tail_close(b);
     while (map_u64_next(&b->runs, &it, &id, &val)) {
@@ -322,7 +390,8 @@ static int local_open(struct backend **out, const char *home, const struct json 
     b->cpu_quota = json_bool(json_get(conf, "cpu_quota"));
     buf_init(&b->in, 1 << 20);
     buf_init(&b->out, OUT_MAX_BYTES);
-    if (detect_node(&b->node, conf, e) < 0 || open_dir(b, e) < 0 || tail_open(b, e) < 0 ||
+    detect_node(&b->node, conf);
+    if (open_dir(b, e) < 0 || open_gpus(b, conf, e) < 0 || tail_open(b, e) < 0 ||
         link_open(b, e) < 0) {
         local_close(b);
         return -1;
@@ -408,6 +477,7 @@ static int local_start(struct backend *b, const struct run_start *s, struct err 
         r = run_add(b, id, g);
     r->state = LOCAL_SENT;
     r->adopted = false;
+    set_gpus(b, r, s->need.gpus > 0);
     r->frame = tmp.frame;
     r->frame_n = tmp.frame_n;
     r->asked = UINT64_MAX;
@@ -459,6 +529,7 @@ static void local_adopt(struct backend *b, const struct run_belief *runs, size_t
         }
         struct local_run *r = run_add(b, id, g);
         r->adopted = true;
+        set_gpus(b, r, true);
         r->pid = runs[i].pid;
         r->pid_start = runs[i].pid_start;
     }

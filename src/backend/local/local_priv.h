@@ -20,6 +20,7 @@ struct local_run {
     enum local_state state;
     uint32_t journal;
     bool adopted, stopping;
+    bool gpus; /* may hold devices: it is counted in backend.gpu_runs */
     int64_t grace_ms;
     int64_t pid, pid_start; /* of the command: what core believed, then what STARTED said */
     int64_t started_ms;
@@ -48,6 +49,8 @@ struct backend {
     char *home, *program; /* program: path of berth-shepherd */
     int dir_fd;           /* $BERTH_HOME/shepherd */
     struct node node;
+    struct gpu_watch *gpus; /* NULL = none to watch */
+    size_t gpu_runs;
     bool cpu_quota;
     struct map_u64 runs; /* by id */
     uint64_t order;
@@ -98,7 +101,8 @@ void link_close(struct backend *b);
 void link_send(struct backend *b); /* what is in b->out, as far as the socket takes it */
 
 /* ---- detect.c ---- */
-int detect_node(struct node *n, const struct json *conf, struct err *e);
+void detect_node(struct node *n, const struct json *conf); /* all but devices */
+int32_t detect_driver_gpus(void); /* how many the NVIDIA driver lists in /proc */
 
 /* ---- groups.c ---- */
 struct group_list {
