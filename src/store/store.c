@@ -138,8 +138,8 @@ void store_idle(struct store *s)
 {
     pthread_mutex_lock(&s->writer.lock);
     s->writer.idle_asked = true;
-    pthread_cond_signal(&s->writer.wake);
     pthread_mutex_unlock(&s->writer.lock);
+    pthread_cond_signal(&s->writer.wake);
 }
 
 static int64_t file_bytes(const char *path)

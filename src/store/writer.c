@@ -327,8 +327,8 @@ void writer_queue_take(struct writer *w, struct batch *b)
 {
     pthread_mutex_lock(&w->lock);
     batch_list_append(&w->queue, b);
-    pthread_cond_signal(&w->wake);
     pthread_mutex_unlock(&w->lock);
+    pthread_cond_signal(&w->wake); /* not inside: it would wake up only to wait for the lock */
 }
 
 static int start_thread(struct writer *w, struct err *e)
