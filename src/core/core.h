@@ -65,7 +65,9 @@ struct core_conf {
      * asked. */
     int64_t (*file_time)(void *arg, const char *path);
     void *file_time_arg;
-    struct gpu_conf gpu; /* how GPUs are given out; the seed is set here */
+    struct gpu_conf gpu;    /* how GPUs are given out; the seed is set here */
+    int32_t gpu_time_scale; /* a second counts as so many for that, to rehearse; 0 = 1 */
+    const char *program;    /* our own, to start one process per GPU with; NULL = cannot */
     bool lookahead; /* hand the next run of very short jobs to the host before a slot is free */
 };
 /* Who asks.  An admin may touch everybody's jobs. */
@@ -141,6 +143,7 @@ int core_profiled(struct core *c, uint64_t job, const struct core_profile *p, st
 int core_signal_end(struct core *c, uint64_t job, struct err *e); /* it says that it is complete */
 /* How it stands with the planner; false: not an active job with GPUs. Times are wall clock. */
 bool core_training(struct core *c, uint64_t job, struct gpu_view *out);
+const char *core_wait_name(enum gpu_wait w); /* "gpus", "gpu_memory", … as core_explain has it */
 /* What is recorded of its training, for active and finished jobs alike. */
 struct core_training_past {
     int32_t epochs, done;
