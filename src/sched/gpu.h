@@ -53,6 +53,7 @@ struct gpu_job {
     int64_t mem_bytes;    /* on each device; 0 = unknown: a whole one until measured */
     double estimate_s;    /* alone on `ref` devices; 0 = unknown */
     int32_t epochs;       /* 0 = does not report them */
+    double epoch_work;    /* size of one in a unit its family shares, e.g. samples; 0 = not told */
     int32_t priority;     /* 0 = ordinary; -2 … 2 are the five steps of people, more is allowed */
     int64_t submitted_ms; /* may lie before gpus_add */
     int64_t deadline_ms;  /* 0 = none */

@@ -1,0 +1,177 @@
+/* gpu_estimate.c - what is left of a job, how fast it goes, what it weighs
+ *
+ * A job's rate alone on its reference count is the mean, weighted by certainty, of what its own
+ * epochs showed (carried over from other configurations by the speed model), what its family
+ * showed, and what its owner said.  How far owners can be trusted is itself learnt: said_var.
+ */
+#include "sched/gpu_priv.h"
+
+#include <math.h>
+
+static const double VAR_OWN = 0.0004, VAR_FAMILY = 0.01, VAR_UNKNOWN = 4;
+
+struct speed_key gpu_key(const struct gjob *j)
+{
+    uint32_t with[SPEED_WITH_MAX];
+
+    for (int32_t i = 0; i < j->n_with; i++)
+        with[i] = j->with[i]->family;
+    return speed_key_make(j->n, with, j->n_with);
+}
+
+double gpu_work(const struct gjob *j)
+{
+    return j->say.epoch_work > 0 ? j->say.epoch_work : 1;
+}
+
+static void add_guess(struct speed_guess *sum, double value, double var)
+{
+    sum->log += value / var;
+    sum->var += 1 / var;
+}
+
+void gpu_base_update(const struct gpus *g, struct gjob *j)
+{
+    struct speed_guess sum = {0, 0}, family;
+    int32_t ref = j->say.ref;
+    uint64_t version = speeds_version(g->speeds, j->family) + j->own_version;
+
+    if (j->base_version == version)
+        return;
+    j->base_version = version;
+    j->base_known = false;
+    for (size_t i = 0; i < j->own.n; i++) {
+        const struct speed_point *p = &j->own.p[i];
+        struct speed_guess n = speeds_scale(g->speeds, j->family, p->key.n, ref);
+        struct speed_guess c = speeds_company(g->speeds, j->family, &p->key);
+        add_guess(&sum, p->log_rate - n.log - c.log, n.var + c.var + VAR_OWN / MAX(0.1, p->weight));
+        j->base_known = true;
+    }
+    if (j->say.epochs && speeds_alone(g->speeds, j->family, ref, &family)) {
+        add_guess(&sum, family.log, family.var + VAR_FAMILY);
+        j->base_known = true;
+    }
+    double said = j->say.estimate_s > 0 ? j->say.estimate_s : g->conf.unknown_s;
+    add_guess(&sum, log(MAX(1, j->say.epochs) * gpu_work(j) / said),
+              j->say.estimate_s > 0 ? g->said_var : VAR_UNKNOWN);
+    j->base = (struct speed_guess){sum.log / sum.var, 1 / sum.var};
+}
+
+double gpu_log_rate(const struct gpus *g, struct gjob *j, const struct speed_key *k)
+{
+    const struct speed_point *own = speed_own_find(&j->own, k);
+
+    gpu_base_update(g, j);
+    double model = j->base.log + speeds_scale(g->speeds, j->family, k->n, j->say.ref).log +
+                   speeds_company(g->speeds, j->family, k).log;
+    if (!own)
+        return model;
+    double trust = own->weight / (own->weight + 0.05);
+    return model + trust * (own->log_rate - model);
+}
+
+double gpu_speed(const struct gpus *g, struct gjob *j, const struct speed_key *k)
+{
+    double rate = gpu_log_rate(g, j, k);
+
+    return exp(rate - j->base.log);
+}
+
+double gpu_epochs_left(const struct gpus *g, struct gjob *j, int64_t now)
+{
+    double frac = j->frac, left;
+
+    if (j->holds && j->up && now > j->mark_ms) {
+        struct speed_key k = gpu_key(j);
+        frac += (double)(now - j->mark_ms) / 1000 * exp(gpu_log_rate(g, j, &k)) / gpu_work(j);
+    }
+    left = j->say.epochs - j->done - MIN(frac, 0.98);
+    return MAX(left, 0.02);
+}
+
+double gpu_total_s(const struct gpus *g, struct gjob *j)
+{
+    gpu_base_update(g, j);
+    return MAX(1, j->say.epochs) * gpu_work(j) / exp(j->base.log);
+}
+
+double gpu_left_s(const struct gpus *g, struct gjob *j, int64_t now)
+{
+    double total = gpu_total_s(g, j), left;
+
+    if (j->say.epochs > 0)
+        left = total / j->say.epochs * gpu_epochs_left(g, j, now);
+    else {
+        double served = j->ref_s;
+        if (j->holds && j->up && now > j->mark_ms) {
+            struct speed_key k = gpu_key(j);
+            served += (double)(now - j->mark_ms) / 1000 * gpu_speed(g, j, &k);
+        }
+        /* Beyond what was said the best guess is that it goes on for half as long again. */
+        left = MAX(total - served, 0.5 * MAX(0, served - 0.8 * total));
+    }
+    return MAX(left, 1);
+}
+
+double gpu_overrun(const struct gpus *g, struct gjob *j)
+{
+    return j->ref_s / MAX(1, gpu_total_s(g, j));
+}
+
+double gpu_waited_s(const struct gjob *j, int64_t now)
+{
+    int64_t ms = j->waited_ms + (j->holds ? 0 : now - j->waits_since_ms);
+
+    return (double)MAX(ms, 0) / 1000;
+}
+
+static double priority_factor(int32_t priority)
+{
+    static const double steps[] = {0.5, 0.75, 1, 1.5, 2.5};
+
+    if (priority < -2)
+        return 0.5 * pow(1.5, MAX(priority, -20) + 2);
+    if (priority > 2)
+        return 2.5 * pow(1.5, MIN(priority, 20) - 2);
+    return steps[priority + 2];
+}
+
+double gpu_weight(const struct gpus *g, struct gjob *j, int64_t now)
+{
+    double u = gpu_overrun(g, j), late = gpu_waited_s(j, now) - g->conf.ageing_after_s;
+    double over = 1 / (1 + 2 * MAX(0, u - 1.1));
+
+    return priority_factor(j->say.priority) * MAX(over, 0.2) *
+           (1 + MAX(0, late) / (g->conf.ageing_after_s / 2));
+}
+
+double gpu_restart_s(const struct gpus *g, const struct gjob *j)
+{
+    return speeds_restart(g->speeds, j->family, g->conf.restart_s);
+}
+
+static bool asked_too_often(const struct gjob *j, int64_t now)
+{
+    if (j->n_asked < GPU_STOPS_PER_HOUR)
+        return false;
+    return now - j->asked_ms[j->n_asked % GPU_STOPS_PER_HOUR] < 3600 * 1000;
+}
+
+bool gpu_may_stop(const struct gpus *g, struct gjob *j, int64_t now, bool urgent)
+{
+    double ran = (double)(now - j->start_ms) / 1000;
+
+    if (j->say.preempt == GPU_PREEMPT_NEVER || asked_too_often(j, now))
+        return false;
+    if (j->say.epochs > 0 && j->done >= j->say.epochs - 1)
+        return false;
+    if (urgent)
+        return true;
+    if (j->say.epochs > 0 && j->epochs_here + 1 < GPU_MIN_EPOCHS)
+        return false; /* asked now it stops at the end of this one */
+    if (j->say.epochs > 0) {
+        struct speed_key k = gpu_key(j);
+        ran += gpu_work(j) / exp(gpu_log_rate(g, j, &k)) * (1 - MIN(1, j->frac));
+    }
+    return ran >= GPU_MIN_RESTARTS * gpu_restart_s(g, j);
+}

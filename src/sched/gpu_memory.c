@@ -1,0 +1,208 @@
+/* gpu_memory.c - what is kept across restarts of the caller
+ *
+ * Names: "gpu.family.<name>" (speed_save.c), "gpu.job.<number>", "gpu.all".  A text that cannot be
+ * read is ignored: everything in it can be learnt again.
+ */
+#include "sched/gpu_priv.h"
+
+#include <math.h>
+
+enum { TEXT_MAX = 1 << 20 };
+
+/* ---- a job ---- */
+
+static void save_job(const struct gpus *g, const struct gjob *j, struct buf *out)
+{
+    buf_addf(out,
+             "{\"done\":%d,\"attempts\":%d,\"preemptions\":%d,\"waited_ms\":%ld,"
+             "\"measured_bytes\":%ld,\"mem_bytes\":%ld,\"judged\":%d,\"service_s\":",
+             j->done, j->attempts, j->preemptions, j->waited_ms, j->measured_bytes, j->mem_bytes,
+             j->judged);
+    buf_add_json_double(out, j->service_s);
+    buf_adds(out, ",\"ref_s\":");
+    buf_add_json_double(out, j->ref_s);
+    buf_adds(out, ",\"epoch_s\":");
+    buf_add_json_double(out, j->epoch_s);
+    buf_adds(out, ",\"own\":[");
+    for (size_t i = 0; i < j->own.n; i++) {
+        const struct speed_point *p = &j->own.p[i];
+        buf_addf(out, "%s[%d,", i ? "," : "", p->key.n);
+        buf_add_json_double(out, p->log_rate);
+        buf_addc(out, ',');
+        buf_add_json_double(out, p->weight);
+        for (int32_t k = 0; k < p->key.n_with; k++) {
+            buf_addc(out, ',');
+            buf_add_json_str(out, speeds_family_name(g->speeds, p->key.with[k]));
+        }
+        buf_addc(out, ']');
+    }
+    buf_adds(out, "]}");
+}
+
+static double real_of(const struct json *j, const char *key)
+{
+    double x = json_get(j, key) ? json_real(json_get(j, key)) : 0;
+
+    return isfinite(x) && x > 0 ? x : 0;
+}
+
+static void load_own(struct gpus *g, struct gjob *j, const struct json *rows)
+{
+    for (size_t i = 0; i < json_len(rows); i++) {
+        const struct json *r = json_at(rows, i);
+        uint32_t with[SPEED_WITH_MAX];
+        size_t n_with = json_len(r) < 3 ? SPEED_WITH_MAX + 1 : json_len(r) - 3;
+        if (n_with > SPEED_WITH_MAX)
+            continue;
+        double n = json_real(json_at(r, 0)), rate = json_real(json_at(r, 1));
+        double weight = json_real(json_at(r, 2));
+        if (!(n >= 1 && n <= GPU_SET_MAX) || !isfinite(rate) || !(weight > 0))
+            continue;
+        for (size_t k = 0; k < n_with; k++)
+            with[k] = speeds_family(g->speeds, json_str(json_at(r, 3 + k)));
+        struct speed_key key = speed_key_make((int32_t)n, with, (int32_t)n_with);
+        if (!speed_own_find(&j->own, &key))
+            vec_push(&j->own, ((struct speed_point){key, rate, weight}));
+    }
+    j->own_version++;
+}
+
+void gpu_recall_job(struct gpus *g, struct gjob *j)
+{
+    AUTO_FREE char *text = map_u64_del(&g->saved, j->say.job);
+    struct json *t = NULL;
+
+    if (!text || json_parse(str_of(text), "job", &t, NULL) < 0)
+        return;
+    j->done = (int32_t)real_of(t, "done");
+    j->attempts = (int32_t)real_of(t, "attempts");
+    j->preemptions = (int32_t)real_of(t, "preemptions");
+    j->waited_ms = (int64_t)real_of(t, "waited_ms");
+    j->measured_bytes = (int64_t)real_of(t, "measured_bytes");
+    if (j->measured_bytes || json_int(json_get(t, "mem_bytes")) > j->mem_bytes)
+        j->mem_bytes = (int64_t)real_of(t, "mem_bytes");
+    j->judged = real_of(t, "judged") > 0;
+    j->service_s = real_of(t, "service_s");
+    j->ref_s = real_of(t, "ref_s");
+    j->epoch_s = real_of(t, "epoch_s");
+    load_own(g, j, json_get(t, "own"));
+    json_free(t);
+}
+
+/* ---- all ---- */
+
+static void save_all(const struct gpus *g, struct buf *out)
+{
+    buf_adds(out, "{\"said\":[");
+    buf_add_json_double(out, g->said_var);
+    buf_addc(out, ',');
+    buf_add_json_double(out, g->said_weight);
+    buf_adds(out, "],\"spread\":[");
+    for (int i = 0; i < 2 * GPU_SPREADS; i++) {
+        const struct gpu_spread *s = &g->spread[i / GPU_SPREADS][i % GPU_SPREADS];
+        buf_addf(out, "%s[%ld", i ? "," : "", s->n);
+        for (int k = 0; k < 3; k++) {
+            buf_addc(out, ',');
+            buf_add_json_double(out, s->q[k]);
+        }
+        buf_addc(out, ']');
+    }
+    buf_adds(out, "]}");
+}
+
+static void load_all(struct gpus *g, const struct json *t)
+{
+    const struct json *said = json_get(t, "said"), *spread = json_get(t, "spread");
+    double var = json_len(said) == 2 ? json_real(json_at(said, 0)) : 0;
+
+    if (isfinite(var) && var > 0) {
+        g->said_var = var;
+        g->said_weight = MAX(1, MIN(30, json_real(json_at(said, 1))));
+    }
+    for (size_t i = 0; i < json_len(spread) && i < 2 * GPU_SPREADS; i++) {
+        const struct json *r = json_at(spread, i);
+        struct gpu_spread s = {.n = json_len(r) == 4 ? json_int(json_at(r, 0)) : -1};
+        for (size_t k = 0; s.n >= 0 && k < 3; k++)
+            s.q[k] = json_real(json_at(r, k + 1));
+        if (s.n >= 0 && isfinite(s.q[0]) && s.q[0] <= s.q[1] && s.q[1] <= s.q[2] && s.q[2] < 20)
+            g->spread[i / GPU_SPREADS][i % GPU_SPREADS] = s;
+    }
+}
+
+void gpus_recall(struct gpus *g, struct str name, struct str text)
+{
+    struct str family = STR("gpu.family."), job = STR("gpu.job.");
+    struct json *t = NULL;
+    int64_t id;
+
+    if (str_starts(name, job)) {
+        struct str number = {name.p + job.n, name.n - job.n};
+        if (str_to_i64(number, &id) && id > 0 && text.n) {
+            free(map_u64_del(&g->saved, (uint64_t)id));
+            map_u64_put(&g->saved, (uint64_t)id, xstrndup(text.p, text.n));
+        }
+        return;
+    }
+    if (json_parse(text, "record", &t, NULL) < 0)
+        return;
+    if (str_starts(name, family))
+        (void)speeds_load(g->speeds, (struct str){name.p + family.n, name.n - family.n}, t, NULL);
+    else if (str_eq_c(name, "gpu.all") && json_type(t) == JSON_OBJECT)
+        load_all(g, t);
+    json_free(t);
+}
+
+/* ---- handing over ---- */
+
+static void hand_over(struct gpus *g, struct buf *name, struct buf *text)
+{
+    if (!text->overflow && !name->overflow)
+        g->hands.remember(g->hands.self, buf_str(name), buf_str(text));
+    buf_reset(name);
+    buf_reset(text);
+}
+
+static void keep_jobs(struct gpus *g, struct buf *name, struct buf *text)
+{
+    for (size_t i = 0; i < g->forgotten.n; i++) {
+        buf_addf(name, "gpu.job.%lu", g->forgotten.p[i]);
+        hand_over(g, name, text);
+    }
+    vec_clear(&g->forgotten);
+    for (size_t i = 0; i < g->changed.n; i++) {
+        struct gjob *j = gpu_find(g, g->changed.p[i]);
+        if (!j)
+            continue;
+        j->dirty = false;
+        buf_addf(name, "gpu.job.%lu", j->say.job);
+        save_job(g, j, text);
+        hand_over(g, name, text);
+    }
+    vec_clear(&g->changed);
+}
+
+void gpu_keep(struct gpus *g)
+{
+    struct buf name, text;
+    uint32_t family;
+
+    if (!g->hands.remember)
+        return;
+    buf_init(&name, 4096);
+    buf_init(&text, TEXT_MAX);
+    keep_jobs(g, &name, &text);
+    while (speeds_take_dirty(g->speeds, &family)) {
+        struct str n = speeds_family_name(g->speeds, family);
+        buf_addf(&name, "gpu.family." STR_FMT, STR_ARG(n));
+        speeds_save(g->speeds, family, &text);
+        hand_over(g, &name, &text);
+    }
+    if (g->unsaved) {
+        g->unsaved = false;
+        buf_adds(&name, "gpu.all");
+        save_all(g, &text);
+        hand_over(g, &name, &text);
+    }
+    buf_done(&name);
+    buf_done(&text);
+}

@@ -1,0 +1,160 @@
+/* gpu_place.c - devices: who is on them, what is free, which ones to take
+ *
+ * Jobs that share hold exactly the same devices, so a run joins all devices of its host or takes
+ * devices nobody is on.  A device whose memory is not known is never shared.
+ */
+#include "sched/gpu_priv.h"
+
+static const int64_t MIB = INT64_C(1) << 20;
+
+int64_t gpu_room(const struct gpus *g, const struct gpu_device *d)
+{
+    int64_t reserve = g->conf.reserve_bytes;
+
+    if (!reserve)
+        reserve = MAX(512 * MIB, d->state.mem_bytes * 3 / 100);
+    return d->state.mem_bytes - d->state.foreign_bytes - reserve;
+}
+
+static bool can_take(const struct gpus *g, const struct gpu_device *d, int64_t mem)
+{
+    return d->state.usable && !d->n_jobs && (!mem || !d->state.mem_bytes || mem <= gpu_room(g, d));
+}
+
+bool gpu_pick(const struct gpus *g, uint32_t node, int32_t n, int64_t mem, struct gpu_set *out)
+{
+    const struct gpu_node *nd = &g->nodes.p[node];
+    struct gpu_set s = {0};
+
+    /* Smallest first: the large devices stay for those who need them. */
+    for (int64_t last = -1; n > 0;) {
+        int64_t next = INT64_MAX;
+        for (size_t i = 0; i < nd->dev.n; i++) {
+            int64_t has = nd->dev.p[i].state.mem_bytes;
+            if (!can_take(g, &nd->dev.p[i], mem) || has <= last)
+                continue;
+            next = MIN(next, has);
+        }
+        if (next == INT64_MAX)
+            return false;
+        for (size_t i = 0; i < nd->dev.n && n > 0; i++)
+            if (can_take(g, &nd->dev.p[i], mem) && nd->dev.p[i].state.mem_bytes == next) {
+                gpu_set_add(&s, (uint32_t)i);
+                n--;
+            }
+        last = next;
+    }
+    *out = s;
+    return true;
+}
+
+bool gpu_fits_with(const struct gpus *g, const struct gjob *j, const struct gjob *host)
+{
+    const struct gpu_node *nd = &g->nodes.p[host->node];
+    int64_t sum = j->mem_bytes + host->mem_bytes;
+
+    if (!j->say.share || !host->say.share || !j->mem_bytes || !host->mem_bytes ||
+        host->n_with + 2 > g->conf.per_device)
+        return false;
+    for (int32_t i = 0; i < host->n_with; i++) {
+        if (!host->with[i]->say.share || !host->with[i]->mem_bytes)
+            return false;
+        sum += host->with[i]->mem_bytes;
+    }
+    for (int32_t d = gpu_set_next(&host->devices, 0); d >= 0;
+         d = d + 1 < GPU_SET_MAX ? gpu_set_next(&host->devices, (uint32_t)d + 1) : -1) {
+        const struct gpu_device *dev = &nd->dev.p[d];
+        if (!dev->state.usable || !dev->state.mem_bytes || sum > gpu_room(g, dev))
+            return false;
+    }
+    return true;
+}
+
+void gpu_count_free(struct gpus *g, uint32_t node)
+{
+    struct gpu_node *nd = &g->nodes.p[node];
+
+    nd->usable = nd->free = 0;
+    for (size_t i = 0; i < nd->dev.n; i++) {
+        nd->usable += nd->dev.p[i].state.usable;
+        nd->free += nd->dev.p[i].state.usable && !nd->dev.p[i].n_jobs;
+    }
+}
+
+/* Everybody on the devices of j gets or loses its company. */
+static void meet(struct gpus *g, struct gjob *j, int64_t now, bool comes)
+{
+    const struct gpu_device *d = &g->nodes.p[j->node].dev.p[gpu_set_next(&j->devices, 0)];
+
+    for (int32_t i = 0; i < d->n_jobs; i++) {
+        struct gjob *o = d->jobs[i];
+        if (o == j)
+            continue;
+        gpu_mark(g, o, now);
+        if (comes) {
+            j->with[j->n_with++] = o;
+            o->with[o->n_with++] = j;
+            continue;
+        }
+        for (int32_t k = 0; k < o->n_with; k++)
+            if (o->with[k] == j) {
+                o->with[k] = o->with[--o->n_with];
+                break;
+            }
+    }
+    if (!comes)
+        j->n_with = 0;
+}
+
+void gpu_hold(struct gpus *g, struct gjob *j, int64_t now, uint32_t node, const struct gpu_set *s)
+{
+    struct gpu_node *nd = &g->nodes.p[node];
+
+    j->node = node;
+    j->devices = *s;
+    j->n = gpu_set_count(s);
+    j->holds = true;
+    j->n_with = 0;
+    meet(g, j, now, true);
+    for (int32_t d = gpu_set_next(s, 0); d >= 0;
+         d = d + 1 < GPU_SET_MAX ? gpu_set_next(s, (uint32_t)d + 1) : -1) {
+        struct gpu_device *dev = &nd->dev.p[d];
+        nd->free -= dev->state.usable && !dev->n_jobs;
+        ASSERT(dev->n_jobs < GPU_SHARE_MAX);
+        dev->jobs[dev->n_jobs++] = j;
+    }
+    g->n_running++;
+}
+
+void gpu_release(struct gpus *g, struct gjob *j, int64_t now)
+{
+    struct gpu_node *nd = &g->nodes.p[j->node];
+
+    meet(g, j, now, false);
+    for (int32_t d = gpu_set_next(&j->devices, 0); d >= 0;
+         d = d + 1 < GPU_SET_MAX ? gpu_set_next(&j->devices, (uint32_t)d + 1) : -1) {
+        struct gpu_device *dev = &nd->dev.p[d];
+        for (int32_t i = 0; i < dev->n_jobs; i++)
+            if (dev->jobs[i] == j) {
+                dev->jobs[i] = dev->jobs[--dev->n_jobs];
+                break;
+            }
+        nd->free += dev->state.usable && !dev->n_jobs;
+    }
+    j->holds = j->up = j->stopping = j->delivered = j->stop_now = false;
+    j->n = 0;
+    j->devices = (struct gpu_set){0};
+    g->n_running--;
+}
+
+int64_t gpus_reserved(const struct gpus *g, uint32_t node, uint32_t device)
+{
+    int64_t sum = 0;
+
+    if (node >= g->nodes.n || device >= g->nodes.p[node].dev.n)
+        return 0;
+    const struct gpu_device *d = &g->nodes.p[node].dev.p[device];
+    for (int32_t i = 0; i < d->n_jobs; i++)
+        sum += d->jobs[i]->mem_bytes ? d->jobs[i]->mem_bytes : d->state.mem_bytes;
+    return sum;
+}

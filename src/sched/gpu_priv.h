@@ -1,0 +1,190 @@
+/* gpu_priv.h - what the files of the GPU planner share
+ *
+ * gpu_book.c      jobs, nodes and events        gpu_problem.c  freezing the question
+ * gpu_learn.c     what an epoch end teaches     gpu_columns.c  who may share what, and its worth
+ * gpu_estimate.c  what is left, what it weighs  gpu_solve.c    the search for the best plan
+ * gpu_place.c     devices                       gpu_apply.c    carrying a plan out
+ * gpu_predict.c   when it starts and ends       gpu_view.c     answers
+ * gpu_memory.c    what is kept across restarts
+ */
+#pragma once
+#include "base/map.h"
+#include "base/rand.h"
+#include "base/vec.h"
+#include "sched/gpu.h"
+#include "sched/speed.h"
+
+enum {
+    GPU_STOPS_PER_HOUR = 4, /* voluntary ones of one job */
+    GPU_MIN_EPOCHS = 2,     /* a job runs so long before a voluntary stop … */
+    GPU_MIN_RESTARTS = 10,  /* … and so many times the cost of a restart */
+    GPU_URGENT = 2,         /* from this priority on a job goes before all below it */
+    GPU_SEGMENTS = 4,
+    GPU_SPREADS = 8
+};
+
+struct gjob;
+struct gpu_device {
+    struct gpu_device_state state;
+    struct gjob *jobs[GPU_SHARE_MAX];
+    int32_t n_jobs;
+};
+struct gpu_node {
+    VEC(struct gpu_device) dev;
+    bool open;
+    int32_t usable, free; /* devices; free: usable and nobody on them */
+};
+
+/* Part of the present epoch, spent in one configuration. */
+struct gpu_segment {
+    struct speed_key key;
+    double seconds;
+};
+/* What the plan in force has for a job. */
+struct gpu_want {
+    uint64_t plan; /* number of that plan; others are out of date */
+    uint32_t column;
+};
+struct gpu_span { /* a predicted time: median and the bounds of the interval, ms */
+    int64_t at, lo, hi;
+};
+
+struct gjob {
+    struct gpu_job say; /* .family is not kept */
+    uint32_t family;
+    size_t at;       /* index in gpus.jobs */
+    uint64_t serial; /* order of gpus_add */
+    /* progress */
+    int32_t done;     /* epochs */
+    double frac;      /* of the present one, at mark_ms */
+    double service_s; /* on devices, processes up, up to mark_ms */
+    double ref_s;     /* the same in seconds alone on the reference count */
+    int64_t waited_ms, waits_since_ms;
+    struct speed_own own;
+    struct speed_guess base; /* log rate alone on the reference count */
+    uint64_t base_version, own_version;
+    bool base_known; /* not merely assumed */
+    bool judged;     /* its estimate was compared with what was measured */
+    double last_left_s;
+    double step_s, epoch_s;
+    int64_t measured_bytes, mem_bytes; /* mem_bytes: the reservation, 0 = whole devices */
+    /* the present run */
+    bool holds, up, stopping, stop_now, delivered, adopted;
+    uint32_t node;
+    int32_t n;
+    struct gpu_set devices;
+    struct gjob *with[SPEED_WITH_MAX];
+    int32_t n_with;
+    int64_t start_ms, mark_ms, epoch_ms; /* epoch_ms: start of the present one, 0 = not known */
+    int32_t epochs_here;                 /* ended in this run */
+    struct gpu_segment seg[GPU_SEGMENTS];
+    int32_t n_seg;
+    int32_t attempts, preemptions;
+    int64_t asked_ms[GPU_STOPS_PER_HOUR]; /* when it was last asked to stop, a ring */
+    uint32_t n_asked;
+    /* planning */
+    struct gpu_want want;
+    int32_t at_problem;    /* its place in the question being frozen */
+    int64_t refused_until; /* may_start said no */
+    int32_t refusals;
+    double price;  /* at the last plan */
+    bool was_in;   /* it ran in the column it has now, when the question was frozen */
+    bool overfull; /* its devices run out of memory: it has to go */
+    bool dirty;    /* its record has to be kept anew */
+    /* prediction */
+    struct gpu_span start, finish;
+    double left_at;   /* seconds until it ends, if it runs on */
+    double said_s[2]; /* seconds to the end, as first predicted waiting and running */
+    int64_t said_ms[2];
+};
+
+struct gpu_column { /* of the plan in force */
+    uint64_t jobs[GPU_SHARE_MAX];
+    int32_t n_jobs, n;
+    uint32_t node;
+    bool anchored; /* it keeps the devices of those of it who run */
+    bool hold;     /* devices are held for jobs[0], which cannot start yet */
+    double density;
+};
+
+/* Quantiles of log(actual / predicted), tracked. */
+struct gpu_spread {
+    double q[3]; /* at 10, 50 and 90 % */
+    int64_t n;   /* jobs seen */
+};
+
+struct gpus {
+    struct gpu_conf conf;
+    struct gpu_hands hands;
+    struct speeds *speeds;
+    VEC(struct gpu_node) nodes;
+    VEC(struct gjob *) jobs;
+    struct map_u64 by_id;
+    struct map_u64 saved; /* records of jobs that were recalled and not added yet: char * */
+    uint64_t serial;
+    size_t n_running;
+    /* plan */
+    bool due;     /* a full plan is wanted */
+    bool solving; /* a problem is out */
+    bool unsaved; /* the record of all has changed */
+    int64_t planned_ms, tick_ms;
+    uint64_t plan;
+    VEC(struct gpu_column) columns;
+    VEC(uint64_t) forgotten, changed; /* jobs whose record has to be kept anew */
+    struct gpu_stats stats;
+    /* what estimates of people are worth: variance of log(actual / said) */
+    double said_var, said_weight;
+    struct gpu_spread spread[2][GPU_SPREADS]; /* for waiting, running jobs; by length */
+    uint64_t prediction, predicted;
+    int64_t predicted_ms;
+};
+
+/* ---- gpu_book.c ---- */
+struct gjob *gpu_find(const struct gpus *g, uint64_t job);
+void gpu_due(struct gpus *g);
+void gpu_touch(struct gpus *g, struct gjob *j); /* its record changed */
+void gpu_begin_run(struct gjob *j, int64_t now);
+/* Brings progress up to now; called before anything about a run changes. */
+void gpu_mark(struct gpus *g, struct gjob *j, int64_t now);
+
+/* ---- gpu_learn.c ---- */
+void gpu_learn_epoch(struct gpus *g, struct gjob *j, int64_t now, double epoch_s);
+void gpu_learn_end(struct gpus *g, struct gjob *j, int64_t now);
+
+/* ---- gpu_estimate.c ---- */
+struct speed_key gpu_key(const struct gjob *j); /* its present configuration */
+double gpu_work(const struct gjob *j);          /* of one epoch */
+void gpu_base_update(const struct gpus *g, struct gjob *j);
+double gpu_log_rate(const struct gpus *g, struct gjob *j, const struct speed_key *k);
+double gpu_speed(const struct gpus *g, struct gjob *j, const struct speed_key *k);
+double gpu_epochs_left(const struct gpus *g, struct gjob *j, int64_t now);
+double gpu_total_s(const struct gpus *g, struct gjob *j);
+double gpu_left_s(const struct gpus *g, struct gjob *j, int64_t now);
+double gpu_overrun(const struct gpus *g, struct gjob *j);
+double gpu_weight(const struct gpus *g, struct gjob *j, int64_t now);
+double gpu_waited_s(const struct gjob *j, int64_t now);
+double gpu_restart_s(const struct gpus *g, const struct gjob *j);
+/* May it be asked to stop for others now?  urgent: for the sake of one that goes before all. */
+bool gpu_may_stop(const struct gpus *g, struct gjob *j, int64_t now, bool urgent);
+
+/* ---- gpu_place.c ---- */
+int64_t gpu_room(const struct gpus *g, const struct gpu_device *d); /* for reservations */
+/* n devices of that node nobody is on, with room for mem bytes; as few others as possible spoilt.
+ */
+bool gpu_pick(const struct gpus *g, uint32_t node, int32_t n, int64_t mem, struct gpu_set *out);
+bool gpu_fits_with(const struct gpus *g, const struct gjob *j, const struct gjob *host);
+void gpu_hold(struct gpus *g, struct gjob *j, int64_t now, uint32_t node, const struct gpu_set *s);
+void gpu_release(struct gpus *g, struct gjob *j, int64_t now);
+void gpu_count_free(struct gpus *g, uint32_t node);
+
+/* ---- gpu_apply.c ---- */
+void gpu_guard(struct gpus *g, int64_t now);
+void gpu_ask_stop(struct gpus *g, struct gjob *j, int64_t now, bool at_once);
+
+/* ---- gpu_predict.c ---- */
+void gpu_predict(struct gpus *g, int64_t now);
+void gpu_predict_learn(struct gpus *g, struct gjob *j, int64_t now);
+
+/* ---- gpu_memory.c ---- */
+void gpu_keep(struct gpus *g); /* hands what changed to `remember` */
+void gpu_recall_job(struct gpus *g, struct gjob *j);

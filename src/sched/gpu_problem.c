@@ -1,0 +1,379 @@
+/* gpu_problem.c - freezing the question: who is in question, what they are worth
+ *
+ * Runs on the loop thread, so it must be cheap: every job is looked at once, and only those who
+ * run and the most deserving of the waiting are copied out, with what is known of their speeds.
+ *
+ * Worth: finishing the job with the least left first serves the mean completion time best, hence
+ * a price that falls with what is left.  With deadlines it is the apparent tardiness cost: weight
+ * over what is left, falling exponentially with the slack.
+ */
+#include "sched/gpu_problem_priv.h"
+
+#include <math.h>
+
+static const int64_t TICK_MS = 60 * 1000;
+static const double TINY_S = 300;        /* very short jobs are not worth more than this */
+static const double CLAIM = 1e4;         /* who goes before all others */
+static const double SLACK_LOOKAHEAD = 2; /* in mean run times */
+
+static double jct_price(double weight, double left_s)
+{
+    return weight / (left_s + TINY_S);
+}
+
+static double due_s(const struct gpus *g, struct gjob *j)
+{
+    if (j->say.deadline_ms > 0)
+        return (double)j->say.deadline_ms / 1000;
+    return (double)j->say.submitted_ms / 1000 + 2 * gpu_total_s(g, j);
+}
+
+static double tardiness_price(const struct gpus *g, struct gjob *j, double weight, double left_s,
+                              int64_t now, double mean_s)
+{
+    double slack = due_s(g, j) - (double)now / 1000 - left_s;
+
+    return weight / (left_s + TINY_S) * exp(-MAX(0, slack) / (SLACK_LOOKAHEAD * mean_s));
+}
+
+/* ---- candidates ---- */
+
+struct ranked {
+    double key;
+    struct gjob *job;
+    double left_s, price;
+    bool claim;
+};
+
+static bool higher(const struct ranked *a, const struct ranked *b)
+{
+    return a->key != b->key ? a->key > b->key : a->job->serial < b->job->serial;
+}
+
+/* Puts the k highest first, in no order. */
+static void select_top(struct ranked *r, size_t n, size_t k)
+{
+    size_t lo = 0, hi = n;
+
+    while (hi - lo > 1 && k > lo && k < hi) {
+        struct ranked pivot = r[lo + (hi - lo) / 2];
+        size_t i = lo, j = hi - 1;
+        for (;;) {
+            while (higher(&r[i], &pivot))
+                i++;
+            while (higher(&pivot, &r[j]))
+                j--;
+            if (i >= j)
+                break;
+            struct ranked t = r[i];
+            r[i++] = r[j];
+            r[j--] = t;
+        }
+        if (k <= j)
+            hi = j + 1;
+        else
+            lo = j + 1;
+    }
+}
+
+static int by_key(const void *a, const void *b)
+{
+    return higher(a, b) ? -1 : higher(b, a) ? 1 : 0;
+}
+
+static bool leaving(const struct gjob *j)
+{
+    return j->holds && (j->delivered || j->stop_now);
+}
+
+static void rank(const struct gpus *g, struct gjob *j, int64_t now, double mean_s,
+                 struct ranked *out)
+{
+    double left = gpu_left_s(g, j, now), weight = gpu_weight(g, j, now);
+    double waited = gpu_waited_s(j, now);
+    double price = g->conf.objective == GPU_TARDINESS
+                       ? tardiness_price(g, j, weight, left, now, mean_s)
+                       : jct_price(weight, left);
+    bool claim = !j->holds && waited > g->conf.reserve_after_s;
+
+    if (claim) /* from here on what is left does not count, only how long it waits */
+        price = CLAIM * weight / g->conf.reserve_after_s;
+    if (j->say.priority >= GPU_URGENT)
+        price *= CLAIM;
+    j->price = price;
+    *out = (struct ranked){price / j->say.counts[0], j, left, price, claim};
+}
+
+static void freeze_ratios(const struct gpus *g, struct gjob *j, struct cand *c)
+{
+    for (size_t i = 0; i < j->own.n && c->n_ratios < CAND_RATIOS; i++) {
+        const struct speed_point *p = &j->own.p[i];
+        if (p->key.n_with != 1)
+            continue;
+        struct speed_key alone = {.n = p->key.n};
+        double ratio = exp(gpu_log_rate(g, j, &p->key) - gpu_log_rate(g, j, &alone));
+        c->ratios[c->n_ratios++] =
+            (struct cand_ratio){p->key.with[0], p->key.n, (float)MIN(ratio, 1)};
+    }
+}
+
+static void freeze_job(struct gpus *g, struct gpu_problem *p, const struct ranked *r, int64_t now)
+{
+    struct gjob *j = r->job;
+    struct speed_terms t = speeds_terms(g->speeds, j->family);
+    struct cand c = {.job = j->say.job,
+                     .family = j->family,
+                     .group = GPU_NOBODY,
+                     .suffers = (float)exp(t.suffers),
+                     .disturbs = (float)exp(t.disturbs),
+                     .price = r->price,
+                     .left_s = r->left_s,
+                     .restart_s = gpu_restart_s(g, j),
+                     .mem_bytes = j->mem_bytes,
+                     .share = j->say.share && j->mem_bytes > 0,
+                     .claim = r->claim,
+                     .started = j->attempts > 0};
+
+    c.n_counts = gpu_overrun(g, j) > 1.5 ? 1 : j->say.n_counts;
+    for (int32_t i = 0; i < c.n_counts; i++) {
+        struct speed_key k = {.n = j->say.counts[i]};
+        c.counts[i] = k.n;
+        c.speed[i] = (float)gpu_speed(g, j, &k);
+    }
+    freeze_ratios(g, j, &c);
+    if (g->conf.objective == GPU_TARDINESS)
+        c.need = r->left_s / MAX(1, due_s(g, j) - (double)now / 1000);
+    j->at_problem = (int32_t)p->cands.n;
+    vec_push(&p->cands, c);
+}
+
+/* Everybody who runs, and the best of those who wait. */
+static void freeze_jobs(struct gpus *g, struct gpu_problem *p, int64_t now)
+{
+    VEC(struct ranked) all = {0};
+    size_t devices = 0, k = 0, waiting = 0;
+    double mean_s = 0;
+
+    for (size_t i = 0; i < g->nodes.n; i++)
+        devices += (size_t)g->nodes.p[i].usable;
+    if (g->conf.objective == GPU_TARDINESS)
+        for (size_t i = 0; i < g->jobs.n; i++)
+            mean_s += gpu_total_s(g, g->jobs.p[i]) / (double)g->jobs.n;
+    vec_reserve(&all, g->jobs.n + 1);
+    for (size_t i = 0; i < g->jobs.n; i++) {
+        struct gjob *j = g->jobs.p[i];
+        j->at_problem = GPU_NOBODY;
+        if (j->holds && !leaving(j)) {
+            rank(g, j, now, MAX(mean_s, 1), &all.p[all.n]);
+            struct ranked first = all.p[k];
+            all.p[k++] = all.p[all.n];
+            all.p[all.n] = first;
+            all.n++;
+        } else if (j->refused_until <= now) {
+            rank(g, j, now, MAX(mean_s, 1), &all.p[all.n++]);
+            waiting++;
+        }
+    }
+    size_t want = 3 * devices + 8;
+    if (devices > 64)
+        want = devices + 136;
+    if (waiting > want) {
+        select_top(all.p + k, waiting, want);
+        waiting = want;
+    }
+    qsort(all.p, k, sizeof(all.p[0]), by_key);
+    qsort(all.p + k, waiting, sizeof(all.p[0]), by_key);
+    for (size_t i = 0; i < k + waiting; i++)
+        freeze_job(g, p, &all.p[i], now);
+    vec_done(&all);
+}
+
+/* ---- groups, nodes, speeds ---- */
+
+static void freeze_group(struct gpus *g, struct gpu_problem *p, struct gjob *j, int64_t now)
+{
+    const struct gpu_node *nd = &g->nodes.p[j->node];
+    struct group q = {.n = j->n, .node = j->node, .open = nd->open, .room = INT64_MAX};
+
+    for (int32_t i = -1; i < j->n_with; i++) {
+        struct gjob *o = i < 0 ? j : j->with[i];
+        if (o->at_problem == GPU_NOBODY)
+            continue; /* it is on its way out */
+        struct cand *c = &p->cands.p[o->at_problem];
+        c->group = (int32_t)p->groups.n;
+        c->fixed = !o->stopping && !gpu_may_stop(g, o, now, false);
+        q.jobs[q.n_jobs++] = o->at_problem;
+    }
+    for (int32_t d = gpu_set_next(&j->devices, 0); d >= 0;
+         d = d + 1 < GPU_SET_MAX ? gpu_set_next(&j->devices, (uint32_t)d + 1) : -1) {
+        const struct gpu_device *dev = &nd->dev.p[d];
+        int64_t room = dev->state.usable && dev->state.mem_bytes ? gpu_room(g, dev) : 0;
+        q.room = MIN(q.room, MAX(room, 0));
+    }
+    vec_push(&p->groups, q);
+}
+
+static int ascending(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+static void freeze_node(const struct gpus *g, struct gpu_problem *p, const struct gpu_node *nd)
+{
+    struct pnode n = {.open = nd->open, .first_room = p->rooms.n};
+
+    for (size_t i = 0; i < nd->dev.n; i++) {
+        const struct gpu_device *d = &nd->dev.p[i];
+        if (!d->state.usable && !d->n_jobs)
+            continue;
+        n.cap++;
+        if (d->state.usable)
+            vec_push(&p->rooms, d->state.mem_bytes ? gpu_room(g, d) : INT64_MAX);
+    }
+    n.n_rooms = p->rooms.n - n.first_room;
+    qsort(p->rooms.p + n.first_room, n.n_rooms, sizeof(int64_t), ascending);
+    vec_push(&p->nodes, n);
+}
+
+static size_t fact_slot(const struct gpu_problem *p, uint32_t a, uint32_t b, int32_t n)
+{
+    uint64_t h = ((uint64_t)a << 32 | b) * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)n * 0x85ebca6b;
+    size_t i = (size_t)(h >> 20) & (p->facts.cap - 1);
+
+    while (p->facts.p[i].n &&
+           (p->facts.p[i].a != a || p->facts.p[i].b != b || p->facts.p[i].n != n))
+        i = (i + 1) & (p->facts.cap - 1);
+    return i;
+}
+
+/* A table of half empty places; log_ratio holds the ratio itself. */
+static void freeze_facts(const struct gpus *g, struct gpu_problem *p)
+{
+    size_t n = speeds_fact_count(g->speeds), cap = 16;
+    AUTO_FREE struct speed_fact *all = xcalloc(n + 1, sizeof(*all));
+
+    n = speeds_facts(g->speeds, all);
+    while (cap < 2 * n)
+        cap *= 2;
+    p->facts.p = xcalloc(cap, sizeof(*p->facts.p));
+    p->facts.cap = cap;
+    for (size_t i = 0; i < n; i++) {
+        struct speed_fact *f = &p->facts.p[fact_slot(p, all[i].a, all[i].b, all[i].n)];
+        *f = all[i];
+        f->log_ratio = exp(all[i].log_ratio);
+    }
+}
+
+double problem_ratio(const struct gpu_problem *p, const struct cand *a, const struct cand *b,
+                     int32_t n)
+{
+    for (int32_t i = 0; i < a->n_ratios; i++)
+        if (a->ratios[i].family == b->family && a->ratios[i].n == n)
+            return a->ratios[i].ratio;
+    const struct speed_fact *f = &p->facts.p[fact_slot(p, a->family, b->family, n)];
+    if (f->n)
+        return f->log_ratio;
+    double r = p->mean_ratio * a->suffers * b->disturbs;
+    return MIN(r, 1);
+}
+
+/* ---- who may not share ---- */
+
+static int32_t count_class(int32_t n)
+{
+    return n >= 128 ? 7 : 31 - __builtin_clz((unsigned)n);
+}
+
+static bool has_count(const struct cand *c, int32_t n)
+{
+    for (int32_t i = 0; i < c->n_counts; i++)
+        if (c->counts[i] == n)
+            return true;
+    return false;
+}
+
+static void freeze_compatible(const struct gpus *g, struct gpu_problem *p)
+{
+    size_t n = p->cands.n;
+
+    if (!g->hands.compatible || g->conf.per_device < 2)
+        return;
+    p->incompatible = xcalloc(n * n + 1, 1);
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = i + 1; k < n; k++) {
+            const struct cand *a = &p->cands.p[i], *b = &p->cands.p[k];
+            if (!a->share || !b->share)
+                continue;
+            for (int32_t m = 0; m < a->n_counts; m++)
+                if (has_count(b, a->counts[m]) &&
+                    !g->hands.compatible(g->hands.self, a->job, b->job, a->counts[m]))
+                    p->incompatible[i * n + k] |= (uint8_t)(1 << count_class(a->counts[m]));
+        }
+}
+
+bool problem_compatible(const struct gpu_problem *p, int32_t a, int32_t b, int32_t n)
+{
+    size_t i = (size_t)MIN(a, b), k = (size_t)MAX(a, b);
+
+    return !p->incompatible || !(p->incompatible[i * p->cands.n + k] >> count_class(n) & 1);
+}
+
+bool problem_room(const struct gpu_problem *p, size_t node, int32_t n, int64_t mem)
+{
+    const struct pnode *nd = &p->nodes.p[node];
+    const int64_t *rooms = p->rooms.p + nd->first_room;
+
+    if (nd->n_rooms < (size_t)n)
+        return false;
+    return !mem || rooms[nd->n_rooms - (size_t)n] >= mem;
+}
+
+/* ---- begin, end ---- */
+
+struct gpu_problem *gpus_plan_begin(struct gpus *g, int64_t now)
+{
+    if (g->solving || !g->jobs.n)
+        return NULL;
+    if (g->tick_ms >= 0 && now >= g->tick_ms)
+        g->due = true;
+    if (!g->due || now < g->planned_ms + g->conf.replan_ms)
+        return NULL;
+    struct gpu_problem *p = xcalloc(1, sizeof(*p));
+    p->conf = g->conf;
+    p->plan = ++g->plan;
+    p->mean_ratio = exp(speeds_terms(g->speeds, SPEED_NO_FAMILY).mean);
+    rng_seed(&p->rng, g->conf.seed ^ g->plan * UINT64_C(0x9e3779b97f4a7c15));
+    freeze_jobs(g, p, now);
+    for (size_t i = 0; i < p->cands.n; i++) {
+        struct gjob *j = gpu_find(g, p->cands.p[i].job);
+        if (j->holds && !leaving(j) && p->cands.p[i].group == GPU_NOBODY)
+            freeze_group(g, p, j, now);
+    }
+    for (size_t i = 0; i < g->nodes.n; i++)
+        freeze_node(g, p, &g->nodes.p[i]);
+    freeze_facts(g, p);
+    freeze_compatible(g, p);
+    g->due = false;
+    g->solving = true;
+    g->planned_ms = now;
+    g->tick_ms = g->jobs.n > g->n_running ? now + TICK_MS : -1;
+    return p;
+}
+
+void gpu_problem_free(struct gpu_problem *p)
+{
+    vec_done(&p->cands);
+    vec_done(&p->groups);
+    vec_done(&p->nodes);
+    vec_done(&p->rooms);
+    vec_done(&p->facts);
+    vec_done(&p->columns);
+    vec_done(&p->order);
+    vec_done(&p->chosen);
+    vec_done(&p->held);
+    vec_done(&p->held_nodes);
+    free(p->incompatible);
+    free(p);
+}

@@ -1,0 +1,118 @@
+/* gpu_view.c - answers: how a job stands, why it waits, when it ends */
+#include "sched/gpu_priv.h"
+
+/* Would n devices for mem bytes be free on an open node? */
+static bool has_free(const struct gpus *g, const struct gjob *j)
+{
+    struct gpu_set s;
+
+    for (size_t k = 0; k < g->nodes.n; k++)
+        if (g->nodes.p[k].open && gpu_pick(g, (uint32_t)k, j->say.counts[0], j->mem_bytes, &s))
+            return true;
+    return false;
+}
+
+static const struct gpu_column *hold_of_other(const struct gpus *g, const struct gjob *j)
+{
+    for (size_t i = 0; i < g->columns.n; i++)
+        if (g->columns.p[i].hold && g->columns.p[i].jobs[0] != j->say.job &&
+            gpu_find(g, g->columns.p[i].jobs[0]))
+            return &g->columns.p[i];
+    return NULL;
+}
+
+/* Why can it not go next to those who run?  The first of them with as many devices is named. */
+static enum gpu_wait beside(const struct gpus *g, const struct gjob *j, uint64_t *who)
+{
+    enum gpu_wait why = GPU_WAIT_GPUS;
+
+    if (g->conf.per_device < 2)
+        return why;
+    for (size_t i = 0; i < g->jobs.n; i++) {
+        const struct gjob *o = g->jobs.p[i];
+        if (!o->holds || o->n != j->say.counts[0] || o->n_with + 2 > g->conf.per_device)
+            continue;
+        if (gpu_fits_with(g, j, o)) {
+            *who = o->say.job;
+            return GPU_WAIT_BEHIND;
+        }
+        if (why == GPU_WAIT_MEMORY)
+            continue;
+        why = j->say.share && o->say.share ? GPU_WAIT_MEMORY : GPU_WAIT_NO_SHARE;
+        *who = o->say.job;
+    }
+    return why;
+}
+
+static enum gpu_wait wait_of(const struct gpus *g, const struct gjob *j, int64_t now, uint64_t *who)
+{
+    bool open = false;
+    const struct gpu_column *hold;
+
+    *who = 0;
+    for (size_t k = 0; k < g->nodes.n; k++)
+        open |= g->nodes.p[k].open && g->nodes.p[k].usable > 0;
+    if (!open)
+        return GPU_WAIT_CLOSED;
+    if (j->refused_until > now || (j->refusals && j->want.plan != g->plan))
+        return GPU_WAIT_HOST;
+    if (has_free(g, j)) {
+        hold = hold_of_other(g, j);
+        if (hold && j->want.plan != g->plan) {
+            *who = hold->jobs[0];
+            return GPU_WAIT_RESERVED;
+        }
+        return g->due || j->want.plan == g->plan ? GPU_WAIT_NOTHING : GPU_WAIT_BEHIND;
+    }
+    return beside(g, j, who);
+}
+
+static void view_run(struct gpus *g, struct gjob *j, struct gpu_view *v)
+{
+    struct speed_key k = gpu_key(j);
+
+    v->node = j->node;
+    v->devices = j->devices;
+    v->speed = gpu_speed(g, j, &k);
+    v->n_with = j->n_with;
+    for (int32_t i = 0; i < j->n_with; i++)
+        v->with[i] = j->with[i]->say.job;
+}
+
+bool gpus_view(struct gpus *g, int64_t now, uint64_t job, struct gpu_view *out)
+{
+    struct gjob *j = gpu_find(g, job);
+
+    if (!j)
+        return false;
+    gpu_predict(g, now);
+    *out = (struct gpu_view){.running = j->holds,
+                             .stopping = j->stopping,
+                             .reserved_bytes = j->mem_bytes,
+                             .measured_bytes = j->measured_bytes,
+                             .epochs_done = j->done,
+                             .epochs = j->say.epochs,
+                             .estimate_s = gpu_total_s(g, j),
+                             .speed = 1,
+                             .service_s = j->service_s,
+                             .overrun = gpu_overrun(g, j),
+                             .epoch_s = j->epoch_s,
+                             .step_s = j->step_s,
+                             .attempts = j->attempts,
+                             .preemptions = j->preemptions,
+                             .start_ms = j->start.at,
+                             .start_lo_ms = j->start.lo,
+                             .start_hi_ms = j->start.hi,
+                             .finish_ms = j->finish.at,
+                             .finish_lo_ms = j->finish.lo,
+                             .finish_hi_ms = j->finish.hi};
+    if (j->holds) {
+        view_run(g, j, out);
+        if (j->up && now > j->mark_ms)
+            out->service_s += (double)(now - j->mark_ms) / 1000;
+    } else {
+        out->wait = wait_of(g, j, now, &out->wait_for);
+    }
+    out->left_s = gpu_left_s(g, j, now) / (out->speed > 0.01 ? out->speed : 0.01);
+    return true;
+}

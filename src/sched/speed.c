@@ -1,0 +1,477 @@
+/* speed.c - the speed model: families, what they showed, and the fit through it
+ *
+ * Owns: the families and the two fits.
+ *
+ * The fit of company is done by coordinates: a new fact moves the term of the one who suffers,
+ * then that of the one who disturbs, then the mean, each the weighted average of what the others
+ * leave over, drawn towards 0 (the mean towards PRIOR_COMPANY) as if by facts of weight PULL.  A
+ * fact touches only its own two families, so learning is cheap however many there are.
+ */
+#include "sched/speed_priv.h"
+
+#include <math.h>
+
+static const double PRIOR_COMPANY = -0.478; /* log 0.62: half the table of published pairs gain */
+static const double PRIOR_EXPONENT = 0.8;
+static const double PULL = 0.7, PULL_MEAN = 6, PULL_EXPONENT = 1.5;
+static const double WORTH = 1.05; /* a pair whose speeds sum to less is taken apart */
+
+struct speeds *speeds_new(void)
+{
+    struct speeds *s = xcalloc(1, sizeof(*s));
+    struct family *none = xcalloc(1, sizeof(*none));
+
+    none->name = xstrdup("");
+    vec_push(&s->families, none);
+    s->mean = PRIOR_COMPANY;
+    s->exponent = PRIOR_EXPONENT;
+    return s;
+}
+
+void speeds_free(struct speeds *s)
+{
+    if (!s)
+        return;
+    for (size_t i = 0; i < s->families.n; i++) {
+        struct family *f = s->families.p[i];
+        vec_done(&f->alone);
+        vec_done(&f->facts);
+        vec_done(&f->disturbed);
+        free(f->name);
+        free(f);
+    }
+    vec_done(&s->families);
+    vec_done(&s->dirty);
+    map_str_done(&s->by_name);
+    free(s);
+}
+
+uint32_t speeds_family(struct speeds *s, struct str name)
+{
+    if (!name.n)
+        return SPEED_NO_FAMILY;
+    struct family *f = map_str_get(&s->by_name, name);
+    if (f)
+        return f->index;
+    f = xcalloc(1, sizeof(*f));
+    f->name = xstrndup(name.p, name.n);
+    f->index = (uint32_t)s->families.n;
+    vec_push(&s->families, f);
+    map_str_put(&s->by_name, name, f);
+    return f->index;
+}
+
+struct str speeds_family_name(const struct speeds *s, uint32_t family)
+{
+    return str_of(s->families.p[family]->name);
+}
+
+uint32_t speeds_family_count(const struct speeds *s)
+{
+    return (uint32_t)s->families.n;
+}
+
+uint64_t speeds_version(const struct speeds *s, uint32_t family)
+{
+    return s->families.p[family]->version + 1;
+}
+
+void speeds_touch(struct speeds *s, struct family *f)
+{
+    f->version++;
+    if (f->index == SPEED_NO_FAMILY || f->dirty)
+        return;
+    f->dirty = true;
+    vec_push(&s->dirty, f->index);
+}
+
+bool speeds_take_dirty(struct speeds *s, uint32_t *family)
+{
+    if (!s->dirty.n)
+        return false;
+    *family = vec_pop(&s->dirty);
+    s->families.p[*family]->dirty = false;
+    return true;
+}
+
+/* ---- configurations and own measurements ---- */
+
+struct speed_key speed_key_make(int32_t n, const uint32_t *with, int32_t n_with)
+{
+    struct speed_key k = {.n = n, .n_with = n_with};
+
+    for (int32_t i = 0; i < n_with; i++) {
+        int32_t at = i;
+        for (; at > 0 && k.with[at - 1] > with[i]; at--)
+            k.with[at] = k.with[at - 1];
+        k.with[at] = with[i];
+    }
+    return k;
+}
+
+bool speed_key_equal(const struct speed_key *a, const struct speed_key *b)
+{
+    if (a->n != b->n || a->n_with != b->n_with)
+        return false;
+    for (int32_t i = 0; i < a->n_with; i++)
+        if (a->with[i] != b->with[i])
+            return false;
+    return true;
+}
+
+const struct speed_point *speed_own_find(const struct speed_own *o, const struct speed_key *k)
+{
+    for (size_t i = 0; i < o->n; i++)
+        if (speed_key_equal(&o->p[i].key, k))
+            return &o->p[i];
+    return NULL;
+}
+
+static const double NEWER = 0.3; /* weight of the latest of many measurements */
+
+/* Running mean: plain while there are few measurements, then the newest counts NEWER. */
+static void mix(double *value, double *weight, double x, double w)
+{
+    *weight += w;
+    double share = w / *weight;
+    *value += (share > NEWER * w ? share : NEWER * w) * (x - *value);
+}
+
+bool speed_own_learn(struct speed_own *o, const struct speed_key *k, double log_rate, double weight)
+{
+    struct speed_point *p = (struct speed_point *)(uintptr_t)speed_own_find(o, k);
+    bool is_new = !p;
+
+    if (is_new) {
+        vec_push(o, ((struct speed_point){.key = *k}));
+        p = &vec_last(o);
+    }
+    mix(&p->log_rate, &p->weight, log_rate, weight);
+    return is_new;
+}
+
+/* ---- alone ---- */
+
+static const struct family_alone *alone_at(const struct family *f, int32_t n)
+{
+    for (size_t i = 0; i < f->alone.n; i++)
+        if (f->alone.p[i].n == n)
+            return &f->alone.p[i];
+    return NULL;
+}
+
+bool speeds_alone(const struct speeds *s, uint32_t family, int32_t n, struct speed_guess *out)
+{
+    const struct family *f = s->families.p[family];
+    const struct family_alone *best = NULL;
+
+    for (size_t i = 0; i < f->alone.n; i++) {
+        const struct family_alone *a = &f->alone.p[i];
+        if (a->weight > 0 &&
+            (!best || fabs(log((double)a->n / n)) < fabs(log((double)best->n / n))))
+            best = a;
+    }
+    if (!best)
+        return false;
+    struct speed_guess g = speeds_scale(s, family, n, best->n);
+    *out = (struct speed_guess){best->log_rate + g.log, g.var + 0.003};
+    return true;
+}
+
+static double exponent_of(const struct speeds *s, const struct family *f)
+{
+    return (f->slope_sum + PULL_EXPONENT * s->exponent) / (f->slope_weight + PULL_EXPONENT);
+}
+
+struct speed_guess speeds_scale(const struct speeds *s, uint32_t family, int32_t n, int32_t ref)
+{
+    const struct family *f = s->families.p[family];
+    double span = log((double)n / ref);
+
+    if (n == ref)
+        return (struct speed_guess){0, 0};
+    const struct family_alone *a = alone_at(f, n), *b = alone_at(f, ref);
+    if (a && b)
+        return (struct speed_guess){a->log_rel - b->log_rel, 0.003};
+    return (struct speed_guess){exponent_of(s, f) * span, 0.09 * span * span};
+}
+
+/* The exponent of one family, and with it that of all: slopes between neighbouring counts, each
+ * weighted by how far apart they are. */
+static void fit_exponent(struct speeds *s, struct family *f)
+{
+    s->slope_sum -= f->slope_sum;
+    s->slope_weight -= f->slope_weight;
+    f->slope_sum = f->slope_weight = 0;
+    for (size_t i = 1; i < f->alone.n; i++) {
+        double span = log((double)f->alone.p[i].n / f->alone.p[i - 1].n);
+        f->slope_sum += f->alone.p[i].log_rel - f->alone.p[i - 1].log_rel;
+        f->slope_weight += span;
+    }
+    s->slope_sum += f->slope_sum;
+    s->slope_weight += f->slope_weight;
+    s->exponent = (s->slope_sum + PULL_MEAN * PRIOR_EXPONENT) / (s->slope_weight + PULL_MEAN);
+}
+
+static struct family_alone *alone_make(struct family *f, int32_t n)
+{
+    size_t i = 0;
+
+    while (i < f->alone.n && f->alone.p[i].n < n)
+        i++;
+    if (i < f->alone.n && f->alone.p[i].n == n)
+        return &f->alone.p[i];
+    vec_push(&f->alone, (struct family_alone){0});
+    memmove(&f->alone.p[i + 1], &f->alone.p[i], (f->alone.n - 1 - i) * sizeof(f->alone.p[0]));
+    f->alone.p[i] = (struct family_alone){.n = n};
+    return &f->alone.p[i];
+}
+
+void speeds_learn_alone(struct speeds *s, uint32_t family, int32_t n, double log_rate)
+{
+    struct family *f = s->families.p[family];
+    bool first = true;
+
+    if (family == SPEED_NO_FAMILY)
+        return;
+    struct speed_guess before = {0};
+    first = !speeds_alone(s, family, n, &before);
+    struct family_alone *a = alone_make(f, n);
+    bool fresh = a->weight == 0 && a->rel_weight == 0;
+    mix(&a->log_rate, &a->weight, log_rate, 1);
+    if (fresh) { /* where it lies on the curve, if nobody told: by the rates of others */
+        a->log_rel = first ? 0 : log_rate;
+        for (size_t i = 0; !first && i < f->alone.n; i++)
+            if (f->alone.p[i].n != n && f->alone.p[i].weight > 0) {
+                a->log_rel = log_rate - f->alone.p[i].log_rate + f->alone.p[i].log_rel;
+                break;
+            }
+        a->rel_weight = 1;
+        fit_exponent(s, f);
+    }
+    speeds_touch(s, f);
+}
+
+void speeds_put_alone(struct speeds *s, uint32_t family, const struct family_alone *a)
+{
+    struct family *f = s->families.p[family];
+
+    *alone_make(f, a->n) = *a;
+    fit_exponent(s, f);
+}
+
+void speeds_learn_scale(struct speeds *s, uint32_t family, int32_t n, int32_t ref, double log_ratio)
+{
+    struct family *f = s->families.p[family];
+
+    if (family == SPEED_NO_FAMILY)
+        return;
+    struct family_alone *b = alone_make(f, ref);
+    double from = b->log_rel;
+    if (b->rel_weight == 0)
+        b->rel_weight = 1;
+    struct family_alone *a = alone_make(f, n);
+    mix(&a->log_rel, &a->rel_weight, from + log_ratio, 1);
+    fit_exponent(s, f);
+    speeds_touch(s, f);
+}
+
+/* ---- company ---- */
+
+static struct family_fact *fact_at(const struct family *f, const struct speed_key *k)
+{
+    for (size_t i = 0; i < f->facts.n; i++)
+        if (speed_key_equal(&f->facts.p[i].key, k))
+            return &f->facts.p[i];
+    return NULL;
+}
+
+static double clamp_ratio(double log_ratio)
+{
+    return log_ratio > 0 ? 0 : log_ratio < -3 ? -3 : log_ratio;
+}
+
+struct speed_guess speeds_company(const struct speeds *s, uint32_t family,
+                                  const struct speed_key *k)
+{
+    const struct family *f = s->families.p[family];
+    const struct family_fact *fact = k->n_with ? fact_at(f, k) : NULL;
+    struct speed_guess g = {0, 0};
+    double known = 0;
+
+    if (!k->n_with)
+        return g;
+    for (int32_t i = 0; i < k->n_with; i++) /* the model, or the pairs of a larger group */
+    {
+        struct speed_key pair = speed_key_make(k->n, &k->with[i], 1);
+        const struct family_fact *p = k->n_with > 1 ? fact_at(f, &pair) : NULL;
+        g.log += p ? p->log_ratio
+                   : clamp_ratio(s->mean + f->suffers + s->families.p[k->with[i]]->disturbs);
+        g.var += p ? 0.02 : 0.09;
+    }
+    if (fact) {
+        known = fact->weight / (fact->weight + 0.08);
+        g.log += known * (fact->log_ratio - g.log);
+        g.var = g.var * (1 - known) + 0.002;
+    }
+    g.log = clamp_ratio(g.log);
+    return g;
+}
+
+/* Moves one term to the weighted mean of its residuals. */
+static void fit_suffers(struct speeds *s, struct family *f)
+{
+    double sum = 0, weight = PULL;
+
+    for (size_t i = 0; i < f->facts.n; i++) {
+        const struct family_fact *x = &f->facts.p[i];
+        if (x->key.n_with != 1)
+            continue;
+        sum += x->weight * (x->log_ratio - s->mean - s->families.p[x->key.with[0]]->disturbs);
+        weight += x->weight;
+    }
+    f->suffers = sum / weight;
+}
+
+static void fit_disturbs(struct speeds *s, struct family *f)
+{
+    double sum = 0, weight = PULL;
+
+    for (size_t i = 0; i < f->disturbed.n; i++) {
+        const struct family *a = s->families.p[f->disturbed.p[i]];
+        for (size_t k = 0; k < a->facts.n; k++) {
+            const struct family_fact *x = &a->facts.p[k];
+            if (x->key.n_with != 1 || x->key.with[0] != f->index)
+                continue;
+            sum += x->weight * (x->log_ratio - s->mean - a->suffers);
+            weight += x->weight;
+        }
+    }
+    f->disturbs = sum / weight;
+}
+
+static void fit_mean(struct speeds *s)
+{
+    double sum = PULL_MEAN * PRIOR_COMPANY, weight = PULL_MEAN;
+
+    for (size_t i = 1; i < s->families.n; i++) {
+        const struct family *f = s->families.p[i];
+        for (size_t k = 0; k < f->facts.n; k++) {
+            const struct family_fact *x = &f->facts.p[k];
+            if (x->key.n_with != 1)
+                continue;
+            sum +=
+                x->weight * (x->log_ratio - f->suffers - s->families.p[x->key.with[0]]->disturbs);
+            weight += x->weight;
+        }
+    }
+    s->mean = sum / weight;
+}
+
+static void note_disturbed(struct family *by, uint32_t who)
+{
+    for (size_t i = 0; i < by->disturbed.n; i++)
+        if (by->disturbed.p[i] == who)
+            return;
+    vec_push(&by->disturbed, who);
+}
+
+bool speeds_add_fact(struct speeds *s, struct family *f, const struct speed_key *k,
+                     double log_ratio, double weight)
+{
+    struct family_fact *x = fact_at(f, k);
+    bool is_new = !x;
+
+    if (is_new) {
+        vec_push(&f->facts, ((struct family_fact){.key = *k}));
+        x = &vec_last(&f->facts);
+        s->n_facts++;
+        for (int32_t i = 0; i < k->n_with; i++)
+            note_disturbed(s->families.p[k->with[i]], f->index);
+    }
+    mix(&x->log_ratio, &x->weight, log_ratio, weight);
+    if (x->weight > 3)
+        x->weight = 3; /* the same pair again says nothing new about others */
+    if (k->n_with == 1) {
+        fit_suffers(s, f);
+        fit_disturbs(s, s->families.p[k->with[0]]);
+        fit_suffers(s, f);
+        if (s->n_facts < 64 || (s->n_learned++ & 15) == 0)
+            fit_mean(s);
+    }
+    return is_new;
+}
+
+bool speeds_learn_company(struct speeds *s, uint32_t family, const struct speed_key *k,
+                          double log_ratio, double weight)
+{
+    struct family *f = s->families.p[family];
+
+    if (family == SPEED_NO_FAMILY)
+        return false;
+    for (int32_t i = 0; i < k->n_with; i++)
+        if (k->with[i] == SPEED_NO_FAMILY)
+            return false;
+    speeds_touch(s, f);
+    return speeds_add_fact(s, f, k, clamp_ratio(log_ratio), weight);
+}
+
+bool speeds_apart(const struct speeds *s, uint32_t a, uint32_t b, int32_t n)
+{
+    struct speed_key ka = speed_key_make(n, &b, 1), kb = speed_key_make(n, &a, 1);
+    const struct family_fact *x = fact_at(s->families.p[a], &ka),
+                             *y = fact_at(s->families.p[b], &kb);
+
+    return x && y && exp(x->log_ratio) + exp(y->log_ratio) < WORTH;
+}
+
+struct speed_terms speeds_terms(const struct speeds *s, uint32_t family)
+{
+    const struct family *f = s->families.p[family];
+
+    return (struct speed_terms){s->mean, f->suffers, f->disturbs};
+}
+
+size_t speeds_fact_count(const struct speeds *s)
+{
+    return s->n_facts;
+}
+
+size_t speeds_facts(const struct speeds *s, struct speed_fact *out)
+{
+    size_t n = 0;
+
+    for (size_t i = 1; i < s->families.n; i++) {
+        const struct family *f = s->families.p[i];
+        for (size_t k = 0; k < f->facts.n; k++)
+            if (f->facts.p[k].key.n_with == 1)
+                out[n++] = (struct speed_fact){
+                    .a = (uint32_t)i,
+                    .b = f->facts.p[k].key.with[0],
+                    .n = f->facts.p[k].key.n,
+                    .log_ratio = speeds_company(s, (uint32_t)i, &f->facts.p[k].key).log};
+    }
+    return n;
+}
+
+/* ---- restarts ---- */
+
+void speeds_learn_restart(struct speeds *s, uint32_t family, double seconds)
+{
+    struct family *f = s->families.p[family];
+
+    mix(&s->restart_s, &s->restart_weight, seconds, 1);
+    if (family == SPEED_NO_FAMILY)
+        return;
+    mix(&f->restart_s, &f->restart_weight, seconds, 1);
+    speeds_touch(s, f);
+}
+
+double speeds_restart(const struct speeds *s, uint32_t family, double fallback)
+{
+    const struct family *f = s->families.p[family];
+
+    if (family != SPEED_NO_FAMILY && f->restart_weight > 0)
+        return f->restart_s;
+    return s->restart_weight > 0 ? s->restart_s : fallback;
+}

@@ -1,0 +1,42 @@
+/* speed_priv.h - what speed.c and speed_save.c share */
+#pragma once
+#include "base/map.h"
+#include "base/vec.h"
+#include "sched/speed.h"
+
+/* A family alone on n devices: its rate (weight 0: nobody was measured), and where it lies on the
+ * curve of the family, which also knows ratios of jobs whose work is not comparable. */
+struct family_alone {
+    int32_t n;
+    double log_rate, weight, log_rel, rel_weight;
+};
+struct family_fact { /* its rate in company against that alone */
+    struct speed_key key;
+    double log_ratio, weight;
+};
+struct family {
+    char *name;
+    uint32_t index;
+    bool dirty;
+    uint64_t version;               /* of what it knows; callers cache by it */
+    VEC(struct family_alone) alone; /* by n */
+    VEC(struct family_fact) facts;
+    VEC(uint32_t) disturbed; /* families with a fact about this one */
+    double suffers, disturbs;
+    double slope_sum, slope_weight;
+    double restart_s, restart_weight;
+};
+struct speeds {
+    VEC(struct family *) families; /* [0] is that of jobs without one */
+    struct map_str by_name;
+    VEC(uint32_t) dirty;
+    double mean, exponent, slope_sum, slope_weight;
+    double restart_s, restart_weight;
+    size_t n_facts, n_learned;
+};
+
+void speeds_touch(struct speeds *s, struct family *f);
+bool speeds_add_fact(struct speeds *s, struct family *f, const struct speed_key *k,
+                     double log_ratio, double weight);
+/* As it was saved; the fit follows. */
+void speeds_put_alone(struct speeds *s, uint32_t family, const struct family_alone *a);

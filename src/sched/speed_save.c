@@ -1,0 +1,107 @@
+/* speed_save.c - families as text, to be kept across restarts
+ *
+ * One text per family: {"alone": [[n, log rate, weight, log relative, weight] …],
+ * "company": [[n, log ratio, weight, "other", …] …], "restart": [seconds, weight]}.  Other families
+ * go by name, so the order in which they are read does not matter.
+ */
+#include "sched/speed_priv.h"
+
+#include <math.h>
+
+static void add_numbers(struct buf *out, const double *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (i)
+            buf_addc(out, ',');
+        buf_add_json_double(out, x[i]);
+    }
+}
+
+void speeds_save(const struct speeds *s, uint32_t family, struct buf *out)
+{
+    const struct family *f = s->families.p[family];
+
+    buf_adds(out, "{\"alone\":[");
+    for (size_t i = 0; i < f->alone.n; i++) {
+        const struct family_alone *a = &f->alone.p[i];
+        buf_adds(out, i ? ",[" : "[");
+        add_numbers(out, (double[]){a->n, a->log_rate, a->weight, a->log_rel, a->rel_weight}, 5);
+        buf_addc(out, ']');
+    }
+    buf_adds(out, "],\"company\":[");
+    for (size_t i = 0; i < f->facts.n; i++) {
+        const struct family_fact *x = &f->facts.p[i];
+        buf_adds(out, i ? ",[" : "[");
+        add_numbers(out, (double[]){x->key.n, x->log_ratio, x->weight}, 3);
+        for (int32_t k = 0; k < x->key.n_with; k++) {
+            buf_addc(out, ',');
+            buf_add_json_str(out, speeds_family_name(s, x->key.with[k]));
+        }
+        buf_addc(out, ']');
+    }
+    buf_adds(out, "],\"restart\":[");
+    add_numbers(out, (double[]){f->restart_s, f->restart_weight}, 2);
+    buf_adds(out, "]}");
+}
+
+static bool sane(double x)
+{
+    return isfinite(x) && fabs(x) < 1e6;
+}
+
+static void load_alone(struct speeds *s, uint32_t family, const struct json *rows)
+{
+    for (size_t i = 0; i < json_len(rows); i++) {
+        const struct json *r = json_at(rows, i);
+        double n = json_real(json_at(r, 0)), rate = json_real(json_at(r, 1));
+        double weight = json_real(json_at(r, 2)), rel = json_real(json_at(r, 3));
+        if (json_len(r) != 5 || !(n >= 1 && n <= 1024) || !sane(rate) || !sane(weight) ||
+            !sane(rel))
+            continue;
+        speeds_put_alone(s, family,
+                         &(struct family_alone){.n = (int32_t)n,
+                                                .log_rate = rate,
+                                                .weight = weight,
+                                                .log_rel = rel,
+                                                .rel_weight = json_real(json_at(r, 4))});
+    }
+}
+
+static void load_company(struct speeds *s, uint32_t family, const struct json *rows)
+{
+    for (size_t i = 0; i < json_len(rows); i++) {
+        const struct json *r = json_at(rows, i);
+        uint32_t with[SPEED_WITH_MAX];
+        size_t n_with = json_len(r) < 4 ? 0 : json_len(r) - 3;
+        double n = json_real(json_at(r, 0)), ratio = json_real(json_at(r, 1));
+        double weight = json_real(json_at(r, 2));
+        if (!n_with || n_with > SPEED_WITH_MAX || !(n >= 1 && n <= 1024) || !sane(ratio) ||
+            !(weight > 0) || !sane(weight))
+            continue;
+        for (size_t k = 0; k < n_with; k++)
+            with[k] = speeds_family(s, json_str(json_at(r, 3 + k)));
+        struct speed_key key = speed_key_make((int32_t)n, with, (int32_t)n_with);
+        speeds_add_fact(s, s->families.p[family], &key, ratio, weight);
+    }
+}
+
+int speeds_load(struct speeds *s, struct str name, const struct json *j, struct err *e)
+{
+    uint32_t family = speeds_family(s, name);
+    const struct json *restart = json_get(j, "restart");
+
+    if (family == SPEED_NO_FAMILY || json_type(j) != JSON_OBJECT)
+        return err_set(e, ERR_INVALID, "not the record of a family of jobs");
+    load_alone(s, family, json_get(j, "alone"));
+    load_company(s, family, json_get(j, "company"));
+    double seconds = json_real(json_at(restart, 0)), weight = json_real(json_at(restart, 1));
+    if (json_len(restart) == 2 && sane(seconds) && weight > 0 && sane(weight)) {
+        struct family *f = s->families.p[family];
+        f->restart_s = seconds;
+        f->restart_weight = weight;
+        s->restart_s =
+            (s->restart_s * s->restart_weight + seconds * weight) / (s->restart_weight + weight);
+        s->restart_weight += weight;
+    }
+    return 0;
+}
