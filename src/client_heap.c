@@ -17,8 +17,8 @@
 enum {
     CLASS_MIN = 5,  /* 32 bytes with the header */
     CLASS_MAX = 18, /* 256 KiB; what is larger is mapped by itself */
-    FIRST_BYTES = 256 << 10,
-    REGION_BYTES = 4 << 20,
+    FIRST_BYTES = 512 << 10,
+    REGION_BYTES = 1 << 20, /* less than a huge page, which would be cleared as a whole */
 };
 
 struct block {
