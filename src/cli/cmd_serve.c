@@ -22,6 +22,8 @@ enum { AUTO_IDLE_MS = 10 * 60 * 1000, AUTO_LOOK_MS = 5000 };
 
 struct serve_opts {
     struct opt_num slots, cpus, mem, gpus, retain, idle;
+    struct opt_num gpu_share, gpu_restart, gpu_replan, gpu_age, gpu_reserve, gpu_scale;
+    const char *gpu_objective;
     const char *listen, *tls_cert, *tls_key, *log_level;
     bool whole_machine, multi_user, log_json, background;
 };
@@ -53,7 +55,27 @@ static const struct opt own_opts[] = {
      COMPLETE_NONE, NULL},
 };
 static const struct opt_group own_group = {"Daemon", own_opts, ARRAY_SIZE(own_opts), false};
-static const struct opt_group *const groups[] = {&own_group, &common_group, NULL};
+static const struct opt gpu_opts[] = {
+    {"gpu-objective", 0, OPT_CHOICE, "NAME", SERVE(gpu_objective),
+     "jct: jobs end early on average (default); tardiness: deadlines are kept", COMPLETE_CHOICES,
+     "jct|tardiness"},
+    {"gpu-share", 0, OPT_INT, "N", SERVE(gpu_share), "jobs on one GPU at most, 1 to 4 (default 2)",
+     COMPLETE_NONE, NULL},
+    {"gpu-restart", 0, OPT_DURATION, "TIME", SERVE(gpu_restart),
+     "what stopping and going on later costs a job until it was measured (default 1m)",
+     COMPLETE_NONE, NULL},
+    {"gpu-replan", 0, OPT_DURATION, "TIME", SERVE(gpu_replan),
+     "plan at most once in this time (default 1s)", COMPLETE_NONE, NULL},
+    {"gpu-age-after", 0, OPT_DURATION, "TIME", SERVE(gpu_age),
+     "waiting makes a job more important from here on (default 4h)", COMPLETE_NONE, NULL},
+    {"gpu-reserve-after", 0, OPT_DURATION, "TIME", SERVE(gpu_reserve),
+     "GPUs are held for a job that waited so long (default 1d)", COMPLETE_NONE, NULL},
+    {"gpu-time-scale", 0, OPT_INT, "N", SERVE(gpu_scale),
+     "one second counts as N when GPUs are planned: rehearse hours in seconds", COMPLETE_NONE,
+     NULL},
+};
+static const struct opt_group gpu_group = {"GPUs", gpu_opts, ARRAY_SIZE(gpu_opts), false};
+static const struct opt_group *const groups[] = {&own_group, &gpu_group, &common_group, NULL};
 static const struct example examples[] = {
     {"berth serve", "a daemon for you, in the foreground, on this machine's CPUs"},
     {"berth serve --slots 4 --mem 32G", "at most four jobs at once, in 32 GiB"},
@@ -185,6 +207,26 @@ static int serve_until_stopped(const struct serve_opts *o, const struct host_con
     return 0;
 }
 
+/* How GPUs are given out; what was not said is left to the planner. */
+static int gpu_options(const struct serve_opts *o, struct host_conf *conf, struct err *e)
+{
+    if (o->gpu_share.set && (o->gpu_share.v < 1 || o->gpu_share.v > GPU_SHARE_MAX))
+        return err_set(e, ERR_INVALID, "--gpu-share must be between 1 and %d", GPU_SHARE_MAX);
+    if (o->gpu_scale.set && (o->gpu_scale.v < 1 || o->gpu_scale.v > 1000000))
+        return err_set(e, ERR_INVALID, "--gpu-time-scale must be between 1 and 1000000");
+    conf->gpu = (struct gpu_conf){
+        .objective = o->gpu_objective && strcmp(o->gpu_objective, "tardiness") == 0 ? GPU_TARDINESS
+                                                                                    : GPU_JCT,
+        .per_device = (int32_t)o->gpu_share.v,
+        .restart_s = (double)o->gpu_restart.v / 1000,
+        .ageing_after_s = (double)o->gpu_age.v / 1000,
+        .reserve_after_s = (double)o->gpu_reserve.v / 1000,
+        .replan_ms = o->gpu_replan.v,
+    };
+    conf->gpu_time_scale = o->gpu_scale.set ? (int32_t)o->gpu_scale.v : 1;
+    return 0;
+}
+
 static int check_options(const struct serve_opts *o, struct err *e)
 {
     if (!o->tls_cert != !o->tls_key)
@@ -193,8 +235,8 @@ static int check_options(const struct serve_opts *o, struct err *e)
         return err_set(e, ERR_INVALID, "--tls-cert needs --listen ADDR:PORT");
     if (o->slots.set && (o->slots.v < 1 || o->slots.v > 100000))
         return err_set(e, ERR_INVALID, "--slots must be between 1 and 100000");
-    if (o->gpus.set && (o->gpus.v < 0 || o->gpus.v > 64))
-        return err_set(e, ERR_INVALID, "--gpus must be between 0 and 64");
+    if (o->gpus.set && (o->gpus.v < 0 || o->gpus.v > GPU_SET_MAX))
+        return err_set(e, ERR_INVALID, "--gpus must be between 0 and %d", GPU_SET_MAX);
     return 0;
 }
 
@@ -218,7 +260,7 @@ static int serve(struct cli *c, const void *opts, const struct operands *ops)
                              .multi_user = o->multi_user || o->whole_machine,
                              .retain_ms = o->retain.v,
                              .version = c->seams->version};
-    if (check_options(o, &e) < 0)
+    if (check_options(o, &e) < 0 || gpu_options(o, &conf, &e) < 0)
         return cli_fail(&e);
     if (o->listen && parse_listen(o->listen, addr, sizeof(addr), &conf.tcp_port, &e) < 0)
         return cli_fail(&e);

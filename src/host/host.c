@@ -224,6 +224,8 @@ static int open_core(struct host *h, struct err *e)
                                            .notice = on_notice,
                                            .discard = on_discard,
                                            .discard_arg = h,
+                                           .gpu = h->conf.gpu,
+                                           .gpu_time_scale = h->conf.gpu_time_scale,
                                            .lookahead = true});
     struct json *conf = json_new_object();
     json_set_int(conf, "slots", h->conf.slots);

@@ -6,6 +6,7 @@
 #pragma once
 #include "base/err.h"
 #include "base/json.h"
+#include "sched/gpu.h"
 
 struct loop;
 struct core;
@@ -20,6 +21,8 @@ struct host_conf {
     int32_t slots;           /* 0 = number of CPUs */
     int64_t mcpu, mem_bytes; /* 0 = what the host has */
     int32_t gpus;            /* -1 = what the host has */
+    struct gpu_conf gpu;     /* how they are given out */
+    int32_t gpu_time_scale;  /* a second counts as so many for that; 0 = 1 */
     bool multi_user;
     const char *python_path; /* NULL = found beside the program */
     int64_t retain_ms;       /* finished jobs older than this go; 0 = keep */
