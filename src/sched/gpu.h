@@ -61,13 +61,17 @@ struct gpu_job {
     bool share; /* may have company on its devices */
 };
 
-/* What the object asks of the world.  Called from gpus_apply and gpus_plan_end only, on the
- * caller's thread; none of them may call back into the object. */
+/* What the object asks of the world.  Called from gpus_apply, gpus_plan_begin and gpus_plan_end
+ * only, on the caller's thread; none of them may call back into the object. */
 struct gpu_hands {
     void *self;
     /* Could this waiting job start on that node as far as all else is concerned: queue not paused,
      * batch limit, CPUs and memory of the host?  NULL = always. */
     bool (*may_start)(void *self, uint64_t job, uint32_t node);
+    /* Is it free to start as far as it is concerned itself: no back-off, queue not paused, batch
+     * below its limit?  Asked when a question is frozen, so that nobody makes room for one that is
+     * not.  NULL = always. */
+    bool (*ready)(void *self, uint64_t job);
     /* It starts now on these devices, with so much memory reserved on each (0 = all of it).  False:
      * it cannot after all; it waits on. */
     bool (*start)(void *self, uint64_t job, uint32_t node, const struct gpu_set *devices,
@@ -105,6 +109,8 @@ void gpus_epoch(struct gpus *g, int64_t now, uint64_t job, int32_t done, double 
 void gpus_measured(struct gpus *g, int64_t now, uint64_t job, double step_s, int64_t mem_bytes);
 /* A stop request reached the job: it cannot be withdrawn any more. */
 void gpus_stop_delivered(struct gpus *g, int64_t now, uint64_t job);
+/* Something outside has changed: whom may_start refused is asked about again. */
+void gpus_ask_again(struct gpus *g);
 enum gpu_stop {
     GPU_STOPPED_ASKED,     /* it made room at our request */
     GPU_STOPPED_LOST,      /* node, daemon or supervisor failed: not its fault */

@@ -322,8 +322,14 @@ void gpus_stop_delivered(struct gpus *g, int64_t now, uint64_t job)
     struct gjob *j = gpu_find(g, job);
 
     (void)now;
-    if (j && j->holds && j->stopping)
-        j->delivered = true;
+    if (j && j->holds) /* after a restart it may not be known here that it was asked */
+        j->stopping = j->delivered = true;
+}
+
+void gpus_ask_again(struct gpus *g)
+{
+    for (size_t i = 0; i < g->jobs.n; i++)
+        g->jobs.p[i]->refused_until = g->jobs.p[i]->refusals = 0;
 }
 
 void gpus_stopped(struct gpus *g, int64_t now, uint64_t job, enum gpu_stop how)

@@ -147,6 +147,11 @@ static void freeze_job(struct gpus *g, struct gpu_problem *p, const struct ranke
     vec_push(&p->cands, c);
 }
 
+static bool ready(const struct gpus *g, const struct gjob *j)
+{
+    return !g->hands.ready || g->hands.ready(g->hands.self, j->say.job);
+}
+
 /* Everybody who runs, and the best of those who wait. */
 static void freeze_jobs(struct gpus *g, struct gpu_problem *p, int64_t now)
 {
@@ -169,7 +174,7 @@ static void freeze_jobs(struct gpus *g, struct gpu_problem *p, int64_t now)
             all.p[k++] = all.p[all.n];
             all.p[all.n] = first;
             all.n++;
-        } else if (j->refused_until <= now) {
+        } else if (j->refused_until <= now && ready(g, j)) {
             rank(g, j, now, MAX(mean_s, 1), &all.p[all.n++]);
             waiting++;
         }
