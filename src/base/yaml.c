@@ -30,6 +30,7 @@ struct reader {
     size_t copied;
     unsigned depth;
     const char *name;
+    const char *(*plain)(struct str s, struct json **out); /* what an unquoted scalar means */
     struct err *e;
 };
 
@@ -120,7 +121,7 @@ static int scalar_value(struct reader *r, struct json **out)
     if (tag.n > 0)
         why = yaml_tagged(tag, s, out);
     else if (!ev->scalar.value || fy_token_scalar_style(ev->scalar.value) == FYSS_PLAIN)
-        why = yaml_plain(s, out);
+        why = r->plain(s, out);
     else
         *out = json_new_str(s);
     return why ? fail_here(r, why) : 0;
@@ -498,9 +499,11 @@ static int check_text(struct str text, const char *name, struct err *e)
     return 0;
 }
 
-int yaml_parse(struct str text, const char *name, struct json **out, struct err *e)
+static int parse(struct str text, const char *name,
+                 const char *(*plain)(struct str s, struct json **out), struct json **out,
+                 struct err *e)
 {
-    struct reader r = {.source = text, .name = name, .e = e};
+    struct reader r = {.source = text, .name = name, .plain = plain, .e = e};
     struct json *val = NULL;
 
     if (check_text(text, name, e) < 0)
@@ -518,4 +521,14 @@ int yaml_parse(struct str text, const char *name, struct json **out, struct err 
     else
         *out = val;
     return rc;
+}
+
+int yaml_parse(struct str text, const char *name, struct json **out, struct err *e)
+{
+    return parse(text, name, yaml_plain, out, e);
+}
+
+int yaml_parse_11(struct str text, const char *name, struct json **out, struct err *e)
+{
+    return parse(text, name, yaml_plain_11, out, e);
 }

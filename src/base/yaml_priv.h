@@ -4,6 +4,8 @@
 
 /* Unquoted text by the core schema: null, true, a number or a string. */
 const char *yaml_plain(struct str s, struct json **out);
+/* The same by the types of YAML 1.1. */
+const char *yaml_plain_11(struct str s, struct json **out);
 /* "!!int" and friends: the value must turn out to be of that type. */
 const char *yaml_tagged(struct str tag, struct str s, struct json **out);
 /* Appends what stands between single quotes: '' is a quote, lines are folded. */

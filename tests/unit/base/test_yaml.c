@@ -210,6 +210,39 @@ TEST(json_is_yaml)
 }
 
 /* libfyaml likes to tell the user itself; the message belongs to the caller. */
+/* What programs that read YAML 1.1 make of it. */
+static void check_11(const char *yaml, const char *json)
+{
+    struct json *j = NULL;
+    struct err e = {0};
+
+    if (yaml_parse_11(str_of(yaml), "t.yaml", &j, &e) < 0)
+        fail_msg("%s", e.text);
+    AUTO_FREE char *text = json_text(j);
+    assert_string_equal(text, json);
+    json_free(j);
+}
+
+TEST(scalars_of_yaml_1_1)
+{
+    check_11("[yes, No, ON, off, True, y, n]", "[true,false,true,false,true,\"y\",\"n\"]");
+    check_11("[~, null, NULL, ]", "[null,null,null]");
+    check_11("[017, 0o17, 08, 0x1F, 0b101, -017]", "[15,\"0o17\",\"08\",31,5,-15]");
+    check_11("[1_000, +7, -7, 0, -0, 12_34_56]", "[1000,7,-7,0,0,123456]");
+    check_11("[1e3, 1.0e+3, 1.0e3, .5, -.5, 1., 1_0.5]",
+             "[\"1e3\",1000.0,\"1.0e3\",0.5,\"-.5\",1.0,10.5]");
+    check_11("[190:20:30, 1:30, 1:60, -1:30, 1:30.5, '1:30']",
+             "[685230,90,\"1:60\",-90,90.5,\"1:30\"]");
+    check_11("[2001-12-14, 12 a, _1, '017', \"yes\", 0x, 0b]",
+             "[\"2001-12-14\",\"12 a\",\"_1\",\"017\",\"yes\",\"0x\",\"0b\"]");
+    check_11("[123456789012345678901234567890]", "[123456789012345678901234567890]");
+    struct json *j;
+    struct err e = {0};
+    assert_int_equal(yaml_parse_11(STR("[.nan]"), "t.yaml", &j, &e), -1);
+    assert_int_equal(yaml_parse_11(STR("[-.INF]"), "t.yaml", &j, &e), -1);
+    assert_int_equal(yaml_parse_11(STR("!!python/object/apply:os.system [id]"), "t", &j, &e), -1);
+}
+
 TEST(nothing_is_printed)
 {
     char path[] = "/tmp/test-yaml-XXXXXX";
@@ -244,6 +277,7 @@ int main(void)
         cmocka_unit_test(size_and_blank_lines_are_bounded),
         cmocka_unit_test(syntax_errors_have_places),
         cmocka_unit_test(json_is_yaml),
+        cmocka_unit_test(scalars_of_yaml_1_1),
         cmocka_unit_test(nothing_is_printed),
     };
     return cmocka_run_group_tests_name("yaml", tests, NULL, NULL);
