@@ -26,6 +26,7 @@ struct host_conf {
     bool multi_user;
     const char *python_path; /* NULL = found beside the program */
     int64_t retain_ms;       /* finished jobs older than this go; 0 = keep */
+    bool transient;          /* the home goes away with us: leave no shepherd behind */
     const char *version;
     uint32_t uid; /* filled in by host_open */
 };

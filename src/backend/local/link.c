@@ -304,6 +304,10 @@ int link_open(struct backend *b, struct err *e)
 
 void link_close(struct backend *b)
 {
+    struct proto_op op = {0};
+
+    if (b->transient && b->link == LINK_UP && proto_put_op(&b->out, PROTO_RETIRE, &op))
+        link_send(b);
     watch_free(b->sock_watch);
     watch_free(b->starter_watch);
     timer_free(b->link_timer);

@@ -388,6 +388,7 @@ static int local_open(struct backend **out, const char *home, const struct json 
     b->home = xstrdup(home);
     b->dir_fd = b->inotify_fd = b->sock = b->starter_fd = -1;
     b->cpu_quota = json_bool(json_get(conf, "cpu_quota"));
+    b->transient = json_bool(json_get(conf, "transient"));
     buf_init(&b->in, 1 << 20);
     buf_init(&b->out, OUT_MAX_BYTES);
     detect_node(&b->node, conf);

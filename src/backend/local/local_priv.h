@@ -52,6 +52,7 @@ struct backend {
     struct gpu_watch *gpus; /* NULL = none to watch */
     size_t gpu_runs;
     bool cpu_quota;
+    bool transient;      /* the home goes away after us: the shepherd need not stay */
     struct map_u64 runs; /* by id */
     uint64_t order;
     struct map_u64 groups; /* uid → struct group_list */
