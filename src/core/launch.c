@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/hash.h"
 #include "core/core_priv.h"
+#include "model/gpu_env.h"
 #include <stdio.h>
 
 enum {
@@ -104,18 +105,14 @@ static void env_set_num(struct env *v, const char *key, int64_t n)
     env_set(v, key, text);
 }
 
+static void on_gpu_variable(void *arg, const char *key, const char *value)
+{
+    env_set(arg, key, value);
+}
+
 static void env_gpus(struct env *v, const struct core *c, const struct gpu_set *gpus)
 {
-    struct buf b;
-
-    if (gpu_set_empty(gpus) || !c->node.n_devices)
-        return;
-    buf_init(&b, 64 << 10);
-    for (size_t i = 0; i < c->node.n_devices; i++)
-        if (gpu_set_has(gpus, (uint32_t)i))
-            buf_addf(&b, "%s%d", b.n ? "," : "", c->node.devices[i].index);
-    env_set(v, "CUDA_VISIBLE_DEVICES", buf_str(&b).p);
-    buf_done(&b);
+    gpu_env(&c->node, gpus, on_gpu_variable, v);
 }
 
 static void env_identity(struct env *v, const struct core *c, const struct run *r,
