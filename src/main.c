@@ -1,4 +1,5 @@
 /* main.c - the full program: hands the rooms to the command line */
+#include "backend/gpu_survey.h"
 #include "base/yaml.h"
 #include "cli/cli.h"
 #include "store/store.h"
@@ -11,6 +12,7 @@ int main(int argc, char **argv)
         .commands = cli_commands,
         .yaml_parse = yaml_parse,
         .store_check = store_check,
+        .gpu_survey = gpu_survey,
     };
 
     /* The kernel calls a process after its file; people and `pgrep` know this one as berth. */

@@ -18,9 +18,10 @@
 struct cli_seams {
     const char *version;
     const struct command *const *commands;
-    void (*hand_over)(void); /* NULL in the full program, as the next two are in the small one */
+    void (*hand_over)(void); /* NULL in the full program, as the next ones are in the small one */
     int (*yaml_parse)(struct str text, const char *name, struct json **out, struct err *e);
     int (*store_check)(const char *path, struct buf *findings, struct err *e);
+    int (*gpu_survey)(struct buf *text, struct err *e);
 };
 
 struct shared_opts {

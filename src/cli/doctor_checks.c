@@ -340,10 +340,25 @@ static void check_limits(struct cli *c, struct finding *f)
     }
 }
 
+static void check_gpus(struct cli *c, struct finding *f)
+{
+    AUTO(buf) struct buf text = {0};
+    struct err e = {0};
+
+    buf_init(&text, sizeof(f->text));
+    if (c->seams->gpu_survey(&text, &e) == 0) {
+        say(f, HEALTH_OK, "%s", buf_str(&text).p);
+        return;
+    }
+    say(f, HEALTH_WARN, "%s", e.text);
+    remedy(f, "see what nvidia-smi (rocm-smi) and dmesg say; without its library a GPU has no "
+              "memory figures and is not shared");
+}
+
 const struct check doctor_checks[] = {
     {"home", check_home},         {"disk", check_disk},     {"daemon", check_daemon},
     {"shepherd", check_shepherd}, {"store", check_store},   {"cgroups", check_cgroups},
     {"clock", check_clock},       {"limits", check_limits}, {"libraries", check_libraries},
-    {"python", check_python},
+    {"python", check_python},     {"gpus", check_gpus},
 };
 const size_t n_doctor_checks = ARRAY_SIZE(doctor_checks);

@@ -75,8 +75,9 @@ static void tell_change(const struct teller *t, const struct device *was, const 
     if (was->state != DEVICE_LOST && now->state == DEVICE_LOST)
         tell(t,
              "GPU %d (%s, %s) is lost: %s; nothing is placed on it until it answers again, "
-             "nvidia-smi or dmesg may tell more",
-             (int)now->index, now->kind, now->uuid, now->trouble);
+             "%s or dmesg may tell more",
+             (int)now->index, now->kind, now->uuid, now->trouble,
+             now->vendor == DEVICE_AMD ? "rocm-smi" : "nvidia-smi");
     else if (was->state == DEVICE_LOST && now->state != DEVICE_LOST)
         tell(t, "GPU %d (%s, %s) is back", (int)now->index, now->kind, now->uuid);
     else if (was->state == DEVICE_OK && now->state == DEVICE_EXCLUDED)
