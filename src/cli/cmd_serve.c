@@ -24,6 +24,7 @@ struct serve_opts {
     struct opt_num slots, cpus, mem, gpus, retain, idle;
     struct opt_num gpu_share, gpu_restart, gpu_replan, gpu_age, gpu_reserve, gpu_scale;
     const char *gpu_objective;
+    const char *gpus_exclude;
     const char *listen, *tls_cert, *tls_key, *log_level;
     bool whole_machine, multi_user, log_json, background;
 };
@@ -56,6 +57,8 @@ static const struct opt own_opts[] = {
 };
 static const struct opt_group own_group = {"Daemon", own_opts, ARRAY_SIZE(own_opts), false};
 static const struct opt gpu_opts[] = {
+    {"gpu-exclude", 0, OPT_TEXT, "LIST", SERVE(gpus_exclude),
+     "GPUs not to give out, by number or UUID, separated by commas", COMPLETE_NONE, NULL},
     {"gpu-objective", 0, OPT_CHOICE, "NAME", SERVE(gpu_objective),
      "jct: jobs end early on average (default); tardiness: deadlines are kept", COMPLETE_CHOICES,
      "jct|tardiness"},
@@ -257,6 +260,7 @@ static int serve(struct cli *c, const void *opts, const struct operands *ops)
                              .mcpu = o->cpus.v,
                              .mem_bytes = o->mem.v,
                              .gpus = o->gpus.set ? (int32_t)o->gpus.v : -1,
+                             .gpus_exclude = o->gpus_exclude,
                              .multi_user = o->multi_user || o->whole_machine,
                              .retain_ms = o->retain.v,
                              .version = c->seams->version};

@@ -233,6 +233,7 @@ static int open_core(struct host *h, struct err *e)
     json_set_int(conf, "mem_bytes", h->conf.mem_bytes);
     json_set_int(conf, "gpus", h->conf.gpus);
     json_set_take(conf, "transient", json_new_bool(h->conf.transient));
+    json_set_str(conf, "gpus_exclude", h->conf.gpus_exclude);
     int rc =
         backend_local.open(&h->backend, h->home, conf, h->loop, &core_backend_events, h->core, e);
     json_free(conf);

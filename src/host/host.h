@@ -18,11 +18,12 @@ struct host_conf {
     const char *tcp_addr; /* NULL = no TCP */
     int tcp_port;
     const char *tls_cert, *tls_key;
-    int32_t slots;           /* 0 = number of CPUs */
-    int64_t mcpu, mem_bytes; /* 0 = what the host has */
-    int32_t gpus;            /* -1 = what the host has */
-    struct gpu_conf gpu;     /* how they are given out */
-    int32_t gpu_time_scale;  /* a second counts as so many for that; 0 = 1 */
+    int32_t slots;            /* 0 = number of CPUs */
+    int64_t mcpu, mem_bytes;  /* 0 = what the host has */
+    int32_t gpus;             /* -1 = what the host has */
+    const char *gpus_exclude; /* "0,GPU-…": not these; NULL = none */
+    struct gpu_conf gpu;      /* how they are given out */
+    int32_t gpu_time_scale;   /* a second counts as so many for that; 0 = 1 */
     bool multi_user;
     const char *python_path; /* NULL = found beside the program */
     int64_t retain_ms;       /* finished jobs older than this go; 0 = keep */
