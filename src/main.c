@@ -10,6 +10,7 @@ int main(int argc, char **argv)
     static const struct cli_seams seams = {
         .version = BERTH_VERSION,
         .commands = cli_commands,
+        .dialect = cli_dialect,
         .yaml_parse = yaml_parse,
         .store_check = store_check,
         .gpu_survey = gpu_survey,

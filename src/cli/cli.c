@@ -70,6 +70,27 @@ static const char *command_for_program(const char *argv0)
     return NULL;
 }
 
+/* Programs with commands and options of their own, whose words this one speaks too. */
+static const char *const dialects[] = {"hyperctl"};
+
+static bool is_dialect(const char *word)
+{
+    const char *slash = strrchr(word, '/');
+
+    for (size_t i = 0; i < ARRAY_SIZE(dialects); i++)
+        if (!strcmp(slash ? slash + 1 : word, dialects[i]))
+            return true;
+    return false;
+}
+
+/* The words of a dialect, called by its name or as `berth hyperctl …`; else NULL. */
+static char **dialect_words(char **argv)
+{
+    if (is_dialect(argv[0]))
+        return argv;
+    return argv[1] && !strchr(argv[1], '/') && is_dialect(argv[1]) ? argv + 1 : NULL;
+}
+
 static int dispatch(struct cli *c, char **argv)
 {
     const char *name = command_for_program(argv[0]);
@@ -106,7 +127,10 @@ int cli_main(int argc, char **argv, const struct cli_seams *seams)
 
     if (argc < 1)
         return err_exit_code(ERR_INVALID);
-    int rc = dispatch(&c, argv);
+    char **words = dialect_words(argv);
+    if (words)
+        leave_to_full(&c);
+    int rc = words ? seams->dialect(&c, words) : dispatch(&c, argv);
     http_client_free(c.http);
     free(c.home);
     free(c.target);

@@ -15,10 +15,12 @@
  * There are two programs.  The full one has every command.  The small client has those that only
  * speak over the home's socket, so that they start in a fifth of the time; whatever it finds it
  * cannot do, it leaves to the full one by hand_over, which does not return. */
+struct cli;
 struct cli_seams {
     const char *version;
     const struct command *const *commands;
     void (*hand_over)(void); /* NULL in the full program, as the next ones are in the small one */
+    int (*dialect)(struct cli *c, char **argv); /* another program's words: hyperctl … */
     int (*yaml_parse)(struct str text, const char *name, struct json **out, struct err *e);
     int (*store_check)(const char *path, struct buf *findings, struct err *e);
     int (*gpu_survey)(struct buf *text, struct err *e);
@@ -57,6 +59,9 @@ void cli_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void cli_print(struct buf *b);
 bool cli_json(const struct cli *c);
 bool cli_csv(const struct cli *c);
+
+/* The dialect of argv[0]; its exit status. */
+int cli_dialect(struct cli *c, char **argv);
 
 extern const struct command *const cli_commands[];   /* all */
 extern const struct command *const quick_commands[]; /* those of the small client */

@@ -1,0 +1,500 @@
+/* hyperctl_feed.c - the thread that speaks to the scheduler: submits a batch, hears of its jobs
+ *
+ * All jobs of a batch wait in a queue of their own, so that whatever an earlier owner left behind
+ * can be found by that name after a crash: what still runs the same script is kept, what would run
+ * another one is ended first, what succeeded meanwhile counts.
+ *
+ * Jobs share one spec as long as they can: the line the shell gets finds the script by the name of
+ * the job, so 10 000 jobs are one command and one environment.
+ */
+#include "base/clock.h"
+#include "base/map.h"
+#include "base/rand.h"
+#include "base/util.h"
+#include "cli/follow.h"
+#include "cli/hyperctl_run.h"
+#include "cli/list.h"
+#include "cli/sse.h"
+#include "cli/view.h"
+#include "model/spec.h"
+#include "model/template.h"
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+enum { GRACE_S = 5, NAP_MS = 20, PATH_TEXT_MAX = 4096, KEY_HEX = 32 };
+#define COMMAND_BY_NAME "exec /bin/sh \"$HYPERCTL_BATCH_DIR/$BERTH_JOB_NAME/run.sh\""
+#define PROJECT "hyperctl"
+
+struct hyper_feed {
+    struct hyper_feed_conf conf;
+    pthread_t thread;
+    atomic_bool stop;
+    uint64_t *numbers;        /* per job; 0 = not with the scheduler */
+    bool *ended;              /* per job */
+    struct map_u64 by_number; /* → index + 1 */
+    size_t left;              /* with the scheduler and not ended */
+    uint64_t last_event;
+    char **nodes; /* per job, where it starts; NULL = not told */
+    struct err err;
+    bool failed;
+};
+
+/* ---- telling the loop ---- */
+
+struct posted {
+    struct hyper_feed *f;
+    struct hyper_note note;
+};
+
+static void deliver(void *arg)
+{
+    struct posted *p = arg;
+
+    p->f->conf.note(p->f->conf.arg, &p->note);
+    free(p);
+}
+
+static struct posted *note_new(struct hyper_feed *f, size_t job, enum hyper_note_kind kind,
+                               int64_t at_ms)
+{
+    struct posted *p = xcalloc(1, sizeof(*p));
+
+    p->f = f;
+    p->note = (struct hyper_note){
+        .job = job, .kind = kind, .number = f->numbers[job], .at_ms = at_ms, .exit_code = -1};
+    if (f->nodes[job])
+        snprintf(p->note.node, sizeof(p->note.node), "%s", f->nodes[job]);
+    return p;
+}
+
+static void note_post(struct posted *p)
+{
+    loop_post(p->f->conf.loop, deliver, p);
+}
+
+static void copy_text(char *out, size_t n, struct str s)
+{
+    snprintf(out, n, STR_FMT, (int)MIN(s.n, n - 1), s.p ? s.p : "");
+}
+
+/* "killed by signal 9 (KILL)": the status alone could also be an exit of 137. */
+static int signal_of(struct str reason, int exit_code)
+{
+    return str_starts(reason, STR("killed by signal")) && exit_code > 128 ? exit_code - 128 : 0;
+}
+
+static void set_outcome(struct hyper_note *n, const struct json *data)
+{
+    const struct json *code = json_get(data, "exit_code");
+
+    n->exit_code = code ? (int)json_int(code) : -1;
+    n->signo = signal_of(text_of(data, "reason"), n->exit_code);
+    copy_text(n->why, sizeof(n->why), text_of(data, "reason"));
+}
+
+static bool kind_of(struct str state, enum hyper_note_kind *out)
+{
+    static const struct {
+        const char *name;
+        enum hyper_note_kind kind;
+    } kinds[] = {
+        {"running", NOTE_RUNNING}, {"queued", NOTE_QUEUED}, {"succeeded", NOTE_SUCCEEDED},
+        {"failed", NOTE_FAILED},   {"lost", NOTE_FAILED},   {"cancelled", NOTE_CANCELLED},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+        if (str_eq_c(state, kinds[i].name)) {
+            *out = kinds[i].kind;
+            return true;
+        }
+    return false;
+}
+
+/* ---- events ---- */
+
+static void job_event(struct hyper_feed *f, size_t job, struct str state, const struct json *ev)
+{
+    const struct json *data = json_get(ev, "data");
+    enum hyper_note_kind kind;
+
+    if (f->ended[job])
+        return;
+    if (str_eq_c(state, "starting")) {
+        free(f->nodes[job]);
+        f->nodes[job] = xstrndup(text_of(data, "node").p, text_of(data, "node").n);
+        return;
+    }
+    if (!kind_of(state, &kind))
+        return;
+    struct posted *p = note_new(f, job, kind, time_of(ev, "at"));
+    if (kind >= NOTE_SUCCEEDED) {
+        set_outcome(&p->note, data);
+        f->ended[job] = true;
+        f->left--;
+    }
+    note_post(p);
+}
+
+static bool on_event(void *arg, const struct sse_event *sse)
+{
+    struct hyper_feed *f = arg;
+    struct json *ev = NULL;
+    struct err e;
+
+    if (json_parse(sse->data, "event", &ev, &e) < 0)
+        return true;
+    struct str kind = text_of(ev, "kind");
+    uint64_t first = (uint64_t)int_of(ev, "job"), last = (uint64_t)int_of(ev, "last");
+    f->last_event = sse->id;
+    if (str_starts(kind, STR("job."))) {
+        struct str state = {kind.p + 4, kind.n - 4};
+        if (first == last) {
+            uintptr_t at = (uintptr_t)map_u64_get(&f->by_number, first);
+            if (at)
+                job_event(f, at - 1, state, ev);
+        } else {
+            for (size_t i = 0; i < f->conf.batch->jobs.n; i++)
+                if (f->numbers[i] >= first && f->numbers[i] <= last)
+                    job_event(f, i, state, ev);
+        }
+    }
+    json_free(ev);
+    return f->left > 0;
+}
+
+/* Until everything has ended; the stream is taken up again where it broke. */
+static int listen_to_events(struct hyper_feed *f, struct err *e)
+{
+    struct sse s;
+    int rc = 0;
+
+    sse_init(&s, on_event, f);
+    while (f->left && rc == 0) {
+        char path[80];
+        int status = 0;
+        struct json *meta = NULL;
+        snprintf(path, sizeof(path), "/v1/events?after=%llu", (unsigned long long)f->last_event);
+        if (http_call_stream(f->conf.c->http, "GET", path, NULL, STR(""), &status, sse_feed, &s,
+                             e) == 0 &&
+            status >= 400 && status < 500)
+            rc =
+                err_set(e, ERR_INTERNAL, "the scheduler refuses its events with status %d", status);
+        if (!f->left || rc < 0)
+            break;
+        poll(NULL, 0, NAP_MS);
+        rc = cli_get(f->conf.c, "/v1", &meta, e); /* brings a host up when there is none */
+        json_free(meta);
+    }
+    sse_done(&s);
+    return rc;
+}
+
+static void track(struct hyper_feed *f, size_t job, uint64_t number)
+{
+    f->numbers[job] = number;
+    map_u64_put(&f->by_number, number, (void *)(uintptr_t)(job + 1));
+    f->left++;
+}
+
+/* ---- what an earlier owner left behind ---- */
+
+struct leftover {
+    struct hyper_feed *f;
+    struct json **last;    /* per job: its newest record */
+    VEC(int64_t) unwanted; /* numbers of jobs to be ended */
+};
+
+static bool is_active(const struct json *row)
+{
+    return row && !job_final(row);
+}
+
+static void on_page(void *arg, const struct json *items)
+{
+    struct leftover *l = arg;
+
+    for (size_t i = 0; i < json_len(items); i++) {
+        const struct json *row = json_at(items, i);
+        const struct hyper_job *j = hyper_batch_find(l->f->conf.batch, text_of(row, "name"));
+        if (!j) {
+            if (is_active(row))
+                vec_push(&l->unwanted, int_of(row, "number"));
+            continue;
+        }
+        size_t at = (size_t)(j - l->f->conf.batch->jobs.p);
+        if (is_active(l->last[at]))
+            vec_push(&l->unwanted, int_of(l->last[at], "number"));
+        json_free(l->last[at]);
+        l->last[at] = json_copy(row);
+    }
+}
+
+/* True when its record settles the matter: it goes on, or it succeeded while nobody looked. */
+static bool take_up(struct hyper_feed *f, size_t job, const struct json *row)
+{
+    const struct hyper_job *j = &f->conf.batch->jobs.p[job];
+    struct str state = text_of(row, "state");
+    bool begun = !str_eq_c(state, "queued");
+
+    if (is_active(row)) {
+        if (str_eq_c(state, "stopping") || (begun && f->conf.changed[job]))
+            return false;
+        track(f, job, (uint64_t)int_of(row, "number"));
+        if (str_eq_c(state, "running"))
+            note_post(note_new(f, job, NOTE_RUNNING, time_of(row, "started")));
+        return true;
+    }
+    /* A state file without a marker: somebody removed the marker to have it run again. */
+    if (!str_eq_c(state, "succeeded") || hyper_has_state(f->conf.layout, j))
+        return false;
+    struct posted *p = note_new(f, job, NOTE_SUCCEEDED, time_of(row, "ended"));
+    p->note.started_ms = time_of(row, "started");
+    set_outcome(&p->note, row);
+    note_post(p);
+    f->ended[job] = true;
+    return true;
+}
+
+static int end_unwanted(struct hyper_feed *f, const int64_t *numbers, size_t n, struct err *e)
+{
+    struct json *body = json_new_object(), *list = json_new_array();
+
+    for (size_t i = 0; i < n; i++)
+        json_push_take(list, json_new_int(numbers[i]));
+    json_set_take(body, "jobs", list);
+    int rc = n ? cli_post(f->conf.c, "/v1/jobs/cancel", body, NULL, e) : 0;
+    json_free(body);
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        struct json *job = NULL;
+        char ref[24];
+        snprintf(ref, sizeof(ref), "%lld", (long long)numbers[i]);
+        rc = follow_end(f->conf.c, ref, &job, e);
+        json_free(job);
+    }
+    return rc;
+}
+
+static int take_up_all(struct hyper_feed *f, struct err *e)
+{
+    const struct hyper_batch *b = f->conf.batch;
+    const struct list_query q = {NULL, NULL, "id", -1};
+    struct leftover l = {.f = f, .last = xcalloc(b->jobs.n + 1, sizeof(*l.last))};
+
+    f->conf.c->opt.queue = f->conf.queue;
+    int rc = list_pages(f->conf.c, &q, on_page, &l, NULL, e);
+    f->conf.c->opt.queue = NULL;
+    for (size_t i = 0; i < b->jobs.n; i++) {
+        bool settled = rc == 0 && f->conf.pending[i] && l.last[i] && take_up(f, i, l.last[i]);
+        if (!settled && is_active(l.last[i]))
+            vec_push(&l.unwanted, int_of(l.last[i], "number"));
+        json_free(l.last[i]);
+    }
+    if (rc == 0)
+        rc = end_unwanted(f, l.unwanted.p, l.unwanted.n, e);
+    vec_done(&l.unwanted);
+    free(l.last);
+    return rc;
+}
+
+/* ---- submitting ---- */
+
+static struct json *whole_environment(const char *batch_dir)
+{
+    struct json *env = json_new_object();
+
+    for (char **v = environ; *v; v++) {
+        const char *eq = strchr(*v, '=');
+        if (!eq || eq == *v || !strncmp(*v, "BERTH_", 6))
+            continue;
+        AUTO_FREE char *key = xstrndup(*v, (size_t)(eq - *v));
+        json_set_take(env, key, json_new_str(str_of(eq + 1)));
+    }
+    json_set_str(env, "HYPERCTL_BATCH_DIR", batch_dir);
+    return env;
+}
+
+/* exec /bin/sh 'path', whatever is in the path. */
+static char *command_by_path(const char *path)
+{
+    struct buf b;
+
+    buf_init(&b, 1 << 20);
+    buf_adds(&b, "exec /bin/sh '");
+    for (const char *p = path; *p; p++)
+        if (*p == '\'')
+            buf_adds(&b, "'\\''");
+        else
+            buf_addc(&b, *p);
+    buf_addc(&b, '\'');
+    return buf_take(&b, NULL);
+}
+
+static struct json *job_body(const struct hyper_feed *f, const struct hyper_job *j)
+{
+    AUTO_FREE char *own = hyper_layout_path(f->conf.layout, j->name);
+    struct json *o = json_new_object();
+    struct err e;
+    bool plain = !strcmp(own, j->data_dir);
+
+    json_set_str(o, "name", j->name);
+    if (!plain) {
+        AUTO_FREE char *script = hyper_job_file(j, "run.sh"), *line = command_by_path(script);
+        json_set_str(o, "command", line);
+    }
+    /* Parameters are told to the scheduler for its listings alone, and only where they cannot turn
+     * braces of a name or path into placeholders. */
+    if (f->conf.tell_params && plain && !template_has_placeholder(str_of(j->name)) &&
+        params_check(j->params, "", &e) == 0)
+        json_set_take(o, "params", json_copy(j->params));
+    return o;
+}
+
+static struct json *batch_body(const struct hyper_feed *f, size_t *order, size_t *out_n)
+{
+    const struct hyper_batch *b = f->conf.batch;
+    struct json *o = json_new_object(), *jobs = json_new_array();
+    size_t n = 0;
+
+    for (size_t i = 0; i < b->jobs.n; i++) {
+        if (!f->conf.pending[i] || f->numbers[i] || f->ended[i])
+            continue;
+        json_push_take(jobs, job_body(f, &b->jobs.p[i]));
+        order[n++] = i;
+    }
+    json_set_str(o, "name", "hyperctl");
+    json_set_str(o, "project", PROJECT);
+    json_set_str(o, "queue", f->conf.queue);
+    json_set_str(o, "command", COMMAND_BY_NAME);
+    json_set_str(o, "cwd", f->conf.layout->dir);
+    json_set_take(o, "env", whole_environment(f->conf.layout->dir));
+    json_set_int(o, "grace", GRACE_S);
+    json_set_int(o, "slots", b->slots);
+    json_set_take(o, "jobs", jobs);
+    *out_n = n;
+    return o;
+}
+
+static int post_batch(struct hyper_feed *f, const struct json *body, struct json **reply,
+                      struct err *e)
+{
+    AUTO(buf) struct buf path = {0};
+    char key[KEY_HEX + 1], key_line[80];
+    uint8_t raw[KEY_HEX / 2];
+    const char *headers[] = {"Content-Type: application/json", key_line, NULL};
+
+    random_bytes(raw, sizeof(raw));
+    for (size_t i = 0; i < sizeof(raw); i++)
+        snprintf(key + 2 * i, 3, "%02x", raw[i]);
+    snprintf(key_line, sizeof(key_line), "Idempotency-Key: hyperctl-%s", key);
+    buf_init(&path, PATH_TEXT_MAX);
+    buf_adds(&path, "/v1/jobs");
+    query_add(&path, "batch", f->conf.batch->name);
+    return cli_call(f->conf.c, "POST", path.p, headers, body, reply, e);
+}
+
+static int submit(struct hyper_feed *f, struct err *e)
+{
+    AUTO_FREE size_t *order = xcalloc(f->conf.batch->jobs.n + 1, sizeof(*order));
+    struct json *reply = NULL;
+    size_t n = 0;
+    struct json *body = batch_body(f, order, &n);
+    int rc = n && !atomic_load(&f->stop) ? post_batch(f, body, &reply, e) : 0;
+
+    json_free(body);
+    if (rc == 0 && reply) {
+        uint64_t first = (uint64_t)int_of(reply, json_has(reply, "first") ? "first" : "number");
+        for (size_t i = 0; i < n; i++)
+            track(f, order[i], first + i);
+    }
+    json_free(reply);
+    return rc;
+}
+
+static int set_queue(struct hyper_feed *f, bool paused, struct err *e)
+{
+    AUTO(buf) struct buf path = {0};
+
+    buf_init(&path, PATH_TEXT_MAX);
+    buf_adds(&path, "/v1/queues/");
+    url_encode(&path, str_of(f->conf.queue));
+    buf_adds(&path, paused ? "/pause" : "/resume");
+    return cli_post(f->conf.c, path.p, NULL, NULL, e);
+}
+
+static int work(struct hyper_feed *f, struct err *e)
+{
+    struct json *meta = NULL;
+
+    if (cli_get(f->conf.c, "/v1", &meta, e) < 0)
+        return -1;
+    f->last_event = (uint64_t)int_of(meta, "last_event");
+    json_free(meta);
+    if ((f->conf.leftover || f->conf.suspended) && set_queue(f, f->conf.suspended, e) < 0)
+        return -1;
+    if (f->conf.leftover && take_up_all(f, e) < 0)
+        return -1;
+    if (submit(f, e) < 0)
+        return -1;
+    return listen_to_events(f, e);
+}
+
+/* ---- the thread ---- */
+
+static void tell_over(void *arg)
+{
+    struct hyper_feed *f = arg;
+
+    f->conf.over(f->conf.arg, f->failed ? &f->err : NULL);
+}
+
+static void *feed_thread(void *arg)
+{
+    struct hyper_feed *f = arg;
+
+    f->failed = work(f, &f->err) < 0;
+    loop_post(f->conf.loop, tell_over, f);
+    return NULL;
+}
+
+static void feed_free(struct hyper_feed *f)
+{
+    for (size_t i = 0; i < f->conf.batch->jobs.n; i++)
+        free(f->nodes[i]);
+    map_u64_done(&f->by_number);
+    free(f->nodes);
+    free(f->numbers);
+    free(f->ended);
+    free(f);
+}
+
+struct hyper_feed *hyper_feed_start(const struct hyper_feed_conf *c, struct err *e)
+{
+    struct hyper_feed *f = xcalloc(1, sizeof(*f));
+    size_t n = c->batch->jobs.n + 1;
+
+    f->conf = *c;
+    f->numbers = xcalloc(n, sizeof(*f->numbers));
+    f->ended = xcalloc(n, sizeof(*f->ended));
+    f->nodes = xcalloc(n, sizeof(*f->nodes));
+    if (pthread_create(&f->thread, NULL, feed_thread, f) != 0) {
+        feed_free(f);
+        err_set(e, ERR_INTERNAL, "cannot start a thread for the batch");
+        return NULL;
+    }
+    return f;
+}
+
+void hyper_feed_stop(struct hyper_feed *f)
+{
+    atomic_store(&f->stop, true);
+}
+
+void hyper_feed_join(struct hyper_feed *f)
+{
+    if (!f)
+        return;
+    pthread_join(f->thread, NULL);
+    feed_free(f);
+}

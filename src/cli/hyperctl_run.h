@@ -1,0 +1,66 @@
+/* hyperctl_run.h - a batch while it runs: three threads and who owns what
+ *
+ * The main thread runs a loop of its own: it owns the batch, its files, the port and the log.  The
+ * feed is a thread that speaks to the scheduler as any client does, submits and then listens to its
+ * events; what it learns is posted to the loop.  The scheduler is a host in this process (with a
+ * thread and a loop of its own, cli/embed.h), or a daemon that was there before.
+ */
+#pragma once
+#include "cli/hyperctl.h"
+#include "cli/run.h"
+#include "io/loop.h"
+
+/* What happened to a job; made by the feed, freed by the loop. */
+enum hyper_note_kind {
+    NOTE_RUNNING,
+    NOTE_QUEUED, /* back in the queue: its run never began */
+    NOTE_SUCCEEDED,
+    NOTE_FAILED,
+    NOTE_CANCELLED,
+};
+struct hyper_note {
+    size_t job;
+    enum hyper_note_kind kind;
+    uint64_t number;    /* the scheduler's, for killing it */
+    int64_t at_ms;      /* when */
+    int64_t started_ms; /* 0 = not said */
+    int exit_code, signo;
+    char node[64], why[160];
+};
+
+struct hyper_feed_conf {
+    struct cli *c; /* the session's; the feed's alone while it lives */
+    struct loop *loop;
+    const struct hyper_batch *batch; /* names and commands; the main thread changes other members */
+    const struct hyper_layout *layout;
+    const char *queue;   /* of the scheduler: all jobs of this batch wait there */
+    const bool *changed; /* per job: its script is not the one of the last time */
+    const bool *pending; /* per job: it shall run */
+    bool tell_params;    /* for the listings of a daemon; a file more for every job */
+    bool leftover;       /* an earlier owner died: its jobs may still be there */
+    bool suspended;      /* begin with the queue paused */
+    void (*note)(void *arg, struct hyper_note *n); /* on the loop; takes n */
+    void (*over)(void *arg, const struct err *e);  /* on the loop, once; e NULL = all have ended */
+    void *arg;
+};
+struct hyper_feed;
+struct hyper_feed *hyper_feed_start(const struct hyper_feed_conf *c, struct err *e);
+/* Submit nothing any more; what was submitted is cancelled by the caller. */
+void hyper_feed_stop(struct hyper_feed *f);
+void hyper_feed_join(struct hyper_feed *f); /* after `over`; NULL is fine */
+
+/* ---- hyperctl_port.c: the batch's port ---- */
+struct hyper_port {
+    struct http_server *http;
+    char *portal, *job_portal; /* for people; for jobs, with the token where one is needed */
+    char *token;
+    int port;
+    bool loopback;
+};
+/* Which addresses, and whether a token is needed; makes the token.  Before anything listens. */
+int hyper_port_prepare(struct hyper_port *p, const struct hyper_batch *b,
+                       const struct hyper_layout *l, struct err *e);
+/* Listens on the socket in the batch directory and on the port. */
+int hyper_port_listen(struct hyper_port *p, const struct hyper_batch *b,
+                      const struct hyper_layout *l, struct err *e);
+void hyper_port_close(struct hyper_port *p, struct loop *loop, const struct hyper_layout *l);

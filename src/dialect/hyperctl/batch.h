@@ -1,0 +1,102 @@
+/* batch.h - a batch as its file describes it
+ *
+ * One loader reads the three forms of the file that are in use: the command in
+ * jobs[].execution.command, in jobs[].command, or once for all in job_command.  What comes out is
+ * the same struct; the rest of this room knows one form only.
+ */
+#pragma once
+#include "base/json.h"
+#include "base/vec.h"
+
+#define HYPER_STATUS_LIST(X)                                                                       \
+    X(INIT, "init")                                                                                \
+    X(RUNNING, "running")                                                                          \
+    X(SUCCEED, "succeed")                                                                          \
+    X(FAILED, "failed")
+enum hyper_status {
+#define X(up, text) HYPER_##up,
+    HYPER_STATUS_LIST(X)
+#undef X
+        HYPER_STATUS_MAX
+};
+const char *hyper_status_name(enum hyper_status s);
+static inline bool hyper_status_final(enum hyper_status s)
+{
+    return s == HYPER_SUCCEED || s == HYPER_FAILED;
+}
+
+struct hyper_job {
+    char *name;
+    char *command;
+    char *working_dir;     /* absolute, or begins with a variable; NULL until the layout is known */
+    char *data_dir;        /* absolute; the same */
+    struct json *params;   /* an object */
+    struct json *resource; /* NULL = null */
+    struct json *assets;   /* an array of texts */
+    /* its life */
+    enum hyper_status status;
+    int64_t started_ms, ended_ms; /* wall clock; 0 = not yet */
+    int exit_code, signo;         /* of an ended one; -1, 0 = none */
+    char *node;                   /* where it ran; NULL = not known */
+};
+
+/* A machine of the remote backend, as the file names it. */
+struct hyper_machine {
+    char *hostname, *username, *password, *key_file, *passphrase, *host_key, *data_dir;
+    int port, slots;
+    bool accept_new;
+    struct json *environments;
+};
+
+struct hyper_batch {
+    char *name;
+    char *job_command; /* NULL unless given */
+    VEC(struct hyper_job) jobs;
+    struct map_str *by_name;
+    /* backend */
+    bool remote;
+    int slots; /* jobs at once on this machine */
+    struct json *environments;
+    VEC(struct hyper_machine) machines;
+    bool has_password;
+    /* server */
+    char *host, *bind; /* bind NULL = host */
+    int port;
+    /* scheduler */
+    struct json *interval; /* as written, for config.json */
+    double interval_ms;
+    bool exit_on_finish;
+    char *signal_file;
+    char *batches_data_dir; /* NULL unless given */
+    bool independent_tmp;
+    bool name_was_made;
+    /* One line each, for the log. */
+    VEC(char *) warnings;
+};
+
+enum {
+    HYPER_FILE_MAX = 64 << 20,
+    HYPER_NAME_MAX = 200,
+    HYPER_PORT = 8060,
+    HYPER_INTERVAL_MS = 5000,
+    HYPER_SLOTS_MAX = 100000,
+    HYPER_ID_LEN = 8,
+};
+/* Everything the program keeps for itself in a batch directory stands in here. */
+#define HYPER_OWN_DIR ".hyperctl"
+
+/* Reads and checks the tree of a file.  `cwd` makes relative paths absolute. */
+int hyper_batch_parse(const struct json *j, const char *cwd, struct hyper_batch **out,
+                      struct err *e);
+int hyper_batch_load(const char *path, const char *cwd, struct hyper_batch **out, struct err *e);
+void hyper_batch_free(struct hyper_batch *b);
+struct hyper_job *hyper_batch_find(const struct hyper_batch *b, struct str name); /* or NULL */
+void hyper_batch_count(const struct hyper_batch *b, size_t out[HYPER_STATUS_MAX]);
+bool hyper_batch_finished(const struct hyper_batch *b);
+
+/* May a job or batch be called this?  `what` stands in the message. */
+int hyper_name_check(struct str name, const char *what, struct err *e);
+/* 8 characters of 0-9a-zA-Z. */
+void hyper_id_make(char out[HYPER_ID_LEN + 1]);
+/* Absolute, with "~" and "~/x" as the user's home; yours. */
+char *hyper_path(struct str path, const char *cwd);

@@ -1,0 +1,26 @@
+/* routes.h - the HTTP API on a batch's port
+ *
+ * Answers are those users' programs know, byte for byte: every answer of the API is status 200 with
+ * a `code`, regular ones indented by four, errors on one line; what is no route at all is 404.
+ */
+#pragma once
+#include "dialect/hyperctl/batch.h"
+#include "io/http_server.h"
+
+struct hyper_routes;
+struct hyper_routes_conf {
+    const struct hyper_batch *batch;
+    const char *token; /* NULL = none; may stand in front of every path */
+    bool token_needed; /* on TCP; whoever reaches the unix socket needs none */
+    /* A running job shall be ended; hyper_routes_killed or _refused follows. */
+    void (*kill)(void *arg, size_t job);
+    void *arg;
+};
+struct hyper_routes *hyper_routes_new(const struct hyper_routes_conf *c);
+/* The address shown in the summary, known once the port is open; borrowed. */
+void hyper_routes_set_portal(struct hyper_routes *r, const char *portal);
+void hyper_routes_free(struct hyper_routes *r); /* after the server is down */
+struct http_handler hyper_routes_handler(struct hyper_routes *r);
+/* The job has ended: whoever asked to kill it is told. */
+void hyper_routes_killed(struct hyper_routes *r, size_t job);
+void hyper_routes_refused(struct hyper_routes *r, size_t job, const char *why);
