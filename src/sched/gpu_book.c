@@ -330,6 +330,7 @@ void gpus_ask_again(struct gpus *g)
 {
     for (size_t i = 0; i < g->jobs.n; i++)
         g->jobs.p[i]->refused_until = g->jobs.p[i]->refusals = 0;
+    gpu_due(g);
 }
 
 void gpus_stopped(struct gpus *g, int64_t now, uint64_t job, enum gpu_stop how)

@@ -12,8 +12,9 @@
 #include <math.h>
 
 static const int64_t TICK_MS = 60 * 1000;
-static const double TINY_S = 300;        /* very short jobs are not worth more than this */
-static const double CLAIM = 1e4;         /* who goes before all others */
+static const double TINY_S = 300; /* very short jobs are not worth more than this */
+static const double CLAIM = 1e4;  /* who goes before all others */
+enum { CLAIM_EVERY = 32 }; /* devices for each job that may hold some after waiting too long */
 static const double SLACK_LOOKAHEAD = 2; /* in mean run times */
 
 static double jct_price(double weight, double left_s)
@@ -56,7 +57,7 @@ static void select_top(struct ranked *r, size_t n, size_t k)
     size_t lo = 0, hi = n;
 
     while (hi - lo > 1 && k > lo && k < hi) {
-        struct ranked pivot = r[lo + (hi - lo) / 2];
+        struct ranked pivot = r[lo + (hi - 1 - lo) / 2];
         size_t i = lo, j = hi - 1;
         for (;;) {
             while (higher(&r[i], &pivot))
@@ -90,14 +91,12 @@ static void rank(const struct gpus *g, struct gjob *j, int64_t now, double mean_
                  struct ranked *out)
 {
     double left = gpu_left_s(g, j, now), weight = gpu_weight(g, j, now);
-    double waited = gpu_waited_s(j, now);
+    double waited = (double)(now - j->waits_since_ms) / 1000;
     double price = g->conf.objective == GPU_TARDINESS
                        ? tardiness_price(g, j, weight, left, now, mean_s)
                        : jct_price(weight, left);
     bool claim = !j->holds && waited > g->conf.reserve_after_s;
 
-    if (claim) /* from here on what is left does not count, only how long it waits */
-        price = CLAIM * weight / g->conf.reserve_after_s;
     if (j->say.priority >= GPU_URGENT)
         price *= CLAIM;
     j->price = price;
@@ -152,6 +151,30 @@ static bool ready(const struct gpus *g, const struct gjob *j)
     return !g->hands.ready || g->hands.ready(g->hands.self, j->say.job);
 }
 
+/* Of those who wait too long, the longest waiting go before all others: few at a time, so that the
+ * rest of the devices still serves the mean. */
+static void keep_claims(struct ranked *r, size_t n, size_t devices)
+{
+    struct ranked *oldest = NULL;
+    size_t keep = 1 + devices / CLAIM_EVERY;
+
+    while (keep-- > 0) {
+        oldest = NULL;
+        for (size_t i = 0; i < n; i++)
+            if (r[i].claim && r[i].price < CLAIM &&
+                (!oldest || r[i].job->waits_since_ms < oldest->job->waits_since_ms ||
+                 (r[i].job->waits_since_ms == oldest->job->waits_since_ms &&
+                  r[i].job->serial < oldest->job->serial)))
+                oldest = &r[i];
+        if (!oldest)
+            break;
+        oldest->price = oldest->job->price = CLAIM * (double)(keep + 2);
+        oldest->key = oldest->price;
+    }
+    for (size_t i = 0; i < n; i++)
+        r[i].claim = r[i].claim && r[i].price >= CLAIM;
+}
+
 /* Everybody who runs, and the best of those who wait. */
 static void freeze_jobs(struct gpus *g, struct gpu_problem *p, int64_t now)
 {
@@ -179,6 +202,7 @@ static void freeze_jobs(struct gpus *g, struct gpu_problem *p, int64_t now)
             waiting++;
         }
     }
+    keep_claims(all.p + k, waiting, devices);
     size_t want = 3 * devices + 8;
     if (devices > 64)
         want = devices + 136;
