@@ -67,6 +67,8 @@ static struct block *carve(size_t bytes)
     return b;
 }
 
+/* The C library names the parameters its own way. */
+/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name) */
 void *malloc(size_t n)
 {
     size_t bytes = whole_bytes(n);
@@ -92,10 +94,9 @@ void *malloc(size_t n)
 
 void free(void *p)
 {
-    struct block *b = (struct block *)p - 1;
-
     if (!p)
         return;
+    struct block *b = (struct block *)p - 1;
     if (b->bytes > (size_t)1 << CLASS_MAX) {
         munmap(b, b->bytes);
         return;
@@ -119,11 +120,11 @@ void *calloc(size_t n, size_t size)
 
 void *realloc(void *p, size_t n)
 {
-    struct block *b = (struct block *)p - 1;
     size_t bytes = whole_bytes(n);
 
     if (!p)
         return malloc(n);
+    struct block *b = (struct block *)p - 1;
     if (bytes == b->bytes)
         return p;
     if (bytes > (size_t)1 << CLASS_MAX && b->bytes > (size_t)1 << CLASS_MAX) {
@@ -142,3 +143,4 @@ void *realloc(void *p, size_t n)
     free(p);
     return fresh;
 }
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */
