@@ -51,6 +51,62 @@ static void put_ended(struct buf *b, const struct core_stats *s)
                  (unsigned long long)s->ended[i]);
 }
 
+/* One line for each device that tells it. */
+static void put_gpu_gauge(struct buf *b, const struct node *n, const char *name, const char *help,
+                          int64_t (*value)(const struct device *d))
+{
+    buf_addf(b, "# HELP berth_gpu_%s %s\n# TYPE berth_gpu_%s gauge\n", name, help, name);
+    for (size_t i = 0; i < n->n_devices; i++) {
+        const struct device *d = &n->devices[i];
+        if (value(d) >= 0)
+            buf_addf(b, "berth_gpu_%s{gpu=\"%d\",uuid=\"%s\"} %lld\n", name, (int)d->index, d->uuid,
+                     (long long)value(d));
+    }
+}
+
+static int64_t gpu_memory(const struct device *d)
+{
+    return d->mem_bytes;
+}
+
+static int64_t gpu_memory_used(const struct device *d)
+{
+    return d->used_bytes;
+}
+
+static int64_t gpu_memory_foreign(const struct device *d)
+{
+    return d->foreign_bytes;
+}
+
+static int64_t gpu_busy(const struct device *d)
+{
+    return d->busy_percent;
+}
+
+static int64_t gpu_power(const struct device *d)
+{
+    return d->power_mw;
+}
+
+static int64_t gpu_usable(const struct device *d)
+{
+    return d->state == DEVICE_OK || d->state == DEVICE_UNSEEN;
+}
+
+static void put_gpus_of(struct buf *b, const struct node *n)
+{
+    if (!n->n_devices)
+        return;
+    put_gpu_gauge(b, n, "memory_bytes", "Memory of a GPU.", gpu_memory);
+    put_gpu_gauge(b, n, "memory_bytes_used", "Memory in use, by anybody.", gpu_memory_used);
+    put_gpu_gauge(b, n, "memory_bytes_foreign", "Memory of processes that are no jobs.",
+                  gpu_memory_foreign);
+    put_gpu_gauge(b, n, "busy_percent", "Share of time in which it computed.", gpu_busy);
+    put_gpu_gauge(b, n, "power_milliwatts", "What it draws.", gpu_power);
+    put_gpu_gauge(b, n, "usable", "0 when it is lost or excluded.", gpu_usable);
+}
+
 void metrics_get(struct call *c)
 {
     const struct api *a = c->api;
@@ -70,6 +126,7 @@ void metrics_get(struct call *c)
     METRIC_LIST(X)
 #undef X
     put_ended(b, &core);
+    put_gpus_of(b, node);
     buf_addf(b,
              "# HELP berth_info The running version.\n# TYPE berth_info gauge\n"
              "berth_info{version=\"%s\"} 1\n",
