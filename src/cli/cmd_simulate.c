@@ -408,7 +408,7 @@ static const struct example examples[] = {
 };
 const struct command cmd_simulate = {
     .name = "simulate",
-    .summary = "play a trace of GPU jobs through the planner on a virtual clock",
+    .summary = "play GPU jobs through the planner on a virtual clock",
     .synopsis = "[OPTION…] TRACE.csv",
     .description =
         "The planner is the one of the daemon and learns what it would learn there: estimates at "

@@ -1,9 +1,9 @@
 /* chart.c - schedules as a picture
  *
  * One panel for each policy: a lane for each GPU, jobs as bars on a time axis that all panels
- * share, so that one can see who is done first.  Jobs that share devices split their lanes; the
- * time a start costs is paler; a mark at the end of a bar says the job had to make room.  Below, a
- * panel with the share of jobs that were complete after so long, for every policy.
+ * share, so that one can see who is done first.  Jobs that share devices split their lanes; a
+ * dot at the end of a bar says the job had to make room and comes back later.  Below, a panel with
+ * the share of jobs that were complete after so long, for every policy.
  *
  * Plain SVG without scripts.  The background stays clear and every colour is of middle lightness,
  * so that it reads on white and on black.
@@ -91,10 +91,8 @@ static void add_rect(struct chart *c, const struct sim_bar *bar, int32_t first, 
     double y = c->y + lane * first + gap / 2 + part * bar->place;
     double x = time_x(c, bar->from_s), w = time_x(c, bar->to_s) - x;
 
-    buf_addf(c->out, "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\"%s>", x, y,
-             MAX(w, 0.2), part,
-             bar->starting && bar->to_s - bar->from_s <= c->conf->restart_s ? " class=\"up\"" : "");
-    buf_adds(c->out, "<title>");
+    buf_addf(c->out, "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\"><title>", x, y,
+             MAX(w > 2 ? w - 0.4 : w, 0.2), part);
     add_escaped(c->out, c->t->jobs.p[bar->job].name);
     buf_addf(c->out, ", %d GPU%s, ", gpu_set_count(&bar->devices),
              bar->places > 1 ? " shared" : "");
@@ -103,7 +101,8 @@ static void add_rect(struct chart *c, const struct sim_bar *bar, int32_t first, 
     add_duration(c->out, bar->to_s);
     buf_adds(c->out, "</title></rect>");
     if (bar->halted)
-        buf_addf(c->out, "<path class=\"halt\" d=\"M%.2f %.2fv%.2f\"/>", x + w, y, part);
+        buf_addf(c->out, "<circle class=\"halt\" cx=\"%.2f\" cy=\"%.2f\" r=\"%.1f\"/>", x + w,
+                 y + part / 2, MIN(2.4, MAX(0.6, part / 2)));
 }
 
 /* A bar is as many rectangles as its devices have gaps. */
@@ -259,11 +258,14 @@ void sim_chart(const struct sim_trace *t, const struct sim_conf *conf,
              "height=\"%.0f\" role=\"img\">\n<title>Schedules of %zu jobs on %d GPUs</title>\n"
              "<style>text{font:12px system-ui,sans-serif;fill:#767676}.name{font-weight:bold;"
              "font-size:13px}.tick{font-size:11px}.grid{stroke:#888;stroke-opacity:.25;fill:none}"
-             ".up{fill-opacity:.45}.halt{stroke:#808080;stroke-width:1.6}.curve{fill:none;"
+             ".halt{fill:#fff;stroke:#000;stroke-width:.8}.curve{fill:none;"
              "stroke-width:2}</style>\n",
              WIDTH, height, WIDTH, height, t->jobs.n, conf->gpus);
-    buf_addf(out, "<text class=\"name\" x=\"%d\" y=\"22\">%zu jobs on %d GPUs</text>\n", LEFT,
-             t->jobs.n, conf->gpus);
+    buf_addf(out,
+             "<text class=\"name\" x=\"%d\" y=\"22\">%zu jobs on %d GPUs</text>"
+             "<text x=\"%d\" y=\"22\" text-anchor=\"end\">a bar is a job on its GPUs; where "
+             "jobs share, the lane is split; a dot: stopped to make room</text>\n",
+             LEFT, t->jobs.n, conf->gpus, WIDTH - RIGHT);
     for (size_t i = 0; i < n; i++)
         add_panel(&c, runs[i]);
     add_cdf(&c, runs, n);

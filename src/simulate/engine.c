@@ -19,14 +19,15 @@ enum { PROGRESS_EVERY = 4096, IDLE_WAKES_MAX = 100000, EPOCHS_MIN = 2, EPOCHS_MA
 static const double PAIR_SPEED = 0.62, SCALING = 0.8;
 
 const struct sim_policy_name sim_policies[] = {
+    {"berth", "the planner of the daemon"},
     {"fifo", "in order of arrival, nobody passes, nobody is stopped"},
     {"srtf", "shortest remaining time first, stopping longer jobs"},
     {"las", "least attained service: two queues, jobs sink after two device hours"},
     {"pack", "in order of arrival, next to a running job when no device is free"},
     {NULL, NULL},
 };
-static const struct policy *const policies[] = {&policy_fifo, &policy_srtf, &policy_las,
-                                                &policy_pack};
+static const struct policy *const policies[] = {&policy_berth, &policy_fifo, &policy_srtf,
+                                                &policy_las, &policy_pack};
 
 /* ---- the event heap: earliest first, ties in the order they were made ---- */
 static bool before(const struct event *a, const struct event *b)
@@ -148,7 +149,7 @@ static int32_t place_of(const struct world *w, uint32_t job)
     return place;
 }
 
-static void draw_bar(struct world *w, uint32_t job, bool ended, bool halted)
+static void draw_bar(struct world *w, uint32_t job, bool halted)
 {
     struct actor *a = &w->actors[job];
 
@@ -158,8 +159,6 @@ static void draw_bar(struct world *w, uint32_t job, bool ended, bool halted)
                                                   .to_s = w->now_s,
                                                   .place = place_of(w, job),
                                                   .places = a->n_mates + 1,
-                                                  .starting = a->bar_from_s < a->ready_s,
-                                                  .ended = ended,
                                                   .halted = halted,
                                                   .devices = a->devices}));
     a->bar_from_s = w->now_s;
@@ -194,7 +193,7 @@ static void change_mate(struct world *w, uint32_t job, uint32_t mate, bool comes
     struct actor *a = &w->actors[job];
 
     advance(w, job);
-    draw_bar(w, job, false, false);
+    draw_bar(w, job, false);
     if (comes) {
         a->mates[a->n_mates++] = mate;
     } else {
@@ -278,7 +277,7 @@ static void leave(struct world *w, uint32_t job, bool over)
     struct actor *a = &w->actors[job];
     uint32_t at = w->running_at[job], last = vec_last(&w->running);
 
-    draw_bar(w, job, over, !over);
+    draw_bar(w, job, !over);
     put_on(w, job, &a->devices, false);
     w->running.p[at] = last;
     w->running_at[last] = at;

@@ -85,8 +85,8 @@ struct sim_outcome { /* of one job */
 struct sim_bar { /* one job on its devices, between two changes of anything */
     uint32_t job;
     double from_s, to_s;
-    int32_t place, places;        /* its part of the lane */
-    bool starting, ended, halted; /* ended: the job is done; halted: it had to go */
+    int32_t place, places; /* its part of the lane */
+    bool halted;           /* it had to make room */
     struct gpu_set devices;
 };
 struct sim_summary {
