@@ -8,10 +8,10 @@
  * A GPU in MIG mode is no device: its slices are, each under its own UUID.
  *
  * A device that answers with an error is lost.  The library finds devices only when it is
- * initialised, so while one is lost (or the driver is not loaded) it is initialised anew before
- * every look.
+ * initialised, so while one is lost it is initialised anew now and then.
  */
 #include "backend/local/gpu_priv.h"
+#include "base/clock.h"
 #include <dlfcn.h>
 #include <stdio.h>
 
@@ -30,6 +30,7 @@ enum {
     PROCESSES_MAX = 65536,
     PID_LIMIT = 1 << 22,
     MIG_SLICES_MAX = 64,
+    INIT_AGAIN_MS = 20000, /* it may take a second, and wakes devices that sleep */
 };
 #define MEMORY_NOT_TOLD UINT64_MAX
 
@@ -50,7 +51,8 @@ struct known { /* what a place among the library's devices held when it last ans
 struct nvml {
     void *lib;
     char path[128];
-    bool up, doubtful; /* doubtful: initialise again before the next look */
+    bool up, doubtful; /* doubtful: something would not answer */
+    int64_t init_ms;   /* monotonic: when it was last initialised */
     size_t entry_size; /* of compute and MPS lists: see nvml_entries_plausible */
     VEC(struct known) known;
     int (*init)(void);
@@ -378,13 +380,15 @@ static void read_place(struct nvml *n, unsigned i, struct gpu_look *out)
 
 static int bring_up(struct nvml *n)
 {
-    if (n->up && !n->doubtful)
+    int64_t now = clock_mono(&clock_system);
+
+    if (n->up && (!n->doubtful || now - n->init_ms < INIT_AGAIN_MS))
         return NVML_SUCCESS;
     if (n->up && n->shutdown)
         n->shutdown();
+    n->init_ms = now;
     int rc = n->init();
     n->up = rc == NVML_SUCCESS;
-    n->doubtful = !n->up;
     return rc;
 }
 
@@ -395,6 +399,7 @@ static void nvml_read(void *self, struct gpu_look *out)
     char version[TEXT_MAX] = "", number[40];
     int rc = bring_up(n);
 
+    n->doubtful = false;
     if (rc == NVML_SUCCESS)
         rc = n->count(&count);
     if (rc != NVML_SUCCESS) {
