@@ -66,7 +66,7 @@ static struct speed_guess alone_on(struct gpus *g, struct gjob *j, int32_t n)
 static void learn_ratio(struct gpus *g, struct gjob *j, const struct speed_point *p)
 {
     struct speed_guess alone = alone_on(g, j, p->key.n);
-    double weight = p->weight * 0.02 / (0.02 + alone.var);
+    double weight = MIN(p->weight, 1) * 0.02 / (0.02 + alone.var);
 
     if (speeds_learn_company(g->speeds, j->family, &p->key, p->log_rate - alone.log, weight))
         gpu_due(g);

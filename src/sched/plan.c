@@ -91,13 +91,15 @@ static void gather(struct pass *p)
         const struct shape_slot *shape = &q->shapes.p[q->active.p[i]];
         struct wait_item *head = shape->heap.p[0];
 
-        if (!shape_open(shape))
+        if (!shape_open(shape) || (p->s->gpus_elsewhere && shape->pub.need.gpus))
             continue;
         if (fits_somewhere(p, &shape->pub.need))
             vec_push(&p->heads, head);
         else if (patience_over(p, head) && ever_fits(p, &shape->pub.need))
             keep_first(blocked, &n_blocked, p->s->n_nodes, head);
     }
+    if (p->s->wants_room && patience_over(p, p->s->wants_room))
+        keep_first(blocked, &n_blocked, p->s->n_nodes, p->s->wants_room);
     if (p->heads.n) /* else there is nobody to keep room from */
         for (size_t i = 0; i < n_blocked; i++)
             vec_push(&p->heads, blocked[i]);
@@ -225,7 +227,8 @@ void pass_run(struct pass *p, const struct snapshot *s, size_t max_starts)
     while (p->heads.n && p->starts.n < max_starts) {
         struct wait_item *it = p->heads.p[0];
         struct shape_slot *shape = &s->queue->shapes.p[it->shape];
-        int64_t k = shape_open(shape) ? place(p, it, &shape->pub.need) : -1;
+        bool elsewhere = it == s->wants_room;
+        int64_t k = shape_open(shape) && !elsewhere ? place(p, it, &shape->pub.need) : -1;
 
         if (k >= 0) {
             take(p, it, shape, (size_t)k);
@@ -234,8 +237,10 @@ void pass_run(struct pass *p, const struct snapshot *s, size_t max_starts)
                 break;
             continue;
         }
+        struct resources need = shape->pub.need;
+        need.gpus = elsewhere ? 0 : need.gpus;
         if (shape_open(shape))
-            reserve(p, it, &shape->pub.need);
+            reserve(p, it, &need);
         heads_replace(p, NULL);
     }
 }

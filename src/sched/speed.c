@@ -134,7 +134,8 @@ static void mix(double *value, double *weight, double x, double w)
 {
     *weight += w;
     double share = w / *weight;
-    *value += (share > NEWER * w ? share : NEWER * w) * (x - *value);
+    double newer = NEWER * MIN(w, 1);
+    *value += MAX(share, newer) * (x - *value);
 }
 
 bool speed_own_learn(struct speed_own *o, const struct speed_key *k, double log_rate, double weight)
