@@ -180,9 +180,12 @@ int http_server_listen_tcp(struct http_server *s, const char *addr, int port, co
         r = uv_listen(&ln->io.stream, BACKLOG, on_connection);
     if (r < 0) {
         uv_close(&ln->io.handle, on_closed);
-        return err_set(e, r == UV_EADDRINUSE ? ERR_CONFLICT : ERR_INVALID,
-                       "cannot listen on %s port %d: %s; choose another address or port", addr,
-                       port, uv_strerror(r));
+        err_set(e, r == UV_EADDRINUSE ? ERR_CONFLICT : ERR_INVALID,
+                "cannot listen on %s port %d: %s; choose another address or port", addr, port,
+                uv_strerror(r));
+        if (e)
+            e->sys = -r;
+        return -1;
     }
     if (out_port)
         *out_port = bound_port(&ln->io.tcp);
