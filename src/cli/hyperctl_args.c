@@ -151,11 +151,12 @@ static int find_arg(const struct hyper_command *cmd, const char *word, const str
         return *out != NULL;
     }
     for (size_t i = 0; i < cmd->n_args; i++) {
-        if (strncmp(word, cmd->args[i].name, n) != 0)
+        bool whole = !cmd->args[i].name[strnlen(cmd->args[i].name, n)];
+        if (strncmp(word, cmd->args[i].name, n) != 0 || (!cmd->args[i].help && !whole))
             continue;
         *out = &cmd->args[i];
         found++;
-        if (!cmd->args[i].name[n]) {
+        if (whole) {
             found = 1;
             break;
         }

@@ -33,10 +33,12 @@ struct hyper_feed {
     atomic_bool stop;
     uint64_t *numbers;        /* per job; 0 = not with the scheduler */
     bool *ended;              /* per job */
+    bool *adopted;            /* per job: an earlier owner began it */
     struct map_u64 by_number; /* → index + 1 */
     size_t left;              /* with the scheduler and not ended */
     uint64_t last_event;
-    char **nodes; /* per job, where it starts; NULL = not told */
+    VEC(size_t) again; /* jobs that were lost together with their earlier owner */
+    char **nodes;      /* per job, where it starts; NULL = not told */
     struct err err;
     bool failed;
 };
@@ -126,6 +128,11 @@ static void job_event(struct hyper_feed *f, size_t job, struct str state, const 
         f->nodes[job] = xstrndup(text_of(data, "node").p, text_of(data, "node").n);
         return;
     }
+    if (str_eq_c(state, "lost") && f->adopted[job]) {
+        f->adopted[job] = false;
+        vec_push(&f->again, job);
+        return;
+    }
     if (!kind_of(state, &kind))
         return;
     struct posted *p = note_new(f, job, kind, time_of(ev, "at"));
@@ -161,33 +168,51 @@ static bool on_event(void *arg, const struct sse_event *sse)
         }
     }
     json_free(ev);
-    return f->left > 0;
+    return f->left > 0 && !f->again.n;
+}
+
+/* What went down with the machine or by the same hand as its scheduler runs once more. */
+static int run_again(struct hyper_feed *f, struct err *e)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < f->again.n && rc == 0; i++) {
+        char path[64];
+        snprintf(path, sizeof(path), "/v1/jobs/%llu/retry",
+                 (unsigned long long)f->numbers[f->again.p[i]]);
+        rc = cli_post(f->conf.c, path, NULL, NULL, e);
+    }
+    vec_clear(&f->again);
+    return rc;
 }
 
 /* Until everything has ended; the stream is taken up again where it broke. */
 static int listen_to_events(struct hyper_feed *f, struct err *e)
 {
-    struct sse s;
     int rc = 0;
 
-    sse_init(&s, on_event, f);
     while (f->left && rc == 0) {
         char path[80];
         int status = 0;
         struct json *meta = NULL;
+        struct sse s; /* anew each time: what was cut off in the middle is sent again */
+        sse_init(&s, on_event, f);
         snprintf(path, sizeof(path), "/v1/events?after=%llu", (unsigned long long)f->last_event);
         if (http_call_stream(f->conf.c->http, "GET", path, NULL, STR(""), &status, sse_feed, &s,
                              e) == 0 &&
             status >= 400 && status < 500)
             rc =
                 err_set(e, ERR_INTERNAL, "the scheduler refuses its events with status %d", status);
+        sse_done(&s);
         if (!f->left || rc < 0)
             break;
-        poll(NULL, 0, NAP_MS);
+        if (!f->again.n)
+            poll(NULL, 0, NAP_MS);
         rc = cli_get(f->conf.c, "/v1", &meta, e); /* brings a host up when there is none */
         json_free(meta);
+        if (rc == 0)
+            rc = run_again(f, e);
     }
-    sse_done(&s);
     return rc;
 }
 
@@ -242,6 +267,7 @@ static bool take_up(struct hyper_feed *f, size_t job, const struct json *row)
         if (str_eq_c(state, "stopping") || (begun && f->conf.changed[job]))
             return false;
         track(f, job, (uint64_t)int_of(row, "number"));
+        f->adopted[job] = true;
         if (str_eq_c(state, "running"))
             note_post(note_new(f, job, NOTE_RUNNING, time_of(row, "started")));
         return true;
@@ -466,6 +492,8 @@ static void feed_free(struct hyper_feed *f)
     free(f->nodes);
     free(f->numbers);
     free(f->ended);
+    free(f->adopted);
+    vec_done(&f->again);
     free(f);
 }
 
@@ -477,6 +505,7 @@ struct hyper_feed *hyper_feed_start(const struct hyper_feed_conf *c, struct err 
     f->conf = *c;
     f->numbers = xcalloc(n, sizeof(*f->numbers));
     f->ended = xcalloc(n, sizeof(*f->ended));
+    f->adopted = xcalloc(n, sizeof(*f->adopted));
     f->nodes = xcalloc(n, sizeof(*f->nodes));
     if (pthread_create(&f->thread, NULL, feed_thread, f) != 0) {
         feed_free(f);

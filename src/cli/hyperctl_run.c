@@ -743,7 +743,9 @@ int hyperctl_run(struct hyperctl *h, const struct hyper_opts *o)
     if (set_up(&r, &e) < 0) {
         leave(&r, &e);
     } else {
-        tell(&r, "start", NULL, one_text("portal", r.port.job_portal));
+        struct json *where = one_text("portal", r.port.job_portal);
+        json_set_int(where, "port", r.port.port);
+        tell(&r, "start", NULL, where);
         if (r.control_fd >= 0) {
             r.control = watch_new(r.loop, r.control_fd, on_control, &r);
             watch_start(r.control, WATCH_READ);

@@ -81,13 +81,15 @@ static void redirect(struct buf *out, const char *op, const struct hyper_job *j,
 void hyper_script(struct buf *out, const struct hyper_batch *b, const struct hyper_job *j,
                   const char *portal)
 {
+    bool variables = strcmp(j->working_dir, j->data_dir) != 0; /* that one nobody wrote */
+
     buf_adds(out, "#!/bin/sh\n");
     export_to(out, "HYPERCTL_JOB_NAME", j->name, false);
     export_to(out, "HYPERCTL_JOB_DATA_DIR", j->data_dir, false);
     export_to(out, "HYPERCTL_SERVER_PORTAL", portal, false);
-    export_to(out, "HYPERCTL_JOB_WORKING_DIR", j->working_dir, true);
+    export_to(out, "HYPERCTL_JOB_WORKING_DIR", j->working_dir, variables);
     export_to(out, "HYPERCTL_DAEMON_PORTAL", portal, false);
-    export_to(out, "HYPERCTL_JOB_EXECUTION_WORKING_DIR", j->working_dir, true);
+    export_to(out, "HYPERCTL_JOB_EXECUTION_WORKING_DIR", j->working_dir, variables);
     export_path(out, "HYPERCTL_JOB_PARAMS_FILE", j, "params.json");
     if (b->independent_tmp) {
         export_path(out, "TMP", j, "tmp");
@@ -97,7 +99,7 @@ void hyper_script(struct buf *out, const struct hyper_batch *b, const struct hyp
     redirect(out, "exec >", j, "stdout");
     redirect(out, " 2>", j, "stderr");
     buf_adds(out, "\nif [ -n \"$TMP\" ] && [ ! -d \"$TMP\" ]; then mkdir -p \"$TMP\"; fi\ncd ");
-    quote(out, str_of(j->working_dir), true);
+    quote(out, str_of(j->working_dir), variables);
     buf_adds(out, " || exit 1\n");
     buf_adds(out, j->command);
     buf_addc(out, '\n');
