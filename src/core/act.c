@@ -169,6 +169,8 @@ static void retry_one(struct core *c, const struct job_record *rec, const struct
     struct job *j = job_new(c, rec->seq);
 
     job_describe(c, j, rec);
+    if (rec->training.n)
+        train_new(c, rec->seq, rec->spec, rec->training);
     j->attempt = rec->attempt;
     j->wait.since_ms = core_mono(c);
     core_stage(c, &(struct change){.kind = CHANGE_JOB_RETRY,
@@ -178,6 +180,7 @@ static void retry_one(struct core *c, const struct job_record *rec, const struct
                                    .state = JOB_QUEUED,
                                    .from_state = rec->state,
                                    .user = str_of(who->user)});
+    train_retried(c, rec->seq, rec->state);
     wait_again(c, j);
     job_activate(c, j);
 }
@@ -269,6 +272,7 @@ void core_drain(struct core *c, bool drained, const struct caller *who, core_act
         return;
     }
     c->node.drained = drained;
+    train_node(c);
     set_and_answer(c,
                    &(struct change){.kind = CHANGE_NODE,
                                     .at_ms = core_wall(c),

@@ -25,6 +25,7 @@ struct core *core_new(const struct core_conf *conf)
     c->queue = queue_new();
     c->next_job = c->next_spec = c->next_batch = 1;
     core_queue_index(c, STR("default"));
+    train_open(c);
     return c;
 }
 
@@ -37,6 +38,7 @@ void core_free(struct core *c)
         return;
     for (size_t it = 0; map_u64_next(&c->jobs, &it, &key, &val);)
         free(((struct job *)val)->run);
+    train_done(c);
     for (size_t it = 0; map_u64_next(&c->waiters, &it, &key, &val);) {
         vec_done(&((struct waiters *)val)->jobs);
         free(val);
@@ -69,6 +71,7 @@ void core_attach(struct core *c, const struct backend_class *cls, struct backend
     c->backend = b;
     c->node = *cls->node(b); /* devices stay the backend's */
     c->node.drained = drained;
+    train_attached(c);
 }
 
 static int64_t cpu_us(void)
@@ -89,6 +92,8 @@ struct snapshot core_snapshot(struct core *c, size_t max_starts)
                              .n_runs = c->held.n,
                              .queue = c->queue,
                              .max_starts = max_starts,
+                             .gpus_elsewhere = true,
+                             .wants_room = train_wants_room(c),
                              .patience_ms = c->conf.patience_ms};
 }
 
@@ -118,10 +123,16 @@ void core_turn(struct core *c)
     core_release_due(c);
     run_recall_gated(c);
     run_resolved(c);
+    train_kill_due(c);
+    if (!c->dirty) {
+        int64_t due = train_next_wake(c);
+        c->dirty = due >= 0 && due <= core_mono(c);
+    }
     if (!c->dirty || !c->recovered || c->unresolved || !led->healthy(led->self))
         return; /* still dirty: the turn that lifts the obstacle plans */
     c->dirty = false;
     run_send_absent(c);
+    train_turn(c);
     if (!queue_count(c->queue))
         return;
     plan_and_place(c);
@@ -145,7 +156,8 @@ bool core_stop_requested(const struct core *c, uint64_t job)
 {
     const struct job *j = core_job(c, job);
 
-    return !j || j->cancel_requested || j->state == JOB_STOPPING || job_state_final(j->state);
+    return !j || j->cancel_requested || j->state == JOB_STOPPING || job_state_final(j->state) ||
+           train_stop_requested(c, job);
 }
 
 struct core_stats core_stats(const struct core *c)

@@ -64,7 +64,8 @@ struct run {
     uint8_t phase;
     bool holds; /* resources are counted for it */
     bool stop_sent;
-    bool seen; /* its start was recorded before a restart */
+    bool seen;   /* its start was recorded before a restart */
+    bool recall; /* not wanted any more before it was sent */
 };
 
 struct due { /* entry of the back-off heap; stale when the job moved on */
@@ -98,7 +99,19 @@ struct core {
     struct map_str in_flight; /* idempotency keys under way */
     VEC(struct due) due;      /* binary heap */
     VEC(struct plan_run) held;
-    VEC(uint64_t) absent; /* jobs whose recorded run left no trace */
+    /* training: train_priv.h */
+    struct gpus *gpus;
+    struct map_u64 trains;      /* job → struct train */
+    struct map_u64 train_specs; /* number → struct train_spec */
+    struct map_u64 ports;       /* given out → the job */
+    VEC(struct gpu_device_state) devices;
+    char *endpoint, *program;
+    int64_t gpu_epoch_ms, gpu_mono_ms; /* the planner's clock when it was made, and ours */
+    int64_t kill_due_ms;               /* monotonic: the first grace that ends; 0 = none */
+    uint64_t wants_room;               /* GPU job that lacks only room on its host; 0 = none */
+    bool gpu_refused;                  /* may_start said no to somebody */
+    bool planning;                     /* a plan is being made on another thread */
+    VEC(uint64_t) absent;              /* jobs whose recorded run left no trace */
     uint64_t next_job, next_spec, next_batch;
     uint32_t wait_serial;
     size_t unresolved;
@@ -170,6 +183,54 @@ void run_recall_gated(struct core *c);
 struct arena;
 int launch_build(struct core *c, const struct run *r, const struct launch *l, struct arena *a,
                  struct run_start *out, struct err *e);
+
+/* train.c: all of these do nothing for jobs that do not train */
+struct train;
+void train_new(struct core *c, uint64_t job, uint64_t spec, struct str recorded);
+void train_drop(struct core *c, uint64_t job);
+void train_ready(struct core *c, struct job *j); /* nothing but room is lacking now */
+void train_final(struct core *c, const struct job *j);
+void train_placed(struct core *c, const struct run *r); /* its run is about to be staged */
+void train_started(struct core *c, const struct run *r);
+void train_retried(struct core *c, uint64_t job, enum job_state was);
+/* After a restart, once jobs and runs are back. */
+void train_restored(struct core *c);
+void train_done(struct core *c); /* frees all of it */
+
+/* What is known of its next start; false: it does not train. */
+bool train_facts(const struct core *c, uint64_t job, struct launch_facts *f);
+/* The file `l` resumes from, absolute, parameters filled in; yours.  NULL = none. */
+char *train_checkpoint(const struct launch *l);
+
+/* What the end of a run means: first as for any job, then as for one that trains. */
+struct verdict {
+    enum job_event ev;
+    bool no_try;  /* not its fault: no retry is used up */
+    bool at_once; /* no back-off */
+    enum gpu_stop how;
+    char text[200]; /* why, for people; "" = as the outcome says */
+};
+void train_judge(struct core *c, const struct run *r, const struct run_outcome *o,
+                 struct verdict *v);
+void train_ended(struct core *c, const struct job *j, const struct verdict *v);
+void train_kill_due(struct core *c);
+
+/* train_plan.c */
+void train_open(struct core *c);     /* makes the planner */
+void train_attached(struct core *c); /* the backend said what devices there are */
+void train_node(struct core *c);     /* devices, open or drained: tells the planner */
+void train_devices(void *owner, const struct node *n, const struct run_memory *runs, size_t n_runs);
+void train_turn(struct core *c);
+int64_t train_next_wake(const struct core *c); /* monotonic; -1 = nothing due */
+bool train_runs_elsewhere(const struct core *c, const struct job *j); /* the planner places it */
+struct wait_item *train_wants_room(struct core *c);
+
+/* train_epoch.c */
+void train_reported(struct core *c, uint64_t job, int64_t epochs); /* through the spool */
+bool train_stop_requested(const struct core *c, uint64_t job);
+
+/* train_view.c */
+bool train_explain(struct core *c, struct job *j, struct json *out);
 
 /* report.c: what is left in the spool of an ended run becomes reports */
 void report_drain_spool(struct core *c, struct run *r);

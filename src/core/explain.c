@@ -61,6 +61,8 @@ static void explain_waiting(struct core *c, struct job *j, struct json *out)
         wait_reason_text(&w, &s, text, sizeof(text));
     json_set_str(out, "kind", wait_names[w.kind]);
     json_set_str(out, "text", text);
+    if (j->hold == HOLD_NONE && led->healthy(led->self) && !c->unresolved)
+        train_explain(c, j, out);
     json_set_int(out, "ahead", (int64_t)w.ahead);
     if (w.other)
         json_set_int(out, "other", (int64_t)w.other);
@@ -68,7 +70,7 @@ static void explain_waiting(struct core *c, struct job *j, struct json *out)
         json_set_int(out, "in_ms", MAX(w.until_ms - core_mono(c), (int64_t)0));
 }
 
-static void explain_run(const struct core *c, const struct job *j, struct json *out)
+static void explain_run(struct core *c, struct job *j, struct json *out)
 {
     static const char *const phases[] = {
         [RUN_RECORDING] = "its placement is being written to disk",
@@ -85,6 +87,7 @@ static void explain_run(const struct core *c, const struct job *j, struct json *
     json_set_str(out, "kind", job_state_name(j->state));
     json_set_str(out, "text", text);
     json_set_int(out, "run", j->run->key.run);
+    train_explain(c, j, out);
 }
 
 int core_explain(struct core *c, uint64_t job, struct json **out, struct err *e)

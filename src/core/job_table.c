@@ -98,6 +98,7 @@ void job_drop(struct core *c, struct job *j)
         --*counter;
     if (j->limited)
         batch_count(c, j->batch, -1);
+    train_drop(c, j->wait.job);
     map_u64_del(&c->jobs, j->wait.job);
     j->next_free = c->free_jobs;
     c->free_jobs = j;
@@ -118,6 +119,8 @@ void job_move(struct core *c, struct job *j, enum job_event ev)
         c->stats.ended[next]++;
     j->state = (uint8_t)next;
     c->dirty = true;
+    if (!to)
+        train_final(c, j);
 }
 
 uint32_t core_queue_index(struct core *c, struct str name)
@@ -177,15 +180,18 @@ void core_release_due(struct core *c)
         j->hold = HOLD_NONE;
         c->stats.held--;
         queue_push(c->queue, &j->wait);
+        train_ready(c, j);
         c->dirty = true;
     }
 }
 
 int64_t core_next_wake(const struct core *c)
 {
-    int64_t at = c->due.n ? c->due.p[0].at_ms : -1;
+    int64_t at = c->due.n ? c->due.p[0].at_ms : -1, gpus = train_next_wake(c);
 
-    return c->gates_due_ms && (at < 0 || c->gates_due_ms < at) ? c->gates_due_ms : at;
+    if (c->gates_due_ms && (at < 0 || c->gates_due_ms < at))
+        at = c->gates_due_ms;
+    return gpus >= 0 && (at < 0 || gpus < at) ? gpus : at;
 }
 
 /* ---- queue and holds ---- */
@@ -204,6 +210,8 @@ void job_activate(struct core *c, struct job *j)
     } else {
         j->hold = HOLD_NONE;
         queue_push(c->queue, &j->wait);
+        if (c->recovered)
+            train_ready(c, j);
     }
 }
 

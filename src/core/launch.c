@@ -105,14 +105,64 @@ static void env_set_num(struct env *v, const char *key, int64_t n)
     env_set(v, key, text);
 }
 
-static void on_gpu_variable(void *arg, const char *key, const char *value)
+static void set_variable(void *arg, const char *key, const char *value)
 {
     env_set(arg, key, value);
 }
 
 static void env_gpus(struct env *v, const struct core *c, const struct gpu_set *gpus)
 {
-    gpu_env(&c->node, gpus, on_gpu_variable, v);
+    gpu_env(&c->node, gpus, set_variable, v);
+}
+
+/* ---- training ---- */
+
+/* What a script needs to go on where it stopped; and what its dialect adds. */
+static int env_training(struct env *v, struct core *c, const struct run *r, const struct launch *l,
+                        struct err *e)
+{
+    struct launch_facts f = {.key = r->key,
+                             .gpus = &r->gpus,
+                             .node = &c->node,
+                             .n_gpus = gpu_set_count(&r->gpus),
+                             .endpoint = c->endpoint};
+    struct env_sink sink = {v, set_variable};
+    char token[JOB_TOKEN_MAX];
+
+    if (!train_facts(c, r->key.job, &f))
+        return 0;
+    AUTO_FREE char *checkpoint = train_checkpoint(l);
+    core_job_token(c, r->key, token);
+    f.token = token;
+    env_set(v, "BERTH_RESTARTED", f.restarted ? "1" : "0");
+    env_set_num(v, "BERTH_EPOCHS_DONE", f.epochs_done);
+    if (checkpoint)
+        env_set(v, "BERTH_CHECKPOINT", checkpoint);
+    if (f.n_gpus)
+        env_set_num(v, "BERTH_GPUS", f.n_gpus);
+    if (!l->spec->train.dialect || !c->conf.decorate)
+        return 0;
+    return c->conf.decorate(c->conf.decorate_arg, l, &f, &sink, e);
+}
+
+/* One process per GPU: ours starts them, gives each its rank and waits for all. */
+static int wrap_ranks(const struct core *c, const struct run *r, struct arena *a, char ***argv,
+                      struct err *e)
+{
+    size_t n = 0;
+
+    if (!c->program)
+        return err_set(e, ERR_UNAVAILABLE,
+                       "launch: gpu needs the path of berth, which is not known here");
+    while ((*argv)[n])
+        n++;
+    char **all = arena_alloc(a, (n + 4) * sizeof(*all));
+    all[0] = c->program;
+    all[1] = arena_strdup(a, "__ranks");
+    all[2] = arena_printf(a, "%d", gpu_set_count(&r->gpus));
+    memcpy(all + 3, *argv, (n + 1) * sizeof(*all));
+    *argv = all;
+    return 0;
 }
 
 static void env_identity(struct env *v, const struct core *c, const struct run *r,
@@ -183,7 +233,13 @@ int launch_build(struct core *c, const struct run *r, const struct launch *l, st
     char **argv, **extra;
     const struct role *main_role = &l->spec->roles[0];
 
-    if (spec_command(main_role, l->params, a, &argv, &extra, e) < 0)
+    if (l->spec->train.image)
+        return err_set(e, ERR_UNAVAILABLE,
+                       "image %.100s cannot be used: no container engine is reachable; leave the "
+                       "image out to run the command on the host",
+                       l->spec->train.image);
+    if (spec_command(main_role, l->params, a, &argv, &extra, e) < 0 ||
+        (l->spec->train.launch == LAUNCH_GPU && wrap_ranks(c, r, a, &argv, e) < 0))
         return -1;
     *out = (struct run_start){.key = r->key,
                               .argv = argv,
@@ -194,6 +250,7 @@ int launch_build(struct core *c, const struct run *r, const struct launch *l, st
                               .grace_ms = l->spec->grace_ms,
                               .need = main_role->need,
                               .journal = r->journal,
+                              .mounts = l->spec->train.mounts,
                               .log_path = arena_path(a, core_log_path(c, r->key)),
                               .run_dir = arena_path(a, core_run_dir(c, r->key))};
     if (l->spec->split_output)
@@ -209,9 +266,13 @@ int launch_build(struct core *c, const struct run *r, const struct launch *l, st
     env_python(&v, c);
     env_gpus(&v, c, &r->gpus);
     set_params(&v, l, out);
+    if (env_training(&v, c, r, l, e) < 0) {
+        vec_done(&v.list);
+        return -1;
+    }
     const char *home = env_get(&v, "HOME");
     out->cwd = l->spec->cwd ? l->spec->cwd : home && *home ? arena_strdup(a, home) : "/";
-    if (!out->params_json.n && !out->change_user)
+    if (!out->params_json.n && !out->change_user && !out->mounts)
         out->run_dir = NULL; /* made by whoever writes into it first: most jobs never do */
     char **envp = arena_alloc(a, (v.list.n + 1) * sizeof(*envp));
     if (v.list.n)

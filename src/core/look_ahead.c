@@ -23,6 +23,7 @@ static bool leads_a_chain(struct core *c, const struct run *r)
 
     return young && on_its_way && !r->job->cancel_requested &&
            !queue_shape_at(c->queue, shape)->paused &&
+           !queue_shape_at(c->queue, shape)->need.gpus && /* those are planned elsewhere */
            queue_count_shape(c->queue, shape) == queue_count(c->queue);
 }
 
@@ -35,7 +36,7 @@ static void extend_chain(struct core *c, struct run *r, int depth)
 
     for (; last->next; last = last->next)
         n++;
-    if (!w || n >= depth)
+    if (!w || n >= depth || map_u64_get(&c->trains, w->job))
         return;
     queue_remove(c->queue, w);
     run_place(c, core_job(c, w->job), &r->gpus, last);

@@ -30,6 +30,8 @@ static void restore_job(void *arg, const struct job_record *r)
     j->cancel_requested = r->cancel_requested;
     j->wait.since_ms = x->mono - waited;
     job_describe(c, j, r);
+    if (r->training.n)
+        train_new(c, r->seq, r->spec, r->training);
     /* A delay is at most what was asked for, however the clock moved. */
     int64_t delay = r->next_try_ms ? r->next_try_ms - x->wall : 0;
     if (delay > 0)
@@ -57,6 +59,13 @@ static void restore_run(void *arg, const struct run_record *r)
         return; /* berth doctor reports such rows; there is nothing to supervise */
     run_restore(x->c, j, r);
     vec_push(&x->beliefs, ((struct run_belief){r->key, r->journal, r->pid, r->pid_start}));
+}
+
+static void restore_fact(void *arg, struct str name, struct str text)
+{
+    struct restoring *x = arg;
+
+    gpus_recall(x->c->gpus, name, text);
 }
 
 static void restore_dep(void *arg, const struct dep_record *r)
@@ -141,6 +150,7 @@ int core_recover(struct core *c, struct err *e)
                                    .queue = restore_queue,
                                    .node = restore_node,
                                    .counters = restore_counters,
+                                   .fact = restore_fact,
                                    .arg = &x};
     struct ledger *led = &c->conf.ledger;
 
@@ -151,6 +161,8 @@ int core_recover(struct core *c, struct err *e)
     for (size_t i = 0; i < x.doomed.n; i++)
         job_cancel_dependent(c, x.doomed.p[i].job, x.doomed.p[i].other, x.doomed.p[i].state);
     requeue_runless(c);
+    train_node(c);
+    train_restored(c);
     if (x.beliefs.n)
         c->cls->adopt(c->backend, x.beliefs.p, x.beliefs.n);
     vec_done(&x.beliefs);

@@ -57,6 +57,8 @@ static void stage_report(struct core *c, struct run_key key, const struct json *
         break;
     case 'e':
         ch.name = STR("epoch");
+        if (ch.step >= 0)
+            train_reported(c, key.job, ch.step + 1);
         break;
     default:
         return;

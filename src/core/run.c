@@ -136,31 +136,36 @@ static void run_end(struct core *c, struct run *r, const struct run_outcome *o, 
 {
     struct job *j = r->job;
     struct run_key key = r->key;
-    enum job_event ev = judge(j, o);
-    int64_t delay = ev == JOB_EV_REQUEUE ? retry_delay(j, o) : 0;
+    struct verdict v = {.ev = judge(j, o)};
     char text[200];
 
     if (r->phase == RUN_UNRESOLVED)
         c->unresolved--;
-    r->phase = RUN_OVER;
     report_drain_spool(c, r);
+    r->phase = RUN_OVER;
+    train_judge(c, r, o, &v);
+    int64_t delay = v.ev == JOB_EV_REQUEUE && !v.at_once ? retry_delay(j, o) : 0;
     bool names_limit = o->why == RUN_END_TIMEOUT || o->why == RUN_END_OUT_OF_MEMORY;
     const struct run_facts facts = {r->timeout_ms, need_of(c, j)->mem_bytes, detail};
     run_outcome_describe(o, &facts, text, sizeof(text));
-    if (ev == JOB_EV_LOST)
+    if (v.text[0])
+        detail = str_of(v.text);
+    if (v.ev == JOB_EV_LOST)
         c->stats.lost_runs++;
-    if (!run_end_is_a_try(o->why))
+    if (v.no_try || !run_end_is_a_try(o->why))
         j->tries--;
-    job_move(c, j, ev);
+    train_ended(c, j, &v);
+    job_move(c, j, v.ev);
     core_stage(c, &(struct change){.kind = CHANGE_RUN_ENDED,
                                    .at_ms = core_wall(c),
                                    .key = key,
                                    .outcome = *o,
                                    .state = j->state,
                                    .text = detail.n && !names_limit ? detail : str_of(text),
+                                   .flag = v.no_try,
                                    .next_try_ms = delay ? core_wall(c) + delay : 0});
     run_free(c, r);
-    if (ev == JOB_EV_REQUEUE) {
+    if (v.ev == JOB_EV_REQUEUE) {
         j->due_ms = delay ? core_mono(c) + delay : 0;
         job_activate(c, j);
     } else {
@@ -189,7 +194,7 @@ static void start_now(struct core *c, struct run *r)
     struct err e = {0};
     struct run_outcome o = {.why = RUN_END_NEVER_RAN, .ended_ms = core_wall(c)};
 
-    if (r->job->cancel_requested || chain_broken(r)) {
+    if (r->job->cancel_requested || r->recall || chain_broken(r)) {
         o.why = RUN_END_CANCELLED;
         run_end(c, r, &o, STR("stopped before it started"));
         return;
@@ -248,6 +253,7 @@ void run_place(struct core *c, struct job *j, const struct gpu_set *gpus, struct
     else
         run_hold(c, r);
     job_move(c, j, JOB_EV_PLACED);
+    train_placed(c, r);
     buf_init(&devices, DEVICES_TEXT_MAX);
     gpu_set_format(gpus, &devices);
     core_stage(c, &(struct change){.kind = CHANGE_RUN_NEW,
@@ -268,8 +274,9 @@ void run_send_absent(struct core *c)
         struct run *r = j ? j->run : NULL;
         if (r && r->phase == RUN_ABSENT) {
             const struct shape *s = queue_shape_at(c->queue, j->wait.shape);
-            bool room = resources_fit(&c->node, &c->usage, &s->need) &&
-                        !gpu_set_overlap(&c->usage.gpus, &r->gpus) &&
+            struct resources need = s->need;
+            need.gpus = 0; /* its devices were kept for it */
+            bool room = resources_fit(&c->node, &c->usage, &need) &&
                         (!s->batch_slots || s->batch_running < s->batch_slots);
             if (!room && !j->cancel_requested) {
                 i++;
@@ -317,6 +324,7 @@ static void on_started(void *owner, struct run_key key, int64_t pid, int64_t pid
     c->dirty = true;
     if (!r->prev && !c->resolving)
         run_hold(c, r);
+    train_started(c, r);
     if (r->job->cancel_requested)
         run_stop(c, r);
     if (known)
@@ -371,8 +379,11 @@ static void on_notice(void *owner, struct str text)
         c->conf.notice(c->conf.notice_arg, text);
 }
 
-const struct backend_events core_backend_events = {
-    .started = on_started, .ended = on_ended, .absent = on_absent, .notice = on_notice};
+const struct backend_events core_backend_events = {.started = on_started,
+                                                   .ended = on_ended,
+                                                   .absent = on_absent,
+                                                   .notice = on_notice,
+                                                   .devices = train_devices};
 
 /* All answers are in.  Only now is it known who holds what: a run may have taken the place of
  * another whose end was heard of later. */

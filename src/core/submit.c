@@ -99,6 +99,8 @@ static void add_job(struct core *c, const struct submission *s, const struct job
                                       .retries = spec->retries,
                                       .uid = s->uid,
                                       .queue = spec->queue});
+    if (spec->trains)
+        train_new(c, row->seq, spec->seq, STR(""));
     j->hold = HOLD_COMMIT;
     j->wait.since_ms = core_mono(c);
     for (size_t i = 0; i < row->n_after; i++) {

@@ -13,8 +13,11 @@
 #include "host/home.h"
 #include "io/loop.h"
 #include "store/store.h"
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 enum {
@@ -37,7 +40,7 @@ struct host {
     struct http_server *http;
     struct timer *wake, *idle, *retain;
     int64_t wake_at;
-    size_t discards; /* removals of files on worker threads */
+    size_t works; /* on worker threads: removals of files, plans */
     bool http_down, turning;
 };
 
@@ -175,7 +178,7 @@ static void discard_done(void *arg)
 {
     struct discarding *d = arg;
 
-    d->h->discards--;
+    d->h->works--;
     free(d);
 }
 
@@ -186,8 +189,53 @@ static void on_discard(void *arg, const struct run_key *last, size_t n)
 
     *d = (struct discarding){h, n};
     memcpy(d->keys, last, n * sizeof(*last));
-    h->discards++;
+    h->works++;
     work_submit(h->loop, discard_work, discard_done, d);
+}
+
+/* ---- plans ---- */
+
+struct offloaded {
+    struct host *h;
+    void (*work)(void *), (*done)(void *);
+    void *x;
+};
+
+static void offloaded_work(void *arg)
+{
+    struct offloaded *o = arg;
+
+    o->work(o->x);
+}
+
+static void offloaded_done(void *arg)
+{
+    struct offloaded *o = arg;
+
+    o->h->works--;
+    o->done(o->x);
+    free(o);
+}
+
+static bool on_offload(void *arg, void (*work)(void *), void (*done)(void *), void *x)
+{
+    struct host *h = arg;
+    struct offloaded *o = xmalloc(sizeof(*o));
+
+    *o = (struct offloaded){h, work, done, x};
+    h->works++;
+    work_submit(h->loop, offloaded_work, offloaded_done, o);
+    return true;
+}
+
+/* Would a process of a job get this port?  Asked for MASTER_PORT: one of a few thousand. */
+static bool on_port_free(void *arg, int port)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    AUTO_FD fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    (void)arg;
+    return fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof(at)) == 0;
 }
 
 /* ---- opening ---- */
@@ -208,6 +256,7 @@ static void request_stop(void *arg)
 static int open_core(struct host *h, struct err *e)
 {
     AUTO_FREE char *db = path_join(h->home, "berth.db");
+    AUTO_FREE char *program = realpath("/proc/self/exe", NULL);
     uint64_t seed;
 
     random_bytes(&seed, sizeof(seed));
@@ -224,6 +273,10 @@ static int open_core(struct host *h, struct err *e)
                                            .notice = on_notice,
                                            .discard = on_discard,
                                            .discard_arg = h,
+                                           .offload = on_offload,
+                                           .offload_arg = h,
+                                           .port_free = on_port_free,
+                                           .program = program,
                                            .gpu = h->conf.gpu,
                                            .gpu_time_scale = h->conf.gpu_time_scale,
                                            .lookahead = true});
@@ -327,7 +380,7 @@ void host_close(struct host *h)
     if (h->turning) {
         on_turn_end(h);
         struct ledger led = store_ledger(h->store);
-        while ((store_busy(h->store) && led.healthy(led.self)) || h->discards)
+        while ((store_busy(h->store) && led.healthy(led.self)) || h->works)
             loop_run_once(h->loop, true);
         loop_off_turn_end(h->loop, on_turn_end, h);
     }

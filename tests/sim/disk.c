@@ -37,6 +37,8 @@ static void apply_submit(struct disk *d, const struct change *c)
         const struct spec_row *spec = &s->specs[0];
         struct disk_job *j = job_at(d, row->seq);
         *j = (struct disk_job){.exists = true, .submission = s};
+        if (spec->trains)
+            j->training = xstrdup("{}");
         j->rec = (struct job_record){.seq = row->seq,
                                      .spec = row->spec,
                                      .batch = row->batch,
@@ -75,16 +77,44 @@ static void apply_ended(struct disk *d, const struct change *c)
 
     ASSERT(r && !r->ended);
     r->ended = true;
+    r->left = c->state;
     set_state(j, c->state);
     j->rec.next_try_ms = c->next_try_ms;
-    if (!run_end_is_a_try(c->outcome.why))
+    if (c->flag || !run_end_is_a_try(c->outcome.why))
         j->rec.tries--;
     if (job_state_final(c->state))
         j->rec.cancel_requested = false;
 }
 
-static void apply(struct disk *d, const struct change *c)
+static void apply_fact(struct disk *d, struct disk_op *op)
 {
+    size_t i = 0;
+
+    while (i < d->facts.n && strcmp(d->facts.p[i].name, op->name) != 0)
+        i++;
+    if (i < d->facts.n) {
+        free(d->facts.p[i].name);
+        free(d->facts.p[i].text);
+        vec_remove(&d->facts, i);
+    }
+    if (op->text)
+        vec_push(&d->facts, ((struct disk_fact){TAKE(op->name), TAKE(op->text)}));
+}
+
+static void apply_training(struct disk *d, struct disk_op *op)
+{
+    struct disk_job *j = job_at(d, op->change.first);
+
+    if (!j->exists)
+        return;
+    free(j->training);
+    j->training = TAKE(op->text);
+}
+
+static void apply(struct disk *d, struct disk_op *op)
+{
+    const struct change *c = &op->change;
+
     switch (c->kind) {
     case CHANGE_SUBMIT:
         apply_submit(d, c);
@@ -128,12 +158,25 @@ static void apply(struct disk *d, const struct change *c)
     case CHANGE_QUEUE:
         d->queue_paused = c->flag;
         break;
+    case CHANGE_FACT:
+        apply_fact(d, op);
+        break;
+    case CHANGE_TRAINING:
+        apply_training(d, op);
+        break;
     default:
         break;
     }
 }
 
 /* ---- the ledger ---- */
+
+static void op_done(struct disk_op *op)
+{
+    free(op->name);
+    free(op->text);
+    op->name = op->text = NULL;
+}
 
 static void stage(void *self, const struct change *c)
 {
@@ -147,7 +190,10 @@ static void stage(void *self, const struct change *c)
     struct disk_op op = {.change = *c};
     if (c->text.n) /* texts are borrowed */
         op.text = xstrndup(c->text.p, c->text.n);
+    if (c->name.n)
+        op.name = xstrndup(c->name.p, c->name.n);
     op.change.text = (struct str){op.text, c->text.n};
+    op.change.name = (struct str){op.name, c->name.n};
     vec_push(&d->ops, op);
 }
 
@@ -217,8 +263,8 @@ void disk_commit(struct disk *d)
     d->sealed = 0;
     for (size_t i = 0; i < n; i++)
         if (!batch.p[i].fn) {
-            apply(d, &batch.p[i].change);
-            free(batch.p[i].text);
+            apply(d, &batch.p[i]);
+            op_done(&batch.p[i]);
         }
     for (size_t i = 0; i < n; i++)
         if (batch.p[i].fn)
@@ -237,11 +283,20 @@ void disk_crash(struct disk *d)
             op.fn(op.arg, &gone);
         else if (op.change.kind == CHANGE_SUBMIT)
             op.change.submission->free_fn(op.change.submission);
-        free(op.text);
+        op_done(&op);
     }
     vec_clear(&d->ops);
     d->sealed = 0;
     d->unhealthy = false;
+}
+
+static struct job_record record_of(const struct disk_job *j)
+{
+    struct job_record rec = j->rec;
+
+    if (j->training)
+        rec.training = str_of(j->training);
+    return rec;
 }
 
 static int load(void *self, const struct load_sink *sink, struct err *e)
@@ -249,9 +304,13 @@ static int load(void *self, const struct load_sink *sink, struct err *e)
     struct disk *d = self;
 
     (void)e;
+    for (size_t i = 0; i < d->facts.n; i++)
+        sink->fact(sink->arg, str_of(d->facts.p[i].name), str_of(d->facts.p[i].text));
     for (size_t i = 0; i < d->jobs.n; i++)
-        if (d->jobs.p[i].exists && !job_state_final(d->jobs.p[i].rec.state))
-            sink->job(sink->arg, &d->jobs.p[i].rec);
+        if (d->jobs.p[i].exists && !job_state_final(d->jobs.p[i].rec.state)) {
+            struct job_record rec = record_of(&d->jobs.p[i]);
+            sink->job(sink->arg, &rec);
+        }
     for (size_t i = 0; i < d->runs.n; i++)
         if (!d->runs.p[i].ended)
             sink->run(sink->arg, &d->runs.p[i].rec);
@@ -266,13 +325,17 @@ static int load(void *self, const struct load_sink *sink, struct err *e)
 static int read_launch(void *self, uint64_t job, struct launch *out, struct err *e)
 {
     struct disk *d = self;
+    struct disk_job *dj = job_at(d, job);
+    struct str body = dj->exists ? dj->submission->specs[0].body : STR("");
     struct json *j = NULL;
 
-    if (json_parse(STR("{\"command\":[\"true\"],\"cwd\":\"/\"}"), "sim", &j, e) < 0 ||
-        spec_parse(j, "", &out->spec, e) < 0)
+    if (!dj->exists)
+        return err_set(e, ERR_NOT_FOUND, "no job %llu", (unsigned long long)job);
+    if (body.n <= 2) /* jobs of which nothing is said */
+        body = STR("{\"command\":[\"true\"],\"cwd\":\"/\"}");
+    if (json_parse(body, "sim", &j, e) < 0 || spec_parse(j, "", &out->spec, e) < 0)
         return -1;
     json_free(j);
-    struct disk_job *dj = job_at(d, job);
     out->spec->timeout_ms = dj->rec.timeout_ms;
     out->spec->roles[0].need = dj->rec.need;
     out->id = dj->rec.id;
@@ -285,7 +348,7 @@ static int read_job(void *self, uint64_t job, struct job_record *out, struct err
 
     if (!job || job > d->jobs.n || !d->jobs.p[job - 1].exists)
         return err_set(e, ERR_NOT_FOUND, "no job %llu", (unsigned long long)job);
-    *out = d->jobs.p[job - 1].rec;
+    *out = record_of(&d->jobs.p[job - 1]);
     return 0;
 }
 
@@ -320,8 +383,15 @@ struct ledger disk_ledger(struct disk *d)
 
 void disk_done(struct disk *d)
 {
-    for (size_t i = 0; i < d->jobs.n; i++)
+    for (size_t i = 0; i < d->jobs.n; i++) {
         vec_done(&d->jobs.p[i].after);
+        free(d->jobs.p[i].training);
+    }
+    for (size_t i = 0; i < d->facts.n; i++) {
+        free(d->facts.p[i].name);
+        free(d->facts.p[i].text);
+    }
+    vec_done(&d->facts);
     for (size_t i = 0; i < d->owned.n; i++)
         d->owned.p[i]->free_fn(d->owned.p[i]);
     vec_done(&d->jobs);

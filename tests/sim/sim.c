@@ -81,6 +81,7 @@ static void submit(struct sim *s)
         x->spec.need.mcpu = (int64_t)rng_below(r, 4001);
     if (!rng_below(r, 4))
         x->spec.need.gpus = (int32_t)rng_below(r, 3);
+    x->spec.trains = x->spec.need.gpus > 0;
     x->s = (struct submission){.specs = &x->spec,
                                .n_specs = 1,
                                .jobs = x->jobs,
@@ -141,6 +142,7 @@ static void boot(struct sim *s)
                                            .seed = rng_next(&s->rng),
                                            .home = "/nonexistent",
                                            .patience_ms = 1000,
+                                           .gpu = {.replan_ms = 10, .restart_s = 0.01},
                                            .lookahead = true});
     s->world.core = s->core;
     backend_sim.open(&s->backend, (const char *)&s->world, NULL, NULL, NULL, NULL, &e);

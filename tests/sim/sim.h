@@ -26,21 +26,27 @@ struct disk_job {
     VEC(uint64_t) after;
     uint32_t finals; /* times it became final, less the retries by hand */
     bool exists, succeeded_once;
-    bool by_hand; /* retried: it need not wait for what ended badly */
+    bool by_hand;   /* retried: it need not wait for what ended badly */
+    char *training; /* its record; NULL = it does not train */
+};
+struct disk_fact {
+    char *name, *text;
 };
 struct disk_run {
     struct run_record rec;
     bool ended;
+    enum job_state left; /* what its end made of the job */
 };
 struct disk_op {
     struct change change;
-    char *text;        /* what change.text points to */
+    char *name, *text; /* what the change borrows */
     ledger_done_fn fn; /* a barrier when set */
     void *arg;
 };
 struct disk {
     VEC(struct disk_job) jobs; /* by number - 1 */
     VEC(struct disk_run) runs;
+    VEC(struct disk_fact) facts;
     VEC(struct disk_op) ops; /* staged and not yet committed */
     VEC(struct submission *) owned;
     size_t sealed; /* ops of finished turns */

@@ -1,0 +1,320 @@
+/* train.c - the records of jobs that train, and when the planner hears of them
+ *
+ * Owns: the life of a struct train, from submission or restart until its job leaves the table, and
+ * the text in which its record is kept.
+ *
+ * The planner knows a job with GPUs from the moment nothing but room is lacking until its end; what
+ * holds it back in between (back-off, a paused queue) it learns by asking.
+ */
+#include "core/train_priv.h"
+#include <math.h>
+#include <stdio.h>
+
+enum { RECORD_MAX = 1024, PORT_FIRST = 23000, PORTS = 4000 };
+
+/* ---- the record as text ---- */
+
+struct member {
+    const char *key;
+    int64_t value;
+};
+
+void train_stage(struct core *c, const struct train *t)
+{
+    const struct core_training_past *p = &t->past;
+    const struct member members[] = {{"done", p->done},
+                                     {"epochs", p->epochs},
+                                     {"attempts", p->attempts},
+                                     {"preemptions", p->preemptions},
+                                     {"measured", p->measured_bytes},
+                                     {"reserved", p->reserved_bytes},
+                                     {"epoch_us", llround(p->epoch_s * 1e6)},
+                                     {"step_us", llround(p->step_s * 1e6)},
+                                     {"early", p->early},
+                                     {"complete", p->complete},
+                                     {"run", t->run},
+                                     {"stop", t->stop},
+                                     {"signalled", t->signalled_ms},
+                                     {"port", t->port},
+                                     {"memory_tried", t->memory_tried}};
+    AUTO(buf) struct buf b = {0};
+
+    buf_init(&b, RECORD_MAX);
+    for (size_t i = 0; i < ARRAY_SIZE(members); i++)
+        if (members[i].value)
+            buf_addf(&b, "%s\"%s\":%lld", b.n ? "," : "{", members[i].key,
+                     (long long)members[i].value);
+    buf_adds(&b, b.n ? "}" : "{}");
+    core_stage(c, &(struct change){.kind = CHANGE_TRAINING,
+                                   .at_ms = core_wall(c),
+                                   .first = t->job,
+                                   .last = t->job,
+                                   .text = buf_str(&b)});
+}
+
+static int64_t int_of(const struct json *j, const char *key)
+{
+    const struct json *v = json_get(j, key);
+
+    return json_type(v) == JSON_INT ? json_int(v) : 0;
+}
+
+static bool parse_record(struct str text, struct train *t)
+{
+    struct json *j = NULL;
+    struct err e;
+
+    if (!text.n || json_parse(text, "training", &j, &e) < 0)
+        return false;
+    t->past = (struct core_training_past){.epochs = (int32_t)int_of(j, "epochs"),
+                                          .done = (int32_t)int_of(j, "done"),
+                                          .attempts = (int32_t)int_of(j, "attempts"),
+                                          .preemptions = (int32_t)int_of(j, "preemptions"),
+                                          .measured_bytes = int_of(j, "measured"),
+                                          .reserved_bytes = int_of(j, "reserved"),
+                                          .epoch_s = (double)int_of(j, "epoch_us") / 1e6,
+                                          .step_s = (double)int_of(j, "step_us") / 1e6,
+                                          .early = int_of(j, "early"),
+                                          .complete = int_of(j, "complete")};
+    t->run = (uint32_t)int_of(j, "run");
+    t->stop = int_of(j, "stop");
+    t->signalled_ms = int_of(j, "signalled");
+    t->port = (int)int_of(j, "port");
+    t->memory_tried = int_of(j, "memory_tried");
+    json_free(j);
+    return true;
+}
+
+bool core_training_parse(struct str text, struct core_training_past *out)
+{
+    struct train t = {0};
+
+    if (!parse_record(text, &t))
+        return false;
+    *out = t.past;
+    return true;
+}
+
+/* ---- made and forgotten ---- */
+
+void train_new(struct core *c, uint64_t job, uint64_t spec, struct str recorded)
+{
+    struct train *t = xcalloc(1, sizeof(*t));
+
+    t->job = job;
+    t->spec = train_spec_ref(c, spec);
+    parse_record(recorded, t);
+    map_u64_put(&c->trains, job, t);
+}
+
+static void port_release(struct core *c, struct train *t)
+{
+    if (t->port)
+        map_u64_del(&c->ports, (uint64_t)t->port);
+    t->port = 0;
+}
+
+static void train_free(struct core *c, struct train *t)
+{
+    train_spec_unref(c, t->spec);
+    free(t->refused);
+    free(t);
+}
+
+void train_drop(struct core *c, uint64_t job)
+{
+    struct train *t = c->trains.n ? map_u64_del(&c->trains, job) : NULL;
+
+    if (!t)
+        return;
+    if (t->known)
+        gpus_remove(c->gpus, train_now(c), job, false);
+    port_release(c, t);
+    train_free(c, t);
+}
+
+void train_done(struct core *c)
+{
+    uint64_t key;
+    void *val;
+
+    for (size_t it = 0; map_u64_next(&c->trains, &it, &key, &val);)
+        train_free(c, val);
+    map_u64_done(&c->trains);
+    map_u64_done(&c->train_specs);
+    map_u64_done(&c->ports);
+    vec_done(&c->devices);
+    gpus_free(c->gpus);
+    free(c->endpoint);
+    free(c->program);
+}
+
+void train_ready(struct core *c, struct job *j)
+{
+    struct train *t = train_of(c, j->wait.job);
+
+    if (!t)
+        return;
+    train_spec_read(c, t->spec, t->job);
+    if (t->spec->gpus && !t->known)
+        train_add(c, t, j);
+}
+
+void train_final(struct core *c, const struct job *j)
+{
+    struct train *t = train_of(c, j->wait.job);
+
+    if (!t || !t->known)
+        return;
+    t->known = false;
+    gpus_remove(c->gpus, train_now(c), t->job, j->state == JOB_SUCCEEDED);
+}
+
+/* A job that succeeded begins anew when somebody wants it again; others go on where they were. */
+void train_retried(struct core *c, uint64_t job, enum job_state was)
+{
+    struct train *t = train_of(c, job);
+
+    if (!t)
+        return;
+    if (was == JOB_SUCCEEDED)
+        t->past = (struct core_training_past){.attempts = t->past.attempts,
+                                              .preemptions = t->past.preemptions,
+                                              .measured_bytes = t->past.measured_bytes};
+    t->past.early = t->past.complete = t->memory_tried = false;
+    train_stage(c, t);
+}
+
+/* ---- attempts ---- */
+
+/* A port for those processes of the run that must find each other. */
+static int port_take(struct core *c, const struct train *t)
+{
+    for (uint64_t i = 0; i < PORTS; i++) {
+        int port = PORT_FIRST + (int)((t->job * 7 + t->run + i) % PORTS);
+        if (map_u64_get(&c->ports, (uint64_t)port) ||
+            (c->conf.port_free && !c->conf.port_free(c->conf.port_free_arg, port)))
+            continue;
+        map_u64_put(&c->ports, (uint64_t)port, c);
+        return port;
+    }
+    return 0;
+}
+
+void train_placed(struct core *c, const struct run *r)
+{
+    struct train *t = train_of(c, r->key.job);
+
+    if (!t)
+        return;
+    train_spec_read(c, t->spec, t->job);
+    port_release(c, t);
+    t->run = r->key.run;
+    t->stop = t->raised = t->asked = t->stop_now = t->early = false;
+    t->signalled_ms = t->kill_ms = 0;
+    t->epoch_s = 0;
+    t->past.attempts++;
+    t->past.epochs = t->spec->epochs;
+    t->past.complete = false;
+    t->port = t->spec->gpus ? port_take(c, t) : 0;
+    train_stage(c, t);
+}
+
+/* There is something to load when epochs were acknowledged, or a checkpoint may have been left. */
+bool train_facts(const struct core *c, uint64_t job, struct launch_facts *f)
+{
+    const struct train *t = train_of(c, job);
+
+    if (!t)
+        return false;
+    f->epochs_done = t->past.done;
+    f->attempt = t->past.attempts;
+    f->restarted = t->past.attempts > 1 && (t->spec->epochs ? t->past.done > 0 : t->spec->resumes);
+    f->reserved_mem_bytes = t->past.reserved_bytes;
+    f->master_port = t->port;
+    return true;
+}
+
+void train_started(struct core *c, const struct run *r)
+{
+    struct train *t = train_of(c, r->key.job);
+
+    if (t && t->known)
+        gpus_started(c->gpus, train_now(c), t->job);
+}
+
+void train_ended(struct core *c, const struct job *j, const struct verdict *v)
+{
+    struct train *t = train_of(c, j->wait.job);
+
+    if (!t)
+        return;
+    port_release(c, t);
+    t->past.early = t->early;
+    if (v->ev == JOB_EV_REQUEUE && v->how == GPU_STOPPED_ASKED)
+        t->past.preemptions++;
+    if (v->how == GPU_STOPPED_UNDONE)
+        t->past.attempts--;
+    if (v->how == GPU_STOPPED_NO_MEMORY)
+        t->memory_tried = true;
+    t->stop = t->raised = t->asked = false;
+    t->signalled_ms = t->kill_ms = 0;
+    train_stage(c, t);
+    if (t->known && v->ev == JOB_EV_REQUEUE)
+        gpus_stopped(c->gpus, train_now(c), t->job, v->how);
+}
+
+/* ---- after a restart ---- */
+
+/* The answer of the epoch stays what it was.  Whether it had been asked for is not known: it may
+ * have been. */
+static void restore_run(struct core *c, struct train *t, const struct run *r)
+{
+    if (t->run != r->key.run) {
+        t->run = r->key.run;
+        t->stop = false;
+        t->signalled_ms = 0;
+        t->port = 0;
+    }
+    t->asked = t->stop;
+    if (t->port)
+        map_u64_put(&c->ports, (uint64_t)t->port, c);
+    if (t->signalled_ms)
+        train_send_signal(c, t, (struct run *)(uintptr_t)r);
+    if (!t->known)
+        return;
+    gpus_adopt(c->gpus, train_now(c), t->job, 0, &r->gpus, t->past.reserved_bytes);
+    if (t->stop || t->signalled_ms)
+        gpus_stop_delivered(c->gpus, train_now(c), t->job);
+}
+
+static int by_number(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+void train_restored(struct core *c)
+{
+    VEC(uint64_t) jobs = {0};
+    uint64_t key;
+    void *val;
+
+    for (size_t it = 0; map_u64_next(&c->trains, &it, &key, &val);)
+        vec_push(&jobs, key);
+    if (jobs.n) /* the planner is told in one order, whatever the map's */
+        qsort(jobs.p, jobs.n, sizeof(*jobs.p), by_number);
+    for (size_t i = 0; i < jobs.n; i++) {
+        struct train *t = train_of(c, jobs.p[i]);
+        const struct job *j = core_job(c, jobs.p[i]);
+        if (!j || (!j->run && j->hold != HOLD_NONE && j->hold != HOLD_BACKOFF))
+            continue;
+        train_spec_read(c, t->spec, t->job);
+        if (t->spec->gpus && !t->known)
+            train_add(c, t, j);
+        if (j->run)
+            restore_run(c, t, j->run);
+    }
+    vec_done(&jobs);
+}

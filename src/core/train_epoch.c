@@ -1,0 +1,153 @@
+/* train_epoch.c - what running jobs report of their training, and whether they are told to stop
+ *
+ * Owns: the rule that makes all ranks of a job stop together.  The request is looked at when the
+ * first rank reports another epoch; what it said then is the answer to everybody until the next
+ * epoch, and a yes stays until the attempt ends.  Both are on disk before the report is answered,
+ * so a restart in between changes no answer.
+ */
+#include "core/train_priv.h"
+#include <math.h>
+
+struct reporting {
+    core_act_fn done;
+    void *arg;
+};
+
+static void on_durable(void *arg, const struct err *e)
+{
+    struct reporting *r = arg;
+    const struct acted one = {.done = 1};
+
+    r->done(r->arg, e, e ? NULL : &one);
+    free(r);
+}
+
+static struct train *running(const struct core *c, uint64_t job)
+{
+    const struct job *j = core_job(c, job);
+    struct train *t = train_of(c, job);
+
+    return t && j && j->run && j->run->phase != RUN_OVER && j->run->phase != RUN_ABSENT ? t : NULL;
+}
+
+static int not_running(uint64_t job, struct err *e)
+{
+    return err_set(e, ERR_NOT_FOUND, "job %llu does not run, or does not train",
+                   (unsigned long long)job);
+}
+
+static void count_epochs(struct core *c, struct train *t, int32_t epochs)
+{
+    int32_t total = t->spec->epochs;
+
+    if (epochs <= t->past.done)
+        return;
+    t->past.done = epochs;
+    t->past.epochs = total;
+    if (t->epoch_s > 0)
+        t->past.epoch_s = t->epoch_s;
+    if (t->known)
+        gpus_epoch(c->gpus, train_now(c), t->job, epochs, t->epoch_s);
+    t->epoch_s = 0;
+    /* Before the last epoch nobody is stopped: it would cost more than it frees. */
+    if (t->raised && !t->stop && (!total || epochs < total - 1)) {
+        t->stop = true;
+        if (t->known)
+            gpus_stop_delivered(c->gpus, train_now(c), t->job);
+    }
+    train_stage(c, t);
+    c->dirty = true;
+}
+
+void core_epoch_done(struct core *c, uint64_t job, int64_t epochs, core_act_fn done, void *arg)
+{
+    struct train *t = running(c, job);
+    struct err e = {0};
+
+    if (!t) {
+        not_running(job, &e);
+    } else if (epochs < 0 || epochs > (t->spec->epochs ? t->spec->epochs + 1 : INT32_MAX)) {
+        err_set(&e, ERR_INVALID, "%lld epochs cannot be done: job %llu has %d in all",
+                (long long)epochs, (unsigned long long)job, t->spec->epochs);
+    } else {
+        struct reporting *r = xmalloc(sizeof(*r));
+        *r = (struct reporting){done, arg};
+        if (t->spec->epochs)
+            epochs = MIN(epochs, (int64_t)t->spec->epochs);
+        count_epochs(c, t, (int32_t)epochs);
+        core_barrier(c, on_durable, r);
+        return;
+    }
+    done(arg, &e, NULL);
+}
+
+void train_reported(struct core *c, uint64_t job, int64_t epochs)
+{
+    struct train *t = running(c, job);
+    int64_t most = t && t->spec->epochs ? t->spec->epochs : INT32_MAX;
+
+    if (t && epochs > 0 && epochs <= most)
+        count_epochs(c, t, (int32_t)epochs);
+}
+
+bool core_has_to_stop(struct core *c, uint64_t job, bool *known)
+{
+    struct train *t = running(c, job);
+
+    *known = t != NULL;
+    if (!t || !t->stop)
+        return false;
+    t->asked = true;
+    return true;
+}
+
+/* The same answer for scripts that ask through berth.should_stop(). */
+bool train_stop_requested(const struct core *c, uint64_t job)
+{
+    struct train *t = running(c, job);
+
+    if (!t || !t->stop)
+        return false;
+    t->asked = true;
+    return true;
+}
+
+static bool sane(double seconds)
+{
+    return isfinite(seconds) && seconds >= 0;
+}
+
+int core_profiled(struct core *c, uint64_t job, const struct core_profile *p, struct err *e)
+{
+    struct train *t = running(c, job);
+    int32_t scale = c->conf.gpu_time_scale > 0 ? c->conf.gpu_time_scale : 1;
+
+    if (!t)
+        return not_running(job, e);
+    if (!sane(p->mean_step_s) || !sane(p->epoch_s) || p->mem_bytes < 0)
+        return err_set(e, ERR_INVALID,
+                       "times and memory of a profile must be finite and not negative");
+    if (p->mean_step_s > 0)
+        t->past.step_s = p->mean_step_s;
+    if (p->epoch_s > 0)
+        t->epoch_s = MAX(t->epoch_s, p->epoch_s * scale);
+    t->past.measured_bytes = MAX(t->past.measured_bytes, p->mem_bytes);
+    if (t->known && (p->mean_step_s > 0 || p->mem_bytes > 0)) {
+        gpus_measured(c->gpus, train_now(c), t->job, p->mean_step_s * scale, p->mem_bytes);
+        c->dirty = true;
+    }
+    return 0;
+}
+
+int core_signal_end(struct core *c, uint64_t job, struct err *e)
+{
+    struct train *t = running(c, job);
+
+    if (!t)
+        return not_running(job, e);
+    if (!t->past.complete) {
+        t->past.complete = true;
+        train_stage(c, t);
+    }
+    return 0;
+}

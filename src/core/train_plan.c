@@ -1,0 +1,336 @@
+/* train_plan.c - the planner of GPUs and the world: its clock, its hands, its plans
+ *
+ * Owns: what the planner may do to jobs (struct gpu_hands) and when it is asked.
+ *
+ * Its clock is the wall clock of our start, moved on by the monotonic one: it never goes back, and
+ * times it keeps mean the same after a restart.  A long plan is made on another thread; meanwhile
+ * everything goes on with the plan in force.
+ */
+#include "core/train_priv.h"
+#include <stdio.h>
+
+static int32_t scale_of(const struct core *c)
+{
+    return c->conf.gpu_time_scale > 0 ? c->conf.gpu_time_scale : 1;
+}
+
+int64_t train_now(const struct core *c)
+{
+    return c->gpu_epoch_ms + (core_mono(c) - c->gpu_mono_ms) * scale_of(c);
+}
+
+int64_t train_wall(const struct core *c, int64_t planner_ms)
+{
+    return planner_ms ? core_wall(c) + (planner_ms - train_now(c)) / scale_of(c) : 0;
+}
+
+static int64_t of_wall(const struct core *c, int64_t wall_ms)
+{
+    return wall_ms ? train_now(c) + (wall_ms - core_wall(c)) * scale_of(c) : 0;
+}
+
+/* ---- the hands ---- */
+
+static bool room_on_host(const struct core *c, const struct shape *s)
+{
+    struct resources need = s->need;
+
+    need.gpus = 0;
+    return resources_fit(&c->node, &c->usage, &need);
+}
+
+/* Everything but devices and room. */
+static bool is_free_to_start(const struct core *c, const struct job *j)
+{
+    const struct ledger *led = &c->conf.ledger;
+    const struct shape *s;
+
+    if (!j || j->state != JOB_QUEUED || j->hold != HOLD_NONE || j->cancel_requested)
+        return false;
+    s = queue_shape_at(c->queue, j->wait.shape);
+    return !s->paused && (!s->batch_slots || s->batch_running < s->batch_slots) &&
+           !c->node.drained && c->recovered && !c->unresolved && led->healthy(led->self);
+}
+
+static bool may_start(void *self, uint64_t job, uint32_t node)
+{
+    struct core *c = self;
+    struct job *j = core_job(c, job);
+
+    (void)node;
+    bool ready = is_free_to_start(c, j);
+    if (ready && room_on_host(c, queue_shape_at(c->queue, j->wait.shape)))
+        return true;
+    struct job *first = core_job(c, c->wants_room);
+    if (ready && (!first || wait_item_before(&j->wait, &first->wait)))
+        c->wants_room = job;
+    c->gpu_refused = true;
+    return false;
+}
+
+static bool ready(void *self, uint64_t job)
+{
+    struct core *c = self;
+    bool yes = is_free_to_start(c, core_job(c, job));
+
+    c->gpu_refused |= !yes;
+    return yes;
+}
+
+static bool start(void *self, uint64_t job, uint32_t node, const struct gpu_set *devices,
+                  int64_t mem_bytes)
+{
+    struct core *c = self;
+    struct job *j = core_job(c, job);
+
+    if (!may_start(c, job, node))
+        return false;
+    if (c->wants_room == job)
+        c->wants_room = 0;
+    train_of(c, job)->past.reserved_bytes = mem_bytes;
+    queue_remove(c->queue, &j->wait);
+    run_place(c, j, devices, NULL);
+    return true;
+}
+
+static void stop(void *self, uint64_t job, bool now)
+{
+    struct core *c = self;
+    struct job *j = core_job(c, job);
+    struct train *t = train_of(c, job);
+
+    if (!t || !j || !j->run)
+        return;
+    if (now) {
+        t->stop_now = true;
+        j->run->recall = true;
+        run_stop(c, j->run);
+    } else if (t->spec->signal) {
+        train_send_signal(c, t, j->run);
+    } else {
+        t->raised = true;
+    }
+}
+
+static void unstop(void *self, uint64_t job)
+{
+    struct train *t = train_of(self, job);
+
+    if (t)
+        t->raised = false;
+}
+
+static void remember(void *self, struct str name, struct str text)
+{
+    struct core *c = self;
+
+    core_stage(c, &(struct change){
+                      .kind = CHANGE_FACT, .at_ms = core_wall(c), .name = name, .text = text});
+}
+
+/* ---- what it is told ---- */
+
+void train_open(struct core *c)
+{
+    struct gpu_conf conf = c->conf.gpu;
+    const struct gpu_hands hands = {.self = c,
+                                    .may_start = may_start,
+                                    .ready = ready,
+                                    .start = start,
+                                    .stop = stop,
+                                    .unstop = unstop,
+                                    .remember = remember};
+
+    conf.seed = conf.seed ? conf.seed : c->conf.seed;
+    c->gpus = gpus_new(&conf, &hands);
+    c->gpu_epoch_ms = core_wall(c);
+    c->gpu_mono_ms = core_mono(c);
+    c->program = xstrdup(c->conf.program);
+}
+
+void train_add(struct core *c, struct train *t, const struct job *j)
+{
+    struct gpu_job say = t->spec->say;
+    struct err e = {0};
+    int64_t now = train_now(c);
+
+    say.job = t->job;
+    say.family = str_of(t->spec->family);
+    say.priority = j->wait.priority;
+    say.submitted_ms = now - (core_mono(c) - j->wait.since_ms) * scale_of(c);
+    say.deadline_ms = of_wall(c, say.deadline_ms);
+    free(t->refused);
+    t->refused = NULL;
+    if (!c->devices.n)
+        return; /* the ordinary explanation says so */
+    if (gpus_add(c->gpus, now, &say, &e) < 0) {
+        t->refused = xstrdup(e.text);
+        return;
+    }
+    t->known = true;
+    if (t->past.done)
+        gpus_epoch(c->gpus, now, t->job, t->past.done, 0);
+}
+
+/* What did not fit may fit now. */
+static void add_unknown(struct core *c)
+{
+    uint64_t key;
+    void *val;
+
+    for (size_t it = 0; map_u64_next(&c->trains, &it, &key, &val);) {
+        struct train *t = val;
+        const struct job *j = core_job(c, key);
+        if (!t->known && t->spec->gpus && j && j->state == JOB_QUEUED && j->hold == HOLD_NONE)
+            train_add(c, t, j);
+    }
+}
+
+void train_node(struct core *c)
+{
+    gpus_node(c->gpus, train_now(c), 0, c->devices.p, c->devices.n, !c->node.drained);
+    add_unknown(c);
+    c->dirty = true;
+}
+
+static struct gpu_device_state state_of(const struct device *d)
+{
+    return (struct gpu_device_state){.mem_bytes = d->mem_bytes,
+                                     .foreign_bytes = MAX(d->foreign_bytes, (int64_t)0),
+                                     .usable =
+                                         d->state != DEVICE_LOST && d->state != DEVICE_EXCLUDED};
+}
+
+void train_attached(struct core *c)
+{
+    vec_clear(&c->devices);
+    for (size_t i = 0; i < c->node.n_devices && i < NODE_MAX_GPUS; i++)
+        vec_push(&c->devices, state_of(&c->node.devices[i]));
+    train_node(c);
+}
+
+/* The backend looked at its devices. */
+void train_devices(void *owner, const struct node *n, const struct run_memory *runs, size_t n_runs)
+{
+    struct core *c = owner;
+    VEC(struct gpu_device_state) now = {0};
+
+    c->node.devices = n->devices;
+    c->node.n_devices = n->n_devices;
+    for (size_t i = 0; i < n->n_devices && i < NODE_MAX_GPUS; i++)
+        vec_push(&now, state_of(&n->devices[i]));
+    core_devices(c, now.p, now.n);
+    vec_done(&now);
+    for (size_t i = 0; i < n_runs; i++)
+        core_run_memory(c, runs[i].key, runs[i].bytes);
+}
+
+void core_devices(struct core *c, const struct gpu_device_state *d, size_t n)
+{
+    n = MIN(n, (size_t)NODE_MAX_GPUS);
+    if (n == c->devices.n && (!n || !memcmp(d, c->devices.p, n * sizeof(*d))))
+        return;
+    vec_clear(&c->devices);
+    for (size_t i = 0; i < n; i++)
+        vec_push(&c->devices, d[i]);
+    train_node(c);
+}
+
+void core_run_memory(struct core *c, struct run_key key, int64_t bytes)
+{
+    struct job *j = core_job(c, key.job);
+    struct train *t = train_of(c, key.job);
+
+    if (!t || !j || !j->run || !run_key_eq(j->run->key, key) || bytes <= 0)
+        return;
+    t->past.measured_bytes = MAX(t->past.measured_bytes, bytes);
+    if (!t->known)
+        return;
+    gpus_measured(c->gpus, train_now(c), t->job, 0, bytes);
+    c->dirty = true;
+}
+
+/* ---- planning ---- */
+
+struct planning {
+    struct core *c;
+    struct gpu_problem *problem;
+};
+
+static void solve(void *arg)
+{
+    gpu_problem_solve(((struct planning *)arg)->problem);
+}
+
+static void on_solved(void *arg)
+{
+    struct planning *p = arg;
+    struct core *c = p->c;
+
+    c->planning = false;
+    gpus_plan_end(c->gpus, train_now(c), p->problem);
+    gpus_apply(c->gpus, train_now(c));
+    c->dirty = true;
+    free(p);
+}
+
+static void plan_gpus(struct core *c)
+{
+    struct gpu_problem *problem = c->planning ? NULL : gpus_plan_begin(c->gpus, train_now(c));
+
+    if (!problem)
+        return;
+    if (c->conf.offload) {
+        struct planning *p = xmalloc(sizeof(*p));
+        *p = (struct planning){c, problem};
+        c->planning = true;
+        if (c->conf.offload(c->conf.offload_arg, solve, on_solved, p))
+            return;
+        c->planning = false;
+        free(p);
+    }
+    gpu_problem_solve(problem);
+    gpus_plan_end(c->gpus, train_now(c), problem);
+    gpus_apply(c->gpus, train_now(c));
+}
+
+void train_turn(struct core *c)
+{
+    if (!c->trains.n)
+        return;
+    if (c->gpu_refused) { /* something changed, or there would be no turn */
+        c->gpu_refused = false;
+        gpus_ask_again(c->gpus);
+    }
+    gpus_apply(c->gpus, train_now(c));
+    plan_gpus(c);
+}
+
+int64_t train_next_wake(const struct core *c)
+{
+    int64_t at = c->kill_due_ms ? c->kill_due_ms : -1;
+    int64_t due = c->trains.n && c->recovered && !c->planning ? gpus_next_wake(c->gpus) : -1;
+
+    if (due < 0)
+        return at;
+    int64_t ahead = (due - train_now(c) + scale_of(c) - 1) / scale_of(c);
+    int64_t mono = core_mono(c) + MAX(ahead, (int64_t)0);
+    return at < 0 ? mono : MIN(at, mono);
+}
+
+bool train_runs_elsewhere(const struct core *c, const struct job *j)
+{
+    const struct train *t = train_of(c, j->wait.job);
+
+    return t && t->known;
+}
+
+struct wait_item *train_wants_room(struct core *c)
+{
+    struct job *j = core_job(c, c->wants_room);
+
+    if (j && is_free_to_start(c, j) && queue_contains(c->queue, &j->wait))
+        return &j->wait;
+    c->wants_room = 0;
+    return NULL;
+}

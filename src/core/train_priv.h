@@ -1,0 +1,69 @@
+/* train_priv.h - jobs that train, inside the controller
+ *
+ * A job whose spec asks for GPUs, reports epochs or resumes from a file has a `struct train` beside
+ * its struct job, which stays small for the millions that have none.  What must survive a crash is
+ * its record, staged with CHANGE_TRAINING whenever it changes in a way that matters.
+ *
+ * train.c         the records, and when the planner hears of a job
+ * train_spec.c    what the specs of such jobs say, read once per spec
+ * train_plan.c    the planner's hands, its clock, planning off the loop
+ * train_epoch.c   what running jobs report and are told
+ * train_end.c     what the end of an attempt means
+ * train_view.c    answers
+ */
+#pragma once
+#include "core/core_priv.h"
+
+/* Shared by the jobs of one spec; counted. */
+struct train_spec {
+    uint64_t seq;
+    size_t users;
+    bool read; /* the rest is filled in */
+    int32_t gpus, epochs, signal;
+    bool resumes; /* it has a checkpoint */
+    int64_t grace_ms;
+    struct gpu_job say; /* for the planner; .family is below */
+    char *family;
+};
+
+struct train {
+    uint64_t job;
+    struct train_spec *spec;
+    struct core_training_past past; /* recorded, as are the next six */
+    uint32_t run;                   /* the attempt they speak of */
+    bool stop;                      /* this epoch's answer to has_to_stop; true stays */
+    int64_t signalled_ms;           /* wall clock: it was sent its signal; 0 = not */
+    int port;                       /* MASTER_PORT of the run; 0 = none */
+    bool memory_tried; /* a second chance after running out of device memory was given */
+    /* not recorded */
+    bool known;      /* to the planner */
+    bool raised;     /* the planner wants it to stop at its next epoch end */
+    bool asked;      /* somebody was told to stop, or may have been before a restart */
+    bool stop_now;   /* it was killed to free device memory */
+    bool early;      /* what its end showed, until that is recorded */
+    double epoch_s;  /* of the epoch that is about to be reported */
+    int64_t kill_ms; /* monotonic: its grace after the signal is over; 0 = none */
+    char *refused;   /* why no node can ever take it; NULL = one can */
+};
+
+static inline struct train *train_of(const struct core *c, uint64_t job)
+{
+    return map_u64_get(&c->trains, job);
+}
+
+/* ---- train_spec.c ---- */
+struct train_spec *train_spec_ref(struct core *c, uint64_t seq);
+void train_spec_unref(struct core *c, struct train_spec *s);
+/* Reads what `job`, which is durable, has for a spec; once. */
+void train_spec_read(struct core *c, struct train_spec *s, uint64_t job);
+
+/* ---- train.c ---- */
+void train_stage(struct core *c, const struct train *t);
+
+/* ---- train_plan.c ---- */
+int64_t train_now(const struct core *c);                      /* the planner's clock */
+int64_t train_wall(const struct core *c, int64_t planner_ms); /* as wall clock; 0 stays 0 */
+void train_add(struct core *c, struct train *t, const struct job *j);
+
+/* ---- train_end.c ---- */
+void train_send_signal(struct core *c, struct train *t, struct run *r);
