@@ -127,6 +127,7 @@ static int arrived(void *self, uint32_t job, struct err *e)
                         .mem_bytes = JOB_BYTES,
                         .estimate_s = a->guess_s,
                         .epochs = a->epochs,
+                        .epoch_work = a->epoch_steps,
                         .priority = j->priority,
                         .submitted_ms = now_ms(b),
                         .deadline_ms = llround(j->deadline_s * 1000),
