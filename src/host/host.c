@@ -327,6 +327,7 @@ static void start_turning(struct host *h)
     h->idle = timer_new(h->loop, on_idle, h);
     h->retain = timer_new(h->loop, on_retain, h);
     h->wake_at = -1;
+    timer_start(h->idle, IDLE_MS, 0); /* the first jobs should find a log that need not grow */
     if (h->conf.retain_ms)
         timer_start(h->retain, IDLE_MS, RETAIN_EVERY_MS);
     loop_on_turn_end(h->loop, on_turn_end, h);

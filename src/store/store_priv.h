@@ -67,8 +67,9 @@ struct launch_cache *launch_cache_new(struct point *p);
 void launch_cache_free(struct launch_cache *c);
 int launch_read(struct launch_cache *c, uint64_t job, struct launch *out, struct err *e);
 
-/* ---- wal_room.c: on the writer thread, while no frame is waiting for a checkpoint ---- */
-void wal_make_room(const char *db_path);
+/* ---- wal_room.c: on the writer thread, between transactions ---- */
+/* Lengthens the log to `bytes` where that is easily had.  Returns its length, 0 when unknown. */
+int64_t wal_make_room(const char *db_path, int64_t bytes);
 
 /* ---- writer.c ---- */
 struct writer {
@@ -88,6 +89,7 @@ struct writer {
     struct err trouble;       /* why it is unhealthy */
     int64_t retry_us;         /* when to try again */
     int wal_pages, wal_limit; /* in the log; when to checkpoint next */
+    int64_t wal_room;         /* bytes the log can take without growing */
     store_notify_fn notify;
     void *notify_arg;
 };

@@ -25,6 +25,10 @@ enum {
     WAL_PAGES_SOFT = 4096, /* 16 MiB of 4 KiB pages */
     WAL_PAGES_STEP = 1024,
     WAL_PAGES_HARD = 16384,
+    FRAME_BYTES = 4096 + 24,
+    ROOM_STEP = 4 << 20, /* 35 jobs from submission to end, one by one */
+    ROOM_NEAR = ROOM_STEP / 8,
+    ROOM_MAX = WAL_PAGES_SOFT * 4096, /* journal_size_limit of db.c */
     RESTART_WAIT_MS = 200,
     BUSY_MS = 5000,
 };
@@ -171,6 +175,19 @@ static void checkpoint(struct writer *w)
     sqlite3_busy_timeout(w->db.h, BUSY_MS);
 }
 
+/* The first room when idle; more while the log fills, after a commit was answered. */
+static void make_room(struct writer *w, bool idle)
+{
+    int64_t used = (int64_t)w->wal_pages * FRAME_BYTES;
+
+    if (idle && !w->wal_pages && w->wal_room < ROOM_STEP) {
+        w->wal_room = wal_make_room(w->db.path, ROOM_STEP);
+    } else if (used > ROOM_NEAR && used + ROOM_NEAR > w->wal_room && w->wal_room < ROOM_MAX) {
+        int64_t got = wal_make_room(w->db.path, MIN(used + ROOM_STEP, ROOM_MAX));
+        w->wal_room = MAX(got, used + ROOM_NEAR); /* where there is none, ask again much later */
+    }
+}
+
 /* ---- when the disk says no ---- */
 
 /* Housekeeping that somebody waits for is given up rather than tried again. */
@@ -289,8 +306,7 @@ static void work(struct writer *w, struct batch *taken, bool idle_asked, bool st
     }
     if (w->wal_pages >= w->wal_limit || (idle_asked && atomic_load(&w->healthy)))
         checkpoint(w);
-    if (idle_asked && !w->wal_pages)
-        wal_make_room(w->db.path);
+    make_room(w, idle_asked);
 }
 
 static void *writer_main(void *arg)

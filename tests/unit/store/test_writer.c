@@ -1,6 +1,7 @@
 /* test_writer.c - the writer thread: order of barriers, group commit, refusals, closing, the log */
 #include "store/store_priv.h"
 #include "unit_store.h"
+#include <sys/statvfs.h>
 
 struct order {
     int calls[64];
@@ -238,6 +239,28 @@ static void test_log_is_bounded(void **state)
     assert_true(most < 96 << 20);
 }
 
+/* A log that grows with every commit makes every commit slower: it is lengthened in large steps. */
+static void test_log_grows_in_steps(void **state)
+{
+    struct fixture *f = *state;
+    struct statvfs fs;
+    int64_t before = 0;
+    int steps = 0;
+
+    assert_int_equal(statvfs(f->dir, &fs), 0);
+    if ((uint64_t)fs.f_bavail * fs.f_frsize < (uint64_t)4 << 30)
+        skip(); /* it is not lengthened where there is little room */
+    for (int i = 0; i < 200; i++) {
+        submit_n(f, 1);
+        int64_t now = store_stats(f->store).wal_bytes;
+        steps += i > 50 && now != before;
+        before = now;
+    }
+    assert_true(before > 4 << 20 && before <= 16 << 20);
+    assert_true(steps <= 3);
+    check_sound(f);
+}
+
 /* Somebody else holds the database: nothing is lost, it just takes longer. */
 static void test_locked_by_another_program(void **state)
 {
@@ -269,6 +292,7 @@ int main(void)
         with_store(test_text_is_copied),
         with_store(test_idle_checkpoints),
         with_store(test_log_is_bounded),
+        with_store(test_log_grows_in_steps),
         with_store(test_readers_beside_the_writer),
         with_store(test_locked_by_another_program),
     };
