@@ -144,7 +144,8 @@ void events_free(struct events *ev);
 void events_committed(struct events *ev);
 void events_end(struct events *ev);
 /* ---- nodes.c ---- */
-void node_json(struct buf *b, const struct node *n, const struct usage *u);
+/* The node, with the jobs on its devices that `who` may know of; NULL = without. */
+void node_json(struct buf *b, struct core *core, const struct caller *who);
 
 /* ---- handlers, in the order of the table ---- */
 void meta_health(struct call *c);

@@ -47,7 +47,6 @@ static void about_reply(struct call *c, const uint64_t counts[JOB_STATE_MAX], ui
 {
     const struct api_conf *conf = &c->api->conf;
     struct buf *b = &c->out;
-    struct usage u = core_usage(conf->core);
 
     buf_reserve(b, 1000);
     put_str(b, "{\"version\":", str_of(conf->version));
@@ -61,7 +60,7 @@ static void about_reply(struct call *c, const uint64_t counts[JOB_STATE_MAX], ui
     buf_adds(b, "},\"counts\":{");
     put_counts(b, counts);
     buf_adds(b, "},\"node\":");
-    node_json(b, core_node(conf->core), &u);
+    node_json(b, conf->core, NULL);
     put_int(b, ",\"last_event\":", (int64_t)last_event);
     buf_addc(b, '}');
     call_reply(c);

@@ -1,51 +1,133 @@
 /* nodes.c - GET /v1/nodes, POST /v1/nodes/{name}/drain and /undrain
  *
- * Capacity and what is in use; a drained node finishes what runs and starts nothing.
+ * Capacity and what is in use; a drained node finishes what runs and starts nothing.  Every device
+ * with its gauges as of the last look at it, and the jobs on it; of other people's jobs only the
+ * number is told.
  */
 #include "api/api_priv.h"
 #include "api/job_json.h"
+#include "base/vec.h"
 
-static void put_devices(struct buf *b, const struct node *n, const struct usage *u)
+/* A run that holds devices, as far as the caller may know of it. */
+struct gpu_holder {
+    uint64_t job;
+    const struct gpu_set *devices;
+    int64_t reserved_bytes, measured_bytes; /* on each; 0 = all of it, not measured */
+};
+struct gpu_holders {
+    struct core *core;
+    const struct caller *who;
+    VEC(struct gpu_holder) list;
+};
+
+static void add_holder(void *arg, struct run_key key, uint32_t uid, const struct gpu_set *devices)
 {
-    buf_adds(b, ",\"devices\":[");
-    for (size_t i = 0; i < n->n_devices; i++) {
-        const struct device *d = &n->devices[i];
+    struct gpu_holders *h = arg;
+    struct gpu_holder one = {.job = key.job, .devices = devices};
+    struct gpu_view v;
 
-        put_int(b, i ? ",{\"index\":" : "{\"index\":", d->index);
-        put_str(b, ",\"uuid\":", str_of(d->uuid));
-        put_str_or_null(b, ",\"kind\":", str_of(d->kind));
-        put_int(b, ",\"mem_bytes\":", d->mem_bytes);
-        put_bool(b, ",\"used\":", gpu_set_has(&u->gpus, (uint32_t)i));
-        put_int(b, ",\"runs\":", u->on_gpu[i]);
+    if (!h->who->admin && h->who->uid != uid)
+        return;
+    if (core_training(h->core, key.job, &v)) {
+        one.reserved_bytes = v.reserved_bytes;
+        one.measured_bytes = v.measured_bytes;
+    }
+    vec_push(&h->list, one);
+}
+
+static void put_int_or_null(struct buf *b, const char *key, int64_t v, bool known)
+{
+    if (known)
+        put_int(b, key, v);
+    else
+        put_null(b, key);
+}
+
+static void put_holders(struct buf *b, const struct gpu_holders *h, uint32_t device)
+{
+    bool first = true;
+
+    buf_adds(b, ",\"jobs\":[");
+    for (size_t i = 0; i < h->list.n; i++) {
+        const struct gpu_holder *one = &h->list.p[i];
+        if (!gpu_set_has(one->devices, device))
+            continue;
+        put_int(b, first ? "{\"number\":" : ",{\"number\":", (int64_t)one->job);
+        put_int_or_null(b, ",\"reserved_bytes\":", one->reserved_bytes, one->reserved_bytes > 0);
+        put_int_or_null(b, ",\"measured_bytes\":", one->measured_bytes, one->measured_bytes > 0);
         buf_addc(b, '}');
+        first = false;
     }
     buf_addc(b, ']');
 }
 
-void node_json(struct buf *b, const struct node *n, const struct usage *u)
+static void put_device(struct buf *b, const struct device *d)
 {
+    static const char *const states[] = {[DEVICE_UNSEEN] = "unseen",
+                                         [DEVICE_OK] = "ok",
+                                         [DEVICE_LOST] = "lost",
+                                         [DEVICE_EXCLUDED] = "excluded"};
+
+    put_int(b, "{\"index\":", d->index);
+    put_str(b, ",\"uuid\":", str_of(d->uuid));
+    put_str_or_null(b, ",\"kind\":", str_of(d->kind));
+    put_str(b, ",\"state\":", str_of(states[d->state]));
+    put_str_or_null(b, ",\"reason\":", str_of(d->state == DEVICE_OK ? "" : d->trouble));
+    put_int(b, ",\"mem_bytes\":", d->mem_bytes);
+    put_int_or_null(b, ",\"used_bytes\":", d->used_bytes, d->seen_ms && d->used_bytes >= 0);
+    put_int(b, ",\"foreign_bytes\":", d->foreign_bytes);
+    put_int_or_null(b, ",\"busy_percent\":", d->busy_percent, d->seen_ms && d->busy_percent >= 0);
+    put_int_or_null(b, ",\"power_w\":", d->power_mw / 1000, d->seen_ms && d->power_mw >= 0);
+    put_time(b, ",\"seen\":", d->seen_ms);
+}
+
+static void put_devices(struct buf *b, struct core *core, const struct usage *u,
+                        const struct caller *who)
+{
+    const struct node *n = core_node(core);
+    struct gpu_holders h = {.core = core, .who = who};
+
+    if (who)
+        core_gpu_runs(core, add_holder, &h);
+    buf_adds(b, ",\"devices\":[");
+    for (size_t i = 0; i < n->n_devices; i++) {
+        if (i)
+            buf_addc(b, ',');
+        put_device(b, &n->devices[i]);
+        put_bool(b, ",\"used\":", gpu_set_has(&u->gpus, (uint32_t)i));
+        put_int(b, ",\"runs\":", u->on_gpu[i]);
+        if (who)
+            put_holders(b, &h, (uint32_t)i);
+        buf_addc(b, '}');
+    }
+    buf_addc(b, ']');
+    vec_done(&h.list);
+}
+
+void node_json(struct buf *b, struct core *core, const struct caller *who)
+{
+    const struct node *n = core_node(core);
+    struct usage u = core_usage(core);
+
     put_str(b, "{\"name\":", str_of(n->name));
     put_int(b, ",\"slots\":", n->slots);
     put_mcpu(b, ",\"cpus\":", n->mcpu);
     put_int(b, ",\"mem_bytes\":", n->mem_bytes);
     put_int(b, ",\"gpus\":", (int64_t)n->n_devices);
-    put_devices(b, n, u);
-    put_int(b, ",\"used_slots\":", u->slots);
-    put_mcpu(b, ",\"used_cpus\":", u->mcpu);
-    put_int(b, ",\"used_mem_bytes\":", u->mem_bytes);
-    put_int(b, ",\"used_gpus\":", gpu_set_count(&u->gpus));
-    put_int(b, ",\"running\":", u->runs);
+    put_devices(b, core, &u, who);
+    put_int(b, ",\"used_slots\":", u.slots);
+    put_mcpu(b, ",\"used_cpus\":", u.mcpu);
+    put_int(b, ",\"used_mem_bytes\":", u.mem_bytes);
+    put_int(b, ",\"used_gpus\":", gpu_set_count(&u.gpus));
+    put_int(b, ",\"running\":", u.runs);
     put_bool(b, ",\"drained\":", n->drained);
     buf_addc(b, '}');
 }
 
 void nodes_list(struct call *c)
 {
-    const struct core *core = c->api->conf.core;
-    struct usage u = core_usage(core);
-
     buf_adds(&c->out, "{\"items\":[");
-    node_json(&c->out, core_node(core), &u);
+    node_json(&c->out, c->api->conf.core, &c->who.caller);
     buf_adds(&c->out, "]}");
     call_reply(c);
 }
@@ -53,14 +135,13 @@ void nodes_list(struct call *c)
 static void on_set(void *arg, const struct err *e, const struct acted *r)
 {
     struct call *c = arg;
-    struct usage u = core_usage(c->api->conf.core);
 
     (void)r;
     if (e) {
         call_fail(c, e);
         return;
     }
-    node_json(&c->out, core_node(c->api->conf.core), &u);
+    node_json(&c->out, c->api->conf.core, &c->who.caller);
     call_reply(c);
 }
 

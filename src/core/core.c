@@ -170,6 +170,18 @@ const struct node *core_node(const struct core *c)
     return &c->node;
 }
 
+void core_gpu_runs(const struct core *c,
+                   void (*fn)(void *arg, struct run_key key, uint32_t uid,
+                              const struct gpu_set *devices),
+                   void *arg)
+{
+    for (size_t i = 0; i < c->held.n; i++) {
+        const struct plan_run *r = &c->held.p[i];
+        if (!gpu_set_empty(&r->gpus))
+            fn(arg, r->key, core_job(c, r->key.job)->uid, &r->gpus);
+    }
+}
+
 struct usage core_usage(const struct core *c)
 {
     return c->usage;

@@ -161,6 +161,11 @@ bool core_training_parse(struct str text, struct core_training_past *out);
 void core_devices(struct core *c, const struct gpu_device_state *d, size_t n);
 /* Measured: what this run uses on the fullest of its devices. */
 void core_run_memory(struct core *c, struct run_key key, int64_t bytes);
+/* The runs that hold devices, in no order; `devices` is borrowed for the call. */
+void core_gpu_runs(const struct core *c,
+                   void (*fn)(void *arg, struct run_key key, uint32_t uid,
+                              const struct gpu_set *devices),
+                   void *arg);
 /* Where jobs report their epochs, host:port; NULL = nowhere. */
 void core_set_endpoint(struct core *c, const char *endpoint);
 

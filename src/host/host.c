@@ -25,6 +25,7 @@ enum {
     RETAIN_EVERY_MS = 600000, /* look for jobs past their keeping time */
     RETAIN_PIECE = 1000,
     SHUTDOWN_GRACE_MS = 2000,
+    FOREIGN_STEP = 64 << 20, /* device memory of strangers: less is no reason to plan again */
 };
 
 struct host {
@@ -38,6 +39,7 @@ struct host {
     struct backend *backend;
     struct api *api;
     struct http_server *http;
+    struct backend_events events;
     struct timer *wake, *idle, *retain;
     int64_t wake_at;
     size_t works; /* on worker threads: removals of files, plans */
@@ -246,6 +248,26 @@ static void on_notice(void *arg, struct str text)
     log_warn("host", STR_FMT, STR_ARG(text));
 }
 
+/* ---- devices ---- */
+
+/* What a look at the GPUs found goes from the backend to the controller; owner is the core. */
+static void on_devices(void *owner, const struct node *n, const struct run_memory *runs,
+                       size_t n_runs)
+{
+    AUTO_FREE struct gpu_device_state *d = xcalloc(n->n_devices + 1, sizeof(*d));
+
+    for (size_t i = 0; i < n->n_devices; i++) {
+        enum device_state s = n->devices[i].state;
+        d[i].mem_bytes = n->devices[i].mem_bytes;
+        d[i].foreign_bytes =
+            (n->devices[i].foreign_bytes + FOREIGN_STEP - 1) / FOREIGN_STEP * FOREIGN_STEP;
+        d[i].usable = s == DEVICE_OK || s == DEVICE_UNSEEN;
+    }
+    core_devices(owner, d, n->n_devices);
+    for (size_t i = 0; i < n_runs; i++)
+        core_run_memory(owner, runs[i].key, runs[i].bytes);
+}
+
 static void request_stop(void *arg)
 {
     struct host *h = arg;
@@ -287,8 +309,9 @@ static int open_core(struct host *h, struct err *e)
     json_set_int(conf, "gpus", h->conf.gpus);
     json_set_take(conf, "transient", json_new_bool(h->conf.transient));
     json_set_str(conf, "gpus_exclude", h->conf.gpus_exclude);
-    int rc =
-        backend_local.open(&h->backend, h->home, conf, h->loop, &core_backend_events, h->core, e);
+    h->events = core_backend_events;
+    h->events.devices = on_devices;
+    int rc = backend_local.open(&h->backend, h->home, conf, h->loop, &h->events, h->core, e);
     json_free(conf);
     if (rc < 0)
         return err_wrap(e, "starting the local backend");
