@@ -48,16 +48,15 @@ bool gpu_pick(const struct gpus *g, uint32_t node, int32_t n, int64_t mem, struc
     return true;
 }
 
-bool gpu_fits_with(const struct gpus *g, const struct gjob *j, const struct gjob *host)
+bool gpu_memory_fits(const struct gpus *g, const struct gjob *j, const struct gjob *host)
 {
     const struct gpu_node *nd = &g->nodes.p[host->node];
     int64_t sum = j->mem_bytes + host->mem_bytes;
 
-    if (!j->say.share || !host->say.share || !j->mem_bytes || !host->mem_bytes ||
-        host->n_with + 2 > g->conf.per_device)
+    if (!j->mem_bytes || !host->mem_bytes)
         return false;
     for (int32_t i = 0; i < host->n_with; i++) {
-        if (!host->with[i]->say.share || !host->with[i]->mem_bytes)
+        if (!host->with[i]->mem_bytes)
             return false;
         sum += host->with[i]->mem_bytes;
     }
@@ -68,6 +67,16 @@ bool gpu_fits_with(const struct gpus *g, const struct gjob *j, const struct gjob
             return false;
     }
     return true;
+}
+
+bool gpu_fits_with(const struct gpus *g, const struct gjob *j, const struct gjob *host)
+{
+    if (!j->say.share || !host->say.share || host->n_with + 2 > g->conf.per_device)
+        return false;
+    for (int32_t i = 0; i < host->n_with; i++)
+        if (!host->with[i]->say.share)
+            return false;
+    return gpu_memory_fits(g, j, host);
 }
 
 void gpu_count_free(struct gpus *g, uint32_t node)

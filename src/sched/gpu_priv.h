@@ -172,6 +172,8 @@ int64_t gpu_room(const struct gpus *g, const struct gpu_device *d); /* for reser
 /* n devices of that node nobody is on, with room for mem bytes; as few others as possible spoilt.
  */
 bool gpu_pick(const struct gpus *g, uint32_t node, int32_t n, int64_t mem, struct gpu_set *out);
+/* Is there memory for j next to host and those with it? */
+bool gpu_memory_fits(const struct gpus *g, const struct gjob *j, const struct gjob *host);
 bool gpu_fits_with(const struct gpus *g, const struct gjob *j, const struct gjob *host);
 void gpu_hold(struct gpus *g, struct gjob *j, int64_t now, uint32_t node, const struct gpu_set *s);
 void gpu_release(struct gpus *g, struct gjob *j, int64_t now);

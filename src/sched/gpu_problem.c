@@ -198,6 +198,7 @@ static void freeze_jobs(struct gpus *g, struct gpu_problem *p, int64_t now)
             all.p[all.n] = first;
             all.n++;
         } else if (j->refused_until <= now && ready(g, j)) {
+            p->urgent |= j->say.priority >= GPU_URGENT;
             rank(g, j, now, MAX(mean_s, 1), &all.p[all.n++]);
             waiting++;
         }
@@ -230,7 +231,8 @@ static void freeze_group(struct gpus *g, struct gpu_problem *p, struct gjob *j, 
             continue; /* it is on its way out */
         struct cand *c = &p->cands.p[o->at_problem];
         c->group = (int32_t)p->groups.n;
-        c->fixed = !o->stopping && !gpu_may_stop(g, o, now, false);
+        bool urgent = p->urgent && o->say.priority < GPU_URGENT;
+        c->fixed = !o->stopping && !gpu_may_stop(g, o, now, urgent);
         q.jobs[q.n_jobs++] = o->at_problem;
     }
     for (int32_t d = gpu_set_next(&j->devices, 0); d >= 0;

@@ -56,6 +56,7 @@ struct gpu_problem {
     uint64_t plan;
     struct rng rng;
     double mean_ratio;
+    bool urgent; /* somebody waits who goes before all below GPU_URGENT */
     VEC(struct cand) cands;
     VEC(struct group) groups;
     VEC(struct pnode) nodes;

@@ -30,14 +30,15 @@ static enum gpu_wait beside(const struct gpus *g, const struct gjob *j, uint64_t
         return why;
     for (size_t i = 0; i < g->jobs.n; i++) {
         const struct gjob *o = g->jobs.p[i];
-        if (!o->holds || o->n != j->say.counts[0] || o->n_with + 2 > g->conf.per_device)
+        if (!o->holds || o->n != j->say.counts[0])
             continue;
         if (gpu_fits_with(g, j, o)) {
             *who = o->say.job;
             return GPU_WAIT_BEHIND;
         }
-        if (why == GPU_WAIT_MEMORY)
-            continue;
+        if (why == GPU_WAIT_MEMORY ||
+            (o->n_with + 2 > g->conf.per_device && gpu_memory_fits(g, j, o)))
+            continue; /* there are enough jobs on it */
         why = j->say.share && o->say.share ? GPU_WAIT_MEMORY : GPU_WAIT_NO_SHARE;
         *who = o->say.job;
     }
