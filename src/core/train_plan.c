@@ -6,6 +6,7 @@
  * times it keeps mean the same after a restart.  A long plan is made on another thread; meanwhile
  * everything goes on with the plan in force.
  */
+#include "base/fault.h"
 #include "core/train_priv.h"
 #include <stdio.h>
 
@@ -259,6 +260,7 @@ struct planning {
 
 static void solve(void *arg)
 {
+    fault_sleep("BERTH_FAULT_PLAN_MS");
     gpu_problem_solve(((struct planning *)arg)->problem);
 }
 

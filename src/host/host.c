@@ -44,6 +44,7 @@ struct host {
     int64_t wake_at;
     size_t works; /* on worker threads: removals of files, plans */
     bool http_down, turning;
+    bool closing; /* nothing new is planned: what is under way ends */
 };
 
 /* ---- turns ---- */
@@ -66,9 +67,11 @@ static void on_turn_end(void *arg)
 {
     struct host *h = arg;
 
-    core_turn(h->core);
+    if (!h->closing)
+        core_turn(h->core);
     store_flush(h->store);
-    arm_wake(h);
+    if (!h->closing)
+        arm_wake(h);
 }
 
 static void on_wake(void *arg)
@@ -403,6 +406,7 @@ void host_close(struct host *h)
     close_doors(h);
     if (h->turning) {
         on_turn_end(h);
+        h->closing = true;
         struct ledger led = store_ledger(h->store);
         while ((store_busy(h->store) && led.healthy(led.self)) || h->works)
             loop_run_once(h->loop, true);
