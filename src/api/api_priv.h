@@ -53,6 +53,10 @@ struct route {
     size_t body_max; /* 0 = API_BODY_MAX */
 };
 
+struct live_spot {
+    size_t at; /* of the null in `out` */
+    uint64_t seq;
+};
 struct call {
     struct api *api;
     struct http_req *req; /* NULL when the client left; loop thread only */
@@ -71,6 +75,8 @@ struct call {
     bool etag;     /* an ETag of the body, and 304 when the client has it */
     size_t etag_n; /* of its first so many bytes only; 0 = all */
 
+    VEC(struct live_spot) live; /* where the planner's view of a job goes, ascending */
+
     /* call.c's own */
     char etag_text[40];
     call_work_fn run;
@@ -78,6 +84,13 @@ struct call {
     struct call *prev, *next;
     bool on_worker;
 };
+
+/* ---- job_live.c ---- */
+struct job_view;
+/* Worker thread: the null of this job's "gpu" stands at `at`. */
+void job_live_note(struct call *c, const struct job_view *v, size_t at);
+/* Loop thread: fills them in and replies. */
+void job_live_reply(struct call *c);
 
 /* ---- call.c ---- */
 struct call *call_new(struct api *a, struct http_req *r, const struct route *route,

@@ -53,6 +53,7 @@ void call_free(struct call *c)
     if (c->free_data)
         c->free_data(c->data);
     buf_done(&c->out);
+    vec_done(&c->live);
     arena_done(&c->mem);
     free(c);
 }

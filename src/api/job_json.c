@@ -11,6 +11,7 @@
 #include "api/job_json.h"
 #include "base/clock.h"
 #include "base/util.h"
+#include "core/core.h"
 
 static void put_i64(struct buf *b, int64_t v)
 {
@@ -164,6 +165,28 @@ static void put_batch(struct buf *b, const struct job_view *v)
     put_int(b, ",\"index\":", v->index);
 }
 
+/* What is recorded of its training; nothing for jobs that do not train. */
+static void put_training(struct buf *b, struct str recorded)
+{
+    struct core_training_past p;
+
+    if (!recorded.n || !core_training_parse(recorded, &p)) {
+        put_null(b, ",\"training\":");
+        return;
+    }
+    put_int(b, ",\"training\":{\"epochs\":", p.epochs);
+    put_int(b, ",\"done\":", p.done);
+    put_int(b, ",\"attempts\":", p.attempts);
+    put_int(b, ",\"preemptions\":", p.preemptions);
+    put_int(b, ",\"reserved_bytes\":", p.reserved_bytes);
+    put_int(b, ",\"measured_bytes\":", p.measured_bytes);
+    put_double(b, ",\"epoch_s\":", p.epoch_s);
+    put_double(b, ",\"step_s\":", p.step_s);
+    put_bool(b, ",\"early\":", p.early);
+    put_bool(b, ",\"complete\":", p.complete);
+    buf_addc(b, '}');
+}
+
 void job_json_open(struct buf *b, const struct job_view *v)
 {
     put_what(b, v);
@@ -181,6 +204,8 @@ void job_json_open(struct buf *b, const struct job_view *v)
     put_int(b, ",\"mem_bytes\":", v->need.mem_bytes);
     put_int(b, ",\"gpus\":", v->need.gpus);
     put_bool(b, ",\"cancel_requested\":", v->cancel_requested);
+    put_training(b, v->training);
+    put_null(b, ",\"gpu\":");
 }
 
 void job_json(struct buf *b, const struct job_view *v)

@@ -33,9 +33,12 @@
     X(cpus)                                                                                        \
     X(mem_bytes)                                                                                   \
     X(gpus)                                                                                        \
-    X(cancel_requested)
+    X(cancel_requested)                                                                            \
+    X(training)                                                                                    \
+    X(gpu)
 
-/* The whole object; and all but the closing brace, for callers that add members. */
+/* The whole object; and all but the closing brace, for callers that add members.  `gpu` is null and
+ * last: see job_live.c. */
 void job_json(struct buf *b, const struct job_view *v);
 void job_json_open(struct buf *b, const struct job_view *v);
 

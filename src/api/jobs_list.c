@@ -8,11 +8,13 @@
 
 static bool add_job(void *arg, const struct job_view *v)
 {
-    struct buf *b = arg;
+    struct call *c = arg;
+    struct buf *b = &c->out;
 
     if (b->p[b->n - 1] != '[')
         buf_addc(b, ',');
     job_json(b, v);
+    job_live_note(c, v, b->n - strlen("null}"));
     return !b->overflow;
 }
 
@@ -24,7 +26,7 @@ static int list_run(struct call *c)
     if (list_params_query(c, c->data, &q, &c->err) < 0)
         return -1;
     buf_adds(&c->out, "{\"items\":[");
-    if (store_jobs(c->api->conf.store, &q, add_job, &c->out, &next, &c->err) < 0)
+    if (store_jobs(c->api->conf.store, &q, add_job, c, &next, &c->err) < 0)
         return -1;
     buf_adds(&c->out, "],\"next\":");
     /* A cursor keeps the time of its list: the same page has another one each time it is asked for.
@@ -52,7 +54,7 @@ static int summary_run(struct call *c)
     return 0;
 }
 
-static void list_start(struct call *c, call_work_fn run)
+static void list_start(struct call *c, call_work_fn run, call_fn then)
 {
     struct list_params *p = call_alloc(c, sizeof(*p));
 
@@ -61,15 +63,15 @@ static void list_start(struct call *c, call_work_fn run)
     if (list_params_read(c, p, &c->err) < 0)
         call_fail(c, &c->err);
     else
-        call_work(c, run, NULL);
+        call_work(c, run, then);
 }
 
 void jobs_list(struct call *c)
 {
-    list_start(c, list_run);
+    list_start(c, list_run, job_live_reply);
 }
 
 void jobs_summary(struct call *c)
 {
-    list_start(c, summary_run);
+    list_start(c, summary_run, NULL);
 }

@@ -10,7 +10,10 @@
 
 static bool add_open(void *arg, const struct job_view *v)
 {
-    job_json_open(arg, v);
+    struct call *c = arg;
+
+    job_json_open(&c->out, v);
+    job_live_note(c, v, c->out.n - strlen("null"));
     return false;
 }
 
@@ -148,7 +151,7 @@ static int get_run(struct call *c)
     AUTO_FREE uint64_t *after = NULL;
     size_t n_after = 0;
 
-    if (job_ref_arg(c, &f) < 0 || store_job(s, f.seq, add_open, &c->out, &c->err) < 0)
+    if (job_ref_arg(c, &f) < 0 || store_job(s, f.seq, add_open, c, &c->err) < 0)
         return -1;
     buf_adds(&c->out, ",\"runs\":[");
     if (store_runs(s, f.seq, add_run, &c->out, &c->err) < 0 ||
@@ -169,7 +172,7 @@ static int get_run(struct call *c)
 void jobs_get(struct call *c)
 {
     c->etag = true;
-    call_work(c, get_run, NULL);
+    call_work(c, get_run, job_live_reply);
 }
 
 /* ---- GET /v1/jobs/{job}/spec ---- */

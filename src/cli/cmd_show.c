@@ -87,6 +87,56 @@ static void used_line(struct buf *b, const struct cli *c, const struct json *job
     line(b, c, "time", str_of(text));
 }
 
+static void span_line(struct buf *b, const struct cli *c, const char *title, const struct json *s)
+{
+    int64_t now = clock_wall(&clock_system);
+    char at[STAMP_TEXT_MAX], from[STAMP_TEXT_MAX], to[STAMP_TEXT_MAX], text[120];
+
+    if (!time_of(s, "at"))
+        return;
+    clock_format(time_of(s, "at"), now, at);
+    clock_format(time_of(s, "from"), now, from);
+    clock_format(time_of(s, "to"), now, to);
+    snprintf(text, sizeof(text), "about %s (%s-%s)", at, from, to);
+    line(b, c, title, str_of(text));
+}
+
+/* Of a job that trains: epochs, GPUs and what is expected of it. */
+static void training_lines(struct buf *b, const struct cli *c, const struct json *job)
+{
+    const struct json *t = json_get(job, "training"), *g = json_get(job, "gpu");
+    const struct json *with = json_get(g, "shares_with");
+    int64_t reserved = int_of(t, "reserved_bytes"), measured = int_of(t, "measured_bytes");
+    char a[UNIT_TEXT_MAX], m[UNIT_TEXT_MAX], text[160];
+    AUTO(buf) struct buf gpus = {0};
+
+    if (!t)
+        return;
+    if (int_of(t, "epochs")) {
+        snprintf(text, sizeof(text), "%lld of %lld, stopped %lld times for others%s",
+                 (long long)int_of(t, "done"), (long long)int_of(t, "epochs"),
+                 (long long)int_of(t, "preemptions"),
+                 json_bool(json_get(t, "early")) ? ", ended early by itself" : "");
+        line(b, c, "epochs", str_of(text));
+    }
+    buf_init(&gpus, 4096);
+    if (text_of(g, "devices").n)
+        buf_addf(&gpus, "GPU " STR_FMT, STR_ARG(text_of(g, "devices")));
+    for (size_t i = 0; i < json_len(with); i++)
+        buf_addf(&gpus, "%s%lld", i ? ", " : ", shared with job ",
+                 (long long)json_int(json_at(with, i)));
+    line(b, c, "devices", buf_str(&gpus));
+    size_format(reserved, a);
+    size_format(measured, m);
+    if (reserved || measured) {
+        snprintf(text, sizeof(text), "%s reserved on each, %s measured", reserved ? a : "all",
+                 measured ? m : "nothing");
+        line(b, c, "gpu memory", str_of(text));
+    }
+    span_line(b, c, "starts", text_of(g, "wait").n ? json_get(g, "start") : NULL);
+    span_line(b, c, "ends", json_get(g, "finish"));
+}
+
 static void facts(struct buf *b, const struct cli *c, const struct json *job)
 {
     AUTO(buf) struct buf t = {0};
@@ -119,6 +169,7 @@ static void facts(struct buf *b, const struct cli *c, const struct json *job)
     time_line(b, c, job, "started");
     time_line(b, c, job, "ended");
     used_line(b, c, job);
+    training_lines(b, c, job);
 }
 
 /* The values as a row of blocks, averaged into at most SPARK_CELLS. */

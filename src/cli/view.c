@@ -25,6 +25,8 @@ const struct column job_columns[] = {
     {"EXIT", "exit_code", CELL_EXIT, false, ""},
     {"TIME", "duration_ms", CELL_RUNTIME, false, ""},
     {"CREATED", "created", CELL_AGE, false, NULL},
+    {"EPOCHS", "training", CELL_EPOCHS, false, ""},
+    {"EXPECTED", "gpu", CELL_EXPECTED, false, ""},
     {"PROJECT", "project", CELL_TEXT, true, "default"},
     {"QUEUE", "queue", CELL_TEXT, true, "default"},
     {"PARAMS", "params", CELL_PARAMS, true, ""},
@@ -97,6 +99,17 @@ void stamp_format(int64_t wall_ms, char out[STAMP_TEXT_MAX])
     struct tm tm;
 
     if (!localtime_r(&t, &tm) || !strftime(out, STAMP_TEXT_MAX, "%Y-%m-%d %H:%M:%S", &tm))
+        snprintf(out, STAMP_TEXT_MAX, "?");
+}
+
+void clock_format(int64_t wall_ms, int64_t now_ms, char out[STAMP_TEXT_MAX])
+{
+    time_t at = (time_t)(wall_ms / 1000), now = (time_t)(now_ms / 1000);
+    struct tm tm, today;
+    bool known = localtime_r(&at, &tm) && localtime_r(&now, &today);
+    bool same = known && tm.tm_yday == today.tm_yday && tm.tm_year == today.tm_year;
+
+    if (!known || !strftime(out, STAMP_TEXT_MAX, same ? "%H:%M" : "%b %d %H:%M", &tm))
         snprintf(out, STAMP_TEXT_MAX, "?");
 }
 
@@ -197,6 +210,18 @@ static void share_cell(struct buf *b, const struct json *row, const struct colum
     buf_adds(b, text);
 }
 
+static void expected_cell(struct buf *b, const struct json *gpu, int64_t now_ms)
+{
+    bool waits = text_of(gpu, "wait").n;
+    int64_t at = time_of(json_get(gpu, waits ? "start" : "finish"), "at");
+    char text[STAMP_TEXT_MAX];
+
+    if (!at)
+        return;
+    clock_format(at, now_ms, text);
+    buf_addf(b, "%s %s", waits ? "starts" : "ends", text);
+}
+
 static enum colour cell(struct buf *b, const struct json *row, const struct column *col,
                         int64_t now_ms)
 {
@@ -236,6 +261,13 @@ static enum colour cell(struct buf *b, const struct json *row, const struct colu
     case CELL_SHARE_SIZE:
         share_cell(b, row, col);
         return COLOUR_NONE;
+    case CELL_EPOCHS:
+        if (int_of(v, "epochs"))
+            buf_addf(b, "%lld/%lld", (long long)int_of(v, "done"), (long long)int_of(v, "epochs"));
+        return COLOUR_NONE;
+    case CELL_EXPECTED:
+        expected_cell(b, v, now_ms);
+        return COLOUR_DIM;
     case CELL_YES:
         buf_adds(b, v && json_bool(v) ? "yes" : "");
         return COLOUR_NONE;

@@ -18,6 +18,8 @@ enum cell_kind {
     CELL_YES,      /* "yes" or empty */
     CELL_SHARE,    /* "3/8": key of `of` */
     CELL_SHARE_SIZE,
+    CELL_EPOCHS,   /* of a job: "3/10"; empty when it reports none */
+    CELL_EXPECTED, /* of a job: "starts 14:05", "ends 15:40", as predicted */
 };
 struct column {
     const char *title, *key;
@@ -55,7 +57,9 @@ enum colour state_colour(struct str state);
 int64_t time_of(const struct json *j, const char *key);                   /* wall ms; 0 = null */
 void age_format(int64_t then_ms, int64_t now_ms, char out[AGE_TEXT_MAX]); /* "3m ago" */
 void stamp_format(int64_t wall_ms, char out[STAMP_TEXT_MAX]); /* local time, to the second */
-int64_t job_runtime(const struct json *job, int64_t now_ms);  /* -1 = has not started */
+/* "14:05" today, "Nov 20 14:05" on other days, in local time. */
+void clock_format(int64_t wall_ms, int64_t now_ms, char out[STAMP_TEXT_MAX]);
+int64_t job_runtime(const struct json *job, int64_t now_ms); /* -1 = has not started */
 void params_format(struct buf *b, const struct json *params);
 /* The command as a line a shell would take. */
 void command_format(struct buf *b, const struct json *command);

@@ -1,0 +1,82 @@
+/* job_live.c - what only the controller knows of a job right now, put into an answer about it
+ *
+ * Answers are written from the store on a worker thread; where a job stands with the GPU planner is
+ * known on the loop thread alone.  The worker leaves `"gpu":null` and notes the place; before the
+ * answer goes out the loop thread fills it in.
+ */
+#include "api/api_priv.h"
+#include "api/job_json.h"
+
+enum { LIVE_MAX = 256 }; /* a prediction each: more would hold up others */
+
+void job_live_note(struct call *c, const struct job_view *v, size_t at)
+{
+    if (v->training.n && !job_state_final(v->state) && c->live.n < LIVE_MAX)
+        vec_push(&c->live, ((struct live_spot){at, v->seq}));
+}
+
+static void put_span(struct buf *b, const char *key, int64_t at, int64_t lo, int64_t hi)
+{
+    buf_adds(b, key);
+    if (!at) {
+        buf_adds(b, "null");
+        return;
+    }
+    put_time(b, "{\"at\":", at);
+    put_time(b, ",\"from\":", lo);
+    put_time(b, ",\"to\":", hi);
+    buf_addc(b, '}');
+}
+
+static void put_live(struct buf *b, const struct gpu_view *v)
+{
+    put_gpus(b, "{\"devices\":", &v->devices);
+    buf_adds(b, ",\"shares_with\":[");
+    for (int32_t i = 0; i < v->n_with; i++)
+        put_int(b, i ? "," : "", (int64_t)v->with[i]);
+    put_bool(b, "],\"stopping\":", v->stopping);
+    put_int(b, ",\"reserved_bytes\":", v->reserved_bytes);
+    put_double(b, ",\"speed\":", v->speed);
+    put_double(b, ",\"left_s\":", v->left_s);
+    put_double(b, ",\"estimate_s\":", v->estimate_s);
+    if (v->running)
+        put_null(b, ",\"wait\":");
+    else
+        put_str(b, ",\"wait\":", str_of(core_wait_name(v->wait)));
+    if (v->wait_for && !v->running)
+        put_int(b, ",\"wait_for\":", (int64_t)v->wait_for);
+    else
+        put_null(b, ",\"wait_for\":");
+    put_span(b, ",\"start\":", v->start_ms, v->start_lo_ms, v->start_hi_ms);
+    put_span(b, ",\"finish\":", v->finish_ms, v->finish_lo_ms, v->finish_hi_ms);
+    buf_addc(b, '}');
+}
+
+void job_live_reply(struct call *c)
+{
+    struct buf full;
+    size_t from = 0;
+
+    if (!c->live.n || c->out.overflow) {
+        call_reply(c);
+        return;
+    }
+    buf_init(&full, c->out.max);
+    for (size_t i = 0; i < c->live.n; i++) {
+        const struct live_spot *s = &c->live.p[i];
+        struct gpu_view v;
+        if (!core_training(c->api->conf.core, s->seq, &v))
+            continue;
+        buf_add(&full, c->out.p + from, s->at - from);
+        put_live(&full, &v);
+        from = s->at + strlen("null");
+    }
+    if (c->etag_n)
+        c->etag_n += full.n - from;
+    buf_add(&full, c->out.p + from, c->out.n - from);
+    full.overflow |= c->out.overflow;
+    buf_done(&c->out);
+    c->out = full;
+    c->etag_text[0] = 0; /* of what is sent */
+    call_reply(c);
+}
