@@ -82,7 +82,8 @@ static bool mates(const struct gpu_problem *p, const struct column *c, int32_t j
         return false;
     for (int32_t i = 0; i < c->n_jobs; i++) {
         const struct cand *b = &p->cands.p[c->jobs[i]];
-        if (!b->share || !problem_compatible(p, c->jobs[i], job, c->n))
+        if (!b->share || count_index(b, c->n) < 0 || /* it overran: it is to have fewer */
+            !problem_compatible(p, c->jobs[i], job, c->n))
             return false;
     }
     return true;
