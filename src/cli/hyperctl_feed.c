@@ -3,9 +3,6 @@
  * All jobs of a batch wait in a queue of their own, so that whatever an earlier owner left behind
  * can be found by that name after a crash: what still runs the same script is kept, what would run
  * another one is ended first, what succeeded meanwhile counts.
- *
- * Jobs share one spec as long as they can: the line the shell gets finds the script by the name of
- * the job, so 10 000 jobs are one command and one environment.
  */
 #include "base/clock.h"
 #include "base/map.h"
@@ -16,16 +13,12 @@
 #include "cli/list.h"
 #include "cli/sse.h"
 #include "cli/view.h"
-#include "model/spec.h"
-#include "model/template.h"
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
-enum { GRACE_S = 5, NAP_MS = 20, PATH_TEXT_MAX = 4096, KEY_HEX = 32 };
-#define COMMAND_BY_NAME "exec /bin/sh \"$HYPERCTL_BATCH_DIR/$BERTH_JOB_NAME/run.sh\""
-#define PROJECT "hyperctl"
+enum { NAP_MS = 20, PATH_TEXT_MAX = 4096, KEY_HEX = 32 };
 
 struct hyper_feed {
     struct hyper_feed_conf conf;
@@ -326,82 +319,6 @@ static int take_up_all(struct hyper_feed *f, struct err *e)
 
 /* ---- submitting ---- */
 
-static struct json *whole_environment(const char *batch_dir)
-{
-    struct json *env = json_new_object();
-
-    for (char **v = environ; *v; v++) {
-        const char *eq = strchr(*v, '=');
-        if (!eq || eq == *v || !strncmp(*v, "BERTH_", 6))
-            continue;
-        AUTO_FREE char *key = xstrndup(*v, (size_t)(eq - *v));
-        json_set_take(env, key, json_new_str(str_of(eq + 1)));
-    }
-    json_set_str(env, "HYPERCTL_BATCH_DIR", batch_dir);
-    return env;
-}
-
-/* exec /bin/sh 'path', whatever is in the path. */
-static char *command_by_path(const char *path)
-{
-    struct buf b;
-
-    buf_init(&b, 1 << 20);
-    buf_adds(&b, "exec /bin/sh '");
-    for (const char *p = path; *p; p++)
-        if (*p == '\'')
-            buf_adds(&b, "'\\''");
-        else
-            buf_addc(&b, *p);
-    buf_addc(&b, '\'');
-    return buf_take(&b, NULL);
-}
-
-static struct json *job_body(const struct hyper_feed *f, const struct hyper_job *j)
-{
-    AUTO_FREE char *own = hyper_layout_path(f->conf.layout, j->name);
-    struct json *o = json_new_object();
-    struct err e;
-    bool plain = !strcmp(own, j->data_dir);
-
-    json_set_str(o, "name", j->name);
-    if (!plain) {
-        AUTO_FREE char *script = hyper_job_file(j, "run.sh"), *line = command_by_path(script);
-        json_set_str(o, "command", line);
-    }
-    /* Parameters are told to the scheduler for its listings alone, and only where they cannot turn
-     * braces of a name or path into placeholders. */
-    if (f->conf.tell_params && plain && !template_has_placeholder(str_of(j->name)) &&
-        params_check(j->params, "", &e) == 0)
-        json_set_take(o, "params", json_copy(j->params));
-    return o;
-}
-
-static struct json *batch_body(const struct hyper_feed *f, size_t *order, size_t *out_n)
-{
-    const struct hyper_batch *b = f->conf.batch;
-    struct json *o = json_new_object(), *jobs = json_new_array();
-    size_t n = 0;
-
-    for (size_t i = 0; i < b->jobs.n; i++) {
-        if (!f->conf.pending[i] || f->numbers[i] || f->ended[i])
-            continue;
-        json_push_take(jobs, job_body(f, &b->jobs.p[i]));
-        order[n++] = i;
-    }
-    json_set_str(o, "name", "hyperctl");
-    json_set_str(o, "project", PROJECT);
-    json_set_str(o, "queue", f->conf.queue);
-    json_set_str(o, "command", COMMAND_BY_NAME);
-    json_set_str(o, "cwd", f->conf.layout->dir);
-    json_set_take(o, "env", whole_environment(f->conf.layout->dir));
-    json_set_int(o, "grace", GRACE_S);
-    json_set_int(o, "slots", b->slots);
-    json_set_take(o, "jobs", jobs);
-    *out_n = n;
-    return o;
-}
-
 static int post_batch(struct hyper_feed *f, const struct json *body, struct json **reply,
                       struct err *e)
 {
@@ -425,7 +342,7 @@ static int submit(struct hyper_feed *f, struct err *e)
     AUTO_FREE size_t *order = xcalloc(f->conf.batch->jobs.n + 1, sizeof(*order));
     struct json *reply = NULL;
     size_t n = 0;
-    struct json *body = batch_body(f, order, &n);
+    struct json *body = hyper_submission(&f->conf, f->numbers, f->ended, order, &n);
     int rc = n && !atomic_load(&f->stop) ? post_batch(f, body, &reply, e) : 0;
 
     json_free(body);
@@ -449,6 +366,17 @@ static int set_queue(struct hyper_feed *f, bool paused, struct err *e)
     return cli_post(f->conf.c, path.p, NULL, NULL, e);
 }
 
+/* The caller's own request may have come before there was anything to cancel. */
+static int cancel_if_stopped(struct hyper_feed *f, struct err *e)
+{
+    struct json *body = json_new_object();
+
+    json_set_str(body, "queue", f->conf.queue);
+    int rc = atomic_load(&f->stop) ? cli_post(f->conf.c, "/v1/jobs/cancel", body, NULL, e) : 0;
+    json_free(body);
+    return rc;
+}
+
 static int work(struct hyper_feed *f, struct err *e)
 {
     struct json *meta = NULL;
@@ -461,7 +389,7 @@ static int work(struct hyper_feed *f, struct err *e)
         return -1;
     if (f->conf.leftover && take_up_all(f, e) < 0)
         return -1;
-    if (submit(f, e) < 0)
+    if (submit(f, e) < 0 || cancel_if_stopped(f, e) < 0)
         return -1;
     return listen_to_events(f, e);
 }

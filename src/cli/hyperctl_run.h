@@ -49,6 +49,12 @@ struct hyper_feed *hyper_feed_start(const struct hyper_feed_conf *c, struct err 
 void hyper_feed_stop(struct hyper_feed *f);
 void hyper_feed_join(struct hyper_feed *f); /* after `over`; NULL is fine */
 
+/* ---- hyperctl_submit.c ---- */
+/* The body of the submission of all pending jobs that have neither a number nor an end; order[k] is
+ * the index of its k-th job.  Yours. */
+struct json *hyper_submission(const struct hyper_feed_conf *c, const uint64_t *numbers,
+                              const bool *ended, size_t *order, size_t *out_n);
+
 /* ---- hyperctl_port.c: the batch's port ---- */
 struct hyper_port {
     struct http_server *http;

@@ -7,11 +7,9 @@
  */
 #include "base/file.h"
 #include "base/map.h"
-#include "base/rand.h"
 #include "dialect/hyperctl/batch_priv.h"
 #include <errno.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 
 enum { PORT_MAX = 65535 };
@@ -27,87 +25,7 @@ const char *hyper_status_name(enum hyper_status s)
     return names[s];
 }
 
-/* ---- small readers ---- */
-
-void hyper_warn(struct hyper_batch *b, const char *fmt, ...)
-{
-    char text[400];
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof(text), fmt, ap);
-    va_end(ap);
-    vec_push(&b->warnings, xstrdup(text));
-}
-
-int hyper_take_text(const struct json *obj, const char *key, const char *where, char **out,
-                    struct err *e)
-{
-    const struct json *v = json_get(obj, key);
-
-    if (!v)
-        return 0;
-    if (json_type(v) != JSON_STR)
-        return err_set(e, ERR_INVALID, "%s%s is %s; write a text", where, key,
-                       json_type_name(json_type(v)));
-    if (memchr(json_str(v).p, 0, json_str(v).n))
-        return err_set(e, ERR_INVALID, "%s%s contains a NUL character; remove it", where, key);
-    free(*out);
-    *out = xstrndup(json_str(v).p, json_str(v).n);
-    return 0;
-}
-
-int hyper_take_bool(const struct json *obj, const char *key, const char *where, bool *out,
-                    struct err *e)
-{
-    const struct json *v = json_get(obj, key);
-
-    if (!v)
-        return 0;
-    if (json_type(v) != JSON_BOOL)
-        return err_set(e, ERR_INVALID, "%s%s is %s; write true or false", where, key,
-                       json_type_name(json_type(v)));
-    *out = json_bool(v);
-    return 0;
-}
-
-int hyper_take_int(const struct json *obj, const char *key, const char *where, int64_t min,
-                   int64_t max, int *out, struct err *e)
-{
-    const struct json *v = json_get(obj, key);
-
-    if (!v)
-        return 0;
-    if (json_type(v) != JSON_INT || json_int(v) < min || json_int(v) > max)
-        return err_set(e, ERR_INVALID, "%s%s must be a whole number from %lld to %lld", where, key,
-                       (long long)min, (long long)max);
-    *out = (int)json_int(v);
-    return 0;
-}
-
-int hyper_take_object(const struct json *obj, const char *key, const char *where,
-                      const struct json **out, struct err *e)
-{
-    const struct json *v = json_get(obj, key);
-
-    if (v && json_type(v) != JSON_OBJECT)
-        return err_set(e, ERR_INVALID, "%s%s is %s; write an object", where, key,
-                       json_type_name(json_type(v)));
-    *out = v;
-    return 0;
-}
-
-const char *hyper_unknown_key(const struct json *obj, const char *const *known)
-{
-    for (struct json_it it = {0}; json_next(obj, &it);) {
-        size_t i = 0;
-        while (known[i] && strcmp(known[i], it.key) != 0)
-            i++;
-        if (!known[i])
-            return it.key;
-    }
-    return NULL;
-}
+/* ---- warnings ---- */
 
 static void warn_unknown(struct hyper_batch *b, const struct json *obj, const char *where,
                          const char *const *known)
@@ -124,30 +42,6 @@ static void warn_unknown(struct hyper_batch *b, const struct json *obj, const ch
         hyper_warn(b, "%s%.60s is not a known key and is ignored%s%s%s", where, it.key,
                    near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
     }
-}
-
-char *hyper_path(struct str path, const char *cwd)
-{
-    AUTO_FREE char *text = xstrndup(path.p, path.n);
-    const char *home = getenv("HOME");
-
-    if (home && *home && text[0] == '~' && (!text[1] || text[1] == '/'))
-        return text[1] ? xasprintf("%s%s", home, text + 1) : xstrdup(home);
-    return path_absolute(text, cwd);
-}
-
-void hyper_id_make(char out[HYPER_ID_LEN + 1])
-{
-    static const char letters[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
-    uint8_t raw[HYPER_ID_LEN];
-
-    random_bytes(raw, sizeof(raw));
-    for (size_t i = 0; i < HYPER_ID_LEN; i++) {
-        while (raw[i] >= 256 / 62 * 62) /* every letter equally often */
-            random_bytes(&raw[i], 1);
-        out[i] = letters[raw[i] % 62];
-    }
-    out[HYPER_ID_LEN] = 0;
 }
 
 /* ---- names ---- */

@@ -18,9 +18,9 @@ struct hyper_routes_conf {
 };
 struct hyper_routes *hyper_routes_new(const struct hyper_routes_conf *c);
 /* The address shown in the summary, known once the port is open; borrowed. */
-void hyper_routes_set_portal(struct hyper_routes *r, const char *portal);
-void hyper_routes_free(struct hyper_routes *r); /* after the server is down */
-struct http_handler hyper_routes_handler(struct hyper_routes *r);
+void hyper_routes_set_portal(struct hyper_routes *h, const char *portal);
+void hyper_routes_free(struct hyper_routes *h); /* after the server is down */
+struct http_handler hyper_routes_handler(struct hyper_routes *h);
 /* The job has ended: whoever asked to kill it is told. */
-void hyper_routes_killed(struct hyper_routes *r, size_t job);
-void hyper_routes_refused(struct hyper_routes *r, size_t job, const char *why);
+void hyper_routes_killed(struct hyper_routes *h, size_t job);
+void hyper_routes_refused(struct hyper_routes *h, size_t job, const char *why);
