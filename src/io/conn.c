@@ -115,6 +115,33 @@ struct http_conn *http_conn_new(struct http_server *s, bool is_unix)
     return c;
 }
 
+/* The IPv4 form of an address where there is one, so that both families compare. */
+static struct in6_addr plain_address(const struct sockaddr_storage *a)
+{
+    struct in6_addr out = {.s6_addr = {[10] = 0xff, [11] = 0xff}};
+
+    if (a->ss_family == AF_INET6)
+        return ((const struct sockaddr_in6 *)a)->sin6_addr;
+    memcpy(out.s6_addr + 12, &((const struct sockaddr_in *)a)->sin_addr, 4);
+    return out;
+}
+
+/* Does the other end have an address of this host: loopback, or the one it called? */
+static bool from_this_host(struct http_conn *c)
+{
+    static const struct in6_addr v4_loopback = {
+        .s6_addr = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1}};
+    struct sockaddr_storage here, there;
+    int n = sizeof(here), m = sizeof(there);
+
+    if (uv_tcp_getsockname(&c->io.tcp, (struct sockaddr *)&here, &n) < 0 ||
+        uv_tcp_getpeername(&c->io.tcp, (struct sockaddr *)&there, &m) < 0)
+        return false;
+    struct in6_addr a = plain_address(&here), b = plain_address(&there);
+    return memcmp(&a, &b, sizeof(a)) == 0 || memcmp(&b, &v4_loopback, 13) == 0 ||
+           IN6_IS_ADDR_LOOPBACK(&b);
+}
+
 void http_conn_open(struct http_conn *c)
 {
     struct ucred cred;
@@ -122,6 +149,7 @@ void http_conn_open(struct http_conn *c)
     uv_os_fd_t fd;
 
     if (!c->peer.is_unix) {
+        c->peer.local = from_this_host(c);
         uv_tcp_nodelay(&c->io.tcp, 1);
         uv_tcp_keepalive(&c->io.tcp, 1, 60); /* an idle stream notices that its machine is gone */
     } else if (uv_fileno(&c->io.handle, &fd) < 0 ||

@@ -32,6 +32,7 @@ struct http_peer {
     uid_t uid; /* peer credentials; only with is_unix */
     gid_t gid;
     pid_t pid;
+    bool local; /* over TCP: from this very host */
 };
 
 struct http_handler {
