@@ -75,5 +75,8 @@ struct backend_class {
     /* The outcome of this run is durable; its trace may be dropped. */
     void (*settled)(struct backend *b, struct run_key key);
 };
+/* Can the local backend mount directories for a run (run_start.mounts)?  Where it cannot, words of
+ * the command that name a place below a mount are rewritten to the host's name of it. */
+bool backend_can_mount(void);
 extern const struct backend_class backend_local;
 const struct backend_class *backend_find(const char *name);

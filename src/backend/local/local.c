@@ -10,6 +10,7 @@
  */
 #include "backend/local/gpu_priv.h"
 #include "backend/local/local_priv.h"
+#include "base/arena.h"
 #include "shepherd/mark.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -435,6 +436,7 @@ static int encode_start(struct backend *b, const struct run_start *s, struct loc
         .envp = s->envp,
         .mounts = s->mounts,
     };
+    struct arena words = {0};
     struct buf frame;
 
     if (!s->argv[0])
@@ -448,8 +450,14 @@ static int encode_start(struct backend *b, const struct run_start *s, struct loc
     }
     if (b->cpu_quota)
         p.f.flags |= PROTO_START_CPU_QUOTA;
+    if (s->mounts && !backend_can_mount()) {
+        p.argv = mounts_unmounted(s->argv, s->mounts, &words);
+        p.mounts = NULL;
+    }
     buf_init(&frame, PROTO_FRAME_MAX + 1);
-    if (!proto_put_start(&frame, &p)) {
+    bool fits = proto_put_start(&frame, &p);
+    arena_done(&words);
+    if (!fits) {
         buf_done(&frame);
         return err_set(e, ERR_LIMIT, "command, environment and parameters are larger than %d MiB",
                        PROTO_FRAME_MAX >> 20);

@@ -105,6 +105,11 @@ void link_send(struct backend *b); /* what is in b->out, as far as the socket ta
 void detect_node(struct node *n, const struct json *conf); /* all but devices */
 int32_t detect_driver_gpus(void); /* how many the NVIDIA driver lists in /proc */
 
+/* ---- mounts.c ---- */
+struct arena;
+/* The words as the host knows them; in the arena. */
+char **mounts_unmounted(char *const *argv, char *const *mounts, struct arena *a);
+
 /* ---- groups.c ---- */
 struct group_list {
     uint32_t *gids;
