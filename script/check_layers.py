@@ -21,9 +21,10 @@ TABLE = {
     "backend": "base io model shepherd",  # shepherd: the wire and journal format
     "core": "base io model store sched backend",
     "api": "base io model store core",
-    "host": "base io model store sched backend core api",
-    "cli": "base io model core host api simulate",
-    "main": "base io model store sched backend core api host cli",
+    "dialect": "base io model store core api",
+    "host": "base io model store sched backend core api dialect",
+    "cli": "base io model core host api dialect simulate",
+    "main": "base io model store sched backend core api dialect host cli",
 }
 # header: the room that may see it.
 FOREIGN = {

@@ -191,6 +191,11 @@ struct http_handler api_handler(struct api *a)
     return (struct http_handler){.request = on_request, .body_max = on_body_max, .self = a};
 }
 
+struct auth_conf *api_auth(struct api *a)
+{
+    return &a->auth;
+}
+
 void api_attach(struct api *a, struct http_server *s)
 {
     a->server = s;

@@ -24,6 +24,9 @@ struct api *api_new(const struct api_conf *c);
 void api_free(struct api *a);
 struct http_handler api_handler(struct api *a);
 void api_attach(struct api *a, struct http_server *s); /* for statistics */
+/* Who may ask, for those that answer other paths of the same server. */
+struct auth_conf;
+struct auth_conf *api_auth(struct api *a);
 /* After every drained commit: new events go out to the streams. */
 void api_committed(struct api *a);
 /* Ends all streams, for shutdown; what would change something is refused from now on. */

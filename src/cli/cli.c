@@ -57,6 +57,11 @@ static const struct {
     const char *program, *command;
 } called_as[] = {
     {"berthd", "serve"},
+    {"run-scheduler", "run-scheduler"},
+    {"scheduler-state", "scheduler-state"},
+    {"scheduler-situation", "scheduler-situation"},
+    {"scheduler-cancel-job", "scheduler-cancel-job"},
+    {"scheduler-get-logs", "scheduler-get-logs"},
 };
 
 static const char *command_for_program(const char *argv0)

@@ -25,6 +25,7 @@ struct serve_opts {
     struct opt_num gpu_share, gpu_restart, gpu_replan, gpu_age, gpu_reserve, gpu_scale;
     const char *gpu_objective;
     const char *gpus_exclude;
+    const char *library, *ports;
     const char *listen, *tls_cert, *tls_key, *log_level;
     bool whole_machine, multi_user, log_json, background;
 };
@@ -38,6 +39,11 @@ static const struct opt own_opts[] = {
     {"gpus", 0, OPT_INT, "N", SERVE(gpus), "GPUs to give out (default: all)", COMPLETE_NONE, NULL},
     {"listen", 'l', OPT_TEXT, "ADDR:PORT", SERVE(listen),
      "also answer on TCP, to whoever has the token; :PORT is loopback", COMPLETE_NONE, NULL},
+    {"library-listen", 0, OPT_TEXT, "ADDR:PORT", SERVE(library),
+     "where training jobs report their epochs (default: a port of loopback, kept in the home)",
+     COMPLETE_NONE, NULL},
+    {"ports-address", 0, OPT_TEXT, "ADDR", SERVE(ports),
+     "where ports of jobs are opened (default 0.0.0.0: on every address)", COMPLETE_NONE, NULL},
     {"tls-cert", 0, OPT_TEXT, "FILE", SERVE(tls_cert), "certificate for --listen (PEM)",
      COMPLETE_FILE, NULL},
     {"tls-key", 0, OPT_TEXT, "FILE", SERVE(tls_key), "its key (PEM)", COMPLETE_FILE, NULL},
@@ -96,21 +102,22 @@ struct serving {
 };
 
 /* ADDR:PORT, [ADDR6]:PORT, :PORT or PORT. */
-static int parse_listen(const char *text, char *addr, size_t addr_size, int *port, struct err *e)
+static int parse_listen(const char *option, const char *text, char *addr, size_t addr_size,
+                        int *port, struct err *e)
 {
     const char *colon = strrchr(text, ':');
     struct str host = {text, colon ? (size_t)(colon - text) : 0};
     int64_t n;
 
     if (!str_to_i64(str_of(colon ? colon + 1 : text), &n) || n < 0 || n > 65535)
-        return err_set(e, ERR_INVALID, "--listen '%.60s' does not end in a port; write ADDR:PORT",
+        return err_set(e, ERR_INVALID, "%s '%.60s' does not end in a port; write ADDR:PORT", option,
                        text);
     if (host.n >= 2 && host.p[0] == '[' && host.p[host.n - 1] == ']')
         host = (struct str){host.p + 1, host.n - 2};
     if (!host.n || str_eq_c(host, "localhost"))
         host = STR("127.0.0.1");
     if (host.n >= addr_size)
-        return err_set(e, ERR_INVALID, "--listen '%.60s' is too long for an address", text);
+        return err_set(e, ERR_INVALID, "%s '%.60s' is too long for an address", option, text);
     snprintf(addr, addr_size, STR_FMT, STR_ARG(host));
     *port = (int)n;
     return 0;
@@ -247,7 +254,7 @@ static int serve(struct cli *c, const void *opts, const struct operands *ops)
 {
     const struct serve_opts *o = opts;
     enum log_level level = LOG_INFO_;
-    char addr[64];
+    char addr[64], library[64];
     struct err e = {0};
 
     (void)ops;
@@ -266,9 +273,15 @@ static int serve(struct cli *c, const void *opts, const struct operands *ops)
                              .version = c->seams->version};
     if (check_options(o, &e) < 0 || gpu_options(o, &conf, &e) < 0)
         return cli_fail(&e);
-    if (o->listen && parse_listen(o->listen, addr, sizeof(addr), &conf.tcp_port, &e) < 0)
+    if (o->listen &&
+        parse_listen("--listen", o->listen, addr, sizeof(addr), &conf.tcp_port, &e) < 0)
         return cli_fail(&e);
     conf.tcp_addr = o->listen ? addr : NULL;
+    if (o->library && parse_listen("--library-listen", o->library, library, sizeof(library),
+                                   &conf.library_port, &e) < 0)
+        return cli_fail(&e);
+    conf.library_addr = o->library ? library : NULL;
+    conf.ports_addr = o->ports;
     if (o->log_level)
         log_level_parse(o->log_level, &level);
     log_setup(level, o->log_json, STDERR_FILENO);

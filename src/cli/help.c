@@ -114,8 +114,8 @@ static void usage(struct buf *b, const struct command *cmd)
 
     do {
         struct str line = str_cut(rest, '\n', &rest);
-        buf_addf(b, "%s berth %s%s" STR_FMT "\n", lead, cmd->name, line.n ? " " : "",
-                 STR_ARG(line));
+        buf_addf(b, "%s %s%s%s" STR_FMT "\n", lead, cmd->section == SECTION_GPU ? "" : "berth ",
+                 cmd->name, line.n ? " " : "", STR_ARG(line));
         lead = "      ";
     } while (rest.n);
 }
@@ -156,6 +156,7 @@ void help_overview(struct buf *b, const struct command *const *all, const char *
     section(b, all, SECTION_RUN, "Run", colour);
     section(b, all, SECTION_LOOK, "Look", colour);
     section(b, all, SECTION_CHANGE, "Change", colour);
+    section(b, all, SECTION_GPU, "GPU scheduler, also as commands of their own", colour);
     section(b, all, SECTION_DAEMON, "Daemon and data", colour);
     section(b, all, SECTION_HELP, "Help", colour);
     buf_addc(b, '\n');

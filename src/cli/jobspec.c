@@ -115,7 +115,7 @@ static bool is_basic(struct str name)
     return str_starts(name, STR("LC_"));
 }
 
-static struct json *captured_env(bool clean)
+struct json *jobspec_env(bool clean)
 {
     struct json *env = json_new_object();
 
@@ -409,7 +409,7 @@ static void set_command(struct json *spec, const struct operands *ops)
 static int complete_spec(struct json *spec, const struct job_opts *o, const char *file,
                          struct err *e)
 {
-    struct json *env = captured_env(o->clean_env);
+    struct json *env = jobspec_env(o->clean_env);
 
     if (json_type(json_get(spec, "env")) == JSON_OBJECT)
         env_lay_over(env, json_get(spec, "env"));

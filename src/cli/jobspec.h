@@ -21,6 +21,8 @@ extern const struct opt_group job_group, training_group;
  * to the shell or to a job around us.  Options win over the file. */
 int jobspec_build(struct cli *c, const struct job_opts *o, const struct operands *ops,
                   struct json **out, struct err *e);
+/* The variables that travel with a job; yours.  clean: PATH, HOME and the like only. */
+struct json *jobspec_env(bool clean);
 /* Is this the single operand that names a file of jobs? */
 bool jobspec_is_file(const struct operands *ops);
 /* POST /v1/jobs; key NULL = one made up here, so that a repeated call cannot submit twice.

@@ -78,7 +78,14 @@ enum command_flag {
     COMMAND_STARTS = 2, /* operands are a program: options end at the first operand, unless that
                            is a spec file (.yaml .yml .json) */
 };
-enum command_section { SECTION_RUN, SECTION_LOOK, SECTION_CHANGE, SECTION_DAEMON, SECTION_HELP };
+enum command_section {
+    SECTION_RUN,
+    SECTION_LOOK,
+    SECTION_CHANGE,
+    SECTION_GPU, /* the GPU scheduler's own interface; also called by these names alone */
+    SECTION_DAEMON,
+    SECTION_HELP
+};
 struct command {
     const char *name;
     const char *summary;     /* one line, no full stop */

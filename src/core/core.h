@@ -54,6 +54,10 @@ struct core_conf {
     int (*decorate)(void *arg, const struct launch *l, const struct launch_facts *f,
                     struct env_sink *out, struct err *e);
     void *decorate_arg;
+    /* A run with these ports ("node:container", NULL-terminated) is about to start.  May be NULL.
+     */
+    void (*opening)(void *arg, struct run_key key, char *const *ports);
+    void *opening_arg;
     /* Runs work(x) on another thread and then done(x) on this one; false: it cannot now.  NULL:
      * work is done in place. */
     bool (*offload)(void *arg, void (*work)(void *), void (*done)(void *), void *x);

@@ -279,5 +279,7 @@ int launch_build(struct core *c, const struct run *r, const struct launch *l, st
         memcpy(envp, v.list.p, v.list.n * sizeof(*envp));
     vec_done(&v.list);
     out->envp = envp;
+    if (l->spec->train.ports && c->conf.opening)
+        c->conf.opening(c->conf.opening_arg, r->key, l->spec->train.ports);
     return 0;
 }

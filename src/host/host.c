@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "core/core.h"
+#include "dialect/gpu/dialect.h"
 #include "host/home.h"
 #include "io/loop.h"
 #include "store/store.h"
@@ -38,6 +39,7 @@ struct host {
     struct core *core;
     struct backend *backend;
     struct api *api;
+    struct gpu_dialect *gpu;
     struct http_server *http;
     struct backend_events events;
     struct timer *wake, *idle, *retain;
@@ -96,6 +98,7 @@ static void on_drained(void *arg)
         return; /* posted just before the store was closed */
     store_drain(h->store);
     api_committed(h->api);
+    gpu_dialect_committed(h->gpu);
     timer_start(h->idle, IDLE_MS, 0);
 }
 
@@ -278,6 +281,17 @@ static void request_stop(void *arg)
     loop_stop(h->loop);
 }
 
+static int on_decorate(void *arg, const struct launch *l, const struct launch_facts *f,
+                       struct env_sink *out, struct err *e)
+{
+    return gpu_dialect_decorate(((struct host *)arg)->gpu, l, f, out, e);
+}
+
+static void on_opening(void *arg, struct run_key key, char *const *ports)
+{
+    gpu_dialect_opening(((struct host *)arg)->gpu, key, ports);
+}
+
 static int open_core(struct host *h, struct err *e)
 {
     AUTO_FREE char *db = path_join(h->home, "berth.db");
@@ -298,6 +312,10 @@ static int open_core(struct host *h, struct err *e)
                                            .notice = on_notice,
                                            .discard = on_discard,
                                            .discard_arg = h,
+                                           .decorate = on_decorate,
+                                           .decorate_arg = h,
+                                           .opening = on_opening,
+                                           .opening_arg = h,
                                            .offload = on_offload,
                                            .offload_arg = h,
                                            .port_free = on_port_free,
@@ -305,6 +323,13 @@ static int open_core(struct host *h, struct err *e)
                                            .gpu = h->conf.gpu,
                                            .gpu_time_scale = h->conf.gpu_time_scale,
                                            .lookahead = true});
+    h->gpu = gpu_dialect_new(&(struct gpu_dialect_conf){.loop = h->loop,
+                                                        .core = h->core,
+                                                        .store = h->store,
+                                                        .home = h->home,
+                                                        .uid = h->conf.uid,
+                                                        .mounts = backend_can_mount(),
+                                                        .ports_addr = h->conf.ports_addr});
     struct json *conf = json_new_object();
     json_set_int(conf, "slots", h->conf.slots);
     json_set_int(conf, "mcpu", h->conf.mcpu);
@@ -335,11 +360,13 @@ static int open_doors(struct host *h, struct err *e)
                                         .started_ms = clock_wall(&clock_system),
                                         .shutdown = request_stop,
                                         .shutdown_arg = h});
-    h->http = http_server_new(h->loop, &http_limits_default, api_handler(h->api));
+    h->http = http_server_new(h->loop, &http_limits_default, gpu_dialect_handler(h->gpu, h->api));
     api_attach(h->api, h->http);
     if (!h->conf.socket)
         unlink(h->socket); /* the home is locked by us, so whoever made this one is dead */
     if (http_server_listen_unix(h->http, h->socket, h->conf.multi_user ? 0666 : 0600, e) < 0)
+        return -1;
+    if (gpu_dialect_listen(h->gpu, h->conf.library_addr, h->conf.library_port, e) < 0)
         return -1;
     if (!h->conf.tcp_addr)
         return 0;
@@ -377,6 +404,7 @@ int host_open(struct host **out, const struct host_conf *c, struct loop *l, stru
         return -1;
     }
     start_turning(h);
+    gpu_dialect_recover(h->gpu);
     *out = h;
     return 0;
 }
@@ -393,8 +421,10 @@ static void close_doors(struct host *h)
     if (!h->http)
         return;
     api_end_streams(h->api);
+    gpu_dialect_shut(h->gpu);
     http_server_shutdown(h->http, SHUTDOWN_GRACE_MS, on_http_down, h);
-    while (!h->http_down || api_busy(h->api)) /* readers on worker threads need the store */
+    while (!h->http_down || api_busy(h->api) ||
+           gpu_dialect_busy(h->gpu)) /* readers on worker threads need the store */
         loop_run_once(h->loop, true);
     http_server_free(h->http);
 }
@@ -422,6 +452,7 @@ void host_close(struct host *h)
     h->store = NULL;
     loop_run_once(h->loop, false); /* a commit posted by the writer finds its host alive */
     api_free(h->api);
+    gpu_dialect_free(h->gpu);
     core_free(h->core);
     if (h->lock_fd >= 0)
         close(h->lock_fd);
@@ -449,6 +480,11 @@ const char *host_socket(const struct host *h)
 int host_tcp_port(const struct host *h)
 {
     return h->tcp_port;
+}
+
+const char *host_library(const struct host *h)
+{
+    return gpu_dialect_endpoint(h->gpu);
 }
 
 size_t host_connections(const struct host *h)

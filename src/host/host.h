@@ -18,6 +18,9 @@ struct host_conf {
     const char *tcp_addr; /* NULL = no TCP */
     int tcp_port;
     const char *tls_cert, *tls_key;
+    const char *library_addr; /* of the library port; NULL = loopback, the port kept in the home */
+    int library_port;
+    const char *ports_addr; /* where ports of jobs are opened; NULL = on every address */
     int32_t slots;            /* 0 = number of CPUs */
     int64_t mcpu, mem_bytes;  /* 0 = what the host has */
     int32_t gpus;             /* -1 = what the host has */
@@ -38,6 +41,7 @@ struct core *host_core(struct host *h);
 struct store *host_store(struct host *h);
 const char *host_socket(const struct host *h);
 int host_tcp_port(const struct host *h);
+const char *host_library(const struct host *h); /* host:port where training jobs report */
 size_t host_connections(const struct host *h); /* open right now */
 /* $BERTH_HOME, else /var/lib/berth for a system daemon, else $XDG_DATA_HOME/berth, else
  * ~/.local/share/berth.  Yours. */

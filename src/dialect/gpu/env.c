@@ -1,0 +1,110 @@
+/* env.c - the variables a job of this dialect finds
+ *
+ * Owns: their names and forms.
+ *
+ * Two of them mislead whoever knows them from elsewhere.  WORLD_SIZE is the number of nodes, not of
+ * processes, as long as one process drives the devices of a node; with one process per device
+ * `berth __ranks` sets it to the usual meaning, together with RANK and LOCAL_RANK, which must not
+ * be there otherwise: Lightning would take them for an outside launcher and start no children.
+ * JOB_RESTARTED is FALSE also on a later attempt when no epoch was acknowledged before: there is no
+ * snapshot to load.
+ */
+#include "dialect/gpu/env.h"
+#include "base/buf.h"
+#include "base/util.h"
+#include <stdio.h>
+
+struct out {
+    gpu_env_fn set;
+    void *arg;
+};
+
+static void put(const struct out *o, const char *key, const char *value)
+{
+    if (value)
+        o->set(o->arg, key, value);
+}
+
+static void put_num(const struct out *o, const char *key, int64_t v)
+{
+    char text[24];
+
+    snprintf(text, sizeof(text), "%lld", (long long)v);
+    o->set(o->arg, key, text);
+}
+
+static void put_list(const struct out *o, const char *key, const char *const *words, int32_t n)
+{
+    AUTO(buf) struct buf b = {0};
+
+    buf_init(&b, 1 << 20);
+    for (int32_t i = 0; i < n; i++)
+        buf_addf(&b, "%s%s", i ? "," : "", words[i]);
+    o->set(o->arg, key, buf_str(&b).p);
+}
+
+int32_t gpu_heartbeat(const struct gpu_env_facts *f)
+{
+    int64_t per_step = MAX(f->batch_size, 1) * MAX(f->n_gpus, 1) * MAX(f->n_nodes, 1);
+    int64_t steps = f->training_set_size / per_step / 4;
+
+    return (int32_t)MIN(MAX(steps, 10), 500);
+}
+
+static void put_cluster(const struct out *o, const struct gpu_env_facts *f)
+{
+    AUTO(buf) struct buf b = {0};
+
+    buf_init(&b, 1 << 20);
+    buf_adds(&b, "{\"cluster\": {\"worker\": [");
+    for (int32_t i = 0; i < f->n_nodes; i++) {
+        char host[300];
+        snprintf(host, sizeof(host), "%s:%d", f->addrs[i], f->master_port);
+        buf_adds(&b, i ? ", " : "");
+        buf_add_json_str(&b, str_of(host));
+    }
+    buf_addf(&b, "]}, \"task\": {\"type\": \"worker\", \"index\": %d}}", f->node_rank);
+    put(o, "TF_CONFIG", buf_str(&b).p);
+}
+
+static void put_distributed(const struct out *o, const struct gpu_env_facts *f)
+{
+    put(o, "MASTER_ADDR", f->addrs[0]);
+    put_num(o, "MASTER_PORT", f->master_port);
+    put_num(o, "WORLD_SIZE", f->n_nodes);
+    put_num(o, "NODE_RANK", f->node_rank);
+    put_num(o, "NUM_NODES", f->n_nodes);
+    put_num(o, "NUM_GPUS", f->n_gpus);
+    put_list(o, "NODELIST", f->nodes, f->n_nodes);
+    put_cluster(o, f);
+    put(o, "PL_TORCH_DISTRIBUTED_BACKEND", f->backend ? f->backend : "nccl");
+}
+
+static void put_training(const struct out *o, const struct gpu_env_facts *f)
+{
+    enum { MIB = 1 << 20 };
+
+    put(o, "JOB_UUID", f->job_uuid);
+    put(o, "JOB_RESTARTED", f->restarted && f->epochs_done > 0 ? "TRUE" : "FALSE");
+    put_num(o, "EPOCHS_DONE", f->epochs_done);
+    put_num(o, "EPOCHS_TO_BE_DONE", MAX(f->epochs, 1)); /* of a job without: one, so that */
+    put_num(o, "BATCH_SIZE", MAX(f->batch_size, 1));    /* nobody divides by nothing */
+    put_num(o, "TRAINING_SET_SIZE", MAX(f->training_set_size, 1));
+    put_num(o, "HEARTBEAT_FREQ", f->heartbeat > 0 ? f->heartbeat : gpu_heartbeat(f));
+    put_num(o, "RESERVED_MEM", f->reserved_bytes / MIB);
+}
+
+void gpu_job_env(const struct gpu_env_facts *f, gpu_env_fn set, void *arg)
+{
+    const struct out o = {set, arg};
+
+    put_training(&o, f);
+    put_distributed(&o, f);
+    put(&o, "SCHED_ENDPOINT", f->endpoint);
+    put(&o, "SCHED_TOKEN", f->token);
+    put_num(&o, "SCHED_ATTEMPT", f->attempt);
+    put_num(&o, "SCHED_SHARE", MAX(f->share, 1));
+    put(&o, "SCHED_ROOT_CUSTOM", f->root_custom);
+    put(&o, "SCHED_ROOT_SNAPSHOTS", f->root_snapshots);
+    put(&o, "SCHED_ROOT_DATA", f->root_data);
+}

@@ -1,0 +1,352 @@
+/* state.c - GET /gpu-scheduler/jobs: the newest GPU jobs, and one of them by the start of its id
+ *
+ * Owns: gathering.  A worker thread reads records, forms and runs from the store; the loop thread
+ * adds what the planner knows at this moment.
+ *
+ * Shown are jobs that ask for GPUs, whoever submitted them and however: somebody who wonders where
+ * the devices went must find all of them.  With all=1 those of other users too; their logs and
+ * their ends stay theirs.  For one job, `runs` tells of every attempt.
+ */
+#include "dialect/gpu/state.h"
+#include "api/job_json.h"
+#include "base/clock.h"
+#include "base/util.h"
+#include "base/vec.h"
+#include "dialect/gpu/dialect_priv.h"
+#include "dialect/gpu/translate.h"
+#include <stdio.h>
+
+enum { DEFAULT_LAST = 10, LAST_MAX = 10000, PAGE = 1000, PREFIX_MIN = 4, REPLY_MAX = 64 << 20 };
+
+struct run_row {
+    uint32_t run;
+    int64_t started_ms, ended_ms;
+    int exit_code;
+    bool ended;
+    struct gpu_set gpus;
+    char node[64];
+};
+struct state_call {
+    struct gpu_call base;
+    size_t last;
+    bool everyone, one;
+    char ref[ID_UUID_MAX]; /* lower case; "" = a list */
+    struct id found[2];
+    size_t n_found;
+    VEC(struct gpu_job_facts) jobs; /* newest first */
+    VEC(struct run_row) runs;       /* of the last of `jobs` */
+};
+
+static void state_done(struct gpu_call *c)
+{
+    struct state_call *k = (struct state_call *)c;
+
+    for (size_t i = 0; i < k->jobs.n; i++)
+        gpu_job_facts_done(&k->jobs.p[i]);
+    vec_done(&k->jobs);
+    vec_done(&k->runs);
+}
+
+/* ---- from the store: worker thread ---- */
+
+static char *copy(struct str s)
+{
+    return xstrndup(s.p ? s.p : "", s.n);
+}
+
+static void keep(struct state_call *k, const struct job_view *v)
+{
+    struct gpu_job_facts f = {.number = v->seq,
+                              .id = v->id,
+                              .name = copy(v->name),
+                              .user = copy(v->user),
+                              .reason = copy(v->reason),
+                              .uid = v->uid,
+                              .state = v->state,
+                              .exit_code = v->exit_code,
+                              .created_ms = v->created_ms,
+                              .ended_ms = v->ended_ms,
+                              .priority = v->priority,
+                              .wants = v->need.gpus,
+                              .cancel_requested = v->cancel_requested};
+
+    vec_push(&k->jobs, f);
+}
+
+static bool matches(const struct state_call *k, struct id id)
+{
+    char text[ID_UUID_MAX];
+
+    id_format_uuid(id, text);
+    return str_starts(str_of(text), str_of(k->ref));
+}
+
+static bool on_job(void *arg, const struct job_view *v)
+{
+    struct state_call *k = arg;
+
+    if (v->need.gpus <= 0)
+        return true;
+    if (!k->one) {
+        keep(k, v);
+        return k->jobs.n < k->last;
+    }
+    if (!matches(k, v->id))
+        return true;
+    if (k->n_found == 0)
+        keep(k, v);
+    k->found[k->n_found++] = v->id;
+    return k->n_found < 2;
+}
+
+static bool on_run(void *arg, const struct run_view *v)
+{
+    struct state_call *k = arg;
+    struct gpu_job_facts *f = &vec_last(&k->jobs);
+    struct run_row row = {.run = v->key.run,
+                          .started_ms = v->started_ms,
+                          .ended_ms = v->ended_ms,
+                          .exit_code = v->exit_code,
+                          .ended = v->ended,
+                          .gpus = v->gpus};
+
+    snprintf(row.node, sizeof(row.node), STR_FMT, STR_ARG(v->node));
+    vec_push(&k->runs, row);
+    free(f->node);
+    f->node = copy(v->node);
+    f->last_gpus = v->gpus;
+    f->last_ended = v->ended;
+    f->last_why = v->why;
+    f->last_exit = v->exit_code;
+    if (!v->started_ms)
+        return true;
+    f->starts++;
+    if (v->ended)
+        f->ran_ms += MAX(v->ended_ms - v->started_ms, 0);
+    else
+        f->running_since_ms = v->started_ms;
+    return true;
+}
+
+static int read_rest(struct state_call *k, struct gpu_job_facts *f, struct err *e)
+{
+    struct store *s = k->base.d->conf.store;
+    AUTO_FREE char *text = NULL;
+
+    if (store_job_spec(s, f->number, &text, e) == 0 &&
+        json_parse(str_of(text), "spec", &f->spec, e) < 0)
+        return -1;
+    vec_clear(&k->runs);
+    return store_runs(s, f->number, on_run, k, e);
+}
+
+static int read_jobs(struct state_call *k, struct err *e)
+{
+    const struct caller *who = &k->base.who.caller;
+    struct job_query q = {.only_uid = !k->everyone, .uid = who->uid, .desc = true, .limit = PAGE};
+    AUTO_FREE char *cursor = NULL;
+
+    do {
+        char *next = NULL;
+        q.cursor = cursor;
+        if (store_jobs(k->base.d->conf.store, &q, on_job, k, &next, e) < 0)
+            return -1;
+        free(cursor);
+        cursor = next;
+    } while (cursor && (k->one ? k->n_found < 2 : k->jobs.n < k->last));
+    return 0;
+}
+
+static int check_found(struct state_call *k, struct err *e)
+{
+    char a[ID_UUID_MAX], b[ID_UUID_MAX];
+
+    if (k->n_found == 0)
+        return err_set(e, ERR_NOT_FOUND,
+                       "there is no job '%s'; scheduler-state shows those there are", k->ref);
+    if (k->n_found == 1)
+        return 0;
+    id_format_uuid(k->found[0], a);
+    id_format_uuid(k->found[1], b);
+    return err_set(e, ERR_CONFLICT, "'%s' begins several ids, such as %s and %s; give more of it",
+                   k->ref, a, b);
+}
+
+static bool keep_one(void *arg, const struct job_view *v)
+{
+    struct state_call *k = arg;
+
+    keep(k, v);
+    k->found[k->n_found++] = v->id;
+    return false;
+}
+
+/* A whole id needs no search, and may be anybody's: whose it is, the answer tells. */
+static int read_one(struct state_call *k, struct err *e)
+{
+    struct store *s = k->base.d->conf.store;
+    struct id id;
+    uint64_t number;
+    struct err why = {0};
+
+    if (!id_parse(str_of(k->ref), &id))
+        return read_jobs(k, e);
+    if (store_resolve(s, str_of(k->ref), &number, &why) < 0 ||
+        store_job(s, number, keep_one, k, &why) < 0) {
+        if (why.code == ERR_NOT_FOUND)
+            return 0;
+        *e = why;
+        return -1;
+    }
+    return 0;
+}
+
+static int state_work(struct gpu_call *c)
+{
+    struct state_call *k = (struct state_call *)c;
+
+    if (k->one ? read_one(k, &c->err) < 0 || check_found(k, &c->err) < 0
+               : read_jobs(k, &c->err) < 0)
+        return -1;
+    /* read_rest adds to the last of the list, so it grows again one by one. */
+    size_t n = k->jobs.n;
+    for (k->jobs.n = 1; k->jobs.n <= n; k->jobs.n++)
+        if (read_rest(k, &vec_last(&k->jobs), &c->err) < 0) {
+            k->jobs.n = n;
+            return -1;
+        }
+    k->jobs.n = n;
+    return 0;
+}
+
+/* ---- from the controller: loop thread ---- */
+
+static struct id id_of(struct gpu_dialect *d, uint64_t job)
+{
+    struct ledger led = store_ledger(d->conf.store);
+    struct job_record rec;
+    struct err e;
+
+    return job && led.read_job(led.self, job, &rec, &e) == 0 ? rec.id : (struct id){0};
+}
+
+static void add_planner(struct gpu_dialect *d, struct gpu_job_facts *f)
+{
+    struct err e;
+
+    f->has_view = core_training(d->conf.core, f->number, &f->view);
+    f->has_past = core_training_past(d->conf.core, f->number, &f->past, &e) == 0;
+    if (!f->has_view)
+        return;
+    for (int32_t i = 0; i < f->view.n_with; i++)
+        f->with[i] = id_of(d, f->view.with[i]);
+    f->wait_for = id_of(d, f->view.wait_for);
+}
+
+static void put_run(struct buf *b, const struct gpu_dialect *d, const struct run_row *r)
+{
+    const struct node *node = core_node(d->conf.core);
+    bool first = true;
+
+    put_int(b, "{\"run\":", r->run);
+    put_str(b, ",\"node\":", str_of(r->node));
+    put_time(b, ",\"started\":", r->started_ms);
+    put_time(b, ",\"ended\":", r->ended_ms);
+    if (r->ended && r->exit_code >= 0)
+        put_int(b, ",\"exit\":", r->exit_code);
+    else
+        put_null(b, ",\"exit\":");
+    buf_adds(b, ",\"gpus\":[");
+    for (int32_t i = -1; (i = gpu_set_next(&r->gpus, (uint32_t)(i + 1))) >= 0; first = false) {
+        put_int(b, first ? "{\"index\":" : ",{\"index\":", i);
+        put_str(b, ",\"uuid\":", str_of((size_t)i < node->n_devices ? node->devices[i].uuid : ""));
+        buf_addc(b, '}');
+    }
+    buf_adds(b, "]}");
+}
+
+static void put_one(struct buf *b, const struct state_call *k, int64_t now)
+{
+    gpu_job_json(b, &k->jobs.p[0], now);
+    b->n--; /* its closing brace */
+    buf_adds(b, ",\"runs\":[");
+    for (size_t i = 0; i < k->runs.n; i++) {
+        buf_adds(b, i ? "," : "");
+        put_run(b, k->base.d, &k->runs.p[i]);
+    }
+    buf_adds(b, "]}");
+}
+
+static void state_then(struct gpu_call *c)
+{
+    struct state_call *k = (struct state_call *)c;
+    int64_t now = clock_wall(&clock_system);
+    struct buf b;
+    size_t n;
+
+    if (c->err.code) {
+        gpu_call_fail(c, &c->err);
+        return;
+    }
+    buf_init(&b, REPLY_MAX);
+    for (size_t i = 0; i < k->jobs.n; i++)
+        add_planner(c->d, &k->jobs.p[i]);
+    if (k->one) {
+        put_one(&b, k, now);
+    } else {
+        buf_adds(&b, "{\"items\":[");
+        for (size_t i = k->jobs.n; i-- > 0;) { /* newest last */
+            gpu_job_json(&b, &k->jobs.p[i], now);
+            buf_adds(&b, i ? ",\n" : "");
+        }
+        buf_adds(&b, "]}\n");
+    }
+    struct http_req *r = gpu_call_take_req(c);
+    char *text = buf_take(&b, &n);
+    if (r)
+        http_reply_take(r, 200, "application/json", text, n);
+    else
+        free(text);
+    gpu_call_free(c);
+}
+
+/* ---- the request ---- */
+
+static int read_ref(struct state_call *k, struct str ref, struct err *e)
+{
+    if (ref.n < PREFIX_MIN || ref.n >= sizeof(k->ref))
+        return err_set(e, ERR_NOT_FOUND,
+                       "'%.*s' names no job: give its id, or at least the first %d characters",
+                       (int)MIN(ref.n, 60), ref.p, PREFIX_MIN);
+    for (size_t i = 0; i < ref.n; i++)
+        k->ref[i] = (char)(ref.p[i] >= 'A' && ref.p[i] <= 'Z' ? ref.p[i] + 32 : ref.p[i]);
+    k->one = true;
+    return 0;
+}
+
+void gpu_state(struct gpu_dialect *d, struct http_req *r, struct str ref)
+{
+    const char *last = http_param(r, "n"), *all = http_param(r, "all");
+    struct who who;
+    struct state_call *k;
+    int64_t n = DEFAULT_LAST;
+
+    if (gpu_identify(d, r, AUTH_READ, &who) < 0)
+        return;
+    k = gpu_call_new(d, r, &who, sizeof(*k));
+    k->base.done = state_done;
+    if (last && (!str_to_i64(str_of(last), &n) || n < 1 || n > LAST_MAX))
+        err_set(&k->base.err, ERR_INVALID, "n '%.20s': must be a whole number from 1 to %d", last,
+                LAST_MAX);
+    else if (ref.n)
+        read_ref(k, ref, &k->base.err);
+    if (k->base.err.code) {
+        gpu_call_fail(&k->base, &k->base.err);
+        return;
+    }
+    k->last = (size_t)n;
+    k->everyone = (all && !strcmp(all, "1")) || (k->one && who.caller.admin);
+    k->base.work = state_work;
+    k->base.then = state_then;
+    gpu_call_work(&k->base);
+}

@@ -1,0 +1,257 @@
+/* state_json.c - a job as scheduler-state shows it
+ *
+ * Owns: the names of the states in this dialect and the keys of a row.  Pure.
+ */
+#include "api/job_json.h"
+#include "base/clock.h"
+#include "base/util.h"
+#include "dialect/gpu/state.h"
+#include <stdio.h>
+
+enum { MIB = 1 << 20 };
+
+void gpu_job_facts_done(struct gpu_job_facts *f)
+{
+    free(f->name);
+    free(f->user);
+    free(f->reason);
+    free(f->node);
+    json_free(f->spec);
+    *f = (struct gpu_job_facts){0};
+}
+
+/* A job that waits again was preempted when its last run made room or was lost, and not when it
+ * failed and is tried again. */
+static bool was_preempted(const struct gpu_job_facts *f)
+{
+    if (!f->starts || !f->last_ended)
+        return false;
+    switch (f->last_why) {
+    case RUN_END_EXITED:
+        return f->last_exit == 0;
+    case RUN_END_CANCELLED:
+    case RUN_END_SUPERVISOR_KILLED:
+    case RUN_END_NODE_LOST:
+        return true;
+    default:
+        return false;
+    }
+}
+
+const char *gpu_job_state(const struct gpu_job_facts *f)
+{
+    switch (f->state) {
+    case JOB_QUEUED:
+    case JOB_STARTING:
+        return was_preempted(f) ? "preempted" : "pending";
+    case JOB_RUNNING:
+        return f->has_view && f->view.stopping ? "stopping" : "running";
+    case JOB_STOPPING:
+        return "stopping";
+    case JOB_SUCCEEDED:
+        return "finished";
+    case JOB_CANCELLED:
+        return "cancelled";
+    default:
+        return "failed";
+    }
+}
+
+static const char *id_text(struct id id, char out[ID_UUID_MAX])
+{
+    if (id.hi == 0 && id.lo == 0)
+        return NULL;
+    id_format_uuid(id, out);
+    return out;
+}
+
+void gpu_wait_text(const struct gpu_job_facts *f, char *out, size_t n)
+{
+    char id[ID_UUID_MAX];
+    const char *who = id_text(f->wait_for, id);
+
+    out[0] = 0;
+    if (f->state == JOB_STARTING)
+        snprintf(out, n, "its processes are starting");
+    if (f->state != JOB_QUEUED)
+        return;
+    if (!f->has_view) {
+        snprintf(out, n, "%s",
+                 f->reason && f->reason[0] ? f->reason : "it waits to be tried again");
+        return;
+    }
+    switch (f->view.wait) {
+    case GPU_WAIT_NOTHING:
+        snprintf(out, n, "it starts with the next plan");
+        return;
+    case GPU_WAIT_GPUS:
+        snprintf(out, n, "no GPU: all that could take it are in use");
+        return;
+    case GPU_WAIT_MEMORY:
+        snprintf(out, n, "memory: next to the jobs that run there is not enough GPU memory");
+        return;
+    case GPU_WAIT_NO_SHARE:
+        snprintf(out, n, "sharing off: it, or a job that runs, has its GPUs to itself");
+        return;
+    case GPU_WAIT_RESERVED:
+        snprintf(out, n, "reservation: GPUs are held for %s, which waited too long",
+                 who ? who : "a job");
+        return;
+    case GPU_WAIT_BEHIND:
+        snprintf(out, n, "others come first: shorter or more important jobs want the GPUs");
+        return;
+    case GPU_WAIT_HOST:
+        snprintf(out, n, "the host: no slot, CPU or memory is free, or its queue is paused");
+        return;
+    case GPU_WAIT_CLOSED:
+        snprintf(out, n, "the node takes no jobs: it is drained, or has no usable GPU");
+        return;
+    }
+}
+
+/* ---- the row ---- */
+
+static void put_devices(struct buf *b, const struct gpu_job_facts *f)
+{
+    char text[24] = "";
+    bool runs = f->state == JOB_RUNNING || f->state == JOB_STARTING || f->state == JOB_STOPPING;
+    int32_t n = !runs         ? 0
+                : f->has_view ? gpu_set_count(&f->view.devices)
+                              : gpu_set_count(&f->last_gpus);
+
+    if (n > 0)
+        snprintf(text, sizeof(text), "%d%s", n, f->has_view && f->view.n_with > 0 ? "s" : "");
+    put_str_or_null(b, ",\"gpus\":", str_of(text));
+}
+
+static void put_epochs(struct buf *b, const struct gpu_job_facts *f)
+{
+    char text[64] = "";
+    int32_t max = f->has_view ? f->view.epochs : f->has_past ? f->past.epochs : 0;
+    int32_t done = MAX(f->has_view ? f->view.epochs_done : 0, f->has_past ? f->past.done : 0);
+
+    if (max > 0)
+        snprintf(text, sizeof(text), "%d/%d", done, max);
+    put_str_or_null(b, ",\"epochs\":", str_of(text));
+    put_int(b, ",\"epochs_done\":", done);
+    put_int(b, ",\"max_epochs\":", max);
+}
+
+static void put_positive(struct buf *b, const char *key, double v)
+{
+    if (v > 0)
+        put_double(b, key, v);
+    else
+        put_null(b, key);
+}
+
+static void put_times(struct buf *b, const struct gpu_job_facts *f, int64_t now_ms)
+{
+    int64_t ran = f->ran_ms;
+
+    if (f->running_since_ms)
+        ran += MAX(now_ms - f->running_since_ms, 0);
+    put_time(b, ",\"submitted\":", f->created_ms);
+    put_time(b, ",\"ended\":", f->ended_ms);
+    put_double(b, ",\"runtime_s\":", (double)ran / 1000);
+    bool active = !job_state_final(f->state) && f->has_view;
+    put_positive(b, ",\"left_s\":", active ? f->view.left_s : 0);
+    put_time(b, ",\"starts\":", active && !f->view.running ? f->view.start_ms : 0);
+    put_time(b, ",\"finishes\":", active ? f->view.finish_ms : 0);
+    put_time(b, ",\"finishes_from\":", active ? f->view.finish_lo_ms : 0);
+    put_time(b, ",\"finishes_to\":", active ? f->view.finish_hi_ms : 0);
+}
+
+static void put_extra(struct buf *b, const char *key, const struct json *extra, const char *name)
+{
+    const struct json *j = json_get(extra, name);
+
+    buf_adds(b, key);
+    if (j)
+        json_write(b, j, false);
+    else
+        buf_adds(b, "null");
+}
+
+static void put_asked(struct buf *b, const struct gpu_job_facts *f)
+{
+    static const char *const keys[][2] = {
+        {",\"image\":", "dockerImage"},
+        {",\"script\":", "scriptPath"},
+        {",\"custom_dir\":", "directoryToMount"},
+        {",\"snapshots_dir\":", "snapshotsDir"},
+        {",\"batch_size\":", "batchSize"},
+        {",\"training_set_size\":", "trainingSetSize"},
+        {",\"single_gpu\":", "isSingleGPU"},
+        {",\"no_sharing\":", "disableGPUSharing"},
+        {",\"estimated_memory\":", "estimatedMemory"},
+        {",\"ports\":", "portMapping"},
+        {",\"estimate_hours\":", "estNHours"},
+        {",\"deadline\":", "deadline"},
+        {",\"max_retries\":", "maxRetries"},
+        {",\"launch\":", "launch"},
+    };
+    const struct json *extra = json_get(f->spec, "extra");
+
+    for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+        put_extra(b, keys[i][0], extra, keys[i][1]);
+    put_int(b, ",\"priority\":", MIN(MAX(f->priority + 3, 1), 5));
+}
+
+static void put_with(struct buf *b, const struct gpu_job_facts *f)
+{
+    char id[ID_UUID_MAX];
+
+    buf_adds(b, ",\"shares_with\":[");
+    for (int32_t i = 0; f->has_view && i < f->view.n_with; i++)
+        if (id_text(f->with[i], id))
+            put_str(b, i ? "," : "", str_of(id));
+    buf_addc(b, ']');
+}
+
+static void put_measured(struct buf *b, const struct gpu_job_facts *f)
+{
+    bool view = f->has_view, past = f->has_past;
+    int64_t measured = view ? f->view.measured_bytes : past ? f->past.measured_bytes : 0;
+    int64_t reserved = view && f->view.reserved_bytes ? f->view.reserved_bytes
+                       : past                         ? f->past.reserved_bytes
+                                                      : 0;
+    char wait[200];
+
+    put_int(b, ",\"measured_memory\":", measured / MIB);
+    put_int(b, ",\"reserved\":", reserved / MIB);
+    put_positive(b, ",\"estimate_now_hours\":", view ? f->view.estimate_s / 3600 : 0);
+    put_double(b, ",\"overrun\":", view ? f->view.overrun : 0);
+    put_int(b, ",\"attempts\":", f->starts);
+    put_int(b, ",\"preemptions\":", past ? f->past.preemptions : view ? f->view.preemptions : 0);
+    put_positive(b, ",\"epoch_s\":", view ? f->view.epoch_s : past ? f->past.epoch_s : 0);
+    put_positive(b, ",\"step_s\":", view ? f->view.step_s : past ? f->past.step_s : 0);
+    put_with(b, f);
+    gpu_wait_text(f, wait, sizeof(wait));
+    put_str_or_null(b, ",\"wait_reason\":", str_of(wait));
+    put_bool(b, ",\"early\":", past && f->past.early && f->state == JOB_SUCCEEDED);
+}
+
+void gpu_job_json(struct buf *b, const struct gpu_job_facts *f, int64_t now_ms)
+{
+    char id[ID_UUID_MAX];
+
+    id_format_uuid(f->id, id);
+    put_str(b, "{\"id\":", str_of(id));
+    put_int(b, ",\"number\":", (int64_t)f->number);
+    put_str(b, ",\"name\":", str_of(f->name));
+    put_str(b, ",\"user\":", str_of(f->user));
+    put_str(b, ",\"state\":", str_of(gpu_job_state(f)));
+    put_epochs(b, f);
+    put_devices(b, f);
+    put_str_or_null(b, ",\"node\":", str_of(f->node));
+    put_times(b, f, now_ms);
+    put_asked(b, f);
+    put_measured(b, f);
+    if (f->exit_code >= 0)
+        put_int(b, ",\"exit\":", f->exit_code);
+    else
+        put_null(b, ",\"exit\":");
+    put_str_or_null(b, ",\"reason\":", str_of(f->reason));
+    buf_addc(b, '}');
+}

@@ -1,0 +1,60 @@
+/* submission.h - what a user of `run-scheduler` asks for, read and checked
+ *
+ * One table names every argument twice: as the option of the command and as the JSON key of
+ * POST /submit.  The command reads its options into JSON and has them checked here before anything
+ * is sent; the server checks the same JSON again.  Messages name the argument as its sender wrote
+ * it, and the value.
+ */
+#pragma once
+#include "base/arena.h"
+#include "base/json.h"
+
+enum gpu_argument_type {
+    GPU_ARG_NAME,
+    GPU_ARG_TEXT,
+    GPU_ARG_DIR, /* absolute */
+    GPU_ARG_INT,
+    GPU_ARG_BOOL,
+    GPU_ARG_HOURS,
+    GPU_ARG_PORTS,
+    GPU_ARG_TIME,
+    GPU_ARG_LAUNCH,
+    GPU_ARG_ENV,
+};
+struct gpu_argument {
+    const char *option; /* "est_nhours"; NULL = only a key */
+    const char *key;    /* "estNHours" */
+    enum gpu_argument_type type;
+    size_t offset;
+    int64_t min, max;
+};
+extern const struct gpu_argument gpu_arguments[];
+extern const size_t gpu_n_arguments;
+
+struct gpu_port {
+    int node, container;
+};
+enum { GPU_PORTS_MAX = 64, GPU_NAME_MAX = 128 };
+
+struct gpu_submission { /* texts live in the arena; NULL and 0 = not said */
+    const char *name, *image, *script, *custom_dir, *snapshots_dir, *username, *datasets_dir;
+    const char *deadline; /* RFC 3339, UTC */
+    const char *ports;    /* as written, see below */
+    struct gpu_port port[GPU_PORTS_MAX];
+    size_t n_ports;
+    int64_t batch_size, training_set_size, max_epochs;
+    int64_t memory_mib;
+    double est_hours;
+    int64_t priority, max_retries; /* 1 … 5; 3 unless said */
+    bool single_gpu, no_sharing, launch_gpu;
+    struct json *env;         /* --env; NULL = none.  The submission's own, as is the next. */
+    struct json *environment; /* the sender's variables, beneath those; NULL = none */
+};
+/* `options`: messages name options, not keys. */
+int gpu_submission_read(const struct json *body, bool options, struct arena *a,
+                        struct gpu_submission *out, struct err *e);
+void gpu_submission_done(struct gpu_submission *s);
+/* The form in which it travels and is kept; without the variables when `bare`. */
+struct json *gpu_submission_json(const struct gpu_submission *s, bool bare);
+/* Is this variable set by the scheduler, so that nobody else may? */
+bool gpu_env_reserved(struct str name);

@@ -1,0 +1,348 @@
+/* submit.c - POST /submit: from the words of run-scheduler to a job in the queue
+ *
+ * Owns: what has to be looked up before a submission can be translated (who sends it, which
+ * directories and which python there are), the claim on its ports, and the answer.
+ *
+ * A worker thread reads, looks and translates; the controller takes the job; the answer follows the
+ * commit.  An Idempotency-Key names one answer for ever, as it does for POST /v1/jobs.
+ */
+#include "api/submit_parse.h"
+#include "base/file.h"
+#include "base/util.h"
+#include "dialect/gpu/dialect_priv.h"
+#include "dialect/gpu/translate.h"
+#include <errno.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+enum { KEY_MAX = 200 };
+
+struct submit_call {
+    struct gpu_call base;
+    struct arena mem;
+    struct str body, key;
+    int32_t max_gpus;
+    int64_t max_mem_bytes;
+    struct gpu_submission s;
+    struct submit *x; /* NULL once the controller has it */
+    struct id id;
+    uint64_t claim, number;
+    bool replay;
+};
+
+static void submit_done(struct gpu_call *c)
+{
+    struct submit_call *k = (struct submit_call *)c;
+
+    if (k->claim)
+        doors_drop(c->d->doors, k->claim);
+    submit_free(k->x);
+    gpu_submission_done(&k->s);
+    arena_done(&k->mem);
+}
+
+/* ---- looking: worker thread ---- */
+
+struct person {
+    char name[64], home[512];
+};
+
+static void person_find(uint32_t uid, struct person *out)
+{
+    char text[4096];
+    struct passwd pw, *found = NULL;
+
+    *out = (struct person){0};
+    auth_name_lookup(uid, out->name);
+    if (getpwuid_r(uid, &pw, text, sizeof(text), &found) == 0 && found && found->pw_dir)
+        snprintf(out->home, sizeof(out->home), "%s", found->pw_dir);
+}
+
+/* A daemon of root may be told by its admin to submit for somebody else, as old clients do; in all
+ * other cases `username` must be who is asking. */
+static int person_asked_for(struct submit_call *k, struct person *p, struct err *e)
+{
+    struct caller *who = &k->base.who.caller;
+    char text[4096];
+    struct passwd pw, *found = NULL;
+
+    person_find(who->uid, p);
+    snprintf(who->user, sizeof(who->user), "%s", p->name);
+    if (!k->s.username || !strcmp(k->s.username, p->name))
+        return 0;
+    if (!who->admin || k->base.d->conf.uid != 0)
+        return err_set(e, ERR_DENIED, "username '%.60s': you are %s, and jobs run as their sender",
+                       k->s.username, p->name);
+    if (getpwnam_r(k->s.username, &pw, text, sizeof(text), &found) != 0 || !found)
+        return err_set(e, ERR_INVALID, "username '%.60s': there is no such user", k->s.username);
+    who->uid = pw.pw_uid;
+    who->gid = pw.pw_gid;
+    person_find(who->uid, p);
+    snprintf(who->user, sizeof(who->user), "%s", p->name);
+    return 0;
+}
+
+static bool is_dir(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* Of the user's own home first, as their command sees it. */
+static const char *find_datasets(struct submit_call *k, const struct person *p)
+{
+    const struct json *home = json_get(k->s.environment, "HOME");
+    const char *places[3] = {
+        json_type(home) == JSON_STR
+            ? arena_printf(&k->mem, STR_FMT "/datasets", STR_ARG(json_str(home)))
+            : NULL,
+        arena_printf(&k->mem, "/home/%s/datasets", p->name),
+        p->home[0] ? arena_printf(&k->mem, "%s/datasets", p->home) : NULL,
+    };
+
+    if (k->s.datasets_dir)
+        return k->s.datasets_dir;
+    for (size_t i = 0; i < ARRAY_SIZE(places); i++)
+        if (places[i] && places[i][0] == '/' && !strchr(places[i], ':') && is_dir(places[i]))
+            return places[i];
+    return NULL;
+}
+
+/* The directory for users who name none: theirs, below our home. */
+static int own_snapshots(struct submit_call *k, const char **out, struct err *e)
+{
+    const struct caller *who = &k->base.who.caller;
+    AUTO_FREE char *all = path_join(k->base.d->conf.home, "snapshots");
+    char *mine = arena_printf(&k->mem, "%s/%s", all, who->user);
+
+    if (strchr(mine, ':'))
+        return err_set(e, ERR_INVALID,
+                       "snapshotsDir is missing: a directory below '%.100s' cannot be mounted, "
+                       "since it contains a ':'",
+                       k->base.d->conf.home);
+    if (dir_make_all(all, 0711, e) < 0)
+        return err_wrap(e, "making room for snapshots");
+    if (mkdir(mine, 0700) < 0 && errno != EEXIST)
+        return err_sys(e, "cannot make %s", mine);
+    if (who->uid != geteuid() && lchown(mine, who->uid, who->gid) < 0)
+        return err_sys(e, "cannot give %s to its user", mine);
+    *out = mine;
+    return 0;
+}
+
+/* Is there a program of this name on that PATH? */
+static bool on_path(struct str path, const char *name)
+{
+    char file[4096];
+
+    for (struct str dir; path.n > 0;) {
+        dir = str_cut(path, ':', &path);
+        if (snprintf(file, sizeof(file), STR_FMT "/%s", STR_ARG(dir), name) < (int)sizeof(file) &&
+            access(file, X_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+static const char *find_python(const struct gpu_submission *s)
+{
+    const struct json *own = json_get(s->env, "PATH"),
+                      *path = own ? own : json_get(s->environment, "PATH");
+    struct str text =
+        json_type(path) == JSON_STR ? json_str(path) : STR("/usr/local/bin:/usr/bin:/bin");
+
+    return on_path(text, "python3") || !on_path(text, "python") ? "python3" : "python";
+}
+
+static int check_dirs(const struct submit_call *k, struct err *e)
+{
+    const struct caller *who = &k->base.who.caller;
+
+    if (k->s.custom_dir && gpu_dir_check(k->s.custom_dir, who->uid, who->gid, GPU_MAY_READ, e) < 0)
+        return err_wrap(e, "directoryToMount");
+    if (k->s.snapshots_dir &&
+        gpu_dir_check(k->s.snapshots_dir, who->uid, who->gid, GPU_MAY_READ | GPU_MAY_WRITE, e) < 0)
+        return err_wrap(e, "snapshotsDir");
+    return 0;
+}
+
+/* ---- reading: worker thread ---- */
+
+static int no_refs(void *arg, struct str ref, uint64_t *out, struct err *e)
+{
+    (void)arg;
+    (void)ref;
+    (void)out;
+    return err_set(e, ERR_INVALID, "a submission of this kind waits for no other job");
+}
+
+static bool keep_id(void *arg, const struct job_view *v)
+{
+    struct submit_call *k = arg;
+
+    k->id = v->id;
+    k->number = v->seq;
+    return false;
+}
+
+/* 1 = this key was answered before. */
+static int find_replay(struct submit_call *k, struct err *e)
+{
+    struct store *store = k->base.d->conf.store;
+    uint64_t first, n, batch;
+    int known = store_idempotent(store, k->base.who.caller.uid, k->key, &first, &n, &batch, e);
+
+    if (known <= 0)
+        return known;
+    k->replay = true;
+    return store_job(store, first, keep_id, k, e) < 0 ? -1 : 1;
+}
+
+static int translate(struct submit_call *k, const struct person *p, struct err *e)
+{
+    struct gpu_world w = {.max_gpus = k->max_gpus,
+                          .max_mem_bytes = k->max_mem_bytes,
+                          .python = find_python(&k->s),
+                          .datasets_dir = find_datasets(k, p),
+                          .user = p->name,
+                          .home = p->home[0] ? p->home : NULL};
+    struct json *form = NULL;
+
+    if (!k->s.snapshots_dir && own_snapshots(k, &w.snapshots_dir, e) < 0)
+        return -1;
+    if (gpu_translate(&k->s, &w, &form, e) < 0)
+        return -1;
+    char *text = json_text(form);
+    json_free(form);
+    k->x = submit_new_take(text, strlen(text), &k->base.who.caller);
+    if (submit_prepare(k->x, false, e) < 0 || submit_parse(k->x, no_refs, NULL, e) < 0)
+        return -1;
+    if (k->key.n)
+        k->x->s.idempotency_key = (struct str){xstrndup(k->key.p, k->key.n), k->key.n};
+    return 0;
+}
+
+static int submit_work(struct gpu_call *c)
+{
+    struct submit_call *k = (struct submit_call *)c;
+    struct json *body = NULL;
+    struct person p;
+    int rc;
+
+    if (json_parse(k->body, "body", &body, &c->err) < 0)
+        return -1;
+    rc = gpu_submission_read(body, false, &k->mem, &k->s, &c->err);
+    json_free(body);
+    if (rc < 0 || person_asked_for(k, &p, &c->err) < 0)
+        return -1;
+    if (k->key.n) {
+        rc = find_replay(k, &c->err);
+        if (rc != 0)
+            return rc < 0 ? -1 : 0;
+    }
+    if (check_dirs(k, &c->err) < 0)
+        return -1;
+    return translate(k, &p, &c->err);
+}
+
+/* ---- handing over: loop thread ---- */
+
+static void reply(struct submit_call *k)
+{
+    struct http_req *r = gpu_call_take_req(&k->base);
+    char uuid[ID_UUID_MAX], body[256], location[64];
+
+    if (r) {
+        id_format_uuid(k->id, uuid);
+        snprintf(body, sizeof(body), "{\"id\":\"%s\",\"number\":%llu,\"state\":\"pending\"}\n",
+                 uuid, (unsigned long long)k->number);
+        snprintf(location, sizeof(location), "/v1/jobs/%llu", (unsigned long long)k->number);
+        http_reply_header(r, "Location", location);
+        http_reply(r, k->replay ? 200 : 201, "application/json", str_of(body));
+    }
+    gpu_call_free(&k->base);
+}
+
+static void on_submitted(void *arg, const struct err *e, const struct submitted *r)
+{
+    struct submit_call *k = arg;
+
+    if (e) {
+        gpu_call_fail(&k->base, e);
+        return;
+    }
+    k->id = r->id;
+    k->number = r->first;
+    if (k->claim)
+        doors_assign(k->base.d->doors, k->claim, r->first);
+    k->claim = 0;
+    reply(k);
+}
+
+/* Ports below 1024 belong to the system: a daemon of root gives them to its admins only. */
+static int claim_ports(struct submit_call *k, struct err *e)
+{
+    for (size_t i = 0; i < k->s.n_ports; i++)
+        if (k->s.port[i].node < 1024 && !k->base.who.caller.admin)
+            return err_set(e, ERR_DENIED, "nodePort %d: ports below 1024 are the administrator's",
+                           k->s.port[i].node);
+    if (k->s.n_ports && doors_claim(k->base.d->doors, k->s.port, k->s.n_ports, &k->claim, e) < 0)
+        return err_wrap(e, "portMapping '%.60s'", k->s.ports);
+    return 0;
+}
+
+static void submit_then(struct gpu_call *c)
+{
+    struct submit_call *k = (struct submit_call *)c;
+    struct gpu_dialect *d = c->d;
+
+    if (!c->err.code && k->replay) {
+        reply(k);
+        return;
+    }
+    if (!c->req) { /* nobody waits any more: nothing is submitted */
+        gpu_call_free(c);
+        return;
+    }
+    if (!c->err.code && d->closing)
+        err_set(&c->err, ERR_UNAVAILABLE, "the daemon is shutting down; try again in a moment");
+    if (c->err.code || claim_ports(k, &c->err) < 0) {
+        gpu_call_fail(c, &c->err);
+        return;
+    }
+    auth_name_add(api_auth(d->api), c->who.caller.uid, c->who.caller.user);
+    struct submit *x = TAKE(k->x);
+    x->who = c->who.caller;
+    core_submit_take(d->conf.core, &x->s, &x->who, on_submitted, k);
+}
+
+void gpu_submit(struct gpu_dialect *d, struct http_req *r)
+{
+    const struct node *node = core_node(d->conf.core);
+    struct who who;
+    struct submit_call *k;
+
+    if (gpu_identify(d, r, AUTH_WRITE, &who) < 0)
+        return;
+    k = gpu_call_new(d, r, &who, sizeof(*k));
+    k->base.done = submit_done;
+    struct str key = http_header(r, "idempotency-key"), body = http_body(r);
+    if (key.n > KEY_MAX) {
+        err_set(&k->base.err, ERR_LIMIT, "Idempotency-Key is longer than %d bytes", KEY_MAX);
+        gpu_call_fail(&k->base, &k->base.err);
+        return;
+    }
+    k->key = (struct str){key.n ? arena_strndup(&k->mem, key.p, key.n) : NULL, key.n};
+    char *copy = arena_alloc(&k->mem, body.n + 1);
+    if (body.n)
+        memcpy(copy, body.p, body.n);
+    k->body = (struct str){copy, body.n};
+    k->max_gpus = (int32_t)node->n_devices;
+    for (size_t i = 0; i < node->n_devices; i++)
+        k->max_mem_bytes = MAX(k->max_mem_bytes, node->devices[i].mem_bytes);
+    k->base.work = submit_work;
+    k->base.then = submit_then;
+    gpu_call_work(&k->base);
+}

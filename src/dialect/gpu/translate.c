@@ -1,0 +1,159 @@
+/* translate.c - a submission of this dialect as a job of ours
+ *
+ * Owns: the one place where the words of run-scheduler become the words of the job form.
+ * Pure: what is known of the host comes in `struct gpu_world`.
+ *
+ * The five priorities become -2 … 2.  A single-GPU job wants one device and gets one; any other
+ * starts from one, since that is what its estimate speaks of, and may have as many as a node holds.
+ */
+#include "dialect/gpu/translate.h"
+#include "base/util.h"
+#include <stdio.h>
+
+enum { MIB = 1 << 20 };
+
+static struct json *command(const struct gpu_submission *s, const struct gpu_world *w)
+{
+    struct json *words = json_new_array();
+
+    if (s->script) {
+        /* In an image it is the image's python, as that of the host is not there. */
+        json_push_take(words, json_new_str(str_of(s->image ? "python" : w->python)));
+        json_push_take(words, json_new_str(str_of(s->script)));
+    } else {
+        json_push_take(words, json_new_str(STR("image-command")));
+    }
+    return words;
+}
+
+static void lay_over(struct json *env, const struct json *more)
+{
+    for (struct json_it it = {0}; json_next(more, &it);)
+        json_set_take(env, it.key, json_copy(it.val));
+}
+
+static struct json *variables(const struct gpu_submission *s, const struct gpu_world *w)
+{
+    struct json *env = json_new_object();
+
+    json_set_str(env, "PATH", "/usr/local/bin:/usr/bin:/bin");
+    if (w->home)
+        json_set_str(env, "HOME", w->home);
+    json_set_str(env, "USER", w->user);
+    json_set_str(env, "LOGNAME", w->user);
+    json_set_str(env, "PYTHONUNBUFFERED", "1"); /* the log is read while the job runs */
+    lay_over(env, s->environment);
+    lay_over(env, s->env);
+    return env;
+}
+
+static void add_mount(struct json *list, const char *host, const char *target)
+{
+    if (!host)
+        return;
+    AUTO_FREE char *text = xasprintf("%s:%s", host, target);
+    json_push_take(list, json_new_str(str_of(text)));
+}
+
+static struct json *mounts(const struct gpu_submission *s, const struct gpu_world *w)
+{
+    struct json *list = json_new_array();
+
+    add_mount(list, s->custom_dir, "/custom");
+    add_mount(list, s->snapshots_dir ? s->snapshots_dir : w->snapshots_dir, "/snapshots");
+    add_mount(list, w->datasets_dir, "/data");
+    return list;
+}
+
+static struct json *ports(const struct gpu_submission *s)
+{
+    struct json *list = json_new_array();
+
+    for (size_t i = 0; i < s->n_ports; i++) {
+        AUTO_FREE char *text = xasprintf("%d:%d", s->port[i].node, s->port[i].container);
+        json_push_take(list, json_new_str(str_of(text)));
+    }
+    return list;
+}
+
+static struct json *resources(const struct gpu_submission *s, const struct gpu_world *w)
+{
+    struct json *need = json_new_object();
+
+    json_set_int(need, "gpus", 1);
+    if (!s->single_gpu && w->max_gpus > 1)
+        json_set_int(need, "gpus_max", w->max_gpus);
+    if (s->memory_mib)
+        json_set_int(need, "gpu_mem", s->memory_mib * MIB);
+    json_set_take(need, "gpu_share", json_new_bool(!s->no_sharing));
+    return need;
+}
+
+/* Jobs that behave alike: the same program in the same place with the same batch size. */
+static void set_family(struct json *form, const struct gpu_submission *s)
+{
+    enum { FAMILY_MAX = 190 };
+    AUTO_FREE char *text =
+        xasprintf("%s %s %s %lld", s->image ? s->image : "-", s->custom_dir ? s->custom_dir : "-",
+                  s->script ? s->script : "-", (long long)s->batch_size);
+    size_t n = strlen(text);
+    const char *from = n > FAMILY_MAX ? text + n - FAMILY_MAX : text; /* the end tells more */
+
+    while ((*from & 0xc0) == 0x80) /* inside a character */
+        from++;
+    json_set_str(form, "family", from);
+}
+
+static void set_training(struct json *form, const struct gpu_submission *s)
+{
+    if (s->max_epochs)
+        json_set_int(form, "epochs", s->max_epochs);
+    if (s->est_hours > 0) {
+        AUTO_FREE char *text = xasprintf("%lldms", (long long)(s->est_hours * 3600e3));
+        json_set_str(form, "estimate", text);
+    }
+    if (s->deadline)
+        json_set_str(form, "deadline", s->deadline);
+    if (s->image)
+        json_set_str(form, "image", s->image);
+    json_set_str(form, "launch", s->launch_gpu ? "gpu" : "node");
+    set_family(form, s);
+}
+
+static int check_memory(const struct gpu_submission *s, const struct gpu_world *w, struct err *e)
+{
+    if (!w->max_mem_bytes || s->memory_mib <= w->max_mem_bytes / MIB)
+        return 0;
+    return err_set(e, ERR_INVALID,
+                   "estimatedMemory '%lld': no GPU here has so much; the largest has %lld MiB",
+                   (long long)s->memory_mib, (long long)(w->max_mem_bytes / MIB));
+}
+
+int gpu_translate(const struct gpu_submission *s, const struct gpu_world *w, struct json **out,
+                  struct err *e)
+{
+    if (check_memory(s, w, e) < 0)
+        return -1;
+    struct json *form = json_new_object();
+    json_set_str(form, "name", s->name);
+    json_set_take(form, "command", command(s, w));
+    json_set_take(form, "env", variables(s, w));
+    if (s->custom_dir)
+        json_set_str(form, "cwd", s->custom_dir);
+    json_set_take(form, "resources", resources(s, w));
+    json_set_int(form, "priority", s->priority - 3);
+    json_set_int(form, "retries", s->max_retries);
+    set_training(form, s);
+    json_set_take(form, "mounts", mounts(s, w));
+    if (s->n_ports)
+        json_set_take(form, "ports", ports(s));
+    json_set_str(form, "dialect", GPU_DIALECT);
+    struct json *extra = gpu_submission_json(s, true);
+    if (!s->snapshots_dir && w->snapshots_dir)
+        json_set_str(extra, "snapshotsDir", w->snapshots_dir);
+    if (w->datasets_dir)
+        json_set_str(extra, "datasetsDir", w->datasets_dir);
+    json_set_take(form, "extra", extra);
+    *out = form;
+    return 0;
+}
