@@ -339,6 +339,7 @@ void gpus_stopped(struct gpus *g, int64_t now, uint64_t job, enum gpu_stop how)
 
     if (!j || !j->holds)
         return;
+    bool adopted = j->adopted;
     gpu_mark(g, j, now);
     if (how == GPU_STOPPED_NO_MEMORY) {
         int64_t had = MAX(j->mem_bytes, j->measured_bytes);
@@ -357,8 +358,9 @@ void gpus_stopped(struct gpus *g, int64_t now, uint64_t job, enum gpu_stop how)
     j->frac = 0;
     j->waits_since_ms = now;
     gpu_touch(g, j);
-    /* A stop we asked for was planned; anything else was not. */
-    if (how != GPU_STOPPED_ASKED)
+    /* A stop we asked for was planned, unless that plan is from before a restart; anything else was
+     * not. */
+    if (how != GPU_STOPPED_ASKED || adopted)
         gpu_due(g);
 }
 
