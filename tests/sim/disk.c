@@ -105,7 +105,7 @@ static void apply_training(struct disk *d, struct disk_op *op)
 {
     struct disk_job *j = job_at(d, op->change.first);
 
-    if (!j->exists)
+    if (!j->exists || d->planted == PLANT_AMNESIA)
         return;
     free(j->training);
     j->training = TAKE(op->text);

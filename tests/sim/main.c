@@ -1,4 +1,4 @@
-/* main.c - sim [FIRST COUNT]: that many seeds; and three planted bugs that must be found within
+/* main.c - sim [FIRST COUNT]: that many seeds; and four planted bugs that must be found within
  * 1000
  *
  * A failing seed is printed; `sim SEED 1` replays it.
@@ -11,7 +11,7 @@ enum { PLANTED_SEEDS = 1000 };
 
 static int run_seeds(uint64_t first, uint64_t count)
 {
-    size_t steps = 0, jobs = 0, crashes = 0;
+    size_t steps = 0, jobs = 0, crashes = 0, stops = 0;
 
     for (uint64_t seed = first; seed < first + count; seed++) {
         char hand[32];
@@ -22,13 +22,14 @@ static int run_seeds(uint64_t first, uint64_t count)
         steps += r.steps;
         jobs += r.jobs;
         crashes += r.crashes;
+        stops += r.stops;
         if (r.failure[0]) {
             printf("not ok 1 - seed %llu: %s\n", (unsigned long long)seed, r.failure);
             return 1;
         }
     }
-    printf("ok 1 - %llu seeds: %zu steps, %zu jobs, %zu crashes\n", (unsigned long long)count,
-           steps, jobs, crashes);
+    printf("ok 1 - %llu seeds: %zu steps, %zu jobs, %zu crashes, %zu stops\n",
+           (unsigned long long)count, steps, jobs, crashes, stops);
     return 0;
 }
 
@@ -55,10 +56,11 @@ int main(int argc, char **argv)
         return 2;
     if (argc > 2 && !str_to_i64(str_of(argv[2]), &count))
         return 2;
-    puts("1..4");
+    puts("1..5");
     bad += run_seeds((uint64_t)first, (uint64_t)count);
     bad += find_planted(2, PLANT_EARLY_ACK, "acknowledge before the commit");
     bad += find_planted(3, PLANT_LATE_START, "a start of a dead controller runs late");
     bad += find_planted(4, PLANT_FORGETFUL, "a live run is denied after a restart");
+    bad += find_planted(5, PLANT_AMNESIA, "epochs are acknowledged and not kept");
     return bad != 0;
 }

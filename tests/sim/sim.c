@@ -2,7 +2,9 @@
  *
  * Invariants (docs/architecture.md): no acknowledged job is lost; no job runs twice at once; the
  * host is never over-committed; a batch keeps to its limit; a job starts only after what it waits
- * for succeeded; every job ends exactly once; the queue drains when the faults stop.
+ * for succeeded; every job ends exactly once; the queue drains when the faults stop.  Of jobs that
+ * train: no device is over-committed; what was acknowledged is never computed again and nothing is
+ * left out; all ranks hear the same; a run that made room is queued again.
  */
 #include "sim/sim.h"
 #include <stdio.h>
@@ -24,7 +26,7 @@ struct sim {
 /* Virtual time; the wall clock also jumps. */
 static int64_t sim_wall(void *self)
 {
-    return ((struct sim *)self)->world.now + 1700000000000;
+    return ((struct sim *)self)->world.now + SIM_EPOCH_MS;
 }
 
 static int64_t sim_mono(void *self)
@@ -46,6 +48,11 @@ struct sim_submission {
     struct spec_row spec;
     struct job_row jobs[4];
     uint64_t after[2];
+    /* training */
+    char body[400];
+    int32_t epochs, gpus_max;
+    int64_t gpu_mem; /* 0 = all of it */
+    bool share;
 };
 
 static void free_submission(struct submission *s)
@@ -61,6 +68,41 @@ static void on_ack(void *arg, const struct err *e, const struct submitted *r)
         return;
     for (uint64_t n = r->first; n < r->first + r->n; n++)
         vec_push(&s->acked, n);
+}
+
+/* Elastic or not, sharing or not, stopped at epochs, by a signal, or never. */
+static void make_trainer(struct sim *s, struct sim_submission *x)
+{
+    struct rng *r = &s->rng;
+    struct resources *need = &x->spec.need;
+    bool by_signal = rng_below(r, 4) == 0;
+    int n;
+
+    need->gpus = (int32_t)(1 + rng_below(r, 2));
+    x->spec.timeout_ms = 0;
+    x->spec.trains = true;
+    x->gpus_max = need->gpus + (int32_t)rng_below(r, 3);
+    x->gpu_mem = rng_below(r, 3) ? (int64_t)(1 + rng_below(r, 10)) << 30 : 0;
+    x->share = x->gpu_mem && rng_below(r, 3);
+    x->epochs = by_signal || rng_below(r, 4) == 0 ? 0 : (int32_t)(1 + rng_below(r, MAX_EPOCHS));
+    n = snprintf(x->body, sizeof(x->body),
+                 "{\"command\":[\"train\",\"%d\",\"%d\",\"%zu\"],\"cwd\":\"/\",\"gpus\":%d,"
+                 "\"gpus_max\":%d,\"gpu_share\":%s,\"epochs\":%d,\"estimate\":%llu",
+                 x->epochs, 1 + (int)rng_below(r, MAX_RANKS), by_signal ? s->result.jobs + 1 : 0,
+                 need->gpus, x->gpus_max, x->share ? "true" : "false", x->epochs,
+                 (unsigned long long)rng_below(r, 20));
+    if (x->gpu_mem)
+        n += snprintf(x->body + n, sizeof(x->body) - (size_t)n, ",\"gpu_mem\":%lld",
+                      (long long)x->gpu_mem);
+    if (by_signal) {
+        x->s.n_jobs = 1; /* each needs a file of its own */
+        n += snprintf(x->body + n, sizeof(x->body) - (size_t)n,
+                      ",\"preempt_signal\":\"USR1\",\"grace\":\"100ms\","
+                      "\"checkpoint\":\"/ckpt/%zu\"",
+                      s->result.jobs + 1);
+    }
+    snprintf(x->body + n, sizeof(x->body) - (size_t)n, "}");
+    x->spec.body = str_of(x->body);
 }
 
 static void submit(struct sim *s)
@@ -79,14 +121,13 @@ static void submit(struct sim *s)
                                 .need = {.slots = 1}};
     if (rng_below(r, 2))
         x->spec.need.mcpu = (int64_t)rng_below(r, 4001);
-    if (!rng_below(r, 4))
-        x->spec.need.gpus = (int32_t)rng_below(r, 3);
-    x->spec.trains = x->spec.need.gpus > 0;
     x->s = (struct submission){.specs = &x->spec,
                                .n_specs = 1,
                                .jobs = x->jobs,
                                .n_jobs = 1 + rng_below(r, 4),
                                .free_fn = free_submission};
+    if (!rng_below(r, 3))
+        make_trainer(s, x);
     if (x->s.n_jobs > 1)
         x->s.batch.slots = (int32_t)rng_below(r, 3);
     for (size_t i = 0; i < x->s.n_jobs; i++) {
@@ -142,7 +183,9 @@ static void boot(struct sim *s)
                                            .seed = rng_next(&s->rng),
                                            .home = "/nonexistent",
                                            .patience_ms = 1000,
-                                           .gpu = {.replan_ms = 10, .restart_s = 0.01},
+                                           .gpu = {.replan_ms = 20, .restart_s = 0.01},
+                                           .file_time = world_file_time,
+                                           .file_time_arg = &s->world,
                                            .lookahead = true});
     s->world.core = s->core;
     backend_sim.open(&s->backend, (const char *)&s->world, NULL, NULL, NULL, NULL, &e);
@@ -198,6 +241,94 @@ static void check_world(struct sim *s)
         fail(s, "the host is over-committed", 0);
 }
 
+/* ---- training ---- */
+
+static const struct disk_run *disk_run_of(const struct sim *s, struct run_key key)
+{
+    for (size_t i = s->disk.runs.n; i-- > 0;)
+        if (run_key_eq(s->disk.runs.p[i].rec.key, key))
+            return &s->disk.runs.p[i];
+    return NULL;
+}
+
+static const struct sim_submission *asked_by(const struct sim *s, uint64_t job)
+{
+    return (const struct sim_submission *)s->disk.jobs.p[job - 1].submission;
+}
+
+static void check_devices(struct sim *s)
+{
+    int32_t on[SIM_DEVICES] = {0}, alone[SIM_DEVICES] = {0};
+    int64_t mem[SIM_DEVICES] = {0};
+
+    for (size_t i = 0; i < s->world.execs.n; i++) {
+        const struct exec *x = &s->world.execs.p[i];
+        if (!x->live || !x->need.gpus)
+            continue;
+        const struct disk_run *run = disk_run_of(s, x->key);
+        const struct sim_submission *ask = asked_by(s, x->key.job);
+        int32_t n = run ? gpu_set_count(&run->rec.gpus) : 0;
+        if (n < x->need.gpus || n > ask->gpus_max)
+            fail(s, "it has more or fewer GPUs than it can use", x->key.job);
+        for (int d = 0; run && d < SIM_DEVICES; d++) {
+            if (!gpu_set_has(&run->rec.gpus, (uint32_t)d))
+                continue;
+            on[d]++;
+            alone[d] += !ask->share;
+            mem[d] += ask->gpu_mem;
+        }
+    }
+    for (int d = 0; d < SIM_DEVICES; d++)
+        if (on[d] > 2 || (alone[d] && on[d] > 1) || mem[d] > SIM_GPU_BYTES)
+            fail(s, "a device is over-committed", (uint64_t)d);
+}
+
+/* It goes on exactly where it was: after what was acknowledged, not after what was never said. */
+static void check_start(struct sim *s, struct exec *x)
+{
+    struct journey *j = world_journey(&s->world, x->key.job);
+    const struct disk_job *d = &s->disk.jobs.p[x->key.job - 1];
+
+    x->checked = true;
+    if (d->by_hand && d->succeeded_once && x->from == 0)
+        *j = (struct journey){0}; /* somebody wants it all again */
+    if (x->from < j->acked)
+        fail(s, "an acknowledged epoch is computed again", x->key.job);
+    if (x->from > j->reported)
+        fail(s, "an epoch was left out", x->key.job);
+}
+
+static void check_end(struct sim *s, struct exec *x)
+{
+    const struct disk_run *run = disk_run_of(s, x->key);
+    bool ended_itself = x->outcome.why == RUN_END_EXITED && x->outcome.wait_status == 0;
+
+    if (!run || !run->ended)
+        return;
+    x->judged = true;
+    s->result.stops += x->made_room;
+    if (!ended_itself || run->left == JOB_CANCELLED)
+        return;
+    if (x->made_room && run->left != JOB_QUEUED)
+        fail(s, "a run that made room is not queued again", x->key.job);
+    if (!x->made_room && run->left != JOB_SUCCEEDED)
+        fail(s, "a run that did all is not done", x->key.job);
+}
+
+static void check_training(struct sim *s)
+{
+    check_devices(s);
+    for (size_t i = 0; i < s->world.execs.n; i++) {
+        struct exec *x = &s->world.execs.p[i];
+        if (x->epochs && x->live && !x->checked)
+            check_start(s, x);
+        if (x->ended && !x->judged && (x->epochs || x->checkpoint))
+            check_end(s, x);
+    }
+    if (s->world.failure[0])
+        fail(s, s->world.failure, 0);
+}
+
 static void check_batches(struct sim *s)
 {
     for (size_t i = 0; i < s->world.execs.n; i++) {
@@ -231,6 +362,7 @@ static void check(struct sim *s)
     if (s->disk.planted != PLANT_EARLY_ACK || !s->result.failure[0]) {
         check_world(s);
         check_batches(s);
+        check_training(s);
     }
 }
 
@@ -267,7 +399,12 @@ static void fault(struct sim *s)
 
 static void quiet_step(struct sim *s)
 {
-    switch (rng_below(&s->rng, 6)) {
+    switch (rng_below(&s->rng, 9)) {
+    case 6:
+    case 7:
+    case 8:
+        world_train(&s->world);
+        break;
     case 0:
     case 1:
         disk_commit(&s->disk);
@@ -334,6 +471,8 @@ static void drain(struct sim *s)
         world_deliver_msg(&s->world);
         world_answer(&s->world);
         world_deliver_happening(&s->world);
+        for (int k = 0; k < 4; k++)
+            world_train(&s->world);
         world_advance(&s->world, 50);
         s->result.steps++;
         turn(s);

@@ -17,6 +17,7 @@ enum planted {
                        */
     PLANT_LATE_START, /* a start of a dead controller runs although the host denied knowing it */
     PLANT_FORGETFUL,  /* after a restart the host denies knowing runs that are alive */
+    PLANT_AMNESIA,    /* records of training are acknowledged and not kept */
 };
 
 /* ---- disk ---- */
@@ -62,6 +63,24 @@ void disk_crash(struct disk *d);  /* what was not committed is gone */
 void disk_done(struct disk *d);
 
 /* ---- world ---- */
+enum { MAX_EPOCHS = 6, MAX_RANKS = 3, SIM_DEVICES = 4 };
+#define SIM_EPOCH_MS INT64_C(1700000000000) /* wall clock at virtual time 0 */
+#define SIM_GPU_BYTES (INT64_C(16) << 30)
+enum rank_state {
+    RANK_ASKS,
+    RANK_COMPUTES,
+    RANK_REPORTS,
+    RANK_WAITS, /* for the acknowledgement */
+    RANK_STOPPED,
+    RANK_FINISHED
+};
+struct rank {
+    enum rank_state state;
+    int32_t epoch; /* the present one, or the next */
+};
+struct journey {             /* of one job, over all attempts */
+    int32_t reported, acked; /* epochs: said to a controller, heard back by some rank */
+};
 struct exec {
     struct run_key key;
     struct resources need;
@@ -69,13 +88,22 @@ struct exec {
     struct run_outcome outcome;
     int64_t end_at; /* virtual time */
     bool live, ended;
+    /* training */
+    int32_t epochs, from; /* in all; done before, as it was told */
+    int n_ranks;
+    struct rank ranks[MAX_RANKS];
+    int8_t said[MAX_EPOCHS]; /* to the ranks, for each epoch; -1 = nobody asked */
+    int64_t checkpoint;      /* number of its file; 0 = none */
+    bool made_room, checked, judged;
 };
 struct msg {
     struct run_key key, after;
     struct resources need;
     struct gpu_set gpus;
-    int64_t timeout_ms;
-    bool stop;
+    int64_t timeout_ms, checkpoint;
+    int32_t epochs, from;
+    int n_ranks;
+    bool stop, signal;
 };
 struct happening { /* the journal */
     struct run_key key;
@@ -94,9 +122,12 @@ struct world {
     size_t read;                  /* of the journal, by the living controller */
     struct core *core;            /* NULL while it is dead */
     struct node node;
-    struct device devices[2];
+    struct device devices[SIM_DEVICES];
     enum planted planted;
-    bool dead_calls; /* calls of a dying controller are ignored */
+    bool dead_calls;              /* calls of a dying controller are ignored */
+    VEC(struct journey) journeys; /* by job number - 1 */
+    VEC(int64_t) saved;           /* checkpoint number → when it was written; 0 = never */
+    char failure[200];            /* what a rank went through and should not have */
 };
 extern const struct backend_class backend_sim;
 void world_init(struct world *w, struct rng *rng, enum planted planted);
@@ -109,9 +140,16 @@ void world_finish(struct world *w, size_t exec, enum run_end why, int status);
 void world_advance(struct world *w, int64_t ms); /* time passes; what is due ends */
 struct exec *world_find(struct world *w, struct run_key key);
 
+/* ---- trainers ---- */
+void trainer_begin(struct world *w, struct exec *x);
+void trainer_signal(struct world *w, struct exec *x);
+void world_train(struct world *w); /* some rank of some run does its next thing */
+struct journey *world_journey(struct world *w, uint64_t job);
+int64_t world_file_time(void *self, const char *path); /* self: the world */
+
 /* ---- one simulation ---- */
 struct sim_result {
-    char failure[300]; /* "" = all invariants held */
-    size_t steps, jobs, crashes;
+    char failure[300];                  /* "" = all invariants held */
+    size_t steps, jobs, crashes, stops; /* stops: runs that made room */
 };
 struct sim_result sim_run(uint64_t seed, enum planted planted);

@@ -19,8 +19,9 @@ void world_init(struct world *w, struct rng *rng, enum planted planted)
                             .mcpu = 4000,
                             .mem_bytes = 8ll << 30,
                             .devices = w->devices,
-                            .n_devices = 2};
-    w->devices[1].index = 1;
+                            .n_devices = 2 + rng_below(rng, SIM_DEVICES - 1)};
+    for (int i = 0; i < SIM_DEVICES; i++)
+        w->devices[i] = (struct device){.index = i, .mem_bytes = SIM_GPU_BYTES, .state = DEVICE_OK};
 }
 
 void world_done(struct world *w)
@@ -31,6 +32,8 @@ void world_done(struct world *w)
     vec_done(&w->gated);
     vec_done(&w->journal);
     vec_done(&w->asked);
+    vec_done(&w->journeys);
+    vec_done(&w->saved);
 }
 
 struct exec *world_find(struct world *w, struct run_key key)
@@ -54,7 +57,14 @@ static size_t gate_of(struct world *w, struct run_key key)
 
 static void begin(struct world *w, const struct msg *m)
 {
-    struct exec x = {.key = m->key, .need = m->need, .gpus = m->gpus, .live = true};
+    struct exec x = {.key = m->key,
+                     .need = m->need,
+                     .gpus = m->gpus,
+                     .live = true,
+                     .epochs = m->epochs,
+                     .from = m->from,
+                     .n_ranks = m->n_ranks,
+                     .checkpoint = m->checkpoint};
     int64_t length =
         rng_below(w->rng, 4) ? (int64_t)rng_below(w->rng, 20) : (int64_t)rng_below(w->rng, 5000);
 
@@ -65,6 +75,8 @@ static void begin(struct world *w, const struct msg *m)
         x.outcome.why = RUN_END_TIMEOUT;
     }
     x.outcome.wait_status = rng_below(w->rng, 4) ? 0 : W_EXITCODE(1 + (int)rng_below(w->rng, 3), 0);
+    if (x.epochs)
+        trainer_begin(w, &x);
     vec_push(&w->execs, x);
     vec_push(&w->journal, ((struct happening){.key = m->key, .outcome = x.outcome}));
 }
@@ -146,7 +158,13 @@ static void receive_stop(struct world *w, struct run_key key)
 
 static void receive(struct world *w, struct msg m)
 {
-    if (m.stop)
+    struct exec *x = m.signal ? world_find(w, m.key) : NULL;
+
+    if (m.signal && x)
+        trainer_signal(w, x);
+    else if (m.signal)
+        return;
+    else if (m.stop)
         receive_stop(w, m.key);
     else
         receive_start(w, &m);
@@ -240,6 +258,21 @@ static uint32_t sim_journal(struct backend *b)
     return 1;
 }
 
+static void read_trainer(const struct run_start *r, struct msg *m)
+{
+    int64_t epochs = 0, ranks = 0, from = 0;
+    static const char done[] = "BERTH_EPOCHS_DONE=";
+
+    ASSERT(str_to_i64(str_of(r->argv[1]), &epochs) && str_to_i64(str_of(r->argv[2]), &ranks) &&
+           str_to_i64(str_of(r->argv[3]), &m->checkpoint));
+    for (char *const *v = r->envp; *v; v++)
+        if (!strncmp(*v, done, strlen(done)))
+            str_to_i64(str_of(*v + strlen(done)), &from);
+    m->epochs = (int32_t)epochs;
+    m->n_ranks = (int)ranks;
+    m->from = (int32_t)from;
+}
+
 static int sim_start(struct backend *b, const struct run_start *r, struct err *e)
 {
     struct world *w = b->world;
@@ -248,9 +281,10 @@ static int sim_start(struct backend *b, const struct run_start *r, struct err *e
         return 0;
     if (rng_below(w->rng, 100) == 0)
         return err_set(e, ERR_UNAVAILABLE, "the host does not answer");
-    vec_push(&w->channel,
-             ((struct msg){
-                 .key = r->key, .after = r->after, .need = r->need, .timeout_ms = r->timeout_ms}));
+    struct msg m = {.key = r->key, .after = r->after, .need = r->need, .timeout_ms = r->timeout_ms};
+    if (r->argv[1]) /* "train" EPOCHS RANKS CHECKPOINT */
+        read_trainer(r, &m);
+    vec_push(&w->channel, m);
     return 0;
 }
 
@@ -263,9 +297,9 @@ static void sim_stop(struct backend *b, struct run_key key, int64_t grace_ms)
 
 static void sim_signal(struct backend *b, struct run_key key, int signo)
 {
-    (void)b;
-    (void)key;
     (void)signo;
+    if (!b->world->dead_calls)
+        vec_push(&b->world->channel, ((struct msg){.key = key, .signal = true}));
 }
 
 /* The host ends the connections of earlier controllers first, after what they sent has been carried
