@@ -291,6 +291,70 @@ static void test_runs(void **state)
     assert_string_equal(l.text, "1 start_failed127 no such directory 0,63,1000-1023;2 open -1  ;");
 }
 
+static void keep_fact(void *arg, struct str name, struct str text)
+{
+    struct log *l = arg;
+
+    l->n += (size_t)snprintf(l->text + l->n, sizeof(l->text) - l->n, STR_FMT "=" STR_FMT ";",
+                             STR_ARG(name), STR_ARG(text));
+}
+
+static void keep_training(void *arg, const struct job_record *r)
+{
+    keep_fact(arg, STR("job"), r->training);
+}
+
+static void no_switch(void *arg, struct str name, bool on)
+{
+    (void)arg;
+    (void)name;
+    (void)on;
+}
+
+static void no_counters(void *arg, uint64_t job, uint64_t spec, uint64_t batch, uint64_t event)
+{
+    (void)arg;
+    assert_true(job && spec && batch && event);
+}
+
+static void stage_fact(struct fixture *f, const char *name, const char *text)
+{
+    fixture_stage(
+        f, &(struct change){.kind = CHANGE_FACT, .name = str_of(name), .text = str_of(text)});
+}
+
+static void test_facts_and_training(void **state)
+{
+    struct fixture *f = *state;
+    struct built *b = built_new(f, 2, 2);
+    struct log l = {0};
+    const struct load_sink sink = {.job = keep_training,
+                                   .queue = no_switch,
+                                   .node = no_switch,
+                                   .counters = no_counters,
+                                   .fact = keep_fact,
+                                   .arg = &l};
+    struct job_record rec;
+    struct err e = {0};
+
+    b->s.specs[0].trains = true;
+    stage_submit(f, b);
+    stage_fact(f, "b", "1");
+    stage_fact(f, "a", "2");
+    stage_fact(f, "b", "3");
+    stage_fact(f, "c", "4");
+    stage_fact(f, "c", "");
+    fixture_stage(
+        f, &(struct change){.kind = CHANGE_TRAINING, .first = 1, .text = STR("{\"done\":3}")});
+    fixture_stage(f, &(struct change){.kind = CHANGE_TRAINING, .first = 9, .text = STR("{}")});
+    sync_ok(f);
+    assert_int_equal(f->ledger.load(f->ledger.self, &sink, &e), 0);
+    assert_string_equal(l.text, "a=2;b=3;job={\"done\":3};job=;");
+    assert_int_equal(f->ledger.read_job(f->ledger.self, 1, &rec, &e), 0);
+    assert_true(str_eq_c(rec.training, "{\"done\":3}"));
+    assert_int_equal(view_of(f, 2).v.training.n, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -303,6 +367,7 @@ int main(void)
         with_store(test_reports_in_order),
         with_store(test_switches),
         with_store(test_runs),
+        with_store(test_facts_and_training),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

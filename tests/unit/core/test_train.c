@@ -1,0 +1,517 @@
+/* test_train.c - jobs that train: epochs, stops, signals, ends and restarts, one promise at a time
+ *
+ * The controller with the planner of GPUs, on the disk and the host of the simulation: two devices
+ * of 16 GiB.
+ */
+#include "base/json.h"
+#include "base/util.h"
+#include "sim/sim.h"
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+struct bench {
+    struct rng rng;
+    struct disk disk;
+    struct world world;
+    struct core *core;
+    struct backend *backend;
+    struct err err;
+    struct submitted submitted;
+    int answers;
+    int64_t checkpoint_ms; /* wall clock; -1 = no file */
+};
+
+static const struct caller owner = {.uid = 1000, .user = "ada"};
+
+static int64_t wall(void *self)
+{
+    return ((struct bench *)self)->world.now + SIM_EPOCH_MS;
+}
+
+static int64_t mono(void *self)
+{
+    return ((struct bench *)self)->world.now;
+}
+
+static int64_t file_time(void *self, const char *path)
+{
+    assert_string_equal(path, "/w/last.pt");
+    return ((struct bench *)self)->checkpoint_ms;
+}
+
+static void boot(struct bench *b)
+{
+    struct err e;
+
+    b->disk.dead = false;
+    b->core = core_new(&(struct core_conf){.ledger = disk_ledger(&b->disk),
+                                           .clock = {wall, mono, b},
+                                           .seed = 7,
+                                           .home = "/nonexistent",
+                                           .file_time = file_time,
+                                           .file_time_arg = b,
+                                           .gpu = {.replan_ms = 10, .restart_s = 0.001}});
+    b->world.core = b->core;
+    backend_sim.open(&b->backend, (const char *)&b->world, NULL, NULL, NULL, NULL, &e);
+    core_attach(b->core, &backend_sim, b->backend);
+    assert_int_equal(core_recover(b->core, &e), 0);
+}
+
+static void crash(struct bench *b)
+{
+    b->world.dead_calls = true;
+    world_crash_controller(&b->world);
+    disk_crash(&b->disk);
+    core_free(b->core);
+    backend_sim.close(b->backend);
+    b->world.dead_calls = false;
+}
+
+static int setup(void **state)
+{
+    struct bench *b = xcalloc(1, sizeof(*b));
+
+    rng_seed(&b->rng, 12);
+    b->disk.next_job = b->disk.next_spec = b->disk.next_batch = 1;
+    world_init(&b->world, &b->rng, PLANT_NOTHING);
+    b->world.node.slots = 8;
+    b->world.node.n_devices = 2;
+    b->checkpoint_ms = -1;
+    boot(b);
+    *state = b;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct bench *b = *state;
+
+    crash(b);
+    disk_done(&b->disk);
+    world_done(&b->world);
+    free(b);
+    return 0;
+}
+
+/* Everything on its way arrives, and the planner has had its time. */
+static void settle(struct bench *b)
+{
+    for (int i = 0; i < 20; i++) {
+        core_turn(b->core);
+        disk_seal(&b->disk);
+        disk_commit(&b->disk);
+        while (b->world.channel.n)
+            world_deliver_msg(&b->world);
+        while (b->world.asked.n)
+            world_answer(&b->world);
+        while (b->world.read < b->world.journal.n)
+            world_deliver_happening(&b->world);
+        b->world.now += 10;
+    }
+}
+
+static void on_submitted(void *arg, const struct err *e, const struct submitted *r)
+{
+    struct bench *b = arg;
+
+    b->err = e ? *e : (struct err){0};
+    if (r)
+        b->submitted = *r;
+}
+
+static void on_acted(void *arg, const struct err *e, const struct acted *r)
+{
+    struct bench *b = arg;
+
+    (void)r;
+    b->answers++;
+    b->err = e ? *e : (struct err){0};
+}
+
+struct one {
+    struct submission s;
+    struct spec_row spec;
+    struct job_row job;
+};
+
+static void free_one(struct submission *s)
+{
+    free(s);
+}
+
+/* `more` are keys of the job form; the run lasts until the test ends it. */
+static uint64_t submit(struct bench *b, int32_t gpus, int32_t priority, const char *body)
+{
+    struct one *x = xcalloc(1, sizeof(*x));
+
+    x->spec = (struct spec_row){.body = str_of(body),
+                                .name = STR("n"),
+                                .project = STR("p"),
+                                .queue = STR("default"),
+                                .need = {.slots = 1, .gpus = gpus},
+                                .trains = true};
+    x->job.priority = priority;
+    x->s = (struct submission){
+        .specs = &x->spec, .n_specs = 1, .jobs = &x->job, .n_jobs = 1, .free_fn = free_one};
+    core_submit_take(b->core, &x->s, &owner, on_submitted, b);
+    settle(b);
+    return b->submitted.first;
+}
+
+#define EPOCHS(n, more)                                                                            \
+    "{\"command\":[\"train\",\"0\",\"1\",\"0\"],\"cwd\":\"/w\",\"epochs\":" #n more "}"
+static const char urgent_body[] =
+    "{\"command\":[\"train\",\"0\",\"1\",\"0\"],\"gpus\":2,\"gpu_share\":false,\"estimate\":1}";
+
+static enum job_state state_of(struct bench *b, uint64_t job)
+{
+    return b->disk.jobs.p[job - 1].rec.state;
+}
+
+static struct exec *live(struct bench *b, uint64_t job)
+{
+    for (size_t i = 0; i < b->world.execs.n; i++)
+        if (b->world.execs.p[i].live && b->world.execs.p[i].key.job == job)
+            return &b->world.execs.p[i];
+    return NULL;
+}
+
+static void finish(struct bench *b, uint64_t job, enum run_end why, int status)
+{
+    struct exec *x = live(b, job);
+
+    assert_non_null(x);
+    world_finish(&b->world, (size_t)(x - b->world.execs.p), why, status);
+    settle(b);
+}
+
+static void epoch(struct bench *b, uint64_t job, int64_t done)
+{
+    core_epoch_done(b->core, job, done, on_acted, b);
+    settle(b);
+    assert_int_equal(b->err.code, ERR_NONE);
+}
+
+static bool has_to_stop(struct bench *b, uint64_t job)
+{
+    bool known, stop = core_has_to_stop(b->core, job, &known);
+
+    assert_true(known);
+    return stop;
+}
+
+static struct core_training_past past_of(struct bench *b, uint64_t job)
+{
+    struct core_training_past p;
+    struct err e;
+
+    assert_int_equal(core_training_past(b->core, job, &p, &e), 0);
+    return p;
+}
+
+/* A job with epochs that was just told to stop, for an urgent one. */
+static uint64_t told_to_stop(struct bench *b, uint64_t *urgent)
+{
+    uint64_t job = submit(b, 2, 0, EPOCHS(9, ",\"gpus\":2"));
+
+    assert_non_null(live(b, job));
+    b->world.now += 60000;
+    epoch(b, job, 1);
+    b->world.now += 60000;
+    epoch(b, job, 2);
+    assert_false(has_to_stop(b, job));
+    *urgent = submit(b, 2, 5, urgent_body);
+    assert_false(has_to_stop(b, job)); /* not within an epoch */
+    epoch(b, job, 3);
+    assert_true(has_to_stop(b, job));
+    return job;
+}
+
+/* ---- epochs and stops ---- */
+
+static void an_epoch_is_answered_after_its_commit(void **state)
+{
+    struct bench *b = *state;
+    uint64_t job = submit(b, 1, 0, EPOCHS(5, ",\"gpus\":1"));
+
+    core_epoch_done(b->core, job, 1, on_acted, b);
+    core_turn(b->core);
+    assert_int_equal(b->answers, 0);
+    settle(b);
+    assert_int_equal(b->answers, 1);
+    epoch(b, job, 1); /* another rank */
+    assert_int_equal(past_of(b, job).done, 1);
+}
+
+static void epochs_that_cannot_be(void **state)
+{
+    struct bench *b = *state;
+    uint64_t job = submit(b, 1, 0, EPOCHS(5, ",\"gpus\":1"));
+    bool known;
+
+    core_epoch_done(b->core, job, 7, on_acted, b);
+    assert_int_equal(b->err.code, ERR_INVALID);
+    core_epoch_done(b->core, job, -1, on_acted, b);
+    assert_int_equal(b->err.code, ERR_INVALID);
+    core_epoch_done(b->core, 99, 1, on_acted, b);
+    assert_int_equal(b->err.code, ERR_NOT_FOUND);
+    assert_false(core_has_to_stop(b->core, 99, &known));
+    assert_false(known);
+    assert_int_equal(past_of(b, job).done, 0);
+}
+
+static void a_stop_is_said_at_the_next_epoch_and_stays(void **state)
+{
+    struct bench *b = *state;
+    uint64_t urgent, job = told_to_stop(b, &urgent);
+
+    assert_true(has_to_stop(b, job));
+    epoch(b, job, 4); /* it went on all the same */
+    assert_true(has_to_stop(b, job));
+    finish(b, job, RUN_END_EXITED, 0);
+    assert_int_equal(state_of(b, job), JOB_QUEUED);
+    assert_int_equal(b->disk.jobs.p[job - 1].rec.tries, 0);
+    assert_int_equal(past_of(b, job).preemptions, 1);
+    assert_non_null(live(b, urgent));
+    finish(b, urgent, RUN_END_EXITED, 0);
+    assert_non_null(live(b, job));
+    assert_int_equal(live(b, job)->from, 4);
+    assert_false(has_to_stop(b, job));
+}
+
+static void a_stop_survives_a_restart(void **state)
+{
+    struct bench *b = *state;
+    uint64_t urgent, job = told_to_stop(b, &urgent);
+
+    crash(b);
+    boot(b);
+    settle(b);
+    assert_true(has_to_stop(b, job));
+    finish(b, job, RUN_END_EXITED, 0);
+    assert_int_equal(state_of(b, job), JOB_QUEUED);
+    assert_non_null(live(b, urgent));
+}
+
+static void devices_are_kept_over_a_restart(void **state)
+{
+    struct bench *b = *state;
+    uint64_t a = submit(b, 1, 0, EPOCHS(5, ",\"gpus\":1")), c = submit(b, 1, 0, urgent_body);
+    uint64_t d = submit(b, 1, 0, EPOCHS(5, ",\"gpus\":1"));
+
+    assert_non_null(live(b, a));
+    crash(b);
+    boot(b);
+    settle(b);
+    assert_non_null(live(b, a));
+    struct usage u = core_usage(b->core);
+    assert_true(u.on_gpu[0] <= 2 && u.on_gpu[1] <= 2);
+    finish(b, a, RUN_END_EXITED, 0);
+    assert_int_equal(state_of(b, a), JOB_SUCCEEDED);
+    assert_true(live(b, c) || live(b, d));
+}
+
+/* ---- ends ---- */
+
+static void an_early_end_is_success_with_a_remark(void **state)
+{
+    struct bench *b = *state;
+    uint64_t job = submit(b, 1, 0, EPOCHS(5, ",\"gpus\":1"));
+
+    epoch(b, job, 2);
+    finish(b, job, RUN_END_EXITED, 0);
+    assert_int_equal(state_of(b, job), JOB_SUCCEEDED);
+    assert_true(past_of(b, job).early);
+    assert_int_equal(past_of(b, job).done, 2);
+}
+
+static void a_lost_run_goes_on_where_it_was(void **state)
+{
+    struct bench *b = *state;
+    uint64_t job = submit(b, 1, 0, EPOCHS(5, ",\"gpus\":1"));
+
+    epoch(b, job, 3);
+    finish(b, job, RUN_END_SUPERVISOR_KILLED, 0);
+    settle(b);
+    assert_non_null(live(b, job));
+    assert_int_equal(live(b, job)->from, 3);
+    assert_int_equal(b->disk.jobs.p[job - 1].rec.tries, 1);
+    finish(b, job, RUN_END_EXITED, W_EXITCODE(3, 0));
+    assert_int_equal(state_of(b, job), JOB_FAILED); /* its own fault, and no retry */
+}
+
+static void a_retry_by_hand_goes_on_or_begins_anew(void **state)
+{
+    struct bench *b = *state;
+    uint64_t failed = submit(b, 1, 0, EPOCHS(5, ",\"gpus\":1")),
+             done = submit(b, 1, 0, EPOCHS(1, ",\"gpus\":1"));
+
+    epoch(b, failed, 2);
+    finish(b, failed, RUN_END_EXITED, W_EXITCODE(1, 0));
+    epoch(b, done, 1);
+    finish(b, done, RUN_END_EXITED, 0);
+    core_retry(b->core, (uint64_t[]){failed, done}, 2, &owner, on_acted, b);
+    settle(b);
+    assert_int_equal(live(b, failed)->from, 2);
+    assert_int_equal(live(b, done)->from, 0);
+}
+
+/* ---- signals ---- */
+
+#define BY_SIGNAL                                                                                  \
+    "{\"command\":[\"train\",\"0\",\"1\",\"0\"],\"cwd\":\"/w\",\"gpus\":2,\"grace\":\"5s\","       \
+    "\"preempt_signal\":\"USR1\",\"checkpoint\":\"last.pt\",\"estimate\":\"2h\"}"
+
+static uint64_t signalled(struct bench *b)
+{
+    uint64_t job = submit(b, 2, 0, BY_SIGNAL);
+
+    assert_non_null(live(b, job));
+    b->world.now += 600000;
+    submit(b, 2, 5, urgent_body);
+    assert_true(strstr(b->disk.jobs.p[job - 1].training, "\"signalled\":") != NULL);
+    return job;
+}
+
+static void a_new_checkpoint_means_it_made_room(void **state)
+{
+    struct bench *b = *state;
+    uint64_t job = signalled(b);
+
+    b->checkpoint_ms = wall(b);
+    finish(b, job, RUN_END_EXITED, 0);
+    assert_int_equal(state_of(b, job), JOB_QUEUED);
+    assert_int_equal(past_of(b, job).preemptions, 1);
+}
+
+static void no_new_checkpoint_means_it_was_done(void **state)
+{
+    struct bench *b = *state;
+    uint64_t job = signalled(b);
+
+    b->checkpoint_ms = wall(b) - 3600000;
+    finish(b, job, RUN_END_EXITED, 0);
+    assert_int_equal(state_of(b, job), JOB_SUCCEEDED);
+}
+
+static void killed_by_its_signal_made_room(void **state)
+{
+    struct bench *b = *state;
+    uint64_t job = signalled(b);
+
+    finish(b, job, RUN_END_EXITED, SIGUSR1);
+    assert_int_equal(state_of(b, job), JOB_QUEUED);
+}
+
+static void who_does_not_listen_is_stopped_after_its_grace(void **state)
+{
+    struct bench *b = *state;
+    uint64_t job = signalled(b);
+
+    assert_non_null(live(b, job));
+    b->world.now += 6000;
+    settle(b); /* TERM; the host ends it within 50 ms */
+    world_advance(&b->world, 100);
+    settle(b);
+    assert_int_equal(past_of(b, job).preemptions, 1);
+    assert_int_not_equal(state_of(b, job), JOB_FAILED);
+}
+
+static void who_can_do_neither_is_left_alone(void **state)
+{
+    struct bench *b = *state;
+    uint64_t job = submit(b, 2, 0, "{\"command\":[\"train\",\"0\",\"1\",\"0\"],\"gpus\":2}"), next;
+
+    b->world.now += 600000;
+    next = submit(b, 2, 5, urgent_body);
+    b->world.now += 600000;
+    settle(b);
+    assert_non_null(live(b, job));
+    assert_null(live(b, next));
+    finish(b, job, RUN_END_EXITED, 0);
+    assert_non_null(live(b, next));
+}
+
+/* ---- the queue around them ---- */
+
+static void paused_queues_hold_and_let_go(void **state)
+{
+    struct bench *b = *state;
+    const struct caller admin = {.uid = 1000, .user = "ada", .admin = true};
+    uint64_t job;
+
+    core_pause(b->core, STR("default"), true, &admin, on_acted, b);
+    job = submit(b, 1, 0, EPOCHS(5, ",\"gpus\":1"));
+    assert_null(live(b, job));
+    core_pause(b->core, STR("default"), false, &admin, on_acted, b);
+    settle(b);
+    assert_non_null(live(b, job));
+}
+
+static void every_wait_has_a_reason(void **state)
+{
+    struct bench *b = *state;
+    uint64_t job = submit(b, 2, 0, "{\"command\":[\"train\",\"0\",\"1\",\"0\"],\"gpus\":2}");
+    uint64_t next = submit(b, 2, 0, urgent_body), never = submit(b, 3, 0, urgent_body);
+    struct json *why = NULL;
+    struct err e;
+
+    (void)job;
+    assert_int_equal(core_explain(b->core, next, &why, &e), 0);
+    assert_true(str_eq_c(json_str(json_get(why, "kind")), "gpus") ||
+                str_eq_c(json_str(json_get(why, "kind")), "gpu_no_share"));
+    assert_non_null(strstr(json_str(json_get(why, "text")).p, "It starts about"));
+    assert_true(json_has(why, "predicted_start"));
+    json_free(why);
+    assert_int_equal(core_explain(b->core, never, &why, &e), 0);
+    assert_true(json_str(json_get(why, "text")).n > 0);
+    json_free(why);
+}
+
+static void a_cancelled_job_is_forgotten_by_the_planner(void **state)
+{
+    struct bench *b = *state;
+    uint64_t job = submit(b, 2, 0, urgent_body), next = submit(b, 2, 0, urgent_body);
+    struct gpu_view v;
+
+    assert_true(core_training(b->core, next, &v));
+    core_cancel(b->core, &next, 1, &owner, on_acted, b);
+    settle(b);
+    assert_false(core_training(b->core, next, &v));
+    core_cancel(b->core, &job, 1, &owner, on_acted, b);
+    settle(b);
+    world_advance(&b->world, 100);
+    settle(b);
+    assert_int_equal(state_of(b, job), JOB_CANCELLED);
+    assert_non_null(live(b, submit(b, 2, 0, urgent_body)));
+}
+
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(an_epoch_is_answered_after_its_commit),
+        TEST(epochs_that_cannot_be),
+        TEST(a_stop_is_said_at_the_next_epoch_and_stays),
+        TEST(a_stop_survives_a_restart),
+        TEST(devices_are_kept_over_a_restart),
+        TEST(an_early_end_is_success_with_a_remark),
+        TEST(a_lost_run_goes_on_where_it_was),
+        TEST(a_retry_by_hand_goes_on_or_begins_anew),
+        TEST(a_new_checkpoint_means_it_made_room),
+        TEST(no_new_checkpoint_means_it_was_done),
+        TEST(killed_by_its_signal_made_room),
+        TEST(who_does_not_listen_is_stopped_after_its_grace),
+        TEST(who_can_do_neither_is_left_alone),
+        TEST(paused_queues_hold_and_let_go),
+        TEST(every_wait_has_a_reason),
+        TEST(a_cancelled_job_is_forgotten_by_the_planner),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
