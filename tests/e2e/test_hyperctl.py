@@ -415,6 +415,29 @@ def test_killed_scheduler_runs_no_job_twice():
         assert not at.exists("crash", "one.running") and at.exists("crash", "one.succeed")
 
 
+def test_killed_again_and_again():
+    """However often the scheduler is killed, every job has its one outcome, and what succeeds ran once.
+
+    What fails while nobody serves the port may have failed of that: such a job is repeated."""
+    with Place() as at:
+        log = os.path.join(at.dir, "log")
+        jobs = [job(f"j{i}", f"echo $HYPERCTL_JOB_NAME >> {log}; sleep 0.0{i % 7}; [ $((({i} + 1) % 5)) -ne 0 ]") for i in range(60)]
+        config = at.batch("storm", jobs, backend={"type": "local", "slots": 2})
+        for i in range(8):
+            p = at.start(config)
+            time.sleep(0.1 + 0.07 * i)
+            p.kill()
+            p.wait()
+        at.ok("run", "-c", config)
+        with open(log) as f:
+            ran = f.read().split()
+        good = [f"j{i}" for i in range(60) if (i + 1) % 5]
+        assert [n for n in good if ran.count(n) != 1] == [] and set(ran) == {j["name"] for j in jobs}, ran
+        ended = [f for f in os.listdir(at.path("storm")) if f.endswith((".succeed", ".failed", ".running"))]
+        want = [f"j{i}.{'failed' if (i + 1) % 5 == 0 else 'succeed'}" for i in range(60)]
+        assert sorted(ended) == sorted(want), set(ended) ^ set(want)
+
+
 def test_killed_scheduler_and_job_runs_again():
     with Place() as at:
         log = os.path.join(at.dir, "log")

@@ -176,7 +176,7 @@ class Describing(Clean):
         self.assertEqual(list(b.summary()), ["name", "status", "total", "failed", "init", "succeed", "running"])
         self.assertEqual((j.name, j.params, j.status, j.working_dir, j.assets, j.resource, j.elapsed, j.ext),
                          ("x", {"a": 1}, "init", "/w", ["f"], {"cpu": 1}, None, {}))
-        self.assertEqual(j.data_dir_path, os.path.join(self.dir, "x"))
+        self.assertEqual(str(j.data_dir_path / "stdout"), os.path.join(self.dir, "x", "stdout"))
         with self.assertRaises(TypeError):
             Batch("b", "true", self.dir)
 

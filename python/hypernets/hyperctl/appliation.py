@@ -130,7 +130,7 @@ class BatchApplication:
         try:
             with self._lock:
                 self._process = subprocess.Popen(
-                    _program() + ["run", "--config", path, "--batch-dir", self.batch.data_dir_path,
+                    _program() + ["run", "--config", path, "--batch-dir", str(self.batch.data_dir_path),
                                   "--events-fd", str(write_end), "--control-fd", str(control)],
                     pass_fds=(write_end, control))
         finally:

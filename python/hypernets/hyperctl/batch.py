@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import pathlib
 import struct
 import time
 import uuid
@@ -29,7 +30,7 @@ class ShellJob:
 
     @property
     def data_dir_path(self):
-        return os.path.join(self.batch.data_dir_path, self.name)
+        return self.batch.data_dir_path / self.name
 
     @property
     def elapsed(self):
@@ -77,7 +78,7 @@ class Batch:
         self.name = name or uuid.uuid4().hex[:8]
         self.job_command = job_command
         self.data_dir = data_dir
-        self.data_dir_path = os.path.abspath(str(data_dir))
+        self.data_dir_path = pathlib.Path(data_dir).absolute()
         self.portal = None
         self.start_time = None
         self.end_time = None

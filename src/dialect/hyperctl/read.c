@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/rand.h"
 #include "dialect/hyperctl/batch_priv.h"
+#include <pwd.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -88,10 +89,18 @@ const char *hyper_unknown_key(const struct json *obj, const char *const *known)
     return NULL;
 }
 
+static const char *home_dir(void)
+{
+    const char *home = getenv("HOME");
+    const struct passwd *pw = home && *home ? NULL : getpwuid(getuid());
+
+    return home && *home ? home : pw ? pw->pw_dir : NULL;
+}
+
 char *hyper_path(struct str path, const char *cwd)
 {
     AUTO_FREE char *text = xstrndup(path.p, path.n);
-    const char *home = getenv("HOME");
+    const char *home = home_dir();
 
     if (home && *home && text[0] == '~' && (!text[1] || text[1] == '/'))
         return text[1] ? xasprintf("%s%s", home, text + 1) : xstrdup(home);
