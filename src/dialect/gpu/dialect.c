@@ -13,6 +13,7 @@
 #include "base/util.h"
 #include "dialect/gpu/dialect_priv.h"
 #include "dialect/gpu/translate.h"
+#include "dialect/gpu/wire.h"
 #include "io/forward.h"
 #include <stdio.h>
 
@@ -177,6 +178,16 @@ static void on_request(void *self, struct http_req *r)
     d->next.request(d->next.self, r);
 }
 
+static bool is_known(struct gpu_dialect *d, struct http_req *r)
+{
+    struct who who;
+    struct err e;
+
+    return auth_identify(api_auth(d->api), http_peer(r), http_header(r, "authorization"), &who,
+                         &e) == 0;
+}
+
+/* Called when only the head is there: strangers may not make us keep large bodies. */
 static size_t on_body_max(void *self, struct http_req *r)
 {
     struct gpu_dialect *d = self;
@@ -184,7 +195,7 @@ static size_t on_body_max(void *self, struct http_req *r)
 
     switch (route_of(r, &ref)) {
     case ROUTE_SUBMIT:
-        return SUBMIT_BODY_MAX;
+        return is_known(d, r) ? SUBMIT_BODY_MAX : GPU_BODY_MAX;
     case ROUTE_JOBS:
     case ROUTE_LIBRARY:
         return BODY_READ_MAX;

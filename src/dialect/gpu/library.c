@@ -28,7 +28,6 @@ struct library_call {
     char ref[ID_UUID_MAX];
     struct id id;
     uint64_t job;
-    bool own, token;
 };
 
 /* ---- jobs by id ---- */
@@ -251,7 +250,6 @@ void gpu_library_request(struct gpu_dialect *d, struct http_req *r, bool own)
         return;
     k = gpu_call_new(d, r, &who, sizeof(*k));
     k->message = m;
-    k->own = own;
     snprintf(k->ref, sizeof(k->ref), STR_FMT, (int)MIN(id.n, sizeof(k->ref) - 1), id.p);
     if (gpu_report_read(m, http_body(r), &k->report, &k->base.err) < 0) {
         refuse(&k->base, &k->base.err);

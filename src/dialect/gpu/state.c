@@ -66,9 +66,7 @@ static void keep(struct state_call *k, const struct job_view *v)
                               .exit_code = v->exit_code,
                               .created_ms = v->created_ms,
                               .ended_ms = v->ended_ms,
-                              .priority = v->priority,
-                              .wants = v->need.gpus,
-                              .cancel_requested = v->cancel_requested};
+                              .priority = v->priority};
 
     vec_push(&k->jobs, f);
 }

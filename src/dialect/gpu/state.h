@@ -14,8 +14,7 @@ struct gpu_job_facts {
     enum job_state state;
     int exit_code; /* -1 = none */
     int64_t created_ms, ended_ms;
-    int32_t priority, wants; /* GPUs asked for */
-    bool cancel_requested;
+    int32_t priority;
     struct json *spec; /* the job form; NULL when it could not be read */
     /* of its runs */
     int32_t starts;                   /* that really ran */

@@ -14,8 +14,7 @@ static struct gpu_job_facts facts(enum job_state s)
                                   .reason = empty,
                                   .node = empty,
                                   .state = s,
-                                  .exit_code = -1,
-                                  .wants = 1};
+                                  .exit_code = -1};
 }
 
 TEST(states)
