@@ -198,12 +198,12 @@ void hyper_on_feed_over(void *arg, const struct err *e)
 {
     struct hyper_run *r = arg;
 
-    if (e && !r->signo) {
+    if (e) { /* jobs may still be there: the next run looks */
         r->err = *e;
         r->failed = true;
     }
     hyper_feed_join(TAKE(r->feed));
-    if (r->signo)
+    if (r->signo && !r->failed)
         forget_submission(r);
     hyper_settle(r);
 }

@@ -178,6 +178,7 @@ def test_again_runs_nothing_and_a_deleted_marker_runs_one():
         config = at.batch("again", [job(n, f"{sys.executable} {script}", params={"tol": t}) for n, t in TWO])
         at.ok("run", "--config", config)
         assert at.read("again", "tol_1", "stdout") == "tol: 1, type: int\n"
+        assert os.listdir(at.path("again", ".hyperctl")) == ["lock"] and not at.survivors()
         for name in ("tol_1", "tol_100"):
             os.truncate(at.path("again", name, "stdout"), 0)
         best = min(timed(lambda: at.ok("run", "--config", config)) for _ in range(3))
