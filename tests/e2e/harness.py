@@ -29,6 +29,12 @@ def find_program(name):
     raise SystemExit(f"{name} is not in {BUILD}; build first")
 
 
+def build_option(name):
+    """What an option of the build was set to."""
+    with open(os.path.join(BUILD, "meson-info", "intro-buildoptions.json")) as f:
+        return next((o["value"] for o in json.load(f) if o["name"] == name), None)
+
+
 BERTH = os.environ.get("BERTH") or find_program("berth")
 
 
