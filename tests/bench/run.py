@@ -20,6 +20,7 @@ sys.path[:0] = [HERE, os.path.join(HERE, "..", "..", "python")]
 import dispatch  # noqa: E402
 import durable  # noqa: E402
 import latency  # noqa: E402
+import library  # noqa: E402
 import scale  # noqa: E402
 import serving  # noqa: E402
 import small  # noqa: E402
@@ -31,6 +32,7 @@ SECTIONS = {
     "latency": latency.run,  # submit returns, job starts
     "scale": scale.run,  # 100 000 and 1 000 000 jobs
     "durable": durable.run,  # kill -9 right after the reply
+    "library": library.run,  # what the training library costs a script
     "serving": serving.run,  # HTTP requests and idle event streams
 }
 
