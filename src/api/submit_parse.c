@@ -295,7 +295,7 @@ static int read_after(struct reading *r, struct str text, struct job_row *row)
         p->after_text = (struct str){arena_strndup(&r->x->mem, text.p, text.n), text.n};
     }
     row->after = p->after;
-    row->n_after = p->n_after;
+    row->n_after = (uint32_t)p->n_after; /* a thousand at most */
     return 0;
 }
 

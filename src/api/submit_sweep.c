@@ -89,7 +89,7 @@ static int add_jobs(struct submit *x, const struct sweep *sw, struct err *e)
         if (find_after(x, sw, i, &after, e) < 0)
             return -1;
         row.after = after.list;
-        row.n_after = after.n;
+        row.n_after = (uint32_t)after.n;
 
         buf_reset(&name);
         sweep_job(sw, i, &spec, &x->texts, &name);

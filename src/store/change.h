@@ -29,8 +29,8 @@ struct job_row {
     struct str name;      /* {NULL,0}: the spec's */
     struct str params;    /* JSON object text or empty */
     int32_t priority;
+    uint32_t n_after;
     const uint64_t *after; /* job numbers it waits for */
-    size_t n_after;
 };
 struct batch_row {
     uint64_t seq;
