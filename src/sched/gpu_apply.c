@@ -227,8 +227,6 @@ static bool may_start(struct gpus *g, struct gjob *j, uint32_t node, int64_t now
 static bool start_on(struct gpus *g, struct gjob *j, int64_t now, uint32_t node,
                      const struct gpu_set *devices)
 {
-    if (!may_start(g, j, node, now))
-        return false;
     if (!g->hands.start(g->hands.self, j->say.job, node, devices, j->mem_bytes)) {
         j->refused_until = now + REFUSED_MS;
         gpu_due(g);
@@ -265,9 +263,12 @@ static void start_column(struct gpus *g, const struct gpu_column *c, int64_t now
             continue;
         if (host) {
             devices = host->devices;
-            if (gpu_fits_with(g, j, host) && compatible(g, j, host))
+            if (gpu_fits_with(g, j, host) && compatible(g, j, host) &&
+                may_start(g, j, c->node, now))
                 start_on(g, j, now, c->node, &devices);
-        } else if (!c->anchored && gpu_pick(g, c->node, c->n, j->mem_bytes, &devices)) {
+        } else if (!c->anchored && g->nodes.p[c->node].free >= c->n &&
+                   may_start(g, j, c->node, now) && /* the cheaper question first */
+                   gpu_pick(g, c->node, c->n, j->mem_bytes, &devices)) {
             start_on(g, j, now, c->node, &devices);
         }
     }

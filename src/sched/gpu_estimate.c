@@ -8,6 +8,9 @@
 
 #include <math.h>
 
+/* Long jobs grow important more slowly: a day is much for an hour's work, not for a week's.  With
+ * one pace for all, the mean of long traces was 5 % worse. */
+static const double AGEING_OWN = 3;
 static const double VAR_OWN = 0.0004, VAR_FAMILY = 0.01, VAR_UNKNOWN = 4;
 
 struct speed_key gpu_key(const struct gjob *j)
@@ -142,7 +145,7 @@ double gpu_weight(const struct gpus *g, struct gjob *j, int64_t now)
     double over = 1 / (1 + 2 * MAX(0, u - 1.1));
 
     return priority_factor(j->say.priority) * MAX(over, 0.2) *
-           (1 + MAX(0, late) / (g->conf.ageing_after_s / 2));
+           (1 + MAX(0, late) / (g->conf.ageing_after_s / 2 + AGEING_OWN * gpu_total_s(g, j)));
 }
 
 double gpu_restart_s(const struct gpus *g, const struct gjob *j)

@@ -4,8 +4,10 @@
  * run and the most deserving of the waiting are copied out, with what is known of their speeds.
  *
  * Worth: finishing the job with the least left first serves the mean completion time best, hence
- * a price that falls with what is left.  With deadlines it is the apparent tardiness cost: weight
- * over what is left, falling exponentially with the slack.
+ * a price that falls with what is left.  A job on n devices competes with n others for them; by
+ * that measure alone gangs would hardly run, so its price grows with the root of n.  With deadlines
+ * it is the apparent tardiness cost: weight over what is left, falling exponentially with the
+ * slack.
  */
 #include "sched/gpu_problem_priv.h"
 
@@ -13,13 +15,16 @@
 
 static const int64_t TICK_MS = 60 * 1000;
 static const double TINY_S = 300; /* very short jobs are not worth more than this */
-static const double CLAIM = 1e4;  /* who goes before all others */
+/* 1 would be right if nobody came any more and speeds were sure; less leaves room for throughput.
+ */
+static const double STEEP = 0.9;
+static const double CLAIM = 1e4; /* who goes before all others */
 enum { CLAIM_EVERY = 32 }; /* devices for each job that may hold some after waiting too long */
 static const double SLACK_LOOKAHEAD = 2; /* in mean run times */
 
-static double jct_price(double weight, double left_s)
+static double jct_price(const struct gjob *j, double weight, double left_s)
 {
-    return weight / (left_s + TINY_S);
+    return weight * sqrt(j->say.ref) * pow(left_s + TINY_S, -STEEP);
 }
 
 static double due_s(const struct gpus *g, struct gjob *j)
@@ -94,8 +99,10 @@ static void rank(const struct gpus *g, struct gjob *j, int64_t now, double mean_
     double waited = (double)(now - j->waits_since_ms) / 1000;
     double price = g->conf.objective == GPU_TARDINESS
                        ? tardiness_price(g, j, weight, left, now, mean_s)
-                       : jct_price(weight, left);
-    bool claim = !j->holds && waited > g->conf.reserve_after_s;
+                       : jct_price(j, weight, left);
+    /* Once it has run, its growing weight sees to it that it runs again; devices are held for it
+     * only after a multiple of that time. */
+    bool claim = !j->holds && waited > g->conf.reserve_after_s * (1 + 4 * j->attempts);
 
     if (j->say.priority >= GPU_URGENT)
         price *= CLAIM;

@@ -4,17 +4,62 @@
  *
  * The fit of company is done by coordinates: a new fact moves the term of the one who suffers,
  * then that of the one who disturbs, then the mean, each the weighted average of what the others
- * leave over, drawn towards 0 (the mean towards PRIOR_COMPANY) as if by facts of weight PULL.  A
- * fact touches only its own two families, so learning is cheap however many there are.
+ * leave over, drawn towards that of its kin as if by facts of weight PULL (and the kin towards 0,
+ * the mean towards PRIOR_COMPANY).  A fact touches only its own two families, so learning is cheap
+ * however many there are.
  */
 #include "sched/speed_priv.h"
 
 #include <math.h>
 
-static const double PRIOR_COMPANY = -0.478; /* log 0.62: half the table of published pairs gain */
+static const double PRIOR_COMPANY = -0.478; /* log 0.62 */
 static const double PRIOR_EXPONENT = 0.8;
 static const double PULL = 0.7, PULL_MEAN = 6, PULL_EXPONENT = 1.5;
 static const double WORTH = 1.05; /* a pair whose speeds sum to less is taken apart */
+
+/* The name up to its last number. */
+static struct kin *kin_of(struct speeds *s, struct str name)
+{
+    size_t n = name.n;
+
+    while (n > 0 && !(name.p[n - 1] >= '0' && name.p[n - 1] <= '9'))
+        n--;
+    while (n > 0 && name.p[n - 1] >= '0' && name.p[n - 1] <= '9')
+        n--;
+    struct str stem = n ? (struct str){name.p, n} : name;
+    struct kin *k = map_str_get(&s->kins, stem);
+    if (!k) {
+        k = xcalloc(1, sizeof(*k));
+        map_str_put(&s->kins, stem, k);
+    }
+    return k;
+}
+
+/* A term of one family: its evidence, drawn towards that of its kin, and that towards `rest`. */
+static double term(const struct speed_term *own, const struct speed_term *kin, double pull,
+                   double rest)
+{
+    double of_kin = (kin->sum + pull * rest) / (kin->weight + pull);
+
+    return (own->sum + pull * of_kin) / (own->weight + pull);
+}
+
+static void set_term(struct speed_term *own, struct speed_term *kin, double sum, double weight)
+{
+    kin->sum += sum - own->sum;
+    kin->weight += weight - own->weight;
+    *own = (struct speed_term){sum, weight};
+}
+
+static double suffers(const struct family *f)
+{
+    return term(&f->suffers, &f->kin->suffers, PULL, 0);
+}
+
+static double disturbs(const struct family *f)
+{
+    return term(&f->disturbs, &f->kin->disturbs, PULL, 0);
+}
 
 struct speeds *speeds_new(void)
 {
@@ -22,6 +67,7 @@ struct speeds *speeds_new(void)
     struct family *none = xcalloc(1, sizeof(*none));
 
     none->name = xstrdup("");
+    none->kin = kin_of(s, (struct str){0});
     vec_push(&s->families, none);
     s->mean = PRIOR_COMPANY;
     s->exponent = PRIOR_EXPONENT;
@@ -42,6 +88,12 @@ void speeds_free(struct speeds *s)
     }
     vec_done(&s->families);
     vec_done(&s->dirty);
+    size_t it = 0;
+    struct str key;
+    void *kin;
+    while (map_str_next(&s->kins, &it, &key, &kin))
+        free(kin);
+    map_str_done(&s->kins);
     map_str_done(&s->by_name);
     free(s);
 }
@@ -56,6 +108,7 @@ uint32_t speeds_family(struct speeds *s, struct str name)
     f = xcalloc(1, sizeof(*f));
     f->name = xstrndup(name.p, name.n);
     f->index = (uint32_t)s->families.n;
+    f->kin = kin_of(s, name);
     vec_push(&s->families, f);
     map_str_put(&s->by_name, name, f);
     return f->index;
@@ -181,7 +234,7 @@ bool speeds_alone(const struct speeds *s, uint32_t family, int32_t n, struct spe
 
 static double exponent_of(const struct speeds *s, const struct family *f)
 {
-    return (f->slope_sum + PULL_EXPONENT * s->exponent) / (f->slope_weight + PULL_EXPONENT);
+    return term(&f->slope, &f->kin->slope, PULL_EXPONENT, s->exponent);
 }
 
 struct speed_guess speeds_scale(const struct speeds *s, uint32_t family, int32_t n, int32_t ref)
@@ -201,17 +254,16 @@ struct speed_guess speeds_scale(const struct speeds *s, uint32_t family, int32_t
  * weighted by how far apart they are. */
 static void fit_exponent(struct speeds *s, struct family *f)
 {
-    s->slope_sum -= f->slope_sum;
-    s->slope_weight -= f->slope_weight;
-    f->slope_sum = f->slope_weight = 0;
+    double sum = 0, weight = 0;
+
     for (size_t i = 1; i < f->alone.n; i++) {
-        double span = log((double)f->alone.p[i].n / f->alone.p[i - 1].n);
-        f->slope_sum += f->alone.p[i].log_rel - f->alone.p[i - 1].log_rel;
-        f->slope_weight += span;
+        sum += f->alone.p[i].log_rel - f->alone.p[i - 1].log_rel;
+        weight += log((double)f->alone.p[i].n / f->alone.p[i - 1].n);
     }
-    s->slope_sum += f->slope_sum;
-    s->slope_weight += f->slope_weight;
-    s->exponent = (s->slope_sum + PULL_MEAN * PRIOR_EXPONENT) / (s->slope_weight + PULL_MEAN);
+    s->slope.sum += sum - f->slope.sum;
+    s->slope.weight += weight - f->slope.weight;
+    set_term(&f->slope, &f->kin->slope, sum, weight);
+    s->exponent = (s->slope.sum + PULL_MEAN * PRIOR_EXPONENT) / (s->slope.weight + PULL_MEAN);
 }
 
 static struct family_alone *alone_make(struct family *f, int32_t n)
@@ -307,7 +359,7 @@ struct speed_guess speeds_company(const struct speeds *s, uint32_t family,
         struct speed_key pair = speed_key_make(k->n, &k->with[i], 1);
         const struct family_fact *p = k->n_with > 1 ? fact_at(f, &pair) : NULL;
         g.log += p ? p->log_ratio
-                   : clamp_ratio(s->mean + f->suffers + s->families.p[k->with[i]]->disturbs);
+                   : clamp_ratio(s->mean + suffers(f) + disturbs(s->families.p[k->with[i]]));
         g.var += p ? 0.02 : 0.09;
     }
     if (fact) {
@@ -322,21 +374,21 @@ struct speed_guess speeds_company(const struct speeds *s, uint32_t family,
 /* Moves one term to the weighted mean of its residuals. */
 static void fit_suffers(struct speeds *s, struct family *f)
 {
-    double sum = 0, weight = PULL;
+    double sum = 0, weight = 0;
 
     for (size_t i = 0; i < f->facts.n; i++) {
         const struct family_fact *x = &f->facts.p[i];
         if (x->key.n_with != 1)
             continue;
-        sum += x->weight * (x->log_ratio - s->mean - s->families.p[x->key.with[0]]->disturbs);
+        sum += x->weight * (x->log_ratio - s->mean - disturbs(s->families.p[x->key.with[0]]));
         weight += x->weight;
     }
-    f->suffers = sum / weight;
+    set_term(&f->suffers, &f->kin->suffers, sum, weight);
 }
 
 static void fit_disturbs(struct speeds *s, struct family *f)
 {
-    double sum = 0, weight = PULL;
+    double sum = 0, weight = 0;
 
     for (size_t i = 0; i < f->disturbed.n; i++) {
         const struct family *a = s->families.p[f->disturbed.p[i]];
@@ -344,11 +396,11 @@ static void fit_disturbs(struct speeds *s, struct family *f)
             const struct family_fact *x = &a->facts.p[k];
             if (x->key.n_with != 1 || x->key.with[0] != f->index)
                 continue;
-            sum += x->weight * (x->log_ratio - s->mean - a->suffers);
+            sum += x->weight * (x->log_ratio - s->mean - suffers(a));
             weight += x->weight;
         }
     }
-    f->disturbs = sum / weight;
+    set_term(&f->disturbs, &f->kin->disturbs, sum, weight);
 }
 
 static void fit_mean(struct speeds *s)
@@ -362,7 +414,7 @@ static void fit_mean(struct speeds *s)
             if (x->key.n_with != 1)
                 continue;
             sum +=
-                x->weight * (x->log_ratio - f->suffers - s->families.p[x->key.with[0]]->disturbs);
+                x->weight * (x->log_ratio - suffers(f) - disturbs(s->families.p[x->key.with[0]]));
             weight += x->weight;
         }
     }
@@ -430,7 +482,7 @@ struct speed_terms speeds_terms(const struct speeds *s, uint32_t family)
 {
     const struct family *f = s->families.p[family];
 
-    return (struct speed_terms){s->mean, f->suffers, f->disturbs};
+    return (struct speed_terms){s->mean, suffers(f), disturbs(f)};
 }
 
 size_t speeds_fact_count(const struct speeds *s)

@@ -14,6 +14,15 @@ struct family_fact { /* its rate in company against that alone */
     struct speed_key key;
     double log_ratio, weight;
 };
+/* A term of the model: the evidence for it, weighted. */
+struct speed_term {
+    double sum, weight;
+};
+/* Families whose names differ in the last number only, such as the batch size: what is known of one
+ * is the best guess for another. */
+struct kin {
+    struct speed_term suffers, disturbs, slope; /* sums over its families */
+};
 struct family {
     char *name;
     uint32_t index;
@@ -22,15 +31,16 @@ struct family {
     VEC(struct family_alone) alone; /* by n */
     VEC(struct family_fact) facts;
     VEC(uint32_t) disturbed; /* families with a fact about this one */
-    double suffers, disturbs;
-    double slope_sum, slope_weight;
+    struct kin *kin;
+    struct speed_term suffers, disturbs, slope;
     double restart_s, restart_weight;
 };
 struct speeds {
     VEC(struct family *) families; /* [0] is that of jobs without one */
-    struct map_str by_name;
+    struct map_str by_name, kins;
     VEC(uint32_t) dirty;
-    double mean, exponent, slope_sum, slope_weight;
+    double mean, exponent;
+    struct speed_term slope;
     double restart_s, restart_weight;
     size_t n_facts, n_learned;
 };
