@@ -118,6 +118,9 @@ static void training_lines(struct buf *b, const struct cli *c, const struct json
                  (long long)int_of(t, "preemptions"),
                  json_bool(json_get(t, "early")) ? ", ended early by itself" : "");
         line(b, c, "epochs", str_of(text));
+    } else if (int_of(t, "preemptions")) {
+        snprintf(text, sizeof(text), "%lld times for others", (long long)int_of(t, "preemptions"));
+        line(b, c, "stopped", str_of(text));
     }
     buf_init(&gpus, 4096);
     if (text_of(g, "devices").n)
