@@ -87,10 +87,10 @@ struct gjob {
     int32_t at_problem;    /* its place in the question being frozen */
     int64_t refused_until; /* may_start said no */
     int32_t refusals;
-    double price;  /* at the last plan */
-    bool was_in;   /* it ran in the column it has now, when the question was frozen */
-    bool overfull; /* its devices run out of memory: it has to go */
-    bool dirty;    /* its record has to be kept anew */
+    double price, left_s; /* at the last plan */
+    bool was_in;          /* it ran in the column it has now, when the question was frozen */
+    bool overfull;        /* its devices run out of memory: it has to go */
+    bool dirty;           /* its record has to be kept anew */
     /* prediction */
     struct gpu_span start, finish;
     double left_at;   /* seconds until it ends, if it runs on */

@@ -3,11 +3,13 @@
  * Runs on the loop thread, so it must be cheap: every job is looked at once, and only those who
  * run and the most deserving of the waiting are copied out, with what is known of their speeds.
  *
- * Worth: finishing the job with the least left first serves the mean completion time best, hence
- * a price that falls with what is left.  A job on n devices competes with n others for them; by
- * that measure alone gangs would hardly run, so its price grows with the root of n.  With deadlines
- * it is the apparent tardiness cost: weight over what is left, falling exponentially with the
- * slack.
+ * Worth: a second's work on a job ends it, and everybody who comes after it, a second sooner.  With
+ * the least left going first, those who come after are the ones with more left, so a job's price is
+ * their number.  (Dividing by what is left instead, the usual index, overrates short jobs against
+ * throughput: it let them take many devices they made poor use of.)  A job on n devices competes
+ * with n others for them; by that measure alone gangs would hardly run, so its price grows with a
+ * power of n.  With deadlines the price is the apparent tardiness cost: weight over what is left,
+ * falling exponentially with the slack.
  */
 #include "sched/gpu_problem_priv.h"
 
@@ -15,16 +17,48 @@
 
 static const int64_t TICK_MS = 60 * 1000;
 static const double TINY_S = 300; /* very short jobs are not worth more than this */
-/* 1 would be right if nobody came any more and speeds were sure; less leaves room for throughput.
- */
-static const double STEEP = 0.9;
-static const double CLAIM = 1e4; /* who goes before all others */
+static const double GANG = 0.6;   /* the power of n */
+static const double CLAIM = 1e6;  /* who goes before all others */
 enum { CLAIM_EVERY = 32 }; /* devices for each job that may hold some after waiting too long */
 static const double SLACK_LOOKAHEAD = 2; /* in mean run times */
 
-static double jct_price(const struct gjob *j, double weight, double left_s)
+/* How many jobs have more left: by counting, as sorting thousands would take the loop too long.
+ * Classes are 7 % wide, and within one the jobs are taken as evenly spread. */
+enum { CLASSES = 256 };
+struct census {
+    uint32_t jobs[CLASSES];  /* of each class */
+    uint32_t above[CLASSES]; /* of longer ones */
+    size_t n;
+};
+
+/* What counts as long: elastic jobs by their work, as they may have it done by many devices. */
+static double length_class(const struct gjob *j)
 {
-    return weight * sqrt(j->say.ref) * pow(left_s + TINY_S, -STEEP);
+    double work = j->left_s * (j->say.n_counts > 1 ? j->say.ref : 1);
+    double c = log(MAX(work, 1)) / 0.07;
+
+    return MIN(c, CLASSES - 0.001);
+}
+
+static void take_census(const struct gpus *g, int64_t now, struct census *out)
+{
+    uint32_t sum = 0;
+
+    *out = (struct census){.n = g->jobs.n};
+    for (size_t i = 0; i < g->jobs.n; i++) {
+        g->jobs.p[i]->left_s = gpu_left_s(g, g->jobs.p[i], now);
+        out->jobs[(size_t)length_class(g->jobs.p[i])]++;
+    }
+    for (size_t c = CLASSES; c-- > 0; sum += out->jobs[c])
+        out->above[c] = sum;
+}
+
+static double jct_price(const struct census *c, const struct gjob *j, double weight)
+{
+    double at = length_class(j), part = at - floor(at);
+    double longer = c->above[(size_t)at] + c->jobs[(size_t)at] * (1 - part);
+
+    return weight * pow(j->say.ref, GANG) * (longer + 1) / (double)(c->n + 1);
 }
 
 static double due_s(const struct gpus *g, struct gjob *j)
@@ -92,14 +126,14 @@ static bool leaving(const struct gjob *j)
     return j->holds && (j->delivered || j->stop_now);
 }
 
-static void rank(const struct gpus *g, struct gjob *j, int64_t now, double mean_s,
-                 struct ranked *out)
+static void rank(const struct gpus *g, const struct census *c, struct gjob *j, int64_t now,
+                 double mean_s, struct ranked *out)
 {
-    double left = gpu_left_s(g, j, now), weight = gpu_weight(g, j, now);
+    double left = j->left_s, weight = gpu_weight(g, j, now);
     double waited = (double)(now - j->waits_since_ms) / 1000;
     double price = g->conf.objective == GPU_TARDINESS
                        ? tardiness_price(g, j, weight, left, now, mean_s)
-                       : jct_price(j, weight, left);
+                       : jct_price(c, j, weight);
     /* Once it has run, its growing weight sees to it that it runs again; devices are held for it
      * only after a multiple of that time. */
     bool claim = !j->holds && waited > g->conf.reserve_after_s * (1 + 4 * j->attempts);
@@ -186,6 +220,7 @@ static void keep_claims(struct ranked *r, size_t n, size_t devices)
 static void freeze_jobs(struct gpus *g, struct gpu_problem *p, int64_t now)
 {
     VEC(struct ranked) all = {0};
+    struct census census;
     size_t devices = 0, k = 0, waiting = 0;
     double mean_s = 0;
 
@@ -194,19 +229,20 @@ static void freeze_jobs(struct gpus *g, struct gpu_problem *p, int64_t now)
     if (g->conf.objective == GPU_TARDINESS)
         for (size_t i = 0; i < g->jobs.n; i++)
             mean_s += gpu_total_s(g, g->jobs.p[i]) / (double)g->jobs.n;
+    take_census(g, now, &census);
     vec_reserve(&all, g->jobs.n + 1);
     for (size_t i = 0; i < g->jobs.n; i++) {
         struct gjob *j = g->jobs.p[i];
         j->at_problem = GPU_NOBODY;
         if (j->holds && !leaving(j)) {
-            rank(g, j, now, MAX(mean_s, 1), &all.p[all.n]);
+            rank(g, &census, j, now, MAX(mean_s, 1), &all.p[all.n]);
             struct ranked first = all.p[k];
             all.p[k++] = all.p[all.n];
             all.p[all.n] = first;
             all.n++;
         } else if (j->refused_until <= now && ready(g, j)) {
             p->urgent |= j->say.priority >= GPU_URGENT;
-            rank(g, j, now, MAX(mean_s, 1), &all.p[all.n++]);
+            rank(g, &census, j, now, MAX(mean_s, 1), &all.p[all.n++]);
             waiting++;
         }
     }
@@ -271,7 +307,8 @@ static void freeze_node(const struct gpus *g, struct gpu_problem *p, const struc
             vec_push(&p->rooms, d->state.mem_bytes ? gpu_room(g, d) : INT64_MAX);
     }
     n.n_rooms = p->rooms.n - n.first_room;
-    qsort(p->rooms.p + n.first_room, n.n_rooms, sizeof(int64_t), ascending);
+    if (n.n_rooms)
+        qsort(p->rooms.p + n.first_room, n.n_rooms, sizeof(int64_t), ascending);
     vec_push(&p->nodes, n);
 }
 

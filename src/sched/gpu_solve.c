@@ -146,8 +146,6 @@ static bool find_way(const struct search *s, int32_t c, struct way *out)
         *out = w;
         return make_room(s, out, (int32_t)s->p->groups.p[x->group].node, x->n);
     }
-    if (w.loss + BETTER >= x->value)
-        return false;
     for (size_t k = 0; k < s->p->nodes.n; k++) { /* best fit first */
         if (!s->p->nodes.p[k].open || !problem_room(s->p, k, x->n, x->mem_bytes))
             continue;
