@@ -353,14 +353,16 @@ void gpus_stopped(struct gpus *g, int64_t now, uint64_t job, enum gpu_stop how)
     }
     if (how == GPU_STOPPED_UNDONE)
         j->attempts--;
+    if (how == GPU_STOPPED_ASKED && !j->stop_now)
+        j->stopped_ms[j->n_stopped++ % GPU_STOPS_PER_HOUR] = now;
     j->preemptions += how == GPU_STOPPED_ASKED || how == GPU_STOPPED_LOST;
     gpu_release(g, j, now);
     j->frac = 0;
     j->waits_since_ms = now;
     gpu_touch(g, j);
-    /* A stop we asked for was planned, unless that plan is from before a restart; anything else was
-     * not. */
-    if (how != GPU_STOPPED_ASKED || adopted)
+    /* A stop we asked for was planned, unless that plan is from before a restart, or a later one
+     * was made when it was leaving and nobody waited: no tick would come either. */
+    if (how != GPU_STOPPED_ASKED || adopted || g->tick_ms < 0)
         gpu_due(g);
 }
 
