@@ -126,7 +126,7 @@ static void submit(struct sim *s)
                                .jobs = x->jobs,
                                .n_jobs = 1 + rng_below(r, 4),
                                .free_fn = free_submission};
-    if (!rng_below(r, 3))
+    if (!rng_below(r, 5))
         make_trainer(s, x);
     if (x->s.n_jobs > 1)
         x->s.batch.slots = (int32_t)rng_below(r, 3);
@@ -183,7 +183,7 @@ static void boot(struct sim *s)
                                            .seed = rng_next(&s->rng),
                                            .home = "/nonexistent",
                                            .patience_ms = 1000,
-                                           .gpu = {.replan_ms = 20, .restart_s = 0.01},
+                                           .gpu = {.replan_ms = 40, .restart_s = 0.01},
                                            .file_time = world_file_time,
                                            .file_time_arg = &s->world,
                                            .lookahead = true});
