@@ -127,6 +127,11 @@ static int resume(struct run_session *s, const struct run_opts *o, struct memory
                          : m->interrupted                  ? "cancelled"
                                                            : NULL;
 
+    /* Counted first: what is tried again may be done before anybody looks. */
+    if (active_of(s, batch, &counts, &active, e) < 0)
+        return -1;
+    int64_t done = counts_done(counts), total = int_of(counts, "total");
+    json_free(counts);
     if (states && retry_states(s, batch, states, &again, e) < 0)
         return -1;
     if (m->interrupted) {
@@ -134,13 +139,10 @@ static int resume(struct run_session *s, const struct run_opts *o, struct memory
         if (remember(m, e) < 0)
             return -1;
     }
-    if (active_of(s, batch, &counts, &active, e) < 0)
-        return -1;
     *out_go = active > 0 || again > 0;
     if (*out_go && !o->quiet)
-        cli_say("continuing: %lld of %lld jobs are done", (long long)counts_done(counts),
-                (long long)int_of(counts, "total"));
-    json_free(counts);
+        cli_say("continuing: %lld of %lld jobs are done", (long long)(done - again),
+                (long long)total);
     return 0;
 }
 
