@@ -10,12 +10,10 @@
 
 static const int64_t REFUSED_MS = 1000, REFUSED_MAX_MS = 60 * 1000;
 
-void gpu_ask_stop(struct gpus *g, struct gjob *j, int64_t now, bool at_once)
+void gpu_ask_stop(struct gpus *g, struct gjob *j, bool at_once)
 {
     if (!j->holds || (j->stopping && !at_once) || j->stop_now)
         return;
-    if (!at_once)
-        j->asked_ms[j->n_asked++ % GPU_STOPS_PER_HOUR] = now;
     j->stopping = true;
     j->stop_now |= at_once;
     g->stats.stops_asked++;
@@ -26,8 +24,6 @@ void gpu_ask_stop(struct gpus *g, struct gjob *j, int64_t now, bool at_once)
 static void withdraw(struct gpus *g, struct gjob *j)
 {
     j->stopping = false;
-    if (j->n_asked) /* it was never stopped: it does not count */
-        j->n_asked--;
     if (g->hands.unstop)
         g->hands.unstop(g->hands.self, j->say.job);
 }
@@ -75,12 +71,12 @@ void gpu_guard(struct gpus *g, int64_t now)
         }
 }
 
-static void stop_overfull(struct gpus *g, int64_t now)
+static void stop_overfull(struct gpus *g)
 {
     for (size_t i = 0; i < g->jobs.n; i++)
         if (g->jobs.p[i]->overfull) {
             g->jobs.p[i]->overfull = false;
-            gpu_ask_stop(g, g->jobs.p[i], now, true);
+            gpu_ask_stop(g, g->jobs.p[i], true);
         }
 }
 
@@ -173,7 +169,7 @@ static void take_stops(struct gpus *g, const struct gpu_problem *p, int64_t now)
             if (j->stopping)
                 withdraw(g, j);
         } else if (!j->stopping && gpu_may_stop(g, j, now, urgent)) {
-            gpu_ask_stop(g, j, now, false);
+            gpu_ask_stop(g, j, false);
         }
     }
 }
@@ -276,7 +272,7 @@ static void start_column(struct gpus *g, const struct gpu_column *c, int64_t now
 
 void gpus_apply(struct gpus *g, int64_t now)
 {
-    stop_overfull(g, now);
+    stop_overfull(g);
     for (size_t i = 0; i < g->columns.n; i++)
         if (!g->columns.p[i].hold)
             start_column(g, &g->columns.p[i], now);

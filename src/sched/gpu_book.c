@@ -35,8 +35,8 @@ struct gpus *gpus_new(const struct gpu_conf *conf, const struct gpu_hands *hands
     g->said_var = 0.25;
     g->said_weight = 2;
     for (int i = 0; i < GPU_SPREADS; i++) {
-        g->spread[0][i] = (struct gpu_spread){{-0.5, 0.2, 0.9}, 0};
-        g->spread[1][i] = (struct gpu_spread){{-0.2, 0.1, 0.6}, 0};
+        g->spread[0][i] = (struct gpu_spread){{-0.75, 0.2, 1.1}, 0};
+        g->spread[1][i] = (struct gpu_spread){{-0.35, 0.1, 0.75}, 0};
     }
     return g;
 }

@@ -1,13 +1,21 @@
 /* gpu_columns.c - who may run with whom on how many devices, and what that is worth
  *
- * Large questions are thinned: of the columns that add a job to a group, or pair two who wait,
- * only the best few per group and per job are kept.
+ * Large questions are thinned: only the first LOOK_JOINS who wait are tried next to each group and
+ * the next LOOK_PAIRS next to each of themselves, and of the columns that makes the best few are
+ * kept.
  */
 #include "sched/gpu_problem_priv.h"
 
 #include <math.h>
 
-enum { KEEP_ALL = 96, KEEP_JOINS = 24, KEEP_PAIRS = 12 };
+enum {
+    KEEP_ALL = 96,
+    THIN_FROM = 32,
+    KEEP_JOINS = 16,
+    KEEP_PAIRS = 6,
+    LOOK_JOINS = 160,
+    LOOK_PAIRS = 48
+};
 static const double STAYS = 1.1;      /* a column equal to the present one is worth more */
 static const double HORIZON_S = 3600; /* a change pays for its restart within this, or not */
 static const double WORTH = 1.05;
@@ -124,7 +132,7 @@ static int by_value(const void *a, const void *b)
 /* Of the columns from `first` on the best `keep`. */
 static void thin(struct gpu_problem *p, size_t first, size_t keep)
 {
-    if (p->cands.n <= KEEP_ALL || p->columns.n - first <= keep)
+    if (p->cands.n <= THIN_FROM || p->columns.n - first <= keep)
         return;
     qsort(p->columns.p + first, p->columns.n - first, sizeof(struct column), by_value);
     p->columns.n = first + keep;
@@ -134,6 +142,9 @@ static void group_columns(struct gpu_problem *p, int32_t group)
 {
     const struct group *q = &p->groups.p[group];
     unsigned all = (1U << q->n_jobs) - 1, must = 0;
+    bool large = p->cands.n > KEEP_ALL;
+    size_t from = large ? p->n_running : 0;
+    size_t to = large ? MIN(from + LOOK_JOINS, p->cands.n) : p->cands.n;
 
     for (int32_t i = 0; i < q->n_jobs; i++)
         must |= p->cands.p[q->jobs[i]].fixed ? 1U << i : 0;
@@ -149,7 +160,7 @@ static void group_columns(struct gpu_problem *p, int32_t group)
             continue; /* over-full: somebody has to go */
         vec_push(&p->columns, c);
         size_t first = p->columns.n;
-        for (size_t k = 0; q->open && q->room > 0 && k < p->cands.n; k++)
+        for (size_t k = from; q->open && q->room > 0 && k < to; k++)
             if (p->cands.p[k].group != group && !p->cands.p[k].fixed &&
                 join(p, &c, (int32_t)k, q->room, &more))
                 vec_push(&p->columns, more);
@@ -182,7 +193,8 @@ static void fresh_columns(struct gpu_problem *p, int32_t job)
         if (a->group != GPU_NOBODY)
             continue;
         size_t first = p->columns.n;
-        for (size_t k = (size_t)job + 1; k < p->cands.n; k++)
+        size_t to = (size_t)job + 1 + (p->cands.n > KEEP_ALL ? LOOK_PAIRS : p->cands.n);
+        for (size_t k = (size_t)job + 1; k < MIN(to, p->cands.n); k++)
             if (p->cands.p[k].group == GPU_NOBODY && join(p, &c, (int32_t)k, room, &more))
                 vec_push(&p->columns, more);
         thin(p, first, KEEP_PAIRS);

@@ -153,18 +153,18 @@ double gpu_restart_s(const struct gpus *g, const struct gjob *j)
     return speeds_restart(g->speeds, j->family, g->conf.restart_s);
 }
 
-static bool asked_too_often(const struct gjob *j, int64_t now)
+static bool stopped_too_often(const struct gjob *j, int64_t now)
 {
-    if (j->n_asked < GPU_STOPS_PER_HOUR)
+    if (j->n_stopped < GPU_STOPS_PER_HOUR)
         return false;
-    return now - j->asked_ms[j->n_asked % GPU_STOPS_PER_HOUR] < 3600 * 1000;
+    return now - j->stopped_ms[j->n_stopped % GPU_STOPS_PER_HOUR] < 3600 * 1000;
 }
 
 bool gpu_may_stop(const struct gpus *g, struct gjob *j, int64_t now, bool urgent)
 {
     double ran = (double)(now - j->start_ms) / 1000;
 
-    if (j->say.preempt == GPU_PREEMPT_NEVER || asked_too_often(j, now))
+    if (j->say.preempt == GPU_PREEMPT_NEVER || stopped_too_often(j, now))
         return false;
     if (j->say.epochs > 0 && j->done >= j->say.epochs - 1)
         return false;

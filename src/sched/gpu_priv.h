@@ -80,8 +80,8 @@ struct gjob {
     struct gpu_segment seg[GPU_SEGMENTS];
     int32_t n_seg;
     int32_t attempts, preemptions;
-    int64_t asked_ms[GPU_STOPS_PER_HOUR]; /* when it was last asked to stop, a ring */
-    uint32_t n_asked;
+    int64_t stopped_ms[GPU_STOPS_PER_HOUR]; /* when it last made room, a ring */
+    uint32_t n_stopped;
     /* planning */
     struct gpu_want want;
     int32_t at_problem;    /* its place in the question being frozen */
@@ -181,7 +181,7 @@ void gpu_count_free(struct gpus *g, uint32_t node);
 
 /* ---- gpu_apply.c ---- */
 void gpu_guard(struct gpus *g, int64_t now);
-void gpu_ask_stop(struct gpus *g, struct gjob *j, int64_t now, bool at_once);
+void gpu_ask_stop(struct gpus *g, struct gjob *j, bool at_once);
 
 /* ---- gpu_predict.c ---- */
 void gpu_predict(struct gpus *g, int64_t now);

@@ -254,6 +254,7 @@ static void freeze_jobs(struct gpus *g, struct gpu_problem *p, int64_t now)
         select_top(all.p + k, waiting, want);
         waiting = want;
     }
+    p->n_running = k;
     qsort(all.p, k, sizeof(all.p[0]), by_key);
     qsort(all.p + k, waiting, sizeof(all.p[0]), by_key);
     for (size_t i = 0; i < k + waiting; i++)

@@ -56,8 +56,9 @@ struct gpu_problem {
     uint64_t plan;
     struct rng rng;
     double mean_ratio;
-    bool urgent; /* somebody waits who goes before all below GPU_URGENT */
-    VEC(struct cand) cands;
+    bool urgent;            /* somebody waits who goes before all below GPU_URGENT */
+    VEC(struct cand) cands; /* those who run, then those who wait, best first */
+    size_t n_running;
     VEC(struct group) groups;
     VEC(struct pnode) nodes;
     VEC(int64_t) rooms;

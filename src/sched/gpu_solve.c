@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-enum { PASSES = 6, WAY_MAX = 64 };
+enum { PASSES = 6, WAY_MAX = 64, NEAR = 3, LARGE = 6000 };
 static const double SHAKE = 0.3, BETTER = 1e-9;
 
 struct search {
@@ -18,6 +18,8 @@ struct search {
     int32_t *own;      /* of each job: the column in which it is alone and keeps its place */
     int32_t *node_of;  /* of each column while chosen */
     VEC(int32_t) * at; /* of each node: its chosen columns */
+    double *floor;     /* of each node: worth per device of the least dense column that may go */
+    bool *stale;       /* floor has to be found anew */
     double value;
 };
 
@@ -36,6 +38,7 @@ static void take_in(struct search *s, int32_t c, int32_t node)
         s->of_group[x->group] = c;
     s->node_of[c] = node;
     s->p->nodes.p[node].free -= x->n;
+    s->stale[node] = true;
     vec_push(&s->at[node], c);
     s->value += x->value;
 }
@@ -51,6 +54,7 @@ static void take_out(struct search *s, int32_t c)
         s->of_group[x->group] = GPU_NOBODY;
     s->node_of[c] = GPU_NOBODY;
     s->p->nodes.p[node].free += x->n;
+    s->stale[node] = true;
     for (size_t i = 0; i < s->at[node].n; i++)
         if (s->at[node].p[i] == c) {
             s->at[node].p[i] = vec_pop(&s->at[node]);
@@ -132,13 +136,61 @@ static bool make_room(const struct search *s, struct way *w, int32_t node, int32
     return true;
 }
 
-/* The cheapest way in for a column, over the nodes it may go to. */
-static bool find_way(const struct search *s, int32_t c, struct way *out)
+static double floor_of(const struct search *s, size_t node)
+{
+    if (!s->stale[node])
+        return s->floor[node];
+    double floor = INFINITY;
+    for (size_t i = 0; i < s->at[node].n; i++) {
+        const struct column *o = col(s, s->at[node].p[i]);
+        if (!o->fixed && o->value < floor * o->n)
+            floor = o->value / o->n;
+    }
+    s->stale[node] = false;
+    return s->floor[node] = floor;
+}
+
+/* The node where x fits best, or of those where room must be made the NEAR that promise to cost
+ * least.  Room costs at least the devices lacking at the least density there. */
+static int32_t choose_nodes(const struct search *s, const struct column *x, const struct way *w,
+                            double limit, int32_t *out, bool *fits)
+{
+    int32_t slack = INT32_MAX, n = 0;
+    double bound[NEAR];
+
+    *fits = false;
+    for (size_t k = 0; k < s->p->nodes.n; k++) {
+        if (!s->p->nodes.p[k].open || !problem_room(s->p, k, x->n, x->mem_bytes))
+            continue;
+        int32_t left = freed_on(s, w, (int32_t)k) - x->n;
+        if (left >= 0 && left < slack) {
+            slack = left;
+            out[0] = (int32_t)k;
+            *fits = true;
+        }
+        if (*fits)
+            continue;
+        double cost = -left * floor_of(s, k);
+        if (w->loss + cost >= limit || (n == NEAR && cost >= bound[NEAR - 1]))
+            continue;
+        int32_t at = n < NEAR ? n++ : NEAR - 1;
+        for (; at > 0 && bound[at - 1] > cost; at--) {
+            bound[at] = bound[at - 1];
+            out[at] = out[at - 1];
+        }
+        bound[at] = cost;
+        out[at] = (int32_t)k;
+    }
+    return *fits ? 1 : n;
+}
+
+/* The cheapest way in for a column, over the nodes it may go to, that costs less than `limit`. */
+static bool find_way(const struct search *s, int32_t c, double limit, struct way *out)
 {
     const struct column *x = col(s, c);
+    int32_t nodes[NEAR];
     struct way w;
-    bool found = false;
-    int32_t slack = INT32_MAX;
+    bool fits, found = false;
 
     if (!conflicts(s, c, &w))
         return false;
@@ -146,28 +198,15 @@ static bool find_way(const struct search *s, int32_t c, struct way *out)
         *out = w;
         return make_room(s, out, (int32_t)s->p->groups.p[x->group].node, x->n);
     }
-    for (size_t k = 0; k < s->p->nodes.n; k++) { /* best fit first */
-        if (!s->p->nodes.p[k].open || !problem_room(s->p, k, x->n, x->mem_bytes))
-            continue;
-        int32_t left = freed_on(s, &w, (int32_t)k) - x->n;
-        if (left >= 0 && left < slack) {
-            slack = left;
-            *out = w;
-            out->node = (int32_t)k;
-            found = true;
-        }
-    }
-    for (size_t k = 0; !found && k < s->p->nodes.n; k++) {
+    int32_t n = choose_nodes(s, x, &w, limit, nodes, &fits);
+    for (int32_t i = 0; i < n; i++) {
         struct way t = w;
-        if (!s->p->nodes.p[k].open || !problem_room(s->p, k, x->n, x->mem_bytes) ||
-            !make_room(s, &t, (int32_t)k, x->n))
+        if (!make_room(s, &t, nodes[i], x->n) || (found && t.loss >= out->loss))
             continue;
-        if (t.loss < x->value && (slack == INT32_MAX || t.loss < out->loss)) {
-            *out = t;
-            slack = 0;
-        }
+        *out = t;
+        found = true;
     }
-    return found || slack == 0;
+    return found;
 }
 
 /* Gives jobs that lost their column to an exchange their own again, if there is room. */
@@ -178,29 +217,44 @@ static void console(struct search *s, const struct way *w)
         for (int32_t k = 0; k < x->n_jobs; k++) {
             int32_t own = s->own[x->jobs[k]];
             struct way v;
-            if (s->of_job[x->jobs[k]] == GPU_NOBODY && own != GPU_NOBODY && find_way(s, own, &v) &&
-                !v.n)
+            if (s->of_job[x->jobs[k]] == GPU_NOBODY && own != GPU_NOBODY &&
+                find_way(s, own, 0, &v) && !v.n)
                 take_in(s, own, v.node);
         }
     }
+}
+
+/* What those who would lose a job or their group to c could get by themselves. */
+static double hope_of(const struct search *s, int32_t c)
+{
+    const struct column *x = col(s, c);
+    struct way w;
+    double hope = 0;
+
+    if (!conflicts(s, c, &w))
+        return -INFINITY;
+    for (int32_t i = 0; i < w.n; i++) {
+        const struct column *o = col(s, w.out[i]);
+        for (int32_t k = 0; k < o->n_jobs; k++) {
+            bool taken = s->own[o->jobs[k]] == GPU_NOBODY;
+            for (int32_t m = 0; m < x->n_jobs; m++)
+                taken |= x->jobs[m] == o->jobs[k];
+            hope += taken ? 0 : col(s, s->own[o->jobs[k]])->value;
+        }
+    }
+    return x->value + hope - w.loss <= 0 ? -INFINITY : hope;
 }
 
 /* Carries an exchange out if the plan is worth more after it. */
 static bool try_in(struct search *s, int32_t c)
 {
     struct way w;
-    double before = s->value;
+    double before = s->value, hope;
 
-    if (s->node_of[c] != GPU_NOBODY || !find_way(s, c, &w))
+    if (s->node_of[c] != GPU_NOBODY || (hope = hope_of(s, c)) < 0 ||
+        !find_way(s, c, col(s, c)->value + hope, &w))
         return false;
     double worst = before - w.loss + col(s, c)->value;
-    double hope = 0;
-    for (int32_t i = 0; i < w.n; i++) {
-        const struct column *x = col(s, w.out[i]);
-        for (int32_t k = 0; k < x->n_jobs; k++)
-            if (s->own[x->jobs[k]] != GPU_NOBODY)
-                hope += col(s, s->own[x->jobs[k]])->value;
-    }
     if (worst + hope <= before * (1 + BETTER))
         return false;
     int32_t nodes[WAY_MAX];
@@ -231,7 +285,9 @@ static bool try_in(struct search *s, int32_t c)
 
 static void improve(struct search *s)
 {
-    for (int pass = 0; pass < PASSES; pass++) {
+    int passes = s->p->columns.n > LARGE ? PASSES / 2 : PASSES;
+
+    for (int pass = 0; pass < passes; pass++) {
         bool better = false;
         for (size_t i = 0; i < s->p->order.n; i++)
             better |= try_in(s, s->p->order.p[i]);
@@ -306,7 +362,7 @@ static void greedy(struct search *s, const int32_t *order, size_t n)
         for (int32_t k = 0; k < x->n_jobs; k++)
             taken |= s->of_job[x->jobs[k]] != GPU_NOBODY &&
                      !(x->group != GPU_NOBODY && s->of_job[x->jobs[k]] == s->of_group[x->group]);
-        if (taken || !find_way(s, order[i], &w) || w.loss >= x->value)
+        if (taken || !find_way(s, order[i], x->value, &w) || w.loss >= x->value)
             continue;
         bool others = false; /* greedy takes nobody's place but that of its own group */
         for (int32_t k = 0; k < w.n; k++)
@@ -358,6 +414,9 @@ static void search_init(struct search *s, struct gpu_problem *p)
     s->of_group = xmalloc((p->groups.n + 1) * sizeof(int32_t));
     s->node_of = xmalloc((p->columns.n + 1) * sizeof(int32_t));
     s->at = xcalloc(p->nodes.n + 1, sizeof(*s->at));
+    s->floor = xcalloc(p->nodes.n + 1, sizeof(*s->floor));
+    s->stale = xcalloc(p->nodes.n + 1, sizeof(*s->stale));
+    memset(s->stale, 1, p->nodes.n);
     memset(s->of_job, 0xff, p->cands.n * sizeof(int32_t));
     memset(s->own, 0xff, p->cands.n * sizeof(int32_t));
     memset(s->of_group, 0xff, p->groups.n * sizeof(int32_t));
@@ -378,6 +437,8 @@ static void search_done(struct search *s)
     for (size_t i = 0; i < s->p->nodes.n; i++)
         vec_done(&s->at[i]);
     free(s->at);
+    free(s->floor);
+    free(s->stale);
     free(s->of_job);
     free(s->own);
     free(s->of_group);
@@ -413,7 +474,8 @@ void gpu_problem_solve(struct gpu_problem *p)
     clear(&s);
     hold_for_claims(&s);
     greedy(&s, p->order.p, p->order.n);
-    for (int32_t round = 0; round <= p->conf.effort; round++) {
+    int32_t effort = p->columns.n > LARGE ? MIN(p->conf.effort, 0) : p->conf.effort;
+    for (int32_t round = 0; round <= effort; round++) {
         if (round > 0) {
             clear(&s);
             sort_columns(p, SHAKE, shaken);
