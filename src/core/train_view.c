@@ -53,13 +53,10 @@ void core_set_endpoint(struct core *c, const char *endpoint)
 /* ---- why it waits ---- */
 
 static const char *const wait_names[] = {
-    [GPU_WAIT_NOTHING] = "next",
-    [GPU_WAIT_GPUS] = "gpus",
-    [GPU_WAIT_MEMORY] = "gpu_memory",
-    [GPU_WAIT_NO_SHARE] = "gpu_no_share",
-    [GPU_WAIT_RESERVED] = "gpu_reserved",
-    [GPU_WAIT_BEHIND] = "behind",
-    [GPU_WAIT_HOST] = "host",
+    [GPU_WAIT_NOTHING] = "next",          [GPU_WAIT_GPUS] = "gpus",
+    [GPU_WAIT_MEMORY] = "gpu_memory",     [GPU_WAIT_CROWDED] = "gpu_crowded",
+    [GPU_WAIT_NO_SHARE] = "gpu_no_share", [GPU_WAIT_RESERVED] = "gpu_reserved",
+    [GPU_WAIT_BEHIND] = "behind",         [GPU_WAIT_HOST] = "host",
     [GPU_WAIT_CLOSED] = "node_drained",
 };
 
@@ -146,6 +143,10 @@ static void reason_text(const struct core *c, const struct job *j, const struct 
     case GPU_WAIT_MEMORY:
         buf_addf(b, "waits for GPU memory: %s on each of %d GPU%s",
                  v->reserved_bytes ? mem : "all of it", n, n == 1 ? "" : "s");
+        return;
+    case GPU_WAIT_CROWDED:
+        buf_addf(b, "waits for room on %d GPU%s: each is shared by as many jobs as may be", n,
+                 n == 1 ? "" : "s");
         return;
     case GPU_WAIT_NO_SHARE:
         buf_adds(b, "waits for GPUs of its own: it, or those who run, will not share");

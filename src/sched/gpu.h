@@ -139,6 +139,7 @@ enum gpu_wait {
     GPU_WAIT_NOTHING, /* runs, or starts as soon as a plan is made */
     GPU_WAIT_GPUS,
     GPU_WAIT_MEMORY,   /* there is room next to others, but not enough device memory */
+    GPU_WAIT_CROWDED,  /* as many jobs share each device as may */
     GPU_WAIT_NO_SHARE, /* it, or those who run, will not share */
     GPU_WAIT_RESERVED, /* devices are held for a job that waited too long */
     GPU_WAIT_BEHIND,   /* others give more for the devices: shorter or more important */

@@ -36,10 +36,14 @@ static enum gpu_wait beside(const struct gpus *g, const struct gjob *j, uint64_t
             *who = o->say.job;
             return GPU_WAIT_BEHIND;
         }
-        if (why == GPU_WAIT_MEMORY ||
-            (o->n_with + 2 > g->conf.per_device && gpu_memory_fits(g, j, o)))
-            continue; /* there are enough jobs on it */
-        why = j->say.share && o->say.share ? GPU_WAIT_MEMORY : GPU_WAIT_NO_SHARE;
+        if (why == GPU_WAIT_MEMORY)
+            continue;
+        if (!j->say.share || !o->say.share)
+            why = GPU_WAIT_NO_SHARE;
+        else if (o->n_with + 2 > g->conf.per_device && gpu_memory_fits(g, j, o))
+            why = GPU_WAIT_CROWDED;
+        else
+            why = GPU_WAIT_MEMORY;
         *who = o->say.job;
     }
     return why;

@@ -281,12 +281,14 @@ def test_6_two_share_a_third_waits_for_memory():
     with GpuHome(scale=1) as h:
         jobs = [h.train(f"half-{i}", epochs=1000, steps=20, estimated_memory=5000) for i in range(2)]
         wait_for("both run on one GPU", lambda: overlap(h, *jobs))
-        third = h.train("third", epochs=3, steps=20, estimated_memory=12000)
-        row = wait_for("a reason to wait", lambda: (r := h.row(third))["wait_reason"] and r)
-        assert row["state"] == "pending" and "memory" in row["wait_reason"], row
+        for name, mib in (("third", 5000), ("large", 12000)):
+            waits = h.train(name, epochs=3, steps=20, estimated_memory=mib)
+            row = wait_for(f"{name} waits for memory", lambda: (r := h.row(waits))["wait_reason"].startswith("memory:") and r)
+            assert row["state"] == "pending", row
         a, b = (h.row(j) for j in jobs)
         assert a["gpus"] == b["gpus"] == "1s", (a, b)
         assert a["shares_with"] and b["shares_with"], (a, b)
+        wait_for("both said what they see", lambda: all(h.starts(j) for j in jobs))
         devices = {h.starts(j)[0]["devices"] for j in jobs}
         assert len(devices) == 1, "two jobs on one GPU see the same UUID"
 

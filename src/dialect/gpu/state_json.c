@@ -90,6 +90,9 @@ void gpu_wait_text(const struct gpu_job_facts *f, char *out, size_t n)
     case GPU_WAIT_MEMORY:
         snprintf(out, n, "memory: next to the jobs that run there is not enough GPU memory");
         return;
+    case GPU_WAIT_CROWDED:
+        snprintf(out, n, "memory: that of each GPU is shared by as many jobs as may be");
+        return;
     case GPU_WAIT_NO_SHARE:
         snprintf(out, n, "sharing off: it, or a job that runs, has its GPUs to itself");
         return;

@@ -51,11 +51,15 @@ TEST(states)
 
 TEST(reasons)
 {
-    static const char *const words[] = {
-        [GPU_WAIT_NOTHING] = "next plan",     [GPU_WAIT_GPUS] = "no GPU:",
-        [GPU_WAIT_MEMORY] = "memory:",        [GPU_WAIT_NO_SHARE] = "sharing off:",
-        [GPU_WAIT_RESERVED] = "reservation:", [GPU_WAIT_BEHIND] = "others come first:",
-        [GPU_WAIT_HOST] = "the host:",        [GPU_WAIT_CLOSED] = "the node takes no jobs:"};
+    static const char *const words[] = {[GPU_WAIT_NOTHING] = "next plan",
+                                        [GPU_WAIT_GPUS] = "no GPU:",
+                                        [GPU_WAIT_MEMORY] = "memory:",
+                                        [GPU_WAIT_CROWDED] = "memory:",
+                                        [GPU_WAIT_NO_SHARE] = "sharing off:",
+                                        [GPU_WAIT_RESERVED] = "reservation:",
+                                        [GPU_WAIT_BEHIND] = "others come first:",
+                                        [GPU_WAIT_HOST] = "the host:",
+                                        [GPU_WAIT_CLOSED] = "the node takes no jobs:"};
     struct gpu_job_facts f = facts(JOB_QUEUED);
     char text[200];
 
