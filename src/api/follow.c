@@ -7,9 +7,13 @@
  * everything, by commits, and for file systems without inotify by a slow tick.  It ends when the
  * run is over and the file was read to its end after that was known: the host reports the end of a
  * run after its last byte.
+ *
+ * The middle of a log may be cut out while it grows (base/log_mark.h).  A follower counts bytes as
+ * they were written, so it goes on where it was; one that was still in the middle sees the notice.
  */
 #include "api/follow.h"
 #include "api/api_priv.h"
+#include "base/log_mark.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/inotify.h>
@@ -18,6 +22,7 @@
 enum {
     PIECE_BYTES = 64 << 10,
     TICK_MS = 1000,
+    REREADS_MAX = 1000,
 };
 
 struct follow {
@@ -28,9 +33,15 @@ struct follow {
     bool err_stream;
     char *path;
     int fd, wd;
-    int64_t at;
+    int64_t at;   /* number of the next byte as written; until opened, a place in the file */
+    int64_t size; /* of the file when it was last read, and */
+    struct log_mark mark; /* what was cut out by then */
     char *piece;
     ssize_t got;
+    bool placed; /* `at` is a number */
+    int rereads; /* in a row */
+    bool reread; /* it was cut while it was read */
+    bool once;   /* what there is now, and no more */
     bool reading, again, over;
 };
 struct follows {
@@ -122,13 +133,73 @@ static void find_path(struct follow *f)
     f->path = f->err_stream ? core_err_path(core, f->key) : core_log_path(core, f->key);
 }
 
+/* The offset that was asked for is one of the file as it is now; one before the end of it counts
+ * from there. */
+static void follow_place(struct follow *f, struct log_mark mark)
+{
+    struct stat st;
+    int64_t size = fstat(f->fd, &st) == 0 ? st.st_size : 0;
+
+    if (f->at < 0)
+        f->at = MAX(size + f->at, 0);
+    if (mark.dropped)
+        f->at = log_mark_number(mark, MIN(f->at, size));
+    f->placed = true;
+}
+
+/* Was the file cut while it was read?  Then what was read may be anything.  A cut that was never
+ * finished, because the supervisor was killed in the midst of it, ends as it is. */
+static bool cut_meanwhile(struct follow *f, struct log_mark before)
+{
+    struct log_mark now = log_mark_read(f->fd);
+    struct stat st;
+    bool cut = before.moving || now.moving || now.dropped != before.dropped;
+
+    f->rereads = cut ? f->rereads + 1 : 0;
+    f->size = fstat(f->fd, &st) == 0 ? st.st_size : 0;
+    f->mark = now;
+    return cut && f->rereads < REREADS_MAX;
+}
+
+/* A log may have a hole instead of its middle: reads from `*from`, or from behind the hole that is
+ * there, up to the next one. */
+static ssize_t read_data(struct follow *f, int64_t *from)
+{
+    ssize_t n = pread(f->fd, f->piece, PIECE_BYTES, *from);
+
+    if (n <= 0 || !memchr(f->piece, 0, (size_t)n))
+        return n;
+    off_t data = lseek(f->fd, *from, SEEK_DATA);
+    if (data > *from) {
+        *from = data;
+        n = pread(f->fd, f->piece, PIECE_BYTES, data);
+    }
+    off_t hole = lseek(f->fd, *from, SEEK_HOLE);
+    return hole > *from ? MIN(n, hole - *from) : n;
+}
+
+static void read_piece(struct follow *f)
+{
+    struct log_mark mark = log_mark_read(f->fd);
+
+    if (!f->placed)
+        follow_place(f, mark);
+    int64_t from = log_mark_place(mark, f->at);
+    f->got = read_data(f, &from);
+    f->reread = cut_meanwhile(f, mark);
+    if (f->reread)
+        f->got = 0;
+    else
+        f->at = log_mark_number(mark, from + MAX(f->got, 0));
+}
+
 static void read_run(void *arg)
 {
     struct follow *f = arg;
     struct err e = {0};
-    struct stat st;
 
     f->got = 0;
+    f->reread = false;
     /* It was waiting when it was asked for, and is over: its only run came and went in between. */
     if (f->over && f->key.run == 0 &&
         store_job(f->all->api->conf.store, f->key.job, keep_attempt, &f->key, &e) == 0 &&
@@ -138,9 +209,7 @@ static void read_run(void *arg)
         f->fd = log_open(f->path);
     if (f->fd < 0)
         return;
-    if (f->at < 0) /* counted from the end, once there is one */
-        f->at = fstat(f->fd, &st) == 0 ? MAX(st.st_size + f->at, 0) : 0;
-    f->got = pread(f->fd, f->piece, PIECE_BYTES, f->at);
+    read_piece(f);
 }
 
 static void follow_wake(struct follow *f);
@@ -149,7 +218,8 @@ static void read_done(void *arg)
 {
     struct follow *f = arg;
     struct follows *all = f->all;
-    bool again = f->again || f->got == PIECE_BYTES;
+    bool more = f->got > 0 && log_mark_place(f->mark, f->at) < f->size;
+    bool again = f->again || f->reread || more;
 
     all->api->working--;
     f->reading = f->again = false;
@@ -162,11 +232,10 @@ static void read_done(void *arg)
         again = again || f->wd >= 0; /* what was written before we watched */
     }
     if (f->got > 0) {
-        f->at += f->got;
         again = again || f->over;
         if (!http_stream_write(f->req, (struct str){f->piece, (size_t)f->got}))
             return; /* cut off; on_follow_gone follows */
-    } else if (f->over) {
+    } else if (f->over && !f->reread) {
         follow_end(f);
         return;
     }
@@ -197,7 +266,7 @@ static void follow_wake(struct follow *f)
     }
     if (!f->req || http_stream_backlog(f->req) > 0)
         return; /* on_follow_drain wakes us */
-    f->over = !run_going(f);
+    f->over = f->once || !run_going(f);
     f->reading = true;
     f->all->api->working++;
     work_submit(f->all->api->conf.loop, read_run, read_done, f);
@@ -210,11 +279,12 @@ static void on_follow_drain(void *arg, struct http_req *r)
 }
 
 void follow_open(struct follows *all, struct http_req *r, struct run_key key, bool err_stream,
-                 int64_t at)
+                 int64_t at, bool once)
 {
     struct follow *f = xcalloc(1, sizeof(*f));
 
-    *f = (struct follow){.all = all, .req = r, .key = key, .err_stream = err_stream, .at = at};
+    *f = (struct follow){
+        .all = all, .req = r, .key = key, .err_stream = err_stream, .at = at, .once = once};
     f->fd = f->wd = -1;
     f->piece = xmalloc(PIECE_BYTES);
     if (key.run)

@@ -10,8 +10,8 @@ void follows_free(struct follows *all);
 void follows_committed(struct follows *all); /* runs may have started or ended */
 void follows_end(struct follows *all);
 /* Takes over the request.  Run 0: the job's next run.  `at`: the first byte; negative counts from
- * the end. */
+ * the end.  `once`: up to its present end; a hole is left out. */
 void follow_open(struct follows *all, struct http_req *r, struct run_key key, bool err_stream,
-                 int64_t at);
+                 int64_t at, bool once);
 /* A regular file that is not a link, or -1 with errno.  Any thread. */
 int log_open(const char *path);

@@ -1,10 +1,15 @@
-/* logs.c - GET /v1/jobs/{job}/logs: the output of a run, whole, in part (Range) or as it comes */
+/* logs.c - GET /v1/jobs/{job}/logs: the output of a run, whole, in part (Range) or as it comes
+ *
+ * A log that has lost its middle to its limit may have a hole there, which nobody wants to be sent:
+ * asked for whole, it is sent piece by piece and without it.
+ */
 #include "api/api_priv.h"
 #include "api/follow.h"
 #include <errno.h>
+#include <sys/stat.h>
 
 struct logs_call {
-    bool err_stream, follow;
+    bool err_stream, follow, hole;
     int64_t run, offset;
     struct job_facts f;
     int fd;
@@ -35,6 +40,15 @@ static int logs_check_run(struct call *c, struct logs_call *d)
     return 0;
 }
 
+static bool has_hole(int fd)
+{
+    struct stat st;
+    off_t hole = fstat(fd, &st) == 0 ? lseek(fd, 0, SEEK_HOLE) : -1;
+
+    lseek(fd, 0, SEEK_SET);
+    return hole >= 0 && hole < st.st_size;
+}
+
 static int logs_run(struct call *c)
 {
     struct logs_call *d = c->data;
@@ -50,8 +64,10 @@ static int logs_run(struct call *c)
     key = (struct run_key){d->f.seq, (uint32_t)d->run};
     path = d->err_stream ? core_err_path(core, key) : core_log_path(core, key);
     d->fd = log_open(path);
-    if (d->fd >= 0)
+    if (d->fd >= 0) {
+        d->hole = has_hole(d->fd);
         return 0;
+    }
     if (errno != ENOENT)
         return err_sys(&c->err, "cannot open the log of job %llu", (unsigned long long)key.job);
     return err_set(&c->err, ERR_NOT_FOUND,
@@ -72,9 +88,9 @@ static void logs_then(struct call *c)
         call_free(c);
         return;
     }
-    if (d->follow)
+    if (d->follow || (d->hole && !http_header(r, "range").p))
         follow_open(c->api->follows, r, (struct run_key){d->f.seq, (uint32_t)d->run}, d->err_stream,
-                    d->offset);
+                    d->follow ? d->offset : 0, !d->follow);
     else
         http_reply_fd_take(r, TAKE_FD(d->fd), "text/plain; charset=utf-8");
     call_free(c);

@@ -24,9 +24,10 @@ struct run_start {
     uint32_t uid, gid;
     bool change_user;
     int64_t timeout_ms, grace_ms;
-    struct resources need; /* limits for the cgroup */
-    uint32_t journal;      /* generation, from backend's current_journal at placing time */
-    struct run_key after;  /* start when that run has ended; job 0 = now */
+    int64_t log_limit_bytes; /* of each log; 0 = none */
+    struct resources need;   /* limits for the cgroup */
+    uint32_t journal;        /* generation, from backend's current_journal at placing time */
+    struct run_key after;    /* start when that run has ended; job 0 = now */
 };
 /* What core believes when it asks the world at start. */
 struct run_belief {

@@ -12,18 +12,19 @@
 #include "core/core.h"
 #include "host/host.h"
 #include "io/loop.h"
+#include "model/spec.h"
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
-enum { AUTO_IDLE_MS = 10 * 60 * 1000, AUTO_LOOK_MS = 5000 };
+enum { AUTO_IDLE_MS = 10 * 60 * 1000, AUTO_LOOK_MS = 5000, GPU_LOG_BYTES = 1 << 30 };
 
 struct serve_opts {
     struct opt_num slots, cpus, mem, gpus, retain, idle;
-    struct opt_num gpu_share, gpu_restart, gpu_replan, gpu_age, gpu_reserve, gpu_scale;
-    const char *gpu_objective;
+    struct opt_num gpu_share, gpu_restart, gpu_replan, gpu_age, gpu_reserve, gpu_scale, gpu_log;
+    const char *gpu_objective, *master_ports, *torch_backend;
     const char *gpus_exclude;
     const char *library, *ports;
     const char *listen, *tls_cert, *tls_key, *log_level;
@@ -79,6 +80,15 @@ static const struct opt gpu_opts[] = {
      "waiting makes a job more important from here on (default 4h)", COMPLETE_NONE, NULL},
     {"gpu-reserve-after", 0, OPT_DURATION, "TIME", SERVE(gpu_reserve),
      "GPUs are held for a job that waited so long (default 1d)", COMPLETE_NONE, NULL},
+    {"master-ports", 0, OPT_TEXT, "FIRST-LAST", SERVE(master_ports),
+     "where the processes of a job on GPUs find each other, MASTER_PORT (default 23000-26999)",
+     COMPLETE_NONE, NULL},
+    {"torch-backend", 0, OPT_TEXT, "NAME", SERVE(torch_backend),
+     "PL_TORCH_DISTRIBUTED_BACKEND of run-scheduler jobs, such as gloo (default nccl)",
+     COMPLETE_NONE, NULL},
+    {"gpu-log-limit", 0, OPT_SIZE, "SIZE", SERVE(gpu_log),
+     "drop the middle of logs of run-scheduler jobs above this size; 0 keeps all (default 1G)",
+     COMPLETE_NONE, NULL},
     {"gpu-time-scale", 0, OPT_INT, "N", SERVE(gpu_scale),
      "one second counts as N when GPUs are planned: rehearse hours in seconds", COMPLETE_NONE,
      NULL},
@@ -217,6 +227,34 @@ static int serve_until_stopped(const struct serve_opts *o, const struct host_con
     return 0;
 }
 
+static int port_range(const char *text, struct host_conf *conf, struct err *e)
+{
+    struct str last, first = str_cut(str_of(text), '-', &last);
+    int64_t lo, hi;
+
+    if (!str_to_i64(first, &lo) || !str_to_i64(last, &hi) || lo < 1024 || hi > 65535 || lo > hi)
+        return err_set(e, ERR_INVALID,
+                       "--master-ports '%.60s' is no range of ports from 1024 to 65535; write it "
+                       "as 23000-26999",
+                       text);
+    conf->master_port_first = (int)lo;
+    conf->master_port_last = (int)hi;
+    return 0;
+}
+
+/* What jobs of the GPU scheduler are given. */
+static int gpu_job_options(const struct serve_opts *o, struct host_conf *conf, struct err *e)
+{
+    if (o->gpu_log.set && o->gpu_log.v && o->gpu_log.v < SPEC_LOG_LIMIT_MIN)
+        return err_set(e, ERR_INVALID, "--gpu-log-limit must be 0 or at least 64K");
+    if (o->torch_backend && (!*o->torch_backend || strpbrk(o->torch_backend, " \t\n")))
+        return err_set(e, ERR_INVALID, "--torch-backend '%.60s' is no name; write nccl or gloo",
+                       o->torch_backend);
+    conf->gpu_log_bytes = o->gpu_log.set ? o->gpu_log.v : GPU_LOG_BYTES;
+    conf->torch_backend = o->torch_backend;
+    return o->master_ports ? port_range(o->master_ports, conf, e) : 0;
+}
+
 /* How GPUs are given out; what was not said is left to the planner. */
 static int gpu_options(const struct serve_opts *o, struct host_conf *conf, struct err *e)
 {
@@ -271,7 +309,8 @@ static int serve(struct cli *c, const void *opts, const struct operands *ops)
                              .multi_user = o->multi_user || o->whole_machine,
                              .retain_ms = o->retain.v,
                              .version = c->seams->version};
-    if (check_options(o, &e) < 0 || gpu_options(o, &conf, &e) < 0)
+    if (check_options(o, &e) < 0 || gpu_options(o, &conf, &e) < 0 ||
+        gpu_job_options(o, &conf, &e) < 0)
         return cli_fail(&e);
     if (o->listen &&
         parse_listen("--listen", o->listen, addr, sizeof(addr), &conf.tcp_port, &e) < 0)

@@ -52,6 +52,8 @@ static const struct opt job_option_table[] = {
      COMPLETE_FILE, NULL},
     {"split-output", 0, OPT_FLAG, NULL, JOB(split_output),
      "keep standard error apart from standard output", COMPLETE_NONE, NULL},
+    {"log-limit", 0, OPT_SIZE, "SIZE", JOB(log_limit),
+     "drop the middle of its log above this size: 64M (default: keep all)", COMPLETE_NONE, NULL},
     {"idempotency-key", 0, OPT_TEXT, "TEXT", JOB(key),
      "the same key submits only once and gives the same answer again", COMPLETE_NONE, NULL},
 };
@@ -388,6 +390,7 @@ static void set_texts(struct json *spec, const struct job_opts *o)
     set_number(spec, "priority", o->priority);
     set_number(spec, "retries", o->retries);
     set_number(spec, "array", o->array);
+    set_number(spec, "log_limit", o->log_limit);
     set_list(spec, "after", &o->after);
 }
 

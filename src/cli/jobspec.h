@@ -6,7 +6,7 @@
 /* First member of the option structs of both commands. */
 struct job_opts {
     const char *name, *project, *queue, *cwd, *file, *key;
-    struct opt_num cpus, mem, timeout, grace, backoff, priority, retries, array;
+    struct opt_num cpus, mem, timeout, grace, backoff, priority, retries, array, log_limit;
     struct opt_list env, after, params;
     bool split_output, clean_env;
     /* training */

@@ -65,6 +65,7 @@ struct core_conf {
     /* May nobody else listen on this port of the node?  NULL: all are free. */
     bool (*port_free)(void *arg, int port);
     void *port_free_arg;
+    int master_port_first, master_port_last; /* given to runs on GPUs; 0 = 23000 to 26999 */
     /* When the file was last written, wall clock ms; -1 = there is none.  NULL: the file system is
      * asked. */
     int64_t (*file_time)(void *arg, const char *path);

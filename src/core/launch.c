@@ -248,6 +248,7 @@ int launch_build(struct core *c, const struct run *r, const struct launch *l, st
                               .change_user = l->uid != c->conf.uid,
                               .timeout_ms = l->spec->timeout_ms,
                               .grace_ms = l->spec->grace_ms,
+                              .log_limit_bytes = l->spec->log_limit_bytes,
                               .need = main_role->need,
                               .journal = r->journal,
                               .mounts = l->spec->train.mounts,

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { RECORD_MAX = 1024, PORT_FIRST = 23000, PORTS = 4000 };
+enum { RECORD_MAX = 1024, PORT_FIRST = 23000, PORT_LAST = 26999 };
 
 /* ---- the record as text ---- */
 
@@ -190,8 +190,12 @@ void train_retried(struct core *c, uint64_t job, enum job_state was)
 /* A port for those processes of the run that must find each other. */
 static int port_take(struct core *c, const struct train *t)
 {
-    for (uint64_t i = 0; i < PORTS; i++) {
-        int port = PORT_FIRST + (int)((t->job * 7 + t->run + i) % PORTS);
+    bool said = c->conf.master_port_first > 0;
+    int first = said ? c->conf.master_port_first : PORT_FIRST;
+    uint64_t n = (uint64_t)((said ? c->conf.master_port_last : PORT_LAST) - first + 1);
+
+    for (uint64_t i = 0; i < n; i++) {
+        int port = first + (int)((t->job * 7 + t->run + i) % n);
         if (map_u64_get(&c->ports, (uint64_t)port) ||
             (c->conf.port_free && !c->conf.port_free(c->conf.port_free_arg, port)))
             continue;

@@ -319,6 +319,8 @@ static int open_core(struct host *h, struct err *e)
                                            .offload = on_offload,
                                            .offload_arg = h,
                                            .port_free = on_port_free,
+                                           .master_port_first = h->conf.master_port_first,
+                                           .master_port_last = h->conf.master_port_last,
                                            .program = program,
                                            .gpu = h->conf.gpu,
                                            .gpu_time_scale = h->conf.gpu_time_scale,
@@ -329,7 +331,10 @@ static int open_core(struct host *h, struct err *e)
                                                         .home = h->home,
                                                         .uid = h->conf.uid,
                                                         .mounts = backend_can_mount(),
-                                                        .ports_addr = h->conf.ports_addr});
+                                                        .ports_addr = h->conf.ports_addr,
+                                                        .multi_user = h->conf.multi_user,
+                                                        .log_limit_bytes = h->conf.gpu_log_bytes,
+                                                        .backend = h->conf.torch_backend});
     struct json *conf = json_new_object();
     json_set_int(conf, "slots", h->conf.slots);
     json_set_int(conf, "mcpu", h->conf.mcpu);

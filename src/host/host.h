@@ -20,13 +20,16 @@ struct host_conf {
     const char *tls_cert, *tls_key;
     const char *library_addr; /* of the library port; NULL = loopback, the port kept in the home */
     int library_port;
-    const char *ports_addr; /* where ports of jobs are opened; NULL = on every address */
+    const char *ports_addr;   /* where ports of jobs are opened; NULL = on every address */
     int32_t slots;            /* 0 = number of CPUs */
     int64_t mcpu, mem_bytes;  /* 0 = what the host has */
     int32_t gpus;             /* -1 = what the host has */
     const char *gpus_exclude; /* "0,GPU-…": not these; NULL = none */
     struct gpu_conf gpu;      /* how they are given out */
-    int32_t gpu_time_scale;   /* a second counts as so many for that; 0 = 1 */
+    int master_port_first, master_port_last; /* MASTER_PORT of jobs on GPUs; 0 = core's choice */
+    const char *torch_backend;               /* of torch.distributed in the GPU scheduler's jobs */
+    int64_t gpu_log_bytes;                   /* limit of their logs; 0 = none */
+    int32_t gpu_time_scale;                  /* a second counts as so many for that; 0 = 1 */
     bool multi_user;
     const char *python_path; /* NULL = found beside the program */
     int64_t retain_ms;       /* finished jobs older than this go; 0 = keep */
@@ -42,7 +45,7 @@ struct store *host_store(struct host *h);
 const char *host_socket(const struct host *h);
 int host_tcp_port(const struct host *h);
 const char *host_library(const struct host *h); /* host:port where training jobs report */
-size_t host_connections(const struct host *h); /* open right now */
+size_t host_connections(const struct host *h);  /* open right now */
 /* $BERTH_HOME, else /var/lib/berth for a system daemon, else $XDG_DATA_HOME/berth, else
  * ~/.local/share/berth.  Yours. */
 char *host_home(bool system_wide);

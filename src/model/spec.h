@@ -52,12 +52,13 @@ struct spec {
     char *queue;   /* never NULL; "default" */
     struct role *roles;
     size_t n_roles;
-    char *cwd;          /* absolute, or NULL for the user's home */
-    char **env;         /* NULL-terminated "K=V", sorted by key; may be empty, never NULL */
-    int64_t timeout_ms; /* 0 = none */
-    int64_t grace_ms;   /* TERM → KILL */
-    int64_t backoff_ms; /* before the first retry; doubles, at most an hour */
-    int32_t priority;   /* higher first */
+    char *cwd;               /* absolute, or NULL for the user's home */
+    char **env;              /* NULL-terminated "K=V", sorted by key; may be empty, never NULL */
+    int64_t timeout_ms;      /* 0 = none */
+    int64_t grace_ms;        /* TERM → KILL */
+    int64_t backoff_ms;      /* before the first retry; doubles, at most an hour */
+    int64_t log_limit_bytes; /* of each log, the middle goes first; 0 = none */
+    int32_t priority;        /* higher first */
     int32_t retries;
     bool split_output;
     struct training train;
@@ -68,7 +69,8 @@ enum {
     SPEC_PRIORITY_MAX = 1000000,
     SPEC_RETRIES_MAX = 1000,
     SPEC_EXTRA_MAX = 64 << 10,
-    SPEC_LIST_MAX = 64 /* mounts, ports */
+    SPEC_LIST_MAX = 64, /* mounts, ports */
+    SPEC_LOG_LIMIT_MIN = 64 << 10
 };
 
 /* `path` stands before keys in messages, e.g. "jobs[3]." or "".  Unknown keys are errors that name

@@ -39,6 +39,10 @@ const struct spec_key spec_keys[] = {
      .doc = "higher starts first; equal ones in the order of submission"},
     {"split_output", KEY_BOOL, IN_SPEC(split_output),
      .doc = "keep stdout and stderr in two files instead of one log"},
+    {"log_limit", KEY_SIZE, IN_SPEC(log_limit_bytes), .max = INT64_C(1) << 50,
+     .doc =
+         "how large the log of a run may become, as 64M and at least 64K: above it the middle is "
+         "dropped, with a notice; 0 for no limit"},
     {"epochs", KEY_INT, IN_SPEC(train.epochs), .max = 1000000000,
      .doc = "epochs in all; it reports each, may be stopped between two and goes on there later"},
     {"estimate", KEY_DURATION, IN_SPEC(train.estimate_ms), .max = TEN_YEARS,

@@ -10,7 +10,7 @@
 #include "model/job.h"
 #include <sys/types.h>
 
-enum { PROTO_VERSION = 1, PROTO_FRAME_MAX = 16 << 20 };
+enum { PROTO_VERSION = 2, PROTO_FRAME_MAX = 16 << 20 };
 
 enum proto_type {
     PROTO_HELLO = 1, /* daemon: I am the daemon now; earlier connections end */
@@ -59,6 +59,7 @@ struct proto_start_fixed {
     uint32_t uid, gid;
     int64_t timeout_ms, grace_ms;
     int64_t mem_bytes, mcpu;
+    int64_t log_limit_bytes; /* 0 = none */
     uint32_t n_groups, n_argv, n_env, n_mounts;
 };
 /* A START.  For encoding, the caller fills it in; after decoding, text points into the frame, and

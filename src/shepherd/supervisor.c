@@ -18,6 +18,7 @@
 #include "base/hash.h"
 #include "base/util.h"
 #include "shepherd/command.h"
+#include "shepherd/log_cut.h"
 #include "shepherd/mark.h"
 #include "shepherd/run_lock.h"
 #include <errno.h>
@@ -32,8 +33,10 @@
 #include <time.h>
 
 enum {
-    RETRY_MS = 200,    /* a journal that cannot be written is tried again after this */
-    KILL_AGAIN_MS = 50 /* a tree that forks faster than we kill is killed again after this */
+    RETRY_MS = 200,     /* a journal that cannot be written is tried again after this */
+    LOG_LOOK_MS = 2000, /* a log with a limit is looked at so often, */
+    LOG_SOON_MS = 200,  /* and of a run that has just reached it, so often */
+    KILL_AGAIN_MS = 50  /* a tree that forks faster than we kill is killed again after this */
 };
 
 enum phase { PHASE_RUN, PHASE_TERM, PHASE_KILL };
@@ -50,6 +53,8 @@ struct sup {
     int64_t deadline_ms; /* of the phase, monotonic; -1 = none */
     pid_t pid;           /* of the command, 0 once it has ended */
     bool limits;         /* a cgroup is in place */
+    struct log_cut out_log, err_log;
+    int64_t look_ms; /* when the logs are looked at, monotonic; -1 = never */
 };
 
 static int64_t now_ms(clockid_t id)
@@ -165,6 +170,25 @@ void record_end(int journal_fd, struct journal_record *r)
         sleep_ms(RETRY_MS);
 }
 
+/* ---- the logs ---- */
+
+static void logs_open(struct sup *s)
+{
+    const struct proto_start *st = s->start;
+
+    log_cut_open(&s->out_log, st->log_path, st->f.log_limit_bytes);
+    log_cut_open(&s->err_log, st->err_path, st->f.log_limit_bytes);
+    if (s->out_log.fd >= 0 || s->err_log.fd >= 0)
+        s->look_ms = now_ms(CLOCK_MONOTONIC) + LOG_LOOK_MS;
+}
+
+static void logs_look(struct sup *s)
+{
+    bool out = log_cut(&s->out_log), err = log_cut(&s->err_log);
+
+    s->look_ms = now_ms(CLOCK_MONOTONIC) + (out || err ? LOG_SOON_MS : LOG_LOOK_MS);
+}
+
 /* ---- the tree ---- */
 
 static void add_usage(struct sup *s, const struct rusage *u)
@@ -246,6 +270,14 @@ static void signals_of_interest(sigset_t *set)
     sigaddset(set, SIGHUP);
 }
 
+/* When something is due, monotonic; -1 = nothing is. */
+static int64_t next_due(const struct sup *s)
+{
+    if (s->deadline_ms < 0 || s->look_ms < 0)
+        return MAX(s->deadline_ms, s->look_ms);
+    return MIN(s->deadline_ms, s->look_ms);
+}
+
 static void wait_for_end(struct sup *s)
 {
     sigset_t set;
@@ -253,11 +285,12 @@ static void wait_for_end(struct sup *s)
 
     signals_of_interest(&set);
     for (;;) {
+        int64_t due = next_due(s);
         int signo;
-        if (s->deadline_ms < 0) {
+        if (due < 0) {
             signo = sigwaitinfo(&set, &info);
         } else {
-            int64_t left = MAX(s->deadline_ms - now_ms(CLOCK_MONOTONIC), 0);
+            int64_t left = MAX(due - now_ms(CLOCK_MONOTONIC), 0);
             struct timespec t = {left / 1000, left % 1000 * 1000000};
             signo = sigtimedwait(&set, &info, &t);
         }
@@ -269,6 +302,8 @@ static void wait_for_end(struct sup *s)
             enter_term(s, -1); /* what the command left behind */
         if (s->deadline_ms >= 0 && now_ms(CLOCK_MONOTONIC) >= s->deadline_ms)
             on_deadline(s);
+        if (s->look_ms >= 0 && now_ms(CLOCK_MONOTONIC) >= s->look_ms)
+            logs_look(s);
     }
 }
 
@@ -352,7 +387,9 @@ static void run(struct sup *s)
         if (st->f.timeout_ms > 0)
             s->deadline_ms = now_ms(CLOCK_MONOTONIC) + st->f.timeout_ms;
         command_close(&s->command);
+        logs_open(s);
         wait_for_end(s);
+        logs_look(s);
     }
     limits_read(s);
 }
@@ -361,7 +398,8 @@ _Noreturn void supervisor_run(const struct run_home *h, struct proto_start *st)
 {
     struct run_key key = {st->f.job, st->f.run};
     struct journal_record about = {.job = key.job, .run = key.run, .boot = h->boot};
-    struct sup s = {.home = h, .start = st, .key = key, .end = about, .deadline_ms = -1};
+    struct sup s = {
+        .home = h, .start = st, .key = key, .end = about, .deadline_ms = -1, .look_ms = -1};
     char name[TREE_MARK_MAX];
     uint64_t id;
 

@@ -320,6 +320,7 @@ struct gpu_dialect *gpu_dialect_new(const struct gpu_dialect_conf *c)
 
     d->conf = *c;
     d->conf.home = xstrdup(c->home);
+    d->conf.backend = c->backend ? xstrdup(c->backend) : NULL;
     d->doors = doors_new(c->loop, c->core, c->ports_addr ? c->ports_addr : "0.0.0.0");
     return d;
 }
@@ -355,5 +356,6 @@ void gpu_dialect_free(struct gpu_dialect *d)
     gpu_library_done(d);
     free(d->endpoint);
     free((char *)d->conf.home);
+    free((char *)d->conf.backend);
     free(d);
 }

@@ -17,9 +17,12 @@ struct gpu_dialect_conf {
     struct core *core;
     struct store *store;
     const char *home;
-    uint32_t uid;           /* the daemon's */
-    bool mounts;            /* the backend can mount directories for a run */
-    const char *ports_addr; /* where ports of jobs are opened; NULL = everywhere */
+    uint32_t uid;            /* the daemon's */
+    bool mounts;             /* the backend can mount directories for a run */
+    const char *ports_addr;  /* where ports of jobs are opened; NULL = everywhere */
+    bool multi_user;         /* others submit too: who speaks for a job must be its owner */
+    int64_t log_limit_bytes; /* of a job submitted here; 0 = none */
+    const char *backend;     /* of torch.distributed; NULL = nccl */
 };
 struct gpu_dialect *gpu_dialect_new(const struct gpu_dialect_conf *c);
 void gpu_dialect_free(struct gpu_dialect *d);

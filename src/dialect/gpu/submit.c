@@ -206,6 +206,7 @@ static int translate(struct submit_call *k, const struct person *p, struct err *
                           .max_mem_bytes = k->max_mem_bytes,
                           .python = find_python(&k->s),
                           .datasets_dir = find_datasets(k, p),
+                          .log_limit_bytes = k->base.d->conf.log_limit_bytes,
                           .user = p->name,
                           .home = p->home[0] ? p->home : NULL};
     struct json *form = NULL;

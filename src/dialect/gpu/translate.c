@@ -143,6 +143,8 @@ int gpu_translate(const struct gpu_submission *s, const struct gpu_world *w, str
     json_set_take(form, "resources", resources(s, w));
     json_set_int(form, "priority", s->priority - 3);
     json_set_int(form, "retries", s->max_retries);
+    if (w->log_limit_bytes)
+        json_set_int(form, "log_limit", w->log_limit_bytes);
     set_training(form, s);
     json_set_take(form, "mounts", mounts(s, w));
     if (s->n_ports)

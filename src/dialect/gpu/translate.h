@@ -11,6 +11,7 @@ struct gpu_world {
     const char *python;        /* the interpreter of scripts: "python3" */
     const char *snapshots_dir; /* for users who name none */
     const char *datasets_dir;  /* NULL = the user has none */
+    int64_t log_limit_bytes;   /* 0 = none */
     const char *user, *home;   /* of the submitter; home NULL = not known */
 };
 /* *out: the job form, yours.  ERR_INVALID: no GPU here can ever hold it. */
