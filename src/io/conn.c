@@ -126,7 +126,14 @@ static struct in6_addr plain_address(const struct sockaddr_storage *a)
     return out;
 }
 
-/* Does the other end have an address of this host: loopback, or the one it called? */
+static uint16_t port_of(const struct sockaddr_storage *a)
+{
+    return ntohs(a->ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)a)->sin6_port
+                                          : ((const struct sockaddr_in *)a)->sin_port);
+}
+
+/* Notes both ends.  Does the other one have an address of this host: loopback, or the one it
+ * called? */
 static bool from_this_host(struct http_conn *c)
 {
     static const struct in6_addr v4_loopback = {
@@ -138,6 +145,10 @@ static bool from_this_host(struct http_conn *c)
         uv_tcp_getpeername(&c->io.tcp, (struct sockaddr *)&there, &m) < 0)
         return false;
     struct in6_addr a = plain_address(&here), b = plain_address(&there);
+    c->peer.to = a;
+    c->peer.from = b;
+    c->peer.to_port = port_of(&here);
+    c->peer.from_port = port_of(&there);
     return memcmp(&a, &b, sizeof(a)) == 0 || memcmp(&b, &v4_loopback, 13) == 0 ||
            IN6_IS_ADDR_LOOPBACK(&b);
 }

@@ -9,6 +9,7 @@
 #pragma once
 #include "base/buf.h"
 #include "base/err.h"
+#include <netinet/in.h>
 #include <sys/types.h>
 
 struct loop;
@@ -33,6 +34,9 @@ struct http_peer {
     gid_t gid;
     pid_t pid;
     bool local; /* over TCP: from this very host */
+    /* Over TCP: both ends, as IPv6 (IPv4 as ::ffff:a.b.c.d). */
+    struct in6_addr from, to;
+    uint16_t from_port, to_port;
 };
 
 struct http_handler {

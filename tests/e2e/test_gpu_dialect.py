@@ -7,10 +7,12 @@ import http.client
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 
 import harness
@@ -273,6 +275,71 @@ def test_logs_while_it_runs():
         assert h.wait_state(job, "cancelled")["attempts"] == 1
 
 
+CHATTER = """
+import time
+for i in range(60000):
+    print('line %07d' % i, '.' * 50)
+    if i % 6000 == 0:
+        time.sleep(0.25)
+"""
+NOTICE = re.compile(r"^\[berth: [0-9.]+[KM] of output were dropped here to keep the log under 512K\]", re.M)
+
+
+def numbers(text):
+    """Of the lines that are whole; the notice stands over a few."""
+    return [int(n) for n in re.findall(r"^line (\d{7}) \.{50}$", text, re.M)]
+
+
+def chatter(h, log):
+    """A job that prints 4 MiB, followed from the start: the follower has it all, the file its ends."""
+    job = h.submit(*h.script(CHATTER))
+    follow = subprocess.Popen([os.path.join(h.bin, "scheduler-get-logs"), job, "--follow"], env=h.env,
+                              stdout=subprocess.PIPE, text=True)
+    live = follow.communicate(timeout=60)[0]
+    h.wait_state(job, "finished")
+    text = h.logs(job)
+    assert len(text) < (512 << 10) + 200 and "\0" not in text, len(text)
+    assert len(NOTICE.findall(text)) == 1, text[:200]
+    kept = numbers(text)
+    assert kept[0] == 0 and kept[-1] == 59999 and kept == sorted(set(kept))
+    gaps = [b for a, b in zip(kept, kept[1:]) if b != a + 1]
+    assert len(gaps) == 1 and 1000 < len(kept) < 9000, (gaps, len(kept))
+    seen = numbers(live)
+    assert seen == sorted(set(seen)) and seen[-1] == 59999, "a follower saw lines twice or in disorder"
+    assert len(seen) > len(kept), (len(seen), len(kept))
+    assert h.logs(job, "--tail", "2").splitlines()[-1].startswith("line 0059999")
+    assert os.stat(log(h, job)).st_blocks * 512 <= 512 << 10
+
+
+def log_path(h, job):
+    number = h.rows()[job]["number"]
+    found = [os.path.join(d, f) for d, _, files in os.walk(h.home) for f in files if f.startswith(f"{number}.1.")]
+    return max(found, key=os.path.getsize)
+
+
+LIMITED = ("--gpus", "2", "--slots", "8", "--gpu-replan", "50ms", "--gpu-log-limit", "512K")
+
+
+def test_log_limit():
+    with Scheduler(*LIMITED) as h:
+        chatter(h, log_path)
+
+
+def test_log_limit_without_collapsing():
+    """A tmpfs cannot take blocks out of a file: there it has a hole that no reader sees."""
+    if not os.path.isdir("/dev/shm"):
+        raise Skip("no tmpfs at /dev/shm")
+    home = tempfile.mkdtemp(prefix="berth-e2e-", dir="/dev/shm")
+    h = Scheduler(*LIMITED)
+    h.home = h.env["BERTH_HOME"] = home
+    h.sock = os.path.join(home, "sock")
+    try:
+        with h:
+            chatter(h, log_path)
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
 # ---- POST /submit ----
 
 def test_legacy_submit():
@@ -352,6 +419,59 @@ def test_library_rules():
         assert h.tell("POST", f"/signal_end/{job}")[0] == 200
 
 
+TELL = """
+import http.client, sys
+c = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]), timeout=10)
+c.request("GET", "/has_to_stop/" + sys.argv[2])
+print(c.getresponse().status)
+"""
+
+
+def test_library_port_of_several_users():
+    if os.geteuid() != 0 or not shutil.which("setpriv"):
+        raise Skip("needs root and setpriv to be several users")
+
+    def status_of(uid, job):
+        p = subprocess.run(["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "/usr/bin/python3", "-c", TELL,
+                            str(h.library()), job], capture_output=True, text=True, timeout=40, cwd="/")
+        assert p.returncode == 0, p.stderr
+        return int(p.stdout)
+
+    with Scheduler("--gpus", "2", "--gpu-replan", "50ms", "--multi-user") as h:
+        roots = h.submit(*h.script(SLEEP), *TRAINING, name="roots")
+        body = {"command": ["sleep", "600"], "cwd": "/", "gpus": 1, "epochs": 5, "env": {"PATH": "/usr/bin:/bin"}}
+        theirs = submit_as(65534, h, body)
+        h.wait_state(roots, "running")
+        wait_for("the other's job", lambda: h.api("GET", f"/v1/jobs/{theirs}")["state"] == "running")
+        for job in (roots, theirs):
+            assert status_of(0, job) == 200  # root may speak for everybody
+        assert status_of(65534, theirs) == 200
+        assert status_of(65534, roots) == 404
+        assert status_of(65533, theirs) == 404
+        with open(f"/proc/{pid_of(h, roots)}/environ") as f:
+            env = dict(v.split("=", 1) for v in f.read().split("\0") if "=" in v)
+        assert h.tell("GET", f"/has_to_stop/{roots}", token=env["SCHED_TOKEN"]) == (200, "0")
+
+
+SUBMIT = """
+import http.client, json, socket, sys
+c = http.client.HTTPConnection("x")
+c.sock = socket.socket(socket.AF_UNIX)
+c.sock.connect(sys.argv[1])
+c.request("POST", "/v1/jobs", sys.argv[2])
+print(json.loads(c.getresponse().read())["id"])
+"""
+
+
+def submit_as(uid, h, body):
+    for d in (h.dir, h.home):
+        os.chmod(d, 0o755)
+    p = subprocess.run(["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "/usr/bin/python3", "-c", SUBMIT,
+                        h.sock, json.dumps(body)], capture_output=True, text=True, timeout=40, cwd="/")
+    assert p.returncode == 0, p.stderr
+    return p.stdout.strip()
+
+
 def pid_of(h, job):
     number = h.rows()[job]["number"]
     return h.api("GET", f"/v1/jobs/{number}")["runs"][-1]["pid"]
@@ -403,6 +523,19 @@ def test_variables():
         assert env["RESERVED_MEM"].isdigit() and env["MASTER_PORT"].isdigit() and env["CUDA_VISIBLE_DEVICES"]
         tf = json.loads(env["TF_CONFIG"])
         assert tf["task"] == {"type": "worker", "index": 0} and len(tf["cluster"]["worker"]) == 1, tf
+
+
+def test_variables_of_the_daemon():
+    port = free_port()
+    serve = ("--gpus", "2", "--gpu-replan", "50ms", "--torch-backend", "gloo")
+    with Scheduler(*serve, "--master-ports", f"{port}-{port}") as h:
+        _, seen = show(h)
+        env = seen["env"]
+        assert (env["PL_TORCH_DISTRIBUTED_BACKEND"], env["MASTER_PORT"]) == ("gloo", str(port)), env
+        for wrong in (("--master-ports", "9-7"), ("--master-ports", "80-90"), ("--master-ports", "x"),
+                      ("--torch-backend", ""), ("--gpu-log-limit", "1K")):
+            p = subprocess.run([harness.BERTH, "serve", *wrong], env=h.env, capture_output=True, text=True, timeout=20)
+            assert p.returncode == 2 and wrong[0] in p.stderr, (wrong, p)
 
 
 def may_mount():

@@ -10,7 +10,7 @@
 #include "store/query.h"
 
 struct gpu_dialect {
-    struct gpu_dialect_conf conf; /* home is a copy */
+    struct gpu_dialect_conf conf; /* home and backend are copies */
     struct api *api;
     struct http_handler next; /* who gets what is not ours */
     struct http_server *library;
@@ -55,3 +55,6 @@ void gpu_library_done(struct gpu_dialect *d);
  * unless it is root. */
 enum { GPU_MAY_READ = 4, GPU_MAY_WRITE = 2 };
 int gpu_dir_check(const char *path, uint32_t uid, uint32_t gid, int may, struct err *e);
+/* Whose is the other end of a connection over loopback?  False when that cannot be known, as of one
+ * that is closed already.  Worker thread. */
+bool gpu_peer_uid(const struct http_peer *p, uint32_t *out);

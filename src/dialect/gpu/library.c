@@ -5,8 +5,9 @@
  * The library of old waits for every answer and knows no time-out, so everything here is answered
  * from memory, before any planning; only `end_epoch` waits for its commit, because what was
  * acknowledged must not be forgotten.  Who may speak for a job: its attempt's token; a process of
- * its owner over the socket; and, without a token, any process of this host on the library port,
- * which is how the library of old speaks.  What is said about a job that does not run is refused
+ * its owner over the socket; and, without a token, a process of this host on the library port,
+ * which is how the library of old speaks.  A daemon of several users wants that process to be the
+ * owner's, or root's.  What is said about a job that does not run is refused
  * with 404, which libraries take for "go on".
  */
 #include "base/log.h"
@@ -28,6 +29,10 @@ struct library_call {
     char ref[ID_UUID_MAX];
     struct id id;
     uint64_t job;
+    struct http_peer peer;
+    bool by_peer; /* it has to be the owner's process: `peer_uid`, when `peer_known` */
+    bool peer_known;
+    uint32_t peer_uid;
 };
 
 /* ---- jobs by id ---- */
@@ -121,8 +126,10 @@ static bool may_speak(struct library_call *k, struct err *e)
         err_set(e, ERR_NOT_FOUND, "it does not run");
         return false;
     }
-    if (!w->known)
+    if (!w->known && !k->by_peer)
         return true; /* of this host, on the library port; looked at before */
+    if (k->by_peer && k->peer_known && k->peer_uid == 0)
+        return true;
     if (w->token.job) {
         if (run_key_eq(w->token, run))
             return true;
@@ -133,7 +140,9 @@ static bool may_speak(struct library_call *k, struct err *e)
     if (w->caller.admin)
         return true;
     struct ledger led = store_ledger(d->conf.store);
-    if (led.read_job(led.self, k->job, &rec, e) == 0 && rec.uid == w->caller.uid)
+    uint32_t uid = k->by_peer ? k->peer_uid : w->caller.uid;
+    if ((!k->by_peer || k->peer_known) && led.read_job(led.self, k->job, &rec, e) == 0 &&
+        rec.uid == uid)
         return true;
     err_set(e, ERR_NOT_FOUND, "it is not yours");
     return false;
@@ -184,6 +193,10 @@ static int look_up(struct gpu_call *c)
 {
     struct library_call *k = (struct library_call *)c;
 
+    if (k->by_peer)
+        k->peer_known = gpu_peer_uid(&k->peer, &k->peer_uid);
+    if (k->job)
+        return 0;
     return store_resolve(c->d->conf.store, str_of(k->ref), &k->job, &c->err);
 }
 
@@ -260,7 +273,9 @@ void gpu_library_request(struct gpu_dialect *d, struct http_req *r, bool own)
         refuse(&k->base, &k->base.err);
         return;
     }
-    if (known_job(d, k->id, &k->job)) {
+    k->peer = *http_peer(r);
+    k->by_peer = d->conf.multi_user && !who.known;
+    if (known_job(d, k->id, &k->job) && !k->by_peer) {
         act(&k->base);
         return;
     }
