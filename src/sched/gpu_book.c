@@ -68,6 +68,7 @@ void gpus_free(struct gpus *g)
     vec_done(&g->columns);
     vec_done(&g->changed);
     vec_done(&g->forgotten);
+    free(g->facts);
     speeds_free(g->speeds);
     free(g);
 }
@@ -281,10 +282,10 @@ void gpus_epoch(struct gpus *g, int64_t now, uint64_t job, int32_t done, double 
     j->n_seg = 0;
     j->epoch_ms = now;
     gpu_touch(g, j);
-    double left = gpu_left_s(g, j, now);
-    if (fabs(log(left / MAX(1, j->last_left_s))) > 0.2)
+    double total = gpu_total_s(g, j);
+    if (fabs(log(total / MAX(1, j->last_total_s))) > 0.2)
         gpu_due(g);
-    j->last_left_s = left;
+    j->last_total_s = total;
 }
 
 static int64_t round_up(int64_t bytes)

@@ -8,15 +8,8 @@
 
 #include <math.h>
 
-enum {
-    KEEP_ALL = 96,
-    THIN_FROM = 32,
-    KEEP_JOINS = 16,
-    KEEP_PAIRS = 6,
-    LOOK_JOINS = 160,
-    LOOK_PAIRS = 48
-};
-static const double STAYS = 1.1;      /* a column equal to the present one is worth more */
+enum { THIN_FROM = 32, KEEP_JOINS = 16, KEEP_PAIRS = 6, LOOK_JOINS = 160, LOOK_PAIRS = 48 };
+static const double STAYS = 1.1;      /* who goes on where all go on is worth more */
 static const double HORIZON_S = 3600; /* a change pays for its restart within this, or not */
 static const double WORTH = 1.05;
 /* A running job is started anew elsewhere only for a gain of so many restarts: 2 made elastic
@@ -55,7 +48,9 @@ static double worth(const struct gpu_problem *p, const struct column *c, int32_t
     double v = a->price * s;
     if (a->need > 0 && s > a->need) /* enough is enough: the rest counts little */
         v = a->price * (a->need + 0.1 * (s - a->need));
-    if (!stays) {
+    /* Who joins others costs the devices nothing: those who run go on while it starts. */
+    bool joins = a->group == GPU_NOBODY && c->group != GPU_NOBODY && c->n_jobs > 1;
+    if (!stays && !joins) {
         double cost = a->started ? a->restart_s : a->restart_s / 2;
         double time = MIN(a->left_s / s, HORIZON_S);
         if (a->group != GPU_NOBODY)
@@ -67,21 +62,23 @@ static double worth(const struct gpu_problem *p, const struct column *c, int32_t
 
 static void set_value(const struct gpu_problem *p, struct column *c)
 {
+    bool same = c->group != GPU_NOBODY;
+
     c->value = 0;
     c->mem_bytes = 0;
     c->fixed = false;
+    for (int32_t k = 0; same && k < p->groups.p[c->group].n_jobs; k++) {
+        bool here = false;
+        for (int32_t i = 0; i < c->n_jobs; i++)
+            here |= c->jobs[i] == p->groups.p[c->group].jobs[k];
+        same &= here;
+    }
     for (int32_t i = 0; i < c->n_jobs; i++) {
         const struct cand *a = &p->cands.p[c->jobs[i]];
-        c->value += worth(p, c, i);
+        bool stays = same && a->group == c->group;
+        c->value += worth(p, c, i) * (stays ? STAYS : 1);
         c->mem_bytes += a->mem_bytes;
         c->fixed |= a->fixed;
-    }
-    if (c->group != GPU_NOBODY && p->groups.p[c->group].n_jobs == c->n_jobs) {
-        bool same = true;
-        for (int32_t i = 0; i < c->n_jobs; i++)
-            same &= p->cands.p[c->jobs[i]].group == c->group;
-        if (same)
-            c->value *= STAYS;
     }
 }
 

@@ -65,7 +65,7 @@ struct gjob {
     uint64_t base_version, own_version;
     bool base_known; /* not merely assumed */
     bool judged;     /* its estimate was compared with what was measured */
-    double last_left_s;
+    double last_total_s;
     double step_s, epoch_s;
     int64_t measured_bytes, mem_bytes; /* mem_bytes: the reservation, 0 = whole devices */
     /* the present run */
@@ -84,7 +84,8 @@ struct gjob {
     uint32_t n_stopped;
     /* planning */
     struct gpu_want want;
-    int32_t at_problem;    /* its place in the question being frozen */
+    int32_t at_problem; /* its place in the question being frozen */
+    bool in_question;
     int64_t refused_until; /* may_start said no */
     int32_t refusals;
     double price, left_s; /* at the last plan */
@@ -117,6 +118,9 @@ struct gpus {
     struct gpu_conf conf;
     struct gpu_hands hands;
     struct speeds *speeds;
+    struct speed_fact *facts; /* what of them the planner looks up; see gpu_problem.c */
+    size_t facts_cap;
+    uint64_t facts_version;
     VEC(struct gpu_node) nodes;
     VEC(struct gjob *) jobs;
     struct map_u64 by_id;

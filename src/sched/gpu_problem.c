@@ -16,9 +16,11 @@
 #include <math.h>
 
 static const int64_t TICK_MS = 60 * 1000;
-static const double TINY_S = 300; /* very short jobs are not worth more than this */
-static const double GANG = 0.6;   /* the power of n */
-static const double CLAIM = 1e6;  /* who goes before all others */
+static const double TINY_S = 300;             /* very short jobs are not worth more than this */
+static const double GANG = 0.7;               /* the power of n */
+static const double TO_COME = 2;              /* so many are expected after those who are here */
+static const double CLAIM = 1e6;              /* who goes before all others */
+enum { RUNNING_MAX = 96, WAITING_MIN = 160 }; /* of a large cluster, in one question */
 enum { CLAIM_EVERY = 32 }; /* devices for each job that may hold some after waiting too long */
 static const double SLACK_LOOKAHEAD = 2; /* in mean run times */
 
@@ -58,7 +60,7 @@ static double jct_price(const struct census *c, const struct gjob *j, double wei
     double at = length_class(j), part = at - floor(at);
     double longer = c->above[(size_t)at] + c->jobs[(size_t)at] * (1 - part);
 
-    return weight * pow(j->say.ref, GANG) * (longer + 1) / (double)(c->n + 1);
+    return weight * pow(j->say.ref, GANG) * (longer + TO_COME) / ((double)c->n + TO_COME);
 }
 
 static double due_s(const struct gpus *g, struct gjob *j)
@@ -216,50 +218,92 @@ static void keep_claims(struct ranked *r, size_t n, size_t devices)
         r[i].claim = r[i].claim && r[i].price >= CLAIM;
 }
 
-/* Everybody who runs, and the best of those who wait. */
-static void freeze_jobs(struct gpus *g, struct gpu_problem *p, int64_t now)
+/* On a large cluster only some of those who run are in question: all who were asked to stop, those
+ * worth least, and in turn a few of the others, each with its company.  Puts them first. */
+static size_t keep_running(struct gpus *g, struct ranked *r, size_t n)
 {
-    VEC(struct ranked) all = {0};
+    size_t kept = 0, lowest = RUNNING_MAX * 2 / 3, turn = RUNNING_MAX / 3;
+
+    if (n <= RUNNING_MAX)
+        return n;
+    select_top(r, n, n - lowest);
+    for (size_t i = 0; i < n; i++)
+        r[i].job->in_question = r[i].job->stopping || i >= n - lowest;
+    for (size_t i = 0; i < turn; i++)
+        r[(g->plan * turn + i) % n].job->in_question = true;
+    for (size_t i = 0; i < n; i++)
+        for (int32_t k = 0; k < r[i].job->n_with; k++)
+            r[i].job->with[k]->in_question |= r[i].job->in_question;
+    for (size_t i = 0; i < n; i++) {
+        struct ranked t = r[i];
+        if (!t.job->in_question)
+            continue;
+        r[i] = r[kept];
+        r[kept++] = t;
+    }
+    return kept;
+}
+
+struct ranking {
+    VEC(struct ranked) runs, waits;
+    size_t devices, free;
+};
+
+static void rank_all(struct gpus *g, struct gpu_problem *p, int64_t now, struct ranking *out)
+{
     struct census census;
-    size_t devices = 0, k = 0, waiting = 0;
     double mean_s = 0;
 
-    for (size_t i = 0; i < g->nodes.n; i++)
-        devices += (size_t)g->nodes.p[i].usable;
+    for (size_t i = 0; i < g->nodes.n; i++) {
+        out->devices += (size_t)g->nodes.p[i].usable;
+        out->free += (size_t)g->nodes.p[i].free;
+    }
     if (g->conf.objective == GPU_TARDINESS)
         for (size_t i = 0; i < g->jobs.n; i++)
             mean_s += gpu_total_s(g, g->jobs.p[i]) / (double)g->jobs.n;
     take_census(g, now, &census);
-    vec_reserve(&all, g->jobs.n + 1);
     for (size_t i = 0; i < g->jobs.n; i++) {
         struct gjob *j = g->jobs.p[i];
+        struct ranked r;
         j->at_problem = GPU_NOBODY;
-        if (j->holds && !leaving(j)) {
-            rank(g, &census, j, now, MAX(mean_s, 1), &all.p[all.n]);
-            struct ranked first = all.p[k];
-            all.p[k++] = all.p[all.n];
-            all.p[all.n] = first;
-            all.n++;
-        } else if (j->refused_until <= now && ready(g, j)) {
+        j->in_question = false;
+        bool runs = j->holds && !leaving(j);
+        if (!runs && (j->refused_until > now || !ready(g, j)))
+            continue;
+        rank(g, &census, j, now, MAX(mean_s, 1), &r);
+        if (runs) {
+            vec_push(&out->runs, r);
+        } else {
             p->urgent |= j->say.priority >= GPU_URGENT;
-            rank(g, &census, j, now, MAX(mean_s, 1), &all.p[all.n++]);
-            waiting++;
+            vec_push(&out->waits, r);
         }
     }
-    keep_claims(all.p + k, waiting, devices);
-    size_t want = 3 * devices + 8;
-    if (devices > 64)
-        want = devices + 136;
-    if (waiting > want) {
-        select_top(all.p + k, waiting, want);
-        waiting = want;
+}
+
+/* Those who run, and the best of those who wait. */
+static void freeze_jobs(struct gpus *g, struct gpu_problem *p, int64_t now)
+{
+    struct ranking r = {0};
+
+    rank_all(g, p, now, &r);
+    keep_claims(r.waits.p, r.waits.n, r.devices);
+    size_t want = r.devices > 64 ? MAX(WAITING_MIN, r.free + 64) : 3 * r.devices + 8;
+    if (r.waits.n > want) {
+        select_top(r.waits.p, r.waits.n, want);
+        r.waits.n = want;
     }
-    p->n_running = k;
-    qsort(all.p, k, sizeof(all.p[0]), by_key);
-    qsort(all.p + k, waiting, sizeof(all.p[0]), by_key);
-    for (size_t i = 0; i < k + waiting; i++)
-        freeze_job(g, p, &all.p[i], now);
-    vec_done(&all);
+    p->n_running = keep_running(g, r.runs.p, r.runs.n);
+    if (p->n_running)
+        qsort(r.runs.p, p->n_running, sizeof(r.runs.p[0]), by_key);
+    if (r.waits.n)
+        qsort(r.waits.p, r.waits.n, sizeof(r.waits.p[0]), by_key);
+    vec_reserve(&p->cands, p->n_running + r.waits.n);
+    for (size_t i = 0; i < p->n_running; i++)
+        freeze_job(g, p, &r.runs.p[i], now);
+    for (size_t i = 0; i < r.waits.n; i++)
+        freeze_job(g, p, &r.waits.p[i], now);
+    vec_done(&r.runs);
+    vec_done(&r.waits);
 }
 
 /* ---- groups, nodes, speeds ---- */
@@ -295,13 +339,21 @@ static int ascending(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+static bool not_in_question(const struct gpu_device *d)
+{
+    for (int32_t i = 0; i < d->n_jobs; i++)
+        if (!leaving(d->jobs[i]) && d->jobs[i]->at_problem == GPU_NOBODY)
+            return true;
+    return false;
+}
+
 static void freeze_node(const struct gpus *g, struct gpu_problem *p, const struct gpu_node *nd)
 {
     struct pnode n = {.open = nd->open, .first_room = p->rooms.n};
 
     for (size_t i = 0; i < nd->dev.n; i++) {
         const struct gpu_device *d = &nd->dev.p[i];
-        if (!d->state.usable && !d->n_jobs)
+        if ((!d->state.usable && !d->n_jobs) || not_in_question(d))
             continue;
         n.cap++;
         if (d->state.usable)
@@ -313,33 +365,46 @@ static void freeze_node(const struct gpus *g, struct gpu_problem *p, const struc
     vec_push(&p->nodes, n);
 }
 
-static size_t fact_slot(const struct gpu_problem *p, uint32_t a, uint32_t b, int32_t n)
+static size_t fact_slot(const struct speed_fact *table, size_t cap, uint32_t a, uint32_t b,
+                        int32_t n)
 {
     uint64_t h = ((uint64_t)a << 32 | b) * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)n * 0x85ebca6b;
-    size_t i = (size_t)(h >> 20) & (p->facts.cap - 1);
+    size_t i = (size_t)(h >> 20) & (cap - 1);
 
-    while (p->facts.p[i].n &&
-           (p->facts.p[i].a != a || p->facts.p[i].b != b || p->facts.p[i].n != n))
-        i = (i + 1) & (p->facts.cap - 1);
+    while (table[i].n && (table[i].a != a || table[i].b != b || table[i].n != n))
+        i = (i + 1) & (cap - 1);
     return i;
 }
 
-/* A table of half empty places; log_ratio holds the ratio itself. */
-static void freeze_facts(const struct gpus *g, struct gpu_problem *p)
+/* All measured pairs as a table of half empty places, made anew when something was learnt;
+ * log_ratio holds the ratio itself. */
+static void update_facts(struct gpus *g)
 {
     size_t n = speeds_fact_count(g->speeds), cap = 16;
-    AUTO_FREE struct speed_fact *all = xcalloc(n + 1, sizeof(*all));
 
+    if (g->facts && g->facts_version == speeds_changes(g->speeds))
+        return;
+    AUTO_FREE struct speed_fact *all = xcalloc(n + 1, sizeof(*all));
     n = speeds_facts(g->speeds, all);
     while (cap < 2 * n)
         cap *= 2;
-    p->facts.p = xcalloc(cap, sizeof(*p->facts.p));
-    p->facts.cap = cap;
+    free(g->facts);
+    g->facts = xcalloc(cap, sizeof(*g->facts));
+    g->facts_cap = cap;
+    g->facts_version = speeds_changes(g->speeds);
     for (size_t i = 0; i < n; i++) {
-        struct speed_fact *f = &p->facts.p[fact_slot(p, all[i].a, all[i].b, all[i].n)];
+        struct speed_fact *f = &g->facts[fact_slot(g->facts, cap, all[i].a, all[i].b, all[i].n)];
         *f = all[i];
         f->log_ratio = exp(all[i].log_ratio);
     }
+}
+
+static void freeze_facts(struct gpus *g, struct gpu_problem *p)
+{
+    update_facts(g);
+    p->facts = xmalloc(g->facts_cap * sizeof(*p->facts));
+    memcpy(p->facts, g->facts, g->facts_cap * sizeof(*p->facts));
+    p->facts_cap = g->facts_cap;
 }
 
 double problem_ratio(const struct gpu_problem *p, const struct cand *a, const struct cand *b,
@@ -348,7 +413,8 @@ double problem_ratio(const struct gpu_problem *p, const struct cand *a, const st
     for (int32_t i = 0; i < a->n_ratios; i++)
         if (a->ratios[i].family == b->family && a->ratios[i].n == n)
             return a->ratios[i].ratio;
-    const struct speed_fact *f = &p->facts.p[fact_slot(p, a->family, b->family, n)];
+    const struct speed_fact *f =
+        &p->facts[fact_slot(p->facts, p->facts_cap, a->family, b->family, n)];
     if (f->n)
         return f->log_ratio;
     double r = p->mean_ratio * a->suffers * b->disturbs;
@@ -378,7 +444,7 @@ static void freeze_compatible(const struct gpus *g, struct gpu_problem *p)
         return;
     p->incompatible = xcalloc(n * n + 1, 1);
     for (size_t i = 0; i < n; i++)
-        for (size_t k = i + 1; k < n; k++) {
+        for (size_t k = MAX(i + 1, n > KEEP_ALL ? p->n_running : 0); k < n; k++) {
             const struct cand *a = &p->cands.p[i], *b = &p->cands.p[k];
             if (!a->share || !b->share)
                 continue;
@@ -408,6 +474,19 @@ bool problem_room(const struct gpu_problem *p, size_t node, int32_t n, int64_t m
 
 /* ---- begin, end ---- */
 
+/* Somebody waits, shares, is to stop, or could use more devices. */
+static bool something_to_decide(const struct gpus *g)
+{
+    if (g->jobs.n > g->n_running)
+        return true;
+    for (size_t i = 0; i < g->jobs.n; i++) {
+        const struct gjob *j = g->jobs.p[i];
+        if (j->n_with || j->stopping || j->say.n_counts > 1)
+            return true;
+    }
+    return false;
+}
+
 struct gpu_problem *gpus_plan_begin(struct gpus *g, int64_t now)
 {
     if (g->solving || !g->jobs.n)
@@ -416,6 +495,11 @@ struct gpu_problem *gpus_plan_begin(struct gpus *g, int64_t now)
         g->due = true;
     if (!g->due || now < g->planned_ms + g->conf.replan_ms)
         return NULL;
+    if (!something_to_decide(g)) {
+        g->due = false;
+        g->tick_ms = -1;
+        return NULL;
+    }
     struct gpu_problem *p = xcalloc(1, sizeof(*p));
     p->conf = g->conf;
     p->plan = ++g->plan;
@@ -444,7 +528,7 @@ void gpu_problem_free(struct gpu_problem *p)
     vec_done(&p->groups);
     vec_done(&p->nodes);
     vec_done(&p->rooms);
-    vec_done(&p->facts);
+    free(p->facts);
     vec_done(&p->columns);
     vec_done(&p->order);
     vec_done(&p->chosen);

@@ -8,7 +8,7 @@
 #pragma once
 #include "sched/gpu_priv.h"
 
-enum { GPU_NOBODY = -1, CAND_RATIOS = 6, CAND_WAITING_MIN = 24 };
+enum { GPU_NOBODY = -1, CAND_RATIOS = 6, KEEP_ALL = 96 /* candidates of a small question */ };
 
 struct cand_ratio { /* its own measurement next to one of that family */
     uint32_t family;
@@ -62,8 +62,9 @@ struct gpu_problem {
     VEC(struct group) groups;
     VEC(struct pnode) nodes;
     VEC(int64_t) rooms;
-    VEC(struct speed_fact) facts; /* by hash of (a, b, n), free places have n 0 */
-    uint8_t *incompatible;        /* bit per pair and count class, NULL = none */
+    struct speed_fact *facts; /* by hash of (a, b, n), free places have n 0 */
+    size_t facts_cap;
+    uint8_t *incompatible; /* bit per pair and count class, NULL = none */
     VEC(struct column) columns;
     VEC(int32_t) order;  /* columns, densest first */
     VEC(int32_t) chosen; /* the answer */

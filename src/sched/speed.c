@@ -132,6 +132,7 @@ uint64_t speeds_version(const struct speeds *s, uint32_t family)
 void speeds_touch(struct speeds *s, struct family *f)
 {
     f->version++;
+    s->changes++;
     if (f->index == SPEED_NO_FAMILY || f->dirty)
         return;
     f->dirty = true;
@@ -435,6 +436,7 @@ bool speeds_add_fact(struct speeds *s, struct family *f, const struct speed_key 
     struct family_fact *x = fact_at(f, k);
     bool is_new = !x;
 
+    s->changes++;
     if (is_new) {
         vec_push(&f->facts, ((struct family_fact){.key = *k}));
         x = &vec_last(&f->facts);
@@ -483,6 +485,11 @@ struct speed_terms speeds_terms(const struct speeds *s, uint32_t family)
     const struct family *f = s->families.p[family];
 
     return (struct speed_terms){s->mean, suffers(f), disturbs(f)};
+}
+
+uint64_t speeds_changes(const struct speeds *s)
+{
+    return s->changes;
 }
 
 size_t speeds_fact_count(const struct speeds *s)

@@ -80,6 +80,7 @@ struct speed_fact { /* A next to B alone, on n devices */
     int32_t n;
     double log_ratio;
 };
+uint64_t speeds_changes(const struct speeds *s); /* grows with every one */
 size_t speeds_fact_count(const struct speeds *s);
 size_t speeds_facts(const struct speeds *s, struct speed_fact *out);
 

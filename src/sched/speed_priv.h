@@ -43,6 +43,7 @@ struct speeds {
     struct speed_term slope;
     double restart_s, restart_weight;
     size_t n_facts, n_learned;
+    uint64_t changes;
 };
 
 void speeds_touch(struct speeds *s, struct family *f);
