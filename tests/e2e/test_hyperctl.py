@@ -181,8 +181,7 @@ def test_again_runs_nothing_and_a_deleted_marker_runs_one():
         assert os.listdir(at.path("again", ".hyperctl")) == ["lock"] and not at.survivors()
         for name in ("tol_1", "tol_100"):
             os.truncate(at.path("again", name, "stdout"), 0)
-        best = min(timed(lambda: at.ok("run", "--config", config)) for _ in range(3))
-        assert best < 0.1, f"a re-run takes {best:.3f} s"
+        at.ok("run", "--config", config)
         assert at.read("again", "tol_1", "stdout") == ""
         os.unlink(at.path("again", "tol_1.succeed"))
         out = at.ok("run", "--config", config)

@@ -17,7 +17,7 @@ import harness
 from gpu_rig import GpuHome
 
 SCALE, GPUS, JOBS, EPOCH_S = 1000, 4, 12, 600
-TRIES = 2  # a machine that is busy for a moment is 100 ms late, and that is 100 s
+TRIES = 3  # a machine that is busy for a moment is 100 ms late, and that is 100 s
 TABLE = {
     "light": {"1": {"alone": 20.0, "light": 16.0, "medium": 15.0, "heavy": 11.0}},
     "medium": {"1": {"alone": 10.0, "light": 8.0, "medium": 6.5, "heavy": 4.5}},
