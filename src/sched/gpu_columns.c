@@ -157,7 +157,7 @@ static void group_columns(struct gpu_problem *p, int32_t group)
             continue; /* over-full: somebody has to go */
         vec_push(&p->columns, c);
         size_t first = p->columns.n;
-        for (size_t k = from; q->open && q->room > 0 && k < to; k++)
+        for (size_t k = from; q->open && q->room > 0 && !p->roomy && k < to; k++)
             if (p->cands.p[k].group != group && !p->cands.p[k].fixed &&
                 join(p, &c, (int32_t)k, q->room, &more))
                 vec_push(&p->columns, more);
@@ -187,7 +187,7 @@ static void fresh_columns(struct gpu_problem *p, int32_t job)
             continue; /* it has that */
         set_value(p, &c);
         vec_push(&p->columns, c);
-        if (a->group != GPU_NOBODY)
+        if (a->group != GPU_NOBODY || p->roomy)
             continue;
         size_t first = p->columns.n;
         size_t to = (size_t)job + 1 + (p->cands.n > KEEP_ALL ? LOOK_PAIRS : p->cands.n);

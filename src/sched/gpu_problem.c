@@ -218,18 +218,50 @@ static void keep_claims(struct ranked *r, size_t n, size_t devices)
         r[i].claim = r[i].claim && r[i].price >= CLAIM;
 }
 
+static int32_t most_of(const struct gjob *j)
+{
+    return j->say.counts[j->say.n_counts - 1];
+}
+
+/* Alone, with all it can use, and nobody wants it to go. */
+static bool settled(const struct gjob *j)
+{
+    return j->holds && !j->n_with && j->n == most_of(j) && !j->stopping && !j->stop_now &&
+           !j->delivered && !j->overfull;
+}
+
+/* On a large cluster: has one node enough free for all who wait or could grow?  Then nobody is
+ * paired and who is settled is not in question.  On a small one it pays to look at all: pairs tried
+ * early teach what will be needed when it gets crowded. */
+static bool is_roomy(const struct gpus *g)
+{
+    int64_t wanted = 0, most = 0;
+
+    if (g->n_running <= RUNNING_MAX)
+        return false;
+    for (size_t i = 0; i < g->nodes.n; i++)
+        if (g->nodes.p[i].open)
+            most = MAX(most, g->nodes.p[i].free);
+    for (size_t i = 0; i < g->jobs.n && wanted <= most; i++) {
+        const struct gjob *j = g->jobs.p[i];
+        wanted += most_of(j) - (j->holds ? MIN(j->n, most_of(j)) : 0);
+    }
+    return wanted <= most;
+}
+
 /* On a large cluster only some of those who run are in question: all who were asked to stop, those
  * worth least, and in turn a few of the others, each with its company.  Puts them first. */
-static size_t keep_running(struct gpus *g, struct ranked *r, size_t n)
+static size_t keep_running(struct gpus *g, bool roomy, struct ranked *r, size_t n)
 {
     size_t kept = 0, lowest = RUNNING_MAX * 2 / 3, turn = RUNNING_MAX / 3;
 
     if (n <= RUNNING_MAX)
         return n;
-    select_top(r, n, n - lowest);
+    if (!roomy)
+        select_top(r, n, n - lowest);
     for (size_t i = 0; i < n; i++)
-        r[i].job->in_question = r[i].job->stopping || i >= n - lowest;
-    for (size_t i = 0; i < turn; i++)
+        r[i].job->in_question = roomy ? !settled(r[i].job) : r[i].job->stopping || i >= n - lowest;
+    for (size_t i = 0; !roomy && i < turn; i++)
         r[(g->plan * turn + i) % n].job->in_question = true;
     for (size_t i = 0; i < n; i++)
         for (int32_t k = 0; k < r[i].job->n_with; k++)
@@ -262,6 +294,8 @@ static void rank_all(struct gpus *g, struct gpu_problem *p, int64_t now, struct 
         for (size_t i = 0; i < g->jobs.n; i++)
             mean_s += gpu_total_s(g, g->jobs.p[i]) / (double)g->jobs.n;
     take_census(g, now, &census);
+    vec_reserve(&out->runs, g->n_running);
+    vec_reserve(&out->waits, g->jobs.n - g->n_running);
     for (size_t i = 0; i < g->jobs.n; i++) {
         struct gjob *j = g->jobs.p[i];
         struct ranked r;
@@ -292,7 +326,7 @@ static void freeze_jobs(struct gpus *g, struct gpu_problem *p, int64_t now)
         select_top(r.waits.p, r.waits.n, want);
         r.waits.n = want;
     }
-    p->n_running = keep_running(g, r.runs.p, r.runs.n);
+    p->n_running = keep_running(g, p->roomy, r.runs.p, r.runs.n);
     if (p->n_running)
         qsort(r.runs.p, p->n_running, sizeof(r.runs.p[0]), by_key);
     if (r.waits.n)
@@ -440,7 +474,7 @@ static void freeze_compatible(const struct gpus *g, struct gpu_problem *p)
 {
     size_t n = p->cands.n;
 
-    if (!g->hands.compatible || g->conf.per_device < 2)
+    if (!g->hands.compatible || g->conf.per_device < 2 || p->roomy)
         return;
     p->incompatible = xcalloc(n * n + 1, 1);
     for (size_t i = 0; i < n; i++)
@@ -502,6 +536,7 @@ struct gpu_problem *gpus_plan_begin(struct gpus *g, int64_t now)
     }
     struct gpu_problem *p = xcalloc(1, sizeof(*p));
     p->conf = g->conf;
+    p->roomy = is_roomy(g);
     p->plan = ++g->plan;
     p->mean_ratio = exp(speeds_terms(g->speeds, SPEED_NO_FAMILY).mean);
     rng_seed(&p->rng, g->conf.seed ^ g->plan * UINT64_C(0x9e3779b97f4a7c15));

@@ -59,6 +59,7 @@ struct gpu_problem {
     bool urgent;            /* somebody waits who goes before all below GPU_URGENT */
     VEC(struct cand) cands; /* those who run, then those who wait, best first */
     size_t n_running;
+    bool roomy; /* all can have all they can use: nobody need share */
     VEC(struct group) groups;
     VEC(struct pnode) nodes;
     VEC(int64_t) rooms;

@@ -17,6 +17,7 @@ struct search {
     int32_t *of_job, *of_group; /* the chosen column; GPU_NOBODY */
     int32_t *own;      /* of each job: the column in which it is alone and keeps its place */
     int32_t *node_of;  /* of each column while chosen */
+    int32_t *place_of; /* and its place among the columns of that node */
     VEC(int32_t) * at; /* of each node: its chosen columns */
     double *floor;     /* of each node: worth per device of the least dense column that may go */
     bool *stale;       /* floor has to be found anew */
@@ -39,6 +40,7 @@ static void take_in(struct search *s, int32_t c, int32_t node)
     s->node_of[c] = node;
     s->p->nodes.p[node].free -= x->n;
     s->stale[node] = true;
+    s->place_of[c] = (int32_t)s->at[node].n;
     vec_push(&s->at[node], c);
     s->value += x->value;
 }
@@ -55,11 +57,9 @@ static void take_out(struct search *s, int32_t c)
     s->node_of[c] = GPU_NOBODY;
     s->p->nodes.p[node].free += x->n;
     s->stale[node] = true;
-    for (size_t i = 0; i < s->at[node].n; i++)
-        if (s->at[node].p[i] == c) {
-            s->at[node].p[i] = vec_pop(&s->at[node]);
-            break;
-        }
+    int32_t last = vec_pop(&s->at[node]);
+    s->at[node].p[s->place_of[c]] = last;
+    s->place_of[last] = s->place_of[c];
     s->value -= x->value;
 }
 
@@ -413,6 +413,7 @@ static void search_init(struct search *s, struct gpu_problem *p)
     s->own = xmalloc((p->cands.n + 1) * sizeof(int32_t));
     s->of_group = xmalloc((p->groups.n + 1) * sizeof(int32_t));
     s->node_of = xmalloc((p->columns.n + 1) * sizeof(int32_t));
+    s->place_of = xmalloc((p->columns.n + 1) * sizeof(int32_t));
     s->at = xcalloc(p->nodes.n + 1, sizeof(*s->at));
     s->floor = xcalloc(p->nodes.n + 1, sizeof(*s->floor));
     s->stale = xcalloc(p->nodes.n + 1, sizeof(*s->stale));
@@ -443,6 +444,7 @@ static void search_done(struct search *s)
     free(s->own);
     free(s->of_group);
     free(s->node_of);
+    free(s->place_of);
 }
 
 static void keep_if_best(struct search *s, double *best)
@@ -474,7 +476,7 @@ void gpu_problem_solve(struct gpu_problem *p)
     clear(&s);
     hold_for_claims(&s);
     greedy(&s, p->order.p, p->order.n);
-    int32_t effort = p->columns.n > LARGE ? MIN(p->conf.effort, 0) : p->conf.effort;
+    int32_t effort = p->roomy || p->columns.n > LARGE ? MIN(p->conf.effort, 0) : p->conf.effort;
     for (int32_t round = 0; round <= effort; round++) {
         if (round > 0) {
             clear(&s);
