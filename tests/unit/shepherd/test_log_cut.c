@@ -146,7 +146,7 @@ static void test_middle_goes(void **state)
 static void test_mark(void **state)
 {
     struct rig r;
-    char line[LINE];
+    char line[LINE + 1] = {0};
 
     (void)state;
     assert_true(rig_init(&r, "/tmp"));
