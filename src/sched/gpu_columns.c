@@ -157,7 +157,7 @@ static void group_columns(struct gpu_problem *p, int32_t group)
             continue; /* over-full: somebody has to go */
         vec_push(&p->columns, c);
         size_t first = p->columns.n;
-        for (size_t k = from; q->open && q->room > 0 && !p->roomy && k < to; k++)
+        for (size_t k = from; q->open && q->room > 0 && !q->drains && !p->roomy && k < to; k++)
             if (p->cands.p[k].group != group && !p->cands.p[k].fixed &&
                 join(p, &c, (int32_t)k, q->room, &more))
                 vec_push(&p->columns, more);

@@ -5,7 +5,7 @@
  * gpu_estimate.c  what is left, what it weighs  gpu_solve.c    the search for the best plan
  * gpu_place.c     devices                       gpu_apply.c    carrying a plan out
  * gpu_predict.c   when it starts and ends       gpu_view.c     answers
- * gpu_memory.c    what is kept across restarts
+ * gpu_memory.c    what is kept across restarts  gpu_hold.c     devices for who waited too long
  */
 #pragma once
 #include "base/map.h"

@@ -35,6 +35,8 @@ struct group { /* jobs that run on the same devices */
     uint32_t node;
     int64_t room; /* for reservations, of its smallest device; 0 = not to be shared */
     bool open;
+    bool fixed;  /* somebody in it may not be stopped */
+    bool drains; /* nobody joins it: its devices are held for one that waited too long */
 };
 struct pnode {
     int32_t cap, free; /* free: during the search */
@@ -78,4 +80,5 @@ double problem_ratio(const struct gpu_problem *p, const struct cand *a, const st
                      int32_t n);
 bool problem_compatible(const struct gpu_problem *p, int32_t a, int32_t b, int32_t n);
 bool problem_room(const struct gpu_problem *p, size_t node, int32_t n, int64_t mem);
+void problem_hold(struct gpu_problem *p);
 void problem_columns(struct gpu_problem *p);

@@ -323,35 +323,6 @@ static void clear(struct search *s)
     }
 }
 
-/* A job that waited too long and finds no node with enough devices that could be made free: the
- * node that has most of them is kept for it. */
-static void hold_for_claims(struct search *s)
-{
-    struct gpu_problem *p = s->p;
-
-    for (size_t i = 0; i < p->cands.n; i++) {
-        const struct cand *a = &p->cands.p[i];
-        int32_t best = GPU_NOBODY;
-        if (!a->claim || a->group != GPU_NOBODY)
-            continue;
-        for (size_t k = 0; k < p->nodes.n; k++)
-            if (p->nodes.p[k].open && problem_room(p, k, a->counts[0], a->mem_bytes) &&
-                (best == GPU_NOBODY || p->nodes.p[k].free > p->nodes.p[best].free))
-                best = (int32_t)k;
-        if (best == GPU_NOBODY)
-            continue;
-        if (p->nodes.p[best].free >= a->counts[0]) {
-            p->nodes.p[best].free -= a->counts[0]; /* the search will find it */
-            continue;
-        }
-        p->nodes.p[best].cap -= p->nodes.p[best].free;
-        p->nodes.p[best].free = 0;
-        vec_push(&p->held, (int32_t)i);
-        vec_push(&p->held_nodes, (uint32_t)best);
-    }
-    clear(s);
-}
-
 static void greedy(struct search *s, const int32_t *order, size_t n)
 {
     struct way w;
@@ -467,6 +438,7 @@ void gpu_problem_solve(struct gpu_problem *p)
     struct search s;
     double best = -1;
 
+    problem_hold(p);
     problem_columns(p);
     search_init(&s, p);
     AUTO_FREE int32_t *shaken = xcalloc(p->columns.n + 1, sizeof(*shaken));
@@ -474,7 +446,6 @@ void gpu_problem_solve(struct gpu_problem *p)
     sort_columns(p, 0, p->order.p);
     p->order.n = p->columns.n;
     clear(&s);
-    hold_for_claims(&s);
     greedy(&s, p->order.p, p->order.n);
     int32_t effort = p->roomy || p->columns.n > LARGE ? MIN(p->conf.effort, 0) : p->conf.effort;
     for (int32_t round = 0; round <= effort; round++) {

@@ -29,6 +29,7 @@ struct gw {
     int64_t now_ms;
     struct gw_job jobs[GW_JOBS]; /* job i + 1 */
     size_t n_jobs;
+    size_t first;          /* those before it are over */
     double company;        /* speed next to somebody */
     uint64_t host_says_no; /* may_start refuses this job */
     struct map_str kept;
@@ -51,7 +52,7 @@ static int32_t gw_mates(const struct gw *w, const struct gw_job *j)
 {
     int32_t n = 0;
 
-    for (size_t i = 0; i < w->n_jobs; i++)
+    for (size_t i = w->first; i < w->n_jobs; i++)
         n += w->jobs[i].runs && &w->jobs[i] != j && w->jobs[i].node == j->node &&
              gpu_set_overlap(&w->jobs[i].devices, &j->devices);
     return n;
@@ -187,7 +188,9 @@ static uint64_t gw_add(struct gw *w, const struct gpu_job *say)
 static void gw_turn(struct gw *w)
 {
     gpus_turn(w->gpus, w->now_ms);
-    for (size_t i = 0; i < w->n_jobs; i++)
+    while (w->first < w->n_jobs && !w->jobs[w->first].known)
+        w->first++;
+    for (size_t i = w->first; i < w->n_jobs; i++)
         if (w->jobs[i].runs && w->jobs[i].started_ms == w->now_ms)
             gpus_started(w->gpus, w->now_ms, i + 1);
 }
@@ -213,7 +216,7 @@ static struct gw_job *gw_first(struct gw *w)
 {
     struct gw_job *first = NULL;
 
-    for (size_t i = 0; i < w->n_jobs; i++) {
+    for (size_t i = w->first; i < w->n_jobs; i++) {
         struct gw_job *j = &w->jobs[i];
         if (j->runs && j->stop_now)
             j->epoch_end_ms = MIN(j->epoch_end_ms, w->now_ms + 1000);
