@@ -42,13 +42,45 @@ static double length_class(const struct gjob *j)
     return MIN(c, CLASSES - 0.001);
 }
 
-static void take_census(const struct gpus *g, int64_t now, struct census *out)
+static int32_t most_of(const struct gjob *j)
+{
+    return j->say.counts[j->say.n_counts - 1];
+}
+
+/* Alone, with all it can use, and nobody wants it to go. */
+static bool settled(const struct gjob *j)
+{
+    return j->holds && !j->n_with && j->n == most_of(j) && !j->stopping && !j->stop_now &&
+           !j->delivered && !j->overfull;
+}
+
+/* On a large cluster: has one node enough free for all who wait or could grow?  Then nobody is
+ * paired and who is settled is not in question.  On a small one it pays to look at all: pairs tried
+ * early teach what will be needed when it gets crowded. */
+static bool is_roomy(const struct gpus *g)
+{
+    int64_t wanted = 0, most = 0;
+
+    if (g->n_running <= RUNNING_MAX)
+        return false;
+    for (size_t i = 0; i < g->nodes.n; i++)
+        if (g->nodes.p[i].open)
+            most = MAX(most, g->nodes.p[i].free);
+    for (size_t i = 0; i < g->jobs.n && wanted <= most; i++) {
+        const struct gjob *j = g->jobs.p[i];
+        wanted += most_of(j) - (j->holds ? MIN(j->n, most_of(j)) : 0);
+    }
+    return wanted <= most;
+}
+
+static void take_census(const struct gpus *g, bool roomy, int64_t now, struct census *out)
 {
     uint32_t sum = 0;
 
     *out = (struct census){.n = g->jobs.n};
     for (size_t i = 0; i < g->jobs.n; i++) {
-        g->jobs.p[i]->left_s = gpu_left_s(g, g->jobs.p[i], now);
+        if (!roomy || !settled(g->jobs.p[i]))
+            g->jobs.p[i]->left_s = gpu_left_s(g, g->jobs.p[i], now);
         out->jobs[(size_t)length_class(g->jobs.p[i])]++;
     }
     for (size_t c = CLASSES; c-- > 0; sum += out->jobs[c])
@@ -218,50 +250,18 @@ static void keep_claims(struct ranked *r, size_t n, size_t devices)
         r[i].claim = r[i].claim && r[i].price >= CLAIM;
 }
 
-static int32_t most_of(const struct gjob *j)
-{
-    return j->say.counts[j->say.n_counts - 1];
-}
-
-/* Alone, with all it can use, and nobody wants it to go. */
-static bool settled(const struct gjob *j)
-{
-    return j->holds && !j->n_with && j->n == most_of(j) && !j->stopping && !j->stop_now &&
-           !j->delivered && !j->overfull;
-}
-
-/* On a large cluster: has one node enough free for all who wait or could grow?  Then nobody is
- * paired and who is settled is not in question.  On a small one it pays to look at all: pairs tried
- * early teach what will be needed when it gets crowded. */
-static bool is_roomy(const struct gpus *g)
-{
-    int64_t wanted = 0, most = 0;
-
-    if (g->n_running <= RUNNING_MAX)
-        return false;
-    for (size_t i = 0; i < g->nodes.n; i++)
-        if (g->nodes.p[i].open)
-            most = MAX(most, g->nodes.p[i].free);
-    for (size_t i = 0; i < g->jobs.n && wanted <= most; i++) {
-        const struct gjob *j = g->jobs.p[i];
-        wanted += most_of(j) - (j->holds ? MIN(j->n, most_of(j)) : 0);
-    }
-    return wanted <= most;
-}
-
 /* On a large cluster only some of those who run are in question: all who were asked to stop, those
  * worth least, and in turn a few of the others, each with its company.  Puts them first. */
-static size_t keep_running(struct gpus *g, bool roomy, struct ranked *r, size_t n)
+static size_t keep_running(struct gpus *g, struct ranked *r, size_t n)
 {
     size_t kept = 0, lowest = RUNNING_MAX * 2 / 3, turn = RUNNING_MAX / 3;
 
     if (n <= RUNNING_MAX)
         return n;
-    if (!roomy)
-        select_top(r, n, n - lowest);
+    select_top(r, n, n - lowest);
     for (size_t i = 0; i < n; i++)
-        r[i].job->in_question = roomy ? !settled(r[i].job) : r[i].job->stopping || i >= n - lowest;
-    for (size_t i = 0; !roomy && i < turn; i++)
+        r[i].job->in_question = r[i].job->stopping || i >= n - lowest;
+    for (size_t i = 0; i < turn; i++)
         r[(g->plan * turn + i) % n].job->in_question = true;
     for (size_t i = 0; i < n; i++)
         for (int32_t k = 0; k < r[i].job->n_with; k++)
@@ -293,7 +293,7 @@ static void rank_all(struct gpus *g, struct gpu_problem *p, int64_t now, struct 
     if (g->conf.objective == GPU_TARDINESS)
         for (size_t i = 0; i < g->jobs.n; i++)
             mean_s += gpu_total_s(g, g->jobs.p[i]) / (double)g->jobs.n;
-    take_census(g, now, &census);
+    take_census(g, p->roomy, now, &census);
     vec_reserve(&out->runs, g->n_running);
     vec_reserve(&out->waits, g->jobs.n - g->n_running);
     for (size_t i = 0; i < g->jobs.n; i++) {
@@ -301,6 +301,8 @@ static void rank_all(struct gpus *g, struct gpu_problem *p, int64_t now, struct 
         struct ranked r;
         j->at_problem = GPU_NOBODY;
         j->in_question = false;
+        if (p->roomy && settled(j))
+            continue;
         bool runs = j->holds && !leaving(j);
         if (!runs && (j->refused_until > now || !ready(g, j)))
             continue;
@@ -326,7 +328,7 @@ static void freeze_jobs(struct gpus *g, struct gpu_problem *p, int64_t now)
         select_top(r.waits.p, r.waits.n, want);
         r.waits.n = want;
     }
-    p->n_running = keep_running(g, p->roomy, r.runs.p, r.runs.n);
+    p->n_running = keep_running(g, r.runs.p, r.runs.n);
     if (p->n_running)
         qsort(r.runs.p, p->n_running, sizeof(r.runs.p[0]), by_key);
     if (r.waits.n)
