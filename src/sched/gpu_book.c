@@ -376,7 +376,7 @@ void gpus_remove(struct gpus *g, int64_t now, uint64_t job, bool finished)
     if (j->holds) {
         gpu_mark(g, j, now);
         if (finished)
-            gpu_learn_end(g, j, now);
+            gpu_predict_learn(g, j, now);
         gpu_release(g, j, now);
     }
     struct gjob *last = vec_pop(&g->jobs);

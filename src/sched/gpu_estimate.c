@@ -42,17 +42,14 @@ void gpu_base_update(const struct gpus *g, struct gjob *j)
     if (j->base_version == version)
         return;
     j->base_version = version;
-    j->base_known = false;
     for (size_t i = 0; i < j->own.n; i++) {
         const struct speed_point *p = &j->own.p[i];
         struct speed_guess n = speeds_scale(g->speeds, j->family, p->key.n, ref);
         struct speed_guess c = speeds_company(g->speeds, j->family, &p->key);
         add_guess(&sum, p->log_rate - n.log - c.log, n.var + c.var + VAR_OWN / MAX(0.1, p->weight));
-        j->base_known = true;
     }
     if (j->say.epochs && speeds_alone(g->speeds, j->family, ref, &family)) {
         add_guess(&sum, family.log, family.var + VAR_FAMILY);
-        j->base_known = true;
     }
     double said = j->say.estimate_s > 0 ? j->say.estimate_s : g->conf.unknown_s;
     add_guess(&sum, log(MAX(1, j->say.epochs) * gpu_work(j) / said),

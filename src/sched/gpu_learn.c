@@ -1,4 +1,4 @@
-/* gpu_learn.c - what the end of an epoch, or of a job, teaches
+/* gpu_learn.c - what the end of an epoch teaches
  *
  * An epoch spent in one configuration is a measurement of it.  One in which company came or went
  * is solved for the configuration that took most of it, the others going by what is known; it
@@ -132,9 +132,4 @@ void gpu_learn_epoch(struct gpus *g, struct gjob *j, int64_t now, double epoch_s
         else if (!p->key.n_with && p->key.n != key.n)
             speeds_learn_scale(g->speeds, j->family, key.n, p->key.n, log_rate - p->log_rate);
     }
-}
-
-void gpu_learn_end(struct gpus *g, struct gjob *j, int64_t now)
-{
-    gpu_predict_learn(g, j, now);
 }

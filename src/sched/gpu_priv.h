@@ -63,8 +63,7 @@ struct gjob {
     struct speed_own own;
     struct speed_guess base; /* log rate alone on the reference count */
     uint64_t base_version, own_version;
-    bool base_known; /* not merely assumed */
-    bool judged;     /* its estimate was compared with what was measured */
+    bool judged; /* its estimate was compared with what was measured */
     double last_total_s;
     double step_s, epoch_s;
     int64_t measured_bytes, mem_bytes; /* mem_bytes: the reservation, 0 = whole devices */
@@ -153,7 +152,6 @@ void gpu_mark(struct gpus *g, struct gjob *j, int64_t now);
 
 /* ---- gpu_learn.c ---- */
 void gpu_learn_epoch(struct gpus *g, struct gjob *j, int64_t now, double epoch_s);
-void gpu_learn_end(struct gpus *g, struct gjob *j, int64_t now);
 
 /* ---- gpu_estimate.c ---- */
 struct speed_key gpu_key(const struct gjob *j); /* its present configuration */

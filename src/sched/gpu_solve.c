@@ -285,7 +285,7 @@ static bool try_in(struct search *s, int32_t c)
 
 static void improve(struct search *s)
 {
-    int passes = s->p->columns.n > LARGE ? PASSES / 2 : PASSES;
+    int passes = s->p->columns.n > LARGE ? PASSES / 3 : PASSES;
 
     for (int pass = 0; pass < passes; pass++) {
         bool better = false;

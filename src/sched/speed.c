@@ -119,11 +119,6 @@ struct str speeds_family_name(const struct speeds *s, uint32_t family)
     return str_of(s->families.p[family]->name);
 }
 
-uint32_t speeds_family_count(const struct speeds *s)
-{
-    return (uint32_t)s->families.n;
-}
-
 uint64_t speeds_version(const struct speeds *s, uint32_t family)
 {
     return s->families.p[family]->version + 1;

@@ -14,7 +14,7 @@
 #include "base/json.h"
 #include "base/str.h"
 
-enum { SPEED_WITH_MAX = 3, SPEED_COUNTS = 11 /* 1, 2, 4 … 1024 */ };
+enum { SPEED_WITH_MAX = 3 };
 enum { SPEED_NO_FAMILY = 0 };
 
 struct speed_key {
@@ -41,7 +41,6 @@ void speeds_free(struct speeds *s);
 /* The number of this family, made when new; "" is SPEED_NO_FAMILY, which remembers nothing. */
 uint32_t speeds_family(struct speeds *s, struct str name);
 struct str speeds_family_name(const struct speeds *s, uint32_t family);
-uint32_t speeds_family_count(const struct speeds *s);
 
 struct speed_key speed_key_make(int32_t n, const uint32_t *with, int32_t n_with);
 bool speed_key_equal(const struct speed_key *a, const struct speed_key *b);
