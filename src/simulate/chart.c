@@ -84,15 +84,26 @@ static void add_time_axis(struct chart *c, double top, double height)
 }
 
 /* ---- lanes ---- */
-static void add_rect(struct chart *c, const struct sim_bar *bar, int32_t first, int32_t last)
+struct box {
+    double x, y, w, h;
+};
+
+/* Where the bar lies on the lanes first to last. */
+static struct box box_of(const struct chart *c, const struct sim_bar *bar, int32_t first,
+                         int32_t last)
 {
     double lane = c->height / c->conf->gpus, gap = lane >= 6 ? 1 : lane * 0.1;
-    double full = lane * (last - first + 1) - gap, part = full / bar->places;
-    double y = c->y + lane * first + gap / 2 + part * bar->place;
-    double x = time_x(c, bar->from_s), w = time_x(c, bar->to_s) - x;
+    double part = (lane * (last - first + 1) - gap) / bar->places;
+    double x = time_x(c, bar->from_s);
 
-    buf_addf(c->out, "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\"><title>", x, y,
-             MAX(w > 2 ? w - 0.4 : w, 0.2), part);
+    return (struct box){x, c->y + lane * first + gap / 2 + part * bar->place,
+                        time_x(c, bar->to_s) - x, part};
+}
+
+static void add_rect(struct chart *c, const struct sim_bar *bar, struct box b)
+{
+    buf_addf(c->out, "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\"><title>", b.x, b.y,
+             MAX(b.w > 2 ? b.w - 0.4 : b.w, 0.2), b.h);
     add_escaped(c->out, c->t->jobs.p[bar->job].name);
     buf_addf(c->out, ", %d GPU%s, ", gpu_set_count(&bar->devices),
              bar->places > 1 ? " shared" : "");
@@ -100,13 +111,16 @@ static void add_rect(struct chart *c, const struct sim_bar *bar, int32_t first, 
     buf_adds(c->out, " to ");
     add_duration(c->out, bar->to_s);
     buf_adds(c->out, "</title></rect>");
-    if (bar->halted)
-        buf_addf(c->out, "<circle class=\"halt\" cx=\"%.2f\" cy=\"%.2f\" r=\"%.1f\"/>", x + w,
-                 y + part / 2, MIN(2.4, MAX(0.6, part / 2)));
 }
 
-/* A bar is as many rectangles as its devices have gaps. */
-static void add_bar(struct chart *c, const struct sim_bar *bar)
+static void add_dot(struct chart *c, struct box b)
+{
+    buf_addf(c->out, "<circle class=\"halt\" cx=\"%.2f\" cy=\"%.2f\" r=\"%.1f\"/>", b.x + b.w,
+             b.y + b.h / 2, MIN(2.4, MAX(0.6, b.h / 2)));
+}
+
+/* A bar is as many rectangles as its devices have gaps; `dots`: not these but their ends. */
+static void add_bar(struct chart *c, const struct sim_bar *bar, bool dots)
 {
     int32_t first = gpu_set_next(&bar->devices, 0);
 
@@ -114,7 +128,11 @@ static void add_bar(struct chart *c, const struct sim_bar *bar)
         int32_t last = first;
         while (last + 1 < c->conf->gpus && gpu_set_has(&bar->devices, (uint32_t)last + 1))
             last++;
-        add_rect(c, bar, first, last);
+        struct box b = box_of(c, bar, first, last);
+        if (!dots)
+            add_rect(c, bar, b);
+        else if (bar->halted)
+            add_dot(c, b);
         first = last + 1 < GPU_SET_MAX ? gpu_set_next(&bar->devices, (uint32_t)last + 1) : -1;
     }
 }
@@ -152,9 +170,11 @@ static void add_panel(struct chart *c, const struct sim_result *r)
         buf_addf(c->out, "<g fill=\"%s\">\n", job_colours[k]);
         for (size_t i = 0; i < r->bars.n; i++)
             if (r->bars.p[i].job % N_COLOURS == (uint32_t)k)
-                add_bar(c, &r->bars.p[i]);
+                add_bar(c, &r->bars.p[i], false);
         buf_adds(c->out, "\n</g>\n");
     }
+    for (size_t i = 0; i < r->bars.n; i++) /* on top of all bars */
+        add_bar(c, &r->bars.p[i], true);
     c->y += c->height + PANEL_GAP;
 }
 
