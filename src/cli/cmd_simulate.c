@@ -233,16 +233,33 @@ static void print_table(const struct session *s, struct buf *out)
     }
 }
 
-/* One line for each job; with several policies, the policy first. */
+/* A cell of RFC 4180: in quotes when it needs them. */
+static void add_cell(struct buf *out, const char *text)
+{
+    if (!strpbrk(text, ",\"\r\n")) {
+        buf_adds(out, text);
+        return;
+    }
+    buf_addc(out, '"');
+    for (; *text; text++) {
+        if (*text == '"')
+            buf_addc(out, '"');
+        buf_addc(out, *text);
+    }
+    buf_addc(out, '"');
+}
+
+/* One line for each job of each policy. */
 static void print_jobs(const struct session *s, struct buf *out)
 {
     buf_adds(out, "policy,job,submit_s,start_s,end_s,attempts,gpu_s\n");
     for (size_t r = 0; r < s->n_runs; r++)
         for (size_t i = 0; i < s->trace.jobs.n; i++) {
             const struct sim_outcome *o = &s->runs[r].jobs[i];
-            buf_addf(out, "%s,%s,%.1f,%.1f,%.1f,%d,%.1f\n", s->runs[r].policy,
-                     s->trace.jobs.p[i].name, s->trace.jobs.p[i].arrival_s, o->start_s, o->end_s,
-                     o->attempts, o->gpu_s);
+            buf_addf(out, "%s,", s->runs[r].policy);
+            add_cell(out, s->trace.jobs.p[i].name);
+            buf_addf(out, ",%.1f,%.1f,%.1f,%d,%.1f\n", s->trace.jobs.p[i].arrival_s, o->start_s,
+                     o->end_s, o->attempts, o->gpu_s);
         }
 }
 

@@ -30,9 +30,8 @@ struct actor { /* a job in the world */
     uint32_t generation; /* of its epoch event: older ones are void */
     VEC(double) stops;   /* moments of the last hour at which it made room */
     /* the policy's */
-    double key; /* its place among the waiting */
-    bool planned;
-    bool measured; /* an epoch of it was measured, the first at ... */
+    double key;    /* its place among the waiting */
+    bool measured; /* an epoch of it was; the first at this rate */
     double first_rate;
     bool first_paired;
 };
