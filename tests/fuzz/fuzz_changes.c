@@ -76,11 +76,14 @@ static void submit(struct world *w)
                             .name = text(&w->in),
                             .project = text(&w->in),
                             .queue = text(&w->in),
-                            .user = text(&w->in),
-                            .uid = (uint32_t)number(&w->in),
                             .timeout_ms = number(&w->in)};
     struct job_row rows[4] = {0};
-    struct submission s = {.specs = &spec, .n_specs = 1, .jobs = rows, .n_jobs = n};
+    struct submission s = {.specs = &spec,
+                           .n_specs = 1,
+                           .jobs = rows,
+                           .n_jobs = n,
+                           .user = text(&w->in),
+                           .uid = (uint32_t)number(&w->in)};
     struct err e = {0};
 
     if (first + n - 1 > JOBS_MAX)
