@@ -28,6 +28,12 @@ struct run_start {
     struct resources need;   /* limits for the cgroup */
     uint32_t journal;        /* generation, from backend's current_journal at placing time */
     struct run_key after;    /* start when that run has ended; job 0 = now */
+    /* Where the node does not share our files: "from:to", NULL-terminated; `from` is ours, `to` is
+     * below the directory of the run there, in which the command starts when cwd is NULL.  NULL =
+     * none. */
+    char *const *assets;
+    const char
+        *stage_dir; /* that directory; relative: below the login's home.  NULL = its choice */
 };
 /* What core believes when it asks the world at start. */
 struct run_belief {
@@ -55,6 +61,13 @@ struct backend_events {
      * so much.  May be NULL. */
     void (*devices)(void *owner, const struct node *n, const struct run_memory *runs,
                     size_t n_runs);
+    /* The three below are for nodes behind a network, and may be NULL. */
+    /* Capacity, or whether it can be reached, is not as before. */
+    void (*node)(void *owner, const struct node *n);
+    /* More lines are in the local copy of the run's spool file. */
+    void (*spooled)(void *owner, struct run_key key);
+    /* Instead of ended(): the node could not take it.  It never ran and will not under this key. */
+    void (*refused)(void *owner, struct run_key key, struct str why);
 };
 struct backend_class {
     const char *name;

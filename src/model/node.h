@@ -31,7 +31,9 @@ struct node {
     int64_t mcpu, mem_bytes;
     struct device *devices;
     size_t n_devices;
-    bool drained; /* finish what runs, start nothing */
+    bool drained;      /* finish what runs, start nothing */
+    bool away;         /* cannot be reached now: start nothing; what runs there goes on */
+    char trouble[160]; /* why it is away, for people; "" = it is not */
 };
 enum { NODE_MAX_GPUS = GPU_SET_MAX };
 /* What runs hold of a node. */

@@ -97,7 +97,11 @@ static const char v2[] =
     "ALTER TABLE job ADD COLUMN training TEXT;"
     "CREATE TABLE fact(name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;";
 
-const struct migration migrations[] = {{v1}, {v2}};
+/* A node that is not this host has a URL; conf is what else was said of it, as JSON. */
+static const char v3[] = "ALTER TABLE node ADD COLUMN url TEXT;"
+                         "ALTER TABLE node ADD COLUMN conf TEXT;";
+
+const struct migration migrations[] = {{v1}, {v2}, {v3}};
 const size_t n_migrations = ARRAY_SIZE(migrations);
 
 static int take_step(struct db *d, const struct migration *step, size_t version, struct err *e)
