@@ -174,6 +174,14 @@ static int follow_run(struct logs *l, size_t i, int64_t at, bool *out_closed, st
     }
 }
 
+/* Is there an attempt `i` whose line can be written as it will stay? */
+static bool run_ready(const struct logs *l, size_t i)
+{
+    const struct json *run = run_at(l, i);
+
+    return run && (time_of(run, "started") || time_of(run, "ended") || is_final(l->job));
+}
+
 /* From attempt `i` on, whose separator was printed when `at` is not negative. */
 static int follow_on(struct logs *l, size_t i, int64_t at, struct err *e)
 {
@@ -181,7 +189,7 @@ static int follow_on(struct logs *l, size_t i, int64_t at, struct err *e)
     bool closed = false;
 
     for (;;) {
-        if (run_at(l, i)) {
+        if (at >= 0 || run_ready(l, i)) {
             if (at < 0)
                 print_separator(l, i);
             if (follow_run(l, i++, MAX(at, 0), &closed, e) < 0)
