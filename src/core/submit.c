@@ -114,8 +114,10 @@ static void add_job(struct core *c, const struct submission *s, const struct job
 static struct submitted number_jobs(struct core *c, struct submission *s, const struct caller *who)
 {
     int64_t now = core_wall(c);
-    struct submitted r = {.first = c->next_job, .n = s->n_jobs, .id = id_make(now, &c->rng)};
+    struct submitted r = {.first = c->next_job, .n = s->n_jobs, .id = s->jobs[0].id};
 
+    if (s->n_jobs > 1 || (!r.id.hi && !r.id.lo))
+        r.id = id_make(now, &c->rng);
     if (s->n_jobs > 1 || s->batch.name.n) {
         s->batch.seq = r.batch = c->next_batch++;
         s->batch.id = r.batch_id = id_make(now, &c->rng);

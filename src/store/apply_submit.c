@@ -9,6 +9,9 @@
  */
 #include "base/util.h"
 #include "store/apply_priv.h"
+#include "store/query_priv.h"
+
+enum { ID_ROOM_MASK = (1 << 24) - 1 }; /* id_make leaves these bits to the jobs of an array */
 
 struct spec_use {
     uint64_t party;
@@ -151,12 +154,30 @@ static int insert_jobs(struct applier *a, const struct submission *s, const stru
     return 0;
 }
 
+/* An id that somebody chose may lie among those of an array; ours begin where no array reaches. */
+static int check_id(struct applier *a, const struct job_row *r, struct err *e)
+{
+    char text[ID_TEXT_MAX];
+    uint64_t taken;
+
+    if (!(r->id.lo & ID_ROOM_MASK))
+        return 0;
+    if (query_seq_of_id(a->db, r->id, &taken, e) < 0)
+        return -1;
+    id_format(r->id, text);
+    return taken ? err_set(e, ERR_CONFLICT, "the id %s is that of job %llu; choose another", text,
+                           (unsigned long long)taken)
+                 : 0;
+}
+
 /* One row per stretch of consecutive numbers with consecutive ids: usually one in all. */
 static int insert_intake(struct applier *a, const struct submission *s, struct err *e)
 {
     sqlite3_stmt *st =
         db_prepare(a->db, "INSERT INTO intake(first, last, id) VALUES(?1, ?2, ?3)", e);
     if (!st)
+        return -1;
+    if (s->n_jobs == 1 && check_id(a, &s->jobs[0], e) < 0)
         return -1;
     for (size_t i = 0, end; i < s->n_jobs; i = end) {
         const struct job_row *r = &s->jobs[i];
@@ -167,8 +188,12 @@ static int insert_intake(struct applier *a, const struct submission *s, struct e
         sqlite3_bind_int64(st, 1, (int64_t)r->seq);
         sqlite3_bind_int64(st, 2, (int64_t)s->jobs[end - 1].seq);
         bind_id(st, 3, r->id);
-        if (db_run(a->db, st, e) < 0)
-            return -1;
+        if (db_run(a->db, st, e) == 0)
+            continue;
+        if (e && e->code == ERR_CONFLICT)
+            err_set(e, ERR_CONFLICT, "another job has the id of job %llu; choose another",
+                    (unsigned long long)r->seq);
+        return -1;
     }
     return 0;
 }

@@ -193,6 +193,22 @@ static void finish(struct bench *b, uint64_t job, enum run_end why, int status)
 
 /* ---- promises ---- */
 
+static void a_single_job_keeps_the_id_it_comes_with(void **state)
+{
+    struct bench *b = *state;
+    struct one *x = make(1), *two = make(2);
+    struct id mine = {0x1234, 0x5678};
+
+    x->jobs[0].id = two->jobs[0].id = mine;
+    send(b, x);
+    settle(b);
+    assert_int_equal(id_cmp(b->submitted.id, mine), 0);
+    send(b, two);
+    settle(b);
+    assert_int_not_equal(id_cmp(b->submitted.id, mine), 0);
+    assert_true(b->submitted.id.hi || b->submitted.id.lo);
+}
+
 static void a_job_is_answered_after_its_commit(void **state)
 {
     struct bench *b = *state;
@@ -556,6 +572,7 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
+        T(a_single_job_keeps_the_id_it_comes_with),
         T(a_job_is_answered_after_its_commit),
         T(nothing_starts_before_its_placement_is_durable),
         T(success_and_failure),

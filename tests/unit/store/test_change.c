@@ -50,6 +50,38 @@ static void test_submit_is_one_event(void **state)
     check_sound(f);
 }
 
+static void test_a_chosen_id_must_be_free(void **state)
+{
+    struct fixture *f = *state;
+    struct built *many = built_new(f, 5, 1), *first, *middle, *fresh;
+    struct id base = many->s.jobs[0].id, own = {0x0123456789abcdef, 0x8899aabbccddeeff};
+    uint64_t seq;
+    char text[ID_TEXT_MAX];
+    struct err e;
+
+    stage_submit(f, many);
+    sync_ok(f);
+    first = built_new(f, 1, 1);
+    first->s.jobs[0].id = base;
+    stage_submit(f, first);
+    e = fixture_sync(f);
+    assert_int_equal(e.code, ERR_CONFLICT);
+    middle = built_new(f, 1, 1);
+    middle->s.jobs[0].id = id_add(base, 3);
+    stage_submit(f, middle);
+    e = fixture_sync(f);
+    assert_int_equal(e.code, ERR_CONFLICT);
+    assert_non_null(strstr(e.text, "is that of job 4"));
+    fresh = built_new(f, 1, 1);
+    fresh->s.jobs[0].id = own;
+    stage_submit(f, fresh);
+    sync_ok(f);
+    id_format(own, text);
+    no_err(&(struct err){.code = store_resolve(f->store, str_of(text), &seq, &e) < 0});
+    assert_int_equal(seq, f->next_job - 1);
+    check_sound(f);
+}
+
 static void test_life_of_a_run(void **state)
 {
     struct fixture *f = *state;
@@ -359,6 +391,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         with_store(test_submit_is_one_event),
+        with_store(test_a_chosen_id_must_be_free),
         with_store(test_life_of_a_run),
         with_store(test_requeue_retry_and_tries),
         with_store(test_stop_crosses_start),
