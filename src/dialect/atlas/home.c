@@ -1,0 +1,132 @@
+/* home.c - the skeleton of $FOUNDATIONS_HOME, made when it is first needed
+ *
+ * Owns: the directories and the text of the default configs.  Nothing that exists is changed: these
+ * files are the user's from the moment they are there.
+ */
+#include "dialect/atlas/home.h"
+#include "base/buf.h"
+#include "base/file.h"
+#include "base/id.h"
+#include "base/util.h"
+#include <errno.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+enum { CONFIG_MAX = 64 << 10, DIR_MODE = 0755, FILE_MODE = 0644 };
+
+static const char *const dirs[] = {
+    ATLAS_DIR_SUBMISSION,
+    ATLAS_DIR_EXECUTION,
+    ATLAS_DIR_WORKER_CONFIG "/submission",
+    ATLAS_DIR_WORKER_CONFIG "/execution",
+    ATLAS_DIR_ARCHIVE,
+    ATLAS_DIR_BUNDLES,
+    ATLAS_DIR_WORK,
+    ATLAS_DIR_DATABASE,
+    ATLAS_DIR_TENSORBOARD,
+    ATLAS_DIR_LOGS,
+};
+
+char *atlas_home(void)
+{
+    const char *set = getenv("FOUNDATIONS_HOME"), *user = getenv("HOME");
+    char cwd[4096];
+
+    if (!set || !*set)
+        return user && *user ? path_join(user, ".foundations") : NULL;
+    if (set[0] == '~' && set[1] == '/' && user && *user)
+        return path_join(user, set + 2);
+    return path_absolute(set, getcwd(cwd, sizeof(cwd)) ? cwd : "/");
+}
+
+bool atlas_id_ok(const char *text)
+{
+    struct id id;
+
+    return strlen(text) == ID_UUID_LEN && id_parse(str_of(text), &id);
+}
+
+struct making {
+    const char *home;
+    int port;
+    atlas_made_fn made;
+    void *arg;
+};
+
+static int make_dir(const struct making *m, const char *name, struct err *e)
+{
+    AUTO_FREE char *path = path_join(m->home, name);
+    struct stat st;
+
+    if (stat(path, &st) == 0) {
+        if (S_ISDIR(st.st_mode))
+            return 0;
+        return err_set(e, ERR_CONFLICT, "%s is in the way: it is not a directory", path);
+    }
+    /* The database holds secrets of the server; the rest is as open as the user's umask has it. */
+    if (dir_make_all(path, strcmp(name, ATLAS_DIR_DATABASE) ? DIR_MODE : 0700, e) < 0)
+        return -1;
+    if (m->made)
+        m->made(m->arg, path);
+    return 0;
+}
+
+static int make_file(const struct making *m, const char *name, const struct buf *text,
+                     struct err *e)
+{
+    AUTO_FREE char *path = path_join(m->home, name);
+
+    if (access(path, F_OK) == 0)
+        return 0;
+    if (file_write_atomic(path, text->p, text->n, FILE_MODE, e) < 0)
+        return err_wrap(e, "writing the default of %s", name);
+    if (m->made)
+        m->made(m->arg, path);
+    return 0;
+}
+
+static void add_place(struct buf *b, const char *key, const char *home, const char *dir)
+{
+    AUTO_FREE char *path = path_join(home, dir);
+
+    buf_addf(b, "%s: ", key);
+    if (strpbrk(path, ":#{}[],&*!|>'\"%@`\\ \t\n"))
+        buf_add_json_str(b, str_of(path)); /* JSON text is YAML too */
+    else
+        buf_adds(b, path);
+    buf_addc(b, '\n');
+}
+
+static int make_configs(const struct making *m, struct err *e)
+{
+    AUTO(buf) struct buf submission = {0}, execution = {0};
+    int port = m->port ? m->port : ATLAS_SCHEDULER_PORT;
+
+    buf_init(&submission, CONFIG_MAX);
+    buf_adds(&submission, "cache_config:\n  end_point: /cache_end_point\n");
+    add_place(&submission, "container_config_root", m->home, ATLAS_DIR_WORKER_CONFIG);
+    buf_adds(&submission, "job_deployment_env: local_docker_scheduler_plugin\n");
+    add_place(&submission, "job_results_root", m->home, ATLAS_DIR_RESULTS);
+    buf_addf(&submission, "scheduler_url: http://localhost:%d\n", port);
+    add_place(&submission, "working_dir_root", m->home, ATLAS_DIR_WORK);
+    buf_init(&execution, CONFIG_MAX);
+    buf_addf(&execution, "results_config:\n  tracker_url: http://localhost:%d\n  ", port);
+    add_place(&execution, "archive_end_point", m->home, ATLAS_DIR_RESULTS);
+    buf_adds(&execution, "cache_config:\n  end_point: /cache_end_point\nlog_level: INFO\n");
+    if (make_file(m, ATLAS_DIR_SUBMISSION "/scheduler.config.yaml", &submission, e) < 0 ||
+        make_file(m, ATLAS_DIR_EXECUTION "/default.config.yaml", &execution, e) < 0 ||
+        make_file(m, ATLAS_DIR_WORKER_CONFIG "/submission/scheduler.config.yaml", &submission, e) <
+            0)
+        return -1;
+    return make_file(m, ATLAS_DIR_WORKER_CONFIG "/execution/default.config.yaml", &execution, e);
+}
+
+int atlas_home_make(const char *home, int port, atlas_made_fn made, void *arg, struct err *e)
+{
+    const struct making m = {home, port, made, arg};
+
+    for (size_t i = 0; i < ARRAY_SIZE(dirs); i++)
+        if (make_dir(&m, dirs[i], e) < 0)
+            return err_wrap(e, "preparing %s", home);
+    return make_configs(&m, e);
+}

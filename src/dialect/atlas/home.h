@@ -1,0 +1,40 @@
+/* home.h - $FOUNDATIONS_HOME: where everything of Atlas lies on a machine
+ *
+ * The same layout for the server and for its clients; users' scripts read the archives in it
+ * directly, so names here are promises.  docs/atlas.md lists them for people.
+ */
+#pragma once
+#include "base/err.h"
+#include <stdbool.h>
+
+enum {
+    ATLAS_SCHEDULER_PORT = 5000,
+    ATLAS_DASHBOARD_PORT = 5555,
+    ATLAS_TRACKER_PORT = 5556,
+    ATLAS_ARCHIVE_PORT = 5557,
+    ATLAS_API_PORT = 5558,
+    ATLAS_TENSORBOARD_PORT = 5959,
+};
+
+/* Places below a home. */
+#define ATLAS_DIR_SUBMISSION "config/submission"
+#define ATLAS_DIR_EXECUTION "config/execution"
+#define ATLAS_DIR_WORKER_CONFIG "config/local_docker_scheduler/worker_config"
+#define ATLAS_DIR_RESULTS "job_data"
+#define ATLAS_DIR_ARCHIVE "job_data/archive"
+#define ATLAS_DIR_BUNDLES "job_bundle_store_dir"
+#define ATLAS_DIR_WORK "local_docker_scheduler/work_dir"
+#define ATLAS_DIR_DATABASE "database" /* $BERTH_HOME of the server */
+#define ATLAS_DIR_TENSORBOARD "tensorboard/work_dir"
+#define ATLAS_DIR_LOGS "logs"
+
+/* $FOUNDATIONS_HOME, else ~/.foundations; absolute; yours.  NULL: neither it nor HOME is set. */
+char *atlas_home(void);
+/* Makes every directory and default config that is missing and leaves alone what is there.
+ * `made` (may be NULL) hears of each path that was made. `port` goes into the default configs as
+ * that of the scheduler; 0 = the usual one. */
+typedef void (*atlas_made_fn)(void *arg, const char *path);
+int atlas_home_make(const char *home, int port, atlas_made_fn made, void *arg, struct err *e);
+/* Is this a job id as clients make them: a UUID, lower or upper case?  Anything else must never
+ * become part of a path. */
+bool atlas_id_ok(const char *text);
