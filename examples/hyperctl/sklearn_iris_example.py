@@ -1,8 +1,15 @@
+import sys
+
 from hypernets import hyperctl
-from sklearn import datasets
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import accuracy_score
-from sklearn.model_selection import train_test_split
+
+try:
+    from sklearn import datasets
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.metrics import accuracy_score
+    from sklearn.model_selection import train_test_split
+except ImportError:
+    sys.exit(f"{sys.executable} has no scikit-learn: install it (Debian: apt install python3-sklearn; else pip install scikit-learn), "
+             "or run plain.json, which needs nothing but Python")
 
 tol = hyperctl.get_job_params()["tol"]  # what batch.json says for this job
 

@@ -1,0 +1,262 @@
+"""hyperctl: what happens to a batch while it runs, when it is killed, and when it runs again."""
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import time
+
+import harness
+from harness import BERTH
+from hyper_rig import Place, ask, free_port, job, live_batch, timed, tree
+
+
+def test_kill_leaves_no_survivor():
+    with Place() as at:
+        port = free_port()
+        command = "(sleep 611 & (setsid sleep 612 &) &); trap '' TERM; sleep 613; sleep 614"
+        p = at.start(at.batch("fork", [job("f", command), job("next")], server={"port": port}))
+        at.wait_for("fork", "f.running")
+        time.sleep(0.3)
+        began = time.monotonic()
+        assert ask(port, "POST", "/hyperctl/api/job/f/kill")[0] == 200
+        left = subprocess.run(["pgrep", "-f", "sleep 61[1-4]"], capture_output=True, text=True).stdout.split()
+        assert not [pid for pid in left if int(pid) in at.survivors()], left
+        assert time.monotonic() - began < 8
+        assert p.wait(20) == 0
+        assert at.exists("fork", "f.failed") and at.exists("fork", "next.succeed")
+
+
+def test_a_million_lines_before_the_last_command():
+    with Place() as at:
+        at.ok("run", "-c", at.batch("lines", [job("l", "seq 1 1000000; seq 1 100000 >&2; echo x")]))
+        out = at.read("lines", "l", "stdout")
+        assert out.count("\n") == 1000001 and out.endswith("1000000\nx\n") and out.startswith("1\n2\n")
+        assert at.read("lines", "l", "stderr").count("\n") == 100000
+
+
+def test_killed_scheduler_runs_no_job_twice():
+    with Place() as at:
+        log = os.path.join(at.dir, "log")
+        config = at.batch("crash", [job("one", f"echo one >> {log}; sleep 2; echo end >> {log}"), job("two", f"echo two >> {log}"),
+                                    job("three", f"echo three >> {log}")])
+        p = at.start(config)
+        at.wait_for("crash", "one.running")
+        p.kill()
+        p.wait()
+        assert at.exists("crash", "one.running")
+        p = at.call("run", "-c", config)
+        assert p.returncode == 0 and "were running when their scheduler died" in p.stderr, (p.stdout, p.stderr)
+        with open(log) as f:
+            assert f.read().split() == ["one", "end", "two", "three"]
+        assert not at.exists("crash", "one.running") and at.exists("crash", "one.succeed")
+
+
+def test_killed_again_and_again():
+    """However often the scheduler is killed, every job has its one outcome, and what succeeds ran once.
+
+    What fails while nobody serves the port may have failed of that: such a job is repeated."""
+    with Place() as at:
+        log = os.path.join(at.dir, "log")
+        jobs = [job(f"j{i}", f"echo $HYPERCTL_JOB_NAME >> {log}; sleep 0.0{i % 7}; [ $((({i} + 1) % 5)) -ne 0 ]") for i in range(60)]
+        config = at.batch("storm", jobs, backend={"type": "local", "slots": 2})
+        for i in range(8):
+            p = at.start(config)
+            time.sleep(0.1 + 0.07 * i)
+            p.kill()
+            p.wait()
+        at.ok("run", "-c", config)
+        with open(log) as f:
+            ran = f.read().split()
+        good = [f"j{i}" for i in range(60) if (i + 1) % 5]
+        assert [n for n in good if ran.count(n) != 1] == [] and set(ran) == {j["name"] for j in jobs}, ran
+        ended = [f for f in os.listdir(at.path("storm")) if f.endswith((".succeed", ".failed", ".running"))]
+        want = [f"j{i}.{'failed' if (i + 1) % 5 == 0 else 'succeed'}" for i in range(60)]
+        assert sorted(ended) == sorted(want), set(ended) ^ set(want)
+
+
+def test_killed_scheduler_and_job_runs_again():
+    with Place() as at:
+        log = os.path.join(at.dir, "log")
+        config = at.batch("crash2", [job("one", f"echo one >> {log}; [ -e {at.dir}/go ] || sleep 600"), job("two")])
+        p = at.start(config)
+        at.wait_for("crash2", "one.running")
+        p.kill()
+        p.wait()
+        at.sweep()  # the machine went down
+        at.write("go", "")
+        out = at.ok("run", "-c", config)
+        with open(log) as f:
+            text = f.read()
+        assert text.split() == ["one", "one"], (text, out)
+        assert at.exists("crash2", "one.succeed") and at.exists("crash2", "two.succeed")
+
+
+def test_a_changed_job_is_ended_before_its_new_form_runs():
+    with Place() as at:
+        log = os.path.join(at.dir, "log")
+        server = {"port": free_port()}
+        p = at.start(at.batch("change", [job("one", f"echo old >> {log}; sleep 600"), job("gone")], server=server))
+        at.wait_for("change", "one.running")
+        p.kill()
+        p.wait()
+        at.ok("run", "-c", at.batch("change", [job("one", f"echo new >> {log}")], server=server))
+        with open(log) as f:
+            assert f.read().split() == ["old", "new"]
+        assert not at.survivors(), at.survivors()
+
+
+def test_signals():
+    for signo, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+        with Place() as at:
+            config = at.batch("sig", [job("long", "[ -e go ] || sleep 600", working_dir=at.dir), job("next")])
+            p = at.start(config)
+            at.wait_for("sig", "long.running")
+            p.send_signal(signo)
+            assert p.wait(20) == status
+            assert not [f for f in os.listdir(at.path("sig")) if f.startswith(("long.", "next."))]
+            assert not at.survivors(), at.survivors()
+            at.write("go", "")
+            at.ok("run", "-c", config)
+            assert at.exists("sig", "long.succeed") and at.exists("sig", "next.succeed")
+
+
+def test_second_run_touches_nothing():
+    with Place() as at:
+        p, _ = live_batch(at)
+        before = tree(at.path("live"))
+        stat = os.stat(at.path("live", "config.json")).st_mtime_ns
+        err = at.fails("run", "-c", os.path.join(at.dir, "live.json"))
+        assert f"batch live is already run by process {p.pid}" in err
+        assert tree(at.path("live")) == before and os.stat(at.path("live", "config.json")).st_mtime_ns == stat
+        assert at.read("live", "server.pid") == str(p.pid)
+
+
+def test_port_in_use():
+    with Place() as at:
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            s.listen()
+            err = at.fails("run", "-c", at.batch("p", [job("a")], server={"port": s.getsockname()[1], "host": "127.0.0.1"}))
+        assert err.startswith("hyperctl: error: Address already in use"), err
+        assert not at.exists("p", "config.json")
+
+
+def test_failed_jobs_stay_failed_until_asked():
+    with Place() as at:
+        config = at.batch("fail", [job("f", f"[ -e {at.dir}/go ]"), job("s")])
+        out = at.ok("run", "-c", config)
+        assert "job f finished with status failed" in out
+        last = out.splitlines()
+        assert last[-2].endswith("all jobs finished, stop scheduler:")
+        assert last[-1] == json.dumps({"name": "fail", "status": "FINISHED", "total": 2, "failed": 1, "init": 0, "succeed": 1,
+                                       "running": 0})
+        assert re.match(r"\d\d-\d\d \d\d:\d\d:\d\d I \w+ - batch name: fail$", last[0])
+        state = json.loads(at.read("fail", "f.json"))
+        assert list(state) == ["start_datetime", "elapsed", "end_datetime", "ext", "exit_code", "signal"]
+        assert state["exit_code"] == 1 and state["ext"] == {}
+        at.write("go", "")
+        assert "job 'f' status is failed means it's finished, skip to run" in at.ok("run", "-c", config)
+        assert at.call("run", "-c", config, "--fail-exit").returncode == 1
+        assert at.call("run", "-c", config, "--fail-exit", "--retry-failed").returncode == 0
+        assert at.exists("fail", "f.succeed") and not at.exists("fail", "f.failed")
+
+
+def test_two_final_markers():
+    with Place() as at:
+        config = at.batch("two", [job("a")])
+        at.ok("run", "-c", config)
+        open(at.path("two", "a.failed"), "w").close()
+        assert "Invalid status, multiple status files exists: a.succeed, a.failed" in at.fails("run", "-c", config)
+
+
+def test_stored_config_runs_again():
+    with Place() as at:
+        at.ok("run", "-c", at.batch("cfg", [job("a", "echo 1", resource={"cpu": 1})], job_command="x"))
+        with open(at.path("cfg", "config.json")) as f:
+            text = f.read()
+        stored = json.loads(text)
+        assert text == json.dumps(stored, indent=4)
+        assert list(stored) == ["jobs", "name", "job_command", "server", "scheduler", "version"]
+        assert list(stored["jobs"][0]) == ["name", "params", "resource", "command", "data_dir", "working_dir", "assets"]
+        assert stored["scheduler"] == {"interval": 5000, "exit_on_finish": True}
+        os.unlink(at.path("cfg", "a.succeed"))
+        at.ok("run", "-c", at.write("again.json", text))
+        assert at.exists("cfg", "a.succeed")
+
+
+def test_signal_file():
+    with Place() as at:
+        stop = at.write("stop", "")
+        p = at.start(at.batch("sf", [job("a")], scheduler={"signal_file": stop, "interval": 60000}))
+        time.sleep(1)
+        assert p.poll() is None and not at.exists("sf", "a.running") and not at.exists("sf", "a.succeed")
+        os.unlink(stop)
+        assert p.wait(5) == 0 and at.exists("sf", "a.succeed")
+        out = p.stdout.read()
+        assert f"suspend scheduling: {stop}" in out
+
+
+def test_slots():
+    with Place() as at:
+        jobs = [job(f"j{i}", "sleep 1") for i in range(4)]
+        took = timed(lambda: at.ok("run", "-c", at.batch("par", jobs, backend={"type": "local", "slots": 4})))
+        assert took < 3.5, took
+
+
+def test_empty_batch():
+    with Place() as at:
+        assert "all jobs finished" in at.ok("run", "-c", at.batch("none", []))
+
+
+def test_with_a_daemon_the_batch_is_visible_there():
+    with Place() as at:
+        daemon = subprocess.Popen([BERTH, "serve"], env=at.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        at.started.append(daemon)
+        sock = os.path.join(at.dir, "berth", "sock")
+        end = time.monotonic() + 20
+        while not os.path.exists(sock) and time.monotonic() < end:
+            time.sleep(0.01)
+
+        def listed():
+            p = subprocess.run([BERTH, "ls", "--project", "hyperctl", "-o", "json"], env=at.env, capture_output=True, text=True)
+            return [(j["name"], j["state"], j["batch_name"], j["params"]) for j in json.loads(p.stdout)]
+
+        log = os.path.join(at.dir, "log")
+        config = at.batch("dm", [job("long", f"echo a >> {log}; sleep 1.5", params={"lr": 0.1}), job("b{lr}", f"echo b >> {log}")])
+        p = at.start(config)
+        at.wait_for("dm", "long.running")
+        assert ("long", "running", "dm", {"lr": 0.1}) in listed()
+        p.kill()
+        p.wait()
+        at.ok("run", "-c", config)
+        with open(log) as f:
+            assert f.read().split() == ["a", "b"]
+        assert sorted(j[:2] for j in listed()) == [("b{lr}", "succeeded"), ("long", "succeeded")]
+        assert not at.exists("dm", ".hyperctl", "home")
+        at.ok("run", "--no-daemon", "-c", at.batch("own", [job("x")]))
+        assert len(listed()) == 2
+        daemon.terminate()
+        daemon.wait(20)
+
+
+def test_token_on_other_addresses():
+    with Place() as at:
+        port = free_port()
+        at.start(at.batch("tok", [job("a", "sleep 600")], server={"host": "127.0.0.1", "bind": "0.0.0.0", "port": port}))
+        at.wait_for("tok", "a.running")
+        assert ask(port, "GET", "/hyperctl/api/job")[0] == 403
+        assert ask(port, "POST", "/hyperctl/api/job/a/kill")[0] == 403
+        with open(at.path("tok", ".hyperctl", "token")) as f:
+            token = f.read()
+        assert os.stat(at.path("tok", ".hyperctl", "token")).st_mode & 0o777 == 0o600
+        assert f"http://127.0.0.1:{port}/{token}\"" in at.read("tok", "a", "run.sh")
+        assert ask(port, "GET", f"/{token}/hyperctl/api/job/a")[0] == 200
+        assert ask(port, "GET", f"/{token[:-1]}x/hyperctl/api/job/a")[0] == 403
+        assert "running" in at.ok("job", "list", "-b", "tok")
+        assert token not in at.ok("batch", "list")
+
+
+if __name__ == "__main__":
+    harness.main("__main__")
