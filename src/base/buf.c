@@ -69,6 +69,18 @@ bool buf_addc(struct buf *b, char c)
     return buf_add(b, &c, 1);
 }
 
+bool buf_add_utf8(struct buf *b, uint32_t cp)
+{
+    if (cp < 0x80)
+        return buf_addc(b, (char)cp);
+    size_t len = cp < 0x800 ? 2 : cp < 0x10000 ? 3 : 4;
+    char bytes[4];
+    for (size_t i = len; i-- > 1; cp >>= 6)
+        bytes[i] = (char)(0x80 | (cp & 0x3F));
+    bytes[0] = (char)((0xF00u >> len & 0xF0) | cp);
+    return buf_add(b, bytes, len);
+}
+
 bool buf_vaddf(struct buf *b, const char *fmt, va_list ap)
 {
     va_list again;

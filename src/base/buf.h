@@ -16,6 +16,7 @@ void buf_reset(struct buf *b); /* keeps the memory */
 bool buf_add(struct buf *b, const void *p, size_t n);
 bool buf_adds(struct buf *b, const char *s);
 bool buf_addc(struct buf *b, char c);
+bool buf_add_utf8(struct buf *b, uint32_t cp); /* up to 0x1FFFFF, surrogates as they are */
 bool buf_addf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 bool buf_vaddf(struct buf *b, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
 char *buf_reserve(struct buf *b, size_t n); /* room for n more bytes, or NULL; then b->n += used */

@@ -1,4 +1,4 @@
-/* hash.h - checksums and keyed hashes: CRC-32C, SipHash-2-4, SHA-256, HMAC-SHA-256 */
+/* hash.h - checksums and keyed hashes: CRC-32C, SipHash-2-4, SHA-256, HMAC-SHA-256, BLAKE2b */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,4 +18,14 @@ void sha256_init(struct sha256 *s);
 void sha256_add(struct sha256 *s, const void *p, size_t n);
 void sha256_end(struct sha256 *s, uint8_t out[32]);
 void hmac_sha256(const void *key, size_t key_n, const void *p, size_t n, uint8_t out[32]);
+/* BLAKE2b with 32 bytes of result and no key: names of file contents. */
+struct blake2b {
+    uint64_t h[8];
+    uint64_t n;
+    size_t have;
+    uint8_t block[128];
+};
+void blake2b_init(struct blake2b *b);
+void blake2b_add(struct blake2b *b, const void *p, size_t n);
+void blake2b_end(struct blake2b *b, uint8_t out[32]);
 bool equal_const_time(const void *a, const void *b, size_t n);

@@ -105,20 +105,6 @@ static int hex4(struct parser *p, unsigned *out)
     return 0;
 }
 
-static void add_utf8(struct buf *b, uint32_t cp)
-{
-    if (cp < 0x80) {
-        buf_addc(b, (char)cp);
-        return;
-    }
-    size_t len = cp < 0x800 ? 2 : cp < 0x10000 ? 3 : 4;
-    char bytes[4];
-    for (size_t i = len; i-- > 1; cp >>= 6)
-        bytes[i] = (char)(0x80 | (cp & 0x3F));
-    bytes[0] = (char)((0xF00u >> len & 0xF0) | cp);
-    buf_add(b, bytes, len);
-}
-
 /* After "\u". */
 static int parse_unicode_escape(struct parser *p)
 {
@@ -139,7 +125,7 @@ static int parse_unicode_escape(struct parser *p)
             return fail_at(p, start, ERR_INVALID, "a high surrogate without its low surrogate");
         cp = 0x10000 + ((cp - 0xD800) << 10) + (low - 0xDC00);
     }
-    add_utf8(&p->scratch, cp);
+    buf_add_utf8(&p->scratch, cp);
     return 0;
 }
 

@@ -26,7 +26,7 @@ struct reader {
     struct fy_event *event; /* the current one */
     struct map_str anchors; /* name → struct anchor */
     struct str source;
-    struct buf text; /* of the single-quoted scalar at hand */
+    struct buf text; /* of the quoted scalar at hand */
     size_t copied;
     unsigned depth;
     const char *name;
@@ -94,30 +94,36 @@ static struct str token_text(struct fy_token *t)
     return (struct str){p ? p : "", p ? n : 0};
 }
 
-/* The text of the scalar at hand, borrowed until the next one.  libfyaml 0.7 leaks memory when
- * single-quoted text holds several '' in a row, so that form is read here. */
-static struct str scalar_text(struct reader *r)
+/* The text of the scalar at hand, borrowed until the next one.  NULL, or what is wrong with it. */
+static const char *scalar_text(struct reader *r, struct str *out)
 {
     struct fy_token *t = r->event->scalar.value;
     const struct fy_mark *from = fy_event_start_mark(r->event), *to = fy_event_end_mark(r->event);
+    enum fy_scalar_style style = t ? fy_token_scalar_style(t) : FYSS_PLAIN;
+    const char *why = NULL;
 
-    if (!t || fy_token_scalar_style(t) != FYSS_SINGLE_QUOTED || !from || !to)
-        return token_text(t);
-    struct str raw = {r->source.p + from->input_pos, to->input_pos - from->input_pos};
-    buf_reset(&r->text);
-    yaml_unquote_single(&r->text, raw);
-    return buf_str(&r->text);
+    if ((style != FYSS_SINGLE_QUOTED && style != FYSS_DOUBLE_QUOTED) || !from || !to) {
+        *out = token_text(t);
+    } else {
+        struct str raw = {r->source.p + from->input_pos, to->input_pos - from->input_pos};
+        buf_reset(&r->text);
+        if (style == FYSS_SINGLE_QUOTED)
+            yaml_unquote_single(&r->text, raw);
+        else
+            why = yaml_unquote_double(&r->text, raw);
+        *out = buf_str(&r->text);
+    }
+    return why || str_is_utf8(*out) ? why : "this text is not valid UTF-8";
 }
 
 static int scalar_value(struct reader *r, struct json **out)
 {
     struct fy_event *ev = r->event;
-    struct str s = scalar_text(r);
-    struct str tag = token_text(ev->scalar.tag);
-    const char *why = NULL;
+    struct str tag = token_text(ev->scalar.tag), s;
+    const char *why = scalar_text(r, &s);
 
-    if (!str_is_utf8(s))
-        return fail_here(r, "this text is not valid UTF-8");
+    if (why)
+        return fail_here(r, why);
     if (tag.n > 0)
         why = yaml_tagged(tag, s, out);
     else if (!ev->scalar.value || fy_token_scalar_style(ev->scalar.value) == FYSS_PLAIN)
@@ -250,8 +256,8 @@ static int read_key(struct reader *r, char **out, bool *is_merge)
     }
     if (ev->type != FYET_SCALAR)
         return fail_here(r, "a key must be text, not a list or mapping");
-    struct str s = scalar_text(r);
-    if (s.n > 0 && (memchr(s.p, '\0', s.n) || !str_is_utf8(s)))
+    struct str s;
+    if (scalar_text(r, &s) || (s.n > 0 && memchr(s.p, '\0', s.n)))
         return fail_here(r, "a key must be valid UTF-8 without NUL");
     *is_merge = str_eq_c(s, "<<") && fy_token_scalar_style(ev->scalar.value) == FYSS_PLAIN;
     struct str anchor = token_text(ev->scalar.anchor);

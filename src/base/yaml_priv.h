@@ -10,3 +10,5 @@ const char *yaml_plain_11(struct str s, struct json **out);
 const char *yaml_tagged(struct str tag, struct str s, struct json **out);
 /* Appends what stands between single quotes: '' is a quote, lines are folded. */
 void yaml_unquote_single(struct buf *out, struct str raw);
+/* The same between double quotes, with escapes. */
+const char *yaml_unquote_double(struct buf *out, struct str raw);

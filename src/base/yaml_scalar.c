@@ -8,38 +8,6 @@
 #include "base/util.h"
 #include "base/yaml_priv.h"
 
-/* From i, which is at a line break: over all blank lines and the indentation after them.  One
- * break reads as a space, more as one line break less. */
-static size_t fold_breaks(struct buf *out, struct str raw, size_t i)
-{
-    size_t breaks = 0;
-
-    for (; i < raw.n && raw.p[i] && strchr(" \t\r\n", raw.p[i]); i++) {
-        bool crlf = raw.p[i] == '\r' && i + 1 < raw.n && raw.p[i + 1] == '\n';
-        breaks += raw.p[i] == '\n' || (raw.p[i] == '\r' && !crlf);
-    }
-    if (breaks == 1)
-        buf_addc(out, ' ');
-    while (breaks-- > 1)
-        buf_addc(out, '\n');
-    return i;
-}
-
-void yaml_unquote_single(struct buf *out, struct str raw)
-{
-    for (size_t i = 0; i < raw.n;) {
-        char c = raw.p[i];
-        if (c == '\n' || c == '\r') {
-            while (out->n > 0 && (out->p[out->n - 1] == ' ' || out->p[out->n - 1] == '\t'))
-                out->n--;
-            i = fold_breaks(out, raw, i);
-            continue;
-        }
-        buf_addc(out, c);
-        i += c == '\'' ? 2 : 1;
-    }
-}
-
 static bool is_any(struct str s, const char *const *words)
 {
     for (; *words; words++) {

@@ -87,6 +87,21 @@ TEST(text_forms)
     check("k: python train.py --lr=0.1 # why\n", "{\"k\":\"python train.py --lr=0.1\"}");
 }
 
+TEST(double_quotes)
+{
+    check("\"a\\tb\\\\\\\"\\/\\x41\\u00e9\\U0001F600\"",
+          "\"a\\tb\\\\\\\"/A\xC3\xA9\xF0\x9F\x98\x80\"");
+    check("\"\\ud83d\\ude00\"", "\"\xF0\x9F\x98\x80\"");
+    check("\"one\n  two\n\n\n  three\\\n   four\\ \n  five \\\n\n  six\"",
+          "\"one two\\n\\nthreefour  five \\nsix\"");
+    check("\"\\N\\_\\e\"", "\"\xC2\x85\xC2\xA0\\u001b\"");
+    check("{\"k\\n\": \"\", \"\": \" x \"}", "{\"k\\n\":\"\",\"\":\" x \"}");
+    /* libfyaml itself loses memory with this one; a sanitizer would tell. */
+    check("\"\\\\\\\n\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\n\"",
+          "\"\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\"");
+    check_refused("\"\\ud83d\"", ERR_INVALID, "invalid UTF8 escape");
+}
+
 TEST(keys)
 {
     check("1: a\ntrue: b\n~: c\n\"q\": d\n",
@@ -269,6 +284,7 @@ int main(void)
         cmocka_unit_test(core_schema),
         cmocka_unit_test(tags),
         cmocka_unit_test(text_forms),
+        cmocka_unit_test(double_quotes),
         cmocka_unit_test(keys),
         cmocka_unit_test(anchors_and_merging),
         cmocka_unit_test(expansion_is_bounded),
