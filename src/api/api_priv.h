@@ -158,7 +158,7 @@ void events_committed(struct events *ev);
 void events_end(struct events *ev);
 /* ---- nodes.c ---- */
 /* The node, with the jobs on its devices that `who` may know of; NULL = without. */
-void node_json(struct buf *b, struct core *core, const struct caller *who);
+void node_json(struct buf *b, struct core *core, size_t at, const struct caller *who);
 
 /* ---- handlers, in the order of the table ---- */
 void meta_health(struct call *c);

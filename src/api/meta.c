@@ -60,7 +60,7 @@ static void about_reply(struct call *c, const uint64_t counts[JOB_STATE_MAX], ui
     buf_adds(b, "},\"counts\":{");
     put_counts(b, counts);
     buf_adds(b, "},\"node\":");
-    node_json(b, conf->core, NULL);
+    node_json(b, conf->core, 0, NULL); /* this machine is always the first */
     put_int(b, ",\"last_event\":", (int64_t)last_event);
     buf_addc(b, '}');
     call_reply(c);

@@ -17,15 +17,6 @@
     X(counter, plans_total, "Times the planner was asked.", core.plans)                            \
     X(counter, plan_microseconds_total, "Time spent planning.", core.plan_us_total)                \
     X(gauge, plan_microseconds_max, "Longest planning so far.", core.plan_us_max)                  \
-    X(gauge, node_slots, "Slots of this node.", node->slots)                                       \
-    X(gauge, node_slots_used, "Slots in use.", usage.slots)                                        \
-    X(gauge, node_cpu_millis, "Thousandths of CPUs of this node.", node->mcpu)                     \
-    X(gauge, node_cpu_millis_used, "Thousandths of CPUs in use.", usage.mcpu)                      \
-    X(gauge, node_memory_bytes, "Memory of this node.", node->mem_bytes)                           \
-    X(gauge, node_memory_bytes_used, "Memory asked for by running jobs.", usage.mem_bytes)         \
-    X(gauge, node_gpus, "GPUs of this node.", node->n_devices)                                     \
-    X(gauge, node_gpus_used, "GPUs in use.", gpu_set_count(&usage.gpus))                           \
-    X(gauge, node_drained, "1 when the node starts nothing.", node->drained)                       \
     X(counter, store_commits_total, "Transactions made durable.", store.commits)                   \
     X(counter, store_changes_total, "Changes made durable.", store.changes)                        \
     X(counter, store_refused_total, "Submissions the store could not take.", store.refused)        \
@@ -42,6 +33,33 @@
     X(counter, http_sent_bytes_total, "Bytes sent.", http.bytes_out)                               \
     X(gauge, start_time_seconds, "When this daemon started.", a->conf.started_ms / 1000)
 
+/* name, help, value; a line for each node */
+#define NODE_LIST(X)                                                                               \
+    X(slots, "Slots of a node.", n->slots)                                                         \
+    X(slots_used, "Slots in use.", u->slots)                                                       \
+    X(cpu_millis, "Thousandths of CPUs of a node.", n->mcpu)                                       \
+    X(cpu_millis_used, "Thousandths of CPUs in use.", u->mcpu)                                     \
+    X(memory_bytes, "Memory of a node.", n->mem_bytes)                                             \
+    X(memory_bytes_used, "Memory asked for by running jobs.", u->mem_bytes)                        \
+    X(gpus, "GPUs of a node.", n->n_devices)                                                       \
+    X(gpus_used, "GPUs in use.", gpu_set_count(&u->gpus))                                          \
+    X(drained, "1 when the node starts nothing.", n->drained)                                      \
+    X(away, "1 when the node cannot be reached.", n->away)
+
+static void put_nodes(struct buf *b, const struct core *core)
+{
+#define X(what, help, value)                                                                       \
+    buf_adds(b, "# HELP berth_node_" #what " " help "\n# TYPE berth_node_" #what " gauge\n");      \
+    for (size_t i = 0; i < core_node_count(core); i++) {                                           \
+        const struct node *n = core_node(core, i);                                                 \
+        const struct usage *u = n ? core_usage(core, i) : NULL;                                    \
+        if (n && u)                                                                                \
+            buf_addf(b, "berth_node_" #what "{node=\"%s\"} %lld\n", n->name, (long long)(value));  \
+    }
+    NODE_LIST(X)
+#undef X
+}
+
 static void put_ended(struct buf *b, const struct core_stats *s)
 {
     buf_adds(b, "# HELP berth_jobs_ended_total Jobs that reached a final state.\n"
@@ -52,15 +70,18 @@ static void put_ended(struct buf *b, const struct core_stats *s)
 }
 
 /* One line for each device that tells it. */
-static void put_gpu_gauge(struct buf *b, const struct node *n, const char *name, const char *help,
-                          int64_t (*value)(const struct device *d))
+static void put_gpu_gauge(struct buf *b, const struct core *core, const char *name,
+                          const char *help, int64_t (*value)(const struct device *d))
 {
     buf_addf(b, "# HELP berth_gpu_%s %s\n# TYPE berth_gpu_%s gauge\n", name, help, name);
-    for (size_t i = 0; i < n->n_devices; i++) {
-        const struct device *d = &n->devices[i];
-        if (value(d) >= 0)
-            buf_addf(b, "berth_gpu_%s{gpu=\"%d\",uuid=\"%s\"} %lld\n", name, (int)d->index, d->uuid,
-                     (long long)value(d));
+    for (size_t k = 0; k < core_node_count(core); k++) {
+        const struct node *n = core_node(core, k);
+        for (size_t i = 0; n && i < n->n_devices; i++) {
+            const struct device *d = &n->devices[i];
+            if (value(d) >= 0)
+                buf_addf(b, "berth_gpu_%s{node=\"%s\",gpu=\"%d\",uuid=\"%s\"} %lld\n", name,
+                         n->name, (int)d->index, d->uuid, (long long)value(d));
+        }
     }
 }
 
@@ -94,17 +115,21 @@ static int64_t gpu_usable(const struct device *d)
     return d->state == DEVICE_OK || d->state == DEVICE_UNSEEN;
 }
 
-static void put_gpus_of(struct buf *b, const struct node *n)
+static void put_gpus(struct buf *b, const struct core *core)
 {
-    if (!n->n_devices)
+    size_t gpus = 0;
+
+    for (size_t i = 0; i < core_node_count(core); i++)
+        gpus += core_node(core, i) ? core_node(core, i)->n_devices : 0;
+    if (!gpus)
         return;
-    put_gpu_gauge(b, n, "memory_bytes", "Memory of a GPU.", gpu_memory);
-    put_gpu_gauge(b, n, "memory_bytes_used", "Memory in use, by anybody.", gpu_memory_used);
-    put_gpu_gauge(b, n, "memory_bytes_foreign", "Memory of processes that are no jobs.",
+    put_gpu_gauge(b, core, "memory_bytes", "Memory of a GPU.", gpu_memory);
+    put_gpu_gauge(b, core, "memory_bytes_used", "Memory in use, by anybody.", gpu_memory_used);
+    put_gpu_gauge(b, core, "memory_bytes_foreign", "Memory of processes that are no jobs.",
                   gpu_memory_foreign);
-    put_gpu_gauge(b, n, "busy_percent", "Share of time in which it computed.", gpu_busy);
-    put_gpu_gauge(b, n, "power_milliwatts", "What it draws.", gpu_power);
-    put_gpu_gauge(b, n, "usable", "0 when it is lost or excluded.", gpu_usable);
+    put_gpu_gauge(b, core, "busy_percent", "Share of time in which it computed.", gpu_busy);
+    put_gpu_gauge(b, core, "power_milliwatts", "What it draws.", gpu_power);
+    put_gpu_gauge(b, core, "usable", "0 when it is lost or excluded.", gpu_usable);
 }
 
 void metrics_get(struct call *c)
@@ -114,8 +139,6 @@ void metrics_get(struct call *c)
     struct store_stats store = store_stats(a->conf.store);
     struct http_server_stats http =
         a->server ? http_server_stats(a->server) : (struct http_server_stats){0};
-    struct usage usage = core_usage(a->conf.core);
-    const struct node *node = core_node(a->conf.core);
     struct buf *b = &c->out;
 
 #define X(type, name, help, value)                                                                 \
@@ -126,7 +149,8 @@ void metrics_get(struct call *c)
     METRIC_LIST(X)
 #undef X
     put_ended(b, &core);
-    put_gpus_of(b, node);
+    put_nodes(b, a->conf.core);
+    put_gpus(b, a->conf.core);
     buf_addf(b,
              "# HELP berth_info The running version.\n# TYPE berth_info gauge\n"
              "berth_info{version=\"%s\"} 1\n",

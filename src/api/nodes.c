@@ -17,16 +17,18 @@ struct gpu_holder {
 struct gpu_holders {
     struct core *core;
     const struct caller *who;
+    size_t node;
     VEC(struct gpu_holder) list;
 };
 
-static void add_holder(void *arg, struct run_key key, uint32_t uid, const struct gpu_set *devices)
+static void add_holder(void *arg, struct run_key key, uint32_t uid, size_t node,
+                       const struct gpu_set *devices)
 {
     struct gpu_holders *h = arg;
     struct gpu_holder one = {.job = key.job, .devices = devices};
     struct gpu_view v;
 
-    if (!h->who->admin && h->who->uid != uid)
+    if (node != h->node || (!h->who->admin && h->who->uid != uid))
         return;
     if (core_training(h->core, key.job, &v)) {
         one.reserved_bytes = v.reserved_bytes;
@@ -81,11 +83,11 @@ static void put_device(struct buf *b, const struct device *d)
     put_time(b, ",\"seen\":", d->seen_ms);
 }
 
-static void put_devices(struct buf *b, struct core *core, const struct usage *u,
-                        const struct caller *who)
+static void put_devices(struct buf *b, struct core *core, size_t at, const struct caller *who)
 {
-    const struct node *n = core_node(core);
-    struct gpu_holders h = {.core = core, .who = who};
+    const struct node *n = core_node(core, at);
+    const struct usage *u = core_usage(core, at);
+    struct gpu_holders h = {.core = core, .who = who, .node = at};
 
     if (who)
         core_gpu_runs(core, add_holder, &h);
@@ -104,30 +106,40 @@ static void put_devices(struct buf *b, struct core *core, const struct usage *u,
     vec_done(&h.list);
 }
 
-void node_json(struct buf *b, struct core *core, const struct caller *who)
+void node_json(struct buf *b, struct core *core, size_t at, const struct caller *who)
 {
-    const struct node *n = core_node(core);
-    struct usage u = core_usage(core);
+    const struct node *n = core_node(core, at);
+    const struct usage *u = core_usage(core, at);
 
     put_str(b, "{\"name\":", str_of(n->name));
     put_int(b, ",\"slots\":", n->slots);
     put_mcpu(b, ",\"cpus\":", n->mcpu);
     put_int(b, ",\"mem_bytes\":", n->mem_bytes);
     put_int(b, ",\"gpus\":", (int64_t)n->n_devices);
-    put_devices(b, core, &u, who);
-    put_int(b, ",\"used_slots\":", u.slots);
-    put_mcpu(b, ",\"used_cpus\":", u.mcpu);
-    put_int(b, ",\"used_mem_bytes\":", u.mem_bytes);
-    put_int(b, ",\"used_gpus\":", gpu_set_count(&u.gpus));
-    put_int(b, ",\"running\":", u.runs);
+    put_devices(b, core, at, who);
+    put_int(b, ",\"used_slots\":", u->slots);
+    put_mcpu(b, ",\"used_cpus\":", u->mcpu);
+    put_int(b, ",\"used_mem_bytes\":", u->mem_bytes);
+    put_int(b, ",\"used_gpus\":", gpu_set_count(&u->gpus));
+    put_int(b, ",\"running\":", u->runs);
     put_bool(b, ",\"drained\":", n->drained);
     buf_addc(b, '}');
 }
 
 void nodes_list(struct call *c)
 {
+    struct core *core = c->api->conf.core;
+    bool first = true;
+
     buf_adds(&c->out, "{\"items\":[");
-    node_json(&c->out, c->api->conf.core, &c->who.caller);
+    for (size_t i = 0; i < core_node_count(core); i++) {
+        if (!core_node(core, i))
+            continue;
+        if (!first)
+            buf_addc(&c->out, ',');
+        node_json(&c->out, core, i, &c->who.caller);
+        first = false;
+    }
     buf_adds(&c->out, "]}");
     call_reply(c);
 }
@@ -135,35 +147,25 @@ void nodes_list(struct call *c)
 static void on_set(void *arg, const struct err *e, const struct acted *r)
 {
     struct call *c = arg;
+    size_t at;
 
     (void)r;
-    if (e) {
+    if (e)
         call_fail(c, e);
-        return;
+    else if (!core_node_find(c->api->conf.core, c->arg, &at)) /* removed meanwhile */
+        call_reply(c);
+    else {
+        node_json(&c->out, c->api->conf.core, at, &c->who.caller);
+        call_reply(c);
     }
-    node_json(&c->out, c->api->conf.core, &c->who.caller);
-    call_reply(c);
-}
-
-static void set_drained(struct call *c, bool drained)
-{
-    const struct node *n = core_node(c->api->conf.core);
-
-    if (!str_eq_c(c->arg, n->name)) {
-        err_set(&c->err, ERR_NOT_FOUND, "there is no node '" STR_FMT "'; did you mean '%s'?",
-                (int)MIN(c->arg.n, 60), c->arg.p, n->name);
-        call_fail(c, &c->err);
-        return;
-    }
-    core_drain(c->api->conf.core, drained, &c->who.caller, on_set, c);
 }
 
 void nodes_drain(struct call *c)
 {
-    set_drained(c, true);
+    core_drain(c->api->conf.core, c->arg, true, &c->who.caller, on_set, c);
 }
 
 void nodes_undrain(struct call *c)
 {
-    set_drained(c, false);
+    core_drain(c->api->conf.core, c->arg, false, &c->who.caller, on_set, c);
 }

@@ -119,7 +119,7 @@ void core_cancel(struct core *c, const uint64_t *jobs, size_t n, const struct ca
     stage_range(c, &r, who);
     for (size_t i = 0; i < gone.n; i++) {
         job_settle_waiters(c, gone.p[i]);
-        job_forget_after_commit(c, gone.p[i], (struct run_key){0});
+        job_forget_after_commit(c, gone.p[i], (struct run_key){0}, 0);
     }
     vec_done(&gone);
     c->dirty = true;
@@ -263,20 +263,23 @@ void core_pause(struct core *c, struct str queue, bool paused, const struct call
                    done, arg);
 }
 
-void core_drain(struct core *c, bool drained, const struct caller *who, core_act_fn done, void *arg)
+void core_drain(struct core *c, struct str node, bool drained, const struct caller *who,
+                core_act_fn done, void *arg)
 {
+    struct core_host *h = host_find(c, node);
     struct err e = {0};
 
-    if (admin_only(who, drained ? "drain a node" : "put a node back to work", &e) < 0) {
+    if (admin_only(who, drained ? "drain a node" : "put a node back to work", &e) < 0 ||
+        (!h && node_unknown(c, node, &e) < 0)) {
         done(arg, &e, NULL);
         return;
     }
-    c->node.drained = drained;
-    train_node(c);
+    h->drained = drained;
+    host_refresh(h);
     set_and_answer(c,
                    &(struct change){.kind = CHANGE_NODE,
                                     .at_ms = core_wall(c),
-                                    .name = str_of(c->node.name),
+                                    .name = str_of(host_node(h)->name),
                                     .flag = drained,
                                     .user = str_of(who->user)},
                    done, arg);

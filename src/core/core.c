@@ -56,22 +56,12 @@ void core_free(struct core *c)
     vec_done(&c->due);
     vec_done(&c->held);
     vec_done(&c->absent);
+    hosts_free(c);
     queue_free(c->queue);
     free(c->home);
     free(c->socket);
     free(c->python_path);
     free(c);
-}
-
-void core_attach(struct core *c, const struct backend_class *cls, struct backend *b)
-{
-    bool drained = c->node.drained;
-
-    c->cls = cls;
-    c->backend = b;
-    c->node = *cls->node(b); /* devices stay the backend's */
-    c->node.drained = drained;
-    train_attached(c);
 }
 
 static int64_t cpu_us(void)
@@ -85,15 +75,16 @@ static int64_t cpu_us(void)
 struct snapshot core_snapshot(struct core *c, size_t max_starts)
 {
     return (struct snapshot){.now_ms = core_mono(c),
-                             .nodes = &c->node,
-                             .usage = &c->usage,
-                             .n_nodes = 1,
+                             .nodes = c->nodes.p,
+                             .usage = c->usage.p,
+                             .n_nodes = c->nodes.n,
                              .runs = c->held.p,
                              .n_runs = c->held.n,
                              .queue = c->queue,
                              .max_starts = max_starts,
                              .gpus_elsewhere = true,
                              .wants_room = train_wants_room(c),
+                             .wants_room_on = c->wants_room_on,
                              .patience_ms = c->conf.patience_ms};
 }
 
@@ -110,7 +101,7 @@ static void plan_and_place(struct core *c)
     c->stats.plan_us_max = MAX(c->stats.plan_us_max, t);
     for (size_t i = 0; i < d.n; i++)
         if (d.p[i].kind == DECIDE_START)
-            run_place(c, core_job(c, d.p[i].job), &d.p[i].gpus, NULL);
+            run_place(c, c->hosts.p[d.p[i].node], core_job(c, d.p[i].job), &d.p[i].gpus, NULL);
     if (d.n == MAX_STARTS)
         c->dirty = true;
     vec_done(&d);
@@ -122,13 +113,12 @@ void core_turn(struct core *c)
 
     core_release_due(c);
     run_recall_gated(c);
-    run_resolved(c);
     train_kill_due(c);
     if (!c->dirty) {
         int64_t due = train_next_wake(c);
         c->dirty = due >= 0 && due <= core_mono(c);
     }
-    if (!c->dirty || !c->recovered || c->unresolved || !led->healthy(led->self))
+    if (!c->dirty || !c->recovered || !led->healthy(led->self))
         return; /* still dirty: the turn that lifts the obstacle plans */
     c->dirty = false;
     run_send_absent(c);
@@ -165,26 +155,16 @@ struct core_stats core_stats(const struct core *c)
     return c->stats;
 }
 
-const struct node *core_node(const struct core *c)
-{
-    return &c->node;
-}
-
 void core_gpu_runs(const struct core *c,
-                   void (*fn)(void *arg, struct run_key key, uint32_t uid,
+                   void (*fn)(void *arg, struct run_key key, uint32_t uid, size_t node,
                               const struct gpu_set *devices),
                    void *arg)
 {
     for (size_t i = 0; i < c->held.n; i++) {
         const struct plan_run *r = &c->held.p[i];
         if (!gpu_set_empty(&r->gpus))
-            fn(arg, r->key, core_job(c, r->key.job)->uid, &r->gpus);
+            fn(arg, r->key, core_job(c, r->key.job)->uid, r->node, &r->gpus);
     }
-}
-
-struct usage core_usage(const struct core *c)
-{
-    return c->usage;
 }
 
 bool core_queue_paused(const struct core *c, struct str queue)

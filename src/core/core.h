@@ -12,6 +12,7 @@
 #include "store/ledger.h"
 
 struct core;
+struct core_host; /* a node and the backend that speaks to it */
 
 /* What is known of a run that is about to start, for those who add variables to it. */
 struct launch_facts {
@@ -84,10 +85,17 @@ struct caller {
 
 struct core *core_new(const struct core_conf *c);
 void core_free(struct core *c);
-/* The callbacks a backend is opened with; owner is the core. */
+/* The callbacks a backend is opened with; owner is its host. */
 extern const struct backend_events core_backend_events;
-void core_attach(struct core *c, const struct backend_class *cls, struct backend *b);
-/* Two steps: restore what was recorded; then ask the backend what happened meanwhile. */
+/* A host called so, or the one there is while nobody speaks to it.  NULL: this machine, named by
+ * its backend.  Lives until core_host_remove or core_free. */
+struct core_host *core_host_new(struct core *c, const char *name);
+/* From now on `b` speaks to it.  What it is believed to run is asked for, at once or by
+ * core_recover. */
+void core_attach(struct core_host *h, const struct backend_class *cls, struct backend *b);
+/* Its backend is closed, or never was: whatever ran there counts as lost. */
+void core_host_remove(struct core_host *h);
+/* Two steps: restore what was recorded; then ask the backends what happened meanwhile. */
 int core_recover(struct core *c, struct err *e);
 void core_turn(struct core *c);
 /* Monotonic time of the next thing due (back-off), or -1. */
@@ -120,8 +128,9 @@ void core_remove(struct core *c, const uint64_t *jobs, size_t n, const struct ca
                  core_act_fn done, void *arg);
 void core_pause(struct core *c, struct str queue, bool paused, const struct caller *who,
                 core_act_fn done, void *arg);
-void core_drain(struct core *c, bool drained, const struct caller *who, core_act_fn done,
-                void *arg);
+/* ERR_NOT_FOUND: there is no such node. */
+void core_drain(struct core *c, struct str node, bool drained, const struct caller *who,
+                core_act_fn done, void *arg);
 
 /* Report lines (JSON, one object each) of a run, from byte `offset` of its spool; what was seen
  * before is skipped.  *out_offset: where the next one must begin.  Unknown kinds are skipped, bad
@@ -164,12 +173,12 @@ int core_training_past(struct core *c, uint64_t job, struct core_training_past *
 /* The text that is recorded, see job_record.training; false: it is none. */
 bool core_training_parse(struct str text, struct core_training_past *out);
 /* The devices of the node as they are now, in its order. */
-void core_devices(struct core *c, const struct gpu_device_state *d, size_t n);
+void core_devices(struct core_host *h, const struct gpu_device_state *d, size_t n);
 /* Measured: what this run uses on the fullest of its devices. */
-void core_run_memory(struct core *c, struct run_key key, int64_t bytes);
+void core_run_memory(struct core_host *h, struct run_key key, int64_t bytes);
 /* The runs that hold devices, in no order; `devices` is borrowed for the call. */
 void core_gpu_runs(const struct core *c,
-                   void (*fn)(void *arg, struct run_key key, uint32_t uid,
+                   void (*fn)(void *arg, struct run_key key, uint32_t uid, size_t node,
                               const struct gpu_set *devices),
                    void *arg);
 /* Where jobs report their epochs, host:port; NULL = nowhere. */
@@ -187,8 +196,11 @@ struct core_stats {
     int64_t plan_us_max, plan_us_total;
 };
 struct core_stats core_stats(const struct core *c);
-const struct node *core_node(const struct core *c);
-struct usage core_usage(const struct core *c);
+/* Nodes have places 0 … core_node_count - 1; one that was removed leaves its place empty. */
+size_t core_node_count(const struct core *c);
+const struct node *core_node(const struct core *c, size_t at); /* NULL = the place is empty */
+const struct node *core_node_find(const struct core *c, struct str name, size_t *out_at);
+const struct usage *core_usage(const struct core *c, size_t at); /* of a node that is there */
 bool core_queue_paused(const struct core *c, struct str queue);
 
 /* Token of one run: opens only that job's record.  64 hex characters and the NUL. */
@@ -199,3 +211,5 @@ bool core_job_token_check(const struct core *c, struct str token, struct run_key
 char *core_log_path(const struct core *c, struct run_key key);
 char *core_err_path(const struct core *c, struct run_key key);
 char *core_run_dir(const struct core *c, struct run_key key);
+/* The same without a core: ".log", ".err", or "" for the directory, in the home of one. */
+char *core_run_file(const char *home, struct run_key key, const char *suffix);

@@ -55,6 +55,7 @@ enum run_phase {
 struct run {
     struct run_key key;
     struct job *job;
+    struct core_host *host;
     struct gpu_set gpus;
     int64_t started_mono_ms, timeout_ms, spool_offset;
     struct run *next; /* waits in the backend for our end and takes our place */
@@ -66,6 +67,19 @@ struct run {
     bool stop_sent;
     bool seen;   /* its start was recorded before a restart */
     bool recall; /* not wanted any more before it was sent */
+};
+
+/* Where runs run: a node with the backend that speaks to it (node_table.c). */
+struct core_host {
+    struct core *core;
+    uint32_t at;     /* its place in core.nodes and core.usage, and its number in the planners */
+    uint64_t serial; /* tells it from another that had the same place before */
+    const struct backend_class *cls; /* NULL = nobody speaks to it now */
+    struct backend *backend;
+    bool drained;
+    size_t unresolved;                    /* runs from before a restart that are not heard of yet */
+    VEC(struct run_belief) beliefs;       /* of those, not yet asked for */
+    VEC(struct gpu_device_state) devices; /* as last told to the planner of GPUs */
 };
 
 struct due { /* entry of the back-off heap; stale when the job moved on */
@@ -85,10 +99,10 @@ struct core {
     char *home, *socket, *python_path;
     uint8_t secret[32];
     struct rng rng;
-    const struct backend_class *cls;
-    struct backend *backend;
-    struct node node; /* capacity; `drained` is ours */
-    struct usage usage;
+    VEC(struct core_host *) hosts; /* NULL where one was removed */
+    VEC(struct node) nodes;        /* of each what the planner sees; without a name: removed */
+    VEC(struct usage) usage;
+    uint64_t host_serial;
     struct queue *queue;
     struct job_slab *slabs;
     struct job *free_jobs;
@@ -104,21 +118,19 @@ struct core {
     struct map_u64 trains;      /* job → struct train */
     struct map_u64 train_specs; /* number → struct train_spec */
     struct map_u64 ports;       /* given out → the job */
-    VEC(struct gpu_device_state) devices;
     char *endpoint, *program;
     int64_t gpu_epoch_ms, gpu_mono_ms; /* the planner's clock when it was made, and ours */
     int64_t kill_due_ms;               /* monotonic: the first grace that ends; 0 = none */
     uint64_t wants_room;               /* GPU job that lacks only room on its host; 0 = none */
-    bool gpu_refused;                  /* may_start said no to somebody */
-    bool planning;                     /* a plan is being made on another thread */
-    VEC(uint64_t) absent;              /* jobs whose recorded run left no trace */
+    uint32_t wants_room_on;
+    bool gpu_refused;     /* may_start said no to somebody */
+    bool planning;        /* a plan is being made on another thread */
+    VEC(uint64_t) absent; /* jobs whose recorded run left no trace */
     uint64_t next_job, next_spec, next_batch;
     uint32_t wait_serial;
-    size_t unresolved;
     double mean_run_ms;   /* moving average of recent run lengths */
     int64_t gates_due_ms; /* monotonic: when a successor has waited too long; 0 = none waits */
     bool dirty, recovered;
-    bool resolving; /* runs from before the restart are not all accounted for */
     struct core_stats stats;
 };
 
@@ -143,8 +155,32 @@ static inline void core_barrier(struct core *c, ledger_done_fn fn, void *arg)
     c->conf.ledger.barrier(c->conf.ledger.self, fn, arg);
 }
 
+static inline struct node *host_node(const struct core_host *h)
+{
+    return &h->core->nodes.p[h->at];
+}
+static inline struct usage *host_usage(const struct core_host *h)
+{
+    return &h->core->usage.p[h->at];
+}
+/* May something start there now? */
+static inline bool host_open(const struct core_host *h)
+{
+    return !host_node(h)->drained && !host_node(h)->away;
+}
+
 /* core.c: what the planner sees now */
 struct snapshot core_snapshot(struct core *c, size_t max_starts);
+
+/* node_table.c */
+struct core_host *host_find(const struct core *c, struct str name);     /* NULL = none */
+int node_unknown(const struct core *c, struct str name, struct err *e); /* always -1 */
+struct core_host *host_by_serial(const struct core *c, uint64_t serial);
+/* What its backend or we know of it has changed: the planners see it. */
+void host_refresh(struct core_host *h);
+void host_resolved_one(struct core_host *h); /* one run from before the restart was heard of */
+void host_adopt(struct core_host *h);        /* asks for the runs it is believed to have */
+void hosts_free(struct core *c);
 
 /* job_table.c */
 struct job *job_new(struct core *c, uint64_t number);
@@ -161,17 +197,19 @@ void job_wait_for(struct core *c, struct job *j, uint64_t other);
 void job_cancel_dependent(struct core *c, uint64_t job, uint64_t other, enum job_state state);
 /* After j became final in memory: frees or cancels those that wait for it, and theirs. */
 void job_settle_waiters(struct core *c, struct job *j);
-/* The end of a run, or the final state of j, is staged: once durable the backend may drop its trace
- * of `key` (job 0 = none) and a job that is final now leaves the table. */
-void job_forget_after_commit(struct core *c, struct job *j, struct run_key key);
+/* The end of a run, or the final state of j, is staged: once durable the host (its serial) may drop
+ * its trace of `key` (job 0 = none) and a job that is final now leaves the table. */
+void job_forget_after_commit(struct core *c, struct job *j, struct run_key key, uint64_t host);
 uint32_t core_queue_index(struct core *c, struct str name);
 void core_release_due(struct core *c);
 
 /* run.c */
-void run_place(struct core *c, struct job *j, const struct gpu_set *gpus, struct run *prev);
+void run_place(struct core *c, struct core_host *h, struct job *j, const struct gpu_set *gpus,
+               struct run *prev);
 void run_hold(struct core *c, struct run *r); /* counts its resources */
-struct run *run_restore(struct core *c, struct job *j, const struct run_record *rec);
-void run_resolved(struct core *c);
+struct run *run_restore(struct core_host *h, struct job *j, const struct run_record *rec);
+/* Its outcome is staged, the job moves on and the run is gone. */
+void run_end(struct core *c, struct run *r, const struct run_outcome *o, struct str detail);
 void run_send_absent(struct core *c);
 void run_stop(struct core *c, struct run *r);
 
@@ -216,9 +254,9 @@ void train_ended(struct core *c, const struct job *j, const struct verdict *v);
 void train_kill_due(struct core *c);
 
 /* train_plan.c */
-void train_open(struct core *c);     /* makes the planner */
-void train_attached(struct core *c); /* the backend said what devices there are */
-void train_node(struct core *c);     /* devices, open or drained: tells the planner */
+void train_open(struct core *c);          /* makes the planner */
+void train_attached(struct core_host *h); /* the backend said what devices there are */
+void train_node(struct core_host *h);     /* devices, open or not: tells the planner */
 void train_devices(void *owner, const struct node *n, const struct run_memory *runs, size_t n_runs);
 void train_turn(struct core *c);
 int64_t train_next_wake(const struct core *c); /* monotonic; -1 = nothing due */

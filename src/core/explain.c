@@ -15,6 +15,7 @@ static const char *const wait_names[] = {
     [WAIT_GPUS] = "gpus",
     [WAIT_RESERVED] = "reserved",
     [WAIT_NODE_DRAINED] = "node_drained",
+    [WAIT_NODE_AWAY] = "node_away",
     [WAIT_NEVER_FITS] = "never_fits",
     [WAIT_NOT_QUEUED] = "not_queued",
 };
@@ -53,15 +54,11 @@ static void explain_waiting(struct core *c, struct job *j, struct json *out)
     if (!led->healthy(led->self))
         snprintf(text, sizeof(text),
                  "nothing starts because the job store cannot write; free space under %s", c->home);
-    else if (c->unresolved)
-        snprintf(text, sizeof(text),
-                 "nothing starts until %zu runs from before the restart are accounted for",
-                 c->unresolved);
     else
         wait_reason_text(&w, &s, text, sizeof(text));
     json_set_str(out, "kind", wait_names[w.kind]);
     json_set_str(out, "text", text);
-    if (j->hold == HOLD_NONE && led->healthy(led->self) && !c->unresolved)
+    if (j->hold == HOLD_NONE && led->healthy(led->self))
         train_explain(c, j, out);
     json_set_int(out, "ahead", (int64_t)w.ahead);
     if (w.other)
@@ -80,10 +77,12 @@ static void explain_run(struct core *c, struct job *j, struct json *out)
         [RUN_LIVE] = "its command is running",
         [RUN_OVER] = "it has ended; the outcome is being written to disk",
     };
-    char text[200];
+    const struct node *n = host_node(j->run->host);
+    char text[400];
 
-    snprintf(text, sizeof(text), "%s%s on %s", phases[j->run->phase],
-             j->cancel_requested ? ", and it was told to stop" : "", c->node.name);
+    snprintf(text, sizeof(text), "%s%s on %s%s%s%s", phases[j->run->phase],
+             j->cancel_requested ? ", and it was told to stop" : "", n->name,
+             n->away ? ", which is away (" : "", n->away ? n->trouble : "", n->away ? ")" : "");
     json_set_str(out, "kind", job_state_name(j->state));
     json_set_str(out, "text", text);
     json_set_int(out, "run", j->run->key.run);

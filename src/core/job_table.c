@@ -253,7 +253,7 @@ static void cancel_waiter(struct core *c, struct job *j, uint64_t other, enum jo
                                    .from_state = JOB_QUEUED,
                                    .state = JOB_CANCELLED,
                                    .text = str_of(reason)});
-    job_forget_after_commit(c, j, (struct run_key){0});
+    job_forget_after_commit(c, j, (struct run_key){0}, 0);
 }
 
 void job_settle_waiters(struct core *c, struct job *j)
@@ -301,6 +301,7 @@ struct forget {
     struct core *c;
     uint64_t job;
     struct run_key key;
+    uint64_t host; /* serial */
     bool final;
 };
 
@@ -311,15 +312,16 @@ static void on_end_durable(void *arg, const struct err *e)
 
     if (!e && j && f->final)
         job_drop(f->c, j);
-    if (!e && f->key.job)
-        f->c->cls->settled(f->c->backend, f->key);
+    struct core_host *h = f->key.job ? host_by_serial(f->c, f->host) : NULL;
+    if (!e && h && h->cls)
+        h->cls->settled(h->backend, f->key);
     free(f);
 }
 
-void job_forget_after_commit(struct core *c, struct job *j, struct run_key key)
+void job_forget_after_commit(struct core *c, struct job *j, struct run_key key, uint64_t host)
 {
     struct forget *f = xmalloc(sizeof(*f));
 
-    *f = (struct forget){c, j->wait.job, key, job_state_final(j->state)};
+    *f = (struct forget){c, j->wait.job, key, host, job_state_final(j->state)};
     core_barrier(c, on_end_durable, f);
 }

@@ -15,11 +15,15 @@ enum {
     TOKEN_MAC_BYTES = 20,
 };
 
+char *core_run_file(const char *home, struct run_key key, const char *suffix)
+{
+    return xasprintf("%s/runs/%llu/%llu.%u%s", home, (unsigned long long)(key.job / JOBS_PER_DIR),
+                     (unsigned long long)key.job, key.run, suffix);
+}
+
 static char *run_path(const struct core *c, struct run_key key, const char *suffix)
 {
-    return xasprintf("%s/runs/%llu/%llu.%u%s", c->home,
-                     (unsigned long long)(key.job / JOBS_PER_DIR), (unsigned long long)key.job,
-                     key.run, suffix);
+    return core_run_file(c->home, key, suffix);
 }
 
 char *core_log_path(const struct core *c, struct run_key key)
@@ -110,11 +114,6 @@ static void set_variable(void *arg, const char *key, const char *value)
     env_set(arg, key, value);
 }
 
-static void env_gpus(struct env *v, const struct core *c, const struct gpu_set *gpus)
-{
-    gpu_env(&c->node, gpus, set_variable, v);
-}
-
 /* ---- training ---- */
 
 /* What a script needs to go on where it stopped; and what its dialect adds. */
@@ -123,7 +122,7 @@ static int env_training(struct env *v, struct core *c, const struct run *r, cons
 {
     struct launch_facts f = {.key = r->key,
                              .gpus = &r->gpus,
-                             .node = &c->node,
+                             .node = host_node(r->host),
                              .n_gpus = gpu_set_count(&r->gpus),
                              .endpoint = c->endpoint};
     struct env_sink sink = {v, set_variable};
@@ -265,7 +264,7 @@ int launch_build(struct core *c, const struct run *r, const struct launch *l, st
     env_identity(&v, c, r, l);
     env_set(&v, "BERTH_RUN_DIR", out->run_dir);
     env_python(&v, c);
-    env_gpus(&v, c, &r->gpus);
+    gpu_env(host_node(r->host), &r->gpus, set_variable, &v);
     set_params(&v, l, out);
     if (env_training(&v, c, r, l, e) < 0) {
         vec_done(&v.list);

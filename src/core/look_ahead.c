@@ -21,7 +21,7 @@ static bool leads_a_chain(struct core *c, const struct run *r)
     bool young = core_mono(c) - r->started_mono_ms <= SHORT_RUN_MS;
     bool on_its_way = r->phase == RUN_RECORDING || r->phase == RUN_SENT || r->phase == RUN_LIVE;
 
-    return young && on_its_way && !r->job->cancel_requested &&
+    return young && on_its_way && !r->job->cancel_requested && host_open(r->host) &&
            !queue_shape_at(c->queue, shape)->paused &&
            !queue_shape_at(c->queue, shape)->need.gpus && /* those are planned elsewhere */
            queue_count_shape(c->queue, shape) == queue_count(c->queue);
@@ -39,7 +39,7 @@ static void extend_chain(struct core *c, struct run *r, int depth)
     if (!w || n >= depth || map_u64_get(&c->trains, w->job))
         return;
     queue_remove(c->queue, w);
-    run_place(c, core_job(c, w->job), &r->gpus, last);
+    run_place(c, r->host, core_job(c, w->job), &r->gpus, last);
     if (!c->gates_due_ms)
         c->gates_due_ms = core_mono(c) + GATE_PATIENCE_MS;
 }
@@ -47,8 +47,7 @@ static void extend_chain(struct core *c, struct run *r, int depth)
 /* Row by row, so that the last jobs of a sweep are spread over all slots. */
 void run_look_ahead(struct core *c)
 {
-    if (!c->conf.lookahead || c->mean_run_ms <= 0 || c->mean_run_ms > SHORT_RUN_MS ||
-        c->node.drained)
+    if (!c->conf.lookahead || c->mean_run_ms <= 0 || c->mean_run_ms > SHORT_RUN_MS)
         return;
     for (int depth = 1; depth <= CHAIN_MAX && queue_count(c->queue); depth++)
         for (size_t i = 0; i < c->held.n; i++) {

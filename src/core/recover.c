@@ -1,8 +1,8 @@
 /* recover.c - after a restart: first restore what was recorded, exactly; then ask the world what
  * happened
  *
- * Until the backend has answered for every recorded run nothing new is planned, so no slot is given
- * away twice.
+ * Until a backend has answered for every run recorded for its node nothing new is planned there, so
+ * no slot is given away twice.
  */
 #include "core/core_priv.h"
 
@@ -13,7 +13,6 @@ struct doomed {
 struct restoring {
     struct core *c;
     VEC(struct doomed) doomed;
-    VEC(struct run_belief) beliefs;
     VEC(struct job *) ready; /* queued jobs, activated once their dependencies are known */
     int64_t wall, mono;
 };
@@ -50,6 +49,16 @@ static void restore_job(void *arg, const struct job_record *r)
         c->stats.stopping++;
 }
 
+/* A node that is not here now gets a place all the same: what runs there goes on until it is back,
+ * or is given up. */
+static struct core_host *host_of(struct core *c, struct str name)
+{
+    struct core_host *h = host_find(c, name);
+    AUTO_FREE char *text = xstrndup(name.p, name.n);
+
+    return h ? h : core_host_new(c, text);
+}
+
 static void restore_run(void *arg, const struct run_record *r)
 {
     struct restoring *x = arg;
@@ -57,8 +66,9 @@ static void restore_run(void *arg, const struct run_record *r)
 
     if (!j || j->state == JOB_QUEUED)
         return; /* berth doctor reports such rows; there is nothing to supervise */
-    run_restore(x->c, j, r);
-    vec_push(&x->beliefs, ((struct run_belief){r->key, r->journal, r->pid, r->pid_start}));
+    struct core_host *h = host_of(x->c, r->node);
+    run_restore(h, j, r);
+    vec_push(&h->beliefs, ((struct run_belief){r->key, r->journal, r->pid, r->pid_start}));
 }
 
 static void restore_fact(void *arg, struct str name, struct str text)
@@ -96,9 +106,10 @@ static void restore_queue(void *arg, struct str name, bool paused)
 static void restore_node(void *arg, struct str name, bool drained)
 {
     struct restoring *x = arg;
+    struct core_host *h = host_find(x->c, name);
 
-    if (str_eq_c(name, x->c->node.name))
-        x->c->node.drained = drained;
+    if (h)
+        h->drained = drained;
 }
 
 static void restore_counters(void *arg, uint64_t next_job, uint64_t next_spec, uint64_t next_batch,
@@ -161,14 +172,14 @@ int core_recover(struct core *c, struct err *e)
     for (size_t i = 0; i < x.doomed.n; i++)
         job_cancel_dependent(c, x.doomed.p[i].job, x.doomed.p[i].other, x.doomed.p[i].state);
     requeue_runless(c);
-    train_node(c);
+    for (size_t i = 0; i < c->hosts.n; i++)
+        host_refresh(c->hosts.p[i]);
     train_restored(c);
-    if (x.beliefs.n)
-        c->cls->adopt(c->backend, x.beliefs.p, x.beliefs.n);
-    vec_done(&x.beliefs);
+    c->recovered = true;
+    for (size_t i = 0; i < c->hosts.n; i++)
+        host_adopt(c->hosts.p[i]);
     vec_done(&x.ready);
     vec_done(&x.doomed);
-    c->recovered = true;
     c->dirty = true;
     return 0;
 }

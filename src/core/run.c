@@ -1,7 +1,7 @@
 /* run.c - one attempt of a job: placed, recorded, handed to the backend, ended
  *
  * Owns: the life of a run between the planner's decision and the durable outcome, and the count of
- * what runs hold of the node.
+ * what runs hold of their nodes.
  *
  * A run is recorded before it is handed over, and its key is never used for another execution, so
  * after any crash the backend can say what became of it.  A run may wait in the backend
@@ -34,13 +34,13 @@ void run_hold(struct core *c, struct run *r)
         return;
     r->holds = true;
     r->slot = c->held.n;
-    usage_add(&c->usage, &s->need, &r->gpus);
+    usage_add(host_usage(r->host), &s->need, &r->gpus);
     if (r->job->limited)
         queue_batch_running(c->queue, r->job->batch, 1);
     int64_t limit_ms = (int64_t)r->job->wait.limit_s * 1000;
     int64_t ends_by = limit_ms ? r->started_mono_ms + limit_ms : 0;
-    vec_push(&c->held, ((struct plan_run){r->key, 0, s->need, r->gpus, r->job->wait.priority,
-                                          r->started_mono_ms, ends_by}));
+    vec_push(&c->held, ((struct plan_run){r->key, r->host->at, s->need, r->gpus,
+                                          r->job->wait.priority, r->started_mono_ms, ends_by}));
 }
 
 static void run_let_go(struct core *c, struct run *r)
@@ -50,7 +50,7 @@ static void run_let_go(struct core *c, struct run *r)
     if (!r->holds)
         return;
     r->holds = false;
-    usage_sub(&c->usage, &s->need, &r->gpus);
+    usage_sub(host_usage(r->host), &s->need, &r->gpus);
     if (r->job->limited)
         queue_batch_running(c->queue, r->job->batch, -1);
     struct plan_run last = vec_pop(&c->held);
@@ -132,7 +132,7 @@ static int64_t retry_delay(const struct job *j, const struct run_outcome *o)
     return MIN(ms, (int64_t)BACKOFF_MAX_MS);
 }
 
-static void run_end(struct core *c, struct run *r, const struct run_outcome *o, struct str detail)
+void run_end(struct core *c, struct run *r, const struct run_outcome *o, struct str detail)
 {
     struct job *j = r->job;
     struct run_key key = r->key;
@@ -140,7 +140,7 @@ static void run_end(struct core *c, struct run *r, const struct run_outcome *o, 
     char text[200];
 
     if (r->phase == RUN_UNRESOLVED)
-        c->unresolved--;
+        host_resolved_one(r->host);
     report_drain_spool(c, r);
     r->phase = RUN_OVER;
     train_judge(c, r, o, &v);
@@ -164,6 +164,7 @@ static void run_end(struct core *c, struct run *r, const struct run_outcome *o, 
                                    .text = detail.n && !names_limit ? detail : str_of(text),
                                    .flag = v.no_try,
                                    .next_try_ms = delay ? core_wall(c) + delay : 0});
+    uint64_t serial = r->host->serial;
     run_free(c, r);
     if (v.ev == JOB_EV_REQUEUE) {
         j->due_ms = delay ? core_mono(c) + delay : 0;
@@ -171,7 +172,7 @@ static void run_end(struct core *c, struct run *r, const struct run_outcome *o, 
     } else {
         job_settle_waiters(c, j);
     }
-    job_forget_after_commit(c, j, key);
+    job_forget_after_commit(c, j, key, serial);
 }
 
 /* ---- starting ---- */
@@ -209,7 +210,7 @@ static void start_now(struct core *c, struct run *r)
         r->timeout_ms = s.timeout_ms;
         r->started_mono_ms = core_mono(c);
         r->phase = RUN_SENT;
-        if (c->cls->start(c->backend, &s, &e) < 0)
+        if (r->host->cls->start(r->host->backend, &s, &e) < 0)
             run_end(c, r, &o, str_of(e.text));
     }
     launch_done(&l);
@@ -232,20 +233,22 @@ static void on_placed(void *arg, const struct err *e)
     free(p);
 }
 
-void run_place(struct core *c, struct job *j, const struct gpu_set *gpus, struct run *prev)
+void run_place(struct core *c, struct core_host *h, struct job *j, const struct gpu_set *gpus,
+               struct run *prev)
 {
     struct run *r = xcalloc(1, sizeof(*r));
     struct placed *p = xmalloc(sizeof(*p));
     AUTO(buf) struct buf devices = {0};
 
-    ASSERT(j->state == JOB_QUEUED && !j->run);
+    ASSERT(j->state == JOB_QUEUED && !j->run && h->cls && (!prev || prev->host == h));
     j->attempt++;
     j->tries++;
     j->run = r;
     r->job = j;
+    r->host = h;
     r->key = (struct run_key){j->wait.job, j->attempt};
     r->gpus = *gpus;
-    r->journal = c->cls->journal(c->backend);
+    r->journal = h->cls->journal(h->backend);
     r->started_mono_ms = core_mono(c);
     r->prev = prev;
     if (prev)
@@ -259,7 +262,7 @@ void run_place(struct core *c, struct job *j, const struct gpu_set *gpus, struct
     core_stage(c, &(struct change){.kind = CHANGE_RUN_NEW,
                                    .at_ms = core_wall(c),
                                    .key = r->key,
-                                   .name = str_of(c->node.name),
+                                   .name = str_of(host_node(h)->name),
                                    .text = buf_str(&devices),
                                    .journal = r->journal,
                                    .state = JOB_STARTING});
@@ -276,13 +279,14 @@ void run_send_absent(struct core *c)
             const struct shape *s = queue_shape_at(c->queue, j->wait.shape);
             struct resources need = s->need;
             need.gpus = 0; /* its devices were kept for it */
-            bool room = resources_fit(&c->node, &c->usage, &need) &&
+            bool room = resources_fit(host_node(r->host), host_usage(r->host), &need) &&
                         (!s->batch_slots || s->batch_running < s->batch_slots);
-            if (!room && !j->cancel_requested) {
+            r->recall |= !host_open(r->host); /* it may run elsewhere */
+            if (!room && !j->cancel_requested && !r->recall) {
                 i++;
                 continue;
             }
-            if (!j->cancel_requested)
+            if (!j->cancel_requested && !r->recall)
                 run_hold(c, r);
             start_now(c, r);
         }
@@ -296,33 +300,38 @@ void run_stop(struct core *c, struct run *r)
 {
     if (r->stop_sent || r->phase == RUN_OVER || r->phase == RUN_RECORDING || r->phase == RUN_ABSENT)
         return; /* not with the backend: start_now sees the request */
+    if (!r->host->cls)
+        return; /* asked again when it is heard of */
+    (void)c;
     r->stop_sent = true;
-    c->cls->stop(c->backend, r->key, -1);
+    r->host->cls->stop(r->host->backend, r->key, -1);
 }
 
 /* ---- what the backend tells ---- */
 
-static struct run *known_run(struct core *c, struct run_key key)
+static struct run *known_run(const struct core_host *h, struct run_key key)
 {
-    struct job *j = core_job(c, key.job);
+    struct job *j = core_job(h->core, key.job);
+    struct run *r = j ? j->run : NULL;
 
-    return j && j->run && run_key_eq(j->run->key, key) && j->run->phase != RUN_OVER ? j->run : NULL;
+    return r && r->host == h && run_key_eq(r->key, key) && r->phase != RUN_OVER ? r : NULL;
 }
 
 static void on_started(void *owner, struct run_key key, int64_t pid, int64_t pid_start,
                        int64_t at_ms)
 {
-    struct core *c = owner;
-    struct run *r = known_run(c, key);
+    struct core_host *h = owner;
+    struct core *c = h->core;
+    struct run *r = known_run(h, key);
 
     if (!r || r->phase == RUN_LIVE)
         return;
     bool known = r->phase == RUN_UNRESOLVED && r->seen;
     if (r->phase == RUN_UNRESOLVED)
-        c->unresolved--;
+        host_resolved_one(h);
     r->phase = RUN_LIVE;
     c->dirty = true;
-    if (!r->prev && !c->resolving)
+    if (!r->prev)
         run_hold(c, r);
     train_started(c, r);
     if (r->job->cancel_requested)
@@ -344,11 +353,12 @@ static void on_started(void *owner, struct run_key key, int64_t pid, int64_t pid
 static void on_ended(void *owner, struct run_key key, const struct run_outcome *o,
                      struct str detail)
 {
-    struct core *c = owner;
-    struct run *r = known_run(c, key);
+    struct core_host *h = owner;
+    struct core *c = h->core;
+    struct run *r = known_run(h, key);
 
     if (!r) {
-        c->cls->settled(c->backend, key);
+        h->cls->settled(h->backend, key);
         return;
     }
     if (o->why == RUN_END_EXITED)
@@ -358,13 +368,14 @@ static void on_ended(void *owner, struct run_key key, const struct run_outcome *
 
 static void on_absent(void *owner, struct run_key key)
 {
-    struct core *c = owner;
-    struct run *r = known_run(c, key);
+    struct core_host *h = owner;
+    struct core *c = h->core;
+    struct run *r = known_run(h, key);
 
     if (!r)
         return;
     if (r->phase == RUN_UNRESOLVED)
-        c->unresolved--;
+        host_resolved_one(h);
     run_let_go(c, r);
     r->phase = RUN_ABSENT;
     vec_push(&c->absent, key.job);
@@ -373,7 +384,7 @@ static void on_absent(void *owner, struct run_key key)
 
 static void on_notice(void *owner, struct str text)
 {
-    struct core *c = owner;
+    const struct core *c = ((struct core_host *)owner)->core;
 
     if (c->conf.notice)
         c->conf.notice(c->conf.notice_arg, text);
@@ -385,38 +396,24 @@ const struct backend_events core_backend_events = {.started = on_started,
                                                    .notice = on_notice,
                                                    .devices = train_devices};
 
-/* All answers are in.  Only now is it known who holds what: a run may have taken the place of
- * another whose end was heard of later. */
-void run_resolved(struct core *c)
-{
-    uint64_t key;
-    void *val;
-
-    if (!c->resolving || c->unresolved)
-        return;
-    c->resolving = false;
-    for (size_t it = 0; map_u64_next(&c->jobs, &it, &key, &val);) {
-        struct job *j = val;
-        if (j->run && j->run->phase == RUN_LIVE)
-            run_hold(c, j->run);
-    }
-}
-
-struct run *run_restore(struct core *c, struct job *j, const struct run_record *rec)
+/* Until it is heard of, it counts as holding what it was given.  Of a chain (look_ahead.c) more
+ * than one does, but nothing starts there meanwhile. */
+struct run *run_restore(struct core_host *h, struct job *j, const struct run_record *rec)
 {
     struct run *r = xcalloc(1, sizeof(*r));
 
     ASSERT(!j->run);
     j->run = r;
     r->job = j;
+    r->host = h;
     r->key = rec->key;
     r->gpus = rec->gpus;
     r->journal = rec->journal;
     r->spool_offset = rec->spool_offset;
     r->phase = RUN_UNRESOLVED;
-    r->started_mono_ms = core_mono(c);
-    c->unresolved++;
+    r->started_mono_ms = core_mono(h->core);
     r->seen = rec->pid != 0;
-    c->resolving = true;
+    h->unresolved++;
+    run_hold(h->core, r);
     return r;
 }

@@ -143,7 +143,6 @@ void train_done(struct core *c)
     map_u64_done(&c->trains);
     map_u64_done(&c->train_specs);
     map_u64_done(&c->ports);
-    vec_done(&c->devices);
     gpus_free(c->gpus);
     free(c->endpoint);
     free(c->program);
@@ -270,6 +269,15 @@ void train_ended(struct core *c, const struct job *j, const struct verdict *v)
 
 /* ---- after a restart ---- */
 
+static void book_run(struct core *c, struct train *t, const struct run *r)
+{
+    if (!t->known)
+        return;
+    gpus_adopt(c->gpus, train_now(c), t->job, r->host->at, &r->gpus, t->past.reserved_bytes);
+    if (t->stop || t->signalled_ms)
+        gpus_stop_delivered(c->gpus, train_now(c), t->job);
+}
+
 /* The answer of the epoch stays what it was.  Whether it had been asked for is not known: it may
  * have been. */
 static void restore_run(struct core *c, struct train *t, const struct run *r)
@@ -285,11 +293,13 @@ static void restore_run(struct core *c, struct train *t, const struct run *r)
         map_u64_put(&c->ports, (uint64_t)t->port, c);
     if (t->signalled_ms)
         train_send_signal(c, t, (struct run *)(uintptr_t)r);
-    if (!t->known)
-        return;
-    gpus_adopt(c->gpus, train_now(c), t->job, 0, &r->gpus, t->past.reserved_bytes);
-    if (t->stop || t->signalled_ms)
-        gpus_stop_delivered(c->gpus, train_now(c), t->job);
+    book_run(c, t, r);
+}
+
+void train_adopt(struct core *c, struct train *t, const struct job *j)
+{
+    train_add(c, t, j);
+    book_run(c, t, j->run);
 }
 
 static int by_number(const void *a, const void *b)

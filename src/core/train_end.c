@@ -47,8 +47,8 @@ static void on_recorded(void *arg, const struct err *e)
     struct train *t = train_of(c, s->key.job);
 
     (void)e; /* never refused, only late */
-    if (r && t && r->phase == RUN_LIVE && !r->stop_sent) {
-        c->cls->signal(c->backend, r->key, t->spec->signal);
+    if (r && t && r->phase == RUN_LIVE && !r->stop_sent && r->host->cls) {
+        r->host->cls->signal(r->host->backend, r->key, t->spec->signal);
         t->kill_ms = core_mono(c) + t->spec->grace_ms;
         c->kill_due_ms = c->kill_due_ms ? MIN(c->kill_due_ms, t->kill_ms) : t->kill_ms;
     }

@@ -32,12 +32,12 @@ static int64_t of_wall(const struct core *c, int64_t wall_ms)
 
 /* ---- the hands ---- */
 
-static bool room_on_host(const struct core *c, const struct shape *s)
+static bool room_on_host(const struct core_host *h, const struct shape *s)
 {
     struct resources need = s->need;
 
     need.gpus = 0;
-    return resources_fit(&c->node, &c->usage, &need);
+    return resources_fit(host_node(h), host_usage(h), &need);
 }
 
 /* Everything but devices and room. */
@@ -49,22 +49,24 @@ static bool is_free_to_start(const struct core *c, const struct job *j)
     if (!j || j->state != JOB_QUEUED || j->hold != HOLD_NONE || j->cancel_requested)
         return false;
     s = queue_shape_at(c->queue, j->wait.shape);
-    return !s->paused && (!s->batch_slots || s->batch_running < s->batch_slots) &&
-           !c->node.drained && c->recovered && !c->unresolved && led->healthy(led->self);
+    return !s->paused && (!s->batch_slots || s->batch_running < s->batch_slots) && c->recovered &&
+           led->healthy(led->self);
 }
 
 static bool may_start(void *self, uint64_t job, uint32_t node)
 {
     struct core *c = self;
     struct job *j = core_job(c, job);
+    const struct core_host *h = c->hosts.p[node];
 
-    (void)node;
-    bool ready = is_free_to_start(c, j);
-    if (ready && room_on_host(c, queue_shape_at(c->queue, j->wait.shape)))
+    bool ready = is_free_to_start(c, j) && h && host_open(h);
+    if (ready && room_on_host(h, queue_shape_at(c->queue, j->wait.shape)))
         return true;
     struct job *first = core_job(c, c->wants_room);
-    if (ready && (!first || wait_item_before(&j->wait, &first->wait)))
+    if (ready && (!first || wait_item_before(&j->wait, &first->wait))) {
         c->wants_room = job;
+        c->wants_room_on = node;
+    }
     c->gpu_refused = true;
     return false;
 }
@@ -90,7 +92,7 @@ static bool start(void *self, uint64_t job, uint32_t node, const struct gpu_set 
         c->wants_room = 0;
     train_of(c, job)->past.reserved_bytes = mem_bytes;
     queue_remove(c->queue, &j->wait);
-    run_place(c, j, devices, NULL);
+    run_place(c, c->hosts.p[node], j, devices, NULL);
     return true;
 }
 
@@ -149,6 +151,14 @@ void train_open(struct core *c)
     c->program = xstrdup(c->conf.program);
 }
 
+static bool any_device(const struct core *c)
+{
+    for (size_t i = 0; i < c->hosts.n; i++)
+        if (c->hosts.p[i] && c->hosts.p[i]->devices.n)
+            return true;
+    return false;
+}
+
 void train_add(struct core *c, struct train *t, const struct job *j)
 {
     struct gpu_job say = t->spec->say;
@@ -162,7 +172,7 @@ void train_add(struct core *c, struct train *t, const struct job *j)
     say.deadline_ms = of_wall(c, say.deadline_ms);
     free(t->refused);
     t->refused = NULL;
-    if (!c->devices.n)
+    if (!any_device(c))
         return; /* the ordinary explanation says so */
     if (gpus_add(c->gpus, now, &say, &e) < 0) {
         t->refused = xstrdup(e.text);
@@ -173,24 +183,32 @@ void train_add(struct core *c, struct train *t, const struct job *j)
         gpus_epoch(c->gpus, now, t->job, t->past.done, 0);
 }
 
-/* What did not fit may fit now. */
-static void add_unknown(struct core *c)
+/* What did not fit may fit now; what runs there, on devices that were not known, is counted. */
+static void add_unknown(struct core_host *h)
 {
+    struct core *c = h->core;
     uint64_t key;
     void *val;
 
     for (size_t it = 0; map_u64_next(&c->trains, &it, &key, &val);) {
         struct train *t = val;
         const struct job *j = core_job(c, key);
-        if (!t->known && t->spec->gpus && j && j->state == JOB_QUEUED && j->hold == HOLD_NONE)
+        if (t->known || !t->spec->gpus || !j || job_state_final(j->state))
+            continue;
+        if (j->run && j->run->host == h)
+            train_adopt(c, t, j);
+        else if (j->state == JOB_QUEUED && j->hold == HOLD_NONE)
             train_add(c, t, j);
     }
 }
 
-void train_node(struct core *c)
+void train_node(struct core_host *h)
 {
-    gpus_node(c->gpus, train_now(c), 0, c->devices.p, c->devices.n, !c->node.drained);
-    add_unknown(c);
+    struct core *c = h->core;
+
+    gpus_node(c->gpus, train_now(c), h->at, h->devices.p, h->devices.n, host_open(h));
+    if (c->recovered)
+        add_unknown(h);
     c->dirty = true;
 }
 
@@ -202,43 +220,45 @@ static struct gpu_device_state state_of(const struct device *d)
                                          d->state != DEVICE_LOST && d->state != DEVICE_EXCLUDED};
 }
 
-void train_attached(struct core *c)
+void train_attached(struct core_host *h)
 {
-    vec_clear(&c->devices);
-    for (size_t i = 0; i < c->node.n_devices && i < NODE_MAX_GPUS; i++)
-        vec_push(&c->devices, state_of(&c->node.devices[i]));
-    train_node(c);
+    const struct node *n = host_node(h);
+
+    vec_clear(&h->devices);
+    for (size_t i = 0; i < n->n_devices && i < NODE_MAX_GPUS; i++)
+        vec_push(&h->devices, state_of(&n->devices[i]));
+    train_node(h);
 }
 
 /* The backend looked at its devices. */
 void train_devices(void *owner, const struct node *n, const struct run_memory *runs, size_t n_runs)
 {
-    struct core *c = owner;
+    struct core_host *h = owner;
     VEC(struct gpu_device_state) now = {0};
 
-    c->node.devices = n->devices;
-    c->node.n_devices = n->n_devices;
     for (size_t i = 0; i < n->n_devices && i < NODE_MAX_GPUS; i++)
         vec_push(&now, state_of(&n->devices[i]));
-    core_devices(c, now.p, now.n);
+    core_devices(h, now.p, now.n);
     vec_done(&now);
     for (size_t i = 0; i < n_runs; i++)
-        core_run_memory(c, runs[i].key, runs[i].bytes);
+        core_run_memory(h, runs[i].key, runs[i].bytes);
 }
 
-void core_devices(struct core *c, const struct gpu_device_state *d, size_t n)
+void core_devices(struct core_host *h, const struct gpu_device_state *d, size_t n)
 {
     n = MIN(n, (size_t)NODE_MAX_GPUS);
-    if (n == c->devices.n && (!n || !memcmp(d, c->devices.p, n * sizeof(*d))))
+    host_refresh(h);
+    if (n == h->devices.n && (!n || !memcmp(d, h->devices.p, n * sizeof(*d))))
         return;
-    vec_clear(&c->devices);
+    vec_clear(&h->devices);
     for (size_t i = 0; i < n; i++)
-        vec_push(&c->devices, d[i]);
-    train_node(c);
+        vec_push(&h->devices, d[i]);
+    train_node(h);
 }
 
-void core_run_memory(struct core *c, struct run_key key, int64_t bytes)
+void core_run_memory(struct core_host *h, struct run_key key, int64_t bytes)
 {
+    struct core *c = h->core;
     struct job *j = core_job(c, key.job);
     struct train *t = train_of(c, key.job);
 

@@ -59,6 +59,8 @@ void train_spec_read(struct core *c, struct train_spec *s, uint64_t job);
 
 /* ---- train.c ---- */
 void train_stage(struct core *c, const struct train *t);
+/* Its run was not known to the planner, as nothing was known of the devices it is on. */
+void train_adopt(struct core *c, struct train *t, const struct job *j);
 
 /* ---- train_plan.c ---- */
 int64_t train_now(const struct core *c);                      /* the planner's clock */

@@ -104,31 +104,65 @@ static void add_prediction(struct buf *b, const struct gpu_view *v, int64_t now)
     }
 }
 
+/* There are devices for it, but something else is lacking on their node. */
 static void host_text(const struct core *c, const struct job *j, struct buf *b)
 {
+    const struct node *n = &c->nodes.p[c->wants_room_on];
+    const struct usage *u = &c->usage.p[c->wants_room_on];
     const struct shape *s = queue_shape_at(c->queue, j->wait.shape);
     struct resources need = s->need;
 
     need.gpus = 0;
-    struct resources lack = resources_missing(&c->node, &c->usage, &need);
+    struct resources lack = resources_missing(n, u, &need);
     if (s->paused)
         buf_adds(b, "its queue is paused; `berth queue resume` lets it start");
     else if (s->batch_slots && s->batch_running >= s->batch_slots)
         buf_addf(b, "its batch may run %d at once, and so many run", s->batch_slots);
     else if (lack.mem_bytes)
-        buf_addf(b, "there are GPUs for it, but not enough memory free on %s", c->node.name);
+        buf_addf(b, "there are GPUs for it, but not enough memory free on %s", n->name);
     else if (lack.mcpu)
-        buf_addf(b, "there are GPUs for it, but not enough CPUs free on %s", c->node.name);
+        buf_addf(b, "there are GPUs for it, but not enough CPUs free on %s", n->name);
     else if (lack.slots)
-        buf_addf(b, "there are GPUs for it, but all slots of %s are in use", c->node.name);
+        buf_addf(b, "there are GPUs for it, but all slots of %s are in use", n->name);
     else
-        buf_addf(b, "it starts as soon as %s lets it", c->node.name);
+        buf_addf(b, "it starts as soon as %s lets it", n->name);
+}
+
+/* The one node with GPUs, or NULL when there are more. */
+static const struct node *only_node(const struct core *c)
+{
+    const struct node *one = NULL;
+
+    for (size_t i = 0; i < c->nodes.n; i++)
+        if (c->nodes.p[i].n_devices) {
+            if (one)
+                return NULL;
+            one = &c->nodes.p[i];
+        }
+    return one;
+}
+
+static void closed_text(const struct core *c, struct buf *b)
+{
+    for (size_t i = 0; i < c->nodes.n; i++) {
+        const struct node *n = &c->nodes.p[i];
+        if (!c->hosts.p[i] || !n->n_devices || (!n->drained && !n->away))
+            continue;
+        if (b->n)
+            buf_adds(b, "; ");
+        if (n->drained)
+            buf_addf(b, "%s is drained; `berth nodes --undrain %s` puts it back to work", n->name,
+                     n->name);
+        else
+            buf_addf(b, "%s is away (%s)", n->name, n->trouble);
+    }
 }
 
 static void reason_text(const struct core *c, const struct job *j, const struct gpu_view *v,
                         struct buf *b)
 {
     const struct train *t = train_of(c, j->wait.job);
+    const struct node *only = only_node(c);
     int32_t n = t->spec->gpus;
     char mem[UNIT_TEXT_MAX];
 
@@ -138,7 +172,9 @@ static void reason_text(const struct core *c, const struct job *j, const struct 
         buf_adds(b, "it starts with the next plan");
         return;
     case GPU_WAIT_GPUS:
-        buf_addf(b, "waits for %d GPU%s on %s", n, n == 1 ? "" : "s", c->node.name);
+        buf_addf(b, "waits for %d GPU%s", n, n == 1 ? "" : "s");
+        if (only)
+            buf_addf(b, " on %s", only->name);
         return;
     case GPU_WAIT_MEMORY:
         buf_addf(b, "waits for GPU memory: %s on each of %d GPU%s",
@@ -161,7 +197,7 @@ static void reason_text(const struct core *c, const struct job *j, const struct 
         host_text(c, j, b);
         return;
     case GPU_WAIT_CLOSED:
-        buf_addf(b, "%s is drained; `berth nodes undrain` puts it back to work", c->node.name);
+        closed_text(c, b);
         return;
     }
     if (v->wait_for)

@@ -256,7 +256,8 @@ static void on_notice(void *arg, struct str text)
 
 /* ---- devices ---- */
 
-/* What a look at the GPUs found goes from the backend to the controller; owner is the core. */
+/* What a look at the GPUs found goes from the backend to the controller; owner is its host there.
+ */
 static void on_devices(void *owner, const struct node *n, const struct run_memory *runs,
                        size_t n_runs)
 {
@@ -344,11 +345,12 @@ static int open_core(struct host *h, struct err *e)
     json_set_str(conf, "gpus_exclude", h->conf.gpus_exclude);
     h->events = core_backend_events;
     h->events.devices = on_devices;
-    int rc = backend_local.open(&h->backend, h->home, conf, h->loop, &h->events, h->core, e);
+    struct core_host *local = core_host_new(h->core, NULL);
+    int rc = backend_local.open(&h->backend, h->home, conf, h->loop, &h->events, local, e);
     json_free(conf);
     if (rc < 0)
         return err_wrap(e, "starting the local backend");
-    core_attach(h->core, &backend_local, h->backend);
+    core_attach(local, &backend_local, h->backend);
     return core_recover(h->core, e);
 }
 

@@ -34,6 +34,7 @@ struct node {
     bool drained;      /* finish what runs, start nothing */
     bool away;         /* cannot be reached now: start nothing; what runs there goes on */
     char trouble[160]; /* why it is away, for people; "" = it is not */
+    int64_t again_ms;  /* monotonic: when it is tried again; 0 = not told */
 };
 enum { NODE_MAX_GPUS = GPU_SET_MAX };
 /* What runs hold of a node. */

@@ -36,7 +36,7 @@ static struct usage used_of(const struct pass *p, size_t k)
                           .gpus = used_gpus(n, r)};
 }
 
-/* Among the nodes not drained, or those large enough, or all; false when there is none.  Of those
+/* Among the nodes that are open, or those large enough, or all; false when there is none.  Of those
  * large enough, what is lacking now; else what is lacking for ever. */
 static bool nearest(const struct pass *p, const struct resources *need, bool open_only,
                     bool large_enough, struct wait_reason *w)
@@ -51,7 +51,8 @@ static bool nearest(const struct pass *p, const struct resources *need, bool ope
         struct resources lack = resources_missing(n, &used, need);
         double d = distance(n, &lack);
 
-        if ((open_only && n->drained) || (large_enough && !resources_ever_fit(n, need)))
+        if ((open_only && !p->nodes[k].open) || (large_enough && !resources_ever_fit(n, need)) ||
+            !n->slots)
             continue;
         if (!found || d < least) {
             found = true;
@@ -89,13 +90,32 @@ static bool reserved(const struct pass *p, const struct resources *need, struct 
     return false;
 }
 
+/* Would it fit on one that is away?  Nothing is known of the size of one never reached. */
+static bool away(const struct pass *p, const struct resources *need, struct wait_reason *w)
+{
+    for (size_t k = 0; k < p->s->n_nodes; k++) {
+        const struct node *n = &p->s->nodes[k];
+        if (!n->away || n->drained || (n->slots && !resources_ever_fit(n, need)))
+            continue;
+        w->kind = WAIT_NODE_AWAY;
+        w->node = (uint32_t)k;
+        w->until_ms = n->again_ms;
+        return true;
+    }
+    return false;
+}
+
 static void lack_of_room(const struct pass *p, const struct resources *need, struct wait_reason *w)
 {
+    w->node = UINT32_MAX;
     if (!nearest(p, need, false, true, w)) {
+        if (away(p, need, w))
+            return;
         w->kind = WAIT_NEVER_FITS;
         nearest(p, need, false, false, w);
     } else if (!nearest(p, need, true, true, w)) {
-        w->kind = WAIT_NODE_DRAINED;
+        if (!away(p, need, w))
+            w->kind = WAIT_NODE_DRAINED;
     } else if (!reserved(p, need, w)) {
         w->kind = scarcest(&w->missing);
         w->until_ms = room_by(p, w->node, need);
@@ -111,7 +131,8 @@ static void look(const struct pass *p, const struct wait_item *it, struct wait_r
         if (p->starts.p[i].it == it)
             return;
     lack_of_room(p, need, w);
-    if (w->kind == WAIT_NEVER_FITS || w->kind == WAIT_NODE_DRAINED || shape_open(shape))
+    if (w->kind == WAIT_NEVER_FITS || w->kind == WAIT_NODE_DRAINED || w->kind == WAIT_NODE_AWAY ||
+        shape_open(shape))
         return;
     w->kind = shape->pub.paused ? WAIT_QUEUE_PAUSED : WAIT_BATCH_SLOTS;
     w->other = 0;
@@ -278,6 +299,15 @@ void wait_reason_text(const struct wait_reason *w, const struct snapshot *s, cha
         break;
     case WAIT_NODE_DRAINED:
         add(&t, "%s is drained and starts nothing new: resume it, or add a node", node->name);
+        return;
+    case WAIT_NODE_AWAY:
+        add(&t, "waits: node %s is away", node->name);
+        if (node->trouble[0])
+            add(&t, " (%s)", node->trouble);
+        if (w->until_ms > s->now_ms) {
+            duration_format(w->until_ms - s->now_ms, in);
+            add(&t, ", tried again in %s", in);
+        }
         return;
     case WAIT_NEVER_FITS:
         if (known)

@@ -144,15 +144,18 @@ static int check_fits(const struct gpus *g, const struct gpu_job *j, struct err 
 
     for (size_t k = 0; k < g->nodes.n; k++) {
         const struct gpu_node *nd = &g->nodes.p[k];
-        int32_t fit = 0;
+        int32_t fit = 0, there = 0;
         for (size_t i = 0; i < nd->dev.n; i++) {
             const struct gpu_device *d = &nd->dev.p[i];
+            if (!d->state.usable && !d->state.mem_bytes)
+                continue; /* it was taken away */
+            there++;
             int64_t has = d->state.mem_bytes ? gpu_room(g, d) : INT64_MAX;
             fit += j->mem_bytes <= has;
             room = MAX(room, d->state.mem_bytes ? has : 0);
         }
-        any |= nd->dev.n > 0;
-        most = MAX(most, (int32_t)nd->dev.n);
+        any |= there > 0;
+        most = MAX(most, there);
         if (fit >= j->counts[0])
             return 0;
     }

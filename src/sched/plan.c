@@ -152,6 +152,7 @@ static double lacking(const struct pass *p, size_t k, const struct resources *ne
 
 static void reserve(struct pass *p, const struct wait_item *it, const struct resources *need)
 {
+    bool elsewhere = it == p->s->wants_room;
     double least = 0;
     size_t best = SIZE_MAX;
 
@@ -160,7 +161,8 @@ static void reserve(struct pass *p, const struct wait_item *it, const struct res
     for (size_t k = 0; k < p->s->n_nodes; k++) {
         struct node_room *n = &p->nodes[k];
         double lack = lacking(p, k, need);
-        if (!n->open || n->hold.it || !resources_ever_fit(&p->s->nodes[k], need))
+        if (!n->open || n->hold.it || !resources_ever_fit(&p->s->nodes[k], need) ||
+            (elsewhere && k != p->s->wants_room_on))
             continue;
         if (best == SIZE_MAX || lack < least) {
             best = k;
@@ -210,7 +212,7 @@ static void open_nodes(struct pass *p)
         const struct usage *u = &s->usage[k];
         struct node_room *r = &p->nodes[k];
 
-        r->open = !n->drained;
+        r->open = !n->drained && !n->away;
         r->gpus = node_free_gpus(n, u);
         r->room = (struct resources){n->mcpu - u->mcpu, n->mem_bytes - u->mem_bytes,
                                      gpu_set_count(&r->gpus), n->slots - u->slots};

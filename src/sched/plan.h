@@ -34,6 +34,7 @@ struct snapshot {
      * about.  One of them, or NULL, lacks nothing but room on its host and gets it kept. */
     bool gpus_elsewhere;
     struct wait_item *wants_room;
+    uint32_t wants_room_on;      /* that host */
     const struct policy *policy; /* NULL = the first of policy.h */
 };
 enum decision_kind { DECIDE_START, DECIDE_STOP };
@@ -59,6 +60,7 @@ enum wait_kind {
     WAIT_GPUS,
     WAIT_RESERVED, /* room is kept for an older or more important job */
     WAIT_NODE_DRAINED,
+    WAIT_NODE_AWAY,  /* whoever could take it cannot be reached, or was put aside */
     WAIT_NEVER_FITS, /* no node is large enough */
     WAIT_NOT_QUEUED  /* the queue does not hold it */
 };
@@ -66,7 +68,8 @@ struct wait_reason {
     enum wait_kind kind;
     size_t ahead;     /* jobs before it in its queue */
     uint64_t other;   /* the job reserved for, or waited on */
-    int64_t until_ms; /* of BACKOFF; earliest known end of a run that would make room, else 0 */
+    int64_t until_ms; /* of BACKOFF, NODE_AWAY; earliest known end of a run that would make room,
+                         else 0 */
     struct resources missing; /* what is lacking on the node that comes nearest; of BATCH_SLOTS the
                                  limit, as slots */
     uint32_t node;

@@ -10,7 +10,7 @@ struct hold {                   /* room that is kept for a job which has waited 
     int64_t by_ms;         /* when it can start at the latest; 0 = not known; -1 = not asked yet */
 };
 struct node_room {
-    bool open;             /* not drained */
+    bool open;             /* not drained, not away */
     struct resources room; /* what is free; gpus as a count */
     struct gpu_set gpus;   /* free devices */
     struct hold hold;

@@ -189,7 +189,8 @@ static void boot(struct sim *s)
                                            .lookahead = true});
     s->world.core = s->core;
     backend_sim.open(&s->backend, (const char *)&s->world, NULL, NULL, NULL, NULL, &e);
-    core_attach(s->core, &backend_sim, s->backend);
+    s->world.host = core_host_new(s->core, NULL);
+    core_attach(s->world.host, &backend_sim, s->backend);
     if (core_recover(s->core, &e) < 0)
         fail(s, e.text, 0);
 }

@@ -121,6 +121,7 @@ struct world {
     VEC(struct run_belief) asked; /* adopt: answers outstanding */
     size_t read;                  /* of the journal, by the living controller */
     struct core *core;            /* NULL while it is dead */
+    struct core_host *host;       /* ours, in it */
     struct node node;
     struct device devices[SIM_DEVICES];
     enum planted planted;

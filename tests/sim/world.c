@@ -190,9 +190,9 @@ void world_deliver_msg(struct world *w)
 static void tell(struct world *w, const struct happening *h)
 {
     if (h->end)
-        core_backend_events.ended(w->core, h->key, &h->outcome, STR(""));
+        core_backend_events.ended(w->host, h->key, &h->outcome, STR(""));
     else
-        core_backend_events.started(w->core, h->key, 4711, 1, h->outcome.started_ms);
+        core_backend_events.started(w->host, h->key, 4711, 1, h->outcome.started_ms);
 }
 
 void world_deliver_happening(struct world *w)
@@ -222,14 +222,14 @@ void world_answer(struct world *w)
         x = NULL;
     }
     if (!x || (w->planted == PLANT_FORGETFUL && x->live)) {
-        core_backend_events.absent(w->core, key);
+        core_backend_events.absent(w->host, key);
         return;
     }
     struct run_outcome o = x->outcome;
     bool ended = x->ended;
-    core_backend_events.started(w->core, key, 4711, 1, o.started_ms);
+    core_backend_events.started(w->host, key, 4711, 1, o.started_ms);
     if (ended)
-        core_backend_events.ended(w->core, key, &o, STR(""));
+        core_backend_events.ended(w->host, key, &o, STR(""));
 }
 
 /* A prefix of what was on the wire may still arrive, some time. */

@@ -243,7 +243,8 @@ static void add_planner(struct gpu_dialect *d, struct gpu_job_facts *f)
 
 static void put_run(struct buf *b, const struct gpu_dialect *d, const struct run_row *r)
 {
-    const struct node *node = core_node(d->conf.core);
+    const struct node *node = core_node_find(d->conf.core, str_of(r->node), NULL);
+    size_t known = node ? node->n_devices : 0;
     bool first = true;
 
     put_int(b, "{\"run\":", r->run);
@@ -257,7 +258,7 @@ static void put_run(struct buf *b, const struct gpu_dialect *d, const struct run
     buf_adds(b, ",\"gpus\":[");
     for (int32_t i = -1; (i = gpu_set_next(&r->gpus, (uint32_t)(i + 1))) >= 0; first = false) {
         put_int(b, first ? "{\"index\":" : ",{\"index\":", i);
-        put_str(b, ",\"uuid\":", str_of((size_t)i < node->n_devices ? node->devices[i].uuid : ""));
+        put_str(b, ",\"uuid\":", str_of((size_t)i < known ? node->devices[i].uuid : ""));
         buf_addc(b, '}');
     }
     buf_adds(b, "]}");

@@ -319,9 +319,20 @@ static void submit_then(struct gpu_call *c)
     core_submit_take(d->conf.core, &x->s, &x->who, on_submitted, k);
 }
 
+/* What the largest node could give. */
+static void look_at_nodes(struct submit_call *k, const struct core *core)
+{
+    for (size_t at = 0; at < core_node_count(core); at++) {
+        const struct node *n = core_node(core, at);
+        for (size_t i = 0; n && i < n->n_devices; i++)
+            k->max_mem_bytes = MAX(k->max_mem_bytes, n->devices[i].mem_bytes);
+        if (n)
+            k->max_gpus = MAX(k->max_gpus, (int32_t)n->n_devices);
+    }
+}
+
 void gpu_submit(struct gpu_dialect *d, struct http_req *r)
 {
-    const struct node *node = core_node(d->conf.core);
     struct who who;
     struct submit_call *k;
 
@@ -340,9 +351,7 @@ void gpu_submit(struct gpu_dialect *d, struct http_req *r)
     if (body.n)
         memcpy(copy, body.p, body.n);
     k->body = (struct str){copy, body.n};
-    k->max_gpus = (int32_t)node->n_devices;
-    for (size_t i = 0; i < node->n_devices; i++)
-        k->max_mem_bytes = MAX(k->max_mem_bytes, node->devices[i].mem_bytes);
+    look_at_nodes(k, d->conf.core);
     k->base.work = submit_work;
     k->base.then = submit_then;
     gpu_call_work(&k->base);

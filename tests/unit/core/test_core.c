@@ -51,7 +51,8 @@ static void boot(struct bench *b)
                                      .lookahead = true});
     b->world.core = b->core;
     backend_sim.open(&b->backend, (const char *)&b->world, NULL, NULL, NULL, NULL, &e);
-    core_attach(b->core, &backend_sim, b->backend);
+    b->world.host = core_host_new(b->core, NULL);
+    core_attach(b->world.host, &backend_sim, b->backend);
     assert_int_equal(core_recover(b->core, &e), 0);
 }
 
@@ -283,7 +284,7 @@ static void a_missing_command_is_not_retried(void **state)
     x->spec.retries = 5;
     send(b, x);
     settle(b);
-    core_backend_events.ended(b->core, (struct run_key){1, 1}, &o, STR("no such file"));
+    core_backend_events.ended(b->world.host, (struct run_key){1, 1}, &o, STR("no such file"));
     settle(b);
     assert_int_equal(state_of(b, 1), JOB_FAILED);
 }
@@ -295,7 +296,7 @@ static void a_killed_supervisor_means_lost(void **state)
 
     finish(b, n, RUN_END_SUPERVISOR_KILLED, 0);
     assert_int_equal(state_of(b, n), JOB_LOST);
-    assert_int_equal(core_usage(b->core).slots, 0);
+    assert_int_equal(core_usage(b->core, 0)->slots, 0);
 }
 
 static void dependencies_order_and_fail_together(void **state)
@@ -467,13 +468,13 @@ static void short_jobs_are_handed_over_ahead(void **state)
     struct msg *m = b->world.gated.p;
     assert_true(m[0].after.job != m[1].after.job); /* filled in turn */
     finish(b, 2, RUN_END_EXITED, 0);
-    assert_int_equal(core_usage(b->core).slots, 2);
+    assert_int_equal(core_usage(b->core, 0)->slots, 2);
     assert_int_equal(b->world.gated.n, 4);
     /* What was taken for short turns out long: those behind it go back. */
     b->world.now += 1000;
     settle(b);
     assert_int_equal(b->world.gated.n, 0);
-    assert_int_equal(core_usage(b->core).slots, 2);
+    assert_int_equal(core_usage(b->core, 0)->slots, 2);
     assert_int_equal(b->disk.jobs.p[4].rec.tries, 0);
     assert_int_equal(core_stats(b->core).queued, 4);
 }

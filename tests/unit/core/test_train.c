@@ -59,7 +59,8 @@ static void boot(struct bench *b)
                                            .gpu = {.replan_ms = 10, .restart_s = 0.001}});
     b->world.core = b->core;
     backend_sim.open(&b->backend, (const char *)&b->world, NULL, NULL, NULL, NULL, &e);
-    core_attach(b->core, &backend_sim, b->backend);
+    b->world.host = core_host_new(b->core, NULL);
+    core_attach(b->world.host, &backend_sim, b->backend);
     assert_int_equal(core_recover(b->core, &e), 0);
 }
 
@@ -310,8 +311,8 @@ static void devices_are_kept_over_a_restart(void **state)
     boot(b);
     settle(b);
     assert_non_null(live(b, a));
-    struct usage u = core_usage(b->core);
-    assert_true(u.on_gpu[0] <= 2 && u.on_gpu[1] <= 2);
+    const struct usage *u = core_usage(b->core, 0);
+    assert_true(u->on_gpu[0] <= 2 && u->on_gpu[1] <= 2);
     finish(b, a, RUN_END_EXITED, 0);
     assert_int_equal(state_of(b, a), JOB_SUCCEEDED);
     assert_true(live(b, c) || live(b, d));

@@ -1,0 +1,214 @@
+/* node_table.c - the nodes: who speaks to each, and whether something may start there
+ *
+ * Owns: struct core_host, the list of nodes the planners see, and its meaning: `away` there is
+ * everything that keeps a node from taking a run now, except that it was drained by hand.
+ *
+ * A node keeps its place in the list for life; one that was removed leaves it to the next that
+ * comes.  A node of which only runs are recorded gets a place too: they stay unresolved until
+ * somebody speaks to it, or it is removed and they count as lost.
+ */
+#include "core/core_priv.h"
+#include <stdio.h>
+
+enum { SUGGESTIONS = 256 };
+
+/* ---- finding ---- */
+
+struct core_host *host_find(const struct core *c, struct str name)
+{
+    for (size_t i = 0; i < c->hosts.n; i++)
+        if (c->hosts.p[i] && str_eq_c(name, c->nodes.p[i].name))
+            return c->hosts.p[i];
+    return NULL;
+}
+
+struct core_host *host_by_serial(const struct core *c, uint64_t serial)
+{
+    for (size_t i = 0; i < c->hosts.n; i++)
+        if (c->hosts.p[i] && c->hosts.p[i]->serial == serial)
+            return c->hosts.p[i];
+    return NULL;
+}
+
+int node_unknown(const struct core *c, struct str name, struct err *e)
+{
+    AUTO_FREE char *word = xstrndup(name.p, MIN(name.n, (size_t)60));
+    const char *known[SUGGESTIONS];
+    size_t n = 0;
+
+    for (size_t i = 0; i < c->hosts.n && n < SUGGESTIONS; i++)
+        if (c->hosts.p[i])
+            known[n++] = c->nodes.p[i].name;
+    const char *near = n == 1 ? known[0] : str_nearest(word, known, n);
+    if (near)
+        return err_set(e, ERR_NOT_FOUND, "there is no node '%s'; did you mean '%s'?", word, near);
+    return err_set(e, ERR_NOT_FOUND, "there is no node '%s'; `berth nodes` lists them", word);
+}
+
+/* ---- made and forgotten ---- */
+
+static uint32_t free_place(struct core *c)
+{
+    for (size_t i = 0; i < c->hosts.n; i++)
+        if (!c->hosts.p[i])
+            return (uint32_t)i;
+    vec_push(&c->hosts, NULL);
+    vec_push(&c->nodes, (struct node){0});
+    vec_push(&c->usage, (struct usage){0});
+    return (uint32_t)c->hosts.n - 1;
+}
+
+struct core_host *core_host_new(struct core *c, const char *name)
+{
+    struct core_host *h = name ? host_find(c, str_of(name)) : NULL;
+
+    if (h) {
+        ASSERT(!h->cls);
+        return h;
+    }
+    h = xcalloc(1, sizeof(*h));
+    h->core = c;
+    h->serial = ++c->host_serial;
+    h->at = free_place(c);
+    c->hosts.p[h->at] = h;
+    *host_usage(h) = (struct usage){0};
+    *host_node(h) = (struct node){0};
+    snprintf(host_node(h)->name, sizeof(host_node(h)->name), "%s", name ? name : "");
+    host_refresh(h);
+    return h;
+}
+
+static void host_free(struct core_host *h)
+{
+    vec_done(&h->beliefs);
+    vec_done(&h->devices);
+    free(h);
+}
+
+void hosts_free(struct core *c)
+{
+    for (size_t i = 0; i < c->hosts.n; i++)
+        if (c->hosts.p[i])
+            host_free(c->hosts.p[i]);
+    vec_done(&c->hosts);
+    vec_done(&c->nodes);
+    vec_done(&c->usage);
+}
+
+static void give_up_runs(struct core_host *h)
+{
+    const struct run_outcome lost = {.why = RUN_END_NODE_LOST, .ended_ms = core_wall(h->core)};
+    VEC(struct run *) runs = {0};
+    uint64_t key;
+    void *val;
+
+    for (size_t it = 0; map_u64_next(&h->core->jobs, &it, &key, &val);) {
+        struct job *j = val;
+        if (j->run && j->run->host == h && j->run->phase != RUN_OVER)
+            vec_push(&runs, j->run);
+    }
+    for (size_t i = 0; i < runs.n; i++)
+        run_end(h->core, runs.p[i], &lost, STR("its node was removed"));
+    vec_done(&runs);
+}
+
+void core_host_remove(struct core_host *h)
+{
+    struct core *c = h->core;
+
+    h->cls = NULL;
+    h->drained = true; /* those in a chain must not take the places of others now */
+    host_refresh(h);
+    give_up_runs(h);
+    vec_clear(&h->devices);
+    train_node(h);
+    *host_node(h) = (struct node){.drained = true};
+    c->hosts.p[h->at] = NULL;
+    c->dirty = true;
+    host_free(h);
+}
+
+/* ---- what is known of it ---- */
+
+static void say_trouble(struct node *n, const char *why)
+{
+    n->away = true;
+    snprintf(n->trouble, sizeof(n->trouble), "%s", why);
+}
+
+void host_refresh(struct core_host *h)
+{
+    struct node *n = host_node(h), was = *n;
+    char text[sizeof(n->trouble)];
+
+    if (h->cls) {
+        *n = *h->cls->node(h->backend); /* devices stay the backend's */
+    } else {
+        n->devices = NULL;
+        n->n_devices = 0;
+        say_trouble(n, "nothing connects to it now");
+    }
+    if (was.name[0])
+        memcpy(n->name, was.name, sizeof(n->name));
+    n->drained = h->drained;
+    if (!n->away && h->unresolved) {
+        snprintf(text, sizeof(text), "%zu run%s from before the restart not accounted for yet",
+                 h->unresolved, h->unresolved == 1 ? " is" : "s are");
+        say_trouble(n, text);
+    }
+    h->core->dirty = true;
+    if (was.away != n->away || was.drained != n->drained)
+        train_node(h);
+}
+
+void core_attach(struct core_host *h, const struct backend_class *cls, struct backend *b)
+{
+    h->cls = cls;
+    h->backend = b;
+    host_refresh(h);
+    train_attached(h);
+    if (h->core->recovered)
+        host_adopt(h);
+}
+
+void host_resolved_one(struct core_host *h)
+{
+    ASSERT(h->unresolved);
+    if (!--h->unresolved)
+        host_refresh(h);
+}
+
+void host_adopt(struct core_host *h)
+{
+    if (!h->cls || !h->beliefs.n)
+        return;
+    h->cls->adopt(h->backend, h->beliefs.p, h->beliefs.n);
+    vec_clear(&h->beliefs);
+}
+
+/* ---- questions ---- */
+
+size_t core_node_count(const struct core *c)
+{
+    return c->nodes.n;
+}
+
+const struct node *core_node(const struct core *c, size_t at)
+{
+    return at < c->hosts.n && c->hosts.p[at] ? &c->nodes.p[at] : NULL;
+}
+
+const struct node *core_node_find(const struct core *c, struct str name, size_t *out_at)
+{
+    const struct core_host *h = host_find(c, name);
+
+    if (h && out_at)
+        *out_at = h->at;
+    return h ? host_node(h) : NULL;
+}
+
+const struct usage *core_usage(const struct core *c, size_t at)
+{
+    ASSERT(at < c->usage.n);
+    return &c->usage.p[at];
+}
