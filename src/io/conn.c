@@ -26,7 +26,7 @@ static void on_closed(uv_handle_t *h)
         c->next->prev = c->prev;
     if (r && r->job)
         r->job->drop(TAKE(r->job));
-    if (r && r->handed && !r->replied) {
+    if (r && (r->handed || r->pieces) && !r->replied) {
         http_req_orphan(r);
         if (r->gone)
             http_req_tell_gone(r);
@@ -79,7 +79,7 @@ static void on_read(uv_stream_t *h, ssize_t n, const uv_buf_t *b)
 
 static void read_on(struct http_conn *c)
 {
-    if (c->reading || c->peer_eof)
+    if (c->reading || c->peer_eof || c->paused)
         return;
     if (uv_read_start(&c->io.stream, on_alloc, on_read) < 0)
         http_conn_close(c);
@@ -224,6 +224,18 @@ void http_conn_resume(struct http_conn *c)
         read_on(c);
 }
 
+void http_conn_pause(struct http_conn *c, bool paused)
+{
+    if (c->paused == paused)
+        return;
+    c->paused = paused;
+    c->since_ms = loop_mono_ms(c->srv->loop);
+    if (paused)
+        read_off(c);
+    else if (c->in.n - c->in_off < HTTP_AHEAD_BYTES)
+        read_on(c);
+}
+
 /* A client may close its sending side and still wait for the reply; one that closed the whole
  * socket waits for nothing.  Only unix sockets tell the two apart. */
 static bool left_for_good(struct http_conn *c)
@@ -307,6 +319,7 @@ void http_conn_linger(struct http_conn *c)
     if (c->phase == CONN_CLOSED)
         return;
     c->phase = CONN_LINGER;
+    c->paused = false;
     c->since_ms = loop_mono_ms(c->srv->loop);
     buf_done(&c->in);
     c->in_off = 0;
@@ -365,7 +378,7 @@ void http_conn_sweep(struct http_conn *c, int64_t now)
         http_req_free(TAKE(c->req));
     else if (c->phase == CONN_HEAD && over(c, now, lim->head_ms))
         http_conn_refuse(c, 408, "the head of the request did not arrive in time");
-    else if (c->phase == CONN_BODY && over(c, now, lim->body_ms))
+    else if (c->phase == CONN_BODY && !c->paused && over(c, now, lim->body_ms))
         http_conn_refuse(c, 408, "the body of the request did not arrive in time");
     else if (c->phase == CONN_LINGER && over(c, now, HTTP_LINGER_MS))
         http_conn_close(c);

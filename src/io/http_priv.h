@@ -72,9 +72,11 @@ struct http_req {
     void *drain_arg;
     struct http_peer peer;
     size_t body_max;
+    uint64_t body_seen; /* bytes of a body in pieces */
     uint32_t target_n, path, path_n, query, query_n;
     uint8_t method;
     bool http10, keep_alive, in_value, head_done;
+    bool pieces;  /* its body goes to the handler as it arrives */
     bool handed;  /* the handler knows it */
     bool replied; /* the handler has done its duty */
     bool chunked; /* stream framing */
@@ -114,7 +116,7 @@ struct http_conn {
     const char *why; /* set with refuse: the reason */
     int refuse;      /* status a parser callback asks for */
     enum conn_phase phase : 8;
-    bool complete, peer_eof, reading, writing, feeding, resume;
+    bool complete, peer_eof, reading, writing, feeding, resume, paused;
 };
 
 struct http_listener {
@@ -171,6 +173,7 @@ void http_conn_close(struct http_conn *c);
 void http_conn_feed(struct http_conn *c, const char *p, size_t n); /* plain bytes */
 void http_conn_eof(struct http_conn *c, int status);
 void http_conn_resume(struct http_conn *c);
+void http_conn_pause(struct http_conn *c, bool paused); /* of a body in pieces */
 void http_conn_sweep(struct http_conn *c, int64_t now_ms);
 void http_conn_drained(struct http_conn *c);
 /* Replies with an error document, stops parsing and closes once the client has it. */

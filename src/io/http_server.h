@@ -44,6 +44,12 @@ struct http_handler {
     /* Larger or smaller body limit for this path; may be NULL. */
     size_t (*body_max)(void *self, struct http_req *r);
     void *self;
+    /* May be NULL.  True: the body of this request is not kept; `piece` gets it as it arrives, and
+     * `request` follows with an empty one when it is complete.  Asked when the head is there.  Who
+     * says true sets http_on_gone before: it is called when the client leaves on the way. */
+    bool (*in_pieces)(void *self, struct http_req *r);
+    /* Must not reply.  http_body_pause keeps more from coming, except what was read already. */
+    void (*piece)(void *self, struct http_req *r, struct str bytes);
 };
 
 struct http_server *http_server_new(struct loop *l, const struct http_limits *lim,
@@ -76,6 +82,8 @@ struct str http_header(const struct http_req *r,
                        const char *name); /* {NULL,0} when absent; name lower case */
 struct str http_body(const struct http_req *r);
 char *http_body_take(struct http_req *r, size_t *out_n); /* moves the body out, for big ones */
+/* While paused nothing more is read of a body in pieces, and its time limit does not count. */
+void http_body_pause(struct http_req *r, bool paused);
 const struct http_peer *http_peer(const struct http_req *r);
 struct arena *http_arena(struct http_req *r); /* memory that lives as long as the request */
 /* Free slot for the api room: who is asking. */

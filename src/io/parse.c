@@ -180,6 +180,7 @@ static int on_head(llhttp_t *p)
         r->body_max = s->h.body_max(s->h.self, r);
     if (!(p->flags & F_CHUNKED) && p->content_length > r->body_max)
         return refuse(c, 413, "the body of the request is larger than allowed here");
+    r->pieces = body && s->h.in_pieces && s->h.in_pieces(s->h.self, r);
     r->body.max = MAX(r->body_max, 1);
     c->phase = CONN_BODY;
     if (expect && body && !r->http10) {
@@ -195,6 +196,13 @@ static int on_body(llhttp_t *p, const char *at, size_t n)
     struct http_conn *c = p->data;
     struct http_req *r = c->req;
 
+    if (r->pieces) {
+        r->body_seen += n;
+        if (r->body_seen > r->body_max)
+            return refuse(c, 413, "the body of the request is larger than allowed here");
+        c->srv->h.piece(c->srv->h.self, r, (struct str){at, n});
+        return 0;
+    }
     if (n > r->body_max - MIN(r->body.n, r->body_max) || !buf_add(&r->body, at, n))
         return refuse(c, 413, "the body of the request is larger than allowed here");
     return 0;
@@ -245,6 +253,7 @@ static void hand_over(struct http_conn *c)
     c->phase = CONN_BUSY;
     c->since_ms = loop_mono_ms(s->loop);
     r->handed = true;
+    http_conn_pause(c, false);
     s->stats.requests++;
     uint64_t t0 = uv_hrtime();
     s->h.request(s->h.self, r);

@@ -39,7 +39,9 @@ void http_req_reset(struct http_req *r)
     r->job = NULL;
     r->data = r->gone_arg = r->drain_arg = NULL;
     r->gone = r->drain = NULL;
+    r->body_seen = 0;
     r->target_n = r->path = r->path_n = r->query = r->query_n = 0;
+    r->pieces = false;
     r->in_value = r->head_done = r->handed = r->replied = r->chunked = r->cut = false;
 }
 
@@ -164,6 +166,12 @@ void http_on_gone(struct http_req *r, void (*fn)(void *arg, struct http_req *r),
     r->gone_arg = arg;
     if (!r->c)
         http_server_kick(r->srv); /* the client left while nobody listened */
+}
+
+void http_body_pause(struct http_req *r, bool paused)
+{
+    if (r->c && r->c->phase != CONN_CLOSED)
+        http_conn_pause(r->c, paused);
 }
 
 void http_on_drain(struct http_req *r, void (*fn)(void *arg, struct http_req *r), void *arg)
