@@ -76,6 +76,10 @@ struct gpu_problem {
 };
 
 void gpu_problem_free(struct gpu_problem *p);
+/* On a large cluster: has one node enough free for all who wait or could grow? */
+bool problem_roomy(const struct gpus *g);
+bool problem_leaving(const struct gjob *j); /* it gives up its devices as soon as it can */
+void problem_jobs(struct gpus *g, struct gpu_problem *p, int64_t now); /* fills in the candidates */
 double problem_ratio(const struct gpu_problem *p, const struct cand *a, const struct cand *b,
                      int32_t n);
 bool problem_compatible(const struct gpu_problem *p, int32_t a, int32_t b, int32_t n);

@@ -1,6 +1,6 @@
 /* speed.c - the speed model: families, what they showed, and the fit through it
  *
- * Owns: the families and the two fits.
+ * Owns: the families and the fit of company; that over device counts is in speed_alone.c.
  *
  * The fit of company is done by coordinates: a new fact moves the term of the one who suffers,
  * then that of the one who disturbs, then the mean, each the weighted average of what the others
@@ -13,8 +13,7 @@
 #include <math.h>
 
 static const double PRIOR_COMPANY = -0.478; /* log 0.62 */
-static const double PRIOR_EXPONENT = 0.8;
-static const double PULL = 0.7, PULL_MEAN = 6, PULL_EXPONENT = 1.5;
+static const double PULL = 0.7, PULL_MEAN = 6;
 static const double WORTH = 1.05; /* a pair whose speeds sum to less is taken apart */
 
 /* The name up to its last number. */
@@ -35,16 +34,15 @@ static struct kin *kin_of(struct speeds *s, struct str name)
     return k;
 }
 
-/* A term of one family: its evidence, drawn towards that of its kin, and that towards `rest`. */
-static double term(const struct speed_term *own, const struct speed_term *kin, double pull,
-                   double rest)
+double speed_term(const struct speed_term *own, const struct speed_term *kin, double pull,
+                  double rest)
 {
     double of_kin = (kin->sum + pull * rest) / (kin->weight + pull);
 
     return (own->sum + pull * of_kin) / (own->weight + pull);
 }
 
-static void set_term(struct speed_term *own, struct speed_term *kin, double sum, double weight)
+void speed_term_set(struct speed_term *own, struct speed_term *kin, double sum, double weight)
 {
     kin->sum += sum - own->sum;
     kin->weight += weight - own->weight;
@@ -53,12 +51,12 @@ static void set_term(struct speed_term *own, struct speed_term *kin, double sum,
 
 static double suffers(const struct family *f)
 {
-    return term(&f->suffers, &f->kin->suffers, PULL, 0);
+    return speed_term(&f->suffers, &f->kin->suffers, PULL, 0);
 }
 
 static double disturbs(const struct family *f)
 {
-    return term(&f->disturbs, &f->kin->disturbs, PULL, 0);
+    return speed_term(&f->disturbs, &f->kin->disturbs, PULL, 0);
 }
 
 struct speeds *speeds_new(void)
@@ -70,7 +68,7 @@ struct speeds *speeds_new(void)
     none->kin = kin_of(s, (struct str){0});
     vec_push(&s->families, none);
     s->mean = PRIOR_COMPANY;
-    s->exponent = PRIOR_EXPONENT;
+    s->exponent = SPEED_PRIOR_EXPONENT;
     return s;
 }
 
@@ -178,8 +176,7 @@ const struct speed_point *speed_own_find(const struct speed_own *o, const struct
 
 static const double NEWER = 0.3; /* weight of the latest of many measurements */
 
-/* Running mean: plain while there are few measurements, then the newest counts NEWER. */
-static void mix(double *value, double *weight, double x, double w)
+void speed_mix(double *value, double *weight, double x, double w)
 {
     *weight += w;
     double share = w / *weight;
@@ -196,133 +193,8 @@ bool speed_own_learn(struct speed_own *o, const struct speed_key *k, double log_
         vec_push(o, ((struct speed_point){.key = *k}));
         p = &vec_last(o);
     }
-    mix(&p->log_rate, &p->weight, log_rate, weight);
+    speed_mix(&p->log_rate, &p->weight, log_rate, weight);
     return is_new;
-}
-
-/* ---- alone ---- */
-
-static const struct family_alone *alone_at(const struct family *f, int32_t n)
-{
-    for (size_t i = 0; i < f->alone.n; i++)
-        if (f->alone.p[i].n == n)
-            return &f->alone.p[i];
-    return NULL;
-}
-
-bool speeds_alone(const struct speeds *s, uint32_t family, int32_t n, struct speed_guess *out)
-{
-    const struct family *f = s->families.p[family];
-    const struct family_alone *best = NULL;
-
-    for (size_t i = 0; i < f->alone.n; i++) {
-        const struct family_alone *a = &f->alone.p[i];
-        if (a->weight > 0 &&
-            (!best || fabs(log((double)a->n / n)) < fabs(log((double)best->n / n))))
-            best = a;
-    }
-    if (!best)
-        return false;
-    struct speed_guess g = speeds_scale(s, family, n, best->n);
-    *out = (struct speed_guess){best->log_rate + g.log, g.var + 0.003};
-    return true;
-}
-
-static double exponent_of(const struct speeds *s, const struct family *f)
-{
-    return term(&f->slope, &f->kin->slope, PULL_EXPONENT, s->exponent);
-}
-
-struct speed_guess speeds_scale(const struct speeds *s, uint32_t family, int32_t n, int32_t ref)
-{
-    const struct family *f = s->families.p[family];
-    double span = log((double)n / ref);
-
-    if (n == ref)
-        return (struct speed_guess){0, 0};
-    const struct family_alone *a = alone_at(f, n), *b = alone_at(f, ref);
-    if (a && b)
-        return (struct speed_guess){a->log_rel - b->log_rel, 0.003};
-    return (struct speed_guess){exponent_of(s, f) * span, 0.09 * span * span};
-}
-
-/* The exponent of one family, and with it that of all: slopes between neighbouring counts, each
- * weighted by how far apart they are. */
-static void fit_exponent(struct speeds *s, struct family *f)
-{
-    double sum = 0, weight = 0;
-
-    for (size_t i = 1; i < f->alone.n; i++) {
-        sum += f->alone.p[i].log_rel - f->alone.p[i - 1].log_rel;
-        weight += log((double)f->alone.p[i].n / f->alone.p[i - 1].n);
-    }
-    s->slope.sum += sum - f->slope.sum;
-    s->slope.weight += weight - f->slope.weight;
-    set_term(&f->slope, &f->kin->slope, sum, weight);
-    s->exponent = (s->slope.sum + PULL_MEAN * PRIOR_EXPONENT) / (s->slope.weight + PULL_MEAN);
-}
-
-static struct family_alone *alone_make(struct family *f, int32_t n)
-{
-    size_t i = 0;
-
-    while (i < f->alone.n && f->alone.p[i].n < n)
-        i++;
-    if (i < f->alone.n && f->alone.p[i].n == n)
-        return &f->alone.p[i];
-    vec_push(&f->alone, (struct family_alone){0});
-    memmove(&f->alone.p[i + 1], &f->alone.p[i], (f->alone.n - 1 - i) * sizeof(f->alone.p[0]));
-    f->alone.p[i] = (struct family_alone){.n = n};
-    return &f->alone.p[i];
-}
-
-void speeds_learn_alone(struct speeds *s, uint32_t family, int32_t n, double log_rate)
-{
-    struct family *f = s->families.p[family];
-    bool first = true;
-
-    if (family == SPEED_NO_FAMILY)
-        return;
-    struct speed_guess before = {0};
-    first = !speeds_alone(s, family, n, &before);
-    struct family_alone *a = alone_make(f, n);
-    bool fresh = a->weight == 0 && a->rel_weight == 0;
-    mix(&a->log_rate, &a->weight, log_rate, 1);
-    if (fresh) { /* where it lies on the curve, if nobody told: by the rates of others */
-        a->log_rel = first ? 0 : log_rate;
-        for (size_t i = 0; !first && i < f->alone.n; i++)
-            if (f->alone.p[i].n != n && f->alone.p[i].weight > 0) {
-                a->log_rel = log_rate - f->alone.p[i].log_rate + f->alone.p[i].log_rel;
-                break;
-            }
-        a->rel_weight = 1;
-        fit_exponent(s, f);
-    }
-    speeds_touch(s, f);
-}
-
-void speeds_put_alone(struct speeds *s, uint32_t family, const struct family_alone *a)
-{
-    struct family *f = s->families.p[family];
-
-    *alone_make(f, a->n) = *a;
-    fit_exponent(s, f);
-}
-
-void speeds_learn_scale(struct speeds *s, uint32_t family, int32_t n, int32_t ref, double log_ratio)
-{
-    struct family *f = s->families.p[family];
-
-    if (family == SPEED_NO_FAMILY)
-        return;
-    struct family_alone *b = alone_make(f, ref);
-    double from = b->log_rel;
-    if (b->rel_weight == 0)
-        b->rel_weight = 1;
-    struct family_alone *a = alone_make(f, n);
-    mix(&a->log_rel, &a->rel_weight, from + log_ratio, 1);
-    fit_exponent(s, f);
-    speeds_touch(s, f);
 }
 
 /* ---- company ---- */
@@ -379,7 +251,7 @@ static void fit_suffers(struct speeds *s, struct family *f)
         sum += x->weight * (x->log_ratio - s->mean - disturbs(s->families.p[x->key.with[0]]));
         weight += x->weight;
     }
-    set_term(&f->suffers, &f->kin->suffers, sum, weight);
+    speed_term_set(&f->suffers, &f->kin->suffers, sum, weight);
 }
 
 static void fit_disturbs(struct speeds *s, struct family *f)
@@ -396,7 +268,7 @@ static void fit_disturbs(struct speeds *s, struct family *f)
             weight += x->weight;
         }
     }
-    set_term(&f->disturbs, &f->kin->disturbs, sum, weight);
+    speed_term_set(&f->disturbs, &f->kin->disturbs, sum, weight);
 }
 
 static void fit_mean(struct speeds *s)
@@ -439,7 +311,7 @@ bool speeds_add_fact(struct speeds *s, struct family *f, const struct speed_key 
         for (int32_t i = 0; i < k->n_with; i++)
             note_disturbed(s->families.p[k->with[i]], f->index);
     }
-    mix(&x->log_ratio, &x->weight, log_ratio, weight);
+    speed_mix(&x->log_ratio, &x->weight, log_ratio, weight);
     if (x->weight > 3)
         x->weight = 3; /* the same pair again says nothing new about others */
     if (k->n_with == 1) {
@@ -515,10 +387,10 @@ void speeds_learn_restart(struct speeds *s, uint32_t family, double seconds)
 {
     struct family *f = s->families.p[family];
 
-    mix(&s->restart_s, &s->restart_weight, seconds, 1);
+    speed_mix(&s->restart_s, &s->restart_weight, seconds, 1);
     if (family == SPEED_NO_FAMILY)
         return;
-    mix(&f->restart_s, &f->restart_weight, seconds, 1);
+    speed_mix(&f->restart_s, &f->restart_weight, seconds, 1);
     speeds_touch(s, f);
 }
 

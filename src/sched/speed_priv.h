@@ -1,8 +1,10 @@
-/* speed_priv.h - what speed.c and speed_save.c share */
+/* speed_priv.h - what speed.c, speed_alone.c and speed_save.c share */
 #pragma once
 #include "base/map.h"
 #include "base/vec.h"
 #include "sched/speed.h"
+
+static const double SPEED_PRIOR_EXPONENT = 0.8;
 
 /* A family alone on n devices: its rate (weight 0: nobody was measured), and where it lies on the
  * curve of the family, which also knows ratios of jobs whose work is not comparable. */
@@ -46,6 +48,12 @@ struct speeds {
     uint64_t changes;
 };
 
+/* A term of one family: its evidence, drawn towards that of its kin, and that towards `rest`. */
+double speed_term(const struct speed_term *own, const struct speed_term *kin, double pull,
+                  double rest);
+void speed_term_set(struct speed_term *own, struct speed_term *kin, double sum, double weight);
+/* Running mean: plain while there are few measurements, then the newest counts most. */
+void speed_mix(double *value, double *weight, double x, double w);
 void speeds_touch(struct speeds *s, struct family *f);
 bool speeds_add_fact(struct speeds *s, struct family *f, const struct speed_key *k,
                      double log_ratio, double weight);
