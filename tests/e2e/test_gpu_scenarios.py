@@ -478,7 +478,8 @@ def test_10_supervisor_killed():
 def test_10_server_killed():
     with GpuHome() as h:
         job = h.train("steady", script="L", epochs=8, steps=20, step_ms=10)
-        other = h.train("waiting", epochs=2, steps=20, disable_gpu_sharing=True)
+        # Far longer than the other, so that nothing is gained by letting it go first.
+        other = h.train("waiting", epochs=2, steps=20, est=100, disable_gpu_sharing=True)
         for done in (2, 4, 6):
             h.wait_epochs(job, done)
             h.kill()
