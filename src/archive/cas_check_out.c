@@ -1,0 +1,126 @@
+/* cas_check_out.c - a writable copy of a tree, and the record that makes keeping it cheap */
+#include "archive/cas_priv.h"
+#include "archive/partial_priv.h"
+#include "archive/watch_priv.h"
+#include "base/file.h"
+#include <errno.h>
+#include <fcntl.h>
+
+enum { STEP = 8 << 20 };
+
+struct check_out {
+    struct cas *c;
+    struct manifest m;
+    struct partial dest;
+    struct buf record;
+    struct watch watch;
+};
+
+/* By clone, else inside the kernel, else through here; progress and cancelling every 8 MiB. */
+static int copy_bytes(struct check_out *o, int from, int to, int64_t size, struct err *e)
+{
+    int64_t left = size;
+
+    if (fd_clone(from, to) == 0)
+        return watch_add(&o->watch, size, 0, e);
+    while (left > 0) {
+        ssize_t n = copy_file_range(from, NULL, to, NULL, (size_t)MIN(left, (int64_t)STEP), 0);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            break;
+        left -= n;
+        if (watch_add(&o->watch, n, 0, e) < 0)
+            return -1;
+    }
+    AUTO_FREE char *chunk = left > 0 ? xmalloc(STEP) : NULL;
+    while (left > 0) {
+        ssize_t n = read(from, chunk, STEP);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return err_set(e, ERR_INTERNAL, "a content in the store %s is too short", o->c->dir);
+        if (fd_write_all(to, chunk, (size_t)n, e) < 0 || watch_add(&o->watch, n, 0, e) < 0)
+            return -1;
+        left -= n;
+    }
+    return 0;
+}
+
+static int make_file(struct check_out *o, const struct manifest_entry *f, struct err *e)
+{
+    AUTO_FD to = openat(o->dest.fd, f->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, ns_timespec(f->mtime_ns)};
+    struct stat st;
+
+    if (to < 0)
+        return err_sys(e, "cannot create %s", f->path);
+    if (f->size) {
+        AUTO_FD from = blob_open(o->c, f->hash, e);
+        if (from < 0 || copy_bytes(o, from, to, f->size, e) < 0)
+            return err_wrap(e, "writing %s", f->path);
+    }
+    if (fchmod(to, f->mode) < 0 || futimens(to, times) < 0 || fstat(to, &st) < 0)
+        return err_sys(e, "cannot finish %s", f->path);
+    known_note(&o->record, &st, f->hash);
+    return 0;
+}
+
+static int make_entry(struct check_out *o, const struct manifest_entry *n, struct err *e)
+{
+    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, ns_timespec(n->mtime_ns)};
+
+    if (!*n->path)
+        return 0;
+    if (n->type == 'f')
+        return make_file(o, n, e);
+    if (n->type == 'd')
+        return mkdirat(o->dest.fd, n->path, 0700) < 0 ? err_sys(e, "cannot create %s", n->path) : 0;
+    if (symlinkat(n->target, o->dest.fd, n->path) < 0 ||
+        utimensat(o->dest.fd, n->path, times, AT_SYMLINK_NOFOLLOW) < 0)
+        return err_sys(e, "cannot create link %s", n->path);
+    return 0;
+}
+
+static int finish_dirs(struct check_out *o, struct err *e)
+{
+    for (size_t i = o->m.entries.n; i-- > 0;) {
+        const struct manifest_entry *d = &o->m.entries.p[i];
+        struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, ns_timespec(d->mtime_ns)};
+        const char *path = *d->path ? d->path : ".";
+        if (d->type == 'd' && (fchmodat(o->dest.fd, path, d->mode | 0700, 0) < 0 ||
+                               utimensat(o->dest.fd, path, times, AT_SYMLINK_NOFOLLOW) < 0))
+            return err_sys(e, "cannot finish directory %s", path);
+    }
+    return 0;
+}
+
+static int make_all(struct check_out *o, const char *name, const char *dest, struct err *e)
+{
+    if (cas_read_manifest(o->c, name, &o->m, e) < 0 || partial_open(&o->dest, dest, e) < 0)
+        return -1;
+    for (size_t i = 0; i < o->m.entries.n; i++)
+        if (make_entry(o, &o->m.entries.p[i], e) < 0 || watch_add(&o->watch, 0, 1, e) < 0)
+            return -1;
+    if (finish_dirs(o, e) < 0 || known_save(o->c, o->dest.path, dest, &o->record, e) < 0)
+        return -1;
+    return partial_commit(&o->dest, false, e);
+}
+
+int cas_check_out(struct cas *c, const char *name, const char *dest, const struct archive_watch *w,
+                  struct err *e)
+{
+    struct check_out o = {.c = c, .dest = {.fd = -1}};
+    AUTO_FD lock = cas_lock(c, false, e);
+
+    if (lock < 0)
+        return -1;
+    watch_init(&o.watch, w);
+    int rc = make_all(&o, name, dest, e);
+    if (rc < 0)
+        err_wrap(e, "checking out %s", name);
+    partial_done(&o.dest);
+    manifest_done(&o.m);
+    buf_done(&o.record);
+    return rc;
+}

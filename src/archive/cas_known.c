@@ -1,0 +1,222 @@
+/* cas_known.c - files whose content is known from their inode
+ *
+ * cas_check_out writes down device, inode, size and both times of every file it makes, and what is
+ * in it.  While a file still has all of them, nobody wrote to it: the change time cannot be set by
+ * hand.  Two writes within one tick of the kernel's clock would have the same time, so a check-out
+ * ends only when that tick is over; and a file system whose times have no nanoseconds is not
+ * trusted.  A record counts until the next boot: after a crash of the machine a file may have lost
+ * what was never synced.
+ *
+ * The record is found by the directory that was checked out, or one above `src`.
+ */
+#include "archive/cas_priv.h"
+#include "base/file.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <time.h>
+
+enum { LEVELS_UP = 8, RECORD_MAX = 1 << 30, BOOT_ID = 64 };
+
+struct known_file {
+    int64_t size, mtime_ns, ctime_ns;
+    char hash[CAS_HEX];
+};
+
+static int64_t ctime_ns(const struct stat *st)
+{
+    return (int64_t)st->st_ctim.tv_sec * 1000000000 + st->st_ctim.tv_nsec;
+}
+
+static void record_name(const struct stat *dir, char out[64])
+{
+    snprintf(out, 64, "%llx-%llx", (unsigned long long)dir->st_dev,
+             (unsigned long long)dir->st_ino);
+}
+
+static void boot_id(char out[BOOT_ID])
+{
+    AUTO_FREE char *text = NULL;
+    size_t n = 0;
+
+    if (file_read_all("/proc/sys/kernel/random/boot_id", BOOT_ID - 1, &text, &n, NULL) < 0)
+        n = 0;
+    while (n > 0 && text[n - 1] == '\n')
+        n--;
+    snprintf(out, BOOT_ID, "%.*s", (int)n, text ? text : "");
+}
+
+/* ---- writing ---- */
+
+void known_note(struct buf *record, const struct stat *st, const char *hash)
+{
+    if (st->st_ctim.tv_nsec != 0)
+        buf_addf(record, "%llu %lld %lld %lld %s\n", (unsigned long long)st->st_ino,
+                 (long long)st->st_size, (long long)stat_mtime_ns(st), (long long)ctime_ns(st),
+                 hash);
+}
+
+/* Until the clock that stamps files shows another time than those just made. */
+static void wait_for_tick(void)
+{
+    struct timespec start, now, pause = {0, 1000000};
+
+    clock_gettime(CLOCK_REALTIME_COARSE, &start);
+    for (int i = 0; i < 50; i++) {
+        nanosleep(&pause, NULL);
+        clock_gettime(CLOCK_REALTIME_COARSE, &now);
+        if (now.tv_sec != start.tv_sec || now.tv_nsec != start.tv_nsec)
+            return;
+    }
+}
+
+int known_save(struct cas *c, const char *made, const char *dest, struct buf *record, struct err *e)
+{
+    AUTO(buf) struct buf text = {0};
+    char name[64], boot[BOOT_ID];
+    struct stat st;
+
+    if (stat(made, &st) < 0)
+        return err_sys(e, "cannot look at %s", made);
+    record_name(&st, name);
+    boot_id(boot);
+    buf_addf(&text, "%s\n%s\n", boot, dest);
+    buf_add(&text, record->p ? record->p : "", record->n);
+    wait_for_tick();
+    AUTO_FREE char *path = xasprintf("%s/known/%s", c->dir, name);
+    AUTO_FREE char *temp = xasprintf("%s.new", path);
+    AUTO_FD fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return err_sys(e, "cannot create %s", temp);
+    if (fd_write_all(fd, text.p, text.n, e) < 0 || rename(temp, path) < 0) {
+        unlink(temp);
+        return -1;
+    }
+    return 0;
+}
+
+/* ---- reading ---- */
+
+static void load_line(struct known *k, struct str line)
+{
+    int64_t inode;
+    struct known_file f;
+
+    if (!str_to_i64(str_cut(line, ' ', &line), &inode) ||
+        !str_to_i64(str_cut(line, ' ', &line), &f.size) ||
+        !str_to_i64(str_cut(line, ' ', &line), &f.mtime_ns) ||
+        !str_to_i64(str_cut(line, ' ', &line), &f.ctime_ns) || line.n != CAS_HEX - 1)
+        return;
+    memcpy(f.hash, line.p, CAS_HEX - 1);
+    f.hash[CAS_HEX - 1] = '\0';
+    struct known_file *kept = xmalloc(sizeof(*kept));
+    *kept = f;
+    free(map_u64_del(&k->by_inode, (uint64_t)inode));
+    map_u64_put(&k->by_inode, (uint64_t)inode, kept);
+}
+
+static bool load_record(struct known *k, struct cas *c, const struct stat *dir)
+{
+    AUTO_FREE char *text = NULL;
+    char name[64], boot[BOOT_ID];
+    size_t n;
+
+    record_name(dir, name);
+    AUTO_FREE char *path = xasprintf("%s/known/%s", c->dir, name);
+    if (file_read_all(path, RECORD_MAX, &text, &n, NULL) < 0)
+        return false;
+    struct str rest = {text, n};
+    boot_id(boot);
+    if (!str_eq_c(str_cut(rest, '\n', &rest), boot) || !boot[0])
+        return true;
+    str_cut(rest, '\n', &rest); // the path, for cas_collect
+    while (rest.n > 0)
+        load_line(k, str_cut(rest, '\n', &rest));
+    k->path = TAKE(path);
+    return true;
+}
+
+void known_load(struct known *k, struct cas *c, const char *src)
+{
+    AUTO_FD fd = open(src, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    struct stat st, first;
+
+    *k = (struct known){0};
+    if (fd < 0 || fstat(fd, &first) < 0)
+        return;
+    for (int i = 0; i < LEVELS_UP; i++) {
+        if (fstat(fd, &st) < 0 || st.st_dev != first.st_dev || load_record(k, c, &st))
+            return;
+        int up = openat(fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (up < 0)
+            return;
+        close(fd);
+        fd = up;
+    }
+}
+
+void known_done(struct known *k)
+{
+    size_t it = 0;
+    uint64_t inode;
+    void *file;
+
+    while (map_u64_next(&k->by_inode, &it, &inode, &file))
+        free(file);
+    map_u64_done(&k->by_inode);
+    free(k->path);
+}
+
+/* Inodes are those of one file system: known_load stays on that of `src`, and so does the caller
+ * of this by comparing st_dev before. */
+const char *known_hash(const struct known *k, const struct stat *st)
+{
+    const struct known_file *f = map_u64_get(&k->by_inode, st->st_ino);
+
+    if (!f || f->size != st->st_size || f->mtime_ns != stat_mtime_ns(st) ||
+        f->ctime_ns != ctime_ns(st))
+        return NULL;
+    return f->hash;
+}
+
+void known_forget(const struct known *k)
+{
+    if (k->path)
+        unlink(k->path);
+}
+
+/* Is the directory a record speaks of still there? */
+static bool still_there(int dir, const char *name)
+{
+    AUTO_FD fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    AUTO_FREE char *text = NULL;
+    char expected[64];
+    struct stat st;
+    size_t n;
+
+    if (fd < 0 || fd_read_all(fd, RECORD_MAX, &text, &n, NULL) < 0)
+        return false;
+    struct str rest = {text, n};
+    str_cut(rest, '\n', &rest);
+    struct str path = str_cut(rest, '\n', &rest);
+    AUTO_FREE char *dest = xstrndup(path.p, path.n);
+    if (stat(dest, &st) < 0)
+        return false;
+    record_name(&st, expected);
+    return strcmp(expected, name) == 0;
+}
+
+void known_collect(struct cas *c)
+{
+    int fd = openat(c->known, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *entry;
+
+    if (!d)
+        return;
+    while ((entry = readdir(d)))
+        if (entry->d_name[0] != '.' && !still_there(fd, entry->d_name))
+            unlinkat(fd, entry->d_name, 0);
+    closedir(d);
+}

@@ -1,0 +1,175 @@
+/* cas_take.c - an unpacked archive goes straight into the store
+ *
+ * Each file is written once, into the batch; when its hash is known it becomes a blob or, if the
+ * store has that content, is dropped.  There is never a directory of it.
+ */
+#include "archive/cas_priv.h"
+#include "archive/unpack_priv.h"
+#include "base/file.h"
+#include <errno.h>
+
+struct store_target {
+    struct unpack_target t;
+    struct batch batch;
+    struct manifest m;
+    struct map_str files; /* path → index into m.entries + 1 */
+    char *name;
+    int fd; /* the file under way */
+    unsigned number;
+    struct blake2b hash;
+    int64_t at; /* bytes of it so far */
+    bool have_root;
+};
+
+static struct store_target *of(struct unpack_target *t)
+{
+    return (struct store_target *)t;
+}
+
+static int no_dir(struct unpack_target *t, const char *path, struct err *e)
+{
+    (void)t, (void)path, (void)e;
+    return 0; // directories come with dir_done
+}
+
+static int file_open(struct unpack_target *t, const char *path, mode_t mode, int64_t mtime_ns,
+                     struct err *e)
+{
+    struct store_target *s = of(t);
+    struct manifest_entry f = {'f', mode, mtime_ns, 0, "", xstrdup(path), NULL};
+
+    manifest_push(&s->m, f);
+    map_str_put(&s->files, str_of(path), (void *)s->m.entries.n); // an index, never 0
+    blake2b_init(&s->hash);
+    s->at = 0;
+    s->fd = batch_new_file(&s->batch, &s->number, e);
+    return s->fd < 0 ? -1 : 0;
+}
+
+/* A hole: zeros for the hash, nothing for the disk. */
+static void hash_zeros(struct store_target *s, int64_t n)
+{
+    static const char zeros[65536];
+
+    for (s->at += n; n > 0;) {
+        size_t take = (size_t)MIN(n, (int64_t)sizeof(zeros));
+        blake2b_add(&s->hash, zeros, take);
+        n -= (int64_t)take;
+    }
+}
+
+static int file_write(struct unpack_target *t, const void *p, size_t n, int64_t offset,
+                      struct err *e)
+{
+    struct store_target *s = of(t);
+    const char *at = p;
+
+    hash_zeros(s, offset - s->at);
+    blake2b_add(&s->hash, p, n);
+    s->at += (int64_t)n;
+    while (n > 0) {
+        ssize_t done = pwrite(s->fd, at, n, offset);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0)
+            return err_sys(e, "cannot write");
+        at += done;
+        offset += done;
+        n -= (size_t)done;
+    }
+    return 0;
+}
+
+static int file_close(struct unpack_target *t, int64_t size, struct err *e)
+{
+    struct store_target *s = of(t);
+    struct manifest_entry *f = &vec_last(&s->m.entries);
+    struct stat like = {.st_mtim = ns_timespec(f->mtime_ns)};
+    AUTO_FD fd = TAKE_FD(s->fd);
+
+    hash_zeros(s, size - s->at);
+    hash_hex(&s->hash, f->hash);
+    f->size = size;
+    if (!size) {
+        batch_drop_file(&s->batch, s->number);
+        return 0;
+    }
+    if (ftruncate(fd, size) < 0)
+        return err_sys(e, "cannot finish a file");
+    return batch_put(&s->batch, s->number, fd, f->hash, f->mode, &like, size, e);
+}
+
+static int hard_link(struct unpack_target *t, const char *path, const char *to, struct err *e)
+{
+    struct store_target *s = of(t);
+    size_t first = (size_t)map_str_get(&s->files, str_of(to));
+
+    (void)e;
+    ASSERT(first > 0);
+    struct manifest_entry f = s->m.entries.p[first - 1];
+    f.path = xstrdup(path);
+    manifest_push(&s->m, f);
+    map_str_put(&s->files, str_of(path), (void *)s->m.entries.n);
+    return 0;
+}
+
+static int add_symlink(struct unpack_target *t, const char *path, const char *to, int64_t mtime_ns,
+                       struct err *e)
+{
+    struct manifest_entry l = {'l', 0777, mtime_ns, 0, "", xstrdup(path), xstrdup(to)};
+
+    (void)e;
+    manifest_push(&of(t)->m, l);
+    return 0;
+}
+
+/* A directory that was never named has no time; it gets none, so that equal bundles stay equal. */
+static int dir_done(struct unpack_target *t, const char *path, mode_t mode, int64_t mtime_ns,
+                    struct err *e)
+{
+    struct manifest_entry d = {'d', mode & 0777, MAX(mtime_ns, 0), 0, "", xstrdup(path), NULL};
+
+    (void)e;
+    manifest_push(&of(t)->m, d);
+    of(t)->have_root |= !*path;
+    return 0;
+}
+
+static int store_commit(struct unpack_target *t, struct err *e)
+{
+    struct store_target *s = of(t);
+
+    if (!s->have_root)
+        dir_done(t, "", 0755, -1, e);
+    manifest_sort(&s->m);
+    return batch_commit(&s->batch, s->name, &s->m, e);
+}
+
+static void store_free(struct unpack_target *t)
+{
+    struct store_target *s = of(t);
+
+    if (s->fd >= 0)
+        close(s->fd);
+    batch_done(&s->batch);
+    manifest_done(&s->m);
+    map_str_done(&s->files);
+    free(s->name);
+    free(s);
+}
+
+struct unpack_target *unpack_store_new(struct cas *c, const char *name, struct err *e)
+{
+    if (cas_check_name(name, e) < 0)
+        return NULL;
+    struct store_target *s = xcalloc(1, sizeof(*s));
+    s->t = (struct unpack_target){no_dir,      file_open, file_write,   file_close, hard_link,
+                                  add_symlink, dir_done,  store_commit, store_free};
+    s->fd = -1;
+    s->name = xstrdup(name);
+    if (batch_open(&s->batch, c, e) < 0) {
+        store_free(&s->t);
+        return NULL;
+    }
+    return &s->t;
+}
