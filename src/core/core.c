@@ -57,6 +57,7 @@ void core_free(struct core *c)
     vec_done(&c->held);
     vec_done(&c->absent);
     hosts_free(c);
+    lanes_free(c);
     queue_free(c->queue);
     free(c->home);
     free(c->socket);

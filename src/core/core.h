@@ -9,8 +9,10 @@
 #include "backend/backend.h"
 #include "base/clock.h"
 #include "sched/gpu.h"
+#include "sched/queue.h"
 #include "store/ledger.h"
 
+struct arena;
 struct core;
 struct core_host; /* a node and the backend that speaks to it */
 
@@ -55,6 +57,11 @@ struct core_conf {
     int (*decorate)(void *arg, const struct launch *l, const struct launch_facts *f,
                     struct env_sink *out, struct err *e);
     void *decorate_arg;
+    /* Last word on the command of a run of a job that has a `dialect`: may replace *argv (in the
+     * arena) and set variables; an error fails the start.  May be NULL. */
+    int (*dress)(void *arg, const struct launch *l, const struct launch_facts *f, struct arena *a,
+                 char ***argv, struct env_sink *out, struct err *e);
+    void *dress_arg;
     /* A run with these ports ("node:container", NULL-terminated) is about to start.  May be NULL.
      */
     void (*opening)(void *arg, struct run_key key, char *const *ports);
@@ -131,6 +138,17 @@ void core_pause(struct core *c, struct str queue, bool paused, const struct call
 /* ERR_NOT_FOUND: there is no such node. */
 void core_drain(struct core *c, struct str node, bool drained, const struct caller *who,
                 core_act_fn done, void *arg);
+
+/* ---- queues with rules: how many of one run at once, and whether strictly in order ---- */
+void core_queue_rules(struct core *c, struct str queue, const struct queue_rules *r,
+                      const struct caller *who, core_act_fn done, void *arg);
+struct queue_rules core_queue_rules_of(const struct core *c, struct str queue);
+/* The waiting jobs of a queue, in order; *out is yours. */
+size_t core_queue_list(const struct core *c, struct str queue, uint64_t **out);
+/* A waiting job takes this place in its queue, counted from 0; beyond the end is the end.
+ * ERR_NOT_FOUND: it does not wait (any more). */
+void core_queue_move(struct core *c, uint64_t job, size_t place, const struct caller *who,
+                     core_act_fn done, void *arg);
 
 /* Report lines (JSON, one object each) of a run, from byte `offset` of its spool; what was seen
  * before is skipped.  *out_offset: where the next one must begin.  Unknown kinds are skipped, bad

@@ -110,6 +110,7 @@ struct core {
     struct map_u64 waiters;   /* number → struct waiters */
     struct map_u64 batches;   /* with a limit: number → active jobs */
     struct map_str queues;    /* name → index + 1 */
+    struct map_str lanes;     /* name → struct lane_record (lane.c) */
     struct map_str in_flight; /* idempotency keys under way */
     VEC(struct due) due;      /* binary heap */
     VEC(struct plan_run) held;
@@ -212,6 +213,11 @@ struct run *run_restore(struct core_host *h, struct job *j, const struct run_rec
 void run_end(struct core *c, struct run *r, const struct run_outcome *o, struct str detail);
 void run_send_absent(struct core *c);
 void run_stop(struct core *c, struct run *r);
+
+/* lane.c */
+bool lane_recall(struct core *c, struct str name, struct str text); /* false: no fact of ours */
+void lane_restored(struct core *c); /* jobs are back, none is in the queue yet */
+void lanes_free(struct core *c);
 
 /* look_ahead.c */
 void run_look_ahead(struct core *c);

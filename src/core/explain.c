@@ -18,6 +18,8 @@ static const char *const wait_names[] = {
     [WAIT_NODE_AWAY] = "node_away",
     [WAIT_NEVER_FITS] = "never_fits",
     [WAIT_NOT_QUEUED] = "not_queued",
+    [WAIT_QUEUE_SLOTS] = "queue_slots",
+    [WAIT_TURN] = "turn",
 };
 
 static uint64_t first_unmet(const struct core *c, const struct job *j)

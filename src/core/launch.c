@@ -144,6 +144,26 @@ static int env_training(struct env *v, struct core *c, const struct run *r, cons
     return c->conf.decorate(c->conf.decorate_arg, l, &f, &sink, e);
 }
 
+/* Whoever brought the job has the last word on how it is started. */
+static int dress(struct env *v, struct core *c, const struct run *r, const struct launch *l,
+                 char ***argv, struct err *e)
+{
+    struct launch_facts f = {.key = r->key,
+                             .gpus = &r->gpus,
+                             .node = host_node(r->host),
+                             .n_gpus = gpu_set_count(&r->gpus),
+                             .endpoint = c->endpoint};
+    struct env_sink sink = {v, set_variable};
+    char token[JOB_TOKEN_MAX];
+
+    if (!l->spec->train.dialect || !c->conf.dress)
+        return 0;
+    train_facts(c, r->key.job, &f);
+    core_job_token(c, r->key, token);
+    f.token = token;
+    return c->conf.dress(c->conf.dress_arg, l, &f, v->a, argv, &sink, e);
+}
+
 /* One process per GPU: ours starts them, gives each its rank and waits for all. */
 static int wrap_ranks(const struct core *c, const struct run *r, struct arena *a, char ***argv,
                       struct err *e)
@@ -266,11 +286,12 @@ int launch_build(struct core *c, const struct run *r, const struct launch *l, st
     env_python(&v, c);
     gpu_env(host_node(r->host), &r->gpus, set_variable, &v);
     set_params(&v, l, out);
-    if (env_training(&v, c, r, l, e) < 0) {
+    if (env_training(&v, c, r, l, e) < 0 || dress(&v, c, r, l, &argv, e) < 0) {
         vec_done(&v.list);
         return -1;
     }
     const char *home = env_get(&v, "HOME");
+    out->argv = argv;
     out->cwd = l->spec->cwd ? l->spec->cwd : home && *home ? arena_strdup(a, home) : "/";
     if (!out->params_json.n && !out->change_user && !out->mounts)
         out->run_dir = NULL; /* made by whoever writes into it first: most jobs never do */

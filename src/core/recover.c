@@ -75,7 +75,8 @@ static void restore_fact(void *arg, struct str name, struct str text)
 {
     struct restoring *x = arg;
 
-    gpus_recall(x->c->gpus, name, text);
+    if (!lane_recall(x->c, name, text))
+        gpus_recall(x->c->gpus, name, text);
 }
 
 static void restore_dep(void *arg, const struct dep_record *r)
@@ -167,6 +168,7 @@ int core_recover(struct core *c, struct err *e)
 
     if (led->load(led->self, &sink, e) < 0)
         return err_wrap(e, "restoring the jobs");
+    lane_restored(c);
     for (size_t i = 0; i < x.ready.n; i++)
         job_activate(c, x.ready.p[i]);
     for (size_t i = 0; i < x.doomed.n; i++)

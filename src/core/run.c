@@ -35,6 +35,7 @@ void run_hold(struct core *c, struct run *r)
     r->holds = true;
     r->slot = c->held.n;
     usage_add(host_usage(r->host), &s->need, &r->gpus);
+    queue_running(c->queue, s->named_queue, 1);
     if (r->job->limited)
         queue_batch_running(c->queue, r->job->batch, 1);
     int64_t limit_ms = (int64_t)r->job->wait.limit_s * 1000;
@@ -51,6 +52,7 @@ static void run_let_go(struct core *c, struct run *r)
         return;
     r->holds = false;
     usage_sub(host_usage(r->host), &s->need, &r->gpus);
+    queue_running(c->queue, s->named_queue, -1);
     if (r->job->limited)
         queue_batch_running(c->queue, r->job->batch, -1);
     struct plan_run last = vec_pop(&c->held);

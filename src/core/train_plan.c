@@ -49,8 +49,8 @@ static bool is_free_to_start(const struct core *c, const struct job *j)
     if (!j || j->state != JOB_QUEUED || j->hold != HOLD_NONE || j->cancel_requested)
         return false;
     s = queue_shape_at(c->queue, j->wait.shape);
-    return !s->paused && (!s->batch_slots || s->batch_running < s->batch_slots) && c->recovered &&
-           led->healthy(led->self);
+    return !s->paused && (!s->batch_slots || s->batch_running < s->batch_slots) &&
+           queue_lets(c->queue, &j->wait) && c->recovered && led->healthy(led->self);
 }
 
 static bool may_start(void *self, uint64_t job, uint32_t node)

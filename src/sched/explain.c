@@ -122,6 +122,21 @@ static void lack_of_room(const struct pass *p, const struct resources *need, str
     }
 }
 
+/* A strict queue with room for one more: does another come before it? */
+static bool in_turn(const struct pass *p, const struct shape_slot *shape,
+                    const struct wait_item *it, struct wait_reason *w)
+{
+    const struct wait_item *first;
+
+    if (w->kind == WAIT_NEVER_FITS || !lane_strict(shape->lane) || !shape_open(shape))
+        return false;
+    first = queue_first(p->s->queue, shape->pub.named_queue);
+    if (!first || first == it)
+        return false;
+    *w = (struct wait_reason){.kind = WAIT_TURN, .ahead = w->ahead, .other = first->job};
+    return true;
+}
+
 static void look(const struct pass *p, const struct wait_item *it, struct wait_reason *w)
 {
     const struct shape_slot *shape = &p->s->queue->shapes.p[it->shape];
@@ -131,13 +146,18 @@ static void look(const struct pass *p, const struct wait_item *it, struct wait_r
         if (p->starts.p[i].it == it)
             return;
     lack_of_room(p, need, w);
+    if (in_turn(p, shape, it, w))
+        return;
     if (w->kind == WAIT_NEVER_FITS || w->kind == WAIT_NODE_DRAINED || w->kind == WAIT_NODE_AWAY ||
         shape_open(shape))
         return;
-    w->kind = shape->pub.paused ? WAIT_QUEUE_PAUSED : WAIT_BATCH_SLOTS;
+    bool full = !lane_open(shape->lane);
+    w->kind = shape->pub.paused ? WAIT_QUEUE_PAUSED : full ? WAIT_QUEUE_SLOTS : WAIT_BATCH_SLOTS;
     w->other = 0;
     w->until_ms = 0;
-    w->missing = (struct resources){.slots = shape->pub.paused ? 0 : shape->pub.batch_slots};
+    w->missing = (struct resources){.slots = shape->pub.paused ? 0
+                                             : full            ? shape->lane->rules.limit
+                                                               : shape->pub.batch_slots};
 }
 
 struct wait_reason plan_explain_item(const struct snapshot *s, struct wait_item *it)
@@ -290,6 +310,13 @@ void wait_reason_text(const struct wait_reason *w, const struct snapshot *s, cha
     case WAIT_BATCH_SLOTS:
         add(&t, "its batch runs %d job%s at once, as its slots allow: it starts when one ends",
             w->missing.slots, plural(w->missing.slots));
+        break;
+    case WAIT_QUEUE_SLOTS:
+        add(&t, "its queue runs %d job%s at once, as many as it may: it starts when one ends",
+            w->missing.slots, plural(w->missing.slots));
+        break;
+    case WAIT_TURN:
+        add(&t, "jobs of its queue start in order, and job %" PRIu64 " comes first", w->other);
         break;
     case WAIT_RESERVED:
         add(&t,

@@ -91,7 +91,8 @@ static void gather(struct pass *p)
         const struct shape_slot *shape = &q->shapes.p[q->active.p[i]];
         struct wait_item *head = shape->heap.p[0];
 
-        if (!shape_open(shape) || (p->s->gpus_elsewhere && shape->pub.need.gpus))
+        if (!shape_open(shape) || (p->s->gpus_elsewhere && shape->pub.need.gpus) ||
+            (lane_strict(shape->lane) && queue_first(q, shape->pub.named_queue) != head))
             continue;
         if (fits_somewhere(p, &shape->pub.need))
             vec_push(&p->heads, head);
@@ -189,8 +190,24 @@ static void take(struct pass *p, struct wait_item *it, struct shape_slot *shape,
     gpu_set_subtract(&n->gpus, &st.gpus);
     if (shape->batch)
         shape->batch->planned++;
+    if (shape->lane)
+        shape->lane->planned++;
     vec_push(&p->starts, st);
     queue_remove(p->s->queue, it);
+}
+
+/* Who is a candidate now that the first of this shape has started. */
+static struct wait_item *successor(const struct pass *p, const struct shape_slot *shape)
+{
+    struct wait_item *next = shape->heap.n ? shape->heap.p[0] : NULL;
+
+    if (!lane_strict(shape->lane))
+        return next;
+    next = queue_first(p->s->queue, shape->pub.named_queue);
+    /* It is looked at by the planner of GPUs, and holds up the others meanwhile. */
+    bool elsewhere =
+        next && p->s->gpus_elsewhere && p->s->queue->shapes.p[next->shape].pub.need.gpus;
+    return elsewhere ? NULL : next;
 }
 
 /* Everything takes a slot; without one there is nothing to look for. */
@@ -234,7 +251,7 @@ void pass_run(struct pass *p, const struct snapshot *s, size_t max_starts)
 
         if (k >= 0) {
             take(p, it, shape, (size_t)k);
-            heads_replace(p, shape->heap.n ? shape->heap.p[0] : NULL);
+            heads_replace(p, successor(p, shape));
             if (!any_slot(p))
                 break;
             continue;
@@ -250,9 +267,11 @@ void pass_run(struct pass *p, const struct snapshot *s, size_t max_starts)
 static void clear_planned(struct pass *p)
 {
     for (size_t i = 0; i < p->starts.n; i++) {
-        struct batch *b = p->s->queue->shapes.p[p->starts.p[i].it->shape].batch;
-        if (b)
-            b->planned = 0;
+        struct shape_slot *s = &p->s->queue->shapes.p[p->starts.p[i].it->shape];
+        if (s->batch)
+            s->batch->planned = 0;
+        if (s->lane)
+            s->lane->planned = 0;
     }
 }
 

@@ -60,9 +60,11 @@ enum wait_kind {
     WAIT_GPUS,
     WAIT_RESERVED, /* room is kept for an older or more important job */
     WAIT_NODE_DRAINED,
-    WAIT_NODE_AWAY,  /* whoever could take it cannot be reached, or was put aside */
-    WAIT_NEVER_FITS, /* no node is large enough */
-    WAIT_NOT_QUEUED  /* the queue does not hold it */
+    WAIT_NODE_AWAY,   /* whoever could take it cannot be reached, or was put aside */
+    WAIT_NEVER_FITS,  /* no node is large enough */
+    WAIT_NOT_QUEUED,  /* the queue does not hold it */
+    WAIT_QUEUE_SLOTS, /* as many of its queue run as may */
+    WAIT_TURN         /* its queue is strict, and another is before it */
 };
 struct wait_reason {
     enum wait_kind kind;

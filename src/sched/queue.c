@@ -51,6 +51,9 @@ void queue_free(struct queue *q)
         vec_done(&q->shapes.p[i].heap);
     while (map_u64_next(&q->batches, &it, &key, &b))
         batch_free(b);
+    for (it = 0; map_u64_next(&q->lanes, &it, &key, &b);)
+        free(b);
+    map_u64_done(&q->lanes);
     vec_done(&q->shapes);
     vec_done(&q->active);
     vec_done(&q->free_list);
@@ -104,6 +107,7 @@ uint32_t queue_shape(struct queue *q, const struct resources *need, uint64_t bat
     s->pub.batch_slots = key.batch_slots;
     s->pub.named_queue = named_queue;
     s->pub.paused = queue_paused(q, named_queue);
+    s->lane = map_u64_get(&q->lanes, named_queue);
     if (limited) {
         s->batch = batch_get(q, batch);
         s->pub.batch_running = s->batch->running;
@@ -232,6 +236,62 @@ size_t queue_count_shape(const struct queue *q, uint32_t shape)
 {
     ASSERT(shape < q->shapes.n);
     return q->shapes.p[shape].heap.n;
+}
+
+/* ---- rules of named queues ---- */
+
+static struct lane *lane_get(struct queue *q, uint32_t named_queue)
+{
+    struct lane *l = map_u64_get(&q->lanes, named_queue);
+
+    if (l)
+        return l;
+    l = xcalloc(1, sizeof(*l));
+    map_u64_put(&q->lanes, named_queue, l);
+    for (size_t i = 0; i < q->shapes.n; i++)
+        if (q->shapes.p[i].pub.named_queue == named_queue)
+            q->shapes.p[i].lane = l;
+    return l;
+}
+
+void queue_set_rules(struct queue *q, uint32_t named_queue, const struct queue_rules *r)
+{
+    lane_get(q, named_queue)->rules = *r;
+}
+
+struct queue_rules queue_rules_of(const struct queue *q, uint32_t named_queue)
+{
+    const struct lane *l = map_u64_get(&q->lanes, named_queue);
+
+    return l ? l->rules : (struct queue_rules){0};
+}
+
+void queue_running(struct queue *q, uint32_t named_queue, int32_t delta)
+{
+    struct lane *l = lane_get(q, named_queue);
+
+    l->running += delta;
+    ASSERT(l->running >= 0);
+}
+
+struct wait_item *queue_first(const struct queue *q, uint32_t named_queue)
+{
+    struct wait_item *first = NULL;
+
+    for (size_t i = 0; i < q->active.n; i++) {
+        const struct shape_slot *s = &q->shapes.p[q->active.p[i]];
+        if (s->pub.named_queue == named_queue && (!first || wait_item_before(s->heap.p[0], first)))
+            first = s->heap.p[0];
+    }
+    return first;
+}
+
+bool queue_lets(const struct queue *q, const struct wait_item *it)
+{
+    const struct shape_slot *s = &q->shapes.p[it->shape];
+
+    return lane_open(s->lane) &&
+           (!lane_strict(s->lane) || queue_first(q, s->pub.named_queue) == it);
 }
 
 /* ---- pause, batches ---- */

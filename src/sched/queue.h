@@ -4,6 +4,9 @@
  * planner looks only at the heads, so its work grows with the number of shapes, not of jobs.  Order
  * within and between shapes: priority, then age, then number.  Not ready jobs (dependency,
  * back-off) are not in here; core holds them.
+ *
+ * A named queue may have rules: how many of it run at once, and that its jobs start strictly in
+ * order, whatever their shapes.
  */
 #pragma once
 #include "model/spec.h"
@@ -45,6 +48,21 @@ size_t queue_count(const struct queue *q);
 size_t queue_count_shape(const struct queue *q, uint32_t shape);
 void queue_set_paused(struct queue *q, uint32_t named_queue, bool paused);
 bool queue_paused(const struct queue *q, uint32_t named_queue);
+/* Rules of a named queue.  Strict: only the first of all its jobs may start, and one that lacks
+ * room holds up all behind it; with `backfill` others may pass it.  At most `limit` run at once;
+ * 0 = as many as fit. */
+struct queue_rules {
+    bool strict, backfill;
+    int32_t limit;
+};
+void queue_set_rules(struct queue *q, uint32_t named_queue, const struct queue_rules *r);
+struct queue_rules queue_rules_of(const struct queue *q, uint32_t named_queue);
+/* One more of it runs, or one less. */
+void queue_running(struct queue *q, uint32_t named_queue, int32_t delta);
+/* The first of a named queue over all shapes; NULL when nothing waits. */
+struct wait_item *queue_first(const struct queue *q, uint32_t named_queue);
+/* Do the rules of its queue let this one start now? */
+bool queue_lets(const struct queue *q, const struct wait_item *it);
 void queue_batch_running(struct queue *q, uint64_t batch, int32_t delta);
 /* Nothing of this batch is left, queued, held or running: its shapes may be used for others. */
 void queue_batch_forget(struct queue *q, uint64_t batch);

@@ -569,6 +569,53 @@ static void a_wait_knows_when_runs_end(void **state)
     }
 }
 
+/* A strict queue of one: in order, as people put it, also after a restart. */
+static void a_queue_with_rules(void **state)
+{
+    static const struct caller admin = {.uid = 0, .user = "root", .admin = true};
+    struct bench *b = *state;
+    struct queue_rules rules = {.strict = true, .limit = 1};
+    uint64_t jobs[4], *list;
+
+    core_queue_rules(b->core, STR("default"), &rules, &owner, on_acted, b);
+    assert_int_equal(b->err.code, ERR_DENIED);
+    core_queue_rules(b->core, STR("default"), &rules, &admin, on_acted, b);
+    settle(b);
+    assert_int_equal(b->err.code, ERR_NONE);
+    for (size_t i = 0; i < 4; i++)
+        jobs[i] = submit(b);
+    assert_non_null(live(b, jobs[0]));
+    assert_null(live(b, jobs[1])); /* there is a second slot */
+    core_queue_move(b->core, jobs[3], 0, &owner, on_acted, b);
+    settle(b);
+    for (int booted = 0; booted < 2; booted++) {
+        assert_int_equal(core_queue_list(b->core, STR("default"), &list), 3);
+        assert_int_equal(list[0], jobs[3]);
+        assert_int_equal(list[1], jobs[1]);
+        assert_int_equal(list[2], jobs[2]);
+        free(list);
+        assert_int_equal(core_queue_rules_of(b->core, STR("default")).limit, 1);
+        crash(b);
+        boot(b);
+        settle(b);
+    }
+    core_queue_move(b->core, jobs[0], 0, &owner, on_acted, b); /* it runs */
+    assert_int_equal(b->err.code, ERR_NOT_FOUND);
+    core_queue_move(b->core, jobs[2], 0, &stranger, on_acted, b);
+    assert_int_equal(b->err.code, ERR_DENIED);
+    finish(b, jobs[0], RUN_END_EXITED, 0);
+    assert_non_null(live(b, jobs[3]));
+    assert_null(live(b, jobs[1]));
+    core_queue_move(b->core, jobs[1], 99, &owner, on_acted, b);
+    settle(b);
+    finish(b, jobs[3], RUN_END_EXITED, 0);
+    assert_non_null(live(b, jobs[2]));
+    rules.limit = 2;
+    core_queue_rules(b->core, STR("default"), &rules, &admin, on_acted, b);
+    settle(b);
+    assert_non_null(live(b, jobs[1]));
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -594,6 +641,7 @@ int main(void)
         T(a_report_counts_once),
         T(every_wait_has_a_reason),
         T(a_wait_knows_when_runs_end),
+        T(a_queue_with_rules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

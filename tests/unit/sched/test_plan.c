@@ -231,6 +231,63 @@ static void one_reservation_per_node(void **state)
     STARTED();
 }
 
+static void strict_queues_go_in_order(void **state)
+{
+    struct resources big = {.slots = 1, .mcpu = 8000}, small = {.slots = 1, .mcpu = 1000};
+
+    (void)state;
+    world_node(&w, 8, 8, 1000, 0);
+    queue_set_rules(w.queue, 3, &(struct queue_rules){.strict = true});
+    world_add(&w, small, 0, 0, 0, 3);
+    world_add(&w, big, 0, 0, 0, 3);
+    world_add(&w, small, 0, 0, 0, 3); /* would fit, but comes third */
+    world_add(&w, small, 0, 0, 0, 4); /* of another queue */
+    STARTED(1, 4);
+    assert_true(queue_lets(w.queue, &w.items[1]));
+    assert_false(queue_lets(w.queue, &w.items[2]));
+    queue_set_rules(w.queue, 3, &(struct queue_rules){.strict = true, .backfill = true});
+    STARTED(3);
+}
+
+static void a_queue_runs_as_many_as_it_may(void **state)
+{
+    struct resources other = {.slots = 1, .mcpu = 500};
+
+    (void)state;
+    world_node(&w, 8, 8, 1000, 0);
+    queue_set_rules(w.queue, 3, &(struct queue_rules){.strict = true, .limit = 2});
+    world_add(&w, slot, 0, 0, 0, 3);
+    world_add(&w, other, 0, 0, 0, 3);
+    world_add(&w, slot, 0, 0, 0, 3);
+    STARTED(1, 2);
+    queue_running(w.queue, 3, 2);
+    STARTED();
+    queue_running(w.queue, 3, -1);
+    STARTED(3);
+}
+
+/* A job that is planned elsewhere holds up those behind it all the same. */
+static void strict_order_over_gpus(void **state)
+{
+    struct snapshot s;
+
+    (void)state;
+    world_node(&w, 8, 8, 1000, 2);
+    queue_set_rules(w.queue, 3, &(struct queue_rules){.strict = true});
+    world_add(&w, slot, 0, 0, 0, 3);
+    world_add(&w, (struct resources){.slots = 1, .gpus = 1}, 0, 0, 0, 3);
+    world_add(&w, slot, 0, 0, 0, 3);
+    s = world_snapshot(&w);
+    s.gpus_elsewhere = true;
+    vec_clear(&w.out);
+    plan(&s, &w.out);
+    assert_int_equal(w.out.n, 1);
+    assert_int_equal(w.out.p[0].job, 1);
+    assert_true(queue_lets(w.queue, &w.items[1]));
+    assert_int_equal(plan_explain(&s, 3).kind, WAIT_TURN);
+    assert_int_equal(plan_explain(&s, 3).other, 2);
+}
+
 static void the_table_of_policies(void **state)
 {
     (void)state;
@@ -264,6 +321,9 @@ int main(void)
         TEST(gpu_nodes_are_left_to_who_needs_them),
         TEST(no_more_than_max_starts),
         TEST(one_reservation_per_node),
+        TEST(strict_queues_go_in_order),
+        TEST(a_queue_runs_as_many_as_it_may),
+        TEST(strict_order_over_gpus),
         TEST(the_table_of_policies),
         TEST(nothing_to_run_on),
     };
