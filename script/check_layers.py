@@ -20,6 +20,7 @@ TABLE = {
     "simulate": "base model sched",
     "store": "base model",
     "backend": "base io model shepherd",  # shepherd: the wire and journal format
+    "far": "base io model shepherd backend",
     "core": "base io model store sched backend",
     "api": "base io model store core",
     "dialect": "base io archive model store core api",

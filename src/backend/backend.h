@@ -40,6 +40,9 @@ struct run_belief {
     struct run_key key;
     uint32_t journal;
     int64_t pid, pid_start; /* 0 = never seen running */
+    /* Where a node that does not share our files goes on with its copies; as in run_start, but
+     * run_dir is always given.  NULL where the node needs none. */
+    const char *log_path, *err_path, *run_dir;
 };
 /* Device memory of a run, on the fullest of its devices. */
 struct run_memory {
@@ -92,5 +95,5 @@ struct backend_class {
 /* Can the local backend mount directories for a run (run_start.mounts)?  Where it cannot, words of
  * the command that name a place below a mount are rewritten to the host's name of it. */
 bool backend_can_mount(void);
-extern const struct backend_class backend_local;
+extern const struct backend_class backend_local, backend_ssh;
 const struct backend_class *backend_find(const char *name);

@@ -5,6 +5,7 @@
 
 static const struct backend_class *const classes[] = {
     &backend_local,
+    &backend_ssh,
 };
 
 const struct backend_class *backend_find(const char *name)

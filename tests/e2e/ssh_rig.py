@@ -256,10 +256,28 @@ class Host:
         c.update(more)
         return c
 
+    def shepherds(self):
+        """Pids of the shepherds that far programs left on this host."""
+        found = []
+        for pid in os.listdir("/proc"):
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as f:
+                    words = f.read().split(b"\0")
+            except OSError:
+                continue
+            if pid.isdigit() and b"shepherd" in words[0] and any(self.home.encode() in w for w in words[1:]):
+                found.append(int(pid))
+        return found
+
     def close(self):
         self.cut()
         self.stop()
         self.cut()
+        for pid in self.shepherds():
+            try:
+                os.kill(pid, signal.SIGTERM)
+            except ProcessLookupError:
+                pass
         self._drop_netns()
         if self.account:
             # Its processes were ended with their runs; what is left would keep userdel from working.

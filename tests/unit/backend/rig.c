@@ -60,7 +60,34 @@ static void on_notice(void *owner, struct str text)
     buf_addc(&r->notices, '\n');
 }
 
-static const struct backend_events events = {on_started, on_ended, on_absent, on_notice};
+static void on_refused(void *owner, struct run_key k, struct str why)
+{
+    struct seen *s = rig_seen(owner, k.job, k.run);
+
+    s->refused++;
+    snprintf(s->detail, sizeof(s->detail), STR_FMT, STR_ARG(why));
+}
+
+static void on_spooled(void *owner, struct run_key k)
+{
+    rig_seen(owner, k.job, k.run)->spooled++;
+}
+
+static void on_node(void *owner, const struct node *n)
+{
+    struct rig *r = owner;
+
+    r->node_events++;
+    assert_true(n == r->cls->node(r->b));
+}
+
+static const struct backend_events events = {.started = on_started,
+                                             .ended = on_ended,
+                                             .absent = on_absent,
+                                             .notice = on_notice,
+                                             .node = on_node,
+                                             .spooled = on_spooled,
+                                             .refused = on_refused};
 
 /* ---- life ---- */
 
@@ -68,10 +95,32 @@ static void on_pulse(void *arg UNUSED)
 {
 }
 
+/* BERTH_TEST_CONF: the configuration of a class that needs one. */
+static struct json *read_conf(void)
+{
+    const char *path = getenv("BERTH_TEST_CONF");
+    AUTO_FREE char *text = NULL;
+    struct json *conf = NULL;
+    struct err e = {0};
+    size_t n;
+
+    if (!path)
+        return json_new_object();
+    if (file_read_all(path, 1 << 20, &text, &n, &e) < 0 ||
+        json_parse((struct str){text, n}, path, &conf, &e) < 0)
+        fail_msg("%s", e.text);
+    return conf;
+}
+
 void rig_open(struct rig *r)
 {
+    rig_open_with(r, read_conf());
+    rig_wait_here(r);
+}
+
+void rig_open_with(struct rig *r, struct json *conf)
+{
     struct err e = {0};
-    struct json *conf = json_new_object();
 
     r->loop = loop_new();
     r->pulse = timer_new(r->loop, on_pulse, NULL);
@@ -98,11 +147,16 @@ void rig_close(struct rig *r)
 
 void rig_init(struct rig *r, const struct backend_class *cls)
 {
+    rig_prepare(r, cls);
+    rig_open(r);
+}
+
+void rig_prepare(struct rig *r, const struct backend_class *cls)
+{
     *r = (struct rig){.cls = cls, .settle = true};
     snprintf(r->home, sizeof(r->home), "/tmp/berth-test-XXXXXX");
     assert_non_null(mkdtemp(r->home));
     buf_init(&r->notices, 1 << 20);
-    rig_open(r);
 }
 
 void rig_done(struct rig *r)
@@ -149,10 +203,16 @@ void rig_start(struct rig *r, uint64_t job, uint32_t run, const struct rig_run *
                           .change_user = o->change_user,
                           .timeout_ms = o->timeout_ms,
                           .grace_ms = o->grace_ms ? o->grace_ms : 2000,
+                          .log_limit_bytes = o->log_limit_bytes,
                           .need = o->need,
                           .journal = r->cls->journal(r->b),
-                          .after = o->after};
+                          .after = o->after,
+                          .assets = o->assets,
+                          .stage_dir = o->stage_dir};
     struct err e = {0};
+
+    if (o->anywhere)
+        s.cwd = NULL;
 
     if (r->cls->start(r->b, &s, &e) < 0)
         fail_msg("%s", e.text);
@@ -160,7 +220,16 @@ void rig_start(struct rig *r, uint64_t job, uint32_t run, const struct rig_run *
 
 void rig_adopt(struct rig *r, uint64_t job, uint32_t run, uint32_t journal, int64_t pid)
 {
-    struct run_belief b = {.key = {job, run}, .journal = journal, .pid = pid, .pid_start = 1};
+    AUTO_FREE char *dir = xasprintf("%s/runs/%llu/%llu.%u", r->home, (unsigned long long)job / 1000,
+                                    (unsigned long long)job, run);
+    AUTO_FREE char *log = xasprintf("%s.log", dir), *errs = xasprintf("%s.err", dir);
+    struct run_belief b = {.key = {job, run},
+                           .journal = journal,
+                           .pid = pid,
+                           .pid_start = 1,
+                           .log_path = log,
+                           .err_path = errs,
+                           .run_dir = dir};
 
     r->cls->adopt(r->b, &b, 1);
 }
@@ -182,6 +251,24 @@ void rig_turn(struct rig *r, int64_t ms)
             loop_run_once((r)->loop, true);                                                        \
         }                                                                                          \
     } while (0)
+
+void rig_wait_here(struct rig *r)
+{
+    WAIT_FOR(r, !r->cls->node(r->b)->away, "the node is away: %s", r->cls->node(r->b)->trouble);
+}
+
+void rig_wait_trouble(struct rig *r, const char *part)
+{
+    WAIT_FOR(r, strstr(r->cls->node(r->b)->trouble, part), "no trouble says \"%s\" but \"%s\"",
+             part, r->cls->node(r->b)->trouble);
+}
+
+void rig_wait_refused(struct rig *r, uint64_t job, uint32_t run)
+{
+    struct seen *s = rig_seen(r, job, run);
+
+    WAIT_FOR(r, s->refused, "run %llu.%u was not refused", (unsigned long long)job, run);
+}
 
 const struct seen *rig_wait_started(struct rig *r, uint64_t job, uint32_t run)
 {

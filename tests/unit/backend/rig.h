@@ -12,7 +12,7 @@ enum { PATIENCE_MS = 20000 };
 
 struct seen {
     struct run_key key;
-    int started, ended, absent;
+    int started, ended, absent, refused, spooled;
     int64_t pid, at_ms; /* at_ms: monotonic, of the end */
     struct run_outcome outcome;
     char detail[200];
@@ -27,11 +27,14 @@ struct rig {
     struct buf notices;
     bool settle; /* say settled() at every end */
     int daemon_lock;
+    int node_events;
 };
 
 /* Opening and closing leave the home as it is, so that a daemon's death can be played. */
 void rig_init(struct rig *r, const struct backend_class *cls);
-void rig_open(struct rig *r);
+void rig_prepare(struct rig *r, const struct backend_class *cls); /* all but opening */
+void rig_open(struct rig *r);                                     /* and waits until it is there */
+void rig_open_with(struct rig *r, struct json *conf);             /* takes conf; does not wait */
 void rig_close(struct rig *r);
 void rig_done(struct rig *r); /* ends the shepherd and removes the home */
 
@@ -41,10 +44,13 @@ struct rig_run {
     struct run_key after;
     const char *cwd, *err_path, *run_dir, *params;
     char *const *envp;
-    int64_t timeout_ms, grace_ms;
+    int64_t timeout_ms, grace_ms, log_limit_bytes;
     struct resources need;
     uint32_t uid, gid;
     bool change_user;
+    char *const *assets;
+    const char *stage_dir;
+    bool anywhere; /* cwd NULL: in the directory of the run */
 };
 void rig_start(struct rig *r, uint64_t job, uint32_t run, const struct rig_run *o);
 struct seen *rig_seen(struct rig *r, uint64_t job, uint32_t run); /* never NULL */
@@ -52,6 +58,9 @@ struct seen *rig_seen(struct rig *r, uint64_t job, uint32_t run); /* never NULL 
 const struct seen *rig_wait_started(struct rig *r, uint64_t job, uint32_t run);
 const struct seen *rig_wait_ended(struct rig *r, uint64_t job, uint32_t run);
 void rig_wait_absent(struct rig *r, uint64_t job, uint32_t run);
+void rig_wait_refused(struct rig *r, uint64_t job, uint32_t run);
+void rig_wait_here(struct rig *r); /* the node is not away */
+void rig_wait_trouble(struct rig *r, const char *part);
 void rig_wait_notice(struct rig *r, const char *part);
 void rig_turn(struct rig *r, int64_t ms); /* for so long */
 void rig_adopt(struct rig *r, uint64_t job, uint32_t run, uint32_t journal, int64_t pid);

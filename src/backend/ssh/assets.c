@@ -1,0 +1,335 @@
+/* assets.c - files a run needs, on their way to its host
+ *
+ * Owns: the one upload under way on a connection.  A worker lists what is to be sent and reads the
+ * files, piece by piece; the loop puts the pieces into frames while the pipe has room, so orders
+ * for other runs pass in between.  START follows the last piece.
+ *
+ * "from:to": a file, or a directory with all that is in it: empty directories, links as links,
+ * permissions.  `from` itself may be a link.  Sockets, pipes and devices are left out.
+ */
+#include "backend/ssh/ssh_priv.h"
+#include "base/file.h"
+#include "base/util.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+enum {
+    READ_BYTES = 512 << 10,    /* by the worker, at a time */
+    OUT_HIGH = 1 << 20,        /* no more is put into the pipe while so much waits */
+    ENTRIES_MAX = 1000 * 1000, /* somebody named / by mistake */
+    DEPTH_MAX = 200,
+};
+
+struct entry {
+    char *from, *to;
+    enum wire_asset_kind kind;
+    mode_t mode;
+    char *target; /* of a link */
+};
+struct upload {
+    struct backend *b; /* NULL = aborted; freed when the worker is back */
+    struct run_key key;
+    char **assets;
+    VEC(struct entry) entries;
+    size_t at;      /* entry being sent */
+    int fd;         /* of it */
+    bool first;     /* its first piece is to come */
+    bool listed;    /* the worker has made the list */
+    bool working;   /* the worker has it now */
+    bool file_done; /* the worker met the end of the file */
+    char *piece;
+    size_t piece_n;
+    struct err e;
+};
+
+/* ---- names ---- */
+
+/* "a/b" or "a/b:c"; the last colon divides, since a name may have one. */
+static void split(const char *asset, char **from, char **to)
+{
+    const char *colon = strrchr(asset, ':');
+
+    if (!colon) {
+        size_t n = strlen(asset);
+        while (n > 1 && asset[n - 1] == '/')
+            n--;
+        const char *slash = memrchr(asset, '/', n);
+        *from = xstrdup(asset);
+        *to = slash ? xstrndup(slash + 1, (size_t)(asset + n - slash - 1)) : xstrndup(asset, n);
+        return;
+    }
+    *from = xstrndup(asset, (size_t)(colon - asset));
+    *to = xstrdup(colon + 1);
+}
+
+int assets_check(char *const *assets, struct err *e)
+{
+    for (; assets && *assets; assets++) {
+        AUTO_FREE char *from = NULL, *to = NULL;
+        split(*assets, &from, &to);
+        if (!from[0] || access(from, R_OK) < 0)
+            return err_sys(e, "asset %.120s cannot be read", from);
+        if (!wire_name_ok(str_of(to)))
+            return err_set(e, ERR_INVALID,
+                           "asset %.100s cannot go to '%.60s': it must stay below the directory of "
+                           "the run",
+                           from, to);
+    }
+    return 0;
+}
+
+/* ---- the worker: listing ---- */
+
+static int add_path(struct upload *u, const char *from, const char *to, int depth, bool follow);
+
+static int add_dir(struct upload *u, const char *from, const char *to, int depth)
+{
+    DIR *d = opendir(from);
+    const struct dirent *ent;
+    int rc = 0;
+
+    if (!d)
+        return err_sys(&u->e, "cannot read the directory %s", from);
+    while (rc == 0 && (ent = readdir(d))) {
+        if (!strcmp(ent->d_name, ".") || !strcmp(ent->d_name, ".."))
+            continue;
+        AUTO_FREE char *f = xasprintf("%s/%s", from, ent->d_name),
+                       *t = strcmp(to, ".") ? xasprintf("%s/%s", to, ent->d_name)
+                                            : xstrdup(ent->d_name);
+        rc = add_path(u, f, t, depth + 1, false);
+    }
+    closedir(d);
+    return rc;
+}
+
+static int add_path(struct upload *u, const char *from, const char *to, int depth, bool follow)
+{
+    struct entry x = {0};
+    struct stat st;
+    char target[PATH_MAX];
+
+    if (fstatat(AT_FDCWD, from, &st, follow ? 0 : AT_SYMLINK_NOFOLLOW) < 0)
+        return err_sys(&u->e, "asset %s cannot be read", from);
+    if (depth > DEPTH_MAX || u->entries.n >= ENTRIES_MAX)
+        return err_set(&u->e, ERR_LIMIT, "asset %s has more than %d files, or is nested too deeply",
+                       from, ENTRIES_MAX);
+    x.mode = st.st_mode & 0777;
+    if (S_ISLNK(st.st_mode)) {
+        ssize_t n = readlink(from, target, sizeof(target) - 1);
+        if (n < 0)
+            return err_sys(&u->e, "asset %s cannot be read", from);
+        x.kind = WIRE_LINK;
+        x.target = xstrndup(target, (size_t)n);
+    } else if (S_ISDIR(st.st_mode)) {
+        x.kind = WIRE_DIR;
+    } else if (S_ISREG(st.st_mode)) {
+        x.kind = WIRE_FILE;
+    } else {
+        return 0;
+    }
+    x.from = xstrdup(from);
+    x.to = xstrdup(to);
+    vec_push(&u->entries, x);
+    return x.kind == WIRE_DIR ? add_dir(u, from, to, depth) : 0;
+}
+
+static void list(struct upload *u)
+{
+    for (char **a = u->assets; a && *a && !u->e.code; a++) {
+        AUTO_FREE char *from = NULL, *to = NULL;
+        split(*a, &from, &to);
+        add_path(u, from, to, 0, true);
+    }
+    u->listed = true;
+}
+
+/* ---- the worker: reading ---- */
+
+static void read_piece(struct upload *u)
+{
+    const struct entry *x = &u->entries.p[u->at];
+
+    u->piece_n = 0;
+    if (u->fd < 0) {
+        u->fd = open(x->from, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        if (u->fd < 0) {
+            err_sys(&u->e, "asset %s cannot be read", x->from);
+            return;
+        }
+    }
+    while (u->piece_n < READ_BYTES) {
+        ssize_t n = read(u->fd, u->piece + u->piece_n, READ_BYTES - u->piece_n);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            err_sys(&u->e, "asset %s cannot be read", x->from);
+        if (n <= 0) {
+            u->file_done = true;
+            return;
+        }
+        u->piece_n += (size_t)n;
+    }
+}
+
+static void work(void *arg)
+{
+    struct upload *u = arg;
+
+    if (!u->listed)
+        list(u);
+    else
+        read_piece(u);
+}
+
+/* ---- the loop ---- */
+
+static void upload_free(struct upload *u)
+{
+    for (size_t i = 0; i < u->entries.n; i++) {
+        free(u->entries.p[i].from);
+        free(u->entries.p[i].to);
+        free(u->entries.p[i].target);
+    }
+    vec_done(&u->entries);
+    for (char **a = u->assets; a && *a; a++)
+        free(*a);
+    free(u->assets);
+    if (u->fd >= 0)
+        close(u->fd);
+    free(u->piece);
+    free(u);
+}
+
+static void put_piece(struct upload *u, const struct entry *x, struct str bytes)
+{
+    struct wire_asset a = {
+        .job = u->key.job, .run = u->key.run, .kind = x->kind, .mode = x->mode, .first = u->first};
+
+    wire_put_asset(&u->b->out, &a, str_of(x->to), bytes);
+    u->first = false;
+}
+
+static void next_entry(struct upload *u)
+{
+    u->at++;
+    u->first = true;
+    u->file_done = false;
+    if (u->fd >= 0)
+        close(TAKE_FD(u->fd));
+}
+
+static void finish(struct backend *b)
+{
+    struct upload *u = TAKE(b->upload);
+    struct ssh_run *r = ssh_find(b, u->key);
+
+    if (u->e.code)
+        ssh_fail_start(b, u->key, u->e.text);
+    else if (r)
+        ssh_sent(b, r);
+    upload_free(u);
+    ssh_start_next(b);
+}
+
+/* A file of more than one piece is read while the one before is on its way. */
+static void put_file(struct upload *u)
+{
+    const struct entry *x = &u->entries.p[u->at];
+    struct str rest = {u->piece, u->piece_n};
+
+    do {
+        struct str part = {rest.p, MIN(rest.n, (size_t)WIRE_PIECE)};
+        put_piece(u, x, part);
+        rest.p += part.n;
+        rest.n -= part.n;
+    } while (rest.n > 0);
+    if (u->file_done)
+        next_entry(u);
+}
+
+static void submit(struct upload *u);
+
+void assets_more(struct backend *b)
+{
+    struct upload *u = b->upload;
+
+    if (!u || u->working)
+        return;
+    while (!u->e.code && u->at < u->entries.n) {
+        const struct entry *x = &u->entries.p[u->at];
+        if (b->out.n - b->out_sent > OUT_HIGH)
+            return; /* called again when the pipe took it */
+        if (x->kind == WIRE_FILE) {
+            submit(u);
+            connect_send(b);
+            return;
+        }
+        put_piece(u, x, str_of(x->target));
+        next_entry(u);
+    }
+    finish(b);
+    connect_send(b);
+}
+
+static void work_done(void *arg)
+{
+    struct upload *u = arg;
+
+    u->working = false;
+    if (!u->b) {
+        upload_free(u);
+        return;
+    }
+    if (u->at < u->entries.n && u->piece_n + (size_t)u->file_done > 0 && !u->e.code &&
+        u->entries.p[u->at].kind == WIRE_FILE)
+        put_file(u);
+    u->piece_n = 0;
+    assets_more(u->b);
+}
+
+static void submit(struct upload *u)
+{
+    u->working = true;
+    work_submit(u->b->loop, work, work_done, u);
+}
+
+void assets_begin(struct backend *b, struct ssh_run *r)
+{
+    struct upload *u = xcalloc(1, sizeof(*u));
+    struct wire_op op = {.job = r->key.job, .run = r->key.run};
+    size_t n = 0;
+
+    while (r->assets[n])
+        n++;
+    u->b = b;
+    u->key = r->key;
+    u->fd = -1;
+    u->first = true;
+    u->piece = xmalloc(READ_BYTES);
+    u->assets = xcalloc(n + 1, sizeof(*u->assets));
+    for (size_t i = 0; i < n; i++)
+        u->assets[i] = xstrdup(r->assets[i]);
+    b->upload = u;
+    wire_put_op_text(&b->out, WIRE_STAGE, &op, str_of(r->stage_dir));
+    submit(u);
+}
+
+void assets_abort(struct backend *b)
+{
+    struct upload *u = TAKE(b->upload);
+
+    if (!u)
+        return;
+    u->b = NULL;
+    if (!u->working)
+        upload_free(u);
+}
+
+bool assets_on_the_way(const struct backend *b, struct run_key key)
+{
+    return b->upload && run_key_eq(b->upload->key, key);
+}

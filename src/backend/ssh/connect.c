@@ -1,0 +1,356 @@
+/* connect.c - the life of the connection to one host
+ *
+ * Idle → (programs read) → dialing → uploading, when they are not there → greeting → up → leaving →
+ * idle.  The timer of the idle state is the back-off: a second, doubling to a minute, from the
+ * start again after a connection that was good.  What cannot get better soon (a changed host key, a
+ * wrong password) waits the longest at once.
+ *
+ * Leaving: ssh's stdin is closed and its last words are read until it has gone, so that the reason
+ * is complete.  If it does not go, it is killed.
+ */
+#include "backend/ssh/ssh_priv.h"
+#include "base/file.h"
+#include "base/rand.h"
+#include "base/util.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/wait.h>
+
+enum {
+    BACKOFF_MIN_MS = 1000,
+    BACKOFF_MAX_MS = 60000,
+    STEADY_MS = 10000,      /* a connection that lasted so long was a good one */
+    HANDSHAKE_MS = 30000,   /* beyond the time-out of connecting: login, shell, first words */
+    LEAVE_MS = 3000,        /* for ssh to go by itself */
+    CLOSE_MS = 1000,        /* the same when we are closed */
+    ALIVE_MS = 15000,       /* between two questions whether the other side is there */
+    SILENCE_MS = 45000,     /* no answer for so long: it is not */
+    READ_BYTES = 256 << 10, /* in one go, and then others have their turn */
+    SAID_MAX = 16 << 10,
+    OUT_MAX_BYTES = 256 << 20,
+};
+
+static void dial(void *arg);
+
+/* ---- leaving ---- */
+
+static void back_off(struct backend *b)
+{
+    if (b->trouble.lasting)
+        b->backoff_ms = BACKOFF_MAX_MS;
+    b->backoff_ms = MIN(MAX(b->backoff_ms, BACKOFF_MIN_MS), BACKOFF_MAX_MS);
+    timer_start(b->timer, b->backoff_ms, 0);
+    b->backoff_ms *= 2;
+}
+
+static void gone(struct backend *b, int status)
+{
+    struct trouble said;
+
+    trouble_of(&b->conf, buf_str(&b->said), status, &said);
+    if (!b->trouble.text[0] || said.lasting)
+        b->trouble = said;
+    child_close(b);
+    buf_reset(&b->in);
+    buf_reset(&b->out);
+    buf_reset(&b->said);
+    b->out_sent = 0;
+    b->state = SSH_IDLE;
+    back_off(b);
+    ssh_on_away(b);
+}
+
+static void read_said(struct backend *b)
+{
+    char text[4096];
+    ssize_t n;
+
+    while ((n = read(b->child.errs, text, sizeof(text))) > 0) {
+        if (b->said.n + (size_t)n > SAID_MAX) /* the latest words tell */
+            buf_consume(&b->said, MIN(b->said.n, (size_t)n));
+        buf_add(&b->said, text, (size_t)n);
+    }
+    if (n == 0)
+        watch_stop(b->child.errs_watch);
+}
+
+static void on_ssh_exit(void *arg, int events UNUSED, int error UNUSED)
+{
+    struct backend *b = arg;
+    int status = 0;
+
+    if (waitpid(b->child.pid, &status, WNOHANG) == 0)
+        return;
+    b->child.pid = 0;
+    read_said(b);
+    if (b->state != SSH_LEAVING)
+        connect_drop(b, false, "%s", "");
+    gone(b, status);
+}
+
+void connect_drop(struct backend *b, bool lasting, const char *fmt, ...)
+{
+    va_list ap;
+
+    if (b->state == SSH_LEAVING || b->state == SSH_IDLE)
+        return;
+    b->trouble = (struct trouble){.lasting = lasting};
+    va_start(ap, fmt);
+    vsnprintf(b->trouble.text, sizeof(b->trouble.text), fmt, ap);
+    va_end(ap);
+    if (b->state == SSH_UP && loop_mono_ms(b->loop) - b->up_since_ms > STEADY_MS)
+        b->backoff_ms = 0;
+    b->state = SSH_LEAVING;
+    assets_abort(b);
+    timer_stop(b->alive_timer);
+    watch_free(TAKE(b->child.in_watch));
+    if (b->child.in >= 0)
+        close(TAKE_FD(b->child.in));
+    watch_stop(b->child.out_watch);
+    timer_start(b->timer, LEAVE_MS, 0);
+}
+
+/* ---- speaking ---- */
+
+static void on_writable(void *arg, int events UNUSED, int error UNUSED)
+{
+    struct backend *b = arg;
+
+    connect_send(b);
+    if (b->state == SSH_UPLOADING)
+        bootstrap_feed(b);
+    else if (b->state == SSH_UP)
+        assets_more(b);
+}
+
+void connect_send(struct backend *b)
+{
+    while (b->child.in >= 0 && b->out_sent < b->out.n) {
+        ssize_t n = write(b->child.in, b->out.p + b->out_sent, b->out.n - b->out_sent);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            if (errno == EAGAIN)
+                watch_start(b->child.in_watch, WATCH_WRITE);
+            return; /* broken: the exit of ssh will tell */
+        }
+        b->out_sent += (size_t)n;
+    }
+    if (b->child.in_watch)
+        watch_stop(b->child.in_watch);
+    buf_reset(&b->out);
+    b->out_sent = 0;
+}
+
+static bool take_frames(struct backend *b)
+{
+    struct str rest = buf_str(&b->in);
+    struct wire_head head;
+    struct str body;
+    int got;
+
+    while ((got = wire_next(rest, &head, &body)) == 1) {
+        if (!ssh_take(b, &head, body)) {
+            got = -1;
+            break;
+        }
+        rest.p += head.n;
+        rest.n -= head.n;
+        if (b->state != SSH_UP && b->state != SSH_GREETING)
+            return false;
+    }
+    buf_consume(&b->in, b->in.n - rest.n);
+    if (got < 0)
+        connect_drop(b, true, "%s", "what comes from the far program makes no sense");
+    return got >= 0;
+}
+
+static void on_readable(void *arg, int events UNUSED, int error UNUSED)
+{
+    struct backend *b = arg;
+    char *to = buf_reserve(&b->in, READ_BYTES);
+    ssize_t n = to ? read(b->child.out, to, READ_BYTES) : 0;
+
+    if (n < 0 && (errno == EINTR || errno == EAGAIN))
+        return;
+    if (n <= 0) {
+        connect_drop(b, false, "%s", "");
+        return;
+    }
+    b->heard_ms = loop_mono_ms(b->loop);
+    b->in.n += (size_t)n;
+    b->in.p[b->in.n] = 0;
+    if (!bootstrap_read(b))
+        return;
+    if (b->state == SSH_GREETING || b->state == SSH_UP)
+        take_frames(b);
+}
+
+static void on_said(void *arg, int events UNUSED, int error UNUSED)
+{
+    read_said(arg);
+}
+
+/* Both the handshake and an open connection: whoever is silent for too long is given up. */
+static void on_alive(void *arg)
+{
+    struct backend *b = arg;
+    int64_t silent = loop_mono_ms(b->loop) - b->heard_ms;
+    AUTO_FREE char *where = ssh_conf_where(&b->conf);
+
+    if (b->state != SSH_UP) {
+        if (silent > HANDSHAKE_MS + b->conf.connect_timeout_s * 1000) {
+            connect_drop(b, false, "%.100s does not answer (time-out)", where);
+            child_kill(b);
+        }
+        return;
+    }
+    if (silent > SILENCE_MS) {
+        connect_drop(b, false, "%.100s has not answered for %lld s", where,
+                     (long long)silent / 1000);
+        child_kill(b);
+        return;
+    }
+    wire_put_op(&b->out, WIRE_PING, &(struct wire_op){0});
+    connect_send(b);
+}
+
+/* ---- dialing ---- */
+
+static void watch_child(struct backend *b)
+{
+    struct ssh_child *c = &b->child;
+
+    c->in_watch = watch_new(b->loop, c->in, on_writable, b);
+    c->out_watch = watch_new(b->loop, c->out, on_readable, b);
+    c->errs_watch = watch_new(b->loop, c->errs, on_said, b);
+    c->exit_watch = watch_new(b->loop, c->pidfd, on_ssh_exit, b);
+    watch_start(c->out_watch, WATCH_READ);
+    watch_start(c->errs_watch, WATCH_READ);
+    watch_start(c->exit_watch, WATCH_READ);
+}
+
+static void not_possible(struct backend *b, const struct err *e)
+{
+    b->trouble = (struct trouble){.lasting = true};
+    snprintf(b->trouble.text, sizeof(b->trouble.text), "%.159s", e->text);
+    b->state = SSH_IDLE;
+    back_off(b);
+    ssh_on_away(b);
+}
+
+static void on_programs(void *arg)
+{
+    struct backend *b = arg;
+    struct err e = b->programs->e;
+    AUTO_FREE char *script = e.code ? NULL : bootstrap_script(b);
+
+    if (b->state != SSH_PREPARING)
+        return;
+    if (e.code || child_start(b, script, &e) < 0) {
+        not_possible(b, &e);
+        return;
+    }
+    b->state = SSH_DIALING;
+    b->trouble = (struct trouble){0};
+    b->heard_ms = loop_mono_ms(b->loop);
+    watch_child(b);
+    timer_start(b->alive_timer, ALIVE_MS, ALIVE_MS);
+}
+
+static void dial(void *arg)
+{
+    struct backend *b = arg;
+
+    if (b->state == SSH_LEAVING) { /* it was asked to go and did not */
+        child_kill(b);
+        return;
+    }
+    if (b->state != SSH_IDLE)
+        return;
+    b->state = SSH_PREPARING;
+    programs_load(b, on_programs);
+}
+
+void connect_now(struct backend *b)
+{
+    if (b->state == SSH_IDLE && b->was_up && !b->trouble.lasting)
+        timer_start(b->timer, 0, 0);
+}
+
+/* ---- opening and closing ---- */
+
+/* A name for this home that no other has: its runs on other hosts belong to it. */
+static int read_controller(struct backend *b, struct err *e)
+{
+    AUTO_FREE char *path = path_join(b->home, "controller"), *text = NULL;
+    uint8_t bytes[10];
+    char fresh[2 * sizeof(bytes) + 2];
+    size_t n, at = 0;
+
+    if (file_read_all(path, 64, &text, &n, NULL) < 0 || n < 8) {
+        random_bytes(bytes, sizeof(bytes));
+        for (size_t i = 0; i < sizeof(bytes); i++)
+            at += (size_t)snprintf(fresh + at, sizeof(fresh) - at, "%02x", bytes[i]);
+        fresh[at++] = '\n';
+        if (file_write_atomic(path, fresh, at, 0600, e) < 0)
+            return -1;
+        free(text);
+        text = xstrndup(fresh, at);
+        n = at;
+    }
+    struct str id = str_trim((struct str){text, n});
+    at = (size_t)snprintf(b->controller, sizeof(b->controller), "%.*s-", (int)MIN(id.n, 24), id.p);
+    for (const char *p = b->conf.name; *p && at < sizeof(b->controller) - 1; p++)
+        b->controller[at++] =
+            (*p >= '0' && *p <= '9') || (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') ? *p
+                                                                                             : '_';
+    b->controller[at] = 0;
+    return 0;
+}
+
+int connect_open(struct backend *b, struct err *e)
+{
+    buf_init(&b->in, WIRE_FRAME_MAX + READ_BYTES + 1);
+    buf_init(&b->out, OUT_MAX_BYTES);
+    buf_init(&b->said, SAID_MAX + 1);
+    if (read_controller(b, e) < 0)
+        return -1;
+    b->timer = timer_new(b->loop, dial, b);
+    b->alive_timer = timer_new(b->loop, on_alive, b);
+    timer_start(b->timer, 0, 0);
+    return 0;
+}
+
+/* What was said last, such as that outcomes are settled, should arrive. */
+static void wait_for_end(struct backend *b)
+{
+    struct pollfd p = {.fd = b->child.pidfd, .events = POLLIN};
+
+    if (b->child.pid <= 0)
+        return;
+    connect_send(b);
+    watch_free(TAKE(b->child.in_watch));
+    if (b->child.in >= 0)
+        close(TAKE_FD(b->child.in));
+    if (b->state != SSH_UP || poll(&p, 1, CLOSE_MS) <= 0)
+        child_kill(b);
+    waitpid(b->child.pid, NULL, 0);
+}
+
+void connect_close(struct backend *b)
+{
+    programs_drop(b);
+    assets_abort(b);
+    wait_for_end(b);
+    child_close(b);
+    timer_free(b->timer);
+    timer_free(b->alive_timer);
+    buf_done(&b->in);
+    buf_done(&b->out);
+    buf_done(&b->said);
+}

@@ -1,0 +1,108 @@
+/* programs.c - the programs that are sent to other hosts: berth-far and berth-shepherd
+ *
+ * Both are read and hashed once, on a worker, and shared by all hosts of the process.  Their hash
+ * is that of the one followed by the other; it names the directory they are kept in over there.
+ */
+#include "backend/ssh/ssh_priv.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/util.h"
+#include <stdio.h>
+
+enum { PROGRAM_MAX = 256 << 20 };
+
+static struct far_programs *shared; /* of the loop thread */
+
+struct loading {
+    struct backend *b; /* NULL = closed meanwhile */
+    struct far_programs *p;
+    loop_fn done;
+};
+
+static void release(struct far_programs *p)
+{
+    if (!p || --p->refs > 0)
+        return;
+    if (shared == p)
+        shared = NULL;
+    free(p->far);
+    free(p->shepherd);
+    free(p->bytes);
+    free(p);
+}
+
+static int read_both(struct far_programs *p, struct err *e)
+{
+    AUTO_FREE char *far = NULL, *shepherd = NULL;
+    struct sha256 s;
+    uint8_t sum[32];
+
+    p->far = child_find("BERTH_FAR", "berth-far");
+    p->shepherd = child_find("BERTH_SHEPHERD", "berth-shepherd");
+    if (!p->far || !p->shepherd)
+        return err_set(e, ERR_UNAVAILABLE,
+                       "%s, which ssh nodes need, was not found; it is installed in libexec/berth",
+                       p->far ? "berth-shepherd" : "berth-far");
+    if (file_read_all(p->far, PROGRAM_MAX, &far, &p->far_n, e) < 0 ||
+        file_read_all(p->shepherd, PROGRAM_MAX, &shepherd, &p->shepherd_n, e) < 0)
+        return -1;
+    p->bytes = xmalloc(p->far_n + p->shepherd_n);
+    memcpy(p->bytes, far, p->far_n);
+    memcpy(p->bytes + p->far_n, shepherd, p->shepherd_n);
+    sha256_init(&s);
+    sha256_add(&s, p->bytes, p->far_n + p->shepherd_n);
+    sha256_end(&s, sum);
+    for (size_t i = 0; i < sizeof(sum); i++)
+        snprintf(p->hash + 2 * i, 3, "%02x", sum[i]);
+    return 0;
+}
+
+static void load_work(void *arg)
+{
+    struct loading *l = arg;
+
+    read_both(l->p, &l->p->e);
+}
+
+static void load_done(void *arg)
+{
+    struct loading *l = arg;
+    struct backend *b = l->b;
+    loop_fn done = l->done;
+
+    if (b) {
+        b->loading = NULL;
+        b->programs = l->p;
+        if (!l->p->e.code && !shared)
+            shared = l->p;
+    } else {
+        release(l->p);
+    }
+    free(l);
+    if (b)
+        done(b);
+}
+
+void programs_load(struct backend *b, loop_fn done)
+{
+    struct loading *l = xcalloc(1, sizeof(*l));
+
+    programs_drop(b);
+    l->b = b;
+    l->done = done;
+    l->p = shared ? shared : xcalloc(1, sizeof(*l->p));
+    l->p->refs++;
+    b->loading = l;
+    if (shared)
+        loop_post(b->loop, load_done, l);
+    else
+        work_submit(b->loop, load_work, load_done, l);
+}
+
+void programs_drop(struct backend *b)
+{
+    if (b->loading)
+        b->loading->b = NULL;
+    b->loading = NULL;
+    release(TAKE(b->programs));
+}

@@ -1,0 +1,746 @@
+/* ssh.c - runs on another host, by way of our far program there
+ *
+ * Owns: what we know of every run handed to us and not yet settled, and what core is told of it.
+ * Does not own: the connection (connect.c), files sent (assets.c) and received (copies.c).
+ *
+ * Orders go to the far program, which hands them to an ordinary local backend; facts come back.
+ * After each new connection every run without an outcome that was ever sent is adopted first: the
+ * journal there knows whether it ran, and only a run of which it has no trace is sent again.  So a
+ * key never runs twice, whatever was lost on the way.  An end is given on when the copies of its
+ * output are complete here.
+ *
+ * A run that was never sent has happened nowhere: it is cancelled here at once, and given back
+ * (refused) when the host cannot be reached in time.
+ */
+#include "backend/ssh/ssh_priv.h"
+#include "base/clock.h"
+#include "base/util.h"
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+
+enum { REFUSE_LOOK_MS = 1000, REWIND_MS = 2000 };
+
+/* ---- the table ---- */
+
+struct ssh_run *ssh_find(struct backend *b, struct run_key key)
+{
+    uint64_t id;
+
+    return run_key_pack(key, &id) ? map_u64_get(&b->runs, id) : NULL;
+}
+
+static struct ssh_run *run_add(struct backend *b, struct run_key key, uint32_t journal)
+{
+    struct ssh_run *r = xcalloc(1, sizeof(*r));
+
+    ASSERT(run_key_pack(key, &r->id));
+    r->key = key;
+    r->journal = journal;
+    r->order = ++b->order;
+    r->since_ms = loop_mono_ms(b->loop);
+    map_u64_put(&b->runs, r->id, r);
+    return r;
+}
+
+static void drop_start(struct ssh_run *r)
+{
+    free(TAKE(r->frame));
+    r->frame_n = 0;
+    for (char **a = r->assets; a && *a; a++)
+        free(*a);
+    free(TAKE(r->assets));
+    free(TAKE(r->stage_dir));
+}
+
+static void run_free(struct backend *b, struct ssh_run *r)
+{
+    map_u64_del(&b->runs, r->id);
+    drop_start(r);
+    copies_done(r);
+    free(r);
+}
+
+static int by_order(const void *x, const void *y)
+{
+    const struct ssh_run *a = *(struct ssh_run *const *)x, *b = *(struct ssh_run *const *)y;
+
+    return a->order < b->order ? -1 : a->order > b->order;
+}
+
+typedef VEC(struct ssh_run *) run_vec;
+
+/* All runs in the order they came. */
+static run_vec runs_sorted(struct backend *b)
+{
+    run_vec out = {0};
+    size_t it = 0;
+    uint64_t id;
+    void *val;
+
+    while (map_u64_next(&b->runs, &it, &id, &val))
+        vec_push(&out, val);
+    if (out.n)
+        qsort(out.p, out.n, sizeof(*out.p), by_order);
+    return out;
+}
+
+/* ---- what must not be said from within a call ---- */
+
+static void end_here(struct backend *b, struct run_key key, enum run_end why, const char *detail)
+{
+    struct ssh_run *r = ssh_find(b, key);
+    struct run_outcome o = {.why = why, .sys = why == RUN_END_START_FAILED ? EIO : 0};
+
+    if (!r || r->state >= SSH_ENDED)
+        return;
+    o.ended_ms = clock_wall(&clock_system);
+    r->state = SSH_ENDED;
+    drop_start(r);
+    b->ev->ended(b->owner, key, &o, str_of(detail));
+}
+
+static void on_post(void *arg)
+{
+    struct backend *b = arg;
+    __typeof__(b->cancelled) cancelled = b->cancelled;
+    __typeof__(b->failed) failed = b->failed;
+    __typeof__(b->failed_why) why = b->failed_why;
+
+    b->cancelled = (__typeof__(b->cancelled)){0};
+    b->failed = (__typeof__(b->failed)){0};
+    b->failed_why = (__typeof__(b->failed_why)){0};
+    for (size_t i = 0; i < cancelled.n; i++)
+        end_here(b, cancelled.p[i], RUN_END_CANCELLED, "");
+    for (size_t i = 0; i < failed.n; i++) {
+        end_here(b, failed.p[i], RUN_END_START_FAILED, why.p[i]);
+        free(why.p[i]);
+    }
+    vec_done(&cancelled);
+    vec_done(&failed);
+    vec_done(&why);
+}
+
+void ssh_fail_start(struct backend *b, struct run_key key, const char *why)
+{
+    vec_push(&b->failed, key);
+    vec_push(&b->failed_why, xstrdup(why));
+    timer_start(b->post_timer, 0, 0);
+}
+
+static void refuse(struct backend *b, struct ssh_run *r, struct str why)
+{
+    struct run_key key = r->key;
+
+    run_free(b, r);
+    if (b->ev->refused) {
+        b->ev->refused(b->owner, key, why);
+    } else {
+        struct run_outcome o = {.why = RUN_END_NEVER_RAN, .ended_ms = clock_wall(&clock_system)};
+        b->ev->ended(b->owner, key, &o, why);
+    }
+}
+
+static void refuse_late(struct backend *b)
+{
+    run_vec runs = {0};
+    int64_t now = loop_mono_ms(b->loop);
+    char why[sizeof(b->trouble.text)];
+
+    if (b->state == SSH_UP)
+        return;
+    snprintf(why, sizeof(why), "%s", b->trouble.text[0] ? b->trouble.text : b->node.trouble);
+    runs = runs_sorted(b);
+    for (size_t i = 0; i < runs.n; i++) {
+        struct ssh_run *r = runs.p[i];
+        bool late = now - r->since_ms > b->conf.start_timeout_ms;
+        if (r->state != SSH_WAITING)
+            continue;
+        if (r->stopping)
+            end_here(b, r->key, RUN_END_CANCELLED, "");
+        else if (late || (b->trouble.lasting && b->state == SSH_IDLE))
+            refuse(b, r, str_of(why));
+    }
+    vec_done(&runs);
+}
+
+static void on_refuse_timer(void *arg)
+{
+    refuse_late(arg);
+}
+
+/* ---- away ---- */
+
+void ssh_on_away(struct backend *b)
+{
+    bool away = b->state != SSH_UP;
+    char was[sizeof(b->node.trouble)];
+    bool was_away = b->node.away;
+
+    memcpy(was, b->node.trouble, sizeof(was));
+    b->node.away = away;
+    snprintf(b->node.trouble, sizeof(b->node.trouble), "%s", away ? b->trouble.text : "");
+    if (b->ev->node && (away != was_away || strcmp(was, b->node.trouble) != 0))
+        b->ev->node(b->owner, &b->node);
+    if (away)
+        refuse_late(b);
+}
+
+/* ---- orders ---- */
+
+static void put_op(struct backend *b, enum wire_type type, const struct ssh_run *r, int64_t value)
+{
+    struct wire_op op = {.job = r->key.job,
+                         .run = r->key.run,
+                         .journal = r->journal,
+                         .value = value,
+                         .pid = r->pid,
+                         .pid_start = r->pid_start};
+
+    wire_put_op(&b->out, type, &op);
+}
+
+static void put_adopt(struct backend *b, struct ssh_run *r)
+{
+    struct wire_op op = {.job = r->key.job,
+                         .run = r->key.run,
+                         .journal = r->journal,
+                         .pid = r->pid,
+                         .pid_start = r->pid_start};
+
+    copies_sizes(r, op.offset);
+    wire_put_op(&b->out, WIRE_ADOPT, &op);
+    if (r->stopping)
+        put_op(b, WIRE_STOP, r, r->grace_ms);
+}
+
+static void put_signals(struct backend *b, struct ssh_run *r)
+{
+    for (int s = 1; r->signals && s < 64; s++)
+        if (r->signals & 1ull << s)
+            put_op(b, WIRE_SIGNAL, r, s);
+    r->signals = 0;
+}
+
+void ssh_sent(struct backend *b, struct ssh_run *r)
+{
+    if (!r->frame || r->state > SSH_SENT || !buf_add(&b->out, r->frame, r->frame_n))
+        return;
+    r->state = SSH_SENT;
+    if (r->stopping)
+        put_op(b, WIRE_STOP, r, r->grace_ms);
+}
+
+void ssh_start_next(struct backend *b)
+{
+    while (b->state == SSH_UP && !b->upload && b->to_start.n > 0) {
+        struct run_key key = b->to_start.p[0];
+        vec_remove(&b->to_start, 0);
+        struct ssh_run *r = ssh_find(b, key);
+        if (!r || !r->frame || r->state > SSH_SENT)
+            continue;
+        if (r->assets)
+            assets_begin(b, r);
+        else
+            ssh_sent(b, r);
+    }
+    connect_send(b);
+}
+
+/* The far program answers.  What was sent before is asked about, in its order; what was not is sent
+ * now. */
+void ssh_on_up(struct backend *b)
+{
+    run_vec runs = runs_sorted(b);
+
+    vec_clear(&b->to_start);
+    for (size_t i = 0; i < b->unsettled.n; i++)
+        wire_put_op(&b->out, WIRE_SETTLED,
+                    &(struct wire_op){.job = b->unsettled.p[i].job, .run = b->unsettled.p[i].run});
+    vec_clear(&b->unsettled);
+    for (size_t i = 0; i < runs.n; i++) {
+        struct ssh_run *r = runs.p[i];
+        if (r->state == SSH_WAITING) {
+            vec_push(&b->to_start, r->key);
+        } else if (r->state <= SSH_RUNNING) {
+            r->ending = false;
+            put_adopt(b, r);
+        }
+    }
+    vec_done(&runs);
+    ssh_start_next(b);
+}
+
+/* ---- facts ---- */
+
+static void on_node(struct backend *b, struct str body)
+{
+    struct wire_node w;
+
+    if (!wire_get_node(body, &w))
+        return;
+    b->node.slots = w.slots;
+    b->node.mcpu = w.mcpu;
+    b->node.mem_bytes = w.mem_bytes;
+    b->journal = MAX(w.journal, 1u);
+    b->state = SSH_UP;
+    b->was_up = true;
+    b->backoff_ms = 0;
+    b->up_since_ms = loop_mono_ms(b->loop);
+    b->trouble = (struct trouble){0};
+}
+
+/* The devices follow the node at once: then core hears of both. */
+static bool on_devices(struct backend *b, struct str body)
+{
+    struct run_memory *runs = NULL;
+    size_t n = 0;
+    bool first = b->node.away;
+
+    if (!wire_get_devices(body, &b->node, &runs, &n))
+        return false;
+    if (first) {
+        ssh_on_away(b);
+        ssh_on_up(b);
+    } else if (b->ev->devices) {
+        b->ev->devices(b->owner, &b->node, runs, n);
+    }
+    free(runs);
+    return true;
+}
+
+static void on_started(struct backend *b, const struct wire_op *op)
+{
+    struct ssh_run *r = ssh_find(b, (struct run_key){op->job, op->run});
+
+    if (!r || r->state > SSH_RUNNING)
+        return;
+    bool known = r->state == SSH_RUNNING;
+    r->state = SSH_RUNNING;
+    r->pid = op->pid;
+    r->pid_start = op->pid_start;
+    drop_start(r);
+    put_signals(b, r);
+    connect_send(b);
+    if (known)
+        return;
+    copies_touch(r);
+    b->ev->started(b->owner, r->key, r->pid, r->pid_start, op->at_ms);
+}
+
+static void check_end(struct backend *b, struct ssh_run *r)
+{
+    if (!r->ending || !copies_complete(r, r->end.size))
+        return;
+    r->ending = false;
+    r->state = SSH_ENDED;
+    drop_start(r);
+    copies_touch(r);
+    b->ev->ended(b->owner, r->key, &r->end.o, str_of(r->detail));
+}
+
+static bool on_ended(struct backend *b, struct str body)
+{
+    struct wire_ended end;
+    struct str detail;
+
+    if (!wire_get_ended(body, &end, &detail))
+        return false;
+    struct ssh_run *r = ssh_find(b, (struct run_key){end.job, end.run});
+    if (!r || r->state > SSH_RUNNING)
+        return true;
+    r->ending = true;
+    r->end = end;
+    snprintf(r->detail, sizeof(r->detail), STR_FMT, STR_ARG(detail));
+    check_end(b, r);
+    return true;
+}
+
+/* It never ran there.  What was meant to be started is started now; of an adopted one core decides.
+ */
+static void on_absent(struct backend *b, struct run_key key)
+{
+    struct ssh_run *r = ssh_find(b, key);
+
+    if (!r || r->state > SSH_RUNNING)
+        return;
+    if (r->stopping) {
+        end_here(b, key, RUN_END_CANCELLED, "");
+    } else if (r->frame) {
+        r->state = SSH_SENT;
+        vec_push(&b->to_start, key);
+        ssh_start_next(b);
+    } else {
+        r->state = SSH_ABSENT;
+        b->ev->absent(b->owner, key);
+    }
+}
+
+static bool on_refused(struct backend *b, struct str body)
+{
+    struct wire_op op;
+    struct str why;
+
+    if (!wire_get_op_text(body, &op, &why))
+        return false;
+    struct ssh_run *r = ssh_find(b, (struct run_key){op.job, op.run});
+    if (r && r->state <= SSH_SENT && r->frame) {
+        char text[WIRE_DETAIL_MAX + 80];
+        snprintf(text, sizeof(text), "%.64s: %.*s", b->conf.name, (int)MIN(why.n, WIRE_DETAIL_MAX),
+                 why.p);
+        refuse(b, r, str_of(text));
+    }
+    return true;
+}
+
+static void put_ack(struct backend *b, const struct ssh_run *r, unsigned stream, bool again)
+{
+    struct wire_op op = {.job = r->key.job,
+                         .run = r->key.run,
+                         .value = stream,
+                         .at_ms = again,
+                         .offset = {r->copies[stream].have}};
+
+    wire_put_op(&b->out, WIRE_ACK, &op);
+}
+
+static void on_rewind(void *arg)
+{
+    struct backend *b = arg;
+
+    for (size_t i = 0; i < b->rewinds.n && b->state == SSH_UP; i++) {
+        struct ssh_run *r = ssh_find(b, b->rewinds.p[i]);
+        for (unsigned s = 0; r && r->state <= SSH_RUNNING && s < WIRE_STREAMS; s++)
+            put_ack(b, r, s, true);
+    }
+    vec_clear(&b->rewinds);
+    connect_send(b);
+}
+
+/* The copy could not be written (the disk is full): the far end is asked for the same again, a
+ * little later.  Meanwhile its window is full and it waits. */
+static void rewind_later(struct backend *b, const struct ssh_run *r, const struct err *e)
+{
+    for (size_t i = 0; i < b->rewinds.n; i++)
+        if (run_key_eq(b->rewinds.p[i], r->key))
+            return;
+    if (b->rewinds.n == 0)
+        timer_start(b->rewind_timer, REWIND_MS, 0);
+    vec_push(&b->rewinds, r->key);
+    if (e->code && b->ev->notice)
+        b->ev->notice(b->owner, str_of(e->text));
+}
+
+static bool on_log(struct backend *b, struct str body)
+{
+    struct wire_log l;
+    struct str bytes;
+    struct err e = {0};
+
+    if (!wire_get_log(body, &l, &bytes))
+        return false;
+    struct ssh_run *r = ssh_find(b, (struct run_key){l.job, l.run});
+    if (!r || r->state > SSH_RUNNING)
+        return true;
+    if (!copies_write(r, &l, bytes, &e)) {
+        rewind_later(b, r, &e);
+        return true;
+    }
+    put_ack(b, r, l.stream, false);
+    connect_send(b);
+    if (l.stream == WIRE_SPOOL && bytes.n && b->ev->spooled)
+        b->ev->spooled(b->owner, r->key);
+    check_end(b, r);
+    return true;
+}
+
+static bool take_op(struct backend *b, enum wire_type type, struct str body)
+{
+    struct wire_op op;
+
+    if (!wire_get_op(body, &op))
+        return false;
+    if (type == WIRE_STARTED)
+        on_started(b, &op);
+    else if (type == WIRE_ABSENT)
+        on_absent(b, (struct run_key){op.job, op.run});
+    else if (type == WIRE_JOURNAL)
+        b->journal = MAX(op.journal, 1u);
+    return true;
+}
+
+bool ssh_take(struct backend *b, const struct wire_head *h, struct str body)
+{
+    if (b->state == SSH_GREETING && h->type != WIRE_WELCOME && h->type != WIRE_NOTICE)
+        return false;
+    switch ((enum wire_type)h->type) {
+    case WIRE_WELCOME:
+        on_node(b, body);
+        return b->state == SSH_UP;
+    case WIRE_DEVICES:
+        return on_devices(b, body);
+    case WIRE_ENDED:
+        return on_ended(b, body);
+    case WIRE_REFUSED:
+        return on_refused(b, body);
+    case WIRE_LOG:
+        return on_log(b, body);
+    case WIRE_NOTICE:
+        if (b->ev->notice)
+            b->ev->notice(b->owner, (struct str){body.p, MIN(body.n, WIRE_DETAIL_MAX)});
+        return true;
+    case WIRE_STARTED:
+    case WIRE_ABSENT:
+    case WIRE_JOURNAL:
+    case WIRE_PONG:
+        return take_op(b, (enum wire_type)h->type, body);
+    default:
+        return false;
+    }
+}
+
+/* ---- the class ---- */
+
+static void ssh_close(struct backend *b)
+{
+    if (!b)
+        return;
+    if (b->timer)
+        connect_close(b);
+    run_vec runs = runs_sorted(b);
+    for (size_t i = 0; i < runs.n; i++)
+        run_free(b, runs.p[i]);
+    vec_done(&runs);
+    map_u64_done(&b->runs);
+    timer_free(b->post_timer);
+    timer_free(b->refuse_timer);
+    timer_free(b->rewind_timer);
+    for (size_t i = 0; i < b->failed_why.n; i++)
+        free(b->failed_why.p[i]);
+    vec_done(&b->failed_why);
+    vec_done(&b->failed);
+    vec_done(&b->cancelled);
+    vec_done(&b->unsettled);
+    vec_done(&b->rewinds);
+    vec_done(&b->to_start);
+    ssh_conf_done(&b->conf);
+    free(b->node.devices);
+    free(b->home);
+    free(b);
+}
+
+static int ssh_open(struct backend **out, const char *home, const struct json *conf, struct loop *l,
+                    const struct backend_events *ev, void *owner, struct err *e)
+{
+    struct backend *b = xcalloc(1, sizeof(*b));
+
+    b->loop = l;
+    b->ev = ev;
+    b->owner = owner;
+    b->home = xstrdup(home);
+    b->journal = 1;
+    b->child = (struct ssh_child){.in = -1, .out = -1, .errs = -1, .pidfd = -1, .secrets = -1};
+    b->post_timer = timer_new(l, on_post, b);
+    b->refuse_timer = timer_new(l, on_refuse_timer, b);
+    b->rewind_timer = timer_new(l, on_rewind, b);
+    if (ssh_conf_read(&b->conf, conf, e) < 0 || connect_open(b, e) < 0) {
+        ssh_close(b);
+        return -1;
+    }
+    timer_start(b->refuse_timer, REFUSE_LOOK_MS, REFUSE_LOOK_MS);
+    snprintf(b->node.name, sizeof(b->node.name), "%.63s", b->conf.name);
+    b->node.slots = (int32_t)json_int(json_get(b->conf.node, "slots"));
+    b->node.mcpu = json_int(json_get(b->conf.node, "mcpu"));
+    b->node.mem_bytes = json_int(json_get(b->conf.node, "mem_bytes"));
+    b->node.devices = xcalloc(NODE_MAX_GPUS, sizeof(*b->node.devices));
+    b->node.away = true;
+    snprintf(b->node.trouble, sizeof(b->node.trouble), "not connected yet");
+    *out = b;
+    return 0;
+}
+
+static const struct node *ssh_node(struct backend *b)
+{
+    return &b->node;
+}
+
+static uint32_t ssh_journal(struct backend *b)
+{
+    return b->journal;
+}
+
+/* The submitter's run directory: core leaves it out where nothing need be made. */
+static const char *run_dir_of(const struct run_start *s)
+{
+    static const char name[] = "BERTH_RUN_DIR=";
+
+    for (char *const *v = s->envp; !s->run_dir && *v; v++)
+        if (!strncmp(*v, name, sizeof(name) - 1))
+            return *v + sizeof(name) - 1;
+    return s->run_dir;
+}
+
+static int encode_start(const struct run_start *s, struct ssh_run *r, struct err *e)
+{
+    const char *run_dir = run_dir_of(s);
+    struct wire_start w = {
+        .f = {.gpus = s->need.gpus, .has_dir = s->run_dir != NULL},
+        .stage_dir = s->stage_dir ? s->stage_dir : "",
+        .run_dir = run_dir ? run_dir : "",
+        .p = {.f = {.job = s->key.job,
+                    .run = s->key.run,
+                    .after_job = s->after.job,
+                    .after_run = s->after.run,
+                    .journal = s->journal,
+                    .timeout_ms = s->timeout_ms,
+                    .grace_ms = s->grace_ms,
+                    .mem_bytes = s->need.mem_bytes,
+                    .mcpu = s->need.mcpu,
+                    .log_limit_bytes = s->log_limit_bytes},
+              .cwd = s->cwd ? s->cwd : "",
+              .log_path = s->log_path ? s->log_path : "",
+              .err_path = s->err_path ? s->err_path : "",
+              .run_dir = "",
+              .params = s->params_json,
+              .argv = s->argv,
+              .envp = s->envp,
+              .mounts = s->mounts},
+    };
+    struct buf frame;
+
+    buf_init(&frame, WIRE_FRAME_MAX + 1);
+    bool fits = wire_put_start(&frame, &w);
+    if (!fits) {
+        buf_done(&frame);
+        return err_set(e, ERR_LIMIT, "command, environment and parameters are larger than %d MiB",
+                       PROTO_FRAME_MAX >> 20);
+    }
+    r->frame = buf_take(&frame, &r->frame_n);
+    copies_set(r, s->log_path, s->err_path, run_dir);
+    return 0;
+}
+
+static void keep_assets(struct ssh_run *r, const struct run_start *s)
+{
+    size_t n = 0;
+
+    r->stage_dir = xstrdup(s->stage_dir ? s->stage_dir : "");
+    while (s->assets && s->assets[n])
+        n++;
+    if (n == 0)
+        return;
+    r->assets = xcalloc(n + 1, sizeof(*r->assets));
+    for (size_t i = 0; i < n; i++)
+        r->assets[i] = xstrdup(s->assets[i]);
+}
+
+static int ssh_start(struct backend *b, const struct run_start *s, struct err *e)
+{
+    struct ssh_run *r = ssh_find(b, s->key);
+    uint64_t id;
+
+    if (!run_key_pack(s->key, &id))
+        return err_set(e, ERR_LIMIT, "job %llu has had too many runs to start another",
+                       (unsigned long long)s->key.job);
+    if (r && r->state != SSH_ABSENT)
+        return 0; /* it is on its way, or over */
+    if (!s->argv[0])
+        return err_set(e, ERR_INVALID, "run %llu.%u has no command", (unsigned long long)s->key.job,
+                       s->key.run);
+    if (assets_check(s->assets, e) < 0)
+        return -1;
+    if (!r)
+        r = run_add(b, s->key, s->journal);
+    if (encode_start(s, r, e) < 0) {
+        run_free(b, r);
+        return -1;
+    }
+    r->state = SSH_WAITING;
+    r->journal = s->journal;
+    r->stopping = false;
+    r->pid = r->pid_start = 0;
+    r->order = ++b->order;
+    r->since_ms = loop_mono_ms(b->loop);
+    keep_assets(r, s);
+    copies_reset(r);
+    vec_push(&b->to_start, s->key);
+    if (b->state == SSH_UP)
+        ssh_start_next(b);
+    else
+        connect_now(b);
+    return 0;
+}
+
+static void ssh_stop(struct backend *b, struct run_key key, int64_t grace_ms)
+{
+    struct ssh_run *r = ssh_find(b, key);
+
+    if (!r || r->state > SSH_RUNNING)
+        return;
+    r->stopping = true;
+    r->grace_ms = grace_ms;
+    if (r->state == SSH_WAITING && !assets_on_the_way(b, key)) {
+        vec_push(&b->cancelled, key);
+        timer_start(b->post_timer, 0, 0);
+    } else if (r->state != SSH_WAITING && b->state == SSH_UP) {
+        put_op(b, WIRE_STOP, r, grace_ms);
+        connect_send(b);
+    }
+}
+
+static void ssh_signal(struct backend *b, struct run_key key, int signo)
+{
+    struct ssh_run *r = ssh_find(b, key);
+
+    if (!r || r->state != SSH_RUNNING || signo <= 0 || signo >= 64)
+        return;
+    r->signals |= 1ull << signo;
+    if (b->state == SSH_UP) {
+        put_signals(b, r);
+        connect_send(b);
+    }
+}
+
+static void ssh_adopt(struct backend *b, const struct run_belief *runs, size_t n)
+{
+    uint64_t id;
+
+    for (size_t i = 0; i < n; i++) {
+        if (!run_key_pack(runs[i].key, &id) || map_u64_get(&b->runs, id))
+            continue;
+        struct ssh_run *r = run_add(b, runs[i].key, runs[i].journal);
+        r->state = SSH_SENT;
+        r->pid = runs[i].pid;
+        r->pid_start = runs[i].pid_start;
+        copies_set(r, runs[i].log_path, runs[i].err_path, runs[i].run_dir);
+        if (b->state == SSH_UP)
+            put_adopt(b, r);
+    }
+    connect_send(b);
+}
+
+static void ssh_settled(struct backend *b, struct run_key key)
+{
+    struct ssh_run *r = ssh_find(b, key);
+    struct wire_op op = {.job = key.job, .run = key.run};
+
+    if (!r || r->state < SSH_ENDED)
+        return;
+    run_free(b, r);
+    if (b->state != SSH_UP || !wire_put_op(&b->out, WIRE_SETTLED, &op))
+        vec_push(&b->unsettled, key);
+    connect_send(b);
+}
+
+const struct backend_class backend_ssh = {
+    .name = "ssh",
+    .open = ssh_open,
+    .close = ssh_close,
+    .node = ssh_node,
+    .journal = ssh_journal,
+    .start = ssh_start,
+    .stop = ssh_stop,
+    .signal = ssh_signal,
+    .adopt = ssh_adopt,
+    .settled = ssh_settled,
+};

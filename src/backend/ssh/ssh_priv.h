@@ -1,0 +1,174 @@
+/* ssh_priv.h - the ssh backend's own state; not for other rooms */
+#pragma once
+#include "backend/backend.h"
+#include "backend/ssh/wire.h"
+#include "base/map.h"
+#include "base/vec.h"
+#include "io/loop.h"
+
+/* ---- runs (ssh.c) ---- */
+
+enum ssh_run_state {
+    SSH_WAITING, /* START was never sent: its connection or its files are not there yet */
+    SSH_SENT,    /* sent or adopted, no word of it yet */
+    SSH_RUNNING,
+    SSH_ENDED,  /* core was told; kept until it is durable */
+    SSH_ABSENT, /* core was told that it never ran; it may start it again */
+};
+struct ssh_copy {
+    char *path; /* here; NULL = this run has none */
+    uint64_t have;
+    bool known; /* `have` was looked up */
+};
+struct ssh_run {
+    uint64_t id;
+    struct run_key key;
+    enum ssh_run_state state;
+    uint32_t journal;
+    int64_t pid, pid_start;
+    bool stopping;
+    int64_t grace_ms;
+    uint64_t signals; /* asked for while the node was away */
+    uint64_t order;
+    int64_t since_ms; /* when it was handed to us */
+    char *frame;      /* START, kept until there is word of the run */
+    size_t frame_n;
+    char **assets;   /* "from:to" */
+    char *stage_dir; /* "" = none */
+    struct ssh_copy copies[WIRE_STREAMS];
+    bool ending; /* the end is known, the copies are not complete */
+    struct wire_ended end;
+    char detail[WIRE_DETAIL_MAX + 1];
+};
+
+/* ---- the connection ---- */
+
+enum ssh_state {
+    SSH_IDLE,      /* until the timer */
+    SSH_PREPARING, /* the programs to send are being read */
+    SSH_DIALING,   /* ssh runs; nothing came from the other side */
+    SSH_UPLOADING, /* the programs are being sent, or checked there */
+    SSH_GREETING,  /* the far program was started */
+    SSH_UP,
+    SSH_LEAVING, /* ssh was told to end, or ended: its last words are being collected */
+};
+/* What is wrong with the connection, in people's words. */
+struct trouble {
+    bool lasting; /* will not go away by trying again soon */
+    char text[160];
+};
+/* The two programs for the other side, read once for all hosts. */
+struct far_programs {
+    char *far, *shepherd; /* paths here */
+    char *bytes;          /* both, one after the other */
+    size_t far_n, shepherd_n;
+    char hash[65];
+    struct err e;
+    size_t refs;
+};
+struct ssh_child {
+    int pid, pidfd; /* 0, -1 = none */
+    int in, out, errs, secrets;
+    struct watch *in_watch, *out_watch, *errs_watch, *exit_watch;
+};
+struct ssh_conf {
+    char *name, *host, *user, *identity, *known_hosts, *host_key, *password, *passphrase;
+    int64_t port;              /* 0 = as ssh has it */
+    int64_t connect_timeout_s; /* of TCP and greeting */
+    int64_t start_timeout_ms;  /* a run that could not be sent for so long is refused */
+    bool accept_new;
+    struct json *node; /* {"slots","mcpu","mem_bytes","gpus",…}, as for the local backend */
+};
+struct upload;
+struct loading;
+struct backend {
+    struct loop *loop;
+    const struct backend_events *ev;
+    void *owner;
+    char *home;
+    struct ssh_conf conf;
+    char controller[64]; /* whose runs these are, there */
+    struct node node;
+    uint32_t journal;
+    struct map_u64 runs; /* by id */
+    uint64_t order;
+    VEC(struct run_key) unsettled; /* to be told that they are settled */
+    struct timer *post_timer;      /* what must not be said from within a call */
+    VEC(struct run_key) cancelled, failed;
+    VEC(char *) failed_why;
+    struct timer *refuse_timer, *rewind_timer;
+    VEC(struct run_key) rewinds; /* whose copies could not be written */
+    /* connect.c */
+    enum ssh_state state;
+    struct ssh_child child;
+    struct far_programs *programs;
+    struct loading *loading;  /* on a worker */
+    struct buf in, out, said; /* said: on stderr */
+    size_t out_sent;
+    size_t uploaded; /* bytes of programs->bytes */
+    struct timer *timer, *alive_timer;
+    int64_t backoff_ms, up_since_ms, heard_ms;
+    bool was_up; /* at least once */
+    struct trouble trouble;
+    struct upload *upload; /* assets under way; one run at a time */
+    VEC(struct run_key) to_start;
+};
+
+/* ---- ssh.c ---- */
+bool ssh_take(struct backend *b, const struct wire_head *h, struct str body);
+void ssh_on_up(struct backend *b);   /* greeted: adopt, then start what waits */
+void ssh_on_away(struct backend *b); /* state or trouble changed */
+struct ssh_run *ssh_find(struct backend *b, struct run_key key);
+void ssh_fail_start(struct backend *b, struct run_key key, const char *why); /* at the next turn */
+void ssh_sent(struct backend *b, struct ssh_run *r);                         /* START is out */
+void ssh_start_next(struct backend *b); /* START of those whose turn it is */
+
+/* ---- conf.c ---- */
+int ssh_conf_read(struct ssh_conf *c, const struct json *conf, struct err *e);
+void ssh_conf_done(struct ssh_conf *c);
+char *ssh_conf_where(const struct ssh_conf *c); /* "user@host:port", for people */
+
+/* ---- connect.c ---- */
+int connect_open(struct backend *b, struct err *e);
+void connect_close(struct backend *b);
+void connect_now(struct backend *b); /* does not wait out the back-off */
+void connect_send(struct backend *b);
+void connect_drop(struct backend *b, bool lasting, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* ---- bootstrap.c ---- */
+char *bootstrap_script(const struct backend *b);
+/* Takes lines off b->in until the far program speaks.  False: connect_drop was called. */
+bool bootstrap_read(struct backend *b);
+void bootstrap_feed(struct backend *b); /* more of the programs, as the pipe takes them */
+
+/* ---- child.c ---- */
+int child_start(struct backend *b, const char *script, struct err *e);
+void child_kill(struct backend *b);
+void child_close(struct backend *b); /* descriptors and watches; the process is reaped or gone */
+char *child_find(const char *variable, const char *name); /* path of a program of ours, or NULL */
+
+/* ---- trouble.c ---- */
+/* From what ssh and the shell there said, and how ssh ended. */
+void trouble_of(const struct ssh_conf *c, struct str said, int wait_status, struct trouble *out);
+
+/* ---- programs.c ---- */
+void programs_load(struct backend *b, loop_fn done); /* b->programs is set when done is called */
+void programs_drop(struct backend *b);
+
+/* ---- copies.c ---- */
+void copies_set(struct ssh_run *r, const char *log, const char *err, const char *run_dir);
+void copies_done(struct ssh_run *r);
+void copies_reset(struct ssh_run *r); /* a new start: from the beginning */
+void copies_sizes(struct ssh_run *r, uint64_t out[WIRE_STREAMS]);
+/* Writes a piece; false when that is not possible now. */
+bool copies_write(struct ssh_run *r, const struct wire_log *l, struct str bytes, struct err *e);
+void copies_touch(struct ssh_run *r); /* the log exists, even if nothing was printed */
+bool copies_complete(struct ssh_run *r, const uint64_t size[WIRE_STREAMS]);
+
+/* ---- assets.c ---- */
+int assets_check(char *const *assets, struct err *e);
+void assets_begin(struct backend *b, struct ssh_run *r); /* ends in ssh_sent or ssh_fail_start */
+void assets_more(struct backend *b);                     /* the pipe has room */
+void assets_abort(struct backend *b);                    /* the connection is gone */
+bool assets_on_the_way(const struct backend *b, struct run_key key);

@@ -1,0 +1,274 @@
+/* wire.c - frames between daemon and far program: writing, and reading with every bound checked */
+#include "backend/ssh/wire.h"
+#include "base/util.h"
+#include <stddef.h>
+
+/* ---- writing ---- */
+
+static size_t begin(struct buf *b, enum wire_type type)
+{
+    struct wire_head h = {.type = (uint16_t)type, .version = WIRE_VERSION};
+    size_t at = b->n;
+
+    buf_add(b, &h, sizeof(h));
+    return at;
+}
+
+static bool end(struct buf *b, size_t at)
+{
+    size_t n = b->n - at;
+
+    if (b->overflow || n > WIRE_FRAME_MAX) {
+        b->n = at;
+        b->overflow = false;
+        return false;
+    }
+    uint32_t n32 = (uint32_t)n;
+    memcpy(b->p + at + offsetof(struct wire_head, n), &n32, sizeof(n32));
+    return true;
+}
+
+static void put_text(struct buf *b, struct str s)
+{
+    uint32_t n = (uint32_t)s.n;
+
+    buf_add(b, &n, sizeof(n));
+    buf_add(b, s.p ? s.p : "", s.n);
+    buf_addc(b, 0);
+}
+
+/* The frames that are a struct and the rest. */
+static bool put(struct buf *b, enum wire_type type, const void *fixed, size_t n, struct str rest)
+{
+    size_t at = begin(b, type);
+
+    buf_add(b, fixed, n);
+    buf_add(b, rest.p ? rest.p : "", rest.n);
+    return end(b, at);
+}
+
+bool wire_put_op(struct buf *b, enum wire_type type, const struct wire_op *op)
+{
+    return put(b, type, op, sizeof(*op), STR(""));
+}
+
+bool wire_put_op_text(struct buf *b, enum wire_type type, const struct wire_op *op, struct str text)
+{
+    return put(b, type, op, sizeof(*op), text);
+}
+
+bool wire_put_text(struct buf *b, enum wire_type type, struct str text)
+{
+    return put(b, type, "", 0, text);
+}
+
+bool wire_put_ended(struct buf *b, const struct wire_ended *e, struct str detail)
+{
+    detail.n = MIN(detail.n, WIRE_DETAIL_MAX);
+    return put(b, WIRE_ENDED, e, sizeof(*e), detail);
+}
+
+bool wire_put_log(struct buf *b, const struct wire_log *l, struct str bytes)
+{
+    return put(b, WIRE_LOG, l, sizeof(*l), bytes);
+}
+
+bool wire_put_node(struct buf *b, const struct wire_node *n)
+{
+    return put(b, WIRE_WELCOME, n, sizeof(*n), STR(""));
+}
+
+bool wire_put_asset(struct buf *b, const struct wire_asset *a, struct str name, struct str bytes)
+{
+    size_t at = begin(b, WIRE_ASSET);
+
+    buf_add(b, a, sizeof(*a));
+    put_text(b, name);
+    buf_add(b, bytes.p ? bytes.p : "", bytes.n);
+    return end(b, at);
+}
+
+bool wire_put_start(struct buf *b, const struct wire_start *s)
+{
+    size_t at = begin(b, WIRE_START);
+
+    buf_add(b, &s->f, sizeof(s->f));
+    put_text(b, str_of(s->stage_dir));
+    put_text(b, str_of(s->run_dir));
+    if (!proto_put_start(b, &s->p))
+        b->overflow = true;
+    return end(b, at);
+}
+
+bool wire_put_devices(struct buf *b, const struct node *n, const struct run_memory *runs,
+                      size_t n_runs)
+{
+    struct wire_devices d = {(uint32_t)n->n_devices, (uint32_t)n_runs};
+    size_t at = begin(b, WIRE_DEVICES);
+
+    buf_add(b, &d, sizeof(d));
+    if (n->n_devices)
+        buf_add(b, n->devices, n->n_devices * sizeof(*n->devices));
+    if (n_runs)
+        buf_add(b, runs, n_runs * sizeof(*runs));
+    return end(b, at);
+}
+
+/* ---- reading ---- */
+
+int wire_next(struct str in, struct wire_head *head, struct str *body)
+{
+    struct wire_head h;
+
+    if (in.n < sizeof(h))
+        return 0;
+    memcpy(&h, in.p, sizeof(h));
+    if (h.n < sizeof(h) || h.n > WIRE_FRAME_MAX || h.type == 0 || h.type >= WIRE_TYPE_MAX ||
+        h.version != WIRE_VERSION)
+        return -1;
+    if (in.n < h.n)
+        return 0;
+    *head = h;
+    *body = (struct str){in.p + sizeof(h), h.n - sizeof(h)};
+    return 1;
+}
+
+static bool take(struct str *in, void *out, size_t n)
+{
+    if (in->n < n)
+        return false;
+    memcpy(out, in->p, n);
+    in->p += n;
+    in->n -= n;
+    return true;
+}
+
+static bool take_text(struct str *in, struct str *out)
+{
+    uint32_t n;
+
+    if (!take(in, &n, sizeof(n)) || n >= in->n || in->p[n] != 0 || memchr(in->p, 0, n))
+        return false;
+    *out = (struct str){in->p, n};
+    in->p += n + 1;
+    in->n -= n + 1;
+    return true;
+}
+
+static bool key_ok(uint64_t job, uint32_t run)
+{
+    uint64_t id;
+
+    return run_key_pack((struct run_key){job, run}, &id);
+}
+
+bool wire_get_op(struct str body, struct wire_op *out)
+{
+    return body.n == sizeof(*out) && take(&body, out, sizeof(*out));
+}
+
+bool wire_get_op_text(struct str body, struct wire_op *out, struct str *text)
+{
+    if (!take(&body, out, sizeof(*out)) || !key_ok(out->job, out->run))
+        return false;
+    *text = body;
+    return true;
+}
+
+bool wire_name_ok(struct str name)
+{
+    if (name.n == 0 || name.n >= 4096 || name.p[0] == '/')
+        return false;
+    for (struct str rest = name; rest.n > 0;) {
+        struct str part = str_cut(rest, '/', &rest);
+        if (str_eq_c(part, ".."))
+            return false;
+    }
+    return true;
+}
+
+bool wire_get_asset(struct str body, struct wire_asset *out, struct str *name, struct str *bytes)
+{
+    if (!take(&body, out, sizeof(*out)) || !key_ok(out->job, out->run) || out->kind > WIRE_LINK ||
+        !take_text(&body, name) || !wire_name_ok(*name))
+        return false;
+    *bytes = body;
+    return true;
+}
+
+bool wire_get_start(struct str body, struct wire_start *out)
+{
+    struct proto_head head;
+    struct str dir, run_dir, start;
+
+    if (!take(&body, &out->f, sizeof(out->f)) || !take_text(&body, &dir) ||
+        !take_text(&body, &run_dir) || proto_next(body, &head, &start) != 1 || head.n != body.n ||
+        head.type != PROTO_START || !proto_get_start(start, &out->p))
+        return false;
+    out->stage_dir = dir.p;
+    out->run_dir = run_dir.p;
+    return key_ok(out->p.f.job, out->p.f.run);
+}
+
+void wire_start_done(struct wire_start *s)
+{
+    proto_start_done(&s->p);
+}
+
+bool wire_get_ended(struct str body, struct wire_ended *out, struct str *detail)
+{
+    if (!take(&body, out, sizeof(*out)) || !key_ok(out->job, out->run) || body.n > WIRE_DETAIL_MAX)
+        return false;
+    if ((unsigned)out->o.why >= RUN_END_MAX)
+        return false;
+    *detail = body;
+    return true;
+}
+
+bool wire_get_log(struct str body, struct wire_log *out, struct str *bytes)
+{
+    if (!take(&body, out, sizeof(*out)) || !key_ok(out->job, out->run) ||
+        out->stream >= WIRE_STREAMS || body.n > WIRE_PIECE || out->offset > INT64_MAX - WIRE_PIECE)
+        return false;
+    *bytes = body;
+    return true;
+}
+
+bool wire_get_node(struct str body, struct wire_node *out)
+{
+    if (body.n != sizeof(*out) || !take(&body, out, sizeof(*out)))
+        return false;
+    out->name[sizeof(out->name) - 1] = 0;
+    return out->slots > 0 && out->mcpu > 0 && out->mem_bytes >= 0;
+}
+
+static void tidy_device(struct device *d, size_t i)
+{
+    d->uuid[sizeof(d->uuid) - 1] = 0;
+    d->kind[sizeof(d->kind) - 1] = 0;
+    d->trouble[sizeof(d->trouble) - 1] = 0;
+    d->index = (int32_t)i;
+    if ((unsigned)d->vendor > DEVICE_AMD)
+        d->vendor = DEVICE_ANY;
+    if ((unsigned)d->state > DEVICE_EXCLUDED)
+        d->state = DEVICE_UNSEEN;
+}
+
+bool wire_get_devices(struct str body, struct node *n, struct run_memory **runs, size_t *n_runs)
+{
+    struct wire_devices d;
+
+    if (!take(&body, &d, sizeof(d)) || d.n_devices > NODE_MAX_GPUS || d.n_runs > 1u << 20 ||
+        body.n != d.n_devices * sizeof(struct device) + d.n_runs * sizeof(struct run_memory))
+        return false;
+    for (size_t i = 0; i < d.n_devices; i++) {
+        take(&body, &n->devices[i], sizeof(n->devices[i]));
+        tidy_device(&n->devices[i], i);
+    }
+    n->n_devices = d.n_devices;
+    *runs = d.n_runs ? xcalloc(d.n_runs, sizeof(**runs)) : NULL;
+    if (d.n_runs)
+        take(&body, *runs, d.n_runs * sizeof(**runs));
+    *n_runs = d.n_runs;
+    return true;
+}

@@ -1,0 +1,139 @@
+/* wire.h - what the daemon and its far program say to each other over one ssh connection
+ *
+ * Frames with a head and a body.  Both ends are of one build, checked by hash before the first
+ * frame, and of one processor architecture, so structs travel as they are.  Still neither end
+ * trusts lengths, counts or text: a host that was taken over must not be able to harm the daemon.
+ *
+ * Orders (daemon → far) may be repeated: what they mean is idempotent.  Facts (far → daemon) come
+ * from the journal there.  Output of runs flows in windows: the far end never has more than
+ * WIRE_WINDOW unacknowledged bytes of one stream under way, so a loud run cannot hold up the others
+ * nor the orders.
+ */
+#pragma once
+#include "backend/backend.h"
+#include "base/buf.h"
+#include "shepherd/proto.h"
+
+enum {
+    WIRE_VERSION = 1,
+    WIRE_FRAME_MAX = PROTO_FRAME_MAX + (1 << 20), /* a START with all it may hold */
+    WIRE_PIECE = 64 << 10,                        /* of output or of a file in one frame */
+    WIRE_WINDOW = 512 << 10,
+    WIRE_DETAIL_MAX = 512,
+};
+
+/* "/proc/PID/fd/N": a file of the daemon that holds JSON {"password","passphrase"}.  Set only for
+ * the ssh process of a connection that has one to give: with it, berth-far is the program that ssh
+ * asks (far/askpass.c), and the secret is in no environment, on no command line and on no disk. */
+#define WIRE_ASKPASS "BERTH_ASKPASS"
+
+enum wire_type {
+    /* daemon → far */
+    WIRE_HELLO = 1, /* JSON: configuration of the backend there */
+    WIRE_STAGE,     /* struct wire_op, text: directory of the run; files follow */
+    WIRE_ASSET,     /* struct wire_asset, text: name below that directory, then bytes */
+    WIRE_START,     /* struct wire_start */
+    WIRE_STOP,      /* struct wire_op: value = grace in ms */
+    WIRE_SIGNAL,    /* struct wire_op: value = signal */
+    WIRE_ADOPT,     /* struct wire_op: what is known; offset[] = bytes we have */
+    WIRE_SETTLED,   /* struct wire_op */
+    WIRE_ACK,       /* struct wire_op: value = stream, offset[0] = bytes we have, at_ms = 1: go back
+                       there and send again */
+    WIRE_PING,      /* struct wire_op */
+    /* far → daemon */
+    WIRE_WELCOME, /* struct wire_node */
+    WIRE_STARTED, /* struct wire_op */
+    WIRE_ENDED,   /* struct wire_ended, text */
+    WIRE_ABSENT,  /* struct wire_op */
+    WIRE_REFUSED, /* struct wire_op, text */
+    WIRE_NOTICE,  /* text */
+    WIRE_DEVICES, /* struct wire_devices, then devices and runs */
+    WIRE_LOG,     /* struct wire_log, bytes */
+    WIRE_JOURNAL, /* struct wire_op: journal = generation for new runs */
+    WIRE_PONG,    /* struct wire_op */
+    WIRE_TYPE_MAX
+};
+enum wire_stream { WIRE_OUT, WIRE_ERR, WIRE_SPOOL, WIRE_STREAMS };
+enum wire_asset_kind { WIRE_FILE, WIRE_DIR, WIRE_LINK };
+
+struct wire_head {
+    uint32_t n; /* bytes of the frame, this head included */
+    uint16_t type, version;
+};
+struct wire_op {
+    uint64_t job;
+    uint32_t run, journal;
+    int64_t value, pid, pid_start, at_ms;
+    uint64_t offset[WIRE_STREAMS];
+};
+struct wire_asset {
+    uint64_t job;
+    uint32_t run;
+    uint32_t kind, mode;
+    uint32_t first; /* of a file: this piece begins it */
+};
+struct wire_ended {
+    uint64_t job;
+    uint32_t run;
+    struct run_outcome o;
+    uint64_t size[WIRE_STREAMS]; /* of the streams: ended() waits until the copies have as much */
+};
+struct wire_log {
+    uint64_t job;
+    uint32_t run;
+    uint16_t stream;
+    uint16_t anew; /* the copy is cut to nothing first: the log was shortened there */
+    uint64_t offset;
+};
+struct wire_node {
+    int32_t slots;
+    uint32_t journal;
+    int64_t mcpu, mem_bytes;
+    char name[64];
+};
+struct wire_devices {
+    uint32_t n_devices, n_runs;
+};
+/* A START travels as the shepherd's own frame with what only the far program needs around it. */
+struct wire_start_fixed {
+    int32_t gpus;
+    uint32_t has_dir; /* run_dir was asked for */
+    uint64_t offset[WIRE_STREAMS];
+};
+struct wire_start {
+    struct wire_start_fixed f;
+    const char *stage_dir; /* "" = the far end's choice */
+    const char *run_dir;   /* its name here, for the environment; "" = none */
+    struct proto_start p;
+};
+void wire_start_done(struct wire_start *s);
+
+/* Each appends a whole frame; false when it would be too large, and then nothing is appended. */
+bool wire_put_op(struct buf *b, enum wire_type type, const struct wire_op *op);
+bool wire_put_op_text(struct buf *b, enum wire_type type, const struct wire_op *op,
+                      struct str text);
+bool wire_put_text(struct buf *b, enum wire_type type, struct str text);
+bool wire_put_asset(struct buf *b, const struct wire_asset *a, struct str name, struct str bytes);
+bool wire_put_start(struct buf *b, const struct wire_start *s);
+bool wire_put_ended(struct buf *b, const struct wire_ended *e, struct str detail);
+bool wire_put_log(struct buf *b, const struct wire_log *l, struct str bytes);
+bool wire_put_node(struct buf *b, const struct wire_node *n);
+bool wire_put_devices(struct buf *b, const struct node *n, const struct run_memory *runs,
+                      size_t n_runs);
+
+/* A frame at the head of `in`: 1 = *head and *body are set, 0 = not complete yet, -1 = no frame of
+ * ours. */
+int wire_next(struct str in, struct wire_head *head, struct str *body);
+bool wire_get_op(struct str body, struct wire_op *out);
+bool wire_get_op_text(struct str body, struct wire_op *out, struct str *text);
+/* The name is a C string: not empty, relative, without "..". */
+bool wire_get_asset(struct str body, struct wire_asset *out, struct str *name, struct str *bytes);
+/* Text points into the body; done() frees the rest. */
+bool wire_get_start(struct str body, struct wire_start *out);
+bool wire_get_ended(struct str body, struct wire_ended *out, struct str *detail);
+bool wire_get_log(struct str body, struct wire_log *out, struct str *bytes);
+bool wire_get_node(struct str body, struct wire_node *out);
+/* Devices go to n->devices, which has room for NODE_MAX_GPUS; *runs is yours. */
+bool wire_get_devices(struct str body, struct node *n, struct run_memory **runs, size_t *n_runs);
+/* May a file of a run have this name below its directory? */
+bool wire_name_ok(struct str name);

@@ -1,0 +1,253 @@
+/* orders.c - what the daemon tells the far program to do
+ *
+ * Every order may come again after a lost connection: a run that is known is not started twice, a
+ * stop of a run that is over is nothing.  An order about a run we know nothing of is answered by
+ * the local backend's journal.
+ */
+#include "base/arena.h"
+#include "base/file.h"
+#include "base/util.h"
+#include "far/far_priv.h"
+#include <errno.h>
+#include <libgen.h>
+#include <stdio.h>
+
+/* ---- HELLO ---- */
+
+static void tell_node(struct far *f)
+{
+    const struct node *n = backend_local.node(f->b);
+    struct wire_node w = {.slots = n->slots, .mcpu = n->mcpu, .mem_bytes = n->mem_bytes};
+
+    w.journal = f->journal = backend_local.journal(f->b);
+    memcpy(w.name, n->name, sizeof(w.name));
+    wire_put_node(&f->out, &w);
+    wire_put_devices(&f->out, n, NULL, 0);
+    far_send(f);
+}
+
+static bool on_hello(struct far *f, struct str body)
+{
+    struct json *conf = NULL;
+    struct err e = {0};
+    int rc = -1;
+
+    if (!f->b && json_parse(body, "configuration", &conf, &e) == 0)
+        rc = backend_local.open(&f->b, f->home, conf, f->loop, &far_events, f, &e);
+    json_free(conf);
+    if (rc < 0) {
+        fprintf(stderr, "berth-far: %s\n", f->b ? "greeted twice" : e.text);
+        return false;
+    }
+    tell_node(f);
+    runs_sweep(f);
+    return true;
+}
+
+/* ---- START ---- */
+
+static const char *name_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+static void fill(struct far *f, struct far_run *r, const struct wire_start *w, struct arena *a,
+                 struct run_start *out)
+{
+    const struct proto_start *p = &w->p;
+    bool needs_dir = w->f.has_dir || !p->cwd[0] || p->params.n > 0;
+
+    *out = (struct run_start){
+        .key = r->key,
+        .argv = p->argv,
+        .envp = login_env(f, r, p->envp, w->run_dir, a),
+        .cwd = p->cwd[0] ? p->cwd : r->work,
+        .log_path = r->streams[WIRE_OUT].path,
+        .err_path = r->streams[WIRE_ERR].path,
+        .run_dir = needs_dir ? r->run_dir : NULL,
+        .mounts = p->f.n_mounts ? p->mounts : NULL,
+        .params_json = p->params,
+        .uid = getuid(),
+        .gid = getgid(),
+        .timeout_ms = p->f.timeout_ms,
+        .grace_ms = p->f.grace_ms,
+        .log_limit_bytes = p->f.log_limit_bytes,
+        .need = {.mem_bytes = p->f.mem_bytes, .mcpu = p->f.mcpu, .gpus = w->f.gpus},
+        .journal = p->f.journal,
+        .after = {p->f.after_job, p->f.after_run},
+    };
+}
+
+static void start(struct far *f, struct far_run *r, const struct wire_start *w)
+{
+    const struct proto_start *p = &w->p;
+    struct arena a = {0};
+    struct run_start s;
+    struct err e = {0};
+
+    r->log_limit_bytes = p->f.log_limit_bytes;
+    runs_place(f, r, w->stage_dir, name_of(p->log_path),
+               p->err_path[0] ? name_of(p->err_path) : NULL);
+    for (size_t i = 0; i < WIRE_STREAMS; i++)
+        r->streams[i].sent = r->streams[i].acked = w->f.offset[i];
+    stage_end(r);
+    if (!p->cwd[0] || w->stage_dir[0])
+        stage_begin(f, r);
+    if (!r->trouble[0] && runs_remember(f, r, &e) < 0)
+        snprintf(r->trouble, sizeof(r->trouble), "%s", e.text);
+    if (!r->trouble[0]) {
+        fill(f, r, w, &a, &s);
+        if (backend_local.start(f->b, &s, &e) < 0)
+            snprintf(r->trouble, sizeof(r->trouble), "%s", e.text);
+    }
+    arena_done(&a);
+    if (r->trouble[0]) {
+        far_refuse(f, r->key, "%s", r->trouble);
+        runs_settle(f, r);
+        return;
+    }
+    r->handed = true;
+}
+
+static bool on_start(struct far *f, struct str body)
+{
+    struct wire_start w = {0};
+    bool ok = wire_get_start(body, &w);
+
+    if (ok) {
+        struct far_run *r = runs_get(f, (struct run_key){w.p.f.job, w.p.f.run});
+        if (!r->handed)
+            start(f, r, &w);
+    }
+    wire_start_done(&w);
+    return ok;
+}
+
+/* ---- files ---- */
+
+static bool on_stage(struct far *f, struct str body)
+{
+    struct wire_op op;
+    struct str text;
+
+    if (!wire_get_op_text(body, &op, &text) || memchr(text.p, 0, text.n))
+        return false;
+    struct far_run *r = runs_get(f, (struct run_key){op.job, op.run});
+    if (r->handed)
+        return true;
+    AUTO_FREE char *dir = xstrndup(text.p, text.n);
+    runs_place(f, r, dir, "log", NULL);
+    r->trouble[0] = 0;
+    stage_begin(f, r);
+    return true;
+}
+
+static bool on_asset(struct far *f, struct str body)
+{
+    struct wire_asset a;
+    struct str name, bytes;
+
+    if (!wire_get_asset(body, &a, &name, &bytes))
+        return false;
+    struct far_run *r = runs_find(f, (struct run_key){a.job, a.run});
+    if (r && !r->handed && r->work)
+        stage_take(r, &a, name, bytes);
+    return true;
+}
+
+/* ---- the rest ---- */
+
+static void adopt(struct far *f, struct run_key key, const struct wire_op *op)
+{
+    struct run_belief belief = {key, op->journal, op->pid, op->pid_start};
+    struct far_run *r = runs_get(f, key);
+
+    if (r->handed)
+        return;
+    runs_recall(f, r);
+    for (size_t i = 0; i < WIRE_STREAMS; i++)
+        r->streams[i].sent = r->streams[i].acked = op->offset[i];
+    r->handed = true;
+    backend_local.adopt(f->b, &belief, 1);
+}
+
+/* Perhaps of a run that ended in an earlier connection: its files are still here. */
+static void settled(struct far *f, struct run_key key)
+{
+    struct far_run *r = runs_get(f, key);
+
+    if (!r->run_dir)
+        runs_recall(f, r);
+    runs_settle(f, r);
+}
+
+static void on_ack(struct far *f, struct run_key key, const struct wire_op *op)
+{
+    struct far_run *r = runs_find(f, key);
+
+    if (!r || op->value < 0 || op->value >= WIRE_STREAMS)
+        return;
+    struct far_stream *s = &r->streams[op->value];
+    s->acked = op->offset[0];
+    if (op->at_ms == 1 || s->sent < s->acked) {
+        s->sent = s->acked;
+        r->told = false; /* the end is told again, behind what is missing */
+    }
+    feed_ready(f, s);
+    feed_pump(f);
+}
+
+static bool on_op(struct far *f, enum wire_type type, struct str body)
+{
+    struct wire_op op;
+    uint64_t id;
+
+    if (!wire_get_op(body, &op))
+        return false;
+    struct run_key key = {op.job, op.run};
+    if (type == WIRE_PING) {
+        wire_put_op(&f->out, WIRE_PONG, &op);
+        far_send(f);
+        return true;
+    }
+    if (!run_key_pack(key, &id))
+        return false;
+    if (type == WIRE_STOP)
+        backend_local.stop(f->b, key, op.value);
+    else if (type == WIRE_SIGNAL)
+        backend_local.signal(f->b, key, (int)op.value);
+    else if (type == WIRE_ADOPT)
+        adopt(f, key, &op);
+    else if (type == WIRE_ACK)
+        on_ack(f, key, &op);
+    else if (type == WIRE_SETTLED)
+        settled(f, key);
+    return true;
+}
+
+bool orders_take(struct far *f, const struct wire_head *h, struct str body)
+{
+    if (!f->b && h->type != WIRE_HELLO)
+        return false;
+    switch ((enum wire_type)h->type) {
+    case WIRE_HELLO:
+        return on_hello(f, body);
+    case WIRE_STAGE:
+        return on_stage(f, body);
+    case WIRE_ASSET:
+        return on_asset(f, body);
+    case WIRE_START:
+        return on_start(f, body);
+    case WIRE_STOP:
+    case WIRE_SIGNAL:
+    case WIRE_ADOPT:
+    case WIRE_SETTLED:
+    case WIRE_ACK:
+    case WIRE_PING:
+        return on_op(f, (enum wire_type)h->type, body);
+    default:
+        return false;
+    }
+}
