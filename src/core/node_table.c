@@ -7,6 +7,7 @@
  * comes.  A node of which only runs are recorded gets a place too: they stay unresolved until
  * somebody speaks to it, or it is removed and they count as lost.
  */
+#include "base/arena.h"
 #include "core/core_priv.h"
 #include <stdio.h>
 
@@ -178,12 +179,27 @@ void host_resolved_one(struct core_host *h)
         host_refresh(h);
 }
 
+/* Where a node without our files goes on with its copies. */
+static void name_files(const struct core *c, struct run_belief *r, struct arena *a)
+{
+    AUTO_FREE char *log = core_log_path(c, r->key), *errs = core_err_path(c, r->key),
+                   *dir = core_run_dir(c, r->key);
+
+    r->log_path = arena_strdup(a, log);
+    r->err_path = arena_strdup(a, errs);
+    r->run_dir = arena_strdup(a, dir);
+}
+
 void host_adopt(struct core_host *h)
 {
     if (!h->cls || !h->beliefs.n)
         return;
+    struct arena names = {0};
+    for (size_t i = 0; i < h->beliefs.n; i++)
+        name_files(h->core, &h->beliefs.p[i], &names);
     h->cls->adopt(h->backend, h->beliefs.p, h->beliefs.n);
     vec_clear(&h->beliefs);
+    arena_done(&names);
 }
 
 /* ---- questions ---- */

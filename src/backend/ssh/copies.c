@@ -30,6 +30,7 @@ void copies_set(struct ssh_run *r, const char *log, const char *err, const char 
 
 void copies_reset(struct ssh_run *r)
 {
+    r->fresh = true;
     for (size_t i = 0; i < WIRE_STREAMS; i++) {
         struct ssh_copy *c = &r->copies[i];
         if (c->path && truncate(c->path, 0) < 0 && errno != ENOENT)
@@ -75,9 +76,12 @@ static int open_copy(const char *path, mode_t mode, int flags, struct err *e)
 
 void copies_touch(struct ssh_run *r)
 {
-    for (size_t i = 0; i < WIRE_SPOOL; i++)
-        if (r->copies[i].path)
-            close(open_copy(r->copies[i].path, 0644, 0, NULL));
+    for (size_t i = 0; i < WIRE_SPOOL; i++) {
+        if (!r->copies[i].path || (i == WIRE_ERR && !r->fresh))
+            continue; /* of an adopted run we do not know whether it has a second log */
+        AUTO_FD fd = open_copy(r->copies[i].path, 0644, 0, NULL);
+        (void)fd;
+    }
 }
 
 bool copies_write(struct ssh_run *r, const struct wire_log *l, struct str bytes, struct err *e)

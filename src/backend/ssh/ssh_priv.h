@@ -36,6 +36,7 @@ struct ssh_run {
     char **assets;   /* "from:to" */
     char *stage_dir; /* "" = none */
     struct ssh_copy copies[WIRE_STREAMS];
+    bool fresh;  /* started by us, so its copies are known to be wanted */
     bool ending; /* the end is known, the copies are not complete */
     struct wire_ended end;
     char detail[WIRE_DETAIL_MAX + 1];
