@@ -5,6 +5,7 @@ Each test is a story with the real daemon, the four commands, fake devices and s
 Ranks that stop together have a file of their own (test_gpu_ranks.py); long streams of jobs are
 simulated (tests/prop).
 """
+import glob
 import http.client
 import json
 import os
@@ -464,12 +465,17 @@ def test_10_failure():
         assert "told to fail" in h.output(job)
 
 
+def saved_epochs(h):
+    """Of the only job."""
+    found = glob.glob(os.path.join(h.snapshots, "**", "cifar_net.pth"), recursive=True)
+    return json.load(open(found[0]))["epochs"] if found else 0
+
+
 def test_10_supervisor_killed():
     with GpuHome() as h:
-        job = h.train("survivor", epochs=6, steps=20, step_ms=10)
-        h.wait_epochs(job, 2)
-        time.sleep(0.1)  # past the save, in the middle of an epoch
-        kill_supervisor(h, job)
+        job = h.train("survivor", epochs=6, steps=20, step_ms=40)
+        wait_for("a snapshot of two epochs", lambda: saved_epochs(h) == 2)
+        kill_supervisor(h, job)  # in the 800 ms until the next is said to be done
         row = h.finish(job, 6)
         assert row["attempts"] == 2, row
         assert h.starts(job)[1]["restarted"] == "TRUE"
