@@ -64,13 +64,16 @@ struct backend_events {
      * so much.  May be NULL. */
     void (*devices)(void *owner, const struct node *n, const struct run_memory *runs,
                     size_t n_runs);
-    /* The three below are for nodes behind a network, and may be NULL. */
+    /* Those below are for nodes behind a network, and may be NULL. */
     /* Capacity, or whether it can be reached, is not as before. */
     void (*node)(void *owner, const struct node *n);
     /* More lines are in the local copy of the run's spool file. */
     void (*spooled)(void *owner, struct run_key key);
     /* Instead of ended(): the node could not take it.  It never ran and will not under this key. */
     void (*refused)(void *owner, struct run_key key, struct str why);
+    /* Somebody on the node calls the daemon, as jobs do over BERTH_SOCKET.  fd is a stream socket
+     * to serve, and yours: a stranger's, who has to prove with a token who he is. */
+    void (*call)(void *owner, int fd);
 };
 struct backend_class {
     const char *name;

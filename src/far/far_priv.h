@@ -4,7 +4,7 @@
  * home on its host.  It lives as long as the connection; runs, their logs and their journal stay.
  */
 #pragma once
-#include "backend/ssh/wire.h"
+#include "backend/ssh/calls.h"
 #include "base/map.h"
 #include "base/vec.h"
 #include "io/loop.h"
@@ -47,6 +47,11 @@ struct far {
     struct watch *in_watch, *out_watch;
     struct map_u64 runs;
     uint32_t journal; /* as last told */
+    /* socket.c */
+    char *sock; /* BERTH_SOCKET of the runs; NULL = it could not be made */
+    int sock_fd;
+    struct watch *sock_watch;
+    struct calls calls;
     /* feed.c */
     struct far_stream *ready, **ready_end;
     int inotify_fd;
@@ -87,6 +92,10 @@ void feed_forget(struct far *f, struct far_stream *s);
 void feed_ready(struct far *f, struct far_stream *s); /* there may be something to send */
 void feed_end(struct far *f, struct far_run *r);      /* nothing more will be written */
 void feed_pump(struct far *f);
+
+/* ---- socket.c ---- */
+void socket_open(struct far *f, const char *controller);
+void socket_close(struct far *f);
 
 /* ---- stage.c ---- */
 void stage_begin(struct far *f, struct far_run *r);

@@ -83,7 +83,7 @@ char **login_env(const struct far *f, const struct far_run *r, char *const *envp
 
     while (envp[n])
         n++;
-    char **out = arena_alloc(a, (n + ARRAY_SIZE(replaced) + 3) * sizeof(*out));
+    char **out = arena_alloc(a, (n + ARRAY_SIZE(replaced) + 4) * sizeof(*out));
     for (size_t i = 0; i < n; i++) {
         if (is_among(envp[i], replaced, ARRAY_SIZE(replaced)) ||
             is_among(envp[i], left_out, ARRAY_SIZE(left_out)) || is_named(envp[i], "BERTH_RUN_DIR"))
@@ -103,5 +103,7 @@ char **login_env(const struct far *f, const struct far_run *r, char *const *envp
     if (!path && ours)
         out[at++] = arena_printf(a, "PATH=%s", ours);
     out[at++] = arena_printf(a, "BERTH_RUN_DIR=%s", r->run_dir);
+    if (f->sock)
+        out[at++] = arena_printf(a, "BERTH_SOCKET=%s", f->sock);
     return out;
 }

@@ -179,7 +179,7 @@ static void on_stdin(void *arg, int events UNUSED, int error)
 
 /* ---- life ---- */
 
-static int serve(struct far *f)
+static int serve(struct far *f, const char *controller)
 {
     buf_init(&f->in, WIRE_FRAME_MAX + READ_BYTES + 1);
     buf_init(&f->out, OUT_MAX_BYTES);
@@ -192,11 +192,13 @@ static int serve(struct far *f)
     else if (feed_open(f) < 0)
         rc = fail("cannot watch files: %s", strerror(errno));
     if (rc == 0) {
+        socket_open(f, controller);
         watch_start(f->in_watch, WATCH_READ);
         loop_run(f->loop);
     }
     backend_local.close(f->b);
     runs_done(f);
+    socket_close(f);
     feed_close(f);
     watch_free(f->in_watch);
     watch_free(f->out_watch);
@@ -208,7 +210,7 @@ static int serve(struct far *f)
 
 int main(int argc, char **argv)
 {
-    struct far f = {.inotify_fd = -1};
+    struct far f = {.inotify_fd = -1, .sock_fd = -1};
     struct err e = {0};
 
     if (getenv(WIRE_ASKPASS))
@@ -225,5 +227,5 @@ int main(int argc, char **argv)
         return 1;
     f.home = home;
     f.login = login;
-    return serve(&f);
+    return serve(&f, argv[1]);
 }

@@ -240,6 +240,10 @@ bool orders_take(struct far *f, const struct wire_head *h, struct str body)
         return on_asset(f, body);
     case WIRE_START:
         return on_start(f, body);
+    case WIRE_CALL_BYTES:
+    case WIRE_CALL_ACK:
+    case WIRE_CALL_END:
+        return calls_take(&f->calls, (enum wire_type)h->type, body);
     case WIRE_STOP:
     case WIRE_SIGNAL:
     case WIRE_ADOPT:

@@ -62,6 +62,9 @@ int http_server_listen_tcp(struct http_server *s, const char *addr, int port, co
                            const char *tls_key, int *out_port, struct err *e);
 /* Serves one connected socket (tests, socket pairs, inherited descriptors); takes fd. */
 int http_server_adopt_take(struct http_server *s, int fd, struct err *e);
+/* The same for a unix socket behind which a stranger is, such as a job on another host: nothing is
+ * believed of the descriptor, so only a token opens anything. */
+int http_server_adopt_stranger_take(struct http_server *s, int fd, struct err *e);
 /* Stops accepting, lets replies under way finish for at most grace_ms, ends streams, then calls
  * done. */
 void http_server_shutdown(struct http_server *s, int64_t grace_ms, void (*done)(void *), void *arg);

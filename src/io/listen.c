@@ -192,7 +192,7 @@ int http_server_listen_tcp(struct http_server *s, const char *addr, int port, co
     return 0;
 }
 
-int http_server_adopt_take(struct http_server *s, int fd, struct err *e)
+static int adopt(struct http_server *s, int fd, bool stranger, struct err *e)
 {
     struct sockaddr_storage a;
     socklen_t n = sizeof(a);
@@ -208,5 +208,17 @@ int http_server_adopt_take(struct http_server *s, int fd, struct err *e)
     }
     TAKE_FD(owned);
     http_conn_open(c);
+    if (stranger)
+        c->peer = (struct http_peer){0};
     return 0;
+}
+
+int http_server_adopt_take(struct http_server *s, int fd, struct err *e)
+{
+    return adopt(s, fd, false, e);
+}
+
+int http_server_adopt_stranger_take(struct http_server *s, int fd, struct err *e)
+{
+    return adopt(s, fd, true, e);
 }

@@ -106,6 +106,7 @@ void connect_drop(struct backend *b, bool lasting, const char *fmt, ...)
         b->backoff_ms = 0;
     b->state = SSH_LEAVING;
     assets_abort(b);
+    calls_done(&b->calls);
     timer_stop(b->alive_timer);
     watch_free(TAKE(b->child.in_watch));
     if (b->child.in >= 0)
@@ -313,8 +314,14 @@ static int read_controller(struct backend *b, struct err *e)
     return 0;
 }
 
+static void send_calls(void *arg)
+{
+    connect_send(arg);
+}
+
 int connect_open(struct backend *b, struct err *e)
 {
+    calls_init(&b->calls, b->loop, &b->out, send_calls, b);
     buf_init(&b->in, WIRE_FRAME_MAX + READ_BYTES + 1);
     buf_init(&b->out, OUT_MAX_BYTES);
     buf_init(&b->said, SAID_MAX + 1);
@@ -346,6 +353,7 @@ void connect_close(struct backend *b)
 {
     programs_drop(b);
     assets_abort(b);
+    calls_done(&b->calls);
     wait_for_end(b);
     child_close(b);
     timer_free(b->timer);

@@ -18,6 +18,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/socket.h>
 
 enum { REFUSE_LOOK_MS = 1000, REWIND_MS = 2000 };
 
@@ -454,6 +455,20 @@ static bool on_log(struct backend *b, struct str body)
     return true;
 }
 
+/* The daemon gets one end of a pair, the call the other. */
+static void on_call(struct backend *b, uint64_t number)
+{
+    int pair[2];
+
+    if (!b->ev->call ||
+        socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0) {
+        calls_refuse(&b->calls, number);
+        return;
+    }
+    calls_add_take(&b->calls, number, pair[0]);
+    b->ev->call(b->owner, pair[1]);
+}
+
 static bool take_op(struct backend *b, enum wire_type type, struct str body)
 {
     struct wire_op op;
@@ -466,6 +481,8 @@ static bool take_op(struct backend *b, enum wire_type type, struct str body)
         on_absent(b, (struct run_key){op.job, op.run});
     else if (type == WIRE_JOURNAL)
         b->journal = MAX(op.journal, 1u);
+    else if (type == WIRE_CALL)
+        on_call(b, op.job);
     return true;
 }
 
@@ -493,7 +510,12 @@ bool ssh_take(struct backend *b, const struct wire_head *h, struct str body)
     case WIRE_ABSENT:
     case WIRE_JOURNAL:
     case WIRE_PONG:
+    case WIRE_CALL:
         return take_op(b, (enum wire_type)h->type, body);
+    case WIRE_CALL_BYTES:
+    case WIRE_CALL_ACK:
+    case WIRE_CALL_END:
+        return calls_take(&b->calls, (enum wire_type)h->type, body);
     default:
         return false;
     }

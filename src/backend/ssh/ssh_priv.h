@@ -1,6 +1,7 @@
 /* ssh_priv.h - the ssh backend's own state; not for other rooms */
 #pragma once
 #include "backend/backend.h"
+#include "backend/ssh/calls.h"
 #include "backend/ssh/wire.h"
 #include "base/map.h"
 #include "base/vec.h"
@@ -111,6 +112,7 @@ struct backend {
     int64_t backoff_ms, up_since_ms, heard_ms;
     bool was_up; /* at least once */
     struct trouble trouble;
+    struct calls calls;
     struct upload *upload; /* assets under way; one run at a time */
     VEC(struct run_key) to_start;
 };

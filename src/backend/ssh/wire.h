@@ -51,6 +51,11 @@ enum wire_type {
     WIRE_LOG,     /* struct wire_log, bytes */
     WIRE_JOURNAL, /* struct wire_op: journal = generation for new runs */
     WIRE_PONG,    /* struct wire_op */
+    WIRE_CALL,    /* struct wire_op: job = number; somebody there called the daemon */
+    /* both ways, about a call (calls.h) */
+    WIRE_CALL_BYTES, /* struct wire_op, bytes */
+    WIRE_CALL_ACK,   /* struct wire_op: value = bytes */
+    WIRE_CALL_END,   /* struct wire_op */
     WIRE_TYPE_MAX
 };
 enum wire_stream { WIRE_OUT, WIRE_ERR, WIRE_SPOOL, WIRE_STREAMS };

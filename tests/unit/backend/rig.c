@@ -81,13 +81,23 @@ static void on_node(void *owner, const struct node *n)
     assert_true(n == r->cls->node(r->b));
 }
 
+static void on_call(void *owner, int fd)
+{
+    struct rig *r = owner;
+
+    if (r->call_fd >= 0)
+        close(r->call_fd);
+    r->call_fd = fd;
+}
+
 static const struct backend_events events = {.started = on_started,
                                              .ended = on_ended,
                                              .absent = on_absent,
                                              .notice = on_notice,
                                              .node = on_node,
                                              .spooled = on_spooled,
-                                             .refused = on_refused};
+                                             .refused = on_refused,
+                                             .call = on_call};
 
 /* ---- life ---- */
 
@@ -153,7 +163,7 @@ void rig_init(struct rig *r, const struct backend_class *cls)
 
 void rig_prepare(struct rig *r, const struct backend_class *cls)
 {
-    *r = (struct rig){.cls = cls, .settle = true};
+    *r = (struct rig){.cls = cls, .settle = true, .call_fd = -1};
     snprintf(r->home, sizeof(r->home), "/tmp/berth-test-XXXXXX");
     assert_non_null(mkdtemp(r->home));
     buf_init(&r->notices, 1 << 20);
@@ -163,6 +173,8 @@ void rig_done(struct rig *r)
 {
     if (r->loop)
         rig_close(r);
+    if (r->call_fd >= 0)
+        close(r->call_fd);
     pid_t shepherd = rig_shepherd(r);
     if (shepherd > 0) {
         kill(shepherd, SIGTERM);

@@ -28,6 +28,7 @@ struct rig {
     bool settle; /* say settled() at every end */
     int daemon_lock;
     int node_events;
+    int call_fd; /* the last one, -1 = none */
 };
 
 /* Opening and closing leave the home as it is, so that a daemon's death can be played. */

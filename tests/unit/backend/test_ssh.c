@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -293,6 +294,44 @@ static void test_spool(void **state)
     rig_done(&r);
 }
 
+/* A job reaches the daemon; a large answer fits through the window. */
+static void test_call(void **state)
+{
+    enum { ANSWER = 1500 * 1000 };
+    AUTO_FREE char *answer = xmalloc(ANSWER);
+    char asked[64] = "";
+    struct rig r;
+    ssize_t n = -1;
+
+    (void)state;
+    memset(answer, 'x', ANSWER);
+    rig_init(&r, CLS);
+    rig_start(&r, 1, 1,
+              &(struct rig_run){
+                  .shell = "exec python3 -c \"import os,socket\ns=socket.socket(1)\n"
+                           "s.connect(os.environ['BERTH_SOCKET'])\ns.sendall(b'hello')\nn=0\n"
+                           "while True:\n b=s.recv(65536)\n n+=len(b)\n if not b: break\n"
+                           "print(n)\""});
+    for (int i = 0; i < 4000 && n <= 0; i++) {
+        rig_turn(&r, 5);
+        n = r.call_fd < 0 ? -1 : recv(r.call_fd, asked, sizeof(asked) - 1, MSG_DONTWAIT);
+    }
+    assert_string_equal(asked, "hello");
+    for (size_t sent = 0; sent < ANSWER;) {
+        n = send(r.call_fd, answer + sent, ANSWER - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (n > 0)
+            sent += (size_t)n;
+        else
+            rig_turn(&r, 5);
+    }
+    close(r.call_fd);
+    r.call_fd = -1;
+    rig_wait_ended(&r, 1, 1);
+    AUTO_FREE char *log = rig_log(&r, 1, 1);
+    assert_string_equal(log, "1500000\n");
+    rig_done(&r);
+}
+
 static void test_log_limit(void **state)
 {
     struct rig r;
@@ -318,6 +357,7 @@ int main(void)
         cmocka_unit_test(test_big_output),  cmocka_unit_test(test_assets),
         cmocka_unit_test(test_cut),         cmocka_unit_test(test_daemon_dies),
         cmocka_unit_test(test_dead_host),   cmocka_unit_test(test_log_limit),
+        cmocka_unit_test(test_call),
     };
 
     if (!getenv("BERTH_TEST_CONF"))
