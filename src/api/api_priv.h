@@ -17,7 +17,7 @@
 enum {
     API_BODY_MAX = 1 << 20,          /* of a request without a limit of its own */
     API_LIST_BODY_MAX = 4 << 20,     /* lists of jobs to act on: 100 000 ids */
-    API_REPORT_BODY_MAX = 1 << 20,   /* one piece of a spool; parsed on the loop */
+    API_REPORT_BODY_MAX = 4 << 20,   /* one piece of a spool */
     API_SUBMIT_BODY_MAX = 256 << 20, /* bulk submit */
     API_YAML_BODY_MAX = 16 << 20,    /* YAML is read as a whole tree */
     API_REPLY_MAX = 512 << 20,       /* a page of 10 000 jobs with large params */
@@ -159,6 +159,11 @@ void events_end(struct events *ev);
 /* ---- nodes.c ---- */
 /* The node, with the jobs on its devices that `who` may know of; NULL = without. */
 void node_json(struct buf *b, struct core *core, size_t at, const struct caller *who);
+
+/* ---- series.c ---- */
+/* As put_double; "nan", "inf" and "-inf" in quotes. */
+void put_number(struct buf *b, const char *key, double v);
+void put_step(struct buf *b, const char *key, int64_t step); /* null when there is none */
 
 /* ---- handlers, in the order of the table ---- */
 void meta_health(struct call *c);

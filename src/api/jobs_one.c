@@ -5,6 +5,7 @@
  */
 #include "api/api_priv.h"
 #include "api/job_json.h"
+#include "store/track.h"
 
 /* ---- GET /v1/jobs/{job} ---- */
 
@@ -47,100 +48,62 @@ static bool add_run(void *arg, const struct run_view *v)
     return true;
 }
 
-/* Last of each name; the order is that of first appearance. */
-struct last_report {
-    char *name, *text;
-    double value;
-    int64_t step, at_ms;
-    uint32_t run;
-    char kind;
-};
-struct last_reports {
-    struct arena *mem;
-    struct map_str tags, metrics, artifacts;
-    VEC(struct last_report *) all;
-};
-
-static bool keep_report(void *arg, const struct report_view *v)
+/* Tags, parameters and artifacts of a job, each with its last value. */
+static void add_mark(struct buf *b, const struct mark_view *v)
 {
-    struct last_reports *l = arg;
-    struct map_str *m = v->kind == 'm'   ? &l->metrics
-                        : v->kind == 't' ? &l->tags
-                        : v->kind == 'a' ? &l->artifacts
-                                         : NULL;
-    struct last_report *r;
-
-    if (!m)
-        return true;
-    r = map_str_get(m, v->name);
-    if (!r) {
-        r = arena_alloc(l->mem, sizeof(*r));
-        r->name = arena_strndup(l->mem, v->name.p, v->name.n);
-        r->kind = v->kind;
-        map_str_put(m, v->name, r);
-        vec_push(&l->all, r);
+    put_str(b, b->p[b->n - 1] == '{' ? "" : ",", v->name);
+    if (v->kind == MARK_TAG) {
+        put_str(b, ":", v->text);
+    } else if (v->kind == MARK_PARAM) {
+        put_raw(b, ":", v->text);
+    } else {
+        put_str(b, ":{\"path\":", v->text);
+        put_int(b, ",\"run\":", v->run);
+        put_time(b, ",\"at\":", v->at_ms);
+        buf_addc(b, '}');
     }
-    if (v->kind != 'm')
-        r->text = arena_strndup(l->mem, v->text.p, v->text.n);
-    r->value = v->value;
-    r->step = v->step;
-    r->at_ms = v->at_ms;
-    r->run = v->run;
+}
+
+static bool keep_mark(void *arg, const struct mark_view *v)
+{
+    add_mark(arg, v);
     return true;
 }
 
-static void add_report(struct buf *b, const struct last_report *r)
+static bool add_metric(void *arg, const struct series_view *v)
 {
-    put_str(b, "", str_of(r->name));
-    if (r->kind == 't') {
-        put_str(b, ":", str_of(r->text));
-        return;
-    }
-    if (r->kind == 'm') {
-        put_double(b, ":{\"value\":", r->value);
-        put_int(b, ",\"step\":", r->step);
-    } else {
-        put_str(b, ":{\"path\":", str_of(r->text));
-    }
-    put_int(b, ",\"run\":", r->run);
-    put_time(b, ",\"at\":", r->at_ms);
-    buf_addc(b, '}');
+    struct buf *b = arg;
+
+    put_str(b, b->p[b->n - 1] == '{' ? "" : ",", v->name);
+    if (v->is_text)
+        put_str(b, ":{\"value\":", v->text);
+    else
+        put_number(b, ":{\"value\":", v->value);
+    put_step(b, ",\"step\":", v->step);
+    put_int(b, ",\"points\":", (int64_t)v->n);
+    put_int(b, ",\"run\":", v->run);
+    put_time(b, ",\"at\":", v->at_ms);
+    return buf_addc(b, '}');
 }
 
-static void add_reports(struct buf *b, const struct last_reports *l, char kind)
+static int put_tracked(struct call *c, uint64_t seq)
 {
-    bool first = true;
+    struct store *s = c->api->conf.store;
 
-    buf_addc(b, '{');
-    for (size_t i = 0; i < l->all.n; i++) {
-        if (l->all.p[i]->kind != kind)
-            continue;
-        if (!first)
-            buf_addc(b, ',');
-        add_report(b, l->all.p[i]);
-        first = false;
-    }
-    buf_addc(b, '}');
-}
-
-static int put_reports(struct call *c, uint64_t seq)
-{
-    struct last_reports l = {.mem = &c->mem};
-    int rc = store_reports(c->api->conf.store, seq, 0, keep_report, &l, &c->err);
-
-    if (rc == 0) {
-        buf_adds(&c->out, ",\"tags\":");
-        add_reports(&c->out, &l, 't');
-        buf_adds(&c->out, ",\"metrics\":");
-        add_reports(&c->out, &l, 'm');
-        buf_adds(&c->out, ",\"artifacts\":");
-        add_reports(&c->out, &l, 'a');
-    }
-    map_str_done(&l.tags);
-    map_str_done(&l.metrics);
-    map_str_done(&l.artifacts);
-    vec_done(&l.all);
-    return rc;
+    buf_adds(&c->out, ",\"logged_params\":{");
+    if (store_marks(s, &seq, 1, MARK_PARAM, keep_mark, &c->out, &c->err) < 0)
+        return -1;
+    buf_adds(&c->out, "},\"tags\":{");
+    if (store_marks(s, &seq, 1, MARK_TAG, keep_mark, &c->out, &c->err) < 0)
+        return -1;
+    buf_adds(&c->out, "},\"metrics\":{");
+    if (store_series(s, &seq, 1, add_metric, &c->out, &c->err) < 0)
+        return -1;
+    buf_adds(&c->out, "},\"artifacts\":{");
+    if (store_marks(s, &seq, 1, MARK_ARTIFACT, keep_mark, &c->out, &c->err) < 0)
+        return -1;
+    buf_addc(&c->out, '}');
+    return 0;
 }
 
 static int get_run(struct call *c)
@@ -163,7 +126,7 @@ static int get_run(struct call *c)
     for (size_t i = 0; i < n_after; i++)
         put_int(&c->out, i ? "," : "", (int64_t)after[i]);
     buf_addc(&c->out, ']');
-    if (put_reports(c, f.seq) < 0)
+    if (put_tracked(c, f.seq) < 0)
         return -1;
     buf_addc(&c->out, '}');
     return 0;

@@ -1,4 +1,4 @@
-/* reports.c - what a job says about itself, coming in and going out
+/* reports.c - what a job says about itself, coming in; series.c and jobs_one.c tell it again
  *
  * POST /v1/jobs/{job}/reports takes a piece of a run's spool file: whole JSON lines from byte
  * `offset` on.  The answer is where the next piece must begin, so a piece sent twice counts once.
@@ -72,70 +72,4 @@ void reports_post(struct call *c)
         return;
     }
     call_work(c, post_run, post_then);
-}
-
-/* ---- GET /v1/jobs/{job}/metrics ---- */
-
-struct series {
-    char *name;
-    struct buf points;
-};
-struct all_series {
-    struct arena *mem;
-    struct map_str by_name;
-    VEC(struct series *) list;
-    const char *only;
-};
-
-static bool add_point(void *arg, const struct report_view *v)
-{
-    struct all_series *all = arg;
-    struct series *s;
-
-    if (all->only && !str_eq_c(v->name, all->only))
-        return true;
-    s = map_str_get(&all->by_name, v->name);
-    if (!s) {
-        s = arena_alloc(all->mem, sizeof(*s));
-        s->name = arena_strndup(all->mem, v->name.p, v->name.n);
-        buf_init(&s->points, API_REPLY_MAX);
-        map_str_put(&all->by_name, v->name, s);
-        vec_push(&all->list, s);
-    }
-    put_int(&s->points, s->points.n ? ",{\"step\":" : "{\"step\":", v->step);
-    put_double(&s->points, ",\"value\":", v->value);
-    put_int(&s->points, ",\"run\":", v->run);
-    put_time(&s->points, ",\"at\":", v->at_ms);
-    return buf_addc(&s->points, '}');
-}
-
-static int metrics_run(struct call *c)
-{
-    struct all_series all = {.mem = &c->mem, .only = c->data};
-    struct job_facts f;
-    int rc;
-
-    if (job_ref_arg(c, &f) < 0)
-        return -1;
-    rc = store_reports(c->api->conf.store, f.seq, 'm', add_point, &all, &c->err);
-    buf_adds(&c->out, "{\"metrics\":{");
-    for (size_t i = 0; i < all.list.n; i++) {
-        struct series *s = all.list.p[i];
-
-        put_str(&c->out, i ? "," : "", str_of(s->name));
-        put_raw(&c->out, ":[", buf_str(&s->points));
-        buf_addc(&c->out, ']');
-        buf_done(&s->points);
-    }
-    buf_adds(&c->out, "}}");
-    map_str_done(&all.by_name);
-    vec_done(&all.list);
-    return rc;
-}
-
-void reports_metrics(struct call *c)
-{
-    c->data = (void *)call_param(c, "name");
-    c->etag = true;
-    call_work(c, metrics_run, NULL);
 }

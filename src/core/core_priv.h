@@ -58,15 +58,17 @@ struct run {
     struct core_host *host;
     struct gpu_set gpus;
     int64_t started_mono_ms, timeout_ms, spool_offset;
-    struct run *next; /* waits in the backend for our end and takes our place */
-    struct run *prev; /* whose place we shall take */
-    size_t slot;      /* in core.held, while it holds resources */
+    struct run *next;       /* waits in the backend for our end and takes our place */
+    struct run *prev;       /* whose place we shall take */
+    size_t slot;            /* in core.held, while it holds resources */
+    struct draining *drain; /* its spool is being read; NULL = it is not */
     uint32_t journal;
     uint8_t phase;
     bool holds; /* resources are counted for it */
     bool stop_sent;
-    bool seen;   /* its start was recorded before a restart */
-    bool recall; /* not wanted any more before it was sent */
+    bool seen;     /* its start was recorded before a restart */
+    bool recall;   /* not wanted any more before it was sent */
+    bool read_out; /* all of its spool is in */
 };
 
 /* Where runs run: a node with the backend that speaks to it (node_table.c). */
@@ -276,5 +278,10 @@ bool train_stop_requested(const struct core *c, uint64_t job);
 /* train_view.c */
 bool train_explain(struct core *c, struct job *j, struct json *out);
 
-/* report.c: what is left in the spool of an ended run becomes reports */
+/* report.c */
+/* More lines are in the file: they are read in the background. */
+void report_spooled(struct core *c, struct run *r);
+/* What is left in the spool is read, in the background when it is much; then the run ends. */
+void report_end(struct core *c, struct run *r, const struct run_outcome *o, struct str detail);
+/* At once, up to 16 MiB of it. */
 void report_drain_spool(struct core *c, struct run *r);

@@ -1,166 +1,317 @@
-/* report.c - what jobs say about themselves: metrics, tags, artifacts, epochs
+/* report.c - what jobs say about themselves: metrics, parameters, tags, artifacts, epochs
  *
- * A job appends JSON lines to its spool file and sends them as well; each line is known by its
- * offset in that file, so a line counts once however often it arrives.  What was never sent is read
- * from the file when the run ends.
+ * A job appends lines to its spool file (report_lines.h has their form) and sends them as well;
+ * each line is known by its offset in that file, so a line counts once however often it arrives.
+ * What was never sent is read from the file when the run ends, and the run ends when all of it is
+ * in.
  *
- *   {"k":"m","n":"loss","v":0.3,"s":10,"t":1731700000000}    metric, value, step, time
- *   {"k":"t","n":"kind","x":"resnet","t":…}                  tag
- *   {"k":"a","n":"model","x":"artifacts/model.pt","t":…}     artifact
- *   {"k":"e","s":3,"t":…}                                    epoch 3 is done
+ * Pieces of more than a few lines are read on another thread.  Meanwhile others may arrive, for the
+ * same run too; a piece counts only if it begins where the run stands when it comes back, so none
+ * counts twice, and its offset is staged together with what it brought, so none is half there.
  */
 #include "base/file.h"
-#include "base/json.h"
 #include "core/core_priv.h"
+#include "core/report_lines.h"
+#include "core/track.h"
 #include <fcntl.h>
 #include <sys/stat.h>
 
 enum {
-    SPOOL_PIECE = 1 << 20,
-    SPOOL_REST_MAX = 16 << 20, /* of what was never sent: a third of a second on the loop */
-    NAME_MAX_BYTES = 200,
-    TEXT_MAX_BYTES = 4096,
+    PIECE_BYTES = 1 << 20, /* of a spool, read at once */
+    HERE_BYTES = 4 << 10,  /* as quickly read as handed to another thread */
+    REST_MAX = 16 << 20,   /* where a run must end at once: a third of a second */
 };
 
-static struct str text_of(const struct json *o, const char *key, size_t max)
-{
-    struct str s = json_type(json_get(o, key)) == JSON_STR ? json_str(json_get(o, key)) : STR("");
+/* ---- a piece of lines, read and staged ---- */
 
-    s.n = MIN(s.n, max);
-    return s;
-}
-
-static void stage_report(struct core *c, struct run_key key, const struct json *o)
+/* Everything but points goes to its run, or to the store as a mark. */
+static void stage_item(struct core *c, struct run_key key, const struct report_item *it)
 {
-    struct str kind = text_of(o, "k", 1);
-    const struct json *t = json_get(o, "t"), *v = json_get(o, "v");
-    bool numeric = json_type(v) == JSON_INT || json_type(v) == JSON_REAL;
     struct change ch = {.kind = CHANGE_REPORT,
                         .key = key,
-                        .at_ms = json_type(t) == JSON_INT ? json_int(t) : core_wall(c),
-                        .report_kind = kind.n ? kind.p[0] : 0,
-                        .name = text_of(o, "n", NAME_MAX_BYTES),
-                        .text = text_of(o, "x", TEXT_MAX_BYTES),
-                        .step = json_type(json_get(o, "s")) == JSON_INT ? json_int(json_get(o, "s"))
-                                                                        : -1,
-                        .value = numeric ? json_real(v) : 0};
+                        .at_ms = it->at_ms,
+                        .report_kind = it->kind,
+                        .name = it->name,
+                        .text = it->text,
+                        .step = it->step};
 
-    switch (ch.report_kind) {
-    case 'm':
-        if (!ch.name.n || !numeric)
-            return;
-        break;
-    case 't':
-    case 'a':
-        if (!ch.name.n)
-            return;
-        break;
-    case 'e':
-        ch.name = STR("epoch");
-        if (ch.step >= 0)
-            train_reported(c, key.job, ch.step + 1);
-        break;
-    default:
-        return;
+    if (it->kind == 'm' || it->kind == 's') {
+        ch.kind = CHANGE_POINTS;
+        ch.flag = it->kind == 's';
     }
+    if (it->kind == 'e' && it->step >= 0)
+        train_reported(c, key.job, it->step + 1);
     core_stage(c, &ch);
 }
 
-/* Stages whole lines from `skip` on; returns how many bytes of `lines` are done with. */
-static size_t stage_lines(struct core *c, struct run_key key, struct str lines, size_t skip)
+static void stage_batch(struct core *c, struct run *r, const struct report_batch *b)
 {
-    size_t at = skip;
-
-    while (at < lines.n) {
-        const char *nl = memchr(lines.p + at, '\n', lines.n - at);
-        if (!nl)
-            break; /* the rest of this line comes later */
-        struct str line = {lines.p + at, (size_t)(nl - lines.p) - at};
-        struct json *o = NULL;
-        struct err e;
-        if (line.n && json_parse(line, "report", &o, &e) == 0 && json_type(o) == JSON_OBJECT)
-            stage_report(c, key, o);
-        json_free(o);
-        at += line.n + 1;
-    }
-    return at;
+    for (size_t i = 0; i < b->items.n; i++)
+        if (b->items.p[i].kind != 'x')
+            stage_item(c, r->key, &b->items.p[i]);
+    r->spool_offset += (int64_t)b->used;
+    core_stage(c, &(struct change){.kind = CHANGE_SPOOL,
+                                   .at_ms = core_wall(c),
+                                   .key = r->key,
+                                   .offset = r->spool_offset,
+                                   .text = buf_str(&b->summary)});
 }
 
-static void advance(struct core *c, struct run *r, int64_t offset)
+static struct run *run_of(const struct core *c, struct run_key key)
 {
-    r->spool_offset = offset;
-    core_stage(c, &(struct change){.kind = CHANGE_SPOOL, .key = r->key, .offset = offset});
+    struct job *j = core_job(c, key.job);
+
+    return j && j->run && run_key_eq(j->run->key, key) && j->run->phase != RUN_OVER ? j->run : NULL;
 }
+
+/* ---- sent by the job ---- */
 
 struct reporting {
+    struct core *c;
+    struct run_key key;
+    int64_t from; /* where the lines begin */
+    struct str lines;
+    int64_t now_ms;
+    struct report_batch batch;
     core_report_fn done;
     void *arg;
-    int64_t offset;
+    int64_t offset; /* the answer */
 };
+
+static void reporting_free(struct reporting *x)
+{
+    report_batch_done(&x->batch);
+    free(x);
+}
 
 static void on_reported(void *arg, const struct err *e)
 {
     struct reporting *x = arg;
 
     x->done(x->arg, e, x->offset);
-    free(x);
+    reporting_free(x);
+}
+
+static void run_is_over(struct reporting *x)
+{
+    struct err e = {0};
+
+    err_set(&e, ERR_CONFLICT,
+            "run %u of job %llu is over; its last reports were read from its spool", x->key.run,
+            (unsigned long long)x->key.job);
+    x->done(x->arg, &e, 0);
+    reporting_free(x);
+}
+
+static void read_lines(void *arg) /* any thread */
+{
+    struct reporting *x = arg;
+
+    report_read(&x->batch, x->lines, x->now_ms);
+}
+
+static void lines_read(void *arg)
+{
+    struct reporting *x = arg;
+    struct run *r = run_of(x->c, x->key);
+
+    if (!r) {
+        run_is_over(x);
+        return;
+    }
+    if (r->spool_offset == x->from && x->batch.used)
+        stage_batch(x->c, r, &x->batch);
+    x->offset = r->spool_offset;
+    core_barrier(x->c, on_reported, x);
+}
+
+static void read_somewhere(struct core *c, size_t bytes, void (*work)(void *), void (*done)(void *),
+                           void *x)
+{
+    if (bytes > HERE_BYTES && c->conf.offload &&
+        c->conf.offload(c->conf.offload_arg, work, done, x))
+        return;
+    work(x);
+    done(x);
 }
 
 void core_report(struct core *c, struct run_key key, int64_t offset, struct str lines,
                  core_report_fn done, void *arg)
 {
-    struct job *j = core_job(c, key.job);
-    struct err e = {0};
+    struct reporting *x = xcalloc(1, sizeof(*x));
+    struct run *r = run_of(c, key);
 
-    if (!j || !j->run || !run_key_eq(j->run->key, key)) {
-        err_set(&e, ERR_CONFLICT,
-                "run %u of job %llu is over; its last reports were read from its spool", key.run,
-                (unsigned long long)key.job);
-        done(arg, &e, 0);
+    *x = (struct reporting){.c = c, .key = key, .done = done, .arg = arg, .now_ms = core_wall(c)};
+    if (!r) {
+        run_is_over(x);
         return;
     }
-    struct run *r = j->run;
-    if (offset >= 0 && offset <= r->spool_offset && offset + (int64_t)lines.n > r->spool_offset) {
-        size_t end = stage_lines(c, key, lines, (size_t)(r->spool_offset - offset));
-        if (offset + (int64_t)end > r->spool_offset)
-            advance(c, r, offset + (int64_t)end);
+    x->from = r->spool_offset;
+    if (offset >= 0 && offset <= x->from && offset + (int64_t)lines.n > x->from) {
+        size_t seen = (size_t)(x->from - offset);
+        x->lines = (struct str){lines.p + seen, lines.n - seen};
     }
-    struct reporting *x = xmalloc(sizeof(*x));
-    *x = (struct reporting){done, arg, r->spool_offset};
-    core_barrier(c, on_reported, x);
+    read_somewhere(c, x->lines.n, read_lines, lines_read, x);
 }
 
-static int spool_open(const struct core *c, const struct run *r, off_t *out_size)
+/* ---- read from the file ---- */
+
+/* One at a time for a run, which may end or be gone before it is through. */
+struct draining {
+    struct core *c;
+    struct run_key key;
+    char *path;
+    int64_t from, now_ms;
+    char *text;
+    struct report_batch batch;
+    bool full;  /* the piece was: there is more */
+    bool again; /* so there is, was heard meanwhile */
+    bool ends;  /* when all is in, the run ends so */
+    struct run_outcome outcome;
+    char *detail;
+};
+
+static char *spool_path(const struct core *c, struct run_key key)
 {
-    AUTO_FREE char *dir = core_run_dir(c, r->key);
-    AUTO_FREE char *path = path_join(dir, "spool.jsonl");
-    AUTO_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    AUTO_FREE char *dir = core_run_dir(c, key);
+
+    return path_join(dir, "spool.jsonl");
+}
+
+/* 0 when there is none, or nothing that could be one. */
+static int64_t spool_size(const char *path)
+{
     struct stat st;
 
-    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size <= r->spool_offset)
-        return -1;
-    *out_size = st.st_size;
-    return TAKE_FD(fd);
+    return lstat(path, &st) == 0 && S_ISREG(st.st_mode) ? (int64_t)st.st_size : 0;
+}
+
+static void draining_free(struct draining *x)
+{
+    report_batch_done(&x->batch);
+    free(x->path);
+    free(x->text);
+    free(x->detail);
+    free(x);
+}
+
+static void read_piece(void *arg) /* any thread */
+{
+    struct draining *x = arg;
+    AUTO_FD fd = open(x->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    ssize_t got = fd < 0 ? -1 : pread(fd, x->text, PIECE_BYTES, x->from);
+
+    report_read(&x->batch, (struct str){x->text, got > 0 ? (size_t)got : 0}, x->now_ms);
+    x->full = got == PIECE_BYTES && x->batch.used;
+}
+
+static void next_piece(void *arg, const struct err *e);
+
+static void piece_read(void *arg)
+{
+    struct draining *x = arg;
+    struct run *r = run_of(x->c, x->key);
+
+    if (!r) {
+        draining_free(x);
+        return;
+    }
+    bool moved = r->spool_offset != x->from; /* by what the job sent meanwhile */
+    if (!moved && x->batch.used)
+        stage_batch(x->c, r, &x->batch);
+    if (moved || x->full || x->again) {
+        core_barrier(x->c, next_piece, x); /* what is in memory goes to disk before more is read */
+        return;
+    }
+    r->drain = NULL;
+    r->read_out = x->ends;
+    if (x->ends)
+        run_end(x->c, r, &x->outcome, str_of(x->detail));
+    draining_free(x);
+}
+
+static void next_piece(void *arg, const struct err *e)
+{
+    struct draining *x = arg;
+    struct run *r = run_of(x->c, x->key);
+
+    (void)e;
+    if (!r) {
+        draining_free(x);
+        return;
+    }
+    report_batch_done(&x->batch);
+    x->again = false;
+    x->from = r->spool_offset;
+    x->now_ms = core_wall(x->c);
+    int64_t rest = spool_size(x->path) - x->from;
+    read_somewhere(x->c, rest > 0 ? (size_t)rest : 0, read_piece, piece_read, x);
+}
+
+static void drain(struct core *c, struct run *r, const struct run_outcome *o, struct str detail)
+{
+    struct draining *x = r->drain;
+
+    if (!x) {
+        x = r->drain = xcalloc(1, sizeof(*x));
+        *x = (struct draining){.c = c, .key = r->key, .path = spool_path(c, r->key)};
+        x->text = xmalloc(PIECE_BYTES);
+    } else {
+        x->again = true;
+    }
+    if (o && !x->ends) {
+        x->ends = true;
+        x->outcome = *o;
+        x->detail = xstrndup(detail.p, detail.n);
+    }
+    if (!x->again)
+        next_piece(x, NULL);
+}
+
+static bool spool_has_more(const struct core *c, const struct run *r)
+{
+    if (!c->home)
+        return false;
+    AUTO_FREE char *path = spool_path(c, r->key);
+    return spool_size(path) > r->spool_offset;
+}
+
+void report_spooled(struct core *c, struct run *r)
+{
+    if (r->drain || spool_has_more(c, r))
+        drain(c, r, NULL, STR(""));
+}
+
+void report_end(struct core *c, struct run *r, const struct run_outcome *o, struct str detail)
+{
+    if (r->drain || spool_has_more(c, r)) {
+        drain(c, r, o, detail);
+        return;
+    }
+    r->read_out = true;
+    run_end(c, r, o, detail);
 }
 
 void report_drain_spool(struct core *c, struct run *r)
 {
-    off_t size = 0, from = r->spool_offset;
+    int64_t from = r->spool_offset;
 
-    if (!c->home)
-        return;
-    AUTO_FD fd = spool_open(c, r, &size);
-    if (fd < 0)
-        return;
-    AUTO_FREE char *text = xmalloc(SPOOL_PIECE);
-    while (r->spool_offset < size && r->spool_offset - from < SPOOL_REST_MAX) {
-        ssize_t got = pread(fd, text, SPOOL_PIECE, r->spool_offset);
-        size_t end = got > 0 ? stage_lines(c, r->key, (struct str){text, (size_t)got}, 0) : 0;
-        if (!end)
-            break; /* only the beginning of a line is left */
-        advance(c, r, r->spool_offset + (int64_t)end);
+    while (!r->read_out && spool_has_more(c, r) && r->spool_offset - from < REST_MAX) {
+        struct draining x = {.path = spool_path(c, r->key),
+                             .from = r->spool_offset,
+                             .text = xmalloc(PIECE_BYTES),
+                             .now_ms = core_wall(c)};
+        read_piece(&x);
+        size_t used = x.batch.used;
+        if (used)
+            stage_batch(c, r, &x.batch);
+        report_batch_done(&x.batch);
+        free(x.path);
+        free(x.text);
+        if (!used)
+            return; /* only the beginning of a line is left */
     }
-    if (r->spool_offset - from >= SPOOL_REST_MAX && c->conf.notice)
+    if (r->spool_offset - from >= REST_MAX && c->conf.notice)
         c->conf.notice(
             c->conf.notice_arg,
             STR("a job left more than 16 MiB of reports behind; the rest stays in its spool"));

@@ -365,7 +365,7 @@ static void on_ended(void *owner, struct run_key key, const struct run_outcome *
     }
     if (o->why == RUN_END_EXITED)
         c->mean_run_ms += ((double)(o->ended_ms - o->started_ms) + 0.5 - c->mean_run_ms) * 0.2;
-    run_end(c, r, o, detail);
+    report_end(c, r, o, detail);
 }
 
 static void on_absent(void *owner, struct run_key key)
@@ -384,6 +384,15 @@ static void on_absent(void *owner, struct run_key key)
     c->dirty = true;
 }
 
+static void on_spooled(void *owner, struct run_key key)
+{
+    struct core_host *h = owner;
+    struct run *r = known_run(h, key);
+
+    if (r)
+        report_spooled(h->core, r);
+}
+
 static void on_notice(void *owner, struct str text)
 {
     const struct core *c = ((struct core_host *)owner)->core;
@@ -396,7 +405,8 @@ const struct backend_events core_backend_events = {.started = on_started,
                                                    .ended = on_ended,
                                                    .absent = on_absent,
                                                    .notice = on_notice,
-                                                   .devices = train_devices};
+                                                   .devices = train_devices,
+                                                   .spooled = on_spooled};
 
 /* Until it is heard of, it counts as holding what it was given.  Of a chain (look_ahead.c) more
  * than one does, but nothing starts there meanwhile. */

@@ -3,9 +3,9 @@
  *   expr  := term (("and" | "or") term)* , "and" binds tighter; "not" and parentheses
  *   term  := key op value        op: ":" "=" "!=" "~" "<" "<=" ">" ">="
  *   key   := id name state project user batch exit_code priority attempt created started ended
- * duration reason | tag.K | metric.M | any other word: a parameter (params.K when it collides)
- *   value := word, or "quoted"; times as RFC 3339 or an age ("2h" = within …), sizes and durations
- * with units
+ * duration reason | tag (has this tag) | tag.K | metric.M | any other word: a parameter, or a
+ * metric where the job has no such parameter (params.K when it collides) value := word, or
+ * "quoted"; times as RFC 3339 or an age ("2h" = within …), sizes and durations with units
  *   ":" is equality with a comma list (state:failed,lost); "~" is substring, case-insensitive.
  */
 #pragma once
@@ -24,7 +24,8 @@ enum filter_op {
     FILTER_GT,
     FILTER_GE,
     FILTER_CONTAINS,
-    FILTER_IN
+    FILTER_IN,
+    FILTER_HAS /* it is there, whatever its value */
 };
 enum filter_field {
     FILTER_F_ID,
@@ -51,6 +52,7 @@ enum filter_field {
  *   EXIT_CODE, PRIORITY, ATTEMPT, NUMBER, DURATION (ms), METRIC and times (wall clock, ms) are
  * always numeric; "id:42" is field NUMBER.  An age becomes a comparison with a time: created<2h is
  *   created >= now-2h.  A day ("created:2026-11-15") becomes a range.
+ *   HAS occurs for TAG only: tag:best,new is an OR of two.
  *   PARAM and TAG are numeric when the value reads as a number, except with CONTAINS; otherwise
  *   they compare as text. */
 struct filter {

@@ -10,7 +10,16 @@
 #include "model/filter_priv.h"
 #include "model/job.h"
 
-enum value_type { TYPE_TEXT, TYPE_STATE, TYPE_ID, TYPE_NUMBER, TYPE_TIME, TYPE_DURATION, TYPE_ANY };
+enum value_type {
+    TYPE_TEXT,
+    TYPE_STATE,
+    TYPE_ID,
+    TYPE_NUMBER,
+    TYPE_TIME,
+    TYPE_DURATION,
+    TYPE_ANY,
+    TYPE_TAG
+};
 
 static const struct field {
     const char *name;
@@ -32,6 +41,7 @@ static const struct field {
     {"ended", FILTER_F_ENDED, TYPE_TIME},
     {"duration", FILTER_F_DURATION, TYPE_DURATION},
     {"reason", FILTER_F_REASON, TYPE_TEXT},
+    {"tag", FILTER_F_TAG, TYPE_TAG},
 };
 
 struct maker {
@@ -108,6 +118,11 @@ static int check_op(const struct maker *m)
 {
     struct str key = m->t->key.text;
     bool text = m->type == TYPE_TEXT || m->type == TYPE_STATE;
+
+    if (m->type == TYPE_TAG && m->op != FILTER_EQ && m->op != FILTER_NE)
+        return filter_error(m->e, m->t->op.column,
+                            "tag asks for a tag by its name; use : = or !=, or tag.NAME for its "
+                            "value");
 
     if (text && op_orders(m->op))
         return filter_error(m->e, m->t->op.column, STR_FMT " has no order; use : = != or ~",
@@ -282,6 +297,15 @@ static int make_any(const struct maker *m, const struct filter_word *w, struct f
     return 0;
 }
 
+static int make_tag(const struct maker *m, const struct filter_word *w, struct filter **out)
+{
+    struct filter *has = compare(m, FILTER_HAS, w);
+
+    has->key = has->values[0];
+    *out = m->op == FILTER_NE ? filter_node(m->a, FILTER_NOT, has, NULL) : has;
+    return 0;
+}
+
 static int make_one(const struct maker *m, const struct filter_word *w, struct filter **out)
 {
     switch (m->type) {
@@ -297,6 +321,8 @@ static int make_one(const struct maker *m, const struct filter_word *w, struct f
         return make_id(m, w, out);
     case TYPE_ANY:
         return make_any(m, w, out);
+    case TYPE_TAG:
+        return make_tag(m, w, out);
     case TYPE_TEXT:
         break;
     }

@@ -40,7 +40,7 @@ struct series_bucket {
 struct series_axis {
     bool by_time;
     int64_t from, to; /* both inclusive; from <= to */
-    size_t n;         /* buckets */
+    size_t n;         /* buckets, 1 … 10 000 */
 };
 /* Bucket i holds x from series_edge(i) up to and without series_edge(i + 1). */
 int64_t series_edge(const struct series_axis *a, size_t i);

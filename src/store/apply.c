@@ -1,7 +1,7 @@
 /* apply.c - a change becomes rows and one event
  *
- * Owns: what each change does to job, run, report, queue and node.  Submissions and removals have
- * their own files.
+ * Owns: what each change does to job, run, queue and node.  Submissions, removals and what is said
+ * of experiments have their own files.
  *
  * A change says what happened; nothing here decides.  It is applied to what is there: a change
  * about a job that is gone, or was refused when the disk was full, does nothing, so that what was
@@ -367,71 +367,6 @@ static int apply_switch(struct applier *a, const struct change *c, const char *s
     return event_append(a, kind, c->at_ms, 0, 0, e);
 }
 
-static enum event_kind report_event(char kind)
-{
-    switch (kind) {
-    case 'm':
-        return EVENT_REPORT_METRIC;
-    case 't':
-        return EVENT_REPORT_TAG;
-    case 'a':
-        return EVENT_REPORT_ARTIFACT;
-    default:
-        return EVENT_REPORT_EPOCH;
-    }
-}
-
-static int apply_report(struct applier *a, const struct change *c, struct err *e)
-{
-    struct job_now j = {0};
-    sqlite3_stmt *st;
-    int rc = find_job(a, c->key.job, &j, e);
-
-    if (rc <= 0)
-        return rc;
-    st = db_prepare(a->db,
-                    "INSERT INTO report(job, kind, name, seq, run, step, at_ms, value, text)"
-                    " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-                    e);
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)c->key.job);
-    sqlite3_bind_int(st, 2, c->report_kind);
-    bind_str(st, 3, c->name);
-    sqlite3_bind_int64(st, 4, (int64_t)(a->last_event + 1));
-    sqlite3_bind_int64(st, 5, c->key.run);
-    sqlite3_bind_int64(st, 6, c->step);
-    sqlite3_bind_int64(st, 7, c->at_ms);
-    if (c->report_kind == 'm')
-        sqlite3_bind_double(st, 8, c->value);
-    bind_str_or_null(st, 9, c->text);
-    if (db_run(a->db, st, e) < 0)
-        return -1;
-    data_begin(a, c->user);
-    data_int(a, "run", c->key.run);
-    data_str(a, "name", c->name);
-    if (c->report_kind == 'm')
-        data_real(a, "value", c->value);
-    data_str(a, "text", c->text);
-    if (c->step >= 0)
-        data_int(a, "step", c->step);
-    return event_append(a, report_event(c->report_kind), c->at_ms, c->key.job, c->key.job, e);
-}
-
-static int apply_spool(struct applier *a, const struct change *c, struct err *e)
-{
-    sqlite3_stmt *st = db_prepare(a->db,
-                                  "UPDATE run SET spool_offset = max(spool_offset, ?3)"
-                                  " WHERE job = ?1 AND run = ?2",
-                                  e);
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)c->key.job);
-    sqlite3_bind_int64(st, 2, c->key.run);
-    sqlite3_bind_int64(st, 3, c->offset);
-    return db_run(a->db, st, e);
-}
-
 static int apply_fact(struct applier *a, const struct change *c, struct err *e)
 {
     sqlite3_stmt *st = db_prepare(a->db,
@@ -486,9 +421,15 @@ int apply_change(struct applier *a, const struct change *c, struct err *e)
                             " ON CONFLICT(name) DO UPDATE SET drained = ?2",
                             "node", c->flag ? EVENT_NODE_DRAINED : EVENT_NODE_RESUMED, e);
     case CHANGE_REPORT:
-        return apply_report(a, c, e);
+        return apply_mark(a, c, e);
+    case CHANGE_POINTS:
+        return apply_points(a, c, e);
     case CHANGE_SPOOL:
         return apply_spool(a, c, e);
+    case CHANGE_NOTE:
+        return apply_note(a, c, e);
+    case CHANGE_PROJECT:
+        return apply_project(a, c, e);
     case CHANGE_REMOVE:
         return apply_remove(a, c, e);
     case CHANGE_FACT:

@@ -23,6 +23,15 @@ int apply_change(struct applier *a, const struct change *c, struct err *e);
 int apply_submit(struct applier *a, const struct submission *s, int64_t at_ms, struct str user,
                  struct err *e);
 int apply_remove(struct applier *a, const struct change *c, struct err *e);
+/* apply_track.c */
+int apply_mark(struct applier *a, const struct change *c, struct err *e);
+int apply_points(struct applier *a, const struct change *c, struct err *e);
+int apply_spool(struct applier *a, const struct change *c, struct err *e);
+int apply_note(struct applier *a, const struct change *c, struct err *e);
+int apply_project(struct applier *a, const struct change *c, struct err *e);
+/* The project exists from now on, and is theirs, unless it did before. */
+int project_first(struct applier *a, struct str project, uint32_t uid, struct str user,
+                  int64_t at_ms, struct err *e);
 int apply_forget(struct applier *a, const struct change *c, struct err *e);
 /* The last thing before COMMIT. */
 int apply_finish(struct applier *a, struct err *e);
@@ -31,7 +40,7 @@ int apply_finish(struct applier *a, struct err *e);
 void data_begin(struct applier *a, struct str user);
 void data_int(struct applier *a, const char *key, int64_t v);
 void data_str(struct applier *a, const char *key, struct str v); /* nothing when empty */
-void data_real(struct applier *a, const char *key, double v);
+void data_raw(struct applier *a, struct str members);            /* JSON text: "key":value,… */
 /* Closes the data and appends the event. */
 int event_append(struct applier *a, enum event_kind kind, int64_t at_ms, uint64_t first,
                  uint64_t last, struct err *e);

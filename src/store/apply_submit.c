@@ -52,14 +52,17 @@ static int count_uses(const struct submission *s, struct spec_use *use, struct e
 }
 
 static int make_parties(struct applier *a, const struct submission *s, struct spec_use *use,
-                        struct err *e)
+                        int64_t at_ms, struct err *e)
 {
     for (size_t i = 0; i < s->n_specs; i++) {
         const struct spec_row *r = &s->specs[i], *before = i ? &s->specs[i - 1] : NULL;
+        size_t known = a->tally.lines.n;
         if (before && str_eq(before->project, r->project) && str_eq(before->queue, r->queue))
             use[i].party = use[i - 1].party;
         else if (tally_party(&a->tally, a->db, r->project, r->queue, s->uid, s->user, &use[i].party,
                              e) < 0)
+            return -1;
+        if (a->tally.lines.n > known && project_first(a, r->project, s->uid, s->user, at_ms, e) < 0)
             return -1;
     }
     return 0;
@@ -303,7 +306,7 @@ int apply_submit(struct applier *a, const struct submission *s, int64_t at_ms, s
 
     if (!s->n_jobs)
         return err_set(e, ERR_INVALID, "a submission needs at least one job");
-    if (count_uses(s, use, e) < 0 || make_parties(a, s, use, e) < 0)
+    if (count_uses(s, use, e) < 0 || make_parties(a, s, use, at_ms, e) < 0)
         return -1;
     if (db_exec(a->db, "SAVEPOINT submission", e) < 0)
         return -1;

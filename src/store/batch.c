@@ -41,9 +41,13 @@ bool batch_empty(const struct batch *b)
 
 static struct str copy(struct batch *b, struct str s)
 {
+    char *p;
+
     if (!s.n)
         return (struct str){NULL, 0};
-    return (struct str){arena_strndup(&b->text, s.p, s.n), s.n};
+    p = arena_alloc(&b->text, s.n + 1); /* blocks of points hold NULs */
+    memcpy(p, s.p, s.n);
+    return (struct str){p, s.n};
 }
 
 void batch_stage(struct batch *b, const struct change *c)
@@ -53,6 +57,7 @@ void batch_stage(struct batch *b, const struct change *c)
     kept.name = copy(b, c->name);
     kept.text = copy(b, c->text);
     kept.user = copy(b, c->user);
+    kept.author = copy(b, c->author);
     if (c->kind == CHANGE_SUBMIT)
         vec_push(&b->submissions, c->submission);
     vec_push(&b->changes, kept);

@@ -65,8 +65,14 @@ enum change_kind {
     CHANGE_JOB_RETRY,  /* job: back to queued, next attempt; at */
     CHANGE_QUEUE,      /* name, paused */
     CHANGE_NODE,       /* name, drained */
-    CHANGE_REPORT,     /* key, report_kind, name, step, value or text, at */
-    CHANGE_SPOOL,      /* key, offset: reports up to here are in */
+    CHANGE_REPORT,     /* key (run 0: a person says so), report_kind, name, step, text, at; flag: it
+                          is taken back */
+    CHANGE_POINTS,  /* key, name: text is a block (series_pack); flag: text is one point that is a
+                       text, with step and at */
+    CHANGE_SPOOL,   /* key, offset: reports up to here are in; text: members of the event that tells
+                       what they brought, JSON; none = no event */
+    CHANGE_NOTE,    /* key.job, or name (a project) when that is 0; text, author, uid, at */
+    CHANGE_PROJECT, /* name, text: its description; uid, at */
     CHANGE_REMOVE, /* jobs first…last: delete the finished ones with runs and reports; events stay
                     */
     CHANGE_FACT,   /* name, text: kept under that name; no text = forgotten */
@@ -81,16 +87,17 @@ struct change {
     uint64_t first, last; /* job numbers; `last` may be 0 where there is only one */
     enum job_state state, from_state;
     struct run_outcome outcome;
-    struct str name;  /* queue, node, metric, tag, artifact */
-    struct str text;  /* reason, detail, tag value, artifact path */
-    struct str user;  /* who asked; for the audit trail */
-    uint32_t journal; /* generation of the host journal this run reports to */
+    struct str name;   /* queue, node, metric, tag, artifact */
+    struct str text;   /* reason, detail, tag value, artifact path */
+    struct str user;   /* who asked; for the audit trail */
+    struct str author; /* of a note */
+    uint32_t uid;      /* of `user` */
+    uint32_t journal;  /* generation of the host journal this run reports to */
     int64_t pid, pid_start;
     int64_t next_try_ms; /* wall clock; 0 = at once */
     int64_t step, offset;
-    double value;
     bool flag;
-    char report_kind; /* 'm'etric 't'ag 'a'rtifact 'e'poch */
+    char report_kind; /* enum mark_kind of store/track.h */
 };
 
 /* ---- what is read back at start, in job number order ---- */

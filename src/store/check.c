@@ -57,8 +57,14 @@ static const char *const rules[] = {
     " WHERE job <= (SELECT max(seq) FROM job)",
     "SELECT 'the next spec number ' || spec || ' was given before' FROM counter"
     " WHERE spec <= (SELECT max(seq) FROM spec)",
-    "SELECT 'report of job ' || job || ' is later than the last event' FROM report"
-    " WHERE seq > (SELECT ifnull(max(seq), 0) FROM event) LIMIT ?1",
+    "SELECT 'metric ' || name || ' of job ' || job || ' counts ' || numbers || ' numbers but has '"
+    " || ifnull(b.n, 0) FROM series s LEFT JOIN (SELECT series, sum(n) AS n FROM block GROUP BY"
+    " series) b ON b.series = s.seq WHERE s.numbers <> ifnull(b.n, 0) LIMIT ?1",
+    "SELECT 'metric ' || s.name || ' of job ' || s.job || ' has points beyond its last' FROM block "
+    "b"
+    " JOIN series s ON s.seq = b.series WHERE b.first + b.n > s.n LIMIT ?1",
+    "SELECT 'project ' || project || ' has jobs but no record' FROM party p WHERE NOT EXISTS"
+    "(SELECT 1 FROM project WHERE name = p.project) LIMIT ?1",
 };
 
 static int check_rule(struct db *d, const char *rule, struct buf *findings, struct err *e)

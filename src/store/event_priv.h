@@ -13,7 +13,9 @@
     X(REPORT_METRIC, 38, "report.metric")                                                          \
     X(REPORT_TAG, 39, "report.tag")                                                                \
     X(REPORT_ARTIFACT, 40, "report.artifact")                                                      \
-    X(REPORT_EPOCH, 41, "report.epoch")
+    X(REPORT_EPOCH, 41, "report.epoch")                                                            \
+    X(NOTE, 42, "note.added")                                                                      \
+    X(PROJECT_DESCRIBED, 43, "project.described")
 enum event_kind {
     EVENT_JOB_STATE = 0, /* + enum job_state */
 #define X(up, n, text) EVENT_##up = n,

@@ -58,10 +58,13 @@ void data_str(struct applier *a, const char *key, struct str v)
     buf_add_json_str(&a->data, v);
 }
 
-void data_real(struct applier *a, const char *key, double v)
+void data_raw(struct applier *a, struct str members)
 {
-    add_key(a, key);
-    buf_add_json_double(&a->data, v);
+    if (!members.n)
+        return;
+    if (a->data.n > 1)
+        buf_addc(&a->data, ',');
+    buf_add(&a->data, members.p, members.n);
 }
 
 int event_append(struct applier *a, enum event_kind kind, int64_t at_ms, uint64_t first,

@@ -16,7 +16,11 @@
  *   run      one row per attempt; why is NULL while it has no outcome.  devices are the GPUs it
  *            has, as "0-3,7".
  *   fact     what the controller keeps for itself, text by name.
- *   report   what jobs said; seq is the event's.
+ *   mark     what jobs and people said, once per name: parameters, tags, artifacts, epochs.
+ *   series   metrics of jobs: their last point and what is known of all; block has the points, many
+ *            in a row, word the last of those that are texts.
+ *   note     remarks of people about a job, or about a project when job is NULL.
+ *   project  who began it and when, and its description; there is one for every party.
  *   event    append-only; first = last for one job, 0 for none.
  *   tally    how many jobs each party has in each state, so that counts cost nothing.
  *   counter  the next numbers; they never repeat, also when the newest job was removed.  probe is
@@ -27,6 +31,7 @@
  */
 #include "base/util.h"
 #include "store/migrate_priv.h"
+#include "store/series_priv.h"
 
 static const char v1[] =
     "CREATE TABLE party("
@@ -101,7 +106,49 @@ static const char v2[] =
 static const char v3[] = "ALTER TABLE node ADD COLUMN url TEXT;"
                          "ALTER TABLE node ADD COLUMN conf TEXT;";
 
-const struct migration migrations[] = {{v1}, {v2}, {v3}};
+/* Points of metrics in blocks instead of a row and an event each; notes, projects. */
+static const char v4[] =
+    "CREATE TABLE mark("
+    " seq INTEGER PRIMARY KEY, job INTEGER NOT NULL REFERENCES job(seq) ON DELETE CASCADE,"
+    " kind INTEGER NOT NULL, name TEXT NOT NULL, run INTEGER NOT NULL, step INTEGER NOT NULL,"
+    " at_ms INTEGER NOT NULL, text TEXT NOT NULL, UNIQUE(job, kind, name)) STRICT;"
+    "CREATE INDEX mark_name ON mark(kind, name);"
+    "INSERT INTO mark(job, kind, name, run, step, at_ms, text) SELECT job, kind, name, run, step,"
+    " at_ms, ifnull(text, '') FROM report WHERE kind <> 109 ORDER BY seq"
+    " ON CONFLICT(job, kind, name) DO UPDATE SET run = excluded.run, step = excluded.step,"
+    " at_ms = excluded.at_ms, text = excluded.text;"
+    "CREATE TABLE series("
+    " seq INTEGER PRIMARY KEY, job INTEGER NOT NULL REFERENCES job(seq) ON DELETE CASCADE,"
+    " name TEXT NOT NULL, n INTEGER NOT NULL DEFAULT 0, numbers INTEGER NOT NULL DEFAULT 0,"
+    " step_min INTEGER NOT NULL DEFAULT 0, step_max INTEGER NOT NULL DEFAULT 0,"
+    " at_min INTEGER NOT NULL DEFAULT 0, at_max INTEGER NOT NULL DEFAULT 0,"
+    " min REAL NOT NULL DEFAULT 0, max REAL NOT NULL DEFAULT 0, run INTEGER NOT NULL DEFAULT 0,"
+    " step INTEGER NOT NULL DEFAULT -1, at_ms INTEGER NOT NULL DEFAULT 0, value REAL, text TEXT,"
+    " UNIQUE(job, name)) STRICT;"
+    "CREATE INDEX series_name ON series(name);"
+    "CREATE TABLE block("
+    " series INTEGER NOT NULL REFERENCES series(seq) ON DELETE CASCADE, first INTEGER NOT NULL,"
+    " n INTEGER NOT NULL, run INTEGER NOT NULL, step_min INTEGER NOT NULL,"
+    " step_max INTEGER NOT NULL, at_min INTEGER NOT NULL, at_max INTEGER NOT NULL,"
+    " data BLOB NOT NULL, PRIMARY KEY(series, first)) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE word("
+    " series INTEGER NOT NULL REFERENCES series(seq) ON DELETE CASCADE, idx INTEGER NOT NULL,"
+    " run INTEGER NOT NULL, step INTEGER NOT NULL, at_ms INTEGER NOT NULL, text TEXT NOT NULL,"
+    " PRIMARY KEY(series, idx)) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE note("
+    " seq INTEGER PRIMARY KEY, job INTEGER REFERENCES job(seq) ON DELETE CASCADE,"
+    " project TEXT NOT NULL, author TEXT NOT NULL, at_ms INTEGER NOT NULL, text TEXT NOT NULL)"
+    " STRICT;"
+    "CREATE INDEX note_job ON note(job);"
+    "CREATE INDEX note_project ON note(project);"
+    "CREATE TABLE project("
+    " name TEXT PRIMARY KEY, uid INTEGER NOT NULL, user TEXT NOT NULL, created_ms INTEGER NOT NULL,"
+    " description TEXT NOT NULL DEFAULT '') STRICT, WITHOUT ROWID;"
+    "INSERT INTO project(name, uid, user, created_ms) SELECT p.project, p.uid, p.user,"
+    " ifnull(min(j.created_ms), 0) FROM party p LEFT JOIN job j ON j.party = p.seq"
+    " GROUP BY p.project;";
+
+const struct migration migrations[] = {{v1, NULL}, {v2, NULL}, {v3, NULL}, {v4, series_migrate}};
 const size_t n_migrations = ARRAY_SIZE(migrations);
 
 static int take_step(struct db *d, const struct migration *step, size_t version, struct err *e)
@@ -111,7 +158,8 @@ static int take_step(struct db *d, const struct migration *step, size_t version,
     if (db_exec(d, "BEGIN IMMEDIATE", e) < 0)
         return -1;
     snprintf(sql, sizeof(sql), "PRAGMA user_version=%zu", version);
-    if (db_exec(d, step->sql, e) < 0 || db_exec(d, sql, e) < 0 || db_exec(d, "COMMIT", e) < 0) {
+    if (db_exec(d, step->sql, e) < 0 || (step->run && step->run(d, e) < 0) ||
+        db_exec(d, sql, e) < 0 || db_exec(d, "COMMIT", e) < 0) {
         if (!sqlite3_get_autocommit(d->h))
             sqlite3_exec(d->h, "ROLLBACK", NULL, NULL, NULL);
         return err_wrap(e, "schema %zu", version);

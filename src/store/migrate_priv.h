@@ -4,7 +4,8 @@
 
 enum { SCHEMA_APPLICATION = 0x42525448 }; /* "BRTH", PRAGMA application_id */
 struct migration {
-    const char *sql; /* from version i to i + 1, in one transaction */
+    const char *sql;                         /* from version i to i + 1, in one transaction */
+    int (*run)(struct db *d, struct err *e); /* after the SQL, in the same; NULL = nothing more */
 };
 extern const struct migration migrations[];
 extern const size_t n_migrations; /* = the version this program writes */

@@ -1,4 +1,4 @@
-/* query.c - reading one job's things: view, spec, dependencies, runs, events, reports, keys */
+/* query.c - reading one job's things: view, spec, dependencies, runs, events, keys */
 #include "base/util.h"
 #include "store/query_priv.h"
 
@@ -148,40 +148,6 @@ int store_events(struct store *s, uint64_t after, size_t limit, uint64_t job,
         };
         if (!v.data.n)
             v.data = STR("{}");
-        if (!fn(arg, &v))
-            break;
-    }
-    pool_return(&s->pool, d);
-    return rc < 0 ? -1 : 0;
-}
-
-static const char reports_of_kind[] = "SELECT kind, name, text, value, step, at_ms, run FROM report"
-                                      " WHERE job = ?1 AND kind = ?2 ORDER BY seq";
-static const char reports_of_all[] = "SELECT kind, name, text, value, step, at_ms, run FROM report"
-                                     " WHERE job = ?1 ORDER BY seq";
-
-int store_reports(struct store *s, uint64_t job, char kind,
-                  bool (*fn)(void *arg, const struct report_view *v), void *arg, struct err *e)
-{
-    struct db *d = pool_borrow(&s->pool, e);
-    sqlite3_stmt *st = d ? db_prepare(d, kind ? reports_of_kind : reports_of_all, e) : NULL;
-    int rc = -1;
-
-    if (st) {
-        sqlite3_bind_int64(st, 1, (int64_t)job);
-        if (kind)
-            sqlite3_bind_int(st, 2, kind);
-    }
-    while (st && (rc = db_step(d, st, e)) == 1) {
-        struct report_view v = {
-            .kind = (char)sqlite3_column_int(st, 0),
-            .name = column_str(st, 1),
-            .text = column_str(st, 2),
-            .value = sqlite3_column_double(st, 3),
-            .step = sqlite3_column_int64(st, 4),
-            .at_ms = sqlite3_column_int64(st, 5),
-            .run = (uint32_t)sqlite3_column_int64(st, 6),
-        };
         if (!fn(arg, &v))
             break;
     }

@@ -1,4 +1,4 @@
-/* query.h - what is read for people: jobs, runs, events, metrics
+/* query.h - what is read for people: jobs, runs, events; of experiments see track.h
  *
  * Every function may be called from any thread; it borrows a read connection for the call.  Only
  * committed state is seen.  Views are borrowed during the callback.
@@ -76,15 +76,6 @@ struct event_view {
 int store_events(struct store *s, uint64_t after, size_t limit, uint64_t job /* 0 = any */,
                  bool (*fn)(void *arg, const struct event_view *v), void *arg, struct err *e);
 
-struct report_view {
-    char kind; /* 'm' 't' 'a' 'e' */
-    struct str name, text;
-    double value;
-    int64_t step, at_ms;
-    uint32_t run;
-};
-int store_reports(struct store *s, uint64_t job, char kind /* 0 = all */,
-                  bool (*fn)(void *arg, const struct report_view *v), void *arg, struct err *e);
 int store_projects(struct store *s,
                    bool (*fn)(void *arg, struct str project, const uint64_t counts[JOB_STATE_MAX]),
                    void *arg, struct err *e);

@@ -3,13 +3,17 @@
  * Owns: what each field of a filter is in terms of the tables.
  *
  * Every term is wrapped in ifnull(…, 0): a value that is not there (no exit code yet, no such
- * parameter, no such metric) makes the term false, and "not" in front of it true.  Parameters are
- * read from the job's JSON; a name with dots is tried as one key, then as a path.  A tag or metric
+ * parameter, no such metric) makes the term false, and "not" in front of it true.  A tag or metric
  * is its last report.  Numbers compare with numbers only: depth>3 does not match "many".
+ *
+ * A parameter is what the job logged, else what it was submitted with (its JSON; a name with dots
+ * is tried as one key, then as a path), else its metric of that name.  Most names were never logged
+ * by any job: that is asked first, and then only the JSON is looked at.
  */
 #include "base/util.h"
 #include "store/query_priv.h"
 #include "store/sql_priv.h"
+#include "store/track.h"
 #include <ctype.h>
 
 struct writer_ctx {
@@ -17,6 +21,7 @@ struct writer_ctx {
     struct db *db;
     int64_t now_ms;
     struct err *e;
+    bool logged, measured; /* some job has a parameter, a metric of the name at hand */
 };
 
 static const char *const op_text[] = {
@@ -78,15 +83,63 @@ static void add_param(struct sql *q, const char *function, const char *key)
         sql_add(q, ")");
 }
 
-static void add_last_report(struct sql *q, char kind, const char *column, const char *name)
+static void add_mark(struct sql *q, enum mark_kind kind, const char *value, const char *name)
 {
-    sql_add(q, "(SELECT r.");
-    sql_add(q, column);
-    sql_add(q, " FROM report r WHERE r.job = j.seq AND r.kind = ");
+    sql_add(q, "(SELECT ");
+    sql_add(q, value);
+    sql_add(q, " FROM mark m WHERE m.job = j.seq AND m.kind = ");
     sql_int(q, kind);
-    sql_add(q, " AND r.name = ");
+    sql_add(q, " AND m.name = ");
     sql_text(q, str_of(name));
-    sql_add(q, " ORDER BY r.seq DESC LIMIT 1)");
+    sql_add(q, ")");
+}
+
+static void add_metric(struct sql *q, const char *name)
+{
+    sql_add(q, "(SELECT ifnull(r.value, r.text) FROM series r WHERE r.job = j.seq AND r.name = ");
+    sql_text(q, str_of(name));
+    sql_add(q, ")");
+}
+
+static void add_any_param(struct writer_ctx *w, const char *key)
+{
+    if (!w->logged && !w->measured) {
+        add_param(w->q, "json_extract", key);
+        return;
+    }
+    sql_add(w->q, "coalesce(");
+    if (w->logged) {
+        add_mark(w->q, MARK_PARAM, "json_extract(m.text, '$')", key);
+        sql_add(w->q, ", ");
+    }
+    add_param(w->q, "json_extract", key);
+    if (w->measured) {
+        sql_add(w->q, ", ");
+        add_metric(w->q, key);
+    }
+    sql_add(w->q, ")");
+}
+
+static int known_name(struct db *d, const char *literal, const char *name, bool *out, struct err *e)
+{
+    sqlite3_stmt *st = db_prepare(d, literal, e);
+
+    if (!st)
+        return -1;
+    bind_str(st, 1, str_of(name));
+    int rc = db_step(d, st, e);
+    sqlite3_reset(st);
+    *out = rc == 1;
+    return rc < 0 ? -1 : 0;
+}
+
+static int look_at_name(struct writer_ctx *w, const char *name)
+{
+    if (known_name(w->db, "SELECT 1 FROM mark WHERE kind = 112 AND name = ?1 LIMIT 1", name,
+                   &w->logged, w->e) < 0)
+        return -1;
+    return known_name(w->db, "SELECT 1 FROM series WHERE name = ?1 LIMIT 1", name, &w->measured,
+                      w->e);
 }
 
 /* The value a term looks at. */
@@ -142,13 +195,13 @@ static void add_value(struct writer_ctx *w, const struct filter *f)
         sql_add(q, "j.reason");
         break;
     case FILTER_F_TAG:
-        add_last_report(q, 't', "text", f->key);
+        add_mark(q, MARK_TAG, "m.text", f->key);
         break;
     case FILTER_F_METRIC:
-        add_last_report(q, 'm', "value", f->key);
+        add_metric(q, f->key);
         break;
     case FILTER_F_PARAM:
-        add_param(q, "json_extract", f->key);
+        add_any_param(w, f->key);
         break;
     }
 }
@@ -182,8 +235,13 @@ static void add_equal_any(struct writer_ctx *w, const struct filter *f)
         if (strcmp(f->values[i], "true") && strcmp(f->values[i], "false"))
             continue;
         sql_add(w->q, " OR ");
+        sql_add(w->q, w->logged ? "coalesce(" : "");
+        if (w->logged) {
+            add_mark(w->q, MARK_PARAM, "json_type(m.text)", f->key);
+            sql_add(w->q, ", ");
+        }
         add_param(w->q, "json_type", f->key);
-        sql_add(w->q, " = ");
+        sql_add(w->q, w->logged ? ") = " : " = ");
         sql_text(w->q, str_of(f->values[i]));
     }
 }
@@ -203,7 +261,8 @@ static void add_any_type(struct writer_ctx *w, const struct filter *f)
         sql_add(w->q, ")");
         return;
     }
-    if (f->numeric && f->field == FILTER_F_PARAM && !strchr(f->key, '.')) {
+    if (f->numeric && f->field == FILTER_F_PARAM && !strchr(f->key, '.') && !w->logged &&
+        !w->measured) {
         sql_add(w->q, "param_number(j.params, ");
         sql_text(w->q, str_of(f->key));
         sql_add(w->q, ")");
@@ -256,7 +315,11 @@ static int add_ids(struct writer_ctx *w, const struct filter *f)
 
 static int add_term(struct writer_ctx *w, const struct filter *f)
 {
-    if (f->op == FILTER_CONTAINS) {
+    if (f->field == FILTER_F_PARAM && look_at_name(w, f->key) < 0)
+        return -1;
+    if (f->op == FILTER_HAS) {
+        add_mark(w->q, MARK_TAG, "1", f->key);
+    } else if (f->op == FILTER_CONTAINS) {
         add_contains(w, f);
     } else if (f->field == FILTER_F_ID) {
         return add_ids(w, f);
@@ -265,6 +328,11 @@ static int add_term(struct writer_ctx *w, const struct filter *f)
     } else if (f->op == FILTER_IN) {
         add_equal_any(w, f);
     } else {
+        if (f->field == FILTER_F_METRIC) {
+            sql_add(w->q, "typeof(");
+            add_value(w, f);
+            sql_add(w->q, ") = 'real' AND ");
+        }
         add_value(w, f);
         sql_add(w->q, op_text[f->op]);
         if (f->numeric)

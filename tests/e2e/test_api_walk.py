@@ -216,6 +216,10 @@ def walk_one(ask, split):
     assert record["artifacts"]["model"]["path"] == "/tmp/m.pt"
     series = ask("GET", path + "/metrics", want=200, route="/v1/jobs/{job}/metrics")
     assert len(series["metrics"]["loss"]) == 1
+    series = ask("GET", path + "/metrics?buckets=10&by=time", want=200, route="/v1/jobs/{job}/metrics")
+    assert series["metrics"]["loss"]["last"] == [0.5], series
+    ask("GET", path + "/metrics?buckets=10&by=colour", want=400, route="/v1/jobs/{job}/metrics")
+    ask("GET", path + "/metrics?name=gone", want=404, route="/v1/jobs/{job}/metrics")
     assert ask("GET", path + "/control", want=200, route="/v1/jobs/{job}/control") == {"stop": False}
     ask("GET", path + "/spec", want=200, route="/v1/jobs/{job}/spec")
     ask("POST", path + "/retry", want=409, route="/v1/jobs/{job}/retry")

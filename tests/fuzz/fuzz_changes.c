@@ -161,8 +161,9 @@ static void happen(struct world *w)
 
 static void other(struct world *w)
 {
-    static const enum change_kind kinds[] = {CHANGE_QUEUE, CHANGE_NODE, CHANGE_REPORT, CHANGE_SPOOL,
-                                             CHANGE_FORGET};
+    static const enum change_kind kinds[] = {CHANGE_QUEUE, CHANGE_NODE,   CHANGE_REPORT,
+                                             CHANGE_SPOOL, CHANGE_FORGET, CHANGE_POINTS,
+                                             CHANGE_NOTE,  CHANGE_PROJECT};
     struct change c = {.kind = kinds[byte(&w->in) % ARRAY_SIZE(kinds)],
                        .at_ms = number(&w->in),
                        .key = {byte(&w->in) % (2 * JOBS_MAX), byte(&w->in) % 3},
@@ -170,15 +171,10 @@ static void other(struct world *w)
                        .text = text(&w->in),
                        .user = text(&w->in),
                        .flag = byte(&w->in) % 2,
-                       .report_kind = "mtae"[byte(&w->in) % 4],
+                       .report_kind = "ptae"[byte(&w->in) % 4],
                        .step = number(&w->in),
                        .offset = number(&w->in)};
-    union {
-        int64_t i;
-        double d;
-    } bits = {number(&w->in)};
 
-    c.value = bits.d;
     must(w, &c);
 }
 

@@ -235,9 +235,8 @@ static void op_report(struct model *m, struct fixture *f, const struct op *op, i
     stage(f, (struct change){.kind = CHANGE_REPORT,
                              .at_ms = now,
                              .key = {job, 1},
-                             .report_kind = "mta"[op->b % 3],
-                             .name = STR("loss"),
-                             .value = (double)op->b});
+                             .report_kind = "ta"[op->b % 2],
+                             .name = STR("loss")});
 }
 
 static void apply(struct model *m, struct fixture *f, const struct op *op, size_t index)

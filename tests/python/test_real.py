@@ -52,8 +52,8 @@ class Real(unittest.TestCase):
         ).wait(20)
         self.assertEqual((j.state, j.logs()), ("succeeded", "{'depth': 3, 'lr': 0.5}\n"))
         self.assertEqual(j.tags, {"data": "v2", "nonfinite.loss": "inf at step 5"})
-        self.assertEqual(j.metrics["loss"]["value"], 0.1)
-        self.assertEqual(self.steps(j), [0, 1, 2, 3, 4])
+        self.assertEqual(j.metrics["loss"]["value"], "inf")
+        self.assertEqual(self.steps(j), [0, 1, 2, 3, 4, 5])
         with open(j.artifacts["test_real.py"]["path"]) as f, open(__file__) as original:
             self.assertEqual(f.read(), original.read())
 

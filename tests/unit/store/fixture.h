@@ -6,6 +6,7 @@
 #include "base/vec.h"
 #include "store/query.h"
 #include "store/store.h"
+#include "store/track.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -194,6 +195,37 @@ static inline void stage_run_started(struct fixture *f, uint64_t job, uint32_t r
                                       .key = {job, run},
                                       .pid = 4242,
                                       .pid_start = 99});
+}
+
+static inline void stage_points(struct fixture *f, uint64_t job, uint32_t run, const char *name,
+                                const struct series_point *p, size_t n)
+{
+    AUTO(buf) struct buf block = {0};
+
+    buf_init(&block, 1 << 20);
+    series_pack(&block, p, n);
+    fixture_stage(f, &(struct change){.kind = CHANGE_POINTS,
+                                      .key = {job, run},
+                                      .name = str_of(name),
+                                      .text = buf_str(&block)});
+}
+
+static inline void stage_point(struct fixture *f, uint64_t job, const char *name, int64_t step,
+                               double value)
+{
+    stage_points(f, job, 1, name, &(struct series_point){step, f->now_ms, value}, 1);
+}
+
+static inline void stage_mark(struct fixture *f, uint64_t job, char kind, const char *name,
+                              int64_t step, const char *text)
+{
+    fixture_stage(f, &(struct change){.kind = CHANGE_REPORT,
+                                      .at_ms = f->now_ms,
+                                      .key = {job, 1},
+                                      .report_kind = kind,
+                                      .name = str_of(name),
+                                      .step = step,
+                                      .text = str_of(text)});
 }
 
 /* The exit status decides between succeeded and failed. */

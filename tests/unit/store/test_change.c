@@ -219,59 +219,52 @@ static void test_unknown_jobs_are_ignored(void **state)
     fixture_stage(f, &(struct change){.kind = CHANGE_JOB_CANCEL, .first = 77});
     fixture_stage(f, &(struct change){.kind = CHANGE_JOB_RETRY, .first = 77});
     fixture_stage(f, &(struct change){.kind = CHANGE_REMOVE, .first = 77});
-    fixture_stage(f, &(struct change){.kind = CHANGE_REPORT, .key = {77, 1}, .report_kind = 'm'});
+    stage_mark(f, 77, MARK_TAG, "best", -1, "");
+    stage_point(f, 77, "loss", 1, 0.5);
+    fixture_stage(f, &(struct change){.kind = CHANGE_NOTE, .key = {77, 0}, .text = STR("x")});
     fixture_stage(f, &(struct change){.kind = CHANGE_SPOOL, .key = {77, 1}, .offset = 9});
     sync_ok(f);
     assert_int_equal(events_of(f, 0).events, 0);
     check_sound(f);
 }
 
-static bool add_report(void *arg, const struct report_view *v)
+static bool add_mark(void *arg, const struct mark_view *v)
 {
     struct log *l = arg;
-    l->n +=
-        (size_t)snprintf(l->text + l->n, sizeof(l->text) - l->n, "%c %.*s %g %lld %.*s;", v->kind,
-                         STR_ARG(v->name), v->value, (long long)v->step, STR_ARG(v->text));
+    l->n += (size_t)snprintf(l->text + l->n, sizeof(l->text) - l->n, "%c %.*s %lld %.*s;",
+                             (int)v->kind, STR_ARG(v->name), (long long)v->step, STR_ARG(v->text));
     return true;
 }
 
-static void stage_report(struct fixture *f, uint64_t job, char kind, const char *name, double value,
-                         int64_t step, const char *text)
-{
-    fixture_stage(f, &(struct change){.kind = CHANGE_REPORT,
-                                      .at_ms = f->now_ms,
-                                      .key = {job, 1},
-                                      .report_kind = kind,
-                                      .name = str_of(name),
-                                      .value = value,
-                                      .step = step,
-                                      .text = str_of(text)});
-}
-
-static void test_reports_in_order(void **state)
+static void test_the_last_mark_of_a_name_counts(void **state)
 {
     struct fixture *f = *state;
     uint64_t job = submit_n(f, 1);
-    struct log l = {0}, metrics = {0};
+    struct log l = {0}, tags = {0};
     struct err e = {0};
 
     stage_run_new(f, job, 1);
-    stage_report(f, job, 'm', "loss", 0.5, 1, NULL);
-    stage_report(f, job, 't', "arch", 0, -1, "cnn \"deep\"");
-    stage_report(f, job, 'm', "acc", 0.1, -1, NULL);
-    stage_report(f, job, 'e', "epoch", 0, 3, NULL);
-    stage_report(f, job, 'a', "model", 0, -1, "out/model.pt");
-    stage_report(f, job, 'm', "loss", 0.25, 2, NULL);
+    stage_mark(f, job, MARK_TAG, "arch", -1, "cnn \"deep\"");
+    stage_mark(f, job, MARK_EPOCH, "epoch", 3, NULL);
+    stage_mark(f, job, MARK_ARTIFACT, "model", -1, "out/model.pt");
+    stage_mark(f, job, MARK_PARAM, "lr", -1, "0.5");
+    stage_mark(f, job, MARK_EPOCH, "epoch", 4, NULL);
+    stage_mark(f, job, MARK_TAG, "arch", -1, "rnn");
     sync_ok(f);
-    assert_int_equal(store_reports(f->store, job, 0, add_report, &l, &e), 0);
-    assert_string_equal(l.text, "m loss 0.5 1 ;t arch 0 -1 cnn \"deep\";m acc 0.1 -1 ;"
-                                "e epoch 0 3 ;a model 0 -1 out/model.pt;m loss 0.25 2 ;");
-    assert_int_equal(store_reports(f->store, job, 'm', add_report, &metrics, &e), 0);
-    assert_string_equal(metrics.text, "m loss 0.5 1 ;m acc 0.1 -1 ;m loss 0.25 2 ;");
-    assert_non_null(strstr(events_of(f, job).text, "report.metric 1-1 {\"run\":1,\"name\":\"loss\","
-                                                   "\"value\":0.25,\"step\":2}"));
+    assert_int_equal(store_marks(f->store, &job, 1, 0, add_mark, &l, &e), 0);
+    assert_string_equal(l.text, "t arch -1 rnn;e epoch 4 ;a model -1 out/model.pt;p lr -1 0.5;");
     assert_non_null(strstr(events_of(f, job).text, "report.tag 1-1 {\"run\":1,\"name\":\"arch\","
                                                    "\"text\":\"cnn \\\"deep\\\"\"}"));
+    fixture_stage(f, &(struct change){.kind = CHANGE_REPORT,
+                                      .key = {job, 0},
+                                      .report_kind = MARK_TAG,
+                                      .name = STR("arch"),
+                                      .user = STR("ann"),
+                                      .flag = true});
+    sync_ok(f);
+    assert_int_equal(store_marks(f->store, &job, 1, MARK_TAG, add_mark, &tags, &e), 0);
+    assert_string_equal(tags.text, "");
+    assert_non_null(strstr(events_of(f, job).text, "\"name\":\"arch\",\"removed\":true}"));
     check_sound(f);
 }
 
@@ -397,7 +390,7 @@ int main(void)
         with_store(test_stop_crosses_start),
         with_store(test_range_touches_only_its_state),
         with_store(test_unknown_jobs_are_ignored),
-        with_store(test_reports_in_order),
+        with_store(test_the_last_mark_of_a_name_counts),
         with_store(test_switches),
         with_store(test_runs),
         with_store(test_facts_and_training),

@@ -80,9 +80,9 @@ static void test_upgrade_keeps_what_is_there(void **state)
     struct err e = {0};
 
     memcpy(steps, migrations, n * sizeof(steps[0]));
-    steps[n] = (struct migration){"ALTER TABLE job ADD COLUMN colour TEXT;"
-                                  "UPDATE job SET colour = 'red' WHERE seq = 3;"};
-    steps[n + 1] = (struct migration){"CREATE TABLE extra(x INTEGER) STRICT;"};
+    steps[n] = (struct migration){.sql = "ALTER TABLE job ADD COLUMN colour TEXT;"
+                                         "UPDATE job SET colour = 'red' WHERE seq = 3;"};
+    steps[n + 1] = (struct migration){.sql = "CREATE TABLE extra(x INTEGER) STRICT;"};
 
     submit_n(f, 5);
     store_close(f->store);
@@ -139,6 +139,68 @@ static void no_counters(void *arg, uint64_t job, uint64_t spec, uint64_t batch, 
     assert_true(job > 1);
 }
 
+/* What step 4 made, undone. */
+static const char schema_3[] =
+    "DROP TABLE block; DROP TABLE word; DROP TABLE series; DROP TABLE mark; DROP TABLE note;"
+    "DROP TABLE project; CREATE TABLE report("
+    " job INTEGER NOT NULL REFERENCES job(seq) ON DELETE CASCADE, kind INTEGER NOT NULL,"
+    " name TEXT NOT NULL, seq INTEGER NOT NULL, run INTEGER NOT NULL, step INTEGER NOT NULL,"
+    " at_ms INTEGER NOT NULL, value REAL, text TEXT,"
+    " PRIMARY KEY(job, kind, name, seq)) STRICT, WITHOUT ROWID; PRAGMA user_version = 3";
+
+static bool add_point_text(void *arg, const struct point_view *v)
+{
+    buf_addf(arg, "%lld:%g/%u ", (long long)v->step, v->value, v->run);
+    return true;
+}
+
+static bool add_mark_text(void *arg, const struct mark_view *v)
+{
+    buf_addf(arg, "%c %.*s=%.*s;", (int)v->kind, STR_ARG(v->name), STR_ARG(v->text));
+    return true;
+}
+
+static bool add_project_text(void *arg, const struct project_view *v)
+{
+    buf_addf(arg, "%.*s of %.*s at %lld;", STR_ARG(v->name), STR_ARG(v->owner),
+             (long long)v->created_ms);
+    return true;
+}
+
+static void test_rows_of_reports_become_series(void **state)
+{
+    struct fixture *f = *state;
+    AUTO(buf) struct buf seen = {0};
+    struct err e = {0};
+    struct db d;
+    uint64_t job = submit_n(f, 2);
+
+    buf_init(&seen, 10000);
+    store_close(f->store);
+    f->store = NULL;
+    assert_int_equal(db_open(&d, f->path, DB_WRITER, &e), 0);
+    assert_int_equal(db_exec(&d, schema_3, &e), 0);
+    assert_int_equal(
+        db_exec(&d,
+                "INSERT INTO report VALUES(1, 109, 'loss', 11, 1, 0, 5, 0.5, NULL),"
+                " (1, 109, 'loss', 12, 1, 1, 6, 0.25, NULL), (1, 109, 'acc', 13, 1, 0, 6, 1, NULL),"
+                " (1, 109, 'loss', 14, 2, 0, 7, 4, NULL), (2, 109, 'loss', 15, 1, 0, 8, 9, NULL),"
+                " (1, 116, 'kind', 16, 1, -1, 9, NULL, 'a'), (1, 97, 'm', 17, 1, -1, 9, NULL, 'b'),"
+                " (1, 116, 'kind', 18, 2, -1, 9, NULL, 'c'), (1, 116, 'bare', 19, 2, -1, 9, NULL,"
+                " NULL)",
+                &e),
+        0);
+    db_done(&d);
+    assert_true(fixture_reopen(f, &e));
+    assert_int_equal(store_points(f->store, 1, STR("loss"), 0, 0, add_point_text, &seen, &e), 0);
+    assert_int_equal(store_points(f->store, 2, STR("loss"), 0, 0, add_point_text, &seen, &e), 0);
+    assert_int_equal(store_marks(f->store, &job, 1, 0, add_mark_text, &seen, &e), 0);
+    assert_int_equal(store_project_list(f->store, add_project_text, &seen, &e), 0);
+    assert_string_equal(seen.p, "0:0.5/1 1:0.25/1 0:4/2 0:9/1 t kind=c;a m=b;t bare=;"
+                                "default of ann at 1700000000000;");
+    check_sound(f);
+}
+
 static void test_bit_masks_of_devices_are_read(void **state)
 {
     struct fixture *f = *state;
@@ -159,6 +221,7 @@ static void test_bit_masks_of_devices_are_read(void **state)
     store_close(f->store);
     f->store = NULL;
     assert_int_equal(db_open(&d, f->path, DB_WRITER, &e), 0);
+    assert_int_equal(db_exec(&d, schema_3, &e), 0);
     assert_int_equal(db_exec(&d,
                              "UPDATE run SET gpus = (1 << 63) | 5;"
                              "ALTER TABLE run DROP COLUMN devices;"
@@ -185,8 +248,8 @@ static void test_failed_step_leaves_the_version_before(void **state)
     struct err e = {0};
 
     memcpy(steps, migrations, n * sizeof(steps[0]));
-    steps[n] =
-        (struct migration){"CREATE TABLE extra(x INTEGER) STRICT; INSERT INTO nowhere VALUES(1);"};
+    steps[n] = (struct migration){
+        .sql = "CREATE TABLE extra(x INTEGER) STRICT; INSERT INTO nowhere VALUES(1);"};
     store_close(f->store);
     f->store = NULL;
     assert_int_equal(db_open(&d, f->path, DB_WRITER, &e), 0);
@@ -321,6 +384,7 @@ int main(void)
         cmocka_unit_test(test_missing_for_a_reader),
         cmocka_unit_test(test_statements_are_kept_and_evicted),
         with_store(test_upgrade_keeps_what_is_there),
+        with_store(test_rows_of_reports_become_series),
         with_store(test_bit_masks_of_devices_are_read),
         with_store(test_failed_step_leaves_the_version_before),
         with_store(test_file_of_another_program),

@@ -98,12 +98,7 @@ static void test_full_and_back(void **state)
     for (uint64_t job = 1; job <= 100; job++) {
         run_to_end(&f, job, 1, 0);
         for (int i = 0; i < 200; i++)
-            fixture_stage(&f, &(struct change){.kind = CHANGE_REPORT,
-                                               .key = {job, 1},
-                                               .report_kind = 'm',
-                                               .name = STR("a metric with quite a long name"),
-                                               .value = i,
-                                               .step = i});
+            stage_point(&f, job, "a metric with quite a long name", i, i / 3.0);
     }
     f.ledger.barrier(f.ledger.self, on_heard, &late);
     store_flush(f.store);

@@ -1,5 +1,6 @@
 /* test_list.c - lists: filters, order, pages that stay right while jobs come and go, resolving */
 #include "unit_store.h"
+#include <math.h>
 
 struct page {
     uint64_t seq[2000];
@@ -74,21 +75,9 @@ static void submit_zoo(struct fixture *f)
     run_to_end(f, 2, 1, 7);
     stage_run_new(f, 3, 1);
     stage_run_started(f, 3, 1);
-    fixture_stage(f, &(struct change){.kind = CHANGE_REPORT,
-                                      .key = {3, 1},
-                                      .report_kind = 'm',
-                                      .name = STR("loss"),
-                                      .value = 0.9});
-    fixture_stage(f, &(struct change){.kind = CHANGE_REPORT,
-                                      .key = {3, 1},
-                                      .report_kind = 'm',
-                                      .name = STR("loss"),
-                                      .value = 0.2});
-    fixture_stage(f, &(struct change){.kind = CHANGE_REPORT,
-                                      .key = {3, 1},
-                                      .report_kind = 't',
-                                      .name = STR("stage"),
-                                      .text = STR("12")});
+    stage_point(f, 3, "loss", 0, 0.9);
+    stage_point(f, 3, "loss", 1, 0.2);
+    stage_mark(f, 3, MARK_TAG, "stage", -1, "12");
     fixture_stage(f, &(struct change){.kind = CHANGE_JOB_STATE,
                                       .first = 5,
                                       .last = 5,
@@ -176,6 +165,11 @@ static void test_filters(void **state)
         {"tag.stage:12", "3"},
         {"tag.stage>9", "3"},
         {"tag.stage>12", ""},
+        {"tag:stage", "3"},
+        {"tag:best,stage", "3"},
+        {"tag!=stage", "1 2 4 5 6 7 8"},
+        {"loss<0.5", "3"},
+        {"loss:0.2", "3"},
         {"reason~waited", "5"},
         {"number<3", "1 2"},
         {"id:4", "4"},
@@ -187,6 +181,45 @@ static void test_filters(void **state)
     };
 
     submit_zoo(f);
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        char *got = matches(f, cases[i].filter);
+        if (strcmp(got, cases[i].want))
+            fail_msg("%s: got \"%s\", want \"%s\"", cases[i].filter, got, cases[i].want);
+    }
+}
+
+static void test_what_jobs_logged_is_looked_at_first(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const params[] = {"{\"lr\":0.1}", "{\"lr\":0.1,\"amp\":false}", "{}", "{}"};
+    static const struct {
+        const char *filter, *want;
+    } cases[] = {
+        {"lr<0.5", "1"},      {"lr>=7", "2"},        {"lr:0.1", "1"},          {"lr:many", "3"},
+        {"lr!=0.1", "2 3 4"}, {"lr~man", "3"},       {"amp:true", "2"},        {"amp:false", ""},
+        {"lr>0.55", "2 4"},   {"acc>0.9", "1"},      {"acc<=0.9", ""},         {"acc:good", "2"},
+        {"acc!=good", "1"},   {"metric.acc>0", "1"}, {"params.opt:adam", "3"}, {"bad>0", ""},
+    };
+    struct built *b = built_new(f, ARRAY_SIZE(params), 1);
+
+    for (size_t i = 0; i < ARRAY_SIZE(params); i++)
+        b->s.jobs[i].params = str_of(params[i]);
+    built_batch(f, b, "logged", 0);
+    stage_submit(f, b);
+    stage_mark(f, 2, MARK_PARAM, "lr", -1, "7");
+    stage_mark(f, 2, MARK_PARAM, "amp", -1, "true");
+    stage_mark(f, 3, MARK_PARAM, "lr", -1, "\"many\"");
+    stage_mark(f, 3, MARK_PARAM, "opt", -1, "\"adam\"");
+    stage_point(f, 4, "lr", 0, 0.6); /* a metric, where there is no parameter of that name */
+    stage_point(f, 1, "lr", 0, 0.6);
+    stage_point(f, 1, "acc", 0, 0.95);
+    stage_point(f, 1, "bad", 0, NAN);
+    fixture_stage(f, &(struct change){.kind = CHANGE_POINTS,
+                                      .key = {2, 1},
+                                      .name = STR("acc"),
+                                      .flag = true,
+                                      .text = STR("good")});
+    sync_ok(f);
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         char *got = matches(f, cases[i].filter);
         if (strcmp(got, cases[i].want))
@@ -483,6 +516,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         with_store(test_filters),
         with_store(test_numbers_in_parameters),
+        with_store(test_what_jobs_logged_is_looked_at_first),
         with_store(test_ids_in_filters),
         with_store(test_hostile_values),
         with_store(test_query_members),

@@ -25,18 +25,26 @@ static void test_remove_takes_everything_along(void **state)
 
     stage_submit(f, built_new(f, 2, 2));
     run_to_end(f, 1, 1, 0);
-    fixture_stage(f, &(struct change){.kind = CHANGE_REPORT,
+    stage_point(f, 1, "loss", 0, 1);
+    fixture_stage(f, &(struct change){.kind = CHANGE_POINTS,
                                       .key = {1, 1},
-                                      .report_kind = 'm',
-                                      .name = STR("loss"),
-                                      .value = 1});
+                                      .name = STR("mood"),
+                                      .flag = true,
+                                      .text = STR("good")});
+    stage_mark(f, 1, MARK_TAG, "best", -1, "");
+    fixture_stage(f, &(struct change){.kind = CHANGE_NOTE, .key = {1, 0}, .text = STR("good")});
     /* Job 2 still waits: it stays. */
     fixture_stage(
         f, &(struct change){.kind = CHANGE_REMOVE, .first = 1, .last = 2, .at_ms = f->now_ms});
     sync_ok(f);
     assert_int_equal(number(f, "SELECT count(*) FROM job"), 1);
     assert_int_equal(number(f, "SELECT count(*) FROM run"), 0);
-    assert_int_equal(number(f, "SELECT count(*) FROM report"), 0);
+    assert_int_equal(number(f, "SELECT count(*) FROM series"), 0);
+    assert_int_equal(number(f, "SELECT count(*) FROM block"), 0);
+    assert_int_equal(number(f, "SELECT count(*) FROM word"), 0);
+    assert_int_equal(number(f, "SELECT count(*) FROM mark"), 0);
+    assert_int_equal(number(f, "SELECT count(*) FROM note"), 0);
+    assert_int_equal(number(f, "SELECT count(*) FROM project"), 1);
     assert_int_equal(number(f, "SELECT count(*) FROM spec"), 1);
     assert_true(number(f, "SELECT count(*) FROM event WHERE first = 1") > 3);
     assert_int_equal(store_job(f->store, 1, see, &(struct seen){0}, &e), -1);

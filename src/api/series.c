@@ -1,0 +1,229 @@
+/* series.c - GET /v1/jobs/{job}/metrics: every point, or as many buckets as a chart has columns
+ *
+ * Without `buckets` the points as they were logged, from index `first`, at most `limit` of each
+ * metric.  With it the smallest, largest and last value of equal stretches of steps (or times, with
+ * by=time), as columns: buckets without a point are left out.  Numbers that JSON cannot write are
+ * the words "nan", "inf" and "-inf".
+ */
+#include "api/api_priv.h"
+#include "api/job_json.h"
+#include "store/track.h"
+#include <math.h>
+
+enum { BUCKETS_MAX = 10000 };
+
+struct series_call {
+    const char *name;
+    int64_t first, limit, from, to, buckets;
+    bool by_time;
+    struct call *c;
+    VEC(char *) names; /* in the call's memory */
+};
+
+void put_number(struct buf *b, const char *key, double v)
+{
+    if (isfinite(v))
+        put_double(b, key, v);
+    else
+        put_str(b, key, isnan(v) ? STR("nan") : v > 0 ? STR("inf") : STR("-inf"));
+}
+
+void put_step(struct buf *b, const char *key, int64_t step)
+{
+    if (step >= 0)
+        put_int(b, key, step);
+    else
+        put_null(b, key);
+}
+
+/* ---- points ---- */
+
+static bool add_point(void *arg, const struct point_view *v)
+{
+    struct buf *b = arg;
+
+    put_step(b, b->p[b->n - 1] == '[' ? "{\"step\":" : ",{\"step\":", v->step);
+    if (v->is_text)
+        put_str(b, ",\"value\":", v->text);
+    else
+        put_number(b, ",\"value\":", v->value);
+    put_int(b, ",\"run\":", v->run);
+    put_time(b, ",\"at\":", v->at_ms);
+    return buf_addc(b, '}');
+}
+
+static int put_points(struct series_call *d, uint64_t job, const char *name)
+{
+    struct buf *b = &d->c->out;
+
+    buf_addc(b, '[');
+    if (store_points(d->c->api->conf.store, job, str_of(name), (uint64_t)d->first, (size_t)d->limit,
+                     add_point, b, &d->c->err) < 0)
+        return -1;
+    buf_addc(b, ']');
+    return 0;
+}
+
+/* ---- buckets ---- */
+
+static void put_column(struct buf *b, const char *key, const struct series_bucket *all, size_t n,
+                       double (*value)(const struct series_bucket *))
+{
+    bool first = true;
+
+    buf_adds(b, key);
+    for (size_t i = 0; i < n; i++) {
+        if (!all[i].n)
+            continue;
+        double v = value(&all[i]);
+        if (all[i].min > all[i].max && !isnan(v))
+            put_null(b, first ? "" : ","); /* nothing but NaNs has neither */
+        else
+            put_number(b, first ? "" : ",", v);
+        first = false;
+    }
+    buf_addc(b, ']');
+}
+
+static double min_of(const struct series_bucket *b)
+{
+    return b->min;
+}
+
+static double max_of(const struct series_bucket *b)
+{
+    return b->max;
+}
+
+static double last_of(const struct series_bucket *b)
+{
+    return b->last;
+}
+
+static void put_whole(struct buf *b, const char *key, const struct series_bucket *all, size_t n,
+                      bool counts)
+{
+    bool first = true;
+
+    buf_adds(b, key);
+    for (size_t i = 0; i < n; i++) {
+        if (!all[i].n)
+            continue;
+        put_int(b, first ? "" : ",", counts ? (int64_t)all[i].n : all[i].last_x);
+        first = false;
+    }
+    buf_addc(b, ']');
+}
+
+static bool add_facts(void *arg, const struct series_view *v)
+{
+    struct buf *b = arg;
+
+    put_int(b, "{\"n\":", (int64_t)v->n);
+    if (v->is_text)
+        put_str(b, ",\"value\":", v->text);
+    else
+        put_number(b, ",\"value\":", v->value);
+    put_step(b, ",\"step\":", v->step);
+    put_int(b, ",\"run\":", v->run);
+    put_time(b, ",\"at\":", v->at_ms);
+    return true;
+}
+
+static int put_buckets(struct series_call *d, uint64_t job, const char *name)
+{
+    struct store *s = d->c->api->conf.store;
+    struct series_axis a = {
+        .by_time = d->by_time, .from = d->from, .to = d->to, .n = (size_t)d->buckets};
+    AUTO_FREE struct series_bucket *all = xcalloc(a.n, sizeof(*all));
+    struct buf *b = &d->c->out;
+
+    if (store_series_one(s, job, str_of(name), add_facts, b, &d->c->err) < 0 ||
+        store_buckets(s, job, str_of(name), &a, all, &d->c->err) < 0)
+        return -1;
+    put_int(b, ",\"from\":", a.from);
+    put_int(b, ",\"to\":", a.to);
+    put_whole(b, ",\"x\":[", all, a.n, false);
+    put_column(b, ",\"min\":[", all, a.n, min_of);
+    put_column(b, ",\"max\":[", all, a.n, max_of);
+    put_column(b, ",\"last\":[", all, a.n, last_of);
+    put_whole(b, ",\"count\":[", all, a.n, true);
+    buf_addc(b, '}');
+    return 0;
+}
+
+/* ---- the request ---- */
+
+static bool keep_name(void *arg, const struct series_view *v)
+{
+    struct series_call *d = arg;
+
+    vec_push(&d->names, arena_strndup(&d->c->mem, v->name.p, v->name.n));
+    return true;
+}
+
+static int list_names(struct series_call *d, uint64_t job)
+{
+    if (!d->name)
+        return store_series(d->c->api->conf.store, &job, 1, keep_name, d, &d->c->err);
+    vec_push(&d->names, arena_strdup(&d->c->mem, d->name));
+    return 0;
+}
+
+static int metrics_run(struct call *c)
+{
+    struct series_call *d = c->data;
+    struct job_facts f;
+    int rc;
+
+    if (job_ref_arg(c, &f) < 0)
+        return -1;
+    rc = list_names(d, f.seq);
+    buf_adds(&c->out, "{\"metrics\":{");
+    for (size_t i = 0; rc == 0 && i < d->names.n; i++) {
+        put_str(&c->out, i ? "," : "", str_of(d->names.p[i]));
+        buf_addc(&c->out, ':');
+        rc =
+            d->buckets ? put_buckets(d, f.seq, d->names.p[i]) : put_points(d, f.seq, d->names.p[i]);
+    }
+    buf_adds(&c->out, "}}");
+    vec_done(&d->names);
+    return rc;
+}
+
+static int read_axis(struct call *c, struct series_call *d)
+{
+    const char *by = call_param(c, "by");
+
+    d->by_time = by && !strcmp(by, "time");
+    if (by && !d->by_time && strcmp(by, "step") != 0)
+        return err_set(&c->err, ERR_INVALID, "by=%.40s: must be step or time", by);
+    if (call_param_int(c, "from", INT64_MIN, INT64_MIN, INT64_MAX, &d->from, &c->err) < 0 ||
+        call_param_int(c, "to", INT64_MAX, INT64_MIN, INT64_MAX, &d->to, &c->err) < 0)
+        return -1;
+    if (d->from > d->to)
+        return err_set(&c->err, ERR_INVALID, "from=%lld is behind to=%lld; exchange them",
+                       (long long)d->from, (long long)d->to);
+    /* All of it: the axis is what there is. */
+    if (d->from == INT64_MIN && d->to == INT64_MAX) {
+        d->from = 1;
+        d->to = 0;
+    }
+    return 0;
+}
+
+void reports_metrics(struct call *c)
+{
+    struct series_call *d = call_alloc(c, sizeof(*d));
+
+    c->data = d;
+    c->etag = true;
+    d->c = c;
+    d->name = call_param(c, "name");
+    if (call_param_int(c, "buckets", 0, 1, BUCKETS_MAX, &d->buckets, &c->err) < 0 ||
+        call_param_int(c, "first", 0, 0, INT64_MAX, &d->first, &c->err) < 0 ||
+        call_param_int(c, "limit", 0, 1, INT64_MAX, &d->limit, &c->err) < 0 || read_axis(c, d) < 0)
+        call_fail(c, &c->err);
+    else
+        call_work(c, metrics_run, NULL);
+}

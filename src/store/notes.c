@@ -1,0 +1,109 @@
+/* notes.c - reading what people wrote: notes, projects with their descriptions */
+#include "base/util.h"
+#include "store/query_priv.h"
+#include "store/track.h"
+
+int store_notes(struct store *s, struct str project, uint64_t job,
+                bool (*fn)(void *arg, const struct note_view *v), void *arg, struct err *e)
+{
+    struct db *d = pool_borrow(&s->pool, e);
+    int rc = -1;
+    sqlite3_stmt *st =
+        d ? db_prepare(d,
+                       job ? "SELECT seq, ifnull(job, 0), project, author, text, at_ms FROM note"
+                             " WHERE job = ?1 ORDER BY seq"
+                           : "SELECT seq, ifnull(job, 0), project, author, text, at_ms FROM note"
+                             " WHERE project = ?1 AND job IS NULL ORDER BY seq",
+                       e)
+          : NULL;
+
+    if (st && job)
+        sqlite3_bind_int64(st, 1, (int64_t)job);
+    else if (st)
+        bind_str(st, 1, project);
+    while (st && (rc = db_step(d, st, e)) == 1) {
+        struct note_view v = {.seq = column_u64(st, 0),
+                              .job = column_u64(st, 1),
+                              .project = column_str(st, 2),
+                              .author = column_str(st, 3),
+                              .text = column_str(st, 4),
+                              .at_ms = sqlite3_column_int64(st, 5)};
+        if (!fn(arg, &v))
+            break;
+    }
+    pool_return(&s->pool, d);
+    return rc < 0 ? -1 : 0;
+}
+
+/* ---- projects ---- */
+
+static int count_jobs(struct db *d, struct project_view *v, struct err *e)
+{
+    sqlite3_stmt *st = db_prepare(d,
+                                  "SELECT t.state, sum(t.n) FROM party p JOIN tally t ON t.party ="
+                                  " p.seq WHERE p.project = ?1 GROUP BY 1",
+                                  e);
+    int rc;
+
+    if (!st)
+        return -1;
+    bind_str(st, 1, v->name);
+    while ((rc = db_step(d, st, e)) == 1)
+        if (column_u64(st, 0) < JOB_STATE_MAX)
+            v->counts[column_u64(st, 0)] = column_u64(st, 1);
+    return rc;
+}
+
+/* The statement stands on a project. */
+static int tell(struct db *d, sqlite3_stmt *st, project_fn fn, void *arg, struct err *e)
+{
+    struct project_view v = {.name = column_str(st, 0),
+                             .owner = column_str(st, 1),
+                             .uid = (uint32_t)sqlite3_column_int64(st, 2),
+                             .created_ms = sqlite3_column_int64(st, 3),
+                             .description = column_str(st, 4),
+                             .notes = column_u64(st, 5)};
+
+    if (count_jobs(d, &v, e) < 0)
+        return -1;
+    return fn(arg, &v) ? 0 : 1;
+}
+
+#define PROJECT_COLUMNS                                                                            \
+    "SELECT name, user, uid, created_ms, description,"                                             \
+    " (SELECT count(*) FROM note n WHERE n.project = p.name AND n.job IS NULL) FROM project p"
+
+int store_project_list(struct store *s, project_fn fn, void *arg, struct err *e)
+{
+    struct db *d = pool_borrow(&s->pool, e);
+    sqlite3_stmt *st = d ? db_prepare(d, PROJECT_COLUMNS " ORDER BY name", e) : NULL;
+    int rc = -1;
+
+    while (st && (rc = db_step(d, st, e)) == 1) {
+        rc = tell(d, st, fn, arg, e);
+        if (rc)
+            break;
+    }
+    pool_return(&s->pool, d);
+    return rc < 0 ? -1 : 0;
+}
+
+int store_project(struct store *s, struct str name, project_fn fn, void *arg, struct err *e)
+{
+    struct db *d = pool_borrow(&s->pool, e);
+    sqlite3_stmt *st = d ? db_prepare(d, PROJECT_COLUMNS " WHERE name = ?1", e) : NULL;
+    int rc = -1;
+
+    if (st) {
+        bind_str(st, 1, name);
+        rc = db_step(d, st, e);
+    }
+    if (rc == 0)
+        rc = err_set(e, ERR_NOT_FOUND,
+                     "there is no project '%.*s'; `berth projects` shows what there is",
+                     (int)MIN(name.n, 100), name.p);
+    else if (rc == 1)
+        rc = tell(d, st, fn, arg, e);
+    pool_return(&s->pool, d);
+    return rc < 0 ? -1 : 0;
+}
