@@ -1,11 +1,13 @@
 /* dialects.c - programs whose words this one speaks, besides its own */
 #include "base/util.h"
+#include "cli/foundations.h"
 #include "cli/hyperctl.h"
 
 static const struct {
     const char *program;
     int (*main)(struct cli *c, char **argv);
 } dialects[] = {
+    {"foundations", foundations_main},
     {"hyperctl", hyperctl_main},
 };
 

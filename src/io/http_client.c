@@ -77,27 +77,48 @@ static bool gather(void *arg, struct str piece)
     return buf_add(arg, piece.p, piece.n);
 }
 
-int http_call(struct http_client *c, const char *method, const char *path,
-              const char *const *headers, struct str body, struct http_response *out, struct err *e)
+/* The whole reply of a call. */
+static int run_whole(struct http_client *c, struct http_ask *a, struct http_response *out,
+                     struct err *e)
 {
     struct http_response r = {0};
 
     buf_init(&r.body, BODY_MAX);
-    struct http_ask a = {.method = method,
-                         .path = path,
-                         .headers = headers,
-                         .body = body,
-                         .on_bytes = gather,
-                         .arg = &r.body,
-                         .out = &r};
-    int result = run(c, &a, e);
-    if (result == 0 && a.stopped)
+    a->on_bytes = gather;
+    a->arg = &r.body;
+    a->out = &r;
+    int result = run(c, a, e);
+    if (result == 0 && a->stopped)
         result = err_set(e, ERR_LIMIT, "the reply of %s is larger than 1 GiB", c->target);
     if (result < 0)
         http_response_done(&r);
     else
         *out = r;
     return result;
+}
+
+int http_call(struct http_client *c, const char *method, const char *path,
+              const char *const *headers, struct str body, struct http_response *out, struct err *e)
+{
+    struct http_ask a = {.method = method, .path = path, .headers = headers, .body = body};
+
+    return run_whole(c, &a, out, e);
+}
+
+int http_call_upload(struct http_client *c, const char *method, const char *path,
+                     const char *const *headers, const struct http_source *body,
+                     struct http_response *out, struct err *e)
+{
+    struct http_ask a = {.method = method, .path = path, .headers = headers, .source = body};
+
+    ASSERT(!c->path);
+    return run_whole(c, &a, out, e);
+}
+
+void http_client_interrupt(struct http_client *c, bool (*asked)(void *arg), void *arg)
+{
+    c->asked = asked;
+    c->asked_arg = arg;
 }
 
 void http_response_done(struct http_response *r)

@@ -7,6 +7,7 @@
 #pragma once
 #include "base/buf.h"
 #include "base/err.h"
+#include <sys/types.h>
 
 struct http_client;
 struct http_response {
@@ -31,6 +32,18 @@ void http_response_done(struct http_response *r);
 int http_call_stream(struct http_client *c, const char *method, const char *path,
                      const char *const *headers, struct str body, int *out_status,
                      bool (*on_bytes)(void *arg, struct str piece), void *arg, struct err *e);
+/* A body that is made while it is sent: fill puts up to n bytes at p and returns how many; 0 ends
+ * the body, -1 the call (result -1, ERR_BUSY).  It travels in chunks; URLs only, not unix:PATH. */
+struct http_source {
+    ssize_t (*fill)(void *arg, char *p, size_t n);
+    void *arg;
+};
+int http_call_upload(struct http_client *c, const char *method, const char *path,
+                     const char *const *headers, const struct http_source *body,
+                     struct http_response *out, struct err *e);
+/* From now on `asked` is called about once a second, and after signals, while a call to a URL is
+ * under way; true ends the call with ERR_BUSY.  NULL: no longer. */
+void http_client_interrupt(struct http_client *c, bool (*asked)(void *arg), void *arg);
 int http_client_fd(struct http_client *c); /* -1 unless connected over a unix socket */
 /* Turns a reply of status ≥ 400 into an err from its {"error":…} body. */
 int http_response_err(const struct http_response *r, struct err *e);

@@ -25,11 +25,14 @@ static struct {
 static bool loaded;
 
 enum {
+    OPT_NOPROGRESS = 43,
     OPT_NOBODY = 44,
+    OPT_UPLOAD = 46,
     OPT_CONNECTTIMEOUT_MS = 156,
     OPT_TCP_KEEPALIVE = 213,
     OPT_WRITEDATA = 10001,
     OPT_URL = 10002,
+    OPT_READDATA = 10009,
     OPT_PROXY = 10004,
     OPT_ERRORBUFFER = 10010,
     OPT_POSTFIELDS = 10015,
@@ -37,14 +40,19 @@ enum {
     OPT_HTTPHEADER = 10023,
     OPT_HEADERDATA = 10029,
     OPT_CUSTOMREQUEST = 10036,
+    OPT_XFERINFODATA = 10057,
     OPT_CAINFO = 10065,
     OPT_ACCEPT_ENCODING = 10102,
     OPT_PROTOCOLS_STR = 10318,
     OPT_WRITEFUNCTION = 20011,
+    OPT_READFUNCTION = 20012,
     OPT_HEADERFUNCTION = 20079,
+    OPT_XFERINFOFUNCTION = 20219,
     OPT_POSTFIELDSIZE_LARGE = 30120,
     INFO_RESPONSE_CODE = 0x200002,
     CODE_WRITE_ERROR = 23,
+    CODE_ABORTED_BY_CALLBACK = 42,
+    READ_ABORT = 0x10000000, /* what a read callback returns to end the transfer */
     GLOBAL_ALL = 3,
     ERROR_TEXT_MAX = 256,
 };
@@ -110,6 +118,23 @@ static size_t on_bytes(char *p, size_t size, size_t count, void *arg)
     return 0;
 }
 
+static size_t on_read(char *p, size_t size, size_t count, void *arg)
+{
+    struct transfer *t = arg;
+    ssize_t n = t->ask->source->fill(t->ask->source->arg, p, size * count);
+
+    return n < 0 ? (size_t)READ_ABORT : (size_t)n;
+}
+
+/* Not zero ends the call. */
+static int on_progress(void *arg, int64_t down_total, int64_t down, int64_t up_total, int64_t up)
+{
+    struct transfer *t = arg;
+
+    (void)down_total, (void)down, (void)up_total, (void)up;
+    return t->c->asked(t->c->asked_arg);
+}
+
 static size_t on_header(char *p, size_t size, size_t count, void *arg)
 {
     struct transfer *t = arg;
@@ -138,6 +163,8 @@ static struct curl_slist *header_list(struct http_client *c, const struct http_a
     }
     if (a->body.n > 0 && !http_ask_has_header(a, "content-type"))
         list = curl.slist_append(list, "Content-Type: application/json");
+    if (a->source)
+        list = curl.slist_append(list, "Transfer-Encoding: chunked");
     for (const char *const *h = a->headers; h && *h; h++)
         list = curl.slist_append(list, *h);
     return list;
@@ -166,7 +193,16 @@ static void set_options(struct http_client *c, struct transfer *t, const char *u
         curl.easy_setopt(h, OPT_CAINFO, c->ca_file);
     if (is_loopback(c->target))
         curl.easy_setopt(h, OPT_PROXY, ""); /* whatever http_proxy says */
-    if (strcmp(a->method, "HEAD") == 0) {
+    if (c->asked) {
+        curl.easy_setopt(h, OPT_XFERINFOFUNCTION, on_progress);
+        curl.easy_setopt(h, OPT_XFERINFODATA, t);
+        curl.easy_setopt(h, OPT_NOPROGRESS, 0L);
+    }
+    if (a->source) {
+        curl.easy_setopt(h, OPT_UPLOAD, 1L);
+        curl.easy_setopt(h, OPT_READFUNCTION, on_read);
+        curl.easy_setopt(h, OPT_READDATA, t);
+    } else if (strcmp(a->method, "HEAD") == 0) {
         curl.easy_setopt(h, OPT_NOBODY, 1L);
     } else if (a->body.n > 0 || strcmp(a->method, "GET") != 0) {
         curl.easy_setopt(h, OPT_POSTFIELDSIZE_LARGE, (int64_t)a->body.n);
@@ -199,6 +235,8 @@ int http_curl_call(struct http_client *c, struct http_ask *a, struct err *e)
     curl.easy_reset(c->curl); /* nothing of this call stays referenced */
     if (code == 0 || (code == CODE_WRITE_ERROR && a->stopped))
         return 0;
+    if (code == CODE_ABORTED_BY_CALLBACK)
+        return err_set(e, ERR_BUSY, "the call to %s was interrupted", c->target);
     return err_set(e, ERR_UNAVAILABLE, "cannot reach %s: %s", c->target,
                    why[0] ? why : curl.easy_strerror(code));
 }

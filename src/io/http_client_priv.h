@@ -3,13 +3,15 @@
 #include "io/http_client.h"
 
 struct http_client {
-    char *target;  /* as given, for messages */
-    char *path;    /* of the unix socket; NULL: the target is a URL for curl */
-    char *token;   /* or NULL */
-    char *ca_file; /* or NULL */
-    int fd;        /* kept connection of the unix transport, or -1 */
-    char *in;      /* its read buffer */
-    void *curl;    /* easy handle of the curl transport */
+    char *target;             /* as given, for messages */
+    char *path;               /* of the unix socket; NULL: the target is a URL for curl */
+    char *token;              /* or NULL */
+    char *ca_file;            /* or NULL */
+    int fd;                   /* kept connection of the unix transport, or -1 */
+    char *in;                 /* its read buffer */
+    void *curl;               /* easy handle of the curl transport */
+    bool (*asked)(void *arg); /* should the call under way end?  NULL = never */
+    void *asked_arg;
 };
 
 /* One call, whichever way it goes. */
@@ -17,6 +19,7 @@ struct http_ask {
     const char *method, *path;
     const char *const *headers;
     struct str body;
+    const struct http_source *source; /* or NULL: `body` */
     bool (*on_bytes)(void *arg, struct str piece);
     void *arg;
     struct http_response *out; /* status and header values go here; its body is on_bytes' affair */
