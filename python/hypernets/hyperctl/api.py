@@ -62,21 +62,21 @@ def _params_of_file():
 
 
 def get_job_params():
-    """The parameters of the job this runs in, as a dict."""
+    """The parameters of the job this runs in, as a dict.
+
+    They never change, so the copy beside the job's script will do: it is there on machines that cannot reach the port,
+    and after the process that ran the batch has gone.
+    """
     if _injected is not None:
         return _injected[0]
     name, portal = os.environ.get(consts.KEY_ENV_JOB_NAME), os.environ.get(consts.KEY_ENV_SERVER_PORTAL)
     assert name, "%s is not set: this does not run as a job of hyperctl" % consts.KEY_ENV_JOB_NAME
+    params = _params_of_file()
+    if params is not None:
+        return params
     if not portal:
         raise urllib.error.URLError("%s is not set" % consts.KEY_ENV_SERVER_PORTAL)
-    try:
-        return get_job(name, portal)["params"]
-    except OSError:
-        # The process that ran the batch is gone while this job goes on: it left a copy.
-        params = _params_of_file()
-        if params is None:
-            raise
-        return params
+    return get_job(name, portal)["params"]
 
 
 def get_job_data_dir():

@@ -183,6 +183,7 @@ class BatchApplication:
         job.status = event["status"]
         job.start_datetime = event["started_ms"] / 1000 if event["started_ms"] else None
         job.end_datetime = event["ended_ms"] / 1000 if event["ended_ms"] else None
+        job.ext = event.get("ext") or {}
         if kind == "job_start":
             self.job_scheduler.n_allocated += 1
             self._call("on_job_start", job, Executor(job))
