@@ -36,7 +36,20 @@ from ._client import (
     submit,
     sweep,
 )
-from ._inside import artifact, artifact_dir, epoch, flush, in_job, log, params, should_stop, tag
+from ._inside import (
+    artifact,
+    artifact_dir,
+    epoch,
+    flush,
+    in_job,
+    log,
+    log_metric,
+    log_params,
+    params,
+    save_artifact,
+    should_stop,
+    tag,
+)
 
 __version__ = "0.1.0"
 
@@ -60,7 +73,10 @@ __all__ = [
     "job",
     "jobs",
     "log",
+    "log_metric",
+    "log_params",
     "params",
+    "save_artifact",
     "should_stop",
     "submit",
     "sweep",

@@ -1,4 +1,4 @@
-"""What a training script calls: parameters in, metrics, tags, artifacts and epochs out.
+"""What a training script calls: parameters in; metrics, parameters, tags, artifacts, epochs out.
 
 Every function is safe anywhere: outside a job it does nothing (params gives the defaults), says so
 once, and goes on.  None of them raises for a bad value, an absent daemon or a full disk.
@@ -7,7 +7,6 @@ once, and goes on.  None of them raises for a bad value, an absent daemon or a f
 import atexit
 import json
 import logging
-import math
 import os
 import shutil
 from typing import Any, Dict, Mapping, Optional, Set, Union
@@ -16,15 +15,10 @@ from ._spool import Spool
 
 _log = logging.getLogger("berth")
 
-NAME_MAX = 200  #: bytes of a metric, tag or artifact name
-TEXT_MAX = 4096  #: bytes of a tag's value or a path; more is cut off
-
 _spool: Optional[Spool] = None
 _warned_outside = False
-_counts: Dict[str, int] = {}
 _not_finite: Set[str] = set()
-
-Number = Union[int, float]
+_kept: Dict[str, str] = {}  # key of an artifact → the name of its copy
 
 
 def in_job() -> bool:
@@ -80,85 +74,58 @@ def params(**defaults: Any) -> Dict[str, Any]:
     return result
 
 
-def _number(value: Any) -> Optional[Union[Number, str]]:
-    """JSON has no NaN and no infinity: they travel as the words nan, inf and -inf."""
-    if isinstance(value, (str, bytes)):
-        return None
-    try:
-        if isinstance(value, int) and abs(value) < 2**63:
-            return int(value)
-        x = float(value)  # bool, numpy scalars, tensors of one element, Decimal, Fraction …
-    except Exception:  # whatever the object's __float__ raises
-        return None
-    if math.isfinite(x):
-        return x
-    return "nan" if math.isnan(x) else ("inf" if x > 0 else "-inf")
-
-
-def _name(spool: Spool, kind: str, name: Any) -> Optional[str]:
-    text = str(name)
-    if text and text.isprintable() and len(text.encode("utf-8", "replace")) <= NAME_MAX:
-        return text
-    spool.warn_once(
-        kind + " name", "a %s needs a name of 1 to %d printable bytes; %.60r was dropped", kind, NAME_MAX, text
-    )
-    return None
-
-
-def _text(value: Any) -> str:
-    """At most TEXT_MAX bytes of whole characters; halves of surrogates become question marks."""
-    return str(value).encode("utf-8", "replace")[:TEXT_MAX].decode("utf-8", "ignore")
-
-
-def _step(spool: Spool, step: Any) -> Optional[int]:
-    try:
-        value = int(step)
-    except Exception:
-        value = 2**63
-    if abs(value) < 2**63:
-        return value
-    spool.warn_once("step", "step must be a whole number; %.60r was dropped", step)
-    return None
-
-
 def log(metrics: Optional[Mapping[str, Any]] = None, /, step: Optional[int] = None, **values: Any) -> None:
     """Reports metrics: ``log(loss=0.3, step=10)``, or ``log({"val/loss": 0.3}, step=10)``.
 
-    Without a step each metric counts its own reports, from 0.  NaN and infinities are no points of
-    a curve: the first of a metric becomes the tag ``nonfinite.NAME`` = "nan at step 10".
+    Without a step each metric counts its own reports, from 0.  A value may be NaN or infinite (the
+    first time becomes the tag ``nonfinite.NAME`` = "nan at step 10"), or a text.
     """
     spool = _get("log")
     if spool is None:
         return
     try:
-        items = dict(metrics or {})
-        items.update(values)
-        at = None if step is None else _step(spool, step)
-        if step is not None and at is None:
-            return
-        for key, value in items.items():
-            name = _name(spool, "metric", key)
-            number = _number(value)
-            if name is None:
-                continue
-            if number is None:
-                spool.warn_once(
-                    "value " + name,
-                    "metric %s needs a number, got %s; it was dropped (text goes to berth.tag)",
-                    name,
-                    type(value).__name__,
-                )
-                continue
-            s = at
-            if s is None:
-                s = _counts.get(name, 0)
-                _counts[name] = s + 1
-            spool.append({"k": "m", "n": name, "v": number, "s": s})
-            if isinstance(number, str) and name not in _not_finite:
-                _not_finite.add(name)
-                tag("nonfinite." + name, "%s at step %d" % (number, s))
+        if metrics:
+            values = dict(metrics, **values)
+        if step is not None and type(step) is not int:
+            step = spool.step(step)
+            if step is None:
+                return
+        for name, value in values.items():
+            spool.metric(name, value, step)
+            if spool.nonfinite is not None:
+                _tell_not_finite(spool)
     except Exception as e:
         spool.warn_once("log", "a metric was dropped: %r", e)
+
+
+def _tell_not_finite(spool: Spool) -> None:
+    name, word, step = spool.nonfinite or ("", "", 0)
+    spool.nonfinite = None
+    if name not in _not_finite:
+        _not_finite.add(name)
+        spool.tag("nonfinite." + name, "%s at step %d" % (word, step))
+
+
+def log_metric(name: str, value: Any, step: Optional[int] = None) -> None:
+    """One metric, as :func:`log`, in two or three microseconds."""
+    spool = _spool if _spool is not None else _get("log_metric")
+    if spool is not None:
+        try:
+            spool.metric(name, value, step)
+        except Exception as e:
+            spool.warn_once("log", "a metric was dropped: %r", e)
+
+
+def log_params(params: Optional[Mapping[str, Any]] = None, /, **values: Any) -> None:
+    """Parameters of this job beside those it was submitted with; the last value of a name wins."""
+    spool = _get("log_params")
+    if spool is None:
+        return
+    try:
+        for name, value in dict(params or {}, **values).items():
+            spool.param(name, value)
+    except Exception as e:
+        spool.warn_once("param", "a parameter was dropped: %r", e)
 
 
 def tag(name: Optional[str] = None, value: Any = "", /, **tags: Any) -> None:
@@ -170,9 +137,7 @@ def tag(name: Optional[str] = None, value: Any = "", /, **tags: Any) -> None:
         items = {} if name is None else {name: value}
         items.update(tags)
         for key, x in items.items():
-            text = _name(spool, "tag", key)
-            if text is not None:
-                spool.append({"k": "t", "n": text, "x": _text(x)})
+            spool.tag(key, x)
     except Exception as e:
         spool.warn_once("tag", "a tag was dropped: %r", e)
 
@@ -193,28 +158,59 @@ def artifact(path: "Union[str, os.PathLike[str]]", name: Optional[str] = None, c
     """Records a file of this job; the result is the recorded path.
 
     The file stays where it is unless ``copy`` asks for a copy in this run's own directory, which
-    later runs cannot overwrite.
+    later runs cannot overwrite and `berth rm` removes with the job.
     """
     full = os.path.abspath(os.fspath(path))
     spool = _get("artifact")
     if spool is None:
         return full
     try:
-        text = _name(spool, "artifact", name if name is not None else os.path.basename(full))
-        if text is None:
+        key = spool.name("artifact", name if name is not None else os.path.basename(full))
+        if key is None:
             return full
         if copy:
-            target = os.path.join(artifact_dir(), os.path.basename(full))
             try:
-                if not (os.path.exists(target) and os.path.samefile(full, target)):
-                    shutil.copy2(full, target)
-                full = target
+                full = _keep(key, full)
             except OSError as e:
                 spool.warn_once("copy", "artifact %s was not copied (%s); its own path is recorded", full, e)
-        spool.append({"k": "a", "n": text, "x": _text(full)})
+        spool.artifact(key, full)
     except Exception as e:
         spool.warn_once("artifact", "an artifact was dropped: %r", e)
     return full
+
+
+def save_artifact(path: "Union[str, os.PathLike[str]]", key: Optional[str] = None) -> str:
+    """Copies the file as it is now into this run's own directory and records it under `key`, its
+    name unless told.  The same key again replaces it."""
+    return artifact(path, key, copy=True)
+
+
+def _keep(key: str, path: str) -> str:
+    """The copy: under its own name, with a number where another key has that."""
+    folder = artifact_dir()
+    if os.path.dirname(os.path.realpath(path)) == os.path.realpath(folder):
+        _kept.setdefault(key, os.path.basename(path))
+        return path
+    name = _kept.get(key)
+    if name is None:
+        stem, ending = os.path.splitext(os.path.basename(path))
+        name, n = stem + ending, 0
+        while name in _kept.values():
+            n += 1
+            name = "%s_%d%s" % (stem, n, ending)
+        _kept[key] = name
+    target = os.path.join(folder, name)
+    part = "%s.%d.part" % (target, os.getpid())
+    try:
+        shutil.copy2(path, part)
+        os.replace(part, target)  # a reader sees the old one or the new one
+    except BaseException:
+        try:
+            os.unlink(part)
+        except OSError:
+            pass
+        raise
+    return target
 
 
 def epoch(i: int) -> None:
@@ -223,9 +219,7 @@ def epoch(i: int) -> None:
     if spool is None:
         return
     try:
-        s = _step(spool, i)
-        if s is not None:
-            spool.append({"k": "e", "s": s})
+        spool.epoch(i)
     except Exception as e:
         spool.warn_once("epoch", "an epoch was dropped: %r", e)
 

@@ -3,10 +3,19 @@
 Owns: the file ``$BERTH_RUN_DIR/spool.jsonl`` as seen from this process, the sender thread, the
 answer to "should I stop?".
 
+Needs nothing but the standard library, the module ``_http`` beside it and Python 3.6, so it may be
+shipped with a job.  What others may rely on: ``Spool(env)``, ``metric``, ``param``, ``tag``,
+``artifact``, ``epoch``, ``end``, ``append``, ``flush``, ``close``, ``after_fork``,
+``stop_requested``, ``warn_once``.  ``env`` has BERTH_JOB_ID, BERTH_RUN and BERTH_RUN_DIR; where the
+daemon is: BERTH_SOCKET, else BERTH_URL (http or https), with BERTH_JOB_TOKEN.  With neither the
+lines are read from the file when the run ends.  The forms of lines are in docs/tracking.md.
+
 Rules:
 
 * A report is one line and one ``write`` on a descriptor opened with O_APPEND, so threads, forked
   children and the ranks of one job share the file without a lock.
+* A metric costs the caller two or three microseconds: one formatting, one write into the page cache.
+  Nothing is gathered in memory, so a killed process has lost nothing and there is nothing to bound.
 * Nothing here blocks the caller beyond that write and nothing raises.  What cannot be kept (disk
   full, no such directory) is dropped, and the first time of each kind is told in the log.
 * Sending is a convenience: it makes reports visible while the job runs.  The daemon reads the rest
@@ -19,35 +28,70 @@ Rules:
 
 import errno
 import fcntl
+import http.client
 import json
 import logging
+import math
 import os
 import queue
 import threading
 import time
-from typing import Any, Dict, Optional, Set
+import urllib.parse
+from typing import Any, Dict, Mapping, Optional, Set, Tuple
 
 from . import _http
 
 _log = logging.getLogger("berth")
+_Queue = getattr(queue, "SimpleQueue", queue.Queue)  # reentrant where there is one (Python 3.7)
+_now = time.time
+_os_write = os.write
 
 LINE_MAX = 64 * 1024  #: a longer report is refused
-CHUNK_MAX = 256 * 1024  #: bytes per request
+CHUNK_MAX = 512 * 1024  #: bytes per request
 SEND_GAP_S = 0.25  #: reports that come closer together share a request
 IDLE_S = 1.0  #: how often the sender looks for lines of its sister processes
 STOP_POLL_S = 1.0  #: how old the answer of should_stop may be
 RETRY_MIN_S, RETRY_MAX_S = 0.5, 30.0
 TIMEOUT_S = 5.0
 EXIT_WAIT_S = 0.2
+NAME_MAX = 200  #: bytes of the name of a metric, parameter, tag or artifact
+TEXT_MAX = 4096  #: bytes of a tag's value or a path; more is cut off
+POINT_TEXT_MAX = 1000  #: bytes of a metric that is a text
+PARAM_MAX = 32 * 1024  #: bytes of the JSON of a parameter
+HEARTBEAT_S = 20.0  #: how often a run that the daemon did not start says that it lives
+
+
+def text_of(value: Any, limit: int = TEXT_MAX) -> str:
+    """At most `limit` bytes of whole characters; halves of surrogates become question marks."""
+    return str(value).encode("utf-8", "replace")[:limit].decode("utf-8", "ignore")
+
+
+def number_of(value: Any) -> Any:
+    """A number as it is written: JSON has no NaN and no infinity, they travel as words.  None: it is
+    no number."""
+    if isinstance(value, (str, bytes)):
+        return None
+    try:
+        if isinstance(value, int) and abs(value) < 2**63:
+            return int(value)
+        x = float(value)  # bool, numpy scalars, tensors of one element, Decimal, Fraction …
+    except Exception:  # whatever the object's __float__ raises
+        return None
+    if math.isfinite(x):
+        return x
+    return "nan" if math.isnan(x) else ("inf" if x > 0 else "-inf")
 
 
 class Spool:
     """Reports of one run, from one process."""
 
-    def __init__(self, env: Dict[str, str]) -> None:
-        self._job = env["BERTH_JOB_ID"]
+    def __init__(self, env: Mapping[str, str]) -> None:
+        # By number where it is known: the daemon then need not look it up.
+        self._job = env.get("BERTH_JOB_NUMBER") or env["BERTH_JOB_ID"]
         self._run = env.get("BERTH_RUN", "0.1").rpartition(".")[2] or "1"
         self._socket = env.get("BERTH_SOCKET", "")
+        self._url = env.get("BERTH_URL", "")
+        self._heartbeat = bool(env.get("BERTH_OUTSIDE"))
         self._token = env.get("BERTH_JOB_TOKEN", "")
         self._dir = env.get("BERTH_RUN_DIR", "")
         self._path = os.path.join(self._dir, "spool.jsonl") if self._dir else ""
@@ -58,17 +102,20 @@ class Spool:
         self._refused = False
         self._stop = False
         self._want_stop = False
+        self._heads: Dict[str, str] = {}  # of the lines of each metric
+        self._steps: Dict[str, int] = {}
+        self.nonfinite: Optional[Tuple[str, str, int]] = None  #: the last such point: name, word, step
         self._reset_threads()
 
     def _reset_threads(self) -> None:
         self._lock = threading.Lock()
-        self._calls: "queue.SimpleQueue[bool]" = queue.SimpleQueue()  # True = at once, for flush()
+        self._calls: "queue.Queue[bool]" = _Queue()  # True = at once, for flush()
         self._called = False  # a call waits in the queue; one is enough
         self._round = threading.Condition()
         self._asked = self._answered = 0  # rounds of sending: wanted by flush(), done
         self._closing = False
         self._thread: Optional[threading.Thread] = None
-        self._conn: Optional[_http.UnixConnection] = None
+        self._conn: Optional[http.client.HTTPConnection] = None
         self._lock_fd = -1
         self._read_fd = -1
 
@@ -98,19 +145,124 @@ class Spool:
 
     # ---- appending: called by the training code ----
 
+    def metric(self, name: str, value: Any, step: Optional[int] = None) -> bool:
+        """One point.  A number, or a text of which the daemon keeps the last ones; without a step the
+        points of a metric are counted, from 0.  True when it is in the file."""
+        head = self._heads.get(name)
+        if head is None or type(value) is not float or value - value != 0.0:
+            return self._any_metric(name, value, step)
+        if step is None:
+            step = self._steps.get(name, 0)
+            self._steps[name] = step + 1
+        elif type(step) is not int:
+            return self._any_metric(name, value, step)
+        line = f'{head}{value!r},"s":{step},"t":{int(_now() * 1000)}}}\n'.encode()
+        try:
+            if self._torn or _os_write(self._fd, line) != len(line):
+                self._torn = True
+                return self._write(line)
+        except OSError:  # not open yet, disk full
+            return self._write(line)
+        if not self._called:
+            self._notify()
+        return True
+
+    def _any_metric(self, name: Any, value: Any, step: Any) -> bool:
+        text = self.name("metric", name)
+        if text is None:
+            return False
+        number = number_of(value)
+        if number is None and isinstance(value, str):
+            number = text_of(value, POINT_TEXT_MAX)
+        if number is None:
+            self.warn_once(
+                "value " + text,
+                "metric %s needs a number, got %s; it was dropped (text goes to berth.tag)",
+                text,
+                type(value).__name__,
+            )
+            return False
+        if step is None:
+            step = self._steps.get(text, 0)
+            self._steps[text] = step + 1
+        else:
+            step = self.step(step)
+            if step is None:
+                return False
+        if number in ("nan", "inf", "-inf") and not isinstance(value, str):
+            self.nonfinite = (text, number, step)
+        if isinstance(name, str) and len(self._heads) < 10000:
+            self._heads[name] = json.dumps({"k": "m", "n": text}, separators=(",", ":"))[:-1] + ',"v":'
+        return self.append({"k": "m", "n": text, "v": number, "s": step})
+
+    def param(self, name: Any, value: Any) -> bool:
+        """A parameter, whatever JSON can say; the last value wins."""
+        text = self.name("parameter", name)
+        if text is None:
+            return False
+        try:
+            if len(json.dumps(value, allow_nan=False)) > PARAM_MAX:
+                raise ValueError("it is longer than %d bytes" % PARAM_MAX)
+        except (TypeError, ValueError, RecursionError):
+            value = text_of(value)
+        return self.append({"k": "p", "n": text, "x": value})
+
+    def tag(self, name: Any, value: Any = "") -> bool:
+        """A tag; the last value wins."""
+        text = self.name("tag", name)
+        return text is not None and self.append({"k": "t", "n": text, "x": text_of(value)})
+
+    def artifact(self, name: Any, path: Any) -> bool:
+        """A file of this run, by its path."""
+        text = self.name("artifact", name)
+        return text is not None and self.append({"k": "a", "n": text, "x": text_of(path)})
+
+    def epoch(self, i: Any) -> bool:
+        """Epoch (or any unit of progress) number `i` is done."""
+        number = self.step(i)
+        return number is not None and self.append({"k": "e", "s": number})
+
+    def end(self, exit_code: int, why: str = "") -> bool:
+        """The end of a run that the daemon did not start."""
+        return self.append({"k": "x", "v": int(exit_code), "x": text_of(why)})
+
+    def name(self, kind: str, name: Any) -> Optional[str]:
+        """The name if it may be one, else None, said once."""
+        text = str(name)
+        if text and text.isprintable() and len(text.encode("utf-8", "replace")) <= NAME_MAX:
+            return text
+        self.warn_once(
+            kind + " name", "a %s needs a name of 1 to %d printable bytes; %.60r was dropped", kind, NAME_MAX, text
+        )
+        return None
+
+    def step(self, step: Any) -> Optional[int]:
+        """A whole number of 64 bits, or None, said once."""
+        try:
+            value = int(step)
+        except Exception:
+            value = 2**63
+        if abs(value) < 2**63:
+            return value
+        self.warn_once("step", "step must be a whole number; %.60r was dropped", step)
+        return None
+
     def append(self, record: Dict[str, Any]) -> bool:
         """One report.  True when it is in the file."""
-        record["t"] = int(time.time() * 1000)
+        record["t"] = int(_now() * 1000)
         line = json.dumps(record, separators=(",", ":"), allow_nan=False).encode("utf-8") + b"\n"
         if len(line) > LINE_MAX:
             self.warn_once("long", "a report of %d bytes was dropped, at most %d", len(line), LINE_MAX)
             return False
+        return self._write(line)
+
+    def _write(self, line: bytes) -> bool:
         try:
             if self._fd < 0:
                 self._open()
             # After a short write the next line starts on a line of its own.
             data = b"\n" + line if self._torn else line
-            n = os.write(self._fd, data)
+            n = _os_write(self._fd, data)
             self._torn = n < len(data)
             if self._torn:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -152,7 +304,7 @@ class Spool:
             self._calls.put(False)
 
     def _start_thread(self) -> None:
-        if not self._socket or not self._lock.acquire(blocking=False):
+        if not (self._socket or self._url) or not self._lock.acquire(blocking=False):
             return
         try:
             if self._thread is None:
@@ -201,7 +353,7 @@ class Spool:
                 self._send_all()
                 if self._polls() and time.monotonic() >= next_poll:
                     self._ask_stop()
-                    next_poll = time.monotonic() + STOP_POLL_S
+                    next_poll = time.monotonic() + (STOP_POLL_S if self._want_stop else HEARTBEAT_S)
                 delay = 0.0
             except OSError:
                 self._drop_connection()
@@ -217,7 +369,7 @@ class Spool:
                 self._pause(SEND_GAP_S, False)
 
     def _polls(self) -> bool:
-        return self._want_stop and not self._stop
+        return (self._want_stop and not self._stop) or self._heartbeat
 
     def _pause(self, seconds: float, for_calls: bool) -> None:
         """Waits; cut short by flush(), and by reports when `for_calls`."""
@@ -290,13 +442,21 @@ class Spool:
         if status < 300 and isinstance(answer, dict) and answer.get("stop") is True:
             self._stop = True
 
+    def _connect(self) -> http.client.HTTPConnection:
+        """The socket where there is one (a container may not have it), else the address."""
+        if self._socket and (not self._url or os.path.exists(self._socket)):
+            return _http.UnixConnection(self._socket, timeout=TIMEOUT_S)
+        url = urllib.parse.urlsplit(self._url)
+        make = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
+        return make(url.hostname or "localhost", url.port, timeout=TIMEOUT_S)
+
     def _exchange(self, method: str, path: str, body: Optional[bytes], kind: Optional[str]) -> Any:
         headers = _http.bearer(self._token)
         if kind:
             headers["Content-Type"] = kind
         fresh = self._conn is None
         if self._conn is None:
-            self._conn = _http.UnixConnection(self._socket, timeout=TIMEOUT_S)
+            self._conn = self._connect()
         try:
             return _http.exchange(self._conn, method, path, body, headers)
         except (ConnectionError, BrokenPipeError):
@@ -304,7 +464,7 @@ class Spool:
                 raise
             # A kept connection the daemon has closed meanwhile (idle, or restarted): once anew.
             self._drop_connection()
-            self._conn = _http.UnixConnection(self._socket, timeout=TIMEOUT_S)
+            self._conn = self._connect()
             return _http.exchange(self._conn, method, path, body, headers)
 
     def _drop_connection(self) -> None:

@@ -69,7 +69,7 @@ class Case(unittest.TestCase):
             os.close(_inside._spool._fd)
         _inside._spool = None
         _inside._warned_outside = False
-        _inside._counts.clear()
+        _inside._kept.clear()
         _inside._not_finite.clear()
 
     def serve(self):
@@ -114,6 +114,22 @@ class Reports(Case):
             ],
         )
 
+    def test_saved_artifacts_are_copies(self):
+        one, two = os.path.join(self.tmp, "a", "m.pt"), os.path.join(self.tmp, "b", "m.pt")
+        for path, text in ((one, "1"), (two, "2")):
+            os.makedirs(os.path.dirname(path))
+            with open(path, "w") as f:
+                f.write(text)
+        kept = [berth.save_artifact(one), berth.save_artifact(two, "other")]
+        with open(one, "w") as f:
+            f.write("3")
+        self.assertEqual([os.path.basename(p) for p in kept], ["m.pt", "m_1.pt"])
+        self.assertEqual([open(p).read() for p in kept], ["1", "2"])
+        self.assertEqual(berth.save_artifact(one), kept[0])
+        self.assertEqual(open(kept[0]).read(), "3")
+        self.assertEqual([x["n"] for x in self.spooled()], ["m.pt", "other", "m.pt"])
+        self.assertEqual(sorted(os.listdir(os.path.dirname(kept[0]))), ["m.pt", "m_1.pt"])
+
     def test_without_step_each_metric_counts(self):
         for _ in range(3):
             berth.log(a=1)
@@ -128,7 +144,7 @@ class Reports(Case):
         self.assertTrue(berth.flush())
         self.assertEqual([x["v"] for x in daemon.lines()], [1.0, 0.5])
         method, path, headers, body = daemon.requests[0]
-        self.assertEqual((method, path), ("POST", "/v1/jobs/%s/reports?run=1&offset=0" % JOB))
+        self.assertEqual((method, path), ("POST", "/v1/jobs/7/reports?run=1&offset=0"))
         self.assertEqual(headers["Authorization"], "Bearer secret-token")
         self.assertIn("offset=%d" % len(body), daemon.requests[-1][1])
 
@@ -203,7 +219,7 @@ class Values(Case):
             def __str__(self):
                 raise RuntimeError("on purpose")
 
-        for value in ("0.3", b"1", None, [1], Bad(), 10**400, 1j):
+        for value in (b"1", None, [1], Bad(), 10**400, 1j):
             berth.log(x=value)
         berth.tag("t", Bad())
         berth.tag(Bad())
@@ -223,15 +239,38 @@ class Values(Case):
         berth.tag("half a surrogate", "\ud800")
         lines = self.spooled()
         self.assertEqual(lines[0]["x"], "väl\nue \x00 \U0001f600")
-        self.assertEqual(len(lines[1]["x"]), _inside.TEXT_MAX)
+        self.assertEqual(len(lines[1]["x"]), _spool.TEXT_MAX)
         self.assertEqual(lines[2]["x"], "?")
         berth.tag("cut between characters", "x" + "ä" * 4000)
         self.assertEqual(self.spooled()[3]["x"], "x" + "ä" * 2047)
 
     def test_one_warning_per_kind(self):
         for _ in range(50):
-            berth.log(x="a")
+            berth.log(x=[])
         self.assertEqual(len(self.records), 1)
+
+    def test_texts_are_values_too(self):
+        berth.log(mood="good", step=1)
+        berth.log_metric("mood", "x" * 5000)
+        self.assertEqual([x["v"] for x in self.spooled()], ["good", "x" * _spool.POINT_TEXT_MAX])
+
+    def test_parameters(self):
+        berth.log_params({"opt": {"name": "adam"}}, lr=0.1, deep=None, odd={1, 2}, big="x" * 40000)
+        got = {x["n"]: x["x"] for x in self.spooled()}
+        self.assertEqual((got["opt"], got["lr"], got["deep"], got["odd"]), ({"name": "adam"}, 0.1, None, "{1, 2}"))
+        self.assertEqual(len(got["big"]), _spool.TEXT_MAX)
+
+    def test_quick_and_careful_lines_agree(self):
+        for value in (0.1, -1e-300, 5e300, 3.0, 0.1 + 0.2, float("nan"), float("-inf"), 7, True):
+            berth.log_metric("näme/x", value, 3)
+            berth.log({"näme/x": value}, step=3)
+        lines = self.spooled()
+        for line in lines:
+            line.pop("t")
+        lines = [x for x in lines if x["k"] == "m"]
+        self.assertEqual(len(lines), 18)
+        self.assertEqual(lines[::2], lines[1::2])
+        self.assertEqual(lines[8]["v"], 0.1 + 0.2)
 
     def test_a_log_handler_that_raises(self):
         def emit(record):
