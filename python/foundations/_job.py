@@ -27,16 +27,10 @@ class Job:
     def __init__(self, job_id, project, spool, files):
         self.id, self.project = job_id, project
         self.spool, self.files = spool, files
+        self.metric = spool.metric
         self.tags = {}
-        self.steps = {}
         self.artifacts = {}  # key → name it is kept under
         self.lock = threading.Lock()
-
-    def append(self, record):
-        try:
-            self.spool.append(record)
-        except Exception as e:  # a bug there must not become the training's problem
-            _say.notice_once("append", "a report was dropped: %r" % (e,))
 
 
 current = None  #: the Job of this process, or None
@@ -59,49 +53,36 @@ def _invalid(key, value):
 
 
 def _scalar(key, whole, value):
-    """A number or text JSON can hold; NaN and infinities travel as words."""
-    kind = type(value)
-    if kind is float:
-        if value - value == 0.0:
-            return value
-        return "nan" if value != value else ("inf" if value > 0 else "-inf")
-    if kind is int or kind is str:
+    """A number or text a spool can hold."""
+    if isinstance(value, (str,) + _NUMBERS):
         return value
-    if isinstance(value, bool):
-        return int(value)
-    if isinstance(value, _NUMBERS + (str,)):
-        return _scalar(key, whole, float(value) if isinstance(value, float) else (
-            int(value) if isinstance(value, int) else str(value)))
     item = getattr(value, "item", None)  # numpy and tensors of one element
     if callable(item):
         try:
             inner = item()
         except Exception:
             raise _invalid(key, whole)
-        if type(inner) in (int, float, str, bool):
-            return _scalar(key, whole, inner)
+        if isinstance(inner, (str,) + _NUMBERS):
+            return inner
     raise _invalid(key, whole)
 
 
 def log_metric(key, value, step=None):
     """Appends a value to a metric; a list appends each of its items."""
-    if type(key) is not str and not isinstance(key, str):
+    job = current
+    if job is not None and type(value) is float and type(key) is str:
+        job.metric(key, value, step)  # what a training loop does
+        return
+    if not isinstance(key, str):
         raise ValueError("Invalid metric name `%s`" % (key,))
-    if type(value) in (list, tuple):
+    if isinstance(value, (list, tuple)):
         values = [_scalar(key, value, v) for v in value]
     else:
         values = (_scalar(key, value, value),)
-    job = current
     if job is None:
         return _outside()
-    for v in values:
-        if step is None:
-            s = job.steps.get(key, 0)
-            job.steps[key] = s + 1
-        else:
-            s = int(step)
-            step = s + 1 if len(values) > 1 else s
-        job.append({"k": "m", "n": key, "v": v, "s": s})
+    for i, v in enumerate(values):
+        job.metric(key, v, step if step is None or i == 0 else int(step) + i)
 
 
 def log_metrics(metrics, value=None, step=None):
@@ -141,7 +122,7 @@ def log_params(parameters, quiet=False):
     if job is None:
         return None if quiet else _outside()
     for key, value in flatten_parameters(parameters).items():
-        job.append({"k": "p", "n": key, "v": _plain(value)})
+        job.spool.param(key, _plain(value))
 
 
 def set_tag(key, value=""):
@@ -153,7 +134,7 @@ def set_tag(key, value=""):
     if key in job.tags and job.tags[key] != value:
         _say.notice("Tag `%s` updated from `%s` to `%s`" % (key, job.tags[key], value))
     job.tags[key] = value
-    job.append({"k": "t", "n": key, "x": value})
+    job.spool.tag(key, value)
 
 
 def set_tags(tags):
@@ -187,7 +168,7 @@ def save_artifact(filepath, key=None):
     except Exception as e:
         _say.notice("Artifact `%s` was not saved: %s" % (key, e))
         return
-    job.append({"k": "a", "n": key, "x": kept})
+    job.spool.artifact(key, kept)
 
 
 def _free_name(name, taken):

@@ -115,7 +115,9 @@ static int fetch_into(struct foundations *f, const struct found_opts *o, const c
     struct fetch k = {.tgz_fd = -1};
     /* A scheduler the user chose may send what a job left behind, however large or empty it is. */
     struct unpack_conf conf = {
-        .top = id, .limits = {.total_bytes = INT64_MAX, .members = INT64_MAX, .ratio = 2000}};
+        .top = id,
+        .outside_links = true, /* a virtual environment in the directory has such */
+        .limits = {.total_bytes = INT64_MAX, .members = INT64_MAX, .ratio = 2000}};
 
     if (unpack_open_dir(temp, &conf, &k.unpack, e) < 0)
         return -1;
