@@ -79,8 +79,8 @@ def _start():
     except Exception as e:  # nothing here may end a user's script
         from . import _say
 
-        _say.notice("this script is not tracked: %r" % (e,))
-        _job.quiet = True
+        _say.notice("This script is not tracked and runs as usual: %r" % (e,))
+        _job.quiet = _job.untracked = True
 
 
 _start()

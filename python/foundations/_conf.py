@@ -9,6 +9,7 @@ import difflib
 import math
 import os
 import re
+import threading
 
 from . import _say, _yaml
 
@@ -70,7 +71,7 @@ def make_home():
         path = os.path.join(base, name)
         if os.path.exists(path):
             continue
-        part = "%s.%d" % (path, os.getpid())
+        part = "%s.%d.%d" % (path, os.getpid(), threading.get_ident())
         with open(part, "w", encoding="utf-8") as f:
             f.write(text)
         try:

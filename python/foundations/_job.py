@@ -9,8 +9,10 @@ and nothing raises because of one.  Only what the caller got wrong (a key that i
 that is no number) is raised, before anything else happens.
 """
 
+import atexit
 import os
 import shutil
+import sys
 import threading
 
 from . import _say
@@ -35,6 +37,7 @@ class Job:
 
 current = None  #: the Job of this process, or None
 quiet = False  #: somebody was told already why there is none
+untracked = False  #: execution mode was tried and there is no server
 
 
 def _outside():
@@ -150,7 +153,8 @@ def save_artifact(filepath, key=None):
     """Keeps a copy of a file with this job, as it is now."""
     job = current
     if job is None:
-        _say.notice("Cannot save artifact outside of job.")
+        if not untracked:
+            _say.notice("Cannot save artifact outside of job.")
         return
     path = os.path.abspath(os.path.expanduser(os.fspath(filepath)))
     if not os.path.isfile(path):
@@ -191,7 +195,7 @@ class LocalFiles:
     def keep(self, section, name, path):
         target = os.path.join(self.archive, section, name)
         os.makedirs(os.path.dirname(target), exist_ok=True)
-        part = "%s.%d.part" % (target, os.getpid())
+        part = "%s.%d.%d.part" % (target, os.getpid(), threading.get_ident())
         try:
             shutil.copy2(path, part)
             os.replace(part, target)  # a reader sees the old file or the new one
@@ -222,25 +226,56 @@ class LocalFiles:
 
     def fetch(self, job_id, key, name, target):
         os.makedirs(os.path.dirname(target), exist_ok=True)
-        part = "%s.%d.part" % (target, os.getpid())
+        part = "%s.%d.%d.part" % (target, os.getpid(), threading.get_ident())
         shutil.copy2(os.path.join(self._dir(job_id, key), name), part)
         os.replace(part, target)
 
 
+def command_line_mode():
+    return os.environ.get("FOUNDATIONS_COMMAND_LINE", "") in ("True", "true", "1")
+
+
+def _started_with_m():
+    """``python -m package``: seen while the module is looked for, and afterwards by its spec."""
+    main = sys.modules.get("__main__")
+    return sys.argv[:1] == ["-m"] or getattr(main, "__spec__", None) is not None
+
+
 def begin():
-    """Import time: finds out what this process is.  Never raises."""
-    global current
+    """Import time: finds out what this process is.  Never raises for want of a server."""
     env = os.environ
+    if command_line_mode():
+        return
     if env.get("BERTH_JOB_ID") and env.get("BERTH_RUN_DIR") and env.get("FOUNDATIONS_JOB_ID"):
-        current = _scheduled(env)
+        _scheduled(env)
+    elif not _started_with_m():
+        from . import _execution
+
+        _execution.begin()
+    if current is not None and hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_after_fork)
 
 
 def _scheduled(env):
+    global current
     from . import _berth
 
-    module = _berth.spool_module()
     archive = env.get("FOUNDATIONS_JOB_ARCHIVE") or os.path.join(env["BERTH_RUN_DIR"], "archive")
-    return Job(
-        env["FOUNDATIONS_JOB_ID"], env.get("FOUNDATIONS_PROJECT_NAME") or "default", module.Spool(dict(env)),
-        LocalFiles(archive),
+    current = Job(
+        env["FOUNDATIONS_JOB_ID"], env.get("FOUNDATIONS_PROJECT_NAME") or "default",
+        _berth.spool_module().Spool(dict(env)), LocalFiles(archive),
     )
+    atexit.register(_at_exit)
+
+
+def _at_exit():
+    try:
+        current.spool.close()
+    except Exception:
+        pass  # the server reads the rest itself
+
+
+def _after_fork():
+    if current is not None:
+        current.spool.after_fork()
+        current.lock = threading.Lock()

@@ -1,5 +1,6 @@
 """Directories that live longer than one job: uploaded to its archive, downloaded by the next."""
 
+import atexit
 import os
 import re
 import tempfile
@@ -109,6 +110,7 @@ def set_tensorboard_logdir(path):
     _job.set_tag("tf", "True")
     _boards.append(board)
     if len(_boards) == 1:
+        atexit.register(finish)
         threading.Thread(target=_keep_uploading, name="foundations-tensorboard", daemon=True).start()
 
 

@@ -7,13 +7,11 @@ import io
 import json
 import os
 import shutil
-import stat
 import subprocess
 import sys
 import tempfile
 import textwrap
 import threading
-import time
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
