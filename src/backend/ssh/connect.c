@@ -32,6 +32,7 @@ enum {
     READ_BYTES = 256 << 10, /* in one go, and then others have their turn */
     SAID_MAX = 16 << 10,
     OUT_MAX_BYTES = 256 << 20,
+    FRAMES_MAX = 100, /* in one go: a thousand ends at once are a quarter of a second of work */
 };
 
 static void dial(void *arg);
@@ -107,6 +108,7 @@ void connect_drop(struct backend *b, bool lasting, const char *fmt, ...)
     b->state = SSH_LEAVING;
     assets_abort(b);
     calls_done(&b->calls);
+    timer_stop(b->more_timer);
     timer_stop(b->alive_timer);
     watch_free(TAKE(b->child.in_watch));
     if (b->child.in >= 0)
@@ -130,6 +132,8 @@ static void on_writable(void *arg, int events UNUSED, int error UNUSED)
 
 void connect_send(struct backend *b)
 {
+    if (b->taking)
+        return;
     while (b->child.in >= 0 && b->out_sent < b->out.n) {
         ssize_t n = write(b->child.in, b->out.p + b->out_sent, b->out.n - b->out_sent);
         if (n < 0 && errno == EINTR)
@@ -147,14 +151,14 @@ void connect_send(struct backend *b)
     b->out_sent = 0;
 }
 
-static bool take_frames(struct backend *b)
+static bool take_some(struct backend *b)
 {
     struct str rest = buf_str(&b->in);
     struct wire_head head;
     struct str body;
-    int got;
+    int got = 1, n = 0;
 
-    while ((got = wire_next(rest, &head, &body)) == 1) {
+    while (n++ < FRAMES_MAX && (got = wire_next(rest, &head, &body)) == 1) {
         if (!ssh_take(b, &head, body)) {
             got = -1;
             break;
@@ -167,7 +171,26 @@ static bool take_frames(struct backend *b)
     buf_consume(&b->in, b->in.n - rest.n);
     if (got < 0)
         connect_drop(b, true, "%s", "what comes from the far program makes no sense");
-    return got >= 0;
+    return got == 1;
+}
+
+/* What is left waits for the next turn, and nothing more is read meanwhile. */
+static void take_frames(void *arg)
+{
+    struct backend *b = arg;
+
+    b->taking = true;
+    bool more = take_some(b);
+    b->taking = false;
+    connect_send(b);
+    if (b->state != SSH_UP && b->state != SSH_GREETING)
+        return;
+    if (more) {
+        watch_stop(b->child.out_watch);
+        timer_start(b->more_timer, 0, 0);
+    } else {
+        watch_start(b->child.out_watch, WATCH_READ);
+    }
 }
 
 static void on_readable(void *arg, int events UNUSED, int error UNUSED)
@@ -329,6 +352,7 @@ int connect_open(struct backend *b, struct err *e)
         return -1;
     b->timer = timer_new(b->loop, dial, b);
     b->alive_timer = timer_new(b->loop, on_alive, b);
+    b->more_timer = timer_new(b->loop, take_frames, b);
     timer_start(b->timer, 0, 0);
     return 0;
 }
@@ -358,6 +382,7 @@ void connect_close(struct backend *b)
     child_close(b);
     timer_free(b->timer);
     timer_free(b->alive_timer);
+    timer_free(b->more_timer);
     buf_done(&b->in);
     buf_done(&b->out);
     buf_done(&b->said);

@@ -76,6 +76,9 @@ static int open_copy(const char *path, mode_t mode, int flags, struct err *e)
 
 void copies_touch(struct ssh_run *r)
 {
+    if (r->touched)
+        return;
+    r->touched = true;
     for (size_t i = 0; i < WIRE_SPOOL; i++) {
         if (!r->copies[i].path || (i == WIRE_ERR && !r->fresh))
             continue; /* of an adopted run we do not know whether it has a second log */

@@ -37,6 +37,7 @@ struct ssh_run {
     char **assets;   /* "from:to" */
     char *stage_dir; /* "" = none */
     struct ssh_copy copies[WIRE_STREAMS];
+    bool touched;
     bool fresh;  /* started by us, so its copies are known to be wanted */
     bool ending; /* the end is known, the copies are not complete */
     struct wire_ended end;
@@ -108,7 +109,8 @@ struct backend {
     struct buf in, out, said; /* said: on stderr */
     size_t out_sent;
     size_t uploaded; /* bytes of programs->bytes */
-    struct timer *timer, *alive_timer;
+    struct timer *timer, *alive_timer, *more_timer;
+    bool taking; /* frames: what is sent meanwhile goes out together */
     int64_t backoff_ms, up_since_ms, heard_ms;
     bool was_up; /* at least once */
     struct trouble trouble;
