@@ -40,9 +40,9 @@ class Place:
         except SshMissing as x:
             raise Skip(str(x)) from x
 
-    def run(self, conf, command="echo hello from $(basename $HOME)", timeout=60):
+    def run(self, conf, command="echo hello from $(basename $HOME)", timeout=120):
         """What the driver printed."""
-        conf.setdefault("start_timeout", 3)
+        conf.setdefault("start_timeout", 60)
         done = subprocess.run([TRY, json.dumps(conf), self.home, command], env=self.env, capture_output=True, text=True,
                               timeout=timeout)
         text = done.stdout + "".join(x + "\n" for x in done.stderr.splitlines() if "too long" not in x)
@@ -126,8 +126,8 @@ def test_nobody_there():
     with Place() as p:
         a = p.host("a")
         a.stop()
-        p.refused(a.conf(), f"refuses connections on port {a.port}")
-        p.refused({"url": "ssh://no-such-host.invalid"}, "no-such-host.invalid")
+        p.refused(a.conf(start_timeout=1), f"refuses connections on port {a.port}")
+        p.refused({"url": "ssh://no-such-host.invalid", "start_timeout": 1}, "no-such-host.invalid")
         assert "invalid" in p.run({"host": "-oProxyCommand=touch /tmp/x"})
 
 
@@ -136,7 +136,7 @@ def test_silent_host():
     with Place() as p:
         a = p.host("a", netns=True)
         a.drop(True)
-        p.refused(a.conf(connect_timeout=2, start_timeout=6), "does not answer|no route")
+        p.refused(a.conf(connect_timeout=2, start_timeout=1), "does not answer|no route")
 
 
 def far_programs(host):

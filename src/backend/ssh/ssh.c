@@ -159,8 +159,8 @@ static void refuse_late(struct backend *b)
             continue;
         if (r->stopping)
             end_here(b, r->key, RUN_END_CANCELLED, "");
-        else if (late || (b->trouble.lasting && b->state == SSH_IDLE))
-            refuse(b, r, str_of(why));
+        else if (b->state == SSH_IDLE && (late || b->trouble.lasting))
+            refuse(b, r, str_of(why)); /* not while an attempt is under way: it has its own time */
     }
     vec_done(&runs);
 }
