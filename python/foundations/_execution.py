@@ -55,7 +55,7 @@ class _Tracked:
         self.dir = os.getcwd()
         self.pid = os.getpid()
         self.failed = None
-        self.run_dir = None
+        self.run_dir = self.own_dir = None
 
     def start(self):
         job_id = os.environ.get("FOUNDATIONS_JOB_ID") or str(uuid.uuid4())
@@ -67,7 +67,9 @@ class _Tracked:
             "id": job_id, "project": project, "name": os.path.basename(sys.argv[0] or "python") or "python",
             "user": user(), "cwd": self.dir, "command": [sys.executable] + sys.argv,
         }, timeout=ANSWER_S)
-        self.run_dir = tempfile.mkdtemp(prefix="foundations-run-")
+        self.run_dir = reply.get("run_dir") or ""
+        if not os.access(os.path.dirname(self.run_dir), os.W_OK):  # a server on another machine
+            self.run_dir = self.own_dir = tempfile.mkdtemp(prefix="foundations-run-")
         env = {
             "BERTH_JOB_ID": reply["id"], "BERTH_JOB_NUMBER": str(reply["number"]),
             "BERTH_RUN": "%d.%d" % (reply["number"], reply.get("run", 1)), "BERTH_RUN_DIR": self.run_dir,
@@ -112,7 +114,8 @@ class _Tracked:
         except Exception as e:
             _say.notice("the end of this script was not reported: %r" % (e,))
             return
-        shutil.rmtree(self.run_dir, ignore_errors=True)
+        if self.own_dir:
+            shutil.rmtree(self.own_dir, ignore_errors=True)
 
     def archive(self, job):
         if self.dir in ("/", os.path.expanduser("~")):

@@ -19,6 +19,9 @@ class FakeAtlas:
         self.jobs = {}  # id → {"status", "log", "spec", "metadata", "gpu_spec"}
         self.listings = {}  # project → list of jobs as the tracker tells them
         self.requests = []  # (method, path)
+        self.outsiders = []  # bodies of POST /v1/outside
+        self.reported = b""  # lines of the spool of the last of them
+        self.files_of = {}  # id → {path: bytes} that were put
         self.refuse = {}  # path beginning → (status, message)
         self.changed = threading.Condition()
         fake = self
@@ -79,13 +82,13 @@ class FakeAtlas:
 
     def body(self, h):
         if h.headers.get("Transfer-Encoding") == "chunked":
-            data = b""
+            data = bytearray()
             while True:
                 n = int(h.rfile.readline().strip() or b"0", 16)
                 piece = h.rfile.read(n)
                 h.rfile.readline()
                 if n == 0:
-                    return data
+                    return bytes(data)
                 if len(piece) < n:
                     return None
                 data += piece
@@ -171,7 +174,40 @@ class FakeAtlas:
         jobs = [j for j in self.listings[project] if query.get("job_id", j["job_id"]) == j["job_id"]]
         self.reply(h, 200, {"name": project, "jobs": jobs})
 
+    def outside(self, h, body, query):
+        told = json.loads(body.decode())
+        with self.changed:
+            self.outsiders.append(told)
+        self.reply(h, 201, {"id": told["id"], "number": 7, "run": 1, "token": "t", "run_dir": "/nonexistent/run"})
+
+    def reports(self, h, body, query, number):
+        with self.changed:
+            self.reported += body[max(0, len(self.reported) - int(query["offset"])):]
+            self.reply(h, 200, {"offset": len(self.reported)})
+
+    def control(self, h, body, query, number):
+        self.reply(h, 200, {"stop": False})
+
+    def put_file(self, h, body, query, job_id, path):
+        with self.changed:
+            self.files_of.setdefault(job_id, {})[path] = body
+        self.reply(h, 201, {})
+
+    def get_file(self, h, body, query, job_id, path):
+        kept = self.files_of.get(job_id, {})
+        if path.endswith("/"):
+            found = [{"path": k[len(path):], "size": len(v), "mtime": 1.0} for k, v in kept.items() if k.startswith(path)]
+            return self.reply(h, 200, found)
+        if path not in kept:
+            return self.fail(h, 404, "there is no such file")
+        self.reply(h, 200, kept[path], "application/octet-stream")
+
     ROUTES = (
+        ("POST", "/v1/outside", outside),
+        ("POST", "/v1/jobs/([^/]+)/reports", reports),
+        ("GET", "/v1/jobs/([^/]+)/control", control),
+        ("PUT", "/api/v2beta/jobs/([^/]+)/files/(.+)", put_file),
+        ("GET", "/api/v2beta/jobs/([^/]+)/files/(.+)", get_file),
         ("GET", "/", greet),
         ("POST", "/job_bundle", put_bundle),
         ("DELETE", "/job_bundle/([^/]+)", drop_bundle),

@@ -688,7 +688,7 @@ class TestImport(Case):
     def python(self, text, *args, **env):
         self.write("script.py", text)
         full = {k: v for k, v in os.environ.items() if k != "FOUNDATIONS_COMMAND_LINE"}
-        full.update(PYTHONPATH=PACKAGE, PYTHONDONTWRITEBYTECODE="1", **env)
+        full.update(PYTHONPATH=PACKAGE, PYTHONDONTWRITEBYTECODE="1", TMPDIR=self.tmp, **env)
         p = subprocess.Popen([sys.executable, *(args or ("script.py",))], env=full, cwd=self.dir,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
         out, err = p.communicate(timeout=60)
@@ -724,6 +724,68 @@ class TestImport(Case):
             """)
         self.assertEqual((code, out), (0, "fine\n"), err)
         self.assertEqual(len([l for l in err.splitlines() if "WARNING" in l]), 1, err)
+
+    def tracked(self):
+        atlas = self.serve()
+        path = os.path.join(os.environ["FOUNDATIONS_HOME"], "config", "execution")
+        os.makedirs(path)
+        with open(os.path.join(path, "default.config.yaml"), "w") as f:
+            f.write("results_config: {tracker_url: '%s', redis_end_point: 'redis://x:1'}\n" % atlas.url)
+        return atlas
+
+    def test_execution_mode_is_a_job(self):
+        atlas = self.tracked()
+        self.write("keep.txt", "k")
+        self.write(".foundationsignore", "*.bin\n")
+        self.write("big.bin", "b")
+        atlas.files_of["other"] = {"synced_directories/s/a": b"from another"}
+        code, out, err = self.python("""\
+            import os, subprocess, sys
+            import foundations
+            foundations.log_params({"lr": 0.1})
+            foundations.log_metric("loss", 0.5)
+            foundations.save_artifact("keep.txt", key="K")
+            d = foundations.create_syncable_directory("s", source_job_id="other")
+            print(open(os.path.join(str(d), "a")).read())
+            d.upload()
+            subprocess.check_call([sys.executable, "-c", "import foundations; foundations.log_metric('child', 1.5)"])
+            """)
+        self.assertEqual((code, out, err), (0, "from another\n", ""))
+        told, = atlas.outsiders
+        self.assertEqual((told["project"], told["name"]), ("project", "script.py"))
+        lines = [json.loads(line) for line in atlas.reported.decode().splitlines()]
+        self.assertEqual([(r["k"], r.get("n")) for r in lines],
+                         [("p", "lr"), ("m", "loss"), ("a", "K"), ("m", "child"), ("x", None)])
+        self.assertEqual(lines[-1]["v"], 0)
+        kept = atlas.files_of[told["id"]]
+        self.assertEqual((kept["user_artifacts/keep.txt"], kept["synced_directories/s/a"]), (b"k", b"from another"))
+        self.assertEqual(kept["artifacts/keep.txt"], b"k")
+        self.assertIn("artifacts/script.py", kept)
+        self.assertNotIn("artifacts/big.bin", kept)
+
+    def test_execution_mode_tells_of_a_failure(self):
+        atlas = self.tracked()
+        code, _, err = self.python("import foundations\nraise ValueError('broken')\n", PROJECT_NAME="mine")
+        self.assertEqual(code, 1)
+        self.assertIn("ValueError: broken", err)
+        self.assertNotIn("Foundations", err)
+        last = json.loads(atlas.reported.decode().splitlines()[-1])
+        self.assertEqual((last["k"], last["v"], last["x"]), ("x", 1, "ValueError: broken"))
+        self.assertEqual(atlas.outsiders[0]["project"], "mine")
+
+    def test_a_server_that_leaves_is_one_warning(self):
+        atlas = self.tracked()
+        code, out, err = self.python("""\
+            import foundations, foundations._execution
+            foundations._execution.FLUSH_S = 0.5
+            foundations._job.current.spool._url = "http://127.0.0.1:1"
+            for i in range(1000):
+                foundations.log_metric("loss", float(i))
+            print("fine")
+            """)
+        self.assertEqual((code, out), (0, "fine\n"), err)
+        self.assertIn("the last reports of this script did not reach the server", err)
+        self.assertEqual(len(atlas.outsiders), 1)
 
     def test_dash_m_is_no_job(self):
         code, out, err = self.python("import foundations\nprint('fine')\n", "-m", "script")
