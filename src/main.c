@@ -1,4 +1,5 @@
 /* main.c - the full program: hands the rooms to the command line */
+#include "backend/container.h"
 #include "backend/gpu_survey.h"
 #include "base/yaml.h"
 #include "cli/cli.h"
@@ -14,6 +15,8 @@ int main(int argc, char **argv)
         .yaml_parse = yaml_parse,
         .store_check = store_check,
         .gpu_survey = gpu_survey,
+        .engine_survey = engine_survey,
+        .container = container_run,
     };
 
     /* The kernel calls a process after its file; people and `pgrep` know this one as berth. */

@@ -26,6 +26,7 @@ struct run_start {
     int64_t timeout_ms, grace_ms;
     int64_t log_limit_bytes; /* of each log; 0 = none */
     struct resources need;   /* limits for the cgroup */
+    bool container;          /* a container's process: it may leave word of how that ended */
     uint32_t journal;        /* generation, from backend's current_journal at placing time */
     struct run_key after;    /* start when that run has ended; job 0 = now */
     /* Where the node does not share our files: "from:to", NULL-terminated; `from` is ours, `to` is

@@ -24,6 +24,8 @@ struct cli_seams {
     int (*yaml_parse)(struct str text, const char *name, struct json **out, struct err *e);
     int (*store_check)(const char *path, struct buf *findings, struct err *e);
     int (*gpu_survey)(struct buf *text, struct err *e);
+    int (*engine_survey)(const char *given, struct buf *text, struct err *e);
+    void (*container)(void); /* the process of a run with an image; does not return */
 };
 
 struct shared_opts {

@@ -26,7 +26,7 @@ struct serve_opts {
     struct opt_num gpu_share, gpu_restart, gpu_replan, gpu_age, gpu_reserve, gpu_scale, gpu_log;
     const char *gpu_objective, *master_ports, *torch_backend;
     const char *gpus_exclude;
-    const char *library, *ports;
+    const char *library, *ports, *engine, *engine_gpus;
     const char *listen, *tls_cert, *tls_key, *log_level;
     bool whole_machine, multi_user, log_json, background;
 };
@@ -45,6 +45,14 @@ static const struct opt own_opts[] = {
      COMPLETE_NONE, NULL},
     {"ports-address", 0, OPT_TEXT, "ADDR", SERVE(ports),
      "where ports of jobs are opened (default 0.0.0.0: on every address)", COMPLETE_NONE, NULL},
+    {"engine", 0, OPT_TEXT, "SOCKET", SERVE(engine),
+     "container engine for jobs with an image, as unix:///run/docker.sock (default: $DOCKER_HOST, "
+     "else Docker's or Podman's usual socket)",
+     COMPLETE_NONE, NULL},
+    {"engine-gpus", 0, OPT_CHOICE, "HOW", SERVE(engine_gpus),
+     "device: ask the engine for the GPUs of a job (default); env: variables alone tell, for "
+     "engines whose default runtime heeds them",
+     COMPLETE_CHOICES, "device|env"},
     {"tls-cert", 0, OPT_TEXT, "FILE", SERVE(tls_cert), "certificate for --listen (PEM)",
      COMPLETE_FILE, NULL},
     {"tls-key", 0, OPT_TEXT, "FILE", SERVE(tls_key), "its key (PEM)", COMPLETE_FILE, NULL},
@@ -321,6 +329,8 @@ static int serve(struct cli *c, const void *opts, const struct operands *ops)
         return cli_fail(&e);
     conf.library_addr = o->library ? library : NULL;
     conf.ports_addr = o->ports;
+    conf.engine = o->engine;
+    conf.gpus_by_env = o->engine_gpus && !strcmp(o->engine_gpus, "env");
     if (o->log_level)
         log_level_parse(o->log_level, &level);
     log_setup(level, o->log_json, STDERR_FILENO);

@@ -24,6 +24,7 @@ const struct command *const cli_commands[] = {
     &cmd_scheduler_cancel_job,
     &cmd_scheduler_get_logs,
     &cmd_ranks,
+    &cmd_container,
     &cmd_serve,
     &cmd_nodes,
     &cmd_doctor,

@@ -355,10 +355,24 @@ static void check_gpus(struct cli *c, struct finding *f)
               "memory figures and is not shared");
 }
 
+/* Only jobs with an image need one, so none is no fault. */
+static void check_engine(struct cli *c, struct finding *f)
+{
+    AUTO(buf) struct buf text = {0};
+    struct err e = {0};
+
+    buf_init(&text, sizeof(f->text));
+    if (c->seams->engine_survey(NULL, &text, &e) == 0) {
+        say(f, HEALTH_OK, "%s", buf_str(&text).p);
+        return;
+    }
+    say(f, HEALTH_OK, "none for jobs with an image: %s", e.text);
+}
+
 const struct check doctor_checks[] = {
     {"home", check_home},         {"disk", check_disk},     {"daemon", check_daemon},
     {"shepherd", check_shepherd}, {"store", check_store},   {"cgroups", check_cgroups},
     {"clock", check_clock},       {"limits", check_limits}, {"libraries", check_libraries},
-    {"python", check_python},     {"gpus", check_gpus},
+    {"python", check_python},     {"gpus", check_gpus},     {"engine", check_engine},
 };
 const size_t n_doctor_checks = ARRAY_SIZE(doctor_checks);

@@ -80,6 +80,9 @@ static const struct opt training_option_table[] = {
     {"family", 0, OPT_TEXT, "NAME", JOB(family),
      "jobs of one family behave alike and learn from each other", COMPLETE_NONE, NULL},
     {"image", 0, OPT_TEXT, "IMAGE", JOB(image), "container image it runs in", COMPLETE_NONE, NULL},
+    {"container", 0, OPT_LIST, "K=V", JOB(container),
+     "how the image is run: user=root, network=host, shm_size=8G, entrypoint=…, pull=never",
+     COMPLETE_NONE, NULL},
     {"mount", 0, OPT_LIST, "HOST:TARGET[:ro]", JOB(mounts), "a directory it sees as TARGET",
      COMPLETE_NONE, NULL},
     {"port", 0, OPT_LIST, "NODE:CONTAINER", JOB(ports), "a port of the node that leads to its own",
@@ -253,11 +256,17 @@ static void jobs_env(struct json *spec, const struct json *env)
 
 /* ---- all of it ---- */
 
-static int set_cwd(struct json *spec, const struct job_opts *o, const char *file, struct err *e)
+static int set_cwd(struct json *spec, const struct job_opts *o, const char *file, bool image,
+                   struct err *e)
 {
     char here[4096];
     struct str given = json_get(spec, "cwd") ? json_str(json_get(spec, "cwd")) : STR("");
 
+    if (image) { /* a directory inside it, or its own */
+        if (o->cwd)
+            json_set_str(spec, "cwd", o->cwd);
+        return 0;
+    }
     if (!getcwd(here, sizeof(here)))
         return err_sys(e, "cannot tell the current directory");
     AUTO_FREE char *text = o->cwd ? xstrdup(o->cwd) : given.n ? xstrndup(given.p, given.n) : NULL;
@@ -350,6 +359,30 @@ static void set_list(struct json *spec, const char *key, const struct opt_list *
     json_set_take(spec, key, j);
 }
 
+/* --container network=host: over what the file says. */
+static int set_container(struct json *spec, const struct opt_list *list, struct err *e)
+{
+    const struct json *had = json_get(spec, "container");
+
+    if (!list->n)
+        return 0;
+    if (had && json_type(had) != JSON_OBJECT)
+        return err_set(e, ERR_INVALID,
+                       "--container cannot be added: container of the file is not "
+                       "a map");
+    struct json *own = had ? json_copy(had) : json_new_object();
+    json_set_take(spec, "container", own);
+    for (size_t i = 0; i < list->n; i++) {
+        const char *eq = strchr(list->p[i], '=');
+        if (!eq || eq == list->p[i])
+            return err_set(e, ERR_INVALID, "--container '%.60s' is not of the form KEY=VALUE",
+                           list->p[i]);
+        AUTO_FREE char *key = xstrndup(list->p[i], (size_t)(eq - list->p[i]));
+        json_set_take(own, key, param_value(eq + 1));
+    }
+    return 0;
+}
+
 static int set_training(struct json *spec, const struct job_opts *o, struct err *e)
 {
     const struct {
@@ -371,7 +404,7 @@ static int set_training(struct json *spec, const struct job_opts *o, struct err 
     set_thousandths(spec, "estimate", o->estimate, "ms");
     set_list(spec, "mounts", &o->mounts);
     set_list(spec, "ports", &o->ports);
-    return 0;
+    return set_container(spec, &o->container, e);
 }
 
 static void set_texts(struct json *spec, const struct job_opts *o)
@@ -412,7 +445,9 @@ static void set_command(struct json *spec, const struct operands *ops)
 static int complete_spec(struct json *spec, const struct job_opts *o, const char *file,
                          struct err *e)
 {
-    struct json *env = jobspec_env(o->clean_env);
+    bool image = o->image || json_get(spec, "image");
+    /* An image has an environment of its own: PATH and the like of this host mean nothing there. */
+    struct json *env = image ? json_new_object() : jobspec_env(o->clean_env);
 
     if (json_type(json_get(spec, "env")) == JSON_OBJECT)
         env_lay_over(env, json_get(spec, "env"));
@@ -423,7 +458,7 @@ static int complete_spec(struct json *spec, const struct job_opts *o, const char
     jobs_env(spec, env);
     int rc = env_options(env, &o->env, e);
     json_set_take(spec, "env", env);
-    if (rc < 0 || set_cwd(spec, o, file, e) < 0 || param_options(spec, &o->params, e) < 0)
+    if (rc < 0 || set_cwd(spec, o, file, image, e) < 0 || param_options(spec, &o->params, e) < 0)
         return -1;
     set_texts(spec, o);
     set_resources(spec, o);

@@ -12,7 +12,7 @@ struct job_opts {
     /* training */
     const char *gpus, *deadline, *preempt_signal, *checkpoint, *image, *family;
     struct opt_num gpu_mem, epochs, estimate;
-    struct opt_list mounts, ports;
+    struct opt_list mounts, ports, container;
     bool share, no_share;
 };
 extern const struct opt_group job_group, training_group;

@@ -17,6 +17,8 @@ struct core *core_new(const struct core_conf *conf)
     c->home = xstrdup(conf->home);
     c->socket = xstrdup(conf->socket);
     c->python_path = xstrdup(conf->python_path);
+    c->engine = xstrdup(conf->engine);
+    c->door = xstrdup(conf->door);
     if (conf->secret)
         memcpy(c->secret, conf->secret, sizeof(c->secret));
     if (!c->conf.patience_ms)
@@ -62,6 +64,8 @@ void core_free(struct core *c)
     free(c->home);
     free(c->socket);
     free(c->python_path);
+    free(c->engine);
+    free(c->door);
     free(c);
 }
 

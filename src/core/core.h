@@ -81,7 +81,15 @@ struct core_conf {
     struct gpu_conf gpu;    /* how GPUs are given out; the seed is set here */
     int32_t gpu_time_scale; /* a second counts as so many for that, to rehearse; 0 = 1 */
     const char *program;    /* our own, to start one process per GPU with; NULL = cannot */
-    bool lookahead; /* hand the next run of very short jobs to the host before a slot is free */
+    /* Jobs with an image. */
+    const char *engine;     /* "unix:///run/docker.sock"; NULL = found where engines usually are */
+    const char *door;       /* directory with the socket for them, mounted into them; NULL = none */
+    const char *ports_addr; /* where engines open their ports; NULL = everywhere */
+    /* A run was killed: what it stood for, if it was a container, may be left.  May be NULL. */
+    void (*killed)(void *arg, struct run_key key);
+    void *killed_arg;
+    bool gpus_by_env; /* variables tell which GPUs; the engine is not asked for devices */
+    bool lookahead;   /* hand the next run of very short jobs to the host before a slot is free */
 };
 /* Who asks.  An admin may touch everybody's jobs. */
 struct caller {
@@ -225,6 +233,9 @@ bool core_queue_paused(const struct core *c, struct str queue);
 enum { JOB_TOKEN_MAX = 96 };
 void core_job_token(const struct core *c, struct run_key key, char out[JOB_TOKEN_MAX]);
 bool core_job_token_check(const struct core *c, struct str token, struct run_key *out);
+/* What containers of this home are labelled with; the same for its whole life. */
+enum { CORE_HOME_ID_MAX = 17 };
+void core_home_id(const struct core *c, char out[CORE_HOME_ID_MAX]);
 /* Paths of a run's files; yours.  Any thread. */
 char *core_log_path(const struct core *c, struct run_key key);
 char *core_err_path(const struct core *c, struct run_key key);

@@ -99,6 +99,7 @@ struct waiters { /* jobs that wait for one other */
 struct core {
     struct core_conf conf;
     char *home, *socket, *python_path;
+    char *engine, *door; /* containers: how they are made, where they find the socket */
     uint8_t secret[32];
     struct rng rng;
     VEC(struct core_host *) hosts; /* NULL where one was removed */
@@ -229,6 +230,12 @@ void run_recall_gated(struct core *c);
 struct arena;
 int launch_build(struct core *c, const struct run *r, const struct launch *l, struct arena *a,
                  struct run_start *out, struct err *e);
+
+/* container.c: a run with an image becomes one of our own program.  Changes *start. */
+int container_wrap(const struct core *c, const struct run *r, const struct launch *l,
+                   struct arena *a, struct run_start *start, struct err *e);
+/* Ports that must be led to the job by us; those the engine opens lead to themselves. */
+char **container_ports(const struct spec *s, struct arena *a);
 
 /* train.c: all of these do nothing for jobs that do not train */
 struct train;

@@ -192,7 +192,9 @@ static void env_identity(struct env *v, const struct core *c, const struct run *
     id_format(l->id, id);
     core_job_token(c, r->key, token);
     env_set(v, "BERTH_HOME", c->home);
-    if (c->socket)
+    if (l->spec->train.image && c->door)
+        env_set(v, "BERTH_SOCKET", arena_printf(v->a, "%s/sock", c->door));
+    else if (c->socket)
         env_set(v, "BERTH_SOCKET", c->socket);
     env_set(v, "BERTH_JOB_ID", id);
     env_set_num(v, "BERTH_JOB_NUMBER", (int64_t)r->key.job);
@@ -252,11 +254,10 @@ int launch_build(struct core *c, const struct run *r, const struct launch *l, st
     char **argv, **extra;
     const struct role *main_role = &l->spec->roles[0];
 
-    if (l->spec->train.image)
-        return err_set(e, ERR_UNAVAILABLE,
-                       "image %.100s cannot be used: no container engine is reachable; leave the "
-                       "image out to run the command on the host",
-                       l->spec->train.image);
+    if (l->spec->train.image && l->spec->train.launch == LAUNCH_GPU)
+        return err_set(e, ERR_INVALID,
+                       "launch: gpu does not go with an image; let the command start its processes "
+                       "itself, as torchrun does");
     if (spec_command(main_role, l->params, a, &argv, &extra, e) < 0 ||
         (l->spec->train.launch == LAUNCH_GPU && wrap_ranks(c, r, a, &argv, e) < 0))
         return -1;
@@ -293,14 +294,16 @@ int launch_build(struct core *c, const struct run *r, const struct launch *l, st
     const char *home = env_get(&v, "HOME");
     out->argv = argv;
     out->cwd = l->spec->cwd ? l->spec->cwd : home && *home ? arena_strdup(a, home) : "/";
-    if (!out->params_json.n && !out->change_user && !out->mounts)
+    if (!out->params_json.n && !out->change_user && !out->mounts && !l->spec->train.image)
         out->run_dir = NULL; /* made by whoever writes into it first: most jobs never do */
     char **envp = arena_alloc(a, (v.list.n + 1) * sizeof(*envp));
     if (v.list.n)
         memcpy(envp, v.list.p, v.list.n * sizeof(*envp));
     vec_done(&v.list);
     out->envp = envp;
+    if (l->spec->train.image && container_wrap(c, r, l, a, out, e) < 0)
+        return -1;
     if (l->spec->train.ports && c->conf.opening)
-        c->conf.opening(c->conf.opening_arg, r->key, l->spec->train.ports);
+        c->conf.opening(c->conf.opening_arg, r->key, container_ports(l->spec, a));
     return 0;
 }

@@ -10,6 +10,7 @@
 #include "base/arena.h"
 #include "core/core_priv.h"
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/wait.h>
 
@@ -366,6 +367,9 @@ static void on_ended(void *owner, struct run_key key, const struct run_outcome *
     if (o->why == RUN_END_EXITED)
         c->mean_run_ms += ((double)(o->ended_ms - o->started_ms) + 0.5 - c->mean_run_ms) * 0.2;
     report_end(c, r, o, detail);
+    if (c->conf.killed && (o->why == RUN_END_SUPERVISOR_KILLED ||
+                           (WIFSIGNALED(o->wait_status) && WTERMSIG(o->wait_status) == SIGKILL)))
+        c->conf.killed(c->conf.killed_arg, key);
 }
 
 static void on_absent(void *owner, struct run_key key)

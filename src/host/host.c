@@ -11,10 +11,12 @@
 #include "base/log.h"
 #include "core/core.h"
 #include "dialect/gpu/dialect.h"
+#include "host/containers.h"
 #include "host/home.h"
 #include "io/loop.h"
 #include "store/store.h"
 #include <arpa/inet.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +35,8 @@ struct host {
     struct host_conf conf;
     struct loop *loop;
     char *home, *socket, *python_path;
+    char *
+        door; /* directory with a second socket, for containers: mounted, it survives our restart */
     struct home_secrets secrets;
     int lock_fd, tcp_port;
     struct store *store;
@@ -40,6 +44,7 @@ struct host {
     struct backend *backend;
     struct api *api;
     struct gpu_dialect *gpu;
+    struct containers *containers;
     struct http_server *http;
     struct backend_events events;
     struct timer *wake, *idle, *retain;
@@ -293,6 +298,19 @@ static void on_opening(void *arg, struct run_key key, char *const *ports)
     gpu_dialect_opening(((struct host *)arg)->gpu, key, ports);
 }
 
+static void on_killed(void *arg, struct run_key key)
+{
+    containers_killed(((struct host *)arg)->containers, key);
+}
+
+static void open_containers(struct host *h)
+{
+    char id[CORE_HOME_ID_MAX];
+
+    core_home_id(h->core, id);
+    h->containers = containers_new(h->loop, h->conf.engine, h->home, id);
+}
+
 static int open_core(struct host *h, struct err *e)
 {
     AUTO_FREE char *db = path_join(h->home, "berth.db");
@@ -323,9 +341,16 @@ static int open_core(struct host *h, struct err *e)
                                            .master_port_first = h->conf.master_port_first,
                                            .master_port_last = h->conf.master_port_last,
                                            .program = program,
+                                           .engine = h->conf.engine,
+                                           .door = h->door,
+                                           .ports_addr = h->conf.ports_addr,
+                                           .gpus_by_env = h->conf.gpus_by_env,
+                                           .killed = on_killed,
+                                           .killed_arg = h,
                                            .gpu = h->conf.gpu,
                                            .gpu_time_scale = h->conf.gpu_time_scale,
                                            .lookahead = true});
+    open_containers(h);
     h->gpu = gpu_dialect_new(&(struct gpu_dialect_conf){.loop = h->loop,
                                                         .core = h->core,
                                                         .store = h->store,
@@ -354,6 +379,18 @@ static int open_core(struct host *h, struct err *e)
     return core_recover(h->core, e);
 }
 
+/* The socket as containers see it.  A mounted file would be the socket of this daemon for ever; a
+ * mounted directory has that of the next one as well. */
+static int listen_at_door(struct host *h, struct err *e)
+{
+    AUTO_FREE char *path = path_join(h->door, "sock");
+
+    if (mkdir(h->door, h->conf.multi_user ? 0711 : 0700) < 0 && errno != EEXIST)
+        return err_sys(e, "cannot make %s", h->door);
+    unlink(path);
+    return http_server_listen_unix(h->http, path, h->conf.multi_user ? 0666 : 0600, e);
+}
+
 static int open_doors(struct host *h, struct err *e)
 {
     h->api = api_new(&(struct api_conf){.loop = h->loop,
@@ -372,6 +409,8 @@ static int open_doors(struct host *h, struct err *e)
     if (!h->conf.socket)
         unlink(h->socket); /* the home is locked by us, so whoever made this one is dead */
     if (http_server_listen_unix(h->http, h->socket, h->conf.multi_user ? 0666 : 0600, e) < 0)
+        return -1;
+    if (listen_at_door(h, e) < 0)
         return -1;
     if (gpu_dialect_listen(h->gpu, h->conf.library_addr, h->conf.library_port, e) < 0)
         return -1;
@@ -400,10 +439,13 @@ int host_open(struct host **out, const struct host_conf *c, struct loop *l, stru
 
     h->conf = *c;
     h->conf.uid = (uint32_t)getuid();
+    if (!h->conf.engine) /* as everybody names it; jobs do not inherit our environment */
+        h->conf.engine = getenv("DOCKER_HOST");
     h->loop = l;
     h->lock_fd = -1;
     h->home = xstrdup(c->home);
     h->socket = c->socket ? xstrdup(c->socket) : path_join(c->home, "sock");
+    h->door = path_join(c->home, "door");
     h->python_path = c->python_path ? xstrdup(c->python_path) : home_python_path();
     if (home_prepare(h->home, c->multi_user, e) < 0 || home_lock(h->home, &h->lock_fd, e) < 0 ||
         home_secrets(h->home, &h->secrets, e) < 0 || open_core(h, e) < 0 || open_doors(h, e) < 0) {
@@ -412,6 +454,8 @@ int host_open(struct host **out, const struct host_conf *c, struct loop *l, stru
     }
     start_turning(h);
     gpu_dialect_recover(h->gpu);
+    if (!c->transient)
+        containers_sweep(h->containers);
     *out = h;
     return 0;
 }
@@ -445,7 +489,8 @@ void host_close(struct host *h)
         on_turn_end(h);
         h->closing = true;
         struct ledger led = store_ledger(h->store);
-        while ((store_busy(h->store) && led.healthy(led.self)) || h->works)
+        while ((store_busy(h->store) && led.healthy(led.self)) || h->works ||
+               containers_busy(h->containers))
             loop_run_once(h->loop, true);
         loop_off_turn_end(h->loop, on_turn_end, h);
     }
@@ -461,10 +506,12 @@ void host_close(struct host *h)
     api_free(h->api);
     gpu_dialect_free(h->gpu);
     core_free(h->core);
+    containers_free(h->containers);
     if (h->lock_fd >= 0)
         close(h->lock_fd);
     free(h->home);
     free(h->socket);
+    free(h->door);
     free(h->python_path);
     free(h);
 }

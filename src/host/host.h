@@ -20,6 +20,8 @@ struct host_conf {
     const char *tls_cert, *tls_key;
     const char *library_addr; /* of the library port; NULL = loopback, the port kept in the home */
     int library_port;
+    const char *engine;       /* of containers; NULL = found where engines usually are */
+    bool gpus_by_env;         /* containers learn of their GPUs by variables alone */
     const char *ports_addr;   /* where ports of jobs are opened; NULL = on every address */
     int32_t slots;            /* 0 = number of CPUs */
     int64_t mcpu, mem_bytes;  /* 0 = what the host has */

@@ -121,14 +121,39 @@ static struct json *texts_schema(const struct spec_key *k, const char *pattern)
     return j;
 }
 
-static struct json *launch_schema(void)
+static struct json *container_schema(void)
+{
+    struct json *j = typed("object"), *props = json_new_object();
+
+    for (size_t i = 0; i < n_container_keys; i++)
+        json_set_take(props, container_keys[i].name, key_schema(&container_keys[i]));
+    json_set_take(j, "properties", props);
+    json_set_take(j, "additionalProperties", json_new_bool(false));
+    return j;
+}
+
+static struct json *one_of(const char *const *words)
 {
     struct json *j = typed("string"), *list = json_new_array();
 
-    json_push_take(list, json_new_str(STR("node")));
-    json_push_take(list, json_new_str(STR("gpu")));
+    for (; *words; words++)
+        json_push_take(list, json_new_str(str_of(*words)));
     json_set_take(j, "enum", list);
     return j;
+}
+
+static struct json *launch_schema(void)
+{
+    static const char *const words[] = {"node", "gpu", NULL};
+
+    return one_of(words);
+}
+
+static struct json *pull_schema(void)
+{
+    static const char *const words[] = {"missing", "always", "never", NULL};
+
+    return one_of(words);
 }
 
 static struct json *time_schema(void)
@@ -195,6 +220,14 @@ static struct json *shape_of(const struct spec_key *k)
         return texts_schema(k, "^[0-9]+:[0-9]+$");
     case KEY_EXTRA:
         return typed("object");
+    case KEY_CONTAINER:
+        return container_schema();
+    case KEY_ENTRYPOINT:
+        return either(typed("string"), array_of(typed("string")));
+    case KEY_PULL:
+        return pull_schema();
+    case KEY_LABELS:
+        return env_schema();
     case KEY_PARAMS:
         return typed("object");
     case KEY_AFTER:

@@ -345,6 +345,8 @@ static int read_key(struct reader *r, const struct spec_key *k, const struct jso
     case KEY_PORTS:
     case KEY_EXTRA:
         return training_read(r, k, v);
+    case KEY_CONTAINER:
+        return container_read(r, k, v);
     default:
         return read_number(r, k, v, r->s);
     }

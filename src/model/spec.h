@@ -35,6 +35,7 @@ struct training {
     char **mounts;                  /* "host:target[:ro]", NULL-terminated; NULL = none */
     char **ports;                   /* "node:container", likewise */
     char *extra;                    /* JSON object of the dialect; NULL = none */
+    char *container;                /* JSON object: how the image is run; NULL = as usual */
 };
 
 /* A named group of replicas.  An ordinary job has one role, main×1. */

@@ -130,6 +130,7 @@ static void set_key(struct json *j, const struct spec *s, const struct spec_key 
     case KEY_MOUNTS:
     case KEY_PORTS:
     case KEY_EXTRA:
+    case KEY_CONTAINER:
         training_write(j, s, k);
         return;
     default:

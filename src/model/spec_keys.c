@@ -59,6 +59,8 @@ const struct spec_key spec_keys[] = {
             "same image, program and batch size"},
     {"image", KEY_TEXT, IN_SPEC(train.image), .min = 1, .max = 1000,
      .doc = "container image it runs in"},
+    {"container", KEY_CONTAINER, IN_SPEC(train.container),
+     .doc = "how the image is run: entrypoint, user, network and so on"},
     {"mounts", KEY_MOUNTS, IN_SPEC(train.mounts), .max = SPEC_LIST_MAX,
      .doc = "directories it sees, each as host:target or host:target:ro"},
     {"ports", KEY_PORTS, IN_SPEC(train.ports), .max = SPEC_LIST_MAX,

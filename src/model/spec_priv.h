@@ -21,8 +21,12 @@ enum key_kind {
     KEY_LAUNCH, /* "node" or "gpu" */
     KEY_MOUNTS, /* list of texts, as is the next */
     KEY_PORTS,
-    KEY_EXTRA,  /* object, kept as it is */
-    KEY_PARAMS, /* this and the following are read by sweep.c */
+    KEY_EXTRA,      /* object, kept as it is */
+    KEY_CONTAINER,  /* map of container_keys */
+    KEY_ENTRYPOINT, /* these three stand in there: a text or a list of texts, */
+    KEY_PULL,       /* missing, always, never, */
+    KEY_LABELS,     /* map of scalars */
+    KEY_PARAMS,     /* this and the following are read by sweep.c */
     KEY_AFTER,
     KEY_JOBS,
 };
@@ -45,6 +49,8 @@ extern const struct spec_key spec_keys[];
 extern const size_t n_spec_keys;
 extern const struct spec_key resource_keys[];
 extern const size_t n_resource_keys;
+extern const struct spec_key container_keys[];
+extern const size_t n_container_keys;
 
 enum {
     SPEC_WORD_MAX = 131071,      /* longest argument or variable Linux passes on */
@@ -75,6 +81,8 @@ int training_read(const struct reader *r, const struct spec_key *k, const struct
 int training_check(const struct reader *r);
 void training_write(struct json *j, const struct spec *s, const struct spec_key *k);
 void training_done(struct training *t);
+/* spec_container.c */
+int container_read(const struct reader *r, const struct spec_key *k, const struct json *v);
 
 const struct spec_key *spec_key_find(const struct spec_key *keys, size_t n, struct str name);
 /* "PATHkey: unknown key; did you mean "cpus"?" */

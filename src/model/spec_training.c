@@ -27,6 +27,7 @@ void training_done(struct training *t)
     free(t->image);
     free(t->dialect);
     free(t->extra);
+    free(t->container);
 }
 
 /* ---- reading ---- */
@@ -193,6 +194,8 @@ int training_check(const struct reader *r)
                         gpus);
     if (!gpus && (t->gpus_max || t->gpu_mem_bytes || t->launch == LAUNCH_GPU))
         return spec_bad(r, "gpus", "is missing; say how many GPUs it wants, as gpus: 1");
+    if (t->container && !t->image)
+        return spec_bad(r, "container", "says how an image is run; name it, as image: python:3");
     if (t->preempt_signal && !t->checkpoint)
         return spec_bad(r, "preempt_signal",
                         "needs a checkpoint: the file from which the job goes on later");
@@ -241,6 +244,8 @@ void training_write(struct json *j, const struct spec *s, const struct spec_key 
         json_set_take(j, k->name, texts_json(t->ports));
     else if (k->kind == KEY_EXTRA && t->extra)
         write_extra(j, k->name, t->extra);
+    else if (k->kind == KEY_CONTAINER && t->container)
+        write_extra(j, k->name, t->container);
     if (k->kind == KEY_TIME && t->deadline_ms) {
         time_format_utc(t->deadline_ms, text);
         json_set_str(j, k->name, text);

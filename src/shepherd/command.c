@@ -300,6 +300,10 @@ const char *command_failure_name(const struct command *c)
     case START_USER:
     case START_FORK:
     case START_JOURNAL:
+    case START_ENGINE:
+    case START_IMAGE:
+    case START_CONTAINER:
+    case START_GONE:
         break;
     }
     return "";

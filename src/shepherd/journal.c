@@ -72,6 +72,20 @@ void journal_failure_text(const struct journal_record *r, char *out, size_t n)
     case START_MOUNT:
         snprintf(out, n, "cannot mount " STR_FMT ": %s", STR_ARG(name), why);
         return;
+    case START_ENGINE:
+        snprintf(out, n, "no container engine is reachable; its log says where it was looked for");
+        return;
+    case START_IMAGE:
+        snprintf(out, n, "image " STR_FMT " is not here and could not be pulled; see its log",
+                 STR_ARG(name));
+        return;
+    case START_CONTAINER:
+        snprintf(out, n, "the container of image " STR_FMT " could not be started; see its log",
+                 STR_ARG(name));
+        return;
+    case START_GONE:
+        snprintf(out, n, "container " STR_FMT " was removed while it ran", STR_ARG(name));
+        return;
     case START_OK:
     case START_JOURNAL:
         break;

@@ -28,14 +28,18 @@ enum journal_kind {
 /* What could not be done when a start failed.  Stored on disk: append only. */
 enum start_stage {
     START_OK,
-    START_LOG,     /* open the output file */
-    START_RUN_DIR, /* make the run directory or params.json */
-    START_USER,    /* become the submitter */
-    START_CWD,     /* enter the working directory */
-    START_EXEC,    /* find and execute the program */
-    START_FORK,    /* make a process */
-    START_JOURNAL, /* write the STARTED record; tried again, so never seen in a record */
-    START_MOUNT,   /* mount a directory where the run wants it */
+    START_LOG,       /* open the output file */
+    START_RUN_DIR,   /* make the run directory or params.json */
+    START_USER,      /* become the submitter */
+    START_CWD,       /* enter the working directory */
+    START_EXEC,      /* find and execute the program */
+    START_FORK,      /* make a process */
+    START_JOURNAL,   /* write the STARTED record; tried again, so never seen in a record */
+    START_MOUNT,     /* mount a directory where the run wants it */
+    START_ENGINE,    /* reach a container engine; these are what a container's process says */
+    START_IMAGE,     /* have the image */
+    START_CONTAINER, /* make and start the container */
+    START_GONE,      /* follow the container to its end */
 };
 
 /* On disk and in memory. */

@@ -47,6 +47,7 @@ struct proto_op {
 
 enum {
     PROTO_START_CHANGE_USER = 1,
+    PROTO_START_CONTAINER = 4, /* its process may leave word of how the container ended */
     PROTO_START_CPU_QUOTA = 2, /* mcpu is a hard limit, not only a weight */
 };
 /* Numbers of a START, sent as they are. */

@@ -21,6 +21,7 @@
 #include "shepherd/log_cut.h"
 #include "shepherd/mark.h"
 #include "shepherd/run_lock.h"
+#include "shepherd/verdict.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -390,6 +391,9 @@ static void run(struct sup *s)
         logs_open(s);
         wait_for_end(s);
         logs_look(s);
+        if ((st->f.flags & PROTO_START_CONTAINER) && s->end.why == RUN_END_EXITED &&
+            s->end.wait_status != 0)
+            verdict_read(st->run_dir, &s->end);
     }
     limits_read(s);
 }

@@ -451,6 +451,8 @@ static int encode_start(struct backend *b, const struct run_start *s, struct loc
     }
     if (b->cpu_quota)
         p.f.flags |= PROTO_START_CPU_QUOTA;
+    if (s->container)
+        p.f.flags |= PROTO_START_CONTAINER;
     if (s->mounts && !backend_can_mount()) {
         p.argv = mounts_unmounted(s->argv, s->mounts, &words);
         p.mounts = NULL;

@@ -66,9 +66,10 @@ int gpu_dialect_decorate(struct gpu_dialect *d, const struct launch *l,
         return -1;
     id_format_uuid(l->id, uuid);
     const char *const nodes[] = {f->node->name};
-    AUTO_FREE char *custom = d->conf.mounts ? NULL : mounted_at(l->spec, "/custom");
-    AUTO_FREE char *snapshots = d->conf.mounts ? NULL : mounted_at(l->spec, "/snapshots");
-    AUTO_FREE char *data = d->conf.mounts ? NULL : mounted_at(l->spec, "/data");
+    bool there = d->conf.mounts || t->image; /* it finds them where it expects them */
+    AUTO_FREE char *custom = there ? NULL : mounted_at(l->spec, "/custom");
+    AUTO_FREE char *snapshots = there ? NULL : mounted_at(l->spec, "/snapshots");
+    AUTO_FREE char *data = there ? NULL : mounted_at(l->spec, "/data");
     bool planned = core_training(d->conf.core, f->key.job, &view);
     gpu_job_env(&(struct gpu_env_facts){.job_uuid = uuid,
                                         .nodes = nodes,
@@ -134,6 +135,15 @@ static bool is_candidate(void *arg, const struct job_view *v)
     return true;
 }
 
+/* The engine opens the ports of a container, unless that is on the host's network. */
+static bool engine_opens(const struct json *spec)
+{
+    const struct json *network = json_get(json_get(spec, "container"), "network");
+
+    return json_get(spec, "image") &&
+           !(json_type(network) == JSON_STR && str_eq_c(json_str(network), "host"));
+}
+
 static void read_ports(struct recovery *r, uint64_t job)
 {
     AUTO_FREE char *text = NULL;
@@ -147,6 +157,8 @@ static void read_ports(struct recovery *r, uint64_t job)
         for (size_t i = 0; i < json_len(list); i++) {
             struct gpu_port p;
             if (port_pair_parse(json_str(json_at(list, i)), &p)) {
+                if (engine_opens(spec))
+                    p.container = p.node; /* taken, and nothing of ours to open */
                 vec_push(&r->ports, p);
                 n++;
             }

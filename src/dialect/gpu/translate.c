@@ -36,13 +36,16 @@ static struct json *variables(const struct gpu_submission *s, const struct gpu_w
 {
     struct json *env = json_new_object();
 
-    json_set_str(env, "PATH", "/usr/local/bin:/usr/bin:/bin");
-    if (w->home)
-        json_set_str(env, "HOME", w->home);
+    if (!s->image) { /* an image has its own */
+        json_set_str(env, "PATH", "/usr/local/bin:/usr/bin:/bin");
+        if (w->home)
+            json_set_str(env, "HOME", w->home);
+    }
     json_set_str(env, "USER", w->user);
     json_set_str(env, "LOGNAME", w->user);
     json_set_str(env, "PYTHONUNBUFFERED", "1"); /* the log is read while the job runs */
-    lay_over(env, s->environment);
+    if (!s->image)
+        lay_over(env, s->environment);
     lay_over(env, s->env);
     return env;
 }
@@ -104,6 +107,16 @@ static void set_family(struct json *form, const struct gpu_submission *s)
     json_set_str(form, "family", from);
 }
 
+static void set_image(struct json *form, const struct gpu_submission *s)
+{
+    json_set_str(form, "image", s->image);
+    if (s->script)
+        return;
+    struct json *own = json_new_object();
+    json_set_take(own, "image_command", json_new_bool(true));
+    json_set_take(form, "container", own);
+}
+
 static void set_training(struct json *form, const struct gpu_submission *s)
 {
     if (s->max_epochs)
@@ -115,7 +128,7 @@ static void set_training(struct json *form, const struct gpu_submission *s)
     if (s->deadline)
         json_set_str(form, "deadline", s->deadline);
     if (s->image)
-        json_set_str(form, "image", s->image);
+        set_image(form, s);
     json_set_str(form, "launch", s->launch_gpu ? "gpu" : "node");
     set_family(form, s);
 }
@@ -134,11 +147,15 @@ int gpu_translate(const struct gpu_submission *s, const struct gpu_world *w, str
 {
     if (check_memory(s, w, e) < 0)
         return -1;
+    if (s->image && s->launch_gpu)
+        return err_set(e, ERR_INVALID,
+                       "launch 'gpu': does not go with an image; let the script start its "
+                       "processes itself, as torchrun does");
     struct json *form = json_new_object();
     json_set_str(form, "name", s->name);
     json_set_take(form, "command", command(s, w));
     json_set_take(form, "env", variables(s, w));
-    if (s->custom_dir)
+    if (s->custom_dir && !s->image)
         json_set_str(form, "cwd", s->custom_dir);
     json_set_take(form, "resources", resources(s, w));
     json_set_int(form, "priority", s->priority - 3);

@@ -1,0 +1,521 @@
+/* runner.c - the process that stands for one container
+ *
+ * Owns: the life of a container from the first question to its removal.  It is the command of an
+ * ordinary run, so the shepherd supervises it like any other: limits on time, stops and signals
+ * come as signals, its output is the log, its end is the end of the run.
+ *
+ *   older ones away → image → network → create → attach → start → follow → remove
+ *
+ * Two connections stay open while it runs: its output, and the question how it ended.  When either
+ * breaks without an answer the engine went away; containers may well have survived that (Podman has
+ * no daemon, Docker has live-restore), so the process waits for the engine, reads the output again
+ * from the beginning, leaves out what it has written, and goes on.
+ *
+ * The process ends as the container did: same status, same signal.  What an exit status cannot say
+ * stands in a file for the supervisor (shepherd/verdict.c).
+ */
+#include "backend/docker/runner_priv.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/units.h"
+#include "base/util.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+
+enum {
+    RETRY_MS = 250,      /* an engine that is away is asked again after this, */
+    RETRY_MAX_MS = 2000, /* and this at most; */
+    PATIENCE_MS = 15000, /* after so long the log says that we wait */
+    DRAIN_MS = 15000,    /* output of a container that has ended; then it is read from the log */
+    SIGNAL_MS = 10000,   /* to deliver a signal */
+    REMOVE_TRIES = 3,
+    NOT_STARTED = 125, /* our own status when there is none of the container */
+};
+
+/* ---- the log ---- */
+
+static void write_out(int fd, struct str s)
+{
+    while (s.n > 0) {
+        ssize_t n = write(fd, s.p, s.n);
+        if (n > 0) {
+            s = (struct str){s.p + n, s.n - (size_t)n};
+        } else if (errno != EINTR) { /* a full disk: the container waits until there is room */
+            struct timespec t = {.tv_nsec = RETRY_MS * 1000000L};
+            nanosleep(&t, NULL);
+        }
+    }
+}
+
+void runner_say(const char *fmt, ...)
+{
+    AUTO(buf) struct buf b = {0};
+    va_list ap;
+
+    buf_init(&b, 1 << 16);
+    buf_adds(&b, "berth: ");
+    va_start(ap, fmt);
+    buf_vaddf(&b, fmt, ap);
+    va_end(ap);
+    buf_addc(&b, '\n');
+    write_out(STDERR_FILENO, buf_str(&b));
+}
+
+static bool on_output(void *arg, int stream, struct str bytes)
+{
+    (void)arg;
+    write_out(stream == 2 ? STDERR_FILENO : STDOUT_FILENO, bytes);
+    return true;
+}
+
+/* ---- the end ---- */
+
+static void leave_word(const struct runner *r, const char *kind, const char *name)
+{
+    AUTO_FREE char *path = path_join(r->f.run_dir, CONTAINER_END_FILE);
+    AUTO_FREE char *line = xasprintf("%s %s\n", kind, name);
+    AUTO_FD fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    struct err e;
+
+    if (fd >= 0)
+        fd_write_all(fd, line, strlen(line), &e);
+}
+
+static void remove_container(struct runner *r)
+{
+    struct err e = {0};
+
+    for (int i = 0; i < REMOVE_TRIES; i++) {
+        if (container_remove(&r->g, r->f.name, &e) == 0)
+            return;
+        struct timespec t = {.tv_sec = 1};
+        nanosleep(&t, NULL);
+    }
+    runner_say("container %s could not be removed: %s; the daemon tries again", r->f.name, e.text);
+}
+
+void runner_fail(struct runner *r, const char *kind, const char *name, const char *fmt, ...)
+{
+    char text[1000];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    runner_say("%s", text);
+    leave_word(r, kind, name);
+    if (r->g.path && strcmp(kind, "engine") != 0)
+        remove_container(r);
+    _exit(NOT_STARTED);
+}
+
+/* By a signal when that is how the container ended, with its status else. */
+static _Noreturn void end_as(int code)
+{
+    int signo = code > 128 && code <= 128 + SIGRTMAX ? code - 128 : 0;
+
+    if (signo) {
+        struct rlimit none = {0, 0};
+        sigset_t set;
+        setrlimit(RLIMIT_CORE, &none);
+        prctl(PR_SET_DUMPABLE, 0);
+        signal(signo, SIG_DFL);
+        sigemptyset(&set);
+        sigaddset(&set, signo);
+        raise(signo);
+        sigprocmask(SIG_UNBLOCK, &set, NULL);
+    }
+    _exit(code < 0 || code > 255 ? NOT_STARTED : code);
+}
+
+/* ---- signals ---- */
+
+static int watch_signals(void)
+{
+    static const int ours[] = {SIGSEGV, SIGBUS, SIGILL,  SIGFPE, SIGABRT,
+                               SIGTRAP, SIGSYS, SIGCHLD, SIGPIPE};
+    sigset_t set;
+
+    sigfillset(&set);
+    for (size_t i = 0; i < ARRAY_SIZE(ours); i++)
+        sigdelset(&set, ours[i]);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static bool stop_answer(void *arg, struct str piece)
+{
+    (void)arg;
+    (void)piece;
+    return true;
+}
+
+/* TERM (or what the image says), the grace, KILL: all of it by the engine. */
+static void ask_to_stop(struct runner *r)
+{
+    AUTO_FREE char *after = xasprintf("/stop?t=%lld", (long long)((r->f.grace_ms + 999) / 1000));
+    AUTO_FREE char *path = engine_path("/containers/", r->f.name, after);
+    struct err e = {0};
+
+    engine_stream_free(r->stop);
+    r->stop = NULL;
+    if (engine_stream_open(&r->stop, &r->g, "POST", path, stop_answer, NULL, &e) < 0)
+        r->stop = NULL; /* asked again once the engine is back */
+}
+
+static void pass_on(struct runner *r, int signo)
+{
+    AUTO_FREE char *after = xasprintf("/kill?signal=%d", signo);
+    AUTO_FREE char *path = engine_path("/containers/", r->f.name, after);
+    struct err e = {0};
+    int status;
+
+    engine_ask(&r->g, "POST", path, NULL, SIGNAL_MS, &status, NULL, &e);
+}
+
+void runner_signals(struct runner *r)
+{
+    struct signalfd_siginfo info;
+
+    while (read(r->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+        int signo = (int)info.ssi_signo;
+        if (!r->started && (signo == SIGTERM || signo == SIGINT || signo == SIGHUP)) {
+            remove_container(r);
+            end_as(128 + signo);
+        }
+        if (!r->started)
+            continue;
+        if (signo != SIGTERM) {
+            pass_on(r, signo);
+        } else if (!r->stopping) {
+            r->stopping = true;
+            ask_to_stop(r);
+        }
+    }
+}
+
+/* ---- following ---- */
+
+static bool feed_frames(void *arg, struct str piece)
+{
+    return frames_feed(&((struct runner *)arg)->frames, piece);
+}
+
+static bool feed_wait(void *arg, struct str piece)
+{
+    return buf_add(&((struct runner *)arg)->wait_text, piece.p, piece.n);
+}
+
+static int open_output(struct runner *r, const char *way, struct err *e)
+{
+    AUTO_FREE char *path = engine_path("/containers/", r->f.name, way);
+
+    engine_stream_free(r->output);
+    r->output = NULL;
+    r->output_done = false;
+    frames_again(&r->frames);
+    const char *method = strstr(way, "/attach") ? "POST" : "GET";
+    return engine_stream_open(&r->output, &r->g, method, path, feed_frames, r, e);
+}
+
+static int open_wait(struct runner *r, struct err *e)
+{
+    AUTO_FREE char *path = engine_path("/containers/", r->f.name, "/wait?condition=not-running");
+
+    engine_stream_free(r->wait);
+    r->wait = NULL;
+    buf_reset(&r->wait_text);
+    return engine_stream_open(&r->wait, &r->g, "POST", path, feed_wait, r, e);
+}
+
+static void lose_engine(struct runner *r)
+{
+    engine_stream_free(r->output);
+    engine_stream_free(r->wait);
+    engine_stream_free(r->stop);
+    r->output = r->wait = r->stop = NULL;
+    r->output_done = false;
+    r->lost = true;
+}
+
+/* {"StatusCode":3,"Error":null}; anything else is what an engine says that shuts down. */
+static void on_wait(struct runner *r)
+{
+    struct json *answer = NULL;
+    struct err e;
+
+    engine_stream_free(TAKE(r->wait));
+    if (json_parse(str_trim(buf_str(&r->wait_text)), "wait", &answer, &e) == 0) {
+        const struct json *code = json_get(answer, "StatusCode");
+        if (json_type(code) == JSON_INT && json_int(code) >= 0 && !json_get(answer, "Error"))
+            r->code = (int)MIN(json_int(code), 255);
+    }
+    json_free(answer);
+    if (r->code < 0)
+        lose_engine(r);
+    else
+        r->drain_ms = clock_mono(&clock_system) + DRAIN_MS;
+}
+
+static void on_output_read(struct runner *r)
+{
+    struct err e = {0};
+    int more = engine_stream_read(r->output, &e);
+
+    if (more == 1)
+        return;
+    bool whole =
+        more == 0 && engine_stream_status(r->output) == 200 && !r->frames.left && !r->frames.head_n;
+    engine_stream_free(TAKE(r->output));
+    if (whole)
+        r->output_done = true;
+    else
+        lose_engine(r);
+}
+
+static void on_stop_read(struct runner *r)
+{
+    struct err e = {0};
+
+    if (engine_stream_read(r->stop, &e) != 1)
+        engine_stream_free(TAKE(r->stop));
+}
+
+/* Until something is to do; false: the engine is lost. */
+static bool turn(struct runner *r)
+{
+    struct engine_stream *s[] = {r->output, r->wait, r->stop};
+    struct pollfd fds[1 + ARRAY_SIZE(s)] = {{.fd = r->signals, .events = POLLIN}};
+    int64_t left = r->drain_ms ? r->drain_ms - clock_mono(&clock_system) : -1;
+
+    for (size_t i = 0; i < ARRAY_SIZE(s); i++)
+        fds[1 + i] = (struct pollfd){.fd = s[i] ? engine_stream_fd(s[i]) : -1, .events = POLLIN};
+    if (r->drain_ms && left <= 0) { /* its end does not come; what is missing is in the log */
+        lose_engine(r);
+        return false;
+    }
+    if (poll(fds, ARRAY_SIZE(fds), (int)left) <= 0)
+        return true;
+    if (fds[1].revents)
+        on_output_read(r);
+    if (fds[2].revents && r->wait) {
+        struct err e = {0};
+        if (engine_stream_read(r->wait, &e) != 1)
+            on_wait(r);
+    }
+    if (fds[3].revents && r->stop)
+        on_stop_read(r);
+    if (fds[0].revents)
+        runner_signals(r);
+    return !r->lost;
+}
+
+static void nap(struct runner *r, int64_t ms)
+{
+    struct pollfd p = {.fd = r->signals, .events = POLLIN};
+
+    if (poll(&p, 1, (int)ms) > 0)
+        runner_signals(r);
+}
+
+/* Back in touch: 0; the engine is still away: -1 with ERR_UNAVAILABLE. */
+static int resume(struct runner *r, struct err *e)
+{
+    AUTO_FREE char *path = engine_path("/containers/", r->f.name, "/json");
+
+    if (engine_call(&r->g, "GET", path, NULL, NULL, e) < 0)
+        return -1;
+    if (open_output(r, "/logs?follow=1&stdout=1&stderr=1", e) < 0 || open_wait(r, e) < 0)
+        return err_set(e, ERR_UNAVAILABLE, "gone again");
+    if (r->stopping)
+        ask_to_stop(r);
+    r->lost = false;
+    r->drain_ms = 0;
+    return 0;
+}
+
+static void find_engine(struct runner *r)
+{
+    int64_t began = clock_mono(&clock_system), wait = RETRY_MS;
+    bool told = false;
+    struct err e = {0};
+
+    while (resume(r, &e) < 0) {
+        if (e.code == ERR_NOT_FOUND)
+            runner_fail(r, "gone", r->f.name,
+                        "container %s is gone: somebody removed it, or the engine lost it",
+                        r->f.name);
+        lose_engine(r);
+        if (!told && clock_mono(&clock_system) - began > PATIENCE_MS) {
+            runner_say("the container engine is away; waiting for it (%s)", e.text);
+            told = true;
+        }
+        nap(r, wait);
+        wait = MIN(wait * 2, RETRY_MAX_MS);
+    }
+}
+
+static void follow(struct runner *r)
+{
+    while (r->code < 0 || !r->output_done)
+        if (!turn(r))
+            find_engine(r);
+}
+
+/* ---- starting ---- */
+
+static bool has_words(const char *text, const char *a, const char *b)
+{
+    return strstr(text, a) && strstr(text, b);
+}
+
+static _Noreturn void start_failed(struct runner *r, const struct err *e)
+{
+    const struct json *command = json_get(r->f.doc, "command");
+    struct str word = json_len(command) ? json_str(json_at(command, 0)) : STR("");
+    AUTO_FREE char *name = xstrndup(word.p ? word.p : "", word.n);
+
+    if (e->code == ERR_UNAVAILABLE)
+        runner_fail(r, "engine", "", "%s", e->text);
+    if (strstr(e->text, "executable file not found") ||
+        has_words(e->text, "exec", "no such file or directory"))
+        runner_fail(r, "exec", name, "the command was not found in image %s: %s", r->f.image,
+                    e->text);
+    runner_fail(r, "container", r->f.image, "the container cannot be started: %s", e->text);
+}
+
+static int start(struct runner *r, struct err *e)
+{
+    AUTO_FREE char *path = engine_path("/containers/", r->f.name, "/start");
+
+    return engine_call(&r->g, "POST", path, NULL, NULL, e);
+}
+
+/* Its output is ours before it runs: the head of the answer says that the engine is attached. */
+static int attach(struct runner *r, struct err *e)
+{
+    int more = 1;
+
+    if (open_output(r, "/attach?stream=1&stdout=1&stderr=1", e) < 0)
+        return -1;
+    while (more == 1 && !engine_stream_status(r->output)) {
+        struct pollfd p = {.fd = engine_stream_fd(r->output), .events = POLLIN};
+        if (poll(&p, 1, ENGINE_CALL_MS) == 0)
+            return err_set(e, ERR_UNAVAILABLE, "the container engine does not attach");
+        more = engine_stream_read(r->output, e);
+    }
+    if (more == 1 && engine_stream_status(r->output) == 200)
+        return 0;
+    return more < 0 ? -1
+                    : err_set(e, ERR_INTERNAL, "the engine refuses to attach, with status %d",
+                              engine_stream_status(r->output));
+}
+
+static void begin(struct runner *r)
+{
+    struct err e = {0};
+
+    if (r->was_started) { /* its output is read from the beginning */
+        r->started = r->lost = true;
+        find_engine(r);
+        return;
+    }
+    runner_signals(r); /* last chance to end without having begun */
+    int rc = attach(r, &e) < 0 ? -1 : start(r, &e);
+    if (rc < 0 && setup_without_init(r, &e)) {
+        setup_create(r);
+        rc = attach(r, &e) < 0 ? -1 : start(r, &e);
+    }
+    if (rc < 0)
+        start_failed(r, &e);
+    r->started = true;
+    if (open_wait(r, &e) < 0)
+        lose_engine(r);
+    if (r->lost)
+        find_engine(r);
+}
+
+/* ---- all of it ---- */
+
+/* What a status does not tell: whether it ran out of memory. */
+static void judge(struct runner *r)
+{
+    AUTO_FREE char *path = engine_path("/containers/", r->f.name, "/json");
+    struct json *about = NULL;
+    char limit[UNIT_TEXT_MAX];
+    struct err e = {0};
+
+    if (engine_call(&r->g, "GET", path, NULL, &about, &e) < 0)
+        return;
+    const struct json *oom = json_get(json_get(about, "State"), "OOMKilled");
+    if (json_type(oom) == JSON_BOOL && json_bool(oom) && r->code != 0) {
+        size_format(r->f.mem_bytes, limit);
+        runner_say("out of memory: the container reached its limit of %s",
+                   r->f.mem_bytes ? limit : "the engine");
+        leave_word(r, "oom", "");
+    }
+    json_free(about);
+}
+
+static void read_groups(struct runner *r)
+{
+    int n = getgroups(0, NULL);
+
+    if (n <= 0)
+        return;
+    r->groups = xcalloc((size_t)n, sizeof(gid_t));
+    n = getgroups(n, r->groups);
+    for (int i = 0; i < n; i++)
+        if (r->groups[i] != r->f.gid)
+            r->groups[r->n_groups++] = r->groups[i];
+}
+
+/* The facts, put together from their pieces. */
+static char *facts_text(void)
+{
+    AUTO(buf) struct buf b = {0};
+    char name[sizeof(CONTAINER_FACTS) + 12];
+    const char *piece = getenv(CONTAINER_FACTS);
+
+    buf_init(&b, ENGINE_BODY_MAX);
+    for (int i = 1; piece; i++) {
+        buf_adds(&b, piece);
+        snprintf(name, sizeof(name), CONTAINER_FACTS "%d", i);
+        piece = getenv(name);
+    }
+    return buf_take(&b, NULL);
+}
+
+void container_run(void)
+{
+    struct runner r = {.signals = watch_signals(), .code = -1};
+    AUTO_FREE char *text = facts_text();
+    struct err e = {0};
+
+    buf_init(&r.wait_text, 1 << 16);
+    r.frames.out = on_output;
+    if (facts_parse(&r.f, str_of(text), &e) < 0) {
+        runner_say("%s", e.text);
+        _exit(err_exit_code(e.code));
+    }
+    read_groups(&r);
+    if (engine_open(&r.g, r.f.engine, &e) < 0)
+        runner_fail(&r, "engine", "", "image %s cannot be used: %s", r.f.image, e.text);
+    setup_evict(&r);
+    setup_image(&r);
+    setup_network(&r);
+    setup_create(&r);
+    begin(&r);
+    follow(&r);
+    judge(&r);
+    remove_container(&r);
+    end_as(r.code);
+}

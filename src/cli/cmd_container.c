@@ -1,0 +1,26 @@
+/* cmd_container.c - berth __container: the process that stands for one container
+ *
+ * The shepherd starts it for runs with an image; what it does is told in its environment and is the
+ * business of backend/docker.  It ends as the container does.
+ */
+#include "cli/cli.h"
+#include "cli/commands.h"
+
+static int container(struct cli *c, const void *opts, const struct operands *ops)
+{
+    (void)opts;
+    (void)ops;
+    c->seams->container();
+    return 0;
+}
+
+static const struct opt_group *const groups[] = {NULL};
+const struct command cmd_container = {
+    .name = "__container",
+    .summary = "run the container of a job with an image",
+    .synopsis = "",
+    .section = SECTION_DAEMON,
+    .flags = COMMAND_HIDDEN,
+    .groups = groups,
+    .run = container,
+};
