@@ -1,4 +1,4 @@
-"""The spool of the package beside this one, without the rest of it.
+"""Spool and transport of the package beside this one, without the rest of it.
 
 ``berth`` itself asks for a newer Python than some worker images have; the two files needed here do
 not, so they are loaded under a name of this package.
@@ -10,7 +10,7 @@ import sys
 import types
 
 
-def _load():
+def _load(which):
     beside = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "berth")
     if not os.path.isfile(os.path.join(beside, "_spool.py")):
         import berth  # installed somewhere else
@@ -21,8 +21,12 @@ def _load():
         package = types.ModuleType(name)
         package.__path__ = [beside]
         sys.modules[name] = package
-    return importlib.import_module(name + "._spool")
+    return importlib.import_module(name + "." + which)
 
 
 def spool_module():
-    return _load()
+    return _load("_spool")
+
+
+def http_module():
+    return _load("_http")

@@ -95,7 +95,7 @@ WORKER_KEYS = {
 }
 #: what of a worker block goes to the scheduler as it is
 SPEC_KEYS = (
-    "image", "entrypoint", "working_dir", "volumes", "network", "runtime", "mem_limit", "user", "ports", "shm_size",
+    "image", "working_dir", "volumes", "network", "runtime", "mem_limit", "user", "ports", "shm_size",
 )
 JOB_KEYS = {
     "project_name": _TEXT, "log_level": _TEXT, "entrypoint": _WORDS, "params": (dict,), "num_gpus": (int,),

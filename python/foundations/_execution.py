@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 import uuid
+from urllib.parse import urlsplit
 
 from . import _berth, _bundle, _conf, _http, _job, _say
 from ._ignore import Ignore
@@ -38,9 +39,28 @@ def begin():
         _without("results_config.tracker_url of the execution config names no server")
         return
     try:
-        _Tracked(_http.Server(url, _conf.token()), results.get("archive_end_point")).start()
+        _Tracked(_server(url, results), results.get("archive_end_point")).start()
     except (OSError, RuntimeError, ValueError) as e:
         _without(str(e))
+
+
+class _LocalServer(_http.Server):
+    """The server of this home, over its socket: it knows who asks, and sees when this process dies."""
+
+    def __init__(self, url, path):
+        super().__init__(url)
+        self.socket = path
+
+    def connection(self, timeout=_http.TIMEOUT_S):
+        return _berth.http_module().UnixConnection(self.socket, timeout)
+
+
+def _server(url, results):
+    server = _http.Server(url, _conf.token())
+    local = urlsplit(server.url).hostname in ("localhost", "127.0.0.1", "::1")
+    mine = results.get("archive_end_point") in (None, os.path.join(_conf.home(), "job_data"))
+    path = os.path.join(_conf.home(), "database", "sock")
+    return _LocalServer(url, path) if local and mine and os.path.exists(path) else server
 
 
 def _without(why):
@@ -65,7 +85,7 @@ class _Tracked:
         )
         reply = self.server.json("POST", "/v1/outside", {
             "id": job_id, "project": project, "name": os.path.basename(sys.argv[0] or "python") or "python",
-            "user": user(), "cwd": self.dir, "command": [sys.executable] + sys.argv,
+            "user": user(), "cwd": self.dir, "pid": self.pid, "command": [sys.executable] + sys.argv,
         }, timeout=ANSWER_S)
         self.run_dir = reply.get("run_dir") or ""
         if not os.access(os.path.dirname(self.run_dir), os.W_OK):  # a server on another machine
@@ -73,8 +93,12 @@ class _Tracked:
         env = {
             "BERTH_JOB_ID": reply["id"], "BERTH_JOB_NUMBER": str(reply["number"]),
             "BERTH_RUN": "%d.%d" % (reply["number"], reply.get("run", 1)), "BERTH_RUN_DIR": self.run_dir,
-            "BERTH_URL": self.server.url, "BERTH_JOB_TOKEN": reply.get("token") or "", "BERTH_OUTSIDE": "1",
+            "BERTH_JOB_TOKEN": reply.get("token") or "", "BERTH_OUTSIDE": "1",
         }
+        if isinstance(self.server, _LocalServer):
+            env["BERTH_SOCKET"] = self.server.socket
+        else:
+            env["BERTH_URL"] = self.server.url
         self.id = job_id
         spool = _berth.spool_module().Spool(env)
         _job.current = _job.Job(job_id, project, spool, self.files(job_id))

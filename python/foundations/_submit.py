@@ -70,9 +70,9 @@ class _Job:
 
     def _spec(self, worker, config, given):
         spec = {k: v for k, v in worker.items() if k in _conf.SPEC_KEYS and v is not None}
-        entrypoint = _first(given.get("entrypoint"), config.get("entrypoint"))
+        entrypoint = _first(given.get("entrypoint"), config.get("entrypoint"), worker.get("entrypoint"))
         if entrypoint is not None:
-            spec["entrypoint"] = entrypoint
+            spec["entrypoint"] = _words(entrypoint)
         if worker.get("environment"):
             spec["environment"] = _conf.environment_map(worker["environment"])
         ram = _first(given.get("ram"), _state.ram, config.get("ram"))
@@ -83,22 +83,25 @@ class _Job:
         return spec
 
     def _command(self, command, worker):
-        if isinstance(command, str):
-            command = shlex.split(command)
-        if command:
-            return [os.fspath(w) if hasattr(w, "__fspath__") else str(w) for w in command]
-        return worker.get("command") or worker.get("args") or []
+        return _words(command or worker.get("command") or worker.get("args") or [])
 
     def _check_command(self, spec):
         command, image = spec["command"], spec.get("image")
         if not command:
             _say.warning("No command was specified.")
-        elif isinstance(command, list) and not (image and not _conf.STANDARD_IMAGE.search(image)):
+        elif not (image and not _conf.STANDARD_IMAGE.search(image)):
             if not os.path.isfile(os.path.join(self.directory, command[0])):
                 _say.warning(
                     "`%s`, the first word of the command, is not a file in %s; this may be a mistake."
                     % (command[0], self.directory)
                 )
+
+
+def _words(value):
+    """A text as a shell would cut it, or a list."""
+    if isinstance(value, str):
+        return shlex.split(value)
+    return [os.fspath(w) if hasattr(w, "__fspath__") else str(w) for w in value]
 
 
 def _first(*values):

@@ -130,9 +130,8 @@ static int take_ram(const struct found_opts *o, const struct json *config, struc
 /* ---- the worker ---- */
 
 /* What of a worker block goes to the scheduler as it is. */
-static const char *const spec_keys[] = {"image",   "entrypoint", "working_dir", "volumes",
-                                        "network", "runtime",    "mem_limit",   "user",
-                                        "ports",   "shm_size"};
+static const char *const spec_keys[] = {"image",     "working_dir", "volumes", "network", "runtime",
+                                        "mem_limit", "user",        "ports",   "shm_size"};
 
 static void copy_key(struct json *to, const struct json *from, const char *key)
 {
@@ -184,6 +183,44 @@ static struct json *env_map(const struct json *v)
     return out;
 }
 
+/* One text as words, the way a shell would cut it: blanks, both quotes, backslashes. */
+static struct json *split_words(struct str s)
+{
+    struct json *words = json_new_array();
+    AUTO(buf) struct buf word = {0};
+    bool open = false;
+    char quote = 0;
+
+    buf_init(&word, s.n + 1);
+    for (size_t i = 0; i <= s.n; i++) {
+        char c = i < s.n ? s.p[i] : ' ';
+        bool blank = c == ' ' || c == '\t' || c == '\n';
+        if (i == s.n || (!quote && blank)) {
+            if (open)
+                json_push_take(words, json_new_str(buf_str(&word)));
+            buf_reset(&word);
+            open = false;
+            continue;
+        }
+        open = true;
+        if (c == quote)
+            quote = 0;
+        else if (!quote && (c == '"' || c == '\''))
+            quote = c;
+        else if (c == '\\' && quote != '\'' && i + 1 < s.n)
+            buf_addc(&word, s.p[++i]);
+        else
+            buf_addc(&word, c);
+    }
+    return words;
+}
+
+/* A text or a list, as a list; yours. */
+static struct json *as_words(const struct json *v)
+{
+    return json_type(v) == JSON_STR ? split_words(json_str(v)) : json_copy(v);
+}
+
 static struct json *command_of(const struct found_opts *o, const struct json *worker)
 {
     struct json *words = json_new_array();
@@ -197,7 +234,7 @@ static struct json *command_of(const struct found_opts *o, const struct json *wo
     if (!v)
         return words;
     json_free(words);
-    return json_copy(v);
+    return as_words(v);
 }
 
 static bool is_file(const char *dir, struct str name)
@@ -213,8 +250,6 @@ static void check_command(struct foundations *f, const struct found_job *j, bool
 {
     const struct json *words = json_get(j->spec, "command"), *first;
 
-    if (json_type(words) == JSON_STR)
-        return;
     first = json_at(words, 0);
     if (!first)
         found_log(f, FOUND_WARNING, "No command was specified.");
@@ -236,10 +271,11 @@ static int take_worker(struct foundations *f, const struct found_opts *o, const 
 
     for (size_t i = 0; i < ARRAY_SIZE(spec_keys); i++)
         copy_key(j->spec, worker, spec_keys[i]);
-    if (entry)
-        json_set_take(j->spec, "entrypoint", json_copy(entry));
+    entry = entry ? entry : json_get(worker, "entrypoint");
     if (o->entrypoint)
-        json_set_str(j->spec, "entrypoint", o->entrypoint);
+        json_set_take(j->spec, "entrypoint", split_words(str_of(o->entrypoint)));
+    else if (entry)
+        json_set_take(j->spec, "entrypoint", as_words(entry));
     int rc = check_env(env, e);
     if (env && rc == 0)
         json_set_take(j->spec, "environment", env_map(env));

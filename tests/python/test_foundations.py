@@ -272,7 +272,7 @@ worker:
         self.assertEqual(job["metadata"]["project_name"], "from-config")
         self.assertEqual(job["gpu_spec"], {"num_gpus": 1})
         self.assertEqual(job["spec"], {
-            "image": "mine:2", "volumes": {"/a": {"bind": "/b", "mode": "rw"}}, "entrypoint": "python",
+            "image": "mine:2", "volumes": {"/a": {"bind": "/b", "mode": "rw"}}, "entrypoint": ["python"],
             "environment": {"C": "True", "D": "5"}, "mem_limit": 2 << 30, "command": ["x", "y"],
         })
         self.assertNotIn("WARNING", out)  # an image of one's own may have any command
@@ -778,7 +778,11 @@ class TestImport(Case):
         code, out, err = self.python("""\
             import foundations, foundations._execution
             foundations._execution.FLUSH_S = 0.5
-            foundations._job.current.spool._url = "http://127.0.0.1:1"
+
+            def gone(chunk):
+                raise ConnectionError("gone")
+
+            foundations._job.current.spool._post = gone
             for i in range(1000):
                 foundations.log_metric("loss", float(i))
             print("fine")
