@@ -42,6 +42,8 @@ struct far {
     struct loop *loop;
     struct backend *b;  /* NULL until HELLO */
     char *home, *login; /* of this controller's runs here; of the login */
+    char *library;      /* unpacked; NULL = none */
+    char *python_path;  /* of the packages on the daemon's host; NULL = none */
     struct buf in, out;
     size_t out_sent;
     struct watch *in_watch, *out_watch;
@@ -101,6 +103,9 @@ void socket_close(struct far *f);
 void stage_begin(struct far *f, struct far_run *r);
 void stage_take(struct far_run *r, const struct wire_asset *a, struct str name, struct str bytes);
 void stage_end(struct far_run *r); /* closes the file that is open */
+
+/* ---- library.c ---- */
+char *library_open(void); /* its directory, yours; NULL when there is none */
 
 /* ---- login.c ---- */
 struct arena;

@@ -2,7 +2,8 @@
  *
  * A job takes its submitter's environment along.  What names the submitter's machine is replaced by
  * what this login has: who, home, shell, temporary directory.  Programs are looked for where the
- * submitter looked, then where this login looks.  Sockets of the submitter's session lead nowhere
+ * submitter looked, then where this login looks; our own packages and command are those that came
+ * with this program.  Sockets of the submitter's session lead nowhere
  * from here and are left out.
  */
 #include "base/arena.h"
@@ -62,6 +63,23 @@ static char *moved(char *entry, const char *from, const char *to, struct arena *
     return arena_printf(a, "%.*s=%s%s", (int)(value - entry), entry, to, value + 1 + n);
 }
 
+/* Our packages are beside us here. */
+static char *python_path(const struct far *f, const char *theirs, struct arena *a)
+{
+    char *all = arena_strdup(a, "");
+
+    for (struct str rest = str_of(theirs); rest.n > 0;) {
+        struct str dir = str_cut(rest, ':', &rest);
+        if (f->python_path && str_eq_c(dir, f->python_path)) {
+            if (!f->library)
+                continue;
+            dir = str_of(arena_printf(a, "%s/python", f->library));
+        }
+        all = arena_printf(a, "%s%s" STR_FMT, all, *all ? ":" : "", STR_ARG(dir));
+    }
+    return all;
+}
+
 static const char *login_value(const char *name)
 {
     const char *set = getenv(name);
@@ -77,9 +95,12 @@ static const char *login_value(const char *name)
 char **login_env(const struct far *f, const struct far_run *r, char *const *envp,
                  const char *submitted_dir, struct arena *a)
 {
-    const char *ours = getenv("PATH");
+    const char *set = getenv("PATH"), *ours = set ? set : "/usr/local/bin:/usr/bin:/bin";
     size_t n = 0, at = 0;
     bool path = false;
+
+    if (f->library)
+        ours = arena_printf(a, "%s:%s/bin", ours, f->library);
 
     while (envp[n])
         n++;
@@ -88,7 +109,11 @@ char **login_env(const struct far *f, const struct far_run *r, char *const *envp
         if (is_among(envp[i], replaced, ARRAY_SIZE(replaced)) ||
             is_among(envp[i], left_out, ARRAY_SIZE(left_out)) || is_named(envp[i], "BERTH_RUN_DIR"))
             continue;
-        if (is_named(envp[i], "PATH") && ours) {
+        if (is_named(envp[i], "PYTHONPATH")) {
+            out[at++] = arena_printf(a, "PYTHONPATH=%s", python_path(f, envp[i] + 11, a));
+            continue;
+        }
+        if (is_named(envp[i], "PATH")) {
             out[at++] = arena_printf(a, "PATH=%s", joined_path(envp[i] + 5, ours, a));
             path = true;
             continue;
@@ -100,7 +125,7 @@ char **login_env(const struct far *f, const struct far_run *r, char *const *envp
         if (value)
             out[at++] = arena_printf(a, "%s=%s", replaced[i], value);
     }
-    if (!path && ours)
+    if (!path)
         out[at++] = arena_printf(a, "PATH=%s", ours);
     out[at++] = arena_printf(a, "BERTH_RUN_DIR=%s", r->run_dir);
     if (f->sock)

@@ -225,7 +225,11 @@ int main(int argc, char **argv)
         return fail("%s", e.text);
     if (take_over(home))
         return 1;
+    AUTO_FREE char *library = library_open();
     f.home = home;
     f.login = login;
-    return serve(&f, argv[1]);
+    f.library = library;
+    int rc = serve(&f, argv[1]);
+    free(f.python_path);
+    return rc;
 }

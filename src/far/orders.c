@@ -34,6 +34,8 @@ static bool on_hello(struct far *f, struct str body)
 
     if (!f->b && json_parse(body, "configuration", &conf, &e) == 0)
         rc = backend_local.open(&f->b, f->home, conf, f->loop, &far_events, f, &e);
+    if (json_type(json_get(conf, "python_path")) == JSON_STR)
+        f->python_path = xstrdup(json_str(json_get(conf, "python_path")).p);
     json_free(conf);
     if (rc < 0) {
         fprintf(stderr, "berth-far: %s\n", f->b ? "greeted twice" : e.text);

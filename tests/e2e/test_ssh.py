@@ -43,6 +43,7 @@ class Place:
     def run(self, conf, command="echo hello from $(basename $HOME)", timeout=120):
         """What the driver printed."""
         conf.setdefault("start_timeout", 60)
+        conf.setdefault("python_path", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "python"))
         done = subprocess.run([TRY, json.dumps(conf), self.home, command], env=self.env, capture_output=True, text=True,
                               timeout=timeout)
         text = done.stdout + "".join(x + "\n" for x in done.stderr.splitlines() if "too long" not in x)
@@ -160,7 +161,8 @@ def test_programs():
         assert os.stat(far).st_ino != before.st_ino
         with open(far, "rb") as f, open(p.env["BERTH_FAR"], "rb") as ours:
             assert f.read() == ours.read()
-        assert sorted(os.listdir(os.path.dirname(far))) == ["berth-far", "berth-shepherd"]
+        assert sorted(os.listdir(os.path.dirname(far))) == ["berth-far", "berth-shepherd", "lib", "library"]
+        assert os.path.exists(os.path.join(os.path.dirname(far), "lib", "python", "berth", "__init__.py"))
 
 
 def test_other_machines():

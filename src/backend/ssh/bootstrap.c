@@ -4,7 +4,7 @@
  * that says what machine it is on and whether the programs are there with the right hash, takes
  * them from its stdin when they are not, and turns into the far program.
  *
- *   there: BERTH-FAR HELLO x86_64 yes|no     here: go, or put BYTES BYTES and the bytes
+ *   there: BERTH-FAR HELLO x86_64 yes|no     here: go, or put BYTES BYTES BYTES, and they
  *   there: BERTH-FAR STORED                  here: go
  *   there: BERTH-FAR RUNS                    from here on frames
  *   there: BERTH-FAR FAILED what             stderr says why (trouble.c)
@@ -24,18 +24,21 @@ enum { LINE_MAX_BYTES = 64 << 10, FEED_BYTES = 256 << 10 };
 /* %1 the hash, %2 the controller */
 static const char script[] =
     "LC_ALL=C; export LC_ALL; umask 077; d=\"$HOME/.cache/berth/%1\"; f=\"$d/berth-far\"; "
-    "s=\"$d/berth-shepherd\"; "
-    "h() { cat \"$1\" \"$2\" | { sha256sum 2>/dev/null || openssl dgst -sha256 -r 2>/dev/null || "
-    "echo unknown; }; }; "
-    "y=no; if [ -x \"$f\" ] && [ -x \"$s\" ]; then case \"$(h \"$f\" \"$s\")\" in %1*) y=yes;; "
-    "esac; fi; "
+    "s=\"$d/berth-shepherd\"; l=\"$d/library\"; "
+    "h() { cat \"$1\" \"$2\" \"$3\" | { sha256sum 2>/dev/null || openssl dgst -sha256 -r "
+    "2>/dev/null || echo unknown; }; }; "
+    "y=no; if [ -x \"$f\" ] && [ -x \"$s\" ] && [ -f \"$l\" ]; then "
+    "case \"$(h \"$f\" \"$s\" \"$l\")\" in %1*) y=yes;; esac; fi; "
     "echo; echo \"BERTH-FAR HELLO $(uname -m) $y\"; "
-    "while read -r w n m; do case \"$w\" in "
+    "while read -r w n m k; do case \"$w\" in "
     "put) t=\"$d.$$\"; "
-    "if mkdir -p \"$d\" \"$t\" && head -c \"$((n + m))\" > \"$t/a\" && head -c \"$n\" < \"$t/a\" > "
-    "\"$t/f\" && tail -c \"+$((n + 1))\" < \"$t/a\" > \"$t/s\"; then "
-    "case \"$(h \"$t/f\" \"$t/s\")\" in %1*|unknown*) "
-    "if chmod 700 \"$t/f\" \"$t/s\" && mv -f \"$t/f\" \"$f\" && mv -f \"$t/s\" \"$s\"; then "
+    "if mkdir -p \"$d\" \"$t\" && head -c \"$((n + m + k))\" > \"$t/a\" && "
+    "head -c \"$n\" < \"$t/a\" > \"$t/f\" && "
+    "tail -c \"+$((n + 1))\" < \"$t/a\" | head -c \"$m\" > \"$t/s\" && "
+    "tail -c \"+$((n + m + 1))\" < \"$t/a\" > \"$t/l\"; then "
+    "case \"$(h \"$t/f\" \"$t/s\" \"$t/l\")\" in %1*|unknown*) "
+    "if rm -rf \"$d/lib\" && chmod 700 \"$t/f\" \"$t/s\" && mv -f \"$t/l\" \"$l\" && "
+    "mv -f \"$t/s\" \"$s\" && mv -f \"$t/f\" \"$f\"; then "
     "echo BERTH-FAR STORED; else echo BERTH-FAR FAILED store; fi;; "
     "*) echo BERTH-FAR FAILED hash;; esac; "
     "else echo BERTH-FAR FAILED store; fi; rm -rf \"$t\";; "
@@ -80,14 +83,15 @@ static bool on_hello(struct backend *b, struct str rest)
     }
     b->state = SSH_UPLOADING;
     b->uploaded = 0;
-    buf_addf(&b->out, "put %zu %zu\n", b->programs->far_n, b->programs->shepherd_n);
+    buf_addf(&b->out, "put %zu %zu %zu\n", b->programs->far_n, b->programs->shepherd_n,
+             b->programs->library_n);
     bootstrap_feed(b);
     return true;
 }
 
 void bootstrap_feed(struct backend *b)
 {
-    size_t all = b->programs->far_n + b->programs->shepherd_n;
+    size_t all = b->programs->far_n + b->programs->shepherd_n + b->programs->library_n;
 
     while (b->state == SSH_UPLOADING && b->uploaded < all && b->out.n - b->out_sent < FEED_BYTES) {
         size_t n = MIN(all - b->uploaded, (size_t)FEED_BYTES);

@@ -42,7 +42,7 @@ static char *beside(const char *exe, const char *dir, const char *name)
 char *child_find(const char *variable, const char *name)
 {
     static const char *const dirs[] = {
-        "", "../libexec/berth/", "../far/",
+        "", "../libexec/berth/", "../../bin/", "../far/",
         "../shepherd/" /* the last two: in the build directory */
     };
     const char *said = getenv(variable);

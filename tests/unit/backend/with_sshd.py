@@ -4,13 +4,16 @@ import os
 import subprocess
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "e2e"))
+here = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(here, "..", "..", "e2e"))
 from ssh_rig import SshMissing, SshRig  # noqa: E402
 
 try:
     with SshRig() as rig:
         host = rig.host("node")
-        env = dict(os.environ, BERTH_TEST_CONF=rig.conf_file(host, name="node"), BERTH_TEST_HOME=host.home,
+        python = os.path.abspath(os.path.join(here, "..", "..", "..", "python"))
+        env = dict(os.environ, BERTH_TEST_CONF=rig.conf_file(host, name="node", python_path=python), BERTH_TEST_PYTHON=python,
+                   BERTH_TEST_HOME=host.home,
                    BERTH_TEST_SSHD=str(host.proc.pid), BERTH_SSH=rig.ssh)
         status = subprocess.run(sys.argv[1:], env=env).returncode
         if status:
