@@ -15,6 +15,8 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#define ARCHIVE_MAX ((int64_t)1 << 50) /* of bytes and of files: more than anybody has */
+
 struct fetch {
     struct unpack *unpack;
     int tgz_fd;
@@ -117,7 +119,7 @@ static int fetch_into(struct foundations *f, const struct found_opts *o, const c
     struct unpack_conf conf = {
         .top = id,
         .outside_links = true, /* a virtual environment in the directory has such */
-        .limits = {.total_bytes = INT64_MAX, .members = INT64_MAX, .ratio = 2000}};
+        .limits = {.total_bytes = ARCHIVE_MAX, .members = ARCHIVE_MAX, .ratio = 2000}};
 
     if (unpack_open_dir(temp, &conf, &k.unpack, e) < 0)
         return -1;
