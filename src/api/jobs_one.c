@@ -5,6 +5,7 @@
  */
 #include "api/api_priv.h"
 #include "api/job_json.h"
+#include "core/track.h"
 #include "store/track.h"
 
 /* ---- GET /v1/jobs/{job} ---- */
@@ -33,7 +34,7 @@ static bool add_run(void *arg, const struct run_view *v)
     else
         put_null(b, ",\"exit_code\":");
     put_str_or_null(b, ",\"detail\":", v->detail);
-    if (v->pid)
+    if (v->pid > 0) /* -1: on another machine */
         put_int(b, ",\"pid\":", v->pid);
     else
         put_null(b, ",\"pid\":");
@@ -239,6 +240,8 @@ void jobs_explain(struct call *c)
 
 static void control_reply(struct call *c, uint64_t seq)
 {
+    if (c->who.token.job == seq)
+        core_heard(c->api->conf.core, c->who.token);
     put_bool(&c->out, "{\"stop\":", core_stop_requested(c->api->conf.core, seq));
     buf_addc(&c->out, '}');
     call_reply(c);

@@ -1,27 +1,9 @@
-/* projects.c - GET /v1/projects and /v1/batches: jobs by the groups they belong to */
+/* projects.c - GET /v1/projects, /v1/projects/{name} and /v1/batches: jobs by their groups */
 #include "api/api_priv.h"
 #include "api/job_json.h"
+#include "store/track.h"
 
 /* ---- projects ---- */
-
-struct project {
-    char *name;
-    uint64_t counts[JOB_STATE_MAX];
-};
-struct projects {
-    struct arena *mem;
-    VEC(struct project) list;
-};
-
-static bool keep_project(void *arg, struct str name, const uint64_t counts[JOB_STATE_MAX])
-{
-    struct projects *p = arg;
-    struct project one = {.name = arena_strndup(p->mem, name.p, name.n)};
-
-    memcpy(one.counts, counts, sizeof(one.counts));
-    vec_push(&p->list, one);
-    return true;
-}
 
 static uint64_t total(const uint64_t counts[JOB_STATE_MAX])
 {
@@ -32,47 +14,94 @@ static uint64_t total(const uint64_t counts[JOB_STATE_MAX])
     return n;
 }
 
-/* For a person who is not an admin: what is theirs of each project; one without is not shown. */
-static int own_counts(struct call *c, struct project *p)
+/* For a person who is not an admin: what is theirs of each project; others' are not counted. */
+static int own_counts(struct call *c, struct str name, uint64_t counts[JOB_STATE_MAX])
 {
+    const char *project = arena_strndup(&c->mem, name.p, name.n);
     struct job_query q = {
-        .project = p->name, .only_uid = true, .uid = c->who.caller.uid, .limit = 1};
+        .project = project, .only_uid = true, .uid = c->who.caller.uid, .limit = 1};
 
-    memset(p->counts, 0, sizeof(p->counts));
-    return store_job_counts(c->api->conf.store, &q, p->counts, &c->err);
+    memset(counts, 0, JOB_STATE_MAX * sizeof(*counts));
+    return store_job_counts(c->api->conf.store, &q, counts, &c->err);
+}
+
+static void put_project(struct buf *b, const struct project_view *v,
+                        const uint64_t counts[JOB_STATE_MAX])
+{
+    put_str(b, "{\"name\":", v->name);
+    put_int(b, ",\"total\":", (int64_t)total(counts));
+    put_time(b, ",\"created\":", v->created_ms);
+    put_str(b, ",\"owner\":", v->owner);
+    put_str(b, ",\"description\":", v->description);
+    put_int(b, ",\"notes\":", (int64_t)v->notes);
+    buf_addc(b, ',');
+    put_counts(b, counts);
+    buf_addc(b, '}');
+}
+
+struct projects_call {
+    struct call *c;
+    bool all; /* also those without jobs */
+    int rc;
+};
+
+/* One without a job of theirs is shown to those who began it only. */
+static bool add_project(void *arg, const struct project_view *v)
+{
+    struct projects_call *p = arg;
+    struct call *c = p->c;
+    uint64_t counts[JOB_STATE_MAX];
+
+    memcpy(counts, v->counts, sizeof(counts));
+    if (!c->who.caller.admin) {
+        p->rc = own_counts(c, v->name, counts);
+        if (p->rc < 0)
+            return false;
+        if (!total(counts) && v->uid != c->who.caller.uid)
+            return true;
+    }
+    if (!p->all && !total(counts) && !v->notes && !v->description.n)
+        return true; /* its last job was removed, and nobody wrote anything about it */
+    if (c->out.n && c->out.p[c->out.n - 1] != '[')
+        buf_addc(&c->out, ',');
+    put_project(&c->out, v, counts);
+    return true;
 }
 
 static int projects_run(struct call *c)
 {
-    struct projects p = {.mem = &c->mem};
-    int rc = store_projects(c->api->conf.store, keep_project, &p, &c->err);
+    struct projects_call p = {.c = c};
 
     buf_adds(&c->out, "{\"items\":[");
-    for (size_t i = 0; rc == 0 && i < p.list.n; i++) {
-        struct project *one = &p.list.p[i];
-
-        if (!c->who.caller.admin) {
-            rc = own_counts(c, one);
-            if (rc < 0 || total(one->counts) == 0)
-                continue;
-        }
-        if (c->out.p[c->out.n - 1] != '[')
-            buf_addc(&c->out, ',');
-        put_str(&c->out, "{\"name\":", str_of(one->name));
-        put_int(&c->out, ",\"total\":", (int64_t)total(one->counts));
-        buf_addc(&c->out, ',');
-        put_counts(&c->out, one->counts);
-        buf_addc(&c->out, '}');
-    }
+    if (store_project_list(c->api->conf.store, add_project, &p, &c->err) < 0 || p.rc < 0)
+        return -1;
     buf_adds(&c->out, "]}");
-    vec_done(&p.list);
-    return rc;
+    return 0;
 }
 
 void projects_list(struct call *c)
 {
     c->etag = true;
     call_work(c, projects_run, NULL);
+}
+
+static int project_run(struct call *c)
+{
+    struct projects_call p = {.c = c, .all = true};
+
+    if (store_project(c->api->conf.store, c->arg, add_project, &p, &c->err) < 0 || p.rc < 0)
+        return -1;
+    if (!c->out.n) /* in the same words as one that is not there */
+        return err_set(&c->err, ERR_NOT_FOUND,
+                       "there is no project '%.*s'; `berth projects` shows what there is",
+                       (int)MIN(c->arg.n, 100), c->arg.p);
+    return 0;
+}
+
+void project_get(struct call *c)
+{
+    c->etag = true;
+    call_work(c, project_run, NULL);
 }
 
 /* ---- batches ---- */

@@ -33,11 +33,19 @@ const struct route api_routes[] = {
     {"GET", "/v1/jobs/{job}/explain", jobs_explain, AUTH_READ, 0},
     {"GET", "/v1/jobs/{job}/logs", logs_get, AUTH_JOB, 0},
     {"GET", "/v1/jobs/{job}/metrics", reports_metrics, AUTH_READ, 0},
+    {"POST", "/v1/jobs/{job}/tags", tags_set, AUTH_WRITE, 0},
+    {"DELETE", "/v1/jobs/{job}/tags", tags_remove, AUTH_WRITE, 0},
+    {"GET", "/v1/jobs/{job}/notes", notes_of_job, AUTH_READ, 0},
+    {"POST", "/v1/jobs/{job}/notes", notes_add_to_job, AUTH_WRITE, 0},
+    {"GET", "/v1/jobs/{job}/artifacts", artifacts_list, AUTH_JOB, 0},
+    {"GET", "/v1/jobs/{job}/artifact", artifacts_get, AUTH_JOB, 0},
     {"GET", "/v1/jobs/{job}/events", events_of_job, AUTH_READ, 0},
     {"GET", "/v1/jobs/{job}/control", jobs_control, AUTH_JOB, 0},
     {"POST", "/v1/jobs/{job}/cancel", jobs_cancel, AUTH_WRITE, 0},
     {"POST", "/v1/jobs/{job}/retry", jobs_retry, AUTH_WRITE, 0},
     {"POST", "/v1/jobs/{job}/reports", reports_post, AUTH_JOB, API_REPORT_BODY_MAX},
+    {"POST", "/v1/outside", outside_begin, AUTH_WRITE, 0},
+    {"POST", "/v1/jobs/{job}/outside_end", outside_end, AUTH_JOB, 0},
 
     {"GET", "/v1/events", events_get, AUTH_READ, 0},
     {"GET", "/v1/queues", queues_list, AUTH_READ, 0},
@@ -47,6 +55,10 @@ const struct route api_routes[] = {
     {"POST", "/v1/nodes/{name}/drain", nodes_drain, AUTH_ADMIN, 0},
     {"POST", "/v1/nodes/{name}/undrain", nodes_undrain, AUTH_ADMIN, 0},
     {"GET", "/v1/projects", projects_list, AUTH_READ, 0},
+    {"GET", "/v1/projects/{name}", project_get, AUTH_READ, 0},
+    {"PUT", "/v1/projects/{name}", project_describe, AUTH_WRITE, 0},
+    {"GET", "/v1/projects/{name}/notes", notes_of_project, AUTH_READ, 0},
+    {"POST", "/v1/projects/{name}/notes", notes_add_to_project, AUTH_WRITE, 0},
     {"GET", "/v1/batches", batches_list, AUTH_READ, 0},
 };
 const size_t api_n_routes = ARRAY_SIZE(api_routes);
@@ -106,7 +118,7 @@ enum route_result route_find(struct str method, struct str path, const struct ro
 
 const char *route_nearest(struct str path)
 {
-    const char *paths[64];
+    const char *paths[128];
     char word[128] = "";
     size_t n = 0;
 

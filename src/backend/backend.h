@@ -78,6 +78,7 @@ struct backend_events {
 };
 struct backend_class {
     const char *name;
+    bool outside; /* runs there are not started by us and say themselves how they end */
     int (*open)(struct backend **out, const char *home, const struct json *conf, struct loop *l,
                 const struct backend_events *ev, void *owner, struct err *e);
     /* Leaves runs running. */
@@ -91,6 +92,7 @@ struct backend_class {
     /* TERM to the whole tree, after grace_ms KILL (negative: the grace given at start).  A run that
      * has not started yet ends as cancelled. */
     void (*stop)(struct backend *b, struct run_key key, int64_t grace_ms);
+    /* 0 = it was heard of: for runs that are outside. */
     void (*signal)(struct backend *b, struct run_key key, int signo);
     void (*adopt)(struct backend *b, const struct run_belief *runs, size_t n);
     /* The outcome of this run is durable; its trace may be dropped. */
@@ -99,5 +101,9 @@ struct backend_class {
 /* Can the local backend mount directories for a run (run_start.mounts)?  Where it cannot, words of
  * the command that name a place below a mount are rewritten to the host's name of it. */
 bool backend_can_mount(void);
+/* Variables in which the start of an outside run tells who it is. */
+#define OUTSIDE_PID "BERTH_OUTSIDE_PID"
+#define OUTSIDE_SILENCE "BERTH_OUTSIDE_SILENCE_MS"
+extern const struct backend_class backend_outside;
 extern const struct backend_class backend_local, backend_ssh;
 const struct backend_class *backend_find(const char *name);

@@ -212,6 +212,8 @@ void run_place(struct core *c, struct core_host *h, struct job *j, const struct 
                struct run *prev);
 void run_hold(struct core *c, struct run *r); /* counts its resources */
 struct run *run_restore(struct core_host *h, struct job *j, const struct run_record *rec);
+/* It never was: its job was refused. */
+void run_drop(struct core *c, struct run *r);
 /* Its outcome is staged, the job moves on and the run is gone. */
 void run_end(struct core *c, struct run *r, const struct run_outcome *o, struct str detail);
 void run_send_absent(struct core *c);
@@ -284,6 +286,17 @@ bool train_stop_requested(const struct core *c, uint64_t job);
 
 /* train_view.c */
 bool train_explain(struct core *c, struct job *j, struct json *out);
+
+/* submit.c: a job that has its place already; its run is recorded with it */
+void submit_to_host(struct core *c, struct submission *s, const struct caller *who,
+                    struct core_host *h, core_submit_fn done, void *arg);
+
+/* outside.c */
+bool run_is_outside(const struct run *r);
+void outside_outcome(const struct core *c, int64_t code, struct run_outcome *out);
+
+/* track.c: `done` comes once everything staged so far is durable */
+void track_answer(struct core *c, core_act_fn done, void *arg);
 
 /* report.c */
 /* More lines are in the file: they are read in the background. */

@@ -44,17 +44,25 @@ static void stage_item(struct core *c, struct run_key key, const struct report_i
     core_stage(c, &ch);
 }
 
-static void stage_batch(struct core *c, struct run *r, const struct report_batch *b)
+/* The end that the lines tell of, NULL when they do not: only a run that is not ours may. */
+static const struct report_item *stage_batch(struct core *c, struct run *r,
+                                             const struct report_batch *b)
 {
-    for (size_t i = 0; i < b->items.n; i++)
+    const struct report_item *end = NULL;
+
+    for (size_t i = 0; i < b->items.n; i++) {
         if (b->items.p[i].kind != 'x')
             stage_item(c, r->key, &b->items.p[i]);
+        else if (run_is_outside(r))
+            end = &b->items.p[i];
+    }
     r->spool_offset += (int64_t)b->used;
     core_stage(c, &(struct change){.kind = CHANGE_SPOOL,
                                    .at_ms = core_wall(c),
                                    .key = r->key,
                                    .offset = r->spool_offset,
                                    .text = buf_str(&b->summary)});
+    return end;
 }
 
 static struct run *run_of(const struct core *c, struct run_key key)
@@ -119,9 +127,15 @@ static void lines_read(void *arg)
         run_is_over(x);
         return;
     }
+    const struct report_item *end = NULL;
     if (r->spool_offset == x->from && x->batch.used)
-        stage_batch(x->c, r, &x->batch);
+        end = stage_batch(x->c, r, &x->batch);
     x->offset = r->spool_offset;
+    if (end) {
+        struct run_outcome o;
+        outside_outcome(x->c, end->code, &o);
+        report_end(x->c, r, &o, end->text);
+    }
     core_barrier(x->c, on_reported, x);
 }
 
@@ -146,6 +160,7 @@ void core_report(struct core *c, struct run_key key, int64_t offset, struct str 
         run_is_over(x);
         return;
     }
+    core_heard(c, key);
     x->from = r->spool_offset;
     if (offset >= 0 && offset <= x->from && offset + (int64_t)lines.n > x->from) {
         size_t seen = (size_t)(x->from - offset);
@@ -216,9 +231,16 @@ static void piece_read(void *arg)
         draining_free(x);
         return;
     }
+    const struct report_item *end = NULL;
     bool moved = r->spool_offset != x->from; /* by what the job sent meanwhile */
     if (!moved && x->batch.used)
-        stage_batch(x->c, r, &x->batch);
+        end = stage_batch(x->c, r, &x->batch);
+    if (end) {
+        x->ends = true;
+        outside_outcome(x->c, end->code, &x->outcome);
+        free(x->detail);
+        x->detail = xstrndup(end->text.p, end->text.n);
+    }
     if (moved || x->full || x->again) {
         core_barrier(x->c, next_piece, x); /* what is in memory goes to disk before more is read */
         return;

@@ -457,7 +457,7 @@ static void add_line(struct reading *r, const struct line *l)
         break;
     case 'p':
         it = add_item(r, kind, l->name);
-        it->text = json_of(r, &l->x);
+        it->text = json_of(r, l->x.type == V_NONE ? &l->v.one : &l->x);
         if (!it->text.n || it->text.n > TRACK_PARAM_MAX)
             it->text = STR("null");
         r->b->params++;

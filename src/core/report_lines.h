@@ -3,7 +3,7 @@
  *   {"k":"m","n":"loss","v":0.3,"s":10,"t":1731700000000}    metric: value, step, time
  *   {"k":"m","n":"loss","v":[0.3,0.2],"s":[10,11],"t":[…]}   several at once; "s" and "t" may be
  * one number: the first step, all times
- *   {"k":"p","n":"lr","x":0.1,"t":…}                         parameter, any JSON value
+ *   {"k":"p","n":"lr","x":0.1,"t":…}                         parameter, any JSON value; "v" will do
  *   {"k":"t","n":"kind","x":"resnet","t":…}                  tag
  *   {"k":"a","n":"model","x":"artifacts/model.pt","t":…}     artifact
  *   {"k":"e","s":3,"t":…}                                    epoch 3 is done

@@ -87,6 +87,11 @@ static void run_free(struct core *c, struct run *r)
     c->dirty = true;
 }
 
+void run_drop(struct core *c, struct run *r)
+{
+    run_free(c, r);
+}
+
 /* ---- ending ---- */
 
 static bool transient_start_error(int sys)

@@ -29,6 +29,12 @@ static void on_submitted(void *arg, const struct err *e)
 
     for (uint64_t n = p->result.first; n < p->result.first + p->result.n; n++) {
         struct job *j = core_job(c, n);
+        if (e && j && j->run) {
+            run_drop(c, j->run); /* submit_to_host */
+            job_move(c, j, JOB_EV_REQUEUE);
+            job_drop(c, j);
+            continue;
+        }
         if (!j || j->hold != HOLD_COMMIT)
             continue; /* what it waits for failed meanwhile: cancelled already */
         if (e)
@@ -143,8 +149,8 @@ static struct submitted number_jobs(struct core *c, struct submission *s, const 
     return r;
 }
 
-void core_submit_take(struct core *c, struct submission *s, const struct caller *who,
-                      core_submit_fn done, void *arg)
+void submit_to_host(struct core *c, struct submission *s, const struct caller *who,
+                    struct core_host *h, core_submit_fn done, void *arg)
 {
     struct err e = {0};
     AUTO_FREE char *key = NULL;
@@ -169,5 +175,16 @@ void core_submit_take(struct core *c, struct submission *s, const struct caller 
                                    .submission = s,
                                    .user = str_of(who->user)});
     core_barrier(c, on_submitted, p);
+    if (h) {
+        struct job *j = core_job(c, p->result.first);
+        j->hold = HOLD_NONE;
+        run_place(c, h, j, &(struct gpu_set){0}, NULL);
+    }
     c->dirty = true;
+}
+
+void core_submit_take(struct core *c, struct submission *s, const struct caller *who,
+                      core_submit_fn done, void *arg)
+{
+    submit_to_host(c, s, who, NULL, done, arg);
 }

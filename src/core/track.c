@@ -20,13 +20,18 @@ static void on_tracked(void *arg, const struct err *e)
     free(x);
 }
 
-static void stage_and_answer(struct core *c, const struct change *ch, core_act_fn done, void *arg)
+void track_answer(struct core *c, core_act_fn done, void *arg)
 {
     struct tracking *x = xmalloc(sizeof(*x));
 
     *x = (struct tracking){done, arg};
-    core_stage(c, ch);
     core_barrier(c, on_tracked, x);
+}
+
+static void stage_and_answer(struct core *c, const struct change *ch, core_act_fn done, void *arg)
+{
+    core_stage(c, ch);
+    track_answer(c, done, arg);
 }
 
 /* It is there, and theirs. */

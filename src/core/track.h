@@ -27,3 +27,22 @@ void core_note(struct core *c, struct str project, uint64_t job, struct str text
 /* Markdown; empty takes it away. */
 void core_describe(struct core *c, struct str project, struct str text, const struct caller *who,
                    core_act_fn done, void *arg);
+
+/* ---- runs that are not ours: a process that somebody else started is tracked as a job ---- */
+struct outside_start {
+    struct id id; /* its own, or zero */
+    const char *name, *project, *cwd;
+    const struct json *command; /* as in a spec: what it runs, and a retry would; NULL = not told */
+    const struct json *params;  /* an object, or NULL */
+    int64_t pid;                /* on this machine; 0 = elsewhere */
+    int64_t silence_ms;         /* elsewhere: lost when not heard of for so long; 0 = ten minutes */
+    struct str idempotency_key; /* empty = none; borrowed until `done` */
+};
+/* The job is there and its run has begun: it is run 1, with the token of that run. */
+void core_outside_begin(struct core *c, const struct outside_start *o, const struct caller *who,
+                        core_submit_fn done, void *arg);
+/* `already`: it had ended before.  ERR_CONFLICT: it is a job that we started. */
+void core_outside_end(struct core *c, uint64_t job, int64_t exit_code, struct str why,
+                      const struct caller *who, core_act_fn done, void *arg);
+/* It asked or reported something, so it lives.  Nothing for runs of our own. */
+void core_heard(struct core *c, struct run_key key);

@@ -41,7 +41,7 @@ struct host {
     int lock_fd, tcp_port;
     struct store *store;
     struct core *core;
-    struct backend *backend;
+    struct backend *backend, *outside;
     struct api *api;
     struct gpu_dialect *gpu;
     struct containers *containers;
@@ -376,6 +376,10 @@ static int open_core(struct host *h, struct err *e)
     if (rc < 0)
         return err_wrap(e, "starting the local backend");
     core_attach(local, &backend_local, h->backend);
+    struct core_host *guests = core_host_new(h->core, "outside");
+    if (backend_outside.open(&h->outside, h->home, NULL, h->loop, &h->events, guests, e) < 0)
+        return -1;
+    core_attach(guests, &backend_outside, h->outside);
     return core_recover(h->core, e);
 }
 
@@ -499,6 +503,8 @@ void host_close(struct host *h)
     timer_free(h->retain);
     if (h->backend)
         backend_local.close(h->backend);
+    if (h->outside)
+        backend_outside.close(h->outside);
     if (h->store)
         store_close(h->store);
     h->store = NULL;

@@ -221,6 +221,7 @@ def walk_one(ask, split):
     ask("GET", path + "/metrics?buckets=10&by=colour", want=400, route="/v1/jobs/{job}/metrics")
     ask("GET", path + "/metrics?name=gone", want=404, route="/v1/jobs/{job}/metrics")
     assert ask("GET", path + "/control", want=200, route="/v1/jobs/{job}/control") == {"stop": False}
+    walk_tracking(ask, path)
     ask("GET", path + "/spec", want=200, route="/v1/jobs/{job}/spec")
     ask("POST", path + "/retry", want=409, route="/v1/jobs/{job}/retry")
     ask("DELETE", path, want=409, route="/v1/jobs/{job}")
@@ -243,6 +244,43 @@ def walk_one(ask, split):
         ask("POST", path + rest, want=404, route="/v1/jobs/{job}" + rest)
     ask("POST", path + "/reports?run=1", line, want=404, route="/v1/jobs/{job}/reports")
     ask("DELETE", path, want=404, route="/v1/jobs/{job}")
+
+
+def walk_tracking(ask, path):
+    """Tags, notes and files of a job; projects; runs that are not ours."""
+    one = "/v1/jobs/{job}"
+    ask("POST", path + "/tags", {"name": "best", "value": "yes"}, want=200, route=one + "/tags")
+    ask("POST", path + "/tags", {"name": ""}, want=400, route=one + "/tags")
+    ask("POST", path + "/tags", {"name": 7}, want=400, route=one + "/tags")
+    assert ask("GET", path, want=200, route=one)["tags"]["best"] == "yes"
+    ask("DELETE", path + "/tags?name=best", want=200, route=one + "/tags")
+    ask("DELETE", path + "/tags", want=400, route=one + "/tags")
+    assert "best" not in ask("GET", path, want=200, route=one)["tags"]
+    ask("POST", path + "/notes", {"text": "diverged", "author": "eve"}, want=200, route=one + "/notes")
+    ask("POST", path + "/notes", {"text": ""}, want=400, route=one + "/notes")
+    assert ask("GET", path + "/notes", want=200, route=one + "/notes")["items"][0]["author"] == "eve"
+    files = ask("GET", path + "/artifacts", want=200, route=one + "/artifacts")["items"]
+    assert files[0]["name"] == "model" and files[0]["bytes"] is None, files
+    ask("GET", path + "/artifact?name=model", want=404, route=one + "/artifact")
+    ask("GET", path + "/artifact", want=400, route=one + "/artifact")
+    ask("POST", path + "/outside_end", {"failed": True}, want=409, route=one + "/outside_end")
+    project = "/v1/projects/{name}"
+    ask("PUT", "/v1/projects/vision", {"description": "# Vision"}, want=200, route=project)
+    ask("PUT", "/v1/projects/vision", {"description": []}, want=400, route=project)
+    ask("POST", "/v1/projects/vision/notes", {"text": "begun"}, want=200, route=project + "/notes")
+    assert ask("GET", "/v1/projects/vision/notes", want=200, route=project + "/notes")["items"][0]["text"] == "begun"
+    got = ask("GET", "/v1/projects/vision", want=200, route=project)
+    assert (got["description"], got["notes"], got["total"]) == ("# Vision", 1, 0), got
+    ask("GET", "/v1/projects/nobody", want=404, route=project)
+    guest = ask("POST", "/v1/outside", {"name": "notebook", "project": "vision", "params": {"lr": 1}}, want=201)
+    ask("POST", "/v1/outside", {"pid": 2**31 - 1}, want=400)
+    ask("POST", "/v1/outside", {"id": "not one"}, want=400)
+    ask("POST", "/v1/outside", {"id": guest["id"]}, want=409)
+    end = f"/v1/jobs/{guest['number']}/outside_end"
+    ask("POST", end, {"exit_code": 300}, want=400, route=one + "/outside_end")
+    assert ask("POST", end, {"exit_code": 3}, want=200, route=one + "/outside_end")["done"] == 1
+    assert ask("POST", end, {"exit_code": 3}, want=200, route=one + "/outside_end")["already"] == 1
+    assert home.api("GET", f"/v1/jobs/{guest['number']}")["exit_code"] == 3
 
 
 def walk_lists(ask):

@@ -1,0 +1,408 @@
+/* tracking.c - what people add to experiments: tags, notes, descriptions; and files jobs keep
+ *
+ * POST /v1/jobs/{job}/tags {"name":…,"value":…}   DELETE /v1/jobs/{job}/tags?name=…
+ * GET and POST /v1/jobs/{job}/notes               GET and POST /v1/projects/{name}/notes
+ * PUT /v1/projects/{name} {"description":…}
+ * GET /v1/jobs/{job}/artifacts                    GET /v1/jobs/{job}/artifact?name=…, with Range
+ *
+ * An artifact is a path the job named.  It is served only when it lies in the directory of a run of
+ * that job, where the job keeps its copies, and is a plain file: a job cannot make the daemon hand
+ * out what only the daemon may read.
+ */
+#include "api/api_priv.h"
+#include "api/job_json.h"
+#include "core/track.h"
+#include "store/track.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+struct tracking_call {
+    struct job_facts f;
+    struct str body;
+    struct json *json;
+    const char *name; /* of the query */
+    int fd;
+    const char *type;
+};
+
+static void tracking_free(void *data)
+{
+    struct tracking_call *d = data;
+
+    json_free(d->json);
+    if (d->fd >= 0)
+        close(d->fd);
+}
+
+static struct tracking_call *begin(struct call *c)
+{
+    struct tracking_call *d = call_alloc(c, sizeof(*d));
+
+    d->fd = -1;
+    d->name = call_param(c, "name");
+    c->data = d;
+    c->free_data = tracking_free;
+    if (c->req)
+        d->body = call_copy(c, http_body(c->req));
+    return d;
+}
+
+static int read_body(struct call *c)
+{
+    struct tracking_call *d = c->data;
+
+    if (json_parse(d->body, "body", &d->json, &c->err) < 0)
+        return -1;
+    if (json_type(d->json) != JSON_OBJECT)
+        return err_set(&c->err, ERR_INVALID, "the body must be a JSON object");
+    return 0;
+}
+
+/* A text member; absent is empty. */
+static int text_member(struct call *c, const char *key, struct str *out)
+{
+    const struct json *v = json_get(((struct tracking_call *)c->data)->json, key);
+
+    *out = STR("");
+    if (v && json_type(v) != JSON_STR)
+        return err_set(&c->err, ERR_INVALID, "%s: must be a string, not %s", key,
+                       json_type_name(json_type(v)));
+    if (v)
+        *out = json_str(v);
+    return 0;
+}
+
+static void on_done(void *arg, const struct err *e, const struct acted *r)
+{
+    struct call *c = arg;
+
+    if (e) {
+        call_fail(c, e);
+        return;
+    }
+    put_int(&c->out, "{\"done\":", (int64_t)r->done);
+    buf_addc(&c->out, '}');
+    call_reply(c);
+}
+
+/* ---- tags ---- */
+
+static int job_and_body(struct call *c)
+{
+    struct tracking_call *d = c->data;
+
+    return job_ref_arg(c, &d->f) < 0 || read_body(c) < 0 ? -1 : 0;
+}
+
+static void tag_then(struct call *c)
+{
+    struct tracking_call *d = c->data;
+    struct str name, value;
+
+    if (text_member(c, "name", &name) < 0 || text_member(c, "value", &value) < 0)
+        call_fail(c, &c->err);
+    else
+        core_tag(c->api->conf.core, d->f.seq, name, value, &c->who.caller, on_done, c);
+}
+
+void tags_set(struct call *c)
+{
+    begin(c);
+    call_work(c, job_and_body, tag_then);
+}
+
+static int only_job(struct call *c)
+{
+    return job_ref_arg(c, &((struct tracking_call *)c->data)->f);
+}
+
+static void untag_then(struct call *c)
+{
+    struct tracking_call *d = c->data;
+
+    core_untag(c->api->conf.core, d->f.seq, str_of(d->name), &c->who.caller, on_done, c);
+}
+
+void tags_remove(struct call *c)
+{
+    if (!begin(c)->name) {
+        err_set(&c->err, ERR_INVALID, "name: say which tag to remove, as in ?name=best");
+        call_fail(c, &c->err);
+        return;
+    }
+    call_work(c, only_job, untag_then);
+}
+
+/* ---- notes ---- */
+
+static bool add_note(void *arg, const struct note_view *v)
+{
+    struct buf *b = arg;
+
+    put_int(b, b->p[b->n - 1] == '[' ? "{\"number\":" : ",{\"number\":", (int64_t)v->seq);
+    put_time(b, ",\"at\":", v->at_ms);
+    put_str(b, ",\"author\":", v->author);
+    put_str(b, ",\"text\":", v->text);
+    return buf_addc(b, '}');
+}
+
+static int put_notes(struct call *c, struct str project, uint64_t job)
+{
+    buf_adds(&c->out, "{\"items\":[");
+    if (store_notes(c->api->conf.store, project, job, add_note, &c->out, &c->err) < 0)
+        return -1;
+    buf_adds(&c->out, "]}");
+    return 0;
+}
+
+static int job_notes_run(struct call *c)
+{
+    struct tracking_call *d = c->data;
+
+    return job_ref_arg(c, &d->f) < 0 ? -1 : put_notes(c, STR(""), d->f.seq);
+}
+
+void notes_of_job(struct call *c)
+{
+    begin(c);
+    call_work(c, job_notes_run, NULL);
+}
+
+static void note_then(struct call *c)
+{
+    struct tracking_call *d = c->data;
+    struct str text, author;
+
+    if (text_member(c, "text", &text) < 0 || text_member(c, "author", &author) < 0)
+        call_fail(c, &c->err);
+    else
+        core_note(c->api->conf.core, c->arg, d->f.seq, text, author, &c->who.caller, on_done, c);
+}
+
+void notes_add_to_job(struct call *c)
+{
+    begin(c);
+    call_work(c, job_and_body, note_then);
+}
+
+static int project_notes_run(struct call *c)
+{
+    return put_notes(c, c->arg, 0);
+}
+
+void notes_of_project(struct call *c)
+{
+    begin(c);
+    call_work(c, project_notes_run, NULL);
+}
+
+void notes_add_to_project(struct call *c)
+{
+    begin(c);
+    call_work(c, read_body, note_then);
+}
+
+static void describe_then(struct call *c)
+{
+    struct str text;
+
+    if (text_member(c, "description", &text) < 0)
+        call_fail(c, &c->err);
+    else
+        core_describe(c->api->conf.core, c->arg, text, &c->who.caller, on_done, c);
+}
+
+void project_describe(struct call *c)
+{
+    begin(c);
+    call_work(c, read_body, describe_then);
+}
+
+/* ---- artifacts ---- */
+
+/* By its ending, in either case; what a browser could run is only text. */
+static const struct {
+    const char *ending, *kind, *type;
+} file_types[] = {
+    {"png", "image", "image/png"},
+    {"jpg", "image", "image/jpeg"},
+    {"jpeg", "image", "image/jpeg"},
+    {"gif", "image", "image/gif"},
+    {"svg", "image", "image/svg+xml"},
+    {"webp", "image", "image/webp"},
+    {"wav", "audio", "audio/wav"},
+    {"mp3", "audio", "audio/mpeg"},
+    {"mp4", "video", "video/mp4"},
+    {"webm", "video", "video/webm"},
+    {"txt", "text", "text/plain; charset=utf-8"},
+    {"log", "text", "text/plain; charset=utf-8"},
+    {"md", "text", "text/plain; charset=utf-8"},
+    {"csv", "csv", "text/csv; charset=utf-8"},
+    {"json", "json", "application/json"},
+    {"pdf", "pdf", "application/pdf"},
+    {"html", "html", "text/html; charset=utf-8"},
+};
+
+static size_t type_of(struct str path)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(file_types); i++) {
+        size_t n = strlen(file_types[i].ending);
+        if (path.n > n && path.p[path.n - n - 1] == '.' &&
+            !strncasecmp(path.p + path.n - n, file_types[i].ending, n))
+            return i;
+    }
+    return ARRAY_SIZE(file_types);
+}
+
+/* The part of `path` below the directory of some run of the job, or NULL. */
+static const char *inside(const struct core *core, const struct job_facts *f, const char *path,
+                          char **out_dir)
+{
+    for (uint32_t run = f->attempt; run > 0; run--) {
+        char *dir = core_run_dir(core, (struct run_key){f->seq, run});
+        size_t n = strlen(dir);
+        if (!strncmp(path, dir, n) && path[n] == '/') {
+            *out_dir = dir;
+            return path + n + 1;
+        }
+        free(dir);
+    }
+    return NULL;
+}
+
+/* Never through a link, never out of the directory. */
+static int open_inside(const char *dir, const char *rel)
+{
+    AUTO_FD top = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK,
+                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
+    AUTO_FD fd = top < 0 ? -1 : (int)syscall(SYS_openat2, top, rel, &how, sizeof(how));
+    struct stat st;
+
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+        return -1;
+    return TAKE_FD(fd);
+}
+
+struct artifact_list {
+    struct call *c;
+    struct job_facts *f;
+    const char *want; /* one of them: opened */
+    bool found;
+};
+
+static int open_artifact(struct artifact_list *l, const struct mark_view *v)
+{
+    AUTO_FREE char *path = xstrndup(v->text.p, v->text.n);
+    AUTO_FREE char *dir = NULL;
+    const char *rel = inside(l->c->api->conf.core, l->f, path, &dir);
+
+    return rel ? open_inside(dir, rel) : -1;
+}
+
+static bool add_artifact(void *arg, const struct mark_view *v)
+{
+    struct artifact_list *l = arg;
+    struct buf *b = &l->c->out;
+    size_t type = type_of(v->text);
+    AUTO_FD fd = open_artifact(l, v);
+    struct stat st;
+
+    put_str(b, b->p[b->n - 1] == '[' ? "{\"name\":" : ",{\"name\":", v->name);
+    put_str(b, ",\"path\":", v->text);
+    put_str(
+        b, ",\"kind\":", str_of(type < ARRAY_SIZE(file_types) ? file_types[type].kind : "unknown"));
+    if (fd >= 0 && fstat(fd, &st) == 0)
+        put_int(b, ",\"bytes\":", st.st_size);
+    else
+        put_null(b, ",\"bytes\":"); /* it is not with the job, or not any more */
+    put_int(b, ",\"run\":", v->run);
+    put_time(b, ",\"at\":", v->at_ms);
+    return buf_addc(b, '}');
+}
+
+static int artifacts_run(struct call *c)
+{
+    struct tracking_call *d = c->data;
+    struct artifact_list l = {.c = c, .f = &d->f};
+
+    if (job_ref_arg(c, &d->f) < 0)
+        return -1;
+    buf_adds(&c->out, "{\"items\":[");
+    if (store_marks(c->api->conf.store, &d->f.seq, 1, MARK_ARTIFACT, add_artifact, &l, &c->err) < 0)
+        return -1;
+    buf_adds(&c->out, "]}");
+    return 0;
+}
+
+void artifacts_list(struct call *c)
+{
+    begin(c);
+    call_work(c, artifacts_run, NULL);
+}
+
+static bool take_artifact(void *arg, const struct mark_view *v)
+{
+    struct artifact_list *l = arg;
+    struct tracking_call *d = l->c->data;
+    size_t type;
+
+    if (!str_eq_c(v->name, l->want))
+        return true;
+    l->found = true;
+    type = type_of(v->text);
+    d->type = type < ARRAY_SIZE(file_types) ? file_types[type].type : "application/octet-stream";
+    d->fd = open_artifact(l, v);
+    return false;
+}
+
+static int artifact_run(struct call *c)
+{
+    struct tracking_call *d = c->data;
+    struct artifact_list l = {.c = c, .f = &d->f, .want = d->name};
+    unsigned long long job;
+
+    if (job_ref_arg(c, &d->f) < 0 || store_marks(c->api->conf.store, &d->f.seq, 1, MARK_ARTIFACT,
+                                                 take_artifact, &l, &c->err) < 0)
+        return -1;
+    job = d->f.seq;
+    if (!l.found)
+        return err_set(&c->err, ERR_NOT_FOUND,
+                       "job %llu has no artifact '%.60s'; `berth show %llu` lists those it has",
+                       job, d->name, job);
+    if (d->fd < 0)
+        return err_set(&c->err, ERR_NOT_FOUND,
+                       "artifact '%.60s' of job %llu is not in the directory of its run; "
+                       "berth.save_artifact() keeps a copy there",
+                       d->name, job);
+    return 0;
+}
+
+static void artifact_then(struct call *c)
+{
+    struct tracking_call *d = c->data;
+    struct http_req *r = call_take_req(c);
+
+    if (r) {
+        /* A page from a job is not ours: it may neither run scripts here nor ask in our name. */
+        http_reply_header(r, "Content-Security-Policy",
+                          "sandbox; default-src 'none'; style-src "
+                          "'unsafe-inline'; img-src data:");
+        http_reply_header(r, "X-Content-Type-Options", "nosniff");
+        http_reply_fd_take(r, TAKE_FD(d->fd), d->type);
+    }
+    call_free(c);
+}
+
+void artifacts_get(struct call *c)
+{
+    if (!begin(c)->name) {
+        err_set(&c->err, ERR_INVALID, "name: say which artifact, as in ?name=model");
+        call_fail(c, &c->err);
+        return;
+    }
+    call_work(c, artifact_run, artifact_then);
+}
