@@ -159,6 +159,8 @@ void events_end(struct events *ev);
 /* ---- nodes.c ---- */
 /* The node, with the jobs on its devices that `who` may know of; NULL = without. */
 void node_json(struct buf *b, struct core *core, size_t at, const struct caller *who);
+/* A core_act_fn: answers the call with the node its path names. */
+void nodes_answer(void *arg, const struct err *e, const struct acted *r);
 
 /* ---- series.c ---- */
 /* As put_double; "nan", "inf" and "-inf" in quotes. */
@@ -205,6 +207,9 @@ void queues_list(struct call *c);
 void queues_pause(struct call *c);
 void queues_resume(struct call *c);
 void nodes_list(struct call *c);
+void nodes_add(struct call *c);
+void nodes_get(struct call *c);
+void nodes_remove(struct call *c);
 void nodes_drain(struct call *c);
 void nodes_undrain(struct call *c);
 void projects_list(struct call *c);

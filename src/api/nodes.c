@@ -1,4 +1,4 @@
-/* nodes.c - GET /v1/nodes, POST /v1/nodes/{name}/drain and /undrain
+/* nodes.c - GET /v1/nodes and /v1/nodes/{name}, POST /v1/nodes/{name}/drain and /undrain
  *
  * Capacity and what is in use; a drained node finishes what runs and starts nothing.  Every device
  * with its gauges as of the last look at it, and the jobs on it; of other people's jobs only the
@@ -6,6 +6,7 @@
  */
 #include "api/api_priv.h"
 #include "api/job_json.h"
+#include "base/clock.h"
 #include "base/vec.h"
 
 /* A run that holds devices, as far as the caller may know of it. */
@@ -106,6 +107,26 @@ static void put_devices(struct buf *b, struct core *core, size_t at, const struc
     vec_done(&h.list);
 }
 
+/* How it is reached, and whether it is now. */
+static void put_reach(struct buf *b, const struct core *core, size_t at)
+{
+    const struct node *n = core_node(core, at);
+    const char *conf = core_node_conf(core, at);
+    struct json *j = NULL;
+    struct err e;
+
+    if (conf && json_parse(str_of(conf), "node", &j, &e) < 0)
+        j = NULL;
+    const struct json *url = json_get(j, "url");
+    put_str_or_null(b, ",\"url\":", json_type(url) == JSON_STR ? json_str(url) : STR(""));
+    put_str(b, ",\"state\":", str_of(n->away ? "away" : n->drained ? "drained" : "up"));
+    put_str_or_null(b, ",\"trouble\":", str_of(n->away ? n->trouble : ""));
+    put_int_or_null(b,
+                    ",\"retry_in_ms\":", MAX(n->again_ms - clock_mono(&clock_system), (int64_t)0),
+                    n->away && n->again_ms);
+    json_free(j);
+}
+
 void node_json(struct buf *b, struct core *core, size_t at, const struct caller *who)
 {
     const struct node *n = core_node(core, at);
@@ -123,7 +144,21 @@ void node_json(struct buf *b, struct core *core, size_t at, const struct caller 
     put_int(b, ",\"used_gpus\":", gpu_set_count(&u->gpus));
     put_int(b, ",\"running\":", u->runs);
     put_bool(b, ",\"drained\":", n->drained);
+    put_reach(b, core, at);
     buf_addc(b, '}');
+}
+
+void nodes_get(struct call *c)
+{
+    size_t at;
+
+    if (!core_node_find(c->api->conf.core, c->arg, &at)) {
+        core_node_unknown(c->api->conf.core, c->arg, &c->err);
+        call_fail(c, &c->err);
+        return;
+    }
+    node_json(&c->out, c->api->conf.core, at, &c->who.caller);
+    call_reply(c);
 }
 
 void nodes_list(struct call *c)
@@ -144,7 +179,7 @@ void nodes_list(struct call *c)
     call_reply(c);
 }
 
-static void on_set(void *arg, const struct err *e, const struct acted *r)
+void nodes_answer(void *arg, const struct err *e, const struct acted *r)
 {
     struct call *c = arg;
     size_t at;
@@ -162,10 +197,10 @@ static void on_set(void *arg, const struct err *e, const struct acted *r)
 
 void nodes_drain(struct call *c)
 {
-    core_drain(c->api->conf.core, c->arg, true, &c->who.caller, on_set, c);
+    core_drain(c->api->conf.core, c->arg, true, &c->who.caller, nodes_answer, c);
 }
 
 void nodes_undrain(struct call *c)
 {
-    core_drain(c->api->conf.core, c->arg, false, &c->who.caller, on_set, c);
+    core_drain(c->api->conf.core, c->arg, false, &c->who.caller, nodes_answer, c);
 }

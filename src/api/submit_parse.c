@@ -168,6 +168,7 @@ void submit_add_spec(struct submit *x, const struct spec *s, struct str body)
                            .name = keep_text(x, body, s->name),
                            .project = keep_text(x, body, s->project),
                            .queue = keep_text(x, body, s->queue),
+                           .nodes = s->nodes ? keep_text(x, body, s->nodes) : STR(""),
                            .need = s->roles[0].need,
                            .timeout_ms = s->timeout_ms,
                            .backoff_ms = s->backoff_ms,

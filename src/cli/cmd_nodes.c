@@ -27,7 +27,8 @@ static const struct column node_columns[] = {
     {"CPUS", "used_cpus", CELL_SHARE, false, NULL, "cpus"},
     {"MEMORY", "used_mem_bytes", CELL_SHARE_SIZE, false, NULL, "mem_bytes"},
     {"GPUS", "used_gpus", CELL_SHARE, false, "0/0", "gpus"},
-    {"DRAINED", "drained", CELL_YES, false, "", NULL},
+    {"STATE", "state", CELL_STATE, false, "", NULL},
+    {"TROUBLE", "trouble", CELL_TEXT, true, "", NULL},
 };
 static const struct column gpu_columns[] = {
     {"GPU", "index", CELL_NUMBER, false, NULL, NULL},

@@ -1,4 +1,4 @@
-/* act.c - what people ask of existing jobs: cancel, retry, remove, pause, drain
+/* act.c - what people ask of existing jobs: cancel, retry, remove, pause
  *
  * Each takes effect in memory at once, is answered after its commit, and reaches the backend only
  * then.
@@ -227,9 +227,9 @@ void core_remove(struct core *c, const uint64_t *jobs, size_t n, const struct ca
     core_barrier(c, on_removed, a);
 }
 
-/* ---- queue and node ---- */
+/* ---- queue ---- */
 
-static void set_and_answer(struct core *c, const struct change *ch, core_act_fn done, void *arg)
+void set_and_answer(struct core *c, const struct change *ch, core_act_fn done, void *arg)
 {
     struct acting *a = acting_new(c, done, arg);
 
@@ -239,7 +239,7 @@ static void set_and_answer(struct core *c, const struct change *ch, core_act_fn 
     core_barrier(c, on_acted, a);
 }
 
-static int admin_only(const struct caller *who, const char *what, struct err *e)
+int admin_only(const struct caller *who, const char *what, struct err *e)
 {
     return who->admin ? 0 : err_set(e, ERR_DENIED, "only the owner of this daemon may %s", what);
 }
@@ -259,28 +259,6 @@ void core_pause(struct core *c, struct str queue, bool paused, const struct call
                                     .at_ms = core_wall(c),
                                     .name = queue,
                                     .flag = paused,
-                                    .user = str_of(who->user)},
-                   done, arg);
-}
-
-void core_drain(struct core *c, struct str node, bool drained, const struct caller *who,
-                core_act_fn done, void *arg)
-{
-    struct core_host *h = host_find(c, node);
-    struct err e = {0};
-
-    if (admin_only(who, drained ? "drain a node" : "put a node back to work", &e) < 0 ||
-        (!h && node_unknown(c, node, &e) < 0)) {
-        done(arg, &e, NULL);
-        return;
-    }
-    h->drained = drained;
-    host_refresh(h);
-    set_and_answer(c,
-                   &(struct change){.kind = CHANGE_NODE,
-                                    .at_ms = core_wall(c),
-                                    .name = str_of(host_node(h)->name),
-                                    .flag = drained,
                                     .user = str_of(who->user)},
                    done, arg);
 }

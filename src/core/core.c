@@ -117,6 +117,7 @@ void core_turn(struct core *c)
     struct ledger *led = &c->conf.ledger;
 
     core_release_due(c);
+    hosts_due(c);
     run_recall_gated(c);
     train_kill_due(c);
     if (!c->dirty) {

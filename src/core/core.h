@@ -81,6 +81,11 @@ struct core_conf {
     struct gpu_conf gpu;    /* how GPUs are given out; the seed is set here */
     int32_t gpu_time_scale; /* a second counts as so many for that, to rehearse; 0 = 1 */
     const char *program;    /* our own, to start one process per GPU with; NULL = cannot */
+    /* Opens what speaks to the node of a host, which was added with this conf (see core_node_add).
+     * NULL: nodes cannot be added. */
+    int (*open_node)(void *arg, struct core_host *h, const struct json *conf,
+                     const struct backend_class **cls, struct backend **b, struct err *e);
+    void *open_node_arg;
     /* Jobs with an image. */
     const char *engine;     /* "unix:///run/docker.sock"; NULL = found where engines usually are */
     const char *door;       /* directory with the socket for them, mounted into them; NULL = none */
@@ -108,6 +113,8 @@ struct core_host *core_host_new(struct core *c, const char *name);
 /* From now on `b` speaks to it.  What it is believed to run is asked for, at once or by
  * core_recover. */
 void core_attach(struct core_host *h, const struct backend_class *cls, struct backend *b);
+/* The same; the core closes it when the host is removed, or with core_close_nodes. */
+void core_attach_owned(struct core_host *h, const struct backend_class *cls, struct backend *b);
 /* Its backend is closed, or never was: whatever ran there counts as lost. */
 void core_host_remove(struct core_host *h);
 /* Two steps: restore what was recorded; then ask the backends what happened meanwhile. */
@@ -143,6 +150,18 @@ void core_remove(struct core *c, const uint64_t *jobs, size_t n, const struct ca
                  core_act_fn done, void *arg);
 void core_pause(struct core *c, struct str queue, bool paused, const struct caller *who,
                 core_act_fn done, void *arg);
+/* conf is an object with at least `url`, for conf.open_node, and is recorded; no secrets. ERR_LIMIT
+ * or ERR_INVALID: it cannot be opened at all.  Whether it can be reached shows later, in its node.
+ */
+void core_node_add(struct core *c, struct str name, const struct json *conf,
+                   const struct caller *who, core_act_fn done, void *arg);
+/* ERR_CONFLICT: it has runs, and not `force`; with it they are told to stop and count as lost. */
+void core_node_remove(struct core *c, struct str name, bool force, const struct caller *who,
+                      core_act_fn done, void *arg);
+/* How it is reached, as added; NULL = this machine, or not added by a request.  Borrowed. */
+const char *core_node_conf(const struct core *c, size_t at);
+/* Closes what conf.open_node opened; before the store is closed. */
+void core_close_nodes(struct core *c);
 /* ERR_NOT_FOUND: there is no such node. */
 void core_drain(struct core *c, struct str node, bool drained, const struct caller *who,
                 core_act_fn done, void *arg);
@@ -198,10 +217,6 @@ int core_training_past(struct core *c, uint64_t job, struct core_training_past *
                        struct err *e); /* NOT_FOUND also for a job that does not train */
 /* The text that is recorded, see job_record.training; false: it is none. */
 bool core_training_parse(struct str text, struct core_training_past *out);
-/* The devices of the node as they are now, in its order. */
-void core_devices(struct core_host *h, const struct gpu_device_state *d, size_t n);
-/* Measured: what this run uses on the fullest of its devices. */
-void core_run_memory(struct core_host *h, struct run_key key, int64_t bytes);
 /* The runs that hold devices, in no order; `devices` is borrowed for the call. */
 void core_gpu_runs(const struct core *c,
                    void (*fn)(void *arg, struct run_key key, uint32_t uid, size_t node,
@@ -226,6 +241,7 @@ struct core_stats core_stats(const struct core *c);
 size_t core_node_count(const struct core *c);
 const struct node *core_node(const struct core *c, size_t at); /* NULL = the place is empty */
 const struct node *core_node_find(const struct core *c, struct str name, size_t *out_at);
+int core_node_unknown(const struct core *c, struct str name, struct err *e); /* always -1 */
 const struct usage *core_usage(const struct core *c, size_t at); /* of a node that is there */
 bool core_queue_paused(const struct core *c, struct str queue);
 

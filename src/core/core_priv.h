@@ -35,7 +35,8 @@ struct job {
     uint32_t wait_serial; /* of its entries in the lists of those it waits for */
     uint8_t state, hold;
     bool cancel_requested;
-    bool limited; /* its batch has a limit of its own */
+    bool limited;     /* its batch has a limit of its own */
+    uint8_t refusals; /* by nodes that could not take it, since it last ran */
 };
 
 enum { JOBS_PER_SLAB = 1000 };
@@ -69,6 +70,7 @@ struct run {
     bool seen;     /* its start was recorded before a restart */
     bool recall;   /* not wanted any more before it was sent */
     bool read_out; /* all of its spool is in */
+    bool refused;  /* its node could not take it */
 };
 
 /* Where runs run: a node with the backend that speaks to it (node_table.c). */
@@ -79,6 +81,12 @@ struct core_host {
     const struct backend_class *cls; /* NULL = nobody speaks to it now */
     struct backend *backend;
     bool drained;
+    bool ours;              /* this machine */
+    bool opened;            /* its backend was opened by us, from `conf` */
+    char *conf;             /* how it is reached, as JSON; NULL = it was not added by a request */
+    int64_t aside_until_ms; /* monotonic: put aside until then; 0 = not */
+    int64_t aside_ms;       /* for how long; doubles; 0 = the last start went well */
+    char aside_why[160];
     size_t unresolved;                    /* runs from before a restart that are not heard of yet */
     VEC(struct run_belief) beliefs;       /* of those, not yet asked for */
     VEC(struct gpu_device_state) devices; /* as last told to the planner of GPUs */
@@ -177,13 +185,19 @@ static inline bool host_open(const struct core_host *h)
 struct snapshot core_snapshot(struct core *c, size_t max_starts);
 
 /* node_table.c */
-struct core_host *host_find(const struct core *c, struct str name);     /* NULL = none */
-int node_unknown(const struct core *c, struct str name, struct err *e); /* always -1 */
+struct core_host *host_find(const struct core *c, struct str name); /* NULL = none */
 struct core_host *host_by_serial(const struct core *c, uint64_t serial);
 /* What its backend or we know of it has changed: the planners see it. */
 void host_refresh(struct core_host *h);
-void host_resolved_one(struct core_host *h); /* one run from before the restart was heard of */
-void host_adopt(struct core_host *h);        /* asks for the runs it is believed to have */
+/* It could not take a run: nothing starts there for a while, longer each time. */
+void host_put_aside(struct core_host *h, struct str why);
+void host_went_well(struct core_host *h);      /* a run started there */
+void hosts_due(struct core *c);                /* those put aside long enough come back */
+int64_t hosts_next_wake(const struct core *c); /* monotonic; -1 = nothing due */
+void host_resolved_one(struct core_host *h);   /* one run from before the restart was heard of */
+/* If it was added by a request and nobody speaks to it: what fails stands in its trouble. */
+void host_open_backend(struct core_host *h);
+void host_adopt(struct core_host *h); /* asks for the runs it is believed to have */
 void hosts_free(struct core *c);
 
 /* job_table.c */
@@ -204,8 +218,15 @@ void job_settle_waiters(struct core *c, struct job *j);
 /* The end of a run, or the final state of j, is staged: once durable the host (its serial) may drop
  * its trace of `key` (job 0 = none) and a job that is final now leaves the table. */
 void job_forget_after_commit(struct core *c, struct job *j, struct run_key key, uint64_t host);
+/* That node refused it: others are tried first. */
+void job_avoid(struct core *c, struct job *j, const struct core_host *h);
 uint32_t core_queue_index(struct core *c, struct str name);
 void core_release_due(struct core *c);
+
+/* act.c */
+int admin_only(const struct caller *who, const char *what, struct err *e);
+/* One change, answered after its commit. */
+void set_and_answer(struct core *c, const struct change *ch, core_act_fn done, void *arg);
 
 /* run.c */
 void run_place(struct core *c, struct core_host *h, struct job *j, const struct gpu_set *gpus,

@@ -17,6 +17,7 @@ static const char *const wait_names[] = {
     [WAIT_NODE_DRAINED] = "node_drained",
     [WAIT_NODE_AWAY] = "node_away",
     [WAIT_NEVER_FITS] = "never_fits",
+    [WAIT_NO_SUCH_NODE] = "no_such_node",
     [WAIT_NOT_QUEUED] = "not_queued",
     [WAIT_QUEUE_SLOTS] = "queue_slots",
     [WAIT_TURN] = "turn",

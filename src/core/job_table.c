@@ -67,10 +67,18 @@ void job_describe(struct core *c, struct job *j, const struct job_record *r)
     j->uid = r->uid;
     j->wait.priority = r->priority;
     j->wait.limit_s = (uint32_t)MIN(limit_s, (int64_t)UINT32_MAX);
-    j->wait.shape = queue_shape(c->queue, &r->need, j->limited ? r->batch : 0, r->batch_slots,
-                                core_queue_index(c, r->queue));
+    j->wait.shape = queue_shape_where(c->queue, &r->need, j->limited ? r->batch : 0, r->batch_slots,
+                                      core_queue_index(c, r->queue), r->nodes, 0);
     if (j->limited)
         batch_count(c, r->batch, 1);
+}
+
+void job_avoid(struct core *c, struct job *j, const struct core_host *h)
+{
+    struct shape s = *queue_shape_at(c->queue, j->wait.shape);
+
+    j->wait.shape = queue_shape_where(c->queue, &s.need, s.batch, s.batch_slots, s.named_queue,
+                                      str_of(s.nodes), s.avoid | avoid_bit(h->at));
 }
 
 static size_t *state_counter(struct core *c, enum job_state s)
@@ -187,11 +195,14 @@ void core_release_due(struct core *c)
 
 int64_t core_next_wake(const struct core *c)
 {
-    int64_t at = c->due.n ? c->due.p[0].at_ms : -1, gpus = train_next_wake(c);
+    const int64_t times[] = {c->due.n ? c->due.p[0].at_ms : -1, train_next_wake(c),
+                             c->gates_due_ms ? c->gates_due_ms : -1, hosts_next_wake(c)};
+    int64_t at = -1;
 
-    if (c->gates_due_ms && (at < 0 || c->gates_due_ms < at))
-        at = c->gates_due_ms;
-    return gpus >= 0 && (at < 0 || gpus < at) ? gpus : at;
+    for (size_t i = 0; i < ARRAY_SIZE(times); i++)
+        if (times[i] >= 0 && (at < 0 || times[i] < at))
+            at = times[i];
+    return at;
 }
 
 /* ---- queue and holds ---- */

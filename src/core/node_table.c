@@ -11,7 +11,7 @@
 #include "core/core_priv.h"
 #include <stdio.h>
 
-enum { SUGGESTIONS = 256 };
+enum { SUGGESTIONS = 256, ASIDE_MS = 2000, ASIDE_MAX_MS = 300 * 1000 };
 
 /* ---- finding ---- */
 
@@ -31,7 +31,7 @@ struct core_host *host_by_serial(const struct core *c, uint64_t serial)
     return NULL;
 }
 
-int node_unknown(const struct core *c, struct str name, struct err *e)
+int core_node_unknown(const struct core *c, struct str name, struct err *e)
 {
     AUTO_FREE char *word = xstrndup(name.p, MIN(name.n, (size_t)60));
     const char *known[SUGGESTIONS];
@@ -69,6 +69,7 @@ struct core_host *core_host_new(struct core *c, const char *name)
     }
     h = xcalloc(1, sizeof(*h));
     h->core = c;
+    h->ours = !name;
     h->serial = ++c->host_serial;
     h->at = free_place(c);
     c->hosts.p[h->at] = h;
@@ -81,13 +82,31 @@ struct core_host *core_host_new(struct core *c, const char *name)
 
 static void host_free(struct core_host *h)
 {
+    free(h->conf);
     vec_done(&h->beliefs);
     vec_done(&h->devices);
     free(h);
 }
 
+static void close_backend(struct core_host *h)
+{
+    if (h->opened && h->cls)
+        h->cls->close(h->backend);
+    h->cls = NULL;
+    h->backend = NULL;
+    h->opened = false;
+}
+
+void core_close_nodes(struct core *c)
+{
+    for (size_t i = 0; i < c->hosts.n; i++)
+        if (c->hosts.p[i] && c->hosts.p[i]->opened)
+            close_backend(c->hosts.p[i]);
+}
+
 void hosts_free(struct core *c)
 {
+    core_close_nodes(c);
     for (size_t i = 0; i < c->hosts.n; i++)
         if (c->hosts.p[i])
             host_free(c->hosts.p[i]);
@@ -117,7 +136,7 @@ void core_host_remove(struct core_host *h)
 {
     struct core *c = h->core;
 
-    h->cls = NULL;
+    close_backend(h);
     h->drained = true; /* those in a chain must not take the places of others now */
     host_refresh(h);
     give_up_runs(h);
@@ -147,12 +166,16 @@ void host_refresh(struct core_host *h)
     } else {
         n->devices = NULL;
         n->n_devices = 0;
-        say_trouble(n, "nothing connects to it now");
+        say_trouble(n, h->aside_why[0] ? h->aside_why : "nothing connects to it now");
     }
     if (was.name[0])
         memcpy(n->name, was.name, sizeof(n->name));
     n->drained = h->drained;
-    if (!n->away && h->unresolved) {
+    if (!n->away && h->aside_until_ms) {
+        snprintf(text, sizeof(text), "put aside: %.140s", h->aside_why);
+        say_trouble(n, text);
+        n->again_ms = h->aside_until_ms;
+    } else if (!n->away && h->unresolved) {
         snprintf(text, sizeof(text), "%zu run%s from before the restart not accounted for yet",
                  h->unresolved, h->unresolved == 1 ? " is" : "s are");
         say_trouble(n, text);
@@ -170,6 +193,78 @@ void core_attach(struct core_host *h, const struct backend_class *cls, struct ba
     train_attached(h);
     if (h->core->recovered)
         host_adopt(h);
+}
+
+void host_open_backend(struct core_host *h)
+{
+    const struct core_conf *conf = &h->core->conf;
+    const struct backend_class *cls = NULL;
+    struct backend *b = NULL;
+    struct json *j = NULL;
+    struct err e = {0};
+
+    if (h->cls || !h->conf)
+        return;
+    if (!conf->open_node)
+        err_set(&e, ERR_UNAVAILABLE, "nodes cannot be reached from here");
+    else if (json_parse(str_of(h->conf), "node", &j, &e) == 0 &&
+             conf->open_node(conf->open_node_arg, h, j, &cls, &b, &e) < 0)
+        b = NULL;
+    json_free(j);
+    if (b) {
+        core_attach_owned(h, cls, b);
+        return;
+    }
+    snprintf(h->aside_why, sizeof(h->aside_why), "%.159s", e.text);
+    host_refresh(h);
+}
+
+void host_put_aside(struct core_host *h, struct str why)
+{
+    h->aside_ms = h->aside_ms ? MIN(2 * h->aside_ms, (int64_t)ASIDE_MAX_MS) : ASIDE_MS;
+    h->aside_until_ms = core_mono(h->core) + h->aside_ms;
+    snprintf(h->aside_why, sizeof(h->aside_why), STR_FMT, STR_ARG(why));
+    host_refresh(h);
+}
+
+void host_went_well(struct core_host *h)
+{
+    h->aside_ms = 0;
+    if (!h->aside_until_ms)
+        return;
+    h->aside_until_ms = 0;
+    host_refresh(h);
+}
+
+void hosts_due(struct core *c)
+{
+    int64_t now = core_mono(c);
+
+    for (size_t i = 0; i < c->hosts.n; i++) {
+        struct core_host *h = c->hosts.p[i];
+        if (!h || !h->aside_until_ms || h->aside_until_ms > now)
+            continue;
+        h->aside_until_ms = 0;
+        host_refresh(h);
+    }
+}
+
+int64_t hosts_next_wake(const struct core *c)
+{
+    int64_t at = -1;
+
+    for (size_t i = 0; i < c->hosts.n; i++) {
+        const struct core_host *h = c->hosts.p[i];
+        if (h && h->aside_until_ms && (at < 0 || h->aside_until_ms < at))
+            at = h->aside_until_ms;
+    }
+    return at;
+}
+
+void core_attach_owned(struct core_host *h, const struct backend_class *cls, struct backend *b)
+{
+    h->opened = true;
+    core_attach(h, cls, b);
 }
 
 void host_resolved_one(struct core_host *h)

@@ -14,6 +14,7 @@ struct restoring {
     struct core *c;
     VEC(struct doomed) doomed;
     VEC(struct job *) ready; /* queued jobs, activated once their dependencies are known */
+    VEC(char *) names;       /* this machine has or had */
     int64_t wall, mono;
 };
 
@@ -49,14 +50,25 @@ static void restore_job(void *arg, const struct job_record *r)
         c->stats.stopping++;
 }
 
-/* A node that is not here now gets a place all the same: what runs there goes on until it is back,
- * or is given up. */
-static struct core_host *host_of(struct core *c, struct str name)
+static struct core_host *ours(const struct core *c)
 {
-    struct core_host *h = host_find(c, name);
+    for (size_t i = 0; i < c->hosts.n; i++)
+        if (c->hosts.p[i]->ours)
+            return c->hosts.p[i];
+    return NULL;
+}
+
+/* A node that is not here now gets a place all the same: what runs there goes on until it is back,
+ * or is given up.  This machine may have been renamed. */
+static struct core_host *host_of(struct restoring *x, struct str name)
+{
+    struct core_host *h = host_find(x->c, name);
     AUTO_FREE char *text = xstrndup(name.p, name.n);
 
-    return h ? h : core_host_new(c, text);
+    for (size_t i = 0; !h && i < x->names.n; i++)
+        if (str_eq_c(name, x->names.p[i]))
+            h = ours(x->c);
+    return h ? h : core_host_new(x->c, text);
 }
 
 static void restore_run(void *arg, const struct run_record *r)
@@ -66,7 +78,7 @@ static void restore_run(void *arg, const struct run_record *r)
 
     if (!j || j->state == JOB_QUEUED)
         return; /* berth doctor reports such rows; there is nothing to supervise */
-    struct core_host *h = host_of(x->c, r->node);
+    struct core_host *h = host_of(x, r->node);
     run_restore(h, j, r);
     vec_push(&h->beliefs, ((struct run_belief){r->key, r->journal, r->pid, r->pid_start}));
 }
@@ -104,13 +116,34 @@ static void restore_queue(void *arg, struct str name, bool paused)
     queue_set_paused(x->c->queue, core_queue_index(x->c, name), paused);
 }
 
-static void restore_node(void *arg, struct str name, bool drained)
+static void restore_node(void *arg, const struct node_record *r)
 {
     struct restoring *x = arg;
-    struct core_host *h = host_find(x->c, name);
+    struct core_host *h = host_find(x->c, r->name);
 
+    if (!r->conf.n) {
+        vec_push(&x->names, xstrndup(r->name.p, r->name.n));
+    } else if (!h || !h->ours) { /* else this machine took its name */
+        h = host_of(x, r->name);
+        free(h->conf);
+        h->conf = xstrndup(r->conf.p, r->conf.n);
+    }
     if (h)
-        h->drained = drained;
+        h->drained = r->drained;
+}
+
+/* So that its runs are known as ours after it was renamed. */
+static void remember_our_name(struct restoring *x)
+{
+    const struct core_host *h = ours(x->c);
+
+    for (size_t i = 0; h && i < x->names.n; i++)
+        if (!strcmp(x->names.p[i], host_node(h)->name))
+            return;
+    if (h)
+        core_stage(x->c, &(struct change){.kind = CHANGE_NODE,
+                                          .at_ms = x->wall,
+                                          .name = str_of(host_node(h)->name)});
 }
 
 static void restore_counters(void *arg, uint64_t next_job, uint64_t next_spec, uint64_t next_batch,
@@ -177,9 +210,15 @@ int core_recover(struct core *c, struct err *e)
     for (size_t i = 0; i < c->hosts.n; i++)
         host_refresh(c->hosts.p[i]);
     train_restored(c);
+    remember_our_name(&x);
     c->recovered = true;
-    for (size_t i = 0; i < c->hosts.n; i++)
+    for (size_t i = 0; i < c->hosts.n; i++) {
+        host_open_backend(c->hosts.p[i]);
         host_adopt(c->hosts.p[i]);
+    }
+    for (size_t i = 0; i < x.names.n; i++)
+        free(x.names.p[i]);
+    vec_done(&x.names);
     vec_done(&x.ready);
     vec_done(&x.doomed);
     c->dirty = true;

@@ -17,6 +17,7 @@
 enum {
     BACKOFF_MAX_MS = 3600 * 1000,
     RESEND_MS = 1000, /* after the backend refused a start */
+    REFUSALS_MAX = 3, /* by nodes; then it is the job's own fault */
     DEVICES_TEXT_MAX = 8192,
 };
 
@@ -152,7 +153,7 @@ void run_end(struct core *c, struct run *r, const struct run_outcome *o, struct 
     report_drain_spool(c, r);
     r->phase = RUN_OVER;
     train_judge(c, r, o, &v);
-    int64_t delay = v.ev == JOB_EV_REQUEUE && !v.at_once ? retry_delay(j, o) : 0;
+    int64_t delay = v.ev == JOB_EV_REQUEUE && !v.at_once && !r->refused ? retry_delay(j, o) : 0;
     bool names_limit = o->why == RUN_END_TIMEOUT || o->why == RUN_END_OUT_OF_MEMORY;
     const struct run_facts facts = {r->timeout_ms, need_of(c, j)->mem_bytes, detail};
     run_outcome_describe(o, &facts, text, sizeof(text));
@@ -172,15 +173,18 @@ void run_end(struct core *c, struct run *r, const struct run_outcome *o, struct 
                                    .text = detail.n && !names_limit ? detail : str_of(text),
                                    .flag = v.no_try,
                                    .next_try_ms = delay ? core_wall(c) + delay : 0});
-    uint64_t serial = r->host->serial;
+    const struct core_host *h = r->host;
+    bool refused = r->refused;
     run_free(c, r);
+    if (refused)
+        job_avoid(c, j, h);
     if (v.ev == JOB_EV_REQUEUE) {
         j->due_ms = delay ? core_mono(c) + delay : 0;
         job_activate(c, j);
     } else {
         job_settle_waiters(c, j);
     }
-    job_forget_after_commit(c, j, key, serial);
+    job_forget_after_commit(c, j, key, h->serial);
 }
 
 /* ---- starting ---- */
@@ -338,6 +342,8 @@ static void on_started(void *owner, struct run_key key, int64_t pid, int64_t pid
     if (r->phase == RUN_UNRESOLVED)
         host_resolved_one(h);
     r->phase = RUN_LIVE;
+    r->job->refusals = 0;
+    host_went_well(h);
     c->dirty = true;
     if (!r->prev)
         run_hold(c, r);
@@ -402,6 +408,34 @@ static void on_spooled(void *owner, struct run_key key)
         report_spooled(h->core, r);
 }
 
+/* It is no try of the job's, and another node is asked first.  A job that was refused three times
+ * in a row, wherever, is at fault itself. */
+static void on_refused(void *owner, struct run_key key, struct str why)
+{
+    struct core_host *h = owner;
+    struct run *r = known_run(h, key);
+    struct run_outcome o = {.why = RUN_END_NEVER_RAN, .ended_ms = core_wall(h->core)};
+
+    host_put_aside(h, why);
+    if (!r) {
+        h->cls->settled(h->backend, key);
+        return;
+    }
+    r->refused = true;
+    if (++r->job->refusals >= REFUSALS_MAX) {
+        o.why = RUN_END_START_FAILED;
+        o.sys = EHOSTUNREACH;
+    }
+    run_end(h->core, r, &o, why);
+}
+
+static void on_node(void *owner, const struct node *n)
+{
+    (void)n; /* it is the one the backend shows */
+    host_refresh(owner);
+    train_attached(owner);
+}
+
 static void on_notice(void *owner, struct str text)
 {
     const struct core *c = ((struct core_host *)owner)->core;
@@ -415,7 +449,9 @@ const struct backend_events core_backend_events = {.started = on_started,
                                                    .absent = on_absent,
                                                    .notice = on_notice,
                                                    .devices = train_devices,
-                                                   .spooled = on_spooled};
+                                                   .spooled = on_spooled,
+                                                   .node = on_node,
+                                                   .refused = on_refused};
 
 /* Until it is heard of, it counts as holding what it was given.  Of a chain (look_ahead.c) more
  * than one does, but nothing starts there meanwhile. */

@@ -104,7 +104,8 @@ static void add_job(struct core *c, const struct submission *s, const struct job
                                       .backoff_ms = spec->backoff_ms,
                                       .retries = spec->retries,
                                       .uid = s->uid,
-                                      .queue = spec->queue});
+                                      .queue = spec->queue,
+                                      .nodes = spec->nodes});
     if (spec->trains)
         train_new(c, row->seq, spec->seq, STR(""));
     j->hold = HOLD_COMMIT;

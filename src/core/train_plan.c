@@ -10,6 +10,9 @@
 #include "core/train_priv.h"
 #include <stdio.h>
 
+/* Device memory of strangers: less is no reason to plan again. */
+#define FOREIGN_STEP (INT64_C(64) << 20)
+
 static int32_t scale_of(const struct core *c)
 {
     return c->conf.gpu_time_scale > 0 ? c->conf.gpu_time_scale : 1;
@@ -214,40 +217,16 @@ void train_node(struct core_host *h)
 
 static struct gpu_device_state state_of(const struct device *d)
 {
+    int64_t foreign = MAX(d->foreign_bytes, (int64_t)0);
+
     return (struct gpu_device_state){.mem_bytes = d->mem_bytes,
-                                     .foreign_bytes = MAX(d->foreign_bytes, (int64_t)0),
-                                     .usable =
-                                         d->state != DEVICE_LOST && d->state != DEVICE_EXCLUDED};
+                                     .foreign_bytes =
+                                         (foreign + FOREIGN_STEP - 1) / FOREIGN_STEP * FOREIGN_STEP,
+                                     .usable = d->state == DEVICE_OK || d->state == DEVICE_UNSEEN};
 }
 
-void train_attached(struct core_host *h)
+static void set_devices(struct core_host *h, const struct gpu_device_state *d, size_t n)
 {
-    const struct node *n = host_node(h);
-
-    vec_clear(&h->devices);
-    for (size_t i = 0; i < n->n_devices && i < NODE_MAX_GPUS; i++)
-        vec_push(&h->devices, state_of(&n->devices[i]));
-    train_node(h);
-}
-
-/* The backend looked at its devices. */
-void train_devices(void *owner, const struct node *n, const struct run_memory *runs, size_t n_runs)
-{
-    struct core_host *h = owner;
-    VEC(struct gpu_device_state) now = {0};
-
-    for (size_t i = 0; i < n->n_devices && i < NODE_MAX_GPUS; i++)
-        vec_push(&now, state_of(&n->devices[i]));
-    core_devices(h, now.p, now.n);
-    vec_done(&now);
-    for (size_t i = 0; i < n_runs; i++)
-        core_run_memory(h, runs[i].key, runs[i].bytes);
-}
-
-void core_devices(struct core_host *h, const struct gpu_device_state *d, size_t n)
-{
-    n = MIN(n, (size_t)NODE_MAX_GPUS);
-    host_refresh(h);
     if (n == h->devices.n && (!n || !memcmp(d, h->devices.p, n * sizeof(*d))))
         return;
     vec_clear(&h->devices);
@@ -256,9 +235,9 @@ void core_devices(struct core_host *h, const struct gpu_device_state *d, size_t 
     train_node(h);
 }
 
-void core_run_memory(struct core_host *h, struct run_key key, int64_t bytes)
+/* Measured: what it uses on the fullest of its devices. */
+static void run_memory(struct core *c, struct run_key key, int64_t bytes)
 {
-    struct core *c = h->core;
     struct job *j = core_job(c, key.job);
     struct train *t = train_of(c, key.job);
 
@@ -269,6 +248,29 @@ void core_run_memory(struct core_host *h, struct run_key key, int64_t bytes)
         return;
     gpus_measured(c->gpus, train_now(c), t->job, 0, bytes);
     c->dirty = true;
+}
+
+void train_attached(struct core_host *h)
+{
+    const struct node *n = host_node(h);
+    VEC(struct gpu_device_state) now = {0};
+
+    for (size_t i = 0; i < n->n_devices && i < NODE_MAX_GPUS; i++)
+        vec_push(&now, state_of(&n->devices[i]));
+    set_devices(h, now.p, now.n);
+    vec_done(&now);
+}
+
+/* The backend looked at its devices. */
+void train_devices(void *owner, const struct node *n, const struct run_memory *runs, size_t n_runs)
+{
+    struct core_host *h = owner;
+
+    (void)n; /* it is the one the backend shows */
+    host_refresh(h);
+    train_attached(h);
+    for (size_t i = 0; i < n_runs; i++)
+        run_memory(h->core, runs[i].key, runs[i].bytes);
 }
 
 /* ---- planning ---- */

@@ -28,7 +28,6 @@ enum {
     RETAIN_EVERY_MS = 600000, /* look for jobs past their keeping time */
     RETAIN_PIECE = 1000,
     SHUTDOWN_GRACE_MS = 2000,
-    FOREIGN_STEP = 64 << 20, /* device memory of strangers: less is no reason to plan again */
 };
 
 struct host {
@@ -46,7 +45,6 @@ struct host {
     struct gpu_dialect *gpu;
     struct containers *containers;
     struct http_server *http;
-    struct backend_events events;
     struct timer *wake, *idle, *retain;
     int64_t wake_at;
     size_t works; /* on worker threads: removals of files, plans */
@@ -259,27 +257,6 @@ static void on_notice(void *arg, struct str text)
     log_warn("host", STR_FMT, STR_ARG(text));
 }
 
-/* ---- devices ---- */
-
-/* What a look at the GPUs found goes from the backend to the controller; owner is its host there.
- */
-static void on_devices(void *owner, const struct node *n, const struct run_memory *runs,
-                       size_t n_runs)
-{
-    AUTO_FREE struct gpu_device_state *d = xcalloc(n->n_devices + 1, sizeof(*d));
-
-    for (size_t i = 0; i < n->n_devices; i++) {
-        enum device_state s = n->devices[i].state;
-        d[i].mem_bytes = n->devices[i].mem_bytes;
-        d[i].foreign_bytes =
-            (n->devices[i].foreign_bytes + FOREIGN_STEP - 1) / FOREIGN_STEP * FOREIGN_STEP;
-        d[i].usable = s == DEVICE_OK || s == DEVICE_UNSEEN;
-    }
-    core_devices(owner, d, n->n_devices);
-    for (size_t i = 0; i < n_runs; i++)
-        core_run_memory(owner, runs[i].key, runs[i].bytes);
-}
-
 static void request_stop(void *arg)
 {
     struct host *h = arg;
@@ -309,6 +286,41 @@ static void open_containers(struct host *h)
 
     core_home_id(h->core, id);
     h->containers = containers_new(h->loop, h->conf.engine, h->home, id);
+}
+
+/* ---- nodes ---- */
+
+/* The scheme of its url names the backend. */
+static int on_open_node(void *arg, struct core_host *node, const struct json *conf,
+                        const struct backend_class **cls, struct backend **b, struct err *e)
+{
+    struct host *h = arg;
+    const struct json *v = json_get(conf, "url");
+    struct str url = json_type(v) == JSON_STR ? json_str(v) : STR(""), rest;
+    struct str scheme = str_cut(url, ':', &rest);
+    AUTO_FREE char *name = xstrndup(scheme.p, scheme.n);
+
+    *cls = str_starts(rest, STR("//")) ? backend_find(name) : NULL;
+    if (!*cls || *cls == &backend_local)
+        return err_set(e, ERR_INVALID, "'%.*s' is not the address of a node; write ssh://user@host",
+                       (int)MIN(url.n, (size_t)100), url.p);
+    return (*cls)->open(b, h->home, conf, h->loop, &core_backend_events, node, e);
+}
+
+int host_open_node(struct host *h, const char *name, const struct json *conf, struct err *e)
+{
+    bool known = core_node_find(h->core, str_of(name), NULL) != NULL;
+    struct core_host *node = core_host_new(h->core, name);
+    const struct backend_class *cls = NULL;
+    struct backend *b = NULL;
+
+    if (on_open_node(h, node, conf, &cls, &b, e) < 0) {
+        if (!known)
+            core_host_remove(node);
+        return -1;
+    }
+    core_attach_owned(node, cls, b);
+    return 0;
 }
 
 static int open_core(struct host *h, struct err *e)
@@ -349,6 +361,8 @@ static int open_core(struct host *h, struct err *e)
                                            .killed_arg = h,
                                            .gpu = h->conf.gpu,
                                            .gpu_time_scale = h->conf.gpu_time_scale,
+                                           .open_node = on_open_node,
+                                           .open_node_arg = h,
                                            .lookahead = true});
     open_containers(h);
     h->gpu = gpu_dialect_new(&(struct gpu_dialect_conf){.loop = h->loop,
@@ -368,10 +382,9 @@ static int open_core(struct host *h, struct err *e)
     json_set_int(conf, "gpus", h->conf.gpus);
     json_set_take(conf, "transient", json_new_bool(h->conf.transient));
     json_set_str(conf, "gpus_exclude", h->conf.gpus_exclude);
-    h->events = core_backend_events;
-    h->events.devices = on_devices;
     struct core_host *local = core_host_new(h->core, NULL);
-    int rc = backend_local.open(&h->backend, h->home, conf, h->loop, &h->events, local, e);
+    int rc =
+        backend_local.open(&h->backend, h->home, conf, h->loop, &core_backend_events, local, e);
     json_free(conf);
     if (rc < 0)
         return err_wrap(e, "starting the local backend");
@@ -501,6 +514,8 @@ void host_close(struct host *h)
     timer_free(h->wake);
     timer_free(h->idle);
     timer_free(h->retain);
+    if (h->core)
+        core_close_nodes(h->core);
     if (h->backend)
         backend_local.close(h->backend);
     if (h->outside)

@@ -42,6 +42,9 @@ struct host_conf {
 /* ERR_CONFLICT when another host holds this home. */
 int host_open(struct host **out, const struct host_conf *c, struct loop *l, struct err *e);
 void host_close(struct host *h); /* graceful: replies and commits finish, runs go on */
+/* A node for as long as this host is open: it is not recorded, so conf may hold secrets.  Its runs
+ * are found again when a node of this name is opened later. */
+int host_open_node(struct host *h, const char *name, const struct json *conf, struct err *e);
 struct core *host_core(struct host *h);
 struct store *host_store(struct host *h);
 const char *host_socket(const struct host *h);

@@ -218,6 +218,10 @@ static struct json *shape_of(const struct spec_key *k)
         return texts_schema(k, "^/.*:/");
     case KEY_PORTS:
         return texts_schema(k, "^[0-9]+:[0-9]+$");
+    case KEY_NODES:
+        return texts_schema(k, "^[^ ,/]+$");
+    case KEY_ASSETS:
+        return texts_schema(k, ".");
     case KEY_EXTRA:
         return typed("object");
     case KEY_CONTAINER:

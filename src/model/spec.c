@@ -347,6 +347,9 @@ static int read_key(struct reader *r, const struct spec_key *k, const struct jso
         return training_read(r, k, v);
     case KEY_CONTAINER:
         return container_read(r, k, v);
+    case KEY_NODES:
+    case KEY_ASSETS:
+        return place_read(r, k, v);
     default:
         return read_number(r, k, v, r->s);
     }
@@ -441,7 +444,7 @@ static int parse(const struct json *j, const char *path, bool need_command, stru
         return spec_bad(&r, "log_limit",
                         "is less than 64K, the least a log can be cut to; write "
                         "0 for no limit");
-    if (training_check(&r) < 0)
+    if (place_check(&r) < 0 || training_check(&r) < 0)
         return -1;
     if (!s->name)
         s->name = default_name(r.role);

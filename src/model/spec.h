@@ -62,6 +62,10 @@ struct spec {
     int32_t priority;        /* higher first */
     int32_t retries;
     bool split_output;
+    char *nodes;     /* names or patterns of those it may run on, "a,b*"; NULL = any */
+    char **assets;   /* "from:to", from absolute, to below the run's directory; NULL = none */
+    char *stage_dir; /* that directory on a node that does not share our files; NULL = one of its
+                        own */
     struct training train;
 };
 enum {
@@ -70,7 +74,7 @@ enum {
     SPEC_PRIORITY_MAX = 1000000,
     SPEC_RETRIES_MAX = 1000,
     SPEC_EXTRA_MAX = 64 << 10,
-    SPEC_LIST_MAX = 64, /* mounts, ports */
+    SPEC_LIST_MAX = 64, /* mounts, ports, nodes, assets */
     SPEC_LOG_LIMIT_MIN = 64 << 10
 };
 
@@ -80,6 +84,8 @@ enum {
 int spec_parse(const struct json *j, const char *path, struct spec **out, struct err *e);
 void spec_free(struct spec *s);
 struct json *spec_to_json(const struct spec *s); /* canonical; round trip gives an equal spec */
+/* May a job that says `nodes: patterns` ("" = any) run on the node called so? */
+bool nodes_match(struct str patterns, const char *name);
 /* Does it share devices: as said, else whether enough is known of it. */
 bool spec_shares(const struct spec *s);
 /* Is it more than a command to run: does it ask for GPUs, report epochs or resume from a file? */

@@ -28,6 +28,9 @@ void spec_free(struct spec *s)
     free(s->project);
     free(s->queue);
     free(s->cwd);
+    place_done(s);
+    free(s->nodes);
+    free(s->stage_dir);
     training_done(&s->train);
     free(s);
 }
@@ -132,6 +135,10 @@ static void set_key(struct json *j, const struct spec *s, const struct spec_key 
     case KEY_EXTRA:
     case KEY_CONTAINER:
         training_write(j, s, k);
+        return;
+    case KEY_NODES:
+    case KEY_ASSETS:
+        place_write(j, s, k);
         return;
     default:
         set_number(j, k, s);

@@ -43,6 +43,15 @@ const struct spec_key spec_keys[] = {
      .doc =
          "how large the log of a run may become, as 64M and at least 64K: above it the middle is "
          "dropped, with a notice; 0 for no limit"},
+    {"nodes", KEY_NODES, IN_SPEC(nodes), .max = SPEC_LIST_MAX,
+     .doc = "names of the nodes it may run on, or patterns for them, as gpu*; any node unless "
+            "given"},
+    {"assets", KEY_ASSETS, IN_SPEC(assets), .max = SPEC_LIST_MAX,
+     .doc = "files and directories it needs, each as from or from:to; a node that does not share "
+            "our files gets copies below the directory it starts in there"},
+    {"stage_dir", KEY_TEXT, IN_SPEC(stage_dir), .min = 1, .max = 4095,
+     .doc = "that directory, absolute or below the home of the login there; one of its own for "
+            "each run unless given"},
     {"epochs", KEY_INT, IN_SPEC(train.epochs), .max = 1000000000,
      .doc = "epochs in all; it reports each, may be stopped between two and goes on there later"},
     {"estimate", KEY_DURATION, IN_SPEC(train.estimate_ms), .max = TEN_YEARS,

@@ -22,6 +22,8 @@ enum key_kind {
     KEY_MOUNTS, /* list of texts, as is the next */
     KEY_PORTS,
     KEY_EXTRA,      /* object, kept as it is */
+    KEY_NODES,      /* list of names, or one text */
+    KEY_ASSETS,     /* list of from[:to] */
     KEY_CONTAINER,  /* map of container_keys */
     KEY_ENTRYPOINT, /* these three stand in there: a text or a list of texts, */
     KEY_PULL,       /* missing, always, never, */
@@ -83,6 +85,11 @@ void training_write(struct json *j, const struct spec *s, const struct spec_key 
 void training_done(struct training *t);
 /* spec_container.c */
 int container_read(const struct reader *r, const struct spec_key *k, const struct json *v);
+/* spec_place.c: KEY_NODES and KEY_ASSETS. */
+int place_read(const struct reader *r, const struct spec_key *k, const struct json *v);
+int place_check(const struct reader *r);
+void place_write(struct json *j, const struct spec *s, const struct spec_key *k);
+void place_done(struct spec *s);
 
 const struct spec_key *spec_key_find(const struct spec_key *keys, size_t n, struct str name);
 /* "PATHkey: unknown key; did you mean "cpus"?" */

@@ -38,10 +38,11 @@ static struct usage used_of(const struct pass *p, size_t k)
 
 /* Among the nodes that are open, or those large enough, or all; false when there is none.  Of those
  * large enough, what is lacking now; else what is lacking for ever. */
-static bool nearest(const struct pass *p, const struct resources *need, bool open_only,
+static bool nearest(const struct pass *p, const struct shape *shape, bool open_only,
                     bool large_enough, struct wait_reason *w)
 {
     static const struct usage nothing;
+    const struct resources *need = &shape->need;
     double least = 0;
     bool found = false;
 
@@ -52,7 +53,7 @@ static bool nearest(const struct pass *p, const struct resources *need, bool ope
         double d = distance(n, &lack);
 
         if ((open_only && !p->nodes[k].open) || (large_enough && !resources_ever_fit(n, need)) ||
-            !n->slots)
+            !n->slots || !shape_allows(p->s, shape, k))
             continue;
         if (!found || d < least) {
             found = true;
@@ -75,11 +76,11 @@ static enum wait_kind scarcest(const struct resources *lack)
 }
 
 /* It fits somewhere, yet was not started: that room is kept for another. */
-static bool reserved(const struct pass *p, const struct resources *need, struct wait_reason *w)
+static bool reserved(const struct pass *p, const struct shape *shape, struct wait_reason *w)
 {
     for (size_t k = 0; k < p->s->n_nodes; k++) {
         const struct node_room *n = &p->nodes[k];
-        if (!n->open || !n->hold.it || !room_fits(n, need))
+        if (!n->open || !n->hold.it || !room_fits(n, &shape->need) || !shape_allows(p->s, shape, k))
             continue;
         w->kind = WAIT_RESERVED;
         w->node = (uint32_t)k;
@@ -91,11 +92,12 @@ static bool reserved(const struct pass *p, const struct resources *need, struct 
 }
 
 /* Would it fit on one that is away?  Nothing is known of the size of one never reached. */
-static bool away(const struct pass *p, const struct resources *need, struct wait_reason *w)
+static bool away(const struct pass *p, const struct shape *shape, struct wait_reason *w)
 {
     for (size_t k = 0; k < p->s->n_nodes; k++) {
         const struct node *n = &p->s->nodes[k];
-        if (!n->away || n->drained || (n->slots && !resources_ever_fit(n, need)))
+        if (!n->away || n->drained || (n->slots && !resources_ever_fit(n, &shape->need)) ||
+            !shape_allows(p->s, shape, k))
             continue;
         w->kind = WAIT_NODE_AWAY;
         w->node = (uint32_t)k;
@@ -105,20 +107,30 @@ static bool away(const struct pass *p, const struct resources *need, struct wait
     return false;
 }
 
-static void lack_of_room(const struct pass *p, const struct resources *need, struct wait_reason *w)
+/* It names nodes of which there is none, or none it could run on. */
+static bool nowhere(const struct pass *p, const struct shape *shape)
+{
+    for (size_t k = 0; k < p->s->n_nodes; k++)
+        if (p->s->nodes[k].slots && shape_allows(p->s, shape, k))
+            return false;
+    return shape->nodes[0];
+}
+
+static void lack_of_room(const struct pass *p, const struct shape *shape, struct wait_reason *w)
 {
     w->node = UINT32_MAX;
-    if (!nearest(p, need, false, true, w)) {
-        if (away(p, need, w))
+    if (!nearest(p, shape, false, true, w)) {
+        if (away(p, shape, w))
             return;
-        w->kind = WAIT_NEVER_FITS;
-        nearest(p, need, false, false, w);
-    } else if (!nearest(p, need, true, true, w)) {
-        if (!away(p, need, w))
+        w->kind = nowhere(p, shape) ? WAIT_NO_SUCH_NODE : WAIT_NEVER_FITS;
+        w->nodes = shape->nodes;
+        nearest(p, shape, false, false, w);
+    } else if (!nearest(p, shape, true, true, w)) {
+        if (!away(p, shape, w))
             w->kind = WAIT_NODE_DRAINED;
-    } else if (!reserved(p, need, w)) {
+    } else if (!reserved(p, shape, w)) {
         w->kind = scarcest(&w->missing);
-        w->until_ms = room_by(p, w->node, need);
+        w->until_ms = room_by(p, w->node, &shape->need);
     }
 }
 
@@ -128,7 +140,8 @@ static bool in_turn(const struct pass *p, const struct shape_slot *shape,
 {
     const struct wait_item *first;
 
-    if (w->kind == WAIT_NEVER_FITS || !lane_strict(shape->lane) || !shape_open(shape))
+    if (w->kind == WAIT_NEVER_FITS || w->kind == WAIT_NO_SUCH_NODE || !lane_strict(shape->lane) ||
+        !shape_open(shape))
         return false;
     first = queue_first(p->s->queue, shape->pub.named_queue);
     if (!first || first == it)
@@ -140,16 +153,15 @@ static bool in_turn(const struct pass *p, const struct shape_slot *shape,
 static void look(const struct pass *p, const struct wait_item *it, struct wait_reason *w)
 {
     const struct shape_slot *shape = &p->s->queue->shapes.p[it->shape];
-    const struct resources *need = &shape->pub.need;
 
     for (size_t i = 0; i < p->starts.n; i++)
         if (p->starts.p[i].it == it)
             return;
-    lack_of_room(p, need, w);
+    lack_of_room(p, &shape->pub, w);
     if (in_turn(p, shape, it, w))
         return;
-    if (w->kind == WAIT_NEVER_FITS || w->kind == WAIT_NODE_DRAINED || w->kind == WAIT_NODE_AWAY ||
-        shape_open(shape))
+    if (w->kind == WAIT_NEVER_FITS || w->kind == WAIT_NO_SUCH_NODE ||
+        w->kind == WAIT_NODE_DRAINED || w->kind == WAIT_NODE_AWAY || shape_open(shape))
         return;
     bool full = !lane_open(shape->lane);
     w->kind = shape->pub.paused ? WAIT_QUEUE_PAUSED : full ? WAIT_QUEUE_SLOTS : WAIT_BATCH_SLOTS;
@@ -335,6 +347,10 @@ void wait_reason_text(const struct wait_reason *w, const struct snapshot *s, cha
             duration_format(w->until_ms - s->now_ms, in);
             add(&t, ", tried again in %s", in);
         }
+        return;
+    case WAIT_NO_SUCH_NODE:
+        add(&t, "may run on %.120s only, and there is no such node: add it, or change nodes",
+            w->nodes);
         return;
     case WAIT_NEVER_FITS:
         if (known)

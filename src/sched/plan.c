@@ -46,10 +46,11 @@ static void heads_replace(struct pass *p, struct wait_item *next)
 
 /* ---- who is a candidate ---- */
 
-static bool fits_somewhere(const struct pass *p, const struct resources *need)
+static bool fits_somewhere(const struct pass *p, const struct shape *shape)
 {
     for (size_t k = 0; k < p->s->n_nodes; k++)
-        if (p->nodes[k].open && room_fits(&p->nodes[k], need))
+        if (p->nodes[k].open && room_fits(&p->nodes[k], &shape->need) &&
+            shape_allows(p->s, shape, k))
             return true;
     return false;
 }
@@ -59,10 +60,11 @@ static bool patience_over(const struct pass *p, const struct wait_item *it)
     return p->s->now_ms - it->since_ms >= p->s->patience_ms;
 }
 
-static bool ever_fits(const struct pass *p, const struct resources *need)
+static bool ever_fits(const struct pass *p, const struct shape *shape)
 {
     for (size_t k = 0; k < p->s->n_nodes; k++)
-        if (p->nodes[k].open && resources_ever_fit(&p->s->nodes[k], need))
+        if (p->nodes[k].open && resources_ever_fit(&p->s->nodes[k], &shape->need) &&
+            shape_allows(p->s, shape, k))
             return true;
     return false;
 }
@@ -94,9 +96,9 @@ static void gather(struct pass *p)
         if (!shape_open(shape) || (p->s->gpus_elsewhere && shape->pub.need.gpus) ||
             (lane_strict(shape->lane) && queue_first(q, shape->pub.named_queue) != head))
             continue;
-        if (fits_somewhere(p, &shape->pub.need))
+        if (fits_somewhere(p, &shape->pub))
             vec_push(&p->heads, head);
-        else if (patience_over(p, head) && ever_fits(p, &shape->pub.need))
+        else if (patience_over(p, head) && ever_fits(p, &shape->pub))
             keep_first(blocked, &n_blocked, p->s->n_nodes, head);
     }
     if (p->s->wants_room && patience_over(p, p->s->wants_room))
@@ -119,13 +121,15 @@ static bool tighter(const struct node_room *a, const struct node_room *b)
     return a->room.slots < b->room.slots;
 }
 
-static int64_t place(struct pass *p, const struct wait_item *it, const struct resources *need)
+static int64_t place(struct pass *p, const struct wait_item *it, const struct shape *shape)
 {
+    const struct resources *need = &shape->need;
     int64_t best = -1;
 
     for (size_t k = 0; k < p->s->n_nodes; k++) {
         struct node_room *n = &p->nodes[k];
-        if (!n->open || !room_fits(n, need) || !room_allowed(p, k, need, it->limit_s))
+        if (!n->open || !room_fits(n, need) || !shape_allows(p->s, shape, k) ||
+            !room_allowed(p, k, need, it->limit_s))
             continue;
         if (best < 0 || tighter(n, &p->nodes[best]))
             best = (int64_t)k;
@@ -153,6 +157,7 @@ static double lacking(const struct pass *p, size_t k, const struct resources *ne
 
 static void reserve(struct pass *p, const struct wait_item *it, const struct resources *need)
 {
+    const struct shape *shape = &p->s->queue->shapes.p[it->shape].pub;
     bool elsewhere = it == p->s->wants_room;
     double least = 0;
     size_t best = SIZE_MAX;
@@ -163,7 +168,7 @@ static void reserve(struct pass *p, const struct wait_item *it, const struct res
         struct node_room *n = &p->nodes[k];
         double lack = lacking(p, k, need);
         if (!n->open || n->hold.it || !resources_ever_fit(&p->s->nodes[k], need) ||
-            (elsewhere && k != p->s->wants_room_on))
+            (elsewhere ? k != p->s->wants_room_on : !shape_allows(p->s, shape, k)))
             continue;
         if (best == SIZE_MAX || lack < least) {
             best = k;
@@ -247,7 +252,7 @@ void pass_run(struct pass *p, const struct snapshot *s, size_t max_starts)
         struct wait_item *it = p->heads.p[0];
         struct shape_slot *shape = &s->queue->shapes.p[it->shape];
         bool elsewhere = it == s->wants_room;
-        int64_t k = shape_open(shape) && !elsewhere ? place(p, it, &shape->pub.need) : -1;
+        int64_t k = shape_open(shape) && !elsewhere ? place(p, it, &shape->pub) : -1;
 
         if (k >= 0) {
             take(p, it, shape, (size_t)k);

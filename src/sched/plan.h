@@ -60,11 +60,12 @@ enum wait_kind {
     WAIT_GPUS,
     WAIT_RESERVED, /* room is kept for an older or more important job */
     WAIT_NODE_DRAINED,
-    WAIT_NODE_AWAY,   /* whoever could take it cannot be reached, or was put aside */
-    WAIT_NEVER_FITS,  /* no node is large enough */
-    WAIT_NOT_QUEUED,  /* the queue does not hold it */
-    WAIT_QUEUE_SLOTS, /* as many of its queue run as may */
-    WAIT_TURN         /* its queue is strict, and another is before it */
+    WAIT_NODE_AWAY,    /* whoever could take it cannot be reached, or was put aside */
+    WAIT_NEVER_FITS,   /* no node is large enough */
+    WAIT_NO_SUCH_NODE, /* it names nodes, and none of them is here */
+    WAIT_NOT_QUEUED,   /* the queue does not hold it */
+    WAIT_QUEUE_SLOTS,  /* as many of its queue run as may */
+    WAIT_TURN          /* its queue is strict, and another is before it */
 };
 struct wait_reason {
     enum wait_kind kind;
@@ -75,6 +76,7 @@ struct wait_reason {
     struct resources missing; /* what is lacking on the node that comes nearest; of BATCH_SLOTS the
                                  limit, as slots */
     uint32_t node;
+    const char *nodes; /* of NO_SUCH_NODE: those it names; borrowed from its shape */
     struct usage used; /* of that node, with what would start before it */
 };
 /* As if plan() were called now without max_starts; the queue is as before afterwards. */

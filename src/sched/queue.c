@@ -16,8 +16,9 @@ struct shape_key { /* hashed as bytes: no padding may be left unset */
     uint64_t batch;
     int32_t batch_slots;
     uint32_t named_queue;
+    uint64_t avoid, nodes;
 };
-_Static_assert(sizeof(struct shape_key) == 40, "padding would be hashed");
+_Static_assert(sizeof(struct shape_key) == 56, "padding would be hashed");
 
 bool wait_item_before(const struct wait_item *a, const struct wait_item *b)
 {
@@ -57,6 +58,9 @@ void queue_free(struct queue *q)
     vec_done(&q->shapes);
     vec_done(&q->active);
     vec_done(&q->free_list);
+    for (size_t i = 0; i < q->nodes.n; i++)
+        free(q->nodes.p[i]);
+    vec_done(&q->nodes);
     map_str_done(&q->index);
     map_u64_done(&q->batches);
     map_u64_done(&q->paused);
@@ -76,9 +80,24 @@ static struct batch *batch_get(struct queue *q, uint64_t id)
     return b;
 }
 
-static struct shape_key key_of(const struct shape *s)
+/* There are few: whoever names nodes names the same ones again. */
+static uint64_t nodes_place(struct queue *q, struct str nodes)
 {
-    return (struct shape_key){s->need, s->batch, s->batch_slots, s->named_queue};
+    size_t i = 0;
+
+    if (!nodes.n)
+        return 0;
+    while (i < q->nodes.n && !str_eq_c(nodes, q->nodes.p[i]))
+        i++;
+    if (i == q->nodes.n)
+        vec_push(&q->nodes, xstrndup(nodes.p, nodes.n));
+    return i + 1;
+}
+
+static struct shape_key key_of(struct queue *q, const struct shape *s)
+{
+    return (struct shape_key){s->need,        s->batch, s->batch_slots,
+                              s->named_queue, s->avoid, nodes_place(q, str_of(s->nodes))};
 }
 
 static uint32_t shape_place(struct queue *q)
@@ -92,8 +111,16 @@ static uint32_t shape_place(struct queue *q)
 uint32_t queue_shape(struct queue *q, const struct resources *need, uint64_t batch,
                      int32_t batch_slots, uint32_t named_queue)
 {
+    return queue_shape_where(q, need, batch, batch_slots, named_queue, STR(""), 0);
+}
+
+uint32_t queue_shape_where(struct queue *q, const struct resources *need, uint64_t batch,
+                           int32_t batch_slots, uint32_t named_queue, struct str nodes,
+                           uint64_t avoid)
+{
     bool limited = batch && batch_slots > 0;
-    struct shape_key key = {*need, limited ? batch : 0, limited ? batch_slots : 0, named_queue};
+    struct shape_key key = {*need, limited ? batch : 0,  limited ? batch_slots : 0, named_queue,
+                            avoid, nodes_place(q, nodes)};
     struct str bytes = {(const char *)&key, sizeof(key)};
     uintptr_t known = (uintptr_t)map_str_get(&q->index, bytes);
 
@@ -108,6 +135,8 @@ uint32_t queue_shape(struct queue *q, const struct resources *need, uint64_t bat
     s->pub.named_queue = named_queue;
     s->pub.paused = queue_paused(q, named_queue);
     s->lane = map_u64_get(&q->lanes, named_queue);
+    s->pub.avoid = avoid;
+    s->pub.nodes = key.nodes ? q->nodes.p[key.nodes - 1] : "";
     if (limited) {
         s->batch = batch_get(q, batch);
         s->pub.batch_running = s->batch->running;
@@ -335,7 +364,7 @@ void queue_batch_forget(struct queue *q, uint64_t batch)
         return;
     for (size_t i = 0; i < b->shapes.n; i++) {
         struct shape_slot *s = &q->shapes.p[b->shapes.p[i]];
-        struct shape_key key = key_of(&s->pub);
+        struct shape_key key = key_of(q, &s->pub);
 
         ASSERT(!s->heap.n);
         map_str_del(&q->index, (struct str){(const char *)&key, sizeof(key)});

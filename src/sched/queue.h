@@ -30,6 +30,8 @@ struct shape {
     int32_t batch_running; /* kept by core through queue_batch_running */
     uint32_t named_queue;
     bool paused;
+    const char *nodes; /* where it may run, see nodes_match; "" = anywhere */
+    uint64_t avoid;    /* nodes that refused it, as bits by place; see avoid_bit */
 };
 
 struct queue *queue_new(void);
@@ -37,6 +39,15 @@ void queue_free(struct queue *q);
 /* The shape for these facts; made on first use.  A batch without a limit has none of its own. */
 uint32_t queue_shape(struct queue *q, const struct resources *need, uint64_t batch,
                      int32_t batch_slots, uint32_t named_queue);
+/* The same for jobs that may not run just anywhere. */
+uint32_t queue_shape_where(struct queue *q, const struct resources *need, uint64_t batch,
+                           int32_t batch_slots, uint32_t named_queue, struct str nodes,
+                           uint64_t avoid);
+/* Places beyond the bits there are share the last. */
+static inline uint64_t avoid_bit(size_t node)
+{
+    return UINT64_C(1) << (node < 63 ? node : 63);
+}
 const struct shape *queue_shape_at(const struct queue *q, uint32_t shape);
 size_t queue_shapes(const struct queue *q);
 /* The item is owned by the caller and must stay where it is while queued. */

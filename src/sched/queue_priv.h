@@ -29,6 +29,7 @@ struct queue {
     struct map_u64 batches;  /* → struct batch */
     struct map_u64 paused;   /* named queues */
     struct map_u64 lanes;    /* named queue → struct lane */
+    VEC(char *) nodes;       /* texts of shapes that say where; they know them by place + 1 */
     size_t count;
 };
 

@@ -1,6 +1,26 @@
 /* room.c - what is free on a node, when more will be, and for whom it is kept */
 #include "sched/plan_priv.h"
 
+static bool named(const struct snapshot *s, const struct shape *shape, size_t k)
+{
+    return !shape->nodes[0] || nodes_match(str_of(shape->nodes), s->nodes[k].name);
+}
+
+bool shape_allows(const struct snapshot *s, const struct shape *shape, size_t k)
+{
+    if (!named(s, shape, k))
+        return false;
+    if (!(shape->avoid & avoid_bit(k)))
+        return true;
+    for (size_t i = 0; i < s->n_nodes; i++) {
+        const struct node *n = &s->nodes[i];
+        if (!(shape->avoid & avoid_bit(i)) && !n->drained && !n->away && named(s, shape, i) &&
+            resources_ever_fit(n, &shape->need))
+            return false;
+    }
+    return true;
+}
+
 bool room_fits(const struct node_room *n, const struct resources *need)
 {
     return need->slots <= n->room.slots && (!need->mcpu || need->mcpu <= n->room.mcpu) &&

@@ -416,10 +416,8 @@ int apply_change(struct applier *a, const struct change *c, struct err *e)
                             " ON CONFLICT(name) DO UPDATE SET paused = ?2",
                             "queue", c->flag ? EVENT_QUEUE_PAUSED : EVENT_QUEUE_RESUMED, e);
     case CHANGE_NODE:
-        return apply_switch(a, c,
-                            "INSERT INTO node(name, drained) VALUES(?1, ?2)"
-                            " ON CONFLICT(name) DO UPDATE SET drained = ?2",
-                            "node", c->flag ? EVENT_NODE_DRAINED : EVENT_NODE_RESUMED, e);
+    case CHANGE_NODE_GONE:
+        return apply_node(a, c, e);
     case CHANGE_REPORT:
         return apply_mark(a, c, e);
     case CHANGE_POINTS:

@@ -22,6 +22,7 @@ int applier_reload(struct applier *a, struct err *e);
 int apply_change(struct applier *a, const struct change *c, struct err *e);
 int apply_submit(struct applier *a, const struct submission *s, int64_t at_ms, struct str user,
                  struct err *e);
+int apply_node(struct applier *a, const struct change *c, struct err *e);
 int apply_remove(struct applier *a, const struct change *c, struct err *e);
 /* apply_track.c */
 int apply_mark(struct applier *a, const struct change *c, struct err *e);

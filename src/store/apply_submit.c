@@ -74,8 +74,8 @@ static int insert_specs(struct applier *a, const struct submission *s, const str
     sqlite3_stmt *st = db_prepare(
         a->db,
         "INSERT INTO spec(seq, party, jobs, gid, mcpu, mem_bytes, gpus, slots, timeout_ms,"
-        " backoff_ms, priority, retries, name, body)"
-        " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+        " backoff_ms, priority, retries, name, body, nodes)"
+        " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
         e);
     if (!st)
         return -1;
@@ -97,6 +97,7 @@ static int insert_specs(struct applier *a, const struct submission *s, const str
         sqlite3_bind_int(st, 12, r->retries);
         bind_str(st, 13, r->name);
         bind_str(st, 14, r->body);
+        bind_str_or_null(st, 15, r->nodes);
         if (db_run(a->db, st, e) < 0)
             return -1;
     }

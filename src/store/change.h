@@ -15,6 +15,7 @@ struct spec_row { /* planning facts beside the text */
     uint64_t seq;
     struct str body; /* JSON, as accepted by spec_parse */
     struct str name, project, queue;
+    struct str nodes; /* where it may run, see nodes_match; empty = anywhere */
     struct resources need;
     int64_t timeout_ms;
     int64_t backoff_ms;
@@ -64,7 +65,8 @@ enum change_kind {
     CHANGE_JOB_CANCEL, /* job: cancel requested while it runs (state → stopping) */
     CHANGE_JOB_RETRY,  /* job: back to queued, next attempt; at */
     CHANGE_QUEUE,      /* name, paused */
-    CHANGE_NODE,       /* name, drained */
+    CHANGE_NODE,       /* name, drained; text: it was added, this is how it is reached (JSON) */
+    CHANGE_NODE_GONE,  /* name: it was removed */
     CHANGE_REPORT,     /* key (run 0: a person says so), report_kind, name, step, text, at; flag: it
                           is taken back */
     CHANGE_POINTS,  /* key, name: text is a block (series_pack); flag: text is one point that is a
@@ -115,7 +117,7 @@ struct job_record { /* every job that is not final */
     int64_t timeout_ms, backoff_ms;
     int32_t retries;
     uint32_t uid;
-    struct str queue;
+    struct str queue, nodes;
     int32_t batch_slots;
     struct str training; /* as last recorded (CHANGE_TRAINING); {NULL, 0} = it does not train */
 };
@@ -127,6 +129,11 @@ struct run_record { /* every run without an outcome */
     int64_t pid, pid_start, placed_ms, started_ms; /* started 0 = only placed */
     int64_t spool_offset;
 };
+struct node_record {
+    struct str name;
+    struct str conf; /* how it is reached, as JSON; empty = this machine */
+    bool drained;
+};
 struct dep_record { /* job waits for other, which is not final */
     uint64_t job, other;
 };
@@ -135,7 +142,7 @@ struct load_sink {
     void (*run)(void *arg, const struct run_record *r);
     void (*dep)(void *arg, const struct dep_record *r);
     void (*queue)(void *arg, struct str name, bool paused);
-    void (*node)(void *arg, struct str name, bool drained);
+    void (*node)(void *arg, const struct node_record *r);
     /* May be NULL.  Job waits for other, which ended while nobody could tell the job: what
      * core_dep_final is for.  Those that succeeded are not reported. */
     void (*dep_final)(void *arg, uint64_t job, uint64_t other, enum job_state state);

@@ -15,7 +15,9 @@
     X(REPORT_ARTIFACT, 40, "report.artifact")                                                      \
     X(REPORT_EPOCH, 41, "report.epoch")                                                            \
     X(NOTE, 42, "note.added")                                                                      \
-    X(PROJECT_DESCRIBED, 43, "project.described")
+    X(PROJECT_DESCRIBED, 43, "project.described")                                                  \
+    X(NODE_ADDED, 44, "node.added")                                                                \
+    X(NODE_REMOVED, 45, "node.removed")
 enum event_kind {
     EVENT_JOB_STATE = 0, /* + enum job_state */
 #define X(up, n, text) EVENT_##up = n,

@@ -18,6 +18,7 @@ struct spec_facts {
     struct resources need;
     int64_t timeout_ms, backoff_ms;
     int32_t retries;
+    struct str nodes;
 };
 struct party_facts {
     struct str queue;
@@ -64,7 +65,7 @@ static int find_spec(struct loader *l, uint64_t seq, const struct spec_facts **o
         return 0;
     sqlite3_stmt *st = db_prepare(l->db,
                                   "SELECT party, mcpu, mem_bytes, gpus, slots, timeout_ms,"
-                                  " backoff_ms, retries FROM spec WHERE seq = ?1",
+                                  " backoff_ms, retries, nodes FROM spec WHERE seq = ?1",
                                   e);
     if (!st)
         return -1;
@@ -75,6 +76,7 @@ static int find_spec(struct loader *l, uint64_t seq, const struct spec_facts **o
                   : err_set(e, ERR_INTERNAL,
                             "job store %s: spec %llu is missing; run `berth doctor`", l->db->path,
                             (unsigned long long)seq);
+    struct str nodes = column_str(st, 8);
     *f = (struct spec_facts){
         .seq = seq,
         .party = column_u64(st, 0),
@@ -85,6 +87,7 @@ static int find_spec(struct loader *l, uint64_t seq, const struct spec_facts **o
         .timeout_ms = sqlite3_column_int64(st, 5),
         .backoff_ms = sqlite3_column_int64(st, 6),
         .retries = sqlite3_column_int(st, 7),
+        .nodes = {nodes.n ? arena_strndup(&l->text, nodes.p, nodes.n) : "", nodes.n},
     };
     sqlite3_reset(st);
     return 0;
@@ -161,6 +164,7 @@ static int give_job(struct loader *l, sqlite3_stmt *st, struct err *e)
     r.timeout_ms = f->timeout_ms;
     r.backoff_ms = f->backoff_ms;
     r.retries = f->retries;
+    r.nodes = f->nodes;
     if (f->party < l->parties.n) {
         r.uid = l->parties.p[f->party].uid;
         r.queue = l->parties.p[f->party].queue;
@@ -307,6 +311,20 @@ static int load_switches(struct loader *l, const char *sql,
     return rc;
 }
 
+static int load_nodes(struct loader *l, struct err *e)
+{
+    sqlite3_stmt *st = db_prepare(l->db, "SELECT name, drained, conf FROM node ORDER BY name", e);
+    int rc;
+
+    if (!st)
+        return -1;
+    while ((rc = db_step(l->db, st, e)) == 1) {
+        struct node_record r = {column_str(st, 0), column_str(st, 2), sqlite3_column_int(st, 1)};
+        l->sink->node(l->sink->arg, &r);
+    }
+    return rc;
+}
+
 static int load_facts(struct loader *l, struct err *e)
 {
     sqlite3_stmt *st;
@@ -349,8 +367,8 @@ int store_load(struct store *s, const struct load_sink *sink, struct err *e)
         return -1;
     if (load_parties(&l, e) == 0 && load_facts(&l, e) == 0 && load_counters(&l, e) == 0 &&
         load_switches(&l, "SELECT name, paused FROM queue ORDER BY name", sink->queue, e) == 0 &&
-        load_switches(&l, "SELECT name, drained FROM node ORDER BY name", sink->node, e) == 0 &&
-        load_jobs(&l, e) == 0 && load_deps(&l, e) == 0 && load_runs(&l, e) == 0)
+        load_nodes(&l, e) == 0 && load_jobs(&l, e) == 0 && load_deps(&l, e) == 0 &&
+        load_runs(&l, e) == 0)
         rc = 0;
     pool_return(&s->pool, l.db);
     vec_done(&l.parties);

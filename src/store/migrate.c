@@ -148,7 +148,11 @@ static const char v4[] =
     " ifnull(min(j.created_ms), 0) FROM party p LEFT JOIN job j ON j.party = p.seq"
     " GROUP BY p.project;";
 
-const struct migration migrations[] = {{v1, NULL}, {v2, NULL}, {v3, NULL}, {v4, series_migrate}};
+/* Where jobs of a spec may run: names or patterns, "a,b*". */
+static const char v5[] = "ALTER TABLE spec ADD COLUMN nodes TEXT;";
+
+const struct migration migrations[] = {
+    {v1, NULL}, {v2, NULL}, {v3, NULL}, {v4, series_migrate}, {v5, NULL}};
 const size_t n_migrations = ARRAY_SIZE(migrations);
 
 static int take_step(struct db *d, const struct migration *step, size_t version, struct err *e)

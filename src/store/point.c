@@ -16,6 +16,7 @@ void point_done(struct point *p)
     db_done(&p->db);
     free(p->path);
     free(p->queue);
+    free(p->nodes);
     free(p->training);
 }
 
@@ -29,7 +30,8 @@ struct db *point_db(struct point *p, struct err *e)
 static const char job_sql[] =
     "SELECT j.seq, j.spec, j.batch, j.idx, j.created_ms, j.next_try_ms, j.state, j.priority,"
     " j.attempt, j.tries, j.cancel, s.mcpu, s.mem_bytes, s.gpus, s.slots, s.timeout_ms,"
-    " s.backoff_ms, s.retries, p.uid, p.queue, b.slots, i.first, i.id, j.training FROM job j"
+    " s.backoff_ms, s.retries, p.uid, p.queue, b.slots, i.first, i.id, j.training, s.nodes FROM "
+    "job j"
     " JOIN spec s ON s.seq = j.spec JOIN party p ON p.seq = j.party"
     " LEFT JOIN batch b ON b.seq = j.batch"
     " JOIN intake i ON i.first = (SELECT max(first) FROM intake WHERE first <= ?1)"
@@ -37,12 +39,15 @@ static const char job_sql[] =
 
 static void fill(struct point *p, sqlite3_stmt *st, struct job_record *out)
 {
-    struct str queue = column_str(st, 19), training = column_str(st, 23);
+    struct str queue = column_str(st, 19), training = column_str(st, 23),
+               nodes = column_str(st, 24);
 
     free(p->queue);
     p->queue = xstrndup(queue.p, queue.n);
     free(p->training);
     p->training = training.n ? xstrndup(training.p, training.n) : NULL;
+    free(p->nodes);
+    p->nodes = xstrndup(nodes.n ? nodes.p : "", nodes.n);
     *out = (struct job_record){
         .seq = column_u64(st, 0),
         .spec = column_u64(st, 1),
@@ -64,6 +69,7 @@ static void fill(struct point *p, sqlite3_stmt *st, struct job_record *out)
         .retries = sqlite3_column_int(st, 17),
         .uid = (uint32_t)sqlite3_column_int64(st, 18),
         .queue = {p->queue, queue.n},
+        .nodes = {p->nodes, nodes.n},
         .batch_slots = sqlite3_column_int(st, 20),
         .training = {p->training, training.n},
         .id = id_add(column_id(st, 22), column_u64(st, 0) - column_u64(st, 21)),

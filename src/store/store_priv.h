@@ -53,7 +53,7 @@ void pool_return(struct pool *p, struct db *d);        /* ends it; NULL is fine 
 struct point {
     struct db db; /* opened on first use */
     char *path;
-    char *queue, *training; /* texts of the last record */
+    char *queue, *nodes, *training; /* texts of the last record */
 };
 void point_init(struct point *p, const char *path);
 void point_done(struct point *p);

@@ -92,6 +92,11 @@ static void skip_switch(void *arg, struct str name, bool on)
     (void)name;
     (void)on;
 }
+static void skip_node(void *arg, const struct node_record *r)
+{
+    (void)arg;
+    (void)r;
+}
 static void skip_counters(void *arg, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
 {
     (void)arg;
@@ -109,7 +114,7 @@ static void load(struct fixture *f, const char *name)
                              .run = skip_run,
                              .dep = skip_dep,
                              .queue = skip_switch,
-                             .node = skip_switch,
+                             .node = skip_node,
                              .counters = skip_counters,
                              .arg = &n};
     double start = now_s();

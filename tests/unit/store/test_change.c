@@ -336,6 +336,12 @@ static void no_switch(void *arg, struct str name, bool on)
     (void)on;
 }
 
+static void no_node(void *arg, const struct node_record *r)
+{
+    (void)arg;
+    (void)r;
+}
+
 static void no_counters(void *arg, uint64_t job, uint64_t spec, uint64_t batch, uint64_t event)
 {
     (void)arg;
@@ -355,7 +361,7 @@ static void test_facts_and_training(void **state)
     struct log l = {0};
     const struct load_sink sink = {.job = keep_training,
                                    .queue = no_switch,
-                                   .node = no_switch,
+                                   .node = no_node,
                                    .counters = no_counters,
                                    .fact = keep_fact,
                                    .arg = &l};

@@ -23,8 +23,9 @@ static void on_job(void *arg, const struct job_record *r)
     assert_true(r->seq > g->last_seq);
     g->last_seq = r->seq;
     if (++g->jobs <= 20)
-        add(g, "job %llu %s %u/%u slots %d %.*s;", (unsigned long long)r->seq,
-            job_state_name(r->state), r->tries, r->attempt, r->batch_slots, STR_ARG(r->queue));
+        add(g, "job %llu %s %u/%u slots %d %.*s%s%.*s;", (unsigned long long)r->seq,
+            job_state_name(r->state), r->tries, r->attempt, r->batch_slots, STR_ARG(r->queue),
+            r->nodes.n ? " on " : "", STR_ARG(r->nodes));
 }
 
 static void on_run(void *arg, const struct run_record *r)
@@ -49,9 +50,9 @@ static void on_queue(void *arg, struct str name, bool paused)
     add(arg, "queue %.*s %d;", STR_ARG(name), paused);
 }
 
-static void on_node(void *arg, struct str name, bool drained)
+static void on_node(void *arg, const struct node_record *r)
 {
-    add(arg, "node %.*s %d;", STR_ARG(name), drained);
+    add(arg, "node %.*s %d%.*s;", STR_ARG(r->name), r->drained, STR_ARG(r->conf));
 }
 
 static void on_counters(void *arg, uint64_t job, uint64_t spec, uint64_t batch, uint64_t event)
@@ -100,6 +101,38 @@ static void test_everything_active_comes_back(void **state)
                         "job 2 running 1/1 slots 3 default;job 3 starting 1/1 slots 3 default;"
                         "job 4 queued 0/0 slots 3 default;"
                         "run 2.1 local pid 4242 spool 512;run 3.1 local pid 0 spool 0;");
+}
+
+static void test_nodes_come_back_with_how_they_are_reached(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    const struct str conf = STR("{\"url\":\"ssh://h2\"}");
+
+    fixture_stage(f, &(struct change){.kind = CHANGE_NODE, .name = STR("here")});
+    fixture_stage(f, &(struct change){.kind = CHANGE_NODE, .name = STR("h2"), .text = conf});
+    fixture_stage(f, &(struct change){.kind = CHANGE_NODE, .name = STR("h3"), .text = conf});
+    fixture_stage(f, &(struct change){.kind = CHANGE_NODE, .name = STR("h2"), .flag = true});
+    fixture_stage(f, &(struct change){.kind = CHANGE_NODE_GONE, .name = STR("h3")});
+    sync_ok(f);
+    assert_true(fixture_reopen(f, &e));
+    assert_string_equal(load(f).text,
+                        "next 1 1 1 after 4;node h2 1{\"url\":\"ssh://h2\"};node here 0;");
+}
+
+static void test_a_job_keeps_where_it_may_run(void **state)
+{
+    struct fixture *f = *state;
+    struct built *b = built_new(f, 1, 1);
+    struct job_record rec;
+    struct err e = {0};
+
+    b->s.specs[0].nodes = STR("gpu*,h2");
+    stage_submit(f, b);
+    sync_ok(f);
+    assert_int_equal(f->ledger.read_job(f->ledger.self, 1, &rec, &e), 0);
+    assert_true(str_eq_c(rec.nodes, "gpu*,h2"));
+    assert_non_null(strstr(load(f).text, "default on gpu*,h2;"));
 }
 
 static void submit_after(struct fixture *f, const uint64_t *after, size_t n)
@@ -188,6 +221,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         with_store(test_empty),
         with_store(test_everything_active_comes_back),
+        with_store(test_nodes_come_back_with_how_they_are_reached),
+        with_store(test_a_job_keeps_where_it_may_run),
         with_store(test_dependencies),
         with_store(test_few_among_many),
         with_store(test_numbers_never_repeat),

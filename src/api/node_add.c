@@ -1,0 +1,174 @@
+/* node_add.c - POST /v1/nodes and DELETE /v1/nodes/{name}
+ *
+ * The body of an added node, and what of it is recorded: {"url":"ssh://user@host:22"} with name,
+ * slots, cpus, mem, gpus, identity, known_hosts, host_key, accept_new and connect_timeout as the
+ * caller likes.  Secrets have no place in it.  The answer comes when the node is recorded, which
+ * is before anybody knows whether it can be reached: its `state`, `trouble` and `retry_in_ms` tell.
+ */
+#include "api/api_priv.h"
+#include "base/units.h"
+
+/* Keys a caller may give, and what a backend is told; "" = the same. */
+enum add_kind { ADD_TEXT, ADD_COUNT, ADD_CPUS, ADD_SIZE, ADD_BOOL };
+static const struct add_key {
+    const char *name, *as;
+    enum add_kind kind;
+    int64_t max;
+} add_keys[] = {
+    {"url", "", ADD_TEXT, 1000},
+    {"name", "", ADD_TEXT, 63},
+    {"slots", "", ADD_COUNT, 1000000},
+    {"cpus", "mcpu", ADD_CPUS, INT64_C(1000000) * 1000},
+    {"mem", "mem_bytes", ADD_SIZE, INT64_C(1) << 50},
+    {"gpus", "", ADD_COUNT, NODE_MAX_GPUS},
+    {"identity", "", ADD_TEXT, 4095},
+    {"known_hosts", "", ADD_TEXT, 4095},
+    {"host_key", "", ADD_TEXT, 4095},
+    {"accept_new", "", ADD_BOOL, 0},
+    {"connect_timeout", "", ADD_COUNT, 86400},
+};
+
+static int unknown_key(const char *key, struct err *e)
+{
+    const char *names[ARRAY_SIZE(add_keys)], *near;
+
+    if (!strcmp(key, "password") || !strcmp(key, "passphrase"))
+        return err_set(e, ERR_INVALID,
+                       "%s: a node is recorded, and secrets are not; use a key or its agent", key);
+    for (size_t i = 0; i < ARRAY_SIZE(add_keys); i++)
+        names[i] = add_keys[i].name;
+    near = str_nearest(key, names, ARRAY_SIZE(names));
+    return err_set(e, ERR_INVALID, "%.60s: unknown key%s%s%s", key, near ? "; did you mean \"" : "",
+                   near ? near : "", near ? "\"?" : "");
+}
+
+static int read_text(const struct add_key *k, const struct json *v, struct json *out, struct err *e)
+{
+    struct str s = json_type(v) == JSON_STR ? json_str(v) : STR("");
+
+    if (!s.n || s.n > (size_t)k->max || memchr(s.p, '\0', s.n))
+        return err_set(e, ERR_INVALID, "%s: must be a text of 1 to %lld bytes", k->name,
+                       (long long)k->max);
+    json_set_take(out, k->name, json_new_str(s));
+    return 0;
+}
+
+static int read_amount(const struct add_key *k, const struct json *v, struct json *out,
+                       struct err *e)
+{
+    int64_t n = json_type(v) == JSON_INT ? json_int(v) : -1;
+
+    if (k->kind == ADD_CPUS && (json_type(v) == JSON_INT || json_type(v) == JSON_REAL))
+        n = (int64_t)(MIN(json_real(v), 1e9) * 1000);
+    if (json_type(v) == JSON_STR && k->kind == ADD_SIZE && size_parse(json_str(v), &n, e) < 0)
+        return err_wrap(e, "%s", k->name);
+    if (json_type(v) == JSON_STR && k->kind == ADD_CPUS && cpus_parse(json_str(v), &n, e) < 0)
+        return err_wrap(e, "%s", k->name);
+    if (n < 0 || n > k->max)
+        return err_set(e, ERR_INVALID, "%s: is not a number from 0 to %lld", k->name,
+                       (long long)(k->kind == ADD_CPUS ? k->max / 1000 : k->max));
+    json_set_int(out, k->as[0] ? k->as : k->name, n);
+    return 0;
+}
+
+static int read_member(const char *key, const struct json *v, struct json *out, struct err *e)
+{
+    const struct add_key *k = NULL;
+
+    for (size_t i = 0; !k && i < ARRAY_SIZE(add_keys); i++)
+        if (!strcmp(add_keys[i].name, key))
+            k = &add_keys[i];
+    if (!k)
+        return unknown_key(key, e);
+    if (!v)
+        return 0;
+    if (k->kind == ADD_TEXT)
+        return read_text(k, v, out, e);
+    if (k->kind != ADD_BOOL)
+        return read_amount(k, v, out, e);
+    if (json_type(v) != JSON_BOOL)
+        return err_set(e, ERR_INVALID, "%s: must be true or false", key);
+    json_set_take(out, key, json_new_bool(json_bool(v)));
+    return 0;
+}
+
+/* "gpu7" of ssh://ada@gpu7:2222: what stands between user and port. */
+static struct str host_of(struct str url)
+{
+    struct str rest, host;
+
+    str_cut(url, ':', &rest);
+    while (rest.n && rest.p[0] == '/')
+        rest = (struct str){rest.p + 1, rest.n - 1};
+    const char *at = rest.n ? memrchr(rest.p, '@', rest.n) : NULL;
+    if (at)
+        rest = (struct str){at + 1, rest.n - (size_t)(at + 1 - rest.p)};
+    if (rest.n && rest.p[0] == '[')
+        return str_cut((struct str){rest.p + 1, rest.n - 1}, ']', &host);
+    host = str_cut(rest, '/', &rest);
+    return str_cut(host, ':', &rest);
+}
+
+static int read_body(struct call *c, struct str body, struct json **out)
+{
+    struct json *j = NULL;
+    int rc = 0;
+
+    *out = json_new_object();
+    if (json_parse(body, "body", &j, &c->err) < 0)
+        return -1;
+    if (json_type(j) != JSON_OBJECT || !json_get(j, "url"))
+        rc = err_set(&c->err, ERR_INVALID,
+                     "the body must be an object with a url: {\"url\":\"ssh://user@host\"}");
+    for (struct json_it it = {0}; rc == 0 && json_next(j, &it);)
+        rc = read_member(it.key, it.val, *out, &c->err);
+    json_free(j);
+    return rc;
+}
+
+static void on_added(void *arg, const struct err *e, const struct acted *r)
+{
+    struct call *c = arg;
+
+    c->status = 201;
+    nodes_answer(c, e, r);
+}
+
+void nodes_add(struct call *c)
+{
+    struct json *conf = NULL;
+
+    if (read_body(c, http_body(c->req), &conf) < 0) {
+        json_free(conf);
+        call_fail(c, &c->err);
+        return;
+    }
+    const struct json *name = json_get(conf, "name");
+    c->arg = call_copy(c, name ? json_str(name) : host_of(json_str(json_get(conf, "url"))));
+    core_node_add(c->api->conf.core, c->arg, conf, &c->who.caller, on_added, c);
+    json_free(conf);
+}
+
+static void on_removed(void *arg, const struct err *e, const struct acted *r)
+{
+    struct call *c = arg;
+
+    (void)r;
+    if (e) {
+        call_fail(c, e);
+        return;
+    }
+    c->status = 204;
+    call_reply(c);
+}
+
+void nodes_remove(struct call *c)
+{
+    int64_t force;
+
+    if (call_param_int(c, "force", 0, 0, 1, &force, &c->err) < 0) {
+        call_fail(c, &c->err);
+        return;
+    }
+    core_node_remove(c->api->conf.core, c->arg, force, &c->who.caller, on_removed, c);
+}

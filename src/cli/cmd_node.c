@@ -1,0 +1,244 @@
+/* cmd_node.c - berth node: add machines to run jobs on, remove them, drain them
+ *
+ * Adding waits for the first connection, since that is when mistakes show: a wrong name, a key that
+ * is not accepted, a machine of another kind.  What could not be reached is not kept, unless asked
+ * for: whoever adds a machine that is switched off knows.
+ */
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/util.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/view.h"
+#include <poll.h>
+#include <stdio.h>
+
+enum { PATH_TEXT_MAX = 1 << 16, LOOK_MS = 100, WAIT_MS = 60 * 1000 };
+
+struct node_opts {
+    const char *name, *identity, *known_hosts, *host_key;
+    struct opt_num slots, cpus, mem, gpus, wait;
+    bool accept_new, force;
+};
+#define NODE(field) offsetof(struct node_opts, field)
+static const struct opt add_opts[] = {
+    {"name", 0, OPT_TEXT, "NAME", NODE(name), "what it is called (default: its host name)",
+     COMPLETE_NONE, NULL},
+    {"slots", 0, OPT_INT, "N", NODE(slots), "jobs at once (default: its number of CPUs)",
+     COMPLETE_NONE, NULL},
+    {"cpus", 0, OPT_CPUS, "N", NODE(cpus), "CPUs to give out (default: all)", COMPLETE_NONE, NULL},
+    {"mem", 0, OPT_SIZE, "SIZE", NODE(mem), "memory to give out (default: all)", COMPLETE_NONE,
+     NULL},
+    {"gpus", 0, OPT_INT, "N", NODE(gpus), "GPUs to give out (default: all)", COMPLETE_NONE, NULL},
+    {"identity", 'i', OPT_TEXT, "FILE", NODE(identity),
+     "private key to log in with (default: as ssh would)", COMPLETE_FILE, NULL},
+    {"known-hosts", 0, OPT_TEXT, "FILE", NODE(known_hosts),
+     "where its key is looked up (default: as ssh would)", COMPLETE_FILE, NULL},
+    {"host-key", 0, OPT_TEXT, "KEY", NODE(host_key), "its key: 'ssh-ed25519 AAAA…'", COMPLETE_NONE,
+     NULL},
+    {"accept-new", 0, OPT_FLAG, NULL, NODE(accept_new),
+     "believe a machine that was never seen; never one whose key has changed", COMPLETE_NONE, NULL},
+    {"wait", 0, OPT_DURATION, "TIME", NODE(wait), "for the first connection (default 1m)",
+     COMPLETE_NONE, NULL},
+    {"force", 0, OPT_FLAG, NULL, NODE(force),
+     "add: keep it although it cannot be reached; rm: although jobs run on it, which are stopped "
+     "and count as lost",
+     COMPLETE_NONE, NULL},
+};
+static const struct opt_group add_group = {"Nodes", add_opts, ARRAY_SIZE(add_opts), false};
+static const struct opt_group *const groups[] = {&add_group, &output_group, &common_group, NULL};
+
+static void node_path(struct buf *b, const char *name, const char *rest)
+{
+    buf_init(b, PATH_TEXT_MAX);
+    buf_adds(b, "/v1/nodes/");
+    url_encode(b, str_of(name));
+    buf_adds(b, rest);
+}
+
+/* ---- add ---- */
+
+static void set_text(struct json *j, const char *key, const char *v)
+{
+    if (v)
+        json_set_str(j, key, v);
+}
+
+static void set_number(struct json *j, const char *key, struct opt_num v)
+{
+    if (v.set)
+        json_set_int(j, key, v.v);
+}
+
+static int body_of(const struct node_opts *o, const char *url, struct json **out, struct err *e)
+{
+    struct json *j = json_new_object();
+    char here[4096];
+
+    json_set_str(j, "url", url);
+    set_text(j, "name", o->name);
+    set_number(j, "slots", o->slots);
+    set_number(j, "mem", o->mem);
+    set_number(j, "gpus", o->gpus);
+    set_text(j, "host_key", o->host_key);
+    if (o->cpus.set) {
+        AUTO_FREE char *milli = xasprintf("%lldm", (long long)o->cpus.v);
+        json_set_str(j, "cpus", milli);
+    }
+    if (o->accept_new)
+        json_set_take(j, "accept_new", json_new_bool(true));
+    *out = j;
+    if (!o->identity && !o->known_hosts)
+        return 0;
+    if (!getcwd(here, sizeof(here)))
+        return err_sys(e, "cannot tell the current directory");
+    AUTO_FREE char *identity = o->identity ? path_absolute(o->identity, here) : NULL;
+    AUTO_FREE char *known = o->known_hosts ? path_absolute(o->known_hosts, here) : NULL;
+    set_text(j, "identity", identity);
+    set_text(j, "known_hosts", known);
+    return 0;
+}
+
+static void say_capacity(const struct json *n)
+{
+    char mem[UNIT_TEXT_MAX];
+    struct str name = text_of(n, "name");
+    int64_t gpus = int_of(n, "gpus");
+
+    size_format(int_of(n, "mem_bytes"), mem);
+    printf(STR_FMT ": %lld slots, %g CPUs, %s", STR_ARG(name), (long long)int_of(n, "slots"),
+           json_real(json_get(n, "cpus")), mem);
+    if (gpus)
+        printf(", %lld GPU%s", (long long)gpus, gpus == 1 ? "" : "s");
+    putchar('\n');
+}
+
+/* Until it is there, or was tried and cannot be reached, or it takes too long. */
+static int wait_for(struct cli *c, const char *name, int64_t wait_ms, struct json **out,
+                    struct err *e)
+{
+    int64_t until = clock_mono(&clock_system) + wait_ms;
+    AUTO(buf) struct buf path = {0};
+    bool said = false;
+
+    node_path(&path, name, "");
+    for (;;) {
+        json_free(*out);
+        *out = NULL;
+        if (cli_get(c, path.p, out, e) < 0)
+            return -1;
+        struct str why = text_of(*out, "trouble");
+        if (!str_eq_c(text_of(*out, "state"), "away"))
+            return 0;
+        if (json_type(json_get(*out, "retry_in_ms")) == JSON_INT)
+            return err_set(e, ERR_UNAVAILABLE, "%.60s cannot be reached: " STR_FMT, name,
+                           (int)MIN(why.n, (size_t)150), why.p);
+        if (clock_mono(&clock_system) > until)
+            return err_set(e, ERR_UNAVAILABLE, "%.60s was not connected to in time (" STR_FMT ")",
+                           name, (int)MIN(why.n, (size_t)150), why.p);
+        if (!said && c->err.is_tty)
+            cli_say("connecting to %s …", name);
+        said = true;
+        poll(NULL, 0, LOOK_MS);
+    }
+}
+
+/* What cannot be reached is taken back, with its reason. */
+static int take_back(struct cli *c, const char *name, const struct err *why)
+{
+    AUTO(buf) struct buf path = {0};
+    struct err e = {0};
+
+    node_path(&path, name, "?force=1");
+    if (cli_call(c, "DELETE", path.p, NULL, NULL, NULL, &e) < 0)
+        return cli_fail(&e);
+    cli_fail(why);
+    cli_say("it was not added; --force keeps a node that is not there yet");
+    return err_exit_code(why->code);
+}
+
+static int add(struct cli *c, const struct node_opts *o, const char *url)
+{
+    struct json *body = NULL, *node = NULL;
+    struct err e = {0};
+    int rc;
+
+    if (body_of(o, url, &body, &e) < 0 || cli_post(c, "/v1/nodes", body, &node, &e) < 0) {
+        json_free(body);
+        return cli_fail(&e);
+    }
+    json_free(body);
+    struct str s = text_of(node, "name");
+    AUTO_FREE char *name = xstrndup(s.p, s.n);
+    rc = wait_for(c, name, o->wait.set ? o->wait.v : WAIT_MS, &node, &e);
+    if (rc < 0 && !o->force)
+        rc = take_back(c, name, &e);
+    else if (rc < 0)
+        cli_say("%s; it is tried again, `berth nodes` shows when it is there", e.text);
+    else if (cli_json(c)) {
+        AUTO_FREE char *text = json_text(node);
+        puts(text);
+    } else
+        say_capacity(node);
+    json_free(node);
+    return rc < 0 ? 0 : rc;
+}
+
+/* ---- the others ---- */
+
+static int rm(struct cli *c, const struct node_opts *o, const char *name)
+{
+    AUTO(buf) struct buf path = {0};
+    struct err e = {0};
+
+    node_path(&path, name, o->force ? "?force=1" : "");
+    return cli_call(c, "DELETE", path.p, NULL, NULL, NULL, &e) < 0 ? cli_fail(&e) : 0;
+}
+
+static int drain(struct cli *c, const char *verb, const char *name)
+{
+    AUTO(buf) struct buf path = {0};
+    struct err e = {0};
+
+    node_path(&path, name, !strcmp(verb, "drain") ? "/drain" : "/undrain");
+    return cli_post(c, path.p, NULL, NULL, &e) < 0 ? cli_fail(&e) : 0;
+}
+
+static int node(struct cli *c, const void *opts, const struct operands *ops)
+{
+    const char *verb = ops->n ? ops->p[0] : "";
+
+    if (ops->n == 2 && !strcmp(verb, "add"))
+        return add(c, opts, ops->p[1]);
+    if (ops->n == 2 && !strcmp(verb, "rm"))
+        return rm(c, opts, ops->p[1]);
+    if (ops->n == 2 && (!strcmp(verb, "drain") || !strcmp(verb, "undrain")))
+        return drain(c, verb, ops->p[1]);
+    cli_say("write berth node add URL, or berth node rm, drain or undrain NAME");
+    return err_exit_code(ERR_INVALID);
+}
+
+static const struct example examples[] = {
+    {"berth node add ssh://ada@gpu7", "run jobs on gpu7 too, as many at once as it has CPUs"},
+    {"berth node add ssh://gpu7:2222 --name big --slots 4", "another name, four jobs at once"},
+    {"berth node drain big", "finish what runs there, start nothing"},
+    {"berth node rm big", "forget it"},
+    {NULL, NULL},
+};
+const struct command cmd_node = {
+    .name = "node",
+    .summary = "add machines to run jobs on, remove them",
+    .synopsis = "add URL [OPTION…]\nrm NAME [--force]\ndrain|undrain NAME",
+    .description =
+        "Machines are reached with ssh, by your ~/.ssh/config, keys and agent; nothing need be "
+        "installed there. Jobs go on while the connection is cut. `berth nodes` shows them all.",
+    .section = SECTION_CHANGE,
+    .groups = groups,
+    .opts_size = sizeof(struct node_opts),
+    .examples = examples,
+    .operand = "action",
+    .max_operands = 2,
+    .complete = COMPLETE_CHOICES,
+    .choices = "add|rm|drain|undrain",
+    .run = node,
+};
