@@ -123,7 +123,26 @@ int cas_check_name(const char *name, struct err *e)
     return 0;
 }
 
+int cas_get_manifest(void *ctx, const char *hash, char **text, size_t *n, struct err *e)
+{
+    struct cas *c = ctx;
+    char name[BLOB_NAME], path[BLOB_NAME + 1];
+
+    snprintf(name, sizeof(name), "%s-tree", hash);
+    blob_path(name, path);
+    AUTO_FD fd = openat(c->blobs, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return err_sys(e, "cannot open %s/blobs/%s", c->dir, path);
+    return fd_read_all(fd, MANIFEST_MAX, text, n, e);
+}
+
 int cas_read_manifest(struct cas *c, const char *name, struct manifest *out, struct err *e)
+{
+    return cas_walk_manifest(c, name, cas_get_manifest, c, out, e);
+}
+
+int cas_walk_manifest(struct cas *c, const char *name, manifest_get_fn *get, void *ctx,
+                      struct manifest *out, struct err *e)
 {
     AUTO_FREE char *text = NULL;
     size_t n;
@@ -136,7 +155,7 @@ int cas_read_manifest(struct cas *c, const char *name, struct manifest *out, str
     if (fd < 0)
         return err_sys(e, "cannot open %s/trees/%s", c->dir, name);
     if (fd_read_all(fd, MANIFEST_MAX, &text, &n, e) < 0 ||
-        manifest_parse((struct str){text, n}, out, e) < 0)
+        manifest_read((struct str){text, n}, get, ctx, out, e) < 0)
         return err_wrap(e, "reading %s/trees/%s", c->dir, name);
     return 0;
 }

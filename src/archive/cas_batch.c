@@ -1,8 +1,8 @@
 /* cas_batch.c - the new blobs of one call, and the tree they belong to
  *
- * They are written into a directory of the call in tmp/.  At the end all are synced, then linked
- * to their names, then those directories are synced, then the manifest in the same way, and only
- * then the tree gets its name.  Two calls that bring the same content at once do not disturb each
+ * They are written into a directory of the call in tmp/.  At the end all are synced, manifests too,
+ * then linked to their names, then those directories are synced, and only then the tree gets its
+ * name.  Two calls that bring the same content at once do not disturb each
  * other: the second finds the name taken and goes without.
  *
  * A hard link may not be made without end: ext4 allows 65 000 to one inode.  When a blob is used
@@ -245,11 +245,11 @@ static int sync_fd(int fd, struct err *e)
     return fsync(fd) < 0 ? err_sys(e, "cannot sync the store") : 0;
 }
 
-static int sync_contents(struct batch *b, size_t from, struct err *e)
+static int sync_contents(struct batch *b, struct err *e)
 {
-    if (b->list.n - from > SYNC_ONE_BY_ONE)
+    if (b->list.n > SYNC_ONE_BY_ONE)
         return syncfs(b->dir) < 0 ? err_sys(e, "cannot sync the store %s", b->c->dir) : 0;
-    for (size_t i = from; i < b->list.n; i++) {
+    for (size_t i = 0; i < b->list.n; i++) {
         AUTO_FD fd = open_pending(b, b->list.p[i]);
         if (fd < 0)
             return err_sys(e, "cannot open a new blob of %s", b->c->dir);
@@ -274,12 +274,12 @@ static int name_one(struct batch *b, const struct pending *p, struct err *e)
     return err_sys(e, "cannot create %s/blobs/%s", b->c->dir, path);
 }
 
-/* Names of the list from `from` on, and their directories synced. */
-static int name_blobs(struct batch *b, size_t from, struct err *e)
+/* All of them get their names, and the directories of those are synced. */
+static int name_blobs(struct batch *b, struct err *e)
 {
     bool touched[256] = {0};
 
-    for (size_t i = from; i < b->list.n; i++) {
+    for (size_t i = 0; i < b->list.n; i++) {
         char hex[3] = {b->list.p[i]->name[0], b->list.p[i]->name[1], 0};
         if (name_one(b, b->list.p[i], e) < 0)
             return -1;
@@ -296,26 +296,26 @@ static int name_blobs(struct batch *b, size_t from, struct err *e)
         if (sync_fd(fd, e) < 0)
             return -1;
     }
-    return b->list.n > from ? sync_fd(b->c->blobs, e) : 0;
+    return b->list.n ? sync_fd(b->c->blobs, e) : 0;
 }
 
-static int put_manifest(struct batch *b, struct manifest *m, char name[BLOB_NAME], struct err *e)
+/* The manifest of one directory, unless there is such a one. */
+static int put_manifest(void *ctx, const struct buf *text, char hash[CAS_HEX], struct err *e)
 {
-    AUTO(buf) struct buf text = {0};
+    struct batch *b = ctx;
     struct cas_tally before = b->tally;
-    char hash[CAS_HEX];
+    char name[BLOB_NAME];
     unsigned number;
     struct blake2b h;
 
-    manifest_format(m, &text);
     blake2b_init(&h);
-    blake2b_add(&h, text.p, text.n);
+    blake2b_add(&h, text->p, text->n);
     hash_hex(&h, hash);
-    snprintf(name, BLOB_NAME, "%s-tree", hash);
+    snprintf(name, sizeof(name), "%s-tree", hash);
     if (has_name(b, name))
         return 0;
     AUTO_FD fd = batch_new_file(b, &number, e);
-    if (fd < 0 || fd_write_all(fd, text.p, text.n, e) < 0 ||
+    if (fd < 0 || fd_write_all(fd, text->p, text->n, e) < 0 ||
         put_name(b, number, fd, name, 0400, NULL, 0, e) < 0)
         return -1;
     b->tally = before; // a manifest is not content
@@ -323,20 +323,21 @@ static int put_manifest(struct batch *b, struct manifest *m, char name[BLOB_NAME
 }
 
 /* trees/NAME becomes the manifest, whatever it was. */
-static int name_tree(struct batch *b, const char *tree, const char *manifest, struct err *e)
+static int name_tree(struct batch *b, const char *tree, const char *root, struct err *e)
 {
-    char path[BLOB_NAME + 1], temp[16];
-    struct stat st;
+    char name[BLOB_NAME], path[BLOB_NAME + 1], temp[16];
 
-    blob_path(manifest, path);
+    snprintf(name, sizeof(name), "%s-tree", root);
+    blob_path(name, path);
     number_name(b->next++, temp);
-    if (fstatat(b->c->blobs, path, &st, 0) == 0 && linkat(b->c->blobs, path, b->dir, temp, 0) < 0) {
-        char hash[CAS_HEX];
-        snprintf(hash, sizeof(hash), "%.64s", manifest);
-        if (errno != EMLINK || renew_blob(b, hash, path, e) < 0 ||
-            linkat(b->c->blobs, path, b->dir, temp, 0) < 0)
-            return err_sys(e, "cannot link %s/blobs/%s", b->c->dir, path);
+    int rc = linkat(b->c->blobs, path, b->dir, temp, 0);
+    if (rc < 0 && errno == EMLINK) {
+        if (renew_blob(b, root, path, e) < 0)
+            return -1;
+        rc = linkat(b->c->blobs, path, b->dir, temp, 0);
     }
+    if (rc < 0)
+        return err_sys(e, "cannot link %s/blobs/%s", b->c->dir, path);
     if (renameat(b->dir, temp, b->c->trees, tree) < 0)
         return err_sys(e, "cannot create %s/trees/%s", b->c->dir, tree);
     return sync_fd(b->c->trees, e);
@@ -344,11 +345,10 @@ static int name_tree(struct batch *b, const char *tree, const char *manifest, st
 
 int batch_commit(struct batch *b, const char *tree, struct manifest *m, struct err *e)
 {
-    char name[BLOB_NAME];
-    size_t contents = b->list.n;
+    char root[CAS_HEX];
 
-    if (sync_contents(b, 0, e) < 0 || name_blobs(b, 0, e) < 0 || put_manifest(b, m, name, e) < 0 ||
-        sync_contents(b, contents, e) < 0 || name_blobs(b, contents, e) < 0)
+    if (manifest_write(m, put_manifest, b, root, e) < 0 || sync_contents(b, e) < 0 ||
+        name_blobs(b, e) < 0)
         return -1;
-    return name_tree(b, tree, name, e);
+    return name_tree(b, tree, root, e);
 }

@@ -1,8 +1,8 @@
 /* cas_collect.c - removing what nothing needs any more
  *
  * With the store to itself: reads the manifests of all trees, then removes every blob that is in
- * none of them and has no image (its only link is its name).  A manifest lives as long as a tree
- * is linked to it.
+ * none of them and has no image (its only link is its name).  Manifests go the same way: those of
+ * top directories are linked to their trees, those below are named in others.
  */
 #include "archive/cas_priv.h"
 #include "base/file.h"
@@ -13,8 +13,8 @@
 
 struct collect {
     struct cas *c;
-    struct map_u64 needed;    /* first 64 bits of each hash that is in a tree */
-    struct map_u64 manifests; /* inodes already read: equal trees share one */
+    struct map_u64 needed; /* first 64 bits of each hash that is in a tree */
+    struct map_u64 tops;   /* inodes of manifests already read: equal trees share one */
     struct cas_freed freed;
 };
 
@@ -51,6 +51,17 @@ static uint64_t key_of(const char *hash)
     return key;
 }
 
+/* A directory that was seen in another tree has been marked with all that is in it. */
+static int mark_below(void *ctx, const char *hash, char **text, size_t *n, struct err *e)
+{
+    struct collect *k = ctx;
+
+    if (map_u64_get(&k->needed, key_of(hash)))
+        return 1;
+    map_u64_put(&k->needed, key_of(hash), k);
+    return cas_get_manifest(k->c, hash, text, n, e);
+}
+
 static int mark_tree(struct collect *k, int dir, const char *name, struct err *e)
 {
     struct manifest m;
@@ -58,11 +69,11 @@ static int mark_tree(struct collect *k, int dir, const char *name, struct err *e
 
     if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return errno == ENOENT ? 0 : err_sys(e, "cannot look at tree %s", name);
-    if (map_u64_get(&k->manifests, st.st_ino))
+    if (map_u64_get(&k->tops, st.st_ino))
         return 0;
-    map_u64_put(&k->manifests, st.st_ino, k);
+    map_u64_put(&k->tops, st.st_ino, k);
     struct err why = {0};
-    if (cas_read_manifest(k->c, name, &m, &why) < 0) {
+    if (cas_walk_manifest(k->c, name, mark_below, k, &m, &why) < 0) {
         if (why.code == ERR_NOT_FOUND) // dropped meanwhile
             return 0;
         *e = why; // what it needs is not known, so nothing may go
@@ -84,8 +95,7 @@ static int sweep_blob(struct collect *k, int dir, const char *shard, const char 
     snprintf(hash, sizeof(hash), "%.2s%.78s", shard, name);
     if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return err_sys(e, "cannot look at blob %s", name);
-    bool is_tree = strlen(name) > 5 && strcmp(name + strlen(name) - 5, "-tree") == 0;
-    if (st.st_nlink > 1 || (!is_tree && map_u64_get(&k->needed, key_of(hash))))
+    if (st.st_nlink > 1 || map_u64_get(&k->needed, key_of(hash)))
         return 0;
     if (unlinkat(dir, name, 0) < 0)
         return err_sys(e, "cannot remove blob %s", name);
@@ -135,7 +145,7 @@ int cas_collect(struct cas *c, struct cas_freed *out, struct err *e)
         rc = for_each(&k, c->blobs, ".", sweep_shard, &why);
     known_collect(c);
     map_u64_done(&k.needed);
-    map_u64_done(&k.manifests);
+    map_u64_done(&k.tops);
     if (rc < 0 && e)
         *e = why;
     if (rc == 0 && out)

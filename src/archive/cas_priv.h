@@ -3,8 +3,8 @@
  *   blobs/ab/cdef…-444   contents; the name is the hash (BLAKE2b, 256 bits) and the permissions.
  *                        With hard links the image of a file is this inode, so there is one blob
  *                        for each kind of permissions; with clones there is -400 only
- *   blobs/ab/cdef…-tree  a manifest
- *   trees/NAME           hard link to the manifest of the tree NAME
+ *   blobs/ab/cdef…-tree  the manifest of a directory
+ *   trees/NAME           hard link to the manifest of the top directory of the tree NAME
  *   known/DEV-INO        what cas_check_out wrote into which directory
  *   tmp/NAME/            one for each call under way
  *   lock                 held shared by every call under way, alone by cas_collect
@@ -30,6 +30,10 @@ struct cas {
 /* ---- cas.c ---- */
 int cas_check_name(const char *name, struct err *e);
 int cas_read_manifest(struct cas *c, const char *name, struct manifest *out, struct err *e);
+/* The same, with another way to get at the directories below (cas_get_manifest; ctx is the cas). */
+int cas_walk_manifest(struct cas *c, const char *name, manifest_get_fn *get, void *ctx,
+                      struct manifest *out, struct err *e);
+int cas_get_manifest(void *ctx, const char *hash, char **text, size_t *n, struct err *e);
 /* flock; the descriptor is the lock. */
 int cas_lock(struct cas *c, bool alone, struct err *e);
 struct timespec ns_timespec(int64_t ns);

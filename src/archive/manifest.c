@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #define HEAD "berth tree 1\n"
+enum { DEPTH_MAX = 256 };
 
 void manifest_push(struct manifest *m, struct manifest_entry entry_take)
 {
@@ -63,25 +64,69 @@ static void add_name(struct buf *out, const char *s)
     }
 }
 
-void manifest_format(const struct manifest *m, struct buf *out)
+struct writer {
+    const struct manifest *m;
+    manifest_put_fn *put;
+    void *ctx;
+    size_t at; /* the next entry */
+};
+
+static void add_line(struct buf *out, const struct manifest_entry *n, const char *name)
 {
-    buf_adds(out, HEAD);
-    for (size_t i = 0; i < m->entries.n; i++) {
-        const struct manifest_entry *n = &m->entries.p[i];
-        long long mtime = n->mtime_ns;
-        if (n->type == 'd')
-            buf_addf(out, "d %03o %lld ", n->mode, mtime);
-        else if (n->type == 'f')
-            buf_addf(out, "f %03o %lld %lld %s ", n->mode, mtime, (long long)n->size, n->hash);
-        else
-            buf_addf(out, "l %lld ", mtime);
-        if (n->type == 'l') {
-            add_name(out, n->target);
-            buf_addc(out, ' ');
-        }
-        add_name(out, *n->path ? n->path : ".");
-        buf_addc(out, '\n');
+    if (n->type == 'f') {
+        buf_addf(out, "f %03o %lld %lld %s ", n->mode, (long long)n->mtime_ns, (long long)n->size,
+                 n->hash);
+    } else {
+        buf_addf(out, "l %lld ", (long long)n->mtime_ns);
+        add_name(out, n->target);
+        buf_addc(out, ' ');
     }
+    add_name(out, name);
+    buf_addc(out, '\n');
+}
+
+/* The part of `path` below the directory, or NULL when it is elsewhere. */
+static const char *below(const char *dir, const char *path)
+{
+    size_t n = strlen(dir);
+
+    if (n == 0)
+        return *path ? path : NULL;
+    return strncmp(path, dir, n) == 0 && path[n] == '/' ? path + n + 1 : NULL;
+}
+
+/* The directory at w->at and all in it. */
+static int write_dir(struct writer *w, char hash[CAS_HEX], struct err *e)
+{
+    const struct manifest_entry *dir = &w->m->entries.p[w->at++];
+    AUTO(buf) struct buf text = {0};
+    const char *name;
+
+    buf_addf(&text, HEAD "d %03o %lld .\n", dir->mode, (long long)dir->mtime_ns);
+    while (w->at < w->m->entries.n && (name = below(dir->path, w->m->entries.p[w->at].path))) {
+        if (w->m->entries.p[w->at].type != 'd') {
+            add_line(&text, &w->m->entries.p[w->at++], name);
+            continue;
+        }
+        char sub[CAS_HEX];
+        if (write_dir(w, sub, e) < 0)
+            return -1;
+        buf_addf(&text, "t %s ", sub);
+        add_name(&text, name);
+        buf_addc(&text, '\n');
+    }
+    return w->put(w->ctx, &text, hash, e);
+}
+
+int manifest_write(const struct manifest *m, manifest_put_fn *put, void *ctx, char root[CAS_HEX],
+                   struct err *e)
+{
+    struct writer w = {m, put, ctx, 0};
+
+    ASSERT(m->entries.n && !*m->entries.p[0].path);
+    int rc = write_dir(&w, root, e);
+    ASSERT(rc < 0 || w.at == m->entries.n);
+    return rc;
 }
 
 static int hex_digit(char c)
@@ -111,18 +156,9 @@ static char *name_of(struct str s)
     return buf_take(&out, NULL);
 }
 
-static bool path_is_plain(const char *path)
+static bool name_is_plain(const char *name)
 {
-    struct str rest = str_of(path);
-
-    if (path[0] == '/' || (rest.n && path[rest.n - 1] == '/'))
-        return false;
-    while (rest.n > 0) {
-        struct str part = str_cut(rest, '/', &rest);
-        if (part.n == 0 || str_eq_c(part, ".") || str_eq_c(part, ".."))
-            return false;
-    }
-    return true;
+    return *name && !strchr(name, '/') && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
 static bool read_mode(struct str *line, mode_t *out)
@@ -153,16 +189,12 @@ static bool read_hash(struct str *line, char out[CAS_HEX])
     return true;
 }
 
-/* One line into *out; what was allocated is in *out either way. */
-static bool read_line(struct str line, struct manifest_entry *out)
+/* A line of a file or a link into *out, its name into out->path; what was allocated is in *out
+ * either way. */
+static bool read_entry(struct str line, struct manifest_entry *out)
 {
-    struct str type = str_cut(line, ' ', &line);
-
-    if (type.n != 1 || !strchr("dfl", type.p[0]))
-        return false;
-    out->type = type.p[0];
     out->mode = 0777;
-    if (out->type != 'l' && !read_mode(&line, &out->mode))
+    if (out->type == 'f' && !read_mode(&line, &out->mode))
         return false;
     if (!str_to_i64(str_cut(line, ' ', &line), &out->mtime_ns))
         return false;
@@ -171,36 +203,109 @@ static bool read_line(struct str line, struct manifest_entry *out)
         return false;
     if (out->type == 'l' && !(out->target = name_of(str_cut(line, ' ', &line))))
         return false;
-    if (str_eq_c(line, ".") && out->type == 'd')
-        return (out->path = xstrdup("")) != NULL;
-    out->path = line.n ? name_of(line) : NULL;
-    return out->path && path_is_plain(out->path);
+    out->path = name_of(line);
+    return out->path && name_is_plain(out->path);
 }
 
-int manifest_parse(struct str text, struct manifest *out, struct err *e)
-{
-    struct manifest m = {0};
-    struct str rest = text;
+struct reader {
+    manifest_get_fn *get;
+    void *ctx;
+    struct manifest m;
+    unsigned depth;
+};
 
-    if (!str_starts(text, STR(HEAD)))
+static int damaged(struct err *e, size_t line)
+{
+    return err_set(e, ERR_INTERNAL, "line %zu of a manifest makes no sense; the store is damaged",
+                   line);
+}
+
+static char *joined(const char *dir, const char *name)
+{
+    return xasprintf("%s%s%s", dir, *dir ? "/" : "", name);
+}
+
+static int read_dir(struct reader *r, struct str text, const char *path, struct err *e);
+
+static int read_below(struct reader *r, const char *hash, const char *path, struct err *e)
+{
+    AUTO_FREE char *text = NULL;
+    size_t n = 0;
+    int rc = r->get(r->ctx, hash, &text, &n, e);
+
+    return rc ? MIN(rc, 0) : read_dir(r, (struct str){text, n}, path, e);
+}
+
+/* The first line: the directory itself. */
+static bool read_self(struct reader *r, struct str line, const char *path)
+{
+    struct manifest_entry self = {.type = 'd'};
+
+    if (!str_eq_c(str_cut(line, ' ', &line), "d") || !read_mode(&line, &self.mode) ||
+        !str_to_i64(str_cut(line, ' ', &line), &self.mtime_ns) || !str_eq_c(line, "."))
+        return false;
+    self.path = xstrdup(path);
+    manifest_push(&r->m, self);
+    return true;
+}
+
+/* Any other line.  *last is the name before, to see that they are in order. */
+static int read_line(struct reader *r, struct str line, const char *path, char **last, size_t at,
+                     struct err *e)
+{
+    struct str type = str_cut(line, ' ', &line);
+    struct manifest_entry n = {.type = type.n == 1 ? type.p[0] : 0};
+    AUTO_FREE char *name = NULL;
+    bool ok = false;
+
+    if (n.type == 't')
+        ok = read_hash(&line, n.hash) && (name = name_of(line)) && name_is_plain(name);
+    else if (n.type == 'f' || n.type == 'l')
+        ok = read_entry(line, &n) && (name = xstrdup(n.path));
+    ok = ok && (!*last || strcmp(*last, name) < 0);
+    char *full = ok ? joined(path, name) : NULL;
+    free(n.path);
+    n.path = full;
+    if (ok) {
+        free(*last);
+        *last = TAKE(name);
+    }
+    if (ok && n.type != 't') {
+        manifest_push(&r->m, n);
+        return 0;
+    }
+    free(n.target);
+    AUTO_FREE char *below_path = n.path;
+    return ok ? read_below(r, n.hash, below_path, e) : damaged(e, at);
+}
+
+static int read_dir(struct reader *r, struct str text, const char *path, struct err *e)
+{
+    AUTO_FREE char *last = NULL;
+    struct str rest = text;
+    int rc = 0;
+
+    if (!str_starts(text, STR(HEAD)) || r->depth > DEPTH_MAX)
         return err_set(e, ERR_INTERNAL, "this is not a manifest; the store is damaged");
     rest = (struct str){text.p + sizeof(HEAD) - 1, text.n - (sizeof(HEAD) - 1)};
-    for (size_t n = 2; rest.n > 0; n++) {
-        struct manifest_entry entry = {0};
-        bool ok = read_line(str_cut(rest, '\n', &rest), &entry);
-        ok = ok && (m.entries.n == 0 ? !*entry.path
-                                     : path_cmp(vec_last(&m.entries).path, entry.path) < 0);
-        manifest_push(&m, entry);
-        if (!ok) {
-            manifest_done(&m);
-            return err_set(e, ERR_INTERNAL,
-                           "line %zu of a manifest makes no sense; the store is "
-                           "damaged",
-                           n);
-        }
+    if (!read_self(r, str_cut(rest, '\n', &rest), path))
+        return damaged(e, 2);
+    r->depth++;
+    for (size_t at = 3; rest.n > 0 && rc == 0; at++)
+        rc = read_line(r, str_cut(rest, '\n', &rest), path, &last, at, e);
+    r->depth--;
+    return rc;
+}
+
+int manifest_read(struct str root, manifest_get_fn *get, void *ctx, struct manifest *out,
+                  struct err *e)
+{
+    struct reader r = {.get = get, .ctx = ctx};
+
+    if (read_dir(&r, root, "", e) < 0) {
+        manifest_done(&r.m);
+        return -1;
     }
-    if (!m.entries.n)
-        return err_set(e, ERR_INTERNAL, "a manifest is empty; the store is damaged");
-    *out = m;
+    *out = r.m;
     return 0;
 }

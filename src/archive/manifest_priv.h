@@ -1,13 +1,16 @@
 /* manifest_priv.h - what a tree consists of, as text
  *
+ * One text for each directory, so that directories which did not change are shared between trees:
+ *
  *   berth tree 1
  *   d 755 1700000000000000000 .
- *   f 644 1700000000000000000 1234 <64 hexadecimal digits> src/train.py
- *   l 1700000000000000000 ../data src/data
+ *   f 644 1700000000000000000 1234 <hash of the content> train.py
+ *   l 1700000000000000000 ../data data
+ *   t <hash of the text of that directory> src
  *
- * Mode (octal), modification time (nanoseconds since 1970), size, hash of the content, path.  In
- * paths and targets a `%`, a blank and control characters are written %41.  The order is that of
- * a walk (walk_priv.h), so equal trees have equal manifests.
+ * Mode (octal), modification time (nanoseconds since 1970), size, hash (64 hexadecimal digits),
+ * name.  In names and targets a `%`, a blank and control characters are written %41.  Names are
+ * sorted by their bytes, so equal trees have equal texts.
  */
 #pragma once
 #include "base/buf.h"
@@ -31,7 +34,14 @@ struct manifest {
 void manifest_push(struct manifest *m, struct manifest_entry entry_take);
 void manifest_sort(struct manifest *m);
 void manifest_done(struct manifest *m);
-void manifest_format(const struct manifest *m, struct buf *out);
-/* Refuses text that manifest_format cannot have made: paths with `..`, wrong order, … */
-int manifest_parse(struct str text, struct manifest *out, struct err *e);
+
+/* Hands out the text of every directory, the innermost first; `put` says what its hash is. */
+typedef int manifest_put_fn(void *ctx, const struct buf *text, char hash[CAS_HEX], struct err *e);
+int manifest_write(const struct manifest *m, manifest_put_fn *put, void *ctx, char root[CAS_HEX],
+                   struct err *e);
+/* From the text of the root; `get` fetches those below: 0 = *text is it (to be freed), 1 = leave
+ * that directory out, -1.  Refuses what manifest_write cannot have made. */
+typedef int manifest_get_fn(void *ctx, const char *hash, char **text, size_t *n, struct err *e);
+int manifest_read(struct str root, manifest_get_fn *get, void *ctx, struct manifest *out,
+                  struct err *e);
 int64_t manifest_bytes(const struct manifest *m);

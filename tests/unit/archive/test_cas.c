@@ -242,7 +242,7 @@ TEST(collecting_takes_only_what_nobody_needs)
     keep("two", "src", NULL, 0);
     assert_int_equal(collect(), 0);
     assert_int_equal(cas_drop_tree(store, "two", &e), 0);
-    assert_int_equal(collect(), 2); // "more" and the manifest
+    assert_int_equal(collect(), 2); // "more" and the manifest of the top
     assert_true(cas_has_tree(store, "one") && !cas_has_tree(store, "two"));
     check_out("one", "copy");
     assert_true(rig_same("image", "copy", false));
