@@ -37,6 +37,7 @@ struct node {
     int64_t again_ms;  /* monotonic: when it is tried again; 0 = not told */
 };
 enum { NODE_MAX_GPUS = GPU_SET_MAX };
+#define NODE_UNTRIED "not connected yet" /* its trouble until it was tried for the first time */
 /* What runs hold of a node. */
 struct usage {
     int32_t slots;

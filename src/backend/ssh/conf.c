@@ -9,6 +9,7 @@
  *   accept_new        a host that is not known is believed at first sight (never a changed key)
  *   password, passphrase          held in memory, and given to ssh when it asks
  *   connect_timeout, start_timeout    seconds
+ *   stage_root        relative directories of runs are below this one, not below the login's home
  *   python_path       directory of our Python packages, for jobs there to import
  *   slots mcpu mem_bytes gpus gpus_exclude cpu_quota transient    as for the local backend, there
  */
@@ -129,6 +130,7 @@ int ssh_conf_read(struct ssh_conf *c, const struct json *conf, struct err *e)
         .password = text_of(conf, "password"),
         .passphrase = text_of(conf, "passphrase"),
         .python_path = text_of(conf, "python_path"),
+        .stage_root = text_of(conf, "stage_root"),
         .accept_new = json_bool(json_get(conf, "accept_new")),
         .connect_timeout_s = seconds(conf, "connect_timeout", CONNECT_TIMEOUT_S),
         .start_timeout_ms = seconds(conf, "start_timeout", START_TIMEOUT_S) * 1000,
@@ -164,6 +166,7 @@ void ssh_conf_done(struct ssh_conf *c)
     free(c->known_hosts);
     free(c->host_key);
     free(c->python_path);
+    free(c->stage_root);
     wipe(c->password);
     wipe(c->passphrase);
     json_free(c->node);

@@ -45,6 +45,7 @@ static void back_off(struct backend *b)
         b->backoff_ms = BACKOFF_MAX_MS;
     b->backoff_ms = MIN(MAX(b->backoff_ms, BACKOFF_MIN_MS), BACKOFF_MAX_MS);
     timer_start(b->timer, b->backoff_ms, 0);
+    b->again_ms = loop_mono_ms(b->loop) + b->backoff_ms;
     b->backoff_ms *= 2;
 }
 

@@ -14,6 +14,7 @@
  */
 #include "backend/ssh/ssh_priv.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/util.h"
 #include <errno.h>
 #include <signal.h>
@@ -181,6 +182,7 @@ void ssh_on_away(struct backend *b)
     memcpy(was, b->node.trouble, sizeof(was));
     b->node.away = away;
     snprintf(b->node.trouble, sizeof(b->node.trouble), "%s", away ? b->trouble.text : "");
+    b->node.again_ms = away ? b->again_ms : 0;
     if (b->ev->node && (away != was_away || strcmp(was, b->node.trouble) != 0))
         b->ev->node(b->owner, &b->node);
     if (away)
@@ -576,7 +578,7 @@ static int ssh_open(struct backend **out, const char *home, const struct json *c
     b->node.mem_bytes = json_int(json_get(b->conf.node, "mem_bytes"));
     b->node.devices = xcalloc(NODE_MAX_GPUS, sizeof(*b->node.devices));
     b->node.away = true;
-    snprintf(b->node.trouble, sizeof(b->node.trouble), "not connected yet");
+    snprintf(b->node.trouble, sizeof(b->node.trouble), NODE_UNTRIED);
     *out = b;
     return 0;
 }
@@ -602,12 +604,20 @@ static const char *run_dir_of(const struct run_start *s)
     return s->run_dir;
 }
 
+/* Where the directory of the run shall be there; yours.  "" = its choice. */
+static char *stage_dir_of(const struct backend *b, const struct run_start *s)
+{
+    if (!s->stage_dir || !s->stage_dir[0])
+        return xstrdup("");
+    return path_join(b->conf.stage_root ? b->conf.stage_root : "", s->stage_dir);
+}
+
 static int encode_start(const struct run_start *s, struct ssh_run *r, struct err *e)
 {
     const char *run_dir = run_dir_of(s);
     struct wire_start w = {
         .f = {.gpus = s->need.gpus, .has_dir = s->run_dir != NULL},
-        .stage_dir = s->stage_dir ? s->stage_dir : "",
+        .stage_dir = r->stage_dir,
         .run_dir = run_dir ? run_dir : "",
         .p = {.f = {.job = s->key.job,
                     .run = s->key.run,
@@ -646,7 +656,6 @@ static void keep_assets(struct ssh_run *r, const struct run_start *s)
 {
     size_t n = 0;
 
-    r->stage_dir = xstrdup(s->stage_dir ? s->stage_dir : "");
     while (s->assets && s->assets[n])
         n++;
     if (n == 0)
@@ -673,6 +682,8 @@ static int ssh_start(struct backend *b, const struct run_start *s, struct err *e
         return -1;
     if (!r)
         r = run_add(b, s->key, s->journal);
+    free(r->stage_dir);
+    r->stage_dir = stage_dir_of(b, s);
     if (encode_start(s, r, e) < 0) {
         run_free(b, r);
         return -1;

@@ -77,6 +77,7 @@ struct ssh_child {
 };
 struct ssh_conf {
     char *name, *host, *user, *identity, *known_hosts, *host_key, *password, *passphrase;
+    char *stage_root;          /* NULL = the login's home */
     char *python_path;         /* of our Python packages, here; NULL = none are sent */
     int64_t port;              /* 0 = as ssh has it */
     int64_t connect_timeout_s; /* of TCP and greeting */
@@ -112,7 +113,8 @@ struct backend {
     size_t out_sent;
     size_t uploaded; /* bytes of programs->bytes */
     struct timer *timer, *alive_timer, *more_timer;
-    bool taking; /* frames: what is sent meanwhile goes out together */
+    bool taking;      /* frames: what is sent meanwhile goes out together */
+    int64_t again_ms; /* end of the back-off, monotonic */
     int64_t backoff_ms, up_since_ms, heard_ms;
     bool was_up; /* at least once */
     struct trouble trouble;

@@ -254,9 +254,10 @@ void rig_turn(struct rig *r, int64_t ms)
         loop_run_once(r->loop, true);
 }
 
-#define WAIT_FOR(r, cond, ...)                                                                     \
+#define WAIT_FOR(r, cond, ...) WAIT_SO_LONG(r, PATIENCE_MS, cond, __VA_ARGS__)
+#define WAIT_SO_LONG(r, ms, cond, ...)                                                             \
     do {                                                                                           \
-        int64_t until_ = clock_mono(&clock_system) + PATIENCE_MS;                                  \
+        int64_t until_ = clock_mono(&clock_system) + (ms);                                         \
         while (!(cond)) {                                                                          \
             if (clock_mono(&clock_system) > until_)                                                \
                 fail_msg(__VA_ARGS__);                                                             \
@@ -266,7 +267,9 @@ void rig_turn(struct rig *r, int64_t ms)
 
 void rig_wait_here(struct rig *r)
 {
-    WAIT_FOR(r, !r->cls->node(r->b)->away, "the node is away: %s", r->cls->node(r->b)->trouble);
+    /* A first login, with programs to send, takes a while on a busy machine. */
+    WAIT_SO_LONG(r, 4 * PATIENCE_MS, !r->cls->node(r->b)->away, "the node is away: %s",
+                 r->cls->node(r->b)->trouble);
 }
 
 void rig_wait_trouble(struct rig *r, const char *part)
