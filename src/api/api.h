@@ -2,6 +2,7 @@
 #pragma once
 #include "base/err.h"
 #include "io/http_server.h"
+#include "model/job.h"
 
 struct api;
 struct core;
@@ -27,6 +28,9 @@ void api_attach(struct api *a, struct http_server *s); /* for statistics */
 /* Who may ask, for those that answer other paths of the same server. */
 struct auth_conf;
 struct auth_conf *api_auth(struct api *a);
+/* Takes over a request whose caller may see this run: its output from byte `at` (negative: from
+ * the end) as it grows, or with `once` what there is.  Run 0: the job's next one. */
+void api_follow(struct api *a, struct http_req *r, struct run_key key, int64_t at, bool once);
 /* After every drained commit: new events go out to the streams. */
 void api_committed(struct api *a);
 /* Ends all streams, for shutdown; what would change something is refused from now on. */

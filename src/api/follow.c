@@ -384,3 +384,8 @@ void follows_free(struct follows *all)
         close(all->inotify_fd);
     free(all);
 }
+
+void api_follow(struct api *a, struct http_req *r, struct run_key key, int64_t at, bool once)
+{
+    follow_open(a->follows, r, key, false, at, once);
+}

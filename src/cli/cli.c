@@ -76,7 +76,7 @@ static const char *command_for_program(const char *argv0)
 }
 
 /* Programs with commands and options of their own, whose words this one speaks too. */
-static const char *const dialects[] = {"foundations", "hyperctl"};
+static const char *const dialects[] = {"atlas-server", "foundations", "hyperctl"};
 
 static bool is_dialect(const char *word)
 {

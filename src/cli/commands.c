@@ -25,6 +25,7 @@ const struct command *const cli_commands[] = {
     &cmd_scheduler_get_logs,
     &cmd_ranks,
     &cmd_container,
+    &cmd_atlas_worker,
     &cmd_serve,
     &cmd_node,
     &cmd_nodes,

@@ -1,5 +1,6 @@
 /* dialects.c - programs whose words this one speaks, besides its own */
 #include "base/util.h"
+#include "cli/atlas_server.h"
 #include "cli/foundations.h"
 #include "cli/hyperctl.h"
 
@@ -7,6 +8,7 @@ static const struct {
     const char *program;
     int (*main)(struct cli *c, char **argv);
 } dialects[] = {
+    {"atlas-server", atlas_server_main},
     {"foundations", foundations_main},
     {"hyperctl", hyperctl_main},
 };

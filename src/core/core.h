@@ -57,10 +57,11 @@ struct core_conf {
     int (*decorate)(void *arg, const struct launch *l, const struct launch_facts *f,
                     struct env_sink *out, struct err *e);
     void *decorate_arg;
-    /* Last word on the command of a run of a job that has a `dialect`: may replace *argv (in the
-     * arena) and set variables; an error fails the start.  May be NULL. */
+    /* Last word on a run of a job that has a `dialect`: may set variables, and *before (in the
+     * arena): words that stand before its command, a container's too; an error fails the start.
+     * May be NULL. */
     int (*dress)(void *arg, const struct launch *l, const struct launch_facts *f, struct arena *a,
-                 char ***argv, struct env_sink *out, struct err *e);
+                 char ***before, struct env_sink *out, struct err *e);
     void *dress_arg;
     /* A run with these ports ("node:container", NULL-terminated) is about to start.  May be NULL.
      */

@@ -146,7 +146,7 @@ static int env_training(struct env *v, struct core *c, const struct run *r, cons
 
 /* Whoever brought the job has the last word on how it is started. */
 static int dress(struct env *v, struct core *c, const struct run *r, const struct launch *l,
-                 char ***argv, struct err *e)
+                 char ***before, struct err *e)
 {
     struct launch_facts f = {.key = r->key,
                              .gpus = &r->gpus,
@@ -161,7 +161,21 @@ static int dress(struct env *v, struct core *c, const struct run *r, const struc
     train_facts(c, r->key.job, &f);
     core_job_token(c, r->key, token);
     f.token = token;
-    return c->conf.dress(c->conf.dress_arg, l, &f, v->a, argv, &sink, e);
+    return c->conf.dress(c->conf.dress_arg, l, &f, v->a, before, &sink, e);
+}
+
+static char *const *joined(struct arena *a, char *const *x, char *const *y)
+{
+    size_t n = 0, m = 0;
+
+    while (x[n])
+        n++;
+    while (y[m])
+        m++;
+    char **all = arena_alloc(a, (n + m + 1) * sizeof(*all));
+    memcpy(all, x, n * sizeof(*all));
+    memcpy(all + n, y, m * sizeof(*all));
+    return all;
 }
 
 /* One process per GPU: ours starts them, gives each its rank and waits for all. */
@@ -251,7 +265,7 @@ int launch_build(struct core *c, const struct run *r, const struct launch *l, st
                  struct run_start *out, struct err *e)
 {
     struct env v = {.a = a};
-    char **argv, **extra;
+    char **argv, **extra, **before = NULL;
     const struct role *main_role = &l->spec->roles[0];
 
     if (l->spec->train.image && l->spec->train.launch == LAUNCH_GPU)
@@ -287,12 +301,11 @@ int launch_build(struct core *c, const struct run *r, const struct launch *l, st
     env_python(&v, c);
     gpu_env(host_node(r->host), &r->gpus, set_variable, &v);
     set_params(&v, l, out);
-    if (env_training(&v, c, r, l, e) < 0 || dress(&v, c, r, l, &argv, e) < 0) {
+    if (env_training(&v, c, r, l, e) < 0 || dress(&v, c, r, l, &before, e) < 0) {
         vec_done(&v.list);
         return -1;
     }
     const char *home = env_get(&v, "HOME");
-    out->argv = argv;
     out->cwd = l->spec->cwd ? l->spec->cwd : home && *home ? arena_strdup(a, home) : "/";
     if (!out->params_json.n && !out->change_user && !out->mounts && !l->spec->train.image)
         out->run_dir = NULL; /* made by whoever writes into it first: most jobs never do */
@@ -303,6 +316,8 @@ int launch_build(struct core *c, const struct run *r, const struct launch *l, st
     out->envp = envp;
     if (l->spec->train.image && container_wrap(c, r, l, a, out, e) < 0)
         return -1;
+    if (before)
+        out->argv = joined(a, before, out->argv);
     if (l->spec->train.ports && c->conf.opening)
         c->conf.opening(c->conf.opening_arg, r->key, container_ports(l->spec, a));
     return 0;

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "core/core.h"
 #include "dialect/gpu/dialect.h"
+#include "host/atlas.h"
 #include "host/containers.h"
 #include "host/home.h"
 #include "io/loop.h"
@@ -44,6 +45,7 @@ struct host {
     struct api *api;
     struct gpu_dialect *gpu;
     struct containers *containers;
+    struct atlas *atlas; /* NULL = this home is no database of Atlas */
     struct http_server *http;
     struct timer *wake, *idle, *retain;
     int64_t wake_at;
@@ -102,6 +104,8 @@ static void on_drained(void *arg)
     store_drain(h->store);
     api_committed(h->api);
     gpu_dialect_committed(h->gpu);
+    if (h->atlas)
+        atlas_committed(h->atlas);
     timer_start(h->idle, IDLE_MS, 0);
 }
 
@@ -270,6 +274,14 @@ static int on_decorate(void *arg, const struct launch *l, const struct launch_fa
     return gpu_dialect_decorate(((struct host *)arg)->gpu, l, f, out, e);
 }
 
+static int on_dress(void *arg, const struct launch *l, const struct launch_facts *f,
+                    struct arena *a, char ***before, struct env_sink *out, struct err *e)
+{
+    struct host *h = arg;
+
+    return h->atlas ? atlas_dress(h->atlas, l, f, a, before, out, e) : 0;
+}
+
 static void on_opening(void *arg, struct run_key key, char *const *ports)
 {
     gpu_dialect_opening(((struct host *)arg)->gpu, key, ports);
@@ -345,6 +357,8 @@ static int open_core(struct host *h, struct err *e)
                                            .discard_arg = h,
                                            .decorate = on_decorate,
                                            .decorate_arg = h,
+                                           .dress = on_dress,
+                                           .dress_arg = h,
                                            .opening = on_opening,
                                            .opening_arg = h,
                                            .offload = on_offload,
@@ -390,7 +404,8 @@ static int open_core(struct host *h, struct err *e)
         return err_wrap(e, "starting the local backend");
     core_attach(local, &backend_local, h->backend);
     struct core_host *guests = core_host_new(h->core, "outside");
-    if (backend_outside.open(&h->outside, h->home, NULL, h->loop, &h->events, guests, e) < 0)
+    if (backend_outside.open(&h->outside, h->home, NULL, h->loop, &core_backend_events, guests, e) <
+        0)
         return -1;
     core_attach(guests, &backend_outside, h->outside);
     return core_recover(h->core, e);
@@ -421,7 +436,14 @@ static int open_doors(struct host *h, struct err *e)
                                         .started_ms = clock_wall(&clock_system),
                                         .shutdown = request_stop,
                                         .shutdown_arg = h});
-    h->http = http_server_new(h->loop, &http_limits_default, gpu_dialect_handler(h->gpu, h->api));
+    const struct atlas_conf base = {
+        .loop = h->loop, .core = h->core, .store = h->store, .api = h->api};
+    struct http_handler handler = gpu_dialect_handler(h->gpu, h->api);
+    if (host_atlas_open(&h->conf, h->home, &base, &h->atlas, e) < 0)
+        return -1;
+    if (h->atlas)
+        handler = atlas_handler(h->atlas, handler);
+    h->http = http_server_new(h->loop, &http_limits_default, handler);
     api_attach(h->api, h->http);
     if (!h->conf.socket)
         unlink(h->socket); /* the home is locked by us, so whoever made this one is dead */
@@ -430,6 +452,8 @@ static int open_doors(struct host *h, struct err *e)
     if (listen_at_door(h, e) < 0)
         return -1;
     if (gpu_dialect_listen(h->gpu, h->conf.library_addr, h->conf.library_port, e) < 0)
+        return -1;
+    if (host_atlas_listen(&h->conf, h->http, e) < 0)
         return -1;
     if (!h->conf.tcp_addr)
         return 0;
@@ -473,6 +497,8 @@ int host_open(struct host **out, const struct host_conf *c, struct loop *l, stru
     gpu_dialect_recover(h->gpu);
     if (!c->transient)
         containers_sweep(h->containers);
+    if (h->atlas)
+        atlas_recover(h->atlas);
     *out = h;
     return 0;
 }
@@ -490,9 +516,11 @@ static void close_doors(struct host *h)
         return;
     api_end_streams(h->api);
     gpu_dialect_shut(h->gpu);
+    if (h->atlas)
+        atlas_shut(h->atlas);
     http_server_shutdown(h->http, SHUTDOWN_GRACE_MS, on_http_down, h);
-    while (!h->http_down || api_busy(h->api) ||
-           gpu_dialect_busy(h->gpu)) /* readers on worker threads need the store */
+    while (!h->http_down || api_busy(h->api) || gpu_dialect_busy(h->gpu) ||
+           (h->atlas && atlas_busy(h->atlas))) /* readers on worker threads need the store */
         loop_run_once(h->loop, true);
     http_server_free(h->http);
 }
@@ -507,7 +535,7 @@ void host_close(struct host *h)
         h->closing = true;
         struct ledger led = store_ledger(h->store);
         while ((store_busy(h->store) && led.healthy(led.self)) || h->works ||
-               containers_busy(h->containers))
+               containers_busy(h->containers) || (h->atlas && atlas_busy(h->atlas)))
             loop_run_once(h->loop, true);
         loop_off_turn_end(h->loop, on_turn_end, h);
     }
@@ -524,6 +552,7 @@ void host_close(struct host *h)
         store_close(h->store);
     h->store = NULL;
     loop_run_once(h->loop, false); /* a commit posted by the writer finds its host alive */
+    atlas_free(h->atlas);
     api_free(h->api);
     gpu_dialect_free(h->gpu);
     core_free(h->core);

@@ -12,6 +12,16 @@ struct loop;
 struct core;
 struct store;
 struct host;
+/* Of `atlas-server`: the home is the database of an Atlas home.  A port 0 is not opened. */
+struct host_atlas_conf {
+    const char *home; /* $FOUNDATIONS_HOME */
+    const char *addr;
+    int scheduler_port, dashboard_port, tracker_port, archive_port, api_port;
+    int32_t workers;
+    bool backfill, authenticate;
+    const char *python;          /* of the built-in worker */
+    const char *tensorboard_url; /* NULL = none */
+};
 struct host_conf {
     const char *home;
     const char *socket;   /* NULL = $BERTH_HOME/sock */
@@ -37,7 +47,8 @@ struct host_conf {
     int64_t retain_ms;       /* finished jobs older than this go; 0 = keep */
     bool transient;          /* the home goes away with us: leave no shepherd behind */
     const char *version;
-    uint32_t uid; /* filled in by host_open */
+    const struct host_atlas_conf *atlas; /* NULL = not from atlas-server */
+    uint32_t uid;                        /* filled in by host_open */
 };
 /* ERR_CONFLICT when another host holds this home. */
 int host_open(struct host **out, const struct host_conf *c, struct loop *l, struct err *e);

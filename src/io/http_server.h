@@ -121,6 +121,8 @@ void http_stream_begin(struct http_req *r, int status, const char *content_type)
 /* False when the peer is too slow or gone: the stream was cut and on_gone was or will be called. */
 bool http_stream_write(struct http_req *r, struct str bytes);
 void http_stream_end(struct http_req *r);
+/* Breaks it off so that the client sees that something is missing; instead of http_stream_end. */
+void http_stream_abort(struct http_req *r);
 size_t http_stream_backlog(const struct http_req *r); /* unsent bytes */
 /* fn is called each time the backlog of a stream has gone down to nothing: whoever has much to send
  * writes a piece, and the next one from fn. */

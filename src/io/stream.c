@@ -84,6 +84,14 @@ void http_stream_end(struct http_req *r)
     http_conn_finish(c);
 }
 
+void http_stream_abort(struct http_req *r)
+{
+    struct http_conn *c = r->c;
+
+    if (http_reply_claim(r))
+        http_conn_close(c);
+}
+
 void http_stream_cut(struct http_req *r)
 {
     struct http_conn *c = r->c;

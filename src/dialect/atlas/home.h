@@ -23,6 +23,9 @@ enum {
 #define ATLAS_DIR_RESULTS "job_data"
 #define ATLAS_DIR_ARCHIVE "job_data/archive"
 #define ATLAS_DIR_BUNDLES "job_bundle_store_dir"
+#define ATLAS_DIR_CONTENTS                                                                         \
+    "job_bundle_store_dir/contents" /* of bundles and archives, each once                          \
+                                     */
 #define ATLAS_DIR_WORK "local_docker_scheduler/work_dir"
 #define ATLAS_DIR_DATABASE "database" /* $BERTH_HOME of the server */
 #define ATLAS_DIR_TENSORBOARD "tensorboard/work_dir"

@@ -1,0 +1,316 @@
+/* atlas_server.c - atlas-server: Berth's daemon on an Atlas home, with the ports of Atlas
+ *
+ * The server's own home is $FOUNDATIONS_HOME/database, so `berth -H` on it shows the same jobs.
+ * Lines are those of the original launcher: time, name, level, message.
+ */
+#include "cli/atlas_server.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/util.h"
+#include "dialect/atlas/home.h"
+#include "io/loop.h"
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/time.h>
+#include <time.h>
+
+enum {
+    STOP_WAIT_MS = 20000,
+    STOP_STEP_MS = 50,
+    WORKERS_MAX = 1000,
+    SLOTS = 1024,
+    SMI_MAX = 1 << 20
+};
+
+__attribute__((format(printf, 2, 3))) static void say(const char *level, const char *fmt, ...)
+{
+    struct timeval tv;
+    struct tm tm;
+    char stamp[32];
+    va_list ap;
+
+    gettimeofday(&tv, NULL);
+    localtime_r(&tv.tv_sec, &tm);
+    strftime(stamp, sizeof(stamp), "%Y-%m-%d %H:%M:%S", &tm);
+    printf("%s,%03d - Foundations Atlas Server - %s - ", stamp, (int)(tv.tv_usec / 1000), level);
+    va_start(ap, fmt);
+    vprintf(fmt, ap);
+    va_end(ap);
+    putchar('\n');
+    fflush(stdout);
+}
+
+static int fail(const struct err *e)
+{
+    say("ERROR", "%s", e->text);
+    return 1;
+}
+
+/* ---- stop ---- */
+
+/* 1 = there was one, and it is gone now; 0 = there was none. */
+static int stop_previous(const char *database, struct err *e)
+{
+    AUTO_FREE char *target = xasprintf("unix:%s/sock", database);
+    struct http_response r = {0};
+    struct err gone = {0};
+    struct http_client *c = http_client_new(target, NULL, NULL);
+    int was = http_call(c, "POST", "/v1/shutdown", NULL, STR("{}"), &r, &gone);
+    bool refused = was == 0 && r.status >= 400;
+
+    if (refused)
+        http_response_err(&r, e);
+    http_response_done(&r);
+    http_client_free(c);
+    if (was < 0 || refused)
+        return was < 0 ? 0 : -1;
+    for (int ms = 0; ms < STOP_WAIT_MS; ms += STOP_STEP_MS) {
+        AUTO_FREE char *lock = path_join(database, "daemon.lock");
+        AUTO_FD fd = open(lock, O_RDWR | O_CLOEXEC);
+        struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
+        if (fd < 0 || (fcntl(fd, F_GETLK, &l) == 0 && l.l_type == F_UNLCK))
+            return 1;
+        usleep(STOP_STEP_MS * 1000);
+    }
+    return err_set(e, ERR_BUSY, "the server that runs does not stop");
+}
+
+static int stop(const char *database)
+{
+    struct err e = {0};
+    int was = stop_previous(database, &e);
+
+    if (was < 0)
+        return fail(&e);
+    say("INFO", was ? "Atlas Server stopped; running jobs go on" : "Atlas Server is not running");
+    return 0;
+}
+
+/* ---- GPUs and workers ---- */
+
+/* How many `nvidia-smi` knows; -1 = it does not work. */
+static int count_gpus(void)
+{
+    FILE *f = popen("nvidia-smi -L 2>/dev/null", "re");
+    char line[1000];
+    int n = 0;
+
+    while (f && fgets(line, sizeof(line), f))
+        n += !strncmp(line, "GPU ", 4);
+    if (!f || pclose(f) != 0)
+        return -1;
+    return n;
+}
+
+static bool is_listed(const char *list, int id)
+{
+    int64_t n;
+
+    for (struct str rest = str_of(list); rest.n > 0;)
+        if (str_to_i64(str_trim(str_cut(rest, ',', &rest)), &n) && n == id)
+            return true;
+    return false;
+}
+
+/* Those CUDA_VISIBLE_DEVICES leaves out; yours, NULL = none.  *visible: how many are left. */
+static char *hidden_gpus(int all, int *visible)
+{
+    const char *list = getenv("CUDA_VISIBLE_DEVICES");
+    AUTO(buf) struct buf hidden = {0};
+
+    *visible = all;
+    if (!list)
+        return NULL;
+    buf_init(&hidden, 1 << 16);
+    for (int i = 0; i < all; i++)
+        if (!is_listed(list, i)) {
+            buf_addf(&hidden, "%s%d", hidden.n ? "," : "", i);
+            --*visible;
+        }
+    return hidden.n ? buf_take(&hidden, NULL) : NULL;
+}
+
+static int workers_of(int gpus, int32_t *out, struct err *e)
+{
+    const char *set = getenv("NUM_WORKERS");
+    int64_t n = MAX(gpus, 1);
+
+    if (set && *set && (!str_to_i64(str_of(set), &n) || n < 1 || n > WORKERS_MAX))
+        return err_set(e, ERR_INVALID, "NUM_WORKERS '%.40s' must be a number from 1 to %d", set,
+                       WORKERS_MAX);
+    *out = (int32_t)n;
+    return 0;
+}
+
+/* ---- start ---- */
+
+static const char *find_python(char *out, size_t n)
+{
+    static const char *const names[] = {"python3", "python"};
+    struct str path = str_of(getenv("PATH") ? getenv("PATH") : "/usr/local/bin:/usr/bin:/bin");
+
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+        for (struct str rest = path, dir; rest.n > 0;) {
+            dir = str_cut(rest, ':', &rest);
+            snprintf(out, n, STR_FMT "/%s", STR_ARG(dir), names[i]);
+            if (access(out, X_OK) == 0)
+                return out;
+        }
+    return "python3";
+}
+
+/* A name becomes an address: the server listens on numbers only. */
+static int resolve(const char *host, char *out, size_t n, struct err *e)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
+
+    if (getaddrinfo(host, NULL, &hints, &found) != 0 || !found)
+        return err_set(e, ERR_INVALID, "--scheduler-host '%.60s' is no address of this machine",
+                       host);
+    int rc =
+        getnameinfo(found->ai_addr, found->ai_addrlen, out, (socklen_t)n, NULL, 0, NI_NUMERICHOST);
+    freeaddrinfo(found);
+    return rc ? err_set(e, ERR_INVALID, "--scheduler-host '%.60s' is no address", host) : 0;
+}
+
+static void on_stop(void *arg)
+{
+    say("INFO", "Stopping; running jobs go on and are found again at the next start");
+    loop_stop(arg);
+}
+
+static void announce(const struct atlas_opts *o, const char *home)
+{
+    const struct host_atlas_conf *c = &o->conf;
+    bool open_to_all = strcmp(c->addr, "127.0.0.1") != 0 && strcmp(c->addr, "::1") != 0;
+
+    say("INFO", "Foundations home is %s", home);
+    say("INFO", "Scheduler is listening on %s:%d", c->addr, c->scheduler_port);
+    say("INFO", "Tracker is listening on %s:%d", c->addr, c->tracker_port);
+    say("INFO", "Archive server is listening on %s:%d", c->addr, c->archive_port);
+    say("INFO", "REST API is listening on %s:%d", c->addr, c->api_port);
+    if (open_to_all && !c->authenticate)
+        say("WARNING", "Everybody who reaches %s can run commands here: use -p, or a firewall",
+            c->addr);
+    say("INFO", "Number of workers: %d", c->workers);
+    say("INFO", "Atlas GUI: http://localhost:%d", c->dashboard_port);
+}
+
+static int serve(struct cli *c, const struct atlas_opts *o, struct host_conf *conf,
+                 const char *home)
+{
+    struct loop *loop = loop_new();
+    struct host *host = NULL;
+    struct err e = {0};
+
+    (void)c;
+    if (host_open(&host, conf, loop, &e) < 0) {
+        loop_free(loop);
+        return fail(&e);
+    }
+    struct signal_watch *term = signal_watch_new(loop, SIGTERM, on_stop, loop);
+    struct signal_watch *intr = signal_watch_new(loop, SIGINT, on_stop, loop);
+    struct signal_watch *hup = signal_watch_new(loop, SIGHUP, on_stop, loop);
+    announce(o, home);
+    say("INFO", "Atlas Server is ready");
+    loop_run(loop);
+    signal_watch_free(term);
+    signal_watch_free(intr);
+    signal_watch_free(hup);
+    host_close(host);
+    loop_free(loop);
+    say("INFO", "Atlas Server stopped");
+    return 0;
+}
+
+static int log_to(const struct atlas_opts *o, const char *home, struct err *e)
+{
+    AUTO_FREE char *path = path_join(home, ATLAS_DIR_LOGS "/atlas-server.log");
+    int fd = STDERR_FILENO;
+
+    if (!o->logs) {
+        fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+        if (fd < 0)
+            return err_sys(e, "cannot write %s", path);
+    }
+    log_setup(LOG_INFO_, false, fd); /* for the life of the process */
+    return 0;
+}
+
+static int start(struct cli *c, char **argv, const char *home, const char *database)
+{
+    struct atlas_opts o;
+    char python[4096], addr[100];
+    AUTO_FREE char *hidden = NULL, *board = NULL;
+    struct err e = {0};
+    bool help;
+    int gpus = 0, visible = 0;
+
+    if (atlas_args_parse(argv, &o, &help, &e) < 0 || help) {
+        fputs(help ? "" : e.text, stdout);
+        fputs(help ? "" : "\n", stdout);
+        fputs(atlas_help, stdout);
+        return help ? 0 : 1;
+    }
+    if (o.gpu && (gpus = count_gpus()) < 0) {
+        err_set(&e, ERR_UNAVAILABLE, "-g needs a working nvidia-smi, and there is none on PATH");
+        return fail(&e);
+    }
+    hidden = hidden_gpus(gpus, &visible);
+    if (workers_of(visible, &o.conf.workers, &e) < 0 ||
+        resolve(o.conf.addr, addr, sizeof(addr), &e) < 0 ||
+        atlas_home_make(home, o.conf.scheduler_port, NULL, NULL, &e) < 0 ||
+        log_to(&o, home, &e) < 0)
+        return fail(&e);
+    int was = stop_previous(database, &e);
+    if (was < 0)
+        return fail(&e);
+    if (was)
+        say("INFO", "A previous Atlas Server was stopped");
+    o.conf.home = home;
+    o.conf.addr = addr;
+    o.conf.python = o.conf.python ? o.conf.python : find_python(python, sizeof(python));
+    board = o.no_tensorboard ? NULL : xasprintf("http://localhost:%d", o.tensorboard_port);
+    o.conf.tensorboard_url = board;
+    struct host_conf conf = {.home = database,
+                             .slots = SLOTS, /* the queue of Atlas has a limit of its own */
+                             .gpus = o.gpu ? -1 : 0,
+                             .gpus_exclude = hidden,
+                             .gpu = {.replan_ms = 100},
+                             .atlas = &o.conf,
+                             .version = c->seams->version};
+    return serve(c, &o, &conf, home);
+}
+
+int atlas_server_main(struct cli *c, char **argv)
+{
+    AUTO_FREE char *home = atlas_home();
+    AUTO_FREE char *database = home ? path_join(home, ATLAS_DIR_DATABASE) : NULL;
+    const char *word = argv[1];
+    struct err e = {0};
+
+    if (word && (!strcmp(word, "-h") || !strcmp(word, "--help") || !strcmp(word, "help"))) {
+        fputs(atlas_help, stdout);
+        return 0;
+    }
+    if (word && (!strcmp(word, "version") || !strcmp(word, "--version"))) {
+        printf("Foundations Atlas Server version %s\n", c->seams->version);
+        return 0;
+    }
+    if (!home) {
+        err_set(&e, ERR_INVALID, "neither FOUNDATIONS_HOME nor HOME is set");
+        return fail(&e);
+    }
+    if (word && !strcmp(word, "start"))
+        return start(c, argv + 2, home, database);
+    if (word && !strcmp(word, "stop"))
+        return stop(database);
+    if (word)
+        printf("Unknown command: %s\n", word);
+    fputs(atlas_help, stdout);
+    return 1;
+}

@@ -1,0 +1,209 @@
+/* archive.c - what becomes of a job's files
+ *
+ * Owns: the layout of a working directory and of an archive.
+ *
+ *   work_dir/<id>/job_source …            while the job is there (bundle, checked out)
+ *   archive/<id>/artifacts              job_source at its end; an image of the tree archive-<id>
+ *   archive/<id>/miscellaneous/           job_artifact_listing.pkl and .json
+ *   archive/<id>/user_artifacts, synced_directories     written by the job itself
+ *
+ * The working directory is what says that an archive is still to be made, so it goes last.
+ */
+#include "dialect/atlas/archive.h"
+#include "archive/cas.h"
+#include "base/buf.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/util.h"
+#include "base/vec.h"
+#include "dialect/atlas/home.h"
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+enum { LISTING_MAX = 256 << 20 };
+
+void atlas_bundle_tree(const char *id, char out[ATLAS_TREE_MAX])
+{
+    snprintf(out, ATLAS_TREE_MAX, "bundle-%.36s", id);
+}
+
+void atlas_archive_tree(const char *id, char out[ATLAS_TREE_MAX])
+{
+    snprintf(out, ATLAS_TREE_MAX, "archive-%.36s", id);
+}
+
+static char *work_path(const char *home, const char *id, const char *name)
+{
+    return xasprintf("%s/" ATLAS_DIR_WORK "/%s%s%s", home, id, *name ? "/" : "", name);
+}
+
+static char *archive_path(const char *home, const char *id, const char *name)
+{
+    return xasprintf("%s/" ATLAS_DIR_ARCHIVE "/%s%s%s", home, id, *name ? "/" : "", name);
+}
+
+static bool is_there(const char *path)
+{
+    struct stat st;
+
+    return lstat(path, &st) == 0;
+}
+
+/* ---- check out ---- */
+
+/* The directory itself stays: it may be mounted somewhere already. */
+static int empty_dir(const char *path, struct err *e)
+{
+    DIR *d = opendir(path);
+    int rc = 0;
+
+    if (!d)
+        return err_sys(e, "cannot open %s", path);
+    for (struct dirent *n; rc == 0 && (n = readdir(d));) {
+        if (!strcmp(n->d_name, ".") || !strcmp(n->d_name, ".."))
+            continue;
+        AUTO_FREE char *full = path_join(path, n->d_name);
+        rc = dir_remove_tree(full, e);
+    }
+    closedir(d);
+    return rc;
+}
+
+static int move_up(const char *from, const char *to, struct err *e)
+{
+    DIR *d = opendir(from);
+    int rc = 0;
+
+    if (!d)
+        return err_sys(e, "cannot open %s", from);
+    for (struct dirent *n; rc == 0 && (n = readdir(d));) {
+        if (!strcmp(n->d_name, ".") || !strcmp(n->d_name, ".."))
+            continue;
+        AUTO_FREE char *a = path_join(from, n->d_name), *b = path_join(to, n->d_name);
+        if (rename(a, b) < 0)
+            rc = err_sys(e, "cannot move %s", a);
+    }
+    closedir(d);
+    if (rc == 0 && rmdir(from) < 0)
+        rc = err_sys(e, "cannot remove %s", from);
+    return rc;
+}
+
+int atlas_check_out(const char *home, struct cas *c, const char *id, struct err *e)
+{
+    AUTO_FREE char *work = work_path(home, id, ""), *fresh = work_path(home, id, ".fresh");
+    char tree[ATLAS_TREE_MAX];
+
+    atlas_bundle_tree(id, tree);
+    if (dir_make_all(work, 0755, e) < 0 || empty_dir(work, e) < 0 ||
+        cas_check_out(c, tree, fresh, NULL, e) < 0 || move_up(fresh, work, e) < 0)
+        return err_wrap(e, "preparing the working directory");
+    AUTO_FREE char *source = work_path(home, id, "job_source");
+    if (!is_there(source))
+        return err_set(e, ERR_INVALID, "the bundle of job %s has no job_source", id);
+    return 0;
+}
+
+/* ---- listing ---- */
+
+static void pickle_text(struct buf *b, const char *text)
+{
+    uint32_t n = (uint32_t)strlen(text);
+    const char len[4] = {(char)n, (char)(n >> 8), (char)(n >> 16), (char)(n >> 24)};
+
+    buf_addc(b, 'X'); /* BINUNICODE */
+    buf_add(b, len, sizeof(len));
+    buf_add(b, text, n);
+}
+
+void atlas_pickle_list(struct buf *b, const char *const *texts, size_t n)
+{
+    buf_add(b, "\x80\x02]", 3); /* protocol 2, empty list */
+    buf_addc(b, '(');
+    for (size_t i = 0; i < n; i++)
+        pickle_text(b, texts[i]);
+    buf_add(b, "e.", 2); /* append them, done */
+}
+
+struct listing {
+    VEC(char *) files;
+};
+
+static int on_entry(void *ctx, const char *path, char type, int64_t size, int64_t mtime_ns)
+{
+    struct listing *l = ctx;
+
+    (void)size;
+    (void)mtime_ns;
+    if (type != 'd' && str_is_utf8(str_of(path)))
+        vec_push(&l->files, xstrdup(path));
+    return 0;
+}
+
+static int write_listing(const char *home, struct cas *c, const char *id, struct err *e)
+{
+    AUTO_FREE char *dir = archive_path(home, id, "miscellaneous");
+    AUTO_FREE char *pkl = path_join(dir, "job_artifact_listing.pkl");
+    AUTO_FREE char *json = path_join(dir, "job_artifact_listing.json");
+    AUTO(buf) struct buf pickled = {0}, text = {0};
+    struct listing l = {0};
+    char tree[ATLAS_TREE_MAX];
+
+    atlas_archive_tree(id, tree);
+    buf_init(&pickled, LISTING_MAX);
+    buf_init(&text, LISTING_MAX);
+    int rc = cas_list_tree(c, tree, on_entry, &l, e);
+    atlas_pickle_list(&pickled, (const char *const *)l.files.p, l.files.n);
+    buf_addc(&text, '[');
+    for (size_t i = 0; i < l.files.n; i++) {
+        buf_adds(&text, i ? ",\n " : "\n ");
+        buf_add_json_str(&text, str_of(l.files.p[i]));
+        free(l.files.p[i]);
+    }
+    buf_adds(&text, "\n]\n");
+    vec_done(&l.files);
+    if (rc < 0 || dir_make_all(dir, 0755, e) < 0 ||
+        file_write_atomic(pkl, pickled.p, pickled.n, 0644, e) < 0)
+        return -1;
+    return file_write_atomic(json, text.p, text.n, 0644, e);
+}
+
+/* ---- archive ---- */
+
+int atlas_archive_job(const char *home, struct cas *c, const char *id, struct err *e)
+{
+    AUTO_FREE char *work = work_path(home, id, ""), *source = work_path(home, id, "job_source");
+    AUTO_FREE char *kept = archive_path(home, id, ""), *image = archive_path(home, id, "artifacts");
+    char tree[ATLAS_TREE_MAX];
+    struct err trouble = {0};
+
+    if (!is_there(work))
+        return 0; /* it was done before */
+    if (!is_there(source) && atlas_check_out(home, c, id, e) < 0)
+        return err_wrap(e, "archiving job %s", id);
+    atlas_archive_tree(id, tree);
+    if (dir_make_all(kept, 0755, e) < 0 || dir_remove_tree(image, e) < 0 ||
+        cas_keep_tree(c, tree, source, image, CAS_SOURCE_ENDS, NULL, NULL, e) < 0 ||
+        write_listing(home, c, id, e) < 0)
+        return err_wrap(e, "archiving job %s", id);
+    if (dir_remove_tree(work, &trouble) < 0)
+        return err_set(e, trouble.code, "removing the working directory: %s", trouble.text);
+    return 0;
+}
+
+int atlas_discard_job(const char *home, struct cas *c, const char *id, struct err *e)
+{
+    AUTO_FREE char *work = work_path(home, id, ""), *kept = archive_path(home, id, "");
+    AUTO_FREE char *link = xasprintf("%s/" ATLAS_DIR_TENSORBOARD "/%.8s", home, id);
+    char bundle[ATLAS_TREE_MAX], archive[ATLAS_TREE_MAX];
+
+    atlas_bundle_tree(id, bundle);
+    atlas_archive_tree(id, archive);
+    unlink(link);
+    if (dir_remove_tree(kept, e) < 0 || dir_remove_tree(work, e) < 0 ||
+        cas_drop_tree(c, archive, e) < 0 || cas_drop_tree(c, bundle, e) < 0)
+        return err_wrap(e, "removing the files of job %s", id);
+    return 0;
+}

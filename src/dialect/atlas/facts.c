@@ -1,0 +1,178 @@
+/* facts.c - a job of ours in the words of Atlas: its state, its record, its log
+ *
+ * Atlas has five states.  A job that was stopped, lost or cancelled is failed.  One that ended and
+ * whose archive is not complete yet still counts as running.
+ */
+#include "api/follow.h"
+#include "base/file.h"
+#include "base/util.h"
+#include "dialect/atlas/atlas_priv.h"
+#include <stdio.h>
+#include <sys/stat.h>
+#include <time.h>
+
+const char *const atlas_state_names[] = {"queued", "pending", "running", "completed", "failed"};
+
+void atlas_job_done(struct atlas_job *j)
+{
+    free(j->project);
+    free(j->user);
+    free(j->reason);
+    json_free(j->extra);
+    *j = (struct atlas_job){0};
+}
+
+static enum atlas_state state_of(const struct atlas_call *c, uint64_t job, enum job_state s)
+{
+    switch (s) {
+    case JOB_QUEUED:
+        return ATLAS_QUEUED;
+    case JOB_STARTING:
+        return ATLAS_PENDING;
+    case JOB_RUNNING:
+    case JOB_STOPPING:
+        return ATLAS_RUNNING;
+    default:
+        break;
+    }
+    for (size_t i = 0; i < c->n_unarchived; i++)
+        if (c->unarchived[i] == job)
+            return ATLAS_RUNNING;
+    return s == JOB_SUCCEEDED ? ATLAS_COMPLETED : ATLAS_FAILED;
+}
+
+void atlas_job_fill(const struct atlas_call *c, const struct job_view *v, struct atlas_job *out)
+{
+    *out = (struct atlas_job){.job = v->seq,
+                              .state = state_of(c, v->seq, v->state),
+                              .real = v->state,
+                              .project = xstrndup(v->project.p, v->project.n),
+                              .user = xstrndup(v->user.p, v->user.n),
+                              .reason = xstrndup(v->reason.p ? v->reason.p : "", v->reason.n),
+                              .created_ms = v->created_ms,
+                              .started_ms = v->started_ms,
+                              .ended_ms = v->ended_ms,
+                              .exit_code = v->exit_code,
+                              .attempt = v->attempt};
+    id_format_uuid(v->id, out->id);
+}
+
+int atlas_job_extra(const struct atlas_call *c, struct atlas_job *j, struct err *e)
+{
+    AUTO_FREE char *text = NULL;
+    struct json *spec = NULL;
+
+    if (store_job_spec(c->a->conf.store, j->job, &text, e) < 0 ||
+        json_parse(str_of(text), "spec", &spec, e) < 0)
+        return -1;
+    const struct json *extra = json_get(spec, "extra");
+    j->extra = json_type(extra) == JSON_OBJECT ? json_copy(extra) : json_new_object();
+    json_free(spec);
+    const struct json *name = json_get(json_get(j->extra, "metadata"), "username");
+    if (json_type(name) == JSON_STR && json_str(name).n) {
+        free(j->user);
+        j->user = xstrndup(json_str(name).p, json_str(name).n);
+    }
+    return 0;
+}
+
+struct finding {
+    struct atlas_call *c;
+    struct atlas_job *out;
+};
+
+static bool on_found(void *arg, const struct job_view *v)
+{
+    struct finding *f = arg;
+
+    atlas_job_fill(f->c, v, f->out);
+    return false;
+}
+
+int atlas_job_find(struct atlas_call *c, struct str id, struct atlas_job *out)
+{
+    struct finding f = {c, out};
+    struct store *store = c->a->conf.store;
+    uint64_t job;
+
+    *out = (struct atlas_job){0};
+    if (!atlas_id_ok(id.p))
+        return err_set(&c->err, ERR_NOT_FOUND, "there is no job '%.60s'", id.p);
+    if (store_resolve(store, id, &job, &c->err) < 0 ||
+        store_job(store, job, on_found, &f, &c->err) < 0) {
+        if (c->err.code == ERR_NOT_FOUND)
+            err_set(&c->err, ERR_NOT_FOUND, "there is no job %.60s", id.p);
+        return -1;
+    }
+    if (atlas_job_extra(c, out, &c->err) < 0) {
+        atlas_job_done(out);
+        return -1;
+    }
+    return 0;
+}
+
+static void set_time(struct json *j, const char *key, int64_t ms)
+{
+    json_set_take(j, key, ms ? json_new_real((double)ms / 1000) : NULL);
+}
+
+static void set_copy(struct json *j, const struct atlas_job *from, const char *key)
+{
+    const struct json *v = json_get(from->extra, key);
+
+    json_set_take(j, key, v ? json_copy(v) : json_new_object());
+}
+
+struct json *atlas_job_json(const struct atlas_job *job)
+{
+    struct json *j = json_new_object();
+    bool over = job->state >= ATLAS_COMPLETED;
+
+    json_set_str(j, "job_id", job->id);
+    json_set_str(j, "status", atlas_state_names[job->state]);
+    set_copy(j, job, "spec");
+    set_copy(j, job, "metadata");
+    set_copy(j, job, "gpu_spec");
+    set_time(j, "queued_time", job->created_ms);
+    set_time(j, "start_time", job->started_ms);
+    set_time(j, "end_time", over ? job->ended_ms : 0);
+    json_set_take(j, "return_code",
+                  over && job->exit_code >= 0 ? json_new_int(job->exit_code) : NULL);
+    return j;
+}
+
+char *atlas_job_log(const struct atlas_call *c, const struct atlas_job *j, size_t *out_n)
+{
+    struct run_key key = {j->job, j->attempt};
+    AUTO_FREE char *path = core_log_path(c->a->conf.core, key), *text = NULL;
+    AUTO_FD fd = j->attempt ? log_open(path) : -1;
+    struct stat st;
+    struct err e;
+    size_t n = 0;
+
+    if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size > 0) {
+        if (st.st_size > ATLAS_LOG_MAX)
+            lseek(fd, st.st_size - ATLAS_LOG_MAX, SEEK_SET);
+        /* It may grow while it is read. */
+        if (fd_read_all(fd, ATLAS_LOG_MAX + (ATLAS_LOG_MAX >> 1), &text, &n, &e) == 0 && n) {
+            *out_n = n;
+            return TAKE(text);
+        }
+        free(TAKE(text));
+    }
+    /* What kept it from running at all is its log. */
+    bool say = job_state_final(j->real) && j->real != JOB_SUCCEEDED && j->reason[0];
+    text = say ? xasprintf("%s\n", j->reason) : xstrdup("");
+    *out_n = strlen(text);
+    return TAKE(text);
+}
+
+void atlas_time_text(int64_t ms, char out[40])
+{
+    time_t s = (time_t)(ms / 1000);
+    struct tm tm;
+
+    gmtime_r(&s, &tm);
+    size_t n = strftime(out, 40, "%Y-%m-%dT%H:%M:%S", &tm);
+    snprintf(out + n, 40 - n, ".%03d+00:00", (int)(ms % 1000));
+}

@@ -1,0 +1,335 @@
+/* jobs.c - jobs by their state, one job, its log; stop and delete */
+#include "api/follow.h"
+#include "base/log.h"
+#include "base/util.h"
+#include "dialect/atlas/archive.h"
+#include "dialect/atlas/atlas_priv.h"
+#include <stdio.h>
+
+enum { PAGE = 1000 };
+
+/* ---- lists ---- */
+
+struct entry {
+    struct json *json;
+    char id[ID_UUID_MAX];
+};
+struct listing {
+    struct atlas_call *c;
+    enum atlas_state state;
+    const char *sort; /* "start_time:desc,job_id:asc" */
+    VEC(struct atlas_job) jobs;
+    VEC(struct entry) all;
+};
+
+static bool on_job(void *arg, const struct job_view *v)
+{
+    struct listing *l = arg;
+    struct atlas_job j;
+
+    atlas_job_fill(l->c, v, &j);
+    /* One that is about to start is in the queue no more, and belongs to those who run. */
+    if (j.state == l->state || (l->state == ATLAS_RUNNING && j.state == ATLAS_PENDING))
+        vec_push(&l->jobs, j);
+    else
+        atlas_job_done(&j);
+    return true;
+}
+
+static int read_page(struct listing *l, uint32_t states, char **cursor)
+{
+    struct atlas_call *c = l->c;
+    struct job_query q = {
+        .queue = ATLAS_QUEUE, .state_mask = states, .limit = PAGE, .sort = "id", .cursor = *cursor};
+    char *next = NULL;
+
+    int rc = store_jobs(c->a->conf.store, &q, on_job, l, &next, &c->err);
+    free(*cursor);
+    *cursor = next;
+    for (size_t i = 0; i < l->jobs.n; i++) {
+        struct atlas_job *j = &l->jobs.p[i];
+        struct entry e = {0};
+        struct err gone;
+        if (rc == 0 && atlas_job_extra(c, j, &gone) == 0) {
+            e.json = atlas_job_json(j);
+            snprintf(e.id, sizeof(e.id), "%s", j->id);
+            vec_push(&l->all, e);
+        }
+        atlas_job_done(j);
+    }
+    vec_clear(&l->jobs);
+    return rc;
+}
+
+/* Numbers by size, everything else by its text; what is not there comes first. */
+static int compare(const struct json *a, const struct json *b)
+{
+    bool numbers = (json_type(a) == JSON_INT || json_type(a) == JSON_REAL) &&
+                   (json_type(b) == JSON_INT || json_type(b) == JSON_REAL);
+
+    if (!a || !b)
+        return (a != NULL) - (b != NULL);
+    if (numbers)
+        return (json_real(a) > json_real(b)) - (json_real(a) < json_real(b));
+    AUTO_FREE char *x = json_text(a), *y = json_text(b);
+    return strcmp(x, y);
+}
+
+static int by_fields(const void *pa, const void *pb, void *arg)
+{
+    const struct entry *a = pa, *b = pb;
+    struct str rest = str_of(((struct listing *)arg)->sort);
+
+    while (rest.n > 0) {
+        struct str way, field = str_cut(str_cut(rest, ',', &rest), ':', &way);
+        char key[64];
+        if (field.n >= sizeof(key))
+            continue;
+        snprintf(key, sizeof(key), STR_FMT, STR_ARG(field));
+        int d = compare(json_get(a->json, key), json_get(b->json, key));
+        if (d)
+            return str_eq_c(way, "desc") ? -d : d;
+    }
+    return 0;
+}
+
+static int list_work(struct atlas_call *c)
+{
+    static const uint32_t active = 1u << JOB_STARTING | 1u << JOB_RUNNING | 1u << JOB_STOPPING;
+    uint32_t over = ((1u << JOB_STATE_MAX) - 1) & ~active & ~(1u << JOB_QUEUED);
+    struct listing l = {
+        .c = c, .state = (enum atlas_state)c->status, .sort = atlas_param(c, "sort")};
+    uint32_t states = l.state == ATLAS_RUNNING     ? active | (c->n_unarchived ? over : 0)
+                      : l.state == ATLAS_COMPLETED ? 1u << JOB_SUCCEEDED
+                                                   : over & ~(1u << JOB_SUCCEEDED);
+    char *cursor = NULL;
+    int rc;
+
+    do
+        rc = read_page(&l, states, &cursor);
+    while (rc == 0 && cursor);
+    free(cursor);
+    if (rc == 0 && l.sort && l.all.n)
+        qsort_r(l.all.p, l.all.n, sizeof(*l.all.p), by_fields, &l);
+    buf_addc(&c->out, '{');
+    for (size_t i = 0; i < l.all.n; i++) {
+        buf_addf(&c->out, "%s\"%s\":", i ? "," : "", l.all.p[i].id);
+        json_write(&c->out, l.all.p[i].json, false);
+        json_free(l.all.p[i].json);
+    }
+    buf_adds(&c->out, "}\n");
+    vec_done(&l.jobs);
+    vec_done(&l.all);
+    c->status = 200;
+    return rc;
+}
+
+void atlas_jobs_list(struct atlas_call *c)
+{
+    struct str path = http_path(c->req);
+
+    /* Until the work is done the status says which list is wanted. */
+    c->status = str_starts(path, STR("/running"))     ? ATLAS_RUNNING
+                : str_starts(path, STR("/completed")) ? ATLAS_COMPLETED
+                                                      : ATLAS_FAILED;
+    atlas_work(c, list_work, NULL);
+}
+
+/* ---- one ---- */
+
+static int get_work(struct atlas_call *c)
+{
+    struct atlas_job j;
+    size_t n;
+
+    if (atlas_job_find(c, c->arg[0], &j) < 0)
+        return -1;
+    struct json *all = atlas_job_json(&j);
+    AUTO_FREE char *text = json_text(all), *log = atlas_job_log(c, &j, &n);
+    json_free(all);
+    text[strlen(text) - 1] = ','; /* its closing brace comes after the log */
+    buf_adds(&c->out, text);
+    buf_adds(&c->out, "\"logs\":");
+    if (j.state == ATLAS_QUEUED)
+        buf_adds(&c->out, "null");
+    else
+        buf_add_json_str(&c->out, (struct str){log, n});
+    buf_adds(&c->out, "}\n");
+    atlas_job_done(&j);
+    return 0;
+}
+
+void atlas_job_get(struct atlas_call *c)
+{
+    atlas_work(c, get_work, NULL);
+}
+
+static int logs_work(struct atlas_call *c)
+{
+    struct atlas_job j;
+    size_t n;
+
+    if (atlas_job_find(c, c->arg[0], &j) < 0)
+        return -1;
+    AUTO_FREE char *log = atlas_job_log(c, &j, &n);
+    buf_add_json_str(&c->out, (struct str){log, n});
+    buf_addc(&c->out, '\n');
+    atlas_job_done(&j);
+    return 0;
+}
+
+void atlas_jobs_logs(struct atlas_call *c)
+{
+    atlas_work(c, logs_work, NULL);
+}
+
+static int container_work(struct atlas_call *c)
+{
+    struct atlas_job j;
+
+    if (atlas_job_find(c, c->arg[0], &j) < 0)
+        return -1;
+    enum atlas_state state = j.state;
+    /* Containers are called after the run they are for. */
+    buf_addf(&c->out, "\"berth-%llu.%u\"\n", (unsigned long long)j.job, j.attempt);
+    atlas_job_done(&j);
+    if (state != ATLAS_RUNNING && state != ATLAS_PENDING)
+        return err_set(&c->err, ERR_NOT_FOUND, "job %.40s does not run", c->arg[0].p);
+    return 0;
+}
+
+void atlas_jobs_container(struct atlas_call *c)
+{
+    atlas_work(c, container_work, NULL);
+}
+
+/* ---- the log as it grows ---- */
+
+struct tail {
+    struct run_key key;
+    int64_t offset;
+    bool follow, file;
+};
+
+static int tail_work(struct atlas_call *c)
+{
+    struct tail *t = c->data;
+    const char *offset = atlas_param(c, "offset"), *follow = atlas_param(c, "follow");
+    struct atlas_job j;
+    size_t n;
+
+    if (offset && !str_to_i64(str_of(offset), &t->offset))
+        return err_set(&c->err, ERR_INVALID, "offset '%.40s' is no number", offset);
+    t->follow = follow && *follow && strcmp(follow, "0") != 0;
+    if (atlas_job_find(c, c->arg[0], &j) < 0)
+        return -1;
+    AUTO_FREE char *path = core_log_path(c->a->conf.core, (struct run_key){j.job, j.attempt});
+    bool over = job_state_final(j.real);
+    t->key = (struct run_key){j.job, j.attempt};
+    t->file = j.attempt ? (!over || access(path, R_OK) == 0) : t->follow && !over;
+    c->type = "text/plain; charset=utf-8";
+    if (!t->file) {
+        AUTO_FREE char *log = atlas_job_log(c, &j, &n);
+        size_t from = t->offset < 0 ? 0 : MIN((size_t)t->offset, n);
+        buf_add(&c->out, log + from, n - from);
+    }
+    atlas_job_done(&j);
+    return 0;
+}
+
+static void tail_then(struct atlas_call *c)
+{
+    struct tail *t = c->data;
+
+    if (!t->file) {
+        atlas_reply(c);
+        return;
+    }
+    struct http_req *r = atlas_take_req(c);
+    if (r)
+        api_follow(c->a->conf.api, r, t->key, t->offset, !t->follow);
+    atlas_call_free(c);
+}
+
+void atlas_job_tail(struct atlas_call *c)
+{
+    c->data = arena_alloc(&c->mem, sizeof(struct tail));
+    atlas_work(c, tail_work, tail_then);
+}
+
+/* ---- stop ---- */
+
+static int stop_work(struct atlas_call *c)
+{
+    struct atlas_job j;
+
+    if (atlas_job_find(c, c->arg[0], &j) < 0)
+        return -1;
+    c->job = j.job;
+    enum atlas_state state = j.state;
+    bool over = job_state_final(j.real);
+    atlas_job_done(&j);
+    if (over || (state != ATLAS_RUNNING && state != ATLAS_PENDING))
+        return err_set(&c->err, ERR_NOT_FOUND, "job %.40s does not run, it is %s", c->arg[0].p,
+                       atlas_state_names[state]);
+    return 0;
+}
+
+static void stop_then(struct atlas_call *c)
+{
+    core_cancel(c->a->conf.core, &c->job, 1, &c->who, atlas_acted, c);
+}
+
+void atlas_jobs_stop(struct atlas_call *c)
+{
+    atlas_work(c, stop_work, stop_then);
+}
+
+/* ---- delete ---- */
+
+static int discard_work(struct atlas_call *c)
+{
+    return atlas_discard_job(c->a->conf.home, c->a->cas, c->arg[0].p, &c->err);
+}
+
+static void discard_then(struct atlas_call *c)
+{
+    c->status = 204;
+    atlas_reply(c);
+}
+
+static void on_removed(void *arg, const struct err *e, const struct acted *r)
+{
+    struct atlas_call *c = arg;
+
+    if (e || !r->done)
+        atlas_acted(c, e, r);
+    else
+        atlas_work(c, discard_work, discard_then);
+}
+
+static int delete_work(struct atlas_call *c)
+{
+    struct atlas_job j;
+
+    if (atlas_job_find(c, c->arg[0], &j) < 0)
+        return -1;
+    c->job = j.job;
+    enum atlas_state state = j.state;
+    atlas_job_done(&j);
+    if (state < ATLAS_COMPLETED)
+        return err_set(&c->err, ERR_NOT_FOUND,
+                       "job %.40s is %s; only completed and failed jobs can be deleted",
+                       c->arg[0].p, atlas_state_names[state]);
+    return 0;
+}
+
+static void delete_then(struct atlas_call *c)
+{
+    core_remove(c->a->conf.core, &c->job, 1, &c->who, on_removed, c);
+}
+
+void atlas_jobs_delete(struct atlas_call *c)
+{
+    atlas_work(c, delete_work, delete_then);
+}

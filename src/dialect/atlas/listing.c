@@ -1,0 +1,463 @@
+/* listing.c - gathers what is known of all jobs of a project, and writes it as the tracker's JSON
+ */
+#include "base/clock.h"
+#include "base/util.h"
+#include "dialect/atlas/listing_priv.h"
+#include "store/track.h"
+#include <math.h>
+#include <stdio.h>
+#include <strings.h>
+
+enum { PAGE = 500, POINTS_MAX = 1000 };
+
+static void values_done(listed_values *v)
+{
+    for (size_t i = 0; i < v->n; i++) {
+        free(v->p[i].name);
+        json_free(v->p[i].value);
+        json_free(v->p[i].all);
+    }
+    vec_done(v);
+}
+
+void listing_done(struct listing *l)
+{
+    for (size_t i = 0; i < l->jobs.n; i++) {
+        struct listed_job *j = &l->jobs.p[i];
+        atlas_job_done(&j->job);
+        values_done(&j->params);
+        values_done(&j->metrics);
+        values_done(&j->tags);
+        for (size_t k = 0; k < j->files.n; k++) {
+            free(j->files.p[k].key);
+            free(j->files.p[k].path);
+        }
+        vec_done(&j->files);
+    }
+    vec_done(&l->jobs);
+}
+
+int64_t listed_duration_ms(const struct listing *l, const struct listed_job *j)
+{
+    const struct atlas_job *a = &j->job;
+
+    if (!a->started_ms)
+        return 0;
+    return MAX((a->state >= ATLAS_COMPLETED && a->ended_ms ? a->ended_ms : l->now_ms) -
+                   a->started_ms,
+               (int64_t)0);
+}
+
+/* ---- reading ---- */
+
+static bool on_job(void *arg, const struct job_view *v)
+{
+    struct listing *l = arg;
+    struct listed_job j = {0};
+
+    atlas_job_fill(l->c, v, &j.job);
+    vec_push(&l->jobs, j);
+    return true;
+}
+
+static struct listed_job *job_at(struct listing *l, size_t from, uint64_t number)
+{
+    for (size_t i = from; i < l->jobs.n; i++)
+        if (l->jobs.p[i].job.job == number)
+            return &l->jobs.p[i];
+    return NULL;
+}
+
+struct reading {
+    struct listing *l;
+    size_t from; /* of this page */
+    size_t at;   /* the job looked at last: they come in order */
+};
+
+static struct listed_job *reading_job(struct reading *r, uint64_t number)
+{
+    if (r->l->jobs.p[r->at].job.job != number) {
+        struct listed_job *j = job_at(r->l, r->from, number);
+        if (!j)
+            return NULL;
+        r->at = (size_t)(j - r->l->jobs.p);
+    }
+    return &r->l->jobs.p[r->at];
+}
+
+static bool on_mark(void *arg, const struct mark_view *v)
+{
+    struct listed_job *j = reading_job(arg, v->job);
+
+    if (!j)
+        return true;
+    if (v->kind == MARK_TAG)
+        vec_push(&j->tags, ((struct listed_value){.name = xstrndup(v->name.p, v->name.n),
+                                                  .value = json_new_str(v->text)}));
+    else if (v->kind == MARK_ARTIFACT)
+        vec_push(&j->files, ((struct listed_file){xstrndup(v->name.p, v->name.n),
+                                                  xstrndup(v->text.p, v->text.n)}));
+    return true;
+}
+
+static struct json *number(double v)
+{
+    if (!isfinite(v))
+        return NULL;
+    if (v == floor(v) && fabs(v) < 9e15)
+        return json_new_int((int64_t)v);
+    return json_new_real(v);
+}
+
+static bool on_series(void *arg, const struct series_view *v)
+{
+    struct listed_job *j = reading_job(arg, v->job);
+
+    if (j)
+        vec_push(&j->metrics, ((struct listed_value){.name = xstrndup(v->name.p, v->name.n),
+                                                     .value = v->is_text ? json_new_str(v->text)
+                                                                         : number(v->value),
+                                                     .all = v->n > 1 ? json_new_array() : NULL}));
+    return true;
+}
+
+static bool on_point(void *arg, const struct point_view *v)
+{
+    json_push_take(arg, v->is_text ? json_new_str(v->text) : number(v->value));
+    return true;
+}
+
+/* All values of metrics that have several; of very many the last of each stretch. */
+static int read_points(struct listing *l, struct listed_job *j, struct err *e)
+{
+    struct store *store = l->c->a->conf.store;
+
+    for (size_t i = 0; i < j->metrics.n; i++) {
+        struct listed_value *m = &j->metrics.p[i];
+        struct series_bucket *b;
+        struct series_axis axis = {.from = 1, .to = 0, .n = POINTS_MAX};
+        if (!m->all)
+            continue;
+        if (store_points(store, j->job.job, str_of(m->name), 0, POINTS_MAX + 1, on_point, m->all,
+                         e) < 0)
+            return -1;
+        if (json_len(m->all) <= POINTS_MAX)
+            continue;
+        json_free(m->all);
+        m->all = json_new_array();
+        b = xcalloc(POINTS_MAX, sizeof(*b));
+        int rc = store_buckets(store, j->job.job, str_of(m->name), &axis, b, e);
+        for (size_t k = 0; rc == 0 && k < POINTS_MAX; k++)
+            if (b[k].n)
+                json_push_take(m->all, number(b[k].last));
+        free(b);
+        if (rc < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int read_params(struct listing *l, struct listed_job *j, struct err *e)
+{
+    struct json *all = NULL;
+
+    if (store_params(l->c->a->conf.store, j->job.job, &all, e) < 0)
+        return -1;
+    for (struct json_it it = {0}; json_next(all, &it);)
+        vec_push(&j->params, ((struct listed_value){.name = xstrdup(it.key),
+                                                    .value = it.val ? json_copy(it.val) : NULL}));
+    json_free(all);
+    return 0;
+}
+
+/* What belongs to the jobs from this one on. */
+static int read_facts(struct listing *l, size_t from, bool points, struct err *e)
+{
+    struct store *store = l->c->a->conf.store;
+    struct reading r = {l, from, from};
+    size_t n = l->jobs.n - from;
+    AUTO_FREE uint64_t *numbers = xmalloc((n + 1) * sizeof(*numbers));
+
+    for (size_t i = 0; i < n; i++)
+        numbers[i] = l->jobs.p[from + i].job.job;
+    if (!n)
+        return 0;
+    if (store_marks(store, numbers, n, 0, on_mark, &r, e) < 0)
+        return -1;
+    r.at = from;
+    if (store_series(store, numbers, n, on_series, &r, e) < 0)
+        return -1;
+    for (size_t i = from; i < l->jobs.n; i++) {
+        struct listed_job *j = &l->jobs.p[i];
+        if (atlas_job_extra(l->c, &j->job, e) < 0 || read_params(l, j, e) < 0 ||
+            (points && read_points(l, j, e) < 0))
+            return -1;
+    }
+    return 0;
+}
+
+static bool on_project(void *arg, const struct project_view *v)
+{
+    (void)v;
+    *(bool *)arg = true;
+    return false;
+}
+
+int listing_read(struct listing *l, bool points)
+{
+    struct atlas_call *c = l->c;
+    struct job_query q = {.project = l->project, .limit = PAGE, .sort = "id"};
+    char *cursor = NULL;
+    bool known = false;
+    int rc;
+
+    l->now_ms = clock_wall(&clock_system);
+    if (store_project(c->a->conf.store, str_of(l->project), on_project, &known, &c->err) < 0 ||
+        !known)
+        return err_set(&c->err, ERR_NOT_FOUND, "there is no project '%.100s'", l->project);
+    do {
+        size_t from = l->jobs.n;
+        char *next = NULL;
+        q.cursor = cursor;
+        rc = store_jobs(c->a->conf.store, &q, on_job, l, &next, &c->err);
+        free(cursor);
+        cursor = next;
+        if (rc == 0)
+            rc = read_facts(l, from, points, &c->err);
+    } while (rc == 0 && cursor);
+    free(cursor);
+    return rc;
+}
+
+/* ---- writing ---- */
+
+static void add_time(struct buf *b, const char *key, int64_t ms)
+{
+    char text[40];
+
+    buf_addf(b, ",\"%s\":", key);
+    if (!ms) {
+        buf_adds(b, "null");
+        return;
+    }
+    atlas_time_text(ms, text);
+    buf_addf(b, "\"%s\"", text);
+}
+
+static const char *type_of(const struct json *v)
+{
+    switch (json_type(v)) {
+    case JSON_BOOL:
+        return "bool";
+    case JSON_INT:
+        return "int";
+    case JSON_REAL:
+        return "float";
+    case JSON_STR:
+        return "string";
+    case JSON_ARRAY:
+        return "array";
+    case JSON_OBJECT:
+        return "object";
+    default:
+        return "null";
+    }
+}
+
+static void add_values(struct buf *b, const char *key, const listed_values *v)
+{
+    buf_addf(b, ",\"%s\":[", key);
+    for (size_t i = 0; i < v->n; i++) {
+        const struct json *value = v->p[i].all ? v->p[i].all : v->p[i].value;
+        buf_adds(b, i ? ",{\"name\":" : "{\"name\":");
+        buf_add_json_str(b, str_of(v->p[i].name));
+        buf_adds(b, ",\"value\":");
+        if (value)
+            json_write(b, value, false);
+        else
+            buf_adds(b, "null");
+        buf_addf(b, ",\"type\":\"%s%s\"}", v->p[i].all ? "array " : "", type_of(v->p[i].value));
+    }
+    buf_addc(b, ']');
+}
+
+static void add_files(struct buf *b, const struct listing *l, const struct listed_job *j)
+{
+    const char *base = l->c->a->conf.archive_url;
+
+    buf_adds(b, ",\"artifacts\":[");
+    for (size_t i = 0; i < j->files.n; i++) {
+        const struct listed_file *f = &j->files.p[i];
+        const char *slash = strrchr(f->path, '/'), *name = slash ? slash + 1 : f->path;
+        AUTO(buf) struct buf uri = {0};
+        buf_init(&uri, 8192);
+        buf_addf(&uri, "%s/%s/user_artifacts/", base ? base : "http://localhost:5557", j->job.id);
+        for (const char *c = name; *c; c++) {
+            bool plain = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') ||
+                         (*c >= '0' && *c <= '9') || strchr("-_.~", *c);
+            buf_addf(&uri, plain ? "%c" : "%%%02X", (unsigned char)*c);
+        }
+        buf_adds(b, i ? ",{\"filename\":" : "{\"filename\":");
+        buf_add_json_str(b, str_of(name));
+        buf_adds(b, ",\"uri\":");
+        buf_add_json_str(b, buf_str(&uri));
+        buf_addf(b, ",\"artifact_type\":\"%s\",\"archive_key\":", atlas_artifact_type(name));
+        buf_add_json_str(b, str_of(f->key));
+        buf_addc(b, '}');
+    }
+    buf_addc(b, ']');
+}
+
+static void add_job(struct buf *b, const struct listing *l, const struct listed_job *j)
+{
+    const struct atlas_job *a = &j->job;
+    char duration[48];
+
+    buf_addf(b, "{\"job_id\":\"%s\",\"user\":", a->id);
+    buf_add_json_str(b, str_of(a->user));
+    buf_adds(b, ",\"project\":");
+    buf_add_json_str(b, str_of(a->project));
+    /* Folded as people see it: a job that is being started is still queued. */
+    buf_addf(b, ",\"status\":\"%s\"",
+             atlas_state_names[a->state == ATLAS_PENDING ? ATLAS_QUEUED : a->state]);
+    add_time(b, "start_time", a->started_ms);
+    add_time(b, "completed_time", a->state >= ATLAS_COMPLETED ? a->ended_ms : 0);
+    add_time(b, "creation_time", a->created_ms);
+    atlas_duration_format(listed_duration_ms(l, j), duration);
+    if (a->started_ms)
+        buf_addf(b, ",\"duration\":\"%s\",\"tags\":{", duration);
+    else
+        buf_adds(b, ",\"duration\":null,\"tags\":{");
+    for (size_t i = 0; i < j->tags.n; i++) {
+        buf_adds(b, i ? "," : "");
+        buf_add_json_str(b, str_of(j->tags.p[i].name));
+        buf_addc(b, ':');
+        json_write(b, j->tags.p[i].value, false);
+    }
+    buf_addc(b, '}');
+    add_values(b, "job_parameters", &j->params);
+    add_values(b, "output_metrics", &j->metrics);
+    add_files(b, l, j);
+    buf_addc(b, '}');
+}
+
+/* The names that occur, each once, with the type of its first value. */
+static void add_names(struct buf *b, const char *key, const struct listing *l, bool metrics)
+{
+    struct map_str seen = {0};
+    bool any = false;
+
+    buf_addf(b, ",\"%s\":[", key);
+    for (size_t i = 0; i < l->jobs.n; i++) {
+        const listed_values *v = metrics ? &l->jobs.p[i].metrics : &l->jobs.p[i].params;
+        for (size_t k = 0; k < v->n; k++) {
+            if (map_str_get(&seen, str_of(v->p[k].name)))
+                continue;
+            map_str_put(&seen, str_of(v->p[k].name), l->c);
+            buf_adds(b, any ? ",{\"name\":" : "{\"name\":");
+            buf_add_json_str(b, str_of(v->p[k].name));
+            buf_addf(b, ",\"type\":\"%s\"}", type_of(v->p[k].value));
+            any = true;
+        }
+    }
+    buf_addc(b, ']');
+    map_str_done(&seen);
+}
+
+static int listing_work(struct atlas_call *c)
+{
+    struct listing l = {.c = c, .project = c->arg[0].p};
+    struct buf *b = &c->out;
+    bool sorted = c->arg[2].n > 0;
+
+    if (listing_read(&l, true) < 0 ||
+        listing_select(&l, sorted ? c->arg[1].p : NULL, sorted ? c->arg[2].p : NULL, &c->err) < 0) {
+        listing_done(&l);
+        return -1;
+    }
+    buf_adds(b, "{\"name\":");
+    buf_add_json_str(b, c->arg[0]);
+    buf_adds(b, ",\"jobs\":[");
+    for (size_t i = 0; i < l.jobs.n; i++) {
+        buf_adds(b, i ? "," : "");
+        add_job(b, &l, &l.jobs.p[i]);
+    }
+    buf_addc(b, ']');
+    add_names(b, "output_metric_names", &l, true);
+    add_names(b, "parameters", &l, false);
+    buf_adds(b, "}\n");
+    listing_done(&l);
+    return 0;
+}
+
+void atlas_listing(struct atlas_call *c)
+{
+    atlas_work(c, listing_work, NULL);
+}
+
+/* ---- overview ---- */
+
+static bool is_wanted(const char *list, const char *name)
+{
+    for (struct str rest = str_of(list); rest.n > 0;)
+        if (str_eq_c(str_cut(rest, '|', &rest), name))
+            return true;
+    return !list;
+}
+
+static void add_metric(struct buf *b, const struct listing *l, const char *name, bool first)
+{
+    bool any = false;
+
+    buf_adds(b, first ? "{\"metric_name\":" : ",{\"metric_name\":");
+    buf_add_json_str(b, str_of(name));
+    buf_adds(b, ",\"values\":[");
+    for (size_t i = l->jobs.n; i-- > 0;) /* newest first there, in time order here */
+        for (size_t k = 0; k < l->jobs.p[i].metrics.n; k++) {
+            const struct listed_value *m = &l->jobs.p[i].metrics.p[k];
+            if (strcmp(m->name, name) != 0 || !m->value)
+                continue;
+            buf_addf(b, "%s[\"%s\",", any ? "," : "", l->jobs.p[i].job.id);
+            json_write(b, m->value, false);
+            buf_addc(b, ']');
+            any = true;
+        }
+    buf_adds(b, "]}");
+}
+
+static int overview_work(struct atlas_call *c)
+{
+    struct listing l = {.c = c, .project = c->arg[0].p};
+    const char *want = atlas_param(c, "metric_name");
+    AUTO(buf) struct buf metrics = {0};
+    struct map_str seen = {0};
+
+    buf_init(&metrics, ATLAS_REPLY_MAX);
+    if (listing_read(&l, false) < 0 || listing_select(&l, NULL, NULL, &c->err) < 0) {
+        listing_done(&l);
+        return -1;
+    }
+    buf_adds(&c->out, "{\"all_metric_names\":[");
+    for (size_t i = 0; i < l.jobs.n; i++)
+        for (size_t k = 0; k < l.jobs.p[i].metrics.n; k++) {
+            const char *name = l.jobs.p[i].metrics.p[k].name;
+            if (map_str_get(&seen, str_of(name)))
+                continue;
+            buf_adds(&c->out, seen.n ? "," : "");
+            buf_add_json_str(&c->out, str_of(name));
+            map_str_put(&seen, str_of(name), &l);
+            if (is_wanted(want, name))
+                add_metric(&metrics, &l, name, !metrics.n);
+        }
+    buf_adds(&c->out, "],\"metric_query\":[");
+    buf_add(&c->out, metrics.p ? metrics.p : "", metrics.n);
+    buf_adds(&c->out, "]}\n");
+    map_str_done(&seen);
+    listing_done(&l);
+    return 0;
+}
+
+void atlas_overview(struct atlas_call *c)
+{
+    atlas_work(c, overview_work, NULL);
+}

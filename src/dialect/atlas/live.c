@@ -1,0 +1,166 @@
+/* live.c - jobs that have a working directory: which worker each is on, and its archive at the end
+ *
+ * Owns: the list of such jobs and the numbers of the workers.
+ *
+ * A job comes onto the list when it is started, or when a restart finds its directory.  Once the
+ * controller knows it as ended, its files are archived on a worker thread; only then does Atlas
+ * show it as ended, since people read the archive as soon as they see that.  Nothing of this is
+ * recorded: the working directory itself says that there is something left to do.
+ */
+#include "base/file.h"
+#include "base/log.h"
+#include "base/util.h"
+#include "dialect/atlas/archive.h"
+#include "dialect/atlas/atlas_priv.h"
+#include <dirent.h>
+#include <stdio.h>
+
+struct atlas_live *atlas_live_find(struct atlas *a, uint64_t job)
+{
+    for (size_t i = 0; i < a->live.n; i++)
+        if (a->live.p[i].job == job)
+            return &a->live.p[i];
+    return NULL;
+}
+
+/* The first worker nobody is on. */
+static int32_t idle_worker(const struct atlas *a)
+{
+    for (size_t i = 0; i < a->workers.n; i++) {
+        bool taken = false;
+        for (size_t k = 0; k < a->live.n; k++)
+            taken |= a->live.p[k].worker == a->workers.p[i] && !a->live.p[k].archiving;
+        if (!taken)
+            return a->workers.p[i];
+    }
+    return -1;
+}
+
+struct atlas_live *atlas_live_add(struct atlas *a, uint64_t job, const char *id)
+{
+    struct atlas_live *l = atlas_live_find(a, job);
+
+    if (!l) {
+        vec_push(&a->live, ((struct atlas_live){.job = job, .worker = idle_worker(a)}));
+        l = &vec_last(&a->live);
+        snprintf(l->id, sizeof(l->id), "%s", id);
+    }
+    return l;
+}
+
+int32_t atlas_workers_set(struct atlas *a, int32_t n)
+{
+    vec_clear(&a->workers);
+    for (int32_t i = 0; i < n; i++)
+        vec_push(&a->workers, i);
+    return n;
+}
+
+/* ---- archives ---- */
+
+struct archiving {
+    struct atlas *a;
+    uint64_t job; /* 0 = of a job that is not known any more: its directory only goes */
+    char id[ID_UUID_MAX];
+    struct err err;
+    int rc;
+};
+
+static void archive_work(void *arg)
+{
+    struct archiving *x = arg;
+
+    if (x->job) {
+        x->rc = atlas_archive_job(x->a->conf.home, x->a->cas, x->id, &x->err);
+    } else {
+        AUTO_FREE char *dir = path_join(x->a->work_dir, x->id);
+        x->rc = dir_remove_tree(dir, &x->err);
+    }
+}
+
+static void archive_done(void *arg)
+{
+    struct archiving *x = arg;
+    struct atlas *a = x->a;
+
+    a->working--;
+    if (x->rc < 0)
+        log_warn("atlas", "job %s: %s", x->id, x->err.text);
+    for (size_t i = 0; i < a->live.n; i++)
+        if (a->live.p[i].job == x->job && a->live.p[i].archiving) {
+            vec_remove(&a->live, i);
+            break;
+        }
+    free(x);
+    atlas_waiting_look(a);
+}
+
+static void archive_start(struct atlas *a, uint64_t job, const char *id)
+{
+    struct archiving *x = xcalloc(1, sizeof(*x));
+
+    x->a = a;
+    x->job = job;
+    snprintf(x->id, sizeof(x->id), "%s", id);
+    a->working++;
+    work_submit(a->conf.loop, archive_work, archive_done, x);
+}
+
+void atlas_live_look(struct atlas *a)
+{
+    for (size_t i = 0; i < a->live.n; i++) {
+        struct atlas_live *l = &a->live.p[i];
+        if (l->archiving || core_job_active(a->conf.core, l->job, NULL))
+            continue;
+        l->archiving = true;
+        archive_start(a, l->job, l->id);
+    }
+}
+
+void atlas_committed(struct atlas *a)
+{
+    if (!a->closing)
+        atlas_live_look(a);
+}
+
+/* ---- after a restart ---- */
+
+static void take_up(struct atlas *a, const char *id)
+{
+    uint64_t job;
+    struct err e;
+
+    if (store_resolve(a->conf.store, str_of(id), &job, &e) == 0)
+        atlas_live_add(a, job, id);
+    else if (e.code == ERR_NOT_FOUND)
+        archive_start(a, 0, id);
+    else
+        log_warn("atlas", "looking for job %s: %s", id, e.text);
+}
+
+static void on_rules(void *arg, const struct err *e, const struct acted *r)
+{
+    (void)arg;
+    (void)r;
+    if (e)
+        log_warn("atlas", "setting the number of workers: %s", e->text);
+}
+
+void atlas_recover(struct atlas *a)
+{
+    const struct caller self = {.uid = a->conf.uid, .admin = true, .user = "atlas-server"};
+    struct queue_rules was = core_queue_rules_of(a->conf.core, STR(ATLAS_QUEUE));
+    int32_t n = a->conf.workers ? a->conf.workers : was.limit ? was.limit : 1;
+    struct queue_rules rules = {.strict = true,
+                                .backfill = a->conf.workers ? a->conf.backfill : was.backfill,
+                                .limit = atlas_workers_set(a, n)};
+    DIR *d = opendir(a->work_dir);
+
+    core_queue_rules(a->conf.core, STR(ATLAS_QUEUE), &rules, &self, on_rules, NULL);
+    for (struct dirent *entry; d && (entry = readdir(d));)
+        if (atlas_id_ok(entry->d_name))
+            take_up(a, entry->d_name);
+    if (d)
+        closedir(d);
+    atlas_live_look(a);
+}

@@ -1,0 +1,326 @@
+/* queue.c - /queued_jobs by position, and /workers
+ *
+ * Positions are those of the moment: the order is asked of the controller on the loop thread, the
+ * facts of the jobs are read on a worker thread.
+ */
+#include "base/util.h"
+#include "dialect/atlas/archive.h"
+#include "dialect/atlas/atlas_priv.h"
+
+struct places {
+    uint64_t *jobs;
+    size_t n;
+    size_t at; /* of the one asked for */
+    bool purge;
+};
+
+static void places_free(void *data)
+{
+    free(((struct places *)data)->jobs);
+}
+
+static struct places *places_get(struct atlas_call *c)
+{
+    struct places *p = arena_alloc(&c->mem, sizeof(*p));
+
+    p->n = core_queue_list(c->a->conf.core, STR(ATLAS_QUEUE), &p->jobs);
+    c->data = p;
+    c->free_data = places_free;
+    return p;
+}
+
+/* The position in the path. */
+static int place_read(struct atlas_call *c, struct places *p)
+{
+    int64_t at;
+
+    if (!str_to_i64(c->arg[0], &at) || at < 0)
+        return err_set(&c->err, ERR_INVALID, "position '%.40s' must be 0 or a larger number",
+                       c->arg[0].p);
+    if ((size_t)at >= p->n)
+        return err_set(&c->err, ERR_NOT_FOUND,
+                       "there is no job at position %lld; the queue has %zu", (long long)at, p->n);
+    p->at = (size_t)at;
+    return 0;
+}
+
+struct filling {
+    struct atlas_call *c;
+    struct atlas_job *out;
+};
+
+static bool on_job(void *arg, const struct job_view *v)
+{
+    struct filling *f = arg;
+
+    atlas_job_fill(f->c, v, f->out);
+    return false;
+}
+
+/* Adds the job at this place; one that left meanwhile is left out. */
+static bool add_place(struct atlas_call *c, uint64_t job, size_t at)
+{
+    struct atlas_job j = {0};
+    struct filling f = {c, &j};
+    struct err e;
+
+    if (store_job(c->a->conf.store, job, on_job, &f, &e) < 0 || atlas_job_extra(c, &j, &e) < 0) {
+        atlas_job_done(&j);
+        return false;
+    }
+    struct json *all = atlas_job_json(&j);
+    json_set_int(all, "position", (int64_t)at);
+    json_write(&c->out, all, false);
+    json_free(all);
+    atlas_job_done(&j);
+    return true;
+}
+
+static int list_work(struct atlas_call *c)
+{
+    struct places *p = c->data;
+    bool any = false;
+
+    buf_addc(&c->out, '{');
+    for (size_t i = 0; i < p->n; i++) {
+        size_t before = c->out.n;
+        buf_addf(&c->out, "%s\"%zu\":", any ? "," : "", i);
+        if (add_place(c, p->jobs[i], i))
+            any = true;
+        else if (!c->out.overflow)
+            c->out.n = before;
+    }
+    buf_adds(&c->out, "}\n");
+    return 0;
+}
+
+void atlas_queue_list(struct atlas_call *c)
+{
+    places_get(c);
+    atlas_work(c, list_work, NULL);
+}
+
+static int get_work(struct atlas_call *c)
+{
+    struct places *p = c->data;
+
+    if (!add_place(c, p->jobs[p->at], p->at))
+        return err_set(&c->err, ERR_NOT_FOUND, "the job at position %zu has just left", p->at);
+    buf_addc(&c->out, '\n');
+    return 0;
+}
+
+void atlas_queue_get(struct atlas_call *c)
+{
+    if (place_read(c, places_get(c)) < 0)
+        atlas_fail(c, &c->err);
+    else
+        atlas_work(c, get_work, NULL);
+}
+
+/* ---- delete: out of the queue and out of the records; its bundle stays unless purged ---- */
+
+static int purge_work(struct atlas_call *c)
+{
+    return atlas_discard_job(c->a->conf.home, c->a->cas, c->arg[1].p, &c->err);
+}
+
+static void purge_then(struct atlas_call *c)
+{
+    c->status = 204;
+    atlas_reply(c);
+}
+
+static void on_removed(void *arg, const struct err *e, const struct acted *r)
+{
+    struct atlas_call *c = arg;
+    struct places *p = c->data;
+
+    if (e || !p->purge)
+        atlas_acted(c, e, r);
+    else
+        atlas_work(c, purge_work, purge_then);
+}
+
+static void on_cancelled(void *arg, const struct err *e, const struct acted *r)
+{
+    struct atlas_call *c = arg;
+
+    if (e || !r->done)
+        atlas_acted(c, e, r);
+    else
+        core_remove(c->a->conf.core, &c->job, 1, &c->who, on_removed, c);
+}
+
+static int id_work(struct atlas_call *c)
+{
+    struct places *p = c->data;
+    struct atlas_job j = {0};
+    struct filling f = {c, &j};
+
+    c->job = p->jobs[p->at];
+    p->purge = atlas_param(c, "purge") != NULL;
+    if (store_job(c->a->conf.store, c->job, on_job, &f, &c->err) < 0)
+        return -1;
+    c->arg[1] = str_of(arena_strdup(&c->mem, j.id));
+    atlas_job_done(&j);
+    return 0;
+}
+
+static void delete_then(struct atlas_call *c)
+{
+    core_cancel(c->a->conf.core, &c->job, 1, &c->who, on_cancelled, c);
+}
+
+void atlas_queue_delete(struct atlas_call *c)
+{
+    if (place_read(c, places_get(c)) < 0)
+        atlas_fail(c, &c->err);
+    else
+        atlas_work(c, id_work, delete_then);
+}
+
+/* ---- patch ---- */
+
+static int patch_work(struct atlas_call *c)
+{
+    struct json *j = atlas_body(c);
+    struct places *p = c->data;
+    int64_t to;
+
+    if (!j)
+        return -1;
+    bool ok =
+        json_type(j) == JSON_INT || (json_type(j) == JSON_STR && str_to_i64(json_str(j), &to));
+    to = json_type(j) == JSON_INT ? json_int(j) : ok ? to : -1;
+    json_free(j);
+    if (!ok || to < 0)
+        return err_set(&c->err, ERR_INVALID,
+                       "the body must be the new position, a number from 0 to %zu", p->n - 1);
+    c->job = p->jobs[p->at];
+    p->at = (size_t)to;
+    return 0;
+}
+
+static void patch_then(struct atlas_call *c)
+{
+    core_queue_move(c->a->conf.core, c->job, ((struct places *)c->data)->at, &c->who, atlas_acted,
+                    c);
+}
+
+void atlas_queue_patch(struct atlas_call *c)
+{
+    if (place_read(c, places_get(c)) < 0)
+        atlas_fail(c, &c->err);
+    else
+        atlas_work(c, patch_work, patch_then);
+}
+
+/* ---- workers ---- */
+
+static const struct atlas_live *on_worker(const struct atlas *a, int32_t worker)
+{
+    for (size_t i = 0; i < a->live.n; i++)
+        if (a->live.p[i].worker == worker && !a->live.p[i].archiving)
+            return &a->live.p[i];
+    return NULL;
+}
+
+static int workers_checked(struct atlas_call *c)
+{
+    (void)c; /* who asks was looked at before this is called */
+    return 0;
+}
+
+static void list_then(struct atlas_call *c)
+{
+    struct atlas *a = c->a;
+
+    buf_addc(&c->out, '{');
+    for (size_t i = 0; i < a->workers.n; i++) {
+        const struct atlas_live *l = on_worker(a, a->workers.p[i]);
+        buf_addf(&c->out, "%s\"%d\":{\"worker_id\":%d,\"job_id\":", i ? "," : "", a->workers.p[i],
+                 a->workers.p[i]);
+        if (l)
+            buf_addf(&c->out, "\"%s\"}", l->id);
+        else
+            buf_adds(&c->out, "null}");
+    }
+    buf_adds(&c->out, "}\n");
+    atlas_reply(c);
+}
+
+void atlas_workers_list(struct atlas_call *c)
+{
+    atlas_work(c, workers_checked, list_then);
+}
+
+static void set_rules(struct atlas_call *c, core_act_fn then)
+{
+    struct queue_rules r = core_queue_rules_of(c->a->conf.core, STR(ATLAS_QUEUE));
+
+    r.limit = (int32_t)c->a->workers.n;
+    core_queue_rules(c->a->conf.core, STR(ATLAS_QUEUE), &r, &c->who, then, c);
+}
+
+static void add_then(struct atlas_call *c)
+{
+    struct atlas *a = c->a;
+    int32_t id = a->workers.n ? vec_last(&a->workers) + 1 : 0;
+
+    if (a->workers.n >= ATLAS_WORKERS_MAX) {
+        err_set(&c->err, ERR_INVALID, "there are %d workers, which is the most there can be",
+                ATLAS_WORKERS_MAX);
+        atlas_fail(c, &c->err);
+        return;
+    }
+    vec_push(&a->workers, id);
+    c->status = 201;
+    buf_addf(&c->out, "%d\n", id);
+    set_rules(c, atlas_acted);
+}
+
+void atlas_workers_add(struct atlas_call *c)
+{
+    atlas_work(c, workers_checked, add_then);
+}
+
+static void on_fewer(void *arg, const struct err *e, const struct acted *r)
+{
+    struct atlas_call *c = arg;
+
+    if (e || !c->job) {
+        atlas_acted(c, e, r);
+        return;
+    }
+    core_cancel(c->a->conf.core, &c->job, 1, &c->who, atlas_acted, c);
+}
+
+static void remove_then(struct atlas_call *c)
+{
+    struct atlas *a = c->a;
+    int64_t id;
+    size_t at = 0;
+
+    if (!str_to_i64(c->arg[0], &id))
+        id = -1;
+    while (at < a->workers.n && a->workers.p[at] != id)
+        at++;
+    if (at == a->workers.n || a->workers.n == 1) {
+        err_set(&c->err, at == a->workers.n ? ERR_NOT_FOUND : ERR_CONFLICT,
+                at == a->workers.n ? "there is no worker '%.20s'"
+                                   : "worker %.20s is the last one; pause the queue instead",
+                c->arg[0].p);
+        atlas_fail(c, &c->err);
+        return;
+    }
+    const struct atlas_live *l = on_worker(a, (int32_t)id);
+    c->job = l ? l->job : 0;
+    vec_remove(&a->workers, at);
+    set_rules(c, on_fewer);
+}
+
+void atlas_workers_remove(struct atlas_call *c)
+{
+    atlas_work(c, workers_checked, remove_then);
+}

@@ -1,0 +1,213 @@
+/* submit.c - POST /queued_jobs, and how such a job is started
+ *
+ * A worker thread reads, checks that the bundle is there and translates; the controller takes the
+ * job; the answer follows the commit.  A job that is refused leaves nothing in the queue.
+ */
+#include "api/submit_parse.h"
+#include "base/file.h"
+#include "base/util.h"
+#include "dialect/atlas/archive.h"
+#include "dialect/atlas/atlas_priv.h"
+#include "dialect/atlas/translate.h"
+#include <errno.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+extern char **environ;
+
+struct enqueue {
+    int32_t gpus;
+    int64_t mem_bytes;
+    struct submit *x; /* NULL once the controller has it */
+    char id[ID_UUID_MAX];
+};
+
+static void enqueue_free(void *data)
+{
+    submit_free(((struct enqueue *)data)->x);
+}
+
+static int no_refs(void *arg, struct str ref, uint64_t *out, struct err *e)
+{
+    (void)arg;
+    (void)ref;
+    (void)out;
+    return err_set(e, ERR_INVALID, "a job of Atlas waits for no other job");
+}
+
+static int take_form(struct atlas_call *c, struct enqueue *q, struct json *form)
+{
+    char *text = json_text(form);
+    struct id id;
+
+    json_free(form);
+    q->x = submit_new_take(text, strlen(text), &c->who);
+    if (submit_prepare(q->x, false, &c->err) < 0 || submit_parse(q->x, no_refs, NULL, &c->err) < 0)
+        return -1;
+    id_parse(str_of(q->id), &id);
+    q->x->s.jobs[0].id = id;
+    return 0;
+}
+
+static int enqueue_work(struct atlas_call *c)
+{
+    struct enqueue *q = c->data;
+    struct json *body = atlas_body(c), *form = NULL;
+    struct atlas_submission s;
+    char tree[ATLAS_TREE_MAX];
+    int rc = -1;
+
+    if (!body)
+        return -1;
+    if (atlas_submission_read(body, &s, &c->err) == 0) {
+        struct id id;
+        id_parse(str_of(s.id), &id);
+        id_format_uuid(id, q->id); /* one way of writing it, for paths */
+        s.id = q->id;
+        atlas_bundle_tree(q->id, tree);
+        if (!cas_has_tree(c->a->cas, tree))
+            err_set(&c->err, ERR_INVALID, "there is no bundle of job %s; send it first", q->id);
+        else
+            rc = atlas_translate(&s,
+                                 &(struct atlas_world){.home = c->a->conf.home,
+                                                       .python = c->a->conf.python,
+                                                       .mounts = c->a->conf.mounts,
+                                                       .gpus = q->gpus,
+                                                       .mem_bytes = q->mem_bytes,
+                                                       .environ_ = environ},
+                                 &form, &c->err);
+    }
+    json_free(body);
+    return rc < 0 ? -1 : take_form(c, q, form);
+}
+
+static void on_submitted(void *arg, const struct err *e, const struct submitted *r)
+{
+    struct atlas_call *c = arg;
+    struct enqueue *q = c->data;
+
+    (void)r;
+    if (e && e->code == ERR_CONFLICT) {
+        err_set(&c->err, ERR_INVALID, "there is a job %s already; choose another id", q->id);
+        atlas_fail(c, &c->err);
+    } else if (e) {
+        atlas_fail(c, e);
+    } else {
+        c->status = 201;
+        buf_addf(&c->out, "\"%s\"\n", q->id);
+        atlas_reply(c);
+    }
+}
+
+static void enqueue_then(struct atlas_call *c)
+{
+    struct enqueue *q = c->data;
+
+    if (!c->req) { /* nobody waits any more: nothing is submitted */
+        atlas_call_free(c);
+        return;
+    }
+    struct submit *x = TAKE(q->x);
+    x->who = c->who;
+    core_submit_take(c->a->conf.core, &x->s, &x->who, on_submitted, c);
+}
+
+static int32_t usable_gpus(const struct node *n)
+{
+    int32_t count = 0;
+
+    for (size_t i = 0; i < n->n_devices; i++)
+        count += n->devices[i].state != DEVICE_EXCLUDED && n->devices[i].state != DEVICE_LOST;
+    return count;
+}
+
+void atlas_enqueue(struct atlas_call *c)
+{
+    struct enqueue *q = arena_alloc(&c->mem, sizeof(*q));
+    const struct core *core = c->a->conf.core;
+
+    c->data = q;
+    c->free_data = enqueue_free;
+    for (size_t i = 0; i < core_node_count(core); i++) {
+        const struct node *n = core_node(core, i);
+        if (!n)
+            continue;
+        q->gpus = MAX(q->gpus, usable_gpus(n));
+        q->mem_bytes = MAX(q->mem_bytes, n->mem_bytes);
+    }
+    atlas_work(c, enqueue_work, enqueue_then);
+}
+
+/* ---- the start of a run ---- */
+
+/* Only the directory, since it may be mounted; the worker fills it. */
+static int make_work_dir(const struct atlas *a, const char *id, struct err *e)
+{
+    AUTO_FREE char *dir = path_join(a->work_dir, id);
+
+    if (mkdir(dir, 0755) < 0 && errno != EEXIST)
+        return err_sys(e, "cannot make the working directory %s", dir);
+    return 0;
+}
+
+/* Without mounts the worker says which volumes are missing. */
+static void set_unmounted(const struct json *extra, struct env_sink *out)
+{
+    AUTO(buf) struct buf list = {0};
+
+    buf_init(&list, 1 << 20);
+    for (struct json_it it = {0}; json_next(json_get(json_get(extra, "spec"), "volumes"), &it);) {
+        const struct json *bind = json_get(it.val, "bind");
+        if (json_type(bind) == JSON_STR && !str_starts(json_str(bind), STR("/job")))
+            buf_addf(&list, "%s (%s)\n", it.key, json_str(bind).p);
+    }
+    if (list.n)
+        out->set(out->self, "BERTH_ATLAS_UNMOUNTED", list.p);
+}
+
+static void set_gpus(const struct launch_facts *f, struct env_sink *out)
+{
+    char list[1024] = "";
+    size_t n = 0;
+
+    for (int32_t i = -1; f->gpus && (i = gpu_set_next(f->gpus, (uint32_t)(i + 1))) >= 0;)
+        n += (size_t)snprintf(list + n, sizeof(list) - MIN(n, sizeof(list)), "%s%d", n ? "," : "",
+                              f->node->devices[i].index);
+    out->set(out->self, "NVIDIA_VISIBLE_DEVICES", n ? list : "void");
+}
+
+int atlas_dress(struct atlas *a, const struct launch *l, const struct launch_facts *f,
+                struct arena *mem, char ***before, struct env_sink *out, struct err *e)
+{
+    const struct training *t = &l->spec->train;
+    struct json *extra = NULL;
+    char id[ID_UUID_MAX];
+
+    if (!t->dialect || strcmp(t->dialect, ATLAS_DIALECT) != 0)
+        return 0;
+    id_format_uuid(l->id, id);
+    if (make_work_dir(a, id, e) < 0 ||
+        json_parse(str_of(t->extra ? t->extra : "{}"), "extra", &extra, e) < 0)
+        return -1;
+    const struct json *run = json_get(extra, "run"), *refused = json_get(extra, "refused");
+    char **all = arena_alloc(mem, 8 * sizeof(*all));
+    all[0] = arena_strdup(mem, a->conf.program);
+    all[1] = arena_strdup(mem, ATLAS_WORKER_COMMAND);
+    all[2] = arena_strdup(mem, a->conf.home);
+    all[3] = arena_strdup(mem, id);
+    all[4] = arena_strdup(mem, json_type(run) == JSON_STR ? json_str(run).p : ATLAS_RUN_SCRIPT);
+    all[5] = arena_strdup(mem, "--");
+    if (json_type(refused) == JSON_STR)
+        all[6] = arena_strdup(mem, json_str(refused).p);
+    *before = all;
+    if (!a->conf.mounts && !t->image)
+        set_unmounted(extra, out);
+    json_free(extra);
+    /* Ours found it for our own library; the job's comes with its bundle. */
+    for (char **v = l->spec->env; *v; v++)
+        if (!strncmp(*v, "PYTHONPATH=", 11))
+            out->set(out->self, "PYTHONPATH", *v + 11);
+    set_gpus(f, out);
+    atlas_live_add(a, f->key.job, id);
+    return 0;
+}

@@ -1,0 +1,250 @@
+/* tokens.c - tokens with a name in them, and the routes that hand them out
+ *
+ * Owns: the routes of /auth, the key of the tokens, and the file of users.
+ *
+ * A token is a JWT signed with HMAC-SHA-256: {"preferred_username", "iat", "exp"}.  Clients only
+ * carry it, nothing of it is kept here.  The key is a file of the home that only its owner reads.
+ * Users and passwords are lines `name: password` of config/users.yaml, which must be as private.
+ */
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/rand.h"
+#include "base/util.h"
+#include "base/yaml.h"
+#include "dialect/atlas/atlas_priv.h"
+#include <stdio.h>
+#include <sys/stat.h>
+#include <time.h>
+
+enum { KEY_BYTES = 32, TOKEN_DAYS = 30, TOKEN_MAX = 1024, USERS_MAX = 1 << 20 };
+
+#define JWT_HEAD "{\"alg\":\"HS256\",\"typ\":\"JWT\"}"
+
+/* ---- base64 ---- */
+
+static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+static const char url[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+static void encode_url(struct buf *b, const void *p, size_t n)
+{
+    const uint8_t *in = p;
+
+    for (size_t i = 0; i < n; i += 3) {
+        uint32_t v = (uint32_t)in[i] << 16 | (i + 1 < n ? (uint32_t)in[i + 1] << 8 : 0) |
+                     (i + 2 < n ? in[i + 2] : 0);
+        buf_addc(b, url[v >> 18]);
+        buf_addc(b, url[v >> 12 & 63]);
+        if (i + 1 < n)
+            buf_addc(b, url[v >> 6 & 63]);
+        if (i + 2 < n)
+            buf_addc(b, url[v & 63]);
+    }
+}
+
+/* Either alphabet, with or without padding; false for anything else. */
+static bool decode(struct str s, struct buf *out)
+{
+    uint32_t v = 0;
+    int bits = 0;
+
+    while (s.n > 0 && s.p[s.n - 1] == '=')
+        s.n--;
+    for (size_t i = 0; i < s.n; i++) {
+        const char *at = s.p[i] ? strchr(plain, s.p[i]) : NULL,
+                   *too = s.p[i] ? strchr(url, s.p[i]) : NULL;
+        if (!at && !too)
+            return false;
+        v = v << 6 | (uint32_t)(at ? at - plain : too - url);
+        bits += 6;
+        if (bits < 8)
+            continue;
+        bits -= 8;
+        buf_addc(out, (char)(v >> bits & 255));
+    }
+    return !out->overflow;
+}
+
+/* ---- tokens ---- */
+
+static int token_key(const struct atlas *a, uint8_t key[KEY_BYTES], struct err *e)
+{
+    AUTO_FREE char *path = xasprintf("%s/" ATLAS_DIR_DATABASE "/atlas-key", a->conf.home);
+    AUTO_FREE char *text = NULL;
+    struct err none;
+    size_t n;
+
+    if (file_read_all(path, KEY_BYTES, &text, &n, &none) == 0 && n == KEY_BYTES) {
+        memcpy(key, text, KEY_BYTES);
+        return 0;
+    }
+    random_bytes(key, KEY_BYTES);
+    return file_write_atomic(path, key, KEY_BYTES, 0600, e);
+}
+
+static void sign(const uint8_t key[KEY_BYTES], struct str text, struct buf *out)
+{
+    uint8_t mac[32];
+
+    hmac_sha256(key, KEY_BYTES, text.p, text.n, mac);
+    encode_url(out, mac, sizeof(mac));
+}
+
+static int token_make(const struct atlas *a, const char *user, struct buf *out, struct err *e)
+{
+    AUTO(buf) struct buf claims = {0};
+    uint8_t key[KEY_BYTES];
+    long long now = (long long)time(NULL);
+
+    if (token_key(a, key, e) < 0)
+        return -1;
+    buf_init(&claims, TOKEN_MAX);
+    buf_adds(&claims, "{\"preferred_username\":");
+    buf_add_json_str(&claims, str_of(user));
+    buf_addf(&claims, ",\"iat\":%lld,\"exp\":%lld}", now, now + TOKEN_DAYS * 86400LL);
+    encode_url(out, JWT_HEAD, sizeof(JWT_HEAD) - 1);
+    buf_addc(out, '.');
+    encode_url(out, claims.p, claims.n);
+    struct str text = buf_str(out);
+    AUTO(buf) struct buf mac = {0};
+    buf_init(&mac, TOKEN_MAX);
+    sign(key, text, &mac);
+    buf_addc(out, '.');
+    buf_add(out, mac.p, mac.n);
+    return 0;
+}
+
+static bool claims_user(struct str text, char *user, size_t n)
+{
+    struct json *j = NULL;
+    struct err e;
+    bool ok = false;
+
+    if (json_parse(text, "token", &j, &e) < 0)
+        return false;
+    const struct json *name = json_get(j, "preferred_username"), *exp = json_get(j, "exp");
+    if (json_type(name) == JSON_STR && json_str(name).n && json_str(name).n < n &&
+        json_type(exp) == JSON_INT && json_int(exp) > (int64_t)time(NULL)) {
+        snprintf(user, n, STR_FMT, STR_ARG(json_str(name)));
+        ok = true;
+    }
+    json_free(j);
+    return ok;
+}
+
+bool atlas_token_user(const struct atlas *a, struct str token, char *user, size_t n)
+{
+    struct str mac, claims, head = str_cut(token, '.', &claims);
+    AUTO(buf) struct buf want = {0}, text = {0};
+    uint8_t key[KEY_BYTES];
+    struct err e;
+
+    claims = str_cut(claims, '.', &mac);
+    if (!mac.n || !claims.n || token.n > TOKEN_MAX || token_key(a, key, &e) < 0)
+        return false;
+    buf_init(&want, TOKEN_MAX);
+    buf_init(&text, TOKEN_MAX);
+    sign(key, (struct str){head.p, head.n + 1 + claims.n}, &want);
+    return want.n == mac.n && equal_const_time(want.p, mac.p, mac.n) && decode(claims, &text) &&
+           claims_user(buf_str(&text), user, n);
+}
+
+/* ---- users ---- */
+
+static bool same_text(struct str a, struct str b)
+{
+    uint8_t x[32], y[32];
+
+    hmac_sha256("compare", 7, a.p, a.n, x);
+    hmac_sha256("compare", 7, b.p, b.n, y);
+    return equal_const_time(x, y, sizeof(x));
+}
+
+/* Name and password of an Authorization: Basic header against the file of users. */
+static int check_basic(const struct atlas *a, struct str header, char *user, size_t n,
+                       struct err *e)
+{
+    AUTO_FREE char *path = xasprintf("%s/config/users.yaml", a->conf.home), *text = NULL;
+    AUTO(buf) struct buf pair = {0};
+    struct str basic = STR("Basic "), password;
+    struct json *users = NULL;
+    struct stat st;
+    size_t size;
+
+    buf_init(&pair, TOKEN_MAX);
+    if (!str_starts(header, basic) ||
+        !decode((struct str){header.p + basic.n, header.n - basic.n}, &pair))
+        return err_set(e, ERR_UNAUTHENTICATED, "say who you are: name and password");
+    struct str name = str_cut(buf_str(&pair), ':', &password);
+    if (stat(path, &st) < 0)
+        return err_set(e, ERR_UNAUTHENTICATED,
+                       "this server has no users: write `name: password` into %.120s", path);
+    if (st.st_mode & 077)
+        return err_set(e, ERR_UNAUTHENTICATED,
+                       "the server's list of users can be read by others; chmod 600 it");
+    if (file_read_all(path, USERS_MAX, &text, &size, e) < 0 ||
+        yaml_parse((struct str){text, size}, "users.yaml", &users, e) < 0)
+        return -1;
+    AUTO_FREE char *key = xstrndup(name.p ? name.p : "", name.n);
+    const struct json *want = json_get(users, key);
+    bool ok = json_type(want) == JSON_STR && password.n && name.n < n &&
+              same_text(json_str(want), password);
+    json_free(users);
+    if (!ok)
+        return err_set(e, ERR_UNAUTHENTICATED, "wrong name or password");
+    snprintf(user, n, "%s", key);
+    return 0;
+}
+
+/* ---- routes ---- */
+
+static int login_work(struct atlas_call *c)
+{
+    AUTO(buf) struct buf token = {0};
+    char user[64];
+
+    buf_init(&token, TOKEN_MAX);
+    if (check_basic(c->a, c->arg[2], user, sizeof(user), &c->err) < 0 ||
+        token_make(c->a, user, &token, &c->err) < 0)
+        return -1;
+    buf_addf(&c->out, "{\"access_token\":\"%s\",\"token\":\"%s\",\"token_type\":\"Bearer\"}\n",
+             token.p, token.p);
+    return 0;
+}
+
+void atlas_auth_login(struct atlas_call *c)
+{
+    struct str h = http_header(c->req, "authorization");
+
+    c->check_peer = false;
+    c->arg[2] = (struct str){arena_strndup(&c->mem, h.p ? h.p : "", h.n), h.n};
+    atlas_work(c, login_work, NULL);
+}
+
+static int verify_work(struct atlas_call *c)
+{
+    char user[64];
+
+    if (!atlas_token_user(c->a, c->arg[2], user, sizeof(user)))
+        return err_set(&c->err, ERR_UNAUTHENTICATED, "the token is not one of this server, or old");
+    buf_adds(&c->out, "{\"preferred_username\":");
+    buf_add_json_str(&c->out, str_of(user));
+    buf_adds(&c->out, "}\n");
+    return 0;
+}
+
+void atlas_auth_verify(struct atlas_call *c)
+{
+    struct str h = http_header(c->req, "authorization"), bearer = STR("Bearer ");
+
+    c->check_peer = false;
+    if (str_starts(h, bearer))
+        h = (struct str){h.p + bearer.n, h.n - bearer.n};
+    c->arg[2] = (struct str){arena_strndup(&c->mem, h.p ? h.p : "", h.n), h.n};
+    atlas_work(c, verify_work, NULL);
+}
+
+void atlas_auth_logout(struct atlas_call *c)
+{
+    buf_adds(&c->out, "\"Logged out\"\n"); /* the token is the client's to forget */
+    atlas_reply(c);
+}

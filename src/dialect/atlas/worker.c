@@ -1,0 +1,258 @@
+/* worker.c - prepares a working directory and starts what the job is
+ *
+ * Owns: the lines the standard worker prints, and the cache of virtual environments.
+ *
+ * requirements.txt is installed into an environment of its own below the home, named by the
+ * interpreter's version and the hash of the file.  Who makes it holds a lock, so that ten jobs of
+ * one sweep install once; a mark says that it is complete.  What pip cannot do does not stop the
+ * job.
+ */
+#include "dialect/atlas/worker.h"
+#include "archive/cas.h"
+#include "base/buf.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/util.h"
+#include "dialect/atlas/archive.h"
+#include "dialect/atlas/home.h"
+#include "dialect/atlas/translate.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+extern char **environ;
+
+enum { RULE = 120, REQUIREMENTS_MAX = 4 << 20, FAILED = 1, CANNOT_RUN = 127 };
+
+static void say(const char *line)
+{
+    printf("%s\n", line);
+    fflush(stdout);
+}
+
+static void rule(void)
+{
+    char line[RULE + 1];
+
+    memset(line, '=', RULE);
+    line[RULE] = 0;
+    say(line);
+}
+
+static int complain(const struct err *e)
+{
+    printf("Foundations ERROR: %s\n", e->text);
+    fflush(stdout);
+    return FAILED;
+}
+
+/* Runs it with our output; its exit status, or -1. */
+static int run(char *const *argv)
+{
+    pid_t pid;
+    int status;
+
+    if (posix_spawnp(&pid, argv[0], NULL, NULL, argv, environ) != 0)
+        return -1;
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* ---- requirements ---- */
+
+static void version_of(const char *python, char *out, size_t n)
+{
+    AUTO_FREE char *command =
+        xasprintf("'%s' -c 'import sys; print(sys.version.split()[0])'", python);
+    FILE *f = strchr(python, '\'') ? NULL : popen(command, "re");
+
+    snprintf(out, n, "python");
+    if (f && fgets(out, (int)n, f))
+        out[strcspn(out, "\r\n")] = 0;
+    if (f)
+        pclose(f);
+    for (char *c = out; *c; c++)
+        if (*c == '/')
+            *c = '_';
+}
+
+/* Where the environment of these requirements is, or will be; yours. */
+static char *environment_path(const char *home, const char *python, const char *text, size_t n)
+{
+    struct sha256 h;
+    uint8_t sum[32];
+    char version[64], hex[65];
+
+    version_of(python, version, sizeof(version));
+    sha256_init(&h);
+    sha256_add(&h, python, strlen(python));
+    sha256_add(&h, "\n", 1);
+    sha256_add(&h, text, n);
+    sha256_end(&h, sum);
+    for (size_t i = 0; i < sizeof(sum); i++)
+        snprintf(hex + 2 * i, 3, "%02x", sum[i]);
+    return xasprintf("%s/local_docker_scheduler/environments/%s-%s", home, version, hex);
+}
+
+static int make_environment(const char *python, const char *dir)
+{
+    AUTO_FREE char *interpreter = path_join(dir, "bin/python");
+    char *const venv[] = {(char *)python, (char *)"-m",
+                          (char *)"venv", (char *)"--system-site-packages",
+                          (char *)dir,    NULL};
+    char *const pip[] = {interpreter,
+                         (char *)"-m",
+                         (char *)"pip",
+                         (char *)"install",
+                         (char *)"-r",
+                         (char *)"requirements.txt",
+                         (char *)"--no-cache-dir",
+                         (char *)"--disable-pip-version-check",
+                         NULL};
+
+    dir_remove_tree(dir, NULL);
+    if (run(venv) != 0)
+        return -1;
+    return run(pip);
+}
+
+/* The interpreter to go on with; yours. */
+static char *install(const char *home, const char *python, const char *text, size_t n)
+{
+    AUTO_FREE char *dir = environment_path(home, python, text, n),
+                   *lock = xasprintf("%s.lock", dir), *mark = path_join(dir, ".complete"),
+                   *interpreter = path_join(dir, "bin/python");
+    struct err e;
+    char *slash = strrchr(dir, '/');
+
+    *slash = 0;
+    dir_make_all(dir, 0755, &e);
+    *slash = '/';
+    AUTO_FD fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    if (fd >= 0)
+        flock(fd, LOCK_EX);
+    if (access(mark, F_OK) == 0) {
+        printf("Using the environment made for these requirements before: %s\n", dir);
+        fflush(stdout);
+    } else if (make_environment(python, dir) == 0) {
+        file_write_atomic(mark, "", 0, 0644, &e);
+    } else {
+        say("Foundations WARNING: requirements.txt could not be installed; the job goes on "
+            "without");
+    }
+    return access(interpreter, X_OK) == 0 ? TAKE(interpreter) : xstrdup(python);
+}
+
+/* What the start script of the standard worker does before the job. */
+static char *start_script(const char *home, const char *python)
+{
+    AUTO_FREE char *text = NULL;
+    struct err e;
+    size_t n;
+
+    rule();
+    if (file_read_all("requirements.txt", REQUIREMENTS_MAX, &text, &n, &e) < 0) {
+        say("No user requirements found.");
+        rule();
+        return xstrdup(python);
+    }
+    say("Installing user requirements from requirements.txt.");
+    rule();
+    char *with = install(home, python, text, n);
+    rule();
+    return with;
+}
+
+/* ---- volumes that could not be mounted ---- */
+
+static void warn_volumes(void)
+{
+    const char *list = getenv("BERTH_ATLAS_UNMOUNTED");
+
+    for (struct str rest = str_of(list); rest.n > 0;) {
+        struct str one = str_cut(rest, '\n', &rest);
+        printf("Foundations WARNING: volume " STR_FMT " is not there: this host cannot mount it\n",
+               STR_ARG(one));
+    }
+    fflush(stdout);
+    unsetenv("BERTH_ATLAS_UNMOUNTED");
+}
+
+/* ---- life ---- */
+
+static int prepare(const char *home, const char *id, struct err *e)
+{
+    AUTO_FREE char *contents = path_join(home, ATLAS_DIR_CONTENTS);
+    AUTO_FREE char *archive = xasprintf("%s/" ATLAS_DIR_ARCHIVE "/%s", home, id);
+    struct cas *cas;
+
+    if (cas_open(contents, &cas, e) < 0)
+        return -1;
+    int rc = atlas_check_out(home, cas, id, e);
+    cas_close(cas);
+    return rc < 0 ? -1 : dir_make_all(archive, 0755, e);
+}
+
+static int become(char **words)
+{
+    execvp(words[0], words);
+    printf("Foundations ERROR: cannot start %s: %s\n", words[0], strerror(errno));
+    fflush(stdout);
+    return CANNOT_RUN;
+}
+
+static int run_script(const char *home, char **words)
+{
+    const char *python = getenv("FOUNDATIONS_PYTHON");
+    AUTO_FREE char *with = start_script(home, python && *python ? python : "python3");
+    size_t n = 0;
+
+    while (words[n])
+        n++;
+    char **all = xcalloc(n + 2, sizeof(*all));
+    all[0] = with;
+    memcpy(all + 1, words, n * sizeof(*all));
+    int rc = become(all);
+    free(all);
+    return rc;
+}
+
+int atlas_worker(char **argv)
+{
+    struct err e = {0};
+    size_t n = 0;
+
+    while (argv[n])
+        n++;
+    if (n < 4 || strcmp(argv[3], "--") != 0) {
+        err_set(&e, ERR_INVALID, "a worker is started as HOME ID MODE -- WORD…");
+        return complain(&e);
+    }
+    const char *home = argv[0], *id = argv[1], *mode = argv[2];
+    char **words = argv + 4;
+    if (!strcmp(mode, ATLAS_RUN_REFUSE)) {
+        say(words[0] ? words[0] : "Foundations ERROR: this job cannot run");
+        return FAILED;
+    }
+    AUTO_FREE char *source = xasprintf("%s/" ATLAS_DIR_WORK "/%s/job_source", home, id);
+    if (prepare(home, id, &e) < 0)
+        return complain(&e);
+    if (chdir(source) < 0) {
+        err_sys(&e, "cannot enter %s", source);
+        return complain(&e);
+    }
+    warn_volumes();
+    if (!strcmp(mode, ATLAS_RUN_SCRIPT))
+        return run_script(home, words);
+    if (!words[0]) {
+        err_set(&e, ERR_INVALID, "there is no command to run");
+        return complain(&e);
+    }
+    return become(words);
+}

@@ -1,0 +1,10 @@
+/* worker.h - the process a job of Atlas begins as
+ *
+ * It runs under the supervisor in the job's place: fills the working directory, does what the start
+ * script of the standard worker does, and turns into the job's own command.  So whatever happens to
+ * the server meanwhile, the job goes on, and its log has everything from the first line.
+ */
+#pragma once
+
+/* argv: HOME ID MODE -- WORDS…, see translate.h.  Returns an exit status only when it failed. */
+int atlas_worker(char **argv);
