@@ -41,6 +41,14 @@ static const struct opt job_option_table[] = {
     {"project", 'p', OPT_TEXT, "NAME", JOB(project), "project it belongs to", COMPLETE_PROJECT,
      NULL},
     {"queue", 0, OPT_TEXT, "NAME", JOB(queue), "queue it waits in", COMPLETE_QUEUE, NULL},
+    {"node", 0, OPT_LIST, "NAME", JOB(nodes),
+     "run only on this node, or on those a pattern like 'gpu*' stands for", COMPLETE_NONE, NULL},
+    {"asset", 0, OPT_LIST, "FROM[:TO]", JOB(assets),
+     "a file or directory it needs: another machine gets a copy below the directory it starts in",
+     COMPLETE_FILE, NULL},
+    {"stage-dir", 0, OPT_TEXT, "DIR", JOB(stage_dir),
+     "that directory on the other machine (default: one of its own for each run)", COMPLETE_NONE,
+     NULL},
     {"param", 0, OPT_LIST, "K=V", JOB(params),
      "a parameter: {K} in the command, berth.params() in Python; a JSON list makes a job of every "
      "value",
@@ -425,6 +433,10 @@ static void set_texts(struct json *spec, const struct job_opts *o)
     set_number(spec, "array", o->array);
     set_number(spec, "log_limit", o->log_limit);
     set_list(spec, "after", &o->after);
+    set_list(spec, "nodes", &o->nodes);
+    set_list(spec, "assets", &o->assets);
+    if (o->stage_dir)
+        json_set_str(spec, "stage_dir", o->stage_dir);
 }
 
 /* One word with a space in it is a line for the shell, as with ssh; more words are the words. */

@@ -7,7 +7,8 @@
 struct job_opts {
     const char *name, *project, *queue, *cwd, *file, *key;
     struct opt_num cpus, mem, timeout, grace, backoff, priority, retries, array, log_limit;
-    struct opt_list env, after, params;
+    struct opt_list env, after, params, nodes, assets;
+    const char *stage_dir;
     bool split_output, clean_env;
     /* training */
     const char *gpus, *deadline, *preempt_signal, *checkpoint, *image, *family;

@@ -261,6 +261,17 @@ static char *arena_path(struct arena *a, char *path)
     return copy;
 }
 
+/* On a node that does not share our files the command starts among the copies of its assets. */
+static void set_place(const struct run *r, const struct spec *s, struct run_start *out)
+{
+    if (r->host->ours)
+        return;
+    out->assets = s->assets;
+    out->stage_dir = s->stage_dir;
+    if (s->assets || s->stage_dir)
+        out->cwd = NULL;
+}
+
 int launch_build(struct core *c, const struct run *r, const struct launch *l, struct arena *a,
                  struct run_start *out, struct err *e)
 {
@@ -307,6 +318,7 @@ int launch_build(struct core *c, const struct run *r, const struct launch *l, st
     }
     const char *home = env_get(&v, "HOME");
     out->cwd = l->spec->cwd ? l->spec->cwd : home && *home ? arena_strdup(a, home) : "/";
+    set_place(r, l->spec, out);
     if (!out->params_json.n && !out->change_user && !out->mounts && !l->spec->train.image)
         out->run_dir = NULL; /* made by whoever writes into it first: most jobs never do */
     char **envp = arena_alloc(a, (v.list.n + 1) * sizeof(*envp));

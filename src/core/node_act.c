@@ -116,7 +116,7 @@ static int check_remove(const struct core *c, struct core_host *h, struct str na
 {
     size_t runs;
 
-    if (!h)
+    if (!h || (h->cls && h->cls->outside))
         return core_node_unknown(c, name, e);
     if (h->ours)
         return err_set(e, ERR_CONFLICT,

@@ -28,6 +28,17 @@ static struct gpu_set set_of(struct str text)
     return s;
 }
 
+/* Names of hosts are few, and outlive the change. */
+static struct str name_of(struct str name)
+{
+    static const char *const names[] = {"sim", "sim1", "sim2"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+        if (str_eq_c(name, names[i]))
+            return str_of(names[i]);
+    return STR("nowhere");
+}
+
 static void apply_submit(struct disk *d, const struct change *c)
 {
     struct submission *s = c->submission;
@@ -122,7 +133,7 @@ static void apply(struct disk *d, struct disk_op *op)
     case CHANGE_RUN_NEW:
         ASSERT(!run_at(d, c->key));
         vec_push(&d->runs, ((struct disk_run){.rec = {.key = c->key,
-                                                      .node = STR("sim"),
+                                                      .node = name_of(c->name),
                                                       .gpus = set_of(c->text),
                                                       .placed_ms = c->at_ms}}));
         job_at(d, c->key.job)->rec.attempt = c->key.run;

@@ -1,4 +1,4 @@
-/* main.c - sim [FIRST COUNT]: that many seeds; and four planted bugs that must be found within
+/* main.c - sim [FIRST COUNT]: that many seeds; and five planted bugs that must be found within
  * 1000
  *
  * A failing seed is printed; `sim SEED 1` replays it.
@@ -56,11 +56,12 @@ int main(int argc, char **argv)
         return 2;
     if (argc > 2 && !str_to_i64(str_of(argv[2]), &count))
         return 2;
-    puts("1..5");
+    puts("1..6");
     bad += run_seeds((uint64_t)first, (uint64_t)count);
     bad += find_planted(2, PLANT_EARLY_ACK, "acknowledge before the commit");
     bad += find_planted(3, PLANT_LATE_START, "a start of a dead controller runs late");
     bad += find_planted(4, PLANT_FORGETFUL, "a live run is denied after a restart");
     bad += find_planted(5, PLANT_AMNESIA, "epochs are acknowledged and not kept");
+    bad += find_planted(6, PLANT_REFUSED, "a run that was refused starts all the same");
     return bad != 0;
 }

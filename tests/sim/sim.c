@@ -1,7 +1,7 @@
 /* sim.c - one simulated cluster from one seed: random life, random faults, checks after every step
  *
- * Invariants (docs/architecture.md): no acknowledged job is lost; no job runs twice at once; the
- * host is never over-committed; a batch keeps to its limit; a job starts only after what it waits
+ * Invariants (docs/architecture.md): no acknowledged job is lost; no job runs twice at once; no
+ * host is ever over-committed; a batch keeps to its limit; a job starts only after what it waits
  * for succeeded; every job ends exactly once; the queue drains when the faults stop.  Of jobs that
  * train: no device is over-committed; what was acknowledged is never computed again and nothing is
  * left out; all ranks hear the same; a run that made room is queued again.
@@ -17,7 +17,7 @@ struct sim {
     struct disk disk;
     struct world world;
     struct core *core;
-    struct backend *backend;
+    struct backend *backends[SIM_HOSTS];
     struct sim_result result;
     VEC(uint64_t) acked; /* numbers a client was told */
     bool dying;
@@ -188,9 +188,7 @@ static void boot(struct sim *s)
                                            .file_time_arg = &s->world,
                                            .lookahead = true});
     s->world.core = s->core;
-    backend_sim.open(&s->backend, (const char *)&s->world, NULL, NULL, NULL, NULL, &e);
-    s->world.host = core_host_new(s->core, NULL);
-    core_attach(s->world.host, &backend_sim, s->backend);
+    world_attach(&s->world, s->backends);
     if (core_recover(s->core, &e) < 0)
         fail(s, e.text, 0);
 }
@@ -202,7 +200,8 @@ static void crash(struct sim *s)
     world_crash_controller(&s->world);
     disk_crash(&s->disk);
     core_free(s->core);
-    backend_sim.close(s->backend);
+    for (int i = 0; i < s->world.n_hosts; i++)
+        backend_sim.close(s->backends[i]);
     s->core = NULL;
     s->dying = s->world.dead_calls = false;
 }
@@ -223,13 +222,13 @@ static void kill_execs(struct sim *s, bool all)
 static void check_world(struct sim *s)
 {
     static const struct gpu_set none;
-    struct usage u = {0};
+    struct usage u[SIM_HOSTS] = {0};
 
     for (size_t i = 0; i < s->world.execs.n; i++) {
         const struct exec *x = &s->world.execs.p[i];
         if (!x->live)
             continue;
-        usage_add(&u, &x->need, &none);
+        usage_add(&u[x->host], &x->need, &none);
         for (size_t k = i + 1; k < s->world.execs.n; k++)
             if (s->world.execs.p[k].live && s->world.execs.p[k].key.job == x->key.job)
                 fail(s, "runs twice at once", x->key.job);
@@ -238,8 +237,9 @@ static void check_world(struct sim *s)
             if (!j->by_hand && !s->disk.jobs.p[j->after.p[k] - 1].succeeded_once)
                 fail(s, "started before what it waits for had succeeded", x->key.job);
     }
-    if (u.slots > s->world.node.slots || u.mcpu > s->world.node.mcpu)
-        fail(s, "the host is over-committed", 0);
+    for (int k = 0; k < SIM_HOSTS; k++)
+        if (u[k].slots > s->world.hosts[k].node.slots || u[k].mcpu > s->world.hosts[k].node.mcpu)
+            fail(s, "a host is over-committed", (uint64_t)k);
 }
 
 /* ---- training ---- */
@@ -257,14 +257,14 @@ static const struct sim_submission *asked_by(const struct sim *s, uint64_t job)
     return (const struct sim_submission *)s->disk.jobs.p[job - 1].submission;
 }
 
-static void check_devices(struct sim *s)
+static void check_devices(struct sim *s, int host)
 {
     int32_t on[SIM_DEVICES] = {0}, alone[SIM_DEVICES] = {0};
     int64_t mem[SIM_DEVICES] = {0};
 
     for (size_t i = 0; i < s->world.execs.n; i++) {
         const struct exec *x = &s->world.execs.p[i];
-        if (!x->live || !x->need.gpus)
+        if (!x->live || !x->need.gpus || x->host != host)
             continue;
         const struct disk_run *run = disk_run_of(s, x->key);
         const struct sim_submission *ask = asked_by(s, x->key.job);
@@ -318,7 +318,8 @@ static void check_end(struct sim *s, struct exec *x)
 
 static void check_training(struct sim *s)
 {
-    check_devices(s);
+    for (int k = 0; k < SIM_HOSTS; k++)
+        check_devices(s, k);
     for (size_t i = 0; i < s->world.execs.n; i++) {
         struct exec *x = &s->world.execs.p[i];
         if (x->epochs && x->live && !x->checked)
@@ -378,10 +379,19 @@ static void turn(struct sim *s)
 
 static void fault(struct sim *s)
 {
-    switch (rng_below(&s->rng, 5)) {
+    int host = (int)rng_below(&s->rng, SIM_HOSTS);
+
+    switch (rng_below(&s->rng, 8)) {
     case 0:
         if (s->core)
             crash(s);
+        break;
+    case 4:
+    case 5:
+        world_cut(&s->world, host, !s->world.hosts[host].cut);
+        break;
+    case 6:
+        world_refuse(&s->world);
         break;
     case 1:
         kill_execs(s, false);
@@ -464,6 +474,8 @@ static void drain(struct sim *s)
     s->disk.full = false;
     if (!s->core)
         boot(s);
+    for (int i = 0; i < SIM_HOSTS; i++)
+        world_cut(&s->world, i, false);
     core_pause(s->core, STR("default"), false, &who, on_act, s);
     turn(s);
     for (int i = 0; i < DRAIN_STEPS && !s->result.failure[0]; i++) {

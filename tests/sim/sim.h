@@ -1,8 +1,9 @@
 /* sim.h - a simulated cluster around the real controller
  *
  * The controller under test is the one of the daemon; its store, backend, clock and chance are
- * replaced: `disk` is a store whose commits take time, fail, or are lost in a crash; `world` is the
- * host with its supervisors, which outlives the controller.  Everything follows from one seed.
+ * replaced: `disk` is a store whose commits take time, fail, or are lost in a crash; `world` are
+ * the hosts with their supervisors, which outlive the controller; they go away and come back, and
+ * refuse what they cannot take.  Everything follows from one seed.
  */
 #pragma once
 #include "base/rand.h"
@@ -18,6 +19,7 @@ enum planted {
     PLANT_LATE_START, /* a start of a dead controller runs although the host denied knowing it */
     PLANT_FORGETFUL,  /* after a restart the host denies knowing runs that are alive */
     PLANT_AMNESIA,    /* records of training are acknowledged and not kept */
+    PLANT_REFUSED,    /* a host refuses a run and starts it later all the same */
 };
 
 /* ---- disk ---- */
@@ -63,7 +65,7 @@ void disk_crash(struct disk *d);  /* what was not committed is gone */
 void disk_done(struct disk *d);
 
 /* ---- world ---- */
-enum { MAX_EPOCHS = 6, MAX_RANKS = 3, SIM_DEVICES = 4 };
+enum { MAX_EPOCHS = 6, MAX_RANKS = 3, SIM_DEVICES = 4, SIM_HOSTS = 3 };
 #define SIM_EPOCH_MS INT64_C(1700000000000) /* wall clock at virtual time 0 */
 #define SIM_GPU_BYTES (INT64_C(16) << 30)
 enum rank_state {
@@ -83,6 +85,7 @@ struct journey {             /* of one job, over all attempts */
 };
 struct exec {
     struct run_key key;
+    int host; /* where */
     struct resources need;
     struct gpu_set gpus;
     struct run_outcome outcome;
@@ -110,20 +113,28 @@ struct happening { /* the journal */
     bool end;
     struct run_outcome outcome;
 };
-struct world {
-    struct rng *rng;
-    int64_t now;
-    VEC(struct exec) execs;
+struct sim_host {
+    struct world *world;
+    int at;
+    struct node node;
+    struct device devices[SIM_DEVICES];
     VEC(struct msg) channel; /* from the controller, in order */
     VEC(struct msg) stale;   /* left over from controllers that died; may still arrive, any time */
     VEC(struct msg) gated;
     VEC(struct happening) journal;
-    VEC(struct run_belief) asked; /* adopt: answers outstanding */
-    size_t read;                  /* of the journal, by the living controller */
-    struct core *core;            /* NULL while it is dead */
-    struct core_host *host;       /* ours, in it */
-    struct node node;
-    struct device devices[SIM_DEVICES];
+    VEC(struct run_belief) asked;   /* adopt: answers outstanding */
+    VEC(struct run_key) taken_back; /* stopped before they were sent; the controller is to hear */
+    size_t read;                    /* of the journal, by the living controller */
+    struct core_host *host;         /* this one, in it */
+    bool cut;                       /* nothing passes between it and the controller */
+};
+struct world {
+    struct rng *rng;
+    int64_t now;
+    struct sim_host hosts[SIM_HOSTS];
+    int n_hosts;
+    VEC(struct exec) execs;
+    struct core *core; /* NULL while it is dead */
     enum planted planted;
     bool dead_calls;              /* calls of a dying controller are ignored */
     VEC(struct journey) journeys; /* by job number - 1 */
@@ -134,9 +145,14 @@ extern const struct backend_class backend_sim;
 void world_init(struct world *w, struct rng *rng, enum planted planted);
 void world_done(struct world *w);
 void world_crash_controller(struct world *w);
+/* The hosts of a new controller: opened and attached, as many as there are. */
+void world_attach(struct world *w, struct backend *backends[SIM_HOSTS]);
+/* Each of these does it for some host for which there is something to do. */
 void world_deliver_msg(struct world *w);       /* one message arrives */
 void world_deliver_happening(struct world *w); /* the controller reads one journal record */
 void world_answer(struct world *w);            /* one adopt question is answered */
+void world_refuse(struct world *w);            /* a run that did not get through is given back */
+void world_cut(struct world *w, int host, bool cut);
 void world_finish(struct world *w, size_t exec, enum run_end why, int status);
 void world_advance(struct world *w, int64_t ms); /* time passes; what is due ends */
 struct exec *world_find(struct world *w, struct run_key key);

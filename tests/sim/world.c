@@ -1,39 +1,68 @@
-/* world.c - the simulated host: messages take time, executions outlive the controller
+/* world.c - the simulated hosts: messages take time, executions outlive the controller
  *
- * It keeps the promises of backend.h and no others: a key runs at most once, ends are journaled
- * before anybody hears of them, a message of a dead controller may still arrive much later.
+ * They keep the promises of backend.h and no others: a key runs at most once, ends are journaled
+ * before anybody hears of them, a message of a dead controller may still arrive much later.  While
+ * a host is cut off nothing passes either way; what was not sent yet can be given back (refused) or
+ * is taken back by a stop.
  */
 #include "sim/sim.h"
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 
 struct backend { /* the controller's side; nothing of it survives a crash */
-    struct world *world;
+    struct sim_host *host;
 };
+
+static void host_init(struct world *w, int at)
+{
+    struct sim_host *h = &w->hosts[at];
+    static const char *const names[SIM_HOSTS] = {"sim", "sim1", "sim2"};
+
+    *h = (struct sim_host){.world = w, .at = at};
+    h->node = (struct node){.slots = (int32_t)(1 + rng_below(w->rng, at ? 3 : 5)),
+                            .mcpu = 4000,
+                            .mem_bytes = 8ll << 30,
+                            .devices = h->devices,
+                            .n_devices = at == 2 ? 0 : 2 + rng_below(w->rng, SIM_DEVICES - 1)};
+    snprintf(h->node.name, sizeof(h->node.name), "%s", names[at]);
+    for (int i = 0; i < SIM_DEVICES; i++)
+        h->devices[i] = (struct device){.index = i, .mem_bytes = SIM_GPU_BYTES, .state = DEVICE_OK};
+}
 
 void world_init(struct world *w, struct rng *rng, enum planted planted)
 {
-    *w = (struct world){.rng = rng, .planted = planted, .now = 1000000};
-    w->node = (struct node){.name = "sim",
-                            .slots = (int32_t)(1 + rng_below(rng, 5)),
-                            .mcpu = 4000,
-                            .mem_bytes = 8ll << 30,
-                            .devices = w->devices,
-                            .n_devices = 2 + rng_below(rng, SIM_DEVICES - 1)};
-    for (int i = 0; i < SIM_DEVICES; i++)
-        w->devices[i] = (struct device){.index = i, .mem_bytes = SIM_GPU_BYTES, .state = DEVICE_OK};
+    *w = (struct world){.rng = rng, .planted = planted, .now = 1000000, .n_hosts = SIM_HOSTS};
+    for (int i = 0; i < SIM_HOSTS; i++)
+        host_init(w, i);
 }
 
 void world_done(struct world *w)
 {
+    for (int i = 0; i < SIM_HOSTS; i++) {
+        struct sim_host *h = &w->hosts[i];
+        vec_done(&h->channel);
+        vec_done(&h->stale);
+        vec_done(&h->gated);
+        vec_done(&h->journal);
+        vec_done(&h->asked);
+        vec_done(&h->taken_back);
+    }
     vec_done(&w->execs);
-    vec_done(&w->channel);
-    vec_done(&w->stale);
-    vec_done(&w->gated);
-    vec_done(&w->journal);
-    vec_done(&w->asked);
     vec_done(&w->journeys);
     vec_done(&w->saved);
+}
+
+void world_attach(struct world *w, struct backend *backends[SIM_HOSTS])
+{
+    struct err e;
+
+    for (int i = 0; i < w->n_hosts; i++) {
+        struct sim_host *h = &w->hosts[i];
+        h->host = core_host_new(w->core, i ? h->node.name : NULL);
+        backend_sim.open(&backends[i], (const char *)h, NULL, NULL, NULL, NULL, &e);
+        core_attach(h->host, &backend_sim, backends[i]);
+    }
 }
 
 struct exec *world_find(struct world *w, struct run_key key)
@@ -44,20 +73,33 @@ struct exec *world_find(struct world *w, struct run_key key)
     return NULL;
 }
 
-static size_t gate_of(struct world *w, struct run_key key)
+/* Of this host: another has nothing to do with its keys. */
+static struct exec *exec_of(struct sim_host *h, struct run_key key)
+{
+    for (size_t i = 0; i < h->world->execs.n; i++) {
+        struct exec *x = &h->world->execs.p[i];
+        if (x->host == h->at && run_key_eq(x->key, key))
+            return x;
+    }
+    return NULL;
+}
+
+static size_t gate_of(struct sim_host *h, struct run_key key)
 {
     size_t i = 0;
 
-    while (i < w->gated.n && !run_key_eq(w->gated.p[i].key, key))
+    while (i < h->gated.n && !run_key_eq(h->gated.p[i].key, key))
         i++;
     return i;
 }
 
 /* ---- executions ---- */
 
-static void begin(struct world *w, const struct msg *m)
+static void begin(struct sim_host *h, const struct msg *m)
 {
+    struct world *w = h->world;
     struct exec x = {.key = m->key,
+                     .host = h->at,
                      .need = m->need,
                      .gpus = m->gpus,
                      .live = true,
@@ -78,16 +120,16 @@ static void begin(struct world *w, const struct msg *m)
     if (x.epochs)
         trainer_begin(w, &x);
     vec_push(&w->execs, x);
-    vec_push(&w->journal, ((struct happening){.key = m->key, .outcome = x.outcome}));
+    vec_push(&h->journal, ((struct happening){.key = m->key, .outcome = x.outcome}));
 }
 
-static void release_gates(struct world *w, struct run_key ended)
+static void release_gates(struct sim_host *h, struct run_key ended)
 {
-    for (size_t i = 0; i < w->gated.n; i++)
-        if (run_key_eq(w->gated.p[i].after, ended)) {
-            struct msg m = w->gated.p[i];
-            vec_remove(&w->gated, i);
-            begin(w, &m);
+    for (size_t i = 0; i < h->gated.n; i++)
+        if (run_key_eq(h->gated.p[i].after, ended)) {
+            struct msg m = h->gated.p[i];
+            vec_remove(&h->gated, i);
+            begin(h, &m);
             return;
         }
 }
@@ -95,6 +137,7 @@ static void release_gates(struct world *w, struct run_key ended)
 void world_finish(struct world *w, size_t i, enum run_end why, int status)
 {
     struct exec *x = &w->execs.p[i];
+    struct sim_host *h = &w->hosts[x->host];
     struct run_key key = x->key;
 
     x->live = false;
@@ -102,8 +145,8 @@ void world_finish(struct world *w, size_t i, enum run_end why, int status)
     x->outcome.why = why;
     x->outcome.wait_status = status;
     x->outcome.ended_ms = w->now;
-    vec_push(&w->journal, ((struct happening){.key = key, .end = true, .outcome = x->outcome}));
-    release_gates(w, key);
+    vec_push(&h->journal, ((struct happening){.key = key, .end = true, .outcome = x->outcome}));
+    release_gates(h, key);
 }
 
 void world_advance(struct world *w, int64_t ms)
@@ -116,132 +159,233 @@ void world_advance(struct world *w, int64_t ms)
 
 /* ---- messages ---- */
 
-static void receive_start(struct world *w, const struct msg *m)
+static void receive_start(struct sim_host *h, const struct msg *m)
 {
-    struct exec *before = m->after.job ? world_find(w, m->after) : NULL;
+    struct exec *before = m->after.job ? exec_of(h, m->after) : NULL;
 
-    if (w->planted != PLANT_LATE_START &&
-        (world_find(w, m->key) || gate_of(w, m->key) < w->gated.n))
+    if (h->world->planted != PLANT_LATE_START &&
+        (exec_of(h, m->key) || gate_of(h, m->key) < h->gated.n))
         return;
-    if (m->after.job && ((before && before->live) || gate_of(w, m->after) < w->gated.n))
-        vec_push(&w->gated, *m);
+    if (m->after.job && ((before && before->live) || gate_of(h, m->after) < h->gated.n))
+        vec_push(&h->gated, *m);
     else
-        begin(w, m);
+        begin(h, m);
 }
 
 /* It waited for `after` and is not wanted any more: whoever waits for it moves up. */
-static void end_unstarted(struct world *w, struct run_key key, struct run_key after)
+static void end_unstarted(struct sim_host *h, struct run_key key, struct run_key after)
 {
-    struct run_outcome o = {.why = RUN_END_CANCELLED, .ended_ms = w->now};
+    struct run_outcome o = {.why = RUN_END_CANCELLED, .ended_ms = h->world->now};
 
-    vec_push(&w->execs, ((struct exec){.key = key, .ended = true, .outcome = o}));
-    vec_push(&w->journal, ((struct happening){.key = key, .end = true, .outcome = o}));
-    for (size_t i = 0; i < w->gated.n; i++)
-        if (run_key_eq(w->gated.p[i].after, key))
-            w->gated.p[i].after = after;
+    vec_push(&h->world->execs,
+             ((struct exec){.key = key, .host = h->at, .ended = true, .outcome = o}));
+    vec_push(&h->journal, ((struct happening){.key = key, .end = true, .outcome = o}));
+    for (size_t i = 0; i < h->gated.n; i++)
+        if (run_key_eq(h->gated.p[i].after, key))
+            h->gated.p[i].after = after;
 }
 
-static void receive_stop(struct world *w, struct run_key key)
+static void receive_stop(struct sim_host *h, struct run_key key)
 {
-    struct exec *x = world_find(w, key);
-    size_t gate = gate_of(w, key);
+    struct world *w = h->world;
+    struct exec *x = exec_of(h, key);
+    size_t gate = gate_of(h, key);
 
-    if (gate < w->gated.n) {
-        struct run_key after = w->gated.p[gate].after;
-        vec_remove(&w->gated, gate);
-        end_unstarted(w, key, after);
+    if (gate < h->gated.n) {
+        struct run_key after = h->gated.p[gate].after;
+        vec_remove(&h->gated, gate);
+        end_unstarted(h, key, after);
     } else if (x && x->live) {
         x->end_at = w->now + (int64_t)rng_below(w->rng, 50);
         x->outcome.why = rng_below(w->rng, 3) ? RUN_END_CANCELLED : RUN_END_EXITED;
     }
 }
 
-static void receive(struct world *w, struct msg m)
+static void receive(struct sim_host *h, struct msg m)
 {
-    struct exec *x = m.signal ? world_find(w, m.key) : NULL;
+    struct exec *x = m.signal ? exec_of(h, m.key) : NULL;
 
     if (m.signal && x)
-        trainer_signal(w, x);
+        trainer_signal(h->world, x);
     else if (m.signal)
         return;
     else if (m.stop)
-        receive_stop(w, m.key);
+        receive_stop(h, m.key);
     else
-        receive_start(w, &m);
+        receive_start(h, &m);
+}
+
+/* Some host for which `fn` finds something to do; NULL when there is none. */
+static struct sim_host *some_host(struct world *w, bool (*fn)(const struct sim_host *h))
+{
+    int first = (int)rng_below(w->rng, (uint64_t)w->n_hosts);
+
+    for (int i = 0; i < w->n_hosts; i++) {
+        struct sim_host *h = &w->hosts[(first + i) % w->n_hosts];
+        if (fn(h))
+            return h;
+    }
+    return NULL;
+}
+
+static bool has_msg(const struct sim_host *h)
+{
+    return h->stale.n || (h->channel.n && !h->cut);
 }
 
 void world_deliver_msg(struct world *w)
 {
+    struct sim_host *h = some_host(w, has_msg);
     struct msg m;
 
-    if (w->stale.n && (!w->channel.n || rng_below(w->rng, 2))) {
-        m = w->stale.p[0];
-        vec_remove(&w->stale, 0);
-        receive(w, m);
-    } else if (w->channel.n) {
-        m = w->channel.p[0];
-        vec_remove(&w->channel, 0);
-        receive(w, m);
+    if (!h)
+        return;
+    if (h->stale.n && (!h->channel.n || h->cut || rng_below(w->rng, 2))) {
+        m = h->stale.p[0];
+        vec_remove(&h->stale, 0);
+    } else {
+        m = h->channel.p[0];
+        vec_remove(&h->channel, 0);
+    }
+    receive(h, m);
+}
+
+/* ---- away, refused ---- */
+
+void world_cut(struct world *w, int at, bool cut)
+{
+    struct sim_host *h = &w->hosts[at];
+
+    h->cut = h->node.away = cut;
+    snprintf(h->node.trouble, sizeof(h->node.trouble), "%s", cut ? "cut off" : "");
+    if (w->core)
+        core_backend_events.node(h->host, &h->node);
+}
+
+static bool may_refuse(const struct sim_host *h)
+{
+    return h->cut && h->channel.n;
+}
+
+static void forget_msgs(struct sim_host *h, struct run_key key)
+{
+    for (size_t i = h->channel.n; i-- > 0;)
+        if (run_key_eq(h->channel.p[i].key, key))
+            vec_remove(&h->channel, i);
+}
+
+void world_refuse(struct world *w)
+{
+    struct sim_host *h = w->core ? some_host(w, may_refuse) : NULL;
+
+    for (size_t i = 0; h && i < h->channel.n; i++) {
+        struct msg m = h->channel.p[i];
+        if (m.stop || m.signal)
+            continue;
+        forget_msgs(h, m.key);
+        if (w->planted == PLANT_REFUSED)
+            vec_push(&h->stale, m);
+        core_backend_events.refused(h->host, m.key, STR("it cannot be reached"));
+        return;
     }
 }
 
 /* ---- what the controller hears ---- */
 
-static void tell(struct world *w, const struct happening *h)
+static void tell(struct sim_host *h, const struct happening *x)
 {
-    if (h->end)
-        core_backend_events.ended(w->host, h->key, &h->outcome, STR(""));
+    if (x->end)
+        core_backend_events.ended(h->host, x->key, &x->outcome, STR(""));
     else
-        core_backend_events.started(w->host, h->key, 4711, 1, h->outcome.started_ms);
+        core_backend_events.started(h->host, x->key, 4711, 1, x->outcome.started_ms);
+}
+
+static bool has_news(const struct sim_host *h)
+{
+    return h->taken_back.n || (h->read < h->journal.n && !h->cut);
 }
 
 void world_deliver_happening(struct world *w)
 {
-    if (w->core && w->read < w->journal.n) {
-        struct happening h = w->journal.p[w->read++];
-        tell(w, &h);
+    struct sim_host *h = w->core ? some_host(w, has_news) : NULL;
+
+    if (!h)
+        return;
+    if (h->taken_back.n) {
+        const struct run_outcome o = {.why = RUN_END_CANCELLED, .ended_ms = w->now};
+        struct run_key key = h->taken_back.p[0];
+        vec_remove(&h->taken_back, 0);
+        core_backend_events.ended(h->host, key, &o, STR(""));
+        return;
+    }
+    struct happening x = h->journal.p[h->read++];
+    tell(h, &x);
+}
+
+static bool is_asked(const struct sim_host *h)
+{
+    return h->asked.n && !h->cut;
+}
+
+/* The host ends the connections of earlier controllers first, after what they sent has been carried
+ * out: nothing of it happens later. */
+static void carry_out_stale(struct sim_host *h)
+{
+    while (h->world->planted != PLANT_LATE_START && h->stale.n) {
+        struct msg m = h->stale.p[0];
+        vec_remove(&h->stale, 0);
+        receive(h, m);
     }
 }
 
 void world_answer(struct world *w)
 {
-    if (!w->core || !w->asked.n)
+    struct sim_host *h = w->core ? some_host(w, is_asked) : NULL;
+
+    if (!h)
         return;
-    struct run_key key = w->asked.p[0].key;
-    vec_remove(&w->asked, 0);
-    while (w->read < w->journal.n) /* answers come from the journal too, in its order */
-        world_deliver_happening(w);
-    struct exec *x = world_find(w, key);
-    size_t gate = gate_of(w, key);
-    if (gate < w->gated.n) { /* waits for another's place: given up, it will be sent again */
-        struct run_key after = w->gated.p[gate].after;
-        vec_remove(&w->gated, gate);
-        for (size_t i = 0; i < w->gated.n; i++)
-            if (run_key_eq(w->gated.p[i].after, key))
-                w->gated.p[i].after = after;
+    carry_out_stale(h);
+    struct run_key key = h->asked.p[0].key;
+    vec_remove(&h->asked, 0);
+    while (h->read < h->journal.n) { /* answers come from the journal too, in its order */
+        struct happening x = h->journal.p[h->read++];
+        tell(h, &x);
+    }
+    struct exec *x = exec_of(h, key);
+    size_t gate = gate_of(h, key);
+    if (gate < h->gated.n) { /* waits for another's place: given up, it will be sent again */
+        struct run_key after = h->gated.p[gate].after;
+        vec_remove(&h->gated, gate);
+        for (size_t i = 0; i < h->gated.n; i++)
+            if (run_key_eq(h->gated.p[i].after, key))
+                h->gated.p[i].after = after;
         x = NULL;
     }
     if (!x || (w->planted == PLANT_FORGETFUL && x->live)) {
-        core_backend_events.absent(w->host, key);
+        core_backend_events.absent(h->host, key);
         return;
     }
     struct run_outcome o = x->outcome;
     bool ended = x->ended;
-    core_backend_events.started(w->host, key, 4711, 1, o.started_ms);
+    core_backend_events.started(h->host, key, 4711, 1, o.started_ms);
     if (ended)
-        core_backend_events.ended(w->host, key, &o, STR(""));
+        core_backend_events.ended(h->host, key, &o, STR(""));
 }
 
-/* A prefix of what was on the wire may still arrive, some time. */
+/* A prefix of what was on the wire may still arrive, some time; what was not on it is gone. */
 void world_crash_controller(struct world *w)
 {
-    size_t keep = rng_below(w->rng, w->channel.n + 1);
-
-    for (size_t i = 0; i < keep; i++)
-        vec_push(&w->stale, w->channel.p[i]);
-    vec_clear(&w->channel);
-    vec_clear(&w->asked);
-    w->read = w->journal.n; /* a new controller learns of the past by asking */
+    for (int i = 0; i < w->n_hosts; i++) {
+        struct sim_host *h = &w->hosts[i];
+        size_t keep = h->cut ? 0 : rng_below(w->rng, h->channel.n + 1);
+        for (size_t k = 0; k < keep; k++)
+            vec_push(&h->stale, h->channel.p[k]);
+        vec_clear(&h->channel);
+        vec_clear(&h->asked);
+        vec_clear(&h->taken_back);
+        h->read = h->journal.n; /* a new controller learns of the past by asking */
+        h->host = NULL;
+    }
     w->core = NULL;
 }
 
@@ -249,7 +393,7 @@ void world_crash_controller(struct world *w)
 
 static const struct node *sim_node(struct backend *b)
 {
-    return &b->world->node;
+    return &b->host->node;
 }
 
 static uint32_t sim_journal(struct backend *b)
@@ -275,7 +419,7 @@ static void read_trainer(const struct run_start *r, struct msg *m)
 
 static int sim_start(struct backend *b, const struct run_start *r, struct err *e)
 {
-    struct world *w = b->world;
+    struct world *w = b->host->world;
 
     if (w->dead_calls)
         return 0;
@@ -284,35 +428,43 @@ static int sim_start(struct backend *b, const struct run_start *r, struct err *e
     struct msg m = {.key = r->key, .after = r->after, .need = r->need, .timeout_ms = r->timeout_ms};
     if (r->argv[1]) /* "train" EPOCHS RANKS CHECKPOINT */
         read_trainer(r, &m);
-    vec_push(&w->channel, m);
+    vec_push(&b->host->channel, m);
     return 0;
+}
+
+/* What was not sent yet never will be. */
+static bool take_back(struct sim_host *h, struct run_key key)
+{
+    for (size_t i = 0; h->cut && i < h->channel.n; i++)
+        if (run_key_eq(h->channel.p[i].key, key) && !h->channel.p[i].stop &&
+            !h->channel.p[i].signal) {
+            forget_msgs(h, key);
+            vec_push(&h->taken_back, key);
+            return true;
+        }
+    return false;
 }
 
 static void sim_stop(struct backend *b, struct run_key key, int64_t grace_ms)
 {
     (void)grace_ms;
-    if (!b->world->dead_calls)
-        vec_push(&b->world->channel, ((struct msg){.key = key, .stop = true}));
+    if (!b->host->world->dead_calls && !take_back(b->host, key))
+        vec_push(&b->host->channel, ((struct msg){.key = key, .stop = true}));
 }
 
 static void sim_signal(struct backend *b, struct run_key key, int signo)
 {
     (void)signo;
-    if (!b->world->dead_calls)
-        vec_push(&b->world->channel, ((struct msg){.key = key, .signal = true}));
+    if (!b->host->world->dead_calls)
+        vec_push(&b->host->channel, ((struct msg){.key = key, .signal = true}));
 }
 
-/* The host ends the connections of earlier controllers first, after what they sent has been carried
- * out: nothing of it happens later. */
 static void sim_adopt(struct backend *b, const struct run_belief *runs, size_t n)
 {
-    while (b->world->planted != PLANT_LATE_START && b->world->stale.n) {
-        struct msg m = b->world->stale.p[0];
-        vec_remove(&b->world->stale, 0);
-        receive(b->world, m);
-    }
+    if (!b->host->cut)
+        carry_out_stale(b->host);
     for (size_t i = 0; i < n; i++)
-        vec_push(&b->world->asked, runs[i]);
+        vec_push(&b->host->asked, runs[i]);
 }
 
 static void sim_settled(struct backend *b, struct run_key key)
@@ -330,7 +482,7 @@ static int sim_open(struct backend **out, const char *home, const struct json *c
     (void)owner;
     (void)e;
     *out = xcalloc(1, sizeof(**out));
-    (*out)->world = (struct world *)(uintptr_t)home; /* the only argument a caller can vary */
+    (*out)->host = (struct sim_host *)(uintptr_t)home; /* the only argument a caller can vary */
     return 0;
 }
 

@@ -16,7 +16,7 @@ struct bench {
     struct disk disk;
     struct world world;
     struct core *core;
-    struct backend *backend;
+    struct backend *backends[SIM_HOSTS];
     struct err err; /* of the last request */
     struct submitted submitted;
     struct acted acted;
@@ -50,9 +50,7 @@ static void boot(struct bench *b)
                                      .secret = (const uint8_t *)"0123456789abcdef0123456789abcdef",
                                      .lookahead = true});
     b->world.core = b->core;
-    backend_sim.open(&b->backend, (const char *)&b->world, NULL, NULL, NULL, NULL, &e);
-    b->world.host = core_host_new(b->core, NULL);
-    core_attach(b->world.host, &backend_sim, b->backend);
+    world_attach(&b->world, b->backends);
     assert_int_equal(core_recover(b->core, &e), 0);
 }
 
@@ -62,7 +60,8 @@ static void crash(struct bench *b)
     world_crash_controller(&b->world);
     disk_crash(&b->disk);
     core_free(b->core);
-    backend_sim.close(b->backend);
+    for (int i = 0; i < b->world.n_hosts; i++)
+        backend_sim.close(b->backends[i]);
     b->world.dead_calls = false;
 }
 
@@ -73,7 +72,8 @@ static int setup(void **state)
     rng_seed(&b->rng, 12);
     b->disk.next_job = b->disk.next_spec = b->disk.next_batch = 1;
     world_init(&b->world, &b->rng, PLANT_NOTHING);
-    b->world.node.slots = 2;
+    b->world.n_hosts = 1;
+    b->world.hosts[0].node.slots = 2;
     boot(b);
     *state = b;
     return 0;
@@ -103,11 +103,11 @@ static void settle(struct bench *b)
 {
     for (int i = 0; i < 20; i++) {
         turn(b);
-        while (b->world.channel.n)
+        while (b->world.hosts[0].channel.n)
             world_deliver_msg(&b->world);
-        while (b->world.asked.n)
+        while (b->world.hosts[0].asked.n)
             world_answer(&b->world);
-        while (b->world.read < b->world.journal.n)
+        while (b->world.hosts[0].read < b->world.hosts[0].journal.n)
             world_deliver_happening(&b->world);
     }
 }
@@ -231,10 +231,10 @@ static void nothing_starts_before_its_placement_is_durable(void **state)
     send(b, make(1));
     turn(b);
     core_turn(b->core); /* placed, staged */
-    assert_int_equal(b->world.channel.n, 0);
+    assert_int_equal(b->world.hosts[0].channel.n, 0);
     disk_seal(&b->disk);
     disk_commit(&b->disk);
-    assert_int_equal(b->world.channel.n, 1);
+    assert_int_equal(b->world.hosts[0].channel.n, 1);
 }
 
 static void success_and_failure(void **state)
@@ -284,7 +284,8 @@ static void a_missing_command_is_not_retried(void **state)
     x->spec.retries = 5;
     send(b, x);
     settle(b);
-    core_backend_events.ended(b->world.host, (struct run_key){1, 1}, &o, STR("no such file"));
+    core_backend_events.ended(b->world.hosts[0].host, (struct run_key){1, 1}, &o,
+                              STR("no such file"));
     settle(b);
     assert_int_equal(state_of(b, 1), JOB_FAILED);
 }
@@ -433,7 +434,7 @@ static void running_jobs_are_adopted_after_a_crash(void **state)
     world_finish(&b->world, (size_t)(x - b->world.execs.p), RUN_END_EXITED, W_EXITCODE(7, 0));
     boot(b);
     core_turn(b->core);
-    assert_int_equal(b->world.channel.n, 0); /* nothing before the host has answered */
+    assert_int_equal(b->world.hosts[0].channel.n, 0); /* nothing before the host has answered */
     settle(b);
     assert_int_equal(state_of(b, c), JOB_FAILED);
     assert_int_equal(state_of(b, a), JOB_RUNNING);
@@ -447,9 +448,9 @@ static void a_run_without_trace_starts_again_under_its_key(void **state)
     send(b, make(1));
     turn(b);
     turn(b); /* recorded and sent, not received */
-    assert_int_equal(b->world.channel.n, 1);
+    assert_int_equal(b->world.hosts[0].channel.n, 1);
     crash(b);
-    vec_clear(&b->world.stale);
+    vec_clear(&b->world.hosts[0].stale);
     boot(b);
     settle(b);
     assert_non_null(live(b, 1));
@@ -464,16 +465,16 @@ static void short_jobs_are_handed_over_ahead(void **state)
     send(b, x);
     settle(b);
     finish(b, 1, RUN_END_EXITED, 0);
-    assert_int_equal(b->world.gated.n, 5); /* two chains, */
-    struct msg *m = b->world.gated.p;
+    assert_int_equal(b->world.hosts[0].gated.n, 5); /* two chains, */
+    struct msg *m = b->world.hosts[0].gated.p;
     assert_true(m[0].after.job != m[1].after.job); /* filled in turn */
     finish(b, 2, RUN_END_EXITED, 0);
     assert_int_equal(core_usage(b->core, 0)->slots, 2);
-    assert_int_equal(b->world.gated.n, 4);
+    assert_int_equal(b->world.hosts[0].gated.n, 4);
     /* What was taken for short turns out long: those behind it go back. */
     b->world.now += 1000;
     settle(b);
-    assert_int_equal(b->world.gated.n, 0);
+    assert_int_equal(b->world.hosts[0].gated.n, 0);
     assert_int_equal(core_usage(b->core, 0)->slots, 2);
     assert_int_equal(b->disk.jobs.p[4].rec.tries, 0);
     assert_int_equal(core_stats(b->core).queued, 4);

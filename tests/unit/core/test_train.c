@@ -20,7 +20,7 @@ struct bench {
     struct disk disk;
     struct world world;
     struct core *core;
-    struct backend *backend;
+    struct backend *backends[SIM_HOSTS];
     struct err err;
     struct submitted submitted;
     int answers;
@@ -58,9 +58,7 @@ static void boot(struct bench *b)
                                            .file_time_arg = b,
                                            .gpu = {.replan_ms = 10, .restart_s = 0.001}});
     b->world.core = b->core;
-    backend_sim.open(&b->backend, (const char *)&b->world, NULL, NULL, NULL, NULL, &e);
-    b->world.host = core_host_new(b->core, NULL);
-    core_attach(b->world.host, &backend_sim, b->backend);
+    world_attach(&b->world, b->backends);
     assert_int_equal(core_recover(b->core, &e), 0);
 }
 
@@ -70,7 +68,8 @@ static void crash(struct bench *b)
     world_crash_controller(&b->world);
     disk_crash(&b->disk);
     core_free(b->core);
-    backend_sim.close(b->backend);
+    for (int i = 0; i < b->world.n_hosts; i++)
+        backend_sim.close(b->backends[i]);
     b->world.dead_calls = false;
 }
 
@@ -81,8 +80,9 @@ static int setup(void **state)
     rng_seed(&b->rng, 12);
     b->disk.next_job = b->disk.next_spec = b->disk.next_batch = 1;
     world_init(&b->world, &b->rng, PLANT_NOTHING);
-    b->world.node.slots = 8;
-    b->world.node.n_devices = 2;
+    b->world.n_hosts = 1;
+    b->world.hosts[0].node.slots = 8;
+    b->world.hosts[0].node.n_devices = 2;
     b->checkpoint_ms = -1;
     boot(b);
     *state = b;
@@ -107,11 +107,11 @@ static void settle(struct bench *b)
         core_turn(b->core);
         disk_seal(&b->disk);
         disk_commit(&b->disk);
-        while (b->world.channel.n)
+        while (b->world.hosts[0].channel.n)
             world_deliver_msg(&b->world);
-        while (b->world.asked.n)
+        while (b->world.hosts[0].asked.n)
             world_answer(&b->world);
-        while (b->world.read < b->world.journal.n)
+        while (b->world.hosts[0].read < b->world.hosts[0].journal.n)
             world_deliver_happening(&b->world);
         b->world.now += 10;
     }
