@@ -87,6 +87,9 @@ struct core_conf {
     int (*open_node)(void *arg, struct core_host *h, const struct json *conf,
                      const struct backend_class **cls, struct backend **b, struct err *e);
     void *open_node_arg;
+    /* Somebody on a node calls the daemon (backend_events.call); fd is yours.  NULL: hung up. */
+    void (*call)(void *arg, int fd);
+    void *call_arg;
     /* Jobs with an image. */
     const char *engine;     /* "unix:///run/docker.sock"; NULL = found where engines usually are */
     const char *door;       /* directory with the socket for them, mounted into them; NULL = none */

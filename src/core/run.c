@@ -447,6 +447,16 @@ static void on_notice(void *owner, struct str text)
         c->conf.notice(c->conf.notice_arg, text);
 }
 
+static void on_call(void *owner, int fd)
+{
+    const struct core *c = ((struct core_host *)owner)->core;
+
+    if (c->conf.call)
+        c->conf.call(c->conf.call_arg, fd);
+    else
+        close(fd);
+}
+
 const struct backend_events core_backend_events = {.started = on_started,
                                                    .ended = on_ended,
                                                    .absent = on_absent,
@@ -454,7 +464,8 @@ const struct backend_events core_backend_events = {.started = on_started,
                                                    .devices = train_devices,
                                                    .spooled = on_spooled,
                                                    .node = on_node,
-                                                   .refused = on_refused};
+                                                   .refused = on_refused,
+                                                   .call = on_call};
 
 /* Until it is heard of, it counts as holding what it was given.  Of a chain (look_ahead.c) more
  * than one does, but nothing starts there meanwhile. */

@@ -316,7 +316,23 @@ static int on_open_node(void *arg, struct core_host *node, const struct json *co
     if (!*cls || *cls == &backend_local)
         return err_set(e, ERR_INVALID, "'%.*s' is not the address of a node; write ssh://user@host",
                        (int)MIN(url.n, (size_t)100), url.p);
-    return (*cls)->open(b, h->home, conf, h->loop, &core_backend_events, node, e);
+    struct json *all = json_copy(conf);
+    if (h->python_path)
+        json_set_str(all, "python_path", h->python_path);
+    int rc = (*cls)->open(b, h->home, all, h->loop, &core_backend_events, node, e);
+    json_free(all);
+    return rc;
+}
+
+/* A job elsewhere: it has a token, or gets nothing. */
+static void on_call(void *arg, int fd)
+{
+    struct host *h = arg;
+
+    if (!h->http || h->closing)
+        close(fd);
+    else
+        http_server_adopt_stranger_take(h->http, fd, NULL);
 }
 
 int host_open_node(struct host *h, const char *name, const struct json *conf, struct err *e)
@@ -377,6 +393,8 @@ static int open_core(struct host *h, struct err *e)
                                            .gpu_time_scale = h->conf.gpu_time_scale,
                                            .open_node = on_open_node,
                                            .open_node_arg = h,
+                                           .call = on_call,
+                                           .call_arg = h,
                                            .lookahead = true});
     open_containers(h);
     h->gpu = gpu_dialect_new(&(struct gpu_dialect_conf){.loop = h->loop,
