@@ -137,6 +137,56 @@ static void kept_for_another(void **state)
          "lets it start before; 1 job is before it");
 }
 
+static void world_where(struct wait_item *it, const char *nodes, uint64_t avoid)
+{
+    queue_remove(w.queue, it);
+    it->shape = queue_shape_where(w.queue, &slot, 0, 0, 0, str_of(nodes), avoid);
+    queue_push(w.queue, it);
+}
+
+static void away(void **state)
+{
+    struct node *a = world_node(&w, 1, 8, 1000, 0), *b = world_node(&w, 0, 0, 0, 0);
+
+    (void)state;
+    world_job(&w, slot);
+    a->away = b->away = true;
+    snprintf(a->trouble, sizeof(a->trouble), "connection refused");
+    a->again_ms = w.now_ms + 8000;
+    assert_int_equal(world_plan(&w), 0);
+    says(1, WAIT_NODE_AWAY, "waits: node a is away (connection refused), tried again in 8s");
+    a->drained = true; /* of the other nothing is known but its name */
+    says(1, WAIT_NODE_AWAY, "waits: node b is away");
+    a->drained = a->away = false;
+    says(1, WAIT_NOTHING, "would start now");
+}
+
+static void named_nodes(void **state)
+{
+    struct wait_item *one, *two, *three;
+
+    (void)state;
+    world_node(&w, 1, 8, 1000, 0);
+    world_node(&w, 3, 8, 1000, 0);
+    one = world_job(&w, slot);
+    two = world_job(&w, slot);
+    three = world_job(&w, slot);
+    world_where(one, "b", 0);
+    world_where(two, "[ac],x*", 0);
+    world_where(three, "", avoid_bit(1)); /* b refused it, and a could take it later */
+    says(3, WAIT_SLOTS, "waits for 1 more slot on a: 1 of 1 are in use; 2 jobs are before it");
+    assert_int_equal(world_plan(&w), 2);
+    assert_int_equal(w.out.p[0].node, 1);
+    assert_int_equal(w.out.p[1].node, 0);
+    w.nodes[0].away = true; /* now nobody else could */
+    assert_int_equal(world_plan(&w), 1);
+    assert_int_equal(w.out.p[0].node, 1);
+    w.nodes[0].away = false;
+    world_where(world_job(&w, slot), "gpu*", 0);
+    says(4, WAIT_NO_SUCH_NODE,
+         "may run on gpu* only, and there is no such node: add it, or change nodes");
+}
+
 static void what_core_fills_in(void **state)
 {
     struct snapshot s = world_snapshot(&w);
@@ -156,8 +206,8 @@ int main(void)
 {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(would_start), TEST(lack_of_each_kind), TEST(too_large),
-        TEST(held_back),   TEST(kept_for_another),  TEST(what_core_fills_in),
+        TEST(would_start),      TEST(lack_of_each_kind),  TEST(too_large), TEST(held_back),
+        TEST(kept_for_another), TEST(what_core_fills_in), TEST(away),      TEST(named_nodes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
