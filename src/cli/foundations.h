@@ -79,6 +79,10 @@ int found_usage_error(const char *prog, const char *usage, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 extern const char found_usage[];
 
+/* ---- what is installed beside it (foundations_pages.c) ---- */
+void found_man(struct buf *b, const char *version); /* roff */
+void found_completion(struct buf *b);               /* for bash */
+
 /* ---- configuration (foundations_conf.c) ---- */
 /* The submission config NAME, looked for in `dir` and then in the home; *out is yours.
  * ERR_NOT_FOUND: there is none. */

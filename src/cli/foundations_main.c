@@ -25,6 +25,25 @@ static int print_help(void (*fill)(struct buf *b, const char *word), const char 
     return 0;
 }
 
+/* What the installation asks for. */
+static bool is_page(const char *word)
+{
+    return !strcmp(word, "__man") || !strcmp(word, "__completion");
+}
+
+static int print_page(const struct foundations *f, const char *word)
+{
+    AUTO(buf) struct buf b = {0};
+
+    buf_init(&b, TEXT_MAX);
+    if (!strcmp(word, "__man"))
+        found_man(&b, f->c->seams->version);
+    else
+        found_completion(&b);
+    cli_print(&b);
+    return 0;
+}
+
 /* ---- finding the command ---- */
 
 static bool is_group(const char *word)
@@ -151,6 +170,8 @@ static int dispatch(struct foundations *f, char **argv)
     }
     if (!*argv)
         return print_help(NULL, NULL);
+    if (is_page(*argv))
+        return print_page(f, *argv);
     if (is_group(*argv)) {
         int rc = find_in_group(f, *argv, &argv, &cmd);
         if (rc)
