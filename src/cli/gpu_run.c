@@ -159,6 +159,16 @@ static void warn_host_path(const struct gpu_submission *s)
             me, s->script, s->script + n);
 }
 
+/* An image has an environment of its own; where the user's datasets are is still told by HOME. */
+static struct json *home_alone(void)
+{
+    struct json *env = json_new_object();
+
+    if (getenv("HOME"))
+        json_set_str(env, "HOME", getenv("HOME"));
+    return env;
+}
+
 static int read_submission(struct cli *c, const struct run_opts *o, const char *name,
                            struct arena *a, struct gpu_submission *out, struct err *e)
 {
@@ -175,8 +185,7 @@ static int read_submission(struct cli *c, const struct run_opts *o, const char *
         gpu_submission_done(out);
         return -1;
     }
-    if (!out->image)
-        out->environment = jobspec_env(false);
+    out->environment = out->image ? home_alone() : jobspec_env(false);
     warn_host_path(out);
     return 0;
 }

@@ -147,11 +147,12 @@ static struct json *facts(const struct core *c, const struct run *r, const struc
     return f;
 }
 
-/* One variable holds 128 KiB at most, so a long text goes in pieces. */
-static char **fact_variables(struct arena *a, const char *text)
+/* One variable holds 128 KiB at most, so a long text goes in pieces.  The home stands there too: by
+ * it people find what belongs together. */
+static char **fact_variables(const struct core *c, struct arena *a, const char *text)
 {
     size_t n = strlen(text), pieces = n / CONTAINER_PIECE_MAX + 1;
-    char **envp = arena_alloc(a, (pieces + 1) * sizeof(*envp));
+    char **envp = arena_alloc(a, (pieces + 2) * sizeof(*envp));
 
     for (size_t i = 0; i < pieces; i++) {
         char number[24] = "";
@@ -161,6 +162,7 @@ static char **fact_variables(struct arena *a, const char *text)
         envp[i] = arena_printf(a, CONTAINER_FACTS "%s=%.*s", number,
                                (int)MIN(n - at, CONTAINER_PIECE_MAX), text + at);
     }
+    envp[pieces] = arena_printf(a, "BERTH_HOME=%s", c->home);
     return envp;
 }
 
@@ -183,7 +185,7 @@ int container_wrap(const struct core *c, const struct run *r, const struct launc
     AUTO_FREE char *text = json_text(told);
     json_free(told);
     start->argv = argv;
-    start->envp = fact_variables(a, text);
+    start->envp = fact_variables(c, a, text);
     start->cwd = start->run_dir;
     start->mounts = NULL;
     start->need.mem_bytes = start->need.mcpu = 0;

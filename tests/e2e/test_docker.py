@@ -5,17 +5,18 @@ cannot show without a registry or a GPU (pulling, device requests) is asked of a
 """
 import atexit
 import http.client
-import json
 import os
 import re
+import shutil
 import signal
-import socket
+import subprocess
+import tempfile
 import time
 
 import harness
 from engine_rig import BUSYBOX, PYTHON_IMAGE, Engine, busybox_tree, free_port, python_tree
 from fake_engine import FakeEngine
-from gpu_rig import TRAINING, GpuHome, wait_for
+from gpu_rig import FINAL, GpuHome, wait_for
 from harness import Home, Skip
 
 PYTHON_PATH = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", "python"))
@@ -99,7 +100,7 @@ def see_inside(kind):
                  container={"workdir": "/tmp", "user": "1234:5678"})
         os.chmod(data, 0o777)
         b = h.run_image("one", "two words", container={"entrypoint": ["echo", "-n", "before"]})
-        c = h.sh("kill -9 $$")
+        c = h.sh("sh -c 'kill -9 $$'; exit $?")
         d = h.sh("exit 0", container={"network": "none", "hostname": "inside", "shm_size": "1M"})
         e = h.run_image("nosuchprogram", container={"init": False})
         job = h.ended(a)
@@ -279,7 +280,6 @@ def test_log_podman():
     whole_output("podman", 20 << 20)
 
 
-COUNTING = "i=0; while [ $i -lt %d ]; do echo line $i; i=$((i+1)); usleep 10000; done; [ -f /data/end ] || sleep 1000"
 WAITING = "echo up $(hostname); i=0; while [ ! -f /data/go ]; do echo line $i; i=$((i+1)); usleep 20000; done; echo done $i"
 
 
@@ -451,19 +451,74 @@ def test_training_in_a_container():
     python_image(g)
     port = free_port()
     with GpuHome(serve=("--engine", g.url, "--engine-gpus", "env"), BERTH_PYTHON=PYTHON_PATH) as h:
-        datasets = os.path.join(h.dir, "datasets")
-        os.mkdir(datasets)
-        h.env["HOME"] = h.dir
-        h.serve_again() if h.daemon.poll() is not None else None
-        slow = h.train("slow", epochs=6, steps=20, step_ms=20, image_name=PYTHON_IMAGE, disable_gpu_sharing=True,
+        slow = h.train("slow", epochs=8, steps=20, step_ms=40, image_name=PYTHON_IMAGE, disable_gpu_sharing=True,
                        port_mapping=f"{port}:6006")
         h.wait_state(slow, "running")
         wait_for("its first epoch", lambda: "epoch 0" in h.output(slow), 60)
         urgent = h.train("urgent", epochs=2, steps=5, image_name=PYTHON_IMAGE, disable_gpu_sharing=True, priority=5)
         h.finish(urgent, 2)
-        row = h.finish(slow, 6)
-        assert row["attempts"] == 2 and row["epochs"] == "6/6", (row, h.output(slow))
+        row = h.finish(slow, 8)
+        assert row["attempts"] == 2 and row["epochs"] == "8/8", (row, h.output(slow))
         nothing_left(g)
+
+
+SERVING = """
+import http.server, os, threading, time
+with open("/data/set") as f, open("/snapshots/copy", "w") as to:
+    to.write(f.read())
+os.chdir("/custom")
+server = http.server.ThreadingHTTPServer(("", 6006), http.server.SimpleHTTPRequestHandler)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+while not os.path.exists("/snapshots/end"):
+    time.sleep(0.05)
+"""
+
+
+def test_directories_and_ports_of_the_gpu_scheduler():
+    g = engine("docker")
+    python_image(g)
+    port = free_port()
+    with GpuHome(serve=("--engine", g.url, "--engine-gpus", "env"), BERTH_PYTHON=PYTHON_PATH) as h:
+        custom, datasets = os.path.join(h.dir, "custom"), os.path.join(h.dir, "datasets")
+        os.mkdir(custom)
+        os.mkdir(datasets)
+        h.env["HOME"] = h.dir
+        for path, text in ((custom + "/serve.py", SERVING), (custom + "/page", "of the user"), (datasets + "/set", "data")):
+            with open(path, "w") as f:
+                f.write(text)
+        options = dict(script="serve.py", custom_dir=custom, image_name=PYTHON_IMAGE, port_mapping=f"{port}:6006")
+        job = h.train("serve", **options)
+        wait_for("an answer", lambda: answers(port, "/page") == b"of the user" or h.state_of(job) in FINAL, 90)
+        assert answers(port, "/page") == b"of the user", (h.row(job), h.output(job))
+        with open(os.path.join(h.snapshots, "copy")) as f:
+            assert f.read() == "data"
+        p = h.command("run-scheduler", *h.options(**options), "again", check=False)
+        assert p.returncode == 4 and f"nodePort {port}" in p.stderr, p.stderr
+        open(os.path.join(h.snapshots, "end"), "w").close()
+        h.wait_state(job, "finished")
+        wait_for("the port to be free", lambda: answers(port, "/page") is None)
+
+
+def test_files_of_root_are_removed():
+    """What a container left behind as root goes, though the process that wants it gone is nobody's."""
+    g = engine("docker")
+    probe = harness.find_program("e2e-clean-probe")
+    base = tempfile.mkdtemp(prefix="berth-clean-")
+    try:
+        os.chmod(base, 0o777)
+        left = os.path.join(base, "work")
+        os.makedirs(os.path.join(left, "deep", ".hidden"))
+        with open(os.path.join(left, "deep", "file"), "w") as f:
+            f.write("root's")
+        os.chmod(g.sock, 0o666)
+        os.chmod(g.dir, 0o711)
+        copy = shutil.copy(probe, base)
+        p = subprocess.run([copy, g.url, BUSYBOX, left], user=65534, group=65534, extra_groups=[], capture_output=True,
+                           text=True, timeout=60)
+        assert p.returncode == 0 and not os.path.exists(left), p
+        assert not [c for c in g.containers() if c["Mounts"] and c["Mounts"][0].get("Source") == left]
+    finally:
+        shutil.rmtree(base)
 
 
 # ---- what only a stand-in can show ----

@@ -187,7 +187,7 @@ def test_wait():
 
 
 def test_image_is_kept_and_refused_at_start():
-    with Scheduler() as h:
+    with Scheduler(DOCKER_HOST="unix:///nonexistent/engine.sock") as h:
         job = h.submit("--image_name", "registry.example/x:1")
         row = h.wait_state(job, "failed")
         assert row["image"] == "registry.example/x:1" and "container engine" in row["reason"], row

@@ -206,7 +206,11 @@ void runner_signals(struct runner *r)
 
 static bool feed_frames(void *arg, struct str piece)
 {
-    return frames_feed(&((struct runner *)arg)->frames, piece);
+    struct runner *r = arg;
+
+    if (engine_stream_status(r->output) != 200) /* the words of a refusal */
+        return buf_add(&r->refusal, piece.p, piece.n);
+    return frames_feed(&r->frames, piece);
 }
 
 static bool feed_wait(void *arg, struct str piece)
@@ -221,6 +225,7 @@ static int open_output(struct runner *r, const char *way, struct err *e)
     engine_stream_free(r->output);
     r->output = NULL;
     r->output_done = false;
+    buf_reset(&r->refusal);
     frames_again(&r->frames);
     const char *method = strstr(way, "/attach") ? "POST" : "GET";
     return engine_stream_open(&r->output, &r->g, method, path, feed_frames, r, e);
@@ -348,6 +353,8 @@ static void find_engine(struct runner *r)
     bool told = false;
     struct err e = {0};
 
+    if (!r->was_started)
+        nap(r, RETRY_MS); /* an engine that hangs up on us again and again is not asked faster */
     while (resume(r, &e) < 0) {
         if (e.code == ERR_NOT_FOUND)
             runner_fail(r, "gone", r->f.name,
@@ -402,21 +409,26 @@ static int start(struct runner *r, struct err *e)
 /* Its output is ours before it runs: the head of the answer says that the engine is attached. */
 static int attach(struct runner *r, struct err *e)
 {
+    struct json *words = NULL;
+    char text[240];
     int more = 1;
 
     if (open_output(r, "/attach?stream=1&stdout=1&stderr=1", e) < 0)
         return -1;
-    while (more == 1 && !engine_stream_status(r->output)) {
+    while (more == 1 && engine_stream_status(r->output) != 200) {
         struct pollfd p = {.fd = engine_stream_fd(r->output), .events = POLLIN};
         if (poll(&p, 1, ENGINE_CALL_MS) == 0)
             return err_set(e, ERR_UNAVAILABLE, "the container engine does not attach");
         more = engine_stream_read(r->output, e);
     }
-    if (more == 1 && engine_stream_status(r->output) == 200)
+    if (more == 1)
         return 0;
-    return more < 0 ? -1
-                    : err_set(e, ERR_INTERNAL, "the engine refuses to attach, with status %d",
-                              engine_stream_status(r->output));
+    if (more < 0)
+        return -1;
+    json_parse(str_trim(buf_str(&r->refusal)), "refusal", &words, e); /* Podman makes it here */
+    engine_complaint(words, engine_stream_status(r->output), text, sizeof(text));
+    json_free(words);
+    return err_set(e, ERR_INTERNAL, "%s", text);
 }
 
 static void begin(struct runner *r)
@@ -456,13 +468,17 @@ static void judge(struct runner *r)
     if (engine_call(&r->g, "GET", path, NULL, &about, &e) < 0)
         return;
     const struct json *oom = json_get(json_get(about, "State"), "OOMKilled");
-    if (json_type(oom) == JSON_BOOL && json_bool(oom) && r->code != 0) {
-        size_format(r->f.mem_bytes, limit);
-        runner_say("out of memory: the container reached its limit of %s",
-                   r->f.mem_bytes ? limit : "the engine");
-        leave_word(r, "oom", "");
-    }
+    bool told = json_type(oom) == JSON_BOOL && json_bool(oom);
     json_free(about);
+    /* Podman does not always notice; nobody else kills a container that was not asked to stop. */
+    bool likely = r->g.podman && r->f.mem_bytes && r->code == 128 + SIGKILL && !r->stopping;
+    if (r->code == 0 || (!told && !likely))
+        return;
+    size_format(r->f.mem_bytes, limit);
+    runner_say("out of memory: the container %s its limit%s%s",
+               told ? "reached" : "was killed, most likely at", r->f.mem_bytes ? " of " : "",
+               r->f.mem_bytes ? limit : "");
+    leave_word(r, "oom", "");
 }
 
 static void read_groups(struct runner *r)
@@ -501,6 +517,7 @@ void container_run(void)
     struct err e = {0};
 
     buf_init(&r.wait_text, 1 << 16);
+    buf_init(&r.refusal, 1 << 16);
     r.frames.out = on_output;
     if (facts_parse(&r.f, str_of(text), &e) < 0) {
         runner_say("%s", e.text);

@@ -17,6 +17,7 @@ struct runner {
     struct engine_stream *output, *wait, *stop;
     struct frames frames;
     struct buf wait_text;
+    struct buf refusal;     /* what the engine said instead of output */
     bool output_done, lost; /* lost: the engine went away meanwhile */
     int64_t drain_ms;       /* monotonic: output is waited for until then; 0 = not ended yet */
     int code;               /* exit status; -1 = not known yet */

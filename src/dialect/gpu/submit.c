@@ -11,6 +11,7 @@
 #include "base/util.h"
 #include "dialect/gpu/dialect_priv.h"
 #include "dialect/gpu/translate.h"
+#include "io/forward.h"
 #include <errno.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -282,6 +283,20 @@ static void on_submitted(void *arg, const struct err *e, const struct submitted 
     reply(k);
 }
 
+/* The engine opens the ports of a container: for us they are only taken, so they must be free. */
+static int engine_ports(const struct submit_call *k, struct gpu_port *port, struct err *e)
+{
+    const char *addr = k->base.d->conf.ports_addr;
+
+    for (size_t i = 0; i < k->s.n_ports; i++) {
+        port[i] = (struct gpu_port){k->s.port[i].node, k->s.port[i].node};
+        if (!port_is_free(addr ? addr : "0.0.0.0", port[i].node))
+            return err_set(e, ERR_CONFLICT, "nodePort %d: somebody listens there already",
+                           port[i].node);
+    }
+    return 0;
+}
+
 /* Ports below 1024 belong to the system: a daemon of root gives them to its admins only. */
 static int claim_ports(struct submit_call *k, struct err *e)
 {
@@ -289,7 +304,11 @@ static int claim_ports(struct submit_call *k, struct err *e)
         if (k->s.port[i].node < 1024 && !k->base.who.caller.admin)
             return err_set(e, ERR_DENIED, "nodePort %d: ports below 1024 are the administrator's",
                            k->s.port[i].node);
-    if (k->s.n_ports && doors_claim(k->base.d->doors, k->s.port, k->s.n_ports, &k->claim, e) < 0)
+    struct gpu_port taken[GPU_PORTS_MAX];
+    if (k->s.image && engine_ports(k, taken, e) < 0)
+        return err_wrap(e, "portMapping '%.60s'", k->s.ports);
+    const struct gpu_port *port = k->s.image ? taken : k->s.port;
+    if (k->s.n_ports && doors_claim(k->base.d->doors, port, k->s.n_ports, &k->claim, e) < 0)
         return err_wrap(e, "portMapping '%.60s'", k->s.ports);
     return 0;
 }
