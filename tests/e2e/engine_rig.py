@@ -167,7 +167,8 @@ class Engine:
     def start(self):
         log = open(os.path.join(self.dir, "log"), "ab")
         env = dict(os.environ, CONTAINERS_CONF=os.path.join(self.dir, "containers.conf"))
-        self.proc = subprocess.Popen(self.command(), stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=env)
+        self.proc = subprocess.Popen(self.command(), stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=env,
+                                     cwd=self.dir)  # Podman's monitor leaves files where it is started
         log.close()
         end = time.monotonic() + 60
         while time.monotonic() < end:
