@@ -36,7 +36,8 @@ enum {
 };
 /* Keeps the directory `src` as the tree `name` and makes its image `dest` (NULL: no image; else it
  * must not exist, its parent must).  A tree of that name is replaced.  When `src` was made by
- * cas_check_out, files untouched since then are not read again.  `out` may be NULL. */
+ * cas_check_out, or is inside of what was, files untouched since then are not read again.  `out`
+ * may be NULL. */
 int cas_keep_tree(struct cas *c, const char *name, const char *src, const char *dest,
                   unsigned flags, const struct archive_watch *w, struct cas_tally *out,
                   struct err *e);
@@ -53,7 +54,8 @@ typedef int cas_entry_fn(void *ctx, const char *path, char type, int64_t size, i
 int cas_list_tree(struct cas *c, const char *name, cas_entry_fn *fn, void *ctx, struct err *e);
 /* Forgets the tree; no such tree is fine.  Its image is an ordinary directory: dir_remove_tree. */
 int cas_drop_tree(struct cas *c, const char *name, struct err *e);
-/* Removes the blobs no tree and no image needs any more, and what crashed calls left behind. */
+/* Removes the blobs no tree and no image needs any more, and what crashed calls left behind.
+ * ERR_BUSY while other calls are under way, an upload for example: try again later. */
 struct cas_freed {
     int64_t blobs, bytes;
 };

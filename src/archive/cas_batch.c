@@ -154,7 +154,7 @@ static int copy_blob(struct batch *b, int from, const char *expected, unsigned *
     char hash[CAS_HEX];
     AUTO_FD fd = batch_new_file(b, number, e);
 
-    if (fd < 0 || copy_hashed(from, fd, hash, size, e) < 0)
+    if (fd < 0 || copy_hashed(from, fd, NULL, hash, size, e) < 0)
         return -1;
     if (strcmp(hash, expected) != 0)
         return err_set(e, ERR_INTERNAL, "the content %.12s in the store %s is damaged", expected,

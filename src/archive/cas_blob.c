@@ -14,7 +14,8 @@ int fd_clone(int from, int to)
     return ioctl(to, FICLONE, from);
 }
 
-int copy_hashed(int from, int to, char hash[CAS_HEX], int64_t *out_size, struct err *e)
+int copy_hashed(int from, int to, struct watch *w, char hash[CAS_HEX], int64_t *out_size,
+                struct err *e)
 {
     AUTO_FREE char *chunk = xmalloc(COPY);
     struct blake2b b;
@@ -33,6 +34,8 @@ int copy_hashed(int from, int to, char hash[CAS_HEX], int64_t *out_size, struct 
         if (to >= 0 && fd_write_all(to, chunk, (size_t)n, e) < 0)
             return -1;
         at += n;
+        if (w && watch_add(w, 0, 0, e) < 0)
+            return -1;
     }
     hash_hex(&b, hash);
     *out_size = at;

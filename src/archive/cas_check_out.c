@@ -5,6 +5,8 @@
 #include "base/file.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
 
 enum { STEP = 8 << 20 };
 
@@ -95,9 +97,29 @@ static int finish_dirs(struct check_out *o, struct err *e)
     return 0;
 }
 
+/* ext4 puts new directories near their parent, where without a journal it passes over inodes freed
+ * during the last minutes one by one.  Working directories come and go by the thousand: the 2 000
+ * files of one then take 1 s of CPU instead of 0.1 s.  Marked as the top of a hierarchy, the parent
+ * has its directories spread over the disk.  Other file systems ignore it, and so do we. */
+static void spread_beside(const char *dest)
+{
+    const char *slash = strrchr(dest, '/');
+    AUTO_FREE char *parent = slash > dest ? xstrndup(dest, (size_t)(slash - dest)) : xstrdup(".");
+    AUTO_FD fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int flags;
+
+    if (fd >= 0 && ioctl(fd, FS_IOC_GETFLAGS, &flags) == 0 && !(flags & FS_TOPDIR_FL)) {
+        flags |= FS_TOPDIR_FL;
+        ioctl(fd, FS_IOC_SETFLAGS, &flags);
+    }
+}
+
 static int make_all(struct check_out *o, const char *name, const char *dest, struct err *e)
 {
-    if (cas_read_manifest(o->c, name, &o->m, e) < 0 || partial_open(&o->dest, dest, e) < 0)
+    if (cas_read_manifest(o->c, name, &o->m, e) < 0)
+        return -1;
+    spread_beside(dest);
+    if (partial_open(&o->dest, dest, e) < 0)
         return -1;
     for (size_t i = 0; i < o->m.entries.n; i++)
         if (make_entry(o, &o->m.entries.p[i], e) < 0 || watch_add(&o->watch, 0, 1, e) < 0)

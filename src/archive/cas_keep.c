@@ -80,9 +80,9 @@ static int copy_in(struct keep *k, int fd, const struct stat *st, char hash[CAS_
     if (to < 0)
         return -1;
     if (k->batch.c->clones && fd_clone(fd, to) == 0) {
-        if (copy_hashed(to, -1, hash, size, e) < 0)
+        if (copy_hashed(to, -1, &k->watch, hash, size, e) < 0)
             return -1;
-    } else if (copy_hashed(fd, to, hash, size, e) < 0) {
+    } else if (copy_hashed(fd, to, &k->watch, hash, size, e) < 0) {
         return -1;
     }
     k->batch.tally.hashed_bytes += *size;
@@ -97,7 +97,7 @@ static int read_in(struct keep *k, int fd, const struct walk_entry *at, const st
     if (k->batch.c->clones)
         return copy_in(k, fd, st, hash, size, e);
     bool leased = mine && lease_take(fd);
-    if (copy_hashed(fd, -1, hash, size, e) < 0)
+    if (copy_hashed(fd, -1, &k->watch, hash, size, e) < 0)
         return -1;
     k->batch.tally.hashed_bytes += *size;
     if (batch_has(&k->batch, hash, st->st_mode))

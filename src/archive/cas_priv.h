@@ -15,6 +15,7 @@
 #pragma once
 #include "archive/cas.h"
 #include "archive/manifest_priv.h"
+#include "archive/watch_priv.h"
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/util.h"
@@ -51,8 +52,10 @@ void blob_name(const struct cas *c, const char *hash, mode_t mode, char out[BLOB
 void blob_path(const char *name, char out[BLOB_NAME + 1]); /* "abcd…-444" → "ab/cd…-444" */
 /* Any blob of this content, for reading. */
 int blob_open(struct cas *c, const char *hash, struct err *e);
-/* Bytes from one descriptor to another, hashed on the way (to < 0: hashed only). */
-int copy_hashed(int from, int to, char hash[CAS_HEX], int64_t *out_size, struct err *e);
+/* Bytes from one descriptor to another, hashed on the way (to < 0: hashed only).  `w` may be NULL;
+ * it can end the copying, and counts nothing. */
+int copy_hashed(int from, int to, struct watch *w, char hash[CAS_HEX], int64_t *out_size,
+                struct err *e);
 int fd_clone(int from, int to); /* FICLONE; -1 with errno */
 
 /* ---- cas_batch.c ---- */

@@ -1,12 +1,15 @@
 /* cas_take.c - an unpacked archive goes straight into the store
  *
- * Each file is written once, into the batch; when its hash is known it becomes a blob or, if the
- * store has that content, is dropped.  There is never a directory of it.
+ * There is never a directory of it.  A file of up to a megabyte is gathered in memory until its
+ * hash is known: when the store has that content, nothing was written at all.  A larger one is
+ * written once, into the batch, and then becomes a blob or is dropped.
  */
 #include "archive/cas_priv.h"
 #include "archive/unpack_priv.h"
 #include "base/file.h"
 #include <errno.h>
+
+enum { GATHER_MAX = 1 << 20 };
 
 struct store_target {
     struct unpack_target t;
@@ -14,7 +17,8 @@ struct store_target {
     struct manifest m;
     struct map_str files; /* path → index into m.entries + 1 */
     char *name;
-    int fd; /* the file under way */
+    struct buf gathered; /* the file under way, or … */
+    int fd;              /* … where it is written to */
     unsigned number;
     struct blake2b hash;
     int64_t at; /* bytes of it so far */
@@ -42,8 +46,18 @@ static int file_open(struct unpack_target *t, const char *path, mode_t mode, int
     map_str_put(&s->files, str_of(path), (void *)s->m.entries.n); // an index, never 0
     blake2b_init(&s->hash);
     s->at = 0;
+    buf_reset(&s->gathered);
+    (void)e;
+    return 0;
+}
+
+/* From memory to the disk. */
+static int spill(struct store_target *s, struct err *e)
+{
     s->fd = batch_new_file(&s->batch, &s->number, e);
-    return s->fd < 0 ? -1 : 0;
+    if (s->fd < 0)
+        return -1;
+    return fd_write_all(s->fd, s->gathered.n ? s->gathered.p : "", s->gathered.n, e);
 }
 
 /* A hole: zeros for the hash, nothing for the disk. */
@@ -67,6 +81,14 @@ static int file_write(struct unpack_target *t, const void *p, size_t n, int64_t 
     hash_zeros(s, offset - s->at);
     blake2b_add(&s->hash, p, n);
     s->at += (int64_t)n;
+    if (s->fd < 0 && s->at <= GATHER_MAX) {
+        while ((int64_t)s->gathered.n < offset)
+            buf_addc(&s->gathered, '\0');
+        buf_add(&s->gathered, p, n);
+        return 0;
+    }
+    if (s->fd < 0 && spill(s, e) < 0)
+        return -1;
     while (n > 0) {
         ssize_t done = pwrite(s->fd, at, n, offset);
         if (done < 0 && errno == EINTR)
@@ -85,15 +107,15 @@ static int file_close(struct unpack_target *t, int64_t size, struct err *e)
     struct store_target *s = of(t);
     struct manifest_entry *f = &vec_last(&s->m.entries);
     struct stat like = {.st_mtim = ns_timespec(f->mtime_ns)};
-    AUTO_FD fd = TAKE_FD(s->fd);
 
     hash_zeros(s, size - s->at);
     hash_hex(&s->hash, f->hash);
     f->size = size;
-    if (!size) {
-        batch_drop_file(&s->batch, s->number);
+    if (s->fd < 0 && (!size || batch_has(&s->batch, f->hash, f->mode)))
         return 0;
-    }
+    if (s->fd < 0 && spill(s, e) < 0)
+        return -1;
+    AUTO_FD fd = TAKE_FD(s->fd);
     if (ftruncate(fd, size) < 0)
         return err_sys(e, "cannot finish a file");
     return batch_put(&s->batch, s->number, fd, f->hash, f->mode, &like, size, e);
@@ -154,6 +176,7 @@ static void store_free(struct unpack_target *t)
     batch_done(&s->batch);
     manifest_done(&s->m);
     map_str_done(&s->files);
+    buf_done(&s->gathered);
     free(s->name);
     free(s);
 }

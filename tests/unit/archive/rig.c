@@ -11,12 +11,14 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-static char root[] = "/tmp/test-archive-XXXXXX";
+static char root[PATH_MAX];
 
 int rig_open(void **state)
 {
+    const char *tmp = getenv("TMPDIR");
+
     (void)state;
-    memcpy(root + sizeof(root) - 7, "XXXXXX", 6);
+    snprintf(root, sizeof(root), "%s/test-archive-XXXXXX", tmp ? tmp : "/tmp");
     umask(022);
     return mkdtemp(root) && chdir(root) == 0 ? 0 : -1;
 }
