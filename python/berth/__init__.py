@@ -50,6 +50,7 @@ from ._inside import (
     should_stop,
     tag,
 )
+from ._track import track
 
 __version__ = "0.1.0"
 
@@ -81,4 +82,5 @@ __all__ = [
     "submit",
     "sweep",
     "tag",
+    "track",
 ]

@@ -296,6 +296,10 @@ class Spool:
             self._notify()  # a forked child that asks before it reports
         return self._stop
 
+    def beat(self) -> None:
+        """Starts the sender now, so that a run without reports is heard of too."""
+        self._notify()
+
     def _notify(self) -> None:
         if self._thread is None and not self._closing:
             self._start_thread()

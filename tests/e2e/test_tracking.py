@@ -1,0 +1,242 @@
+"""Experiments: metrics through two kills of the daemon, series in buckets, files, runs that are not ours."""
+import json
+import os
+import subprocess
+import sys
+import time
+
+from harness import BERTH, Home, UnixHTTP, main
+
+PYTHON = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "python")
+
+WRITER = """
+import os, sys, time
+import berth
+n, names = int(sys.argv[1]), sys.argv[2:]
+for i in range(n):
+    for name in names:
+        berth.log_metric(name, i * 0.5 + len(name), i)
+    if i % 500 == 0:
+        time.sleep(0.05)
+berth.log_params(lr=0.25)
+berth.tag("written", str(n))
+"""
+
+
+def wait_until(holds, seconds):
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "waited %d s in vain" % seconds
+        time.sleep(0.03)
+
+
+def job_of(home, number):
+    return home.api("GET", f"/v1/jobs/{number}")
+
+
+def ended(home, number, seconds=60):
+    wait_until(lambda: job_of(home, number)["state"] in ("succeeded", "failed", "lost", "cancelled"), seconds)
+    return job_of(home, number)
+
+
+def test_no_point_is_lost_across_two_kills():
+    home = Home().start("--slots", "8")
+    try:
+        points, names = 6000, ["loss", "acc", "a rather long name/of a metric"]
+        jobs = [home.submit(sys.executable, "-c", WRITER, str(points), *names, env={"PYTHONPATH": PYTHON})["number"]
+                for _ in range(8)]
+        for _ in range(2):
+            time.sleep(0.4)
+            home.kill()
+            home.start("--slots", "8")
+        for job in jobs:
+            record = ended(home, job, 120)
+            assert record["state"] == "succeeded", record
+            assert record["tags"]["written"] == str(points)
+            assert record["logged_params"] == {"lr": 0.25}
+            for name in names:
+                assert record["metrics"][name]["points"] == points, (job, name, record["metrics"])
+            series = home.api("GET", f"/v1/jobs/{job}/metrics?name=loss")["metrics"]["loss"]
+            assert [p["step"] for p in series] == list(range(points))
+            assert [p["value"] for p in series] == [i * 0.5 + 4 for i in range(points)]
+        doctor = subprocess.run([BERTH, "doctor"], env=home.env, capture_output=True, text=True)
+        assert "metric" not in doctor.stdout + doctor.stderr, doctor.stdout
+        home.stop()
+    finally:
+        home.close()
+
+
+def test_much_that_was_never_sent_is_read_at_the_end():
+    """Forty megabytes of lines in the file only: the run ends when they are in, the daemon answers meanwhile."""
+    home = Home().start()
+    try:
+        code = """
+import json, os
+d = os.environ["BERTH_RUN_DIR"]
+os.makedirs(d, exist_ok=True)
+with open(d + "/spool.jsonl", "w") as f:
+    for i in range(600000):
+        f.write('{"k":"m","n":"loss","v":%r,"s":%d,"t":1731700000000}\\n' % (i / 7, i))
+"""
+        job = home.submit(sys.executable, "-c", code)["number"]
+        slowest, conn = 0.0, UnixHTTP(home.sock)
+        while job_of(home, job)["state"] not in ("succeeded", "failed"):
+            began = time.monotonic()
+            conn.request("GET", "/healthz")
+            conn.getresponse().read()
+            slowest = max(slowest, time.monotonic() - began)
+            time.sleep(0.02)
+        assert job_of(home, job)["metrics"]["loss"]["points"] == 600000
+        assert slowest < 5, slowest
+        got = home.api("GET", f"/v1/jobs/{job}/metrics?name=loss&buckets=1200")["metrics"]["loss"]
+        assert got["count"] == [500] * 1200 and got["value"] == 599999 / 7
+        assert got["min"][3] == 1500 / 7 and got["max"][3] == got["last"][3] == 1999 / 7
+        part = home.api("GET", f"/v1/jobs/{job}/metrics?name=loss&buckets=10&from=100&to=199")["metrics"]["loss"]
+        assert part["x"] == list(range(109, 200, 10)), part
+        home.stop()
+    finally:
+        home.close()
+
+
+def test_odd_values_and_several_at_once():
+    home = Home().start()
+    try:
+        lines = [
+            '{"k":"m","n":"x","v":[1,2.5,"nan"],"s":[3,4,5],"t":1731700000000}',
+            '{"k":"m","n":"x","v":NaN,"s":6}',
+            '{"k":"m","n":"x","v":-Infinity,"s":7}',
+            '{"k":"m","n":"x","v":"better","s":8}',
+            '{"k":"m","n":"x","v":[7,8],"s":20}',
+            "not a line",
+            '{"k":"p","n":"opt","x":{"name":"adam","betas":[0.9,0.999]}}',
+            '{"k":"p","n":"opt2","v":"sgd"}',
+        ]
+        code = "import os\nd=os.environ['BERTH_RUN_DIR']\nos.makedirs(d,exist_ok=True)\n" \
+               "open(d+'/spool.jsonl','w').write(%r)" % ("\n".join(lines) + "\n")
+        record = ended(home, home.submit(sys.executable, "-c", code)["number"])
+        series = home.api("GET", f"/v1/jobs/{record['number']}/metrics")["metrics"]["x"]
+        assert [p["value"] for p in series] == [1, 2.5, "nan", "nan", "-inf", "better", 7, 8], series
+        assert [p["step"] for p in series] == [3, 4, 5, 6, 7, 8, 20, 21]
+        assert record["logged_params"] == {"opt": {"name": "adam", "betas": [0.9, 0.999]}, "opt2": "sgd"}
+        got = home.api("GET", "/v1/jobs?filter=" + "opt2%3Asgd%20and%20x%3E7.5")["items"]
+        assert [j["number"] for j in got] == [record["number"]]
+        home.stop()
+    finally:
+        home.close()
+
+
+def test_files_are_kept_and_served():
+    home = Home().start()
+    try:
+        source = os.path.join(home.dir, "plot.svg")
+        with open(source, "w") as f:
+            f.write("<svg/>" * 1000)
+        secret = os.path.join(home.home, "secret")
+        code = "import berth, os\nberth.save_artifact(%r, 'plot')\nberth.artifact(%r, name='stolen')\n" \
+               "os.symlink(%r, berth.artifact_dir() + '/link')\nberth.artifact(berth.artifact_dir() + '/link')" \
+               % (source, secret, secret)
+        job = ended(home, home.submit(sys.executable, "-c", code, env={"PYTHONPATH": PYTHON})["number"])
+        os.unlink(source)
+        path = f"/v1/jobs/{job['number']}"
+        items = {a["name"]: a for a in home.api("GET", path + "/artifacts")["items"]}
+        assert (items["plot"]["kind"], items["plot"]["bytes"]) == ("image", 6000), items
+        assert items["stolen"]["bytes"] is None and items["link"]["bytes"] is None, items
+        conn = UnixHTTP(home.sock)
+        conn.request("GET", path + "/artifact?name=plot", headers={"Range": "bytes=6-11"})
+        reply = conn.getresponse()
+        assert (reply.status, reply.read()) == (206, b"<svg/>")
+        for name in ("stolen", "link"):
+            conn.request("GET", path + f"/artifact?name={name}")
+            reply = conn.getresponse()
+            assert reply.status == 404, (name, reply.status)
+            reply.read()
+        kept = os.path.dirname(items["plot"]["path"])
+        subprocess.run([BERTH, "rm", str(job["number"])], env=home.env, check=True, stdout=subprocess.DEVNULL)
+        wait_until(lambda: not os.path.exists(kept), 20)
+        home.stop()
+    finally:
+        home.close()
+
+
+TRACKED = """
+import berth, sys, time
+job = berth.track(project="notebooks", name="mine", params={"lr": 0.5})
+berth.log(loss=1.0, step=1)
+berth.flush(30)
+print(job.number, flush=True)
+what = sys.stdin.readline().strip() if sys.stdin else ""
+if what == "raise":
+    raise RuntimeError("on purpose")
+"""
+
+
+def tracked(home):
+    p = subprocess.Popen([sys.executable, "-c", TRACKED], env=dict(home.env, PYTHONPATH=PYTHON), text=True,
+                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    number = int(p.stdout.readline())
+    wait_until(lambda: job_of(home, number)["state"] == "running", 20)
+    return p, number
+
+
+def test_a_script_run_by_hand_is_a_job():
+    home = Home().start()
+    try:
+        p, number = tracked(home)
+        record = job_of(home, number)
+        assert (record["project"], record["name"], record["params"]) == ("notebooks", "mine", {"lr": 0.5}), record
+        assert record["metrics"]["loss"]["value"] == 1.0 and record["runs"][0]["pid"] == p.pid
+        p.communicate("go\n")
+        assert ended(home, number)["state"] == "succeeded"
+        p, number = tracked(home)
+        p.communicate("raise\n")
+        record = ended(home, number)
+        assert record["state"] == "failed" and "on purpose" in record["reason"], record
+        assert all(n["name"] != "outside" for n in home.api("GET", "/v1/nodes")["items"])
+        home.stop()
+    finally:
+        home.close()
+
+
+def test_guests_survive_the_daemon_and_may_vanish():
+    home = Home().start()
+    try:
+        stays, killed, away, told = tracked(home), tracked(home), tracked(home), tracked(home)
+        home.kill()
+        away[0].kill()  # while nobody watches
+        away[0].wait()
+        told[0].communicate("go\n")  # says so in its spool only
+        home.start()
+        wait_until(lambda: job_of(home, stays[1])["state"] == "running", 20)
+        assert ended(home, away[1])["state"] == "lost"
+        assert ended(home, told[1])["state"] == "succeeded"
+        killed[0].kill()
+        killed[0].wait()
+        record = ended(home, killed[1])
+        assert record["state"] == "lost" and "without saying how" in record["reason"], record
+        home.api("POST", f"/v1/jobs/{stays[1]}/cancel")
+        stays[0].wait(20)  # asked to by SIGTERM
+        assert ended(home, stays[1])["state"] == "cancelled"
+        home.stop()
+    finally:
+        home.close()
+
+
+def test_a_guest_from_elsewhere_is_lost_after_a_silence():
+    home = Home().start()
+    try:
+        made = home.api("POST", "/v1/outside", {"name": "far", "silence_s": 5})
+        conn = UnixHTTP(home.sock)
+        for _ in range(4):
+            conn.request("GET", f"/v1/jobs/{made['number']}/control", headers={"Authorization": "Bearer " + made["token"]})
+            assert json.loads(conn.getresponse().read()) == {"stop": False}
+            time.sleep(2)
+        assert job_of(home, made["number"])["state"] == "running"
+        record = ended(home, made["number"])
+        assert record["state"] == "lost" and "nothing was heard" in record["reason"], record
+        home.stop()
+    finally:
+        home.close()
+
+
+if __name__ == "__main__":
+    main(__name__)
