@@ -7,6 +7,7 @@
  */
 #include "host/host.h"
 #include "api/api.h"
+#include "backend/container.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "core/core.h"
@@ -282,6 +283,11 @@ static int on_dress(void *arg, const struct launch *l, const struct launch_facts
     return h->atlas ? atlas_dress(h->atlas, l, f, a, before, out, e) : 0;
 }
 
+static int on_clean(void *arg, const char *dir, struct err *e)
+{
+    return container_clean_dir(((struct host *)arg)->conf.engine, NULL, dir, e);
+}
+
 static void on_opening(void *arg, struct run_key key, char *const *ports)
 {
     gpu_dialect_opening(((struct host *)arg)->gpu, key, ports);
@@ -454,8 +460,12 @@ static int open_doors(struct host *h, struct err *e)
                                         .started_ms = clock_wall(&clock_system),
                                         .shutdown = request_stop,
                                         .shutdown_arg = h});
-    const struct atlas_conf base = {
-        .loop = h->loop, .core = h->core, .store = h->store, .api = h->api};
+    const struct atlas_conf base = {.loop = h->loop,
+                                    .core = h->core,
+                                    .store = h->store,
+                                    .api = h->api,
+                                    .clean = on_clean,
+                                    .clean_arg = h};
     struct http_handler handler = gpu_dialect_handler(h->gpu, h->api);
     if (host_atlas_open(&h->conf, h->home, &base, &h->atlas, e) < 0)
         return -1;

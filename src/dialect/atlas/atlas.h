@@ -33,6 +33,10 @@ struct atlas_conf {
     bool authenticate;   /* nobody without a token */
     const char *archive_url, *tensorboard_url; /* what links begin with; NULL = loopback */
     int archive_port;                          /* where paths are those of archives; 0 = nowhere */
+    /* Removes a directory in which a container left files that are not ours.  Any thread.  May be
+     * NULL. */
+    int (*clean)(void *arg, const char *dir, struct err *e);
+    void *clean_arg;
 };
 int atlas_open(const struct atlas_conf *c, struct atlas **out, struct err *e);
 void atlas_free(struct atlas *a);

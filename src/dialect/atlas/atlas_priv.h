@@ -63,7 +63,7 @@ struct atlas_call {
     struct arena mem;
     struct str arg[ATLAS_ARGS_MAX]; /* what stood for {}; NUL-terminated */
     struct str query, body;
-    uint64_t *unarchived; /* jobs that ended, whose archives are being made */
+    uint64_t *unarchived; /* jobs whose archives are not complete: running, or just ended */
     size_t n_unarchived;
     /* The answer. */
     struct err err;
@@ -142,6 +142,9 @@ const struct atlas_route *atlas_tracker_route(struct http_req *r, struct str arg
 const struct atlas_route *atlas_route_in(const struct atlas_route *table, size_t n,
                                          struct str method, struct str path,
                                          struct str args[ATLAS_ARGS_MAX], bool *known);
+
+/* ---- jobs.c: everything that is kept of a job's files, on a worker thread ---- */
+int atlas_discard(struct atlas_call *c, const char *id);
 
 /* ---- handlers ---- */
 void atlas_hello(struct atlas_call *c);

@@ -143,9 +143,9 @@ void atlas_work(struct atlas_call *c, atlas_work_fn work, atlas_then_fn then)
     free(c->unarchived);
     c->n_unarchived = 0;
     c->unarchived = xmalloc((a->live.n + 1) * sizeof(*c->unarchived));
+    /* Also those that run now: one may have ended by the time the worker thread reads it. */
     for (size_t i = 0; i < a->live.n; i++)
-        if (a->live.p[i].archiving || !core_job_active(a->conf.core, a->live.p[i].job, NULL))
-            c->unarchived[c->n_unarchived++] = a->live.p[i].job;
+        c->unarchived[c->n_unarchived++] = a->live.p[i].job;
     a->working++;
     work_submit(a->conf.loop, on_work, on_worked, c);
 }

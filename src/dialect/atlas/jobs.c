@@ -287,9 +287,23 @@ void atlas_jobs_stop(struct atlas_call *c)
 
 /* ---- delete ---- */
 
+int atlas_discard(struct atlas_call *c, const char *id)
+{
+    const struct atlas_conf *conf = &c->a->conf;
+    AUTO_FREE char *archive = xasprintf("%s/%s", c->a->archive_dir, id);
+    int rc = atlas_discard_job(conf->home, c->a->cas, id, &c->err);
+
+    if (rc == 0 || c->err.code != ERR_DENIED || !conf->clean)
+        return rc;
+    c->err = (struct err){0};
+    if (conf->clean(conf->clean_arg, archive, &c->err) < 0)
+        return -1;
+    return atlas_discard_job(conf->home, c->a->cas, id, &c->err);
+}
+
 static int discard_work(struct atlas_call *c)
 {
-    return atlas_discard_job(c->a->conf.home, c->a->cas, c->arg[0].p, &c->err);
+    return atlas_discard(c, c->arg[0].p);
 }
 
 static void discard_then(struct atlas_call *c)

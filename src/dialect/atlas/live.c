@@ -70,12 +70,11 @@ static void archive_work(void *arg)
 {
     struct archiving *x = arg;
 
-    if (x->job) {
-        x->rc = atlas_archive_job(x->a->conf.home, x->a->cas, x->id, &x->err);
-    } else {
-        AUTO_FREE char *dir = path_join(x->a->work_dir, x->id);
-        x->rc = dir_remove_tree(dir, &x->err);
-    }
+    AUTO_FREE char *dir = path_join(x->a->work_dir, x->id);
+    x->rc = x->job ? atlas_archive_job(x->a->conf.home, x->a->cas, x->id, &x->err)
+                   : dir_remove_tree(dir, &x->err);
+    if (x->rc < 0 && x->err.code == ERR_DENIED && x->a->conf.clean)
+        x->rc = x->a->conf.clean(x->a->conf.clean_arg, dir, &x->err);
 }
 
 static void archive_done(void *arg)
@@ -154,9 +153,14 @@ void atlas_recover(struct atlas *a)
     struct queue_rules rules = {.strict = true,
                                 .backfill = a->conf.workers ? a->conf.backfill : was.backfill,
                                 .limit = atlas_workers_set(a, n)};
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     DIR *d = opendir(a->work_dir);
 
     core_queue_rules(a->conf.core, STR(ATLAS_QUEUE), &rules, &self, on_rules, NULL);
+    if (a->conf.workers) { /* the node has slots for any number of workers: not for others */
+        struct queue_rules others = {.limit = (int32_t)cpus};
+        core_queue_rules(a->conf.core, STR("default"), &others, &self, on_rules, NULL);
+    }
     for (struct dirent *entry; d && (entry = readdir(d));)
         if (atlas_id_ok(entry->d_name))
             take_up(a, entry->d_name);

@@ -4,7 +4,6 @@
  * facts of the jobs are read on a worker thread.
  */
 #include "base/util.h"
-#include "dialect/atlas/archive.h"
 #include "dialect/atlas/atlas_priv.h"
 
 struct places {
@@ -122,7 +121,7 @@ void atlas_queue_get(struct atlas_call *c)
 
 static int purge_work(struct atlas_call *c)
 {
-    return atlas_discard_job(c->a->conf.home, c->a->cas, c->arg[1].p, &c->err);
+    return atlas_discard(c, c->arg[1].p);
 }
 
 static void purge_then(struct atlas_call *c)

@@ -9,6 +9,7 @@
 #include "dialect/atlas/archive.h"
 #include "dialect/atlas/atlas_priv.h"
 #include "dialect/atlas/translate.h"
+#include "dialect/atlas/worker.h"
 #include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -162,7 +163,7 @@ static void set_unmounted(const struct json *extra, struct env_sink *out)
             buf_addf(&list, "%s (%s)\n", it.key, json_str(bind).p);
     }
     if (list.n)
-        out->set(out->self, "BERTH_ATLAS_UNMOUNTED", list.p);
+        out->set(out->self, ATLAS_UNMOUNTED_VARIABLE, list.p);
 }
 
 static void set_gpus(const struct launch_facts *f, struct env_sink *out)
@@ -203,6 +204,9 @@ int atlas_dress(struct atlas *a, const struct launch *l, const struct launch_fac
     if (!a->conf.mounts && !t->image)
         set_unmounted(extra, out);
     json_free(extra);
+    if (l->spec->roles[0].need.mem_bytes && !t->image)
+        out->set(out->self, ATLAS_RAM_VARIABLE,
+                 arena_printf(mem, "%lld", (long long)l->spec->roles[0].need.mem_bytes));
     /* Ours found it for our own library; the job's comes with its bundle. */
     for (char **v = l->spec->env; *v; v++)
         if (!strncmp(*v, "PYTHONPATH=", 11))

@@ -6,7 +6,6 @@
 #include "base/file.h"
 #include "base/util.h"
 #include "core/track.h"
-#include "dialect/atlas/archive.h"
 #include "dialect/atlas/atlas_priv.h"
 #include "store/track.h"
 #include <errno.h>
@@ -339,7 +338,7 @@ static void job_log(struct atlas_call *c)
 /* As DELETE /completed_jobs, for a job of this project; any that does not run. */
 static int discard_work(struct atlas_call *c)
 {
-    return atlas_discard_job(c->a->conf.home, c->a->cas, c->arg[1].p, &c->err);
+    return atlas_discard(c, c->arg[1].p);
 }
 
 static void discard_then(struct atlas_call *c)

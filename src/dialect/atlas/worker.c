@@ -21,6 +21,7 @@
 #include <spawn.h>
 #include <stdio.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -173,7 +174,7 @@ static char *start_script(const char *home, const char *python)
 
 static void warn_volumes(void)
 {
-    const char *list = getenv("BERTH_ATLAS_UNMOUNTED");
+    const char *list = getenv(ATLAS_UNMOUNTED_VARIABLE);
 
     for (struct str rest = str_of(list); rest.n > 0;) {
         struct str one = str_cut(rest, '\n', &rest);
@@ -181,7 +182,44 @@ static void warn_volumes(void)
                STR_ARG(one));
     }
     fflush(stdout);
-    unsetenv("BERTH_ATLAS_UNMOUNTED");
+    unsetenv(ATLAS_UNMOUNTED_VARIABLE);
+}
+
+/* ---- memory ---- */
+
+/* Does the cgroup we are in keep us below so many bytes? */
+static bool cgroup_limits(int64_t bytes)
+{
+    AUTO_FREE char *own = NULL, *text = NULL;
+    struct err e;
+    size_t n;
+    int64_t max;
+
+    if (file_read_all("/proc/self/cgroup", 1 << 16, &own, &n, &e) < 0)
+        return false;
+    for (struct str rest = {own, n}; rest.n > 0;) {
+        struct str line = str_cut(rest, '\n', &rest);
+        if (!str_starts(line, STR("0::/")))
+            continue;
+        AUTO_FREE char *path =
+            xasprintf("/sys/fs/cgroup/" STR_FMT "/memory.max", (int)(line.n - 4), line.p + 4);
+        return file_read_all(path, 64, &text, &n, &e) == 0 &&
+               str_to_i64(str_trim((struct str){text, n}), &max) && max <= bytes;
+    }
+    return false;
+}
+
+/* Where no cgroup does it, the address space is what can be limited. */
+static void limit_memory(void)
+{
+    const char *text = getenv(ATLAS_RAM_VARIABLE);
+    int64_t bytes;
+
+    if (text && str_to_i64(str_of(text), &bytes) && bytes > 0 && !cgroup_limits(bytes)) {
+        struct rlimit l = {(rlim_t)bytes, (rlim_t)bytes};
+        setrlimit(RLIMIT_AS, &l);
+    }
+    unsetenv(ATLAS_RAM_VARIABLE);
 }
 
 /* ---- life ---- */
@@ -201,6 +239,7 @@ static int prepare(const char *home, const char *id, struct err *e)
 
 static int become(char **words)
 {
+    limit_memory();
     execvp(words[0], words);
     printf("Foundations ERROR: cannot start %s: %s\n", words[0], strerror(errno));
     fflush(stdout);

@@ -6,5 +6,10 @@
  */
 #pragma once
 
+/* What it is told besides its words; the job does not see them. */
+#define ATLAS_UNMOUNTED_VARIABLE "BERTH_ATLAS_UNMOUNTED" /* volumes it must warn of, one per line  \
+                                                          */
+#define ATLAS_RAM_VARIABLE "BERTH_ATLAS_RAM"             /* bytes */
+
 /* argv: HOME ID MODE -- WORDS…, see translate.h.  Returns an exit status only when it failed. */
 int atlas_worker(char **argv);
