@@ -216,6 +216,7 @@ static void env_identity(struct env *v, const struct core *c, const struct run *
             arena_printf(v->a, "%llu.%u", (unsigned long long)r->key.job, r->key.run));
     env_set(v, "BERTH_JOB_NAME", l->name ? l->name : l->spec->name);
     env_set(v, "BERTH_PROJECT", l->spec->project);
+    env_set(v, "BERTH_NODE", host_node(r->host)->name);
     env_set_num(v, "BERTH_ATTEMPT", r->job->tries); /* a run that was never tried does not count */
     env_set(v, "BERTH_JOB_TOKEN", token);
     if (l->batch)

@@ -115,7 +115,7 @@ char *home_python_path(void)
     exe[n] = '\0';
     for (int up = 0; up < 6; up++) {
         char *slash = strrchr(exe, '/');
-        if (!slash)
+        if (!slash || slash == exe)
             return NULL;
         *slash = '\0';
         AUTO_FREE char *shared = path_join(exe, "share/berth/python"),

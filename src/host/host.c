@@ -447,6 +447,19 @@ static int listen_at_door(struct host *h, struct err *e)
     return http_server_listen_unix(h->http, path, h->conf.multi_user ? 0666 : 0600, e);
 }
 
+static int open_given_nodes(struct host *h, struct err *e)
+{
+    for (size_t i = 0; i < json_len(h->conf.nodes); i++) {
+        const struct json *one = json_at(h->conf.nodes, i);
+        struct str name = json_str(json_get(one, "name"));
+        AUTO_FREE char *text = xstrndup(name.p, name.n);
+        if (host_open_node(h, text, json_get(one, "conf"), e) < 0)
+            return err_wrap(e, "opening the node %s", text);
+    }
+    h->conf.nodes = NULL;
+    return 0;
+}
+
 static int open_doors(struct host *h, struct err *e)
 {
     h->api = api_new(&(struct api_conf){.loop = h->loop,
@@ -517,7 +530,8 @@ int host_open(struct host **out, const struct host_conf *c, struct loop *l, stru
     h->door = path_join(c->home, "door");
     h->python_path = c->python_path ? xstrdup(c->python_path) : home_python_path();
     if (home_prepare(h->home, c->multi_user, e) < 0 || home_lock(h->home, &h->lock_fd, e) < 0 ||
-        home_secrets(h->home, &h->secrets, e) < 0 || open_core(h, e) < 0 || open_doors(h, e) < 0) {
+        home_secrets(h->home, &h->secrets, e) < 0 || open_core(h, e) < 0 ||
+        open_given_nodes(h, e) < 0 || open_doors(h, e) < 0) {
         host_close(h);
         return -1;
     }

@@ -46,6 +46,9 @@ struct host_conf {
     const char *python_path; /* NULL = found beside the program */
     int64_t retain_ms;       /* finished jobs older than this go; 0 = keep */
     bool transient;          /* the home goes away with us: leave no shepherd behind */
+    /* Nodes for as long as we live: a list of {"name", "conf"}, see host_open_node.  Borrowed by
+     * host_open; NULL = none. */
+    const struct json *nodes;
     const char *version;
     const struct host_atlas_conf *atlas; /* NULL = not from atlas-server */
     uint32_t uid;                        /* filled in by host_open */
