@@ -15,7 +15,6 @@
 #include "cli/view.h"
 #include <poll.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 
 enum { NAP_MS = 20, PATH_TEXT_MAX = 4096, KEY_HEX = 32 };
@@ -32,6 +31,8 @@ struct hyper_feed {
     uint64_t last_event;
     VEC(size_t) again; /* jobs that were lost together with their earlier owner */
     char **nodes;      /* per job, where it starts; NULL = not told */
+    uint32_t *runs;    /* per job, the number of its run; 0 = not told */
+    bool submitted;
     struct err err;
     bool failed;
 };
@@ -59,6 +60,7 @@ static struct posted *note_new(struct hyper_feed *f, size_t job, enum hyper_note
     p->f = f;
     p->note = (struct hyper_note){
         .job = job, .kind = kind, .number = f->numbers[job], .at_ms = at_ms, .exit_code = -1};
+    p->note.run = f->runs[job];
     if (f->nodes[job])
         snprintf(p->note.node, sizeof(p->note.node), "%s", f->nodes[job]);
     return p;
@@ -67,6 +69,29 @@ static struct posted *note_new(struct hyper_feed *f, size_t job, enum hyper_note
 static void note_post(struct posted *p)
 {
     loop_post(p->f->conf.loop, deliver, p);
+}
+
+struct line {
+    struct hyper_feed *f;
+    char *text;
+    bool bad;
+};
+
+static void deliver_line(void *arg)
+{
+    struct line *l = arg;
+
+    l->f->conf.say(l->f->conf.arg, l->bad, l->text);
+    free(l->text);
+    free(l);
+}
+
+static void say_line(void *arg, bool bad, const char *text)
+{
+    struct line *l = xmalloc(sizeof(*l));
+
+    *l = (struct line){arg, xstrdup(text), bad};
+    loop_post(l->f->conf.loop, deliver_line, l);
 }
 
 static void copy_text(char *out, size_t n, struct str s)
@@ -109,6 +134,13 @@ static bool kind_of(struct str state, enum hyper_note_kind *out)
 
 /* ---- events ---- */
 
+static void set_place(struct hyper_feed *f, size_t job, const struct json *run)
+{
+    free(f->nodes[job]);
+    f->nodes[job] = xstrndup(text_of(run, "node").p, text_of(run, "node").n);
+    f->runs[job] = (uint32_t)int_of(run, "run");
+}
+
 static void job_event(struct hyper_feed *f, size_t job, struct str state, const struct json *ev)
 {
     const struct json *data = json_get(ev, "data");
@@ -117,8 +149,7 @@ static void job_event(struct hyper_feed *f, size_t job, struct str state, const 
     if (f->ended[job])
         return;
     if (str_eq_c(state, "starting")) {
-        free(f->nodes[job]);
-        f->nodes[job] = xstrndup(text_of(data, "node").p, text_of(data, "node").n);
+        set_place(f, job, data);
         return;
     }
     if (str_eq_c(state, "lost") && f->adopted[job]) {
@@ -129,8 +160,9 @@ static void job_event(struct hyper_feed *f, size_t job, struct str state, const 
     if (!kind_of(state, &kind))
         return;
     struct posted *p = note_new(f, job, kind, time_of(ev, "at"));
-    if (kind >= NOTE_SUCCEEDED) {
+    if (kind != NOTE_RUNNING)
         set_outcome(&p->note, data);
+    if (kind >= NOTE_SUCCEEDED) {
         f->ended[job] = true;
         f->left--;
     }
@@ -249,6 +281,24 @@ static void on_page(void *arg, const struct json *items)
     }
 }
 
+/* On which machine its last run is, and which one that is: a list does not tell. */
+static void look_up_place(struct hyper_feed *f, size_t job, uint64_t number)
+{
+    struct json *one = NULL;
+    char path[48];
+    struct err e;
+
+    if (!f->conf.batch->remote)
+        return;
+    snprintf(path, sizeof(path), "/v1/jobs/%llu", (unsigned long long)number);
+    if (cli_get(f->conf.c, path, &one, &e) < 0)
+        return;
+    const struct json *runs = json_get(one, "runs");
+    if (json_len(runs))
+        set_place(f, job, json_at(runs, json_len(runs) - 1));
+    json_free(one);
+}
+
 /* True when its record settles the matter: it goes on, or it succeeded while nobody looked. */
 static bool take_up(struct hyper_feed *f, size_t job, const struct json *row)
 {
@@ -260,6 +310,7 @@ static bool take_up(struct hyper_feed *f, size_t job, const struct json *row)
         if (str_eq_c(state, "stopping") || (begun && f->conf.changed[job]))
             return false;
         track(f, job, (uint64_t)int_of(row, "number"));
+        look_up_place(f, job, f->numbers[job]);
         f->adopted[job] = true;
         if (str_eq_c(state, "running"))
             note_post(note_new(f, job, NOTE_RUNNING, time_of(row, "started")));
@@ -268,6 +319,8 @@ static bool take_up(struct hyper_feed *f, size_t job, const struct json *row)
     /* A state file without a marker: somebody removed the marker to have it run again. */
     if (!str_eq_c(state, "succeeded") || hyper_has_state(f->conf.layout, j))
         return false;
+    f->numbers[job] = (uint64_t)int_of(row, "number");
+    look_up_place(f, job, f->numbers[job]);
     struct posted *p = note_new(f, job, NOTE_SUCCEEDED, time_of(row, "ended"));
     p->note.started_ms = time_of(row, "started");
     set_outcome(&p->note, row);
@@ -343,8 +396,10 @@ static int submit(struct hyper_feed *f, struct err *e)
     struct json *reply = NULL;
     size_t n = 0;
     struct json *body = hyper_submission(&f->conf, f->numbers, f->ended, order, &n);
-    int rc = n && !atomic_load(&f->stop) ? post_batch(f, body, &reply, e) : 0;
+    bool wanted = n && !atomic_load(&f->stop);
 
+    f->submitted = f->submitted || wanted;
+    int rc = wanted ? post_batch(f, body, &reply, e) : 0;
     json_free(body);
     if (rc == 0 && reply) {
         uint64_t first = (uint64_t)int_of(reply, json_has(reply, "first") ? "first" : "number");
@@ -385,9 +440,13 @@ static int work(struct hyper_feed *f, struct err *e)
         return -1;
     f->last_event = (uint64_t)int_of(meta, "last_event");
     json_free(meta);
+    if (f->conf.batch->remote &&
+        hyper_far_test(f->conf.c, f->conf.batch, &f->stop, say_line, f, e) < 0)
+        return -1;
     if ((f->conf.leftover || f->conf.suspended) && set_queue(f, f->conf.suspended, e) < 0)
         return -1;
-    if (f->conf.leftover && take_up_all(f, e) < 0)
+    if (f->conf.leftover &&
+        (hyper_far_forget(f->conf.c, f->conf.batch, e) < 0 || take_up_all(f, e) < 0))
         return -1;
     if (submit(f, e) < 0 || cancel_if_stopped(f, e) < 0)
         return -1;
@@ -418,6 +477,7 @@ static void feed_free(struct hyper_feed *f)
         free(f->nodes[i]);
     map_u64_done(&f->by_number);
     free(f->nodes);
+    free(f->runs);
     free(f->numbers);
     free(f->ended);
     free(f->adopted);
@@ -435,6 +495,8 @@ struct hyper_feed *hyper_feed_start(const struct hyper_feed_conf *c, struct err 
     f->ended = xcalloc(n, sizeof(*f->ended));
     f->adopted = xcalloc(n, sizeof(*f->adopted));
     f->nodes = xcalloc(n, sizeof(*f->nodes));
+    f->runs = xcalloc(n, sizeof(*f->runs));
+    f->submitted = c->leftover;
     if (pthread_create(&f->thread, NULL, feed_thread, f) != 0) {
         feed_free(f);
         err_set(e, ERR_INTERNAL, "cannot start a thread for the batch");
@@ -446,6 +508,11 @@ struct hyper_feed *hyper_feed_start(const struct hyper_feed_conf *c, struct err 
 void hyper_feed_stop(struct hyper_feed *f)
 {
     atomic_store(&f->stop, true);
+}
+
+bool hyper_feed_idle(const struct hyper_feed *f)
+{
+    return !f->submitted;
 }
 
 void hyper_feed_join(struct hyper_feed *f)

@@ -28,6 +28,7 @@ void hyper_tell(struct hyper_run *r, const char *event, const struct hyper_job *
             json_set_str(o, "status", hyper_status_name(j->status));
             json_set_int(o, "started_ms", j->started_ms);
             json_set_int(o, "ended_ms", j->ended_ms);
+            json_set_take(o, "ext", hyper_job_ext(j));
         }
         for (struct json_it it = {0}; json_next(more, &it);)
             json_set_take(o, it.key, it.val ? json_copy(it.val) : NULL);
@@ -59,6 +60,19 @@ static void remember(struct hyper_run *r, int rc, const struct err *e)
         hyper_log(r->h, HYPER_WARN, "batch", "%s", e->text);
 }
 
+/* Where a job runs, or ran, when that is not here; its output is shown from there. */
+static void set_machine(struct hyper_run *r, struct hyper_job *j, const struct hyper_note *n,
+                        bool ended)
+{
+    const struct hyper_machine *m = hyper_batch_machine(r->b, n->node);
+    struct err e = {0};
+
+    free(j->hostname);
+    j->hostname = m ? xstrdup(m->hostname) : NULL;
+    if (m && n->run)
+        remember(r, hyper_far_output(r->home, j, n->number, n->run, ended, &e), &e);
+}
+
 static void started(struct hyper_run *r, struct hyper_job *j, const struct hyper_note *n)
 {
     struct err e = {0};
@@ -68,8 +82,7 @@ static void started(struct hyper_run *r, struct hyper_job *j, const struct hyper
     j->status = HYPER_RUNNING;
     j->started_ms = n->at_ms;
     j->ended_ms = 0;
-    free(j->node);
-    j->node = n->node[0] ? xstrdup(n->node) : NULL;
+    set_machine(r, j, n, false);
     remember(r, hyper_mark_running(&r->l, j, &e), &e);
     hyper_log(r->h, HYPER_DEBUG, "scheduler", "job %s started", j->name);
     hyper_tell(r, "job_start", j, NULL);
@@ -92,6 +105,7 @@ static void finished(struct hyper_run *r, struct hyper_job *j, const struct hype
         j->started_ms = n->started_ms ? n->started_ms : n->at_ms;
     j->exit_code = n->exit_code;
     j->signo = n->signo;
+    set_machine(r, j, n, true);
     remember(r, hyper_mark_final(&r->l, j, &e), &e);
     tidy_tmp(j);
     hyper_log(r->h, HYPER_INFO, "scheduler", "job %s finished with status %s%s%s%s", j->name,
@@ -100,11 +114,14 @@ static void finished(struct hyper_run *r, struct hyper_job *j, const struct hype
 }
 
 /* Interrupted, or never begun: as if it had not been started. */
-static void returned(struct hyper_run *r, struct hyper_job *j)
+static void returned(struct hyper_run *r, struct hyper_job *j, const struct hyper_note *n)
 {
     if (j->status == HYPER_RUNNING)
         hyper_log(r->h, HYPER_INFO, "scheduler", "job %s was interrupted and will run again",
                   j->name);
+    else if (r->b->remote && n->why[0] && n->kind == NOTE_QUEUED)
+        hyper_log(r->h, HYPER_WARN, "scheduler", "job %s could not be started and waits again: %s",
+                  j->name, n->why);
     j->status = HYPER_INIT;
     j->started_ms = 0;
     hyper_mark_none(&r->l, j);
@@ -121,7 +138,7 @@ void hyper_on_note(void *arg, struct hyper_note *n)
     if (n->kind == NOTE_RUNNING)
         started(r, j, n);
     else if (n->kind == NOTE_QUEUED || (n->kind == NOTE_CANCELLED && r->signo))
-        returned(r, j);
+        returned(r, j, n);
     else
         finished(r, j, n);
     if (n->kind >= NOTE_SUCCEEDED)
@@ -194,6 +211,13 @@ void hyper_settle(struct hyper_run *r)
         hyper_stop_loop(r);
 }
 
+void hyper_on_say(void *arg, bool bad, const char *text)
+{
+    struct hyper_run *r = arg;
+
+    hyper_log(r->h, bad ? HYPER_WARN : HYPER_INFO, "backend", "%s", text);
+}
+
 void hyper_on_feed_over(void *arg, const struct err *e)
 {
     struct hyper_run *r = arg;
@@ -202,8 +226,11 @@ void hyper_on_feed_over(void *arg, const struct err *e)
         r->err = *e;
         r->failed = true;
     }
+    bool idle = hyper_feed_idle(r->feed);
     hyper_feed_join(TAKE(r->feed));
-    if (r->signo && !r->failed)
+    if ((r->signo && !r->failed) || idle) {
+        r->clean = idle;
         forget_submission(r);
+    }
     hyper_settle(r);
 }

@@ -49,22 +49,11 @@ void hyper_on_interrupt(void *arg, int events, int error)
 
 /* ---- starting ---- */
 
-/* What the remote backend will do before anything is submitted. */
-static int connect_machines(const struct hyper_run *r, struct err *e)
-{
-    if (!r->b->remote)
-        return 0;
-    return err_set(e, ERR_UNAVAILABLE,
-                   "cannot connect to %.80s: this build runs batches on this machine only; set "
-                   "backend.type to local",
-                   r->b->machines.p[0].hostname);
-}
-
 static void go(struct hyper_run *r)
 {
     struct err e = {0};
 
-    if (connect_machines(r, &e) < 0 || hyper_start_jobs(r, &e) < 0)
+    if (hyper_start_jobs(r, &e) < 0)
         hyper_leave(r, &e);
     hyper_settle(r);
 }

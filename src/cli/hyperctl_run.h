@@ -9,6 +9,7 @@
 #include "cli/hyperctl.h"
 #include "cli/run.h"
 #include "io/loop.h"
+#include <stdatomic.h>
 
 /* What happened to a job; made by the feed, freed by the loop. */
 enum hyper_note_kind {
@@ -25,6 +26,7 @@ struct hyper_note {
     int64_t at_ms;      /* when */
     int64_t started_ms; /* 0 = not said */
     int exit_code, signo;
+    uint32_t run; /* its number; 0 = not told */
     char node[64], why[160];
 };
 
@@ -39,14 +41,17 @@ struct hyper_feed_conf {
     bool tell_params;    /* for the listings of a daemon; a file more for every job */
     bool leftover;       /* an earlier owner died: its jobs may still be there */
     bool suspended;      /* begin with the queue paused */
-    void (*note)(void *arg, struct hyper_note *n); /* on the loop; takes n */
-    void (*over)(void *arg, const struct err *e);  /* on the loop, once; e NULL = all have ended */
+    void (*say)(void *arg, bool bad, const char *text); /* on the loop: a line for the log */
+    void (*note)(void *arg, struct hyper_note *n);      /* on the loop; takes n */
+    void (*over)(void *arg, const struct err *e); /* on the loop, once; e NULL = all have ended */
     void *arg;
 };
 struct hyper_feed;
 struct hyper_feed *hyper_feed_start(const struct hyper_feed_conf *c, struct err *e);
 /* Submit nothing any more; what was submitted is cancelled by the caller. */
 void hyper_feed_stop(struct hyper_feed *f);
+/* After `over`: nothing was ever handed to the scheduler. */
+bool hyper_feed_idle(const struct hyper_feed *f);
 void hyper_feed_join(struct hyper_feed *f); /* after `over`; NULL is fine */
 
 /* ---- hyperctl_submit.c ---- */
@@ -54,6 +59,22 @@ void hyper_feed_join(struct hyper_feed *f); /* after `over`; NULL is fine */
  * the index of its k-th job.  Yours. */
 struct json *hyper_submission(const struct hyper_feed_conf *c, const uint64_t *numbers,
                               const bool *ended, size_t *order, size_t *out_n);
+
+/* ---- hyperctl_far.c: batches on other machines ---- */
+/* What the host needs to know of the machines: a list of {"name", "conf"}, with passwords, kept in
+ * memory alone.  Yours. */
+struct json *hyper_far_nodes(const struct hyper_batch *b);
+/* Waits until every machine was connected to once and says how that went; an error when it went
+ * wrong with all of them.  On the feed's thread; *stop ends the waiting. */
+int hyper_far_test(struct cli *c, const struct hyper_batch *b, const atomic_bool *stop,
+                   void (*say)(void *arg, bool bad, const char *text), void *arg, struct err *e);
+/* An earlier owner may have used machines that are not in the batch now: what ran there is given
+ * up, so that it can run elsewhere. */
+int hyper_far_forget(struct cli *c, const struct hyper_batch *b, struct err *e);
+/* Makes {J}/stdout and {J}/stderr the output that the scheduler in `home` receives for this run:
+ * growing while it runs, files of their own when `ended`. */
+int hyper_far_output(const char *home, const struct hyper_job *j, uint64_t number, uint32_t run,
+                     bool ended, struct err *e);
 
 /* ---- hyperctl_port.c: the batch's port ---- */
 struct hyper_port {

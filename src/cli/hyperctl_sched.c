@@ -2,7 +2,8 @@
  *
  * The home is .hyperctl/home of the batch, used by this process alone, and gone after a clean end.
  * When a daemon serves the user's own home, the batch goes there instead and is visible there; not
- * from inside one of its jobs, which would wait for itself.
+ * from inside one of its jobs, which would wait for itself, and not when it brings machines of its
+ * own, which are nobody else's.
  */
 #include "base/clock.h"
 #include "base/file.h"
@@ -144,7 +145,12 @@ static void warn_text(void *arg, const char *text)
 
 static size_t prepare_jobs(struct hyper_run *r)
 {
-    const struct hyper_prepare p = {&r->l, r->b, r->port.job_portal, r->h->cwd, warn_text, r};
+    const struct hyper_prepare p = {.layout = &r->l,
+                                    .batch = r->b,
+                                    .portal = r->port.job_portal,
+                                    .cwd = r->h->cwd,
+                                    .warn = warn_text,
+                                    .arg = r};
     size_t n = 0;
 
     for (size_t i = 0; i < r->b->jobs.n; i++) {
@@ -180,7 +186,7 @@ static void name_queue(struct hyper_run *r)
 /* The user's own daemon, when one runs.  Yours; NULL when there is none to be used. */
 static char *daemon_home(struct hyper_run *r)
 {
-    if (r->o->no_daemon || getenv("BERTH_JOB_ID"))
+    if (r->o->no_daemon || r->b->remote || getenv("BERTH_JOB_ID"))
         return NULL;
     AUTO_FREE char *home = host_home(false), *abs = path_absolute(home, r->h->cwd);
     AUTO_FREE char *target = xasprintf("unix:%s/sock", abs);
@@ -220,6 +226,7 @@ static int open_scheduler(struct hyper_run *r, struct err *e)
         return err_wrap(e, "opening the scheduler");
     r->session_open = true;
     r->session.conf.transient = r->embedded;
+    r->session.conf.nodes = r->nodes = r->b->remote ? hyper_far_nodes(r->b) : NULL;
     r->interrupts = watch_new(r->loop, r->session.interrupts[0], hyper_on_interrupt, r);
     watch_start(r->interrupts, WATCH_READ);
     if (!r->embedded)
@@ -250,6 +257,7 @@ int hyper_start_jobs(struct hyper_run *r, struct err *e)
                                       .tell_params = !r->embedded,
                                       .leftover = r->leftover,
                                       .suspended = r->suspended,
+                                      .say = hyper_on_say,
                                       .note = hyper_on_note,
                                       .over = hyper_on_feed_over,
                                       .arg = r};
@@ -267,6 +275,7 @@ void hyper_close_scheduler(struct hyper_run *r)
     embed_close(r->session.host);
     for (int i = 0; i < 2; i++)
         close(r->session.interrupts[i]);
-    if (r->embedded && !r->failed)
+    json_free(r->nodes);
+    if (r->embedded && (!r->failed || r->clean))
         dir_remove_tree(r->home, NULL);
 }

@@ -15,6 +15,8 @@ struct hyper_run {
     /* the scheduler */
     struct run_session session;
     bool session_open, embedded, leftover;
+    bool clean;         /* nothing was handed over: its home may go whatever went wrong */
+    struct json *nodes; /* the machines, for the host in this process; NULL = none */
     char *home, *target, queue[64];
     struct hyper_feed *feed;
     bool *pending, *changed;
@@ -42,6 +44,7 @@ void hyper_tell(struct hyper_run *r, const char *event, const struct hyper_job *
                 struct json *more);
 struct json *hyper_one_text(const char *key, const char *value);
 void hyper_on_note(void *arg, struct hyper_note *n);
+void hyper_on_say(void *arg, bool bad, const char *text);
 void hyper_on_feed_over(void *arg, const struct err *e);
 /* A job that cannot even be prepared has failed, and says why where its errors are looked for. */
 void hyper_broken(struct hyper_run *r, struct hyper_job *j, const struct err *e);

@@ -2,13 +2,18 @@
  *
  * Jobs share one spec as long as they can: the line the shell gets finds the script by the name of
  * the job, so 10 000 jobs are one command and one environment.
+ *
+ * On other machines a job is a directory that is uploaded, with its script in it; it gets nothing
+ * of the environment of this process, as a login there would not.
  */
+#include "base/file.h"
 #include "base/util.h"
 #include "cli/hyperctl_run.h"
 #include "model/spec.h"
 #include "model/template.h"
 
 enum { GRACE_S = 5 };
+#define COMMAND_BESIDE "exec /bin/sh ./run.sh"
 #define COMMAND_BY_NAME "exec /bin/sh \"$HYPERCTL_BATCH_DIR/$BERTH_JOB_NAME/run.sh\""
 #define PROJECT "hyperctl"
 
@@ -63,6 +68,34 @@ static struct json *job_body(const struct hyper_feed_conf *c, const struct hyper
     return o;
 }
 
+static struct json *far_job_body(const struct hyper_feed_conf *c, const struct hyper_job *j)
+{
+    AUTO_FREE char *dir = path_join(c->batch->name, j->name); /* below the machine's data_dir */
+    struct json *o = json_new_object();
+
+    json_set_str(o, "name", j->name);
+    json_set_take(o, "assets", json_copy(j->uploads));
+    json_set_str(o, "stage_dir", dir);
+    return o;
+}
+
+/* What all jobs have in common here; there. */
+static void set_here(struct json *o, const struct hyper_feed_conf *c)
+{
+    json_set_str(o, "command", COMMAND_BY_NAME);
+    json_set_str(o, "cwd", c->layout->dir);
+    json_set_take(o, "env", whole_environment(c->layout->dir));
+    json_set_int(o, "slots", c->batch->slots);
+}
+
+static void set_there(struct json *o)
+{
+    json_set_str(o, "nodes", HYPER_NODE "*");
+    json_set_str(o, "command", COMMAND_BESIDE);
+    json_set_take(o, "env", json_new_object());
+    json_set_take(o, "split_output", json_new_bool(true));
+}
+
 struct json *hyper_submission(const struct hyper_feed_conf *c, const uint64_t *numbers,
                               const bool *ended, size_t *order, size_t *out_n)
 {
@@ -73,17 +106,18 @@ struct json *hyper_submission(const struct hyper_feed_conf *c, const uint64_t *n
     for (size_t i = 0; i < b->jobs.n; i++) {
         if (!c->pending[i] || numbers[i] || ended[i])
             continue;
-        json_push_take(jobs, job_body(c, &b->jobs.p[i]));
+        json_push_take(jobs,
+                       b->remote ? far_job_body(c, &b->jobs.p[i]) : job_body(c, &b->jobs.p[i]));
         order[n++] = i;
     }
     json_set_str(o, "name", "hyperctl");
     json_set_str(o, "project", PROJECT);
     json_set_str(o, "queue", c->queue);
-    json_set_str(o, "command", COMMAND_BY_NAME);
-    json_set_str(o, "cwd", c->layout->dir);
-    json_set_take(o, "env", whole_environment(c->layout->dir));
     json_set_int(o, "grace", GRACE_S);
-    json_set_int(o, "slots", b->slots);
+    if (b->remote)
+        set_there(o);
+    else
+        set_here(o, c);
     json_set_take(o, "jobs", jobs);
     *out_n = n;
     return o;

@@ -46,60 +46,107 @@ int hyper_take_environments(const struct json *obj, const char *where, struct js
     return 0;
 }
 
+/* ---- machines ---- */
+
 void hyper_machine_done(struct hyper_machine *m)
 {
+    free(m->node);
     free(m->hostname);
     free(m->username);
     free(m->password);
     free(m->key_file);
     free(m->passphrase);
     free(m->host_key);
+    free(m->known_hosts);
     free(m->data_dir);
     json_free(m->environments);
+}
+
+/* Names of hosts and users become words of ssh's command line and of the scheduler. */
+static int check_login(const char *text, const char *key, const char *more, const char *where,
+                       struct err *e)
+{
+    if (!text || !*text)
+        return err_set(e, ERR_INVALID, "%s%s is missing; a connection needs hostname and username",
+                       where, key);
+    if (*text == '-')
+        return err_set(e, ERR_INVALID, "%s%s may not begin with a dash", where, key);
+    for (const char *p = text; *p; p++)
+        if (!isalnum((unsigned char)*p) && !strchr("._-", *p) && !strchr(more, *p))
+            return err_set(e, ERR_INVALID, "%s%s contains '%c', which no %s has; correct it", where,
+                           key, isprint((unsigned char)*p) ? *p : '?', key);
+    return 0;
+}
+
+/* A password can stand in a variable, so that it is in no file. */
+static int take_password(struct hyper_loader *l, const struct json *c, const char *where,
+                         struct hyper_machine *m)
+{
+    AUTO_FREE char *name = NULL;
+
+    if (hyper_take_text(c, "password", where, &m->password, l->e) < 0 ||
+        hyper_take_text(c, "passphrase", where, &m->passphrase, l->e) < 0 ||
+        hyper_take_text(c, "password_env", where, &name, l->e) < 0)
+        return -1;
+    l->b->has_password = l->b->has_password || m->password || m->passphrase;
+    if (!name)
+        return 0;
+    const char *value = getenv(name);
+    if (!value || !*value)
+        return err_set(l->e, ERR_INVALID,
+                       "%spassword_env names the variable %.60s, which is not set", where, name);
+    free(m->password);
+    m->password = xstrdup(value);
+    return 0;
+}
+
+static int take_file(struct hyper_loader *l, const struct json *c, const char *key,
+                     const char *where, char **out)
+{
+    AUTO_FREE char *text = NULL;
+
+    if (hyper_take_text(c, key, where, &text, l->e) < 0)
+        return -1;
+    if (text && *text)
+        *out = hyper_path(str_of(text), l->cwd);
+    return 0;
 }
 
 static int read_connection(struct hyper_loader *l, const struct json *c, const char *where,
                            struct hyper_machine *m)
 {
     AUTO_FREE char *policy = NULL;
-    AUTO_FREE char *key_file = NULL;
 
     if (hyper_take_text(c, "hostname", where, &m->hostname, l->e) < 0 ||
         hyper_take_text(c, "username", where, &m->username, l->e) < 0 ||
-        hyper_take_text(c, "password", where, &m->password, l->e) < 0 ||
-        hyper_take_text(c, "ssh_rsa_file", where, &key_file, l->e) < 0 ||
-        hyper_take_text(c, "passphrase", where, &m->passphrase, l->e) < 0 ||
+        take_password(l, c, where, m) < 0 ||
+        take_file(l, c, "ssh_rsa_file", where, &m->key_file) < 0 ||
+        take_file(l, c, "known_hosts", where, &m->known_hosts) < 0 ||
         hyper_take_text(c, "host_key", where, &m->host_key, l->e) < 0 ||
         hyper_take_text(c, "host_keys", where, &policy, l->e) < 0 ||
-        hyper_take_int(c, "port", where, 1, 65535, &m->port, l->e) < 0)
+        hyper_take_int(c, "port", where, 1, 65535, &m->port, l->e) < 0 ||
+        check_login(m->hostname, "hostname", ":%", where, l->e) < 0 ||
+        check_login(m->username, "username", "$+\\", where, l->e) < 0)
         return -1;
-    if (!m->hostname || !*m->hostname || !m->username || !*m->username)
-        return err_set(l->e, ERR_INVALID,
-                       "%s%s is missing; a connection needs hostname and username", where,
-                       m->hostname && *m->hostname ? "username" : "hostname");
-    if (m->hostname[0] == '-' || m->username[0] == '-')
-        return err_set(l->e, ERR_INVALID, "%s hostname and username may not begin with a dash",
-                       where);
     if (policy && strcmp(policy, "strict") != 0 && strcmp(policy, "accept-new") != 0)
         return err_set(l->e, ERR_INVALID, "%shost_keys must be strict or accept-new", where);
+    if (m->host_key && strpbrk(m->host_key, "\r\n"))
+        return err_set(l->e, ERR_INVALID, "%shost_key is more than one line; write one key", where);
     m->accept_new = policy && !strcmp(policy, "accept-new");
-    if (key_file && *key_file)
-        m->key_file = hyper_path(str_of(key_file), l->cwd);
-    l->b->has_password = l->b->has_password || m->password || m->passphrase;
+    m->port_given = json_get(c, "port") != NULL;
     return 0;
 }
 
 static int read_machine(struct hyper_loader *l, const struct json *j, size_t i,
                         struct hyper_machine *m)
 {
-    static const char *const of_connection[] = {"hostname", "username",     "port",
-                                                "password", "ssh_rsa_file", "passphrase",
-                                                "host_key", "host_keys",    NULL};
-    static const char *const of_machine[] = {"connection", "environments", "slots", "data_dir",
-                                             NULL};
-    static const char *const flat[] = {"hostname",     "username",   "port",     "password",
-                                       "ssh_rsa_file", "passphrase", "host_key", "host_keys",
-                                       "environments", "slots",      "data_dir", NULL};
+#define OF_CONNECTION                                                                              \
+    "hostname", "username", "port", "password", "password_env", "ssh_rsa_file", "passphrase",      \
+        "host_key", "host_keys", "known_hosts"
+#define OF_MACHINE "environments", "slots", "data_dir"
+    static const char *const of_connection[] = {OF_CONNECTION, NULL};
+    static const char *const of_machine[] = {"connection", OF_MACHINE, NULL};
+    static const char *const flat[] = {OF_CONNECTION, OF_MACHINE, NULL};
     const struct json *connection = NULL;
     char where[64];
 
@@ -125,6 +172,71 @@ static int read_machine(struct hyper_loader *l, const struct json *j, size_t i,
     return read_connection(l, connection ? connection : j, where, m);
 }
 
+static bool same_login(const struct hyper_machine *a, const struct hyper_machine *b)
+{
+    return a->port == b->port && !strcmp(a->hostname, b->hostname) &&
+           !strcmp(a->username, b->username);
+}
+
+static bool same_text(const char *a, const char *b)
+{
+    return !strcmp(a ? a : "", b ? b : "");
+}
+
+/* The slots of a login that was named before; what else is said of it must be the same. */
+static int join(struct hyper_loader *l, struct hyper_machine *was, const struct hyper_machine *m,
+                size_t i)
+{
+    if (!same_text(was->data_dir, m->data_dir) || !json_equal(was->environments, m->environments))
+        return err_set(l->e, ERR_INVALID,
+                       "backend.machines[%zu] is %.60s@%.60s once more with another data_dir or "
+                       "other environments; make them the same",
+                       i, m->username, m->hostname);
+    was->slots = MIN(was->slots + m->slots, HYPER_SLOTS_MAX);
+    return 0;
+}
+
+const struct hyper_machine *hyper_batch_machine(const struct hyper_batch *b, const char *node)
+{
+    for (size_t i = 0; node && i < b->machines.n; i++)
+        if (b->machines.p[i].node && !strcmp(b->machines.p[i].node, node))
+            return &b->machines.p[i];
+    return NULL;
+}
+
+/* "hyperctl.host1", or "hyperctl.host1-2222" and the like where two logins share a host. */
+static void name_node(const struct hyper_batch *b, struct hyper_machine *m)
+{
+    AUTO_FREE char *host = xstrdup(m->hostname);
+
+    for (char *p = host; *p; p++)
+        if (!isalnum((unsigned char)*p) && !strchr("._-", *p))
+            *p = '-';
+    char *name = xasprintf(HYPER_NODE "%.40s", host);
+    for (int i = m->port; hyper_batch_machine(b, name); i++) {
+        free(name);
+        name = xasprintf(HYPER_NODE "%.40s-%d", host, i);
+    }
+    m->node = name;
+}
+
+static int add_machine(struct hyper_loader *l, const struct json *j, size_t i)
+{
+    struct hyper_machine m = {0};
+    int rc = read_machine(l, j, i, &m);
+
+    for (size_t k = 0; rc == 0 && k < l->b->machines.n; k++)
+        if (same_login(&l->b->machines.p[k], &m)) {
+            rc = join(l, &l->b->machines.p[k], &m, i);
+            hyper_machine_done(&m);
+            return rc;
+        }
+    if (rc == 0)
+        name_node(l->b, &m);
+    vec_push(&l->b->machines, m);
+    return rc;
+}
+
 static int load_machines(struct hyper_loader *l, const struct json *j, const struct json *conf)
 {
     const struct json *list = json_get(j, "machines");
@@ -134,13 +246,9 @@ static int load_machines(struct hyper_loader *l, const struct json *j, const str
     if (json_type(list) != JSON_ARRAY || !json_len(list))
         return err_set(l->e, ERR_INVALID,
                        "backend.machines is missing; a remote backend needs a list of machines");
-    for (size_t i = 0; i < json_len(list); i++) {
-        struct hyper_machine m = {0};
-        int rc = read_machine(l, json_at(list, i), i, &m);
-        vec_push(&l->b->machines, m);
-        if (rc < 0)
+    for (size_t i = 0; i < json_len(list); i++)
+        if (add_machine(l, json_at(list, i), i) < 0)
             return -1;
-    }
     return 0;
 }
 

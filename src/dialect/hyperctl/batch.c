@@ -125,10 +125,19 @@ static void job_done(struct hyper_job *j)
     free(j->command);
     free(j->working_dir);
     free(j->data_dir);
-    free(j->node);
+    free(j->hostname);
+    json_free(j->uploads);
     json_free(j->params);
     json_free(j->resource);
     json_free(j->assets);
+}
+
+/* A path of the machine that runs the job: its shell knows where "~" is. */
+static char *far_path(const char *text)
+{
+    if (text[0] == '~' && (!text[1] || text[1] == '/'))
+        return xasprintf("$HOME%s", text + 1);
+    return xstrdup(text);
 }
 
 /* `variables`: a path that begins with one is left to the shell of the job. */
@@ -145,7 +154,10 @@ static int take_path(struct hyper_loader *l, const struct json *obj, const char 
         return err_set(l->e, ERR_INVALID, "%s%s is empty; write a path or leave it out", where,
                        key);
     free(*out);
-    *out = variables && text[0] == '$' ? TAKE(text) : hyper_path(str_of(text), l->cwd);
+    if (variables && l->b->remote)
+        *out = far_path(text);
+    else
+        *out = variables && text[0] == '$' ? TAKE(text) : hyper_path(str_of(text), l->cwd);
     return 0;
 }
 

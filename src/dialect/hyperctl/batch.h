@@ -37,13 +37,19 @@ struct hyper_job {
     enum hyper_status status;
     int64_t started_ms, ended_ms; /* wall clock; 0 = not yet */
     int exit_code, signo;         /* of an ended one; -1, 0 = none */
-    char *node;                   /* where it ran; NULL = not known */
+    char *hostname;               /* of the machine it ran on; NULL = this one */
+    struct json *uploads;         /* "from:to", what goes with it to another machine; or NULL */
 };
 
-/* A machine of the remote backend, as the file names it. */
+/* A login of the remote backend.  Entries of the file that name the same one are one machine with
+ * the slots of all of them. */
 struct hyper_machine {
-    char *hostname, *username, *password, *key_file, *passphrase, *host_key, *data_dir;
+    char *node; /* what the scheduler calls it: unique in the batch */
+    char *hostname, *username;
+    char *password, *passphrase; /* never written anywhere */
+    char *key_file, *host_key, *known_hosts, *data_dir;
     int port, slots;
+    bool port_given; /* else it may be another one in ssh's own configuration */
     bool accept_new;
     struct json *environments;
 };
@@ -82,6 +88,7 @@ enum {
     HYPER_SLOTS_MAX = 100000,
     HYPER_ID_LEN = 8,
 };
+#define HYPER_NODE "hyperctl." /* how the scheduler's names of machines begin */
 /* Everything the program keeps for itself in a batch directory stands in here. */
 #define HYPER_OWN_DIR ".hyperctl"
 
@@ -91,6 +98,8 @@ int hyper_batch_parse(const struct json *j, const char *cwd, struct hyper_batch 
 int hyper_batch_load(const char *path, const char *cwd, struct hyper_batch **out, struct err *e);
 void hyper_batch_free(struct hyper_batch *b);
 struct hyper_job *hyper_batch_find(const struct hyper_batch *b, struct str name); /* or NULL */
+/* The machine the scheduler calls so; NULL = none of them, or NULL given. */
+const struct hyper_machine *hyper_batch_machine(const struct hyper_batch *b, const char *node);
 void hyper_batch_count(const struct hyper_batch *b, size_t out[HYPER_STATUS_MAX]);
 bool hyper_batch_finished(const struct hyper_batch *b);
 

@@ -132,6 +132,17 @@ bool hyper_has_state(const struct hyper_layout *l, const struct hyper_job *j)
     return access(path, F_OK) == 0;
 }
 
+struct json *hyper_job_ext(const struct hyper_job *j)
+{
+    struct json *ext = json_new_object();
+
+    if (j->hostname) {
+        json_set_str(ext, "backend_type", "remote");
+        json_set_str(ext, "hostname", j->hostname);
+    }
+    return ext;
+}
+
 static struct json *state_json(const struct hyper_job *j)
 {
     struct json *s = json_new_object();
@@ -140,7 +151,7 @@ static struct json *state_json(const struct hyper_job *j)
     json_set_take(s, "start_datetime", json_new_real((double)start / 1000));
     json_set_take(s, "elapsed", json_new_real((double)MAX(j->ended_ms - start, 0) / 1000));
     json_set_take(s, "end_datetime", json_new_real((double)j->ended_ms / 1000));
-    json_set_take(s, "ext", json_new_object());
+    json_set_take(s, "ext", hyper_job_ext(j));
     json_set_take(s, "exit_code", j->exit_code < 0 ? NULL : json_new_int(j->exit_code));
     json_set_take(s, "signal", j->signo ? json_new_int(j->signo) : NULL);
     return s;
@@ -196,6 +207,9 @@ static void read_state(const struct hyper_layout *l, struct hyper_job *j)
     if (json_type(json_get(s, "exit_code")) == JSON_INT)
         j->exit_code = (int)json_int(json_get(s, "exit_code"));
     j->signo = (int)json_int(json_get(s, "signal"));
+    struct str host = json_str(json_get(json_get(s, "ext"), "hostname"));
+    if (host.n)
+        j->hostname = xstrndup(host.p, host.n);
     json_free(s);
 }
 

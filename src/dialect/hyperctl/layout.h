@@ -38,6 +38,8 @@ struct json *hyper_config_json(const struct hyper_batch *b, const char *version)
 int hyper_config_write(const struct hyper_layout *l, const struct hyper_batch *b,
                        const char *version, struct err *e);
 int hyper_pid_write(const struct hyper_layout *l, struct err *e);
+/* Where it ran, as its state file says it: {} here. */
+struct json *hyper_job_ext(const struct hyper_job *j);
 /* A job as the API and `job describe` show it. */
 struct json *hyper_job_json(const struct hyper_job *j);
 struct json *hyper_summary_json(const struct hyper_batch *b, const char *status);
@@ -59,9 +61,10 @@ struct hyper_prepare {
     void (*warn)(void *arg, const char *text); /* may be NULL */
     void *arg;
 };
-/* {J} with run.sh, params.json and copies of the assets.  *out_changed: run.sh differs from the one
- * that was there.  A script that is being executed is replaced, never rewritten. */
-int hyper_job_prepare(const struct hyper_prepare *p, const struct hyper_job *j, bool *out_changed,
+/* {J} with run.sh, params.json and copies of the assets; for another machine j->uploads lists what
+ * is sent instead.  *out_changed: run.sh differs from the one that was there.  A script that is
+ * being executed is replaced, never rewritten. */
+int hyper_job_prepare(const struct hyper_prepare *p, struct hyper_job *j, bool *out_changed,
                       struct err *e);
 
 /* ---- script.c ---- */

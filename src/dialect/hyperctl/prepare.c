@@ -1,7 +1,8 @@
 /* prepare.c - what a job finds when it starts: its directory, script, parameters and assets
  *
  * A file goes to resources/<its name>, a directory with all below it to resources/<its name>/….
- * What is not there is warned about and left out; the job runs all the same.
+ * What is not there is warned about and left out; the job runs all the same.  For a job on another
+ * machine nothing is copied here, as a rule: the scheduler is told what to send.
  */
 #include "base/file.h"
 #include "dialect/hyperctl/layout.h"
@@ -13,7 +14,7 @@
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 
-enum { SCRIPT_MAX = 64 << 20, COPY_PIECE = 1 << 20, TREE_DEPTH_MAX = 64 };
+enum { SCRIPT_MAX = 64 << 20, COPY_PIECE = 1 << 20, TREE_DEPTH_MAX = 64, UPLOADS_MAX = 48 };
 
 /* ---- assets ---- */
 
@@ -85,26 +86,102 @@ static int copy_tree(const char *from, const char *to, int depth, struct err *e)
     return rc;
 }
 
+/* The absolute path of an asset without slashes at its end, and where its name begins in it.  NULL:
+ * there is none, which was said. */
+static char *find_asset(const struct hyper_prepare *p, struct str asset, const char **out_name)
+{
+    AUTO_FREE char *path = hyper_path(asset, p->cwd);
+    size_t n = strlen(path);
+
+    while (n > 1 && path[n - 1] == '/')
+        path[--n] = 0;
+    const char *slash = strrchr(path, '/');
+    *out_name = slash ? slash + 1 : path;
+    if (access(path, F_OK) == 0 && **out_name && strcmp(*out_name, ".") != 0 &&
+        strcmp(*out_name, "..") != 0)
+        return TAKE(path);
+    AUTO_FREE char *text =
+        xasprintf("%s not exists, skip to %s", path, p->batch->remote ? "upload" : "copy");
+    if (p->warn)
+        p->warn(p->arg, text);
+    return NULL;
+}
+
 static int copy_asset(const struct hyper_prepare *p, const struct hyper_job *j, struct str asset,
                       struct err *e)
 {
-    AUTO_FREE char *from = hyper_path(asset, p->cwd), *dir = hyper_job_file(j, "resources");
-    size_t n = strlen(from);
+    const char *name;
+    AUTO_FREE char *from = find_asset(p, asset, &name), *dir = hyper_job_file(j, "resources");
 
-    while (n > 1 && from[n - 1] == '/')
-        from[--n] = 0;
-    const char *slash = strrchr(from, '/');
-    const char *base = slash ? slash + 1 : from;
-    if (access(from, F_OK) < 0 || !*base || !strcmp(base, ".") || !strcmp(base, "..")) {
-        AUTO_FREE char *text = xasprintf("%s not exists, skip to copy", from);
-        if (p->warn)
-            p->warn(p->arg, text);
+    if (!from)
         return 0;
-    }
-    AUTO_FREE char *to = path_join(dir, base);
+    AUTO_FREE char *to = path_join(dir, name);
     if (dir_make_all(dir, 0777, e) < 0)
         return -1;
     return copy_entry(from, to, 0, e);
+}
+
+static int copy_assets(const struct hyper_prepare *p, const struct hyper_job *j, struct err *e)
+{
+    for (size_t i = 0; i < json_len(j->assets); i++)
+        if (copy_asset(p, j, json_str(json_at(j->assets, i)), e) < 0)
+            return -1;
+    return 0;
+}
+
+/* ---- what goes to another machine ---- */
+
+static void upload(struct hyper_job *j, const char *from, const char *to)
+{
+    AUTO_FREE char *text = xasprintf("%s:%s", from, to);
+
+    json_push_take(j->uploads, json_new_str(str_of(text)));
+}
+
+static void upload_own(struct hyper_job *j, const char *file)
+{
+    AUTO_FREE char *path = hyper_job_file(j, file);
+
+    upload(j, path, file);
+}
+
+static bool any_colon(const struct json *assets)
+{
+    for (size_t i = 0; i < json_len(assets); i++)
+        if (memchr(json_str(json_at(assets, i)).p, ':', json_str(json_at(assets, i)).n))
+            return true;
+    return false;
+}
+
+/* Each asset from where it is; or, when there are many, or names that a list of "from:to" cannot
+ * hold, all of them as one directory that is made here first. */
+static int upload_assets(const struct hyper_prepare *p, struct hyper_job *j, struct err *e)
+{
+    if (json_len(j->assets) > UPLOADS_MAX || any_colon(j->assets)) {
+        if (copy_assets(p, j, e) < 0)
+            return -1;
+        AUTO_FREE char *all = hyper_job_file(j, "resources");
+        if (access(all, F_OK) == 0)
+            upload_own(j, "resources");
+        return 0;
+    }
+    for (size_t i = 0; i < json_len(j->assets); i++) {
+        const char *name;
+        AUTO_FREE char *from = find_asset(p, json_str(json_at(j->assets, i)), &name);
+        AUTO_FREE char *to = from ? path_join("resources", name) : NULL;
+        if (from)
+            upload(j, from, to);
+    }
+    return 0;
+}
+
+static int list_uploads(const struct hyper_prepare *p, struct hyper_job *j, struct err *e)
+{
+    json_free(j->uploads);
+    j->uploads = json_new_array();
+    upload_own(j, "run.sh");
+    upload_own(j, "params.json");
+    return upload_assets(p, j, e);
 }
 
 /* ---- script and parameters ---- */
@@ -153,19 +230,17 @@ static int write_params(const struct hyper_job *j, struct err *e)
     return write_new(path, str_of(text), e);
 }
 
-int hyper_job_prepare(const struct hyper_prepare *p, const struct hyper_job *j, bool *out_changed,
+int hyper_job_prepare(const struct hyper_prepare *p, struct hyper_job *j, bool *out_changed,
                       struct err *e)
 {
     AUTO_FREE char *tmp = hyper_job_file(j, "tmp");
+    bool far = p->batch->remote;
 
     if (mkdir(j->data_dir, 0777) < 0 && errno != EEXIST && dir_make_all(j->data_dir, 0777, e) < 0)
         return err_wrap(e, "making the directory of job '%.60s'", j->name);
-    if (p->batch->independent_tmp && mkdir(tmp, 0700) < 0 && errno != EEXIST)
+    if (!far && p->batch->independent_tmp && mkdir(tmp, 0700) < 0 && errno != EEXIST)
         return err_sys(e, "cannot make %s", tmp);
     if (write_script(p, j, out_changed, e) < 0 || write_params(j, e) < 0)
         return -1;
-    for (size_t i = 0; i < json_len(j->assets); i++)
-        if (copy_asset(p, j, json_str(json_at(j->assets, i)), e) < 0)
-            return -1;
-    return 0;
+    return far ? list_uploads(p, j, e) : copy_assets(p, j, e);
 }

@@ -6,6 +6,9 @@
  *
  * The script redirects its own output before the command, which follows as it was written: not in
  * braces, so that `exit`, comments and here-documents mean what they say.
+ *
+ * For another machine the script is uploaded beside its files and started in their directory, the
+ * only path it knows; its output is streamed back by whoever started it.
  */
 #include "dialect/hyperctl/layout.h"
 #include "dialect/hyperctl/py_json.h"
@@ -52,12 +55,16 @@ static void export_to(struct buf *out, const char *name, const char *value, bool
     buf_addc(out, '\n');
 }
 
-static void export_path(struct buf *out, const char *name, const struct hyper_job *j,
+/* A file beside the script, which on another machine is wherever that one was put. */
+static void export_path(struct buf *out, const char *name, bool far, const struct hyper_job *j,
                         const char *file)
 {
     AUTO_FREE char *path = hyper_job_file(j, file);
 
-    export_to(out, name, path, false);
+    if (far)
+        buf_addf(out, "export %s=\"$PWD/%s\"\n", name, file);
+    else
+        export_to(out, name, path, false);
 }
 
 static void export_environments(struct buf *out, const struct json *env)
@@ -70,6 +77,27 @@ static void export_environments(struct buf *out, const struct json *env)
     }
 }
 
+/* Which machine it will be is not known when the script is written. */
+static void export_of_machines(struct buf *out, const struct hyper_batch *b)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < b->machines.n; i++)
+        n += json_len(b->machines.p[i].environments) > 0;
+    if (!n)
+        return;
+    buf_adds(out, "case \"$BERTH_NODE\" in\n");
+    for (size_t i = 0; i < b->machines.n; i++) {
+        if (!json_len(b->machines.p[i].environments))
+            continue;
+        quote(out, str_of(b->machines.p[i].node), false);
+        buf_adds(out, ")\n");
+        export_environments(out, b->machines.p[i].environments);
+        buf_adds(out, ";;\n");
+    }
+    buf_adds(out, "esac\n");
+}
+
 static void redirect(struct buf *out, const char *op, const struct hyper_job *j, const char *file)
 {
     AUTO_FREE char *path = hyper_job_file(j, file);
@@ -78,29 +106,45 @@ static void redirect(struct buf *out, const char *op, const struct hyper_job *j,
     quote(out, str_of(path), false);
 }
 
+static void export_dirs(struct buf *out, const struct hyper_job *j, bool far, bool own_dir,
+                        const char *portal)
+{
+    const char *work = far && own_dir ? "$PWD" : j->working_dir;
+    bool variables = far || !own_dir; /* in a path nobody wrote, a dollar is a dollar */
+
+    export_to(out, "HYPERCTL_JOB_NAME", j->name, false);
+    export_to(out, "HYPERCTL_JOB_DATA_DIR", far ? "$PWD" : j->data_dir, far);
+    export_to(out, "HYPERCTL_SERVER_PORTAL", portal, false);
+    export_to(out, "HYPERCTL_JOB_WORKING_DIR", work, variables);
+    export_to(out, "HYPERCTL_DAEMON_PORTAL", portal, false);
+    export_to(out, "HYPERCTL_JOB_EXECUTION_WORKING_DIR", work, variables);
+    export_path(out, "HYPERCTL_JOB_PARAMS_FILE", far, j, "params.json");
+}
+
 void hyper_script(struct buf *out, const struct hyper_batch *b, const struct hyper_job *j,
                   const char *portal)
 {
-    bool variables = strcmp(j->working_dir, j->data_dir) != 0; /* that one nobody wrote */
+    bool far = b->remote, own_dir = !strcmp(j->working_dir, j->data_dir);
 
     buf_adds(out, "#!/bin/sh\n");
-    export_to(out, "HYPERCTL_JOB_NAME", j->name, false);
-    export_to(out, "HYPERCTL_JOB_DATA_DIR", j->data_dir, false);
-    export_to(out, "HYPERCTL_SERVER_PORTAL", portal, false);
-    export_to(out, "HYPERCTL_JOB_WORKING_DIR", j->working_dir, variables);
-    export_to(out, "HYPERCTL_DAEMON_PORTAL", portal, false);
-    export_to(out, "HYPERCTL_JOB_EXECUTION_WORKING_DIR", j->working_dir, variables);
-    export_path(out, "HYPERCTL_JOB_PARAMS_FILE", j, "params.json");
+    export_dirs(out, j, far, own_dir, portal);
     if (b->independent_tmp) {
-        export_path(out, "TMP", j, "tmp");
+        export_path(out, "TMP", far, j, "tmp");
         buf_adds(out, "export TMPDIR=\"$TMP\"\n");
     }
     export_environments(out, b->environments);
-    redirect(out, "exec >", j, "stdout");
-    redirect(out, " 2>", j, "stderr");
-    buf_adds(out, "\nif [ -n \"$TMP\" ] && [ ! -d \"$TMP\" ]; then mkdir -p \"$TMP\"; fi\ncd ");
-    quote(out, str_of(j->working_dir), variables);
-    buf_adds(out, " || exit 1\n");
+    export_of_machines(out, b);
+    if (!far) { /* from another machine its output comes by itself */
+        redirect(out, "exec >", j, "stdout");
+        redirect(out, " 2>", j, "stderr");
+        buf_addc(out, '\n');
+    }
+    buf_adds(out, "if [ -n \"$TMP\" ] && [ ! -d \"$TMP\" ]; then mkdir -p \"$TMP\"; fi\n");
+    if (!far || !own_dir) {
+        buf_adds(out, "cd ");
+        quote(out, str_of(j->working_dir), !own_dir);
+        buf_adds(out, " || exit 1\n");
+    }
     buf_adds(out, j->command);
     buf_addc(out, '\n');
 }

@@ -163,7 +163,7 @@ static struct json *nodes_view(const struct hyper_batch *b)
         const struct hyper_job *j = &b->jobs.p[i];
         if (j->status == HYPER_INIT)
             continue;
-        struct json *o = node_entry(nodes, j->node ? j->node : "localhost");
+        struct json *o = node_entry(nodes, j->hostname ? j->hostname : "localhost");
         const char *key = hyper_status_name(j->status);
         json_set_int(o, key, json_int(json_get(o, key)) + 1);
     }

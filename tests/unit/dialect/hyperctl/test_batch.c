@@ -108,6 +108,52 @@ TEST(machines)
             "unexpected keyword argument 'colour'");
 }
 
+#define REMOTE(machines)                                                                           \
+    "{\"jobs\":[],\"backend\":{\"type\":\"remote\",\"machines\":[" machines "]}}"
+
+TEST(machines_of_one_login_are_one)
+{
+    struct hyper_batch *b =
+        load(REMOTE("{\"connection\":{\"hostname\":\"h\",\"username\":\"u\"}},"
+                    "{\"hostname\":\"h\",\"username\":\"u\",\"slots\":2},"
+                    "{\"connection\":{\"hostname\":\"h\",\"username\":\"u\",\"port\":2222}},"
+                    "{\"connection\":{\"hostname\":\"h\",\"username\":\"v\"}},"
+                    "{\"connection\":{\"hostname\":\"fe80::1%eth0\",\"username\":\"u\"}}"));
+
+    assert_int_equal(b->machines.n, 4);
+    assert_int_equal(b->machines.p[0].slots, 3);
+    assert_string_equal(b->machines.p[0].node, "hyperctl.h");
+    assert_string_equal(b->machines.p[1].node, "hyperctl.h-2222");
+    assert_string_equal(b->machines.p[2].node, "hyperctl.h-22");
+    assert_string_equal(b->machines.p[3].node, "hyperctl.fe80--1-eth0");
+    assert_ptr_equal(hyper_batch_machine(b, "hyperctl.h-22"), &b->machines.p[2]);
+    assert_null(hyper_batch_machine(b, "x"));
+    assert_null(hyper_batch_machine(b, NULL));
+    hyper_batch_free(b);
+    refused(REMOTE("{\"hostname\":\"h\",\"username\":\"u\"},"
+                   "{\"hostname\":\"h\",\"username\":\"u\",\"data_dir\":\"/x\"}"),
+            "machines[1] is u@h once more");
+    refused(REMOTE("{\"hostname\":\"h;id\",\"username\":\"u\"}"), "hostname contains ';'");
+    refused(REMOTE("{\"hostname\":\"h\",\"username\":\"u@x\"}"), "username contains '@'");
+    refused(REMOTE("{\"hostname\":\"-oProxyCommand\",\"username\":\"u\"}"), "begin with a dash");
+    refused(REMOTE("{\"hostname\":\"h\",\"username\":\"u\",\"host_key\":\"a\\nb\"}"),
+            "more than one line");
+}
+
+TEST(a_password_may_stand_in_a_variable)
+{
+    setenv("HYPER_TEST_PASSWORD", "secret", 1);
+    struct hyper_batch *b = load(
+        REMOTE("{\"hostname\":\"h\",\"username\":\"u\",\"password_env\":\"HYPER_TEST_PASSWORD\"}"));
+    assert_string_equal(b->machines.p[0].password, "secret");
+    assert_false(b->has_password); /* the file holds none */
+    hyper_batch_free(b);
+    unsetenv("HYPER_TEST_PASSWORD");
+    refused(
+        REMOTE("{\"hostname\":\"h\",\"username\":\"u\",\"password_env\":\"HYPER_TEST_PASSWORD\"}"),
+        "HYPER_TEST_PASSWORD, which is not set");
+}
+
 TEST(mistakes)
 {
     refused("1", "a batch is an object");
@@ -159,6 +205,26 @@ TEST(scripts)
     check_script(
         "{\"independent_tmp\":false,\"jobs\":[{\"name\":\"n\",\"params\":{},\"command\":\"c\"}]}",
         "exec >\"/none/of/this/n/stdout\" 2>\"/none/of/this/n/stderr\"\n", "export TMP");
+}
+
+#define FAR_JOB(job)                                                                               \
+    "{\"jobs\":[{\"name\":\"n\",\"params\":{},\"command\":\"c\"" job                               \
+    "}],\"backend\":{\"type\":\"remote\",\"machines\":[{\"hostname\":\"h1\",\"username\":\"u\","   \
+    "\"environments\":{\"A\":\"two words\",\"P\":\"/x:$P\"}},"                                     \
+    "{\"hostname\":\"h2\",\"username\":\"u\"}]}}"
+
+TEST(scripts_for_other_machines)
+{
+    check_script(FAR_JOB(""), "export HYPERCTL_JOB_DATA_DIR=\"$PWD\"\n", "/none/of/this");
+    check_script(FAR_JOB(""), "export HYPERCTL_JOB_PARAMS_FILE=\"$PWD/params.json\"\n", "exec >");
+    check_script(FAR_JOB(""),
+                 "case \"$BERTH_NODE\" in\n\"hyperctl.h1\")\nexport A=\"two words\"\n"
+                 "export P=\"/x:$P\"\n;;\nesac\n",
+                 "h2");
+    check_script(FAR_JOB(""), "fi\nc\n", "cd ");
+    check_script(FAR_JOB(",\"working_dir\":\"~/w $(x)\""), "cd \"$HOME/w \\$(x)\" || exit 1\nc\n",
+                 NULL);
+    check_script(FAR_JOB(",\"working_dir\":\"rel\""), "cd \"rel\" || exit 1\nc\n", NULL);
 }
 
 TEST(templates)
@@ -218,9 +284,17 @@ TEST(views)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults),  cmocka_unit_test(three_forms), cmocka_unit_test(tilde),
-        cmocka_unit_test(machines),  cmocka_unit_test(mistakes),    cmocka_unit_test(scripts),
-        cmocka_unit_test(templates), cmocka_unit_test(views),
+        cmocka_unit_test(defaults),
+        cmocka_unit_test(three_forms),
+        cmocka_unit_test(tilde),
+        cmocka_unit_test(machines),
+        cmocka_unit_test(mistakes),
+        cmocka_unit_test(scripts),
+        cmocka_unit_test(templates),
+        cmocka_unit_test(views),
+        cmocka_unit_test(machines_of_one_login_are_one),
+        cmocka_unit_test(a_password_may_stand_in_a_variable),
+        cmocka_unit_test(scripts_for_other_machines),
     };
     return cmocka_run_group_tests_name("hyperctl_batch", tests, NULL, NULL);
 }
