@@ -19,6 +19,7 @@ sys.path[:0] = [HERE, os.path.join(HERE, "..", "..", "python")]
 
 import dispatch  # noqa: E402
 import durable  # noqa: E402
+import hyperctl  # noqa: E402
 import latency  # noqa: E402
 import library  # noqa: E402
 import scale  # noqa: E402
@@ -34,6 +35,7 @@ SECTIONS = {
     "durable": durable.run,  # kill -9 right after the reply
     "library": library.run,  # what the training library costs a script
     "serving": serving.run,  # HTTP requests and idle event streams
+    "hyperctl": hyperctl.run,  # batches of Hypernets
 }
 
 
