@@ -62,7 +62,9 @@ static bool may_start(void *self, uint64_t job, uint32_t node)
     struct job *j = core_job(c, job);
     const struct core_host *h = c->hosts.p[node];
 
-    bool ready = is_free_to_start(c, j) && h && host_open(h);
+    bool ready =
+        is_free_to_start(c, j) && h && host_open(h) &&
+        nodes_match(str_of(queue_shape_at(c->queue, j->wait.shape)->nodes), host_node(h)->name);
     if (ready && room_on_host(h, queue_shape_at(c->queue, j->wait.shape)))
         return true;
     struct job *first = core_job(c, c->wants_room);
@@ -162,6 +164,22 @@ static bool any_device(const struct core *c)
     return false;
 }
 
+/* The nodes it names, for the planner; *none: there is no such node now. */
+static uint64_t nodes_of(const struct core *c, const struct job *j, bool *none)
+{
+    const char *names = queue_shape_at(c->queue, j->wait.shape)->nodes;
+    uint64_t nodes = 0;
+
+    *none = false;
+    if (!names[0])
+        return 0;
+    for (size_t i = 0; i < c->hosts.n; i++)
+        if (c->hosts.p[i] && nodes_match(str_of(names), c->nodes.p[i].name))
+            nodes |= gpu_node_bit(i);
+    *none = !nodes;
+    return nodes;
+}
+
 void train_add(struct core *c, struct train *t, const struct job *j)
 {
     struct gpu_job say = t->spec->say;
@@ -175,7 +193,9 @@ void train_add(struct core *c, struct train *t, const struct job *j)
     say.deadline_ms = of_wall(c, say.deadline_ms);
     free(t->refused);
     t->refused = NULL;
-    if (!any_device(c))
+    bool none;
+    say.nodes = nodes_of(c, j, &none);
+    if (none || !any_device(c))
         return; /* the ordinary explanation says so */
     if (gpus_add(c->gpus, now, &say, &e) < 0) {
         t->refused = xstrdup(e.text);
@@ -196,6 +216,10 @@ static void add_unknown(struct core_host *h)
     for (size_t it = 0; map_u64_next(&c->trains, &it, &key, &val);) {
         struct train *t = val;
         const struct job *j = core_job(c, key);
+        bool none = false;
+        uint64_t nodes = t->known && j ? nodes_of(c, j, &none) : 0;
+        if (t->known && !none)
+            gpus_set_nodes(c->gpus, key, nodes);
         if (t->known || !t->spec->gpus || !j || job_state_final(j->state))
             continue;
         if (j->run && j->run->host == h)

@@ -58,8 +58,18 @@ struct gpu_job {
     int64_t submitted_ms; /* may lie before gpus_add */
     int64_t deadline_ms;  /* 0 = none */
     enum gpu_preempt preempt;
-    bool share; /* may have company on its devices */
+    bool share;     /* may have company on its devices */
+    uint64_t nodes; /* those it may run on, see gpu_may_use; 0 = any */
 };
+/* A bit for each node; the last stands for all that have none of their own. */
+static inline uint64_t gpu_node_bit(size_t node)
+{
+    return UINT64_C(1) << (node < 63 ? node : 63);
+}
+static inline bool gpu_may_use(uint64_t nodes, size_t node)
+{
+    return !nodes || nodes & gpu_node_bit(node);
+}
 
 /* What the object asks of the world.  Called from gpus_apply, gpus_plan_begin and gpus_plan_end
  * only, on the caller's thread; none of them may call back into the object. */
@@ -121,6 +131,8 @@ enum gpu_stop {
 void gpus_stopped(struct gpus *g, int64_t now, uint64_t job, enum gpu_stop how);
 /* Finished, failed for good or cancelled. `finished`: what it took teaches its family. */
 void gpus_remove(struct gpus *g, int64_t now, uint64_t job, bool finished);
+/* Nodes came or went, and others are meant by what it said. */
+void gpus_set_nodes(struct gpus *g, uint64_t job, uint64_t nodes);
 void gpus_set_deadline(struct gpus *g, uint64_t job, int64_t deadline_ms, int32_t priority);
 
 /* ---- planning ---- */

@@ -145,6 +145,8 @@ static int check_fits(const struct gpus *g, const struct gpu_job *j, struct err 
     for (size_t k = 0; k < g->nodes.n; k++) {
         const struct gpu_node *nd = &g->nodes.p[k];
         int32_t fit = 0, there = 0;
+        if (!gpu_may_use(j->nodes, k))
+            continue;
         for (size_t i = 0; i < nd->dev.n; i++) {
             const struct gpu_device *d = &nd->dev.p[i];
             if (!d->state.usable && !d->state.mem_bytes)
@@ -289,6 +291,16 @@ void gpus_epoch(struct gpus *g, int64_t now, uint64_t job, int32_t done, double 
     if (fabs(log(total / MAX(1, j->last_total_s))) > 0.2)
         gpu_due(g);
     j->last_total_s = total;
+}
+
+void gpus_set_nodes(struct gpus *g, uint64_t job, uint64_t nodes)
+{
+    struct gjob *j = gpu_find(g, job);
+
+    if (!j || j->say.nodes == nodes)
+        return;
+    j->say.nodes = nodes;
+    gpu_due(g);
 }
 
 static int64_t round_up(int64_t bytes)

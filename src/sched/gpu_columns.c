@@ -97,6 +97,17 @@ static bool mates(const struct gpu_problem *p, const struct column *c, int32_t j
     return true;
 }
 
+/* Is there a node all of them may run on?  A column that keeps its devices has one. */
+static bool somewhere(const struct gpu_problem *p, const struct column *c)
+{
+    if (c->group != GPU_NOBODY)
+        return problem_allows(p, c, (size_t)c->node);
+    for (size_t k = 0; k < p->nodes.n; k++)
+        if (problem_allows(p, c, k))
+            return true;
+    return false;
+}
+
 /* c and one more, when that is worth more than c alone. */
 static bool join(const struct gpu_problem *p, const struct column *c, int32_t job, int64_t room,
                  struct column *out)
@@ -106,6 +117,8 @@ static bool join(const struct gpu_problem *p, const struct column *c, int32_t jo
         return false;
     *out = *c;
     out->jobs[out->n_jobs++] = job;
+    if (!somewhere(p, out))
+        return false;
     double sum = 0;
     for (int32_t i = 0; i < out->n_jobs; i++) {
         const struct cand *a = &p->cands.p[out->jobs[i]];

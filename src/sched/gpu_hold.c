@@ -40,7 +40,8 @@ static int32_t best_node(const struct gpu_problem *p, const struct cand *a)
     int32_t best = GPU_NOBODY;
 
     for (size_t k = 0; k < p->nodes.n; k++)
-        if (p->nodes.p[k].open && problem_room(p, k, a->counts[0], a->mem_bytes) &&
+        if (p->nodes.p[k].open && gpu_may_use(a->nodes, k) &&
+            problem_room(p, k, a->counts[0], a->mem_bytes) &&
             (best == GPU_NOBODY || p->nodes.p[k].free > p->nodes.p[best].free))
             best = (int32_t)k;
     return best;

@@ -173,6 +173,14 @@ bool problem_room(const struct gpu_problem *p, size_t node, int32_t n, int64_t m
     return !mem || rooms[nd->n_rooms - (size_t)n] >= mem;
 }
 
+bool problem_allows(const struct gpu_problem *p, const struct column *c, size_t node)
+{
+    for (int32_t i = 0; i < c->n_jobs; i++)
+        if (!gpu_may_use(p->cands.p[c->jobs[i]].nodes, node))
+            return false;
+    return true;
+}
+
 /* ---- begin, end ---- */
 
 static const int64_t TICK_MS = 60 * 1000;

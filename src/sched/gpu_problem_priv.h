@@ -27,6 +27,7 @@ struct cand { /* a job in question */
     double left_s, restart_s;
     double need; /* speed at which it meets its deadline; 0 = the more the better */
     int64_t mem_bytes;
+    uint64_t nodes; /* 0 = any */
     bool share, fixed, claim, started;
 };
 struct group { /* jobs that run on the same devices */
@@ -84,5 +85,7 @@ double problem_ratio(const struct gpu_problem *p, const struct cand *a, const st
                      int32_t n);
 bool problem_compatible(const struct gpu_problem *p, int32_t a, int32_t b, int32_t n);
 bool problem_room(const struct gpu_problem *p, size_t node, int32_t n, int64_t mem);
+/* May all who are in this column run on that node? */
+bool problem_allows(const struct gpu_problem *p, const struct column *c, size_t node);
 void problem_hold(struct gpu_problem *p);
 void problem_columns(struct gpu_problem *p);

@@ -195,6 +195,7 @@ static void freeze_job(struct gpus *g, struct gpu_problem *p, const struct ranke
     struct gjob *j = r->job;
     struct speed_terms t = speeds_terms(g->speeds, j->family);
     struct cand c = {.job = j->say.job,
+                     .nodes = j->say.nodes,
                      .family = j->family,
                      .group = GPU_NOBODY,
                      .suffers = (float)exp(t.suffers),

@@ -160,7 +160,8 @@ static int32_t choose_nodes(const struct search *s, const struct column *x, cons
 
     *fits = false;
     for (size_t k = 0; k < s->p->nodes.n; k++) {
-        if (!s->p->nodes.p[k].open || !problem_room(s->p, k, x->n, x->mem_bytes))
+        if (!s->p->nodes.p[k].open || !problem_room(s->p, k, x->n, x->mem_bytes) ||
+            !problem_allows(s->p, x, k))
             continue;
         int32_t left = freed_on(s, w, (int32_t)k) - x->n;
         if (left >= 0 && left < slack) {

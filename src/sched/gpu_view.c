@@ -7,7 +7,8 @@ static bool has_free(const struct gpus *g, const struct gjob *j)
     struct gpu_set s;
 
     for (size_t k = 0; k < g->nodes.n; k++)
-        if (g->nodes.p[k].open && gpu_pick(g, (uint32_t)k, j->say.counts[0], j->mem_bytes, &s))
+        if (g->nodes.p[k].open && gpu_may_use(j->say.nodes, k) &&
+            gpu_pick(g, (uint32_t)k, j->say.counts[0], j->mem_bytes, &s))
             return true;
     return false;
 }

@@ -51,6 +51,34 @@ static void starts_on_free_devices(void **state)
     assert_int_equal(gpus_reserved(w.gpus, 0, 0), 3 * GW_GIB);
 }
 
+static void keeps_to_the_nodes_it_may_use(void **state)
+{
+    struct gpu_job j = gw_ordinary(&w, "a", 10);
+    struct err e;
+
+    (void)state;
+    gw_node(&w, 0, 4, 16);
+    gw_node(&w, 1, 1, 16);
+    j.share = false;
+    j.nodes = gpu_node_bit(1);
+    uint64_t first = gw_add(&w, &j);
+    j.job++;
+    uint64_t second = gw_add(&w, &j);
+    gw_turn(&w);
+    assert_true(view(first).running);
+    assert_int_equal(gw_at(&w, first)->node, 1);
+    assert_false(view(second).running); /* although there are four on the other */
+    gpus_set_nodes(w.gpus, second, 0);
+    w.now_ms += 10000;
+    gw_turn(&w);
+    assert_true(view(second).running);
+    assert_int_equal(gw_at(&w, second)->node, 0);
+    j.job = 999;
+    j.counts[0] = j.ref = 2;
+    assert_int_equal(gpus_add(w.gpus, w.now_ms, &j, &e), -1);
+    assert_non_null(strstr(e.text, "the largest node has 1"));
+}
+
 static void two_share_under_memory_and_the_third_waits(void **state)
 {
     (void)state;
@@ -357,6 +385,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         T(starts_on_free_devices),
+        T(keeps_to_the_nodes_it_may_use),
         T(two_share_under_memory_and_the_third_waits),
         T(who_will_not_share_is_alone),
         T(what_fits_nowhere_is_refused),
