@@ -34,6 +34,9 @@ struct far_run {
     char trouble[WIRE_DETAIL_MAX]; /* why it cannot be started; "" = it can */
     int asset_fd;                  /* of the file that is being received */
     char *asset_path;
+    VEC(char *) kept; /* files to be kept, below run_dir (keep.c) */
+    size_t kept_at;
+    int kept_fd;
     struct run_outcome outcome;
     char detail[WIRE_DETAIL_MAX];
     struct far_stream streams[WIRE_STREAMS];
@@ -48,6 +51,7 @@ struct far {
     size_t out_sent;
     struct watch *in_watch, *out_watch;
     struct map_u64 runs;
+    bool transient; /* the controller goes away, and with it this home once nothing is left in it */
     uint32_t journal; /* as last told */
     /* socket.c */
     char *sock; /* BERTH_SOCKET of the runs; NULL = it could not be made */
@@ -84,7 +88,8 @@ void runs_settle(struct far *f, struct far_run *r);
 void runs_free(struct far *f, struct far_run *r);
 void runs_finish(struct far *f, struct far_run *r); /* tells the end when all output was sent */
 void runs_done(struct far *f);
-void runs_sweep(struct far *f); /* on a worker: files nobody has asked about for a week */
+bool runs_left(const char *home); /* has it a run that is not settled? */
+void runs_sweep(struct far *f);   /* on a worker: files nobody has asked about for a week */
 
 /* ---- feed.c ---- */
 int feed_open(struct far *f);
@@ -103,6 +108,11 @@ void socket_close(struct far *f);
 void stage_begin(struct far *f, struct far_run *r);
 void stage_take(struct far_run *r, const struct wire_asset *a, struct str name, struct str bytes);
 void stage_end(struct far_run *r); /* closes the file that is open */
+
+/* ---- keep.c ---- */
+void keep_list(struct far_run *r);
+bool keep_send(struct far *f, struct far_run *r); /* a piece; true when there is more */
+void keep_done(struct far_run *r);
 
 /* ---- library.c ---- */
 char *library_open(void); /* its directory, yours; NULL when there is none */

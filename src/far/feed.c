@@ -172,7 +172,10 @@ void feed_end(struct far *f, struct far_run *r)
         }
         feed_ready(f, s);
     }
-    runs_finish(f, r); /* when there is nothing to send */
+    keep_list(r);
+    if (r->kept.n)
+        feed_ready(f, &r->streams[WIRE_SPOOL]); /* has its turns */
+    runs_finish(f, r);                          /* when there is nothing to send */
 }
 
 /* ---- sending ---- */
@@ -217,7 +220,10 @@ void feed_pump(struct far *f)
     struct far_stream *s;
 
     while (f->out.n - f->out_sent < OUT_LOW && (s = next_ready(f))) {
-        if (send_piece(f, s))
+        bool more = send_piece(f, s);
+        if (!more && s->final && s->which == WIRE_SPOOL)
+            more = keep_send(f, s->run);
+        if (more)
             feed_ready(f, s);
         if (s->final)
             runs_finish(f, s->run);

@@ -231,5 +231,7 @@ int main(int argc, char **argv)
     f.library = library;
     int rc = serve(&f, argv[1]);
     free(f.python_path);
+    if (f.transient && !runs_left(home))
+        dir_remove_tree(home, NULL);
     return rc;
 }

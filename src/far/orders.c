@@ -36,6 +36,7 @@ static bool on_hello(struct far *f, struct str body)
         rc = backend_local.open(&f->b, f->home, conf, f->loop, &far_events, f, &e);
     if (json_type(json_get(conf, "python_path")) == JSON_STR)
         f->python_path = xstrdup(json_str(json_get(conf, "python_path")).p);
+    f->transient = json_bool(json_get(conf, "transient"));
     json_free(conf);
     if (rc < 0) {
         fprintf(stderr, "berth-far: %s\n", f->b ? "greeted twice" : e.text);

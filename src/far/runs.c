@@ -42,7 +42,7 @@ struct far_run *runs_get(struct far *f, struct run_key key)
     r = xcalloc(1, sizeof(*r));
     ASSERT(run_key_pack(key, &r->id));
     r->key = key;
-    r->asset_fd = -1;
+    r->asset_fd = r->kept_fd = -1;
     for (size_t i = 0; i < WIRE_STREAMS; i++)
         r->streams[i] =
             (struct far_stream){.run = r, .which = (enum wire_stream)i, .fd = -1, .wd = -1};
@@ -53,6 +53,7 @@ struct far_run *runs_get(struct far *f, struct run_key key)
 void runs_free(struct far *f, struct far_run *r)
 {
     stage_end(r);
+    keep_done(r);
     for (size_t i = 0; i < WIRE_STREAMS; i++) {
         feed_forget(f, &r->streams[i]);
         free(r->streams[i].path);
@@ -192,6 +193,34 @@ void runs_settle(struct far *f, struct far_run *r)
     work_submit(f->loop, removal_work, removal_done, x);
 }
 
+static bool is_note(const char *name)
+{
+    size_t n = strlen(name);
+
+    return n > 4 && !strcmp(name + n - 4, ".run");
+}
+
+/* By their notes: of runs from earlier connections this one may never have heard. */
+bool runs_left(const char *home)
+{
+    AUTO_FREE char *runs = path_join(home, "runs");
+    DIR *top = opendir(runs);
+    const struct dirent *ent;
+    bool found = !top && errno != ENOENT;
+
+    while (top && !found && (ent = readdir(top))) {
+        AUTO_FREE char *path = path_join(runs, ent->d_name);
+        DIR *d = ent->d_name[0] == '.' ? NULL : opendir(path);
+        while (d && !found && (ent = readdir(d)))
+            found = is_note(ent->d_name);
+        if (d)
+            closedir(d);
+    }
+    if (top)
+        closedir(top);
+    return found;
+}
+
 /* What a daemon that was removed, or lost its memory, left behind. */
 static void sweep_dir(const char *dir, time_t before)
 {
@@ -203,8 +232,8 @@ static void sweep_dir(const char *dir, time_t before)
         return;
     while ((ent = readdir(d))) {
         size_t n = strlen(ent->d_name);
-        if (n < 5 || strcmp(ent->d_name + n - 4, ".run") != 0 ||
-            fstatat(dirfd(d), ent->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_mtime > before)
+        if (!is_note(ent->d_name) || fstatat(dirfd(d), ent->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+            st.st_mtime > before)
             continue;
         AUTO_FREE char *stem = xasprintf("%s/%.*s", dir, (int)(n - 4), ent->d_name);
         AUTO_FREE char *log = xasprintf("%s.log", stem), *errs = xasprintf("%s.err", stem),
@@ -284,6 +313,8 @@ void runs_finish(struct far *f, struct far_run *r)
             return;
         e.size[i] = r->streams[i].size;
     }
+    if (r->kept_at < r->kept.n)
+        return;
     r->told = true;
     wire_put_ended(&f->out, &e, str_of(r->detail));
 }

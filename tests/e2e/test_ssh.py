@@ -165,6 +165,19 @@ def test_programs():
         assert os.path.exists(os.path.join(os.path.dirname(far), "lib", "python", "berth", "__init__.py"))
 
 
+def test_what_is_left():
+    """A run that is settled leaves nothing; a home that was only for a while goes as a whole."""
+    with Place() as p:
+        a = p.host("a")
+        p.works(a.conf())
+        base = os.path.join(a.home, ".local", "share", "berth", "far")
+        (home,) = os.listdir(base)
+        left = [f for _, _, files in os.walk(os.path.join(base, home, "runs")) for f in files]
+        assert not left, left
+        p.works(a.conf(name="for a while", transient=True))
+        assert os.listdir(base) == [home]
+
+
 def test_other_machines():
     with Place() as p:
         tools = os.path.join(p.rig.dir, "tools")

@@ -122,6 +122,20 @@ bool copies_write(struct ssh_run *r, const struct wire_log *l, struct str bytes,
     return true;
 }
 
+/* Beside the spool.  Names were checked (wire.c) and links are never made here, so it stays there.
+ */
+int copies_keep(struct ssh_run *r, const struct wire_asset *a, struct str name, struct str bytes,
+                struct err *e)
+{
+    if (!r->copies[WIRE_SPOOL].path || a->kind != WIRE_FILE)
+        return 0;
+    AUTO_FREE char *dir = xstrdup(r->copies[WIRE_SPOOL].path);
+    *strrchr(dir, '/') = 0;
+    AUTO_FREE char *path = path_join(dir, name.p);
+    AUTO_FD fd = open_copy(path, (a->mode & 0777) | 0600, a->first ? O_TRUNC : O_APPEND, e);
+    return fd < 0 ? -1 : fd_write_all(fd, bytes.p, bytes.n, e);
+}
+
 bool copies_complete(struct ssh_run *r, const uint64_t size[WIRE_STREAMS])
 {
     for (size_t i = 0; i < WIRE_STREAMS; i++) {

@@ -457,6 +457,21 @@ static bool on_log(struct backend *b, struct str body)
     return true;
 }
 
+/* What cannot be kept here (a full disk) is told, and does not hold up the end. */
+static bool on_kept(struct backend *b, struct str body)
+{
+    struct wire_asset a;
+    struct str name, bytes;
+    struct err e = {0};
+
+    if (!wire_get_asset(body, &a, &name, &bytes))
+        return false;
+    struct ssh_run *r = ssh_find(b, (struct run_key){a.job, a.run});
+    if (r && r->state <= SSH_RUNNING && copies_keep(r, &a, name, bytes, &e) < 0 && b->ev->notice)
+        b->ev->notice(b->owner, str_of(e.text));
+    return true;
+}
+
 /* The daemon gets one end of a pair, the call the other. */
 static void on_call(struct backend *b, uint64_t number)
 {
@@ -504,6 +519,8 @@ bool ssh_take(struct backend *b, const struct wire_head *h, struct str body)
         return on_refused(b, body);
     case WIRE_LOG:
         return on_log(b, body);
+    case WIRE_ASSET:
+        return on_kept(b, body);
     case WIRE_NOTICE:
         if (b->ev->notice)
             b->ev->notice(b->owner, (struct str){body.p, MIN(body.n, WIRE_DETAIL_MAX)});

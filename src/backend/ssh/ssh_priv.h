@@ -175,6 +175,9 @@ void copies_reset(struct ssh_run *r); /* a new start: from the beginning */
 void copies_sizes(struct ssh_run *r, uint64_t out[WIRE_STREAMS]);
 /* Writes a piece; false when that is not possible now. */
 bool copies_write(struct ssh_run *r, const struct wire_log *l, struct str bytes, struct err *e);
+/* A file that the run wants kept. */
+int copies_keep(struct ssh_run *r, const struct wire_asset *a, struct str name, struct str bytes,
+                struct err *e);
 void copies_touch(struct ssh_run *r); /* the log exists, even if nothing was printed */
 bool copies_complete(struct ssh_run *r, const uint64_t size[WIRE_STREAMS]);
 

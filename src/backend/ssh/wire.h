@@ -31,15 +31,16 @@ enum wire_type {
     /* daemon → far */
     WIRE_HELLO = 1, /* JSON: configuration of the backend there */
     WIRE_STAGE,     /* struct wire_op, text: directory of the run; files follow */
-    WIRE_ASSET,     /* struct wire_asset, text: name below that directory, then bytes */
-    WIRE_START,     /* struct wire_start */
-    WIRE_STOP,      /* struct wire_op: value = grace in ms */
-    WIRE_SIGNAL,    /* struct wire_op: value = signal */
-    WIRE_ADOPT,     /* struct wire_op: what is known; offset[] = bytes we have */
-    WIRE_SETTLED,   /* struct wire_op */
-    WIRE_ACK,       /* struct wire_op: value = stream, offset[0] = bytes we have, at_ms = 1: go back
-                       there and send again */
-    WIRE_PING,      /* struct wire_op */
+    WIRE_ASSET,   /* struct wire_asset, text: name below that directory, then bytes; the other way:
+                     a file the run wants kept, below its run_dir */
+    WIRE_START,   /* struct wire_start */
+    WIRE_STOP,    /* struct wire_op: value = grace in ms */
+    WIRE_SIGNAL,  /* struct wire_op: value = signal */
+    WIRE_ADOPT,   /* struct wire_op: what is known; offset[] = bytes we have */
+    WIRE_SETTLED, /* struct wire_op */
+    WIRE_ACK,     /* struct wire_op: value = stream, offset[0] = bytes we have, at_ms = 1: go back
+                     there and send again */
+    WIRE_PING,    /* struct wire_op */
     /* far → daemon */
     WIRE_WELCOME, /* struct wire_node */
     WIRE_STARTED, /* struct wire_op */

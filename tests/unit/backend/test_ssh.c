@@ -353,6 +353,34 @@ static void test_call(void **state)
     rig_done(&r);
 }
 
+/* Files that a run wants kept are here before its end is told; links to elsewhere are not. */
+static void test_kept(void **state)
+{
+    struct rig r;
+    size_t n;
+
+    (void)state;
+    rig_init(&r, CLS);
+    AUTO_FREE char *dir = xasprintf("%s/runs/0/1.1", r.home),
+                   *big = path_join(dir, "artifacts/a/big"),
+                   *empty = path_join(dir, "artifacts/empty"),
+                   *link = path_join(dir, "artifacts/link"), *text = NULL;
+    rig_start(&r, 1, 1,
+              &(struct rig_run){
+                  .shell = "mkdir -p $BERTH_RUN_DIR/artifacts/a; cd $BERTH_RUN_DIR/artifacts; "
+                           "seq 1 100000 > a/big; chmod 755 a/big; : > empty; ln -s "
+                           "/etc/passwd link; echo done",
+                  .run_dir = dir});
+    assert_int_equal(rig_wait_ended(&r, 1, 1)->outcome.wait_status, 0);
+    assert_int_equal(file_read_all(big, 1 << 20, &text, &n, NULL), 0);
+    assert_int_equal(n, 588895);
+    assert_string_equal(text + n - 7, "100000\n");
+    assert_int_equal(access(big, X_OK), 0);
+    assert_int_equal(access(empty, R_OK), 0);
+    assert_int_equal(access(link, F_OK), -1);
+    rig_done(&r);
+}
+
 static void test_log_limit(void **state)
 {
     struct rig r;
@@ -379,6 +407,7 @@ int main(void)
         cmocka_unit_test(test_cut),         cmocka_unit_test(test_daemon_dies),
         cmocka_unit_test(test_dead_host),   cmocka_unit_test(test_log_limit),
         cmocka_unit_test(test_call),        cmocka_unit_test(test_library),
+        cmocka_unit_test(test_kept),
     };
 
     if (!getenv("BERTH_TEST_CONF"))
