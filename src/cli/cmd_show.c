@@ -153,6 +153,9 @@ static void facts(struct buf *b, const struct cli *c, const struct json *job)
     params_format(&t, json_get(job, "params"));
     line(b, c, "params", buf_str(&t));
     buf_reset(&t);
+    params_format(&t, json_get(job, "logged_params"));
+    line(b, c, "logged", buf_str(&t));
+    buf_reset(&t);
     buf_addf(&t, STR_FMT ", queue " STR_FMT ", priority %lld, user " STR_FMT,
              STR_ARG(text_of(job, "project")), STR_ARG(text_of(job, "queue")),
              (long long)int_of(job, "priority"), STR_ARG(text_of(job, "user")));
@@ -175,34 +178,34 @@ static void facts(struct buf *b, const struct cli *c, const struct json *job)
     training_lines(b, c, job);
 }
 
-/* The values as a row of blocks, averaged into at most SPARK_CELLS. */
-static void sparkline(struct buf *b, const struct json *points)
+/* The last values of the buckets of a metric as a row of blocks. */
+static void sparkline(struct buf *b, const struct json *buckets)
 {
     static const char *const blocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-    size_t n = json_len(points), cells = MIN(n, (size_t)SPARK_CELLS);
-    double mean[SPARK_CELLS], lo = INFINITY, hi = -INFINITY;
+    const struct json *last = json_get(buckets, "last");
+    size_t n = MIN(json_len(last), (size_t)SPARK_CELLS), cells = 0;
+    double v[SPARK_CELLS], lo = INFINITY, hi = -INFINITY;
 
+    for (size_t i = 0; i < n; i++) {
+        const struct json *x = json_at(last, i);
+        if (json_type(x) != JSON_INT && json_type(x) != JSON_REAL)
+            continue; /* nan, inf */
+        v[cells] = json_real(x);
+        lo = fmin(lo, v[cells]);
+        hi = fmax(hi, v[cells]);
+        cells++;
+    }
     if (cells < 2)
         return;
-    for (size_t i = 0; i < cells; i++) {
-        size_t from = i * n / cells, to = (i + 1) * n / cells;
-        double sum = 0;
-        for (size_t k = from; k < to; k++) {
-            const struct json *v = json_get(json_at(points, k), "value");
-            sum += v ? json_real(v) : 0;
-        }
-        mean[i] = sum / (double)(to - from);
-        lo = fmin(lo, mean[i]);
-        hi = fmax(hi, mean[i]);
-    }
     buf_adds(b, "  ");
     for (size_t i = 0; i < cells; i++)
-        buf_adds(b, blocks[hi > lo ? (int)((mean[i] - lo) / (hi - lo) * 7.0) : 3]);
+        buf_adds(b, blocks[hi > lo ? (int)((v[i] - lo) / (hi - lo) * 7.0) : 3]);
 }
 
 static void metrics(struct buf *b, struct cli *c, const struct json *job)
 {
-    AUTO_FREE char *path = xasprintf("/v1/jobs/%lld/metrics", (long long)int_of(job, "number"));
+    AUTO_FREE char *path = xasprintf("/v1/jobs/%lld/metrics?buckets=%d",
+                                     (long long)int_of(job, "number"), SPARK_CELLS);
     const struct json *last = json_get(job, "metrics");
     struct json *series = NULL;
     struct err e;
@@ -213,7 +216,10 @@ static void metrics(struct buf *b, struct cli *c, const struct json *job)
         AUTO(buf) struct buf t = {0};
         const struct json *v = json_get(it.val, "value");
         buf_init(&t, PAGE_MAX);
-        buf_addf(&t, "%s %g", it.key, v ? json_real(v) : NAN);
+        if (json_type(v) == JSON_STR)
+            buf_addf(&t, "%s " STR_FMT, it.key, STR_ARG(json_str(v)));
+        else
+            buf_addf(&t, "%s %g", it.key, v ? json_real(v) : NAN);
         if (json_get(it.val, "step"))
             buf_addf(&t, " at step %lld", (long long)int_of(it.val, "step"));
         sparkline(&t, json_get(json_get(series, "metrics"), it.key));

@@ -125,6 +125,8 @@ static const char *read_number(const char *p, const char *end, struct value *out
         memcpy(text, start, n);
         text[n] = '\0';
         out->d = fabs(strtod(text, NULL));
+        if (!isfinite(out->d))
+            return NULL; /* too large for a number: not JSON to the parser either */
     }
     if (minus)
         out->d = -out->d;

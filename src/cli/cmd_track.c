@@ -1,0 +1,244 @@
+/* cmd_track.c - berth tag, note, project: what people add to experiments */
+#include "base/file.h"
+#include "base/util.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/view.h"
+#include <unistd.h>
+
+enum { TEXT_MAX = 1 << 20, NOTE_MAX = 64 << 10 };
+
+static int send_to(struct cli *c, const char *method, const char *path, struct json *body,
+                   struct err *e)
+{
+    int rc = cli_call(c, method, path, NULL, body, NULL, e);
+
+    json_free(body);
+    return rc;
+}
+
+/* ---- berth tag ---- */
+
+struct tag_opts {
+    bool remove;
+};
+static const struct opt tag_own[] = {
+    {"remove", 'r', OPT_FLAG, NULL, offsetof(struct tag_opts, remove), "take the tags away",
+     COMPLETE_NONE, NULL},
+};
+static const struct opt_group tag_group = {"Tag", tag_own, ARRAY_SIZE(tag_own), false};
+static const struct opt_group *const tag_groups[] = {&tag_group, &common_group, NULL};
+
+static int tag_one(struct cli *c, const char *job, const char *word, bool remove, struct err *e)
+{
+    AUTO(buf) struct buf path = {0};
+    struct str value, name = str_cut(str_of(word), '=', &value);
+    AUTO_FREE char *key = xstrndup(name.p, name.n);
+    struct json *body;
+
+    buf_init(&path, TEXT_MAX);
+    job_path(&path, job, "/tags");
+    if (remove) {
+        query_add(&path, "name", key);
+        return send_to(c, "DELETE", path.p, NULL, e);
+    }
+    body = json_new_object();
+    json_set_str(body, "name", key);
+    json_set_take(body, "value", json_new_str(value));
+    return send_to(c, "POST", path.p, body, e);
+}
+
+static int tag(struct cli *c, const void *opts, const struct operands *ops)
+{
+    const struct tag_opts *o = opts;
+    struct err e = {0};
+
+    for (size_t i = 1; i < ops->n; i++)
+        if (tag_one(c, ops->p[0], ops->p[i], o->remove, &e) < 0)
+            return cli_fail(&e);
+    return 0;
+}
+static const struct example tag_examples[] = {
+    {"berth tag 42 best data=v2", "two tags, one with a value"},
+    {"berth tag 42 --remove best", "take one away"},
+    {"berth tag 42 data=v3", "another value: the last one counts; berth ls tag:data finds it"},
+    {NULL, NULL},
+};
+const struct command cmd_tag = {
+    .name = "tag",
+    .summary = "set or remove tags of a job",
+    .synopsis = "[OPTION…] JOB NAME[=VALUE]…",
+    .description = "The last value of a tag counts, whether a person or the job itself set it.",
+    .section = SECTION_CHANGE,
+    .groups = tag_groups,
+    .opts_size = sizeof(struct tag_opts),
+    .examples = tag_examples,
+    .operand = "job",
+    .min_operands = 2,
+    .max_operands = SIZE_MAX,
+    .complete = COMPLETE_JOB,
+    .run = tag,
+};
+
+/* ---- berth note ---- */
+
+struct note_opts {
+    const char *project, *author;
+};
+static const struct opt note_own[] = {
+    {"about", 0, OPT_TEXT, "PROJECT", offsetof(struct note_opts, project),
+     "about a project instead of a job", COMPLETE_NONE, NULL},
+    {"author", 0, OPT_TEXT, "NAME", offsetof(struct note_opts, author),
+     "who says so; you unless told", COMPLETE_NONE, NULL},
+};
+static const struct opt_group note_group = {"Note", note_own, ARRAY_SIZE(note_own), false};
+static const struct opt_group *const note_groups[] = {&note_group, &output_group, &common_group,
+                                                      NULL};
+
+static int note_list(struct cli *c, const char *path)
+{
+    static const struct column cols[] = {
+        {"WHEN", "at", CELL_AGE, false, NULL},
+        {"AUTHOR", "author", CELL_TEXT, true, NULL},
+        {"NOTE", "text", CELL_TEXT, true, NULL},
+    };
+
+    return view_list(c, path, cols, ARRAY_SIZE(cols), "no notes yet");
+}
+
+static void join_words(struct buf *b, const struct operands *ops, size_t from)
+{
+    for (size_t i = from; i < ops->n; i++) {
+        buf_adds(b, i > from ? " " : "");
+        buf_adds(b, ops->p[i]);
+    }
+}
+
+static int note(struct cli *c, const void *opts, const struct operands *ops)
+{
+    const struct note_opts *o = opts;
+    size_t from = o->project ? 0 : 1;
+    AUTO(buf) struct buf path = {0}, text = {0};
+    struct err e = {0};
+
+    buf_init(&path, TEXT_MAX);
+    buf_init(&text, NOTE_MAX);
+    if (o->project) {
+        buf_adds(&path, "/v1/projects/");
+        url_encode(&path, str_of(o->project));
+        buf_adds(&path, "/notes");
+    } else if (ops->n) {
+        job_path(&path, ops->p[0], "/notes");
+    } else {
+        cli_say("say which job the note is about, or --about PROJECT");
+        return err_exit_code(ERR_INVALID);
+    }
+    join_words(&text, ops, from);
+    if (ops->n <= from)
+        return note_list(c, path.p);
+    struct json *body = json_new_object();
+    json_set_take(body, "text", json_new_str(buf_str(&text)));
+    if (o->author)
+        json_set_str(body, "author", o->author);
+    return send_to(c, "POST", path.p, body, &e) < 0 ? cli_fail(&e) : 0;
+}
+static const struct example note_examples[] = {
+    {"berth note 42 'diverged after step 900'", "about a job"},
+    {"berth note 42", "what was written about it"},
+    {"berth note --about vision 'new data from today'", "about a project"},
+    {NULL, NULL},
+};
+const struct command cmd_note = {
+    .name = "note",
+    .summary = "write down or read what people say of a job",
+    .synopsis = "[OPTION…] JOB [TEXT…]\n--about PROJECT [TEXT…]",
+    .section = SECTION_CHANGE,
+    .groups = note_groups,
+    .opts_size = sizeof(struct note_opts),
+    .examples = note_examples,
+    .operand = "job",
+    .max_operands = SIZE_MAX,
+    .complete = COMPLETE_JOB,
+    .run = note,
+};
+
+/* ---- berth project ---- */
+
+static const struct opt_group *const project_groups[] = {&output_group, &common_group, NULL};
+
+static int project_show(struct cli *c, const char *path)
+{
+    struct json *p = NULL;
+    struct err e = {0};
+    AUTO(buf) struct buf b = {0};
+
+    if (cli_get(c, path, &p, &e) < 0)
+        return cli_fail(&e);
+    buf_init(&b, TEXT_MAX);
+    if (cli_json(c)) {
+        json_write(&b, p, true);
+        buf_addc(&b, '\n');
+    } else {
+        struct str text = text_of(p, "description");
+        buf_addf(&b, STR_FMT ", of " STR_FMT ", %lld jobs, %lld notes\n",
+                 STR_ARG(text_of(p, "name")), STR_ARG(text_of(p, "owner")),
+                 (long long)int_of(p, "total"), (long long)int_of(p, "notes"));
+        if (text.n)
+            buf_addf(&b, "\n" STR_FMT "\n", STR_ARG(text));
+    }
+    json_free(p);
+    cli_print(&b);
+    return 0;
+}
+
+static int project(struct cli *c, const void *opts, const struct operands *ops)
+{
+    AUTO(buf) struct buf path = {0}, text = {0};
+    const char *verb = ops->p[0];
+    struct err e = {0};
+
+    (void)opts;
+    buf_init(&path, TEXT_MAX);
+    buf_init(&text, NOTE_MAX);
+    buf_adds(&path, "/v1/projects/");
+    url_encode(&path, str_of(ops->p[1]));
+    if (!strcmp(verb, "show"))
+        return project_show(c, path.p);
+    if (strcmp(verb, "describe") != 0) {
+        cli_say("berth project has no '%.40s'; there is show and describe", verb);
+        return err_exit_code(ERR_INVALID);
+    }
+    if (ops->n == 3 && !strcmp(ops->p[2], "-")) {
+        AUTO_FREE char *all = NULL;
+        size_t n;
+        if (fd_read_all(STDIN_FILENO, NOTE_MAX, &all, &n, &e) < 0)
+            return cli_fail(&e);
+        buf_add(&text, all, n);
+    } else {
+        join_words(&text, ops, 2);
+    }
+    struct json *body = json_new_object();
+    json_set_take(body, "description", json_new_str(buf_str(&text)));
+    return send_to(c, "PUT", path.p, body, &e) < 0 ? cli_fail(&e) : 0;
+}
+static const struct example project_examples[] = {
+    {"berth project describe vision 'all that looks'", "in a few words"},
+    {"berth project describe vision - < README.md", "from a file, Markdown"},
+    {"berth project show vision", "the description, who began it, how many jobs"},
+    {NULL, NULL},
+};
+const struct command cmd_project = {
+    .name = "project",
+    .summary = "show or describe a project",
+    .synopsis = "show NAME\ndescribe NAME TEXT…|-",
+    .description = "berth projects lists them.",
+    .section = SECTION_CHANGE,
+    .groups = project_groups,
+    .examples = project_examples,
+    .operand = "action",
+    .min_operands = 2,
+    .max_operands = SIZE_MAX,
+    .complete = COMPLETE_CHOICES,
+    .choices = "show|describe",
+    .run = project,
+};
