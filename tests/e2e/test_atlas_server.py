@@ -211,13 +211,18 @@ def test_hostile_bundles_leave_nothing():
             assert why in text, text
             a.refused(400, "POST", "/queued_jobs", {"job_id": job, "spec": {}, "metadata": {}, "gpu_spec": {}})
         link = tarfile.TarInfo("x")
-        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        link.type, link.linkname = tarfile.SYMTYPE, a.dir
+        through = tarfile.TarInfo("x/planted")
+        hard = tarfile.TarInfo("x")
+        hard.type, hard.linkname = tarfile.LNKTYPE, "/etc/passwd"
         device = tarfile.TarInfo("x")
         device.type = tarfile.CHRTYPE
-        for raw, why in ((link, "link"), (device, "")):
+        for members in ((link, through), (hard,), (device,)):
             job = str(uuid.uuid4())
-            raw.name = f"{job}/job_source/x"
-            refused(job, why, raw=[raw])
+            for raw in members:
+                raw.name = f"{job}/job_source/" + ("x/planted" if raw is through else "x")
+            refused(job, "", raw=list(members))
+        assert not os.path.exists(os.path.join(a.dir, "planted"))
         job = str(uuid.uuid4())
         outside = tarfile.TarInfo(f"{job}/../../x")
         refused(job, "..", raw=[outside])

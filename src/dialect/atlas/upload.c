@@ -83,7 +83,9 @@ static int on_part(void *arg, const char *name, const char *file, struct err *e)
     if (store_resolve(u->a->conf.store, str_of(u->id), &job, &gone) == 0)
         return err_set(e, ERR_INVALID, "there is a job %s already; choose another id", u->id);
     atlas_bundle_tree(u->id, tree);
-    return unpack_open_store(u->a->cas, tree, &(struct unpack_conf){.top = u->id}, &u->unpack, e);
+    /* The interpreter of a virtual environment is a link out of it; nothing here follows links. */
+    return unpack_open_store(
+        u->a->cas, tree, &(struct unpack_conf){.top = u->id, .outside_links = true}, &u->unpack, e);
 }
 
 static int on_data(void *arg, struct str bytes, struct err *e)
