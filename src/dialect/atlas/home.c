@@ -17,8 +17,8 @@ enum { CONFIG_MAX = 64 << 10, DIR_MODE = 0755, FILE_MODE = 0644 };
 static const char *const dirs[] = {
     ATLAS_DIR_SUBMISSION,
     ATLAS_DIR_EXECUTION,
-    ATLAS_DIR_WORKER_CONFIG "/submission",
-    ATLAS_DIR_WORKER_CONFIG "/execution",
+    (ATLAS_DIR_WORKER_CONFIG "/submission"),
+    (ATLAS_DIR_WORKER_CONFIG "/execution"),
     ATLAS_DIR_ARCHIVE,
     ATLAS_DIR_BUNDLES,
     ATLAS_DIR_WORK,

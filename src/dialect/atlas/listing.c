@@ -209,7 +209,7 @@ int listing_read(struct listing *l, bool points)
     struct job_query q = {.project = l->project, .limit = PAGE, .sort = "id"};
     char *cursor = NULL;
     bool known = false;
-    int rc;
+    int rc = 0;
 
     l->now_ms = clock_wall(&clock_system);
     if (store_project(c->a->conf.store, str_of(l->project), on_project, &known, &c->err) < 0 ||

@@ -260,7 +260,7 @@ static int find(struct atlas_call *c, struct atlas_job *out)
 static int tag_work(struct atlas_call *c)
 {
     struct words *w = c->data;
-    struct atlas_job j;
+    struct atlas_job j = {0};
     struct json *body = atlas_body(c);
     const struct json *tag = json_get(body, "tag");
     int rc = body && body_text(c, tag, "key", true, &w->a) == 0 &&

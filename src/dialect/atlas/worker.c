@@ -101,12 +101,22 @@ static char *environment_path(const char *home, const char *python, const char *
     return xasprintf("%s/local_docker_scheduler/environments/%s-%s", home, version, hex);
 }
 
+/* Making pip anew takes ten times as long as the rest, so the interpreter's own is used if there is
+ * one: it installs into the environment it is run in. */
 static int make_environment(const char *python, const char *dir)
 {
+    static const char find_pip[] =
+        "import importlib.util as u, sys; sys.exit(u.find_spec('pip') is None)";
     AUTO_FREE char *interpreter = path_join(dir, "bin/python");
-    char *const venv[] = {(char *)python, (char *)"-m",
-                          (char *)"venv", (char *)"--system-site-packages",
-                          (char *)dir,    NULL};
+    char *const venv[] = {(char *)python,
+                          (char *)"-m",
+                          (char *)"venv",
+                          (char *)"--system-site-packages",
+                          (char *)"--without-pip",
+                          (char *)dir,
+                          NULL};
+    char *const has_pip[] = {interpreter, (char *)"-c", (char *)find_pip, NULL};
+    char *const ensure[] = {interpreter, (char *)"-m", (char *)"ensurepip", NULL};
     char *const pip[] = {interpreter,
                          (char *)"-m",
                          (char *)"pip",
@@ -118,7 +128,7 @@ static int make_environment(const char *python, const char *dir)
                          NULL};
 
     dir_remove_tree(dir, NULL);
-    if (run(venv) != 0)
+    if (run(venv) != 0 || (run(has_pip) != 0 && run(ensure) != 0))
         return -1;
     return run(pip);
 }

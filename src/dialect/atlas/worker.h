@@ -6,10 +6,10 @@
  */
 #pragma once
 
-/* What it is told besides its words; the job does not see them. */
-#define ATLAS_UNMOUNTED_VARIABLE "BERTH_ATLAS_UNMOUNTED" /* volumes it must warn of, one per line  \
-                                                          */
-#define ATLAS_RAM_VARIABLE "BERTH_ATLAS_RAM"             /* bytes */
+/* What it is told besides its words; the job does not see them: volumes it must warn of, one per
+ * line, and the bytes of memory that it may use. */
+#define ATLAS_UNMOUNTED_VARIABLE "BERTH_ATLAS_UNMOUNTED"
+#define ATLAS_RAM_VARIABLE "BERTH_ATLAS_RAM"
 
 /* argv: HOME ID MODE -- WORDS…, see translate.h.  Returns an exit status only when it failed. */
 int atlas_worker(char **argv);
