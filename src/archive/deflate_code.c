@@ -24,7 +24,7 @@ static int by_freq(const void *a, const void *b)
 static void depths(const struct leaf *leaves, unsigned n, unsigned *depth)
 {
     uint32_t weight[SYMBOLS_MAX];
-    uint16_t parent[2 * SYMBOLS_MAX], level[SYMBOLS_MAX];
+    uint16_t parent[2 * SYMBOLS_MAX] = {0}, level[SYMBOLS_MAX];
     unsigned leaf = 0, inner = 0;
 
     for (unsigned made = 0; made < n - 1; made++) {

@@ -34,7 +34,7 @@ static la_ssize_t on_tar_bytes(struct archive *a, void *ctx, const void *p, size
 {
     struct packer *k = ctx;
 
-    if (gzip_add(k->gzip, p, n, k->e) == 0)
+    if (!k->failed && gzip_add(k->gzip, p, n, k->e) == 0)
         return (la_ssize_t)n;
     k->failed = true;
     k->lib->set_error(a, EPIPE, "the receiver has ended");
@@ -82,12 +82,10 @@ int packer_new(struct pack_source *source_take, const struct archive_watch *w, g
 
 void packer_free(struct packer *p)
 {
-    struct err ignored;
-
     if (!p)
         return;
-    p->e = &ignored;
     p->lib->entry_free(p->entry);
+    p->failed = true; // nothing more goes out: it would still write the rest of what was begun
     if (p->tar)
         p->lib->write_free(p->tar);
     if (p->fd >= 0)

@@ -16,14 +16,14 @@ int watch_add(struct watch *w, int64_t bytes, int64_t entries, struct err *e)
 {
     w->bytes += bytes;
     w->entries += entries;
+    if (w->by.progress &&
+        (w->bytes - w->told_bytes >= TELL_BYTES || w->entries - w->told_entries >= TELL_ENTRIES)) {
+        w->told_bytes = w->bytes;
+        w->told_entries = w->entries;
+        w->by.progress(w->by.ctx, w->bytes, w->entries);
+    }
     if (w->by.cancel && atomic_load_explicit(w->by.cancel, memory_order_relaxed))
         return err_set(e, ERR_BUSY, "cancelled");
-    if (!w->by.progress ||
-        (w->bytes - w->told_bytes < TELL_BYTES && w->entries - w->told_entries < TELL_ENTRIES))
-        return 0;
-    w->told_bytes = w->bytes;
-    w->told_entries = w->entries;
-    w->by.progress(w->by.ctx, w->bytes, w->entries);
     return 0;
 }
 

@@ -17,6 +17,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "..", "python")]
 
+import archive  # noqa: E402
 import dispatch  # noqa: E402
 import durable  # noqa: E402
 import hyperctl  # noqa: E402
@@ -36,6 +37,7 @@ SECTIONS = {
     "library": library.run,  # what the training library costs a script
     "serving": serving.run,  # HTTP requests and idle event streams
     "hyperctl": hyperctl.run,  # batches of Hypernets
+    "archive": archive.run,  # the same 20 MB submitted again and again
 }
 
 
