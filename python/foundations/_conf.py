@@ -163,7 +163,9 @@ def submission(name, directory):
             if os.path.isfile(path):
                 found = read(path, SUBMISSION_KEYS)
                 if not found.get("scheduler_url"):
-                    raise ConfigError("%s has no scheduler_url; add a line such as scheduler_url: %s" % (path, SCHEDULER_URL))
+                    raise ConfigError(
+                        "%s has no scheduler_url; add a line such as scheduler_url: %s" % (path, SCHEDULER_URL)
+                    )
                 return found
     raise ConfigError("Could not find submission configuration with name: `%s`" % name)
 

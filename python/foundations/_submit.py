@@ -29,7 +29,9 @@ def submit(**kwargs):
     }
     for key in kwargs:
         if key not in known:
-            raise TypeError("submit() got an unexpected keyword argument '%s'; it takes %s" % (key, ", ".join(sorted(known))))
+            raise TypeError(
+                "submit() got an unexpected keyword argument '%s'; it takes %s" % (key, ", ".join(sorted(known)))
+            )
     directory = kwargs.get("job_directory") or kwargs.get("job_dir") or os.getcwd()
     directory = os.path.realpath(os.fspath(directory))
     if not os.path.isdir(directory):

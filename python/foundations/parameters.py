@@ -106,4 +106,5 @@ def _draw(rng, value):
     most = value.get("count_max", value.get("max_count"))
     if fewest is None and most is None:
         return one()
-    return [one() for _ in range(rng.randint(fewest if fewest is not None else 1, most if most is not None else fewest))]
+    fewest = 1 if fewest is None else fewest
+    return [one() for _ in range(rng.randint(fewest, fewest if most is None else most))]

@@ -78,17 +78,17 @@ static bool gather(void *arg, struct str piece)
 }
 
 /* The whole reply of a call. */
-static int run_whole(struct http_client *c, struct http_ask *a, struct http_response *out,
+static int run_whole(struct http_client *c, struct http_ask a, struct http_response *out,
                      struct err *e)
 {
     struct http_response r = {0};
 
     buf_init(&r.body, BODY_MAX);
-    a->on_bytes = gather;
-    a->arg = &r.body;
-    a->out = &r;
-    int result = run(c, a, e);
-    if (result == 0 && a->stopped)
+    a.on_bytes = gather;
+    a.arg = &r.body;
+    a.out = &r;
+    int result = run(c, &a, e);
+    if (result == 0 && a.stopped)
         result = err_set(e, ERR_LIMIT, "the reply of %s is larger than 1 GiB", c->target);
     if (result < 0)
         http_response_done(&r);
@@ -102,7 +102,7 @@ int http_call(struct http_client *c, const char *method, const char *path,
 {
     struct http_ask a = {.method = method, .path = path, .headers = headers, .body = body};
 
-    return run_whole(c, &a, out, e);
+    return run_whole(c, a, out, e);
 }
 
 int http_call_upload(struct http_client *c, const char *method, const char *path,
@@ -112,7 +112,7 @@ int http_call_upload(struct http_client *c, const char *method, const char *path
     struct http_ask a = {.method = method, .path = path, .headers = headers, .source = body};
 
     ASSERT(!c->path);
-    return run_whole(c, &a, out, e);
+    return run_whole(c, a, out, e);
 }
 
 void http_client_interrupt(struct http_client *c, bool (*asked)(void *arg), void *arg)
