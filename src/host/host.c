@@ -175,10 +175,11 @@ static void discard_run(struct host *h, struct run_key key)
 {
     AUTO_FREE char *out = core_log_path(h->core, key), *errs = core_err_path(h->core, key),
                    *dir = core_run_dir(h->core, key);
+    struct err e = {0};
 
     unlink(out);
     unlink(errs);
-    dir_remove_tree(dir, NULL);
+    container_clean_dir(h->conf.engine, NULL, dir, &e); /* not all in it need be ours */
 }
 
 static void discard_work(void *arg)

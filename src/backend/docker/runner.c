@@ -28,6 +28,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/sysinfo.h>
 
 enum {
     RETRY_MS = 250,      /* an engine that is away is asked again after this, */
@@ -98,7 +99,8 @@ static void remove_container(struct runner *r)
         struct timespec t = {.tv_sec = 1};
         nanosleep(&t, NULL);
     }
-    runner_say("container %s could not be removed: %s; the daemon tries again", r->f.name, e.text);
+    runner_say("container %s could not be removed: %s; the daemon does it at its next start",
+               r->f.name, e.text);
 }
 
 void runner_fail(struct runner *r, const char *kind, const char *name, const char *fmt, ...)
@@ -524,6 +526,8 @@ void container_run(void)
         _exit(err_exit_code(e.code));
     }
     read_groups(&r);
+    int64_t all_mcpu = get_nprocs() * INT64_C(1000);
+    r.f.mcpu = MIN(r.f.mcpu, all_mcpu); /* engines refuse more than there is */
     if (engine_open(&r.g, r.f.engine, &e) < 0)
         runner_fail(&r, "engine", "", "image %s cannot be used: %s", r.f.image, e.text);
     setup_evict(&r);
