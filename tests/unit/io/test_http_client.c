@@ -374,12 +374,83 @@ static void test_error_documents(void **state UNUSED)
     error_of(500, "{\"error\":7}", ERR_INTERNAL, "500");
 }
 
+/* ---- a body that is made while it is sent ---- */
+
+struct made {
+    size_t left;     /* bytes to come */
+    size_t fails_at; /* -1 is returned when so many are left; 0 = never */
+};
+
+static ssize_t make_bytes(void *arg, char *p, size_t n)
+{
+    struct made *m = arg;
+
+    if (m->fails_at && m->left <= m->fails_at)
+        return -1;
+    n = MIN(MIN(n, m->left), (size_t)1000);
+    memset(p, 'b', n);
+    m->left -= n;
+    return (ssize_t)n;
+}
+
+static bool always(void *arg UNUSED)
+{
+    return true;
+}
+
+static void test_upload(void **state)
+{
+    struct host *h = *state;
+    AUTO_FREE char *target = xasprintf("http://127.0.0.1:%d", h->port);
+    struct http_client *c = http_client_new(target, NULL, NULL);
+    struct made m = {.left = 300000};
+    struct http_source source = {make_bytes, &m};
+    struct http_response r = {0};
+    struct err e = {0};
+    int status = 0;
+
+    if (http_call_upload(c, "POST", "/echo", NULL, &source, &r, &e) < 0 &&
+        strstr(e.text, "libcurl")) {
+        http_client_free(c);
+        skip(); /* not installed here */
+    }
+    assert_int_equal(r.status, 200);
+    assert_int_equal(r.body.n, 300000);
+    assert_int_equal(strspn(r.body.p, "b"), 300000);
+    http_response_done(&r);
+    /* One that cannot be made to its end is not sent as if it were. */
+    m = (struct made){.left = 300000, .fails_at = 100000};
+    assert_int_equal(http_call_upload(c, "POST", "/echo", NULL, &source, &r, &e), -1);
+    assert_int_equal(e.code, ERR_BUSY);
+    /* The connection is good for the next. */
+    m = (struct made){.left = 0};
+    assert_int_equal(http_call_upload(c, "POST", "/echo", NULL, &source, &r, &e), 0);
+    assert_int_equal(r.body.n, 0);
+    http_response_done(&r);
+    /* Somebody asks for the end of a call that would not end. */
+    struct pieces p = {0};
+    http_client_interrupt(c, always, NULL);
+    assert_int_equal(
+        http_call_stream(c, "GET", "/endless", NULL, STR(""), &status, on_piece, &p, &e), -1);
+    assert_int_equal(e.code, ERR_BUSY);
+    buf_done(&p.all);
+    http_client_interrupt(c, NULL, NULL);
+    assert_int_equal(http_call(c, "GET", "/who", NULL, STR(""), &r, &e), 0);
+    http_response_done(&r);
+    http_client_free(c);
+}
+
 int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
     const struct CMUnitTest tests[] = {
-        T(test_unix),         T(test_tcp),   T(test_tls),
-        T(test_nobody_there), T(test_liars), cmocka_unit_test(test_error_documents),
+        T(test_unix),
+        T(test_tcp),
+        T(test_tls),
+        T(test_nobody_there),
+        T(test_liars),
+        T(test_upload),
+        cmocka_unit_test(test_error_documents),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
