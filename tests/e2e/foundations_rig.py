@@ -174,7 +174,7 @@ class Atlas:
     def python(self, script, *args, cwd=None, timeout=120, **env):
         """Runs a script with the module on its path; the module is none of the server's doing."""
         p = subprocess.run([sys.executable, script, *args], cwd=cwd or self.work, timeout=timeout,
-                           env={**self.env, "PYTHONPATH": PYTHON, **env}, stdin=subprocess.DEVNULL,
+                           env={**self.env, "PYTHONPATH": PYTHON, "TMPDIR": self.dir, **env}, stdin=subprocess.DEVNULL,
                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         return p
 

@@ -507,6 +507,37 @@ print(d.job_name(), d.get_true_job_status(), "hello from afar" in d.get_job_logs
         os.unlink(os.path.join(a.home, "config/submission/aws.config.yaml"))
 
 
+def test_execution_mode_on_another_machine():
+    """A home without a server: reports and files go over HTTP, with the token of the server's home."""
+    a = atlas()
+    other = os.path.join(a.dir, "elsewhere")
+    os.makedirs(os.path.join(other, "config/execution"))
+    with open(os.path.join(other, "config/execution/default.config.yaml"), "w") as f:
+        f.write(f"results_config:\n  tracker_url: {a.url}\n")
+    directory = a.project("afar", """import os
+import foundations
+foundations.log_metric("m", 1.5)
+foundations.save_artifact("main.py", key="code")
+mine = foundations.create_syncable_directory("k")
+if "FOUNDATIONS_JOB_ID" in os.environ:
+    open(os.path.join(str(mine), "f"), "w").write("x")
+    mine.upload()
+    again = foundations.create_syncable_directory("k", source_job_id=os.environ["FOUNDATIONS_JOB_ID"])
+    print(os.listdir(str(again)))
+""")
+    p = a.python("main.py", cwd=directory, FOUNDATIONS_HOME=other)
+    assert p.returncode == 0 and p.stderr.count("WARNING") == 1 and "token" in p.stderr, p
+    with open(os.path.join(a.home, "database/token")) as f:
+        token = f.read().strip()
+    p = a.python("main.py", cwd=directory, FOUNDATIONS_HOME=other, FOUNDATIONS_TOKEN=token)
+    assert (p.returncode, p.stdout, p.stderr) == (0, "['f']\n", ""), p
+    job = wait_for(lambda: [j for j in a.listing("afar") if j["status"] == "completed"])[0]
+    assert [m["value"] for m in job["output_metrics"]] == [1.5] and job["artifacts"][0]["archive_key"] == "code", job
+    archive = os.path.join(a.home, "job_data/archive", job["job_id"])
+    for name in ("user_artifacts/main.py", "synced_directories/k/f", "artifacts/main.py"):
+        assert os.path.exists(os.path.join(archive, name)), name
+
+
 def test_login():
     with Atlas() as a:
         a.ok("setup")
