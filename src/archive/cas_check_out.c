@@ -124,7 +124,7 @@ static int make_all(struct check_out *o, const char *name, const char *dest, str
     for (size_t i = 0; i < o->m.entries.n; i++)
         if (make_entry(o, &o->m.entries.p[i], e) < 0 || watch_add(&o->watch, 0, 1, e) < 0)
             return -1;
-    if (finish_dirs(o, e) < 0 || known_save(o->c, o->dest.path, dest, &o->record, e) < 0)
+    if (finish_dirs(o, e) < 0 || known_save(o->c, o->dest.fd, &o->record, e) < 0)
         return -1;
     return partial_commit(&o->dest, false, e);
 }

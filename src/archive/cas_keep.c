@@ -279,7 +279,7 @@ int cas_keep_tree(struct cas *c, const char *name, const char *src, const char *
     if (rc < 0)
         err_wrap(e, "keeping %s", src);
     if (rc == 0 && flags & CAS_SOURCE_ENDS)
-        known_forget(&k.known);
+        known_forget(c, &k.known);
     if (rc == 0 && out) {
         *out = k.batch.tally;
         out->entries = (int64_t)k.m.entries.n;

@@ -7,7 +7,8 @@
  * trusted.  A record counts until the next boot: after a crash of the machine a file may have lost
  * what was never synced.
  *
- * The record is found by the directory that was checked out, or one above `src`.
+ * The record is found by the directory that was checked out or one directly in it, whatever they
+ * are called now, or by one above `src`.
  */
 #include "archive/cas_priv.h"
 #include "base/file.h"
@@ -17,7 +18,8 @@
 #include <stdio.h>
 #include <time.h>
 
-enum { LEVELS_UP = 8, RECORD_MAX = 1 << 30, BOOT_ID = 64 };
+enum { LEVELS_UP = 8, RECORD_MAX = 1 << 30, BOOT_ID = 64, NAMES_MAX = 32 };
+enum { RECORD_DAYS = 7 }; /* then a job that still runs has its files read again */
 
 struct known_file {
     int64_t size, mtime_ns, ctime_ns;
@@ -71,29 +73,54 @@ static void wait_for_tick(void)
     }
 }
 
-int known_save(struct cas *c, const char *made, const char *dest, struct buf *record, struct err *e)
+/* The names of a record: of the directory itself, and of those directly in it. */
+static void list_names(int dir, struct buf *out)
 {
-    AUTO(buf) struct buf text = {0};
-    char name[64], boot[BOOT_ID];
+    int list = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = list < 0 ? NULL : fdopendir(list);
+    char name[64];
     struct stat st;
+    int n = 0;
 
-    if (stat(made, &st) < 0)
-        return err_sys(e, "cannot look at %s", made);
-    record_name(&st, name);
-    boot_id(boot);
-    buf_addf(&text, "%s\n%s\n", boot, dest);
-    buf_add(&text, record->p ? record->p : "", record->n);
-    wait_for_tick();
-    AUTO_FREE char *path = xasprintf("%s/known/%s", c->dir, name);
+    for (struct dirent *entry; d && n < NAMES_MAX && (entry = readdir(d));) {
+        if (strcmp(entry->d_name, "..") == 0 ||
+            fstatat(dir, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode))
+            continue;
+        record_name(&st, name);
+        buf_addf(out, "%s%s", n++ ? " " : "", name);
+    }
+    if (d)
+        closedir(d);
+}
+
+static int write_record(struct cas *c, struct str name, const struct buf *text, struct err *e)
+{
+    AUTO_FREE char *path = xasprintf("%s/known/" STR_FMT, c->dir, STR_ARG(name));
     AUTO_FREE char *temp = xasprintf("%s.new", path);
     AUTO_FD fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+
     if (fd < 0)
         return err_sys(e, "cannot create %s", temp);
-    if (fd_write_all(fd, text.p, text.n, e) < 0 || rename(temp, path) < 0) {
-        unlink(temp);
-        return -1;
-    }
-    return 0;
+    if (fd_write_all(fd, text->p, text->n, e) == 0 && rename(temp, path) == 0)
+        return 0;
+    unlink(temp);
+    return err_set(e, ERR_INTERNAL, "cannot write %s", path);
+}
+
+int known_save(struct cas *c, int dir, const struct buf *record, struct err *e)
+{
+    AUTO(buf) struct buf text = {0}, names = {0};
+    char boot[BOOT_ID];
+    int rc = 0;
+
+    list_names(dir, &names);
+    boot_id(boot);
+    buf_addf(&text, "%s\n%s\n", boot, names.p ? names.p : "");
+    buf_add(&text, record->p ? record->p : "", record->n);
+    wait_for_tick();
+    for (struct str rest = buf_str(&names); rest.n > 0 && rc == 0;)
+        rc = write_record(c, str_cut(rest, ' ', &rest), &text, e);
+    return rc;
 }
 
 /* ---- reading ---- */
@@ -130,10 +157,10 @@ static bool load_record(struct known *k, struct cas *c, const struct stat *dir)
     boot_id(boot);
     if (!str_eq_c(str_cut(rest, '\n', &rest), boot) || !boot[0])
         return true;
-    str_cut(rest, '\n', &rest); // the path, for cas_collect
+    struct str names = str_cut(rest, '\n', &rest);
+    k->names = xstrndup(names.p, names.n);
     while (rest.n > 0)
         load_line(k, str_cut(rest, '\n', &rest));
-    k->path = TAKE(path);
     return true;
 }
 
@@ -165,7 +192,7 @@ void known_done(struct known *k)
     while (map_u64_next(&k->by_inode, &it, &inode, &file))
         free(file);
     map_u64_done(&k->by_inode);
-    free(k->path);
+    free(k->names);
 }
 
 /* Inodes are those of one file system: known_load stays on that of `src`, and so does the caller
@@ -180,43 +207,38 @@ const char *known_hash(const struct known *k, const struct stat *st)
     return f->hash;
 }
 
-void known_forget(const struct known *k)
+void known_forget(struct cas *c, const struct known *k)
 {
-    if (k->path)
-        unlink(k->path);
+    for (struct str rest = str_of(k->names); rest.n > 0;) {
+        struct str name = str_cut(rest, ' ', &rest);
+        AUTO_FREE char *copy = xstrndup(name.p, name.n);
+        unlinkat(c->known, copy, 0);
+    }
 }
 
-/* Is the directory a record speaks of still there? */
-static bool still_there(int dir, const char *name)
+/* Is a record of this boot and not too old? */
+static bool still_good(int dir, const char *name, const char *boot)
 {
     AUTO_FD fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    AUTO_FREE char *text = NULL;
-    char expected[64];
+    char text[BOOT_ID] = "";
     struct stat st;
-    size_t n;
 
-    if (fd < 0 || fd_read_all(fd, RECORD_MAX, &text, &n, NULL) < 0)
+    if (fd < 0 || fstat(fd, &st) < 0 || read(fd, text, sizeof(text) - 1) < 0)
         return false;
-    struct str rest = {text, n};
-    str_cut(rest, '\n', &rest);
-    struct str path = str_cut(rest, '\n', &rest);
-    AUTO_FREE char *dest = xstrndup(path.p, path.n);
-    if (stat(dest, &st) < 0)
-        return false;
-    record_name(&st, expected);
-    return strcmp(expected, name) == 0;
+    text[strcspn(text, "\n")] = '\0';
+    return strcmp(text, boot) == 0 && time(NULL) - st.st_mtime < RECORD_DAYS * 86400;
 }
 
 void known_collect(struct cas *c)
 {
     int fd = openat(c->known, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
-    struct dirent *entry;
+    char boot[BOOT_ID];
 
-    if (!d)
-        return;
-    while ((entry = readdir(d)))
-        if (entry->d_name[0] != '.' && !still_there(fd, entry->d_name))
+    boot_id(boot);
+    for (struct dirent *entry; d && (entry = readdir(d));)
+        if (entry->d_name[0] != '.' && !still_good(fd, entry->d_name, boot))
             unlinkat(fd, entry->d_name, 0);
-    closedir(d);
+    if (d)
+        closedir(d);
 }

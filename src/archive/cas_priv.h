@@ -5,7 +5,7 @@
  *                        for each kind of permissions; with clones there is -400 only
  *   blobs/ab/cdef…-tree  the manifest of a directory
  *   trees/NAME           hard link to the manifest of the top directory of the tree NAME
- *   known/DEV-INO        what cas_check_out wrote into which directory
+ *   known/DEV-INO        what cas_check_out wrote into which directory, by its inode
  *   tmp/NAME/            one for each call under way
  *   lock                 held shared by every call under way, alone by cas_collect
  *
@@ -96,14 +96,13 @@ int batch_commit(struct batch *b, const char *tree, struct manifest *m, struct e
 /* ---- cas_known.c: files whose content is known without reading them ---- */
 struct known {
     struct map_u64 by_inode;
-    char *path; /* of the record, or NULL */
+    char *names; /* of the records this came from, or NULL */
 };
 void known_load(struct known *k, struct cas *c, const char *src);
 void known_done(struct known *k);
 const char *known_hash(const struct known *k, const struct stat *st); /* NULL = read it */
-/* The record of a check-out: `made` is the directory, which will be called `dest`. */
 void known_note(struct buf *record, const struct stat *st, const char *hash);
-int known_save(struct cas *c, const char *made, const char *dest, struct buf *record,
-               struct err *e);
-void known_forget(const struct known *k);
+/* The record of what is in the directory `dir`, which was just made. */
+int known_save(struct cas *c, int dir, const struct buf *record, struct err *e);
+void known_forget(struct cas *c, const struct known *k);
 void known_collect(struct cas *c);

@@ -131,6 +131,10 @@ TEST(untouched_files_are_not_read_again)
     t = keep("part", "work/deep", "image-part", 0); // found by the directory above it
     assert_true(t.hashed_bytes < 100);
     assert_true(rig_same("work/deep", "image-part", false));
+    assert_int_equal(rename("work/deep", "moved"), 0); // it may be called anything by now
+    t = keep("moved", "moved", "image-moved", CAS_SOURCE_ENDS);
+    assert_int_equal(t.hashed_bytes, 3);
+    assert_int_equal(rig_entries("store/known"), 0); // a record ends with its directory
 }
 
 TEST(writing_right_after_a_check_out_is_seen)
@@ -261,10 +265,11 @@ TEST(collecting_takes_only_what_nobody_needs)
         snprintf(shard, sizeof(shard), "store/blobs/%02x", i);
         assert_true(rig_entries(shard) <= 0);
     }
-    assert_int_equal(rig_entries("store/known"), 0);
+    rig_file("store/known/from-another-boot", "other\n", 0600);
     rig_file("store/tmp/left-by-a-crash/0", "half", 0600);
     collect();
     assert_int_equal(rig_entries("store/tmp"), 0);
+    assert_false(rig_there("store/known/from-another-boot"));
 }
 
 TEST(failures_leave_nothing)

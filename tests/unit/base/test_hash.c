@@ -92,6 +92,35 @@ TEST(sha256_in_pieces)
     check_hex(out, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
+static void check_blake2b(const char *text, size_t step, const char *want)
+{
+    struct blake2b b;
+    uint8_t out[32];
+    size_t n = strlen(text);
+
+    blake2b_init(&b);
+    for (size_t at = 0; at < n; at += step)
+        blake2b_add(&b, text + at, n - at < step ? n - at : step);
+    blake2b_end(&b, out);
+    check_hex(out, want);
+}
+
+/* Python's hashlib.blake2b(…, digest_size=32) */
+TEST(blake2b_known_values)
+{
+    char block[257];
+
+    memset(block, 'a', 256);
+    block[256] = '\0';
+    check_blake2b("", 1, "0e5751c026e543b2e8ab2eb06099daa1d1e5df47778f7787faab45cdf12fe3a8");
+    check_blake2b("abc", 1, "bddd813c634239723171ef3fee98579b94964e3bb1cb3e427262c8c068d52319");
+    for (size_t step = 1; step < 300; step += 37)
+        check_blake2b(block, step,
+                      "eae4d3a7627549b383179dc18049964f91a6fed14c9f3fb26705eda3eeda5558");
+    block[128] = '\0';
+    check_blake2b(block, 100, "ae2aa48507885c4c950fb809b2076f959cde9f8ea6da260d9a3587df33dac450");
+}
+
 /* RFC 4231, cases 1, 2 and 6. */
 TEST(hmac_known_values)
 {
@@ -123,6 +152,7 @@ int main(void)
         cmocka_unit_test(siphash_reference_vectors),
         cmocka_unit_test(sha256_known_values),
         cmocka_unit_test(sha256_in_pieces),
+        cmocka_unit_test(blake2b_known_values),
         cmocka_unit_test(hmac_known_values),
         cmocka_unit_test(constant_time_comparison),
     };
