@@ -23,6 +23,7 @@ import durable  # noqa: E402
 import hyperctl  # noqa: E402
 import latency  # noqa: E402
 import library  # noqa: E402
+import metrics  # noqa: E402
 import scale  # noqa: E402
 import serving  # noqa: E402
 import small  # noqa: E402
@@ -35,6 +36,7 @@ SECTIONS = {
     "scale": scale.run,  # 100 000 and 1 000 000 jobs
     "durable": durable.run,  # kill -9 right after the reply
     "library": library.run,  # what the training library costs a script
+    "metrics": metrics.run,  # points per second, series in buckets, cost of a point
     "serving": serving.run,  # HTTP requests and idle event streams
     "hyperctl": hyperctl.run,  # batches of Hypernets
     "archive": archive.run,  # the same 20 MB submitted again and again
