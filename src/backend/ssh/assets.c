@@ -262,6 +262,8 @@ void assets_more(struct backend *b)
     while (!u->e.code && u->at < u->entries.n) {
         const struct entry *x = &u->entries.p[u->at];
         if (b->out.n - b->out_sent > OUT_HIGH)
+            connect_send(b);
+        if (b->out.n - b->out_sent > OUT_HIGH)
             return; /* called again when the pipe took it */
         if (x->kind == WIRE_FILE) {
             submit(u);
@@ -327,6 +329,11 @@ void assets_abort(struct backend *b)
     u->b = NULL;
     if (!u->working)
         upload_free(u);
+}
+
+bool assets_wait(const struct backend *b)
+{
+    return b->upload && !b->upload->working;
 }
 
 bool assets_on_the_way(const struct backend *b, struct run_key key)

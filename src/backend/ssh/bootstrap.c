@@ -89,18 +89,29 @@ static bool on_hello(struct backend *b, struct str rest)
     return true;
 }
 
+static size_t left_to_send(const struct backend *b)
+{
+    return b->programs->far_n + b->programs->shepherd_n + b->programs->library_n - b->uploaded;
+}
+
+bool bootstrap_waits(const struct backend *b)
+{
+    return b->state == SSH_UPLOADING && left_to_send(b) > 0;
+}
+
 void bootstrap_feed(struct backend *b)
 {
-    size_t all = b->programs->far_n + b->programs->shepherd_n + b->programs->library_n;
-
-    while (b->state == SSH_UPLOADING && b->uploaded < all && b->out.n - b->out_sent < FEED_BYTES) {
-        size_t n = MIN(all - b->uploaded, (size_t)FEED_BYTES);
+    while (bootstrap_waits(b) && b->out.n - b->out_sent < FEED_BYTES) {
+        size_t n = MIN(left_to_send(b), (size_t)FEED_BYTES);
         if (!buf_add(&b->out, b->programs->bytes + b->uploaded, n))
             return;
         b->uploaded += n;
         b->heard_ms = loop_mono_ms(b->loop); /* as long as it moves, it is not given up */
     }
     connect_send(b);
+    /* Taken as fast as it was written: nothing waits, so nobody would ask for more. */
+    if (b->state == SSH_UPLOADING && b->uploaded < all && b->child.in_watch)
+        watch_start(b->child.in_watch, WATCH_WRITE);
 }
 
 /* The far program runs: it is greeted, and the rest of the input is frames. */
