@@ -319,6 +319,14 @@ def walk_groups(ask, node):
     assert ask("POST", f"/v1/nodes/{node}/drain", want=200, route="/v1/nodes/{name}/drain")["drained"]
     assert not ask("POST", f"/v1/nodes/{node}/undrain", want=200, route="/v1/nodes/{name}/undrain")["drained"]
     ask("POST", "/v1/nodes/elsewhere/drain", want=404, route="/v1/nodes/{name}/drain")
+    ask("GET", f"/v1/nodes/{node}", want=200, route="/v1/nodes/{name}")
+    ask("GET", "/v1/nodes/elsewhere", want=404, route="/v1/nodes/{name}")
+    ask("POST", "/v1/nodes", {"url": "gopher://x"}, want=400)
+    added = ask("POST", "/v1/nodes", {"url": "ssh://nobody@127.0.0.1:1", "name": "far", "slots": 2}, want=201)
+    assert added["state"] == "away" and added["url"] == "ssh://nobody@127.0.0.1:1"
+    ask("POST", "/v1/nodes", {"url": "ssh://nobody@127.0.0.1:1", "name": "far"}, want=409)
+    ask("DELETE", f"/v1/nodes/{node}", want=409, route="/v1/nodes/{name}")
+    ask("DELETE", "/v1/nodes/far", want=204, route="/v1/nodes/{name}")
     ask("GET", "/v1/projects", want=200)
     batches = ask("GET", "/v1/batches", want=200)
     assert any(b["name"] == "swept" and b["count"] == 3 for b in batches["items"])
