@@ -257,16 +257,32 @@ static size_t type_of(struct str path)
     return ARRAY_SIZE(file_types);
 }
 
-/* The part of `path` below the directory of some run of the job, or NULL. */
+/* "/runs/0/42.1": the home itself may lie below such a name. */
+static const char *last_part(const char *dir)
+{
+    const char *tail = dir, *next;
+
+    while ((next = strstr(tail + 1, "/runs/")))
+        tail = next;
+    return tail;
+}
+
+/* The part of `path` below the directory of some run of the job, or NULL.  A run on another host
+ * names its directory there, which ends as ours does: "…/runs/0/42.1"; what was in it is here. */
 static const char *inside(const struct core *core, const struct job_facts *f, const char *path,
                           char **out_dir)
 {
     for (uint32_t run = f->attempt; run > 0; run--) {
         char *dir = core_run_dir(core, (struct run_key){f->seq, run});
         size_t n = strlen(dir);
+        const char *tail = last_part(dir), *there = strstr(path, tail);
         if (!strncmp(path, dir, n) && path[n] == '/') {
             *out_dir = dir;
             return path + n + 1;
+        }
+        if (there && there[strlen(tail)] == '/') {
+            *out_dir = dir;
+            return there + strlen(tail) + 1;
         }
         free(dir);
     }

@@ -116,9 +116,12 @@ void far_send(struct far *f)
         }
         f->out_sent += (size_t)n;
     }
-    watch_stop(f->out_watch);
     buf_reset(&f->out);
     f->out_sent = 0;
+    if (f->ready) /* output that waited for room has it now */
+        watch_start(f->out_watch, WATCH_WRITE);
+    else
+        watch_stop(f->out_watch);
 }
 
 void far_refuse(struct far *f, struct run_key key, const char *fmt, ...)

@@ -84,10 +84,13 @@ def test_a_job_elsewhere():
         j = h.ended(n)
         assert (j["state"], j["exit_code"]) == ("failed", 3) and j["runs"][0]["node"] == "a", j
         assert h.out(n) == f"at {a.home}\noops\n"
-        n = h.sh("python3 -c 'import berth; berth.log(loss=0.5, step=1); print(berth.params())'", ["a"], params={"lr": 0.1})
+        n = h.sh("python3 -c 'import berth; berth.log(loss=0.5, step=1); print(berth.params()); "
+                 "open(\"kept.txt\", \"w\").write(\"keep me\"); berth.save_artifact(\"kept.txt\")'", ["a"],
+                 params={"lr": 0.1}, cwd=a.home)
         assert h.ended(n)["state"] == "succeeded", h.out(n)
         assert "0.1" in h.out(n)
         assert h.job(n)["metrics"], h.job(n)
+        assert h.request("GET", f"/v1/jobs/{n}/artifact?name=kept.txt")[2] == b"keep me"
         files = os.path.join(h.dir, "files")
         os.makedirs(os.path.join(files, "data", "empty"))
         with open(os.path.join(files, "data", "x"), "w") as f:

@@ -109,9 +109,6 @@ void bootstrap_feed(struct backend *b)
         b->heard_ms = loop_mono_ms(b->loop); /* as long as it moves, it is not given up */
     }
     connect_send(b);
-    /* Taken as fast as it was written: nothing waits, so nobody would ask for more. */
-    if (b->state == SSH_UPLOADING && b->uploaded < all && b->child.in_watch)
-        watch_start(b->child.in_watch, WATCH_WRITE);
 }
 
 /* The far program runs: it is greeted, and the rest of the input is frames. */

@@ -146,10 +146,15 @@ void connect_send(struct backend *b)
         }
         b->out_sent += (size_t)n;
     }
-    if (b->child.in_watch)
-        watch_stop(b->child.in_watch);
     buf_reset(&b->out);
     b->out_sent = 0;
+    if (!b->child.in_watch)
+        return;
+    /* Whoever waits for room is woken, even when the pipe never was full. */
+    if (bootstrap_waits(b) || (b->state == SSH_UP && assets_wait(b)))
+        watch_start(b->child.in_watch, WATCH_WRITE);
+    else
+        watch_stop(b->child.in_watch);
 }
 
 static bool take_some(struct backend *b)

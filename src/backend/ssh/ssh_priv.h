@@ -149,7 +149,8 @@ void connect_drop(struct backend *b, bool lasting, const char *fmt, ...)
 char *bootstrap_script(const struct backend *b);
 /* Takes lines off b->in until the far program speaks.  False: connect_drop was called. */
 bool bootstrap_read(struct backend *b);
-void bootstrap_feed(struct backend *b); /* more of the programs, as the pipe takes them */
+bool bootstrap_waits(const struct backend *b); /* for room in the pipe */
+void bootstrap_feed(struct backend *b);        /* more of the programs, as the pipe takes them */
 
 /* ---- child.c ---- */
 int child_start(struct backend *b, const char *script, struct err *e);
@@ -186,4 +187,5 @@ int assets_check(char *const *assets, struct err *e);
 void assets_begin(struct backend *b, struct ssh_run *r); /* ends in ssh_sent or ssh_fail_start */
 void assets_more(struct backend *b);                     /* the pipe has room */
 void assets_abort(struct backend *b);                    /* the connection is gone */
+bool assets_wait(const struct backend *b);               /* for room in the pipe */
 bool assets_on_the_way(const struct backend *b, struct run_key key);
