@@ -210,19 +210,23 @@ def test_hostile_bundles_leave_nothing():
             text = a.refused(status, "POST", "/job_bundle", body, {"Content-Type": kind})
             assert why in text, text
             a.refused(400, "POST", "/queued_jobs", {"job_id": job, "spec": {}, "metadata": {}, "gpu_spec": {}})
-        link = tarfile.TarInfo("x")
-        link.type, link.linkname = tarfile.SYMTYPE, a.dir
-        through = tarfile.TarInfo("x/planted")
-        hard = tarfile.TarInfo("x")
-        hard.type, hard.linkname = tarfile.LNKTYPE, "/etc/passwd"
-        device = tarfile.TarInfo("x")
-        device.type = tarfile.CHRTYPE
-        for members in ((link, through), (hard,), (device,)):
-            job = str(uuid.uuid4())
-            for raw in members:
-                raw.name = f"{job}/job_source/" + ("x/planted" if raw is through else "x")
-            refused(job, "", raw=list(members))
-        assert not os.path.exists(os.path.join(a.dir, "planted"))
+        def member(name, kind, to=""):
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname = kind, to
+            return info
+        job = str(uuid.uuid4())
+        refused(job, "", raw=[member(f"{job}/job_source/x", tarfile.CHRTYPE)])
+        job = str(uuid.uuid4())
+        refused(job, "link", raw=[member(f"{job}/job_source/x", tarfile.SYMTYPE, "/tmp"),
+                                  member(f"{job}/job_source/x/y", tarfile.REGTYPE)])
+        job = str(uuid.uuid4())
+        refused(job, "", raw=[member(f"{job}/job_source/x", tarfile.LNKTYPE, "/etc/passwd")])
+        # A source that is itself a link out of the tree runs nowhere.
+        job = str(uuid.uuid4())
+        a.upload(job, {}, raw=[member(f"{job}/job_source", tarfile.SYMTYPE, "/tmp")])
+        a.enqueue(job, ["main.py"])
+        assert "no job_source" in a.wait(job, "failed")["logs"]
+        a.http("DELETE", f"/completed_jobs/{job}")
         job = str(uuid.uuid4())
         outside = tarfile.TarInfo(f"{job}/../../x")
         refused(job, "..", raw=[outside])

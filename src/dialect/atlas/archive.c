@@ -44,11 +44,12 @@ static char *archive_path(const char *home, const char *id, const char *name)
     return xasprintf("%s/" ATLAS_DIR_ARCHIVE "/%s%s%s", home, id, *name ? "/" : "", name);
 }
 
-static bool is_there(const char *path)
+/* Not through a link: what is archived or entered must be below our own directories. */
+static bool is_dir(const char *path)
 {
     struct stat st;
 
-    return lstat(path, &st) == 0;
+    return lstat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
 /* ---- check out ---- */
@@ -101,7 +102,7 @@ int atlas_check_out(const char *home, struct cas *c, const char *id, struct err 
         cas_check_out(c, tree, fresh, NULL, e) < 0 || move_up(fresh, work, e) < 0)
         return err_wrap(e, "preparing the working directory");
     AUTO_FREE char *source = work_path(home, id, "job_source");
-    if (!is_there(source))
+    if (!is_dir(source))
         return err_set(e, ERR_INVALID, "the bundle of job %s has no job_source", id);
     return 0;
 }
@@ -179,10 +180,12 @@ int atlas_archive_job(const char *home, struct cas *c, const char *id, struct er
     char tree[ATLAS_TREE_MAX];
     struct err trouble = {0};
 
-    if (!is_there(work))
+    if (!is_dir(work))
         return 0; /* it was done before */
-    if (!is_there(source) && atlas_check_out(home, c, id, e) < 0)
+    if (!is_dir(source) && atlas_check_out(home, c, id, e) < 0) {
+        dir_remove_tree(work, NULL); /* there is nothing to archive, now or later */
         return err_wrap(e, "archiving job %s", id);
+    }
     atlas_archive_tree(id, tree);
     if (dir_make_all(kept, 0755, e) < 0 || dir_remove_tree(image, e) < 0 ||
         cas_keep_tree(c, tree, source, image, CAS_SOURCE_ENDS, NULL, NULL, e) < 0 ||

@@ -84,8 +84,9 @@ static int on_part(void *arg, const char *name, const char *file, struct err *e)
         return err_set(e, ERR_INVALID, "there is a job %s already; choose another id", u->id);
     atlas_bundle_tree(u->id, tree);
     /* The interpreter of a virtual environment is a link out of it; nothing here follows links. */
-    return unpack_open_store(
-        u->a->cas, tree, &(struct unpack_conf){.top = u->id, .outside_links = true}, &u->unpack, e);
+    /* A virtual environment links to its interpreter; nothing is written through such a link. */
+    const struct unpack_conf conf = {.top = u->id, .outside_links = true};
+    return unpack_open_store(u->a->cas, tree, &conf, &u->unpack, e);
 }
 
 static int on_data(void *arg, struct str bytes, struct err *e)
