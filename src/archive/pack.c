@@ -26,6 +26,8 @@ struct packer {
     bool failed;      /* the sink said no; its reason is in e already */
     int fd;           /* the file being read, or -1 */
     int64_t at, size; /* of it: how far, how long */
+    bool sparse;      /* it has holes; the data at or behind `at` are … */
+    int64_t data_from, data_to;
     char *path;
     char chunk[CHUNK];
 };
@@ -114,6 +116,7 @@ static void note_holes(struct packer *p)
         at = to;
     }
     p->lib->entry_sparse_add_entry(p->entry, p->size, 0); // so that the end is known
+    p->sparse = true;
 }
 
 static int write_header(struct packer *p, const struct pack_item *item, struct err *e)
@@ -153,7 +156,8 @@ static int begin_item(struct packer *p, const struct pack_item *item, struct err
     free(p->path);
     p->path = xstrdup(item->path);
     p->fd = S_ISREG(item->mode) ? item->fd : -1;
-    p->at = 0;
+    p->at = p->data_from = p->data_to = 0;
+    p->sparse = false;
     p->size = S_ISREG(item->mode) ? item->size : 0;
     if (write_header(p, item, e) < 0)
         return -1;
@@ -170,12 +174,33 @@ static int end_file(struct packer *p, struct err *e)
     return p->lib->write_finish_entry(p->tar) < ARCHIVE_WARN ? complain(p, e) : 0;
 }
 
-/* The next bytes of the open file; -1 with errno set. */
-static ssize_t read_some(struct packer *p)
+/* Looks for the next data of a file with holes. */
+static void find_data(struct packer *p)
 {
+    off_t from = lseek(p->fd, p->at, SEEK_DATA);
+    off_t to = from < 0 ? -1 : lseek(p->fd, from, SEEK_HOLE);
+
+    p->data_from = from < 0 ? p->size : MIN((int64_t)from, p->size);
+    p->data_to = to < 0 ? p->size : (int64_t)to;
+}
+
+/* The next bytes of the open file at *out; -1 with errno set.  Holes are not read: what they would
+ * give is known, and libarchive leaves them out anyway. */
+static ssize_t read_some(struct packer *p, const char **out)
+{
+    static const char zeros[CHUNK];
     size_t want = (size_t)MIN((int64_t)CHUNK, p->size - p->at);
     ssize_t n;
 
+    if (p->sparse && p->at >= p->data_to)
+        find_data(p);
+    if (p->sparse && p->at < p->data_from) {
+        *out = zeros;
+        return (ssize_t)MIN((int64_t)want, p->data_from - p->at);
+    }
+    if (p->sparse)
+        want = (size_t)MIN((int64_t)want, p->data_to - p->at);
+    *out = p->chunk;
     do
         n = pread(p->fd, p->chunk, want, p->at);
     while (n < 0 && errno == EINTR);
@@ -190,14 +215,15 @@ static int continue_file(struct packer *p, struct err *e)
             watch_warn(&p->watch, "%s grew while it was packed; its new end is left out", p->path);
         return end_file(p, e);
     }
-    ssize_t n = read_some(p);
+    const char *bytes;
+    ssize_t n = read_some(p, &bytes);
     if (n <= 0) {
         watch_warn(&p->watch, "%s %s while it was packed; the missing part is filled with zeros",
                    p->path, n == 0 ? "shrank" : "could not be read");
         return end_file(p, e);
     }
     p->at += n;
-    if (write_bytes(p, p->chunk, (size_t)n, e) < 0)
+    if (write_bytes(p, bytes, (size_t)n, e) < 0)
         return -1;
     return watch_add(&p->watch, n, 0, e);
 }
