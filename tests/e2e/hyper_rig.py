@@ -118,7 +118,7 @@ class Place:
     def exists(self, *parts):
         return os.path.exists(self.path(*parts))
 
-    def wait_for(self, *parts, timeout=20):
+    def wait_for(self, *parts, timeout=60):
         end = time.monotonic() + timeout
         while not self.exists(*parts):
             assert time.monotonic() < end, f"{parts} does not appear"
