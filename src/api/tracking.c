@@ -188,9 +188,40 @@ void notes_add_to_job(struct call *c)
     call_work(c, job_and_body, note_then);
 }
 
+static bool take_owner(void *arg, const struct project_view *v)
+{
+    *(uint32_t *)arg = v->uid;
+    return false;
+}
+
+/* Others may read what was written about a project they have a part in, or began. */
+static int may_read_project(struct call *c)
+{
+    const struct caller *who = &c->who.caller;
+    struct job_query q = {.project = arena_strndup(&c->mem, c->arg.p, c->arg.n),
+                          .only_uid = true,
+                          .uid = who->uid,
+                          .limit = 1};
+    uint64_t counts[JOB_STATE_MAX] = {0}, jobs = 0;
+    uint32_t owner = 0;
+
+    if (who->admin)
+        return 0;
+    if (store_project(c->api->conf.store, c->arg, take_owner, &owner, &c->err) < 0 ||
+        store_job_counts(c->api->conf.store, &q, counts, &c->err) < 0)
+        return -1;
+    for (int s = 0; s < JOB_STATE_MAX; s++)
+        jobs += counts[s];
+    if (jobs || owner == who->uid)
+        return 0;
+    return err_set(&c->err, ERR_NOT_FOUND,
+                   "there is no project '%.*s'; `berth projects` shows what there is",
+                   (int)MIN(c->arg.n, 100), c->arg.p);
+}
+
 static int project_notes_run(struct call *c)
 {
-    return put_notes(c, c->arg, 0);
+    return may_read_project(c) < 0 ? -1 : put_notes(c, c->arg, 0);
 }
 
 void notes_of_project(struct call *c)

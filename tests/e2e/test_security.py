@@ -201,7 +201,9 @@ def test_job_token_opens_its_job_only():
     assert "loss" not in h.api("GET", f"/v1/jobs/{other}")["metrics"]
     # Everything else is closed, its own job included.
     allowed = {("GET", "/v1/jobs/{job}"), ("GET", "/v1/jobs/{job}/logs"), ("GET", "/v1/jobs/{job}/control"),
-               ("POST", "/v1/jobs/{job}/reports"), ("GET", "/healthz")}
+               ("POST", "/v1/jobs/{job}/reports"), ("POST", "/v1/jobs/{job}/outside_end"), ("GET", "/healthz")}
+    assert ask("POST", f"/v1/jobs/{mine}/outside_end", "{}")[0] == 409  # we see ourselves how it ends
+    assert ask("POST", f"/v1/jobs/{other}/outside_end", "{}")[0] == 404
     for r in h.api("GET", "/v1/routes")["items"]:
         if (r["method"], r["path"]) in allowed:
             continue
