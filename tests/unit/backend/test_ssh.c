@@ -80,13 +80,13 @@ static void test_big_output(void **state)
 
     (void)state;
     rig_init(&r, CLS);
-    rig_start(&r, 1, 1, &(struct rig_run){.shell = "seq 1 3000000; echo end"});
+    rig_start(&r, 1, 1, &(struct rig_run){.shell = "seq 1 6500000; echo end"});
     rig_start(&r, 2, 1, &(struct rig_run){.shell = "echo quiet"});
     rig_wait_ended(&r, 2, 1);
     assert_int_equal(rig_wait_ended(&r, 1, 1)->outcome.wait_status, 0);
     AUTO_FREE char *log = rig_log(&r, 1, 1);
     const char *p = log;
-    for (int i = 1; i <= 3000000; i++) {
+    for (int i = 1; i <= 6500000; i++) {
         int n = snprintf(line, sizeof(line), "%d\n", i);
         if (strncmp(p, line, (size_t)n) != 0)
             fail_msg("line %d is wrong: %.20s", i, p);
