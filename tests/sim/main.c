@@ -49,7 +49,7 @@ static int find_planted(int n, enum planted p, const char *name)
 
 int main(int argc, char **argv)
 {
-    int64_t first = 1, count = 20000;
+    int64_t first = 1, count = 12000;
     int bad = 0;
 
     if (argc > 1 && !str_to_i64(str_of(argv[1]), &first))
