@@ -19,8 +19,10 @@
 #include "dialect/atlas/home.h"
 #include <dirent.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <time.h>
 
 enum { LISTING_MAX = 256 << 20 };
 
@@ -173,6 +175,25 @@ static int write_listing(const char *home, struct cas *c, const char *id, struct
 
 /* ---- archive ---- */
 
+enum { TIDY_S = 10 };
+
+/* The room of removed jobs comes back at once, but not more often than every ten seconds; what is
+ * left then, or while the store is in use, goes at the end of the next job. */
+static void tidy(struct cas *c, bool dropped)
+{
+    static atomic_bool dirty;
+    static atomic_llong last_s;
+    struct timespec now;
+
+    if (dropped)
+        atomic_store(&dirty, true);
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (!atomic_load(&dirty) || now.tv_sec - atomic_load(&last_s) < TIDY_S)
+        return;
+    atomic_store(&last_s, now.tv_sec);
+    atomic_store(&dirty, cas_collect(c, NULL, NULL) < 0);
+}
+
 int atlas_archive_job(const char *home, struct cas *c, const char *id, struct err *e)
 {
     AUTO_FREE char *work = work_path(home, id, ""), *source = work_path(home, id, "job_source");
@@ -193,6 +214,7 @@ int atlas_archive_job(const char *home, struct cas *c, const char *id, struct er
         return err_wrap(e, "archiving job %s", id);
     if (dir_remove_tree(work, &trouble) < 0)
         return err_set(e, trouble.code, "removing the working directory: %s", trouble.text);
+    tidy(c, false);
     return 0;
 }
 
@@ -208,5 +230,6 @@ int atlas_discard_job(const char *home, struct cas *c, const char *id, struct er
     if (dir_remove_tree(kept, e) < 0 || dir_remove_tree(work, e) < 0 ||
         cas_drop_tree(c, archive, e) < 0 || cas_drop_tree(c, bundle, e) < 0)
         return err_wrap(e, "removing the files of job %s", id);
+    tidy(c, true);
     return 0;
 }
