@@ -79,6 +79,7 @@ struct backend_events {
 struct backend_class {
     const char *name;
     bool outside; /* runs there are not started by us and say themselves how they end */
+    bool far; /* behind a network: it may be away, and may refuse; run_start.after is not used */
     int (*open)(struct backend **out, const char *home, const struct json *conf, struct loop *l,
                 const struct backend_events *ev, void *owner, struct err *e);
     /* Leaves runs running. */

@@ -5,7 +5,8 @@
  * of the same shape are recorded early and form a chain behind each run: the backend starts the
  * first as soon as the run before it has ended.  Each takes over the slot, the devices and the
  * place in the batch of the one before it, so all must ask for the same, and it is done only while
- * nothing else waits.
+ * nothing else waits.  A host behind a network may refuse one in the middle, and the next would
+ * start beside the first: there, none waits.
  */
 #include "core/core_priv.h"
 
@@ -30,8 +31,9 @@ static bool leads_a_chain(struct core *c, const struct run *r)
     bool young = core_mono(c) - r->started_mono_ms <= SHORT_RUN_MS;
     bool on_its_way = r->phase == RUN_RECORDING || r->phase == RUN_SENT || r->phase == RUN_LIVE;
 
-    return young && on_its_way && !r->job->cancel_requested && host_open(r->host) &&
-           !queue_shape_at(c->queue, shape)->paused && !queue_ruled(c, shape) &&
+    return young && on_its_way && !r->host->cls->far && !r->job->cancel_requested &&
+           host_open(r->host) && !queue_shape_at(c->queue, shape)->paused &&
+           !queue_ruled(c, shape) &&
            !queue_shape_at(c->queue, shape)->need.gpus && /* those are planned elsewhere */
            queue_count_shape(c->queue, shape) == queue_count(c->queue);
 }

@@ -421,9 +421,6 @@ static void on_refused(void *owner, struct run_key key, struct str why)
         h->cls->settled(h->backend, key);
         return;
     }
-    for (struct run *next = r->next; next; next = next->next)
-        if (next->phase == RUN_SENT)
-            run_stop(h->core, next); /* they wait for an end that will not come */
     r->refused = true;
     if (++r->job->refusals >= REFUSALS_MAX) {
         o.why = RUN_END_START_FAILED;

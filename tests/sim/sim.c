@@ -388,7 +388,8 @@ static void fault(struct sim *s)
         break;
     case 4:
     case 5:
-        world_cut(&s->world, host, !s->world.hosts[host].cut);
+        if (world_far(host))
+            world_cut(&s->world, host, !s->world.hosts[host].cut);
         break;
     case 6:
         world_refuse(&s->world);

@@ -141,7 +141,12 @@ struct world {
     VEC(int64_t) saved;           /* checkpoint number → when it was written; 0 = never */
     char failure[200];            /* what a rank went through and should not have */
 };
-extern const struct backend_class backend_sim;
+extern const struct backend_class backend_sim, backend_sim_far;
+/* The first host is this machine: nothing comes between. */
+static inline bool world_far(int host)
+{
+    return host > 0;
+}
 void world_init(struct world *w, struct rng *rng, enum planted planted);
 void world_done(struct world *w);
 void world_crash_controller(struct world *w);

@@ -60,8 +60,9 @@ void world_attach(struct world *w, struct backend *backends[SIM_HOSTS])
     for (int i = 0; i < w->n_hosts; i++) {
         struct sim_host *h = &w->hosts[i];
         h->host = core_host_new(w->core, i ? h->node.name : NULL);
-        backend_sim.open(&backends[i], (const char *)h, NULL, NULL, NULL, NULL, &e);
-        core_attach(h->host, &backend_sim, backends[i]);
+        const struct backend_class *cls = world_far(i) ? &backend_sim_far : &backend_sim;
+        cls->open(&backends[i], (const char *)h, NULL, NULL, NULL, NULL, &e);
+        core_attach(h->host, cls, backends[i]);
     }
 }
 
@@ -491,13 +492,9 @@ static void sim_close(struct backend *b)
     free(b);
 }
 
-const struct backend_class backend_sim = {.name = "sim",
-                                          .open = sim_open,
-                                          .close = sim_close,
-                                          .node = sim_node,
-                                          .journal = sim_journal,
-                                          .start = sim_start,
-                                          .stop = sim_stop,
-                                          .signal = sim_signal,
-                                          .adopt = sim_adopt,
-                                          .settled = sim_settled};
+#define SIM_CALLS                                                                                  \
+    .open = sim_open, .close = sim_close, .node = sim_node, .journal = sim_journal,                \
+    .start = sim_start, .stop = sim_stop, .signal = sim_signal, .adopt = sim_adopt,                \
+    .settled = sim_settled
+const struct backend_class backend_sim = {.name = "sim", SIM_CALLS};
+const struct backend_class backend_sim_far = {.name = "sim-far", .far = true, SIM_CALLS};

@@ -784,6 +784,7 @@ static void ssh_settled(struct backend *b, struct run_key key)
 
 const struct backend_class backend_ssh = {
     .name = "ssh",
+    .far = true,
     .open = ssh_open,
     .close = ssh_close,
     .node = ssh_node,
