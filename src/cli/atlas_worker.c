@@ -14,7 +14,7 @@ static int worker(struct cli *c, const void *opts, const struct operands *ops)
 static const struct opt_group *const groups[] = {NULL};
 const struct command cmd_atlas_worker = {
     .name = ATLAS_WORKER_COMMAND,
-    .summary = "prepare the working directory of a job of Atlas and start it",
+    .summary = "lay out the files of an Atlas job and start it",
     .synopsis = "HOME ID MODE -- WORD…",
     .section = SECTION_RUN,
     .flags = COMMAND_HIDDEN | COMMAND_STARTS,
