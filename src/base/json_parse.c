@@ -109,7 +109,7 @@ static int hex4(struct parser *p, unsigned *out)
 static int parse_unicode_escape(struct parser *p)
 {
     size_t start = p->at - 2;
-    unsigned cp, low;
+    unsigned cp = 0, low = 0;
 
     if (hex4(p, &cp) < 0)
         return -1;

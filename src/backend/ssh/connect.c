@@ -165,7 +165,7 @@ static bool take_some(struct backend *b)
     int got = 1, n = 0;
 
     while (n++ < FRAMES_MAX && (got = wire_next(rest, &head, &body)) == 1) {
-        if (!ssh_take(b, &head, body)) {
+        if (!facts_take(b, &head, body)) {
             got = -1;
             break;
         }

@@ -1,7 +1,8 @@
 /* ssh.c - runs on another host, by way of our far program there
  *
  * Owns: what we know of every run handed to us and not yet settled, and what core is told of it.
- * Does not own: the connection (connect.c), files sent (assets.c) and received (copies.c).
+ * Does not own: the connection (connect.c), what is heard over it (facts.c), files sent (assets.c)
+ * and received (copies.c).
  *
  * Orders go to the far program, which hands them to an ordinary local backend; facts come back.
  * After each new connection every run without an outcome that was ever sent is adopted first: the
@@ -21,7 +22,7 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
-enum { REFUSE_LOOK_MS = 1000, REWIND_MS = 2000 };
+enum { REFUSE_LOOK_MS = 1000 };
 
 /* ---- the table ---- */
 
@@ -45,7 +46,7 @@ static struct ssh_run *run_add(struct backend *b, struct run_key key, uint32_t j
     return r;
 }
 
-static void drop_start(struct ssh_run *r)
+void ssh_drop_start(struct ssh_run *r)
 {
     free(TAKE(r->frame));
     r->frame_n = 0;
@@ -58,7 +59,7 @@ static void drop_start(struct ssh_run *r)
 static void run_free(struct backend *b, struct ssh_run *r)
 {
     map_u64_del(&b->runs, r->id);
-    drop_start(r);
+    ssh_drop_start(r);
     copies_done(r);
     free(r);
 }
@@ -89,7 +90,7 @@ static run_vec runs_sorted(struct backend *b)
 
 /* ---- what must not be said from within a call ---- */
 
-static void end_here(struct backend *b, struct run_key key, enum run_end why, const char *detail)
+void ssh_end_here(struct backend *b, struct run_key key, enum run_end why, const char *detail)
 {
     struct ssh_run *r = ssh_find(b, key);
     struct run_outcome o = {.why = why, .sys = why == RUN_END_START_FAILED ? EIO : 0};
@@ -98,7 +99,7 @@ static void end_here(struct backend *b, struct run_key key, enum run_end why, co
         return;
     o.ended_ms = clock_wall(&clock_system);
     r->state = SSH_ENDED;
-    drop_start(r);
+    ssh_drop_start(r);
     b->ev->ended(b->owner, key, &o, str_of(detail));
 }
 
@@ -113,9 +114,9 @@ static void on_post(void *arg)
     b->failed = (__typeof__(b->failed)){0};
     b->failed_why = (__typeof__(b->failed_why)){0};
     for (size_t i = 0; i < cancelled.n; i++)
-        end_here(b, cancelled.p[i], RUN_END_CANCELLED, "");
+        ssh_end_here(b, cancelled.p[i], RUN_END_CANCELLED, "");
     for (size_t i = 0; i < failed.n; i++) {
-        end_here(b, failed.p[i], RUN_END_START_FAILED, why.p[i]);
+        ssh_end_here(b, failed.p[i], RUN_END_START_FAILED, why.p[i]);
         free(why.p[i]);
     }
     vec_done(&cancelled);
@@ -130,7 +131,7 @@ void ssh_fail_start(struct backend *b, struct run_key key, const char *why)
     timer_start(b->post_timer, 0, 0);
 }
 
-static void refuse(struct backend *b, struct ssh_run *r, struct str why)
+void ssh_refuse(struct backend *b, struct ssh_run *r, struct str why)
 {
     struct run_key key = r->key;
 
@@ -159,9 +160,10 @@ static void refuse_late(struct backend *b)
         if (r->state != SSH_WAITING)
             continue;
         if (r->stopping)
-            end_here(b, r->key, RUN_END_CANCELLED, "");
+            ssh_end_here(b, r->key, RUN_END_CANCELLED, "");
         else if (b->state == SSH_IDLE && (late || b->trouble.lasting))
-            refuse(b, r, str_of(why)); /* not while an attempt is under way: it has its own time */
+            ssh_refuse(b, r,
+                       str_of(why)); /* not while an attempt is under way: it has its own time */
     }
     vec_done(&runs);
 }
@@ -217,7 +219,7 @@ static void put_adopt(struct backend *b, struct ssh_run *r)
         put_op(b, WIRE_STOP, r, r->grace_ms);
 }
 
-static void put_signals(struct backend *b, struct ssh_run *r)
+void ssh_put_signals(struct backend *b, struct ssh_run *r)
 {
     for (int s = 1; r->signals && s < 64; s++)
         if (r->signals & 1ull << s)
@@ -274,272 +276,6 @@ void ssh_on_up(struct backend *b)
     ssh_start_next(b);
 }
 
-/* ---- facts ---- */
-
-static void on_node(struct backend *b, struct str body)
-{
-    struct wire_node w;
-
-    if (!wire_get_node(body, &w))
-        return;
-    b->node.slots = w.slots;
-    b->node.mcpu = w.mcpu;
-    b->node.mem_bytes = w.mem_bytes;
-    b->journal = MAX(w.journal, 1u);
-    b->state = SSH_UP;
-    b->was_up = true;
-    b->backoff_ms = 0;
-    b->up_since_ms = loop_mono_ms(b->loop);
-    b->trouble = (struct trouble){0};
-}
-
-/* The devices follow the node at once: then core hears of both. */
-static bool on_devices(struct backend *b, struct str body)
-{
-    struct run_memory *runs = NULL;
-    size_t n = 0;
-    bool first = b->node.away;
-
-    if (!wire_get_devices(body, &b->node, &runs, &n))
-        return false;
-    if (first) {
-        ssh_on_away(b);
-        ssh_on_up(b);
-    } else if (b->ev->devices) {
-        b->ev->devices(b->owner, &b->node, runs, n);
-    }
-    free(runs);
-    return true;
-}
-
-static void on_started(struct backend *b, const struct wire_op *op)
-{
-    struct ssh_run *r = ssh_find(b, (struct run_key){op->job, op->run});
-
-    if (!r || r->state > SSH_RUNNING)
-        return;
-    bool known = r->state == SSH_RUNNING;
-    r->state = SSH_RUNNING;
-    r->pid = op->pid;
-    r->pid_start = op->pid_start;
-    drop_start(r);
-    put_signals(b, r);
-    connect_send(b);
-    if (known)
-        return;
-    copies_touch(r);
-    b->ev->started(b->owner, r->key, r->pid, r->pid_start, op->at_ms);
-}
-
-static void check_end(struct backend *b, struct ssh_run *r)
-{
-    if (!r->ending || !copies_complete(r, r->end.size))
-        return;
-    r->ending = false;
-    r->state = SSH_ENDED;
-    drop_start(r);
-    copies_touch(r);
-    b->ev->ended(b->owner, r->key, &r->end.o, str_of(r->detail));
-}
-
-static bool on_ended(struct backend *b, struct str body)
-{
-    struct wire_ended end;
-    struct str detail;
-
-    if (!wire_get_ended(body, &end, &detail))
-        return false;
-    struct ssh_run *r = ssh_find(b, (struct run_key){end.job, end.run});
-    if (!r || r->state > SSH_RUNNING)
-        return true;
-    r->ending = true;
-    r->end = end;
-    snprintf(r->detail, sizeof(r->detail), STR_FMT, STR_ARG(detail));
-    check_end(b, r);
-    return true;
-}
-
-/* It never ran there.  What was meant to be started is started now; of an adopted one core decides.
- */
-static void on_absent(struct backend *b, struct run_key key)
-{
-    struct ssh_run *r = ssh_find(b, key);
-
-    if (!r || r->state > SSH_RUNNING)
-        return;
-    if (r->stopping) {
-        end_here(b, key, RUN_END_CANCELLED, "");
-    } else if (r->frame) {
-        r->state = SSH_SENT;
-        vec_push(&b->to_start, key);
-        ssh_start_next(b);
-    } else {
-        r->state = SSH_ABSENT;
-        b->ev->absent(b->owner, key);
-    }
-}
-
-static bool on_refused(struct backend *b, struct str body)
-{
-    struct wire_op op;
-    struct str why;
-
-    if (!wire_get_op_text(body, &op, &why))
-        return false;
-    struct ssh_run *r = ssh_find(b, (struct run_key){op.job, op.run});
-    if (r && r->state <= SSH_SENT && r->frame) {
-        char text[WIRE_DETAIL_MAX + 80];
-        snprintf(text, sizeof(text), "%.64s: %.*s", b->conf.name, (int)MIN(why.n, WIRE_DETAIL_MAX),
-                 why.p);
-        refuse(b, r, str_of(text));
-    }
-    return true;
-}
-
-static void put_ack(struct backend *b, const struct ssh_run *r, unsigned stream, bool again)
-{
-    struct wire_op op = {.job = r->key.job,
-                         .run = r->key.run,
-                         .value = stream,
-                         .at_ms = again,
-                         .offset = {r->copies[stream].have}};
-
-    wire_put_op(&b->out, WIRE_ACK, &op);
-}
-
-static void on_rewind(void *arg)
-{
-    struct backend *b = arg;
-
-    for (size_t i = 0; i < b->rewinds.n && b->state == SSH_UP; i++) {
-        struct ssh_run *r = ssh_find(b, b->rewinds.p[i]);
-        for (unsigned s = 0; r && r->state <= SSH_RUNNING && s < WIRE_STREAMS; s++)
-            put_ack(b, r, s, true);
-    }
-    vec_clear(&b->rewinds);
-    connect_send(b);
-}
-
-/* The copy could not be written (the disk is full): the far end is asked for the same again, a
- * little later.  Meanwhile its window is full and it waits. */
-static void rewind_later(struct backend *b, const struct ssh_run *r, const struct err *e)
-{
-    for (size_t i = 0; i < b->rewinds.n; i++)
-        if (run_key_eq(b->rewinds.p[i], r->key))
-            return;
-    if (b->rewinds.n == 0)
-        timer_start(b->rewind_timer, REWIND_MS, 0);
-    vec_push(&b->rewinds, r->key);
-    if (e->code && b->ev->notice)
-        b->ev->notice(b->owner, str_of(e->text));
-}
-
-static bool on_log(struct backend *b, struct str body)
-{
-    struct wire_log l;
-    struct str bytes;
-    struct err e = {0};
-
-    if (!wire_get_log(body, &l, &bytes))
-        return false;
-    struct ssh_run *r = ssh_find(b, (struct run_key){l.job, l.run});
-    if (!r || r->state > SSH_RUNNING)
-        return true;
-    if (!copies_write(r, &l, bytes, &e)) {
-        rewind_later(b, r, &e);
-        return true;
-    }
-    put_ack(b, r, l.stream, false);
-    connect_send(b);
-    if (l.stream == WIRE_SPOOL && bytes.n && b->ev->spooled)
-        b->ev->spooled(b->owner, r->key);
-    check_end(b, r);
-    return true;
-}
-
-/* What cannot be kept here (a full disk) is told, and does not hold up the end. */
-static bool on_kept(struct backend *b, struct str body)
-{
-    struct wire_asset a;
-    struct str name, bytes;
-    struct err e = {0};
-
-    if (!wire_get_asset(body, &a, &name, &bytes))
-        return false;
-    struct ssh_run *r = ssh_find(b, (struct run_key){a.job, a.run});
-    if (r && r->state <= SSH_RUNNING && copies_keep(r, &a, name, bytes, &e) < 0 && b->ev->notice)
-        b->ev->notice(b->owner, str_of(e.text));
-    return true;
-}
-
-/* The daemon gets one end of a pair, the call the other. */
-static void on_call(struct backend *b, uint64_t number)
-{
-    int pair[2];
-
-    if (!b->ev->call ||
-        socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0) {
-        calls_refuse(&b->calls, number);
-        return;
-    }
-    calls_add_take(&b->calls, number, pair[0]);
-    b->ev->call(b->owner, pair[1]);
-}
-
-static bool take_op(struct backend *b, enum wire_type type, struct str body)
-{
-    struct wire_op op;
-
-    if (!wire_get_op(body, &op))
-        return false;
-    if (type == WIRE_STARTED)
-        on_started(b, &op);
-    else if (type == WIRE_ABSENT)
-        on_absent(b, (struct run_key){op.job, op.run});
-    else if (type == WIRE_JOURNAL)
-        b->journal = MAX(op.journal, 1u);
-    else if (type == WIRE_CALL)
-        on_call(b, op.job);
-    return true;
-}
-
-bool ssh_take(struct backend *b, const struct wire_head *h, struct str body)
-{
-    if (b->state == SSH_GREETING && h->type != WIRE_WELCOME && h->type != WIRE_NOTICE)
-        return false;
-    switch ((enum wire_type)h->type) {
-    case WIRE_WELCOME:
-        on_node(b, body);
-        return b->state == SSH_UP;
-    case WIRE_DEVICES:
-        return on_devices(b, body);
-    case WIRE_ENDED:
-        return on_ended(b, body);
-    case WIRE_REFUSED:
-        return on_refused(b, body);
-    case WIRE_LOG:
-        return on_log(b, body);
-    case WIRE_ASSET:
-        return on_kept(b, body);
-    case WIRE_NOTICE:
-        if (b->ev->notice)
-            b->ev->notice(b->owner, (struct str){body.p, MIN(body.n, WIRE_DETAIL_MAX)});
-        return true;
-    case WIRE_STARTED:
-    case WIRE_ABSENT:
-    case WIRE_JOURNAL:
-    case WIRE_PONG:
-    case WIRE_CALL:
-        return take_op(b, (enum wire_type)h->type, body);
-    case WIRE_CALL_BYTES:
-    case WIRE_CALL_ACK:
-    case WIRE_CALL_END:
-        return calls_take(&b->calls, (enum wire_type)h->type, body);
-    default:
-        return false;
-    }
-}
-
 /* ---- the class ---- */
 
 static void ssh_close(struct backend *b)
@@ -583,7 +319,7 @@ static int ssh_open(struct backend **out, const char *home, const struct json *c
     b->child = (struct ssh_child){.in = -1, .out = -1, .errs = -1, .pidfd = -1, .secrets = -1};
     b->post_timer = timer_new(l, on_post, b);
     b->refuse_timer = timer_new(l, on_refuse_timer, b);
-    b->rewind_timer = timer_new(l, on_rewind, b);
+    b->rewind_timer = timer_new(l, facts_rewind, b);
     if (ssh_conf_read(&b->conf, conf, e) < 0 || connect_open(b, e) < 0) {
         ssh_close(b);
         return -1;
@@ -746,7 +482,7 @@ static void ssh_signal(struct backend *b, struct run_key key, int signo)
         return;
     r->signals |= 1ull << signo;
     if (b->state == SSH_UP) {
-        put_signals(b, r);
+        ssh_put_signals(b, r);
         connect_send(b);
     }
 }

@@ -123,14 +123,22 @@ struct backend {
     VEC(struct run_key) to_start;
 };
 
+/* ---- facts.c ---- */
+bool facts_take(struct backend *b, const struct wire_head *h, struct str body);
+void facts_rewind(void *backend); /* asks again for what could not be written */
+
 /* ---- ssh.c ---- */
-bool ssh_take(struct backend *b, const struct wire_head *h, struct str body);
 void ssh_on_up(struct backend *b);   /* greeted: adopt, then start what waits */
 void ssh_on_away(struct backend *b); /* state or trouble changed */
 struct ssh_run *ssh_find(struct backend *b, struct run_key key);
 void ssh_fail_start(struct backend *b, struct run_key key, const char *why); /* at the next turn */
 void ssh_sent(struct backend *b, struct ssh_run *r);                         /* START is out */
 void ssh_start_next(struct backend *b); /* START of those whose turn it is */
+void ssh_drop_start(struct ssh_run *r); /* what would be needed to send it again */
+void ssh_put_signals(struct backend *b, struct ssh_run *r);
+void ssh_refuse(struct backend *b, struct ssh_run *r, struct str why);
+/* It ended without the host, or before it was heard of there. */
+void ssh_end_here(struct backend *b, struct run_key key, enum run_end why, const char *detail);
 
 /* ---- conf.c ---- */
 int ssh_conf_read(struct ssh_conf *c, const struct json *conf, struct err *e);
