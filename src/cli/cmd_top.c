@@ -251,7 +251,7 @@ static void draw(struct top *t)
     t->c->out = term_detect(STDOUT_FILENO);
     t->m.rows = t->rows;
     t->m.counts = t->counts;
-    t->m.node = json_at(json_get(t->nodes, "items"), 0);
+    t->m.nodes = json_get(t->nodes, "items");
     t->m.filter = t->filter;
     t->m.message = t->message;
     t->m.sort = sorts[t->sort];

@@ -4,8 +4,8 @@
 #include "base/table.h"
 
 struct top_model {
-    const struct json *rows, *counts, *node; /* may be NULL before the first answer */
-    struct str log;                          /* tail of the shown job's output; in the log view */
+    const struct json *rows, *counts, *nodes; /* may be NULL before the first answer */
+    struct str log;                           /* tail of the shown job's output; in the log view */
     const char *version, *filter, *sort, *message;
     int64_t selected; /* row */
     int64_t first;    /* first row on the screen; kept by top_draw so that selected is visible */

@@ -72,32 +72,65 @@ static void bar(struct buf *b, const char *label, double used, double of, const 
     buf_addf(b, "%s %s   ", colour ? colour_end() : "", text);
 }
 
-static double real_of(const struct json *j, const char *key)
+static bool is_away(const struct json *node)
 {
-    return json_get(j, key) ? json_real(json_get(j, key)) : 0;
+    return str_eq_c(text_of(node, "state"), "away");
 }
 
-static void usage_line(struct frame *f, const struct json *node)
+/* Over the nodes that can be reached. */
+static double sum_of(const struct json *nodes, const char *key)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < json_len(nodes); i++) {
+        const struct json *v = json_get(json_at(nodes, i), key);
+        if (v && !is_away(json_at(nodes, i)))
+            sum += json_real(v);
+    }
+    return sum;
+}
+
+static void usage_bar(struct buf *b, const char *label, double used, double of, bool colour)
+{
+    char text[80];
+
+    snprintf(text, sizeof(text), "%g/%g", used, of);
+    bar(b, label, used, of, text, colour);
+}
+
+static void usage_line(struct frame *f, const struct json *nodes)
 {
     AUTO(buf) struct buf b = {0};
     char text[80], used[UNIT_TEXT_MAX], of[UNIT_TEXT_MAX];
+    double mem = sum_of(nodes, "mem_bytes"), used_mem = sum_of(nodes, "used_mem_bytes");
 
     buf_init(&b, FRAME_MAX);
-    snprintf(text, sizeof(text), "%lld/%lld", (long long)int_of(node, "used_slots"),
-             (long long)int_of(node, "slots"));
-    bar(&b, "slots", real_of(node, "used_slots"), real_of(node, "slots"), text, f->colour);
-    snprintf(text, sizeof(text), "%g/%g", real_of(node, "used_cpus"), real_of(node, "cpus"));
-    bar(&b, "cpus", real_of(node, "used_cpus"), real_of(node, "cpus"), text, f->colour);
-    size_format(int_of(node, "used_mem_bytes"), used);
-    size_format(int_of(node, "mem_bytes"), of);
+    usage_bar(&b, "slots", sum_of(nodes, "used_slots"), sum_of(nodes, "slots"), f->colour);
+    usage_bar(&b, "cpus", sum_of(nodes, "used_cpus"), sum_of(nodes, "cpus"), f->colour);
+    size_format((int64_t)used_mem, used);
+    size_format((int64_t)mem, of);
     snprintf(text, sizeof(text), "%s/%s", used, of);
-    bar(&b, "mem", real_of(node, "used_mem_bytes"), real_of(node, "mem_bytes"), text, f->colour);
-    if (int_of(node, "gpus")) {
-        snprintf(text, sizeof(text), "%lld/%lld", (long long)int_of(node, "used_gpus"),
-                 (long long)int_of(node, "gpus"));
-        bar(&b, "gpus", real_of(node, "used_gpus"), real_of(node, "gpus"), text, f->colour);
-    }
+    bar(&b, "mem", used_mem, mem, text, f->colour);
+    if (sum_of(nodes, "gpus") > 0)
+        usage_bar(&b, "gpus", sum_of(nodes, "used_gpus"), sum_of(nodes, "gpus"), f->colour);
     put_line(f, buf_str(&b));
+}
+
+/* "box", "box (drained)", "3 nodes", "3 nodes, 1 away" */
+static void put_nodes(struct buf *b, const struct json *nodes)
+{
+    size_t n = json_len(nodes), away = 0;
+    const struct json *only = n == 1 ? json_at(nodes, 0) : NULL;
+
+    for (size_t i = 0; i < n; i++)
+        away += is_away(json_at(nodes, i));
+    if (only)
+        buf_addf(b, STR_FMT "%s", STR_ARG(text_of(only, "name")),
+                 json_bool(json_get(only, "drained")) ? " (drained)" : "");
+    else if (n)
+        buf_addf(b, "%zu nodes", n);
+    if (away)
+        buf_addf(b, ", %zu away", away);
 }
 
 static void header(struct frame *f, const struct top_model *m)
@@ -107,11 +140,12 @@ static void header(struct frame *f, const struct top_model *m)
 
     buf_init(&b, FRAME_MAX);
     stamp_format(clock_wall(&clock_system), now);
-    buf_addf(&b, "%sberth %s%s  " STR_FMT "%s  %s", f->colour ? colour_start(COLOUR_BOLD) : "",
-             m->version, f->colour ? colour_end() : "", STR_ARG(text_of(m->node, "name")),
-             m->node && json_bool(json_get(m->node, "drained")) ? " (drained)" : "", now + 11);
+    buf_addf(&b, "%sberth %s%s  ", f->colour ? colour_start(COLOUR_BOLD) : "", m->version,
+             f->colour ? colour_end() : "");
+    put_nodes(&b, m->nodes);
+    buf_addf(&b, "  %s", now + 11);
     put_line(f, buf_str(&b));
-    usage_line(f, m->node);
+    usage_line(f, m->nodes);
     buf_reset(&b);
     if (m->counts)
         counts_format(&b, m->counts, f->colour);

@@ -45,15 +45,19 @@ static void test_list(void **state)
 {
     struct json *rows = many_rows(50);
     struct json *counts = parse("{\"total\":50,\"running\":50}");
-    struct json *node = parse("{\"name\":\"box\",\"slots\":8,\"used_slots\":7,\"cpus\":8,"
-                              "\"used_cpus\":2.5,\"mem_bytes\":17179869184,\"used_mem_bytes\":0}");
+    struct json *nodes =
+        parse("[{\"name\":\"box\",\"slots\":8,\"used_slots\":7,\"cpus\":8,"
+              "\"used_cpus\":2.5,\"mem_bytes\":17179869184,\"used_mem_bytes\":0}]");
 
     (void)state;
     for (int64_t sel = 0; sel < 50; sel += 7)
         for (size_t h = 8; h < 60; h += 13)
             for (size_t w = 20; w < 200; w += 45) {
-                struct top_model m = {
-                    .rows = rows, .counts = counts, .node = node, .version = "1", .selected = sel};
+                struct top_model m = {.rows = rows,
+                                      .counts = counts,
+                                      .nodes = nodes,
+                                      .version = "1",
+                                      .selected = sel};
                 AUTO(buf) struct buf b;
                 AUTO_FREE char *name = xasprintf("job-%lld ", (long long)sel + 1);
                 buf_init(&b, 1 << 20);
@@ -66,7 +70,25 @@ static void test_list(void **state)
             }
     json_free(rows);
     json_free(counts);
-    json_free(node);
+    json_free(nodes);
+}
+
+static void test_several_nodes(void **state)
+{
+    struct json *nodes =
+        parse("[{\"name\":\"a\",\"slots\":8,\"used_slots\":7,\"cpus\":8,\"used_cpus\":2.5},"
+              "{\"name\":\"b\",\"slots\":4,\"used_slots\":1,\"cpus\":2,\"used_cpus\":1},"
+              "{\"name\":\"c\",\"state\":\"away\",\"slots\":100,\"used_slots\":0}]");
+    struct top_model m = {.version = "1", .nodes = nodes};
+    AUTO(buf) struct buf b;
+
+    (void)state;
+    buf_init(&b, 1 << 20);
+    top_draw(&b, &m, 120, 24, false);
+    assert_non_null(strstr(b.p, "3 nodes, 1 away"));
+    assert_non_null(strstr(b.p, " 8/12 "));
+    assert_non_null(strstr(b.p, " 3.5/10 "));
+    json_free(nodes);
 }
 
 static void test_log(void **state)
@@ -103,8 +125,9 @@ static void test_empty(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_list), cmocka_unit_test(test_log),
-                                       cmocka_unit_test(test_empty)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_list),
+                                       cmocka_unit_test(test_several_nodes),
+                                       cmocka_unit_test(test_log), cmocka_unit_test(test_empty)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
