@@ -63,7 +63,7 @@ static int spill(struct store_target *s, struct err *e)
 /* A hole: zeros for the hash, nothing for the disk. */
 static void hash_zeros(struct store_target *s, int64_t n)
 {
-    static const char zeros[65536];
+    static char zeros[65536];
 
     for (s->at += n; n > 0;) {
         size_t take = (size_t)MIN(n, (int64_t)sizeof(zeros));

@@ -188,7 +188,7 @@ static void find_data(struct packer *p)
  * give is known, and libarchive leaves them out anyway. */
 static ssize_t read_some(struct packer *p, const char **out)
 {
-    static const char zeros[CHUNK];
+    static char zeros[CHUNK];
     size_t want = (size_t)MIN((int64_t)CHUNK, p->size - p->at);
     ssize_t n;
 

@@ -124,7 +124,8 @@ static void last_log_line(const char *path, char *out, size_t size)
     while (n > 0 && tail[n - 1] == '\n')
         tail[--n] = 0;
     const char *nl = strrchr(tail, '\n');
-    snprintf(out, size, "%s", nl ? nl + 1 : tail);
+    const char *last = nl ? nl + 1 : tail;
+    snprintf(out, size, "%.*s", (int)MIN(strlen(last), size - 1), last);
 }
 
 /* It ended by itself: 1 = another one had the home (and may be leaving), -1 = it failed. */

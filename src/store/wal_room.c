@@ -18,7 +18,7 @@ enum { PIECE = 64 << 10, SPARE_FACTOR = 64 };
 
 int64_t wal_make_room(const char *db_path, int64_t bytes)
 {
-    static const char zeros[PIECE];
+    static char zeros[PIECE];
     AUTO_FREE char *path = xasprintf("%s-wal", db_path);
     AUTO_FD fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
     struct stat st;
