@@ -499,6 +499,7 @@ def test_the_launcher():
         first = a.server
         a.start()
         assert first.wait(30) == 0
+        wait_for("the server that took over", a.answers, 60)  # the first one answered until it left
         p = run("stop")
         assert p.returncode == 0 and "stopped" in p.stdout, p.stdout
         assert a.server.wait(30) == 0
