@@ -8,6 +8,7 @@
 #include "base/util.h"
 #include "base/yaml_priv.h"
 #include <ctype.h>
+#include <math.h>
 
 static bool is_any(struct str s, const char *const *words)
 {
@@ -90,8 +91,12 @@ static bool sixties(struct str s, bool negative, struct json **out)
     }
     if (text[strlen(text) - 1] == ':')
         return false;
+    if (!isfinite(total))
+        return false;
     if (negative)
         total = -total;
+    /* Beyond 2^53 the sum is not exact any more. */
+    whole = whole && fabs(total) < 9e15;
     *out = whole ? json_new_int((int64_t)total) : json_new_real(total);
     return true;
 }

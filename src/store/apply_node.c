@@ -59,7 +59,7 @@ int apply_node(struct applier *a, const struct change *c, struct err *e)
                            : c->flag                   ? EVENT_NODE_DRAINED
                                                        : EVENT_NODE_RESUMED;
 
-    if ((c->text.n ? add_node(a, c, e) : set_node(a, c, e)) < 0)
+    if ((kind == EVENT_NODE_ADDED ? add_node(a, c, e) : set_node(a, c, e)) < 0)
         return -1;
     if (kind == EVENT_NODE_RESUMED && !c->user.n)
         return 0;

@@ -161,9 +161,9 @@ static void happen(struct world *w)
 
 static void other(struct world *w)
 {
-    static const enum change_kind kinds[] = {CHANGE_QUEUE, CHANGE_NODE,   CHANGE_REPORT,
-                                             CHANGE_SPOOL, CHANGE_FORGET, CHANGE_POINTS,
-                                             CHANGE_NOTE,  CHANGE_PROJECT};
+    static const enum change_kind kinds[] = {CHANGE_QUEUE, CHANGE_NODE,    CHANGE_REPORT,
+                                             CHANGE_SPOOL, CHANGE_FORGET,  CHANGE_POINTS,
+                                             CHANGE_NOTE,  CHANGE_PROJECT, CHANGE_NODE_GONE};
     struct change c = {.kind = kinds[byte(&w->in) % ARRAY_SIZE(kinds)],
                        .at_ms = number(&w->in),
                        .key = {byte(&w->in) % (2 * JOBS_MAX), byte(&w->in) % 3},
@@ -175,6 +175,8 @@ static void other(struct world *w)
                        .step = number(&w->in),
                        .offset = number(&w->in)};
 
+    if (c.kind == CHANGE_NODE && c.text.n) /* the core sends JSON, never anything else */
+        c.text = c.flag ? STR("{\"url\":\"ssh://a\"}") : STR("{}");
     must(w, &c);
 }
 
