@@ -263,6 +263,7 @@ int atlas_ram_bytes(const struct json *ram, int64_t *out_bytes, struct err *e)
     if (!(v > 0) || v > 1e15)
         return err_set(e, ERR_INVALID, "ram must be greater than 0");
     *out_bytes = v < GIB_BELOW ? (int64_t)(v * (double)(1 << 30)) : (int64_t)v;
+    *out_bytes = MAX(*out_bytes, (int64_t)1); /* 0 would be no limit */
     return 0;
 }
 

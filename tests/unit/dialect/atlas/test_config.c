@@ -100,6 +100,7 @@ TEST(memory)
 {
     assert_int_equal(ram("2"), INT64_C(2) << 30);
     assert_int_equal(ram("0.5"), 512 << 20);
+    assert_int_equal(ram("0.000000000000001"), 1); /* 0 would be no limit */
     assert_int_equal(ram("1048576"), 1 << 20);
     assert_int_equal(ram("\"512m\""), 512 << 20);
     assert_int_equal(ram("\"1gb\""), 1 << 30);
