@@ -213,7 +213,7 @@ static const char *read_values(struct reading *r, const char *p, const char *end
 static void settle(struct reading *r, struct values *v)
 {
     if (v->is_list)
-        v->list = r->pool.p + (uintptr_t)v->list;
+        v->list = v->n > 0 ? r->pool.p + (uintptr_t)v->list : NULL;
 }
 
 /* {"k":…} without spaces or surprises. */
