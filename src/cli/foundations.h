@@ -51,19 +51,13 @@ int found_fail(struct foundations *f, const struct err *e);
 bool found_level_parse(struct str name, enum found_level *out);
 
 /* ---- arguments (foundations_args.c) ---- */
-enum found_kind { FOUND_TEXT, FOUND_INT, FOUND_FLOAT, FOUND_FLAG };
-struct found_arg {
-    const char *letter, *name; /* "-u" or NULL, "--username" */
-    const char *metavar, *help;
-    enum found_kind kind;
-    size_t offset; /* in struct found_opts: const char *, or bool for a flag */
-};
+struct py_arg;
 struct found_command {
     const char *path, *help, *logger;              /* "get job" */
     const char *operands[FOUND_WORDS_MAX];         /* names of those that must be there */
     const char *operand_help[FOUND_WORDS_MAX + 1]; /* the last is that of the rest */
     const char *rest;                              /* "command", or NULL */
-    const struct found_arg *args;
+    const struct py_arg *args;                     /* argparse.h, into struct found_opts */
     size_t n_args;
     int (*run)(struct foundations *f, const struct found_opts *o);
 };
@@ -75,8 +69,6 @@ int found_args_parse(struct foundations *f, const struct found_command *cmd, cha
 void found_help(struct buf *b);                         /* of the program */
 void found_help_group(struct buf *b, const char *word); /* of "get" or "delete" */
 void found_help_command(struct buf *b, const struct found_command *cmd);
-int found_usage_error(const char *prog, const char *usage, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
 extern const char found_usage[];
 
 /* ---- what is installed beside it (foundations_pages.c) ---- */
@@ -99,6 +91,9 @@ int found_call(struct foundations *f, const char *method, const char *path, cons
 int found_unreachable(struct err *e);
 /* {job_id, status, …} without its log; ERR_NOT_FOUND when there is no such job. */
 int found_job(struct foundations *f, const char *id, struct json **out, struct err *e);
+/* The job the operands name, asked for at the config they name; *out is yours.  1 = there is none,
+ * or no answer, and that was said. */
+int found_known_job(struct foundations *f, const struct found_opts *o, struct json **out);
 void found_job_path(struct buf *path, const char *before, const char *id, const char *after);
 
 /* ---- what a job is made of (foundations_job.c) ---- */

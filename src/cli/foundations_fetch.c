@@ -167,22 +167,11 @@ static int fetch(struct foundations *f, const struct found_opts *o, struct err *
 
 int found_get_job(struct foundations *f, const struct found_opts *o)
 {
-    struct json *job = NULL;
+    struct json *job;
     struct err e = {0};
 
-    if (found_connect(f, f->cwd, o->words[0], NULL))
+    if (found_known_job(f, o, &job))
         return 1;
-    if (!atlas_id_ok(o->words[1]))
-        err_set(&e, ERR_NOT_FOUND, "that is no id");
-    else
-        (void)found_job(f, o->words[1], &job, &e);
-    if (e.code == ERR_NOT_FOUND) {
-        found_say(f, "Error: Job `%s` does not exist in environment `%s`", o->words[1],
-                  o->words[0]);
-        return 1;
-    }
-    if (!job)
-        return found_fail(f, &e);
     json_free(job);
     if (fetch(f, o, &e) < 0) {
         found_step(f, "%s", e.text);

@@ -1,6 +1,7 @@
 /* foundations_info.c - foundations info, setup and login: the home and what is in it */
 #include "base/file.h"
 #include "base/util.h"
+#include "cli/argparse.h"
 #include "cli/foundations.h"
 #include "dialect/atlas/home.h"
 #include <dirent.h>
@@ -231,10 +232,10 @@ int found_login(struct foundations *f, const struct found_opts *o)
     struct err e = {0};
 
     if (o->username && !o->password)
-        return found_usage_error("foundations login",
-                                 "usage: foundations login [-h] [--debug] [-u USERNAME] [-p "
-                                 "PASSWORD] host",
-                                 "-p/--password is required when --username is given");
+        return py_usage_error("foundations login",
+                              "usage: foundations login [-h] [--debug] [-u USERNAME] [-p "
+                              "PASSWORD] host",
+                              "-p/--password is required when --username is given");
     user = o->username ? xstrdup(o->username) : prompt("Username: ", false);
     password = o->password ? xstrdup(o->password) : prompt("Password: ", true);
     if (ask_token(f, o->words[0], user, password, &r, &e) < 0)

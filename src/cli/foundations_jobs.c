@@ -11,25 +11,32 @@
 
 enum { STATE_MAX = 24 };
 
-/* 0 = state is filled in; 1 = there is no such job, or no answer, and that was said. */
-static int state_of(struct foundations *f, const struct found_opts *o, char state[STATE_MAX])
+int found_known_job(struct foundations *f, const struct found_opts *o, struct json **out)
 {
-    struct json *job = NULL;
     struct err e = {0};
 
+    *out = NULL;
     if (found_connect(f, f->cwd, o->words[0], NULL))
         return 1;
     if (!atlas_id_ok(o->words[1]))
         err_set(&e, ERR_NOT_FOUND, "that is no id");
     else
-        (void)found_job(f, o->words[1], &job, &e);
+        (void)found_job(f, o->words[1], out, &e);
     if (e.code == ERR_NOT_FOUND) {
         found_say(f, "Error: Job `%s` does not exist in environment `%s`", o->words[1],
                   o->words[0]);
         return 1;
     }
-    if (!job)
-        return found_fail(f, &e);
+    return *out ? 0 : found_fail(f, &e);
+}
+
+/* 0 = state is filled in; 1 = there is no such job, or no answer, and that was said. */
+static int state_of(struct foundations *f, const struct found_opts *o, char state[STATE_MAX])
+{
+    struct json *job;
+
+    if (found_known_job(f, o, &job))
+        return 1;
     const struct json *v = json_get(job, "status");
     struct str now = json_type(v) == JSON_STR ? json_str(v) : STR("unknown");
     if (str_eq_c(now, "pending"))

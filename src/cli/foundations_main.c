@@ -4,6 +4,7 @@
  * made, what is there is left alone.
  */
 #include "base/util.h"
+#include "cli/argparse.h"
 #include "cli/foundations.h"
 #include "dialect/atlas/config.h"
 #include "dialect/atlas/home.h"
@@ -77,8 +78,8 @@ static int find_in_group(struct foundations *f, const char *group, char ***argv,
     *argv = word;
     if (*out)
         return 0;
-    return 1 + found_usage_error(prog, usage, "invalid choice: '%.60s' (choose from %s)", *word,
-                                 strcmp(group, "get") ? "'job'" : "'job', 'logs'");
+    return 1 + py_usage_error(prog, usage, "invalid choice: '%.60s' (choose from %s)", *word,
+                              strcmp(group, "get") ? "'job'" : "'job', 'logs'");
 }
 
 /* `stop job CONFIG ID` is `stop CONFIG ID`; a config may be called job all the same. */
@@ -164,8 +165,7 @@ static int dispatch(struct foundations *f, char **argv)
         if (!strcmp(*argv, "--version"))
             return found_say(f, "Running Foundations version %s", f->c->seams->version);
         if (strcmp(*argv, "--debug"))
-            return found_usage_error("foundations", found_usage, "unrecognized arguments: %s",
-                                     *argv);
+            return py_usage_error("foundations", found_usage, "unrecognized arguments: %s", *argv);
         f->debug = true;
     }
     if (!*argv)
@@ -177,10 +177,10 @@ static int dispatch(struct foundations *f, char **argv)
         if (rc)
             return rc - 1;
     } else if (!(cmd = find_command(*argv)) || strchr(*argv, ' ')) {
-        return found_usage_error("foundations", found_usage,
-                                 "invalid choice: '%.60s' (choose from 'init', 'submit', 'get', "
-                                 "'stop', 'clear-queue', 'delete', 'info', 'login', 'setup')",
-                                 *argv);
+        return py_usage_error("foundations", found_usage,
+                              "invalid choice: '%.60s' (choose from 'init', 'submit', 'get', "
+                              "'stop', 'clear-queue', 'delete', 'info', 'login', 'setup')",
+                              *argv);
     }
     return run_command(f, cmd, argv);
 }

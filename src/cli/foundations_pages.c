@@ -3,6 +3,7 @@
  * `foundations __man` and `foundations __completion` print them for the installation.
  */
 #include "base/util.h"
+#include "cli/argparse.h"
 #include "cli/foundations.h"
 #include <string.h>
 

@@ -27,17 +27,11 @@ int hyper_fail(const struct err *e);
 
 int hyperctl_main(struct cli *c, char **argv);
 
-/* ---- hyperctl_args.c: arguments the way Python's argparse takes them ---- */
-struct hyper_arg {
-    const char *letter, *name; /* "-c" or NULL, "--config" */
-    const char *metavar;       /* NULL = takes no value */
-    const char *help;          /* NULL = not shown */
-    bool required;
-    size_t offset; /* in struct hyper_opts: const char *, or bool */
-};
+/* ---- hyperctl_args.c ---- */
+struct py_arg;
 struct hyper_command {
-    const char *path, *help; /* "job list", "list jobs" */
-    const struct hyper_arg *args;
+    const char *path, *help;   /* "job list", "list jobs" */
+    const struct py_arg *args; /* argparse.h, into struct hyper_opts */
     size_t n_args;
     int (*run)(struct hyperctl *h, const struct hyper_opts *o);
 };
@@ -47,8 +41,6 @@ extern const size_t n_hyper_commands;
 int hyper_args_parse(const struct hyper_command *cmd, char **argv, struct hyper_opts *out);
 void hyper_help_command(struct buf *b, const struct hyper_command *cmd);
 extern const char hyper_usage[], hyper_help[];
-int hyper_usage_error(const char *prog, const char *usage, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
 
 /* ---- commands ---- */
 int hyperctl_run(struct hyperctl *h, const struct hyper_opts *o);

@@ -4,6 +4,7 @@
  * line, "hyperctl: error: …", with exit status 1, mistakes in the arguments status 2.
  */
 #include "base/util.h"
+#include "cli/argparse.h"
 #include "cli/hyperctl.h"
 #include "dialect/hyperctl/generate.h"
 #include <stdarg.h>
@@ -18,48 +19,48 @@ enum { LINE_MAX_BYTES = 1 << 20 };
     {                                                                                              \
         NULL, "--batches-data-dir", "BATCHES_DATA_DIR",                                            \
             "batches data dir, default get from environment variable HYPERCTL_BATCHES_DATA_DIR",   \
-            false, AT(batches_data_dir)                                                            \
+            PY_TEXT, AT(batches_data_dir)                                                          \
     }
 #define BATCH_NAME                                                                                 \
     {                                                                                              \
-        "-b", "--batch-name", "BATCH_NAME", "batch name", true, AT(batch_name)                     \
+        "-b", "--batch-name", "BATCH_NAME", "batch name", PY_REQUIRED, AT(batch_name)              \
     }
 #define JOB_NAME                                                                                   \
     {                                                                                              \
-        "-j", "--job-name", "JOB_NAME", "job name", true, AT(job_name)                             \
+        "-j", "--job-name", "JOB_NAME", "job name", PY_REQUIRED, AT(job_name)                      \
     }
 
-static const struct hyper_arg run_args[] = {
-    {"-c", "--config", "CONFIG", "specific jobs json file", true, AT(config)},
+static const struct py_arg run_args[] = {
+    {"-c", "--config", "CONFIG", "specific jobs json file", PY_REQUIRED, AT(config)},
     BATCHES_DIR,
-    {NULL, "--retry-failed", NULL, "run jobs that failed before once more", false,
+    {NULL, "--retry-failed", NULL, "run jobs that failed before once more", PY_TEXT,
      AT(retry_failed)},
-    {NULL, "--fail-exit", NULL, "exit with status 1 when any job failed", false, AT(fail_exit)},
-    {NULL, "--no-daemon", NULL, "schedule in this process even when berth serve runs", false,
+    {NULL, "--fail-exit", NULL, "exit with status 1 when any job failed", PY_TEXT, AT(fail_exit)},
+    {NULL, "--no-daemon", NULL, "schedule in this process even when berth serve runs", PY_TEXT,
      AT(no_daemon)},
     {NULL, "--batch-dir", "BATCH_DIR",
-     "directory of this batch, instead of one in the batches data dir", false, AT(batch_dir)},
-    {NULL, "--events-fd", "FD", NULL, false, AT(events_fd)},
-    {NULL, "--control-fd", "FD", NULL, false, AT(control_fd)},
+     "directory of this batch, instead of one in the batches data dir", PY_TEXT, AT(batch_dir)},
+    {NULL, "--events-fd", "FD", NULL, PY_TEXT, AT(events_fd)},
+    {NULL, "--control-fd", "FD", NULL, PY_TEXT, AT(control_fd)},
 };
-static const struct hyper_arg generate_args[] = {
-    {"-t", "--template", "TEMPLATE", "template yaml file", true, AT(template_)},
-    {"-o", "--output", "OUTPUT", "output json file", false, AT(output)},
+static const struct py_arg generate_args[] = {
+    {"-t", "--template", "TEMPLATE", "template yaml file", PY_REQUIRED, AT(template_)},
+    {"-o", "--output", "OUTPUT", "output json file", PY_TEXT, AT(output)},
 };
-static const struct hyper_arg list_args[] = {BATCHES_DIR};
-static const struct hyper_arg batch_args[] = {BATCH_NAME, BATCHES_DIR};
-static const struct hyper_arg jobs_args[] = {
+static const struct py_arg list_args[] = {BATCHES_DIR};
+static const struct py_arg batch_args[] = {BATCH_NAME, BATCHES_DIR};
+static const struct py_arg jobs_args[] = {
     BATCH_NAME,
     BATCHES_DIR,
-    {NULL, "--offline", NULL, "read the status files when the batch is not running", false,
+    {NULL, "--offline", NULL, "read the status files when the batch is not running", PY_TEXT,
      AT(offline)},
 };
-static const struct hyper_arg job_args[] = {BATCH_NAME, JOB_NAME, BATCHES_DIR};
-static const struct hyper_arg logs_args[] = {
+static const struct py_arg job_args[] = {BATCH_NAME, JOB_NAME, BATCHES_DIR};
+static const struct py_arg logs_args[] = {
     BATCH_NAME,
     JOB_NAME,
     BATCHES_DIR,
-    {NULL, "--stderr", NULL, "its standard error instead of its output", false, AT(stderr_too)},
+    {NULL, "--stderr", NULL, "its standard error instead of its output", PY_TEXT, AT(stderr_too)},
 };
 #define COMMAND(path, help, args, fn)                                                              \
     {                                                                                              \
@@ -141,10 +142,10 @@ static bool level_parse(const char *name, enum hyper_level *out)
 static int set_level(struct hyperctl *h, const char *name)
 {
     if (!level_parse(name, &h->level))
-        return hyper_usage_error("hyperctl", hyper_usage,
-                                 "argument --log-level: '%.40s' is not a level; use DEBUG, INFO, "
-                                 "WARN or ERROR",
-                                 name);
+        return py_usage_error("hyperctl", hyper_usage,
+                              "argument --log-level: '%.40s' is not a level; use DEBUG, INFO, "
+                              "WARN or ERROR",
+                              name);
     return 0;
 }
 
@@ -165,15 +166,15 @@ static int take_global(struct hyperctl *h, char ***argv)
     if (n > 2 && !strncmp(word, "--log-level", n)) {
         const char *value = eq ? eq + 1 : (*argv)[1];
         if (!value)
-            return 1 + hyper_usage_error("hyperctl", hyper_usage,
-                                         "argument --log-level: expected one argument");
+            return 1 + py_usage_error("hyperctl", hyper_usage,
+                                      "argument --log-level: expected one argument");
         *argv += !eq;
         int rc = set_level(h, value);
         return rc ? rc + 1 : 0;
     }
     if (word[1] != '-' && level_parse(word + 1, &h->level))
         return 0;
-    return 1 + hyper_usage_error("hyperctl", hyper_usage, "unrecognized arguments: %s", word);
+    return 1 + py_usage_error("hyperctl", hyper_usage, "unrecognized arguments: %s", word);
 }
 
 /* ---- commands of two words ---- */
@@ -229,9 +230,9 @@ static int group_error(const char *group, const char *word)
     }
     choices(&names, group);
     *strchr(help.p, '\n') = 0;
-    return hyper_usage_error(prog, help.p,
-                             "argument %s_operation: invalid choice: '%.60s' (choose from %s)",
-                             group, word, names.p);
+    return py_usage_error(prog, help.p,
+                          "argument %s_operation: invalid choice: '%.60s' (choose from %s)", group,
+                          word, names.p);
 }
 
 static int run_named(struct hyperctl *h, char **argv)
@@ -250,10 +251,10 @@ static int run_named(struct hyperctl *h, char **argv)
         cmd = find_command(argv[0]);
     }
     if (!cmd)
-        return hyper_usage_error("hyperctl", hyper_usage,
-                                 "argument operation: invalid choice: '%.60s' (choose from 'run', "
-                                 "'generate', 'batch', 'job')",
-                                 argv[0]);
+        return py_usage_error("hyperctl", hyper_usage,
+                              "argument operation: invalid choice: '%.60s' (choose from 'run', "
+                              "'generate', 'batch', 'job')",
+                              argv[0]);
     int rc = hyper_args_parse(cmd, argv + 1, &o);
     return rc ? rc - 1 : cmd->run(h, &o);
 }
