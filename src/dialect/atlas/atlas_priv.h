@@ -70,7 +70,9 @@ struct atlas_call {
     int status; /* 200 unless set */
     const char *type;
     struct buf out;
-    uint64_t job; /* of handlers that ask the controller */
+    uint64_t job;        /* of handlers that ask the controller */
+    const char *removed; /* id of the job that atlas_remove removes */
+    atlas_then_fn then_removed;
     void *data;
     void (*free_data)(void *data);
     atlas_work_fn work;
@@ -143,8 +145,10 @@ const struct atlas_route *atlas_route_in(const struct atlas_route *table, size_t
                                          struct str method, struct str path,
                                          struct str args[ATLAS_ARGS_MAX], bool *known);
 
-/* ---- jobs.c: everything that is kept of a job's files, on a worker thread ---- */
-int atlas_discard(struct atlas_call *c, const char *id);
+/* ---- jobs.c ---- */
+/* c->job leaves the records, then all that is kept of its files goes, then `then` answers. */
+void atlas_remove(struct atlas_call *c, const char *id, atlas_then_fn then);
+void atlas_removed(struct atlas_call *c); /* answers 204 */
 
 /* ---- handlers ---- */
 void atlas_hello(struct atlas_call *c);

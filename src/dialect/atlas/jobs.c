@@ -287,7 +287,7 @@ void atlas_jobs_stop(struct atlas_call *c)
 
 /* ---- delete ---- */
 
-int atlas_discard(struct atlas_call *c, const char *id)
+static int discard(struct atlas_call *c, const char *id)
 {
     const struct atlas_conf *conf = &c->a->conf;
     AUTO_FREE char *archive = xasprintf("%s/%s", c->a->archive_dir, id);
@@ -303,13 +303,7 @@ int atlas_discard(struct atlas_call *c, const char *id)
 
 static int discard_work(struct atlas_call *c)
 {
-    return atlas_discard(c, c->arg[0].p);
-}
-
-static void discard_then(struct atlas_call *c)
-{
-    c->status = 204;
-    atlas_reply(c);
+    return discard(c, c->removed);
 }
 
 static void on_removed(void *arg, const struct err *e, const struct acted *r)
@@ -319,7 +313,20 @@ static void on_removed(void *arg, const struct err *e, const struct acted *r)
     if (e || !r->done)
         atlas_acted(c, e, r);
     else
-        atlas_work(c, discard_work, discard_then);
+        atlas_work(c, discard_work, c->then_removed);
+}
+
+void atlas_remove(struct atlas_call *c, const char *id, atlas_then_fn then)
+{
+    c->removed = id;
+    c->then_removed = then;
+    core_remove(c->a->conf.core, &c->job, 1, &c->who, on_removed, c);
+}
+
+void atlas_removed(struct atlas_call *c)
+{
+    c->status = 204;
+    atlas_reply(c);
 }
 
 static int delete_work(struct atlas_call *c)
@@ -340,7 +347,7 @@ static int delete_work(struct atlas_call *c)
 
 static void delete_then(struct atlas_call *c)
 {
-    core_remove(c->a->conf.core, &c->job, 1, &c->who, on_removed, c);
+    atlas_remove(c, c->arg[0].p, atlas_removed);
 }
 
 void atlas_jobs_delete(struct atlas_call *c)

@@ -119,36 +119,17 @@ void atlas_queue_get(struct atlas_call *c)
 
 /* ---- delete: out of the queue and out of the records; its bundle stays unless purged ---- */
 
-static int purge_work(struct atlas_call *c)
-{
-    return atlas_discard(c, c->arg[1].p);
-}
-
-static void purge_then(struct atlas_call *c)
-{
-    c->status = 204;
-    atlas_reply(c);
-}
-
-static void on_removed(void *arg, const struct err *e, const struct acted *r)
-{
-    struct atlas_call *c = arg;
-    struct places *p = c->data;
-
-    if (e || !p->purge)
-        atlas_acted(c, e, r);
-    else
-        atlas_work(c, purge_work, purge_then);
-}
-
 static void on_cancelled(void *arg, const struct err *e, const struct acted *r)
 {
     struct atlas_call *c = arg;
+    const struct places *p = c->data;
 
     if (e || !r->done)
         atlas_acted(c, e, r);
+    else if (p->purge)
+        atlas_remove(c, c->arg[1].p, atlas_removed);
     else
-        core_remove(c->a->conf.core, &c->job, 1, &c->who, on_removed, c);
+        core_remove(c->a->conf.core, &c->job, 1, &c->who, atlas_acted, c);
 }
 
 static int id_work(struct atlas_call *c)

@@ -335,29 +335,14 @@ static void job_log(struct atlas_call *c)
     atlas_work(c, log_work, NULL);
 }
 
-/* As DELETE /completed_jobs, for a job of this project; any that does not run. */
-static int discard_work(struct atlas_call *c)
-{
-    return atlas_discard(c, c->arg[1].p);
-}
-
-static void discard_then(struct atlas_call *c)
+static void say_deleted(struct atlas_call *c)
 {
     c->type = "text/plain; charset=utf-8";
     buf_addf(&c->out, "Job %s successfully deleted\n", c->arg[1].p);
     atlas_reply(c);
 }
 
-static void on_removed(void *arg, const struct err *e, const struct acted *r)
-{
-    struct atlas_call *c = arg;
-
-    if (e || !r->done)
-        atlas_acted(c, e, r);
-    else
-        atlas_work(c, discard_work, discard_then);
-}
-
+/* As DELETE /completed_jobs, for a job of this project; any that does not run. */
 static int over_work(struct atlas_call *c)
 {
     struct atlas_job j;
@@ -374,7 +359,7 @@ static int over_work(struct atlas_call *c)
 
 static void delete_then(struct atlas_call *c)
 {
-    core_remove(c->a->conf.core, &c->job, 1, &c->who, on_removed, c);
+    atlas_remove(c, c->arg[1].p, say_deleted);
 }
 
 static void job_delete(struct atlas_call *c)
