@@ -116,23 +116,36 @@ static void set_variable(void *arg, const char *key, const char *value)
 
 /* ---- training ---- */
 
-/* What a script needs to go on where it stopped; and what its dialect adds. */
-static int env_training(struct env *v, struct core *c, const struct run *r, const struct launch *l,
-                        struct err *e)
+/* The token lives in the arena.  *trains (may be NULL): whether it is a job that trains. */
+static struct launch_facts facts_of(struct core *c, const struct run *r, struct arena *a,
+                                    bool *trains)
 {
+    char *token = arena_alloc(a, JOB_TOKEN_MAX);
     struct launch_facts f = {.key = r->key,
                              .gpus = &r->gpus,
                              .node = host_node(r->host),
                              .n_gpus = gpu_set_count(&r->gpus),
-                             .endpoint = c->endpoint};
-    struct env_sink sink = {v, set_variable};
-    char token[JOB_TOKEN_MAX];
+                             .endpoint = c->endpoint,
+                             .token = token};
+    bool known = train_facts(c, r->key.job, &f);
 
-    if (!train_facts(c, r->key.job, &f))
+    core_job_token(c, r->key, token);
+    if (trains)
+        *trains = known;
+    return f;
+}
+
+/* What a script needs to go on where it stopped; and what its dialect adds. */
+static int env_training(struct env *v, struct core *c, const struct run *r, const struct launch *l,
+                        struct err *e)
+{
+    struct env_sink sink = {v, set_variable};
+    bool trains;
+    struct launch_facts f = facts_of(c, r, v->a, &trains);
+
+    if (!trains)
         return 0;
     AUTO_FREE char *checkpoint = train_checkpoint(l);
-    core_job_token(c, r->key, token);
-    f.token = token;
     env_set(v, "BERTH_RESTARTED", f.restarted ? "1" : "0");
     env_set_num(v, "BERTH_EPOCHS_DONE", f.epochs_done);
     if (checkpoint)
@@ -148,19 +161,11 @@ static int env_training(struct env *v, struct core *c, const struct run *r, cons
 static int dress(struct env *v, struct core *c, const struct run *r, const struct launch *l,
                  char ***before, struct err *e)
 {
-    struct launch_facts f = {.key = r->key,
-                             .gpus = &r->gpus,
-                             .node = host_node(r->host),
-                             .n_gpus = gpu_set_count(&r->gpus),
-                             .endpoint = c->endpoint};
     struct env_sink sink = {v, set_variable};
-    char token[JOB_TOKEN_MAX];
 
     if (!l->spec->train.dialect || !c->conf.dress)
         return 0;
-    train_facts(c, r->key.job, &f);
-    core_job_token(c, r->key, token);
-    f.token = token;
+    struct launch_facts f = facts_of(c, r, v->a, NULL);
     return c->conf.dress(c->conf.dress_arg, l, &f, v->a, before, &sink, e);
 }
 
