@@ -1,7 +1,7 @@
 /* test_core.c - the controller, one promise at a time, on the disk and the host of the simulation
  */
 #include "base/util.h"
-#include "sim/sim.h"
+#include "core/bench.h"
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,82 +11,24 @@
 
 #include <cmocka.h>
 
-struct bench {
-    struct rng rng;
-    struct disk disk;
-    struct world world;
-    struct core *core;
-    struct backend *backends[SIM_HOSTS];
-    struct err err; /* of the last request */
-    struct submitted submitted;
-    struct acted acted;
-    int answers;
-    int64_t offset;
-};
-
 static const struct caller owner = {.uid = 1000, .user = "ada"};
 static const struct caller stranger = {.uid = 2000, .user = "eve"};
 
-static int64_t wall(void *self)
-{
-    return ((struct bench *)self)->world.now + 1700000000000;
-}
-
-static int64_t mono(void *self)
-{
-    return ((struct bench *)self)->world.now;
-}
-
-static void boot(struct bench *b)
-{
-    struct err e;
-
-    b->disk.dead = false;
-    b->core =
-        core_new(&(struct core_conf){.ledger = disk_ledger(&b->disk),
-                                     .clock = {wall, mono, b},
-                                     .seed = 7,
-                                     .home = "/nonexistent",
-                                     .secret = (const uint8_t *)"0123456789abcdef0123456789abcdef",
-                                     .lookahead = true});
-    b->world.core = b->core;
-    world_attach(&b->world, b->backends);
-    assert_int_equal(core_recover(b->core, &e), 0);
-}
-
-static void crash(struct bench *b)
-{
-    b->world.dead_calls = true;
-    world_crash_controller(&b->world);
-    disk_crash(&b->disk);
-    core_free(b->core);
-    for (int i = 0; i < b->world.n_hosts; i++)
-        backend_sim.close(b->backends[i]);
-    b->world.dead_calls = false;
-}
-
 static int setup(void **state)
 {
-    struct bench *b = xcalloc(1, sizeof(*b));
+    struct bench *b =
+        bench_new(&(struct core_conf){.secret = (const uint8_t *)"0123456789abcdef0123456789abcdef",
+                                      .lookahead = true},
+                  1, 2);
 
-    rng_seed(&b->rng, 12);
-    b->disk.next_job = b->disk.next_spec = b->disk.next_batch = 1;
-    world_init(&b->world, &b->rng, PLANT_NOTHING);
-    b->world.n_hosts = 1;
-    b->world.hosts[0].node.slots = 2;
-    boot(b);
+    bench_boot(b);
     *state = b;
     return 0;
 }
 
 static int teardown(void **state)
 {
-    struct bench *b = *state;
-
-    crash(b);
-    disk_done(&b->disk);
-    world_done(&b->world);
-    free(b);
+    bench_free(*state);
     return 0;
 }
 
@@ -402,8 +344,8 @@ static void a_paused_queue_starts_nothing(void **state)
     core_pause(b->core, STR("default"), true, &admin, on_acted, b);
     uint64_t n = submit(b);
     assert_null(live(b, n));
-    crash(b);
-    boot(b); /* it is remembered */
+    bench_crash(b);
+    bench_boot(b); /* it is remembered */
     settle(b);
     assert_null(live(b, n));
     core_pause(b->core, STR("default"), false, &admin, on_acted, b);
@@ -429,10 +371,10 @@ static void running_jobs_are_adopted_after_a_crash(void **state)
     struct bench *b = *state;
     uint64_t a = submit(b), c = submit(b), waiting = submit(b);
 
-    crash(b);
+    bench_crash(b);
     struct exec *x = live(b, c);
     world_finish(&b->world, (size_t)(x - b->world.execs.p), RUN_END_EXITED, W_EXITCODE(7, 0));
-    boot(b);
+    bench_boot(b);
     core_turn(b->core);
     assert_int_equal(b->world.hosts[0].channel.n, 0); /* nothing before the host has answered */
     settle(b);
@@ -449,9 +391,9 @@ static void a_run_without_trace_starts_again_under_its_key(void **state)
     turn(b);
     turn(b); /* recorded and sent, not received */
     assert_int_equal(b->world.hosts[0].channel.n, 1);
-    crash(b);
+    bench_crash(b);
     vec_clear(&b->world.hosts[0].stale);
-    boot(b);
+    bench_boot(b);
     settle(b);
     assert_non_null(live(b, 1));
     assert_int_equal(live(b, 1)->key.run, 1);
@@ -564,8 +506,8 @@ static void a_wait_knows_when_runs_end(void **state)
         assert_string_equal(json_str(json_get(why, "kind")).p, "slots");
         assert_in_range(json_int(json_get(why, "in_ms")), 100000, 200000); /* limit and grace */
         json_free(why);
-        crash(b);
-        boot(b);
+        bench_crash(b);
+        bench_boot(b);
         settle(b);
     }
 }
@@ -596,8 +538,8 @@ static void a_queue_with_rules(void **state)
         assert_int_equal(list[2], jobs[2]);
         free(list);
         assert_int_equal(core_queue_rules_of(b->core, STR("default")).limit, 1);
-        crash(b);
-        boot(b);
+        bench_crash(b);
+        bench_boot(b);
         settle(b);
     }
     core_queue_move(b->core, jobs[0], 0, &owner, on_acted, b); /* it runs */

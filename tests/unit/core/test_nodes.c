@@ -1,7 +1,7 @@
 /* test_nodes.c - several nodes: where runs go, what a node that is away or refuses means for them
  */
 #include "base/util.h"
-#include "sim/sim.h"
+#include "core/bench.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -10,27 +10,7 @@
 
 #include <cmocka.h>
 
-struct bench {
-    struct rng rng;
-    struct disk disk;
-    struct world world;
-    struct core *core;
-    struct backend *backends[SIM_HOSTS];
-    struct err err; /* of the last request */
-    uint64_t first;
-};
-
 static const struct caller owner = {.uid = 1000, .user = "ada", .admin = true};
-
-static int64_t wall(void *self)
-{
-    return ((struct bench *)self)->world.now + SIM_EPOCH_MS;
-}
-
-static int64_t mono(void *self)
-{
-    return ((struct bench *)self)->world.now;
-}
 
 /* A node that is added is the last host of the world. */
 static int open_node(void *arg, struct core_host *h, const struct json *conf,
@@ -46,56 +26,19 @@ static int open_node(void *arg, struct core_host *h, const struct json *conf,
     return backend_sim.open(out, (const char *)last, NULL, NULL, NULL, NULL, e);
 }
 
-static void boot(struct bench *b)
-{
-    struct err e;
-
-    b->disk.dead = false;
-    b->core = core_new(&(struct core_conf){.ledger = disk_ledger(&b->disk),
-                                           .clock = {wall, mono, b},
-                                           .seed = 7,
-                                           .home = "/nonexistent",
-                                           .open_node = open_node,
-                                           .open_node_arg = b});
-    b->world.core = b->core;
-    world_attach(&b->world, b->backends);
-    assert_int_equal(core_recover(b->core, &e), 0);
-}
-
-static void crash(struct bench *b)
-{
-    b->world.dead_calls = true;
-    world_crash_controller(&b->world);
-    disk_crash(&b->disk);
-    core_free(b->core);
-    for (int i = 0; i < b->world.n_hosts; i++)
-        backend_sim.close(b->backends[i]);
-    b->world.dead_calls = false;
-}
-
 static int setup(void **state)
 {
-    struct bench *b = xcalloc(1, sizeof(*b));
+    struct bench *b = bench_new(&(struct core_conf){.open_node = open_node}, 2, 1);
 
-    rng_seed(&b->rng, 12);
-    b->disk.next_job = b->disk.next_spec = b->disk.next_batch = 1;
-    world_init(&b->world, &b->rng, PLANT_NOTHING);
-    b->world.n_hosts = 2;
-    for (int i = 0; i < SIM_HOSTS; i++)
-        b->world.hosts[i].node.slots = 1;
-    boot(b);
+    b->conf.open_node_arg = b;
+    bench_boot(b);
     *state = b;
     return 0;
 }
 
 static int teardown(void **state)
 {
-    struct bench *b = *state;
-
-    crash(b);
-    disk_done(&b->disk);
-    world_done(&b->world);
-    free(b);
+    bench_free(*state);
     return 0;
 }
 
@@ -121,7 +64,7 @@ static void on_submitted(void *arg, const struct err *e, const struct submitted 
     struct bench *b = arg;
 
     assert_null(e);
-    b->first = r->first;
+    b->submitted = *r;
 }
 
 static void on_acted(void *arg, const struct err *e, const struct acted *r)
@@ -157,7 +100,7 @@ static uint64_t submit(struct bench *b, const char *nodes)
         .specs = &x->spec, .n_specs = 1, .jobs = &x->job, .n_jobs = 1, .free_fn = free_one};
     core_submit_take(b->core, &x->s, &owner, on_submitted, b);
     settle(b);
-    return b->first;
+    return b->submitted.first;
 }
 
 static struct exec *live(struct bench *b, uint64_t job)
@@ -296,8 +239,8 @@ static void runs_of_a_node_that_is_away_stay_its_own(void **state)
     uint64_t job = submit(b, "sim1");
 
     world_cut(&b->world, 1, true);
-    crash(b);
-    boot(b);
+    bench_crash(b);
+    bench_boot(b);
     uint64_t other = submit(b, "");
     assert_int_equal(live(b, other)->host, 0); /* the others do not wait for it */
     explains(b, job, "it ran before the restart");
@@ -313,9 +256,9 @@ static void a_node_that_is_not_opened_keeps_its_runs(void **state)
     uint64_t job = submit(b, "sim1");
     size_t at;
 
-    crash(b);
+    bench_crash(b);
     b->world.n_hosts = 1;
-    boot(b);
+    bench_boot(b);
     settle(b);
     assert_int_equal(state_of(b, job), JOB_RUNNING);
     assert_non_null(core_node_find(b->core, STR("sim1"), &at));

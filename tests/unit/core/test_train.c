@@ -5,7 +5,7 @@
  */
 #include "base/json.h"
 #include "base/util.h"
-#include "sim/sim.h"
+#include "core/bench.h"
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -15,29 +15,7 @@
 
 #include <cmocka.h>
 
-struct bench {
-    struct rng rng;
-    struct disk disk;
-    struct world world;
-    struct core *core;
-    struct backend *backends[SIM_HOSTS];
-    struct err err;
-    struct submitted submitted;
-    int answers;
-    int64_t checkpoint_ms; /* wall clock; -1 = no file */
-};
-
 static const struct caller owner = {.uid = 1000, .user = "ada"};
-
-static int64_t wall(void *self)
-{
-    return ((struct bench *)self)->world.now + SIM_EPOCH_MS;
-}
-
-static int64_t mono(void *self)
-{
-    return ((struct bench *)self)->world.now;
-}
 
 static int64_t file_time(void *self, const char *path)
 {
@@ -45,58 +23,22 @@ static int64_t file_time(void *self, const char *path)
     return ((struct bench *)self)->checkpoint_ms;
 }
 
-static void boot(struct bench *b)
-{
-    struct err e;
-
-    b->disk.dead = false;
-    b->core = core_new(&(struct core_conf){.ledger = disk_ledger(&b->disk),
-                                           .clock = {wall, mono, b},
-                                           .seed = 7,
-                                           .home = "/nonexistent",
-                                           .file_time = file_time,
-                                           .file_time_arg = b,
-                                           .gpu = {.replan_ms = 10, .restart_s = 0.001}});
-    b->world.core = b->core;
-    world_attach(&b->world, b->backends);
-    assert_int_equal(core_recover(b->core, &e), 0);
-}
-
-static void crash(struct bench *b)
-{
-    b->world.dead_calls = true;
-    world_crash_controller(&b->world);
-    disk_crash(&b->disk);
-    core_free(b->core);
-    for (int i = 0; i < b->world.n_hosts; i++)
-        backend_sim.close(b->backends[i]);
-    b->world.dead_calls = false;
-}
-
 static int setup(void **state)
 {
-    struct bench *b = xcalloc(1, sizeof(*b));
+    struct bench *b = bench_new(
+        &(struct core_conf){.file_time = file_time, .gpu = {.replan_ms = 10, .restart_s = 0.001}},
+        1, 8);
 
-    rng_seed(&b->rng, 12);
-    b->disk.next_job = b->disk.next_spec = b->disk.next_batch = 1;
-    world_init(&b->world, &b->rng, PLANT_NOTHING);
-    b->world.n_hosts = 1;
-    b->world.hosts[0].node.slots = 8;
     b->world.hosts[0].node.n_devices = 2;
-    b->checkpoint_ms = -1;
-    boot(b);
+    b->conf.file_time_arg = b;
+    bench_boot(b);
     *state = b;
     return 0;
 }
 
 static int teardown(void **state)
 {
-    struct bench *b = *state;
-
-    crash(b);
-    disk_done(&b->disk);
-    world_done(&b->world);
-    free(b);
+    bench_free(*state);
     return 0;
 }
 
@@ -291,8 +233,8 @@ static void a_stop_survives_a_restart(void **state)
     struct bench *b = *state;
     uint64_t urgent, job = told_to_stop(b, &urgent);
 
-    crash(b);
-    boot(b);
+    bench_crash(b);
+    bench_boot(b);
     settle(b);
     assert_true(has_to_stop(b, job));
     finish(b, job, RUN_END_EXITED, 0);
@@ -307,8 +249,8 @@ static void devices_are_kept_over_a_restart(void **state)
     uint64_t d = submit(b, 1, 0, EPOCHS(5, ",\"gpus\":1"));
 
     assert_non_null(live(b, a));
-    crash(b);
-    boot(b);
+    bench_crash(b);
+    bench_boot(b);
     settle(b);
     assert_non_null(live(b, a));
     const struct usage *u = core_usage(b->core, 0);
@@ -385,7 +327,7 @@ static void a_new_checkpoint_means_it_made_room(void **state)
     struct bench *b = *state;
     uint64_t job = signalled(b);
 
-    b->checkpoint_ms = wall(b);
+    b->checkpoint_ms = b->world.now + SIM_EPOCH_MS;
     finish(b, job, RUN_END_EXITED, 0);
     assert_int_equal(state_of(b, job), JOB_QUEUED);
     assert_int_equal(past_of(b, job).preemptions, 1);
@@ -396,7 +338,7 @@ static void no_new_checkpoint_means_it_was_done(void **state)
     struct bench *b = *state;
     uint64_t job = signalled(b);
 
-    b->checkpoint_ms = wall(b) - 3600000;
+    b->checkpoint_ms = b->world.now + SIM_EPOCH_MS - 3600000;
     finish(b, job, RUN_END_EXITED, 0);
     assert_int_equal(state_of(b, job), JOB_SUCCEEDED);
 }
