@@ -156,5 +156,19 @@ def test_progress_when_it_takes_long():
     assert said or time.monotonic() - began < 4, "not a word in a long run"
 
 
+def test_nobody_starves_and_nobody_thrashes():
+    """48 hours of short jobs that want more than all GPUs; now and then a long one, also a gang of four."""
+    hours, rows = 48, ["job,arrival,type,gpus,steps,isolated_s"]
+    for i in range(hours * 30):  # 600 s of work every 120 s: 1.25 times what 4 GPUs can do
+        rows.append(f"short{i},{i * 120},short{i % 3},1,600,600")
+    for i in range(8):
+        rows.append(f"long{i},{1800 + i * 7200},long,{4 if i % 2 else 1},36000,36000")
+    rows[1:] = sorted(rows[1:], key=lambda r: int(r.split(",")[1]))
+    got = simulate(written("\n".join(rows) + "\n"), "--gpus", "4", "--policy", "berth", "--jobs")["berth"]
+    waits = {j["job"]: (j["start_s"] - j["submit_s"]) / 3600 for j in got["jobs"] if j["job"].startswith("long")}
+    assert len(waits) == 8 and max(waits.values()) <= 26, waits
+    assert got["voluntary_stops_per_job_hour_max"] <= 4, got["voluntary_stops_per_job_hour_max"]
+
+
 if __name__ == "__main__":
     main(__name__)
