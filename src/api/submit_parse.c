@@ -393,7 +393,7 @@ static int read_array(struct reading *r)
 
 static char first_char(const struct submit *x)
 {
-    struct str s = str_trim((struct str){x->body, x->body_n});
+    struct str s = json_trim((struct str){x->body, x->body_n});
 
     return s.n ? s.p[0] : 0;
 }
@@ -445,7 +445,7 @@ int submit_parse(struct submit *x, submit_resolve_fn resolve, void *arg, struct 
     if (first_char(x) == '[')
         rc = read_array(&r);
     else if (x->single)
-        rc = read_element(&r, str_trim((struct str){x->body, x->body_n}));
+        rc = read_element(&r, json_trim((struct str){x->body, x->body_n}));
     else
         rc = submit_read_sweep(x, e);
     buf_done(&r.rest);

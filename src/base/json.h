@@ -60,6 +60,9 @@ static inline void json_set_int(struct json *o, const char *k, int64_t v)
     json_set_take(o, k, json_new_int(v));
 }
 
+/* Without the white space around it: the four bytes JSON knows, so no form feeds. */
+struct str json_trim(struct str s);
+
 /* Walks the elements of a top-level array without building the whole tree: a body of 100 000 specs
  * costs the memory of one.  Yields the text of each element; syntax inside is checked by json_parse
  * of it. */

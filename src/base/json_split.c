@@ -63,7 +63,7 @@ int json_split_next(struct json_split *s, struct str *out, struct err *e)
         return err_set(e, ERR_INVALID, "element %zu: the list has no closing ]", s->index);
     if (s->rest.p[end] == '}')
         return err_set(e, ERR_INVALID, "element %zu: found '}' without its '{'", s->index);
-    struct str element = str_trim((struct str){s->rest.p + i, end - i});
+    struct str element = json_trim((struct str){s->rest.p + i, end - i});
     if (element.n == 0)
         return err_set(e, ERR_INVALID, "element %zu: nothing stands between the commas", s->index);
     *out = element;

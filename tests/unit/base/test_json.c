@@ -330,6 +330,16 @@ TEST(split_refuses_broken_lists)
     }
 }
 
+TEST(split_leaves_form_feeds_to_the_parser)
+{
+    struct json_split s = {.rest = STR("[ 1 \f]")};
+    struct str item;
+    struct err e = {0};
+
+    assert_int_equal(json_split_next(&s, &item, &e), 1);
+    assert_true(str_eq_c(item, "1 \f"));
+}
+
 TEST(objects_with_many_keys)
 {
     enum { MANY = 300 };
@@ -406,6 +416,7 @@ int main(void)
         cmocka_unit_test(splits_a_list),
         cmocka_unit_test(splits_an_empty_list),
         cmocka_unit_test(split_refuses_broken_lists),
+        cmocka_unit_test(split_leaves_form_feeds_to_the_parser),
         cmocka_unit_test(objects_with_many_keys),
         cmocka_unit_test(reals_outside_the_whole_numbers_are_cut),
         cmocka_unit_test(names_of_types),
