@@ -1,9 +1,10 @@
 /* node_add.c - POST /v1/nodes and DELETE /v1/nodes/{name}
  *
  * The body of an added node, and what of it is recorded: {"url":"ssh://user@host:22"} with name,
- * slots, cpus, mem, gpus, identity, known_hosts, host_key, accept_new and connect_timeout as the
- * caller likes.  Secrets have no place in it.  The answer comes when the node is recorded, which
- * is before anybody knows whether it can be reached: its `state`, `trouble` and `retry_in_ms` tell.
+ * slots, cpus, mem, gpus, identity, known_hosts, host_key, accept_new, connect_timeout and reserved
+ * as the caller likes.  Secrets have no place in it, unless the caller wants it not to be recorded:
+ * such a node is known until the daemon ends.  The answer comes before anybody knows whether it can
+ * be reached: its `state`, `trouble` and `retry_in_ms` tell.
  */
 #include "api/api_priv.h"
 #include "base/units.h"
@@ -14,27 +15,34 @@ static const struct add_key {
     const char *name, *as;
     enum add_kind kind;
     int64_t max;
+    bool fleeting; /* only for nodes that are not recorded */
 } add_keys[] = {
-    {"url", "", ADD_TEXT, 1000},
-    {"name", "", ADD_TEXT, 63},
-    {"slots", "", ADD_COUNT, 1000000},
-    {"cpus", "mcpu", ADD_CPUS, INT64_C(1000000) * 1000},
-    {"mem", "mem_bytes", ADD_SIZE, INT64_C(1) << 50},
-    {"gpus", "", ADD_COUNT, NODE_MAX_GPUS},
-    {"identity", "", ADD_TEXT, 4095},
-    {"known_hosts", "", ADD_TEXT, 4095},
-    {"host_key", "", ADD_TEXT, 4095},
-    {"accept_new", "", ADD_BOOL, 0},
-    {"connect_timeout", "", ADD_COUNT, 86400},
+    {"url", "", ADD_TEXT, 1000, false},
+    {"name", "", ADD_TEXT, 63, false},
+    {"slots", "", ADD_COUNT, 1000000, false},
+    {"cpus", "mcpu", ADD_CPUS, INT64_C(1000000) * 1000, false},
+    {"mem", "mem_bytes", ADD_SIZE, INT64_C(1) << 50, false},
+    {"gpus", "", ADD_COUNT, NODE_MAX_GPUS, false},
+    {"identity", "", ADD_TEXT, 4095, false},
+    {"known_hosts", "", ADD_TEXT, 4095, false},
+    {"host_key", "", ADD_TEXT, 4095, false},
+    {"accept_new", "", ADD_BOOL, 0, false},
+    {"connect_timeout", "", ADD_COUNT, 86400, false},
+    {"reserved", "", ADD_BOOL, 0, false},
+    {"recorded", "", ADD_BOOL, 0, false},
+    {"port", "", ADD_COUNT, 65535, true},
+    {"password", "", ADD_TEXT, 4095, true},
+    {"passphrase", "", ADD_TEXT, 4095, true},
+    {"agent", "", ADD_TEXT, 4095, true},
+    {"stage_root", "", ADD_TEXT, 4095, true},
+    {"python_path", "", ADD_TEXT, 4095, true},
+    {"transient", "", ADD_BOOL, 0, true},
 };
 
 static int unknown_key(const char *key, struct err *e)
 {
     const char *names[ARRAY_SIZE(add_keys)], *near;
 
-    if (!strcmp(key, "password") || !strcmp(key, "passphrase"))
-        return err_set(e, ERR_INVALID,
-                       "%s: a node is recorded, and secrets are not; use a key or its agent", key);
     for (size_t i = 0; i < ARRAY_SIZE(add_keys); i++)
         names[i] = add_keys[i].name;
     near = str_nearest(key, names, ARRAY_SIZE(names));
@@ -109,6 +117,22 @@ static struct str host_of(struct str url)
     return str_cut(host, ':', &rest);
 }
 
+static int check_fleeting(const struct json *conf, struct err *e)
+{
+    const struct json *recorded = json_get(conf, "recorded");
+
+    for (size_t i = 0; i < ARRAY_SIZE(add_keys); i++)
+        if (add_keys[i].fleeting && json_get(conf, add_keys[i].name) &&
+            (!recorded || json_bool(recorded)))
+            return err_set(e, ERR_INVALID,
+                           "%s: a node is recorded, and %s; use a key or its agent, or say "
+                           "\"recorded\": false for as long as the daemon runs",
+                           add_keys[i].name,
+                           strncmp(add_keys[i].name, "pass", 4) ? "this is not"
+                                                                : "secrets are not");
+    return 0;
+}
+
 static int read_body(struct call *c, struct str body, struct json **out)
 {
     struct json *j = NULL;
@@ -123,7 +147,7 @@ static int read_body(struct call *c, struct str body, struct json **out)
     for (struct json_it it = {0}; rc == 0 && json_next(j, &it);)
         rc = read_member(it.key, it.val, *out, &c->err);
     json_free(j);
-    return rc;
+    return rc < 0 ? rc : check_fleeting(*out, &c->err);
 }
 
 static void on_added(void *arg, const struct err *e, const struct acted *r)

@@ -144,6 +144,7 @@ void node_json(struct buf *b, struct core *core, size_t at, const struct caller 
     put_int(b, ",\"used_gpus\":", gpu_set_count(&u->gpus));
     put_int(b, ",\"running\":", u->runs);
     put_bool(b, ",\"drained\":", n->drained);
+    put_bool(b, ",\"reserved\":", n->reserved);
     put_reach(b, core, at);
     buf_addc(b, '}');
 }

@@ -18,7 +18,7 @@ enum { PATH_TEXT_MAX = 1 << 16, LOOK_MS = 100, WAIT_MS = 60 * 1000 };
 struct node_opts {
     const char *name, *identity, *known_hosts, *host_key;
     struct opt_num slots, cpus, mem, gpus, wait;
-    bool accept_new, force;
+    bool accept_new, reserved, force;
 };
 #define NODE(field) offsetof(struct node_opts, field)
 static const struct opt add_opts[] = {
@@ -38,6 +38,8 @@ static const struct opt add_opts[] = {
      NULL},
     {"accept-new", 0, OPT_FLAG, NULL, NODE(accept_new),
      "believe a machine that was never seen; never one whose key has changed", COMPLETE_NONE, NULL},
+    {"reserved", 0, OPT_FLAG, NULL, NODE(reserved),
+     "take only jobs that name it (--node), not whatever waits", COMPLETE_NONE, NULL},
     {"wait", 0, OPT_DURATION, "TIME", NODE(wait), "for the first connection (default 1m)",
      COMPLETE_NONE, NULL},
     {"force", 0, OPT_FLAG, NULL, NODE(force),
@@ -87,6 +89,8 @@ static int body_of(const struct node_opts *o, const char *url, struct json **out
     }
     if (o->accept_new)
         json_set_take(j, "accept_new", json_new_bool(true));
+    if (o->reserved)
+        json_set_take(j, "reserved", json_new_bool(true));
     *out = j;
     if (!o->identity && !o->known_hosts)
         return 0;

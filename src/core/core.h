@@ -120,6 +120,7 @@ void core_attach(struct core_host *h, const struct backend_class *cls, struct ba
 /* The same; the core closes it when the host is removed, or with core_close_nodes. */
 void core_attach_owned(struct core_host *h, const struct backend_class *cls, struct backend *b);
 /* Its backend is closed, or never was: whatever ran there counts as lost. */
+void core_host_reserve(struct core_host *h); /* for jobs that name it */
 void core_host_remove(struct core_host *h);
 /* Two steps: restore what was recorded; then ask the backends what happened meanwhile. */
 int core_recover(struct core *c, struct err *e);

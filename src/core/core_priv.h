@@ -81,6 +81,7 @@ struct core_host {
     const struct backend_class *cls; /* NULL = nobody speaks to it now */
     struct backend *backend;
     bool drained;
+    bool reserved;          /* for jobs that name it */
     bool ours;              /* this machine */
     bool opened;            /* its backend was opened by us, from `conf` */
     char *conf;             /* how it is reached, as JSON; NULL = it was not added by a request */

@@ -67,6 +67,14 @@ static int open_new(struct core *c, struct str name, const char *conf, struct co
     return -1;
 }
 
+/* One that is not is known as long as this process lives, or until it is removed. */
+static bool recorded(const struct json *conf)
+{
+    const struct json *v = json_get(conf, "recorded");
+
+    return !v || json_bool(v);
+}
+
 void core_node_add(struct core *c, struct str name, const struct json *conf,
                    const struct caller *who, core_act_fn done, void *arg)
 {
@@ -80,6 +88,10 @@ void core_node_add(struct core *c, struct str name, const struct json *conf,
     if (admin_only(who, "add a node", &e) < 0 || check_add(c, name, text, &e) < 0 ||
         open_new(c, name, text, &h, &e) < 0) {
         done(arg, &e, NULL);
+        return;
+    }
+    if (!recorded(conf)) {
+        done(arg, NULL, NULL);
         return;
     }
     set_and_answer(c,

@@ -171,6 +171,7 @@ void host_refresh(struct core_host *h)
     if (was.name[0])
         memcpy(n->name, was.name, sizeof(n->name));
     n->drained = h->drained;
+    n->reserved = h->reserved;
     if (!n->away && h->aside_until_ms) {
         snprintf(text, sizeof(text), "put aside: %.140s", h->aside_why);
         say_trouble(n, text);
@@ -181,7 +182,7 @@ void host_refresh(struct core_host *h)
         say_trouble(n, text);
     }
     h->core->dirty = true;
-    if (was.away != n->away || was.drained != n->drained)
+    if (was.away != n->away || was.drained != n->drained || was.reserved != n->reserved)
         train_node(h);
 }
 
@@ -193,6 +194,12 @@ void core_attach(struct core_host *h, const struct backend_class *cls, struct ba
     train_attached(h);
     if (h->core->recovered)
         host_adopt(h);
+}
+
+void core_host_reserve(struct core_host *h)
+{
+    h->reserved = true;
+    host_refresh(h);
 }
 
 void host_open_backend(struct core_host *h)
@@ -210,6 +217,7 @@ void host_open_backend(struct core_host *h)
     else if (json_parse(str_of(h->conf), "node", &j, &e) == 0 &&
              conf->open_node(conf->open_node_arg, h, j, &cls, &b, &e) < 0)
         b = NULL;
+    h->reserved = json_bool(json_get(j, "reserved"));
     json_free(j);
     if (b) {
         core_attach_owned(h, cls, b);

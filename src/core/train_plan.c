@@ -56,15 +56,19 @@ static bool is_free_to_start(const struct core *c, const struct job *j)
            queue_lets(c->queue, &j->wait) && c->recovered && led->healthy(led->self);
 }
 
+static bool node_is_for(const struct node *n, const char *names)
+{
+    return names[0] ? nodes_match(str_of(names), n->name) : !n->reserved;
+}
+
 static bool may_start(void *self, uint64_t job, uint32_t node)
 {
     struct core *c = self;
     struct job *j = core_job(c, job);
     const struct core_host *h = c->hosts.p[node];
 
-    bool ready =
-        is_free_to_start(c, j) && h && host_open(h) &&
-        nodes_match(str_of(queue_shape_at(c->queue, j->wait.shape)->nodes), host_node(h)->name);
+    bool ready = is_free_to_start(c, j) && h && host_open(h) &&
+                 node_is_for(host_node(h), queue_shape_at(c->queue, j->wait.shape)->nodes);
     if (ready && room_on_host(h, queue_shape_at(c->queue, j->wait.shape)))
         return true;
     struct job *first = core_job(c, c->wants_room);
@@ -164,20 +168,22 @@ static bool any_device(const struct core *c)
     return false;
 }
 
-/* The nodes it names, for the planner; *none: there is no such node now. */
+/* Those it may run on, for the planner: the nodes it names, else those for everybody; *none: there
+ * is no such node now. */
 static uint64_t nodes_of(const struct core *c, const struct job *j, bool *none)
 {
     const char *names = queue_shape_at(c->queue, j->wait.shape)->nodes;
     uint64_t nodes = 0;
+    bool all = !names[0];
 
-    *none = false;
-    if (!names[0])
-        return 0;
-    for (size_t i = 0; i < c->hosts.n; i++)
-        if (c->hosts.p[i] && nodes_match(str_of(names), c->nodes.p[i].name))
+    for (size_t i = 0; i < c->hosts.n; i++) {
+        if (c->hosts.p[i] && node_is_for(&c->nodes.p[i], names))
             nodes |= gpu_node_bit(i);
-    *none = !nodes;
-    return nodes;
+        else
+            all = all && !c->hosts.p[i];
+    }
+    *none = !nodes && !all;
+    return all ? 0 : nodes;
 }
 
 void train_add(struct core *c, struct train *t, const struct job *j)

@@ -355,6 +355,8 @@ int host_open_node(struct host *h, const char *name, const struct json *conf, st
         return -1;
     }
     core_attach_owned(node, cls, b);
+    if (json_bool(json_get(conf, "reserved")))
+        core_host_reserve(node);
     return 0;
 }
 

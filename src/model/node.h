@@ -32,6 +32,7 @@ struct node {
     struct device *devices;
     size_t n_devices;
     bool drained;      /* finish what runs, start nothing */
+    bool reserved;     /* for jobs that name it */
     bool away;         /* cannot be reached now: start nothing; what runs there goes on */
     char trouble[160]; /* why it is away, for people; "" = it is not */
     int64_t again_ms;  /* monotonic: when it is tried again; 0 = not told */

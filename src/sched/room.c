@@ -3,7 +3,8 @@
 
 static bool named(const struct snapshot *s, const struct shape *shape, size_t k)
 {
-    return !shape->nodes[0] || nodes_match(str_of(shape->nodes), s->nodes[k].name);
+    return shape->nodes[0] ? nodes_match(str_of(shape->nodes), s->nodes[k].name)
+                           : !s->nodes[k].reserved;
 }
 
 bool shape_allows(const struct snapshot *s, const struct shape *shape, size_t k)

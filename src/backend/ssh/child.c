@@ -181,6 +181,8 @@ static int make_env(struct backend *b, struct words *own, char ***out, struct er
     size_t n = 0;
 
     add(own, "LC_ALL=C");
+    if (b->conf.agent)
+        add(own, "SSH_AUTH_SOCK=%s", b->conf.agent);
     if (b->conf.password || b->conf.passphrase) {
         AUTO_FREE char *far = child_find("BERTH_FAR", "berth-far");
         b->child.secrets = make_secrets(&b->conf, e);

@@ -7,6 +7,7 @@
  *   known_hosts       file to look for the host's key in, instead of the user's own
  *   host_key          the key itself: "ssh-ed25519 AAAA…"
  *   accept_new        a host that is not known is believed at first sight (never a changed key)
+ *   agent             socket of the key agent to ask, instead of the one this process knows
  *   password, passphrase          held in memory, and given to ssh when it asks
  *   connect_timeout, start_timeout    seconds
  *   stage_root        relative directories of runs are below this one, not below the login's home
@@ -127,6 +128,7 @@ int ssh_conf_read(struct ssh_conf *c, const struct json *conf, struct err *e)
         .identity = text_of(conf, "identity"),
         .known_hosts = text_of(conf, "known_hosts"),
         .host_key = text_of(conf, "host_key"),
+        .agent = text_of(conf, "agent"),
         .password = text_of(conf, "password"),
         .passphrase = text_of(conf, "passphrase"),
         .python_path = text_of(conf, "python_path"),
@@ -165,6 +167,7 @@ void ssh_conf_done(struct ssh_conf *c)
     free(c->identity);
     free(c->known_hosts);
     free(c->host_key);
+    free(c->agent);
     free(c->python_path);
     free(c->stage_root);
     wipe(c->password);

@@ -76,7 +76,7 @@ struct ssh_child {
     struct watch *in_watch, *out_watch, *errs_watch, *exit_watch;
 };
 struct ssh_conf {
-    char *name, *host, *user, *identity, *known_hosts, *host_key, *password, *passphrase;
+    char *name, *host, *user, *identity, *known_hosts, *host_key, *agent, *password, *passphrase;
     char *stage_root;          /* NULL = the login's home */
     char *python_path;         /* of our Python packages, here; NULL = none are sent */
     int64_t port;              /* 0 = as ssh has it */

@@ -274,14 +274,22 @@ static void a_node_that_is_not_opened_keeps_its_runs(void **state)
 
 /* ---- added and removed ---- */
 
-static void add(struct bench *b, const char *name, const char *url)
+static void add_as(struct bench *b, const char *name, const char *text)
 {
-    struct json *conf = json_new_object();
+    struct json *conf = NULL;
+    struct err e;
 
-    json_set_str(conf, "url", url);
+    assert_int_equal(json_parse(str_of(text), "conf", &conf, &e), 0);
     core_node_add(b->core, str_of(name), conf, &owner, on_acted, b);
     json_free(conf);
     settle(b);
+}
+
+static void add(struct bench *b, const char *name, const char *url)
+{
+    AUTO_FREE char *text = xasprintf("{\"url\":\"%s\"}", url);
+
+    add_as(b, name, text);
 }
 
 static void nodes_are_added_and_removed(void **state)
@@ -319,6 +327,49 @@ static void nodes_are_added_and_removed(void **state)
     assert_int_equal(b->err.code, 0);
 }
 
+static void a_reserved_node_takes_who_names_it(void **state)
+{
+    struct bench *b = *state;
+
+    b->world.n_hosts = 3;
+    add_as(b, "lent", "{\"url\":\"sim://last\",\"reserved\":true}");
+    assert_true(core_node(b->core, 2)->reserved);
+    uint64_t one = submit(b, ""), two = submit(b, ""), three = submit(b, ""),
+             named = submit(b, "len*");
+    assert_int_not_equal(live(b, one)->host, 2);
+    assert_int_not_equal(live(b, two)->host, 2);
+    assert_null(live(b, three)); /* though there is room on it */
+    explains(b, three, "1 of 1 are in use");
+    assert_int_equal(live(b, named)->host, 2);
+}
+
+static void what_is_not_recorded_is_gone_after_a_restart(void **state)
+{
+    static const char conf[] = "{\"url\":\"sim://last\",\"reserved\":true,\"recorded\":false,"
+                               "\"password\":\"word\"}";
+    struct bench *b = *state;
+
+    b->world.n_hosts = 3;
+    add_as(b, "sim2", conf);
+    assert_int_equal(b->err.code, 0);
+    uint64_t job = submit(b, "sim2");
+    assert_int_equal(live(b, job)->host, 2);
+    bench_crash(b);
+    b->world.n_hosts = 2;
+    bench_boot(b);
+    settle(b);
+    /* Only its run tells of it, until somebody says anew how it is reached. */
+    size_t at;
+    assert_non_null(core_node_find(b->core, STR("sim2"), &at));
+    assert_null(core_node_conf(b->core, at));
+    explains(b, job, "it ran before the restart");
+    b->world.n_hosts = 3;
+    add_as(b, "sim2", conf);
+    assert_int_equal(b->err.code, 0);
+    assert_int_equal(state_of(b, job), JOB_RUNNING);
+    assert_int_equal(live(b, job)->key.run, 1);
+}
+
 static void a_drained_node_starts_nothing(void **state)
 {
     struct bench *b = *state;
@@ -345,6 +396,8 @@ int main(void)
         T(runs_of_a_node_that_is_away_stay_its_own),
         T(a_node_that_is_not_opened_keeps_its_runs),
         T(nodes_are_added_and_removed),
+        T(a_reserved_node_takes_who_names_it),
+        T(what_is_not_recorded_is_gone_after_a_restart),
         T(a_drained_node_starts_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
