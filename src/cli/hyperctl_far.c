@@ -1,7 +1,8 @@
 /* hyperctl_far.c - batches on other machines: who they are, are they there, where output goes
  *
- * A machine is a node of the scheduler in this process for as long as the batch runs.  What it is
- * told of the machine may hold a password, so it is handed over in memory and recorded nowhere.
+ * A machine is a node of the scheduler for as long as the batch runs, and takes nothing but its
+ * jobs.  What is said of the machine may hold a password, so it is handed over in memory and
+ * recorded nowhere: a scheduler that was started anew is told again.
  *
  * Output arrives in the scheduler's home while a job runs.  {J}/stdout and {J}/stderr are the same
  * files under another name, so they grow with it and stay when the home goes.
@@ -66,6 +67,10 @@ static struct json *node_conf(const struct hyper_machine *m, const char *python)
         json_set_str(c, "known_hosts", m->known_hosts);
     json_set_take(c, "accept_new", json_new_bool(m->accept_new));
     json_set_take(c, "transient", json_new_bool(true));
+    json_set_take(c, "reserved", json_new_bool(true));
+    json_set_take(c, "recorded", json_new_bool(false));
+    if (getenv("SSH_AUTH_SOCK"))
+        json_set_str(c, "agent", getenv("SSH_AUTH_SOCK"));
     if (python)
         json_set_str(c, "python_path", python);
     return c;
@@ -85,18 +90,50 @@ struct json *hyper_far_nodes(const struct hyper_batch *b)
     return list;
 }
 
-/* ---- machines that are in the batch no more ---- */
+/* ---- lent to a daemon, and taken back ---- */
 
-static int forget(struct cli *c, struct str name, struct err *e)
+static int forget(struct cli *c, struct str name, bool force, struct err *e)
 {
     AUTO(buf) struct buf path = {0};
 
     buf_init(&path, PATH_TEXT_MAX);
     buf_adds(&path, "/v1/nodes/");
     url_encode(&path, name);
-    buf_adds(&path, "?force=1");
+    buf_adds(&path, force ? "?force=1" : "");
     return cli_call(c, "DELETE", path.p, NULL, NULL, NULL, e);
 }
+
+static int lend(struct cli *c, const struct json *node, struct err *e)
+{
+    return cli_post(c, "/v1/nodes", json_get(node, "conf"), NULL, e);
+}
+
+int hyper_far_lend(struct cli *c, const struct json *nodes, bool anew, struct err *e)
+{
+    for (size_t i = 0; i < json_len(nodes); i++) {
+        const struct json *node = json_at(nodes, i);
+        if (lend(c, node, e) == 0)
+            continue;
+        if (e->code != ERR_CONFLICT)
+            return -1;
+        /* An earlier owner's, maybe with another password; while it has runs it works. */
+        if (anew && forget(c, json_str(json_get(node, "name")), false, e) == 0 &&
+            lend(c, node, e) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+void hyper_far_take_back(struct cli *c, const struct json *nodes)
+{
+    struct err ignored = {0};
+
+    c->unreachable = NULL; /* a daemon that is gone knows them no more */
+    for (size_t i = 0; i < json_len(nodes); i++)
+        forget(c, json_str(json_get(json_at(nodes, i), "name")), false, &ignored);
+}
+
+/* ---- machines that are in the batch no more ---- */
 
 int hyper_far_forget(struct cli *c, const struct hyper_batch *b, struct err *e)
 {
@@ -107,8 +144,8 @@ int hyper_far_forget(struct cli *c, const struct hyper_batch *b, struct err *e)
     for (size_t i = 0; rc == 0 && i < json_len(items); i++) {
         struct str name = text_of(json_at(items, i), "name");
         AUTO_FREE char *text = xstrndup(name.p, name.n);
-        if (str_starts(name, STR(HYPER_NODE)) && !hyper_batch_machine(b, text))
-            rc = forget(c, name, e);
+        if (str_starts(name, str_of(b->node_prefix)) && !hyper_batch_machine(b, text))
+            rc = forget(c, name, true, e);
     }
     json_free(nodes);
     return rc;

@@ -236,6 +236,8 @@ static int listen_to_events(struct hyper_feed *f, struct err *e)
         rc = cli_get(f->conf.c, "/v1", &meta, e); /* brings a host up when there is none */
         json_free(meta);
         if (rc == 0)
+            rc = hyper_far_lend(f->conf.c, f->conf.lent, false, e);
+        if (rc == 0)
             rc = run_again(f, e);
     }
     return rc;
@@ -432,7 +434,7 @@ static int cancel_if_stopped(struct hyper_feed *f, struct err *e)
     return rc;
 }
 
-static int work(struct hyper_feed *f, struct err *e)
+static int feed_work(struct hyper_feed *f, struct err *e)
 {
     struct json *meta = NULL;
 
@@ -440,6 +442,8 @@ static int work(struct hyper_feed *f, struct err *e)
         return -1;
     f->last_event = (uint64_t)int_of(meta, "last_event");
     json_free(meta);
+    if (hyper_far_lend(f->conf.c, f->conf.lent, true, e) < 0)
+        return -1;
     if (f->conf.batch->remote &&
         hyper_far_test(f->conf.c, f->conf.batch, &f->stop, say_line, f, e) < 0)
         return -1;
@@ -466,7 +470,8 @@ static void *feed_thread(void *arg)
 {
     struct hyper_feed *f = arg;
 
-    f->failed = work(f, &f->err) < 0;
+    f->failed = feed_work(f, &f->err) < 0;
+    hyper_far_take_back(f->conf.c, f->conf.lent);
     loop_post(f->conf.loop, tell_over, f);
     return NULL;
 }

@@ -35,12 +35,13 @@ struct hyper_feed_conf {
     struct loop *loop;
     const struct hyper_batch *batch; /* names and commands; the main thread changes other members */
     const struct hyper_layout *layout;
-    const char *queue;   /* of the scheduler: all jobs of this batch wait there */
-    const bool *changed; /* per job: its script is not the one of the last time */
-    const bool *pending; /* per job: it shall run */
-    bool tell_params;    /* for the listings of a daemon; a file more for every job */
-    bool leftover;       /* an earlier owner died: its jobs may still be there */
-    bool suspended;      /* begin with the queue paused */
+    const char *queue;       /* of the scheduler: all jobs of this batch wait there */
+    const bool *changed;     /* per job: its script is not the one of the last time */
+    const bool *pending;     /* per job: it shall run */
+    bool tell_params;        /* for the listings of a daemon; a file more for every job */
+    const struct json *lent; /* machines to tell the daemon of; NULL = none, or it is ours */
+    bool leftover;           /* an earlier owner died: its jobs may still be there */
+    bool suspended;          /* begin with the queue paused */
     void (*say)(void *arg, bool bad, const char *text); /* on the loop: a line for the log */
     void (*note)(void *arg, struct hyper_note *n);      /* on the loop; takes n */
     void (*over)(void *arg, const struct err *e); /* on the loop, once; e NULL = all have ended */
@@ -64,6 +65,10 @@ struct json *hyper_submission(const struct hyper_feed_conf *c, const uint64_t *n
 /* What the host needs to know of the machines: a list of {"name", "conf"}, with passwords, kept in
  * memory alone.  Yours. */
 struct json *hyper_far_nodes(const struct hyper_batch *b);
+/* Tells a daemon of the nodes in such a list (NULL = none) unless it knows them; `anew`: those it
+ * knows and does not use are told again.  Later: that it need not know them any more. */
+int hyper_far_lend(struct cli *c, const struct json *nodes, bool anew, struct err *e);
+void hyper_far_take_back(struct cli *c, const struct json *nodes);
 /* Waits until every machine was connected to once and says how that went; an error when it went
  * wrong with all of them.  On the feed's thread; *stop ends the waiting. */
 int hyper_far_test(struct cli *c, const struct hyper_batch *b, const atomic_bool *stop,

@@ -1,9 +1,8 @@
 /* hyperctl_sched.c - the scheduler of a batch: its home, its queue, and what is asked of it
  *
  * The home is .hyperctl/home of the batch, used by this process alone, and gone after a clean end.
- * When a daemon serves the user's own home, the batch goes there instead and is visible there; not
- * from inside one of its jobs, which would wait for itself, and not when it brings machines of its
- * own, which are nobody else's.
+ * When a daemon serves the user's own home, the batch goes there instead and is visible there, with
+ * the machines it brings; not from inside one of its jobs, which would wait for itself.
  */
 #include "base/clock.h"
 #include "base/file.h"
@@ -181,12 +180,13 @@ static void name_queue(struct hyper_run *r)
     sha256_end(&h, digest);
     for (size_t i = 0; i < 8; i++)
         n += snprintf(r->queue + n, sizeof(r->queue) - (size_t)n, "%02x", digest[i]);
+    hyper_batch_tag(r->b, r->queue + n - 8);
 }
 
 /* The user's own daemon, when one runs.  Yours; NULL when there is none to be used. */
 static char *daemon_home(struct hyper_run *r)
 {
-    if (r->o->no_daemon || r->b->remote || getenv("BERTH_JOB_ID"))
+    if (r->o->no_daemon || getenv("BERTH_JOB_ID"))
         return NULL;
     AUTO_FREE char *home = host_home(false), *abs = path_absolute(home, r->h->cwd);
     AUTO_FREE char *target = xasprintf("unix:%s/sock", abs);
@@ -217,7 +217,6 @@ static int open_scheduler(struct hyper_run *r, struct err *e)
 {
     struct cli *c = r->h->c;
 
-    name_queue(r);
     if (choose_home(r, e) < 0)
         return -1;
     c->opt.home = r->home;
@@ -238,9 +237,8 @@ static int open_scheduler(struct hyper_run *r, struct err *e)
 
 int hyper_start_jobs(struct hyper_run *r, struct err *e)
 {
-    size_t n = prepare_jobs(r);
-
-    if (!n)
+    name_queue(r); /* scripts speak of their machines */
+    if (!prepare_jobs(r))
         return 0;
     r->suspended = r->b->signal_file && access(r->b->signal_file, F_OK) == 0;
     if (r->suspended)
@@ -255,6 +253,7 @@ int hyper_start_jobs(struct hyper_run *r, struct err *e)
                                       .changed = r->changed,
                                       .pending = r->pending,
                                       .tell_params = !r->embedded,
+                                      .lent = r->embedded ? NULL : r->nodes,
                                       .leftover = r->leftover,
                                       .suspended = r->suspended,
                                       .say = hyper_on_say,

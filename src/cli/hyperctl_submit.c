@@ -88,9 +88,11 @@ static void set_here(struct json *o, const struct hyper_feed_conf *c)
     json_set_int(o, "slots", c->batch->slots);
 }
 
-static void set_there(struct json *o)
+static void set_there(struct json *o, const struct hyper_batch *b)
 {
-    json_set_str(o, "nodes", HYPER_NODE "*");
+    AUTO_FREE char *nodes = xasprintf("%s*", b->node_prefix);
+
+    json_set_str(o, "nodes", nodes);
     json_set_str(o, "command", COMMAND_BESIDE);
     json_set_take(o, "env", json_new_object());
     json_set_take(o, "split_output", json_new_bool(true));
@@ -115,7 +117,7 @@ struct json *hyper_submission(const struct hyper_feed_conf *c, const uint64_t *n
     json_set_str(o, "queue", c->queue);
     json_set_int(o, "grace", GRACE_S);
     if (b->remote)
-        set_there(o);
+        set_there(o, b);
     else
         set_here(o, c);
     json_set_take(o, "jobs", jobs);

@@ -212,12 +212,25 @@ static void name_node(const struct hyper_batch *b, struct hyper_machine *m)
     for (char *p = host; *p; p++)
         if (!isalnum((unsigned char)*p) && !strchr("._-", *p))
             *p = '-';
-    char *name = xasprintf(HYPER_NODE "%.40s", host);
+    char *name = xasprintf(HYPER_NODE "%.30s", host);
     for (int i = m->port; hyper_batch_machine(b, name); i++) {
         free(name);
-        name = xasprintf(HYPER_NODE "%.40s-%d", host, i);
+        name = xasprintf(HYPER_NODE "%.30s-%d", host, i);
     }
     m->node = name;
+}
+
+void hyper_batch_tag(struct hyper_batch *b, const char *tag)
+{
+    size_t was = strlen(b->node_prefix);
+
+    snprintf(b->node_prefix, sizeof(b->node_prefix), HYPER_NODE "%.16s.", tag);
+    for (size_t i = 0; i < b->machines.n; i++) {
+        struct hyper_machine *m = &b->machines.p[i];
+        char *name = xasprintf("%s%s", b->node_prefix, m->node + was);
+        free(m->node);
+        m->node = name;
+    }
 }
 
 static int add_machine(struct hyper_loader *l, const struct json *j, size_t i)
@@ -246,6 +259,7 @@ static int load_machines(struct hyper_loader *l, const struct json *j, const str
     if (json_type(list) != JSON_ARRAY || !json_len(list))
         return err_set(l->e, ERR_INVALID,
                        "backend.machines is missing; a remote backend needs a list of machines");
+    snprintf(l->b->node_prefix, sizeof(l->b->node_prefix), "%s", HYPER_NODE);
     for (size_t i = 0; i < json_len(list); i++)
         if (add_machine(l, json_at(list, i), i) < 0)
             return -1;

@@ -64,6 +64,7 @@ struct hyper_batch {
     int slots; /* jobs at once on this machine */
     struct json *environments;
     VEC(struct hyper_machine) machines;
+    char node_prefix[32]; /* of the scheduler's names of its machines */
     bool has_password;
     /* server */
     char *host, *bind; /* bind NULL = host */
@@ -98,6 +99,9 @@ int hyper_batch_parse(const struct json *j, const char *cwd, struct hyper_batch 
 int hyper_batch_load(const char *path, const char *cwd, struct hyper_batch **out, struct err *e);
 void hyper_batch_free(struct hyper_batch *b);
 struct hyper_job *hyper_batch_find(const struct hyper_batch *b, struct str name); /* or NULL */
+/* Makes `tag`, of up to 16 characters, part of the names of its machines, so that two batches do
+ * not meet in one scheduler. */
+void hyper_batch_tag(struct hyper_batch *b, const char *tag);
 /* The machine the scheduler calls so; NULL = none of them, or NULL given. */
 const struct hyper_machine *hyper_batch_machine(const struct hyper_batch *b, const char *node);
 void hyper_batch_count(const struct hyper_batch *b, size_t out[HYPER_STATUS_MAX]);
