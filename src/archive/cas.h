@@ -52,6 +52,8 @@ int cas_tree_size(struct cas *c, const char *name, struct cas_tally *out, struct
  * and is returned. */
 typedef int cas_entry_fn(void *ctx, const char *path, char type, int64_t size, int64_t mtime_ns);
 int cas_list_tree(struct cas *c, const char *name, cas_entry_fn *fn, void *ctx, struct err *e);
+/* The tree `from` under a second name; a tree of that name is replaced. */
+int cas_copy_tree(struct cas *c, const char *from, const char *to, struct err *e);
 /* Forgets the tree; no such tree is fine.  Its image is an ordinary directory: dir_remove_tree. */
 int cas_drop_tree(struct cas *c, const char *name, struct err *e);
 /* Removes the blobs no tree and no image needs any more, and what crashed calls left behind.

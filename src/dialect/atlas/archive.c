@@ -28,12 +28,12 @@ enum { LISTING_MAX = 256 << 20 };
 
 void atlas_bundle_tree(const char *id, char out[ATLAS_TREE_MAX])
 {
-    snprintf(out, ATLAS_TREE_MAX, "bundle-%.36s", id);
+    snprintf(out, ATLAS_TREE_MAX, "bundle-%.52s", id);
 }
 
 void atlas_archive_tree(const char *id, char out[ATLAS_TREE_MAX])
 {
-    snprintf(out, ATLAS_TREE_MAX, "archive-%.36s", id);
+    snprintf(out, ATLAS_TREE_MAX, "archive-%.52s", id);
 }
 
 static char *work_path(const char *home, const char *id, const char *name)
@@ -221,7 +221,8 @@ int atlas_archive_job(const char *home, struct cas *c, const char *id, struct er
 int atlas_discard_job(const char *home, struct cas *c, const char *id, struct err *e)
 {
     AUTO_FREE char *work = work_path(home, id, ""), *kept = archive_path(home, id, "");
-    AUTO_FREE char *link = xasprintf("%s/" ATLAS_DIR_TENSORBOARD "/%.8s", home, id);
+    AUTO_FREE char *link = xasprintf("%s/" ATLAS_DIR_TENSORBOARD "/%.8s%s", home, id,
+                                     strlen(id) > ID_UUID_LEN ? id + ID_UUID_LEN : "");
     char bundle[ATLAS_TREE_MAX], archive[ATLAS_TREE_MAX];
 
     atlas_bundle_tree(id, bundle);

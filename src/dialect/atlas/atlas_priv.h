@@ -29,7 +29,7 @@ enum {
 
 struct atlas_live { /* a job with a working directory */
     uint64_t job;
-    char id[ID_UUID_MAX];
+    char id[ATLAS_ID_MAX];
     int32_t worker; /* -1 = none */
     bool archiving;
 };
@@ -44,6 +44,7 @@ struct atlas {
     size_t working;                   /* on worker threads */
     size_t uploads;
     VEC(struct upload *) queued_uploads;
+    struct schedules *schedules;
     bool closing;
 };
 
@@ -109,12 +110,25 @@ struct atlas_live *atlas_live_add(struct atlas *a, uint64_t job, const char *id)
 void atlas_live_look(struct atlas *a);                 /* whatever ended goes to its archive */
 int32_t atlas_workers_set(struct atlas *a, int32_t n); /* makes the list 0 … n - 1 */
 
+/* ---- submit.c ---- */
+struct atlas_room { /* what the nodes have */
+    int32_t gpus;
+    int64_t mem_bytes; /* of the largest */
+};
+struct atlas_room atlas_room_of(const struct atlas *a);
+struct atlas_submission;
+struct submit;
+/* A submission as the controller takes it; worker thread. */
+int atlas_prepare(const struct atlas *a, const struct atlas_submission *s,
+                  const struct atlas_room *room, const struct caller *who, struct submit **out,
+                  struct err *e);
+
 /* ---- facts.c: a job as Atlas sees it; worker thread ---- */
 enum atlas_state { ATLAS_QUEUED, ATLAS_PENDING, ATLAS_RUNNING, ATLAS_COMPLETED, ATLAS_FAILED };
 extern const char *const atlas_state_names[];
 struct atlas_job {
     uint64_t job;
-    char id[ID_UUID_MAX];
+    char id[ATLAS_ID_MAX];
     enum atlas_state state;
     enum job_state real;
     char *project, *user, *reason;
@@ -127,6 +141,8 @@ void atlas_job_done(struct atlas_job *j);
 /* Without extra. */
 void atlas_job_fill(const struct atlas_call *c, const struct job_view *v, struct atlas_job *out);
 int atlas_job_extra(const struct atlas_call *c, struct atlas_job *j, struct err *e);
+/* Its number; ERR_NOT_FOUND. */
+int atlas_resolve(struct store *s, const char *id, uint64_t *out, struct err *e);
 /* By its id; ERR_NOT_FOUND.  With extra. */
 int atlas_job_find(struct atlas_call *c, struct str id, struct atlas_job *out);
 struct json *atlas_job_json(const struct atlas_job *j);
@@ -172,6 +188,18 @@ void atlas_bundle_delete(struct atlas_call *c);
 void atlas_archive_file(struct atlas_call *c);
 void atlas_files_get(struct atlas_call *c);
 void atlas_files_put(struct atlas_call *c);
+
+/* ---- scheduled.c, scheduled_http.c: jobs that run again and again ---- */
+int atlas_schedules_open(struct atlas *a, struct err *e);
+void atlas_schedules_recover(struct atlas *a);
+void atlas_schedules_shut(struct atlas *a);
+void atlas_schedules_free(struct schedules *s);
+void atlas_scheduled_list(struct atlas_call *c);
+void atlas_scheduled_get(struct atlas_call *c);
+void atlas_scheduled_post(struct atlas_call *c);
+void atlas_scheduled_put(struct atlas_call *c);
+void atlas_scheduled_patch(struct atlas_call *c);
+void atlas_scheduled_delete(struct atlas_call *c);
 
 /* ---- upload.c ---- */
 bool atlas_upload_begin(struct atlas *a, struct http_req *r);

@@ -35,6 +35,12 @@ static const struct atlas_route routes[] = {
     {"GET", "/workers", atlas_workers_list},
     {"POST", "/workers", atlas_workers_add},
     {"DELETE", "/workers/{}", atlas_workers_remove},
+    {"GET", "/scheduled_jobs", atlas_scheduled_list},
+    {"POST", "/scheduled_jobs", atlas_scheduled_post},
+    {"GET", "/scheduled_jobs/{}", atlas_scheduled_get},
+    {"PUT", "/scheduled_jobs/{}", atlas_scheduled_put},
+    {"PATCH", "/scheduled_jobs/{}", atlas_scheduled_patch},
+    {"DELETE", "/scheduled_jobs/{}", atlas_scheduled_delete},
 };
 
 /* ---- calls ---- */
@@ -409,7 +415,8 @@ int atlas_open(const struct atlas_conf *c, struct atlas **out, struct err *e)
     a->conf.tensorboard_url = xstrdup(c->tensorboard_url);
     a->archive_dir = path_join(c->home, ATLAS_DIR_ARCHIVE);
     a->work_dir = path_join(c->home, ATLAS_DIR_WORK);
-    if (atlas_home_make(c->home, 0, NULL, NULL, e) < 0 || cas_open(contents, &a->cas, e) < 0) {
+    if (atlas_home_make(c->home, 0, NULL, NULL, e) < 0 || cas_open(contents, &a->cas, e) < 0 ||
+        atlas_schedules_open(a, e) < 0) {
         atlas_free(a);
         return err_wrap(e, "opening the Atlas home");
     }
@@ -420,6 +427,7 @@ int atlas_open(const struct atlas_conf *c, struct atlas **out, struct err *e)
 void atlas_shut(struct atlas *a)
 {
     a->closing = true;
+    atlas_schedules_shut(a);
     atlas_waiting_look(a);
 }
 
@@ -432,6 +440,7 @@ void atlas_free(struct atlas *a)
 {
     if (!a)
         return;
+    atlas_schedules_free(a->schedules);
     if (a->cas)
         cas_close(a->cas);
     vec_done(&a->live);

@@ -285,11 +285,11 @@ static int file_work(struct atlas_call *c)
 {
     struct served *s = c->data;
     struct str id, path = c->arg[0];
-    char name[ID_UUID_MAX];
+    char name[ATLAS_ID_MAX];
     struct stat st;
 
     id = str_cut(path, '/', &path);
-    if (id.n != ID_UUID_LEN || !path.n)
+    if (id.n >= sizeof(name) || !path.n)
         return err_set(&c->err, ERR_NOT_FOUND, "there is no such file");
     snprintf(name, sizeof(name), STR_FMT, STR_ARG(id));
     AUTO_FREE char *root = xasprintf("%s/%s", c->a->archive_dir, name);

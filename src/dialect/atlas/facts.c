@@ -54,7 +54,7 @@ void atlas_job_fill(const struct atlas_call *c, const struct job_view *v, struct
                               .ended_ms = v->ended_ms,
                               .exit_code = v->exit_code,
                               .attempt = v->attempt};
-    id_format_uuid(v->id, out->id);
+    atlas_id_format(v->id, v->name, out->id);
 }
 
 int atlas_job_extra(const struct atlas_call *c, struct atlas_job *j, struct err *e)
@@ -74,6 +74,17 @@ int atlas_job_extra(const struct atlas_call *c, struct atlas_job *j, struct err 
         j->user = xstrndup(json_str(name).p, json_str(name).n);
     }
     return 0;
+}
+
+int atlas_resolve(struct store *s, const char *id, uint64_t *out, struct err *e)
+{
+    char uuid[ID_UUID_MAX];
+    struct id known;
+
+    if (!atlas_id_parse(id, &known))
+        return err_set(e, ERR_NOT_FOUND, "there is no job '%.60s'", id);
+    id_format_uuid(known, uuid);
+    return store_resolve(s, str_of(uuid), out, e);
 }
 
 struct finding {
@@ -96,9 +107,7 @@ int atlas_job_find(struct atlas_call *c, struct str id, struct atlas_job *out)
     uint64_t job;
 
     *out = (struct atlas_job){0};
-    if (!atlas_id_ok(id.p))
-        return err_set(&c->err, ERR_NOT_FOUND, "there is no job '%.60s'", id.p);
-    if (store_resolve(store, id, &job, &c->err) < 0 ||
+    if (atlas_resolve(store, id.p, &job, &c->err) < 0 ||
         store_job(store, job, on_found, &f, &c->err) < 0) {
         if (c->err.code == ERR_NOT_FOUND)
             err_set(&c->err, ERR_NOT_FOUND, "there is no job %.60s", id.p);

@@ -52,13 +52,13 @@ static int walk(const char *root, struct str path, bool make, char out_name[NAME
 }
 
 /* arg[0] is "JOB/files/SECTION/…"; the root of the archive is yours. */
-static char *split(struct atlas_call *c, struct str *out_path, char id[ID_UUID_MAX])
+static char *split(struct atlas_call *c, struct str *out_path, char id[ATLAS_ID_MAX])
 {
     struct str rest = c->arg[0], job = str_cut(rest, '/', &rest), files = str_cut(rest, '/', &rest);
 
-    if (job.n != ID_UUID_LEN || !str_eq_c(files, "files"))
+    if (job.n >= ATLAS_ID_MAX || !str_eq_c(files, "files"))
         return NULL;
-    snprintf(id, ID_UUID_MAX, STR_FMT, STR_ARG(job));
+    snprintf(id, ATLAS_ID_MAX, STR_FMT, STR_ARG(job));
     struct str after, section = str_cut(rest, '/', &after);
     if (!atlas_id_ok(id) || !is_section(section) || !after.n)
         return NULL;
@@ -90,7 +90,7 @@ static int write_file(int dir, const char *name, struct str bytes, struct err *e
 
 static int put_work(struct atlas_call *c)
 {
-    char id[ID_UUID_MAX], name[NAME_BYTES];
+    char id[ATLAS_ID_MAX], name[NAME_BYTES];
     struct atlas_job j;
     struct str path;
     AUTO_FREE char *root = split(c, &path, id);
@@ -161,7 +161,7 @@ static void list_dir(struct atlas_call *c, int fd, const char *above, int depth)
 static int get_work(struct atlas_call *c)
 {
     struct served *s = c->data;
-    char id[ID_UUID_MAX], name[NAME_BYTES];
+    char id[ATLAS_ID_MAX], name[NAME_BYTES];
     struct str path = {0};
     AUTO_FREE char *root = split(c, &path, id);
     bool all = path.n && c->status; /* a slash stood at its end */

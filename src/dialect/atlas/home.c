@@ -6,7 +6,7 @@
 #include "dialect/atlas/home.h"
 #include "base/buf.h"
 #include "base/file.h"
-#include "base/id.h"
+#include "base/hash.h"
 #include "base/util.h"
 #include <errno.h>
 #include <stdio.h>
@@ -39,12 +39,61 @@ char *atlas_home(void)
     return path_absolute(set, getcwd(cwd, sizeof(cwd)) ? cwd : "/");
 }
 
+/* ---- ids ---- */
+
+/* "_20261116_063000" */
+static bool is_firing(const char *text)
+{
+    for (int i = 0; i < ATLAS_ID_LEN - ID_UUID_LEN; i++)
+        if (i == 0 || i == 9 ? text[i] != '_' : text[i] < '0' || text[i] > '9')
+            return false;
+    return true;
+}
+
+bool atlas_id_parse(const char *text, struct id *out)
+{
+    size_t n = strlen(text);
+    char whole[ATLAS_ID_MAX];
+    uint8_t sum[32];
+    struct sha256 s;
+
+    if (n != ID_UUID_LEN && (n != ATLAS_ID_LEN || !is_firing(text + ID_UUID_LEN)))
+        return false;
+    if (!id_parse((struct str){text, ID_UUID_LEN}, out))
+        return false;
+    if (n == ID_UUID_LEN)
+        return true;
+    id_format_uuid(*out, whole);
+    snprintf(whole + ID_UUID_LEN, sizeof(whole) - ID_UUID_LEN, "%s", text + ID_UUID_LEN);
+    sha256_init(&s);
+    sha256_add(&s, whole, ATLAS_ID_LEN);
+    sha256_end(&s, sum);
+    *out = id_from_bytes(sum);
+    return true;
+}
+
 bool atlas_id_ok(const char *text)
 {
     struct id id;
 
-    return strlen(text) == ID_UUID_LEN && id_parse(str_of(text), &id);
+    return atlas_id_parse(text, &id);
 }
+
+void atlas_id_format(struct id id, struct str name, char out[ATLAS_ID_MAX])
+{
+    struct id made;
+
+    id_format_uuid(id, out);
+    if (name.n != ATLAS_ID_LEN)
+        return;
+    char text[ATLAS_ID_MAX];
+    memcpy(text, name.p, ATLAS_ID_LEN);
+    text[ATLAS_ID_LEN] = 0;
+    if (atlas_id_parse(text, &made) && id_cmp(made, id) == 0)
+        memcpy(out, text, sizeof(text));
+}
+
+/* ---- the skeleton ---- */
 
 struct making {
     const char *home;

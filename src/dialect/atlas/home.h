@@ -5,7 +5,7 @@
  */
 #pragma once
 #include "base/err.h"
-#include <stdbool.h>
+#include "base/id.h"
 
 enum {
     ATLAS_SCHEDULER_PORT = 5000,
@@ -27,6 +27,7 @@ enum {
     "job_bundle_store_dir/contents" /* of bundles and archives, each once                          \
                                      */
 #define ATLAS_DIR_WORK "local_docker_scheduler/work_dir"
+#define ATLAS_DIR_SCHEDULED "scheduled_jobs"
 #define ATLAS_DIR_DATABASE "database" /* $BERTH_HOME of the server */
 #define ATLAS_DIR_TENSORBOARD "tensorboard/work_dir"
 #define ATLAS_DIR_LOGS "logs"
@@ -38,6 +39,12 @@ char *atlas_home(void);
  * that of the scheduler; 0 = the usual one. */
 typedef void (*atlas_made_fn)(void *arg, const char *path);
 int atlas_home_make(const char *home, int port, atlas_made_fn made, void *arg, struct err *e);
-/* Is this a job id as clients make them: a UUID, lower or upper case?  Anything else must never
+/* The id of a job: a UUID as clients make them, lower or upper case; or that of a scheduled job
+ * with the local time of one firing behind it, <uuid>_YYYYMMDD_HHMMSS.  Anything else must never
  * become part of a path. */
+enum { ATLAS_ID_LEN = ID_UUID_LEN + 16, ATLAS_ID_MAX };
 bool atlas_id_ok(const char *text);
+/* What the controller knows the job by; of a firing it is made of the text. */
+bool atlas_id_parse(const char *text, struct id *out);
+/* And back: a firing is named by its id, every other job has a UUID. */
+void atlas_id_format(struct id id, struct str name, char out[ATLAS_ID_MAX]);

@@ -12,7 +12,7 @@ enum { PAGE = 1000 };
 
 struct entry {
     struct json *json;
-    char id[ID_UUID_MAX];
+    char id[ATLAS_ID_MAX];
 };
 struct listing {
     struct atlas_call *c;

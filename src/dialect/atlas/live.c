@@ -61,7 +61,7 @@ int32_t atlas_workers_set(struct atlas *a, int32_t n)
 struct archiving {
     struct atlas *a;
     uint64_t job; /* 0 = of a job that is not known any more: its directory only goes */
-    char id[ID_UUID_MAX];
+    char id[ATLAS_ID_MAX];
     struct err err;
     int rc;
 };
@@ -129,7 +129,7 @@ static void take_up(struct atlas *a, const char *id)
     uint64_t job;
     struct err e;
 
-    if (store_resolve(a->conf.store, str_of(id), &job, &e) == 0)
+    if (atlas_resolve(a->conf.store, id, &job, &e) == 0)
         atlas_live_add(a, job, id);
     else if (e.code == ERR_NOT_FOUND)
         archive_start(a, 0, id);
@@ -167,4 +167,5 @@ void atlas_recover(struct atlas *a)
     if (d)
         closedir(d);
     atlas_live_look(a);
+    atlas_schedules_recover(a);
 }

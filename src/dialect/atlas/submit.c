@@ -17,10 +17,9 @@
 extern char **environ;
 
 struct enqueue {
-    int32_t gpus;
-    int64_t mem_bytes;
+    struct atlas_room room;
     struct submit *x; /* NULL once the controller has it */
-    char id[ID_UUID_MAX];
+    char id[ATLAS_ID_MAX];
 };
 
 static void enqueue_free(void *data)
@@ -36,24 +35,39 @@ static int no_refs(void *arg, struct str ref, uint64_t *out, struct err *e)
     return err_set(e, ERR_INVALID, "a job of Atlas waits for no other job");
 }
 
-static int take_form(struct atlas_call *c, struct enqueue *q, struct json *form)
+int atlas_prepare(const struct atlas *a, const struct atlas_submission *s,
+                  const struct atlas_room *room, const struct caller *who, struct submit **out,
+                  struct err *e)
 {
-    char *text = json_text(form);
-    struct id id;
+    struct json *form = NULL;
 
-    json_free(form);
-    q->x = submit_new_take(text, strlen(text), &c->who);
-    if (submit_prepare(q->x, false, &c->err) < 0 || submit_parse(q->x, no_refs, NULL, &c->err) < 0)
+    if (atlas_translate(s,
+                        &(struct atlas_world){.home = a->conf.home,
+                                              .python = a->conf.python,
+                                              .mounts = a->conf.mounts,
+                                              .gpus = room->gpus,
+                                              .mem_bytes = room->mem_bytes,
+                                              .environ_ = environ},
+                        &form, e) < 0)
         return -1;
-    id_parse(str_of(q->id), &id);
-    q->x->s.jobs[0].id = id;
+    if (strlen(s->id) == ATLAS_ID_LEN)
+        json_set_str(form, "name", s->id); /* see atlas_id_format */
+    char *text = json_text(form);
+    json_free(form);
+    struct submit *x = submit_new_take(text, strlen(text), who);
+    if (submit_prepare(x, false, e) < 0 || submit_parse(x, no_refs, NULL, e) < 0) {
+        submit_free(x);
+        return -1;
+    }
+    atlas_id_parse(s->id, &x->s.jobs[0].id);
+    *out = x;
     return 0;
 }
 
 static int enqueue_work(struct atlas_call *c)
 {
     struct enqueue *q = c->data;
-    struct json *body = atlas_body(c), *form = NULL;
+    struct json *body = atlas_body(c);
     struct atlas_submission s;
     char tree[ATLAS_TREE_MAX];
     int rc = -1;
@@ -69,17 +83,10 @@ static int enqueue_work(struct atlas_call *c)
         if (!cas_has_tree(c->a->cas, tree))
             err_set(&c->err, ERR_INVALID, "there is no bundle of job %s; send it first", q->id);
         else
-            rc = atlas_translate(&s,
-                                 &(struct atlas_world){.home = c->a->conf.home,
-                                                       .python = c->a->conf.python,
-                                                       .mounts = c->a->conf.mounts,
-                                                       .gpus = q->gpus,
-                                                       .mem_bytes = q->mem_bytes,
-                                                       .environ_ = environ},
-                                 &form, &c->err);
+            rc = atlas_prepare(c->a, &s, &q->room, &c->who, &q->x, &c->err);
     }
     json_free(body);
-    return rc < 0 ? -1 : take_form(c, q, form);
+    return rc;
 }
 
 static void on_submitted(void *arg, const struct err *e, const struct submitted *r)
@@ -122,20 +129,29 @@ static int32_t usable_gpus(const struct node *n)
     return count;
 }
 
-void atlas_enqueue(struct atlas_call *c)
+struct atlas_room atlas_room_of(const struct atlas *a)
 {
-    struct enqueue *q = arena_alloc(&c->mem, sizeof(*q));
-    const struct core *core = c->a->conf.core;
+    struct atlas_room room = {0};
+    const struct core *core = a->conf.core;
 
-    c->data = q;
-    c->free_data = enqueue_free;
     for (size_t i = 0; i < core_node_count(core); i++) {
         const struct node *n = core_node(core, i);
         if (!n)
             continue;
-        q->gpus = MAX(q->gpus, usable_gpus(n));
-        q->mem_bytes = MAX(q->mem_bytes, n->mem_bytes);
+        int32_t gpus = usable_gpus(n);
+        room.gpus = MAX(room.gpus, gpus);
+        room.mem_bytes = MAX(room.mem_bytes, n->mem_bytes);
     }
+    return room;
+}
+
+void atlas_enqueue(struct atlas_call *c)
+{
+    struct enqueue *q = arena_alloc(&c->mem, sizeof(*q));
+
+    c->data = q;
+    c->free_data = enqueue_free;
+    q->room = atlas_room_of(c->a);
     atlas_work(c, enqueue_work, enqueue_then);
 }
 
@@ -182,11 +198,11 @@ int atlas_dress(struct atlas *a, const struct launch *l, const struct launch_fac
 {
     const struct training *t = &l->spec->train;
     struct json *extra = NULL;
-    char id[ID_UUID_MAX];
+    char id[ATLAS_ID_MAX];
 
     if (!t->dialect || strcmp(t->dialect, ATLAS_DIALECT) != 0)
         return 0;
-    id_format_uuid(l->id, id);
+    atlas_id_format(l->id, str_of(l->name ? l->name : l->spec->name), id);
     if (make_work_dir(a, id, e) < 0 ||
         json_parse(str_of(t->extra ? t->extra : "{}"), "extra", &extra, e) < 0)
         return -1;

@@ -378,7 +378,8 @@ static int link_job(struct atlas_call *c, struct str id)
         return err_set(&c->err, ERR_INVALID, "'%.60s' is no job id", name);
     AUTO_FREE char *from =
         xasprintf("%s/%s/synced_directories/__tensorboard__", c->a->archive_dir, name);
-    AUTO_FREE char *to = xasprintf("%s/" ATLAS_DIR_TENSORBOARD "/%.8s", c->a->conf.home, name);
+    AUTO_FREE char *to = xasprintf("%s/" ATLAS_DIR_TENSORBOARD "/%.8s%s", c->a->conf.home, name,
+                                   strlen(name) > ID_UUID_LEN ? name + ID_UUID_LEN : "");
     if (access(from, F_OK) < 0)
         return err_set(&c->err, ERR_NOT_FOUND, "job %s has no TensorBoard directory", name);
     if (symlink(from, to) < 0 && errno != EEXIST)

@@ -61,7 +61,7 @@ int atlas_submission_read(const struct json *body, struct atlas_submission *out,
                            "gpu_spec",
                            needed[i]);
     const struct json *id = json_get(body, "job_id");
-    if (json_type(id) != JSON_STR || !atlas_id_ok(json_str(id).p))
+    if (json_type(id) != JSON_STR || json_str(id).n != ID_UUID_LEN || !atlas_id_ok(json_str(id).p))
         return err_set(e, ERR_INVALID, "job_id must be a UUID");
     for (size_t i = 1; i < ARRAY_SIZE(needed); i++) {
         const struct json *v = json_get(body, needed[i]);

@@ -1,0 +1,346 @@
+/* scheduled_http.c - /scheduled_jobs: list, make, pause, change and remove scheduled jobs
+ *
+ * The bundle that was sent for the id becomes the scheduled job's own: it is kept as long as the
+ * schedule, and nothing else that happens under this id touches it.  A job without a schedule (null
+ * or an empty object, as the original's clients send it first) is paused until it gets one.
+ */
+#include "api/submit_parse.h"
+#include "base/util.h"
+#include "dialect/atlas/archive.h"
+#include "dialect/atlas/scheduled_priv.h"
+#include <stdio.h>
+
+enum { NEXT_RUNS = 3 };
+
+static int no_such(struct atlas_call *c)
+{
+    return err_set(&c->err, ERR_NOT_FOUND, "there is no scheduled job '%.60s'", c->arg[0].p);
+}
+
+/* The scheduled job of the path, which the caller may change. */
+static struct scheduled *subject(struct atlas_call *c)
+{
+    struct scheduled *x = schedules_find(c->a->schedules, c->arg[0].p);
+
+    if (!x)
+        no_such(c);
+    else if (!c->who.admin && c->who.uid != x->owner.uid) {
+        err_set(&c->err, ERR_DENIED, "scheduled job %s belongs to %.60s", x->id, x->owner.user);
+        return NULL;
+    }
+    return x;
+}
+
+/* ---- reading ---- */
+
+static void add_entry(struct buf *b, const struct scheduled *x)
+{
+    struct json *entry = json_new_object(), *times = json_new_array();
+    int64_t now = schedules_now(), t = MAX(now, x->done_s);
+
+    for (int i = 0; i < NEXT_RUNS; i++) {
+        t = x->paused ? 0 : scheduled_after(x, t);
+        json_push_take(times, t ? json_new_int(t) : NULL);
+    }
+    json_set_take(entry, "next_run_time", times);
+    json_set_take(entry, "schedule", json_copy(json_get(x->def, "schedule")));
+    json_set_str(entry, "status", x->paused ? "paused" : "active");
+    json_set_take(entry, "properties", json_copy(x->def));
+    buf_addf(b, "%s\"%s\":", b->n > 1 ? "," : "", x->id);
+    json_write(b, entry, false);
+    json_free(entry);
+}
+
+static bool in_project(const struct scheduled *x, const char *project)
+{
+    const struct json *name = json_get(json_get(x->def, "metadata"), "project_name");
+
+    return str_eq_c(json_type(name) == JSON_STR ? json_str(name) : STR("default"), project);
+}
+
+static int list_work(struct atlas_call *c)
+{
+    const struct schedules *s = c->a->schedules;
+    const char *project = atlas_param(c, "project");
+
+    buf_addc(&c->out, '{');
+    for (size_t i = 0; i < s->all.n; i++)
+        if (!project || in_project(s->all.p[i], project))
+            add_entry(&c->out, s->all.p[i]);
+    buf_adds(&c->out, "}\n");
+    return 0;
+}
+
+static int get_work(struct atlas_call *c)
+{
+    const struct scheduled *x = schedules_find(c->a->schedules, c->arg[0].p);
+
+    if (!x)
+        return no_such(c);
+    buf_addc(&c->out, '{');
+    add_entry(&c->out, x);
+    buf_adds(&c->out, "}\n");
+    return 0;
+}
+
+static void list_start(struct atlas_call *c)
+{
+    atlas_work(c, list_work, NULL);
+}
+
+static void get_start(struct atlas_call *c)
+{
+    atlas_work(c, get_work, NULL);
+}
+
+void atlas_scheduled_list(struct atlas_call *c)
+{
+    schedules_turn(c, list_start);
+}
+
+void atlas_scheduled_get(struct atlas_call *c)
+{
+    schedules_turn(c, get_start);
+}
+
+/* ---- changes: the worker thread writes, the loop thread puts it into the list ---- */
+
+static void put_then(struct atlas_call *c)
+{
+    struct turn *t = c->data;
+
+    schedules_put_take(t->s, TAKE(t->x));
+    atlas_reply(c);
+}
+
+/* The body, which must be an object with this key.  Yours. */
+static struct json *body_with(struct atlas_call *c, const char *key, const char *example)
+{
+    struct json *body = atlas_body(c);
+
+    if (!body || json_get(body, key))
+        return body;
+    json_free(body);
+    err_set(&c->err, ERR_INVALID, "%s is missing: send an object such as %s", key, example);
+    return NULL;
+}
+
+/* Firings before the change are nobody's any more. */
+static int keep_change(struct atlas_call *c)
+{
+    struct turn *t = c->data;
+
+    t->x->done_s = schedules_now();
+    c->status = 204;
+    return scheduled_write(t->s->dir, t->x, &c->err);
+}
+
+static int set_status(struct atlas_call *c, struct scheduled *x, const struct json *status)
+{
+    struct str word = json_type(status) == JSON_STR ? json_str(status) : STR("");
+
+    if (!str_eq_c(word, "paused") && !str_eq_c(word, "active"))
+        return err_set(&c->err, ERR_INVALID, "status must be paused or active");
+    x->paused = str_eq_c(word, "paused");
+    if (!x->paused && !x->timed)
+        return err_set(&c->err, ERR_INVALID,
+                       "scheduled job %s has no schedule; set one with PATCH first", x->id);
+    return 0;
+}
+
+static int status_work(struct atlas_call *c)
+{
+    struct turn *t = c->data;
+    const struct scheduled *was = subject(c);
+    struct json *body = was ? body_with(c, "status", "{\"status\": \"paused\"}") : NULL;
+
+    if (!body)
+        return -1;
+    t->x = scheduled_copy(was);
+    int rc = set_status(c, t->x, json_get(body, "status"));
+    json_free(body);
+    return rc < 0 ? -1 : keep_change(c);
+}
+
+static int times_work(struct atlas_call *c)
+{
+    struct turn *t = c->data;
+    const struct scheduled *was = subject(c);
+    struct json *body = was ? body_with(c, "schedule", "{\"schedule\": \"30 6 * * *\"}") : NULL;
+
+    if (!body)
+        return -1;
+    t->x = scheduled_copy(was);
+    int rc = scheduled_set_times(t->x, json_get(body, "schedule"), &c->err);
+    json_free(body);
+    if (rc == 0 && !t->x->timed)
+        rc = err_set(&c->err, ERR_INVALID,
+                     "schedule is empty; to stop scheduled job %s for a while, PUT its status",
+                     t->x->id);
+    if (was->paused && !was->timed)
+        t->x->paused = false; /* it only waited for this */
+    return rc < 0 ? -1 : keep_change(c);
+}
+
+static void status_start(struct atlas_call *c)
+{
+    atlas_work(c, status_work, put_then);
+}
+
+static void times_start(struct atlas_call *c)
+{
+    atlas_work(c, times_work, put_then);
+}
+
+void atlas_scheduled_put(struct atlas_call *c)
+{
+    schedules_turn(c, status_start);
+}
+
+void atlas_scheduled_patch(struct atlas_call *c)
+{
+    schedules_turn(c, times_start);
+}
+
+/* ---- making one ---- */
+
+/* Everything a firing needs is checked now. */
+static int try_run(struct atlas_call *c, struct atlas_submission s)
+{
+    struct turn *t = c->data;
+    struct submit *x = NULL;
+    char run[ATLAS_ID_MAX];
+
+    scheduled_run_id(t->x, schedules_now(), run);
+    s.id = run;
+    if (atlas_prepare(c->a, &s, &t->room, &c->who, &x, &c->err) < 0)
+        return -1;
+    submit_free(x);
+    return 0;
+}
+
+static int read_definition(struct atlas_call *c, struct json *body)
+{
+    struct turn *t = c->data;
+    struct atlas_submission s;
+    struct id id;
+
+    /* The original did without these two. */
+    if (json_type(body) == JSON_OBJECT && !json_has(body, "metadata"))
+        json_set_take(body, "metadata", json_new_object());
+    if (json_type(body) == JSON_OBJECT && !json_has(body, "gpu_spec"))
+        json_set_take(body, "gpu_spec", json_new_object());
+    if (atlas_submission_read(body, &s, &c->err) < 0)
+        return -1;
+    t->x = xcalloc(1, sizeof(*t->x));
+    t->x->owner = c->who;
+    t->x->done_s = schedules_now();
+    id_parse(str_of(s.id), &id);
+    id_format_uuid(id, t->x->id); /* one way of writing it, for paths */
+    t->x->def = json_new_object();
+    json_set_str(t->x->def, "job_id", t->x->id);
+    json_set_take(t->x->def, "spec", json_copy(s.spec));
+    json_set_take(t->x->def, "metadata", json_copy(s.metadata));
+    json_set_take(t->x->def, "gpu_spec", json_copy(s.gpu_spec));
+    if (scheduled_set_times(t->x, json_get(body, "schedule"), &c->err) < 0)
+        return -1;
+    t->x->paused = !t->x->timed;
+    return try_run(c, s);
+}
+
+static int check_room(struct atlas_call *c)
+{
+    const struct turn *t = c->data;
+    char tree[ATLAS_TREE_MAX];
+
+    atlas_bundle_tree(t->x->id, tree);
+    if (schedules_find(t->s, t->x->id))
+        return err_set(
+            &c->err, ERR_CONFLICT,
+            "there is a scheduled job %s already; PATCH its schedule, or DELETE it first",
+            t->x->id);
+    if (t->s->all.n >= SCHEDULED_MAX)
+        return err_set(&c->err, ERR_INVALID,
+                       "there are %d scheduled jobs, which is the maximum number; delete one first",
+                       SCHEDULED_MAX);
+    if (!cas_has_tree(c->a->cas, tree))
+        return err_set(&c->err, ERR_CONFLICT, "there is no bundle of job %s; send it first",
+                       t->x->id);
+    return 0;
+}
+
+static int keep_new(struct atlas_call *c)
+{
+    struct turn *t = c->data;
+    char bundle[ATLAS_TREE_MAX], kept[ATLAS_TREE_MAX];
+    struct err none;
+
+    atlas_bundle_tree(t->x->id, bundle);
+    scheduled_tree(t->x->id, kept);
+    if (scheduled_mark(t->s->dir, t->x->id, &c->err) < 0)
+        return -1;
+    if (cas_copy_tree(c->a->cas, bundle, kept, &c->err) < 0 ||
+        scheduled_write(t->s->dir, t->x, &c->err) < 0) {
+        scheduled_erase(c->a->cas, t->s->dir, t->x->id, &none);
+        return -1;
+    }
+    /* From here on it is made; what is left over harms nobody. */
+    scheduled_unmark(t->s->dir, t->x->id, &none);
+    cas_drop_tree(c->a->cas, bundle, &none);
+    c->status = 201;
+    buf_addf(&c->out, "\"%s\"\n", t->x->id);
+    return 0;
+}
+
+static int post_work(struct atlas_call *c)
+{
+    struct json *body = atlas_body(c);
+    int rc = body ? read_definition(c, body) : -1;
+
+    json_free(body);
+    return rc < 0 || check_room(c) < 0 ? -1 : keep_new(c);
+}
+
+static void post_start(struct atlas_call *c)
+{
+    atlas_work(c, post_work, put_then);
+}
+
+void atlas_scheduled_post(struct atlas_call *c)
+{
+    schedules_turn(c, post_start);
+}
+
+/* ---- removing one; its runs stay ---- */
+
+static int delete_work(struct atlas_call *c)
+{
+    struct turn *t = c->data;
+    const struct scheduled *x = subject(c);
+
+    if (!x)
+        return -1;
+    t->x = scheduled_copy(x);
+    c->status = 204;
+    if (scheduled_mark(t->s->dir, x->id, &c->err) < 0)
+        return -1;
+    return scheduled_erase(c->a->cas, t->s->dir, x->id, &c->err);
+}
+
+static void delete_then(struct atlas_call *c)
+{
+    struct turn *t = c->data;
+
+    schedules_drop(t->s, t->x->id);
+    atlas_reply(c);
+}
+
+static void delete_start(struct atlas_call *c)
+{
+    atlas_work(c, delete_work, delete_then);
+}
+
+void atlas_scheduled_delete(struct atlas_call *c)
+{
+    schedules_turn(c, delete_start);
+}

@@ -1,0 +1,245 @@
+"""Scheduled jobs of Atlas: made, fired once for every moment, paused, changed, removed; through crashes."""
+import datetime
+import json
+import os
+import re
+import sys
+import time
+import uuid
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import harness  # noqa: E402
+from atlas_rig import Atlas, wait_for  # noqa: E402
+
+NOTE = ("import os\nwith open(os.environ['OUT'], 'a') as f: f.write(os.environ['FOUNDATIONS_JOB_ID'] + '\\n')\n"
+        "print('ran', open('data.txt').read())\nopen('made', 'w').write('x')\n")
+EVERY = {"second": "*"}
+FAR = "0 0 29 2 *"
+
+
+def schedule(a, when=FAR, project="p", files=None, upload=True, job=None, **body):
+    """Sends a bundle and schedules it; the id."""
+    job = job or str(uuid.uuid4())
+    if upload:
+        a.upload(job, files or {"main.py": NOTE, "data.txt": "seven"})
+    definition = {"job_id": job, "spec": {"command": ["main.py"], "environment": {"OUT": os.path.join(a.dir, "out")}},
+                  "metadata": {"project_name": project, "username": "ada"}, "gpu_spec": {}, "schedule": when}
+    definition.update(body)
+    answer = a.http("POST", "/scheduled_jobs", {k: v for k, v in definition.items() if v is not ...})
+    assert a.status == 201 and json.loads(answer) == job, answer
+    return job
+
+
+def entry(a, job):
+    got = a.get(f"/scheduled_jobs/{job}")
+    assert list(got) == [job]
+    return got[job]
+
+
+def runs(a, job):
+    """Ids of all its runs, in the order of their moments."""
+    found = [k for path in ("/running_jobs", "/completed_jobs", "/failed_jobs") for k in a.get(path)]
+    found += [v["job_id"] for v in a.get("/queued_jobs").values()]
+    return sorted({k for k in found if k.startswith(job + "_")})
+
+
+def ran(a):
+    try:
+        with open(os.path.join(a.dir, "out")) as f:
+            return f.read().split()
+    except FileNotFoundError:
+        return []
+
+
+def log(a):
+    with open(a.path("logs", "atlas-server.log"), errors="replace") as f:
+        return f.read()
+
+
+def test_a_schedule_and_its_runs():
+    with Atlas(TZ="CET-1CEST,M3.5.0,M10.5.0/3") as a:
+        job = schedule(a, EVERY, project="iris")
+        assert entry(a, job)["status"] == "active"
+        wait_for("two runs", lambda: len(a.get("/completed_jobs")) >= 2)
+        a.http("PUT", f"/scheduled_jobs/{job}", {"status": "paused"})
+        assert a.status == 204
+        assert entry(a, job) == {"next_run_time": [None] * 3, "schedule": EVERY, "status": "paused", "properties": {
+            "job_id": job, "spec": {"command": ["main.py"], "environment": {"OUT": os.path.join(a.dir, "out")}},
+            "metadata": {"project_name": "iris", "username": "ada"}, "gpu_spec": {}, "schedule": EVERY}}
+        all_of_it = runs(a, job)
+        for run in all_of_it:
+            # An ordinary job under the local time of its moment: record, log, archive, listing.
+            when = datetime.datetime.strptime(re.fullmatch(job + r"_(\d{8}_\d{6})", run)[1], "%Y%m%d_%H%M%S")
+            when = when.replace(tzinfo=datetime.timezone(datetime.timedelta(hours=summer_offset(when))))
+            end = a.wait(run)
+            assert end["status"] == "completed" and end["logs"].endswith("ran seven\n"), end
+            assert 0 <= end["queued_time"] - when.timestamp() < 60, (run, end["queued_time"])
+            assert a.read(run, "artifacts", "data.txt") == "seven" and a.read(run, "artifacts", "made") == "x"
+            assert a.http("GET", f"/archive/{run}/artifacts/made") == b"x"
+            assert a.http("GET", f"/job_bundle/{run}")
+        assert sorted(ran(a)) == all_of_it
+        listed = {j["job_id"] for j in a.get("/api/v2beta/projects/iris/job_listing")["jobs"]}
+        assert listed == set(all_of_it)
+        # Paused is paused; and a run can be deleted like any other.
+        time.sleep(1.5)
+        assert runs(a, job) == all_of_it
+        a.http("DELETE", f"/completed_jobs/{all_of_it[0]}")
+        assert not os.path.exists(a.archive(all_of_it[0])) and os.path.exists(a.archive(all_of_it[1]))
+        # Active again: nothing of the pause is made up for.
+        a.http("PUT", f"/scheduled_jobs/{job}", {"status": "active"})
+        wait_for("another run", lambda: len(runs(a, job)) >= len(all_of_it))
+        a.http("DELETE", f"/scheduled_jobs/{job}")
+        assert a.status == 204 and a.get("/scheduled_jobs") == {}
+        left = runs(a, job)
+        for run in left:  # also those that waited in the queue when it went
+            assert a.wait(run)["status"] == "completed"
+        assert runs(a, job) == left and os.listdir(a.path("scheduled_jobs")) == []
+        trees = os.listdir(a.path("job_bundle_store_dir", "contents", "trees"))
+        assert f"schedule-{job}" not in trees and f"bundle-{job}" not in trees, trees
+
+
+def summer_offset(when):
+    """Hours east of UTC in the zone of the test; the hours around a change are not looked at."""
+    def last_sunday(month):
+        day = datetime.datetime(when.year, month, 31)
+        return day - datetime.timedelta(days=(day.weekday() + 1) % 7)
+    return 2 if last_sunday(3) <= when < last_sunday(10) else 1
+
+
+def test_times_and_lists():
+    with Atlas(TZ="UTC") as a:
+        now = time.time()
+        job = schedule(a, "30 6 * * mon-fri", project="iris")
+        times = entry(a, job)["next_run_time"]
+        assert all(t > now and time.gmtime(t).tm_wday < 5 and time.gmtime(t)[3:6] == (6, 30, 0) for t in times), times
+        assert times == sorted(set(times)) and len(times) == 3
+        a.http("PATCH", f"/scheduled_jobs/{job}", {"schedule": {"day": "last", "hour": 23}})
+        assert a.status == 204
+        assert all((time.gmtime(t + 3600).tm_mday, time.gmtime(t).tm_hour) == (1, 23)
+                   for t in entry(a, job)["next_run_time"])
+        # Without a schedule it waits for one, and may do without metadata.
+        idle = schedule(a, {}, metadata=..., gpu_spec=...)
+        assert entry(a, idle)["status"] == "paused" and entry(a, idle)["next_run_time"] == [None] * 3
+        assert "PATCH" in a.refused(400, "PUT", f"/scheduled_jobs/{idle}", {"status": "active"})
+        a.http("PATCH", f"/scheduled_jobs/{idle}", {"schedule": "@daily"})
+        assert entry(a, idle)["status"] == "active"
+        assert set(a.get("/scheduled_jobs")) == {job, idle}
+        assert set(a.get("/scheduled_jobs?project=iris")) == {job} and a.get("/scheduled_jobs?project=x") == {}
+        assert set(a.get("/scheduled_jobs?project=default")) == {idle}
+        # All of it is there after a crash.
+        before = a.get("/scheduled_jobs")
+        a.kill()
+        a.start()
+        assert a.get("/scheduled_jobs") == before
+
+
+def test_the_eleventh_and_hostile_bodies():
+    with Atlas() as a:
+        jobs = [schedule(a) for _ in range(9)]
+        good = {"job_id": str(uuid.uuid4()), "spec": {"command": ["main.py"]}, "metadata": {}, "gpu_spec": {},
+                "schedule": FAR}
+        assert "no bundle" in a.refused(409, "POST", "/scheduled_jobs", good)
+        a.upload(good["job_id"], {"main.py": ""})
+        for change in ({"job_id": "../../etc/passwd"}, {"job_id": "a/b"}, {"job_id": "x" * 5000}, {"job_id": 7},
+                       {"job_id": jobs[0] + "_20260101_000000"}, {"job_id": None},
+                       {"spec": []}, {"spec": None}, {"metadata": 3}, {"gpu_spec": "x"}, {"gpu_spec": {"num_gpus": -1}},
+                       {"spec": {"command": {"a": 1}}}, {"spec": {"command": ["x"], "environment": 5}},
+                       {"schedule": 5}, {"schedule": []}, {"schedule": "61 * * * *"}, {"schedule": "0 0 30 2 *"},
+                       {"schedule": {"minute": "x" * 100000}}, {"schedule": {"minute": {"a": []}}},
+                       {"schedule": {"jitter": 5, "hour": 1}}, {"spec": {"command": ["x"], "pad": "y" * 200000}}):
+            text = a.refused(400, "POST", "/scheduled_jobs", {**good, **change})
+            assert text.count("\n") <= 1 and len(text) < 600, text
+        for body in (b"", b"{", b"[]", b"null", b'"x"', b"\xff\xfe"):
+            a.refused(400, "POST", "/scheduled_jobs", body)
+        assert "minute '61' is outside of 0 to 59" in a.refused(400, "POST", "/scheduled_jobs",
+                                                                {**good, "schedule": "61 * * * *"})
+        assert sorted(os.listdir(a.path("scheduled_jobs"))) == sorted(f"{j}.json" for j in jobs)
+        a.refused(409, "POST", "/scheduled_jobs", {**good, "job_id": jobs[0]})
+        schedule(a, upload=False, job=good["job_id"])
+        text = a.refused(400, "POST", "/scheduled_jobs", {**good, "job_id": str(uuid.uuid4())})
+        assert "10" in text and "delete one" in text, text
+        for path in (str(uuid.uuid4()), "..", "x" * 3000):
+            for method, body in (("GET", None), ("PUT", {"status": "paused"}), ("PATCH", {"schedule": FAR}),
+                                 ("DELETE", None)):
+                a.refused(404, method, f"/scheduled_jobs/{path}", body)
+        one = f"/scheduled_jobs/{jobs[0]}"
+        for body in ({}, {"status": "on"}, {"status": 1}, [], "x"):
+            a.refused(400, "PUT", one, body)
+        for body in ({}, {"schedule": {}}, {"schedule": None}, {"schedule": "x"}, []):
+            a.refused(400, "PATCH", one, body)
+        a.refused(405, "POST", one, {})
+        assert entry(a, jobs[0])["status"] == "active" and len(a.get("/scheduled_jobs")) == 10
+        # What happens to a bundle or a job of the same id is nothing to the schedule.
+        a.upload(jobs[0], {"main.py": "raise SystemExit(9)\n"})
+        a.http("DELETE", f"/job_bundle/{jobs[0]}")
+        a.http("PATCH", one, {"schedule": EVERY})
+        first = wait_for("a run", lambda: runs(a, jobs[0]))[0]
+        a.http("DELETE", one)
+        assert a.wait(first)["status"] == "completed"
+
+
+def test_crashes_around_firings():
+    # With fault points the server sleeps between the job and the note that it was made, so that it is killed there.
+    with Atlas(workers=4, BERTH_FAULT_FIRED_MS="400") as a:
+        job = schedule(a, EVERY)
+        for n in range(4):
+            wait_for("a run", lambda: len(runs(a, job)) > n)
+            a.kill()
+            a.start()
+        a.http("DELETE", f"/scheduled_jobs/{job}")
+        all_of_it = runs(a, job)
+        for run in all_of_it:
+            assert a.wait(run)["status"] == "completed"
+        assert sorted(ran(a)) == all_of_it, "every moment ran once"
+        assert os.listdir(a.path("scheduled_jobs")) == []
+        assert not [t for t in os.listdir(a.path("job_bundle_store_dir", "contents", "trees")) if t.startswith("schedule-")]
+
+
+def edit(a, job, **values):
+    path = a.path("scheduled_jobs", f"{job}.json")
+    with open(path) as f:
+        text = json.load(f)
+    text.update(values)
+    with open(path, "w") as f:
+        json.dump(text, f)
+
+
+def test_what_was_missed_does_not_pile_up():
+    with Atlas(TZ="UTC") as a:
+        def at(t):
+            return {"hour": time.gmtime(t).tm_hour, "minute": time.gmtime(t).tm_min, "second": time.gmtime(t).tm_sec}
+        now = time.time()
+        long_ago = schedule(a, at(now - 1200))
+        recent = schedule(a, at(now - 5))
+        often = schedule(a, {"second": "*/20"})
+        a.stop()
+        for job in (long_ago, recent, often):
+            edit(a, job, done=int(now) - 7200)
+        # A file that is none, and what a crash left of one that was being made.
+        with open(a.path("scheduled_jobs", f"{uuid.uuid4()}.json"), "w") as f:
+            f.write("{}")
+        half = str(uuid.uuid4())
+        with open(a.path("scheduled_jobs", f"{half}.mark"), "w"):
+            pass
+        trees = a.path("job_bundle_store_dir", "contents", "trees")
+        os.link(os.path.join(trees, f"schedule-{often}"), os.path.join(trees, f"schedule-{half}"))
+        a.start()
+        first = wait_for("the late run", lambda: runs(a, recent))
+        assert first == [recent + time.strftime("_%Y%m%d_%H%M%S", time.gmtime(now - 5))]
+        wait_for("the last of many", lambda: runs(a, often))
+        a.http("PUT", f"/scheduled_jobs/{often}", {"status": "paused"})
+        assert 1 <= len(runs(a, often)) <= 3, runs(a, often)  # the last one, and those that came since
+        assert runs(a, long_ago) == [] and len(a.get("/scheduled_jobs")) == 3
+
+        def skipped():
+            return [line for line in log(a).splitlines() if long_ago in line and "missed and is skipped" in line]
+        assert len(wait_for("the line in the log", skipped)) == 1
+        assert "left out" in log(a) and not os.path.exists(os.path.join(trees, f"schedule-{half}"))
+        a.kill()
+        a.start()
+        time.sleep(1)
+        assert runs(a, recent) == first and runs(a, long_ago) == []
+
+
+if __name__ == "__main__":
+    harness.main(__name__)
