@@ -1,8 +1,9 @@
 /* unpack.c - the stream: bytes are pushed in here, a thread of its own reads the tar
  *
  * libarchive pulls its input, our caller pushes; so the tar is read on a thread, and a few chunks
- * of 64 KiB between the two make the faster one wait.  The caller's thread inflates and counts:
- * what comes out of a byte is limited there, before anything is written.
+ * between the two make the faster one wait.  Only full ones change hands, however small the pieces
+ * are that come in: each hand-over wakes a thread.  The caller's thread inflates and counts: what
+ * comes out of a byte is limited there, before anything is written.
  */
 #include "archive/gzip_priv.h"
 #include "archive/unpack_priv.h"
@@ -12,7 +13,7 @@
 
 enum {
     CHUNKS = 4,
-    CHUNK = 64 << 10,
+    CHUNK = 128 << 10,
     RATIO_FROM = 64 << 20,         /* small things may compress as they like */
     SLICE = 1 << 30,               /* zlib counts in 32 bits */
     TAR_OVERHEAD_PER_MEMBER = 8192 /* headers, long names, padding */
@@ -35,6 +36,7 @@ struct unpack {
         char p[CHUNK];
     } chunks[CHUNKS];
     unsigned put, got; /* chunks handed over, and given back by the reader */
+    size_t have;       /* bytes in chunk `put`, which is ours while it is being filled */
     bool taken;        /* the reader has chunk `got` */
     bool ended, stop;  /* no more will come; give up */
     bool reader_done;
@@ -85,25 +87,31 @@ static void *reader_main(void *arg)
 
 /* ---- the caller's side ---- */
 
-/* Once the tar has ended, what follows (padding) is dropped; once it failed, that is the error. */
-static int put_chunk(struct unpack *u, const char *p, size_t n, struct err *e)
+/* Waits until there is a chunk to fill.  Once the tar has ended, what follows (padding) is dropped;
+ * once it failed, that is the error.  1 = there is one, 0 = drop it, -1. */
+static int wait_for_room(struct unpack *u, struct err *e)
 {
-    int rc = 0;
+    int rc = 1;
 
     pthread_mutex_lock(&u->lock);
     while (u->put - u->got == CHUNKS && !u->reader_done)
         pthread_cond_wait(&u->changed, &u->lock);
-    if (!u->reader_done) {
-        memcpy(u->chunks[u->put % CHUNKS].p, p, n);
-        u->chunks[u->put % CHUNKS].n = n;
-        u->put++;
-        pthread_cond_broadcast(&u->changed);
-    } else if (u->reader_rc < 0) {
-        *e = u->reader_err;
-        rc = -1;
+    if (u->reader_done) {
+        rc = u->reader_rc;
+        *e = rc < 0 ? u->reader_err : *e;
     }
     pthread_mutex_unlock(&u->lock);
     return rc;
+}
+
+static void hand_over(struct unpack *u)
+{
+    pthread_mutex_lock(&u->lock);
+    u->chunks[u->put % CHUNKS].n = u->have;
+    u->put++;
+    pthread_cond_broadcast(&u->changed);
+    pthread_mutex_unlock(&u->lock);
+    u->have = 0;
 }
 
 static int check_amount(struct unpack *u, struct err *e)
@@ -132,9 +140,14 @@ static int on_plain(void *ctx, const void *p, size_t n, struct err *e)
     if (check_amount(u, e) < 0)
         return -1;
     for (const char *at = p; n > 0;) {
-        size_t take = MIN(n, (size_t)CHUNK);
-        if (put_chunk(u, at, take, e) < 0)
-            return -1;
+        size_t take = MIN(n, CHUNK - u->have);
+        int rc = u->have ? 1 : wait_for_room(u, e);
+        if (rc <= 0)
+            return rc;
+        memcpy(u->chunks[u->put % CHUNKS].p + u->have, at, take);
+        u->have += take;
+        if (u->have == CHUNK)
+            hand_over(u);
         at += take;
         n -= take;
     }
@@ -146,6 +159,8 @@ static void join_reader(struct unpack *u, bool stop)
 {
     if (!u->started || u->joined)
         return;
+    if (u->have)
+        hand_over(u);
     pthread_mutex_lock(&u->lock);
     u->ended = true;
     u->stop |= stop;

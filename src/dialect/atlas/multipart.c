@@ -129,42 +129,53 @@ static int emit(struct multipart *m, struct str bytes, const struct multipart_ev
     return m->state == CONTENT && bytes.n ? ev->data(ev->arg, bytes, e) : 0;
 }
 
-/* Contents up to the next boundary; *used bytes of them are done with. */
+static int boundary(struct multipart *m, const struct multipart_events *ev, struct err *e)
+{
+    bool part = m->state == CONTENT;
+
+    m->state = AFTER;
+    m->matched = 0;
+    return part ? ev->end(ev->arg, e) : 0;
+}
+
+/* What came before ended like a boundary begins; *used bytes of this belong to it, or to what only
+ * looked like one and is content. */
+static int go_on(struct multipart *m, struct str in, size_t *used,
+                 const struct multipart_events *ev, struct err *e)
+{
+    size_t held, i = 0;
+
+    while (i < in.n && m->matched < m->mark_n && in.p[i] == m->mark[m->matched]) {
+        m->matched++;
+        i++;
+    }
+    *used = i;
+    if (m->matched == m->mark_n)
+        return boundary(m, ev, e);
+    if (i == in.n)
+        return 0;
+    held = m->matched;
+    m->matched = 0;
+    return emit(m, (struct str){m->mark, held}, ev, e);
+}
+
+/* Contents up to the next boundary, handed on in one piece however many CR are in them; *used bytes
+ * are done with. */
 static int content(struct multipart *m, struct str in, size_t *used,
                    const struct multipart_events *ev, struct err *e)
 {
-    size_t from = 0, i = 0;
+    const char *end = in.p + in.n, *cr = in.p - 1;
+    size_t n = 0;
 
-    while (i < in.n) {
-        if (in.p[i] == m->mark[m->matched]) {
-            if (m->matched == 0 && emit(m, (struct str){in.p + from, i - from}, ev, e) < 0)
-                return -1;
-            m->matched++;
-            i++;
-            from = i;
-            if (m->matched < m->mark_n)
-                continue;
-            bool part = m->state == CONTENT;
-            m->state = AFTER;
-            m->matched = 0;
-            *used = i;
-            return part ? ev->end(ev->arg, e) : 0;
-        }
-        if (m->matched) {
-            /* It was no boundary: what looked like one is content, and this byte is looked at
-             * again. */
-            size_t held = m->matched;
-            m->matched = 0;
-            if (emit(m, (struct str){m->mark, held}, ev, e) < 0)
-                return -1;
-            from = i;
-            continue;
-        }
-        const char *cr = memchr(in.p + i, '\r', in.n - i);
-        i = cr ? (size_t)(cr - in.p) : in.n;
-    }
-    *used = in.n;
-    return emit(m, (struct str){in.p + from, in.n - from}, ev, e);
+    do {
+        cr = memchr(cr + 1, '\r', (size_t)(end - cr - 1));
+        n = cr ? MIN(m->mark_n, (size_t)(end - cr)) : 0;
+    } while (cr && memcmp(cr, m->mark, n) != 0);
+    *used = (cr ? (size_t)(cr - in.p) : in.n) + n;
+    if (emit(m, (struct str){in.p, *used - n}, ev, e) < 0)
+        return -1;
+    m->matched = n;
+    return n == m->mark_n ? boundary(m, ev, e) : 0;
 }
 
 int multipart_feed(struct multipart *m, struct str bytes, const struct multipart_events *ev,
@@ -174,7 +185,7 @@ int multipart_feed(struct multipart *m, struct str bytes, const struct multipart
         size_t used = 1;
         int rc;
         if (m->state == BEFORE || m->state == CONTENT)
-            rc = content(m, bytes, &used, ev, e);
+            rc = (m->matched ? go_on : content)(m, bytes, &used, ev, e);
         else if (m->state == HEAD)
             rc = head_byte(m, bytes.p[0], ev, e);
         else
