@@ -5,6 +5,7 @@ in the directory's root, ``run.env``, and the packages a job imports, so that an
 will do.  No temporary file; links stay links; what cannot be read is left out with a WARNING.
 """
 
+import hashlib
 import io
 import json
 import os
@@ -18,10 +19,12 @@ from . import _http, _say
 from ._ignore import Ignore
 
 CHUNK = 256 * 1024
+SMALLEST, WORTH_ASKING, ASK_MAX = 4096, 256 * 1024, 50000
+CONTENT = "SCHILY.xattr.user.berth.content"
 PARAMETERS = "foundations_job_parameters.json"
 
 
-def walk(top, ignore):
+def walk(top, ignore, quiet=False):
     """(path, relative path, stat) of everything below `top`, parents first, in a fixed order."""
     pending = [""]
     while pending:
@@ -29,7 +32,8 @@ def walk(top, ignore):
         try:
             names = sorted(os.listdir(os.path.join(top, inside)), reverse=True)
         except OSError as e:
-            _say.warning("%s was left out of the bundle: %s" % (os.path.join(top, inside), e.strerror))
+            if not quiet:
+                _say.warning("%s was left out of the bundle: %s" % (os.path.join(top, inside), e.strerror))
             continue
         below = []
         for name in reversed(names):
@@ -74,6 +78,13 @@ class Bundle:
     def __init__(self, job_id, directory, project, user, params=None):
         self.job_id, self.directory, self.project, self.user = job_id, directory, project, user
         self.params = params
+        self.there = {}  # path -> (stamp, hash) of files the server has: they are named, not sent
+
+    def trees(self):
+        """(directory, what of it is left out) of all that goes in."""
+        yield self.directory, Ignore.load(os.path.join(self.directory, ".foundationsignore"))
+        for package in package_dirs():
+            yield package, Ignore("__pycache__/\n")
 
     def write(self, sink):
         """Hands the bundle to `sink` piece by piece."""
@@ -135,8 +146,14 @@ class Bundle:
             tar.addfile(member)
         else:
             with open(path, "rb") as f:
-                member.size = os.fstat(f.fileno()).st_size
-                tar.addfile(member, _Exactly(f, member.size))
+                now = os.fstat(f.fileno())
+                stamp, digest = self.there.get(path, (None, None))
+                if stamp == _stamp(now):
+                    member.pax_headers = {CONTENT: digest}
+                    tar.addfile(member)
+                else:
+                    member.size = now.st_size
+                    tar.addfile(member, _Exactly(f, member.size))
 
 
 class _Exactly(io.RawIOBase):
@@ -171,12 +188,59 @@ def package_dirs():
     return found
 
 
+def _stamp(st):
+    return st.st_dev, st.st_ino, st.st_size, st.st_mtime_ns, st.st_ctime_ns
+
+
+def _hash(path):
+    """(stamp, hash) of a file, or None when it cannot be read or changes meanwhile."""
+    digest = hashlib.blake2b(digest_size=32)
+    try:
+        with open(path, "rb", buffering=0) as f:
+            before = _stamp(os.fstat(f.fileno()))
+            for piece in iter(lambda: f.read(CHUNK), b""):
+                digest.update(piece)
+            return (before, digest.hexdigest()) if _stamp(os.fstat(f.fileno())) == before else None
+    except OSError:
+        return None  # whoever packs it will say so
+
+
+def ask(server, bundle):
+    """What the server has already; one that does not know the question gets everything."""
+    found = {}
+    for top, ignore in bundle.trees():
+        for path, _, st in walk(top, ignore, quiet=True):
+            if stat.S_ISREG(st.st_mode) and st.st_size >= SMALLEST and len(found) < ASK_MAX:
+                found[path] = _hash(path)
+    found = {path: what for path, what in found.items() if what}
+    if sum(stamp[2] for stamp, _ in found.values()) < WORTH_ASKING:
+        return {}
+    try:
+        answer = server.json("POST", "/job_bundle/contents", {"contents": [digest for _, digest in found.values()]})
+        missing = set(answer["missing"])
+    except (_http.Refused, _http.Unreachable, KeyError, TypeError):
+        return {}
+    return {path: what for path, what in found.items() if what[1] not in missing}
+
+
 class _Cut(ConnectionError):
     in_sink = True
 
 
 def upload(server, bundle):
-    """Sends the bundle as one field of a form, in chunks."""
+    """Sends the bundle, without what the server has."""
+    bundle.there = ask(server, bundle)
+    try:
+        _send(server, bundle)
+    except _http.Refused as e:
+        if e.status != 409 or not bundle.there:
+            raise
+        bundle.there = {}  # it was removed there meanwhile
+        _send(server, bundle)
+
+
+def _send(server, bundle):
+    """The bundle as one field of a form, in chunks."""
     boundary = "foundations-" + bundle.job_id
     conn = server.connection()
     head = (

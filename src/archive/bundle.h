@@ -8,6 +8,7 @@
  * cut; both with a warning, and the tar is valid in any case.
  */
 #pragma once
+#include "archive/contents.h"
 #include "archive/ignore.h"
 #include "archive/watch.h"
 #include "base/err.h"
@@ -37,6 +38,7 @@ struct bundle {
     const struct bundle_part *parts;
     size_t count;
     int64_t wall_s; /* modification time of members made of bytes and of the top; 0 = now */
+    const struct contents *contents; /* those the receiver has are named, not held; or NULL */
 };
 
 /* Gets every byte of the bundle in order; -1 with e set ends the writing with that error. */

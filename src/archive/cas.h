@@ -52,6 +52,9 @@ int cas_tree_size(struct cas *c, const char *name, struct cas_tally *out, struct
  * and is returned. */
 typedef int cas_entry_fn(void *ctx, const char *path, char type, int64_t size, int64_t mtime_ns);
 int cas_list_tree(struct cas *c, const char *name, cas_entry_fn *fn, void *ctx, struct err *e);
+/* Is this content (64 hexadecimal digits, lower case) there now? */
+bool cas_is_hash(const char *text);
+bool cas_has_content(struct cas *c, const char *hash);
 /* The tree `from` under a second name; a tree of that name is replaced. */
 int cas_copy_tree(struct cas *c, const char *from, const char *to, struct err *e);
 /* Forgets the tree; no such tree is fine.  Its image is an ordinary directory: dir_remove_tree. */

@@ -133,8 +133,8 @@ static int open_pending(struct batch *b, const struct pending *p)
     return openat(b->dir, name, O_RDONLY | O_CLOEXEC);
 }
 
-/* The content with whatever permissions, from this batch or from the store. */
-static int open_any(struct batch *b, const char *hash, struct err *e)
+/* From this batch or from the store. */
+int batch_open_any(struct batch *b, const char *hash, struct err *e)
 {
     char name[BLOB_NAME];
 
@@ -170,7 +170,7 @@ int batch_want(struct batch *b, const char *hash, mode_t mode, const struct stat
 
     if (batch_has(b, hash, mode))
         return 0;
-    AUTO_FD from = open_any(b, hash, e);
+    AUTO_FD from = batch_open_any(b, hash, e);
     AUTO_FD copy = from < 0 ? -1 : copy_blob(b, from, hash, &number, &size, e);
     return copy < 0 ? -1 : batch_put(b, number, copy, hash, mode, like, size, e);
 }

@@ -67,6 +67,18 @@ mode_t blob_mode_at(unsigned i)
     return mode;
 }
 
+bool cas_is_hash(const char *text)
+{
+    return strlen(text) == CAS_HEX - 1 && strspn(text, "0123456789abcdef") == CAS_HEX - 1;
+}
+
+bool cas_has_content(struct cas *c, const char *hash)
+{
+    AUTO_FD fd = cas_is_hash(hash) ? blob_open(c, hash, NULL) : -1;
+
+    return fd >= 0;
+}
+
 int blob_open(struct cas *c, const char *hash, struct err *e)
 {
     char name[BLOB_NAME], path[BLOB_NAME + 1];

@@ -143,7 +143,8 @@ int cas_collect(struct cas *c, struct cas_freed *out, struct err *e)
         rc = for_each(&k, c->trees, ".", mark_tree, &why);
     if (rc == 0)
         rc = for_each(&k, c->blobs, ".", sweep_shard, &why);
-    known_collect(c);
+    AUTO_FREE char *records = path_join(c->dir, "known");
+    known_clean(records);
     map_u64_done(&k.needed);
     map_u64_done(&k.tops);
     if (rc < 0 && e)

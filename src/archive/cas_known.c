@@ -93,9 +93,8 @@ static void list_names(int dir, struct buf *out)
         closedir(d);
 }
 
-static int write_record(struct cas *c, struct str name, const struct buf *text, struct err *e)
+static int write_text(const char *path, const struct buf *text, struct err *e)
 {
-    AUTO_FREE char *path = xasprintf("%s/known/" STR_FMT, c->dir, STR_ARG(name));
     AUTO_FREE char *temp = xasprintf("%s.new", path);
     AUTO_FD fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 
@@ -107,19 +106,36 @@ static int write_record(struct cas *c, struct str name, const struct buf *text, 
     return err_set(e, ERR_INTERNAL, "cannot write %s", path);
 }
 
+static void record_text(struct buf *text, const char *names, const struct buf *record)
+{
+    char boot[BOOT_ID];
+
+    boot_id(boot);
+    buf_addf(text, "%s\n%s\n", boot, names);
+    buf_add(text, record->p ? record->p : "", record->n);
+}
+
+int known_write(const char *path, const char *names, const struct buf *record, struct err *e)
+{
+    AUTO(buf) struct buf text = {0};
+
+    record_text(&text, names, record);
+    return write_text(path, &text, e);
+}
+
 int known_save(struct cas *c, int dir, const struct buf *record, struct err *e)
 {
     AUTO(buf) struct buf text = {0}, names = {0};
-    char boot[BOOT_ID];
     int rc = 0;
 
     list_names(dir, &names);
-    boot_id(boot);
-    buf_addf(&text, "%s\n%s\n", boot, names.p ? names.p : "");
-    buf_add(&text, record->p ? record->p : "", record->n);
+    record_text(&text, names.p ? names.p : "", record);
     wait_for_tick();
-    for (struct str rest = buf_str(&names); rest.n > 0 && rc == 0;)
-        rc = write_record(c, str_cut(rest, ' ', &rest), &text, e);
+    for (struct str rest = buf_str(&names); rest.n > 0 && rc == 0;) {
+        struct str name = str_cut(rest, ' ', &rest);
+        AUTO_FREE char *path = xasprintf("%s/known/" STR_FMT, c->dir, STR_ARG(name));
+        rc = write_text(path, &text, e);
+    }
     return rc;
 }
 
@@ -143,14 +159,12 @@ static void load_line(struct known *k, struct str line)
     map_u64_put(&k->by_inode, (uint64_t)inode, kept);
 }
 
-static bool load_record(struct known *k, struct cas *c, const struct stat *dir)
+bool known_read(struct known *k, const char *path)
 {
     AUTO_FREE char *text = NULL;
-    char name[64], boot[BOOT_ID];
+    char boot[BOOT_ID];
     size_t n;
 
-    record_name(dir, name);
-    AUTO_FREE char *path = xasprintf("%s/known/%s", c->dir, name);
     if (file_read_all(path, RECORD_MAX, &text, &n, NULL) < 0)
         return false;
     struct str rest = {text, n};
@@ -164,8 +178,24 @@ static bool load_record(struct known *k, struct cas *c, const struct stat *dir)
     return true;
 }
 
+static char *path_in(const char *records, const struct stat *dir)
+{
+    char name[64];
+
+    record_name(dir, name);
+    return path_join(records, name);
+}
+
+char *known_path(const char *records, const char *dir)
+{
+    struct stat st;
+
+    return stat(dir, &st) < 0 ? NULL : path_in(records, &st);
+}
+
 void known_load(struct known *k, struct cas *c, const char *src)
 {
+    AUTO_FREE char *records = path_join(c->dir, "known");
     AUTO_FD fd = open(src, O_PATH | O_DIRECTORY | O_CLOEXEC);
     struct stat st, first;
 
@@ -173,7 +203,10 @@ void known_load(struct known *k, struct cas *c, const char *src)
     if (fd < 0 || fstat(fd, &first) < 0)
         return;
     for (int i = 0; i < LEVELS_UP; i++) {
-        if (fstat(fd, &st) < 0 || st.st_dev != first.st_dev || load_record(k, c, &st))
+        if (fstat(fd, &st) < 0 || st.st_dev != first.st_dev)
+            return;
+        AUTO_FREE char *path = path_in(records, &st);
+        if (known_read(k, path))
             return;
         int up = openat(fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (up < 0)
@@ -229,9 +262,9 @@ static bool still_good(int dir, const char *name, const char *boot)
     return strcmp(text, boot) == 0 && time(NULL) - st.st_mtime < RECORD_DAYS * 86400;
 }
 
-void known_collect(struct cas *c)
+void known_clean(const char *records)
 {
-    int fd = openat(c->known, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = open(records, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
     char boot[BOOT_ID];
 

@@ -89,6 +89,7 @@ int batch_want(struct batch *b, const char *hash, mode_t mode, const struct stat
 /* The content under another name: a hard link or a clone. */
 int batch_link(struct batch *b, const char *hash, mode_t mode, int dir, const char *path,
                struct err *e);
+int batch_open_any(struct batch *b, const char *hash, struct err *e); /* whatever permissions */
 int batch_open_blob(struct batch *b, const char *hash, mode_t mode, struct err *e);
 /* Everything durable; then the tree gets its name. */
 int batch_commit(struct batch *b, const char *tree, struct manifest *m, struct err *e);
@@ -105,4 +106,9 @@ void known_note(struct buf *record, const struct stat *st, const char *hash);
 /* The record of what is in the directory `dir`, which was just made. */
 int known_save(struct cas *c, int dir, const struct buf *record, struct err *e);
 void known_forget(struct cas *c, const struct known *k);
-void known_collect(struct cas *c);
+/* Records elsewhere: the path of that of the directory `dir` in `records` (yours; NULL when there
+ * is no such directory); reading (false = there is none) and writing one; removing what is old. */
+char *known_path(const char *records, const char *dir);
+bool known_read(struct known *k, const char *path);
+int known_write(const char *path, const char *names, const struct buf *record, struct err *e);
+void known_clean(const char *records);

@@ -121,6 +121,26 @@ static int file_close(struct unpack_target *t, int64_t size, struct err *e)
     return batch_put(&s->batch, s->number, fd, f->hash, f->mode, &like, size, e);
 }
 
+static int file_there(struct unpack_target *t, const char *path, mode_t mode, int64_t mtime_ns,
+                      const char *hash, int64_t *out_size, struct err *e)
+{
+    struct store_target *s = of(t);
+    struct stat st, like = {.st_mtim = ns_timespec(mtime_ns)};
+    AUTO_FD fd = batch_open_any(&s->batch, hash, NULL);
+
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return err_set(e, ERR_CONFLICT,
+                       "the content of '%.120s' is not here any more; send the bundle whole", path);
+    if (batch_want(&s->batch, hash, mode, &like, e) < 0)
+        return -1;
+    struct manifest_entry f = {'f', mode, mtime_ns, st.st_size, "", xstrdup(path), NULL};
+    memcpy(f.hash, hash, CAS_HEX);
+    manifest_push(&s->m, f);
+    map_str_put(&s->files, str_of(path), (void *)s->m.entries.n);
+    *out_size = st.st_size;
+    return 0;
+}
+
 static int hard_link(struct unpack_target *t, const char *path, const char *to, struct err *e)
 {
     struct store_target *s = of(t);
@@ -186,8 +206,8 @@ struct unpack_target *unpack_store_new(struct cas *c, const char *name, struct e
     if (cas_check_name(name, e) < 0)
         return NULL;
     struct store_target *s = xcalloc(1, sizeof(*s));
-    s->t = (struct unpack_target){no_dir,      file_open, file_write,   file_close, hard_link,
-                                  add_symlink, dir_done,  store_commit, store_free};
+    s->t = (struct unpack_target){no_dir,    file_open,   file_write, file_close,   file_there,
+                                  hard_link, add_symlink, dir_done,   store_commit, store_free};
     s->fd = -1;
     s->name = xstrdup(name);
     if (batch_open(&s->batch, c, e) < 0) {

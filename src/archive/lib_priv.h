@@ -29,6 +29,9 @@
     X(entry_size)                                                                                  \
     X(entry_sparse_add_entry)                                                                      \
     X(entry_symlink)                                                                               \
+    X(entry_xattr_add_entry)                                                                       \
+    X(entry_xattr_next)                                                                            \
+    X(entry_xattr_reset)                                                                           \
     X(error_string)                                                                                \
     X(read_data_block)                                                                             \
     X(read_free)                                                                                   \

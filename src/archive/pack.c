@@ -7,6 +7,7 @@
  * Times are whole seconds and owners 0: what differs between two packings of equal directories is
  * only what a user would call a difference.
  */
+#include "archive/contents_priv.h"
 #include "archive/lib_priv.h"
 #include "archive/pack_priv.h"
 #include <errno.h>
@@ -135,6 +136,9 @@ static int write_header(struct packer *p, const struct pack_item *item, struct e
         lib->entry_copy_symlink(p->entry, item->link);
     if (p->fd >= 0)
         note_holes(p);
+    if (item->content)
+        lib->entry_xattr_add_entry(p->entry, CONTENT_ATTRIBUTE, item->content,
+                                   strlen(item->content));
     int rc = lib->write_header(p->tar, p->entry);
     return rc == ARCHIVE_OK || rc == ARCHIVE_WARN ? 0 : complain(p, e);
 }

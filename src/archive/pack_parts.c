@@ -4,6 +4,7 @@
  * below it, when a later part is a file of that name or has something else than a directory there.
  * Directories are written once, before what is in them, also those that only stand in a name.
  */
+#include "archive/contents_priv.h"
 #include "archive/pack_priv.h"
 #include "archive/walk_priv.h"
 #include "base/buf.h"
@@ -136,9 +137,12 @@ static int open_file(struct parts *s, const struct walk_entry *at, struct pack_i
         watch_warn(w, "%s is left out: it was replaced by something else meanwhile", s->under);
         return 0;
     }
-    out->size = st.st_size;
     out->mtime_s = st.st_mtime;
-    out->fd = TAKE_FD(fd);
+    out->content = contents_find(s->b.contents, &st);
+    if (!out->content) {
+        out->size = st.st_size;
+        out->fd = TAKE_FD(fd);
+    }
     return 1;
 }
 

@@ -14,6 +14,7 @@ struct pack_item {
     const char *link; /* target of a symbolic link */
     int fd;           /* contents of a file, or -1: `bytes` */
     const char *bytes;
+    const char *content; /* its hash: the receiver has it, so size is 0; or NULL */
 };
 /* Where entries come from.  next: 1 = an item, 0 = the end, -1 = an error. */
 struct pack_source {

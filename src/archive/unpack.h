@@ -31,6 +31,8 @@ struct unpack_limits {
 };
 struct unpack_conf {
     struct unpack_limits limits;
+    bool contents;      /* files may be named by their content (contents.h): only into a store, and
+                         * ERR_CONFLICT when it does not have one of them */
     bool outside_links; /* symbolic links may lead out of the tree, as those of a virtual
                          * environment do; they are kept as they are and never followed */
     const char *top;    /* not NULL: everything must be below this one directory, which is left out:

@@ -26,6 +26,7 @@ void members_init(struct members *m, const struct unpack_conf *conf)
     l.ratio = l.ratio ? l.ratio : 200;
     *m = (struct members){.limits = l,
                           .outside_links = conf && conf->outside_links,
+                          .contents = conf && conf->contents,
                           .top = conf ? xstrdup(conf->top) : NULL};
 }
 

@@ -158,8 +158,8 @@ struct unpack_target *unpack_dir_new(const char *dest, struct err *e)
 {
     struct dir_target *d = xcalloc(1, sizeof(*d));
 
-    d->t = (struct unpack_target){make_dir,     file_open, file_write, file_close, hard_link,
-                                  make_symlink, dir_done,  dir_commit, dir_free};
+    d->t = (struct unpack_target){make_dir,  file_open,    file_write, file_close, NULL,
+                                  hard_link, make_symlink, dir_done,   dir_commit, dir_free};
     d->fd = -1;
     if (partial_open(&d->partial, dest, e) < 0) {
         free(d);

@@ -16,6 +16,9 @@ struct unpack_target {
     int (*file_write)(struct unpack_target *t, const void *p, size_t n, int64_t offset,
                       struct err *e);
     int (*file_close)(struct unpack_target *t, int64_t size, struct err *e);
+    /* A file whose content is there already, by its hash; NULL where there are none. */
+    int (*file_there)(struct unpack_target *t, const char *path, mode_t mode, int64_t mtime_ns,
+                      const char *hash, int64_t *out_size, struct err *e);
     int (*hard_link)(struct unpack_target *t, const char *path, const char *to, struct err *e);
     int (*symlink)(struct unpack_target *t, const char *path, const char *to, int64_t mtime_ns,
                    struct err *e);
@@ -41,7 +44,7 @@ struct member {
 };
 struct members {
     struct unpack_limits limits; /* no zeros */
-    bool outside_links;
+    bool outside_links, contents;
     const char *top;
     VEC(struct member *) list; /* in order of appearance */
     struct map_str by_path;

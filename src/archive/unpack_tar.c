@@ -4,9 +4,13 @@
  * It never writes to the disk here.  Links are made after all files, so while files are made there
  * is no link a name could lead through.
  */
+#include "archive/cas.h"
+#include "archive/contents_priv.h"
 #include "archive/lib_priv.h"
+#include "archive/manifest_priv.h"
 #include "archive/unpack_priv.h"
 #include <errno.h>
+#include <stdio.h>
 #include <sys/stat.h>
 
 struct reader {
@@ -59,6 +63,37 @@ static int take_file(struct reader *r, struct archive_entry *entry, const struct
         end = offset + (int64_t)n;
     }
     return rc == ARCHIVE_EOF ? r->t->file_close(r->t, size, e) : complain(r, file->path, e);
+}
+
+/* The hash a bundle names instead of holding the content: 1 = it does, 0 = it does not, -1. */
+static int content_of(struct reader *r, struct archive_entry *entry, const char *path,
+                      char hash[CAS_HEX], struct err *e)
+{
+    const char *name;
+    const void *value;
+    size_t n;
+
+    if (!r->m->contents || !r->t->file_there)
+        return 0;
+    r->lib->entry_xattr_reset(entry);
+    while (r->lib->entry_xattr_next(entry, &name, &value, &n) == ARCHIVE_OK) {
+        if (!name || strcmp(name, CONTENT_ATTRIBUTE) != 0)
+            continue;
+        snprintf(hash, CAS_HEX, "%.*s", (int)MIN(n, (size_t)CAS_HEX), (const char *)value);
+        if (n == CAS_HEX - 1 && cas_is_hash(hash) && r->lib->entry_size(entry) == 0)
+            return 1;
+        return err_set(e, ERR_INVALID, "member '%.120s' is refused: it names no content", path);
+    }
+    return 0;
+}
+
+static int take_there(struct reader *r, const struct member *file, const char *hash, struct err *e)
+{
+    int64_t size;
+
+    if (r->t->file_there(r->t, file->path, file->mode, file->mtime_ns, hash, &size, e) < 0)
+        return -1;
+    return members_count_bytes(r->m, file->path, size, e);
 }
 
 static int take_hard_link(struct reader *r, const char *path, const char *to, struct err *e)
@@ -126,6 +161,7 @@ static int take_entry(struct reader *r, struct archive_entry *entry, struct err 
     mode_t mode = r->lib->entry_perm(entry) & 0777, type = r->lib->entry_filetype(entry);
     int64_t mtime_ns = entry_time(r, entry);
     AUTO_FREE char *path = NULL;
+    char hash[CAS_HEX];
 
     if (members_path(r->m, name ? name : "", &path, e) < 0)
         return -1;
@@ -144,6 +180,9 @@ static int take_entry(struct reader *r, struct archive_entry *entry, struct err 
         return -1;
     file->mode = mode;
     file->mtime_ns = mtime_ns;
+    int there = content_of(r, entry, path, hash, e);
+    if (there != 0)
+        return there < 0 ? -1 : take_there(r, file, hash, e);
     return take_file(r, entry, file, e);
 }
 

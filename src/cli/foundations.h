@@ -124,6 +124,14 @@ int found_bundle_estimate(struct foundations *f, const char *dir, int64_t *out_b
                           struct err *e);
 int found_bundle_upload(struct foundations *f, const struct found_job *j, struct err *e);
 
+/* ---- what the scheduler has of it already (foundations_contents.c) ---- */
+struct bundle;
+struct contents;
+struct archive_watch;
+/* Hashes the files of the bundle and asks; NULL = send everything.  -1 only for Ctrl-C. */
+int found_contents_ask(struct foundations *f, const struct bundle *b, const struct archive_watch *w,
+                       struct contents **out, struct err *e);
+
 /* ---- the stream of a job's log (foundations_stream.c) ---- */
 /* Everything after "Job submitted"; the exit status. */
 int found_stream(struct foundations *f, const char *id, bool fail_on_job_error);

@@ -92,6 +92,7 @@ struct pack {
     VEC(char *) owned; /* names and texts the parts borrow */
     struct ignore *ignore, *caches;
     struct bundle bundle;
+    struct contents *contents;
     struct patience patience;
     struct archive_watch watch;
     int write_fd;
@@ -204,6 +205,7 @@ static void pack_done(struct pack *k)
     vec_done(&k->parts);
     ignore_free(k->ignore);
     ignore_free(k->caches);
+    contents_free(k->contents);
 }
 
 /* ---- packing: a thread that writes into the pipe ---- */
@@ -339,7 +341,17 @@ int found_bundle_upload(struct foundations *f, const struct found_job *j, struct
     k.watch = watch_of(&k.patience, f, "Sending bundle");
     int rc = pack_make(&k, j, e);
     if (rc == 0)
+        rc = found_contents_ask(f, &k.bundle, &k.watch, &k.contents, e);
+    wipe(&k.patience);
+    k.bundle.contents = k.contents;
+    if (rc == 0)
         rc = send_form(f, &k, j->id, e);
+    if (rc < 0 && k.contents && e->code == ERR_CONFLICT && !found_interrupted(NULL)) {
+        found_step(f, "once more, whole: %s", e->text);
+        k.bundle.contents = NULL;
+        k.ended = false;
+        rc = send_form(f, &k, j->id, e);
+    }
     pack_done(&k);
     return rc;
 }

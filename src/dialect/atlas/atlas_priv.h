@@ -185,6 +185,7 @@ void atlas_workers_add(struct atlas_call *c);
 void atlas_workers_remove(struct atlas_call *c);
 void atlas_bundle_get(struct atlas_call *c);
 void atlas_bundle_delete(struct atlas_call *c);
+void atlas_contents_ask(struct atlas_call *c);
 void atlas_archive_file(struct atlas_call *c);
 void atlas_files_get(struct atlas_call *c);
 void atlas_files_put(struct atlas_call *c);

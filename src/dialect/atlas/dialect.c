@@ -15,6 +15,7 @@ static const struct atlas_route routes[] = {
     {"GET", "/", atlas_hello},
     {"GET", "/job_bundle/{}", atlas_bundle_get},
     {"DELETE", "/job_bundle/{}", atlas_bundle_delete},
+    {"POST", "/job_bundle/contents", atlas_contents_ask},
     {"POST", "/queued_jobs", atlas_enqueue},
     {"GET", "/queued_jobs", atlas_queue_list},
     {"GET", "/queued_jobs/{}", atlas_queue_get},

@@ -83,9 +83,8 @@ static int on_part(void *arg, const char *name, const char *file, struct err *e)
     if (store_resolve(u->a->conf.store, str_of(u->id), &job, &gone) == 0)
         return err_set(e, ERR_INVALID, "there is a job %s already; choose another id", u->id);
     atlas_bundle_tree(u->id, tree);
-    /* The interpreter of a virtual environment is a link out of it; nothing here follows links. */
     /* A virtual environment links to its interpreter; nothing is written through such a link. */
-    const struct unpack_conf conf = {.top = u->id, .outside_links = true};
+    const struct unpack_conf conf = {.top = u->id, .outside_links = true, .contents = true};
     return unpack_open_store(u->a->cas, tree, &conf, &u->unpack, e);
 }
 

@@ -1,0 +1,26 @@
+/* contents.h - what the files of a directory hold, so that only what is new need be sent
+ *
+ * A sweep sends the same directory again and again.  Its files are hashed here (those that did not
+ * change since the last time: not even read), the receiver is asked which of these contents it has,
+ * and a bundle names those instead of holding them (struct bundle, unpack_conf.contents).
+ */
+#pragma once
+#include "archive/ignore.h"
+#include "archive/watch.h"
+#include "base/err.h"
+#include <stddef.h>
+#include <stdint.h>
+
+struct contents;
+/* `records` is a directory for notes on what was hashed; it is made when it is missing, and may be
+ * NULL: then everything is hashed. */
+struct contents *contents_new(const char *records);
+void contents_free(struct contents *c);
+/* Adds the files of a directory, as bundle_write would take them; small ones are left out, because
+ * naming them costs as much as sending them. */
+int contents_add(struct contents *c, const char *dir, const struct ignore *ig,
+                 const struct archive_watch *w, struct err *e);
+int64_t contents_bytes(const struct contents *c);
+size_t contents_count(const struct contents *c);
+const char *contents_hash(const struct contents *c, size_t i); /* 64 hexadecimal digits */
+void contents_set_there(struct contents *c, size_t i);         /* the receiver has it */
