@@ -27,6 +27,7 @@ import metrics  # noqa: E402
 import scale  # noqa: E402
 import serving  # noqa: E402
 import small  # noqa: E402
+import submissions  # noqa: E402
 from rig import Rig, Table  # noqa: E402
 
 SECTIONS = {
@@ -40,6 +41,7 @@ SECTIONS = {
     "serving": serving.run,  # HTTP requests and idle event streams
     "hyperctl": hyperctl.run,  # batches of Hypernets
     "archive": archive.run,  # the same 20 MB submitted again and again
+    "submissions": submissions.run,  # the same 20 MB through a whole Atlas, a thousand times
 }
 
 
