@@ -16,7 +16,7 @@ const char atlas_help[] =
     "  -d, --dashboard-port PORT      web page (5555)\n"
     "  -g, --enable-gpu               use GPUs: as many workers as there are, unless NUM_WORKERS\n"
     "  -p, --authentication           nobody without a token; see `foundations login`\n"
-    "  -t, --disable-tensorboard      no links to TensorBoard\n"
+    "  -t, --disable-tensorboard      no TensorBoard, and no links to it\n"
     "  -T, --tensorboard-port PORT    where TensorBoard listens (5959)\n"
     "  -l, --logs                     logs of the server to the terminal\n"
     "  -s, --scheduler-host HOST      address to listen on (127.0.0.1)\n"

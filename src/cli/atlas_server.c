@@ -18,13 +18,7 @@
 #include <sys/time.h>
 #include <time.h>
 
-enum {
-    STOP_WAIT_MS = 20000,
-    STOP_STEP_MS = 50,
-    WORKERS_MAX = 1000,
-    SLOTS = 1024,
-    SMI_MAX = 1 << 20
-};
+enum { STOP_WAIT_MS = 20000, STOP_STEP_MS = 50, WORKERS_MAX = 1000, SLOTS = 1024 };
 
 __attribute__((format(printf, 2, 3))) static void say(const char *level, const char *fmt, ...)
 {
@@ -90,49 +84,7 @@ static int stop(const char *database)
     return 0;
 }
 
-/* ---- GPUs and workers ---- */
-
-/* How many `nvidia-smi` knows; -1 = it does not work. */
-static int count_gpus(void)
-{
-    FILE *f = popen("nvidia-smi -L 2>/dev/null", "re");
-    char line[1000];
-    int n = 0;
-
-    while (f && fgets(line, sizeof(line), f))
-        n += !strncmp(line, "GPU ", 4);
-    if (!f || pclose(f) != 0)
-        return -1;
-    return n;
-}
-
-static bool is_listed(const char *list, int id)
-{
-    int64_t n;
-
-    for (struct str rest = str_of(list); rest.n > 0;)
-        if (str_to_i64(str_trim(str_cut(rest, ',', &rest)), &n) && n == id)
-            return true;
-    return false;
-}
-
-/* Those CUDA_VISIBLE_DEVICES leaves out; yours, NULL = none.  *visible: how many are left. */
-static char *hidden_gpus(int all, int *visible)
-{
-    const char *list = getenv("CUDA_VISIBLE_DEVICES");
-    AUTO(buf) struct buf hidden = {0};
-
-    *visible = all;
-    if (!list)
-        return NULL;
-    buf_init(&hidden, 1 << 16);
-    for (int i = 0; i < all; i++)
-        if (!is_listed(list, i)) {
-            buf_addf(&hidden, "%s%d", hidden.n ? "," : "", i);
-            --*visible;
-        }
-    return hidden.n ? buf_take(&hidden, NULL) : NULL;
-}
+/* ---- start ---- */
 
 static int workers_of(int gpus, int32_t *out, struct err *e)
 {
@@ -144,23 +96,6 @@ static int workers_of(int gpus, int32_t *out, struct err *e)
                        WORKERS_MAX);
     *out = (int32_t)n;
     return 0;
-}
-
-/* ---- start ---- */
-
-static const char *find_python(char *out, size_t n)
-{
-    static const char *const names[] = {"python3", "python"};
-    struct str path = str_of(getenv("PATH") ? getenv("PATH") : "/usr/local/bin:/usr/bin:/bin");
-
-    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-        for (struct str rest = path, dir; rest.n > 0;) {
-            dir = str_cut(rest, ':', &rest);
-            snprintf(out, n, STR_FMT "/%s", STR_ARG(dir), names[i]);
-            if (access(out, X_OK) == 0)
-                return out;
-        }
-    return "python3";
 }
 
 /* A name becomes an address: the server listens on numbers only. */
@@ -183,7 +118,7 @@ static void on_stop(void *arg)
     loop_stop(arg);
 }
 
-static void announce(const struct atlas_opts *o, const char *home)
+static void announce(const struct atlas_opts *o, const char *home, bool board)
 {
     const struct host_atlas_conf *c = &o->conf;
     bool open_to_all = strcmp(c->addr, "127.0.0.1") != 0 && strcmp(c->addr, "::1") != 0;
@@ -193,6 +128,11 @@ static void announce(const struct atlas_opts *o, const char *home)
     say("INFO", "Tracker is listening on %s:%d", c->addr, c->tracker_port);
     say("INFO", "Archive server is listening on %s:%d", c->addr, c->archive_port);
     say("INFO", "REST API is listening on %s:%d", c->addr, c->api_port);
+    if (board)
+        say("INFO", "TensorBoard is listening on %s:%d", c->addr, o->tensorboard_port);
+    else if (!o->no_tensorboard)
+        say("INFO",
+            "TensorBoard is not on PATH; pip install tensorboard, or -t for no links to it");
     if (open_to_all && !c->authenticate)
         say("WARNING", "Everybody who reaches %s can run commands here: use -p, or a firewall",
             c->addr);
@@ -200,27 +140,28 @@ static void announce(const struct atlas_opts *o, const char *home)
     say("INFO", "Atlas GUI: http://localhost:%d", c->dashboard_port);
 }
 
-static int serve(struct cli *c, const struct atlas_opts *o, struct host_conf *conf,
-                 const char *home)
+static int serve(const struct atlas_opts *o, struct host_conf *conf, const char *home)
 {
+    pid_t board = atlas_board_start(o, home);
     struct loop *loop = loop_new();
     struct host *host = NULL;
     struct err e = {0};
 
-    (void)c;
     if (host_open(&host, conf, loop, &e) < 0) {
         loop_free(loop);
+        atlas_board_stop(board);
         return fail(&e);
     }
     struct signal_watch *term = signal_watch_new(loop, SIGTERM, on_stop, loop);
     struct signal_watch *intr = signal_watch_new(loop, SIGINT, on_stop, loop);
     struct signal_watch *hup = signal_watch_new(loop, SIGHUP, on_stop, loop);
-    announce(o, home);
+    announce(o, home, board > 0);
     say("INFO", "Atlas Server is ready");
     loop_run(loop);
     signal_watch_free(term);
     signal_watch_free(intr);
     signal_watch_free(hup);
+    atlas_board_stop(board); /* its port is free when the home is */
     host_close(host);
     loop_free(loop);
     say("INFO", "Atlas Server stopped");
@@ -246,9 +187,10 @@ static int start(struct cli *c, char **argv, const char *home, const char *datab
     struct atlas_opts o;
     char python[4096], addr[100];
     AUTO_FREE char *hidden = NULL, *board = NULL;
+    struct atlas_gpus gpus = {0};
     struct err e = {0};
     bool help;
-    int gpus = 0, visible = 0;
+    int visible = 0;
 
     if (atlas_args_parse(argv, &o, &help, &e) < 0 || help) {
         fputs(help ? "" : e.text, stdout);
@@ -256,11 +198,11 @@ static int start(struct cli *c, char **argv, const char *home, const char *datab
         fputs(atlas_help, stdout);
         return help ? 0 : 1;
     }
-    if (o.gpu && (gpus = count_gpus()) < 0) {
+    if (o.gpu && atlas_gpus(&gpus) < 0) {
         err_set(&e, ERR_UNAVAILABLE, "-g needs a working nvidia-smi, and there is none on PATH");
         return fail(&e);
     }
-    hidden = hidden_gpus(gpus, &visible);
+    hidden = atlas_hidden_gpus(&gpus, &visible);
     if (workers_of(visible, &o.conf.workers, &e) < 0 ||
         resolve(o.conf.addr, addr, sizeof(addr), &e) < 0 ||
         atlas_home_make(home, o.conf.scheduler_port, NULL, NULL, &e) < 0 ||
@@ -273,7 +215,11 @@ static int start(struct cli *c, char **argv, const char *home, const char *datab
         say("INFO", "A previous Atlas Server was stopped");
     o.conf.home = home;
     o.conf.addr = addr;
-    o.conf.python = o.conf.python ? o.conf.python : find_python(python, sizeof(python));
+    if (!o.conf.python)
+        o.conf.python = atlas_find_program("python3", python, sizeof(python)) ||
+                                atlas_find_program("python", python, sizeof(python))
+                            ? python
+                            : "python3";
     board = o.no_tensorboard ? NULL : xasprintf("http://localhost:%d", o.tensorboard_port);
     o.conf.tensorboard_url = board;
     struct host_conf conf = {.home = database,
@@ -283,7 +229,7 @@ static int start(struct cli *c, char **argv, const char *home, const char *datab
                              .gpu = {.replan_ms = 100},
                              .atlas = &o.conf,
                              .version = c->seams->version};
-    return serve(c, &o, &conf, home);
+    return serve(&o, &conf, home);
 }
 
 int atlas_server_main(struct cli *c, char **argv)

@@ -2,6 +2,7 @@
 #pragma once
 #include "cli/cli.h"
 #include "host/host.h"
+#include "model/node.h"
 
 struct atlas_opts {
     struct host_atlas_conf conf;
@@ -11,5 +12,18 @@ struct atlas_opts {
 extern const char atlas_help[];
 /* 0, or -1 with e: a mistake in the arguments.  *help: it was asked for. */
 int atlas_args_parse(char **argv, struct atlas_opts *out, bool *help, struct err *e);
+
+/* ---- atlas_parts.c ---- */
+struct atlas_gpus { /* as nvidia-smi counts them */
+    int n;
+    char uuids[NODE_MAX_GPUS][64];
+};
+int atlas_gpus(struct atlas_gpus *g); /* -1: nvidia-smi does not work */
+/* Those CUDA_VISIBLE_DEVICES leaves out; yours, NULL = none.  *visible: how many are left. */
+char *atlas_hidden_gpus(const struct atlas_gpus *g, int *visible);
+bool atlas_find_program(const char *name, char *out, size_t n); /* on PATH */
+/* Before any thread; 0 = it is switched off or not installed. */
+pid_t atlas_board_start(const struct atlas_opts *o, const char *home);
+void atlas_board_stop(pid_t pid); /* 0 is fine */
 
 int atlas_server_main(struct cli *c, char **argv);

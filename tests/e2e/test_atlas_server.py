@@ -11,7 +11,9 @@ import tarfile
 import time
 import uuid
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "training")]
+import fake_gpu  # noqa: E402
 import harness  # noqa: E402
 from atlas_rig import RULE, Atlas, Refused, bundle, form, wait_for  # noqa: E402
 
@@ -433,8 +435,6 @@ def test_tokens():
 def test_the_gpu_queue():
     """Four GPUs and jobs that need 2, 2, 3, 3, 1: the first two run together, the third waits for both,
     the fourth for the third, and the last passes nobody."""
-    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "training"))
-    import fake_gpu
     a = Atlas(workers=4, args=["-g"])
     state = os.path.join(a.dir, "gpus")
     fake_gpu.create(state, 4, 16000)
@@ -480,6 +480,47 @@ def test_the_gpu_queue():
         go(4)
         five = a.submit({"main.py": ""}, gpus=5)
         assert "(5) than available (4)" in a.wait(five, "failed")["logs"]
+
+
+def test_programs_beside_the_server():
+    """TensorBoard lives as long as the server; GPUs may be named by the beginning of their UUID."""
+    a = Atlas(args=["-g"])
+    said, state = os.path.join(a.dir, "board"), os.path.join(a.dir, "gpus")
+    fake_gpu.create(state, 3, 16000)
+    for name, text in (("tensorboard", f'echo $$ "$@" >> {said}\nexec sleep 600'),
+                       ("nvidia-smi", "for i in 0 1 2; do echo \"GPU $i: stand-in (UUID: GPU-${i}a1b2-c3)\"; done")):
+        path = os.path.join(a.bin, name)
+        with open(path, "w") as f:
+            f.write(f"#!/bin/sh\n{text}\n")
+        os.chmod(path, 0o755)
+    a.env.update(CUDA_VISIBLE_DEVICES="GPU-0a1,GPU-2a1b2-c3,1x", PATH=a.bin + ":" + a.env["PATH"],
+                 BERTH_NVML_LIBRARY=fake_gpu.library(harness.BUILD), FAKE_NVML_STATE=state)
+    a.env.pop("NUM_WORKERS", None)
+
+    def board(n):
+        """The pid of the n-th and its words."""
+        wait_for("TensorBoard", lambda: os.path.exists(said) and len(open(said).readlines()) >= n)
+        with open(said) as f:
+            pid, *words = f.readlines()[n - 1].split()
+        return int(pid), words
+
+    def alive(pid):
+        try:
+            with open(f"/proc/{pid}/stat") as f:
+                return f.read().rsplit(")", 1)[1].split()[0] != "Z"
+        except OSError:
+            return False
+    with a:
+        assert "Number of workers: 2" in a.text() and "TensorBoard is listening on " in a.text(), a.text()
+        pid, words = board(1)
+        assert words[:2] == ["--logdir", a.path("tensorboard", "work_dir")] and "--port" in words and alive(pid), words
+        a.server.kill()
+        a.server.wait()
+        wait_for("the end of TensorBoard", lambda: not alive(pid))
+        a.start()
+        pid, _ = board(2)
+        a.stop()
+        assert not alive(pid)
 
 
 def test_the_launcher():
