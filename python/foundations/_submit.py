@@ -65,6 +65,9 @@ class _Job:
         if self.params is None:
             self.params = config.get("params")
         self.user = _user()
+        self.metadata = {"project_name": self.project, "username": self.user}
+        if conf.get("job_notification_channel"):
+            self.metadata["job_notification_channel"] = conf["job_notification_channel"]
         self.num_gpus = _conf.gpu_count(_first(given.get("num_gpus"), _state.num_gpus, config.get("num_gpus"), 0))
         worker = dict(conf.get("worker") or {})
         worker.update(config.get("worker") or {})
@@ -142,8 +145,7 @@ def _send(server, job):
         uploaded = True
         _bundle.upload(server, _bundle.Bundle(job.id, job.directory, job.project, job.user, job.params))
         server.call("POST", "/queued_jobs", {
-            "job_id": job.id, "spec": job.spec, "metadata": {"project_name": job.project, "username": job.user},
-            "gpu_spec": {"num_gpus": job.num_gpus},
+            "job_id": job.id, "spec": job.spec, "metadata": job.metadata, "gpu_spec": {"num_gpus": job.num_gpus},
         })
     except BaseException:
         if uploaded:

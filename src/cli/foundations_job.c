@@ -341,6 +341,9 @@ int found_job_make(struct foundations *f, const struct found_opts *o, const stru
     out->metadata = json_new_object();
     json_set_str(out->metadata, "project_name", out->project);
     json_set_str(out->metadata, "username", user ? user : "CE User");
+    const struct json *channel = json_get(conf, "job_notification_channel");
+    if (channel)
+        json_set_take(out->metadata, "job_notification_channel", json_copy(channel));
     return 0;
 }
 

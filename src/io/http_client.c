@@ -65,6 +65,8 @@ void http_response_header(struct http_response *r, struct str name, struct str v
         snprintf(r->content_type, sizeof(r->content_type), STR_FMT, STR_ARG(value));
     else if (name.n == 13 && strncasecmp(name.p, "content-range", 13) == 0)
         snprintf(r->content_range, sizeof(r->content_range), STR_FMT, STR_ARG(value));
+    else if (name.n == 11 && strncasecmp(name.p, "retry-after", 11) == 0)
+        snprintf(r->retry_after, sizeof(r->retry_after), STR_FMT, STR_ARG(value));
 }
 
 static int run(struct http_client *c, struct http_ask *a, struct err *e)

@@ -16,6 +16,7 @@ struct http_response {
     char etag[80];
     char content_type[80];
     char content_range[80]; /* "bytes 0-99/1234"; "" when absent */
+    char retry_after[24];
 };
 /* target: "unix:/run/…/sock", "http://host:port", "https://…".  token may be NULL.  ca_file may be
  * NULL. */

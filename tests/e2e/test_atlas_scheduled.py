@@ -1,15 +1,21 @@
-"""Scheduled jobs of Atlas: made, fired once for every moment, paused, changed, removed; through crashes."""
+"""Scheduled jobs of Atlas: made, fired once for every moment, paused, changed, removed; and what Slack hears.
+
+Schedules of seconds stand for those of minutes, and definitions on disk are moved into the past.
+"""
 import datetime
+import http.server
 import json
 import os
 import re
+import subprocess
 import sys
+import threading
 import time
 import uuid
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import harness  # noqa: E402
-from atlas_rig import Atlas, wait_for  # noqa: E402
+from atlas_rig import ROOT, Atlas, wait_for  # noqa: E402
 
 NOTE = ("import os\nwith open(os.environ['OUT'], 'a') as f: f.write(os.environ['FOUNDATIONS_JOB_ID'] + '\\n')\n"
         "print('ran', open('data.txt').read())\nopen('made', 'w').write('x')\n")
@@ -239,6 +245,135 @@ def test_what_was_missed_does_not_pile_up():
         a.start()
         time.sleep(1)
         assert runs(a, recent) == first and runs(a, long_ago) == []
+
+
+class Slack:
+    """A server that takes chat.postMessage; `answers` are (status, headers, body) of the next calls."""
+
+    def __init__(self):
+        self.said, self.answers, self.tokens, self.slow = [], [], set(), 0
+        slack = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                time.sleep(slack.slow)
+                status, headers, reply = slack.answers.pop(0) if slack.answers else (200, {}, {"ok": True})
+                if self.path == "/api/chat.postMessage" and status == 200 and reply.get("ok"):
+                    slack.tokens.add(self.headers["Authorization"])
+                    slack.said.append((body["channel"], body["text"]))
+                data = json.dumps(reply).encode()
+                self.send_response(status)
+                for k, v in {**headers, "Content-Length": str(len(data))}.items():
+                    self.send_header(k, v)
+                self.end_headers()
+                try:
+                    self.wfile.write(data)
+                except BrokenPipeError:  # it was killed
+                    pass
+
+            def log_message(self, *args):
+                pass
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.env = {"FOUNDATIONS_SLACK_TOKEN": TOKEN,
+                    "FOUNDATIONS_SLACK_URL": f"http://127.0.0.1:{self.server.server_port}/api"}
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def of(self, job):
+        """How the messages about a job end, in order."""
+        return [re.sub(r" after .*|:.*", "", text.split(", ", 2)[2]) for _, text in self.said if f"`{job}`" in text]
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+TOKEN = "xoxb-not-for-any-log"
+WHOLE = ["is queued", "is running", "has completed"]
+
+
+def everything(path):
+    """All bytes of all files below a directory."""
+    out = b""
+    for root, _, files in os.walk(path):
+        for name in files:
+            try:
+                with open(os.path.join(root, name), "rb") as f:
+                    out += f.read()
+            except OSError:
+                pass
+    return out
+
+
+def test_slack_hears_of_jobs():
+    slack = Slack()
+    try:
+        with Atlas(workers=4, **slack.env) as a:
+            silent = a.submit({"main.py": ""})  # nobody said in which channel
+            a.wait(silent)
+            with open(a.path("config", "submission", "scheduler.config.yaml"), "a") as f:
+                f.write("job_notification_channel: spamity\n")
+            good = a.submit({"main.py": "import os\nprint(sorted(os.environ))\n"}, project="a<b>&c")
+            assert "SLACK" not in a.wait(good)["logs"]
+            wait_for("three messages", lambda: slack.of(good) == WHOLE)
+            assert slack.said[0] == ("spamity", f"Job `{good}` of project `a&lt;b&gt;&amp;c`, submitted by ada, is queued")
+            assert slack.tokens == {"Bearer " + TOKEN} and slack.of(silent) == []
+            # The channel of the job's own config wins; one try more when Slack asks for patience.
+            slack.answers += [(429, {"Retry-After": "1"}, {"ok": False}), (200, {}, {"ok": True}),
+                              (200, {}, {"ok": False, "error": "channel_not_found"})]
+            bad = str(uuid.uuid4())
+            a.upload(bad, {"main.py": "raise SystemExit(3)\n"})
+            a.http("POST", "/queued_jobs", {"job_id": bad, "spec": {"command": ["main.py"]}, "gpu_spec": {}, "metadata": {
+                "project_name": "p", "username": "ada", "job_notification_channel": "#own"}})
+            assert a.wait(bad)["status"] == "failed"
+            wait_for("what is left", lambda: slack.of(bad) == ["is queued", "has failed"])
+            assert slack.said[-1][0] == "#own" and "cannot be told: it answered 200 channel_not_found" in log(a)
+            # A dead Slack delays nothing, and what it missed while the server was away is told, once.
+            slack.slow = 3
+            begun = time.monotonic()
+            late = a.submit({"main.py": ""})
+            assert a.wait(late)["status"] == "completed"
+            assert time.monotonic() - begun < 30
+            a.kill()
+            slack.slow = 0
+            a.start()
+            wait_for("the rest", lambda: slack.of(late)[-1:] == WHOLE[-1:])
+            assert len(set(slack.of(late))) == len(slack.of(late)), slack.said
+            count = len(slack.said)
+            a.stop()
+            a.start()
+            last = a.submit({"main.py": ""})
+            wait_for("the last job", lambda: slack.of(last) == WHOLE)
+            assert len(slack.said) == count + 3, "nothing is said twice"
+            # The command line sends the channel of its config along.
+            source = os.path.join(a.dir, "source")
+            os.mkdir(source)
+            with open(os.path.join(source, "main.py"), "w"):
+                pass
+            p = subprocess.run([os.path.join(a.bin, "foundations"), "submit", "--stream-job-logs", "False", "scheduler",
+                                source, "main.py"], env={**a.env, "BERTH_PYTHON": os.path.join(ROOT, "python")},
+                               capture_output=True, text=True, timeout=60)
+            assert p.returncode == 0, p.stdout + p.stderr
+            sent = re.search(r"ID '(.*)'", p.stdout)[1]
+            assert a.job(sent)["metadata"]["job_notification_channel"] == "spamity"
+            # Of too much only the newest is told.
+            jobs = json.dumps([{"command": ["true"], "queue": "atlas"}] * 70)
+            conn = harness.UnixHTTP(a.path("database", "sock"))
+            conn.request("POST", "/v1/jobs", jobs, {"Content-Type": "application/json"})
+            assert conn.getresponse().status == 201
+            wait_for("all of them", lambda: sum("has completed" in text for _, text in slack.said) >= 70, 120)
+            a.stop()
+            with open(a.path("database", "slack-told"), "w") as f:
+                f.write("0\n")
+            count = len(slack.said)
+            a.start()
+            wait_for("the line about it", lambda: "older messages are dropped" in log(a))
+            wait_for("the newest hundred", lambda: len(slack.said) >= count + 100)
+            assert len(slack.said) == count + 100
+            assert TOKEN.encode() not in everything(a.dir), "the token is in no file and no log"
+    finally:
+        slack.close()
 
 
 if __name__ == "__main__":

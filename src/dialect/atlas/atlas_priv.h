@@ -45,6 +45,7 @@ struct atlas {
     size_t uploads;
     VEC(struct upload *) queued_uploads;
     struct schedules *schedules;
+    struct notify *notify; /* NULL = nobody is told */
     bool closing;
 };
 
@@ -201,6 +202,13 @@ void atlas_scheduled_post(struct atlas_call *c);
 void atlas_scheduled_put(struct atlas_call *c);
 void atlas_scheduled_patch(struct atlas_call *c);
 void atlas_scheduled_delete(struct atlas_call *c);
+
+/* ---- notify.c: what becomes of jobs is told in Slack ---- */
+void atlas_notify_open(struct atlas *a); /* once the store is loaded */
+void atlas_notify_look(struct notify *n);
+void atlas_notify_shut(struct notify *n);
+bool atlas_notify_busy(const struct notify *n);
+void atlas_notify_free(struct notify *n);
 
 /* ---- upload.c ---- */
 bool atlas_upload_begin(struct atlas *a, struct http_req *r);

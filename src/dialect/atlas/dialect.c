@@ -429,12 +429,13 @@ void atlas_shut(struct atlas *a)
 {
     a->closing = true;
     atlas_schedules_shut(a);
+    atlas_notify_shut(a->notify);
     atlas_waiting_look(a);
 }
 
 bool atlas_busy(const struct atlas *a)
 {
-    return a->working > 0;
+    return a->working > 0 || atlas_notify_busy(a->notify);
 }
 
 void atlas_free(struct atlas *a)
@@ -442,6 +443,7 @@ void atlas_free(struct atlas *a)
     if (!a)
         return;
     atlas_schedules_free(a->schedules);
+    atlas_notify_free(a->notify);
     if (a->cas)
         cas_close(a->cas);
     vec_done(&a->live);

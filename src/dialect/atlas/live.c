@@ -120,6 +120,7 @@ void atlas_committed(struct atlas *a)
 {
     if (!a->closing)
         atlas_live_look(a);
+    atlas_notify_look(a->notify);
 }
 
 /* ---- after a restart ---- */
@@ -168,4 +169,5 @@ void atlas_recover(struct atlas *a)
         closedir(d);
     atlas_live_look(a);
     atlas_schedules_recover(a);
+    atlas_notify_open(a);
 }

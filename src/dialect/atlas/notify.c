@@ -1,0 +1,352 @@
+/* notify.c - what becomes of jobs is told in a channel of Slack
+ *
+ * Owns: one thread, which reads the events of the store as clients do and posts messages
+ * (chat.postMessage), and the file `slack-told` with the number of the last event that was told.
+ *
+ * The events are the queue: nothing is handed over, so no job waits for Slack, and what happened
+ * while it could not be reached is still there.  Of a backlog only the newest hundred are told.
+ * The number is written before its message is sent: a server that is killed in between says one
+ * thing less, never one twice.
+ */
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/util.h"
+#include "dialect/atlas/notify_priv.h"
+#include "io/http_client.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+enum {
+    BACKLOG_MAX = 100,
+    PAGE = 500,
+    RANGE_MAX = 1000, /* jobs of one event; Atlas' come one by one */
+    CALL_MS = 15000,
+    AGAIN_S = 2, /* before the second try, when Slack does not say */
+    AGAIN_MAX_S = 60,
+    NOTE_MS = 5000, /* the number of events nobody is told of is written this often at most */
+};
+
+struct notify {
+    struct atlas *a;
+    char *path;
+    struct http_client *slack;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    bool stop, look; /* under the lock */
+    atomic_bool ended;
+    /* The thread's own. */
+    uint64_t seen, written; /* events read; the number in the file */
+    int64_t written_ms, call_ends_ms;
+    VEC(struct notice) backlog;
+    size_t dropped, lost;
+};
+
+/* ---- waiting ---- */
+
+static bool stopped(struct notify *n)
+{
+    pthread_mutex_lock(&n->lock);
+    bool stop = n->stop;
+    pthread_mutex_unlock(&n->lock);
+    return stop;
+}
+
+/* Until there may be something new. */
+static bool wait_for_look(struct notify *n)
+{
+    pthread_mutex_lock(&n->lock);
+    while (!n->look && !n->stop)
+        pthread_cond_wait(&n->wake, &n->lock);
+    n->look = false;
+    bool go_on = !n->stop;
+    pthread_mutex_unlock(&n->lock);
+    return go_on;
+}
+
+/* So many seconds, or until the end. */
+static void pause_s(struct notify *n, int64_t s)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += s;
+    pthread_mutex_lock(&n->lock);
+    while (!n->stop && pthread_cond_timedwait(&n->wake, &n->lock, &until) == 0)
+        ;
+    pthread_mutex_unlock(&n->lock);
+}
+
+static void note(struct notify *n, uint64_t event)
+{
+    char text[24];
+    struct err e = {0};
+    int len = snprintf(text, sizeof(text), "%llu\n", (unsigned long long)event);
+
+    if (event == n->written)
+        return;
+    n->written = event;
+    n->written_ms = clock_mono(&clock_system);
+    if (file_write_atomic(n->path, text, (size_t)len, 0600, &e) < 0)
+        log_warn("atlas", "%s", e.text);
+}
+
+/* ---- sending ---- */
+
+static bool call_over(void *arg)
+{
+    struct notify *n = arg;
+
+    return stopped(n) || clock_mono(&clock_system) > n->call_ends_ms;
+}
+
+/* 0 = told; 1 = *again says after how many seconds it may work; -1 = never. */
+static int post(struct notify *n, struct str body, int64_t *again, struct err *e)
+{
+    static const char *const headers[] = {"Content-Type: application/json; charset=utf-8", NULL};
+    struct http_response r = {0};
+    struct json *reply = NULL;
+    int64_t asked;
+
+    *again = AGAIN_S;
+    n->call_ends_ms = clock_mono(&clock_system) + CALL_MS;
+    if (http_call(n->slack, "POST", "/chat.postMessage", headers, body, &r, e) < 0)
+        return 1;
+    int status = r.status;
+    if (str_to_i64(str_of(r.retry_after), &asked) && asked >= 0)
+        *again = MIN(asked, (int64_t)AGAIN_MAX_S);
+    bool read = json_parse(buf_str(&r.body), "reply", &reply, e) == 0;
+    http_response_done(&r);
+    const struct json *why = read ? json_get(reply, "error") : NULL;
+    bool ok = read && status == 200 && json_bool(json_get(reply, "ok"));
+    err_set(e, ERR_UNAVAILABLE, "it answered %d %.60s", status,
+            json_type(why) == JSON_STR ? json_str(why).p : "");
+    bool busy = status == 429 || status >= 500 ||
+                (json_type(why) == JSON_STR && str_eq_c(json_str(why), "ratelimited"));
+    json_free(reply);
+    return ok ? 0 : busy ? 1 : -1;
+}
+
+static void tell(struct notify *n, const struct notice *what)
+{
+    AUTO(buf) struct buf body = {0};
+    struct err e = {0};
+    int64_t again;
+
+    buf_init(&body, 64 << 10);
+    buf_adds(&body, "{\"channel\":");
+    buf_add_json_str(&body, str_of(what->channel));
+    buf_adds(&body, ",\"text\":");
+    buf_add_json_str(&body, str_of(what->text));
+    buf_addc(&body, '}');
+    int rc = post(n, buf_str(&body), &again, &e);
+    if (rc == 1 && !stopped(n)) {
+        pause_s(n, again);
+        if (!stopped(n))
+            rc = post(n, buf_str(&body), &again, &e);
+    }
+    if (rc == 0 && n->lost)
+        log_info("atlas", "Slack is told again; %zu messages were lost", n->lost);
+    else if (rc != 0 && !n->lost)
+        log_warn("atlas", "Slack cannot be told: %s", e.text);
+    n->lost = rc == 0 ? 0 : n->lost + 1;
+}
+
+/* ---- reading ---- */
+
+struct found {
+    uint64_t event, job;
+    enum notice_kind kind;
+};
+struct reading {
+    struct notify *n;
+    size_t rows;
+    VEC(struct found) found; /* looked up when the page is read: that takes another connection */
+};
+
+static bool on_event(void *arg, const struct event_view *v)
+{
+    struct reading *r = arg;
+    enum notice_kind kind = notice_kind_of(v->kind);
+    uint64_t last = MIN(v->last, v->first + RANGE_MAX);
+
+    r->rows++;
+    r->n->seen = v->seq;
+    for (uint64_t job = v->first; kind && job && job <= last; job++)
+        vec_push(&r->found, ((struct found){v->seq, job, kind}));
+    return true;
+}
+
+static void keep(struct notify *n, struct notice what)
+{
+    if (n->backlog.n == BACKLOG_MAX) {
+        notice_done(&n->backlog.p[0]);
+        vec_remove(&n->backlog, 0);
+        n->dropped++;
+    }
+    vec_push(&n->backlog, what);
+}
+
+/* Everything that happened since. */
+static void gather(struct notify *n)
+{
+    struct reading r = {.n = n};
+    struct err e = {0};
+
+    do {
+        r.rows = 0;
+        vec_clear(&r.found);
+        if (store_events(n->a->conf.store, n->seen, PAGE, 0, on_event, &r, &e) < 0) {
+            log_warn("atlas", "reading events for Slack: %s", e.text);
+            break;
+        }
+        for (size_t i = 0; i < r.found.n; i++) {
+            struct notice what = {.event = r.found.p[i].event};
+            if (notice_make(n->a, r.found.p[i].job, r.found.p[i].kind, &what))
+                keep(n, what);
+        }
+    } while (r.rows == PAGE && !stopped(n));
+    vec_done(&r.found);
+    if (n->dropped)
+        log_warn("atlas", "Slack is too slow: %zu older messages are dropped", n->dropped);
+    n->dropped = 0;
+}
+
+static void on_ended(void *arg)
+{
+    (void)arg;
+}
+
+static void *notify_thread(void *arg)
+{
+    struct notify *n = arg;
+
+    while (wait_for_look(n)) {
+        gather(n);
+        while (n->backlog.n && !stopped(n)) {
+            struct notice what = n->backlog.p[0];
+            vec_remove(&n->backlog, 0);
+            note(n, what.event);
+            tell(n, &what);
+            notice_done(&what);
+        }
+        if (!n->backlog.n && clock_mono(&clock_system) - n->written_ms >= NOTE_MS)
+            note(n, n->seen);
+    }
+    if (!n->backlog.n)
+        note(n, n->seen);
+    atomic_store(&n->ended, true);
+    loop_post(n->a->conf.loop, on_ended, NULL); /* who waits for that looks again */
+    return NULL;
+}
+
+/* ---- life ---- */
+
+/* The last event that was told; with none, history begins now. */
+static uint64_t last_told(struct notify *n)
+{
+    AUTO_FREE char *text = NULL;
+    uint64_t newest = store_last_event(n->a->conf.store);
+    struct err e = {0};
+    size_t len;
+    int64_t told;
+
+    if (file_read_all(n->path, 64, &text, &len, &e) == 0 &&
+        str_to_i64(str_trim((struct str){text, len}), &told) && told >= 0 &&
+        (uint64_t)told <= newest)
+        return n->written = (uint64_t)told;
+    return newest;
+}
+
+static bool token_ok(const char *token)
+{
+    for (const char *p = token; *p; p++)
+        if (*p <= ' ' || *p > '~')
+            return false;
+    return true;
+}
+
+static struct notify *notify_new(struct atlas *a, char *path_take, const char *token)
+{
+    const char *url = getenv("FOUNDATIONS_SLACK_URL");
+    struct notify *n = xcalloc(1, sizeof(*n));
+    pthread_condattr_t attr;
+
+    n->a = a;
+    n->path = path_take;
+    n->slack = http_client_new(url && *url ? url : "https://slack.com/api", token, NULL);
+    http_client_interrupt(n->slack, call_over, n);
+    pthread_mutex_init(&n->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&n->wake, &attr);
+    pthread_condattr_destroy(&attr);
+    n->seen = last_told(n);
+    n->look = true;
+    return n;
+}
+
+void atlas_notify_open(struct atlas *a)
+{
+    const char *token = getenv("FOUNDATIONS_SLACK_TOKEN");
+    AUTO_FREE char *path = path_join(a->conf.home, ATLAS_DIR_DATABASE "/slack-told");
+
+    if (!token || !*token || !token_ok(token)) {
+        if (token && *token)
+            log_warn("atlas", "FOUNDATIONS_SLACK_TOKEN is no token: it has spaces or worse in it");
+        unlink(path); /* should there be a token again, what happened meanwhile is old */
+        return;
+    }
+    struct notify *n = notify_new(a, TAKE(path), token);
+    note(n, n->seen);
+    if (pthread_create(&n->thread, NULL, notify_thread, n) != 0) {
+        log_warn("atlas", "no thread can be started: Slack is not told anything");
+        n->a = NULL;
+        atlas_notify_free(n);
+        return;
+    }
+    a->notify = n;
+}
+
+void atlas_notify_look(struct notify *n)
+{
+    if (!n)
+        return;
+    pthread_mutex_lock(&n->lock);
+    n->look = true;
+    pthread_cond_signal(&n->wake);
+    pthread_mutex_unlock(&n->lock);
+}
+
+void atlas_notify_shut(struct notify *n)
+{
+    if (!n)
+        return;
+    pthread_mutex_lock(&n->lock);
+    n->stop = true;
+    pthread_cond_signal(&n->wake);
+    pthread_mutex_unlock(&n->lock);
+}
+
+bool atlas_notify_busy(const struct notify *n)
+{
+    return n && !atomic_load(&n->ended);
+}
+
+void atlas_notify_free(struct notify *n)
+{
+    if (!n)
+        return;
+    if (n->a)
+        pthread_join(n->thread, NULL);
+    for (size_t i = 0; i < n->backlog.n; i++)
+        notice_done(&n->backlog.p[i]);
+    vec_done(&n->backlog);
+    http_client_free(n->slack);
+    pthread_cond_destroy(&n->wake);
+    pthread_mutex_destroy(&n->lock);
+    free(n->path);
+    free(n);
+}
