@@ -7,6 +7,9 @@
  * directory of its own, an empty tmpfs with every name of the real one bound into it, and the
  * target is made in that.  The real root directory itself is all that is hidden.
  *
+ * Without root's rights the command also gets a user namespace of its own, where the kernel allows
+ * that: in it the user is who they were, and may mount.
+ *
  * Everything that needs memory happens before the fork; the child, which still shares our memory,
  * makes system calls with texts that are ready.  Our own namespace stays as it is: a supervisor
  * that looked for its cgroups in a tree that a user arranged could be led anywhere.
@@ -24,6 +27,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 
 /* ---- before the fork ---- */
 
@@ -125,6 +129,8 @@ int mounts_plan(struct mounts *m, char *const *list, uint32_t n, const char *sta
     bool own_root = false;
 
     *m = (struct mounts){.staging = xstrdup(staging)};
+    snprintf(m->uid_map, sizeof(m->uid_map), "%u %u 1\n", geteuid(), geteuid());
+    snprintf(m->gid_map, sizeof(m->gid_map), "%u %u 1\n", getegid(), getegid());
     if (n == 0)
         return 0;
     m->targets = xcalloc(n, sizeof(*m->targets));
@@ -249,6 +255,20 @@ static int host_open(const struct mount_target *t, const struct proto_start *as)
     return fd;
 }
 
+/* What the host's mount forbids stays forbidden; in a user namespace it must be said again. */
+static int make_read_only(const char *path)
+{
+    enum { KEPT = MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_NOATIME | MS_NODIRATIME, RELATIME = 4096 };
+    struct statfs fs;
+
+    if (statfs(path, &fs) < 0)
+        return -1;
+    unsigned long kept = (unsigned long)fs.f_flags & KEPT;
+    if (fs.f_flags & RELATIME)
+        kept |= MS_RELATIME;
+    return mount(NULL, path, NULL, MS_BIND | MS_REMOUNT | MS_RDONLY | kept, NULL);
+}
+
 static int target_bind(const struct mount_target *t, const struct proto_start *as)
 {
     char from[32];
@@ -260,8 +280,35 @@ static int target_bind(const struct mount_target *t, const struct proto_start *a
     rc = bind_to(from, t->to);
     close(fd);
     if (rc == 0 && t->read_only)
-        rc = mount(NULL, t->to, NULL, MS_BIND | MS_REMOUNT | MS_RDONLY, NULL);
+        rc = make_read_only(t->to);
     return rc;
+}
+
+static int put(const char *path, const char *text)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC), sys = 0;
+
+    if (fd < 0)
+        return -1;
+    if (write(fd, text, strlen(text)) < 0)
+        sys = errno;
+    close(fd);
+    errno = sys;
+    return sys ? -1 : 0;
+}
+
+/* A namespace of mounts, and where that takes it one of users. */
+static int leave_host(const struct mounts *m)
+{
+    if (geteuid() == 0)
+        return unshare(CLONE_NEWNS);
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0)
+        return -1;
+    if (put("/proc/self/setgroups", "deny") < 0 && errno != ENOENT)
+        return -1;
+    return put("/proc/self/uid_map", m->uid_map) < 0 || put("/proc/self/gid_map", m->gid_map) < 0
+               ? -1
+               : 0;
 }
 
 int mounts_enter(struct mounts *m, const struct proto_start *as)
@@ -270,7 +317,7 @@ int mounts_enter(struct mounts *m, const struct proto_start *as)
                prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0))
         return -1;
     m->failed = m->targets[0].text;
-    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
+    if (leave_host(m) < 0 || mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
         return -1;
     if (m->n_entries && root_build(m) < 0)
         return -1;

@@ -22,8 +22,9 @@ struct mounts {
     struct mount_entry *entries; /* of a root of our own; none when every target exists */
     struct mount_target *targets;
     size_t n_entries, n_targets;
-    char *staging;      /* an existing directory on which that root is put together */
-    const char *failed; /* the mount that could not be made */
+    char *staging;                 /* an existing directory on which that root is put together */
+    char uid_map[32], gid_map[32]; /* "1000 1000 1\n": who the user of a user namespace is */
+    const char *failed;            /* the mount that could not be made */
 };
 /* Looks at the host and prepares every text that is needed.  `staging` may be "" when there are no
  * mounts.  0, or -1 with errno. */

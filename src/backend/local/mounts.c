@@ -1,37 +1,40 @@
 /* mounts.c - directories under other names, where this host does not let us mount them
  *
- * Mounting needs rights that a user's daemon does not have.  A run then sees its directories under
+ * Mounting takes root's rights, or a kernel that lets users have namespaces of their own; some
+ * distributions and most containers do not.  A run then sees its directories under
  * the host's names: words of its command that name a place below a mount are rewritten, and what it
  * needs to find the rest is the business of whoever asked for the mount.
  */
 #include "backend/local/local_priv.h"
 #include "base/arena.h"
-#include <pthread.h>
+#include <errno.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-/* In a thread that ends right afterwards: what it leaves is its own namespace. */
-static void *try_namespace(void *arg)
+/* As the shepherd will do it, in a child that makes system calls only.  A namespace of users may be
+ * granted and yet be good for nothing, so it is tried out. */
+static __attribute__((noinline)) bool try_namespace(void)
 {
-    bool *ok = arg;
+    int status, flags = CLONE_NEWNS | (geteuid() ? CLONE_NEWUSER : 0);
+    pid_t pid = vfork();
 
-    *ok = unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) == 0;
-    return NULL;
+    if (pid == 0)
+        _exit(unshare(flags) == 0 && mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) == 0 ? 0 : 1);
+    while (pid > 0 && waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return false;
+    return pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
 bool backend_can_mount(void)
 {
     static enum { UNKNOWN, NO, YES } known;
     const char *off = getenv("BERTH_NO_MOUNTS");
-    pthread_t thread;
-    bool ok = false;
 
-    if (known == UNKNOWN) {
-        if (geteuid() == 0 && !(off && *off) &&
-            pthread_create(&thread, NULL, try_namespace, &ok) == 0)
-            pthread_join(thread, NULL);
-        known = ok ? YES : NO;
-    }
+    if (known == UNKNOWN)
+        known = !(off && *off) && try_namespace() ? YES : NO;
     return known == YES;
 }
 

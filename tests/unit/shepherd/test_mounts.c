@@ -7,6 +7,8 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -68,6 +70,28 @@ static bool allowed(void)
 
     if (pid == 0)
         _exit(unshare(CLONE_NEWNS) == 0 ? 0 : 1);
+    return waitpid(pid, &status, 0) == pid && status == 0;
+}
+
+/* A user without root's rights, as after a login: with a /proc/self of their own. */
+static bool become_plain(void)
+{
+    return geteuid() != 0 ||
+           (setresgid(65534, 65534, 65534) == 0 && setresuid(65534, 65534, 65534) == 0 &&
+            prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) == 0);
+}
+
+/* May such a user? */
+static bool allowed_plain(void)
+{
+    int status = 1;
+    pid_t pid = fork();
+
+    if (pid == 0)
+        _exit(become_plain() && unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0 &&
+                      mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) == 0
+                  ? 0
+                  : 1);
     return waitpid(pid, &status, 0) == pid && status == 0;
 }
 
@@ -150,6 +174,50 @@ static void test_a_user_mounts_only_what_they_can_reach(void **state)
     assert_int_equal(inside(bad, 1, &nobody, "true"), 100 + EACCES);
 }
 
+/* The same as such a user; it is not root in there either. */
+static int inside_plain(char **list, uint32_t n)
+{
+    static const char shell[] =
+        "test -f /berth-test-custom/train.py && echo 1 > /berth-test-deep/data/plain && "
+        "! touch /berth-test-custom/x 2>/dev/null && test \"$(id -u)\" != 0 && "
+        "grep -q 'CapEff:.0000000000000000' /proc/self/status";
+    AUTO_FREE char *stage = at("stage");
+    struct mounts m;
+    int status;
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        if (!become_plain() || mounts_plan(&m, list, n, stage) < 0)
+            _exit(98);
+        if (mounts_enter(&m, NULL) < 0)
+            _exit(100 + errno);
+        execl("/bin/sh", "sh", "-c", shell, (char *)NULL);
+        _exit(127);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void test_without_root(void **state)
+{
+    AUTO_FREE char *code = at("code"), *data = at("data"), *secret = at("secret/open"),
+                   *made = at("data/plain");
+    AUTO_FREE char *a = xasprintf("%s:/berth-test-custom:ro", code),
+                   *b = xasprintf("%s:/berth-test-deep/data", data),
+                   *c = xasprintf("%s:/berth-test-secret", secret);
+    char *good[] = {a, b}, *bad[] = {c};
+
+    (void)state;
+    if (!allowed_plain())
+        skip();
+    assert_int_equal(chmod(data, 0777), 0);
+    assert_int_equal(inside_plain(good, 2), 0);
+    assert_int_equal(access(made, F_OK), 0);
+    assert_int_equal(access("/berth-test-custom", F_OK), -1);
+    if (geteuid() == 0) /* it is root's */
+        assert_int_equal(inside_plain(bad, 1), 100 + EACCES);
+}
+
 static void test_what_cannot_be(void **state)
 {
     static const char *const bad[] = {"code:/x", "/code", "/code:x", "/a:/", "/a:/b:rx"};
@@ -176,6 +244,7 @@ int main(void)
         cmocka_unit_test(test_targets_that_the_host_lacks),
         cmocka_unit_test(test_targets_that_exist_are_covered),
         cmocka_unit_test(test_a_user_mounts_only_what_they_can_reach),
+        cmocka_unit_test(test_without_root),
         cmocka_unit_test(test_what_cannot_be),
     };
 
