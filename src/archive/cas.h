@@ -16,6 +16,7 @@
 #pragma once
 #include "archive/watch.h"
 #include "base/err.h"
+#include "base/str.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -57,6 +58,9 @@ bool cas_is_hash(const char *text);
 bool cas_has_content(struct cas *c, const char *hash);
 /* The tree `from` under a second name; a tree of that name is replaced. */
 int cas_copy_tree(struct cas *c, const char *from, const char *to, struct err *e);
+/* Writes a file of its own, which is replaced.  Equal files share their content, so it is read-only
+ * where images are; it belongs to no tree and is needed as long as it has its name. */
+int cas_put_file(struct cas *c, struct str bytes, const char *dest, struct err *e);
 /* Forgets the tree; no such tree is fine.  Its image is an ordinary directory: dir_remove_tree. */
 int cas_drop_tree(struct cas *c, const char *name, struct err *e);
 /* Removes the blobs no tree and no image needs any more, and what crashed calls left behind.

@@ -343,12 +343,16 @@ static int name_tree(struct batch *b, const char *tree, const char *root, struct
     return sync_fd(b->c->trees, e);
 }
 
+int batch_publish(struct batch *b, struct err *e)
+{
+    return sync_contents(b, e) < 0 ? -1 : name_blobs(b, e);
+}
+
 int batch_commit(struct batch *b, const char *tree, struct manifest *m, struct err *e)
 {
     char root[CAS_HEX];
 
-    if (manifest_write(m, put_manifest, b, root, e) < 0 || sync_contents(b, e) < 0 ||
-        name_blobs(b, e) < 0)
+    if (manifest_write(m, put_manifest, b, root, e) < 0 || batch_publish(b, e) < 0)
         return -1;
     return name_tree(b, tree, root, e);
 }

@@ -91,7 +91,9 @@ int batch_link(struct batch *b, const char *hash, mode_t mode, int dir, const ch
                struct err *e);
 int batch_open_any(struct batch *b, const char *hash, struct err *e); /* whatever permissions */
 int batch_open_blob(struct batch *b, const char *hash, mode_t mode, struct err *e);
-/* Everything durable; then the tree gets its name. */
+/* The new blobs durable and under their names. */
+int batch_publish(struct batch *b, struct err *e);
+/* The same for all of a tree; then it gets its name. */
 int batch_commit(struct batch *b, const char *tree, struct manifest *m, struct err *e);
 
 /* ---- cas_known.c: files whose content is known without reading them ---- */

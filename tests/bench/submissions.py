@@ -24,7 +24,7 @@ import uuid
 from archive import MB, blocks, content
 from rig import children_cpu_s, proc_cpu_s
 
-FILES, NOTES = 50, 4096
+FILES, FOLDERS, NOTES = 50, 4, 4096
 BAR_CPU_S, BAR_GROWTH_MB = 0.6, 100
 PYTHON = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "python")
 MAIN = """import os
@@ -47,7 +47,7 @@ class Server:
         self.source = os.path.join(self.top, "source")
         self.home = os.path.join(self.top, "home")
         os.makedirs(self.source)
-        content(self.source, FILES)
+        content(self.source, FILES, FOLDERS)
         with open(os.path.join(self.source, "main.py"), "w", encoding="utf-8") as f:
             f.write(MAIN)
         with open(os.path.join(self.source, "notes.bin"), "wb") as f:
@@ -55,7 +55,7 @@ class Server:
         for name in ("atlas-server", "foundations"):
             os.symlink(os.path.abspath(rig.berth), os.path.join(self.top, name))
         self.env = {k: v for k, v in rig.env.items() if not k.startswith(("FOUNDATIONS_", "DISABLE_LOG"))}
-        self.env.update(FOUNDATIONS_HOME=self.home, BERTH_PYTHON=PYTHON, NUM_WORKERS="2", PYTHONDONTWRITEBYTECODE="1",
+        self.env.update(FOUNDATIONS_HOME=self.home, BERTH_PYTHON=PYTHON, NUM_WORKERS="2", PYTHONDONTWRITEBYTECODE="1", PATH="/usr/bin:/bin",
                         BERTH_SHEPHERD=rig.find("berth-shepherd"))
         names = ("scheduler-port", "tracker-port", "api-port", "archive-port", "dashboard-port")
         socks = [socket.create_server(("127.0.0.1", 0)) for _ in names]
@@ -155,7 +155,7 @@ def bare_python(server, repeats):
     shutil.copy(os.path.join(server.source, "main.py"), folder)
     before = children_cpu_s()
     for _ in range(repeats):
-        subprocess.run(["python3", "main.py"], cwd=folder, check=True, env=dict(server.env, FOUNDATIONS_JOB_ID=str(uuid.uuid4())))
+        subprocess.run(["/usr/bin/python3", "main.py"], cwd=folder, check=True, env=dict(server.env, FOUNDATIONS_JOB_ID=str(uuid.uuid4())))
     return (children_cpu_s() - before) / repeats
 
 

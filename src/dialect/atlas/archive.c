@@ -167,10 +167,9 @@ static int write_listing(const char *home, struct cas *c, const char *id, struct
     }
     buf_adds(&text, "\n]\n");
     vec_done(&l.files);
-    if (rc < 0 || dir_make_all(dir, 0755, e) < 0 ||
-        file_write_atomic(pkl, pickled.p, pickled.n, 0644, e) < 0)
+    if (rc < 0 || dir_make_all(dir, 0755, e) < 0 || cas_put_file(c, buf_str(&pickled), pkl, e) < 0)
         return -1;
-    return file_write_atomic(json, text.p, text.n, 0644, e);
+    return cas_put_file(c, buf_str(&text), json, e);
 }
 
 /* ---- archive ---- */

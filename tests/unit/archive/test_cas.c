@@ -272,6 +272,26 @@ TEST(collecting_takes_only_what_nobody_needs)
     assert_false(rig_there("store/known/from-another-boot"));
 }
 
+TEST(equal_files_are_one)
+{
+    struct stat a, b;
+    struct err e = {0};
+
+    for (int i = 0; i < 2; i++) { // the second time it is there
+        assert_int_equal(cas_put_file(store, STR("listing"), "one", &e), 0);
+        assert_int_equal(cas_put_file(store, STR("listing"), "two", &e), 0);
+    }
+    AUTO_FREE char *text = rig_text("two");
+    assert_string_equal(text, "listing");
+    assert_int_equal(stat("one", &a) | stat("two", &b), 0);
+    assert_true(store->clones || a.st_ino == b.st_ino);
+    assert_int_equal(rig_entries("store/tmp"), 0);
+    assert_int_equal(store->clones ? 0 : collect(), 0); // a name is enough to stay
+    assert_int_equal(unlink("one") | unlink("two"), 0);
+    assert_int_equal(collect(), 1);
+    assert_int_equal(cas_put_file(store, STR("x"), "no/where", &e), -1);
+}
+
 TEST(failures_leave_nothing)
 {
     atomic_bool cancel = true;
@@ -414,6 +434,7 @@ int main(void)
         T(bundles_go_straight_in),
         T(downloads_have_the_exact_modes),
         T(collecting_takes_only_what_nobody_needs),
+        T(equal_files_are_one),
         T(failures_leave_nothing),
         T(a_full_disk_leaves_nothing),
         T(a_blob_whose_links_are_used_up),
