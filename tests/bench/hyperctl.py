@@ -17,6 +17,7 @@ sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "
 
 from ssh_rig import SshMissing, SshRig  # noqa: E402
 
+JOBS, BAR_HUNDRED_S, BAR_AGAIN_S, DESCRIPTORS, BAR_SHARE, BAR_FAR_S = 100, 0.5, 0.1, 1024, 0.25, 2.0
 
 
 class Batch:
