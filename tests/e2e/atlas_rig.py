@@ -77,7 +77,7 @@ class Refused(Exception):
 
 
 class Atlas:
-    def __init__(self, workers=1, args=(), **env):
+    def __init__(self, workers=1, args=(), user=None, **env):
         self.dir = tempfile.mkdtemp(prefix="berth-atlas-")
         self.home = os.path.join(self.dir, "foundations")
         self.bin = os.path.join(self.dir, "bin")
@@ -85,7 +85,10 @@ class Atlas:
         os.symlink(harness.BERTH, os.path.join(self.bin, "atlas-server"))
         os.symlink(harness.BERTH, os.path.join(self.bin, "foundations"))
         self.ports = free_ports(5)
-        self.args = list(args)
+        self.args, self.user = list(args), {}
+        if user is not None:  # a number: the server is that user's
+            self.user = {"user": user, "group": user, "extra_groups": []}
+            os.chown(self.dir, user, user)
         self.env = {k: v for k, v in os.environ.items() if not k.startswith(("BERTH_", "FOUNDATIONS_"))}
         self.env.update(FOUNDATIONS_HOME=self.home, NUM_WORKERS=str(workers), HOME=self.dir,
                         BERTH_SHEPHERD=os.environ.get("BERTH_SHEPHERD") or harness.find_program("berth-shepherd"),
@@ -110,7 +113,7 @@ class Atlas:
             ["atlas-server", "start", "--scheduler-port", str(p[0]), "-d", str(p[1]), "--tracker-port", str(p[2]),
              "-a", str(p[3]), "--api-port", str(p[4]), *self.args],
             executable=os.path.join(self.bin, "atlas-server"),
-            env=self.env, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
+            env=self.env, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, **self.user)
         wait_for("the server's answer", self.answers, 60)
         return self
 
