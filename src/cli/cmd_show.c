@@ -184,7 +184,7 @@ static void sparkline(struct buf *b, const struct json *buckets)
     static const char *const blocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
     const struct json *last = json_get(buckets, "last");
     size_t n = MIN(json_len(last), (size_t)SPARK_CELLS), cells = 0;
-    double v[SPARK_CELLS], lo = INFINITY, hi = -INFINITY;
+    double v[SPARK_CELLS] = {0}, lo = INFINITY, hi = -INFINITY;
 
     for (size_t i = 0; i < n; i++) {
         const struct json *x = json_at(last, i);
@@ -199,7 +199,7 @@ static void sparkline(struct buf *b, const struct json *buckets)
         return;
     buf_adds(b, "  ");
     for (size_t i = 0; i < cells; i++)
-        buf_adds(b, blocks[hi > lo ? (int)((v[i] - lo) / (hi - lo) * 7.0) : 3]);
+        buf_adds(b, blocks[hi > lo ? (int)((v[i] / 2 - lo / 2) / (hi / 2 - lo / 2) * 7.0) : 3]);
 }
 
 static void metrics(struct buf *b, struct cli *c, const struct json *job)
