@@ -84,6 +84,9 @@ def test_a_schedule_and_its_runs():
             assert a.http("GET", f"/archive/{run}/artifacts/made") == b"x"
             assert a.http("GET", f"/job_bundle/{run}")
         assert sorted(ran(a)) == all_of_it
+        p = subprocess.run([os.path.join(a.bin, "foundations"), "get", "logs", "scheduler", all_of_it[0]], env=a.env,
+                           capture_output=True, text=True, timeout=60)
+        assert p.returncode == 0 and p.stdout.endswith("ran seven\n"), p.stdout + p.stderr
         listed = {j["job_id"] for j in a.get("/api/v2beta/projects/iris/job_listing")["jobs"]}
         assert listed == set(all_of_it)
         # Paused is paused; and a run can be deleted like any other.

@@ -337,8 +337,11 @@ static void load_one(struct schedules *s, const char *id)
         log_warn("atlas", "a scheduled job is left out: %s", e.text);
     else if (strcmp(x->id, id) != 0)
         log_warn("atlas", "a scheduled job is left out: %s is of job %s", path, x->id);
-    else
+    else {
+        int64_t now = schedules_now();
+        x->done_s = x->done_s < 0 ? 0 : MIN(x->done_s, now); /* it may have been edited */
         schedules_put_take(s, TAKE(x));
+    }
     scheduled_free(x);
 }
 
