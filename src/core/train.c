@@ -191,7 +191,7 @@ static int port_take(struct core *c, const struct train *t)
 {
     bool said = c->conf.master_port_first > 0;
     int first = said ? c->conf.master_port_first : PORT_FIRST;
-    uint64_t n = (uint64_t)((said ? c->conf.master_port_last : PORT_LAST) - first + 1);
+    uint64_t n = (uint64_t)(said ? c->conf.master_port_last : PORT_LAST) - (uint64_t)first + 1;
 
     for (uint64_t i = 0; i < n; i++) {
         int port = first + (int)((t->job * 7 + t->run + i) % n);

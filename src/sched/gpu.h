@@ -107,7 +107,7 @@ void gpus_node(struct gpus *g, int64_t now, uint32_t node, const struct gpu_devi
 /* What `remember` was given, before the jobs are added. */
 void gpus_recall(struct gpus *g, struct str name, struct str text);
 /* -1: no node will ever have room, e says what is lacking. */
-int gpus_add(struct gpus *g, int64_t now, const struct gpu_job *j, struct err *e);
+int gpus_add(struct gpus *g, int64_t now, const struct gpu_job *say, struct err *e);
 /* After a restart of the caller: this job, just added, holds these devices. */
 void gpus_adopt(struct gpus *g, int64_t now, uint64_t job, uint32_t node,
                 const struct gpu_set *devices, int64_t mem_bytes);

@@ -370,13 +370,16 @@ size_t speeds_facts(const struct speeds *s, struct speed_fact *out)
 
     for (size_t i = 1; i < s->families.n; i++) {
         const struct family *f = s->families.p[i];
-        for (size_t k = 0; k < f->facts.n; k++)
-            if (f->facts.p[k].key.n_with == 1)
-                out[n++] = (struct speed_fact){
-                    .a = (uint32_t)i,
-                    .b = f->facts.p[k].key.with[0],
-                    .n = f->facts.p[k].key.n,
-                    .log_ratio = speeds_company(s, (uint32_t)i, &f->facts.p[k].key).log};
+        for (size_t k = 0; k < f->facts.n; k++) {
+            if (f->facts.p[k].key.n_with != 1)
+                continue;
+            out[n] = (struct speed_fact){
+                .a = (uint32_t)i,
+                .b = f->facts.p[k].key.with[0],
+                .n = f->facts.p[k].key.n,
+                .log_ratio = speeds_company(s, (uint32_t)i, &f->facts.p[k].key).log};
+            n++;
+        }
     }
     return n;
 }

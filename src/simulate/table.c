@@ -24,7 +24,7 @@ double sim_table_rate(const struct sim_table *t, uint32_t type, int32_t n, int32
 {
     int c = count_index(t, n);
 
-    return c < 0 ? 0 : t->rates[at(t, type, (size_t)c, (size_t)(other + 1))];
+    return c < 0 ? 0 : t->rates[at(t, type, (size_t)c, (size_t)other + 1)];
 }
 
 int32_t sim_table_find(const struct sim_table *t, const char *type)
@@ -98,7 +98,7 @@ static int read_row(struct sim_table *t, size_t type, const char *count, const s
         if (!is_alone && other < 0)
             continue; /* measured next to something that no job of this table is */
         alone |= is_alone && r > 0;
-        t->rates[at(t, type, (size_t)count_index(t, (int32_t)n), (size_t)(other + 1))] = r;
+        t->rates[at(t, type, (size_t)count_index(t, (int32_t)n), (size_t)other + 1)] = r;
     }
     return alone ? 0
                  : err_set(e, ERR_INVALID, "%s: \"%s\".\"%s\" has no rate \"alone\" above 0", name,

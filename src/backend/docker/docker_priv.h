@@ -84,7 +84,7 @@ struct facts {
     uint32_t uid, gid;
     char name[CONTAINER_NAME_MAX];
 };
-int facts_parse(struct facts *f, struct str text, struct err *e);
+int facts_parse(struct facts *f, struct str json, struct err *e);
 void facts_done(struct facts *f);
 void container_name(const char *home, struct run_key key, char out[CONTAINER_NAME_MAX]);
 /* A text of `container`, or NULL; and a flag of it. */

@@ -141,9 +141,9 @@ static void put_ack(struct backend *b, const struct ssh_run *r, unsigned stream,
     wire_put_op(&b->out, WIRE_ACK, &op);
 }
 
-void facts_rewind(void *arg)
+void facts_rewind(void *backend)
 {
-    struct backend *b = arg;
+    struct backend *b = backend;
 
     for (size_t i = 0; i < b->rewinds.n && b->state == SSH_UP; i++) {
         struct ssh_run *r = ssh_find(b, b->rewinds.p[i]);
