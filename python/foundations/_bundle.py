@@ -205,31 +205,35 @@ def _hash(path):
         return None  # whoever packs it will say so
 
 
+def missing(server, contents):
+    """Those of the hashes the server lacks; None: it does not say."""
+    try:
+        return set(server.json("POST", "/job_bundle/contents", {"contents": contents})["missing"])
+    except (_http.Refused, _http.Unreachable, KeyError, TypeError):
+        return None
+
+
 def ask(server, bundle):
     """What the server has already; one that does not know the question gets everything."""
     found = {}
+    if missing(server, []) is None:
+        return {}
     for top, ignore in bundle.trees():
         for path, _, st in walk(top, ignore, quiet=True):
             if stat.S_ISREG(st.st_mode) and st.st_size >= SMALLEST and len(found) < ASK_MAX:
                 found[path] = _hash(path)
     found = {path: what for path, what in found.items() if what}
-    if sum(stamp[2] for stamp, _ in found.values()) < WORTH_ASKING:
-        return {}
-    try:
-        answer = server.json("POST", "/job_bundle/contents", {"contents": [digest for _, digest in found.values()]})
-        missing = set(answer["missing"])
-    except (_http.Refused, _http.Unreachable, KeyError, TypeError):
-        return {}
-    return {path: what for path, what in found.items() if what[1] not in missing}
+    lacks = missing(server, [digest for _, digest in found.values()])
+    return {} if lacks is None else {path: what for path, what in found.items() if what[1] not in lacks}
 
 
 class _Cut(ConnectionError):
     in_sink = True
 
 
-def upload(server, bundle):
-    """Sends the bundle, without what the server has."""
-    bundle.there = ask(server, bundle)
+def upload(server, bundle, size):
+    """Sends the bundle of a directory of that size, without what the server has."""
+    bundle.there = ask(server, bundle) if size >= WORTH_ASKING else {}
     try:
         _send(server, bundle)
     except _http.Refused as e:

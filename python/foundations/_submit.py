@@ -143,7 +143,7 @@ def _send(server, job):
                 break
         _say.info("Bundling job contents.")
         uploaded = True
-        _bundle.upload(server, _bundle.Bundle(job.id, job.directory, job.project, job.user, job.params))
+        _bundle.upload(server, _bundle.Bundle(job.id, job.directory, job.project, job.user, job.params), size)
         server.call("POST", "/queued_jobs", {
             "job_id": job.id, "spec": job.spec, "metadata": job.metadata, "gpu_spec": {"num_gpus": job.num_gpus},
         })

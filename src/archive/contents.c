@@ -24,7 +24,6 @@ struct contents {
     char *records;
     VEC(struct content *) list;
     struct map_u64 by_inode;
-    int64_t bytes;
 };
 
 struct contents *contents_new(const char *records)
@@ -46,11 +45,6 @@ void contents_free(struct contents *c)
     map_u64_done(&c->by_inode);
     free(c->records);
     free(c);
-}
-
-int64_t contents_bytes(const struct contents *c)
-{
-    return c->bytes;
 }
 
 size_t contents_count(const struct contents *c)
@@ -91,7 +85,6 @@ static void push(struct contents *c, const struct stat *st, const char *hash)
     memcpy(f->hash, hash, CAS_HEX);
     vec_push(&c->list, f);
     map_u64_put(&c->by_inode, st->st_ino, f);
-    c->bytes += st->st_size;
 }
 
 /* 1 = hashed, 0 = it cannot be read or changes under our eyes: whoever packs it will say so, -1 */

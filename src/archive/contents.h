@@ -9,7 +9,6 @@
 #include "archive/watch.h"
 #include "base/err.h"
 #include <stddef.h>
-#include <stdint.h>
 
 struct contents;
 /* `records` is a directory for notes on what was hashed; it is made when it is missing, and may be
@@ -20,7 +19,6 @@ void contents_free(struct contents *c);
  * naming them costs as much as sending them. */
 int contents_add(struct contents *c, const char *dir, const struct ignore *ig,
                  const struct archive_watch *w, struct err *e);
-int64_t contents_bytes(const struct contents *c);
 size_t contents_count(const struct contents *c);
 const char *contents_hash(const struct contents *c, size_t i); /* 64 hexadecimal digits */
 void contents_set_there(struct contents *c, size_t i);         /* the receiver has it */

@@ -122,7 +122,9 @@ void found_leave_on_interrupt(void); /* from now on it ends the program with sta
 /* ---- the bundle (foundations_bundle.c) ---- */
 int found_bundle_estimate(struct foundations *f, const char *dir, int64_t *out_bytes,
                           struct err *e);
-int found_bundle_upload(struct foundations *f, const struct found_job *j, struct err *e);
+/* `bytes` is what the directory was estimated at. */
+int found_bundle_upload(struct foundations *f, const struct found_job *j, int64_t bytes,
+                        struct err *e);
 
 /* ---- what the scheduler has of it already (foundations_contents.c) ---- */
 struct bundle;

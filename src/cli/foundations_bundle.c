@@ -18,6 +18,7 @@
 #include <stdio.h>
 
 enum { SLOW_MS = 2000, REDRAW_MS = 200, CONFIG_MAX = 8 << 20, PIPE_BYTES = 1 << 20 };
+enum { WORTH_ASKING = 256 << 10 }; /* a smaller bundle is sent while others still ask */
 #define PARAMETERS "job_source/foundations_job_parameters.json"
 
 /* ---- what takes long says so: on a terminal, on stderr ---- */
@@ -333,16 +334,18 @@ static int send_form(struct foundations *f, struct pack *k, const char *id, stru
     return rc;
 }
 
-int found_bundle_upload(struct foundations *f, const struct found_job *j, struct err *e)
+int found_bundle_upload(struct foundations *f, const struct found_job *j, int64_t bytes,
+                        struct err *e)
 {
     struct pack k = {.f = f, .write_fd = -1};
 
     found_step(f, "POST /job_bundle %s.tgz", j->id);
-    k.watch = watch_of(&k.patience, f, "Sending bundle");
+    k.watch = watch_of(&k.patience, f, "Looking for what is new");
     int rc = pack_make(&k, j, e);
-    if (rc == 0)
+    if (rc == 0 && bytes >= WORTH_ASKING)
         rc = found_contents_ask(f, &k.bundle, &k.watch, &k.contents, e);
     wipe(&k.patience);
+    k.watch = watch_of(&k.patience, f, "Sending bundle");
     k.bundle.contents = k.contents;
     if (rc == 0)
         rc = send_form(f, &k, j->id, e);

@@ -1,8 +1,9 @@
 /* foundations_contents.c - what the scheduler has already need not be sent
  *
  * The files of a bundle are hashed, and the scheduler is asked which of these contents it lacks.
- * One that does not know the question (the original, an older one) gets everything, as before.
- * What was hashed is noted in the home, so that a sweep over one directory reads it once.
+ * One that does not know the question (the original, an older one) gets everything, as before; it
+ * is asked about nothing first, so that nothing is hashed in vain.  What was hashed is noted in the
+ * home, so that a sweep over one directory reads it once.
  */
 #include "archive/bundle.h"
 #include "base/file.h"
@@ -11,7 +12,7 @@
 #include "base/util.h"
 #include "cli/foundations.h"
 
-enum { WORTH_ASKING = 256 << 10, ASK_MAX = 50000 /* hashes in one question of less than 4 MB */ };
+enum { ASK_MAX = 50000 }; /* hashes in one question of less than 4 MB */
 
 static int hash_all(struct contents *c, const struct bundle *b, const struct archive_watch *w,
                     struct err *e)
@@ -53,7 +54,8 @@ static int take_answer(struct foundations *f, struct contents *c, const struct j
         there++;
     }
     map_str_done(&set);
-    found_step(f, "the scheduler has %zu of %zu contents", there, contents_count(c));
+    if (n)
+        found_step(f, "the scheduler has %zu of %zu contents", there, contents_count(c));
     return 0;
 }
 
@@ -79,9 +81,9 @@ int found_contents_ask(struct foundations *f, const struct bundle *b, const stru
 {
     AUTO_FREE char *records = path_join(f->home, "cache/contents");
     struct contents *c = contents_new(records);
-    int rc = hash_all(c, b, w, e);
+    int rc = 0;
 
-    if (rc == 0 && contents_bytes(c) >= WORTH_ASKING && ask(f, c) == 0)
+    if (ask(f, c) == 0 && (rc = hash_all(c, b, w, e)) == 0 && ask(f, c) == 0)
         *out = TAKE(c);
     contents_free(c);
     return rc < 0 && e->code == ERR_BUSY ? -1 : 0;

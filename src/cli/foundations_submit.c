@@ -67,7 +67,7 @@ static int send_job(struct foundations *f, const struct found_job *j, struct err
     if (check_interrupt(e) < 0)
         return -1;
     found_log(f, FOUND_INFO, "Bundling job contents.");
-    int rc = found_bundle_upload(f, j, e);
+    int rc = found_bundle_upload(f, j, bytes, e);
     if (rc == 0)
         rc = check_interrupt(e);
     /* From here on the answer is awaited: a job is either submitted, and told, or it is not. */
