@@ -2,7 +2,9 @@
  *
  * The input is a tar (packed here, so that the fuzzer need not learn gzip) or, when the first byte
  * says so, a gzip file as it is.  Around the place it is unpacked to stand files that must stay.
+ * Into a store, members may name a content that is there.
  */
+#include "archive/cas.h"
 #include "archive/gzip_priv.h"
 #include "archive/unpack.h"
 #include "base/buf.h"
@@ -14,7 +16,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
-enum { AS_GZIP = 1, WITH_TOP = 2, OUTSIDE_LINKS = 4 };
+enum { AS_GZIP = 1, WITH_TOP = 2, OUTSIDE_LINKS = 4, INTO_STORE = 8 };
 static char root[] = "/dev/shm/fuzz-unpack-XXXXXX";
 
 static int to_buf(void *ctx, const void *p, size_t n, struct err *e)
@@ -25,9 +27,11 @@ static int to_buf(void *ctx, const void *p, size_t n, struct err *e)
 }
 
 static char victim_path[64], dest[64];
+static struct cas *store;
 
 static void remove_root(void)
 {
+    cas_close(store);
     dir_remove_tree(root, NULL);
 }
 
@@ -44,6 +48,13 @@ static void once(void)
     snprintf(victim_path, sizeof(victim_path), "%s/victim", root);
     snprintf(dest, sizeof(dest), "%s/dest", root);
     ASSERT(file_write_atomic(victim_path, "old", 3, 0644, NULL) == 0);
+    AUTO_FREE char *contents = path_join(root, "store");
+    ASSERT(cas_open(contents, &store, NULL) == 0);
+    ASSERT(mkdir(dest, 0755) == 0); // its one content: "old"
+    AUTO_FREE char *copy = path_join(dest, "victim");
+    ASSERT(file_write_atomic(copy, "old", 3, 0644, NULL) == 0);
+    ASSERT(cas_keep_tree(store, "there", dest, NULL, 0, NULL, NULL, NULL) == 0);
+    ASSERT(dir_remove_tree(dest, NULL) == 0);
     atexit(remove_root);
 }
 
@@ -66,12 +77,33 @@ static int unpack_all(const struct buf *packed, uint8_t how, struct err *e)
                                .limits = {.total_bytes = 1 << 20, .members = 50, .depth = 10}};
     struct unpack *u;
 
-    ASSERT(unpack_open_dir(dest, &conf, &u, e) == 0);
+    if (how & INTO_STORE) {
+        conf.contents = true;
+        ASSERT(unpack_open_store(store, "fuzz", &conf, &u, e) == 0);
+    } else {
+        ASSERT(unpack_open_dir(dest, &conf, &u, e) == 0);
+    }
     int rc = unpack_feed(u, packed->p, packed->n, e);
     if (rc == 0)
         rc = unpack_finish(u, e);
     unpack_free(u);
     return rc;
+}
+
+/* Whatever was taken in can be had.  Checking out waits for a tick of the clock, so rarely. */
+static void take_out(struct err *e)
+{
+    static unsigned kept;
+    struct cas_tally size;
+
+    ASSERT(cas_tree_size(store, "fuzz", &size, e) == 0);
+    if (++kept % 64 == 0) {
+        ASSERT(cas_check_out(store, "fuzz", dest, NULL, e) == 0);
+        ASSERT(dir_remove_tree(dest, e) == 0);
+    }
+    ASSERT(cas_drop_tree(store, "fuzz", e) == 0);
+    if (kept % 256 == 0)
+        ASSERT(cas_collect(store, NULL, e) == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
@@ -94,12 +126,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         gzip_free(g);
     }
     if (unpack_all(&packed, how, &e) == 0) {
-        ASSERT(lstat(dest, &st) == 0 && S_ISDIR(st.st_mode));
-        ASSERT(dir_remove_tree(dest, &e) == 0);
+        if (how & INTO_STORE)
+            take_out(&e);
+        else
+            ASSERT(lstat(dest, &st) == 0 && S_ISDIR(st.st_mode) && dir_remove_tree(dest, &e) == 0);
     } else {
         ASSERT(e.code && e.text[0]);
     }
-    ASSERT(names_here() == 1);
+    ASSERT(!cas_has_tree(store, "fuzz") && names_here() == 2);
     ASSERT(file_read_all(victim_path, 10, &victim, NULL, &e) == 0 && strcmp(victim, "old") == 0);
     return 0;
 }
