@@ -28,7 +28,8 @@ const char atlas_help[] =
     "      --python FILE              interpreter of the built-in worker\n"
     "  -h, --help                     this text\n"
     "\n"
-    "environment: FOUNDATIONS_HOME, NUM_WORKERS, CUDA_VISIBLE_DEVICES\n";
+    "environment: FOUNDATIONS_HOME, NUM_WORKERS, CUDA_VISIBLE_DEVICES, FOUNDATIONS_SLACK_TOKEN,\n"
+    "REDIS_HOST and REDIS_PORT (scheduler of the atlas-server to join)\n";
 
 enum kind { FLAG, PORT, TEXT };
 struct option_row {

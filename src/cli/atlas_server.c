@@ -98,18 +98,16 @@ static int workers_of(int gpus, int32_t *out, struct err *e)
     return 0;
 }
 
-/* A name becomes an address: the server listens on numbers only. */
-static int resolve(const char *host, char *out, size_t n, struct err *e)
+int atlas_address(const char *what, const char *host, char *out, size_t n, struct err *e)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
 
     if (getaddrinfo(host, NULL, &hints, &found) != 0 || !found)
-        return err_set(e, ERR_INVALID, "--scheduler-host '%.60s' is no address of this machine",
-                       host);
+        return err_set(e, ERR_INVALID, "%s '%.60s' is no address of a machine", what, host);
     int rc =
         getnameinfo(found->ai_addr, found->ai_addrlen, out, (socklen_t)n, NULL, 0, NI_NUMERICHOST);
     freeaddrinfo(found);
-    return rc ? err_set(e, ERR_INVALID, "--scheduler-host '%.60s' is no address", host) : 0;
+    return rc ? err_set(e, ERR_INVALID, "%s '%.60s' is no address", what, host) : 0;
 }
 
 static void on_stop(void *arg)
@@ -168,6 +166,44 @@ static int serve(const struct atlas_opts *o, struct host_conf *conf, const char 
     return 0;
 }
 
+static void on_leave(void *arg)
+{
+    loop_stop(arg);
+}
+
+/* No queue, no jobs: everything is handed on. */
+static int serve_joined(const struct atlas_opts *o, const struct atlas_join *j,
+                        const char *database)
+{
+    struct loop *loop = loop_new();
+    struct joined *x = NULL;
+    struct err e = {0};
+
+    if (atlas_join_open(&x, loop, o, j, database, &e) < 0) {
+        loop_free(loop);
+        return fail(&e);
+    }
+    struct signal_watch *term = signal_watch_new(loop, SIGTERM, on_leave, loop);
+    struct signal_watch *intr = signal_watch_new(loop, SIGINT, on_leave, loop);
+    struct signal_watch *hup = signal_watch_new(loop, SIGHUP, on_leave, loop);
+    say("INFO",
+        "Joined the Atlas Server at %s: requests to %s:%d, %d, %d and %d go there, and its "
+        "workers run the jobs",
+        j->name, o->conf.addr, o->conf.scheduler_port, o->conf.dashboard_port, o->conf.tracker_port,
+        o->conf.api_port);
+    if (strcmp(o->conf.addr, "127.0.0.1") != 0 && strcmp(o->conf.addr, "::1") != 0)
+        say("WARNING", "Everybody who reaches %s asks the other server as this user", o->conf.addr);
+    say("INFO", "Atlas Server is ready");
+    loop_run(loop);
+    signal_watch_free(term);
+    signal_watch_free(intr);
+    signal_watch_free(hup);
+    atlas_join_close(x);
+    loop_free(loop);
+    say("INFO", "Atlas Server stopped");
+    return 0;
+}
+
 static int log_to(const struct atlas_opts *o, const char *home, struct err *e)
 {
     AUTO_FREE char *path = path_join(home, ATLAS_DIR_LOGS "/atlas-server.log");
@@ -188,6 +224,7 @@ static int start(struct cli *c, char **argv, const char *home, const char *datab
     char python[4096], addr[100];
     AUTO_FREE char *hidden = NULL, *board = NULL;
     struct atlas_gpus gpus = {0};
+    struct atlas_join join;
     struct err e = {0};
     bool help;
     int visible = 0;
@@ -204,7 +241,8 @@ static int start(struct cli *c, char **argv, const char *home, const char *datab
     }
     hidden = atlas_hidden_gpus(&gpus, &visible);
     if (workers_of(visible, &o.conf.workers, &e) < 0 ||
-        resolve(o.conf.addr, addr, sizeof(addr), &e) < 0 ||
+        atlas_address("--scheduler-host", o.conf.addr, addr, sizeof(addr), &e) < 0 ||
+        atlas_join_read(&join, &e) < 0 ||
         atlas_home_make(home, o.conf.scheduler_port, NULL, NULL, &e) < 0 ||
         log_to(&o, home, &e) < 0)
         return fail(&e);
@@ -215,6 +253,11 @@ static int start(struct cli *c, char **argv, const char *home, const char *datab
         say("INFO", "A previous Atlas Server was stopped");
     o.conf.home = home;
     o.conf.addr = addr;
+    if (join.port)
+        return serve_joined(&o, &join, database);
+    if (getenv("SCHEDULER_HOST_URL"))
+        say("INFO",
+            "SCHEDULER_HOST_URL is not used: without REDIS_HOST the queue is this server's");
     if (!o.conf.python)
         o.conf.python = atlas_find_program("python3", python, sizeof(python)) ||
                                 atlas_find_program("python", python, sizeof(python))

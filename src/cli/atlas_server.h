@@ -26,4 +26,19 @@ bool atlas_find_program(const char *name, char *out, size_t n); /* on PATH */
 pid_t atlas_board_start(const struct atlas_opts *o, const char *home);
 void atlas_board_stop(pid_t pid); /* 0 is fine */
 
+/* A name becomes an address: servers listen on numbers only.  `what` stands in messages. */
+int atlas_address(const char *what, const char *host, char *out, size_t n, struct err *e);
+
+/* ---- atlas_join.c: a server that hands everything on to another ---- */
+struct loop;
+struct joined;
+struct atlas_join {
+    int port; /* 0 = a server of its own */
+    char addr[64], name[120];
+};
+int atlas_join_read(struct atlas_join *out, struct err *e); /* REDIS_HOST, REDIS_PORT */
+int atlas_join_open(struct joined **out, struct loop *l, const struct atlas_opts *o,
+                    const struct atlas_join *j, const char *database, struct err *e);
+void atlas_join_close(struct joined *x);
+
 int atlas_server_main(struct cli *c, char **argv);

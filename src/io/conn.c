@@ -132,25 +132,26 @@ static uint16_t port_of(const struct sockaddr_storage *a)
                                           : ((const struct sockaddr_in *)a)->sin_port);
 }
 
-/* Notes both ends.  Does the other one have an address of this host: loopback, or the one it
- * called? */
-static bool from_this_host(struct http_conn *c)
+/* Local: the other end has an address of this host, loopback or the one it called. */
+bool http_peer_of(int fd, struct http_peer *out)
 {
     static const struct in6_addr v4_loopback = {
         .s6_addr = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1}};
     struct sockaddr_storage here, there;
-    int n = sizeof(here), m = sizeof(there);
+    socklen_t n = sizeof(here), m = sizeof(there);
 
-    if (uv_tcp_getsockname(&c->io.tcp, (struct sockaddr *)&here, &n) < 0 ||
-        uv_tcp_getpeername(&c->io.tcp, (struct sockaddr *)&there, &m) < 0)
+    if (getsockname(fd, (struct sockaddr *)&here, &n) < 0 ||
+        getpeername(fd, (struct sockaddr *)&there, &m) < 0)
         return false;
     struct in6_addr a = plain_address(&here), b = plain_address(&there);
-    c->peer.to = a;
-    c->peer.from = b;
-    c->peer.to_port = port_of(&here);
-    c->peer.from_port = port_of(&there);
-    return memcmp(&a, &b, sizeof(a)) == 0 || memcmp(&b, &v4_loopback, 13) == 0 ||
-           IN6_IS_ADDR_LOOPBACK(&b);
+    *out =
+        (struct http_peer){.from = b,
+                           .to = a,
+                           .from_port = port_of(&there),
+                           .to_port = port_of(&here),
+                           .local = memcmp(&a, &b, sizeof(a)) == 0 ||
+                                    memcmp(&b, &v4_loopback, 13) == 0 || IN6_IS_ADDR_LOOPBACK(&b)};
+    return true;
 }
 
 void http_conn_open(struct http_conn *c)
@@ -160,7 +161,8 @@ void http_conn_open(struct http_conn *c)
     uv_os_fd_t fd;
 
     if (!c->peer.is_unix) {
-        c->peer.local = from_this_host(c);
+        if (uv_fileno(&c->io.handle, &fd) == 0)
+            http_peer_of(fd, &c->peer);
         uv_tcp_nodelay(&c->io.tcp, 1);
         uv_tcp_keepalive(&c->io.tcp, 1, 60); /* an idle stream notices that its machine is gone */
     } else if (uv_fileno(&c->io.handle, &fd) < 0 ||

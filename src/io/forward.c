@@ -49,6 +49,10 @@ struct forward {
     int port, to; /* to 0 = held */
     int fd;       /* -1 = lost */
     struct watch *watch;
+    struct sockaddr_storage lead; /* where it leads; the port is `to` */
+    socklen_t lead_n;
+    bool (*admit)(void *arg, int fd);
+    void *admit_arg;
     struct pair *pairs;
     size_t n_pairs;
 };
@@ -113,13 +117,17 @@ bool port_is_free(const char *addr, int port)
 }
 
 /* Starts connecting; -1 with errno. */
-static int connecting_socket(int port)
+static int connecting_socket(const struct forward *f)
 {
-    struct sockaddr_storage sa;
-    socklen_t n = address("127.0.0.1", port, &sa);
-    AUTO_FD fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    struct sockaddr_storage sa = f->lead;
+    in_port_t port = htons((uint16_t)f->to);
 
-    if (fd < 0 || (connect(fd, (struct sockaddr *)&sa, n) < 0 && errno != EINPROGRESS))
+    if (sa.ss_family == AF_INET6)
+        ((struct sockaddr_in6 *)&sa)->sin6_port = port;
+    else
+        ((struct sockaddr_in *)&sa)->sin_port = port;
+    AUTO_FD fd = socket(sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0 || (connect(fd, (struct sockaddr *)&sa, f->lead_n) < 0 && errno != EINPROGRESS))
         return -1;
     return TAKE_FD(fd);
 }
@@ -257,7 +265,7 @@ static void pair_new(struct forward *f, int client)
 
     p->owner = f;
     p->ends[0] = (struct end){.pair = p, .fd = client};
-    p->ends[1] = (struct end){.pair = p, .fd = connecting_socket(f->to)};
+    p->ends[1] = (struct end){.pair = p, .fd = connecting_socket(f)};
     p->next = f->pairs;
     if (p->next)
         p->next->prev = p;
@@ -282,7 +290,10 @@ static void on_accept(void *arg, int events, int error)
         int fd = accept4(f->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0)
             return;
-        pair_new(f, fd);
+        if (f->admit && !f->admit(f->admit_arg, fd))
+            close(fd);
+        else
+            pair_new(f, fd);
     }
     watch_stop(f->watch);
 }
@@ -301,6 +312,7 @@ int forward_hold(struct forward **out, struct loop *l, const char *addr, int por
     f->loop = l;
     f->port = port;
     snprintf(f->addr, sizeof(f->addr), "%s", addr);
+    f->lead_n = address("127.0.0.1", 0, &f->lead);
     f->fd = port_is_free(addr, port) ? held_socket(addr, port) : -1;
     if (f->fd < 0) {
         cannot_have(f, e);
@@ -308,6 +320,21 @@ int forward_hold(struct forward **out, struct loop *l, const char *addr, int por
         return -1;
     }
     *out = f;
+    return 0;
+}
+
+int forward_lead(struct forward *f, const char *addr, bool (*admit)(void *arg, int fd), void *arg,
+                 struct err *e)
+{
+    struct sockaddr_storage sa;
+    socklen_t n = address(addr, 0, &sa);
+
+    if (!n)
+        return err_set(e, ERR_INVALID, "'%.60s' is no address", addr);
+    f->lead = sa;
+    f->lead_n = n;
+    f->admit = admit;
+    f->admit_arg = arg;
     return 0;
 }
 

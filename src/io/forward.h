@@ -12,7 +12,11 @@ struct forward;
 
 /* Holds the port of `addr` (numeric; "::" is both families).  ERR_CONFLICT when somebody has it. */
 int forward_hold(struct forward **out, struct loop *l, const char *addr, int port, struct err *e);
-/* Opens it towards this port of loopback. */
+/* Before it is opened: connections go to this numeric address instead of loopback, and only those
+ * `admit` lets in (NULL: all). */
+int forward_lead(struct forward *f, const char *addr, bool (*admit)(void *arg, int fd), void *arg,
+                 struct err *e);
+/* Opens it towards this port of loopback, or of the address it leads to. */
 int forward_open(struct forward *f, int to, struct err *e);
 /* Back to held: connections under way are cut.  -1 when the port was lost to somebody in the
  * moment between; f is then neither held nor open, and forward_open tries to take it again. */

@@ -39,6 +39,9 @@ struct http_peer {
     uint16_t from_port, to_port;
 };
 
+/* Both ends of a TCP connection, and `local`; false: it is none, or gone. */
+bool http_peer_of(int fd, struct http_peer *out);
+
 struct http_handler {
     void (*request)(void *self, struct http_req *r);
     /* Larger or smaller body limit for this path; may be NULL. */

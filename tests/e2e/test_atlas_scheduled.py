@@ -1,4 +1,4 @@
-"""Scheduled jobs of Atlas: made, fired once for every moment, paused, changed, removed; and what Slack hears.
+"""Scheduled jobs of Atlas: made, fired once for every moment, paused, changed, removed; what Slack hears; servers that join.
 
 Schedules of seconds stand for those of minutes, and definitions on disk are moved into the past.
 """
@@ -15,7 +15,7 @@ import uuid
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import harness  # noqa: E402
-from atlas_rig import ROOT, Atlas, wait_for  # noqa: E402
+from atlas_rig import ROOT, Atlas, free_ports, wait_for  # noqa: E402
 
 NOTE = ("import os\nwith open(os.environ['OUT'], 'a') as f: f.write(os.environ['FOUNDATIONS_JOB_ID'] + '\\n')\n"
         "print('ran', open('data.txt').read())\nopen('made', 'w').write('x')\n")
@@ -377,6 +377,43 @@ def test_slack_hears_of_jobs():
             assert TOKEN.encode() not in everything(a.dir), "the token is in no file and no log"
     finally:
         slack.close()
+
+
+def test_a_server_that_joins_another():
+    with Atlas() as a:
+        port = str(a.ports[0])
+        with Atlas(REDIS_HOST="localhost", REDIS_PORT=port, SCHEDULER_HOST_URL="http://x") as b:
+            assert f"Joined the Atlas Server at localhost:{port}" in b.text(), b.text()
+            job = b.submit({"main.py": "print('there')\n"}, project="shared")
+            assert b.wait(job)["status"] == "completed"
+            assert a.job(job) == b.job(job) and os.path.exists(a.archive(job)) and not os.path.exists(b.archive(job))
+            for n in (0, 1, 2, 4):
+                assert b.get("/api/v2beta/projects", n)[0]["name"] == "shared"
+            assert b.http("GET", f"/jobs/{job}/logs?follow=1").endswith(b"there\n")
+            if os.geteuid() == 0:  # nobody's requests are not carried on as ours
+                p = subprocess.run([sys.executable, "-c", "import sys, urllib.request as u; u.urlopen(sys.argv[1], timeout=20)",
+                                    b.url("/queued_jobs")], capture_output=True, text=True, timeout=60, user=65534)
+                assert p.returncode != 0 and "HTTP Error" not in p.stderr, p.stderr
+            # Its socket says where to ask; stop ends it alone.
+            conn = harness.UnixHTTP(b.path("database", "sock"))
+            conn.request("GET", "/v1/jobs")
+            reply = conn.getresponse()
+            assert reply.status == 503 and f"localhost:{port}".encode() in reply.read()
+            conn.close()
+            p = subprocess.run([os.path.join(b.bin, "atlas-server"), "stop"], env=b.env, capture_output=True, text=True,
+                               timeout=60)
+            assert p.returncode == 0 and "stopped" in p.stdout, p.stdout + p.stderr
+            assert b.server.wait(30) == 0 and a.job(job)["status"] == "completed"
+        # What is no such server is said, and nothing runs instead.
+        for env, word in (({"REDIS_PORT": str(free_ports(1)[0])}, "unset it"), ({"REDIS_PORT": "x"}, "no port"),
+                          ({"REDIS_HOST": "no.such.host.invalid"}, "no address")):
+            c = Atlas(**{"REDIS_HOST": "127.0.0.1", **env})
+            try:
+                p = subprocess.run([os.path.join(c.bin, "atlas-server"), "start"], env=c.env, capture_output=True,
+                                   text=True, timeout=60)
+                assert p.returncode == 1 and word in p.stdout and "REDIS" in p.stdout, p.stdout
+            finally:
+                c.close()
 
 
 if __name__ == "__main__":

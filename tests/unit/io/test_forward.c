@@ -194,10 +194,47 @@ static void test_nobody_behind_the_door(void **state)
     forward_free(f);
 }
 
+static bool admit_second(void *arg, int fd)
+{
+    int *calls = arg;
+
+    (void)fd;
+    return ++*calls == 2;
+}
+
+static void test_another_address_for_some(void **state)
+{
+    struct forward *f = NULL;
+    struct err e = {0};
+    int calls = 0, to, door = free_port(), server = listener(&to);
+    char c;
+
+    assert_int_equal(forward_hold(&f, *state, "127.0.0.1", door, &e), 0);
+    assert_int_equal(forward_lead(f, "localhost", NULL, NULL, &e), -1); /* numbers only */
+    assert_int_equal(forward_lead(f, "127.0.0.1", admit_second, &calls, &e), 0);
+    assert_int_equal(forward_open(f, to, &e), 0);
+    int refused = caller(door);
+    turn_until_readable(*state, refused);
+    assert_true(recv(refused, &c, 1, 0) <= 0);
+    int taken = caller(door);
+    assert_int_equal(send(taken, "x", 1, 0), 1);
+    turn_until_readable(*state, server);
+    int job = accept(server, NULL, NULL);
+    turn_until_readable(*state, job);
+    assert_int_equal(recv(job, &c, 1, 0), 1);
+    assert_int_equal(calls, 2);
+    close(job);
+    close(taken);
+    close(refused);
+    close(server);
+    forward_free(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_held_ports_are_refused_to_all, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_another_address_for_some, setup, teardown),
         cmocka_unit_test_setup_teardown(test_bytes_go_both_ways, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_slow_reader_slows_its_writer, setup, teardown),
         cmocka_unit_test_setup_teardown(test_shut_cuts_and_keeps_the_port, setup, teardown),
