@@ -13,7 +13,7 @@
 #include "base/util.h"
 #include "cli/atlas_server.h"
 #include "dialect/atlas/home.h"
-#include "dialect/gpu/dialect_priv.h"
+#include "dialect/gpu/dialect.h"
 #include "host/home.h"
 #include "io/forward.h"
 #include "io/http_client.h"

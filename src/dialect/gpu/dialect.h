@@ -43,3 +43,6 @@ int gpu_dialect_decorate(struct gpu_dialect *d, const struct launch *l,
                          const struct launch_facts *f, struct env_sink *out, struct err *e);
 /* core_conf.opening */
 void gpu_dialect_opening(struct gpu_dialect *d, struct run_key key, char *const *ports);
+/* Whose is the other end of a connection over loopback?  False when that cannot be known, as of one
+ * that is closed already.  Reads files of the kernel. */
+bool gpu_peer_uid(const struct http_peer *p, uint32_t *out);

@@ -55,6 +55,3 @@ void gpu_library_done(struct gpu_dialect *d);
  * unless it is root. */
 enum { GPU_MAY_READ = 4, GPU_MAY_WRITE = 2 };
 int gpu_dir_check(const char *path, uint32_t uid, uint32_t gid, int may, struct err *e);
-/* Whose is the other end of a connection over loopback?  False when that cannot be known, as of one
- * that is closed already.  Worker thread. */
-bool gpu_peer_uid(const struct http_peer *p, uint32_t *out);
