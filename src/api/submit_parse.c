@@ -5,8 +5,7 @@
  * An element of an array is taken apart into params, after, name and the rest.  When the rest is
  * the same text as that of the element before, both share one spec and nothing but the params is
  * parsed: 100 000 trials of one command are one spec.  Otherwise the rest is read and checked in
- * full; its text for the store is written over the element it came from, which is always long
- * enough.
+ * full.  The texts for the store move to the front of the body (submit_body.c).
  *
  * Messages carry the path: "[17].resources.cpu: unknown key; did you mean "cpus"?".
  */
@@ -179,14 +178,18 @@ void submit_add_spec(struct submit *x, const struct spec *s, struct str body)
     vec_push(&x->specs, row);
 }
 
-/* The text of the new spec: the element itself when it is nothing else, or written over it. */
+/* The text of the new spec: the element itself when it is nothing else, or put together.  It and
+ * the params are kept; never longer than the element, they may be written over it. */
 static struct str spec_text(struct reading *r, const struct element *el, struct str *params)
 {
+    struct str whole = el->text;
     char *at = (char *)el->text.p;
     AUTO(buf) struct buf text = {0};
 
-    if (el->whole)
-        return el->text;
+    if (el->whole) {
+        submit_keep(r->x, &whole);
+        return whole;
+    }
     buf_init(&text, SPEC_MAX_BYTES);
     buf_adds(&text, "{");
     if (el->name.p) {
@@ -197,6 +200,8 @@ static struct str spec_text(struct reading *r, const struct element *el, struct 
     }
     buf_add(&text, r->rest.p + 1, r->rest.n - 1);
     ASSERT(text.n + params->n <= el->text.n); /* the same members with less between them */
+    if (submit_in_body(r->x, at))
+        at = submit_room(r->x, text.n + params->n);
     memmove(at + text.n, params->p, params->n);
     memcpy(at, text.p, text.n);
     params->p = at + text.n;
@@ -330,6 +335,15 @@ static int rewrite(struct reading *r, struct element *el)
     }
 }
 
+/* In the order in which they stand in the element. */
+static void keep_both(struct submit *x, struct job_row *row)
+{
+    bool name_first = row->name.p < row->params.p;
+
+    submit_keep(x, name_first ? &row->name : &row->params);
+    submit_keep(x, name_first ? &row->params : &row->name);
+}
+
 static int read_element(struct reading *r, struct str text)
 {
     struct element el = {.text = text};
@@ -360,6 +374,8 @@ static int read_element(struct reading *r, struct str text)
     row.priority = vec_last(&r->x->specs).priority;
     if (share && el.name.p && !str_eq(name, vec_last(&r->x->specs).name))
         row.name = name;
+    if (share)
+        keep_both(r->x, &row);
     vec_push(&r->x->jobs, row);
     rc = 0;
 out:
@@ -383,6 +399,7 @@ static int read_array(struct reading *r)
         snprintf(r->path, sizeof(r->path), "[%zu].", r->x->jobs.n);
         if (read_element(r, text) < 0)
             return -1;
+        submit_was_read(r->x, split.rest.p);
     }
     if (rc < 0)
         return err_wrap(r->e, "body, after job %zu", r->x->jobs.n);

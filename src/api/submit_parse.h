@@ -1,7 +1,8 @@
 /* submit_parse.h - the body of a submit request read into rows for the store
  *
  * One object is one job, an array is many, an object with lists is a sweep.  The rows borrow their
- * texts from the body, which the submit owns: 100 000 specs in 20 MB stay 20 MB and rows.
+ * texts from the body, which the submit owns: 100 000 specs in 20 MB stay 20 MB and rows, and what
+ * no row borrows is given back while the body is read.
  */
 #pragma once
 #include "base/arena.h"
@@ -16,6 +17,8 @@ struct submit {
     struct caller who;   /* rows borrow the name */
     char *body;
     size_t body_n;
+    size_t kept;     /* bytes at the front of the body that rows borrow (submit_body.c) */
+    size_t released; /* up to here nothing behind them is needed any more */
     struct arena mem;
     struct buf texts; /* params and names a sweep makes */
     VEC(struct spec_row) specs;
@@ -31,3 +34,12 @@ void submit_free(struct submit *x);
 /* Step one: YAML becomes JSON, and x->single is known.  Step two: the rows.  Any thread. */
 int submit_prepare(struct submit *x, bool yaml, struct err *e);
 int submit_parse(struct submit *x, submit_resolve_fn resolve, void *arg, struct err *e);
+
+/* submit_body.c */
+bool submit_in_body(const struct submit *x, const char *p);
+char *submit_room(struct submit *x, size_t n); /* behind what is kept of the body */
+/* Moves a text of the body there; one from elsewhere stays.  Those of one element in the order in
+ * which they stand in it. */
+void submit_keep(struct submit *x, struct str *text);
+/* Nothing before `end` is needed but what is kept. */
+void submit_was_read(struct submit *x, const char *end);

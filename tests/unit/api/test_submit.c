@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
@@ -264,14 +265,69 @@ static void test_bulk_borrows(void **state)
     submit_free(x);
 }
 
+static void add_element(struct buf *b, int i, const char *rest)
+{
+    if (i % 4 == 0)
+        buf_addf(b, "{\"name\":\"j%d\",\"params\":{\"i\":%d},%s}", i, i, rest);
+    else if (i % 4 == 1)
+        buf_addf(b, "{ \"params\" : {\"i\":%d} , \"name\" : \"j%d\", %s }", i, i, rest);
+    else
+        buf_addf(b, "{%s,\"name\":\"j%d\",\"%s\":{\"i\":%d}}", rest, i,
+                 i % 4 == 2 ? "params" : "p\\u0061rams", i);
+}
+
+/* Megabytes that say the same again: each element in another order and way of writing, now and then
+ * a spec of its own.  Every text is right, and little of the body is kept. */
+static void test_bulk_gives_back(void **state)
+{
+    enum { N = 20000 };
+    char rest[400], name[32], params[32];
+    struct buf b;
+
+    (void)state;
+    buf_init(&b, 64 << 20);
+    for (int i = 0; i < N; i++) {
+        snprintf(rest, sizeof(rest), "\"command\":[\"run\",\"%d\"],\"cwd\":\"/%0300d\"", i / 1000,
+                 7);
+        buf_addc(&b, i ? ',' : '[');
+        add_element(&b, i, rest);
+    }
+    buf_addc(&b, ']');
+    struct submit *x = parse(b.p);
+    buf_done(&b);
+    assert_int_equal(x->s.n_jobs, N);
+    assert_int_equal(x->s.n_specs, N / 1000);
+    for (int i = 0; i < N; i++) {
+        const struct job_row *j = &x->s.jobs[i];
+        snprintf(name, sizeof(name), "j%d", i);
+        snprintf(params, sizeof(params), "{\"i\":%d}", i);
+        check_str(j->params, params);
+        check_str(j->name.p ? j->name : x->s.specs[j->spec].name, name);
+    }
+    for (int i = 0; i < N / 1000; i++) {
+        snprintf(rest, sizeof(rest),
+                 "{\"name\":\"j%d\",\"command\":[\"run\",\"%d\"],\"cwd\":\"/%0300d\"}", i * 1000, i,
+                 7);
+        check_str(x->s.specs[i].body, rest);
+    }
+    assert_true(x->kept < x->body_n / 10 && x->released > x->body_n / 2);
+    submit_free(x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one),          cmocka_unit_test(test_whole_text_is_kept),
-        cmocka_unit_test(test_array_shares), cmocka_unit_test(test_names_of_shared_specs),
-        cmocka_unit_test(test_after),        cmocka_unit_test(test_sweep),
-        cmocka_unit_test(test_yaml),         cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_escaped_key),  cmocka_unit_test(test_bulk_borrows),
+        cmocka_unit_test(test_one),
+        cmocka_unit_test(test_whole_text_is_kept),
+        cmocka_unit_test(test_array_shares),
+        cmocka_unit_test(test_names_of_shared_specs),
+        cmocka_unit_test(test_after),
+        cmocka_unit_test(test_sweep),
+        cmocka_unit_test(test_yaml),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_escaped_key),
+        cmocka_unit_test(test_bulk_borrows),
+        cmocka_unit_test(test_bulk_gives_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
