@@ -96,7 +96,9 @@ static int move_up(const char *from, const char *to, struct err *e)
 
 int atlas_check_out(const char *home, struct cas *c, const char *id, struct err *e)
 {
-    AUTO_FREE char *work = work_path(home, id, ""), *fresh = work_path(home, id, ".fresh");
+    /* Another name for each job: ext4 spreads directories over the disk by their names, and
+     * cas_check_out.c says why that matters. */
+    AUTO_FREE char *work = work_path(home, id, ""), *fresh = xasprintf("%s/.%s", work, id);
     char tree[ATLAS_TREE_MAX];
 
     atlas_bundle_tree(id, tree);
