@@ -50,8 +50,11 @@ void core_job_token(const struct core *c, struct run_key key, char out[JOB_TOKEN
 
     hmac_sha256(c->secret, sizeof(c->secret), out, (size_t)n, mac);
     out[n++] = '.';
-    for (size_t i = 0; i < TOKEN_MAC_BYTES; i++)
-        n += snprintf(out + n, JOB_TOKEN_MAX - (size_t)n, "%02x", mac[i]);
+    for (size_t i = 0; i < TOKEN_MAC_BYTES; i++) {
+        out[n++] = "0123456789abcdef"[mac[i] >> 4];
+        out[n++] = "0123456789abcdef"[mac[i] & 15];
+    }
+    out[n] = 0;
 }
 
 bool core_job_token_check(const struct core *c, struct str token, struct run_key *out)
@@ -76,29 +79,39 @@ bool core_job_token_check(const struct core *c, struct str token, struct run_key
 struct env {
     struct arena *a;
     VEC(char *) list;
+    char *token; /* of the run, made once */
 };
+
+/* Where it is set; NULL = nowhere.  Every run asks some dozen times among all it inherits. */
+static char **env_find(const struct env *v, const char *key, size_t n)
+{
+    for (size_t i = 0; i < v->list.n; i++)
+        if (v->list.p[i][0] == key[0] && !strncmp(v->list.p[i], key, n) && v->list.p[i][n] == '=')
+            return &v->list.p[i];
+    return NULL;
+}
 
 static const char *env_get(const struct env *v, const char *key)
 {
     size_t n = strlen(key);
+    char **at = env_find(v, key, n);
 
-    for (size_t i = 0; i < v->list.n; i++)
-        if (!strncmp(v->list.p[i], key, n) && v->list.p[i][n] == '=')
-            return v->list.p[i] + n + 1;
-    return NULL;
+    return at ? *at + n + 1 : NULL;
 }
 
 static void env_set(struct env *v, const char *key, const char *value)
 {
-    size_t n = strlen(key);
-    char *entry = arena_printf(v->a, "%s=%s", key, value);
+    size_t key_n = strlen(key), value_n = strlen(value);
+    char *entry = arena_alloc(v->a, key_n + 1 + value_n + 1);
+    char **at = env_find(v, key, key_n);
 
-    for (size_t i = 0; i < v->list.n; i++)
-        if (!strncmp(v->list.p[i], key, n) && v->list.p[i][n] == '=') {
-            v->list.p[i] = entry;
-            return;
-        }
-    vec_push(&v->list, entry);
+    memcpy(entry, key, key_n);
+    entry[key_n] = '=';
+    memcpy(entry + key_n + 1, value, value_n + 1);
+    if (at)
+        *at = entry;
+    else
+        vec_push(&v->list, entry);
 }
 
 static void env_set_num(struct env *v, const char *key, int64_t n)
@@ -116,20 +129,18 @@ static void set_variable(void *arg, const char *key, const char *value)
 
 /* ---- training ---- */
 
-/* The token lives in the arena.  *trains (may be NULL): whether it is a job that trains. */
-static struct launch_facts facts_of(struct core *c, const struct run *r, struct arena *a,
+/* *trains (may be NULL): whether it is a job that trains. */
+static struct launch_facts facts_of(struct core *c, const struct run *r, const struct env *v,
                                     bool *trains)
 {
-    char *token = arena_alloc(a, JOB_TOKEN_MAX);
     struct launch_facts f = {.key = r->key,
                              .gpus = &r->gpus,
                              .node = host_node(r->host),
                              .n_gpus = gpu_set_count(&r->gpus),
                              .endpoint = c->endpoint,
-                             .token = token};
+                             .token = v->token};
     bool known = train_facts(c, r->key.job, &f);
 
-    core_job_token(c, r->key, token);
     if (trains)
         *trains = known;
     return f;
@@ -141,7 +152,7 @@ static int env_training(struct env *v, struct core *c, const struct run *r, cons
 {
     struct env_sink sink = {v, set_variable};
     bool trains;
-    struct launch_facts f = facts_of(c, r, v->a, &trains);
+    struct launch_facts f = facts_of(c, r, v, &trains);
 
     if (!trains)
         return 0;
@@ -165,7 +176,7 @@ static int dress(struct env *v, struct core *c, const struct run *r, const struc
 
     if (!l->spec->train.dialect || !c->conf.dress)
         return 0;
-    struct launch_facts f = facts_of(c, r, v->a, NULL);
+    struct launch_facts f = facts_of(c, r, v, NULL);
     return c->conf.dress(c->conf.dress_arg, l, &f, v->a, before, &sink, e);
 }
 
@@ -206,10 +217,9 @@ static int wrap_ranks(const struct core *c, const struct run *r, struct arena *a
 static void env_identity(struct env *v, const struct core *c, const struct run *r,
                          const struct launch *l)
 {
-    char id[ID_TEXT_MAX], token[JOB_TOKEN_MAX];
+    char id[ID_TEXT_MAX];
 
     id_format(l->id, id);
-    core_job_token(c, r->key, token);
     env_set(v, "BERTH_HOME", c->home);
     if (l->spec->train.image && c->door)
         env_set(v, "BERTH_SOCKET", arena_printf(v->a, "%s/sock", c->door));
@@ -223,7 +233,7 @@ static void env_identity(struct env *v, const struct core *c, const struct run *
     env_set(v, "BERTH_PROJECT", l->spec->project);
     env_set(v, "BERTH_NODE", host_node(r->host)->name);
     env_set_num(v, "BERTH_ATTEMPT", r->job->tries); /* a run that was never tried does not count */
-    env_set(v, "BERTH_JOB_TOKEN", token);
+    env_set(v, "BERTH_JOB_TOKEN", v->token);
     if (l->batch)
         env_set_num(v, "BERTH_INDEX", l->index);
 }
@@ -281,7 +291,7 @@ static void set_place(const struct run *r, const struct spec *s, struct run_star
 int launch_build(struct core *c, const struct run *r, const struct launch *l, struct arena *a,
                  struct run_start *out, struct err *e)
 {
-    struct env v = {.a = a};
+    struct env v = {.a = a, .token = arena_alloc(a, JOB_TOKEN_MAX)};
     char **argv, **extra, **before = NULL;
     const struct role *main_role = &l->spec->roles[0];
 
@@ -313,6 +323,7 @@ int launch_build(struct core *c, const struct run *r, const struct launch *l, st
         vec_push(&v.list, *k);
     for (char **k = extra; k && *k; k++)
         vec_push(&v.list, *k);
+    core_job_token(c, r->key, v.token);
     env_identity(&v, c, r, l);
     env_set(&v, "BERTH_RUN_DIR", out->run_dir);
     env_python(&v, c);

@@ -128,11 +128,12 @@ int mounts_plan(struct mounts *m, char *const *list, uint32_t n, const char *sta
 {
     bool own_root = false;
 
-    *m = (struct mounts){.staging = xstrdup(staging)};
+    *m = (struct mounts){0};
+    if (n == 0)
+        return 0; /* most runs: a first malloc or printf of a fresh process copies many pages */
+    m->staging = xstrdup(staging);
     snprintf(m->uid_map, sizeof(m->uid_map), "%u %u 1\n", geteuid(), geteuid());
     snprintf(m->gid_map, sizeof(m->gid_map), "%u %u 1\n", getegid(), getegid());
-    if (n == 0)
-        return 0;
     m->targets = xcalloc(n, sizeof(*m->targets));
     for (uint32_t i = 0; i < n; i++) {
         struct mount_target *t = &m->targets[m->n_targets];
