@@ -22,8 +22,9 @@ struct http_response {
  * NULL. */
 struct http_client *http_client_new(const char *target, const char *token, const char *ca_file);
 void http_client_free(struct http_client *c);
-/* headers: NULL-terminated "name: value" lines or NULL.  Transport failures are ERR_UNAVAILABLE; an
- * HTTP status is not an error here.  The connection is kept for the next call. */
+/* headers: NULL-terminated "name: value" lines or NULL.  Transport failures are ERR_UNAVAILABLE,
+ * with sys ECONNREFUSED when a URL was not even connected to, so that nothing was sent; an HTTP
+ * status is not an error here.  The connection is kept for the next call. */
 int http_call(struct http_client *c, const char *method, const char *path,
               const char *const *headers, struct str body, struct http_response *out,
               struct err *e);

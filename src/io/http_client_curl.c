@@ -6,6 +6,7 @@
 #include "base/util.h"
 #include "io/http_client_priv.h"
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdio.h>
 
 struct curl_slist;
@@ -50,6 +51,8 @@ enum {
     OPT_XFERINFOFUNCTION = 20219,
     OPT_POSTFIELDSIZE_LARGE = 30120,
     INFO_RESPONSE_CODE = 0x200002,
+    CODE_NO_PROXY = 5,
+    CODE_NO_CONNECTION = 7, /* 6 in between: no such host */
     CODE_WRITE_ERROR = 23,
     CODE_ABORTED_BY_CALLBACK = 42,
     READ_ABORT = 0x10000000, /* what a read callback returns to end the transfer */
@@ -237,8 +240,11 @@ int http_curl_call(struct http_client *c, struct http_ask *a, struct err *e)
         return 0;
     if (code == CODE_ABORTED_BY_CALLBACK)
         return err_set(e, ERR_BUSY, "the call to %s was interrupted", c->target);
-    return err_set(e, ERR_UNAVAILABLE, "cannot reach %s: %s", c->target,
-                   why[0] ? why : curl.easy_strerror(code));
+    err_set(e, ERR_UNAVAILABLE, "cannot reach %s: %s", c->target,
+            why[0] ? why : curl.easy_strerror(code));
+    if (e && code >= CODE_NO_PROXY && code <= CODE_NO_CONNECTION)
+        e->sys = ECONNREFUSED;
+    return -1;
 }
 
 void http_curl_close(struct http_client *c)

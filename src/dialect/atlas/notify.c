@@ -14,6 +14,7 @@
 #include "base/util.h"
 #include "dialect/atlas/notify_priv.h"
 #include "io/http_client.h"
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -112,8 +113,9 @@ static int post(struct notify *n, struct str body, int64_t *again, struct err *e
 
     *again = AGAIN_S;
     n->call_ends_ms = clock_mono(&clock_system) + CALL_MS;
+    /* Once it was sent it may have been taken, whatever became of the answer. */
     if (http_call(n->slack, "POST", "/chat.postMessage", headers, body, &r, e) < 0)
-        return 1;
+        return e->sys == ECONNREFUSED ? 1 : -1;
     int status = r.status;
     if (str_to_i64(str_of(r.retry_after), &asked) && asked >= 0)
         *again = MIN(asked, (int64_t)AGAIN_MAX_S);
