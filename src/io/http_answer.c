@@ -49,11 +49,11 @@ static const llhttp_settings_t settings = {
     .on_message_complete = on_complete,
 };
 
-struct http_answer *http_answer_new(bool (*on_body)(void *arg, struct str piece), void *arg)
+struct http_answer *http_answer_new(bool (*fn)(void *arg, struct str piece), void *arg)
 {
     struct http_answer *a = xcalloc(1, sizeof(*a));
 
-    a->on_body = on_body;
+    a->on_body = fn;
     a->arg = arg;
     llhttp_init(&a->parser, HTTP_RESPONSE, &settings);
     a->parser.data = a;

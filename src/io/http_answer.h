@@ -9,8 +9,8 @@
 #include "base/str.h"
 
 struct http_answer;
-/* on_body gets each piece as it comes; false ends the reading: the rest is dropped. */
-struct http_answer *http_answer_new(bool (*on_body)(void *arg, struct str piece), void *arg);
+/* fn gets each piece as it comes; false ends the reading: the rest is dropped. */
+struct http_answer *http_answer_new(bool (*fn)(void *arg, struct str piece), void *arg);
 void http_answer_free(struct http_answer *a);
 /* n = 0 says that the connection has ended.  1 = more is expected, 0 = the answer is complete (or
  * on_body wanted no more), -1 = this is no HTTP, or it ended too early. */
