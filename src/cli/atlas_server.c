@@ -100,9 +100,14 @@ static int workers_of(int gpus, int32_t *out, struct err *e)
 
 int atlas_address(const char *what, const char *host, char *out, size_t n, struct err *e)
 {
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_family = AF_INET}, *found = NULL;
 
-    if (getaddrinfo(host, NULL, &hints, &found) != 0 || !found)
+    /* Of both, the one clients try by habit: localhost is often ::1 first, and nobody is there. */
+    if (getaddrinfo(host, NULL, &hints, &found) != 0) {
+        hints.ai_family = AF_UNSPEC;
+        found = NULL;
+    }
+    if (!found && (getaddrinfo(host, NULL, &hints, &found) != 0 || !found))
         return err_set(e, ERR_INVALID, "%s '%.60s' is no address of a machine", what, host);
     int rc =
         getnameinfo(found->ai_addr, found->ai_addrlen, out, (socklen_t)n, NULL, 0, NI_NUMERICHOST);
