@@ -17,7 +17,7 @@ import tempfile
 import time
 from urllib.parse import quote
 
-from harness import Skip, UnixHTTP
+from harness import Skip, UnixHTTP, need_mounts
 
 APPLETS = ("sh echo cat sleep ls id env dd head tail yes printf touch mkdir rm stat true false kill seq "
            "httpd wget pwd hostname wc sync usleep").split()
@@ -116,6 +116,7 @@ class Engine:
     def __init__(self, kind, live_restore=True):
         if os.getuid() != 0:
             raise Skip("a container engine of our own needs root")
+        need_mounts()
         program = {"docker": "dockerd", "podman": "podman"}[kind]
         if not shutil.which(program):
             raise Skip(f"{program} is not installed")

@@ -222,6 +222,13 @@ class Skip(Exception):
     """raise Skip("why"): the reason is printed."""
 
 
+def need_mounts():
+    """Nothing can be mounted where the root is a mere directory of another tree, as in a bare chroot."""
+    with open("/proc/self/mountinfo") as f:
+        if not any(line.split()[4] == "/" for line in f):
+            raise Skip("/ is no mount point (a bare chroot), so nothing can be mounted for a run")
+
+
 def main(module_name):
     """Runs every test_* function of the module in order and prints TAP."""
     tests = [(n, f) for n, f in vars(sys.modules[module_name]).items()

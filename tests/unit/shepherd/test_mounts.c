@@ -69,7 +69,9 @@ static bool allowed(void)
     pid_t pid = fork();
 
     if (pid == 0)
-        _exit(unshare(CLONE_NEWNS) == 0 ? 0 : 1);
+        _exit(unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0
+                  ? 0
+                  : 1);
     return waitpid(pid, &status, 0) == pid && status == 0;
 }
 
