@@ -128,8 +128,6 @@ static void test_targets_that_the_host_lacks(void **state)
     char *list[] = {a, b};
 
     (void)state;
-    if (!allowed())
-        skip();
     assert_int_equal(inside(list, 2, NULL,
                             "test -f /berth-test-custom/train.py && "
                             "echo 1 > /berth-test-custom/made && "
@@ -152,8 +150,6 @@ static void test_targets_that_exist_are_covered(void **state)
     char *list[] = {a};
 
     (void)state;
-    if (!allowed())
-        skip();
     assert_int_equal(inside(list, 1, NULL, shell), 0);
     assert_int_equal(access(seen, F_OK), -1);
 }
@@ -167,8 +163,6 @@ static void test_a_user_mounts_only_what_they_can_reach(void **state)
     char *good[] = {a}, *bad[] = {b};
 
     (void)state;
-    if (!allowed())
-        skip();
     assert_int_equal(inside(good, 1, &nobody,
                             "test -f /berth-test-custom/train.py && "
                             "grep -q 'NoNewPrivs:.1' /proc/self/status"),
@@ -202,6 +196,11 @@ static int inside_plain(char **list, uint32_t n)
 
 static void test_without_root(void **state)
 {
+    (void)state;
+    if (!allowed_plain()) {
+        print_message("# left out: users may not have namespaces of their own here\n");
+        return;
+    }
     AUTO_FREE char *code = at("code"), *data = at("data"), *secret = at("secret/open"),
                    *made = at("data/plain");
     AUTO_FREE char *a = xasprintf("%s:/berth-test-custom:ro", code),
@@ -209,9 +208,6 @@ static void test_without_root(void **state)
                    *c = xasprintf("%s:/berth-test-secret", secret);
     char *good[] = {a, b}, *bad[] = {c};
 
-    (void)state;
-    if (!allowed_plain())
-        skip();
     assert_int_equal(chmod(data, 0777), 0);
     assert_int_equal(inside_plain(good, 2), 0);
     assert_int_equal(access(made, F_OK), 0);
@@ -233,8 +229,6 @@ static void test_what_cannot_be(void **state)
         assert_string_equal(m.failed, bad[i]);
         mounts_done(&m);
     }
-    if (!allowed())
-        skip();
     AUTO_FREE char *gone = xasprintf("%s/gone:/berth-test-custom", root);
     char *list[] = {gone};
     assert_int_equal(inside(list, 1, NULL, "true"), 100 + ENOENT);
@@ -250,5 +244,9 @@ int main(void)
         cmocka_unit_test(test_what_cannot_be),
     };
 
+    if (!allowed()) {
+        puts("1..0 # SKIP mount namespaces are not allowed here, or / is no mount point");
+        return 0;
+    }
     return cmocka_run_group_tests(tests, setup, teardown);
 }
