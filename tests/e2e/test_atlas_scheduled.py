@@ -44,8 +44,8 @@ def entry(a, job):
 
 def runs(a, job):
     """Ids of all its runs, in the order of their moments."""
-    found = [k for path in ("/running_jobs", "/completed_jobs", "/failed_jobs") for k in a.get(path)]
-    found += [v["job_id"] for v in a.get("/queued_jobs").values()]
+    found = [v["job_id"] for v in a.get("/queued_jobs").values()]  # in this order none slips from list to list unseen
+    found += [k for path in ("/running_jobs", "/completed_jobs", "/failed_jobs") for k in a.get(path)]
     return sorted({k for k in found if k.startswith(job + "_")})
 
 
