@@ -378,7 +378,8 @@ def test_slack_hears_of_jobs():
             a.start()
             wait_for("the newest hundred", lambda: len(slack.said) >= count + 100)
             assert "older messages are dropped" in log(a)
-            assert len(slack.said) == count + 100 == len(set(slack.said[count:])) + count, slack.said[count:]
+            late = slack.said[count:]
+            assert 100 <= len(late) <= 101 and len(set(late)) == len(late), late  # one may be under way when the rest is dropped
             assert TOKEN.encode() not in everything(a.dir), "the token is in no file and no log"
     finally:
         slack.close()
