@@ -75,27 +75,16 @@ static int unexpected(struct parser *p, const char *wanted)
     return fail(p, what);
 }
 
-static bool is_space(char c)
-{
-    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
-}
-
 size_t json_skip_space(struct str s, size_t i)
 {
-    while (i < s.n && is_space(s.p[i]))
+    while (i < s.n && (s.p[i] == ' ' || s.p[i] == '\n' || s.p[i] == '\r' || s.p[i] == '\t'))
         i++;
     return i;
 }
 
 struct str json_trim(struct str s)
 {
-    while (s.n > 0 && is_space(s.p[0])) {
-        s.p++;
-        s.n--;
-    }
-    while (s.n > 0 && is_space(s.p[s.n - 1]))
-        s.n--;
-    return s;
+    return str_strip(s, " \n\r\t");
 }
 
 static int peek_token(struct parser *p)

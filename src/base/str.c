@@ -24,25 +24,30 @@ bool str_starts(struct str s, struct str prefix)
     return s.n >= prefix.n && str_eq((struct str){s.p, prefix.n}, prefix);
 }
 
-static bool is_space(char c)
-{
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
 static bool is_digit(char c)
 {
     return c >= '0' && c <= '9';
 }
 
-struct str str_trim(struct str s)
+static bool is_one_of(char c, const char *set)
 {
-    while (s.n > 0 && is_space(s.p[0])) {
+    return c && strchr(set, c);
+}
+
+struct str str_strip(struct str s, const char *set)
+{
+    while (s.n > 0 && is_one_of(s.p[0], set)) {
         s.p++;
         s.n--;
     }
-    while (s.n > 0 && is_space(s.p[s.n - 1]))
+    while (s.n > 0 && is_one_of(s.p[s.n - 1], set))
         s.n--;
     return s;
+}
+
+struct str str_trim(struct str s)
+{
+    return str_strip(s, " \t\n\v\f\r");
 }
 
 struct str str_cut(struct str s, char sep, struct str *rest)

@@ -21,6 +21,7 @@ static inline struct str str_of(const char *c)
 bool str_eq(struct str a, struct str b);
 bool str_eq_c(struct str a, const char *b);
 bool str_starts(struct str s, struct str prefix);
+struct str str_strip(struct str s, const char *set); /* no bytes of the set at either end */
 struct str str_trim(struct str s);
 /* Cuts at the first `sep`: returns what stands before it, *rest becomes what follows (empty when
  * none). */
