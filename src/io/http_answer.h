@@ -13,6 +13,6 @@ struct http_answer;
 struct http_answer *http_answer_new(bool (*fn)(void *arg, struct str piece), void *arg);
 void http_answer_free(struct http_answer *a);
 /* n = 0 says that the connection has ended.  1 = more is expected, 0 = the answer is complete (or
- * on_body wanted no more), -1 = this is no HTTP, or it ended too early. */
+ * fn wanted no more), -1 = this is no HTTP, or it ended too early. */
 int http_answer_feed(struct http_answer *a, const char *p, size_t n, struct err *e);
 int http_answer_status(const struct http_answer *a); /* 0 until the head is complete */

@@ -1,5 +1,6 @@
 /* rig.c - what the tests of archives need around them */
 #include "rig.h"
+#include "archive/cas.h"
 #include "archive/gzip_priv.h"
 #include "base/file.h"
 #include "base/rand.h"
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+struct cas *store;
 static char root[PATH_MAX];
 
 int rig_open(void **state)
@@ -27,6 +29,21 @@ int rig_close(void **state)
 {
     (void)state;
     return chdir("/") == 0 ? dir_remove_tree(root, NULL) : -1;
+}
+
+int open_store(void **state)
+{
+    struct err e = {0};
+
+    if (rig_open(state) < 0)
+        return -1;
+    return cas_open("store", &store, &e);
+}
+
+int close_store(void **state)
+{
+    cas_close(TAKE(store));
+    return rig_close(state);
 }
 
 static void make_parents(const char *path)

@@ -18,23 +18,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-static struct cas *store;
-
-static int open_store(void **state)
-{
-    struct err e = {0};
-
-    if (rig_open(state) < 0)
-        return -1;
-    return cas_open("store", &store, &e);
-}
-
-static int close_store(void **state)
-{
-    cas_close(TAKE(store));
-    return rig_close(state);
-}
-
 static struct cas_tally keep(const char *name, const char *src, const char *dest, unsigned flags)
 {
     struct cas_tally t = {0};

@@ -15,23 +15,6 @@
 #include <sys/stat.h>
 #include <time.h>
 
-static struct cas *store;
-
-static int open_store(void **state)
-{
-    struct err e = {0};
-
-    if (rig_open(state) < 0)
-        return -1;
-    return cas_open("store", &store, &e);
-}
-
-static int close_store(void **state)
-{
-    cas_close(TAKE(store));
-    return rig_close(state);
-}
-
 static struct contents *hashed(const char *dir, const char *records)
 {
     struct contents *c = contents_new(records);

@@ -95,14 +95,14 @@ TEST(volumes_and_the_standard_image)
     static const char text[] =
         "{\"command\":\"main.py\",\"image\":\"us.gcr.io/atlas-ce/worker:latest\",\"volumes\":{"
         "\"/a\":{\"bind\":\"/b\",\"mode\":\"ro\"},\"/c\":{\"bind\":\"/d\"},"
-        "\"/their/work/" ID "\":{\"bind\":\"/job\",\"mode\":\"rw\"}}}";
+        "\"/their/place/" ID "\":{\"bind\":\"/job\",\"mode\":\"rw\"}}}";
     struct atlas_world bare = world;
     struct spec *s = job_of(text, 0, &world);
 
     assert_null(s->train.image);
     assert_true(mounts(s, "/a:/b:ro"));
     assert_true(mounts(s, "/c:/d"));
-    assert_false(mounts(s, "/their/work/" ID ":/job"));
+    assert_false(mounts(s, "/their/place/" ID ":/job"));
     spec_free(s);
     bare.mounts = false;
     s = job_of(text, 0, &bare);
