@@ -16,13 +16,13 @@ MB = 1 << 20
 SIZE = 20 * MB
 
 
-def content(source, count, folders=10):
-    """A third text, a third noise, a third in between, SIZE bytes in `count` files and some directories."""
+def content(source, count):
+    """A third text, a third noise, a third in between, SIZE bytes in `count` files and ten directories."""
     chance = random.Random(7)
     words = [bytes(chance.choices(b"abcdefghijklmnopqrstuvwxyz_", k=chance.randint(2, 9))) for _ in range(3000)]
     each = SIZE // count
     for i in range(count):
-        folder = os.path.join(source, "part%d" % (i % folders))
+        folder = os.path.join(source, "part%d" % (i % 10))
         os.makedirs(folder, exist_ok=True)
         if i % 3 == 0:
             data = b" ".join(chance.choices(words, k=each // 6 + 1))

@@ -24,7 +24,7 @@ import uuid
 from archive import MB, blocks, content
 from rig import children_cpu_s, proc_cpu_s
 
-FILES, FOLDERS, NOTES = 50, 4, 4096
+FILES, NOTES = 50, 4096
 BAR_CPU_S, BAR_GROWTH_MB = 0.6, 100
 PYTHON = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "python")
 MAIN = """import os
@@ -47,7 +47,7 @@ class Server:
         self.source = os.path.join(self.top, "source")
         self.home = os.path.join(self.top, "home")
         os.makedirs(self.source)
-        content(self.source, FILES, FOLDERS)
+        content(self.source, FILES)
         with open(os.path.join(self.source, "main.py"), "w", encoding="utf-8") as f:
             f.write(MAIN)
         with open(os.path.join(self.source, "notes.bin"), "wb") as f:
