@@ -110,6 +110,12 @@ class GpuHome(Home):
         return self.command("scheduler-get-logs", job).stdout
 
     # -- what jobs say --
+    def endpoint(self, job):
+        """Where the job reports, as it was told."""
+        wait_for("the environment of the job", lambda: "endpoint" in self.output(job))
+        host, port = re.search(r"endpoint (\S+):(\d+)", self.output(job)).groups()
+        return host, int(port)
+
     def number(self, job):
         if job not in self.numbers:
             self.numbers[job] = self.api("GET", f"/v1/jobs/{job}")["number"]

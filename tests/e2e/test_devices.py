@@ -230,7 +230,7 @@ def test_mig():
         assert [(d["uuid"], d["mem_bytes"] >> 20) for d in devices(h)] == [("MIG-1111", 4864), ("MIG-2222", 9856), ("GPU-bbbb", 16384)]
         n = gpu_job(h, "/bin/sh", "-c", "echo $CUDA_VISIBLE_DEVICES; sleep 60", gpus=3)
         assert wait_for("its words", lambda: logs(h, n).strip()) == "MIG-1111,MIG-2222,GPU-bbbb"
-        pid = job(h, n)["runs"][-1]["pid"]
+        pid = job(h, running(h, n))["runs"][-1]["pid"]  # it may speak before its start is known
         h.say(f"proc {pid} 0.1 800")
         wait_for("the measure", lambda: devices(h)[1]["jobs"][0]["measured_bytes"] == 800 << 20)
         assert devices(h)[1]["used_bytes"] == 800 << 20 and devices(h)[0]["used_bytes"] == 0
@@ -337,7 +337,7 @@ def test_amd_by_sysfs():
         m = gpu_job(h, "/bin/sh", "-c", "echo $ROCR_VISIBLE_DEVICES; sleep 60")
         said = {wait_for("its words", lambda k=k: logs(h, k).strip()) for k in (n, m)}
         assert said == {"GPU-365628c172834d70", "1"}, said
-        pid = job(h, n)["runs"][-1]["pid"]
+        pid = job(h, running(h, n))["runs"][-1]["pid"]
         for sub in ("fd", "fdinfo"):
             os.makedirs(os.path.join(h.dir, "proc", str(pid), sub))
         with open(os.path.join(h.dir, "proc", str(pid), "fdinfo", "5"), "w") as f:
