@@ -1,14 +1,15 @@
 """The HTTP side: CPU per request with wrk, memory per idle event stream.
 
 The bar is held by the server with a handler that answers 1 KB of JSON, beside a bare epoll loop that
-parses nothing.  What the daemon's own answers cost on top (rights, a query of the store, JSON) is shown
-without a bar.
+parses nothing and, where it is installed, nginx.  What the daemon's own answers cost on top (rights, a
+query of the store, JSON) is shown without a bar.
 """
 
 import os
 import re
 import socket
 import subprocess
+import sys
 import time
 
 import http_bench
@@ -17,28 +18,22 @@ from rig import Daemon, installed, proc_cpu_s, proc_memory
 BAR_REQUEST_US, BAR_STREAM_KB = 6.0, 8.0
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 def server(rig, table):
-    """The server by itself, in turns with the floor; best of each."""
-    programs = {"ours": rig.find("http_server_bench"), "floor": rig.find("http_floor")}
-    best = {}
-    for _ in range(rig.repeats):
-        for name, program in programs.items():
-            figures = http_bench.load(program, rig.n(3, 1))
-            best[name] = min(best.get(name, figures), figures)
+    """The server by itself, in turns with the floor and with nginx; best of each."""
+    words = ["--rounds", str(rig.repeats), "--seconds", str(rig.n(3, 1))]
+    out = subprocess.run([sys.executable, http_bench.__file__, rig.find("http_server_bench"), rig.find("http_floor"), *words],
+                         check=True, stdout=subprocess.PIPE, text=True).stdout
+    best = {name: (float(cpu), rate) for name, cpu, rate in map(str.split, out.splitlines())}
     (cpu, rate), (floor, _) = best["ours"], best["floor"]
     peer = "bare epoll loop %.1f µs" % floor
     table.row("HTTP server, 1 KB JSON, 64 connections", "%.1f µs CPU" % cpu, peer, "%.2f" % (cpu / floor), "≤ %.0f µs" % BAR_REQUEST_US, cpu <= BAR_REQUEST_US)
-    table.row("  requests per second", "%.0f" % rate)
+    if "nginx" in best:
+        table.row("  nginx, the same answer", "", "%.1f µs CPU" % best["nginx"][0], "%.2f" % (cpu / best["nginx"][0]))
+    table.row("  requests per second", rate)
 
 
 def requests(rig, table):
-    port = free_port()
+    port = http_bench.free_port()
     daemon = Daemon(rig, "http", "--listen", "127.0.0.1:%d" % port)
     with open(os.path.join(daemon.home, "token")) as f:
         token = f.read().strip()
