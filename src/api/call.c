@@ -121,11 +121,16 @@ void call_fail(struct call *c, const struct err *e)
     call_free(c);
 }
 
+/* All that one answer says of the store is of one committed state. */
 static void work_run(void *arg)
 {
     struct call *c = arg;
+    int rc;
 
-    if (c->run(c) < 0 && c->err.code == ERR_NONE)
+    store_snapshot_begin(c->api->conf.store);
+    rc = c->run(c);
+    store_snapshot_end(c->api->conf.store);
+    if (rc < 0 && c->err.code == ERR_NONE)
         err_set(&c->err, ERR_INTERNAL, "%s %s failed without a reason; this is a bug",
                 c->route->method, c->route->path);
     else if (c->etag)

@@ -1,8 +1,4 @@
-/* jobs_one.c - one job: its record, its spec, why it waits, whether it should stop
- *
- * The record joins what the store keeps in several tables; each is read by itself, so a job that
- * changes in between may show a run that its state does not know yet.  The next read settles it.
- */
+/* jobs_one.c - one job: its record, its spec, why it waits, whether it should stop */
 #include "api/api_priv.h"
 #include "api/job_json.h"
 #include "core/track.h"

@@ -1,9 +1,17 @@
 /* pool.c - read connections beside the writer
  *
  * Owns: idle read connections.  As many are opened as calls overlap, four are kept.  A borrowed one
- * is inside a read transaction, so that all of a call sees one committed state.
+ * is inside a read transaction, so that all of a call sees one committed state.  During a snapshot
+ * the thread keeps the first one it borrowed, and its transaction.
  */
+#include "base/util.h"
 #include "store/query_priv.h"
+
+static _Thread_local struct {
+    struct pool *pool; /* NULL = no snapshot on this thread */
+    struct db *db;     /* NULL until the first read */
+    bool lent;
+} snapshot;
 
 void pool_init(struct pool *p, const char *path)
 {
@@ -25,7 +33,7 @@ void pool_done(struct pool *p)
     pthread_mutex_destroy(&p->lock);
 }
 
-struct db *pool_borrow(struct pool *p, struct err *e)
+static struct db *begin(struct pool *p, struct err *e)
 {
     struct db *d = NULL;
 
@@ -48,15 +56,11 @@ struct db *pool_borrow(struct pool *p, struct err *e)
     return d;
 }
 
-void pool_return(struct pool *p, struct db *d)
+static void end(struct pool *p, struct db *d)
 {
-    if (!d)
-        return;
-    for (size_t i = 0; i < DB_STATEMENTS; i++)
-        if (d->cache[i].st && sqlite3_stmt_busy(d->cache[i].st))
-            sqlite3_reset(d->cache[i].st);
     sqlite3_stmt *st = db_prepare(d, "COMMIT", NULL);
     bool sound = st && db_run(d, st, NULL) == 0;
+
     pthread_mutex_lock(&p->lock);
     if (sound && p->n_idle < POOL_IDLE_MAX) {
         p->idle[p->n_idle++] = d;
@@ -65,4 +69,41 @@ void pool_return(struct pool *p, struct db *d)
     pthread_mutex_unlock(&p->lock);
     if (d)
         db_free(d);
+}
+
+struct db *pool_borrow(struct pool *p, struct err *e)
+{
+    if (snapshot.pool != p || snapshot.lent)
+        return begin(p, e);
+    if (!snapshot.db)
+        snapshot.db = begin(p, e);
+    snapshot.lent = snapshot.db != NULL;
+    return snapshot.db;
+}
+
+void pool_return(struct pool *p, struct db *d)
+{
+    if (!d)
+        return;
+    for (size_t i = 0; i < DB_STATEMENTS; i++)
+        if (d->cache[i].st && sqlite3_stmt_busy(d->cache[i].st))
+            sqlite3_reset(d->cache[i].st);
+    if (d == snapshot.db)
+        snapshot.lent = false;
+    else
+        end(p, d);
+}
+
+void store_snapshot_begin(struct store *s)
+{
+    ASSERT(!snapshot.pool);
+    snapshot.pool = &s->pool;
+}
+
+void store_snapshot_end(struct store *s)
+{
+    ASSERT(snapshot.pool == &s->pool && !snapshot.lent);
+    snapshot.pool = NULL;
+    if (snapshot.db)
+        end(&s->pool, TAKE(snapshot.db));
 }

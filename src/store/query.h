@@ -7,6 +7,11 @@
 #include "model/filter.h"
 #include "store/store.h"
 
+/* Between the two, what this thread reads of this store is of one committed state: that of the
+ * first read.  Not nested; a read inside the callback of another may see a newer state. */
+void store_snapshot_begin(struct store *s);
+void store_snapshot_end(struct store *s);
+
 struct job_view {
     uint64_t seq, batch;
     struct id id, batch_id; /* batch_id: all zero without a batch */
