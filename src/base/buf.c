@@ -28,7 +28,7 @@ void buf_reset(struct buf *b)
         b->p[0] = '\0';
 }
 
-char *buf_reserve(struct buf *b, size_t n)
+static char *grow(struct buf *b, size_t n)
 {
     size_t max = b->max ? b->max : SIZE_MAX / 2;
 
@@ -46,16 +46,29 @@ char *buf_reserve(struct buf *b, size_t n)
     return b->p + b->n;
 }
 
+/* Almost every append finds room, so that is asked first and without a call. */
+static inline char *reserve(struct buf *b, size_t n)
+{
+    bool fits = n < b->cap - b->n && !b->overflow && (b->max == 0 || b->n + n <= b->max);
+
+    return fits ? b->p + b->n : grow(b, n);
+}
+
+char *buf_reserve(struct buf *b, size_t n)
+{
+    return reserve(b, n);
+}
+
 bool buf_add(struct buf *b, const void *p, size_t n)
 {
-    char *to = buf_reserve(b, n);
+    char *to = reserve(b, n);
 
     if (!to)
         return false;
     if (n)
         memcpy(to, p, n);
     b->n += n;
-    b->p[b->n] = '\0';
+    to[n] = '\0';
     return true;
 }
 

@@ -9,21 +9,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-bool str_eq(struct str a, struct str b)
-{
-    return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
-}
-
-bool str_eq_c(struct str a, const char *b)
-{
-    return str_eq(a, str_of(b));
-}
-
-bool str_starts(struct str s, struct str prefix)
-{
-    return s.n >= prefix.n && str_eq((struct str){s.p, prefix.n}, prefix);
-}
-
 static bool is_digit(char c)
 {
     return c >= '0' && c <= '9';

@@ -18,9 +18,18 @@ static inline struct str str_of(const char *c)
 {
     return (struct str){c, c ? strlen(c) : 0};
 }
-bool str_eq(struct str a, struct str b);
-bool str_eq_c(struct str a, const char *b);
-bool str_starts(struct str s, struct str prefix);
+static inline bool str_eq(struct str a, struct str b)
+{
+    return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
+}
+static inline bool str_eq_c(struct str a, const char *b)
+{
+    return str_eq(a, str_of(b));
+}
+static inline bool str_starts(struct str s, struct str prefix)
+{
+    return s.n >= prefix.n && str_eq((struct str){s.p, prefix.n}, prefix);
+}
 struct str str_strip(struct str s, const char *set); /* no bytes of the set at either end */
 struct str str_trim(struct str s);
 /* Cuts at the first `sep`: returns what stands before it, *rest becomes what follows (empty when
