@@ -58,46 +58,47 @@ const char *http_status_text(int status)
     return "Unknown";
 }
 
-static void add_lit(struct buf *b, const char *s)
-{
-    buf_add(b, s, strlen(s));
-}
+#define PUT(at, literal) mempcpy(at, literal, sizeof(literal) - 1)
 
-static void add_number(struct buf *b, uint64_t v)
+static char *put_number(char *at, uint64_t v)
 {
     char text[24];
-    size_t at = sizeof(text);
+    size_t i = sizeof(text);
 
     do
-        text[--at] = (char)('0' + v % 10);
+        text[--i] = (char)('0' + v % 10);
     while ((v /= 10) > 0);
-    buf_add(b, text + at, sizeof(text) - at);
+    return mempcpy(at, text + i, sizeof(text) - i);
 }
 
 struct buf *http_head_begin(struct http_req *r, int status, const char *type, int64_t length)
 {
+    enum { FIXED = 256 }; /* the longest status line, a date, two numbers and the names */
+    size_t type_n = type ? strlen(type) : 0;
     struct buf *b = &r->srv->scratch;
 
     buf_reset(b);
+    char *at = buf_reserve(b, FIXED + type_n);
     if (status == 200) {
-        buf_add(b, "HTTP/1.1 200 OK\r\nDate: ", 23);
+        at = PUT(at, "HTTP/1.1 200 OK\r\nDate: ");
     } else {
-        add_lit(b, "HTTP/1.1 ");
-        add_number(b, (uint64_t)status);
-        buf_addc(b, ' ');
-        add_lit(b, http_status_text(status));
-        add_lit(b, "\r\nDate: ");
+        at = PUT(at, "HTTP/1.1 ");
+        at = put_number(at, (uint64_t)status);
+        *at++ = ' ';
+        at = stpcpy(at, http_status_text(status));
+        at = PUT(at, "\r\nDate: ");
     }
-    add_lit(b, http_server_date(r->srv));
+    at = stpcpy(at, http_server_date(r->srv));
     if (type) {
-        add_lit(b, "\r\nContent-Type: ");
-        add_lit(b, type);
+        at = PUT(at, "\r\nContent-Type: ");
+        at = mempcpy(at, type, type_n);
     }
     if (length >= 0) {
-        add_lit(b, "\r\nContent-Length: ");
-        add_number(b, (uint64_t)length);
+        at = PUT(at, "\r\nContent-Length: ");
+        at = put_number(at, (uint64_t)length);
     }
-    add_lit(b, "\r\n");
+    at = PUT(at, "\r\n");
+    b->n = (size_t)(at - b->p);
     return b;
 }
 
@@ -106,10 +107,10 @@ void http_head_end(struct http_req *r, struct buf *b)
     if (r->extra.n > 0)
         buf_add(b, r->extra.p, r->extra.n);
     if (!r->keep_alive || r->srv->closing)
-        add_lit(b, "Connection: close\r\n");
+        buf_adds(b, "Connection: close\r\n");
     else if (r->http10)
-        add_lit(b, "Connection: keep-alive\r\n");
-    add_lit(b, "\r\n");
+        buf_adds(b, "Connection: keep-alive\r\n");
+    buf_add(b, "\r\n", 2);
 }
 
 void http_reply_header(struct http_req *r, const char *name, const char *value)
@@ -223,8 +224,10 @@ static void compress_later(struct http_req *r, enum http_coding coding, int stat
 
 static enum http_coding coding_for(struct http_req *r, int status, const char *type, size_t n)
 {
-    if (n < HTTP_COMPRESS_MIN || status == 204 || status == 304 || r->method == HTTP_HEAD ||
-        !http_type_compresses(type))
+    if (n < HTTP_COMPRESS_MIN || !http_type_compresses(type))
+        return CODING_NONE;
+    buf_adds(&r->extra, "Vary: Accept-Encoding\r\n");
+    if (status == 204 || status == 304 || r->method == HTTP_HEAD)
         return CODING_NONE;
     return http_coding_pick(http_header(r, "accept-encoding"));
 }
@@ -236,8 +239,6 @@ static void reply_any(struct http_req *r, int status, const char *type, struct s
         free(own);
         return;
     }
-    if (body.n >= HTTP_COMPRESS_MIN && http_type_compresses(type))
-        http_reply_header(r, "Vary", "Accept-Encoding");
     enum http_coding coding = coding_for(r, status, type, body.n);
     if (coding != CODING_NONE && body.n > HTTP_COMPRESS_HERE) {
         if (!own)
