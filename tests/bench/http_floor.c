@@ -1,6 +1,6 @@
 /* http_floor.c - the least a server can do: epoll, one read, one write, no parsing
  *
- *   http_floor PORT
+ *   http_floor PORT [SOCKET]
  *
  * Answers anything that arrives with the same 1 KB of JSON.  What our server costs beyond this is
  * ours; the rest is the kernel's loopback of the day.  Prints its figures at SIGTERM.
@@ -15,6 +15,7 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t stopped;
@@ -32,20 +33,34 @@ static int add(int ep, int fd)
     return epoll_ctl(ep, EPOLL_CTL_ADD, fd, &e);
 }
 
-static int listen_at(int port)
+static int listen_at(const struct sockaddr *a, socklen_t n)
 {
-    struct sockaddr_in a = {.sin_family = AF_INET,
-                            .sin_port = htons((uint16_t)port),
-                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int fd = socket(a->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     int one = 1;
 
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-    if (bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 || listen(fd, 1024) < 0) {
+    if (bind(fd, a, n) < 0 || listen(fd, 1024) < 0) {
         perror("http_floor: listen");
         exit(1);
     }
     return fd;
+}
+
+static int listen_tcp(int port)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET,
+                            .sin_port = htons((uint16_t)port),
+                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+
+    return listen_at((const struct sockaddr *)&a, sizeof(a));
+}
+
+static int listen_unix(const char *path)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+
+    memcpy(a.sun_path, path, strnlen(path, sizeof(a.sun_path) - 1));
+    return listen_at((const struct sockaddr *)&a, sizeof(a));
 }
 
 static void accept_all(int ep, int listener)
@@ -65,7 +80,8 @@ int main(int argc, char **argv)
     struct rusage u;
     unsigned long requests = 0;
     int ep = epoll_create1(EPOLL_CLOEXEC);
-    int listener = listen_at(argc > 1 ? (int)strtol(argv[1], NULL, 10) : 0);
+    int tcp = listen_tcp(argc > 1 ? (int)strtol(argv[1], NULL, 10) : 0);
+    int local = argc > 2 ? listen_unix(argv[2]) : -1;
 
     int head = snprintf(out, sizeof(out),
                         "HTTP/1.1 200 OK\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n"
@@ -73,13 +89,15 @@ int main(int argc, char **argv)
     memset(out + head, 'x', 1024);
     struct sigaction sa = {.sa_handler = on_term}; /* no SA_RESTART: ends the wait */
     sigaction(SIGTERM, &sa, NULL);
-    add(ep, listener);
+    add(ep, tcp);
+    if (local >= 0)
+        add(ep, local);
     while (!stopped) {
         int n = epoll_wait(ep, ready, 1024, -1);
         for (int i = 0; i < n; i++) {
             int fd = ready[i].data.fd;
-            if (fd == listener) {
-                accept_all(ep, listener);
+            if (fd == tcp || fd == local) {
+                accept_all(ep, fd);
             } else if (read(fd, in, sizeof(in)) <= 0) {
                 close(fd);
             } else {

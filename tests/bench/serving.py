@@ -1,6 +1,6 @@
 """The HTTP side: CPU per request with wrk, memory per idle event stream.
 
-The bar is held by the server with a handler that answers 1 KB of JSON, beside a bare epoll loop that
+The bar is for the server with a handler that answers 1 KB of JSON, beside a bare epoll loop that
 parses nothing and, where it is installed, nginx.  What the daemon's own answers cost on top (rights, a
 query of the store, JSON) is shown without a bar.
 """
@@ -20,16 +20,19 @@ BAR_REQUEST_US, BAR_STREAM_KB = 6.0, 8.0
 
 def server(rig, table):
     """The server by itself, in turns with the floor and with nginx; best of each."""
+    programs = [rig.find(name) for name in ("http_server_bench", "http_floor", "libunix_connect.so")]
     words = ["--rounds", str(rig.repeats), "--seconds", str(rig.n(3, 1))]
-    out = subprocess.run([sys.executable, http_bench.__file__, rig.find("http_server_bench"), rig.find("http_floor"), *words],
+    out = subprocess.run([sys.executable, http_bench.__file__, *programs, *words],
                          check=True, stdout=subprocess.PIPE, text=True).stdout
-    best = {name: (float(cpu), rate) for name, cpu, rate in map(str.split, out.splitlines())}
-    (cpu, rate), (floor, _) = best["ours"], best["floor"]
-    peer = "bare epoll loop %.1f µs" % floor
-    table.row("HTTP server, 1 KB JSON, 64 connections", "%.1f µs CPU" % cpu, peer, "%.2f" % (cpu / floor), "≤ %.0f µs" % BAR_REQUEST_US, cpu <= BAR_REQUEST_US)
-    if "nginx" in best:
-        table.row("  nginx, the same answer", "", "%.1f µs CPU" % best["nginx"][0], "%.2f" % (cpu / best["nginx"][0]))
-    table.row("  requests per second", rate)
+    best = {(transport, name): (float(cpu), rate) for transport, name, cpu, rate in map(str.split, out.splitlines())}
+    for transport, what in (("socket", "HTTP, 1 KB JSON, 64 connections, unix socket"), ("tcp", "HTTP, the same over TCP")):
+        (cpu, rate), (floor, _) = best[transport, "ours"], best[transport, "floor"]
+        peer = "bare epoll loop %.1f µs" % floor
+        table.row(what, "%.1f µs CPU" % cpu, peer, "%.2f" % (cpu / floor), "≤ %.0f µs" % BAR_REQUEST_US, cpu <= BAR_REQUEST_US)
+        if (transport, "nginx") in best:
+            cpu_nginx = best[transport, "nginx"][0]
+            table.row("  nginx, the same answer", "", "%.1f µs CPU" % cpu_nginx, "%.2f" % (cpu / cpu_nginx))
+        table.row("  requests per second", rate)
 
 
 def requests(rig, table):
