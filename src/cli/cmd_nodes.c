@@ -28,6 +28,7 @@ static const struct column node_columns[] = {
     {"MEMORY", "used_mem_bytes", CELL_SHARE_SIZE, false, NULL, "mem_bytes"},
     {"GPUS", "used_gpus", CELL_SHARE, false, "0/0", "gpus"},
     {"STATE", "state", CELL_STATE, false, "", NULL},
+    {"RESERVED", "reserved", CELL_YES, false, "", NULL},
     {"TROUBLE", "trouble", CELL_TEXT, true, "", NULL},
 };
 static const struct column gpu_columns[] = {
@@ -179,7 +180,7 @@ const struct command cmd_nodes = {
     .name = "nodes",
     .summary = "show where jobs run and how full it is",
     .synopsis = "[OPTION…]",
-    .description = "Below the node, a line for each GPU: its load, memory in use of all, memory of "
+    .description = "A reserved node runs only jobs that name it. Below the node, a line for each GPU: its load, memory in use of all, memory of "
                    "processes that are no jobs, and the jobs on it with what each uses and what is "
                    "reserved for it there. A GPU that is lost or excluded gets no jobs.",
     .section = SECTION_LOOK,
