@@ -318,8 +318,7 @@ static bool take_up(struct hyper_feed *f, size_t job, const struct json *row)
             note_post(note_new(f, job, NOTE_RUNNING, time_of(row, "started")));
         return true;
     }
-    /* A state file without a marker: somebody removed the marker to have it run again. */
-    if (!str_eq_c(state, "succeeded") || hyper_has_state(f->conf.layout, j))
+    if (!str_eq_c(state, "succeeded") || hyper_marker_removed(f->conf.layout, j))
         return false;
     f->numbers[job] = (uint64_t)int_of(row, "number");
     look_up_place(f, job, f->numbers[job]);

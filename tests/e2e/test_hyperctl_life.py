@@ -53,6 +53,29 @@ def test_killed_scheduler_runs_no_job_twice():
         assert not at.exists("crash", "one.running") and at.exists("crash", "one.succeed")
 
 
+def test_killed_between_the_state_and_the_marker():
+    """The state of a job is written before its marker; who dies in between has recorded the job's end all the same."""
+    with Place() as at:
+        log = os.path.join(at.dir, "log")
+        config = at.batch("gap", [job("one", f"echo one >> {log}; sleep 0.5"), job("two", f"echo two >> {log}")])
+        p = at.start(config)
+        at.wait_for("gap", "one.running")
+        p.kill()
+        p.wait()
+        time.sleep(1)
+        with open(at.path("gap", "one.json"), "w") as f:
+            f.write("{}")
+        at.ok("run", "-c", config)
+        with open(log) as f:
+            assert f.read().split() == ["one", "two"]
+        assert at.exists("gap", "one.succeed") and not at.exists("gap", "one.running")
+        # Without any marker, the state says that somebody removed it to have the job run again.
+        os.unlink(at.path("gap", "one.succeed"))
+        at.ok("run", "-c", config)
+        with open(log) as f:
+            assert f.read().split() == ["one", "two", "one"]
+
+
 def test_killed_again_and_again():
     """However often the scheduler is killed, every job has its one outcome, and what succeeds ran once.
 

@@ -125,11 +125,11 @@ void hyper_mark_none(const struct hyper_layout *l, const struct hyper_job *j)
     }
 }
 
-bool hyper_has_state(const struct hyper_layout *l, const struct hyper_job *j)
+bool hyper_marker_removed(const struct hyper_layout *l, const struct hyper_job *j)
 {
-    AUTO_FREE char *path = marker(l, j, "json");
+    AUTO_FREE char *state = marker(l, j, "json"), *running = marker(l, j, "running");
 
-    return access(path, F_OK) == 0;
+    return access(state, F_OK) == 0 && access(running, F_OK) < 0;
 }
 
 struct json *hyper_job_ext(const struct hyper_job *j)
@@ -175,11 +175,11 @@ int hyper_mark_final(const struct hyper_layout *l, const struct hyper_job *j, st
     AUTO_FREE char *text = py_json_text(s, 0);
 
     json_free(s);
-    if (write_plain(state, text, strlen(text), e) < 0)
+    /* A job may end before anybody saw it run.  Its state never stands without a marker, or who
+     * comes after a crash would take the marker for removed. */
+    if (touch(running, e) < 0 || write_plain(state, text, strlen(text), e) < 0)
         return -1;
-    if (rename(running, final) == 0)
-        return 0;
-    return touch(final, e);
+    return rename(running, final) < 0 ? err_sys(e, "cannot make %s", final) : 0;
 }
 
 /* ---- restoring ---- */

@@ -50,7 +50,9 @@ char *hyper_portal(const char *host, int port, const char *token);
 int hyper_mark_running(const struct hyper_layout *l, const struct hyper_job *j, struct err *e);
 int hyper_mark_final(const struct hyper_layout *l, const struct hyper_job *j, struct err *e);
 void hyper_mark_none(const struct hyper_layout *l, const struct hyper_job *j);
-bool hyper_has_state(const struct hyper_layout *l, const struct hyper_job *j); /* <job>.json */
+/* Somebody removed the marker of an ended job to have it run again: its <job>.json is still there,
+ * and no <job>.running that a crash would have left. */
+bool hyper_marker_removed(const struct hyper_layout *l, const struct hyper_job *j);
 
 /* ---- prepare.c: what a job finds when it starts ---- */
 struct hyper_prepare {
