@@ -28,7 +28,7 @@ class Served(Far):
         self.wait_until(lambda: self.berth("ls").returncode == 0, "the daemon")
 
     def berth(self, *args):
-        return subprocess.run([BERTH, *args], env={**self.env, "BERTH_NO_START": "1"}, capture_output=True, text=True, timeout=60)
+        return subprocess.run([BERTH, *args, "--no-start"], env=self.env, capture_output=True, text=True, timeout=60)
 
     def listed(self, what, *args):
         p = self.berth(what, *args, "-o", "json")
