@@ -95,6 +95,8 @@ struct backend_class {
     void (*stop)(struct backend *b, struct run_key key, int64_t grace_ms);
     /* 0 = it was heard of: for runs that are outside. */
     void (*signal)(struct backend *b, struct run_key key, int signo);
+    /* Runs from before.  Called after open with all of them, or with none: until then nothing that
+     * earlier runs left is dropped.  Later for runs that come to this node. */
     void (*adopt)(struct backend *b, const struct run_belief *runs, size_t n);
     /* The outcome of this run is durable; its trace may be dropped. */
     void (*settled)(struct backend *b, struct run_key key);

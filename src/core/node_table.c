@@ -295,7 +295,7 @@ static void name_files(const struct core *c, struct run_belief *r, struct arena 
 
 void host_adopt(struct core_host *h)
 {
-    if (!h->cls || !h->beliefs.n)
+    if (!h->cls)
         return;
     struct arena names = {0};
     for (size_t i = 0; i < h->beliefs.n; i++)

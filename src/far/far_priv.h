@@ -51,6 +51,7 @@ struct far {
     size_t out_sent;
     struct watch *in_watch, *out_watch;
     struct map_u64 runs;
+    VEC(struct run_belief) beliefs; /* named, but not all of them yet */
     bool transient; /* the controller goes away, and with it this home once nothing is left in it */
     uint32_t journal; /* as last told */
     /* socket.c */

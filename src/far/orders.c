@@ -164,7 +164,6 @@ static bool on_asset(struct far *f, struct str body)
 
 static void adopt(struct far *f, struct run_key key, const struct wire_op *op)
 {
-    struct run_belief belief = {key, op->journal, op->pid, op->pid_start};
     struct far_run *r = runs_get(f, key);
 
     if (r->handed)
@@ -173,7 +172,14 @@ static void adopt(struct far *f, struct run_key key, const struct wire_op *op)
     for (size_t i = 0; i < WIRE_STREAMS; i++)
         r->streams[i].sent = r->streams[i].acked = op->offset[i];
     r->handed = true;
-    backend_local.adopt(f->b, &belief, 1);
+    vec_push(&f->beliefs, ((struct run_belief){key, op->journal, op->pid, op->pid_start}));
+}
+
+/* Together: what a run left may go as soon as the backend was told of others and not of it. */
+static void adopt_named(struct far *f)
+{
+    backend_local.adopt(f->b, f->beliefs.p, f->beliefs.n);
+    vec_clear(&f->beliefs);
 }
 
 /* Perhaps of a run that ended in an earlier connection: its files are still here. */
@@ -215,6 +221,10 @@ static bool on_op(struct far *f, enum wire_type type, struct str body)
         far_send(f);
         return true;
     }
+    if (type == WIRE_ADOPTED) {
+        adopt_named(f);
+        return true;
+    }
     if (!run_key_pack(key, &id))
         return false;
     if (type == WIRE_STOP)
@@ -250,6 +260,7 @@ bool orders_take(struct far *f, const struct wire_head *h, struct str body)
     case WIRE_STOP:
     case WIRE_SIGNAL:
     case WIRE_ADOPT:
+    case WIRE_ADOPTED:
     case WIRE_SETTLED:
     case WIRE_ACK:
     case WIRE_PING:

@@ -75,6 +75,7 @@ void runs_done(struct far *f)
         it = 0; /* the table changed */
     }
     map_u64_done(&f->runs);
+    vec_done(&f->beliefs);
 }
 
 /* ---- files ---- */

@@ -545,6 +545,7 @@ static void local_adopt(struct backend *b, const struct run_belief *runs, size_t
         r->pid = runs[i].pid;
         r->pid_start = runs[i].pid_start;
     }
+    b->recalled = true;
     tail_rewind(b);
     tail_soon(b);
 }

@@ -37,7 +37,8 @@ struct generation {
     struct journal_reader reader;
     uint64_t reserved; /* bytes allocated */
     size_t live, unsettled;
-    bool checked; /* its tail has been looked at since we opened it */
+    uint64_t old_size; /* when reading began: what is no record of these bytes never will be */
+    bool checked;      /* its tail has been looked at since we opened it */
 };
 
 enum link_state { LINK_DOWN, LINK_STARTING, LINK_GREETING, LINK_UP };
@@ -65,6 +66,7 @@ struct backend {
     int64_t pumped_ms; /* when records were last read on a hint of inotify */
     bool was_busy;     /* and that was soon after the time before */
     bool pumping;
+    bool recalled; /* all runs from before were named: of the others nothing need be kept */
     /* link.c */
     enum link_state link;
     int sock;

@@ -6,8 +6,9 @@
  * in case a notification is lost, and a fast one stands in where inotify is not to be had.
  *
  * A generation is full at JOURNAL_ROTATE_BYTES: new runs report to the next one.  It is deleted
- * when it is not the newest and no run that reports to it is unsettled.  Space is allocated ahead
- * of the end, so that outcomes can be written when the disk is full.
+ * when it is not the newest and no run that reports to it is unsettled, but not before we were told
+ * which runs there are.  Space is allocated ahead of the end, so that outcomes can be written when
+ * the disk is full.
  */
 #include "backend/local/local_priv.h"
 #include <dirent.h>
@@ -92,7 +93,7 @@ void tail_collect(struct backend *b)
 {
     char name[JOURNAL_FILE_MAX];
 
-    if (b->pumping)
+    if (b->pumping || !b->recalled)
         return; /* done at its end */
     for (size_t i = b->generations.n; i-- > 0;) {
         struct generation *g = b->generations.p[i];
@@ -119,13 +120,10 @@ static void check_tail(struct backend *b, struct generation *g)
 {
     struct journal_reader *r = &g->reader;
     char name[JOURNAL_FILE_MAX];
-    struct stat st;
 
     g->checked = true;
     journal_file_name(g->number, name);
-    if (fstat(g->fd, &st) < 0)
-        return;
-    uint64_t size = (uint64_t)st.st_size, tail = size - MIN(size, r->good_end);
+    uint64_t tail = g->old_size - MIN(g->old_size, r->good_end);
     if (r->skipped > tail)
         local_notice(b,
                      "%s/shepherd/%s is damaged: %llu bytes in it are no record and were skipped",
@@ -178,14 +176,24 @@ static void pump(struct backend *b, int wd)
     b->pumping = false;
 }
 
+static uint64_t size_of(int fd)
+{
+    struct stat st;
+
+    return fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0;
+}
+
 /* Everything, and what is only done when nothing is in a hurry. */
 static void pump_all(void *arg)
 {
     struct backend *b = arg;
 
+    for (size_t i = 0; i < b->generations.n; i++)
+        if (!b->generations.p[i]->checked)
+            b->generations.p[i]->old_size = size_of(b->generations.p[i]->fd);
     pump(b, -1);
     local_ask_new(b);
-    for (size_t i = 0; i < b->generations.n; i++)
+    for (size_t i = 0; b->recalled && i < b->generations.n; i++)
         if (!b->generations.p[i]->checked)
             check_tail(b, b->generations.p[i]);
     tail_collect(b);

@@ -215,8 +215,18 @@ static void put_adopt(struct backend *b, struct ssh_run *r)
 
     copies_sizes(r, op.offset);
     wire_put_op(&b->out, WIRE_ADOPT, &op);
-    if (r->stopping)
-        put_op(b, WIRE_STOP, r, r->grace_ms);
+}
+
+/* What was sent before is asked about, in its order.  It is adopted when all of it was named, so
+ * what is to be stopped is told after that. */
+static void put_adopts(struct backend *b, struct ssh_run *const *runs, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        put_adopt(b, runs[i]);
+    wire_put_op(&b->out, WIRE_ADOPTED, &(struct wire_op){0});
+    for (size_t i = 0; i < n; i++)
+        if (runs[i]->stopping)
+            put_op(b, WIRE_STOP, runs[i], runs[i]->grace_ms);
 }
 
 void ssh_put_signals(struct backend *b, struct ssh_run *r)
@@ -252,11 +262,10 @@ void ssh_start_next(struct backend *b)
     connect_send(b);
 }
 
-/* The far program answers.  What was sent before is asked about, in its order; what was not is sent
- * now. */
+/* The far program answers: what was not sent before is sent now. */
 void ssh_on_up(struct backend *b)
 {
-    run_vec runs = runs_sorted(b);
+    run_vec runs = runs_sorted(b), sent = {0};
 
     vec_clear(&b->to_start);
     for (size_t i = 0; i < b->unsettled.n; i++)
@@ -269,9 +278,12 @@ void ssh_on_up(struct backend *b)
             vec_push(&b->to_start, r->key);
         } else if (r->state <= SSH_RUNNING) {
             r->ending = false;
-            put_adopt(b, r);
+            vec_push(&sent, r);
         }
     }
+    if (b->recalled)
+        put_adopts(b, sent.p, sent.n);
+    vec_done(&sent);
     vec_done(&runs);
     ssh_start_next(b);
 }
@@ -489,8 +501,10 @@ static void ssh_signal(struct backend *b, struct run_key key, int signo)
 
 static void ssh_adopt(struct backend *b, const struct run_belief *runs, size_t n)
 {
+    run_vec sent = {0};
     uint64_t id;
 
+    b->recalled = true;
     for (size_t i = 0; i < n; i++) {
         if (!run_key_pack(runs[i].key, &id) || map_u64_get(&b->runs, id))
             continue;
@@ -499,9 +513,11 @@ static void ssh_adopt(struct backend *b, const struct run_belief *runs, size_t n
         r->pid = runs[i].pid;
         r->pid_start = runs[i].pid_start;
         copies_set(r, runs[i].log_path, runs[i].err_path, runs[i].run_dir);
-        if (b->state == SSH_UP)
-            put_adopt(b, r);
+        vec_push(&sent, r);
     }
+    if (b->state == SSH_UP)
+        put_adopts(b, sent.p, sent.n);
+    vec_done(&sent);
     connect_send(b);
 }
 

@@ -116,7 +116,8 @@ struct backend {
     bool taking;      /* frames: what is sent meanwhile goes out together */
     int64_t again_ms; /* end of the back-off, monotonic */
     int64_t backoff_ms, up_since_ms, heard_ms;
-    bool was_up; /* at least once */
+    bool was_up;   /* at least once */
+    bool recalled; /* core has named the runs from before */
     struct trouble trouble;
     struct calls calls;
     struct upload *upload; /* assets under way; one run at a time */

@@ -15,7 +15,7 @@
 #include "shepherd/proto.h"
 
 enum {
-    WIRE_VERSION = 1,
+    WIRE_VERSION = 2,
     WIRE_FRAME_MAX = PROTO_FRAME_MAX + (1 << 20), /* a START with all it may hold */
     WIRE_PIECE = 64 << 10,                        /* of output or of a file in one frame */
     WIRE_WINDOW = 512 << 10,
@@ -57,6 +57,8 @@ enum wire_type {
     WIRE_CALL_BYTES, /* struct wire_op, bytes */
     WIRE_CALL_ACK,   /* struct wire_op: value = bytes */
     WIRE_CALL_END,   /* struct wire_op */
+    /* daemon → far */
+    WIRE_ADOPTED, /* struct wire_op: all runs from before have been named */
     WIRE_TYPE_MAX
 };
 enum wire_stream { WIRE_OUT, WIRE_ERR, WIRE_SPOOL, WIRE_STREAMS };

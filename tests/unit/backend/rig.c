@@ -159,6 +159,7 @@ void rig_init(struct rig *r, const struct backend_class *cls)
 {
     rig_prepare(r, cls);
     rig_open(r);
+    cls->adopt(r->b, NULL, 0);
 }
 
 void rig_prepare(struct rig *r, const struct backend_class *cls)

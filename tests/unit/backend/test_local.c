@@ -431,7 +431,7 @@ static char *journal_path(struct rig *r, uint32_t generation)
 
 static void append_bytes(const char *path, const void *p, size_t n)
 {
-    AUTO_FD fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+    AUTO_FD fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
 
     assert_int_equal(write(fd, p, n), n);
 }
@@ -480,6 +480,33 @@ static void test_garbage_under_live_runs(void **state)
     assert_int_equal(cls->journal(r.b), 2);
     rig_turn(&r, 50);
     assert_int_equal(access(path, F_OK), -1); /* settled and not the newest */
+    rig_done(&r);
+}
+
+/* An owner that is behind a network tells late which runs there are. */
+static void test_nothing_is_dropped_before_it_was_asked_for(void **state)
+{
+    struct rig r;
+
+    (void)state;
+    rig_init(&r, cls);
+    r.settle = false;
+    rig_start(&r, 1, 1, &(struct rig_run){.shell = "exit 2"});
+    rig_wait_ended(&r, 1, 1);
+    rig_close(&r);
+    AUTO_FREE char *old = journal_path(&r, 1), *newer = journal_path(&r, 2);
+    append_bytes(newer, "", 0);
+    append_bytes(old, "garbage", 7);
+    rig_seen(&r, 1, 1)->started = rig_seen(&r, 1, 1)->ended = 0;
+    rig_open(&r);
+    rig_turn(&r, 100);
+    assert_int_equal(r.notices.n, 0);
+    rig_adopt(&r, 1, 1, 1, 0);
+    r.settle = true;
+    assert_int_equal(WEXITSTATUS(rig_wait_ended(&r, 1, 1)->outcome.wait_status), 2);
+    rig_wait_notice(&r, "ended in 7 bytes that are no record and was cut");
+    rig_turn(&r, 50);
+    assert_int_equal(access(old, F_OK), -1); /* settled and not the newest */
     rig_done(&r);
 }
 
@@ -613,6 +640,7 @@ int main(void)
         cmocka_unit_test(test_disk_full),
         cmocka_unit_test(test_garbage_is_cut),
         cmocka_unit_test(test_garbage_under_live_runs),
+        cmocka_unit_test(test_nothing_is_dropped_before_it_was_asked_for),
         cmocka_unit_test(test_rotation),
         cmocka_unit_test(test_one_shepherd_per_home),
         cmocka_unit_test(test_idle_shepherd_leaves),
