@@ -180,9 +180,10 @@ const struct command cmd_nodes = {
     .name = "nodes",
     .summary = "show where jobs run and how full it is",
     .synopsis = "[OPTION…]",
-    .description = "A reserved node runs only jobs that name it. Below the node, a line for each GPU: its load, memory in use of all, memory of "
-                   "processes that are no jobs, and the jobs on it with what each uses and what is "
-                   "reserved for it there. A GPU that is lost or excluded gets no jobs.",
+    .description = "A reserved node runs only jobs that name it. Below the node, a line for each "
+                   "GPU: its load, memory in use of all, memory of processes that are no jobs, and "
+                   "the jobs on it with what each uses and what is reserved for it there. A GPU "
+                   "that is lost or excluded gets no jobs.",
     .section = SECTION_LOOK,
     .groups = node_groups,
     .opts_size = sizeof(struct nodes_opts),

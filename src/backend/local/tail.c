@@ -94,7 +94,7 @@ void tail_collect(struct backend *b)
     char name[JOURNAL_FILE_MAX];
 
     if (b->pumping || !b->recalled)
-        return; /* done at its end */
+        return; /* done at its end, or when we have been told */
     for (size_t i = b->generations.n; i-- > 0;) {
         struct generation *g = b->generations.p[i];
         if (g->number >= b->current || g->unsettled > 0 || !g->checked)
