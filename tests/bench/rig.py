@@ -153,11 +153,12 @@ class Daemon:
         self.process.send_signal(signo)
         self.process.wait()
 
-    def close(self):
+    def close(self, remove=True):
         if self.process.poll() is None:
             self.kill(signal.SIGTERM)
         self.rig.end_shepherds()
-        shutil.rmtree(self.home, ignore_errors=True)
+        if remove:
+            shutil.rmtree(self.home, ignore_errors=True)
 
 
 class Rig:
