@@ -5,8 +5,6 @@
  * slow stream are gathered in the last chunk.
  */
 #include "io/http_priv.h"
-#include <errno.h>
-#include <sys/socket.h>
 
 enum { GATHER_BYTES = 16 * 1024 };
 
@@ -93,27 +91,12 @@ static void queue_own(struct http_conn *c, char *p, size_t off, size_t n)
     queue(c, k);
 }
 
-/* What the kernel takes at once.  A single piece by send: it passes none of what write does for
- * files, a twentieth of a small reply. */
-static ssize_t send_now(struct http_conn *c, const uv_buf_t *bufs, unsigned n)
-{
-    uv_os_fd_t fd;
-
-    if (n != 1 || uv_fileno(&c->io.handle, &fd) < 0)
-        return uv_try_write(&c->io.stream, bufs, n);
-    ssize_t r;
-    do
-        r = send(fd, bufs->base, bufs->len, MSG_NOSIGNAL | MSG_DONTWAIT);
-    while (r < 0 && errno == EINTR);
-    return r < 0 ? uv_translate_sys_error(errno) : r;
-}
-
 void http_send_raw(struct http_conn *c, const uv_buf_t *bufs, unsigned n, char *own)
 {
     size_t sent = 0;
 
     if (!c->out) {
-        ssize_t r = send_now(c, bufs, n);
+        int r = uv_try_write(&c->io.stream, bufs, n);
         if (r < 0 && r != UV_EAGAIN) {
             free(own);
             http_conn_close(c);
