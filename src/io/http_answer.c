@@ -8,7 +8,7 @@ struct http_answer {
     bool (*on_body)(void *arg, struct str piece);
     void *arg;
     int status;
-    bool complete; /* or fn wanted no more */
+    bool complete; /* or on_body wanted no more */
 };
 
 static bool give(struct http_answer *a, const char *p, size_t n)

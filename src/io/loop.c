@@ -38,7 +38,7 @@ struct loop {
 /* CPU time of this thread when the turn began, as it was at most a millisecond before: tells a
  * callback that worked from one that waited (for a disk, or for a processor on a crowded machine).
  * Asking at every turn would be a system call for each of them. */
-static _Thread_local uint64_t turn_cpu_ns, turn_cpu_ms;
+static _Thread_local uint64_t turn_cpu_ns, turn_cpu_at_ms;
 
 static uint64_t thread_cpu_ns(void)
 {
@@ -94,8 +94,8 @@ static void on_prepare(uv_prepare_t *h)
     uint64_t now = uv_now(h->loop);
 
     run_hooks(h->data);
-    if (now != turn_cpu_ms) {
-        turn_cpu_ms = now;
+    if (now != turn_cpu_at_ms) {
+        turn_cpu_at_ms = now;
         turn_cpu_ns = thread_cpu_ns();
     }
 }
