@@ -47,7 +47,7 @@ class Tally:
             else:
                 self.passed += 1
         for what in failed:
-            self.fail(name, what, text + rest)
+            self.fail(name, what, without_passed(text) + rest)
         if plan is not None and plan > points:
             self.fail(name, "%d of %d tests did not run" % (plan - points, plan), text + rest)
         return points
@@ -72,6 +72,22 @@ class Tally:
                     pass  # Meson's reading of cmocka's skipped tests
                 elif self.failed == before:  # crashed, timed out, or failed without saying where
                     self.fail(name, "%s, exit status %s" % (result.lower(), test.get("returncode")), out)
+
+
+def without_passed(tap):
+    """A TAP stream without its passed points: each failed one, with what was printed before and after it."""
+    kept, between, shown = [], [], False
+    for line in tap.splitlines(keepends=True):
+        if not POINT.match(line.rstrip("\n")):
+            between.append(line)
+            continue
+        failed = line.startswith("not ok")
+        if failed or shown:
+            kept += between
+        if failed:
+            kept.append(line)
+        between, shown = [], failed
+    return "".join(kept + (between if shown else []))
 
 
 def tail(text):

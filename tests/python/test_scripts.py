@@ -52,16 +52,18 @@ class Report(Case):
 
     def test_failures_of_every_kind(self):
         lines = [
-            {"name": "point", "stdout": "1..2\nok 1 - a\nnot ok 2 - bad\n# why\n", "stderr": "the leak", "result": "FAIL", "returncode": 1},
+            {"name": "point", "stdout": "1..3\nnoise\nok 1 - a\nwords\nnot ok 2 - bad\n# why\nok 3 - c\n", "stderr": "the leak", "result": "FAIL", "returncode": 1},
             {"name": "crash", "stdout": "1..3\nok 1 - a\n", "stderr": "boom", "result": "ERROR", "returncode": -6},
             {"name": "late", "stdout": "", "result": "TIMEOUT", "returncode": -15},
             {"name": "leak at exit", "stdout": "1..1\nok 1 - a\n", "stderr": "LeakSanitizer", "result": "ERROR", "returncode": 1},
         ]
         self.write("build.json", "\n".join(json.dumps(x) for x in lines))
         status, last, text = self.report()
-        self.assertEqual((status, last), (1, "3 passed, 4 failed, 0 skipped"))
-        for part in ("build: point: bad", "the leak", "boom", "timeout", "LeakSanitizer", "2 of 3 tests did not run"):
+        self.assertEqual((status, last), (1, "4 passed, 4 failed, 0 skipped"))
+        for part in ("build: point: bad", "words", "# why", "the leak", "boom", "timeout", "LeakSanitizer", "2 of 3 tests did not run"):
             self.assertIn(part, text)
+        for part in ("noise", "ok 1 - a", "ok 3 - c"):
+            self.assertNotIn(part, text[text.index("point: bad"):text.index("the leak")])
 
     def test_nothing_at_all_is_a_failure(self):
         self.assertEqual(self.report()[:2], (1, "0 passed, 0 failed, 0 skipped"))
