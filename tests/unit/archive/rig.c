@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-struct cas *store;
+struct cas *rig_cas;
 static char root[PATH_MAX];
 
 int rig_open(void **state)
@@ -31,18 +31,18 @@ int rig_close(void **state)
     return chdir("/") == 0 ? dir_remove_tree(root, NULL) : -1;
 }
 
-int open_store(void **state)
+int rig_open_cas(void **state)
 {
     struct err e = {0};
 
     if (rig_open(state) < 0)
         return -1;
-    return cas_open("store", &store, &e);
+    return cas_open("store", &rig_cas, &e);
 }
 
-int close_store(void **state)
+int rig_close_cas(void **state)
 {
-    cas_close(TAKE(store));
+    cas_close(TAKE(rig_cas));
     return rig_close(state);
 }
 

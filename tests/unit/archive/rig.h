@@ -6,9 +6,9 @@
 
 int rig_open(void **state);  /* a new directory becomes the current one */
 int rig_close(void **state); /* and goes */
-extern struct cas *store;
-int open_store(void **state); /* the same with a store of contents in it */
-int close_store(void **state);
+extern struct cas *rig_cas;
+int rig_open_cas(void **state); /* the same with a store of contents in it */
+int rig_close_cas(void **state);
 void rig_file(const char *path, const char *text, mode_t mode); /* directories above are made */
 void rig_fill(const char *path, size_t n, unsigned seed);       /* n bytes that do not compress */
 char *rig_text(const char *path); /* content of a file; NULL when there is none */

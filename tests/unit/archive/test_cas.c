@@ -23,7 +23,7 @@ static struct cas_tally keep(const char *name, const char *src, const char *dest
     struct cas_tally t = {0};
     struct err e = {0};
 
-    if (cas_keep_tree(store, name, src, dest, flags, NULL, &t, &e) < 0)
+    if (cas_keep_tree(rig_cas, name, src, dest, flags, NULL, &t, &e) < 0)
         fail_msg("%s", e.text);
     return t;
 }
@@ -32,7 +32,7 @@ static void check_out(const char *name, const char *dest)
 {
     struct err e = {0};
 
-    if (cas_check_out(store, name, dest, NULL, &e) < 0)
+    if (cas_check_out(rig_cas, name, dest, NULL, &e) < 0)
         fail_msg("%s", e.text);
 }
 
@@ -41,7 +41,7 @@ static int64_t collect(void)
     struct cas_freed freed = {0};
     struct err e = {0};
 
-    if (cas_collect(store, &freed, &e) < 0)
+    if (cas_collect(rig_cas, &freed, &e) < 0)
         fail_msg("%s", e.text);
     return freed.blobs;
 }
@@ -72,7 +72,7 @@ TEST(image_and_copy_are_the_tree)
     assert_int_equal(t.entries, 11);
     assert_int_equal(t.new_blobs, 4); // the twins are one, the empty file is none
     assert_int_equal(t.left_out, 0);
-    assert_true(rig_same("src", "image", store->clones));
+    assert_true(rig_same("src", "image", rig_cas->clones));
     assert_int_equal(stat("image/secret", &st), 0);
     assert_int_equal(st.st_mode & 0077, 0); // what was private stays private
     check_out("one", "copy");
@@ -178,7 +178,7 @@ TEST(bundles_go_straight_in)
     tar_end(&tar);
     tar_gzip(&tar, &packed);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(unpack_open_store(store, "bundle-1", &conf, &u, &e), 0);
+        assert_int_equal(unpack_open_store(rig_cas, "bundle-1", &conf, &u, &e), 0);
         assert_int_equal(unpack_feed(u, packed.p, packed.n, &e), 0);
         assert_int_equal(unpack_finish(u, &e), 0);
         unpack_free(u);
@@ -189,7 +189,7 @@ TEST(bundles_go_straight_in)
     assert_string_equal(l, "hi");
     assert_true(rig_there("work/a-b"));
     struct cas_tally size;
-    assert_int_equal(cas_tree_size(store, "bundle-1", &size, &e), 0);
+    assert_int_equal(cas_tree_size(rig_cas, "bundle-1", &size, &e), 0);
     assert_int_equal(size.bytes, 4);
     assert_int_equal(size.entries, 6);
 }
@@ -207,7 +207,7 @@ TEST(downloads_have_the_exact_modes)
 
     make_tree("src");
     keep("one", "src", "image", 0);
-    assert_int_equal(tgz_open_tree(store, "one", "top", NULL, &t, &e), 0);
+    assert_int_equal(tgz_open_tree(rig_cas, "one", "top", NULL, &t, &e), 0);
     while (tgz_fill(t, piece, sizeof(piece), &n, &e) == 0 && n > 0)
         buf_add(&whole, piece, n);
     tgz_close(t);
@@ -218,7 +218,7 @@ TEST(downloads_have_the_exact_modes)
     assert_true(rig_same("src", "out", false));
     assert_int_equal(stat("out/secret", &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
-    assert_int_equal(tgz_open_tree(store, "none", "top", NULL, &t, &e), -1);
+    assert_int_equal(tgz_open_tree(rig_cas, "none", "top", NULL, &t, &e), -1);
     assert_int_equal(e.code, ERR_NOT_FOUND);
 }
 
@@ -231,13 +231,13 @@ TEST(collecting_takes_only_what_nobody_needs)
     rig_file("src/more", "more", 0644);
     keep("two", "src", NULL, 0);
     assert_int_equal(collect(), 0);
-    assert_int_equal(cas_drop_tree(store, "two", &e), 0);
+    assert_int_equal(cas_drop_tree(rig_cas, "two", &e), 0);
     assert_int_equal(collect(), 2); // "more" and the manifest of the top
-    assert_true(cas_has_tree(store, "one") && !cas_has_tree(store, "two"));
+    assert_true(cas_has_tree(rig_cas, "one") && !cas_has_tree(rig_cas, "two"));
     check_out("one", "copy");
     assert_true(rig_same("image", "copy", false));
-    assert_int_equal(cas_drop_tree(store, "one", &e), 0);
-    assert_int_equal(cas_drop_tree(store, "one", &e), 0);
+    assert_int_equal(cas_drop_tree(rig_cas, "one", &e), 0);
+    assert_int_equal(cas_drop_tree(rig_cas, "one", &e), 0);
     collect();
     assert_true(rig_same("copy", "image", false)); // an image outlives its tree
     assert_int_equal(dir_remove_tree("image", &e), 0);
@@ -261,18 +261,18 @@ TEST(equal_files_are_one)
     struct err e = {0};
 
     for (int i = 0; i < 2; i++) { // the second time it is there
-        assert_int_equal(cas_put_file(store, STR("listing"), "one", &e), 0);
-        assert_int_equal(cas_put_file(store, STR("listing"), "two", &e), 0);
+        assert_int_equal(cas_put_file(rig_cas, STR("listing"), "one", &e), 0);
+        assert_int_equal(cas_put_file(rig_cas, STR("listing"), "two", &e), 0);
     }
     AUTO_FREE char *text = rig_text("two");
     assert_string_equal(text, "listing");
     assert_int_equal(stat("one", &a) | stat("two", &b), 0);
-    assert_true(store->clones || a.st_ino == b.st_ino);
+    assert_true(rig_cas->clones || a.st_ino == b.st_ino);
     assert_int_equal(rig_entries("store/tmp"), 0);
-    assert_int_equal(store->clones ? 0 : collect(), 0); // a name is enough to stay
+    assert_int_equal(rig_cas->clones ? 0 : collect(), 0); // a name is enough to stay
     assert_int_equal(unlink("one") | unlink("two"), 0);
     assert_int_equal(collect(), 1);
-    assert_int_equal(cas_put_file(store, STR("x"), "no/where", &e), -1);
+    assert_int_equal(cas_put_file(rig_cas, STR("x"), "no/where", &e), -1);
 }
 
 TEST(failures_leave_nothing)
@@ -282,19 +282,19 @@ TEST(failures_leave_nothing)
     struct err e = {0};
 
     make_tree("src");
-    assert_int_equal(cas_keep_tree(store, "x", "src", "image", 0, &w, NULL, &e), -1);
+    assert_int_equal(cas_keep_tree(rig_cas, "x", "src", "image", 0, &w, NULL, &e), -1);
     assert_int_equal(e.code, ERR_BUSY);
-    assert_false(rig_there("image") || rig_there(".image.partial") || cas_has_tree(store, "x"));
-    assert_int_equal(cas_keep_tree(store, "x", "nowhere", "image", 0, NULL, NULL, &e), -1);
-    assert_int_equal(cas_keep_tree(store, "../x", "src", "image", 0, NULL, NULL, &e), -1);
-    assert_int_equal(cas_keep_tree(store, "x", "src", "src", 0, NULL, NULL, &e), -1);
+    assert_false(rig_there("image") || rig_there(".image.partial") || cas_has_tree(rig_cas, "x"));
+    assert_int_equal(cas_keep_tree(rig_cas, "x", "nowhere", "image", 0, NULL, NULL, &e), -1);
+    assert_int_equal(cas_keep_tree(rig_cas, "../x", "src", "image", 0, NULL, NULL, &e), -1);
+    assert_int_equal(cas_keep_tree(rig_cas, "x", "src", "src", 0, NULL, NULL, &e), -1);
     assert_int_equal(e.code, ERR_CONFLICT);
-    assert_int_equal(cas_keep_tree(store, "x", "src", "no/where", 0, NULL, NULL, &e), -1);
-    assert_false(cas_has_tree(store, "x"));
+    assert_int_equal(cas_keep_tree(rig_cas, "x", "src", "no/where", 0, NULL, NULL, &e), -1);
+    assert_false(cas_has_tree(rig_cas, "x"));
     keep("x", "src", NULL, 0);
-    assert_int_equal(cas_check_out(store, "x", "copy", &w, &e), -1);
+    assert_int_equal(cas_check_out(rig_cas, "x", "copy", &w, &e), -1);
     assert_false(rig_there("copy") || rig_there(".copy.partial"));
-    assert_int_equal(cas_check_out(store, "none", "copy", NULL, &e), -1);
+    assert_int_equal(cas_check_out(rig_cas, "none", "copy", NULL, &e), -1);
     assert_int_equal(e.code, ERR_NOT_FOUND);
     assert_int_equal(rig_entries("store/tmp"), 0);
 }
@@ -309,9 +309,9 @@ TEST(a_full_disk_leaves_nothing)
         struct err e = {0};
         signal(SIGXFSZ, SIG_IGN);
         setrlimit(RLIMIT_FSIZE, &small);
-        int rc = cas_keep_tree(store, "x", "src", "image", 0, NULL, NULL, &e);
+        int rc = cas_keep_tree(rig_cas, "x", "src", "image", 0, NULL, NULL, &e);
         _exit(rc < 0 && !rig_there("image") && !rig_there(".image.partial") &&
-                      !cas_has_tree(store, "x") && rig_entries("store/tmp") == 0
+                      !cas_has_tree(rig_cas, "x") && rig_entries("store/tmp") == 0
                   ? 0
                   : 1);
     }
@@ -328,13 +328,13 @@ TEST(a_blob_whose_links_are_used_up)
     struct batch b;
     int64_t size;
 
-    if (store->clones)
+    if (rig_cas->clones)
         skip();
     rig_file("src/f", "content", 0644);
     keep("one", "src", "image-1", 0);
     AUTO_FD fd = open("src/f", O_RDONLY | O_CLOEXEC);
     assert_int_equal(copy_hashed(fd, -1, NULL, hash, &size, &e), 0);
-    blob_name(store, hash, 0644, name);
+    blob_name(rig_cas, hash, 0644, name);
     blob_path(name, path);
     snprintf(full, sizeof(full), "store/blobs/%s", path);
     assert_int_equal(mkdir("links", 0755), 0);
@@ -350,7 +350,7 @@ TEST(a_blob_whose_links_are_used_up)
     keep("two", "src", "image-2", 0);
     assert_true(rig_same("src", "image-2", false));
     assert_true(rig_same("src", "image-1", false));
-    assert_int_equal(batch_open(&b, store, &e), 0);
+    assert_int_equal(batch_open(&b, rig_cas, &e), 0);
     assert_true(batch_has(&b, hash, 0644));
     batch_done(&b);
 }
@@ -364,10 +364,10 @@ static void *keep_many(void *arg)
         struct err e = {0};
         snprintf(name, sizeof(name), "t%d-%d", id, i);
         snprintf(image, sizeof(image), "i%d-%d", id, i);
-        if (cas_keep_tree(store, name, "src", image, 0, NULL, NULL, &e) < 0)
+        if (cas_keep_tree(rig_cas, name, "src", image, 0, NULL, NULL, &e) < 0)
             return arg;
         struct cas_freed freed;
-        if (cas_collect(store, &freed, &e) < 0 && e.code != ERR_BUSY)
+        if (cas_collect(rig_cas, &freed, &e) < 0 && e.code != ERR_BUSY)
             return arg;
     }
     return NULL;
@@ -407,7 +407,7 @@ TEST(many_at_once)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-#define T(name) cmocka_unit_test_setup_teardown(name, open_store, close_store)
+#define T(name) cmocka_unit_test_setup_teardown(name, rig_open_cas, rig_close_cas)
         T(image_and_copy_are_the_tree),
         T(equal_trees_cost_nothing),
         T(untouched_files_are_not_read_again),

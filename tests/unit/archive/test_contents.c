@@ -48,7 +48,7 @@ static int take(const char *name, const struct buf *packed, bool contents, struc
     struct unpack *u;
 
     *e = (struct err){0};
-    assert_int_equal(unpack_open_store(store, name, &conf, &u, e), 0);
+    assert_int_equal(unpack_open_store(rig_cas, name, &conf, &u, e), 0);
     int rc = unpack_feed(u, packed->p, packed->n, e);
     if (rc == 0)
         rc = unpack_finish(u, e);
@@ -62,7 +62,7 @@ static size_t ask(struct contents *c)
     size_t there = 0;
 
     for (size_t i = 0; i < contents_count(c); i++)
-        if (cas_has_content(store, contents_hash(c, i))) {
+        if (cas_has_content(rig_cas, contents_hash(c, i))) {
             contents_set_there(c, i);
             there++;
         }
@@ -96,8 +96,8 @@ TEST(a_second_bundle_is_a_list)
     pack("src", c, &list);
     assert_true(list.n < 8192);
     assert_int_equal(take("two", &list, true, &e), 0);
-    assert_int_equal(cas_check_out(store, "one", "out-1", NULL, &e), 0);
-    assert_int_equal(cas_check_out(store, "two", "out-2", NULL, &e), 0);
+    assert_int_equal(cas_check_out(rig_cas, "one", "out-1", NULL, &e), 0);
+    assert_int_equal(cas_check_out(rig_cas, "two", "out-2", NULL, &e), 0);
     assert_true(rig_same("src", "out-2/job_source", false));
     assert_true(rig_same("out-1", "out-2", true)); // modes and times too
     contents_free(c);
@@ -117,7 +117,7 @@ TEST(what_changed_after_the_question_is_sent)
     pack("src", c, &list);
     assert_true(list.n > 100000 && list.n < 110000);
     assert_int_equal(take("two", &list, true, &e), 0);
-    assert_int_equal(cas_check_out(store, "two", "out", NULL, &e), 0);
+    assert_int_equal(cas_check_out(rig_cas, "two", "out", NULL, &e), 0);
     assert_true(rig_same("src", "out/job_source", false));
     contents_free(c);
 }
@@ -135,7 +135,7 @@ TEST(what_is_not_there_is_refused)
     assert_int_equal(take("one", &list, true, &e), -1);
     assert_int_equal(e.code, ERR_CONFLICT);
     assert_non_null(strstr(e.text, "'job_source/big'"));
-    assert_false(cas_has_tree(store, "one"));
+    assert_false(cas_has_tree(rig_cas, "one"));
     assert_int_equal(take("one", &list, false, &e), 0); // who did not offer it sees a plain tar
     static const char *const bad[] = {"../../../../etc/passwd", "", "ABCDEF"};
     for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
@@ -164,7 +164,7 @@ TEST(contents_count_towards_the_limits)
     assert_int_equal(take("one", &whole, true, &e), 0);
     ask(c);
     pack("src", c, &list);
-    assert_int_equal(unpack_open_store(store, "two", &conf, &u, &e), 0);
+    assert_int_equal(unpack_open_store(rig_cas, "two", &conf, &u, &e), 0);
     int rc = unpack_feed(u, list.p, list.n, &e);
     assert_int_equal(rc < 0 ? rc : unpack_finish(u, &e), -1);
     assert_int_equal(e.code, ERR_LIMIT);
@@ -267,7 +267,7 @@ TEST(a_file_that_changes_is_kept_under_its_own_hash)
         snprintf(name, sizeof(name), "t%d", i);
         snprintf(image, sizeof(image), "i%d", i);
         assert_int_equal(
-            cas_keep_tree(store, name, "src", image, i & 1 ? CAS_SOURCE_ENDS : 0, NULL, NULL, &e),
+            cas_keep_tree(rig_cas, name, "src", image, i & 1 ? CAS_SOURCE_ENDS : 0, NULL, NULL, &e),
             0);
     }
     atomic_store(&enough, true);
@@ -282,7 +282,7 @@ TEST(a_file_that_changes_is_kept_under_its_own_hash)
         snprintf(name, sizeof(name), "t%d", i);
         snprintf(image, sizeof(image), "i%d", i);
         snprintf(out, sizeof(out), "o%d", i);
-        assert_int_equal(cas_check_out(store, name, out, NULL, &e), 0);
+        assert_int_equal(cas_check_out(rig_cas, name, out, NULL, &e), 0);
         assert_true(rig_same(image, out, false));
     }
 }
@@ -290,7 +290,7 @@ TEST(a_file_that_changes_is_kept_under_its_own_hash)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-#define T(name) cmocka_unit_test_setup_teardown(name, open_store, close_store)
+#define T(name) cmocka_unit_test_setup_teardown(name, rig_open_cas, rig_close_cas)
         T(a_second_bundle_is_a_list),
         T(what_changed_after_the_question_is_sent),
         T(what_is_not_there_is_refused),
