@@ -99,7 +99,7 @@ static int completion(struct cli *c, const void *opts, const struct operands *op
     (void)c;
     (void)opts;
     buf_init(&b, TEXT_MAX);
-    if (completion_script(&b, ops->p[0], cli_commands, &e) < 0)
+    if (completion_script(&b, ops->p[0], cli_commands, leading_groups, &e) < 0)
         return cli_fail(&e);
     cli_print(&b);
     return 0;

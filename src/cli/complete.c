@@ -52,8 +52,8 @@ static const char *asked(enum complete_kind k)
     }
 }
 
-/* Words known now, for any of the three shells; false when the kind has none. */
-static bool fixed_words(struct buf *b, enum complete_kind k, const char *choice_text,
+/* Words known now, for any of the three shells; some kinds have none. */
+static void fixed_words(struct buf *b, enum complete_kind k, const char *choice_text,
                         const struct command *const *all)
 {
     if (k == COMPLETE_CHOICES)
@@ -62,9 +62,20 @@ static bool fixed_words(struct buf *b, enum complete_kind k, const char *choice_
         states(b);
     else if (k == COMPLETE_BERTH)
         command_names(b, all);
-    else
-        return false;
-    return true;
+}
+
+/* The options that may stand before the command and have a value: "--home|--server". */
+static void leading_with_value(struct buf *b, const struct opt_group *const *leading,
+                               const char *between)
+{
+    const char *gap = "";
+
+    for (; *leading; leading++)
+        for (size_t i = 0; i < (*leading)->n; i++)
+            if ((*leading)->opts[i].type != OPT_FLAG) {
+                buf_addf(b, "%s--%s", gap, (*leading)->opts[i].name);
+                gap = between;
+            }
 }
 
 /* ---- bash ---- */
@@ -144,7 +155,9 @@ static const char bash_head[] =
     "    fi\n"
     "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
     "        case ${COMP_WORDS[i]} in\n"
-    "        --home|--server|--token-file|--ca-file) ((i++)) ;;\n"
+    "        ";
+static const char bash_rest[] =
+    ") ((i++)) ;;\n"
     "        -*) ;;\n"
     "        *) cmd=${COMP_WORDS[i]}; break ;;\n"
     "        esac\n"
@@ -154,10 +167,17 @@ static const char bash_head[] =
     "    done\n"
     "    case $cmd in\n";
 
-static void bash_script(struct buf *b, const struct command *const *all)
+static void bash_script(struct buf *b, const struct command *const *all,
+                        const struct opt_group *const *leading)
 {
     buf_adds(b, bash_head);
-    buf_adds(b, "    '') _berth_words \"--help --version ");
+    leading_with_value(b, leading, "|");
+    buf_adds(b, bash_rest);
+    buf_adds(b, "    '') _berth_words \"--help --version");
+    for (; *leading; leading++)
+        for (size_t i = 0; i < (*leading)->n; i++)
+            buf_addf(b, " --%s", (*leading)->opts[i].name);
+    buf_addc(b, ' ');
     command_names(b, all);
     buf_adds(b, "\" ;;\n");
     for (const struct command *const *c = all; *c; c++)
@@ -193,12 +213,10 @@ static void zsh_action(struct buf *b, enum complete_kind k, const char *choice_t
         buf_adds(b, "_files -/");
     else if (k == COMPLETE_COMMAND || k == COMPLETE_FILE_OR_CMD)
         buf_adds(b, "_normal");
-    else if (k != COMPLETE_NONE) {
+    else {
         buf_addc(b, '(');
         fixed_words(b, k, choice_text, all);
         buf_addc(b, ')');
-    } else {
-        buf_addc(b, ' ');
     }
 }
 
@@ -226,14 +244,23 @@ static void zsh_option(struct buf *b, const struct opt *o, const struct command 
     buf_addc(b, '\'');
 }
 
+static void zsh_options(struct buf *b, const struct opt_group *const *groups,
+                        const struct command *const *all)
+{
+    for (; *groups; groups++)
+        for (size_t i = 0; i < (*groups)->n; i++)
+            zsh_option(b, &(*groups)->opts[i], all);
+    buf_adds(b, " \\\n            '(-h --help)'{-h,--help}'[show help]'");
+}
+
+/* Of a command that starts a program, all behind the program's name is the program's. */
 static void zsh_command(struct buf *b, const struct command *c, const struct command *const *all)
 {
-    buf_addf(b, "        %s)\n            _arguments -s", c->name);
-    for (const struct opt_group *const *g = c->groups; *g; g++)
-        for (size_t i = 0; i < (*g)->n; i++)
-            zsh_option(b, &(*g)->opts[i], all);
-    buf_adds(b, " \\\n            '(-h --help)'{-h,--help}'[show help]'");
-    if (c->flags & COMMAND_STARTS) {
+    bool starts = c->flags & COMMAND_STARTS;
+
+    buf_addf(b, "        %s)\n            _arguments -s%s", c->name, starts ? " -A '-*'" : "");
+    zsh_options(b, c->groups, all);
+    if (starts) {
         buf_adds(b, " \\\n            '*::program:_normal'");
     } else if (c->operand) {
         buf_adds(b, " \\\n            '*:");
@@ -245,29 +272,42 @@ static void zsh_command(struct buf *b, const struct command *c, const struct com
     buf_adds(b, " ;;\n");
 }
 
-static void zsh_script(struct buf *b, const struct command *const *all)
+/* No variable here may be called "commands": that is where zsh keeps the programs it knows. */
+static const char zsh_head[] = "#compdef berth\n"
+                               "# zsh completion for berth, made by `berth completion zsh`\n"
+                               "_berth_ask() {\n"
+                               "    local -a found\n"
+                               "    found=(${(f)\"$(berth complete-words $1 2>/dev/null)\"})\n"
+                               "    compadd -a found\n"
+                               "}\n"
+                               "_berth() {\n"
+                               "    local curcontext=\"$curcontext\" state\n"
+                               "    local -a names\n"
+                               "    local -i program=$words[(i)--]\n"
+                               "    if ((program < CURRENT)); then\n"
+                               "        shift $program words\n"
+                               "        ((CURRENT -= program))\n"
+                               "        _normal\n"
+                               "        return\n"
+                               "    fi\n"
+                               "    _arguments -C -A '-*'";
+
+static void zsh_script(struct buf *b, const struct command *const *all,
+                       const struct opt_group *const *leading)
 {
-    buf_adds(b, "#compdef berth\n"
-                "# zsh completion for berth, made by `berth completion zsh`\n"
-                "_berth_ask() {\n"
-                "    local -a words\n"
-                "    words=(${(f)\"$(berth complete-words $1 2>/dev/null)\"})\n"
-                "    compadd -a words\n"
-                "}\n"
-                "_berth() {\n"
-                "    local curcontext=\"$curcontext\" state\n"
-                "    local -a commands\n"
-                "    _arguments -C '1:command:->command' '*::argument:->rest'\n"
+    buf_adds(b, zsh_head);
+    zsh_options(b, leading, all);
+    buf_adds(b, " \\\n            '1:command:->command' '*::argument:->rest'\n"
                 "    case $state in\n"
                 "    command)\n"
-                "        commands=(");
+                "        names=(");
     for (const struct command *const *c = all; *c; c++)
         if (shown(*c)) {
             buf_addf(b, "\n            '%s:", (*c)->name);
             zsh_text(b, (*c)->summary);
             buf_addc(b, '\'');
         }
-    buf_adds(b, "\n        )\n        _describe command commands ;;\n"
+    buf_adds(b, "\n        )\n        _describe command names ;;\n"
                 "    rest)\n        case $words[1] in\n");
     for (const struct command *const *c = all; *c; c++)
         if (shown(*c))
@@ -311,19 +351,14 @@ static void fish_action(struct buf *b, enum complete_kind k, const char *choice_
     }
 }
 
-static void fish_command(struct buf *b, const struct command *c, const struct command *const *all)
+/* One line for each option, offered where `when` holds. */
+static void fish_options(struct buf *b, const char *when, const struct opt_group *const *groups,
+                         const struct command *const *all)
 {
-    buf_addf(b, "complete -c berth -n __fish_use_subcommand -f -a %s -d ", c->name);
-    fish_text(b, c->summary);
-    buf_addc(b, '\n');
-    buf_addf(b, "complete -c berth -n '__fish_seen_subcommand_from %s'", c->name);
-    fish_action(b, c->complete, c->choices, false, all);
-    buf_addc(b, '\n');
-    for (const struct opt_group *const *g = c->groups; *g; g++)
-        for (size_t i = 0; i < (*g)->n; i++) {
-            const struct opt *o = &(*g)->opts[i];
-            buf_addf(b, "complete -c berth -n '__fish_seen_subcommand_from %s' -l %s", c->name,
-                     o->name);
+    for (; *groups; groups++)
+        for (size_t i = 0; i < (*groups)->n; i++) {
+            const struct opt *o = &(*groups)->opts[i];
+            buf_addf(b, "complete -c berth -n '__berth_in %s' -l %s", when, o->name);
             if (o->letter)
                 buf_addf(b, " -s %c", o->letter);
             if (o->type != OPT_FLAG)
@@ -332,26 +367,69 @@ static void fish_command(struct buf *b, const struct command *c, const struct co
             fish_text(b, o->help);
             buf_addc(b, '\n');
         }
+    buf_addf(b, "complete -c berth -n '__berth_in %s' -s h -l help -d 'show help'\n", when);
 }
 
-static void fish_script(struct buf *b, const struct command *const *all)
+static void fish_command(struct buf *b, const struct command *c, const struct command *const *all)
 {
-    buf_adds(b, "# fish completion for berth, made by `berth completion fish`\n"
-                "complete -c berth -s h -l help -d 'show help'\n");
+    buf_addf(b, "complete -c berth -n '__berth_in no-command' -f -a %s -d ", c->name);
+    fish_text(b, c->summary);
+    buf_addc(b, '\n');
+    buf_addf(b, "complete -c berth -n '__berth_in %s'", c->name);
+    fish_action(b, c->complete, c->choices, false, all);
+    buf_addc(b, '\n');
+    fish_options(b, c->name, c->groups, all);
+}
+
+/* Fish's own __fish_seen_subcommand_from would take any word for the command. */
+static const char fish_head[] = "# fish completion for berth, made by `berth completion fish`\n"
+                                "function __berth_in -d 'Is this the command that is typed?'\n"
+                                "    set -l found no-command\n"
+                                "    set -l value no\n"
+                                "    for word in (commandline -opc)[2..-1]\n"
+                                "        if test $value = yes\n"
+                                "            set value no\n"
+                                "        else if test \"$word\" = --\n"
+                                "            set found program\n"
+                                "            break\n"
+                                "        else if test $found = no-command\n"
+                                "            switch $word\n"
+                                "                case ";
+static const char fish_rest[] = "\n"
+                                "                    set value yes\n"
+                                "                case '-*'\n"
+                                "                case '*'\n"
+                                "                    set found $word\n"
+                                "            end\n"
+                                "        end\n"
+                                "    end\n"
+                                "    test $found = $argv[1]\n"
+                                "end\n"
+                                "complete -c berth -n '__berth_in program'";
+
+static void fish_script(struct buf *b, const struct command *const *all,
+                        const struct opt_group *const *leading)
+{
+    buf_adds(b, fish_head);
+    leading_with_value(b, leading, " ");
+    buf_adds(b, fish_rest);
+    fish_action(b, COMPLETE_COMMAND, NULL, false, all);
+    buf_addc(b, '\n');
+    fish_options(b, "no-command", leading, all);
     for (const struct command *const *c = all; *c; c++)
         if (shown(*c))
             fish_command(b, *c, all);
 }
 
 int completion_script(struct buf *b, const char *shell, const struct command *const *all,
-                      struct err *e)
+                      const struct opt_group *const *leading, struct err *e)
 {
     if (!strcmp(shell, "bash"))
-        bash_script(b, all);
+        bash_script(b, all, leading);
     else if (!strcmp(shell, "zsh"))
-        zsh_script(b, all);
+        zsh_script(b, all, leading);
     else if (!strcmp(shell, "fish"))
-        fish_script(b, all);
+        fish_script(b, all, leading);
     else
         return err_set(e, ERR_INVALID, "no completion for '%.40s'; there is bash, zsh and fish",
                        shell);

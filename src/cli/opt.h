@@ -127,6 +127,6 @@ void help_overview(struct buf *b, const struct command *const *all, const char *
 void man_page(struct buf *b, const struct command *cmd, const struct command *const *all,
               const struct opt_group *const *common, const char *version);
 int completion_script(struct buf *b, const char *shell, const struct command *const *all,
-                      struct err *e);
+                      const struct opt_group *const *leading, struct err *e);
 /* Next of "a|b|c": *rest starts at the text, is empty at the end. */
 bool choice_next(struct str *rest, struct str *out);
