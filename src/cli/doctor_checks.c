@@ -255,28 +255,39 @@ static void check_clock(struct cli *c, struct finding *f)
     }
 }
 
+static bool opens(const char *library)
+{
+    void *h = dlopen(library, RTLD_LAZY | RTLD_LOCAL);
+
+    if (h)
+        dlclose(h);
+    return h;
+}
+
 static void check_libraries(struct cli *c, struct finding *f)
 {
     static const struct {
-        const char *file, *package, *use;
+        const char *file, *instead, *package, *use;
     } libs[] = {
-        {"libcurl.so.4", "libcurl4", "--server http://…"},
-        {"libssl.so.3", "libssl3", "--tls-cert"},
+        {"libcurl.so.4", "libcurl-gnutls.so.4", "libcurl4", "--server http://…"},
+        {"libssl.so.3", NULL, "libssl3", "--tls-cert"},
+        {"libarchive.so.13", NULL, "libarchive13", "foundations"},
     };
-    size_t used = 0, missing = 0;
+    AUTO(buf) struct buf found, install;
 
     (void)c;
-    f->text[0] = 0;
+    buf_init(&found, sizeof(f->text));
+    buf_init(&install, sizeof(f->remedy));
     for (size_t i = 0; i < ARRAY_SIZE(libs); i++) {
-        void *h = dlopen(libs[i].file, RTLD_LAZY | RTLD_LOCAL);
-        used += (size_t)snprintf(f->text + used, sizeof(f->text) - used, "%s%s %s", i ? ", " : "",
-                                 libs[i].file, h ? "found" : "missing");
-        if (h)
-            dlclose(h);
-        else
-            remedy(f, "install %s to use %s", libs[i].package, libs[i].use), missing++;
+        bool here = opens(libs[i].file) || (libs[i].instead && opens(libs[i].instead));
+        buf_addf(&found, "%s%s %s", i ? ", " : "", libs[i].file, here ? "found" : "missing");
+        if (!here)
+            buf_addf(&install, "%s %s for %s", install.n ? "," : "install", libs[i].package,
+                     libs[i].use);
     }
-    f->health = missing ? HEALTH_WARN : HEALTH_OK;
+    say(f, install.n ? HEALTH_WARN : HEALTH_OK, "%s", found.p);
+    if (install.n)
+        remedy(f, "%s", install.p);
 }
 
 /* What a program prints, without a shell; false when it cannot be run. */

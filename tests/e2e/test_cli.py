@@ -510,6 +510,8 @@ def test_doctor_and_backup():
         rows = json.loads(h.berth("doctor", "-o", "json").stdout)
         assert {"home", "disk", "daemon", "shepherd", "store", "cgroups", "clock", "libraries",
                 "python"} <= {r["check"] for r in rows}
+        text = next(r["finding"] for r in rows if r["check"] == "libraries")
+        assert re.fullmatch(r"libcurl.so.4 (found|missing), libssl.so.3 (found|missing), libarchive.so.13 (found|missing)", text), text
         assert not h.processes(), "doctor started something"
         h.berth("run", "--", "true")
         h.start()
