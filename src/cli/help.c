@@ -7,8 +7,9 @@
 #include "base/util.h"
 #include "cli/opt.h"
 #include <stdio.h>
+#include <string.h>
 
-enum { HELP_COLUMN = 26, HELP_WIDTH_MAX = 100, HELP_WIDTH_MIN = 50 };
+enum { HELP_COLUMN = 26, OVERVIEW_COLUMN = 11, HELP_WIDTH_MAX = 100, HELP_WIDTH_MIN = 50 };
 
 static void heading(struct buf *b, const char *text, bool colour)
 {
@@ -135,15 +136,25 @@ void help_command(struct buf *b, const struct command *cmd, size_t width, bool c
     examples(b, cmd->examples, width, colour);
 }
 
+static bool listed(const struct command *c, enum command_section s)
+{
+    return c->section == s && !(c->flags & COMMAND_HIDDEN);
+}
+
 static void section(struct buf *b, const struct command *const *all, enum command_section s,
                     const char *title, bool colour)
 {
+    int width = OVERVIEW_COLUMN;
+
+    for (const struct command *const *c = all; *c; c++)
+        if (listed(*c, s))
+            width = MAX(width, (int)strlen((*c)->name) + 1);
     buf_addc(b, '\n');
     heading(b, title, colour);
     for (const struct command *const *c = all; *c; c++)
-        if ((*c)->section == s && !((*c)->flags & COMMAND_HIDDEN))
-            buf_addf(b, "  %s%-11s%s %s\n", colour ? colour_start(COLOUR_CYAN) : "", (*c)->name,
-                     colour ? colour_end() : "", (*c)->summary);
+        if (listed(*c, s))
+            buf_addf(b, "  %s%-*s%s %s\n", colour ? colour_start(COLOUR_CYAN) : "", width,
+                     (*c)->name, colour ? colour_end() : "", (*c)->summary);
 }
 
 void help_overview(struct buf *b, const struct command *const *all, const char *version,
@@ -161,9 +172,11 @@ void help_overview(struct buf *b, const struct command *const *all, const char *
     section(b, all, SECTION_HELP, "Help", colour);
     buf_addc(b, '\n');
     heading(b, "Start here", colour);
-    buf_adds(b, "  berth run -- python train.py     run one command now; its exit status is yours\n"
-                "  berth run sweep.yaml             run every combination of a file, resumable\n"
-                "  berth submit -- python train.py  put it in the queue and go home\n"
-                "  berth ls                         see what became of it\n"
-                "\nberth COMMAND --help teaches each with examples.\n");
+    buf_adds(b,
+             "  berth run -- python train.py     run one command now; its exit status is yours\n"
+             "  berth run sweep.yaml             run every combination of a file, resumable\n"
+             "  berth submit -- python train.py  put it in the queue and go home\n"
+             "  berth ls                         see what became of it\n"
+             "\nberth COMMAND --help teaches each with examples.  Commands of their own, with a\n"
+             "--help too: hyperctl (of Hypernets), foundations and atlas-server (of Atlas).\n");
 }
