@@ -29,7 +29,7 @@ static char *put_varint(char *p, uint64_t v)
 
 static uint64_t zigzag(uint64_t v)
 {
-    return v << 1 ^ (uint64_t)((int64_t)v >> 63);
+    return v << 1 ^ -(v >> 63);
 }
 
 static uint64_t unzigzag(uint64_t v)

@@ -129,11 +129,11 @@ static char *default_to(const char *from)
     }
     if (!n)
         return xstrdup(".");
-    AUTO_FREE char *to = xstrndup(from, n);
-    if (stays_below(to))
-        return TAKE(to);
+    char *to = xstrndup(from, n);
     const char *slash = strrchr(to, '/');
-    return xstrdup(slash ? slash + 1 : to);
+    if (slash && !stays_below(to))
+        memmove(to, slash + 1, strlen(slash + 1) + 1);
+    return to;
 }
 
 /* After all keys were read, since cwd may come last. */
