@@ -20,8 +20,8 @@ def rounds(rig, count, fifo, command, env):
 def run(rig, table):
     fifo = os.path.join(rig.tmp, "stamps")
     os.mkfifo(fifo)
-    many, per_round = rig.n(1000000, 20000), rig.n(50, 10)
-    turns = rig.n(4, 2)
+    many, per_round = rig.n(1000000, 20000), 10
+    turns = rig.n(20, 2)
     job = [rig.latency, "--stamp", fifo]
     ts_env = dict(rig.env, TS_SOCKET=os.path.join(rig.tmp, "ts-latency"))
     empty = Daemon(rig, "lat-empty")
