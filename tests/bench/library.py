@@ -90,6 +90,8 @@ def calls_while_planning(rig, table):
                 sys.exit("bench: only %d jobs run on %d GPUs" % (len(running(daemon)), GPUS))
             time.sleep(0.1)
         waits = ask(rig, daemon, running(daemon), rig.n(20.0, 3.0))
+        daemon.call("POST", "/v1/jobs/cancel", {"state": "queued,starting,running"})
+        daemon.wait_drained()
     finally:
         daemon.close()
         rig.env = saved

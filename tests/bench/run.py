@@ -62,8 +62,10 @@ def main():
                 if not args.only or name in args.only:
                     section(rig, table)
         finally:
-            rig.close()
+            left = rig.close()
     table.finish()
+    if left:
+        sys.exit("bench: these were left running: " + ", ".join(left))
     if args.json:
         with open(args.json, "w", encoding="utf-8") as f:
             json.dump(table.rows, f, indent=1)
