@@ -119,33 +119,25 @@ int list_params_read(struct call *c, struct list_params *out, struct err *e)
 
 static int state_mask(const char *text, uint32_t *out, struct err *e)
 {
-    static const char *const names[] = {
-#define X(up, low) #low,
-        JOB_STATE_LIST(X)
-#undef X
-    };
     struct str rest = str_of(text);
-    uint32_t mask = 0;
+    uint32_t mask = 0, some;
 
     while (rest.n > 0) {
         struct str one = str_trim(str_cut(rest, ',', &rest));
-        enum job_state s;
 
         if (one.n == 0)
             continue;
-        if (!job_state_parse(one, &s)) {
+        if (!job_states_parse(one, &some)) {
             char word[32];
             const char *near;
 
             snprintf(word, sizeof(word), STR_FMT, (int)MIN(one.n, sizeof(word) - 1), one.p);
-            near = str_nearest(word, names, ARRAY_SIZE(names));
+            near = str_nearest(word, job_states_names, ARRAY_SIZE(job_states_names));
             return err_set(e, ERR_INVALID, "state: there is no state '%s'; %s%s", word,
-                           near ? "did you mean "
-                                : "states are queued, starting, running, "
-                                  "stopping, succeeded, failed, cancelled, lost",
+                           near ? "did you mean " : "states are " JOB_STATES_TEXT,
                            near ? near : "");
         }
-        mask |= 1u << s;
+        mask |= some;
     }
     *out = mask;
     return 0;

@@ -35,14 +35,12 @@ static int confirm(struct cli *c, const struct act *a, const struct act_opts *o,
                    struct err *e)
 {
     struct list_query q = {o->filter, c->opt.state ? c->opt.state : a->states, NULL, -1};
-    AUTO_FREE char *state = state_text(q.state);
     struct json *counts = NULL;
     char answer[16] = "";
 
     *out_go = true;
     if (o->yes)
         return 0;
-    q.state = state;
     if (list_counts(c, &q, &counts, e) < 0)
         return -1;
     int64_t n = int_of(counts, "total");

@@ -57,8 +57,7 @@ static int matches(struct cli *c, const struct operands *ops, struct json *rows,
                    struct err *e)
 {
     AUTO_FREE char *filter = filter_text(ops);
-    AUTO_FREE char *state = state_text(c->opt.state);
-    struct list_query q = {filter, state, c->opt.sort, limit_of(c)};
+    struct list_query q = {filter, c->opt.state, c->opt.sort, limit_of(c)};
 
     return q.limit == 0 ? 0 : list_jobs(c, &q, rows, out_more, e);
 }
@@ -77,8 +76,7 @@ static void print_text(void *arg, struct str array)
 static int for_programs(struct cli *c, const struct operands *ops, struct err *e)
 {
     AUTO_FREE char *filter = filter_text(ops);
-    AUTO_FREE char *state = state_text(c->opt.state);
-    struct list_query q = {filter, state, c->opt.sort, limit_of(c)};
+    struct list_query q = {filter, c->opt.state, c->opt.sort, limit_of(c)};
     struct view_pages v = {.c = c};
 
     int rc = q.limit == 0  ? 0
@@ -155,7 +153,8 @@ const struct command cmd_ls = {
         "A filter compares with : = != ~ < <= > >= and joins with and, or, not and parentheses. "
         "Fields: id name state project user batch exit_code priority attempt created started ended "
         "duration reason, tag.NAME, metric.NAME; any other word is a parameter. ~ finds a part of "
-        "the text; : takes a comma list; times take an age such as 2h.",
+        "the text; : takes a comma list; times take an age such as 2h; a state may be active or "
+        "finished, for all of a kind.",
     .section = SECTION_LOOK,
     .groups = groups,
     .examples = examples,

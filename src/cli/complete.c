@@ -4,6 +4,7 @@
  * are asked of a running daemon through the hidden command `berth complete-words`, which never
  * starts one: pressing Tab has no effect on the machine.
  */
+#include "base/util.h"
 #include "cli/opt.h"
 #include "model/job.h"
 #include <string.h>
@@ -15,8 +16,8 @@ static bool shown(const struct command *c)
 
 static void states(struct buf *b)
 {
-    for (int s = 0; s < JOB_STATE_MAX; s++)
-        buf_addf(b, "%s%s", s ? " " : "", job_state_name((enum job_state)s));
+    for (size_t i = 0; i < ARRAY_SIZE(job_states_names); i++)
+        buf_addf(b, "%s%s", i ? " " : "", job_states_names[i]);
 }
 
 /* "a|b" → "a b" */

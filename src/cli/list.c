@@ -33,28 +33,6 @@ char *filter_text(const struct operands *ops)
     return buf_take(&b, NULL);
 }
 
-char *state_text(const char *states)
-{
-    AUTO(buf) struct buf b = {0};
-    struct str rest = str_of(states);
-
-    if (!states)
-        return NULL;
-    buf_init(&b, 1024);
-    while (rest.n) {
-        struct str one = str_cut(rest, ',', &rest);
-        if (b.n)
-            buf_addc(&b, ',');
-        if (str_eq_c(one, "active"))
-            buf_adds(&b, "queued,starting,running,stopping");
-        else if (str_eq_c(one, "finished"))
-            buf_adds(&b, "succeeded,failed,cancelled,lost");
-        else
-            buf_add(&b, one.p, one.n);
-    }
-    return buf_take(&b, NULL);
-}
-
 bool list_restricted(const struct cli *c, const struct operands *ops)
 {
     const struct shared_opts *o = &c->opt;
@@ -203,10 +181,9 @@ void counts_format(struct buf *b, const struct json *counts, bool colour)
 
 struct json *list_body(const struct cli *c, const char *filter)
 {
-    AUTO_FREE char *state = state_text(c->opt.state);
     const struct {
         const char *key, *value;
-    } members[] = {{"filter", filter},    {"state", state},        {"project", c->opt.project},
+    } members[] = {{"filter", filter},    {"state", c->opt.state}, {"project", c->opt.project},
                    {"user", c->opt.user}, {"queue", c->opt.queue}, {"batch", c->opt.batch}};
     struct json *body = json_new_object();
 

@@ -4,8 +4,6 @@
 
 /* The words of a filter as one text: `state:failed name~cnn` means both. */
 char *filter_text(const struct operands *ops); /* yours; NULL when there are no words */
-/* "active" and "finished" stand for several states; yours, NULL in, NULL out. */
-char *state_text(const char *states);
 /* Does any option or word restrict the list? */
 bool list_restricted(const struct cli *c, const struct operands *ops);
 

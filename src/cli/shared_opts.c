@@ -41,7 +41,7 @@ static const struct opt list_opts[] = {
      NULL},
     {"state", 0, OPT_TEXT, "STATE", SHARED(state),
      "only these states, separated by commas: queued starting running stopping succeeded failed "
-     "cancelled lost, or active",
+     "cancelled lost, or active and finished",
      COMPLETE_STATE, NULL},
     {"user", 'u', OPT_TEXT, "NAME", SHARED(user), "only jobs of this user", COMPLETE_NONE, NULL},
     {"queue", 0, OPT_TEXT, "NAME", SHARED(queue), "only this queue", COMPLETE_QUEUE, NULL},

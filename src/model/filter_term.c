@@ -241,30 +241,47 @@ static int make_time(const struct maker *m, const struct filter_word *w, struct 
     return 0;
 }
 
+/* One comparison for one state, a list for a word that stands for several. */
+static struct filter *compare_states(const struct maker *m, const struct filter_word *w,
+                                     uint32_t mask)
+{
+    struct filter *f = compare(m, m->op, w);
+
+    f->values = arena_alloc(m->a, JOB_STATE_MAX * sizeof(char *));
+    f->n_values = 0;
+    for (int i = 0; i < JOB_STATE_MAX; i++)
+        if (mask & UINT32_C(1) << i)
+            f->values[f->n_values++] = job_state_name((enum job_state)i);
+    if (f->n_values == 1)
+        return f;
+    f->op = FILTER_IN;
+    return m->op == FILTER_NE ? filter_node(m->a, FILTER_NOT, f, NULL) : f;
+}
+
 static int make_state(const struct maker *m, const struct filter_word *w, struct filter **out)
 {
     char lower[16] = "";
-    enum job_state state;
-    const char *names[JOB_STATE_MAX], *near;
+    uint32_t mask;
+    const char *near;
 
     for (size_t i = 0; i < w->text.n && i < sizeof(lower) - 1; i++) {
         char c = w->text.p[i];
         lower[i] = (char)(c >= 'A' && c <= 'Z' ? c + 32 : c);
     }
-    *out = compare(m, m->op, w);
-    (*out)->values[0] = arena_strdup(m->a, lower);
-    if (m->op == FILTER_CONTAINS ||
-        (w->text.n < sizeof(lower) && job_state_parse(str_of(lower), &state)))
+    if (m->op == FILTER_CONTAINS) {
+        *out = compare(m, m->op, w);
+        (*out)->values[0] = arena_strdup(m->a, lower);
         return 0;
-    for (int i = 0; i < JOB_STATE_MAX; i++)
-        names[i] = job_state_name((enum job_state)i);
-    near = str_nearest(lower, names, JOB_STATE_MAX);
+    }
+    if (w->text.n < sizeof(lower) && job_states_parse(str_of(lower), &mask)) {
+        *out = compare_states(m, w, mask);
+        return 0;
+    }
+    near = str_nearest(lower, job_states_names, ARRAY_SIZE(job_states_names));
     if (near)
         return filter_error(m->e, w->column, "\"%.*s\" is not a state; did you mean \"%s\"?",
                             (int)MIN(w->text.n, 40), w->text.p, near);
-    return bad_value(m, w,
-                     "a state; the states are queued, starting, running, stopping, succeeded, "
-                     "failed, cancelled and lost");
+    return bad_value(m, w, "a state; the states are " JOB_STATES_TEXT);
 }
 
 static bool is_job_number(struct str s)

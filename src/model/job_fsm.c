@@ -34,11 +34,12 @@ static const uint8_t next[JOB_STATE_MAX][JOB_EV_MAX] = {
     [JOB_LOST] = {[JOB_EV_RETRY] = TO(QUEUED)},
 };
 
-static const char *const state_names[] = {
+const char *const job_states_names[JOB_STATE_MAX + 2] = {
 #define X(up, low) [JOB_##up] = #low,
     JOB_STATE_LIST(X)
 #undef X
-};
+        [JOB_STATE_MAX] = "active",
+    [JOB_STATE_MAX + 1] = "finished"};
 static const char *const event_names[] = {
 #define X(up, low) [JOB_EV_##up] = #low,
     JOB_EVENT_LIST(X)
@@ -47,18 +48,34 @@ static const char *const event_names[] = {
 
 const char *job_state_name(enum job_state s)
 {
-    return (unsigned)s < JOB_STATE_MAX ? state_names[s] : "unknown";
+    return (unsigned)s < JOB_STATE_MAX ? job_states_names[s] : "unknown";
 }
 
 bool job_state_parse(struct str s, enum job_state *out)
 {
     for (int i = 0; i < JOB_STATE_MAX; i++) {
-        if (str_eq_c(s, state_names[i])) {
+        if (str_eq_c(s, job_states_names[i])) {
             *out = (enum job_state)i;
             return true;
         }
     }
     return false;
+}
+
+bool job_states_parse(struct str s, uint32_t *out_mask)
+{
+    enum job_state one;
+    uint32_t mask = 0;
+    bool finished = str_eq_c(s, "finished");
+
+    if (job_state_parse(s, &one))
+        mask = UINT32_C(1) << one;
+    else if (finished || str_eq_c(s, "active"))
+        for (int i = 0; i < JOB_STATE_MAX; i++)
+            if (job_state_final((enum job_state)i) == finished)
+                mask |= UINT32_C(1) << i;
+    *out_mask = mask;
+    return mask;
 }
 
 const char *job_event_name(enum job_event ev)

@@ -337,7 +337,9 @@ def test_ls():
         assert names("state:failed and name~cnn and lr<0.1") == ["cnn-bad"]
         assert names("state:failed", "name~CNN", "lr<0.1") == ["cnn-bad"]
         assert sorted(names("--project", "vision")) == ["cnn-bad", "cnn-good"]
-        assert sorted(names("--state", "active")) == ["long", "next"]
+        assert sorted(names("--state", "active")) == sorted(names("state:active")) == ["long", "next"]
+        assert sorted(names("--state", "finished")) == sorted(names("state!=active"))
+        assert len(h.api("GET", "/v1/jobs?state=active")["items"]) == 2
         assert names("--state", "failed", "--sort", "name") == ["cnn-bad", "cnn-high"]
         assert names("--sort", "-name", "-n", "2") == ["next", "long"]
         assert names("--user", "nobody-here") == []

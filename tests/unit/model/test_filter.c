@@ -95,6 +95,9 @@ static void lists(void **state)
 {
     (void)state;
     reads("state:failed,lost", "state in failed|lost");
+    reads("state:active", "state in queued|starting|running|stopping");
+    reads("state!=Finished", "not state in succeeded|failed|cancelled|lost");
+    reads("state:finished,queued", "(state in succeeded|failed|cancelled|lost or state in queued)");
     reads("state:FAILED, Lost", "state in failed|lost");
     reads("name:a,\"b c\"", "name in a|b c");
     reads("exit_code:1,2", "(exit=#1 or exit=#2)");
@@ -160,6 +163,7 @@ static void messages(void **state)
     (void)state;
     refused("state:faild", "column 7: \"faild\" is not a state; did you mean \"failed\"?");
     refused("state:zzzzzzzz", "the states are queued");
+    refused("state:activ", "did you mean \"active\"?");
     refused("failed", "column 1: \"failed\" needs an operator and a value, as in state:failed");
     refused("name~a state:failed", "column 8: expected \"and\" or \"or\"");
     refused("name~a and", "column 11: a condition is missing at the end");

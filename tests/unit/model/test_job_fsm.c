@@ -93,10 +93,29 @@ static void names_read_back(void **state)
     enum job_state out;
     assert_false(job_state_parse(STR("Queued"), &out));
     assert_false(job_state_parse(STR(""), &out));
+    assert_false(job_state_parse(STR("active"), &out));
     assert_string_equal(job_state_name(JOB_STATE_MAX), "unknown");
     assert_string_equal(job_event_name(JOB_EV_PLACED), "placed");
     assert_string_equal(job_event_name(JOB_EV_RETRY), "retry");
     assert_string_equal(job_event_name(JOB_EV_MAX), "unknown");
+}
+
+static void words_for_several(void **state)
+{
+    uint32_t mask, active, finished;
+
+    (void)state;
+    assert_true(job_states_parse(STR("active"), &active));
+    assert_true(job_states_parse(STR("finished"), &finished));
+    assert_int_equal(active & finished, 0);
+    assert_int_equal(active | finished, (1u << JOB_STATE_MAX) - 1);
+    for (int s = 0; s < JOB_STATE_MAX; s++) {
+        assert_true(job_states_parse(str_of(job_state_name((enum job_state)s)), &mask));
+        assert_int_equal(mask, 1u << s);
+        assert_int_equal((finished & mask) != 0, job_state_final((enum job_state)s));
+    }
+    assert_false(job_states_parse(STR("actives"), &mask));
+    assert_false(job_states_parse(STR(""), &mask));
 }
 
 int main(void)
@@ -108,6 +127,7 @@ int main(void)
         cmocka_unit_test(illegal_events_change_nothing),
         cmocka_unit_test(final_states_are_final),
         cmocka_unit_test(names_read_back),
+        cmocka_unit_test(words_for_several),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
