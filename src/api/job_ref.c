@@ -127,14 +127,14 @@ static int state_mask(const char *text, uint32_t *out, struct err *e)
 
         if (one.n == 0)
             continue;
-        if (!job_states_parse(one, &some)) {
+        if (!job_state_set_parse(one, &some)) {
             char word[32];
             const char *near;
 
             snprintf(word, sizeof(word), STR_FMT, (int)MIN(one.n, sizeof(word) - 1), one.p);
-            near = str_nearest(word, job_states_names, ARRAY_SIZE(job_states_names));
+            near = str_nearest(word, job_state_words, ARRAY_SIZE(job_state_words));
             return err_set(e, ERR_INVALID, "state: there is no state '%s'; %s%s", word,
-                           near ? "did you mean " : "states are " JOB_STATES_TEXT,
+                           near ? "did you mean " : "states are " JOB_STATE_WORDS_TEXT,
                            near ? near : "");
         }
         mask |= some;

@@ -16,8 +16,8 @@ static bool shown(const struct command *c)
 
 static void states(struct buf *b)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(job_states_names); i++)
-        buf_addf(b, "%s%s", i ? " " : "", job_states_names[i]);
+    for (size_t i = 0; i < ARRAY_SIZE(job_state_words); i++)
+        buf_addf(b, "%s%s", i ? " " : "", job_state_words[i]);
 }
 
 /* "a|b" → "a b" */
@@ -81,6 +81,14 @@ static void leading_with_value(struct buf *b, const struct opt_group *const *lea
 
 /* ---- bash ---- */
 
+/* " --name --cpus" */
+static void option_names(struct buf *b, const struct opt_group *const *groups)
+{
+    for (; *groups; groups++)
+        for (size_t i = 0; i < (*groups)->n; i++)
+            buf_addf(b, " --%s", (*groups)->opts[i].name);
+}
+
 static void bash_action(struct buf *b, enum complete_kind k, const char *choice_text,
                         const struct command *const *all)
 {
@@ -116,9 +124,7 @@ static void bash_command(struct buf *b, const struct command *c, const struct co
         }
     buf_adds(b,
              "        esac\n        if [[ $cur == -* ]]; then\n            _berth_words \"--help");
-    for (const struct opt_group *const *g = c->groups; *g; g++)
-        for (size_t i = 0; i < (*g)->n; i++)
-            buf_addf(b, " --%s", (*g)->opts[i].name);
+    option_names(b, c->groups);
     buf_adds(b, "\"\n        else\n            ");
     bash_action(b, c->complete, c->choices, all);
     buf_adds(b, "\n        fi ;;\n");
@@ -175,9 +181,7 @@ static void bash_script(struct buf *b, const struct command *const *all,
     leading_with_value(b, leading, "|");
     buf_adds(b, bash_rest);
     buf_adds(b, "    '') _berth_words \"--help --version");
-    for (; *leading; leading++)
-        for (size_t i = 0; i < (*leading)->n; i++)
-            buf_addf(b, " --%s", (*leading)->opts[i].name);
+    option_names(b, leading);
     buf_addc(b, ' ');
     command_names(b, all);
     buf_adds(b, "\" ;;\n");

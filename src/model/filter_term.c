@@ -273,15 +273,15 @@ static int make_state(const struct maker *m, const struct filter_word *w, struct
         (*out)->values[0] = arena_strdup(m->a, lower);
         return 0;
     }
-    if (w->text.n < sizeof(lower) && job_states_parse(str_of(lower), &mask)) {
+    if (w->text.n < sizeof(lower) && job_state_set_parse(str_of(lower), &mask)) {
         *out = compare_states(m, w, mask);
         return 0;
     }
-    near = str_nearest(lower, job_states_names, ARRAY_SIZE(job_states_names));
+    near = str_nearest(lower, job_state_words, ARRAY_SIZE(job_state_words));
     if (near)
         return filter_error(m->e, w->column, "\"%.*s\" is not a state; did you mean \"%s\"?",
                             (int)MIN(w->text.n, 40), w->text.p, near);
-    return bad_value(m, w, "a state; the states are " JOB_STATES_TEXT);
+    return bad_value(m, w, "a state; the states are " JOB_STATE_WORDS_TEXT);
 }
 
 static bool is_job_number(struct str s)

@@ -42,11 +42,11 @@ enum job_event {
 
 const char *job_state_name(enum job_state s);
 bool job_state_parse(struct str s, enum job_state *out);
-/* What people call states: each by its name, "active" for all that may still change, "finished" for
- * the others.  As bits, 1 << state. */
-bool job_states_parse(struct str s, uint32_t *out_mask);
-extern const char *const job_states_names[JOB_STATE_MAX + 2]; /* of all of them */
-#define JOB_STATES_TEXT                                                                            \
+/* The words people have for states: each by its name, "active" for all that may still change,
+ * "finished" for the others.  A word gives a set: bits 1 << state. */
+extern const char *const job_state_words[JOB_STATE_MAX + 2];
+bool job_state_set_parse(struct str word, uint32_t *out_set);
+#define JOB_STATE_WORDS_TEXT                                                                       \
     "queued, starting, running, stopping (all of them: active), succeeded, failed, cancelled and " \
     "lost (finished)"
 const char *job_event_name(enum job_event ev);

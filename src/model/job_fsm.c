@@ -34,12 +34,11 @@ static const uint8_t next[JOB_STATE_MAX][JOB_EV_MAX] = {
     [JOB_LOST] = {[JOB_EV_RETRY] = TO(QUEUED)},
 };
 
-const char *const job_states_names[JOB_STATE_MAX + 2] = {
+const char *const job_state_words[JOB_STATE_MAX + 2] = {
 #define X(up, low) [JOB_##up] = #low,
-    JOB_STATE_LIST(X)
+    [JOB_STATE_MAX] = "active", [JOB_STATE_MAX + 1] = "finished", JOB_STATE_LIST(X)
 #undef X
-        [JOB_STATE_MAX] = "active",
-    [JOB_STATE_MAX + 1] = "finished"};
+};
 static const char *const event_names[] = {
 #define X(up, low) [JOB_EV_##up] = #low,
     JOB_EVENT_LIST(X)
@@ -48,13 +47,13 @@ static const char *const event_names[] = {
 
 const char *job_state_name(enum job_state s)
 {
-    return (unsigned)s < JOB_STATE_MAX ? job_states_names[s] : "unknown";
+    return (unsigned)s < JOB_STATE_MAX ? job_state_words[s] : "unknown";
 }
 
 bool job_state_parse(struct str s, enum job_state *out)
 {
     for (int i = 0; i < JOB_STATE_MAX; i++) {
-        if (str_eq_c(s, job_states_names[i])) {
+        if (str_eq_c(s, job_state_words[i])) {
             *out = (enum job_state)i;
             return true;
         }
@@ -62,20 +61,19 @@ bool job_state_parse(struct str s, enum job_state *out)
     return false;
 }
 
-bool job_states_parse(struct str s, uint32_t *out_mask)
+bool job_state_set_parse(struct str word, uint32_t *out_set)
 {
     enum job_state one;
-    uint32_t mask = 0;
-    bool finished = str_eq_c(s, "finished");
+    bool finished = str_eq_c(word, "finished");
 
-    if (job_state_parse(s, &one))
-        mask = UINT32_C(1) << one;
-    else if (finished || str_eq_c(s, "active"))
+    *out_set = 0;
+    if (job_state_parse(word, &one))
+        *out_set = UINT32_C(1) << one;
+    else if (finished || str_eq_c(word, "active"))
         for (int i = 0; i < JOB_STATE_MAX; i++)
             if (job_state_final((enum job_state)i) == finished)
-                mask |= UINT32_C(1) << i;
-    *out_mask = mask;
-    return mask;
+                *out_set |= UINT32_C(1) << i;
+    return *out_set != 0;
 }
 
 const char *job_event_name(enum job_event ev)

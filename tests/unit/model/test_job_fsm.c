@@ -105,17 +105,17 @@ static void words_for_several(void **state)
     uint32_t mask, active, finished;
 
     (void)state;
-    assert_true(job_states_parse(STR("active"), &active));
-    assert_true(job_states_parse(STR("finished"), &finished));
+    assert_true(job_state_set_parse(STR("active"), &active));
+    assert_true(job_state_set_parse(STR("finished"), &finished));
     assert_int_equal(active & finished, 0);
     assert_int_equal(active | finished, (1u << JOB_STATE_MAX) - 1);
     for (int s = 0; s < JOB_STATE_MAX; s++) {
-        assert_true(job_states_parse(str_of(job_state_name((enum job_state)s)), &mask));
+        assert_true(job_state_set_parse(str_of(job_state_name((enum job_state)s)), &mask));
         assert_int_equal(mask, 1u << s);
         assert_int_equal((finished & mask) != 0, job_state_final((enum job_state)s));
     }
-    assert_false(job_states_parse(STR("actives"), &mask));
-    assert_false(job_states_parse(STR(""), &mask));
+    assert_false(job_state_set_parse(STR("actives"), &mask));
+    assert_false(job_state_set_parse(STR(""), &mask));
 }
 
 int main(void)
