@@ -31,6 +31,12 @@ CASES = [
     ("berth submit -- cat /etc/debian_v", "berth submit -- cat /etc/debian_version"),
     ("berth serve --tls-cert /etc/debian_v", "berth serve --tls-cert /etc/debian_version"),
 ]
+# Where there are several, all of them are offered.
+OFFERED = [
+    ("berth ls -o ", {"table", "json", "csv"}),
+    ("berth node", {"node", "nodes"}),
+    ("berth serve --tls-cert /etc/debian_", {"/etc/debian_version"}),
+]
 
 
 class Shell:
@@ -45,7 +51,7 @@ class Shell:
     def __enter__(self):
         self.dir = tempfile.mkdtemp(prefix="berth-e2e-")
         p = subprocess.run([BERTH, "completion", self.name], capture_output=True, text=True, check=True)
-        self.script = self.write("berth." + self.name, p.stdout)
+        self.script = self.write("_berth", p.stdout)
         return self
 
     def __exit__(self, *exc):
@@ -76,15 +82,22 @@ def with_one_word(typed, offered, breaks=" "):
     return start + offered[0] if len(offered) == 1 else typed
 
 
-def check(lines, expected=CASES):
-    assert len(lines) == len(expected), lines
-    wrong = [(typed, got, want) for (typed, want), got in zip(expected, lines) if got.rstrip(" =") != want.rstrip()]
+def check(lines):
+    assert len(lines) == len(CASES), lines
+    wrong = [(typed, got, want) for (typed, want), got in zip(CASES, lines) if got.rstrip(" =") != want]
     assert not wrong, wrong
+
+
+def check_offered(lines, breaks=" "):
+    """A line of words for each case, then one for each where there may be several."""
+    check([with_one_word(typed, line.split(), breaks) for (typed, _), line in zip(CASES, lines)])
+    several = [(typed, set(line.split())) for (typed, _), line in zip(OFFERED, lines[len(CASES):])]
+    assert several == OFFERED, several
 
 
 def test_bash():
     with Shell("bash") as bash:
-        asks = "".join(f"ask {typed.replace('=', ' = ')}" + ("''\n" if typed[-1] == " " else "\n") for typed, _ in CASES)
+        asks = "".join(f"ask {typed.replace('=', ' = ')}" + ("''\n" if typed[-1] == " " else "\n") for typed, _ in CASES + OFFERED)
         lines = bash.run(f"""
             berth() {{ echo 41; }}
             . {bash.script}
@@ -96,17 +109,17 @@ def test_bash():
                 echo
             }}
             {asks}""", "--norc")
-        check([with_one_word(typed, line.split(), " =") for (typed, _), line in zip(CASES, lines)])
+        check_offered(lines, " =")
 
 
 def test_fish():
     with Shell("fish") as fish:
-        asks = "".join(f"echo (complete -C {quoted(typed)} | string replace -r '\\t.*' '')\n" for typed, _ in CASES)
+        asks = "".join(f"echo (complete -C {quoted(typed)} | string replace -r '\\t.*' '')\n" for typed, _ in CASES + OFFERED)
         lines = fish.run(f"""
             function berth; echo 41; end
             source {fish.script}
             {asks}""", "--no-config")
-        check([with_one_word(typed, line.split()) for (typed, _), line in zip(CASES, lines)])
+        check_offered(lines)
 
 
 def test_zsh():
@@ -114,10 +127,10 @@ def test_zsh():
     with Shell("zsh") as zsh:
         start = zsh.write("start", f"""
             PROMPT=
+            fpath=({zsh.dir} $fpath)
             autoload -Uz compinit
             compinit -D -u
             berth() {{ print 41 }}
-            source {zsh.script}
             press-tab() {{ zle complete-word; print -r -- "<$BUFFER>" }}
             zle -N press-tab
             bindkey '^I' press-tab

@@ -159,8 +159,10 @@ static void test_man(void **state)
         assert_true(str_starts(buf_str(&b), STR(".\\\"")));
         assert_non_null(strstr(b.p, "\n.TH \"BERTH"));
         int rc = filter(groff, buf_str(&b), said, sizeof(said));
-        if (rc == -1)
-            skip(); /* groff is not installed */
+        if (rc == -1) {
+            print_message("# groff is not installed: roff not checked\n");
+            skip();
+        }
         if (rc != 0 || said[0])
             fail_msg("%s: groff says: %s", *c ? (*c)->name : "berth", said);
         if (!*c)
@@ -191,6 +193,9 @@ static void test_completion(void **state)
                 xasprintf("%s%s%s", scripts[i].before, (*c)->name, scripts[i].after);
             assert_int_equal(strstr(b.p, mark) == NULL, (bool)((*c)->flags & COMMAND_HIDDEN));
         }
+        /* Without this first line zsh does not find it in fpath. */
+        assert_int_equal(str_starts(buf_str(&b), STR("#compdef berth\n")),
+                         !strcmp(scripts[i].shell, "zsh"));
     }
     AUTO(buf) struct buf none;
     buf_init(&none, 1 << 10);
