@@ -64,11 +64,11 @@ def main():
         finally:
             left = rig.close()
     table.finish()
-    if left:
-        sys.exit("bench: these were left running: " + ", ".join(left))
     if args.json:
         with open(args.json, "w", encoding="utf-8") as f:
             json.dump(table.rows, f, indent=1)
+    if left:
+        sys.exit("bench: these were left running: " + ", ".join(left))
     return 1 if table.missed else 0
 
 
