@@ -23,9 +23,9 @@ TABLE = {
     "far": "base io model shepherd backend",
     "core": "base io model store sched backend",
     "api": "base io model store core",
-    "dialect": "base io archive model store core api",
+    "dialect": "base io archive model store core api host cli",  # cli: the toolkit of commands
     "host": "base io archive model store sched backend core api dialect",
-    "cli": "base io archive model core host api dialect simulate",
+    "cli": "base io model core host api simulate",
     "main": "base io archive model store sched backend core api dialect host cli",
 }
 # header: the room (or rooms) that may see it.

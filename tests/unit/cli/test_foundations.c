@@ -7,7 +7,7 @@
 
 #include "base/util.h"
 #include "cli/argparse.h"
-#include "cli/foundations.h"
+#include "dialect/atlas/foundations.h"
 #include <fcntl.h>
 #include <stdio.h>
 

@@ -1,0 +1,360 @@
+/* foundations_bundle.c - the job's directory on its way to the scheduler
+ *
+ * The bundle is packed by a thread of its own into a pipe and sent from there as one field of a
+ * form, in chunks: no temporary file, and no more memory for a large directory than for a small
+ * one.  Whatever ends the transfer ends the packing, and the server keeps no half of a bundle.
+ */
+#include "archive/bundle.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/util.h"
+#include "dialect/atlas/foundations.h"
+#include "host/home.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+
+enum { SLOW_MS = 2000, REDRAW_MS = 200, CONFIG_MAX = 8 << 20, PIPE_BYTES = 1 << 20 };
+enum { WORTH_ASKING = 256 << 10 }; /* a smaller bundle is sent while others still ask */
+#define PARAMETERS "job_source/foundations_job_parameters.json"
+
+/* ---- what takes long says so: on a terminal, on stderr ---- */
+
+struct patience {
+    struct foundations *f;
+    const char *what;
+    int64_t start_ms, drawn_ms;
+};
+
+static void on_progress(void *arg, int64_t bytes, int64_t entries)
+{
+    struct patience *p = arg;
+    int64_t now = clock_mono(&clock_system);
+
+    if (!p->f->c->err.is_tty || now - p->start_ms < SLOW_MS || now - p->drawn_ms < REDRAW_MS)
+        return;
+    p->drawn_ms = now;
+    fprintf(stderr, "\r\033[K%s: %lld files, %.1f MB", p->what, (long long)entries,
+            (double)bytes / (1 << 20));
+    fflush(stderr);
+}
+
+static void on_warning(void *arg, const char *sentence)
+{
+    struct patience *p = arg;
+
+    found_log(p->f, FOUND_WARNING, "%s", sentence);
+}
+
+static void wipe(const struct patience *p)
+{
+    if (p->drawn_ms)
+        fputs("\r\033[K", stderr);
+}
+
+static struct archive_watch watch_of(struct patience *p, struct foundations *f, const char *what)
+{
+    *p = (struct patience){.f = f, .what = what, .start_ms = clock_mono(&clock_system)};
+    return (struct archive_watch){
+        .progress = on_progress, .warn = on_warning, .ctx = p, .cancel = found_interrupt_flag()};
+}
+
+static int load_ignore(const char *dir, struct ignore **out, struct err *e)
+{
+    AUTO_FREE char *path = path_join(dir, ".foundationsignore");
+
+    return ignore_load(path, out, e);
+}
+
+int found_bundle_estimate(struct foundations *f, const char *dir, int64_t *out_bytes, struct err *e)
+{
+    struct bundle_size size = {0};
+    struct ignore *ig = NULL;
+    struct patience p;
+    struct archive_watch w = watch_of(&p, f, "Estimating bundle size");
+
+    if (load_ignore(dir, &ig, e) < 0)
+        return -1;
+    int rc = bundle_estimate(dir, ig, &w, &size, e);
+    wipe(&p);
+    ignore_free(ig);
+    *out_bytes = size.bytes;
+    return rc;
+}
+
+/* ---- parts of a bundle ---- */
+
+struct pack {
+    struct foundations *f;
+    VEC(struct bundle_part) parts;
+    VEC(char *) owned; /* names and texts the parts borrow */
+    struct ignore *ignore, *caches;
+    struct bundle bundle;
+    struct contents *contents;
+    struct patience patience;
+    struct archive_watch watch;
+    int write_fd;
+    pthread_t thread;
+    bool ended; /* the thread was joined */
+    int rc;
+    struct err e;
+};
+
+static const char *own(struct pack *k, char *text)
+{
+    vec_push(&k->owned, text);
+    return text;
+}
+
+/* Configs in the root of the directory are also beside job_source, where the SDK looks for them. */
+static int add_configs(struct pack *k, const struct found_job *j, struct err *e)
+{
+    AUTO_FREE char *pattern = NULL;
+    glob_t found = {0};
+    int rc = 0;
+
+    pattern = path_join(j->dir, "*.config.yaml");
+    if (glob(pattern, GLOB_NOSORT, NULL, &found) != 0)
+        return 0;
+    for (size_t i = 0; i < found.gl_pathc && rc == 0; i++) {
+        char *text = NULL;
+        size_t n = 0;
+        rc = file_read_all(found.gl_pathv[i], CONFIG_MAX, &text, &n, e);
+        if (rc < 0)
+            break;
+        own(k, text);
+        struct bundle_part part = {
+            .name = own(k, xstrdup(strrchr(found.gl_pathv[i], '/') + 1)),
+            .bytes = {text, n},
+        };
+        vec_push(&k->parts, part);
+    }
+    globfree(&found);
+    return rc;
+}
+
+static void shell_quote(struct buf *b, const char *text)
+{
+    buf_addc(b, '\'');
+    for (; *text; text++)
+        buf_adds(b, *text == '\'' ? "'\\''" : (char[]){*text, '\0'});
+    buf_addc(b, '\'');
+}
+
+static void add_env(struct pack *k, const struct found_job *j)
+{
+    struct buf b = {0};
+
+    buf_init(&b, 64 << 10);
+    buf_addf(&b, "export FOUNDATIONS_JOB_ID=%s\nexport FOUNDATIONS_PROJECT_NAME=", j->id);
+    shell_quote(&b, j->project);
+    buf_adds(&b, "\nexport FOUNDATIONS_USER=");
+    shell_quote(&b, json_str(json_get(j->metadata, "username")).p);
+    buf_addc(&b, '\n');
+    size_t n = b.n;
+    struct bundle_part part = {.name = "run.env"};
+    part.bytes = (struct str){own(k, buf_take(&b, &n)), n};
+    vec_push(&k->parts, part);
+}
+
+/* The packages a job imports travel with it, so any image with a Python will do. */
+static int add_packages(struct pack *k, struct err *e)
+{
+    static const char *const names[] = {"foundations", "berth"};
+    AUTO_FREE char *dir = home_python_path();
+
+    if (!dir)
+        return err_set(
+            e, ERR_NOT_FOUND,
+            "the Python packages of this program are not beside it; install it whole, or "
+            "set BERTH_PYTHON to their directory");
+    k->caches = ignore_parse(STR("__pycache__/\n"));
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+        struct bundle_part part = {
+            .name = names[i], .tree = own(k, path_join(dir, names[i])), .ignore = k->caches};
+        vec_push(&k->parts, part);
+    }
+    return 0;
+}
+
+static int pack_make(struct pack *k, const struct found_job *j, struct err *e)
+{
+    if (load_ignore(j->dir, &k->ignore, e) < 0)
+        return -1;
+    struct bundle_part source = {.name = "job_source", .tree = j->dir, .ignore = k->ignore};
+    vec_push(&k->parts, source);
+    if (j->params) {
+        struct bundle_part params = {.name = PARAMETERS};
+        params.bytes = str_of(own(k, json_text(j->params)));
+        vec_push(&k->parts, params);
+    }
+    if (add_configs(k, j, e) < 0 || add_packages(k, e) < 0)
+        return -1;
+    add_env(k, j);
+    k->bundle = (struct bundle){.top = j->id, .parts = k->parts.p, .count = k->parts.n};
+    return 0;
+}
+
+static void pack_done(struct pack *k)
+{
+    for (size_t i = 0; i < k->owned.n; i++)
+        free(k->owned.p[i]);
+    vec_done(&k->owned);
+    vec_done(&k->parts);
+    ignore_free(k->ignore);
+    ignore_free(k->caches);
+    contents_free(k->contents);
+}
+
+/* ---- packing: a thread that writes into the pipe ---- */
+
+static int into_pipe(void *ctx, const void *p, size_t n, struct err *e)
+{
+    struct pack *k = ctx;
+
+    return fd_write_all(k->write_fd, p, n, e);
+}
+
+static void *pack_thread(void *arg)
+{
+    struct pack *k = arg;
+
+    k->rc = bundle_write(&k->bundle, into_pipe, k, &k->watch, &k->e);
+    close(TAKE_FD(k->write_fd));
+    return NULL;
+}
+
+static int pack_start(struct pack *k, int *out_read_fd, struct err *e)
+{
+    int fds[2];
+    sigset_t all, before;
+
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        return err_sys(e, "cannot make a pipe");
+    fcntl(fds[1], F_SETPIPE_SZ, PIPE_BYTES); /* a wish */
+    k->write_fd = fds[1];
+    sigfillset(&all); /* also SIGPIPE: a reader that leaves is an error of write there */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int rc = pthread_create(&k->thread, NULL, pack_thread, k);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (rc != 0) {
+        close(fds[0]);
+        close(fds[1]);
+        errno = rc;
+        return err_sys(e, "cannot start a thread");
+    }
+    *out_read_fd = fds[0];
+    return 0;
+}
+
+/* ---- sending ---- */
+
+struct form {
+    struct pack *k;
+    int fd;
+    struct buf head, tail; /* what stands around the file in the form */
+    enum { FORM_HEAD, FORM_FILE, FORM_TAIL } at;
+};
+
+static ssize_t take_text(struct buf *b, char *p, size_t n)
+{
+    n = MIN(n, b->n);
+    memcpy(p, buf_str(b).p, n);
+    buf_consume(b, n);
+    return (ssize_t)n;
+}
+
+static ssize_t fill_form(void *arg, char *p, size_t n)
+{
+    struct form *form = arg;
+    ssize_t got = 0;
+
+    if (found_interrupted(NULL))
+        return -1;
+    if (form->at == FORM_HEAD) {
+        if (form->head.n)
+            return take_text(&form->head, p, n);
+        form->at = FORM_FILE;
+    }
+    if (form->at == FORM_FILE) {
+        do
+            got = read(form->fd, p, n);
+        while (got < 0 && errno == EINTR && !found_interrupted(NULL));
+        if (got != 0)
+            return got;
+        pthread_join(form->k->thread, NULL);
+        form->k->ended = true;
+        if (form->k->rc < 0)
+            return -1; /* never a bundle that looks whole and is not */
+        form->at = FORM_TAIL;
+    }
+    return take_text(&form->tail, p, n);
+}
+
+static void form_init(struct form *form, struct pack *k, const char *id, char boundary[64])
+{
+    *form = (struct form){.k = k};
+    snprintf(boundary, 64, "foundations-%s", id);
+    buf_init(&form->head, 4096);
+    buf_init(&form->tail, 4096);
+    buf_addf(&form->head,
+             "--%s\r\nContent-Disposition: form-data; name=\"job_bundle\"; filename=\"%s.tgz\"\r\n"
+             "Content-Type: application/gzip\r\n\r\n",
+             boundary, id);
+    buf_addf(&form->tail, "\r\n--%s--\r\n", boundary);
+}
+
+static int send_form(struct foundations *f, struct pack *k, const char *id, struct err *e)
+{
+    struct http_response r = {0};
+    struct form form;
+    char boundary[64], type[128];
+    const char *headers[] = {type, NULL};
+    struct http_source source = {fill_form, &form};
+
+    form_init(&form, k, id, boundary);
+    snprintf(type, sizeof(type), "Content-Type: multipart/form-data; boundary=%s", boundary);
+    int rc = pack_start(k, &form.fd, e);
+    if (rc == 0) {
+        rc = http_call_upload(f->http, "POST", "/job_bundle", headers, &source, &r, e);
+        close(form.fd); /* a thread that still packs hears of it */
+        if (!k->ended)
+            pthread_join(k->thread, NULL);
+        wipe(&k->patience);
+        if (rc < 0 && k->ended && k->rc < 0)
+            *e = k->e;
+        rc = rc < 0 ? found_unreachable(e) : http_response_err(&r, e);
+    }
+    buf_done(&form.head);
+    buf_done(&form.tail);
+    http_response_done(&r);
+    return rc;
+}
+
+int found_bundle_upload(struct foundations *f, const struct found_job *j, int64_t bytes,
+                        struct err *e)
+{
+    struct pack k = {.f = f, .write_fd = -1};
+
+    found_step(f, "POST /job_bundle %s.tgz", j->id);
+    k.watch = watch_of(&k.patience, f, "Looking for what is new");
+    int rc = pack_make(&k, j, e);
+    if (rc == 0 && bytes >= WORTH_ASKING)
+        rc = found_contents_ask(f, &k.bundle, &k.watch, &k.contents, e);
+    wipe(&k.patience);
+    k.watch = watch_of(&k.patience, f, "Sending bundle");
+    k.bundle.contents = k.contents;
+    if (rc == 0)
+        rc = send_form(f, &k, j->id, e);
+    if (rc < 0 && k.contents && e->code == ERR_CONFLICT && !found_interrupted(NULL)) {
+        found_step(f, "once more, whole: %s", e->text);
+        k.bundle.contents = NULL;
+        k.ended = false;
+        rc = send_form(f, &k, j->id, e);
+    }
+    pack_done(&k);
+    return rc;
+}

@@ -1,0 +1,357 @@
+/* foundations_job.c - what is submitted: job.config.yaml with the options laid over it
+ *
+ * Owns: which value wins.  Options win over job.config.yaml; its worker block replaces same-named
+ * keys of the submission config's; the words after the job directory replace the worker's command.
+ * The server adds the mounts and the environment every job has.
+ */
+#include "base/file.h"
+#include "base/rand.h"
+#include "base/util.h"
+#include "dialect/atlas/config.h"
+#include "dialect/atlas/foundations.h"
+#include <ctype.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+static void on_warning(void *arg, const char *text)
+{
+    found_log(arg, FOUND_WARNING, "%s", text);
+}
+
+int found_job_config(struct foundations *f, const char *dir, struct json **out, struct err *e)
+{
+    AUTO_FREE char *path = path_join(dir, "job.config.yaml");
+
+    if (atlas_config_read(path, ATLAS_CONFIG_JOB, on_warning, f, out, e) == 0)
+        return 0;
+    if (e->code != ERR_NOT_FOUND)
+        return -1;
+    *out = json_new_object();
+    return 0;
+}
+
+static void make_uuid(char out[FOUND_UUID_MAX])
+{
+    uint8_t b[16];
+
+    random_bytes(b, sizeof(b));
+    b[6] = (uint8_t)((b[6] & 0x0f) | 0x40);
+    b[8] = (uint8_t)((b[8] & 0x3f) | 0x80);
+    snprintf(out, FOUND_UUID_MAX,
+             "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1],
+             b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14],
+             b[15]);
+}
+
+/* ---- who submits ---- */
+
+static int base64url_value(char c)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    const char *at = c ? strchr(digits, c) : NULL;
+
+    return at ? (int)(at - digits) : -1;
+}
+
+/* The name inside a login token, which the server checks; anything else about it is no affair of
+ * the client's. */
+static char *name_in_token(const char *token)
+{
+    struct str rest, payload;
+    AUTO(buf) struct buf text = {0};
+    struct json *doc = NULL;
+    struct err e;
+    unsigned bits = 0, n_bits = 0;
+    char *name = NULL;
+
+    str_cut(str_of(token), '.', &rest);
+    payload = str_cut(rest, '.', &rest);
+    buf_init(&text, 64 << 10);
+    for (size_t i = 0; i < payload.n; i++) {
+        int v = base64url_value(payload.p[i]);
+        if (v < 0)
+            return NULL;
+        bits = (bits << 6 | (unsigned)v) & 0xffff;
+        n_bits += 6;
+        if (n_bits >= 8)
+            buf_addc(&text, (char)(bits >> (n_bits -= 8)));
+    }
+    if (json_parse(buf_str(&text), "token", &doc, &e) < 0)
+        return NULL;
+    const struct json *v =
+        json_type(doc) == JSON_OBJECT ? json_get(doc, "preferred_username") : NULL;
+    if (json_type(v) == JSON_STR && json_str(v).n)
+        name = xstrndup(json_str(v).p, json_str(v).n);
+    json_free(doc);
+    return name;
+}
+
+/* ---- resources ---- */
+
+static int take_gpus(const struct found_opts *o, const struct json *config, struct found_job *j,
+                     struct err *e)
+{
+    const struct json *v = json_get(config, "num_gpus");
+
+    if (o->num_gpus)
+        ASSERT(str_to_i64(str_of(o->num_gpus), &j->num_gpus)); /* the arguments were checked */
+    else if (json_type(v) == JSON_INT)
+        j->num_gpus = json_int(v);
+    else if (v)
+        return err_set(e, ERR_INVALID, "num_gpus must be a whole number of 0 or more");
+    if (j->num_gpus < 0)
+        return err_set(e, ERR_INVALID,
+                       "invalid number of GPUs: num_gpus is %lld and must be 0 or more",
+                       (long long)j->num_gpus);
+    return 0;
+}
+
+static int take_ram(const struct found_opts *o, const struct json *config, struct found_job *j,
+                    struct err *e)
+{
+    const struct json *v = json_get(config, "ram");
+    struct json *option = NULL;
+    int64_t bytes = 0;
+    double number;
+
+    if (o->ram) {
+        ASSERT(str_to_double(str_of(o->ram), &number));
+        v = option = json_new_real(number);
+    }
+    if (!v)
+        return 0;
+    int rc = atlas_ram_bytes(v, &bytes, e);
+    json_free(option);
+    if (rc == 0)
+        json_set_int(j->spec, "mem_limit", bytes);
+    return rc;
+}
+
+/* ---- the worker ---- */
+
+/* What of a worker block goes to the scheduler as it is. */
+static const char *const spec_keys[] = {"image",     "working_dir", "volumes", "network", "runtime",
+                                        "mem_limit", "user",        "ports",   "shm_size"};
+
+static void copy_key(struct json *to, const struct json *from, const char *key)
+{
+    const struct json *v = json_get(from, key);
+
+    if (v)
+        json_set_take(to, key, json_copy(v));
+}
+
+/* Numbers and truths as docker-py writes them. */
+static struct json *env_text(const struct json *v)
+{
+    if (json_type(v) == JSON_STR)
+        return json_copy(v);
+    if (json_type(v) == JSON_BOOL)
+        return json_new_str(str_of(json_bool(v) ? "True" : "False"));
+    if (json_type(v) == JSON_NULL)
+        return json_new_str(STR(""));
+    AUTO_FREE char *text = json_text(v);
+    return json_new_str(str_of(text));
+}
+
+static int check_env(const struct json *v, struct err *e)
+{
+    for (struct json_it it = {0}; json_type(v) == JSON_OBJECT && json_next(v, &it);)
+        if (json_type(it.val) == JSON_ARRAY || json_type(it.val) == JSON_OBJECT)
+            return err_set(e, ERR_INVALID, "worker.environment.%.60s must be a text", it.key);
+    for (size_t i = 0; json_type(v) == JSON_ARRAY && i < json_len(v); i++) {
+        const struct json *item = json_at(v, i);
+        if (json_type(item) != JSON_STR || !memchr(json_str(item).p, '=', json_str(item).n))
+            return err_set(e, ERR_INVALID,
+                           "worker.environment must be a mapping, or a list of NAME=value");
+    }
+    return 0;
+}
+
+/* A map, or a list of K=V. */
+static struct json *env_map(const struct json *v)
+{
+    struct json *out = json_new_object();
+
+    for (struct json_it it = {0}; json_type(v) == JSON_OBJECT && json_next(v, &it);)
+        json_set_take(out, it.key, env_text(it.val));
+    for (size_t i = 0; json_type(v) == JSON_ARRAY && i < json_len(v); i++) {
+        struct str value, key = str_cut(json_str(json_at(v, i)), '=', &value);
+        AUTO_FREE char *name = xstrndup(key.p, key.n);
+        json_set_take(out, name, json_new_str(value));
+    }
+    return out;
+}
+
+/* One text as words, the way a shell would cut it: blanks, both quotes, backslashes. */
+static struct json *split_words(struct str s)
+{
+    struct json *words = json_new_array();
+    AUTO(buf) struct buf word = {0};
+    bool open = false;
+    char quote = 0;
+
+    buf_init(&word, s.n + 1);
+    for (size_t i = 0; i <= s.n; i++) {
+        char c = i < s.n ? s.p[i] : ' ';
+        bool blank = c == ' ' || c == '\t' || c == '\n';
+        if (i == s.n || (!quote && blank)) {
+            if (open)
+                json_push_take(words, json_new_str(buf_str(&word)));
+            buf_reset(&word);
+            open = false;
+            continue;
+        }
+        open = true;
+        if (c == quote)
+            quote = 0;
+        else if (!quote && (c == '"' || c == '\''))
+            quote = c;
+        else if (c == '\\' && quote != '\'' && i + 1 < s.n)
+            buf_addc(&word, s.p[++i]);
+        else
+            buf_addc(&word, c);
+    }
+    return words;
+}
+
+/* A text or a list, as a list; yours. */
+static struct json *as_words(const struct json *v)
+{
+    return json_type(v) == JSON_STR ? split_words(json_str(v)) : json_copy(v);
+}
+
+static struct json *command_of(const struct found_opts *o, const struct json *worker)
+{
+    struct json *words = json_new_array();
+    const struct json *v = json_get(worker, "command");
+
+    for (char **w = o->rest; *w; w++)
+        json_push_take(words, json_new_str(str_of(*w)));
+    if (json_len(words))
+        return words;
+    v = v ? v : json_get(worker, "args");
+    if (!v)
+        return words;
+    json_free(words);
+    return as_words(v);
+}
+
+static bool is_file(const char *dir, struct str name)
+{
+    AUTO_FREE char *word = xstrndup(name.p, name.n), *path = path_join(dir, word);
+    struct stat st;
+
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+/* Neither of these stops a submission. */
+static void check_command(struct foundations *f, const struct found_job *j, bool own_image)
+{
+    const struct json *words = json_get(j->spec, "command"), *first;
+
+    first = json_at(words, 0);
+    if (!first)
+        found_log(f, FOUND_WARNING, "No command was specified.");
+    else if (!own_image && json_type(first) == JSON_STR && !is_file(j->dir, json_str(first)))
+        found_log(f, FOUND_WARNING,
+                  "`" STR_FMT
+                  "`, the first word of the command, is not a file in %s; this may be a "
+                  "mistake.",
+                  STR_ARG(json_str(first)), j->dir);
+}
+
+static int take_worker(struct foundations *f, const struct found_opts *o, const struct json *config,
+                       const struct json *conf, struct found_job *j, struct err *e)
+{
+    struct json *worker = atlas_worker_merge(json_get(conf, "worker"), json_get(config, "worker"));
+    const struct json *image = json_get(worker, "image"), *entry = json_get(config, "entrypoint"),
+                      *env = json_get(worker, "environment");
+    bool own_image = json_type(image) == JSON_STR && !atlas_image_is_standard(json_str(image));
+
+    for (size_t i = 0; i < ARRAY_SIZE(spec_keys); i++)
+        copy_key(j->spec, worker, spec_keys[i]);
+    entry = entry ? entry : json_get(worker, "entrypoint");
+    if (o->entrypoint)
+        json_set_take(j->spec, "entrypoint", split_words(str_of(o->entrypoint)));
+    else if (entry)
+        json_set_take(j->spec, "entrypoint", as_words(entry));
+    int rc = check_env(env, e);
+    if (env && rc == 0)
+        json_set_take(j->spec, "environment", env_map(env));
+    json_set_take(j->spec, "command", command_of(o, worker));
+    if (rc == 0)
+        check_command(f, j, own_image);
+    json_free(worker);
+    return rc;
+}
+
+/* ---- all of it ---- */
+
+static void take_project(const struct found_opts *o, const struct json *config, struct found_job *j)
+{
+    const struct json *v = json_get(config, "project_name");
+    const char *slash = strrchr(j->dir, '/');
+
+    if (o->project_name && *o->project_name)
+        j->project = xstrdup(o->project_name);
+    else if (json_type(v) == JSON_STR && json_str(v).n)
+        j->project = xstrndup(json_str(v).p, json_str(v).n);
+    else
+        j->project = xstrdup(slash && slash[1] ? slash + 1 : "default");
+}
+
+static int take_level(struct foundations *f, const struct json *config, struct err *e)
+{
+    const struct json *v = json_get(config, "log_level");
+
+    if (!v)
+        return 0;
+    if (json_type(v) != JSON_STR || !found_level_parse(json_str(v), &f->level))
+        return err_set(e, ERR_INVALID,
+                       "job.config.yaml: log_level must be DEBUG, INFO, WARNING or ERROR");
+    f->long_form = f->level != FOUND_INFO;
+    return 0;
+}
+
+int found_job_make(struct foundations *f, const struct found_opts *o, const struct json *conf,
+                   struct found_job *out, struct err *e)
+{
+    struct json *config = NULL;
+
+    make_uuid(out->id);
+    out->spec = json_new_object();
+    if (found_job_config(f, out->dir, &config, e) < 0)
+        return -1;
+    int rc = take_level(f, config, e);
+    if (rc == 0) {
+        take_project(o, config, out);
+        const struct json *params = json_get(config, "params");
+        out->params = params ? json_copy(params) : NULL;
+        rc = take_worker(f, o, config, conf, out, e);
+    }
+    if (rc == 0)
+        rc = take_gpus(o, config, out, e);
+    if (rc == 0)
+        rc = take_ram(o, config, out, e);
+    json_free(config);
+    if (rc < 0)
+        return -1;
+    AUTO_FREE char *user = f->token ? name_in_token(f->token) : NULL;
+    out->metadata = json_new_object();
+    json_set_str(out->metadata, "project_name", out->project);
+    json_set_str(out->metadata, "username", user ? user : "CE User");
+    const struct json *channel = json_get(conf, "job_notification_channel");
+    if (channel)
+        json_set_take(out->metadata, "job_notification_channel", json_copy(channel));
+    return 0;
+}
+
+void found_job_done(struct found_job *j)
+{
+    free(j->dir);
+    free(j->project);
+    json_free(j->params);
+    json_free(j->spec);
+    json_free(j->metadata);
+}

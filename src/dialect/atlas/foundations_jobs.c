@@ -1,0 +1,165 @@
+/* foundations_jobs.c - foundations get logs, stop, clear-queue and delete: jobs that are there
+ *
+ * The state decides what may be done; a job that waits for a worker to come up counts as queued,
+ * one that failed as completed where only the end matters.
+ */
+#include "base/util.h"
+#include "dialect/atlas/foundations.h"
+#include "dialect/atlas/home.h"
+#include <errno.h>
+#include <stdio.h>
+
+enum { STATE_MAX = 24 };
+
+int found_known_job(struct foundations *f, const struct found_opts *o, struct json **out)
+{
+    struct err e = {0};
+
+    *out = NULL;
+    if (found_connect(f, f->cwd, o->words[0], NULL))
+        return 1;
+    if (!atlas_id_ok(o->words[1]))
+        err_set(&e, ERR_NOT_FOUND, "that is no id");
+    else
+        (void)found_job(f, o->words[1], out, &e);
+    if (e.code == ERR_NOT_FOUND) {
+        found_say(f, "Error: Job `%s` does not exist in environment `%s`", o->words[1],
+                  o->words[0]);
+        return 1;
+    }
+    return *out ? 0 : found_fail(f, &e);
+}
+
+/* 0 = state is filled in; 1 = there is no such job, or no answer, and that was said. */
+static int state_of(struct foundations *f, const struct found_opts *o, char state[STATE_MAX])
+{
+    struct json *job;
+
+    if (found_known_job(f, o, &job))
+        return 1;
+    const struct json *v = json_get(job, "status");
+    struct str now = json_type(v) == JSON_STR ? json_str(v) : STR("unknown");
+    if (str_eq_c(now, "pending"))
+        now = STR("queued");
+    snprintf(state, STATE_MAX, STR_FMT, (int)MIN(now.n, STATE_MAX - 1), now.p);
+    json_free(job);
+    return 0;
+}
+
+/* ---- get logs ---- */
+
+struct copying {
+    int status;
+    struct buf refusal;
+};
+
+static bool on_log(void *arg, struct str piece)
+{
+    struct copying *k = arg;
+
+    if (k->status != 200)
+        return buf_add(&k->refusal, piece.p, piece.n);
+    while (piece.n) {
+        ssize_t n = write(STDOUT_FILENO, piece.p, piece.n);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return false;
+        piece = (struct str){piece.p + n, piece.n - (size_t)n};
+    }
+    return true;
+}
+
+int found_get_logs(struct foundations *f, const struct found_opts *o)
+{
+    AUTO(buf) struct buf path = {0};
+    struct copying k = {0};
+    struct err e = {0};
+    char state[STATE_MAX];
+
+    if (state_of(f, o, state))
+        return 1;
+    if (!strcmp(state, "queued")) {
+        found_say(f, "Error: Job `%s` is queued and has not produced any logs yet", o->words[1]);
+        return 1;
+    }
+    buf_init(&k.refusal, 64 << 10);
+    found_job_path(&path, "/jobs/", o->words[1], "/logs?offset=0");
+    found_step(f, "GET %s", path.p);
+    int rc = http_call_stream(f->http, "GET", path.p, NULL, STR(""), &k.status, on_log, &k, &e);
+    if (rc < 0)
+        found_unreachable(&e);
+    else if (k.status != 200) {
+        struct http_response r = {.status = k.status, .body = k.refusal};
+        rc = http_response_err(&r, &e);
+    }
+    buf_done(&k.refusal);
+    return rc < 0 ? found_fail(f, &e) : 0;
+}
+
+/* ---- stop, delete, clear-queue ---- */
+
+static int remove_at(struct foundations *f, const char *where, const char *id, const char *query,
+                     struct err *e)
+{
+    AUTO(buf) struct buf path = {0};
+
+    found_job_path(&path, where, id, query);
+    return found_call(f, "DELETE", path.p, NULL, NULL, e);
+}
+
+int found_stop(struct foundations *f, const struct found_opts *o)
+{
+    struct err e = {0};
+    char state[STATE_MAX];
+
+    if (state_of(f, o, state))
+        return 1;
+    if (strcmp(state, "running")) {
+        found_say(f, "Error: Job `%s` is %s and cannot be stopped", o->words[1],
+                  strcmp(state, "failed") ? state : "completed");
+        return 1;
+    }
+    if (remove_at(f, "/running_jobs/", o->words[1], "", &e) < 0) {
+        found_step(f, "%s", e.text);
+        found_say(f, "Error stopping job %s", o->words[1]);
+        return 1;
+    }
+    return found_say(f, "Stopped running job %s", o->words[1]);
+}
+
+int found_delete(struct foundations *f, const struct found_opts *o)
+{
+    struct err e = {0};
+    char state[STATE_MAX];
+
+    if (state_of(f, o, state))
+        return 1;
+    if (strcmp(state, "completed") && strcmp(state, "failed")) {
+        found_say(f, "Error: Job `%s` has status `%s` and cannot be deleted", o->words[1], state);
+        return 1;
+    }
+    if (remove_at(f, "/completed_jobs/", o->words[1], "", &e) < 0) {
+        found_step(f, "%s", e.text);
+        found_say(f,
+                  "Error: Job %s could not be deleted completely (%s); look for what is left of it "
+                  "under ~/.foundations/job_data/",
+                  o->words[1], e.text);
+        return 1;
+    }
+    return found_say(f, "Job %s successfully deleted", o->words[1]);
+}
+
+int found_clear_queue(struct foundations *f, const struct found_opts *o)
+{
+    struct err e = {0};
+    long long n = 0;
+
+    if (found_connect(f, f->cwd, o->words[0], NULL))
+        return 1;
+    while (remove_at(f, "/queued_jobs/", "0", o->purge_bundles ? "?purge=1" : "", &e) == 0)
+        n++;
+    if (e.code != ERR_NOT_FOUND)
+        return found_fail(f, &e);
+    return found_say(f, "Removed %lld job(s) from queue", n);
+}

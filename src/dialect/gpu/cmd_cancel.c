@@ -1,0 +1,67 @@
+/* cmd_cancel.c - scheduler-cancel-job: end a job, whatever it does */
+#include "base/util.h"
+#include "cli/commands.h"
+#include "cli/view.h"
+#include "dialect/gpu/cmd.h"
+#include <stdio.h>
+
+static const char me[] = "scheduler-cancel-job";
+static const struct opt_group *const groups[] = {&common_group, NULL};
+
+static int cancel(struct cli *c, const struct json *job, struct err *e)
+{
+    struct str id = text_of(job, "id"), user = text_of(job, "user"), state = text_of(job, "state");
+    AUTO_FREE char *path = xasprintf("/v1/jobs/" STR_FMT "/cancel", STR_ARG(id));
+    struct json *reply = NULL, *body = json_new_object();
+    int rc = cli_post(c, path, body, &reply, e);
+
+    json_free(body);
+    if (rc < 0 && (e->code == ERR_NOT_FOUND || e->code == ERR_DENIED))
+        return err_set(e, ERR_DENIED, "job " STR_FMT " belongs to " STR_FMT, STR_ARG(id),
+                       STR_ARG(user));
+    if (rc == 0 && int_of(reply, "already"))
+        rc = err_set(e, ERR_CONFLICT, "job " STR_FMT " is over already: " STR_FMT, STR_ARG(id),
+                     STR_ARG(state));
+    else if (rc == 0 && int_of(reply, "denied"))
+        rc = err_set(e, ERR_DENIED, "job " STR_FMT " belongs to " STR_FMT, STR_ARG(id),
+                     STR_ARG(user));
+    json_free(reply);
+    return rc;
+}
+
+static int cancel_job(struct cli *c, const void *opts, const struct operands *ops)
+{
+    struct json *job = NULL;
+    struct err e = {0};
+
+    (void)opts;
+    int rc = gpu_job_get(c, ops->p[0], &job, &e);
+    if (rc == 0)
+        rc = cancel(c, job, &e);
+    json_free(job);
+    return rc < 0 ? gpu_fail(me, &e, gpu_call_status(&e, GPU_EXIT_NO)) : GPU_EXIT_OK;
+}
+
+static const struct example examples[] = {
+    {"scheduler-cancel-job 9f3c2a1b-0400-0000-0193-2a7be1c8d5f0", "end this job"},
+    {"scheduler-cancel-job 9f3c",
+     "the same: the beginning of an id is enough if it is the only one"},
+    {NULL, NULL},
+};
+const struct command cmd_scheduler_cancel_job = {
+    .name = "scheduler-cancel-job",
+    .summary = "end a job of the GPU scheduler",
+    .synopsis = "[OPTION…] JOBID",
+    .description = "A job that waits is cancelled at once. One that runs gets SIGTERM, in all its "
+                   "processes, and SIGKILL ten seconds later; its GPUs are free when the last of "
+                   "them is gone. Exit status: 0 done, 1 there is no such job, it is over already "
+                   "or it belongs to somebody else, 3 no server answers.",
+    .section = SECTION_GPU,
+    .groups = groups,
+    .examples = examples,
+    .operand = "JOBID",
+    .min_operands = 1,
+    .max_operands = 1,
+    .complete = COMPLETE_JOB,
+    .run = cancel_job,
+};

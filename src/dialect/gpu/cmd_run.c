@@ -1,0 +1,296 @@
+/* cmd_run.c - run-scheduler: submit a training script to the GPU scheduler
+ *
+ * Owns: what is printed: the id of the job alone on the last line of stdout, so that
+ * `id=$(run-scheduler …)` works.  The arguments are checked here, by the same rules as on the
+ * server (dialect/gpu/submission.c), before anything is sent.
+ */
+#include "base/file.h"
+#include "base/rand.h"
+#include "base/util.h"
+#include "cli/commands.h"
+#include "cli/follow.h"
+#include "cli/jobspec.h"
+#include "cli/view.h"
+#include "dialect/gpu/cmd.h"
+#include "dialect/gpu/submission.h"
+#include <errno.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+static const char me[] = "run-scheduler";
+
+struct run_opts {
+    const char *image, *script, *custom, *snapshots, *batch, *training_set, *epochs, *single,
+        *no_sharing, *memory, *ports, *hours, *priority, *deadline, *retries, *launch;
+    struct opt_list env;
+    bool wait;
+};
+#define RUN(member) offsetof(struct run_opts, member)
+static const struct opt job_opts[] = {
+    {"script_path", 0, OPT_TEXT, "PATH", RUN(script),
+     "script to run with python, as the job sees it: /custom/train.py", COMPLETE_FILE, NULL},
+    {"custom_dir", 0, OPT_TEXT, "DIR", RUN(custom),
+     "directory with your code; the job finds it at /custom", COMPLETE_DIR, NULL},
+    {"snapshots_dir", 0, OPT_TEXT, "DIR", RUN(snapshots),
+     "directory for snapshots; the job finds it at /snapshots (default: one that is kept for you)",
+     COMPLETE_DIR, NULL},
+    {"image_name", 0, OPT_TEXT, "IMAGE", RUN(image),
+     "container image to run in (default: none, the script runs on the host)", COMPLETE_NONE, NULL},
+    {"env", 0, OPT_LIST, "K=V", RUN(env),
+     "set a variable; those that the scheduler sets cannot be chosen", COMPLETE_NONE, NULL},
+};
+static const struct opt training_opts[] = {
+    {"max_epochs", 0, OPT_TEXT, "N", RUN(epochs), "epochs in all", COMPLETE_NONE, NULL},
+    {"batch_size", 0, OPT_TEXT, "N", RUN(batch), "samples of one step on one GPU", COMPLETE_NONE,
+     NULL},
+    {"training_set_size", 0, OPT_TEXT, "N", RUN(training_set),
+     "samples of one epoch, without those for validation", COMPLETE_NONE, NULL},
+};
+static const struct opt gpu_opts[] = {
+    {"is_single_gpu", 0, OPT_TEXT, "BOOL", RUN(single),
+     "never more than one GPU (default true); false if the script can use several",
+     COMPLETE_CHOICES, "true|false"},
+    {"disable_gpu_sharing", 0, OPT_TEXT, "BOOL", RUN(no_sharing),
+     "keep its GPUs to itself (default false)", COMPLETE_CHOICES, "true|false"},
+    {"estimated_memory", 0, OPT_TEXT, "MIB", RUN(memory),
+     "GPU memory it needs, in MiB (default: not known, a whole GPU until it was measured)",
+     COMPLETE_NONE, NULL},
+    {"est_nhours", 0, OPT_TEXT, "HOURS", RUN(hours),
+     "how long it takes alone on one GPU, more than 1 (default: as others like it took, else 24); "
+     "replaced by what is measured",
+     COMPLETE_NONE, NULL},
+    {"launch", 0, OPT_TEXT, "HOW", RUN(launch),
+     "node: one process that drives all its GPUs (default); gpu: one process per GPU",
+     COMPLETE_CHOICES, "node|gpu"},
+};
+static const struct opt run_opts[] = {
+    {"port_mapping", 0, OPT_TEXT, "NODE:JOB,…", RUN(ports),
+     "ports of the host that lead to ports of the job while it runs: 31346:6006", COMPLETE_NONE,
+     NULL},
+    {"priority", 0, OPT_TEXT, "1…5", RUN(priority), "5 is the most urgent (default 3)",
+     COMPLETE_CHOICES, "1|2|3|4|5"},
+    {"deadline", 0, OPT_TEXT, "TIME", RUN(deadline), "when it should be done: 2026-11-20T08:00:00Z",
+     COMPLETE_NONE, NULL},
+    {"max_retries", 0, OPT_TEXT, "N", RUN(retries),
+     "try again so often after a failure (default 0)", COMPLETE_NONE, NULL},
+    {"wait", 0, OPT_FLAG, NULL, RUN(wait), "wait for its end; exit 0 if it finished, else 1",
+     COMPLETE_NONE, NULL},
+};
+static const struct opt_group script_group = {"Job", job_opts, ARRAY_SIZE(job_opts), false};
+static const struct opt_group epoch_group = {"Training", training_opts, ARRAY_SIZE(training_opts),
+                                             false};
+static const struct opt_group gpu_group = {"GPUs", gpu_opts, ARRAY_SIZE(gpu_opts), false};
+static const struct opt_group run_group = {"Running", run_opts, ARRAY_SIZE(run_opts), false};
+static const struct opt_group *const groups[] = {&script_group, &epoch_group,  &gpu_group,
+                                                 &run_group,    &common_group, NULL};
+
+/* ---- options into a submission ---- */
+
+static const struct gpu_argument *argument_of(const struct opt *o)
+{
+    for (size_t i = 0; i < gpu_n_arguments; i++)
+        if (gpu_arguments[i].option && !strcmp(gpu_arguments[i].option, o->name))
+            return &gpu_arguments[i];
+    return NULL;
+}
+
+static void set_text(struct json *body, const struct gpu_argument *arg, const char *value)
+{
+    char here[4096];
+
+    if (arg->type != GPU_ARG_DIR || !*value || !getcwd(here, sizeof(here))) {
+        json_set_str(body, arg->key, value);
+        return;
+    }
+    AUTO_FREE char *path = path_absolute(value, here);
+    json_set_str(body, arg->key, path);
+}
+
+static struct json *body_of(const struct run_opts *o, const char *name)
+{
+    struct json *body = json_new_object(), *env = json_new_array();
+
+    json_set_str(body, "jobName", name);
+    for (const struct opt_group *const *g = groups; !(*g)->shared; g++)
+        for (size_t i = 0; i < (*g)->n; i++) {
+            const struct opt *opt = &(*g)->opts[i];
+            const struct gpu_argument *arg = argument_of(opt);
+            const char *value = opt->type == OPT_TEXT
+                                    ? *(const char *const *)((const char *)o + opt->offset)
+                                    : NULL;
+            if (arg && value)
+                set_text(body, arg, value);
+        }
+    for (size_t i = 0; i < o->env.n; i++)
+        json_push_take(env, json_new_str(str_of(o->env.p[i])));
+    json_set_take(body, "env", env);
+    return body;
+}
+
+static int check_dir(const char *option, const char *path, int mode, struct err *e)
+{
+    struct stat st;
+
+    if (!path)
+        return 0;
+    if (stat(path, &st) == 0 && !S_ISDIR(st.st_mode))
+        return err_set(e, ERR_INVALID, "%s '%.120s': is not a directory", option, path);
+    if (access(path, mode) == 0)
+        return 0;
+    return err_set(e, ERR_INVALID, "%s '%.120s': %s", option, path,
+                   errno == ENOENT   ? "there is no such directory"
+                   : errno != EACCES ? strerrordesc_np(errno)
+                   : mode & W_OK     ? "you may not write to it"
+                                     : "you may not read it");
+}
+
+/* The mistake that is made most often. */
+static void warn_host_path(const struct gpu_submission *s)
+{
+    size_t n = s->custom_dir ? strlen(s->custom_dir) : 0;
+
+    while (n > 1 && s->custom_dir[n - 1] == '/')
+        n--;
+    if (!n || !s->script || strncmp(s->script, s->custom_dir, n) != 0 || s->script[n] != '/')
+        return;
+    fprintf(stderr,
+            "%s: warning: --script_path '%s' is a path of the host; the job finds your directory "
+            "at /custom: did you mean /custom%s?\n",
+            me, s->script, s->script + n);
+}
+
+/* An image has an environment of its own; where the user's datasets are is still told by HOME. */
+static struct json *home_alone(void)
+{
+    struct json *env = json_new_object();
+
+    if (getenv("HOME"))
+        json_set_str(env, "HOME", getenv("HOME"));
+    return env;
+}
+
+static int read_submission(struct cli *c, const struct run_opts *o, const char *name,
+                           struct arena *a, struct gpu_submission *out, struct err *e)
+{
+    struct json *body = body_of(o, name);
+    int rc = gpu_submission_read(body, true, a, out, e);
+
+    json_free(body);
+    if (rc < 0)
+        return -1;
+    /* With another machine's daemon the directories are that machine's. */
+    if (c->is_unix &&
+        (check_dir("--custom_dir", out->custom_dir, R_OK | X_OK, e) < 0 ||
+         check_dir("--snapshots_dir", out->snapshots_dir, R_OK | W_OK | X_OK, e) < 0)) {
+        gpu_submission_done(out);
+        return -1;
+    }
+    out->environment = out->image ? home_alone() : jobspec_env(false);
+    warn_host_path(out);
+    return 0;
+}
+
+/* ---- sending ---- */
+
+static int post(struct cli *c, const struct gpu_submission *s, struct json **out, struct err *e)
+{
+    struct json *body = gpu_submission_json(s, false);
+    uint64_t raw[2];
+
+    random_bytes(raw, sizeof(raw));
+    AUTO_FREE char *key = xasprintf("Idempotency-Key: %s-%016llx%016llx", me,
+                                    (unsigned long long)raw[0], (unsigned long long)raw[1]);
+    const char *headers[] = {"Content-Type: application/json", key, NULL};
+    int rc = cli_call(c, "POST", "/submit", headers, body, out, e);
+    json_free(body);
+    return rc;
+}
+
+static int wait_for_end(struct cli *c, const char *id)
+{
+    struct json *job = NULL;
+    struct err e = {0};
+    char text[300];
+
+    if (follow_end(c, id, &job, &e) < 0)
+        return gpu_fail(me, &e, gpu_call_status(&e, GPU_EXIT_NO));
+    bool good = str_eq_c(text_of(job, "state"), "succeeded");
+    if (!good) {
+        job_outcome_text(job, text, sizeof(text));
+        fprintf(stderr, "%s: job %s %s\n", me, id, text);
+    }
+    json_free(job);
+    return good ? GPU_EXIT_OK : GPU_EXIT_NO;
+}
+
+static int submit_and_print(struct cli *c, const struct gpu_submission *s, bool wait)
+{
+    struct json *reply = NULL;
+    struct err e = {0};
+
+    if (post(c, s, &reply, &e) < 0)
+        return gpu_fail(me, &e, gpu_call_status(&e, GPU_EXIT_REFUSED));
+    struct str id = text_of(reply, "id");
+    AUTO_FREE char *text = xstrndup(id.p, id.n);
+    json_free(reply);
+    printf("%s\n", text);
+    fflush(stdout);
+    return wait ? wait_for_end(c, text) : GPU_EXIT_OK;
+}
+
+static int run_scheduler(struct cli *c, const void *opts, const struct operands *ops)
+{
+    const struct run_opts *o = opts;
+    struct gpu_submission s;
+    struct arena a = {0};
+    struct err e = {0};
+    int rc;
+
+    if (cli_open(c, &e) < 0)
+        return gpu_fail(me, &e, GPU_EXIT_USAGE);
+    if (read_submission(c, o, ops->p[0], &a, &s, &e) < 0) {
+        rc = gpu_fail(me, &e, GPU_EXIT_USAGE);
+    } else {
+        rc = submit_and_print(c, &s, o->wait);
+        gpu_submission_done(&s);
+    }
+    arena_done(&a);
+    return rc;
+}
+
+static const struct example examples[] = {
+    {"run-scheduler --custom_dir ~/mnist --script_path /custom/train.py --batch_size 64 "
+     "--training_set_size 60000 --max_epochs 20 --estimated_memory 4000 --est_nhours 2 mnist",
+     "one training on one GPU, which others may share; its id is printed"},
+    {"run-scheduler --custom_dir . --script_path /custom/ddp.py --is_single_gpu false --launch gpu "
+     "--batch_size 32 --training_set_size 50000 --max_epochs 90 ddp",
+     "one process per GPU, on as many GPUs as do most good"},
+    {"run-scheduler --custom_dir . --script_path /custom/train.py --port_mapping 31346:6006 board",
+     "port 31346 of the host leads to port 6006 of the script, TensorBoard for example"},
+    {"run-scheduler --custom_dir . --script_path /custom/train.py --priority 5 --deadline "
+     "2026-11-20T08:00:00Z --wait urgent",
+     "urgent, and wait for its end"},
+    {NULL, NULL},
+};
+const struct command cmd_run_scheduler = {
+    .name = "run-scheduler",
+    .summary = "submit a training script to the GPU scheduler",
+    .synopsis = "[OPTION…] JOB_NAME",
+    .description =
+        "The script runs as python SCRIPT_PATH, with your code at /custom, a place for snapshots "
+        "at "
+        "/snapshots and your datasets at /data. A script that calls kubernetesdlprofile at the "
+        "begin and end of its epochs may be stopped between two of them when others need the GPUs, "
+        "and goes on later from its snapshot; one that does not runs until it ends.\n"
+        "\n"
+        "The id of the job is the last line of the output. Exit status: 0 accepted, 2 an argument "
+        "is wrong and nothing was submitted, 3 no server answers, 4 the server refused it.",
+    .section = SECTION_GPU,
+    .groups = groups,
+    .opts_size = sizeof(struct run_opts),
+    .examples = examples,
+    .operand = "job_name",
+    .min_operands = 1,
+    .max_operands = 1,
+    .run = run_scheduler,
+};

@@ -1,0 +1,236 @@
+/* life.c - what happens to jobs while a batch runs: markers, log lines, the end
+ *
+ * The scheduler's events come as notes, in order.  What is final stays final; a job that was
+ * interrupted, or whose run never began, is as if it had not been started.
+ */
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/util.h"
+#include "dialect/hyperctl/py_json.h"
+#include "dialect/hyperctl/routes.h"
+#include "dialect/hyperctl/run_state.h"
+
+enum { LINE_MAX_BYTES = 1 << 20 };
+
+/* ---- what a watching program is told: one JSON object a line ---- */
+
+void hyper_tell(struct hyper_run *r, const char *event, const struct hyper_job *j,
+                struct json *more)
+{
+    AUTO(buf) struct buf line = {0};
+    struct err e;
+
+    if (r->events_fd >= 0) {
+        struct json *o = json_new_object();
+        json_set_str(o, "event", event);
+        if (j) {
+            json_set_str(o, "job", j->name);
+            json_set_str(o, "status", hyper_status_name(j->status));
+            json_set_int(o, "started_ms", j->started_ms);
+            json_set_int(o, "ended_ms", j->ended_ms);
+            json_set_take(o, "ext", hyper_job_ext(j));
+        }
+        for (struct json_it it = {0}; json_next(more, &it);)
+            json_set_take(o, it.key, it.val ? json_copy(it.val) : NULL);
+        buf_init(&line, LINE_MAX_BYTES);
+        json_write(&line, o, false);
+        buf_addc(&line, '\n');
+        json_free(o);
+        if (fd_write_all(r->events_fd, line.p, line.n, &e) < 0) {
+            close(r->events_fd);
+            r->events_fd = -1;
+        }
+    }
+    json_free(more);
+}
+
+struct json *hyper_one_text(const char *key, const char *value)
+{
+    struct json *o = json_new_object();
+
+    json_set_str(o, key, value);
+    return o;
+}
+
+/* ---- what happens to jobs ---- */
+
+static void remember(struct hyper_run *r, int rc, const struct err *e)
+{
+    if (rc < 0)
+        hyper_log(r->h, HYPER_WARN, "batch", "%s", e->text);
+}
+
+/* Where a job runs, or ran, when that is not here; its output is shown from there. */
+static void set_machine(struct hyper_run *r, struct hyper_job *j, const struct hyper_note *n,
+                        bool ended)
+{
+    const struct hyper_machine *m = hyper_batch_machine(r->b, n->node);
+    struct err e = {0};
+
+    free(j->hostname);
+    j->hostname = m ? xstrdup(m->hostname) : NULL;
+    if (m && n->run)
+        remember(r, hyper_far_output(r->home, j, n->number, n->run, ended, &e), &e);
+}
+
+static void started(struct hyper_run *r, struct hyper_job *j, const struct hyper_note *n)
+{
+    struct err e = {0};
+
+    if (j->status == HYPER_RUNNING)
+        return;
+    j->status = HYPER_RUNNING;
+    j->started_ms = n->at_ms;
+    j->ended_ms = 0;
+    set_machine(r, j, n, false);
+    remember(r, hyper_mark_running(&r->l, j, &e), &e);
+    hyper_log(r->h, HYPER_DEBUG, "scheduler", "job %s started", j->name);
+    hyper_tell(r, "job_start", j, NULL);
+}
+
+static void tidy_tmp(const struct hyper_job *j)
+{
+    AUTO_FREE char *tmp = hyper_job_file(j, "tmp");
+
+    rmdir(tmp); /* unless something is in it */
+}
+
+static void finished(struct hyper_run *r, struct hyper_job *j, const struct hyper_note *n)
+{
+    struct err e = {0};
+
+    j->status = n->kind == NOTE_SUCCEEDED ? HYPER_SUCCEED : HYPER_FAILED;
+    j->ended_ms = n->at_ms;
+    if (n->started_ms || !j->started_ms)
+        j->started_ms = n->started_ms ? n->started_ms : n->at_ms;
+    j->exit_code = n->exit_code;
+    j->signo = n->signo;
+    set_machine(r, j, n, true);
+    remember(r, hyper_mark_final(&r->l, j, &e), &e);
+    tidy_tmp(j);
+    hyper_log(r->h, HYPER_INFO, "scheduler", "job %s finished with status %s%s%s%s", j->name,
+              hyper_status_name(j->status), n->why[0] ? " (" : "", n->why, n->why[0] ? ")" : "");
+    hyper_tell(r, j->status == HYPER_SUCCEED ? "job_succeed" : "job_failed", j, NULL);
+}
+
+/* Interrupted, or never begun: as if it had not been started. */
+static void returned(struct hyper_run *r, struct hyper_job *j, const struct hyper_note *n)
+{
+    if (j->status == HYPER_RUNNING)
+        hyper_log(r->h, HYPER_INFO, "scheduler", "job %s was interrupted and will run again",
+                  j->name);
+    else if (r->b->remote && n->why[0] && n->kind == NOTE_QUEUED)
+        hyper_log(r->h, HYPER_WARN, "scheduler", "job %s could not be started and waits again: %s",
+                  j->name, n->why);
+    j->status = HYPER_INIT;
+    j->started_ms = 0;
+    hyper_mark_none(&r->l, j);
+}
+
+void hyper_on_note(void *arg, struct hyper_note *n)
+{
+    struct hyper_run *r = arg;
+    struct hyper_job *j = &r->b->jobs.p[n->job];
+
+    r->numbers[n->job] = n->number;
+    if (hyper_status_final(j->status))
+        return;
+    if (n->kind == NOTE_RUNNING)
+        started(r, j, n);
+    else if (n->kind == NOTE_QUEUED || (n->kind == NOTE_CANCELLED && r->signo))
+        returned(r, j, n);
+    else
+        finished(r, j, n);
+    if (n->kind >= NOTE_SUCCEEDED)
+        hyper_routes_killed(r->routes, n->job);
+}
+
+void hyper_broken(struct hyper_run *r, struct hyper_job *j, const struct err *e)
+{
+    AUTO_FREE char *path = hyper_job_file(j, "stderr");
+    int64_t now = clock_wall(&clock_system);
+    struct err ignored;
+    FILE *f = fopen(path, "we");
+
+    if (f) {
+        fprintf(f, "hyperctl: %s\n", e->text);
+        fclose(f);
+    }
+    j->status = HYPER_FAILED;
+    j->started_ms = j->ended_ms = now;
+    hyper_mark_final(&r->l, j, &ignored);
+    hyper_log(r->h, HYPER_WARN, "scheduler", "job %s could not be started: %s", j->name, e->text);
+    hyper_tell(r, "job_break", j, hyper_one_text("error", e->text));
+}
+
+/* ---- the end ---- */
+
+void hyper_stop_loop(struct hyper_run *r)
+{
+    r->stopped = true;
+    if (r->running)
+        loop_stop(r->loop);
+}
+
+void hyper_leave(struct hyper_run *r, const struct err *e)
+{
+    r->err = *e;
+    r->failed = true;
+    hyper_stop_loop(r);
+}
+
+static void forget_submission(struct hyper_run *r)
+{
+    AUTO_FREE char *path = hyper_layout_own(&r->l, SUBMITTED);
+
+    unlink(path);
+}
+
+static void finish(struct hyper_run *r)
+{
+    double elapsed = (double)(clock_mono(&clock_system) - r->began_ms) / 1000;
+    struct json *summary = hyper_summary_json(r->b, "FINISHED"), *more = json_new_object();
+    AUTO_FREE char *text = py_json_text(summary, 0);
+
+    r->finished = true;
+    json_set_take(more, "elapsed", json_new_real(elapsed));
+    json_set_take(more, "summary", summary);
+    hyper_log(r->h, HYPER_INFO, "scheduler", "all jobs finished, stop scheduler:\n%s", text);
+    forget_submission(r);
+    hyper_tell(r, "finish", NULL, more);
+}
+
+/* After anything that could be the last thing. */
+void hyper_settle(struct hyper_run *r)
+{
+    if (r->feed || r->calls)
+        return;
+    if (!r->finished && hyper_batch_finished(r->b))
+        finish(r);
+    if (r->signo || r->failed || (r->finished && r->b->exit_on_finish && r->control_fd < 0))
+        hyper_stop_loop(r);
+}
+
+void hyper_on_say(void *arg, bool bad, const char *text)
+{
+    struct hyper_run *r = arg;
+
+    hyper_log(r->h, bad ? HYPER_WARN : HYPER_INFO, "backend", "%s", text);
+}
+
+void hyper_on_feed_over(void *arg, const struct err *e)
+{
+    struct hyper_run *r = arg;
+
+    if (e) { /* jobs may still be there: the next run looks */
+        r->err = *e;
+        r->failed = true;
+    }
+    bool idle = hyper_feed_idle(r->feed);
+    hyper_feed_join(TAKE(r->feed));
+    if ((r->signo && !r->failed) || idle) {
+        r->clean = idle;
+        forget_submission(r);
+    }
+    hyper_settle(r);
+}

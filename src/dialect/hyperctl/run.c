@@ -1,0 +1,260 @@
+/* run.c - hyperctl run: a batch from its file to its last marker
+ *
+ * Order: lock the directory, open the port, write config.json and server.pid, prepare what is to
+ * run, submit it, follow it.  A batch that another process runs is refused before anything is
+ * touched.  All that follows is driven by events; `scheduler.interval` only bounds how often the
+ * signal file is looked for.
+ */
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/util.h"
+#include "dialect/hyperctl/py_json.h"
+#include "dialect/hyperctl/routes.h"
+#include "dialect/hyperctl/run_state.h"
+#include "io/http_server.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+enum { EXIT_SIGNAL = 128 };
+
+/* ---- ending early ---- */
+
+static void stop_for(struct hyper_run *r, int signo)
+{
+    if (r->signo)
+        _exit(EXIT_SIGNAL + signo); /* again: the jobs end by themselves, nobody waits for them */
+    r->signo = signo;
+    if (!r->feed) {
+        hyper_stop_loop(r);
+        return;
+    }
+    hyper_log(r->h, HYPER_WARN, "scheduler",
+              "interrupted, stopping the jobs; a re-run repeats them");
+    hyper_feed_stop(r->feed);
+    hyper_cancel_all(r);
+}
+
+void hyper_on_interrupt(void *arg, int events, int error)
+{
+    struct hyper_run *r = arg;
+    char signo;
+
+    (void)events;
+    (void)error;
+    if (read(r->session.interrupts[0], &signo, 1) == 1)
+        stop_for(r, signo);
+}
+
+/* ---- starting ---- */
+
+static void go(struct hyper_run *r)
+{
+    struct err e = {0};
+
+    if (hyper_start_jobs(r, &e) < 0)
+        hyper_leave(r, &e);
+    hyper_settle(r);
+}
+
+/* ---- a watching program: "go" starts the batch, the end of its file ends it ---- */
+
+static void on_control(void *arg, int events, int error)
+{
+    struct hyper_run *r = arg;
+    char text[64];
+    ssize_t n = read(r->control_fd, text, sizeof(text));
+
+    (void)events;
+    if (n < 0 && (errno == EAGAIN || errno == EINTR) && !error)
+        return;
+    if (n > 0) {
+        if (memchr(text, 'g', (size_t)n))
+            go(r);
+        return;
+    }
+    watch_free(TAKE(r->control));
+    close(r->control_fd);
+    r->control_fd = -1;
+    if (r->finished)
+        hyper_stop_loop(r);
+    else
+        stop_for(r, SIGTERM);
+}
+
+static int take_fd(const char *text, int *out, struct err *e)
+{
+    int64_t n;
+
+    *out = -1;
+    if (!text)
+        return 0;
+    if (!str_to_i64(str_of(text), &n) || n < 0 || n > 1 << 20 || fcntl((int)n, F_GETFD) < 0)
+        return err_set(e, ERR_INVALID, "'%.40s' is not an open file descriptor", text);
+    *out = (int)n;
+    fcntl(*out, F_SETFD, FD_CLOEXEC);
+    return 0;
+}
+
+/* ---- from the file to the loop ---- */
+
+static int lay_out(struct hyper_run *r, struct err *e)
+{
+    AUTO_FREE char *base =
+        hyper_batches_dir(r->o->batches_data_dir, r->b->batches_data_dir, r->h->cwd);
+    AUTO_FREE char *dir = r->o->batch_dir ? hyper_path(str_of(r->o->batch_dir), r->h->cwd)
+                                          : path_join(base, r->b->name);
+    size_t left = 0;
+
+    hyper_layout_init(&r->l, dir);
+    hyper_log(r->h, HYPER_INFO, "batch", "batch name: %s", r->b->name);
+    hyper_log(r->h, HYPER_INFO, "batch", "batch data dir: %s", dir);
+    bool there = access(dir, F_OK) == 0;
+    if (hyper_layout_lock(&r->l, r->b->name, e) < 0 ||
+        hyper_layout_restore(&r->l, r->b, &left, e) < 0)
+        return -1;
+    if (left)
+        hyper_log(r->h, HYPER_WARN, "batch",
+                  "%zu jobs were running when their scheduler died; they are taken up again", left);
+    if (there) {
+        struct json *s = hyper_summary_json(r->b, "RUNNING");
+        AUTO_FREE char *text = py_json_text(s, 0);
+        json_free(s);
+        hyper_log(r->h, HYPER_INFO, "batch", "restored: %s", text);
+    }
+    return 0;
+}
+
+static int open_port(struct hyper_run *r, struct err *e)
+{
+    if (hyper_port_prepare(&r->port, r->b, &r->l, e) < 0)
+        return -1;
+    r->routes = hyper_routes_new(&(struct hyper_routes_conf){.batch = r->b,
+                                                             .token = r->port.token,
+                                                             .token_needed = !r->port.loopback,
+                                                             .kill = hyper_on_kill,
+                                                             .arg = r});
+    r->port.http = http_server_new(r->loop, &http_limits_default, hyper_routes_handler(r->routes));
+    if (hyper_port_listen(&r->port, r->b, &r->l, e) < 0)
+        return -1;
+    hyper_routes_set_portal(r->routes, r->port.portal);
+    r->b->port = r->port.port;
+    return 0;
+}
+
+static void choose_jobs(struct hyper_run *r)
+{
+    for (size_t i = 0; i < r->b->jobs.n; i++) {
+        struct hyper_job *j = &r->b->jobs.p[i];
+        if (j->status == HYPER_FAILED && r->o->retry_failed) {
+            j->status = HYPER_INIT;
+            hyper_mark_none(&r->l, j);
+        }
+        r->pending[i] = !hyper_status_final(j->status);
+        if (!r->pending[i])
+            hyper_log(r->h, HYPER_INFO, "scheduler",
+                      "job '%s' status is %s means it's finished, skip to run", j->name,
+                      hyper_status_name(j->status));
+    }
+}
+
+static int set_up(struct hyper_run *r, struct err *e)
+{
+    if (lay_out(r, e) < 0 || open_port(r, e) < 0 ||
+        hyper_config_write(&r->l, r->b, r->h->c->seams->version, e) < 0 ||
+        hyper_pid_write(&r->l, e) < 0)
+        return -1;
+    hyper_log(r->h, HYPER_INFO, "server", "api server is ready to run at: %s", r->port.portal);
+    if (r->b->remote && !strcmp(r->b->host, "localhost"))
+        hyper_log(r->h, HYPER_WARN, "server",
+                  "server.host is localhost: jobs on remote machines may be unable to reach it");
+    r->pending = xcalloc(r->b->jobs.n + 1, sizeof(bool));
+    r->changed = xcalloc(r->b->jobs.n + 1, sizeof(bool));
+    r->numbers = xcalloc(r->b->jobs.n + 1, sizeof(*r->numbers));
+    choose_jobs(r);
+    return 0;
+}
+
+static void tear_down(struct hyper_run *r)
+{
+    while (r->calls)
+        loop_run_once(r->loop, true);
+    timer_free(r->look);
+    watch_free(r->dir_watch);
+    watch_free(r->control);
+    if (r->dir_fd >= 0)
+        close(r->dir_fd);
+    hyper_close_scheduler(r);
+    hyper_port_close(&r->port, r->loop, &r->l);
+    hyper_routes_free(r->routes);
+    loop_free(r->loop);
+    hyper_layout_done(&r->l);
+    free(r->home);
+    free(r->target);
+    free(r->pending);
+    free(r->changed);
+    free(r->numbers);
+}
+
+static void warn_of_file(struct hyper_run *r)
+{
+    struct stat st;
+
+    for (size_t i = 0; i < r->b->warnings.n; i++)
+        hyper_log(r->h, HYPER_WARN, "batch", "%s", r->b->warnings.p[i]);
+    if (r->b->has_password && stat(r->o->config, &st) == 0 && (st.st_mode & 077))
+        hyper_log(r->h, HYPER_WARN, "batch",
+                  "%s holds a password and can be read by others: chmod 600 it, or use a key",
+                  r->o->config);
+    if (r->b->name_was_made)
+        hyper_log(r->h, HYPER_WARN, "batch",
+                  "the batch has no name and is called %s; name it, so that a re-run finds it",
+                  r->b->name);
+}
+
+static int exit_status(struct hyper_run *r)
+{
+    size_t n[HYPER_STATUS_MAX];
+
+    if (r->failed)
+        return hyper_fail(&r->err);
+    if (r->signo)
+        return EXIT_SIGNAL + r->signo;
+    hyper_batch_count(r->b, n);
+    return r->o->fail_exit && n[HYPER_FAILED] ? 1 : 0;
+}
+
+int hyperctl_run(struct hyperctl *h, const struct hyper_opts *o)
+{
+    struct hyper_run r = {.h = h, .o = o, .dir_fd = -1, .l = {.lock_fd = -1}};
+    struct err e = {0};
+
+    r.began_ms = clock_mono(&clock_system);
+    if (take_fd(o->events_fd, &r.events_fd, &e) < 0 ||
+        take_fd(o->control_fd, &r.control_fd, &e) < 0 ||
+        hyper_batch_load(o->config, h->cwd, &r.b, &e) < 0)
+        return hyper_fail(&e);
+    warn_of_file(&r);
+    r.loop = loop_new();
+    if (set_up(&r, &e) < 0) {
+        hyper_leave(&r, &e);
+    } else {
+        struct json *where = hyper_one_text("portal", r.port.job_portal);
+        json_set_int(where, "port", r.port.port);
+        hyper_tell(&r, "start", NULL, where);
+        if (r.control_fd >= 0) {
+            r.control = watch_new(r.loop, r.control_fd, on_control, &r);
+            watch_start(r.control, WATCH_READ);
+        } else {
+            go(&r);
+        }
+        r.running = true;
+        if (!r.stopped)
+            loop_run(r.loop);
+    }
+    int rc = exit_status(&r);
+    tear_down(&r);
+    hyper_batch_free(r.b);
+    return rc;
+}

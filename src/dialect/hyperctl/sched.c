@@ -1,0 +1,280 @@
+/* sched.c - the scheduler of a batch: its home, its queue, and what is asked of it
+ *
+ * The home is .hyperctl/home of the batch, used by this process alone, and gone after a clean end.
+ * When a daemon serves the user's own home, the batch goes there instead and is visible there, with
+ * the machines it brings; not from inside one of its jobs, which would wait for itself.
+ */
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/util.h"
+#include "dialect/hyperctl/routes.h"
+#include "dialect/hyperctl/run_state.h"
+#include <stdio.h>
+#include <sys/inotify.h>
+
+enum { SIGNAL_LOOK_MS = 1000, HOME_MAX = 8192 };
+
+/* ---- calls to the scheduler from the loop: on worker threads, answers not waited for ---- */
+
+struct call {
+    struct hyper_run *r;
+    char *target, *path, *body;
+    size_t job; /* SIZE_MAX = none */
+    struct err err;
+    int result;
+};
+
+static void call_work(void *arg)
+{
+    struct call *c = arg;
+    static const char *const headers[] = {"Content-Type: application/json", NULL};
+    struct http_client *http = http_client_new(c->target, NULL, NULL);
+    struct http_response res = {0};
+
+    c->result = http_call(http, "POST", c->path, headers, str_of(c->body), &res, &c->err);
+    if (c->result == 0 && res.status >= 400)
+        c->result = http_response_err(&res, &c->err);
+    http_response_done(&res);
+    http_client_free(http);
+}
+
+static void call_done(void *arg)
+{
+    struct call *c = arg;
+    struct hyper_run *r = c->r;
+
+    r->calls--;
+    if (c->result < 0 && !(r->signo && c->job == SIZE_MAX)) { /* then the feed cancels as well */
+        hyper_log(r->h, HYPER_WARN, "scheduler", "%s: %s", c->path, c->err.text);
+        if (c->job != SIZE_MAX)
+            hyper_routes_refused(r->routes, c->job, c->err.text);
+    }
+    free(c->target);
+    free(c->path);
+    free(c->body);
+    free(c);
+    hyper_settle(r);
+}
+
+static void call_scheduler(struct hyper_run *r, size_t job, char *path_take, char *body_take)
+{
+    struct call *c = xcalloc(1, sizeof(*c));
+
+    *c = (struct call){r, xstrdup(r->target), path_take, body_take, job, {0}, 0};
+    r->calls++;
+    work_submit(r->loop, call_work, call_done, c);
+}
+
+void hyper_cancel_all(struct hyper_run *r)
+{
+    struct json *o = hyper_one_text("queue", r->queue);
+
+    call_scheduler(r, SIZE_MAX, xstrdup("/v1/jobs/cancel"), json_text(o));
+    json_free(o);
+}
+
+void hyper_on_kill(void *arg, size_t job)
+{
+    struct hyper_run *r = arg;
+
+    hyper_log(r->h, HYPER_INFO, "server", "kill job %s", r->b->jobs.p[job].name);
+    call_scheduler(r, job, xasprintf("/v1/jobs/%llu/cancel", (unsigned long long)r->numbers[job]),
+                   xstrdup("{}"));
+}
+
+/* ---- scheduler.signal_file ---- */
+
+static void look_for_signal(void *arg)
+{
+    struct hyper_run *r = arg;
+    bool there = access(r->b->signal_file, F_OK) == 0;
+
+    if (there == r->suspended || !r->feed)
+        return;
+    r->suspended = there;
+    if (there)
+        hyper_log(r->h, HYPER_INFO, "scheduler", "suspend scheduling: %s", r->b->signal_file);
+    else
+        hyper_log(r->h, HYPER_INFO, "scheduler", "resume scheduling: %s is gone",
+                  r->b->signal_file);
+    call_scheduler(r, SIZE_MAX, xasprintf("/v1/queues/%s/%s", r->queue, there ? "pause" : "resume"),
+                   xstrdup(""));
+}
+
+static void on_dir_change(void *arg, int events, int error)
+{
+    struct hyper_run *r = arg;
+    char junk[4096];
+
+    (void)events;
+    (void)error;
+    while (read(r->dir_fd, junk, sizeof(junk)) > 0)
+        ;
+    look_for_signal(r);
+}
+
+static void watch_signal_file(struct hyper_run *r)
+{
+    AUTO_FREE char *dir = r->b->signal_file ? xstrdup(r->b->signal_file) : NULL;
+    int64_t every = (int64_t)MAX(1.0, MIN(r->b->interval_ms, SIGNAL_LOOK_MS));
+
+    if (!dir)
+        return;
+    char *slash = strrchr(dir, '/');
+    slash[slash == dir] = 0;
+    r->look = timer_new(r->loop, look_for_signal, r);
+    timer_start(r->look, every, every);
+    r->dir_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (r->dir_fd >= 0 &&
+        inotify_add_watch(r->dir_fd, dir, IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO) >=
+            0 &&
+        (r->dir_watch = watch_new(r->loop, r->dir_fd, on_dir_change, r)))
+        watch_start(r->dir_watch, WATCH_READ);
+}
+
+/* ---- preparing ---- */
+
+static void warn_text(void *arg, const char *text)
+{
+    struct hyper_run *r = arg;
+
+    hyper_log(r->h, HYPER_WARN, "backend", "%s", text);
+}
+
+static size_t prepare_jobs(struct hyper_run *r)
+{
+    const struct hyper_prepare p = {.layout = &r->l,
+                                    .batch = r->b,
+                                    .portal = r->port.job_portal,
+                                    .cwd = r->h->cwd,
+                                    .warn = warn_text,
+                                    .arg = r};
+    size_t n = 0;
+
+    for (size_t i = 0; i < r->b->jobs.n; i++) {
+        struct hyper_job *j = &r->b->jobs.p[i];
+        struct err e = {0};
+        if (!r->pending[i])
+            continue;
+        if (hyper_job_prepare(&p, j, &r->changed[i], &e) < 0) {
+            r->pending[i] = false;
+            hyper_broken(r, j, &e);
+        } else {
+            n++;
+        }
+    }
+    return n;
+}
+
+/* ---- the scheduler ---- */
+
+static void name_queue(struct hyper_run *r)
+{
+    uint8_t digest[32];
+    struct sha256 h;
+    int n = snprintf(r->queue, sizeof(r->queue), "hyperctl-");
+
+    sha256_init(&h);
+    sha256_add(&h, r->l.dir, strlen(r->l.dir));
+    sha256_end(&h, digest);
+    for (size_t i = 0; i < 8; i++)
+        n += snprintf(r->queue + n, sizeof(r->queue) - (size_t)n, "%02x", digest[i]);
+    hyper_batch_tag(r->b, r->queue + n - 8);
+}
+
+/* The user's own daemon, when one runs.  Yours; NULL when there is none to be used. */
+static char *daemon_home(struct hyper_run *r)
+{
+    if (r->o->no_daemon || getenv("BERTH_JOB_ID"))
+        return NULL;
+    AUTO_FREE char *home = host_home(false), *abs = path_absolute(home, r->h->cwd);
+    AUTO_FREE char *target = xasprintf("unix:%s/sock", abs);
+    return daemon_answers(target) ? TAKE(abs) : NULL;
+}
+
+/* Which home the jobs go to: the one an earlier owner used and did not leave in order, the
+ * daemon's, or our own. */
+static int choose_home(struct hyper_run *r, struct err *e)
+{
+    AUTO_FREE char *note = hyper_layout_own(&r->l, SUBMITTED), *was = NULL;
+    char *own = hyper_layout_own(&r->l, "home");
+    size_t n;
+
+    r->leftover = file_read_all(note, HOME_MAX, &was, &n, e) == 0 && was[0] == '/';
+    r->home = r->leftover ? TAKE(was) : daemon_home(r);
+    if (!r->home)
+        r->home = xstrdup(own);
+    r->embedded = !strcmp(r->home, own);
+    if (r->embedded && !r->leftover)
+        dir_remove_tree(own, NULL);
+    free(own);
+    r->target = xasprintf("unix:%s/sock", r->home);
+    return file_write_atomic(note, r->home, strlen(r->home), 0600, e);
+}
+
+static int open_scheduler(struct hyper_run *r, struct err *e)
+{
+    struct cli *c = r->h->c;
+
+    if (choose_home(r, e) < 0)
+        return -1;
+    c->opt.home = r->home;
+    c->target = xstrdup(r->target);
+    if (run_session_open(&r->session, c, r->embedded ? r->b->slots : 0, e) < 0)
+        return err_wrap(e, "opening the scheduler");
+    r->session_open = true;
+    r->session.conf.transient = r->embedded;
+    r->session.conf.nodes = r->nodes = r->b->remote ? hyper_far_nodes(r->b) : NULL;
+    r->interrupts = watch_new(r->loop, r->session.interrupts[0], hyper_on_interrupt, r);
+    watch_start(r->interrupts, WATCH_READ);
+    if (!r->embedded)
+        hyper_log(r->h, HYPER_INFO, "scheduler",
+                  "the daemon that serves %s runs the jobs (berth ls --queue %s)", r->home,
+                  r->queue);
+    return 0;
+}
+
+int hyper_start_jobs(struct hyper_run *r, struct err *e)
+{
+    name_queue(r); /* scripts speak of their machines */
+    if (!prepare_jobs(r))
+        return 0;
+    r->suspended = r->b->signal_file && access(r->b->signal_file, F_OK) == 0;
+    if (r->suspended)
+        hyper_log(r->h, HYPER_INFO, "scheduler", "suspend scheduling: %s", r->b->signal_file);
+    if (open_scheduler(r, e) < 0)
+        return -1;
+    const struct hyper_feed_conf c = {.c = r->h->c,
+                                      .loop = r->loop,
+                                      .batch = r->b,
+                                      .layout = &r->l,
+                                      .queue = r->queue,
+                                      .changed = r->changed,
+                                      .pending = r->pending,
+                                      .tell_params = !r->embedded,
+                                      .lent = r->embedded ? NULL : r->nodes,
+                                      .leftover = r->leftover,
+                                      .suspended = r->suspended,
+                                      .say = hyper_on_say,
+                                      .note = hyper_on_note,
+                                      .over = hyper_on_feed_over,
+                                      .arg = r};
+    r->feed = hyper_feed_start(&c, e);
+    watch_signal_file(r);
+    return r->feed ? 0 : -1;
+}
+
+void hyper_close_scheduler(struct hyper_run *r)
+{
+    if (!r->session_open)
+        return;
+    watch_free(r->interrupts);
+    r->h->c->unreachable = NULL;
+    embed_close(r->session.host);
+    for (int i = 0; i < 2; i++)
+        close(r->session.interrupts[i]);
+    json_free(r->nodes);
+    if (r->embedded && (!r->failed || r->clean))
+        dir_remove_tree(r->home, NULL);
+}
