@@ -203,8 +203,8 @@ static void on_removed(void *arg, const struct err *e)
 {
     struct acting *a = arg;
 
-    if (!e && a->keys.n && a->c->conf.discard)
-        a->c->conf.discard(a->c->conf.discard_arg, a->keys.p, a->keys.n);
+    if (!e && a->keys.n && a->c->conf.ops->discard)
+        a->c->conf.ops->discard(a->c->conf.self, a->keys.p, a->keys.n);
     acting_finish(a, e);
 }
 

@@ -87,8 +87,8 @@ static struct json *mounts(const struct core *c, const struct spec *s, const cha
     struct json *list = texts(s->train.mounts);
 
     add_mount(list, run_dir, "");
-    add_mount(list, c->door, "");
-    add_mount(list, c->python_path, ":ro");
+    add_mount(list, c->conf.containers.socket_dir, "");
+    add_mount(list, c->conf.home.python_path, ":ro");
     return list;
 }
 
@@ -97,7 +97,7 @@ static struct json *devices(const struct core *c, const struct node *n, const st
     struct json *gpus = json_new_object(), *nvidia = json_new_array();
     bool amd = false;
 
-    for (size_t i = 0; i < n->n_devices && !c->conf.gpus_by_env; i++) {
+    for (size_t i = 0; i < n->n_devices && !c->conf.containers.gpus_by_env; i++) {
         const struct device *d = &n->devices[i];
         char ordinal[16];
         bool named = !strncmp(d->uuid, "GPU-", 4) || !strncmp(d->uuid, "MIG-", 4);
@@ -123,7 +123,7 @@ static struct json *facts(const struct core *c, const struct run *r, const struc
     char home[CORE_HOME_ID_MAX];
 
     core_home_id(c, home);
-    json_set_str(f, "engine", c->engine);
+    json_set_str(f, "engine", c->conf.containers.engine);
     json_set_str(f, "home", home);
     json_set_int(f, "job", (int64_t)r->key.job);
     json_set_int(f, "run", r->key.run);
@@ -133,7 +133,7 @@ static struct json *facts(const struct core *c, const struct run *r, const struc
     json_set_take(f, "env", texts(start->envp));
     json_set_take(f, "mounts", mounts(c, s, start->run_dir));
     json_set_take(f, "ports", texts(s->train.ports));
-    json_set_str(f, "ports_addr", c->conf.ports_addr);
+    json_set_str(f, "ports_addr", c->conf.containers.ports_addr);
     json_set_int(f, "mem", s->roles[0].need.mem_bytes);
     json_set_int(f, "mcpu", s->roles[0].need.mcpu);
     json_set_int(f, "grace_ms", s->grace_ms);
@@ -142,7 +142,7 @@ static struct json *facts(const struct core *c, const struct run *r, const struc
     json_set_take(f, "gpus", devices(c, host_node(r->host), &r->gpus));
     json_set_str(f, "workdir", s->cwd);
     json_set_str(f, "run_dir", start->run_dir);
-    json_set_str(f, "endpoint", c->endpoint);
+    json_set_str(f, "endpoint", c->gpu.endpoint);
     json_set_take(f, "container", own);
     return f;
 }
@@ -162,7 +162,7 @@ static char **fact_variables(const struct core *c, struct arena *a, const char *
         envp[i] = arena_printf(a, CONTAINER_FACTS "%s=%.*s", number,
                                (int)MIN(n - at, CONTAINER_PIECE_MAX), text + at);
     }
-    envp[pieces] = arena_printf(a, "BERTH_HOME=%s", c->home);
+    envp[pieces] = arena_printf(a, "BERTH_HOME=%s", c->conf.home.dir);
     return envp;
 }
 
@@ -174,12 +174,12 @@ int container_wrap(const struct core *c, const struct run *r, const struct launc
                        "image %.100s cannot be used on node %s: containers are made on the "
                        "daemon's own machine; name that one under nodes",
                        l->spec->train.image, host_node(r->host)->name);
-    if (!c->program)
+    if (!c->conf.home.program)
         return err_set(e, ERR_UNAVAILABLE,
                        "image %.100s cannot be used: the path of berth is not known here",
                        l->spec->train.image);
     char **argv = arena_alloc(a, 3 * sizeof(*argv));
-    argv[0] = c->program;
+    argv[0] = arena_strdup(a, c->conf.home.program);
     argv[1] = arena_strdup(a, "__container");
     struct json *told = facts(c, r, l, start);
     AUTO_FREE char *text = json_text(told);

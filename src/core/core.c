@@ -9,23 +9,46 @@
 
 enum { PATIENCE_MS = 5 * 60 * 1000, MAX_STARTS = 256 };
 
+static const struct core_ops no_ops;
+
+/* Names every string of the configuration once, for both its copy and its end. */
+static void conf_each_string(struct core_conf *c, void (*fn)(const char **s))
+{
+    fn(&c->home.dir);
+    fn(&c->home.socket);
+    fn(&c->home.python_path);
+    fn(&c->home.program);
+    fn(&c->containers.engine);
+    fn(&c->containers.socket_dir);
+    fn(&c->containers.ports_addr);
+}
+
+static void conf_string_copy(const char **s)
+{
+    *s = xstrdup(*s);
+}
+
+static void conf_string_free(const char **s)
+{
+    free((char *)*s);
+}
+
 struct core *core_new(const struct core_conf *conf)
 {
     struct core *c = xcalloc(1, sizeof(*c));
 
     c->conf = *conf;
-    c->home = xstrdup(conf->home);
-    c->socket = xstrdup(conf->socket);
-    c->python_path = xstrdup(conf->python_path);
-    c->engine = xstrdup(conf->engine);
-    c->door = xstrdup(conf->door);
-    if (conf->secret)
-        memcpy(c->secret, conf->secret, sizeof(c->secret));
+    conf_each_string(&c->conf, conf_string_copy);
+    if (!conf->ops)
+        c->conf.ops = &no_ops;
+    if (conf->home.secret)
+        memcpy(c->secret, conf->home.secret, sizeof(c->secret));
+    c->conf.home.secret = c->secret;
     if (!c->conf.patience_ms)
         c->conf.patience_ms = PATIENCE_MS;
     rng_seed(&c->rng, conf->seed);
     c->queue = queue_new();
-    c->next_job = c->next_spec = c->next_batch = 1;
+    c->jobs.next_job = c->jobs.next_spec = c->jobs.next_batch = 1;
     core_queue_index(c, STR("default"));
     train_open(c);
     return c;
@@ -38,34 +61,30 @@ void core_free(struct core *c)
 
     if (!c)
         return;
-    for (size_t it = 0; map_u64_next(&c->jobs, &it, &key, &val);)
+    for (size_t it = 0; map_u64_next(&c->jobs.by_number, &it, &key, &val);)
         free(((struct job *)val)->run);
     train_done(c);
-    for (size_t it = 0; map_u64_next(&c->waiters, &it, &key, &val);) {
+    for (size_t it = 0; map_u64_next(&c->jobs.waiters, &it, &key, &val);) {
         vec_done(&((struct waiters *)val)->jobs);
         free(val);
     }
-    while (c->slabs) {
-        struct job_slab *next = c->slabs->next;
-        free(c->slabs);
-        c->slabs = next;
+    while (c->jobs.slabs) {
+        struct job_slab *next = c->jobs.slabs->next;
+        free(c->jobs.slabs);
+        c->jobs.slabs = next;
     }
-    map_u64_done(&c->jobs);
-    map_u64_done(&c->waiters);
+    map_u64_done(&c->jobs.by_number);
+    map_u64_done(&c->jobs.waiters);
     map_u64_done(&c->batches);
     map_str_done(&c->queues);
     map_str_done(&c->in_flight);
-    vec_done(&c->due);
+    vec_done(&c->jobs.due);
     vec_done(&c->held);
     vec_done(&c->absent);
     hosts_free(c);
     lanes_free(c);
     queue_free(c->queue);
-    free(c->home);
-    free(c->socket);
-    free(c->python_path);
-    free(c->engine);
-    free(c->door);
+    conf_each_string(&c->conf, conf_string_free);
     free(c);
 }
 
@@ -80,16 +99,16 @@ static int64_t cpu_us(void)
 struct snapshot core_snapshot(struct core *c, size_t max_starts)
 {
     return (struct snapshot){.now_ms = core_mono(c),
-                             .nodes = c->nodes.p,
-                             .usage = c->usage.p,
-                             .n_nodes = c->nodes.n,
+                             .nodes = c->cluster.nodes.p,
+                             .usage = c->cluster.usage.p,
+                             .n_nodes = c->cluster.nodes.n,
                              .runs = c->held.p,
                              .n_runs = c->held.n,
                              .queue = c->queue,
                              .max_starts = max_starts,
                              .gpus_elsewhere = true,
                              .wants_room = train_wants_room(c),
-                             .wants_room_on = c->wants_room_on,
+                             .wants_room_on = c->gpu.wants_room_on,
                              .patience_ms = c->conf.patience_ms};
 }
 
@@ -106,7 +125,8 @@ static void plan_and_place(struct core *c)
     c->stats.plan_us_max = MAX(c->stats.plan_us_max, t);
     for (size_t i = 0; i < d.n; i++)
         if (d.p[i].kind == DECIDE_START)
-            run_place(c, c->hosts.p[d.p[i].node], core_job(c, d.p[i].job), &d.p[i].gpus, NULL);
+            run_place(c, c->cluster.hosts.p[d.p[i].node], core_job(c, d.p[i].job), &d.p[i].gpus,
+                      NULL);
     if (d.n == MAX_STARTS)
         c->dirty = true;
     vec_done(&d);

@@ -35,71 +35,87 @@ struct env_sink { /* sets a variable of the run, over what it was */
     void (*set)(void *self, const char *key, const char *value);
 };
 
+/* What the core asks of the program it lives in.  One table, one `self` (core_conf.self).  All of
+ * them are called on the loop thread.  A member that may be NULL says what happens then. */
+struct core_ops {
+    /* Something an operator should read.  NULL: nobody reads it. */
+    void (*notice)(void *self, struct str text);
+    /* The files of these runs, and of the earlier runs of their jobs, may be deleted; called after
+     * the commit that removed the jobs.  The keys are borrowed.  There may be 100 000 of them, so
+     * the files should be deleted on another thread.  NULL: the files stay. */
+    void (*discard)(void *self, const struct run_key *last, size_t n);
+    /* More variables for a run of a job that trains and has a `dialect`; called while its start is
+     * built.  An error fails the start.  NULL: no more variables. */
+    int (*decorate)(void *self, const struct launch *l, const struct launch_facts *f,
+                    struct env_sink *out, struct err *e);
+    /* The last call before the start of a run of a job that has a `dialect`.  May set variables,
+     * and *before (in the arena): words that are put before its command, a container's too.  An
+     * error fails the start.  NULL: the run starts as it is. */
+    int (*dress)(void *self, const struct launch *l, const struct launch_facts *f, struct arena *a,
+                 char ***before, struct env_sink *out, struct err *e);
+    /* A run with these ports ("node:container", NULL-terminated, borrowed) is about to start.
+     * NULL: nobody forwards them. */
+    void (*opening)(void *self, struct run_key key, char *const *ports);
+    /* Runs work(x) on another thread and then done(x) on the loop thread; false: it cannot now.
+     * NULL: work is done in place. */
+    bool (*offload)(void *self, void (*work)(void *), void (*done)(void *), void *x);
+    /* Is this port of this machine free?  Called before a port is given to a run on GPUs.  NULL:
+     * all are free. */
+    bool (*port_free)(void *self, int port);
+    /* When the file was last written, wall clock ms; -1 = there is none.  Called at the end of a
+     * run that resumes from a file.  NULL: the file system is asked. */
+    int64_t (*file_time)(void *self, const char *path);
+    /* Opens the backend of a node that was added with this conf (see core_node_add); called when
+     * the node is added and at each start of the daemon.  NULL: nodes cannot be added. */
+    int (*open_node)(void *self, struct core_host *h, const struct json *conf,
+                     const struct backend_class **cls, struct backend **b, struct err *e);
+    /* A job on a node has opened a connection to the daemon (backend_events.call); the callee owns
+     * fd.  NULL: the connection is closed. */
+    void (*call)(void *self, int fd);
+    /* The run got SIGKILL, or its supervisor did; its container may still exist.  NULL: nobody
+     * removes containers. */
+    void (*killed)(void *self, struct run_key key);
+};
+
+/* Where the home is and how its jobs reach the daemon. */
+struct core_home_conf {
+    const char *dir;         /* run files live under this directory */
+    const char *socket;      /* the daemon's socket, told to jobs; NULL = none */
+    const char *python_path; /* put on PYTHONPATH of jobs; NULL = none */
+    const char *program;     /* our own, to start one process per GPU with; NULL = cannot */
+    const uint8_t *secret;   /* 32 bytes; job tokens are derived from it; NULL = zeros */
+    uint32_t uid;            /* ours: jobs of others change user (only root can) */
+};
+
+/* How GPUs are given out. */
+struct core_gpu_conf {
+    struct gpu_conf plan;                    /* the planner's; its seed is set by the core */
+    int32_t time_scale;                      /* a real second counts as this many; 0 = 1 */
+    int master_port_first, master_port_last; /* given to runs on GPUs; 0 = 23000 to 26999 */
+};
+
+/* Jobs with an image. */
+struct core_container_conf {
+    const char *engine;     /* "unix:///run/docker.sock"; NULL = found where engines usually are */
+    const char *socket_dir; /* has the daemon's socket, is mounted into containers; NULL = none */
+    const char *ports_addr; /* where engines open their ports; NULL = everywhere */
+    bool gpus_by_env;       /* variables tell which GPUs; the engine is not asked for devices */
+};
+
+/* Strings and the secret are copied by core_new. */
 struct core_conf {
     struct ledger ledger;
     struct clock clock;
     uint64_t seed;
-    const char *home;        /* run files live under here */
-    const char *socket;      /* where jobs reach us; NULL = nowhere */
-    const char *python_path; /* put on PYTHONPATH of jobs; NULL = none */
-    const uint8_t *secret;   /* 32 bytes; job tokens are derived from it */
-    int64_t patience_ms;     /* see sched/plan.h; 0 = five minutes */
-    uint32_t uid;            /* ours: jobs of others change user (only root can) */
-    void (*notice)(void *arg, struct str text); /* something an operator should read; may be NULL */
-    void *notice_arg;
-    /* The files of these runs, and of the earlier runs of their jobs, may go; keys are borrowed.
-     * May be NULL.  There may be 100 000, so not on the loop thread. */
-    void (*discard)(void *arg, const struct run_key *last, size_t n);
-    void *discard_arg;
-    /* More variables for a run of a job that has a `dialect`; an error fails the start. May be
-     * NULL.
-     */
-    int (*decorate)(void *arg, const struct launch *l, const struct launch_facts *f,
-                    struct env_sink *out, struct err *e);
-    void *decorate_arg;
-    /* Last word on a run of a job that has a `dialect`: may set variables, and *before (in the
-     * arena): words that stand before its command, a container's too; an error fails the start.
-     * May be NULL. */
-    int (*dress)(void *arg, const struct launch *l, const struct launch_facts *f, struct arena *a,
-                 char ***before, struct env_sink *out, struct err *e);
-    void *dress_arg;
-    /* A run with these ports ("node:container", NULL-terminated) is about to start.  May be NULL.
-     */
-    void (*opening)(void *arg, struct run_key key, char *const *ports);
-    void *opening_arg;
-    /* Runs work(x) on another thread and then done(x) on this one; false: it cannot now.  NULL:
-     * work is done in place. */
-    bool (*offload)(void *arg, void (*work)(void *), void (*done)(void *), void *x);
-    void *offload_arg;
-    /* May nobody else listen on this port of the node?  NULL: all are free. */
-    bool (*port_free)(void *arg, int port);
-    void *port_free_arg;
-    int master_port_first, master_port_last; /* given to runs on GPUs; 0 = 23000 to 26999 */
-    /* When the file was last written, wall clock ms; -1 = there is none.  NULL: the file system is
-     * asked. */
-    int64_t (*file_time)(void *arg, const char *path);
-    void *file_time_arg;
-    struct gpu_conf gpu;    /* how GPUs are given out; the seed is set here */
-    int32_t gpu_time_scale; /* a second counts as so many for that, to rehearse; 0 = 1 */
-    const char *program;    /* our own, to start one process per GPU with; NULL = cannot */
-    /* Opens what speaks to the node of a host, which was added with this conf (see core_node_add).
-     * NULL: nodes cannot be added. */
-    int (*open_node)(void *arg, struct core_host *h, const struct json *conf,
-                     const struct backend_class **cls, struct backend **b, struct err *e);
-    void *open_node_arg;
-    /* Somebody on a node calls the daemon (backend_events.call); fd is yours.  NULL: hung up. */
-    void (*call)(void *arg, int fd);
-    void *call_arg;
-    /* Jobs with an image. */
-    const char *engine;     /* "unix:///run/docker.sock"; NULL = found where engines usually are */
-    const char *door;       /* directory with the socket for them, mounted into them; NULL = none */
-    const char *ports_addr; /* where engines open their ports; NULL = everywhere */
-    /* A run was killed: what it stood for, if it was a container, may be left.  May be NULL. */
-    void (*killed)(void *arg, struct run_key key);
-    void *killed_arg;
-    bool gpus_by_env; /* variables tell which GPUs; the engine is not asked for devices */
-    bool lookahead;   /* hand the next run of very short jobs to the host before a slot is free */
+    const struct core_ops *ops; /* NULL = every member is NULL */
+    void *self;                 /* first argument of every operation */
+    struct core_home_conf home;
+    struct core_gpu_conf gpu;
+    struct core_container_conf containers;
+    int64_t patience_ms; /* see sched/plan.h; 0 = five minutes */
+    bool lookahead; /* hand the next run of very short jobs to the host before a slot is free */
 };
+
 /* Who asks.  An admin may touch everybody's jobs. */
 struct caller {
     uint32_t uid, gid;

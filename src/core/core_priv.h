@@ -105,42 +105,54 @@ struct waiters { /* jobs that wait for one other */
     VEC(struct waiter) jobs;
 };
 
+/* All nodes.  The three vectors have the same length; a node's number is its place in them. */
+struct cluster {
+    VEC(struct core_host *) hosts; /* NULL where a node was removed */
+    VEC(struct node) nodes;        /* what the planner sees of each; without a name: removed */
+    VEC(struct usage) usage;       /* what runs hold of each */
+    uint64_t serial;               /* of the last host that was made */
+};
+
+/* The active jobs, and what those wait for that are not in the queue (job_table.c). */
+struct job_table {
+    struct job_slab *slabs;
+    struct job *free;
+    struct map_u64 by_number; /* number → struct job */
+    struct map_u64 waiters;   /* number → struct waiters */
+    VEC(struct due) due;      /* binary heap */
+    uint32_t wait_serial;
+    uint64_t next_job, next_spec, next_batch; /* the numbers that are given out next */
+};
+
+/* Jobs that train, and the planner of GPUs (train_priv.h). */
+struct core_gpu {
+    struct gpus *planner;
+    struct map_u64 trains;     /* job → struct train */
+    struct map_u64 specs;      /* number → struct train_spec */
+    struct map_u64 ports;      /* given out → the job */
+    char *endpoint;            /* where jobs report, host:port; NULL = nowhere */
+    int64_t epoch_ms, mono_ms; /* the planner's clock when it was made, and ours */
+    int64_t kill_due_ms;       /* monotonic: the first grace that ends; 0 = none */
+    uint64_t wants_room;       /* GPU job that lacks only room on its host; 0 = none */
+    uint32_t wants_room_on;
+    bool refused;  /* may_start said no to a job */
+    bool planning; /* a plan is being made on another thread */
+};
+
 struct core {
-    struct core_conf conf;
-    char *home, *socket, *python_path;
-    char *engine, *door; /* containers: how they are made, where they find the socket */
+    struct core_conf conf; /* its strings are ours */
     uint8_t secret[32];
     struct rng rng;
-    VEC(struct core_host *) hosts; /* NULL where one was removed */
-    VEC(struct node) nodes;        /* of each what the planner sees; without a name: removed */
-    VEC(struct usage) usage;
-    uint64_t host_serial;
+    struct cluster cluster;
+    struct job_table jobs;
     struct queue *queue;
-    struct job_slab *slabs;
-    struct job *free_jobs;
-    struct map_u64 jobs;      /* number → struct job */
-    struct map_u64 waiters;   /* number → struct waiters */
     struct map_u64 batches;   /* with a limit: number → active jobs */
     struct map_str queues;    /* name → index + 1 */
     struct map_str lanes;     /* name → struct lane_record (lane.c) */
     struct map_str in_flight; /* idempotency keys under way */
-    VEC(struct due) due;      /* binary heap */
     VEC(struct plan_run) held;
-    /* training: train_priv.h */
-    struct gpus *gpus;
-    struct map_u64 trains;      /* job → struct train */
-    struct map_u64 train_specs; /* number → struct train_spec */
-    struct map_u64 ports;       /* given out → the job */
-    char *endpoint, *program;
-    int64_t gpu_epoch_ms, gpu_mono_ms; /* the planner's clock when it was made, and ours */
-    int64_t kill_due_ms;               /* monotonic: the first grace that ends; 0 = none */
-    uint64_t wants_room;               /* GPU job that lacks only room on its host; 0 = none */
-    uint32_t wants_room_on;
-    bool gpu_refused;     /* may_start said no to somebody */
-    bool planning;        /* a plan is being made on another thread */
+    struct core_gpu gpu;
     VEC(uint64_t) absent; /* jobs whose recorded run left no trace */
-    uint64_t next_job, next_spec, next_batch;
-    uint32_t wait_serial;
     double mean_run_ms;   /* moving average of recent run lengths */
     int64_t gates_due_ms; /* monotonic: when a successor has waited too long; 0 = none waits */
     bool dirty, recovered;
@@ -157,7 +169,7 @@ static inline int64_t core_mono(const struct core *c)
 }
 static inline struct job *core_job(const struct core *c, uint64_t number)
 {
-    return map_u64_get(&c->jobs, number);
+    return map_u64_get(&c->jobs.by_number, number);
 }
 static inline void core_stage(struct core *c, const struct change *ch)
 {
@@ -170,11 +182,11 @@ static inline void core_barrier(struct core *c, ledger_done_fn fn, void *arg)
 
 static inline struct node *host_node(const struct core_host *h)
 {
-    return &h->core->nodes.p[h->at];
+    return &h->core->cluster.nodes.p[h->at];
 }
 static inline struct usage *host_usage(const struct core_host *h)
 {
-    return &h->core->usage.p[h->at];
+    return &h->core->cluster.usage.p[h->at];
 }
 /* May something start there now? */
 static inline bool host_open(const struct core_host *h)

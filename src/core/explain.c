@@ -28,7 +28,7 @@ static uint64_t first_unmet(const struct core *c, const struct job *j)
     uint64_t key, found = 0;
     void *val;
 
-    for (size_t it = 0; map_u64_next(&c->waiters, &it, &key, &val);) {
+    for (size_t it = 0; map_u64_next(&c->jobs.waiters, &it, &key, &val);) {
         const struct waiters *w = val;
         for (size_t i = 0; i < w->jobs.n; i++)
             if (w->jobs.p[i].job == j->wait.job && w->jobs.p[i].serial == j->wait_serial &&
@@ -56,7 +56,8 @@ static void explain_waiting(struct core *c, struct job *j, struct json *out)
 
     if (!led->healthy(led->self))
         snprintf(text, sizeof(text),
-                 "nothing starts because the job store cannot write; free space under %s", c->home);
+                 "nothing starts because the job store cannot write; free space under %s",
+                 c->conf.home.dir);
     else
         wait_reason_text(&w, &s, text, sizeof(text));
     json_set_str(out, "kind", wait_names[w.kind]);

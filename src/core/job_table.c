@@ -16,17 +16,17 @@ enum { GRACE_ALLOWED_S = 60 }; /* after its limit a run is surely gone within th
  * reused.  Slabs are kept, so memory follows the longest queue there was, not the history. */
 static struct job *job_take(struct core *c)
 {
-    if (!c->free_jobs) {
+    if (!c->jobs.free) {
         struct job_slab *slab = xcalloc(1, sizeof(*slab));
-        slab->next = c->slabs;
-        c->slabs = slab;
+        slab->next = c->jobs.slabs;
+        c->jobs.slabs = slab;
         for (size_t i = JOBS_PER_SLAB; i-- > 0;) {
-            slab->jobs[i].next_free = c->free_jobs;
-            c->free_jobs = &slab->jobs[i];
+            slab->jobs[i].next_free = c->jobs.free;
+            c->jobs.free = &slab->jobs[i];
         }
     }
-    struct job *j = c->free_jobs;
-    c->free_jobs = j->next_free;
+    struct job *j = c->jobs.free;
+    c->jobs.free = j->next_free;
     *j = (struct job){0};
     return j;
 }
@@ -37,7 +37,7 @@ struct job *job_new(struct core *c, uint64_t number)
 
     ASSERT(!core_job(c, number));
     j->wait.job = number;
-    map_u64_put(&c->jobs, number, j);
+    map_u64_put(&c->jobs.by_number, number, j);
     c->stats.queued++; /* JOB_QUEUED is 0: every job begins there */
     return j;
 }
@@ -107,9 +107,9 @@ void job_drop(struct core *c, struct job *j)
     if (j->limited)
         batch_count(c, j->batch, -1);
     train_drop(c, j->wait.job);
-    map_u64_del(&c->jobs, j->wait.job);
-    j->next_free = c->free_jobs;
-    c->free_jobs = j;
+    map_u64_del(&c->jobs.by_number, j->wait.job);
+    j->next_free = c->jobs.free;
+    c->jobs.free = j;
 }
 
 void job_move(struct core *c, struct job *j, enum job_event ev)
@@ -147,32 +147,32 @@ uint32_t core_queue_index(struct core *c, struct str name)
 
 static void due_push(struct core *c, int64_t at_ms, uint64_t job)
 {
-    vec_push(&c->due, ((struct due){at_ms, job}));
-    size_t i = c->due.n - 1;
-    while (i && c->due.p[(i - 1) / 2].at_ms > c->due.p[i].at_ms) {
-        struct due t = c->due.p[i];
-        c->due.p[i] = c->due.p[(i - 1) / 2];
-        c->due.p[(i - 1) / 2] = t;
+    vec_push(&c->jobs.due, ((struct due){at_ms, job}));
+    size_t i = c->jobs.due.n - 1;
+    while (i && c->jobs.due.p[(i - 1) / 2].at_ms > c->jobs.due.p[i].at_ms) {
+        struct due t = c->jobs.due.p[i];
+        c->jobs.due.p[i] = c->jobs.due.p[(i - 1) / 2];
+        c->jobs.due.p[(i - 1) / 2] = t;
         i = (i - 1) / 2;
     }
 }
 
 static struct due due_pop(struct core *c)
 {
-    struct due top = c->due.p[0];
+    struct due top = c->jobs.due.p[0];
 
-    c->due.p[0] = vec_pop(&c->due);
+    c->jobs.due.p[0] = vec_pop(&c->jobs.due);
     for (size_t i = 0;;) {
         size_t l = 2 * i + 1, least = i;
-        if (l < c->due.n && c->due.p[l].at_ms < c->due.p[least].at_ms)
+        if (l < c->jobs.due.n && c->jobs.due.p[l].at_ms < c->jobs.due.p[least].at_ms)
             least = l;
-        if (l + 1 < c->due.n && c->due.p[l + 1].at_ms < c->due.p[least].at_ms)
+        if (l + 1 < c->jobs.due.n && c->jobs.due.p[l + 1].at_ms < c->jobs.due.p[least].at_ms)
             least = l + 1;
         if (least == i)
             return top;
-        struct due t = c->due.p[i];
-        c->due.p[i] = c->due.p[least];
-        c->due.p[least] = t;
+        struct due t = c->jobs.due.p[i];
+        c->jobs.due.p[i] = c->jobs.due.p[least];
+        c->jobs.due.p[least] = t;
         i = least;
     }
 }
@@ -181,7 +181,7 @@ void core_release_due(struct core *c)
 {
     int64_t now = core_mono(c);
 
-    while (c->due.n && c->due.p[0].at_ms <= now) {
+    while (c->jobs.due.n && c->jobs.due.p[0].at_ms <= now) {
         struct job *j = core_job(c, due_pop(c).job);
         if (!j || j->hold != HOLD_BACKOFF || j->due_ms > now)
             continue;
@@ -195,7 +195,7 @@ void core_release_due(struct core *c)
 
 int64_t core_next_wake(const struct core *c)
 {
-    const int64_t times[] = {c->due.n ? c->due.p[0].at_ms : -1, train_next_wake(c),
+    const int64_t times[] = {c->jobs.due.n ? c->jobs.due.p[0].at_ms : -1, train_next_wake(c),
                              c->gates_due_ms ? c->gates_due_ms : -1, hosts_next_wake(c)};
     int64_t at = -1;
 
@@ -237,14 +237,14 @@ void job_dequeue(struct core *c, struct job *j)
 
 void job_wait_for(struct core *c, struct job *j, uint64_t other)
 {
-    struct waiters *w = map_u64_get(&c->waiters, other);
+    struct waiters *w = map_u64_get(&c->jobs.waiters, other);
 
     if (!w) {
         w = xcalloc(1, sizeof(*w));
-        map_u64_put(&c->waiters, other, w);
+        map_u64_put(&c->jobs.waiters, other, w);
     }
     if (!j->deps)
-        j->wait_serial = ++c->wait_serial;
+        j->wait_serial = ++c->jobs.wait_serial;
     vec_push(&w->jobs, ((struct waiter){j->wait.job, j->wait_serial}));
     j->deps++;
 }
@@ -274,7 +274,7 @@ void job_settle_waiters(struct core *c, struct job *j)
     vec_push(&ended, j);
     for (size_t i = 0; i < ended.n; i++) {
         struct job *e = ended.p[i];
-        struct waiters *w = map_u64_del(&c->waiters, e->wait.job);
+        struct waiters *w = map_u64_del(&c->jobs.waiters, e->wait.job);
         for (size_t k = 0; w && k < w->jobs.n; k++) {
             struct job *other = core_job(c, w->jobs.p[k].job);
             if (!other || other->wait_serial != w->jobs.p[k].serial || other->state != JOB_QUEUED ||

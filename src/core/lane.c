@@ -155,7 +155,7 @@ static void list_waiting(const struct core *c, uint32_t queue, job_list *out)
     uint64_t number;
     void *val;
 
-    for (size_t it = 0; map_u64_next(&c->jobs, &it, &number, &val);)
+    for (size_t it = 0; map_u64_next(&c->jobs.by_number, &it, &number, &val);)
         if (waits_in(c, val, queue))
             vec_push(out, (struct job *)val);
     if (out->n)

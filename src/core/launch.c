@@ -23,7 +23,7 @@ char *core_run_file(const char *home, struct run_key key, const char *suffix)
 
 static char *run_path(const struct core *c, struct run_key key, const char *suffix)
 {
-    return core_run_file(c->home, key, suffix);
+    return core_run_file(c->conf.home.dir, key, suffix);
 }
 
 char *core_log_path(const struct core *c, struct run_key key)
@@ -137,7 +137,7 @@ static struct launch_facts facts_of(struct core *c, const struct run *r, const s
                              .gpus = &r->gpus,
                              .node = host_node(r->host),
                              .n_gpus = gpu_set_count(&r->gpus),
-                             .endpoint = c->endpoint,
+                             .endpoint = c->gpu.endpoint,
                              .token = v->token};
     bool known = train_facts(c, r->key.job, &f);
 
@@ -163,9 +163,9 @@ static int env_training(struct env *v, struct core *c, const struct run *r, cons
         env_set(v, "BERTH_CHECKPOINT", checkpoint);
     if (f.n_gpus)
         env_set_num(v, "BERTH_GPUS", f.n_gpus);
-    if (!l->spec->train.dialect || !c->conf.decorate)
+    if (!l->spec->train.dialect || !c->conf.ops->decorate)
         return 0;
-    return c->conf.decorate(c->conf.decorate_arg, l, &f, &sink, e);
+    return c->conf.ops->decorate(c->conf.self, l, &f, &sink, e);
 }
 
 /* Whoever brought the job has the last word on how it is started. */
@@ -174,10 +174,10 @@ static int dress(struct env *v, struct core *c, const struct run *r, const struc
 {
     struct env_sink sink = {v, set_variable};
 
-    if (!l->spec->train.dialect || !c->conf.dress)
+    if (!l->spec->train.dialect || !c->conf.ops->dress)
         return 0;
     struct launch_facts f = facts_of(c, r, v, NULL);
-    return c->conf.dress(c->conf.dress_arg, l, &f, v->a, before, &sink, e);
+    return c->conf.ops->dress(c->conf.self, l, &f, v->a, before, &sink, e);
 }
 
 static char *const *joined(struct arena *a, char *const *x, char *const *y)
@@ -200,13 +200,13 @@ static int wrap_ranks(const struct core *c, const struct run *r, struct arena *a
 {
     size_t n = 0;
 
-    if (!c->program)
+    if (!c->conf.home.program)
         return err_set(e, ERR_UNAVAILABLE,
                        "launch: gpu needs the path of berth, which is not known here");
     while ((*argv)[n])
         n++;
     char **all = arena_alloc(a, (n + 4) * sizeof(*all));
-    all[0] = c->program;
+    all[0] = arena_strdup(a, c->conf.home.program);
     all[1] = arena_strdup(a, "__ranks");
     all[2] = arena_printf(a, "%d", gpu_set_count(&r->gpus));
     memcpy(all + 3, *argv, (n + 1) * sizeof(*all));
@@ -220,11 +220,11 @@ static void env_identity(struct env *v, const struct core *c, const struct run *
     char id[ID_TEXT_MAX];
 
     id_format(l->id, id);
-    env_set(v, "BERTH_HOME", c->home);
-    if (l->spec->train.image && c->door)
-        env_set(v, "BERTH_SOCKET", arena_printf(v->a, "%s/sock", c->door));
-    else if (c->socket)
-        env_set(v, "BERTH_SOCKET", c->socket);
+    env_set(v, "BERTH_HOME", c->conf.home.dir);
+    if (l->spec->train.image && c->conf.containers.socket_dir)
+        env_set(v, "BERTH_SOCKET", arena_printf(v->a, "%s/sock", c->conf.containers.socket_dir));
+    else if (c->conf.home.socket)
+        env_set(v, "BERTH_SOCKET", c->conf.home.socket);
     env_set(v, "BERTH_JOB_ID", id);
     env_set_num(v, "BERTH_JOB_NUMBER", (int64_t)r->key.job);
     env_set(v, "BERTH_RUN",
@@ -242,10 +242,11 @@ static void env_python(struct env *v, const struct core *c)
 {
     const char *was = env_get(v, "PYTHONPATH");
 
-    if (!c->python_path)
+    if (!c->conf.home.python_path)
         return;
     env_set(v, "PYTHONPATH",
-            was && *was ? arena_printf(v->a, "%s:%s", c->python_path, was) : c->python_path);
+            was && *was ? arena_printf(v->a, "%s:%s", c->conf.home.python_path, was)
+                        : c->conf.home.python_path);
 }
 
 /* The number of an array's job is in its environment; a file for that alone would double its cost.
@@ -306,7 +307,7 @@ int launch_build(struct core *c, const struct run *r, const struct launch *l, st
                               .argv = argv,
                               .uid = l->uid,
                               .gid = l->gid,
-                              .change_user = l->uid != c->conf.uid,
+                              .change_user = l->uid != c->conf.home.uid,
                               .timeout_ms = l->spec->timeout_ms,
                               .grace_ms = l->spec->grace_ms,
                               .log_limit_bytes = l->spec->log_limit_bytes,
@@ -347,7 +348,7 @@ int launch_build(struct core *c, const struct run *r, const struct launch *l, st
         return -1;
     if (before)
         out->argv = joined(a, before, out->argv);
-    if (l->spec->train.ports && c->conf.opening)
-        c->conf.opening(c->conf.opening_arg, r->key, container_ports(l->spec, a));
+    if (l->spec->train.ports && c->conf.ops->opening)
+        c->conf.ops->opening(c->conf.self, r->key, container_ports(l->spec, a));
     return 0;
 }

@@ -47,7 +47,7 @@ static void extend_chain(struct core *c, struct run *r, int depth)
 
     for (; last->next; last = last->next)
         n++;
-    if (!w || n >= depth || map_u64_get(&c->trains, w->job))
+    if (!w || n >= depth || map_u64_get(&c->gpu.trains, w->job))
         return;
     queue_remove(c->queue, w);
     run_place(c, r->host, core_job(c, w->job), &r->gpus, last);

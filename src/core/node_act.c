@@ -29,7 +29,7 @@ static int check_add(const struct core *c, struct str name, const char *conf, st
 {
     const struct core_host *h = host_find(c, name);
 
-    if (!c->conf.open_node)
+    if (!c->conf.ops->open_node)
         return err_set(e, ERR_UNAVAILABLE, "nodes cannot be added here");
     if (!name_ok(name))
         return err_set(e, ERR_INVALID,
@@ -112,7 +112,7 @@ static size_t stop_runs(struct core_host *h, bool really)
     void *val;
     size_t n = 0;
 
-    for (size_t it = 0; map_u64_next(&h->core->jobs, &it, &key, &val);) {
+    for (size_t it = 0; map_u64_next(&h->core->jobs.by_number, &it, &key, &val);) {
         struct run *r = ((struct job *)val)->run;
         if (!r || r->host != h)
             continue;
@@ -190,5 +190,5 @@ void core_drain(struct core *c, struct str node, bool drained, const struct call
 
 const char *core_node_conf(const struct core *c, size_t at)
 {
-    return at < c->hosts.n && c->hosts.p[at] ? c->hosts.p[at]->conf : NULL;
+    return at < c->cluster.hosts.n && c->cluster.hosts.p[at] ? c->cluster.hosts.p[at]->conf : NULL;
 }

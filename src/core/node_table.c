@@ -17,17 +17,17 @@ enum { SUGGESTIONS = 256, ASIDE_MS = 2000, ASIDE_MAX_MS = 300 * 1000 };
 
 struct core_host *host_find(const struct core *c, struct str name)
 {
-    for (size_t i = 0; i < c->hosts.n; i++)
-        if (c->hosts.p[i] && str_eq_c(name, c->nodes.p[i].name))
-            return c->hosts.p[i];
+    for (size_t i = 0; i < c->cluster.hosts.n; i++)
+        if (c->cluster.hosts.p[i] && str_eq_c(name, c->cluster.nodes.p[i].name))
+            return c->cluster.hosts.p[i];
     return NULL;
 }
 
 struct core_host *host_by_serial(const struct core *c, uint64_t serial)
 {
-    for (size_t i = 0; i < c->hosts.n; i++)
-        if (c->hosts.p[i] && c->hosts.p[i]->serial == serial)
-            return c->hosts.p[i];
+    for (size_t i = 0; i < c->cluster.hosts.n; i++)
+        if (c->cluster.hosts.p[i] && c->cluster.hosts.p[i]->serial == serial)
+            return c->cluster.hosts.p[i];
     return NULL;
 }
 
@@ -37,9 +37,9 @@ int core_node_unknown(const struct core *c, struct str name, struct err *e)
     const char *known[SUGGESTIONS];
     size_t n = 0;
 
-    for (size_t i = 0; i < c->hosts.n && n < SUGGESTIONS; i++)
-        if (c->hosts.p[i])
-            known[n++] = c->nodes.p[i].name;
+    for (size_t i = 0; i < c->cluster.hosts.n && n < SUGGESTIONS; i++)
+        if (c->cluster.hosts.p[i])
+            known[n++] = c->cluster.nodes.p[i].name;
     const char *near = n == 1 ? known[0] : str_nearest(word, known, n);
     if (near)
         return err_set(e, ERR_NOT_FOUND, "there is no node '%s'; did you mean '%s'?", word, near);
@@ -50,13 +50,13 @@ int core_node_unknown(const struct core *c, struct str name, struct err *e)
 
 static uint32_t free_place(struct core *c)
 {
-    for (size_t i = 0; i < c->hosts.n; i++)
-        if (!c->hosts.p[i])
+    for (size_t i = 0; i < c->cluster.hosts.n; i++)
+        if (!c->cluster.hosts.p[i])
             return (uint32_t)i;
-    vec_push(&c->hosts, NULL);
-    vec_push(&c->nodes, (struct node){0});
-    vec_push(&c->usage, (struct usage){0});
-    return (uint32_t)c->hosts.n - 1;
+    vec_push(&c->cluster.hosts, NULL);
+    vec_push(&c->cluster.nodes, (struct node){0});
+    vec_push(&c->cluster.usage, (struct usage){0});
+    return (uint32_t)c->cluster.hosts.n - 1;
 }
 
 struct core_host *core_host_new(struct core *c, const char *name)
@@ -70,9 +70,9 @@ struct core_host *core_host_new(struct core *c, const char *name)
     h = xcalloc(1, sizeof(*h));
     h->core = c;
     h->ours = !name;
-    h->serial = ++c->host_serial;
+    h->serial = ++c->cluster.serial;
     h->at = free_place(c);
-    c->hosts.p[h->at] = h;
+    c->cluster.hosts.p[h->at] = h;
     *host_usage(h) = (struct usage){0};
     *host_node(h) = (struct node){0};
     snprintf(host_node(h)->name, sizeof(host_node(h)->name), "%s", name ? name : "");
@@ -99,20 +99,20 @@ static void close_backend(struct core_host *h)
 
 void core_close_nodes(struct core *c)
 {
-    for (size_t i = 0; i < c->hosts.n; i++)
-        if (c->hosts.p[i] && c->hosts.p[i]->opened)
-            close_backend(c->hosts.p[i]);
+    for (size_t i = 0; i < c->cluster.hosts.n; i++)
+        if (c->cluster.hosts.p[i] && c->cluster.hosts.p[i]->opened)
+            close_backend(c->cluster.hosts.p[i]);
 }
 
 void hosts_free(struct core *c)
 {
     core_close_nodes(c);
-    for (size_t i = 0; i < c->hosts.n; i++)
-        if (c->hosts.p[i])
-            host_free(c->hosts.p[i]);
-    vec_done(&c->hosts);
-    vec_done(&c->nodes);
-    vec_done(&c->usage);
+    for (size_t i = 0; i < c->cluster.hosts.n; i++)
+        if (c->cluster.hosts.p[i])
+            host_free(c->cluster.hosts.p[i]);
+    vec_done(&c->cluster.hosts);
+    vec_done(&c->cluster.nodes);
+    vec_done(&c->cluster.usage);
 }
 
 static void give_up_runs(struct core_host *h)
@@ -122,7 +122,7 @@ static void give_up_runs(struct core_host *h)
     uint64_t key;
     void *val;
 
-    for (size_t it = 0; map_u64_next(&h->core->jobs, &it, &key, &val);) {
+    for (size_t it = 0; map_u64_next(&h->core->jobs.by_number, &it, &key, &val);) {
         struct job *j = val;
         if (j->run && j->run->host == h && j->run->phase != RUN_OVER)
             vec_push(&runs, j->run);
@@ -143,7 +143,7 @@ void core_host_remove(struct core_host *h)
     vec_clear(&h->devices);
     train_node(h);
     *host_node(h) = (struct node){.drained = true};
-    c->hosts.p[h->at] = NULL;
+    c->cluster.hosts.p[h->at] = NULL;
     c->dirty = true;
     host_free(h);
 }
@@ -212,10 +212,10 @@ void host_open_backend(struct core_host *h)
 
     if (h->cls || !h->conf)
         return;
-    if (!conf->open_node)
+    if (!conf->ops->open_node)
         err_set(&e, ERR_UNAVAILABLE, "nodes cannot be reached from here");
     else if (json_parse(str_of(h->conf), "node", &j, &e) == 0 &&
-             conf->open_node(conf->open_node_arg, h, j, &cls, &b, &e) < 0)
+             conf->ops->open_node(conf->self, h, j, &cls, &b, &e) < 0)
         b = NULL;
     h->reserved = json_bool(json_get(j, "reserved"));
     json_free(j);
@@ -248,8 +248,8 @@ void hosts_due(struct core *c)
 {
     int64_t now = core_mono(c);
 
-    for (size_t i = 0; i < c->hosts.n; i++) {
-        struct core_host *h = c->hosts.p[i];
+    for (size_t i = 0; i < c->cluster.hosts.n; i++) {
+        struct core_host *h = c->cluster.hosts.p[i];
         if (!h || !h->aside_until_ms || h->aside_until_ms > now)
             continue;
         h->aside_until_ms = 0;
@@ -261,8 +261,8 @@ int64_t hosts_next_wake(const struct core *c)
 {
     int64_t at = -1;
 
-    for (size_t i = 0; i < c->hosts.n; i++) {
-        const struct core_host *h = c->hosts.p[i];
+    for (size_t i = 0; i < c->cluster.hosts.n; i++) {
+        const struct core_host *h = c->cluster.hosts.p[i];
         if (h && h->aside_until_ms && (at < 0 || h->aside_until_ms < at))
             at = h->aside_until_ms;
     }
@@ -309,15 +309,15 @@ void host_adopt(struct core_host *h)
 
 size_t core_node_count(const struct core *c)
 {
-    return c->nodes.n;
+    return c->cluster.nodes.n;
 }
 
 const struct node *core_node(const struct core *c, size_t at)
 {
-    const struct core_host *h = at < c->hosts.n ? c->hosts.p[at] : NULL;
+    const struct core_host *h = at < c->cluster.hosts.n ? c->cluster.hosts.p[at] : NULL;
 
     /* Where runs are not ours there is nothing to be had: nobody is shown that as a node. */
-    return h && !(h->cls && h->cls->outside) ? &c->nodes.p[at] : NULL;
+    return h && !(h->cls && h->cls->outside) ? &c->cluster.nodes.p[at] : NULL;
 }
 
 const struct node *core_node_find(const struct core *c, struct str name, size_t *out_at)
@@ -331,6 +331,6 @@ const struct node *core_node_find(const struct core *c, struct str name, size_t 
 
 const struct usage *core_usage(const struct core *c, size_t at)
 {
-    ASSERT(at < c->usage.n);
-    return &c->usage.p[at];
+    ASSERT(at < c->cluster.usage.n);
+    return &c->cluster.usage.p[at];
 }

@@ -24,9 +24,10 @@ bool run_is_outside(const struct run *r)
 
 static struct core_host *outside_host(struct core *c, struct err *e)
 {
-    for (size_t i = 0; i < c->hosts.n; i++)
-        if (c->hosts.p[i] && c->hosts.p[i]->cls && c->hosts.p[i]->cls->outside)
-            return c->hosts.p[i];
+    for (size_t i = 0; i < c->cluster.hosts.n; i++)
+        if (c->cluster.hosts.p[i] && c->cluster.hosts.p[i]->cls &&
+            c->cluster.hosts.p[i]->cls->outside)
+            return c->cluster.hosts.p[i];
     err_set(e, ERR_UNAVAILABLE, "this daemon does not track processes that it has not started");
     return NULL;
 }

@@ -52,9 +52,9 @@ static void restore_job(void *arg, const struct job_record *r)
 
 static struct core_host *ours(const struct core *c)
 {
-    for (size_t i = 0; i < c->hosts.n; i++)
-        if (c->hosts.p[i]->ours)
-            return c->hosts.p[i];
+    for (size_t i = 0; i < c->cluster.hosts.n; i++)
+        if (c->cluster.hosts.p[i]->ours)
+            return c->cluster.hosts.p[i];
     return NULL;
 }
 
@@ -88,7 +88,7 @@ static void restore_fact(void *arg, struct str name, struct str text)
     struct restoring *x = arg;
 
     if (!lane_recall(x->c, name, text))
-        gpus_recall(x->c->gpus, name, text);
+        gpus_recall(x->c->gpu.planner, name, text);
 }
 
 static void restore_dep(void *arg, const struct dep_record *r)
@@ -152,9 +152,9 @@ static void restore_counters(void *arg, uint64_t next_job, uint64_t next_spec, u
     struct restoring *x = arg;
 
     (void)last_event;
-    x->c->next_job = MAX(next_job, (uint64_t)1);
-    x->c->next_spec = MAX(next_spec, (uint64_t)1);
-    x->c->next_batch = MAX(next_batch, (uint64_t)1);
+    x->c->jobs.next_job = MAX(next_job, (uint64_t)1);
+    x->c->jobs.next_spec = MAX(next_spec, (uint64_t)1);
+    x->c->jobs.next_batch = MAX(next_batch, (uint64_t)1);
 }
 
 /* A job in a running state without any run row cannot be: it would wait for ever.  Give it back. */
@@ -164,7 +164,7 @@ static void requeue_runless(struct core *c)
     uint64_t key;
     void *val;
 
-    for (size_t it = 0; map_u64_next(&c->jobs, &it, &key, &val);) {
+    for (size_t it = 0; map_u64_next(&c->jobs.by_number, &it, &key, &val);) {
         struct job *j = val;
         if (j->state != JOB_QUEUED && !j->run)
             vec_push(&stray, j);
@@ -207,14 +207,14 @@ int core_recover(struct core *c, struct err *e)
     for (size_t i = 0; i < x.doomed.n; i++)
         job_cancel_dependent(c, x.doomed.p[i].job, x.doomed.p[i].other, x.doomed.p[i].state);
     requeue_runless(c);
-    for (size_t i = 0; i < c->hosts.n; i++)
-        host_refresh(c->hosts.p[i]);
+    for (size_t i = 0; i < c->cluster.hosts.n; i++)
+        host_refresh(c->cluster.hosts.p[i]);
     train_restored(c);
     remember_our_name(&x);
     c->recovered = true;
-    for (size_t i = 0; i < c->hosts.n; i++) {
-        host_open_backend(c->hosts.p[i]);
-        host_adopt(c->hosts.p[i]);
+    for (size_t i = 0; i < c->cluster.hosts.n; i++) {
+        host_open_backend(c->cluster.hosts.p[i]);
+        host_adopt(c->cluster.hosts.p[i]);
     }
     for (size_t i = 0; i < x.names.n; i++)
         free(x.names.p[i]);

@@ -142,8 +142,8 @@ static void lines_read(void *arg)
 static void read_somewhere(struct core *c, size_t bytes, void (*work)(void *), void (*done)(void *),
                            void *x)
 {
-    if (bytes > HERE_BYTES && c->conf.offload &&
-        c->conf.offload(c->conf.offload_arg, work, done, x))
+    if (bytes > HERE_BYTES && c->conf.ops->offload &&
+        c->conf.ops->offload(c->conf.self, work, done, x))
         return;
     work(x);
     done(x);
@@ -292,7 +292,7 @@ static void drain(struct core *c, struct run *r, const struct run_outcome *o, st
 
 static bool spool_has_more(const struct core *c, const struct run *r)
 {
-    if (!c->home)
+    if (!c->conf.home.dir)
         return false;
     AUTO_FREE char *path = spool_path(c, r->key);
     return spool_size(path) > r->spool_offset;
@@ -333,8 +333,8 @@ void report_drain_spool(struct core *c, struct run *r)
         if (!used)
             return; /* only the beginning of a line is left */
     }
-    if (r->spool_offset - from >= REST_MAX && c->conf.notice)
-        c->conf.notice(
-            c->conf.notice_arg,
+    if (r->spool_offset - from >= REST_MAX && c->conf.ops->notice)
+        c->conf.ops->notice(
+            c->conf.self,
             STR("a job left more than 16 MiB of reports behind; the rest stays in its spool"));
 }

@@ -378,9 +378,10 @@ static void on_ended(void *owner, struct run_key key, const struct run_outcome *
     if (o->why == RUN_END_EXITED)
         c->mean_run_ms += ((double)(o->ended_ms - o->started_ms) + 0.5 - c->mean_run_ms) * 0.2;
     report_end(c, r, o, detail);
-    if (c->conf.killed && (o->why == RUN_END_SUPERVISOR_KILLED ||
-                           (WIFSIGNALED(o->wait_status) && WTERMSIG(o->wait_status) == SIGKILL)))
-        c->conf.killed(c->conf.killed_arg, key);
+    if (c->conf.ops->killed &&
+        (o->why == RUN_END_SUPERVISOR_KILLED ||
+         (WIFSIGNALED(o->wait_status) && WTERMSIG(o->wait_status) == SIGKILL)))
+        c->conf.ops->killed(c->conf.self, key);
 }
 
 static void on_absent(void *owner, struct run_key key)
@@ -440,16 +441,16 @@ static void on_notice(void *owner, struct str text)
 {
     const struct core *c = ((struct core_host *)owner)->core;
 
-    if (c->conf.notice)
-        c->conf.notice(c->conf.notice_arg, text);
+    if (c->conf.ops->notice)
+        c->conf.ops->notice(c->conf.self, text);
 }
 
 static void on_call(void *owner, int fd)
 {
     const struct core *c = ((struct core_host *)owner)->core;
 
-    if (c->conf.call)
-        c->conf.call(c->conf.call_arg, fd);
+    if (c->conf.ops->call)
+        c->conf.ops->call(c->conf.self, fd);
     else
         close(fd);
 }

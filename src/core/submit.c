@@ -81,7 +81,7 @@ static int check(struct core *c, const struct submission *s, const char *key, st
         return err_set(
             e, ERR_FULL,
             "the job store cannot write (is the disk of %s full?); nothing was submitted",
-            c->home ? c->home : "$BERTH_HOME");
+            c->conf.home.dir ? c->conf.home.dir : "$BERTH_HOME");
     if (key && map_str_get(&c->in_flight, str_of(key)))
         return err_set(e, ERR_BUSY, "a request with this idempotency key is under way; ask again");
     for (size_t i = 0; i < s->n_jobs; i++)
@@ -121,12 +121,12 @@ static void add_job(struct core *c, const struct submission *s, const struct job
 static struct submitted number_jobs(struct core *c, struct submission *s, const struct caller *who)
 {
     int64_t now = core_wall(c);
-    struct submitted r = {.first = c->next_job, .n = s->n_jobs, .id = s->jobs[0].id};
+    struct submitted r = {.first = c->jobs.next_job, .n = s->n_jobs, .id = s->jobs[0].id};
 
     if (s->n_jobs > 1 || (!r.id.hi && !r.id.lo))
         r.id = id_make(now, &c->rng);
     if (s->n_jobs > 1 || s->batch.name.n) {
-        s->batch.seq = r.batch = c->next_batch++;
+        s->batch.seq = r.batch = c->jobs.next_batch++;
         s->batch.id = r.batch_id = id_make(now, &c->rng);
         s->batch.uid = who->uid;
         s->batch.first_job = r.first;
@@ -136,11 +136,11 @@ static struct submitted number_jobs(struct core *c, struct submission *s, const 
     s->gid = who->gid;
     s->user = str_of(who->user);
     for (size_t i = 0; i < s->n_specs; i++)
-        s->specs[i].seq = c->next_spec++;
+        s->specs[i].seq = c->jobs.next_spec++;
     for (size_t i = 0; i < s->n_jobs; i++) {
         struct job_row *row = &s->jobs[i];
         const struct spec_row *spec = &s->specs[row->spec];
-        row->seq = c->next_job++;
+        row->seq = c->jobs.next_job++;
         row->id = id_add(r.id, i);
         row->batch = s->batch.seq;
         row->index = (int64_t)i;

@@ -104,13 +104,13 @@ void train_new(struct core *c, uint64_t job, uint64_t spec, struct str recorded)
     t->job = job;
     t->spec = train_spec_ref(c, spec);
     parse_record(recorded, t);
-    map_u64_put(&c->trains, job, t);
+    map_u64_put(&c->gpu.trains, job, t);
 }
 
 static void port_release(struct core *c, struct train *t)
 {
     if (t->port)
-        map_u64_del(&c->ports, (uint64_t)t->port);
+        map_u64_del(&c->gpu.ports, (uint64_t)t->port);
     t->port = 0;
 }
 
@@ -123,12 +123,12 @@ static void train_free(struct core *c, struct train *t)
 
 void train_drop(struct core *c, uint64_t job)
 {
-    struct train *t = c->trains.n ? map_u64_del(&c->trains, job) : NULL;
+    struct train *t = c->gpu.trains.n ? map_u64_del(&c->gpu.trains, job) : NULL;
 
     if (!t)
         return;
     if (t->known)
-        gpus_remove(c->gpus, train_now(c), job, false);
+        gpus_remove(c->gpu.planner, train_now(c), job, false);
     port_release(c, t);
     train_free(c, t);
 }
@@ -138,14 +138,13 @@ void train_done(struct core *c)
     uint64_t key;
     void *val;
 
-    for (size_t it = 0; map_u64_next(&c->trains, &it, &key, &val);)
+    for (size_t it = 0; map_u64_next(&c->gpu.trains, &it, &key, &val);)
         train_free(c, val);
-    map_u64_done(&c->trains);
-    map_u64_done(&c->train_specs);
-    map_u64_done(&c->ports);
-    gpus_free(c->gpus);
-    free(c->endpoint);
-    free(c->program);
+    map_u64_done(&c->gpu.trains);
+    map_u64_done(&c->gpu.specs);
+    map_u64_done(&c->gpu.ports);
+    gpus_free(c->gpu.planner);
+    free(c->gpu.endpoint);
 }
 
 void train_ready(struct core *c, struct job *j)
@@ -166,7 +165,7 @@ void train_final(struct core *c, const struct job *j)
     if (!t || !t->known)
         return;
     t->known = false;
-    gpus_remove(c->gpus, train_now(c), t->job, j->state == JOB_SUCCEEDED);
+    gpus_remove(c->gpu.planner, train_now(c), t->job, j->state == JOB_SUCCEEDED);
 }
 
 /* A job that succeeded begins anew when somebody wants it again; others go on where they were. */
@@ -189,16 +188,16 @@ void train_retried(struct core *c, uint64_t job, enum job_state was)
 /* A port for those processes of the run that must find each other. */
 static int port_take(struct core *c, const struct train *t)
 {
-    bool said = c->conf.master_port_first > 0;
-    int first = said ? c->conf.master_port_first : PORT_FIRST;
-    uint64_t n = (uint64_t)(said ? c->conf.master_port_last : PORT_LAST) - (uint64_t)first + 1;
+    bool said = c->conf.gpu.master_port_first > 0;
+    int first = said ? c->conf.gpu.master_port_first : PORT_FIRST;
+    uint64_t n = (uint64_t)(said ? c->conf.gpu.master_port_last : PORT_LAST) - (uint64_t)first + 1;
 
     for (uint64_t i = 0; i < n; i++) {
         int port = first + (int)((t->job * 7 + t->run + i) % n);
-        if (map_u64_get(&c->ports, (uint64_t)port) ||
-            (c->conf.port_free && !c->conf.port_free(c->conf.port_free_arg, port)))
+        if (map_u64_get(&c->gpu.ports, (uint64_t)port) ||
+            (c->conf.ops->port_free && !c->conf.ops->port_free(c->conf.self, port)))
             continue;
-        map_u64_put(&c->ports, (uint64_t)port, c);
+        map_u64_put(&c->gpu.ports, (uint64_t)port, c);
         return port;
     }
     return 0;
@@ -243,7 +242,7 @@ void train_started(struct core *c, const struct run *r)
     struct train *t = train_of(c, r->key.job);
 
     if (t && t->known)
-        gpus_started(c->gpus, train_now(c), t->job);
+        gpus_started(c->gpu.planner, train_now(c), t->job);
 }
 
 void train_ended(struct core *c, const struct job *j, const struct verdict *v)
@@ -264,7 +263,7 @@ void train_ended(struct core *c, const struct job *j, const struct verdict *v)
     t->signalled_ms = t->kill_ms = 0;
     train_stage(c, t);
     if (t->known && v->ev == JOB_EV_REQUEUE)
-        gpus_stopped(c->gpus, train_now(c), t->job, v->how);
+        gpus_stopped(c->gpu.planner, train_now(c), t->job, v->how);
 }
 
 /* ---- after a restart ---- */
@@ -273,9 +272,9 @@ static void book_run(struct core *c, struct train *t, const struct run *r)
 {
     if (!t->known)
         return;
-    gpus_adopt(c->gpus, train_now(c), t->job, r->host->at, &r->gpus, t->past.reserved_bytes);
+    gpus_adopt(c->gpu.planner, train_now(c), t->job, r->host->at, &r->gpus, t->past.reserved_bytes);
     if (t->stop || t->signalled_ms)
-        gpus_stop_delivered(c->gpus, train_now(c), t->job);
+        gpus_stop_delivered(c->gpu.planner, train_now(c), t->job);
 }
 
 /* The answer of the epoch stays what it was.  Whether it had been asked for is not known: it may
@@ -290,7 +289,7 @@ static void restore_run(struct core *c, struct train *t, const struct run *r)
     }
     t->asked = t->stop;
     if (t->port)
-        map_u64_put(&c->ports, (uint64_t)t->port, c);
+        map_u64_put(&c->gpu.ports, (uint64_t)t->port, c);
     if (t->signalled_ms)
         train_send_signal(c, t, (struct run *)(uintptr_t)r);
     book_run(c, t, r);
@@ -315,7 +314,7 @@ void train_restored(struct core *c)
     uint64_t key;
     void *val;
 
-    for (size_t it = 0; map_u64_next(&c->trains, &it, &key, &val);)
+    for (size_t it = 0; map_u64_next(&c->gpu.trains, &it, &key, &val);)
         vec_push(&jobs, key);
     if (jobs.n) /* the planner is told in one order, whatever the map's */
         qsort(jobs.p, jobs.n, sizeof(*jobs.p), by_number);

@@ -50,7 +50,7 @@ static void on_recorded(void *arg, const struct err *e)
     if (r && t && r->phase == RUN_LIVE && !r->stop_sent && r->host->cls) {
         r->host->cls->signal(r->host->backend, r->key, t->spec->signal);
         t->kill_ms = core_mono(c) + t->spec->grace_ms;
-        c->kill_due_ms = c->kill_due_ms ? MIN(c->kill_due_ms, t->kill_ms) : t->kill_ms;
+        c->gpu.kill_due_ms = c->gpu.kill_due_ms ? MIN(c->gpu.kill_due_ms, t->kill_ms) : t->kill_ms;
     }
     free(s);
 }
@@ -75,9 +75,9 @@ void train_kill_due(struct core *c)
     uint64_t key;
     void *val;
 
-    if (!c->kill_due_ms || now < c->kill_due_ms)
+    if (!c->gpu.kill_due_ms || now < c->gpu.kill_due_ms)
         return;
-    for (size_t it = 0; map_u64_next(&c->trains, &it, &key, &val);) {
+    for (size_t it = 0; map_u64_next(&c->gpu.trains, &it, &key, &val);) {
         struct train *t = val;
         struct job *j = core_job(c, key);
         if (!t->kill_ms || !j || !j->run)
@@ -90,15 +90,15 @@ void train_kill_due(struct core *c)
         t->stop_now = true;
         run_stop(c, j->run);
     }
-    c->kill_due_ms = next;
+    c->gpu.kill_due_ms = next;
 }
 
 static int64_t file_time(const struct core *c, const char *path)
 {
     struct stat st;
 
-    if (c->conf.file_time)
-        return c->conf.file_time(c->conf.file_time_arg, path);
+    if (c->conf.ops->file_time)
+        return c->conf.ops->file_time(c->conf.self, path);
     if (stat(path, &st) < 0)
         return -1;
     return st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000;
@@ -158,7 +158,7 @@ static bool file_says_so(char *path_take)
 
 static bool out_of_device_memory(const struct core *c, const struct train *t, struct run_key key)
 {
-    return t->spec->gpus && c->home &&
+    return t->spec->gpus && c->conf.home.dir &&
            (file_says_so(core_log_path(c, key)) || file_says_so(core_err_path(c, key)));
 }
 

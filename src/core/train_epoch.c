@@ -47,13 +47,13 @@ static void count_epochs(struct core *c, struct train *t, int32_t epochs)
     if (t->epoch_s > 0)
         t->past.epoch_s = t->epoch_s;
     if (t->known)
-        gpus_epoch(c->gpus, train_now(c), t->job, epochs, t->epoch_s);
+        gpus_epoch(c->gpu.planner, train_now(c), t->job, epochs, t->epoch_s);
     t->epoch_s = 0;
     /* Before the last epoch nobody is stopped: it would cost more than it frees. */
     if (t->raised && !t->stop && (!total || epochs < total - 1)) {
         t->stop = true;
         if (t->known)
-            gpus_stop_delivered(c->gpus, train_now(c), t->job);
+            gpus_stop_delivered(c->gpu.planner, train_now(c), t->job);
     }
     train_stage(c, t);
     c->dirty = true;
@@ -120,7 +120,7 @@ static bool sane(double seconds)
 int core_profiled(struct core *c, uint64_t job, const struct core_profile *p, struct err *e)
 {
     struct train *t = running(c, job);
-    int32_t scale = c->conf.gpu_time_scale > 0 ? c->conf.gpu_time_scale : 1;
+    int32_t scale = c->conf.gpu.time_scale > 0 ? c->conf.gpu.time_scale : 1;
 
     if (!t)
         return not_running(job, e);
@@ -133,7 +133,7 @@ int core_profiled(struct core *c, uint64_t job, const struct core_profile *p, st
         t->epoch_s = MAX(t->epoch_s, p->epoch_s * scale);
     t->past.measured_bytes = MAX(t->past.measured_bytes, p->mem_bytes);
     if (t->known && (p->mean_step_s > 0 || p->mem_bytes > 0)) {
-        gpus_measured(c->gpus, train_now(c), t->job, p->mean_step_s * scale, p->mem_bytes);
+        gpus_measured(c->gpu.planner, train_now(c), t->job, p->mean_step_s * scale, p->mem_bytes);
         c->dirty = true;
     }
     return 0;

@@ -15,12 +15,12 @@
 
 static int32_t scale_of(const struct core *c)
 {
-    return c->conf.gpu_time_scale > 0 ? c->conf.gpu_time_scale : 1;
+    return c->conf.gpu.time_scale > 0 ? c->conf.gpu.time_scale : 1;
 }
 
 int64_t train_now(const struct core *c)
 {
-    return c->gpu_epoch_ms + (core_mono(c) - c->gpu_mono_ms) * scale_of(c);
+    return c->gpu.epoch_ms + (core_mono(c) - c->gpu.mono_ms) * scale_of(c);
 }
 
 int64_t train_wall(const struct core *c, int64_t planner_ms)
@@ -65,18 +65,18 @@ static bool may_start(void *self, uint64_t job, uint32_t node)
 {
     struct core *c = self;
     struct job *j = core_job(c, job);
-    const struct core_host *h = c->hosts.p[node];
+    const struct core_host *h = c->cluster.hosts.p[node];
 
     bool ready = is_free_to_start(c, j) && h && host_open(h) &&
                  node_is_for(host_node(h), queue_shape_at(c->queue, j->wait.shape)->nodes);
     if (ready && room_on_host(h, queue_shape_at(c->queue, j->wait.shape)))
         return true;
-    struct job *first = core_job(c, c->wants_room);
+    struct job *first = core_job(c, c->gpu.wants_room);
     if (ready && (!first || wait_item_before(&j->wait, &first->wait))) {
-        c->wants_room = job;
-        c->wants_room_on = node;
+        c->gpu.wants_room = job;
+        c->gpu.wants_room_on = node;
     }
-    c->gpu_refused = true;
+    c->gpu.refused = true;
     return false;
 }
 
@@ -85,7 +85,7 @@ static bool ready(void *self, uint64_t job)
     struct core *c = self;
     bool yes = is_free_to_start(c, core_job(c, job));
 
-    c->gpu_refused |= !yes;
+    c->gpu.refused |= !yes;
     return yes;
 }
 
@@ -97,11 +97,11 @@ static bool start(void *self, uint64_t job, uint32_t node, const struct gpu_set 
 
     if (!may_start(c, job, node))
         return false;
-    if (c->wants_room == job)
-        c->wants_room = 0;
+    if (c->gpu.wants_room == job)
+        c->gpu.wants_room = 0;
     train_of(c, job)->past.reserved_bytes = mem_bytes;
     queue_remove(c->queue, &j->wait);
-    run_place(c, c->hosts.p[node], j, devices, NULL);
+    run_place(c, c->cluster.hosts.p[node], j, devices, NULL);
     return true;
 }
 
@@ -144,7 +144,7 @@ static void remember(void *self, struct str name, struct str text)
 
 void train_open(struct core *c)
 {
-    struct gpu_conf conf = c->conf.gpu;
+    struct gpu_conf conf = c->conf.gpu.plan;
     const struct gpu_hands hands = {.self = c,
                                     .may_start = may_start,
                                     .ready = ready,
@@ -154,16 +154,15 @@ void train_open(struct core *c)
                                     .remember = remember};
 
     conf.seed = conf.seed ? conf.seed : c->conf.seed;
-    c->gpus = gpus_new(&conf, &hands);
-    c->gpu_epoch_ms = core_wall(c);
-    c->gpu_mono_ms = core_mono(c);
-    c->program = xstrdup(c->conf.program);
+    c->gpu.planner = gpus_new(&conf, &hands);
+    c->gpu.epoch_ms = core_wall(c);
+    c->gpu.mono_ms = core_mono(c);
 }
 
 static bool any_device(const struct core *c)
 {
-    for (size_t i = 0; i < c->hosts.n; i++)
-        if (c->hosts.p[i] && c->hosts.p[i]->devices.n)
+    for (size_t i = 0; i < c->cluster.hosts.n; i++)
+        if (c->cluster.hosts.p[i] && c->cluster.hosts.p[i]->devices.n)
             return true;
     return false;
 }
@@ -176,11 +175,11 @@ static uint64_t nodes_of(const struct core *c, const struct job *j, bool *none)
     uint64_t nodes = 0;
     bool all = !names[0];
 
-    for (size_t i = 0; i < c->hosts.n; i++) {
-        if (c->hosts.p[i] && node_is_for(&c->nodes.p[i], names))
+    for (size_t i = 0; i < c->cluster.hosts.n; i++) {
+        if (c->cluster.hosts.p[i] && node_is_for(&c->cluster.nodes.p[i], names))
             nodes |= gpu_node_bit(i);
         else
-            all = all && !c->hosts.p[i];
+            all = all && !c->cluster.hosts.p[i];
     }
     *none = !nodes && !all;
     return all ? 0 : nodes;
@@ -203,13 +202,13 @@ void train_add(struct core *c, struct train *t, const struct job *j)
     say.nodes = nodes_of(c, j, &none);
     if (none || !any_device(c))
         return; /* the ordinary explanation says so */
-    if (gpus_add(c->gpus, now, &say, &e) < 0) {
+    if (gpus_add(c->gpu.planner, now, &say, &e) < 0) {
         t->refused = xstrdup(e.text);
         return;
     }
     t->known = true;
     if (t->past.done)
-        gpus_epoch(c->gpus, now, t->job, t->past.done, 0);
+        gpus_epoch(c->gpu.planner, now, t->job, t->past.done, 0);
 }
 
 /* What did not fit may fit now; what runs there, on devices that were not known, is counted. */
@@ -219,13 +218,13 @@ static void add_unknown(struct core_host *h)
     uint64_t key;
     void *val;
 
-    for (size_t it = 0; map_u64_next(&c->trains, &it, &key, &val);) {
+    for (size_t it = 0; map_u64_next(&c->gpu.trains, &it, &key, &val);) {
         struct train *t = val;
         const struct job *j = core_job(c, key);
         bool none = false;
         uint64_t nodes = t->known && j ? nodes_of(c, j, &none) : 0;
         if (t->known && !none)
-            gpus_set_nodes(c->gpus, key, nodes);
+            gpus_set_nodes(c->gpu.planner, key, nodes);
         if (t->known || !t->spec->gpus || !j || job_state_final(j->state))
             continue;
         if (j->run && j->run->host == h)
@@ -239,7 +238,7 @@ void train_node(struct core_host *h)
 {
     struct core *c = h->core;
 
-    gpus_node(c->gpus, train_now(c), h->at, h->devices.p, h->devices.n, host_open(h));
+    gpus_node(c->gpu.planner, train_now(c), h->at, h->devices.p, h->devices.n, host_open(h));
     if (c->recovered)
         add_unknown(h);
     c->dirty = true;
@@ -276,7 +275,7 @@ static void run_memory(struct core *c, struct run_key key, int64_t bytes)
     t->past.measured_bytes = MAX(t->past.measured_bytes, bytes);
     if (!t->known)
         return;
-    gpus_measured(c->gpus, train_now(c), t->job, 0, bytes);
+    gpus_measured(c->gpu.planner, train_now(c), t->job, 0, bytes);
     c->dirty = true;
 }
 
@@ -321,49 +320,51 @@ static void on_solved(void *arg)
     struct planning *p = arg;
     struct core *c = p->c;
 
-    c->planning = false;
-    gpus_plan_end(c->gpus, train_now(c), p->problem);
-    gpus_apply(c->gpus, train_now(c));
+    c->gpu.planning = false;
+    gpus_plan_end(c->gpu.planner, train_now(c), p->problem);
+    gpus_apply(c->gpu.planner, train_now(c));
     c->dirty = true;
     free(p);
 }
 
 static void plan_gpus(struct core *c)
 {
-    struct gpu_problem *problem = c->planning ? NULL : gpus_plan_begin(c->gpus, train_now(c));
+    struct gpu_problem *problem =
+        c->gpu.planning ? NULL : gpus_plan_begin(c->gpu.planner, train_now(c));
 
     if (!problem)
         return;
-    if (c->conf.offload) {
+    if (c->conf.ops->offload) {
         struct planning *p = xmalloc(sizeof(*p));
         *p = (struct planning){c, problem};
-        c->planning = true;
-        if (c->conf.offload(c->conf.offload_arg, solve, on_solved, p))
+        c->gpu.planning = true;
+        if (c->conf.ops->offload(c->conf.self, solve, on_solved, p))
             return;
-        c->planning = false;
+        c->gpu.planning = false;
         free(p);
     }
     gpu_problem_solve(problem);
-    gpus_plan_end(c->gpus, train_now(c), problem);
-    gpus_apply(c->gpus, train_now(c));
+    gpus_plan_end(c->gpu.planner, train_now(c), problem);
+    gpus_apply(c->gpu.planner, train_now(c));
 }
 
 void train_turn(struct core *c)
 {
-    if (!c->trains.n)
+    if (!c->gpu.trains.n)
         return;
-    if (c->gpu_refused) { /* something changed, or there would be no turn */
-        c->gpu_refused = false;
-        gpus_ask_again(c->gpus);
+    if (c->gpu.refused) { /* something changed, or there would be no turn */
+        c->gpu.refused = false;
+        gpus_ask_again(c->gpu.planner);
     }
-    gpus_apply(c->gpus, train_now(c));
+    gpus_apply(c->gpu.planner, train_now(c));
     plan_gpus(c);
 }
 
 int64_t train_next_wake(const struct core *c)
 {
-    int64_t at = c->kill_due_ms ? c->kill_due_ms : -1;
-    int64_t due = c->trains.n && c->recovered && !c->planning ? gpus_next_wake(c->gpus) : -1;
+    int64_t at = c->gpu.kill_due_ms ? c->gpu.kill_due_ms : -1;
+    int64_t due =
+        c->gpu.trains.n && c->recovered && !c->gpu.planning ? gpus_next_wake(c->gpu.planner) : -1;
 
     if (due < 0)
         return at;
@@ -381,10 +382,10 @@ bool train_runs_elsewhere(const struct core *c, const struct job *j)
 
 struct wait_item *train_wants_room(struct core *c)
 {
-    struct job *j = core_job(c, c->wants_room);
+    struct job *j = core_job(c, c->gpu.wants_room);
 
     if (j && is_free_to_start(c, j) && queue_contains(c->queue, &j->wait))
         return &j->wait;
-    c->wants_room = 0;
+    c->gpu.wants_room = 0;
     return NULL;
 }

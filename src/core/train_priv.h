@@ -48,7 +48,7 @@ struct train {
 
 static inline struct train *train_of(const struct core *c, uint64_t job)
 {
-    return map_u64_get(&c->trains, job);
+    return map_u64_get(&c->gpu.trains, job);
 }
 
 /* ---- train_spec.c ---- */

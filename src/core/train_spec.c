@@ -10,12 +10,12 @@
 
 struct train_spec *train_spec_ref(struct core *c, uint64_t seq)
 {
-    struct train_spec *s = map_u64_get(&c->train_specs, seq);
+    struct train_spec *s = map_u64_get(&c->gpu.specs, seq);
 
     if (!s) {
         s = xcalloc(1, sizeof(*s));
         s->seq = seq;
-        map_u64_put(&c->train_specs, seq, s);
+        map_u64_put(&c->gpu.specs, seq, s);
     }
     s->users++;
     return s;
@@ -25,7 +25,7 @@ void train_spec_unref(struct core *c, struct train_spec *s)
 {
     if (--s->users)
         return;
-    map_u64_del(&c->train_specs, s->seq);
+    map_u64_del(&c->gpu.specs, s->seq);
     free(s->family);
     free(s);
 }

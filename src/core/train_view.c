@@ -21,7 +21,7 @@ bool core_training(struct core *c, uint64_t job, struct gpu_view *out)
 {
     const struct train *t = train_of(c, job);
 
-    if (!t || !t->known || !gpus_view(c->gpus, train_now(c), job, out))
+    if (!t || !t->known || !gpus_view(c->gpu.planner, train_now(c), job, out))
         return false;
     view_to_wall(c, out);
     return true;
@@ -46,8 +46,8 @@ int core_training_past(struct core *c, uint64_t job, struct core_training_past *
 
 void core_set_endpoint(struct core *c, const char *endpoint)
 {
-    free(c->endpoint);
-    c->endpoint = xstrdup(endpoint);
+    free(c->gpu.endpoint);
+    c->gpu.endpoint = xstrdup(endpoint);
 }
 
 /* ---- why it waits ---- */
@@ -107,8 +107,8 @@ static void add_prediction(struct buf *b, const struct gpu_view *v, int64_t now)
 /* There are devices for it, but something else is lacking on their node. */
 static void host_text(const struct core *c, const struct job *j, struct buf *b)
 {
-    const struct node *n = &c->nodes.p[c->wants_room_on];
-    const struct usage *u = &c->usage.p[c->wants_room_on];
+    const struct node *n = &c->cluster.nodes.p[c->gpu.wants_room_on];
+    const struct usage *u = &c->cluster.usage.p[c->gpu.wants_room_on];
     const struct shape *s = queue_shape_at(c->queue, j->wait.shape);
     struct resources need = s->need;
 
@@ -133,20 +133,20 @@ static const struct node *only_node(const struct core *c)
 {
     const struct node *one = NULL;
 
-    for (size_t i = 0; i < c->nodes.n; i++)
-        if (c->nodes.p[i].n_devices) {
+    for (size_t i = 0; i < c->cluster.nodes.n; i++)
+        if (c->cluster.nodes.p[i].n_devices) {
             if (one)
                 return NULL;
-            one = &c->nodes.p[i];
+            one = &c->cluster.nodes.p[i];
         }
     return one;
 }
 
 static void closed_text(const struct core *c, struct buf *b)
 {
-    for (size_t i = 0; i < c->nodes.n; i++) {
-        const struct node *n = &c->nodes.p[i];
-        if (!c->hosts.p[i] || !n->n_devices || (!n->drained && !n->away))
+    for (size_t i = 0; i < c->cluster.nodes.n; i++) {
+        const struct node *n = &c->cluster.nodes.p[i];
+        if (!c->cluster.hosts.p[i] || !n->n_devices || (!n->drained && !n->away))
             continue;
         if (b->n)
             buf_adds(b, "; ");

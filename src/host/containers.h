@@ -4,7 +4,7 @@
 
 struct loop;
 struct containers;
-/* engine as in core_conf; home_id is what containers of this home are labelled with. */
+/* engine as in core_container_conf; home_id is what containers of this home are labelled with. */
 struct containers *containers_new(struct loop *l, const char *engine, const char *home,
                                   const char *home_id);
 /* What was left behind before we started goes now; on a worker thread. */

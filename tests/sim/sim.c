@@ -173,19 +173,25 @@ static void act(struct sim *s)
 
 /* ---- death and return of the controller ---- */
 
+static int64_t sim_file_time(void *self, const char *path)
+{
+    return world_file_time(&((struct sim *)self)->world, path);
+}
+
 static void boot(struct sim *s)
 {
+    static const struct core_ops ops = {.file_time = sim_file_time};
     struct err e = {0};
 
     s->disk.dead = false;
     s->core = core_new(&(struct core_conf){.ledger = disk_ledger(&s->disk),
                                            .clock = {sim_wall, sim_mono, s},
                                            .seed = rng_next(&s->rng),
-                                           .home = "/nonexistent",
+                                           .home = {.dir = "/nonexistent"},
                                            .patience_ms = 1000,
-                                           .gpu = {.replan_ms = 40, .restart_s = 0.01},
-                                           .file_time = world_file_time,
-                                           .file_time_arg = &s->world,
+                                           .gpu = {.plan = {.replan_ms = 40, .restart_s = 0.01}},
+                                           .ops = &ops,
+                                           .self = s,
                                            .lookahead = true});
     s->world.core = s->core;
     world_attach(&s->world, s->backends);

@@ -48,6 +48,6 @@ void atlas_committed(struct atlas *a); /* after every commit */
 /* The two steps of closing; in between run the loop while atlas_busy. */
 void atlas_shut(struct atlas *a);
 bool atlas_busy(const struct atlas *a);
-/* core_conf.dress */
+/* core_ops.dress */
 int atlas_dress(struct atlas *a, const struct launch *l, const struct launch_facts *f,
                 struct arena *mem, char ***before, struct env_sink *out, struct err *e);

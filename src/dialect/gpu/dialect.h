@@ -38,10 +38,10 @@ void gpu_dialect_committed(struct gpu_dialect *d); /* after every commit */
 void gpu_dialect_shut(struct gpu_dialect *d);
 bool gpu_dialect_busy(const struct gpu_dialect *d);
 
-/* core_conf.decorate */
+/* core_ops.decorate */
 int gpu_dialect_decorate(struct gpu_dialect *d, const struct launch *l,
                          const struct launch_facts *f, struct env_sink *out, struct err *e);
-/* core_conf.opening */
+/* core_ops.opening */
 void gpu_dialect_opening(struct gpu_dialect *d, struct run_key key, char *const *ports);
 /* Whose is the other end of a connection over loopback?  False when that cannot be known, as of one
  * that is closed already.  Reads files of the kernel. */

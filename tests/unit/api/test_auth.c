@@ -18,7 +18,8 @@ struct fixture {
 static int setup(void **state)
 {
     static struct fixture f;
-    struct core_conf c = {.clock = clock_system, .home = "/nowhere", .secret = secret, .uid = 1000};
+    struct core_conf c = {.clock = clock_system,
+                          .home = {.dir = "/nowhere", .secret = secret, .uid = 1000}};
 
     f = (struct fixture){.core = core_new(&c)};
     f.conf = (struct auth_conf){.core = f.core, .token = token, .uid = 1000, .gid = 1001};

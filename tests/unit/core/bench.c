@@ -20,7 +20,7 @@ struct bench *bench_new(const struct core_conf *conf, int hosts, int32_t slots)
     b->conf.ledger = disk_ledger(&b->disk);
     b->conf.clock = (struct clock){wall, mono, b};
     b->conf.seed = 7;
-    b->conf.home = "/nonexistent";
+    b->conf.home.dir = "/nonexistent";
     b->checkpoint_ms = -1;
     rng_seed(&b->rng, 12);
     b->disk.next_job = b->disk.next_spec = b->disk.next_batch = 1;

@@ -16,10 +16,10 @@ static const struct caller stranger = {.uid = 2000, .user = "eve"};
 
 static int setup(void **state)
 {
-    struct bench *b =
-        bench_new(&(struct core_conf){.secret = (const uint8_t *)"0123456789abcdef0123456789abcdef",
-                                      .lookahead = true},
-                  1, 2);
+    struct bench *b = bench_new(
+        &(struct core_conf){.home = {.secret = (const uint8_t *)"0123456789abcdef0123456789abcdef"},
+                            .lookahead = true},
+        1, 2);
 
     bench_boot(b);
     *state = b;

@@ -28,9 +28,10 @@ static int open_node(void *arg, struct core_host *h, const struct json *conf,
 
 static int setup(void **state)
 {
-    struct bench *b = bench_new(&(struct core_conf){.open_node = open_node}, 2, 1);
+    static const struct core_ops ops = {.open_node = open_node};
+    struct bench *b = bench_new(&(struct core_conf){.ops = &ops}, 2, 1);
 
-    b->conf.open_node_arg = b;
+    b->conf.self = b;
     bench_boot(b);
     *state = b;
     return 0;

@@ -25,12 +25,13 @@ static int64_t file_time(void *self, const char *path)
 
 static int setup(void **state)
 {
+    static const struct core_ops ops = {.file_time = file_time};
     struct bench *b = bench_new(
-        &(struct core_conf){.file_time = file_time, .gpu = {.replan_ms = 10, .restart_s = 0.001}},
-        1, 8);
+        &(struct core_conf){.ops = &ops, .gpu = {.plan = {.replan_ms = 10, .restart_s = 0.001}}}, 1,
+        8);
 
     b->world.hosts[0].node.n_devices = 2;
-    b->conf.file_time_arg = b;
+    b->conf.self = b;
     bench_boot(b);
     *state = b;
     return 0;
