@@ -64,12 +64,12 @@ static void stage_range(struct core *c, struct range *r, const struct caller *wh
         return;
     core_stage(c, &(struct change){.kind = CHANGE_JOB_STATE,
                                    .at_ms = core_wall(c),
-                                   .first = r->first,
-                                   .last = r->last,
-                                   .from_state = JOB_QUEUED,
-                                   .state = JOB_CANCELLED,
-                                   .text = STR("cancelled while it waited"),
-                                   .user = str_of(who->user)});
+                                   .user = str_of(who->user),
+                                   .job_state = {.first = r->first,
+                                                 .last = r->last,
+                                                 .from = JOB_QUEUED,
+                                                 .to = JOB_CANCELLED,
+                                                 .reason = STR("cancelled while it waited")}});
     *r = (struct range){0};
 }
 
@@ -80,11 +80,8 @@ static void cancel_run(struct core *c, struct job *j, struct acting *a, const st
         job_move(c, j, JOB_EV_CANCEL);
     core_stage(c, &(struct change){.kind = CHANGE_JOB_CANCEL,
                                    .at_ms = core_wall(c),
-                                   .first = j->wait.job,
-                                   .last = j->wait.job,
-                                   .key = j->run->key,
-                                   .state = j->state,
-                                   .user = str_of(who->user)});
+                                   .user = str_of(who->user),
+                                   .job_cancel = {.job = j->wait.job}});
     vec_push(&a->keys, j->run->key);
 }
 
@@ -175,11 +172,8 @@ static void retry_one(struct core *c, const struct job_record *rec, const struct
     j->wait.since_ms = core_mono(c);
     core_stage(c, &(struct change){.kind = CHANGE_JOB_RETRY,
                                    .at_ms = core_wall(c),
-                                   .first = rec->seq,
-                                   .last = rec->seq,
-                                   .state = JOB_QUEUED,
-                                   .from_state = rec->state,
-                                   .user = str_of(who->user)});
+                                   .user = str_of(who->user),
+                                   .job_retry = {.job = rec->seq}});
     train_retried(c, rec->seq, rec->state);
     wait_again(c, j);
     job_activate(c, j);
@@ -219,9 +213,8 @@ void core_remove(struct core *c, const uint64_t *jobs, size_t n, const struct ca
             continue;
         core_stage(c, &(struct change){.kind = CHANGE_REMOVE,
                                        .at_ms = core_wall(c),
-                                       .first = jobs[i],
-                                       .last = jobs[i],
-                                       .user = str_of(who->user)});
+                                       .user = str_of(who->user),
+                                       .remove = {.first = jobs[i], .last = jobs[i]}});
         vec_push(&a->keys, ((struct run_key){jobs[i], rec.attempt}));
     }
     core_barrier(c, on_removed, a);
@@ -257,8 +250,7 @@ void core_pause(struct core *c, struct str queue, bool paused, const struct call
     set_and_answer(c,
                    &(struct change){.kind = CHANGE_QUEUE,
                                     .at_ms = core_wall(c),
-                                    .name = queue,
-                                    .flag = paused,
-                                    .user = str_of(who->user)},
+                                    .user = str_of(who->user),
+                                    .queue = {.name = queue, .paused = paused}},
                    done, arg);
 }

@@ -259,11 +259,11 @@ static void cancel_waiter(struct core *c, struct job *j, uint64_t other, enum jo
     job_move(c, j, JOB_EV_CANCEL);
     core_stage(c, &(struct change){.kind = CHANGE_JOB_STATE,
                                    .at_ms = core_wall(c),
-                                   .first = j->wait.job,
-                                   .last = j->wait.job,
-                                   .from_state = JOB_QUEUED,
-                                   .state = JOB_CANCELLED,
-                                   .text = str_of(reason)});
+                                   .job_state = {.first = j->wait.job,
+                                                 .last = j->wait.job,
+                                                 .from = JOB_QUEUED,
+                                                 .to = JOB_CANCELLED,
+                                                 .reason = str_of(reason)}});
     job_forget_after_commit(c, j, (struct run_key){0}, 0);
 }
 

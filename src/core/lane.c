@@ -61,9 +61,8 @@ static void lane_stage(struct core *c, const struct lane_record *l, const struct
     json_free(j);
     core_stage(c, &(struct change){.kind = CHANGE_FACT,
                                    .at_ms = core_wall(c),
-                                   .name = str_of(name),
-                                   .text = str_of(text),
-                                   .user = str_of(who->user)});
+                                   .user = str_of(who->user),
+                                   .fact = {.name = str_of(name), .value = str_of(text)}});
 }
 
 bool lane_recall(struct core *c, struct str name, struct str text)

@@ -94,14 +94,13 @@ void core_node_add(struct core *c, struct str name, const struct json *conf,
         done(arg, NULL, NULL);
         return;
     }
-    set_and_answer(c,
-                   &(struct change){.kind = CHANGE_NODE,
-                                    .at_ms = core_wall(c),
-                                    .name = name,
-                                    .text = str_of(text),
-                                    .flag = h->drained,
-                                    .user = str_of(who->user)},
-                   done, arg);
+    set_and_answer(
+        c,
+        &(struct change){.kind = CHANGE_NODE_NEW,
+                         .at_ms = core_wall(c),
+                         .user = str_of(who->user),
+                         .node_new = {.name = name, .conf = str_of(text), .drained = h->drained}},
+        done, arg);
 }
 
 /* ---- remove ---- */
@@ -159,8 +158,8 @@ void core_node_remove(struct core *c, struct str name, bool force, const struct 
     set_and_answer(c,
                    &(struct change){.kind = CHANGE_NODE_GONE,
                                     .at_ms = core_wall(c),
-                                    .name = name,
-                                    .user = str_of(who->user)},
+                                    .user = str_of(who->user),
+                                    .node_gone = {.name = name}},
                    done, arg);
 }
 
@@ -180,11 +179,10 @@ void core_drain(struct core *c, struct str node, bool drained, const struct call
     h->drained = drained;
     host_refresh(h);
     set_and_answer(c,
-                   &(struct change){.kind = CHANGE_NODE,
+                   &(struct change){.kind = CHANGE_NODE_DRAIN,
                                     .at_ms = core_wall(c),
-                                    .name = node,
-                                    .flag = drained,
-                                    .user = str_of(who->user)},
+                                    .user = str_of(who->user),
+                                    .node_drain = {.name = node, .drained = drained}},
                    done, arg);
 }
 

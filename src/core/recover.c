@@ -141,9 +141,9 @@ static void remember_our_name(struct restoring *x)
         if (!strcmp(x->names.p[i], host_node(h)->name))
             return;
     if (h)
-        core_stage(x->c, &(struct change){.kind = CHANGE_NODE,
+        core_stage(x->c, &(struct change){.kind = CHANGE_NODE_DRAIN,
                                           .at_ms = x->wall,
-                                          .name = str_of(host_node(h)->name)});
+                                          .node_drain = {.name = str_of(host_node(h)->name)}});
 }
 
 static void restore_counters(void *arg, uint64_t next_job, uint64_t next_spec, uint64_t next_batch,
@@ -175,11 +175,11 @@ static void requeue_runless(struct core *c)
         job_move(c, j, JOB_EV_REQUEUE);
         core_stage(c, &(struct change){.kind = CHANGE_JOB_STATE,
                                        .at_ms = core_wall(c),
-                                       .first = j->wait.job,
-                                       .last = j->wait.job,
-                                       .from_state = from,
-                                       .state = JOB_QUEUED,
-                                       .text = STR("no run was recorded for it")});
+                                       .job_state = {.first = j->wait.job,
+                                                     .last = j->wait.job,
+                                                     .from = from,
+                                                     .to = JOB_QUEUED,
+                                                     .reason = STR("no run was recorded for it")}});
         job_activate(c, j);
     }
     vec_done(&stray);

@@ -27,17 +27,17 @@ enum {
 /* Everything but points goes to its run, or to the store as a mark. */
 static void stage_item(struct core *c, struct run_key key, const struct report_item *it)
 {
-    struct change ch = {.kind = CHANGE_REPORT,
-                        .key = key,
-                        .at_ms = it->at_ms,
-                        .report_kind = it->kind,
-                        .name = it->name,
-                        .text = it->text,
-                        .step = it->step};
+    struct change ch = {.at_ms = it->at_ms};
 
-    if (it->kind == 'm' || it->kind == 's') {
+    if (it->kind == 'm') {
         ch.kind = CHANGE_POINTS;
-        ch.flag = it->kind == 's';
+        ch.points = (struct change_points){key, it->name, it->text};
+    } else if (it->kind == 's') {
+        ch.kind = CHANGE_TEXT_POINT;
+        ch.text_point = (struct change_text_point){key, it->name, it->text, it->step};
+    } else {
+        ch.kind = CHANGE_MARK;
+        ch.mark = (struct change_mark){key, it->kind, it->name, it->text, it->step};
     }
     if (it->kind == 'e' && it->step >= 0)
         train_reported(c, key.job, it->step + 1);
@@ -59,9 +59,9 @@ static const struct report_item *stage_batch(struct core *c, struct run *r,
     r->spool_offset += (int64_t)b->used;
     core_stage(c, &(struct change){.kind = CHANGE_SPOOL,
                                    .at_ms = core_wall(c),
-                                   .key = r->key,
-                                   .offset = r->spool_offset,
-                                   .text = buf_str(&b->summary)});
+                                   .spool = {.key = r->key,
+                                             .offset = r->spool_offset,
+                                             .summary = buf_str(&b->summary)}});
     return end;
 }
 

@@ -165,14 +165,15 @@ void run_end(struct core *c, struct run *r, const struct run_outcome *o, struct 
         j->tries--;
     train_ended(c, j, &v);
     job_move(c, j, v.ev);
-    core_stage(c, &(struct change){.kind = CHANGE_RUN_ENDED,
-                                   .at_ms = core_wall(c),
-                                   .key = key,
-                                   .outcome = *o,
-                                   .state = j->state,
-                                   .text = detail.n && !names_limit ? detail : str_of(text),
-                                   .flag = v.no_try,
-                                   .next_try_ms = delay ? core_wall(c) + delay : 0});
+    core_stage(c, &(struct change){
+                      .kind = CHANGE_RUN_ENDED,
+                      .at_ms = core_wall(c),
+                      .run_ended = {.key = key,
+                                    .outcome = *o,
+                                    .next = j->state,
+                                    .detail = detail.n && !names_limit ? detail : str_of(text),
+                                    .no_try = v.no_try,
+                                    .next_try_ms = delay ? core_wall(c) + delay : 0}});
     const struct core_host *h = r->host;
     bool refused = r->refused;
     run_free(c, r);
@@ -273,11 +274,10 @@ void run_place(struct core *c, struct core_host *h, struct job *j, const struct 
     gpu_set_format(gpus, &devices);
     core_stage(c, &(struct change){.kind = CHANGE_RUN_NEW,
                                    .at_ms = core_wall(c),
-                                   .key = r->key,
-                                   .name = str_of(host_node(h)->name),
-                                   .text = buf_str(&devices),
-                                   .journal = r->journal,
-                                   .state = JOB_STARTING});
+                                   .run_new = {.key = r->key,
+                                               .node = str_of(host_node(h)->name),
+                                               .devices = buf_str(&devices),
+                                               .journal = r->journal}});
     *p = (struct placed){c, r->key};
     core_barrier(c, on_placed, p);
 }
@@ -356,12 +356,10 @@ static void on_started(void *owner, struct run_key key, int64_t pid, int64_t pid
     if (r->job->state == JOB_STARTING)
         job_move(c, r->job, JOB_EV_STARTED);
     c->stats.started++;
-    core_stage(c, &(struct change){.kind = CHANGE_RUN_STARTED,
-                                   .at_ms = at_ms,
-                                   .key = key,
-                                   .pid = pid,
-                                   .pid_start = pid_start,
-                                   .state = r->job->state});
+    core_stage(c,
+               &(struct change){.kind = CHANGE_RUN_STARTED,
+                                .at_ms = at_ms,
+                                .run_started = {.key = key, .pid = pid, .pid_start = pid_start}});
 }
 
 static void on_ended(void *owner, struct run_key key, const struct run_outcome *o,

@@ -173,8 +173,8 @@ void submit_to_host(struct core *c, struct submission *s, const struct caller *w
     p->result = number_jobs(c, s, who);
     core_stage(c, &(struct change){.kind = CHANGE_SUBMIT,
                                    .at_ms = core_wall(c),
-                                   .submission = s,
-                                   .user = str_of(who->user)});
+                                   .user = str_of(who->user),
+                                   .submission = s});
     core_barrier(c, on_submitted, p);
     if (h) {
         struct job *j = core_job(c, p->result.first);

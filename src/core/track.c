@@ -77,16 +77,14 @@ void core_tag(struct core *c, uint64_t job, struct str name, struct str value,
         done(arg, &e, NULL);
         return;
     }
-    stage_and_answer(c,
-                     &(struct change){.kind = CHANGE_REPORT,
-                                      .at_ms = core_wall(c),
-                                      .key = {job, 0},
-                                      .report_kind = 't',
-                                      .name = name,
-                                      .text = value,
-                                      .step = -1,
-                                      .user = str_of(who->user)},
-                     done, arg);
+    stage_and_answer(
+        c,
+        &(struct change){
+            .kind = CHANGE_MARK,
+            .at_ms = core_wall(c),
+            .user = str_of(who->user),
+            .mark = {.key = {job, 0}, .kind = 't', .name = name, .text = value, .step = -1}},
+        done, arg);
 }
 
 void core_untag(struct core *c, uint64_t job, struct str name, const struct caller *who,
@@ -99,13 +97,10 @@ void core_untag(struct core *c, uint64_t job, struct str name, const struct call
         return;
     }
     stage_and_answer(c,
-                     &(struct change){.kind = CHANGE_REPORT,
+                     &(struct change){.kind = CHANGE_MARK_GONE,
                                       .at_ms = core_wall(c),
-                                      .key = {job, 0},
-                                      .report_kind = 't',
-                                      .name = name,
-                                      .flag = true,
-                                      .user = str_of(who->user)},
+                                      .user = str_of(who->user),
+                                      .mark_gone = {.job = job, .kind = 't', .name = name}},
                      done, arg);
 }
 
@@ -124,12 +119,12 @@ void core_note(struct core *c, struct str project, uint64_t job, struct str text
     stage_and_answer(c,
                      &(struct change){.kind = CHANGE_NOTE,
                                       .at_ms = core_wall(c),
-                                      .key = {job, 0},
-                                      .name = project,
-                                      .text = text,
-                                      .author = author.n ? author : str_of(who->user),
-                                      .uid = who->uid,
-                                      .user = str_of(who->user)},
+                                      .user = str_of(who->user),
+                                      .note = {.job = job,
+                                               .project = project,
+                                               .text = text,
+                                               .author = author.n ? author : str_of(who->user),
+                                               .uid = who->uid}},
                      done, arg);
 }
 
@@ -143,12 +138,11 @@ void core_describe(struct core *c, struct str project, struct str text, const st
         done(arg, &e, NULL);
         return;
     }
-    stage_and_answer(c,
-                     &(struct change){.kind = CHANGE_PROJECT,
-                                      .at_ms = core_wall(c),
-                                      .name = project,
-                                      .text = text,
-                                      .uid = who->uid,
-                                      .user = str_of(who->user)},
-                     done, arg);
+    stage_and_answer(
+        c,
+        &(struct change){.kind = CHANGE_PROJECT,
+                         .at_ms = core_wall(c),
+                         .user = str_of(who->user),
+                         .project = {.name = project, .description = text, .uid = who->uid}},
+        done, arg);
 }

@@ -47,9 +47,7 @@ void train_stage(struct core *c, const struct train *t)
     buf_adds(&b, b.n ? "}" : "{}");
     core_stage(c, &(struct change){.kind = CHANGE_TRAINING,
                                    .at_ms = core_wall(c),
-                                   .first = t->job,
-                                   .last = t->job,
-                                   .text = buf_str(&b)});
+                                   .training = {.job = t->job, .record = buf_str(&b)}});
 }
 
 static int64_t int_of(const struct json *j, const char *key)

@@ -136,8 +136,9 @@ static void remember(void *self, struct str name, struct str text)
 {
     struct core *c = self;
 
-    core_stage(c, &(struct change){
-                      .kind = CHANGE_FACT, .at_ms = core_wall(c), .name = name, .text = text});
+    core_stage(c, &(struct change){.kind = CHANGE_FACT,
+                                   .at_ms = core_wall(c),
+                                   .fact = {.name = name, .value = text}});
 }
 
 /* ---- what it is told ---- */

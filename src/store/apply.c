@@ -76,9 +76,10 @@ static void move(struct applier *a, const struct job_now *j, enum job_state to)
 
 static int apply_run_new(struct applier *a, const struct change *c, struct err *e)
 {
+    const struct change_run_new *r = &c->run_new;
     struct job_now j = {0};
     sqlite3_stmt *st;
-    int rc = find_job(a, c->key.job, &j, e);
+    int rc = find_job(a, r->key.job, &j, e);
 
     if (rc <= 0)
         return rc;
@@ -88,12 +89,12 @@ static int apply_run_new(struct applier *a, const struct change *c, struct err *
                     e);
     if (!st)
         return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)c->key.job);
-    sqlite3_bind_int64(st, 2, c->key.run);
+    sqlite3_bind_int64(st, 1, (int64_t)r->key.job);
+    sqlite3_bind_int64(st, 2, r->key.run);
     sqlite3_bind_int64(st, 3, c->at_ms);
-    sqlite3_bind_int64(st, 4, c->journal);
-    bind_str_or_null(st, 5, c->text);
-    bind_str(st, 6, c->name);
+    sqlite3_bind_int64(st, 4, r->journal);
+    bind_str_or_null(st, 5, r->devices);
+    bind_str(st, 6, r->node);
     if (db_run(a->db, st, e) < 0)
         return -1;
     st = db_prepare(a->db,
@@ -103,25 +104,26 @@ static int apply_run_new(struct applier *a, const struct change *c, struct err *
                     e);
     if (!st)
         return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)c->key.job);
-    sqlite3_bind_int64(st, 2, c->key.run);
+    sqlite3_bind_int64(st, 1, (int64_t)r->key.job);
+    sqlite3_bind_int64(st, 2, r->key.run);
     if (db_run(a->db, st, e) < 0)
         return -1;
     move(a, &j, JOB_STARTING);
     data_begin(a, c->user);
-    data_int(a, "run", c->key.run);
-    data_str(a, "node", c->name);
-    if (c->text.n)
-        data_str(a, "gpus", c->text);
-    return event_append(a, EVENT_JOB_STATE + JOB_STARTING, c->at_ms, c->key.job, c->key.job, e);
+    data_int(a, "run", r->key.run);
+    data_str(a, "node", r->node);
+    if (r->devices.n)
+        data_str(a, "gpus", r->devices);
+    return event_append(a, EVENT_JOB_STATE + JOB_STARTING, c->at_ms, r->key.job, r->key.job, e);
 }
 
 static int apply_run_started(struct applier *a, const struct change *c, struct err *e)
 {
+    const struct change_run_started *r = &c->run_started;
     struct job_now j = {0};
     enum job_state next;
     sqlite3_stmt *st;
-    int rc = find_job(a, c->key.job, &j, e);
+    int rc = find_job(a, r->key.job, &j, e);
 
     if (rc <= 0)
         return rc;
@@ -131,10 +133,10 @@ static int apply_run_started(struct applier *a, const struct change *c, struct e
                     e);
     if (!st)
         return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)c->key.job);
-    sqlite3_bind_int64(st, 2, c->key.run);
-    sqlite3_bind_int64(st, 3, c->pid);
-    sqlite3_bind_int64(st, 4, c->pid_start);
+    sqlite3_bind_int64(st, 1, (int64_t)r->key.job);
+    sqlite3_bind_int64(st, 2, r->key.run);
+    sqlite3_bind_int64(st, 3, r->pid);
+    sqlite3_bind_int64(st, 4, r->pid_start);
     sqlite3_bind_int64(st, 5, c->at_ms);
     if (db_run(a->db, st, e) < 0)
         return -1;
@@ -144,21 +146,22 @@ static int apply_run_started(struct applier *a, const struct change *c, struct e
     st = db_prepare(a->db, "UPDATE job SET state = ?2, started_ms = ?3 WHERE seq = ?1", e);
     if (!st)
         return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)c->key.job);
+    sqlite3_bind_int64(st, 1, (int64_t)r->key.job);
     sqlite3_bind_int(st, 2, next);
     sqlite3_bind_int64(st, 3, c->at_ms);
     if (db_run(a->db, st, e) < 0)
         return -1;
     move(a, &j, next);
     data_begin(a, c->user);
-    data_int(a, "run", c->key.run);
-    data_int(a, "pid", c->pid);
-    return event_append(a, EVENT_JOB_STATE + next, c->at_ms, c->key.job, c->key.job, e);
+    data_int(a, "run", r->key.run);
+    data_int(a, "pid", r->pid);
+    return event_append(a, EVENT_JOB_STATE + next, c->at_ms, r->key.job, r->key.job, e);
 }
 
-static int end_run(struct applier *a, const struct change *c, int64_t ended_ms, struct err *e)
+static int end_run(struct applier *a, const struct change_run_ended *r, int64_t ended_ms,
+                   struct err *e)
 {
-    const struct run_outcome *o = &c->outcome;
+    const struct run_outcome *o = &r->outcome;
     sqlite3_stmt *st =
         db_prepare(a->db,
                    "UPDATE run SET why = ?3, wait_status = ?4, sys = ?5, ended_ms = ?6,"
@@ -167,8 +170,8 @@ static int end_run(struct applier *a, const struct change *c, int64_t ended_ms, 
                    e);
     if (!st)
         return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)c->key.job);
-    sqlite3_bind_int64(st, 2, c->key.run);
+    sqlite3_bind_int64(st, 1, (int64_t)r->key.job);
+    sqlite3_bind_int64(st, 2, r->key.run);
     sqlite3_bind_int(st, 3, o->why);
     sqlite3_bind_int(st, 4, o->wait_status);
     sqlite3_bind_int(st, 5, o->sys);
@@ -177,28 +180,29 @@ static int end_run(struct applier *a, const struct change *c, int64_t ended_ms, 
     sqlite3_bind_int64(st, 8, o->max_rss_bytes);
     sqlite3_bind_int64(st, 9, o->cpu_user_ms);
     sqlite3_bind_int64(st, 10, o->cpu_sys_ms);
-    bind_str_or_null(st, 11, c->text);
+    bind_str_or_null(st, 11, r->detail);
     return db_run(a->db, st, e);
 }
 
 static int apply_run_ended(struct applier *a, const struct change *c, struct err *e)
 {
-    int64_t ended_ms = c->outcome.ended_ms ? c->outcome.ended_ms : c->at_ms;
-    int code = run_outcome_exit_code(&c->outcome);
+    const struct change_run_ended *r = &c->run_ended;
+    int64_t ended_ms = r->outcome.ended_ms ? r->outcome.ended_ms : c->at_ms;
+    int code = run_outcome_exit_code(&r->outcome);
     char text[256] = "";
-    struct str reason = c->text;
+    struct str reason = r->detail;
     struct job_now j = {0};
     sqlite3_stmt *st;
-    int rc = find_job(a, c->key.job, &j, e);
+    int rc = find_job(a, r->key.job, &j, e);
 
     if (rc <= 0)
         return rc;
-    if (end_run(a, c, ended_ms, e) < 0)
+    if (end_run(a, r, ended_ms, e) < 0)
         return -1;
-    if (c->state == JOB_SUCCEEDED) {
+    if (r->next == JOB_SUCCEEDED) {
         reason = (struct str){NULL, 0};
     } else if (!reason.n) {
-        run_outcome_text(&c->outcome, text, sizeof(text));
+        run_outcome_text(&r->outcome, text, sizeof(text));
         reason = str_of(text);
     }
     st = db_prepare(a->db,
@@ -208,37 +212,38 @@ static int apply_run_ended(struct applier *a, const struct change *c, struct err
                     e);
     if (!st)
         return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)c->key.job);
-    sqlite3_bind_int(st, 2, c->state);
-    sqlite3_bind_int64(st, 3, job_state_final(c->state) ? ended_ms : 0);
-    sqlite3_bind_int64(st, 4, c->next_try_ms);
+    sqlite3_bind_int64(st, 1, (int64_t)r->key.job);
+    sqlite3_bind_int(st, 2, r->next);
+    sqlite3_bind_int64(st, 3, job_state_final(r->next) ? ended_ms : 0);
+    sqlite3_bind_int64(st, 4, r->next_try_ms);
     if (code >= 0)
         sqlite3_bind_int(st, 5, code);
     bind_str_or_null(st, 6, reason);
-    sqlite3_bind_int64(st, 7, c->outcome.started_ms);
-    sqlite3_bind_int(st, 8, c->flag || !run_end_is_a_try(c->outcome.why));
+    sqlite3_bind_int64(st, 7, r->outcome.started_ms);
+    sqlite3_bind_int(st, 8, r->no_try || !run_end_is_a_try(r->outcome.why));
     if (db_run(a->db, st, e) < 0)
         return -1;
-    move(a, &j, c->state);
+    move(a, &j, r->next);
     data_begin(a, c->user);
-    data_int(a, "run", c->key.run);
-    data_str(a, "why", str_of(run_end_name(c->outcome.why)));
+    data_int(a, "run", r->key.run);
+    data_str(a, "why", str_of(run_end_name(r->outcome.why)));
     if (code >= 0)
         data_int(a, "exit_code", code);
     data_str(a, "reason", reason);
-    return event_append(a, EVENT_JOB_STATE + c->state, c->at_ms, c->key.job, c->key.job, e);
+    return event_append(a, EVENT_JOB_STATE + r->next, c->at_ms, r->key.job, r->key.job, e);
 }
 
-static void move_members(struct applier *a, struct member m, const struct change *c, int64_t n)
+static void move_members(struct applier *a, struct member m, const struct change_job_state *c,
+                         int64_t n)
 {
-    tally_add(&a->tally, m, c->from_state, -n);
-    tally_add(&a->tally, m, c->state, n);
+    tally_add(&a->tally, m, c->from, -n);
+    tally_add(&a->tally, m, c->to, n);
 }
 
 /* Jobs of a range may belong to several parties and batches: count them before they move.
  * Neighbours are mostly alike, so counting stretches is faster than letting SQLite group them. */
-static int move_range(struct applier *a, const struct change *c, uint64_t last, int64_t *out_n,
-                      struct err *e)
+static int move_range(struct applier *a, const struct change_job_state *c, uint64_t last,
+                      int64_t *out_n, struct err *e)
 {
     struct member at = {0};
     int64_t n = 0;
@@ -251,7 +256,7 @@ static int move_range(struct applier *a, const struct change *c, uint64_t last, 
         return -1;
     sqlite3_bind_int64(st, 1, (int64_t)c->first);
     sqlite3_bind_int64(st, 2, (int64_t)last);
-    sqlite3_bind_int(st, 3, c->from_state);
+    sqlite3_bind_int(st, 3, c->from);
     while ((rc = db_step(a->db, st, e)) == 1) {
         struct member m = {column_u64(st, 0), column_u64(st, 1)};
         if (n && (m.party != at.party || m.batch != at.batch)) {
@@ -269,11 +274,12 @@ static int move_range(struct applier *a, const struct change *c, uint64_t last, 
 
 static int apply_job_state(struct applier *a, const struct change *c, struct err *e)
 {
-    uint64_t last = MAX(c->first, c->last);
+    const struct change_job_state *s = &c->job_state;
+    uint64_t last = MAX(s->first, s->last);
     int64_t n = 0;
     sqlite3_stmt *st;
 
-    if (move_range(a, c, last, &n, e) < 0)
+    if (move_range(a, s, last, &n, e) < 0)
         return -1;
     if (!n)
         return 0;
@@ -283,31 +289,25 @@ static int apply_job_state(struct applier *a, const struct change *c, struct err
                     e);
     if (!st)
         return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)c->first);
+    sqlite3_bind_int64(st, 1, (int64_t)s->first);
     sqlite3_bind_int64(st, 2, (int64_t)last);
-    sqlite3_bind_int(st, 3, c->from_state);
-    sqlite3_bind_int(st, 4, c->state);
-    sqlite3_bind_int64(st, 5, job_state_final(c->state) ? c->at_ms : 0);
-    bind_str_or_null(st, 6, c->text);
+    sqlite3_bind_int(st, 3, s->from);
+    sqlite3_bind_int(st, 4, s->to);
+    sqlite3_bind_int64(st, 5, job_state_final(s->to) ? c->at_ms : 0);
+    bind_str_or_null(st, 6, s->reason);
     if (db_run(a->db, st, e) < 0)
         return -1;
     data_begin(a, c->user);
-    data_str(a, "reason", c->text);
+    data_str(a, "reason", s->reason);
     if (n > 1)
         data_int(a, "jobs", n);
-    return event_append(a, EVENT_JOB_STATE + c->state, c->at_ms, c->first, last, e);
-}
-
-/* The job a change is about: `first`, or that of the key. */
-static uint64_t subject(const struct change *c)
-{
-    return c->first ? c->first : c->key.job;
+    return event_append(a, EVENT_JOB_STATE + s->to, c->at_ms, s->first, last, e);
 }
 
 static int apply_job_cancel(struct applier *a, const struct change *c, struct err *e)
 {
     struct job_now j = {0};
-    uint64_t seq = subject(c);
+    uint64_t seq = c->job_cancel.job;
     int rc = find_job(a, seq, &j, e);
     sqlite3_stmt *st;
 
@@ -321,14 +321,13 @@ static int apply_job_cancel(struct applier *a, const struct change *c, struct er
         return -1;
     move(a, &j, JOB_STOPPING);
     data_begin(a, c->user);
-    data_str(a, "reason", c->text);
     return event_append(a, EVENT_JOB_STATE + JOB_STOPPING, c->at_ms, seq, seq, e);
 }
 
 static int apply_job_retry(struct applier *a, const struct change *c, struct err *e)
 {
     struct job_now j = {0};
-    uint64_t seq = subject(c);
+    uint64_t seq = c->job_retry.job;
     int rc = find_job(a, seq, &j, e);
     sqlite3_stmt *st;
 
@@ -347,38 +346,41 @@ static int apply_job_retry(struct applier *a, const struct change *c, struct err
         return -1;
     move(a, &j, JOB_QUEUED);
     data_begin(a, c->user);
-    data_str(a, "reason", c->text.n ? c->text : STR("retry"));
+    data_str(a, "reason", STR("retry"));
     return event_append(a, EVENT_JOB_STATE + JOB_QUEUED, c->at_ms, seq, seq, e);
 }
 
-static int apply_switch(struct applier *a, const struct change *c, const char *sql,
-                        const char *noun, enum event_kind kind, struct err *e)
+static int apply_queue(struct applier *a, const struct change *c, struct err *e)
 {
-    sqlite3_stmt *st = db_prepare(a->db, sql, e);
+    sqlite3_stmt *st = db_prepare(a->db,
+                                  "INSERT INTO queue(name, paused) VALUES(?1, ?2)"
+                                  " ON CONFLICT(name) DO UPDATE SET paused = ?2",
+                                  e);
 
     if (!st)
         return -1;
-    bind_str(st, 1, c->name);
-    sqlite3_bind_int(st, 2, c->flag);
+    bind_str(st, 1, c->queue.name);
+    sqlite3_bind_int(st, 2, c->queue.paused);
     if (db_run(a->db, st, e) < 0)
         return -1;
     data_begin(a, c->user);
-    data_str(a, noun, c->name);
-    return event_append(a, kind, c->at_ms, 0, 0, e);
+    data_str(a, "queue", c->queue.name);
+    return event_append(a, c->queue.paused ? EVENT_QUEUE_PAUSED : EVENT_QUEUE_RESUMED, c->at_ms, 0,
+                        0, e);
 }
 
 static int apply_fact(struct applier *a, const struct change *c, struct err *e)
 {
     sqlite3_stmt *st = db_prepare(a->db,
-                                  c->text.n ? "INSERT INTO fact(name, value) VALUES(?1, ?2)"
-                                              " ON CONFLICT(name) DO UPDATE SET value = ?2"
-                                            : "DELETE FROM fact WHERE name = ?1",
+                                  c->fact.value.n ? "INSERT INTO fact(name, value) VALUES(?1, ?2)"
+                                                    " ON CONFLICT(name) DO UPDATE SET value = ?2"
+                                                  : "DELETE FROM fact WHERE name = ?1",
                                   e);
     if (!st)
         return -1;
-    bind_str(st, 1, c->name);
-    if (c->text.n)
-        bind_str(st, 2, c->text);
+    bind_str(st, 1, c->fact.name);
+    if (c->fact.value.n)
+        bind_str(st, 2, c->fact.value);
     return db_run(a->db, st, e);
 }
 
@@ -388,8 +390,8 @@ static int apply_training(struct applier *a, const struct change *c, struct err 
 
     if (!st)
         return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)subject(c));
-    bind_str_or_null(st, 2, c->text);
+    sqlite3_bind_int64(st, 1, (int64_t)c->training.job);
+    bind_str_or_null(st, 2, c->training.record);
     return db_run(a->db, st, e);
 }
 
@@ -411,17 +413,21 @@ int apply_change(struct applier *a, const struct change *c, struct err *e)
     case CHANGE_JOB_RETRY:
         return apply_job_retry(a, c, e);
     case CHANGE_QUEUE:
-        return apply_switch(a, c,
-                            "INSERT INTO queue(name, paused) VALUES(?1, ?2)"
-                            " ON CONFLICT(name) DO UPDATE SET paused = ?2",
-                            "queue", c->flag ? EVENT_QUEUE_PAUSED : EVENT_QUEUE_RESUMED, e);
-    case CHANGE_NODE:
+        return apply_queue(a, c, e);
+    case CHANGE_NODE_NEW:
+        return apply_node_new(a, c, e);
+    case CHANGE_NODE_DRAIN:
+        return apply_node_drain(a, c, e);
     case CHANGE_NODE_GONE:
-        return apply_node(a, c, e);
-    case CHANGE_REPORT:
+        return apply_node_gone(a, c, e);
+    case CHANGE_MARK:
         return apply_mark(a, c, e);
+    case CHANGE_MARK_GONE:
+        return apply_mark_gone(a, c, e);
     case CHANGE_POINTS:
         return apply_points(a, c, e);
+    case CHANGE_TEXT_POINT:
+        return apply_text_point(a, c, e);
     case CHANGE_SPOOL:
         return apply_spool(a, c, e);
     case CHANGE_NOTE:
@@ -436,6 +442,8 @@ int apply_change(struct applier *a, const struct change *c, struct err *e)
         return apply_training(a, c, e);
     case CHANGE_FORGET:
         return apply_forget(a, c, e);
+    case CHANGE_KINDS:
+        break;
     }
     return 0;
 }

@@ -14,8 +14,17 @@ static struct str url_of(const struct json *conf)
     return json_type(url) == JSON_STR ? json_str(url) : STR("");
 }
 
-static int add_node(struct applier *a, const struct change *c, struct err *e)
+static int node_event(struct applier *a, const struct change *c, enum event_kind kind,
+                      struct str name, struct err *e)
 {
+    data_begin(a, c->user);
+    data_str(a, "node", name);
+    return event_append(a, kind, c->at_ms, 0, 0, e);
+}
+
+int apply_node_new(struct applier *a, const struct change *c, struct err *e)
+{
+    const struct change_node_new *n = &c->node_new;
     sqlite3_stmt *st =
         db_prepare(a->db,
                    "INSERT INTO node(name, drained, url, conf) VALUES(?1, ?2, ?3, ?4)"
@@ -24,46 +33,45 @@ static int add_node(struct applier *a, const struct change *c, struct err *e)
     struct json *conf = NULL;
     int rc = -1;
 
-    if (st && json_parse(c->text, "node", &conf, e) == 0) {
-        bind_str(st, 1, c->name);
-        sqlite3_bind_int(st, 2, c->flag);
+    if (st && json_parse(n->conf, "node", &conf, e) == 0) {
+        bind_str(st, 1, n->name);
+        sqlite3_bind_int(st, 2, n->drained);
         bind_str_or_null(st, 3, url_of(conf));
-        bind_str(st, 4, c->text);
+        bind_str(st, 4, n->conf);
         rc = db_run(a->db, st, e);
     }
     json_free(conf);
-    return rc;
+    return rc < 0 ? -1 : node_event(a, c, EVENT_NODE_ADDED, n->name, e);
 }
 
-static int set_node(struct applier *a, const struct change *c, struct err *e)
+int apply_node_drain(struct applier *a, const struct change *c, struct err *e)
 {
-    bool gone = c->kind == CHANGE_NODE_GONE;
+    const struct change_node_drain *n = &c->node_drain;
     sqlite3_stmt *st = db_prepare(a->db,
-                                  gone ? "DELETE FROM node WHERE name = ?1"
-                                       : "INSERT INTO node(name, drained) VALUES(?1, ?2)"
-                                         " ON CONFLICT(name) DO UPDATE SET drained = ?2",
+                                  "INSERT INTO node(name, drained) VALUES(?1, ?2)"
+                                  " ON CONFLICT(name) DO UPDATE SET drained = ?2",
                                   e);
+
     if (!st)
         return -1;
-    bind_str(st, 1, c->name);
-    if (!gone)
-        sqlite3_bind_int(st, 2, c->flag);
-    return db_run(a->db, st, e);
+    bind_str(st, 1, n->name);
+    sqlite3_bind_int(st, 2, n->drained);
+    if (db_run(a->db, st, e) < 0)
+        return -1;
+    /* That this machine has a name was asked by nobody: no event. */
+    if (!n->drained && !c->user.n)
+        return 0;
+    return node_event(a, c, n->drained ? EVENT_NODE_DRAINED : EVENT_NODE_RESUMED, n->name, e);
 }
 
-/* What nobody asked for, as that this machine has a name, is no event. */
-int apply_node(struct applier *a, const struct change *c, struct err *e)
+int apply_node_gone(struct applier *a, const struct change *c, struct err *e)
 {
-    enum event_kind kind = c->kind == CHANGE_NODE_GONE ? EVENT_NODE_REMOVED
-                           : c->text.n                 ? EVENT_NODE_ADDED
-                           : c->flag                   ? EVENT_NODE_DRAINED
-                                                       : EVENT_NODE_RESUMED;
+    sqlite3_stmt *st = db_prepare(a->db, "DELETE FROM node WHERE name = ?1", e);
 
-    if ((kind == EVENT_NODE_ADDED ? add_node(a, c, e) : set_node(a, c, e)) < 0)
+    if (!st)
         return -1;
-    if (kind == EVENT_NODE_RESUMED && !c->user.n)
-        return 0;
-    data_begin(a, c->user);
-    data_str(a, "node", c->name);
-    return event_append(a, kind, c->at_ms, 0, 0, e);
+    bind_str(st, 1, c->node_gone.name);
+    if (db_run(a->db, st, e) < 0)
+        return -1;
+    return node_event(a, c, EVENT_NODE_REMOVED, c->node_gone.name, e);
 }

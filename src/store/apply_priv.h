@@ -22,11 +22,15 @@ int applier_reload(struct applier *a, struct err *e);
 int apply_change(struct applier *a, const struct change *c, struct err *e);
 int apply_submit(struct applier *a, const struct submission *s, int64_t at_ms, struct str user,
                  struct err *e);
-int apply_node(struct applier *a, const struct change *c, struct err *e);
+int apply_node_new(struct applier *a, const struct change *c, struct err *e);
+int apply_node_drain(struct applier *a, const struct change *c, struct err *e);
+int apply_node_gone(struct applier *a, const struct change *c, struct err *e);
 int apply_remove(struct applier *a, const struct change *c, struct err *e);
 /* apply_track.c */
 int apply_mark(struct applier *a, const struct change *c, struct err *e);
+int apply_mark_gone(struct applier *a, const struct change *c, struct err *e);
 int apply_points(struct applier *a, const struct change *c, struct err *e);
+int apply_text_point(struct applier *a, const struct change *c, struct err *e);
 int apply_spool(struct applier *a, const struct change *c, struct err *e);
 int apply_note(struct applier *a, const struct change *c, struct err *e);
 int apply_project(struct applier *a, const struct change *c, struct err *e);

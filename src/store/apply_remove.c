@@ -69,7 +69,7 @@ static int remove_one(struct applier *a, const struct victim *v, struct err *e)
 
 int apply_remove(struct applier *a, const struct change *c, struct err *e)
 {
-    uint64_t first = c->first ? c->first : c->key.job, last = MAX(first, c->last);
+    uint64_t first = c->remove.first, last = MAX(first, c->remove.last);
     victims v = {0};
     int rc = find_victims(a, first, last, &v, e);
 
@@ -94,9 +94,10 @@ int apply_forget(struct applier *a, const struct change *c, struct err *e)
                                   e);
     if (!st)
         return -1;
-    sqlite3_bind_int64(st, 1, c->at_ms);
-    sqlite3_bind_int64(st, 2, c->step);
+    sqlite3_bind_int64(st, 1, c->forget.before_ms);
+    sqlite3_bind_int64(st, 2, c->forget.max_events);
     if (db_run(a->db, st, e) < 0)
         return -1;
-    return run_with(a, "DELETE FROM idempotency WHERE at_ms < ?1", (uint64_t)c->at_ms, e);
+    return run_with(a, "DELETE FROM idempotency WHERE at_ms < ?1", (uint64_t)c->forget.before_ms,
+                    e);
 }

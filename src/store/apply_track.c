@@ -13,26 +13,27 @@
 
 /* ---- marks ---- */
 
-static int erase_mark(struct applier *a, const struct change *c, struct err *e)
+int apply_mark_gone(struct applier *a, const struct change *c, struct err *e)
 {
+    const struct change_mark_gone *m = &c->mark_gone;
     sqlite3_stmt *st =
         db_prepare(a->db, "DELETE FROM mark WHERE job = ?1 AND kind = ?2 AND name = ?3", e);
     if (!st)
         return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)c->key.job);
-    sqlite3_bind_int(st, 2, c->report_kind);
-    bind_str(st, 3, c->name);
+    sqlite3_bind_int64(st, 1, (int64_t)m->job);
+    sqlite3_bind_int(st, 2, m->kind);
+    bind_str(st, 3, m->name);
     if (db_run(a->db, st, e) < 0)
         return -1;
     if (!sqlite3_changes(a->db->h))
         return 0;
     data_begin(a, c->user);
-    data_str(a, "name", c->name);
+    data_str(a, "name", m->name);
     data_raw(a, STR("\"removed\":true"));
-    return event_append(a, EVENT_REPORT_TAG, c->at_ms, c->key.job, c->key.job, e);
+    return event_append(a, EVENT_REPORT_TAG, c->at_ms, m->job, m->job, e);
 }
 
-static int write_mark(struct applier *a, const struct change *c, struct err *e)
+static int write_mark(struct applier *a, const struct change_mark *m, int64_t at_ms, struct err *e)
 {
     sqlite3_stmt *st =
         db_prepare(a->db,
@@ -43,13 +44,13 @@ static int write_mark(struct applier *a, const struct change *c, struct err *e)
                    e);
     if (!st)
         return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)c->key.job);
-    sqlite3_bind_int(st, 2, c->report_kind);
-    bind_str(st, 3, c->name);
-    sqlite3_bind_int64(st, 4, c->key.run);
-    sqlite3_bind_int64(st, 5, c->step);
-    sqlite3_bind_int64(st, 6, c->at_ms);
-    bind_str(st, 7, c->text);
+    sqlite3_bind_int64(st, 1, (int64_t)m->key.job);
+    sqlite3_bind_int(st, 2, m->kind);
+    bind_str(st, 3, m->name);
+    sqlite3_bind_int64(st, 4, m->key.run);
+    sqlite3_bind_int64(st, 5, m->step);
+    sqlite3_bind_int64(st, 6, at_ms);
+    bind_str(st, 7, m->text);
     return db_run(a->db, st, e);
 }
 
@@ -67,48 +68,58 @@ static enum event_kind mark_event(char kind)
 
 int apply_mark(struct applier *a, const struct change *c, struct err *e)
 {
-    if (c->flag)
-        return erase_mark(a, c, e);
-    if (write_mark(a, c, e) < 0)
+    const struct change_mark *m = &c->mark;
+
+    if (write_mark(a, m, c->at_ms, e) < 0)
         return -1;
     if (!sqlite3_changes(a->db->h))
         return 0; /* no such job */
-    if (c->report_kind == MARK_PARAM)
+    if (m->kind == MARK_PARAM)
         return 0;
     data_begin(a, c->user);
-    if (c->key.run)
-        data_int(a, "run", c->key.run);
-    data_str(a, "name", c->name);
-    data_str(a, "text", c->text);
-    if (c->step >= 0)
-        data_int(a, "step", c->step);
-    return event_append(a, mark_event(c->report_kind), c->at_ms, c->key.job, c->key.job, e);
+    if (m->key.run)
+        data_int(a, "run", m->key.run);
+    data_str(a, "name", m->name);
+    data_str(a, "text", m->text);
+    if (m->step >= 0)
+        data_int(a, "step", m->step);
+    return event_append(a, mark_event(m->kind), c->at_ms, m->key.job, m->key.job, e);
 }
 
 /* ---- points ---- */
 
 int apply_points(struct applier *a, const struct change *c, struct err *e)
 {
+    const struct change_points *x = &c->points;
     struct series_row row;
-    int rc = series_open(a->db, c->key.job, c->name, &row, e);
+    int rc = series_open(a->db, x->key.job, x->name, &row, e);
 
     if (rc <= 0)
         return rc;
-    if (c->flag)
-        return series_append_text(a->db, &row, c->key.run, c->step, c->at_ms, c->text, e);
-    size_t n = series_count(c->text);
+    size_t n = series_count(x->block);
     AUTO_FREE struct series_point *p = xcalloc(n + 1, sizeof(*p));
-    if (!n || series_unpack(c->text, p, NULL) < 0)
+    if (!n || series_unpack(x->block, p, NULL) < 0)
         return 0; /* not a block: nothing that could be kept */
-    return series_append(a->db, &row, c->key.run, p, n, e);
+    return series_append(a->db, &row, x->key.run, p, n, e);
+}
+
+int apply_text_point(struct applier *a, const struct change *c, struct err *e)
+{
+    const struct change_text_point *x = &c->text_point;
+    struct series_row row;
+    int rc = series_open(a->db, x->key.job, x->name, &row, e);
+
+    if (rc <= 0)
+        return rc;
+    return series_append_text(a->db, &row, x->key.run, x->step, c->at_ms, x->text, e);
 }
 
 static int spool_event(struct applier *a, const struct change *c, struct err *e)
 {
     data_begin(a, c->user);
-    data_int(a, "run", c->key.run);
-    data_raw(a, c->text);
-    return event_append(a, EVENT_REPORT_METRIC, c->at_ms, c->key.job, c->key.job, e);
+    data_int(a, "run", c->spool.key.run);
+    data_raw(a, c->spool.summary);
+    return event_append(a, EVENT_REPORT_METRIC, c->at_ms, c->spool.key.job, c->spool.key.job, e);
 }
 
 int apply_spool(struct applier *a, const struct change *c, struct err *e)
@@ -119,12 +130,12 @@ int apply_spool(struct applier *a, const struct change *c, struct err *e)
                                   e);
     if (!st)
         return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)c->key.job);
-    sqlite3_bind_int64(st, 2, c->key.run);
-    sqlite3_bind_int64(st, 3, c->offset);
+    sqlite3_bind_int64(st, 1, (int64_t)c->spool.key.job);
+    sqlite3_bind_int64(st, 2, c->spool.key.run);
+    sqlite3_bind_int64(st, 3, c->spool.offset);
     if (db_run(a->db, st, e) < 0)
         return -1;
-    return c->text.n && sqlite3_changes(a->db->h) ? spool_event(a, c, e) : 0;
+    return c->spool.summary.n && sqlite3_changes(a->db->h) ? spool_event(a, c, e) : 0;
 }
 
 /* ---- notes and projects ---- */
@@ -147,56 +158,60 @@ int project_first(struct applier *a, struct str project, uint32_t uid, struct st
 
 int apply_project(struct applier *a, const struct change *c, struct err *e)
 {
+    const struct change_project *p = &c->project;
     sqlite3_stmt *st;
 
-    if (project_first(a, c->name, c->uid, c->user, c->at_ms, e) < 0)
+    if (project_first(a, p->name, p->uid, c->user, c->at_ms, e) < 0)
         return -1;
     st = db_prepare(a->db, "UPDATE project SET description = ?2 WHERE name = ?1", e);
     if (!st)
         return -1;
-    bind_str(st, 1, c->name);
-    bind_str(st, 2, c->text);
+    bind_str(st, 1, p->name);
+    bind_str(st, 2, p->description);
     if (db_run(a->db, st, e) < 0)
         return -1;
     data_begin(a, c->user);
-    data_str(a, "project", c->name);
+    data_str(a, "project", p->name);
     return event_append(a, EVENT_PROJECT_DESCRIBED, c->at_ms, 0, 0, e);
 }
 
 static int insert_note(struct applier *a, const struct change *c, struct err *e)
 {
+    const struct change_note *n = &c->note;
     /* Of a job: only if it is there, under its project. */
     sqlite3_stmt *st =
         db_prepare(a->db,
-                   c->key.job ? "INSERT INTO note(job, project, author, at_ms, text)"
-                                " SELECT j.seq, p.project, ?2, ?3, ?4 FROM job j JOIN party p"
-                                " ON p.seq = j.party WHERE j.seq = ?1"
-                              : "INSERT INTO note(project, author, at_ms, text)"
-                                " VALUES(?1, ?2, ?3, ?4)",
+                   n->job ? "INSERT INTO note(job, project, author, at_ms, text)"
+                            " SELECT j.seq, p.project, ?2, ?3, ?4 FROM job j JOIN party p"
+                            " ON p.seq = j.party WHERE j.seq = ?1"
+                          : "INSERT INTO note(project, author, at_ms, text)"
+                            " VALUES(?1, ?2, ?3, ?4)",
                    e);
     if (!st)
         return -1;
-    if (c->key.job)
-        sqlite3_bind_int64(st, 1, (int64_t)c->key.job);
+    if (n->job)
+        sqlite3_bind_int64(st, 1, (int64_t)n->job);
     else
-        bind_str(st, 1, c->name);
-    bind_str(st, 2, c->author);
+        bind_str(st, 1, n->project);
+    bind_str(st, 2, n->author);
     sqlite3_bind_int64(st, 3, c->at_ms);
-    bind_str(st, 4, c->text);
+    bind_str(st, 4, n->text);
     return db_run(a->db, st, e);
 }
 
 int apply_note(struct applier *a, const struct change *c, struct err *e)
 {
-    if (!c->key.job && project_first(a, c->name, c->uid, c->user, c->at_ms, e) < 0)
+    const struct change_note *n = &c->note;
+
+    if (!n->job && project_first(a, n->project, n->uid, c->user, c->at_ms, e) < 0)
         return -1;
     if (insert_note(a, c, e) < 0)
         return -1;
     if (!sqlite3_changes(a->db->h))
         return 0;
     data_begin(a, c->user);
-    if (!c->key.job)
-        data_str(a, "project", c->name);
-    data_str(a, "author", c->author);
-    return event_append(a, EVENT_NOTE, c->at_ms, c->key.job, c->key.job, e);
+    if (!n->job)
+        data_str(a, "project", n->project);
+    data_str(a, "author", n->author);
+    return event_append(a, EVENT_NOTE, c->at_ms, n->job, n->job, e);
 }

@@ -54,10 +54,11 @@ void batch_stage(struct batch *b, const struct change *c)
 {
     struct change kept = *c;
 
-    kept.name = copy(b, c->name);
-    kept.text = copy(b, c->text);
-    kept.user = copy(b, c->user);
-    kept.author = copy(b, c->author);
+    struct str *texts[CHANGE_TEXTS_MAX];
+    size_t n = change_texts(&kept, texts);
+
+    for (size_t i = 0; i < n; i++)
+        *texts[i] = copy(b, *texts[i]);
     if (c->kind == CHANGE_SUBMIT)
         vec_push(&b->submissions, c->submission);
     vec_push(&b->changes, kept);

@@ -54,53 +54,172 @@ struct submission {
     void (*free_fn)(struct submission *s);
 };
 
+/* ---- changes: one struct per kind, named after what it says ---- */
 enum change_kind {
-    CHANGE_SUBMIT,      /* submission (pointer; the store owns it until commit) */
-    CHANGE_RUN_NEW,     /* key, node, text (its devices, see gpu_set_format), journal, at: the run
-                           row; job → starting */
-    CHANGE_RUN_STARTED, /* key, pid, pid_start, at; job → running */
-    CHANGE_RUN_ENDED,   /* key, outcome, state (job's next), at, detail; next_try_ms when requeued;
-                           flag: it was not its fault, so this was no try */
-    CHANGE_JOB_STATE, /* jobs first…last, only those whose state is from_state: state, at, reason */
-    CHANGE_JOB_CANCEL, /* job: cancel requested while it runs (state → stopping) */
-    CHANGE_JOB_RETRY,  /* job: back to queued, next attempt; at */
-    CHANGE_QUEUE,      /* name, paused */
-    CHANGE_NODE,       /* name, drained; text: it was added, this is how it is reached (JSON) */
-    CHANGE_NODE_GONE,  /* name: it was removed */
-    CHANGE_REPORT,     /* key (run 0: a person says so), report_kind, name, step, text, at; flag: it
-                          is taken back */
-    CHANGE_POINTS,  /* key, name: text is a block (series_pack); flag: text is one point that is a
-                       text, with step and at */
-    CHANGE_SPOOL,   /* key, offset: reports up to here are in; text: members of the event that tells
-                       what they brought, JSON; none = no event */
-    CHANGE_NOTE,    /* key.job, or name (a project) when that is 0; text, author, uid, at */
-    CHANGE_PROJECT, /* name, text: its description; uid, at */
-    CHANGE_REMOVE, /* jobs first…last: delete the finished ones with runs and reports; events stay
-                    */
-    CHANGE_FACT,   /* name, text: kept under that name; no text = forgotten */
-    CHANGE_TRAINING, /* job: text is how far its training got */
-    CHANGE_FORGET,   /* events and idempotency keys older than at_ms; at most `step` events */
+    CHANGE_SUBMIT,
+    CHANGE_RUN_NEW,
+    CHANGE_RUN_STARTED,
+    CHANGE_RUN_ENDED,
+    CHANGE_JOB_STATE,
+    CHANGE_JOB_CANCEL,
+    CHANGE_JOB_RETRY,
+    CHANGE_QUEUE,
+    CHANGE_NODE_NEW,
+    CHANGE_NODE_DRAIN,
+    CHANGE_NODE_GONE,
+    CHANGE_MARK,
+    CHANGE_MARK_GONE,
+    CHANGE_POINTS,
+    CHANGE_TEXT_POINT,
+    CHANGE_SPOOL,
+    CHANGE_NOTE,
+    CHANGE_PROJECT,
+    CHANGE_REMOVE,
+    CHANGE_FACT,
+    CHANGE_TRAINING,
+    CHANGE_FORGET,
+    CHANGE_KINDS
+};
+/* A job was placed: the run is recorded and the job is starting. */
+struct change_run_new {
+    struct run_key key;
+    struct str node;
+    struct str devices; /* its GPUs, see gpu_set_format; empty = none */
+    uint32_t journal;   /* generation of the host journal this run reports to */
+};
+/* The command runs.  The job is running, or stays stopping when a request to stop it was first. */
+struct change_run_started {
+    struct run_key key;
+    int64_t pid, pid_start;
+};
+struct change_run_ended {
+    struct run_key key;
+    struct run_outcome outcome;
+    enum job_state next; /* of the job: a final state, or queued */
+    struct str detail;   /* empty: the outcome says it all */
+    int64_t next_try_ms; /* wall clock, when next is queued; 0 = at once */
+    bool no_try;         /* the run does not count against the job's retries */
+};
+/* Those of the jobs first … last whose state is `from` are now in state `to`. */
+struct change_job_state {
+    uint64_t first, last; /* last 0 = only the first */
+    enum job_state from, to;
+    struct str reason;
+};
+/* The job's run is asked to stop because somebody cancelled the job; the job is stopping. */
+struct change_job_cancel {
+    uint64_t job;
+};
+/* A finished job is queued again; its retries count from the start. */
+struct change_job_retry {
+    uint64_t job;
+};
+struct change_queue {
+    struct str name;
+    bool paused;
+};
+struct change_node_new {
+    struct str name;
+    struct str conf; /* how it is reached, JSON */
+    bool drained;
+};
+/* Also tells that this machine has a name, when no user asked. */
+struct change_node_drain {
+    struct str name;
+    bool drained;
+};
+struct change_node_gone {
+    struct str name;
+};
+/* A parameter, tag, artifact or epoch: known once per name, the last value stays. */
+struct change_mark {
+    struct run_key key; /* run 0: a person reports it */
+    char kind;          /* enum mark_kind of store/track.h */
+    struct str name, text;
+    int64_t step; /* -1 = none */
+};
+struct change_mark_gone {
+    uint64_t job;
+    char kind; /* as above */
+    struct str name;
+};
+/* Points of one metric, packed by series_pack. */
+struct change_points {
+    struct run_key key;
+    struct str name, block;
+};
+/* One point of a metric whose value is a text; its time is that of the change. */
+struct change_text_point {
+    struct run_key key;
+    struct str name, text;
+    int64_t step;
+};
+/* Reports of a run up to this offset of its spool were staged. */
+struct change_spool {
+    struct run_key key;
+    int64_t offset;
+    struct str summary; /* members of the event that lists the new points, JSON; empty = no event */
+};
+struct change_note {
+    uint64_t job; /* 0 = the note is about the project */
+    struct str project, author, text;
+    uint32_t uid; /* of the user who asked */
+};
+struct change_project {
+    struct str name, description;
+    uint32_t uid; /* of the user who asked */
+};
+/* Deletes those of the jobs first … last that are finished, with runs and reports; events stay. */
+struct change_remove {
+    uint64_t first, last; /* last 0 = only the first */
+};
+/* Text that the controller keeps for itself under a name. */
+struct change_fact {
+    struct str name, value; /* empty value = forget it */
+};
+/* How far the training of a job got. */
+struct change_training {
+    uint64_t job;
+    struct str record; /* JSON */
+};
+/* Deletes events and idempotency keys older than before_ms, at most max_events events. */
+struct change_forget {
+    int64_t before_ms;
+    int64_t max_events;
 };
 struct change {
     enum change_kind kind;
-    int64_t at_ms; /* wall clock */
-    struct run_key key;
-    struct submission *submission;
-    uint64_t first, last; /* job numbers; `last` may be 0 where there is only one */
-    enum job_state state, from_state;
-    struct run_outcome outcome;
-    struct str name;   /* queue, node, metric, tag, artifact */
-    struct str text;   /* reason, detail, tag value, artifact path */
-    struct str user;   /* who asked; for the audit trail */
-    struct str author; /* of a note */
-    uint32_t uid;      /* of `user` */
-    uint32_t journal;  /* generation of the host journal this run reports to */
-    int64_t pid, pid_start;
-    int64_t next_try_ms; /* wall clock; 0 = at once */
-    int64_t step, offset;
-    bool flag;
-    char report_kind; /* enum mark_kind of store/track.h */
+    int64_t at_ms;   /* wall clock */
+    struct str user; /* who asked, for the event; empty = nobody */
+    union {
+        struct submission *submission; /* CHANGE_SUBMIT; the store owns it until its commit */
+        struct change_run_new run_new;
+        struct change_run_started run_started;
+        struct change_run_ended run_ended;
+        struct change_job_state job_state;
+        struct change_job_cancel job_cancel;
+        struct change_job_retry job_retry;
+        struct change_queue queue;
+        struct change_node_new node_new;
+        struct change_node_drain node_drain;
+        struct change_node_gone node_gone;
+        struct change_mark mark;
+        struct change_mark_gone mark_gone;
+        struct change_points points;
+        struct change_text_point text_point;
+        struct change_spool spool;
+        struct change_note note;
+        struct change_project project;
+        struct change_remove remove;
+        struct change_fact fact;
+        struct change_training training;
+        struct change_forget forget;
+    };
 };
+/* The borrowed texts of a change, so that whoever keeps the change can copy them.  Returns how
+ * many there are. */
+enum { CHANGE_TEXTS_MAX = 4 };
+size_t change_texts(struct change *c, struct str *out[CHANGE_TEXTS_MAX]);
 
 /* ---- what is read back at start, in job number order ---- */
 struct job_record { /* every job that is not final */

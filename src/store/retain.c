@@ -60,12 +60,11 @@ static int remove_and_wait(struct store *s, const uint64_t *jobs, size_t n, int6
             ;
         batch_stage(b, &(struct change){.kind = CHANGE_REMOVE,
                                         .at_ms = before_ms,
-                                        .first = jobs[i],
-                                        .last = jobs[end - 1]});
+                                        .remove = {.first = jobs[i], .last = jobs[end - 1]}});
     }
     batch_stage(b, &(struct change){.kind = CHANGE_FORGET,
-                                    .at_ms = before_ms,
-                                    .step = (int64_t)limit * EVENTS_PER_JOB});
+                                    .forget = {.before_ms = before_ms,
+                                               .max_events = (int64_t)limit * EVENTS_PER_JOB}});
     b->on_settled = on_removed;
     b->on_settled_arg = &w;
     writer_queue_take(&s->writer, b);

@@ -216,12 +216,12 @@ static void cancel(struct fixture *f, const char *name, uint64_t first, uint64_t
 
     fixture_stage(f, &(struct change){.kind = CHANGE_JOB_STATE,
                                       .at_ms = f->now_ms,
-                                      .first = first,
-                                      .last = last,
-                                      .from_state = JOB_QUEUED,
-                                      .state = JOB_CANCELLED,
-                                      .text = STR("cancelled while it waited"),
-                                      .user = STR("ann")});
+                                      .user = STR("ann"),
+                                      .job_state = {.first = first,
+                                                    .last = last,
+                                                    .from = JOB_QUEUED,
+                                                    .to = JOB_CANCELLED,
+                                                    .reason = STR("cancelled while it waited")}});
     must(fixture_sync(f));
     print_both(name, now_s() - start, cpu_s() - cpu);
 }

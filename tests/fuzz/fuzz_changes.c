@@ -123,60 +123,103 @@ static void happen(struct world *w)
     uint64_t job = 1 + byte(&w->in) % JOBS_MAX;
     struct known *j = &w->jobs[job];
     int64_t at = 1 + (number(&w->in) & INT64_C(0xffffffffffff));
-    struct change c = {.at_ms = at, .key = {job, j->attempt}, .user = text(&w->in)};
+    struct run_key key = {job, j->attempt};
+    struct change c = {.at_ms = at, .user = text(&w->in)};
 
     if (!j->exists || job_state_final(j->state)) {
-        c.kind = j->exists && byte(&w->in) % 2 ? CHANGE_JOB_RETRY : CHANGE_REMOVE;
-        c.first = job;
-        j->exists &= c.kind == CHANGE_JOB_RETRY;
+        j->exists &= byte(&w->in) % 2;
+        c.kind = j->exists ? CHANGE_JOB_RETRY : CHANGE_REMOVE;
+        if (j->exists)
+            c.job_retry.job = job;
+        else
+            c.remove.first = job;
         j->state = JOB_QUEUED;
         j->open_run = false;
     } else if (j->state == JOB_QUEUED) {
         c.kind = CHANGE_RUN_NEW;
-        c.key.run = ++j->attempt;
-        c.text = text(&w->in);
-        c.name = text(&w->in);
+        key.run = ++j->attempt;
+        c.run_new = (struct change_run_new){key, text(&w->in), text(&w->in), 0};
         j->state = JOB_STARTING;
     } else if (byte(&w->in) % 3 == 0) {
         c.kind = CHANGE_RUN_STARTED;
-        c.pid = number(&w->in);
+        c.run_started = (struct change_run_started){key, number(&w->in), 0};
         if (j->state == JOB_STARTING)
             j->state = JOB_RUNNING;
     } else if (byte(&w->in) % 3 == 0) {
         c.kind = CHANGE_JOB_CANCEL;
+        c.job_cancel.job = job;
         j->state = JOB_STOPPING;
     } else {
         static const enum job_state next[] = {JOB_SUCCEEDED, JOB_FAILED, JOB_CANCELLED, JOB_LOST,
                                               JOB_QUEUED};
         c.kind = CHANGE_RUN_ENDED;
-        c.state = j->state = next[byte(&w->in) % ARRAY_SIZE(next)];
-        c.outcome = (struct run_outcome){.why = (enum run_end)(byte(&w->in) % RUN_END_MAX),
-                                         .wait_status = (int)number(&w->in),
-                                         .max_rss_bytes = number(&w->in)};
-        c.text = text(&w->in);
-        c.next_try_ms = number(&w->in);
+        j->state = next[byte(&w->in) % ARRAY_SIZE(next)];
+        c.run_ended = (struct change_run_ended){
+            .key = key,
+            .next = j->state,
+            .outcome = {.why = (enum run_end)(byte(&w->in) % RUN_END_MAX),
+                        .wait_status = (int)number(&w->in),
+                        .max_rss_bytes = number(&w->in)},
+            .detail = text(&w->in),
+            .next_try_ms = number(&w->in),
+        };
     }
     must(w, &c);
 }
 
+/* Changes that need no particular state of a job. */
 static void other(struct world *w)
 {
-    static const enum change_kind kinds[] = {CHANGE_QUEUE, CHANGE_NODE,    CHANGE_REPORT,
-                                             CHANGE_SPOOL, CHANGE_FORGET,  CHANGE_POINTS,
-                                             CHANGE_NOTE,  CHANGE_PROJECT, CHANGE_NODE_GONE};
-    struct change c = {.kind = kinds[byte(&w->in) % ARRAY_SIZE(kinds)],
-                       .at_ms = number(&w->in),
-                       .key = {byte(&w->in) % (2 * JOBS_MAX), byte(&w->in) % 3},
-                       .name = text(&w->in),
-                       .text = text(&w->in),
-                       .user = text(&w->in),
-                       .flag = byte(&w->in) % 2,
-                       .report_kind = "ptae"[byte(&w->in) % 4],
-                       .step = number(&w->in),
-                       .offset = number(&w->in)};
+    static const enum change_kind kinds[] = {CHANGE_QUEUE,     CHANGE_NODE_NEW, CHANGE_NODE_DRAIN,
+                                             CHANGE_NODE_GONE, CHANGE_MARK,     CHANGE_SPOOL,
+                                             CHANGE_MARK_GONE, CHANGE_FORGET,   CHANGE_TEXT_POINT,
+                                             CHANGE_NOTE,      CHANGE_POINTS,   CHANGE_PROJECT};
+    struct change c = {.kind = kinds[byte(&w->in) % ARRAY_SIZE(kinds)], .at_ms = number(&w->in)};
+    struct run_key key = {byte(&w->in) % (2 * JOBS_MAX), byte(&w->in) % 3};
+    struct str name = text(&w->in), words = text(&w->in);
+    bool on = byte(&w->in) % 2;
+    char kind = "ptae"[byte(&w->in) % 4];
+    int64_t step = number(&w->in);
 
-    if (c.kind == CHANGE_NODE && c.text.n) /* the core sends JSON, never anything else */
-        c.text = c.flag ? STR("{\"url\":\"ssh://a\"}") : STR("{}");
+    c.user = text(&w->in);
+    switch (c.kind) {
+    case CHANGE_QUEUE:
+        c.queue = (struct change_queue){name, on};
+        break;
+    case CHANGE_NODE_NEW: /* the core sends JSON, never anything else */
+        c.node_new = (struct change_node_new){name, STR("{\"url\":\"ssh://a\"}"), on};
+        break;
+    case CHANGE_NODE_DRAIN:
+        c.node_drain = (struct change_node_drain){name, on};
+        break;
+    case CHANGE_NODE_GONE:
+        c.node_gone.name = name;
+        break;
+    case CHANGE_MARK:
+        c.mark = (struct change_mark){key, kind, name, words, step};
+        break;
+    case CHANGE_MARK_GONE:
+        c.mark_gone = (struct change_mark_gone){key.job, kind, name};
+        break;
+    case CHANGE_POINTS:
+        c.points = (struct change_points){key, name, words};
+        break;
+    case CHANGE_TEXT_POINT:
+        c.text_point = (struct change_text_point){key, name, words, step};
+        break;
+    case CHANGE_SPOOL:
+        c.spool = (struct change_spool){key, step, words};
+        break;
+    case CHANGE_NOTE:
+        c.note = (struct change_note){key.job, name, STR("ann"), words, 0};
+        break;
+    case CHANGE_PROJECT:
+        c.project = (struct change_project){name, words, 0};
+        break;
+    default:
+        c.forget = (struct change_forget){c.at_ms, step};
+        break;
+    }
     must(w, &c);
 }
 
@@ -192,13 +235,17 @@ static void range(struct world *w)
         else if (!remove && j->exists && j->state == JOB_QUEUED)
             j->state = JOB_CANCELLED;
     }
-    must(w, &(struct change){.kind = remove ? CHANGE_REMOVE : CHANGE_JOB_STATE,
-                             .at_ms = 1,
-                             .first = first,
-                             .last = last,
-                             .from_state = JOB_QUEUED,
-                             .state = JOB_CANCELLED,
-                             .text = text(&w->in)});
+    if (remove)
+        must(w, &(struct change){
+                    .kind = CHANGE_REMOVE, .at_ms = 1, .remove = {.first = first, .last = last}});
+    else
+        must(w, &(struct change){.kind = CHANGE_JOB_STATE,
+                                 .at_ms = 1,
+                                 .job_state = {.first = first,
+                                               .last = last,
+                                               .from = JOB_QUEUED,
+                                               .to = JOB_CANCELLED,
+                                               .reason = text(&w->in)}});
 }
 
 static void check(struct applier *a)

@@ -105,8 +105,7 @@ static void op_run(struct model *m, struct fixture *f, const struct op *op, int6
     m->events++;
     stage(f, (struct change){.kind = CHANGE_RUN_NEW,
                              .at_ms = now,
-                             .key = {job, j->attempt},
-                             .name = STR("local")});
+                             .run_new = {.key = {job, j->attempt}, .node = STR("local")}});
 }
 
 static void op_start(struct model *m, struct fixture *f, const struct op *op, int64_t now)
@@ -120,8 +119,9 @@ static void op_start(struct model *m, struct fixture *f, const struct op *op, in
         j->state = JOB_RUNNING;
     j->started_ms = now;
     m->events++;
-    stage(f, (struct change){
-                 .kind = CHANGE_RUN_STARTED, .at_ms = now, .key = {job, j->attempt}, .pid = 7});
+    stage(f, (struct change){.kind = CHANGE_RUN_STARTED,
+                             .at_ms = now,
+                             .run_started = {.key = {job, j->attempt}, .pid = 7}});
 }
 
 static void op_end(struct model *m, struct fixture *f, const struct op *op, int64_t now)
@@ -148,11 +148,12 @@ static void op_end(struct model *m, struct fixture *f, const struct op *op, int6
     if (job_state_final(j->state))
         j->cancel = false;
     m->events++;
-    stage(f, (struct change){.kind = CHANGE_RUN_ENDED,
-                             .at_ms = now,
-                             .key = {job, j->attempt},
-                             .state = ends[k].state,
-                             .outcome = {.why = ends[k].why, .wait_status = ends[k].status}});
+    stage(f, (struct change){
+                 .kind = CHANGE_RUN_ENDED,
+                 .at_ms = now,
+                 .run_ended = {.key = {job, j->attempt},
+                               .next = ends[k].state,
+                               .outcome = {.why = ends[k].why, .wait_status = ends[k].status}}});
 }
 
 static void op_range(struct model *m, struct fixture *f, const struct op *op, int64_t now)
@@ -171,11 +172,11 @@ static void op_range(struct model *m, struct fixture *f, const struct op *op, in
     m->events += any;
     stage(f, (struct change){.kind = CHANGE_JOB_STATE,
                              .at_ms = now,
-                             .first = first,
-                             .last = last,
-                             .from_state = JOB_QUEUED,
-                             .state = JOB_CANCELLED,
-                             .text = STR("cancelled")});
+                             .job_state = {.first = first,
+                                           .last = last,
+                                           .from = JOB_QUEUED,
+                                           .to = JOB_CANCELLED,
+                                           .reason = STR("cancelled")}});
 }
 
 static void op_stop(struct model *m, struct fixture *f, const struct op *op, int64_t now)
@@ -188,7 +189,7 @@ static void op_stop(struct model *m, struct fixture *f, const struct op *op, int
     j->state = JOB_STOPPING;
     j->cancel = true;
     m->events++;
-    stage(f, (struct change){.kind = CHANGE_JOB_CANCEL, .at_ms = now, .first = job});
+    stage(f, (struct change){.kind = CHANGE_JOB_CANCEL, .at_ms = now, .job_cancel = {.job = job}});
 }
 
 static void op_retry(struct model *m, struct fixture *f, const struct op *op, int64_t now)
@@ -204,7 +205,7 @@ static void op_retry(struct model *m, struct fixture *f, const struct op *op, in
     j->exit_code = -1;
     j->started_ms = j->ended_ms = 0;
     m->events++;
-    stage(f, (struct change){.kind = CHANGE_JOB_RETRY, .at_ms = now, .first = job});
+    stage(f, (struct change){.kind = CHANGE_JOB_RETRY, .at_ms = now, .job_retry = {.job = job}});
 }
 
 static void op_remove(struct model *m, struct fixture *f, const struct op *op, int64_t now)
@@ -218,7 +219,8 @@ static void op_remove(struct model *m, struct fixture *f, const struct op *op, i
             m->jobs[i].exists = false;
     }
     m->events += any;
-    stage(f, (struct change){.kind = CHANGE_REMOVE, .at_ms = now, .first = first, .last = last});
+    stage(f, (struct change){
+                 .kind = CHANGE_REMOVE, .at_ms = now, .remove = {.first = first, .last = last}});
 }
 
 static void op_report(struct model *m, struct fixture *f, const struct op *op, int64_t now)
@@ -232,11 +234,10 @@ static void op_report(struct model *m, struct fixture *f, const struct op *op, i
         j->reports++;
         m->events++;
     }
-    stage(f, (struct change){.kind = CHANGE_REPORT,
-                             .at_ms = now,
-                             .key = {job, 1},
-                             .report_kind = "ta"[op->b % 2],
-                             .name = STR("loss")});
+    stage(f,
+          (struct change){.kind = CHANGE_MARK,
+                          .at_ms = now,
+                          .mark = {.key = {job, 1}, .kind = "ta"[op->b % 2], .name = STR("loss")}});
 }
 
 static void apply(struct model *m, struct fixture *f, const struct op *op, size_t index)

@@ -83,43 +83,61 @@ static void set_state(struct disk_job *j, enum job_state s)
 
 static void apply_ended(struct disk *d, const struct change *c)
 {
-    struct disk_job *j = job_at(d, c->key.job);
-    struct disk_run *r = run_at(d, c->key);
+    const struct change_run_ended *x = &c->run_ended;
+    struct disk_job *j = job_at(d, x->key.job);
+    struct disk_run *r = run_at(d, x->key);
 
     ASSERT(r && !r->ended);
     r->ended = true;
-    r->left = c->state;
-    set_state(j, c->state);
-    j->rec.next_try_ms = c->next_try_ms;
-    if (c->flag || !run_end_is_a_try(c->outcome.why))
+    r->left = x->next;
+    set_state(j, x->next);
+    j->rec.next_try_ms = x->next_try_ms;
+    if (x->no_try || !run_end_is_a_try(x->outcome.why))
         j->rec.tries--;
-    if (job_state_final(c->state))
+    if (job_state_final(x->next))
         j->rec.cancel_requested = false;
 }
 
-static void apply_fact(struct disk *d, struct disk_op *op)
+static char *text_new(struct str s)
+{
+    return s.n ? xstrndup(s.p, s.n) : NULL;
+}
+
+static void apply_fact(struct disk *d, const struct change_fact *f)
 {
     size_t i = 0;
 
-    while (i < d->facts.n && strcmp(d->facts.p[i].name, op->name) != 0)
+    while (i < d->facts.n && !str_eq_c(f->name, d->facts.p[i].name))
         i++;
     if (i < d->facts.n) {
         free(d->facts.p[i].name);
         free(d->facts.p[i].text);
         vec_remove(&d->facts, i);
     }
-    if (op->text)
-        vec_push(&d->facts, ((struct disk_fact){TAKE(op->name), TAKE(op->text)}));
+    if (f->value.n)
+        vec_push(&d->facts, ((struct disk_fact){text_new(f->name), text_new(f->value)}));
 }
 
-static void apply_training(struct disk *d, struct disk_op *op)
+static void apply_training(struct disk *d, const struct change_training *t)
 {
-    struct disk_job *j = job_at(d, op->change.first);
+    struct disk_job *j = job_at(d, t->job);
 
     if (!j->exists || d->planted == PLANT_AMNESIA)
         return;
     free(j->training);
-    j->training = TAKE(op->text);
+    j->training = text_new(t->record);
+}
+
+static void apply_started(struct disk *d, const struct change *c)
+{
+    const struct change_run_started *x = &c->run_started;
+    struct disk_job *j = job_at(d, x->key.job);
+    enum job_state next = j->rec.state;
+
+    run_at(d, x->key)->rec.pid = x->pid;
+    run_at(d, x->key)->rec.started_ms = c->at_ms;
+    job_next(j->rec.state, JOB_EV_STARTED, &next);
+    set_state(j, next);
 }
 
 static void apply(struct disk *d, struct disk_op *op)
@@ -131,34 +149,32 @@ static void apply(struct disk *d, struct disk_op *op)
         apply_submit(d, c);
         break;
     case CHANGE_RUN_NEW:
-        ASSERT(!run_at(d, c->key));
-        vec_push(&d->runs, ((struct disk_run){.rec = {.key = c->key,
-                                                      .node = name_of(c->name),
-                                                      .gpus = set_of(c->text),
+        ASSERT(!run_at(d, c->run_new.key));
+        vec_push(&d->runs, ((struct disk_run){.rec = {.key = c->run_new.key,
+                                                      .node = name_of(c->run_new.node),
+                                                      .gpus = set_of(c->run_new.devices),
                                                       .placed_ms = c->at_ms}}));
-        job_at(d, c->key.job)->rec.attempt = c->key.run;
-        job_at(d, c->key.job)->rec.tries++;
-        set_state(job_at(d, c->key.job), c->state);
+        job_at(d, c->run_new.key.job)->rec.attempt = c->run_new.key.run;
+        job_at(d, c->run_new.key.job)->rec.tries++;
+        set_state(job_at(d, c->run_new.key.job), JOB_STARTING);
         break;
     case CHANGE_RUN_STARTED:
-        run_at(d, c->key)->rec.pid = c->pid;
-        run_at(d, c->key)->rec.started_ms = c->at_ms;
-        set_state(job_at(d, c->key.job), c->state);
+        apply_started(d, c);
         break;
     case CHANGE_RUN_ENDED:
         apply_ended(d, c);
         break;
     case CHANGE_JOB_STATE:
-        for (uint64_t n = c->first; n <= c->last; n++)
-            if (job_at(d, n)->exists && job_at(d, n)->rec.state == c->from_state)
-                set_state(job_at(d, n), c->state);
+        for (uint64_t n = c->job_state.first; n <= c->job_state.last; n++)
+            if (job_at(d, n)->exists && job_at(d, n)->rec.state == c->job_state.from)
+                set_state(job_at(d, n), c->job_state.to);
         break;
     case CHANGE_JOB_CANCEL:
-        job_at(d, c->first)->rec.cancel_requested = true;
-        set_state(job_at(d, c->first), c->state);
+        job_at(d, c->job_cancel.job)->rec.cancel_requested = true;
+        set_state(job_at(d, c->job_cancel.job), JOB_STOPPING);
         break;
     case CHANGE_JOB_RETRY: {
-        struct disk_job *j = job_at(d, c->first);
+        struct disk_job *j = job_at(d, c->job_retry.job);
         j->rec.state = JOB_QUEUED;
         j->rec.tries = 0;
         j->rec.next_try_ms = 0;
@@ -167,13 +183,13 @@ static void apply(struct disk *d, struct disk_op *op)
         break;
     }
     case CHANGE_QUEUE:
-        d->queue_paused = c->flag;
+        d->queue_paused = c->queue.paused;
         break;
     case CHANGE_FACT:
-        apply_fact(d, op);
+        apply_fact(d, &c->fact);
         break;
     case CHANGE_TRAINING:
-        apply_training(d, op);
+        apply_training(d, &c->training);
         break;
     default:
         break;
@@ -182,11 +198,14 @@ static void apply(struct disk *d, struct disk_op *op)
 
 /* ---- the ledger ---- */
 
+/* Frees the texts that stage() copied. */
 static void op_done(struct disk_op *op)
 {
-    free(op->name);
-    free(op->text);
-    op->name = op->text = NULL;
+    struct str *texts[CHANGE_TEXTS_MAX];
+    size_t n = change_texts(&op->change, texts);
+
+    for (size_t i = 0; i < n; i++)
+        free((char *)texts[i]->p);
 }
 
 static void stage(void *self, const struct change *c)
@@ -199,12 +218,10 @@ static void stage(void *self, const struct change *c)
         return;
     }
     struct disk_op op = {.change = *c};
-    if (c->text.n) /* texts are borrowed */
-        op.text = xstrndup(c->text.p, c->text.n);
-    if (c->name.n)
-        op.name = xstrndup(c->name.p, c->name.n);
-    op.change.text = (struct str){op.text, c->text.n};
-    op.change.name = (struct str){op.name, c->name.n};
+    struct str *texts[CHANGE_TEXTS_MAX];
+    size_t n = change_texts(&op.change, texts);
+    for (size_t i = 0; i < n; i++)
+        texts[i]->p = text_new(*texts[i]);
     vec_push(&d->ops, op);
 }
 
@@ -236,6 +253,7 @@ static void refuse_submissions(struct disk *d)
         struct disk_op op = d->ops.p[i];
         if (!op.fn && op.change.kind == CHANGE_SUBMIT) {
             op.change.submission->free_fn(op.change.submission);
+            op_done(&op);
             after_submit = true;
         } else if (op.fn && after_submit) {
             vec_push(&refused, op);

@@ -41,9 +41,8 @@ struct disk_run {
     enum job_state left; /* what its end made of the job */
 };
 struct disk_op {
-    struct change change;
-    char *name, *text; /* what the change borrows */
-    ledger_done_fn fn; /* a barrier when set */
+    struct change change; /* its texts are the operation's own */
+    ledger_done_fn fn;    /* a barrier when set */
     void *arg;
 };
 struct disk {

@@ -176,25 +176,23 @@ static inline void stage_submit(struct fixture *f, struct built *b)
 {
     fixture_stage(
         f, &(struct change){
-               .kind = CHANGE_SUBMIT, .at_ms = f->now_ms, .submission = &b->s, .user = STR("ann")});
+               .kind = CHANGE_SUBMIT, .at_ms = f->now_ms, .user = STR("ann"), .submission = &b->s});
 }
 
 static inline void stage_run_new(struct fixture *f, uint64_t job, uint32_t run)
 {
-    fixture_stage(f, &(struct change){.kind = CHANGE_RUN_NEW,
-                                      .at_ms = f->now_ms,
-                                      .key = {job, run},
-                                      .name = STR("local"),
-                                      .journal = 1});
+    fixture_stage(
+        f, &(struct change){.kind = CHANGE_RUN_NEW,
+                            .at_ms = f->now_ms,
+                            .run_new = {.key = {job, run}, .node = STR("local"), .journal = 1}});
 }
 
 static inline void stage_run_started(struct fixture *f, uint64_t job, uint32_t run)
 {
-    fixture_stage(f, &(struct change){.kind = CHANGE_RUN_STARTED,
-                                      .at_ms = f->now_ms + 1,
-                                      .key = {job, run},
-                                      .pid = 4242,
-                                      .pid_start = 99});
+    fixture_stage(
+        f, &(struct change){.kind = CHANGE_RUN_STARTED,
+                            .at_ms = f->now_ms + 1,
+                            .run_started = {.key = {job, run}, .pid = 4242, .pid_start = 99}});
 }
 
 static inline void stage_points(struct fixture *f, uint64_t job, uint32_t run, const char *name,
@@ -204,10 +202,10 @@ static inline void stage_points(struct fixture *f, uint64_t job, uint32_t run, c
 
     buf_init(&block, 1 << 20);
     series_pack(&block, p, n);
-    fixture_stage(f, &(struct change){.kind = CHANGE_POINTS,
-                                      .key = {job, run},
-                                      .name = str_of(name),
-                                      .text = buf_str(&block)});
+    fixture_stage(
+        f, &(struct change){
+               .kind = CHANGE_POINTS,
+               .points = {.key = {job, run}, .name = str_of(name), .block = buf_str(&block)}});
 }
 
 static inline void stage_point(struct fixture *f, uint64_t job, const char *name, int64_t step,
@@ -219,29 +217,27 @@ static inline void stage_point(struct fixture *f, uint64_t job, const char *name
 static inline void stage_mark(struct fixture *f, uint64_t job, char kind, const char *name,
                               int64_t step, const char *text)
 {
-    fixture_stage(f, &(struct change){.kind = CHANGE_REPORT,
+    fixture_stage(f, &(struct change){.kind = CHANGE_MARK,
                                       .at_ms = f->now_ms,
-                                      .key = {job, 1},
-                                      .report_kind = kind,
-                                      .name = str_of(name),
-                                      .step = step,
-                                      .text = str_of(text)});
+                                      .mark = {.key = {job, 1},
+                                               .kind = kind,
+                                               .name = str_of(name),
+                                               .step = step,
+                                               .text = str_of(text)}});
 }
 
 /* The exit status decides between succeeded and failed. */
 static inline void stage_run_ended(struct fixture *f, uint64_t job, uint32_t run, int status)
 {
-    fixture_stage(f, &(struct change){
-                         .kind = CHANGE_RUN_ENDED,
-                         .at_ms = f->now_ms + 5,
-                         .key = {job, run},
-                         .state = status ? JOB_FAILED : JOB_SUCCEEDED,
-                         .outcome = {.why = RUN_END_EXITED,
-                                     .wait_status = status << 8,
-                                     .started_ms = f->now_ms + 1,
-                                     .ended_ms = f->now_ms + 5,
-                                     .max_rss_bytes = 1 << 20,
-                                     .cpu_user_ms = 3,
-                                     .cpu_sys_ms = 1},
-                     });
+    fixture_stage(f, &(struct change){.kind = CHANGE_RUN_ENDED,
+                                      .at_ms = f->now_ms + 5,
+                                      .run_ended = {.key = {job, run},
+                                                    .next = status ? JOB_FAILED : JOB_SUCCEEDED,
+                                                    .outcome = {.why = RUN_END_EXITED,
+                                                                .wait_status = status << 8,
+                                                                .started_ms = f->now_ms + 1,
+                                                                .ended_ms = f->now_ms + 5,
+                                                                .max_rss_bytes = 1 << 20,
+                                                                .cpu_user_ms = 3,
+                                                                .cpu_sys_ms = 1}}});
 }

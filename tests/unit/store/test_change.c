@@ -118,12 +118,13 @@ static void test_requeue_retry_and_tries(void **state)
     struct err e = {0};
 
     stage_run_new(f, job, 1);
-    fixture_stage(f, &(struct change){.kind = CHANGE_RUN_ENDED,
-                                      .at_ms = f->now_ms,
-                                      .key = {job, 1},
-                                      .state = JOB_QUEUED,
-                                      .next_try_ms = f->now_ms + 1000,
-                                      .outcome = {.why = RUN_END_EXITED, .wait_status = 256}});
+    fixture_stage(
+        f, &(struct change){.kind = CHANGE_RUN_ENDED,
+                            .at_ms = f->now_ms,
+                            .run_ended = {.key = {job, 1},
+                                          .next = JOB_QUEUED,
+                                          .next_try_ms = f->now_ms + 1000,
+                                          .outcome = {.why = RUN_END_EXITED, .wait_status = 256}}});
     sync_ok(f);
     assert_int_equal(f->ledger.read_job(f->ledger.self, job, &r, &e), 0);
     assert_int_equal(r.attempt, 1);
@@ -136,16 +137,16 @@ static void test_requeue_retry_and_tries(void **state)
     stage_run_new(f, job, 2);
     fixture_stage(f, &(struct change){.kind = CHANGE_RUN_ENDED,
                                       .at_ms = f->now_ms,
-                                      .key = {job, 2},
-                                      .state = JOB_QUEUED,
-                                      .outcome = {.why = RUN_END_NEVER_RAN}});
+                                      .run_ended = {.key = {job, 2},
+                                                    .next = JOB_QUEUED,
+                                                    .outcome = {.why = RUN_END_NEVER_RAN}}});
     sync_ok(f);
     assert_int_equal(f->ledger.read_job(f->ledger.self, job, &r, &e), 0);
     assert_int_equal(r.attempt, 2);
     assert_int_equal(r.tries, 1);
     run_to_end(f, job, 3, 1);
     fixture_stage(f, &(struct change){
-                         .kind = CHANGE_JOB_RETRY, .at_ms = f->now_ms, .first = job, .last = job});
+                         .kind = CHANGE_JOB_RETRY, .at_ms = f->now_ms, .job_retry = {.job = job}});
     sync_ok(f);
     assert_int_equal(f->ledger.read_job(f->ledger.self, job, &r, &e), 0);
     assert_int_equal(r.state, JOB_QUEUED);
@@ -164,18 +165,18 @@ static void test_stop_crosses_start(void **state)
     stage_run_new(f, job, 1);
     fixture_stage(f, &(struct change){.kind = CHANGE_JOB_CANCEL,
                                       .at_ms = f->now_ms,
-                                      .first = job,
-                                      .last = job,
-                                      .user = STR("ann")});
+                                      .user = STR("ann"),
+                                      .job_cancel = {.job = job}});
     stage_run_started(f, job, 1);
     sync_ok(f);
     assert_int_equal(view_of(f, job).v.state, JOB_STOPPING);
     assert_true(view_of(f, job).v.cancel_requested);
-    fixture_stage(f, &(struct change){.kind = CHANGE_RUN_ENDED,
-                                      .at_ms = f->now_ms,
-                                      .key = {job, 1},
-                                      .state = JOB_CANCELLED,
-                                      .outcome = {.why = RUN_END_CANCELLED, .wait_status = 15}});
+    fixture_stage(f, &(struct change){
+                         .kind = CHANGE_RUN_ENDED,
+                         .at_ms = f->now_ms,
+                         .run_ended = {.key = {job, 1},
+                                       .next = JOB_CANCELLED,
+                                       .outcome = {.why = RUN_END_CANCELLED, .wait_status = 15}}});
     sync_ok(f);
     assert_int_equal(view_of(f, job).v.state, JOB_CANCELLED);
     assert_false(view_of(f, job).v.cancel_requested);
@@ -190,12 +191,12 @@ static void test_range_touches_only_its_state(void **state)
     stage_run_new(f, first + 4, 1);
     fixture_stage(f, &(struct change){.kind = CHANGE_JOB_STATE,
                                       .at_ms = f->now_ms + 9,
-                                      .first = first,
-                                      .last = first + 8,
-                                      .from_state = JOB_QUEUED,
-                                      .state = JOB_CANCELLED,
-                                      .text = STR("cancelled while it waited"),
-                                      .user = STR("ann")});
+                                      .user = STR("ann"),
+                                      .job_state = {.first = first,
+                                                    .last = first + 8,
+                                                    .from = JOB_QUEUED,
+                                                    .to = JOB_CANCELLED,
+                                                    .reason = STR("cancelled while it waited")}});
     sync_ok(f);
     assert_int_equal(view_of(f, first).v.state, JOB_CANCELLED);
     assert_int_equal(view_of(f, first).v.ended_ms, f->now_ms + 9);
@@ -216,13 +217,14 @@ static void test_unknown_jobs_are_ignored(void **state)
     struct fixture *f = *state;
 
     run_to_end(f, 77, 1, 0);
-    fixture_stage(f, &(struct change){.kind = CHANGE_JOB_CANCEL, .first = 77});
-    fixture_stage(f, &(struct change){.kind = CHANGE_JOB_RETRY, .first = 77});
-    fixture_stage(f, &(struct change){.kind = CHANGE_REMOVE, .first = 77});
+    fixture_stage(f, &(struct change){.kind = CHANGE_JOB_CANCEL, .job_cancel = {.job = 77}});
+    fixture_stage(f, &(struct change){.kind = CHANGE_JOB_RETRY, .job_retry = {.job = 77}});
+    fixture_stage(f, &(struct change){.kind = CHANGE_REMOVE, .remove = {.first = 77}});
     stage_mark(f, 77, MARK_TAG, "best", -1, "");
     stage_point(f, 77, "loss", 1, 0.5);
-    fixture_stage(f, &(struct change){.kind = CHANGE_NOTE, .key = {77, 0}, .text = STR("x")});
-    fixture_stage(f, &(struct change){.kind = CHANGE_SPOOL, .key = {77, 1}, .offset = 9});
+    fixture_stage(f, &(struct change){.kind = CHANGE_NOTE, .note = {.job = 77, .text = STR("x")}});
+    fixture_stage(f,
+                  &(struct change){.kind = CHANGE_SPOOL, .spool = {.key = {77, 1}, .offset = 9}});
     sync_ok(f);
     assert_int_equal(events_of(f, 0).events, 0);
     check_sound(f);
@@ -255,12 +257,10 @@ static void test_the_last_mark_of_a_name_counts(void **state)
     assert_string_equal(l.text, "t arch -1 rnn;e epoch 4 ;a model -1 out/model.pt;p lr -1 0.5;");
     assert_non_null(strstr(events_of(f, job).text, "report.tag 1-1 {\"run\":1,\"name\":\"arch\","
                                                    "\"text\":\"cnn \\\"deep\\\"\"}"));
-    fixture_stage(f, &(struct change){.kind = CHANGE_REPORT,
-                                      .key = {job, 0},
-                                      .report_kind = MARK_TAG,
-                                      .name = STR("arch"),
-                                      .user = STR("ann"),
-                                      .flag = true});
+    fixture_stage(
+        f, &(struct change){.kind = CHANGE_MARK_GONE,
+                            .user = STR("ann"),
+                            .mark_gone = {.job = job, .kind = MARK_TAG, .name = STR("arch")}});
     sync_ok(f);
     assert_int_equal(store_marks(f->store, &job, 1, MARK_TAG, add_mark, &tags, &e), 0);
     assert_string_equal(tags.text, "");
@@ -272,11 +272,14 @@ static void test_switches(void **state)
 {
     struct fixture *f = *state;
 
+    fixture_stage(f, &(struct change){.kind = CHANGE_QUEUE,
+                                      .at_ms = 5,
+                                      .queue = {.name = STR("night"), .paused = true}});
     fixture_stage(
-        f, &(struct change){.kind = CHANGE_QUEUE, .name = STR("night"), .flag = true, .at_ms = 5});
-    fixture_stage(f, &(struct change){.kind = CHANGE_QUEUE, .name = STR("night"), .at_ms = 6});
-    fixture_stage(
-        f, &(struct change){.kind = CHANGE_NODE, .name = STR("local"), .flag = true, .at_ms = 7});
+        f, &(struct change){.kind = CHANGE_QUEUE, .at_ms = 6, .queue = {.name = STR("night")}});
+    fixture_stage(f, &(struct change){.kind = CHANGE_NODE_DRAIN,
+                                      .at_ms = 7,
+                                      .node_drain = {.name = STR("local"), .drained = true}});
     sync_ok(f);
     assert_string_equal(events_of(f, 0).text, "1 queue.paused 0-0 {\"queue\":\"night\"}\n"
                                               "2 queue.resumed 0-0 {\"queue\":\"night\"}\n"
@@ -303,13 +306,15 @@ static void test_runs(void **state)
     struct log l = {0};
     struct err e = {0};
 
-    fixture_stage(f, &(struct change){
-                         .kind = CHANGE_RUN_NEW, .key = {job, 1}, .text = STR("0,63,1000-1023")});
-    fixture_stage(f, &(struct change){.kind = CHANGE_RUN_ENDED,
-                                      .key = {job, 1},
-                                      .state = JOB_QUEUED,
-                                      .text = STR("no such directory"),
-                                      .outcome = {.why = RUN_END_START_FAILED, .sys = 2}});
+    fixture_stage(f,
+                  &(struct change){.kind = CHANGE_RUN_NEW,
+                                   .run_new = {.key = {job, 1}, .devices = STR("0,63,1000-1023")}});
+    fixture_stage(
+        f, &(struct change){.kind = CHANGE_RUN_ENDED,
+                            .run_ended = {.key = {job, 1},
+                                          .next = JOB_QUEUED,
+                                          .detail = STR("no such directory"),
+                                          .outcome = {.why = RUN_END_START_FAILED, .sys = 2}}});
     stage_run_new(f, job, 2);
     sync_ok(f);
     assert_int_equal(store_runs(f->store, job, add_run, &l, &e), 0);
@@ -350,8 +355,8 @@ static void no_counters(void *arg, uint64_t job, uint64_t spec, uint64_t batch, 
 
 static void stage_fact(struct fixture *f, const char *name, const char *text)
 {
-    fixture_stage(
-        f, &(struct change){.kind = CHANGE_FACT, .name = str_of(name), .text = str_of(text)});
+    fixture_stage(f, &(struct change){.kind = CHANGE_FACT,
+                                      .fact = {.name = str_of(name), .value = str_of(text)}});
 }
 
 static void test_facts_and_training(void **state)
@@ -375,9 +380,10 @@ static void test_facts_and_training(void **state)
     stage_fact(f, "b", "3");
     stage_fact(f, "c", "4");
     stage_fact(f, "c", "");
+    fixture_stage(f, &(struct change){.kind = CHANGE_TRAINING,
+                                      .training = {.job = 1, .record = STR("{\"done\":3}")}});
     fixture_stage(
-        f, &(struct change){.kind = CHANGE_TRAINING, .first = 1, .text = STR("{\"done\":3}")});
-    fixture_stage(f, &(struct change){.kind = CHANGE_TRAINING, .first = 9, .text = STR("{}")});
+        f, &(struct change){.kind = CHANGE_TRAINING, .training = {.job = 9, .record = STR("{}")}});
     sync_ok(f);
     assert_int_equal(f->ledger.load(f->ledger.self, &sink, &e), 0);
     assert_string_equal(l.text, "a=2;b=3;job={\"done\":3};job=;");

@@ -48,7 +48,8 @@ static void test_projects(void **state)
     sync_ok(f);
     assert_int_equal(store_projects(f->store, add_project, &t, &e), 0);
     assert_string_equal(t.p, "audio queued 0 succeeded 1;vision queued 4 succeeded 1;");
-    fixture_stage(f, &(struct change){.kind = CHANGE_REMOVE, .first = 6, .at_ms = f->now_ms});
+    fixture_stage(
+        f, &(struct change){.kind = CHANGE_REMOVE, .at_ms = f->now_ms, .remove = {.first = 6}});
     sync_ok(f);
     assert_int_equal(store_projects(f->store, add_project, &gone, &e), 0);
     assert_string_equal(gone.p, "vision queued 4 succeeded 1;");
@@ -69,8 +70,9 @@ static void test_queues(void **state)
 
     submit_as(f, "p", "night", "ann", 1000, 1);
     submit_as(f, "q", "night", "bob", 1001, 1);
-    fixture_stage(f, &(struct change){.kind = CHANGE_QUEUE, .name = STR("night"), .flag = true});
-    fixture_stage(f, &(struct change){.kind = CHANGE_QUEUE, .name = STR("spare")});
+    fixture_stage(
+        f, &(struct change){.kind = CHANGE_QUEUE, .queue = {.name = STR("night"), .paused = true}});
+    fixture_stage(f, &(struct change){.kind = CHANGE_QUEUE, .queue = {.name = STR("spare")}});
     sync_ok(f);
     assert_int_equal(store_queues(f->store, add_queue, &t, &e), 0);
     assert_string_equal(t.p, "night 1;spare 0;");
@@ -99,12 +101,11 @@ static void test_batches(void **state)
         id_format(b->s.batch.id, id);
         stage_submit(f, b);
     }
-    fixture_stage(f, &(struct change){.kind = CHANGE_JOB_STATE,
-                                      .first = 3,
-                                      .last = 5,
-                                      .from_state = JOB_QUEUED,
-                                      .state = JOB_CANCELLED,
-                                      .at_ms = f->now_ms});
+    fixture_stage(
+        f, &(struct change){
+               .kind = CHANGE_JOB_STATE,
+               .at_ms = f->now_ms,
+               .job_state = {.first = 3, .last = 5, .from = JOB_QUEUED, .to = JOB_CANCELLED}});
     sync_ok(f);
     assert_int_equal(store_batches(f->store, false, 0, 0, 10, add_batch, &t, &e), 0);
     assert_string_equal(t.p, "3 a jobs 7-9 slots 2 queued 3 cancelled 0;"
@@ -123,13 +124,13 @@ static void test_batches(void **state)
     assert_int_equal(store_batch_find(f->store, STR("nope"), &seq, &e), -1);
     assert_int_equal(e.code, ERR_NOT_FOUND);
     /* A batch leaves with its last job. */
-    fixture_stage(f, &(struct change){.kind = CHANGE_JOB_STATE,
-                                      .first = 6,
-                                      .from_state = JOB_QUEUED,
-                                      .state = JOB_CANCELLED,
-                                      .at_ms = f->now_ms});
     fixture_stage(
-        f, &(struct change){.kind = CHANGE_REMOVE, .first = 4, .last = 6, .at_ms = f->now_ms});
+        f, &(struct change){.kind = CHANGE_JOB_STATE,
+                            .at_ms = f->now_ms,
+                            .job_state = {.first = 6, .from = JOB_QUEUED, .to = JOB_CANCELLED}});
+    fixture_stage(f, &(struct change){.kind = CHANGE_REMOVE,
+                                      .at_ms = f->now_ms,
+                                      .remove = {.first = 4, .last = 6}});
     sync_ok(f);
     assert_int_equal(store_batches(f->store, false, 0, 0, 10, add_batch, &left, &e), 0);
     assert_null(strstr(left.p, "2 b"));

@@ -79,12 +79,12 @@ static void submit_zoo(struct fixture *f)
     stage_point(f, 3, "loss", 1, 0.2);
     stage_mark(f, 3, MARK_TAG, "stage", -1, "12");
     fixture_stage(f, &(struct change){.kind = CHANGE_JOB_STATE,
-                                      .first = 5,
-                                      .last = 5,
-                                      .from_state = JOB_QUEUED,
-                                      .state = JOB_CANCELLED,
-                                      .text = STR("cancelled while it waited"),
-                                      .at_ms = f->now_ms});
+                                      .at_ms = f->now_ms,
+                                      .job_state = {.first = 5,
+                                                    .last = 5,
+                                                    .from = JOB_QUEUED,
+                                                    .to = JOB_CANCELLED,
+                                                    .reason = STR("cancelled while it waited")}});
     sync_ok(f);
 }
 
@@ -214,11 +214,9 @@ static void test_what_jobs_logged_is_looked_at_first(void **state)
     stage_point(f, 1, "lr", 0, 0.6);
     stage_point(f, 1, "acc", 0, 0.95);
     stage_point(f, 1, "bad", 0, NAN);
-    fixture_stage(f, &(struct change){.kind = CHANGE_POINTS,
-                                      .key = {2, 1},
-                                      .name = STR("acc"),
-                                      .flag = true,
-                                      .text = STR("good")});
+    fixture_stage(f, &(struct change){
+                         .kind = CHANGE_TEXT_POINT,
+                         .text_point = {.key = {2, 1}, .name = STR("acc"), .text = STR("good")}});
     sync_ok(f);
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         char *got = matches(f, cases[i].filter);
@@ -383,7 +381,8 @@ static void test_pages_under_inserts(void **state)
     /* New jobs arrive, and one that was next is removed. */
     submit_n(f, 5);
     run_to_end(f, 20, 1, 0);
-    fixture_stage(f, &(struct change){.kind = CHANGE_REMOVE, .first = 20, .at_ms = f->now_ms});
+    fixture_stage(
+        f, &(struct change){.kind = CHANGE_REMOVE, .at_ms = f->now_ms, .remove = {.first = 20}});
     sync_ok(f);
     q.cursor = cursor;
     p.n = 0;
@@ -502,8 +501,9 @@ static void test_resolve(void **state)
     id_format(view_of(f, 1).v.id, id);
     run_to_end(f, 1, 1, 0);
     run_to_end(f, 2, 1, 0);
-    fixture_stage(
-        f, &(struct change){.kind = CHANGE_REMOVE, .first = 1, .last = 2, .at_ms = f->now_ms});
+    fixture_stage(f, &(struct change){.kind = CHANGE_REMOVE,
+                                      .at_ms = f->now_ms,
+                                      .remove = {.first = 1, .last = 2}});
     sync_ok(f);
     assert_int_equal(store_resolve(f->store, str_of(id), &seq, &e), -1);
     assert_int_equal(store_resolve(f->store, (struct str){id, 10}, &seq, &e), 0);

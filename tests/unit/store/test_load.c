@@ -89,11 +89,15 @@ static void test_everything_active_comes_back(void **state)
     run_to_end(f, 1, 1, 0);
     stage_run_new(f, 2, 1);
     stage_run_started(f, 2, 1);
-    fixture_stage(f, &(struct change){.kind = CHANGE_SPOOL, .key = {2, 1}, .offset = 512});
-    fixture_stage(f, &(struct change){.kind = CHANGE_SPOOL, .key = {2, 1}, .offset = 100});
+    fixture_stage(f,
+                  &(struct change){.kind = CHANGE_SPOOL, .spool = {.key = {2, 1}, .offset = 512}});
+    fixture_stage(f,
+                  &(struct change){.kind = CHANGE_SPOOL, .spool = {.key = {2, 1}, .offset = 100}});
     stage_run_new(f, 3, 1);
-    fixture_stage(f, &(struct change){.kind = CHANGE_QUEUE, .name = STR("night"), .flag = true});
-    fixture_stage(f, &(struct change){.kind = CHANGE_NODE, .name = STR("local"), .flag = true});
+    fixture_stage(
+        f, &(struct change){.kind = CHANGE_QUEUE, .queue = {.name = STR("night"), .paused = true}});
+    fixture_stage(f, &(struct change){.kind = CHANGE_NODE_DRAIN,
+                                      .node_drain = {.name = STR("local"), .drained = true}});
     sync_ok(f);
     assert_true(fixture_reopen(f, &e));
     assert_string_equal(load(f).text,
@@ -109,11 +113,15 @@ static void test_nodes_come_back_with_how_they_are_reached(void **state)
     struct err e = {0};
     const struct str conf = STR("{\"url\":\"ssh://h2\"}");
 
-    fixture_stage(f, &(struct change){.kind = CHANGE_NODE, .name = STR("here")});
-    fixture_stage(f, &(struct change){.kind = CHANGE_NODE, .name = STR("h2"), .text = conf});
-    fixture_stage(f, &(struct change){.kind = CHANGE_NODE, .name = STR("h3"), .text = conf});
-    fixture_stage(f, &(struct change){.kind = CHANGE_NODE, .name = STR("h2"), .flag = true});
-    fixture_stage(f, &(struct change){.kind = CHANGE_NODE_GONE, .name = STR("h3")});
+    fixture_stage(f,
+                  &(struct change){.kind = CHANGE_NODE_DRAIN, .node_drain = {.name = STR("here")}});
+    fixture_stage(f, &(struct change){.kind = CHANGE_NODE_NEW,
+                                      .node_new = {.name = STR("h2"), .conf = conf}});
+    fixture_stage(f, &(struct change){.kind = CHANGE_NODE_NEW,
+                                      .node_new = {.name = STR("h3"), .conf = conf}});
+    fixture_stage(f, &(struct change){.kind = CHANGE_NODE_DRAIN,
+                                      .node_drain = {.name = STR("h2"), .drained = true}});
+    fixture_stage(f, &(struct change){.kind = CHANGE_NODE_GONE, .node_gone = {.name = STR("h3")}});
     sync_ok(f);
     assert_true(fixture_reopen(f, &e));
     assert_string_equal(load(f).text,
@@ -158,22 +166,22 @@ static void test_dependencies(void **state)
     sync_ok(f);
     assert_non_null(strstr(load(f).text, "doomed 4 2 failed;dep 4 3;"));
     /* A retry by hand waits for what is active, and is not doomed by what failed. */
-    fixture_stage(f, &(struct change){.kind = CHANGE_JOB_STATE,
-                                      .first = 4,
-                                      .last = 4,
-                                      .from_state = JOB_QUEUED,
-                                      .state = JOB_CANCELLED,
-                                      .at_ms = f->now_ms});
-    fixture_stage(f, &(struct change){.kind = CHANGE_JOB_RETRY, .first = 4, .at_ms = f->now_ms});
+    fixture_stage(
+        f, &(struct change){
+               .kind = CHANGE_JOB_STATE,
+               .at_ms = f->now_ms,
+               .job_state = {.first = 4, .last = 4, .from = JOB_QUEUED, .to = JOB_CANCELLED}});
+    fixture_stage(
+        f, &(struct change){.kind = CHANGE_JOB_RETRY, .at_ms = f->now_ms, .job_retry = {.job = 4}});
     sync_ok(f);
     assert_non_null(strstr(load(f).text, "dep 4 3;"));
     assert_null(strstr(load(f).text, "doomed"));
     /* Once it started it waits for nothing. */
     stage_run_new(f, 4, 1);
     fixture_stage(f, &(struct change){.kind = CHANGE_RUN_ENDED,
-                                      .key = {4, 1},
-                                      .state = JOB_QUEUED,
-                                      .outcome = {.why = RUN_END_NEVER_RAN}});
+                                      .run_ended = {.key = {4, 1},
+                                                    .next = JOB_QUEUED,
+                                                    .outcome = {.why = RUN_END_NEVER_RAN}}});
     sync_ok(f);
     assert_null(strstr(load(f).text, "dep 4"));
     assert_int_equal(f->ledger.read_deps(f->ledger.self, 4, &deps, &n, &e), 0);
@@ -189,12 +197,11 @@ static void test_few_among_many(void **state)
     struct fixture *f = *state;
 
     submit_n(f, 500);
-    fixture_stage(f, &(struct change){.kind = CHANGE_JOB_STATE,
-                                      .first = 2,
-                                      .last = 498,
-                                      .from_state = JOB_QUEUED,
-                                      .state = JOB_CANCELLED,
-                                      .at_ms = f->now_ms});
+    fixture_stage(
+        f, &(struct change){
+               .kind = CHANGE_JOB_STATE,
+               .at_ms = f->now_ms,
+               .job_state = {.first = 2, .last = 498, .from = JOB_QUEUED, .to = JOB_CANCELLED}});
     stage_run_new(f, 499, 1);
     sync_ok(f);
     assert_string_equal(load(f).text,
@@ -210,7 +217,8 @@ static void test_numbers_never_repeat(void **state)
 
     submit_n(f, 2);
     run_to_end(f, 2, 1, 0);
-    fixture_stage(f, &(struct change){.kind = CHANGE_REMOVE, .first = 2, .at_ms = f->now_ms});
+    fixture_stage(
+        f, &(struct change){.kind = CHANGE_REMOVE, .at_ms = f->now_ms, .remove = {.first = 2}});
     sync_ok(f);
     assert_true(fixture_reopen(f, &e));
     assert_non_null(strstr(load(f).text, "next 3 2 1"));

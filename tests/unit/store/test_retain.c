@@ -26,16 +26,16 @@ static void test_remove_takes_everything_along(void **state)
     stage_submit(f, built_new(f, 2, 2));
     run_to_end(f, 1, 1, 0);
     stage_point(f, 1, "loss", 0, 1);
-    fixture_stage(f, &(struct change){.kind = CHANGE_POINTS,
-                                      .key = {1, 1},
-                                      .name = STR("mood"),
-                                      .flag = true,
-                                      .text = STR("good")});
+    fixture_stage(f, &(struct change){
+                         .kind = CHANGE_TEXT_POINT,
+                         .text_point = {.key = {1, 1}, .name = STR("mood"), .text = STR("good")}});
     stage_mark(f, 1, MARK_TAG, "best", -1, "");
-    fixture_stage(f, &(struct change){.kind = CHANGE_NOTE, .key = {1, 0}, .text = STR("good")});
+    fixture_stage(f,
+                  &(struct change){.kind = CHANGE_NOTE, .note = {.job = 1, .text = STR("good")}});
     /* Job 2 still waits: it stays. */
-    fixture_stage(
-        f, &(struct change){.kind = CHANGE_REMOVE, .first = 1, .last = 2, .at_ms = f->now_ms});
+    fixture_stage(f, &(struct change){.kind = CHANGE_REMOVE,
+                                      .at_ms = f->now_ms,
+                                      .remove = {.first = 1, .last = 2}});
     sync_ok(f);
     assert_int_equal(number(f, "SELECT count(*) FROM job"), 1);
     assert_int_equal(number(f, "SELECT count(*) FROM run"), 0);

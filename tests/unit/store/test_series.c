@@ -92,12 +92,11 @@ static bool keep_last(void *arg, const struct series_view *v)
 
 static void stage_text(struct fixture *f, uint64_t job, const char *name, const char *text)
 {
-    fixture_stage(f, &(struct change){.kind = CHANGE_POINTS,
-                                      .key = {job, 1},
-                                      .name = str_of(name),
-                                      .step = 4,
-                                      .flag = true,
-                                      .text = str_of(text)});
+    fixture_stage(f, &(struct change){.kind = CHANGE_TEXT_POINT,
+                                      .text_point = {.key = {job, 1},
+                                                     .name = str_of(name),
+                                                     .step = 4,
+                                                     .text = str_of(text)}});
 }
 
 static void test_the_last_value_is_exact(void **state)
@@ -233,25 +232,24 @@ static void test_notes_and_projects(void **state)
     uint64_t job = submit_n(f, 2);
 
     buf_init(&b, 10000);
-    fixture_stage(f, &(struct change){.kind = CHANGE_NOTE,
-                                      .key = {job, 0},
-                                      .at_ms = 5,
-                                      .text = STR("diverged"),
-                                      .author = STR("eve"),
-                                      .user = STR("eve")});
+    fixture_stage(
+        f, &(struct change){.kind = CHANGE_NOTE,
+                            .at_ms = 5,
+                            .user = STR("eve"),
+                            .note = {.job = job, .text = STR("diverged"), .author = STR("eve")}});
     for (int i = 0; i < 2; i++)
         fixture_stage(f, &(struct change){.kind = CHANGE_NOTE,
-                                          .name = STR("vision"),
                                           .at_ms = 6 + i,
-                                          .text = i ? STR("second") : STR("first"),
-                                          .author = STR("bob"),
-                                          .uid = 7,
-                                          .user = STR("bob")});
-    fixture_stage(f, &(struct change){.kind = CHANGE_PROJECT,
-                                      .name = STR("default"),
-                                      .at_ms = 9,
-                                      .text = STR("# All"),
-                                      .user = STR("bob")});
+                                          .user = STR("bob"),
+                                          .note = {.project = STR("vision"),
+                                                   .text = i ? STR("second") : STR("first"),
+                                                   .author = STR("bob"),
+                                                   .uid = 7}});
+    fixture_stage(
+        f, &(struct change){.kind = CHANGE_PROJECT,
+                            .at_ms = 9,
+                            .user = STR("bob"),
+                            .project = {.name = STR("default"), .description = STR("# All")}});
     sync_ok(f);
     assert_int_equal(store_notes(f->store, STR(""), job, add_note, &b, &e), 0);
     assert_int_equal(store_notes(f->store, STR("vision"), 0, add_note, &b, &e), 0);

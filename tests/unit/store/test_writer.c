@@ -142,12 +142,12 @@ static void test_text_is_copied(void **state)
 
     submit_n(f, 1);
     fixture_stage(f, &(struct change){.kind = CHANGE_JOB_STATE,
-                                      .first = 1,
-                                      .from_state = JOB_QUEUED,
-                                      .state = JOB_CANCELLED,
                                       .at_ms = 1,
-                                      .text = str_of(reason),
-                                      .user = str_of(user)});
+                                      .user = str_of(user),
+                                      .job_state = {.first = 1,
+                                                    .from = JOB_QUEUED,
+                                                    .to = JOB_CANCELLED,
+                                                    .reason = str_of(reason)}});
     memset(reason, 'x', sizeof(reason) - 1);
     memset(user, 'x', sizeof(user) - 1);
     sync_ok(f);

@@ -1,0 +1,39 @@
+/* change.c - which members of a change borrow text
+ *
+ * Owns: one table.  A change is staged on the loop thread and applied later on another thread, so
+ * every text in it is copied; a new kind with texts needs a row here.
+ */
+#include "store/change.h"
+#include <stddef.h>
+
+#define AT(member) offsetof(struct change, member)
+
+/* Offset 0 is the kind, which is no text: the row ends there. */
+static const size_t texts[CHANGE_KINDS][CHANGE_TEXTS_MAX - 1] = {
+    [CHANGE_RUN_NEW] = {AT(run_new.node), AT(run_new.devices)},
+    [CHANGE_RUN_ENDED] = {AT(run_ended.detail)},
+    [CHANGE_JOB_STATE] = {AT(job_state.reason)},
+    [CHANGE_QUEUE] = {AT(queue.name)},
+    [CHANGE_NODE_NEW] = {AT(node_new.name), AT(node_new.conf)},
+    [CHANGE_NODE_DRAIN] = {AT(node_drain.name)},
+    [CHANGE_NODE_GONE] = {AT(node_gone.name)},
+    [CHANGE_MARK] = {AT(mark.name), AT(mark.text)},
+    [CHANGE_MARK_GONE] = {AT(mark_gone.name)},
+    [CHANGE_POINTS] = {AT(points.name), AT(points.block)},
+    [CHANGE_TEXT_POINT] = {AT(text_point.name), AT(text_point.text)},
+    [CHANGE_SPOOL] = {AT(spool.summary)},
+    [CHANGE_NOTE] = {AT(note.project), AT(note.author), AT(note.text)},
+    [CHANGE_PROJECT] = {AT(project.name), AT(project.description)},
+    [CHANGE_FACT] = {AT(fact.name), AT(fact.value)},
+    [CHANGE_TRAINING] = {AT(training.record)},
+};
+
+size_t change_texts(struct change *c, struct str *out[CHANGE_TEXTS_MAX])
+{
+    size_t n = 0;
+
+    out[n++] = &c->user;
+    for (size_t i = 0; i < CHANGE_TEXTS_MAX - 1 && texts[c->kind][i]; i++)
+        out[n++] = (struct str *)((char *)c + texts[c->kind][i]);
+    return n;
+}
