@@ -33,7 +33,7 @@ class Place:
         self.home = os.path.join(self.dir, "home")
         self.base = os.path.join(self.home, "hyperctl-batches-data-dir")
         self.bin = os.path.join(self.dir, "bin")
-        os.makedirs(self.home)
+        os.makedirs(self.home, exist_ok=True)
         os.makedirs(self.bin)
         os.symlink(BERTH, os.path.join(self.bin, "hyperctl"))
         self.env = {k: v for k, v in os.environ.items() if not k.startswith(("BERTH_", "HYPERCTL_"))}
