@@ -1,32 +1,33 @@
-/* yaml.c - YAML 1.2 files into the json tree, over libfyaml's event parser
+/* yaml.c - YAML files into the json tree, over libyaml's event parser
  *
- * Owns: anchors, merge keys, repeated keys and the limits.  What a scalar means is in
- * yaml_scalar.c. libfyaml reads the syntax; its document builder is not used because it expands
- * aliases without a bound: ten lines of "billion laughs" would eat the machine.
+ * Owns: anchors, merge keys, repeated keys, the limits and the places in messages.  What a scalar
+ * means is in yaml_scalar.c.  libyaml reads the syntax; its document builder is not used because
+ * it accepts repeated keys and knows neither merge keys nor a limit.
  *
- * An alias is a copy of its anchor's tree, and all copies of a file together may weigh COPY_MAX:
+ * An alias is a copy of its anchor's tree.  All copies of a file together may weigh COPY_MAX:
  * a value weighs 1, and 1 more for each WEIGHT_BYTES of its text.  The value of "<<" (a mapping or
- * a list of them) fills in keys the mapping does not have itself.  Keys are text as written: 1 and
- * "1" are the same key.
+ * a list of mappings) adds the keys that the mapping does not have itself.  Keys are text as
+ * written: 1 and "1" are the same key.
  */
 #include "base/json_priv.h"
 #include "base/map.h"
 #include "base/util.h"
 #include "base/vec.h"
 #include "base/yaml_priv.h"
-#include <libfyaml.h>
+#include <ctype.h>
+#include <yaml.h>
 
-/* BLANK_MAX: libfyaml 0.7 takes time quadratic in a run of blank lines inside block text (40000 of
- * them 5.5 s); with runs of 100 at most, 8 MiB take 3 s at worst. */
-enum { COPY_MAX = 1000000, WEIGHT_BYTES = 32, BYTES_MAX = 8 << 20, BLANK_MAX = 100 };
+/* TAG_LINES_MAX: libyaml compares each %TAG line with all before it; 200000 of them take minutes.
+ */
+enum { COPY_MAX = 1000000, WEIGHT_BYTES = 32, BYTES_MAX = 8 << 20, TAG_LINES_MAX = 100 };
 
 struct reader {
-    struct fy_parser *fyp;
-    struct fy_diag *diag;
-    struct fy_event *event; /* the current one */
+    yaml_parser_t parser;
+    yaml_event_t event;     /* the current one */
     struct map_str anchors; /* name → struct anchor */
-    struct str source;
-    struct buf text; /* of the quoted scalar at hand */
+    struct str source;      /* what the parser reads: the text without its byte order mark */
+    struct buf masked;      /* the source's memory when it has masked surrogate pairs */
+    struct buf text;        /* the current scalar with its surrogate pairs restored */
     size_t copied;
     unsigned depth;
     const char *name;
@@ -36,101 +37,103 @@ struct reader {
 
 struct anchor {
     struct json *val;
-    size_t weight, depth; /* of val: measured once, asked at each alias */
+    size_t weight, depth; /* of val: measured once, used at each alias */
 };
 
 static int read_value(struct reader *r, struct json **out);
 
-static int fail(struct reader *r, const struct fy_mark *at, enum err_code code, const char *what)
+static int yaml_fail_at(struct reader *r, size_t line, size_t column, enum err_code code,
+                        const char *what)
 {
-    const char *name = r->name ? r->name : "text";
-
-    if (!at)
-        return err_set(r->e, code, "%s: %s", name, what);
-    return err_set(r->e, code, "%s:%d:%d: %s", name, at->line + 1, at->column + 1, what);
+    return err_set(r->e, code, "%s:%zu:%zu: %s", r->name, line + 1, column + 1, what);
 }
 
-static int fail_here_code(struct reader *r, enum err_code code, const char *what)
+/* libyaml places a value at its tag or anchor.  A message about the value points behind them. */
+static yaml_mark_t skip_properties(struct str source, yaml_mark_t at)
 {
-    const struct fy_mark *mark = fy_event_start_mark(r->event);
-    struct fy_mark at = mark ? *mark : (struct fy_mark){0};
+    size_t i = 0;
+    uint32_t cp;
 
-    if (mark && r->event->type == FYET_ALIAS && at.column > 0)
-        at.column--; /* the token of an alias starts after its star */
-    return fail(r, mark ? &at : NULL, code, what);
+    for (size_t k = 0; k < at.index && i < source.n; k++) /* the index counts characters */
+        i += MAX(1, utf8_decode((struct str){source.p + i, source.n - i}, &cp));
+    while (i < source.n && (source.p[i] == '!' || source.p[i] == '&')) {
+        yaml_mark_t next = at;
+        for (; i < source.n && !strchr(" \t\r\n,]}", source.p[i]); i++)
+            next.column += ((unsigned char)source.p[i] & 0xC0) != 0x80;
+        for (; i < source.n && (source.p[i] == ' ' || source.p[i] == '\t'); i++)
+            next.column++;
+        if (i == source.n || strchr("\r\n#", source.p[i]))
+            break; /* the value starts in another line, or there is none */
+        at = next;
+    }
+    return at;
 }
 
-static int fail_here(struct reader *r, const char *what)
+static int yaml_fail_code(struct reader *r, enum err_code code, const char *what)
 {
-    return fail_here_code(r, ERR_INVALID, what);
+    yaml_mark_t at = skip_properties(r->source, r->event.start_mark);
+
+    return yaml_fail_at(r, at.line, at.column, code, what);
 }
 
-/* What libfyaml collected about a syntax error: the first one is the cause. */
-static int fail_syntax(struct reader *r)
+static int yaml_fail(struct reader *r, const char *what)
 {
-    void *it = NULL;
-    const struct fy_diag_error *found = fy_diag_errors_iterate(r->diag, &it);
+    return yaml_fail_code(r, ERR_INVALID, what);
+}
 
-    if (!found)
-        return fail(r, NULL, ERR_INVALID, "this is not YAML");
-    struct fy_mark at = {.line = found->line - 1, .column = found->column - 1};
-    return fail(r, &at, ERR_INVALID, found->msg ? found->msg : "syntax error");
+static int yaml_fail_byte(struct str text, size_t at, const char *name, enum err_code code,
+                          const char *what, struct err *e)
+{
+    AUTO(buf) struct buf place = {0};
+
+    json_place(text, at, name, &place);
+    return err_set(e, code, "%s%s", place.p, what);
+}
+
+/* libyaml knows the place of a byte it cannot read by its offset, of wrong syntax by its line. */
+static int yaml_fail_syntax(struct reader *r)
+{
+    const yaml_parser_t *p = &r->parser;
+    const char *what = p->problem ? p->problem : "this is not YAML";
+
+    if (p->error == YAML_READER_ERROR)
+        return yaml_fail_byte(r->source, p->problem_offset, r->name, ERR_INVALID, what, r->e);
+    return yaml_fail_at(r, p->problem_mark.line, p->problem_mark.column, ERR_INVALID, what);
 }
 
 static int advance(struct reader *r)
 {
-    fy_parser_event_free(r->fyp, TAKE(r->event));
-    r->event = fy_parser_parse(r->fyp);
-    if (!r->event)
-        return fail_syntax(r);
-    return 0;
+    yaml_event_delete(&r->event);
+    return yaml_parser_parse(&r->parser, &r->event) ? 0 : yaml_fail_syntax(r);
 }
 
-static struct str token_text(struct fy_token *t)
-{
-    size_t n = 0;
-    const char *p = t ? fy_token_get_text(t, &n) : NULL;
-
-    return (struct str){p ? p : "", p ? n : 0};
-}
-
-/* The text of the scalar at hand, borrowed until the next one.  NULL, or what is wrong with it. */
+/* The text of the current scalar, borrowed until the next one.  NULL, or what is wrong with it. */
 static const char *scalar_text(struct reader *r, struct str *out)
 {
-    struct fy_token *t = r->event->scalar.value;
-    const struct fy_mark *from = fy_event_start_mark(r->event), *to = fy_event_end_mark(r->event);
-    enum fy_scalar_style style = t ? fy_token_scalar_style(t) : FYSS_PLAIN;
-    const char *why = NULL;
-
-    if ((style != FYSS_SINGLE_QUOTED && style != FYSS_DOUBLE_QUOTED) || !from || !to) {
-        *out = token_text(t);
-    } else {
-        struct str raw = {r->source.p + from->input_pos, to->input_pos - from->input_pos};
-        buf_reset(&r->text);
-        if (style == FYSS_SINGLE_QUOTED)
-            yaml_unquote_single(&r->text, raw);
-        else
-            why = yaml_unquote_double(&r->text, raw);
-        *out = buf_str(&r->text);
-    }
-    return why || str_is_utf8(*out) ? why : "this text is not valid UTF-8";
+    *out = (struct str){(const char *)r->event.data.scalar.value, r->event.data.scalar.length};
+    if (r->masked.n == 0)
+        return NULL;
+    buf_reset(&r->text);
+    const char *why = yaml_pairs_restore(*out, &r->text);
+    *out = buf_str(&r->text);
+    return why;
 }
 
 static int scalar_value(struct reader *r, struct json **out)
 {
-    struct fy_event *ev = r->event;
-    struct str tag = token_text(ev->scalar.tag), s;
+    const char *tag = (const char *)r->event.data.scalar.tag;
+    struct str s;
     const char *why = scalar_text(r, &s);
 
     if (why)
-        return fail_here(r, why);
-    if (tag.n > 0)
-        why = yaml_tagged(tag, s, out);
-    else if (!ev->scalar.value || fy_token_scalar_style(ev->scalar.value) == FYSS_PLAIN)
+        return yaml_fail(r, why);
+    if (tag)
+        why = yaml_tagged(str_of(tag), s, out);
+    else if (r->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE)
         why = r->plain(s, out);
     else
         *out = json_new_str(s);
-    return why ? fail_here(r, why) : 0;
+    return why ? yaml_fail(r, why) : 0;
 }
 
 /* ---- anchors, aliases and merging ---- */
@@ -155,7 +158,7 @@ static int count_copy(struct reader *r, size_t weight)
 {
     r->copied += weight;
     if (r->copied > COPY_MAX)
-        return fail_here_code(r, ERR_LIMIT,
+        return yaml_fail_code(r, ERR_LIMIT,
                               "aliases expand to more than 1000000 values or 32 MiB of text");
     return 0;
 }
@@ -179,17 +182,17 @@ static int remember(struct reader *r, struct str name, const struct json *val)
 
 static int alias_value(struct reader *r, struct json **out)
 {
-    struct str name = token_text(r->event->alias.anchor);
+    struct str name = str_of((const char *)r->event.data.alias.anchor);
     const struct anchor *a = map_str_get(&r->anchors, name);
 
     if (!a) {
         char what[128];
         snprintf(what, sizeof(what), "alias *%.*s names no anchor that is complete before it",
                  (int)MIN(name.n, 60), name.p);
-        return fail_here(r, what);
+        return yaml_fail(r, what);
     }
     if (a->depth + r->depth > JSON_DEPTH_MAX)
-        return fail_here_code(r, ERR_LIMIT, "lists and mappings are nested deeper than 64 levels");
+        return yaml_fail_code(r, ERR_LIMIT, "lists and mappings are nested deeper than 64 levels");
     if (count_copy(r, a->weight) < 0)
         return -1;
     *out = json_copy(a->val);
@@ -200,7 +203,7 @@ static int alias_value(struct reader *r, struct json **out)
 static int merge_one(struct reader *r, struct json *to, const struct json *from)
 {
     if (json_type(from) != JSON_OBJECT)
-        return fail_here(r, "<< in this mapping needs a mapping or a list of mappings");
+        return yaml_fail(r, "<< in this mapping needs a mapping or a list of mappings");
     for (struct json_it it = {0}; json_next(from, &it);) {
         size_t weight = 0, depth = 0;
         if (json_has(to, it.key))
@@ -232,7 +235,7 @@ static int read_items(struct reader *r, struct json *array)
         struct json *val;
         if (advance(r) < 0)
             return -1;
-        if (r->event->type == FYET_SEQUENCE_END)
+        if (r->event.type == YAML_SEQUENCE_END_EVENT)
             return 0;
         if (read_value(r, &val) < 0)
             return -1;
@@ -242,9 +245,7 @@ static int read_items(struct reader *r, struct json *array)
 
 static int read_key(struct reader *r, char **out, bool *is_merge)
 {
-    struct fy_event *ev = r->event;
-
-    if (ev->type == FYET_ALIAS) {
+    if (r->event.type == YAML_ALIAS_EVENT) {
         struct json *val = NULL;
         if (alias_value(r, &val) < 0)
             return -1;
@@ -252,18 +253,18 @@ static int read_key(struct reader *r, char **out, bool *is_merge)
         if (text)
             *out = xstrdup(json_str(val).p);
         json_free(val);
-        return text ? 0 : fail_here(r, "a key must be text, not a list or mapping");
+        return text ? 0 : yaml_fail(r, "a key must be text, not a list or mapping");
     }
-    if (ev->type != FYET_SCALAR)
-        return fail_here(r, "a key must be text, not a list or mapping");
+    if (r->event.type != YAML_SCALAR_EVENT)
+        return yaml_fail(r, "a key must be text, not a list or mapping");
     struct str s;
     if (scalar_text(r, &s) || (s.n > 0 && memchr(s.p, '\0', s.n)))
-        return fail_here(r, "a key must be valid UTF-8 without NUL");
-    *is_merge = str_eq_c(s, "<<") && fy_token_scalar_style(ev->scalar.value) == FYSS_PLAIN;
-    struct str anchor = token_text(ev->scalar.anchor);
-    if (anchor.n > 0) {
+        return yaml_fail(r, "a key must be valid UTF-8 without NUL");
+    *is_merge = str_eq_c(s, "<<") && r->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
+    const char *anchor = (const char *)r->event.data.scalar.anchor;
+    if (anchor) {
         struct json *val = json_new_str(s);
-        int rc = remember(r, anchor, val);
+        int rc = remember(r, str_of(anchor), val);
         json_free(val);
         if (rc < 0)
             return -1;
@@ -284,7 +285,7 @@ static int read_pair(struct reader *r, struct json *obj, struct json **merged)
     if (is_merge ? *merged != NULL : json_has(obj, key)) {
         char what[128];
         snprintf(what, sizeof(what), "key \"%.80s\" is given twice in this mapping", key);
-        return fail_here(r, what);
+        return yaml_fail(r, what);
     }
     if (advance(r) < 0 || read_value(r, &val) < 0)
         return -1;
@@ -293,7 +294,7 @@ static int read_pair(struct reader *r, struct json *obj, struct json **merged)
         return 0;
     }
     if (!val)
-        return fail_here(r, "<< in this mapping needs a mapping or a list of mappings");
+        return yaml_fail(r, "<< in this mapping needs a mapping or a list of mappings");
     *merged = val;
     return 0;
 }
@@ -305,7 +306,7 @@ static int read_pairs(struct reader *r, struct json *obj)
 
     for (;;) {
         rc = advance(r);
-        if (rc < 0 || r->event->type == FYET_MAPPING_END)
+        if (rc < 0 || r->event.type == YAML_MAPPING_END_EVENT)
             break;
         rc = read_pair(r, obj, &merged);
         if (rc < 0)
@@ -317,25 +318,24 @@ static int read_pairs(struct reader *r, struct json *obj)
     return rc;
 }
 
-static int check_collection_tag(struct reader *r, struct fy_token *token, const char *known)
+static int check_collection_tag(struct reader *r, const char *tag, const char *known)
 {
-    struct str tag = token_text(token);
-
-    if (tag.n == 0 || str_eq_c(tag, known) || str_eq_c(tag, "!"))
+    if (!tag || !strcmp(tag, known) || !strcmp(tag, "!"))
         return 0;
-    return fail_here(r, "this tag is not known here");
+    return yaml_fail(r, "this tag is not known here");
 }
 
 static int read_collection(struct reader *r, struct json **out)
 {
-    bool mapping = r->event->type == FYET_MAPPING_START;
-    struct fy_token *tag = mapping ? r->event->mapping_start.tag : r->event->sequence_start.tag;
+    bool mapping = r->event.type == YAML_MAPPING_START_EVENT;
+    const yaml_char_t *tag =
+        mapping ? r->event.data.mapping_start.tag : r->event.data.sequence_start.tag;
 
-    if (check_collection_tag(r, tag, mapping ? "tag:yaml.org,2002:map" : "tag:yaml.org,2002:seq") <
-        0)
+    if (check_collection_tag(r, (const char *)tag,
+                             mapping ? "tag:yaml.org,2002:map" : "tag:yaml.org,2002:seq") < 0)
         return -1;
     if (++r->depth > JSON_DEPTH_MAX)
-        return fail_here_code(r, ERR_LIMIT, "lists and mappings are nested deeper than 64 levels");
+        return yaml_fail_code(r, ERR_LIMIT, "lists and mappings are nested deeper than 64 levels");
     struct json *made = mapping ? json_new_object() : json_new_array();
     if ((mapping ? read_pairs(r, made) : read_items(r, made)) < 0) {
         json_free(made);
@@ -346,15 +346,15 @@ static int read_collection(struct reader *r, struct json **out)
     return 0;
 }
 
-static struct fy_token *anchor_of(const struct fy_event *ev)
+static const char *anchor_of(const yaml_event_t *ev)
 {
     switch (ev->type) {
-    case FYET_SCALAR:
-        return ev->scalar.anchor;
-    case FYET_SEQUENCE_START:
-        return ev->sequence_start.anchor;
-    case FYET_MAPPING_START:
-        return ev->mapping_start.anchor;
+    case YAML_SCALAR_EVENT:
+        return (const char *)ev->data.scalar.anchor;
+    case YAML_SEQUENCE_START_EVENT:
+        return (const char *)ev->data.sequence_start.anchor;
+    case YAML_MAPPING_START_EVENT:
+        return (const char *)ev->data.mapping_start.anchor;
     default:
         return NULL;
     }
@@ -363,24 +363,24 @@ static struct fy_token *anchor_of(const struct fy_event *ev)
 /* The value that starts at the current event; afterwards the current event is its last. */
 static int read_value(struct reader *r, struct json **out)
 {
-    struct str anchor = token_text(anchor_of(r->event));
-    AUTO_FREE char *name = anchor.n > 0 ? xstrndup(anchor.p, anchor.n) : NULL;
+    const char *anchor = anchor_of(&r->event);
+    AUTO_FREE char *name = anchor ? xstrdup(anchor) : NULL;
     int rc;
 
     *out = NULL;
-    switch (r->event->type) {
-    case FYET_SCALAR:
+    switch (r->event.type) {
+    case YAML_SCALAR_EVENT:
         rc = scalar_value(r, out);
         break;
-    case FYET_ALIAS:
+    case YAML_ALIAS_EVENT:
         rc = alias_value(r, out);
         break;
-    case FYET_SEQUENCE_START:
-    case FYET_MAPPING_START:
+    case YAML_SEQUENCE_START_EVENT:
+    case YAML_MAPPING_START_EVENT:
         rc = read_collection(r, out);
         break;
     default:
-        rc = fail_here(r, "a value is expected here");
+        rc = yaml_fail(r, "a value is expected here");
     }
     if (rc == 0 && name)
         rc = remember(r, str_of(name), *out);
@@ -394,51 +394,33 @@ static int read_document(struct reader *r, struct json **out)
     *out = NULL;
     if (advance(r) < 0)
         return -1;
-    if (r->event->type == FYET_STREAM_START && advance(r) < 0)
+    if (r->event.type == YAML_STREAM_START_EVENT && advance(r) < 0)
         return -1;
-    if (r->event->type == FYET_STREAM_END)
+    if (r->event.type == YAML_STREAM_END_EVENT)
         return 0;
-    if (r->event->type != FYET_DOCUMENT_START)
-        return fail_here(r, "a document is expected here");
+    if (r->event.type != YAML_DOCUMENT_START_EVENT)
+        return yaml_fail(r, "a document is expected here");
     if (advance(r) < 0 || read_value(r, out) < 0)
         return -1;
     if (advance(r) < 0)
         return -1;
-    if (r->event->type != FYET_DOCUMENT_END)
-        return fail_here(r, "the end of the document is expected here");
+    if (r->event.type != YAML_DOCUMENT_END_EVENT)
+        return yaml_fail(r, "the end of the document is expected here");
     if (advance(r) < 0)
         return -1;
-    if (r->event->type != FYET_STREAM_END)
-        return fail_here(r, "a second document starts here: put it in a file of its own");
+    if (r->event.type != YAML_STREAM_END_EVENT)
+        return yaml_fail(r, "a second document starts here: put it in a file of its own");
     return 0;
 }
 
-static void quiet(struct fy_diag *diag, void *user, const char *buf, size_t len)
+static void reader_open(struct reader *r, struct str text)
 {
-    (void)diag, (void)user, (void)buf, (void)len;
-}
-
-static int reader_open(struct reader *r, struct str text)
-{
-    struct fy_diag_cfg diag_cfg;
-
-    fy_diag_cfg_default(&diag_cfg);
-    diag_cfg.fp = NULL;
-    diag_cfg.output_fn = quiet;
-    diag_cfg.level = FYET_ERROR;
-    r->diag = fy_diag_create(&diag_cfg);
-    ASSERT(r->diag != NULL);
-    fy_diag_set_collect_errors(r->diag, true);
-    struct fy_parse_cfg cfg = {
-        .flags = FYPCF_JSON_NONE | FYPCF_DEFAULT_VERSION_1_2 | FYPCF_SLOPPY_FLOW_INDENTATION |
-                 FYPCF_COLLECT_DIAG,
-        .diag = r->diag,
-    };
-    r->fyp = fy_parser_create(&cfg);
-    ASSERT(r->fyp != NULL);
-    if (fy_parser_set_string(r->fyp, text.p, text.n) < 0)
-        return fail_syntax(r);
-    return 0;
+    if (str_starts(text, STR("\xEF\xBB\xBF")))
+        text = (struct str){text.p + 3, text.n - 3};
+    r->source = yaml_pairs_mask(text, &r->masked) ? buf_str(&r->masked) : text;
+    ASSERT(yaml_parser_initialize(&r->parser)); /* fails only for want of memory */
+    yaml_parser_set_encoding(&r->parser, YAML_UTF8_ENCODING);
+    yaml_parser_set_input_string(&r->parser, (const unsigned char *)r->source.p, r->source.n);
 }
 
 static void reader_done(struct reader *r)
@@ -453,54 +435,31 @@ static void reader_done(struct reader *r)
         free(a);
     }
     map_str_done(&r->anchors);
+    buf_done(&r->masked);
     buf_done(&r->text);
-    fy_parser_event_free(r->fyp, r->event);
-    fy_parser_destroy(r->fyp);
-    fy_diag_destroy(r->diag);
+    yaml_event_delete(&r->event);
+    yaml_parser_delete(&r->parser);
 }
 
-static int refuse_text(struct str text, size_t at, const char *name, enum err_code code,
-                       const char *what, struct err *e)
-{
-    AUTO(buf) struct buf place = {0};
-
-    json_place(text, at, name ? name : "text", &place);
-    return err_set(e, code, "%s%s", place.p, what);
-}
-
-/* A line ends here, in YAML 1.2 or in the 1.1 a file may ask for. */
-static bool is_break(uint32_t cp)
-{
-    return cp == '\n' || cp == '\r' || cp == 0x85 || cp == 0x2028 || cp == 0x2029;
-}
-
-/* What must not reach libfyaml: it would guess other encodings by their byte order marks, and
- * spend minutes on thousands of blank lines. */
+/* Refuses what libyaml must not get: other encodings, which it would guess, and what takes long. */
 static int check_text(struct str text, const char *name, struct err *e)
 {
-    size_t blank = 0;
-    bool empty = true; /* nothing but spaces in this line so far */
+    size_t tag_lines = 0;
     uint32_t cp;
 
     if (text.n > BYTES_MAX)
-        return refuse_text(text, 0, name, ERR_LIMIT,
-                           "YAML is read up to 8 MiB: write larger files as JSON", e);
-    for (size_t i = 0; i < text.n;) {
-        size_t n = utf8_decode((struct str){text.p + i, text.n - i}, &cp);
+        return yaml_fail_byte(text, 0, name, ERR_LIMIT,
+                              "YAML is read up to 8 MiB: write larger files as JSON", e);
+    for (size_t i = 0, n; i < text.n; i += n) {
+        n = utf8_decode((struct str){text.p + i, text.n - i}, &cp);
         if (n == 0)
-            return refuse_text(text, i, name, ERR_INVALID,
-                               "this is not UTF-8: save the file as UTF-8", e);
-        bool crlf = cp == '\r' && i + 1 < text.n && text.p[i + 1] == '\n';
-        if (is_break(cp) && !crlf) {
-            blank = empty ? blank + 1 : 0;
-            empty = true;
-            if (blank > BLANK_MAX)
-                return refuse_text(text, i, name, ERR_LIMIT,
-                                   "more than 100 blank lines in a row: remove some", e);
-        } else if (cp != ' ' && cp != '\t' && !crlf) {
-            empty = false;
-        }
-        i += n;
+            return yaml_fail_byte(text, i, name, ERR_INVALID,
+                                  "this is not UTF-8: save the file as UTF-8", e);
+        if (cp == '%' && (i == 0 || !isprint((unsigned char)text.p[i - 1])) &&
+            str_starts((struct str){text.p + i, text.n - i}, STR("%TAG")) &&
+            ++tag_lines > TAG_LINES_MAX)
+            return yaml_fail_byte(text, i, name, ERR_LIMIT,
+                                  "more than 100 %TAG lines: write tags in full", e);
     }
     return 0;
 }
@@ -509,18 +468,13 @@ static int parse(struct str text, const char *name,
                  const char *(*plain)(struct str s, struct json **out), struct json **out,
                  struct err *e)
 {
-    struct reader r = {.source = text, .name = name, .plain = plain, .e = e};
+    struct reader r = {.name = name ? name : "text", .plain = plain, .e = e};
     struct json *val = NULL;
 
-    if (check_text(text, name, e) < 0)
+    if (check_text(text, r.name, e) < 0)
         return -1;
-    if (text.n == 0) {
-        *out = NULL;
-        return 0;
-    }
-    int rc = reader_open(&r, text);
-    if (rc == 0)
-        rc = read_document(&r, &val);
+    reader_open(&r, text);
+    int rc = read_document(&r, &val);
     reader_done(&r);
     if (rc < 0)
         json_free(val);

@@ -8,7 +8,9 @@ const char *yaml_plain(struct str s, struct json **out);
 const char *yaml_plain_11(struct str s, struct json **out);
 /* "!!int" and friends: the value must turn out to be of that type. */
 const char *yaml_tagged(struct str tag, struct str s, struct json **out);
-/* Appends what stands between single quotes: '' is a quote, lines are folded. */
-void yaml_unquote_single(struct buf *out, struct str raw);
-/* The same between double quotes, with escapes. */
-const char *yaml_unquote_double(struct buf *out, struct str raw);
+/* Copies text to *out with the escapes of surrogate pairs masked, which libyaml would refuse.
+ * False, and nothing is copied, when the text has none (or has private-use characters that could
+ * not be told from masked pairs: libyaml then refuses the pairs). */
+bool yaml_pairs_mask(struct str text, struct buf *out);
+/* Appends a scalar of a masked text with its pairs as the characters they mean. */
+const char *yaml_pairs_restore(struct str s, struct buf *out);
