@@ -22,11 +22,12 @@ TABLE = {
     "backend": "base io model shepherd",  # shepherd: the wire and journal format
     "far": "base io model shepherd backend",
     "core": "base io model store sched backend",
-    "api": "base io model store core",
-    "dialect": "base io archive model store core api host cli",  # cli: the toolkit of commands
-    "host": "base io archive model store sched backend core api dialect",
+    "request": "base io model store core",
+    "api": "base io model store core request",
+    "dialect": "base io archive model store core request api host cli",  # cli: the toolkit of commands
+    "host": "base io archive model store sched backend core request api dialect",
     "cli": "base io model core host api simulate",
-    "main": "base io archive model store sched backend core api dialect host cli",
+    "main": "base io archive model store sched backend core request api dialect host cli",
 }
 # header: the room (or rooms) that may see it.
 FOREIGN = {

@@ -8,32 +8,27 @@ struct api;
 struct core;
 struct store;
 struct loop;
+struct request_server;
 struct api_conf {
+    struct request_server *requests; /* the routes are added to it */
     struct loop *loop;
     struct core *core;
     struct store *store;
     const char *home;
-    const char *token; /* bearer token of this daemon's owner; 64 hex digits */
-    uint32_t uid;      /* who runs the daemon: admin, together with root */
-    bool multi_user;   /* others may submit through the unix socket */
+    uint32_t uid;    /* who runs the daemon: admin, together with root */
+    bool multi_user; /* others may submit through the unix socket */
     const char *version;
     int64_t started_ms;
     void (*shutdown)(void *arg); /* POST /v1/shutdown by an admin */
     void *shutdown_arg;
 };
 struct api *api_new(const struct api_conf *c);
-void api_free(struct api *a);
-struct http_handler api_handler(struct api *a);
+void api_free(struct api *a); /* after the server: calls under way hold it */
 void api_attach(struct api *a, struct http_server *s); /* for statistics */
-/* Who may ask, for those that answer other paths of the same server. */
-struct auth_conf;
-struct auth_conf *api_auth(struct api *a);
 /* Takes over a request whose caller may see this run: its output from byte `at` (negative: from
  * the end) as it grows, or with `once` what there is.  Run 0: the job's next one. */
 void api_follow(struct api *a, struct http_req *r, struct run_key key, int64_t at, bool once);
 /* After every drained commit: new events go out to the streams. */
 void api_committed(struct api *a);
-/* Ends all streams, for shutdown; what would change something is refused from now on. */
+/* Ends all streams, for shutdown. */
 void api_end_streams(struct api *a);
-/* Worker threads still hold requests: run the loop on before the store closes and api_free. */
-bool api_busy(const struct api *a);

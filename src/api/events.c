@@ -102,7 +102,7 @@ static void live_done(void *arg)
     struct event_page *p = arg;
     struct events *ev = p->owner;
 
-    ev->api->working--;
+    request_server_release(ev->api->conf.requests);
     ev->reading = false;
     ev->last_read_ms = loop_mono_ms(ev->api->conf.loop);
     ev->sent = MAX(ev->sent, p->last);
@@ -121,13 +121,13 @@ static void live_start(struct events *ev)
     struct event_page *p;
 
     ev->again = false;
-    if (ev->n_streams == 0 || ev->api->closing)
+    if (ev->n_streams == 0 || request_server_closing(ev->api->conf.requests))
         return;
     p = event_page_new(ev->api->conf.store, ev, ev->sent, LIVE_PAGE);
     p->sse = true;
     p->owners = ev->n_foreign > 0;
     ev->reading = true;
-    ev->api->working++;
+    request_server_hold(ev->api->conf.requests);
     work_submit(ev->api->conf.loop, event_page_read, live_done, p);
 }
 
@@ -166,7 +166,7 @@ static void catch_up_done(void *arg)
     struct stream *st = p->owner;
     struct events *ev = st->ev;
 
-    ev->api->working--;
+    request_server_release(ev->api->conf.requests);
     st->reading = false;
     if (!st->req) {
         stream_free(st);
@@ -193,7 +193,7 @@ static void catch_up(struct stream *st)
     p->filter = st->filter;
     p->seen = st->ev->sent;
     st->behind = st->reading = true;
-    st->ev->api->working++;
+    request_server_hold(st->ev->api->conf.requests);
     work_submit(st->ev->api->conf.loop, event_page_read, catch_up_done, p);
 }
 
@@ -254,7 +254,7 @@ struct events_call {
 
 static int page_run(struct call *c, const struct events_call *d)
 {
-    struct event_page *p = event_page_new(c->api->conf.store, NULL, d->after, d->limit);
+    struct event_page *p = event_page_new(call_api(c)->conf.store, NULL, d->after, d->limit);
     bool ok;
 
     p->filter = d->filter;
@@ -294,14 +294,13 @@ static void events_then(struct call *c)
         call_reply(c);
         return;
     }
-    if (c->api->closing) {
-        err_set(&c->err, ERR_UNAVAILABLE, "the daemon is shutting down; try again in a moment");
-        call_fail(c, &c->err);
+    if (call_closing(c)) {
+        call_fail_closing(c);
         return;
     }
     r = call_take_req(c);
     if (r)
-        stream_open(c->api->events, r, &d->filter, d->resume, d->after);
+        stream_open(call_api(c)->events, r, &d->filter, d->resume, d->after);
     call_free(c);
 }
 
@@ -338,7 +337,7 @@ void events_get(struct call *c)
     const char *job = call_param(c, "job"), *follow = call_param(c, "follow");
 
     if (job)
-        c->arg = str_of(job);
+        c->arg[0] = str_of(job);
     events_start(c, !follow || strcmp(follow, "0") != 0, job != NULL);
 }
 

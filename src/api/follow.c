@@ -221,7 +221,7 @@ static void read_done(void *arg)
     bool more = f->got > 0 && log_mark_place(f->mark, f->at) < f->size;
     bool again = f->again || f->reread || more;
 
-    all->api->working--;
+    request_server_release(all->api->conf.requests);
     f->reading = f->again = false;
     if (!f->req) {
         follow_free(f);
@@ -268,7 +268,7 @@ static void follow_wake(struct follow *f)
         return; /* on_follow_drain wakes us */
     f->over = f->once || !run_going(f);
     f->reading = true;
-    f->all->api->working++;
+    request_server_hold(f->all->api->conf.requests);
     work_submit(f->all->api->conf.loop, read_run, read_done, f);
 }
 

@@ -11,8 +11,19 @@ enum { LIVE_MAX = 256 }; /* a prediction each: more would hold up others */
 
 void job_live_note(struct call *c, const struct job_view *v, size_t at)
 {
-    if (v->training.n && !job_state_final(v->state) && c->live.n < LIVE_MAX)
-        vec_push(&c->live, ((struct live_spot){at, v->seq}));
+    struct job_live *live = c->data;
+    struct live_spot *s;
+
+    if (!v->training.n || job_state_final(v->state) || live->n >= LIVE_MAX)
+        return;
+    s = call_alloc(c, sizeof(*s));
+    *s = (struct live_spot){at, v->seq, NULL};
+    if (live->last)
+        live->last->next = s;
+    else
+        live->first = s;
+    live->last = s;
+    live->n++;
 }
 
 static void put_span(struct buf *b, const char *key, int64_t at, int64_t lo, int64_t hi)
@@ -54,18 +65,18 @@ static void put_live(struct buf *b, const struct gpu_view *v)
 
 void job_live_reply(struct call *c)
 {
+    const struct job_live *live = c->data;
     struct buf full;
     size_t from = 0;
 
-    if (!c->live.n || c->out.overflow) {
+    if (!live->n || c->out.overflow) {
         call_reply(c);
         return;
     }
     buf_init(&full, c->out.max);
-    for (size_t i = 0; i < c->live.n; i++) {
-        const struct live_spot *s = &c->live.p[i];
+    for (const struct live_spot *s = live->first; s; s = s->next) {
         struct gpu_view v;
-        if (!core_training(c->api->conf.core, s->seq, &v))
+        if (!core_training(call_api(c)->conf.core, s->seq, &v))
             continue;
         buf_add(&full, c->out.p + from, s->at - from);
         put_live(&full, &v);

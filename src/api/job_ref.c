@@ -56,7 +56,7 @@ static int resolve_own(struct call *c, struct str ref, struct job_facts *out, st
 
     if (c->who.token.job != 0)
         return not_found(ref, e);
-    if (store_jobs(c->api->conf.store, &q, count_match, &m, NULL, e) < 0)
+    if (store_jobs(call_api(c)->conf.store, &q, count_match, &m, NULL, e) < 0)
         return -1;
     if (m.n == 0)
         return not_found(ref, e);
@@ -75,7 +75,7 @@ static bool may_see(const struct who *w, const struct job_facts *f)
 
 int job_ref_resolve(struct call *c, struct str ref, struct job_facts *out, struct err *e)
 {
-    struct store *s = c->api->conf.store;
+    struct store *s = call_api(c)->conf.store;
     struct job_facts f = {0};
     struct err why = {0};
     uint64_t seq;
@@ -96,7 +96,7 @@ int job_ref_resolve(struct call *c, struct str ref, struct job_facts *out, struc
 
 int job_ref_arg(struct call *c, struct job_facts *out)
 {
-    return job_ref_resolve(c, c->arg, out, &c->err);
+    return job_ref_resolve(c, c->arg[0], out, &c->err);
 }
 
 int list_params_read(struct call *c, struct list_params *out, struct err *e)
@@ -175,7 +175,7 @@ static int find_batch(struct call *c, const char *name, uint64_t *out, struct er
 {
     struct err why = {0};
 
-    if (store_batch_find(c->api->conf.store, str_of(name), out, &why) == 0)
+    if (store_batch_find(call_api(c)->conf.store, str_of(name), out, &why) == 0)
         return 0;
     if (why.code == ERR_NOT_FOUND && !c->who.caller.admin) {
         *out = INT64_MAX;

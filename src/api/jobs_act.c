@@ -102,7 +102,7 @@ static int jobs_matching(struct call *c)
     q.state_mask = q.state_mask ? q.state_mask & a->what->states : a->what->states;
     if (q.state_mask == 0)
         return 0;
-    if (store_job_seqs(c->api->conf.store, &q, &found, &n, &c->err) < 0)
+    if (store_job_seqs(call_api(c)->conf.store, &q, &found, &n, &c->err) < 0)
         return -1;
     if (n > 1)
         qsort(found, n, sizeof(*found), cmp_u64);
@@ -211,14 +211,14 @@ static void act_reply(struct call *c)
         return;
     }
     if (a->single && a->sum.unknown > 0) {
-        err_set(&c->err, ERR_NOT_FOUND, "job " STR_FMT " is gone", STR_ARG(c->arg));
+        err_set(&c->err, ERR_NOT_FOUND, "job " STR_FMT " is gone", STR_ARG(c->arg[0]));
         call_fail(c, &c->err);
         return;
     }
     if (a->single && a->what->wants_ended && a->sum.already > 0) {
         err_set(&c->err, ERR_CONFLICT,
                 "job " STR_FMT " has not ended yet; cancel it first, or wait for it",
-                STR_ARG(c->arg));
+                STR_ARG(c->arg[0]));
         call_fail(c, &c->err);
         return;
     }
@@ -252,16 +252,6 @@ static void on_acted(void *arg, const struct err *e, const struct acted *r)
         act_reply(c);
 }
 
-static void act_piece(struct call *c);
-
-static void act_posted(void *arg)
-{
-    struct call *c = arg;
-
-    c->api->working--;
-    act_piece(c);
-}
-
 /* The pieces do not wait for each other's commit: the writer takes several at once. */
 static void act_piece(struct call *c)
 {
@@ -272,11 +262,9 @@ static void act_piece(struct call *c)
 
     a->sent += n;
     a->pending++;
-    if (!last) {
-        c->api->working++;
-        loop_post(c->api->conf.loop, act_posted, c);
-    }
-    a->what->fn(c->api->conf.core, from, n, &c->who.caller, on_acted, c);
+    if (!last)
+        call_later(c, act_piece);
+    a->what->fn(call_api(c)->conf.core, from, n, &c->who.caller, on_acted, c);
 }
 
 static void act_then(struct call *c)

@@ -6,6 +6,11 @@
 #include "api/api_priv.h"
 #include "api/job_json.h"
 
+struct listing {
+    struct job_live live; /* first: job_live.c finds it there */
+    struct list_params params;
+};
+
 static bool add_job(void *arg, const struct job_view *v)
 {
     struct call *c = arg;
@@ -23,10 +28,10 @@ static int list_run(struct call *c)
     struct job_query q;
     AUTO_FREE char *next = NULL;
 
-    if (list_params_query(c, c->data, &q, &c->err) < 0)
+    if (list_params_query(c, &((struct listing *)c->data)->params, &q, &c->err) < 0)
         return -1;
     buf_adds(&c->out, "{\"items\":[");
-    if (store_jobs(c->api->conf.store, &q, add_job, c, &next, &c->err) < 0)
+    if (store_jobs(call_api(c)->conf.store, &q, add_job, c, &next, &c->err) < 0)
         return -1;
     buf_adds(&c->out, "],\"next\":");
     /* A cursor keeps the time of its list: the same page has another one each time it is asked for.
@@ -42,8 +47,8 @@ static int summary_run(struct call *c)
     uint64_t counts[JOB_STATE_MAX] = {0}, total = 0;
     struct job_query q;
 
-    if (list_params_query(c, c->data, &q, &c->err) < 0 ||
-        store_job_counts(c->api->conf.store, &q, counts, &c->err) < 0)
+    if (list_params_query(c, &((struct listing *)c->data)->params, &q, &c->err) < 0 ||
+        store_job_counts(call_api(c)->conf.store, &q, counts, &c->err) < 0)
         return -1;
     for (int s = 0; s < JOB_STATE_MAX; s++)
         total += counts[s];
@@ -56,11 +61,11 @@ static int summary_run(struct call *c)
 
 static void list_start(struct call *c, call_work_fn run, call_fn then)
 {
-    struct list_params *p = call_alloc(c, sizeof(*p));
+    struct listing *l = call_alloc(c, sizeof(*l));
 
-    c->data = p;
+    c->data = l;
     c->etag = true;
-    if (list_params_read(c, p, &c->err) < 0)
+    if (list_params_read(c, &l->params, &c->err) < 0)
         call_fail(c, &c->err);
     else
         call_work(c, run, then);

@@ -85,7 +85,7 @@ static bool add_metric(void *arg, const struct series_view *v)
 
 static int put_tracked(struct call *c, uint64_t seq)
 {
-    struct store *s = c->api->conf.store;
+    struct store *s = call_api(c)->conf.store;
 
     buf_adds(&c->out, ",\"logged_params\":{");
     if (store_marks(s, &seq, 1, MARK_PARAM, keep_mark, &c->out, &c->err) < 0)
@@ -105,7 +105,7 @@ static int put_tracked(struct call *c, uint64_t seq)
 
 static int get_run(struct call *c)
 {
-    struct store *s = c->api->conf.store;
+    struct store *s = call_api(c)->conf.store;
     struct job_facts f;
     AUTO_FREE char *spec = NULL;
     AUTO_FREE uint64_t *after = NULL;
@@ -131,6 +131,7 @@ static int get_run(struct call *c)
 
 void jobs_get(struct call *c)
 {
+    c->data = call_alloc(c, sizeof(struct job_live));
     c->etag = true;
     call_work(c, get_run, job_live_reply);
 }
@@ -142,7 +143,8 @@ static int spec_run(struct call *c)
     struct job_facts f;
     AUTO_FREE char *spec = NULL;
 
-    if (job_ref_arg(c, &f) < 0 || store_job_spec(c->api->conf.store, f.seq, &spec, &c->err) < 0)
+    if (job_ref_arg(c, &f) < 0 ||
+        store_job_spec(call_api(c)->conf.store, f.seq, &spec, &c->err) < 0)
         return -1;
     buf_adds(&c->out, spec);
     return 0;
@@ -200,13 +202,13 @@ static int explain_run(struct call *c)
 
     if (job_ref_arg(c, &x->f) < 0)
         return -1;
-    return store_job(c->api->conf.store, x->f.seq, add_ended, &x->ended, &c->err);
+    return store_job(call_api(c)->conf.store, x->f.seq, add_ended, &x->ended, &c->err);
 }
 
 static void explain_then(struct call *c)
 {
     struct explain *x = c->data;
-    struct core *core = c->api->conf.core;
+    struct core *core = call_api(c)->conf.core;
     struct json *why = NULL;
 
     /* Not held (any more): the record says it all. */
@@ -237,8 +239,8 @@ void jobs_explain(struct call *c)
 static void control_reply(struct call *c, uint64_t seq)
 {
     if (c->who.token.job == seq)
-        core_heard(c->api->conf.core, c->who.token);
-    put_bool(&c->out, "{\"stop\":", core_stop_requested(c->api->conf.core, seq));
+        core_heard(call_api(c)->conf.core, c->who.token);
+    put_bool(&c->out, "{\"stop\":", core_stop_requested(call_api(c)->conf.core, seq));
     buf_addc(&c->out, '}');
     call_reply(c);
 }
@@ -258,7 +260,7 @@ void jobs_control(struct call *c)
     int64_t number;
 
     /* Training loops ask this often: a job asking by its own number needs no look at the store. */
-    if (c->who.token.job != 0 && str_to_i64(c->arg, &number) &&
+    if (c->who.token.job != 0 && str_to_i64(c->arg[0], &number) &&
         (uint64_t)number == c->who.token.job) {
         control_reply(c, c->who.token.job);
         return;

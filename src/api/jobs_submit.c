@@ -36,7 +36,7 @@ static void begin(struct call *c);
 static bool key_take(struct call *c)
 {
     struct submitting *d = c->data;
-    struct map_str *keys = &c->api->keys;
+    struct map_str *keys = &call_api(c)->keys;
     struct key_wait *w;
     char *text = arena_printf(&c->mem, "%u/" STR_FMT, c->who.caller.uid, STR_ARG(d->key));
     struct str holder = str_of(text);
@@ -63,7 +63,7 @@ static void key_release(struct submitting *d)
     for (size_t i = 0; i < w->calls.n; i++) {
         struct call *next = w->calls.p[i];
 
-        if (d->api->closing)
+        if (request_server_closing(d->api->conf.requests))
             call_fail(next, &e);
         else
             begin(next); /* the first takes the key, the others queue up behind it again */
@@ -168,7 +168,7 @@ static int resolve(void *arg, struct str ref, uint64_t *out, struct err *e)
 static int find_replay(struct call *c)
 {
     struct submitting *d = c->data;
-    struct store *s = c->api->conf.store;
+    struct store *s = call_api(c)->conf.store;
     int known =
         store_idempotent(s, c->who.caller.uid, d->key, &d->first, &d->n, &d->batch_seq, &c->err);
 
@@ -212,7 +212,7 @@ static int submit_run(struct call *c)
 /* The rows borrow the caller's name: it must be the submission's own copy. */
 static void submit_hand_over(struct call *c, struct submit *x)
 {
-    core_submit_take(c->api->conf.core, &x->s, &x->who, on_submitted, c);
+    core_submit_take(call_api(c)->conf.core, &x->s, &x->who, on_submitted, c);
 }
 
 static void submit_then(struct call *c)
@@ -223,9 +223,8 @@ static void submit_then(struct call *c)
         call_reply(c);
     } else if (!c->req) {
         call_free(c);
-    } else if (c->api->closing) {
-        err_set(&c->err, ERR_UNAVAILABLE, "the daemon is shutting down; try again in a moment");
-        call_fail(c, &c->err);
+    } else if (call_closing(c)) {
+        call_fail_closing(c);
     } else {
         submit_hand_over(c, TAKE(d->x));
     }
@@ -296,7 +295,7 @@ void jobs_submit(struct call *c)
     size_t n = 0;
     char *body;
 
-    d->api = c->api;
+    d->api = c->self;
     d->key = call_copy(c, http_header(c->req, "idempotency-key"));
     d->yaml = is_yaml(http_header(c->req, "content-type"));
     d->batch = str_of(call_param(c, "batch"));

@@ -52,7 +52,7 @@ static bool has_hole(int fd)
 static int logs_run(struct call *c)
 {
     struct logs_call *d = c->data;
-    const struct core *core = c->api->conf.core;
+    const struct core *core = call_api(c)->conf.core;
     struct run_key key;
     AUTO_FREE char *path = NULL;
 
@@ -89,8 +89,8 @@ static void logs_then(struct call *c)
         return;
     }
     if (d->follow || (d->hole && !http_header(r, "range").p))
-        follow_open(c->api->follows, r, (struct run_key){d->f.seq, (uint32_t)d->run}, d->err_stream,
-                    d->follow ? d->offset : 0, !d->follow);
+        follow_open(call_api(c)->follows, r, (struct run_key){d->f.seq, (uint32_t)d->run},
+                    d->err_stream, d->follow ? d->offset : 0, !d->follow);
     else
         http_reply_fd_take(r, TAKE_FD(d->fd), "text/plain; charset=utf-8");
     call_free(c);

@@ -26,7 +26,7 @@ void meta_routes(struct call *c)
 
         put_str(b, i ? ",{\"method\":" : "{\"method\":", str_of(r->method));
         put_str(b, ",\"path\":", str_of(r->path));
-        put_str(b, ",\"auth\":", str_of(classes[r->auth]));
+        put_str(b, ",\"auth\":", str_of(classes[r->who]));
         buf_addc(b, '}');
     }
     buf_adds(b, "]}");
@@ -45,7 +45,7 @@ struct about {
 
 static void about_reply(struct call *c, const uint64_t counts[JOB_STATE_MAX], uint64_t last_event)
 {
-    const struct api_conf *conf = &c->api->conf;
+    const struct api_conf *conf = &call_api(c)->conf;
     struct buf *b = &c->out;
 
     buf_reserve(b, 1000);
@@ -71,13 +71,13 @@ static int about_run(struct call *c)
     struct about *d = c->data;
     struct job_query q = {.only_uid = !c->who.caller.admin, .uid = c->who.caller.uid, .limit = 1};
 
-    return store_job_counts(c->api->conf.store, &q, d->counts, &c->err);
+    return store_job_counts(call_api(c)->conf.store, &q, d->counts, &c->err);
 }
 
 static void about_then(struct call *c)
 {
     struct about *d = c->data;
-    struct api *a = c->api;
+    struct api *a = c->self;
 
     if (c->who.caller.admin && d->at >= a->counts_at) {
         memcpy(a->counts, d->counts, sizeof(a->counts));
@@ -88,7 +88,7 @@ static void about_then(struct call *c)
 
 void meta_get(struct call *c)
 {
-    struct api *a = c->api;
+    struct api *a = c->self;
     uint64_t now = store_last_event(a->conf.store) + 1;
     struct about *d;
 
@@ -156,7 +156,7 @@ static int backup_run(struct call *c)
 {
     const char *path = NULL;
 
-    if (backup_path(c, &path) < 0 || store_backup(c->api->conf.store, path, &c->err) < 0)
+    if (backup_path(c, &path) < 0 || store_backup(call_api(c)->conf.store, path, &c->err) < 0)
         return -1;
     put_str(&c->out, "{\"path\":", str_of(path));
     buf_addc(&c->out, '}');
@@ -176,7 +176,7 @@ void meta_backup(struct call *c)
 
 void meta_shutdown(struct call *c)
 {
-    struct api *a = c->api;
+    struct api *a = c->self;
 
     c->status = 202;
     buf_adds(&c->out, "{\"ok\":true}");

@@ -134,7 +134,7 @@ static void put_gpus(struct buf *b, const struct core *core)
 
 void metrics_get(struct call *c)
 {
-    const struct api *a = c->api;
+    const struct api *a = c->self;
     struct core_stats core = core_stats(a->conf.core);
     struct store_stats store = store_stats(a->conf.store);
     struct http_server_stats http =

@@ -168,8 +168,8 @@ void nodes_add(struct call *c)
         return;
     }
     const struct json *name = json_get(conf, "name");
-    c->arg = call_copy(c, name ? json_str(name) : host_of(json_str(json_get(conf, "url"))));
-    core_node_add(c->api->conf.core, c->arg, conf, &c->who.caller, on_added, c);
+    c->arg[0] = call_copy(c, name ? json_str(name) : host_of(json_str(json_get(conf, "url"))));
+    core_node_add(call_api(c)->conf.core, c->arg[0], conf, &c->who.caller, on_added, c);
     json_free(conf);
 }
 
@@ -194,5 +194,5 @@ void nodes_remove(struct call *c)
         call_fail(c, &c->err);
         return;
     }
-    core_node_remove(c->api->conf.core, c->arg, force, &c->who.caller, on_removed, c);
+    core_node_remove(call_api(c)->conf.core, c->arg[0], force, &c->who.caller, on_removed, c);
 }

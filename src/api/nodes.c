@@ -153,18 +153,18 @@ void nodes_get(struct call *c)
 {
     size_t at;
 
-    if (!core_node_find(c->api->conf.core, c->arg, &at)) {
-        core_node_unknown(c->api->conf.core, c->arg, &c->err);
+    if (!core_node_find(call_api(c)->conf.core, c->arg[0], &at)) {
+        core_node_unknown(call_api(c)->conf.core, c->arg[0], &c->err);
         call_fail(c, &c->err);
         return;
     }
-    node_json(&c->out, c->api->conf.core, at, &c->who.caller);
+    node_json(&c->out, call_api(c)->conf.core, at, &c->who.caller);
     call_reply(c);
 }
 
 void nodes_list(struct call *c)
 {
-    struct core *core = c->api->conf.core;
+    struct core *core = call_api(c)->conf.core;
     bool first = true;
 
     buf_adds(&c->out, "{\"items\":[");
@@ -188,20 +188,20 @@ void nodes_answer(void *arg, const struct err *e, const struct acted *r)
     (void)r;
     if (e)
         call_fail(c, e);
-    else if (!core_node_find(c->api->conf.core, c->arg, &at)) /* removed meanwhile */
+    else if (!core_node_find(call_api(c)->conf.core, c->arg[0], &at)) /* removed meanwhile */
         call_reply(c);
     else {
-        node_json(&c->out, c->api->conf.core, at, &c->who.caller);
+        node_json(&c->out, call_api(c)->conf.core, at, &c->who.caller);
         call_reply(c);
     }
 }
 
 void nodes_drain(struct call *c)
 {
-    core_drain(c->api->conf.core, c->arg, true, &c->who.caller, nodes_answer, c);
+    core_drain(call_api(c)->conf.core, c->arg[0], true, &c->who.caller, nodes_answer, c);
 }
 
 void nodes_undrain(struct call *c)
 {
-    core_drain(c->api->conf.core, c->arg, false, &c->who.caller, nodes_answer, c);
+    core_drain(call_api(c)->conf.core, c->arg[0], false, &c->who.caller, nodes_answer, c);
 }

@@ -130,7 +130,7 @@ static int read_start(struct call *c)
 static void on_begun(void *arg, const struct err *e, const struct submitted *r)
 {
     struct call *c = arg;
-    const struct core *core = c->api->conf.core;
+    const struct core *core = call_api(c)->conf.core;
     char token[JOB_TOKEN_MAX];
 
     if (e) {
@@ -154,7 +154,7 @@ static void begin_then(struct call *c)
 {
     struct outside_call *d = c->data;
 
-    core_outside_begin(c->api->conf.core, &d->start, &c->who.caller, on_begun, c);
+    core_outside_begin(call_api(c)->conf.core, &d->start, &c->who.caller, on_begun, c);
 }
 
 void outside_begin(struct call *c)
@@ -201,7 +201,7 @@ static void end_then(struct call *c)
     struct caller who = c->who.caller;
 
     who.admin |= c->who.token.job == d->f.seq; /* it speaks for itself */
-    core_outside_end(c->api->conf.core, d->f.seq, d->exit_code, d->why, &who, on_ended, c);
+    core_outside_end(call_api(c)->conf.core, d->f.seq, d->exit_code, d->why, &who, on_ended, c);
 }
 
 void outside_end(struct call *c)

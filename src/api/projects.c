@@ -22,7 +22,7 @@ static int own_counts(struct call *c, struct str name, uint64_t counts[JOB_STATE
         .project = project, .only_uid = true, .uid = c->who.caller.uid, .limit = 1};
 
     memset(counts, 0, JOB_STATE_MAX * sizeof(*counts));
-    return store_job_counts(c->api->conf.store, &q, counts, &c->err);
+    return store_job_counts(call_api(c)->conf.store, &q, counts, &c->err);
 }
 
 static void put_project(struct buf *b, const struct project_view *v,
@@ -73,7 +73,7 @@ static int projects_run(struct call *c)
     struct projects_call p = {.c = c};
 
     buf_adds(&c->out, "{\"items\":[");
-    if (store_project_list(c->api->conf.store, add_project, &p, &c->err) < 0 || p.rc < 0)
+    if (store_project_list(call_api(c)->conf.store, add_project, &p, &c->err) < 0 || p.rc < 0)
         return -1;
     buf_adds(&c->out, "]}");
     return 0;
@@ -89,12 +89,12 @@ static int project_run(struct call *c)
 {
     struct projects_call p = {.c = c, .all = true};
 
-    if (store_project(c->api->conf.store, c->arg, add_project, &p, &c->err) < 0 || p.rc < 0)
+    if (store_project(call_api(c)->conf.store, c->arg[0], add_project, &p, &c->err) < 0 || p.rc < 0)
         return -1;
     if (!c->out.n) /* in the same words as one that is not there */
         return err_set(&c->err, ERR_NOT_FOUND,
                        "there is no project '%.*s'; `berth projects` shows what there is",
-                       (int)MIN(c->arg.n, 100), c->arg.p);
+                       (int)MIN(c->arg[0].n, 100), c->arg[0].p);
     return 0;
 }
 
@@ -143,7 +143,7 @@ static int batches_run(struct call *c)
 
     d->out = &c->out;
     buf_adds(&c->out, "{\"items\":[");
-    if (store_batches(c->api->conf.store, !c->who.caller.admin, c->who.caller.uid,
+    if (store_batches(call_api(c)->conf.store, !c->who.caller.admin, c->who.caller.uid,
                       (uint64_t)d->before, (size_t)d->limit, add_batch, d, &c->err) < 0)
         return -1;
     if (d->n == (size_t)d->limit && d->last > 1) {

@@ -27,7 +27,7 @@ static bool keep_queue(void *arg, struct str name, bool paused)
 
 static int list_run(struct call *c)
 {
-    struct store *s = c->api->conf.store;
+    struct store *s = call_api(c)->conf.store;
     struct queue_names q = {.mem = &c->mem};
     int rc = store_queues(s, keep_queue, &q, &c->err);
 
@@ -66,7 +66,7 @@ static void on_set(void *arg, const struct err *e, const struct acted *r)
         call_fail(c, e);
         return;
     }
-    put_str(&c->out, "{\"name\":", c->arg);
+    put_str(&c->out, "{\"name\":", c->arg[0]);
     put_bool(&c->out, ",\"paused\":", c->data != NULL);
     buf_addc(&c->out, '}');
     call_reply(c);
@@ -74,14 +74,14 @@ static void on_set(void *arg, const struct err *e, const struct acted *r)
 
 static void set_paused(struct call *c, bool paused)
 {
-    if (c->arg.n > SPEC_NAME_MAX || memchr(c->arg.p, '\n', c->arg.n)) {
+    if (c->arg[0].n > SPEC_NAME_MAX || memchr(c->arg[0].p, '\n', c->arg[0].n)) {
         err_set(&c->err, ERR_INVALID, "the name of a queue has 1 to %d bytes on one line",
                 SPEC_NAME_MAX);
         call_fail(c, &c->err);
         return;
     }
     c->data = paused ? c : NULL;
-    core_pause(c->api->conf.core, c->arg, paused, &c->who.caller, on_set, c);
+    core_pause(call_api(c)->conf.core, c->arg[0], paused, &c->who.caller, on_set, c);
 }
 
 void queues_pause(struct call *c)

@@ -44,7 +44,7 @@ static void post_then(struct call *c)
     struct reports_call *d = c->data;
     struct run_key key = {d->f.seq, (uint32_t)d->run};
 
-    core_report(c->api->conf.core, key, d->offset, d->lines, on_reported, c);
+    core_report(call_api(c)->conf.core, key, d->offset, d->lines, on_reported, c);
 }
 
 void reports_post(struct call *c)
@@ -65,7 +65,7 @@ void reports_post(struct call *c)
         return;
     }
     /* A token proves which job it is: named by number, the store need not be asked. */
-    if (c->who.token.job != 0 && str_to_i64(c->arg, &number) &&
+    if (c->who.token.job != 0 && str_to_i64(c->arg[0], &number) &&
         (uint64_t)number == c->who.token.job && d->run == c->who.token.run) {
         d->f.seq = c->who.token.job;
         post_then(c);

@@ -57,8 +57,8 @@ static int put_points(struct series_call *d, uint64_t job, const char *name)
     struct buf *b = &d->c->out;
 
     buf_addc(b, '[');
-    if (store_points(d->c->api->conf.store, job, str_of(name), (uint64_t)d->first, (size_t)d->limit,
-                     add_point, b, &d->c->err) < 0)
+    if (store_points(call_api(d->c)->conf.store, job, str_of(name), (uint64_t)d->first,
+                     (size_t)d->limit, add_point, b, &d->c->err) < 0)
         return -1;
     buf_addc(b, ']');
     return 0;
@@ -132,7 +132,7 @@ static bool add_facts(void *arg, const struct series_view *v)
 
 static int put_buckets(struct series_call *d, uint64_t job, const char *name)
 {
-    struct store *s = d->c->api->conf.store;
+    struct store *s = call_api(d->c)->conf.store;
     struct series_axis a = {
         .by_time = d->by_time, .from = d->from, .to = d->to, .n = (size_t)d->buckets};
     AUTO_FREE struct series_bucket *all = xcalloc(a.n, sizeof(*all));
@@ -165,7 +165,7 @@ static bool keep_name(void *arg, const struct series_view *v)
 static int list_names(struct series_call *d, uint64_t job)
 {
     if (!d->name)
-        return store_series(d->c->api->conf.store, &job, 1, keep_name, d, &d->c->err);
+        return store_series(call_api(d->c)->conf.store, &job, 1, keep_name, d, &d->c->err);
     vec_push(&d->names, arena_strdup(&d->c->mem, d->name));
     return 0;
 }

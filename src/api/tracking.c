@@ -105,7 +105,7 @@ static void tag_then(struct call *c)
     if (text_member(c, "name", &name) < 0 || text_member(c, "value", &value) < 0)
         call_fail(c, &c->err);
     else
-        core_tag(c->api->conf.core, d->f.seq, name, value, &c->who.caller, on_done, c);
+        core_tag(call_api(c)->conf.core, d->f.seq, name, value, &c->who.caller, on_done, c);
 }
 
 void tags_set(struct call *c)
@@ -123,7 +123,7 @@ static void untag_then(struct call *c)
 {
     struct tracking_call *d = c->data;
 
-    core_untag(c->api->conf.core, d->f.seq, str_of(d->name), &c->who.caller, on_done, c);
+    core_untag(call_api(c)->conf.core, d->f.seq, str_of(d->name), &c->who.caller, on_done, c);
 }
 
 void tags_remove(struct call *c)
@@ -152,7 +152,7 @@ static bool add_note(void *arg, const struct note_view *v)
 static int put_notes(struct call *c, struct str project, uint64_t job)
 {
     buf_adds(&c->out, "{\"items\":[");
-    if (store_notes(c->api->conf.store, project, job, add_note, &c->out, &c->err) < 0)
+    if (store_notes(call_api(c)->conf.store, project, job, add_note, &c->out, &c->err) < 0)
         return -1;
     buf_adds(&c->out, "]}");
     return 0;
@@ -179,7 +179,8 @@ static void note_then(struct call *c)
     if (text_member(c, "text", &text) < 0 || text_member(c, "author", &author) < 0)
         call_fail(c, &c->err);
     else
-        core_note(c->api->conf.core, c->arg, d->f.seq, text, author, &c->who.caller, on_done, c);
+        core_note(call_api(c)->conf.core, c->arg[0], d->f.seq, text, author, &c->who.caller,
+                  on_done, c);
 }
 
 void notes_add_to_job(struct call *c)
@@ -198,7 +199,7 @@ static bool take_owner(void *arg, const struct project_view *v)
 static int may_read_project(struct call *c)
 {
     const struct caller *who = &c->who.caller;
-    struct job_query q = {.project = arena_strndup(&c->mem, c->arg.p, c->arg.n),
+    struct job_query q = {.project = arena_strndup(&c->mem, c->arg[0].p, c->arg[0].n),
                           .only_uid = true,
                           .uid = who->uid,
                           .limit = 1};
@@ -207,8 +208,8 @@ static int may_read_project(struct call *c)
 
     if (who->admin)
         return 0;
-    if (store_project(c->api->conf.store, c->arg, take_owner, &owner, &c->err) < 0 ||
-        store_job_counts(c->api->conf.store, &q, counts, &c->err) < 0)
+    if (store_project(call_api(c)->conf.store, c->arg[0], take_owner, &owner, &c->err) < 0 ||
+        store_job_counts(call_api(c)->conf.store, &q, counts, &c->err) < 0)
         return -1;
     for (int s = 0; s < JOB_STATE_MAX; s++)
         jobs += counts[s];
@@ -216,12 +217,12 @@ static int may_read_project(struct call *c)
         return 0;
     return err_set(&c->err, ERR_NOT_FOUND,
                    "there is no project '%.*s'; `berth projects` shows what there is",
-                   (int)MIN(c->arg.n, 100), c->arg.p);
+                   (int)MIN(c->arg[0].n, 100), c->arg[0].p);
 }
 
 static int project_notes_run(struct call *c)
 {
-    return may_read_project(c) < 0 ? -1 : put_notes(c, c->arg, 0);
+    return may_read_project(c) < 0 ? -1 : put_notes(c, c->arg[0], 0);
 }
 
 void notes_of_project(struct call *c)
@@ -243,7 +244,7 @@ static void describe_then(struct call *c)
     if (text_member(c, "description", &text) < 0)
         call_fail(c, &c->err);
     else
-        core_describe(c->api->conf.core, c->arg, text, &c->who.caller, on_done, c);
+        core_describe(call_api(c)->conf.core, c->arg[0], text, &c->who.caller, on_done, c);
 }
 
 void project_describe(struct call *c)
@@ -345,7 +346,7 @@ static int open_artifact(struct artifact_list *l, const struct mark_view *v)
 {
     AUTO_FREE char *path = xstrndup(v->text.p, v->text.n);
     AUTO_FREE char *dir = NULL;
-    const char *rel = inside(l->c->api->conf.core, l->f, path, &dir);
+    const char *rel = inside(call_api(l->c)->conf.core, l->f, path, &dir);
 
     return rel ? open_inside(dir, rel) : -1;
 }
@@ -379,7 +380,8 @@ static int artifacts_run(struct call *c)
     if (job_ref_arg(c, &d->f) < 0)
         return -1;
     buf_adds(&c->out, "{\"items\":[");
-    if (store_marks(c->api->conf.store, &d->f.seq, 1, MARK_ARTIFACT, add_artifact, &l, &c->err) < 0)
+    if (store_marks(call_api(c)->conf.store, &d->f.seq, 1, MARK_ARTIFACT, add_artifact, &l,
+                    &c->err) < 0)
         return -1;
     buf_adds(&c->out, "]}");
     return 0;
@@ -412,8 +414,8 @@ static int artifact_run(struct call *c)
     struct artifact_list l = {.c = c, .f = &d->f, .want = d->name};
     unsigned long long job;
 
-    if (job_ref_arg(c, &d->f) < 0 || store_marks(c->api->conf.store, &d->f.seq, 1, MARK_ARTIFACT,
-                                                 take_artifact, &l, &c->err) < 0)
+    if (job_ref_arg(c, &d->f) < 0 || store_marks(call_api(c)->conf.store, &d->f.seq, 1,
+                                                 MARK_ARTIFACT, take_artifact, &l, &c->err) < 0)
         return -1;
     job = d->f.seq;
     if (!l.found)

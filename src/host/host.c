@@ -16,6 +16,7 @@
 #include "host/containers.h"
 #include "host/home.h"
 #include "io/loop.h"
+#include "request/service.h"
 #include "store/store.h"
 #include <arpa/inet.h>
 #include <errno.h>
@@ -44,6 +45,8 @@ struct host {
     struct core *core;
     struct backend *backend, *outside;
     struct api *api;
+    struct auth *auth;
+    struct request_server *requests;
     struct gpu_dialect *gpu;
     struct containers *containers;
     struct atlas *atlas; /* NULL = this home is no database of Atlas */
@@ -401,9 +404,11 @@ static int open_core(struct host *h, struct err *e)
                                                           .gpus_by_env = h->conf.gpus_by_env},
                                            .lookahead = true});
     open_containers(h);
+    h->auth = auth_new(h->core, h->secrets.token, h->conf.uid, h->conf.multi_user);
     h->gpu = gpu_dialect_new(&(struct gpu_dialect_conf){.loop = h->loop,
                                                         .core = h->core,
                                                         .store = h->store,
+                                                        .auth = h->auth,
                                                         .home = h->home,
                                                         .uid = h->conf.uid,
                                                         .mounts = backend_can_mount(),
@@ -460,11 +465,13 @@ static int open_given_nodes(struct host *h, struct err *e)
 
 static int open_doors(struct host *h, struct err *e)
 {
-    h->api = api_new(&(struct api_conf){.loop = h->loop,
+    h->requests = request_server_new(
+        &(struct request_conf){.loop = h->loop, .store = h->store, .auth = h->auth});
+    h->api = api_new(&(struct api_conf){.requests = h->requests,
+                                        .loop = h->loop,
                                         .core = h->core,
                                         .store = h->store,
                                         .home = h->home,
-                                        .token = h->secrets.token,
                                         .uid = h->conf.uid,
                                         .multi_user = h->conf.multi_user,
                                         .version = h->conf.version,
@@ -475,9 +482,10 @@ static int open_doors(struct host *h, struct err *e)
                                     .core = h->core,
                                     .store = h->store,
                                     .api = h->api,
+                                    .auth = h->auth,
                                     .clean = on_clean,
                                     .clean_arg = h};
-    struct http_handler handler = gpu_dialect_handler(h->gpu, h->api);
+    struct http_handler handler = gpu_dialect_handler(h->gpu, request_server_handler(h->requests));
     if (host_atlas_open(&h->conf, h->home, &base, &h->atlas, e) < 0)
         return -1;
     if (h->atlas)
@@ -554,12 +562,13 @@ static void close_doors(struct host *h)
 {
     if (!h->http)
         return;
+    request_server_shut(h->requests);
     api_end_streams(h->api);
     gpu_dialect_shut(h->gpu);
     if (h->atlas)
         atlas_shut(h->atlas);
     http_server_shutdown(h->http, SHUTDOWN_GRACE_MS, on_http_down, h);
-    while (!h->http_down || api_busy(h->api) || gpu_dialect_busy(h->gpu) ||
+    while (!h->http_down || request_server_busy(h->requests) || gpu_dialect_busy(h->gpu) ||
            (h->atlas && atlas_busy(h->atlas))) /* readers on worker threads need the store */
         loop_run_once(h->loop, true);
     http_server_free(h->http);
@@ -593,8 +602,10 @@ void host_close(struct host *h)
     h->store = NULL;
     loop_run_once(h->loop, false); /* a commit posted by the writer finds its host alive */
     atlas_free(h->atlas);
+    request_server_free(h->requests);
     api_free(h->api);
     gpu_dialect_free(h->gpu);
+    auth_free(h->auth);
     core_free(h->core);
     containers_free(h->containers);
     if (h->lock_fd >= 0)

@@ -12,6 +12,7 @@
 #include <netinet/in.h>
 #include <sys/types.h>
 
+struct arena;
 struct loop;
 struct http_server;
 struct http_req;
@@ -84,6 +85,10 @@ struct str http_path(
 struct str http_query(const struct http_req *r); /* raw, without '?' */
 /* Decoded value of a query parameter, or NULL.  Lives in the request's arena. */
 const char *http_param(struct http_req *r, const char *name);
+/* The same for a copy of a query, on any thread; the value lives in `mem`. */
+const char *http_query_param(struct str query, const char *name, struct arena *mem);
+/* The next pair of a query, decoded; false: there is none left. */
+bool http_query_next(struct str *rest, struct arena *mem, char **out_key, char **out_value);
 struct str http_header(const struct http_req *r,
                        const char *name); /* {NULL,0} when absent; name lower case */
 struct str http_body(const struct http_req *r);

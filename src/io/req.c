@@ -98,24 +98,41 @@ struct str http_query(const struct http_req *r)
     return (struct str){r->head.p + r->query, r->query_n};
 }
 
-const char *http_param(struct http_req *r, const char *name)
+bool http_query_next(struct str *rest, struct arena *mem, char **out_key, char **out_value)
 {
-    struct str rest = http_query(r), want = str_of(name);
-
-    while (rest.n > 0) {
-        struct str value, key = str_cut(str_cut(rest, '&', &rest), '=', &value);
-        char *room = arena_alloc(&r->arena, MAX(key.n, value.n) + 1);
+    while (rest->n > 0) {
+        struct str value, key = str_cut(str_cut(*rest, '&', rest), '=', &value);
+        char *room = arena_alloc(mem, key.n + 1 + value.n + 1);
         size_t n;
+
         /* The whole query was found to decode when the head was read; its parts may not, where a
          * separator cuts a character in two. */
-        if (!url_decode(key, true, room, &n) || !str_eq((struct str){room, n}, want))
-            continue;
-        if (!url_decode(value, true, room, &n))
+        if (!url_decode(key, true, room, &n))
             continue;
         room[n] = '\0';
-        return room;
+        *out_key = room;
+        *out_value = room + n + 1;
+        if (!url_decode(value, true, *out_value, &n))
+            continue;
+        (*out_value)[n] = '\0';
+        return true;
     }
+    return false;
+}
+
+const char *http_query_param(struct str query, const char *name, struct arena *mem)
+{
+    char *key, *value;
+
+    while (http_query_next(&query, mem, &key, &value))
+        if (!strcmp(key, name))
+            return value;
     return NULL;
+}
+
+const char *http_param(struct http_req *r, const char *name)
+{
+    return http_query_param(http_query(r), name, &r->arena);
 }
 
 struct str http_header(const struct http_req *r, const char *name)

@@ -15,6 +15,7 @@
 #define ATLAS_WORKER_COMMAND "__atlas_worker"
 
 struct api;
+struct auth;
 struct atlas;
 struct loop;
 struct store;
@@ -23,6 +24,7 @@ struct atlas_conf {
     struct core *core;
     struct store *store;
     struct api *api;
+    struct auth *auth;   /* who is asking */
     const char *home;    /* $FOUNDATIONS_HOME */
     const char *program; /* ours, to start workers with */
     const char *python;  /* of the built-in worker; NULL = the first python3 of PATH */

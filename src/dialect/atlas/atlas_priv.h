@@ -5,7 +5,6 @@
  */
 #pragma once
 #include "api/api.h"
-#include "api/auth.h"
 #include "archive/cas.h"
 #include "base/arena.h"
 #include "base/json.h"
@@ -14,6 +13,7 @@
 #include "dialect/atlas/atlas.h"
 #include "dialect/atlas/home.h"
 #include "io/loop.h"
+#include "request/auth.h"
 #include "store/query.h"
 
 enum {

@@ -29,7 +29,7 @@ int atlas_identify(struct atlas *a, struct http_req *r, struct atlas_call *c)
         struct str token = {header.p + bearer.n, header.n - bearer.n};
         if (!p->is_unix && atlas_token_user(a, token, c->who.user, sizeof(c->who.user)))
             return 0;
-        int rc = auth_identify(api_auth(a->conf.api), p, header, &who, &c->err);
+        int rc = auth_identify(a->conf.auth, p, header, &who, &c->err);
         if (rc == 0 && who.token.job)
             return 0; /* a job of ours, which may submit others as its owner does */
         if (rc == 0 && auth_allows(AUTH_WRITE, &who, &c->err) == 0) {

@@ -103,8 +103,7 @@ int gpu_identify(struct gpu_dialect *d, struct http_req *r, enum auth_class cls,
 {
     struct err e = {0};
 
-    if (auth_identify(api_auth(d->api), http_peer(r), http_header(r, "authorization"), out, &e) <
-            0 ||
+    if (auth_identify(d->conf.auth, http_peer(r), http_header(r, "authorization"), out, &e) < 0 ||
         auth_allows(cls, out, &e) < 0) {
         if (e.code == ERR_UNAUTHENTICATED)
             http_reply_header(r, "WWW-Authenticate", "Bearer realm=\"berth\"");
@@ -183,8 +182,8 @@ static bool is_known(struct gpu_dialect *d, struct http_req *r)
     struct who who;
     struct err e;
 
-    return auth_identify(api_auth(d->api), http_peer(r), http_header(r, "authorization"), &who,
-                         &e) == 0;
+    return auth_identify(d->conf.auth, http_peer(r), http_header(r, "authorization"), &who, &e) ==
+           0;
 }
 
 /* Called when only the head is there: strangers may not make us keep large bodies. */
@@ -205,10 +204,9 @@ static size_t on_body_max(void *self, struct http_req *r)
     return d->next.body_max(d->next.self, r);
 }
 
-struct http_handler gpu_dialect_handler(struct gpu_dialect *d, struct api *api)
+struct http_handler gpu_dialect_handler(struct gpu_dialect *d, struct http_handler next)
 {
-    d->api = api;
-    d->next = api_handler(api);
+    d->next = next;
     return (struct http_handler){.request = on_request, .body_max = on_body_max, .self = d};
 }
 

@@ -9,13 +9,14 @@
 #include "core/core.h"
 #include "io/http_server.h"
 
-struct api;
+struct auth;
 struct store;
 struct gpu_dialect;
 struct gpu_dialect_conf {
     struct loop *loop;
     struct core *core;
     struct store *store;
+    struct auth *auth; /* who is asking */
     const char *home;
     uint32_t uid;            /* the daemon's */
     bool mounts;             /* the backend can mount directories for a run */
@@ -26,8 +27,8 @@ struct gpu_dialect_conf {
 };
 struct gpu_dialect *gpu_dialect_new(const struct gpu_dialect_conf *c);
 void gpu_dialect_free(struct gpu_dialect *d);
-/* The handler for the home's server: our paths, and `api` for the rest. */
-struct http_handler gpu_dialect_handler(struct gpu_dialect *d, struct api *api);
+/* The handler for the home's server: our paths, and `next` for the rest. */
+struct http_handler gpu_dialect_handler(struct gpu_dialect *d, struct http_handler next);
 /* Opens the library port.  addr NULL: loopback and the port kept in the home, or a new one. */
 int gpu_dialect_listen(struct gpu_dialect *d, const char *addr, int port, struct err *e);
 const char *gpu_dialect_endpoint(const struct gpu_dialect *d); /* host:port; NULL = not open */

@@ -1,18 +1,16 @@
 /* dialect_priv.h - what the files of this dialect share */
 #pragma once
-#include "api/api.h"
-#include "api/auth.h"
 #include "base/map.h"
 #include "dialect/gpu/dialect.h"
 #include "dialect/gpu/doors.h"
 #include "dialect/gpu/submission.h"
 #include "io/loop.h"
+#include "request/auth.h"
 #include "store/query.h"
 
 struct gpu_dialect {
     struct gpu_dialect_conf conf; /* home and backend are copies */
-    struct api *api;
-    struct http_handler next; /* who gets what is not ours */
+    struct http_handler next;     /* who gets what is not ours */
     struct http_server *library;
     char *endpoint;
     struct doors *doors;

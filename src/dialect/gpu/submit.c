@@ -332,7 +332,7 @@ static void submit_then(struct gpu_call *c)
         gpu_call_fail(c, &c->err);
         return;
     }
-    auth_name_add(api_auth(d->api), c->who.caller.uid, c->who.caller.user);
+    auth_name_add(d->conf.auth, c->who.caller.uid, c->who.caller.user);
     struct submit *x = TAKE(k->x);
     x->who = c->who.caller;
     core_submit_take(d->conf.core, &x->s, &x->who, on_submitted, k);

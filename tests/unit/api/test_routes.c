@@ -8,12 +8,15 @@
 #include <cmocka.h>
 
 static enum route_result find(const char *method, const char *path, const char **out_path,
-                              struct str *arg, char allow[64])
+                              struct str *arg, char allow[ROUTE_ALLOW_MAX])
 {
-    const struct route *r = NULL;
-    enum route_result res = route_find(str_of(method), str_of(path), &r, arg, allow, 64);
+    struct route_match m;
+    enum route_result res =
+        route_find(api_routes, api_n_routes, 0, str_of(method), str_of(path), &m);
 
-    *out_path = r ? r->path : "";
+    *out_path = m.route ? m.route->path : "";
+    *arg = m.args[0];
+    memcpy(allow, m.allow, ROUTE_ALLOW_MAX);
     return res;
 }
 
@@ -75,10 +78,12 @@ static void test_no_path(void **state)
 static void test_nearest(void **state)
 {
     (void)state;
-    assert_string_equal(route_nearest(str_of("/v1/job")), "/v1/jobs");
-    assert_string_equal(route_nearest(str_of("/v1/jobs/17/log")), "/v1/jobs/{job}/logs");
-    assert_string_equal(route_nearest(str_of("/healthy")), "/healthz");
-    assert_null(route_nearest(str_of("/something/else/entirely/and/long")));
+    assert_string_equal(route_nearest(api_routes, api_n_routes, str_of("/v1/job")), "/v1/jobs");
+    assert_string_equal(route_nearest(api_routes, api_n_routes, str_of("/v1/jobs/17/log")),
+                        "/v1/jobs/{job}/logs");
+    assert_string_equal(route_nearest(api_routes, api_n_routes, str_of("/healthy")), "/healthz");
+    assert_null(
+        route_nearest(api_routes, api_n_routes, str_of("/something/else/entirely/and/long")));
 }
 
 static void test_table_is_sane(void **state)
@@ -94,7 +99,7 @@ static void test_table_is_sane(void **state)
                          !strcmp(r->method, api_routes[k].method));
         /* What changes something needs more than reading. */
         if (strcmp(r->method, "GET") != 0)
-            assert_true(r->auth == AUTH_WRITE || r->auth == AUTH_ADMIN || r->auth == AUTH_JOB);
+            assert_true(r->who == AUTH_WRITE || r->who == AUTH_ADMIN || r->who == AUTH_JOB);
     }
 }
 

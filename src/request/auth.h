@@ -21,22 +21,24 @@ struct who {
     struct run_key token; /* job 0 = a person; else only this job may be touched */
     bool known;
 };
-struct auth_conf {
-    const struct core *core;
-    const char *token; /* of the daemon */
-    uint32_t uid, gid; /* the daemon's */
+struct auth {
+    const struct core *core; /* NULL = there are no job tokens */
+    char *token;             /* of the daemon's owner */
+    uint32_t uid, gid;       /* the daemon's */
     bool multi_user;
     struct map_u64 users; /* uid + 1 → name; filled on first sight */
 };
-void auth_done(struct auth_conf *a);
+/* Copies `token`; knows the name of `uid` already. */
+struct auth *auth_new(const struct core *core, const char *token, uint32_t uid, bool multi_user);
+void auth_free(struct auth *a);
 /* Reads the proofs; does not look up names.  ERR_UNAUTHENTICATED: none, or a wrong one. ERR_DENIED:
  * a user this daemon does not serve. */
-int auth_identify(const struct auth_conf *a, const struct http_peer *peer, struct str authorization,
+int auth_identify(const struct auth *a, const struct http_peer *peer, struct str authorization,
                   struct who *out, struct err *e);
 int auth_allows(enum auth_class cls, const struct who *w, struct err *e);
 
 /* Names: false when auth_name_add must be called first with the answer of auth_name_lookup, which
  * may ask the network and so runs on a worker thread. */
-bool auth_name_find(const struct auth_conf *a, struct who *w);
+bool auth_name_find(const struct auth *a, struct who *w);
 void auth_name_lookup(uint32_t uid, char out[64]);
-void auth_name_add(struct auth_conf *a, uint32_t uid, const char *name);
+void auth_name_add(struct auth *a, uint32_t uid, const char *name);

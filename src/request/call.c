@@ -1,17 +1,14 @@
 /* call.c - one request on its way: to worker threads, to the controller, and back
  *
- * Owns: the life of a call.  It begins with a request and ends with exactly one of call_reply,
- * call_fail, call_free.  The client may leave in between: `req` is then NULL, the work is finished
- * all the same (a submission under way is kept) and the answer is dropped.
- *
- * Only the loop thread touches `req`, the list of calls and the api; a worker gets the call with
- * everything it needs copied into `mem`.
+ * Owns: the life of a call, and its answer.
  */
-#include "api/api_priv.h"
+#include "request/call.h"
 #include "base/hash.h"
+#include "request/request_priv.h"
+#include "store/query.h"
 #include <stdio.h>
 
-static void on_gone(void *arg, struct http_req *r)
+static void call_on_gone(void *arg, struct http_req *r)
 {
     struct call *c = arg;
 
@@ -19,24 +16,27 @@ static void on_gone(void *arg, struct http_req *r)
     c->req = NULL;
 }
 
-struct call *call_new(struct api *a, struct http_req *r, const struct route *route,
-                      const struct who *who, struct str arg)
+struct call *call_new(struct request_server *s, const struct service *v, struct http_req *r,
+                      const struct route_match *m)
 {
     struct call *c = xcalloc(1, sizeof(*c));
 
-    c->api = a;
+    c->server = s;
+    c->service = v;
+    c->self = v->self;
     c->req = r;
-    c->route = route;
-    c->who = *who;
+    c->route = m->route;
     c->status = 200;
     c->type = "application/json";
-    buf_init(&c->out, API_REPLY_MAX);
-    c->arg = call_copy(c, arg);
-    c->next = a->calls;
+    buf_init(&c->out, CALL_REPLY_MAX);
+    for (size_t i = 0; i < ROUTE_ARGS_MAX; i++)
+        c->arg[i] = call_copy(c, m->args[i]);
+    c->query = call_copy(c, http_query(r));
+    c->next = s->calls;
     if (c->next)
         c->next->prev = c;
-    a->calls = c;
-    http_on_gone(r, on_gone, c);
+    s->calls = c;
+    http_on_gone(r, call_on_gone, c);
     return c;
 }
 
@@ -44,16 +44,16 @@ void call_free(struct call *c)
 {
     if (!c)
         return;
+    call_take_req(c);
     if (c->prev)
         c->prev->next = c->next;
     else
-        c->api->calls = c->next;
+        c->server->calls = c->next;
     if (c->next)
         c->next->prev = c->prev;
     if (c->free_data)
         c->free_data(c->data);
     buf_done(&c->out);
-    vec_done(&c->live);
     arena_done(&c->mem);
     free(c);
 }
@@ -70,7 +70,7 @@ struct http_req *call_take_req(struct call *c)
 
 /* Strong: hash and length of the body.  On a worker thread where there is one: a page of 10 000
  * jobs takes milliseconds. */
-static void set_etag(struct call *c)
+static void call_set_etag(struct call *c)
 {
     static const uint8_t key[16] = "berth etags";
     size_t n = c->etag_n ? c->etag_n : c->out.n;
@@ -86,14 +86,14 @@ void call_reply(struct call *c)
     if (c->out.overflow) {
         err_set(&c->err, ERR_LIMIT,
                 "the answer would be larger than %d MiB; ask for a smaller page with 'limit'",
-                API_REPLY_MAX >> 20);
+                CALL_REPLY_MAX >> 20);
         call_fail(c, &c->err);
         return;
     }
     r = call_take_req(c);
     if (r && c->etag) {
         if (!c->etag_text[0])
-            set_etag(c);
+            call_set_etag(c);
         http_reply_header(r, "Cache-Control", "private, no-cache");
         if (http_not_modified(r, c->etag_text))
             r = NULL;
@@ -111,62 +111,73 @@ void call_fail(struct call *c, const struct err *e)
 {
     struct http_req *r = call_take_req(c);
 
-    if (r) {
-        if (e->code == ERR_UNAUTHENTICATED)
-            http_reply_header(r, "WWW-Authenticate", "Bearer realm=\"berth\"");
-        if (err_retryable(e->code))
-            http_reply_header(r, "Retry-After", "1");
-        http_reply_err(r, e);
-    }
+    if (r)
+        service_fail(c->service, r, err_http_status(e->code), e);
     call_free(c);
 }
 
-/* All that one answer says of the store is of one committed state. */
-static void work_run(void *arg)
+bool call_closing(const struct call *c)
+{
+    return c->server->closing;
+}
+
+void call_fail_closing(struct call *c)
+{
+    err_set(&c->err, ERR_UNAVAILABLE, REQUEST_CLOSING_TEXT);
+    call_fail(c, &c->err);
+}
+
+static void call_work_run(void *arg)
 {
     struct call *c = arg;
+    struct store *store = c->server->conf.store;
     int rc;
 
-    store_snapshot_begin(c->api->conf.store);
+    if (store)
+        store_snapshot_begin(store);
     rc = c->run(c);
-    store_snapshot_end(c->api->conf.store);
+    if (store)
+        store_snapshot_end(store);
     if (rc < 0 && c->err.code == ERR_NONE)
         err_set(&c->err, ERR_INTERNAL, "%s %s failed without a reason; this is a bug",
                 c->route->method, c->route->path);
     else if (c->etag)
-        set_etag(c);
+        call_set_etag(c);
 }
 
-static void work_done(void *arg)
+static void call_work_done(void *arg)
 {
     struct call *c = arg;
 
-    c->on_worker = false;
-    c->api->working--;
+    c->server->working--;
     if (c->err.code != ERR_NONE)
         call_fail(c, &c->err);
-    else if (c->then)
-        c->then(c);
     else
-        call_reply(c);
+        (c->then ? c->then : call_reply)(c);
 }
 
 void call_work(struct call *c, call_work_fn run, call_fn then)
 {
     c->run = run;
     c->then = then;
-    c->on_worker = true;
-    c->api->working++;
-    work_submit(c->api->conf.loop, work_run, work_done, c);
+    c->server->working++;
+    work_submit(c->server->conf.loop, call_work_run, call_work_done, c);
 }
 
 void call_here(struct call *c, call_work_fn run, call_fn then)
 {
     c->run = run;
     c->then = then;
-    c->api->working++;
-    work_run(c);
-    work_done(c);
+    c->server->working++;
+    call_work_run(c);
+    call_work_done(c);
+}
+
+void call_later(struct call *c, call_fn then)
+{
+    c->then = then;
+    c->server->working++;
+    loop_post(c->server->conf.loop, call_work_done, c);
 }
 
 struct str call_copy(struct call *c, struct str s)
@@ -182,9 +193,9 @@ struct str call_copy(struct call *c, struct str s)
 
 const char *call_param(struct call *c, const char *name)
 {
-    const char *v = c->req ? http_param(c->req, name) : NULL;
+    const char *v = http_query_param(c->query, name, &c->mem);
 
-    return v && v[0] ? arena_strdup(&c->mem, v) : NULL;
+    return v && v[0] ? v : NULL;
 }
 
 int call_param_int(struct call *c, const char *name, int64_t dflt, int64_t min, int64_t max,

@@ -1,5 +1,5 @@
 /* Who is asking, and which routes that opens. */
-#include "api/auth.h"
+#include "request/auth.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@ static const uint8_t secret[32] = {1, 2, 3};
 
 struct fixture {
     struct core *core;
-    struct auth_conf conf;
+    struct auth *auth;
 };
 
 static int setup(void **state)
@@ -22,7 +22,8 @@ static int setup(void **state)
                           .home = {.dir = "/nowhere", .secret = secret, .uid = 1000}};
 
     f = (struct fixture){.core = core_new(&c)};
-    f.conf = (struct auth_conf){.core = f.core, .token = token, .uid = 1000, .gid = 1001};
+    f.auth = auth_new(f.core, token, 1000, false);
+    f.auth->gid = 1001;
     *state = &f;
     return 0;
 }
@@ -31,7 +32,7 @@ static int teardown(void **state)
 {
     struct fixture *f = *state;
 
-    auth_done(&f->conf);
+    auth_free(f->auth);
     core_free(f->core);
     return 0;
 }
@@ -49,7 +50,7 @@ static enum err_code ask(struct fixture *f, struct http_peer peer, const char *h
     struct err e = {0};
 
     *out = (struct who){0};
-    auth_identify(&f->conf, &peer, str_of(header), out, &e);
+    auth_identify(f->auth, &peer, str_of(header), out, &e);
     return e.code;
 }
 
@@ -73,7 +74,7 @@ static void test_stranger(void **state)
 
     assert_int_equal(ask(f, unix_peer(65534), NULL, &w), ERR_DENIED);
     assert_false(w.known);
-    f->conf.multi_user = true;
+    f->auth->multi_user = true;
     assert_int_equal(ask(f, unix_peer(65534), NULL, &w), ERR_NONE);
     assert_true(w.known && !w.caller.admin);
     assert_int_equal(w.caller.uid, 65534);
@@ -106,7 +107,7 @@ static void test_bearer(void **state)
         assert_int_equal(ask(f, unix_peer(1000), bad[i], &w), ERR_UNAUTHENTICATED);
         assert_false(w.known);
     }
-    f->conf.token = ""; /* no token made yet: nothing matches it */
+    f->auth->token[0] = 0; /* no token made yet: nothing matches it */
     assert_int_equal(ask(f, tcp, "Bearer ", &w), ERR_UNAUTHENTICATED);
 }
 
@@ -159,10 +160,10 @@ static void test_names(void **state)
     assert_string_equal(name, "root");
     auth_name_lookup(4123456789u, name); /* nobody has this number: it stands for itself */
     assert_string_equal(name, "4123456789");
-    assert_false(auth_name_find(&f->conf, &w));
-    auth_name_add(&f->conf, 0, "root");
-    auth_name_add(&f->conf, 0, "other"); /* the first answer stays */
-    assert_true(auth_name_find(&f->conf, &w));
+    assert_false(auth_name_find(f->auth, &w));
+    auth_name_add(f->auth, 0, "root");
+    auth_name_add(f->auth, 0, "other"); /* the first answer stays */
+    assert_true(auth_name_find(f->auth, &w));
     assert_string_equal(w.caller.user, "root");
 }
 

@@ -1,7 +1,8 @@
 /* auth.c - who is asking
  *
  * Owns: reading the proofs of a request and the rule which class of route they open.
- * Does not own: which jobs a person may see (job_ref.c): that is a question of rows, not of routes.
+ * Does not own: which jobs a person may see (api/job_ref.c): that is a question of rows, not of
+ * routes.
  *
  * A proof that is given must be right: a wrong bearer token on the unix socket is refused, although
  * the socket alone would have been enough.  Tokens are compared in constant time.
@@ -9,11 +10,12 @@
  * With one user (the default) whoever passes is the daemon's owner: root connecting to a user's
  * daemon submits the user's jobs.  In multi-user mode everybody is who the kernel says.
  */
-#include "api/auth.h"
+#include "request/auth.h"
 #include "base/hash.h"
 #include "base/util.h"
 #include <pwd.h>
 #include <stdio.h>
+#include <unistd.h>
 
 static const char no_token[] =
     "send the token of this daemon as 'Authorization: Bearer TOKEN' (it "
@@ -34,8 +36,7 @@ static bool token_equal(const char *want, struct str got)
     return want && want[0] && strlen(want) == got.n && equal_const_time(want, got.p, got.n);
 }
 
-static int identify_token(const struct auth_conf *a, struct str header, struct who *out,
-                          struct err *e)
+static int identify_token(const struct auth *a, struct str header, struct who *out, struct err *e)
 {
     struct str token;
 
@@ -53,7 +54,7 @@ static int identify_token(const struct auth_conf *a, struct str header, struct w
     return 0;
 }
 
-static int identify_peer(const struct auth_conf *a, const struct http_peer *peer, struct who *out,
+static int identify_peer(const struct auth *a, const struct http_peer *peer, struct who *out,
                          struct err *e)
 {
     bool admin = peer->uid == a->uid || peer->uid == 0;
@@ -70,7 +71,7 @@ static int identify_peer(const struct auth_conf *a, const struct http_peer *peer
     return 0;
 }
 
-int auth_identify(const struct auth_conf *a, const struct http_peer *peer, struct str authorization,
+int auth_identify(const struct auth *a, const struct http_peer *peer, struct str authorization,
                   struct who *out, struct err *e)
 {
     struct who w = {0};
@@ -103,7 +104,7 @@ int auth_allows(enum auth_class cls, const struct who *w, struct err *e)
     return 0;
 }
 
-bool auth_name_find(const struct auth_conf *a, struct who *w)
+bool auth_name_find(const struct auth *a, struct who *w)
 {
     const char *name = map_u64_get(&a->users, (uint64_t)w->caller.uid + 1);
 
@@ -124,7 +125,7 @@ void auth_name_lookup(uint32_t uid, char out[64])
         snprintf(out, 64, "%u", uid);
 }
 
-void auth_name_add(struct auth_conf *a, uint32_t uid, const char *name)
+void auth_name_add(struct auth *a, uint32_t uid, const char *name)
 {
     const size_t max = sizeof(((struct caller *)0)->user) - 1;
 
@@ -132,13 +133,32 @@ void auth_name_add(struct auth_conf *a, uint32_t uid, const char *name)
         map_u64_put(&a->users, (uint64_t)uid + 1, xstrndup(name, max));
 }
 
-void auth_done(struct auth_conf *a)
+struct auth *auth_new(const struct core *core, const char *token, uint32_t uid, bool multi_user)
+{
+    struct auth *a = xcalloc(1, sizeof(*a));
+    char name[64];
+
+    a->core = core;
+    a->token = xstrdup(token);
+    a->uid = uid;
+    a->gid = getegid();
+    a->multi_user = multi_user;
+    auth_name_lookup(uid, name);
+    auth_name_add(a, uid, name);
+    return a;
+}
+
+void auth_free(struct auth *a)
 {
     size_t it = 0;
     uint64_t key;
     void *name;
 
+    if (!a)
+        return;
     while (map_u64_next(&a->users, &it, &key, &name))
         free(name);
     map_u64_done(&a->users);
+    free(a->token);
+    free(a);
 }

@@ -1,0 +1,20 @@
+/* request_priv.h - what the files of this room share */
+#pragma once
+#include "base/util.h"
+#include "io/loop.h"
+#include "request/service.h"
+
+#define REQUEST_CLOSING_TEXT "the daemon is shutting down; try again in a moment"
+
+struct request_server {
+    struct request_conf conf;
+    VEC(struct service *) services;
+    struct call *calls; /* all under way */
+    size_t working;     /* of them, those that a worker thread or the loop will come back to */
+    bool closing;
+};
+
+struct call *call_new(struct request_server *s, const struct service *v, struct http_req *r,
+                      const struct route_match *m);
+/* Sends a failure as the service wants it sent; the request is done with. */
+void service_fail(const struct service *v, struct http_req *r, int status, const struct err *e);

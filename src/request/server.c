@@ -1,0 +1,243 @@
+/* server.c - services behind one HTTP server: which of them, who is calling, may the caller
+ *
+ * Owns: the way of a request from the HTTP server to its handler, and the list of calls.
+ */
+#include "request/request_priv.h"
+#include <stdio.h>
+
+/* A caller without a proof may not make the server keep large bodies. */
+enum { STRANGER_BODY_MAX = 64 << 10 };
+
+struct request_target { /* what a request asks for */
+    const struct service *service;
+    enum route_result res;
+    struct route_match match;
+};
+
+/* ---- failures ---- */
+
+void service_fail(const struct service *v, struct http_req *r, int status, const struct err *e)
+{
+    char body[512];
+
+    if (e->code == ERR_UNAUTHENTICATED)
+        http_reply_header(r, "WWW-Authenticate", "Bearer realm=\"berth\"");
+    if (err_retryable(e->code))
+        http_reply_header(r, "Retry-After", "1");
+    if (v->fail) {
+        v->fail(r, status, e);
+    } else if (status == 405) { /* no error code has this status */
+        snprintf(body, sizeof(body), "{\"error\":{\"code\":\"invalid\",\"message\":\"%s\"}}",
+                 e->text);
+        http_reply(r, status, "application/json", str_of(body));
+    } else {
+        http_reply_err(r, e);
+    }
+}
+
+static void reply_no_route(const struct request_target *t, struct http_req *r)
+{
+    const struct service *v = t->service;
+    struct str path = {http_path(r).p, MIN(http_path(r).n, 100)};
+    struct err e = {0};
+
+    if (t->res == ROUTE_NO_METHOD) {
+        err_set(&e, ERR_INVALID, "this path takes %s", t->match.allow);
+        http_reply_header(r, "Allow", t->match.allow);
+        service_fail(v, r, 405, &e);
+        return;
+    }
+    const char *near = route_nearest(v->routes, v->n_routes, path);
+    if (near)
+        err_set(&e, ERR_NOT_FOUND, "there is no " STR_FMT " here; did you mean %s?", STR_ARG(path),
+                near);
+    else
+        err_set(&e, ERR_NOT_FOUND,
+                "there is no " STR_FMT " here; GET /v1/routes lists what there is", STR_ARG(path));
+    service_fail(v, r, 404, &e);
+}
+
+/* ---- which route, who, may they ---- */
+
+static void target_find(const struct request_server *s, struct http_req *r,
+                        struct request_target *out)
+{
+    const struct http_peer *p = http_peer(r);
+
+    for (size_t i = 0; i < s->services.n; i++) {
+        const struct service *v = s->services.p[i];
+        bool here = v->port && !p->is_unix && p->to_port == v->port;
+
+        out->service = v;
+        out->res = route_find(v->routes, v->n_routes, here ? 0 : ROUTE_PORT, http_method(r),
+                              http_path(r), &out->match);
+        if (out->res != ROUTE_NO_PATH)
+            return;
+    }
+}
+
+static int request_check(const struct request_server *s, const struct request_target *t,
+                         struct http_req *r, struct who *who, struct err *e)
+{
+    const struct service *v = t->service;
+    const struct route *route = t->match.route;
+
+    if (route && route->who == AUTH_PUBLIC)
+        return 0;
+    if (v->identify ? v->identify(v->self, r, who, e) < 0
+                    : auth_identify(s->conf.auth, http_peer(r), http_header(r, "authorization"),
+                                    who, e) < 0)
+        return -1;
+    if (!route)
+        return 0;
+    if (auth_allows(route->who, who, e) < 0)
+        return -1;
+    if (s->closing && strcmp(route->method, "GET") != 0)
+        return err_set(e, ERR_UNAVAILABLE, REQUEST_CLOSING_TEXT);
+    return 0;
+}
+
+/* ---- the caller's name, which may have to be asked of the network ---- */
+
+struct name_wait {
+    struct call *call;
+    char name[64];
+};
+
+static void name_wait_run(void *arg)
+{
+    struct name_wait *n = arg;
+
+    auth_name_lookup(n->call->who.caller.uid, n->name);
+}
+
+static void name_wait_done(void *arg)
+{
+    struct name_wait *n = arg;
+    struct call *c = n->call;
+    struct auth *auth = c->server->conf.auth;
+
+    c->server->working--;
+    auth_name_add(auth, c->who.caller.uid, n->name);
+    auth_name_find(auth, &c->who);
+    free(n);
+    if (c->req)
+        c->route->handler(c);
+    else
+        call_free(c);
+}
+
+/* ---- requests ---- */
+
+static void request_on(void *self, struct http_req *r)
+{
+    struct request_server *s = self;
+    struct request_target t;
+    struct who who = {0};
+    struct err e = {0};
+
+    target_find(s, r, &t);
+    if (request_check(s, &t, r, &who, &e) < 0) {
+        service_fail(t.service, r, err_http_status(e.code), &e);
+        return;
+    }
+    if (t.res != ROUTE_FOUND) {
+        reply_no_route(&t, r);
+        return;
+    }
+    struct call *c = call_new(s, t.service, r, &t.match);
+    c->who = who;
+    if (!who.known || who.caller.user[0] || auth_name_find(s->conf.auth, &c->who)) {
+        c->route->handler(c);
+        return;
+    }
+    struct name_wait *n = xcalloc(1, sizeof(*n));
+    n->call = c;
+    s->working++;
+    work_submit(s->conf.loop, name_wait_run, name_wait_done, n);
+}
+
+/* Called when only the head is there. */
+static size_t request_body_max(void *self, struct http_req *r)
+{
+    struct request_server *s = self;
+    struct request_target t;
+    struct who who = {0};
+    struct err e = {0};
+
+    target_find(s, r, &t);
+    if (t.res != ROUTE_FOUND || request_check(s, &t, r, &who, &e) < 0)
+        return STRANGER_BODY_MAX;
+    if (t.match.route->body_max)
+        return t.match.route->body_max;
+    return t.service->body_max ? t.service->body_max : REQUEST_BODY_MAX;
+}
+
+/* ---- life ---- */
+
+struct request_server *request_server_new(const struct request_conf *c)
+{
+    struct request_server *s = xcalloc(1, sizeof(*s));
+
+    s->conf = *c;
+    return s;
+}
+
+void request_server_add(struct request_server *s, const struct service *v)
+{
+    struct service *copy = xmalloc(sizeof(*copy));
+
+    *copy = *v;
+    vec_push(&s->services, copy);
+}
+
+struct http_handler request_server_handler(struct request_server *s)
+{
+    return (struct http_handler){.request = request_on, .body_max = request_body_max, .self = s};
+}
+
+struct auth *request_server_auth(const struct request_server *s)
+{
+    return s->conf.auth;
+}
+
+void request_server_shut(struct request_server *s)
+{
+    s->closing = true;
+}
+
+bool request_server_closing(const struct request_server *s)
+{
+    return s->closing;
+}
+
+void request_server_hold(struct request_server *s)
+{
+    s->working++;
+}
+
+void request_server_release(struct request_server *s)
+{
+    ASSERT(s->working > 0);
+    s->working--;
+}
+
+bool request_server_busy(const struct request_server *s)
+{
+    return s->working > 0;
+}
+
+void request_server_free(struct request_server *s)
+{
+    if (!s)
+        return;
+    ASSERT(s->working == 0); /* the owner runs the loop until request_server_busy says no */
+    while (s->calls) {
+        s->calls->req = NULL; /* the HTTP server is gone */
+        call_free(s->calls);
+    }
+    for (size_t i = 0; i < s->services.n; i++)
+        free(s->services.p[i]);
+    vec_done(&s->services);
+    free(s);
+}

@@ -1,0 +1,47 @@
+/* service.h - a table of routes with what their handlers share, and servers made of such tables
+ *
+ * A server asks its services in their order; the first one with a row for the path has the request.
+ * The last one also speaks for paths that nobody has.
+ *
+ * Order of the questions: which route, who is calling, may the caller.  So a caller without a proof
+ * learns nothing about paths: every path but a public one answers 401.
+ */
+#pragma once
+#include "request/call.h"
+
+struct core;
+struct loop;
+struct store;
+
+struct service {
+    const struct route *routes;
+    size_t n_routes;
+    void *self;      /* becomes call.self */
+    size_t body_max; /* of routes that name none; 0 = REQUEST_BODY_MAX */
+    uint16_t port;   /* rows with ROUTE_PORT answer on this TCP port only; 0 = nowhere */
+    /* Who is calling?  NULL: auth_identify.  Fails as that does. */
+    int (*identify)(void *self, struct http_req *r, struct who *out, struct err *e);
+    /* Sends a failure in the service's own form.  NULL: {"error": …}. */
+    void (*fail)(struct http_req *r, int status, const struct err *e);
+};
+enum { REQUEST_BODY_MAX = 1 << 20 };
+
+struct request_conf {
+    struct loop *loop;
+    struct store *store; /* NULL: call_work reads nothing */
+    struct auth *auth;   /* NULL: every service has an `identify` */
+};
+struct request_server *request_server_new(const struct request_conf *c);
+void request_server_add(struct request_server *s, const struct service *v); /* copied */
+struct http_handler request_server_handler(struct request_server *s);
+struct auth *request_server_auth(const struct request_server *s);
+/* From now on only GET is served. */
+void request_server_shut(struct request_server *s);
+bool request_server_closing(const struct request_server *s);
+/* A worker thread has something of a service that is no call: the server is busy until released. */
+void request_server_hold(struct request_server *s);
+void request_server_release(struct request_server *s);
+/* Worker threads still hold calls: run the loop on before the store closes and the server goes. */
+bool request_server_busy(const struct request_server *s);
+/* Calls that wait for a commit are dropped without an answer. */
+void request_server_free(struct request_server *s);
