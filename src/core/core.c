@@ -47,7 +47,7 @@ struct core *core_new(const struct core_conf *conf)
     if (!c->conf.patience_ms)
         c->conf.patience_ms = PATIENCE_MS;
     rng_seed(&c->rng, conf->seed);
-    c->queue = queue_new();
+    c->queue = queue_new(&conf->limits);
     c->jobs.next_job = c->jobs.next_spec = c->jobs.next_batch = 1;
     core_queue_index(c, STR("default"));
     train_open(c);
@@ -75,7 +75,6 @@ void core_free(struct core *c)
     }
     map_u64_done(&c->jobs.by_number);
     map_u64_done(&c->jobs.waiters);
-    map_u64_done(&c->batches);
     map_str_done(&c->queues);
     map_str_done(&c->in_flight);
     vec_done(&c->jobs.due);
@@ -124,9 +123,7 @@ static void plan_and_place(struct core *c)
     c->stats.plan_us_total += t;
     c->stats.plan_us_max = MAX(c->stats.plan_us_max, t);
     for (size_t i = 0; i < d.n; i++)
-        if (d.p[i].kind == DECIDE_START)
-            run_place(c, c->cluster.hosts.p[d.p[i].node], core_job(c, d.p[i].job), &d.p[i].gpus,
-                      NULL);
+        run_place(c, c->cluster.hosts.p[d.p[i].node], core_job(c, d.p[i].job), &d.p[i].gpus, NULL);
     if (d.n == MAX_STARTS)
         c->dirty = true;
     vec_done(&d);

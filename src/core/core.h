@@ -9,6 +9,7 @@
 #include "backend/backend.h"
 #include "base/clock.h"
 #include "sched/gpu.h"
+#include "sched/limit.h"
 #include "sched/queue.h"
 #include "store/ledger.h"
 
@@ -112,6 +113,7 @@ struct core_conf {
     struct core_home_conf home;
     struct core_gpu_conf gpu;
     struct core_container_conf containers;
+    struct limit_conf limits;
     int64_t patience_ms; /* see sched/plan.h; 0 = five minutes */
     bool lookahead; /* hand the next run of very short jobs to the host before a slot is free */
 };

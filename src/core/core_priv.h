@@ -20,8 +20,7 @@ enum hold {
 /* Compact: a million may wait. */
 struct job {
     struct wait_item wait; /* number, priority, age, shape */
-    uint64_t batch;
-    int64_t due_ms; /* monotonic, of HOLD_BACKOFF */
+    int64_t due_ms;        /* monotonic, of HOLD_BACKOFF */
     union {
         struct run *run;
         struct job *next_free; /* while it is nobody's */
@@ -35,7 +34,6 @@ struct job {
     uint32_t wait_serial; /* of its entries in the lists of those it waits for */
     uint8_t state, hold;
     bool cancel_requested;
-    bool limited;     /* its batch has a limit of its own */
     uint8_t refusals; /* by nodes that could not take it, since it last ran */
 };
 
@@ -146,7 +144,6 @@ struct core {
     struct cluster cluster;
     struct job_table jobs;
     struct queue *queue;
-    struct map_u64 batches;   /* with a limit: number → active jobs */
     struct map_str queues;    /* name → index + 1 */
     struct map_str lanes;     /* name → struct lane_record (lane.c) */
     struct map_str in_flight; /* idempotency keys under way */
@@ -317,6 +314,9 @@ struct wait_item *train_wants_room(struct core *c);
 /* train_epoch.c */
 void train_reported(struct core *c, uint64_t job, int64_t epochs); /* through the spool */
 bool train_stop_requested(const struct core *c, uint64_t job);
+
+/* explain.c: the name of its owner, as recorded; "" = it cannot be read now */
+void job_owner_name(struct core *c, const struct job *j, char *out, size_t n);
 
 /* train_view.c */
 bool train_explain(struct core *c, struct job *j, struct json *out);

@@ -7,8 +7,6 @@ static const char *const wait_names[] = {
     [WAIT_NOTHING] = "next",
     [WAIT_DEPENDENCY] = "dependency",
     [WAIT_BACKOFF] = "backoff",
-    [WAIT_QUEUE_PAUSED] = "queue_paused",
-    [WAIT_BATCH_SLOTS] = "batch_slots",
     [WAIT_SLOTS] = "slots",
     [WAIT_CPUS] = "cpus",
     [WAIT_MEMORY] = "memory",
@@ -19,7 +17,6 @@ static const char *const wait_names[] = {
     [WAIT_NEVER_FITS] = "never_fits",
     [WAIT_NO_SUCH_NODE] = "no_such_node",
     [WAIT_NOT_QUEUED] = "not_queued",
-    [WAIT_QUEUE_SLOTS] = "queue_slots",
     [WAIT_TURN] = "turn",
 };
 
@@ -47,20 +44,37 @@ static struct wait_reason reason_of(struct core *c, struct job *j, const struct 
     return plan_explain_item(s, &j->wait);
 }
 
+void job_owner_name(struct core *c, const struct job *j, char *out, size_t n)
+{
+    struct ledger *led = &c->conf.ledger;
+    struct launch l = {0};
+    struct err e;
+
+    out[0] = 0;
+    if (led->read_launch(led->self, j->wait.job, &l, &e) < 0)
+        return;
+    snprintf(out, n, "%s", l.user ? l.user : "");
+    launch_done(&l);
+}
+
 static void explain_waiting(struct core *c, struct job *j, struct json *out)
 {
     struct ledger *led = &c->conf.ledger;
     struct snapshot s = core_snapshot(c, 1);
     struct wait_reason w = reason_of(c, j, &s);
-    char text[400];
+    char text[400], user[64];
 
+    if (w.kind == WAIT_LIMIT && w.limit.kind == LIMIT_USER) {
+        job_owner_name(c, j, user, sizeof(user));
+        w.user = user;
+    }
     if (!led->healthy(led->self))
         snprintf(text, sizeof(text),
                  "nothing starts because the job store cannot write; free space under %s",
                  c->conf.home.dir);
     else
         wait_reason_text(&w, &s, text, sizeof(text));
-    json_set_str(out, "kind", wait_names[w.kind]);
+    json_set_str(out, "kind", w.kind == WAIT_LIMIT ? limit_word(&w.limit) : wait_names[w.kind]);
     json_set_str(out, "text", text);
     if (j->hold == HOLD_NONE && led->healthy(led->self))
         train_explain(c, j, out);

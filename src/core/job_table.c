@@ -42,43 +42,32 @@ struct job *job_new(struct core *c, uint64_t number)
     return j;
 }
 
-/* Batches with a limit have shapes of their own in the queue, given back when their last job
- * leaves. */
-static void batch_count(struct core *c, uint64_t batch, int delta)
-{
-    uintptr_t n = (uintptr_t)map_u64_get(&c->batches, batch) + (uintptr_t)(intptr_t)delta;
-
-    if (n) {
-        map_u64_put(&c->batches, batch, (void *)n);
-    } else {
-        map_u64_del(&c->batches, batch);
-        queue_batch_forget(c->queue, batch);
-    }
-}
-
 void job_describe(struct core *c, struct job *j, const struct job_record *r)
 {
     int64_t limit_s = r->timeout_ms ? r->timeout_ms / 1000 + GRACE_ALLOWED_S : 0;
 
-    j->batch = r->batch;
-    j->limited = r->batch && r->batch_slots;
     j->retries = r->retries;
     j->backoff_ms = (uint32_t)MIN(r->backoff_ms, (int64_t)UINT32_MAX);
     j->uid = r->uid;
     j->wait.priority = r->priority;
     j->wait.limit_s = (uint32_t)MIN(limit_s, (int64_t)UINT32_MAX);
-    j->wait.shape = queue_shape_where(c->queue, &r->need, j->limited ? r->batch : 0, r->batch_slots,
-                                      core_queue_index(c, r->queue), r->nodes, 0);
-    if (j->limited)
-        batch_count(c, r->batch, 1);
+    j->wait.shape =
+        queue_shape_take(c->queue, &(struct shape){.need = r->need,
+                                                   .queue = core_queue_index(c, r->queue),
+                                                   .uid = r->uid,
+                                                   .batch = r->batch,
+                                                   .batch_max = r->batch_slots,
+                                                   .nodes = r->nodes});
 }
 
 void job_avoid(struct core *c, struct job *j, const struct core_host *h)
 {
     struct shape s = *queue_shape_at(c->queue, j->wait.shape);
+    uint32_t was = j->wait.shape;
 
-    j->wait.shape = queue_shape_where(c->queue, &s.need, s.batch, s.batch_slots, s.named_queue,
-                                      str_of(s.nodes), s.avoid | avoid_bit(h->at));
+    s.avoid |= avoid_bit(h->at);
+    j->wait.shape = queue_shape_take(c->queue, &s);
+    queue_shape_drop(c->queue, was);
 }
 
 static size_t *state_counter(struct core *c, enum job_state s)
@@ -104,8 +93,7 @@ void job_drop(struct core *c, struct job *j)
     ASSERT(!j->run);
     if (counter)
         --*counter;
-    if (j->limited)
-        batch_count(c, j->batch, -1);
+    queue_shape_drop(c->queue, j->wait.shape);
     train_drop(c, j->wait.job);
     map_u64_del(&c->jobs.by_number, j->wait.job);
     j->next_free = c->jobs.free;

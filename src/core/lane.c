@@ -144,7 +144,7 @@ static int by_turn(const void *a, const void *b)
 static bool waits_in(const struct core *c, const struct job *j, uint32_t queue)
 {
     return j->state == JOB_QUEUED && j->hold == HOLD_NONE && !j->run &&
-           queue_shape_at(c->queue, j->wait.shape)->named_queue == queue;
+           queue_shape_at(c->queue, j->wait.shape)->queue == queue;
 }
 
 typedef VEC(struct job *) job_list;
@@ -213,7 +213,7 @@ void core_queue_move(struct core *c, uint64_t job, size_t place, const struct ca
                      core_act_fn done, void *arg)
 {
     struct job *j = core_job(c, job);
-    uint32_t queue = j ? queue_shape_at(c->queue, j->wait.shape)->named_queue : 0;
+    uint32_t queue = j ? queue_shape_at(c->queue, j->wait.shape)->queue : 0;
     struct str name;
     struct err e = {0};
     job_list jobs = {0};

@@ -19,7 +19,7 @@ enum {
 /* A queue with rules counts what runs; who waits behind a run would not be counted. */
 static bool queue_ruled(const struct core *c, uint32_t shape)
 {
-    uint32_t named = queue_shape_at(c->queue, shape)->named_queue;
+    uint32_t named = queue_shape_at(c->queue, shape)->queue;
     struct queue_rules r = queue_rules_of(c->queue, named);
 
     return r.strict || r.limit;
@@ -32,7 +32,7 @@ static bool leads_a_chain(struct core *c, const struct run *r)
     bool on_its_way = r->phase == RUN_RECORDING || r->phase == RUN_SENT || r->phase == RUN_LIVE;
 
     return young && on_its_way && !r->host->cls->far && !r->job->cancel_requested &&
-           host_open(r->host) && !queue_shape_at(c->queue, shape)->paused &&
+           host_open(r->host) && !queue_paused(c->queue, queue_shape_at(c->queue, shape)->queue) &&
            !queue_ruled(c, shape) &&
            !queue_shape_at(c->queue, shape)->need.gpus && /* those are planned elsewhere */
            queue_count_shape(c->queue, shape) == queue_count(c->queue);

@@ -37,9 +37,7 @@ void run_hold(struct core *c, struct run *r)
     r->holds = true;
     r->slot = c->held.n;
     usage_add(host_usage(r->host), &s->need, &r->gpus);
-    queue_running(c->queue, s->named_queue, 1);
-    if (r->job->limited)
-        queue_batch_running(c->queue, r->job->batch, 1);
+    queue_count_running(c->queue, r->job->wait.shape, 1);
     int64_t limit_ms = (int64_t)r->job->wait.limit_s * 1000;
     int64_t ends_by = limit_ms ? r->started_mono_ms + limit_ms : 0;
     vec_push(&c->held, ((struct plan_run){r->key, r->host->at, s->need, r->gpus,
@@ -54,9 +52,7 @@ static void run_let_go(struct core *c, struct run *r)
         return;
     r->holds = false;
     usage_sub(host_usage(r->host), &s->need, &r->gpus);
-    queue_running(c->queue, s->named_queue, -1);
-    if (r->job->limited)
-        queue_batch_running(c->queue, r->job->batch, -1);
+    queue_count_running(c->queue, r->job->wait.shape, -1);
     struct plan_run last = vec_pop(&c->held);
     if (r->slot < c->held.n) {
         c->held.p[r->slot] = last;
@@ -292,7 +288,7 @@ void run_send_absent(struct core *c)
             struct resources need = s->need;
             need.gpus = 0; /* its devices were kept for it */
             bool room = resources_fit(host_node(r->host), host_usage(r->host), &need) &&
-                        (!s->batch_slots || s->batch_running < s->batch_slots);
+                        !queue_refusal(c->queue, j->wait.shape);
             r->recall |= !host_open(r->host); /* it may run elsewhere */
             if (!room && !j->cancel_requested && !r->recall) {
                 i++;

@@ -47,18 +47,15 @@ static bool room_on_host(const struct core_host *h, const struct shape *s)
 static bool is_free_to_start(const struct core *c, const struct job *j)
 {
     const struct ledger *led = &c->conf.ledger;
-    const struct shape *s;
 
     if (!j || j->state != JOB_QUEUED || j->hold != HOLD_NONE || j->cancel_requested)
         return false;
-    s = queue_shape_at(c->queue, j->wait.shape);
-    return !s->paused && (!s->batch_slots || s->batch_running < s->batch_slots) &&
-           queue_lets(c->queue, &j->wait) && c->recovered && led->healthy(led->self);
+    return queue_may_start(c->queue, &j->wait) && c->recovered && led->healthy(led->self);
 }
 
-static bool node_is_for(const struct node *n, const char *names)
+static bool node_is_for(const struct node *n, struct str names)
 {
-    return names[0] ? nodes_match(str_of(names), n->name) : !n->reserved;
+    return names.n ? nodes_match(names, n->name) : !n->reserved;
 }
 
 static bool may_start(void *self, uint64_t job, uint32_t node)
@@ -172,9 +169,9 @@ static bool any_device(const struct core *c)
  * is no such node now. */
 static uint64_t nodes_of(const struct core *c, const struct job *j, bool *none)
 {
-    const char *names = queue_shape_at(c->queue, j->wait.shape)->nodes;
+    struct str names = queue_shape_at(c->queue, j->wait.shape)->nodes;
     uint64_t nodes = 0;
-    bool all = !names[0];
+    bool all = !names.n;
 
     for (size_t i = 0; i < c->cluster.hosts.n; i++) {
         if (c->cluster.hosts.p[i] && node_is_for(&c->cluster.nodes.p[i], names))

@@ -105,20 +105,21 @@ static void add_prediction(struct buf *b, const struct gpu_view *v, int64_t now)
 }
 
 /* There are devices for it, but something else is lacking on their node. */
-static void host_text(const struct core *c, const struct job *j, struct buf *b)
+static void host_text(struct core *c, const struct job *j, struct buf *b)
 {
+    const struct limit *limit = queue_refusal(c->queue, j->wait.shape);
     const struct node *n = &c->cluster.nodes.p[c->gpu.wants_room_on];
     const struct usage *u = &c->cluster.usage.p[c->gpu.wants_room_on];
-    const struct shape *s = queue_shape_at(c->queue, j->wait.shape);
-    struct resources need = s->need;
+    struct resources need = queue_shape_at(c->queue, j->wait.shape)->need;
 
     need.gpus = 0;
     struct resources lack = resources_missing(n, u, &need);
-    if (s->paused)
-        buf_adds(b, "its queue is paused; `berth queue resume` lets it start");
-    else if (s->batch_slots && s->batch_running >= s->batch_slots)
-        buf_addf(b, "its batch may run %d at once, and so many run", s->batch_slots);
-    else if (lack.mem_bytes)
+    if (limit) {
+        char user[64], text[160];
+        job_owner_name(c, j, user, sizeof(user));
+        limit_text(limit, user, text, sizeof(text));
+        buf_adds(b, text);
+    } else if (lack.mem_bytes)
         buf_addf(b, "there are GPUs for it, but not enough memory free on %s", n->name);
     else if (lack.mcpu)
         buf_addf(b, "there are GPUs for it, but not enough CPUs free on %s", n->name);
@@ -158,7 +159,7 @@ static void closed_text(const struct core *c, struct buf *b)
     }
 }
 
-static void reason_text(const struct core *c, const struct job *j, const struct gpu_view *v,
+static void reason_text(struct core *c, const struct job *j, const struct gpu_view *v,
                         struct buf *b)
 {
     const struct train *t = train_of(c, j->wait.job);

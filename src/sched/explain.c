@@ -113,7 +113,7 @@ static bool nowhere(const struct pass *p, const struct shape *shape)
     for (size_t k = 0; k < p->s->n_nodes; k++)
         if (p->s->nodes[k].slots && shape_allows(p->s, shape, k))
             return false;
-    return shape->nodes[0];
+    return shape->nodes.n > 0;
 }
 
 static void lack_of_room(const struct pass *p, const struct shape *shape, struct wait_reason *w)
@@ -140,10 +140,10 @@ static bool in_turn(const struct pass *p, const struct shape_slot *shape,
 {
     const struct wait_item *first;
 
-    if (w->kind == WAIT_NEVER_FITS || w->kind == WAIT_NO_SUCH_NODE || !lane_strict(shape->lane) ||
-        !shape_open(shape))
+    if (w->kind == WAIT_NEVER_FITS || w->kind == WAIT_NO_SUCH_NODE || !shape_strict(shape) ||
+        shape_refusal(shape))
         return false;
-    first = queue_first(p->s->queue, shape->pub.named_queue);
+    first = queue_first(p->s->queue, shape->pub.queue);
     if (!first || first == it)
         return false;
     *w = (struct wait_reason){.kind = WAIT_TURN, .ahead = w->ahead, .other = first->job};
@@ -161,15 +161,10 @@ static void look(const struct pass *p, const struct wait_item *it, struct wait_r
     if (in_turn(p, shape, it, w))
         return;
     if (w->kind == WAIT_NEVER_FITS || w->kind == WAIT_NO_SUCH_NODE ||
-        w->kind == WAIT_NODE_DRAINED || w->kind == WAIT_NODE_AWAY || shape_open(shape))
+        w->kind == WAIT_NODE_DRAINED || w->kind == WAIT_NODE_AWAY || !shape_refusal(shape))
         return;
-    bool full = !lane_open(shape->lane);
-    w->kind = shape->pub.paused ? WAIT_QUEUE_PAUSED : full ? WAIT_QUEUE_SLOTS : WAIT_BATCH_SLOTS;
-    w->other = 0;
-    w->until_ms = 0;
-    w->missing = (struct resources){.slots = shape->pub.paused ? 0
-                                             : full            ? shape->lane->rules.limit
-                                                               : shape->pub.batch_slots};
+    *w =
+        (struct wait_reason){.kind = WAIT_LIMIT, .ahead = w->ahead, .limit = *shape_refusal(shape)};
 }
 
 struct wait_reason plan_explain_item(const struct snapshot *s, struct wait_item *it)
@@ -316,16 +311,9 @@ void wait_reason_text(const struct wait_reason *w, const struct snapshot *s, cha
         duration_format(MAX(w->until_ms - s->now_ms, 0), in);
         add(&t, "failed and is tried again in %s", in);
         return;
-    case WAIT_QUEUE_PAUSED:
-        add(&t, "its queue is paused: resume the queue to let it start");
-        break;
-    case WAIT_BATCH_SLOTS:
-        add(&t, "its batch runs %d job%s at once, as its slots allow: it starts when one ends",
-            w->missing.slots, plural(w->missing.slots));
-        break;
-    case WAIT_QUEUE_SLOTS:
-        add(&t, "its queue runs %d job%s at once, as many as it may: it starts when one ends",
-            w->missing.slots, plural(w->missing.slots));
+    case WAIT_LIMIT:
+        limit_text(&w->limit, w->user ? w->user : "", out, n);
+        t.used = strlen(out);
         break;
     case WAIT_TURN:
         add(&t, "jobs of its queue start in order, and job %" PRIu64 " comes first", w->other);
@@ -349,8 +337,10 @@ void wait_reason_text(const struct wait_reason *w, const struct snapshot *s, cha
         }
         return;
     case WAIT_NO_SUCH_NODE:
-        add(&t, "may run on %.120s only, and there is no such node: add it, or change nodes",
-            w->nodes);
+        add(&t,
+            "is restricted to node '%.*s', which does not exist; add the node or resubmit "
+            "without --node",
+            (int)MIN(w->nodes.n, (size_t)120), w->nodes.p);
         return;
     case WAIT_NEVER_FITS:
         if (known)

@@ -11,7 +11,6 @@
  * lacking only shrinks, so it does start.
  */
 #include "sched/plan_priv.h"
-#include "sched/policy.h"
 
 /* ---- heap of candidate heads ---- */
 
@@ -93,8 +92,8 @@ static void gather(struct pass *p)
         const struct shape_slot *shape = &q->shapes.p[q->active.p[i]];
         struct wait_item *head = shape->heap.p[0];
 
-        if (!shape_open(shape) || (p->s->gpus_elsewhere && shape->pub.need.gpus) ||
-            (lane_strict(shape->lane) && queue_first(q, shape->pub.named_queue) != head))
+        if (shape_refusal(shape) || (p->s->gpus_elsewhere && shape->pub.need.gpus) ||
+            (shape_strict(shape) && queue_first(q, shape->pub.queue) != head))
             continue;
         if (fits_somewhere(p, &shape->pub))
             vec_push(&p->heads, head);
@@ -193,10 +192,9 @@ static void take(struct pass *p, struct wait_item *it, struct shape_slot *shape,
     n->room.mem_bytes -= need->mem_bytes;
     n->room.gpus -= need->gpus;
     gpu_set_subtract(&n->gpus, &st.gpus);
-    if (shape->batch)
-        shape->batch->planned++;
-    if (shape->lane)
-        shape->lane->planned++;
+    for (int i = 0; i < LIMIT_KINDS; i++)
+        if (shape->groups[i])
+            shape->groups[i]->limit.planned++;
     vec_push(&p->starts, st);
     queue_remove(p->s->queue, it);
 }
@@ -206,9 +204,9 @@ static struct wait_item *successor(const struct pass *p, const struct shape_slot
 {
     struct wait_item *next = shape->heap.n ? shape->heap.p[0] : NULL;
 
-    if (!lane_strict(shape->lane))
+    if (!shape_strict(shape))
         return next;
-    next = queue_first(p->s->queue, shape->pub.named_queue);
+    next = queue_first(p->s->queue, shape->pub.queue);
     /* It is looked at by the planner of GPUs, and holds up the others meanwhile. */
     bool elsewhere =
         next && p->s->gpus_elsewhere && p->s->queue->shapes.p[next->shape].pub.need.gpus;
@@ -252,7 +250,7 @@ void pass_run(struct pass *p, const struct snapshot *s, size_t max_starts)
         struct wait_item *it = p->heads.p[0];
         struct shape_slot *shape = &s->queue->shapes.p[it->shape];
         bool elsewhere = it == s->wants_room;
-        int64_t k = shape_open(shape) && !elsewhere ? place(p, it, &shape->pub) : -1;
+        int64_t k = !shape_refusal(shape) && !elsewhere ? place(p, it, &shape->pub) : -1;
 
         if (k >= 0) {
             take(p, it, shape, (size_t)k);
@@ -263,7 +261,7 @@ void pass_run(struct pass *p, const struct snapshot *s, size_t max_starts)
         }
         struct resources need = shape->pub.need;
         need.gpus = elsewhere ? 0 : need.gpus;
-        if (shape_open(shape))
+        if (!shape_refusal(shape))
             reserve(p, it, &need);
         heads_replace(p, NULL);
     }
@@ -273,10 +271,9 @@ static void clear_planned(struct pass *p)
 {
     for (size_t i = 0; i < p->starts.n; i++) {
         struct shape_slot *s = &p->s->queue->shapes.p[p->starts.p[i].it->shape];
-        if (s->batch)
-            s->batch->planned = 0;
-        if (s->lane)
-            s->lane->planned = 0;
+        for (int k = 0; k < LIMIT_KINDS; k++)
+            if (s->groups[k])
+                s->groups[k]->limit.planned = 0;
     }
 }
 
@@ -294,21 +291,14 @@ void pass_done(struct pass *p)
     free(p->nodes);
 }
 
-static void plan_priority_backfill(const struct snapshot *s, decisions *out)
+void plan(const struct snapshot *s, decisions *out)
 {
     struct pass p;
 
     pass_run(&p, s, s->max_starts);
     for (size_t i = 0; i < p.starts.n; i++) {
         const struct start *st = &p.starts.p[i];
-        vec_push(out, ((struct decision){DECIDE_START, st->it->job, st->node, st->gpus}));
+        vec_push(out, ((struct decision){st->it->job, st->node, st->gpus}));
     }
     pass_done(&p);
 }
-
-const struct policy policy_priority_backfill = {
-    "priority_backfill",
-    "the most important first, then the oldest; smaller jobs fill gaps without delaying one that "
-    "has waited long",
-    plan_priority_backfill,
-};

@@ -34,17 +34,16 @@ struct snapshot {
      * about.  One of them, or NULL, lacks nothing but room on its host and gets it kept. */
     bool gpus_elsewhere;
     struct wait_item *wants_room;
-    uint32_t wants_room_on;      /* that host */
-    const struct policy *policy; /* NULL = the first of policy.h */
+    uint32_t wants_room_on; /* that host */
 };
-enum decision_kind { DECIDE_START, DECIDE_STOP };
-struct decision {
-    enum decision_kind kind;
+struct decision { /* start this job there */
     uint64_t job;
     uint32_t node;
     struct gpu_set gpus;
 };
 typedef VEC(struct decision) decisions;
+/* Appends what starts now, the most important first, then the oldest; smaller jobs fill gaps until
+ * one has waited too long for room.  Takes what it starts out of the queue. */
 void plan(const struct snapshot *s, decisions *out);
 
 /* Why a waiting job waits, as data; explain.c turns it into sentences. */
@@ -52,8 +51,7 @@ enum wait_kind {
     WAIT_NOTHING, /* would start now */
     WAIT_DEPENDENCY,
     WAIT_BACKOFF,
-    WAIT_QUEUE_PAUSED,
-    WAIT_BATCH_SLOTS,
+    WAIT_LIMIT, /* of its queue, batch or user: wait_reason.limit */
     WAIT_SLOTS,
     WAIT_CPUS,
     WAIT_MEMORY,
@@ -64,7 +62,6 @@ enum wait_kind {
     WAIT_NEVER_FITS,   /* no node is large enough */
     WAIT_NO_SUCH_NODE, /* it names nodes, and none of them is here */
     WAIT_NOT_QUEUED,   /* the queue does not hold it */
-    WAIT_QUEUE_SLOTS,  /* as many of its queue run as may */
     WAIT_TURN          /* its queue is strict, and another is before it */
 };
 struct wait_reason {
@@ -73,10 +70,11 @@ struct wait_reason {
     uint64_t other;   /* the job reserved for, or waited on */
     int64_t until_ms; /* of BACKOFF, NODE_AWAY; earliest known end of a run that would make room,
                          else 0 */
-    struct resources missing; /* what is lacking on the node that comes nearest; of BATCH_SLOTS the
-                                 limit, as slots */
+    struct resources missing; /* what is lacking on the node that comes nearest */
+    struct limit limit;       /* of LIMIT: the one that refuses it */
     uint32_t node;
-    const char *nodes; /* of NO_SUCH_NODE: those it names; borrowed from its shape */
+    struct str nodes;  /* of NO_SUCH_NODE: those it names; borrowed from its shape */
+    const char *user;  /* its owner, set by the caller for the text; NULL = not known */
     struct usage used; /* of that node, with what would start before it */
 };
 /* As if plan() were called now without max_starts; the queue is as before afterwards. */

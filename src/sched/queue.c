@@ -1,7 +1,7 @@
 /* queue.c - one heap of waiting jobs per shape
  *
- * Owns: the heaps, which shapes have something waiting, what is paused, how much of each limited
- * batch runs.  Does not own the items: each is a member of the job it stands for.
+ * Owns: the heaps, which shapes have something waiting, and the limits that shapes count against.
+ * Does not own the items: each is a member of the job it stands for.
  *
  * Order: priority, then age, then number; so it is total, and taking something out and putting it
  * back changes nothing.  An item knows its place (pos), so that a cancelled job leaves in
@@ -11,14 +11,15 @@
 
 enum { NO_PLACE = UINT32_MAX };
 
-struct shape_key { /* hashed as bytes: no padding may be left unset */
+/* Hashed as bytes: no padding may be left unset. */
+struct shape_key {
     struct resources need;
-    uint64_t batch;
-    int32_t batch_slots;
-    uint32_t named_queue;
+    uint64_t batch, user; /* numbers of their groups; 0 = none */
+    int32_t batch_max;
+    uint32_t queue;
     uint64_t avoid, nodes;
 };
-_Static_assert(sizeof(struct shape_key) == 56, "padding would be hashed");
+_Static_assert(sizeof(struct shape_key) == 64, "padding would be hashed");
 
 bool wait_item_before(const struct wait_item *a, const struct wait_item *b)
 {
@@ -29,32 +30,29 @@ bool wait_item_before(const struct wait_item *a, const struct wait_item *b)
     return a->job < b->job;
 }
 
-struct queue *queue_new(void)
+struct queue *queue_new(const struct limit_conf *conf)
 {
-    return xcalloc(1, sizeof(struct queue));
-}
+    struct queue *q = xcalloc(1, sizeof(struct queue));
 
-static void batch_free(struct batch *b)
-{
-    vec_done(&b->shapes);
-    free(b);
+    if (conf)
+        q->conf = *conf;
+    return q;
 }
 
 void queue_free(struct queue *q)
 {
-    size_t it = 0;
     uint64_t key;
-    void *b;
+    void *g;
 
     if (!q)
         return;
     for (size_t i = 0; i < q->shapes.n; i++)
         vec_done(&q->shapes.p[i].heap);
-    while (map_u64_next(&q->batches, &it, &key, &b))
-        batch_free(b);
-    for (it = 0; map_u64_next(&q->lanes, &it, &key, &b);)
-        free(b);
-    map_u64_done(&q->lanes);
+    for (int k = 0; k < LIMIT_KINDS; k++) {
+        for (size_t it = 0; map_u64_next(&q->groups[k], &it, &key, &g);)
+            free(g);
+        map_u64_done(&q->groups[k]);
+    }
     vec_done(&q->shapes);
     vec_done(&q->active);
     vec_done(&q->free_list);
@@ -62,23 +60,56 @@ void queue_free(struct queue *q)
         free(q->nodes.p[i]);
     vec_done(&q->nodes);
     map_str_done(&q->index);
-    map_u64_done(&q->batches);
-    map_u64_done(&q->paused);
     free(q);
 }
 
-/* ---- shapes ---- */
+/* ---- groups: what is limited ---- */
 
-static struct batch *batch_get(struct queue *q, uint64_t id)
+/* Made on first use, without a limit. */
+static struct group *group_get(struct queue *q, enum limit_kind kind, uint64_t number)
 {
-    struct batch *b = map_u64_get(&q->batches, id);
+    struct group *g = map_u64_get(&q->groups[kind], number);
 
-    if (!b) {
-        b = xcalloc(1, sizeof(*b));
-        map_u64_put(&q->batches, id, b);
+    if (!g) {
+        g = xcalloc(1, sizeof(*g));
+        g->limit.kind = kind;
+        map_u64_put(&q->groups[kind], number, g);
     }
-    return b;
+    return g;
 }
+
+static const struct group *group_find(const struct queue *q, enum limit_kind kind, uint64_t number)
+{
+    static const struct group none;
+    const struct group *g = map_u64_get(&q->groups[kind], number);
+
+    return g ? g : &none;
+}
+
+static void group_join(struct queue *q, struct shape_slot *s, enum limit_kind kind, uint64_t number,
+                       int32_t max)
+{
+    struct group *g = group_get(q, kind, number);
+
+    if (kind != LIMIT_QUEUE) /* whose limit is one of its rules */
+        g->limit.max = max;
+    g->shapes++;
+    s->groups[kind] = g;
+}
+
+static void group_leave(struct queue *q, struct shape_slot *s, enum limit_kind kind,
+                        uint64_t number)
+{
+    struct group *g = s->groups[kind];
+
+    s->groups[kind] = NULL;
+    if (!g || --g->shapes || kind == LIMIT_QUEUE)
+        return;
+    ASSERT(!g->limit.running);
+    free(map_u64_del(&q->groups[kind], number));
+}
+
+/* ---- shapes ---- */
 
 /* There are few: whoever names nodes names the same ones again. */
 static uint64_t nodes_place(struct queue *q, struct str nodes)
@@ -96,8 +127,15 @@ static uint64_t nodes_place(struct queue *q, struct str nodes)
 
 static struct shape_key key_of(struct queue *q, const struct shape *s)
 {
-    return (struct shape_key){s->need,        s->batch, s->batch_slots,
-                              s->named_queue, s->avoid, nodes_place(q, str_of(s->nodes))};
+    bool limited = s->batch && s->batch_max > 0;
+
+    return (struct shape_key){.need = s->need,
+                              .batch = limited ? s->batch : 0,
+                              .user = q->conf.per_user ? (uint64_t)s->uid + 1 : 0,
+                              .batch_max = limited ? s->batch_max : 0,
+                              .queue = s->queue,
+                              .avoid = s->avoid,
+                              .nodes = nodes_place(q, s->nodes)};
 }
 
 static uint32_t shape_place(struct queue *q)
@@ -108,42 +146,44 @@ static uint32_t shape_place(struct queue *q)
     return (uint32_t)q->shapes.n - 1;
 }
 
-uint32_t queue_shape(struct queue *q, const struct resources *need, uint64_t batch,
-                     int32_t batch_slots, uint32_t named_queue)
+uint32_t queue_shape_take(struct queue *q, const struct shape *facts)
 {
-    return queue_shape_where(q, need, batch, batch_slots, named_queue, STR(""), 0);
-}
-
-uint32_t queue_shape_where(struct queue *q, const struct resources *need, uint64_t batch,
-                           int32_t batch_slots, uint32_t named_queue, struct str nodes,
-                           uint64_t avoid)
-{
-    bool limited = batch && batch_slots > 0;
-    struct shape_key key = {*need, limited ? batch : 0,  limited ? batch_slots : 0, named_queue,
-                            avoid, nodes_place(q, nodes)};
+    struct shape_key key = key_of(q, facts);
     struct str bytes = {(const char *)&key, sizeof(key)};
     uintptr_t known = (uintptr_t)map_str_get(&q->index, bytes);
 
-    if (known)
+    if (known) {
+        q->shapes.p[known - 1].takes++;
         return (uint32_t)(known - 1);
+    }
     uint32_t at = shape_place(q);
     struct shape_slot *s = &q->shapes.p[at];
-    *s = (struct shape_slot){.active_at = NO_PLACE};
-    s->pub.need = *need;
-    s->pub.batch = key.batch;
-    s->pub.batch_slots = key.batch_slots;
-    s->pub.named_queue = named_queue;
-    s->pub.paused = queue_paused(q, named_queue);
-    s->lane = map_u64_get(&q->lanes, named_queue);
-    s->pub.avoid = avoid;
-    s->pub.nodes = key.nodes ? q->nodes.p[key.nodes - 1] : "";
-    if (limited) {
-        s->batch = batch_get(q, batch);
-        s->pub.batch_running = s->batch->running;
-        vec_push(&s->batch->shapes, at);
-    }
+    *s = (struct shape_slot){.pub = *facts, .active_at = NO_PLACE, .takes = 1};
+    s->pub.nodes = key.nodes ? str_of(q->nodes.p[key.nodes - 1]) : STR("");
+    group_join(q, s, LIMIT_QUEUE, key.queue, 0);
+    if (key.batch)
+        group_join(q, s, LIMIT_BATCH, key.batch, key.batch_max);
+    if (key.user)
+        group_join(q, s, LIMIT_USER, key.user, q->conf.per_user);
     map_str_put(&q->index, bytes, (void *)(uintptr_t)(at + 1));
     return at;
+}
+
+void queue_shape_drop(struct queue *q, uint32_t shape)
+{
+    struct shape_slot *s = &q->shapes.p[shape];
+
+    ASSERT(shape < q->shapes.n && s->takes);
+    if (--s->takes)
+        return;
+    ASSERT(!s->heap.n);
+    struct shape_key key = key_of(q, &s->pub);
+    map_str_del(&q->index, (struct str){(const char *)&key, sizeof(key)});
+    group_leave(q, s, LIMIT_QUEUE, key.queue);
+    group_leave(q, s, LIMIT_BATCH, key.batch);
+    group_leave(q, s, LIMIT_USER, key.user);
+    vec_done(&s->heap);
+    vec_push(&q->free_list, shape);
 }
 
 const struct shape *queue_shape_at(const struct queue *q, uint32_t shape)
@@ -267,40 +307,57 @@ size_t queue_count_shape(const struct queue *q, uint32_t shape)
     return q->shapes.p[shape].heap.n;
 }
 
-/* ---- rules of named queues ---- */
-
-static struct lane *lane_get(struct queue *q, uint32_t named_queue)
-{
-    struct lane *l = map_u64_get(&q->lanes, named_queue);
-
-    if (l)
-        return l;
-    l = xcalloc(1, sizeof(*l));
-    map_u64_put(&q->lanes, named_queue, l);
-    for (size_t i = 0; i < q->shapes.n; i++)
-        if (q->shapes.p[i].pub.named_queue == named_queue)
-            q->shapes.p[i].lane = l;
-    return l;
-}
+/* ---- limits, pause and order ---- */
 
 void queue_set_rules(struct queue *q, uint32_t named_queue, const struct queue_rules *r)
 {
-    lane_get(q, named_queue)->rules = *r;
+    struct group *g = group_get(q, LIMIT_QUEUE, named_queue);
+
+    g->strict = r->strict;
+    g->backfill = r->backfill;
+    g->limit.max = r->limit;
 }
 
 struct queue_rules queue_rules_of(const struct queue *q, uint32_t named_queue)
 {
-    const struct lane *l = map_u64_get(&q->lanes, named_queue);
+    const struct group *g = group_find(q, LIMIT_QUEUE, named_queue);
 
-    return l ? l->rules : (struct queue_rules){0};
+    return (struct queue_rules){g->strict, g->backfill, g->limit.max};
 }
 
-void queue_running(struct queue *q, uint32_t named_queue, int32_t delta)
+void queue_set_paused(struct queue *q, uint32_t named_queue, bool paused)
 {
-    struct lane *l = lane_get(q, named_queue);
+    group_get(q, LIMIT_QUEUE, named_queue)->limit.paused = paused;
+}
 
-    l->running += delta;
-    ASSERT(l->running >= 0);
+bool queue_paused(const struct queue *q, uint32_t named_queue)
+{
+    return group_find(q, LIMIT_QUEUE, named_queue)->limit.paused;
+}
+
+void queue_count_running(struct queue *q, uint32_t shape, int32_t delta)
+{
+    ASSERT(shape < q->shapes.n);
+    for (int k = 0; k < LIMIT_KINDS; k++) {
+        struct group *g = q->shapes.p[shape].groups[k];
+        if (!g)
+            continue;
+        g->limit.running += delta;
+        ASSERT(g->limit.running >= 0);
+    }
+}
+
+const struct limit *queue_refusal(const struct queue *q, uint32_t shape)
+{
+    ASSERT(shape < q->shapes.n);
+    return shape_refusal(&q->shapes.p[shape]);
+}
+
+const struct limit *queue_limit(const struct queue *q, uint32_t shape, enum limit_kind kind)
+{
+    ASSERT(shape < q->shapes.n);
+    const struct group *g = q->shapes.p[shape].groups[kind];
+    return g ? &g->limit : NULL;
 }
 
 struct wait_item *queue_first(const struct queue *q, uint32_t named_queue)
@@ -309,70 +366,17 @@ struct wait_item *queue_first(const struct queue *q, uint32_t named_queue)
 
     for (size_t i = 0; i < q->active.n; i++) {
         const struct shape_slot *s = &q->shapes.p[q->active.p[i]];
-        if (s->pub.named_queue == named_queue && (!first || wait_item_before(s->heap.p[0], first)))
+        if (s->pub.queue == named_queue && (!first || wait_item_before(s->heap.p[0], first)))
             first = s->heap.p[0];
     }
     return first;
 }
 
-bool queue_lets(const struct queue *q, const struct wait_item *it)
+bool queue_may_start(const struct queue *q, const struct wait_item *it)
 {
     const struct shape_slot *s = &q->shapes.p[it->shape];
 
-    return lane_open(s->lane) &&
-           (!lane_strict(s->lane) || queue_first(q, s->pub.named_queue) == it);
-}
-
-/* ---- pause, batches ---- */
-
-void queue_set_paused(struct queue *q, uint32_t named_queue, bool paused)
-{
-    if (paused)
-        map_u64_put(&q->paused, named_queue, q);
-    else
-        map_u64_del(&q->paused, named_queue);
-    for (size_t i = 0; i < q->shapes.n; i++)
-        if (q->shapes.p[i].pub.named_queue == named_queue)
-            q->shapes.p[i].pub.paused = paused;
-}
-
-bool queue_paused(const struct queue *q, uint32_t named_queue)
-{
-    return map_u64_get(&q->paused, named_queue) != NULL;
-}
-
-void queue_batch_running(struct queue *q, uint64_t batch, int32_t delta)
-{
-    struct batch *b;
-
-    if (!batch)
-        return;
-    b = batch_get(q, batch);
-    b->running += delta;
-    ASSERT(b->running >= 0);
-    for (size_t i = 0; i < b->shapes.n; i++)
-        q->shapes.p[b->shapes.p[i]].pub.batch_running = b->running;
-    if (!b->running && !b->shapes.n) /* has no limit: nobody asks */
-        batch_free(map_u64_del(&q->batches, batch));
-}
-
-void queue_batch_forget(struct queue *q, uint64_t batch)
-{
-    struct batch *b = batch ? map_u64_del(&q->batches, batch) : NULL;
-
-    if (!b)
-        return;
-    for (size_t i = 0; i < b->shapes.n; i++) {
-        struct shape_slot *s = &q->shapes.p[b->shapes.p[i]];
-        struct shape_key key = key_of(q, &s->pub);
-
-        ASSERT(!s->heap.n);
-        map_str_del(&q->index, (struct str){(const char *)&key, sizeof(key)});
-        vec_done(&s->heap);
-        s->batch = NULL;
-        vec_push(&q->free_list, b->shapes.p[i]);
-    }
-    batch_free(b);
+    return !shape_refusal(s) && (!shape_strict(s) || queue_first(q, s->pub.queue) == it);
 }
 
 /* ---- questions ---- */

@@ -1,7 +1,7 @@
 /* queue.h - waiting jobs in order
  *
- * Jobs that ask for the same (shape: resources, batch limit, named queue) wait in one heap; the
- * planner looks only at the heads, so its work grows with the number of shapes, not of jobs.  Order
+ * Jobs that ask for the same (shape: resources, limits, nodes) wait in one heap; the planner looks
+ * only at the heads, so its work grows with the number of shapes, not of jobs.  Order
  * within and between shapes: priority, then age, then number.  Not ready jobs (dependency,
  * back-off) are not in here; core holds them.
  *
@@ -10,6 +10,7 @@
  */
 #pragma once
 #include "model/spec.h"
+#include "sched/limit.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -23,26 +24,24 @@ struct wait_item { /* kept compact: there may be a million */
     uint32_t limit_s; /* it surely ends within so many seconds of its start (timeout and grace); 0 =
                          unknown.  May overtake a reservation that comes later. */
 };
+/* What makes two jobs wait in one heap: whatever decides whether the head may start. */
 struct shape {
     struct resources need;
-    uint64_t batch;        /* 0 = none; batches with a slots limit have shapes of their own */
-    int32_t batch_slots;   /* 0 = no limit */
-    int32_t batch_running; /* kept by core through queue_batch_running */
-    uint32_t named_queue;
-    bool paused;
-    const char *nodes; /* where it may run, see nodes_match; "" = anywhere */
+    uint32_t queue;    /* number of the named queue */
+    uint32_t uid;      /* counted only when users are limited */
+    uint64_t batch;    /* counted only with batch_max */
+    int32_t batch_max; /* running jobs of the batch; 0 = no limit */
     uint64_t avoid;    /* nodes that refused it, as bits by place; see avoid_bit */
+    struct str nodes;  /* where it may run, see nodes_match; empty = anywhere */
 };
 
-struct queue *queue_new(void);
+struct queue *queue_new(const struct limit_conf *conf); /* NULL = no limits */
 void queue_free(struct queue *q);
-/* The shape for these facts; made on first use.  A batch without a limit has none of its own. */
-uint32_t queue_shape(struct queue *q, const struct resources *need, uint64_t batch,
-                     int32_t batch_slots, uint32_t named_queue);
-/* The same for jobs that may not run just anywhere. */
-uint32_t queue_shape_where(struct queue *q, const struct resources *need, uint64_t batch,
-                           int32_t batch_slots, uint32_t named_queue, struct str nodes,
-                           uint64_t avoid);
+/* The shape with these facts, made on first use; the text of `nodes` is copied.  Each take is
+ * answered by one drop, after the job has left the queue and nothing of it runs; the last drop
+ * frees the number for another shape. */
+uint32_t queue_shape_take(struct queue *q, const struct shape *facts);
+void queue_shape_drop(struct queue *q, uint32_t shape);
 /* Places beyond the bits there are share the last. */
 static inline uint64_t avoid_bit(size_t node)
 {
@@ -68,15 +67,16 @@ struct queue_rules {
 };
 void queue_set_rules(struct queue *q, uint32_t named_queue, const struct queue_rules *r);
 struct queue_rules queue_rules_of(const struct queue *q, uint32_t named_queue);
-/* One more of it runs, or one less. */
-void queue_running(struct queue *q, uint32_t named_queue, int32_t delta);
+/* One more job of this shape holds resources (1), or one less (-1): all its limits count it. */
+void queue_count_running(struct queue *q, uint32_t shape, int32_t delta);
+/* The limit that keeps jobs of this shape from starting now; NULL = none does. */
+const struct limit *queue_refusal(const struct queue *q, uint32_t shape);
+/* The limit of this kind that jobs of the shape count against; NULL = none. */
+const struct limit *queue_limit(const struct queue *q, uint32_t shape, enum limit_kind kind);
+/* May this waiting job start now, as far as limits and the order of its queue are concerned? */
+bool queue_may_start(const struct queue *q, const struct wait_item *it);
 /* The first of a named queue over all shapes; NULL when nothing waits. */
 struct wait_item *queue_first(const struct queue *q, uint32_t named_queue);
-/* Do the rules of its queue let this one start now? */
-bool queue_lets(const struct queue *q, const struct wait_item *it);
-void queue_batch_running(struct queue *q, uint64_t batch, int32_t delta);
-/* Nothing of this batch is left, queued, held or running: its shapes may be used for others. */
-void queue_batch_forget(struct queue *q, uint64_t batch);
 /* By number; O(n) of the waiting jobs, for questions only. */
 struct wait_item *queue_find(const struct queue *q, uint64_t job);
 /* How many are before this item over all shapes; O(n) of the waiting jobs, for explain only. */

@@ -4,47 +4,43 @@
 #include "base/vec.h"
 #include "sched/queue.h"
 
-struct batch { /* of batches with a limit */
-    int32_t running;
-    int32_t planned; /* of the pass under way; 0 between passes */
-    VEC(uint32_t) shapes;
-};
-struct lane { /* a named queue, once it has rules or something of it runs */
-    struct queue_rules rules;
-    int32_t running;
-    int32_t planned; /* of the pass under way; 0 between passes */
+/* One queue, batch or user with its limit.  Those of batches and users are freed with the last
+ * shape that counts against them; those of queues stay, for they carry pause and rules. */
+struct group {
+    struct limit limit;
+    bool strict, backfill; /* of queues: see queue_rules */
+    uint32_t shapes;       /* that count against it */
 };
 struct shape_slot {
     struct shape pub;
-    struct batch *batch; /* NULL = no limit */
-    struct lane *lane;   /* of its queue; NULL = none yet */
+    struct group *groups[LIMIT_KINDS]; /* NULL = not limited in this way */
     VEC(struct wait_item *) heap;
     uint32_t active_at; /* place in queue.active while the heap is not empty */
+    uint32_t takes;     /* not yet dropped; 0 = the slot is in the free list */
 };
 struct queue {
+    struct limit_conf conf;
     VEC(struct shape_slot) shapes;
-    VEC(uint32_t) active;    /* shapes with something waiting, in no order */
-    VEC(uint32_t) free_list; /* shapes of forgotten batches */
-    struct map_str index;    /* facts of a shape → its number + 1 */
-    struct map_u64 batches;  /* → struct batch */
-    struct map_u64 paused;   /* named queues */
-    struct map_u64 lanes;    /* named queue → struct lane */
-    VEC(char *) nodes;       /* texts of shapes that say where; they know them by place + 1 */
+    VEC(uint32_t) active;               /* shapes with something waiting, in no order */
+    VEC(uint32_t) free_list;            /* shapes that nobody has any more */
+    struct map_str index;               /* facts of a shape → its number + 1 */
+    struct map_u64 groups[LIMIT_KINDS]; /* number of the queue or batch, uid + 1 → struct group */
+    VEC(char *) nodes;                  /* texts of shapes that say where */
     size_t count;
 };
 
-/* May one more of this shape start, as far as queue and batch are concerned? */
-static inline bool lane_open(const struct lane *l)
+/* The first limit that is not open; NULL = one more job of this shape may start. */
+static inline const struct limit *shape_refusal(const struct shape_slot *s)
 {
-    return !l || !l->rules.limit || l->running + l->planned < l->rules.limit;
+    for (int k = 0; k < LIMIT_KINDS; k++)
+        if (s->groups[k] && !limit_open(&s->groups[k]->limit))
+            return &s->groups[k]->limit;
+    return NULL;
 }
-/* Do only the first of all its shapes count? */
-static inline bool lane_strict(const struct lane *l)
+/* May only the first of all jobs of its queue start, whatever the shape? */
+static inline bool shape_strict(const struct shape_slot *s)
 {
-    return l && l->rules.strict && !l->rules.backfill;
-}
-static inline bool shape_open(const struct shape_slot *s)
-{
-    return !s->pub.paused && lane_open(s->lane) &&
-           (!s->batch || s->batch->running + s->batch->planned < s->pub.batch_slots);
+    const struct group *g = s->groups[LIMIT_QUEUE];
+
+    return g->strict && !g->backfill;
 }

@@ -3,8 +3,7 @@
 
 static bool named(const struct snapshot *s, const struct shape *shape, size_t k)
 {
-    return shape->nodes[0] ? nodes_match(str_of(shape->nodes), s->nodes[k].name)
-                           : !s->nodes[k].reserved;
+    return shape->nodes.n ? nodes_match(shape->nodes, s->nodes[k].name) : !s->nodes[k].reserved;
 }
 
 bool shape_allows(const struct snapshot *s, const struct shape *shape, size_t k)

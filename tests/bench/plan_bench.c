@@ -56,15 +56,16 @@ static void fill(struct bench *b, size_t n, size_t shapes)
     b->node =
         (struct node){.name = "here", .slots = SLOTS, .mcpu = 64000, .mem_bytes = INT64_C(1) << 40};
     b->usage = (struct usage){0};
-    b->queue = queue_new();
+    b->queue = queue_new(NULL);
     b->items = xcalloc(n, sizeof(*b->items));
     b->n = n;
     for (size_t i = 0; i < n; i++) {
         struct resources need = {.slots = 1, .mem_bytes = (int64_t)(1 + i % shapes) << 20};
-        b->items[i] = (struct wait_item){.job = i + 1,
-                                         .since_ms = (int64_t)i,
-                                         .priority = (int32_t)(i % 7),
-                                         .shape = queue_shape(b->queue, &need, 0, 0, 0)};
+        b->items[i] =
+            (struct wait_item){.job = i + 1,
+                               .since_ms = (int64_t)i,
+                               .priority = (int32_t)(i % 7),
+                               .shape = queue_shape_take(b->queue, &(struct shape){.need = need})};
         queue_push(b->queue, &b->items[i]);
     }
     print("waiting jobs put in, each", n, (now_us() - t) / (double)n, "us");

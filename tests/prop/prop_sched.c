@@ -33,6 +33,7 @@ static void some_job(struct prop *p, struct world *w)
 
     if (w->n_items == CHECKED_JOBS)
         return;
+    w->uid = (uint32_t)prop_choice(p, 2);
     it = world_add(w, some_need(p), (int32_t)prop_int(p, 0, 2), batch, (int32_t)batch,
                    (uint32_t)prop_choice(p, 1));
     it->limit_s = (uint32_t)prop_choice(p, 3) * 200;
@@ -92,18 +93,29 @@ static bool nothing_over_committed(struct prop *p, const struct world *w)
     return true;
 }
 
+/* Something of this shape was just started. */
+static bool limits_are_kept(struct prop *p, const struct world *w, uint32_t shape)
+{
+    for (int k = 0; k < LIMIT_KINDS; k++) {
+        const struct limit *l = queue_limit(w->queue, shape, k);
+        if (l && (!prop_check(p, !l->paused, "a job started from a paused queue") ||
+                  !prop_check(p, !l->max || l->running <= l->max, "%s: %d run of %d", limit_word(l),
+                              l->running, l->max) ||
+                  !prop_check(p, !l->planned, "a plan is over and still counted")))
+            return false;
+    }
+    return true;
+}
+
 /* Of what was just started: nothing that was held back, and nothing before an older equal. */
 static bool starts_are_rightful(struct prop *p, const struct world *w)
 {
     for (size_t i = 0; i < w->out.n; i++) {
         const struct decision *d = &w->out.p[i];
         const struct wait_item *it = &w->items[d->job - 1];
-        const struct shape *s = queue_shape_at(w->queue, it->shape);
         if (!prop_check(p, !w->nodes[d->node].drained, "job %lu started on a drained node",
                         d->job) ||
-            !prop_check(p, !s->paused, "job %lu started from a paused queue", d->job) ||
-            !prop_check(p, !s->batch_slots || s->batch_running <= s->batch_slots,
-                        "batch %lu runs %d", s->batch, s->batch_running))
+            !limits_are_kept(p, w, it->shape))
             return false;
         for (size_t k = 0; k < w->n_items; k++)
             if (waiting(w, k) && w->items[k].shape == it->shape &&
@@ -133,14 +145,11 @@ static bool reasons_are_true(struct prop *p, const struct world *w)
         if (!waiting(w, i))
             continue;
         struct wait_reason r = plan_explain_item(&s, it);
-        const struct shape *sh = queue_shape_at(w->queue, it->shape);
-        bool full = sh->batch_slots && sh->batch_running >= sh->batch_slots, ok;
+        const struct limit *refusal = queue_refusal(w->queue, it->shape);
+        bool ok;
         switch (r.kind) {
-        case WAIT_QUEUE_PAUSED:
-            ok = sh->paused;
-            break;
-        case WAIT_BATCH_SLOTS:
-            ok = full;
+        case WAIT_LIMIT:
+            ok = refusal && refusal->kind == r.limit.kind;
             break;
         case WAIT_RESERVED:
             ok = has_room(w, it) && r.other != it->job;
@@ -279,6 +288,8 @@ static bool any_history(struct prop *p, void *ctx)
     bool ok = true;
 
     world_init(w);
+    if (prop_bool(p))
+        world_limit_users(w, (int32_t)prop_int(p, 1, 3));
     some_nodes(p, w);
     for (size_t i = 0; i < steps && ok; i++)
         ok = one_step(p, w);

@@ -141,7 +141,7 @@ static void jobs_go_where_they_may(void **state)
     assert_null(live(b, two)); /* its node is full, the other is not for it */
     assert_int_equal(live(b, three)->host, 0);
     explains(b, two, "on sim1: 1 of 1 are in use");
-    explains(b, four, "may run on gpu* only, and there is no such node");
+    explains(b, four, "is restricted to node 'gpu*', which does not exist");
     world_finish(&b->world, (size_t)(live(b, one) - b->world.execs.p), RUN_END_EXITED, 0);
     settle(b);
     assert_int_equal(live(b, two)->host, 1);

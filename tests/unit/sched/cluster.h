@@ -1,7 +1,7 @@
 /* cluster.h - a small world for planner tests: nodes, waiting jobs, runs that come and go */
 #pragma once
 #include "base/util.h"
-#include "sched/policy.h"
+#include "sched/plan.h"
 
 enum { WORLD_NODES = 4, WORLD_JOBS = 4096 };
 struct world {
@@ -16,12 +16,20 @@ struct world {
     decisions out;
     int64_t now_ms, patience_ms;
     size_t max_starts;
+    uint32_t uid; /* owner of the jobs added next */
 };
 
 static inline void world_init(struct world *w)
 {
     *w = (struct world){
-        .queue = queue_new(), .now_ms = 1000000, .patience_ms = 300000, .max_starts = 1000};
+        .queue = queue_new(NULL), .now_ms = 1000000, .patience_ms = 300000, .max_starts = 1000};
+}
+
+/* Before the first job: so many of each user run at once. */
+static inline void world_limit_users(struct world *w, int32_t max)
+{
+    queue_free(w->queue);
+    w->queue = queue_new(&(struct limit_conf){.per_user = max});
 }
 
 static inline void world_done(struct world *w)
@@ -55,11 +63,15 @@ static inline struct wait_item *world_add(struct world *w, struct resources need
     struct wait_item *it = &w->items[i];
 
     ASSERT(i < WORLD_JOBS);
-    *it =
-        (struct wait_item){.job = i + 1,
-                           .since_ms = w->now_ms - 1000 + (int64_t)i,
-                           .priority = priority,
-                           .shape = queue_shape(w->queue, &need, batch, batch_slots, named_queue)};
+    *it = (struct wait_item){
+        .job = i + 1,
+        .since_ms = w->now_ms - 1000 + (int64_t)i,
+        .priority = priority,
+        .shape = queue_shape_take(w->queue, &(struct shape){.need = need,
+                                                            .queue = named_queue,
+                                                            .uid = w->uid,
+                                                            .batch = batch,
+                                                            .batch_max = batch_slots})};
     queue_push(w->queue, it);
     return it;
 }
@@ -102,7 +114,7 @@ static inline size_t world_plan(struct world *w)
         if (it->limit_s)
             r.ends_by_ms = w->now_ms + (int64_t)it->limit_s * 1000;
         usage_add(&w->usage[d->node], &shape->need, &d->gpus);
-        queue_batch_running(w->queue, shape->batch, 1);
+        queue_count_running(w->queue, it->shape, 1);
         vec_push(&w->runs, r);
     }
     return w->out.n;
@@ -113,7 +125,6 @@ static inline void world_end(struct world *w, size_t run)
     struct plan_run r = w->runs.p[run];
 
     usage_sub(&w->usage[r.node], &r.need, &r.gpus);
-    queue_batch_running(w->queue, queue_shape_at(w->queue, w->items[r.key.job - 1].shape)->batch,
-                        -1);
+    queue_count_running(w->queue, w->items[r.key.job - 1].shape, -1);
     vec_remove(&w->runs, run);
 }

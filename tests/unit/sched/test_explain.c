@@ -112,12 +112,10 @@ static void held_back(void **state)
     world_node(&w, 8, 8, 1000, 0);
     world_add(&w, slot, 0, 0, 0, 1);
     queue_set_paused(w.queue, 1, true);
-    says(1, WAIT_QUEUE_PAUSED, "its queue is paused: resume the queue to let it start");
+    says(1, WAIT_LIMIT, "its queue is paused: resume it to let the job start");
     for (int i = 0; i < 3; i++)
         world_add(&w, slot, 0, 5, 2, 0);
-    says(4, WAIT_BATCH_SLOTS,
-         "its batch runs 2 jobs at once, as its slots allow: it starts when one ends; 3 jobs are "
-         "before it");
+    says(4, WAIT_LIMIT, "its batch is limited to 2 running jobs; 3 jobs are before it");
     w.nodes[0].drained = true;
     says(2, WAIT_NODE_DRAINED, "a is drained and starts nothing new: resume it, or add a node");
 }
@@ -140,7 +138,8 @@ static void kept_for_another(void **state)
 static void world_where(struct wait_item *it, const char *nodes, uint64_t avoid)
 {
     queue_remove(w.queue, it);
-    it->shape = queue_shape_where(w.queue, &slot, 0, 0, 0, str_of(nodes), avoid);
+    it->shape = queue_shape_take(
+        w.queue, &(struct shape){.need = slot, .nodes = str_of(nodes), .avoid = avoid});
     queue_push(w.queue, it);
 }
 
@@ -184,7 +183,8 @@ static void named_nodes(void **state)
     w.nodes[0].away = false;
     world_where(world_job(&w, slot), "gpu*", 0);
     says(4, WAIT_NO_SUCH_NODE,
-         "may run on gpu* only, and there is no such node: add it, or change nodes");
+         "is restricted to node 'gpu*', which does not exist; add the node or resubmit without "
+         "--node");
 }
 
 static void what_core_fills_in(void **state)

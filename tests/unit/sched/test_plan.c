@@ -33,7 +33,6 @@ static void started(const uint64_t *jobs)
         n++;
     assert_int_equal(w.out.n, n);
     for (size_t i = 0; i < n; i++) {
-        assert_int_equal(w.out.p[i].kind, DECIDE_START);
         assert_int_equal(w.out.p[i].job, jobs[i]);
     }
 }
@@ -243,8 +242,8 @@ static void strict_queues_go_in_order(void **state)
     world_add(&w, small, 0, 0, 0, 3); /* would fit, but comes third */
     world_add(&w, small, 0, 0, 0, 4); /* of another queue */
     STARTED(1, 4);
-    assert_true(queue_lets(w.queue, &w.items[1]));
-    assert_false(queue_lets(w.queue, &w.items[2]));
+    assert_true(queue_may_start(w.queue, &w.items[1]));
+    assert_false(queue_may_start(w.queue, &w.items[2]));
     queue_set_rules(w.queue, 3, &(struct queue_rules){.strict = true, .backfill = true});
     STARTED(3);
 }
@@ -260,9 +259,8 @@ static void a_queue_runs_as_many_as_it_may(void **state)
     world_add(&w, other, 0, 0, 0, 3);
     world_add(&w, slot, 0, 0, 0, 3);
     STARTED(1, 2);
-    queue_running(w.queue, 3, 2);
     STARTED();
-    queue_running(w.queue, 3, -1);
+    world_end(&w, 0);
     STARTED(3);
 }
 
@@ -283,17 +281,30 @@ static void strict_order_over_gpus(void **state)
     plan(&s, &w.out);
     assert_int_equal(w.out.n, 1);
     assert_int_equal(w.out.p[0].job, 1);
-    assert_true(queue_lets(w.queue, &w.items[1]));
+    assert_true(queue_may_start(w.queue, &w.items[1]));
     assert_int_equal(plan_explain(&s, 3).kind, WAIT_TURN);
     assert_int_equal(plan_explain(&s, 3).other, 2);
 }
 
-static void the_table_of_policies(void **state)
+static void a_user_runs_as_many_as_users_may(void **state)
 {
     (void)state;
-    assert_ptr_equal(policy_find("priority_backfill"), policies[0]);
-    assert_null(policy_find("none"));
-    assert_non_null(policies[0]->about);
+    world_limit_users(&w, 2);
+    world_node(&w, 8, 8, 1000, 0);
+    for (size_t i = 0; i < 3; i++)
+        world_job(&w, slot);
+    w.uid = 7;
+    world_job(&w, slot);
+    world_job(&w, (struct resources){.slots = 1, .mcpu = 500}); /* of another shape */
+    world_job(&w, slot);
+    STARTED(1, 2, 4, 5);
+    struct snapshot s = world_snapshot(&w);
+    struct wait_reason r = plan_explain(&s, 6);
+    assert_int_equal(r.kind, WAIT_LIMIT);
+    assert_int_equal(r.limit.kind, LIMIT_USER);
+    assert_false(queue_may_start(w.queue, &w.items[5]));
+    world_end(&w, 3);
+    STARTED(6);
 }
 
 static void nothing_to_run_on(void **state)
@@ -324,7 +335,7 @@ int main(void)
         TEST(strict_queues_go_in_order),
         TEST(a_queue_runs_as_many_as_it_may),
         TEST(strict_order_over_gpus),
-        TEST(the_table_of_policies),
+        TEST(a_user_runs_as_many_as_users_may),
         TEST(nothing_to_run_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,6 +11,13 @@
 
 static const struct resources one = {.slots = 1}, two = {.slots = 2};
 
+static uint32_t shape_of(struct queue *q, const struct resources *need, uint64_t batch,
+                         int32_t batch_max, uint32_t queue)
+{
+    return queue_shape_take(
+        q, &(struct shape){.need = *need, .batch = batch, .batch_max = batch_max, .queue = queue});
+}
+
 static void order_is_priority_age_number(void **state)
 {
     struct wait_item a = {.job = 1, .since_ms = 5, .priority = 0},
@@ -27,15 +34,15 @@ static void order_is_priority_age_number(void **state)
 
 static void same_facts_same_shape(void **state)
 {
-    struct queue *q = queue_new();
-    uint32_t a = queue_shape(q, &one, 0, 0, 0);
+    struct queue *q = queue_new(NULL);
+    uint32_t a = shape_of(q, &one, 0, 0, 0);
 
     (void)state;
-    assert_int_equal(queue_shape(q, &one, 0, 0, 0), a);
-    assert_int_equal(queue_shape(q, &one, 7, 0, 0), a); /* no limit, no shape of its own */
-    assert_int_not_equal(queue_shape(q, &two, 0, 0, 0), a);
-    assert_int_not_equal(queue_shape(q, &one, 7, 3, 0), a);
-    assert_int_not_equal(queue_shape(q, &one, 0, 0, 1), a);
+    assert_int_equal(shape_of(q, &one, 0, 0, 0), a);
+    assert_int_equal(shape_of(q, &one, 7, 0, 0), a); /* no limit, no shape of its own */
+    assert_int_not_equal(shape_of(q, &two, 0, 0, 0), a);
+    assert_int_not_equal(shape_of(q, &one, 7, 3, 0), a);
+    assert_int_not_equal(shape_of(q, &one, 0, 0, 1), a);
     assert_int_equal(queue_shapes(q), 4);
     assert_int_equal(queue_shape_at(q, a)->need.slots, 1);
     queue_free(q);
@@ -46,8 +53,8 @@ enum { MANY = 3000 };
 static void comes_out_in_order(void **state)
 {
     static struct wait_item items[MANY];
-    struct queue *q = queue_new();
-    uint32_t shape = queue_shape(q, &one, 0, 0, 0);
+    struct queue *q = queue_new(NULL);
+    uint32_t shape = shape_of(q, &one, 0, 0, 0);
     struct rng r;
     size_t left = MANY;
 
@@ -83,8 +90,8 @@ static void comes_out_in_order(void **state)
 static void counts_who_is_ahead(void **state)
 {
     static struct wait_item items[200];
-    struct queue *q = queue_new();
-    uint32_t shapes[2] = {queue_shape(q, &one, 0, 0, 0), queue_shape(q, &two, 0, 0, 0)};
+    struct queue *q = queue_new(NULL);
+    uint32_t shapes[2] = {shape_of(q, &one, 0, 0, 0), shape_of(q, &two, 0, 0, 0)};
 
     (void)state;
     for (size_t i = 0; i < ARRAY_SIZE(items); i++) {
@@ -102,59 +109,76 @@ static void counts_who_is_ahead(void **state)
 
 static void pausing(void **state)
 {
-    struct queue *q = queue_new();
-    uint32_t a = queue_shape(q, &one, 0, 0, 3), b = queue_shape(q, &one, 0, 0, 4);
+    struct queue *q = queue_new(NULL);
+    uint32_t a = shape_of(q, &one, 0, 0, 3), b = shape_of(q, &one, 0, 0, 4);
 
     (void)state;
     queue_set_paused(q, 3, true);
     assert_true(queue_paused(q, 3));
     assert_false(queue_paused(q, 4));
-    assert_true(queue_shape_at(q, a)->paused);
-    assert_false(queue_shape_at(q, b)->paused);
-    uint32_t later = queue_shape(q, &two, 0, 0, 3);
-    assert_true(queue_shape_at(q, later)->paused);
+    assert_true(queue_refusal(q, a) != NULL);
+    assert_false(queue_refusal(q, b) != NULL);
+    uint32_t later = shape_of(q, &two, 0, 0, 3);
+    assert_true(queue_refusal(q, later) != NULL);
     queue_set_paused(q, 3, false);
-    assert_false(queue_shape_at(q, a)->paused);
-    assert_false(queue_shape_at(q, later)->paused);
+    assert_false(queue_refusal(q, a) != NULL);
+    assert_false(queue_refusal(q, later) != NULL);
     queue_free(q);
 }
 
 static void batches(void **state)
 {
-    struct queue *q = queue_new();
+    struct queue *q = queue_new(NULL);
+    uint32_t a = shape_of(q, &one, 9, 4, 0), b = shape_of(q, &two, 9, 4, 0);
 
     (void)state;
-    queue_batch_running(q, 9, 2); /* running before anything of it is known to wait */
-    uint32_t a = queue_shape(q, &one, 9, 4, 0), b = queue_shape(q, &two, 9, 4, 0);
-    assert_int_equal(queue_shape_at(q, a)->batch_running, 2);
-    queue_batch_running(q, 9, 1);
-    assert_int_equal(queue_shape_at(q, a)->batch_running, 3);
-    assert_int_equal(queue_shape_at(q, b)->batch_running, 3);
-    queue_batch_running(q, 9, -3);
-    queue_batch_running(q, 0, 5);
-    queue_batch_running(q, 77, 1);
-    queue_batch_running(q, 77, -1);
+    queue_count_running(q, a, 1);
+    queue_count_running(q, b, 2);
+    assert_null(queue_refusal(q, a));
+    assert_int_equal(queue_limit(q, a, LIMIT_BATCH)->running, 3);
+    queue_count_running(q, a, 1);
+    assert_ptr_equal(queue_refusal(q, a), queue_limit(q, b, LIMIT_BATCH));
+    assert_ptr_equal(queue_refusal(q, b), queue_limit(q, b, LIMIT_BATCH));
+    assert_null(queue_limit(q, a, LIMIT_USER));
+    queue_free(q);
+}
+
+/* Users count only when they are limited; then each has shapes and a limit of its own. */
+static void users(void **state)
+{
+    struct queue *q = queue_new(&(struct limit_conf){.per_user = 1});
+    uint32_t root = queue_shape_take(q, &(struct shape){.need = one, .uid = 0}),
+             ada = queue_shape_take(q, &(struct shape){.need = one, .uid = 1000}),
+             more = queue_shape_take(q, &(struct shape){.need = two, .uid = 1000});
+
+    (void)state;
+    assert_int_not_equal(root, ada);
+    queue_count_running(q, ada, 1);
+    assert_int_equal(queue_refusal(q, more)->kind, LIMIT_USER);
+    assert_null(queue_refusal(q, root));
+    queue_count_running(q, ada, -1);
+    assert_null(queue_refusal(q, more));
+    queue_shape_drop(q, ada);
+    queue_shape_drop(q, more);
     queue_free(q);
 }
 
 /* A daemon that sees a million batches must not keep a shape for each. */
 static void forgotten_batches_leave_nothing(void **state)
 {
-    struct queue *q = queue_new();
+    struct queue *q = queue_new(NULL);
     struct wait_item it = {.job = 1};
 
     (void)state;
     for (uint64_t batch = 1; batch <= 1000; batch++) {
-        it.shape = queue_shape(q, &one, batch, 2, 0);
+        it.shape = shape_of(q, &one, batch, 2, 0);
         queue_push(q, &it);
         queue_remove(q, &it);
-        queue_batch_running(q, batch, 1);
-        queue_batch_running(q, batch, -1);
-        queue_batch_forget(q, batch);
+        queue_count_running(q, it.shape, 1);
+        queue_count_running(q, it.shape, -1);
+        queue_shape_drop(q, it.shape);
     }
     assert_int_equal(queue_shapes(q), 1);
-    queue_batch_forget(q, 0);
-    queue_batch_forget(q, 5);
     queue_free(q);
 }
 
@@ -167,6 +191,7 @@ int main(void)
         cmocka_unit_test(counts_who_is_ahead),
         cmocka_unit_test(pausing),
         cmocka_unit_test(batches),
+        cmocka_unit_test(users),
         cmocka_unit_test(forgotten_batches_leave_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
