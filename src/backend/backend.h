@@ -78,8 +78,8 @@ struct backend_events {
 };
 struct backend_class {
     const char *name;
-    bool outside; /* runs there are not started by us and say themselves how they end */
-    bool far; /* behind a network: it may be away, and may refuse; run_start.after is not used */
+    bool by_url; /* a node of this class is added by a URL whose scheme is the class's name */
+    bool far;    /* behind a network: it may be away, and may refuse; run_start.after is not used */
     int (*open)(struct backend **out, const char *home, const struct json *conf, struct loop *l,
                 const struct backend_events *ev, void *owner, struct err *e);
     /* Leaves runs running. */
@@ -93,7 +93,7 @@ struct backend_class {
     /* TERM to the whole tree, after grace_ms KILL (negative: the grace given at start).  A run that
      * has not started yet ends as cancelled. */
     void (*stop)(struct backend *b, struct run_key key, int64_t grace_ms);
-    /* 0 = it was heard of: for runs that are outside. */
+    /* To the command only.  Nothing happens for a run that is not running. */
     void (*signal)(struct backend *b, struct run_key key, int signo);
     /* Runs from before.  Called after open with all of them, or with none: until then nothing that
      * earlier runs left is dropped.  Later for runs that come to this node. */
@@ -104,9 +104,5 @@ struct backend_class {
 /* Can the local backend mount directories for a run (run_start.mounts)?  Where it cannot, words of
  * the command that name a place below a mount are rewritten to the host's name of it. */
 bool backend_can_mount(void);
-/* Variables in which the start of an outside run tells who it is. */
-#define OUTSIDE_PID "BERTH_OUTSIDE_PID"
-#define OUTSIDE_SILENCE "BERTH_OUTSIDE_SILENCE_MS"
-extern const struct backend_class backend_outside;
 extern const struct backend_class backend_local, backend_ssh;
 const struct backend_class *backend_find(const char *name);

@@ -6,7 +6,6 @@
 static const struct backend_class *const classes[] = {
     &backend_local,
     &backend_ssh,
-    &backend_outside,
 };
 
 const struct backend_class *backend_find(const char *name)

@@ -62,7 +62,7 @@ void core_free(struct core *c)
     if (!c)
         return;
     for (size_t it = 0; map_u64_next(&c->jobs.by_number, &it, &key, &val);)
-        free(((struct job *)val)->run);
+        run_discard(((struct job *)val)->run);
     train_done(c);
     for (size_t it = 0; map_u64_next(&c->jobs.waiters, &it, &key, &val);) {
         vec_done(&((struct waiters *)val)->jobs);

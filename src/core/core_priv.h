@@ -8,6 +8,7 @@
 #include "base/rand.h"
 #include "base/vec.h"
 #include "core/core.h"
+#include "core/track.h"
 #include "sched/plan.h"
 
 enum hold {
@@ -54,7 +55,8 @@ enum run_phase {
 struct run {
     struct run_key key;
     struct job *job;
-    struct core_host *host;
+    struct core_host *host;          /* NULL: berth did not start it, and it has no node */
+    struct outside_process *outside; /* then this process; otherwise NULL */
     struct gpu_set gpus;
     int64_t started_mono_ms, timeout_ms, spool_offset;
     struct run *next;       /* waits in the backend for our end and takes our place */
@@ -142,6 +144,8 @@ struct core {
     uint8_t secret[32];
     struct rng rng;
     struct cluster cluster;
+    const struct outside_ops *outside; /* NULL = foreign processes are not tracked */
+    void *outside_self;
     struct job_table jobs;
     struct queue *queue;
     struct map_str queues;    /* name → index + 1 */
@@ -241,8 +245,15 @@ void set_and_answer(struct core *c, const struct change *ch, core_act_fn done, v
 /* run.c */
 void run_place(struct core *c, struct core_host *h, struct job *j, const struct gpu_set *gpus,
                struct run *prev);
-void run_hold(struct core *c, struct run *r); /* counts its resources */
-struct run *run_restore(struct core_host *h, struct job *j, const struct run_record *rec);
+/* A run of a process that berth has not started: recorded like any other, but without a node. */
+void run_place_outside(struct core *c, struct job *j, const struct outside_process *p);
+void run_hold(struct core *c, struct run *r); /* counts its resources; outside runs have none */
+/* h is NULL for the run of a process that berth has not started. */
+struct run *run_restore(struct core *c, struct core_host *h, struct job *j,
+                        const struct run_record *rec);
+/* Its command, or its foreign process, is running. */
+void run_started(struct core *c, struct run *r, int64_t pid, int64_t pid_start, int64_t at_ms);
+void run_discard(struct run *r); /* frees the memory only; NULL is fine */
 /* It never was: its job was refused. */
 void run_drop(struct core *c, struct run *r);
 /* Its outcome is staged, the job moves on and the run is gone. */
@@ -321,12 +332,16 @@ void job_owner_name(struct core *c, const struct job *j, char *out, size_t n);
 /* train_view.c */
 bool train_explain(struct core *c, struct job *j, struct json *out);
 
-/* submit.c: a job that has its place already; its run is recorded with it */
-void submit_to_host(struct core *c, struct submission *s, const struct caller *who,
-                    struct core_host *h, core_submit_fn done, void *arg);
+/* submit.c: the job of a process that runs already; its run is recorded with it */
+void submit_outside(struct core *c, struct submission *s, const struct caller *who,
+                    const struct outside_process *p, core_submit_fn done, void *arg);
 
-/* outside.c */
-bool run_is_outside(const struct run *r);
+/* outside.c: runs of processes that berth has not started */
+#define OUTSIDE_NODE "outside" /* recorded where other runs have the name of their node */
+void outside_begun(struct core *c, struct run *r); /* the placement of the run is durable */
+void outside_restored(struct core *c);             /* all runs are back: watch those again */
+void outside_stop(struct core *c, const struct run *r);
+void outside_over(struct core *c, const struct run *r);
 void outside_outcome(const struct core *c, int64_t code, struct run_outcome *out);
 
 /* track.c: `done` comes once everything staged so far is durable */

@@ -95,9 +95,17 @@ static void explain_run(struct core *c, struct job *j, struct json *out)
         [RUN_LIVE] = "its command is running",
         [RUN_OVER] = "it has ended; the outcome is being written to disk",
     };
-    const struct node *n = host_node(j->run->host);
     char text[400];
 
+    if (j->run->outside) {
+        snprintf(text, sizeof(text), "its process runs outside of berth%s",
+                 j->cancel_requested ? ", and it was told to stop" : "");
+        json_set_str(out, "kind", job_state_name(j->state));
+        json_set_str(out, "text", text);
+        json_set_int(out, "run", j->run->key.run);
+        return;
+    }
+    const struct node *n = host_node(j->run->host);
     snprintf(text, sizeof(text), "%s%s on %s%s%s%s", phases[j->run->phase],
              j->cancel_requested ? ", and it was told to stop" : "", n->name,
              n->away ? ", which is away (" : "", n->away ? n->trouble : "", n->away ? ")" : "");

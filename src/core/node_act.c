@@ -35,6 +35,11 @@ static int check_add(const struct core *c, struct str name, const char *conf, st
         return err_set(e, ERR_INVALID,
                        "'%.*s' cannot be the name of a node; use up to 63 letters, digits and ._-",
                        (int)MIN(name.n, (size_t)60), name.p);
+    if (str_eq_c(name, OUTSIDE_NODE))
+        return err_set(e, ERR_INVALID,
+                       "'%s' stands for processes that berth has not started and cannot be the "
+                       "name of a node; choose another",
+                       OUTSIDE_NODE);
     if (strlen(conf) > CONF_MAX)
         return err_set(e, ERR_LIMIT, "what is said of a node is larger than %d KiB",
                        CONF_MAX >> 10);
@@ -127,7 +132,7 @@ static int check_remove(const struct core *c, struct core_host *h, struct str na
 {
     size_t runs;
 
-    if (!h || (h->cls && h->cls->outside))
+    if (!h)
         return core_node_unknown(c, name, e);
     if (h->ours)
         return err_set(e, ERR_CONFLICT,

@@ -314,10 +314,7 @@ size_t core_node_count(const struct core *c)
 
 const struct node *core_node(const struct core *c, size_t at)
 {
-    const struct core_host *h = at < c->cluster.hosts.n ? c->cluster.hosts.p[at] : NULL;
-
-    /* Where runs are not ours there is nothing to be had: nobody is shown that as a node. */
-    return h && !(h->cls && h->cls->outside) ? &c->cluster.nodes.p[at] : NULL;
+    return at < c->cluster.hosts.n && c->cluster.hosts.p[at] ? &c->cluster.nodes.p[at] : NULL;
 }
 
 const struct node *core_node_find(const struct core *c, struct str name, size_t *out_at)

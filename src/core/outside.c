@@ -1,14 +1,16 @@
-/* outside.c - a process that is not ours becomes a job, and ends as one
+/* outside.c - a process that berth has not started becomes a job, and ends as one
  *
- * Owns: the beginning and the end of runs on the node `outside`.  Between them they are runs like
- * any other: recorded, listed, reported to, stopped, lost.
+ * Owns: the beginning and the end of runs without a node (struct run, `outside`).  Between the two
+ * such a run is like any other: recorded, listed, reported to, stopped, lost.  It holds nothing of
+ * any node or queue, so planners and requests about nodes never meet it.
+ * Does not own: watching the process, which the operations of core_track_outside do.
  *
- * The job and its run are staged in one turn, so there is never one that waits for a place.  It
- * ends when its process says so: by a request, or by the last line of its spool, which is also
- * found when the process went while nobody listened.
+ * The job and its run are staged in one turn, so such a job never waits for a place.  The run ends
+ * when its process says so, by a request or by the last line of its spool.  That line is also found
+ * when the process exited while no daemon was running.
  */
+#include "base/clock.h"
 #include "core/core_priv.h"
-#include "core/track.h"
 #include <stdio.h>
 
 void outside_outcome(const struct core *c, int64_t code, struct run_outcome *out)
@@ -17,19 +19,12 @@ void outside_outcome(const struct core *c, int64_t code, struct run_outcome *out
         .why = RUN_END_EXITED, .wait_status = (int)(code & 0xff) << 8, .ended_ms = core_wall(c)};
 }
 
-bool run_is_outside(const struct run *r)
+void core_track_outside(struct core *c, const struct outside_ops *ops, void *self)
 {
-    return r->host->cls && r->host->cls->outside;
-}
-
-static struct core_host *outside_host(struct core *c, struct err *e)
-{
-    for (size_t i = 0; i < c->cluster.hosts.n; i++)
-        if (c->cluster.hosts.p[i] && c->cluster.hosts.p[i]->cls &&
-            c->cluster.hosts.p[i]->cls->outside)
-            return c->cluster.hosts.p[i];
-    err_set(e, ERR_UNAVAILABLE, "this daemon does not track processes that it has not started");
-    return NULL;
+    c->outside = ops;
+    c->outside_self = self;
+    if (c->recovered)
+        outside_restored(c);
 }
 
 /* ---- the beginning ---- */
@@ -42,7 +37,7 @@ struct outside_submission {
     char *body, *params;
 };
 
-static void free_submission(struct submission *s)
+static void outside_submission_free(struct submission *s)
 {
     struct outside_submission *x = (struct outside_submission *)s;
 
@@ -52,18 +47,10 @@ static void free_submission(struct submission *s)
     free(x);
 }
 
-static void set_number(struct json *env, const char *key, int64_t v)
+/* The spec of the job is what a retry would run: the command, if the process named one. */
+static struct json *outside_spec(const struct outside_start *o)
 {
-    char text[24];
-
-    snprintf(text, sizeof(text), "%lld", (long long)v);
-    json_set_str(env, key, text);
-}
-
-/* What it does is not for us to know; what it was, if told, is what a retry would run. */
-static struct json *describe(const struct outside_start *o)
-{
-    struct json *j = json_new_object(), *env = json_new_object();
+    struct json *j = json_new_object();
 
     if (o->command) {
         json_set_take(j, "command", json_copy(o->command));
@@ -77,25 +64,21 @@ static struct json *describe(const struct outside_start *o)
         json_set_str(j, "project", o->project);
     if (o->cwd && *o->cwd)
         json_set_str(j, "cwd", o->cwd);
-    if (o->pid > 0)
-        set_number(env, OUTSIDE_PID, o->pid);
-    if (o->silence_ms > 0)
-        set_number(env, OUTSIDE_SILENCE, o->silence_ms);
-    json_set_take(j, "env", env);
     return j;
 }
 
-static struct outside_submission *make_submission(const struct outside_start *o, struct err *e)
+static struct outside_submission *outside_submission_new(const struct outside_start *o,
+                                                         struct err *e)
 {
     struct outside_submission *x = xcalloc(1, sizeof(*x));
-    struct json *j = describe(o);
+    struct json *j = outside_spec(o);
 
-    x->s.free_fn = free_submission;
+    x->s.free_fn = outside_submission_free;
     x->body = json_text(j);
     int rc = spec_parse(j, "", &x->parsed, e);
     json_free(j);
     if (rc < 0) {
-        free_submission(&x->s);
+        outside_submission_free(&x->s);
         return NULL;
     }
     if (json_len(o->params))
@@ -116,18 +99,88 @@ static struct outside_submission *make_submission(const struct outside_start *o,
 void core_outside_begin(struct core *c, const struct outside_start *o, const struct caller *who,
                         core_submit_fn done, void *arg)
 {
+    struct outside_submission *x = NULL;
+    struct outside_process p = {.pid = o->pid, .silence_ms = o->silence_ms};
     struct err e = {0};
-    struct core_host *h = outside_host(c, &e);
-    struct outside_submission *x = h ? make_submission(o, &e) : NULL;
 
+    if (!c->outside)
+        err_set(&e, ERR_UNAVAILABLE,
+                "this daemon does not track processes that it has not started");
+    else
+        x = outside_submission_new(o, &e);
     if (!x) {
         done(arg, &e, NULL);
         return;
     }
-    submit_to_host(c, &x->s, who, h, done, arg);
+    if (p.pid)
+        c->outside->pid_start(c->outside_self, p.pid, &p.pid_start);
+    submit_outside(c, &x->s, who, &p, done, arg);
+}
+
+static void outside_watch(struct core *c, struct run *r)
+{
+    const struct outside_process *p = r->outside;
+
+    /* First: a run whose job was cancelled is told to stop when it has started. */
+    c->outside->begin(c->outside_self, r->key, p);
+    /* A process without a pid is recorded with -1: it was seen, also after the next restart. */
+    run_started(c, r, p->pid ? p->pid : -1, p->pid_start, core_wall(c));
+}
+
+void outside_begun(struct core *c, struct run *r)
+{
+    const struct run_outcome o = {.why = RUN_END_CANCELLED, .ended_ms = core_wall(c)};
+
+    if (r->job->cancel_requested || !c->outside)
+        run_end(c, r, &o, STR("stopped before it started"));
+    else
+        outside_watch(c, r);
+}
+
+void outside_restored(struct core *c)
+{
+    uint64_t key;
+    void *val;
+
+    if (!c->outside)
+        return; /* such runs stay unresolved until somebody watches */
+    for (size_t it = 0; map_u64_next(&c->jobs.by_number, &it, &key, &val);) {
+        struct run *r = ((struct job *)val)->run;
+        if (r && r->outside && r->phase == RUN_UNRESOLVED)
+            outside_watch(c, r);
+    }
 }
 
 /* ---- the end ---- */
+
+static struct run *outside_run(const struct core *c, struct run_key key)
+{
+    struct job *j = core_job(c, key.job);
+    struct run *r = j ? j->run : NULL;
+
+    return r && r->outside && run_key_eq(r->key, key) && r->phase != RUN_OVER ? r : NULL;
+}
+
+void outside_stop(struct core *c, const struct run *r)
+{
+    if (c->outside)
+        c->outside->stop(c->outside_self, r->key);
+}
+
+void outside_over(struct core *c, const struct run *r)
+{
+    if (c->outside)
+        c->outside->end(c->outside_self, r->key);
+}
+
+void core_outside_gone(struct core *c, struct run_key key, struct str why)
+{
+    const struct run_outcome o = {.why = RUN_END_NODE_LOST, .ended_ms = core_wall(c)};
+    struct run *r = outside_run(c, key);
+
+    if (r)
+        report_end(c, r, &o, why);
+}
 
 void core_outside_end(struct core *c, uint64_t job, int64_t exit_code, struct str why,
                       const struct caller *who, core_act_fn done, void *arg)
@@ -141,7 +194,7 @@ void core_outside_end(struct core *c, uint64_t job, int64_t exit_code, struct st
         done(arg, NULL, &a);
         return;
     }
-    if (!run_is_outside(j->run))
+    if (!j->run->outside)
         err_set(&e, ERR_CONFLICT, "job %llu was started by berth, which sees by itself how it ends",
                 (unsigned long long)job);
     else if (!who->admin && who->uid != j->uid)
@@ -159,9 +212,6 @@ void core_outside_end(struct core *c, uint64_t job, int64_t exit_code, struct st
 
 void core_heard(struct core *c, struct run_key key)
 {
-    struct job *j = core_job(c, key.job);
-    struct run *r = j ? j->run : NULL;
-
-    if (r && run_key_eq(r->key, key) && run_is_outside(r))
-        r->host->cls->signal(r->host->backend, key, 0);
+    if (c->outside && outside_run(c, key))
+        c->outside->heard(c->outside_self, key);
 }

@@ -78,8 +78,13 @@ static void restore_run(void *arg, const struct run_record *r)
 
     if (!j || j->state == JOB_QUEUED)
         return; /* berth doctor reports such rows; there is nothing to supervise */
+    /* Every node has a journal, also one that happens to have the same name. */
+    if (str_eq_c(r->node, OUTSIDE_NODE) && !r->journal) {
+        run_restore(x->c, NULL, j, r);
+        return;
+    }
     struct core_host *h = host_of(x, r->node);
-    run_restore(h, j, r);
+    run_restore(x->c, h, j, r);
     vec_push(&h->beliefs, ((struct run_belief){r->key, r->journal, r->pid, r->pid_start}));
 }
 
@@ -216,6 +221,7 @@ int core_recover(struct core *c, struct err *e)
         host_open_backend(c->cluster.hosts.p[i]);
         host_adopt(c->cluster.hosts.p[i]);
     }
+    outside_restored(c);
     for (size_t i = 0; i < x.names.n; i++)
         free(x.names.p[i]);
     vec_done(&x.names);

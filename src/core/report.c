@@ -53,7 +53,7 @@ static const struct report_item *stage_batch(struct core *c, struct run *r,
     for (size_t i = 0; i < b->items.n; i++) {
         if (b->items.p[i].kind != 'x')
             stage_item(c, r->key, &b->items.p[i]);
-        else if (run_is_outside(r))
+        else if (r->outside)
             end = &b->items.p[i];
     }
     r->spool_offset += (int64_t)b->used;

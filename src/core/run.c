@@ -32,7 +32,7 @@ void run_hold(struct core *c, struct run *r)
 {
     const struct shape *s = queue_shape_at(c->queue, r->job->wait.shape);
 
-    if (r->holds)
+    if (r->holds || r->outside)
         return;
     r->holds = true;
     r->slot = c->held.n;
@@ -75,12 +75,21 @@ static void run_unlink(struct core *c, struct run *r)
     r->next = r->prev = NULL;
 }
 
+void run_discard(struct run *r)
+{
+    if (r)
+        free(r->outside);
+    free(r);
+}
+
 static void run_free(struct core *c, struct run *r)
 {
     run_let_go(c, r);
     run_unlink(c, r);
+    if (r->outside)
+        outside_over(c, r);
     r->job->run = NULL;
-    free(r);
+    run_discard(r);
     c->dirty = true;
 }
 
@@ -144,7 +153,7 @@ void run_end(struct core *c, struct run *r, const struct run_outcome *o, struct 
     struct verdict v = {.ev = judge(j, o)};
     char text[200];
 
-    if (r->phase == RUN_UNRESOLVED)
+    if (r->phase == RUN_UNRESOLVED && r->host)
         host_resolved_one(r->host);
     report_drain_spool(c, r);
     r->phase = RUN_OVER;
@@ -181,7 +190,7 @@ void run_end(struct core *c, struct run *r, const struct run_outcome *o, struct 
     } else {
         job_settle_waiters(c, j);
     }
-    job_forget_after_commit(c, j, key, h->serial);
+    job_forget_after_commit(c, j, key, h ? h->serial : 0);
 }
 
 /* ---- starting ---- */
@@ -237,45 +246,73 @@ static void on_placed(void *arg, const struct err *e)
     struct job *j = core_job(p->c, p->key.job);
 
     (void)e; /* placements are never refused, only late */
-    if (j && j->run && run_key_eq(j->run->key, p->key) && j->run->phase == RUN_RECORDING)
-        start_now(p->c, j->run);
+    if (j && j->run && run_key_eq(j->run->key, p->key) && j->run->phase == RUN_RECORDING) {
+        if (j->run->outside)
+            outside_begun(p->c, j->run);
+        else
+            start_now(p->c, j->run);
+    }
     free(p);
+}
+
+static struct run *run_new(struct core *c, struct job *j)
+{
+    struct run *r = xcalloc(1, sizeof(*r));
+
+    ASSERT(j->state == JOB_QUEUED && !j->run);
+    j->attempt++;
+    j->tries++;
+    j->run = r;
+    r->job = j;
+    r->key = (struct run_key){j->wait.job, j->attempt};
+    r->started_mono_ms = core_mono(c);
+    return r;
+}
+
+/* The run is written to disk before anything happens to it; on_placed goes on then. */
+static void run_record(struct core *c, struct run *r, const char *node)
+{
+    struct placed *p = xmalloc(sizeof(*p));
+    AUTO(buf) struct buf devices = {0};
+
+    job_move(c, r->job, JOB_EV_PLACED);
+    train_placed(c, r);
+    buf_init(&devices, DEVICES_TEXT_MAX);
+    gpu_set_format(&r->gpus, &devices);
+    core_stage(c, &(struct change){.kind = CHANGE_RUN_NEW,
+                                   .at_ms = core_wall(c),
+                                   .run_new = {.key = r->key,
+                                               .node = str_of(node),
+                                               .devices = buf_str(&devices),
+                                               .journal = r->journal}});
+    *p = (struct placed){c, r->key};
+    core_barrier(c, on_placed, p);
 }
 
 void run_place(struct core *c, struct core_host *h, struct job *j, const struct gpu_set *gpus,
                struct run *prev)
 {
-    struct run *r = xcalloc(1, sizeof(*r));
-    struct placed *p = xmalloc(sizeof(*p));
-    AUTO(buf) struct buf devices = {0};
+    struct run *r = run_new(c, j);
 
-    ASSERT(j->state == JOB_QUEUED && !j->run && h->cls && (!prev || prev->host == h));
-    j->attempt++;
-    j->tries++;
-    j->run = r;
-    r->job = j;
+    ASSERT(h->cls && (!prev || prev->host == h));
     r->host = h;
-    r->key = (struct run_key){j->wait.job, j->attempt};
     r->gpus = *gpus;
     r->journal = h->cls->journal(h->backend);
-    r->started_mono_ms = core_mono(c);
     r->prev = prev;
     if (prev)
         prev->next = r;
     else
         run_hold(c, r);
-    job_move(c, j, JOB_EV_PLACED);
-    train_placed(c, r);
-    buf_init(&devices, DEVICES_TEXT_MAX);
-    gpu_set_format(gpus, &devices);
-    core_stage(c, &(struct change){.kind = CHANGE_RUN_NEW,
-                                   .at_ms = core_wall(c),
-                                   .run_new = {.key = r->key,
-                                               .node = str_of(host_node(h)->name),
-                                               .devices = buf_str(&devices),
-                                               .journal = r->journal}});
-    *p = (struct placed){c, r->key};
-    core_barrier(c, on_placed, p);
+    run_record(c, r, host_node(h)->name);
+}
+
+void run_place_outside(struct core *c, struct job *j, const struct outside_process *p)
+{
+    struct run *r = run_new(c, j);
+
+    r->outside = xmalloc(sizeof(*r->outside));
+    *r->outside = *p;
+    run_record(c, r, OUTSIDE_NODE);
 }
 
 void run_send_absent(struct core *c)
@@ -308,11 +345,13 @@ void run_stop(struct core *c, struct run *r)
 {
     if (r->stop_sent || r->phase == RUN_OVER || r->phase == RUN_RECORDING || r->phase == RUN_ABSENT)
         return; /* not with the backend: start_now sees the request */
-    if (!r->host->cls)
+    if (r->host && !r->host->cls)
         return; /* asked again when it is heard of */
-    (void)c;
     r->stop_sent = true;
-    r->host->cls->stop(r->host->backend, r->key, -1);
+    if (r->outside)
+        outside_stop(c, r);
+    else
+        r->host->cls->stop(r->host->backend, r->key, -1);
 }
 
 /* ---- what the backend tells ---- */
@@ -325,21 +364,12 @@ static struct run *known_run(const struct core_host *h, struct run_key key)
     return r && r->host == h && run_key_eq(r->key, key) && r->phase != RUN_OVER ? r : NULL;
 }
 
-static void on_started(void *owner, struct run_key key, int64_t pid, int64_t pid_start,
-                       int64_t at_ms)
+void run_started(struct core *c, struct run *r, int64_t pid, int64_t pid_start, int64_t at_ms)
 {
-    struct core_host *h = owner;
-    struct core *c = h->core;
-    struct run *r = known_run(h, key);
-
-    if (!r || r->phase == RUN_LIVE)
-        return;
     bool known = r->phase == RUN_UNRESOLVED && r->seen;
-    if (r->phase == RUN_UNRESOLVED)
-        host_resolved_one(h);
+
     r->phase = RUN_LIVE;
     r->job->refusals = 0;
-    host_went_well(h);
     c->dirty = true;
     if (!r->prev)
         run_hold(c, r);
@@ -352,10 +382,24 @@ static void on_started(void *owner, struct run_key key, int64_t pid, int64_t pid
     if (r->job->state == JOB_STARTING)
         job_move(c, r->job, JOB_EV_STARTED);
     c->stats.started++;
-    core_stage(c,
-               &(struct change){.kind = CHANGE_RUN_STARTED,
-                                .at_ms = at_ms,
-                                .run_started = {.key = key, .pid = pid, .pid_start = pid_start}});
+    core_stage(
+        c, &(struct change){.kind = CHANGE_RUN_STARTED,
+                            .at_ms = at_ms,
+                            .run_started = {.key = r->key, .pid = pid, .pid_start = pid_start}});
+}
+
+static void on_started(void *owner, struct run_key key, int64_t pid, int64_t pid_start,
+                       int64_t at_ms)
+{
+    struct core_host *h = owner;
+    struct run *r = known_run(h, key);
+
+    if (!r || r->phase == RUN_LIVE)
+        return;
+    if (r->phase == RUN_UNRESOLVED)
+        host_resolved_one(h);
+    host_went_well(h);
+    run_started(h->core, r, pid, pid_start, at_ms);
 }
 
 static void on_ended(void *owner, struct run_key key, const struct run_outcome *o,
@@ -461,7 +505,8 @@ const struct backend_events core_backend_events = {.started = on_started,
 
 /* Until it is heard of, it counts as holding what it was given.  Of a chain (look_ahead.c) more
  * than one does, but nothing starts there meanwhile. */
-struct run *run_restore(struct core_host *h, struct job *j, const struct run_record *rec)
+struct run *run_restore(struct core *c, struct core_host *h, struct job *j,
+                        const struct run_record *rec)
 {
     struct run *r = xcalloc(1, sizeof(*r));
 
@@ -474,9 +519,14 @@ struct run *run_restore(struct core_host *h, struct job *j, const struct run_rec
     r->journal = rec->journal;
     r->spool_offset = rec->spool_offset;
     r->phase = RUN_UNRESOLVED;
-    r->started_mono_ms = core_mono(h->core);
+    r->started_mono_ms = core_mono(c);
     r->seen = rec->pid != 0;
-    h->unresolved++;
-    run_hold(h->core, r);
+    if (h) {
+        h->unresolved++;
+    } else {
+        r->outside = xmalloc(sizeof(*r->outside));
+        *r->outside = (struct outside_process){.pid = rec->pid, .pid_start = rec->pid_start};
+    }
+    run_hold(c, r);
     return r;
 }

@@ -30,7 +30,7 @@ static void on_submitted(void *arg, const struct err *e)
     for (uint64_t n = p->result.first; n < p->result.first + p->result.n; n++) {
         struct job *j = core_job(c, n);
         if (e && j && j->run) {
-            run_drop(c, j->run); /* submit_to_host */
+            run_drop(c, j->run); /* submit_outside */
             job_move(c, j, JOB_EV_REQUEUE);
             job_drop(c, j);
             continue;
@@ -150,8 +150,8 @@ static struct submitted number_jobs(struct core *c, struct submission *s, const 
     return r;
 }
 
-void submit_to_host(struct core *c, struct submission *s, const struct caller *who,
-                    struct core_host *h, core_submit_fn done, void *arg)
+void submit_outside(struct core *c, struct submission *s, const struct caller *who,
+                    const struct outside_process *outside, core_submit_fn done, void *arg)
 {
     struct err e = {0};
     AUTO_FREE char *key = NULL;
@@ -176,10 +176,10 @@ void submit_to_host(struct core *c, struct submission *s, const struct caller *w
                                    .user = str_of(who->user),
                                    .submission = s});
     core_barrier(c, on_submitted, p);
-    if (h) {
+    if (outside) {
         struct job *j = core_job(c, p->result.first);
         j->hold = HOLD_NONE;
-        run_place(c, h, j, &(struct gpu_set){0}, NULL);
+        run_place_outside(c, j, outside);
     }
     c->dirty = true;
 }
@@ -187,5 +187,5 @@ void submit_to_host(struct core *c, struct submission *s, const struct caller *w
 void core_submit_take(struct core *c, struct submission *s, const struct caller *who,
                       core_submit_fn done, void *arg)
 {
-    submit_to_host(c, s, who, NULL, done, arg);
+    submit_outside(c, s, who, NULL, done, arg);
 }

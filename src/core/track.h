@@ -38,6 +38,28 @@ struct outside_start {
     int64_t silence_ms;         /* elsewhere: lost when not heard of for so long; 0 = ten minutes */
     struct str idempotency_key; /* empty = none; borrowed until `done` */
 };
+/* A process that berth has not started, as far as it is known. */
+struct outside_process {
+    int64_t pid, pid_start; /* pid 0: on another machine */
+    int64_t silence_ms;     /* 0 = ten minutes */
+};
+/* How such processes are watched (host/outside_watch.c).  Called on the loop thread; `begin` for a
+ * run that is watched already and the others for one that is not do nothing. */
+struct outside_ops {
+    /* When the process started, in the kernel's ticks; false: there is no such process. */
+    bool (*pid_start)(void *self, int64_t pid, int64_t *out);
+    /* core_outside_gone follows, later and at most once, unless `end` comes first. */
+    void (*begin)(void *self, struct run_key key, const struct outside_process *p);
+    void (*heard)(void *self, struct run_key key); /* the process sent a request: it lives */
+    void (*stop)(void *self, struct run_key key);  /* the process is asked to exit */
+    void (*end)(void *self, struct run_key key);   /* the run is over */
+};
+/* Runs from before a restart are watched at once, or by core_recover.  Without operations
+ * core_outside_begin is refused and such runs stay as they were recorded. */
+void core_track_outside(struct core *c, const struct outside_ops *ops, void *self);
+/* The watched process is gone, or silent for too long: its run is lost unless the rest of its spool
+ * tells how it ended. */
+void core_outside_gone(struct core *c, struct run_key key, struct str why);
 /* The job is there and its run has begun: it is run 1, with the token of that run. */
 void core_outside_begin(struct core *c, const struct outside_start *o, const struct caller *who,
                         core_submit_fn done, void *arg);

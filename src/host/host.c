@@ -15,6 +15,7 @@
 #include "host/atlas.h"
 #include "host/containers.h"
 #include "host/home.h"
+#include "host/outside_watch.h"
 #include "io/loop.h"
 #include "request/service.h"
 #include "store/store.h"
@@ -43,7 +44,8 @@ struct host {
     int lock_fd, tcp_port;
     struct store *store;
     struct core *core;
-    struct backend *backend, *outside;
+    struct backend *backend;
+    struct outside_watch *outside; /* processes that were not started here */
     struct api *api;
     struct auth *auth;
     struct request_server *requests;
@@ -323,7 +325,7 @@ static int on_open_node(void *arg, struct core_host *node, const struct json *co
     AUTO_FREE char *name = xstrndup(scheme.p, scheme.n);
 
     *cls = str_starts(rest, STR("//")) ? backend_find(name) : NULL;
-    if (!*cls || *cls == &backend_local)
+    if (!*cls || !(*cls)->by_url)
         return err_set(e, ERR_INVALID, "'%.*s' is not the address of a node; write ssh://user@host",
                        (int)MIN(url.n, (size_t)100), url.p);
     struct json *all = json_copy(conf);
@@ -430,11 +432,8 @@ static int open_core(struct host *h, struct err *e)
     if (rc < 0)
         return err_wrap(e, "starting the local backend");
     core_attach(local, &backend_local, h->backend);
-    struct core_host *guests = core_host_new(h->core, "outside");
-    if (backend_outside.open(&h->outside, h->home, NULL, h->loop, &core_backend_events, guests, e) <
-        0)
-        return -1;
-    core_attach(guests, &backend_outside, h->outside);
+    h->outside = outside_watch_new(h->loop, h->core);
+    core_track_outside(h->core, &outside_watch_ops, h->outside);
     return core_recover(h->core, e);
 }
 
@@ -591,12 +590,13 @@ void host_close(struct host *h)
     timer_free(h->wake);
     timer_free(h->idle);
     timer_free(h->retain);
-    if (h->core)
+    if (h->core) {
         core_close_nodes(h->core);
+        core_track_outside(h->core, NULL, NULL);
+    }
     if (h->backend)
         backend_local.close(h->backend);
-    if (h->outside)
-        backend_outside.close(h->outside);
+    outside_watch_free(h->outside);
     if (h->store)
         store_close(h->store);
     h->store = NULL;

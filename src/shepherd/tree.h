@@ -6,7 +6,7 @@
  * a subreaper too), and by descending from one of those.
  */
 #pragma once
-#include "shepherd/proc_stat.h"
+#include "base/proc_stat.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

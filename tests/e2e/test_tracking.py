@@ -238,5 +238,33 @@ def test_a_guest_from_elsewhere_is_lost_after_a_silence():
         home.close()
 
 
+def test_outside_is_no_node_and_no_address():
+    """Safety S1: each of these requests ended the daemon."""
+    home = Home().start()
+    try:
+        p, number = tracked(home)
+        status, _, body = home.request("GET", "/v1/nodes/outside")
+        assert status == 404 and "there is no node 'outside'" in body.decode(), (status, body)
+        for act in ("drain", "undrain", "rm"):
+            out = subprocess.run([BERTH, "node", act, "outside"], env=home.env, text=True, capture_output=True)
+            assert out.returncode != 0 and "there is no node 'outside'" in out.stderr, (act, out.stderr)
+        for scheme in ("outside", "local", "null", "docker", "sim"):
+            status, _, body = home.request("POST", "/v1/nodes", {"url": f"{scheme}://bar"})
+            assert status == 400 and "not the address of a node" in body.decode(), (scheme, status, body)
+        status, _, body = home.request("POST", "/v1/nodes", {"url": "ssh://127.0.0.1:9", "name": "outside"})
+        assert status == 400 and "choose another" in body.decode(), (status, body)
+        status, _, body = home.request("GET", "/v1/nodes/bar")
+        assert status == 404, (status, body)
+        home.kill()
+        home.start()
+        assert job_of(home, number)["state"] == "running"
+        assert len(home.api("GET", "/v1/nodes")["items"]) == 1
+        p.communicate("go\n")
+        assert ended(home, number)["state"] == "succeeded"
+        home.stop()
+    finally:
+        home.close()
+
+
 if __name__ == "__main__":
     main(__name__)

@@ -31,7 +31,7 @@ static struct gpu_set set_of(struct str text)
 /* Names of hosts are few, and outlive the change. */
 static struct str name_of(struct str name)
 {
-    static const char *const names[] = {"sim", "sim1", "sim2"};
+    static const char *const names[] = {"sim", "sim1", "sim2", "outside"};
 
     for (size_t i = 0; i < ARRAY_SIZE(names); i++)
         if (str_eq_c(name, names[i]))
@@ -135,6 +135,7 @@ static void apply_started(struct disk *d, const struct change *c)
     enum job_state next = j->rec.state;
 
     run_at(d, x->key)->rec.pid = x->pid;
+    run_at(d, x->key)->rec.pid_start = x->pid_start;
     run_at(d, x->key)->rec.started_ms = c->at_ms;
     job_next(j->rec.state, JOB_EV_STARTED, &next);
     set_state(j, next);

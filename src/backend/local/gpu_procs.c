@@ -12,7 +12,7 @@
  */
 #include "backend/local/gpu_priv.h"
 #include "base/file.h"
-#include "shepherd/proc_stat.h"
+#include "base/proc_stat.h"
 #include "shepherd/proto.h"
 #include "shepherd/tree.h"
 #include <errno.h>

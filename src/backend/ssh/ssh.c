@@ -536,6 +536,7 @@ static void ssh_settled(struct backend *b, struct run_key key)
 
 const struct backend_class backend_ssh = {
     .name = "ssh",
+    .by_url = true,
     .far = true,
     .open = ssh_open,
     .close = ssh_close,

@@ -1,5 +1,5 @@
 /* proc_stat.c - one line of /proc/PID/stat */
-#include "shepherd/proc_stat.h"
+#include "base/proc_stat.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
