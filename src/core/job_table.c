@@ -7,6 +7,7 @@
  * other way, the waiting job is cancelled with that reason, and so are those that wait for it in
  * turn.
  */
+#include "base/heap.h"
 #include "core/core_priv.h"
 #include <stdio.h>
 
@@ -130,39 +131,28 @@ uint32_t core_queue_index(struct core *c, struct str name)
     return (uint32_t)known;
 }
 
-/* ---- back-off: a binary heap by time; entries of jobs that moved on are skipped when they surface
- * ---- */
+/* ---- back-off: a heap by time; entries of jobs that moved on are skipped when they surface ----
+ */
+
+static bool due_before(const struct due *a, const struct due *b)
+{
+    return a->at_ms < b->at_ms;
+}
+
+HEAP_DEFINE(due_heap, struct due, due_before, HEAP_NO_PLACE)
 
 static void due_push(struct core *c, int64_t at_ms, uint64_t job)
 {
     vec_push(&c->jobs.due, ((struct due){at_ms, job}));
-    size_t i = c->jobs.due.n - 1;
-    while (i && c->jobs.due.p[(i - 1) / 2].at_ms > c->jobs.due.p[i].at_ms) {
-        struct due t = c->jobs.due.p[i];
-        c->jobs.due.p[i] = c->jobs.due.p[(i - 1) / 2];
-        c->jobs.due.p[(i - 1) / 2] = t;
-        i = (i - 1) / 2;
-    }
+    due_heap_fix(c->jobs.due.p, c->jobs.due.n, c->jobs.due.n - 1);
 }
 
 static struct due due_pop(struct core *c)
 {
     struct due top = c->jobs.due.p[0];
 
-    c->jobs.due.p[0] = vec_pop(&c->jobs.due);
-    for (size_t i = 0;;) {
-        size_t l = 2 * i + 1, least = i;
-        if (l < c->jobs.due.n && c->jobs.due.p[l].at_ms < c->jobs.due.p[least].at_ms)
-            least = l;
-        if (l + 1 < c->jobs.due.n && c->jobs.due.p[l + 1].at_ms < c->jobs.due.p[least].at_ms)
-            least = l + 1;
-        if (least == i)
-            return top;
-        struct due t = c->jobs.due.p[i];
-        c->jobs.due.p[i] = c->jobs.due.p[least];
-        c->jobs.due.p[least] = t;
-        i = least;
-    }
+    due_heap_remove(c->jobs.due.p, &c->jobs.due.n, 0);
+    return top;
 }
 
 void core_release_due(struct core *c)

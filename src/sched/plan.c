@@ -10,37 +10,27 @@
  * reservation is found anew in each pass; as nothing it lacks is handed out meanwhile, what is
  * lacking only shrinks, so it does start.
  */
+#include "base/heap.h"
 #include "sched/plan_priv.h"
 
 /* ---- heap of candidate heads ---- */
 
-static void heads_down(struct pass *p, size_t at)
+static bool head_before(struct wait_item *const *a, struct wait_item *const *b)
 {
-    struct wait_item *it = p->heads.p[at];
-
-    for (;;) {
-        size_t child = 2 * at + 1;
-        if (child >= p->heads.n)
-            break;
-        if (child + 1 < p->heads.n && wait_item_before(p->heads.p[child + 1], p->heads.p[child]))
-            child++;
-        if (!wait_item_before(p->heads.p[child], it))
-            break;
-        p->heads.p[at] = p->heads.p[child];
-        at = child;
-    }
-    p->heads.p[at] = it;
+    return wait_item_before(*a, *b);
 }
 
-/* The first candidate makes way for `next`, or for nothing. */
+HEAP_DEFINE(heads, struct wait_item *, head_before, HEAP_NO_PLACE)
+
+/* `next` takes the place of the first candidate; NULL: the first candidate leaves. */
 static void heads_replace(struct pass *p, struct wait_item *next)
 {
-    struct wait_item *last = next ? next : vec_pop(&p->heads);
-
-    if (!p->heads.n)
+    if (!next) {
+        heads_remove(p->heads.p, &p->heads.n, 0);
         return;
-    p->heads.p[0] = last;
-    heads_down(p, 0);
+    }
+    p->heads.p[0] = next;
+    heads_fix(p->heads.p, p->heads.n, 0);
 }
 
 /* ---- who is a candidate ---- */
@@ -105,8 +95,7 @@ static void gather(struct pass *p)
     if (p->heads.n) /* else there is nobody to keep room from */
         for (size_t i = 0; i < n_blocked; i++)
             vec_push(&p->heads, blocked[i]);
-    for (size_t i = p->heads.n / 2; i-- > 0;)
-        heads_down(p, i);
+    heads_make(p->heads.p, p->heads.n);
     free(blocked);
 }
 

@@ -7,6 +7,7 @@
  * back changes nothing.  An item knows its place (pos), so that a cancelled job leaves in
  * O(log n).
  */
+#include "base/heap.h"
 #include "sched/queue_priv.h"
 
 enum { NO_PLACE = UINT32_MAX };
@@ -199,39 +200,17 @@ size_t queue_shapes(const struct queue *q)
 
 /* ---- heap of one shape ---- */
 
-static void put(struct shape_slot *s, size_t at, struct wait_item *it)
+static bool waiting_before(struct wait_item *const *a, struct wait_item *const *b)
 {
-    s->heap.p[at] = it;
-    it->pos = (uint32_t)at;
+    return wait_item_before(*a, *b);
 }
 
-static void sift_up(struct shape_slot *s, size_t at, struct wait_item *it)
+static void waiting_placed(struct wait_item *const *it, size_t at)
 {
-    while (at > 0) {
-        size_t up = (at - 1) / 2;
-        if (!wait_item_before(it, s->heap.p[up]))
-            break;
-        put(s, at, s->heap.p[up]);
-        at = up;
-    }
-    put(s, at, it);
+    (*it)->pos = (uint32_t)at;
 }
 
-static void sift_down(struct shape_slot *s, size_t at, struct wait_item *it)
-{
-    for (;;) {
-        size_t child = 2 * at + 1;
-        if (child >= s->heap.n)
-            break;
-        if (child + 1 < s->heap.n && wait_item_before(s->heap.p[child + 1], s->heap.p[child]))
-            child++;
-        if (!wait_item_before(s->heap.p[child], it))
-            break;
-        put(s, at, s->heap.p[child]);
-        at = child;
-    }
-    put(s, at, it);
-}
+HEAP_DEFINE(waiting, struct wait_item *, waiting_before, waiting_placed)
 
 static void set_active(struct queue *q, struct shape_slot *s)
 {
@@ -256,7 +235,7 @@ void queue_push(struct queue *q, struct wait_item *it)
     struct shape_slot *s = &q->shapes.p[it->shape];
 
     vec_push(&s->heap, it);
-    sift_up(s, s->heap.n - 1, it);
+    waiting_fix(s->heap.p, s->heap.n, s->heap.n - 1);
     if (s->heap.n == 1)
         set_active(q, s);
     q->count++;
@@ -266,15 +245,8 @@ void queue_remove(struct queue *q, struct wait_item *it)
 {
     ASSERT(queue_contains(q, it));
     struct shape_slot *s = &q->shapes.p[it->shape];
-    size_t at = it->pos;
-    struct wait_item *last = vec_pop(&s->heap);
 
-    if (last != it) {
-        if (at > 0 && wait_item_before(last, s->heap.p[(at - 1) / 2]))
-            sift_up(s, at, last);
-        else
-            sift_down(s, at, last);
-    }
+    waiting_remove(s->heap.p, &s->heap.n, it->pos);
     if (!s->heap.n)
         set_idle(q, s);
     it->pos = NO_PLACE;

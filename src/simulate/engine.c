@@ -12,6 +12,7 @@
  * Nothing is random here but the estimates, which are drawn before the clock starts and are the
  * same for every policy.
  */
+#include "base/heap.h"
 #include "simulate/world_priv.h"
 #include <math.h>
 
@@ -30,35 +31,25 @@ static const struct policy *const policies[] = {&policy_berth, &policy_fifo, &po
                                                 &policy_las, &policy_pack};
 
 /* ---- the event heap: earliest first, ties in the order they were made ---- */
-static bool before(const struct event *a, const struct event *b)
+static bool event_before(const struct event *a, const struct event *b)
 {
     return a->at_s != b->at_s ? a->at_s < b->at_s : a->seq < b->seq;
 }
 
-static void heap_push(struct world *w, struct event ev)
-{
-    size_t i = w->heap.n;
+HEAP_DEFINE(event_heap, struct event, event_before, HEAP_NO_PLACE)
 
+static void event_push(struct world *w, struct event ev)
+{
     ev.seq = w->seq++;
     vec_push(&w->heap, ev);
-    for (; i > 0 && before(&ev, &w->heap.p[(i - 1) / 2]); i = (i - 1) / 2)
-        w->heap.p[i] = w->heap.p[(i - 1) / 2];
-    w->heap.p[i] = ev;
+    event_heap_fix(w->heap.p, w->heap.n, w->heap.n - 1);
 }
 
-static struct event heap_pop(struct world *w)
+static struct event event_pop(struct world *w)
 {
-    struct event top = w->heap.p[0], last = vec_pop(&w->heap);
-    size_t i = 0, n = w->heap.n;
+    struct event top = w->heap.p[0];
 
-    for (size_t k; (k = 2 * i + 1) < n; i = k) {
-        k += k + 1 < n && before(&w->heap.p[k + 1], &w->heap.p[k]);
-        if (!before(&w->heap.p[k], &last))
-            break;
-        w->heap.p[i] = w->heap.p[k];
-    }
-    if (n)
-        w->heap.p[i] = last;
+    event_heap_remove(w->heap.p, &w->heap.n, 0);
     return top;
 }
 
@@ -182,9 +173,10 @@ static void expect_epoch(struct world *w, uint32_t job)
 
     a->rate = world_rate(w, job, a->n, a->mates, a->n_mates);
     ASSERT(a->rate > 0);
-    heap_push(w, (struct event){.at_s = MAX(w->now_s, a->ready_s) + MAX(a->epoch_left, 0) / a->rate,
-                                .job = job,
-                                .generation = ++a->generation});
+    event_push(w,
+               (struct event){.at_s = MAX(w->now_s, a->ready_s) + MAX(a->epoch_left, 0) / a->rate,
+                              .job = job,
+                              .generation = ++a->generation});
 }
 
 /* Its company changes: what was done so far was done at the old speed. */
@@ -335,9 +327,9 @@ static int on_event(struct world *w, struct event ev, bool *idle, struct err *e)
     w->out->events++;
     if (ev.arrival) {
         if (++w->next_arrival < w->n_jobs)
-            heap_push(w, (struct event){.at_s = world_job(w, ev.job + 1)->arrival_s,
-                                        .job = ev.job + 1,
-                                        .arrival = true});
+            event_push(w, (struct event){.at_s = world_job(w, ev.job + 1)->arrival_s,
+                                         .job = ev.job + 1,
+                                         .arrival = true});
         return w->policy->arrived(w->policy_self, ev.job, e);
     }
     if (w->actors[ev.job].generation == ev.generation)
@@ -357,7 +349,7 @@ static int play(struct world *w, struct err *e)
 {
     int idle_wakes = 0;
 
-    heap_push(w, (struct event){.at_s = world_job(w, 0)->arrival_s, .arrival = true});
+    event_push(w, (struct event){.at_s = world_job(w, 0)->arrival_s, .arrival = true});
     while (w->n_over < w->n_jobs) {
         double wake = w->policy->wake ? w->policy->wake(w->policy_self) : -1;
         bool idle = false, woken = wake >= 0 && (!w->heap.n || wake < w->heap.p[0].at_s);
@@ -367,7 +359,7 @@ static int play(struct world *w, struct err *e)
         if (woken) {
             w->now_s = MAX(w->now_s, wake);
         } else {
-            struct event ev = heap_pop(w);
+            struct event ev = event_pop(w);
             w->now_s = ev.at_s;
             if (on_event(w, ev, &idle, e) < 0)
                 return -1;
