@@ -33,7 +33,6 @@ void http_client_free(struct http_client *c)
         return;
     http_unix_close(c);
     http_curl_close(c);
-    free(c->in);
     free(c->target);
     free(c->path);
     free(c->token);
@@ -44,17 +43,6 @@ void http_client_free(struct http_client *c)
 int http_client_fd(struct http_client *c)
 {
     return c->fd;
-}
-
-bool http_ask_has_header(const struct http_ask *a, const char *name)
-{
-    size_t n = strlen(name);
-
-    for (const char *const *h = a->headers; h && *h; h++) {
-        if (strncasecmp(*h, name, n) == 0 && (*h)[n] == ':')
-            return true;
-    }
-    return false;
 }
 
 void http_response_header(struct http_response *r, struct str name, struct str value)
@@ -71,6 +59,7 @@ void http_response_header(struct http_response *r, struct str name, struct str v
 
 static int run(struct http_client *c, struct http_ask *a, struct err *e)
 {
+    a->request.token = c->token;
     return c->path ? http_unix_call(c, a, e) : http_curl_call(c, a, e);
 }
 
@@ -102,7 +91,7 @@ static int run_whole(struct http_client *c, struct http_ask a, struct http_respo
 int http_call(struct http_client *c, const char *method, const char *path,
               const char *const *headers, struct str body, struct http_response *out, struct err *e)
 {
-    struct http_ask a = {.method = method, .path = path, .headers = headers, .body = body};
+    struct http_ask a = {.request = {method, path, headers, .body = body}};
 
     return run_whole(c, a, out, e);
 }
@@ -111,7 +100,7 @@ int http_call_upload(struct http_client *c, const char *method, const char *path
                      const char *const *headers, const struct http_source *body,
                      struct http_response *out, struct err *e)
 {
-    struct http_ask a = {.method = method, .path = path, .headers = headers, .source = body};
+    struct http_ask a = {.request = {method, path, headers}, .source = body};
 
     ASSERT(!c->path);
     return run_whole(c, a, out, e);
@@ -133,10 +122,7 @@ int http_call_stream(struct http_client *c, const char *method, const char *path
                      bool (*on_bytes)(void *arg, struct str piece), void *arg, struct err *e)
 {
     struct http_response r = {0};
-    struct http_ask a = {.method = method,
-                         .path = path,
-                         .headers = headers,
-                         .body = body,
+    struct http_ask a = {.request = {method, path, headers, .body = body},
                          .on_bytes = on_bytes,
                          .arg = arg,
                          .out = &r,

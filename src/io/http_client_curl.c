@@ -156,19 +156,20 @@ static bool is_loopback(const char *target)
            strncmp(host, "localhost", 9) == 0;
 }
 
-static struct curl_slist *header_list(struct http_client *c, const struct http_ask *a)
+static struct curl_slist *header_list(const struct http_ask *a)
 {
     struct curl_slist *list = curl.slist_append(NULL, "Expect:"); /* no pause before a body */
+    const struct http_request *q = &a->request;
 
-    if (c->token && !http_ask_has_header(a, "authorization")) {
-        AUTO_FREE char *line = xasprintf("Authorization: Bearer %s", c->token);
+    if (q->token && !http_request_has_header(q, "authorization")) {
+        AUTO_FREE char *line = xasprintf("Authorization: Bearer %s", q->token);
         list = curl.slist_append(list, line);
     }
-    if (a->body.n > 0 && !http_ask_has_header(a, "content-type"))
+    if (q->body.n > 0 && !http_request_has_header(q, "content-type"))
         list = curl.slist_append(list, "Content-Type: application/json");
     if (a->source)
         list = curl.slist_append(list, "Transfer-Encoding: chunked");
-    for (const char *const *h = a->headers; h && *h; h++)
+    for (const char *const *h = q->headers; h && *h; h++)
         list = curl.slist_append(list, *h);
     return list;
 }
@@ -178,6 +179,7 @@ static void set_options(struct http_client *c, struct transfer *t, const char *u
 {
     void *h = c->curl;
     const struct http_ask *a = t->ask;
+    const struct http_request *q = &a->request;
 
     curl.easy_reset(h); /* keeps connections */
     curl.easy_setopt(h, OPT_URL, url);
@@ -205,13 +207,13 @@ static void set_options(struct http_client *c, struct transfer *t, const char *u
         curl.easy_setopt(h, OPT_UPLOAD, 1L);
         curl.easy_setopt(h, OPT_READFUNCTION, on_read);
         curl.easy_setopt(h, OPT_READDATA, t);
-    } else if (strcmp(a->method, "HEAD") == 0) {
+    } else if (strcmp(q->method, "HEAD") == 0) {
         curl.easy_setopt(h, OPT_NOBODY, 1L);
-    } else if (a->body.n > 0 || strcmp(a->method, "GET") != 0) {
-        curl.easy_setopt(h, OPT_POSTFIELDSIZE_LARGE, (int64_t)a->body.n);
-        curl.easy_setopt(h, OPT_POSTFIELDS, a->body.n > 0 ? a->body.p : "");
+    } else if (q->body.n > 0 || strcmp(q->method, "GET") != 0) {
+        curl.easy_setopt(h, OPT_POSTFIELDSIZE_LARGE, (int64_t)q->body.n);
+        curl.easy_setopt(h, OPT_POSTFIELDS, q->body.n > 0 ? q->body.p : "");
     }
-    curl.easy_setopt(h, OPT_CUSTOMREQUEST, a->method);
+    curl.easy_setopt(h, OPT_CUSTOMREQUEST, q->method);
 }
 
 int http_curl_call(struct http_client *c, struct http_ask *a, struct err *e)
@@ -229,8 +231,8 @@ int http_curl_call(struct http_client *c, struct http_ask *a, struct err *e)
     if (!c->curl)
         c->curl = curl.easy_init();
     ASSERT(c->curl);
-    AUTO_FREE char *url = xasprintf("%s%s", c->target, a->path);
-    struct curl_slist *headers = header_list(c, a);
+    AUTO_FREE char *url = xasprintf("%s%s", c->target, a->request.path);
+    struct curl_slist *headers = header_list(a);
     set_options(c, &t, url, headers, why);
     int code = curl.easy_perform(c->curl);
     tell_status(&t);

@@ -1,6 +1,7 @@
 /* http_client_priv.h - what the two transports of the client share */
 #pragma once
 #include "io/http_client.h"
+#include "io/http_exchange.h"
 
 struct http_client {
     char *target;             /* as given, for messages */
@@ -8,7 +9,6 @@ struct http_client {
     char *token;              /* or NULL */
     char *ca_file;            /* or NULL */
     int fd;                   /* kept connection of the unix transport, or -1 */
-    char *in;                 /* its read buffer */
     void *curl;               /* easy handle of the curl transport */
     bool (*asked)(void *arg); /* should the call under way end?  NULL = never */
     void *asked_arg;
@@ -16,10 +16,8 @@ struct http_client {
 
 /* One call, whichever way it goes. */
 struct http_ask {
-    const char *method, *path;
-    const char *const *headers;
-    struct str body;
-    const struct http_source *source; /* or NULL: `body` */
+    struct http_request request;
+    const struct http_source *source; /* or NULL: the body of the request */
     bool (*on_bytes)(void *arg, struct str piece);
     void *arg;
     struct http_response *out; /* status and header values go here; its body is on_bytes' affair */
@@ -27,7 +25,6 @@ struct http_ask {
     bool stopped;              /* on_bytes returned false */
 };
 
-bool http_ask_has_header(const struct http_ask *a, const char *name);
 /* Keeps the values a response remembers; name in any case. */
 void http_response_header(struct http_response *r, struct str name, struct str value);
 

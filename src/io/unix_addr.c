@@ -6,6 +6,7 @@
  */
 #include "io/unix_addr.h"
 #include "base/util.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -36,4 +37,20 @@ int unix_addr_make(const char *path, struct sockaddr_un *out, socklen_t *out_n, 
     *out_n = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n + 1);
     *out_dir_fd = TAKE_FD(dir);
     return 0;
+}
+
+int unix_connect(const char *path)
+{
+    struct sockaddr_un a;
+    socklen_t n;
+    AUTO_FD dir = -1;
+    AUTO_FD fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int r;
+
+    if (fd < 0 || unix_addr_make(path, &a, &n, &dir, NULL) < 0)
+        return -1;
+    do
+        r = connect(fd, (struct sockaddr *)&a, n);
+    while (r < 0 && errno == EINTR);
+    return r < 0 ? -1 : TAKE_FD(fd);
 }

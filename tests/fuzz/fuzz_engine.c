@@ -5,7 +5,7 @@
  */
 #include "backend/docker/docker_priv.h"
 #include "base/util.h"
-#include "io/http_answer.h"
+#include "io/http_exchange.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
@@ -73,23 +73,25 @@ static void answers(struct str in, size_t piece)
     int more = 1;
 
     buf_init(&body, 1 << 20);
-    struct http_answer *a = http_answer_new(collect, &body);
+    const struct http_exchange_fns fns = {.body = collect};
+    struct http_exchange *x =
+        http_exchange_new(&(struct http_request){"GET", "/info"}, &fns, &body);
     while (in.n && more == 1) {
         size_t take = MIN(piece, in.n);
-        more = http_answer_feed(a, in.p, take, &e);
+        more = http_exchange_feed(x, in.p, take, &e);
         in = (struct str){in.p + take, in.n - take};
     }
     if (more == 1)
-        more = http_answer_feed(a, NULL, 0, &e);
+        more = http_exchange_feed(x, NULL, 0, &e);
     ASSERT(more == 0 || more == -1);
     if (more == 0 && json_parse(buf_str(&body), "answer", &tree, &e) == 0) {
         struct run_key key;
-        engine_complaint(tree, http_answer_status(a), text, sizeof(text));
+        engine_complaint(tree, http_exchange_status(x), text, sizeof(text));
         gateway_address(tree, text);
         container_key(tree, &key);
         json_free(tree);
     }
-    http_answer_free(a);
+    http_exchange_free(x);
 }
 
 static void say(const char *text)

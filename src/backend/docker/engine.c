@@ -7,14 +7,14 @@
 #include "backend/docker/docker_priv.h"
 #include "base/clock.h"
 #include "base/util.h"
-#include "io/http_answer.h"
+#include "io/http_exchange.h"
 #include "io/unix_addr.h"
 #include <ctype.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 
-enum { READ_BYTES = 64 << 10, SURVEY_MS = 5000, ID_SHOWN = 12 };
+enum { SURVEY_MS = 5000, ID_SHOWN = 12 };
 
 /* ---- where it is ---- */
 
@@ -65,8 +65,8 @@ char *engine_find(const char *given, struct err *e)
 
 struct engine_stream {
     int fd;
-    struct http_answer *answer;
-    char *in;
+    struct http_exchange *exchange;
+    struct http_exchange_fns fns;
 };
 
 static int no_engine(const struct engine *g, struct err *e)
@@ -79,70 +79,23 @@ static int no_engine(const struct engine *g, struct err *e)
                    g->path, strerrordesc_np(errno) ?: "unknown error", hint);
 }
 
-static int engine_connect(const struct engine *g, struct err *e)
-{
-    struct sockaddr_un a;
-    socklen_t n;
-    AUTO_FD dir = -1;
-    AUTO_FD fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int r;
-
-    if (fd < 0)
-        return err_sys(e, "cannot make a socket");
-    if (unix_addr_make(g->path, &a, &n, &dir, e) < 0)
-        return -1;
-    do
-        r = connect(fd, (struct sockaddr *)&a, n);
-    while (r < 0 && errno == EINTR);
-    return r < 0 ? no_engine(g, e) : TAKE_FD(fd);
-}
-
-static int send_all(int fd, struct str s, struct err *e)
-{
-    while (s.n > 0) {
-        ssize_t sent = send(fd, s.p, s.n, MSG_NOSIGNAL);
-        if (sent < 0 && errno == EINTR)
-            continue;
-        if (sent < 0)
-            return err_set(e, ERR_UNAVAILABLE, "the container engine hung up: %s",
-                           strerrordesc_np(errno) ?: "unknown error");
-        s = (struct str){s.p + sent, s.n - (size_t)sent};
-    }
-    return 0;
-}
-
-static int send_request(int fd, const char *method, const char *path, const struct json *body,
-                        struct err *e)
-{
-    AUTO_FREE char *text = body ? json_text(body) : NULL;
-    AUTO(buf) struct buf b = {0};
-
-    buf_init(&b, ENGINE_BODY_MAX);
-    buf_addf(&b, "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n", method, path);
-    if (body)
-        buf_addf(&b, "Content-Type: application/json\r\nContent-Length: %zu\r\n", strlen(text));
-    else if (strcmp(method, "GET") != 0)
-        buf_adds(&b, "Content-Length: 0\r\n");
-    buf_adds(&b, "\r\n");
-    if (text)
-        buf_adds(&b, text);
-    if (b.overflow)
-        return err_set(e, ERR_LIMIT, "what the container engine is to be told is too long");
-    return send_all(fd, buf_str(&b), e);
-}
-
 static int stream_open(struct engine_stream **out, const struct engine *g, const char *method,
                        const char *path, const struct json *body, engine_bytes_fn fn, void *arg,
                        struct err *e)
 {
-    AUTO_FD fd = engine_connect(g, e);
+    AUTO_FREE char *text = body ? json_text(body) : NULL;
+    struct http_request request = {method, path, .body = str_of(text ? text : ""), .close = true};
 
-    if (fd < 0 || send_request(fd, method, path, body, e) < 0)
-        return -1;
+    if (request.body.n > ENGINE_BODY_MAX)
+        return err_set(e, ERR_LIMIT, "the request to the container engine is too long");
+    AUTO_FD fd = unix_connect(g->path);
+    if (fd < 0)
+        return no_engine(g, e);
     struct engine_stream *s = xcalloc(1, sizeof(*s));
     s->fd = TAKE_FD(fd);
-    s->answer = http_answer_new(fn, arg);
-    s->in = xmalloc(READ_BYTES);
+    s->fns.body = fn;
+    s->exchange = http_exchange_new(&request, &s->fns, arg);
+    http_exchange_send(s->exchange, s->fd);
     *out = s;
     return 0;
 }
@@ -158,8 +111,7 @@ void engine_stream_free(struct engine_stream *s)
     if (!s)
         return;
     close(s->fd);
-    http_answer_free(s->answer);
-    free(s->in);
+    http_exchange_free(s->exchange);
     free(s);
 }
 
@@ -170,19 +122,14 @@ int engine_stream_fd(const struct engine_stream *s)
 
 int engine_stream_status(const struct engine_stream *s)
 {
-    return http_answer_status(s->answer);
+    return http_exchange_status(s->exchange);
 }
 
 int engine_stream_read(struct engine_stream *s, struct err *e)
 {
-    ssize_t n = recv(s->fd, s->in, READ_BYTES, MSG_DONTWAIT);
+    int more = http_exchange_receive(s->exchange, s->fd, MSG_DONTWAIT, e);
 
-    if (n < 0 && (errno == EINTR || errno == EAGAIN))
-        return 1;
-    if (n < 0)
-        return err_set(e, ERR_UNAVAILABLE, "the connection to the container engine broke: %s",
-                       strerrordesc_np(errno) ?: "unknown error");
-    return http_answer_feed(s->answer, s->in, (size_t)n, e);
+    return more < 0 ? err_wrap(e, "the container engine") : more;
 }
 
 /* ---- questions ---- */
