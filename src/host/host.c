@@ -410,7 +410,6 @@ static int open_core(struct host *h, struct err *e)
     h->gpu = gpu_dialect_new(&(struct gpu_dialect_conf){.loop = h->loop,
                                                         .core = h->core,
                                                         .store = h->store,
-                                                        .auth = h->auth,
                                                         .home = h->home,
                                                         .uid = h->conf.uid,
                                                         .mounts = backend_can_mount(),
@@ -484,7 +483,8 @@ static int open_doors(struct host *h, struct err *e)
                                     .auth = h->auth,
                                     .clean = on_clean,
                                     .clean_arg = h};
-    struct http_handler handler = gpu_dialect_handler(h->gpu, request_server_handler(h->requests));
+    struct http_handler handler = request_server_handler(h->requests);
+    gpu_dialect_serve(h->gpu, h->requests);
     if (host_atlas_open(&h->conf, h->home, &base, &h->atlas, e) < 0)
         return -1;
     if (h->atlas)
@@ -601,8 +601,8 @@ void host_close(struct host *h)
         store_close(h->store);
     h->store = NULL;
     loop_run_once(h->loop, false); /* a commit posted by the writer finds its host alive */
-    atlas_free(h->atlas);
     request_server_free(h->requests);
+    atlas_free(h->atlas);
     api_free(h->api);
     gpu_dialect_free(h->gpu);
     auth_free(h->auth);

@@ -1,7 +1,7 @@
 /* auth.h - who is asking
  *
  * Three proofs: the credentials of the peer of a unix socket, the bearer token of the daemon's
- * owner, and the token of one run, which opens only that job.
+ * owner, and the token of one run, which opens only that job.  A service may know others.
  */
 #pragma once
 #include "base/map.h"
@@ -13,6 +13,7 @@ enum auth_class {
     AUTH_READ,   /* a known person; sees their own jobs, an admin all */
     AUTH_WRITE,  /* the same, for what changes something; refused while shutting down */
     AUTH_JOB,    /* a known person, or the token of the job in question */
+    AUTH_HOST,   /* the same as AUTH_JOB, or any process of this host where a service admits it */
     AUTH_ADMIN,  /* the daemon's owner and root */
 };
 
@@ -20,6 +21,11 @@ struct who {
     struct caller caller;
     struct run_key token; /* job 0 = a person; else only this job may be touched */
     bool known;
+    /* Set by services that admit processes of this host without a proof: */
+    bool local;       /* one of those; not `known` */
+    bool ask_owner;   /* the kernel is asked whose the connection is before the handler runs */
+    bool owner_known; /* the kernel could say */
+    uint32_t owner;
 };
 struct auth {
     const struct core *core; /* NULL = there are no job tokens */
@@ -36,6 +42,11 @@ void auth_free(struct auth *a);
 int auth_identify(const struct auth *a, const struct http_peer *peer, struct str authorization,
                   struct who *out, struct err *e);
 int auth_allows(enum auth_class cls, const struct who *w, struct err *e);
+/* After `ask_owner`: is the process the daemon's owner's, or root's? */
+int auth_owner_allows(const struct auth *a, const struct who *w, struct err *e);
+/* Whose is the other end of a connection over loopback?  False when that cannot be known, as of one
+ * that is closed already.  Reads files of the kernel: worker thread. */
+bool auth_peer_owner(const struct http_peer *p, uint32_t *out);
 
 /* Names: false when auth_name_add must be called first with the answer of auth_name_lookup, which
  * may ask the network and so runs on a worker thread. */

@@ -64,7 +64,7 @@ static void target_find(const struct request_server *s, struct http_req *r,
 {
     const struct http_peer *p = http_peer(r);
 
-    for (size_t i = 0; i < s->services.n; i++) {
+    for (size_t i = s->services.n; i-- > 0;) {
         const struct service *v = s->services.p[i];
         bool here = v->port && !p->is_unix && p->to_port == v->port;
 
@@ -97,34 +97,49 @@ static int request_check(const struct request_server *s, const struct request_ta
     return 0;
 }
 
-/* ---- the caller's name, which may have to be asked of the network ---- */
+/* ---- what is to be known of a caller and takes time: a name may be asked of the network ---- */
 
-struct name_wait {
+struct who_wait {
     struct call *call;
+    struct http_peer peer;
+    bool named; /* no name is needed */
     char name[64];
 };
 
-static void name_wait_run(void *arg)
+static bool who_named(const struct request_server *s, struct who *w)
 {
-    struct name_wait *n = arg;
-
-    auth_name_lookup(n->call->who.caller.uid, n->name);
+    return !w->known || w->caller.user[0] || auth_name_find(s->conf.auth, w);
 }
 
-static void name_wait_done(void *arg)
+static void who_wait_run(void *arg)
 {
-    struct name_wait *n = arg;
+    struct who_wait *n = arg;
+    struct who *w = &n->call->who;
+
+    if (w->ask_owner)
+        w->owner_known = auth_peer_owner(&n->peer, &w->owner);
+    if (!n->named)
+        auth_name_lookup(w->caller.uid, n->name);
+}
+
+static void who_wait_done(void *arg)
+{
+    AUTO_FREE struct who_wait *n = arg;
     struct call *c = n->call;
     struct auth *auth = c->server->conf.auth;
 
     c->server->working--;
-    auth_name_add(auth, c->who.caller.uid, n->name);
-    auth_name_find(auth, &c->who);
-    free(n);
-    if (c->req)
-        c->route->handler(c);
-    else
+    if (!n->named) {
+        auth_name_add(auth, c->who.caller.uid, n->name);
+        auth_name_find(auth, &c->who);
+    }
+    if (!c->req)
         call_free(c);
+    else if (c->who.ask_owner && c->route->who != AUTH_HOST &&
+             auth_owner_allows(auth, &c->who, &c->err) < 0)
+        call_fail(c, &c->err);
+    else
+        c->route->handler(c);
 }
 
 /* ---- requests ---- */
@@ -147,14 +162,15 @@ static void request_on(void *self, struct http_req *r)
     }
     struct call *c = call_new(s, t.service, r, &t.match);
     c->who = who;
-    if (!who.known || who.caller.user[0] || auth_name_find(s->conf.auth, &c->who)) {
+    bool named = who_named(s, &c->who);
+    if (named && !who.ask_owner) {
         c->route->handler(c);
         return;
     }
-    struct name_wait *n = xcalloc(1, sizeof(*n));
-    n->call = c;
+    struct who_wait *n = xcalloc(1, sizeof(*n));
+    *n = (struct who_wait){.call = c, .peer = *http_peer(r), .named = named};
     s->working++;
-    work_submit(s->conf.loop, name_wait_run, name_wait_done, n);
+    work_submit(s->conf.loop, who_wait_run, who_wait_done, n);
 }
 
 /* Called when only the head is there. */

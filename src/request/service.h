@@ -1,7 +1,7 @@
 /* service.h - a table of routes with what their handlers share, and servers made of such tables
  *
- * A server asks its services in their order; the first one with a row for the path has the request.
- * The last one also speaks for paths that nobody has.
+ * A server asks the service that was added last first; the first one with a row for the path has
+ * the request.  The one that was added first also answers for paths that none of them has.
  *
  * Order of the questions: which route, who is calling, may the caller.  So a caller without a proof
  * learns nothing about paths: every path but a public one answers 401.

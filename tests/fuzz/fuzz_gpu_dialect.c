@@ -5,7 +5,7 @@
  * that the model accepts too: nobody may be told 201 and fail later.
  */
 #include "base/util.h"
-#include "dialect/gpu/doors.h"
+#include "dialect/gpu/dialect_priv.h"
 #include "dialect/gpu/translate.h"
 #include "dialect/gpu/wire.h"
 #include "model/spec.h"
@@ -15,13 +15,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
 static void path(struct str s)
 {
-    struct str id = {0};
-    const char *method = NULL;
+    struct route_match m;
     struct gpu_port p;
 
-    if (gpu_message_of(s, &id, &method) != GPU_MESSAGE_NONE) {
+    if (route_find(gpu_library_routes, gpu_library_n_routes, 0, STR("POST"), s, &m) ==
+        ROUTE_FOUND) {
+        struct str id = m.args[0];
         ASSERT(id.n > 0 && id.p >= s.p && id.p + id.n <= s.p + s.n);
-        ASSERT(!memchr(id.p, '/', id.n) && method);
+        ASSERT(!memchr(id.p, '/', id.n));
     }
     if (port_pair_parse(s, &p))
         ASSERT(p.node > 0 && p.node < 65536 && p.container > 0 && p.container < 65536);

@@ -7,7 +7,6 @@
  */
 #include "base/util.h"
 #include "dialect/atlas/atlas_priv.h"
-#include "dialect/gpu/dialect_priv.h"
 #include <stdio.h>
 
 /* Is anybody there, and where a token comes from. */
@@ -51,7 +50,7 @@ int atlas_check_peer(const struct atlas *a, const struct http_peer *p, struct er
 {
     uint32_t uid;
 
-    if (!gpu_peer_uid(p, &uid))
+    if (!auth_peer_owner(p, &uid))
         return err_set(e, ERR_DENIED, "it cannot be told who is asking; log in to show a token");
     if (uid != 0 && uid != a->conf.uid)
         return err_set(e, ERR_DENIED,

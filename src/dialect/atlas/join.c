@@ -13,12 +13,12 @@
 #include "base/util.h"
 #include "dialect/atlas/home.h"
 #include "dialect/atlas/server.h"
-#include "dialect/gpu/dialect.h"
 #include "host/home.h"
 #include "io/forward.h"
 #include "io/http_client.h"
 #include "io/http_server.h"
 #include "io/loop.h"
+#include "request/auth.h"
 #include <stdio.h>
 
 enum { DOORS = 4, GRACE_MS = 1000 };
@@ -83,7 +83,7 @@ static bool admit(void *arg, int fd)
     (void)arg;
     if (!http_peer_of(fd, &peer))
         return false;
-    if (!peer.local || (gpu_peer_uid(&peer, &uid) && (uid == 0 || uid == geteuid())))
+    if (!peer.local || (auth_peer_owner(&peer, &uid) && (uid == 0 || uid == geteuid())))
         return true;
     log_warn("atlas", "a connection of another user of this host was refused");
     return false;

@@ -1,6 +1,6 @@
-/* dialect.c - the GPU scheduler's interface put together: paths, calls, library port
+/* dialect.c - the GPU scheduler's interface put together: its routes, its library port
  *
- * Owns: which request goes where, the life of a call, the address of the library port.
+ * Owns: the address of the library port.
  *
  * Jobs keep the address of the library port in their environment and outlive the daemon, so the
  * port is chosen once and written down in the home.  It is taken from below the range from which
@@ -22,209 +22,24 @@ enum {
     PORT_COUNT = 11000, /* below 30000, where Kubernetes puts its node ports */
     PORT_TRIES = 200,
     SHUT_GRACE_MS = 1000,
-    BODY_READ_MAX = 1 << 20, /* what is larger than GPU_BODY_MAX should hear so from us */
     SUBMIT_BODY_MAX = 4 << 20,
 };
 
-/* ---- calls ---- */
+static const struct route routes[] = {
+    {"POST", "/submit", gpu_submit, AUTH_WRITE, SUBMIT_BODY_MAX},
+    {"GET", "/" GPU_DIALECT "/jobs", gpu_state, AUTH_READ},
+    {"GET", "/" GPU_DIALECT "/jobs/{ref}", gpu_state, AUTH_READ},
+};
 
-static void on_gone(void *arg, struct http_req *r)
+void gpu_dialect_serve(struct gpu_dialect *d, struct request_server *requests)
 {
-    struct gpu_call *c = arg;
-
-    (void)r;
-    c->req = NULL;
-}
-
-void *gpu_call_new(struct gpu_dialect *d, struct http_req *r, const struct who *who, size_t size)
-{
-    struct gpu_call *c = xcalloc(1, size);
-
-    c->d = d;
-    c->req = r;
-    c->who = *who;
-    http_on_gone(r, on_gone, c);
-    return c;
-}
-
-struct http_req *gpu_call_take_req(struct gpu_call *c)
-{
-    struct http_req *r = c->req;
-
-    if (r)
-        http_on_gone(r, NULL, NULL);
-    c->req = NULL;
-    return r;
-}
-
-void gpu_call_free(struct gpu_call *c)
-{
-    gpu_call_take_req(c);
-    if (c->done)
-        c->done(c);
-    free(c);
-}
-
-void gpu_call_fail(struct gpu_call *c, const struct err *e)
-{
-    struct http_req *r = gpu_call_take_req(c);
-
-    if (r) {
-        if (err_retryable(e->code))
-            http_reply_header(r, "Retry-After", "1");
-        http_reply_err(r, e);
-    }
-    gpu_call_free(c);
-}
-
-static void on_work(void *arg)
-{
-    struct gpu_call *c = arg;
-
-    if (c->work(c) < 0 && !c->err.code)
-        err_set(&c->err, ERR_INTERNAL, "a request failed without a reason; this is a bug");
-}
-
-static void on_worked(void *arg)
-{
-    struct gpu_call *c = arg;
-
-    c->d->working--;
-    c->then(c);
-}
-
-void gpu_call_work(struct gpu_call *c)
-{
-    c->d->working++;
-    work_submit(c->d->conf.loop, on_work, on_worked, c);
-}
-
-int gpu_identify(struct gpu_dialect *d, struct http_req *r, enum auth_class cls, struct who *out)
-{
-    struct err e = {0};
-
-    if (auth_identify(d->conf.auth, http_peer(r), http_header(r, "authorization"), out, &e) < 0 ||
-        auth_allows(cls, out, &e) < 0) {
-        if (e.code == ERR_UNAUTHENTICATED)
-            http_reply_header(r, "WWW-Authenticate", "Bearer realm=\"berth\"");
-        http_reply_err(r, &e);
-        return -1;
-    }
-    return 0;
-}
-
-/* ---- requests ---- */
-
-enum route { ROUTE_OTHER, ROUTE_SUBMIT, ROUTE_JOBS, ROUTE_LIBRARY };
-
-static enum route route_of(struct http_req *r, struct str *out_ref)
-{
-    static const char jobs[] = "/" GPU_DIALECT "/jobs";
-    struct str path = http_path(r), rest;
-
-    *out_ref = (struct str){NULL, 0};
-    if (str_eq_c(path, "/submit"))
-        return ROUTE_SUBMIT;
-    if (str_starts(path, STR(jobs))) {
-        rest = (struct str){path.p + sizeof(jobs) - 1, path.n - (sizeof(jobs) - 1)};
-        if (rest.n > 1 && rest.p[0] == '/' && !memchr(rest.p + 1, '/', rest.n - 1))
-            *out_ref = (struct str){rest.p + 1, rest.n - 1};
-        else if (rest.n > 0)
-            return ROUTE_OTHER;
-        return ROUTE_JOBS;
-    }
-    return gpu_library_takes(r) ? ROUTE_LIBRARY : ROUTE_OTHER;
-}
-
-static void only(struct http_req *r, const char *method)
-{
-    http_reply_header(r, "Allow", method);
-    http_reply(r, 405, "application/json",
-               STR("{\"error\":{\"code\":\"invalid\",\"message\":\"not with this method\"}}"));
-}
-
-static void on_request(void *self, struct http_req *r)
-{
-    struct gpu_dialect *d = self;
-    struct str ref;
-    struct err e = {0};
-    enum route to = route_of(r, &ref);
-
-    if (to != ROUTE_OTHER && d->closing) {
-        err_set(&e, ERR_UNAVAILABLE, "the daemon is shutting down; try again in a moment");
-        http_reply_err(r, &e);
-        return;
-    }
-    switch (to) {
-    case ROUTE_SUBMIT:
-        if (str_eq_c(http_method(r), "POST"))
-            gpu_submit(d, r);
-        else
-            only(r, "POST");
-        return;
-    case ROUTE_JOBS:
-        if (str_eq_c(http_method(r), "GET"))
-            gpu_state(d, r, ref);
-        else
-            only(r, "GET");
-        return;
-    case ROUTE_LIBRARY:
-        gpu_library_request(d, r, false);
-        return;
-    case ROUTE_OTHER:
-        break;
-    }
-    d->next.request(d->next.self, r);
-}
-
-static bool is_known(struct gpu_dialect *d, struct http_req *r)
-{
-    struct who who;
-    struct err e;
-
-    return auth_identify(d->conf.auth, http_peer(r), http_header(r, "authorization"), &who, &e) ==
-           0;
-}
-
-/* Called when only the head is there: strangers may not make us keep large bodies. */
-static size_t on_body_max(void *self, struct http_req *r)
-{
-    struct gpu_dialect *d = self;
-    struct str ref;
-
-    switch (route_of(r, &ref)) {
-    case ROUTE_SUBMIT:
-        return is_known(d, r) ? SUBMIT_BODY_MAX : GPU_BODY_MAX;
-    case ROUTE_JOBS:
-    case ROUTE_LIBRARY:
-        return BODY_READ_MAX;
-    case ROUTE_OTHER:
-        break;
-    }
-    return d->next.body_max(d->next.self, r);
-}
-
-struct http_handler gpu_dialect_handler(struct gpu_dialect *d, struct http_handler next)
-{
-    d->next = next;
-    return (struct http_handler){.request = on_request, .body_max = on_body_max, .self = d};
-}
-
-static void on_library_request(void *self, struct http_req *r)
-{
-    struct gpu_dialect *d = self;
-
-    if (d->closing)
-        http_reply(r, 503, "text/plain; charset=utf-8", STR("shutting down\n"));
-    else
-        gpu_library_request(d, r, true);
-}
-
-static size_t on_library_body_max(void *self, struct http_req *r)
-{
-    (void)self;
-    (void)r;
-    return BODY_READ_MAX;
+    d->requests = requests;
+    request_server_add(
+        requests, &(struct service){.routes = routes, .n_routes = ARRAY_SIZE(routes), .self = d});
+    request_server_add(requests, &(struct service){.routes = gpu_library_routes,
+                                                   .n_routes = gpu_library_n_routes,
+                                                   .self = d,
+                                                   .fail = gpu_library_fail});
 }
 
 /* ---- the library port ---- */
@@ -289,10 +104,15 @@ static int listen_kept(struct gpu_dialect *d, struct err *e)
 
 int gpu_dialect_listen(struct gpu_dialect *d, const char *addr, int port, struct err *e)
 {
+    d->port_requests = request_server_new(&(struct request_conf){
+        .loop = d->conf.loop, .store = d->conf.store, .auth = request_server_auth(d->requests)});
+    request_server_add(d->port_requests, &(struct service){.routes = gpu_library_routes,
+                                                           .n_routes = gpu_library_n_routes,
+                                                           .self = d,
+                                                           .identify = gpu_library_identify,
+                                                           .fail = gpu_library_fail});
     d->library = http_server_new(d->conf.loop, &http_limits_default,
-                                 (struct http_handler){.request = on_library_request,
-                                                       .body_max = on_library_body_max,
-                                                       .self = d});
+                                 request_server_handler(d->port_requests));
     if (addr ? listen_at(d, addr, port, e) < 0 : listen_kept(d, e) < 0)
         return err_wrap(e, "opening the library port");
     core_set_endpoint(d->conf.core, d->endpoint);
@@ -333,6 +153,8 @@ void gpu_dialect_shut(struct gpu_dialect *d)
     if (d->closing)
         return;
     d->closing = true;
+    if (d->port_requests)
+        request_server_shut(d->port_requests);
     if (d->library)
         http_server_shutdown(d->library, SHUT_GRACE_MS, on_library_down, d);
     else
@@ -341,7 +163,7 @@ void gpu_dialect_shut(struct gpu_dialect *d)
 
 bool gpu_dialect_busy(const struct gpu_dialect *d)
 {
-    return d->working > 0 || !d->library_down;
+    return !d->library_down || (d->port_requests && request_server_busy(d->port_requests));
 }
 
 void gpu_dialect_free(struct gpu_dialect *d)
@@ -350,6 +172,7 @@ void gpu_dialect_free(struct gpu_dialect *d)
         return;
     if (d->library)
         http_server_free(d->library);
+    request_server_free(d->port_requests);
     doors_free(d->doors);
     gpu_library_done(d);
     free(d->endpoint);

@@ -1,22 +1,20 @@
 /* dialect.h - the GPU scheduler's own interface beside ours: submissions, library, listing
  *
- * One instance per home.  It answers its paths on the home's server and hands everything else on;
- * the messages of training libraries it also takes on a port of its own, whose address jobs know
- * (SCHED_ENDPOINT) and which therefore stays the same for the life of the home.
- * docs/gpu-scheduler.md is the user's view.
+ * One instance per home.  Its routes are on the home's server; the messages of training libraries
+ * it also takes on a port of its own, whose address jobs know (SCHED_ENDPOINT) and which therefore
+ * stays the same for the life of the home. docs/gpu-scheduler.md is the user's view.
  */
 #pragma once
 #include "core/core.h"
 #include "io/http_server.h"
 
-struct auth;
+struct request_server;
 struct store;
 struct gpu_dialect;
 struct gpu_dialect_conf {
     struct loop *loop;
     struct core *core;
     struct store *store;
-    struct auth *auth; /* who is asking */
     const char *home;
     uint32_t uid;            /* the daemon's */
     bool mounts;             /* the backend can mount directories for a run */
@@ -27,8 +25,8 @@ struct gpu_dialect_conf {
 };
 struct gpu_dialect *gpu_dialect_new(const struct gpu_dialect_conf *c);
 void gpu_dialect_free(struct gpu_dialect *d);
-/* The handler for the home's server: our paths, and `next` for the rest. */
-struct http_handler gpu_dialect_handler(struct gpu_dialect *d, struct http_handler next);
+/* Adds its routes to the home's server. */
+void gpu_dialect_serve(struct gpu_dialect *d, struct request_server *requests);
 /* Opens the library port.  addr NULL: loopback and the port kept in the home, or a new one. */
 int gpu_dialect_listen(struct gpu_dialect *d, const char *addr, int port, struct err *e);
 const char *gpu_dialect_endpoint(const struct gpu_dialect *d); /* host:port; NULL = not open */
@@ -44,6 +42,3 @@ int gpu_dialect_decorate(struct gpu_dialect *d, const struct launch *l,
                          const struct launch_facts *f, struct env_sink *out, struct err *e);
 /* core_ops.opening */
 void gpu_dialect_opening(struct gpu_dialect *d, struct run_key key, char *const *ports);
-/* Whose is the other end of a connection over loopback?  False when that cannot be known, as of one
- * that is closed already.  Reads files of the kernel. */
-bool gpu_peer_uid(const struct http_peer *p, uint32_t *out);

@@ -23,16 +23,10 @@ struct known {
     uint64_t job;
 };
 struct library_call {
-    struct gpu_call base;
     enum gpu_message message;
     struct gpu_report report;
-    char ref[ID_UUID_MAX];
     struct id id;
     uint64_t job;
-    struct http_peer peer;
-    bool by_peer; /* it has to be the owner's process: `peer_uid`, when `peer_known` */
-    bool peer_known;
-    uint32_t peer_uid;
 };
 
 /* ---- jobs by id ---- */
@@ -83,52 +77,67 @@ void gpu_library_done(struct gpu_dialect *d)
 
 /* ---- answers ---- */
 
-static void answer(struct gpu_call *c, int status, const char *text)
+void gpu_library_fail(struct http_req *r, int status, const struct err *e)
 {
-    struct http_req *r = gpu_call_take_req(c);
+    char text[sizeof(e->text) + 1];
+    int n = snprintf(text, sizeof(text), "%s\n", e->text);
 
-    if (r)
-        http_reply(r, status, "text/plain; charset=utf-8", str_of(text));
-    gpu_call_free(c);
+    http_reply(r, status, "text/plain; charset=utf-8",
+               (struct str){text, MIN((size_t)n, sizeof(text) - 1)});
 }
 
-static void refuse(struct gpu_call *c, const struct err *e)
+static void library_answer(struct call *c, const char *text)
 {
-    struct library_call *k = (struct library_call *)c;
-    int status = err_http_status(e->code);
+    c->type = "text/plain; charset=utf-8";
+    buf_adds(&c->out, text);
+    call_reply(c);
+}
 
+static void library_refuse(struct call *c, const struct err *e)
+{
     if (e->code == ERR_INVALID)
-        log_info("library", "job %s: %s", k->ref, e->text);
-    answer(c, status, e->code == ERR_NOT_FOUND ? "no such job runs here\n" : e->text);
+        log_info("library", "job " STR_FMT ": %s", (int)MIN(c->arg[0].n, 40), c->arg[0].p, e->text);
+    call_fail(c, e);
 }
 
 static void on_epoch(void *arg, const struct err *e, const struct acted *r)
 {
-    struct gpu_call *c = arg;
-
     (void)r;
     if (e)
-        refuse(c, e);
+        library_refuse(arg, e);
     else
-        answer(c, 200, "ok");
+        library_answer(arg, "ok");
 }
 
 /* ---- who may ---- */
 
-static bool may_speak(struct library_call *k, struct err *e)
+int gpu_library_identify(void *self, struct http_req *r, struct who *out, struct err *e)
 {
-    struct gpu_dialect *d = k->base.d;
-    const struct who *w = &k->base.who;
+    const struct gpu_dialect *d = self;
+
+    if (http_header(r, "authorization").p)
+        return auth_identify(request_server_auth(d->requests), http_peer(r),
+                             http_header(r, "authorization"), out, e);
+    if (!http_peer(r)->local)
+        return err_set(e, ERR_DENIED,
+                       "send the token of the attempt (SCHED_TOKEN) from another host");
+    *out = (struct who){.local = true, .ask_owner = d->conf.multi_user};
+    return 0;
+}
+
+static bool may_speak(const struct call *c, struct err *e)
+{
+    const struct gpu_dialect *d = call_gpu(c);
+    const struct library_call *k = c->data;
+    const struct who *w = &c->who;
     struct run_key run = {0};
     struct job_record rec;
 
     if (!core_job_active(d->conf.core, k->job, &run) || !run.run) {
-        err_set(e, ERR_NOT_FOUND, "it does not run");
+        err_set(e, ERR_NOT_FOUND, "no such job runs here");
         return false;
     }
-    if (!w->known && !k->by_peer)
-        return true; /* of this host, on the library port; looked at before */
-    if (k->by_peer && k->peer_known && k->peer_uid == 0)
+    if (w->local && (!w->ask_owner || (w->owner_known && w->owner == 0)))
         return true;
     if (w->token.job) {
         if (run_key_eq(w->token, run))
@@ -140,34 +149,34 @@ static bool may_speak(struct library_call *k, struct err *e)
     if (w->caller.admin)
         return true;
     struct ledger led = store_ledger(d->conf.store);
-    uint32_t uid = k->by_peer ? k->peer_uid : w->caller.uid;
-    if ((!k->by_peer || k->peer_known) && led.read_job(led.self, k->job, &rec, e) == 0 &&
+    uint32_t uid = w->local ? w->owner : w->caller.uid;
+    if ((!w->local || w->owner_known) && led.read_job(led.self, k->job, &rec, e) == 0 &&
         rec.uid == uid)
         return true;
-    err_set(e, ERR_NOT_FOUND, "it is not yours");
+    err_set(e, ERR_NOT_FOUND, "no such job runs here"); /* nor that somebody else's does */
     return false;
 }
 
-static void act(struct gpu_call *c)
+/* ---- messages ---- */
+
+static void library_act(struct call *c)
 {
-    struct library_call *k = (struct library_call *)c;
-    struct core *core = c->d->conf.core;
+    const struct library_call *k = c->data;
+    struct core *core = call_gpu(c)->conf.core;
     bool known = false, stop;
     int rc = 0;
 
-    if (!may_speak(k, &c->err)) {
-        refuse(c, &c->err);
+    if (!may_speak(c, &c->err)) {
+        library_refuse(c, &c->err);
         return;
     }
     switch (k->message) {
     case GPU_MESSAGE_STOP:
         stop = core_has_to_stop(core, k->job, &known);
-        if (!known) {
-            err_set(&c->err, ERR_NOT_FOUND, "it does not run");
-            refuse(c, &c->err);
-        } else {
-            answer(c, 200, stop ? "1" : "0");
-        }
+        if (known)
+            library_answer(c, stop ? "1" : "0");
+        else
+            call_fail(c, (err_set(&c->err, ERR_NOT_FOUND, "no such job runs here"), &c->err));
         return;
     case GPU_MESSAGE_EPOCH:
         core_epoch_done(core, k->job, k->report.done, on_epoch, c);
@@ -178,108 +187,80 @@ static void act(struct gpu_call *c)
     case GPU_MESSAGE_END:
         rc = core_signal_end(core, k->job, &c->err);
         break;
-    default:
+    case GPU_MESSAGE_PROFILING_END:
         break;
     }
     if (rc < 0)
-        refuse(c, &c->err);
+        library_refuse(c, &c->err);
     else
-        answer(c, 200, "ok");
+        library_answer(c, "ok");
 }
 
-/* ---- the way in ---- */
-
-static int look_up(struct gpu_call *c)
+static int library_look_up(struct call *c)
 {
-    struct library_call *k = (struct library_call *)c;
+    struct library_call *k = c->data;
 
-    if (k->by_peer)
-        k->peer_known = gpu_peer_uid(&k->peer, &k->peer_uid);
-    if (k->job)
-        return 0;
-    return store_resolve(c->d->conf.store, str_of(k->ref), &k->job, &c->err);
+    return store_resolve(call_gpu(c)->conf.store, c->arg[0], &k->job, &c->err);
 }
 
-static void looked_up(struct gpu_call *c)
+static void library_looked_up(struct call *c)
 {
-    struct library_call *k = (struct library_call *)c;
+    const struct library_call *k = c->data;
 
-    if (c->err.code) {
-        refuse(c, &c->err);
-        return;
-    }
-    know(c->d, k->id, k->job);
-    act(c);
+    know(call_gpu(c), k->id, k->job);
+    library_act(c);
 }
 
-/* -1: refused and answered. */
-static int identify(struct gpu_dialect *d, struct http_req *r, bool own, struct who *out)
+static void library_start(struct call *c, enum gpu_message m)
 {
-    const struct http_peer *peer = http_peer(r);
-    struct err e = {0};
+    struct library_call *k = call_alloc(c, sizeof(*k));
 
-    *out = (struct who){0};
-    if (own && !http_header(r, "authorization").p) {
-        if (peer->local)
-            return 0;
-        err_set(&e, ERR_DENIED, "send the token of the attempt (SCHED_TOKEN) from another host");
-        http_reply_err(r, &e);
-        return -1;
-    }
-    return gpu_identify(d, r, AUTH_JOB, out);
-}
-
-bool gpu_library_takes(struct http_req *r)
-{
-    struct str id;
-    const char *method;
-
-    return gpu_message_of(http_path(r), &id, &method) != GPU_MESSAGE_NONE;
-}
-
-static void wrong_method(struct http_req *r, const char *method)
-{
-    http_reply_header(r, "Allow", method);
-    http_reply(r, 405, "text/plain; charset=utf-8", STR("not with this method\n"));
-}
-
-void gpu_library_request(struct gpu_dialect *d, struct http_req *r, bool own)
-{
-    struct str id;
-    const char *method = "";
-    enum gpu_message m = gpu_message_of(http_path(r), &id, &method);
-    struct who who;
-    struct library_call *k;
-
-    if (m == GPU_MESSAGE_NONE) {
-        http_reply(r, 404, "text/plain; charset=utf-8", STR("no such path\n"));
-        return;
-    }
-    if (!str_eq_c(http_method(r), method)) {
-        wrong_method(r, method);
-        return;
-    }
-    if (identify(d, r, own, &who) < 0)
-        return;
-    k = gpu_call_new(d, r, &who, sizeof(*k));
+    c->data = k;
     k->message = m;
-    snprintf(k->ref, sizeof(k->ref), STR_FMT, (int)MIN(id.n, sizeof(k->ref) - 1), id.p);
-    if (gpu_report_read(m, http_body(r), &k->report, &k->base.err) < 0) {
-        refuse(&k->base, &k->base.err);
-        return;
+    if (gpu_report_read(m, http_body(c->req), &k->report, &c->err) < 0) {
+        library_refuse(c, &c->err);
+    } else if (!id_parse(c->arg[0], &k->id)) {
+        err_set(&c->err, ERR_NOT_FOUND, "no such job runs here");
+        call_fail(c, &c->err);
+    } else if (known_job(call_gpu(c), k->id, &k->job)) {
+        library_act(c);
+    } else {
+        call_work(c, library_look_up, library_looked_up);
     }
-    if (id.n >= sizeof(k->ref) || !id_parse(id, &k->id)) {
-        err_set(&k->base.err, ERR_NOT_FOUND, "no such id");
-        refuse(&k->base, &k->base.err);
-        return;
-    }
-    k->peer = *http_peer(r);
-    k->by_peer = d->conf.multi_user && !who.known;
-    if (known_job(d, k->id, &k->job) && !k->by_peer) {
-        act(&k->base);
-        return;
-    }
-    k->base.work = look_up;
-    k->base.then = looked_up;
-    gpu_call_work(&k->base);
 }
+
+static void library_stop(struct call *c)
+{
+    library_start(c, GPU_MESSAGE_STOP);
+}
+
+static void library_profile(struct call *c)
+{
+    library_start(c, GPU_MESSAGE_PROFILE);
+}
+
+static void library_epoch(struct call *c)
+{
+    library_start(c, GPU_MESSAGE_EPOCH);
+}
+
+static void library_end(struct call *c)
+{
+    library_start(c, GPU_MESSAGE_END);
+}
+
+static void library_profiling_end(struct call *c)
+{
+    library_start(c, GPU_MESSAGE_PROFILING_END);
+}
+
+/* Bodies larger than GPU_BODY_MAX are read too, so that their sender hears what is wrong. */
+const struct route gpu_library_routes[] = {
+    {"GET", "/has_to_stop/{job}", library_stop, AUTH_HOST},
+    {"POST", "/profiling/{job}", library_profile, AUTH_HOST},
+    {"POST", "/end_epoch/{job}", library_epoch, AUTH_HOST},
+    {"POST", "/signal_end/{job}", library_end, AUTH_HOST},
+    {"POST", "/signal_end_profiling/{job}", library_profiling_end, AUTH_HOST},
+    {"POST", "/signal_end_profiling/{job}/{config}", library_profiling_end, AUTH_HOST},
+};
+const size_t gpu_library_n_routes = ARRAY_SIZE(gpu_library_routes);

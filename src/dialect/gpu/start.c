@@ -196,7 +196,7 @@ static void recovery_done(void *arg)
     struct recovery *r = arg;
     size_t at = 0;
 
-    r->d->working--;
+    request_server_release(r->d->requests);
     for (size_t i = 0; i < r->jobs.n && !r->d->closing; at += r->counts.p[i++]) {
         struct run_key key = {.job = r->jobs.p[i]};
         if (r->counts.p[i] && core_job_active(r->d->conf.core, key.job, NULL))
@@ -214,6 +214,6 @@ void gpu_dialect_recover(struct gpu_dialect *d)
     struct recovery *r = xcalloc(1, sizeof(*r));
 
     r->d = d;
-    d->working++;
+    request_server_hold(d->requests);
     work_submit(d->conf.loop, recovery_work, recovery_done, r);
 }

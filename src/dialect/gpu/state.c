@@ -16,7 +16,7 @@
 #include "dialect/gpu/translate.h"
 #include <stdio.h>
 
-enum { DEFAULT_LAST = 10, LAST_MAX = 10000, PAGE = 1000, PREFIX_MIN = 4, REPLY_MAX = 64 << 20 };
+enum { DEFAULT_LAST = 10, LAST_MAX = 10000, PAGE = 1000, PREFIX_MIN = 4 };
 
 struct run_row {
     uint32_t run;
@@ -27,7 +27,8 @@ struct run_row {
     char node[64];
 };
 struct state_call {
-    struct gpu_call base;
+    struct gpu_dialect *d;
+    uint32_t uid; /* who asks */
     size_t last;
     bool everyone, one;
     char ref[ID_UUID_MAX]; /* lower case; "" = a list */
@@ -37,9 +38,9 @@ struct state_call {
     VEC(struct run_row) runs;       /* of the last of `jobs` */
 };
 
-static void state_done(struct gpu_call *c)
+static void state_done(void *data)
 {
-    struct state_call *k = (struct state_call *)c;
+    struct state_call *k = data;
 
     for (size_t i = 0; i < k->jobs.n; i++)
         gpu_job_facts_done(&k->jobs.p[i]);
@@ -128,7 +129,7 @@ static bool on_run(void *arg, const struct run_view *v)
 
 static int read_rest(struct state_call *k, struct gpu_job_facts *f, struct err *e)
 {
-    struct store *s = k->base.d->conf.store;
+    struct store *s = k->d->conf.store;
     AUTO_FREE char *text = NULL;
 
     if (store_job_spec(s, f->number, &text, e) == 0 &&
@@ -140,14 +141,13 @@ static int read_rest(struct state_call *k, struct gpu_job_facts *f, struct err *
 
 static int read_jobs(struct state_call *k, struct err *e)
 {
-    const struct caller *who = &k->base.who.caller;
-    struct job_query q = {.only_uid = !k->everyone, .uid = who->uid, .desc = true, .limit = PAGE};
+    struct job_query q = {.only_uid = !k->everyone, .uid = k->uid, .desc = true, .limit = PAGE};
     AUTO_FREE char *cursor = NULL;
 
     do {
         char *next = NULL;
         q.cursor = cursor;
-        if (store_jobs(k->base.d->conf.store, &q, on_job, k, &next, e) < 0)
+        if (store_jobs(k->d->conf.store, &q, on_job, k, &next, e) < 0)
             return -1;
         free(cursor);
         cursor = next;
@@ -182,7 +182,7 @@ static bool keep_one(void *arg, const struct job_view *v)
 /* A whole id needs no search, and may be anybody's: whose it is, the answer tells. */
 static int read_one(struct state_call *k, struct err *e)
 {
-    struct store *s = k->base.d->conf.store;
+    struct store *s = k->d->conf.store;
     struct id id;
     uint64_t number;
     struct err why = {0};
@@ -199,9 +199,9 @@ static int read_one(struct state_call *k, struct err *e)
     return 0;
 }
 
-static int state_work(struct gpu_call *c)
+static int state_work(struct call *c)
 {
-    struct state_call *k = (struct state_call *)c;
+    struct state_call *k = c->data;
 
     if (k->one ? read_one(k, &c->err) < 0 || check_found(k, &c->err) < 0
                : read_jobs(k, &c->err) < 0)
@@ -271,42 +271,29 @@ static void put_one(struct buf *b, const struct state_call *k, int64_t now)
     buf_adds(b, ",\"runs\":[");
     for (size_t i = 0; i < k->runs.n; i++) {
         buf_adds(b, i ? "," : "");
-        put_run(b, k->base.d, &k->runs.p[i]);
+        put_run(b, k->d, &k->runs.p[i]);
     }
     buf_adds(b, "]}");
 }
 
-static void state_then(struct gpu_call *c)
+static void state_then(struct call *c)
 {
-    struct state_call *k = (struct state_call *)c;
+    struct state_call *k = c->data;
     int64_t now = clock_wall(&clock_system);
-    struct buf b;
-    size_t n;
 
-    if (c->err.code) {
-        gpu_call_fail(c, &c->err);
-        return;
-    }
-    buf_init(&b, REPLY_MAX);
     for (size_t i = 0; i < k->jobs.n; i++)
-        add_planner(c->d, &k->jobs.p[i]);
+        add_planner(k->d, &k->jobs.p[i]);
     if (k->one) {
-        put_one(&b, k, now);
+        put_one(&c->out, k, now);
     } else {
-        buf_adds(&b, "{\"items\":[");
+        buf_adds(&c->out, "{\"items\":[");
         for (size_t i = k->jobs.n; i-- > 0;) { /* newest last */
-            gpu_job_json(&b, &k->jobs.p[i], now);
-            buf_adds(&b, i ? ",\n" : "");
+            gpu_job_json(&c->out, &k->jobs.p[i], now);
+            buf_adds(&c->out, i ? ",\n" : "");
         }
-        buf_adds(&b, "]}\n");
+        buf_adds(&c->out, "]}\n");
     }
-    struct http_req *r = gpu_call_take_req(c);
-    char *text = buf_take(&b, &n);
-    if (r)
-        http_reply_take(r, 200, "application/json", text, n);
-    else
-        free(text);
-    gpu_call_free(c);
+    call_reply(c);
 }
 
 /* ---- the request ---- */
@@ -323,29 +310,22 @@ static int read_ref(struct state_call *k, struct str ref, struct err *e)
     return 0;
 }
 
-void gpu_state(struct gpu_dialect *d, struct http_req *r, struct str ref)
+void gpu_state(struct call *c)
 {
-    const char *last = http_param(r, "n"), *all = http_param(r, "all");
-    struct who who;
-    struct state_call *k;
-    int64_t n = DEFAULT_LAST;
+    struct state_call *k = call_alloc(c, sizeof(*k));
+    const char *all = call_param(c, "all");
+    int64_t n;
 
-    if (gpu_identify(d, r, AUTH_READ, &who) < 0)
-        return;
-    k = gpu_call_new(d, r, &who, sizeof(*k));
-    k->base.done = state_done;
-    if (last && (!str_to_i64(str_of(last), &n) || n < 1 || n > LAST_MAX))
-        err_set(&k->base.err, ERR_INVALID, "n '%.20s': must be a whole number from 1 to %d", last,
-                LAST_MAX);
-    else if (ref.n)
-        read_ref(k, ref, &k->base.err);
-    if (k->base.err.code) {
-        gpu_call_fail(&k->base, &k->base.err);
+    k->d = call_gpu(c);
+    k->uid = c->who.caller.uid;
+    c->data = k;
+    c->free_data = state_done;
+    if (call_param_int(c, "n", DEFAULT_LAST, 1, LAST_MAX, &n, &c->err) < 0 ||
+        (c->arg[0].n && read_ref(k, c->arg[0], &c->err) < 0)) {
+        call_fail(c, &c->err);
         return;
     }
     k->last = (size_t)n;
-    k->everyone = (all && !strcmp(all, "1")) || (k->one && who.caller.admin);
-    k->base.work = state_work;
-    k->base.then = state_then;
-    gpu_call_work(&k->base);
+    k->everyone = (all && !strcmp(all, "1")) || (k->one && c->who.caller.admin);
+    call_work(c, state_work, state_then);
 }

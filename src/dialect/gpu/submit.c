@@ -20,8 +20,8 @@
 enum { KEY_MAX = 200 };
 
 struct submit_call {
-    struct gpu_call base;
-    struct arena mem;
+    struct call *c;
+    struct gpu_dialect *d;
     struct str body, key;
     int32_t max_gpus;
     int64_t max_mem_bytes;
@@ -32,15 +32,14 @@ struct submit_call {
     bool replay;
 };
 
-static void submit_done(struct gpu_call *c)
+static void submit_done(void *data)
 {
-    struct submit_call *k = (struct submit_call *)c;
+    struct submit_call *k = data;
 
     if (k->claim)
-        doors_drop(c->d->doors, k->claim);
+        doors_drop(k->d->doors, k->claim);
     submit_free(k->x);
     gpu_submission_done(&k->s);
-    arena_done(&k->mem);
 }
 
 /* ---- looking: worker thread ---- */
@@ -64,7 +63,7 @@ static void person_find(uint32_t uid, struct person *out)
  * other cases `username` must be who is asking. */
 static int person_asked_for(struct submit_call *k, struct person *p, struct err *e)
 {
-    struct caller *who = &k->base.who.caller;
+    struct caller *who = &k->c->who.caller;
     char text[4096];
     struct passwd pw, *found = NULL;
 
@@ -72,7 +71,7 @@ static int person_asked_for(struct submit_call *k, struct person *p, struct err 
     snprintf(who->user, sizeof(who->user), "%s", p->name);
     if (!k->s.username || !strcmp(k->s.username, p->name))
         return 0;
-    if (!who->admin || k->base.d->conf.uid != 0)
+    if (!who->admin || k->d->conf.uid != 0)
         return err_set(e, ERR_DENIED, "username '%.60s': you are %s, and jobs run as their sender",
                        k->s.username, p->name);
     if (getpwnam_r(k->s.username, &pw, text, sizeof(text), &found) != 0 || !found)
@@ -97,10 +96,10 @@ static const char *find_datasets(struct submit_call *k, const struct person *p)
     const struct json *home = json_get(k->s.environment, "HOME");
     const char *places[3] = {
         json_type(home) == JSON_STR
-            ? arena_printf(&k->mem, STR_FMT "/datasets", STR_ARG(json_str(home)))
+            ? arena_printf(&k->c->mem, STR_FMT "/datasets", STR_ARG(json_str(home)))
             : NULL,
-        arena_printf(&k->mem, "/home/%s/datasets", p->name),
-        p->home[0] ? arena_printf(&k->mem, "%s/datasets", p->home) : NULL,
+        arena_printf(&k->c->mem, "/home/%s/datasets", p->name),
+        p->home[0] ? arena_printf(&k->c->mem, "%s/datasets", p->home) : NULL,
     };
 
     if (k->s.datasets_dir)
@@ -114,15 +113,15 @@ static const char *find_datasets(struct submit_call *k, const struct person *p)
 /* The directory for users who name none: theirs, below our home. */
 static int own_snapshots(struct submit_call *k, const char **out, struct err *e)
 {
-    const struct caller *who = &k->base.who.caller;
-    AUTO_FREE char *all = path_join(k->base.d->conf.home, "snapshots");
-    char *mine = arena_printf(&k->mem, "%s/%s", all, who->user);
+    const struct caller *who = &k->c->who.caller;
+    AUTO_FREE char *all = path_join(k->d->conf.home, "snapshots");
+    char *mine = arena_printf(&k->c->mem, "%s/%s", all, who->user);
 
     if (strchr(mine, ':'))
         return err_set(e, ERR_INVALID,
                        "snapshotsDir is missing: a directory below '%.100s' cannot be mounted, "
                        "since it contains a ':'",
-                       k->base.d->conf.home);
+                       k->d->conf.home);
     if (dir_make_all(all, 0711, e) < 0)
         return err_wrap(e, "making room for snapshots");
     if (mkdir(mine, 0700) < 0 && errno != EEXIST)
@@ -159,7 +158,7 @@ static const char *find_python(const struct gpu_submission *s)
 
 static int check_dirs(const struct submit_call *k, struct err *e)
 {
-    const struct caller *who = &k->base.who.caller;
+    const struct caller *who = &k->c->who.caller;
 
     if (k->s.custom_dir && gpu_dir_check(k->s.custom_dir, who->uid, who->gid, GPU_MAY_READ, e) < 0)
         return err_wrap(e, "directoryToMount");
@@ -191,9 +190,9 @@ static bool keep_id(void *arg, const struct job_view *v)
 /* 1 = this key was answered before. */
 static int find_replay(struct submit_call *k, struct err *e)
 {
-    struct store *store = k->base.d->conf.store;
+    struct store *store = k->d->conf.store;
     uint64_t first, n, batch;
-    int known = store_idempotent(store, k->base.who.caller.uid, k->key, &first, &n, &batch, e);
+    int known = store_idempotent(store, k->c->who.caller.uid, k->key, &first, &n, &batch, e);
 
     if (known <= 0)
         return known;
@@ -207,7 +206,7 @@ static int translate(struct submit_call *k, const struct person *p, struct err *
                           .max_mem_bytes = k->max_mem_bytes,
                           .python = find_python(&k->s),
                           .datasets_dir = find_datasets(k, p),
-                          .log_limit_bytes = k->base.d->conf.log_limit_bytes,
+                          .log_limit_bytes = k->d->conf.log_limit_bytes,
                           .user = p->name,
                           .home = p->home[0] ? p->home : NULL};
     struct json *form = NULL;
@@ -218,7 +217,7 @@ static int translate(struct submit_call *k, const struct person *p, struct err *
         return -1;
     char *text = json_text(form);
     json_free(form);
-    k->x = submit_new_take(text, strlen(text), &k->base.who.caller);
+    k->x = submit_new_take(text, strlen(text), &k->c->who.caller);
     if (submit_prepare(k->x, false, e) < 0 || submit_parse(k->x, no_refs, NULL, e) < 0)
         return -1;
     if (k->key.n)
@@ -226,16 +225,16 @@ static int translate(struct submit_call *k, const struct person *p, struct err *
     return 0;
 }
 
-static int submit_work(struct gpu_call *c)
+static int submit_work(struct call *c)
 {
-    struct submit_call *k = (struct submit_call *)c;
+    struct submit_call *k = c->data;
     struct json *body = NULL;
     struct person p;
     int rc;
 
     if (json_parse(k->body, "body", &body, &c->err) < 0)
         return -1;
-    rc = gpu_submission_read(body, false, &k->mem, &k->s, &c->err);
+    rc = gpu_submission_read(body, false, &k->c->mem, &k->s, &c->err);
     json_free(body);
     if (rc < 0 || person_asked_for(k, &p, &c->err) < 0)
         return -1;
@@ -251,20 +250,19 @@ static int submit_work(struct gpu_call *c)
 
 /* ---- handing over: loop thread ---- */
 
-static void reply(struct submit_call *k)
+static void submit_reply(struct submit_call *k)
 {
-    struct http_req *r = gpu_call_take_req(&k->base);
-    char uuid[ID_UUID_MAX], body[256], location[64];
+    struct call *c = k->c;
+    char uuid[ID_UUID_MAX], location[64];
 
-    if (r) {
-        id_format_uuid(k->id, uuid);
-        snprintf(body, sizeof(body), "{\"id\":\"%s\",\"number\":%llu,\"state\":\"pending\"}\n",
-                 uuid, (unsigned long long)k->number);
-        snprintf(location, sizeof(location), "/v1/jobs/%llu", (unsigned long long)k->number);
-        http_reply_header(r, "Location", location);
-        http_reply(r, k->replay ? 200 : 201, "application/json", str_of(body));
-    }
-    gpu_call_free(&k->base);
+    id_format_uuid(k->id, uuid);
+    buf_addf(&c->out, "{\"id\":\"%s\",\"number\":%llu,\"state\":\"pending\"}\n", uuid,
+             (unsigned long long)k->number);
+    snprintf(location, sizeof(location), "/v1/jobs/%llu", (unsigned long long)k->number);
+    if (c->req)
+        http_reply_header(c->req, "Location", location);
+    c->status = k->replay ? 200 : 201;
+    call_reply(c);
 }
 
 static void on_submitted(void *arg, const struct err *e, const struct submitted *r)
@@ -272,21 +270,21 @@ static void on_submitted(void *arg, const struct err *e, const struct submitted 
     struct submit_call *k = arg;
 
     if (e) {
-        gpu_call_fail(&k->base, e);
+        call_fail(k->c, e);
         return;
     }
     k->id = r->id;
     k->number = r->first;
     if (k->claim)
-        doors_assign(k->base.d->doors, k->claim, r->first);
+        doors_assign(k->d->doors, k->claim, r->first);
     k->claim = 0;
-    reply(k);
+    submit_reply(k);
 }
 
 /* The engine opens the ports of a container: for us they are only taken, so they must be free. */
 static int engine_ports(const struct submit_call *k, struct gpu_port *port, struct err *e)
 {
-    const char *addr = k->base.d->conf.ports_addr;
+    const char *addr = k->d->conf.ports_addr;
 
     for (size_t i = 0; i < k->s.n_ports; i++) {
         port[i] = (struct gpu_port){k->s.port[i].node, k->s.port[i].node};
@@ -301,41 +299,35 @@ static int engine_ports(const struct submit_call *k, struct gpu_port *port, stru
 static int claim_ports(struct submit_call *k, struct err *e)
 {
     for (size_t i = 0; i < k->s.n_ports; i++)
-        if (k->s.port[i].node < 1024 && !k->base.who.caller.admin)
+        if (k->s.port[i].node < 1024 && !k->c->who.caller.admin)
             return err_set(e, ERR_DENIED, "nodePort %d: ports below 1024 are the administrator's",
                            k->s.port[i].node);
     struct gpu_port taken[GPU_PORTS_MAX];
     if (k->s.image && engine_ports(k, taken, e) < 0)
         return err_wrap(e, "portMapping '%.60s'", k->s.ports);
     const struct gpu_port *port = k->s.image ? taken : k->s.port;
-    if (k->s.n_ports && doors_claim(k->base.d->doors, port, k->s.n_ports, &k->claim, e) < 0)
+    if (k->s.n_ports && doors_claim(k->d->doors, port, k->s.n_ports, &k->claim, e) < 0)
         return err_wrap(e, "portMapping '%.60s'", k->s.ports);
     return 0;
 }
 
-static void submit_then(struct gpu_call *c)
+static void submit_then(struct call *c)
 {
-    struct submit_call *k = (struct submit_call *)c;
-    struct gpu_dialect *d = c->d;
+    struct submit_call *k = c->data;
 
-    if (!c->err.code && k->replay) {
-        reply(k);
-        return;
+    if (k->replay) {
+        submit_reply(k);
+    } else if (!c->req) { /* nobody waits any more: nothing is submitted */
+        call_free(c);
+    } else if (call_closing(c)) {
+        call_fail_closing(c);
+    } else if (claim_ports(k, &c->err) < 0) {
+        call_fail(c, &c->err);
+    } else {
+        struct submit *x = TAKE(k->x);
+        x->who = c->who.caller;
+        core_submit_take(k->d->conf.core, &x->s, &x->who, on_submitted, k);
     }
-    if (!c->req) { /* nobody waits any more: nothing is submitted */
-        gpu_call_free(c);
-        return;
-    }
-    if (!c->err.code && d->closing)
-        err_set(&c->err, ERR_UNAVAILABLE, "the daemon is shutting down; try again in a moment");
-    if (c->err.code || claim_ports(k, &c->err) < 0) {
-        gpu_call_fail(c, &c->err);
-        return;
-    }
-    auth_name_add(d->conf.auth, c->who.caller.uid, c->who.caller.user);
-    struct submit *x = TAKE(k->x);
-    x->who = c->who.caller;
-    core_submit_take(d->conf.core, &x->s, &x->who, on_submitted, k);
 }
 
 /* What the largest node could give. */
@@ -350,28 +342,21 @@ static void look_at_nodes(struct submit_call *k, const struct core *core)
     }
 }
 
-void gpu_submit(struct gpu_dialect *d, struct http_req *r)
+void gpu_submit(struct call *c)
 {
-    struct who who;
-    struct submit_call *k;
+    struct submit_call *k = call_alloc(c, sizeof(*k));
 
-    if (gpu_identify(d, r, AUTH_WRITE, &who) < 0)
-        return;
-    k = gpu_call_new(d, r, &who, sizeof(*k));
-    k->base.done = submit_done;
-    struct str key = http_header(r, "idempotency-key"), body = http_body(r);
-    if (key.n > KEY_MAX) {
-        err_set(&k->base.err, ERR_LIMIT, "Idempotency-Key is longer than %d bytes", KEY_MAX);
-        gpu_call_fail(&k->base, &k->base.err);
+    k->c = c;
+    k->d = call_gpu(c);
+    c->data = k;
+    c->free_data = submit_done;
+    k->key = call_copy(c, http_header(c->req, "idempotency-key"));
+    if (k->key.n > KEY_MAX) {
+        err_set(&c->err, ERR_LIMIT, "Idempotency-Key is longer than %d bytes", KEY_MAX);
+        call_fail(c, &c->err);
         return;
     }
-    k->key = (struct str){key.n ? arena_strndup(&k->mem, key.p, key.n) : NULL, key.n};
-    char *copy = arena_alloc(&k->mem, body.n + 1);
-    if (body.n)
-        memcpy(copy, body.p, body.n);
-    k->body = (struct str){copy, body.n};
-    look_at_nodes(k, d->conf.core);
-    k->base.work = submit_work;
-    k->base.then = submit_then;
-    gpu_call_work(&k->base);
+    k->body = call_copy(c, http_body(c->req));
+    look_at_nodes(k, k->d->conf.core);
+    call_work(c, submit_work, submit_then);
 }

@@ -1,4 +1,4 @@
-/* wire.c - what the library of a job sends: paths and bodies
+/* wire.c - what the library of a job sends
  *
  * Owns: the reading of bytes that any process of the host may have sent.
  *
@@ -10,34 +10,6 @@
 #include "base/json.h"
 #include "base/util.h"
 #include <math.h>
-
-static const struct {
-    const char *head, *method;
-    enum gpu_message message;
-} paths[] = {
-    {"/has_to_stop/", "GET", GPU_MESSAGE_STOP},
-    {"/profiling/", "POST", GPU_MESSAGE_PROFILE},
-    {"/end_epoch/", "POST", GPU_MESSAGE_EPOCH},
-    {"/signal_end/", "POST", GPU_MESSAGE_END},
-    {"/signal_end_profiling/", "POST", GPU_MESSAGE_PROFILING_END},
-};
-
-enum gpu_message gpu_message_of(struct str path, struct str *out_id, const char **out_method)
-{
-    for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
-        size_t n = strlen(paths[i].head);
-        if (!str_starts(path, str_of(paths[i].head)))
-            continue;
-        struct str config, rest = {path.p + n, path.n - n}, id = str_cut(rest, '/', &config);
-        bool two = paths[i].message == GPU_MESSAGE_PROFILING_END;
-        if (id.n == 0 || (id.n < rest.n && (!two || memchr(config.p, '/', config.n))))
-            return GPU_MESSAGE_NONE;
-        *out_id = id;
-        *out_method = paths[i].method;
-        return paths[i].message;
-    }
-    return GPU_MESSAGE_NONE;
-}
 
 /* The number under `key`, or `absent`.  Text is read as far as it is a number ("1536 MiB"). */
 static int number(const struct json *body, const char *key, double min, double absent, double *out,

@@ -1,37 +1,37 @@
 /* What libraries send: the paths, the bodies of the old one and of ours, and nonsense. */
 #include "base/util.h"
+#include "dialect/gpu/dialect_priv.h"
 #include "dialect/gpu/wire.h"
 #include "unit.h"
 
-static enum gpu_message message(const char *path, const char *want_id, const char *want_method)
+/* The pattern that takes a path of the library port; "" = none. */
+static const char *route_of(const char *method, const char *path, const char *want_id)
 {
-    struct str id = {0};
-    const char *method = NULL;
-    enum gpu_message m = gpu_message_of(str_of(path), &id, &method);
+    struct route_match m;
 
-    if (m != GPU_MESSAGE_NONE) {
-        assert_true(str_eq_c(id, want_id));
-        assert_string_equal(method, want_method);
-    }
-    return m;
+    if (route_find(gpu_library_routes, gpu_library_n_routes, 0, str_of(method), str_of(path), &m) !=
+        ROUTE_FOUND)
+        return "";
+    assert_true(str_eq_c(m.args[0], want_id));
+    return m.route->path;
 }
 
 TEST(paths)
 {
-    assert_int_equal(message("/has_to_stop/abc", "abc", "GET"), GPU_MESSAGE_STOP);
-    assert_int_equal(message("/profiling/abc", "abc", "POST"), GPU_MESSAGE_PROFILE);
-    assert_int_equal(message("/end_epoch/abc", "abc", "POST"), GPU_MESSAGE_EPOCH);
-    assert_int_equal(message("/signal_end/abc", "abc", "POST"), GPU_MESSAGE_END);
-    assert_int_equal(message("/signal_end_profiling/abc/7", "abc", "POST"),
-                     GPU_MESSAGE_PROFILING_END);
-    assert_int_equal(message("/signal_end_profiling/abc", "abc", "POST"),
-                     GPU_MESSAGE_PROFILING_END);
-    assert_int_equal(message("/has_to_stop/", "", ""), GPU_MESSAGE_NONE);
-    assert_int_equal(message("/has_to_stop/a/b", "", ""), GPU_MESSAGE_NONE);
-    assert_int_equal(message("/has_to_stop/a/", "", ""), GPU_MESSAGE_NONE);
-    assert_int_equal(message("/signal_end_profiling/a/b/c", "", ""), GPU_MESSAGE_NONE);
-    assert_int_equal(message("/has_to_stop", "", ""), GPU_MESSAGE_NONE);
-    assert_int_equal(message("/v1/jobs", "", ""), GPU_MESSAGE_NONE);
+    assert_string_equal(route_of("GET", "/has_to_stop/abc", "abc"), "/has_to_stop/{job}");
+    assert_string_equal(route_of("POST", "/profiling/abc", "abc"), "/profiling/{job}");
+    assert_string_equal(route_of("POST", "/end_epoch/abc", "abc"), "/end_epoch/{job}");
+    assert_string_equal(route_of("POST", "/signal_end/abc", "abc"), "/signal_end/{job}");
+    assert_string_equal(route_of("POST", "/signal_end_profiling/abc/7", "abc"),
+                        "/signal_end_profiling/{job}/{config}");
+    assert_string_equal(route_of("POST", "/signal_end_profiling/abc", "abc"),
+                        "/signal_end_profiling/{job}");
+    assert_string_equal(route_of("POST", "/has_to_stop/abc", ""), "");
+    assert_string_equal(route_of("GET", "/has_to_stop/", ""), "");
+    assert_string_equal(route_of("GET", "/has_to_stop/a/b", ""), "");
+    assert_string_equal(route_of("POST", "/signal_end_profiling/a/b/c", ""), "");
+    assert_string_equal(route_of("GET", "/has_to_stop", ""), "");
+    assert_string_equal(route_of("GET", "/v1/jobs", ""), "");
 }
 
 static int read_body(enum gpu_message m, const char *body, struct gpu_report *out, struct err *e)
