@@ -480,16 +480,13 @@ static int open_doors(struct host *h, struct err *e)
                                     .core = h->core,
                                     .store = h->store,
                                     .api = h->api,
-                                    .auth = h->auth,
+                                    .requests = h->requests,
                                     .clean = on_clean,
                                     .clean_arg = h};
-    struct http_handler handler = request_server_handler(h->requests);
     gpu_dialect_serve(h->gpu, h->requests);
     if (host_atlas_open(&h->conf, h->home, &base, &h->atlas, e) < 0)
         return -1;
-    if (h->atlas)
-        handler = atlas_handler(h->atlas, handler);
-    h->http = http_server_new(h->loop, &http_limits_default, handler);
+    h->http = http_server_new(h->loop, &http_limits_default, request_server_handler(h->requests));
     api_attach(h->api, h->http);
     if (!h->conf.socket)
         unlink(h->socket); /* the home is locked by us, so whoever made this one is dead */

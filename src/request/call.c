@@ -4,6 +4,7 @@
  */
 #include "request/call.h"
 #include "base/hash.h"
+#include "base/json.h"
 #include "request/request_priv.h"
 #include "store/query.h"
 #include <stdio.h>
@@ -14,6 +15,8 @@ static void call_on_gone(void *arg, struct http_req *r)
 
     (void)r;
     c->req = NULL;
+    if (c->gone)
+        c->gone(c);
 }
 
 struct call *call_new(struct request_server *s, const struct service *v, struct http_req *r,
@@ -26,12 +29,13 @@ struct call *call_new(struct request_server *s, const struct service *v, struct 
     c->self = v->self;
     c->req = r;
     c->route = m->route;
-    c->status = 200;
     c->type = "application/json";
     buf_init(&c->out, CALL_REPLY_MAX);
     for (size_t i = 0; i < ROUTE_ARGS_MAX; i++)
         c->arg[i] = call_copy(c, m->args[i]);
     c->query = call_copy(c, http_query(r));
+    if (v->extra)
+        c->extra = call_alloc(c, v->extra);
     c->next = s->calls;
     if (c->next)
         c->next->prev = c;
@@ -53,6 +57,7 @@ void call_free(struct call *c)
         c->next->prev = c->prev;
     if (c->free_data)
         c->free_data(c->data);
+    free((char *)c->body.p);
     buf_done(&c->out);
     arena_done(&c->mem);
     free(c);
@@ -102,7 +107,7 @@ void call_reply(struct call *c)
         size_t n;
         char *body = buf_take(&c->out, &n);
 
-        http_reply_take(r, c->status, c->type, body, n);
+        http_reply_take(r, c->status ? c->status : 200, c->type, body, n);
     }
     call_free(c);
 }
@@ -189,6 +194,39 @@ struct str call_copy(struct call *c, struct str s)
     copy = arena_alloc(&c->mem, s.n + 1); /* bodies may hold NULs, so no strndup */
     memcpy(copy, s.p, s.n);
     return (struct str){copy, s.n};
+}
+
+void call_keep_body(struct call *c)
+{
+    if (c->req && !c->body.p)
+        c->body.p = http_body_take(c->req, &c->body.n);
+}
+
+struct json *call_json_body(struct call *c)
+{
+    struct json *j = NULL;
+
+    if (json_parse(c->body, "body", &j, &c->err) < 0)
+        return NULL;
+    if (!j)
+        err_set(&c->err, ERR_INVALID, "the body of the request is empty");
+    return j;
+}
+
+void call_acted(void *arg, const struct err *e, const struct acted *r)
+{
+    struct call *c = arg;
+
+    if (e) {
+        call_fail(c, e);
+    } else if (r->denied || r->unknown || (!r->done && r->already)) {
+        err_set(&c->err, r->denied ? ERR_DENIED : ERR_NOT_FOUND,
+                r->denied ? "this job is another user's" : "there is no such job any more");
+        call_fail(c, &c->err);
+    } else {
+        c->status = c->status ? c->status : 204;
+        call_reply(c);
+    }
 }
 
 const char *call_param(struct call *c, const char *name)

@@ -32,18 +32,22 @@ struct call {
     struct arena mem;               /* lives as long as the call */
     struct str arg[ROUTE_ARGS_MAX]; /* what stood for the placeholders; NUL-terminated copies */
     struct str query;               /* a copy, still encoded: read it with call_param */
+    struct str body;                /* after call_keep_body */
+    void *extra;                    /* service.extra bytes, zeroed */
     void *data;                     /* the handler's, usually in mem */
     void (*free_data)(void *data);
 
     /* The answer. */
     struct err err;
-    int status; /* 200 unless set */
+    int status; /* 0 = 200 */
     const char *type;
     struct buf out;
     bool etag;     /* send an ETag of the body, and 304 when the client has it */
     size_t etag_n; /* ETag of the first etag_n bytes only; 0 = all */
     char etag_text[40];
 
+    call_fn
+        gone; /* the client left (`req` is NULL already), and no worker thread is told; or NULL */
     /* Set by call_work. */
     call_work_fn run;
     call_fn then;
@@ -74,6 +78,14 @@ const char *call_param(struct call *c, const char *name);
 /* Whole number within [min, max]; `dflt` when absent. */
 int call_param_int(struct call *c, const char *name, int64_t dflt, int64_t min, int64_t max,
                    int64_t *out, struct err *e);
+/* Moves the body of the request into the call, where any thread may read it. */
+void call_keep_body(struct call *c);
+/* The kept body as JSON; NULL: c->err says what is wrong with it. */
+struct json *call_json_body(struct call *c);
+/* A core_act_fn for a call about one job: answers with c->status (0 = 204) once the controller is
+ * done, or with why nothing was done. */
+struct acted;
+void call_acted(void *arg, const struct err *e, const struct acted *r);
 struct str call_copy(struct call *c, struct str s);
 static inline void *call_alloc(struct call *c, size_t n)
 {

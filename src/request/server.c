@@ -70,7 +70,7 @@ static void target_find(const struct request_server *s, struct http_req *r,
 
         out->service = v;
         out->res = route_find(v->routes, v->n_routes, here ? 0 : ROUTE_PORT, http_method(r),
-                              http_path(r), &out->match);
+                              v->path ? v->path(v->self, http_path(r)) : http_path(r), &out->match);
         if (out->res != ROUTE_NO_PATH)
             return;
     }
@@ -144,13 +144,41 @@ static void who_wait_done(void *arg)
 
 /* ---- requests ---- */
 
+static bool request_in_pieces(void *self, struct http_req *r)
+{
+    struct request_server *s = self;
+    struct request_target t;
+
+    target_find(s, r, &t);
+    if (t.res != ROUTE_FOUND || !(t.match.route->flags & ROUTE_PIECES))
+        return false;
+    struct call *c = call_new(s, t.service, r, &t.match);
+    request_check(s, &t, r, &c->who, &c->err);
+    http_set_data(r, c);
+    t.service->begin(c);
+    return true;
+}
+
+static void request_piece(void *self, struct http_req *r, struct str bytes)
+{
+    struct call *c = http_data(r);
+
+    (void)self;
+    c->service->piece(c, bytes);
+}
+
 static void request_on(void *self, struct http_req *r)
 {
     struct request_server *s = self;
+    struct call *begun = http_data(r);
     struct request_target t;
     struct who who = {0};
     struct err e = {0};
 
+    if (begun) { /* in pieces, which are complete now */
+        begun->route->handler(begun);
+        return;
+    }
     target_find(s, r, &t);
     if (request_check(s, &t, r, &who, &e) < 0) {
         service_fail(t.service, r, err_http_status(e.code), &e);
@@ -182,7 +210,8 @@ static size_t request_body_max(void *self, struct http_req *r)
     struct err e = {0};
 
     target_find(s, r, &t);
-    if (t.res != ROUTE_FOUND || request_check(s, &t, r, &who, &e) < 0)
+    if (t.res != ROUTE_FOUND ||
+        (!(t.match.route->flags & ROUTE_PIECES) && request_check(s, &t, r, &who, &e) < 0))
         return STRANGER_BODY_MAX;
     if (t.match.route->body_max)
         return t.match.route->body_max;
@@ -209,7 +238,11 @@ void request_server_add(struct request_server *s, const struct service *v)
 
 struct http_handler request_server_handler(struct request_server *s)
 {
-    return (struct http_handler){.request = request_on, .body_max = request_body_max, .self = s};
+    return (struct http_handler){.request = request_on,
+                                 .body_max = request_body_max,
+                                 .self = s,
+                                 .in_pieces = request_in_pieces,
+                                 .piece = request_piece};
 }
 
 struct auth *request_server_auth(const struct request_server *s)

@@ -18,11 +18,20 @@ struct service {
     size_t n_routes;
     void *self;      /* becomes call.self */
     size_t body_max; /* of routes that name none; 0 = REQUEST_BODY_MAX */
+    size_t extra;    /* bytes of the service's own in every call: call.extra */
     uint16_t port;   /* rows with ROUTE_PORT answer on this TCP port only; 0 = nowhere */
+    /* The part of a path that the table is searched for; borrowed.  NULL: all of it. */
+    struct str (*path)(void *self, struct str path);
     /* Who is calling?  NULL: auth_identify.  Fails as that does. */
     int (*identify)(void *self, struct http_req *r, struct who *out, struct err *e);
     /* Sends a failure in the service's own form.  NULL: {"error": …}. */
     void (*fail)(struct http_req *r, int status, const struct err *e);
+    /* Of rows with ROUTE_PIECES: `begin` when the head is there, `piece` for every piece of the
+     * body, the handler when it is complete.  A caller who was refused has c->err set: the body is
+     * read to its end, so that the client hears why, and the handler fails.  `c->gone` must be set
+     * by `begin`: there is no answer when the client leaves on the way. */
+    void (*begin)(struct call *c);
+    void (*piece)(struct call *c, struct str bytes);
 };
 enum { REQUEST_BODY_MAX = 1 << 20 };
 

@@ -15,7 +15,7 @@
 #define ATLAS_WORKER_COMMAND "__atlas_worker"
 
 struct api;
-struct auth;
+struct request_server;
 struct atlas;
 struct loop;
 struct store;
@@ -24,15 +24,15 @@ struct atlas_conf {
     struct core *core;
     struct store *store;
     struct api *api;
-    struct auth *auth;   /* who is asking */
-    const char *home;    /* $FOUNDATIONS_HOME */
-    const char *program; /* ours, to start workers with */
-    const char *python;  /* of the built-in worker; NULL = the first python3 of PATH */
-    uint32_t uid;        /* the daemon's */
-    bool mounts;         /* the backend can mount directories for a run */
-    int32_t workers;     /* 0 = as many as there were, at first one */
-    bool backfill;       /* smaller jobs may pass one that waits for GPUs */
-    bool authenticate;   /* nobody without a token */
+    struct request_server *requests; /* the routes are added to it */
+    const char *home;                /* $FOUNDATIONS_HOME */
+    const char *program;             /* ours, to start workers with */
+    const char *python;              /* of the built-in worker; NULL = the first python3 of PATH */
+    uint32_t uid;                    /* the daemon's */
+    bool mounts;                     /* the backend can mount directories for a run */
+    int32_t workers;                 /* 0 = as many as there were, at first one */
+    bool backfill;                   /* smaller jobs may pass one that waits for GPUs */
+    bool authenticate;               /* nobody without a token */
     const char *archive_url, *tensorboard_url; /* what links begin with; NULL = loopback */
     int archive_port;                          /* where paths are those of archives; 0 = nowhere */
     /* Removes a directory in which a container left files that are not ours.  Any thread.  May be
@@ -42,8 +42,6 @@ struct atlas_conf {
 };
 int atlas_open(const struct atlas_conf *c, struct atlas **out, struct err *e);
 void atlas_free(struct atlas *a);
-/* Our paths, and `next` for the rest. */
-struct http_handler atlas_handler(struct atlas *a, struct http_handler next);
 /* After core_recover: work that a crash left is taken up again. */
 void atlas_recover(struct atlas *a);
 void atlas_committed(struct atlas *a); /* after every commit */

@@ -7,9 +7,9 @@
 #include "base/util.h"
 #include "dialect/atlas/atlas_priv.h"
 
-static int ask_work(struct atlas_call *c)
+static int ask_work(struct call *c)
 {
-    struct json *body = atlas_body(c);
+    struct json *body = call_json_body(c);
     const struct json *list = body ? json_get(body, "contents") : NULL;
     int rc = 0;
 
@@ -20,7 +20,7 @@ static int ask_work(struct atlas_call *c)
         const struct json *hash = json_at(list, i);
         if (json_type(hash) != JSON_STR || !cas_is_hash(json_str(hash).p))
             rc = err_set(&c->err, ERR_INVALID, "contents[%zu] is no hash: 64 digits 0-9 a-f", i);
-        else if (!cas_has_content(c->a->cas, json_str(hash).p))
+        else if (!cas_has_content(call_atlas(c)->cas, json_str(hash).p))
             buf_addf(&c->out, "%s\"%s\"", n++ ? "," : "", json_str(hash).p);
     }
     buf_adds(&c->out, "]}\n");
@@ -28,7 +28,7 @@ static int ask_work(struct atlas_call *c)
     return body ? rc : -1;
 }
 
-void atlas_contents_ask(struct atlas_call *c)
+void atlas_contents_ask(struct call *c)
 {
     atlas_work(c, ask_work, NULL);
 }

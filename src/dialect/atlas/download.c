@@ -28,19 +28,19 @@ static bool is_unarchived(struct atlas *a, struct str id)
     return false;
 }
 
-static void bundle_start(struct atlas_call *c);
+static void bundle_start(struct call *c);
 
 void atlas_waiting_look(struct atlas *a)
 {
     for (size_t i = 0; i < a->waiting.n;) {
-        struct atlas_call *c = a->waiting.p[i];
+        struct call *c = a->waiting.p[i];
         if (c->req && !a->closing && is_unarchived(a, c->arg[0])) {
             i++;
             continue;
         }
         vec_remove(&a->waiting, i);
         if (!c->req)
-            atlas_call_free(c);
+            call_free(c);
         else
             bundle_start(c);
     }
@@ -79,7 +79,7 @@ static void fill_done(void *arg);
 static void fill(struct download *d)
 {
     d->working = true;
-    d->a->working++;
+    request_server_hold(d->a->conf.requests);
     work_submit(d->a->conf.loop, fill_work, fill_done, d);
 }
 
@@ -88,7 +88,7 @@ static void fill_done(void *arg)
     struct download *d = arg;
 
     d->working = false;
-    d->a->working--;
+    request_server_release(d->a->conf.requests);
     if (!d->req) {
         download_free(d);
         return;
@@ -136,7 +136,7 @@ static void on_gone(void *arg, struct http_req *r)
         download_free(d);
 }
 
-static int bundle_work(struct atlas_call *c)
+static int bundle_work(struct call *c)
 {
     struct tgz **out = c->data;
     char tree[ATLAS_TREE_MAX];
@@ -144,7 +144,7 @@ static int bundle_work(struct atlas_call *c)
     if (!atlas_id_ok(c->arg[0].p))
         return err_set(&c->err, ERR_NOT_FOUND, "there is no job '%.60s'", c->arg[0].p);
     atlas_archive_tree(c->arg[0].p, tree);
-    if (tgz_open_tree(c->a->cas, tree, c->arg[0].p, NULL, out, &c->err) < 0) {
+    if (tgz_open_tree(call_atlas(c)->cas, tree, c->arg[0].p, NULL, out, &c->err) < 0) {
         if (c->err.code == ERR_NOT_FOUND)
             err_set(&c->err, ERR_NOT_FOUND, "job %.40s has no archive", c->arg[0].p);
         return -1;
@@ -152,43 +152,43 @@ static int bundle_work(struct atlas_call *c)
     return 0;
 }
 
-static void bundle_then(struct atlas_call *c)
+static void bundle_then(struct call *c)
 {
     struct tgz *t = TAKE(*(struct tgz **)c->data);
-    struct http_req *r = atlas_take_req(c);
+    struct http_req *r = call_take_req(c);
 
     if (!r) {
         tgz_close(t);
     } else {
         struct download *d = xcalloc(1, sizeof(*d));
         char name[100];
-        *d = (struct download){.a = c->a, .req = r, .tgz = t, .piece = xmalloc(PIECE)};
+        *d = (struct download){.a = call_atlas(c), .req = r, .tgz = t, .piece = xmalloc(PIECE)};
         snprintf(name, sizeof(name), "attachment; filename=\"%s.tgz\"", c->arg[0].p);
         http_reply_header(r, "Content-Disposition", name);
         http_on_gone(r, on_gone, d);
         http_on_drain(r, on_drain, d);
         fill(d);
     }
-    atlas_call_free(c);
+    call_free(c);
 }
 
-static void bundle_start(struct atlas_call *c)
+static void bundle_start(struct call *c)
 {
     c->data = arena_alloc(&c->mem, sizeof(struct tgz *));
     atlas_work(c, bundle_work, bundle_then);
 }
 
-void atlas_bundle_get(struct atlas_call *c)
+void atlas_bundle_get(struct call *c)
 {
-    if (is_unarchived(c->a, c->arg[0]))
-        vec_push(&c->a->waiting, c);
+    if (is_unarchived(call_atlas(c), c->arg[0]) && !call_closing(c))
+        vec_push(&call_atlas(c)->waiting, c);
     else
         bundle_start(c);
 }
 
 /* ---- a bundle that was sent for nothing ---- */
 
-static int drop_work(struct atlas_call *c)
+static int drop_work(struct call *c)
 {
     struct atlas_job j;
     char tree[ATLAS_TREE_MAX];
@@ -202,13 +202,13 @@ static int drop_work(struct atlas_call *c)
         return -1;
     c->err = (struct err){0};
     atlas_bundle_tree(c->arg[0].p, tree);
-    if (!cas_has_tree(c->a->cas, tree))
+    if (!cas_has_tree(call_atlas(c)->cas, tree))
         return err_set(&c->err, ERR_NOT_FOUND, "there is no bundle %.40s", c->arg[0].p);
     c->status = 204;
-    return cas_drop_tree(c->a->cas, tree, &c->err);
+    return cas_drop_tree(call_atlas(c)->cas, tree, &c->err);
 }
 
-void atlas_bundle_delete(struct atlas_call *c)
+void atlas_bundle_delete(struct call *c)
 {
     atlas_work(c, drop_work, NULL);
 }
@@ -281,7 +281,7 @@ static int open_below(int dir, struct str path)
     return fd;
 }
 
-static int file_work(struct atlas_call *c)
+static int file_work(struct call *c)
 {
     struct served *s = c->data;
     struct str id, path = c->arg[0];
@@ -292,7 +292,7 @@ static int file_work(struct atlas_call *c)
     if (id.n >= sizeof(name) || !path.n)
         return err_set(&c->err, ERR_NOT_FOUND, "there is no such file");
     snprintf(name, sizeof(name), STR_FMT, STR_ARG(id));
-    AUTO_FREE char *root = xasprintf("%s/%s", c->a->archive_dir, name);
+    AUTO_FREE char *root = xasprintf("%s/%s", call_atlas(c)->archive_dir, name);
     AUTO_FD dir = atlas_id_ok(name) ? open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     s->fd = dir >= 0 ? open_below(dir, path) : -1;
     if (s->fd < 0 || fstat(s->fd, &st) < 0 || !S_ISREG(st.st_mode))
@@ -301,20 +301,20 @@ static int file_work(struct atlas_call *c)
     return 0;
 }
 
-static void file_then(struct atlas_call *c)
+static void file_then(struct call *c)
 {
     struct served *s = c->data;
-    struct http_req *r = atlas_take_req(c);
+    struct http_req *r = call_take_req(c);
 
     if (r) {
         http_reply_header(r, "X-Content-Type-Options", "nosniff");
         http_reply_header(r, "Content-Security-Policy", "sandbox");
         http_reply_fd_take(r, TAKE_FD(s->fd), type_of(c->arg[0].p));
     }
-    atlas_call_free(c);
+    call_free(c);
 }
 
-void atlas_archive_file(struct atlas_call *c)
+void atlas_archive_file(struct call *c)
 {
     struct served *s = arena_alloc(&c->mem, sizeof(*s));
 

@@ -22,7 +22,7 @@ void atlas_job_done(struct atlas_job *j)
     *j = (struct atlas_job){0};
 }
 
-static enum atlas_state state_of(const struct atlas_call *c, uint64_t job, enum job_state s)
+static enum atlas_state state_of(const struct call *c, uint64_t job, enum job_state s)
 {
     switch (s) {
     case JOB_QUEUED:
@@ -35,13 +35,13 @@ static enum atlas_state state_of(const struct atlas_call *c, uint64_t job, enum 
     default:
         break;
     }
-    for (size_t i = 0; i < c->n_unarchived; i++)
-        if (c->unarchived[i] == job)
+    for (size_t i = 0; i < atlas_note(c)->n_unarchived; i++)
+        if (atlas_note(c)->unarchived[i] == job)
             return ATLAS_RUNNING;
     return s == JOB_SUCCEEDED ? ATLAS_COMPLETED : ATLAS_FAILED;
 }
 
-void atlas_job_fill(const struct atlas_call *c, const struct job_view *v, struct atlas_job *out)
+void atlas_job_fill(const struct call *c, const struct job_view *v, struct atlas_job *out)
 {
     *out = (struct atlas_job){.job = v->seq,
                               .state = state_of(c, v->seq, v->state),
@@ -57,12 +57,12 @@ void atlas_job_fill(const struct atlas_call *c, const struct job_view *v, struct
     atlas_id_format(v->id, v->name, out->id);
 }
 
-int atlas_job_extra(const struct atlas_call *c, struct atlas_job *j, struct err *e)
+int atlas_job_extra(const struct call *c, struct atlas_job *j, struct err *e)
 {
     AUTO_FREE char *text = NULL;
     struct json *spec = NULL;
 
-    if (store_job_spec(c->a->conf.store, j->job, &text, e) < 0 ||
+    if (store_job_spec(call_atlas(c)->conf.store, j->job, &text, e) < 0 ||
         json_parse(str_of(text), "spec", &spec, e) < 0)
         return -1;
     const struct json *extra = json_get(spec, "extra");
@@ -88,7 +88,7 @@ int atlas_resolve(struct store *s, const char *id, uint64_t *out, struct err *e)
 }
 
 struct finding {
-    struct atlas_call *c;
+    struct call *c;
     struct atlas_job *out;
 };
 
@@ -100,10 +100,10 @@ static bool on_found(void *arg, const struct job_view *v)
     return false;
 }
 
-int atlas_job_find(struct atlas_call *c, struct str id, struct atlas_job *out)
+int atlas_job_find(struct call *c, struct str id, struct atlas_job *out)
 {
     struct finding f = {c, out};
-    struct store *store = c->a->conf.store;
+    struct store *store = call_atlas(c)->conf.store;
     uint64_t job;
 
     *out = (struct atlas_job){0};
@@ -150,10 +150,10 @@ struct json *atlas_job_json(const struct atlas_job *job)
     return j;
 }
 
-char *atlas_job_log(const struct atlas_call *c, const struct atlas_job *j, size_t *out_n)
+char *atlas_job_log(const struct call *c, const struct atlas_job *j, size_t *out_n)
 {
     struct run_key key = {j->job, j->attempt};
-    AUTO_FREE char *path = core_log_path(c->a->conf.core, key), *text = NULL;
+    AUTO_FREE char *path = core_log_path(call_atlas(c)->conf.core, key), *text = NULL;
     AUTO_FD fd = j->attempt ? log_open(path) : -1;
     struct stat st;
     struct err e;

@@ -52,7 +52,7 @@ static int walk(const char *root, struct str path, bool make, char out_name[NAME
 }
 
 /* arg[0] is "JOB/files/SECTION/…"; the root of the archive is yours. */
-static char *split(struct atlas_call *c, struct str *out_path, char id[ATLAS_ID_MAX])
+static char *split(struct call *c, struct str *out_path, char id[ATLAS_ID_MAX])
 {
     struct str rest = c->arg[0], job = str_cut(rest, '/', &rest), files = str_cut(rest, '/', &rest);
 
@@ -63,10 +63,10 @@ static char *split(struct atlas_call *c, struct str *out_path, char id[ATLAS_ID_
     if (!atlas_id_ok(id) || !is_section(section) || !after.n)
         return NULL;
     *out_path = rest;
-    return xasprintf("%s/%s", c->a->archive_dir, id);
+    return xasprintf("%s/%s", call_atlas(c)->archive_dir, id);
 }
 
-static int no_file(struct atlas_call *c)
+static int no_file(struct call *c)
 {
     return err_set(&c->err, ERR_NOT_FOUND, "there is no such file in an archive");
 }
@@ -88,7 +88,7 @@ static int write_file(int dir, const char *name, struct str bytes, struct err *e
     return 0;
 }
 
-static int put_work(struct atlas_call *c)
+static int put_work(struct call *c)
 {
     char id[ATLAS_ID_MAX], name[NAME_BYTES];
     struct atlas_job j;
@@ -110,7 +110,7 @@ static int put_work(struct atlas_call *c)
     return write_file(dir, name, c->body, &c->err);
 }
 
-void atlas_files_put(struct atlas_call *c)
+void atlas_files_put(struct call *c)
 {
     atlas_work(c, put_work, NULL);
 }
@@ -119,6 +119,7 @@ void atlas_files_put(struct atlas_call *c)
 
 struct served {
     int fd;
+    bool all; /* a slash stood at the end of the path: a directory is asked for */
 };
 
 static void served_free(void *data)
@@ -129,7 +130,7 @@ static void served_free(void *data)
         close(s->fd);
 }
 
-static void list_dir(struct atlas_call *c, int fd, const char *above, int depth)
+static void list_dir(struct call *c, int fd, const char *above, int depth)
 {
     DIR *d = fdopendir(fd);
 
@@ -158,16 +159,15 @@ static void list_dir(struct atlas_call *c, int fd, const char *above, int depth)
     closedir(d);
 }
 
-static int get_work(struct atlas_call *c)
+static int get_work(struct call *c)
 {
     struct served *s = c->data;
     char id[ATLAS_ID_MAX], name[NAME_BYTES];
     struct str path = {0};
     AUTO_FREE char *root = split(c, &path, id);
-    bool all = path.n && c->status; /* a slash stood at its end */
+    bool all = path.n && s->all;
     struct stat st;
 
-    c->status = 0;
     AUTO_FD dir = root ? walk(root, path, false, name) : -1;
     int fd = dir < 0
                  ? -1
@@ -188,23 +188,23 @@ static int get_work(struct atlas_call *c)
     return 0;
 }
 
-static void get_then(struct atlas_call *c)
+static void get_then(struct call *c)
 {
     struct served *s = c->data;
 
     if (s->fd < 0) {
-        atlas_reply(c);
+        call_reply(c);
         return;
     }
-    struct http_req *r = atlas_take_req(c);
+    struct http_req *r = call_take_req(c);
     if (r) {
         http_reply_header(r, "X-Content-Type-Options", "nosniff");
         http_reply_fd_take(r, TAKE_FD(s->fd), "application/octet-stream");
     }
-    atlas_call_free(c);
+    call_free(c);
 }
 
-void atlas_files_get(struct atlas_call *c)
+void atlas_files_get(struct call *c)
 {
     struct served *s = arena_alloc(&c->mem, sizeof(*s));
     struct str path = http_path(c->req);
@@ -212,7 +212,6 @@ void atlas_files_get(struct atlas_call *c)
     s->fd = -1;
     c->data = s;
     c->free_data = served_free;
-    /* Until the work is done the status says whether a directory is asked for. */
-    c->status = path.n && path.p[path.n - 1] == '/';
+    s->all = path.p[path.n - 1] == '/';
     atlas_work(c, get_work, get_then);
 }

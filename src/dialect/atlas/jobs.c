@@ -15,7 +15,7 @@ struct entry {
     char id[ATLAS_ID_MAX];
 };
 struct listing {
-    struct atlas_call *c;
+    struct call *c;
     enum atlas_state state;
     const char *sort; /* "start_time:desc,job_id:asc" */
     VEC(struct atlas_job) jobs;
@@ -38,12 +38,12 @@ static bool on_job(void *arg, const struct job_view *v)
 
 static int read_page(struct listing *l, uint32_t states, char **cursor)
 {
-    struct atlas_call *c = l->c;
+    struct call *c = l->c;
     struct job_query q = {
         .queue = ATLAS_QUEUE, .state_mask = states, .limit = PAGE, .sort = "id", .cursor = *cursor};
     char *next = NULL;
 
-    int rc = store_jobs(c->a->conf.store, &q, on_job, l, &next, &c->err);
+    int rc = store_jobs(call_atlas(c)->conf.store, &q, on_job, l, &next, &c->err);
     free(*cursor);
     *cursor = next;
     for (size_t i = 0; i < l->jobs.n; i++) {
@@ -93,13 +93,22 @@ static int by_fields(const void *pa, const void *pb, void *arg)
     return 0;
 }
 
-static int list_work(struct atlas_call *c)
+static enum atlas_state state_asked(const struct call *c)
+{
+    struct str path = str_of(c->route->path);
+
+    return str_starts(path, STR("/running"))     ? ATLAS_RUNNING
+           : str_starts(path, STR("/completed")) ? ATLAS_COMPLETED
+                                                 : ATLAS_FAILED;
+}
+
+static int list_work(struct call *c)
 {
     static const uint32_t active = 1u << JOB_STARTING | 1u << JOB_RUNNING | 1u << JOB_STOPPING;
     uint32_t over = ((1u << JOB_STATE_MAX) - 1) & ~active & ~(1u << JOB_QUEUED);
     struct listing l = {
-        .c = c, .state = (enum atlas_state)c->status, .sort = atlas_param(c, "sort")};
-    uint32_t states = l.state == ATLAS_RUNNING     ? active | (c->n_unarchived ? over : 0)
+        .c = c, .state = state_asked(c), .sort = http_query_param(c->query, "sort", &c->mem)};
+    uint32_t states = l.state == ATLAS_RUNNING ? active | (atlas_note(c)->n_unarchived ? over : 0)
                       : l.state == ATLAS_COMPLETED ? 1u << JOB_SUCCEEDED
                                                    : over & ~(1u << JOB_SUCCEEDED);
     char *cursor = NULL;
@@ -120,24 +129,17 @@ static int list_work(struct atlas_call *c)
     buf_adds(&c->out, "}\n");
     vec_done(&l.jobs);
     vec_done(&l.all);
-    c->status = 200;
     return rc;
 }
 
-void atlas_jobs_list(struct atlas_call *c)
+void atlas_jobs_list(struct call *c)
 {
-    struct str path = http_path(c->req);
-
-    /* Until the work is done the status says which list is wanted. */
-    c->status = str_starts(path, STR("/running"))     ? ATLAS_RUNNING
-                : str_starts(path, STR("/completed")) ? ATLAS_COMPLETED
-                                                      : ATLAS_FAILED;
     atlas_work(c, list_work, NULL);
 }
 
 /* ---- one ---- */
 
-static int get_work(struct atlas_call *c)
+static int get_work(struct call *c)
 {
     struct atlas_job j;
     size_t n;
@@ -159,12 +161,12 @@ static int get_work(struct atlas_call *c)
     return 0;
 }
 
-void atlas_job_get(struct atlas_call *c)
+void atlas_job_get(struct call *c)
 {
     atlas_work(c, get_work, NULL);
 }
 
-static int logs_work(struct atlas_call *c)
+static int logs_work(struct call *c)
 {
     struct atlas_job j;
     size_t n;
@@ -178,12 +180,12 @@ static int logs_work(struct atlas_call *c)
     return 0;
 }
 
-void atlas_jobs_logs(struct atlas_call *c)
+void atlas_jobs_logs(struct call *c)
 {
     atlas_work(c, logs_work, NULL);
 }
 
-static int container_work(struct atlas_call *c)
+static int container_work(struct call *c)
 {
     struct atlas_job j;
 
@@ -198,7 +200,7 @@ static int container_work(struct atlas_call *c)
     return 0;
 }
 
-void atlas_jobs_container(struct atlas_call *c)
+void atlas_jobs_container(struct call *c)
 {
     atlas_work(c, container_work, NULL);
 }
@@ -211,10 +213,11 @@ struct tail {
     bool follow, file;
 };
 
-static int tail_work(struct atlas_call *c)
+static int tail_work(struct call *c)
 {
     struct tail *t = c->data;
-    const char *offset = atlas_param(c, "offset"), *follow = atlas_param(c, "follow");
+    const char *offset = http_query_param(c->query, "offset", &c->mem),
+               *follow = http_query_param(c->query, "follow", &c->mem);
     struct atlas_job j;
     size_t n;
 
@@ -223,7 +226,8 @@ static int tail_work(struct atlas_call *c)
     t->follow = follow && *follow && strcmp(follow, "0") != 0;
     if (atlas_job_find(c, c->arg[0], &j) < 0)
         return -1;
-    AUTO_FREE char *path = core_log_path(c->a->conf.core, (struct run_key){j.job, j.attempt});
+    AUTO_FREE char *path =
+        core_log_path(call_atlas(c)->conf.core, (struct run_key){j.job, j.attempt});
     bool over = job_state_final(j.real);
     t->key = (struct run_key){j.job, j.attempt};
     t->file = j.attempt ? (!over || access(path, R_OK) == 0) : t->follow && !over;
@@ -237,21 +241,21 @@ static int tail_work(struct atlas_call *c)
     return 0;
 }
 
-static void tail_then(struct atlas_call *c)
+static void tail_then(struct call *c)
 {
     struct tail *t = c->data;
 
     if (!t->file) {
-        atlas_reply(c);
+        call_reply(c);
         return;
     }
-    struct http_req *r = atlas_take_req(c);
+    struct http_req *r = call_take_req(c);
     if (r)
-        api_follow(c->a->conf.api, r, t->key, t->offset, !t->follow);
-    atlas_call_free(c);
+        api_follow(call_atlas(c)->conf.api, r, t->key, t->offset, !t->follow);
+    call_free(c);
 }
 
-void atlas_job_tail(struct atlas_call *c)
+void atlas_job_tail(struct call *c)
 {
     c->data = arena_alloc(&c->mem, sizeof(struct tail));
     atlas_work(c, tail_work, tail_then);
@@ -259,13 +263,13 @@ void atlas_job_tail(struct atlas_call *c)
 
 /* ---- stop ---- */
 
-static int stop_work(struct atlas_call *c)
+static int stop_work(struct call *c)
 {
     struct atlas_job j;
 
     if (atlas_job_find(c, c->arg[0], &j) < 0)
         return -1;
-    c->job = j.job;
+    atlas_note(c)->job = j.job;
     enum atlas_state state = j.state;
     bool over = job_state_final(j.real);
     atlas_job_done(&j);
@@ -275,67 +279,67 @@ static int stop_work(struct atlas_call *c)
     return 0;
 }
 
-static void stop_then(struct atlas_call *c)
+static void stop_then(struct call *c)
 {
-    core_cancel(c->a->conf.core, &c->job, 1, &c->who, atlas_acted, c);
+    core_cancel(call_atlas(c)->conf.core, &atlas_note(c)->job, 1, &c->who.caller, call_acted, c);
 }
 
-void atlas_jobs_stop(struct atlas_call *c)
+void atlas_jobs_stop(struct call *c)
 {
     atlas_work(c, stop_work, stop_then);
 }
 
 /* ---- delete ---- */
 
-static int discard(struct atlas_call *c, const char *id)
+static int discard(struct call *c, const char *id)
 {
-    const struct atlas_conf *conf = &c->a->conf;
-    AUTO_FREE char *archive = xasprintf("%s/%s", c->a->archive_dir, id);
-    int rc = atlas_discard_job(conf->home, c->a->cas, id, &c->err);
+    const struct atlas_conf *conf = &call_atlas(c)->conf;
+    AUTO_FREE char *archive = xasprintf("%s/%s", call_atlas(c)->archive_dir, id);
+    int rc = atlas_discard_job(conf->home, call_atlas(c)->cas, id, &c->err);
 
     if (rc == 0 || c->err.code != ERR_DENIED || !conf->clean)
         return rc;
     c->err = (struct err){0};
     if (conf->clean(conf->clean_arg, archive, &c->err) < 0)
         return -1;
-    return atlas_discard_job(conf->home, c->a->cas, id, &c->err);
+    return atlas_discard_job(conf->home, call_atlas(c)->cas, id, &c->err);
 }
 
-static int discard_work(struct atlas_call *c)
+static int discard_work(struct call *c)
 {
-    return discard(c, c->removed);
+    return discard(c, atlas_note(c)->removed);
 }
 
 static void on_removed(void *arg, const struct err *e, const struct acted *r)
 {
-    struct atlas_call *c = arg;
+    struct call *c = arg;
 
     if (e || !r->done)
-        atlas_acted(c, e, r);
+        call_acted(c, e, r);
     else
-        atlas_work(c, discard_work, c->then_removed);
+        atlas_work(c, discard_work, atlas_note(c)->then_removed);
 }
 
-void atlas_remove(struct atlas_call *c, const char *id, atlas_then_fn then)
+void atlas_remove(struct call *c, const char *id, call_fn then)
 {
-    c->removed = id;
-    c->then_removed = then;
-    core_remove(c->a->conf.core, &c->job, 1, &c->who, on_removed, c);
+    atlas_note(c)->removed = id;
+    atlas_note(c)->then_removed = then;
+    core_remove(call_atlas(c)->conf.core, &atlas_note(c)->job, 1, &c->who.caller, on_removed, c);
 }
 
-void atlas_removed(struct atlas_call *c)
+void atlas_removed(struct call *c)
 {
     c->status = 204;
-    atlas_reply(c);
+    call_reply(c);
 }
 
-static int delete_work(struct atlas_call *c)
+static int delete_work(struct call *c)
 {
     struct atlas_job j;
 
     if (atlas_job_find(c, c->arg[0], &j) < 0)
         return -1;
-    c->job = j.job;
+    atlas_note(c)->job = j.job;
     enum atlas_state state = j.state;
     atlas_job_done(&j);
     if (state < ATLAS_COMPLETED)
@@ -345,12 +349,12 @@ static int delete_work(struct atlas_call *c)
     return 0;
 }
 
-static void delete_then(struct atlas_call *c)
+static void delete_then(struct call *c)
 {
     atlas_remove(c, c->arg[0].p, atlas_removed);
 }
 
-void atlas_jobs_delete(struct atlas_call *c)
+void atlas_jobs_delete(struct call *c)
 {
     atlas_work(c, delete_work, delete_then);
 }

@@ -130,7 +130,7 @@ static bool on_point(void *arg, const struct point_view *v)
 /* All values of metrics that have several; of very many the last of each stretch. */
 static int read_points(struct listing *l, struct listed_job *j, struct err *e)
 {
-    struct store *store = l->c->a->conf.store;
+    struct store *store = call_atlas(l->c)->conf.store;
 
     for (size_t i = 0; i < j->metrics.n; i++) {
         struct listed_value *m = &j->metrics.p[i];
@@ -161,7 +161,7 @@ static int read_params(struct listing *l, struct listed_job *j, struct err *e)
 {
     struct json *all = NULL;
 
-    if (store_params(l->c->a->conf.store, j->job.job, &all, e) < 0)
+    if (store_params(call_atlas(l->c)->conf.store, j->job.job, &all, e) < 0)
         return -1;
     for (struct json_it it = {0}; json_next(all, &it);)
         vec_push(&j->params, ((struct listed_value){.name = xstrdup(it.key),
@@ -173,7 +173,7 @@ static int read_params(struct listing *l, struct listed_job *j, struct err *e)
 /* What belongs to the jobs from this one on. */
 static int read_facts(struct listing *l, size_t from, bool points, struct err *e)
 {
-    struct store *store = l->c->a->conf.store;
+    struct store *store = call_atlas(l->c)->conf.store;
     struct reading r = {l, from, from};
     size_t n = l->jobs.n - from;
     AUTO_FREE uint64_t *numbers = xmalloc((n + 1) * sizeof(*numbers));
@@ -205,21 +205,22 @@ static bool on_project(void *arg, const struct project_view *v)
 
 int listing_read(struct listing *l, bool points)
 {
-    struct atlas_call *c = l->c;
+    struct call *c = l->c;
     struct job_query q = {.project = l->project, .limit = PAGE, .sort = "id"};
     char *cursor = NULL;
     bool known = false;
     int rc = 0;
 
     l->now_ms = clock_wall(&clock_system);
-    if (store_project(c->a->conf.store, str_of(l->project), on_project, &known, &c->err) < 0 ||
+    if (store_project(call_atlas(c)->conf.store, str_of(l->project), on_project, &known, &c->err) <
+            0 ||
         !known)
         return err_set(&c->err, ERR_NOT_FOUND, "there is no project '%.100s'", l->project);
     do {
         size_t from = l->jobs.n;
         char *next = NULL;
         q.cursor = cursor;
-        rc = store_jobs(c->a->conf.store, &q, on_job, l, &next, &c->err);
+        rc = store_jobs(call_atlas(c)->conf.store, &q, on_job, l, &next, &c->err);
         free(cursor);
         cursor = next;
         if (rc == 0)
@@ -283,7 +284,7 @@ static void add_values(struct buf *b, const char *key, const listed_values *v)
 
 static void add_files(struct buf *b, const struct listing *l, const struct listed_job *j)
 {
-    const char *base = l->c->a->conf.archive_url;
+    const char *base = call_atlas(l->c)->conf.archive_url;
 
     buf_adds(b, ",\"artifacts\":[");
     for (size_t i = 0; i < j->files.n; i++) {
@@ -364,7 +365,7 @@ static void add_names(struct buf *b, const char *key, const struct listing *l, b
     map_str_done(&seen);
 }
 
-static int listing_work(struct atlas_call *c)
+static int listing_work(struct call *c)
 {
     struct listing l = {.c = c, .project = c->arg[0].p};
     struct buf *b = &c->out;
@@ -390,7 +391,7 @@ static int listing_work(struct atlas_call *c)
     return 0;
 }
 
-void atlas_listing(struct atlas_call *c)
+void atlas_listing(struct call *c)
 {
     atlas_work(c, listing_work, NULL);
 }
@@ -425,10 +426,10 @@ static void add_metric(struct buf *b, const struct listing *l, const char *name,
     buf_adds(b, "]}");
 }
 
-static int overview_work(struct atlas_call *c)
+static int overview_work(struct call *c)
 {
     struct listing l = {.c = c, .project = c->arg[0].p};
-    const char *want = atlas_param(c, "metric_name");
+    const char *want = http_query_param(c->query, "metric_name", &c->mem);
     AUTO(buf) struct buf metrics = {0};
     struct map_str seen = {0};
 
@@ -457,7 +458,7 @@ static int overview_work(struct atlas_call *c)
     return 0;
 }
 
-void atlas_overview(struct atlas_call *c)
+void atlas_overview(struct call *c)
 {
     atlas_work(c, overview_work, NULL);
 }

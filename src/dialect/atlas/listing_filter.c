@@ -335,9 +335,9 @@ int listing_select(struct listing *l, const char *col, const char *way, struct e
     struct order o = {.l = l, .sort = ""};
     char path_sort[300];
 
-    for (struct str rest = l->c->query; rest.n > 0;) {
-        struct str value, key = str_cut(str_cut(rest, '&', &rest), '=', &value);
-        char *name = atlas_decode(l->c, key), *text = atlas_decode(l->c, value);
+    struct str rest = l->c->query;
+    char *name, *text;
+    while (http_query_next(&rest, &l->c->mem, &name, &text)) {
         if (!strcmp(name, "sort"))
             o.sort = text;
         else if (*name && strcmp(name, "metric_name") != 0)

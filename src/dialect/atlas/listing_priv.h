@@ -17,7 +17,7 @@ struct listed_job {
     VEC(struct listed_file) files;
 };
 struct listing {
-    struct atlas_call *c;
+    struct call *c;
     const char *project;
     int64_t now_ms;
     VEC(struct listed_job) jobs;

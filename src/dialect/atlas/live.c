@@ -82,7 +82,7 @@ static void archive_done(void *arg)
     struct archiving *x = arg;
     struct atlas *a = x->a;
 
-    a->working--;
+    request_server_release(a->conf.requests);
     if (x->rc < 0)
         log_warn("atlas", "job %s: %s", x->id, x->err.text);
     for (size_t i = 0; i < a->live.n; i++)
@@ -101,7 +101,7 @@ static void archive_start(struct atlas *a, uint64_t job, const char *id)
     x->a = a;
     x->job = job;
     snprintf(x->id, sizeof(x->id), "%s", id);
-    a->working++;
+    request_server_hold(a->conf.requests);
     work_submit(a->conf.loop, archive_work, archive_done, x);
 }
 

@@ -96,7 +96,7 @@ static void write_text(const struct atlas_job *j, enum notice_kind kind, struct 
 }
 
 struct finding {
-    const struct atlas_call *c;
+    const struct call *c;
     struct atlas_job *job;
     bool ours;
 };
@@ -112,7 +112,8 @@ static bool on_job(void *arg, const struct job_view *v)
 
 bool notice_make(const struct atlas *a, uint64_t job, enum notice_kind kind, struct notice *out)
 {
-    const struct atlas_call c = {.a = (struct atlas *)a};
+    struct atlas_note note = {0};
+    const struct call c = {.self = (struct atlas *)a, .extra = &note};
     struct atlas_job j = {0};
     struct finding f = {&c, &j, false};
     struct err e = {0};

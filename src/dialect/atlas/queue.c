@@ -18,18 +18,18 @@ static void places_free(void *data)
     free(((struct places *)data)->jobs);
 }
 
-static struct places *places_get(struct atlas_call *c)
+static struct places *places_get(struct call *c)
 {
     struct places *p = arena_alloc(&c->mem, sizeof(*p));
 
-    p->n = core_queue_list(c->a->conf.core, STR(ATLAS_QUEUE), &p->jobs);
+    p->n = core_queue_list(call_atlas(c)->conf.core, STR(ATLAS_QUEUE), &p->jobs);
     c->data = p;
     c->free_data = places_free;
     return p;
 }
 
 /* The position in the path. */
-static int place_read(struct atlas_call *c, struct places *p)
+static int place_read(struct call *c, struct places *p)
 {
     int64_t at;
 
@@ -44,7 +44,7 @@ static int place_read(struct atlas_call *c, struct places *p)
 }
 
 struct filling {
-    struct atlas_call *c;
+    struct call *c;
     struct atlas_job *out;
 };
 
@@ -57,13 +57,14 @@ static bool on_job(void *arg, const struct job_view *v)
 }
 
 /* Adds the job at this place; one that left meanwhile is left out. */
-static bool add_place(struct atlas_call *c, uint64_t job, size_t at)
+static bool add_place(struct call *c, uint64_t job, size_t at)
 {
     struct atlas_job j = {0};
     struct filling f = {c, &j};
     struct err e;
 
-    if (store_job(c->a->conf.store, job, on_job, &f, &e) < 0 || atlas_job_extra(c, &j, &e) < 0) {
+    if (store_job(call_atlas(c)->conf.store, job, on_job, &f, &e) < 0 ||
+        atlas_job_extra(c, &j, &e) < 0) {
         atlas_job_done(&j);
         return false;
     }
@@ -75,7 +76,7 @@ static bool add_place(struct atlas_call *c, uint64_t job, size_t at)
     return true;
 }
 
-static int list_work(struct atlas_call *c)
+static int list_work(struct call *c)
 {
     struct places *p = c->data;
     bool any = false;
@@ -93,13 +94,13 @@ static int list_work(struct atlas_call *c)
     return 0;
 }
 
-void atlas_queue_list(struct atlas_call *c)
+void atlas_queue_list(struct call *c)
 {
     places_get(c);
     atlas_work(c, list_work, NULL);
 }
 
-static int get_work(struct atlas_call *c)
+static int get_work(struct call *c)
 {
     struct places *p = c->data;
 
@@ -109,10 +110,10 @@ static int get_work(struct atlas_call *c)
     return 0;
 }
 
-void atlas_queue_get(struct atlas_call *c)
+void atlas_queue_get(struct call *c)
 {
     if (place_read(c, places_get(c)) < 0)
-        atlas_fail(c, &c->err);
+        call_fail(c, &c->err);
     else
         atlas_work(c, get_work, NULL);
 }
@@ -121,50 +122,51 @@ void atlas_queue_get(struct atlas_call *c)
 
 static void on_cancelled(void *arg, const struct err *e, const struct acted *r)
 {
-    struct atlas_call *c = arg;
+    struct call *c = arg;
     const struct places *p = c->data;
 
     if (e || !r->done)
-        atlas_acted(c, e, r);
+        call_acted(c, e, r);
     else if (p->purge)
         atlas_remove(c, c->arg[1].p, atlas_removed);
     else
-        core_remove(c->a->conf.core, &c->job, 1, &c->who, atlas_acted, c);
+        core_remove(call_atlas(c)->conf.core, &atlas_note(c)->job, 1, &c->who.caller, call_acted,
+                    c);
 }
 
-static int id_work(struct atlas_call *c)
+static int id_work(struct call *c)
 {
     struct places *p = c->data;
     struct atlas_job j = {0};
     struct filling f = {c, &j};
 
-    c->job = p->jobs[p->at];
-    p->purge = atlas_param(c, "purge") != NULL;
-    if (store_job(c->a->conf.store, c->job, on_job, &f, &c->err) < 0)
+    atlas_note(c)->job = p->jobs[p->at];
+    p->purge = http_query_param(c->query, "purge", &c->mem) != NULL;
+    if (store_job(call_atlas(c)->conf.store, atlas_note(c)->job, on_job, &f, &c->err) < 0)
         return -1;
     c->arg[1] = str_of(arena_strdup(&c->mem, j.id));
     atlas_job_done(&j);
     return 0;
 }
 
-static void delete_then(struct atlas_call *c)
+static void delete_then(struct call *c)
 {
-    core_cancel(c->a->conf.core, &c->job, 1, &c->who, on_cancelled, c);
+    core_cancel(call_atlas(c)->conf.core, &atlas_note(c)->job, 1, &c->who.caller, on_cancelled, c);
 }
 
-void atlas_queue_delete(struct atlas_call *c)
+void atlas_queue_delete(struct call *c)
 {
     if (place_read(c, places_get(c)) < 0)
-        atlas_fail(c, &c->err);
+        call_fail(c, &c->err);
     else
         atlas_work(c, id_work, delete_then);
 }
 
 /* ---- patch ---- */
 
-static int patch_work(struct atlas_call *c)
+static int patch_work(struct call *c)
 {
-    struct json *j = atlas_body(c);
+    struct json *j = call_json_body(c);
     struct places *p = c->data;
     int64_t to;
 
@@ -177,21 +179,21 @@ static int patch_work(struct atlas_call *c)
     if (!ok || to < 0)
         return err_set(&c->err, ERR_INVALID,
                        "the body must be the new position, a number from 0 to %zu", p->n - 1);
-    c->job = p->jobs[p->at];
+    atlas_note(c)->job = p->jobs[p->at];
     p->at = (size_t)to;
     return 0;
 }
 
-static void patch_then(struct atlas_call *c)
+static void patch_then(struct call *c)
 {
-    core_queue_move(c->a->conf.core, c->job, ((struct places *)c->data)->at, &c->who, atlas_acted,
-                    c);
+    core_queue_move(call_atlas(c)->conf.core, atlas_note(c)->job, ((struct places *)c->data)->at,
+                    &c->who.caller, call_acted, c);
 }
 
-void atlas_queue_patch(struct atlas_call *c)
+void atlas_queue_patch(struct call *c)
 {
     if (place_read(c, places_get(c)) < 0)
-        atlas_fail(c, &c->err);
+        call_fail(c, &c->err);
     else
         atlas_work(c, patch_work, patch_then);
 }
@@ -206,15 +208,15 @@ static const struct atlas_live *on_worker(const struct atlas *a, int32_t worker)
     return NULL;
 }
 
-static int workers_checked(struct atlas_call *c)
+static int workers_checked(struct call *c)
 {
     (void)c; /* who asks was looked at before this is called */
     return 0;
 }
 
-static void list_then(struct atlas_call *c)
+static void list_then(struct call *c)
 {
-    struct atlas *a = c->a;
+    struct atlas *a = call_atlas(c);
 
     buf_addc(&c->out, '{');
     for (size_t i = 0; i < a->workers.n; i++) {
@@ -227,58 +229,58 @@ static void list_then(struct atlas_call *c)
             buf_adds(&c->out, "null}");
     }
     buf_adds(&c->out, "}\n");
-    atlas_reply(c);
+    call_reply(c);
 }
 
-void atlas_workers_list(struct atlas_call *c)
+void atlas_workers_list(struct call *c)
 {
     atlas_work(c, workers_checked, list_then);
 }
 
-static void set_rules(struct atlas_call *c, core_act_fn then)
+static void set_rules(struct call *c, core_act_fn then)
 {
-    struct queue_rules r = core_queue_rules_of(c->a->conf.core, STR(ATLAS_QUEUE));
+    struct queue_rules r = core_queue_rules_of(call_atlas(c)->conf.core, STR(ATLAS_QUEUE));
 
-    r.limit = (int32_t)c->a->workers.n;
-    core_queue_rules(c->a->conf.core, STR(ATLAS_QUEUE), &r, &c->who, then, c);
+    r.limit = (int32_t)call_atlas(c)->workers.n;
+    core_queue_rules(call_atlas(c)->conf.core, STR(ATLAS_QUEUE), &r, &c->who.caller, then, c);
 }
 
-static void add_then(struct atlas_call *c)
+static void add_then(struct call *c)
 {
-    struct atlas *a = c->a;
+    struct atlas *a = call_atlas(c);
     int32_t id = a->workers.n ? vec_last(&a->workers) + 1 : 0;
 
     if (a->workers.n >= ATLAS_WORKERS_MAX) {
         err_set(&c->err, ERR_INVALID, "there are %d workers, which is the most there can be",
                 ATLAS_WORKERS_MAX);
-        atlas_fail(c, &c->err);
+        call_fail(c, &c->err);
         return;
     }
     vec_push(&a->workers, id);
     c->status = 201;
     buf_addf(&c->out, "%d\n", id);
-    set_rules(c, atlas_acted);
+    set_rules(c, call_acted);
 }
 
-void atlas_workers_add(struct atlas_call *c)
+void atlas_workers_add(struct call *c)
 {
     atlas_work(c, workers_checked, add_then);
 }
 
 static void on_fewer(void *arg, const struct err *e, const struct acted *r)
 {
-    struct atlas_call *c = arg;
+    struct call *c = arg;
 
-    if (e || !c->job) {
-        atlas_acted(c, e, r);
+    if (e || !atlas_note(c)->job) {
+        call_acted(c, e, r);
         return;
     }
-    core_cancel(c->a->conf.core, &c->job, 1, &c->who, atlas_acted, c);
+    core_cancel(call_atlas(c)->conf.core, &atlas_note(c)->job, 1, &c->who.caller, call_acted, c);
 }
 
-static void remove_then(struct atlas_call *c)
+static void remove_then(struct call *c)
 {
-    struct atlas *a = c->a;
+    struct atlas *a = call_atlas(c);
     int64_t id;
     size_t at = 0;
 
@@ -291,16 +293,16 @@ static void remove_then(struct atlas_call *c)
                 at == a->workers.n ? "there is no worker '%.20s'"
                                    : "worker %.20s is the last one; pause the queue instead",
                 c->arg[0].p);
-        atlas_fail(c, &c->err);
+        call_fail(c, &c->err);
         return;
     }
     const struct atlas_live *l = on_worker(a, (int32_t)id);
-    c->job = l ? l->job : 0;
+    atlas_note(c)->job = l ? l->job : 0;
     vec_remove(&a->workers, at);
     set_rules(c, on_fewer);
 }
 
-void atlas_workers_remove(struct atlas_call *c)
+void atlas_workers_remove(struct call *c)
 {
     atlas_work(c, workers_checked, remove_then);
 }

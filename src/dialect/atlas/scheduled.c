@@ -99,7 +99,7 @@ static void firing_end(struct firing *f)
 
 static void work(struct firing *f, loop_fn run, loop_fn then)
 {
-    f->s->a->working++;
+    request_server_hold(f->s->a->conf.requests);
     work_submit(f->s->a->conf.loop, run, then, f);
 }
 
@@ -116,7 +116,7 @@ static void settle_done(void *arg)
 {
     struct firing *f = arg;
 
-    f->s->a->working--;
+    request_server_release(f->s->a->conf.requests);
     if (f->err.code) /* the moment itself is not lost: its job says that it was */
         log_warn("atlas", "%s", f->err.text);
     schedules_put_take(f->s, TAKE(f->x));
@@ -143,7 +143,7 @@ static void on_fired(void *arg, const struct err *e, const struct submitted *r)
     struct firing *f = arg;
 
     (void)r;
-    f->s->a->working--;
+    request_server_release(f->s->a->conf.requests);
     if (!e) {
         log_info("atlas", "scheduled job %s: run %s is queued", f->x->id, f->id);
         settle(f);
@@ -211,7 +211,7 @@ static void fire_done(void *arg)
     struct firing *f = arg;
     struct atlas *a = f->s->a;
 
-    a->working--;
+    request_server_release(a->conf.requests);
     if (f->err.code)
         log_warn("atlas", "scheduled job %s: run %s cannot be made: %s", f->x->id, f->id,
                  f->err.text);
@@ -225,7 +225,7 @@ static void fire_done(void *arg)
     }
     struct submit *x = TAKE(f->submit);
     x->who = f->x->owner;
-    a->working++;
+    request_server_hold(a->conf.requests);
     core_submit_take(a->conf.core, &x->s, &x->who, on_fired, f);
 }
 
@@ -272,9 +272,9 @@ static void turn_end(void *data)
     step(t->s);
 }
 
-void schedules_turn(struct atlas_call *c, atlas_then_fn start)
+void schedules_turn(struct call *c, call_fn start)
 {
-    struct schedules *s = c->a->schedules;
+    struct schedules *s = call_atlas(c)->schedules;
 
     vec_push(&s->waiting, ((struct schedules_wait){c, start}));
     step(s);
@@ -403,7 +403,7 @@ void atlas_schedules_shut(struct atlas *a)
     while (s->waiting.n) {
         struct schedules_wait w = s->waiting.p[0];
         vec_remove(&s->waiting, 0);
-        atlas_fail(w.c, &e);
+        call_fail(w.c, &e);
     }
 }
 

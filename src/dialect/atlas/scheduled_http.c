@@ -12,19 +12,19 @@
 
 enum { NEXT_RUNS = 3 };
 
-static int no_such(struct atlas_call *c)
+static int no_such(struct call *c)
 {
     return err_set(&c->err, ERR_NOT_FOUND, "there is no scheduled job '%.60s'", c->arg[0].p);
 }
 
 /* The scheduled job of the path, which the caller may change. */
-static struct scheduled *subject(struct atlas_call *c)
+static struct scheduled *subject(struct call *c)
 {
-    struct scheduled *x = schedules_find(c->a->schedules, c->arg[0].p);
+    struct scheduled *x = schedules_find(call_atlas(c)->schedules, c->arg[0].p);
 
     if (!x)
         no_such(c);
-    else if (!c->who.admin && c->who.uid != x->owner.uid) {
+    else if (!c->who.caller.admin && c->who.caller.uid != x->owner.uid) {
         err_set(&c->err, ERR_DENIED, "scheduled job %s belongs to %.60s", x->id, x->owner.user);
         return NULL;
     }
@@ -58,10 +58,10 @@ static bool in_project(const struct scheduled *x, const char *project)
     return str_eq_c(json_type(name) == JSON_STR ? json_str(name) : STR("default"), project);
 }
 
-static int list_work(struct atlas_call *c)
+static int list_work(struct call *c)
 {
-    const struct schedules *s = c->a->schedules;
-    const char *project = atlas_param(c, "project");
+    const struct schedules *s = call_atlas(c)->schedules;
+    const char *project = http_query_param(c->query, "project", &c->mem);
 
     buf_addc(&c->out, '{');
     for (size_t i = 0; i < s->all.n; i++)
@@ -71,9 +71,9 @@ static int list_work(struct atlas_call *c)
     return 0;
 }
 
-static int get_work(struct atlas_call *c)
+static int get_work(struct call *c)
 {
-    const struct scheduled *x = schedules_find(c->a->schedules, c->arg[0].p);
+    const struct scheduled *x = schedules_find(call_atlas(c)->schedules, c->arg[0].p);
 
     if (!x)
         return no_such(c);
@@ -83,40 +83,40 @@ static int get_work(struct atlas_call *c)
     return 0;
 }
 
-static void list_start(struct atlas_call *c)
+static void list_start(struct call *c)
 {
     atlas_work(c, list_work, NULL);
 }
 
-static void get_start(struct atlas_call *c)
+static void get_start(struct call *c)
 {
     atlas_work(c, get_work, NULL);
 }
 
-void atlas_scheduled_list(struct atlas_call *c)
+void atlas_scheduled_list(struct call *c)
 {
     schedules_turn(c, list_start);
 }
 
-void atlas_scheduled_get(struct atlas_call *c)
+void atlas_scheduled_get(struct call *c)
 {
     schedules_turn(c, get_start);
 }
 
 /* ---- changes: the worker thread writes, the loop thread puts it into the list ---- */
 
-static void put_then(struct atlas_call *c)
+static void put_then(struct call *c)
 {
     struct turn *t = c->data;
 
     schedules_put_take(t->s, TAKE(t->x));
-    atlas_reply(c);
+    call_reply(c);
 }
 
 /* The body, which must be an object with this key.  Yours. */
-static struct json *body_with(struct atlas_call *c, const char *key, const char *example)
+static struct json *body_with(struct call *c, const char *key, const char *example)
 {
-    struct json *body = atlas_body(c);
+    struct json *body = call_json_body(c);
 
     if (!body || json_get(body, key))
         return body;
@@ -126,7 +126,7 @@ static struct json *body_with(struct atlas_call *c, const char *key, const char 
 }
 
 /* Firings before the change are nobody's any more. */
-static int keep_change(struct atlas_call *c)
+static int keep_change(struct call *c)
 {
     struct turn *t = c->data;
 
@@ -135,7 +135,7 @@ static int keep_change(struct atlas_call *c)
     return scheduled_write(t->s->dir, t->x, &c->err);
 }
 
-static int set_status(struct atlas_call *c, struct scheduled *x, const struct json *status)
+static int set_status(struct call *c, struct scheduled *x, const struct json *status)
 {
     struct str word = json_type(status) == JSON_STR ? json_str(status) : STR("");
 
@@ -148,7 +148,7 @@ static int set_status(struct atlas_call *c, struct scheduled *x, const struct js
     return 0;
 }
 
-static int status_work(struct atlas_call *c)
+static int status_work(struct call *c)
 {
     struct turn *t = c->data;
     const struct scheduled *was = subject(c);
@@ -162,7 +162,7 @@ static int status_work(struct atlas_call *c)
     return rc < 0 ? -1 : keep_change(c);
 }
 
-static int times_work(struct atlas_call *c)
+static int times_work(struct call *c)
 {
     struct turn *t = c->data;
     const struct scheduled *was = subject(c);
@@ -182,22 +182,22 @@ static int times_work(struct atlas_call *c)
     return rc < 0 ? -1 : keep_change(c);
 }
 
-static void status_start(struct atlas_call *c)
+static void status_start(struct call *c)
 {
     atlas_work(c, status_work, put_then);
 }
 
-static void times_start(struct atlas_call *c)
+static void times_start(struct call *c)
 {
     atlas_work(c, times_work, put_then);
 }
 
-void atlas_scheduled_put(struct atlas_call *c)
+void atlas_scheduled_put(struct call *c)
 {
     schedules_turn(c, status_start);
 }
 
-void atlas_scheduled_patch(struct atlas_call *c)
+void atlas_scheduled_patch(struct call *c)
 {
     schedules_turn(c, times_start);
 }
@@ -205,7 +205,7 @@ void atlas_scheduled_patch(struct atlas_call *c)
 /* ---- making one ---- */
 
 /* Everything a firing needs is checked now. */
-static int try_run(struct atlas_call *c, struct atlas_submission s)
+static int try_run(struct call *c, struct atlas_submission s)
 {
     struct turn *t = c->data;
     struct submit *x = NULL;
@@ -213,13 +213,13 @@ static int try_run(struct atlas_call *c, struct atlas_submission s)
 
     scheduled_run_id(t->x, schedules_now(), run);
     s.id = run;
-    if (atlas_prepare(c->a, &s, &t->room, &c->who, &x, &c->err) < 0)
+    if (atlas_prepare(call_atlas(c), &s, &t->room, &c->who.caller, &x, &c->err) < 0)
         return -1;
     submit_free(x);
     return 0;
 }
 
-static int read_definition(struct atlas_call *c, struct json *body)
+static int read_definition(struct call *c, struct json *body)
 {
     struct turn *t = c->data;
     struct atlas_submission s;
@@ -233,7 +233,7 @@ static int read_definition(struct atlas_call *c, struct json *body)
     if (atlas_submission_read(body, &s, &c->err) < 0)
         return -1;
     t->x = xcalloc(1, sizeof(*t->x));
-    t->x->owner = c->who;
+    t->x->owner = c->who.caller;
     t->x->done_s = schedules_now();
     id_parse(str_of(s.id), &id);
     id_format_uuid(id, t->x->id); /* one way of writing it, for paths */
@@ -248,7 +248,7 @@ static int read_definition(struct atlas_call *c, struct json *body)
     return try_run(c, s);
 }
 
-static int check_room(struct atlas_call *c)
+static int check_room(struct call *c)
 {
     const struct turn *t = c->data;
     char tree[ATLAS_TREE_MAX];
@@ -263,13 +263,13 @@ static int check_room(struct atlas_call *c)
         return err_set(&c->err, ERR_INVALID,
                        "there are %d scheduled jobs, which is the maximum number; delete one first",
                        SCHEDULED_MAX);
-    if (!cas_has_tree(c->a->cas, tree))
+    if (!cas_has_tree(call_atlas(c)->cas, tree))
         return err_set(&c->err, ERR_CONFLICT, "there is no bundle of job %s; send it first",
                        t->x->id);
     return 0;
 }
 
-static int keep_new(struct atlas_call *c)
+static int keep_new(struct call *c)
 {
     struct turn *t = c->data;
     char bundle[ATLAS_TREE_MAX], kept[ATLAS_TREE_MAX];
@@ -279,41 +279,41 @@ static int keep_new(struct atlas_call *c)
     scheduled_tree(t->x->id, kept);
     if (scheduled_mark(t->s->dir, t->x->id, &c->err) < 0)
         return -1;
-    if (cas_copy_tree(c->a->cas, bundle, kept, &c->err) < 0 ||
+    if (cas_copy_tree(call_atlas(c)->cas, bundle, kept, &c->err) < 0 ||
         scheduled_write(t->s->dir, t->x, &c->err) < 0) {
-        scheduled_erase(c->a->cas, t->s->dir, t->x->id, &none);
+        scheduled_erase(call_atlas(c)->cas, t->s->dir, t->x->id, &none);
         return -1;
     }
     /* From here on it is made; what is left over harms nobody. */
     scheduled_unmark(t->s->dir, t->x->id, &none);
-    cas_drop_tree(c->a->cas, bundle, &none);
+    cas_drop_tree(call_atlas(c)->cas, bundle, &none);
     c->status = 201;
     buf_addf(&c->out, "\"%s\"\n", t->x->id);
     return 0;
 }
 
-static int post_work(struct atlas_call *c)
+static int post_work(struct call *c)
 {
-    struct json *body = atlas_body(c);
+    struct json *body = call_json_body(c);
     int rc = body ? read_definition(c, body) : -1;
 
     json_free(body);
     return rc < 0 || check_room(c) < 0 ? -1 : keep_new(c);
 }
 
-static void post_start(struct atlas_call *c)
+static void post_start(struct call *c)
 {
     atlas_work(c, post_work, put_then);
 }
 
-void atlas_scheduled_post(struct atlas_call *c)
+void atlas_scheduled_post(struct call *c)
 {
     schedules_turn(c, post_start);
 }
 
 /* ---- removing one; its runs stay ---- */
 
-static int delete_work(struct atlas_call *c)
+static int delete_work(struct call *c)
 {
     struct turn *t = c->data;
     const struct scheduled *x = subject(c);
@@ -324,23 +324,23 @@ static int delete_work(struct atlas_call *c)
     c->status = 204;
     if (scheduled_mark(t->s->dir, x->id, &c->err) < 0)
         return -1;
-    return scheduled_erase(c->a->cas, t->s->dir, x->id, &c->err);
+    return scheduled_erase(call_atlas(c)->cas, t->s->dir, x->id, &c->err);
 }
 
-static void delete_then(struct atlas_call *c)
+static void delete_then(struct call *c)
 {
     struct turn *t = c->data;
 
     schedules_drop(t->s, t->x->id);
-    atlas_reply(c);
+    call_reply(c);
 }
 
-static void delete_start(struct atlas_call *c)
+static void delete_start(struct call *c)
 {
     atlas_work(c, delete_work, delete_then);
 }
 
-void atlas_scheduled_delete(struct atlas_call *c)
+void atlas_scheduled_delete(struct call *c)
 {
     schedules_turn(c, delete_start);
 }

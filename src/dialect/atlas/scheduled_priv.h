@@ -20,8 +20,8 @@ struct scheduled {
     struct caller owner;
 };
 struct schedules_wait { /* a request that waits for its turn */
-    struct atlas_call *c;
-    atlas_then_fn start;
+    struct call *c;
+    call_fn start;
 };
 struct turn { /* data of a call whose turn it is */
     struct schedules *s;
@@ -57,7 +57,7 @@ void scheduled_run_id(const struct scheduled *x, int64_t s, char out[ATLAS_ID_MA
 /* ---- scheduled.c ---- */
 int64_t schedules_now(void);
 /* start(c) is called when nothing else is under way; the turn ends with the call. */
-void schedules_turn(struct atlas_call *c, atlas_then_fn start);
+void schedules_turn(struct call *c, call_fn start);
 struct scheduled *schedules_find(const struct schedules *s, const char *id);
 /* Its definition is another one from now on; takes it. */
 void schedules_put_take(struct schedules *s, struct scheduled *x);

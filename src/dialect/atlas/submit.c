@@ -64,10 +64,10 @@ int atlas_prepare(const struct atlas *a, const struct atlas_submission *s,
     return 0;
 }
 
-static int enqueue_work(struct atlas_call *c)
+static int enqueue_work(struct call *c)
 {
     struct enqueue *q = c->data;
-    struct json *body = atlas_body(c);
+    struct json *body = call_json_body(c);
     struct atlas_submission s;
     char tree[ATLAS_TREE_MAX];
     int rc = -1;
@@ -80,10 +80,10 @@ static int enqueue_work(struct atlas_call *c)
         id_format_uuid(id, q->id); /* one way of writing it, for paths */
         s.id = q->id;
         atlas_bundle_tree(q->id, tree);
-        if (!cas_has_tree(c->a->cas, tree))
+        if (!cas_has_tree(call_atlas(c)->cas, tree))
             err_set(&c->err, ERR_INVALID, "there is no bundle of job %s; send it first", q->id);
         else
-            rc = atlas_prepare(c->a, &s, &q->room, &c->who, &q->x, &c->err);
+            rc = atlas_prepare(call_atlas(c), &s, &q->room, &c->who.caller, &q->x, &c->err);
     }
     json_free(body);
     return rc;
@@ -91,33 +91,33 @@ static int enqueue_work(struct atlas_call *c)
 
 static void on_submitted(void *arg, const struct err *e, const struct submitted *r)
 {
-    struct atlas_call *c = arg;
+    struct call *c = arg;
     struct enqueue *q = c->data;
 
     (void)r;
     if (e && e->code == ERR_CONFLICT) {
         err_set(&c->err, ERR_INVALID, "there is a job %s already; choose another id", q->id);
-        atlas_fail(c, &c->err);
+        call_fail(c, &c->err);
     } else if (e) {
-        atlas_fail(c, e);
+        call_fail(c, e);
     } else {
         c->status = 201;
         buf_addf(&c->out, "\"%s\"\n", q->id);
-        atlas_reply(c);
+        call_reply(c);
     }
 }
 
-static void enqueue_then(struct atlas_call *c)
+static void enqueue_then(struct call *c)
 {
     struct enqueue *q = c->data;
 
     if (!c->req) { /* nobody waits any more: nothing is submitted */
-        atlas_call_free(c);
+        call_free(c);
         return;
     }
     struct submit *x = TAKE(q->x);
-    x->who = c->who;
-    core_submit_take(c->a->conf.core, &x->s, &x->who, on_submitted, c);
+    x->who = c->who.caller;
+    core_submit_take(call_atlas(c)->conf.core, &x->s, &x->who, on_submitted, c);
 }
 
 static int32_t usable_gpus(const struct node *n)
@@ -145,13 +145,13 @@ struct atlas_room atlas_room_of(const struct atlas *a)
     return room;
 }
 
-void atlas_enqueue(struct atlas_call *c)
+void atlas_enqueue(struct call *c)
 {
     struct enqueue *q = arena_alloc(&c->mem, sizeof(*q));
 
     c->data = q;
     c->free_data = enqueue_free;
-    q->room = atlas_room_of(c->a);
+    q->room = atlas_room_of(call_atlas(c));
     atlas_work(c, enqueue_work, enqueue_then);
 }
 

@@ -197,34 +197,33 @@ static int check_basic(const struct atlas *a, struct str header, char *user, siz
 
 /* ---- routes ---- */
 
-static int login_work(struct atlas_call *c)
+static int login_work(struct call *c)
 {
     AUTO(buf) struct buf token = {0};
     char user[64];
 
     buf_init(&token, TOKEN_MAX);
-    if (check_basic(c->a, c->arg[2], user, sizeof(user), &c->err) < 0 ||
-        token_make(c->a, user, &token, &c->err) < 0)
+    if (check_basic(call_atlas(c), c->arg[2], user, sizeof(user), &c->err) < 0 ||
+        token_make(call_atlas(c), user, &token, &c->err) < 0)
         return -1;
     buf_addf(&c->out, "{\"access_token\":\"%s\",\"token\":\"%s\",\"token_type\":\"Bearer\"}\n",
              token.p, token.p);
     return 0;
 }
 
-void atlas_auth_login(struct atlas_call *c)
+void atlas_auth_login(struct call *c)
 {
     struct str h = http_header(c->req, "authorization");
 
-    c->check_peer = false;
     c->arg[2] = (struct str){arena_strndup(&c->mem, h.p ? h.p : "", h.n), h.n};
     atlas_work(c, login_work, NULL);
 }
 
-static int verify_work(struct atlas_call *c)
+static int verify_work(struct call *c)
 {
     char user[64];
 
-    if (!atlas_token_user(c->a, c->arg[2], user, sizeof(user)))
+    if (!atlas_token_user(call_atlas(c), c->arg[2], user, sizeof(user)))
         return err_set(&c->err, ERR_UNAUTHENTICATED, "the token is not one of this server, or old");
     buf_adds(&c->out, "{\"preferred_username\":");
     buf_add_json_str(&c->out, str_of(user));
@@ -232,19 +231,18 @@ static int verify_work(struct atlas_call *c)
     return 0;
 }
 
-void atlas_auth_verify(struct atlas_call *c)
+void atlas_auth_verify(struct call *c)
 {
     struct str h = http_header(c->req, "authorization"), bearer = STR("Bearer ");
 
-    c->check_peer = false;
     if (str_starts(h, bearer))
         h = (struct str){h.p + bearer.n, h.n - bearer.n};
     c->arg[2] = (struct str){arena_strndup(&c->mem, h.p ? h.p : "", h.n), h.n};
     atlas_work(c, verify_work, NULL);
 }
 
-void atlas_auth_logout(struct atlas_call *c)
+void atlas_auth_logout(struct call *c)
 {
     buf_adds(&c->out, "\"Logged out\"\n"); /* the token is the client's to forget */
-    atlas_reply(c);
+    call_reply(c);
 }

@@ -12,62 +12,51 @@
 #include <stdio.h>
 
 #define V2 "/api/v2beta"
-#define PROJECT V2 "/projects/{}"
+#define PROJECT V2 "/projects/{project}"
 #define LISTING PROJECT "/job_listing"
 
-static void projects(struct atlas_call *c);
-static void description_get(struct atlas_call *c);
-static void description_put(struct atlas_call *c);
-static void notes_get(struct atlas_call *c);
-static void notes_post(struct atlas_call *c);
-static void tag_set(struct atlas_call *c);
-static void tag_remove(struct atlas_call *c);
-static void job_log(struct atlas_call *c);
-static void job_delete(struct atlas_call *c);
-static void tensorboard(struct atlas_call *c);
+static void projects(struct call *c);
+static void description_get(struct call *c);
+static void description_put(struct call *c);
+static void notes_get(struct call *c);
+static void notes_post(struct call *c);
+static void tag_set(struct call *c);
+static void tag_remove(struct call *c);
+static void job_log(struct call *c);
+static void job_delete(struct call *c);
+static void tensorboard(struct call *c);
 
-static const struct atlas_route routes[] = {
-    {"GET", V2 "/auth/cli_login", atlas_auth_login},
-    {"GET", V2 "/auth/login", atlas_auth_login},
-    {"GET", V2 "/auth/logout", atlas_auth_logout},
-    {"GET", V2 "/auth/verify", atlas_auth_verify},
-    {"GET", V2 "/projects", projects},
-    {"GET", LISTING, atlas_listing},
-    {"GET", LISTING "/{}/logs", job_log},
-    {"POST", LISTING "/{}/tags", tag_set},
-    {"GET", LISTING "/{}/{}", atlas_listing},
-    {"DELETE", LISTING "/{}", job_delete},
-    {"DELETE", LISTING "/{}/tags/{}", tag_remove},
-    {"GET", PROJECT "/description", description_get},
-    {"PUT", PROJECT "/description", description_put},
-    {"GET", PROJECT "/note_listing", notes_get},
-    {"POST", PROJECT "/note_listing", notes_post},
-    {"GET", PROJECT "/overview_metrics", atlas_overview},
-    {"POST", V2 "/upload_to_tensorboard", tensorboard},
+/* The proxy of the original had the routes of tokens in two places. */
+const struct route atlas_tracker_routes[] = {
+    {"GET", V2 "/auth/cli_login", atlas_auth_login, AUTH_PUBLIC},
+    {"GET", V2 "/auth/login", atlas_auth_login, AUTH_PUBLIC},
+    {"GET", V2 "/auth/logout", atlas_auth_logout, AUTH_PUBLIC},
+    {"GET", V2 "/auth/verify", atlas_auth_verify, AUTH_PUBLIC},
+    {"GET", "/auth/cli_login", atlas_auth_login, AUTH_PUBLIC},
+    {"GET", "/auth/login", atlas_auth_login, AUTH_PUBLIC},
+    {"GET", "/auth/logout", atlas_auth_logout, AUTH_PUBLIC},
+    {"GET", "/auth/verify", atlas_auth_verify, AUTH_PUBLIC},
+    {"GET", V2 "/projects", projects, AUTH_READ},
+    {"GET", LISTING, atlas_listing, AUTH_READ},
+    {"GET", LISTING "/{job}/logs", job_log, AUTH_READ},
+    {"POST", LISTING "/{job}/tags", tag_set, AUTH_WRITE},
+    {"GET", LISTING "/{column}/{way}", atlas_listing, AUTH_READ},
+    {"DELETE", LISTING "/{job}", job_delete, AUTH_WRITE},
+    {"DELETE", LISTING "/{job}/tags/{tag}", tag_remove, AUTH_WRITE},
+    {"GET", PROJECT "/description", description_get, AUTH_READ},
+    {"PUT", PROJECT "/description", description_put, AUTH_WRITE},
+    {"GET", PROJECT "/note_listing", notes_get, AUTH_READ},
+    {"POST", PROJECT "/note_listing", notes_post, AUTH_WRITE},
+    {"GET", PROJECT "/overview_metrics", atlas_overview, AUTH_READ},
+    {"POST", V2 "/upload_to_tensorboard", tensorboard, AUTH_WRITE},
 };
-enum { AUTH_ROUTES = 4 };
-
-const struct atlas_route *atlas_tracker_route(struct http_req *r, struct str args[ATLAS_ARGS_MAX],
-                                              bool *known)
-{
-    struct str path = http_path(r);
-
-    while (path.n > 1 && path.p[path.n - 1] == '/')
-        path.n--;
-    if (str_starts(path, STR("/auth/"))) /* the proxy of the original had them here too */
-        for (size_t i = 0; i < AUTH_ROUTES; i++)
-            if (str_eq_c(path, routes[i].path + sizeof(V2) - 1)) {
-                *known = true;
-                return str_eq_c(http_method(r), routes[i].method) ? &routes[i] : NULL;
-            }
-    return atlas_route_in(routes, ARRAY_SIZE(routes), http_method(r), path, args, known);
-}
+const size_t atlas_tracker_n_routes = ARRAY_SIZE(atlas_tracker_routes);
 
 /* ---- projects ---- */
 
 static bool on_project(void *arg, const struct project_view *v)
 {
-    struct atlas_call *c = arg;
+    struct call *c = arg;
     char at[40];
 
     atlas_time_text(v->created_ms, at);
@@ -79,16 +68,16 @@ static bool on_project(void *arg, const struct project_view *v)
     return true;
 }
 
-static int projects_work(struct atlas_call *c)
+static int projects_work(struct call *c)
 {
     buf_addc(&c->out, '[');
-    if (store_project_list(c->a->conf.store, on_project, c, &c->err) < 0)
+    if (store_project_list(call_atlas(c)->conf.store, on_project, c, &c->err) < 0)
         return -1;
     buf_adds(&c->out, "]\n");
     return 0;
 }
 
-static void projects(struct atlas_call *c)
+static void projects(struct call *c)
 {
     atlas_work(c, projects_work, NULL);
 }
@@ -97,7 +86,7 @@ static void projects(struct atlas_call *c)
 
 static bool on_description(void *arg, const struct project_view *v)
 {
-    struct atlas_call *c = arg;
+    struct call *c = arg;
 
     buf_adds(&c->out, "{\"project_description\":");
     buf_add_json_str(&c->out, v->description.p ? v->description : STR(""));
@@ -105,20 +94,21 @@ static bool on_description(void *arg, const struct project_view *v)
     return false;
 }
 
-static int description_work(struct atlas_call *c)
+static int description_work(struct call *c)
 {
-    if (store_project(c->a->conf.store, c->arg[0], on_description, c, &c->err) < 0 || !c->out.n)
+    if (store_project(call_atlas(c)->conf.store, c->arg[0], on_description, c, &c->err) < 0 ||
+        !c->out.n)
         return err_set(&c->err, ERR_NOT_FOUND, "there is no project '%.100s'", c->arg[0].p);
     return 0;
 }
 
-static void description_get(struct atlas_call *c)
+static void description_get(struct call *c)
 {
     atlas_work(c, description_work, NULL);
 }
 
 /* A text member of the body, which lives as long as the call. */
-static int body_text(struct atlas_call *c, const struct json *from, const char *key, bool needed,
+static int body_text(struct call *c, const struct json *from, const char *key, bool needed,
                      struct str *out)
 {
     const struct json *v = json_get(from, key);
@@ -137,17 +127,17 @@ struct words {
     struct str a, b;
 };
 
-static int put_work(struct atlas_call *c)
+static int put_work(struct call *c)
 {
     struct words *w = c->data;
-    struct json *j = atlas_body(c);
+    struct json *j = call_json_body(c);
     int rc = j ? body_text(c, j, "project_description", true, &w->a) : -1;
 
     json_free(j);
     return rc;
 }
 
-static void put_then(struct atlas_call *c)
+static void put_then(struct call *c)
 {
     struct words *w = c->data;
 
@@ -155,10 +145,10 @@ static void put_then(struct atlas_call *c)
     buf_adds(&c->out, "{\"project_description\":");
     buf_add_json_str(&c->out, w->a);
     buf_adds(&c->out, "}\n");
-    core_describe(c->a->conf.core, c->arg[0], w->a, &c->who, atlas_acted, c);
+    core_describe(call_atlas(c)->conf.core, c->arg[0], w->a, &c->who.caller, call_acted, c);
 }
 
-static void description_put(struct atlas_call *c)
+static void description_put(struct call *c)
 {
     c->data = arena_alloc(&c->mem, sizeof(struct words));
     atlas_work(c, put_work, put_then);
@@ -190,10 +180,10 @@ static bool on_note(void *arg, const struct note_view *v)
     return true;
 }
 
-static int notes_work(struct atlas_call *c)
+static int notes_work(struct call *c)
 {
     struct notes n = {0};
-    int rc = store_notes(c->a->conf.store, c->arg[0], 0, on_note, &n, &c->err);
+    int rc = store_notes(call_atlas(c)->conf.store, c->arg[0], 0, on_note, &n, &c->err);
 
     buf_addc(&c->out, '[');
     for (size_t i = n.all.n; i-- > 0;) { /* newest first */
@@ -206,15 +196,15 @@ static int notes_work(struct atlas_call *c)
     return rc;
 }
 
-static void notes_get(struct atlas_call *c)
+static void notes_get(struct call *c)
 {
     atlas_work(c, notes_work, NULL);
 }
 
-static int note_work(struct atlas_call *c)
+static int note_work(struct call *c)
 {
     struct words *w = c->data;
-    struct json *j = atlas_body(c);
+    struct json *j = call_json_body(c);
     int rc = j && body_text(c, j, "message", true, &w->a) == 0 &&
                      body_text(c, j, "author", false, &w->b) == 0
                  ? 0
@@ -226,16 +216,16 @@ static int note_work(struct atlas_call *c)
     return rc;
 }
 
-static void note_then(struct atlas_call *c)
+static void note_then(struct call *c)
 {
     struct words *w = c->data;
 
     c->status = 200;
     buf_adds(&c->out, "\"Note added\"\n");
-    core_note(c->a->conf.core, c->arg[0], 0, w->a, w->b, &c->who, atlas_acted, c);
+    core_note(call_atlas(c)->conf.core, c->arg[0], 0, w->a, w->b, &c->who.caller, call_acted, c);
 }
 
-static void notes_post(struct atlas_call *c)
+static void notes_post(struct call *c)
 {
     c->data = arena_alloc(&c->mem, sizeof(struct words));
     atlas_work(c, note_work, note_then);
@@ -243,8 +233,8 @@ static void notes_post(struct atlas_call *c)
 
 /* ---- one job of a project ---- */
 
-/* Finds it and sees that it is of that project; c->job. */
-static int find(struct atlas_call *c, struct atlas_job *out)
+/* Finds it and sees that it is of that project; atlas_note(c)->job. */
+static int find(struct call *c, struct atlas_job *out)
 {
     if (atlas_job_find(c, c->arg[1], out) < 0)
         return -1;
@@ -253,15 +243,15 @@ static int find(struct atlas_call *c, struct atlas_job *out)
         return err_set(&c->err, ERR_NOT_FOUND, "project '%.60s' has no job %.40s", c->arg[0].p,
                        c->arg[1].p);
     }
-    c->job = out->job;
+    atlas_note(c)->job = out->job;
     return 0;
 }
 
-static int tag_work(struct atlas_call *c)
+static int tag_work(struct call *c)
 {
     struct words *w = c->data;
     struct atlas_job j = {0};
-    struct json *body = atlas_body(c);
+    struct json *body = call_json_body(c);
     const struct json *tag = json_get(body, "tag");
     int rc = body && body_text(c, tag, "key", true, &w->a) == 0 &&
                      body_text(c, tag, "value", false, &w->b) == 0
@@ -275,22 +265,23 @@ static int tag_work(struct atlas_call *c)
     return w->a.n ? 0 : err_set(&c->err, ERR_INVALID, "tag.key must not be empty");
 }
 
-static void tag_then(struct atlas_call *c)
+static void tag_then(struct call *c)
 {
     struct words *w = c->data;
 
     c->status = 200;
     buf_adds(&c->out, "\"Tag successfully set\"\n");
-    core_tag(c->a->conf.core, c->job, w->a, w->b, &c->who, atlas_acted, c);
+    core_tag(call_atlas(c)->conf.core, atlas_note(c)->job, w->a, w->b, &c->who.caller, call_acted,
+             c);
 }
 
-static void tag_set(struct atlas_call *c)
+static void tag_set(struct call *c)
 {
     c->data = arena_alloc(&c->mem, sizeof(struct words));
     atlas_work(c, tag_work, tag_then);
 }
 
-static int find_work(struct atlas_call *c)
+static int find_work(struct call *c)
 {
     struct atlas_job j;
 
@@ -300,19 +291,20 @@ static int find_work(struct atlas_call *c)
     return 0;
 }
 
-static void untag_then(struct atlas_call *c)
+static void untag_then(struct call *c)
 {
     c->status = 200;
     buf_adds(&c->out, "\"Tag successfully deleted\"\n");
-    core_untag(c->a->conf.core, c->job, c->arg[2], &c->who, atlas_acted, c);
+    core_untag(call_atlas(c)->conf.core, atlas_note(c)->job, c->arg[2], &c->who.caller, call_acted,
+               c);
 }
 
-static void tag_remove(struct atlas_call *c)
+static void tag_remove(struct call *c)
 {
     atlas_work(c, find_work, untag_then);
 }
 
-static int log_work(struct atlas_call *c)
+static int log_work(struct call *c)
 {
     struct atlas_job j;
     size_t n;
@@ -330,20 +322,20 @@ static int log_work(struct atlas_call *c)
     return 0;
 }
 
-static void job_log(struct atlas_call *c)
+static void job_log(struct call *c)
 {
     atlas_work(c, log_work, NULL);
 }
 
-static void say_deleted(struct atlas_call *c)
+static void say_deleted(struct call *c)
 {
     c->type = "text/plain; charset=utf-8";
     buf_addf(&c->out, "Job %s successfully deleted\n", c->arg[1].p);
-    atlas_reply(c);
+    call_reply(c);
 }
 
 /* As DELETE /completed_jobs, for a job of this project; any that does not run. */
-static int over_work(struct atlas_call *c)
+static int over_work(struct call *c)
 {
     struct atlas_job j;
 
@@ -357,12 +349,12 @@ static int over_work(struct atlas_call *c)
     return 0;
 }
 
-static void delete_then(struct atlas_call *c)
+static void delete_then(struct call *c)
 {
     atlas_remove(c, c->arg[1].p, say_deleted);
 }
 
-static void job_delete(struct atlas_call *c)
+static void job_delete(struct call *c)
 {
     atlas_work(c, over_work, delete_then);
 }
@@ -370,16 +362,16 @@ static void job_delete(struct atlas_call *c)
 /* ---- TensorBoard ---- */
 
 /* One link per job, named by the first eight characters of its id. */
-static int link_job(struct atlas_call *c, struct str id)
+static int link_job(struct call *c, struct str id)
 {
     AUTO_FREE char *name = xstrndup(id.p, id.n);
 
     if (!atlas_id_ok(name))
         return err_set(&c->err, ERR_INVALID, "'%.60s' is no job id", name);
     AUTO_FREE char *from =
-        xasprintf("%s/%s/synced_directories/__tensorboard__", c->a->archive_dir, name);
-    AUTO_FREE char *to = xasprintf("%s/" ATLAS_DIR_TENSORBOARD "/%.8s%s", c->a->conf.home, name,
-                                   strlen(name) > ID_UUID_LEN ? name + ID_UUID_LEN : "");
+        xasprintf("%s/%s/synced_directories/__tensorboard__", call_atlas(c)->archive_dir, name);
+    AUTO_FREE char *to = xasprintf("%s/" ATLAS_DIR_TENSORBOARD "/%.8s%s", call_atlas(c)->conf.home,
+                                   name, strlen(name) > ID_UUID_LEN ? name + ID_UUID_LEN : "");
     if (access(from, F_OK) < 0)
         return err_set(&c->err, ERR_NOT_FOUND, "job %s has no TensorBoard directory", name);
     if (symlink(from, to) < 0 && errno != EEXIST)
@@ -387,9 +379,9 @@ static int link_job(struct atlas_call *c, struct str id)
     return 0;
 }
 
-static int tensorboard_work(struct atlas_call *c)
+static int tensorboard_work(struct call *c)
 {
-    struct json *body = atlas_body(c);
+    struct json *body = call_json_body(c);
     const struct json *ids = json_get(body, "job_ids");
     int rc = body ? 0 : -1;
 
@@ -402,15 +394,15 @@ static int tensorboard_work(struct atlas_call *c)
     json_free(body);
     if (rc < 0)
         return -1;
-    if (!c->a->conf.tensorboard_url)
+    if (!call_atlas(c)->conf.tensorboard_url)
         return err_set(&c->err, ERR_UNAVAILABLE, "TensorBoard was switched off with -t");
     buf_adds(&c->out, "{\"url\":");
-    buf_add_json_str(&c->out, str_of(c->a->conf.tensorboard_url));
+    buf_add_json_str(&c->out, str_of(call_atlas(c)->conf.tensorboard_url));
     buf_adds(&c->out, "}\n");
     return 0;
 }
 
-static void tensorboard(struct atlas_call *c)
+static void tensorboard(struct call *c)
 {
     atlas_work(c, tensorboard_work, NULL);
 }

@@ -17,10 +17,8 @@
 enum { ENOUGH = 1 << 20, GATHER_MAX = 64 << 20 };
 
 struct upload {
-    struct atlas *a;
-    struct http_req *req; /* NULL once the client left */
+    struct call *c;
     struct http_peer peer;
-    bool check_peer;
     struct multipart form;
     struct buf gathered, at_work;
     char id[ID_UUID_MAX];
@@ -30,30 +28,30 @@ struct upload {
     size_t files;
 };
 
-static void upload_free(struct upload *u)
+static void upload_free(void *data)
 {
+    struct upload *u = data;
+
     if (u->unpack)
         unpack_free(u->unpack);
     buf_done(&u->gathered);
     buf_done(&u->at_work);
-    free(u);
 }
 
 static void next_upload(struct atlas *a);
 
-/* Nobody needs it any more, or it was answered. */
-static void upload_end(struct upload *u)
+/* Gives its place to the next one; the call must be ended at once. */
+static void upload_leave(struct upload *u)
 {
-    struct atlas *a = u->a;
-    bool slot = u->slot;
+    struct atlas *a = call_atlas(u->c);
 
     for (size_t i = 0; i < a->queued_uploads.n; i++)
         if (a->queued_uploads.p[i] == u) {
             vec_remove(&a->queued_uploads, i);
             break;
         }
-    upload_free(u);
-    if (slot) {
+    if (u->slot) {
+        u->slot = false;
         a->uploads--;
         next_upload(a);
     }
@@ -80,12 +78,12 @@ static int on_part(void *arg, const char *name, const char *file, struct err *e)
     u->id[ID_UUID_LEN] = 0;
     if (!atlas_id_ok(u->id))
         return err_set(e, ERR_INVALID, "'%.40s' is no job id; it must be a UUID", u->id);
-    if (store_resolve(u->a->conf.store, str_of(u->id), &job, &gone) == 0)
+    if (store_resolve(call_atlas(u->c)->conf.store, str_of(u->id), &job, &gone) == 0)
         return err_set(e, ERR_INVALID, "there is a job %s already; choose another id", u->id);
     atlas_bundle_tree(u->id, tree);
     /* A virtual environment links to its interpreter; nothing is written through such a link. */
     const struct unpack_conf conf = {.top = u->id, .outside_links = true, .contents = true};
-    return unpack_open_store(u->a->cas, tree, &conf, &u->unpack, e);
+    return unpack_open_store(call_atlas(u->c)->cas, tree, &conf, &u->unpack, e);
 }
 
 static int on_data(void *arg, struct str bytes, struct err *e)
@@ -103,57 +101,68 @@ static int on_part_end(void *arg, struct err *e)
     return 0;
 }
 
-static void upload_work(void *arg)
+/* The same question that the server asks for every other call before its handler runs. */
+static int upload_check_owner(struct upload *u)
 {
-    struct upload *u = arg;
+    struct who *w = &u->c->who;
+
+    if (!w->ask_owner || w->owner_known)
+        return 0;
+    w->owner_known = auth_peer_owner(&u->peer, &w->owner);
+    return auth_owner_allows(request_server_auth(call_atlas(u->c)->conf.requests), w, &u->err);
+}
+
+static int upload_work(struct call *c)
+{
+    struct upload *u = c->data;
     const struct multipart_events ev = {on_part, on_data, on_part_end, u};
 
-    if (!u->refused && u->check_peer && atlas_check_peer(u->a, &u->peer, &u->err) < 0)
-        u->refused = true;
-    u->check_peer = false;
-    if (!u->refused && multipart_feed(&u->form, buf_str(&u->at_work), &ev, &u->err) < 0)
+    if (!u->refused && (upload_check_owner(u) < 0 ||
+                        multipart_feed(&u->form, buf_str(&u->at_work), &ev, &u->err) < 0))
         u->refused = true;
     if (u->refused && u->unpack) {
         unpack_free(u->unpack);
         u->unpack = NULL;
     }
     buf_reset(&u->at_work);
+    return 0;
 }
 
 /* ---- pieces: loop thread ---- */
 
-static void answer(struct upload *u)
+static void upload_answer(struct upload *u)
 {
-    struct http_req *r = TAKE(u->req);
+    struct call *c = u->c;
 
-    http_on_gone(r, NULL, NULL);
     if (!u->refused && !u->files)
         err_set(&u->err, ERR_INVALID, "there is no file in the request; send it as job_bundle");
     else if (!u->refused && (!u->finished || !multipart_complete(&u->form)))
         err_set(&u->err, ERR_INVALID, "the request ended in the middle of the bundle");
-    if (u->err.code)
-        http_reply_err(r, &u->err);
-    else
-        http_reply(r, 200, "application/json", STR("\"Job bundle uploaded\"\n"));
-    upload_end(u);
-}
-
-static void go_on(struct upload *u);
-
-static void upload_done(void *arg)
-{
-    struct upload *u = arg;
-
-    u->a->working--;
-    u->working = false;
-    if (!u->req) {
-        upload_end(u);
-        return;
+    upload_leave(u);
+    if (u->err.code) {
+        call_fail(c, &u->err);
+    } else {
+        buf_adds(&c->out, "\"Job bundle uploaded\"\n");
+        call_reply(c);
     }
-    go_on(u);
 }
 
-static void go_on(struct upload *u)
+static void upload_go_on(struct upload *u);
+
+static void upload_worked(struct call *c)
+{
+    struct upload *u = c->data;
+
+    u->working = false;
+    if (c->req) {
+        upload_go_on(u);
+    } else {
+        upload_leave(u);
+        call_free(c);
+    }
+}
+
+static void upload_go_on(struct upload *u)
 {
     if (u->working || !u->slot)
         return;
@@ -162,15 +171,14 @@ static void go_on(struct upload *u)
         u->at_work = u->gathered;
         u->gathered = t;
         u->working = true;
-        u->a->working++;
-        work_submit(u->a->conf.loop, upload_work, upload_done, u);
+        call_work(u->c, upload_work, upload_worked);
     } else if (u->complete) {
-        answer(u);
+        upload_answer(u);
         return;
     }
     if (u->paused && !u->complete) {
         u->paused = false;
-        http_body_pause(u->req, false);
+        http_body_pause(u->c->req, false);
     }
 }
 
@@ -181,69 +189,61 @@ static void next_upload(struct atlas *a)
         vec_remove(&a->queued_uploads, 0);
         a->uploads++;
         u->slot = true;
-        go_on(u);
+        upload_go_on(u);
     }
 }
 
-static void on_gone(void *arg, struct http_req *r)
+static void upload_gone(struct call *c)
 {
-    struct upload *u = arg;
+    struct upload *u = c->data;
 
-    (void)r;
-    u->req = NULL;
-    if (!u->working)
-        upload_end(u);
+    if (u->working)
+        return;
+    upload_leave(u);
+    call_free(c);
 }
 
-bool atlas_upload_begin(struct atlas *a, struct http_req *r)
+void atlas_upload_begin(struct call *c)
 {
-    struct upload *u = xcalloc(1, sizeof(*u));
-    struct atlas_call who = {.a = a};
+    struct upload *u = call_alloc(c, sizeof(*u));
 
-    u->a = a;
-    u->req = r;
-    u->peer = *http_peer(r);
+    u->c = c;
+    u->peer = *http_peer(c->req);
     buf_init(&u->gathered, GATHER_MAX);
     buf_init(&u->at_work, GATHER_MAX);
-    if (a->closing)
-        u->refused = err_set(&u->err, ERR_UNAVAILABLE, "the server is shutting down; try again");
-    else if (atlas_identify(a, r, &who) < 0)
-        u->refused = (u->err = who.err, true);
-    else if (multipart_init(&u->form, http_header(r, "content-type"), &u->err) < 0)
-        u->refused = true;
-    u->check_peer = who.check_peer;
-    http_set_data(r, u);
-    http_on_gone(r, on_gone, u);
-    vec_push(&a->queued_uploads, u);
-    next_upload(a);
-    return true;
+    c->data = u;
+    c->free_data = upload_free;
+    c->gone = upload_gone;
+    u->err = c->err;
+    c->err = (struct err){0}; /* the call goes on until the body is read */
+    u->refused =
+        u->err.code || multipart_init(&u->form, http_header(c->req, "content-type"), &u->err) < 0;
+    vec_push(&call_atlas(c)->queued_uploads, u);
+    next_upload(call_atlas(c));
 }
 
-void atlas_upload_piece(struct atlas *a, struct http_req *r, struct str bytes)
+void atlas_upload_piece(struct call *c, struct str bytes)
 {
-    struct upload *u = http_data(r);
+    struct upload *u = c->data;
 
-    (void)a;
     if (!buf_add(&u->gathered, bytes.p, bytes.n) && !u->refused)
         u->refused = err_set(&u->err, ERR_INTERNAL, "the upload came faster than it could be read");
     if (u->gathered.n >= ENOUGH && !u->paused) {
         u->paused = true;
-        http_body_pause(r, true);
+        http_body_pause(c->req, true);
     }
-    go_on(u);
+    upload_go_on(u);
 }
 
-void atlas_upload_request(struct atlas *a, struct http_req *r)
+void atlas_upload_end(struct call *c)
 {
-    struct upload *u = http_data(r);
-    struct err e = {0};
+    struct upload *u = c->data;
 
-    (void)a;
     if (!u) { /* without a body there were no pieces */
-        err_set(&e, ERR_INVALID, "there is no file in the request; send it as job_bundle");
-        http_reply_err(r, &e);
+        err_set(&c->err, ERR_INVALID, "there is no file in the request; send it as job_bundle");
+        call_fail(c, &c->err);
         return;
     }
     u->complete = true;
-    go_on(u);
+    upload_go_on(u);
 }
