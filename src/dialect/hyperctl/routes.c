@@ -12,91 +12,105 @@
  * /api/job… and / are what older clients ask for.
  */
 #include "dialect/hyperctl/routes.h"
-#include "base/arena.h"
 #include "base/hash.h"
 #include "dialect/hyperctl/layout.h"
 #include "dialect/hyperctl/py_json.h"
 #include "dialect/hyperctl/views.h"
+#include "request/service.h"
 #include <stdio.h>
 
 struct waiting { /* for the end of a job */
-    struct hyper_routes *routes;
-    struct http_req *req;
+    struct call *call;
     size_t job;
 };
 struct hyper_routes {
     struct hyper_routes_conf conf;
+    struct request_server *requests;
     const char *portal;
-    VEC(struct waiting *) waiting;
+    VEC(struct waiting) waiting;
 };
+
+static inline struct hyper_routes *call_hyper(const struct call *c)
+{
+    return c->self;
+}
 
 /* ---- answers ---- */
 
-static void reply_json(struct http_req *r, int code, struct json *data)
+static void reply_json(struct call *c, int code, struct json *data)
 {
     struct json *o = json_new_object();
 
     json_set_int(o, "code", code);
     json_set_take(o, "data", data);
-    char *text = py_json_text(o, 4);
+    AUTO_FREE char *text = py_json_text(o, 4);
     json_free(o);
-    http_reply_take(r, 200, "application/json", text, strlen(text));
+    buf_adds(&c->out, text);
+    call_reply(c);
 }
 
-/* What the original raises as an exception. */
-__attribute__((format(printf, 2, 3))) static void reply_error(struct http_req *r, const char *fmt,
-                                                              ...)
-{
-    char text[800];
-    struct json *o = json_new_object();
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof(text), fmt, ap);
-    va_end(ap);
-    json_set_int(o, "code", -1);
-    json_set_str(o, "data", text);
-    char *body = py_json_text(o, 0);
-    json_free(o);
-    http_reply_take(r, 200, "application/json", body, strlen(body));
-}
-
-static void reply_no_method(struct http_req *r)
-{
-    reply_error(r, "HTTP 405: Method Not Allowed");
-}
-
-static void reply_html(struct http_req *r, int status, const char *what)
-{
-    char body[200];
-    int n = snprintf(body, sizeof(body), "<html><title>%d: %s</title><body>%d: %s</body></html>",
-                     status, what, status, what);
-
-    http_reply(r, status, "text/html; charset=UTF-8", (struct str){body, (size_t)n});
-}
-
-static void reply_msg(struct http_req *r, int code, const char *msg)
+static void reply_msg(struct call *c, int code, const char *msg)
 {
     struct json *o = json_new_object();
 
     json_set_str(o, "msg", msg);
-    reply_json(r, code, o);
+    reply_json(c, code, o);
+}
+
+/* What the original raises as an exception, on one line.  Yours. */
+static char *error_text(const char *what)
+{
+    struct json *o = json_new_object();
+
+    json_set_int(o, "code", -1);
+    json_set_str(o, "data", what);
+    char *text = py_json_text(o, 0);
+    json_free(o);
+    return text;
+}
+
+__attribute__((format(printf, 2, 3))) static void reply_error(struct call *c, const char *fmt, ...)
+{
+    char what[800];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof(what), fmt, ap);
+    va_end(ap);
+    AUTO_FREE char *text = error_text(what);
+    buf_adds(&c->out, text);
+    call_reply(c);
+}
+
+/* A path or a caller that is refused: a page, as the original's framework sent it. */
+static void routes_fail(struct http_req *r, int status, const struct err *e)
+{
+    const char *what = status == 404 ? "Not Found" : status == 403 ? "Forbidden" : e->text;
+    char body[600];
+
+    if (status == 405) {
+        char *text = error_text("HTTP 405: Method Not Allowed");
+        http_reply_take(r, 200, "application/json", text, strlen(text));
+        return;
+    }
+    int n = snprintf(body, sizeof(body), "<html><title>%d: %s</title><body>%d: %s</body></html>",
+                     status, what, status, what);
+    http_reply(r, status, "text/html; charset=UTF-8",
+               (struct str){body, MIN((size_t)n, sizeof(body) - 1)});
 }
 
 /* ---- kill ---- */
 
-static void on_gone(void *arg, struct http_req *r)
+static void waiting_gone(struct call *c)
 {
-    struct waiting *w = arg;
-    struct hyper_routes *h = w->routes;
+    struct hyper_routes *h = call_hyper(c);
 
-    (void)r;
     for (size_t i = 0; i < h->waiting.n; i++)
-        if (h->waiting.p[i] == w) {
+        if (h->waiting.p[i].call == c) {
             vec_remove(&h->waiting, i);
             break;
         }
-    free(w);
+    call_free(c);
 }
 
 static void answer_waiting(struct hyper_routes *h, size_t job, const char *refused)
@@ -104,18 +118,16 @@ static void answer_waiting(struct hyper_routes *h, size_t job, const char *refus
     AUTO_FREE char *msg = xasprintf("%s killed", h->conf.batch->jobs.p[job].name);
 
     for (size_t i = 0; i < h->waiting.n;) {
-        struct waiting *w = h->waiting.p[i];
-        if (w->job != job) {
+        struct waiting w = h->waiting.p[i];
+        if (w.job != job) {
             i++;
             continue;
         }
         vec_remove(&h->waiting, i);
-        http_on_gone(w->req, NULL, NULL);
         if (refused)
-            reply_error(w->req, "%s", refused);
+            reply_error(w.call, "%s", refused);
         else
-            reply_msg(w->req, 0, msg);
-        free(w);
+            reply_msg(w.call, 0, msg);
     }
 }
 
@@ -130,57 +142,83 @@ void hyper_routes_refused(struct hyper_routes *h, size_t job, const char *why)
     answer_waiting(h, job, why);
 }
 
-static void kill_job(struct hyper_routes *h, struct http_req *r, struct str name)
+static void kill_job(struct call *c, struct str name)
 {
+    struct hyper_routes *h = call_hyper(c);
     const struct hyper_job *j = hyper_batch_find(h->conf.batch, name);
 
     if (!j) {
-        reply_error(r, "job " STR_FMT " does not exists ", (int)MIN(name.n, 400), name.p);
+        reply_error(c, "job " STR_FMT " does not exists ", (int)MIN(name.n, 400), name.p);
         return;
     }
     if (j->status != HYPER_RUNNING) {
-        reply_error(r, "job %s in not in running status but is %s ", j->name,
+        reply_error(c, "job %s in not in running status but is %s ", j->name,
                     hyper_status_name(j->status));
         return;
     }
-    struct waiting *w = xcalloc(1, sizeof(*w));
     size_t index = (size_t)(j - h->conf.batch->jobs.p);
-    *w = (struct waiting){h, r, index};
-    vec_push(&h->waiting, w);
-    http_on_gone(r, on_gone, w);
+    vec_push(&h->waiting, ((struct waiting){c, index}));
+    c->gone = waiting_gone;
     h->conf.kill(h->conf.arg, index);
 }
 
-/* ---- routes ---- */
+/* ---- handlers ---- */
 
-static bool is_get(const struct http_req *r)
+static void routes_hello(struct call *c)
 {
-    return str_eq_c(http_method(r), "GET");
+    c->type = "text/html; charset=UTF-8";
+    buf_adds(&c->out, "Welcome to hyperctl.");
+    call_reply(c);
 }
 
-static void list_jobs(struct hyper_routes *h, struct http_req *r)
+static void routes_jobs(struct call *c)
 {
+    const struct hyper_batch *b = call_hyper(c)->conf.batch;
     struct json *o = json_new_object(), *jobs = json_new_array();
 
-    for (size_t i = 0; i < h->conf.batch->jobs.n; i++)
-        json_push_take(jobs, hyper_job_json(&h->conf.batch->jobs.p[i]));
+    for (size_t i = 0; i < b->jobs.n; i++)
+        json_push_take(jobs, hyper_job_json(&b->jobs.p[i]));
     json_set_take(o, "jobs", jobs);
-    reply_json(r, 0, o);
+    reply_json(c, 0, o);
 }
 
-static void show_job(struct hyper_routes *h, struct http_req *r, struct str name)
+static void routes_job(struct call *c)
 {
-    const struct hyper_job *j = hyper_batch_find(h->conf.batch, name);
+    const struct hyper_job *j = hyper_batch_find(call_hyper(c)->conf.batch, c->arg[0]);
 
     if (j)
-        reply_json(r, 0, hyper_job_json(j));
+        reply_json(c, 0, hyper_job_json(j));
     else
-        reply_msg(r, -1, "resource not found");
+        reply_msg(c, -1, "resource not found");
 }
 
-static size_t count_param(struct http_req *r, const char *name, size_t dflt, size_t max)
+/* A name and what shall be done with it.  The split is at the last slash, as it always was: names
+ * may hold others. */
+static void routes_job_act(struct call *c)
 {
-    const char *text = http_param(r, name);
+    struct str all = c->arg[0];
+    const char *slash = memrchr(all.p, '/', all.n);
+    struct str op = {slash + 1, (size_t)(all.p + all.n - slash - 1)};
+
+    if (str_eq_c(op, "kill"))
+        kill_job(c, (struct str){all.p, (size_t)(slash - all.p)});
+    else
+        reply_error(c, "unknown operation " STR_FMT " ", (int)MIN(op.n, 400), op.p);
+}
+
+static void routes_batch(struct call *c)
+{
+    struct hyper_routes *h = call_hyper(c);
+    const char *status = hyper_batch_finished(h->conf.batch) ? "FINISHED" : "RUNNING";
+    struct json *o = hyper_summary_json(h->conf.batch, status);
+
+    json_set_str(o, "portal", h->portal);
+    reply_json(c, 0, o);
+}
+
+static size_t count_param(struct call *c, const char *name, size_t dflt, size_t max)
+{
+    const char *text = call_param(c, name);
     int64_t n;
 
     if (!text || !str_to_i64(str_of(text), &n) || n < 1)
@@ -188,78 +226,28 @@ static size_t count_param(struct http_req *r, const char *name, size_t dflt, siz
     return MIN((size_t)n, max);
 }
 
-static void show_batch(struct hyper_routes *h, struct http_req *r, struct str what)
+static void routes_views(struct call *c)
 {
-    if (!is_get(r)) {
-        reply_no_method(r);
-    } else if (str_eq_c(what, "/views")) {
-        const struct hyper_view_conf c = {
-            count_param(r, "tail", HYPER_TAIL, HYPER_TAIL_MAX),
-            count_param(r, "bins", HYPER_BINS, HYPER_BINS_MAX),
-            count_param(r, "time_bins", HYPER_BINS, HYPER_BINS_MAX),
-        };
-        reply_json(r, 0, hyper_views_json(h->conf.batch, &c));
-    } else {
-        const char *status = hyper_batch_finished(h->conf.batch) ? "FINISHED" : "RUNNING";
-        struct json *o = hyper_summary_json(h->conf.batch, status);
-        json_set_str(o, "portal", h->portal);
-        reply_json(r, 0, o);
-    }
+    const struct hyper_view_conf v = {
+        count_param(c, "tail", HYPER_TAIL, HYPER_TAIL_MAX),
+        count_param(c, "bins", HYPER_BINS, HYPER_BINS_MAX),
+        count_param(c, "time_bins", HYPER_BINS, HYPER_BINS_MAX),
+    };
+
+    reply_json(c, 0, hyper_views_json(call_hyper(c)->conf.batch, &v));
 }
 
-/* What follows "/api/job/": a name, or a name and what shall be done with it.  The split is at the
- * last slash, as it always was. */
-static void route_named(struct hyper_routes *h, struct http_req *r, struct str rest)
-{
-    const char *slash = memrchr(rest.p, '/', rest.n);
+/* A name alone takes no POST: the row of GET stands first and has it. */
+static const struct route routes[] = {
+    {"GET", "/", routes_hello, AUTH_READ},
+    {"GET", "/api/job", routes_jobs, AUTH_READ},
+    {"GET", "/api/job/{name}", routes_job, AUTH_READ},
+    {"POST", "/api/job/{name...}", routes_job_act, AUTH_WRITE},
+    {"GET", "/api/batch", routes_batch, AUTH_READ},
+    {"GET", "/api/batch/views", routes_views, AUTH_READ},
+};
 
-    if (!rest.n || rest.p[rest.n - 1] == '/' || rest.p[0] == '/') {
-        reply_html(r, 404, "Not Found");
-    } else if (!slash) {
-        if (is_get(r))
-            show_job(h, r, rest);
-        else
-            reply_no_method(r);
-    } else if (!str_eq_c(http_method(r), "POST")) {
-        reply_no_method(r);
-    } else {
-        struct str name = {rest.p, (size_t)(slash - rest.p)};
-        struct str op = {slash + 1, rest.n - name.n - 1};
-        if (str_eq_c(op, "kill"))
-            kill_job(h, r, name);
-        else
-            reply_error(r, "unknown operation " STR_FMT " ", (int)MIN(op.n, 400), op.p);
-    }
-}
-
-static void route(struct hyper_routes *h, struct http_req *r, struct str path)
-{
-    bool known = true;
-
-    if (str_eq_c(path, "/hyperctl") || str_eq_c(path, "/")) {
-        if (is_get(r))
-            http_reply(r, 200, "text/html; charset=UTF-8", STR("Welcome to hyperctl."));
-        else
-            reply_no_method(r);
-        return;
-    }
-    if (str_starts(path, STR("/hyperctl/")))
-        path = (struct str){path.p + 9, path.n - 9};
-    if (str_eq_c(path, "/api/job")) {
-        if (is_get(r))
-            list_jobs(h, r);
-        else
-            reply_no_method(r);
-    } else if (str_starts(path, STR("/api/job/"))) {
-        route_named(h, r, (struct str){path.p + 9, path.n - 9});
-    } else if (str_eq_c(path, "/api/batch") || str_eq_c(path, "/api/batch/views")) {
-        show_batch(h, r, (struct str){path.p + 10, path.n - 10});
-    } else {
-        known = false;
-    }
-    if (!known)
-        reply_html(r, 404, "Not Found");
-}
+/* ---- paths and callers ---- */
 
 /* Takes "/token" off the front; false when it is not there. */
 static bool take_token(const char *token, struct str *path)
@@ -273,23 +261,47 @@ static bool take_token(const char *token, struct str *path)
     return true;
 }
 
-static void on_request(void *self, struct http_req *r)
+/* Without the token and "/hyperctl".  A slash at the end was never taken. */
+static struct str routes_path(void *self, struct str path)
 {
-    struct hyper_routes *h = self;
-    struct str path = http_path(r);
-    bool proven = take_token(h->conf.token, &path);
+    const struct hyper_routes *h = self;
+    struct str prefix = STR("/hyperctl");
 
-    if (h->conf.token_needed && !proven && !http_peer(r)->is_unix)
-        reply_html(r, 403, "Forbidden");
-    else
-        route(h, r, path);
+    take_token(h->conf.token, &path);
+    if (path.n > 1 && path.p[path.n - 1] == '/')
+        return STR("");
+    if (str_eq(path, prefix))
+        return STR("/");
+    if (str_starts(path, STR("/hyperctl/")))
+        return (struct str){path.p + prefix.n, path.n - prefix.n};
+    return path;
 }
+
+static int routes_identify(void *self, struct http_req *r, struct who *out, struct err *e)
+{
+    const struct hyper_routes *h = self;
+    struct str path = http_path(r);
+
+    if (!take_token(h->conf.token, &path) && h->conf.token_needed && !http_peer(r)->is_unix)
+        return err_set(e, ERR_DENIED, "the token of the batch must stand in front of the path");
+    *out = (struct who){.caller = {.user = "hyperctl"}, .known = true};
+    return 0;
+}
+
+/* ---- life ---- */
 
 struct hyper_routes *hyper_routes_new(const struct hyper_routes_conf *c)
 {
     struct hyper_routes *h = xcalloc(1, sizeof(*h));
 
     h->conf = *c;
+    h->requests = request_server_new(&(struct request_conf){.loop = c->loop});
+    request_server_add(h->requests, &(struct service){.routes = routes,
+                                                      .n_routes = ARRAY_SIZE(routes),
+                                                      .self = h,
+                                                      .path = routes_path,
+                                                      .identify = routes_identify,
+                                                      .fail = routes_fail});
     return h;
 }
 
@@ -302,13 +314,12 @@ void hyper_routes_free(struct hyper_routes *h)
 {
     if (!h)
         return;
-    for (size_t i = 0; i < h->waiting.n; i++)
-        free(h->waiting.p[i]);
+    request_server_free(h->requests);
     vec_done(&h->waiting);
     free(h);
 }
 
 struct http_handler hyper_routes_handler(struct hyper_routes *h)
 {
-    return (struct http_handler){.request = on_request, .self = h};
+    return request_server_handler(h->requests);
 }

@@ -8,7 +8,9 @@
 #include "io/http_server.h"
 
 struct hyper_routes;
+struct loop;
 struct hyper_routes_conf {
+    struct loop *loop;
     const struct hyper_batch *batch;
     const char *token; /* NULL = none; may stand in front of every path */
     bool token_needed; /* on TCP; whoever reaches the unix socket needs none */

@@ -130,7 +130,8 @@ static int open_port(struct hyper_run *r, struct err *e)
 {
     if (hyper_port_prepare(&r->port, r->b, &r->l, e) < 0)
         return -1;
-    r->routes = hyper_routes_new(&(struct hyper_routes_conf){.batch = r->b,
+    r->routes = hyper_routes_new(&(struct hyper_routes_conf){.loop = r->loop,
+                                                             .batch = r->b,
                                                              .token = r->port.token,
                                                              .token_needed = !r->port.loopback,
                                                              .kill = hyper_on_kill,
