@@ -12,8 +12,9 @@
  * shorter and its numbers smaller as long as the property still fails, so generators shrink
  * without knowing about it: a smaller choice should mean a simpler value, and 0 the simplest.
  *
- * The seed is printed with each failure.  PROP_SEED=n replays it, PROP_CASES=n runs another
- * number of cases than the test asks for.
+ * Every run has the same cases, those of PROP_SEED=1; PROP_SEED=0 makes others.  The seed is
+ * printed with each failure, and PROP_SEED=n replays it.  PROP_CASES=n runs another number of cases
+ * than the test asks for.
  */
 #pragma once
 #include "base/arena.h"
