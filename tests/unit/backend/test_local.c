@@ -77,14 +77,39 @@ static void test_shepherd_killed(void **state)
 #define ESCAPEES                                                                                   \
     "sleep 98761 & (setsid sleep 98762 &) ; (env -i /usr/bin/setsid /bin/sleep 98763 &) ; "
 
+/* The numbers 98761 … become this process's own: another run of this test on the machine has
+ * processes that look the same. */
+static const char *own_marks(const char *text)
+{
+    static char made[4][512];
+    static unsigned turn;
+    char *out = made[turn++ % 4];
+    size_t n = 0;
+
+    for (; *text; text++) {
+        assert_true(n + 32 < sizeof(made[0]));
+        out[n++] = *text;
+        if (n >= 5 && memcmp(out + n - 5, "9876", 4) == 0)
+            n += (size_t)snprintf(out + n, 32, ".%d", getpid());
+    }
+    out[n] = '\0';
+    return out;
+}
+
+static bool own_mark_alive(const char *number)
+{
+    return marked_alive(own_marks(number));
+}
+
 static void assert_tree_gone(void)
 {
     for (int i = 0;
-         i < 200 && (marked_alive("98761") || marked_alive("98762") || marked_alive("98763")); i++)
+         i < 200 && (own_mark_alive("98761") || own_mark_alive("98762") || own_mark_alive("98763"));
+         i++)
         usleep(5000);
-    assert_false(marked_alive("98761"));
-    assert_false(marked_alive("98762"));
-    assert_false(marked_alive("98763"));
+    assert_false(own_mark_alive("98761"));
+    assert_false(own_mark_alive("98762"));
+    assert_false(own_mark_alive("98763"));
 }
 
 static void test_supervisor_killed(void **state)
@@ -93,7 +118,7 @@ static void test_supervisor_killed(void **state)
 
     (void)state;
     rig_init(&r, cls);
-    rig_start(&r, 1, 1, &(struct rig_run){.shell = ESCAPEES "echo up; sleep 98761"});
+    rig_start(&r, 1, 1, &(struct rig_run){.shell = own_marks(ESCAPEES "echo up; sleep 98761")});
     wait_log(&r, 1, 1, "up");
     rig_wait_started(&r, 1, 1);
     int64_t killed = clock_mono(&clock_system);
@@ -102,9 +127,9 @@ static void test_supervisor_killed(void **state)
     assert_int_equal(s->outcome.why, RUN_END_SUPERVISOR_KILLED);
     assert_in_range(s->at_ms - killed, 0, 2000);
     assert_true(s->outcome.started_ms > 0);
-    assert_false(marked_alive("98761"));
-    assert_false(marked_alive("98762"));
-    assert_false(marked_alive("98763"));
+    assert_false(own_mark_alive("98761"));
+    assert_false(own_mark_alive("98762"));
+    assert_false(own_mark_alive("98763"));
     rig_done(&r);
 }
 
@@ -117,7 +142,8 @@ static void test_many_supervisors_killed(void **state)
     (void)state;
     rig_init(&r, cls);
     for (uint64_t job = 1; job <= N; job++)
-        rig_start(&r, job, 1, &(struct rig_run){.shell = "(setsid sleep 98762 &); sleep 98761"});
+        rig_start(&r, job, 1,
+                  &(struct rig_run){.shell = own_marks("(setsid sleep 98762 &); sleep 98761")});
     for (uint64_t job = 1; job <= N; job++) {
         rig_wait_started(&r, job, 1);
         pids[job] = rig_supervisor(&r, job, 1);
@@ -140,7 +166,9 @@ static void test_both_killed(void **state)
 
     (void)state;
     rig_init(&r, cls);
-    rig_start(&r, 1, 1, &(struct rig_run){.shell = "(setsid sleep 98762 &); echo up; sleep 98761"});
+    rig_start(
+        &r, 1, 1,
+        &(struct rig_run){.shell = own_marks("(setsid sleep 98762 &); echo up; sleep 98761")});
     wait_log(&r, 1, 1, "up");
     rig_wait_started(&r, 1, 1);
     pid_t sup = rig_supervisor(&r, 1, 1);
@@ -160,7 +188,7 @@ static void test_adopted_supervisor_killed(void **state)
 
     (void)state;
     rig_init(&r, cls);
-    rig_start(&r, 1, 1, &(struct rig_run){.shell = "sleep 98761"});
+    rig_start(&r, 1, 1, &(struct rig_run){.shell = own_marks("sleep 98761")});
     rig_wait_started(&r, 1, 1);
     pid_t old = rig_shepherd(&r), sup = rig_supervisor(&r, 1, 1);
     rig_kill(old);
@@ -179,7 +207,7 @@ static void test_all_killed_while_daemon_away(void **state)
     (void)state;
     rig_init(&r, cls);
     uint32_t journal = cls->journal(r.b);
-    rig_start(&r, 1, 1, &(struct rig_run){.shell = "sleep 98761"});
+    rig_start(&r, 1, 1, &(struct rig_run){.shell = own_marks("sleep 98761")});
     rig_wait_started(&r, 1, 1);
     pid_t sup = rig_supervisor(&r, 1, 1), shepherd = rig_shepherd(&r);
     rig_close(&r);
