@@ -125,12 +125,12 @@ void put_mcpu(struct buf *b, const char *key, int64_t mcpu)
 
 void put_counts(struct buf *b, const uint64_t counts[JOB_STATE_MAX])
 {
-    for (int s = 0; s < JOB_STATE_MAX; s++) {
-        if (s > 0)
+    for (int i = 0; i < JOB_STATE_MAX; i++) {
+        if (i > 0)
             buf_addc(b, ',');
         buf_addc(b, '"');
-        buf_adds(b, job_state_name(s));
-        put_int(b, "\":", (int64_t)counts[s]);
+        buf_adds(b, job_state_name(job_states[i]));
+        put_int(b, "\":", (int64_t)counts[job_states[i]]);
     }
 }
 

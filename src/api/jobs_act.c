@@ -31,14 +31,10 @@ struct act {
     bool single;
 };
 
-enum {
-    STATES_ACTIVE = 1u << JOB_QUEUED | 1u << JOB_STARTING | 1u << JOB_RUNNING | 1u << JOB_STOPPING,
-    STATES_FINAL = 1u << JOB_SUCCEEDED | 1u << JOB_FAILED | 1u << JOB_CANCELLED | 1u << JOB_LOST,
-};
-static const struct action act_cancel = {core_cancel, STATES_ACTIVE, false, false};
-static const struct action act_retry = {core_retry, STATES_FINAL, true, false};
-static const struct action act_remove = {core_remove, STATES_FINAL, true, false};
-static const struct action act_delete = {core_remove, STATES_FINAL, true, true};
+static const struct action act_cancel = {core_cancel, JOB_STATES_ACTIVE, false, false};
+static const struct action act_retry = {core_retry, JOB_STATES_FINAL, true, false};
+static const struct action act_remove = {core_remove, JOB_STATES_FINAL, true, false};
+static const struct action act_delete = {core_remove, JOB_STATES_FINAL, true, true};
 
 static void act_free(void *data)
 {

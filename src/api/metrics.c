@@ -64,9 +64,10 @@ static void put_ended(struct buf *b, const struct core_stats *s)
 {
     buf_adds(b, "# HELP berth_jobs_ended_total Jobs that reached a final state.\n"
                 "# TYPE berth_jobs_ended_total counter\n");
-    for (int i = JOB_SUCCEEDED; i < JOB_STATE_MAX; i++)
-        buf_addf(b, "berth_jobs_ended_total{state=\"%s\"} %llu\n", job_state_name(i),
-                 (unsigned long long)s->ended[i]);
+    for (int i = 0; i < JOB_STATE_MAX; i++)
+        if (job_state_final((enum job_state)i))
+            buf_addf(b, "berth_jobs_ended_total{state=\"%s\"} %llu\n", job_state_name(i),
+                     (unsigned long long)s->ended[i]);
 }
 
 /* One line for each device that tells it. */

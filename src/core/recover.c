@@ -171,7 +171,7 @@ static void requeue_runless(struct core *c)
 
     for (size_t it = 0; map_u64_next(&c->jobs.by_number, &it, &key, &val);) {
         struct job *j = val;
-        if (j->state != JOB_QUEUED && !j->run)
+        if (job_state_has_run(j->state) && !j->run)
             vec_push(&stray, j);
     }
     for (size_t i = 0; i < stray.n; i++) {

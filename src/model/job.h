@@ -5,21 +5,39 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The order is stored on disk: append only.  The first four are active, the rest final. */
+/* Every state of a job: its name, its word, its number on disk, and what kind of state it is:
+ *   WAITS  the job may still change and has no run,
+ *   RUNS   the job has a run that has not ended,
+ *   FINAL  nothing more happens unless somebody retries the job.
+ * Numbers are stored: none is changed or used again, and a new state takes the next free one.  The
+ * order of the lines is only the order in which people read the states. */
 #define JOB_STATE_LIST(X)                                                                          \
-    X(QUEUED, queued)                                                                              \
-    X(STARTING, starting)                                                                          \
-    X(RUNNING, running)                                                                            \
-    X(STOPPING, stopping)                                                                          \
-    X(SUCCEEDED, succeeded)                                                                        \
-    X(FAILED, failed)                                                                              \
-    X(CANCELLED, cancelled)                                                                        \
-    X(LOST, lost)
+    X(QUEUED, queued, 0, WAITS)                                                                    \
+    X(STARTING, starting, 1, RUNS)                                                                 \
+    X(RUNNING, running, 2, RUNS)                                                                   \
+    X(STOPPING, stopping, 3, RUNS)                                                                 \
+    X(SUCCEEDED, succeeded, 4, FINAL)                                                              \
+    X(FAILED, failed, 5, FINAL)                                                                    \
+    X(CANCELLED, cancelled, 6, FINAL)                                                              \
+    X(LOST, lost, 7, FINAL)
 enum job_state {
-#define X(up, low) JOB_##up,
+#define X(up, low, number, kind) JOB_##up = (number),
     JOB_STATE_LIST(X)
 #undef X
-        JOB_STATE_MAX
+#define X(up, low, number, kind) +1
+        JOB_STATE_MAX = JOB_STATE_LIST(X) /* how many there are; numbers are below it */
+#undef X
+};
+enum job_state_kind { JOB_KIND_WAITS, JOB_KIND_RUNS, JOB_KIND_FINAL };
+/* Sets of states: bits 1 << state. */
+enum {
+#define X(up, low, number, kind) | (JOB_KIND_##kind == JOB_KIND_FINAL ? 1u << (number) : 0u)
+    JOB_STATES_FINAL = 0u JOB_STATE_LIST(X),
+#undef X
+#define X(up, low, number, kind) | (JOB_KIND_##kind == JOB_KIND_RUNS ? 1u << (number) : 0u)
+    JOB_STATES_WITH_RUN = 0u JOB_STATE_LIST(X),
+#undef X
+    JOB_STATES_ACTIVE = ((1u << JOB_STATE_MAX) - 1) & ~(unsigned)JOB_STATES_FINAL,
 };
 
 #define JOB_EVENT_LIST(X)                                                                          \
@@ -42,8 +60,10 @@ enum job_event {
 
 const char *job_state_name(enum job_state s);
 bool job_state_parse(struct str s, enum job_state *out);
+/* All states, in the order in which people read them. */
+extern const enum job_state job_states[JOB_STATE_MAX];
 /* The words people have for states: each by its name, "active" for all that may still change,
- * "finished" for the others.  A word gives a set: bits 1 << state. */
+ * "finished" for the others.  A word gives a set of states. */
 extern const char *const job_state_words[JOB_STATE_MAX + 2];
 bool job_state_set_parse(struct str word, uint32_t *out_set);
 #define JOB_STATE_WORDS_TEXT                                                                       \
@@ -52,7 +72,11 @@ bool job_state_set_parse(struct str word, uint32_t *out_set);
 const char *job_event_name(enum job_event ev);
 static inline bool job_state_final(enum job_state s)
 {
-    return s >= JOB_SUCCEEDED;
+    return JOB_STATES_FINAL >> s & 1;
+}
+static inline bool job_state_has_run(enum job_state s)
+{
+    return JOB_STATES_WITH_RUN >> s & 1;
 }
 /* Is ev legal in s?  *out is the next state; untouched when not. */
 bool job_next(enum job_state s, enum job_event ev, enum job_state *out);

@@ -34,9 +34,21 @@ static const uint8_t next[JOB_STATE_MAX][JOB_EV_MAX] = {
     [JOB_LOST] = {[JOB_EV_RETRY] = TO(QUEUED)},
 };
 
+const enum job_state job_states[JOB_STATE_MAX] = {
+#define X(up, low, number, kind) JOB_##up,
+    JOB_STATE_LIST(X)
+#undef X
+};
 const char *const job_state_words[JOB_STATE_MAX + 2] = {
-#define X(up, low) [JOB_##up] = #low,
-    [JOB_STATE_MAX] = "active", [JOB_STATE_MAX + 1] = "finished", JOB_STATE_LIST(X)
+#define X(up, low, number, kind) #low,
+    JOB_STATE_LIST(X)
+#undef X
+        "active",
+    "finished"};
+/* By number: a number that two states share, or one out of reach, does not compile. */
+static const char *const state_names[JOB_STATE_MAX] = {
+#define X(up, low, number, kind) [number] = #low,
+    JOB_STATE_LIST(X)
 #undef X
 };
 static const char *const event_names[] = {
@@ -47,13 +59,13 @@ static const char *const event_names[] = {
 
 const char *job_state_name(enum job_state s)
 {
-    return (unsigned)s < JOB_STATE_MAX ? job_state_words[s] : "unknown";
+    return (unsigned)s < JOB_STATE_MAX ? state_names[s] : "unknown";
 }
 
 bool job_state_parse(struct str s, enum job_state *out)
 {
     for (int i = 0; i < JOB_STATE_MAX; i++) {
-        if (str_eq_c(s, job_state_words[i])) {
+        if (str_eq_c(s, state_names[i])) {
             *out = (enum job_state)i;
             return true;
         }
@@ -64,15 +76,14 @@ bool job_state_parse(struct str s, enum job_state *out)
 bool job_state_set_parse(struct str word, uint32_t *out_set)
 {
     enum job_state one;
-    bool finished = str_eq_c(word, "finished");
 
     *out_set = 0;
     if (job_state_parse(word, &one))
         *out_set = UINT32_C(1) << one;
-    else if (finished || str_eq_c(word, "active"))
-        for (int i = 0; i < JOB_STATE_MAX; i++)
-            if (job_state_final((enum job_state)i) == finished)
-                *out_set |= UINT32_C(1) << i;
+    else if (str_eq_c(word, "finished"))
+        *out_set = JOB_STATES_FINAL;
+    else if (str_eq_c(word, "active"))
+        *out_set = JOB_STATES_ACTIVE;
     return *out_set != 0;
 }
 

@@ -98,7 +98,7 @@ static int apply_run_new(struct applier *a, const struct change *c, struct err *
     if (db_run(a->db, st, e) < 0)
         return -1;
     st = db_prepare(a->db,
-                    "UPDATE job SET state = 1, tries = tries + (attempt < ?2),"
+                    "UPDATE job SET state = ?3, tries = tries + (attempt < ?2),"
                     " attempt = max(attempt, ?2), deps = 0, started_ms = 0, ended_ms = 0,"
                     " next_try_ms = 0, exit_code = NULL, reason = NULL WHERE seq = ?1",
                     e);
@@ -106,6 +106,7 @@ static int apply_run_new(struct applier *a, const struct change *c, struct err *
         return -1;
     sqlite3_bind_int64(st, 1, (int64_t)r->key.job);
     sqlite3_bind_int64(st, 2, r->key.run);
+    sqlite3_bind_int(st, 3, JOB_STARTING);
     if (db_run(a->db, st, e) < 0)
         return -1;
     move(a, &j, JOB_STARTING);
@@ -208,7 +209,7 @@ static int apply_run_ended(struct applier *a, const struct change *c, struct err
     st = db_prepare(a->db,
                     "UPDATE job SET state = ?2, ended_ms = ?3, next_try_ms = ?4, exit_code = ?5,"
                     " reason = ?6, started_ms = iif(?7 > 0, ?7, started_ms),"
-                    " tries = max(0, tries - ?8), cancel = iif(?2 >= 4, 0, cancel) WHERE seq = ?1",
+                    " tries = max(0, tries - ?8), cancel = iif(?9, 0, cancel) WHERE seq = ?1",
                     e);
     if (!st)
         return -1;
@@ -221,6 +222,7 @@ static int apply_run_ended(struct applier *a, const struct change *c, struct err
     bind_str_or_null(st, 6, reason);
     sqlite3_bind_int64(st, 7, r->outcome.started_ms);
     sqlite3_bind_int(st, 8, r->no_try || !run_end_is_a_try(r->outcome.why));
+    sqlite3_bind_int(st, 9, job_state_final(r->next));
     if (db_run(a->db, st, e) < 0)
         return -1;
     move(a, &j, r->next);
@@ -313,10 +315,11 @@ static int apply_job_cancel(struct applier *a, const struct change *c, struct er
 
     if (rc <= 0)
         return rc;
-    st = db_prepare(a->db, "UPDATE job SET state = 3, cancel = 1 WHERE seq = ?1", e);
+    st = db_prepare(a->db, "UPDATE job SET state = ?2, cancel = 1 WHERE seq = ?1", e);
     if (!st)
         return -1;
     sqlite3_bind_int64(st, 1, (int64_t)seq);
+    sqlite3_bind_int(st, 2, JOB_STOPPING);
     if (db_run(a->db, st, e) < 0)
         return -1;
     move(a, &j, JOB_STOPPING);
@@ -335,13 +338,14 @@ static int apply_job_retry(struct applier *a, const struct change *c, struct err
         return rc;
     st =
         db_prepare(a->db,
-                   "UPDATE job SET state = 0, tries = 0, cancel = 0, deps = -EXISTS(SELECT 1 FROM"
+                   "UPDATE job SET state = ?2, tries = 0, cancel = 0, deps = -EXISTS(SELECT 1 FROM"
                    " dep WHERE job = ?1), started_ms = 0,"
                    " ended_ms = 0, next_try_ms = 0, exit_code = NULL, reason = NULL WHERE seq = ?1",
                    e);
     if (!st)
         return -1;
     sqlite3_bind_int64(st, 1, (int64_t)seq);
+    sqlite3_bind_int(st, 2, JOB_QUEUED);
     if (db_run(a->db, st, e) < 0)
         return -1;
     move(a, &j, JOB_QUEUED);

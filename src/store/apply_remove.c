@@ -22,12 +22,13 @@ static int find_victims(struct applier *a, uint64_t first, uint64_t last, victim
     int rc;
     sqlite3_stmt *st = db_prepare(a->db,
                                   "SELECT seq, spec, party, batch, state FROM job NOT INDEXED"
-                                  " WHERE seq BETWEEN ?1 AND ?2 AND state >= 4",
+                                  " WHERE seq BETWEEN ?1 AND ?2 AND 1 << state & ?3",
                                   e);
     if (!st)
         return -1;
     sqlite3_bind_int64(st, 1, (int64_t)first);
     sqlite3_bind_int64(st, 2, (int64_t)last);
+    sqlite3_bind_int64(st, 3, JOB_STATES_FINAL);
     while ((rc = db_step(a->db, st, e)) == 1)
         vec_push(out, ((struct victim){column_u64(st, 0),
                                        column_u64(st, 1),

@@ -128,11 +128,12 @@ static int insert_jobs(struct applier *a, const struct submission *s, const stru
                    "INSERT INTO job(seq, state, party, spec, batch, idx, priority, attempt, tries,"
                    " cancel, deps, created_ms, started_ms, ended_ms, next_try_ms, name, params,"
                    " training)"
-                   " VALUES(?1, 0, ?2, ?3, ?4, ?5, ?6, 0, 0, 0, ?7, ?8, 0, 0, 0, ?9, ?10, ?11)",
+                   " VALUES(?1, ?12, ?2, ?3, ?4, ?5, ?6, 0, 0, 0, ?7, ?8, 0, 0, 0, ?9, ?10, ?11)",
                    e);
     if (!st)
         return -1;
     sqlite3_bind_int64(st, 8, at_ms);
+    sqlite3_bind_int(st, 12, JOB_QUEUED);
     for (size_t i = 0; i < s->n_jobs; i++) {
         const struct job_row *r = &s->jobs[i];
         size_t k = 0;

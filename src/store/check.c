@@ -7,67 +7,94 @@
 #include "model/job.h"
 #include "store/check_priv.h"
 #include "store/migrate_priv.h"
-#include "store/store.h"
+#include "store/query_priv.h"
 
-enum { FINDINGS_PER_RULE = 20 };
+enum { FINDINGS_PER_RULE = 20, ALL_STATES = JOB_STATES_ACTIVE | JOB_STATES_FINAL };
+#define COUNT_STATE(up, low, number, kind) ", sum(state = " #number ")"
+#define SUMS JOB_STATE_LIST(COUNT_STATE)
 
-static const char *const rules[] = {
-    "SELECT integrity_check FROM pragma_integrity_check(20) WHERE integrity_check <> 'ok'",
-    "SELECT 'row of ' || \"table\" || ' refers to a missing ' || parent"
-    " FROM pragma_foreign_key_check LIMIT ?1",
-    "SELECT 'job ' || seq || ' has the unknown state ' || state FROM job"
-    " WHERE state NOT BETWEEN 0 AND 7 LIMIT ?1",
-    "SELECT 'job ' || seq || ' has ended without a time of its end' FROM job"
-    " WHERE state >= 4 AND ended_ms = 0 LIMIT ?1",
-    "SELECT 'job ' || seq || ' has not ended but has a time of its end' FROM job"
-    " WHERE state < 4 AND ended_ms <> 0 LIMIT ?1",
-    "SELECT 'job ' || seq || ' succeeded without a run that did' FROM job j WHERE state = 4"
-    " AND NOT EXISTS(SELECT 1 FROM run r WHERE r.job = j.seq AND r.why IS NOT NULL) LIMIT ?1",
-    "SELECT 'job ' || j.seq || ' has ended, but its run ' || r.run || ' has no outcome'"
-    " FROM run r JOIN job j ON j.seq = r.job WHERE r.why IS NULL AND j.state >= 4 LIMIT ?1",
-    "SELECT 'job ' || j.seq || ' is queued, but its run ' || r.run || ' has no outcome'"
-    " FROM run r JOIN job j ON j.seq = r.job WHERE r.why IS NULL AND j.state = 0 LIMIT ?1",
-    "SELECT 'job ' || seq || ' is ' || CASE state WHEN 1 THEN 'starting' WHEN 2 THEN 'running'"
-    " ELSE 'stopping' END || ' without a run' FROM job j WHERE state BETWEEN 1 AND 3"
-    " AND NOT EXISTS(SELECT 1 FROM run r WHERE r.job = j.seq AND r.why IS NULL) LIMIT ?1",
-    "SELECT 'job ' || job || ' has ' || count(*) || ' runs without an outcome' FROM run"
-    " WHERE why IS NULL GROUP BY job HAVING count(*) > 1 LIMIT ?1",
-    "SELECT 'job ' || r.job || ' has run ' || max(r.run) || ' but counts ' || j.attempt"
-    " FROM run r JOIN job j ON j.seq = r.job GROUP BY r.job HAVING max(r.run) > j.attempt LIMIT ?1",
-    "SELECT 'job ' || seq || ' has no spec ' || spec FROM job j"
-    " WHERE NOT EXISTS(SELECT 1 FROM spec s WHERE s.seq = j.spec AND s.party = j.party) LIMIT ?1",
-    "SELECT 'spec ' || s.seq || ' counts ' || s.jobs || ' jobs but has ' || ifnull(n, 0)"
-    " FROM spec s LEFT JOIN (SELECT spec, count(*) AS n FROM job GROUP BY spec) ON spec = s.seq"
-    " WHERE s.jobs <> ifnull(n, 0) LIMIT ?1",
-    "SELECT 'job ' || seq || ' has no id' FROM job j WHERE NOT EXISTS(SELECT 1 FROM intake i"
-    " WHERE i.first = (SELECT max(first) FROM intake WHERE first <= j.seq) AND i.last >= j.seq)"
-    " LIMIT ?1",
-    "SELECT 'job ' || seq || ' is in no batch ' || batch FROM job j WHERE batch > 0 AND NOT"
-    " EXISTS(SELECT 1 FROM batch b WHERE b.seq = j.batch) LIMIT ?1",
-    "SELECT 'batch ' || b.seq || ' miscounts its jobs' FROM batch b WHERE"
-    " (n0, n1, n2, n3, n4, n5, n6, n7) <> (SELECT sum(state = 0), sum(state = 1), sum(state = 2),"
-    " sum(state = 3), sum(state = 4), sum(state = 5), sum(state = 6), sum(state = 7) FROM job"
-    " WHERE job.seq BETWEEN b.first_job AND b.first_job + b.n_jobs - 1 AND batch = b.seq)"
-    " LIMIT ?1",
-    "SELECT 'party ' || p || ' counts ' || sum(a) || ' jobs in state ' || s || ' but has '"
-    " || sum(b) FROM (SELECT party AS p, state AS s, n AS a, 0 AS b FROM tally UNION ALL"
-    " SELECT party, state, 0, count(*) FROM job GROUP BY party, state)"
-    " GROUP BY p, s HAVING sum(a) <> sum(b) LIMIT ?1",
-    "SELECT 'the next job number ' || job || ' was given before' FROM counter"
-    " WHERE job <= (SELECT max(seq) FROM job)",
-    "SELECT 'the next spec number ' || spec || ' was given before' FROM counter"
-    " WHERE spec <= (SELECT max(seq) FROM spec)",
-    "SELECT 'metric ' || name || ' of job ' || job || ' counts ' || numbers || ' numbers but has '"
-    " || ifnull(b.n, 0) FROM series s LEFT JOIN (SELECT series, sum(n) AS n FROM block GROUP BY"
-    " series) b ON b.series = s.seq WHERE s.numbers <> ifnull(b.n, 0) LIMIT ?1",
-    "SELECT 'metric ' || s.name || ' of job ' || s.job || ' has points beyond its last' FROM block "
-    "b"
-    " JOIN series s ON s.seq = b.series WHERE b.first + b.n > s.n LIMIT ?1",
-    "SELECT 'project ' || project || ' has jobs but no record' FROM party p WHERE NOT EXISTS"
-    "(SELECT 1 FROM project WHERE name = p.project) LIMIT ?1",
+/* ?1 is the most findings of one rule; ?2 the set of states that the rule is about. */
+static const struct {
+    const char *sql;
+    uint32_t states;
+} rules[] = {
+    {"SELECT integrity_check FROM pragma_integrity_check(20) WHERE integrity_check <> 'ok'", 0},
+    {"SELECT 'row of ' || \"table\" || ' refers to a missing ' || parent"
+     " FROM pragma_foreign_key_check LIMIT ?1",
+     0},
+    {"SELECT 'job ' || seq || ' has the unknown state ' || state FROM job"
+     " WHERE NOT 1 << state & ?2 LIMIT ?1",
+     ALL_STATES},
+    {"SELECT 'job ' || seq || ' has ended without a time of its end' FROM job"
+     " WHERE 1 << state & ?2 AND ended_ms = 0 LIMIT ?1",
+     JOB_STATES_FINAL},
+    {"SELECT 'job ' || seq || ' has not ended but has a time of its end' FROM job"
+     " WHERE 1 << state & ?2 AND ended_ms <> 0 LIMIT ?1",
+     JOB_STATES_ACTIVE},
+    {"SELECT 'job ' || seq || ' succeeded without a run that did' FROM job j WHERE 1 << state & ?2"
+     " AND NOT EXISTS(SELECT 1 FROM run r WHERE r.job = j.seq AND r.why IS NOT NULL) LIMIT ?1",
+     1u << JOB_SUCCEEDED},
+    {"SELECT 'job ' || j.seq || ' has ended, but its run ' || r.run || ' has no outcome'"
+     " FROM run r JOIN job j ON j.seq = r.job WHERE r.why IS NULL AND 1 << j.state & ?2 LIMIT ?1",
+     JOB_STATES_FINAL},
+    {"SELECT 'job ' || j.seq || ' is ' || state_name(j.state) || ', but its run ' || r.run ||"
+     " ' has no outcome' FROM run r JOIN job j ON j.seq = r.job WHERE r.why IS NULL AND 1 << "
+     "j.state & ?2 LIMIT ?1",
+     JOB_STATES_ACTIVE & ~JOB_STATES_WITH_RUN},
+    {"SELECT 'job ' || seq || ' is ' || state_name(state) || ' without a run' FROM job j"
+     " WHERE 1 << state & ?2 AND NOT EXISTS(SELECT 1 FROM run r WHERE r.job = j.seq AND r.why IS "
+     "NULL) LIMIT ?1",
+     JOB_STATES_WITH_RUN},
+    {"SELECT 'job ' || job || ' has ' || count(*) || ' runs without an outcome' FROM run"
+     " WHERE why IS NULL GROUP BY job HAVING count(*) > 1 LIMIT ?1",
+     0},
+    {"SELECT 'job ' || r.job || ' has run ' || max(r.run) || ' but counts ' || j.attempt"
+     " FROM run r JOIN job j ON j.seq = r.job GROUP BY r.job HAVING max(r.run) > j.attempt"
+     " LIMIT ?1",
+     0},
+    {"SELECT 'job ' || seq || ' has no spec ' || spec FROM job j"
+     " WHERE NOT EXISTS(SELECT 1 FROM spec s WHERE s.seq = j.spec AND s.party = j.party) LIMIT ?1",
+     0},
+    {"SELECT 'spec ' || s.seq || ' counts ' || s.jobs || ' jobs but has ' || ifnull(n, 0)"
+     " FROM spec s LEFT JOIN (SELECT spec, count(*) AS n FROM job GROUP BY spec) ON spec = s.seq"
+     " WHERE s.jobs <> ifnull(n, 0) LIMIT ?1",
+     0},
+    {"SELECT 'job ' || seq || ' has no id' FROM job j WHERE NOT EXISTS(SELECT 1 FROM intake i"
+     " WHERE i.first = (SELECT max(first) FROM intake WHERE first <= j.seq) AND i.last >= j.seq)"
+     " LIMIT ?1",
+     0},
+    {"SELECT 'job ' || seq || ' is in no batch ' || batch FROM job j WHERE batch > 0 AND NOT"
+     " EXISTS(SELECT 1 FROM batch b WHERE b.seq = j.batch) LIMIT ?1",
+     0},
+    {"SELECT 'batch ' || b.seq || ' miscounts its jobs' FROM batch b WHERE (0" BATCH_COUNTS ") <>"
+     " (SELECT 0" SUMS " FROM job WHERE job.seq BETWEEN b.first_job AND b.first_job + b.n_jobs - 1"
+     " AND batch = b.seq) LIMIT ?1",
+     0},
+    {"SELECT 'party ' || p || ' counts ' || sum(a) || ' jobs in state ' || s || ' but has '"
+     " || sum(b) FROM (SELECT party AS p, state AS s, n AS a, 0 AS b FROM tally UNION ALL"
+     " SELECT party, state, 0, count(*) FROM job GROUP BY party, state)"
+     " GROUP BY p, s HAVING sum(a) <> sum(b) LIMIT ?1",
+     0},
+    {"SELECT 'the next job number ' || job || ' was given before' FROM counter"
+     " WHERE job <= (SELECT max(seq) FROM job)",
+     0},
+    {"SELECT 'the next spec number ' || spec || ' was given before' FROM counter"
+     " WHERE spec <= (SELECT max(seq) FROM spec)",
+     0},
+    {"SELECT 'metric ' || name || ' of job ' || job || ' counts ' || numbers || ' numbers but has '"
+     " || ifnull(b.n, 0) FROM series s LEFT JOIN (SELECT series, sum(n) AS n FROM block GROUP BY"
+     " series) b ON b.series = s.seq WHERE s.numbers <> ifnull(b.n, 0) LIMIT ?1",
+     0},
+    {"SELECT 'metric ' || s.name || ' of job ' || s.job || ' has points beyond its last'"
+     " FROM block b JOIN series s ON s.seq = b.series WHERE b.first + b.n > s.n LIMIT ?1",
+     0},
+    {"SELECT 'project ' || project || ' has jobs but no record' FROM party p WHERE NOT EXISTS"
+     "(SELECT 1 FROM project WHERE name = p.project) LIMIT ?1",
+     0},
 };
 
-static int check_rule(struct db *d, const char *rule, struct buf *findings, struct err *e)
+static int check_rule(struct db *d, const char *rule, uint32_t states, struct buf *findings,
+                      struct err *e)
 {
     sqlite3_stmt *st = db_prepare(d, rule, e);
     int rc;
@@ -76,6 +103,8 @@ static int check_rule(struct db *d, const char *rule, struct buf *findings, stru
         return -1;
     if (sqlite3_bind_parameter_count(st))
         sqlite3_bind_int(st, 1, FINDINGS_PER_RULE);
+    if (states)
+        sqlite3_bind_int64(st, 2, states);
     while ((rc = db_step(d, st, e)) == 1) {
         struct str line = column_str(st, 0);
         buf_add(findings, line.p, line.n);
@@ -86,9 +115,11 @@ static int check_rule(struct db *d, const char *rule, struct buf *findings, stru
 
 int check_db(struct db *d, struct buf *findings, struct err *e)
 {
+    if (query_functions(d, e) < 0)
+        return -1;
     for (size_t i = 0; i < ARRAY_SIZE(rules); i++) {
         size_t before = findings->n;
-        if (check_rule(d, rules[i], findings, e) < 0)
+        if (check_rule(d, rules[i].sql, rules[i].states, findings, e) < 0)
             return -1;
         /* What SQLite cannot read back is not worth asking more about. */
         if (i == 0 && findings->n > before)

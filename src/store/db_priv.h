@@ -4,6 +4,7 @@
 #include "base/id.h"
 #include "base/str.h"
 #include "model/gpu_set.h"
+#include "model/job.h"
 #include <sqlite3.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,6 +14,9 @@ enum db_mode {
     DB_READER, /* query_only */
 };
 enum { DB_STATEMENTS = 64 };
+/* The columns of batch that count its jobs by state, in the order of job_states. */
+#define BATCH_COUNT(up, low, number, kind) ", n" #number
+#define BATCH_COUNTS JOB_STATE_LIST(BATCH_COUNT)
 struct db_statement {
     const char *literal; /* key of db_prepare */
     char *text;          /* key of db_prepare_text */

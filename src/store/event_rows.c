@@ -7,8 +7,8 @@
 #include "store/apply_priv.h"
 
 /* State names with their prefix, built once by the compiler. */
-static const char *const state_kinds[] = {
-#define X(up, low) "job." #low,
+static const char *const state_kinds[JOB_STATE_MAX] = {
+#define X(up, low, number, kind) [number] = "job." #low,
     JOB_STATE_LIST(X)
 #undef X
 };

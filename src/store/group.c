@@ -40,13 +40,12 @@ int store_batches(struct store *s, bool only_uid, uint32_t uid, uint64_t before,
 {
     struct db *d = pool_borrow(&s->pool, e);
     int rc = -1;
-    sqlite3_stmt *st =
-        d ? db_prepare(d,
-                       "SELECT seq, id, name, project, uid, slots, first_job, n_jobs, created_ms,"
-                       " n0, n1, n2, n3, n4, n5, n6, n7 FROM batch WHERE seq < ?1"
-                       " AND (?2 < 0 OR uid = ?2) ORDER BY seq DESC LIMIT ?3",
-                       e)
-          : NULL;
+    sqlite3_stmt *st = d ? db_prepare(d,
+                                      "SELECT seq, id, name, project, uid, slots, first_job, "
+                                      "n_jobs, created_ms" BATCH_COUNTS " FROM batch WHERE seq < ?1"
+                                      " AND (?2 < 0 OR uid = ?2) ORDER BY seq DESC LIMIT ?3",
+                                      e)
+                         : NULL;
 
     if (st) {
         sqlite3_bind_int64(st, 1, before ? (int64_t)before : INT64_MAX);
@@ -66,7 +65,7 @@ int store_batches(struct store *s, bool only_uid, uint32_t uid, uint64_t before,
             .created_ms = sqlite3_column_int64(st, 8),
         };
         for (int i = 0; i < JOB_STATE_MAX; i++)
-            v.counts[i] = column_u64(st, 9 + i);
+            v.counts[job_states[i]] = column_u64(st, 9 + i);
         if (!fn(arg, &v))
             break;
     }

@@ -411,14 +411,13 @@ static int count_by_filter(struct listing *l, uint64_t out[JOB_STATE_MAX], struc
 
 static int count_of_batch(struct db *d, uint64_t batch, uint64_t out[JOB_STATE_MAX], struct err *e)
 {
-    sqlite3_stmt *st =
-        db_prepare(d, "SELECT n0, n1, n2, n3, n4, n5, n6, n7 FROM batch WHERE seq = ?1", e);
+    sqlite3_stmt *st = db_prepare(d, "SELECT seq" BATCH_COUNTS " FROM batch WHERE seq = ?1", e);
     if (!st)
         return -1;
     sqlite3_bind_int64(st, 1, (int64_t)batch);
     int rc = db_step(d, st, e);
     for (int i = 0; rc == 1 && i < JOB_STATE_MAX; i++)
-        out[i] = column_u64(st, i);
+        out[job_states[i]] = column_u64(st, 1 + i);
     return rc < 0 ? -1 : 0;
 }
 

@@ -170,7 +170,7 @@ static int give_job(struct loader *l, sqlite3_stmt *st, struct err *e)
         r.queue = l->parties.p[f->party].queue;
     }
     r.batch_slots = r.batch ? l->batch_slots : 0;
-    if (r.state != JOB_QUEUED)
+    if (job_state_has_run(r.state))
         vec_push(&l->live, r.seq);
     else if (sqlite3_column_int64(st, 9))
         vec_push(&l->waiting, r.seq);
@@ -182,9 +182,10 @@ static int load_by_scan(struct loader *l, struct err *e)
 {
     int rc;
     sqlite3_stmt *st =
-        db_prepare(l->db, "SELECT " JOB_COLUMNS " FROM job NOT INDEXED WHERE state < 4", e);
+        db_prepare(l->db, "SELECT " JOB_COLUMNS " FROM job NOT INDEXED WHERE 1 << state & ?1", e);
     if (!st)
         return -1;
+    sqlite3_bind_int64(st, 1, JOB_STATES_ACTIVE);
     while ((rc = db_step(l->db, st, e)) == 1) {
         if (give_job(l, st, e) < 0) {
             sqlite3_reset(st);
@@ -203,13 +204,18 @@ static int compare_u64(const void *a, const void *b)
 static int load_by_lane(struct loader *l, struct err *e)
 {
     VEC(uint64_t) seqs = {0};
-    int rc;
-    sqlite3_stmt *st =
-        db_prepare(l->db, "SELECT seq FROM job INDEXED BY job_lane WHERE state < 4", e);
-    if (!st)
-        return -1;
-    while ((rc = db_step(l->db, st, e)) == 1)
-        vec_push(&seqs, column_u64(st, 0));
+    int rc = 0;
+    sqlite3_stmt *st;
+
+    for (int s = 0; rc >= 0 && s < JOB_STATE_MAX; s++) {
+        if (job_state_final((enum job_state)s))
+            continue;
+        st = db_prepare(l->db, "SELECT seq FROM job INDEXED BY job_lane WHERE state = ?1", e);
+        if (st)
+            sqlite3_bind_int(st, 1, s);
+        while ((rc = st ? db_step(l->db, st, e) : -1) == 1)
+            vec_push(&seqs, column_u64(st, 0));
+    }
     if (seqs.n)
         qsort(seqs.p, seqs.n, sizeof(*seqs.p), compare_u64);
     for (size_t i = 0; rc >= 0 && i < seqs.n; i++) {
@@ -228,10 +234,19 @@ static int load_by_lane(struct loader *l, struct err *e)
 
 static int load_jobs(struct loader *l, struct err *e)
 {
-    int64_t active, all;
+    int64_t active = 0, all = 0;
+    int rc;
+    sqlite3_stmt *st = db_prepare(l->db, "SELECT state, sum(n) FROM tally GROUP BY state", e);
 
-    if (db_int(l->db, "SELECT ifnull(sum(n), 0) FROM tally WHERE state < 4", &active, e) < 0 ||
-        db_int(l->db, "SELECT ifnull(sum(n), 0) FROM tally", &all, e) < 0)
+    if (!st)
+        return -1;
+    while ((rc = db_step(l->db, st, e)) == 1) {
+        int64_t n = sqlite3_column_int64(st, 1);
+        all += n;
+        if (!job_state_final((enum job_state)sqlite3_column_int(st, 0)))
+            active += n;
+    }
+    if (rc < 0)
         return -1;
     return active * SCAN_SHARE >= all ? load_by_scan(l, e) : load_by_lane(l, e);
 }

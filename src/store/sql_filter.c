@@ -127,6 +127,7 @@ static int known_name(struct db *d, const char *literal, const char *name, bool 
     if (!st)
         return -1;
     bind_str(st, 1, str_of(name));
+    sqlite3_bind_int(st, 2, MARK_PARAM); /* only in the statement about marks */
     int rc = db_step(d, st, e);
     sqlite3_reset(st);
     *out = rc == 1;
@@ -135,7 +136,7 @@ static int known_name(struct db *d, const char *literal, const char *name, bool 
 
 static int look_at_name(struct writer_ctx *w, const char *name)
 {
-    if (known_name(w->db, "SELECT 1 FROM mark WHERE kind = 112 AND name = ?1 LIMIT 1", name,
+    if (known_name(w->db, "SELECT 1 FROM mark WHERE kind = ?2 AND name = ?1 LIMIT 1", name,
                    &w->logged, w->e) < 0)
         return -1;
     return known_name(w->db, "SELECT 1 FROM series WHERE name = ?1 LIMIT 1", name, &w->measured,

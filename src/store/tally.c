@@ -159,18 +159,18 @@ static int write_batches(struct tally *t, struct db *d, struct err *e)
 {
     uint64_t batch;
     void *delta;
-    sqlite3_stmt *st =
-        db_prepare(d,
-                   "UPDATE batch SET n0 = n0 + ?2, n1 = n1 + ?3, n2 = n2 + ?4, n3 = n3 + ?5,"
-                   " n4 = n4 + ?6, n5 = n5 + ?7, n6 = n6 + ?8, n7 = n7 + ?9 WHERE seq = ?1",
-                   e);
+    /* Parameters are numbered as they appear: the states, then the batch. */
+#define X(up, low, number, kind) ", n" #number " = n" #number " + :n" #number
+    sqlite3_stmt *st = db_prepare(
+        d, "UPDATE batch SET n_jobs = n_jobs" JOB_STATE_LIST(X) " WHERE seq = :batch", e);
+#undef X
     if (!st)
         return -1;
     for (size_t it = 0; map_u64_next(&t->batches, &it, &batch, &delta);) {
         const struct batch_delta *b = delta;
-        sqlite3_bind_int64(st, 1, (int64_t)batch);
+        sqlite3_bind_int64(st, JOB_STATE_MAX + 1, (int64_t)batch);
         for (int i = 0; i < JOB_STATE_MAX; i++)
-            sqlite3_bind_int64(st, 2 + i, b->n[i]);
+            sqlite3_bind_int64(st, 1 + i, b->n[job_states[i]]);
         if (db_run(d, st, e) < 0)
             return -1;
     }

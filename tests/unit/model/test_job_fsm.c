@@ -100,6 +100,34 @@ static void names_read_back(void **state)
     assert_string_equal(job_event_name(JOB_EV_MAX), "unknown");
 }
 
+/* The numbers are on disk: these stay for ever, whatever states come. */
+static void numbers_stay(void **state)
+{
+    static const char *const words[] = {"queued",    "starting", "running",   "stopping",
+                                        "succeeded", "failed",   "cancelled", "lost"};
+    uint32_t seen = 0;
+
+    (void)state;
+    for (int s = 0; s < (int)(sizeof(words) / sizeof(*words)); s++)
+        assert_string_equal(job_state_name((enum job_state)s), words[s]);
+    for (int i = 0; i < JOB_STATE_MAX; i++)
+        seen |= 1u << job_states[i];
+    assert_int_equal(seen, (1u << JOB_STATE_MAX) - 1);
+}
+
+/* A run can end or start only where there is one; a job that waits can be placed or is held. */
+static void kinds_agree_with_the_table(void **state)
+{
+    (void)state;
+    for (int i = 0; i < JOB_STATE_MAX; i++) {
+        enum job_state s = (enum job_state)i, out;
+        assert_int_equal(job_next(s, JOB_EV_SUCCEEDED, &out), job_state_has_run(s));
+        assert_int_equal(job_next(s, JOB_EV_RETRY, &out), job_state_final(s));
+        assert_false(job_state_has_run(s) && job_state_final(s));
+        assert_non_null(strstr(JOB_STATE_WORDS_TEXT, job_state_name(s)));
+    }
+}
+
 static void words_for_several(void **state)
 {
     uint32_t mask, active, finished;
@@ -128,6 +156,8 @@ int main(void)
         cmocka_unit_test(final_states_are_final),
         cmocka_unit_test(names_read_back),
         cmocka_unit_test(words_for_several),
+        cmocka_unit_test(numbers_stay),
+        cmocka_unit_test(kinds_agree_with_the_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
