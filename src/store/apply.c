@@ -51,12 +51,10 @@ struct job_now {
 /* 1 = there, 0 = not, -1 = error */
 static int find_job(struct applier *a, uint64_t seq, struct job_now *out, struct err *e)
 {
-    sqlite3_stmt *st = db_prepare(a->db, "SELECT state, party, batch FROM job WHERE seq = ?1", e);
+    sqlite3_stmt *st =
+        db_query(a->db, e, "SELECT state, party, batch FROM job WHERE seq = ?1", INT(seq));
     int rc;
 
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)seq);
     rc = db_step(a->db, st, e);
     if (rc == 1) {
         out->state = (enum job_state)sqlite3_column_int(st, 0);
@@ -78,36 +76,21 @@ static int apply_run_new(struct applier *a, const struct change *c, struct err *
 {
     const struct change_run_new *r = &c->run_new;
     struct job_now j = {0};
-    sqlite3_stmt *st;
     int rc = find_job(a, r->key.job, &j, e);
 
     if (rc <= 0)
         return rc;
-    st = db_prepare(a->db,
-                    "INSERT INTO run(job, run, placed_ms, journal, gpus, devices, node)"
-                    " VALUES(?1, ?2, ?3, ?4, 0, ?5, ?6) ON CONFLICT DO NOTHING",
-                    e);
-    if (!st)
+    if (db_run(a->db, e,
+               "INSERT INTO run(job, run, placed_ms, journal, gpus, devices, node)"
+               " VALUES(?1, ?2, ?3, ?4, 0, ?5, ?6) ON CONFLICT DO NOTHING",
+               INT(r->key.job), INT(r->key.run), INT(c->at_ms), INT(r->journal),
+               TEXT_OR_NULL(r->devices), TEXT(r->node)) < 0)
         return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)r->key.job);
-    sqlite3_bind_int64(st, 2, r->key.run);
-    sqlite3_bind_int64(st, 3, c->at_ms);
-    sqlite3_bind_int64(st, 4, r->journal);
-    bind_str_or_null(st, 5, r->devices);
-    bind_str(st, 6, r->node);
-    if (db_run(a->db, st, e) < 0)
-        return -1;
-    st = db_prepare(a->db,
-                    "UPDATE job SET state = ?3, tries = tries + (attempt < ?2),"
-                    " attempt = max(attempt, ?2), deps = 0, started_ms = 0, ended_ms = 0,"
-                    " next_try_ms = 0, exit_code = NULL, reason = NULL WHERE seq = ?1",
-                    e);
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)r->key.job);
-    sqlite3_bind_int64(st, 2, r->key.run);
-    sqlite3_bind_int(st, 3, JOB_STARTING);
-    if (db_run(a->db, st, e) < 0)
+    if (db_run(a->db, e,
+               "UPDATE job SET state = ?3, tries = tries + (attempt < ?2),"
+               " attempt = max(attempt, ?2), deps = 0, started_ms = 0, ended_ms = 0,"
+               " next_try_ms = 0, exit_code = NULL, reason = NULL WHERE seq = ?1",
+               INT(r->key.job), INT(r->key.run), INT(JOB_STARTING)) < 0)
         return -1;
     move(a, &j, JOB_STARTING);
     data_begin(a, c->user);
@@ -123,34 +106,20 @@ static int apply_run_started(struct applier *a, const struct change *c, struct e
     const struct change_run_started *r = &c->run_started;
     struct job_now j = {0};
     enum job_state next;
-    sqlite3_stmt *st;
     int rc = find_job(a, r->key.job, &j, e);
 
     if (rc <= 0)
         return rc;
-    st = db_prepare(a->db,
-                    "UPDATE run SET pid = ?3, pid_start = ?4, started_ms = ?5"
-                    " WHERE job = ?1 AND run = ?2",
-                    e);
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)r->key.job);
-    sqlite3_bind_int64(st, 2, r->key.run);
-    sqlite3_bind_int64(st, 3, r->pid);
-    sqlite3_bind_int64(st, 4, r->pid_start);
-    sqlite3_bind_int64(st, 5, c->at_ms);
-    if (db_run(a->db, st, e) < 0)
+    if (db_run(a->db, e,
+               "UPDATE run SET pid = ?3, pid_start = ?4, started_ms = ?5"
+               " WHERE job = ?1 AND run = ?2",
+               INT(r->key.job), INT(r->key.run), INT(r->pid), INT(r->pid_start), INT(c->at_ms)) < 0)
         return -1;
     /* A request to stop may have crossed this report: then it stays stopping. */
     next = j.state;
     job_next(j.state, JOB_EV_STARTED, &next);
-    st = db_prepare(a->db, "UPDATE job SET state = ?2, started_ms = ?3 WHERE seq = ?1", e);
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)r->key.job);
-    sqlite3_bind_int(st, 2, next);
-    sqlite3_bind_int64(st, 3, c->at_ms);
-    if (db_run(a->db, st, e) < 0)
+    if (db_run(a->db, e, "UPDATE job SET state = ?2, started_ms = ?3 WHERE seq = ?1",
+               INT(r->key.job), INT(next), INT(c->at_ms)) < 0)
         return -1;
     move(a, &j, next);
     data_begin(a, c->user);
@@ -163,26 +132,14 @@ static int end_run(struct applier *a, const struct change_run_ended *r, int64_t 
                    struct err *e)
 {
     const struct run_outcome *o = &r->outcome;
-    sqlite3_stmt *st =
-        db_prepare(a->db,
-                   "UPDATE run SET why = ?3, wait_status = ?4, sys = ?5, ended_ms = ?6,"
-                   " started_ms = iif(?7 > 0, ?7, started_ms), max_rss_bytes = ?8,"
-                   " cpu_user_ms = ?9, cpu_sys_ms = ?10, detail = ?11 WHERE job = ?1 AND run = ?2",
-                   e);
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)r->key.job);
-    sqlite3_bind_int64(st, 2, r->key.run);
-    sqlite3_bind_int(st, 3, o->why);
-    sqlite3_bind_int(st, 4, o->wait_status);
-    sqlite3_bind_int(st, 5, o->sys);
-    sqlite3_bind_int64(st, 6, ended_ms);
-    sqlite3_bind_int64(st, 7, o->started_ms);
-    sqlite3_bind_int64(st, 8, o->max_rss_bytes);
-    sqlite3_bind_int64(st, 9, o->cpu_user_ms);
-    sqlite3_bind_int64(st, 10, o->cpu_sys_ms);
-    bind_str_or_null(st, 11, r->detail);
-    return db_run(a->db, st, e);
+
+    return db_run(a->db, e,
+                  "UPDATE run SET why = ?3, wait_status = ?4, sys = ?5, ended_ms = ?6,"
+                  " started_ms = iif(?7 > 0, ?7, started_ms), max_rss_bytes = ?8,"
+                  " cpu_user_ms = ?9, cpu_sys_ms = ?10, detail = ?11 WHERE job = ?1 AND run = ?2",
+                  INT(r->key.job), INT(r->key.run), INT(o->why), INT(o->wait_status), INT(o->sys),
+                  INT(ended_ms), INT(o->started_ms), INT(o->max_rss_bytes), INT(o->cpu_user_ms),
+                  INT(o->cpu_sys_ms), TEXT_OR_NULL(r->detail));
 }
 
 static int apply_run_ended(struct applier *a, const struct change *c, struct err *e)
@@ -193,7 +150,6 @@ static int apply_run_ended(struct applier *a, const struct change *c, struct err
     char text[256] = "";
     struct str reason = r->detail;
     struct job_now j = {0};
-    sqlite3_stmt *st;
     int rc = find_job(a, r->key.job, &j, e);
 
     if (rc <= 0)
@@ -206,24 +162,14 @@ static int apply_run_ended(struct applier *a, const struct change *c, struct err
         run_outcome_text(&r->outcome, text, sizeof(text));
         reason = str_of(text);
     }
-    st = db_prepare(a->db,
-                    "UPDATE job SET state = ?2, ended_ms = ?3, next_try_ms = ?4, exit_code = ?5,"
-                    " reason = ?6, started_ms = iif(?7 > 0, ?7, started_ms),"
-                    " tries = max(0, tries - ?8), cancel = iif(?9, 0, cancel) WHERE seq = ?1",
-                    e);
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)r->key.job);
-    sqlite3_bind_int(st, 2, r->next);
-    sqlite3_bind_int64(st, 3, job_state_final(r->next) ? ended_ms : 0);
-    sqlite3_bind_int64(st, 4, r->next_try_ms);
-    if (code >= 0)
-        sqlite3_bind_int(st, 5, code);
-    bind_str_or_null(st, 6, reason);
-    sqlite3_bind_int64(st, 7, r->outcome.started_ms);
-    sqlite3_bind_int(st, 8, r->no_try || !run_end_is_a_try(r->outcome.why));
-    sqlite3_bind_int(st, 9, job_state_final(r->next));
-    if (db_run(a->db, st, e) < 0)
+    if (db_run(a->db, e,
+               "UPDATE job SET state = ?2, ended_ms = ?3, next_try_ms = ?4, exit_code = ?5,"
+               " reason = ?6, started_ms = iif(?7 > 0, ?7, started_ms),"
+               " tries = max(0, tries - ?8), cancel = iif(?9, 0, cancel) WHERE seq = ?1",
+               INT(r->key.job), INT(r->next), INT(job_state_final(r->next) ? ended_ms : 0),
+               INT(r->next_try_ms), code >= 0 ? INT(code) : NONE, TEXT_OR_NULL(reason),
+               INT(r->outcome.started_ms), INT(r->no_try || !run_end_is_a_try(r->outcome.why)),
+               INT(job_state_final(r->next))) < 0)
         return -1;
     move(a, &j, r->next);
     data_begin(a, c->user);
@@ -250,15 +196,10 @@ static int move_range(struct applier *a, const struct change_job_state *c, uint6
     struct member at = {0};
     int64_t n = 0;
     int rc;
-    sqlite3_stmt *st = db_prepare(a->db,
-                                  "SELECT party, batch FROM job NOT INDEXED"
-                                  " WHERE seq BETWEEN ?1 AND ?2 AND state = ?3",
-                                  e);
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)c->first);
-    sqlite3_bind_int64(st, 2, (int64_t)last);
-    sqlite3_bind_int(st, 3, c->from);
+    sqlite3_stmt *st = db_query(a->db, e,
+                                "SELECT party, batch FROM job NOT INDEXED"
+                                " WHERE seq BETWEEN ?1 AND ?2 AND state = ?3",
+                                INT(c->first), INT(last), INT(c->from));
     while ((rc = db_step(a->db, st, e)) == 1) {
         struct member m = {column_u64(st, 0), column_u64(st, 1)};
         if (n && (m.party != at.party || m.batch != at.batch)) {
@@ -279,25 +220,16 @@ static int apply_job_state(struct applier *a, const struct change *c, struct err
     const struct change_job_state *s = &c->job_state;
     uint64_t last = MAX(s->first, s->last);
     int64_t n = 0;
-    sqlite3_stmt *st;
 
     if (move_range(a, s, last, &n, e) < 0)
         return -1;
     if (!n)
         return 0;
-    st = db_prepare(a->db,
-                    "UPDATE job NOT INDEXED SET state = ?4, ended_ms = ?5, reason = ?6"
-                    " WHERE seq BETWEEN ?1 AND ?2 AND state = ?3",
-                    e);
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)s->first);
-    sqlite3_bind_int64(st, 2, (int64_t)last);
-    sqlite3_bind_int(st, 3, s->from);
-    sqlite3_bind_int(st, 4, s->to);
-    sqlite3_bind_int64(st, 5, job_state_final(s->to) ? c->at_ms : 0);
-    bind_str_or_null(st, 6, s->reason);
-    if (db_run(a->db, st, e) < 0)
+    if (db_run(a->db, e,
+               "UPDATE job NOT INDEXED SET state = ?4, ended_ms = ?5, reason = ?6"
+               " WHERE seq BETWEEN ?1 AND ?2 AND state = ?3",
+               INT(s->first), INT(last), INT(s->from), INT(s->to),
+               INT(job_state_final(s->to) ? c->at_ms : 0), TEXT_OR_NULL(s->reason)) < 0)
         return -1;
     data_begin(a, c->user);
     data_str(a, "reason", s->reason);
@@ -311,16 +243,11 @@ static int apply_job_cancel(struct applier *a, const struct change *c, struct er
     struct job_now j = {0};
     uint64_t seq = c->job_cancel.job;
     int rc = find_job(a, seq, &j, e);
-    sqlite3_stmt *st;
 
     if (rc <= 0)
         return rc;
-    st = db_prepare(a->db, "UPDATE job SET state = ?2, cancel = 1 WHERE seq = ?1", e);
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)seq);
-    sqlite3_bind_int(st, 2, JOB_STOPPING);
-    if (db_run(a->db, st, e) < 0)
+    if (db_run(a->db, e, "UPDATE job SET state = ?2, cancel = 1 WHERE seq = ?1", INT(seq),
+               INT(JOB_STOPPING)) < 0)
         return -1;
     move(a, &j, JOB_STOPPING);
     data_begin(a, c->user);
@@ -332,21 +259,14 @@ static int apply_job_retry(struct applier *a, const struct change *c, struct err
     struct job_now j = {0};
     uint64_t seq = c->job_retry.job;
     int rc = find_job(a, seq, &j, e);
-    sqlite3_stmt *st;
 
     if (rc <= 0)
         return rc;
-    st =
-        db_prepare(a->db,
-                   "UPDATE job SET state = ?2, tries = 0, cancel = 0, deps = -EXISTS(SELECT 1 FROM"
-                   " dep WHERE job = ?1), started_ms = 0,"
-                   " ended_ms = 0, next_try_ms = 0, exit_code = NULL, reason = NULL WHERE seq = ?1",
-                   e);
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)seq);
-    sqlite3_bind_int(st, 2, JOB_QUEUED);
-    if (db_run(a->db, st, e) < 0)
+    if (db_run(a->db, e,
+               "UPDATE job SET state = ?2, tries = 0, cancel = 0, deps = -EXISTS(SELECT 1 FROM"
+               " dep WHERE job = ?1), started_ms = 0,"
+               " ended_ms = 0, next_try_ms = 0, exit_code = NULL, reason = NULL WHERE seq = ?1",
+               INT(seq), INT(JOB_QUEUED)) < 0)
         return -1;
     move(a, &j, JOB_QUEUED);
     data_begin(a, c->user);
@@ -356,16 +276,10 @@ static int apply_job_retry(struct applier *a, const struct change *c, struct err
 
 static int apply_queue(struct applier *a, const struct change *c, struct err *e)
 {
-    sqlite3_stmt *st = db_prepare(a->db,
-                                  "INSERT INTO queue(name, paused) VALUES(?1, ?2)"
-                                  " ON CONFLICT(name) DO UPDATE SET paused = ?2",
-                                  e);
-
-    if (!st)
-        return -1;
-    bind_str(st, 1, c->queue.name);
-    sqlite3_bind_int(st, 2, c->queue.paused);
-    if (db_run(a->db, st, e) < 0)
+    if (db_run(a->db, e,
+               "INSERT INTO queue(name, paused) VALUES(?1, ?2)"
+               " ON CONFLICT(name) DO UPDATE SET paused = ?2",
+               TEXT(c->queue.name), INT(c->queue.paused)) < 0)
         return -1;
     data_begin(a, c->user);
     data_str(a, "queue", c->queue.name);
@@ -375,28 +289,20 @@ static int apply_queue(struct applier *a, const struct change *c, struct err *e)
 
 static int apply_fact(struct applier *a, const struct change *c, struct err *e)
 {
-    sqlite3_stmt *st = db_prepare(a->db,
-                                  c->fact.value.n ? "INSERT INTO fact(name, value) VALUES(?1, ?2)"
-                                                    " ON CONFLICT(name) DO UPDATE SET value = ?2"
-                                                  : "DELETE FROM fact WHERE name = ?1",
-                                  e);
-    if (!st)
-        return -1;
-    bind_str(st, 1, c->fact.name);
-    if (c->fact.value.n)
-        bind_str(st, 2, c->fact.value);
-    return db_run(a->db, st, e);
+    const struct change_fact *f = &c->fact;
+
+    if (!f->value.n)
+        return db_run(a->db, e, "DELETE FROM fact WHERE name = ?1", TEXT(f->name));
+    return db_run(a->db, e,
+                  "INSERT INTO fact(name, value) VALUES(?1, ?2)"
+                  " ON CONFLICT(name) DO UPDATE SET value = ?2",
+                  TEXT(f->name), TEXT(f->value));
 }
 
 static int apply_training(struct applier *a, const struct change *c, struct err *e)
 {
-    sqlite3_stmt *st = db_prepare(a->db, "UPDATE job SET training = ?2 WHERE seq = ?1", e);
-
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)c->training.job);
-    bind_str_or_null(st, 2, c->training.record);
-    return db_run(a->db, st, e);
+    return db_run(a->db, e, "UPDATE job SET training = ?2 WHERE seq = ?1", INT(c->training.job),
+                  TEXT_OR_NULL(c->training.record));
 }
 
 int apply_change(struct applier *a, const struct change *c, struct err *e)

@@ -25,21 +25,14 @@ static int node_event(struct applier *a, const struct change *c, enum event_kind
 int apply_node_new(struct applier *a, const struct change *c, struct err *e)
 {
     const struct change_node_new *n = &c->node_new;
-    sqlite3_stmt *st =
-        db_prepare(a->db,
-                   "INSERT INTO node(name, drained, url, conf) VALUES(?1, ?2, ?3, ?4)"
-                   " ON CONFLICT(name) DO UPDATE SET drained = ?2, url = ?3, conf = ?4",
-                   e);
     struct json *conf = NULL;
     int rc = -1;
 
-    if (st && json_parse(n->conf, "node", &conf, e) == 0) {
-        bind_str(st, 1, n->name);
-        sqlite3_bind_int(st, 2, n->drained);
-        bind_str_or_null(st, 3, url_of(conf));
-        bind_str(st, 4, n->conf);
-        rc = db_run(a->db, st, e);
-    }
+    if (json_parse(n->conf, "node", &conf, e) == 0)
+        rc = db_run(a->db, e,
+                    "INSERT INTO node(name, drained, url, conf) VALUES(?1, ?2, ?3, ?4)"
+                    " ON CONFLICT(name) DO UPDATE SET drained = ?2, url = ?3, conf = ?4",
+                    TEXT(n->name), INT(n->drained), TEXT_OR_NULL(url_of(conf)), TEXT(n->conf));
     json_free(conf);
     return rc < 0 ? -1 : node_event(a, c, EVENT_NODE_ADDED, n->name, e);
 }
@@ -47,16 +40,11 @@ int apply_node_new(struct applier *a, const struct change *c, struct err *e)
 int apply_node_drain(struct applier *a, const struct change *c, struct err *e)
 {
     const struct change_node_drain *n = &c->node_drain;
-    sqlite3_stmt *st = db_prepare(a->db,
-                                  "INSERT INTO node(name, drained) VALUES(?1, ?2)"
-                                  " ON CONFLICT(name) DO UPDATE SET drained = ?2",
-                                  e);
 
-    if (!st)
-        return -1;
-    bind_str(st, 1, n->name);
-    sqlite3_bind_int(st, 2, n->drained);
-    if (db_run(a->db, st, e) < 0)
+    if (db_run(a->db, e,
+               "INSERT INTO node(name, drained) VALUES(?1, ?2)"
+               " ON CONFLICT(name) DO UPDATE SET drained = ?2",
+               TEXT(n->name), INT(n->drained)) < 0)
         return -1;
     /* That this machine has a name was asked by nobody: no event. */
     if (!n->drained && !c->user.n)
@@ -66,12 +54,7 @@ int apply_node_drain(struct applier *a, const struct change *c, struct err *e)
 
 int apply_node_gone(struct applier *a, const struct change *c, struct err *e)
 {
-    sqlite3_stmt *st = db_prepare(a->db, "DELETE FROM node WHERE name = ?1", e);
-
-    if (!st)
-        return -1;
-    bind_str(st, 1, c->node_gone.name);
-    if (db_run(a->db, st, e) < 0)
+    if (db_run(a->db, e, "DELETE FROM node WHERE name = ?1", TEXT(c->node_gone.name)) < 0)
         return -1;
     return node_event(a, c, EVENT_NODE_REMOVED, c->node_gone.name, e);
 }

@@ -20,15 +20,10 @@ static int find_victims(struct applier *a, uint64_t first, uint64_t last, victim
                         struct err *e)
 {
     int rc;
-    sqlite3_stmt *st = db_prepare(a->db,
-                                  "SELECT seq, spec, party, batch, state FROM job NOT INDEXED"
-                                  " WHERE seq BETWEEN ?1 AND ?2 AND 1 << state & ?3",
-                                  e);
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)first);
-    sqlite3_bind_int64(st, 2, (int64_t)last);
-    sqlite3_bind_int64(st, 3, JOB_STATES_FINAL);
+    sqlite3_stmt *st = db_query(a->db, e,
+                                "SELECT seq, spec, party, batch, state FROM job NOT INDEXED"
+                                " WHERE seq BETWEEN ?1 AND ?2 AND 1 << state & ?3",
+                                INT(first), INT(last), INT(JOB_STATES_FINAL));
     while ((rc = db_step(a->db, st, e)) == 1)
         vec_push(out, ((struct victim){column_u64(st, 0),
                                        column_u64(st, 1),
@@ -39,12 +34,7 @@ static int find_victims(struct applier *a, uint64_t first, uint64_t last, victim
 
 static int run_with(struct applier *a, const char *literal, uint64_t key, struct err *e)
 {
-    sqlite3_stmt *st = db_prepare(a->db, literal, e);
-
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)key);
-    return db_run(a->db, st, e);
+    return db_run(a->db, e, literal, INT(key));
 }
 
 static int remove_one(struct applier *a, const struct victim *v, struct err *e)
@@ -88,16 +78,11 @@ int apply_remove(struct applier *a, const struct change *c, struct err *e)
 
 int apply_forget(struct applier *a, const struct change *c, struct err *e)
 {
-    sqlite3_stmt *st = db_prepare(a->db,
-                                  "DELETE FROM event WHERE seq IN (SELECT seq FROM event ORDER BY"
-                                  " seq LIMIT ?2) AND at_ms < ?1"
-                                  " AND seq < (SELECT max(seq) FROM event)",
-                                  e);
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, c->forget.before_ms);
-    sqlite3_bind_int64(st, 2, c->forget.max_events);
-    if (db_run(a->db, st, e) < 0)
+    if (db_run(a->db, e,
+               "DELETE FROM event WHERE seq IN (SELECT seq FROM event ORDER BY"
+               " seq LIMIT ?2) AND at_ms < ?1"
+               " AND seq < (SELECT max(seq) FROM event)",
+               INT(c->forget.before_ms), INT(c->forget.max_events)) < 0)
         return -1;
     return run_with(a, "DELETE FROM idempotency WHERE at_ms < ?1", (uint64_t)c->forget.before_ms,
                     e);

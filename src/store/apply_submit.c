@@ -71,34 +71,18 @@ static int make_parties(struct applier *a, const struct submission *s, struct sp
 static int insert_specs(struct applier *a, const struct submission *s, const struct spec_use *use,
                         struct err *e)
 {
-    sqlite3_stmt *st = db_prepare(
-        a->db,
-        "INSERT INTO spec(seq, party, jobs, gid, mcpu, mem_bytes, gpus, slots, timeout_ms,"
-        " backoff_ms, priority, retries, name, body, nodes)"
-        " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
-        e);
-    if (!st)
-        return -1;
     for (size_t i = 0; i < s->n_specs; i++) {
         const struct spec_row *r = &s->specs[i];
         if (!use[i].jobs)
             continue;
-        sqlite3_bind_int64(st, 1, (int64_t)r->seq);
-        sqlite3_bind_int64(st, 2, (int64_t)use[i].party);
-        sqlite3_bind_int64(st, 3, (int64_t)use[i].jobs);
-        sqlite3_bind_int64(st, 4, s->gid);
-        sqlite3_bind_int64(st, 5, r->need.mcpu);
-        sqlite3_bind_int64(st, 6, r->need.mem_bytes);
-        sqlite3_bind_int(st, 7, r->need.gpus);
-        sqlite3_bind_int(st, 8, r->need.slots);
-        sqlite3_bind_int64(st, 9, r->timeout_ms);
-        sqlite3_bind_int64(st, 10, r->backoff_ms);
-        sqlite3_bind_int(st, 11, r->priority);
-        sqlite3_bind_int(st, 12, r->retries);
-        bind_str(st, 13, r->name);
-        bind_str(st, 14, r->body);
-        bind_str_or_null(st, 15, r->nodes);
-        if (db_run(a->db, st, e) < 0)
+        if (db_run(a->db, e,
+                   "INSERT INTO spec(seq, party, jobs, gid, mcpu, mem_bytes, gpus, slots,"
+                   " timeout_ms, backoff_ms, priority, retries, name, body, nodes)"
+                   " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+                   INT(r->seq), INT(use[i].party), INT(use[i].jobs), INT(s->gid), INT(r->need.mcpu),
+                   INT(r->need.mem_bytes), INT(r->need.gpus), INT(r->need.slots),
+                   INT(r->timeout_ms), INT(r->backoff_ms), INT(r->priority), INT(r->retries),
+                   TEXT(r->name), TEXT(r->body), TEXT_OR_NULL(r->nodes)) < 0)
             return -1;
     }
     return 0;
@@ -106,52 +90,31 @@ static int insert_specs(struct applier *a, const struct submission *s, const str
 
 static int insert_deps(struct applier *a, const struct job_row *r, struct err *e)
 {
-    sqlite3_stmt *st =
-        db_prepare(a->db, "INSERT INTO dep(job, other) VALUES(?1, ?2) ON CONFLICT DO NOTHING", e);
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)r->seq);
-    for (size_t i = 0; i < r->n_after; i++) {
-        sqlite3_bind_int64(st, 2, (int64_t)r->after[i]);
-        if (db_run(a->db, st, e) < 0)
+    for (size_t i = 0; i < r->n_after; i++)
+        if (db_run(a->db, e, "INSERT INTO dep(job, other) VALUES(?1, ?2) ON CONFLICT DO NOTHING",
+                   INT(r->seq), INT(r->after[i])) < 0)
             return -1;
-    }
     return 0;
 }
 
 static int insert_jobs(struct applier *a, const struct submission *s, const struct spec_use *use,
                        int64_t at_ms, struct err *e)
 {
-    uint64_t spec = 0;
-    sqlite3_stmt *st =
-        db_prepare(a->db,
-                   "INSERT INTO job(seq, state, party, spec, batch, idx, priority, attempt, tries,"
-                   " cancel, deps, created_ms, started_ms, ended_ms, next_try_ms, name, params,"
-                   " training)"
-                   " VALUES(?1, ?12, ?2, ?3, ?4, ?5, ?6, 0, 0, 0, ?7, ?8, 0, 0, 0, ?9, ?10, ?11)",
-                   e);
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 8, at_ms);
-    sqlite3_bind_int(st, 12, JOB_QUEUED);
+    size_t k = 0; /* the spec of the job at hand; mostly that of the one before */
+
     for (size_t i = 0; i < s->n_jobs; i++) {
         const struct job_row *r = &s->jobs[i];
-        size_t k = 0;
-        sqlite3_bind_int64(st, 1, (int64_t)r->seq);
-        if (!i || r->spec != spec) {
+        if (r->spec != s->specs[k].seq)
             spec_index(s, r->spec, &k);
-            spec = r->spec;
-            sqlite3_bind_int64(st, 2, (int64_t)use[k].party);
-            sqlite3_bind_int64(st, 3, (int64_t)spec);
-            bind_str_or_null(st, 11, s->specs[k].trains ? STR("{}") : STR(""));
-        }
-        sqlite3_bind_int64(st, 4, (int64_t)r->batch);
-        sqlite3_bind_int64(st, 5, r->index);
-        sqlite3_bind_int(st, 6, r->priority);
-        sqlite3_bind_int64(st, 7, (int64_t)r->n_after);
-        bind_str_or_null(st, 9, r->name);
-        bind_str_or_null(st, 10, r->params);
-        if (db_run(a->db, st, e) < 0)
+        if (db_run(a->db, e,
+                   "INSERT INTO job(seq, state, party, spec, batch, idx, priority, attempt, tries,"
+                   " cancel, deps, created_ms, started_ms, ended_ms, next_try_ms, name, params,"
+                   " training) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, 0, 0, ?8, ?9, 0, 0, 0, ?10,"
+                   " ?11, ?12)",
+                   INT(r->seq), INT(JOB_QUEUED), INT(use[k].party), INT(r->spec), INT(r->batch),
+                   INT(r->index), INT(r->priority), INT(r->n_after), INT(at_ms),
+                   TEXT_OR_NULL(r->name), TEXT_OR_NULL(r->params),
+                   s->specs[k].trains ? TEXT(STR("{}")) : NONE) < 0)
             return -1;
         if (r->n_after && insert_deps(a, r, e) < 0)
             return -1;
@@ -178,10 +141,6 @@ static int check_id(struct applier *a, const struct job_row *r, struct err *e)
 /* One row per stretch of consecutive numbers with consecutive ids: usually one in all. */
 static int insert_intake(struct applier *a, const struct submission *s, struct err *e)
 {
-    sqlite3_stmt *st =
-        db_prepare(a->db, "INSERT INTO intake(first, last, id) VALUES(?1, ?2, ?3)", e);
-    if (!st)
-        return -1;
     if (s->n_jobs == 1 && check_id(a, &s->jobs[0], e) < 0)
         return -1;
     for (size_t i = 0, end; i < s->n_jobs; i = end) {
@@ -190,10 +149,8 @@ static int insert_intake(struct applier *a, const struct submission *s, struct e
             if (s->jobs[end].seq != r->seq + (end - i) ||
                 id_cmp(s->jobs[end].id, id_add(r->id, end - i)))
                 break;
-        sqlite3_bind_int64(st, 1, (int64_t)r->seq);
-        sqlite3_bind_int64(st, 2, (int64_t)s->jobs[end - 1].seq);
-        bind_id(st, 3, r->id);
-        if (db_run(a->db, st, e) == 0)
+        if (db_run(a->db, e, "INSERT INTO intake(first, last, id) VALUES(?1, ?2, ?3)", INT(r->seq),
+                   INT(s->jobs[end - 1].seq), ID(r->id)) == 0)
             continue;
         if (e && e->code == ERR_CONFLICT)
             err_set(e, ERR_CONFLICT, "another job has the id of job %llu; choose another",
@@ -205,40 +162,20 @@ static int insert_intake(struct applier *a, const struct submission *s, struct e
 
 static int insert_batch(struct applier *a, const struct batch_row *b, int64_t at_ms, struct err *e)
 {
-    sqlite3_stmt *st =
-        db_prepare(a->db,
-                   "INSERT INTO batch(seq, id, name, project, slots, uid, first_job, n_jobs,"
-                   " created_ms) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-                   e);
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)b->seq);
-    bind_id(st, 2, b->id);
-    bind_str(st, 3, b->name);
-    bind_str(st, 4, b->project);
-    sqlite3_bind_int(st, 5, b->slots);
-    sqlite3_bind_int64(st, 6, b->uid);
-    sqlite3_bind_int64(st, 7, (int64_t)b->first_job);
-    sqlite3_bind_int64(st, 8, (int64_t)b->n_jobs);
-    sqlite3_bind_int64(st, 9, at_ms);
-    return db_run(a->db, st, e);
+    return db_run(a->db, e,
+                  "INSERT INTO batch(seq, id, name, project, slots, uid, first_job, n_jobs,"
+                  " created_ms) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                  INT(b->seq), ID(b->id), TEXT(b->name), TEXT(b->project), INT(b->slots),
+                  INT(b->uid), INT(b->first_job), INT(b->n_jobs), INT(at_ms));
 }
 
 static int insert_key(struct applier *a, const struct submission *s, int64_t at_ms, struct err *e)
 {
-    sqlite3_stmt *st = db_prepare(a->db,
-                                  "INSERT INTO idempotency(uid, key, first, n, batch, at_ms)"
-                                  " VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
-                                  e);
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, s->uid);
-    bind_str(st, 2, s->idempotency_key);
-    sqlite3_bind_int64(st, 3, (int64_t)s->jobs[0].seq);
-    sqlite3_bind_int64(st, 4, (int64_t)s->n_jobs);
-    sqlite3_bind_int64(st, 5, (int64_t)s->batch.seq);
-    sqlite3_bind_int64(st, 6, at_ms);
-    if (db_run(a->db, st, e) == 0)
+    if (db_run(a->db, e,
+               "INSERT INTO idempotency(uid, key, first, n, batch, at_ms)"
+               " VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
+               INT(s->uid), TEXT(s->idempotency_key), INT(s->jobs[0].seq), INT(s->n_jobs),
+               INT(s->batch.seq), INT(at_ms)) == 0)
         return 0;
     if (e && e->code == ERR_CONFLICT)
         err_set(e, ERR_CONFLICT,
@@ -250,20 +187,15 @@ static int insert_key(struct applier *a, const struct submission *s, int64_t at_
 static int raise_counters(struct applier *a, const struct submission *s, struct err *e)
 {
     uint64_t job = 0, spec = 0;
-    sqlite3_stmt *st = db_prepare(a->db,
-                                  "UPDATE counter SET job = max(job, ?1), spec = max(spec, ?2),"
-                                  " batch = max(batch, ?3)",
-                                  e);
-    if (!st)
-        return -1;
+
     for (size_t i = 0; i < s->n_jobs; i++)
         job = MAX(job, s->jobs[i].seq);
     for (size_t i = 0; i < s->n_specs; i++)
         spec = MAX(spec, s->specs[i].seq);
-    sqlite3_bind_int64(st, 1, (int64_t)job + 1);
-    sqlite3_bind_int64(st, 2, (int64_t)spec + 1);
-    sqlite3_bind_int64(st, 3, (int64_t)s->batch.seq + 1);
-    return db_run(a->db, st, e);
+    return db_run(a->db, e,
+                  "UPDATE counter SET job = max(job, ?1), spec = max(spec, ?2),"
+                  " batch = max(batch, ?3)",
+                  INT(job + 1), INT(spec + 1), INT(s->batch.seq + 1));
 }
 
 static int append_event(struct applier *a, const struct submission *s, int64_t at_ms,

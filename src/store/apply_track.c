@@ -16,14 +16,9 @@
 int apply_mark_gone(struct applier *a, const struct change *c, struct err *e)
 {
     const struct change_mark_gone *m = &c->mark_gone;
-    sqlite3_stmt *st =
-        db_prepare(a->db, "DELETE FROM mark WHERE job = ?1 AND kind = ?2 AND name = ?3", e);
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)m->job);
-    sqlite3_bind_int(st, 2, m->kind);
-    bind_str(st, 3, m->name);
-    if (db_run(a->db, st, e) < 0)
+
+    if (db_run(a->db, e, "DELETE FROM mark WHERE job = ?1 AND kind = ?2 AND name = ?3", INT(m->job),
+               INT(m->kind), TEXT(m->name)) < 0)
         return -1;
     if (!sqlite3_changes(a->db->h))
         return 0;
@@ -35,23 +30,13 @@ int apply_mark_gone(struct applier *a, const struct change *c, struct err *e)
 
 static int write_mark(struct applier *a, const struct change_mark *m, int64_t at_ms, struct err *e)
 {
-    sqlite3_stmt *st =
-        db_prepare(a->db,
-                   "INSERT INTO mark(job, kind, name, run, step, at_ms, text)"
-                   " SELECT seq, ?2, ?3, ?4, ?5, ?6, ?7 FROM job WHERE seq = ?1"
-                   " ON CONFLICT(job, kind, name) DO UPDATE SET run = ?4, step = ?5, at_ms = ?6,"
-                   " text = ?7",
-                   e);
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)m->key.job);
-    sqlite3_bind_int(st, 2, m->kind);
-    bind_str(st, 3, m->name);
-    sqlite3_bind_int64(st, 4, m->key.run);
-    sqlite3_bind_int64(st, 5, m->step);
-    sqlite3_bind_int64(st, 6, at_ms);
-    bind_str(st, 7, m->text);
-    return db_run(a->db, st, e);
+    return db_run(a->db, e,
+                  "INSERT INTO mark(job, kind, name, run, step, at_ms, text)"
+                  " SELECT seq, ?2, ?3, ?4, ?5, ?6, ?7 FROM job WHERE seq = ?1"
+                  " ON CONFLICT(job, kind, name) DO UPDATE SET run = ?4, step = ?5, at_ms = ?6,"
+                  " text = ?7",
+                  INT(m->key.job), INT(m->kind), TEXT(m->name), INT(m->key.run), INT(m->step),
+                  INT(at_ms), TEXT(m->text));
 }
 
 static enum event_kind mark_event(char kind)
@@ -124,16 +109,10 @@ static int spool_event(struct applier *a, const struct change *c, struct err *e)
 
 int apply_spool(struct applier *a, const struct change *c, struct err *e)
 {
-    sqlite3_stmt *st = db_prepare(a->db,
-                                  "UPDATE run SET spool_offset = max(spool_offset, ?3)"
-                                  " WHERE job = ?1 AND run = ?2",
-                                  e);
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)c->spool.key.job);
-    sqlite3_bind_int64(st, 2, c->spool.key.run);
-    sqlite3_bind_int64(st, 3, c->spool.offset);
-    if (db_run(a->db, st, e) < 0)
+    if (db_run(a->db, e,
+               "UPDATE run SET spool_offset = max(spool_offset, ?3)"
+               " WHERE job = ?1 AND run = ?2",
+               INT(c->spool.key.job), INT(c->spool.key.run), INT(c->spool.offset)) < 0)
         return -1;
     return c->spool.summary.n && sqlite3_changes(a->db->h) ? spool_event(a, c, e) : 0;
 }
@@ -143,32 +122,20 @@ int apply_spool(struct applier *a, const struct change *c, struct err *e)
 int project_first(struct applier *a, struct str project, uint32_t uid, struct str user,
                   int64_t at_ms, struct err *e)
 {
-    sqlite3_stmt *st = db_prepare(a->db,
-                                  "INSERT INTO project(name, uid, user, created_ms)"
-                                  " VALUES(?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING",
-                                  e);
-    if (!st)
-        return -1;
-    bind_str(st, 1, project);
-    sqlite3_bind_int64(st, 2, uid);
-    bind_str(st, 3, user);
-    sqlite3_bind_int64(st, 4, at_ms);
-    return db_run(a->db, st, e);
+    return db_run(a->db, e,
+                  "INSERT INTO project(name, uid, user, created_ms)"
+                  " VALUES(?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING",
+                  TEXT(project), INT(uid), TEXT(user), INT(at_ms));
 }
 
 int apply_project(struct applier *a, const struct change *c, struct err *e)
 {
     const struct change_project *p = &c->project;
-    sqlite3_stmt *st;
 
     if (project_first(a, p->name, p->uid, c->user, c->at_ms, e) < 0)
         return -1;
-    st = db_prepare(a->db, "UPDATE project SET description = ?2 WHERE name = ?1", e);
-    if (!st)
-        return -1;
-    bind_str(st, 1, p->name);
-    bind_str(st, 2, p->description);
-    if (db_run(a->db, st, e) < 0)
+    if (db_run(a->db, e, "UPDATE project SET description = ?2 WHERE name = ?1", TEXT(p->name),
+               TEXT(p->description)) < 0)
         return -1;
     data_begin(a, c->user);
     data_str(a, "project", p->name);
@@ -178,25 +145,16 @@ int apply_project(struct applier *a, const struct change *c, struct err *e)
 static int insert_note(struct applier *a, const struct change *c, struct err *e)
 {
     const struct change_note *n = &c->note;
+
     /* Of a job: only if it is there, under its project. */
-    sqlite3_stmt *st =
-        db_prepare(a->db,
-                   n->job ? "INSERT INTO note(job, project, author, at_ms, text)"
-                            " SELECT j.seq, p.project, ?2, ?3, ?4 FROM job j JOIN party p"
-                            " ON p.seq = j.party WHERE j.seq = ?1"
-                          : "INSERT INTO note(project, author, at_ms, text)"
-                            " VALUES(?1, ?2, ?3, ?4)",
-                   e);
-    if (!st)
-        return -1;
-    if (n->job)
-        sqlite3_bind_int64(st, 1, (int64_t)n->job);
-    else
-        bind_str(st, 1, n->project);
-    bind_str(st, 2, n->author);
-    sqlite3_bind_int64(st, 3, c->at_ms);
-    bind_str(st, 4, n->text);
-    return db_run(a->db, st, e);
+    return db_run(a->db, e,
+                  n->job ? "INSERT INTO note(job, project, author, at_ms, text)"
+                           " SELECT j.seq, p.project, ?2, ?3, ?4 FROM job j JOIN party p"
+                           " ON p.seq = j.party WHERE j.seq = ?1"
+                         : "INSERT INTO note(project, author, at_ms, text)"
+                           " VALUES(?1, ?2, ?3, ?4)",
+                  n->job ? INT(n->job) : TEXT(n->project), TEXT(n->author), INT(c->at_ms),
+                  TEXT(n->text));
 }
 
 int apply_note(struct applier *a, const struct change *c, struct err *e)

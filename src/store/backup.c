@@ -35,6 +35,7 @@ static int copy_pages(struct db *from, const char *path, struct err *e)
 static int sync_path(const char *path, int flags, struct err *e)
 {
     AUTO_FD fd = open(path, O_RDONLY | O_CLOEXEC | flags);
+
     if (fd < 0 || fsync(fd) < 0)
         return err_sys(e, "cannot sync %s", path);
     return 0;

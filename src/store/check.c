@@ -18,7 +18,9 @@ static const struct {
     const char *sql;
     uint32_t states;
 } rules[] = {
-    {"SELECT integrity_check FROM pragma_integrity_check(20) WHERE integrity_check <> 'ok'", 0},
+    {"SELECT integrity_check FROM pragma_integrity_check(20) WHERE integrity_check <> 'ok'"
+     " LIMIT ?1",
+     0},
     {"SELECT 'row of ' || \"table\" || ' refers to a missing ' || parent"
      " FROM pragma_foreign_key_check LIMIT ?1",
      0},
@@ -76,10 +78,10 @@ static const struct {
      " GROUP BY p, s HAVING sum(a) <> sum(b) LIMIT ?1",
      0},
     {"SELECT 'the next job number ' || job || ' was given before' FROM counter"
-     " WHERE job <= (SELECT max(seq) FROM job)",
+     " WHERE job <= (SELECT max(seq) FROM job) LIMIT ?1",
      0},
     {"SELECT 'the next spec number ' || spec || ' was given before' FROM counter"
-     " WHERE spec <= (SELECT max(seq) FROM spec)",
+     " WHERE spec <= (SELECT max(seq) FROM spec) LIMIT ?1",
      0},
     {"SELECT 'metric ' || name || ' of job ' || job || ' counts ' || numbers || ' numbers but has '"
      " || ifnull(b.n, 0) FROM series s LEFT JOIN (SELECT series, sum(n) AS n FROM block GROUP BY"
@@ -96,15 +98,10 @@ static const struct {
 static int check_rule(struct db *d, const char *rule, uint32_t states, struct buf *findings,
                       struct err *e)
 {
-    sqlite3_stmt *st = db_prepare(d, rule, e);
+    sqlite3_stmt *st = db_query_args(
+        d, e, rule, (struct db_arg[]){INT(FINDINGS_PER_RULE), INT(states)}, states ? 2 : 1);
     int rc;
 
-    if (!st)
-        return -1;
-    if (sqlite3_bind_parameter_count(st))
-        sqlite3_bind_int(st, 1, FINDINGS_PER_RULE);
-    if (states)
-        sqlite3_bind_int64(st, 2, states);
     while ((rc = db_step(d, st, e)) == 1) {
         struct str line = column_str(st, 0);
         buf_add(findings, line.p, line.n);

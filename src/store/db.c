@@ -80,6 +80,7 @@ int db_fail(struct db *d, struct err *e)
 static int create_private(const char *path, struct err *e)
 {
     AUTO_FD fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+
     if (fd < 0)
         return err_sys(e, "cannot create the job store %s", path);
     return 0;
@@ -170,6 +171,7 @@ static sqlite3_stmt *use(struct db *d, struct db_statement *s)
 static struct db_statement *oldest(struct db *d)
 {
     struct db_statement *best = &d->cache[0];
+
     for (size_t i = 1; i < DB_STATEMENTS; i++)
         if (d->cache[i].used < best->used)
             best = &d->cache[i];
@@ -191,28 +193,89 @@ static struct db_statement *compile(struct db *d, const char *sql, struct err *e
     return s;
 }
 
-sqlite3_stmt *db_prepare(struct db *d, const char *literal, struct err *e)
+static sqlite3_stmt *prepare(struct db *d, const char *literal, struct err *e)
 {
     for (size_t i = 0; i < DB_STATEMENTS; i++)
         if (d->cache[i].literal == literal)
             return use(d, &d->cache[i]);
     struct db_statement *s = compile(d, literal, e);
+
     if (!s)
         return NULL;
     s->literal = literal;
     return use(d, s);
 }
 
-sqlite3_stmt *db_prepare_text(struct db *d, const char *sql, struct err *e)
+static sqlite3_stmt *prepare_text(struct db *d, const char *sql, struct err *e)
 {
     for (size_t i = 0; i < DB_STATEMENTS; i++)
         if (d->cache[i].text && !strcmp(d->cache[i].text, sql))
             return use(d, &d->cache[i]);
     struct db_statement *s = compile(d, sql, e);
+
     if (!s)
         return NULL;
     s->text = xstrdup(sql);
     return use(d, s);
+}
+
+static void bind_one(sqlite3_stmt *st, int i, const struct db_arg *a)
+{
+    uint8_t id[16];
+
+    switch (a->type) {
+    case ARG_NONE:
+    case ARG_NULL:
+        break; /* no binding is NULL */
+    case ARG_INT:
+        sqlite3_bind_int64(st, i, a->i);
+        break;
+    case ARG_REAL:
+        sqlite3_bind_double(st, i, a->d);
+        break;
+    case ARG_TEXT:
+        sqlite3_bind_text(st, i, a->s.p ? a->s.p : "", (int)a->s.n, SQLITE_STATIC);
+        break;
+    case ARG_BLOB:
+        sqlite3_bind_blob(st, i, a->s.p, (int)a->s.n, SQLITE_STATIC);
+        break;
+    case ARG_ID:
+        id_to_bytes(a->id, id);
+        sqlite3_bind_blob(st, i, id, sizeof(id), SQLITE_TRANSIENT);
+        break;
+    }
+}
+
+static sqlite3_stmt *bind_all(sqlite3_stmt *st, const struct db_arg *args, size_t n)
+{
+    if (!st)
+        return NULL;
+    ASSERT((size_t)sqlite3_bind_parameter_count(st) == n);
+    for (size_t i = 0; i < n; i++)
+        bind_one(st, (int)i + 1, &args[i]);
+    return st;
+}
+
+sqlite3_stmt *db_query_args(struct db *d, struct err *e, const char *sql, const struct db_arg *args,
+                            size_t n)
+{
+    return d ? bind_all(prepare(d, sql, e), args, n) : NULL;
+}
+
+sqlite3_stmt *db_query_text(struct db *d, struct err *e, const char *sql, const struct db_arg *args,
+                            size_t n)
+{
+    return bind_all(prepare_text(d, sql, e), args, n);
+}
+
+int db_run_args(struct db *d, struct err *e, const char *sql, const struct db_arg *args, size_t n)
+{
+    sqlite3_stmt *st = db_query_args(d, e, sql, args, n);
+    int rc;
+
+    while ((rc = db_step(d, st, e)) == 1)
+        ;
+    return rc;
 }
 
 void db_forget_text(struct db *d, const char *sql)
@@ -229,7 +292,10 @@ void db_forget_text(struct db *d, const char *sql)
 
 int db_step(struct db *d, sqlite3_stmt *st, struct err *e)
 {
+    if (!st)
+        return -1;
     int rc = sqlite3_step(st);
+
     if (rc == SQLITE_ROW)
         return 1;
     if (rc != SQLITE_DONE)
@@ -238,18 +304,10 @@ int db_step(struct db *d, sqlite3_stmt *st, struct err *e)
     return rc == SQLITE_DONE ? 0 : -1;
 }
 
-int db_run(struct db *d, sqlite3_stmt *st, struct err *e)
-{
-    int rc;
-    while ((rc = db_step(d, st, e)) == 1)
-        ;
-    return rc;
-}
-
 int db_int(struct db *d, const char *literal, int64_t *out, struct err *e)
 {
-    sqlite3_stmt *st = db_prepare(d, literal, e);
-    int rc = st ? db_step(d, st, e) : -1;
+    sqlite3_stmt *st = db_query(d, e, literal);
+    int rc = db_step(d, st, e);
     if (rc < 0)
         return -1;
     if (rc == 0)

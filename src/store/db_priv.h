@@ -18,8 +18,8 @@ enum { DB_STATEMENTS = 64 };
 #define BATCH_COUNT(up, low, number, kind) ", n" #number
 #define BATCH_COUNTS JOB_STATE_LIST(BATCH_COUNT)
 struct db_statement {
-    const char *literal; /* key of db_prepare */
-    char *text;          /* key of db_prepare_text */
+    const char *literal; /* key of db_query */
+    char *text;          /* key of db_query_text */
     sqlite3_stmt *st;
     uint64_t used;
 };
@@ -35,39 +35,59 @@ struct db {
 int db_open(struct db *d, const char *path, enum db_mode mode, struct err *e);
 void db_done(struct db *d); /* accepts a zeroed struct */
 
-/* A statement of this text, reset and with no bindings, from the cache or fresh; owned by the
- * cache.  It must have been stepped to its end or reset before it is asked for again.  db_prepare
- * takes string literals only: they are recognised by their address. */
-sqlite3_stmt *db_prepare(struct db *d, const char *literal, struct err *e);
-sqlite3_stmt *db_prepare_text(struct db *d, const char *sql, struct err *e);
-void db_forget_text(struct db *d, const char *sql);        /* drops it from the cache */
+/* ---- values for the parameters ?1, ?2 … of a statement, in this order ---- */
+struct db_arg {
+    enum { ARG_NONE, ARG_NULL, ARG_INT, ARG_REAL, ARG_TEXT, ARG_BLOB, ARG_ID } type;
+    union {
+        int64_t i;
+        double d;
+        struct str s; /* borrowed until the statement is done */
+        struct id id;
+    };
+};
+#define INT(v) ((struct db_arg){.type = ARG_INT, .i = (int64_t)(v)})
+#define REAL(v) ((struct db_arg){.type = ARG_REAL, .d = (v)})
+#define TEXT(v) ((struct db_arg){.type = ARG_TEXT, .s = (v)})
+#define BLOB(v) ((struct db_arg){.type = ARG_BLOB, .s = (v)})
+#define ID(v) ((struct db_arg){.type = ARG_ID, .id = (v)})
+#define NONE ((struct db_arg){.type = ARG_NULL})       /* SQL's NULL */
+static inline struct db_arg TEXT_OR_NULL(struct str s) /* NULL when empty */
+{
+    return s.n ? TEXT(s) : NONE;
+}
+/* A list of values; the first one is a placeholder, because C has no empty lists. */
+#define DB_ARGS(...)                                                                               \
+    (const struct db_arg[])                                                                        \
+    {                                                                                              \
+        {.type = ARG_NONE}, ##__VA_ARGS__                                                          \
+    }
+#define DB_COUNT(...) (sizeof(DB_ARGS(__VA_ARGS__)) / sizeof(struct db_arg) - 1)
+
+/* ---- statements ----
+ * `sql` is a string literal: it is compiled once per connection and found again by its address.
+ * The number of values must be that of its parameters. */
+/* db_run(d, e, sql, values…): a statement without rows, from begin to end. */
+#define db_run(d, e, sql, ...)                                                                     \
+    db_run_args(d, e, sql, DB_ARGS(__VA_ARGS__) + 1, DB_COUNT(__VA_ARGS__))
+/* db_query(d, e, sql, values…): a statement to be stepped with db_step.  It belongs to the
+ * connection and must have been stepped to its end, or reset, before the same sql is used again.
+ * NULL = error, also when d is NULL; db_step then fails, so one check behind the loop is enough. */
+#define db_query(d, e, sql, ...)                                                                   \
+    db_query_args(d, e, sql, DB_ARGS(__VA_ARGS__) + 1, DB_COUNT(__VA_ARGS__))
+int db_run_args(struct db *d, struct err *e, const char *sql, const struct db_arg *args, size_t n);
+sqlite3_stmt *db_query_args(struct db *d, struct err *e, const char *sql, const struct db_arg *args,
+                            size_t n);
+/* The same for text made at run time, found again by its contents. */
+sqlite3_stmt *db_query_text(struct db *d, struct err *e, const char *sql, const struct db_arg *args,
+                            size_t n);
+void db_forget_text(struct db *d, const char *sql); /* drops it from the cache */
+/* 1 = a row, 0 = the end (the statement is then reset), -1 = error. */
+int db_step(struct db *d, sqlite3_stmt *st, struct err *e);
 int db_exec(struct db *d, const char *sql, struct err *e); /* one or more statements, no rows */
 int db_int(struct db *d, const char *literal, int64_t *out, struct err *e); /* first column */
 /* What SQLite said last, as an error of ours: full disk → FULL, locked → UNAVAILABLE, … */
 int db_fail(struct db *d, struct err *e);
-/* Steps a statement that returns no rows and resets it. */
-int db_run(struct db *d, sqlite3_stmt *st, struct err *e);
-/* 1 = a row, 0 = the end (the statement is then reset), -1 = error. */
-int db_step(struct db *d, sqlite3_stmt *st, struct err *e);
 
-static inline void bind_str(sqlite3_stmt *st, int i, struct str s)
-{
-    sqlite3_bind_text(st, i, s.p ? s.p : "", (int)s.n, SQLITE_STATIC);
-}
-/* Empty text becomes NULL. */
-static inline void bind_str_or_null(sqlite3_stmt *st, int i, struct str s)
-{
-    if (s.n)
-        sqlite3_bind_text(st, i, s.p, (int)s.n, SQLITE_STATIC);
-    else
-        sqlite3_bind_null(st, i);
-}
-static inline void bind_id(sqlite3_stmt *st, int i, struct id id)
-{
-    uint8_t b[16];
-    id_to_bytes(id, b);
-    sqlite3_bind_blob(st, i, b, sizeof(b), SQLITE_TRANSIENT);
-}
 static inline uint64_t column_u64(sqlite3_stmt *st, int i)
 {
     return (uint64_t)sqlite3_column_int64(st, i);

@@ -70,21 +70,14 @@ void data_raw(struct applier *a, struct str members)
 int event_append(struct applier *a, enum event_kind kind, int64_t at_ms, uint64_t first,
                  uint64_t last, struct err *e)
 {
-    sqlite3_stmt *st = db_prepare(a->db,
-                                  "INSERT INTO event(seq, at_ms, kind, first, last, data)"
-                                  " VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
-                                  e);
-    if (!st)
-        return -1;
     buf_addc(&a->data, '}');
-    sqlite3_bind_int64(st, 1, (int64_t)(a->last_event + 1));
-    sqlite3_bind_int64(st, 2, at_ms);
-    sqlite3_bind_int(st, 3, (int)kind);
-    sqlite3_bind_int64(st, 4, (int64_t)first);
-    sqlite3_bind_int64(st, 5, (int64_t)last);
-    if (a->data.n > 2 && !a->data.overflow)
-        bind_str(st, 6, buf_str(&a->data));
-    if (db_run(a->db, st, e) < 0)
+    bool data = a->data.n > 2 && !a->data.overflow;
+
+    if (db_run(a->db, e,
+               "INSERT INTO event(seq, at_ms, kind, first, last, data)"
+               " VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
+               INT(a->last_event + 1), INT(at_ms), INT(kind), INT(first), INT(last),
+               data ? TEXT(buf_str(&a->data)) : NONE) < 0)
         return -1;
     a->last_event++;
     return 0;

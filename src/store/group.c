@@ -8,16 +8,14 @@ int store_projects(struct store *s,
 {
     struct db *d = pool_borrow(&s->pool, e);
     uint64_t n[JOB_STATE_MAX];
-    int rc = -1;
-    sqlite3_stmt *st = d ? db_prepare(d,
-                                      "SELECT p.project, t.state, sum(t.n) FROM party p"
-                                      " JOIN tally t ON t.party = p.seq"
-                                      " GROUP BY 1, 2 HAVING sum(t.n) > 0 ORDER BY 1, 2",
-                                      e)
-                         : NULL;
+    int rc;
+    sqlite3_stmt *st = db_query(d, e,
+                                "SELECT p.project, t.state, sum(t.n) FROM party p"
+                                " JOIN tally t ON t.party = p.seq"
+                                " GROUP BY 1, 2 HAVING sum(t.n) > 0 ORDER BY 1, 2");
     AUTO_FREE char *project = NULL;
 
-    while (st && (rc = db_step(d, st, e)) == 1) {
+    while ((rc = db_step(d, st, e)) == 1) {
         struct str p = column_str(st, 0);
         if (!project || !str_eq_c(p, project)) {
             if (project && !fn(arg, str_of(project), n))
@@ -39,20 +37,15 @@ int store_batches(struct store *s, bool only_uid, uint32_t uid, uint64_t before,
                   bool (*fn)(void *arg, const struct batch_view *v), void *arg, struct err *e)
 {
     struct db *d = pool_borrow(&s->pool, e);
-    int rc = -1;
-    sqlite3_stmt *st = d ? db_prepare(d,
-                                      "SELECT seq, id, name, project, uid, slots, first_job, "
-                                      "n_jobs, created_ms" BATCH_COUNTS " FROM batch WHERE seq < ?1"
-                                      " AND (?2 < 0 OR uid = ?2) ORDER BY seq DESC LIMIT ?3",
-                                      e)
-                         : NULL;
+    int rc;
+    sqlite3_stmt *st =
+        db_query(d, e,
+                 "SELECT seq, id, name, project, uid, slots, first_job, "
+                 "n_jobs, created_ms" BATCH_COUNTS " FROM batch WHERE seq < ?1"
+                 " AND (?2 < 0 OR uid = ?2) ORDER BY seq DESC LIMIT ?3",
+                 INT(before ? before : INT64_MAX), INT(only_uid ? (int64_t)uid : -1), INT(limit));
 
-    if (st) {
-        sqlite3_bind_int64(st, 1, before ? (int64_t)before : INT64_MAX);
-        sqlite3_bind_int64(st, 2, only_uid ? (int64_t)uid : -1);
-        sqlite3_bind_int64(st, 3, (int64_t)limit);
-    }
-    while (st && (rc = db_step(d, st, e)) == 1) {
+    while ((rc = db_step(d, st, e)) == 1) {
         struct batch_view v = {
             .seq = column_u64(st, 0),
             .id = column_id(st, 1),
@@ -77,15 +70,13 @@ int store_queues(struct store *s, bool (*fn)(void *arg, struct str name, bool pa
                  struct err *e)
 {
     struct db *d = pool_borrow(&s->pool, e);
-    int rc = -1;
-    sqlite3_stmt *st = d ? db_prepare(d,
-                                      "SELECT name, max(paused) FROM (SELECT name, paused FROM"
-                                      " queue UNION ALL SELECT queue, 0 FROM party)"
-                                      " GROUP BY name ORDER BY name",
-                                      e)
-                         : NULL;
+    int rc;
+    sqlite3_stmt *st = db_query(d, e,
+                                "SELECT name, max(paused) FROM (SELECT name, paused FROM"
+                                " queue UNION ALL SELECT queue, 0 FROM party)"
+                                " GROUP BY name ORDER BY name");
 
-    while (st && (rc = db_step(d, st, e)) == 1)
+    while ((rc = db_step(d, st, e)) == 1)
         if (!fn(arg, column_str(st, 0), sqlite3_column_int(st, 1)))
             break;
     pool_return(&s->pool, d);

@@ -60,12 +60,9 @@ int lanes_find(struct lanes *l, struct db *d, const struct job_query *q, struct 
 {
     int rc;
     sqlite3_stmt *st =
-        db_prepare(d,
-                   "SELECT t.state, t.party, t.n, p.uid, p.project, p.queue, p.user FROM tally t"
-                   " JOIN party p ON p.seq = t.party WHERE t.n > 0",
-                   e);
-    if (!st)
-        return -1;
+        db_query(d, e,
+                 "SELECT t.state, t.party, t.n, p.uid, p.project, p.queue, p.user FROM tally t"
+                 " JOIN party p ON p.seq = t.party WHERE t.n > 0");
     *l = (struct lanes){.restricted =
                             q->state_mask || q->only_uid || q->project || q->user || q->queue};
     while ((rc = db_step(d, st, e)) == 1) {

@@ -63,6 +63,7 @@ void launch_done(struct launch *l)
 static char *column_dup(sqlite3_stmt *st, int i)
 {
     struct str s = column_str(st, i);
+
     return xstrndup(s.p, s.n);
 }
 
@@ -93,13 +94,10 @@ static int parse_spec(sqlite3_stmt *st, uint64_t seq, struct launch_spec **out, 
 static int read_spec(struct launch_cache *c, uint64_t seq, struct launch_spec **out, struct err *e)
 {
     struct db *d = &c->point->db;
-    sqlite3_stmt *st = db_prepare(d,
-                                  "SELECT p.uid, s.gid, p.user, s.name, s.body FROM spec s"
-                                  " JOIN party p ON p.seq = s.party WHERE s.seq = ?1",
-                                  e);
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)seq);
+    sqlite3_stmt *st = db_query(d, e,
+                                "SELECT p.uid, s.gid, p.user, s.name, s.body FROM spec s"
+                                " JOIN party p ON p.seq = s.party WHERE s.seq = ?1",
+                                INT(seq));
     int rc = db_step(d, st, e);
     if (rc == 0)
         rc =
@@ -165,17 +163,15 @@ static int fill(struct launch_cache *c, sqlite3_stmt *st, struct launch *out, st
 int launch_read(struct launch_cache *c, uint64_t job, struct launch *out, struct err *e)
 {
     struct db *d = point_db(c->point, e);
+
     if (!d)
         return -1;
-    sqlite3_stmt *st = db_prepare(
-        d,
+    sqlite3_stmt *st = db_query(
+        d, e,
         "SELECT j.spec, j.batch, j.idx, j.params, j.name, b.name, i.first, i.id, j.seq FROM job j"
         " LEFT JOIN batch b ON b.seq = j.batch LEFT JOIN intake i ON i.first ="
         " (SELECT max(first) FROM intake WHERE first <= ?1) WHERE j.seq = ?1",
-        e);
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)job);
+        INT(job));
     int rc = db_step(d, st, e);
     if (rc == 0)
         rc = err_set(e, ERR_NOT_FOUND, "job %llu is not in the job store", (unsigned long long)job);

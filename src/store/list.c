@@ -157,10 +157,8 @@ static int add_batch(struct listing *l, struct err *e)
 
     if (!l->q->batch)
         return 0;
-    st = db_prepare(l->db, "SELECT first_job, first_job + n_jobs - 1 FROM batch WHERE seq = ?1", e);
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)l->q->batch);
+    st = db_query(l->db, e, "SELECT first_job, first_job + n_jobs - 1 FROM batch WHERE seq = ?1",
+                  INT(l->q->batch));
     int rc = db_step(l->db, st, e);
     if (rc < 0)
         return -1;
@@ -304,7 +302,7 @@ static sqlite3_stmt *listing_start(struct listing *l, size_t limit, struct err *
         return NULL;
     if ((lanes ? build_lanes(l, limit, e) : build_walk(l, limit, e)) < 0)
         return NULL;
-    return sql_prepare(&l->sql, l->db, e);
+    return sql_query(&l->sql, l->db, e);
 }
 
 /* ---- pages ---- */
@@ -400,7 +398,7 @@ static int count_by_filter(struct listing *l, uint64_t out[JOB_STATE_MAX], struc
     if ((lanes ? build_lanes(l, 0, e) : build_walk(l, 0, e)) < 0)
         return -1;
     sql_add(&l->sql, ") GROUP BY j.state");
-    sqlite3_stmt *st = sql_prepare(&l->sql, l->db, e);
+    sqlite3_stmt *st = sql_query(&l->sql, l->db, e);
     if (!st)
         return -1;
     while ((rc = db_step(l->db, st, e)) == 1)
@@ -411,10 +409,8 @@ static int count_by_filter(struct listing *l, uint64_t out[JOB_STATE_MAX], struc
 
 static int count_of_batch(struct db *d, uint64_t batch, uint64_t out[JOB_STATE_MAX], struct err *e)
 {
-    sqlite3_stmt *st = db_prepare(d, "SELECT seq" BATCH_COUNTS " FROM batch WHERE seq = ?1", e);
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)batch);
+    sqlite3_stmt *st =
+        db_query(d, e, "SELECT seq" BATCH_COUNTS " FROM batch WHERE seq = ?1", INT(batch));
     int rc = db_step(d, st, e);
     for (int i = 0; rc == 1 && i < JOB_STATE_MAX; i++)
         out[job_states[i]] = column_u64(st, 1 + i);

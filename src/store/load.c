@@ -39,11 +39,9 @@ struct loader {
 
 static int load_parties(struct loader *l, struct err *e)
 {
-    sqlite3_stmt *st = db_prepare(l->db, "SELECT seq, uid, queue FROM party ORDER BY seq", e);
+    sqlite3_stmt *st = db_query(l->db, e, "SELECT seq, uid, queue FROM party ORDER BY seq");
     int rc;
 
-    if (!st)
-        return -1;
     while ((rc = db_step(l->db, st, e)) == 1) {
         struct str queue = column_str(st, 2);
         while (l->parties.n <= column_u64(st, 0))
@@ -63,13 +61,10 @@ static int find_spec(struct loader *l, uint64_t seq, const struct spec_facts **o
     *out = f;
     if (f->seq == seq)
         return 0;
-    sqlite3_stmt *st = db_prepare(l->db,
-                                  "SELECT party, mcpu, mem_bytes, gpus, slots, timeout_ms,"
-                                  " backoff_ms, retries, nodes FROM spec WHERE seq = ?1",
-                                  e);
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)seq);
+    sqlite3_stmt *st = db_query(l->db, e,
+                                "SELECT party, mcpu, mem_bytes, gpus, slots, timeout_ms,"
+                                " backoff_ms, retries, nodes FROM spec WHERE seq = ?1",
+                                INT(seq));
     int rc = db_step(l->db, st, e);
     if (rc <= 0)
         return rc ? -1
@@ -97,13 +92,10 @@ static int find_range(struct loader *l, uint64_t seq, struct err *e)
 {
     if (seq >= l->range_first && seq <= l->range_last)
         return 0;
-    sqlite3_stmt *st = db_prepare(l->db,
-                                  "SELECT first, last, id FROM intake WHERE first <= ?1"
-                                  " ORDER BY first DESC LIMIT 1",
-                                  e);
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)seq);
+    sqlite3_stmt *st = db_query(l->db, e,
+                                "SELECT first, last, id FROM intake WHERE first <= ?1"
+                                " ORDER BY first DESC LIMIT 1",
+                                INT(seq));
     int rc = db_step(l->db, st, e);
     if (rc < 0)
         return -1;
@@ -121,10 +113,7 @@ static int find_batch(struct loader *l, uint64_t batch, struct err *e)
 {
     if (batch == l->batch)
         return 0;
-    sqlite3_stmt *st = db_prepare(l->db, "SELECT slots FROM batch WHERE seq = ?1", e);
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)batch);
+    sqlite3_stmt *st = db_query(l->db, e, "SELECT slots FROM batch WHERE seq = ?1", INT(batch));
     int rc = db_step(l->db, st, e);
     if (rc < 0)
         return -1;
@@ -182,10 +171,8 @@ static int load_by_scan(struct loader *l, struct err *e)
 {
     int rc;
     sqlite3_stmt *st =
-        db_prepare(l->db, "SELECT " JOB_COLUMNS " FROM job NOT INDEXED WHERE 1 << state & ?1", e);
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, JOB_STATES_ACTIVE);
+        db_query(l->db, e, "SELECT " JOB_COLUMNS " FROM job NOT INDEXED WHERE 1 << state & ?1",
+                 INT(JOB_STATES_ACTIVE));
     while ((rc = db_step(l->db, st, e)) == 1) {
         if (give_job(l, st, e) < 0) {
             sqlite3_reset(st);
@@ -198,6 +185,7 @@ static int load_by_scan(struct loader *l, struct err *e)
 static int compare_u64(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
     return (x > y) - (x < y);
 }
 
@@ -210,23 +198,18 @@ static int load_by_lane(struct loader *l, struct err *e)
     for (int s = 0; rc >= 0 && s < JOB_STATE_MAX; s++) {
         if (job_state_final((enum job_state)s))
             continue;
-        st = db_prepare(l->db, "SELECT seq FROM job INDEXED BY job_lane WHERE state = ?1", e);
-        if (st)
-            sqlite3_bind_int(st, 1, s);
-        while ((rc = st ? db_step(l->db, st, e) : -1) == 1)
+        st = db_query(l->db, e, "SELECT seq FROM job INDEXED BY job_lane WHERE state = ?1", INT(s));
+        while ((rc = db_step(l->db, st, e)) == 1)
             vec_push(&seqs, column_u64(st, 0));
     }
     if (seqs.n)
         qsort(seqs.p, seqs.n, sizeof(*seqs.p), compare_u64);
     for (size_t i = 0; rc >= 0 && i < seqs.n; i++) {
-        st = db_prepare(l->db, "SELECT " JOB_COLUMNS " FROM job WHERE seq = ?1", e);
-        if (st)
-            sqlite3_bind_int64(st, 1, (int64_t)seqs.p[i]);
-        rc = st ? db_step(l->db, st, e) : -1;
+        st = db_query(l->db, e, "SELECT " JOB_COLUMNS " FROM job WHERE seq = ?1", INT(seqs.p[i]));
+        rc = db_step(l->db, st, e);
         if (rc == 1)
             rc = give_job(l, st, e);
-        if (st)
-            sqlite3_reset(st);
+        sqlite3_reset(st);
     }
     vec_done(&seqs);
     return rc;
@@ -236,10 +219,8 @@ static int load_jobs(struct loader *l, struct err *e)
 {
     int64_t active = 0, all = 0;
     int rc;
-    sqlite3_stmt *st = db_prepare(l->db, "SELECT state, sum(n) FROM tally GROUP BY state", e);
+    sqlite3_stmt *st = db_query(l->db, e, "SELECT state, sum(n) FROM tally GROUP BY state");
 
-    if (!st)
-        return -1;
     while ((rc = db_step(l->db, st, e)) == 1) {
         int64_t n = sqlite3_column_int64(st, 1);
         all += n;
@@ -257,14 +238,11 @@ static int load_runs(struct loader *l, struct err *e)
     int rc;
 
     for (size_t i = 0; i < l->live.n; i++) {
-        st = db_prepare(
-            l->db,
+        st = db_query(
+            l->db, e,
             "SELECT run, node, gpus, devices, journal, pid, pid_start, placed_ms, started_ms,"
             " spool_offset FROM run WHERE job = ?1 AND why IS NULL ORDER BY run",
-            e);
-        if (!st)
-            return -1;
-        sqlite3_bind_int64(st, 1, (int64_t)l->live.p[i]);
+            INT(l->live.p[i]));
         while ((rc = db_step(l->db, st, e)) == 1) {
             struct run_record r = {
                 .key = {l->live.p[i], (uint32_t)sqlite3_column_int64(st, 0)},
@@ -291,13 +269,10 @@ static int load_deps(struct loader *l, struct err *e)
     int rc;
 
     for (size_t i = 0; i < l->waiting.n; i++) {
-        st = db_prepare(l->db,
-                        "SELECT d.other, j.state, w.deps FROM dep d JOIN job j ON j.seq = d.other"
-                        " JOIN job w ON w.seq = d.job WHERE d.job = ?1 ORDER BY d.other",
-                        e);
-        if (!st)
-            return -1;
-        sqlite3_bind_int64(st, 1, (int64_t)l->waiting.p[i]);
+        st = db_query(l->db, e,
+                      "SELECT d.other, j.state, w.deps FROM dep d JOIN job j ON j.seq = d.other"
+                      " JOIN job w ON w.seq = d.job WHERE d.job = ?1 ORDER BY d.other",
+                      INT(l->waiting.p[i]));
         while ((rc = db_step(l->db, st, e)) == 1) {
             struct dep_record r = {l->waiting.p[i], column_u64(st, 0)};
             enum job_state state = (enum job_state)sqlite3_column_int(st, 1);
@@ -316,11 +291,9 @@ static int load_deps(struct loader *l, struct err *e)
 static int load_switches(struct loader *l, const char *sql,
                          void (*fn)(void *arg, struct str name, bool on), struct err *e)
 {
-    sqlite3_stmt *st = db_prepare(l->db, sql, e);
+    sqlite3_stmt *st = db_query(l->db, e, sql);
     int rc;
 
-    if (!st)
-        return -1;
     while ((rc = db_step(l->db, st, e)) == 1)
         fn(l->sink->arg, column_str(st, 0), sqlite3_column_int(st, 1));
     return rc;
@@ -328,11 +301,9 @@ static int load_switches(struct loader *l, const char *sql,
 
 static int load_nodes(struct loader *l, struct err *e)
 {
-    sqlite3_stmt *st = db_prepare(l->db, "SELECT name, drained, conf FROM node ORDER BY name", e);
+    sqlite3_stmt *st = db_query(l->db, e, "SELECT name, drained, conf FROM node ORDER BY name");
     int rc;
 
-    if (!st)
-        return -1;
     while ((rc = db_step(l->db, st, e)) == 1) {
         struct node_record r = {column_str(st, 0), column_str(st, 2), sqlite3_column_int(st, 1)};
         l->sink->node(l->sink->arg, &r);
@@ -347,9 +318,7 @@ static int load_facts(struct loader *l, struct err *e)
 
     if (!l->sink->fact)
         return 0;
-    st = db_prepare(l->db, "SELECT name, value FROM fact ORDER BY name", e);
-    if (!st)
-        return -1;
+    st = db_query(l->db, e, "SELECT name, value FROM fact ORDER BY name");
     while ((rc = db_step(l->db, st, e)) == 1)
         l->sink->fact(l->sink->arg, column_str(st, 0), column_str(st, 1));
     return rc;
@@ -357,9 +326,9 @@ static int load_facts(struct loader *l, struct err *e)
 
 static int load_counters(struct loader *l, struct err *e)
 {
-    sqlite3_stmt *st = db_prepare(
-        l->db, "SELECT job, spec, batch, (SELECT ifnull(max(seq), 0) FROM event) FROM counter", e);
-    int rc = st ? db_step(l->db, st, e) : -1;
+    sqlite3_stmt *st = db_query(
+        l->db, e, "SELECT job, spec, batch, (SELECT ifnull(max(seq), 0) FROM event) FROM counter");
+    int rc = db_step(l->db, st, e);
 
     if (rc == 0)
         return err_set(e, ERR_INTERNAL, "job store %s has no counters; run `berth doctor`",

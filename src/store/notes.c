@@ -7,21 +7,16 @@ int store_notes(struct store *s, struct str project, uint64_t job,
                 bool (*fn)(void *arg, const struct note_view *v), void *arg, struct err *e)
 {
     struct db *d = pool_borrow(&s->pool, e);
-    int rc = -1;
+    int rc;
     sqlite3_stmt *st =
-        d ? db_prepare(d,
-                       job ? "SELECT seq, ifnull(job, 0), project, author, text, at_ms FROM note"
-                             " WHERE job = ?1 ORDER BY seq"
-                           : "SELECT seq, ifnull(job, 0), project, author, text, at_ms FROM note"
-                             " WHERE project = ?1 AND job IS NULL ORDER BY seq",
-                       e)
-          : NULL;
+        db_query(d, e,
+                 job ? "SELECT seq, ifnull(job, 0), project, author, text, at_ms FROM note"
+                       " WHERE job = ?1 ORDER BY seq"
+                     : "SELECT seq, ifnull(job, 0), project, author, text, at_ms FROM note"
+                       " WHERE project = ?1 AND job IS NULL ORDER BY seq",
+                 job ? INT(job) : TEXT(project));
 
-    if (st && job)
-        sqlite3_bind_int64(st, 1, (int64_t)job);
-    else if (st)
-        bind_str(st, 1, project);
-    while (st && (rc = db_step(d, st, e)) == 1) {
+    while ((rc = db_step(d, st, e)) == 1) {
         struct note_view v = {.seq = column_u64(st, 0),
                               .job = column_u64(st, 1),
                               .project = column_str(st, 2),
@@ -39,15 +34,12 @@ int store_notes(struct store *s, struct str project, uint64_t job,
 
 static int count_jobs(struct db *d, struct project_view *v, struct err *e)
 {
-    sqlite3_stmt *st = db_prepare(d,
-                                  "SELECT t.state, sum(t.n) FROM party p JOIN tally t ON t.party ="
-                                  " p.seq WHERE p.project = ?1 GROUP BY 1",
-                                  e);
+    sqlite3_stmt *st = db_query(d, e,
+                                "SELECT t.state, sum(t.n) FROM party p JOIN tally t ON t.party ="
+                                " p.seq WHERE p.project = ?1 GROUP BY 1",
+                                TEXT(v->name));
     int rc;
 
-    if (!st)
-        return -1;
-    bind_str(st, 1, v->name);
     while ((rc = db_step(d, st, e)) == 1)
         if (column_u64(st, 0) < JOB_STATE_MAX)
             v->counts[column_u64(st, 0)] = column_u64(st, 1);
@@ -76,10 +68,10 @@ static int tell(struct db *d, sqlite3_stmt *st, project_fn fn, void *arg, struct
 int store_project_list(struct store *s, project_fn fn, void *arg, struct err *e)
 {
     struct db *d = pool_borrow(&s->pool, e);
-    sqlite3_stmt *st = d ? db_prepare(d, PROJECT_COLUMNS " ORDER BY name", e) : NULL;
-    int rc = -1;
+    sqlite3_stmt *st = db_query(d, e, PROJECT_COLUMNS " ORDER BY name");
+    int rc;
 
-    while (st && (rc = db_step(d, st, e)) == 1) {
+    while ((rc = db_step(d, st, e)) == 1) {
         rc = tell(d, st, fn, arg, e);
         if (rc)
             break;
@@ -91,13 +83,9 @@ int store_project_list(struct store *s, project_fn fn, void *arg, struct err *e)
 int store_project(struct store *s, struct str name, project_fn fn, void *arg, struct err *e)
 {
     struct db *d = pool_borrow(&s->pool, e);
-    sqlite3_stmt *st = d ? db_prepare(d, PROJECT_COLUMNS " WHERE name = ?1", e) : NULL;
-    int rc = -1;
+    sqlite3_stmt *st = db_query(d, e, PROJECT_COLUMNS " WHERE name = ?1", TEXT(name));
+    int rc = db_step(d, st, e);
 
-    if (st) {
-        bind_str(st, 1, name);
-        rc = db_step(d, st, e);
-    }
     if (rc == 0)
         rc = err_set(e, ERR_NOT_FOUND,
                      "there is no project '%.*s'; `berth projects` shows what there is",

@@ -79,11 +79,7 @@ static void fill(struct point *p, sqlite3_stmt *st, struct job_record *out)
 int point_job(struct point *p, uint64_t job, struct job_record *out, struct err *e)
 {
     struct db *d = point_db(p, e);
-    sqlite3_stmt *st = d ? db_prepare(d, job_sql, e) : NULL;
-
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)job);
+    sqlite3_stmt *st = db_query(d, e, job_sql, INT(job));
     int rc = db_step(d, st, e);
     if (rc == 1)
         fill(p, st, out);
@@ -99,12 +95,10 @@ int point_deps(struct point *p, uint64_t job, uint64_t **out, size_t *out_n, str
     VEC(uint64_t) found = {0};
     struct db *d = point_db(p, e);
     sqlite3_stmt *st =
-        d ? db_prepare(d, "SELECT other FROM dep WHERE job = ?1 ORDER BY other", e) : NULL;
-    int rc = -1;
+        db_query(d, e, "SELECT other FROM dep WHERE job = ?1 ORDER BY other", INT(job));
+    int rc;
 
-    if (st)
-        sqlite3_bind_int64(st, 1, (int64_t)job);
-    while (st && (rc = db_step(d, st, e)) == 1)
+    while ((rc = db_step(d, st, e)) == 1)
         vec_push(&found, column_u64(st, 0));
     if (rc < 0) {
         vec_done(&found);

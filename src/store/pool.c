@@ -48,8 +48,7 @@ static struct db *begin(struct pool *p, struct err *e)
             return NULL;
         }
     }
-    sqlite3_stmt *st = db_prepare(d, "BEGIN", e);
-    if (!st || db_run(d, st, e) < 0) {
+    if (db_run(d, e, "BEGIN") < 0) {
         db_free(d);
         return NULL;
     }
@@ -58,8 +57,7 @@ static struct db *begin(struct pool *p, struct err *e)
 
 static void end(struct pool *p, struct db *d)
 {
-    sqlite3_stmt *st = db_prepare(d, "COMMIT", NULL);
-    bool sound = st && db_run(d, st, NULL) == 0;
+    bool sound = db_run(d, NULL, "COMMIT") == 0;
 
     pthread_mutex_lock(&p->lock);
     if (sound && p->n_idle < POOL_IDLE_MAX) {

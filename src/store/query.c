@@ -26,16 +26,10 @@ int store_job(struct store *s, uint64_t seq, job_view_fn fn, void *arg, struct e
 int store_job_spec(struct store *s, uint64_t seq, char **out_json, struct err *e)
 {
     struct db *d = pool_borrow(&s->pool, e);
-    sqlite3_stmt *st =
-        d ? db_prepare(d, "SELECT s.body FROM job j JOIN spec s ON s.seq = j.spec WHERE j.seq = ?1",
-                       e)
-          : NULL;
-    int rc = -1;
+    sqlite3_stmt *st = db_query(
+        d, e, "SELECT s.body FROM job j JOIN spec s ON s.seq = j.spec WHERE j.seq = ?1", INT(seq));
+    int rc = db_step(d, st, e);
 
-    if (st) {
-        sqlite3_bind_int64(st, 1, (int64_t)seq);
-        rc = db_step(d, st, e);
-    }
     if (rc == 1) {
         struct str body = column_str(st, 0);
         *out_json = xstrndup(body.p, body.n);
@@ -51,14 +45,11 @@ int store_job_deps(struct store *s, uint64_t seq, uint64_t **out, size_t *out_n,
     VEC(uint64_t) found = {0};
     struct db *d = pool_borrow(&s->pool, e);
     sqlite3_stmt *st =
-        d ? db_prepare(d, "SELECT other FROM dep WHERE job = ?1 ORDER BY other", e) : NULL;
-    int rc = -1;
+        db_query(d, e, "SELECT other FROM dep WHERE job = ?1 ORDER BY other", INT(seq));
+    int rc;
 
-    if (st) {
-        sqlite3_bind_int64(st, 1, (int64_t)seq);
-        while ((rc = db_step(d, st, e)) == 1)
-            vec_push(&found, column_u64(st, 0));
-    }
+    while ((rc = db_step(d, st, e)) == 1)
+        vec_push(&found, column_u64(st, 0));
     pool_return(&s->pool, d);
     if (rc < 0) {
         vec_done(&found);
@@ -74,18 +65,15 @@ int store_runs(struct store *s, uint64_t job, bool (*fn)(void *arg, const struct
 {
     struct db *d = pool_borrow(&s->pool, e);
     sqlite3_stmt *st =
-        d ? db_prepare(d,
-                       "SELECT run, node, detail, why, wait_status, sys, gpus, devices, pid,"
-                       " placed_ms, started_ms, ended_ms, max_rss_bytes,"
-                       " cpu_user_ms, cpu_sys_ms FROM run WHERE job = ?1"
-                       " ORDER BY run",
-                       e)
-          : NULL;
-    int rc = -1;
+        db_query(d, e,
+                 "SELECT run, node, detail, why, wait_status, sys, gpus, devices, pid,"
+                 " placed_ms, started_ms, ended_ms, max_rss_bytes,"
+                 " cpu_user_ms, cpu_sys_ms FROM run WHERE job = ?1"
+                 " ORDER BY run",
+                 INT(job));
+    int rc;
 
-    if (st)
-        sqlite3_bind_int64(st, 1, (int64_t)job);
-    while (st && (rc = db_step(d, st, e)) == 1) {
+    while ((rc = db_step(d, st, e)) == 1) {
         struct run_outcome o = {.why = (enum run_end)sqlite3_column_int(st, 3),
                                 .wait_status = sqlite3_column_int(st, 4),
                                 .sys = sqlite3_column_int(st, 5),
@@ -128,16 +116,12 @@ int store_events(struct store *s, uint64_t after, size_t limit, uint64_t job,
                  bool (*fn)(void *arg, const struct event_view *v), void *arg, struct err *e)
 {
     struct db *d = pool_borrow(&s->pool, e);
-    sqlite3_stmt *st = d ? db_prepare(d, job ? events_of_job : events_of_all, e) : NULL;
-    int rc = -1;
+    struct db_arg all = INT(limit ? (int64_t)limit : -1);
+    sqlite3_stmt *st = job ? db_query(d, e, events_of_job, INT(after), all, INT(job))
+                           : db_query(d, e, events_of_all, INT(after), all);
+    int rc;
 
-    if (st) {
-        sqlite3_bind_int64(st, 1, (int64_t)after);
-        sqlite3_bind_int64(st, 2, limit ? (int64_t)limit : -1);
-        if (job)
-            sqlite3_bind_int64(st, 3, (int64_t)job);
-    }
-    while (st && (rc = db_step(d, st, e)) == 1) {
+    while ((rc = db_step(d, st, e)) == 1) {
         struct event_view v = {
             .seq = column_u64(st, 0),
             .at_ms = sqlite3_column_int64(st, 1),
@@ -160,15 +144,10 @@ int store_idempotent(struct store *s, uint32_t uid, struct str key, uint64_t *fi
 {
     struct db *d = pool_borrow(&s->pool, e);
     sqlite3_stmt *st =
-        d ? db_prepare(d, "SELECT first, n, batch FROM idempotency WHERE uid = ?1 AND key = ?2", e)
-          : NULL;
-    int rc = -1;
+        db_query(d, e, "SELECT first, n, batch FROM idempotency WHERE uid = ?1 AND key = ?2",
+                 INT(uid), TEXT(key));
+    int rc = db_step(d, st, e);
 
-    if (st) {
-        sqlite3_bind_int64(st, 1, uid);
-        bind_str(st, 2, key);
-        rc = db_step(d, st, e);
-    }
     if (rc == 1) {
         *first = column_u64(st, 0);
         *n = column_u64(st, 1);

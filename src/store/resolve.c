@@ -51,13 +51,10 @@ int query_functions(struct db *d, struct err *e)
 int query_range(struct db *d, uint64_t seq, uint64_t *first, uint64_t *last, struct id *id,
                 struct err *e)
 {
-    sqlite3_stmt *st = db_prepare(d,
-                                  "SELECT first, last, id FROM intake WHERE first <= ?1"
-                                  " ORDER BY first DESC LIMIT 1",
-                                  e);
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)seq);
+    sqlite3_stmt *st = db_query(d, e,
+                                "SELECT first, last, id FROM intake WHERE first <= ?1"
+                                " ORDER BY first DESC LIMIT 1",
+                                INT(seq));
     int rc = db_step(d, st, e);
     if (rc < 0)
         return -1;
@@ -75,11 +72,8 @@ int query_range(struct db *d, uint64_t seq, uint64_t *first, uint64_t *last, str
 
 int query_seq_of_id(struct db *d, struct id id, uint64_t *out, struct err *e)
 {
-    sqlite3_stmt *st = db_prepare(
-        d, "SELECT first, last, id FROM intake WHERE id <= ?1 ORDER BY id DESC LIMIT 1", e);
-    if (!st)
-        return -1;
-    bind_id(st, 1, id);
+    sqlite3_stmt *st = db_query(
+        d, e, "SELECT first, last, id FROM intake WHERE id <= ?1 ORDER BY id DESC LIMIT 1", ID(id));
     int rc = db_step(d, st, e);
     *out = 0;
     if (rc <= 0)
@@ -101,11 +95,8 @@ static int add_hits(struct db *d, uint64_t first, uint64_t last, struct hits *h,
 {
     int rc = 0;
     sqlite3_stmt *st =
-        db_prepare(d, "SELECT seq FROM job WHERE seq BETWEEN ?1 AND ?2 ORDER BY seq LIMIT 2", e);
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)first);
-    sqlite3_bind_int64(st, 2, (int64_t)last);
+        db_query(d, e, "SELECT seq FROM job WHERE seq BETWEEN ?1 AND ?2 ORDER BY seq LIMIT 2",
+                 INT(first), INT(last));
     while (h->n < 2 && (rc = db_step(d, st, e)) == 1)
         h->seq[h->n++] = column_u64(st, 0);
     sqlite3_reset(st);
@@ -117,14 +108,10 @@ static int find_prefix(struct db *d, struct id lo, struct id hi, struct hits *h,
     int rc = 0;
     /* The row before lo may reach into the interval. */
     sqlite3_stmt *st =
-        db_prepare(d,
-                   "SELECT first, last, id FROM intake WHERE id <= ?2 AND id >="
-                   " ifnull((SELECT max(id) FROM intake WHERE id <= ?1), ?1) ORDER BY id",
-                   e);
-    if (!st)
-        return -1;
-    bind_id(st, 1, lo);
-    bind_id(st, 2, hi);
+        db_query(d, e,
+                 "SELECT first, last, id FROM intake WHERE id <= ?2 AND id >="
+                 " ifnull((SELECT max(id) FROM intake WHERE id <= ?1), ?1) ORDER BY id",
+                 ID(lo), ID(hi));
     while (h->n < 2 && (rc = db_step(d, st, e)) == 1) {
         uint64_t first = column_u64(st, 0), count = column_u64(st, 1) - first;
         wide base = id_wide(column_id(st, 2)), from = id_wide(lo), to = id_wide(hi) - base;
@@ -142,6 +129,7 @@ static int find_prefix(struct db *d, struct id lo, struct id hi, struct hits *h,
 static int job_exists(struct db *d, uint64_t seq, struct err *e)
 {
     struct hits h = {0};
+
     if (add_hits(d, seq, seq, &h, e) < 0)
         return -1;
     return h.n == 1;
@@ -151,6 +139,7 @@ static int id_text(struct db *d, uint64_t seq, char out[ID_TEXT_MAX], struct err
 {
     uint64_t first, last;
     struct id id;
+
     if (query_range(d, seq, &first, &last, &id, e) < 0)
         return -1;
     id_format(id_add(id, seq - first), out);
@@ -214,22 +203,17 @@ static int find_batch(struct db *d, struct str text, uint64_t *out, struct err *
 {
     struct id lo = {0}, hi = {0};
     int64_t number = 0;
-    sqlite3_stmt *st = db_prepare(d,
-                                  "SELECT seq FROM (SELECT max(seq) AS seq, 1 AS rank FROM batch"
-                                  " WHERE name = ?1 UNION ALL SELECT seq, 2 FROM batch"
-                                  " WHERE seq = ?2 UNION ALL SELECT seq, 3 FROM batch"
-                                  " WHERE id BETWEEN ?3 AND ?4)"
-                                  " WHERE seq IS NOT NULL ORDER BY rank, seq DESC LIMIT 1",
-                                  e);
-    if (!st)
-        return -1;
+    bool prefix = id_parse_prefix(text, &lo, &hi);
+
     str_to_i64(text, &number);
-    bind_str(st, 1, text);
-    sqlite3_bind_int64(st, 2, number);
-    if (id_parse_prefix(text, &lo, &hi)) {
-        bind_id(st, 3, lo);
-        bind_id(st, 4, hi);
-    }
+    sqlite3_stmt *st =
+        db_query(d, e,
+                 "SELECT seq FROM (SELECT max(seq) AS seq, 1 AS rank FROM batch"
+                 " WHERE name = ?1 UNION ALL SELECT seq, 2 FROM batch"
+                 " WHERE seq = ?2 UNION ALL SELECT seq, 3 FROM batch"
+                 " WHERE id BETWEEN ?3 AND ?4)"
+                 " WHERE seq IS NOT NULL ORDER BY rank, seq DESC LIMIT 1",
+                 TEXT(text), INT(number), prefix ? ID(lo) : NONE, prefix ? ID(hi) : NONE);
     int rc = db_step(d, st, e);
     if (rc == 1)
         *out = column_u64(st, 0);

@@ -14,10 +14,8 @@ static int find_old(struct db *d, int64_t before_ms, size_t limit, uint64_t *out
                     struct err *e)
 {
     int rc = 0;
-    sqlite3_stmt *st = db_prepare(
-        d, "SELECT seq, state, ended_ms, created_ms FROM job NOT INDEXED ORDER BY seq", e);
-    if (!st)
-        return -1;
+    sqlite3_stmt *st =
+        db_query(d, e, "SELECT seq, state, ended_ms, created_ms FROM job NOT INDEXED ORDER BY seq");
     *out_n = 0;
     while (*out_n < limit && (rc = db_step(d, st, e)) == 1) {
         if (sqlite3_column_int64(st, 3) >= before_ms)
@@ -84,10 +82,7 @@ static int keep_gone(struct store *s, uint64_t *jobs, size_t *n, struct err *e)
     int rc = d ? 0 : -1;
 
     for (size_t i = 0; rc >= 0 && i < *n; i++) {
-        sqlite3_stmt *st = db_prepare(d, "SELECT 1 FROM job WHERE seq = ?1", e);
-        if (st)
-            sqlite3_bind_int64(st, 1, (int64_t)jobs[i]);
-        rc = st ? db_step(d, st, e) : -1;
+        rc = db_step(d, db_query(d, e, "SELECT 1 FROM job WHERE seq = ?1", INT(jobs[i])), e);
         if (rc == 0)
             jobs[gone++] = jobs[i];
     }

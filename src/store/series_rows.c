@@ -32,13 +32,9 @@ static void read_row(sqlite3_stmt *st, struct series_row *row)
 
 int series_open(struct db *d, uint64_t job, struct str name, struct series_row *row, struct err *e)
 {
-    sqlite3_stmt *st = db_prepare(d, find_sql, e);
+    sqlite3_stmt *st = db_query(d, e, find_sql, INT(job), TEXT(name));
     int rc;
 
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)job);
-    bind_str(st, 2, name);
     rc = db_step(d, st, e);
     if (rc == 1) {
         read_row(st, row);
@@ -46,12 +42,8 @@ int series_open(struct db *d, uint64_t job, struct str name, struct series_row *
     }
     if (rc)
         return rc;
-    st = db_prepare(d, "INSERT INTO series(job, name) SELECT seq, ?2 FROM job WHERE seq = ?1", e);
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)job);
-    bind_str(st, 2, name);
-    if (db_run(d, st, e) < 0)
+    if (db_run(d, e, "INSERT INTO series(job, name) SELECT seq, ?2 FROM job WHERE seq = ?1",
+               INT(job), TEXT(name)) < 0)
         return -1;
     *row = (struct series_row){.seq = (uint64_t)sqlite3_last_insert_rowid(d->h)};
     return sqlite3_changes(d->h) ? 1 : 0;
@@ -75,15 +67,12 @@ static struct series_point *tail_points(struct tail *t)
 static int swallow(struct db *d, const struct series_row *row, uint32_t run, struct tail *t,
                    struct err *e)
 {
-    sqlite3_stmt *st = db_prepare(d,
-                                  "SELECT first, n, run, data FROM block WHERE series = ?1"
-                                  " ORDER BY first DESC LIMIT 1",
-                                  e);
+    sqlite3_stmt *st = db_query(d, e,
+                                "SELECT first, n, run, data FROM block WHERE series = ?1"
+                                " ORDER BY first DESC LIMIT 1",
+                                INT(row->seq));
     int rc;
 
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)row->seq);
     rc = db_step(d, st, e);
     if (rc <= 0)
         return rc;
@@ -104,13 +93,8 @@ static int swallow(struct db *d, const struct series_row *row, uint32_t run, str
 
 static int drop_block(struct db *d, const struct series_row *row, uint64_t first, struct err *e)
 {
-    sqlite3_stmt *st = db_prepare(d, "DELETE FROM block WHERE series = ?1 AND first = ?2", e);
-
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)row->seq);
-    sqlite3_bind_int64(st, 2, (int64_t)first);
-    return db_run(d, st, e);
+    return db_run(d, e, "DELETE FROM block WHERE series = ?1 AND first = ?2", INT(row->seq),
+                  INT(first));
 }
 
 static int write_block(struct db *d, const struct series_row *row, uint32_t run, uint64_t first,
@@ -118,26 +102,15 @@ static int write_block(struct db *d, const struct series_row *row, uint32_t run,
 {
     struct series_stats s = {0};
     AUTO(buf) struct buf data = {0};
-    sqlite3_stmt *st = db_prepare(d,
-                                  "INSERT INTO block(series, first, n, run, step_min, step_max,"
-                                  " at_min, at_max, data)"
-                                  " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-                                  e);
-    if (!st)
-        return -1;
+
     buf_init(&data, 1 << 20);
     series_pack(&data, p, n);
     series_stats_add(&s, p, n);
-    sqlite3_bind_int64(st, 1, (int64_t)row->seq);
-    sqlite3_bind_int64(st, 2, (int64_t)first);
-    sqlite3_bind_int64(st, 3, (int64_t)n);
-    sqlite3_bind_int64(st, 4, run);
-    sqlite3_bind_int64(st, 5, s.step_min);
-    sqlite3_bind_int64(st, 6, s.step_max);
-    sqlite3_bind_int64(st, 7, s.at_min);
-    sqlite3_bind_int64(st, 8, s.at_max);
-    sqlite3_bind_blob(st, 9, data.p, (int)data.n, SQLITE_STATIC);
-    return db_run(d, st, e);
+    return db_run(d, e,
+                  "INSERT INTO block(series, first, n, run, step_min, step_max, at_min, at_max,"
+                  " data) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                  INT(row->seq), INT(first), INT(n), INT(run), INT(s.step_min), INT(s.step_max),
+                  INT(s.at_min), INT(s.at_max), BLOB(buf_str(&data)));
 }
 
 /* The last point is `p`, or a text; n, the bounds and the last point go to the row. */
@@ -145,31 +118,17 @@ static int write_row(struct db *d, const struct series_row *row, uint32_t run,
                      const struct series_point *p, struct str text, struct err *e)
 {
     const struct series_stats *s = &row->stats;
-    sqlite3_stmt *st =
-        db_prepare(d,
-                   "UPDATE series SET n = ?2, numbers = ?3, step_min = ?4, step_max = ?5,"
-                   " at_min = ?6, at_max = ?7, min = ?8, max = ?9, run = ?10, step = ?11,"
-                   " at_ms = ?12, value = ?13, text = ?14 WHERE seq = ?1",
-                   e);
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)row->seq);
-    sqlite3_bind_int64(st, 2, (int64_t)row->n);
-    sqlite3_bind_int64(st, 3, (int64_t)s->n);
-    sqlite3_bind_int64(st, 4, s->step_min);
-    sqlite3_bind_int64(st, 5, s->step_max);
-    sqlite3_bind_int64(st, 6, s->at_min);
-    sqlite3_bind_int64(st, 7, s->at_max);
-    sqlite3_bind_double(st, 8, s->min);
-    sqlite3_bind_double(st, 9, s->max);
-    sqlite3_bind_int64(st, 10, run);
-    sqlite3_bind_int64(st, 11, p->step);
-    sqlite3_bind_int64(st, 12, p->at_ms);
-    if (!text.p && !isnan(p->value)) /* SQLite has no NaN: neither value nor text says it */
-        sqlite3_bind_double(st, 13, p->value);
-    if (text.p)
-        bind_str(st, 14, text);
-    return db_run(d, st, e);
+    /* SQLite has no NaN: neither value nor text stands for it. */
+    bool number = !text.p && !isnan(p->value);
+
+    return db_run(d, e,
+                  "UPDATE series SET n = ?2, numbers = ?3, step_min = ?4, step_max = ?5,"
+                  " at_min = ?6, at_max = ?7, min = ?8, max = ?9, run = ?10, step = ?11,"
+                  " at_ms = ?12, value = ?13, text = ?14 WHERE seq = ?1",
+                  INT(row->seq), INT(row->n), INT(s->n), INT(s->step_min), INT(s->step_max),
+                  INT(s->at_min), INT(s->at_max), REAL(s->min), REAL(s->max), INT(run),
+                  INT(p->step), INT(p->at_ms), number ? REAL(p->value) : NONE,
+                  text.p ? TEXT(text) : NONE);
 }
 
 int series_append(struct db *d, struct series_row *row, uint32_t run, const struct series_point *p,
@@ -202,29 +161,16 @@ int series_append_text(struct db *d, struct series_row *row, uint32_t run, int64
                        int64_t at_ms, struct str text, struct err *e)
 {
     const struct series_point last = {.step = step, .at_ms = at_ms};
-    sqlite3_stmt *st = db_prepare(d,
-                                  "INSERT INTO word(series, idx, run, step, at_ms, text)"
-                                  " VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
-                                  e);
-    if (!st)
+
+    if (db_run(d, e,
+               "INSERT INTO word(series, idx, run, step, at_ms, text)"
+               " VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
+               INT(row->seq), INT(row->n), INT(run), INT(step), INT(at_ms), TEXT(text)) < 0)
         return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)row->seq);
-    sqlite3_bind_int64(st, 2, (int64_t)row->n);
-    sqlite3_bind_int64(st, 3, run);
-    sqlite3_bind_int64(st, 4, step);
-    sqlite3_bind_int64(st, 5, at_ms);
-    bind_str(st, 6, text);
-    if (db_run(d, st, e) < 0)
-        return -1;
-    st = db_prepare(d,
-                    "DELETE FROM word WHERE series = ?1 AND idx <= (SELECT idx FROM word"
-                    " WHERE series = ?1 ORDER BY idx DESC LIMIT 1 OFFSET ?2)",
-                    e);
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)row->seq);
-    sqlite3_bind_int64(st, 2, WORDS_KEPT);
-    if (db_run(d, st, e) < 0)
+    if (db_run(d, e,
+               "DELETE FROM word WHERE series = ?1 AND idx <= (SELECT idx FROM word"
+               " WHERE series = ?1 ORDER BY idx DESC LIMIT 1 OFFSET ?2)",
+               INT(row->seq), INT(WORDS_KEPT)) < 0)
         return -1;
     row->n++;
     return write_row(d, row, run, &last, text.p ? text : STR(""), e);
@@ -253,11 +199,11 @@ static int move_points(struct db *d, struct moving *m, struct err *e)
 int series_migrate(struct db *d, struct err *e)
 {
     struct moving m = {0};
-    sqlite3_stmt *st = db_prepare(d,
-                                  "SELECT job, name, run, step, at_ms, value FROM report"
-                                  " WHERE kind = 109 ORDER BY job, kind, name, seq",
-                                  e);
-    int rc = st ? 0 : -1;
+    sqlite3_stmt *st = db_query(d, e,
+                                "SELECT job, name, run, step, at_ms, value FROM report"
+                                " WHERE kind = ?1 ORDER BY job, kind, name, seq",
+                                INT('m'));
+    int rc = 0;
 
     while (rc >= 0 && (rc = db_step(d, st, e)) == 1) {
         uint64_t job = column_u64(st, 0);

@@ -17,7 +17,7 @@ void sql_done(struct sql *q)
     arena_done(&q->scratch);
 }
 
-static void add_arg(struct sql *q, struct sql_arg a)
+static void add_arg(struct sql *q, struct db_arg a)
 {
     vec_push(&q->args, a);
     buf_addf(&q->text, "?%zu", q->args.n);
@@ -25,17 +25,17 @@ static void add_arg(struct sql *q, struct sql_arg a)
 
 void sql_int(struct sql *q, int64_t v)
 {
-    add_arg(q, (struct sql_arg){.type = ARG_INT, .i = v});
+    add_arg(q, INT(v));
 }
 
 void sql_real(struct sql *q, double v)
 {
-    add_arg(q, (struct sql_arg){.type = ARG_REAL, .d = v});
+    add_arg(q, REAL(v));
 }
 
 void sql_text(struct sql *q, struct str v)
 {
-    add_arg(q, (struct sql_arg){.type = ARG_TEXT, .s = v});
+    add_arg(q, TEXT(v));
 }
 
 void sql_add(struct sql *q, const char *literal)
@@ -43,23 +43,11 @@ void sql_add(struct sql *q, const char *literal)
     buf_adds(&q->text, literal);
 }
 
-sqlite3_stmt *sql_prepare(struct sql *q, struct db *d, struct err *e)
+sqlite3_stmt *sql_query(struct sql *q, struct db *d, struct err *e)
 {
     if (q->text.overflow) {
         err_set(e, ERR_LIMIT, "the query is too long; use a shorter filter");
         return NULL;
     }
-    sqlite3_stmt *st = db_prepare_text(d, buf_str(&q->text).p, e);
-    if (!st)
-        return NULL;
-    for (size_t i = 0; i < q->args.n; i++) {
-        const struct sql_arg *a = &q->args.p[i];
-        if (a->type == ARG_INT)
-            sqlite3_bind_int64(st, (int)i + 1, a->i);
-        else if (a->type == ARG_REAL)
-            sqlite3_bind_double(st, (int)i + 1, a->d);
-        else
-            bind_str(st, (int)i + 1, a->s);
-    }
-    return st;
+    return db_query_text(d, e, buf_str(&q->text).p, q->args.p, q->args.n);
 }

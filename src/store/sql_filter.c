@@ -40,6 +40,7 @@ void sql_duration(struct sql *q, int64_t now_ms)
 static struct str lowered(struct sql *q, const char *text)
 {
     char *p = arena_strdup(&q->scratch, text);
+
     for (char *c = p; *c; c++)
         *c = (char)tolower((unsigned char)*c);
     return str_of(p);
@@ -120,15 +121,11 @@ static void add_any_param(struct writer_ctx *w, const char *key)
     sql_add(w->q, ")");
 }
 
-static int known_name(struct db *d, const char *literal, const char *name, bool *out, struct err *e)
+/* Does this statement return a row? */
+static int has_row(struct db *d, sqlite3_stmt *st, bool *out, struct err *e)
 {
-    sqlite3_stmt *st = db_prepare(d, literal, e);
-
-    if (!st)
-        return -1;
-    bind_str(st, 1, str_of(name));
-    sqlite3_bind_int(st, 2, MARK_PARAM); /* only in the statement about marks */
     int rc = db_step(d, st, e);
+
     sqlite3_reset(st);
     *out = rc == 1;
     return rc < 0 ? -1 : 0;
@@ -136,11 +133,16 @@ static int known_name(struct db *d, const char *literal, const char *name, bool 
 
 static int look_at_name(struct writer_ctx *w, const char *name)
 {
-    if (known_name(w->db, "SELECT 1 FROM mark WHERE kind = ?2 AND name = ?1 LIMIT 1", name,
-                   &w->logged, w->e) < 0)
+    struct str n = str_of(name);
+
+    if (has_row(w->db,
+                db_query(w->db, w->e, "SELECT 1 FROM mark WHERE kind = ?1 AND name = ?2 LIMIT 1",
+                         INT(MARK_PARAM), TEXT(n)),
+                &w->logged, w->e) < 0)
         return -1;
-    return known_name(w->db, "SELECT 1 FROM series WHERE name = ?1 LIMIT 1", name, &w->measured,
-                      w->e);
+    return has_row(w->db,
+                   db_query(w->db, w->e, "SELECT 1 FROM series WHERE name = ?1 LIMIT 1", TEXT(n)),
+                   &w->measured, w->e);
 }
 
 /* The value a term looks at. */
@@ -384,5 +386,6 @@ static int add_node(struct writer_ctx *w, const struct filter *f)
 int sql_filter(struct sql *q, struct db *d, const struct filter *f, int64_t now_ms, struct err *e)
 {
     struct writer_ctx w = {.q = q, .db = d, .now_ms = now_ms, .e = e};
+
     return add_node(&w, f);
 }

@@ -5,15 +5,9 @@
 #include "model/filter.h"
 #include "store/db_priv.h"
 
-struct sql_arg {
-    enum { ARG_INT, ARG_REAL, ARG_TEXT } type;
-    int64_t i;
-    double d;
-    struct str s; /* borrowed until the query is done */
-};
 struct sql {
     struct buf text;
-    VEC(struct sql_arg) args;
+    VEC(struct db_arg) args;
     struct arena scratch; /* text made for arguments */
 };
 void sql_init(struct sql *q);
@@ -23,7 +17,7 @@ void sql_int(struct sql *q, int64_t v);
 void sql_real(struct sql *q, double v);
 void sql_text(struct sql *q, struct str v);
 void sql_add(struct sql *q, const char *literal);
-sqlite3_stmt *sql_prepare(struct sql *q, struct db *d, struct err *e); /* bound, ready to step */
+sqlite3_stmt *sql_query(struct sql *q, struct db *d, struct err *e); /* bound, ready to step */
 
 /* A filter as a condition on `job j`, always 0 or 1.  Absent values match nothing, not even "!=";
  * `not` in front of a term matches them. */

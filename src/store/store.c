@@ -66,24 +66,28 @@ static int ledger_load(void *self, const struct load_sink *sink, struct err *e)
 static int ledger_read_launch(void *self, uint64_t job, struct launch *out, struct err *e)
 {
     struct store *s = self;
+
     return launch_read(s->launches, job, out, e);
 }
 
 static int ledger_read_job(void *self, uint64_t job, struct job_record *out, struct err *e)
 {
     struct store *s = self;
+
     return point_job(&s->point, job, out, e);
 }
 
 static int ledger_read_deps(void *self, uint64_t job, uint64_t **out, size_t *out_n, struct err *e)
 {
     struct store *s = self;
+
     return point_deps(&s->point, job, out, out_n, e);
 }
 
 static bool ledger_healthy(void *self)
 {
     struct store *s = self;
+
     return atomic_load(&s->writer.healthy);
 }
 
@@ -145,6 +149,7 @@ void store_idle(struct store *s)
 static int64_t file_bytes(const char *path)
 {
     struct stat st;
+
     return stat(path, &st) == 0 ? (int64_t)st.st_size : 0;
 }
 

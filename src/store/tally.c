@@ -66,9 +66,7 @@ int tally_load(struct tally *t, struct db *d, struct err *e)
 
     clear(t);
     buf_init(&key, 1 << 20);
-    st = db_prepare(d, "SELECT seq, project, queue, uid, user FROM party", e);
-    if (!st)
-        return -1;
+    st = db_query(d, e, "SELECT seq, project, queue, uid, user FROM party");
     while ((rc = db_step(d, st, e)) == 1) {
         buf_reset(&key);
         party_key(&key, column_str(st, 1), column_str(st, 2), (uint32_t)sqlite3_column_int64(st, 3),
@@ -77,9 +75,7 @@ int tally_load(struct tally *t, struct db *d, struct err *e)
     }
     if (rc < 0)
         return -1;
-    st = db_prepare(d, "SELECT party, state, n FROM tally", e);
-    if (!st)
-        return -1;
+    st = db_query(d, e, "SELECT party, state, n FROM tally");
     while ((rc = db_step(d, st, e)) == 1) {
         uint64_t party = column_u64(st, 0), state = column_u64(st, 1);
         if (party < t->lines.n && state < JOB_STATE_MAX)
@@ -99,16 +95,9 @@ int tally_party(struct tally *t, struct db *d, struct str project, struct str qu
     party = (uint64_t)(uintptr_t)map_str_get(&t->parties, buf_str(&key));
     if (!party) {
         party = t->lines.n;
-        sqlite3_stmt *st = db_prepare(
-            d, "INSERT INTO party(seq, project, queue, uid, user) VALUES(?1, ?2, ?3, ?4, ?5)", e);
-        if (!st)
-            return -1;
-        sqlite3_bind_int64(st, 1, (int64_t)party);
-        bind_str(st, 2, project);
-        bind_str(st, 3, queue);
-        sqlite3_bind_int64(st, 4, uid);
-        bind_str(st, 5, user);
-        if (db_run(d, st, e) < 0)
+        if (db_run(d, e,
+                   "INSERT INTO party(seq, project, queue, uid, user) VALUES(?1, ?2, ?3, ?4, ?5)",
+                   INT(party), TEXT(project), TEXT(queue), INT(uid), TEXT(user)) < 0)
             return -1;
         remember(t, buf_str(&key), party);
     }
@@ -137,18 +126,17 @@ void tally_add(struct tally *t, struct member m, enum job_state state, int64_t d
     b->n[state] += delta;
 }
 
-static int write_line(struct tally *t, struct db *d, sqlite3_stmt *st, uint64_t party,
-                      struct err *e)
+static int write_line(struct tally *t, struct db *d, uint64_t party, struct err *e)
 {
     struct tally_line *l = &t->lines.p[party];
 
     for (int state = 0; state < JOB_STATE_MAX; state++) {
         if (!(l->dirty & 1u << state))
             continue;
-        sqlite3_bind_int64(st, 1, (int64_t)party);
-        sqlite3_bind_int(st, 2, state);
-        sqlite3_bind_int64(st, 3, l->n[state]);
-        if (db_run(d, st, e) < 0)
+        if (db_run(d, e,
+                   "INSERT INTO tally(party, state, n) VALUES(?1, ?2, ?3)"
+                   " ON CONFLICT(party, state) DO UPDATE SET n = ?3",
+                   INT(party), INT(state), INT(l->n[state])) < 0)
             return -1;
     }
     l->dirty = 0;
@@ -161,17 +149,17 @@ static int write_batches(struct tally *t, struct db *d, struct err *e)
     void *delta;
     /* Parameters are numbered as they appear: the states, then the batch. */
 #define X(up, low, number, kind) ", n" #number " = n" #number " + :n" #number
-    sqlite3_stmt *st = db_prepare(
-        d, "UPDATE batch SET n_jobs = n_jobs" JOB_STATE_LIST(X) " WHERE seq = :batch", e);
+    static const char sql[] =
+        "UPDATE batch SET n_jobs = n_jobs" JOB_STATE_LIST(X) " WHERE seq = :batch";
 #undef X
-    if (!st)
-        return -1;
+    struct db_arg args[JOB_STATE_MAX + 1];
+
     for (size_t it = 0; map_u64_next(&t->batches, &it, &batch, &delta);) {
         const struct batch_delta *b = delta;
-        sqlite3_bind_int64(st, JOB_STATE_MAX + 1, (int64_t)batch);
         for (int i = 0; i < JOB_STATE_MAX; i++)
-            sqlite3_bind_int64(st, 1 + i, b->n[job_states[i]]);
-        if (db_run(d, st, e) < 0)
+            args[i] = INT(b->n[job_states[i]]);
+        args[JOB_STATE_MAX] = INT(batch);
+        if (db_run_args(d, e, sql, args, JOB_STATE_MAX + 1) < 0)
             return -1;
     }
     forget_batches(t);
@@ -180,20 +168,12 @@ static int write_batches(struct tally *t, struct db *d, struct err *e)
 
 int tally_write(struct tally *t, struct db *d, struct err *e)
 {
-    sqlite3_stmt *st;
-
     if (!t->dirty.n)
         return 0;
     if (t->batches.n && write_batches(t, d, e) < 0)
         return -1;
-    st = db_prepare(d,
-                    "INSERT INTO tally(party, state, n) VALUES(?1, ?2, ?3)"
-                    " ON CONFLICT(party, state) DO UPDATE SET n = ?3",
-                    e);
-    if (!st)
-        return -1;
     for (size_t i = 0; i < t->dirty.n; i++)
-        if (write_line(t, d, st, t->dirty.p[i], e) < 0)
+        if (write_line(t, d, t->dirty.p[i], e) < 0)
             return -1;
     vec_clear(&t->dirty);
     return 0;

@@ -13,20 +13,13 @@
 
 static int marks_of(struct db *d, uint64_t job, char kind, mark_fn fn, void *arg, struct err *e)
 {
-    sqlite3_stmt *st =
-        db_prepare(d,
-                   kind ? "SELECT kind, name, text, step, at_ms, run FROM mark WHERE job = ?1"
-                          " AND kind = ?2 ORDER BY seq"
-                        : "SELECT kind, name, text, step, at_ms, run FROM mark WHERE job = ?1"
-                          " ORDER BY seq",
-                   e);
-    int rc = -1;
+    /* Kind 0: of every kind. */
+    sqlite3_stmt *st = db_query(d, e,
+                                "SELECT kind, name, text, step, at_ms, run FROM mark WHERE job = ?1"
+                                " AND (?2 = 0 OR kind = ?2) ORDER BY seq",
+                                INT(job), INT(kind));
+    int rc;
 
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)job);
-    if (kind)
-        sqlite3_bind_int(st, 2, kind);
     while ((rc = db_step(d, st, e)) == 1) {
         struct mark_view v = {
             .job = job,
@@ -124,12 +117,9 @@ static struct series_view view_series(sqlite3_stmt *st, uint64_t job)
 
 static int series_of(struct db *d, uint64_t job, series_fn fn, void *arg, struct err *e)
 {
-    sqlite3_stmt *st = db_prepare(d, SERIES_COLUMNS " ORDER BY seq", e);
+    sqlite3_stmt *st = db_query(d, e, SERIES_COLUMNS " ORDER BY seq", INT(job));
     int rc;
 
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)job);
     while ((rc = db_step(d, st, e)) == 1) {
         struct series_view v = view_series(st, job);
         if (!fn(arg, &v)) {
@@ -156,13 +146,9 @@ int store_series(struct store *s, const uint64_t *jobs, size_t n, series_fn fn, 
 static int find_series(struct db *d, uint64_t job, struct str name, struct series_view *out,
                        uint64_t *out_seq, struct err *e)
 {
-    sqlite3_stmt *st = db_prepare(d, SERIES_COLUMNS " AND name = ?2", e);
+    sqlite3_stmt *st = db_query(d, e, SERIES_COLUMNS " AND name = ?2", INT(job), TEXT(name));
     int rc;
 
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)job);
-    bind_str(st, 2, name);
     rc = db_step(d, st, e);
     if (rc == 0)
         return err_set(
@@ -268,17 +254,12 @@ static int tell_block(struct walk *w, sqlite3_stmt *st, struct err *e)
 static int walk_blocks(struct walk *w, struct err *e)
 {
     int rc;
-    sqlite3_stmt *st = db_prepare(w->db,
-                                  "SELECT first, n, run, data FROM block WHERE series = ?1"
-                                  " AND first >= ifnull((SELECT max(first) FROM block"
-                                  "  WHERE series = ?1 AND first <= ?2), 0) AND first < ?3"
-                                  " ORDER BY first",
-                                  e);
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)w->seq);
-    sqlite3_bind_int64(st, 2, (int64_t)w->first);
-    sqlite3_bind_int64(st, 3, (int64_t)w->end);
+    sqlite3_stmt *st = db_query(w->db, e,
+                                "SELECT first, n, run, data FROM block WHERE series = ?1"
+                                " AND first >= ifnull((SELECT max(first) FROM block"
+                                "  WHERE series = ?1 AND first <= ?2), 0) AND first < ?3"
+                                " ORDER BY first",
+                                INT(w->seq), INT(w->first), INT(w->end));
     while ((rc = db_step(w->db, st, e)) == 1) {
         rc = tell_block(w, st, e);
         if (rc)
@@ -289,14 +270,10 @@ static int walk_blocks(struct walk *w, struct err *e)
 
 static int walk(struct walk *w, struct err *e)
 {
-    w->words = db_prepare(w->db,
-                          "SELECT idx, run, step, at_ms, text FROM word WHERE series = ?1"
-                          " AND idx >= ?2 ORDER BY idx",
-                          e);
-    if (!w->words)
-        return -1;
-    sqlite3_bind_int64(w->words, 1, (int64_t)w->seq);
-    sqlite3_bind_int64(w->words, 2, (int64_t)w->first);
+    w->words = db_query(w->db, e,
+                        "SELECT idx, run, step, at_ms, text FROM word WHERE series = ?1"
+                        " AND idx >= ?2 ORDER BY idx",
+                        INT(w->seq), INT(w->first));
     return next_word(w, e) < 0 ? -1 : walk_blocks(w, e);
 }
 
@@ -324,17 +301,12 @@ static int fill_buckets(struct walk *w, const struct series_axis *a, struct seri
 {
     int rc;
     sqlite3_stmt *st =
-        db_prepare(w->db,
-                   a->by_time ? "SELECT n, data FROM block WHERE series = ?1 AND at_max >= ?2"
-                                " AND at_min <= ?3 ORDER BY first"
-                              : "SELECT n, data FROM block WHERE series = ?1 AND step_max >= ?2"
-                                " AND step_min <= ?3 ORDER BY first",
-                   e);
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)w->seq);
-    sqlite3_bind_int64(st, 2, a->from);
-    sqlite3_bind_int64(st, 3, a->to);
+        db_query(w->db, e,
+                 a->by_time ? "SELECT n, data FROM block WHERE series = ?1 AND at_max >= ?2"
+                              " AND at_min <= ?3 ORDER BY first"
+                            : "SELECT n, data FROM block WHERE series = ?1 AND step_max >= ?2"
+                              " AND step_min <= ?3 ORDER BY first",
+                 INT(w->seq), INT(a->from), INT(a->to));
     while ((rc = db_step(w->db, st, e)) == 1) {
         size_t n = (size_t)column_u64(st, 0);
         if (unpack(w, st, 1, n, e) < 0)

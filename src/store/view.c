@@ -11,10 +11,7 @@ static int stand_on(struct view_reader *r, sqlite3_stmt **st, uint64_t *at, uint
 {
     if (*at == seq && *st)
         return 0;
-    *st = db_prepare(r->db, literal, e);
-    if (!*st)
-        return -1;
-    sqlite3_bind_int64(*st, 1, (int64_t)seq);
+    *st = db_query(r->db, e, literal, INT(seq));
     if (db_step(r->db, *st, e) < 0)
         return -1;
     *at = seq;
@@ -70,16 +67,13 @@ static int read_id(struct view_reader *r, struct job_view *out, struct err *e)
 int view_read(struct view_reader *r, uint64_t seq, struct job_view *out, struct err *e)
 {
     sqlite3_stmt *st =
-        db_prepare(r->db,
-                   "SELECT j.seq, j.state, j.spec, j.batch, j.idx, j.priority, j.attempt, j.cancel,"
-                   " j.created_ms, j.started_ms, j.ended_ms, ifnull(j.exit_code, -1), j.name,"
-                   " j.params, j.reason, r.max_rss_bytes, r.cpu_user_ms + r.cpu_sys_ms, j.training"
-                   " FROM job j"
-                   " LEFT JOIN run r ON r.job = j.seq AND r.run = j.attempt WHERE j.seq = ?1",
-                   e);
-    if (!st)
-        return -1;
-    sqlite3_bind_int64(st, 1, (int64_t)seq);
+        db_query(r->db, e,
+                 "SELECT j.seq, j.state, j.spec, j.batch, j.idx, j.priority, j.attempt, j.cancel,"
+                 " j.created_ms, j.started_ms, j.ended_ms, ifnull(j.exit_code, -1), j.name,"
+                 " j.params, j.reason, r.max_rss_bytes, r.cpu_user_ms + r.cpu_sys_ms, j.training"
+                 " FROM job j"
+                 " LEFT JOIN run r ON r.job = j.seq AND r.run = j.attempt WHERE j.seq = ?1",
+                 INT(seq));
     int rc = db_step(r->db, st, e);
     if (rc <= 0)
         return rc;

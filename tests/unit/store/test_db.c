@@ -39,18 +39,18 @@ static void test_statements_are_kept_and_evicted(void **state)
 
     assert_int_equal(db_open(&d, ":memory:", DB_WRITER, &e), 0);
     static const char literal[] = "SELECT 1";
-    sqlite3_stmt *kept = db_prepare(&d, literal, &e);
-    assert_ptr_equal(db_prepare(&d, literal, &e), kept);
+    sqlite3_stmt *kept = db_query(&d, &e, literal);
+    assert_ptr_equal(db_query(&d, &e, literal), kept);
     for (int i = 0; i < 3 * DB_STATEMENTS; i++) {
         AUTO_FREE char *sql = xasprintf("SELECT %d", i);
-        sqlite3_stmt *st = db_prepare_text(&d, sql, &e);
+        sqlite3_stmt *st = db_query_text(&d, &e, sql, NULL, 0);
         assert_non_null(st);
         assert_int_equal(db_step(&d, st, &e), 1);
         assert_int_equal(sqlite3_column_int(st, 0), i);
         sqlite3_reset(st);
-        assert_ptr_equal(db_prepare_text(&d, sql, &e), st);
+        assert_ptr_equal(db_query_text(&d, &e, sql, NULL, 0), st);
     }
-    assert_null(db_prepare_text(&d, "SELECT nonsense FROM nowhere", &e));
+    assert_null(db_query_text(&d, &e, "SELECT nonsense FROM nowhere", NULL, 0));
     assert_int_equal(e.code, ERR_INTERNAL);
     db_done(&d);
 }
@@ -60,7 +60,7 @@ static void test_statements_are_kept_and_evicted(void **state)
 static int64_t number(struct db *d, const char *sql)
 {
     struct err e = {0};
-    sqlite3_stmt *st = db_prepare_text(d, sql, &e);
+    sqlite3_stmt *st = db_query_text(d, &e, sql, NULL, 0);
     int64_t v = -1;
 
     if (st && db_step(d, st, &e) == 1)

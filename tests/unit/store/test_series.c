@@ -11,7 +11,7 @@ static int64_t number(struct fixture *f, const char *sql)
     int64_t v = -1;
 
     assert_int_equal(db_open(&d, f->path, DB_READER, &e), 0);
-    sqlite3_stmt *st = db_prepare_text(&d, sql, &e);
+    sqlite3_stmt *st = db_query_text(&d, &e, sql, NULL, 0);
     if (st && db_step(&d, st, &e) == 1)
         v = sqlite3_column_int64(st, 0);
     no_err(&e);
