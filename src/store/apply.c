@@ -53,9 +53,8 @@ static int find_job(struct applier *a, uint64_t seq, struct job_now *out, struct
 {
     sqlite3_stmt *st =
         db_query(a->db, e, "SELECT state, party, batch FROM job WHERE seq = ?1", INT(seq));
-    int rc;
+    int rc = db_step(a->db, st, e);
 
-    rc = db_step(a->db, st, e);
     if (rc == 1) {
         out->state = (enum job_state)sqlite3_column_int(st, 0);
         out->member = (struct member){column_u64(st, 1), column_u64(st, 2)};
@@ -238,6 +237,16 @@ static int apply_job_state(struct applier *a, const struct change *c, struct err
     return event_append(a, EVENT_JOB_STATE + s->to, c->at_ms, s->first, last, e);
 }
 
+/* Counts the job in its new state and appends the event that says so. */
+static int job_moved(struct applier *a, const struct change *c, uint64_t job,
+                     const struct job_now *j, enum job_state to, struct str reason, struct err *e)
+{
+    move(a, j, to);
+    data_begin(a, c->user);
+    data_str(a, "reason", reason);
+    return event_append(a, EVENT_JOB_STATE + to, c->at_ms, job, job, e);
+}
+
 static int apply_job_cancel(struct applier *a, const struct change *c, struct err *e)
 {
     struct job_now j = {0};
@@ -249,9 +258,7 @@ static int apply_job_cancel(struct applier *a, const struct change *c, struct er
     if (db_run(a->db, e, "UPDATE job SET state = ?2, cancel = 1 WHERE seq = ?1", INT(seq),
                INT(JOB_STOPPING)) < 0)
         return -1;
-    move(a, &j, JOB_STOPPING);
-    data_begin(a, c->user);
-    return event_append(a, EVENT_JOB_STATE + JOB_STOPPING, c->at_ms, seq, seq, e);
+    return job_moved(a, c, seq, &j, JOB_STOPPING, STR(""), e);
 }
 
 static int apply_job_retry(struct applier *a, const struct change *c, struct err *e)
@@ -268,10 +275,7 @@ static int apply_job_retry(struct applier *a, const struct change *c, struct err
                " ended_ms = 0, next_try_ms = 0, exit_code = NULL, reason = NULL WHERE seq = ?1",
                INT(seq), INT(JOB_QUEUED)) < 0)
         return -1;
-    move(a, &j, JOB_QUEUED);
-    data_begin(a, c->user);
-    data_str(a, "reason", STR("retry"));
-    return event_append(a, EVENT_JOB_STATE + JOB_QUEUED, c->at_ms, seq, seq, e);
+    return job_moved(a, c, seq, &j, JOB_QUEUED, STR("retry"), e);
 }
 
 static int apply_queue(struct applier *a, const struct change *c, struct err *e)

@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "model/gpu_set.h"
 #include "model/job.h"
+#include "model/spec.h"
 #include <sqlite3.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,6 +29,7 @@ struct db {
     char *path;
     struct db_statement cache[DB_STATEMENTS];
     uint64_t clock; /* of the cache */
+    size_t last;    /* the statement used last */
 };
 
 /* A file that is not there is made with mode 0600 by a writer, and is NOT_FOUND for a reader.
@@ -94,6 +96,8 @@ static inline uint64_t column_u64(sqlite3_stmt *st, int i)
 }
 /* The devices of a run: as text, or in older rows as a bit mask. */
 struct gpu_set column_gpus(sqlite3_stmt *st, int mask, int text);
+/* What a job needs: mcpu, mem_bytes, gpus and slots of its spec, from column i on. */
+struct resources column_need(sqlite3_stmt *st, int i);
 static inline struct str column_str(sqlite3_stmt *st, int i)
 {
     const char *p = (const char *)sqlite3_column_text(st, i);

@@ -9,7 +9,7 @@
  * of open runs is needed.
  */
 #include "base/util.h"
-#include "store/store_priv.h"
+#include "store/query_priv.h"
 
 enum { SPEC_SLOTS = 64, SCAN_SHARE = 4 };
 
@@ -75,10 +75,7 @@ static int find_spec(struct loader *l, uint64_t seq, const struct spec_facts **o
     *f = (struct spec_facts){
         .seq = seq,
         .party = column_u64(st, 0),
-        .need = {.mcpu = sqlite3_column_int64(st, 1),
-                 .mem_bytes = sqlite3_column_int64(st, 2),
-                 .gpus = sqlite3_column_int(st, 3),
-                 .slots = sqlite3_column_int(st, 4)},
+        .need = column_need(st, 1),
         .timeout_ms = sqlite3_column_int64(st, 5),
         .backoff_ms = sqlite3_column_int64(st, 6),
         .retries = sqlite3_column_int(st, 7),
@@ -92,21 +89,7 @@ static int find_range(struct loader *l, uint64_t seq, struct err *e)
 {
     if (seq >= l->range_first && seq <= l->range_last)
         return 0;
-    sqlite3_stmt *st = db_query(l->db, e,
-                                "SELECT first, last, id FROM intake WHERE first <= ?1"
-                                " ORDER BY first DESC LIMIT 1",
-                                INT(seq));
-    int rc = db_step(l->db, st, e);
-    if (rc < 0)
-        return -1;
-    if (rc == 0)
-        return err_set(e, ERR_INTERNAL, "job store %s: job %llu has no id; run `berth doctor`",
-                       l->db->path, (unsigned long long)seq);
-    l->range_first = column_u64(st, 0);
-    l->range_last = column_u64(st, 1);
-    l->range_id = column_id(st, 2);
-    sqlite3_reset(st);
-    return 0;
+    return query_range(l->db, seq, &l->range_first, &l->range_last, &l->range_id, e);
 }
 
 static int find_batch(struct loader *l, uint64_t batch, struct err *e)

@@ -209,6 +209,16 @@ static void add_value(struct writer_ctx *w, const struct filter *f)
     }
 }
 
+/* The operator and what the value is compared with. */
+static void add_comparison(struct writer_ctx *w, const struct filter *f)
+{
+    sql_add(w->q, op_text[f->op]);
+    if (f->numeric)
+        sql_real(w->q, f->number);
+    else
+        sql_text(w->q, str_of(f->values[0]));
+}
+
 static void add_contains(struct writer_ctx *w, const struct filter *f)
 {
     sql_add(w->q, "instr(lower(");
@@ -280,11 +290,7 @@ static void add_any_type(struct writer_ctx *w, const struct filter *f)
         sql_add(w->q, f->numeric ? ") IN ('integer', 'real') AND " : ") = 'text' AND ");
         add_value(w, f);
     }
-    sql_add(w->q, op_text[f->op]);
-    if (f->numeric)
-        sql_real(w->q, f->number);
-    else
-        sql_text(w->q, str_of(f->values[0]));
+    add_comparison(w, f);
 }
 
 /* A whole id is one job; a prefix is compared with the text of the id. */
@@ -337,11 +343,7 @@ static int add_term(struct writer_ctx *w, const struct filter *f)
             sql_add(w->q, ") = 'real' AND ");
         }
         add_value(w, f);
-        sql_add(w->q, op_text[f->op]);
-        if (f->numeric)
-            sql_real(w->q, f->number);
-        else
-            sql_text(w->q, str_of(f->values[0]));
+        add_comparison(w, f);
     }
     return 0;
 }

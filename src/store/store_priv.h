@@ -68,6 +68,8 @@ void launch_cache_free(struct launch_cache *c);
 int launch_read(struct launch_cache *c, uint64_t job, struct launch *out, struct err *e);
 
 /* ---- wal_room.c: on the writer thread, between transactions ---- */
+/* How many pages the log may have before it is emptied: 16 MiB, less where space is scarce. */
+int wal_page_limit(const char *db_path);
 /* Lengthens the log to `bytes` where that is easily had.  Returns its length, 0 when unknown. */
 int64_t wal_make_room(const char *db_path, int64_t bytes);
 

@@ -32,12 +32,7 @@ static int read_spec(struct view_reader *r, uint64_t spec, struct job_view *out,
     out->queue = column_str(r->spec_st, 2);
     out->user = column_str(r->spec_st, 3);
     out->uid = (uint32_t)sqlite3_column_int64(r->spec_st, 4);
-    out->need = (struct resources){
-        .mcpu = sqlite3_column_int64(r->spec_st, 5),
-        .mem_bytes = sqlite3_column_int64(r->spec_st, 6),
-        .gpus = sqlite3_column_int(r->spec_st, 7),
-        .slots = sqlite3_column_int(r->spec_st, 8),
-    };
+    out->need = column_need(r->spec_st, 5);
     out->command = column_str(r->spec_st, 9);
     return 0;
 }

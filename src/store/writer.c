@@ -8,7 +8,8 @@
  * checkpoint may make room) and then every 250 ms.  Submissions that arrive in between are refused
  * without a try.  While unhealthy with nothing held, a small write probes for recovery.
  *
- * Checkpoints are passive, when the loop is idle or the log exceeds 16 MiB.  If readers keep it
+ * Checkpoints are passive, when the loop is idle or the log exceeds 16 MiB (on a small disk: an
+ * eighth of the free space).  If readers keep it
  * from being reused until it has 64 MiB, one that waits for them briefly restarts it, so it cannot
  * grow for ever.
  */
@@ -157,7 +158,7 @@ static void checkpoint(struct writer *w)
 
     if (!w->wal_pages)
         return;
-    w->wal_limit = WAL_PAGES_SOFT;
+    w->wal_limit = wal_page_limit(w->db.path);
     if (sqlite3_wal_checkpoint_v2(w->db.h, NULL, SQLITE_CHECKPOINT_PASSIVE, &in_log, &moved) ==
             SQLITE_OK &&
         in_log == moved)
@@ -170,7 +171,7 @@ static void checkpoint(struct writer *w)
     if (sqlite3_wal_checkpoint_v2(w->db.h, NULL, SQLITE_CHECKPOINT_RESTART, NULL, NULL) ==
         SQLITE_OK) {
         w->wal_pages = 0;
-        w->wal_limit = WAL_PAGES_SOFT;
+        w->wal_limit = wal_page_limit(w->db.path);
     }
     sqlite3_busy_timeout(w->db.h, BUSY_MS);
 }
@@ -373,7 +374,7 @@ static int start_thread(struct writer *w, struct err *e)
 int writer_start(struct writer *w, const char *path, store_notify_fn notify, void *arg,
                  struct err *e)
 {
-    *w = (struct writer){.notify = notify, .notify_arg = arg, .wal_limit = WAL_PAGES_SOFT};
+    *w = (struct writer){.notify = notify, .notify_arg = arg};
     atomic_init(&w->healthy, true);
     if (db_open(&w->db, path, DB_WRITER, e) < 0)
         return -1;
@@ -382,6 +383,7 @@ int writer_start(struct writer *w, const char *path, store_notify_fn notify, voi
         db_done(&w->db);
         return -1;
     }
+    w->wal_limit = wal_page_limit(path);
     sqlite3_wal_hook(w->db.h, on_wal, w);
     w->stats.last_event = w->applier.last_event;
     if (start_thread(w, e) < 0) {
