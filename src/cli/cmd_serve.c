@@ -22,7 +22,7 @@
 enum { AUTO_IDLE_MS = 10 * 60 * 1000, AUTO_LOOK_MS = 5000, GPU_LOG_BYTES = 1 << 30 };
 
 struct serve_opts {
-    struct opt_num slots, cpus, mem, gpus, retain, idle;
+    struct opt_num slots, cpus, mem, gpus, user_limit, retain, idle;
     struct opt_num gpu_share, gpu_restart, gpu_replan, gpu_age, gpu_reserve, gpu_scale, gpu_log;
     const char *gpu_objective, *master_ports, *torch_backend;
     const char *gpus_exclude;
@@ -38,6 +38,8 @@ static const struct opt own_opts[] = {
     {"mem", 0, OPT_SIZE, "SIZE", SERVE(mem), "memory to give out (default: all)", COMPLETE_NONE,
      NULL},
     {"gpus", 0, OPT_INT, "N", SERVE(gpus), "GPUs to give out (default: all)", COMPLETE_NONE, NULL},
+    {"user-limit", 0, OPT_INT, "N", SERVE(user_limit),
+     "running jobs of one user at most (default: no limit)", COMPLETE_NONE, NULL},
     {"listen", 'l', OPT_TEXT, "ADDR:PORT", SERVE(listen),
      "also answer on TCP, to whoever has the token; :PORT is loopback", COMPLETE_NONE, NULL},
     {"library-listen", 0, OPT_TEXT, "ADDR:PORT", SERVE(library),
@@ -291,6 +293,8 @@ static int check_options(const struct serve_opts *o, struct err *e)
         return err_set(e, ERR_INVALID, "--tls-cert needs --listen ADDR:PORT");
     if (o->slots.set && (o->slots.v < 1 || o->slots.v > 100000))
         return err_set(e, ERR_INVALID, "--slots must be between 1 and 100000");
+    if (o->user_limit.set && (o->user_limit.v < 1 || o->user_limit.v > 100000))
+        return err_set(e, ERR_INVALID, "--user-limit must be between 1 and 100000");
     if (o->gpus.set && (o->gpus.v < 0 || o->gpus.v > GPU_SET_MAX))
         return err_set(e, ERR_INVALID, "--gpus must be between 0 and %d", GPU_SET_MAX);
     return 0;
@@ -315,6 +319,7 @@ static int serve(struct cli *c, const void *opts, const struct operands *ops)
                              .gpus = o->gpus.set ? (int32_t)o->gpus.v : -1,
                              .gpus_exclude = o->gpus_exclude,
                              .multi_user = o->multi_user || o->whole_machine,
+                             .limits = {.per_user = (int32_t)o->user_limit.v},
                              .retain_ms = o->retain.v,
                              .version = c->seams->version};
     if (check_options(o, &e) < 0 || gpu_options(o, &conf, &e) < 0 ||

@@ -404,6 +404,7 @@ static int open_core(struct host *h, struct err *e)
                                                           .socket_dir = h->door,
                                                           .ports_addr = h->conf.ports_addr,
                                                           .gpus_by_env = h->conf.gpus_by_env},
+                                           .limits = h->conf.limits,
                                            .lookahead = true});
     open_containers(h);
     h->auth = auth_new(h->core, h->secrets.token, h->conf.uid, h->conf.multi_user);

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "sched/gpu.h"
+#include "sched/limit.h"
 
 struct loop;
 struct core;
@@ -43,9 +44,10 @@ struct host_conf {
     int64_t gpu_log_bytes;                   /* limit of their logs; 0 = none */
     int32_t gpu_time_scale;                  /* a second counts as so many for that; 0 = 1 */
     bool multi_user;
-    const char *python_path; /* NULL = found beside the program */
-    int64_t retain_ms;       /* finished jobs older than this go; 0 = keep */
-    bool transient;          /* the home goes away with us: leave no shepherd behind */
+    struct limit_conf limits; /* of running jobs, for everybody */
+    const char *python_path;  /* NULL = found beside the program */
+    int64_t retain_ms;        /* finished jobs older than this go; 0 = keep */
+    bool transient;           /* the home goes away with us: leave no shepherd behind */
     /* Nodes for as long as we live: a list of {"name", "conf"}, see host_open_node.  Borrowed by
      * host_open; NULL = none. */
     const struct json *nodes;

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import pty
+import pwd
 import re
 import select
 import shutil
@@ -505,6 +506,24 @@ def test_queue_and_drain():
         assert state(h, 3) == "queued"
         h.berth("nodes", "--undrain", node)
         assert h.berth("wait", "3").returncode == 0
+
+
+def test_user_limit():
+    with home(["--slots", "4", "--user-limit", "2"]) as h:
+        h.berth("submit", "--array", "3", "--", "sleep", "30")
+        until("two run", lambda: [state(h, n) for n in (1, 2)] == ["running", "running"])
+        said = h.berth("explain", "3").stdout
+        assert f"user {pwd.getpwuid(os.getuid()).pw_name} is limited to 2 running jobs" in said, said
+        assert json.loads(h.berth("explain", "3", "-o", "json").stdout)[0]["kind"] == "user_slots"
+        h.kill()
+        h.start("--slots", "4", "--user-limit", "2")  # what ran before still counts
+        assert state(h, 3) == "queued"
+        h.berth("cancel", "1")
+        until("the third runs", lambda: state(h, 3) == "running")
+        h.berth("cancel", "--all", "--yes")
+    with home() as h:
+        p = h.berth("serve", "--user-limit", "0", check=False)
+        assert p.returncode == 2 and "--user-limit must be between 1 and 100000" in p.stderr, p.stderr
 
 
 # ---- daemon and data ----

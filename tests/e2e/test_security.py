@@ -98,6 +98,13 @@ def as_user(uid, h, *requests):
     return out if len(requests) > 1 else out[0]
 
 
+def until(condition, timeout=20):
+    end = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
 # -- over TCP --
 
 def test_token_file_is_private():
@@ -391,6 +398,20 @@ def test_jobs_run_as_their_submitter():
     assert status == 200 and lines[:2] == [str(OTHER), str(OTHER)], text
     assert h.token not in str(text) and "SQLite" not in str(text)
     assert sum("ermission denied" in x for x in lines) == 3, text
+
+
+def test_users_are_limited_one_by_one():
+    if os.getuid() != 0:
+        raise harness.Skip("needs root to be two users")
+    h = home_of("limited", "--multi-user", "--slots", "4", "--user-limit", "1")
+    sleep = ("POST", "/v1/jobs", {"command": ["sleep", "60"], "cwd": "/"})
+    numbers = [job["number"] for _, job in as_user(OTHER, h, sleep, sleep) + [as_user(STRANGER, h, sleep)]]
+    until(lambda: [h.api("GET", f"/v1/jobs/{n}")["state"] for n in numbers] == ["running", "queued", "running"])
+    assert "is limited to 1 running job" in h.api("GET", f"/v1/jobs/{numbers[1]}/explain")["text"]
+    h.api("POST", "/v1/jobs/cancel", {"jobs": [str(numbers[0])]})
+    until(lambda: h.api("GET", f"/v1/jobs/{numbers[1]}")["state"] == "running")
+    h.api("POST", "/v1/jobs/cancel", {"filter": "state:active"})
+    h.wait_all()
 
 
 if __name__ == "__main__":

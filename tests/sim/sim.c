@@ -21,6 +21,7 @@ struct sim {
     struct sim_result result;
     VEC(uint64_t) acked; /* numbers a client was told */
     bool dying;
+    int32_t user_limit; /* running jobs of one user; 0 = no limit */
 };
 
 /* Virtual time; the wall clock also jumps. */
@@ -109,7 +110,8 @@ static void submit(struct sim *s)
 {
     struct sim_submission *x = xcalloc(1, sizeof(*x));
     struct rng *r = &s->rng;
-    const struct caller who = {.uid = 1000, .user = "sim", .admin = true};
+    const struct caller who = {
+        .uid = 1000 + (uint32_t)(s->result.jobs % 2), .user = "sim", .admin = true};
 
     x->spec = (struct spec_row){.body = STR("{}"),
                                 .name = STR("n"),
@@ -188,6 +190,7 @@ static void boot(struct sim *s)
                                            .clock = {sim_wall, sim_mono, s},
                                            .seed = rng_next(&s->rng),
                                            .home = {.dir = "/nonexistent"},
+                                           .limits = {.per_user = s->user_limit},
                                            .patience_ms = 1000,
                                            .gpu = {.plan = {.replan_ms = 40, .restart_s = 0.01}},
                                            .ops = &ops,
@@ -353,6 +356,17 @@ static void check_batches(struct sim *s)
     }
 }
 
+static void check_users(struct sim *s)
+{
+    int32_t live[2] = {0};
+
+    for (size_t i = 0; s->user_limit && i < s->world.execs.n; i++) {
+        const struct exec *x = &s->world.execs.p[i];
+        if (x->live && ++live[s->disk.jobs.p[x->key.job - 1].rec.uid % 2] > s->user_limit)
+            fail(s, "a user runs more than users may", x->key.job);
+    }
+}
+
 static void check_disk(struct sim *s)
 {
     for (size_t i = 0; i < s->acked.n; i++) {
@@ -370,6 +384,7 @@ static void check(struct sim *s)
     if (s->disk.planted != PLANT_EARLY_ACK || !s->result.failure[0]) {
         check_world(s);
         check_batches(s);
+        check_users(s);
         check_training(s);
     }
 }
@@ -513,6 +528,7 @@ struct sim_result sim_run(uint64_t seed, enum planted planted)
     struct sim s = {0};
 
     rng_seed(&s.rng, seed);
+    s.user_limit = seed % 3 ? 0 : 2;
     s.disk.planted = planted;
     s.disk.next_job = s.disk.next_spec = s.disk.next_batch = 1;
     world_init(&s.world, &s.rng, planted);
