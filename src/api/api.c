@@ -23,7 +23,6 @@ void api_free(struct api *a)
         return;
     events_free(a->events);
     follows_free(a->follows);
-    submit_keys_done(a);
     free((char *)a->conf.home);
     free((char *)a->conf.version);
     free(a);

@@ -16,7 +16,6 @@ enum {
     API_YAML_BODY_MAX = 16 << 20,    /* YAML is read as a whole tree */
     API_PAGE_DEFAULT = 100,
     API_PAGE_MAX = 10000,
-    API_KEY_MAX = 200, /* Idempotency-Key */
 };
 
 struct call;
@@ -25,9 +24,8 @@ struct follows;
 struct api {
     struct api_conf conf; /* texts are copies */
     struct http_server *server;
-    struct map_str keys;     /* idempotency keys under way → struct key_wait (jobs_submit.c) */
-    struct events *events;   /* events.c */
-    struct follows *follows; /* follow.c */
+    struct events *events;          /* events.c */
+    struct follows *follows;        /* follow.c */
     uint64_t counts[JOB_STATE_MAX]; /* of all jobs, as of event counts_at - 1; 0 = never asked */
     uint64_t counts_at;
 };
@@ -80,8 +78,6 @@ int list_params_read(struct call *c, struct list_params *out, struct err *e);
 int list_params_query(struct call *c, const struct list_params *p, struct job_query *out,
                       struct err *e);
 
-/* ---- jobs_submit.c ---- */
-void submit_keys_done(struct api *a);
 /* ---- events.c ---- */
 struct events *events_new(struct api *a);
 void events_free(struct events *ev);

@@ -82,12 +82,12 @@ void job_live_reply(struct call *c)
         put_live(&full, &v);
         from = s->at + strlen("null");
     }
-    if (c->etag_n)
-        c->etag_n += full.n - from;
+    if (c->etag.n)
+        c->etag.n += full.n - from;
     buf_add(&full, c->out.p + from, c->out.n - from);
     full.overflow |= c->out.overflow;
     buf_done(&c->out);
     c->out = full;
-    c->etag_text[0] = 0; /* of what is sent */
+    c->etag.text[0] = 0; /* of what is sent */
     call_reply(c);
 }

@@ -36,7 +36,7 @@ static int list_run(struct call *c)
     buf_adds(&c->out, "],\"next\":");
     /* A cursor keeps the time of its list: the same page has another one each time it is asked for.
      * Whether there is one (a quote or the n of null) does count. */
-    c->etag_n = c->out.n + 1;
+    c->etag.n = c->out.n + 1;
     put_str_or_null(&c->out, "", str_of(next));
     buf_addc(&c->out, '}');
     return 0;
@@ -64,7 +64,7 @@ static void list_start(struct call *c, call_work_fn run, call_fn then)
     struct listing *l = call_alloc(c, sizeof(*l));
 
     c->data = l;
-    c->etag = true;
+    c->etag.wanted = true;
     if (list_params_read(c, &l->params, &c->err) < 0)
         call_fail(c, &c->err);
     else

@@ -132,7 +132,7 @@ static int get_run(struct call *c)
 void jobs_get(struct call *c)
 {
     c->data = call_alloc(c, sizeof(struct job_live));
-    c->etag = true;
+    c->etag.wanted = true;
     call_work(c, get_run, job_live_reply);
 }
 
@@ -152,7 +152,7 @@ static int spec_run(struct call *c)
 
 void jobs_spec(struct call *c)
 {
-    c->etag = true;
+    c->etag.wanted = true;
     call_work(c, spec_run, NULL);
 }
 

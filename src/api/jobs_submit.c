@@ -1,96 +1,27 @@
 /* jobs_submit.c - POST /v1/jobs
  *
  * Owns: the way of a submission: read on a worker thread (one small job at once), taken by the
- * controller, answered after its commit; and idempotency keys.
- *
- * A key names one answer for ever: the jobs it made.  Two requests with the same key at the same
- * time are served one after the other, so the second finds what the first did.  A client that
- * leaves before its jobs were taken has submitted nothing; one that leaves after has submitted them
- * all, and learns that by asking again with the same key.
+ * controller, answered after its commit.
  */
 #include "api/api_priv.h"
 #include "api/job_json.h"
 #include "api/submit_parse.h"
+#include "request/once.h"
 #include <strings.h>
 
 enum { SMALL_BODY_BYTES = 64 << 10 };
 
 struct submitting {
-    struct api *api;
-    struct submit *x;  /* NULL once the controller has it */
-    struct str key;    /* of the client; empty = none */
-    struct str holder; /* "uid/key" while we hold it */
-    struct str batch;  /* name asked for with ?batch= */
-    struct str name;   /* of a single job, for the answer */
+    struct submit *x; /* NULL once the controller has it */
+    struct str batch; /* name asked for with ?batch= */
+    struct str name;  /* of a single job, for the answer */
     bool yaml, single, replay, prepared;
-    uint64_t first, n, batch_seq;
+    struct once_made made; /* by the same key before */
 };
-struct key_wait {
-    VEC(struct call *) calls;
-};
-
-/* ---- idempotency keys under way ---- */
-
-static void begin(struct call *c);
-
-static bool key_take(struct call *c)
-{
-    struct submitting *d = c->data;
-    struct map_str *keys = &call_api(c)->keys;
-    struct key_wait *w;
-    char *text = arena_printf(&c->mem, "%u/" STR_FMT, c->who.caller.uid, STR_ARG(d->key));
-    struct str holder = str_of(text);
-
-    w = map_str_get(keys, holder);
-    if (w) {
-        vec_push(&w->calls, c);
-        return false;
-    }
-    map_str_put(keys, holder, xcalloc(1, sizeof(*w)));
-    d->holder = holder;
-    return true;
-}
-
-/* The next one with this key gets its turn. */
-static void key_release(struct submitting *d)
-{
-    struct key_wait *w = d->holder.n ? map_str_del(&d->api->keys, d->holder) : NULL;
-    struct err e;
-
-    if (!w)
-        return;
-    err_set(&e, ERR_UNAVAILABLE, "the daemon is shutting down; ask again with the same key");
-    for (size_t i = 0; i < w->calls.n; i++) {
-        struct call *next = w->calls.p[i];
-
-        if (request_server_closing(d->api->conf.requests))
-            call_fail(next, &e);
-        else
-            begin(next); /* the first takes the key, the others queue up behind it again */
-    }
-    vec_done(&w->calls);
-    free(w);
-}
-
-void submit_keys_done(struct api *a)
-{
-    size_t it = 0;
-    struct str key;
-    void *w;
-
-    while (map_str_next(&a->keys, &it, &key, &w)) {
-        vec_done(&((struct key_wait *)w)->calls);
-        free(w);
-    }
-    map_str_done(&a->keys);
-}
 
 static void submitting_free(void *data)
 {
-    struct submitting *d = data;
-
-    submit_free(d->x);
-    key_release(d);
+    submit_free(((struct submitting *)data)->x);
 }
 
 /* ---- the answer ---- */
@@ -149,7 +80,7 @@ static bool add_replay(void *arg, const struct job_view *v)
     if (d->single)
         put_one(&c->out, v->id, v->seq, v->name, v->state);
     else
-        put_many(&c->out, v->batch, v->batch_id, d->first, d->n, v->id);
+        put_many(&c->out, v->batch, v->batch_id, d->made.first, d->made.n, v->id);
     return false;
 }
 
@@ -165,41 +96,45 @@ static int resolve(void *arg, struct str ref, uint64_t *out, struct err *e)
     return 0;
 }
 
-static int find_replay(struct call *c)
+static int submit_replay(struct call *c)
 {
     struct submitting *d = c->data;
     struct store *s = call_api(c)->conf.store;
-    int known =
-        store_idempotent(s, c->who.caller.uid, d->key, &d->first, &d->n, &d->batch_seq, &c->err);
 
-    if (known <= 0)
-        return known;
     d->replay = true;
-    if (store_job(s, d->first, add_replay, c, &c->err) == 0)
-        return 1;
+    if (store_job(s, d->made.first, add_replay, c, &c->err) == 0)
+        return 0;
     if (c->err.code == ERR_NOT_FOUND)
         err_set(&c->err, ERR_CONFLICT,
                 "this idempotency key made job %llu, which was removed since; use a new key",
-                (unsigned long long)d->first);
+                (unsigned long long)d->made.first);
     return -1;
 }
 
 static int submit_run(struct call *c)
 {
     struct submitting *d = c->data;
+    struct str key = call_once_key(c);
     int known;
 
     if (!d->prepared && submit_prepare(d->x, d->yaml, &c->err) < 0)
         return -1;
     d->single = d->x->single;
-    if (d->key.n > 0) {
-        known = find_replay(c);
-        if (known != 0)
-            return known < 0 ? -1 : 0;
-        d->x->s.idempotency_key = (struct str){xstrndup(d->key.p, d->key.n), d->key.n};
-    }
-    if (submit_parse(d->x, resolve, c, &c->err) < 0)
+    known = call_once_find(c, &d->made);
+    if (known < 0)
         return -1;
+    if (submit_parse(d->x, resolve, c, &c->err) < 0) {
+        if (!known || c->err.code == ERR_INVALID)
+            return -1;
+        c->err = (struct err){0}; /* a job it waits for may be gone by now: what was made counts */
+        return submit_replay(c);
+    }
+    if (known)
+        return call_once_check(c, &d->made, &d->x->s) < 0 && c->err.code != ERR_NOT_FOUND
+                   ? -1
+                   : submit_replay(c);
+    if (key.n)
+        d->x->s.idempotency_key = (struct str){xstrndup(key.p, key.n), key.n};
     if (d->batch.n > 0) {
         d->x->s.batch.name =
             (struct str){arena_strndup(&d->x->mem, d->batch.p, d->batch.n), d->batch.n};
@@ -236,16 +171,10 @@ static bool is_small(const struct submitting *d)
     return !d->yaml && d->x->body_n <= SMALL_BODY_BYTES;
 }
 
-static void begin(struct call *c)
+static void submit_begin(struct call *c)
 {
     struct submitting *d = c->data;
 
-    if (!c->req) {
-        call_free(c);
-        return;
-    }
-    if (d->key.n > 0 && !key_take(c))
-        return;
     if (is_small(d)) {
         if (submit_prepare(d->x, false, &c->err) < 0) {
             call_fail(c, &c->err);
@@ -276,9 +205,6 @@ static bool is_yaml(struct str type)
 
 static int check(const struct call *c, const struct submitting *d, struct err *e)
 {
-    if (d->key.n > API_KEY_MAX)
-        return err_set(e, ERR_LIMIT, "Idempotency-Key: is %zu bytes long; at most %d are allowed",
-                       d->key.n, API_KEY_MAX);
     if (d->batch.n > SPEC_NAME_MAX)
         return err_set(e, ERR_LIMIT, "batch: is %zu bytes long; at most %d are allowed", d->batch.n,
                        SPEC_NAME_MAX);
@@ -295,8 +221,6 @@ void jobs_submit(struct call *c)
     size_t n = 0;
     char *body;
 
-    d->api = c->self;
-    d->key = call_copy(c, http_header(c->req, "idempotency-key"));
     d->yaml = is_yaml(http_header(c->req, "content-type"));
     d->batch = str_of(call_param(c, "batch"));
     c->data = d;
@@ -307,5 +231,5 @@ void jobs_submit(struct call *c)
     body = http_body_take(c->req, &n);
     d->x = submit_new_take(body, n, &c->who.caller);
     c->free_data = submitting_free;
-    begin(c);
+    call_once(c, submit_begin);
 }

@@ -30,7 +30,7 @@ void meta_routes(struct call *c)
         buf_addc(b, '}');
     }
     buf_adds(b, "]}");
-    c->etag = true;
+    c->etag.wanted = true;
     call_reply(c);
 }
 
@@ -107,7 +107,7 @@ void meta_get(struct call *c)
 static void reply_text(struct call *c, const char *type, struct str text)
 {
     c->type = type;
-    c->etag = true;
+    c->etag.wanted = true;
     buf_add(&c->out, text.p, text.n);
     call_reply(c);
 }

@@ -7,6 +7,7 @@
 #include "api/api_priv.h"
 #include "api/job_json.h"
 #include "core/track.h"
+#include "request/once.h"
 #include <stdio.h>
 #include <sys/stat.h>
 
@@ -30,14 +31,11 @@ static void outside_free(void *data)
 static struct outside_call *begin(struct call *c)
 {
     struct outside_call *d = call_alloc(c, sizeof(*d));
-    struct str key = http_header(c->req, "idempotency-key");
 
     c->data = d;
     c->free_data = outside_free;
     d->body = call_copy(c, http_body(c->req));
     d->local = http_peer(c->req)->is_unix;
-    if (key.n <= API_KEY_MAX)
-        d->start.idempotency_key = call_copy(c, key);
     return d;
 }
 
@@ -157,10 +155,18 @@ static void begin_then(struct call *c)
     core_outside_begin(call_api(c)->conf.core, &d->start, &c->who.caller, on_begun, c);
 }
 
+static void outside_go(struct call *c)
+{
+    struct outside_call *d = c->data;
+
+    d->start.idempotency_key = call_once_key(c);
+    call_work(c, read_start, begin_then);
+}
+
 void outside_begin(struct call *c)
 {
     begin(c);
-    call_work(c, read_start, begin_then);
+    call_once(c, outside_go);
 }
 
 /* ---- the end ---- */

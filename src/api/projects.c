@@ -81,7 +81,7 @@ static int projects_run(struct call *c)
 
 void projects_list(struct call *c)
 {
-    c->etag = true;
+    c->etag.wanted = true;
     call_work(c, projects_run, NULL);
 }
 
@@ -100,7 +100,7 @@ static int project_run(struct call *c)
 
 void project_get(struct call *c)
 {
-    c->etag = true;
+    c->etag.wanted = true;
     call_work(c, project_run, NULL);
 }
 
@@ -161,7 +161,7 @@ void batches_list(struct call *c)
     struct batches_call *d = call_alloc(c, sizeof(*d));
 
     c->data = d;
-    c->etag = true;
+    c->etag.wanted = true;
     if (call_param_int(c, "limit", API_PAGE_DEFAULT, 1, API_PAGE_MAX, &d->limit, &c->err) < 0 ||
         call_param_int(c, "cursor", 0, 1, INT64_MAX, &d->before, &c->err) < 0)
         call_fail(c, &c->err);

@@ -53,7 +53,7 @@ static int list_run(struct call *c)
 
 void queues_list(struct call *c)
 {
-    c->etag = true;
+    c->etag.wanted = true;
     call_work(c, list_run, NULL);
 }
 

@@ -217,7 +217,7 @@ void reports_metrics(struct call *c)
     struct series_call *d = call_alloc(c, sizeof(*d));
 
     c->data = d;
-    c->etag = true;
+    c->etag.wanted = true;
     d->c = c;
     d->name = call_param(c, "name");
     if (call_param_int(c, "buckets", 0, 1, BUCKETS_MAX, &d->buckets, &c->err) < 0 ||

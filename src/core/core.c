@@ -76,7 +76,6 @@ void core_free(struct core *c)
     map_u64_done(&c->jobs.by_number);
     map_u64_done(&c->jobs.waiters);
     map_str_done(&c->queues);
-    map_str_done(&c->in_flight);
     vec_done(&c->jobs.due);
     vec_done(&c->held);
     vec_done(&c->absent);

@@ -148,9 +148,8 @@ struct core {
     void *outside_self;
     struct job_table jobs;
     struct queue *queue;
-    struct map_str queues;    /* name → index + 1 */
-    struct map_str lanes;     /* name → struct lane_record (lane.c) */
-    struct map_str in_flight; /* idempotency keys under way */
+    struct map_str queues; /* name → index + 1 */
+    struct map_str lanes;  /* name → struct lane_record (lane.c) */
     VEC(struct plan_run) held;
     struct core_gpu gpu;
     VEC(uint64_t) absent; /* jobs whose recorded run left no trace */

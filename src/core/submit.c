@@ -11,16 +11,7 @@ struct pending {
     core_submit_fn done;
     void *arg;
     struct submitted result;
-    char *key; /* "uid:key" under way, or NULL */
 };
-
-static void pending_free(struct pending *p)
-{
-    if (p->key)
-        map_str_del(&p->c->in_flight, str_of(p->key));
-    free(p->key);
-    free(p);
-}
 
 static void on_submitted(void *arg, const struct err *e)
 {
@@ -45,7 +36,7 @@ static void on_submitted(void *arg, const struct err *e)
     if (!e)
         c->stats.submitted += p->result.n;
     p->done(p->arg, e, e ? NULL : &p->result);
-    pending_free(p);
+    free(p);
 }
 
 /* Every job waited for must be active or have succeeded. */
@@ -73,7 +64,7 @@ static int check_after(struct core *c, const struct job_row *row, struct err *e)
     return 0;
 }
 
-static int check(struct core *c, const struct submission *s, const char *key, struct err *e)
+static int check(struct core *c, const struct submission *s, struct err *e)
 {
     struct ledger *led = &c->conf.ledger;
 
@@ -82,8 +73,6 @@ static int check(struct core *c, const struct submission *s, const char *key, st
             e, ERR_FULL,
             "the job store cannot write (is the disk of %s full?); nothing was submitted",
             c->conf.home.dir ? c->conf.home.dir : "$BERTH_HOME");
-    if (key && map_str_get(&c->in_flight, str_of(key)))
-        return err_set(e, ERR_BUSY, "a request with this idempotency key is under way; ask again");
     for (size_t i = 0; i < s->n_jobs; i++)
         if (check_after(c, &s->jobs[i], e) < 0)
             return -1;
@@ -154,22 +143,15 @@ void submit_outside(struct core *c, struct submission *s, const struct caller *w
                     const struct outside_process *outside, core_submit_fn done, void *arg)
 {
     struct err e = {0};
-    AUTO_FREE char *key = NULL;
 
     ASSERT(s->n_jobs && s->n_specs);
-    if (s->idempotency_key.n)
-        key = xasprintf("%u:" STR_FMT, who->uid, STR_ARG(s->idempotency_key));
-    if (check(c, s, key, &e) < 0) {
+    if (check(c, s, &e) < 0) {
         s->free_fn(s);
         done(arg, &e, NULL);
         return;
     }
     struct pending *p = xcalloc(1, sizeof(*p));
     *p = (struct pending){.c = c, .done = done, .arg = arg};
-    if (key) {
-        map_str_put(&c->in_flight, str_of(key), p);
-        p->key = TAKE(key);
-    }
     p->result = number_jobs(c, s, who);
     core_stage(c, &(struct change){.kind = CHANGE_SUBMIT,
                                    .at_ms = core_wall(c),

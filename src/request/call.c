@@ -46,8 +46,14 @@ struct call *call_new(struct request_server *s, const struct service *v, struct 
 
 void call_free(struct call *c)
 {
+    struct request_server *server;
+    AUTO_FREE char *holder = NULL;
+
     if (!c)
         return;
+    server = c->server;
+    if (once_holder(c).n)
+        holder = xstrndup(once_holder(c).p, once_holder(c).n);
     call_take_req(c);
     if (c->prev)
         c->prev->next = c->next;
@@ -61,6 +67,8 @@ void call_free(struct call *c)
     buf_done(&c->out);
     arena_done(&c->mem);
     free(c);
+    if (holder)
+        once_release(server, str_of(holder));
 }
 
 struct http_req *call_take_req(struct call *c)
@@ -78,9 +86,9 @@ struct http_req *call_take_req(struct call *c)
 static void call_set_etag(struct call *c)
 {
     static const uint8_t key[16] = "berth etags";
-    size_t n = c->etag_n ? c->etag_n : c->out.n;
+    size_t n = c->etag.n ? c->etag.n : c->out.n;
 
-    snprintf(c->etag_text, sizeof(c->etag_text), "\"%016llx-%zx\"",
+    snprintf(c->etag.text, sizeof(c->etag.text), "\"%016llx-%zx\"",
              (unsigned long long)siphash24(key, buf_str(&c->out).p, n), n);
 }
 
@@ -96,11 +104,11 @@ void call_reply(struct call *c)
         return;
     }
     r = call_take_req(c);
-    if (r && c->etag) {
-        if (!c->etag_text[0])
+    if (r && c->etag.wanted) {
+        if (!c->etag.text[0])
             call_set_etag(c);
         http_reply_header(r, "Cache-Control", "private, no-cache");
-        if (http_not_modified(r, c->etag_text))
+        if (http_not_modified(r, c->etag.text))
             r = NULL;
     }
     if (r) {
@@ -146,7 +154,7 @@ static void call_work_run(void *arg)
     if (rc < 0 && c->err.code == ERR_NONE)
         err_set(&c->err, ERR_INTERNAL, "%s %s failed without a reason; this is a bug",
                 c->route->method, c->route->path);
-    else if (c->etag)
+    else if (c->etag.wanted)
         call_set_etag(c);
 }
 

@@ -42,12 +42,14 @@ struct call {
     int status; /* 0 = 200 */
     const char *type;
     struct buf out;
-    bool etag;     /* send an ETag of the body, and 304 when the client has it */
-    size_t etag_n; /* ETag of the first etag_n bytes only; 0 = all */
-    char etag_text[40];
+    struct {
+        bool wanted; /* send an ETag of the body, and 304 when the client has it */
+        size_t n;    /* of its first n bytes only; 0 = all */
+        char text[40];
+    } etag;
 
-    call_fn
-        gone; /* the client left (`req` is NULL already), and no worker thread is told; or NULL */
+    struct once *once; /* idempotency: once.h */
+    call_fn gone;      /* called when the client left, with `req` NULL; may be NULL */
     /* Set by call_work. */
     call_work_fn run;
     call_fn then;

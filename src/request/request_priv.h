@@ -1,5 +1,6 @@
 /* request_priv.h - what the files of this room share */
 #pragma once
+#include "base/map.h"
 #include "base/util.h"
 #include "io/loop.h"
 #include "request/service.h"
@@ -9,12 +10,16 @@
 struct request_server {
     struct request_conf conf;
     VEC(struct service *) services;
-    struct call *calls; /* all under way */
-    size_t working;     /* of them, those that a worker thread or the loop will come back to */
+    struct call *calls;  /* all under way */
+    size_t working;      /* of them, those that a worker thread or the loop will come back to */
+    struct map_str keys; /* idempotency keys under way → struct once_wait (once.c) */
     bool closing;
 };
 
 struct call *call_new(struct request_server *s, const struct service *v, struct http_req *r,
                       const struct route_match *m);
+/* once.c: the key that a call holds; empty = none.  It is released when the call has ended. */
+struct str once_holder(const struct call *c);
+void once_release(struct request_server *s, struct str holder);
 /* Sends a failure as the service wants it sent; the request is done with. */
 void service_fail(const struct service *v, struct http_req *r, int status, const struct err *e);

@@ -280,11 +280,13 @@ void request_server_free(struct request_server *s)
 {
     if (!s)
         return;
+    s->closing = true;
     ASSERT(s->working == 0); /* the owner runs the loop until request_server_busy says no */
-    while (s->calls) {
-        s->calls->req = NULL; /* the HTTP server is gone */
+    for (struct call *c = s->calls; c; c = c->next)
+        c->req = NULL; /* the HTTP server is gone */
+    while (s->calls)
         call_free(s->calls);
-    }
+    map_str_done(&s->keys);
     for (size_t i = 0; i < s->services.n; i++)
         free(s->services.p[i]);
     vec_done(&s->services);

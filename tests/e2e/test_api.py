@@ -50,6 +50,10 @@ def test_key_answers_once():
     assert home.api("GET", "/v1/jobs/summary?filter=name:keyed")["total"] == 1
     status, _, other = ask("POST", "/v1/jobs", spec, {"Idempotency-Key": "k2"})
     assert status == 201 and json.loads(other)["id"] != json.loads(first)["id"]
+    for changed in ({"command": "false", "cwd": "/"}, [spec, spec]):
+        status, _, data = ask("POST", "/v1/jobs", changed, key)
+        assert status == 409 and "'k1'" in message(data), (status, data)
+    assert ask("POST", "/v1/jobs", dict(spec, env={"A": "b"}), key)[0] == 200  # another terminal, the same request
 
 
 def test_key_under_way_is_waited_for():

@@ -12,17 +12,16 @@
 #include "dialect/gpu/dialect_priv.h"
 #include "dialect/gpu/translate.h"
 #include "io/forward.h"
+#include "request/once.h"
 #include <errno.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
-enum { KEY_MAX = 200 };
-
 struct submit_call {
     struct call *c;
     struct gpu_dialect *d;
-    struct str body, key;
+    struct str body;
     int32_t max_gpus;
     int64_t max_mem_bytes;
     struct gpu_submission s;
@@ -187,19 +186,6 @@ static bool keep_id(void *arg, const struct job_view *v)
     return false;
 }
 
-/* 1 = this key was answered before. */
-static int find_replay(struct submit_call *k, struct err *e)
-{
-    struct store *store = k->d->conf.store;
-    uint64_t first, n, batch;
-    int known = store_idempotent(store, k->c->who.caller.uid, k->key, &first, &n, &batch, e);
-
-    if (known <= 0)
-        return known;
-    k->replay = true;
-    return store_job(store, first, keep_id, k, e) < 0 ? -1 : 1;
-}
-
 static int translate(struct submit_call *k, const struct person *p, struct err *e)
 {
     struct gpu_world w = {.max_gpus = k->max_gpus,
@@ -220,8 +206,9 @@ static int translate(struct submit_call *k, const struct person *p, struct err *
     k->x = submit_new_take(text, strlen(text), &k->c->who.caller);
     if (submit_prepare(k->x, false, e) < 0 || submit_parse(k->x, no_refs, NULL, e) < 0)
         return -1;
-    if (k->key.n)
-        k->x->s.idempotency_key = (struct str){xstrndup(k->key.p, k->key.n), k->key.n};
+    struct str key = call_once_key(k->c);
+    if (key.n)
+        k->x->s.idempotency_key = (struct str){xstrndup(key.p, key.n), key.n};
     return 0;
 }
 
@@ -229,6 +216,7 @@ static int submit_work(struct call *c)
 {
     struct submit_call *k = c->data;
     struct json *body = NULL;
+    struct once_made made;
     struct person p;
     int rc;
 
@@ -238,14 +226,15 @@ static int submit_work(struct call *c)
     json_free(body);
     if (rc < 0 || person_asked_for(k, &p, &c->err) < 0)
         return -1;
-    if (k->key.n) {
-        rc = find_replay(k, &c->err);
-        if (rc != 0)
-            return rc < 0 ? -1 : 0;
-    }
-    if (check_dirs(k, &c->err) < 0)
+    rc = call_once_find(c, &made);
+    if (rc < 0 || check_dirs(k, &c->err) < 0 || translate(k, &p, &c->err) < 0)
         return -1;
-    return translate(k, &p, &c->err);
+    k->replay = rc == 1;
+    if (!k->replay)
+        return 0;
+    if (call_once_check(c, &made, &k->x->s) < 0)
+        return -1;
+    return store_job(k->d->conf.store, made.first, keep_id, k, &c->err);
 }
 
 /* ---- handing over: loop thread ---- */
@@ -342,6 +331,11 @@ static void look_at_nodes(struct submit_call *k, const struct core *core)
     }
 }
 
+static void submit_begin(struct call *c)
+{
+    call_work(c, submit_work, submit_then);
+}
+
 void gpu_submit(struct call *c)
 {
     struct submit_call *k = call_alloc(c, sizeof(*k));
@@ -350,13 +344,7 @@ void gpu_submit(struct call *c)
     k->d = call_gpu(c);
     c->data = k;
     c->free_data = submit_done;
-    k->key = call_copy(c, http_header(c->req, "idempotency-key"));
-    if (k->key.n > KEY_MAX) {
-        err_set(&c->err, ERR_LIMIT, "Idempotency-Key is longer than %d bytes", KEY_MAX);
-        call_fail(c, &c->err);
-        return;
-    }
     k->body = call_copy(c, http_body(c->req));
     look_at_nodes(k, k->d->conf.core);
-    call_work(c, submit_work, submit_then);
+    call_once(c, submit_begin);
 }

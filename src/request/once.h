@@ -1,0 +1,27 @@
+/* once.h - a request with an Idempotency-Key is carried out once, on every door
+ *
+ * A key of a user names one answer for ever: the jobs it made.  Requests with the same key at the
+ * same time are served one after the other, so the second finds what the first did.  A client that
+ * leaves before its jobs were taken has submitted nothing; one that leaves after has submitted them
+ * all, and learns that by asking again with the same key.
+ */
+#pragma once
+#include "request/call.h"
+
+enum { ONCE_KEY_MAX = 200 };
+
+struct submission;
+struct once_made { /* what a key made */
+    uint64_t first, n, batch;
+};
+/* Loop thread.  Calls `go` at once, or when the requests with the same key that came before have
+ * ended.  A key that is too long fails the call. */
+void call_once(struct call *c, call_fn go);
+struct str call_once_key(const struct call *c); /* empty = none */
+/* Worker thread.  1: the key was used before, *out is what it made.  0: it was not, or there is no
+ * key.  -1: c->err. */
+int call_once_find(struct call *c, struct once_made *out);
+/* Worker thread.  Does `s` ask for what the key made: as many jobs, the same command and parameters
+ * of the first?  What may differ from one terminal to the next, such as the environment, is not
+ * compared.  -1: c->err is ERR_CONFLICT and names the key. */
+int call_once_check(struct call *c, const struct once_made *made, const struct submission *s);
