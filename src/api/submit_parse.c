@@ -169,7 +169,7 @@ void submit_add_spec(struct submit *x, const struct spec *s, struct str body)
                            .queue = keep_text(x, body, s->queue),
                            .nodes = s->nodes ? keep_text(x, body, s->nodes) : STR(""),
                            .need = s->roles[0].need,
-                           .timeout_ms = s->timeout_ms,
+                           .timeout_ms = s->limits.timeout_ms,
                            .backoff_ms = s->backoff_ms,
                            .priority = s->priority,
                            .retries = s->retries,

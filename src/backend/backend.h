@@ -8,34 +8,11 @@
 #include "base/json.h"
 #include "model/job.h"
 #include "model/node.h"
+#include "shepherd/run_start.h"
 
 struct loop;
 struct backend;
 
-struct run_start {
-    struct run_key key;
-    char *const *argv, *const *envp;
-    const char *cwd;
-    const char *log_path;   /* both streams, or stdout when err_path is set */
-    const char *err_path;   /* NULL = one interleaved log */
-    const char *run_dir;    /* made, owned by uid, before the command starts; NULL = none needed */
-    char *const *mounts;    /* "host:target[:ro]", NULL-terminated; NULL = none; needs run_dir */
-    struct str params_json; /* written to run_dir/params.json; empty = none */
-    uint32_t uid, gid;
-    bool change_user;
-    int64_t timeout_ms, grace_ms;
-    int64_t log_limit_bytes; /* of each log; 0 = none */
-    struct resources need;   /* limits for the cgroup */
-    bool container;          /* a container's process: it may leave word of how that ended */
-    uint32_t journal;        /* generation, from backend's current_journal at placing time */
-    struct run_key after;    /* start when that run has ended; job 0 = now */
-    /* Where the node does not share our files: "from:to", NULL-terminated; `from` is ours, `to` is
-     * below the directory of the run there, in which the command starts when cwd is NULL.  NULL =
-     * none. */
-    char *const *assets;
-    const char
-        *stage_dir; /* that directory; relative: below the login's home.  NULL = its choice */
-};
 /* What core believes when it asks the world at start. */
 struct run_belief {
     struct run_key key;

@@ -136,7 +136,7 @@ static struct json *facts(const struct core *c, const struct run *r, const struc
     json_set_str(f, "ports_addr", c->conf.containers.ports_addr);
     json_set_int(f, "mem", s->roles[0].need.mem_bytes);
     json_set_int(f, "mcpu", s->roles[0].need.mcpu);
-    json_set_int(f, "grace_ms", s->grace_ms);
+    json_set_int(f, "grace_ms", s->limits.grace_ms);
     json_set_int(f, "uid", l->uid);
     json_set_int(f, "gid", l->gid);
     json_set_take(f, "gpus", devices(c, host_node(r->host), &r->gpus));
@@ -189,7 +189,7 @@ int container_wrap(const struct core *c, const struct run *r, const struct launc
     start->cwd = start->run_dir;
     start->mounts = NULL;
     start->need.mem_bytes = start->need.mcpu = 0;
-    start->grace_ms += CONTAINER_MARGIN_MS;
+    start->limits.grace_ms += CONTAINER_MARGIN_MS;
     start->container = true;
     return 0;
 }

@@ -308,9 +308,7 @@ int launch_build(struct core *c, const struct run *r, const struct launch *l, st
                               .uid = l->uid,
                               .gid = l->gid,
                               .change_user = l->uid != c->conf.home.uid,
-                              .timeout_ms = l->spec->timeout_ms,
-                              .grace_ms = l->spec->grace_ms,
-                              .log_limit_bytes = l->spec->log_limit_bytes,
+                              .limits = l->spec->limits,
                               .need = main_role->need,
                               .journal = r->journal,
                               .mounts = l->spec->train.mounts,
@@ -337,8 +335,9 @@ int launch_build(struct core *c, const struct run *r, const struct launch *l, st
     const char *home = env_get(&v, "HOME");
     out->cwd = l->spec->cwd ? l->spec->cwd : home && *home ? arena_strdup(a, home) : "/";
     set_place(r, l->spec, out);
-    if (!out->params_json.n && !out->change_user && !out->mounts && !l->spec->train.image)
-        out->run_dir = NULL; /* made by whoever writes into it first: most jobs never do */
+    /* Most jobs never use their directory; the first program that writes there makes it. */
+    out->make_run_dir =
+        out->params_json.n || out->change_user || out->mounts || l->spec->train.image;
     char **envp = arena_alloc(a, (v.list.n + 1) * sizeof(*envp));
     if (v.list.n)
         memcpy(envp, v.list.p, v.list.n * sizeof(*envp));

@@ -225,7 +225,7 @@ static void start_now(struct core *c, struct run *r)
         o.sys = EINVAL;
         run_end(c, r, &o, str_of(e.text));
     } else {
-        r->timeout_ms = s.timeout_ms;
+        r->timeout_ms = s.limits.timeout_ms;
         r->started_mono_ms = core_mono(c);
         r->phase = RUN_SENT;
         if (r->host->cls->start(r->host->backend, &s, &e) < 0)

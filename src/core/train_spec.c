@@ -56,7 +56,7 @@ static void fill(struct train_spec *s, const struct spec *spec)
     s->epochs = t->epochs;
     s->signal = t->epochs ? 0 : t->preempt_signal;
     s->resumes = t->checkpoint != NULL;
-    s->grace_ms = spec->grace_ms;
+    s->grace_ms = spec->limits.grace_ms;
     s->read = true;
     if (!s->gpus)
         return;

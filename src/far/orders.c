@@ -56,52 +56,44 @@ static const char *name_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
-static void fill(struct far *f, struct far_run *r, const struct wire_start *w, struct arena *a,
-                 struct run_start *out)
+/* The run as the daemon sent it, with the files, user and environment of this host. */
+static struct run_start start_here(struct far *f, struct far_run *r, const struct run_start *sent,
+                                   struct arena *a)
 {
-    const struct proto_start *p = &w->p;
-    bool needs_dir = w->f.has_dir || !p->cwd[0] || p->params.n > 0;
+    struct run_start s = *sent;
 
-    *out = (struct run_start){
-        .key = r->key,
-        .argv = p->argv,
-        .envp = login_env(f, r, p->envp, w->run_dir, a),
-        .cwd = p->cwd[0] ? p->cwd : r->work,
-        .log_path = r->streams[WIRE_OUT].path,
-        .err_path = r->streams[WIRE_ERR].path,
-        .run_dir = needs_dir ? r->run_dir : NULL,
-        .mounts = p->f.n_mounts ? p->mounts : NULL,
-        .params_json = p->params,
-        .uid = getuid(),
-        .gid = getgid(),
-        .timeout_ms = p->f.timeout_ms,
-        .grace_ms = p->f.grace_ms,
-        .log_limit_bytes = p->f.log_limit_bytes,
-        .need = {.mem_bytes = p->f.mem_bytes, .mcpu = p->f.mcpu, .gpus = w->f.gpus},
-        .journal = p->f.journal,
-        .after = {p->f.after_job, p->f.after_run},
-    };
+    s.envp = login_env(f, r, sent->envp, sent->run_dir ? sent->run_dir : "", a);
+    s.cwd = sent->cwd ? sent->cwd : r->work;
+    s.log_path = r->streams[WIRE_OUT].path;
+    s.err_path = r->streams[WIRE_ERR].path;
+    s.run_dir = r->run_dir;
+    s.make_run_dir = sent->make_run_dir || !sent->cwd || sent->params_json.n > 0;
+    s.uid = getuid();
+    s.gid = getgid();
+    s.change_user = false;
+    s.container = false; /* an image is refused before: containers are made on the daemon's host */
+    return s;
 }
 
 static void start(struct far *f, struct far_run *r, const struct wire_start *w)
 {
-    const struct proto_start *p = &w->p;
+    const struct run_start *sent = &w->run;
+    const char *stage_dir = sent->stage_dir ? sent->stage_dir : "";
     struct arena a = {0};
-    struct run_start s;
     struct err e = {0};
 
-    r->log_limit_bytes = p->f.log_limit_bytes;
-    runs_place(f, r, w->stage_dir, name_of(p->log_path),
-               p->err_path[0] ? name_of(p->err_path) : NULL);
+    r->log_limit_bytes = sent->limits.log_limit_bytes;
+    runs_place(f, r, stage_dir, sent->log_path ? name_of(sent->log_path) : "",
+               sent->err_path ? name_of(sent->err_path) : NULL);
     for (size_t i = 0; i < WIRE_STREAMS; i++)
-        r->streams[i].sent = r->streams[i].acked = w->f.offset[i];
+        r->streams[i].sent = r->streams[i].acked = w->offset[i];
     stage_end(r);
-    if (!p->cwd[0] || w->stage_dir[0])
+    if (!sent->cwd || stage_dir[0])
         stage_begin(f, r);
     if (!r->trouble[0] && runs_remember(f, r, &e) < 0)
         snprintf(r->trouble, sizeof(r->trouble), "%s", e.text);
     if (!r->trouble[0]) {
-        fill(f, r, w, &a, &s);
+        struct run_start s = start_here(f, r, sent, &a);
         if (backend_local.start(f->b, &s, &e) < 0)
             snprintf(r->trouble, sizeof(r->trouble), "%s", e.text);
     }
@@ -120,7 +112,7 @@ static bool on_start(struct far *f, struct str body)
     bool ok = wire_get_start(body, &w);
 
     if (ok) {
-        struct far_run *r = runs_get(f, (struct run_key){w.p.f.job, w.p.f.run});
+        struct far_run *r = runs_get(f, w.run.key);
         if (!r->handed)
             start(f, r, &w);
     }

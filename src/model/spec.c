@@ -440,7 +440,7 @@ static int parse(const struct json *j, const char *path, bool need_command, stru
             return spec_bad(&r, "command", "is missing; write what to run");
         return 0;
     }
-    if (s->log_limit_bytes && s->log_limit_bytes < SPEC_LOG_LIMIT_MIN)
+    if (s->limits.log_limit_bytes && s->limits.log_limit_bytes < SPEC_LOG_LIMIT_MIN)
         return spec_bad(&r, "log_limit",
                         "is less than 64K, the least a log can be cut to; write "
                         "0 for no limit");

@@ -38,6 +38,13 @@ struct training {
     char *container;                /* JSON object: how the image is run; NULL = as usual */
 };
 
+/* What is enforced while the command runs.  A run gets it as it is (shepherd/run_start.h). */
+struct spec_limits {
+    int64_t timeout_ms;      /* 0 = none */
+    int64_t grace_ms;        /* from SIGTERM to SIGKILL */
+    int64_t log_limit_bytes; /* of each log, whose middle is dropped first; 0 = none */
+};
+
 /* A named group of replicas.  An ordinary job has one role, main×1. */
 struct role {
     char *name;
@@ -53,13 +60,11 @@ struct spec {
     char *queue;   /* never NULL; "default" */
     struct role *roles;
     size_t n_roles;
-    char *cwd;               /* absolute, or NULL for the user's home */
-    char **env;              /* NULL-terminated "K=V", sorted by key; may be empty, never NULL */
-    int64_t timeout_ms;      /* 0 = none */
-    int64_t grace_ms;        /* TERM → KILL */
-    int64_t backoff_ms;      /* before the first retry; doubles, at most an hour */
-    int64_t log_limit_bytes; /* of each log, the middle goes first; 0 = none */
-    int32_t priority;        /* higher first */
+    char *cwd;  /* absolute, or NULL for the user's home */
+    char **env; /* NULL-terminated "K=V", sorted by key; may be empty, never NULL */
+    struct spec_limits limits;
+    int64_t backoff_ms; /* before the first retry; doubles, at most an hour */
+    int32_t priority;   /* higher first */
     int32_t retries;
     bool split_output;
     char *nodes;     /* names or patterns of those it may run on, "a,b*"; NULL = any */

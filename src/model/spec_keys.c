@@ -27,9 +27,9 @@ const struct spec_key spec_keys[] = {
      .doc = "the directory it runs in, absolute; the user's home unless given"},
     {"env", KEY_ENV, .max = SPEC_ENV_MAX, .doc = "variables of its environment"},
     {"resources", KEY_RESOURCES, .doc = "what it needs while it runs"},
-    {"timeout", KEY_DURATION, IN_SPEC(timeout_ms), .max = TEN_YEARS,
+    {"timeout", KEY_DURATION, IN_SPEC(limits.timeout_ms), .max = TEN_YEARS,
      .doc = "the longest it may run, as 90s, 2h or 1h30m; 0 for no limit"},
-    {"grace", KEY_DURATION, IN_SPEC(grace_ms), .max = 24 * HOUR, .fallback = 10 * SECOND,
+    {"grace", KEY_DURATION, IN_SPEC(limits.grace_ms), .max = 24 * HOUR, .fallback = 10 * SECOND,
      .doc = "time between the request to stop (SIGTERM) and SIGKILL"},
     {"retries", KEY_INT, IN_SPEC(retries), .max = SPEC_RETRIES_MAX,
      .doc = "how often it is tried again after a failure"},
@@ -39,7 +39,7 @@ const struct spec_key spec_keys[] = {
      .doc = "higher starts first; equal ones in the order of submission"},
     {"split_output", KEY_BOOL, IN_SPEC(split_output),
      .doc = "keep stdout and stderr in two files instead of one log"},
-    {"log_limit", KEY_SIZE, IN_SPEC(log_limit_bytes), .max = INT64_C(1) << 50,
+    {"log_limit", KEY_SIZE, IN_SPEC(limits.log_limit_bytes), .max = INT64_C(1) << 50,
      .doc =
          "how large the log of a run may become, as 64M and at least 64K: above it the middle is "
          "dropped, with a notice; 0 for no limit"},

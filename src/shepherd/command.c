@@ -34,7 +34,7 @@ static bool fail(struct command *c, enum start_stage stage, int sys)
 
 static bool foreign(const struct command *c)
 {
-    return c->start->f.flags & PROTO_START_CHANGE_USER;
+    return c->start->change_user;
 }
 
 /* ---- before the fork ---- */
@@ -63,7 +63,7 @@ static void make_parent(const char *path)
 
 static int log_open(struct command *c, const char *path)
 {
-    const struct proto_start_fixed *f = &c->start->f;
+    const struct run_start *s = c->start;
     int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY;
     mode_t mode = foreign(c) ? 0600 : 0644;
     int fd = open(path, flags, mode);
@@ -72,7 +72,7 @@ static int log_open(struct command *c, const char *path)
         make_parent(path);
         fd = open(path, flags, mode);
     }
-    if (fd >= 0 && foreign(c) && fchown(fd, f->uid, f->gid) < 0) {
+    if (fd >= 0 && foreign(c) && fchown(fd, s->uid, s->gid) < 0) {
         int sys = errno;
         close(fd);
         errno = sys;
@@ -83,11 +83,11 @@ static int log_open(struct command *c, const char *path)
 
 static bool params_write(struct command *c)
 {
-    const struct proto_start *s = c->start;
+    const struct run_start *s = c->start;
     char path[PATH_MAX];
     struct err e = {0};
 
-    if (s->params.n == 0)
+    if (s->params_json.n == 0)
         return true;
     if (snprintf(path, sizeof(path), "%s/params.json", s->run_dir) >= (int)sizeof(path)) {
         errno = ENAMETOOLONG;
@@ -96,16 +96,16 @@ static bool params_write(struct command *c)
     AUTO_FD fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (fd < 0)
         return false;
-    if (fd_write_all(fd, s->params.p, s->params.n, &e) < 0) {
+    if (fd_write_all(fd, s->params_json.p, s->params_json.n, &e) < 0) {
         errno = e.sys;
         return false;
     }
-    return !foreign(c) || fchown(fd, s->f.uid, s->f.gid) == 0;
+    return !foreign(c) || fchown(fd, s->uid, s->gid) == 0;
 }
 
 static bool run_dir_make(struct command *c)
 {
-    const struct proto_start *s = c->start;
+    const struct run_start *s = c->start;
     struct stat st;
 
     if (mkdir(s->run_dir, foreign(c) ? 0700 : 0755) < 0 && errno == ENOENT) {
@@ -121,22 +121,25 @@ static bool run_dir_make(struct command *c)
     if (!params_write(c))
         return false;
     /* Last: while the directory is ours, nobody else can put anything in the way. */
-    return !foreign(c) || lchown(s->run_dir, s->f.uid, s->f.gid) == 0;
+    return !foreign(c) || lchown(s->run_dir, s->uid, s->gid) == 0;
 }
 
 bool command_prepare(struct command *c)
 {
-    const struct proto_start *s = c->start;
+    const struct run_start *s = c->start;
 
-    c->out_fd = s->log_path[0] ? log_open(c, s->log_path) : open("/dev/null", O_WRONLY | O_CLOEXEC);
+    c->out_fd = s->log_path ? log_open(c, s->log_path) : open("/dev/null", O_WRONLY | O_CLOEXEC);
     if (c->out_fd < 0)
         return fail(c, START_LOG, errno);
-    c->err_fd = s->err_path[0] ? log_open(c, s->err_path) : c->out_fd;
+    c->err_fd = s->err_path ? log_open(c, s->err_path) : c->out_fd;
     if (c->err_fd < 0)
         return fail(c, START_LOG, errno);
-    if (s->run_dir[0] && !run_dir_make(c))
+    if (s->make_run_dir && !run_dir_make(c))
         return fail(c, START_RUN_DIR, errno);
-    if (mounts_plan(&c->mounts, s->mounts, s->f.n_mounts, s->run_dir) < 0)
+    uint32_t n_mounts = 0;
+    while (s->mounts && s->mounts[n_mounts])
+        n_mounts++;
+    if (mounts_plan(&c->mounts, s->mounts, n_mounts, s->run_dir) < 0)
         return fail(c, START_MOUNT, errno);
     return true;
 }
@@ -155,11 +158,11 @@ void command_close(struct command *c)
 
 static bool become_user(struct command *c)
 {
-    const struct proto_start *s = c->start;
+    const struct run_start *s = c->start;
 
-    if (syscall(SYS_setgroups, s->f.n_groups, s->groups) < 0 ||
-        syscall(SYS_setresgid, s->f.gid, s->f.gid, s->f.gid) < 0 ||
-        syscall(SYS_setresuid, s->f.uid, s->f.uid, s->f.uid) < 0)
+    if (syscall(SYS_setgroups, s->groups.n, s->groups.ids) < 0 ||
+        syscall(SYS_setresgid, s->gid, s->gid, s->gid) < 0 ||
+        syscall(SYS_setresuid, s->uid, s->uid, s->uid) < 0)
         return fail(c, START_USER, errno);
     return true;
 }
@@ -180,7 +183,7 @@ static bool can_execute(const char *path, int *sys)
 }
 
 /* The program's path, by the job's own PATH; NULL with *sys. */
-static const char *program_find(const struct proto_start *s, char out[PATH_MAX], int *sys)
+static const char *program_find(const struct run_start *s, char out[PATH_MAX], int *sys)
 {
     const char *name = s->argv[0], *path = default_path;
 
@@ -189,9 +192,9 @@ static const char *program_find(const struct proto_start *s, char out[PATH_MAX],
         return NULL;
     if (strchr(name, '/'))
         return can_execute(name, sys) ? name : NULL;
-    for (uint32_t i = 0; i < s->f.n_env; i++)
-        if (strncmp(s->envp[i], "PATH=", 5) == 0)
-            path = s->envp[i] + 5;
+    for (char *const *v = s->envp; *v; v++)
+        if (strncmp(*v, "PATH=", 5) == 0)
+            path = *v + 5;
     size_t name_n = strlen(name);
     for (struct str rest = str_of(path), dir; rest.n > 0;) {
         dir = str_cut(rest, ':', &rest);
@@ -227,7 +230,7 @@ static bool record_started(struct command *c)
 
 static void child_exec(struct command *c)
 {
-    const struct proto_start *s = c->start;
+    const struct run_start *s = c->start;
     char path[PATH_MAX];
     int sys;
     sigset_t none;
@@ -242,7 +245,7 @@ static void child_exec(struct command *c)
     }
     if (foreign(c) && !become_user(c))
         return;
-    if (s->cwd[0] && chdir(s->cwd) < 0) {
+    if (s->cwd && chdir(s->cwd) < 0) {
         fail(c, START_CWD, errno);
         return;
     }
@@ -283,11 +286,11 @@ __attribute__((noinline)) pid_t command_start(struct command *c)
 
 const char *command_failure_name(const struct command *c)
 {
-    const struct proto_start *s = c->start;
+    const struct run_start *s = c->start;
 
     switch (c->failed) {
     case START_LOG:
-        return s->err_path[0] && c->out_fd >= 0 ? s->err_path : s->log_path;
+        return s->err_path && c->out_fd >= 0 ? s->err_path : s->log_path;
     case START_RUN_DIR:
         return s->run_dir;
     case START_CWD:

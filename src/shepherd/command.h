@@ -7,7 +7,7 @@
 #include <sys/types.h>
 
 struct command {
-    struct proto_start *start;
+    const struct run_start *start;
     const struct cgroup *cgroup;
     struct mounts mounts;
     int out_fd, err_fd; /* err_fd equals out_fd for one interleaved log */

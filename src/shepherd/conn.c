@@ -116,7 +116,6 @@ static void on_hello(struct shepherd *s, struct conn *c);
 static bool on_frame(struct shepherd *s, struct conn *c, const struct proto_head *h,
                      struct str frame, struct str body)
 {
-    struct proto_start_fixed f;
     struct proto_op op = {0};
 
     if (h->version != PROTO_VERSION && h->type != PROTO_HELLO && h->type != PROTO_RETIRE)
@@ -131,10 +130,7 @@ static bool on_frame(struct shepherd *s, struct conn *c, const struct proto_head
         on_hello(s, c);
         return true;
     case PROTO_START:
-        if (!proto_get_start_fixed(body, &f))
-            return false;
-        runs_start(s, frame, &f);
-        return true;
+        return runs_start(s, frame, body);
     case PROTO_STOP:
         runs_stop(s, key, op.value);
         return true;

@@ -31,7 +31,7 @@ enum {
 void log_cut_open(struct log_cut *l, const char *path, int64_t limit_bytes)
 {
     *l = (struct log_cut){.fd = -1};
-    if (limit_bytes <= 0 || !path[0])
+    if (limit_bytes <= 0 || !path)
         return;
     l->fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
     l->limit_bytes = MAX(limit_bytes, LOG_LIMIT_MIN);

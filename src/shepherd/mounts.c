@@ -238,13 +238,13 @@ static void fd_path(int fd, char out[32])
 }
 
 /* Opens the host's directory as that user could. */
-static int host_open(const struct mount_target *t, const struct proto_start *as)
+static int host_open(const struct mount_target *t, const struct run_start *as)
 {
     int fd, sys;
 
     if (as) {
-        syscall(SYS_setfsgid, as->f.gid);
-        syscall(SYS_setfsuid, as->f.uid);
+        syscall(SYS_setfsgid, as->gid);
+        syscall(SYS_setfsuid, as->uid);
     }
     fd = open(t->host, O_PATH | O_DIRECTORY | O_CLOEXEC);
     sys = errno;
@@ -270,7 +270,7 @@ static int make_read_only(const char *path)
     return mount(NULL, path, NULL, MS_BIND | MS_REMOUNT | MS_RDONLY | kept, NULL);
 }
 
-static int target_bind(const struct mount_target *t, const struct proto_start *as)
+static int target_bind(const struct mount_target *t, const struct run_start *as)
 {
     char from[32];
     int fd = host_open(t, as), rc;
@@ -312,9 +312,9 @@ static int leave_host(const struct mounts *m)
                : 0;
 }
 
-int mounts_enter(struct mounts *m, const struct proto_start *as)
+int mounts_enter(struct mounts *m, const struct run_start *as)
 {
-    if (as && (syscall(SYS_setgroups, as->f.n_groups, as->groups) < 0 ||
+    if (as && (syscall(SYS_setgroups, as->groups.n, as->groups.ids) < 0 ||
                prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0))
         return -1;
     m->failed = m->targets[0].text;

@@ -5,7 +5,7 @@
  * run is gone.
  */
 #pragma once
-#include "shepherd/proto.h"
+#include "shepherd/run_start.h"
 
 struct mount_entry { /* one name of the root directory */
     char *from, *to; /* "/usr", "<staging>/usr" */
@@ -34,4 +34,4 @@ void mounts_done(struct mounts *m);
  * vfork and exec.  With `as`, host directories are looked up with the rights of that user, and no
  * program started afterwards gains rights: one that trusts /etc must not find another /etc.  0, or
  * -1 with errno and m->failed. */
-int mounts_enter(struct mounts *m, const struct proto_start *as);
+int mounts_enter(struct mounts *m, const struct run_start *as);

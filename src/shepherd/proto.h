@@ -8,14 +8,16 @@
 #pragma once
 #include "base/buf.h"
 #include "model/job.h"
+#include "shepherd/run_start.h"
 #include <sys/types.h>
 
-enum { PROTO_VERSION = 2, PROTO_FRAME_MAX = 16 << 20 };
+/* The version changes with every member of a START: a shepherd of another version is replaced. */
+enum { PROTO_VERSION = 0x300 + RUN_START_N_FIELDS, PROTO_FRAME_MAX = 16 << 20 };
 
 enum proto_type {
     PROTO_HELLO = 1, /* daemon: I am the daemon now; earlier connections end */
     PROTO_WELCOME,   /* shepherd: value = its pid */
-    PROTO_START,     /* daemon: struct proto_start */
+    PROTO_START,     /* daemon: offset, then a run_start */
     PROTO_STOP,      /* daemon: key, value = grace in ms, -1 = the run's own */
     PROTO_SIGNAL,    /* daemon: key, value = signal number, to the command's process group */
     PROTO_ADOPT,     /* daemon: key, journal, offset, value = enum proto_seen */
@@ -45,37 +47,11 @@ struct proto_op {
     uint32_t pid, boot;
 };
 
-enum {
-    PROTO_START_CHANGE_USER = 1,
-    PROTO_START_CONTAINER = 4, /* its process may leave word of how the container ended */
-    PROTO_START_CPU_QUOTA = 2, /* mcpu is a hard limit, not only a weight */
-};
-/* Numbers of a START, sent as they are. */
-struct proto_start_fixed {
-    uint64_t job, after_job; /* after_job 0 = start now */
-    uint32_t run, after_run;
-    uint64_t offset;  /* a record of this key from here on means it ran already */
-    uint32_t journal; /* generation */
-    uint32_t flags;
-    uint32_t uid, gid;
-    int64_t timeout_ms, grace_ms;
-    int64_t mem_bytes, mcpu;
-    int64_t log_limit_bytes; /* 0 = none */
-    uint32_t n_groups, n_argv, n_env, n_mounts;
-};
-/* A START.  For encoding, the caller fills it in; after decoding, text points into the frame, and
- * the arrays belong to the struct.  argv has one spare entry before it (a script without "#!" gets
- * /bin/sh there) and envp one spare entry before its NULL (the marker of the run). */
+/* A START.  After decoding, text points into the frame and the lists belong to the struct. */
 struct proto_start {
-    struct proto_start_fixed f;
-    const uint32_t *groups;
-    const char *cwd, *log_path, *err_path, *run_dir; /* "" = none */
-    struct str params;
-    char *const *argv, *const *envp;
-    char *const *mounts; /* "host:target[:ro]"; may be NULL for encoding */
-    char **words;        /* storage of argv, envp and mounts */
-    size_t words_cap;
-    uint32_t *group_ids;
+    uint64_t offset; /* a record of this run from here on means that it ran already */
+    struct run_start run;
+    struct run_start_memory memory; /* only of a decoded one */
 };
 void proto_start_done(struct proto_start *s);
 
@@ -90,9 +66,7 @@ int proto_next(struct str in, struct proto_head *head, struct str *body);
 bool proto_get_op(struct str body, struct proto_op *out);
 /* Reuses the arrays of an earlier decode into the same struct. */
 bool proto_get_start(struct str body, struct proto_start *s);
-/* The numbers only. */
-bool proto_get_start_fixed(struct str body, struct proto_start_fixed *f);
-/* Where `offset` stands in a complete START frame, for sending it again later. */
+/* Changes `offset` in a complete START frame, for sending it again later. */
 void proto_set_start_offset(struct str frame, uint64_t offset);
 
 /* One number for a key: table index, lock byte, file name.  False when it does not fit. */

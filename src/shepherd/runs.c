@@ -178,29 +178,29 @@ static void run_fork(struct shepherd *s, struct run *r, struct str frame)
         tell_to_stop(r);
 }
 
-void runs_start(struct shepherd *s, struct str frame, const struct proto_start_fixed *f)
+bool runs_start(struct shepherd *s, struct str frame, struct str body)
 {
-    uint64_t id, before_id;
-    struct run_key key = {f->job, f->run}, after = {f->after_job, f->after_run};
-
+    const struct proto_start *st = &s->start;
     struct run *r, *before = NULL;
+    uint64_t id, before_id;
 
-    if (!run_key_pack(key, &id))
-        return;
+    if (!proto_get_start(body, &s->start) || !run_key_pack(st->run.key, &id))
+        return false;
     r = map_u64_get(&s->runs, id);
     if (r) { /* sent again while we have it: only what is said after that offset counts */
-        r->offset = MAX(r->offset, f->offset);
-        return;
+        r->offset = MAX(r->offset, st->offset);
+        return true;
     }
-    r = run_new(s, id, f->journal, f->offset);
-    if (run_key_pack(after, &before_id))
+    r = run_new(s, id, st->run.journal, st->offset);
+    if (run_key_pack(st->run.after, &before_id))
         before = map_u64_get(&s->runs, before_id);
     if (!before) {
         run_fork(s, r, frame);
-        return;
+        return true;
     }
     keep_frame(r, frame);
     follow(before, r);
+    return true;
 }
 
 /* ---- stopping ---- */

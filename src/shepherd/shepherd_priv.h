@@ -68,7 +68,8 @@ struct shepherd {
 int64_t mono_ms(void);
 
 /* ---- runs.c ---- */
-void runs_start(struct shepherd *s, struct str frame, const struct proto_start_fixed *f);
+/* False: `body` is no START. */
+bool runs_start(struct shepherd *s, struct str frame, struct str body);
 void runs_stop(struct shepherd *s, struct run_key key, int64_t grace_ms);
 void runs_signal(struct shepherd *s, struct run_key key, int signo);
 void runs_adopt(struct shepherd *s, const struct proto_op *op);

@@ -175,10 +175,10 @@ void record_end(int journal_fd, struct journal_record *r)
 
 static void logs_open(struct sup *s)
 {
-    const struct proto_start *st = s->start;
+    const struct run_start *st = &s->start->run;
 
-    log_cut_open(&s->out_log, st->log_path, st->f.log_limit_bytes);
-    log_cut_open(&s->err_log, st->err_path, st->f.log_limit_bytes);
+    log_cut_open(&s->out_log, st->log_path, st->limits.log_limit_bytes);
+    log_cut_open(&s->err_log, st->err_path, st->limits.log_limit_bytes);
     if (s->out_log.fd >= 0 || s->err_log.fd >= 0)
         s->look_ms = now_ms(CLOCK_MONOTONIC) + LOG_LOOK_MS;
 }
@@ -218,7 +218,8 @@ static bool reap(struct sup *s)
 
 static void enter_term(struct sup *s, int64_t grace_ms)
 {
-    int64_t kill_at = now_ms(CLOCK_MONOTONIC) + (grace_ms < 0 ? s->start->f.grace_ms : grace_ms);
+    int64_t kill_at =
+        now_ms(CLOCK_MONOTONIC) + (grace_ms < 0 ? s->start->run.limits.grace_ms : grace_ms);
 
     if (s->phase == PHASE_RUN) {
         tree_signal(getpid(), SIGTERM);
@@ -320,8 +321,8 @@ static bool stop_is_pending(void)
 
 static void limits_put(struct sup *s)
 {
-    const struct proto_start_fixed *f = &s->start->f;
-    struct cgroup_limits l = {f->mem_bytes, f->mcpu, f->flags & PROTO_START_CPU_QUOTA};
+    const struct run_start *st = &s->start->run;
+    struct cgroup_limits l = {st->need.mem_bytes, st->need.mcpu, st->cpu_quota};
 
     s->command.cgroup = &s->cgroup;
     if (l.mem_bytes <= 0 && l.mcpu <= 0)
@@ -375,24 +376,34 @@ static bool start(struct sup *s)
     return true;
 }
 
+/* Takes the spare entry that decoding leaves behind every list. */
+static void mark_add(struct sup *s)
+{
+    char **end = s->start->memory.words + (s->start->run.envp - s->start->memory.words);
+
+    run_home_mark(s->home, s->key, s->mark);
+    while (*end)
+        end++;
+    end[0] = s->mark;
+    end[1] = NULL;
+}
+
 static void run(struct sup *s)
 {
-    struct proto_start *st = s->start;
+    const struct run_start *st = &s->start->run;
 
     limits_put(s);
-    run_home_mark(s->home, s->key, s->mark);
-    ((char **)(uintptr_t)st->envp)[st->f.n_env] = s->mark;
+    mark_add(s);
     if (start(s)) {
         s->end.started_ms = s->command.started.at_ms;
         s->end.pid = s->command.started.pid;
-        if (st->f.timeout_ms > 0)
-            s->deadline_ms = now_ms(CLOCK_MONOTONIC) + st->f.timeout_ms;
+        if (st->limits.timeout_ms > 0)
+            s->deadline_ms = now_ms(CLOCK_MONOTONIC) + st->limits.timeout_ms;
         command_close(&s->command);
         logs_open(s);
         wait_for_end(s);
         logs_look(s);
-        if ((st->f.flags & PROTO_START_CONTAINER) && s->end.why == RUN_END_EXITED &&
-            s->end.wait_status != 0)
+        if (st->container && s->end.why == RUN_END_EXITED && s->end.wait_status != 0)
             verdict_read(st->run_dir, &s->end);
     }
     limits_read(s);
@@ -400,7 +411,7 @@ static void run(struct sup *s)
 
 _Noreturn void supervisor_run(const struct run_home *h, struct proto_start *st)
 {
-    struct run_key key = {st->f.job, st->f.run};
+    struct run_key key = st->run.key;
     struct journal_record about = {.job = key.job, .run = key.run, .boot = h->boot};
     struct sup s = {
         .home = h, .start = st, .key = key, .end = about, .deadline_ms = -1, .look_ms = -1};
@@ -412,12 +423,12 @@ _Noreturn void supervisor_run(const struct run_home *h, struct proto_start *st)
     put_key(put_text(name, "run "), key);
     prctl(PR_SET_NAME, name); /* takes the first 15 characters */
     if (!run_key_pack(key, &id) || run_lock_take(FD_RUNS, id) < 0 ||
-        journal_scan(FD_JOURNAL, st->f.offset, key, NULL) != 0)
+        journal_scan(FD_JOURNAL, st->offset, key, NULL) != 0)
         _exit(SUPERVISOR_FENCED);
     s.end.kind = JOURNAL_ENDED;
     s.end.why = RUN_END_EXITED;
     s.command = (struct command){
-        .start = st, .out_fd = -1, .err_fd = -1, .started = about, .journal_fd = FD_JOURNAL};
+        .start = &st->run, .out_fd = -1, .err_fd = -1, .started = about, .journal_fd = FD_JOURNAL};
     run(&s);
     s.end.at_ms = now_ms(CLOCK_REALTIME);
     record_end(FD_JOURNAL, &s.end);

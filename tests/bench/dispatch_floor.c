@@ -95,7 +95,7 @@ static void start_one(uint64_t slot, uint64_t after)
                           .cwd = "/tmp",
                           .log_path = log,
                           .err_path = bench.split ? errors : NULL,
-                          .grace_ms = 1000,
+                          .limits = {.grace_ms = 1000},
                           .journal = backend_local.journal(bench.b),
                           .after = {after, 1}};
     if (backend_local.start(bench.b, &s, &e) < 0) {

@@ -90,8 +90,12 @@ int main(int argc, char **argv)
     AUTO_FREE char *log = path_join(argv[2], "log");
     char *words[] = {(char *)(uintptr_t) "sh", (char *)(uintptr_t) "-c", argv[3], NULL};
     char *env[] = {NULL};
-    struct run_start s = {
-        .key = {1, 1}, .argv = words, .envp = env, .log_path = log, .grace_ms = 1000, .journal = 1};
+    struct run_start s = {.key = {1, 1},
+                          .argv = words,
+                          .envp = env,
+                          .log_path = log,
+                          .limits = {.grace_ms = 1000},
+                          .journal = 1};
     if (backend_ssh.start(t.b, &s, &e) < 0)
         printf("invalid %s\n", e.text);
     else

@@ -4,6 +4,7 @@
  * writing and reading again.  The same bytes are also taken for what ssh said, and for the
  * configuration of a node.
  */
+#include "../unit/shepherd/run_start_equal.h"
 #include "backend/ssh/ssh_priv.h"
 #include "base/util.h"
 
@@ -20,7 +21,7 @@ static void check_start(struct str body)
         buf_init(&b, WIRE_FRAME_MAX + 1);
         ASSERT(wire_put_start(&b, &s));
         ASSERT(wire_next(buf_str(&b), &h, &back) == 1 && wire_get_start(back, &again));
-        ASSERT(again.p.f.n_argv == s.p.f.n_argv && !strcmp(again.stage_dir, s.stage_dir));
+        ASSERT(run_start_equal(&again.run, &s.run));
         wire_start_done(&again);
         buf_done(&b);
     }

@@ -15,7 +15,8 @@ static void check_round_trip(const struct spec *s)
     ASSERT(spec_parse(first, "", &again, &e) == 0);
     second = spec_to_json(again);
     ASSERT(json_equal(first, second));
-    ASSERT(again->timeout_ms == s->timeout_ms && again->grace_ms == s->grace_ms);
+    ASSERT(again->limits.timeout_ms == s->limits.timeout_ms &&
+           again->limits.grace_ms == s->limits.grace_ms);
     ASSERT(!memcmp(&again->roles[0].need, &s->roles[0].need, sizeof(struct resources)));
     json_free(first);
     json_free(second);

@@ -36,7 +36,7 @@ static void check_job(const struct submit *x, size_t i, const struct json *el)
     ASSERT(spec_parse(el, "", &want, &e) == 0);
     ASSERT(str_eq_c(name, want->name));
     ASSERT(str_eq_c(spec->project, want->project) && str_eq_c(spec->queue, want->queue));
-    ASSERT(spec->timeout_ms == want->timeout_ms && row->priority == want->priority);
+    ASSERT(spec->timeout_ms == want->limits.timeout_ms && row->priority == want->priority);
     want_j = spec_to_json(want);
     got_j = spec_to_json(got);
     json_del(want_j, "name");

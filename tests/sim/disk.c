@@ -366,7 +366,7 @@ static int read_launch(void *self, uint64_t job, struct launch *out, struct err 
     if (json_parse(body, "sim", &j, e) < 0 || spec_parse(j, "", &out->spec, e) < 0)
         return -1;
     json_free(j);
-    out->spec->timeout_ms = dj->rec.timeout_ms;
+    out->spec->limits.timeout_ms = dj->rec.timeout_ms;
     out->spec->roles[0].need = dj->rec.need;
     out->id = dj->rec.id;
     return 0;

@@ -426,7 +426,8 @@ static int sim_start(struct backend *b, const struct run_start *r, struct err *e
         return 0;
     if (rng_below(w->rng, 100) == 0)
         return err_set(e, ERR_UNAVAILABLE, "the host does not answer");
-    struct msg m = {.key = r->key, .after = r->after, .need = r->need, .timeout_ms = r->timeout_ms};
+    struct msg m = {
+        .key = r->key, .after = r->after, .need = r->need, .timeout_ms = r->limits.timeout_ms};
     if (r->argv[1]) /* "train" EPOCHS RANKS CHECKPOINT */
         read_trainer(r, &m);
     vec_push(&b->host->channel, m);

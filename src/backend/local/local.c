@@ -412,31 +412,11 @@ static uint32_t local_journal(struct backend *b)
     return b->current;
 }
 
-static int encode_start(struct backend *b, const struct run_start *s, struct local_run *r,
+/* The START frame of a run; what only this host knows is added here. */
+static int frame_encode(struct backend *b, const struct run_start *s, struct local_run *r,
                         struct err *e)
 {
-    struct proto_start p = {
-        .f = {.job = s->key.job,
-              .run = s->key.run,
-              .after_job = s->after.job,
-              .after_run = s->after.run,
-              .journal = s->journal,
-              .uid = s->uid,
-              .gid = s->gid,
-              .timeout_ms = s->timeout_ms,
-              .grace_ms = s->grace_ms,
-              .mem_bytes = s->need.mem_bytes,
-              .mcpu = s->need.mcpu,
-              .log_limit_bytes = s->log_limit_bytes},
-        .cwd = s->cwd ? s->cwd : "",
-        .log_path = s->log_path ? s->log_path : "",
-        .err_path = s->err_path ? s->err_path : "",
-        .run_dir = s->run_dir ? s->run_dir : "",
-        .params = s->params_json,
-        .argv = s->argv,
-        .envp = s->envp,
-        .mounts = s->mounts,
-    };
+    struct proto_start p = {.run = *s};
     struct arena words = {0};
     struct buf frame;
 
@@ -445,17 +425,12 @@ static int encode_start(struct backend *b, const struct run_start *s, struct loc
                        s->key.run);
     if (s->change_user) {
         const struct group_list *g = groups_of(b, s->uid, s->gid);
-        p.f.flags |= PROTO_START_CHANGE_USER;
-        p.f.n_groups = (uint32_t)g->n;
-        p.groups = g->gids;
+        p.run.groups = (struct id_list){g->gids, g->n};
     }
-    if (b->cpu_quota)
-        p.f.flags |= PROTO_START_CPU_QUOTA;
-    if (s->container)
-        p.f.flags |= PROTO_START_CONTAINER;
+    p.run.cpu_quota = b->cpu_quota;
     if (s->mounts && !backend_can_mount()) {
-        p.argv = mounts_unmounted(s->argv, s->mounts, &words);
-        p.mounts = NULL;
+        p.run.argv = mounts_unmounted(s->argv, s->mounts, &words);
+        p.run.mounts = NULL;
     }
     buf_init(&frame, PROTO_FRAME_MAX + 1);
     bool fits = proto_put_start(&frame, &p);
@@ -483,7 +458,7 @@ static int local_start(struct backend *b, const struct run_start *s, struct err 
     if (!g)
         return -1;
     struct local_run tmp = {0};
-    if (encode_start(b, s, &tmp, e) < 0)
+    if (frame_encode(b, s, &tmp, e) < 0)
         return -1;
     if (!r)
         r = run_add(b, id, g);

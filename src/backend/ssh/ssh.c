@@ -358,17 +358,6 @@ static uint32_t ssh_journal(struct backend *b)
     return b->journal;
 }
 
-/* The submitter's run directory: core leaves it out where nothing need be made. */
-static const char *run_dir_of(const struct run_start *s)
-{
-    static const char name[] = "BERTH_RUN_DIR=";
-
-    for (char *const *v = s->envp; !s->run_dir && *v; v++)
-        if (!strncmp(*v, name, sizeof(name) - 1))
-            return *v + sizeof(name) - 1;
-    return s->run_dir;
-}
-
 /* Where the directory of the run shall be there; yours.  "" = its choice. */
 static char *stage_dir_of(const struct backend *b, const struct run_start *s)
 {
@@ -377,43 +366,25 @@ static char *stage_dir_of(const struct backend *b, const struct run_start *s)
     return path_join(b->conf.stage_root ? b->conf.stage_root : "", s->stage_dir);
 }
 
-static int encode_start(const struct run_start *s, struct ssh_run *r, struct err *e)
+/* The START frame of a run: all of it, except that assets travel in frames of their own and user
+ * and groups are those of the login there. */
+static int frame_encode(const struct run_start *s, struct ssh_run *r, struct err *e)
 {
-    const char *run_dir = run_dir_of(s);
-    struct wire_start w = {
-        .f = {.gpus = s->need.gpus, .has_dir = s->run_dir != NULL},
-        .stage_dir = r->stage_dir,
-        .run_dir = run_dir ? run_dir : "",
-        .p = {.f = {.job = s->key.job,
-                    .run = s->key.run,
-                    .after_job = s->after.job,
-                    .after_run = s->after.run,
-                    .journal = s->journal,
-                    .timeout_ms = s->timeout_ms,
-                    .grace_ms = s->grace_ms,
-                    .mem_bytes = s->need.mem_bytes,
-                    .mcpu = s->need.mcpu,
-                    .log_limit_bytes = s->log_limit_bytes},
-              .cwd = s->cwd ? s->cwd : "",
-              .log_path = s->log_path ? s->log_path : "",
-              .err_path = s->err_path ? s->err_path : "",
-              .run_dir = "",
-              .params = s->params_json,
-              .argv = s->argv,
-              .envp = s->envp,
-              .mounts = s->mounts},
-    };
+    struct wire_start w = {.run = *s};
     struct buf frame;
 
+    w.run.stage_dir = r->stage_dir;
+    w.run.assets = NULL;
+    w.run.change_user = false;
     buf_init(&frame, WIRE_FRAME_MAX + 1);
-    bool fits = wire_put_start(&frame, &w);
+    bool fits = wire_put_start(&frame, &w) && frame.n <= PROTO_FRAME_MAX;
     if (!fits) {
         buf_done(&frame);
         return err_set(e, ERR_LIMIT, "command, environment and parameters are larger than %d MiB",
                        PROTO_FRAME_MAX >> 20);
     }
     r->frame = buf_take(&frame, &r->frame_n);
-    copies_set(r, s->log_path, s->err_path, run_dir);
+    copies_set(r, s->log_path, s->err_path, s->run_dir);
     return 0;
 }
 
@@ -449,7 +420,7 @@ static int ssh_start(struct backend *b, const struct run_start *s, struct err *e
         r = run_add(b, s->key, s->journal);
     free(r->stage_dir);
     r->stage_dir = stage_dir_of(b, s);
-    if (encode_start(s, r, e) < 0) {
+    if (frame_encode(s, r, e) < 0) {
         run_free(b, r);
         return -1;
     }

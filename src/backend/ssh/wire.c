@@ -92,11 +92,8 @@ bool wire_put_start(struct buf *b, const struct wire_start *s)
 {
     size_t at = begin(b, WIRE_START);
 
-    buf_add(b, &s->f, sizeof(s->f));
-    put_text(b, str_of(s->stage_dir));
-    put_text(b, str_of(s->run_dir));
-    if (!proto_put_start(b, &s->p))
-        b->overflow = true;
+    buf_add(b, s->offset, sizeof(s->offset));
+    run_start_put(b, &s->run);
     return end(b, at);
 }
 
@@ -198,21 +195,14 @@ bool wire_get_asset(struct str body, struct wire_asset *out, struct str *name, s
 
 bool wire_get_start(struct str body, struct wire_start *out)
 {
-    struct proto_head head;
-    struct str dir, run_dir, start;
-
-    if (!take(&body, &out->f, sizeof(out->f)) || !take_text(&body, &dir) ||
-        !take_text(&body, &run_dir) || proto_next(body, &head, &start) != 1 || head.n != body.n ||
-        head.type != PROTO_START || !proto_get_start(start, &out->p))
-        return false;
-    out->stage_dir = dir.p;
-    out->run_dir = run_dir.p;
-    return key_ok(out->p.f.job, out->p.f.run);
+    return take(&body, out->offset, sizeof(out->offset)) &&
+           run_start_get(body, &out->memory, &out->run) &&
+           key_ok(out->run.key.job, out->run.key.run);
 }
 
 void wire_start_done(struct wire_start *s)
 {
-    proto_start_done(&s->p);
+    run_start_memory_done(&s->memory);
 }
 
 bool wire_get_ended(struct str body, struct wire_ended *out, struct str *detail)

@@ -15,7 +15,7 @@
 #include "shepherd/proto.h"
 
 enum {
-    WIRE_VERSION = 2,
+    WIRE_VERSION = 0x300 + RUN_START_N_FIELDS,
     WIRE_FRAME_MAX = PROTO_FRAME_MAX + (1 << 20), /* a START with all it may hold */
     WIRE_PIECE = 64 << 10,                        /* of output or of a file in one frame */
     WIRE_WINDOW = 512 << 10,
@@ -102,17 +102,11 @@ struct wire_node {
 struct wire_devices {
     uint32_t n_devices, n_runs;
 };
-/* A START travels as the shepherd's own frame with what only the far program needs around it. */
-struct wire_start_fixed {
-    int32_t gpus;
-    uint32_t has_dir; /* run_dir was asked for */
-    uint64_t offset[WIRE_STREAMS];
-};
+/* A START.  The bytes of `run` are those the local backend sends to its shepherd. */
 struct wire_start {
-    struct wire_start_fixed f;
-    const char *stage_dir; /* "" = the far end's choice */
-    const char *run_dir;   /* its name here, for the environment; "" = none */
-    struct proto_start p;
+    uint64_t offset[WIRE_STREAMS];  /* bytes of each stream that the daemon has */
+    struct run_start run;           /* stage_dir NULL or "": the far end's choice */
+    struct run_start_memory memory; /* only of a decoded one */
 };
 void wire_start_done(struct wire_start *s);
 

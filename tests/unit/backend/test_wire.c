@@ -1,4 +1,5 @@
 /* test_wire.c - frames between daemon and far program, and what ssh's words mean */
+#include "../shepherd/run_start_equal.h"
 #include "backend/ssh/ssh_priv.h"
 #include "base/util.h"
 #include <setjmp.h>
@@ -25,17 +26,18 @@ static void test_start(void **state)
     char *argv[] = {(char *)(uintptr_t) "sh", (char *)(uintptr_t) "-c", (char *)(uintptr_t) "",
                     NULL};
     char *envp[] = {(char *)(uintptr_t) "A=1 2", NULL};
-    struct wire_start s = {.f = {.gpus = 2, .has_dir = 1, .offset = {1, 2, 3}},
-                           .stage_dir = "runs/x",
-                           .run_dir = "/h/runs/0/7.1",
-                           .p = {.f = {.job = 7, .run = 1, .journal = 3, .timeout_ms = 5},
-                                 .cwd = "",
-                                 .log_path = "/h/log",
-                                 .err_path = "",
-                                 .run_dir = "",
-                                 .params = STR("{\"a\":1}"),
-                                 .argv = argv,
-                                 .envp = envp}};
+    struct wire_start s = {.offset = {1, 2, 3},
+                           .run = {.key = {7, 1},
+                                   .journal = 3,
+                                   .limits = {.timeout_ms = 5},
+                                   .need = {.gpus = 2},
+                                   .stage_dir = "runs/x",
+                                   .run_dir = "/h/runs/0/7.1",
+                                   .make_run_dir = true,
+                                   .log_path = "/h/log",
+                                   .params_json = STR("{\"a\":1}"),
+                                   .argv = argv,
+                                   .envp = envp}};
     struct wire_start got = {0};
     struct buf b;
 
@@ -44,13 +46,8 @@ static void test_start(void **state)
     assert_true(wire_put_start(&b, &s));
     struct str body = only_frame(&b, WIRE_START);
     assert_true(wire_get_start(body, &got));
-    assert_int_equal(got.f.gpus, 2);
-    assert_int_equal(got.f.offset[2], 3);
-    assert_string_equal(got.stage_dir, "runs/x");
-    assert_string_equal(got.run_dir, "/h/runs/0/7.1");
-    assert_string_equal(got.p.log_path, "/h/log");
-    assert_string_equal(got.p.argv[1], "-c");
-    assert_string_equal(got.p.envp[0], "A=1 2");
+    assert_int_equal(got.offset[2], 3);
+    assert_true(run_start_equal(&s.run, &got.run));
     wire_start_done(&got);
     for (size_t n = 0; n < body.n; n++) { /* cut anywhere, it is refused */
         struct wire_start cut = {0};

@@ -63,8 +63,8 @@ static void defaults(void **state)
     assert_null(s->cwd);
     assert_non_null(s->env);
     assert_null(s->env[0]);
-    assert_int_equal(s->timeout_ms, 0);
-    assert_int_equal(s->grace_ms, 10000);
+    assert_int_equal(s->limits.timeout_ms, 0);
+    assert_int_equal(s->limits.grace_ms, 10000);
     assert_int_equal(s->backoff_ms, 1000);
     assert_int_equal(s->retries, 0);
     assert_false(s->split_output);
@@ -101,8 +101,8 @@ static void everything(void **state)
     assert_int_equal(s->roles[0].need.mem_bytes, INT64_C(4) << 30);
     assert_int_equal(s->roles[0].need.gpus, 1);
     assert_int_equal(s->roles[0].need.slots, 3);
-    assert_int_equal(s->timeout_ms, 7200000);
-    assert_int_equal(s->grace_ms, 1500);
+    assert_int_equal(s->limits.timeout_ms, 7200000);
+    assert_int_equal(s->limits.grace_ms, 1500);
     assert_int_equal(s->backoff_ms, 500);
     assert_int_equal(s->retries, 2);
     assert_int_equal(s->priority, -5);
@@ -320,9 +320,9 @@ static void round_trip(void **state)
         struct spec *b = parsed(ta);
         struct json *jb = spec_to_json(b);
         assert_true(json_equal(ja, jb));
-        assert_int_equal(a->grace_ms, b->grace_ms);
+        assert_int_equal(a->limits.grace_ms, b->limits.grace_ms);
         assert_int_equal(a->backoff_ms, b->backoff_ms);
-        assert_int_equal(a->timeout_ms, b->timeout_ms);
+        assert_int_equal(a->limits.timeout_ms, b->limits.timeout_ms);
         assert_memory_equal(&a->roles[0].need, &b->roles[0].need, sizeof(struct resources));
         assert_memory_equal(&a->train, &b->train, offsetof(struct training, checkpoint));
         json_free(ja);

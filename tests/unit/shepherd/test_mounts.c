@@ -98,7 +98,7 @@ static bool allowed_plain(void)
 }
 
 /* What `shell` exits with inside the mounts; 100 + errno when they could not be made. */
-static int inside(char **list, uint32_t n, const struct proto_start *as, const char *shell)
+static int inside(char **list, uint32_t n, const struct run_start *as, const char *shell)
 {
     struct mounts m;
     AUTO_FREE char *stage = at("stage");
@@ -109,8 +109,8 @@ static int inside(char **list, uint32_t n, const struct proto_start *as, const c
     if (pid == 0) {
         if (mounts_enter(&m, as) < 0)
             _exit(100 + errno);
-        if (as && (setresgid(as->f.gid, as->f.gid, as->f.gid) < 0 ||
-                   setresuid(as->f.uid, as->f.uid, as->f.uid) < 0))
+        if (as &&
+            (setresgid(as->gid, as->gid, as->gid) < 0 || setresuid(as->uid, as->uid, as->uid) < 0))
             _exit(99);
         execl("/bin/sh", "sh", "-c", shell, (char *)NULL);
         _exit(127);
@@ -156,7 +156,7 @@ static void test_targets_that_exist_are_covered(void **state)
 
 static void test_a_user_mounts_only_what_they_can_reach(void **state)
 {
-    struct proto_start nobody = {.f = {.uid = 65534, .gid = 65534}};
+    struct run_start nobody = {.uid = 65534, .gid = 65534};
     AUTO_FREE char *code = at("code"), *secret = at("secret/open");
     AUTO_FREE char *a = xasprintf("%s:/berth-test-custom", code),
                    *b = xasprintf("%s:/berth-test-secret", secret);

@@ -42,13 +42,11 @@ static void rig_init(struct rig *r, const char *shell)
     r->words[1] = W("/bin/sh");
     r->words[2] = W("-c");
     r->words[3] = W(shell);
-    r->start = (struct proto_start){.f = {.job = 5, .run = 1, .grace_ms = 2000},
-                                    .cwd = "",
-                                    .log_path = "",
-                                    .err_path = "",
-                                    .run_dir = "",
-                                    .argv = r->words + 1,
-                                    .envp = r->words + 5};
+    r->start = (struct proto_start){.run = {.key = {5, 1},
+                                            .limits = {.grace_ms = 2000},
+                                            .argv = r->words + 1,
+                                            .envp = r->words + 5},
+                                    .memory = {.words = r->words}};
 }
 
 static void rig_done(struct rig *r)
@@ -132,7 +130,7 @@ static void test_fence(void **state)
     rig_init(&r, "exit 3");
     assert_int_equal(journal_append(r.journal, &empty), 0);
     assert_int_equal(exit_code(supervise(&r)), SUPERVISOR_FENCED); /* sent before the VOID */
-    r.start.f.offset = JOURNAL_RECORD_BYTES;
+    r.start.offset = JOURNAL_RECORD_BYTES;
     assert_int_equal(exit_code(supervise(&r)), SUPERVISOR_RECORDED); /* sent after it */
     last_record(&r, &n);
     assert_int_equal(n, 3);
@@ -224,7 +222,7 @@ static void test_stop_before_the_command(void **state)
 
     (void)state;
     rig_init(&r, "exit 3");
-    r.start.run_dir = "/tmp";
+    r.start.run.run_dir = "/tmp";
     sigfillset(&set);
     sigprocmask(SIG_BLOCK, &set, &old); /* inherited: the signal waits for the supervisor */
     pid_t pid = supervise(&r);

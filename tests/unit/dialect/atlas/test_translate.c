@@ -83,8 +83,8 @@ TEST(the_built_in_worker)
     assert_string_equal(env_of(s, "PATH"), "/usr/bin");
     assert_null(env_of(s, "SECRET"));
     assert_null(s->train.image);
-    assert_int_equal(s->grace_ms, 5000);
-    assert_int_equal(s->log_limit_bytes, 1 << 30);
+    assert_int_equal(s->limits.grace_ms, 5000);
+    assert_int_equal(s->limits.log_limit_bytes, 1 << 30);
     assert_true(mounts(s, "/home/ada/.foundations/local_docker_scheduler/work_dir/" ID ":/job"));
     assert_non_null(strstr(s->train.extra, "\"run\":\"script\""));
     spec_free(s);
