@@ -231,5 +231,5 @@ void jobs_submit(struct call *c)
     body = http_body_take(c->req, &n);
     d->x = submit_new_take(body, n, &c->who.caller);
     c->free_data = submitting_free;
-    call_once(c, submit_begin);
+    call_run_once(c, submit_begin);
 }

@@ -166,7 +166,7 @@ static void outside_go(struct call *c)
 void outside_begin(struct call *c)
 {
     begin(c);
-    call_once(c, outside_go);
+    call_run_once(c, outside_go);
 }
 
 /* ---- the end ---- */

@@ -35,7 +35,7 @@ static void once_begin(struct call *c)
     }
 }
 
-void call_once(struct call *c, call_fn go)
+void call_run_once(struct call *c, call_fn go)
 {
     struct str key = http_header(c->req, "idempotency-key");
 

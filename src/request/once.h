@@ -16,7 +16,7 @@ struct once_made { /* what a key made */
 };
 /* Loop thread.  Calls `go` at once, or when the requests with the same key that came before have
  * ended.  A key that is too long fails the call. */
-void call_once(struct call *c, call_fn go);
+void call_run_once(struct call *c, call_fn go);
 struct str call_once_key(const struct call *c); /* empty = none */
 /* Worker thread.  1: the key was used before, *out is what it made.  0: it was not, or there is no
  * key.  -1: c->err. */

@@ -346,5 +346,5 @@ void gpu_submit(struct call *c)
     c->free_data = submit_done;
     k->body = call_copy(c, http_body(c->req));
     look_at_nodes(k, k->d->conf.core);
-    call_once(c, submit_begin);
+    call_run_once(c, submit_begin);
 }

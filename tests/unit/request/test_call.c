@@ -90,7 +90,7 @@ static void on_hold(struct call *c)
 
 static void on_once(struct call *c)
 {
-    call_once(c, on_hold);
+    call_run_once(c, on_hold);
 }
 
 static const struct route table[] = {
