@@ -1,21 +1,32 @@
 /* client.c - the small client: what a user calls as `berth`
  *
  * Starting a program that is linked dynamically, or with a C library that asks the processor what
- * it can do, costs up to a millisecond: most of what a command takes.  So this one is static, small
- * and has only the commands of cli/quick.c; everything else is done by the full program, into which
- * this process turns, with the same words and the same environment.
+ * it can do, costs up to a millisecond: most of the time of a command.  So this one is static and
+ * small and has the commands of the list below.  Everything else is done by the full program, which
+ * replaces this process, with the same words and the same environment.
+ *
+ * This file is the whole seam: the list, the question whether a call can be answered here, and the
+ * two functions of the commands that cannot.  The sources are listed in cli/meson.build.
  */
 #include "base/util.h"
 #include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/spec_file.h"
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { EXIT_NOT_FOUND = 127 }; /* as shells have it */
 
-static char **words;
+/* Those that only speak over the home's socket: no database, no loop, no threads, no libraries.  A
+ * command that is missing here takes a millisecond longer. */
+static const struct command *const quick_commands[] = {
+    &cmd_submit, &cmd_ls,    &cmd_show, &cmd_logs,  &cmd_wait,  &cmd_explain,  &cmd_watch,
+    &cmd_cancel, &cmd_retry, &cmd_rm,   &cmd_queue, &cmd_nodes, &cmd_projects, NULL,
+};
+static char **words; /* argv, for the full program */
 
-static void hand_over(void)
+__attribute__((noreturn)) static void hand_over(void)
 {
     static const char *const places[] = {
         "berth-full", /* in the build directory */
@@ -41,14 +52,55 @@ static void hand_over(void)
     _exit(EXIT_NOT_FOUND);
 }
 
+/* ---- what the full program does for it ---- */
+
+/* The whole call is one that a command of the list can answer: no help, no mistake, no other name
+ * of the program. */
+static bool is_quick(char **argv)
+{
+    const char *slash = strrchr(argv[0], '/');
+    struct shared_opts shared = {0};
+    struct operands ops = {0};
+    struct err e = {0};
+    char **rest;
+    bool help;
+
+    if (strcmp(slash ? slash + 1 : argv[0], "berth") != 0 ||
+        opt_parse_leading(leading_groups, argv + 1, &shared, &rest, &help, &e) < 0 || help ||
+        !*rest)
+        return false;
+    const struct command *cmd = command_find(quick_commands, *rest, &e);
+    if (!cmd)
+        return false;
+    AUTO_FREE void *own = xcalloc(1, cmd->opts_size + 1);
+    bool parsed = opt_parse(cmd, rest + 1, own, &shared, &ops, &help, &e) == 0 && !help;
+    opt_done(cmd, own, &shared, &ops);
+    return parsed;
+}
+
+/* There is no YAML here, and nothing was read yet. */
+int spec_file_read(const char *path, struct json **out, struct err *e)
+{
+    (void)path;
+    (void)out;
+    (void)e;
+    hand_over();
+}
+
+/* Nor is there libcurl. */
+int cli_connect_url(struct cli *c, struct err *e)
+{
+    (void)c;
+    (void)e;
+    hand_over();
+}
+
 int main(int argc, char **argv)
 {
-    static const struct cli_seams seams = {
-        .version = BERTH_VERSION,
-        .commands = quick_commands,
-        .hand_over = hand_over,
-    };
+    static const struct program program = {.version = BERTH_VERSION, .commands = quick_commands};
 
     words = argv;
-    return cli_main(argc, argv, &seams);
+    if (argc < 1 || !is_quick(argv))
+        hand_over();
+    return cli_main(argc, argv, &program);
 }

@@ -1,25 +1,21 @@
-/* main.c - the full program: hands the rooms to the command line */
-#include "backend/container.h"
-#include "backend/gpu_survey.h"
-#include "base/yaml.h"
+/* main.c - the full program: Berth's own commands and the dialects it was built with */
 #include "cli/cli.h"
-#include "store/store.h"
+#include "dialect/dialect.h"
 #include <sys/prctl.h>
 
 int main(int argc, char **argv)
 {
-    static const struct cli_seams seams = {
+    static struct program program; /* holds the lists until the process ends */
+
+    program = (struct program){
         .version = BERTH_VERSION,
-        .commands = cli_commands,
-        .dialect = cli_dialect,
-        .yaml_parse = yaml_parse,
-        .store_check = store_check,
-        .gpu_survey = gpu_survey,
-        .engine_survey = engine_survey,
-        .container = container_run,
+        .commands = dialects_commands(),
+        .dialects = dialects,
+        .parts = dialects_parts(),
+        .settings = dialects_settings,
     };
 
-    /* The kernel calls a process after its file; people and `pgrep` know this one as berth. */
+    /* The kernel names a process after its file; people and `pgrep` know this one as berth. */
     prctl(PR_SET_NAME, "berth");
-    return cli_main(argc, argv, &seams);
+    return cli_main(argc, argv, &program);
 }

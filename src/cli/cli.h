@@ -10,22 +10,20 @@
 #include "cli/opt.h"
 #include "io/http_client.h"
 
-/* What the program hands in: its commands, and what they need of rooms this one does not include.
- *
- * There are two programs.  The full one has every command.  The small client has those that only
- * speak over the home's socket, so that they start in a fifth of the time; whatever it finds it
- * cannot do, it leaves to the full one by hand_over, which does not return. */
 struct cli;
-struct cli_seams {
+struct dialect;
+struct host_part;
+struct host_setting;
+
+/* What the program was made of.  There are two: the full program has everything, the small client
+ * (src/client.c) a few commands. */
+struct program {
     const char *version;
     const struct command *const *commands;
-    void (*hand_over)(void); /* NULL in the full program, as the next ones are in the small one */
-    int (*dialect)(struct cli *c, char **argv); /* another program's words: hyperctl … */
-    int (*yaml_parse)(struct str text, const char *name, struct json **out, struct err *e);
-    int (*store_check)(const char *path, struct buf *findings, struct err *e);
-    int (*gpu_survey)(struct buf *text, struct err *e);
-    int (*engine_survey)(const char *given, struct buf *text, struct err *e);
-    void (*container)(void); /* the process of a run with an image; does not return */
+    const struct dialect *const *dialects; /* ends with NULL; NULL = none */
+    const struct host_part *const *parts;  /* of a host it opens; ends with NULL */
+    /* Checks the options of `berth serve` that belong to parts; *out is yours. */
+    int (*settings)(const void *serve_opts, struct host_setting **out, struct err *e);
 };
 
 struct shared_opts {
@@ -39,7 +37,7 @@ struct shared_opts {
 };
 
 struct cli {
-    const struct cli_seams *seams;
+    const struct program *program;
     struct shared_opts opt;
     struct term out, err;
     char *home;   /* made absolute */
@@ -52,7 +50,7 @@ struct cli {
     bool no_reminder; /* do not say on the terminal that an answer takes long */
 };
 
-int cli_main(int argc, char **argv, const struct cli_seams *seams);
+int cli_main(int argc, char **argv, const struct program *program);
 /* Prints "berth: sentence" and returns the exit status of the code. */
 int cli_fail(const struct err *e);
 /* One line on stderr: "berth: …". */
@@ -62,11 +60,7 @@ void cli_print(struct buf *b);
 bool cli_json(const struct cli *c);
 bool cli_csv(const struct cli *c);
 
-/* The dialect of argv[0]; its exit status. */
-int cli_dialect(struct cli *c, char **argv);
-
-extern const struct command *const cli_commands[];   /* all */
-extern const struct command *const quick_commands[]; /* those of the small client */
+extern const struct command *const cli_commands[]; /* Berth's own, see cli/commands.h */
 extern const struct opt_group common_group, output_group, list_group;
 extern const struct opt_group *const leading_groups[];
 
@@ -74,6 +68,8 @@ extern const struct opt_group *const leading_groups[];
 /* Fills in c->home: --home, else $BERTH_HOME and the defaults of host_home. */
 int cli_find_home(struct cli *c, bool whole_machine, struct err *e);
 int cli_open(struct cli *c, struct err *e); /* finds home and target; no traffic */
+/* The client of a target that is a URL, with its token: c->http. */
+int cli_connect_url(struct cli *c, struct err *e);
 /* One call; a status of 400 or more becomes the error.  *out is NULL for an empty body. */
 int cli_call(struct cli *c, const char *method, const char *path, const char *const *headers,
              const struct json *body, struct json **out, struct err *e);

@@ -15,7 +15,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-enum { TOKEN_MAX = 4096, TRIES_MAX = 3, SLOW_S = 2 };
+enum { TRIES_MAX = 3, SLOW_S = 2 };
 #define SYSTEM_DAEMON "unix:/var/lib/berth/sock"
 
 int cli_find_home(struct cli *c, bool whole_machine, struct err *e)
@@ -31,44 +31,12 @@ int cli_find_home(struct cli *c, bool whole_machine, struct err *e)
     return 0;
 }
 
-static bool is_loopback(const char *url)
-{
-    return strstr(url, "://127.") || strstr(url, "://localhost") || strstr(url, "://[::1]");
-}
-
-/* Yours; NULL when there is none.  The home's own token goes to daemons on this machine only. */
-static int find_token(struct cli *c, char **out, struct err *e)
-{
-    const char *env = getenv("BERTH_TOKEN");
-    size_t n;
-
-    *out = NULL;
-    if (!c->opt.token_file && env && *env) {
-        *out = xstrdup(env);
-        return 0;
-    }
-    if (!c->opt.token_file && !is_loopback(c->target))
-        return 0;
-    AUTO_FREE char *path =
-        c->opt.token_file ? xstrdup(c->opt.token_file) : path_join(c->home, "token");
-    AUTO_FREE char *text = NULL;
-    if (file_read_all(path, TOKEN_MAX, &text, &n, e) < 0)
-        return c->opt.token_file ? err_wrap(e, "reading the token") : 0;
-    struct str trimmed = str_trim((struct str){text, n});
-    *out = xstrndup(trimmed.p, trimmed.n);
-    return 0;
-}
-
 static int connect_to(struct cli *c, struct err *e)
 {
-    AUTO_FREE char *token = NULL;
-
     c->is_unix = !strncmp(c->target, "unix:", 5);
-    if (!c->is_unix && c->seams->hand_over)
-        c->seams->hand_over();
-    if (!c->is_unix && find_token(c, &token, e) < 0)
-        return -1;
-    c->http = http_client_new(c->target, token, c->opt.ca_file);
+    if (!c->is_unix)
+        return cli_connect_url(c, e);
+    c->http = http_client_new(c->target, NULL, c->opt.ca_file);
     return 0;
 }
 

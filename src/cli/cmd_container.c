@@ -3,14 +3,16 @@
  * The shepherd starts it for runs with an image; what it does is told in its environment and is the
  * business of backend/docker.  It ends as the container does.
  */
+#include "backend/container.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
 
 static int container(struct cli *c, const void *opts, const struct operands *ops)
 {
+    (void)c;
     (void)opts;
     (void)ops;
-    c->seams->container();
+    container_run();
     return 0;
 }
 

@@ -43,7 +43,7 @@ static int run(struct cli *c, const void *opts, const struct operands *ops)
     else if (o->slots.set && (o->slots.v < 1 || o->slots.v > 100000))
         err_set(&e, ERR_INVALID, "-j must be between 1 and 100000");
     else
-        jobspec_build(c, &o->job, ops, &spec, &e);
+        jobspec_build(&o->job, ops, &spec, &e);
     if (!spec)
         return cli_fail(&e);
     if (o->slots.set && file)

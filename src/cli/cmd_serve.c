@@ -9,8 +9,10 @@
 #include "base/util.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "cli/listen_addr.h"
 #include "core/core.h"
 #include "host/host.h"
+#include "host/part.h"
 #include "io/loop.h"
 #include "model/spec.h"
 #include <fcntl.h>
@@ -19,14 +21,14 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-enum { AUTO_IDLE_MS = 10 * 60 * 1000, AUTO_LOOK_MS = 5000, GPU_LOG_BYTES = 1 << 30 };
+enum { AUTO_IDLE_MS = 10 * 60 * 1000, AUTO_LOOK_MS = 5000 };
 
 struct serve_opts {
     struct opt_num slots, cpus, mem, gpus, user_limit, retain, idle;
-    struct opt_num gpu_share, gpu_restart, gpu_replan, gpu_age, gpu_reserve, gpu_scale, gpu_log;
-    const char *gpu_objective, *master_ports, *torch_backend;
+    struct opt_num gpu_share, gpu_restart, gpu_replan, gpu_age, gpu_reserve, gpu_scale;
+    const char *gpu_objective, *master_ports;
     const char *gpus_exclude;
-    const char *library, *ports, *engine, *engine_gpus;
+    const char *ports, *engine, *engine_gpus;
     const char *listen, *tls_cert, *tls_key, *log_level;
     bool whole_machine, multi_user, log_json, background;
 };
@@ -42,9 +44,6 @@ static const struct opt own_opts[] = {
      "running jobs of one user at most (default: no limit)", COMPLETE_NONE, NULL},
     {"listen", 'l', OPT_TEXT, "ADDR:PORT", SERVE(listen),
      "also answer on TCP, to whoever has the token; :PORT is loopback", COMPLETE_NONE, NULL},
-    {"library-listen", 0, OPT_TEXT, "ADDR:PORT", SERVE(library),
-     "where training jobs report their epochs (default: a port of loopback, kept in the home)",
-     COMPLETE_NONE, NULL},
     {"ports-address", 0, OPT_TEXT, "ADDR", SERVE(ports),
      "where ports of jobs are opened (default 0.0.0.0: on every address)", COMPLETE_NONE, NULL},
     {"engine", 0, OPT_TEXT, "SOCKET", SERVE(engine),
@@ -93,12 +92,6 @@ static const struct opt gpu_opts[] = {
     {"master-ports", 0, OPT_TEXT, "FIRST-LAST", SERVE(master_ports),
      "where the processes of a job on GPUs find each other, MASTER_PORT (default 23000-26999)",
      COMPLETE_NONE, NULL},
-    {"torch-backend", 0, OPT_TEXT, "NAME", SERVE(torch_backend),
-     "PL_TORCH_DISTRIBUTED_BACKEND of run-scheduler jobs, such as gloo (default nccl)",
-     COMPLETE_NONE, NULL},
-    {"gpu-log-limit", 0, OPT_SIZE, "SIZE", SERVE(gpu_log),
-     "drop the middle of logs of run-scheduler jobs above this size; 0 keeps all (default 1G)",
-     COMPLETE_NONE, NULL},
     {"gpu-time-scale", 0, OPT_INT, "N", SERVE(gpu_scale),
      "one second counts as N when GPUs are planned: rehearse hours in seconds", COMPLETE_NONE,
      NULL},
@@ -120,28 +113,6 @@ struct serving {
     struct timer *look;
     int64_t idle_ms, idle_since; /* monotonic; 0 = busy */
 };
-
-/* ADDR:PORT, [ADDR6]:PORT, :PORT or PORT. */
-static int parse_listen(const char *option, const char *text, char *addr, size_t addr_size,
-                        int *port, struct err *e)
-{
-    const char *colon = strrchr(text, ':');
-    struct str host = {text, colon ? (size_t)(colon - text) : 0};
-    int64_t n;
-
-    if (!str_to_i64(str_of(colon ? colon + 1 : text), &n) || n < 0 || n > 65535)
-        return err_set(e, ERR_INVALID, "%s '%.60s' does not end in a port; write ADDR:PORT", option,
-                       text);
-    if (host.n >= 2 && host.p[0] == '[' && host.p[host.n - 1] == ']')
-        host = (struct str){host.p + 1, host.n - 2};
-    if (!host.n || str_eq_c(host, "localhost"))
-        host = STR("127.0.0.1");
-    if (host.n >= addr_size)
-        return err_set(e, ERR_INVALID, "%s '%.60s' is too long for an address", option, text);
-    snprintf(addr, addr_size, STR_FMT, STR_ARG(host));
-    *port = (int)n;
-    return 0;
-}
 
 static void on_stop(void *arg)
 {
@@ -192,18 +163,18 @@ static void notify_ready(void)
 
 static void say_address(const struct host *h, const struct host_conf *conf)
 {
-    bool v6 = conf->tcp_addr && strchr(conf->tcp_addr, ':');
+    bool v6 = conf->tcp.addr && strchr(conf->tcp.addr, ':');
 
     printf("berth %s serves %s on unix:%s", conf->version, conf->home, host_socket(h));
-    if (conf->tcp_addr)
-        printf(" and %s://%s%s%s:%d (token in %s/token)", conf->tls_cert ? "https" : "http",
-               v6 ? "[" : "", conf->tcp_addr, v6 ? "]" : "", host_tcp_port(h), conf->home);
+    if (conf->tcp.addr)
+        printf(" and %s://%s%s%s:%d (token in %s/token)", conf->tcp.tls_cert ? "https" : "http",
+               v6 ? "[" : "", conf->tcp.addr, v6 ? "]" : "", host_tcp_port(h), conf->home);
     putchar('\n');
     fflush(stdout);
-    if (conf->tcp_addr && !conf->tls_cert && strncmp(conf->tcp_addr, "127.", 4) != 0 &&
-        strcmp(conf->tcp_addr, "::1") != 0)
+    if (conf->tcp.addr && !conf->tcp.tls_cert && strncmp(conf->tcp.addr, "127.", 4) != 0 &&
+        strcmp(conf->tcp.addr, "::1") != 0)
         log_warn("serve", "the token travels in the clear on %s: add --tls-cert and --tls-key",
-                 conf->tcp_addr);
+                 conf->tcp.addr);
 }
 
 static int serve_until_stopped(const struct serve_opts *o, const struct host_conf *conf)
@@ -252,19 +223,6 @@ static int port_range(const char *text, struct host_conf *conf, struct err *e)
     return 0;
 }
 
-/* What jobs of the GPU scheduler are given. */
-static int gpu_job_options(const struct serve_opts *o, struct host_conf *conf, struct err *e)
-{
-    if (o->gpu_log.set && o->gpu_log.v && o->gpu_log.v < SPEC_LOG_LIMIT_MIN)
-        return err_set(e, ERR_INVALID, "--gpu-log-limit must be 0 or at least 64K");
-    if (o->torch_backend && (!*o->torch_backend || strpbrk(o->torch_backend, " \t\n")))
-        return err_set(e, ERR_INVALID, "--torch-backend '%.60s' is no name; write nccl or gloo",
-                       o->torch_backend);
-    conf->gpu_log_bytes = o->gpu_log.set ? o->gpu_log.v : GPU_LOG_BYTES;
-    conf->torch_backend = o->torch_backend;
-    return o->master_ports ? port_range(o->master_ports, conf, e) : 0;
-}
-
 /* How GPUs are given out; what was not said is left to the planner. */
 static int gpu_options(const struct serve_opts *o, struct host_conf *conf, struct err *e)
 {
@@ -282,7 +240,7 @@ static int gpu_options(const struct serve_opts *o, struct host_conf *conf, struc
         .replan_ms = o->gpu_replan.v,
     };
     conf->gpu_time_scale = o->gpu_scale.set ? (int32_t)o->gpu_scale.v : 1;
-    return 0;
+    return o->master_ports ? port_range(o->master_ports, conf, e) : 0;
 }
 
 static int check_options(const struct serve_opts *o, struct err *e)
@@ -304,15 +262,15 @@ static int serve(struct cli *c, const void *opts, const struct operands *ops)
 {
     const struct serve_opts *o = opts;
     enum log_level level = LOG_INFO_;
-    char addr[64], library[64];
+    char addr[64];
+    AUTO_FREE struct host_setting *settings = NULL;
     struct err e = {0};
 
     (void)ops;
     if (cli_find_home(c, o->whole_machine, &e) < 0)
         return cli_fail(&e);
     struct host_conf conf = {.home = c->home,
-                             .tls_cert = o->tls_cert,
-                             .tls_key = o->tls_key,
+                             .tcp = {.tls_cert = o->tls_cert, .tls_key = o->tls_key},
                              .slots = (int32_t)o->slots.v,
                              .mcpu = o->cpus.v,
                              .mem_bytes = o->mem.v,
@@ -321,18 +279,16 @@ static int serve(struct cli *c, const void *opts, const struct operands *ops)
                              .multi_user = o->multi_user || o->whole_machine,
                              .limits = {.per_user = (int32_t)o->user_limit.v},
                              .retain_ms = o->retain.v,
-                             .version = c->seams->version};
+                             .parts = c->program->parts,
+                             .version = c->program->version};
     if (check_options(o, &e) < 0 || gpu_options(o, &conf, &e) < 0 ||
-        gpu_job_options(o, &conf, &e) < 0)
+        c->program->settings(opts, &settings, &e) < 0)
         return cli_fail(&e);
+    conf.settings = settings;
     if (o->listen &&
-        parse_listen("--listen", o->listen, addr, sizeof(addr), &conf.tcp_port, &e) < 0)
+        listen_addr_parse("--listen", o->listen, addr, sizeof(addr), &conf.tcp.port, &e) < 0)
         return cli_fail(&e);
-    conf.tcp_addr = o->listen ? addr : NULL;
-    if (o->library && parse_listen("--library-listen", o->library, library, sizeof(library),
-                                   &conf.library_port, &e) < 0)
-        return cli_fail(&e);
-    conf.library_addr = o->library ? library : NULL;
+    conf.tcp.addr = o->listen ? addr : NULL;
     conf.ports_addr = o->ports;
     conf.engine = o->engine;
     conf.gpus_by_env = o->engine_gpus && !strcmp(o->engine_gpus, "env");

@@ -16,7 +16,7 @@ static int version(struct cli *c, const void *opts, const struct operands *ops)
     (void)opts;
     (void)ops;
     buf_init(&b, TEXT_MAX);
-    buf_addf(&b, "berth %s\n", c->seams->version);
+    buf_addf(&b, "berth %s\n", c->program->version);
     cli_print(&b);
     return 0;
 }
@@ -36,13 +36,13 @@ static int help(struct cli *c, const void *opts, const struct operands *ops)
     const struct command *cmd = NULL;
 
     (void)opts;
-    if (ops->n && !(cmd = command_find(cli_commands, ops->p[0], &e)))
+    if (ops->n && !(cmd = command_find(c->program->commands, ops->p[0], &e)))
         return cli_fail(&e);
     buf_init(&b, TEXT_MAX);
     if (cmd)
         help_command(&b, cmd, c->out.width, c->out.colour);
     else
-        help_overview(&b, cli_commands, c->seams->version, c->out.colour);
+        help_overview(&b, c->program, c->out.colour);
     cli_print(&b);
     return 0;
 }
@@ -71,10 +71,10 @@ static int man(struct cli *c, const void *opts, const struct operands *ops)
     const struct command *cmd = NULL;
 
     (void)opts;
-    if (ops->n && !(cmd = command_find(cli_commands, ops->p[0], &e)))
+    if (ops->n && !(cmd = command_find(c->program->commands, ops->p[0], &e)))
         return cli_fail(&e);
     buf_init(&b, TEXT_MAX);
-    man_page(&b, cmd, cli_commands, leading_groups, c->seams->version);
+    man_page(&b, cmd, c->program->commands, leading_groups, c->program->version);
     cli_print(&b);
     return 0;
 }
@@ -96,10 +96,9 @@ static int completion(struct cli *c, const void *opts, const struct operands *op
     AUTO(buf) struct buf b = {0};
     struct err e = {0};
 
-    (void)c;
     (void)opts;
     buf_init(&b, TEXT_MAX);
-    if (completion_script(&b, ops->p[0], cli_commands, leading_groups, &e) < 0)
+    if (completion_script(&b, ops->p[0], c->program->commands, leading_groups, &e) < 0)
         return cli_fail(&e);
     cli_print(&b);
     return 0;

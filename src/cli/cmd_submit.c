@@ -84,7 +84,7 @@ static int submit(struct cli *c, const void *opts, const struct operands *ops)
         cli_say("berth submit needs a command or a file: berth submit -- python train.py");
         return err_exit_code(ERR_INVALID);
     }
-    if (jobspec_build(c, &o->job, ops, &spec, &e) < 0)
+    if (jobspec_build(&o->job, ops, &spec, &e) < 0)
         return cli_fail(&e);
     if (jobspec_submit(c, spec, o->job.key, &reply, NULL, &e) < 0) {
         json_free(spec);

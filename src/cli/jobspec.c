@@ -8,11 +8,12 @@
 #include "base/file.h"
 #include "base/rand.h"
 #include "base/util.h"
+#include "cli/spec_file.h"
 #include "model/spec.h"
 #include <stdio.h>
 #include <unistd.h>
 
-enum { FILE_MAX_BYTES = 256 << 20, KEY_HEX = 32 };
+enum { KEY_HEX = 32 };
 
 #define JOB(member) offsetof(struct job_opts, member)
 static const struct opt job_option_table[] = {
@@ -206,37 +207,6 @@ bool jobspec_is_file(const struct operands *ops)
     const char *dot = ops->n == 1 && !ops->dashed ? strrchr(ops->p[0], '.') : NULL;
 
     return dot && (!strcmp(dot, ".yaml") || !strcmp(dot, ".yml") || !strcmp(dot, ".json"));
-}
-
-static int read_spec_file(struct cli *c, const char *path, struct json **out, struct err *e)
-{
-    AUTO_FREE char *text = NULL;
-    const char *dot = strrchr(path, '.');
-    bool is_stdin = !strcmp(path, "-");
-    size_t n;
-
-    if (c->seams->hand_over)
-        c->seams->hand_over(); /* nothing was read yet */
-    if (is_stdin ? fd_read_all(STDIN_FILENO, FILE_MAX_BYTES, &text, &n, e) < 0
-                 : file_read_all(path, FILE_MAX_BYTES, &text, &n, e) < 0)
-        return -1;
-    struct str s = {text, n};
-    const char *name = is_stdin ? "standard input" : path;
-    if (dot && !strcmp(dot, ".json") ? json_parse(s, name, out, e) < 0
-                                     : c->seams->yaml_parse(s, name, out, e) < 0)
-        return -1;
-    if (json_type(*out) == JSON_ARRAY) { /* a plain list of jobs is the short form of `jobs:` */
-        struct json *wrapped = json_new_object();
-        json_set_take(wrapped, "jobs", *out);
-        *out = wrapped;
-    }
-    if (json_type(*out) == JSON_OBJECT)
-        return 0;
-    err_set(e, ERR_INVALID, "%s does not describe a job: it is %s, not a map", name,
-            json_type_name(json_type(*out)));
-    json_free(*out);
-    *out = NULL;
-    return -1;
 }
 
 /* Members of `jobs:` with variables of their own get the captured ones beneath. */
@@ -477,15 +447,15 @@ static int complete_spec(struct json *spec, const struct job_opts *o, const char
     return set_training(spec, o, e);
 }
 
-int jobspec_build(struct cli *c, const struct job_opts *o, const struct operands *ops,
-                  struct json **out, struct err *e)
+int jobspec_build(const struct job_opts *o, const struct operands *ops, struct json **out,
+                  struct err *e)
 {
     bool operand_is_file = !o->file && jobspec_is_file(ops);
     const char *file = operand_is_file ? ops->p[0] : o->file;
     struct json *spec = NULL;
 
     if (file) {
-        if (read_spec_file(c, file, &spec, e) < 0)
+        if (spec_file_read(file, &spec, e) < 0)
             return -1;
     } else {
         spec = json_new_object();

@@ -20,8 +20,8 @@ extern const struct opt_group job_group, training_group;
 
 /* One spec, or the form of many jobs.  The whole environment travels with it, without what belongs
  * to the shell or to a job around us.  Options win over the file. */
-int jobspec_build(struct cli *c, const struct job_opts *o, const struct operands *ops,
-                  struct json **out, struct err *e);
+int jobspec_build(const struct job_opts *o, const struct operands *ops, struct json **out,
+                  struct err *e);
 /* The variables that travel with a job; yours.  clean: PATH, HOME and the like only. */
 struct json *jobspec_env(bool clean);
 /* Is this the single operand that names a file of jobs? */

@@ -35,12 +35,17 @@ static const char *who(const struct parse *p, char out[64])
     return out;
 }
 
+static void *group_base(const struct opt_group *g, void *own, void *shared)
+{
+    return g->shared ? shared : (char *)own + g->base;
+}
+
 static const struct opt *find_long(const struct parse *p, struct str name, void **out_base)
 {
     for (const struct opt_group *const *g = p->groups; *g; g++)
         for (size_t i = 0; i < (*g)->n; i++)
             if (str_eq_c(name, (*g)->opts[i].name)) {
-                *out_base = (*g)->shared ? p->shared : p->own;
+                *out_base = group_base(*g, p->own, p->shared);
                 return &(*g)->opts[i];
             }
     return NULL;
@@ -51,7 +56,7 @@ static const struct opt *find_letter(const struct parse *p, char letter, void **
     for (const struct opt_group *const *g = p->groups; *g; g++)
         for (size_t i = 0; i < (*g)->n; i++)
             if ((*g)->opts[i].letter == letter) {
-                *out_base = (*g)->shared ? p->shared : p->own;
+                *out_base = group_base(*g, p->own, p->shared);
                 return &(*g)->opts[i];
             }
     return NULL;
@@ -300,7 +305,7 @@ void opt_done(const struct command *cmd, void *own, void *shared, struct operand
     for (const struct opt_group *const *g = cmd->groups; *g; g++)
         for (size_t i = 0; i < (*g)->n; i++)
             if ((*g)->opts[i].type == OPT_LIST) {
-                char *base = (*g)->shared ? shared : own;
+                char *base = group_base(*g, own, shared);
                 vec_done((struct opt_list *)(base + (*g)->opts[i].offset));
             }
     free(ops->p);

@@ -60,6 +60,7 @@ struct opt_group {
     const struct opt *opts;
     size_t n;
     bool shared; /* stored in the struct all commands share, not in the command's own */
+    size_t base; /* where the struct of this group begins in the command's own */
 };
 
 struct example {
@@ -74,15 +75,16 @@ struct operands {
 };
 
 enum command_flag {
-    COMMAND_HIDDEN = 1, /* not in help, man pages and completions */
-    COMMAND_STARTS = 2, /* operands are a program: options end at the first operand, unless that
-                           is a spec file (.yaml .yml .json) */
+    COMMAND_HIDDEN = 1,  /* not in help, man pages and completions */
+    COMMAND_STARTS = 2,  /* operands are a program: options end at the first operand, unless that
+                            is a spec file (.yaml .yml .json) */
+    COMMAND_PROGRAM = 4, /* also a program of this name */
 };
 enum command_section {
     SECTION_RUN,
     SECTION_LOOK,
     SECTION_CHANGE,
-    SECTION_GPU, /* the GPU scheduler's own interface; also called by these names alone */
+    SECTION_DIALECT, /* listed under the title of its dialect */
     SECTION_DAEMON,
     SECTION_HELP
 };
@@ -121,8 +123,8 @@ const struct command *command_find(const struct command *const *all, const char 
 
 /* ---- everything that is written from the tables; `all` is NULL-terminated ---- */
 void help_command(struct buf *b, const struct command *cmd, size_t width, bool colour);
-void help_overview(struct buf *b, const struct command *const *all, const char *version,
-                   bool colour);
+struct program;
+void help_overview(struct buf *b, const struct program *p, bool colour);
 /* roff; cmd NULL = berth(1), the overview. */
 void man_page(struct buf *b, const struct command *cmd, const struct command *const *all,
               const struct opt_group *const *common, const char *version);

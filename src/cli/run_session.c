@@ -89,8 +89,11 @@ int run_session_open(struct run_session *s, struct cli *c, int32_t slots, struct
         c->opt.home = c->home; /* this home, never the system daemon's */
     if (pipe2(s->interrupts, O_CLOEXEC) < 0)
         return err_sys(e, "cannot make a pipe");
-    s->conf = (struct host_conf){
-        .home = c->home, .slots = slots, .gpus = -1, .version = c->seams->version};
+    s->conf = (struct host_conf){.home = c->home,
+                                 .slots = slots,
+                                 .gpus = -1,
+                                 .parts = c->program->parts,
+                                 .version = c->program->version};
     c->unreachable = take_over;
     c->unreachable_arg = s;
     c->no_reminder = true; /* it says by itself how far it is */

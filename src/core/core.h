@@ -30,10 +30,18 @@ struct launch_facts {
     int master_port;            /* this run's own until it ends; 0 = none to be had */
     const char *token;          /* of this run, see core_job_token */
     const char *endpoint;       /* host:port where it reports; NULL = nowhere */
+    char *const *ports;         /* to open for it, "node:container", ends with NULL; NULL = none */
 };
 struct env_sink { /* sets a variable of the run, over what it was */
     void *self;
     void (*set)(void *self, const char *key, const char *value);
+};
+
+/* What ops->launch may add to a run that starts. */
+struct launch_extras {
+    struct arena *mem;   /* lives until the run has started */
+    char **before;       /* words before the command, a container's too; NULL = none */
+    struct env_sink env; /* sets variables, over what they were */
 };
 
 /* What the core asks of the program it lives in.  One table, one `self` (core_conf.self).  All of
@@ -45,18 +53,10 @@ struct core_ops {
      * the commit that removed the jobs.  The keys are borrowed.  There may be 100 000 of them, so
      * the files should be deleted on another thread.  NULL: the files stay. */
     void (*discard)(void *self, const struct run_key *last, size_t n);
-    /* More variables for a run of a job that trains and has a `dialect`; called while its start is
-     * built.  An error fails the start.  NULL: no more variables. */
-    int (*decorate)(void *self, const struct launch *l, const struct launch_facts *f,
-                    struct env_sink *out, struct err *e);
-    /* The last call before the start of a run of a job that has a `dialect`.  May set variables,
-     * and *before (in the arena): words that are put before its command, a container's too.  An
-     * error fails the start.  NULL: the run starts as it is. */
-    int (*dress)(void *self, const struct launch *l, const struct launch_facts *f, struct arena *a,
-                 char ***before, struct env_sink *out, struct err *e);
-    /* A run with these ports ("node:container", NULL-terminated, borrowed) is about to start.
-     * NULL: nobody forwards them. */
-    void (*opening)(void *self, struct run_key key, char *const *ports);
+    /* A run of a job that has a `dialect` or ports is about to start; called last of all that
+     * builds its environment.  An error fails the start.  NULL: the run starts as it is. */
+    int (*launch)(void *self, const struct launch *l, const struct launch_facts *f,
+                  struct launch_extras *out, struct err *e);
     /* Runs work(x) on another thread and then done(x) on the loop thread; false: it cannot now.
      * NULL: work is done in place. */
     bool (*offload)(void *self, void (*work)(void *), void (*done)(void *), void *x);

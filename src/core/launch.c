@@ -129,55 +129,40 @@ static void set_variable(void *arg, const char *key, const char *value)
 
 /* ---- training ---- */
 
-/* *trains (may be NULL): whether it is a job that trains. */
-static struct launch_facts facts_of(struct core *c, const struct run *r, const struct env *v,
-                                    bool *trains)
+/* What a script needs to resume its training. */
+static void env_training(struct env *v, const struct launch *l, const struct launch_facts *f)
 {
+    AUTO_FREE char *checkpoint = train_checkpoint(l);
+
+    env_set(v, "BERTH_RESTARTED", f->restarted ? "1" : "0");
+    env_set_num(v, "BERTH_EPOCHS_DONE", f->epochs_done);
+    if (checkpoint)
+        env_set(v, "BERTH_CHECKPOINT", checkpoint);
+    if (f->n_gpus)
+        env_set_num(v, "BERTH_GPUS", f->n_gpus);
+}
+
+/* The last variables: those of training jobs, and what the origin of the job adds to its runs. */
+static int env_finish(struct env *v, struct core *c, const struct run *r, const struct launch *l,
+                      char ***before, struct err *e)
+{
+    struct launch_extras x = {.mem = v->a, .env = {v, set_variable}};
     struct launch_facts f = {.key = r->key,
                              .gpus = &r->gpus,
                              .node = host_node(r->host),
                              .n_gpus = gpu_set_count(&r->gpus),
                              .endpoint = c->gpu.endpoint,
-                             .token = v->token};
-    bool known = train_facts(c, r->key.job, &f);
+                             .token = v->token,
+                             .ports = container_ports(l->spec, v->a)};
 
-    if (trains)
-        *trains = known;
-    return f;
-}
-
-/* What a script needs to go on where it stopped; and what its dialect adds. */
-static int env_training(struct env *v, struct core *c, const struct run *r, const struct launch *l,
-                        struct err *e)
-{
-    struct env_sink sink = {v, set_variable};
-    bool trains;
-    struct launch_facts f = facts_of(c, r, v, &trains);
-
-    if (!trains)
+    if (train_facts(c, r->key.job, &f))
+        env_training(v, l, &f);
+    if (!c->conf.ops->launch || (!l->spec->train.dialect && !f.ports))
         return 0;
-    AUTO_FREE char *checkpoint = train_checkpoint(l);
-    env_set(v, "BERTH_RESTARTED", f.restarted ? "1" : "0");
-    env_set_num(v, "BERTH_EPOCHS_DONE", f.epochs_done);
-    if (checkpoint)
-        env_set(v, "BERTH_CHECKPOINT", checkpoint);
-    if (f.n_gpus)
-        env_set_num(v, "BERTH_GPUS", f.n_gpus);
-    if (!l->spec->train.dialect || !c->conf.ops->decorate)
-        return 0;
-    return c->conf.ops->decorate(c->conf.self, l, &f, &sink, e);
-}
-
-/* Whoever brought the job has the last word on how it is started. */
-static int dress(struct env *v, struct core *c, const struct run *r, const struct launch *l,
-                 char ***before, struct err *e)
-{
-    struct env_sink sink = {v, set_variable};
-
-    if (!l->spec->train.dialect || !c->conf.ops->dress)
-        return 0;
-    struct launch_facts f = facts_of(c, r, v, NULL);
-    return c->conf.ops->dress(c->conf.self, l, &f, v->a, before, &sink, e);
+    if (c->conf.ops->launch(c->conf.self, l, &f, &x, e) < 0)
+        return -1;
+    *before = x.before;
+    return 0;
 }
 
 static char *const *joined(struct arena *a, char *const *x, char *const *y)
@@ -328,7 +313,7 @@ int launch_build(struct core *c, const struct run *r, const struct launch *l, st
     env_python(&v, c);
     gpu_env(host_node(r->host), &r->gpus, set_variable, &v);
     set_params(&v, l, out);
-    if (env_training(&v, c, r, l, e) < 0 || dress(&v, c, r, l, &before, e) < 0) {
+    if (env_finish(&v, c, r, l, &before, e) < 0) {
         vec_done(&v.list);
         return -1;
     }
@@ -347,7 +332,5 @@ int launch_build(struct core *c, const struct run *r, const struct launch *l, st
         return -1;
     if (before)
         out->argv = joined(a, before, out->argv);
-    if (l->spec->train.ports && c->conf.ops->opening)
-        c->conf.ops->opening(c->conf.self, r->key, container_ports(l->spec, a));
     return 0;
 }

@@ -13,24 +13,17 @@ struct loop;
 struct core;
 struct store;
 struct host;
-/* Of `atlas-server`: the home is the database of an Atlas home.  A port 0 is not opened. */
-struct host_atlas_conf {
-    const char *home; /* $FOUNDATIONS_HOME */
-    const char *addr;
-    int scheduler_port, dashboard_port, tracker_port, archive_port, api_port;
-    int32_t workers;
-    bool backfill, authenticate;
-    const char *python;          /* of the built-in worker */
-    const char *tensorboard_url; /* NULL = none */
+struct host_part;
+struct host_setting;
+struct host_tcp_conf {
+    const char *addr; /* NULL = no TCP */
+    int port;
+    const char *tls_cert, *tls_key;
 };
 struct host_conf {
     const char *home;
-    const char *socket;   /* NULL = $BERTH_HOME/sock */
-    const char *tcp_addr; /* NULL = no TCP */
-    int tcp_port;
-    const char *tls_cert, *tls_key;
-    const char *library_addr; /* of the library port; NULL = loopback, the port kept in the home */
-    int library_port;
+    const char *socket; /* NULL = $BERTH_HOME/sock */
+    struct host_tcp_conf tcp;
     const char *engine;       /* of containers; NULL = found where engines usually are */
     bool gpus_by_env;         /* containers learn of their GPUs by variables alone */
     const char *ports_addr;   /* where ports of jobs are opened; NULL = on every address */
@@ -40,9 +33,7 @@ struct host_conf {
     const char *gpus_exclude; /* "0,GPU-…": not these; NULL = none */
     struct gpu_conf gpu;      /* how they are given out */
     int master_port_first, master_port_last; /* MASTER_PORT of jobs on GPUs; 0 = core's choice */
-    const char *torch_backend;               /* of torch.distributed in the GPU scheduler's jobs */
-    int64_t gpu_log_bytes;                   /* limit of their logs; 0 = none */
-    int32_t gpu_time_scale;                  /* a second counts as so many for that; 0 = 1 */
+    int32_t gpu_time_scale;                  /* a second counts as this many for that; 0 = 1 */
     bool multi_user;
     struct limit_conf limits; /* of running jobs, for everybody */
     const char *python_path;  /* NULL = found beside the program */
@@ -52,8 +43,8 @@ struct host_conf {
      * host_open; NULL = none. */
     const struct json *nodes;
     const char *version;
-    const struct host_atlas_conf *atlas; /* NULL = not from atlas-server */
-    uint32_t uid;                        /* filled in by host_open */
+    const struct host_part *const *parts; /* ends with NULL; NULL = none */
+    const struct host_setting *settings;  /* of parts, see host/part.h; NULL = none */
 };
 /* ERR_CONFLICT when another host holds this home. */
 int host_open(struct host **out, const struct host_conf *c, struct loop *l, struct err *e);
@@ -65,8 +56,7 @@ struct core *host_core(struct host *h);
 struct store *host_store(struct host *h);
 const char *host_socket(const struct host *h);
 int host_tcp_port(const struct host *h);
-const char *host_library(const struct host *h); /* host:port where training jobs report */
-size_t host_connections(const struct host *h);  /* open right now */
+size_t host_connections(const struct host *h); /* open right now */
 /* $BERTH_HOME, else /var/lib/berth for a system daemon, else $XDG_DATA_HOME/berth, else
  * ~/.local/share/berth.  Yours. */
 char *host_home(bool system_wide);

@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 static void path(struct str s)
 {
     struct route_match m;
-    struct gpu_port p;
+    struct port_pair p;
 
     if (route_find(gpu_library_routes, gpu_library_n_routes, 0, STR("POST"), s, &m) ==
         ROUTE_FOUND) {

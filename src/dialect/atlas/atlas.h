@@ -6,20 +6,16 @@
  * and hands every other path on.  docs/atlas.md is the user's view.
  */
 #pragma once
-#include "core/core.h"
-#include "io/http_server.h"
+#include "host/part.h"
 
 #define ATLAS_DIALECT "atlas"
 #define ATLAS_QUEUE "atlas"
-/* Command of our program that prepares and starts a job: src/cli/atlas_worker.c. */
+/* Command of this program that prepares and starts a job: cmd_worker.c. */
 #define ATLAS_WORKER_COMMAND "__atlas_worker"
 
-struct api;
-struct request_server;
 struct atlas;
-struct loop;
-struct store;
 struct atlas_conf {
+    const struct host_env *env;
     struct loop *loop;
     struct core *core;
     struct store *store;
@@ -35,19 +31,14 @@ struct atlas_conf {
     bool authenticate;               /* nobody without a token */
     const char *archive_url, *tensorboard_url; /* what links begin with; NULL = loopback */
     int archive_port;                          /* where paths are those of archives; 0 = nowhere */
-    /* Removes a directory in which a container left files that are not ours.  Any thread.  May be
-     * NULL. */
-    int (*clean)(void *arg, const char *dir, struct err *e);
-    void *clean_arg;
 };
 int atlas_open(const struct atlas_conf *c, struct atlas **out, struct err *e);
-void atlas_free(struct atlas *a);
-/* After core_recover: work that a crash left is taken up again. */
-void atlas_recover(struct atlas *a);
-void atlas_committed(struct atlas *a); /* after every commit */
-/* The two steps of closing; in between run the loop while atlas_busy. */
-void atlas_shut(struct atlas *a);
-bool atlas_busy(const struct atlas *a);
-/* core_ops.dress */
-int atlas_dress(struct atlas *a, const struct launch *l, const struct launch_facts *f,
-                struct arena *mem, char ***before, struct env_sink *out, struct err *e);
+extern const struct host_part atlas_part;
+/* Operations of atlas_part; self is the struct atlas. */
+int atlas_launch(void *self, const struct launch *l, const struct launch_facts *f,
+                 struct launch_extras *out, struct err *e);
+void atlas_recovered(void *self);
+void atlas_committed(void *self);
+void atlas_shut(void *self);
+bool atlas_busy(const void *self);
+void atlas_free(void *self); /* NULL is fine */

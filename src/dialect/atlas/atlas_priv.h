@@ -31,6 +31,8 @@ struct atlas_live { /* a job with a working directory */
 };
 struct atlas {
     struct atlas_conf conf; /* texts are copies */
+    char addr[64];          /* of the ports of atlas-server; a port 0 is not opened */
+    int ports[5];
     struct cas *cas;
     char *archive_dir, *work_dir;
     VEC(struct atlas_live) live;

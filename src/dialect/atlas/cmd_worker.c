@@ -1,6 +1,5 @@
 /* cmd_worker.c - berth __atlas_worker HOME ID MODE -- WORD…: what a job of Atlas begins as */
 #include "cli/cli.h"
-#include "cli/commands.h"
 #include "dialect/atlas/atlas.h"
 #include "dialect/atlas/worker.h"
 

@@ -116,21 +116,27 @@ int atlas_open(const struct atlas_conf *c, struct atlas **out, struct err *e)
     return 0;
 }
 
-void atlas_shut(struct atlas *a)
+void atlas_shut(void *self)
 {
+    struct atlas *a = self;
+
     a->closing = true;
     atlas_schedules_shut(a);
     atlas_notify_shut(a->notify);
     atlas_waiting_look(a);
 }
 
-bool atlas_busy(const struct atlas *a)
+bool atlas_busy(const void *self)
 {
+    const struct atlas *a = self;
+
     return atlas_notify_busy(a->notify);
 }
 
-void atlas_free(struct atlas *a)
+void atlas_free(void *self)
 {
+    struct atlas *a = self;
+
     if (!a)
         return;
     atlas_schedules_free(a->schedules);

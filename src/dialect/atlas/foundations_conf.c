@@ -6,6 +6,7 @@
  */
 #include "base/file.h"
 #include "base/util.h"
+#include "base/yaml.h"
 #include "dialect/atlas/config.h"
 #include "dialect/atlas/foundations.h"
 #include "dialect/atlas/home.h"
@@ -58,7 +59,7 @@ static char *read_token(struct foundations *f)
         return xstrdup(set);
     if (file_read_all(path, TEXT_MAX, &text, &n, &e) < 0)
         return NULL;
-    if (f->c->seams->yaml_parse((struct str){text, n}, path, &doc, &e) < 0) {
+    if (yaml_parse((struct str){text, n}, path, &doc, &e) < 0) {
         found_log(f, FOUND_WARNING, "%s; log in again with `foundations login`", e.text);
         return NULL;
     }

@@ -38,7 +38,7 @@ static int print_page(const struct foundations *f, const char *word)
 
     buf_init(&b, TEXT_MAX);
     if (!strcmp(word, "__man"))
-        found_man(&b, f->c->seams->version);
+        found_man(&b, f->c->program->version);
     else
         found_completion(&b);
     cli_print(&b);
@@ -163,7 +163,7 @@ static int dispatch(struct foundations *f, char **argv)
         if (!strcmp(*argv, "-h") || !strcmp(*argv, "--help"))
             return print_help(NULL, NULL);
         if (!strcmp(*argv, "--version"))
-            return found_say(f, "Running Foundations version %s", f->c->seams->version);
+            return found_say(f, "Running Foundations version %s", f->c->program->version);
         if (strcmp(*argv, "--debug"))
             return py_usage_error("foundations", found_usage, "unrecognized arguments: %s", *argv);
         f->debug = true;

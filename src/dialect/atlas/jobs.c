@@ -297,10 +297,10 @@ static int discard(struct call *c, const char *id)
     AUTO_FREE char *archive = xasprintf("%s/%s", call_atlas(c)->archive_dir, id);
     int rc = atlas_discard_job(conf->home, call_atlas(c)->cas, id, &c->err);
 
-    if (rc == 0 || c->err.code != ERR_DENIED || !conf->clean)
+    if (rc == 0 || c->err.code != ERR_DENIED)
         return rc;
     c->err = (struct err){0};
-    if (conf->clean(conf->clean_arg, archive, &c->err) < 0)
+    if (host_clean_dir(conf->env, archive, &c->err) < 0)
         return -1;
     return atlas_discard_job(conf->home, call_atlas(c)->cas, id, &c->err);
 }

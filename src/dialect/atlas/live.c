@@ -73,8 +73,8 @@ static void archive_work(void *arg)
     AUTO_FREE char *dir = path_join(x->a->work_dir, x->id);
     x->rc = x->job ? atlas_archive_job(x->a->conf.home, x->a->cas, x->id, &x->err)
                    : dir_remove_tree(dir, &x->err);
-    if (x->rc < 0 && x->err.code == ERR_DENIED && x->a->conf.clean)
-        x->rc = x->a->conf.clean(x->a->conf.clean_arg, dir, &x->err);
+    if (x->rc < 0 && x->err.code == ERR_DENIED)
+        x->rc = host_clean_dir(x->a->conf.env, dir, &x->err);
 }
 
 static void archive_done(void *arg)
@@ -116,8 +116,10 @@ void atlas_live_look(struct atlas *a)
     }
 }
 
-void atlas_committed(struct atlas *a)
+void atlas_committed(void *self)
 {
+    struct atlas *a = self;
+
     if (!a->closing)
         atlas_live_look(a);
     atlas_notify_look(a->notify);
@@ -146,9 +148,10 @@ static void on_rules(void *arg, const struct err *e, const struct acted *r)
         log_warn("atlas", "setting the number of workers: %s", e->text);
 }
 
-void atlas_recover(struct atlas *a)
+void atlas_recovered(void *self)
 {
-    const struct caller self = {.uid = a->conf.uid, .admin = true, .user = "atlas-server"};
+    struct atlas *a = self;
+    const struct caller server = {.uid = a->conf.uid, .admin = true, .user = "atlas-server"};
     struct queue_rules was = core_queue_rules_of(a->conf.core, STR(ATLAS_QUEUE));
     int32_t n = a->conf.workers ? a->conf.workers : was.limit ? was.limit : 1;
     struct queue_rules rules = {.strict = true,
@@ -157,10 +160,10 @@ void atlas_recover(struct atlas *a)
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     DIR *d = opendir(a->work_dir);
 
-    core_queue_rules(a->conf.core, STR(ATLAS_QUEUE), &rules, &self, on_rules, NULL);
+    core_queue_rules(a->conf.core, STR(ATLAS_QUEUE), &rules, &server, on_rules, NULL);
     if (a->conf.workers) { /* the node has slots for any number of workers: not for others */
         struct queue_rules others = {.limit = (int32_t)cpus};
-        core_queue_rules(a->conf.core, STR("default"), &others, &self, on_rules, NULL);
+        core_queue_rules(a->conf.core, STR("default"), &others, &server, on_rules, NULL);
     }
     for (struct dirent *entry; d && (entry = readdir(d));)
         if (atlas_id_ok(entry->d_name))

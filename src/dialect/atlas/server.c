@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/util.h"
+#include "dialect/atlas/atlas.h"
 #include "dialect/atlas/home.h"
 #include "io/loop.h"
 #include <arpa/inet.h>
@@ -123,7 +124,7 @@ static void on_stop(void *arg)
 
 static void announce(const struct atlas_opts *o, const char *home, bool board)
 {
-    const struct host_atlas_conf *c = &o->conf;
+    const struct atlas_server_conf *c = &o->conf;
     bool open_to_all = strcmp(c->addr, "127.0.0.1") != 0 && strcmp(c->addr, "::1") != 0;
 
     say("INFO", "Foundations home is %s", home);
@@ -270,13 +271,15 @@ static int start(struct cli *c, char **argv, const char *home, const char *datab
                             : "python3";
     board = o.no_tensorboard ? NULL : xasprintf("http://localhost:%d", o.tensorboard_port);
     o.conf.tensorboard_url = board;
+    const struct host_setting settings[] = {{ATLAS_DIALECT, &o.conf}, {0}};
     struct host_conf conf = {.home = database,
                              .slots = SLOTS, /* the queue of Atlas has a limit of its own */
                              .gpus = o.gpu ? -1 : 0,
                              .gpus_exclude = hidden,
                              .gpu = {.replan_ms = 100},
-                             .atlas = &o.conf,
-                             .version = c->seams->version};
+                             .parts = c->program->parts,
+                             .settings = settings,
+                             .version = c->program->version};
     return serve(&o, &conf, home);
 }
 
@@ -292,7 +295,7 @@ int atlas_server_main(struct cli *c, char **argv)
         return 0;
     }
     if (word && (!strcmp(word, "version") || !strcmp(word, "--version"))) {
-        printf("Foundations Atlas Server version %s\n", c->seams->version);
+        printf("Foundations Atlas Server version %s\n", c->program->version);
         return 0;
     }
     if (!home) {

@@ -4,8 +4,18 @@
 #include "host/host.h"
 #include "model/node.h"
 
+/* What atlas-server tells its part of the daemon.  A port 0 is not opened. */
+struct atlas_server_conf {
+    const char *home; /* $FOUNDATIONS_HOME */
+    const char *addr;
+    int scheduler_port, dashboard_port, tracker_port, archive_port, api_port;
+    int32_t workers;
+    bool backfill, authenticate;
+    const char *python;          /* of the built-in worker */
+    const char *tensorboard_url; /* NULL = none */
+};
 struct atlas_opts {
-    struct host_atlas_conf conf;
+    struct atlas_server_conf conf;
     bool gpu, no_tensorboard, logs;
     int tensorboard_port, auth_port;
 };

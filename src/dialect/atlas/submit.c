@@ -193,15 +193,16 @@ static void set_gpus(const struct launch_facts *f, struct env_sink *out)
     out->set(out->self, "NVIDIA_VISIBLE_DEVICES", n ? list : "void");
 }
 
-int atlas_dress(struct atlas *a, const struct launch *l, const struct launch_facts *f,
-                struct arena *mem, char ***before, struct env_sink *out, struct err *e)
+int atlas_launch(void *self, const struct launch *l, const struct launch_facts *f,
+                 struct launch_extras *x, struct err *e)
 {
+    struct atlas *a = self;
+    struct arena *mem = x->mem;
+    struct env_sink *out = &x->env;
     const struct training *t = &l->spec->train;
     struct json *extra = NULL;
     char id[ATLAS_ID_MAX];
 
-    if (!t->dialect || strcmp(t->dialect, ATLAS_DIALECT) != 0)
-        return 0;
     atlas_id_format(l->id, str_of(l->name ? l->name : l->spec->name), id);
     if (make_work_dir(a, id, e) < 0 ||
         json_parse(str_of(t->extra ? t->extra : "{}"), "extra", &extra, e) < 0)
@@ -216,7 +217,7 @@ int atlas_dress(struct atlas *a, const struct launch *l, const struct launch_fac
     all[5] = arena_strdup(mem, "--");
     if (json_type(refused) == JSON_STR)
         all[6] = arena_strdup(mem, json_str(refused).p);
-    *before = all;
+    x->before = all;
     if (!a->conf.mounts && !t->image)
         set_unmounted(extra, out);
     json_free(extra);

@@ -5,6 +5,7 @@
  * the server meanwhile, the job goes on, and its log has everything from the first line.
  */
 #pragma once
+#include "cli/opt.h"
 
 /* What it is told besides its words; the job does not see them: volumes it must warn of, one per
  * line, and the bytes of memory that it may use. */
@@ -13,3 +14,5 @@
 
 /* argv: HOME ID MODE -- WORDS…, see translate.h.  Returns an exit status only when it failed. */
 int atlas_worker(char **argv);
+
+extern const struct command cmd_atlas_worker; /* which calls it */

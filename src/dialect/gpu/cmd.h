@@ -6,6 +6,9 @@
 #pragma once
 #include "cli/cli.h"
 
+extern const struct command cmd_run_scheduler, cmd_scheduler_state, cmd_scheduler_situation,
+    cmd_scheduler_cancel_job, cmd_scheduler_get_logs;
+
 enum {
     GPU_EXIT_OK,
     GPU_EXIT_NO,          /* there is no such job, it has ended, or it is somebody else's */

@@ -1,6 +1,5 @@
 /* cmd_cancel.c - scheduler-cancel-job: end a job, whatever it does */
 #include "base/util.h"
-#include "cli/commands.h"
 #include "cli/view.h"
 #include "dialect/gpu/cmd.h"
 #include <stdio.h>
@@ -56,7 +55,8 @@ const struct command cmd_scheduler_cancel_job = {
                    "processes, and SIGKILL ten seconds later; its GPUs are free when the last of "
                    "them is gone. Exit status: 0 done, 1 there is no such job, it is over already "
                    "or it belongs to somebody else, 3 no server answers.",
-    .section = SECTION_GPU,
+    .section = SECTION_DIALECT,
+    .flags = COMMAND_PROGRAM,
     .groups = groups,
     .examples = examples,
     .operand = "JOBID",

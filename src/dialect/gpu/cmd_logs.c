@@ -5,7 +5,6 @@
  */
 #include "base/util.h"
 #include "base/vec.h"
-#include "cli/commands.h"
 #include "cli/follow.h"
 #include "cli/tail.h"
 #include "cli/view.h"
@@ -248,7 +247,8 @@ const struct command cmd_scheduler_get_logs = {
     .description = "Standard output and error as they came, all attempts in order; one line before "
                    "each names the attempt, its time and its GPUs. With one process per GPU, lines "
                    "begin with [rank].",
-    .section = SECTION_GPU,
+    .section = SECTION_DIALECT,
+    .flags = COMMAND_PROGRAM,
     .groups = groups,
     .opts_size = sizeof(struct logs_opts),
     .examples = examples,

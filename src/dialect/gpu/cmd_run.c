@@ -7,7 +7,6 @@
 #include "base/file.h"
 #include "base/rand.h"
 #include "base/util.h"
-#include "cli/commands.h"
 #include "cli/follow.h"
 #include "cli/jobspec.h"
 #include "cli/view.h"
@@ -285,7 +284,8 @@ const struct command cmd_run_scheduler = {
         "\n"
         "The id of the job is the last line of the output. Exit status: 0 accepted, 2 an argument "
         "is wrong and nothing was submitted, 3 no server answers, 4 the server refused it.",
-    .section = SECTION_GPU,
+    .section = SECTION_DIALECT,
+    .flags = COMMAND_PROGRAM,
     .groups = groups,
     .opts_size = sizeof(struct run_opts),
     .examples = examples,

@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "base/units.h"
 #include "base/util.h"
-#include "cli/commands.h"
 #include "cli/view.h"
 #include "dialect/gpu/cmd.h"
 #include <stdio.h>
@@ -241,7 +240,7 @@ static const struct example examples[] = {
             "them. LEFT is the present estimate. A state may have a remark: running (r2) is the "  \
             "second attempt, finished (early) ended before its last epoch, pending (memory) says " \
             "why it waits; --extended says it in a sentence.",                                     \
-        .section = SECTION_GPU, .flags = more_flags, .groups = groups,                             \
+        .section = SECTION_DIALECT, .flags = COMMAND_PROGRAM | (more_flags), .groups = groups,     \
         .opts_size = sizeof(struct state_opts), .examples = shown, .run = scheduler_state,         \
     }
 const struct command cmd_scheduler_state =

@@ -1,21 +1,26 @@
 /* dialect_priv.h - what the files of this dialect share */
 #pragma once
 #include "base/map.h"
-#include "dialect/gpu/dialect.h"
-#include "dialect/gpu/doors.h"
+#include "dialect/gpu/serve.h"
 #include "dialect/gpu/submission.h"
+#include "host/job_ports.h"
+#include "host/part.h"
 #include "io/loop.h"
 #include "request/service.h"
 #include "store/query.h"
 
+enum { GPU_ADDR_MAX = 64 };
+
 struct gpu_dialect {
-    struct gpu_dialect_conf conf;    /* home and backend are copies */
-    struct request_server *requests; /* the home's */
-    struct request_server *port_requests;
+    struct host_env conf;
+    struct request_server *port_requests; /* of the library port */
     struct http_server *library;
-    char *endpoint;
-    struct doors *doors;
-    struct map_u64 known; /* id, folded → struct known: the number of a job by its id */
+    char library_addr[GPU_ADDR_MAX]; /* "" = loopback, the port kept in the home */
+    int library_port;
+    char *endpoint;          /* host:port of the library port; NULL = not open */
+    int64_t log_limit_bytes; /* of a job submitted here; 0 = none */
+    char *torch_backend;     /* of torch.distributed; NULL = nccl */
+    struct map_u64 known;    /* id, folded → struct known: the number of a job by its id */
     bool closing, library_down;
 };
 
@@ -23,6 +28,13 @@ static inline struct gpu_dialect *call_gpu(const struct call *c)
 {
     return c->self;
 }
+
+extern const struct host_part gpu_part; /* part.c */
+/* start.c */
+int gpu_launch(void *self, const struct launch *l, const struct launch_facts *f,
+               struct launch_extras *out, struct err *e);
+/* serve.c: options of `berth serve`, which were checked, become members of d. */
+void gpu_serve_apply(const struct gpu_serve_opts *o, struct gpu_dialect *d);
 
 void gpu_submit(struct call *c); /* submit.c: POST /submit */
 void gpu_state(struct call *c); /* state.c: GET /gpu-scheduler/jobs and /gpu-scheduler/jobs/{ref} */

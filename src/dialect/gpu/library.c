@@ -116,8 +116,7 @@ int gpu_library_identify(void *self, struct http_req *r, struct who *out, struct
     const struct gpu_dialect *d = self;
 
     if (http_header(r, "authorization").p)
-        return auth_identify(request_server_auth(d->requests), http_peer(r),
-                             http_header(r, "authorization"), out, e);
+        return auth_identify(d->conf.auth, http_peer(r), http_header(r, "authorization"), out, e);
     if (!http_peer(r)->local)
         return err_set(e, ERR_DENIED,
                        "send the token of the attempt (SCHED_TOKEN) from another host");

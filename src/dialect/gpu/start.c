@@ -1,11 +1,8 @@
-/* start.c - what a run of a job is given when it starts: its variables, its ports
+/* start.c - the variables a run of a job is given when it starts
  *
- * Owns: the facts behind the variables (env.c writes them), and the ports of jobs from before a
- * restart of the daemon: jobs run on, so theirs must be found and opened again.
+ * Owns: the facts behind the variables (env.c writes them).
  */
-#include "base/log.h"
 #include "base/util.h"
-#include "base/vec.h"
 #include "dialect/gpu/dialect_priv.h"
 #include "dialect/gpu/env.h"
 #include "dialect/gpu/translate.h"
@@ -44,24 +41,16 @@ static int64_t device_memory(const struct launch_facts *f)
     return least;
 }
 
-static void sink_set(void *arg, const char *key, const char *value)
+int gpu_launch(void *self, const struct launch *l, const struct launch_facts *f,
+               struct launch_extras *out, struct err *e)
 {
-    struct env_sink *out = arg;
-
-    out->set(out->self, key, value);
-}
-
-int gpu_dialect_decorate(struct gpu_dialect *d, const struct launch *l,
-                         const struct launch_facts *f, struct env_sink *out, struct err *e)
-{
+    struct gpu_dialect *d = self;
     static const char *const here[] = {"127.0.0.1"};
     const struct training *t = &l->spec->train;
     struct json *extra = NULL;
     struct gpu_view view;
     char uuid[ID_UUID_MAX];
 
-    if (!t->dialect || strcmp(t->dialect, GPU_DIALECT) != 0)
-        return 0;
     if (t->extra && json_parse(str_of(t->extra), "extra", &extra, e) < 0)
         return -1;
     id_format_uuid(l->id, uuid);
@@ -77,7 +66,7 @@ int gpu_dialect_decorate(struct gpu_dialect *d, const struct launch *l,
                                         .n_nodes = 1,
                                         .n_gpus = f->n_gpus,
                                         .master_port = f->master_port,
-                                        .backend = d->conf.backend,
+                                        .backend = d->torch_backend,
                                         .epochs = t->epochs,
                                         .epochs_done = f->epochs_done,
                                         .batch_size = extra_int(extra, "batchSize"),
@@ -94,126 +83,7 @@ int gpu_dialect_decorate(struct gpu_dialect *d, const struct launch *l,
                                         .root_custom = custom,
                                         .root_snapshots = snapshots,
                                         .root_data = data},
-                sink_set, out);
+                out->env.set, out->env.self);
     json_free(extra);
     return 0;
-}
-
-/* ---- ports ---- */
-
-static size_t parse_ports(char *const *ports, struct gpu_port out[GPU_PORTS_MAX])
-{
-    size_t n = 0;
-
-    for (; ports && *ports && n < GPU_PORTS_MAX; ports++)
-        n += port_pair_parse(str_of(*ports), &out[n]);
-    return n;
-}
-
-void gpu_dialect_opening(struct gpu_dialect *d, struct run_key key, char *const *ports)
-{
-    struct gpu_port list[GPU_PORTS_MAX];
-
-    doors_start(d->doors, key, list, parse_ports(ports, list));
-}
-
-/* ---- after a restart ---- */
-
-struct recovery {
-    struct gpu_dialect *d;
-    VEC(uint64_t) jobs;
-    VEC(struct gpu_port) ports; /* ports of jobs.p[i] stand in a row, counts.p[i] of them */
-    VEC(size_t) counts;
-};
-
-static bool is_candidate(void *arg, const struct job_view *v)
-{
-    struct recovery *r = arg;
-
-    if (v->need.gpus > 0 || v->state != JOB_QUEUED)
-        vec_push(&r->jobs, v->seq);
-    return true;
-}
-
-/* The engine opens the ports of a container, unless that is on the host's network. */
-static bool engine_opens(const struct json *spec)
-{
-    const struct json *network = json_get(json_get(spec, "container"), "network");
-
-    return json_get(spec, "image") &&
-           !(json_type(network) == JSON_STR && str_eq_c(json_str(network), "host"));
-}
-
-static void read_ports(struct recovery *r, uint64_t job)
-{
-    AUTO_FREE char *text = NULL;
-    struct json *spec = NULL;
-    struct err e;
-    size_t n = 0;
-
-    if (store_job_spec(r->d->conf.store, job, &text, &e) == 0 && strstr(text, "\"ports\"") &&
-        json_parse(str_of(text), "spec", &spec, &e) == 0) {
-        const struct json *list = json_get(spec, "ports");
-        for (size_t i = 0; i < json_len(list); i++) {
-            struct gpu_port p;
-            if (port_pair_parse(json_str(json_at(list, i)), &p)) {
-                if (engine_opens(spec))
-                    p.container = p.node; /* taken, and nothing of ours to open */
-                vec_push(&r->ports, p);
-                n++;
-            }
-        }
-    }
-    json_free(spec);
-    vec_push(&r->counts, n);
-}
-
-static void recovery_work(void *arg)
-{
-    struct recovery *r = arg;
-    struct job_query q = {.state_mask = 1u << JOB_QUEUED | 1u << JOB_STARTING | 1u << JOB_RUNNING |
-                                        1u << JOB_STOPPING,
-                          .limit = 10000};
-    AUTO_FREE char *cursor = NULL;
-    struct err e;
-
-    do {
-        char *next = NULL;
-        q.cursor = cursor;
-        if (store_jobs(r->d->conf.store, &q, is_candidate, r, &next, &e) < 0) {
-            log_warn("ports", "looking for ports of jobs: %s", e.text);
-            break;
-        }
-        free(cursor);
-        cursor = next;
-    } while (cursor);
-    for (size_t i = 0; i < r->jobs.n; i++)
-        read_ports(r, r->jobs.p[i]);
-}
-
-static void recovery_done(void *arg)
-{
-    struct recovery *r = arg;
-    size_t at = 0;
-
-    request_server_release(r->d->requests);
-    for (size_t i = 0; i < r->jobs.n && !r->d->closing; at += r->counts.p[i++]) {
-        struct run_key key = {.job = r->jobs.p[i]};
-        if (r->counts.p[i] && core_job_active(r->d->conf.core, key.job, NULL))
-            doors_start(r->d->doors, key, r->ports.p + at, r->counts.p[i]);
-    }
-    doors_look(r->d->doors); /* shuts those whose jobs wait */
-    vec_done(&r->jobs);
-    vec_done(&r->ports);
-    vec_done(&r->counts);
-    free(r);
-}
-
-void gpu_dialect_recover(struct gpu_dialect *d)
-{
-    struct recovery *r = xcalloc(1, sizeof(*r));
-
-    r->d = d;
-    request_server_hold(d->requests);
-    work_submit(d->conf.loop, recovery_work, recovery_done, r);
 }

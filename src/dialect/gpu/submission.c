@@ -220,7 +220,7 @@ static int read_ports(const struct reading *r)
         return -1;
     for (struct str rest = str_of(s->ports); rest.n > 0;) {
         struct str to, pair = str_cut(rest, ',', &rest), node = str_cut(pair, ':', &to);
-        struct gpu_port p;
+        struct port_pair p;
         if (!port_of(node, &p.node) || !port_of(to, &p.container))
             return bad(r, "must be nodePort:containerPort pairs separated by commas, each port "
                           "from 1 to 65535, without blanks");

@@ -8,6 +8,7 @@
 #pragma once
 #include "base/arena.h"
 #include "base/json.h"
+#include "host/job_ports.h"
 
 enum gpu_argument_type {
     GPU_ARG_NAME,
@@ -31,16 +32,13 @@ struct gpu_argument {
 extern const struct gpu_argument gpu_arguments[];
 extern const size_t gpu_n_arguments;
 
-struct gpu_port {
-    int node, container;
-};
 enum { GPU_PORTS_MAX = 64, GPU_NAME_MAX = 128 };
 
 struct gpu_submission { /* texts live in the arena; NULL and 0 = not said */
     const char *name, *image, *script, *custom_dir, *snapshots_dir, *username, *datasets_dir;
     const char *deadline; /* RFC 3339, UTC */
     const char *ports;    /* as written, see below */
-    struct gpu_port port[GPU_PORTS_MAX];
+    struct port_pair port[GPU_PORTS_MAX];
     size_t n_ports;
     int64_t batch_size, training_set_size, max_epochs;
     int64_t memory_mib;

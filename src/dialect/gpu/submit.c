@@ -36,7 +36,7 @@ static void submit_done(void *data)
     struct submit_call *k = data;
 
     if (k->claim)
-        doors_drop(k->d->doors, k->claim);
+        job_ports_drop(k->d->conf.ports, k->claim);
     submit_free(k->x);
     gpu_submission_done(&k->s);
 }
@@ -192,7 +192,7 @@ static int translate(struct submit_call *k, const struct person *p, struct err *
                           .max_mem_bytes = k->max_mem_bytes,
                           .python = find_python(&k->s),
                           .datasets_dir = find_datasets(k, p),
-                          .log_limit_bytes = k->d->conf.log_limit_bytes,
+                          .log_limit_bytes = k->d->log_limit_bytes,
                           .user = p->name,
                           .home = p->home[0] ? p->home : NULL};
     struct json *form = NULL;
@@ -265,18 +265,18 @@ static void on_submitted(void *arg, const struct err *e, const struct submitted 
     k->id = r->id;
     k->number = r->first;
     if (k->claim)
-        doors_assign(k->d->doors, k->claim, r->first);
+        job_ports_assign(k->d->conf.ports, k->claim, r->first);
     k->claim = 0;
     submit_reply(k);
 }
 
 /* The engine opens the ports of a container: for us they are only taken, so they must be free. */
-static int engine_ports(const struct submit_call *k, struct gpu_port *port, struct err *e)
+static int engine_ports(const struct submit_call *k, struct port_pair *port, struct err *e)
 {
     const char *addr = k->d->conf.ports_addr;
 
     for (size_t i = 0; i < k->s.n_ports; i++) {
-        port[i] = (struct gpu_port){k->s.port[i].node, k->s.port[i].node};
+        port[i] = (struct port_pair){k->s.port[i].node, k->s.port[i].node};
         if (!port_is_free(addr ? addr : "0.0.0.0", port[i].node))
             return err_set(e, ERR_CONFLICT, "nodePort %d: somebody listens there already",
                            port[i].node);
@@ -291,11 +291,11 @@ static int claim_ports(struct submit_call *k, struct err *e)
         if (k->s.port[i].node < 1024 && !k->c->who.caller.admin)
             return err_set(e, ERR_DENIED, "nodePort %d: ports below 1024 are the administrator's",
                            k->s.port[i].node);
-    struct gpu_port taken[GPU_PORTS_MAX];
+    struct port_pair taken[GPU_PORTS_MAX];
     if (k->s.image && engine_ports(k, taken, e) < 0)
         return err_wrap(e, "portMapping '%.60s'", k->s.ports);
-    const struct gpu_port *port = k->s.image ? taken : k->s.port;
-    if (k->s.n_ports && doors_claim(k->d->doors, port, k->s.n_ports, &k->claim, e) < 0)
+    const struct port_pair *port = k->s.image ? taken : k->s.port;
+    if (k->s.n_ports && job_ports_claim(k->d->conf.ports, port, k->s.n_ports, &k->claim, e) < 0)
         return err_wrap(e, "portMapping '%.60s'", k->s.ports);
     return 0;
 }

@@ -113,7 +113,7 @@ int hyperctl_generate(struct hyperctl *h, const struct hyper_opts *o)
     struct err e = {0};
 
     if (hyper_generate_file(o->template_, o->output ? o->output : "batch.json",
-                            h->c->seams->version, &e) < 0)
+                            h->c->program->version, &e) < 0)
         return hyper_fail(&e);
     return 0;
 }
@@ -160,7 +160,7 @@ static int take_global(struct hyperctl *h, char ***argv)
         return 1;
     }
     if (!strcmp(word, "--version")) {
-        printf("hyperctl (berth) %s\n", h->c->seams->version);
+        printf("hyperctl (berth) %s\n", h->c->program->version);
         return 1;
     }
     if (n > 2 && !strncmp(word, "--log-level", n)) {

@@ -163,7 +163,7 @@ static void choose_jobs(struct hyper_run *r)
 static int set_up(struct hyper_run *r, struct err *e)
 {
     if (lay_out(r, e) < 0 || open_port(r, e) < 0 ||
-        hyper_config_write(&r->l, r->b, r->h->c->seams->version, e) < 0 ||
+        hyper_config_write(&r->l, r->b, r->h->c->program->version, e) < 0 ||
         hyper_pid_write(&r->l, e) < 0)
         return -1;
     hyper_log(r->h, HYPER_INFO, "server", "api server is ready to run at: %s", r->port.portal);

@@ -23,15 +23,12 @@ static struct err e;
             false                                                                                  \
     }
 
-static const struct cli_seams seams = {.yaml_parse = yaml_parse};
-static struct cli c = {.seams = &seams};
-
 static struct json *build(const struct job_opts *o, struct operands ops)
 {
     struct json *spec = NULL;
 
     e = (struct err){0};
-    if (jobspec_build(&c, o, &ops, &spec, &e) < 0)
+    if (jobspec_build(o, &ops, &spec, &e) < 0)
         return NULL;
     return spec;
 }

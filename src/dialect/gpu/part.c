@@ -1,4 +1,4 @@
-/* dialect.c - the GPU scheduler's interface put together: its routes, its library port
+/* part.c - the GPU scheduler's part of a daemon: its routes, its library port
  *
  * Owns: the address of the library port.
  *
@@ -6,7 +6,6 @@
  * port is chosen once and written down in the home.  It is taken from below the range from which
  * the kernel gives ports to outgoing connections: one of those could have it when we come back.
  */
-#include "dialect/gpu/dialect.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/rand.h"
@@ -31,9 +30,8 @@ static const struct route routes[] = {
     {"GET", "/" GPU_DIALECT "/jobs/{ref}", gpu_state, AUTH_READ},
 };
 
-void gpu_dialect_serve(struct gpu_dialect *d, struct request_server *requests)
+static void gpu_serve(struct gpu_dialect *d, struct request_server *requests)
 {
-    d->requests = requests;
     request_server_add(
         requests, &(struct service){.routes = routes, .n_routes = ARRAY_SIZE(routes), .self = d});
     request_server_add(requests, &(struct service){.routes = gpu_library_routes,
@@ -44,7 +42,7 @@ void gpu_dialect_serve(struct gpu_dialect *d, struct request_server *requests)
 
 /* ---- the library port ---- */
 
-static int listen_at(struct gpu_dialect *d, const char *addr, int port, struct err *e)
+static int library_listen_at(struct gpu_dialect *d, const char *addr, int port, struct err *e)
 {
     bool v6 = strchr(addr, ':') != NULL;
     int got = 0;
@@ -60,7 +58,7 @@ static int listen_at(struct gpu_dialect *d, const char *addr, int port, struct e
     return 0;
 }
 
-static int kept_port(const char *path)
+static int library_kept_port(const char *path)
 {
     AUTO_FREE char *text = NULL;
     size_t n;
@@ -73,7 +71,7 @@ static int kept_port(const char *path)
     return (int)port;
 }
 
-static int new_port(void)
+static int library_new_port(void)
 {
     uint32_t r[PORT_TRIES];
 
@@ -86,26 +84,29 @@ static int new_port(void)
     return 0; /* the kernel's choice */
 }
 
-static int listen_kept(struct gpu_dialect *d, struct err *e)
+static int library_listen_kept(struct gpu_dialect *d, struct err *e)
 {
     AUTO_FREE char *path = path_join(d->conf.home, "library-port");
-    int port = kept_port(path);
+    int port = library_kept_port(path);
     char text[16];
 
-    if (port && listen_at(d, "127.0.0.1", port, e) == 0)
+    if (port && library_listen_at(d, "127.0.0.1", port, e) == 0)
         return 0;
     if (port)
         log_warn("library", "%s; jobs that run cannot report until they start again", e->text);
-    if (listen_at(d, "127.0.0.1", new_port(), e) < 0)
+    if (library_listen_at(d, "127.0.0.1", library_new_port(), e) < 0)
         return -1;
     int n = snprintf(text, sizeof(text), "%s\n", strrchr(d->endpoint, ':') + 1);
     return file_write_atomic(path, text, (size_t)n, 0600, e);
 }
 
-int gpu_dialect_listen(struct gpu_dialect *d, const char *addr, int port, struct err *e)
+static int library_listen(void *self, struct http_server *home, struct err *e)
 {
-    d->port_requests = request_server_new(&(struct request_conf){
-        .loop = d->conf.loop, .store = d->conf.store, .auth = request_server_auth(d->requests)});
+    struct gpu_dialect *d = self;
+
+    (void)home;
+    d->port_requests = request_server_new(
+        &(struct request_conf){.loop = d->conf.loop, .store = d->conf.store, .auth = d->conf.auth});
     request_server_add(d->port_requests, &(struct service){.routes = gpu_library_routes,
                                                            .n_routes = gpu_library_n_routes,
                                                            .self = d,
@@ -113,70 +114,74 @@ int gpu_dialect_listen(struct gpu_dialect *d, const char *addr, int port, struct
                                                            .fail = gpu_library_fail});
     d->library = http_server_new(d->conf.loop, &http_limits_default,
                                  request_server_handler(d->port_requests));
-    if (addr ? listen_at(d, addr, port, e) < 0 : listen_kept(d, e) < 0)
+    if (*d->library_addr ? library_listen_at(d, d->library_addr, d->library_port, e) < 0
+                         : library_listen_kept(d, e) < 0)
         return err_wrap(e, "opening the library port");
     core_set_endpoint(d->conf.core, d->endpoint);
     return 0;
 }
 
-const char *gpu_dialect_endpoint(const struct gpu_dialect *d)
-{
-    return d->endpoint;
-}
-
 /* ---- life ---- */
 
-void gpu_dialect_committed(struct gpu_dialect *d)
-{
-    if (doors_count(d->doors))
-        doors_look(d->doors);
-}
-
-struct gpu_dialect *gpu_dialect_new(const struct gpu_dialect_conf *c)
+static int gpu_open(const struct host_env *env, const void *conf, void **self, struct err *e)
 {
     struct gpu_dialect *d = xcalloc(1, sizeof(*d));
 
-    d->conf = *c;
-    d->conf.home = xstrdup(c->home);
-    d->conf.backend = c->backend ? xstrdup(c->backend) : NULL;
-    d->doors = doors_new(c->loop, c->core, c->ports_addr ? c->ports_addr : "0.0.0.0");
-    return d;
+    (void)e;
+    d->conf = *env;
+    if (conf)
+        gpu_serve_apply(conf, d);
+    gpu_serve(d, env->requests);
+    *self = d;
+    return 0;
 }
 
-static void on_library_down(void *arg)
+static void library_down(void *arg)
 {
     ((struct gpu_dialect *)arg)->library_down = true;
 }
 
-void gpu_dialect_shut(struct gpu_dialect *d)
+static void gpu_shut(void *self)
 {
+    struct gpu_dialect *d = self;
+
     if (d->closing)
         return;
     d->closing = true;
     if (d->port_requests)
         request_server_shut(d->port_requests);
     if (d->library)
-        http_server_shutdown(d->library, SHUT_GRACE_MS, on_library_down, d);
+        http_server_shutdown(d->library, SHUT_GRACE_MS, library_down, d);
     else
         d->library_down = true;
 }
 
-bool gpu_dialect_busy(const struct gpu_dialect *d)
+static bool gpu_busy(const void *self)
 {
+    const struct gpu_dialect *d = self;
+
     return !d->library_down || (d->port_requests && request_server_busy(d->port_requests));
 }
 
-void gpu_dialect_free(struct gpu_dialect *d)
+static void gpu_free(void *self)
 {
-    if (!d)
-        return;
+    struct gpu_dialect *d = self;
+
     if (d->library)
         http_server_free(d->library);
     request_server_free(d->port_requests);
-    doors_free(d->doors);
     gpu_library_done(d);
     free(d->endpoint);
-    free((char *)d->conf.home);
-    free((char *)d->conf.backend);
+    free(d->torch_backend);
     free(d);
 }
+
+const struct host_part gpu_part = {
+    .name = GPU_DIALECT,
+    .open = gpu_open,
+    .listen = library_listen,
+    .launch = gpu_launch,
+    .shut = gpu_shut,
+    .busy = gpu_busy,
+    .free = gpu_free,
+};

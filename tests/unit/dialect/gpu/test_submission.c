@@ -1,7 +1,7 @@
 /* What may be asked for: types, limits, defaults, and the words of a refusal. */
+#include "../unit.h"
 #include "base/util.h"
 #include "dialect/gpu/submission.h"
-#include "unit.h"
 #include <stdio.h>
 
 static struct arena mem;

@@ -1,9 +1,9 @@
 /* Every variable of the table, and the cases of one device, several, and several nodes. */
+#include "../unit.h"
 #include "base/json.h"
 #include "base/map.h"
 #include "base/util.h"
 #include "dialect/gpu/env.h"
-#include "unit.h"
 
 static struct map_str seen;
 

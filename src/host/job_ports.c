@@ -1,55 +1,41 @@
-/* doors.c - ports of the host that lead to jobs
+/* job_ports.c - ports of the host that lead to jobs
  *
  * Owns: which port belongs to which job.
  *
- * Without containers a job listens on this very host.  A mapping of a port to itself needs no
- * forwarding, and we must keep off it: it is only kept in the list, so that no second job asks for
- * it.
+ * A job without a container listens on this very host.  A pair of twice the same port needs no
+ * forwarding, and the daemon must not listen there: such a pair is only kept in the list, so that
+ * no second job gets the port.
  */
-#include "dialect/gpu/doors.h"
 #include "base/log.h"
 #include "base/util.h"
 #include "base/vec.h"
 #include "core/core.h"
+#include "host/job_ports_priv.h"
 #include "io/forward.h"
 #include "io/loop.h"
 #include <stdio.h>
 
-enum { AGAIN_MS = 1000 }; /* a port that was lost is tried again after this */
-#define CLAIM (UINT64_C(1) << 63)
+enum { AGAIN_MS = 1000 };         /* a port that was lost is tried again after this */
+#define CLAIM (UINT64_C(1) << 63) /* set in the number of a claim, never in that of a job */
 
-struct door {
-    uint64_t job; /* or a claim */
-    struct gpu_port port;
-    struct forward *way; /* NULL: to itself, or lost */
-    bool open, lost;
-};
-struct doors {
-    struct loop *loop;
-    struct core *core;
-    char addr[64];
-    VEC(struct door) all;
-    uint64_t claims;
-    struct timer *again;
-};
-
-static void on_again(void *arg)
+static void job_ports_again(void *arg)
 {
-    doors_look(arg);
+    job_ports_look(arg);
 }
 
-struct doors *doors_new(struct loop *l, struct core *c, const char *addr)
+struct job_ports *job_ports_new(struct loop *l, struct core *c, struct store *st, const char *addr)
 {
-    struct doors *d = xcalloc(1, sizeof(*d));
+    struct job_ports *d = xcalloc(1, sizeof(*d));
 
     d->loop = l;
     d->core = c;
+    d->store = st;
     snprintf(d->addr, sizeof(d->addr), "%s", addr);
-    d->again = timer_new(l, on_again, d);
+    d->again = timer_new(l, job_ports_again, d);
     return d;
 }
 
-void doors_free(struct doors *d)
+void job_ports_free(struct job_ports *d)
 {
     if (!d)
         return;
@@ -60,7 +46,7 @@ void doors_free(struct doors *d)
     free(d);
 }
 
-static struct door *find(struct doors *d, int node_port)
+static struct job_port *job_port_find(struct job_ports *d, int node_port)
 {
     for (size_t i = 0; i < d->all.n; i++)
         if (d->all.p[i].port.node == node_port)
@@ -68,40 +54,40 @@ static struct door *find(struct doors *d, int node_port)
     return NULL;
 }
 
-static int claim_one(struct doors *d, struct gpu_port p, uint64_t claim, struct err *e)
+static int job_port_claim(struct job_ports *d, struct port_pair p, uint64_t claim, struct err *e)
 {
-    struct door door = {.job = claim, .port = p};
+    struct job_port x = {.job = claim, .port = p};
 
-    if (find(d, p.node))
+    if (job_port_find(d, p.node))
         return err_set(e, ERR_CONFLICT, "nodePort %d: another job has it until it ends", p.node);
-    if (p.node != p.container && forward_hold(&door.way, d->loop, d->addr, p.node, e) < 0)
+    if (p.node != p.container && forward_hold(&x.way, d->loop, d->addr, p.node, e) < 0)
         return err_wrap(e, "nodePort %d", p.node);
-    vec_push(&d->all, door);
+    vec_push(&d->all, x);
     return 0;
 }
 
-int doors_claim(struct doors *d, const struct gpu_port *p, size_t n, uint64_t *out_claim,
-                struct err *e)
+int job_ports_claim(struct job_ports *d, const struct port_pair *p, size_t n, uint64_t *out_claim,
+                    struct err *e)
 {
     uint64_t claim = CLAIM | ++d->claims;
 
     for (size_t i = 0; i < n; i++)
-        if (claim_one(d, p[i], claim, e) < 0) {
-            doors_drop(d, claim);
+        if (job_port_claim(d, p[i], claim, e) < 0) {
+            job_ports_drop(d, claim);
             return -1;
         }
     *out_claim = claim;
     return 0;
 }
 
-void doors_assign(struct doors *d, uint64_t claim, uint64_t job)
+void job_ports_assign(struct job_ports *d, uint64_t claim, uint64_t job)
 {
     for (size_t i = 0; i < d->all.n; i++)
         if (d->all.p[i].job == claim)
             d->all.p[i].job = job;
 }
 
-void doors_drop(struct doors *d, uint64_t job)
+void job_ports_drop(struct job_ports *d, uint64_t job)
 {
     for (size_t i = 0; i < d->all.n;)
         if (d->all.p[i].job == job) {
@@ -113,7 +99,7 @@ void doors_drop(struct doors *d, uint64_t job)
 }
 
 /* Tells of a loss once, not every second. */
-static void lost(struct door *x, const struct err *e)
+static void job_port_lost(struct job_port *x, const struct err *e)
 {
     if (!x->lost)
         log_warn("ports", "job %llu: %s; tried again while it runs", (unsigned long long)x->job,
@@ -121,7 +107,7 @@ static void lost(struct door *x, const struct err *e)
     x->lost = true;
 }
 
-static void door_open(struct doors *d, struct door *x)
+static void job_port_open(struct job_ports *d, struct job_port *x)
 {
     struct err e = {0};
 
@@ -133,11 +119,11 @@ static void door_open(struct doors *d, struct door *x)
         x->lost = false;
         return;
     }
-    lost(x, &e);
+    job_port_lost(x, &e);
     timer_start(d->again, AGAIN_MS, 0);
 }
 
-static void door_shut(struct door *x)
+static void job_port_shut(struct job_port *x)
 {
     struct err e = {0};
 
@@ -145,29 +131,38 @@ static void door_shut(struct door *x)
         return;
     x->open = false;
     if (forward_shut(x->way, &e) < 0)
-        lost(x, &e);
+        job_port_lost(x, &e);
 }
 
-void doors_start(struct doors *d, struct run_key key, const struct gpu_port *p, size_t n)
+void job_ports_start(struct job_ports *d, struct run_key key, const struct port_pair *p, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        struct door *x = find(d, p[i].node);
+        struct job_port *x = job_port_find(d, p[i].node);
         if (!x) {
-            vec_push(&d->all, ((struct door){.job = key.job, .port = p[i]}));
+            vec_push(&d->all, ((struct job_port){.job = key.job, .port = p[i]}));
             x = &vec_last(&d->all);
         }
         if (x->job == key.job)
-            door_open(d, x);
+            job_port_open(d, x);
         else
             log_warn("ports", "job %llu cannot have port %d: job %llu has it",
                      (unsigned long long)key.job, p[i].node, (unsigned long long)x->job);
     }
 }
 
-void doors_look(struct doors *d)
+void job_ports_start_texts(struct job_ports *d, struct run_key key, char *const *ports)
+{
+    struct port_pair pair;
+
+    for (; ports && *ports; ports++)
+        if (port_pair_parse(str_of(*ports), &pair))
+            job_ports_start(d, key, &pair, 1);
+}
+
+void job_ports_look(struct job_ports *d)
 {
     for (size_t i = 0; i < d->all.n;) {
-        struct door *x = &d->all.p[i];
+        struct job_port *x = &d->all.p[i];
         struct run_key run = {0};
         if (x->job & CLAIM) {
             i++;
@@ -179,25 +174,25 @@ void doors_look(struct doors *d)
             continue;
         }
         if (run.run)
-            door_open(d, x);
+            job_port_open(d, x);
         else
-            door_shut(x);
+            job_port_shut(x);
         i++;
     }
 }
 
-size_t doors_count(const struct doors *d)
+size_t job_ports_count(const struct job_ports *d)
 {
     return d->all.n;
 }
 
-bool port_pair_parse(struct str text, struct gpu_port *out)
+bool port_pair_parse(struct str text, struct port_pair *out)
 {
     struct str to, node = str_cut(text, ':', &to);
     int64_t a, b;
 
     if (!str_to_i64(node, &a) || !str_to_i64(to, &b) || a < 1 || b < 1 || a > 65535 || b > 65535)
         return false;
-    *out = (struct gpu_port){(int)a, (int)b};
+    *out = (struct port_pair){(int)a, (int)b};
     return true;
 }

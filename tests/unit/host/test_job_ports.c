@@ -1,10 +1,17 @@
 /* Ports of jobs: claimed at submission, open while one runs, given back at the end. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
 #include "base/log.h"
 #include "base/util.h"
-#include "dialect/gpu/doors.h"
+#include "host/job_ports.h"
 #include "io/forward.h"
 #include "io/loop.h"
-#include "unit.h"
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -64,103 +71,103 @@ static int teardown(void **state)
 
 static void the_life_of_a_port(void **state)
 {
-    struct doors *d = doors_new(*state, NULL, "127.0.0.1");
-    struct gpu_port p[] = {{free_port(), 6006}, {free_port(), 7007}};
+    struct job_ports *d = job_ports_new(*state, NULL, NULL, "127.0.0.1");
+    struct port_pair p[] = {{free_port(), 6006}, {free_port(), 7007}};
     struct err e = {0};
     uint64_t claim, other;
 
-    assert_int_equal(doors_claim(d, p, 2, &claim, &e), 0);
-    assert_int_equal(doors_count(d), 2);
-    doors_look(d); /* a claim is not looked at: its job is on its way to disk */
-    assert_int_equal(doors_count(d), 2);
+    assert_int_equal(job_ports_claim(d, p, 2, &claim, &e), 0);
+    assert_int_equal(job_ports_count(d), 2);
+    job_ports_look(d); /* a claim is not looked at: its job is on its way to disk */
+    assert_int_equal(job_ports_count(d), 2);
     assert_false(port_is_free("127.0.0.1", p[0].node));
-    assert_int_equal(doors_claim(d, p + 1, 1, &other, &e), -1);
+    assert_int_equal(job_ports_claim(d, p + 1, 1, &other, &e), -1);
     assert_int_equal(e.code, ERR_CONFLICT);
     char number[8];
     snprintf(number, sizeof(number), "%d", p[1].node);
     assert_non_null(strstr(e.text, number));
-    doors_assign(d, claim, 7);
+    job_ports_assign(d, claim, 7);
     job_7.active = true;
-    doors_look(d); /* it waits */
+    job_ports_look(d); /* it waits */
     assert_false(answers(p[0].node));
     job_7.run = 1;
-    doors_look(d);
+    job_ports_look(d);
     assert_true(answers(p[0].node));
     assert_true(answers(p[1].node));
     job_7.run = 0; /* preempted: held, but not open */
-    doors_look(d);
+    job_ports_look(d);
     assert_false(answers(p[0].node));
     assert_false(port_is_free("127.0.0.1", p[0].node));
     job_7.run = 2;
-    doors_start(d, (struct run_key){7, 2}, p, 2);
+    job_ports_start(d, (struct run_key){7, 2}, p, 2);
     assert_true(answers(p[1].node));
-    assert_int_equal(doors_count(d), 2);
+    assert_int_equal(job_ports_count(d), 2);
     job_7.active = false;
-    doors_look(d);
-    assert_int_equal(doors_count(d), 0);
+    job_ports_look(d);
+    assert_int_equal(job_ports_count(d), 0);
     assert_true(port_is_free("127.0.0.1", p[0].node));
-    doors_free(d);
+    job_ports_free(d);
 }
 
 static void all_or_none(void **state)
 {
-    struct doors *d = doors_new(*state, NULL, "127.0.0.1");
+    struct job_ports *d = job_ports_new(*state, NULL, NULL, "127.0.0.1");
     struct forward *taken = NULL;
-    struct gpu_port p[] = {{free_port(), 6006}, {free_port(), 7007}};
+    struct port_pair p[] = {{free_port(), 6006}, {free_port(), 7007}};
     struct err e = {0};
     uint64_t claim;
 
     assert_int_equal(forward_hold(&taken, *state, "127.0.0.1", p[1].node, &e), 0);
-    assert_int_equal(doors_claim(d, p, 2, &claim, &e), -1);
-    assert_int_equal(doors_count(d), 0);
+    assert_int_equal(job_ports_claim(d, p, 2, &claim, &e), -1);
+    assert_int_equal(job_ports_count(d), 0);
     assert_true(port_is_free("127.0.0.1", p[0].node));
     forward_free(taken);
-    assert_int_equal(doors_claim(d, p, 2, &claim, &e), 0);
-    doors_drop(d, claim); /* the submission was refused after all */
+    assert_int_equal(job_ports_claim(d, p, 2, &claim, &e), 0);
+    job_ports_drop(d, claim); /* the submission was refused after all */
     assert_true(port_is_free("127.0.0.1", p[1].node));
-    doors_free(d);
+    job_ports_free(d);
 }
 
 static void a_port_that_leads_to_itself(void **state)
 {
-    struct doors *d = doors_new(*state, NULL, "127.0.0.1");
+    struct job_ports *d = job_ports_new(*state, NULL, NULL, "127.0.0.1");
     int port = free_port();
-    struct gpu_port p = {port, port};
+    struct port_pair p = {port, port};
     struct err e = {0};
     uint64_t claim, other;
 
-    assert_int_equal(doors_claim(d, &p, 1, &claim, &e), 0);
-    doors_assign(d, claim, 7);
+    assert_int_equal(job_ports_claim(d, &p, 1, &claim, &e), 0);
+    job_ports_assign(d, claim, 7);
     job_7.active = true;
     job_7.run = 1;
-    doors_look(d);
+    job_ports_look(d);
     assert_true(port_is_free("127.0.0.1", port)); /* the job itself listens there */
-    assert_int_equal(doors_claim(d, &p, 1, &other, &e), -1);
-    doors_free(d);
+    assert_int_equal(job_ports_claim(d, &p, 1, &other, &e), -1);
+    job_ports_free(d);
 }
 
 static void lost_ports_are_tried_again(void **state)
 {
-    struct doors *d = doors_new(*state, NULL, "127.0.0.1");
+    struct job_ports *d = job_ports_new(*state, NULL, NULL, "127.0.0.1");
     struct forward *taken = NULL;
-    struct gpu_port p = {free_port(), 6006};
+    struct port_pair p = {free_port(), 6006};
     struct err e = {0};
 
     assert_int_equal(forward_hold(&taken, *state, "127.0.0.1", p.node, &e), 0);
     job_7.active = true;
     job_7.run = 1;
-    doors_start(d, (struct run_key){7, 1}, &p, 1); /* after a restart: somebody was faster */
-    assert_int_equal(doors_count(d), 1);
+    job_ports_start(d, (struct run_key){7, 1}, &p, 1); /* after a restart: somebody was faster */
+    assert_int_equal(job_ports_count(d), 1);
     assert_false(answers(p.node));
     forward_free(taken);
-    doors_look(d);
+    job_ports_look(d);
     assert_true(answers(p.node));
-    doors_free(d);
+    job_ports_free(d);
 }
 
 static void pairs(void **state)
 {
-    struct gpu_port p;
+    struct port_pair p;
 
     (void)state;
     assert_true(port_pair_parse(STR("31346:6006"), &p));

@@ -1,8 +1,8 @@
 /* What libraries send: the paths, the bodies of the old one and of ours, and nonsense. */
+#include "../unit.h"
 #include "base/util.h"
 #include "dialect/gpu/dialect_priv.h"
 #include "dialect/gpu/wire.h"
-#include "unit.h"
 
 /* The pattern that takes a path of the library port; "" = none. */
 static const char *route_of(const char *method, const char *path, const char *want_id)

@@ -1,7 +1,7 @@
 /* Rows of scheduler-state: names of states, reasons to wait, and that a row is JSON. */
+#include "../unit.h"
 #include "base/util.h"
 #include "dialect/gpu/state.h"
-#include "unit.h"
 
 static struct gpu_job_facts facts(enum job_state s)
 {

@@ -1,8 +1,8 @@
 /* A submission as a job of ours: every result must be a job the model accepts. */
+#include "../unit.h"
 #include "base/util.h"
 #include "dialect/gpu/translate.h"
 #include "model/spec.h"
-#include "unit.h"
 
 static struct arena mem;
 static const struct gpu_world world = {.max_gpus = 4,

@@ -1,0 +1,104 @@
+/* part.c - Atlas's part of a daemon: which Atlas home a home belongs to, and the ports of Atlas
+ *
+ * Owns: the file `atlas-home` in the home, which holds the path of $FOUNDATIONS_HOME.
+ *
+ * `atlas-server` writes that file.  From then on every daemon of this home knows the jobs of Atlas,
+ * also a daemon that `berth` started.  Only atlas-server opens the ports.
+ */
+#include "base/file.h"
+#include "base/util.h"
+#include "dialect/atlas/atlas_priv.h"
+#include "dialect/atlas/home.h"
+#include "dialect/atlas/server.h"
+#include <stdio.h>
+
+enum { PATH_BYTES = 4096 };
+
+/* The Atlas home, yours; NULL = none.  The path that atlas-server gives is written down. */
+static char *atlas_home_of(const struct atlas_server_conf *c, const char *home, struct err *e)
+{
+    AUTO_FREE char *path = path_join(home, "atlas-home");
+    char *text = NULL;
+    size_t n;
+
+    if (c) {
+        AUTO_FREE char *line = xasprintf("%s\n", c->home);
+        if (file_write_atomic(path, line, strlen(line), 0600, e) < 0)
+            return NULL;
+        return xstrdup(c->home);
+    }
+    if (file_read_all(path, PATH_BYTES, &text, &n, e) < 0) {
+        *e = (struct err){0};
+        return NULL;
+    }
+    text[strcspn(text, "\n")] = 0;
+    return text;
+}
+
+static int atlas_part_open(const struct host_env *env, const void *given, void **self,
+                           struct err *e)
+{
+    const struct atlas_server_conf *c = given;
+    AUTO_FREE char *home = atlas_home_of(c, env->home, e);
+    AUTO_FREE char *archive = c ? xasprintf("http://localhost:%d", c->archive_port) : NULL;
+    struct atlas_conf conf = {.env = env,
+                              .loop = env->loop,
+                              .core = env->core,
+                              .store = env->store,
+                              .api = env->api,
+                              .requests = env->requests,
+                              .home = home,
+                              .program = env->program,
+                              .uid = env->uid,
+                              .mounts = env->mounts,
+                              .archive_url = archive};
+    struct atlas *a = NULL;
+
+    if (!home)
+        return e->code ? -1 : 0;
+    if (c) {
+        conf.python = c->python;
+        conf.workers = c->workers;
+        conf.backfill = c->backfill;
+        conf.authenticate = c->authenticate;
+        conf.tensorboard_url = c->tensorboard_url;
+        conf.archive_port = c->archive_port;
+    }
+    if (atlas_open(&conf, &a, e) < 0)
+        return -1;
+    if (c) {
+        const int ports[] = {c->scheduler_port, c->dashboard_port, c->tracker_port, c->archive_port,
+                             c->api_port};
+        memcpy(a->ports, ports, sizeof(a->ports));
+        snprintf(a->addr, sizeof(a->addr), "%s", c->addr);
+    }
+    *self = a;
+    return 0;
+}
+
+/* Ports that are equal are opened once; a port 0 is not opened. */
+static int atlas_part_listen(void *self, struct http_server *home, struct err *e)
+{
+    const struct atlas *a = self;
+
+    for (size_t i = 0; i < ARRAY_SIZE(a->ports); i++) {
+        bool again = !a->ports[i];
+        for (size_t k = 0; k < i; k++)
+            again |= a->ports[k] == a->ports[i];
+        if (!again && http_server_listen_tcp(home, a->addr, a->ports[i], NULL, NULL, NULL, e) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+const struct host_part atlas_part = {
+    .name = ATLAS_DIALECT,
+    .open = atlas_part_open,
+    .listen = atlas_part_listen,
+    .launch = atlas_launch,
+    .recovered = atlas_recovered,
+    .committed = atlas_committed,
+    .shut = atlas_shut,
+    .busy = atlas_busy,
+    .free = atlas_free,
+};

@@ -1,0 +1,11 @@
+/* serve.h - options the GPU scheduler adds to `berth serve` */
+#pragma once
+#include "cli/opt.h"
+
+struct gpu_serve_opts {
+    const char *library, *torch_backend;
+    struct opt_num log_limit;
+};
+extern const struct opt_group gpu_serve_group;
+/* dialect.serve_check */
+int gpu_serve_check(const void *opts, struct err *e);

@@ -1,0 +1,73 @@
+/* host_priv.h - what the files of a host share: one home, put together */
+#pragma once
+#include "base/util.h"
+#include "core/core.h"
+#include "host/containers.h"
+#include "host/home.h"
+#include "host/host.h"
+#include "host/job_ports.h"
+#include "host/part.h"
+#include "io/loop.h"
+#include "model/spec.h"
+#include "store/store.h"
+
+struct open_part {
+    const struct host_part *part;
+    void *self; /* NULL = it has nothing to do in this home */
+};
+struct host {
+    struct host_conf conf;
+    struct host_env env; /* for the parts; the rooms below are its members too */
+    struct loop *loop;
+    char *home, *socket, *python_path, *program;
+    char *socket_dir; /* has a second socket and is mounted into containers */
+    struct home_secrets secrets;
+    int lock_fd, tcp_port;
+    struct store *store;
+    struct core *core;
+    struct backend *backend;
+    struct outside_watch *outside; /* processes that were not started here */
+    struct api *api;
+    struct auth *auth;
+    struct request_server *requests;
+    struct open_part *parts;
+    size_t n_parts;
+    struct containers *containers;
+    struct http_server *http;
+    struct {
+        struct timer *wake, *idle, *retain;
+        int64_t wake_at; /* when `wake` fires, monotonic; -1 = never */
+        bool on;
+    } turn;
+    size_t works; /* on worker threads: removals of files, plans */
+    bool http_down;
+    bool closing; /* nothing new is planned; the host waits for what is under way */
+};
+
+/* ---- turn.c: when the core plans and the store commits ---- */
+void turn_start(struct host *h);
+void turn_end(void *arg);       /* at the end of each turn of the loop; arg is the host */
+void turn_on_commit(void *arg); /* on the writer's thread */
+void turn_stop(struct host *h);
+
+/* ---- old_jobs.c: finished jobs past their time, and files of removed jobs ---- */
+void old_jobs_look(void *arg); /* arg is the host */
+/* core's operation `discard`. */
+void old_jobs_discard(void *arg, const struct run_key *last, size_t n);
+
+/* ---- nodes.c ---- */
+/* core's operation `open_node`: the scheme of the url names the backend. */
+int node_backend_open(void *arg, struct core_host *node, const struct json *conf,
+                      const struct backend_class **cls, struct backend **b, struct err *e);
+int nodes_open_given(struct host *h, struct err *e); /* those of host_conf.nodes */
+
+/* ---- parts.c: each operation of host_part, for all parts ---- */
+int parts_open(struct host *h, struct err *e);
+int parts_listen(struct host *h, struct err *e);
+int parts_launch(struct host *h, const struct launch *l, const struct launch_facts *f,
+                 struct launch_extras *out, struct err *e);
+void parts_recovered(struct host *h);
+void parts_committed(struct host *h);
+void parts_shut(struct host *h);
+bool parts_busy(const struct host *h);
+void parts_free(struct host *h);

@@ -1,0 +1,25 @@
+/* job_ports_priv.h - what the two files of job_ports share */
+#pragma once
+#include "base/vec.h"
+#include "host/job_ports.h"
+
+struct forward;
+struct timer;
+
+struct job_port {
+    uint64_t job; /* number of the job, or of a claim */
+    struct port_pair port;
+    struct forward *way; /* NULL: the job listens there itself, or the port is lost */
+    bool open, lost;
+};
+struct job_ports {
+    struct loop *loop;
+    struct core *core;
+    struct store *store;
+    char addr[64];
+    VEC(struct job_port) all;
+    uint64_t claims;
+    struct timer *again;
+    size_t recovering; /* searches for ports of earlier jobs that are under way */
+    bool closing;
+};

@@ -1,0 +1,62 @@
+/* part.h - what a dialect adds to a daemon: its requests, its listeners, its part of a run's start
+ *
+ * host_conf.parts lists the parts of a program.  The host opens each of them once its core, store
+ * and API exist, and calls every operation on the loop thread.  An operation that is NULL does
+ * nothing.  A part must not use another part.
+ */
+#pragma once
+#include "core/core.h"
+#include "io/http_server.h"
+
+struct api;
+struct auth;
+struct job_ports;
+struct loop;
+struct request_server;
+struct store;
+
+/* What a part may use.  The env outlives the part. */
+struct host_env {
+    struct loop *loop;
+    struct core *core;
+    struct store *store;
+    struct api *api;
+    struct auth *auth;               /* who is asking */
+    struct request_server *requests; /* the home's */
+    struct job_ports *ports;
+    const char *home;
+    const char *program;    /* path of this program, to start workers with */
+    const char *engine;     /* of containers; NULL = found where engines usually are */
+    const char *ports_addr; /* where ports of jobs are opened; NULL = on every address */
+    uint32_t uid;           /* the daemon's */
+    bool mounts;            /* the backend can mount directories for a run */
+    bool multi_user;        /* other users submit too */
+};
+
+struct host_part {
+    const char *name; /* `dialect` of the jobs it submits */
+    /* Adds the part's routes to env->requests, too.  conf is what host_conf.settings has for this
+     * part, or NULL.  *self NULL: the part has
+     * nothing to do in this home, and no other operation is called. */
+    int (*open)(const struct host_env *env, const void *conf, void **self, struct err *e);
+    /* Opens the part's ports, on a server of its own or on the home's. */
+    int (*listen)(void *self, struct http_server *home, struct err *e);
+    /* A run of a job of this dialect starts.  An error fails the start. */
+    int (*launch)(void *self, const struct launch *l, const struct launch_facts *f,
+                  struct launch_extras *out, struct err *e);
+    void (*recovered)(void *self); /* the host is open: resume what a crash interrupted */
+    void (*committed)(void *self); /* after every commit */
+    /* The two steps of closing; in between the loop runs while `busy`. */
+    void (*shut)(void *self);
+    bool (*busy)(const void *self);
+    void (*free)(void *self);
+};
+
+/* What a program tells one part; ends with an empty one. */
+struct host_setting {
+    const char *part; /* its name */
+    const void *conf; /* of the part's own type, borrowed by host_open */
+};
+
+/* Removes a directory in which a container left files that are not the daemon's.  Any thread. */
+int host_clean_dir(const struct host_env *env, const char *dir, struct err *e);

@@ -1,0 +1,88 @@
+/* parts.c - the parts of one host: each operation, for all of them
+ *
+ * A part whose open() failed or left no self takes no further part.
+ */
+#include "base/util.h"
+#include "host/host_priv.h"
+#include <string.h>
+
+/* Every open part P with its self, in the order of the list. */
+#define FOR_PARTS(h, i, op)                                                                        \
+    for (size_t i = 0; i < (h)->n_parts; i++)                                                      \
+        if ((h)->parts[i].self && (h)->parts[i].part->op)
+
+static const void *part_setting(const struct host_conf *c, const char *name)
+{
+    for (const struct host_setting *s = c->settings; s && s->part; s++)
+        if (!strcmp(s->part, name))
+            return s->conf;
+    return NULL;
+}
+
+int parts_open(struct host *h, struct err *e)
+{
+    size_t n = 0;
+
+    while (h->conf.parts && h->conf.parts[n])
+        n++;
+    h->parts = xcalloc(n + 1, sizeof(*h->parts));
+    h->n_parts = n;
+    for (size_t i = 0; i < n; i++) {
+        const struct host_part *p = h->conf.parts[i];
+        h->parts[i].part = p;
+        if (p->open(&h->env, part_setting(&h->conf, p->name), &h->parts[i].self, e) < 0)
+            return -1;
+    }
+    h->conf.settings = NULL; /* borrowed until here */
+    return 0;
+}
+
+int parts_listen(struct host *h, struct err *e)
+{
+    FOR_PARTS(h, i, listen)
+    if (h->parts[i].part->listen(h->parts[i].self, h->http, e) < 0)
+        return -1;
+    return 0;
+}
+
+int parts_launch(struct host *h, const struct launch *l, const struct launch_facts *f,
+                 struct launch_extras *out, struct err *e)
+{
+    FOR_PARTS(h, i, launch)
+    if (!strcmp(h->parts[i].part->name, l->spec->train.dialect))
+        return h->parts[i].part->launch(h->parts[i].self, l, f, out, e);
+    return 0; /* of a dialect this program was built without: an ordinary job */
+}
+
+void parts_recovered(struct host *h)
+{
+    FOR_PARTS(h, i, recovered)
+    h->parts[i].part->recovered(h->parts[i].self);
+}
+
+void parts_committed(struct host *h)
+{
+    FOR_PARTS(h, i, committed)
+    h->parts[i].part->committed(h->parts[i].self);
+}
+
+void parts_shut(struct host *h)
+{
+    FOR_PARTS(h, i, shut)
+    h->parts[i].part->shut(h->parts[i].self);
+}
+
+bool parts_busy(const struct host *h)
+{
+    FOR_PARTS(h, i, busy)
+    if (h->parts[i].part->busy(h->parts[i].self))
+        return true;
+    return false;
+}
+
+void parts_free(struct host *h)
+{
+    FOR_PARTS(h, i, free)
+    h->parts[i].part->free(h->parts[i].self);
+    free(h->parts);
+}
