@@ -63,6 +63,9 @@ static const struct opt job_option_table[] = {
      "keep standard error apart from standard output", COMPLETE_NONE, NULL},
     {"log-limit", 0, OPT_SIZE, "SIZE", JOB(log_limit),
      "drop the middle of its log above this size: 64M (default: keep all)", COMPLETE_NONE, NULL},
+    {"nice", 0, OPT_INT, "N", JOB(nice),
+     "nice level of its command, -20 to 19: above 0 it yields to others (default 0)", COMPLETE_NONE,
+     NULL},
     {"idempotency-key", 0, OPT_TEXT, "TEXT", JOB(key),
      "the same key submits only once and gives the same answer again", COMPLETE_NONE, NULL},
 };
@@ -402,6 +405,7 @@ static void set_texts(struct json *spec, const struct job_opts *o)
     set_number(spec, "retries", o->retries);
     set_number(spec, "array", o->array);
     set_number(spec, "log_limit", o->log_limit);
+    set_number(spec, "nice", o->nice);
     set_list(spec, "after", &o->after);
     set_list(spec, "nodes", &o->nodes);
     set_list(spec, "assets", &o->assets);

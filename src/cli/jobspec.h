@@ -6,7 +6,7 @@
 /* First member of the option structs of both commands. */
 struct job_opts {
     const char *name, *project, *queue, *cwd, *file, *key;
-    struct opt_num cpus, mem, timeout, grace, backoff, priority, retries, array, log_limit;
+    struct opt_num cpus, mem, timeout, grace, backoff, priority, retries, array, log_limit, nice;
     struct opt_list env, after, params, nodes, assets;
     const char *stage_dir;
     bool split_output, clean_env;

@@ -43,6 +43,7 @@ struct spec_limits {
     int64_t timeout_ms;      /* 0 = none */
     int64_t grace_ms;        /* from SIGTERM to SIGKILL */
     int64_t log_limit_bytes; /* of each log, whose middle is dropped first; 0 = none */
+    int64_t nice;            /* nice level of the command, -20 to 19 */
 };
 
 /* A named group of replicas.  An ordinary job has one role, main×1. */

@@ -43,6 +43,9 @@ const struct spec_key spec_keys[] = {
      .doc =
          "how large the log of a run may become, as 64M and at least 64K: above it the middle is "
          "dropped, with a notice; 0 for no limit"},
+    {"nice", KEY_INT, IN_SPEC(limits.nice), .min = -20, .max = 19,
+     .doc = "nice level of its command: above 0 it yields to other processes of the node, below 0 "
+            "needs the right to do so"},
     {"nodes", KEY_NODES, IN_SPEC(nodes), .max = SPEC_LIST_MAX,
      .doc = "names of the nodes it may run on, or patterns for them, as gpu*; any node unless "
             "given"},

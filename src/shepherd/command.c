@@ -19,6 +19,7 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -249,6 +250,11 @@ static void child_exec(struct command *c)
         fail(c, START_CWD, errno);
         return;
     }
+    /* After the change of user: whether a level is permitted depends on the submitter. */
+    if (s->limits.nice && setpriority(PRIO_PROCESS, 0, (int)s->limits.nice) < 0) {
+        fail(c, START_NICE, errno);
+        return;
+    }
     const char *program = program_find(s, path, &sys);
     if (!program) {
         fail(c, START_EXEC, sys);
@@ -301,6 +307,7 @@ const char *command_failure_name(const struct command *c)
         return c->mounts.failed ? c->mounts.failed : "";
     case START_OK:
     case START_USER:
+    case START_NICE:
     case START_FORK:
     case START_JOURNAL:
     case START_ENGINE:

@@ -86,6 +86,9 @@ void journal_failure_text(const struct journal_record *r, char *out, size_t n)
     case START_GONE:
         snprintf(out, n, "container " STR_FMT " was removed while it ran", STR_ARG(name));
         return;
+    case START_NICE:
+        snprintf(out, n, "its nice level is not permitted on this node: %s; use 0 to 19", why);
+        return;
     case START_OK:
     case START_JOURNAL:
         break;

@@ -40,6 +40,7 @@ enum start_stage {
     START_IMAGE,     /* have the image */
     START_CONTAINER, /* make and start the container */
     START_GONE,      /* follow the container to its end */
+    START_NICE,      /* set the nice level of the command */
 };
 
 /* On disk and in memory. */

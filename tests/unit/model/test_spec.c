@@ -190,6 +190,7 @@ static void messages(void **state)
             "resources.slots: 0 is out of range");
     refused("{\"command\":\"x\",\"resources\":4}", "", "resources: 4 is");
     refused("{\"command\":\"x\",\"split_output\":1}", "", "split_output: 1 is");
+    refused("{\"command\":\"x\",\"nice\":20}", "", "nice: ");
     refused("{\"command\":\"x\",\"log_limit\":\"1K\"}", "", "log_limit: is less than 64K");
 }
 
@@ -304,7 +305,8 @@ static void round_trip(void **state)
         "\",\"cpus\":0.25,\"mem\":\"1.5G\"}",
         "{\"command\":\"x\",\"timeout\":\"1h30m\",\"grace\":0,\"backoff\":0,\"retries\":3,"
         "\"priority\":9,"
-        "\"split_output\":true,\"log_limit\":\"64M\",\"resources\":{\"slots\":2,\"gpus\":1}}",
+        "\"split_output\":true,\"nice\":-3,\"log_limit\":\"64M\",\"resources\":{\"slots\":2,"
+        "\"gpus\":1}}",
         "{\"command\":\"x\",\"gpus\":1,\"gpus_max\":4,\"gpu_mem\":\"1G\",\"gpu_share\":false,"
         "\"epochs\":3,\"estimate\":\"90s\",\"deadline\":\"2026-11-20T08:00:00+01:00\","
         "\"preempt_signal\":12,\"checkpoint\":\"/c\",\"mounts\":[\"/a:/b\"],"

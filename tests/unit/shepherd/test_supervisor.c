@@ -8,6 +8,8 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <cmocka.h>
@@ -97,6 +99,42 @@ static struct journal_record last_record(struct rig *r, size_t *n)
     }
     journal_reader_done(&reader);
     return last;
+}
+
+static void test_nice(void **state)
+{
+    struct rig r;
+    size_t n;
+
+    (void)state;
+    rig_init(&r, "exit $(nice)");
+    r.start.run.limits.nice = 7;
+    assert_int_equal(exit_code(supervise(&r)), SUPERVISOR_RECORDED);
+    struct journal_record end = last_record(&r, &n);
+    assert_int_equal(end.why, RUN_END_EXITED);
+    assert_true(WEXITSTATUS(end.wait_status) >= 7); /* the test itself may run niced */
+    rig_done(&r);
+}
+
+static void test_nice_that_is_not_permitted(void **state)
+{
+    struct rig r;
+    size_t n;
+    char text[200];
+    const struct rlimit none = {0, 0};
+
+    (void)state;
+    rig_init(&r, "true");
+    r.start.run.limits.nice = -5;
+    r.start.run.change_user = geteuid() == 0; /* root may; whether others may is a limit */
+    r.start.run.uid = r.start.run.gid = 65534;
+    setrlimit(RLIMIT_NICE, &none);
+    assert_int_equal(exit_code(supervise(&r)), SUPERVISOR_RECORDED);
+    struct journal_record end = last_record(&r, &n);
+    assert_int_equal(end.why, RUN_END_START_FAILED);
+    journal_failure_text(&end, text, sizeof(text));
+    assert_non_null(strstr(text, "nice level is not permitted"));
+    rig_done(&r);
 }
 
 static void test_outcome(void **state)
@@ -236,9 +274,14 @@ static void test_stop_before_the_command(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_outcome), cmocka_unit_test(test_fence),
-        cmocka_unit_test(test_lock),    cmocka_unit_test(test_two_at_once),
-        cmocka_unit_test(test_signals), cmocka_unit_test(test_stop_before_the_command),
+        cmocka_unit_test(test_outcome),
+        cmocka_unit_test(test_nice),
+        cmocka_unit_test(test_nice_that_is_not_permitted),
+        cmocka_unit_test(test_fence),
+        cmocka_unit_test(test_lock),
+        cmocka_unit_test(test_two_at_once),
+        cmocka_unit_test(test_signals),
+        cmocka_unit_test(test_stop_before_the_command),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
