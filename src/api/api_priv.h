@@ -90,9 +90,9 @@ void node_json(struct buf *b, struct core *core, size_t at, const struct caller 
 void nodes_answer(void *arg, const struct err *e, const struct acted *r);
 
 /* ---- series.c ---- */
-/* As put_double; "nan", "inf" and "-inf" in quotes. */
-void put_number(struct buf *b, const char *key, double v);
-void put_step(struct buf *b, const char *key, int64_t step); /* null when there is none */
+/* As jw_double, but "nan", "inf" and "-inf" in quotes. */
+void jw_number(struct buf *b, const char *key, double v);
+void jw_step(struct buf *b, const char *key, int64_t step); /* null when there is none */
 
 /* ---- handlers, in the order of the table ---- */
 void meta_health(struct call *c);

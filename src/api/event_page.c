@@ -39,17 +39,19 @@ void event_page_free(struct event_page *p)
 
 void event_json(struct buf *b, const struct event_view *v)
 {
-    put_int(b, "{\"seq\":", (int64_t)v->seq);
-    put_str(b, ",\"kind\":", v->kind);
-    put_time(b, ",\"at\":", v->at_ms);
+    jw_object(b, NULL);
+    jw_int(b, "seq", (int64_t)v->seq);
+    jw_str(b, "kind", v->kind);
+    jw_time(b, "at", v->at_ms);
     if (v->first) {
-        put_int(b, ",\"job\":", (int64_t)v->first);
-        put_int(b, ",\"last\":", (int64_t)v->last);
+        jw_int(b, "job", (int64_t)v->first);
+        jw_int(b, "last", (int64_t)v->last);
     } else {
-        buf_adds(b, ",\"job\":null,\"last\":null");
+        jw_null(b, "job");
+        jw_null(b, "last");
     }
-    put_raw(b, ",\"data\":", v->data.n ? v->data : STR("{}"));
-    buf_addc(b, '}');
+    jw_raw(b, "data", v->data.n ? v->data : STR("{}"));
+    jw_end_object(b);
 }
 
 static void add_entry(struct event_page *p, const struct event_view *v, const uint32_t *uid)
@@ -71,8 +73,6 @@ static void add_entry(struct event_page *p, const struct event_view *v, const ui
         snprintf(kind, sizeof(kind), STR_FMT, (int)MIN(v->kind.n, sizeof(kind) - 1), v->kind.p);
         sse_format(&p->text, v->seq, kind, buf_str(&json));
     } else {
-        if (p->text.n > 0)
-            buf_addc(&p->text, ',');
         event_json(&p->text, v);
     }
     en.n = p->text.n - en.at;

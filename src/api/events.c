@@ -261,10 +261,13 @@ static int page_run(struct call *c, const struct events_call *d)
     event_page_read(p);
     ok = p->err.code == ERR_NONE;
     if (ok) {
-        put_raw(&c->out, "{\"items\":[", buf_str(&p->text));
-        put_int(&c->out, "],\"next\":", (int64_t)p->last);
-        put_bool(&c->out, ",\"more\":", p->full);
-        buf_addc(&c->out, '}');
+        jw_object(&c->out, NULL);
+        jw_array(&c->out, "items");
+        jw_members(&c->out, buf_str(&p->text));
+        jw_end_array(&c->out);
+        jw_int(&c->out, "next", (int64_t)p->last);
+        jw_bool(&c->out, "more", p->full);
+        jw_end_object(&c->out);
     } else {
         c->err = p->err;
     }

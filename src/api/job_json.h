@@ -4,7 +4,7 @@
  * them.  Their order is the order of the list.
  */
 #pragma once
-#include "base/buf.h"
+#include "base/json_out.h"
 #include "store/query.h"
 
 #define JOB_JSON_KEYS(X)                                                                           \
@@ -42,19 +42,8 @@
 void job_json(struct buf *b, const struct job_view *v);
 void job_json_open(struct buf *b, const struct job_view *v);
 
-/* Members of other objects.  `key` is text with quotes, colon and what stands before it:
- * ",\"name\":"; it goes out as it is. */
-void put_str(struct buf *b, const char *key, struct str s);
-void put_str_or_null(struct buf *b, const char *key, struct str s); /* empty is null */
-void put_int(struct buf *b, const char *key, int64_t v);
-void put_bool(struct buf *b, const char *key, bool v);
-void put_null(struct buf *b, const char *key);
-void put_time(struct buf *b, const char *key, int64_t wall_ms); /* 0 is null */
-void put_id(struct buf *b, const char *key, struct id id);
-void put_mcpu(struct buf *b, const char *key, int64_t mcpu); /* in CPUs: 2, 0.5 */
-void put_double(struct buf *b, const char *key, double v);
+/* Members that json_out.h does not know. */
+void jw_mcpu(struct buf *b, const char *key, int64_t mcpu); /* in CPUs: 2, 0.5 */
 struct gpu_set;
-void put_gpus(struct buf *b, const char *key, const struct gpu_set *s); /* "0-3,7", or null */
-void put_raw(struct buf *b, const char *key, struct str json);          /* JSON text */
-/* "queued":n,"starting":n,… without braces */
-void put_counts(struct buf *b, const uint64_t counts[JOB_STATE_MAX]);
+void jw_gpus(struct buf *b, const char *key, const struct gpu_set *s); /* "0-3,7", or null */
+void jw_counts(struct buf *b, const uint64_t counts[JOB_STATE_MAX]);   /* a member for each state */

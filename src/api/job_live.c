@@ -28,39 +28,38 @@ void job_live_note(struct call *c, const struct job_view *v, size_t at)
 
 static void put_span(struct buf *b, const char *key, int64_t at, int64_t lo, int64_t hi)
 {
-    buf_adds(b, key);
     if (!at) {
-        buf_adds(b, "null");
+        jw_null(b, key);
         return;
     }
-    put_time(b, "{\"at\":", at);
-    put_time(b, ",\"from\":", lo);
-    put_time(b, ",\"to\":", hi);
-    buf_addc(b, '}');
+    jw_object(b, key);
+    jw_time(b, "at", at);
+    jw_time(b, "from", lo);
+    jw_time(b, "to", hi);
+    jw_end_object(b);
 }
 
 static void put_live(struct buf *b, const struct gpu_view *v)
 {
-    put_gpus(b, "{\"devices\":", &v->devices);
-    buf_adds(b, ",\"shares_with\":[");
+    jw_object(b, NULL);
+    jw_gpus(b, "devices", &v->devices);
+    jw_array(b, "shares_with");
     for (int32_t i = 0; i < v->n_with; i++)
-        put_int(b, i ? "," : "", (int64_t)v->with[i]);
-    put_bool(b, "],\"stopping\":", v->stopping);
-    put_int(b, ",\"reserved_bytes\":", v->reserved_bytes);
-    put_double(b, ",\"speed\":", v->speed);
-    put_double(b, ",\"left_s\":", v->left_s);
-    put_double(b, ",\"estimate_s\":", v->estimate_s);
+        jw_int(b, NULL, (int64_t)v->with[i]);
+    jw_end_array(b);
+    jw_bool(b, "stopping", v->stopping);
+    jw_int(b, "reserved_bytes", v->reserved_bytes);
+    jw_double(b, "speed", v->speed);
+    jw_double(b, "left_s", v->left_s);
+    jw_double(b, "estimate_s", v->estimate_s);
     if (v->running)
-        put_null(b, ",\"wait\":");
+        jw_null(b, "wait");
     else
-        put_str(b, ",\"wait\":", str_of(core_wait_name(v->wait)));
-    if (v->wait_for && !v->running)
-        put_int(b, ",\"wait_for\":", (int64_t)v->wait_for);
-    else
-        put_null(b, ",\"wait_for\":");
-    put_span(b, ",\"start\":", v->start_ms, v->start_lo_ms, v->start_hi_ms);
-    put_span(b, ",\"finish\":", v->finish_ms, v->finish_lo_ms, v->finish_hi_ms);
-    buf_addc(b, '}');
+        jw_text(b, "wait", core_wait_name(v->wait));
+    jw_int_or_null(b, "wait_for", (int64_t)v->wait_for, v->wait_for && !v->running);
+    put_span(b, "start", v->start_ms, v->start_lo_ms, v->start_hi_ms);
+    put_span(b, "finish", v->finish_ms, v->finish_lo_ms, v->finish_hi_ms);
+    jw_end_object(b);
 }
 
 void job_live_reply(struct call *c)

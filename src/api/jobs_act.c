@@ -221,11 +221,12 @@ static void act_reply(struct call *c)
     if (a->what->no_content) {
         c->status = 204;
     } else {
-        put_int(&c->out, "{\"done\":", (int64_t)a->sum.done);
-        put_int(&c->out, ",\"already\":", (int64_t)a->sum.already);
-        put_int(&c->out, ",\"denied\":", (int64_t)a->sum.denied);
-        put_int(&c->out, ",\"unknown\":", (int64_t)a->sum.unknown);
-        buf_addc(&c->out, '}');
+        jw_object(&c->out, NULL);
+        jw_int(&c->out, "done", (int64_t)a->sum.done);
+        jw_int(&c->out, "already", (int64_t)a->sum.already);
+        jw_int(&c->out, "denied", (int64_t)a->sum.denied);
+        jw_int(&c->out, "unknown", (int64_t)a->sum.unknown);
+        jw_end_object(&c->out);
     }
     call_reply(c);
 }

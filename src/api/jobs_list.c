@@ -16,8 +16,6 @@ static bool add_job(void *arg, const struct job_view *v)
     struct call *c = arg;
     struct buf *b = &c->out;
 
-    if (b->p[b->n - 1] != '[')
-        buf_addc(b, ',');
     job_json(b, v);
     job_live_note(c, v, b->n - strlen("null}"));
     return !b->overflow;
@@ -30,15 +28,17 @@ static int list_run(struct call *c)
 
     if (list_params_query(c, &((struct listing *)c->data)->params, &q, &c->err) < 0)
         return -1;
-    buf_adds(&c->out, "{\"items\":[");
+    jw_object(&c->out, NULL);
+    jw_array(&c->out, "items");
     if (store_jobs(call_api(c)->conf.store, &q, add_job, c, &next, &c->err) < 0)
         return -1;
-    buf_adds(&c->out, "],\"next\":");
+    jw_end_array(&c->out);
+    jw_key(&c->out, STR("next"));
     /* A cursor keeps the time of its list: the same page has another one each time it is asked for.
      * Whether there is one (a quote or the n of null) does count. */
     c->etag.n = c->out.n + 1;
-    put_str_or_null(&c->out, "", str_of(next));
-    buf_addc(&c->out, '}');
+    jw_str_or_null(&c->out, NULL, str_of(next));
+    jw_end_object(&c->out);
     return 0;
 }
 
@@ -52,10 +52,10 @@ static int summary_run(struct call *c)
         return -1;
     for (int s = 0; s < JOB_STATE_MAX; s++)
         total += counts[s];
-    put_int(&c->out, "{\"total\":", (int64_t)total);
-    buf_addc(&c->out, ',');
-    put_counts(&c->out, counts);
-    buf_addc(&c->out, '}');
+    jw_object(&c->out, NULL);
+    jw_int(&c->out, "total", (int64_t)total);
+    jw_counts(&c->out, counts);
+    jw_end_object(&c->out);
     return 0;
 }
 

@@ -20,44 +20,38 @@ static bool add_run(void *arg, const struct run_view *v)
     struct buf *b = arg;
     const char *state = v->ended ? run_end_name(v->why) : v->started_ms ? "running" : "starting";
 
-    if (b->p[b->n - 1] != '[')
-        buf_addc(b, ',');
-    put_int(b, "{\"run\":", v->key.run);
-    put_str(b, ",\"node\":", v->node);
-    put_str(b, ",\"state\":", str_of(state));
-    if (v->ended && v->exit_code >= 0)
-        put_int(b, ",\"exit_code\":", v->exit_code);
-    else
-        put_null(b, ",\"exit_code\":");
-    put_str_or_null(b, ",\"detail\":", v->detail);
-    if (v->pid > 0) /* -1: on another machine */
-        put_int(b, ",\"pid\":", v->pid);
-    else
-        put_null(b, ",\"pid\":");
-    put_gpus(b, ",\"gpus\":", &v->gpus);
-    put_time(b, ",\"placed\":", v->placed_ms);
-    put_time(b, ",\"started\":", v->started_ms);
-    put_time(b, ",\"ended\":", v->ended_ms);
-    put_int(b, ",\"max_rss_bytes\":", v->max_rss_bytes);
-    put_int(b, ",\"cpu_user_ms\":", v->cpu_user_ms);
-    put_int(b, ",\"cpu_sys_ms\":", v->cpu_sys_ms);
-    buf_addc(b, '}');
+    jw_object(b, NULL);
+    jw_int(b, "run", v->key.run);
+    jw_str(b, "node", v->node);
+    jw_text(b, "state", state);
+    jw_int_or_null(b, "exit_code", v->exit_code, v->ended && v->exit_code >= 0);
+    jw_str_or_null(b, "detail", v->detail);
+    jw_int_or_null(b, "pid", v->pid, v->pid > 0); /* -1: on another machine */
+    jw_gpus(b, "gpus", &v->gpus);
+    jw_time(b, "placed", v->placed_ms);
+    jw_time(b, "started", v->started_ms);
+    jw_time(b, "ended", v->ended_ms);
+    jw_int(b, "max_rss_bytes", v->max_rss_bytes);
+    jw_int(b, "cpu_user_ms", v->cpu_user_ms);
+    jw_int(b, "cpu_sys_ms", v->cpu_sys_ms);
+    jw_end_object(b);
     return true;
 }
 
 /* Tags, parameters and artifacts of a job, each with its last value. */
 static void add_mark(struct buf *b, const struct mark_view *v)
 {
-    put_str(b, b->p[b->n - 1] == '{' ? "" : ",", v->name);
+    jw_key(b, v->name);
     if (v->kind == MARK_TAG) {
-        put_str(b, ":", v->text);
+        jw_str(b, NULL, v->text);
     } else if (v->kind == MARK_PARAM) {
-        put_raw(b, ":", v->text);
+        jw_raw(b, NULL, v->text);
     } else {
-        put_str(b, ":{\"path\":", v->text);
-        put_int(b, ",\"run\":", v->run);
-        put_time(b, ",\"at\":", v->at_ms);
-        buf_addc(b, '}');
+        jw_object(b, NULL);
+        jw_str(b, "path", v->text);
+        jw_int(b, "run", v->run);
+        jw_time(b, "at", v->at_ms);
+        jw_end_object(b);
     }
 }
 
@@ -71,35 +65,39 @@ static bool add_metric(void *arg, const struct series_view *v)
 {
     struct buf *b = arg;
 
-    put_str(b, b->p[b->n - 1] == '{' ? "" : ",", v->name);
+    jw_key(b, v->name);
+    jw_object(b, NULL);
     if (v->is_text)
-        put_str(b, ":{\"value\":", v->text);
+        jw_str(b, "value", v->text);
     else
-        put_number(b, ":{\"value\":", v->value);
-    put_step(b, ",\"step\":", v->step);
-    put_int(b, ",\"points\":", (int64_t)v->n);
-    put_int(b, ",\"run\":", v->run);
-    put_time(b, ",\"at\":", v->at_ms);
-    return buf_addc(b, '}');
+        jw_number(b, "value", v->value);
+    jw_step(b, "step", v->step);
+    jw_int(b, "points", (int64_t)v->n);
+    jw_int(b, "run", v->run);
+    jw_time(b, "at", v->at_ms);
+    return jw_end_object(b);
 }
 
 static int put_tracked(struct call *c, uint64_t seq)
 {
     struct store *s = call_api(c)->conf.store;
 
-    buf_adds(&c->out, ",\"logged_params\":{");
+    jw_object(&c->out, "logged_params");
     if (store_marks(s, &seq, 1, MARK_PARAM, keep_mark, &c->out, &c->err) < 0)
         return -1;
-    buf_adds(&c->out, "},\"tags\":{");
+    jw_end_object(&c->out);
+    jw_object(&c->out, "tags");
     if (store_marks(s, &seq, 1, MARK_TAG, keep_mark, &c->out, &c->err) < 0)
         return -1;
-    buf_adds(&c->out, "},\"metrics\":{");
+    jw_end_object(&c->out);
+    jw_object(&c->out, "metrics");
     if (store_series(s, &seq, 1, add_metric, &c->out, &c->err) < 0)
         return -1;
-    buf_adds(&c->out, "},\"artifacts\":{");
+    jw_end_object(&c->out);
+    jw_object(&c->out, "artifacts");
     if (store_marks(s, &seq, 1, MARK_ARTIFACT, keep_mark, &c->out, &c->err) < 0)
         return -1;
-    buf_addc(&c->out, '}');
+    jw_end_object(&c->out);
     return 0;
 }
 
@@ -113,19 +111,20 @@ static int get_run(struct call *c)
 
     if (job_ref_arg(c, &f) < 0 || store_job(s, f.seq, add_open, c, &c->err) < 0)
         return -1;
-    buf_adds(&c->out, ",\"runs\":[");
+    jw_array(&c->out, "runs");
     if (store_runs(s, f.seq, add_run, &c->out, &c->err) < 0 ||
         store_job_spec(s, f.seq, &spec, &c->err) < 0 ||
         store_job_deps(s, f.seq, &after, &n_after, &c->err) < 0)
         return -1;
-    put_raw(&c->out, "],\"spec\":", str_of(spec));
-    buf_adds(&c->out, ",\"after\":[");
+    jw_end_array(&c->out);
+    jw_raw(&c->out, "spec", str_of(spec));
+    jw_array(&c->out, "after");
     for (size_t i = 0; i < n_after; i++)
-        put_int(&c->out, i ? "," : "", (int64_t)after[i]);
-    buf_addc(&c->out, ']');
+        jw_int(&c->out, NULL, (int64_t)after[i]);
+    jw_end_array(&c->out);
     if (put_tracked(c, f.seq) < 0)
         return -1;
-    buf_addc(&c->out, '}');
+    jw_end_object(&c->out);
     return 0;
 }
 
@@ -182,17 +181,18 @@ static bool add_ended(void *arg, const struct job_view *v)
     if (v->reason.n > 0)
         buf_addf(&text, ": " STR_FMT, (int)MIN(v->reason.n, 1000), v->reason.p);
     buf_addc(&text, '.');
-    put_str(b, "{\"state\":", str_of(job_state_name(v->state)));
-    put_bool(b, ",\"waiting\":", false);
-    put_str(b, ",\"kind\":", STR("ended"));
-    put_str(b, ",\"text\":", buf_str(&text));
+    jw_object(b, NULL);
+    jw_text(b, "state", job_state_name(v->state));
+    jw_bool(b, "waiting", false);
+    jw_str(b, "kind", STR("ended"));
+    jw_str(b, "text", buf_str(&text));
     buf_reset(&text);
     if (v->state != JOB_SUCCEEDED)
         buf_addf(&text, "'berth logs %llu' shows its output, 'berth retry %llu' runs it again.",
                  (unsigned long long)v->seq, (unsigned long long)v->seq);
-    put_str_or_null(b, ",\"remedy\":", buf_str(&text));
-    put_int(b, ",\"ahead\":", 0);
-    buf_addc(b, '}');
+    jw_str_or_null(b, "remedy", buf_str(&text));
+    jw_int(b, "ahead", 0);
+    jw_end_object(b);
     return false;
 }
 
@@ -213,7 +213,7 @@ static void explain_then(struct call *c)
 
     /* Not held (any more): the record says it all. */
     if (core_explain(core, x->f.seq, &why, &c->err) == 0) {
-        json_write(&c->out, why, false);
+        json_write(&c->out, why, JSON_COMPACT);
         json_free(why);
     } else if (c->err.code == ERR_NOT_FOUND) {
         buf_add(&c->out, x->ended.p, x->ended.n);
@@ -240,8 +240,9 @@ static void control_reply(struct call *c, uint64_t seq)
 {
     if (c->who.token.job == seq)
         core_heard(call_api(c)->conf.core, c->who.token);
-    put_bool(&c->out, "{\"stop\":", core_stop_requested(call_api(c)->conf.core, seq));
-    buf_addc(&c->out, '}');
+    jw_object(&c->out, NULL);
+    jw_bool(&c->out, "stop", core_stop_requested(call_api(c)->conf.core, seq));
+    jw_end_object(&c->out);
     call_reply(c);
 }
 

@@ -29,24 +29,26 @@ static void submitting_free(void *data)
 static void put_one(struct buf *b, struct id id, uint64_t number, struct str name,
                     enum job_state state)
 {
-    put_id(b, "{\"id\":", id);
-    put_int(b, ",\"number\":", (int64_t)number);
-    put_str(b, ",\"name\":", name);
-    put_str(b, ",\"state\":", str_of(job_state_name(state)));
-    buf_addc(b, '}');
+    jw_object(b, NULL);
+    jw_id(b, "id", id);
+    jw_int(b, "number", (int64_t)number);
+    jw_str(b, "name", name);
+    jw_text(b, "state", job_state_name(state));
+    jw_end_object(b);
 }
 
 static void put_many(struct buf *b, uint64_t batch, struct id batch_id, uint64_t first, uint64_t n,
                      struct id first_id)
 {
+    jw_object(b, NULL);
     if (batch)
-        put_id(b, "{\"batch\":", batch_id);
+        jw_id(b, "batch", batch_id);
     else
-        put_null(b, "{\"batch\":");
-    put_int(b, ",\"first\":", (int64_t)first);
-    put_int(b, ",\"count\":", (int64_t)n);
-    put_id(b, ",\"first_id\":", first_id);
-    buf_addc(b, '}');
+        jw_null(b, "batch");
+    jw_int(b, "first", (int64_t)first);
+    jw_int(b, "count", (int64_t)n);
+    jw_id(b, "first_id", first_id);
+    jw_end_object(b);
 }
 
 static void on_submitted(void *arg, const struct err *e, const struct submitted *r)

@@ -6,7 +6,9 @@
 
 void meta_health(struct call *c)
 {
-    buf_adds(&c->out, "{\"ok\":true}");
+    jw_object(&c->out, NULL);
+    jw_bool(&c->out, "ok", true);
+    jw_end_object(&c->out);
     call_reply(c);
 }
 
@@ -20,16 +22,19 @@ void meta_routes(struct call *c)
     };
     struct buf *b = &c->out;
 
-    buf_adds(b, "{\"items\":[");
+    jw_object(b, NULL);
+    jw_array(b, "items");
     for (size_t i = 0; i < api_n_routes; i++) {
         const struct route *r = &api_routes[i];
 
-        put_str(b, i ? ",{\"method\":" : "{\"method\":", str_of(r->method));
-        put_str(b, ",\"path\":", str_of(r->path));
-        put_str(b, ",\"auth\":", str_of(classes[r->who]));
-        buf_addc(b, '}');
+        jw_object(b, NULL);
+        jw_text(b, "method", r->method);
+        jw_text(b, "path", r->path);
+        jw_text(b, "auth", classes[r->who]);
+        jw_end_object(b);
     }
-    buf_adds(b, "]}");
+    jw_end_array(b);
+    jw_end_object(b);
     c->etag.wanted = true;
     call_reply(c);
 }
@@ -49,20 +54,24 @@ static void about_reply(struct call *c, const uint64_t counts[JOB_STATE_MAX], ui
     struct buf *b = &c->out;
 
     buf_reserve(b, 1000);
-    put_str(b, "{\"version\":", str_of(conf->version));
-    put_str(b, ",\"home\":", str_of(conf->home));
-    put_time(b, ",\"started\":", conf->started_ms);
-    put_int(b, ",\"uid\":", conf->uid);
-    put_bool(b, ",\"multi_user\":", conf->multi_user);
-    put_str(b, ",\"you\":{\"user\":", str_of(c->who.caller.user));
-    put_int(b, ",\"uid\":", c->who.caller.uid);
-    put_bool(b, ",\"admin\":", c->who.caller.admin);
-    buf_adds(b, "},\"counts\":{");
-    put_counts(b, counts);
-    buf_adds(b, "},\"node\":");
+    jw_object(b, NULL);
+    jw_text(b, "version", conf->version);
+    jw_text(b, "home", conf->home);
+    jw_time(b, "started", conf->started_ms);
+    jw_int(b, "uid", conf->uid);
+    jw_bool(b, "multi_user", conf->multi_user);
+    jw_object(b, "you");
+    jw_text(b, "user", c->who.caller.user);
+    jw_int(b, "uid", c->who.caller.uid);
+    jw_bool(b, "admin", c->who.caller.admin);
+    jw_end_object(b);
+    jw_object(b, "counts");
+    jw_counts(b, counts);
+    jw_end_object(b);
+    jw_key(b, STR("node"));
     node_json(b, conf->core, 0, NULL); /* this machine is always the first */
-    put_int(b, ",\"last_event\":", (int64_t)last_event);
-    buf_addc(b, '}');
+    jw_int(b, "last_event", (int64_t)last_event);
+    jw_end_object(b);
     call_reply(c);
 }
 
@@ -158,8 +167,9 @@ static int backup_run(struct call *c)
 
     if (backup_path(c, &path) < 0 || store_backup(call_api(c)->conf.store, path, &c->err) < 0)
         return -1;
-    put_str(&c->out, "{\"path\":", str_of(path));
-    buf_addc(&c->out, '}');
+    jw_object(&c->out, NULL);
+    jw_text(&c->out, "path", path);
+    jw_end_object(&c->out);
     return 0;
 }
 
@@ -179,7 +189,9 @@ void meta_shutdown(struct call *c)
     struct api *a = c->self;
 
     c->status = 202;
-    buf_adds(&c->out, "{\"ok\":true}");
+    jw_object(&c->out, NULL);
+    jw_bool(&c->out, "ok", true);
+    jw_end_object(&c->out);
     call_reply(c);
     if (a->conf.shutdown)
         a->conf.shutdown(a->conf.shutdown_arg);

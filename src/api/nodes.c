@@ -38,30 +38,20 @@ static void add_holder(void *arg, struct run_key key, uint32_t uid, size_t node,
     vec_push(&h->list, one);
 }
 
-static void put_int_or_null(struct buf *b, const char *key, int64_t v, bool known)
-{
-    if (known)
-        put_int(b, key, v);
-    else
-        put_null(b, key);
-}
-
 static void put_holders(struct buf *b, const struct gpu_holders *h, uint32_t device)
 {
-    bool first = true;
-
-    buf_adds(b, ",\"jobs\":[");
+    jw_array(b, "jobs");
     for (size_t i = 0; i < h->list.n; i++) {
         const struct gpu_holder *one = &h->list.p[i];
         if (!gpu_set_has(one->devices, device))
             continue;
-        put_int(b, first ? "{\"number\":" : ",{\"number\":", (int64_t)one->job);
-        put_int_or_null(b, ",\"reserved_bytes\":", one->reserved_bytes, one->reserved_bytes > 0);
-        put_int_or_null(b, ",\"measured_bytes\":", one->measured_bytes, one->measured_bytes > 0);
-        buf_addc(b, '}');
-        first = false;
+        jw_object(b, NULL);
+        jw_int(b, "number", (int64_t)one->job);
+        jw_int_or_null(b, "reserved_bytes", one->reserved_bytes, one->reserved_bytes > 0);
+        jw_int_or_null(b, "measured_bytes", one->measured_bytes, one->measured_bytes > 0);
+        jw_end_object(b);
     }
-    buf_addc(b, ']');
+    jw_end_array(b);
 }
 
 static void put_device(struct buf *b, const struct device *d)
@@ -71,17 +61,18 @@ static void put_device(struct buf *b, const struct device *d)
                                          [DEVICE_LOST] = "lost",
                                          [DEVICE_EXCLUDED] = "excluded"};
 
-    put_int(b, "{\"index\":", d->index);
-    put_str(b, ",\"uuid\":", str_of(d->uuid));
-    put_str_or_null(b, ",\"kind\":", str_of(d->kind));
-    put_str(b, ",\"state\":", str_of(states[d->state]));
-    put_str_or_null(b, ",\"reason\":", str_of(d->state == DEVICE_OK ? "" : d->trouble));
-    put_int(b, ",\"mem_bytes\":", d->mem_bytes);
-    put_int_or_null(b, ",\"used_bytes\":", d->used_bytes, d->seen_ms && d->used_bytes >= 0);
-    put_int(b, ",\"foreign_bytes\":", d->foreign_bytes);
-    put_int_or_null(b, ",\"busy_percent\":", d->busy_percent, d->seen_ms && d->busy_percent >= 0);
-    put_int_or_null(b, ",\"power_w\":", d->power_mw / 1000, d->seen_ms && d->power_mw >= 0);
-    put_time(b, ",\"seen\":", d->seen_ms);
+    jw_object(b, NULL);
+    jw_int(b, "index", d->index);
+    jw_text(b, "uuid", d->uuid);
+    jw_str_or_null(b, "kind", str_of(d->kind));
+    jw_text(b, "state", states[d->state]);
+    jw_str_or_null(b, "reason", str_of(d->state == DEVICE_OK ? "" : d->trouble));
+    jw_int(b, "mem_bytes", d->mem_bytes);
+    jw_int_or_null(b, "used_bytes", d->used_bytes, d->seen_ms && d->used_bytes >= 0);
+    jw_int(b, "foreign_bytes", d->foreign_bytes);
+    jw_int_or_null(b, "busy_percent", d->busy_percent, d->seen_ms && d->busy_percent >= 0);
+    jw_int_or_null(b, "power_w", d->power_mw / 1000, d->seen_ms && d->power_mw >= 0);
+    jw_time(b, "seen", d->seen_ms);
 }
 
 static void put_devices(struct buf *b, struct core *core, size_t at, const struct caller *who)
@@ -92,18 +83,16 @@ static void put_devices(struct buf *b, struct core *core, size_t at, const struc
 
     if (who)
         core_gpu_runs(core, add_holder, &h);
-    buf_adds(b, ",\"devices\":[");
+    jw_array(b, "devices");
     for (size_t i = 0; i < n->n_devices; i++) {
-        if (i)
-            buf_addc(b, ',');
         put_device(b, &n->devices[i]);
-        put_bool(b, ",\"used\":", gpu_set_has(&u->gpus, (uint32_t)i));
-        put_int(b, ",\"runs\":", u->on_gpu[i]);
+        jw_bool(b, "used", gpu_set_has(&u->gpus, (uint32_t)i));
+        jw_int(b, "runs", u->on_gpu[i]);
         if (who)
             put_holders(b, &h, (uint32_t)i);
-        buf_addc(b, '}');
+        jw_end_object(b);
     }
-    buf_addc(b, ']');
+    jw_end_array(b);
     vec_done(&h.list);
 }
 
@@ -118,12 +107,11 @@ static void put_reach(struct buf *b, const struct core *core, size_t at)
     if (conf && json_parse(str_of(conf), "node", &j, &e) < 0)
         j = NULL;
     const struct json *url = json_get(j, "url");
-    put_str_or_null(b, ",\"url\":", json_type(url) == JSON_STR ? json_str(url) : STR(""));
-    put_str(b, ",\"state\":", str_of(n->away ? "away" : n->drained ? "drained" : "up"));
-    put_str_or_null(b, ",\"trouble\":", str_of(n->away ? n->trouble : ""));
-    put_int_or_null(b,
-                    ",\"retry_in_ms\":", MAX(n->again_ms - clock_mono(&clock_system), (int64_t)0),
-                    n->away && n->again_ms);
+    jw_str_or_null(b, "url", json_type(url) == JSON_STR ? json_str(url) : STR(""));
+    jw_text(b, "state", n->away ? "away" : n->drained ? "drained" : "up");
+    jw_str_or_null(b, "trouble", str_of(n->away ? n->trouble : ""));
+    jw_int_or_null(b, "retry_in_ms", MAX(n->again_ms - clock_mono(&clock_system), (int64_t)0),
+                   n->away && n->again_ms);
     json_free(j);
 }
 
@@ -132,21 +120,22 @@ void node_json(struct buf *b, struct core *core, size_t at, const struct caller 
     const struct node *n = core_node(core, at);
     const struct usage *u = core_usage(core, at);
 
-    put_str(b, "{\"name\":", str_of(n->name));
-    put_int(b, ",\"slots\":", n->slots);
-    put_mcpu(b, ",\"cpus\":", n->mcpu);
-    put_int(b, ",\"mem_bytes\":", n->mem_bytes);
-    put_int(b, ",\"gpus\":", (int64_t)n->n_devices);
+    jw_object(b, NULL);
+    jw_text(b, "name", n->name);
+    jw_int(b, "slots", n->slots);
+    jw_mcpu(b, "cpus", n->mcpu);
+    jw_int(b, "mem_bytes", n->mem_bytes);
+    jw_int(b, "gpus", (int64_t)n->n_devices);
     put_devices(b, core, at, who);
-    put_int(b, ",\"used_slots\":", u->slots);
-    put_mcpu(b, ",\"used_cpus\":", u->mcpu);
-    put_int(b, ",\"used_mem_bytes\":", u->mem_bytes);
-    put_int(b, ",\"used_gpus\":", gpu_set_count(&u->gpus));
-    put_int(b, ",\"running\":", u->runs);
-    put_bool(b, ",\"drained\":", n->drained);
-    put_bool(b, ",\"reserved\":", n->reserved);
+    jw_int(b, "used_slots", u->slots);
+    jw_mcpu(b, "used_cpus", u->mcpu);
+    jw_int(b, "used_mem_bytes", u->mem_bytes);
+    jw_int(b, "used_gpus", gpu_set_count(&u->gpus));
+    jw_int(b, "running", u->runs);
+    jw_bool(b, "drained", n->drained);
+    jw_bool(b, "reserved", n->reserved);
     put_reach(b, core, at);
-    buf_addc(b, '}');
+    jw_end_object(b);
 }
 
 void nodes_get(struct call *c)
@@ -165,18 +154,16 @@ void nodes_get(struct call *c)
 void nodes_list(struct call *c)
 {
     struct core *core = call_api(c)->conf.core;
-    bool first = true;
 
-    buf_adds(&c->out, "{\"items\":[");
+    jw_object(&c->out, NULL);
+    jw_array(&c->out, "items");
     for (size_t i = 0; i < core_node_count(core); i++) {
         if (!core_node(core, i))
             continue;
-        if (!first)
-            buf_addc(&c->out, ',');
         node_json(&c->out, core, i, &c->who.caller);
-        first = false;
     }
-    buf_adds(&c->out, "]}");
+    jw_end_array(&c->out);
+    jw_end_object(&c->out);
     call_reply(c);
 }
 

@@ -138,12 +138,13 @@ static void on_begun(void *arg, const struct err *e, const struct submitted *r)
     struct run_key key = {r->first, 1};
     AUTO_FREE char *dir = core_run_dir(core, key);
     core_job_token(core, key, token);
-    put_id(&c->out, "{\"id\":", r->id);
-    put_int(&c->out, ",\"number\":", (int64_t)r->first);
-    put_int(&c->out, ",\"run\":", key.run);
-    put_str(&c->out, ",\"token\":", str_of(token));
-    put_str(&c->out, ",\"run_dir\":", str_of(dir));
-    buf_addc(&c->out, '}');
+    jw_object(&c->out, NULL);
+    jw_id(&c->out, "id", r->id);
+    jw_int(&c->out, "number", (int64_t)r->first);
+    jw_int(&c->out, "run", key.run);
+    jw_text(&c->out, "token", token);
+    jw_text(&c->out, "run_dir", dir);
+    jw_end_object(&c->out);
     c->status = 201;
     call_reply(c);
 }
@@ -195,9 +196,10 @@ static void on_ended(void *arg, const struct err *e, const struct acted *r)
         call_fail(c, e);
         return;
     }
-    put_int(&c->out, "{\"done\":", (int64_t)r->done);
-    put_int(&c->out, ",\"already\":", (int64_t)r->already);
-    buf_addc(&c->out, '}');
+    jw_object(&c->out, NULL);
+    jw_int(&c->out, "done", (int64_t)r->done);
+    jw_int(&c->out, "already", (int64_t)r->already);
+    jw_end_object(&c->out);
     call_reply(c);
 }
 

@@ -28,15 +28,15 @@ static int own_counts(struct call *c, struct str name, uint64_t counts[JOB_STATE
 static void put_project(struct buf *b, const struct project_view *v,
                         const uint64_t counts[JOB_STATE_MAX])
 {
-    put_str(b, "{\"name\":", v->name);
-    put_int(b, ",\"total\":", (int64_t)total(counts));
-    put_time(b, ",\"created\":", v->created_ms);
-    put_str(b, ",\"owner\":", v->owner);
-    put_str(b, ",\"description\":", v->description);
-    put_int(b, ",\"notes\":", (int64_t)v->notes);
-    buf_addc(b, ',');
-    put_counts(b, counts);
-    buf_addc(b, '}');
+    jw_object(b, NULL);
+    jw_str(b, "name", v->name);
+    jw_int(b, "total", (int64_t)total(counts));
+    jw_time(b, "created", v->created_ms);
+    jw_str(b, "owner", v->owner);
+    jw_str(b, "description", v->description);
+    jw_int(b, "notes", (int64_t)v->notes);
+    jw_counts(b, counts);
+    jw_end_object(b);
 }
 
 struct projects_call {
@@ -62,8 +62,6 @@ static bool add_project(void *arg, const struct project_view *v)
     }
     if (!p->all && !total(counts) && !v->notes && !v->description.n)
         return true; /* its last job was removed, and nobody wrote anything about it */
-    if (c->out.n && c->out.p[c->out.n - 1] != '[')
-        buf_addc(&c->out, ',');
     put_project(&c->out, v, counts);
     return true;
 }
@@ -72,10 +70,12 @@ static int projects_run(struct call *c)
 {
     struct projects_call p = {.c = c};
 
-    buf_adds(&c->out, "{\"items\":[");
+    jw_object(&c->out, NULL);
+    jw_array(&c->out, "items");
     if (store_project_list(call_api(c)->conf.store, add_project, &p, &c->err) < 0 || p.rc < 0)
         return -1;
-    buf_adds(&c->out, "]}");
+    jw_end_array(&c->out);
+    jw_end_object(&c->out);
     return 0;
 }
 
@@ -118,20 +118,17 @@ static bool add_batch(void *arg, const struct batch_view *v)
     struct batches_call *d = arg;
     struct buf *b = d->out;
 
-    put_id(b, d->n ? ",{\"id\":" : "{\"id\":", v->id);
-    put_int(b, ",\"number\":", (int64_t)v->seq);
-    put_str_or_null(b, ",\"name\":", v->name);
-    put_str(b, ",\"project\":", v->project);
-    if (v->slots)
-        put_int(b, ",\"slots\":", v->slots);
-    else
-        put_null(b, ",\"slots\":");
-    put_int(b, ",\"first\":", (int64_t)v->first_job);
-    put_int(b, ",\"count\":", (int64_t)v->n_jobs);
-    put_time(b, ",\"created\":", v->created_ms);
-    buf_addc(b, ',');
-    put_counts(b, v->counts);
-    buf_addc(b, '}');
+    jw_object(b, NULL);
+    jw_id(b, "id", v->id);
+    jw_int(b, "number", (int64_t)v->seq);
+    jw_str_or_null(b, "name", v->name);
+    jw_str(b, "project", v->project);
+    jw_int_or_null(b, "slots", v->slots, v->slots);
+    jw_int(b, "first", (int64_t)v->first_job);
+    jw_int(b, "count", (int64_t)v->n_jobs);
+    jw_time(b, "created", v->created_ms);
+    jw_counts(b, v->counts);
+    jw_end_object(b);
     d->last = v->seq;
     d->n++;
     return !b->overflow;
@@ -140,19 +137,19 @@ static bool add_batch(void *arg, const struct batch_view *v)
 static int batches_run(struct call *c)
 {
     struct batches_call *d = c->data;
+    char next[24] = "";
 
     d->out = &c->out;
-    buf_adds(&c->out, "{\"items\":[");
+    jw_object(&c->out, NULL);
+    jw_array(&c->out, "items");
     if (store_batches(call_api(c)->conf.store, !c->who.caller.admin, c->who.caller.uid,
                       (uint64_t)d->before, (size_t)d->limit, add_batch, d, &c->err) < 0)
         return -1;
-    if (d->n == (size_t)d->limit && d->last > 1) {
-        put_int(&c->out, "],\"next\":\"", (int64_t)d->last);
-        buf_addc(&c->out, '"');
-    } else {
-        put_null(&c->out, "],\"next\":");
-    }
-    buf_addc(&c->out, '}');
+    if (d->n == (size_t)d->limit && d->last > 1)
+        snprintf(next, sizeof(next), "%llu", (unsigned long long)d->last);
+    jw_end_array(&c->out);
+    jw_str_or_null(&c->out, "next", str_of(next));
+    jw_end_object(&c->out);
     return 0;
 }
 

@@ -31,7 +31,8 @@ static int list_run(struct call *c)
     struct queue_names q = {.mem = &c->mem};
     int rc = store_queues(s, keep_queue, &q, &c->err);
 
-    buf_adds(&c->out, "{\"items\":[");
+    jw_object(&c->out, NULL);
+    jw_array(&c->out, "items");
     for (size_t i = 0; rc == 0 && i < q.list.n; i++) {
         uint64_t counts[JOB_STATE_MAX] = {0};
         struct job_query jq = {.queue = q.list.p[i].name,
@@ -40,13 +41,14 @@ static int list_run(struct call *c)
                                .limit = 1};
 
         rc = store_job_counts(s, &jq, counts, &c->err);
-        put_str(&c->out, i ? ",{\"name\":" : "{\"name\":", str_of(q.list.p[i].name));
-        put_bool(&c->out, ",\"paused\":", q.list.p[i].paused);
-        buf_addc(&c->out, ',');
-        put_counts(&c->out, counts);
-        buf_addc(&c->out, '}');
+        jw_object(&c->out, NULL);
+        jw_text(&c->out, "name", q.list.p[i].name);
+        jw_bool(&c->out, "paused", q.list.p[i].paused);
+        jw_counts(&c->out, counts);
+        jw_end_object(&c->out);
     }
-    buf_adds(&c->out, "]}");
+    jw_end_array(&c->out);
+    jw_end_object(&c->out);
     vec_done(&q.list);
     return rc;
 }
@@ -66,9 +68,10 @@ static void on_set(void *arg, const struct err *e, const struct acted *r)
         call_fail(c, e);
         return;
     }
-    put_str(&c->out, "{\"name\":", c->arg[0]);
-    put_bool(&c->out, ",\"paused\":", c->data != NULL);
-    buf_addc(&c->out, '}');
+    jw_object(&c->out, NULL);
+    jw_str(&c->out, "name", c->arg[0]);
+    jw_bool(&c->out, "paused", c->data != NULL);
+    jw_end_object(&c->out);
     call_reply(c);
 }
 

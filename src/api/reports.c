@@ -34,8 +34,9 @@ static void on_reported(void *arg, const struct err *e, int64_t offset)
         call_fail(c, e);
         return;
     }
-    put_int(&c->out, "{\"offset\":", offset);
-    buf_addc(&c->out, '}');
+    jw_object(&c->out, NULL);
+    jw_int(&c->out, "offset", offset);
+    jw_end_object(&c->out);
     call_reply(c);
 }
 

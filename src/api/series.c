@@ -20,20 +20,20 @@ struct series_call {
     VEC(char *) names; /* in the call's memory */
 };
 
-void put_number(struct buf *b, const char *key, double v)
+void jw_number(struct buf *b, const char *key, double v)
 {
     if (isfinite(v))
-        put_double(b, key, v);
+        jw_double(b, key, v);
     else
-        put_str(b, key, isnan(v) ? STR("nan") : v > 0 ? STR("inf") : STR("-inf"));
+        jw_str(b, key, isnan(v) ? STR("nan") : v > 0 ? STR("inf") : STR("-inf"));
 }
 
-void put_step(struct buf *b, const char *key, int64_t step)
+void jw_step(struct buf *b, const char *key, int64_t step)
 {
     if (step >= 0)
-        put_int(b, key, step);
+        jw_int(b, key, step);
     else
-        put_null(b, key);
+        jw_null(b, key);
 }
 
 /* ---- points ---- */
@@ -42,25 +42,26 @@ static bool add_point(void *arg, const struct point_view *v)
 {
     struct buf *b = arg;
 
-    put_step(b, b->p[b->n - 1] == '[' ? "{\"step\":" : ",{\"step\":", v->step);
+    jw_object(b, NULL);
+    jw_step(b, "step", v->step);
     if (v->is_text)
-        put_str(b, ",\"value\":", v->text);
+        jw_str(b, "value", v->text);
     else
-        put_number(b, ",\"value\":", v->value);
-    put_int(b, ",\"run\":", v->run);
-    put_time(b, ",\"at\":", v->at_ms);
-    return buf_addc(b, '}');
+        jw_number(b, "value", v->value);
+    jw_int(b, "run", v->run);
+    jw_time(b, "at", v->at_ms);
+    return jw_end_object(b);
 }
 
 static int put_points(struct series_call *d, uint64_t job, const char *name)
 {
     struct buf *b = &d->c->out;
 
-    buf_addc(b, '[');
+    jw_array(b, NULL);
     if (store_points(call_api(d->c)->conf.store, job, str_of(name), (uint64_t)d->first,
                      (size_t)d->limit, add_point, b, &d->c->err) < 0)
         return -1;
-    buf_addc(b, ']');
+    jw_end_array(b);
     return 0;
 }
 
@@ -69,20 +70,17 @@ static int put_points(struct series_call *d, uint64_t job, const char *name)
 static void put_column(struct buf *b, const char *key, const struct series_bucket *all, size_t n,
                        double (*value)(const struct series_bucket *))
 {
-    bool first = true;
-
-    buf_adds(b, key);
+    jw_array(b, key);
     for (size_t i = 0; i < n; i++) {
         if (!all[i].n)
             continue;
         double v = value(&all[i]);
         if (all[i].min > all[i].max && !isnan(v))
-            put_null(b, first ? "" : ","); /* nothing but NaNs has neither */
+            jw_null(b, NULL); /* nothing but NaNs has neither */
         else
-            put_number(b, first ? "" : ",", v);
-        first = false;
+            jw_number(b, NULL, v);
     }
-    buf_addc(b, ']');
+    jw_end_array(b);
 }
 
 static double min_of(const struct series_bucket *b)
@@ -103,30 +101,28 @@ static double last_of(const struct series_bucket *b)
 static void put_whole(struct buf *b, const char *key, const struct series_bucket *all, size_t n,
                       bool counts)
 {
-    bool first = true;
-
-    buf_adds(b, key);
+    jw_array(b, key);
     for (size_t i = 0; i < n; i++) {
         if (!all[i].n)
             continue;
-        put_int(b, first ? "" : ",", counts ? (int64_t)all[i].n : all[i].last_x);
-        first = false;
+        jw_int(b, NULL, counts ? (int64_t)all[i].n : all[i].last_x);
     }
-    buf_addc(b, ']');
+    jw_end_array(b);
 }
 
 static bool add_facts(void *arg, const struct series_view *v)
 {
     struct buf *b = arg;
 
-    put_int(b, "{\"n\":", (int64_t)v->n);
+    jw_object(b, NULL);
+    jw_int(b, "n", (int64_t)v->n);
     if (v->is_text)
-        put_str(b, ",\"value\":", v->text);
+        jw_str(b, "value", v->text);
     else
-        put_number(b, ",\"value\":", v->value);
-    put_step(b, ",\"step\":", v->step);
-    put_int(b, ",\"run\":", v->run);
-    put_time(b, ",\"at\":", v->at_ms);
+        jw_number(b, "value", v->value);
+    jw_step(b, "step", v->step);
+    jw_int(b, "run", v->run);
+    jw_time(b, "at", v->at_ms);
     return true;
 }
 
@@ -141,14 +137,14 @@ static int put_buckets(struct series_call *d, uint64_t job, const char *name)
     if (store_series_one(s, job, str_of(name), add_facts, b, &d->c->err) < 0 ||
         store_buckets(s, job, str_of(name), &a, all, &d->c->err) < 0)
         return -1;
-    put_int(b, ",\"from\":", a.from);
-    put_int(b, ",\"to\":", a.to);
-    put_whole(b, ",\"x\":[", all, a.n, false);
-    put_column(b, ",\"min\":[", all, a.n, min_of);
-    put_column(b, ",\"max\":[", all, a.n, max_of);
-    put_column(b, ",\"last\":[", all, a.n, last_of);
-    put_whole(b, ",\"count\":[", all, a.n, true);
-    buf_addc(b, '}');
+    jw_int(b, "from", a.from);
+    jw_int(b, "to", a.to);
+    put_whole(b, "x", all, a.n, false);
+    put_column(b, "min", all, a.n, min_of);
+    put_column(b, "max", all, a.n, max_of);
+    put_column(b, "last", all, a.n, last_of);
+    put_whole(b, "count", all, a.n, true);
+    jw_end_object(b);
     return 0;
 }
 
@@ -179,14 +175,15 @@ static int metrics_run(struct call *c)
     if (job_ref_arg(c, &f) < 0)
         return -1;
     rc = list_names(d, f.seq);
-    buf_adds(&c->out, "{\"metrics\":{");
+    jw_object(&c->out, NULL);
+    jw_object(&c->out, "metrics");
     for (size_t i = 0; rc == 0 && i < d->names.n; i++) {
-        put_str(&c->out, i ? "," : "", str_of(d->names.p[i]));
-        buf_addc(&c->out, ':');
+        jw_key(&c->out, str_of(d->names.p[i]));
         rc =
             d->buckets ? put_buckets(d, f.seq, d->names.p[i]) : put_points(d, f.seq, d->names.p[i]);
     }
-    buf_adds(&c->out, "}}");
+    jw_end_object(&c->out);
+    jw_end_object(&c->out);
     vec_done(&d->names);
     return rc;
 }

@@ -83,8 +83,9 @@ static void on_done(void *arg, const struct err *e, const struct acted *r)
         call_fail(c, e);
         return;
     }
-    put_int(&c->out, "{\"done\":", (int64_t)r->done);
-    buf_addc(&c->out, '}');
+    jw_object(&c->out, NULL);
+    jw_int(&c->out, "done", (int64_t)r->done);
+    jw_end_object(&c->out);
     call_reply(c);
 }
 
@@ -142,19 +143,22 @@ static bool add_note(void *arg, const struct note_view *v)
 {
     struct buf *b = arg;
 
-    put_int(b, b->p[b->n - 1] == '[' ? "{\"number\":" : ",{\"number\":", (int64_t)v->seq);
-    put_time(b, ",\"at\":", v->at_ms);
-    put_str(b, ",\"author\":", v->author);
-    put_str(b, ",\"text\":", v->text);
-    return buf_addc(b, '}');
+    jw_object(b, NULL);
+    jw_int(b, "number", (int64_t)v->seq);
+    jw_time(b, "at", v->at_ms);
+    jw_str(b, "author", v->author);
+    jw_str(b, "text", v->text);
+    return jw_end_object(b);
 }
 
 static int put_notes(struct call *c, struct str project, uint64_t job)
 {
-    buf_adds(&c->out, "{\"items\":[");
+    jw_object(&c->out, NULL);
+    jw_array(&c->out, "items");
     if (store_notes(call_api(c)->conf.store, project, job, add_note, &c->out, &c->err) < 0)
         return -1;
-    buf_adds(&c->out, "]}");
+    jw_end_array(&c->out);
+    jw_end_object(&c->out);
     return 0;
 }
 
@@ -359,17 +363,15 @@ static bool add_artifact(void *arg, const struct mark_view *v)
     AUTO_FD fd = open_artifact(l, v);
     struct stat st;
 
-    put_str(b, b->p[b->n - 1] == '[' ? "{\"name\":" : ",{\"name\":", v->name);
-    put_str(b, ",\"path\":", v->text);
-    put_str(
-        b, ",\"kind\":", str_of(type < ARRAY_SIZE(file_types) ? file_types[type].kind : "unknown"));
-    if (fd >= 0 && fstat(fd, &st) == 0)
-        put_int(b, ",\"bytes\":", st.st_size);
-    else
-        put_null(b, ",\"bytes\":"); /* it is not with the job, or not any more */
-    put_int(b, ",\"run\":", v->run);
-    put_time(b, ",\"at\":", v->at_ms);
-    return buf_addc(b, '}');
+    jw_object(b, NULL);
+    jw_str(b, "name", v->name);
+    jw_str(b, "path", v->text);
+    jw_text(b, "kind", type < ARRAY_SIZE(file_types) ? file_types[type].kind : "unknown");
+    jw_int_or_null(b, "bytes", st.st_size,
+                   fd >= 0 && fstat(fd, &st) == 0); /* it is not with the job, or not any more */
+    jw_int(b, "run", v->run);
+    jw_time(b, "at", v->at_ms);
+    return jw_end_object(b);
 }
 
 static int artifacts_run(struct call *c)
@@ -379,11 +381,13 @@ static int artifacts_run(struct call *c)
 
     if (job_ref_arg(c, &d->f) < 0)
         return -1;
-    buf_adds(&c->out, "{\"items\":[");
+    jw_object(&c->out, NULL);
+    jw_array(&c->out, "items");
     if (store_marks(call_api(c)->conf.store, &d->f.seq, 1, MARK_ARTIFACT, add_artifact, &l,
                     &c->err) < 0)
         return -1;
-    buf_adds(&c->out, "]}");
+    jw_end_array(&c->out);
+    jw_end_object(&c->out);
     return 0;
 }
 

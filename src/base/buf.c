@@ -1,11 +1,10 @@
-/* buf.c - growable bytes, and the JSON text forms everything that writes JSON shares
+/* buf.c - growable bytes
  *
  * A maximum of 0 (a zeroed struct) means no limit.  The terminating NUL is not counted.
  * Once an append did not fit, every later one fails too, so that callers check once at the end.
  */
 #include "base/buf.h"
 #include "base/util.h"
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -146,69 +145,4 @@ char *buf_take(struct buf *b, size_t *out_n)
     b->p = NULL;
     buf_done(b);
     return p;
-}
-
-static void add_escape(struct buf *b, unsigned char c)
-{
-    static const char shorts[] = "\bb\tt\nn\ff\rr\"\"\\\\";
-
-    for (size_t i = 0; i + 1 < sizeof(shorts); i += 2) {
-        if ((unsigned char)shorts[i] == c) {
-            buf_add(b, (char[]){'\\', shorts[i + 1]}, 2);
-            return;
-        }
-    }
-    buf_addf(b, "\\u%04x", c);
-}
-
-bool buf_add_json_str(struct buf *b, struct str s)
-{
-    size_t start = b->n;
-    size_t plain = 0; /* s[plain..i) needs no change and is copied in one go */
-
-    buf_addc(b, '"');
-    for (size_t i = 0; i < s.n;) {
-        unsigned char c = (unsigned char)s.p[i];
-        uint32_t cp;
-        size_t len = 1;
-        bool valid = true;
-        if (c >= 0x80) {
-            len = utf8_decode((struct str){s.p + i, s.n - i}, &cp);
-            valid = len > 0;
-            len = MAX(len, 1);
-        }
-        if (!valid || c < 0x20 || c == '"' || c == '\\') {
-            buf_add(b, s.p + plain, i - plain);
-            if (valid)
-                add_escape(b, c);
-            else
-                buf_adds(b, "\xEF\xBF\xBD");
-            plain = i + 1;
-        }
-        i += len;
-    }
-    if (s.n > plain)
-        buf_add(b, s.p + plain, s.n - plain);
-    if (buf_addc(b, '"'))
-        return true;
-    b->n = MIN(start, b->n);
-    if (b->p)
-        b->p[b->n] = '\0';
-    return false;
-}
-
-bool buf_add_json_double(struct buf *b, double d)
-{
-    char text[40];
-
-    if (!isfinite(d))
-        return buf_adds(b, "null");
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(text, sizeof(text), "%.*g", digits, d);
-        if (strtod(text, NULL) == d)
-            break;
-    }
-    /* "1" would read back as a whole number. */
-    const char *tail = strpbrk(text, ".e") ? "" : ".0";
-    return buf_addf(b, "%s%s", text, tail);
 }

@@ -22,9 +22,6 @@ bool buf_vaddf(struct buf *b, const char *fmt, va_list ap) __attribute__((format
 char *buf_reserve(struct buf *b, size_t n); /* room for n more bytes, or NULL; then b->n += used */
 void buf_consume(struct buf *b, size_t n);  /* drops the first n bytes */
 char *buf_take(struct buf *b, size_t *out_n); /* never NULL; the buf is empty afterwards */
-/* JSON string with quotes and escapes; invalid UTF-8 becomes U+FFFD. */
-bool buf_add_json_str(struct buf *b, struct str s);
-bool buf_add_json_double(struct buf *b, double d); /* shortest form that reads back; null for NaN */
 static inline struct str buf_str(const struct buf *b)
 {
     return (struct str){b->p ? b->p : "", b->n};

@@ -20,9 +20,22 @@ int json_parse(struct str text, const char *name, struct json **out, struct err 
 void json_free(struct json *j);
 struct json *json_copy(const struct json *j);
 bool json_equal(const struct json *a, const struct json *b);
-/* Compact, one line; with pretty two-space indentation. */
-bool json_write(struct buf *b, const struct json *j, bool pretty);
-char *json_text(const struct json *j); /* compact, yours */
+/* AUTO(json) struct json *j = NULL;  frees the tree at the end of the scope. */
+static inline void json_done(struct json **j)
+{
+    json_free(*j);
+}
+
+/* json_out.c: the whole tree as text; json_out.h writes text without a tree. */
+enum json_form {
+    JSON_COMPACT,         /* one line without spaces */
+    JSON_PRETTY,          /* indented by two spaces */
+    JSON_PYTHON,          /* as Python's json.dumps: ", " and ": ", ASCII, repr of floats, NaN */
+    JSON_PYTHON_INDENTED, /* the same with indent=4 */
+};
+bool json_write(struct buf *b, const struct json *j, enum json_form form);
+char *json_text_as(const struct json *j, enum json_form form); /* yours */
+char *json_text(const struct json *j);                         /* compact, yours */
 
 enum json_type json_type(const struct json *j); /* NULL is JSON_NULL */
 const char *json_type_name(enum json_type t);   /* "a string", "a whole number", … for messages */

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/json_out.h"
 #include "base/util.h"
 #include <errno.h>
 #include <stdarg.h>
@@ -83,9 +84,9 @@ static void build_line(struct buf *b, enum log_level level, const char *room, ch
         buf_addf(b, "<%c>", levels[level].priority);
     if (conf.json) {
         buf_addf(b, "{\"time\":\"%s\",\"level\":\"%s\",\"room\":", time, levels[level].name);
-        buf_add_json_str(b, str_of(room));
+        jw_str(b, NULL, str_of(room));
         buf_adds(b, ",\"message\":");
-        buf_add_json_str(b, str_of(message));
+        jw_str(b, NULL, str_of(message));
         buf_adds(b, "}\n");
     } else {
         flatten(message);

@@ -84,7 +84,7 @@ static int report(const struct cli *c, const struct act *a, const struct json *r
     if (cli_json(c)) {
         AUTO(buf) struct buf b = {0};
         buf_init(&b, 1 << 16);
-        json_write(&b, reply, false);
+        json_write(&b, reply, JSON_COMPACT);
         buf_addc(&b, '\n');
         cli_print(&b);
     } else {

@@ -281,7 +281,7 @@ static void print_json(const struct session *s, struct buf *out)
         json_set_take(all, s->runs[i].policy, p);
     }
     json_set_take(top, "policies", all);
-    json_write(out, top, true);
+    json_write(out, top, JSON_PRETTY);
     buf_addc(out, '\n');
     json_free(top);
 }

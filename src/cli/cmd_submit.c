@@ -63,7 +63,7 @@ static void print_reply(const struct cli *c, const struct json *reply, bool many
 
     buf_init(&b, 1 << 20);
     if (cli_json(c))
-        json_write(&b, reply, false);
+        json_write(&b, reply, JSON_COMPACT);
     else
         buf_addf(&b, STR_FMT,
                  STR_ARG(!many     ? text_of(reply, "id")

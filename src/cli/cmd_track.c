@@ -176,7 +176,7 @@ static int project_show(struct cli *c, const char *path)
         return cli_fail(&e);
     buf_init(&b, TEXT_MAX);
     if (cli_json(c)) {
-        json_write(&b, p, true);
+        json_write(&b, p, JSON_PRETTY);
         buf_addc(&b, '\n');
     } else {
         struct str text = text_of(p, "description");

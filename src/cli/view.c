@@ -133,7 +133,7 @@ void params_format(struct buf *b, const struct json *params)
         if (json_type(it.val) == JSON_STR)
             buf_addf(b, STR_FMT, STR_ARG(json_str(it.val)));
         else
-            json_write(b, it.val, false);
+            json_write(b, it.val, JSON_COMPACT);
     }
 }
 
@@ -326,7 +326,7 @@ static void json_page(struct view_pages *v, const struct json *rows)
     buf_init(&b, VIEW_MAX);
     for (size_t i = 0; i < json_len(rows); i++) {
         buf_adds(&b, v->rows++ ? ",\n" : "[\n");
-        json_write(&b, json_at(rows, i), false);
+        json_write(&b, json_at(rows, i), JSON_COMPACT);
         if (b.n > 1 << 16)
             cli_print(&b);
     }

@@ -10,6 +10,7 @@
  */
 #include "core/report_lines.h"
 #include "base/json.h"
+#include "base/json_out.h"
 #include "base/map.h"
 #include "core/track.h"
 #include "model/series.h"
@@ -435,7 +436,7 @@ static struct str json_of(struct reading *r, const struct value *x)
     if (x->type != V_TEXT)
         return x->s;
     buf_init(&b, TRACK_PARAM_MAX);
-    buf_add_json_str(&b, x->s);
+    jw_str(&b, NULL, x->s);
     return str_of(arena_strndup(&r->b->mem, b.p, b.n));
 }
 
@@ -494,9 +495,9 @@ static void summarize(struct reading *r)
             if (!g->has_last)
                 continue;
             buf_adds(b, names++ ? "," : "");
-            buf_add_json_str(b, g->name);
+            jw_str(b, NULL, g->name);
             buf_addc(b, ':');
-            buf_add_json_double(b, g->last);
+            jw_double(b, NULL, g->last);
         }
         buf_addc(b, '}');
     }

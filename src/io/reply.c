@@ -3,6 +3,7 @@
  * A reply is a head built in the server's scratch and a body sent from where it lies.  Claiming
  * comes first: from then on the handler is done with the request, whatever becomes of the client.
  */
+#include "base/json_out.h"
 #include "io/http_priv.h"
 #include <stdio.h>
 
@@ -277,9 +278,9 @@ void http_reply_err(struct http_req *r, const struct err *e)
     AUTO(buf) struct buf b = {0};
 
     buf_adds(&b, "{\"error\":{\"code\":");
-    buf_add_json_str(&b, str_of(err_code_name(e->code)));
+    jw_str(&b, NULL, str_of(err_code_name(e->code)));
     buf_adds(&b, ",\"message\":");
-    buf_add_json_str(&b, str_of(e->text));
+    jw_str(&b, NULL, str_of(e->text));
     buf_adds(&b, "}}\n");
     if (e->code == ERR_UNAUTHENTICATED && r->c)
         http_reply_header(r, "WWW-Authenticate", "Bearer");

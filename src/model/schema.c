@@ -287,7 +287,7 @@ static char *make(const char *title, bool sweep)
         json_set_take(j, "required", required);
     }
     buf_init(&b, 1 << 20);
-    json_write(&b, j, true);
+    json_write(&b, j, JSON_PRETTY);
     buf_addc(&b, '\n');
     json_free(j);
     return buf_take(&b, NULL);

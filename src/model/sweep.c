@@ -6,6 +6,7 @@
  * index whose values are its numbers.  Nothing per job is kept for those two, so a million of them
  * cost what one costs.
  */
+#include "base/json_out.h"
 #include "base/util.h"
 #include "model/spec_priv.h"
 #include "model/sweep_priv.h"
@@ -298,7 +299,7 @@ static void grid_job(const struct sweep *s, size_t i, struct buf *params, struct
         size_t at = coordinate(s, i, k);
 
         buf_addc(params, k ? ',' : '{');
-        buf_add_json_str(params, str_of(a->key));
+        jw_str(params, NULL, str_of(a->key));
         buf_addc(params, ':');
         if (a->values)
             buf_adds(params, a->values[at].json);

@@ -135,7 +135,7 @@ static int entry_params(struct list_reader *r, const struct json *entry, struct 
     if (rc == 0)
         rc = entry_name(r, json_get(entry, "name"), all, en, e);
     en->params_at = r->s->params.n;
-    if (rc == 0 && all && !json_write(&r->s->params, all, false))
+    if (rc == 0 && all && !json_write(&r->s->params, all, JSON_COMPACT))
         rc = err_set(e, ERR_LIMIT, "%sparams: all params together are more than 1 GiB", r->path);
     en->params_n = r->s->params.n - en->params_at;
     json_free(all);

@@ -3,6 +3,7 @@
  * Names: "gpu.family.<name>" (speed_save.c), "gpu.job.<number>", "gpu.all".  A text that cannot be
  * read is ignored: everything in it can be learnt again.
  */
+#include "base/json_out.h"
 #include "sched/gpu_priv.h"
 
 #include <math.h>
@@ -18,21 +19,21 @@ static void save_job(const struct gpus *g, const struct gjob *j, struct buf *out
              "\"measured_bytes\":%ld,\"mem_bytes\":%ld,\"judged\":%d,\"service_s\":",
              j->done, j->attempts, j->preemptions, j->waited_ms, j->measured_bytes, j->mem_bytes,
              j->judged);
-    buf_add_json_double(out, j->service_s);
+    jw_double(out, NULL, j->service_s);
     buf_adds(out, ",\"ref_s\":");
-    buf_add_json_double(out, j->ref_s);
+    jw_double(out, NULL, j->ref_s);
     buf_adds(out, ",\"epoch_s\":");
-    buf_add_json_double(out, j->epoch_s);
+    jw_double(out, NULL, j->epoch_s);
     buf_adds(out, ",\"own\":[");
     for (size_t i = 0; i < j->own.n; i++) {
         const struct speed_point *p = &j->own.p[i];
         buf_addf(out, "%s[%d,", i ? "," : "", p->key.n);
-        buf_add_json_double(out, p->log_rate);
+        jw_double(out, NULL, p->log_rate);
         buf_addc(out, ',');
-        buf_add_json_double(out, p->weight);
+        jw_double(out, NULL, p->weight);
         for (int32_t k = 0; k < p->key.n_with; k++) {
             buf_addc(out, ',');
-            buf_add_json_str(out, speeds_family_name(g->speeds, p->key.with[k]));
+            jw_str(out, NULL, speeds_family_name(g->speeds, p->key.with[k]));
         }
         buf_addc(out, ']');
     }
@@ -94,16 +95,16 @@ void gpu_recall_job(struct gpus *g, struct gjob *j)
 static void save_all(const struct gpus *g, struct buf *out)
 {
     buf_adds(out, "{\"said\":[");
-    buf_add_json_double(out, g->said_var);
+    jw_double(out, NULL, g->said_var);
     buf_addc(out, ',');
-    buf_add_json_double(out, g->said_weight);
+    jw_double(out, NULL, g->said_weight);
     buf_adds(out, "],\"spread\":[");
     for (int i = 0; i < 2 * GPU_SPREADS; i++) {
         const struct gpu_spread *s = &g->spread[i / GPU_SPREADS][i % GPU_SPREADS];
         buf_addf(out, "%s[%ld", i ? "," : "", s->n);
         for (int k = 0; k < 3; k++) {
             buf_addc(out, ',');
-            buf_add_json_double(out, s->q[k]);
+            jw_double(out, NULL, s->q[k]);
         }
         buf_addc(out, ']');
     }

@@ -4,6 +4,7 @@
  * "company": [[n, log ratio, weight, "other", …] …], "restart": [seconds, weight]}.  Other families
  * go by name, so the order in which they are read does not matter.
  */
+#include "base/json_out.h"
 #include "sched/speed_priv.h"
 
 #include <math.h>
@@ -13,7 +14,7 @@ static void add_numbers(struct buf *out, const double *x, size_t n)
     for (size_t i = 0; i < n; i++) {
         if (i)
             buf_addc(out, ',');
-        buf_add_json_double(out, x[i]);
+        jw_double(out, NULL, x[i]);
     }
 }
 
@@ -35,7 +36,7 @@ void speeds_save(const struct speeds *s, uint32_t family, struct buf *out)
         add_numbers(out, (double[]){x->key.n, x->log_ratio, x->weight}, 3);
         for (int32_t k = 0; k < x->key.n_with; k++) {
             buf_addc(out, ',');
-            buf_add_json_str(out, speeds_family_name(s, x->key.with[k]));
+            jw_str(out, NULL, speeds_family_name(s, x->key.with[k]));
         }
         buf_addc(out, ']');
     }

@@ -3,6 +3,7 @@
  * Owns: the table event and the names of its kinds.  Data is one JSON object, or NULL when there is
  * nothing to add to kind, time and jobs.
  */
+#include "base/json_out.h"
 #include "base/util.h"
 #include "store/apply_priv.h"
 
@@ -55,7 +56,7 @@ void data_str(struct applier *a, const char *key, struct str v)
     if (!v.n)
         return;
     add_key(a, key);
-    buf_add_json_str(&a->data, v);
+    jw_str(&a->data, NULL, v);
 }
 
 void data_raw(struct applier *a, struct str members)

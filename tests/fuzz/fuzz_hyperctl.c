@@ -3,7 +3,6 @@
 #include "base/util.h"
 #include "dialect/hyperctl/generate.h"
 #include "dialect/hyperctl/layout.h"
-#include "dialect/hyperctl/py_json.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
@@ -28,7 +27,7 @@ static void check_batch(const struct json *j)
         ASSERT(!strncmp(text.p, "#!/bin/sh\nexport HYPERCTL_JOB_NAME=\"", 36));
     }
     struct json *stored = hyper_config_json(b, "1");
-    AUTO_FREE char *text = py_json_text(stored, 4);
+    AUTO_FREE char *text = json_text_as(stored, JSON_PYTHON_INDENTED);
     struct json *read = NULL;
     ASSERT(json_parse(str_of(text), "stored", &read, &e) == 0);
     ASSERT(hyper_batch_parse(read, "/", &again, &e) == 0 && again->jobs.n == b->jobs.n);

@@ -14,7 +14,7 @@ static void check_round_trip(const struct json *j, bool pretty)
     struct json *back = NULL;
     struct err e;
 
-    ASSERT(json_write(&b, j, pretty));
+    ASSERT(json_write(&b, j, pretty ? JSON_PRETTY : JSON_COMPACT));
     ASSERT(json_parse(buf_str(&b), "again", &back, &e) == 0);
     ASSERT(json_equal(j, back));
     json_free(back);

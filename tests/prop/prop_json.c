@@ -90,7 +90,7 @@ static bool back_the_same(struct prop *p, void *ctx UNUSED)
     struct buf b = {0};
     struct err e = {0};
 
-    json_write(&b, j, prop_bool(p));
+    json_write(&b, j, prop_bool(p) ? JSON_PRETTY : JSON_COMPACT);
     bool ok = prop_check(p, json_parse(buf_str(&b), "t", &back, &e) == 0, "%s: %s", b.p, e.text) &&
               prop_check(p, json_equal(j, back), "%s came back changed", b.p) &&
               prop_check(p, json_equal(j, copy), "the copy of %s differs", b.p);
@@ -208,7 +208,7 @@ static bool agree_on_damage(struct prop *p, void *ctx UNUSED)
     struct json *j = any_value(p, 2);
     struct buf b = {0};
 
-    json_write(&b, j, prop_bool(p));
+    json_write(&b, j, prop_bool(p) ? JSON_PRETTY : JSON_COMPACT);
     size_t changes = prop_size(p, 3);
     for (size_t i = 0; i < changes && b.n > 0; i++) {
         size_t at = (size_t)prop_choice(p, b.n - 1);
@@ -234,7 +234,7 @@ static bool split_is_parse(struct prop *p, void *ctx UNUSED)
 
     for (size_t i = 0; i < n; i++)
         json_push_take(j, any_value(p, 2));
-    json_write(&b, j, prop_bool(p));
+    json_write(&b, j, prop_bool(p) ? JSON_PRETTY : JSON_COMPACT);
     struct json_split s = {.rest = buf_str(&b)};
     while ((rc = json_split_next(&s, &item, &e)) > 0) {
         struct json *one = NULL;
@@ -257,7 +257,7 @@ static bool yaml_reads_json(struct prop *p, void *ctx UNUSED)
     struct buf b = {0};
     struct err e = {0};
 
-    json_write(&b, j, prop_bool(p));
+    json_write(&b, j, prop_bool(p) ? JSON_PRETTY : JSON_COMPACT);
     bool ok = memchr(b.p, 0x7F, b.n) || strstr(b.p, "\xC2\x85") || strstr(b.p, "\xE2\x80\xA8") ||
               strstr(b.p, "\xEF\xBB\xBF");
     if (!ok)

@@ -1,6 +1,7 @@
 /* prop_units.c - durations, sizes, times and numbers as text, there and back */
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/json_out.h"
 #include "base/units.h"
 #include "base/util.h"
 #include "prop.h"
@@ -68,7 +69,7 @@ static bool double_back(struct prop *p, void *ctx UNUSED)
     double d = prop_double(p), back = 0;
     struct buf b = {0};
 
-    buf_add_json_double(&b, d);
+    jw_double(&b, NULL, d);
     bool ok = str_to_double(buf_str(&b), &back) && memcmp(&d, &back, sizeof(d)) == 0;
     prop_check(p, ok, "%.17g → %s → %.17g", d, b.p, back);
     buf_done(&b);

@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/json_out.h"
 #include "base/util.h"
 #include "base/vec.h"
 #include "dialect/atlas/home.h"
@@ -164,7 +165,7 @@ static int write_listing(const char *home, struct cas *c, const char *id, struct
     buf_addc(&text, '[');
     for (size_t i = 0; i < l.files.n; i++) {
         buf_adds(&text, i ? ",\n " : "\n ");
-        buf_add_json_str(&text, str_of(l.files.p[i]));
+        jw_str(&text, NULL, str_of(l.files.p[i]));
         free(l.files.p[i]);
     }
     buf_adds(&text, "\n]\n");

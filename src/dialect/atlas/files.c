@@ -6,6 +6,7 @@
  * archives too.
  */
 #include "base/file.h"
+#include "base/json_out.h"
 #include "base/util.h"
 #include "dialect/atlas/atlas_priv.h"
 #include <dirent.h>
@@ -151,7 +152,7 @@ static void list_dir(struct call *c, int fd, const char *above, int depth)
                 list_dir(c, sub, below, depth + 1);
         } else if (S_ISREG(st.st_mode)) {
             buf_adds(&c->out, c->out.n > 1 ? ",{\"path\":" : "{\"path\":");
-            buf_add_json_str(&c->out, str_of(path));
+            jw_str(&c->out, NULL, str_of(path));
             buf_addf(&c->out, ",\"size\":%lld,\"mtime\":%lld.%09ld}", (long long)st.st_size,
                      (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
         }

@@ -1,5 +1,6 @@
 /* foundations_info.c - foundations info, setup and login: the home and what is in it */
 #include "base/file.h"
+#include "base/json_out.h"
 #include "base/util.h"
 #include "cli/argparse.h"
 #include "dialect/atlas/foundations.h"
@@ -202,7 +203,7 @@ static int save_token(struct foundations *f, const char *token, struct err *e)
 
     buf_init(&b, TEXT_MAX);
     buf_adds(&b, "default:\n  token: ");
-    buf_add_json_str(&b, str_of(token)); /* a quoted text of YAML too */
+    jw_str(&b, NULL, str_of(token)); /* a quoted text of YAML too */
     buf_addc(&b, '\n');
     return file_write_atomic(path, b.p, b.n, 0600, e);
 }

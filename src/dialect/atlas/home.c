@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/json_out.h"
 #include "base/util.h"
 #include <errno.h>
 #include <stdio.h>
@@ -140,7 +141,7 @@ static void add_place(struct buf *b, const char *key, const char *home, const ch
 
     buf_addf(b, "%s: ", key);
     if (strpbrk(path, ":#{}[],&*!|>'\"%@`\\ \t\n"))
-        buf_add_json_str(b, str_of(path)); /* JSON text is YAML too */
+        jw_str(b, NULL, str_of(path)); /* JSON text is YAML too */
     else
         buf_adds(b, path);
     buf_addc(b, '\n');

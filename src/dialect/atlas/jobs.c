@@ -1,5 +1,6 @@
 /* jobs.c - jobs by their state, one job, its log; stop and delete */
 #include "api/follow.h"
+#include "base/json_out.h"
 #include "base/log.h"
 #include "base/util.h"
 #include "dialect/atlas/archive.h"
@@ -123,7 +124,7 @@ static int list_work(struct call *c)
     buf_addc(&c->out, '{');
     for (size_t i = 0; i < l.all.n; i++) {
         buf_addf(&c->out, "%s\"%s\":", i ? "," : "", l.all.p[i].id);
-        json_write(&c->out, l.all.p[i].json, false);
+        json_write(&c->out, l.all.p[i].json, JSON_COMPACT);
         json_free(l.all.p[i].json);
     }
     buf_adds(&c->out, "}\n");
@@ -155,7 +156,7 @@ static int get_work(struct call *c)
     if (j.state == ATLAS_QUEUED)
         buf_adds(&c->out, "null");
     else
-        buf_add_json_str(&c->out, (struct str){log, n});
+        jw_str(&c->out, NULL, (struct str){log, n});
     buf_adds(&c->out, "}\n");
     atlas_job_done(&j);
     return 0;
@@ -174,7 +175,7 @@ static int logs_work(struct call *c)
     if (atlas_job_find(c, c->arg[0], &j) < 0)
         return -1;
     AUTO_FREE char *log = atlas_job_log(c, &j, &n);
-    buf_add_json_str(&c->out, (struct str){log, n});
+    jw_str(&c->out, NULL, (struct str){log, n});
     buf_addc(&c->out, '\n');
     atlas_job_done(&j);
     return 0;

@@ -1,6 +1,7 @@
 /* listing.c - gathers what is known of all jobs of a project, and writes it as the tracker's JSON
  */
 #include "base/clock.h"
+#include "base/json_out.h"
 #include "base/util.h"
 #include "dialect/atlas/listing_priv.h"
 #include "store/track.h"
@@ -271,10 +272,10 @@ static void add_values(struct buf *b, const char *key, const listed_values *v)
     for (size_t i = 0; i < v->n; i++) {
         const struct json *value = v->p[i].all ? v->p[i].all : v->p[i].value;
         buf_adds(b, i ? ",{\"name\":" : "{\"name\":");
-        buf_add_json_str(b, str_of(v->p[i].name));
+        jw_str(b, NULL, str_of(v->p[i].name));
         buf_adds(b, ",\"value\":");
         if (value)
-            json_write(b, value, false);
+            json_write(b, value, JSON_COMPACT);
         else
             buf_adds(b, "null");
         buf_addf(b, ",\"type\":\"%s%s\"}", v->p[i].all ? "array " : "", type_of(v->p[i].value));
@@ -299,11 +300,11 @@ static void add_files(struct buf *b, const struct listing *l, const struct liste
             buf_addf(&uri, plain ? "%c" : "%%%02X", (unsigned char)*c);
         }
         buf_adds(b, i ? ",{\"filename\":" : "{\"filename\":");
-        buf_add_json_str(b, str_of(name));
+        jw_str(b, NULL, str_of(name));
         buf_adds(b, ",\"uri\":");
-        buf_add_json_str(b, buf_str(&uri));
+        jw_str(b, NULL, buf_str(&uri));
         buf_addf(b, ",\"artifact_type\":\"%s\",\"archive_key\":", atlas_artifact_type(name));
-        buf_add_json_str(b, str_of(f->key));
+        jw_str(b, NULL, str_of(f->key));
         buf_addc(b, '}');
     }
     buf_addc(b, ']');
@@ -315,9 +316,9 @@ static void add_job(struct buf *b, const struct listing *l, const struct listed_
     char duration[48];
 
     buf_addf(b, "{\"job_id\":\"%s\",\"user\":", a->id);
-    buf_add_json_str(b, str_of(a->user));
+    jw_str(b, NULL, str_of(a->user));
     buf_adds(b, ",\"project\":");
-    buf_add_json_str(b, str_of(a->project));
+    jw_str(b, NULL, str_of(a->project));
     /* Folded as people see it: a job that is being started is still queued. */
     buf_addf(b, ",\"status\":\"%s\"",
              atlas_state_names[a->state == ATLAS_PENDING ? ATLAS_QUEUED : a->state]);
@@ -331,9 +332,9 @@ static void add_job(struct buf *b, const struct listing *l, const struct listed_
         buf_adds(b, ",\"duration\":null,\"tags\":{");
     for (size_t i = 0; i < j->tags.n; i++) {
         buf_adds(b, i ? "," : "");
-        buf_add_json_str(b, str_of(j->tags.p[i].name));
+        jw_str(b, NULL, str_of(j->tags.p[i].name));
         buf_addc(b, ':');
-        json_write(b, j->tags.p[i].value, false);
+        json_write(b, j->tags.p[i].value, JSON_COMPACT);
     }
     buf_addc(b, '}');
     add_values(b, "job_parameters", &j->params);
@@ -356,7 +357,7 @@ static void add_names(struct buf *b, const char *key, const struct listing *l, b
                 continue;
             map_str_put(&seen, str_of(v->p[k].name), l->c);
             buf_adds(b, any ? ",{\"name\":" : "{\"name\":");
-            buf_add_json_str(b, str_of(v->p[k].name));
+            jw_str(b, NULL, str_of(v->p[k].name));
             buf_addf(b, ",\"type\":\"%s\"}", type_of(v->p[k].value));
             any = true;
         }
@@ -377,7 +378,7 @@ static int listing_work(struct call *c)
         return -1;
     }
     buf_adds(b, "{\"name\":");
-    buf_add_json_str(b, c->arg[0]);
+    jw_str(b, NULL, c->arg[0]);
     buf_adds(b, ",\"jobs\":[");
     for (size_t i = 0; i < l.jobs.n; i++) {
         buf_adds(b, i ? "," : "");
@@ -411,7 +412,7 @@ static void add_metric(struct buf *b, const struct listing *l, const char *name,
     bool any = false;
 
     buf_adds(b, first ? "{\"metric_name\":" : ",{\"metric_name\":");
-    buf_add_json_str(b, str_of(name));
+    jw_str(b, NULL, str_of(name));
     buf_adds(b, ",\"values\":[");
     for (size_t i = l->jobs.n; i-- > 0;) /* newest first there, in time order here */
         for (size_t k = 0; k < l->jobs.p[i].metrics.n; k++) {
@@ -419,7 +420,7 @@ static void add_metric(struct buf *b, const struct listing *l, const char *name,
             if (strcmp(m->name, name) != 0 || !m->value)
                 continue;
             buf_addf(b, "%s[\"%s\",", any ? "," : "", l->jobs.p[i].job.id);
-            json_write(b, m->value, false);
+            json_write(b, m->value, JSON_COMPACT);
             buf_addc(b, ']');
             any = true;
         }
@@ -445,7 +446,7 @@ static int overview_work(struct call *c)
             if (map_str_get(&seen, str_of(name)))
                 continue;
             buf_adds(&c->out, seen.n ? "," : "");
-            buf_add_json_str(&c->out, str_of(name));
+            jw_str(&c->out, NULL, str_of(name));
             map_str_put(&seen, str_of(name), &l);
             if (is_wanted(want, name))
                 add_metric(&metrics, &l, name, !metrics.n);

@@ -10,6 +10,7 @@
  */
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/json_out.h"
 #include "base/log.h"
 #include "base/util.h"
 #include "dialect/atlas/notify_priv.h"
@@ -139,9 +140,9 @@ static void tell(struct notify *n, const struct notice *what)
 
     buf_init(&body, 64 << 10);
     buf_adds(&body, "{\"channel\":");
-    buf_add_json_str(&body, str_of(what->channel));
+    jw_str(&body, NULL, str_of(what->channel));
     buf_adds(&body, ",\"text\":");
-    buf_add_json_str(&body, str_of(what->text));
+    jw_str(&body, NULL, str_of(what->text));
     buf_addc(&body, '}');
     int rc = post(n, buf_str(&body), &again, &e);
     if (rc == 1 && !stopped(n)) {

@@ -70,7 +70,7 @@ static bool add_place(struct call *c, uint64_t job, size_t at)
     }
     struct json *all = atlas_job_json(&j);
     json_set_int(all, "position", (int64_t)at);
-    json_write(&c->out, all, false);
+    json_write(&c->out, all, JSON_COMPACT);
     json_free(all);
     atlas_job_done(&j);
     return true;

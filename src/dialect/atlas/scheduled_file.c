@@ -76,7 +76,7 @@ int scheduled_write(const char *dir, const struct scheduled *x, struct err *e)
     json_set_take(owner, "admin", json_new_bool(x->owner.admin));
     json_set_take(all, "owner", owner);
     buf_init(&b, FILE_BYTES_MAX);
-    json_write(&b, all, true);
+    json_write(&b, all, JSON_PRETTY);
     buf_addc(&b, '\n');
     json_free(all);
     if (b.overflow)

@@ -47,7 +47,7 @@ static void add_entry(struct buf *b, const struct scheduled *x)
     json_set_str(entry, "status", x->paused ? "paused" : "active");
     json_set_take(entry, "properties", json_copy(x->def));
     buf_addf(b, "%s\"%s\":", b->n > 1 ? "," : "", x->id);
-    json_write(b, entry, false);
+    json_write(b, entry, JSON_COMPACT);
     json_free(entry);
 }
 

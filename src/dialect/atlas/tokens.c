@@ -8,6 +8,7 @@
  */
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/json_out.h"
 #include "base/rand.h"
 #include "base/util.h"
 #include "base/yaml.h"
@@ -99,7 +100,7 @@ static int token_make(const struct atlas *a, const char *user, struct buf *out, 
         return -1;
     buf_init(&claims, TOKEN_MAX);
     buf_adds(&claims, "{\"preferred_username\":");
-    buf_add_json_str(&claims, str_of(user));
+    jw_str(&claims, NULL, str_of(user));
     buf_addf(&claims, ",\"iat\":%lld,\"exp\":%lld}", now, now + TOKEN_DAYS * 86400LL);
     encode_url(out, JWT_HEAD, sizeof(JWT_HEAD) - 1);
     buf_addc(out, '.');
@@ -226,7 +227,7 @@ static int verify_work(struct call *c)
     if (!atlas_token_user(call_atlas(c), c->arg[2], user, sizeof(user)))
         return err_set(&c->err, ERR_UNAUTHENTICATED, "the token is not one of this server, or old");
     buf_adds(&c->out, "{\"preferred_username\":");
-    buf_add_json_str(&c->out, str_of(user));
+    jw_str(&c->out, NULL, str_of(user));
     buf_adds(&c->out, "}\n");
     return 0;
 }

@@ -4,6 +4,7 @@
  * the records of every dialect.
  */
 #include "base/file.h"
+#include "base/json_out.h"
 #include "base/util.h"
 #include "core/track.h"
 #include "dialect/atlas/atlas_priv.h"
@@ -61,9 +62,9 @@ static bool on_project(void *arg, const struct project_view *v)
 
     atlas_time_text(v->created_ms, at);
     buf_adds(&c->out, c->out.n > 1 ? ",{\"name\":" : "{\"name\":");
-    buf_add_json_str(&c->out, v->name);
+    jw_str(&c->out, NULL, v->name);
     buf_addf(&c->out, ",\"created_at\":\"%s\",\"owner\":", at);
-    buf_add_json_str(&c->out, v->owner);
+    jw_str(&c->out, NULL, v->owner);
     buf_addc(&c->out, '}');
     return true;
 }
@@ -89,7 +90,7 @@ static bool on_description(void *arg, const struct project_view *v)
     struct call *c = arg;
 
     buf_adds(&c->out, "{\"project_description\":");
-    buf_add_json_str(&c->out, v->description.p ? v->description : STR(""));
+    jw_str(&c->out, NULL, v->description.p ? v->description : STR(""));
     buf_adds(&c->out, "}\n");
     return false;
 }
@@ -143,7 +144,7 @@ static void put_then(struct call *c)
 
     c->status = 200;
     buf_adds(&c->out, "{\"project_description\":");
-    buf_add_json_str(&c->out, w->a);
+    jw_str(&c->out, NULL, w->a);
     buf_adds(&c->out, "}\n");
     core_describe(call_atlas(c)->conf.core, c->arg[0], w->a, &c->who.caller, call_acted, c);
 }
@@ -172,9 +173,9 @@ static bool on_note(void *arg, const struct note_view *v)
     buf_init(&b, ATLAS_BODY_MAX);
     atlas_time_text(v->at_ms, at);
     buf_addf(&b, "{\"date\":\"%s\",\"message\":", at);
-    buf_add_json_str(&b, v->text);
+    jw_str(&b, NULL, v->text);
     buf_adds(&b, ",\"author\":");
-    buf_add_json_str(&b, v->author);
+    jw_str(&b, NULL, v->author);
     buf_addc(&b, '}');
     vec_push(&n->all, ((struct note){buf_take(&b, NULL)}));
     return true;
@@ -316,7 +317,7 @@ static int log_work(struct call *c)
     if (j.state == ATLAS_QUEUED)
         buf_adds(&c->out, "null");
     else
-        buf_add_json_str(&c->out, (struct str){log, n});
+        jw_str(&c->out, NULL, (struct str){log, n});
     buf_adds(&c->out, "}\n");
     atlas_job_done(&j);
     return 0;
@@ -397,7 +398,7 @@ static int tensorboard_work(struct call *c)
     if (!call_atlas(c)->conf.tensorboard_url)
         return err_set(&c->err, ERR_UNAVAILABLE, "TensorBoard was switched off with -t");
     buf_adds(&c->out, "{\"url\":");
-    buf_add_json_str(&c->out, str_of(call_atlas(c)->conf.tensorboard_url));
+    jw_str(&c->out, NULL, str_of(call_atlas(c)->conf.tensorboard_url));
     buf_adds(&c->out, "}\n");
     return 0;
 }

@@ -11,6 +11,7 @@
  */
 #include "dialect/gpu/env.h"
 #include "base/buf.h"
+#include "base/json_out.h"
 #include "base/util.h"
 #include <stdio.h>
 
@@ -61,7 +62,7 @@ static void put_cluster(const struct out *o, const struct gpu_env_facts *f)
         char host[300];
         snprintf(host, sizeof(host), "%s:%d", f->addrs[i], f->master_port);
         buf_adds(&b, i ? ", " : "");
-        buf_add_json_str(&b, str_of(host));
+        jw_str(&b, NULL, str_of(host));
     }
     buf_addf(&b, "]}, \"task\": {\"type\": \"worker\", \"index\": %d}}", f->node_rank);
     put(o, "TF_CONFIG", buf_str(&b).p);

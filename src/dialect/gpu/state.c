@@ -245,35 +245,33 @@ static void put_run(struct buf *b, const struct gpu_dialect *d, const struct run
 {
     const struct node *node = core_node_find(d->conf.core, str_of(r->node), NULL);
     size_t known = node ? node->n_devices : 0;
-    bool first = true;
 
-    put_int(b, "{\"run\":", r->run);
-    put_str(b, ",\"node\":", str_of(r->node));
-    put_time(b, ",\"started\":", r->started_ms);
-    put_time(b, ",\"ended\":", r->ended_ms);
-    if (r->ended && r->exit_code >= 0)
-        put_int(b, ",\"exit\":", r->exit_code);
-    else
-        put_null(b, ",\"exit\":");
-    buf_adds(b, ",\"gpus\":[");
-    for (int32_t i = -1; (i = gpu_set_next(&r->gpus, (uint32_t)(i + 1))) >= 0; first = false) {
-        put_int(b, first ? "{\"index\":" : ",{\"index\":", i);
-        put_str(b, ",\"uuid\":", str_of((size_t)i < known ? node->devices[i].uuid : ""));
-        buf_addc(b, '}');
+    jw_object(b, NULL);
+    jw_int(b, "run", r->run);
+    jw_text(b, "node", r->node);
+    jw_time(b, "started", r->started_ms);
+    jw_time(b, "ended", r->ended_ms);
+    jw_int_or_null(b, "exit", r->exit_code, r->ended && r->exit_code >= 0);
+    jw_array(b, "gpus");
+    for (int32_t i = -1; (i = gpu_set_next(&r->gpus, (uint32_t)(i + 1))) >= 0;) {
+        jw_object(b, NULL);
+        jw_int(b, "index", i);
+        jw_text(b, "uuid", (size_t)i < known ? node->devices[i].uuid : "");
+        jw_end_object(b);
     }
-    buf_adds(b, "]}");
+    jw_end_array(b);
+    jw_end_object(b);
 }
 
 static void put_one(struct buf *b, const struct state_call *k, int64_t now)
 {
     gpu_job_json(b, &k->jobs.p[0], now);
     b->n--; /* its closing brace */
-    buf_adds(b, ",\"runs\":[");
-    for (size_t i = 0; i < k->runs.n; i++) {
-        buf_adds(b, i ? "," : "");
+    jw_array(b, "runs");
+    for (size_t i = 0; i < k->runs.n; i++)
         put_run(b, k->d, &k->runs.p[i]);
-    }
-    buf_adds(b, "]}");
+    jw_end_array(b);
+    jw_end_object(b);
 }
 
 static void state_then(struct call *c)
@@ -286,7 +284,8 @@ static void state_then(struct call *c)
     if (k->one) {
         put_one(&c->out, k, now);
     } else {
-        buf_adds(&c->out, "{\"items\":[");
+        jw_object(&c->out, NULL);
+        jw_array(&c->out, "items");
         for (size_t i = k->jobs.n; i-- > 0;) { /* newest last */
             gpu_job_json(&c->out, &k->jobs.p[i], now);
             buf_adds(&c->out, i ? ",\n" : "");

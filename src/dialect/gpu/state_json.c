@@ -124,7 +124,7 @@ static void put_devices(struct buf *b, const struct gpu_job_facts *f)
 
     if (n > 0)
         snprintf(text, sizeof(text), "%d%s", n, f->has_view && f->view.n_with > 0 ? "s" : "");
-    put_str_or_null(b, ",\"gpus\":", str_of(text));
+    jw_str_or_null(b, "gpus", str_of(text));
 }
 
 static void put_epochs(struct buf *b, const struct gpu_job_facts *f)
@@ -135,17 +135,17 @@ static void put_epochs(struct buf *b, const struct gpu_job_facts *f)
 
     if (max > 0)
         snprintf(text, sizeof(text), "%d/%d", done, max);
-    put_str_or_null(b, ",\"epochs\":", str_of(text));
-    put_int(b, ",\"epochs_done\":", done);
-    put_int(b, ",\"max_epochs\":", max);
+    jw_str_or_null(b, "epochs", str_of(text));
+    jw_int(b, "epochs_done", done);
+    jw_int(b, "max_epochs", max);
 }
 
 static void put_positive(struct buf *b, const char *key, double v)
 {
     if (v > 0)
-        put_double(b, key, v);
+        jw_double(b, key, v);
     else
-        put_null(b, key);
+        jw_null(b, key);
 }
 
 static void put_times(struct buf *b, const struct gpu_job_facts *f, int64_t now_ms)
@@ -154,62 +154,51 @@ static void put_times(struct buf *b, const struct gpu_job_facts *f, int64_t now_
 
     if (f->running_since_ms)
         ran += MAX(now_ms - f->running_since_ms, 0);
-    put_time(b, ",\"submitted\":", f->created_ms);
-    put_time(b, ",\"ended\":", f->ended_ms);
-    put_double(b, ",\"runtime_s\":", (double)ran / 1000);
+    jw_time(b, "submitted", f->created_ms);
+    jw_time(b, "ended", f->ended_ms);
+    jw_double(b, "runtime_s", (double)ran / 1000);
     bool active = !job_state_final(f->state) && f->has_view;
-    put_positive(b, ",\"left_s\":", active ? f->view.left_s : 0);
-    put_time(b, ",\"starts\":", active && !f->view.running ? f->view.start_ms : 0);
-    put_time(b, ",\"finishes\":", active ? f->view.finish_ms : 0);
-    put_time(b, ",\"finishes_from\":", active ? f->view.finish_lo_ms : 0);
-    put_time(b, ",\"finishes_to\":", active ? f->view.finish_hi_ms : 0);
-}
-
-static void put_extra(struct buf *b, const char *key, const struct json *extra, const char *name)
-{
-    const struct json *j = json_get(extra, name);
-
-    buf_adds(b, key);
-    if (j)
-        json_write(b, j, false);
-    else
-        buf_adds(b, "null");
+    put_positive(b, "left_s", active ? f->view.left_s : 0);
+    jw_time(b, "starts", active && !f->view.running ? f->view.start_ms : 0);
+    jw_time(b, "finishes", active ? f->view.finish_ms : 0);
+    jw_time(b, "finishes_from", active ? f->view.finish_lo_ms : 0);
+    jw_time(b, "finishes_to", active ? f->view.finish_hi_ms : 0);
 }
 
 static void put_asked(struct buf *b, const struct gpu_job_facts *f)
 {
     static const char *const keys[][2] = {
-        {",\"image\":", "dockerImage"},
-        {",\"script\":", "scriptPath"},
-        {",\"custom_dir\":", "directoryToMount"},
-        {",\"snapshots_dir\":", "snapshotsDir"},
-        {",\"batch_size\":", "batchSize"},
-        {",\"training_set_size\":", "trainingSetSize"},
-        {",\"single_gpu\":", "isSingleGPU"},
-        {",\"no_sharing\":", "disableGPUSharing"},
-        {",\"estimated_memory\":", "estimatedMemory"},
-        {",\"ports\":", "portMapping"},
-        {",\"estimate_hours\":", "estNHours"},
-        {",\"deadline\":", "deadline"},
-        {",\"max_retries\":", "maxRetries"},
-        {",\"launch\":", "launch"},
+        {"image", "dockerImage"},
+        {"script", "scriptPath"},
+        {"custom_dir", "directoryToMount"},
+        {"snapshots_dir", "snapshotsDir"},
+        {"batch_size", "batchSize"},
+        {"training_set_size", "trainingSetSize"},
+        {"single_gpu", "isSingleGPU"},
+        {"no_sharing", "disableGPUSharing"},
+        {"estimated_memory", "estimatedMemory"},
+        {"ports", "portMapping"},
+        {"estimate_hours", "estNHours"},
+        {"deadline", "deadline"},
+        {"max_retries", "maxRetries"},
+        {"launch", "launch"},
     };
     const struct json *extra = json_get(f->spec, "extra");
 
     for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
-        put_extra(b, keys[i][0], extra, keys[i][1]);
-    put_int(b, ",\"priority\":", MIN(MAX(f->priority + 3, 1), 5));
+        jw_json(b, keys[i][0], json_get(extra, keys[i][1]));
+    jw_int(b, "priority", MIN(MAX(f->priority + 3, 1), 5));
 }
 
 static void put_with(struct buf *b, const struct gpu_job_facts *f)
 {
     char id[ID_UUID_MAX];
 
-    buf_adds(b, ",\"shares_with\":[");
+    jw_array(b, "shares_with");
     for (int32_t i = 0; f->has_view && i < f->view.n_with; i++)
         if (id_text(f->with[i], id))
-            put_str(b, i ? "," : "", str_of(id));
-    buf_addc(b, ']');
+            jw_text(b, NULL, id);
+    jw_end_array(b);
 }
 
 static void put_measured(struct buf *b, const struct gpu_job_facts *f)
@@ -221,18 +210,18 @@ static void put_measured(struct buf *b, const struct gpu_job_facts *f)
                                                       : 0;
     char wait[200];
 
-    put_int(b, ",\"measured_memory\":", measured / MIB);
-    put_int(b, ",\"reserved\":", reserved / MIB);
-    put_positive(b, ",\"estimate_now_hours\":", view ? f->view.estimate_s / 3600 : 0);
-    put_double(b, ",\"overrun\":", view ? f->view.overrun : 0);
-    put_int(b, ",\"attempts\":", f->starts);
-    put_int(b, ",\"preemptions\":", past ? f->past.preemptions : view ? f->view.preemptions : 0);
-    put_positive(b, ",\"epoch_s\":", view ? f->view.epoch_s : past ? f->past.epoch_s : 0);
-    put_positive(b, ",\"step_s\":", view ? f->view.step_s : past ? f->past.step_s : 0);
+    jw_int(b, "measured_memory", measured / MIB);
+    jw_int(b, "reserved", reserved / MIB);
+    put_positive(b, "estimate_now_hours", view ? f->view.estimate_s / 3600 : 0);
+    jw_double(b, "overrun", view ? f->view.overrun : 0);
+    jw_int(b, "attempts", f->starts);
+    jw_int(b, "preemptions", past ? f->past.preemptions : view ? f->view.preemptions : 0);
+    put_positive(b, "epoch_s", view ? f->view.epoch_s : past ? f->past.epoch_s : 0);
+    put_positive(b, "step_s", view ? f->view.step_s : past ? f->past.step_s : 0);
     put_with(b, f);
     gpu_wait_text(f, wait, sizeof(wait));
-    put_str_or_null(b, ",\"wait_reason\":", str_of(wait));
-    put_bool(b, ",\"early\":", past && f->past.early && f->state == JOB_SUCCEEDED);
+    jw_str_or_null(b, "wait_reason", str_of(wait));
+    jw_bool(b, "early", past && f->past.early && f->state == JOB_SUCCEEDED);
 }
 
 void gpu_job_json(struct buf *b, const struct gpu_job_facts *f, int64_t now_ms)
@@ -240,21 +229,19 @@ void gpu_job_json(struct buf *b, const struct gpu_job_facts *f, int64_t now_ms)
     char id[ID_UUID_MAX];
 
     id_format_uuid(f->id, id);
-    put_str(b, "{\"id\":", str_of(id));
-    put_int(b, ",\"number\":", (int64_t)f->number);
-    put_str(b, ",\"name\":", str_of(f->name));
-    put_str(b, ",\"user\":", str_of(f->user));
-    put_str(b, ",\"state\":", str_of(gpu_job_state(f)));
+    jw_object(b, NULL);
+    jw_text(b, "id", id);
+    jw_int(b, "number", (int64_t)f->number);
+    jw_text(b, "name", f->name);
+    jw_text(b, "user", f->user);
+    jw_text(b, "state", gpu_job_state(f));
     put_epochs(b, f);
     put_devices(b, f);
-    put_str_or_null(b, ",\"node\":", str_of(f->node));
+    jw_str_or_null(b, "node", str_of(f->node));
     put_times(b, f, now_ms);
     put_asked(b, f);
     put_measured(b, f);
-    if (f->exit_code >= 0)
-        put_int(b, ",\"exit\":", f->exit_code);
-    else
-        put_null(b, ",\"exit\":");
-    put_str_or_null(b, ",\"reason\":", str_of(f->reason));
-    buf_addc(b, '}');
+    jw_int_or_null(b, "exit", f->exit_code, f->exit_code >= 0);
+    jw_str_or_null(b, "reason", str_of(f->reason));
+    jw_end_object(b);
 }

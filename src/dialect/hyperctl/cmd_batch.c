@@ -7,12 +7,12 @@
 #include "base/util.h"
 #include "dialect/hyperctl/grid.h"
 #include "dialect/hyperctl/hyperctl.h"
-#include "dialect/hyperctl/py_json.h"
+#include "dialect/hyperctl/py_str.h"
 #include <dirent.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
-enum { OUT_MAX = 512 << 20, CONFIG_MAX = 128 << 20, INDENT = 4 };
+enum { OUT_MAX = 512 << 20, CONFIG_MAX = 128 << 20 };
 #define OLD_DIR "~/hyperctl-batches-working-dir"
 
 /* ---- finding batches ---- */
@@ -111,7 +111,7 @@ static int ask_data(struct hyperctl *h, const struct hyper_opts *o, const char *
     if (ask(&f, method, path, &body, e) < 0 || json_parse(buf_str(&body), "answer", &j, e) < 0)
         return -1;
     if (json_int(json_get(j, "code")) != 0) {
-        AUTO_FREE char *text = py_json_text(j, 0);
+        AUTO_FREE char *text = json_text_as(j, JSON_PYTHON);
         json_free(j);
         return err_set(e, ERR_INVALID, "%s", text);
     }
@@ -131,12 +131,12 @@ static char *job_url(const char *name, const char *end)
     return buf_take(&b, NULL);
 }
 
-static void print_json(const struct json *j, int indent)
+static void print_json(const struct json *j, enum json_form form)
 {
     AUTO(buf) struct buf b = {0};
 
     buf_init(&b, OUT_MAX);
-    py_json_write(&b, j, indent);
+    json_write(&b, j, form);
     buf_addc(&b, '\n');
     cli_print(&b);
 }
@@ -190,7 +190,7 @@ int hyperctl_job_list(struct hyperctl *h, const struct hyper_opts *o)
 }
 
 static int one_job(struct hyperctl *h, const struct hyper_opts *o, const char *method,
-                   const char *end, int indent)
+                   const char *end, enum json_form form)
 {
     AUTO_FREE char *path = job_url(o->job_name, end);
     struct json *data = NULL;
@@ -198,19 +198,19 @@ static int one_job(struct hyperctl *h, const struct hyper_opts *o, const char *m
 
     if (ask_data(h, o, method, path, &data, &e) < 0)
         return hyper_fail(&e);
-    print_json(data, indent);
+    print_json(data, form);
     json_free(data);
     return 0;
 }
 
 int hyperctl_job_describe(struct hyperctl *h, const struct hyper_opts *o)
 {
-    return one_job(h, o, "GET", "", INDENT);
+    return one_job(h, o, "GET", "", JSON_PYTHON_INDENTED);
 }
 
 int hyperctl_job_kill(struct hyperctl *h, const struct hyper_opts *o)
 {
-    return one_job(h, o, "POST", "/kill", 0);
+    return one_job(h, o, "POST", "/kill", JSON_PYTHON);
 }
 
 int hyperctl_job_logs(struct hyperctl *h, const struct hyper_opts *o)
@@ -351,7 +351,7 @@ int hyperctl_batch_describe(struct hyperctl *h, const struct hyper_opts *o)
     if (find_batch(h, o, &f, &e) < 0)
         return hyper_fail(&e);
     struct json *summary = batch_summary(f.batch, f.dir);
-    print_json(summary, INDENT);
+    print_json(summary, JSON_PYTHON_INDENTED);
     json_free(summary);
     return 0;
 }

@@ -7,7 +7,6 @@
 #include "base/file.h"
 #include "base/yaml.h"
 #include "dialect/hyperctl/batch.h"
-#include "dialect/hyperctl/py_json.h"
 #include <libgen.h>
 
 int hyper_template_parse(struct str text, const char *name, struct json **out, struct err *e)
@@ -133,7 +132,7 @@ int hyper_generate(const struct json *t, const char *version, struct json **out,
 
 static int write_result(const char *output, const struct json *batch, struct err *e)
 {
-    AUTO_FREE char *text = py_json_text(batch, 4), *copy = xstrdup(output);
+    AUTO_FREE char *text = json_text_as(batch, JSON_PYTHON_INDENTED), *copy = xstrdup(output);
     const char *dir = dirname(copy);
 
     if (dir_make_all(dir, 0777, e) < 0)

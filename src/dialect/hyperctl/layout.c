@@ -6,7 +6,6 @@
 #include "dialect/hyperctl/layout.h"
 #include "base/file.h"
 #include "base/map.h"
-#include "dialect/hyperctl/py_json.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -172,7 +171,7 @@ int hyper_mark_final(const struct hyper_layout *l, const struct hyper_job *j, st
     AUTO_FREE char *running = marker(l, j, "running"), *state = marker(l, j, "json"),
                    *final = marker(l, j, hyper_status_name(j->status));
     struct json *s = state_json(j);
-    AUTO_FREE char *text = py_json_text(s, 0);
+    AUTO_FREE char *text = json_text_as(s, JSON_PYTHON);
 
     json_free(s);
     /* A job may end before anybody saw it run.  Its state never stands without a marker, or who
@@ -315,7 +314,7 @@ int hyper_config_write(const struct hyper_layout *l, const struct hyper_batch *b
 {
     AUTO_FREE char *path = hyper_layout_path(l, "config.json"), *fresh = NULL;
     struct json *o = hyper_config_json(b, version);
-    AUTO_FREE char *text = py_json_text(o, 4);
+    AUTO_FREE char *text = json_text_as(o, JSON_PYTHON_INDENTED);
 
     json_free(o);
     fresh = xasprintf("%s.new", path);

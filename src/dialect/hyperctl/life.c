@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/util.h"
-#include "dialect/hyperctl/py_json.h"
 #include "dialect/hyperctl/routes.h"
 #include "dialect/hyperctl/run_state.h"
 
@@ -33,7 +32,7 @@ void hyper_tell(struct hyper_run *r, const char *event, const struct hyper_job *
         for (struct json_it it = {0}; json_next(more, &it);)
             json_set_take(o, it.key, it.val ? json_copy(it.val) : NULL);
         buf_init(&line, LINE_MAX_BYTES);
-        json_write(&line, o, false);
+        json_write(&line, o, JSON_COMPACT);
         buf_addc(&line, '\n');
         json_free(o);
         if (fd_write_all(r->events_fd, line.p, line.n, &e) < 0) {
@@ -190,7 +189,7 @@ static void finish(struct hyper_run *r)
 {
     double elapsed = (double)(clock_mono(&clock_system) - r->began_ms) / 1000;
     struct json *summary = hyper_summary_json(r->b, "FINISHED"), *more = json_new_object();
-    AUTO_FREE char *text = py_json_text(summary, 0);
+    AUTO_FREE char *text = json_text_as(summary, JSON_PYTHON);
 
     r->finished = true;
     json_set_take(more, "elapsed", json_new_real(elapsed));

@@ -6,7 +6,6 @@
  */
 #include "base/file.h"
 #include "dialect/hyperctl/layout.h"
-#include "dialect/hyperctl/py_json.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -224,7 +223,8 @@ static int write_script(const struct hyper_prepare *p, const struct hyper_job *j
 
 static int write_params(const struct hyper_job *j, struct err *e)
 {
-    AUTO_FREE char *path = hyper_job_file(j, "params.json"), *text = py_json_text(j->params, 0);
+    AUTO_FREE char *path = hyper_job_file(j, "params.json"),
+                   *text = json_text_as(j->params, JSON_PYTHON);
 
     unlink(path);
     return write_new(path, str_of(text), e);

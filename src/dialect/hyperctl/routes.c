@@ -14,7 +14,6 @@
 #include "dialect/hyperctl/routes.h"
 #include "base/hash.h"
 #include "dialect/hyperctl/layout.h"
-#include "dialect/hyperctl/py_json.h"
 #include "dialect/hyperctl/views.h"
 #include "request/service.h"
 #include <stdio.h>
@@ -43,7 +42,7 @@ static void reply_json(struct call *c, int code, struct json *data)
 
     json_set_int(o, "code", code);
     json_set_take(o, "data", data);
-    AUTO_FREE char *text = py_json_text(o, 4);
+    AUTO_FREE char *text = json_text_as(o, JSON_PYTHON_INDENTED);
     json_free(o);
     buf_adds(&c->out, text);
     call_reply(c);
@@ -64,7 +63,7 @@ static char *error_text(const char *what)
 
     json_set_int(o, "code", -1);
     json_set_str(o, "data", what);
-    char *text = py_json_text(o, 0);
+    char *text = json_text_as(o, JSON_PYTHON);
     json_free(o);
     return text;
 }

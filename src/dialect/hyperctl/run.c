@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/util.h"
-#include "dialect/hyperctl/py_json.h"
 #include "dialect/hyperctl/routes.h"
 #include "dialect/hyperctl/run_state.h"
 #include "io/http_server.h"
@@ -119,7 +118,7 @@ static int lay_out(struct hyper_run *r, struct err *e)
                   "%zu jobs were running when their scheduler died; they are taken up again", left);
     if (there) {
         struct json *s = hyper_summary_json(r->b, "RUNNING");
-        AUTO_FREE char *text = py_json_text(s, 0);
+        AUTO_FREE char *text = json_text_as(s, JSON_PYTHON);
         json_free(s);
         hyper_log(r->h, HYPER_INFO, "batch", "restored: %s", text);
     }

@@ -11,7 +11,7 @@
  * only path it knows; its output is streamed back by whoever started it.
  */
 #include "dialect/hyperctl/layout.h"
-#include "dialect/hyperctl/py_json.h"
+#include "dialect/hyperctl/py_str.h"
 #include <ctype.h>
 
 /* The length of $NAME or ${NAME} at the start of s, or 0. */

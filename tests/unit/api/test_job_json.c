@@ -137,7 +137,7 @@ static void check_mcpu(int64_t mcpu, const char *want)
     struct buf b;
 
     buf_init(&b, 100);
-    put_mcpu(&b, "", mcpu);
+    jw_mcpu(&b, NULL, mcpu);
     assert_string_equal(b.p, want);
     buf_done(&b);
 }
@@ -147,7 +147,7 @@ static void check_int(int64_t v, const char *want)
     struct buf b;
 
     buf_init(&b, 100);
-    put_int(&b, "", v);
+    jw_int(&b, NULL, v);
     assert_string_equal(b.p, want);
     buf_done(&b);
 }

@@ -2,7 +2,6 @@
 #include "base/buf.h"
 #include "base/util.h"
 #include "unit.h"
-#include <math.h>
 #include <string.h>
 
 TEST(appends_and_terminates)
@@ -95,60 +94,6 @@ TEST(reserve_then_use)
     assert_true(b.overflow);
 }
 
-static void check_json_str(struct str in, const char *out)
-{
-    AUTO(buf) struct buf b = {0};
-
-    assert_true(buf_add_json_str(&b, in));
-    assert_string_equal(b.p, out);
-}
-
-TEST(json_strings)
-{
-    check_json_str(STR(""), "\"\"");
-    check_json_str((struct str){NULL, 0}, "\"\"");
-    check_json_str(STR("a\"b\\c/d"), "\"a\\\"b\\\\c/d\"");
-    check_json_str(STR("\b\t\n\f\r"), "\"\\b\\t\\n\\f\\r\"");
-    check_json_str(STR("\x01\x1f\x7f"), "\"\\u0001\\u001f\x7f\"");
-    check_json_str((struct str){"a\0b", 3}, "\"a\\u0000b\"");
-    check_json_str(STR("gr\xC3\xBC\xC3\x9F"), "\"gr\xC3\xBC\xC3\x9F\"");
-    check_json_str(STR("a\xFFz"), "\"a\xEF\xBF\xBDz\"");
-    check_json_str(STR("\xE2\x82"), "\"\xEF\xBF\xBD\xEF\xBF\xBD\"");
-}
-
-TEST(json_strings_fit_whole_or_not_at_all)
-{
-    AUTO(buf) struct buf b;
-
-    buf_init(&b, 8);
-    buf_adds(&b, "12");
-    assert_false(buf_add_json_str(&b, STR("hello")));
-    assert_string_equal(b.p, "12");
-    buf_reset(&b);
-    assert_true(buf_add_json_str(&b, STR("hello!")));
-}
-
-static void check_double(double d, const char *out)
-{
-    AUTO(buf) struct buf b = {0};
-
-    assert_true(buf_add_json_double(&b, d));
-    assert_string_equal(b.p, out);
-}
-
-TEST(json_doubles_are_shortest)
-{
-    check_double(0.1, "0.1");
-    check_double(1.0 / 3, "0.3333333333333333");
-    check_double(0.1 + 0.2, "0.30000000000000004");
-    check_double(1, "1.0");
-    check_double(-0.0, "-0.0");
-    check_double(1e300, "1e+300");
-    check_double(5e-324, "4.94065645841247e-324");
-    check_double(NAN, "null");
-    check_double(-INFINITY, "null");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -158,9 +103,6 @@ int main(void)
         cmocka_unit_test(long_formats),
         cmocka_unit_test(take_hands_over),
         cmocka_unit_test(reserve_then_use),
-        cmocka_unit_test(json_strings),
-        cmocka_unit_test(json_strings_fit_whole_or_not_at_all),
-        cmocka_unit_test(json_doubles_are_shortest),
     };
     return cmocka_run_group_tests_name("buf", tests, NULL, NULL);
 }

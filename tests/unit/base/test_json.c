@@ -124,10 +124,10 @@ TEST(builds)
     json_set_take(j, "name", json_new_str(STR("y")));
     json_set_int(j, "gone", 1);
     json_del(j, "gone");
-    assert_true(json_write(&b, j, false));
+    assert_true(json_write(&b, j, JSON_COMPACT));
     assert_string_equal(b.p, "{\"name\":\"y\",\"n\":-1,\"none\":null,\"list\":[true,null,0.1]}");
     buf_reset(&b);
-    assert_true(json_write(&b, j, true));
+    assert_true(json_write(&b, j, JSON_PRETTY));
     assert_string_equal(b.p,
                         "{\n  \"name\": \"y\",\n  \"n\": -1,\n  \"none\": null,\n  \"list\": [\n"
                         "    true,\n    null,\n    0.1\n  ]\n}");
@@ -140,7 +140,7 @@ TEST(write_reports_overflow)
     AUTO(buf) struct buf b;
 
     buf_init(&b, 4);
-    assert_false(json_write(&b, j, false));
+    assert_false(json_write(&b, j, JSON_COMPACT));
     json_free(j);
 }
 
