@@ -10,8 +10,9 @@
  * Messages carry the path: "[17].resources.cpu: unknown key; did you mean "cpus"?".
  */
 #include "api/submit_parse.h"
-#include "api/json_members.h"
 #include "api/submit_sweep.h"
+#include "base/json_in.h"
+#include "base/json_out.h"
 #include "base/yaml.h"
 #include <stdio.h>
 
@@ -81,55 +82,55 @@ static int wrap(const struct reading *r)
 }
 
 /* Sorts a member into its place; the rest is gathered as "{"k":v,…}". */
-static int take_member(struct reading *r, struct element *el, const struct json_member *m)
+static int take_member(struct reading *r, struct element *el, struct str key, struct str value)
 {
-    struct str *slot = str_eq_c(m->key, "params")  ? &el->params
-                       : str_eq_c(m->key, "after") ? &el->after
-                       : str_eq_c(m->key, "name")  ? &el->name
-                                                   : NULL;
+    static const char *const sweep_keys[] = {"jobs", "array", "slots"};
+    const struct {
+        const char *name;
+        struct str *slot;
+    } apart[] = {{"params", &el->params}, {"after", &el->after}, {"name", &el->name}};
 
-    if (slot) {
-        if (slot->p)
-            return bad(r,
-                       slot == &el->params  ? "params"
-                       : slot == &el->after ? "after"
-                                            : "name",
-                       "is given twice; keep one");
-        *slot = m->value;
-        if (slot != &el->name)
+    for (size_t i = 0; i < ARRAY_SIZE(apart); i++) {
+        if (!str_eq_c(key, apart[i].name))
+            continue;
+        if (apart[i].slot->p)
+            return bad(r, apart[i].name, "is given twice; keep one");
+        *apart[i].slot = value;
+        if (apart[i].slot != &el->name)
             el->whole = false;
         return 0;
     }
-    if (str_eq_c(m->key, "jobs") || str_eq_c(m->key, "array") || str_eq_c(m->key, "slots")) {
-        const char *key = m->key.p[0] == 'j' ? "jobs" : m->key.p[0] == 'a' ? "array" : "slots";
-
-        return bad(r, key, "belongs to a sweep; submit it as an object of its own");
-    }
-    if (r->rest.n > 1)
+    for (size_t i = 0; i < ARRAY_SIZE(sweep_keys); i++)
+        if (str_eq_c(key, sweep_keys[i]))
+            return bad(r, sweep_keys[i], "belongs to a sweep; submit it as an object of its own");
+    if (r->rest.n > 1) /* jw_key could not tell: the value before is not checked yet */
         buf_addc(&r->rest, ',');
-    buf_addc(&r->rest, '"');
-    buf_add(&r->rest, m->key.p, m->key.n);
-    buf_adds(&r->rest, "\":");
-    buf_add(&r->rest, m->value.p, m->value.n);
+    jw_key(&r->rest, key);
+    buf_add(&r->rest, value.p, value.n);
     return 0;
 }
 
-/* 0 = taken apart, 1 = written in a way that only the real parser understands, -1 = refused. */
+/* 0 = taken apart, 1 = not an object or not JSON, -1 = refused. */
 static int take_apart(struct reading *r, struct element *el)
 {
-    struct json_members ms;
-    struct json_member m;
-    int rc;
+    AUTO(json_in) struct json_in in = {.text = el->text};
+    struct str value;
+    int token = json_in_next(&in);
 
+    if (token != JSON_IN_OBJECT)
+        return 1;
     el->whole = true;
     buf_reset(&r->rest);
     buf_addc(&r->rest, '{');
-    json_members_init(&ms, el->text);
-    while ((rc = json_members_next(&ms, &m)) == 1)
-        if (take_member(r, el, &m) < 0)
+    while ((token = json_in_next(&in)) == JSON_IN_KEY) {
+        struct str key = in.s; /* stays: raw texts are not decoded */
+        if (json_in_raw(&in, &value) < 0)
+            return 1;
+        if (take_member(r, el, key, value) < 0)
             return -1;
+    }
     buf_addc(&r->rest, '}');
-    return rc == 0 ? 0 : 1;
+    return token == JSON_IN_CLOSE ? 0 : 1;
 }
 
 /* A name that means what its text says and needs no further check. */
@@ -305,34 +306,18 @@ static int read_after(struct reading *r, struct str text, struct job_row *row)
     return 0;
 }
 
-/* Through the tree into the plain form: escaped keys and the like. */
-static int rewrite(struct reading *r, struct element *el)
+/* What is wrong with an element that cannot be taken apart: always -1. */
+static int element_explain(const struct reading *r, const struct element *el)
 {
-    struct json *j = NULL;
-    char *text;
+    AUTO(json) struct json *j = NULL;
+    struct spec *s = NULL;
 
     if (json_parse(el->text, "body", &j, r->e) < 0)
         return wrap(r);
-    if (json_type(j) != JSON_OBJECT) {
-        struct spec *s = NULL;
-        int rc = spec_parse(j, r->path, &s, r->e); /* says what a job is */
-
-        json_free(j);
-        spec_free(s);
-        return rc;
-    }
-    text = json_text(j);
-    json_free(j);
-    *el = (struct element){.text = {arena_strdup(&r->x->mem, text), strlen(text)}};
-    free(text);
-    switch (take_apart(r, el)) {
-    case 0:
-        return 0;
-    case 1: /* a key that cannot be written plainly is no key of a job */
-        return bad(r, "", "has a key that no job has; see 'berth schema job'");
-    default:
-        return -1;
-    }
+    if (spec_parse(j, r->path, &s, r->e) == 0) /* says what a job is */
+        bad(r, "", "is not a job; see 'berth schema job'");
+    spec_free(s);
+    return -1;
 }
 
 /* In the order in which they stand in the element. */
@@ -353,8 +338,8 @@ static int read_element(struct reading *r, struct str text)
     int rc = take_apart(r, &el);
     bool plain, share;
 
-    if (rc < 0 || (rc > 0 && rewrite(r, &el) < 0))
-        return -1;
+    if (rc != 0)
+        return rc < 0 ? -1 : element_explain(r, &el);
     if (r->rest.overflow)
         return bad(r, "command", "is too large: a job may have at most 4 MiB besides its params");
     rc = -1;
@@ -387,11 +372,14 @@ out:
 
 static int read_array(struct reading *r)
 {
-    struct json_split split = {.rest = {r->x->body, r->x->body_n}};
+    /* The texts that are kept move to the front of the body: places in it would be wrong. */
+    AUTO(json_in)
+    struct json_in in = {.text = {r->x->body, r->x->body_n}, .no_place = true, .e = r->e};
     struct str text;
     int rc;
 
-    while ((rc = json_split_next(&split, &text, r->e)) == 1) {
+    json_in_next(&in); /* the [ that brought us here */
+    while ((rc = json_in_raw(&in, &text)) == 1) {
         if (r->x->jobs.n == SWEEP_MAX_JOBS)
             return err_set(r->e, ERR_LIMIT,
                            "more than %d jobs in one request; split it into several",
@@ -399,7 +387,7 @@ static int read_array(struct reading *r)
         snprintf(r->path, sizeof(r->path), "[%zu].", r->x->jobs.n);
         if (read_element(r, text) < 0)
             return -1;
-        submit_was_read(r->x, split.rest.p);
+        submit_was_read(r->x, in.text.p + in.at);
     }
     if (rc < 0)
         return err_wrap(r->e, "body, after job %zu", r->x->jobs.n);

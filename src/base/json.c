@@ -1,7 +1,7 @@
 /* json.c - the value tree
  *
- * Owns: making, looking up, copying, comparing and freeing.  Reading is in json_parse.c, writing in
- * json_write.c.
+ * Owns: making, looking up, copying, comparing and freeing.  Reading is in json_in.c and
+ * json_parse.c, writing in json_out.c.
  *
  * A value is one block of memory: texts lie behind their header, and so does the source text of a
  * real.  JSON null is the NULL pointer.  An object is a list of members in the order they came;
@@ -151,30 +151,30 @@ const struct json *json_at(const struct json *j, size_t i)
     return json_type(j) == JSON_ARRAY && i < j->n ? j->items[i] : NULL;
 }
 
-static struct member *member_find(const struct json *obj, const char *key)
+static struct member *member_find(const struct json *obj, struct str key)
 {
     if (json_type(obj) != JSON_OBJECT)
         return NULL;
     if (obj->index) {
-        uintptr_t place = (uintptr_t)map_str_get(obj->index, str_of(key));
+        uintptr_t place = (uintptr_t)map_str_get(obj->index, key);
         return place ? &obj->members[place - 1] : NULL;
     }
     for (size_t i = 0; i < obj->n; i++)
-        if (!strcmp(obj->members[i].key, key))
+        if (!strncmp(obj->members[i].key, key.p, key.n) && !obj->members[i].key[key.n])
             return &obj->members[i];
     return NULL;
 }
 
 const struct json *json_get(const struct json *j, const char *key)
 {
-    const struct member *m = member_find(j, key);
+    const struct member *m = member_find(j, str_of(key));
 
     return m ? m->val : NULL;
 }
 
 bool json_has(const struct json *j, const char *key)
 {
-    return member_find(j, key) != NULL;
+    return member_find(j, str_of(key)) != NULL;
 }
 
 bool json_next(const struct json *obj, struct json_it *it)
@@ -220,9 +220,9 @@ struct json *json_new_real(double d)
     return j;
 }
 
-struct json *json_new_real_text(double d, const char *text)
+struct json *json_new_real_text(double d, struct str text)
 {
-    struct json *j = text_new(JSON_REAL, str_of(text));
+    struct json *j = text_new(JSON_REAL, text);
 
     j->d = d;
     j->has_text = true;
@@ -267,22 +267,39 @@ static void index_make(struct json *obj)
         index_put(obj, i);
 }
 
-void json_add_new(struct json *obj, const char *key, struct json *val)
+/* The object is known not to have the key. */
+static void member_add(struct json *obj, struct str key, struct json *val)
 {
     obj->members = grown(obj->members, obj->n, &obj->cap, sizeof(*obj->members));
-    obj->members[obj->n++] = (struct member){xstrdup(key), val};
+    obj->members[obj->n++] = (struct member){xstrndup(key.p, key.n), val};
     if (obj->index)
         index_put(obj, obj->n - 1);
     else if (obj->n > INDEX_FROM)
         index_make(obj);
 }
 
+bool json_add_new(struct json *obj, struct str key)
+{
+    if (member_find(obj, key))
+        return false;
+    member_add(obj, key, NULL);
+    return true;
+}
+
+void json_put_last(struct json *container, struct json *val)
+{
+    if (container->type == JSON_ARRAY)
+        json_push_take(container, val);
+    else
+        container->members[container->n - 1].val = val;
+}
+
 void json_set_take(struct json *obj, const char *key, struct json *val)
 {
     ASSERT(json_type(obj) == JSON_OBJECT);
-    struct member *m = member_find(obj, key);
+    struct member *m = member_find(obj, str_of(key));
     if (!m) {
-        json_add_new(obj, key, val);
+        member_add(obj, str_of(key), val);
         return;
     }
     json_free(m->val);
@@ -292,7 +309,7 @@ void json_set_take(struct json *obj, const char *key, struct json *val)
 void json_del(struct json *obj, const char *key)
 {
     ASSERT(json_type(obj) == JSON_OBJECT);
-    struct member *m = member_find(obj, key);
+    struct member *m = member_find(obj, str_of(key));
     if (!m)
         return;
     size_t i = (size_t)(m - obj->members);
@@ -318,7 +335,7 @@ static struct json *copy_object(const struct json *j)
     struct json *copy = json_new_object();
 
     for (size_t i = 0; i < j->n; i++)
-        json_add_new(copy, j->members[i].key, json_copy(j->members[i].val));
+        member_add(copy, str_of(j->members[i].key), json_copy(j->members[i].val));
     return copy;
 }
 
@@ -332,7 +349,8 @@ struct json *json_copy(const struct json *j)
     case JSON_INT:
         return json_new_int(j->i);
     case JSON_REAL:
-        return j->has_text ? json_new_real_text(j->d, j->text) : json_new_real(j->d);
+        return j->has_text ? json_new_real_text(j->d, (struct str){j->text, j->n})
+                           : json_new_real(j->d);
     case JSON_STR:
         return json_new_str(json_str(j));
     case JSON_ARRAY:
@@ -354,7 +372,7 @@ static bool arrays_equal(const struct json *a, const struct json *b)
 static bool objects_equal(const struct json *a, const struct json *b)
 {
     for (size_t i = 0; i < a->n; i++) {
-        const struct member *other = member_find(b, a->members[i].key);
+        const struct member *other = member_find(b, str_of(a->members[i].key));
         if (!other || !json_equal(a->members[i].val, other->val))
             return false;
     }

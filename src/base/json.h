@@ -2,7 +2,8 @@
  *
  * `struct json` is opaque.  Objects keep key order, integers are 64 bits, reals keep their source
  * text (0.1 stays 0.1).  Getters borrow; *_take hand over.  A tree belongs to whoever made it,
- * until json_free.
+ * until json_free.  json_in.h and
+ * json_out.h read and write JSON without a tree.
  */
 #pragma once
 #include "base/buf.h"
@@ -75,14 +76,3 @@ static inline void json_set_int(struct json *o, const char *k, int64_t v)
 
 /* Without the white space around it: the four bytes JSON knows, so no form feeds. */
 struct str json_trim(struct str s);
-
-/* Walks the elements of a top-level array without building the whole tree: a body of 100 000 specs
- * costs the memory of one.  Yields the text of each element; syntax inside is checked by json_parse
- * of it. */
-struct json_split {
-    struct str rest;
-    size_t index;
-    bool started;
-};
-/* 1 = *out is the next element, 0 = end reached cleanly, -1 = not an array / malformed. */
-int json_split_next(struct json_split *s, struct str *out, struct err *e);

@@ -49,13 +49,12 @@ static struct json *number_of(struct str s, bool *too_large)
 {
     int64_t i;
     double d;
-    bool whole;
 
     *too_large = false;
     if (str_to_i64(s, &i) || based_int(s, &i))
         return json_new_int(i);
-    if (json_is_number(s, &whole)) {
-        struct json *j = json_new_number(s, whole);
+    if (json_is_number(s)) {
+        struct json *j = json_new_number(s);
         *too_large = !j;
         return j;
     }

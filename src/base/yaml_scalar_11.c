@@ -121,7 +121,7 @@ static bool whole_number(struct str s, struct json **out)
         return t.p[0] != '0' && isdigit((unsigned char)t.p[0]) && sixties(t, negative, out);
     if (!squeeze(s.p[0] == '+' ? t : s, text, sizeof(text)))
         return false;
-    *out = json_new_number(str_of(text), true);
+    *out = json_new_number(str_of(text));
     return *out != NULL;
 }
 

@@ -5,6 +5,7 @@
  */
 #include "cli/view.h"
 #include "base/clock.h"
+#include "base/json_in.h"
 #include "base/util.h"
 #include "model/job.h"
 #include <stdio.h>
@@ -405,13 +406,13 @@ void view_page(struct view_pages *v, const struct json *rows, const struct colum
 
 void view_page_text(struct view_pages *v, struct str array)
 {
-    struct json_split split = {.rest = array};
+    AUTO(json_in) struct json_in in = {.text = array};
     struct str one;
-    struct err e;
     AUTO(buf) struct buf b = {0};
 
     buf_init(&b, VIEW_MAX);
-    while (json_split_next(&split, &one, &e) == 1) {
+    json_in_next(&in); /* its [ */
+    while (json_in_raw(&in, &one) == 1) {
         buf_adds(&b, v->rows++ ? ",\n" : "[\n");
         buf_add(&b, one.p, one.n);
         if (b.n > 1 << 16)

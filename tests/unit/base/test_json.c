@@ -285,61 +285,6 @@ TEST(without_a_name_the_place_is_in_words)
     assert_string_equal(e.text, "line 2, column 3: the text ends where a value is expected");
 }
 
-TEST(splits_a_list)
-{
-    struct json_split s = {.rest = STR(" [ {\"a\":[1,2]} ,\"x,]\\\"\" , 3,[]\n] ")};
-    static const char *const want[] = {"{\"a\":[1,2]}", "\"x,]\\\"\"", "3", "[]"};
-    struct str item;
-    struct err e;
-
-    for (size_t i = 0; i < ARRAY_SIZE(want); i++) {
-        assert_int_equal(json_split_next(&s, &item, &e), 1);
-        assert_true(str_eq_c(item, want[i]));
-        assert_int_equal(s.index, i + 1);
-    }
-    assert_int_equal(json_split_next(&s, &item, &e), 0);
-    assert_int_equal(json_split_next(&s, &item, &e), 0);
-}
-
-TEST(splits_an_empty_list)
-{
-    struct json_split s = {.rest = STR(" [ ] ")};
-    struct str item;
-    struct err e;
-
-    assert_int_equal(json_split_next(&s, &item, &e), 0);
-    assert_int_equal(json_split_next(&s, &item, &e), 0);
-}
-
-TEST(split_refuses_broken_lists)
-{
-    static const struct {
-        const char *text;
-        int good; /* elements before the mistake */
-    } cases[] = {{"", 0},      {"{}", 0},    {"[", 0},      {"[1", 0},   {"[1,", 1},
-                 {"[1,]", 1},  {"[,1]", 0},  {"[1,,2]", 1}, {"[1}]", 0}, {"[1] x", 1},
-                 {"[\"a]", 0}, {"[\"\\", 0}, {"[] []", 0}};
-    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-        struct json_split s = {.rest = str_of(cases[i].text)};
-        struct str item;
-        struct err e = {0};
-        for (int k = 0; k < cases[i].good; k++)
-            assert_int_equal(json_split_next(&s, &item, &e), 1);
-        assert_int_equal(json_split_next(&s, &item, &e), -1);
-        assert_int_equal(e.code, ERR_INVALID);
-    }
-}
-
-TEST(split_leaves_form_feeds_to_the_parser)
-{
-    struct json_split s = {.rest = STR("[ 1 \f]")};
-    struct str item;
-    struct err e = {0};
-
-    assert_int_equal(json_split_next(&s, &item, &e), 1);
-    assert_true(str_eq_c(item, "1 \f"));
-}
-
 TEST(objects_with_many_keys)
 {
     enum { MANY = 300 };
@@ -413,10 +358,6 @@ int main(void)
         cmocka_unit_test(depth_is_bounded),
         cmocka_unit_test(text_need_not_be_terminated),
         cmocka_unit_test(without_a_name_the_place_is_in_words),
-        cmocka_unit_test(splits_a_list),
-        cmocka_unit_test(splits_an_empty_list),
-        cmocka_unit_test(split_refuses_broken_lists),
-        cmocka_unit_test(split_leaves_form_feeds_to_the_parser),
         cmocka_unit_test(objects_with_many_keys),
         cmocka_unit_test(reals_outside_the_whole_numbers_are_cut),
         cmocka_unit_test(names_of_types),
