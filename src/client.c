@@ -21,8 +21,9 @@ enum { EXIT_NOT_FOUND = 127 }; /* as shells have it */
 /* Those that only speak over the home's socket: no database, no loop, no threads, no libraries.  A
  * command that is missing here takes a millisecond longer. */
 static const struct command *const quick_commands[] = {
-    &cmd_submit, &cmd_ls,    &cmd_show, &cmd_logs,  &cmd_wait,  &cmd_explain,  &cmd_watch,
-    &cmd_cancel, &cmd_retry, &cmd_rm,   &cmd_queue, &cmd_nodes, &cmd_projects, NULL,
+    &cmd_submit, &cmd_ls,     &cmd_show,     &cmd_logs,    &cmd_wait,  &cmd_explain,
+    &cmd_watch,  &cmd_cancel, &cmd_hold,     &cmd_release, &cmd_retry, &cmd_rm,
+    &cmd_queue,  &cmd_nodes,  &cmd_projects, NULL,
 };
 static char **words; /* argv, for the full program */
 

@@ -212,6 +212,7 @@ class Client:
         env: Optional[Mapping[str, str]] = None,
         cwd: Optional[str] = None,
         split_output: Optional[bool] = None,
+        hold: Optional[bool] = None,
         key: Optional[str] = None,
     ) -> "Job":
         """Submits one job and returns it once it is safely on disk.
@@ -238,6 +239,8 @@ class Client:
         )
         if params:
             spec["params"] = dict(params)
+        if hold:
+            spec["hold"] = True
         if after is not None:
             spec["after"] = _refs(after)
         answer = self._submit(spec, key)
@@ -403,6 +406,16 @@ class Job:
     def cancel(self) -> "Job":
         """Asks it to stop; fine if it has ended already."""
         self._client.call("POST", self._path("/cancel"))
+        return self.refresh()
+
+    def hold(self) -> "Job":
+        """Keeps it from starting until release(); an error if it does not wait any more."""
+        self._client.call("POST", self._path("/hold"))
+        return self.refresh()
+
+    def release(self) -> "Job":
+        """Lets it start after hold(); fine if it is not held."""
+        self._client.call("POST", self._path("/release"))
         return self.refresh()
 
     def retry(self) -> "Job":

@@ -1,4 +1,4 @@
-/* jobs_act.c - cancel, retry, remove: one job, a list of jobs, or all that match
+/* jobs_act.c - cancel, hold, release, retry, remove: one job, a list of jobs, or all that match
  *
  * Owns: turning a body into job numbers (worker thread), and handing them to the controller in
  * pieces, so that 100 000 jobs do not hold up the loop.
@@ -17,8 +17,9 @@ typedef void (*act_fn)(struct core *c, const uint64_t *jobs, size_t n, const str
                        core_act_fn done, void *arg);
 struct action {
     act_fn fn;
-    uint32_t states; /* those a filter looks among */
-    bool wants_ended, no_content;
+    uint32_t states;     /* those a filter looks among */
+    const char *refusal; /* of one job that is in no such state; NULL = then nothing is done */
+    bool no_content;
 };
 struct act {
     const struct action *what;
@@ -31,10 +32,16 @@ struct act {
     bool single;
 };
 
-static const struct action act_cancel = {core_cancel, JOB_STATES_ACTIVE, false, false};
-static const struct action act_retry = {core_retry, JOB_STATES_FINAL, true, false};
-static const struct action act_remove = {core_remove, JOB_STATES_FINAL, true, false};
-static const struct action act_delete = {core_remove, JOB_STATES_FINAL, true, true};
+#define NOT_ENDED "has not ended yet; cancel it first, or wait for it"
+static const struct action act_cancel = {core_cancel, JOB_STATES_ACTIVE, NULL, false};
+static const struct action act_hold = {
+    core_hold, 1u << JOB_QUEUED | 1u << JOB_HELD,
+    "does not wait any more; only waiting jobs can be held (`berth cancel` stops one that runs)",
+    false};
+static const struct action act_release = {core_release, 1u << JOB_HELD, NULL, false};
+static const struct action act_retry = {core_retry, JOB_STATES_FINAL, NOT_ENDED, false};
+static const struct action act_remove = {core_remove, JOB_STATES_FINAL, NOT_ENDED, false};
+static const struct action act_delete = {core_remove, JOB_STATES_FINAL, NOT_ENDED, true};
 
 static void act_free(void *data)
 {
@@ -211,10 +218,8 @@ static void act_reply(struct call *c)
         call_fail(c, &c->err);
         return;
     }
-    if (a->single && a->what->wants_ended && a->sum.already > 0) {
-        err_set(&c->err, ERR_CONFLICT,
-                "job " STR_FMT " has not ended yet; cancel it first, or wait for it",
-                STR_ARG(c->arg[0]));
+    if (a->single && a->what->refusal && a->sum.already > 0) {
+        err_set(&c->err, ERR_CONFLICT, "job " STR_FMT " %s", STR_ARG(c->arg[0]), a->what->refusal);
         call_fail(c, &c->err);
         return;
     }
@@ -290,6 +295,26 @@ static void act_start(struct call *c, const struct action *what, bool single)
 void jobs_cancel(struct call *c)
 {
     act_start(c, &act_cancel, true);
+}
+
+void jobs_hold(struct call *c)
+{
+    act_start(c, &act_hold, true);
+}
+
+void jobs_release(struct call *c)
+{
+    act_start(c, &act_release, true);
+}
+
+void jobs_hold_many(struct call *c)
+{
+    act_start(c, &act_hold, false);
+}
+
+void jobs_release_many(struct call *c)
+{
+    act_start(c, &act_release, false);
 }
 
 void jobs_retry(struct call *c)

@@ -63,7 +63,7 @@ static void on_submitted(void *arg, const struct err *e, const struct submitted 
     }
     c->status = 201;
     if (d->single) {
-        put_one(&c->out, r->id, r->first, d->name, JOB_QUEUED);
+        put_one(&c->out, r->id, r->first, d->name, r->held ? JOB_HELD : JOB_QUEUED);
         snprintf(location, sizeof(location), "/v1/jobs/%llu", (unsigned long long)r->first);
         if (c->req)
             http_reply_header(c->req, "Location", location);

@@ -21,6 +21,8 @@ const struct route api_routes[] = {
     {"GET", "/v1/jobs", jobs_list, AUTH_READ},
     {"GET", "/v1/jobs/summary", jobs_summary, AUTH_READ},
     {"POST", "/v1/jobs/cancel", jobs_cancel_many, AUTH_WRITE, API_LIST_BODY_MAX},
+    {"POST", "/v1/jobs/hold", jobs_hold_many, AUTH_WRITE, API_LIST_BODY_MAX},
+    {"POST", "/v1/jobs/release", jobs_release_many, AUTH_WRITE, API_LIST_BODY_MAX},
     {"POST", "/v1/jobs/retry", jobs_retry_many, AUTH_WRITE, API_LIST_BODY_MAX},
     {"POST", "/v1/jobs/remove", jobs_remove_many, AUTH_WRITE, API_LIST_BODY_MAX},
 
@@ -39,6 +41,8 @@ const struct route api_routes[] = {
     {"GET", "/v1/jobs/{job}/events", events_of_job, AUTH_READ},
     {"GET", "/v1/jobs/{job}/control", jobs_control, AUTH_JOB},
     {"POST", "/v1/jobs/{job}/cancel", jobs_cancel, AUTH_WRITE},
+    {"POST", "/v1/jobs/{job}/hold", jobs_hold, AUTH_WRITE},
+    {"POST", "/v1/jobs/{job}/release", jobs_release, AUTH_WRITE},
     {"POST", "/v1/jobs/{job}/retry", jobs_retry, AUTH_WRITE},
     {"POST", "/v1/jobs/{job}/reports", reports_post, AUTH_JOB, API_REPORT_BODY_MAX},
     {"POST", "/v1/outside", outside_begin, AUTH_WRITE},

@@ -174,7 +174,8 @@ void submit_add_spec(struct submit *x, const struct spec *s, struct str body)
                            .backoff_ms = s->backoff_ms,
                            .priority = s->priority,
                            .retries = s->retries,
-                           .trains = spec_trains(s)};
+                           .trains = spec_trains(s),
+                           .hold = s->hold};
 
     vec_push(&x->specs, row);
 }

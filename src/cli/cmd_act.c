@@ -1,4 +1,4 @@
-/* cmd_act.c - berth cancel, retry, rm: change jobs by name or by filter
+/* cmd_act.c - berth cancel, hold, release, retry, rm: change jobs by name or by filter
  *
  * Owns: the safety of the wide forms.  Names act at once; a filter or --all says how many it would
  * touch and wants --yes, or a yes on the terminal.
@@ -135,6 +135,27 @@ static int cancel(struct cli *c, const void *opts, const struct operands *ops)
     return act(c, &a, opts, ops);
 }
 
+static int hold(struct cli *c, const void *opts, const struct operands *ops)
+{
+    static const struct act a = {"/v1/jobs/hold",
+                                 "hold",
+                                 "hold",
+                                 "held",
+                                 "queued",
+                                 "not waiting any more (berth cancel stops them)",
+                                 true};
+
+    return act(c, &a, opts, ops);
+}
+
+static int release(struct cli *c, const void *opts, const struct operands *ops)
+{
+    static const struct act a = {"/v1/jobs/release", "release", "release", "released", "held",
+                                 "not held",         false};
+
+    return act(c, &a, opts, ops);
+}
+
 static int retry(struct cli *c, const void *opts, const struct operands *ops)
 {
     static const struct act a = {"/v1/jobs/retry", "retry",        "retry", "queued again",
@@ -178,6 +199,49 @@ const struct command cmd_cancel = {
     .max_operands = SIZE_MAX,
     .complete = COMPLETE_JOB,
     .run = cancel,
+};
+
+static const struct example hold_examples[] = {
+    {"berth hold 42", "job 42 does not start until it is released"},
+    {"berth hold --filter 'name~cnn' --yes", "all waiting jobs that match"},
+    {NULL, NULL},
+};
+const struct command cmd_hold = {
+    .name = "hold",
+    .summary = "keep waiting jobs from starting",
+    .synopsis = "[OPTION…] JOB…\n[OPTION…] --filter FILTER | --all",
+    .description = "A held job waits until berth release, and keeps its place in the queue. Jobs "
+                   "that run or have ended cannot be held. Jobs that wait for a held job go on "
+                   "waiting. berth submit --hold submits a job that is held from the beginning.",
+    .section = SECTION_CHANGE,
+    .groups = groups,
+    .opts_size = sizeof(struct act_opts),
+    .examples = hold_examples,
+    .operand = "job",
+    .max_operands = SIZE_MAX,
+    .complete = COMPLETE_JOB,
+    .run = hold,
+};
+
+static const struct example release_examples[] = {
+    {"berth release 42", "job 42 may start again"},
+    {"berth release --all --yes", "every held job"},
+    {NULL, NULL},
+};
+const struct command cmd_release = {
+    .name = "release",
+    .summary = "let held jobs start",
+    .synopsis = "[OPTION…] JOB…\n[OPTION…] --filter FILTER | --all",
+    .description = "Held jobs go back to their place in the queue: their age counts from their "
+                   "submission. Jobs that are not held are left alone.",
+    .section = SECTION_CHANGE,
+    .groups = groups,
+    .opts_size = sizeof(struct act_opts),
+    .examples = release_examples,
+    .operand = "job",
+    .max_operands = SIZE_MAX,
+    .complete = COMPLETE_JOB,
+    .run = release,
 };
 
 static const struct example retry_examples[] = {

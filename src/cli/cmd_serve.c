@@ -131,8 +131,7 @@ static void on_look(void *arg)
 {
     struct serving *s = arg;
     struct core_stats st = core_stats(host_core(s->host));
-    bool busy = st.queued || st.held || st.starting || st.running || st.stopping ||
-                host_connections(s->host);
+    bool busy = st.queued || st.starting || st.running || st.stopping || host_connections(s->host);
 
     if (busy) {
         s->idle_since = 0;

@@ -15,6 +15,8 @@ const struct command *const cli_commands[] = {
     &cmd_wait,
     &cmd_projects,
     &cmd_cancel,
+    &cmd_hold,
+    &cmd_release,
     &cmd_retry,
     &cmd_rm,
     &cmd_queue,

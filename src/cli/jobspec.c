@@ -29,6 +29,8 @@ static const struct opt job_option_table[] = {
      NULL},
     {"after", 0, OPT_LIST, "JOB", JOB(after), "start only when this job has succeeded",
      COMPLETE_JOB, NULL},
+    {"hold", 0, OPT_FLAG, NULL, JOB(hold), "hold it: it starts only after berth release",
+     COMPLETE_NONE, NULL},
     {"retries", 0, OPT_INT, "N", JOB(retries), "try again up to N times when it fails",
      COMPLETE_NONE, NULL},
     {"backoff", 0, OPT_DURATION, "TIME", JOB(backoff),
@@ -396,6 +398,8 @@ static void set_texts(struct json *spec, const struct job_opts *o)
         json_set_str(spec, "project", o->project);
     if (o->queue)
         json_set_str(spec, "queue", o->queue);
+    if (o->hold)
+        json_set_take(spec, "hold", json_new_bool(true));
     if (o->split_output)
         json_set_take(spec, "split_output", json_new_bool(true));
     set_thousandths(spec, "timeout", o->timeout, "ms");

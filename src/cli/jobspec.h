@@ -9,7 +9,7 @@ struct job_opts {
     struct opt_num cpus, mem, timeout, grace, backoff, priority, retries, array, log_limit, nice;
     struct opt_list env, after, params, nodes, assets;
     const char *stage_dir;
-    bool split_output, clean_env;
+    bool hold, split_output, clean_env;
     /* training */
     const char *gpus, *deadline, *preempt_signal, *checkpoint, *image, *family;
     struct opt_num gpu_mem, epochs, estimate;

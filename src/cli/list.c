@@ -161,8 +161,9 @@ int list_counts(struct cli *c, const struct list_query *q, struct json **out, st
 
 void counts_format(struct buf *b, const struct json *counts, bool colour)
 {
-    static const enum job_state order[] = {JOB_RUNNING, JOB_STARTING, JOB_STOPPING,  JOB_QUEUED,
-                                           JOB_FAILED,  JOB_LOST,     JOB_CANCELLED, JOB_SUCCEEDED};
+    static const enum job_state order[] = {JOB_RUNNING, JOB_STARTING,  JOB_STOPPING,
+                                           JOB_QUEUED,  JOB_HELD,      JOB_FAILED,
+                                           JOB_LOST,    JOB_CANCELLED, JOB_SUCCEEDED};
     bool first = true;
 
     for (size_t i = 0; i < ARRAY_SIZE(order); i++) {

@@ -68,10 +68,11 @@ int64_t time_of(const struct json *j, const char *key)
 enum colour state_colour(struct str state)
 {
     static const enum colour by_state[JOB_STATE_MAX] = {
-        [JOB_QUEUED] = COLOUR_YELLOW,   [JOB_STARTING] = COLOUR_CYAN,
-        [JOB_RUNNING] = COLOUR_BLUE,    [JOB_STOPPING] = COLOUR_MAGENTA,
-        [JOB_SUCCEEDED] = COLOUR_GREEN, [JOB_FAILED] = COLOUR_RED,
-        [JOB_CANCELLED] = COLOUR_DIM,   [JOB_LOST] = COLOUR_RED,
+        [JOB_HELD] = COLOUR_DIM,         [JOB_QUEUED] = COLOUR_YELLOW,
+        [JOB_STARTING] = COLOUR_CYAN,    [JOB_RUNNING] = COLOUR_BLUE,
+        [JOB_STOPPING] = COLOUR_MAGENTA, [JOB_SUCCEEDED] = COLOUR_GREEN,
+        [JOB_FAILED] = COLOUR_RED,       [JOB_CANCELLED] = COLOUR_DIM,
+        [JOB_LOST] = COLOUR_RED,
     };
     enum job_state s;
 

@@ -1,4 +1,4 @@
-/* act.c - what people ask of existing jobs: cancel, retry, remove, pause
+/* act.c - what people ask of existing jobs: cancel, hold, release, retry, remove, pause
  *
  * Each takes effect in memory at once, is answered after its commit, and reaches the backend only
  * then.
@@ -56,9 +56,11 @@ static void on_cancelled(void *arg, const struct err *e)
 /* Neighbouring numbers become one change: cancelling a sweep of 100 000 writes one range. */
 struct range {
     uint64_t first, last;
+    enum job_state from, to;
+    struct str reason;
 };
 
-static void stage_range(struct core *c, struct range *r, const struct caller *who)
+static void range_stage(struct core *c, struct range *r, const struct caller *who)
 {
     if (!r->first)
         return;
@@ -67,10 +69,22 @@ static void stage_range(struct core *c, struct range *r, const struct caller *wh
                                    .user = str_of(who->user),
                                    .job_state = {.first = r->first,
                                                  .last = r->last,
-                                                 .from = JOB_QUEUED,
-                                                 .to = JOB_CANCELLED,
-                                                 .reason = STR("cancelled while it waited")}});
-    *r = (struct range){0};
+                                                 .from = r->from,
+                                                 .to = r->to,
+                                                 .reason = r->reason}});
+    r->first = 0;
+}
+
+/* One more job moves from this state; a gap, or another state, begins a new change. */
+static void range_add(struct core *c, struct range *r, uint64_t job, enum job_state from,
+                      const struct caller *who)
+{
+    if (!r->first || r->last + 1 != job || r->from != from) {
+        range_stage(c, r, who);
+        r->first = job;
+        r->from = from;
+    }
+    r->last = job;
 }
 
 static void cancel_run(struct core *c, struct job *j, struct acting *a, const struct caller *who)
@@ -90,7 +104,7 @@ void core_cancel(struct core *c, const uint64_t *jobs, size_t n, const struct ca
 {
     struct acting *a = acting_new(c, done, arg);
     VEC(struct job *) gone = {0};
-    struct range r = {0};
+    struct range r = {.to = JOB_CANCELLED, .reason = STR("cancelled while it waited")};
 
     for (size_t i = 0; i < n; i++) {
         struct job *j = core_job(c, jobs[i]);
@@ -98,22 +112,18 @@ void core_cancel(struct core *c, const uint64_t *jobs, size_t n, const struct ca
             a->result.already++;
         } else if (!may_touch(who, j->uid)) {
             a->result.denied++;
-        } else if (j->state == JOB_QUEUED) {
+        } else if (job_state_waits(j->state)) {
+            range_add(c, &r, jobs[i], j->state, who);
             job_dequeue(c, j);
             job_move(c, j, JOB_EV_CANCEL);
             vec_push(&gone, j);
-            if (!r.first || r.last + 1 != jobs[i]) {
-                stage_range(c, &r, who);
-                r.first = jobs[i];
-            }
-            r.last = jobs[i];
             a->result.done++;
         } else {
             cancel_run(c, j, a, who);
             a->result.done++;
         }
     }
-    stage_range(c, &r, who);
+    range_stage(c, &r, who);
     for (size_t i = 0; i < gone.n; i++) {
         job_settle_waiters(c, gone.p[i]);
         job_forget_after_commit(c, gone.p[i], (struct run_key){0}, 0);
@@ -121,6 +131,56 @@ void core_cancel(struct core *c, const uint64_t *jobs, size_t n, const struct ca
     vec_done(&gone);
     c->dirty = true;
     core_barrier(c, on_cancelled, a);
+}
+
+/* ---- hold, release ---- */
+
+/* Each waiting job to which `ev` may happen moves.  A job that is held already counts as done: the
+ * wish is fulfilled. */
+static void waiting_move(struct core *c, const uint64_t *jobs, size_t n, enum job_event ev,
+                         const struct caller *who, struct range *r, struct acting *a)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct job *j = core_job(c, jobs[i]);
+        enum job_state next;
+        if (!j || j->hold == HOLD_COMMIT) {
+            a->result.already++;
+        } else if (!may_touch(who, j->uid)) {
+            a->result.denied++;
+        } else if (j->state == JOB_HELD && ev == JOB_EV_HOLD) {
+            a->result.done++;
+        } else if (!job_next(j->state, ev, &next)) {
+            a->result.already++;
+        } else {
+            range_add(c, r, jobs[i], j->state, who);
+            job_dequeue(c, j);
+            job_move(c, j, ev);
+            train_unready(c, j);
+            job_activate(c, j);
+            a->result.done++;
+        }
+    }
+    range_stage(c, r, who);
+    core_barrier(c, on_acted, a);
+}
+
+void core_hold(struct core *c, const uint64_t *jobs, size_t n, const struct caller *who,
+               core_act_fn done, void *arg)
+{
+    char reason[96];
+    struct range r = {.to = JOB_HELD};
+
+    snprintf(reason, sizeof(reason), "held by %s", who->user);
+    r.reason = str_of(reason);
+    waiting_move(c, jobs, n, JOB_EV_HOLD, who, &r, acting_new(c, done, arg));
+}
+
+void core_release(struct core *c, const uint64_t *jobs, size_t n, const struct caller *who,
+                  core_act_fn done, void *arg)
+{
+    struct range r = {.to = JOB_QUEUED};
+
+    waiting_move(c, jobs, n, JOB_EV_RELEASE, who, &r, acting_new(c, done, arg));
 }
 
 /* ---- retry ---- */

@@ -150,6 +150,7 @@ int64_t core_next_wake(const struct core *c);
 struct submitted {
     uint64_t first, n, batch; /* jobs first … first+n-1 */
     struct id id, batch_id;   /* of the first; the others follow by id_add */
+    bool held;                /* the first is */
 };
 typedef void (*core_submit_fn)(void *arg, const struct err *e, const struct submitted *r);
 /* Takes the submission: numbers, ids, owner and defaults are filled in here.  A single job keeps
@@ -167,6 +168,13 @@ void core_cancel(struct core *c, const uint64_t *jobs, size_t n, const struct ca
 /* Finished jobs get another attempt; active ones count as `already`. */
 void core_retry(struct core *c, const uint64_t *jobs, size_t n, const struct caller *who,
                 core_act_fn done, void *arg);
+/* Waiting jobs do not start until they are released; those that are held already count as done,
+ * those with a run or finished as `already`. */
+void core_hold(struct core *c, const uint64_t *jobs, size_t n, const struct caller *who,
+               core_act_fn done, void *arg);
+/* Held jobs go back to their place in the queue; all others count as `already`. */
+void core_release(struct core *c, const uint64_t *jobs, size_t n, const struct caller *who,
+                  core_act_fn done, void *arg);
 /* Finished jobs only (active ones count as `already`); the files of their runs go after the commit.
  */
 void core_remove(struct core *c, const uint64_t *jobs, size_t n, const struct caller *who,
@@ -255,7 +263,9 @@ bool core_stop_requested(const struct core *c, uint64_t job);
 /* Why it waits and what would let it start, one to three sentences; also for running jobs. */
 int core_explain(struct core *c, uint64_t job, struct json **out, struct err *e);
 struct core_stats {
-    size_t queued, held, starting, running, stopping;
+    size_t queued, starting, running, stopping;
+    size_t held;    /* of `queued`: those that wait for other jobs or for a retry */
+    size_t on_hold; /* in state held */
     uint64_t submitted, started, ended[JOB_STATE_MAX], plans, lost_runs;
     int64_t plan_us_max, plan_us_total;
 };

@@ -16,6 +16,7 @@ enum hold {
     HOLD_COMMIT,  /* submitted, not durable yet: nobody was told of it */
     HOLD_DEPS,    /* waits for other jobs */
     HOLD_BACKOFF, /* waits for due_ms */
+    HOLD_PERSON,  /* in state held until somebody releases it */
 };
 
 /* Compact: a million may wait. */
@@ -284,7 +285,8 @@ char **container_ports(const struct spec *s, struct arena *a);
 struct train;
 void train_new(struct core *c, uint64_t job, uint64_t spec, struct str recorded);
 void train_drop(struct core *c, uint64_t job);
-void train_ready(struct core *c, struct job *j); /* nothing but room is lacking now */
+void train_ready(struct core *c, struct job *j);         /* nothing but room is lacking now */
+void train_unready(struct core *c, const struct job *j); /* somebody holds it: no plans for it */
 void train_final(struct core *c, const struct job *j);
 void train_placed(struct core *c, const struct run *r); /* its run is about to be staged */
 void train_started(struct core *c, const struct run *r);

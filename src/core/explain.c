@@ -7,6 +7,7 @@ static const char *const wait_names[] = {
     [WAIT_NOTHING] = "next",
     [WAIT_DEPENDENCY] = "dependency",
     [WAIT_BACKOFF] = "backoff",
+    [WAIT_HELD] = "held",
     [WAIT_SLOTS] = "slots",
     [WAIT_CPUS] = "cpus",
     [WAIT_MEMORY] = "memory",
@@ -39,6 +40,8 @@ static struct wait_reason reason_of(struct core *c, struct job *j, const struct 
 {
     if (j->hold == HOLD_DEPS)
         return (struct wait_reason){.kind = WAIT_DEPENDENCY, .other = first_unmet(c, j)};
+    if (j->hold == HOLD_PERSON)
+        return (struct wait_reason){.kind = WAIT_HELD};
     if (j->hold == HOLD_BACKOFF)
         return (struct wait_reason){.kind = WAIT_BACKOFF, .until_ms = j->due_ms};
     return plan_explain_item(s, &j->wait);

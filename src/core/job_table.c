@@ -1,6 +1,7 @@
 /* job_table.c - the active jobs: made, moved between states, held, forgotten
  *
- * Owns: the table, the holds (dependencies, back-off), who waits for whom.
+ * Owns: the table, what keeps a waiting job out of the queue (dependencies, back-off, a person's
+ * hold), who waits for whom.
  * Does not own: the order of ready jobs (sched/queue.c) or what a run does (run.c).
  *
  * Rule for dependencies: a job starts when all it waits for have succeeded.  If one ends in any
@@ -76,6 +77,8 @@ static size_t *state_counter(struct core *c, enum job_state s)
     switch (s) {
     case JOB_QUEUED:
         return &c->stats.queued;
+    case JOB_HELD:
+        return &c->stats.on_hold;
     case JOB_STARTING:
         return &c->stats.starting;
     case JOB_RUNNING:
@@ -187,9 +190,11 @@ int64_t core_next_wake(const struct core *c)
 
 void job_activate(struct core *c, struct job *j)
 {
-    ASSERT(j->state == JOB_QUEUED && !j->run);
+    ASSERT(job_state_waits(j->state) && !j->run);
     c->dirty = true;
-    if (j->deps) {
+    if (j->state == JOB_HELD) {
+        j->hold = HOLD_PERSON;
+    } else if (j->deps) {
         j->hold = HOLD_DEPS;
         c->stats.held++;
     } else if (j->due_ms && j->due_ms > core_mono(c)) {
@@ -208,7 +213,7 @@ void job_dequeue(struct core *c, struct job *j)
 {
     if (j->hold == HOLD_NONE)
         queue_remove(c->queue, &j->wait);
-    else if (j->hold != HOLD_COMMIT)
+    else if (j->hold == HOLD_DEPS || j->hold == HOLD_BACKOFF)
         c->stats.held--;
     j->hold = HOLD_NONE;
 }
@@ -230,6 +235,7 @@ void job_wait_for(struct core *c, struct job *j, uint64_t other)
 static void cancel_waiter(struct core *c, struct job *j, uint64_t other, enum job_state state)
 {
     char reason[96];
+    enum job_state from = j->state;
 
     snprintf(reason, sizeof(reason), "job %llu, which it waits for, ended as %s",
              (unsigned long long)other, job_state_name(state));
@@ -239,7 +245,7 @@ static void cancel_waiter(struct core *c, struct job *j, uint64_t other, enum jo
                                    .at_ms = core_wall(c),
                                    .job_state = {.first = j->wait.job,
                                                  .last = j->wait.job,
-                                                 .from = JOB_QUEUED,
+                                                 .from = from,
                                                  .to = JOB_CANCELLED,
                                                  .reason = str_of(reason)}});
     job_forget_after_commit(c, j, (struct run_key){0}, 0);
@@ -255,8 +261,8 @@ void job_settle_waiters(struct core *c, struct job *j)
         struct waiters *w = map_u64_del(&c->jobs.waiters, e->wait.job);
         for (size_t k = 0; w && k < w->jobs.n; k++) {
             struct job *other = core_job(c, w->jobs.p[k].job);
-            if (!other || other->wait_serial != w->jobs.p[k].serial || other->state != JOB_QUEUED ||
-                other->hold == HOLD_NONE || !other->deps)
+            if (!other || other->wait_serial != w->jobs.p[k].serial ||
+                !job_state_waits(other->state) || other->hold == HOLD_NONE || !other->deps)
                 continue;
             if (e->state != JOB_SUCCEEDED) {
                 cancel_waiter(c, other, e->wait.job, e->state);
@@ -278,7 +284,7 @@ void job_cancel_dependent(struct core *c, uint64_t job, uint64_t other, enum job
 {
     struct job *j = core_job(c, job);
 
-    if (!j || j->state != JOB_QUEUED)
+    if (!j || !job_state_waits(j->state))
         return;
     cancel_waiter(c, j, other, state);
     job_settle_waiters(c, j);

@@ -13,7 +13,7 @@ struct doomed {
 struct restoring {
     struct core *c;
     VEC(struct doomed) doomed;
-    VEC(struct job *) ready; /* queued jobs, activated once their dependencies are known */
+    VEC(struct job *) ready; /* waiting jobs, activated once their dependencies are known */
     VEC(char *) names;       /* this machine has or had */
     int64_t wall, mono;
 };
@@ -37,12 +37,14 @@ static void restore_job(void *arg, const struct job_record *r)
     if (delay > 0)
         j->due_ms = x->mono + MIN(delay, (int64_t)3600 * 1000);
     j->state = (uint8_t)r->state;
-    if (r->state == JOB_QUEUED) {
+    if (job_state_waits(r->state))
         vec_push(&x->ready, j);
+    if (r->state == JOB_QUEUED)
         return;
-    }
     c->stats.queued--;
-    if (r->state == JOB_STARTING)
+    if (r->state == JOB_HELD)
+        c->stats.on_hold++;
+    else if (r->state == JOB_STARTING)
         c->stats.starting++;
     else if (r->state == JOB_RUNNING)
         c->stats.running++;
@@ -76,7 +78,7 @@ static void restore_run(void *arg, const struct run_record *r)
     struct restoring *x = arg;
     struct job *j = core_job(x->c, r->key.job);
 
-    if (!j || j->state == JOB_QUEUED)
+    if (!j || !job_state_has_run(j->state))
         return; /* berth doctor reports such rows; there is nothing to supervise */
     /* Every node has a journal, also one that happens to have the same name. */
     if (str_eq_c(r->node, OUTSIDE_NODE) && !r->journal) {
@@ -101,7 +103,7 @@ static void restore_dep(void *arg, const struct dep_record *r)
     struct restoring *x = arg;
     struct job *j = core_job(x->c, r->job);
 
-    if (j && j->state == JOB_QUEUED && core_job(x->c, r->other))
+    if (j && job_state_waits(j->state) && core_job(x->c, r->other))
         job_wait_for(x->c, j, r->other);
 }
 

@@ -97,6 +97,8 @@ static void add_job(struct core *c, const struct submission *s, const struct job
                                       .nodes = spec->nodes});
     if (spec->trains)
         train_new(c, row->seq, spec->seq, STR(""));
+    if (spec->hold)
+        job_move(c, j, JOB_EV_HOLD);
     j->hold = HOLD_COMMIT;
     j->wait.since_ms = core_mono(c);
     for (size_t i = 0; i < row->n_after; i++) {
@@ -110,7 +112,8 @@ static void add_job(struct core *c, const struct submission *s, const struct job
 static struct submitted number_jobs(struct core *c, struct submission *s, const struct caller *who)
 {
     int64_t now = core_wall(c);
-    struct submitted r = {.first = c->jobs.next_job, .n = s->n_jobs, .id = s->jobs[0].id};
+    struct submitted r = {
+        .first = c->jobs.next_job, .n = s->n_jobs, .id = s->jobs[0].id, .held = s->specs[0].hold};
 
     if (s->n_jobs > 1 || (!r.id.hi && !r.id.lo))
         r.id = id_make(now, &c->rng);
@@ -152,6 +155,8 @@ void submit_outside(struct core *c, struct submission *s, const struct caller *w
     }
     struct pending *p = xcalloc(1, sizeof(*p));
     *p = (struct pending){.c = c, .done = done, .arg = arg};
+    for (size_t i = 0; outside && i < s->n_specs; i++)
+        s->specs[i].hold = false; /* it runs already, outside of the queue */
     p->result = number_jobs(c, s, who);
     core_stage(c, &(struct change){.kind = CHANGE_SUBMIT,
                                    .at_ms = core_wall(c),

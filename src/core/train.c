@@ -156,6 +156,16 @@ void train_ready(struct core *c, struct job *j)
         train_add(c, t, j);
 }
 
+void train_unready(struct core *c, const struct job *j)
+{
+    struct train *t = train_of(c, j->wait.job);
+
+    if (!t || !t->known || j->state != JOB_HELD)
+        return;
+    t->known = false;
+    gpus_remove(c->gpu.planner, train_now(c), t->job, false);
+}
+
 void train_final(struct core *c, const struct job *j)
 {
     struct train *t = train_of(c, j->wait.job);

@@ -23,7 +23,7 @@ static bool port_search_job(void *arg, const struct job_view *v)
 {
     struct port_search *r = arg;
 
-    if (v->need.gpus > 0 || v->state != JOB_QUEUED)
+    if (v->need.gpus > 0 || job_state_has_run(v->state))
         vec_push(&r->jobs, v->seq);
     return true;
 }
@@ -64,9 +64,7 @@ static void port_search_read(struct port_search *r, uint64_t job)
 static void port_search_work(void *arg)
 {
     struct port_search *r = arg;
-    struct job_query q = {.state_mask = 1u << JOB_QUEUED | 1u << JOB_STARTING | 1u << JOB_RUNNING |
-                                        1u << JOB_STOPPING,
-                          .limit = 10000};
+    struct job_query q = {.state_mask = JOB_STATES_ACTIVE, .limit = 10000};
     AUTO_FREE char *cursor = NULL;
     struct err e;
 

@@ -13,6 +13,7 @@
  * order of the lines is only the order in which people read the states. */
 #define JOB_STATE_LIST(X)                                                                          \
     X(QUEUED, queued, 0, WAITS)                                                                    \
+    X(HELD, held, 8, WAITS)                                                                        \
     X(STARTING, starting, 1, RUNS)                                                                 \
     X(RUNNING, running, 2, RUNS)                                                                   \
     X(STOPPING, stopping, 3, RUNS)                                                                 \
@@ -47,7 +48,8 @@ enum {
     X(FAILED, failed)       /* any other end, or the run could not start; no retry left */         \
     X(CANCEL, cancel)       /* asked for by a person */                                            \
     X(CANCELLED, cancelled) /* the run of a cancelled job has ended */                             \
-    X(PREEMPT, preempt)     /* asked to make room */                                               \
+    X(HOLD, hold)           /* a person keeps a waiting job from starting */                       \
+    X(RELEASE, release)     /* a person lets a held job start */                                   \
     X(LOST, lost)           /* the run vanished without an outcome; no retry left */               \
     X(REQUEUE, requeue) /* run ended, the job goes back: retry left, preempted, or start undone */ \
     X(RETRY, retry)     /* a person asks for another attempt of a finished job */
@@ -67,8 +69,8 @@ extern const enum job_state job_states[JOB_STATE_MAX];
 extern const char *const job_state_words[JOB_STATE_MAX + 2];
 bool job_state_set_parse(struct str word, uint32_t *out_set);
 #define JOB_STATE_WORDS_TEXT                                                                       \
-    "queued, starting, running, stopping (all of them: active), succeeded, failed, cancelled and " \
-    "lost (finished)"
+    "queued, held, starting, running, stopping (all of them: active), succeeded, failed, "         \
+    "cancelled and lost (finished)"
 const char *job_event_name(enum job_event ev);
 static inline bool job_state_final(enum job_state s)
 {
@@ -77,6 +79,11 @@ static inline bool job_state_final(enum job_state s)
 static inline bool job_state_has_run(enum job_state s)
 {
     return JOB_STATES_WITH_RUN >> s & 1;
+}
+/* Has it no run, and may it get one? */
+static inline bool job_state_waits(enum job_state s)
+{
+    return !job_state_final(s) && !job_state_has_run(s);
 }
 /* Is ev legal in s?  *out is the next state; untouched when not. */
 bool job_next(enum job_state s, enum job_event ev, enum job_state *out);

@@ -3,10 +3,9 @@
  * Owns: the names of states and events, the one transition table.
  * Does not own: the decision which event it is (core) or what follows from it (side effects).
  *
- * A run may end before anybody saw it start, so every end is legal from `starting` on.  A stop that
- * was asked for (cancel or preempt) leads through `stopping`; a run that ends there by itself still
- * ends the way core decides: `cancelled` after a cancel, `requeue` after a preemption, and
- * `succeeded` or `failed` when a preempted command finished first.
+ * A run may end before anybody saw it start, so every end is legal from `starting` on.  A cancel of
+ * a job with a run leads through `stopping`.  A preempted job stays `running` until its run ends;
+ * then core decides: `requeue`, or `succeeded` or `failed` when its command finished first.
  */
 #include "base/util.h"
 #include "model/job.h"
@@ -19,14 +18,12 @@
 
 /* 0 means "not legal here"; entries are state + 1. */
 static const uint8_t next[JOB_STATE_MAX][JOB_EV_MAX] = {
-    [JOB_QUEUED] = {[JOB_EV_PLACED] = TO(STARTING), [JOB_EV_CANCEL] = TO(CANCELLED)},
-    [JOB_STARTING] = {[JOB_EV_STARTED] = TO(RUNNING),
-                      [JOB_EV_CANCEL] = TO(STOPPING),
-                      [JOB_EV_PREEMPT] = TO(STOPPING),
-                      RUN_ENDS},
-    [JOB_RUNNING] = {[JOB_EV_CANCEL] = TO(STOPPING), [JOB_EV_PREEMPT] = TO(STOPPING), RUN_ENDS},
-    /* The report that it started may cross the request to stop it; a cancel may follow a
-     * preemption. */
+    [JOB_QUEUED] =
+        {[JOB_EV_PLACED] = TO(STARTING), [JOB_EV_CANCEL] = TO(CANCELLED), [JOB_EV_HOLD] = TO(HELD)},
+    [JOB_HELD] = {[JOB_EV_RELEASE] = TO(QUEUED), [JOB_EV_CANCEL] = TO(CANCELLED)},
+    [JOB_STARTING] = {[JOB_EV_STARTED] = TO(RUNNING), [JOB_EV_CANCEL] = TO(STOPPING), RUN_ENDS},
+    [JOB_RUNNING] = {[JOB_EV_CANCEL] = TO(STOPPING), RUN_ENDS},
+    /* The report that it started may cross the request to stop it. */
     [JOB_STOPPING] = {[JOB_EV_STARTED] = TO(STOPPING), [JOB_EV_CANCEL] = TO(STOPPING), RUN_ENDS},
     [JOB_SUCCEEDED] = {[JOB_EV_RETRY] = TO(QUEUED)},
     [JOB_FAILED] = {[JOB_EV_RETRY] = TO(QUEUED)},

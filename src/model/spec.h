@@ -68,6 +68,7 @@ struct spec {
     int32_t priority;   /* higher first */
     int32_t retries;
     bool split_output;
+    bool hold;       /* it waits until somebody releases it */
     char *nodes;     /* names or patterns of those it may run on, "a,b*"; NULL = any */
     char **assets;   /* "from:to", from absolute, to below the run's directory; NULL = none */
     char *stage_dir; /* that directory on a node that does not share our files; NULL = one of its

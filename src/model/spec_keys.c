@@ -37,6 +37,7 @@ const struct spec_key spec_keys[] = {
      .doc = "wait before the first retry; doubles each time, to an hour at most"},
     {"priority", KEY_INT, IN_SPEC(priority), .min = -SPEC_PRIORITY_MAX, .max = SPEC_PRIORITY_MAX,
      .doc = "higher starts first; equal ones in the order of submission"},
+    {"hold", KEY_BOOL, IN_SPEC(hold), .doc = "submit it held: it starts only after a release"},
     {"split_output", KEY_BOOL, IN_SPEC(split_output),
      .doc = "keep stdout and stderr in two files instead of one log"},
     {"log_limit", KEY_SIZE, IN_SPEC(limits.log_limit_bytes), .max = INT64_C(1) << 50,

@@ -311,6 +311,9 @@ void wait_reason_text(const struct wait_reason *w, const struct snapshot *s, cha
         duration_format(MAX(w->until_ms - s->now_ms, 0), in);
         add(&t, "failed and is tried again in %s", in);
         return;
+    case WAIT_HELD:
+        add(&t, "is held; `berth release` lets it start");
+        return;
     case WAIT_LIMIT:
         limit_text(&w->limit, w->user ? w->user : "", out, n);
         t.used = strlen(out);

@@ -51,6 +51,7 @@ enum wait_kind {
     WAIT_NOTHING, /* would start now */
     WAIT_DEPENDENCY,
     WAIT_BACKOFF,
+    WAIT_HELD,  /* by a person */
     WAIT_LIMIT, /* of its queue, batch or user: wait_reason.limit */
     WAIT_SLOTS,
     WAIT_CPUS,

@@ -97,6 +97,11 @@ static int insert_deps(struct applier *a, const struct job_row *r, struct err *e
     return 0;
 }
 
+static enum job_state first_state(const struct spec_row *spec)
+{
+    return spec->hold ? JOB_HELD : JOB_QUEUED;
+}
+
 static int insert_jobs(struct applier *a, const struct submission *s, const struct spec_use *use,
                        int64_t at_ms, struct err *e)
 {
@@ -111,8 +116,8 @@ static int insert_jobs(struct applier *a, const struct submission *s, const stru
                    " cancel, deps, created_ms, started_ms, ended_ms, next_try_ms, name, params,"
                    " training) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, 0, 0, ?8, ?9, 0, 0, 0, ?10,"
                    " ?11, ?12)",
-                   INT(r->seq), INT(JOB_QUEUED), INT(use[k].party), INT(r->spec), INT(r->batch),
-                   INT(r->index), INT(r->priority), INT(r->n_after), INT(at_ms),
+                   INT(r->seq), INT(first_state(&s->specs[k])), INT(use[k].party), INT(r->spec),
+                   INT(r->batch), INT(r->index), INT(r->priority), INT(r->n_after), INT(at_ms),
                    TEXT_OR_NULL(r->name), TEXT_OR_NULL(r->params),
                    s->specs[k].trains ? TEXT(STR("{}")) : NONE) < 0)
             return -1;
@@ -216,8 +221,9 @@ static int append_event(struct applier *a, const struct submission *s, int64_t a
         data_str(a, "name", r->name.n ? r->name : s->specs[0].name);
     }
     data_int(a, "jobs", (int64_t)s->n_jobs);
-    return event_append(a, s->batch.seq ? EVENT_BATCH_SUBMITTED : EVENT_JOB_STATE + JOB_QUEUED,
-                        at_ms, first, last, e);
+    return event_append(
+        a, s->batch.seq ? EVENT_BATCH_SUBMITTED : EVENT_JOB_STATE + first_state(&s->specs[0]),
+        at_ms, first, last, e);
 }
 
 static int insert_all(struct applier *a, const struct submission *s, const struct spec_use *use,
@@ -254,7 +260,7 @@ int apply_submit(struct applier *a, const struct submission *s, int64_t at_ms, s
         return -1;
     for (size_t i = 0; i < s->n_specs; i++)
         if (use[i].jobs)
-            tally_add(&a->tally, (struct member){use[i].party, s->batch.seq}, JOB_QUEUED,
-                      (int64_t)use[i].jobs);
+            tally_add(&a->tally, (struct member){use[i].party, s->batch.seq},
+                      first_state(&s->specs[i]), (int64_t)use[i].jobs);
     return 0;
 }

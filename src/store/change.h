@@ -21,6 +21,7 @@ struct spec_row { /* planning facts beside the text */
     int64_t backoff_ms;
     int32_t priority, retries;
     bool trains; /* spec_trains: its jobs have a training record */
+    bool hold;   /* its jobs are held until somebody releases them */
 };
 struct job_row {
     uint64_t seq; /* the job's number: 1, 2, 3 … */

@@ -8,7 +8,7 @@
  *   intake   which numbers carry which ids: the ids of one submission are consecutive, so one row
  *            stands for all of its jobs and no job row holds its id.
  *   spec     what to run, shared by many jobs; `jobs` counts those that still use it.
- *   batch    n0 … n7 are how many of its jobs are in each state.
+ *   batch    n0 … n8 are how many of its jobs are in each state.
  *   job      one row each; started, ended and exit_code are those of the last run.  deps > 0: it
  *            waits for that many others; < 0: only for those that are still active, because it was
  *            retried by hand; 0: for none, or not any more.
@@ -151,8 +151,11 @@ static const char v4[] =
 /* Where jobs of a spec may run: names or patterns, "a,b*". */
 static const char v5[] = "ALTER TABLE spec ADD COLUMN nodes TEXT;";
 
-const struct migration migrations[] = {
-    {v1, NULL}, {v2, NULL}, {v3, NULL}, {v4, series_migrate}, {v5, NULL}};
+/* How many jobs of a batch are held. */
+static const char v6[] = "ALTER TABLE batch ADD COLUMN n8 INTEGER NOT NULL DEFAULT 0;";
+
+const struct migration migrations[] = {{v1, NULL},           {v2, NULL}, {v3, NULL},
+                                       {v4, series_migrate}, {v5, NULL}, {v6, NULL}};
 const size_t n_migrations = ARRAY_SIZE(migrations);
 
 static int take_step(struct db *d, const struct migration *step, size_t version, struct err *e)

@@ -224,6 +224,8 @@ def walk_one(ask, split):
     walk_tracking(ask, path)
     ask("GET", path + "/spec", want=200, route="/v1/jobs/{job}/spec")
     ask("POST", path + "/retry", want=409, route="/v1/jobs/{job}/retry")
+    ask("POST", path + "/hold", want=409, route="/v1/jobs/{job}/hold")
+    assert ask("POST", path + "/release", want=200, route="/v1/jobs/{job}/release")["already"] == 1
     ask("DELETE", path, want=409, route="/v1/jobs/{job}")
     assert ask("POST", path + "/cancel", want=200, route="/v1/jobs/{job}/cancel")["done"] == 1
     home.wait_all()
@@ -240,7 +242,7 @@ def walk_one(ask, split):
     ask("DELETE", path, want=204, route="/v1/jobs/{job}")
     for rest in ("", "/spec", "/explain", "/logs", "/metrics", "/events", "/control"):
         ask("GET", path + rest, want=404, route="/v1/jobs/{job}" + rest)
-    for rest in ("/cancel", "/retry"):
+    for rest in ("/cancel", "/hold", "/release", "/retry"):
         ask("POST", path + rest, want=404, route="/v1/jobs/{job}" + rest)
     ask("POST", path + "/reports?run=1", line, want=404, route="/v1/jobs/{job}/reports")
     ask("DELETE", path, want=404, route="/v1/jobs/{job}")
@@ -298,7 +300,7 @@ def walk_lists(ask):
     assert total["total"] == sum(v for k, v in total.items() if k != "total")
     ask("GET", "/v1/jobs/summary?project=none", want=200)
     ask("GET", "/v1/jobs/summary?state=bogus", want=400)
-    for what in ("cancel", "retry", "remove"):
+    for what in ("cancel", "hold", "release", "retry", "remove"):
         route = "/v1/jobs/" + what
         ask("POST", route, {"filter": "name~nothing-is-called-this"}, want=200)
         ask("POST", route, {}, want=400)

@@ -19,7 +19,7 @@ import fcntl
 from harness import BERTH, Home, Skip, find_program, main
 
 ID = re.compile(r"^[0-9a-z]{26}$")
-STATES = {"queued", "starting", "running", "stopping", "succeeded", "failed", "cancelled", "lost"}
+STATES = {"queued", "held", "starting", "running", "stopping", "succeeded", "failed", "cancelled", "lost"}
 
 
 class home:
@@ -506,6 +506,39 @@ def test_queue_and_drain():
         assert state(h, 3) == "queued"
         h.berth("nodes", "--undrain", node)
         assert h.berth("wait", "3").returncode == 0
+
+
+def test_hold_and_release():
+    with home(["--slots", "1"]) as h:
+        h.berth("submit", "--", "sleep", "60")
+        until("it runs", lambda: state(h, 1) == "running")
+        h.berth("submit", "--", "true")
+        h.berth("submit", "--hold", "--", "true")
+        h.berth("submit", "--after", "3", "--", "true")
+        h.berth("hold", "2")
+        assert [state(h, n) for n in (2, 3, 4)] == ["held", "held", "queued"]
+        assert "is held" in h.berth("explain", "2").stdout
+        held = json.loads(h.berth("ls", "state:held", "-o", "json").stdout)
+        assert {j["number"] for j in held} == {2, 3} and held[0]["state"] == "held", held
+        p = h.berth("hold", "1", check=False)
+        assert p.returncode == 75 and "not waiting any more" in p.stderr, (p.returncode, p.stderr)
+        try:
+            h.api("POST", "/v1/jobs/1/hold")
+            raise AssertionError("a running job was held")
+        except Exception as e:  # noqa: BLE001
+            assert "only waiting jobs can be held" in str(e), e
+        h.kill()
+        h.start("--slots", "1")
+        h.berth("cancel", "1")
+        until("it ended", lambda: state(h, 1) == "cancelled")
+        assert [state(h, n) for n in (2, 3, 4)] == ["held", "held", "queued"]
+        h.berth("cancel", "2")
+        assert state(h, 2) == "cancelled"
+        h.berth("release", "3")
+        assert h.berth("wait", "3", "4").returncode == 0
+        assert h.berth("release", "3").returncode == 0  # nothing to do
+        kinds = [e["kind"] for e in h.api("GET", "/v1/jobs/3/events")["items"]]
+        assert kinds[:2] == ["job.held", "job.queued"], kinds
 
 
 def test_user_limit():

@@ -62,6 +62,7 @@ static void apply_submit(struct disk *d, const struct change *c)
                                      .backoff_ms = spec->backoff_ms,
                                      .retries = spec->retries,
                                      .uid = s->uid,
+                                     .state = spec->hold ? JOB_HELD : JOB_QUEUED,
                                      .queue = spec->queue,
                                      .batch_slots = s->batch.slots};
         for (size_t k = 0; k < row->n_after; k++)

@@ -161,7 +161,13 @@ static void act(struct sim *s)
         return;
     for (size_t i = 0; i < n; i++)
         job[i] = s->acked.p[rng_below(&s->rng, s->acked.n)];
-    switch (rng_below(&s->rng, 4)) {
+    switch (rng_below(&s->rng, 6)) {
+    case 4:
+        core_hold(s->core, job, n, &who, on_act, s);
+        break;
+    case 5:
+        core_release(s->core, job, n, &who, on_act, s);
+        break;
     case 0:
         core_retry(s->core, job, n, &who, on_act, s);
         break;
@@ -242,6 +248,8 @@ static void check_world(struct sim *s)
             if (s->world.execs.p[k].live && s->world.execs.p[k].key.job == x->key.job)
                 fail(s, "runs twice at once", x->key.job);
         struct disk_job *j = &s->disk.jobs.p[x->key.job - 1];
+        if (j->rec.state == JOB_HELD)
+            fail(s, "runs although it is held", x->key.job);
         for (size_t k = 0; k < j->after.n; k++)
             if (!j->by_hand && !s->disk.jobs.p[j->after.p[k] - 1].succeeded_once)
                 fail(s, "started before what it waits for had succeeded", x->key.job);
@@ -499,6 +507,7 @@ static void drain(struct sim *s)
     for (int i = 0; i < SIM_HOSTS; i++)
         world_cut(&s->world, i, false);
     core_pause(s->core, STR("default"), false, &who, on_act, s);
+    core_release(s->core, s->acked.p, s->acked.n, &who, on_act, s);
     turn(s);
     for (int i = 0; i < DRAIN_STEPS && !s->result.failure[0]; i++) {
         struct core_stats st = core_stats(s->core);

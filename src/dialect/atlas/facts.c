@@ -26,6 +26,7 @@ static enum atlas_state state_of(const struct call *c, uint64_t job, enum job_st
 {
     switch (s) {
     case JOB_QUEUED:
+    case JOB_HELD:
         return ATLAS_QUEUED;
     case JOB_STARTING:
         return ATLAS_PENDING;

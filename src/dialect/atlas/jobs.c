@@ -106,7 +106,7 @@ static enum atlas_state state_asked(const struct call *c)
 static int list_work(struct call *c)
 {
     static const uint32_t active = 1u << JOB_STARTING | 1u << JOB_RUNNING | 1u << JOB_STOPPING;
-    uint32_t over = ((1u << JOB_STATE_MAX) - 1) & ~active & ~(1u << JOB_QUEUED);
+    uint32_t over = JOB_STATES_FINAL;
     struct listing l = {
         .c = c, .state = state_asked(c), .sort = http_query_param(c->query, "sort", &c->mem)};
     uint32_t states = l.state == ATLAS_RUNNING ? active | (atlas_note(c)->n_unarchived ? over : 0)

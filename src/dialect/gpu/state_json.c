@@ -42,6 +42,7 @@ const char *gpu_job_state(const struct gpu_job_facts *f)
 {
     switch (f->state) {
     case JOB_QUEUED:
+    case JOB_HELD:
     case JOB_STARTING:
         return was_preempted(f) ? "preempted" : "pending";
     case JOB_RUNNING:
@@ -73,6 +74,8 @@ void gpu_wait_text(const struct gpu_job_facts *f, char *out, size_t n)
     out[0] = 0;
     if (f->state == JOB_STARTING)
         snprintf(out, n, "its processes are starting");
+    if (f->state == JOB_HELD)
+        snprintf(out, n, "it is held; `berth release` lets it start");
     if (f->state != JOB_QUEUED)
         return;
     if (!f->has_view) {

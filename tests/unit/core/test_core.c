@@ -512,6 +512,69 @@ static void a_wait_knows_when_runs_end(void **state)
     }
 }
 
+/* A held job waits, also over a restart; dependencies and cancel reach it all the same. */
+static void a_held_job_waits_for_its_release(void **state)
+{
+    struct bench *b = *state;
+    struct json *why;
+    struct err e;
+
+    uint64_t first = submit(b);
+    struct one *x = make(1);
+    x->spec.hold = true;
+    x->after = first;
+    x->jobs[0].after = &x->after;
+    x->jobs[0].n_after = 1;
+    send(b, x);
+    settle(b);
+    uint64_t job = b->submitted.first;
+    core_hold(b->core, &first, 1, &owner, on_acted, b); /* it runs */
+    settle(b);
+    assert_int_equal(b->acted.already, 1);
+    finish(b, first, RUN_END_EXITED, 0);
+    for (int booted = 0; booted < 2; booted++) {
+        assert_null(live(b, job));
+        assert_int_equal(b->disk.jobs.p[job - 1].rec.state, JOB_HELD);
+        assert_int_equal(core_stats(b->core).on_hold, 1);
+        assert_int_equal(core_explain(b->core, job, &why, &e), 0);
+        assert_string_equal(json_str(json_get(why, "kind")).p, "held");
+        json_free(why);
+        bench_crash(b);
+        bench_boot(b);
+        settle(b);
+    }
+    core_release(b->core, &job, 1, &stranger, on_acted, b);
+    settle(b);
+    assert_int_equal(b->acted.denied, 1);
+    core_release(b->core, &job, 1, &owner, on_acted, b);
+    settle(b);
+    assert_int_equal(b->acted.done, 1);
+    assert_non_null(live(b, job));
+    core_release(b->core, &job, 1, &owner, on_acted, b);
+    settle(b);
+    assert_int_equal(b->acted.already, 1);
+    finish(b, job, RUN_END_EXITED, 0);
+
+    first = submit(b);
+    x = make(1);
+    x->after = first;
+    x->jobs[0].after = &x->after;
+    x->jobs[0].n_after = 1;
+    send(b, x);
+    settle(b);
+    job = b->submitted.first;
+    core_hold(b->core, &job, 1, &owner, on_acted, b);
+    core_hold(b->core, &job, 1, &owner, on_acted, b); /* again: it is held, as wanted */
+    settle(b);
+    assert_int_equal(b->acted.done, 1);
+    finish(b, first, RUN_END_EXITED, 0);
+    assert_null(live(b, job));
+    core_cancel(b->core, &job, 1, &owner, on_acted, b);
+    settle(b);
+    assert_int_equal(b->disk.jobs.p[job - 1].rec.state, JOB_CANCELLED);
+    assert_int_equal(core_stats(b->core).on_hold, 0);
+}
+
 /* A strict queue of one: in order, as people put it, also after a restart. */
 static void a_queue_with_rules(void **state)
 {
@@ -584,6 +647,7 @@ int main(void)
         T(a_report_counts_once),
         T(every_wait_has_a_reason),
         T(a_wait_knows_when_runs_end),
+        T(a_held_job_waits_for_its_release),
         T(a_queue_with_rules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

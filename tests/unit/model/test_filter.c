@@ -95,7 +95,7 @@ static void lists(void **state)
 {
     (void)state;
     reads("state:failed,lost", "state in failed|lost");
-    reads("state:active", "state in queued|starting|running|stopping");
+    reads("state:active", "state in queued|starting|running|stopping|held");
     reads("state!=Finished", "not state in succeeded|failed|cancelled|lost");
     reads("state:finished,queued", "(state in succeeded|failed|cancelled|lost or state in queued)");
     reads("state:FAILED, Lost", "state in failed|lost");

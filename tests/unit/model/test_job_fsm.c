@@ -41,7 +41,9 @@ static void stops_go_through_stopping(void **state)
     assert_int_equal(after(JOB_QUEUED, JOB_EV_CANCEL), JOB_CANCELLED);
     assert_int_equal(after(JOB_STARTING, JOB_EV_CANCEL), JOB_STOPPING);
     assert_int_equal(after(JOB_RUNNING, JOB_EV_CANCEL), JOB_STOPPING);
-    assert_int_equal(after(JOB_RUNNING, JOB_EV_PREEMPT), JOB_STOPPING);
+    assert_int_equal(after(JOB_QUEUED, JOB_EV_HOLD), JOB_HELD);
+    assert_int_equal(after(JOB_HELD, JOB_EV_RELEASE), JOB_QUEUED);
+    assert_int_equal(after(JOB_HELD, JOB_EV_CANCEL), JOB_CANCELLED);
     assert_int_equal(after(JOB_STOPPING, JOB_EV_STARTED), JOB_STOPPING);
     assert_int_equal(after(JOB_STOPPING, JOB_EV_CANCEL), JOB_STOPPING);
     assert_int_equal(after(JOB_STOPPING, JOB_EV_CANCELLED), JOB_CANCELLED);
@@ -103,8 +105,8 @@ static void names_read_back(void **state)
 /* The numbers are on disk: these stay for ever, whatever states come. */
 static void numbers_stay(void **state)
 {
-    static const char *const words[] = {"queued",    "starting", "running",   "stopping",
-                                        "succeeded", "failed",   "cancelled", "lost"};
+    static const char *const words[] = {"queued", "starting",  "running", "stopping", "succeeded",
+                                        "failed", "cancelled", "lost",    "held"};
     uint32_t seen = 0;
 
     (void)state;

@@ -145,7 +145,7 @@ static void no_counters(void *arg, uint64_t job, uint64_t spec, uint64_t batch, 
     assert_true(job > 1);
 }
 
-/* What step 4 made, undone. */
+/* What steps 4 to 6 made, undone. */
 static const char schema_3[] =
     "DROP TABLE block; DROP TABLE word; DROP TABLE series; DROP TABLE mark; DROP TABLE note;"
     "DROP TABLE project; CREATE TABLE report("
@@ -153,7 +153,7 @@ static const char schema_3[] =
     " name TEXT NOT NULL, seq INTEGER NOT NULL, run INTEGER NOT NULL, step INTEGER NOT NULL,"
     " at_ms INTEGER NOT NULL, value REAL, text TEXT,"
     " PRIMARY KEY(job, kind, name, seq)) STRICT, WITHOUT ROWID; ALTER TABLE spec DROP COLUMN nodes;"
-    " PRAGMA user_version = 3";
+    " ALTER TABLE batch DROP COLUMN n8; PRAGMA user_version = 3";
 
 static bool add_point_text(void *arg, const struct point_view *v)
 {
