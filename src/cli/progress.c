@@ -21,8 +21,8 @@ int64_t counts_done(const struct json *counts)
 static void tail_text(struct buf *b, const struct json *counts, int64_t eta_ms)
 {
     int64_t bad = int_of(counts, "failed") + int_of(counts, "lost");
-    int64_t active =
-        int_of(counts, "running") + int_of(counts, "starting") + int_of(counts, "stopping");
+    /* A start that was sent ahead to the host is `starting` and holds no slot yet. */
+    int64_t active = int_of(counts, "running") + int_of(counts, "stopping");
     char eta[UNIT_TEXT_MAX];
 
     buf_addf(b, " %lld/%lld", (long long)counts_done(counts), (long long)int_of(counts, "total"));

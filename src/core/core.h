@@ -137,8 +137,9 @@ struct core_host *core_host_new(struct core *c, const char *name);
 void core_attach(struct core_host *h, const struct backend_class *cls, struct backend *b);
 /* The same; the core closes it when the host is removed, or with core_close_nodes. */
 void core_attach_owned(struct core_host *h, const struct backend_class *cls, struct backend *b);
-/* Its backend is closed, or never was: whatever ran there counts as lost. */
-void core_host_reserve(struct core_host *h); /* for jobs that name it */
+/* From now on only jobs that name this node run there. */
+void core_host_reserve(struct core_host *h);
+/* The node is gone; its backend is closed, or never was.  Runs on it count as lost. */
 void core_host_remove(struct core_host *h);
 /* Two steps: restore what was recorded; then ask the backends what happened meanwhile. */
 int core_recover(struct core *c, struct err *e);
@@ -278,7 +279,7 @@ int core_node_unknown(const struct core *c, struct str name, struct err *e); /* 
 const struct usage *core_usage(const struct core *c, size_t at); /* of a node that is there */
 bool core_queue_paused(const struct core *c, struct str queue);
 
-/* Token of one run: opens only that job's record.  64 hex characters and the NUL. */
+/* Token of one run: opens only that job's record.  "<job>.<run>.<40 hex digits>" and the NUL. */
 enum { JOB_TOKEN_MAX = 96 };
 void core_job_token(const struct core *c, struct run_key key, char out[JOB_TOKEN_MAX]);
 bool core_job_token_check(const struct core *c, struct str token, struct run_key *out);
