@@ -49,7 +49,7 @@ static int copy_bytes(struct check_out *o, int from, int to, int64_t size, struc
     return 0;
 }
 
-static int make_file(struct check_out *o, const struct manifest_entry *f, struct err *e)
+static int check_out_file(struct check_out *o, const struct manifest_entry *f, struct err *e)
 {
     AUTO_FD to = openat(o->dest.fd, f->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, ns_timespec(f->mtime_ns)};
@@ -75,7 +75,7 @@ static int make_entry(struct check_out *o, const struct manifest_entry *n, struc
     if (!*n->path)
         return 0;
     if (n->type == 'f')
-        return make_file(o, n, e);
+        return check_out_file(o, n, e);
     if (n->type == 'd')
         return mkdirat(o->dest.fd, n->path, 0700) < 0 ? err_sys(e, "cannot create %s", n->path) : 0;
     if (symlinkat(n->target, o->dest.fd, n->path) < 0 ||
@@ -114,7 +114,7 @@ static void spread_beside(const char *dest)
     }
 }
 
-static int make_all(struct check_out *o, const char *name, const char *dest, struct err *e)
+static int check_out_all(struct check_out *o, const char *name, const char *dest, struct err *e)
 {
     if (cas_read_manifest(o->c, name, &o->m, e) < 0)
         return -1;
@@ -138,7 +138,7 @@ int cas_check_out(struct cas *c, const char *name, const char *dest, const struc
     if (lock < 0)
         return -1;
     watch_init(&o.watch, w);
-    int rc = make_all(&o, name, dest, e);
+    int rc = check_out_all(&o, name, dest, e);
     if (rc < 0)
         err_wrap(e, "checking out %s", name);
     partial_done(&o.dest);

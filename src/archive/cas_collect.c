@@ -42,7 +42,7 @@ static int for_each(struct collect *k, int dir, const char *name, entry_fn *fn, 
 }
 
 /* Two contents that begin alike are both kept when one is needed: harmless. */
-static uint64_t key_of(const char *hash)
+static uint64_t collect_key(const char *hash)
 {
     uint64_t key = 0;
 
@@ -56,9 +56,9 @@ static int mark_below(void *ctx, const char *hash, char **text, size_t *n, struc
 {
     struct collect *k = ctx;
 
-    if (map_u64_get(&k->needed, key_of(hash)))
+    if (map_u64_get(&k->needed, collect_key(hash)))
         return 1;
-    map_u64_put(&k->needed, key_of(hash), k);
+    map_u64_put(&k->needed, collect_key(hash), k);
     return cas_get_manifest(k->c, hash, text, n, e);
 }
 
@@ -81,7 +81,7 @@ static int mark_tree(struct collect *k, int dir, const char *name, struct err *e
     }
     for (size_t i = 0; i < m.entries.n; i++)
         if (m.entries.p[i].type == 'f')
-            map_u64_put(&k->needed, key_of(m.entries.p[i].hash), k);
+            map_u64_put(&k->needed, collect_key(m.entries.p[i].hash), k);
     manifest_done(&m);
     return 0;
 }
@@ -95,7 +95,7 @@ static int sweep_blob(struct collect *k, int dir, const char *shard, const char 
     snprintf(hash, sizeof(hash), "%.2s%.78s", shard, name);
     if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return err_sys(e, "cannot look at blob %s", name);
-    if (st.st_nlink > 1 || map_u64_get(&k->needed, key_of(hash)))
+    if (st.st_nlink > 1 || map_u64_get(&k->needed, collect_key(hash)))
         return 0;
     if (unlinkat(dir, name, 0) < 0)
         return err_sys(e, "cannot remove blob %s", name);

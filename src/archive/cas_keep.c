@@ -30,7 +30,7 @@ struct keep {
     int64_t left_out;
 };
 
-static int leave_out(struct keep *k, const struct walk_entry *at, const char *why)
+static int keep_skip(struct keep *k, const struct walk_entry *at, const char *why)
 {
     k->left_out++;
     watch_warn(&k->watch, "%s is left out: %s", at->path, why);
@@ -89,8 +89,8 @@ static int copy_in(struct keep *k, int fd, const struct stat *st, char hash[CAS_
     return batch_put(&k->batch, number, to, hash, st->st_mode, st, *size, e);
 }
 
-static int read_in(struct keep *k, int fd, const struct walk_entry *at, const struct stat *st,
-                   char hash[CAS_HEX], int64_t *size, struct err *e)
+static int keep_read(struct keep *k, int fd, const struct walk_entry *at, const struct stat *st,
+                     char hash[CAS_HEX], int64_t *size, struct err *e)
 {
     bool mine = k->flags & CAS_SOURCE_ENDS && st->st_nlink == 1 && st->st_uid == geteuid();
 
@@ -119,17 +119,17 @@ static int take_content(struct keep *k, const struct walk_entry *at, struct mani
     }
     AUTO_FD fd = openat(at->dir, at->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0)
-        return leave_out(k, at, errno == ENOENT ? "it vanished meanwhile" : strerror(errno));
+        return keep_skip(k, at, errno == ENOENT ? "it vanished meanwhile" : strerror(errno));
     if (!S_ISREG(st.st_mode))
-        return leave_out(k, at, "it was replaced by something else meanwhile");
+        return keep_skip(k, at, "it was replaced by something else meanwhile");
     out->mode = st.st_mode & 0777;
     out->mtime_ns = stat_mtime_ns(&st);
-    return read_in(k, fd, at, &st, out->hash, &out->size, e) < 0 ? -1 : 1;
+    return keep_read(k, fd, at, &st, out->hash, &out->size, e) < 0 ? -1 : 1;
 }
 
 /* ---- the image ---- */
 
-static int set_time(int dir, const char *path, int64_t mtime_ns)
+static int keep_set_time(int dir, const char *path, int64_t mtime_ns)
 {
     struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, ns_timespec(mtime_ns)};
 
@@ -150,7 +150,7 @@ static int image_own_file(struct keep *k, const struct manifest_entry *f, struct
         if (fd_clone(from, to) < 0)
             return err_sys(e, "cannot clone %s", f->path);
     }
-    if (fchmod(to, f->mode) < 0 || set_time(k->image.fd, f->path, f->mtime_ns) < 0)
+    if (fchmod(to, f->mode) < 0 || keep_set_time(k->image.fd, f->path, f->mtime_ns) < 0)
         return err_sys(e, "cannot finish %s", f->path);
     return 0;
 }
@@ -164,7 +164,7 @@ static int image_add(struct keep *k, const struct manifest_entry *n, struct err 
     if (n->type == 'd')
         return mkdirat(dir, n->path, 0700) < 0 ? err_sys(e, "cannot create %s", n->path) : 0;
     if (n->type == 'l') {
-        if (symlinkat(n->target, dir, n->path) < 0 || set_time(dir, n->path, n->mtime_ns) < 0)
+        if (symlinkat(n->target, dir, n->path) < 0 || keep_set_time(dir, n->path, n->mtime_ns) < 0)
             return err_sys(e, "cannot create link %s", n->path);
         return 0;
     }
@@ -187,7 +187,7 @@ static int image_end(struct keep *k, struct err *e)
             continue;
         dirs++;
         if (fchmodat(k->image.fd, path, d->mode | 0700, 0) < 0 ||
-            set_time(k->image.fd, path, d->mtime_ns) < 0)
+            keep_set_time(k->image.fd, path, d->mtime_ns) < 0)
             return err_sys(e, "cannot finish directory %s", path);
     }
     if (dirs > 16)
@@ -211,13 +211,13 @@ static int keep_entry(struct keep *k, const struct walk_entry *at, struct err *e
     struct manifest_entry n = {.mode = at->st.st_mode & 0777, .mtime_ns = stat_mtime_ns(&at->st)};
 
     if (strlen(at->path) >= PATH_MAX)
-        return leave_out(k, at, "its path is too long");
+        return keep_skip(k, at, "its path is too long");
     if (S_ISDIR(at->st.st_mode)) {
         n.type = 'd';
     } else if (S_ISLNK(at->st.st_mode)) {
         ssize_t got = readlinkat(at->dir, at->name, target, sizeof(target) - 1);
         if (got < 0)
-            return leave_out(k, at, strerror(errno));
+            return keep_skip(k, at, strerror(errno));
         target[got] = '\0';
         n.type = 'l';
         n.mode = 0777;

@@ -74,7 +74,7 @@ static void wait_for_tick(void)
 }
 
 /* The names of a record: of the directory itself, and of those directly in it. */
-static void list_names(int dir, struct buf *out)
+static void known_list_names(int dir, struct buf *out)
 {
     int list = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *d = list < 0 ? NULL : fdopendir(list);
@@ -93,7 +93,7 @@ static void list_names(int dir, struct buf *out)
         closedir(d);
 }
 
-static int write_text(const char *path, const struct buf *text, struct err *e)
+static int known_write_text(const char *path, const struct buf *text, struct err *e)
 {
     AUTO_FREE char *temp = xasprintf("%s.new", path);
     AUTO_FD fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -120,7 +120,7 @@ int known_write(const char *path, const char *names, const struct buf *record, s
     AUTO(buf) struct buf text = {0};
 
     record_text(&text, names, record);
-    return write_text(path, &text, e);
+    return known_write_text(path, &text, e);
 }
 
 int known_save(struct cas *c, int dir, const struct buf *record, struct err *e)
@@ -128,13 +128,13 @@ int known_save(struct cas *c, int dir, const struct buf *record, struct err *e)
     AUTO(buf) struct buf text = {0}, names = {0};
     int rc = 0;
 
-    list_names(dir, &names);
+    known_list_names(dir, &names);
     record_text(&text, names.p ? names.p : "", record);
     wait_for_tick();
     for (struct str rest = buf_str(&names); rest.n > 0 && rc == 0;) {
         struct str name = str_cut(rest, ' ', &rest);
         AUTO_FREE char *path = xasprintf("%s/known/" STR_FMT, c->dir, STR_ARG(name));
-        rc = write_text(path, &text, e);
+        rc = known_write_text(path, &text, e);
     }
     return rc;
 }

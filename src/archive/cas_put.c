@@ -36,7 +36,7 @@ static int clone_to(struct batch *b, const char *hash, const char *name, struct 
     return 0;
 }
 
-static int put_file(struct batch *b, struct str bytes, const char *dest, struct err *e)
+static int cas_put_bytes(struct batch *b, struct str bytes, const char *dest, struct err *e)
 {
     char hash[CAS_HEX], name[16];
 
@@ -56,7 +56,7 @@ int cas_put_file(struct cas *c, struct str bytes, const char *dest, struct err *
 
     int rc = batch_open(&b, c, e);
     if (rc == 0)
-        rc = put_file(&b, bytes, dest, e);
+        rc = cas_put_bytes(&b, bytes, dest, e);
     batch_done(&b);
     return rc;
 }

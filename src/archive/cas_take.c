@@ -25,7 +25,7 @@ struct store_target {
     bool have_root;
 };
 
-static struct store_target *of(struct unpack_target *t)
+static struct store_target *store_target_of(struct unpack_target *t)
 {
     return (struct store_target *)t;
 }
@@ -36,10 +36,10 @@ static int no_dir(struct unpack_target *t, const char *path, struct err *e)
     return 0; // directories come with dir_done
 }
 
-static int file_open(struct unpack_target *t, const char *path, mode_t mode, int64_t mtime_ns,
-                     struct err *e)
+static int store_file_open(struct unpack_target *t, const char *path, mode_t mode, int64_t mtime_ns,
+                           struct err *e)
 {
-    struct store_target *s = of(t);
+    struct store_target *s = store_target_of(t);
     struct manifest_entry f = {'f', mode, mtime_ns, 0, "", xstrdup(path), NULL};
 
     manifest_push(&s->m, f);
@@ -72,10 +72,10 @@ static void hash_zeros(struct store_target *s, int64_t n)
     }
 }
 
-static int file_write(struct unpack_target *t, const void *p, size_t n, int64_t offset,
-                      struct err *e)
+static int store_file_write(struct unpack_target *t, const void *p, size_t n, int64_t offset,
+                            struct err *e)
 {
-    struct store_target *s = of(t);
+    struct store_target *s = store_target_of(t);
     const char *at = p;
 
     hash_zeros(s, offset - s->at);
@@ -102,9 +102,9 @@ static int file_write(struct unpack_target *t, const void *p, size_t n, int64_t 
     return 0;
 }
 
-static int file_close(struct unpack_target *t, int64_t size, struct err *e)
+static int store_file_close(struct unpack_target *t, int64_t size, struct err *e)
 {
-    struct store_target *s = of(t);
+    struct store_target *s = store_target_of(t);
     struct manifest_entry *f = &vec_last(&s->m.entries);
     struct stat like = {.st_mtim = ns_timespec(f->mtime_ns)};
 
@@ -124,7 +124,7 @@ static int file_close(struct unpack_target *t, int64_t size, struct err *e)
 static int file_there(struct unpack_target *t, const char *path, mode_t mode, int64_t mtime_ns,
                       const char *hash, int64_t *out_size, struct err *e)
 {
-    struct store_target *s = of(t);
+    struct store_target *s = store_target_of(t);
     struct stat st, like = {.st_mtim = ns_timespec(mtime_ns)};
     AUTO_FD fd = batch_open_any(&s->batch, hash, NULL);
 
@@ -141,9 +141,9 @@ static int file_there(struct unpack_target *t, const char *path, mode_t mode, in
     return 0;
 }
 
-static int hard_link(struct unpack_target *t, const char *path, const char *to, struct err *e)
+static int store_hard_link(struct unpack_target *t, const char *path, const char *to, struct err *e)
 {
-    struct store_target *s = of(t);
+    struct store_target *s = store_target_of(t);
     size_t first = (size_t)map_str_get(&s->files, str_of(to));
 
     (void)e;
@@ -161,35 +161,35 @@ static int add_symlink(struct unpack_target *t, const char *path, const char *to
     struct manifest_entry l = {'l', 0777, mtime_ns, 0, "", xstrdup(path), xstrdup(to)};
 
     (void)e;
-    manifest_push(&of(t)->m, l);
+    manifest_push(&store_target_of(t)->m, l);
     return 0;
 }
 
 /* A directory that was never named has no time; it gets none, so that equal bundles stay equal. */
-static int dir_done(struct unpack_target *t, const char *path, mode_t mode, int64_t mtime_ns,
-                    struct err *e)
+static int store_dir_done(struct unpack_target *t, const char *path, mode_t mode, int64_t mtime_ns,
+                          struct err *e)
 {
     struct manifest_entry d = {'d', mode & 0777, MAX(mtime_ns, 0), 0, "", xstrdup(path), NULL};
 
     (void)e;
-    manifest_push(&of(t)->m, d);
-    of(t)->have_root |= !*path;
+    manifest_push(&store_target_of(t)->m, d);
+    store_target_of(t)->have_root |= !*path;
     return 0;
 }
 
-static int store_commit(struct unpack_target *t, struct err *e)
+static int store_target_commit(struct unpack_target *t, struct err *e)
 {
-    struct store_target *s = of(t);
+    struct store_target *s = store_target_of(t);
 
     if (!s->have_root)
-        dir_done(t, "", 0755, -1, e);
+        store_dir_done(t, "", 0755, -1, e);
     manifest_sort(&s->m);
     return batch_commit(&s->batch, s->name, &s->m, e);
 }
 
-static void store_free(struct unpack_target *t)
+static void store_target_free(struct unpack_target *t)
 {
-    struct store_target *s = of(t);
+    struct store_target *s = store_target_of(t);
 
     if (s->fd >= 0)
         close(s->fd);
@@ -206,12 +206,13 @@ struct unpack_target *unpack_store_new(struct cas *c, const char *name, struct e
     if (cas_check_name(name, e) < 0)
         return NULL;
     struct store_target *s = xcalloc(1, sizeof(*s));
-    s->t = (struct unpack_target){no_dir,    file_open,   file_write, file_close,   file_there,
-                                  hard_link, add_symlink, dir_done,   store_commit, store_free};
+    s->t = (struct unpack_target){
+        no_dir,          store_file_open, store_file_write, store_file_close,    file_there,
+        store_hard_link, add_symlink,     store_dir_done,   store_target_commit, store_target_free};
     s->fd = -1;
     s->name = xstrdup(name);
     if (batch_open(&s->batch, c, e) < 0) {
-        store_free(&s->t);
+        store_target_free(&s->t);
         return NULL;
     }
     return &s->t;

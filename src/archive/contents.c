@@ -77,7 +77,7 @@ const char *contents_find(const struct contents *c, const struct stat *st)
 }
 
 /* Of two files with one inode number, on two file systems, the first will be sent whole. */
-static void push(struct contents *c, const struct stat *st, const char *hash)
+static void contents_push(struct contents *c, const struct stat *st, const char *hash)
 {
     struct content *f = xcalloc(1, sizeof(*f));
 
@@ -128,7 +128,7 @@ static int add_file(struct adding *a, const struct walk_entry *at, struct watch 
         if (rc <= 0)
             return rc;
     }
-    push(a->c, &at->st, hash);
+    contents_push(a->c, &at->st, hash);
     if (at->st.st_dev != a->dev || a->now - at->st.st_ctime < SETTLED_S)
         return 0;
     known_note(&a->record, &at->st, hash);

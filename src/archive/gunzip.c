@@ -32,7 +32,7 @@ void gunzip_free(struct gunzip *g)
     free(g);
 }
 
-static int complain(struct gunzip *g, struct err *e)
+static int gunzip_fail(struct gunzip *g, struct err *e)
 {
     if (g->z.total_out == 0 && g->z.total_in <= 16)
         return err_set(e, ERR_INVALID, "it is not a gzip file");
@@ -55,7 +55,7 @@ int gunzip_add(struct gunzip *g, const void *p, size_t n, struct err *e)
         g->z.avail_out = OUT;
         int rc = inflate(&g->z, Z_NO_FLUSH);
         if (rc != Z_OK && rc != Z_STREAM_END && rc != Z_BUF_ERROR)
-            return complain(g, e);
+            return gunzip_fail(g, e);
         size_t made = OUT - g->z.avail_out;
         if (made && g->out(g->ctx, g->plain, made, e) < 0)
             return -1;

@@ -46,7 +46,7 @@ static struct str trim_end(struct str s)
     return (struct str){s.p, end};
 }
 
-static void add_line(struct ignore *ig, struct str s)
+static void ignore_add_line(struct ignore *ig, struct str s)
 {
     struct rule r = {0};
 
@@ -82,7 +82,7 @@ struct ignore *ignore_parse(struct str text)
     ig->text = xstrndup(text.n ? text.p : "", text.n);
     struct str rest = {ig->text, strlen(ig->text)}; // a NUL byte ends it
     while (rest.n > 0)
-        add_line(ig, str_cut(rest, '\n', &rest));
+        ignore_add_line(ig, str_cut(rest, '\n', &rest));
     return ig;
 }
 

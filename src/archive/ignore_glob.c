@@ -26,7 +26,7 @@ struct glob {
     int steps;
 };
 
-static int at(const struct glob *g, const char *p)
+static int glob_byte(const struct glob *g, const char *p)
 {
     return p < g->end ? (unsigned char)*p : 0;
 }
@@ -61,9 +61,9 @@ static const char *match_class(const struct glob *g, const char *p, int c, bool 
 {
     const char *close = p + 2;
 
-    while (at(g, close) && at(g, close) != ']')
+    while (glob_byte(g, close) && glob_byte(g, close) != ']')
         close++;
-    *broken = !at(g, close);
+    *broken = !glob_byte(g, close);
     if (*broken || close - p < 3 || close[-1] != ':')
         return NULL;
     struct str name = {p + 2, (size_t)(close - p - 3)};
@@ -79,20 +79,20 @@ static const char *match_set(const struct glob *g, const char *p, int c, bool *h
     bool first = true;
 
     for (;; p++, first = false) {
-        int m = at(g, p);
+        int m = glob_byte(g, p);
         if (!m)
             return NULL;
         if (m == ']' && !first)
             return p;
-        if (m == '-' && before && at(g, p + 1) && at(g, p + 1) != ']') {
-            m = at(g, ++p);
-            if (m == '\\' && !(m = at(g, ++p)))
+        if (m == '-' && before && glob_byte(g, p + 1) && glob_byte(g, p + 1) != ']') {
+            m = glob_byte(g, ++p);
+            if (m == '\\' && !(m = glob_byte(g, ++p)))
                 return NULL;
             *hit |= c >= before && c <= m;
             before = 0;
             continue;
         }
-        if (m == '[' && at(g, p + 1) == ':') {
+        if (m == '[' && glob_byte(g, p + 1) == ':') {
             bool broken;
             const char *close = match_class(g, p, c, hit, &broken);
             if (broken)
@@ -102,7 +102,7 @@ static const char *match_set(const struct glob *g, const char *p, int c, bool *h
                 before = 0;
                 continue;
             }
-        } else if (m == '\\' && !(m = at(g, ++p))) {
+        } else if (m == '\\' && !(m = glob_byte(g, ++p))) {
             return NULL;
         }
         *hit |= m == c;
@@ -129,15 +129,16 @@ static enum verdict match_rest(struct glob *g, const char *p, const char *t, boo
 static enum verdict match_star(struct glob *g, const char *p, const char *t)
 {
     const char *star = p++;
-    bool over_slash = !g->path, two = at(g, p) == '*';
+    bool over_slash = !g->path, two = glob_byte(g, p) == '*';
 
-    while (at(g, p) == '*')
+    while (glob_byte(g, p) == '*')
         p++;
     if (two && g->path && (star == g->first || star[-1] == '/')) {
-        bool slash = at(g, p) == '/';
+        bool slash = glob_byte(g, p) == '/';
         if (slash && match_here(g, p + 1, t) == YES)
             return YES; // `**/` for no directory at all
-        over_slash = slash || !at(g, p) || (at(g, p) == '\\' && at(g, p + 1) == '/');
+        over_slash =
+            slash || !glob_byte(g, p) || (glob_byte(g, p) == '\\' && glob_byte(g, p + 1) == '/');
     }
     const char *slash = memchr(t, '/', (size_t)(g->text_end - t));
     if (p == g->end)
@@ -159,7 +160,7 @@ static enum verdict match_here(struct glob *g, const char *p, const char *t)
         int c = (unsigned char)*t;
         bool hit = false;
         if (*p == '[') {
-            bool other = at(g, p + 1) == '!' || at(g, p + 1) == '^';
+            bool other = glob_byte(g, p + 1) == '!' || glob_byte(g, p + 1) == '^';
             p = match_set(g, p + (other ? 2 : 1), c, &hit);
             if (!p)
                 return NO_TEXT;
@@ -168,7 +169,7 @@ static enum verdict match_here(struct glob *g, const char *p, const char *t)
             hit = !g->path || c != '/';
         } else {
             p += *p == '\\';
-            hit = at(g, p) == c;
+            hit = glob_byte(g, p) == c;
         }
         if (!hit)
             return NO;

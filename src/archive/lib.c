@@ -26,7 +26,7 @@ static int find_functions(void *so)
     return 0;
 }
 
-static void load(void)
+static void lib_load(void)
 {
     void *so = dlopen("libarchive.so.13", RTLD_NOW | RTLD_LOCAL);
 
@@ -48,7 +48,7 @@ static void load(void)
 
 const struct lib *lib_get(struct err *e)
 {
-    pthread_once(&once, load);
+    pthread_once(&once, lib_load);
     if (trouble.code) {
         if (e)
             *e = trouble;

@@ -71,7 +71,7 @@ struct writer {
     size_t at; /* the next entry */
 };
 
-static void add_line(struct buf *out, const struct manifest_entry *n, const char *name)
+static void manifest_add_line(struct buf *out, const struct manifest_entry *n, const char *name)
 {
     if (n->type == 'f') {
         buf_addf(out, "f %03o %lld %lld %s ", n->mode, (long long)n->mtime_ns, (long long)n->size,
@@ -105,7 +105,7 @@ static int write_dir(struct writer *w, char hash[CAS_HEX], struct err *e)
     buf_addf(&text, HEAD "d %03o %lld .\n", dir->mode, (long long)dir->mtime_ns);
     while (w->at < w->m->entries.n && (name = below(dir->path, w->m->entries.p[w->at].path))) {
         if (w->m->entries.p[w->at].type != 'd') {
-            add_line(&text, &w->m->entries.p[w->at++], name);
+            manifest_add_line(&text, &w->m->entries.p[w->at++], name);
             continue;
         }
         char sub[CAS_HEX];
@@ -134,7 +134,7 @@ static int hex_digit(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-static char *name_of(struct str s)
+static char *manifest_name(struct str s)
 {
     struct buf out = {0};
 
@@ -156,7 +156,7 @@ static char *name_of(struct str s)
     return buf_take(&out, NULL);
 }
 
-static bool name_is_plain(const char *name)
+static bool manifest_name_ok(const char *name)
 {
     return *name && !strchr(name, '/') && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
@@ -191,7 +191,7 @@ static bool read_hash(struct str *line, char out[CAS_HEX])
 
 /* A line of a file or a link into *out, its name into out->path; what was allocated is in *out
  * either way. */
-static bool read_entry(struct str line, struct manifest_entry *out)
+static bool manifest_read_entry(struct str line, struct manifest_entry *out)
 {
     out->mode = 0777;
     if (out->type == 'f' && !read_mode(&line, &out->mode))
@@ -201,10 +201,10 @@ static bool read_entry(struct str line, struct manifest_entry *out)
     if (out->type == 'f' && (!str_to_i64(str_cut(line, ' ', &line), &out->size) || out->size < 0 ||
                              !read_hash(&line, out->hash)))
         return false;
-    if (out->type == 'l' && !(out->target = name_of(str_cut(line, ' ', &line))))
+    if (out->type == 'l' && !(out->target = manifest_name(str_cut(line, ' ', &line))))
         return false;
-    out->path = name_of(line);
-    return out->path && name_is_plain(out->path);
+    out->path = manifest_name(line);
+    return out->path && manifest_name_ok(out->path);
 }
 
 struct reader {
@@ -220,12 +220,12 @@ static int damaged(struct err *e, size_t line)
                    line);
 }
 
-static char *joined(const char *dir, const char *name)
+static char *manifest_join(const char *dir, const char *name)
 {
     return xasprintf("%s%s%s", dir, *dir ? "/" : "", name);
 }
 
-static int read_dir(struct reader *r, struct str text, const char *path, struct err *e);
+static int manifest_read_dir(struct reader *r, struct str text, const char *path, struct err *e);
 
 static int read_below(struct reader *r, const char *hash, const char *path, struct err *e)
 {
@@ -233,7 +233,7 @@ static int read_below(struct reader *r, const char *hash, const char *path, stru
     size_t n = 0;
     int rc = r->get(r->ctx, hash, &text, &n, e);
 
-    return rc ? MIN(rc, 0) : read_dir(r, (struct str){text, n}, path, e);
+    return rc ? MIN(rc, 0) : manifest_read_dir(r, (struct str){text, n}, path, e);
 }
 
 /* The first line: the directory itself. */
@@ -259,11 +259,11 @@ static int read_line(struct reader *r, struct str line, const char *path, char *
     bool ok = false;
 
     if (n.type == 't')
-        ok = read_hash(&line, n.hash) && (name = name_of(line)) && name_is_plain(name);
+        ok = read_hash(&line, n.hash) && (name = manifest_name(line)) && manifest_name_ok(name);
     else if (n.type == 'f' || n.type == 'l')
-        ok = read_entry(line, &n) && (name = xstrdup(n.path));
+        ok = manifest_read_entry(line, &n) && (name = xstrdup(n.path));
     ok = ok && (!*last || strcmp(*last, name) < 0);
-    char *full = ok ? joined(path, name) : NULL;
+    char *full = ok ? manifest_join(path, name) : NULL;
     free(n.path);
     n.path = full;
     if (ok) {
@@ -279,7 +279,7 @@ static int read_line(struct reader *r, struct str line, const char *path, char *
     return ok ? read_below(r, n.hash, below_path, e) : damaged(e, at);
 }
 
-static int read_dir(struct reader *r, struct str text, const char *path, struct err *e)
+static int manifest_read_dir(struct reader *r, struct str text, const char *path, struct err *e)
 {
     AUTO_FREE char *last = NULL;
     struct str rest = text;
@@ -302,7 +302,7 @@ int manifest_read(struct str root, manifest_get_fn *get, void *ctx, struct manif
 {
     struct reader r = {.get = get, .ctx = ctx};
 
-    if (read_dir(&r, root, "", e) < 0) {
+    if (manifest_read_dir(&r, root, "", e) < 0) {
         manifest_done(&r.m);
         return -1;
     }

@@ -44,7 +44,7 @@ static la_ssize_t on_tar_bytes(struct archive *a, void *ctx, const void *p, size
     return -1;
 }
 
-static int complain(struct packer *p, struct err *e)
+static int pack_fail(struct packer *p, struct err *e)
 {
     const char *why = p->lib->error_string(p->tar);
 
@@ -75,7 +75,7 @@ int packer_new(struct pack_source *source_take, const struct archive_watch *w, g
     if (!p->tar || !p->entry || lib->write_set_format_pax_restricted(p->tar) != ARCHIVE_OK ||
         lib->write_set_bytes_per_block(p->tar, 0) != ARCHIVE_OK ||
         lib->write_open(p->tar, p, NULL, on_tar_bytes, NULL) != ARCHIVE_OK) {
-        complain(p, e);
+        pack_fail(p, e);
         packer_free(p);
         return -1;
     }
@@ -140,7 +140,7 @@ static int write_header(struct packer *p, const struct pack_item *item, struct e
         lib->entry_xattr_add_entry(p->entry, CONTENT_ATTRIBUTE, item->content,
                                    strlen(item->content));
     int rc = lib->write_header(p->tar, p->entry);
-    return rc == ARCHIVE_OK || rc == ARCHIVE_WARN ? 0 : complain(p, e);
+    return rc == ARCHIVE_OK || rc == ARCHIVE_WARN ? 0 : pack_fail(p, e);
 }
 
 static int write_bytes(struct packer *p, const void *bytes, size_t n, struct err *e)
@@ -148,7 +148,7 @@ static int write_bytes(struct packer *p, const void *bytes, size_t n, struct err
     for (const char *at = bytes; n > 0;) {
         la_ssize_t done = p->lib->write_data(p->tar, at, n);
         if (done <= 0)
-            return complain(p, e);
+            return pack_fail(p, e);
         at += done;
         n -= (size_t)done;
     }
@@ -168,14 +168,14 @@ static int begin_item(struct packer *p, const struct pack_item *item, struct err
     if (p->fd < 0 && p->size && write_bytes(p, item->bytes, (size_t)p->size, e) < 0)
         return -1;
     if (p->fd < 0 && p->lib->write_finish_entry(p->tar) < ARCHIVE_WARN)
-        return complain(p, e);
+        return pack_fail(p, e);
     return watch_add(&p->watch, p->fd < 0 ? p->size : 0, 1, e);
 }
 
 static int end_file(struct packer *p, struct err *e)
 {
     close(TAKE_FD(p->fd));
-    return p->lib->write_finish_entry(p->tar) < ARCHIVE_WARN ? complain(p, e) : 0;
+    return p->lib->write_finish_entry(p->tar) < ARCHIVE_WARN ? pack_fail(p, e) : 0;
 }
 
 /* Looks for the next data of a file with holes. */
@@ -232,7 +232,7 @@ static int continue_file(struct packer *p, struct err *e)
     return watch_add(&p->watch, n, 0, e);
 }
 
-static int step(struct packer *p, struct err *e)
+static int pack_step(struct packer *p, struct err *e)
 {
     struct pack_item item = {.fd = -1};
 
@@ -244,7 +244,7 @@ static int step(struct packer *p, struct err *e)
     if (rc > 0)
         return begin_item(p, &item, e) < 0 ? -1 : 1;
     if (p->lib->write_close(p->tar) != ARCHIVE_OK)
-        return complain(p, e);
+        return pack_fail(p, e);
     return gzip_end(p->gzip, e);
 }
 
@@ -253,7 +253,7 @@ int packer_step(struct packer *p, struct err *e)
     locale_t before = uselocale(p->lib->for_writing);
 
     p->e = e;
-    int rc = step(p, e);
+    int rc = pack_step(p, e);
     uselocale(before);
     return rc;
 }

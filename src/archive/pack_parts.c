@@ -30,7 +30,7 @@ struct parts {
     char link[PATH_MAX];
 };
 
-static bool name_is_plain(const char *name)
+static bool parts_name_ok(const char *name)
 {
     struct str rest = str_of(name);
 
@@ -43,13 +43,13 @@ static bool name_is_plain(const char *name)
 }
 
 /* "job_source" + "a/b" → "job_source/a/b"; either may be empty */
-static char *joined(const char *a, const char *b)
+static char *parts_join(const char *a, const char *b)
 {
     return xasprintf("%s%s%s", a, *a && *b ? "/" : "", b);
 }
 
 /* What path is inside a tree that is placed at `name`, or NULL when it is not. */
-static const char *inside(const char *name, const char *path)
+static const char *parts_inside(const char *name, const char *path)
 {
     size_t n = strlen(name);
 
@@ -62,7 +62,7 @@ static const char *inside(const char *name, const char *path)
 
 static bool tree_replaces(const struct bundle_part *part, const char *path, bool is_dir)
 {
-    const char *rest = inside(part->name, path);
+    const char *rest = parts_inside(part->name, path);
     struct stat st;
 
     if (!rest || !*rest)
@@ -183,7 +183,7 @@ static int hold_next(struct parts *s, struct err *e)
             return rc;
         bool is_dir = S_ISDIR(s->held.st.st_mode);
         free(s->under);
-        s->under = joined(name, s->held.path);
+        s->under = parts_join(name, s->held.path);
         if (!*s->under || !replaced_later(s, s->under, is_dir)) {
             s->holding = true;
             return 1;
@@ -253,7 +253,7 @@ static int parts_next(struct pack_source *source, struct pack_item *out, struct 
     return 0;
 }
 
-static void parts_free(struct pack_source *source)
+static void pack_parts_free(struct pack_source *source)
 {
     struct parts *s = (struct parts *)source;
 
@@ -272,18 +272,18 @@ static void parts_free(struct pack_source *source)
 
 struct pack_source *pack_parts_new(const struct bundle *b, struct err *e)
 {
-    if (!*b->top || !name_is_plain(b->top)) {
+    if (!*b->top || !parts_name_ok(b->top)) {
         err_set(e, ERR_INVALID, "'%s' cannot be the top directory of a bundle", b->top);
         return NULL;
     }
     for (size_t i = 0; i < b->count; i++) {
-        if (!name_is_plain(b->parts[i].name) || (!b->parts[i].tree && !*b->parts[i].name)) {
+        if (!parts_name_ok(b->parts[i].name) || (!b->parts[i].tree && !*b->parts[i].name)) {
             err_set(e, ERR_INVALID, "'%s' cannot be a name in a bundle", b->parts[i].name);
             return NULL;
         }
     }
     struct parts *s = xcalloc(1, sizeof(*s));
-    s->source = (struct pack_source){parts_next, parts_free};
+    s->source = (struct pack_source){parts_next, pack_parts_free};
     s->b = *b;
     s->top = xstrdup(b->top);
     s->list = xcalloc(b->count + 1, sizeof(*s->list));

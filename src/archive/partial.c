@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static char *parent_of(const char *path)
+static char *partial_parent(const char *path)
 {
     const char *slash = strrchr(path, '/');
 
@@ -19,7 +19,7 @@ static char *parent_of(const char *path)
 
 int partial_open(struct partial *p, const char *dest, struct err *e)
 {
-    AUTO_FREE char *parent = parent_of(dest);
+    AUTO_FREE char *parent = partial_parent(dest);
     const char *slash = strrchr(dest, '/');
     struct stat st;
 
@@ -53,7 +53,7 @@ static int sync_dir(const char *path, struct err *e)
 
 int partial_commit(struct partial *p, bool sync, struct err *e)
 {
-    AUTO_FREE char *parent = parent_of(p->dest);
+    AUTO_FREE char *parent = partial_parent(p->dest);
 
     if (renameat2(AT_FDCWD, p->path, AT_FDCWD, p->dest, RENAME_NOREPLACE) < 0) {
         if (errno == EEXIST)

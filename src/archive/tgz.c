@@ -61,7 +61,7 @@ static void tree_free(struct pack_source *source)
     free(s);
 }
 
-static int on_bytes(void *ctx, const void *p, size_t n, struct err *e)
+static int tgz_on_bytes(void *ctx, const void *p, size_t n, struct err *e)
 {
     struct tgz *t = ctx;
 
@@ -74,7 +74,7 @@ static int tgz_new(struct pack_source *source_take, const struct archive_watch *
     struct tgz *t = xcalloc(1, sizeof(*t));
 
     buf_init(&t->made, 64 << 20);
-    if (packer_new(source_take, w, on_bytes, t, &t->packer, e) < 0) {
+    if (packer_new(source_take, w, tgz_on_bytes, t, &t->packer, e) < 0) {
         tgz_close(t);
         return -1;
     }

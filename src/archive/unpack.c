@@ -104,7 +104,7 @@ static int wait_for_room(struct unpack *u, struct err *e)
     return rc;
 }
 
-static void hand_over(struct unpack *u)
+static void unpack_hand_over(struct unpack *u)
 {
     pthread_mutex_lock(&u->lock);
     u->chunks[u->put % CHUNKS].n = u->have;
@@ -147,7 +147,7 @@ static int on_plain(void *ctx, const void *p, size_t n, struct err *e)
         memcpy(u->chunks[u->put % CHUNKS].p + u->have, at, take);
         u->have += take;
         if (u->have == CHUNK)
-            hand_over(u);
+            unpack_hand_over(u);
         at += take;
         n -= take;
     }
@@ -160,7 +160,7 @@ static void join_reader(struct unpack *u, bool stop)
     if (!u->started || u->joined)
         return;
     if (u->have)
-        hand_over(u);
+        unpack_hand_over(u);
     pthread_mutex_lock(&u->lock);
     u->ended = true;
     u->stop |= stop;
@@ -170,7 +170,7 @@ static void join_reader(struct unpack *u, bool stop)
     u->joined = true;
 }
 
-static int fail(struct unpack *u, struct err *e)
+static int unpack_fail(struct unpack *u, struct err *e)
 {
     join_reader(u, true);
     if (u->target)
@@ -183,12 +183,12 @@ static int fail(struct unpack *u, struct err *e)
 int unpack_feed(struct unpack *u, const void *p, size_t n, struct err *e)
 {
     if (u->failed.code)
-        return fail(u, e);
+        return unpack_fail(u, e);
     for (const char *at = p; n > 0;) {
         size_t take = MIN(n, (size_t)SLICE);
         u->packed += (int64_t)take;
         if (gunzip_add(u->gunzip, at, take, &u->failed) < 0)
-            return fail(u, e);
+            return unpack_fail(u, e);
         at += take;
         n -= take;
     }
@@ -199,14 +199,14 @@ int unpack_finish(struct unpack *u, struct err *e)
 {
     ASSERT(!u->finished);
     if (u->failed.code || gunzip_end(u->gunzip, &u->failed) < 0)
-        return fail(u, e);
+        return unpack_fail(u, e);
     join_reader(u, false);
     if (u->reader_rc < 0) {
         u->failed = u->reader_err;
-        return fail(u, e);
+        return unpack_fail(u, e);
     }
     if (u->target->commit(u->target, &u->failed) < 0)
-        return fail(u, e);
+        return unpack_fail(u, e);
     u->finished = true;
     return 0;
 }

@@ -10,7 +10,7 @@
 
 enum { SHOWN = 120 }; /* bytes of a name in a message */
 
-static int refuse(struct err *e, const char *name, const char *why)
+static int members_refuse(struct err *e, const char *name, const char *why)
 {
     return err_set(e, ERR_INVALID, "member '%.*s' is refused: %s", SHOWN, name, why);
 }
@@ -45,13 +45,13 @@ void members_done(struct members *m)
 static int add_part(struct buf *out, struct str part, const char *name, struct err *e)
 {
     if (str_eq_c(part, ".."))
-        return refuse(e, name, "'..' may not be in a name");
+        return members_refuse(e, name, "'..' may not be in a name");
     if (part.n > NAME_MAX)
-        return refuse(e, name, "a part of its name is longer than 255 bytes");
+        return members_refuse(e, name, "a part of its name is longer than 255 bytes");
     if (out->n)
         buf_addc(out, '/');
     if (!buf_add(out, part.p, part.n))
-        return refuse(e, name, "its name is too long");
+        return members_refuse(e, name, "its name is too long");
     return 0;
 }
 
@@ -66,13 +66,13 @@ int members_path(struct members *m, const char *name, char **out, struct err *e)
     if (!rest.n)
         return err_set(e, ERR_INVALID, "a member without a name is refused");
     if (name[0] == '/')
-        return refuse(e, name, "its name is absolute");
+        return members_refuse(e, name, "its name is absolute");
     while (rest.n > 0) {
         struct str part = str_cut(rest, '/', &rest);
         if (part.n == 0 || str_eq_c(part, "."))
             continue;
         if (++depth > m->limits.depth)
-            return refuse(e, name, "it is in too many directories");
+            return members_refuse(e, name, "it is in too many directories");
         if (top && !str_eq_c(part, top) && !str_eq_c(part, ".."))
             return err_set(e, ERR_INVALID,
                            "member '%.*s' is refused: everything must be in the directory '%.60s'",
@@ -88,7 +88,7 @@ int members_path(struct members *m, const char *name, char **out, struct err *e)
     return 0;
 }
 
-static struct member *enter(struct members *m, struct str path, char type, struct err *e)
+static struct member *members_enter(struct members *m, struct str path, char type, struct err *e)
 {
     if (++m->entries > m->limits.members) {
         err_set(e, ERR_LIMIT, "it has more than %lld members", (long long)m->limits.members);
@@ -111,10 +111,10 @@ static int enter_parents(struct members *m, struct unpack_target *t, const char 
         if (there && there->type == 'd')
             continue;
         if (there)
-            return refuse(e, path,
-                          there->type == 'l' ? "its name leads through a link"
-                                             : "its name leads through a file");
-        if (!(there = enter(m, above, 'd', e)) || t->dir(t, there->path, e) < 0)
+            return members_refuse(e, path,
+                                  there->type == 'l' ? "its name leads through a link"
+                                                     : "its name leads through a file");
+        if (!(there = members_enter(m, above, 'd', e)) || t->dir(t, there->path, e) < 0)
             return -1;
     }
     return 0;
@@ -132,12 +132,12 @@ struct member *members_add(struct members *m, struct unpack_target *t, const cha
         return NULL;
     }
     if (there || !*path) {
-        refuse(e, *path ? path : ".", "there are two of this name");
+        members_refuse(e, *path ? path : ".", "there are two of this name");
         return NULL;
     }
     if (enter_parents(m, t, path, e) < 0)
         return NULL;
-    return enter(m, str_of(path), type, e);
+    return members_enter(m, str_of(path), type, e);
 }
 
 /* `..` may stand at the start only: the directory of the link is a real one, so there it means what
@@ -150,9 +150,9 @@ int members_check_link(const struct members *m, const char *path, const char *to
     bool named = false;
 
     if (!rest.n)
-        return refuse(e, path, "it is a link to nothing");
+        return members_refuse(e, path, "it is a link to nothing");
     if (rest.n >= PATH_MAX)
-        return refuse(e, path, "the target of this link is too long");
+        return members_refuse(e, path, "the target of this link is too long");
     if (m->outside_links)
         return 0;
     for (const char *c = path; *c; c++)
@@ -161,7 +161,7 @@ int members_check_link(const struct members *m, const char *path, const char *to
         struct str part = str_cut(rest, '/', &rest);
         bool up = str_eq_c(part, "..");
         if (to[0] == '/' || (up && (named || --above < 0)))
-            return refuse(e, path, "it is a link out of the tree");
+            return members_refuse(e, path, "it is a link out of the tree");
         named |= !up && part.n > 0 && !str_eq_c(part, ".");
     }
     return 0;
@@ -172,7 +172,7 @@ int members_count_bytes(struct members *m, const char *path, int64_t size, struc
     char limit[UNIT_TEXT_MAX];
 
     if (size < 0)
-        return refuse(e, path, "its size is negative");
+        return members_refuse(e, path, "its size is negative");
     if (size > m->limits.file_bytes) {
         size_format(m->limits.file_bytes, limit);
         return err_set(e, ERR_LIMIT, "member '%.*s' is larger than the limit of %s", SHOWN, path,

@@ -20,7 +20,7 @@ struct dir_target {
     int64_t mtime_ns;
 };
 
-static struct dir_target *of(struct unpack_target *t)
+static struct dir_target *dir_target_of(struct unpack_target *t)
 {
     return (struct dir_target *)t;
 }
@@ -48,20 +48,20 @@ static int open_parent(struct dir_target *d, const char *path, const char **name
     return fd < 0 ? err_sys(e, "cannot open directory %s", parent) : fd;
 }
 
-static int make_dir(struct unpack_target *t, const char *path, struct err *e)
+static int target_make_dir(struct unpack_target *t, const char *path, struct err *e)
 {
     const char *name;
-    AUTO_FD parent = open_parent(of(t), path, &name, e);
+    AUTO_FD parent = open_parent(dir_target_of(t), path, &name, e);
 
     if (parent < 0)
         return -1;
     return mkdirat(parent, name, 0700) < 0 ? err_sys(e, "cannot create directory %s", path) : 0;
 }
 
-static int file_open(struct unpack_target *t, const char *path, mode_t mode, int64_t mtime_ns,
-                     struct err *e)
+static int target_file_open(struct unpack_target *t, const char *path, mode_t mode,
+                            int64_t mtime_ns, struct err *e)
 {
-    struct dir_target *d = of(t);
+    struct dir_target *d = dir_target_of(t);
 
     d->fd = open_beneath(d->partial.fd, path, O_WRONLY | O_CREAT | O_EXCL, 0600);
     d->mode = mode;
@@ -69,13 +69,13 @@ static int file_open(struct unpack_target *t, const char *path, mode_t mode, int
     return d->fd < 0 ? err_sys(e, "cannot create %s", path) : 0;
 }
 
-static int file_write(struct unpack_target *t, const void *p, size_t n, int64_t offset,
-                      struct err *e)
+static int target_file_write(struct unpack_target *t, const void *p, size_t n, int64_t offset,
+                             struct err *e)
 {
     const char *at = p;
 
     while (n > 0) {
-        ssize_t done = pwrite(of(t)->fd, at, n, offset);
+        ssize_t done = pwrite(dir_target_of(t)->fd, at, n, offset);
         if (done < 0 && errno == EINTR)
             continue;
         if (done < 0)
@@ -87,15 +87,15 @@ static int file_write(struct unpack_target *t, const void *p, size_t n, int64_t 
     return 0;
 }
 
-static struct timespec time_of(int64_t ns)
+static struct timespec target_time(int64_t ns)
 {
     return (struct timespec){(time_t)(ns / 1000000000), ns % 1000000000};
 }
 
-static int file_close(struct unpack_target *t, int64_t size, struct err *e)
+static int target_file_close(struct unpack_target *t, int64_t size, struct err *e)
 {
-    struct dir_target *d = of(t);
-    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, time_of(d->mtime_ns)};
+    struct dir_target *d = dir_target_of(t);
+    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, target_time(d->mtime_ns)};
     AUTO_FD fd = TAKE_FD(d->fd);
 
     if (ftruncate(fd, size) < 0 || fchmod(fd, d->mode) < 0 || futimens(fd, times) < 0)
@@ -103,11 +103,12 @@ static int file_close(struct unpack_target *t, int64_t size, struct err *e)
     return 0;
 }
 
-static int hard_link(struct unpack_target *t, const char *path, const char *to, struct err *e)
+static int target_hard_link(struct unpack_target *t, const char *path, const char *to,
+                            struct err *e)
 {
     const char *name, *to_name;
-    AUTO_FD parent = open_parent(of(t), path, &name, e);
-    AUTO_FD to_parent = parent < 0 ? -1 : open_parent(of(t), to, &to_name, e);
+    AUTO_FD parent = open_parent(dir_target_of(t), path, &name, e);
+    AUTO_FD to_parent = parent < 0 ? -1 : open_parent(dir_target_of(t), to, &to_name, e);
 
     if (parent < 0 || to_parent < 0)
         return -1;
@@ -117,9 +118,9 @@ static int hard_link(struct unpack_target *t, const char *path, const char *to, 
 static int make_symlink(struct unpack_target *t, const char *path, const char *to, int64_t mtime_ns,
                         struct err *e)
 {
-    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, time_of(mtime_ns)};
+    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, target_time(mtime_ns)};
     const char *name;
-    AUTO_FD parent = open_parent(of(t), path, &name, e);
+    AUTO_FD parent = open_parent(dir_target_of(t), path, &name, e);
 
     if (parent < 0)
         return -1;
@@ -128,11 +129,12 @@ static int make_symlink(struct unpack_target *t, const char *path, const char *t
     return 0;
 }
 
-static int dir_done(struct unpack_target *t, const char *path, mode_t mode, int64_t mtime_ns,
-                    struct err *e)
+static int target_dir_done(struct unpack_target *t, const char *path, mode_t mode, int64_t mtime_ns,
+                           struct err *e)
 {
-    AUTO_FD fd = open_beneath(of(t)->partial.fd, *path ? path : ".", O_RDONLY | O_DIRECTORY, 0);
-    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, time_of(MAX(mtime_ns, 0))};
+    AUTO_FD fd =
+        open_beneath(dir_target_of(t)->partial.fd, *path ? path : ".", O_RDONLY | O_DIRECTORY, 0);
+    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, target_time(MAX(mtime_ns, 0))};
 
     if (fd < 0 || fchmod(fd, mode) < 0 || (mtime_ns >= 0 && futimens(fd, times) < 0))
         return err_sys(e, "cannot finish directory %s", path);
@@ -141,12 +143,12 @@ static int dir_done(struct unpack_target *t, const char *path, mode_t mode, int6
 
 static int dir_commit(struct unpack_target *t, struct err *e)
 {
-    return partial_commit(&of(t)->partial, false, e);
+    return partial_commit(&dir_target_of(t)->partial, false, e);
 }
 
 static void dir_free(struct unpack_target *t)
 {
-    struct dir_target *d = of(t);
+    struct dir_target *d = dir_target_of(t);
 
     if (d->fd >= 0)
         close(d->fd);
@@ -158,8 +160,9 @@ struct unpack_target *unpack_dir_new(const char *dest, struct err *e)
 {
     struct dir_target *d = xcalloc(1, sizeof(*d));
 
-    d->t = (struct unpack_target){make_dir,  file_open,    file_write, file_close, NULL,
-                                  hard_link, make_symlink, dir_done,   dir_commit, dir_free};
+    d->t = (struct unpack_target){
+        target_make_dir,  target_file_open, target_file_write, target_file_close, NULL,
+        target_hard_link, make_symlink,     target_dir_done,   dir_commit,        dir_free};
     d->fd = -1;
     if (partial_open(&d->partial, dest, e) < 0) {
         free(d);

@@ -22,7 +22,7 @@ struct reader {
     struct unpack_target *t;
 };
 
-static la_ssize_t on_read(struct archive *a, void *ctx, const void **out)
+static la_ssize_t tar_on_read(struct archive *a, void *ctx, const void **out)
 {
     struct reader *r = ctx;
     ssize_t n = r->read(r->ctx, out);
@@ -32,7 +32,7 @@ static la_ssize_t on_read(struct archive *a, void *ctx, const void **out)
     return n;
 }
 
-static int complain(struct reader *r, const char *path, struct err *e)
+static int tar_fail(struct reader *r, const char *path, struct err *e)
 {
     const char *why = r->lib->error_string(r->tar);
 
@@ -43,8 +43,8 @@ static int complain(struct reader *r, const char *path, struct err *e)
 }
 
 /* One file: its bytes in order, with holes where the archive has holes. */
-static int take_file(struct reader *r, struct archive_entry *entry, const struct member *file,
-                     struct err *e)
+static int tar_take_file(struct reader *r, struct archive_entry *entry, const struct member *file,
+                         struct err *e)
 {
     int64_t size = r->lib->entry_size(entry), offset, end = 0;
     const void *p;
@@ -62,7 +62,7 @@ static int take_file(struct reader *r, struct archive_entry *entry, const struct
             return -1;
         end = offset + (int64_t)n;
     }
-    return rc == ARCHIVE_EOF ? r->t->file_close(r->t, size, e) : complain(r, file->path, e);
+    return rc == ARCHIVE_EOF ? r->t->file_close(r->t, size, e) : tar_fail(r, file->path, e);
 }
 
 /* The hash a bundle names instead of holding the content: 1 = it does, 0 = it does not, -1. */
@@ -183,7 +183,7 @@ static int take_entry(struct reader *r, struct archive_entry *entry, struct err 
     int there = content_of(r, entry, path, hash, e);
     if (there != 0)
         return there < 0 ? -1 : take_there(r, file, hash, e);
-    return take_file(r, entry, file, e);
+    return tar_take_file(r, entry, file, e);
 }
 
 static int take_all(struct reader *r, struct err *e)
@@ -201,7 +201,7 @@ static int take_all(struct reader *r, struct err *e)
         last = xstrdup(name ? name : "");
     }
     if (rc != ARCHIVE_EOF)
-        return complain(r, last, e);
+        return tar_fail(r, last, e);
     if (!r->m->list.n)
         return err_set(e, ERR_INVALID, "there is nothing in it");
     return 0;
@@ -236,8 +236,8 @@ int unpack_tar(tar_read_fn *read, void *ctx, struct members *m, struct unpack_ta
     locale_t before = uselocale(lib->for_reading);
     int rc = -1;
     if (lib->read_support_format_tar(r.tar) != ARCHIVE_OK ||
-        lib->read_open(r.tar, &r, NULL, on_read, NULL) != ARCHIVE_OK)
-        complain(&r, NULL, e);
+        lib->read_open(r.tar, &r, NULL, tar_on_read, NULL) != ARCHIVE_OK)
+        tar_fail(&r, NULL, e);
     else
         rc = take_all(&r, e);
     lib->read_free(r.tar);

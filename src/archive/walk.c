@@ -45,7 +45,7 @@ static void level_done(struct level *l)
         close(l->fd);
 }
 
-static int read_names(int fd, struct level *out)
+static int walk_read_names(int fd, struct level *out)
 {
     VEC(char *) names = {0};
     DIR *d = fdopendir(fd);
@@ -76,7 +76,7 @@ static int push_level(struct walk *k, int dir, const char *name)
     if (l.fd < 0)
         return -1;
     int list = openat(l.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (list < 0 || read_names(list, &l) < 0) {
+    if (list < 0 || walk_read_names(list, &l) < 0) {
         int why = errno;
         level_done(&l);
         errno = why;
@@ -89,7 +89,7 @@ static int push_level(struct walk *k, int dir, const char *name)
     return 0;
 }
 
-static void leave_out(struct walk *k, const char *why)
+static void walk_warn_left_out(struct walk *k, const char *why)
 {
     k->left_out++;
     watch_warn(k->watch, "%s/%s is left out: %s", k->root, k->path.p ? k->path.p : "", why);
@@ -137,28 +137,28 @@ static const char *odd_type(mode_t mode)
 }
 
 /* Is the entry one to give out?  k->path names it. */
-static bool look_at(struct walk *k, int dir, const char *name)
+static bool walk_visit(struct walk *k, int dir, const char *name)
 {
     struct stat *st = &k->last.st;
 
     if (fstatat(dir, name, st, AT_SYMLINK_NOFOLLOW) < 0) {
-        leave_out(k, errno == ENOENT ? "it vanished meanwhile" : strerror(errno));
+        walk_warn_left_out(k, errno == ENOENT ? "it vanished meanwhile" : strerror(errno));
         return false;
     }
     if (ignore_match(k->ig, k->path.p, S_ISDIR(st->st_mode)))
         return false;
     const char *odd = odd_type(st->st_mode);
     if (odd)
-        leave_out(k, odd);
+        walk_warn_left_out(k, odd);
     return !odd;
 }
 
 static void enter_last(struct walk *k)
 {
     if (k->levels.n >= WALK_DEPTH)
-        leave_out(k, "what is in it is more than 128 directories deep");
+        walk_warn_left_out(k, "what is in it is more than 128 directories deep");
     else if (push_level(k, k->last.dir, k->last.name) < 0)
-        leave_out(k, strerror(errno));
+        walk_warn_left_out(k, strerror(errno));
 }
 
 static void cut_path(struct walk *k, size_t n)
@@ -189,7 +189,7 @@ int walk_next(struct walk *k, struct walk_entry *out, struct err *e)
         cut_path(k, l->path_n);
         if (!buf_adds(&k->path, name))
             return err_set(e, ERR_LIMIT, "a path below %s is too long", k->root);
-        if (!look_at(k, l->fd, name))
+        if (!walk_visit(k, l->fd, name))
             continue;
         k->last.dir = l->fd;
         k->last.name = name;

@@ -48,7 +48,7 @@ static char *archive_path(const char *home, const char *id, const char *name)
 }
 
 /* Not through a link: what is archived or entered must be below our own directories. */
-static bool is_dir(const char *path)
+static bool archive_is_dir(const char *path)
 {
     struct stat st;
 
@@ -75,7 +75,7 @@ static int empty_dir(const char *path, struct err *e)
     return rc;
 }
 
-static int move_up(const char *from, const char *to, struct err *e)
+static int archive_move_up(const char *from, const char *to, struct err *e)
 {
     DIR *d = opendir(from);
     int rc = 0;
@@ -104,10 +104,10 @@ int atlas_check_out(const char *home, struct cas *c, const char *id, struct err 
 
     atlas_bundle_tree(id, tree);
     if (dir_make_all(work, 0755, e) < 0 || empty_dir(work, e) < 0 ||
-        cas_check_out(c, tree, fresh, NULL, e) < 0 || move_up(fresh, work, e) < 0)
+        cas_check_out(c, tree, fresh, NULL, e) < 0 || archive_move_up(fresh, work, e) < 0)
         return err_wrap(e, "preparing the working directory");
     AUTO_FREE char *source = work_path(home, id, "job_source");
-    if (!is_dir(source))
+    if (!archive_is_dir(source))
         return err_set(e, ERR_INVALID, "the bundle of job %s has no job_source", id);
     return 0;
 }
@@ -203,9 +203,9 @@ int atlas_archive_job(const char *home, struct cas *c, const char *id, struct er
     char tree[ATLAS_TREE_MAX];
     struct err trouble = {0};
 
-    if (!is_dir(work))
+    if (!archive_is_dir(work))
         return 0; /* it was done before */
-    if (!is_dir(source) && atlas_check_out(home, c, id, e) < 0) {
+    if (!archive_is_dir(source) && atlas_check_out(home, c, id, e) < 0) {
         dir_remove_tree(work, NULL); /* there is nothing to archive, now or later */
         return err_wrap(e, "archiving job %s", id);
     }

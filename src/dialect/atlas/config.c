@@ -107,8 +107,8 @@ static const struct key *key_find(const struct key *keys, const char *name)
     return NULL;
 }
 
-static void warn_unknown(const struct checking *k, const struct key *keys, const char *path,
-                         const char *name)
+static void config_warn_unknown(const struct checking *k, const struct key *keys, const char *path,
+                                const char *name)
 {
     const char *names[32];
     char text[WARNING_MAX];
@@ -149,7 +149,7 @@ static int check_keys(const struct checking *k, const struct json *j, const stru
         const struct key *key = key_find(keys, it.key);
         enum json_type t = json_type(it.val);
         if (!key) {
-            warn_unknown(k, keys, path, it.key);
+            config_warn_unknown(k, keys, path, it.key);
             continue;
         }
         if (t == JSON_NULL)

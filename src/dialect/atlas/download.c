@@ -67,23 +67,23 @@ static void download_free(struct download *d)
     free(d);
 }
 
-static void fill_work(void *arg)
+static void download_work(void *arg)
 {
     struct download *d = arg;
 
     d->rc = tgz_fill(d->tgz, d->piece, PIECE, &d->n, &d->err);
 }
 
-static void fill_done(void *arg);
+static void download_done(void *arg);
 
-static void fill(struct download *d)
+static void download_fill(struct download *d)
 {
     d->working = true;
     request_server_hold(d->a->conf.requests);
-    work_submit(d->a->conf.loop, fill_work, fill_done, d);
+    work_submit(d->a->conf.loop, download_work, download_done, d);
 }
 
-static void fill_done(void *arg)
+static void download_done(void *arg)
 {
     struct download *d = arg;
 
@@ -114,19 +114,19 @@ static void fill_done(void *arg)
     if (d->req && !http_stream_write(r, (struct str){d->piece, d->n}))
         return; /* cut: `gone` follows */
     if (d->req && !http_stream_backlog(r))
-        fill(d);
+        download_fill(d);
 }
 
-static void on_drain(void *arg, struct http_req *r)
+static void download_on_drain(void *arg, struct http_req *r)
 {
     struct download *d = arg;
 
     (void)r;
     if (!d->working)
-        fill(d);
+        download_fill(d);
 }
 
-static void on_gone(void *arg, struct http_req *r)
+static void download_on_gone(void *arg, struct http_req *r)
 {
     struct download *d = arg;
 
@@ -165,9 +165,9 @@ static void bundle_then(struct call *c)
         *d = (struct download){.a = call_atlas(c), .req = r, .tgz = t, .piece = xmalloc(PIECE)};
         snprintf(name, sizeof(name), "attachment; filename=\"%s.tgz\"", c->arg[0].p);
         http_reply_header(r, "Content-Disposition", name);
-        http_on_gone(r, on_gone, d);
-        http_on_drain(r, on_drain, d);
-        fill(d);
+        http_on_gone(r, download_on_gone, d);
+        http_on_drain(r, download_on_drain, d);
+        download_fill(d);
     }
     call_free(c);
 }
@@ -216,7 +216,7 @@ void atlas_bundle_delete(struct call *c)
 /* ---- files of archives ---- */
 
 /* Of what a browser shows; it must not run what a job left behind as a page of ours. */
-static const char *type_of(const char *path)
+static const char *download_content_type(const char *path)
 {
     static const struct {
         const char *end, *type;
@@ -309,7 +309,7 @@ static void file_then(struct call *c)
     if (r) {
         http_reply_header(r, "X-Content-Type-Options", "nosniff");
         http_reply_header(r, "Content-Security-Policy", "sandbox");
-        http_reply_fd_take(r, TAKE_FD(s->fd), type_of(c->arg[0].p));
+        http_reply_fd_take(r, TAKE_FD(s->fd), download_content_type(c->arg[0].p));
     }
     call_free(c);
 }

@@ -22,7 +22,7 @@ void atlas_job_done(struct atlas_job *j)
     *j = (struct atlas_job){0};
 }
 
-static enum atlas_state state_of(const struct call *c, uint64_t job, enum job_state s)
+static enum atlas_state atlas_state_of(const struct call *c, uint64_t job, enum job_state s)
 {
     switch (s) {
     case JOB_QUEUED:
@@ -45,7 +45,7 @@ static enum atlas_state state_of(const struct call *c, uint64_t job, enum job_st
 void atlas_job_fill(const struct call *c, const struct job_view *v, struct atlas_job *out)
 {
     *out = (struct atlas_job){.job = v->seq,
-                              .state = state_of(c, v->seq, v->state),
+                              .state = atlas_state_of(c, v->seq, v->state),
                               .real = v->state,
                               .project = xstrndup(v->project.p, v->project.n),
                               .user = xstrndup(v->user.p, v->user.n),
@@ -121,12 +121,12 @@ int atlas_job_find(struct call *c, struct str id, struct atlas_job *out)
     return 0;
 }
 
-static void set_time(struct json *j, const char *key, int64_t ms)
+static void facts_set_time(struct json *j, const char *key, int64_t ms)
 {
     json_set_take(j, key, ms ? json_new_real((double)ms / 1000) : NULL);
 }
 
-static void set_copy(struct json *j, const struct atlas_job *from, const char *key)
+static void facts_set_copy(struct json *j, const struct atlas_job *from, const char *key)
 {
     const struct json *v = json_get(from->extra, key);
 
@@ -140,12 +140,12 @@ struct json *atlas_job_json(const struct atlas_job *job)
 
     json_set_str(j, "job_id", job->id);
     json_set_str(j, "status", atlas_state_names[job->state]);
-    set_copy(j, job, "spec");
-    set_copy(j, job, "metadata");
-    set_copy(j, job, "gpu_spec");
-    set_time(j, "queued_time", job->created_ms);
-    set_time(j, "start_time", job->started_ms);
-    set_time(j, "end_time", over ? job->ended_ms : 0);
+    facts_set_copy(j, job, "spec");
+    facts_set_copy(j, job, "metadata");
+    facts_set_copy(j, job, "gpu_spec");
+    facts_set_time(j, "queued_time", job->created_ms);
+    facts_set_time(j, "start_time", job->started_ms);
+    facts_set_time(j, "end_time", over ? job->ended_ms : 0);
     json_set_take(j, "return_code",
                   over && job->exit_code >= 0 ? json_new_int(job->exit_code) : NULL);
     return j;

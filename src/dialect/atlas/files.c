@@ -23,19 +23,19 @@ static bool is_section(struct str s)
            str_eq_c(s, "synced_directories");
 }
 
-static bool name_ok(struct str s)
+static bool files_name_ok(struct str s)
 {
     return s.n && s.n < NAME_BYTES && !str_eq_c(s, ".") && !str_eq_c(s, "..");
 }
 
 /* The directory of the last component, made on the way when `make`; *out_name is that component. */
-static int walk(const char *root, struct str path, bool make, char out_name[NAME_BYTES])
+static int files_walk(const char *root, struct str path, bool make, char out_name[NAME_BYTES])
 {
     int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
     for (size_t depth = 0; fd >= 0; depth++) {
         struct str part = str_cut(path, '/', &path);
-        if (!name_ok(part) || depth == DEPTH_MAX) {
+        if (!files_name_ok(part) || depth == DEPTH_MAX) {
             close(fd);
             errno = EINVAL;
             return -1;
@@ -53,7 +53,7 @@ static int walk(const char *root, struct str path, bool make, char out_name[NAME
 }
 
 /* arg[0] is "JOB/files/SECTION/…"; the root of the archive is yours. */
-static char *split(struct call *c, struct str *out_path, char id[ATLAS_ID_MAX])
+static char *files_split_path(struct call *c, struct str *out_path, char id[ATLAS_ID_MAX])
 {
     struct str rest = c->arg[0], job = str_cut(rest, '/', &rest), files = str_cut(rest, '/', &rest);
 
@@ -89,12 +89,12 @@ static int write_file(int dir, const char *name, struct str bytes, struct err *e
     return 0;
 }
 
-static int put_work(struct call *c)
+static int files_put_work(struct call *c)
 {
     char id[ATLAS_ID_MAX], name[NAME_BYTES];
     struct atlas_job j;
     struct str path;
-    AUTO_FREE char *root = split(c, &path, id);
+    AUTO_FREE char *root = files_split_path(c, &path, id);
 
     if (!root)
         return no_file(c);
@@ -103,7 +103,7 @@ static int put_work(struct call *c)
     atlas_job_done(&j);
     if (dir_make_all(root, 0755, &c->err) < 0)
         return -1;
-    AUTO_FD dir = walk(root, path, true, name);
+    AUTO_FD dir = files_walk(root, path, true, name);
     if (dir < 0)
         return err_set(&c->err, ERR_INVALID, "this path cannot be part of an archive");
     c->status = 201;
@@ -113,7 +113,7 @@ static int put_work(struct call *c)
 
 void atlas_files_put(struct call *c)
 {
-    atlas_work(c, put_work, NULL);
+    atlas_work(c, files_put_work, NULL);
 }
 
 /* ---- get ---- */
@@ -160,16 +160,16 @@ static void list_dir(struct call *c, int fd, const char *above, int depth)
     closedir(d);
 }
 
-static int get_work(struct call *c)
+static int files_get_work(struct call *c)
 {
     struct served *s = c->data;
     char id[ATLAS_ID_MAX], name[NAME_BYTES];
     struct str path = {0};
-    AUTO_FREE char *root = split(c, &path, id);
+    AUTO_FREE char *root = files_split_path(c, &path, id);
     bool all = path.n && s->all;
     struct stat st;
 
-    AUTO_FD dir = root ? walk(root, path, false, name) : -1;
+    AUTO_FD dir = root ? files_walk(root, path, false, name) : -1;
     int fd = dir < 0
                  ? -1
                  : openat(dir, name,
@@ -214,5 +214,5 @@ void atlas_files_get(struct call *c)
     c->data = s;
     c->free_data = served_free;
     s->all = path.p[path.n - 1] == '/';
-    atlas_work(c, get_work, get_then);
+    atlas_work(c, files_get_work, get_then);
 }

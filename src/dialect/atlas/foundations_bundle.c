@@ -29,7 +29,7 @@ struct patience {
     int64_t start_ms, drawn_ms;
 };
 
-static void on_progress(void *arg, int64_t bytes, int64_t entries)
+static void bundle_on_progress(void *arg, int64_t bytes, int64_t entries)
 {
     struct patience *p = arg;
     int64_t now = clock_mono(&clock_system);
@@ -42,14 +42,14 @@ static void on_progress(void *arg, int64_t bytes, int64_t entries)
     fflush(stderr);
 }
 
-static void on_warning(void *arg, const char *sentence)
+static void bundle_on_warning(void *arg, const char *sentence)
 {
     struct patience *p = arg;
 
     found_log(p->f, FOUND_WARNING, "%s", sentence);
 }
 
-static void wipe(const struct patience *p)
+static void bundle_wipe(const struct patience *p)
 {
     if (p->drawn_ms)
         fputs("\r\033[K", stderr);
@@ -58,8 +58,10 @@ static void wipe(const struct patience *p)
 static struct archive_watch watch_of(struct patience *p, struct foundations *f, const char *what)
 {
     *p = (struct patience){.f = f, .what = what, .start_ms = clock_mono(&clock_system)};
-    return (struct archive_watch){
-        .progress = on_progress, .warn = on_warning, .ctx = p, .cancel = found_interrupt_flag()};
+    return (struct archive_watch){.progress = bundle_on_progress,
+                                  .warn = bundle_on_warning,
+                                  .ctx = p,
+                                  .cancel = found_interrupt_flag()};
 }
 
 static int load_ignore(const char *dir, struct ignore **out, struct err *e)
@@ -79,7 +81,7 @@ int found_bundle_estimate(struct foundations *f, const char *dir, int64_t *out_b
     if (load_ignore(dir, &ig, e) < 0)
         return -1;
     int rc = bundle_estimate(dir, ig, &w, &size, e);
-    wipe(&p);
+    bundle_wipe(&p);
     ignore_free(ig);
     *out_bytes = size.bytes;
     return rc;
@@ -259,7 +261,7 @@ struct form {
     enum { FORM_HEAD, FORM_FILE, FORM_TAIL } at;
 };
 
-static ssize_t take_text(struct buf *b, char *p, size_t n)
+static ssize_t bundle_take_text(struct buf *b, char *p, size_t n)
 {
     n = MIN(n, b->n);
     memcpy(p, buf_str(b).p, n);
@@ -276,7 +278,7 @@ static ssize_t fill_form(void *arg, char *p, size_t n)
         return -1;
     if (form->at == FORM_HEAD) {
         if (form->head.n)
-            return take_text(&form->head, p, n);
+            return bundle_take_text(&form->head, p, n);
         form->at = FORM_FILE;
     }
     if (form->at == FORM_FILE) {
@@ -291,7 +293,7 @@ static ssize_t fill_form(void *arg, char *p, size_t n)
             return -1; /* never a bundle that looks whole and is not */
         form->at = FORM_TAIL;
     }
-    return take_text(&form->tail, p, n);
+    return bundle_take_text(&form->tail, p, n);
 }
 
 static void form_init(struct form *form, struct pack *k, const char *id, char boundary[64])
@@ -323,7 +325,7 @@ static int send_form(struct foundations *f, struct pack *k, const char *id, stru
         close(form.fd); /* a thread that still packs hears of it */
         if (!k->ended)
             pthread_join(k->thread, NULL);
-        wipe(&k->patience);
+        bundle_wipe(&k->patience);
         if (rc < 0 && k->ended && k->rc < 0)
             *e = k->e;
         rc = rc < 0 ? found_unreachable(e) : http_response_err(&r, e);
@@ -344,7 +346,7 @@ int found_bundle_upload(struct foundations *f, const struct found_job *j, int64_
     int rc = pack_make(&k, j, e);
     if (rc == 0 && bytes >= WORTH_ASKING)
         rc = found_contents_ask(f, &k.bundle, &k.watch, &k.contents, e);
-    wipe(&k.patience);
+    bundle_wipe(&k.patience);
     k.watch = watch_of(&k.patience, f, "Sending bundle");
     k.bundle.contents = k.contents;
     if (rc == 0)

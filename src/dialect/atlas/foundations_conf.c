@@ -14,7 +14,7 @@
 
 enum { TEXT_MAX = 1 << 20 };
 
-static void on_warning(void *arg, const char *text)
+static void conf_on_warning(void *arg, const char *text)
 {
     found_step(arg, "%s", text);
 }
@@ -28,7 +28,7 @@ static int read_from(struct foundations *f, const char *dir, const char *name, s
     if (access(path, F_OK) < 0)
         return 0;
     found_step(f, "reading %s", path);
-    return atlas_config_read(path, ATLAS_CONFIG_SUBMISSION, on_warning, f, out, e);
+    return atlas_config_read(path, ATLAS_CONFIG_SUBMISSION, conf_on_warning, f, out, e);
 }
 
 int found_conf_find(struct foundations *f, const char *dir, const char *name, struct json **out,

@@ -59,7 +59,7 @@ static int take_answer(struct foundations *f, struct contents *c, const struct j
     return 0;
 }
 
-static int ask(struct foundations *f, struct contents *c)
+static int contents_ask_missing(struct foundations *f, struct contents *c)
 {
     struct json *body = question(c), *answer = NULL;
     struct http_response r = {0};
@@ -83,7 +83,8 @@ int found_contents_ask(struct foundations *f, const struct bundle *b, const stru
     struct contents *c = contents_new(records);
     int rc = 0;
 
-    if (ask(f, c) == 0 && (rc = hash_all(c, b, w, e)) == 0 && ask(f, c) == 0)
+    if (contents_ask_missing(f, c) == 0 && (rc = hash_all(c, b, w, e)) == 0 &&
+        contents_ask_missing(f, c) == 0)
         *out = TAKE(c);
     contents_free(c);
     return rc < 0 && e->code == ERR_BUSY ? -1 : 0;

@@ -25,7 +25,7 @@ struct fetch {
     struct err e;
 };
 
-static bool on_bytes(void *arg, struct str piece)
+static bool fetch_on_bytes(void *arg, struct str piece)
 {
     struct fetch *k = arg;
 
@@ -97,7 +97,8 @@ static int download(struct foundations *f, const char *id, struct fetch *k, stru
 
     found_job_path(&path, "/job_bundle/", id, "");
     found_step(f, "GET %s", path.p);
-    int rc = http_call_stream(f->http, "GET", path.p, NULL, STR(""), &k->status, on_bytes, k, e);
+    int rc =
+        http_call_stream(f->http, "GET", path.p, NULL, STR(""), &k->status, fetch_on_bytes, k, e);
     if (rc < 0)
         return found_unreachable(e);
     if (k->rc < 0) {
@@ -132,8 +133,8 @@ static int fetch_into(struct foundations *f, const struct found_opts *o, const c
     return rc;
 }
 
-static int put_in_place(const struct found_opts *o, const char *temp, const char *dest,
-                        struct err *e)
+static int fetch_put_in_place(const struct found_opts *o, const char *temp, const char *dest,
+                              struct err *e)
 {
     if (dir_make_all(dest, 0777, e) < 0)
         return -1;
@@ -154,7 +155,7 @@ static int fetch(struct foundations *f, const struct found_opts *o, struct err *
     (void)dir_remove_tree(temp, &ignored); /* of one that was interrupted */
     int rc = fetch_into(f, o, temp, keep_tgz ? part : NULL, e);
     if (rc == 0)
-        rc = put_in_place(o, temp, dest, e);
+        rc = fetch_put_in_place(o, temp, dest, e);
     if (rc == 0 && keep_tgz && rename(part, tgz) < 0)
         rc = err_sys(e, "cannot rename %s", part);
     (void)dir_remove_tree(temp, &ignored);

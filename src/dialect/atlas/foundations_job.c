@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-static void on_warning(void *arg, const char *text)
+static void job_on_warning(void *arg, const char *text)
 {
     found_log(arg, FOUND_WARNING, "%s", text);
 }
@@ -22,7 +22,7 @@ int found_job_config(struct foundations *f, const char *dir, struct json **out, 
 {
     AUTO_FREE char *path = path_join(dir, "job.config.yaml");
 
-    if (atlas_config_read(path, ATLAS_CONFIG_JOB, on_warning, f, out, e) == 0)
+    if (atlas_config_read(path, ATLAS_CONFIG_JOB, job_on_warning, f, out, e) == 0)
         return 0;
     if (e->code != ERR_NOT_FOUND)
         return -1;
@@ -301,7 +301,7 @@ static void take_project(const struct found_opts *o, const struct json *config, 
         j->project = xstrdup(slash && slash[1] ? slash + 1 : "default");
 }
 
-static int take_level(struct foundations *f, const struct json *config, struct err *e)
+static int job_take_level(struct foundations *f, const struct json *config, struct err *e)
 {
     const struct json *v = json_get(config, "log_level");
 
@@ -323,7 +323,7 @@ int found_job_make(struct foundations *f, const struct found_opts *o, const stru
     out->spec = json_new_object();
     if (found_job_config(f, out->dir, &config, e) < 0)
         return -1;
-    int rc = take_level(f, config, e);
+    int rc = job_take_level(f, config, e);
     if (rc == 0) {
         take_project(o, config, out);
         const struct json *params = json_get(config, "params");

@@ -31,7 +31,7 @@ int found_known_job(struct foundations *f, const struct found_opts *o, struct js
 }
 
 /* 0 = state is filled in; 1 = there is no such job, or no answer, and that was said. */
-static int state_of(struct foundations *f, const struct found_opts *o, char state[STATE_MAX])
+static int found_job_state(struct foundations *f, const struct found_opts *o, char state[STATE_MAX])
 {
     struct json *job;
 
@@ -53,7 +53,7 @@ struct copying {
     struct buf refusal;
 };
 
-static bool on_log(void *arg, struct str piece)
+static bool logs_on_bytes(void *arg, struct str piece)
 {
     struct copying *k = arg;
 
@@ -77,7 +77,7 @@ int found_get_logs(struct foundations *f, const struct found_opts *o)
     struct err e = {0};
     char state[STATE_MAX];
 
-    if (state_of(f, o, state))
+    if (found_job_state(f, o, state))
         return 1;
     if (!strcmp(state, "queued")) {
         found_say(f, "Error: Job `%s` is queued and has not produced any logs yet", o->words[1]);
@@ -86,7 +86,8 @@ int found_get_logs(struct foundations *f, const struct found_opts *o)
     buf_init(&k.refusal, 64 << 10);
     found_job_path(&path, "/jobs/", o->words[1], "/logs?offset=0");
     found_step(f, "GET %s", path.p);
-    int rc = http_call_stream(f->http, "GET", path.p, NULL, STR(""), &k.status, on_log, &k, &e);
+    int rc =
+        http_call_stream(f->http, "GET", path.p, NULL, STR(""), &k.status, logs_on_bytes, &k, &e);
     if (rc < 0)
         found_unreachable(&e);
     else if (k.status != 200) {
@@ -113,7 +114,7 @@ int found_stop(struct foundations *f, const struct found_opts *o)
     struct err e = {0};
     char state[STATE_MAX];
 
-    if (state_of(f, o, state))
+    if (found_job_state(f, o, state))
         return 1;
     if (strcmp(state, "running")) {
         found_say(f, "Error: Job `%s` is %s and cannot be stopped", o->words[1],
@@ -133,7 +134,7 @@ int found_delete(struct foundations *f, const struct found_opts *o)
     struct err e = {0};
     char state[STATE_MAX];
 
-    if (state_of(f, o, state))
+    if (found_job_state(f, o, state))
         return 1;
     if (strcmp(state, "completed") && strcmp(state, "failed")) {
         found_say(f, "Error: Job `%s` has status `%s` and cannot be deleted", o->words[1], state);

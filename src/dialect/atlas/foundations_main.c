@@ -32,7 +32,7 @@ static bool is_page(const char *word)
     return !strcmp(word, "__man") || !strcmp(word, "__completion");
 }
 
-static int print_page(const struct foundations *f, const char *word)
+static int foundations_print_page(const struct foundations *f, const char *word)
 {
     AUTO(buf) struct buf b = {0};
 
@@ -52,7 +52,7 @@ static bool is_group(const char *word)
     return !strcmp(word, "get") || !strcmp(word, "delete");
 }
 
-static const struct found_command *find_command(const char *path)
+static const struct found_command *foundations_find_command(const char *path)
 {
     for (size_t i = 0; i < n_found_commands; i++)
         if (!strcmp(found_commands[i].path, path))
@@ -74,7 +74,7 @@ static int find_in_group(struct foundations *f, const char *group, char ***argv,
                    *prog = xasprintf("foundations %s", group);
     AUTO_FREE char *usage = xasprintf("usage: %s [-h] [--debug] {%s} ...", prog,
                                       strcmp(group, "get") ? "job" : "job,logs");
-    *out = find_command(path);
+    *out = foundations_find_command(path);
     *argv = word;
     if (*out)
         return 0;
@@ -100,19 +100,19 @@ static void drop_job_word(char **argv)
 
 /* ---- before the command ---- */
 
-static void on_warning(void *arg, const char *text)
+static void foundations_on_warning(void *arg, const char *text)
 {
     found_step(arg, "%s", text);
 }
 
 /* The level of the client, until a job.config.yaml says otherwise. */
-static void take_level(struct foundations *f)
+static void foundations_take_level(struct foundations *f)
 {
     AUTO_FREE char *path = xasprintf("%s/" ATLAS_DIR_EXECUTION "/default.config.yaml", f->home);
     struct json *conf = NULL;
     struct err e = {0};
 
-    if (atlas_config_read(path, ATLAS_CONFIG_EXECUTION, on_warning, f, &conf, &e) < 0) {
+    if (atlas_config_read(path, ATLAS_CONFIG_EXECUTION, foundations_on_warning, f, &conf, &e) < 0) {
         found_step(f, "%s", e.text);
         return;
     }
@@ -133,11 +133,12 @@ static int open_home(struct foundations *f, bool make, struct err *e)
     if (make && atlas_home_make(f->home, 0, NULL, NULL, e) < 0)
         return -1;
     (void)found_open_log(f, e); /* the log is a convenience */
-    take_level(f);
+    foundations_take_level(f);
     return 0;
 }
 
-static int run_command(struct foundations *f, const struct found_command *cmd, char **argv)
+static int foundations_run_command(struct foundations *f, const struct found_command *cmd,
+                                   char **argv)
 {
     struct found_opts o = {0};
     struct err e = {0};
@@ -155,7 +156,7 @@ static int run_command(struct foundations *f, const struct found_command *cmd, c
     return cmd->run(f, &o);
 }
 
-static int dispatch(struct foundations *f, char **argv)
+static int foundations_dispatch(struct foundations *f, char **argv)
 {
     const struct found_command *cmd = NULL;
 
@@ -171,18 +172,18 @@ static int dispatch(struct foundations *f, char **argv)
     if (!*argv)
         return print_help(NULL, NULL);
     if (is_page(*argv))
-        return print_page(f, *argv);
+        return foundations_print_page(f, *argv);
     if (is_group(*argv)) {
         int rc = find_in_group(f, *argv, &argv, &cmd);
         if (rc)
             return rc - 1;
-    } else if (!(cmd = find_command(*argv)) || strchr(*argv, ' ')) {
+    } else if (!(cmd = foundations_find_command(*argv)) || strchr(*argv, ' ')) {
         return py_usage_error("foundations", found_usage,
                               "invalid choice: '%.60s' (choose from 'init', 'submit', 'get', "
                               "'stop', 'clear-queue', 'delete', 'info', 'login', 'setup')",
                               *argv);
     }
-    return run_command(f, cmd, argv);
+    return foundations_run_command(f, cmd, argv);
 }
 
 int foundations_main(struct cli *c, char **argv)
@@ -193,7 +194,7 @@ int foundations_main(struct cli *c, char **argv)
         snprintf(f.cwd, sizeof(f.cwd), ".");
     signal(SIGPIPE, SIG_IGN); /* a reader that left is an error of write, here and in transfers */
     buf_init(&f.trail, TRAIL_MAX);
-    int status = dispatch(&f, argv);
+    int status = foundations_dispatch(&f, argv);
     http_client_free(f.http);
     buf_done(&f.trail);
     free(f.home);

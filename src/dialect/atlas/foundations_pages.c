@@ -44,7 +44,7 @@ static void entry(struct buf *b, const char *letter, const char *name, const cha
     buf_adds(b, ".\n");
 }
 
-static void command_page(struct buf *b, const struct found_command *cmd)
+static void foundations_command_page(struct buf *b, const struct found_command *cmd)
 {
     buf_adds(b, ".SS foundations ");
     roff(b, cmd->path);
@@ -73,7 +73,7 @@ void found_man(struct buf *b, const char *version)
              "\\fIcommand\\fR [\\fIargument\\fR ...]\n.SH COMMANDS\n",
              version);
     for (size_t i = 0; i < n_found_commands; i++)
-        command_page(b, &found_commands[i]);
+        foundations_command_page(b, &found_commands[i]);
     buf_adds(b, ".SH OPTIONS\n");
     entry(b, NULL, "--version", NULL, "Show the version");
     entry(b, NULL, "--debug", NULL, "Show what was done before an error");

@@ -59,7 +59,7 @@ static void long_line(struct buf *b, const struct foundations *f, enum found_lev
              f->logger ? f->logger : "foundations", level_names[level], text);
 }
 
-static void keep(struct foundations *f, enum found_level level, const char *text)
+static void found_write_log(struct foundations *f, enum found_level level, const char *text)
 {
     AUTO(buf) struct buf line = {0};
 
@@ -70,11 +70,11 @@ static void keep(struct foundations *f, enum found_level level, const char *text
     (void)!write(f->log_fd, line.p, line.n);
 }
 
-static void tell(struct foundations *f, enum found_level level, const char *text)
+static void found_print(struct foundations *f, enum found_level level, const char *text)
 {
     AUTO(buf) struct buf line = {0};
 
-    keep(f, level, text);
+    found_write_log(f, level, text);
     if (level < f->level)
         return;
     buf_init(&line, LINE_MAX_BYTES);
@@ -94,7 +94,7 @@ void found_log(struct foundations *f, enum found_level level, const char *fmt, .
     va_start(ap, fmt);
     buf_vaddf(&text, fmt, ap);
     va_end(ap);
-    tell(f, level, buf_str(&text).p);
+    found_print(f, level, buf_str(&text).p);
 }
 
 void found_step(struct foundations *f, const char *fmt, ...)
@@ -107,7 +107,7 @@ void found_step(struct foundations *f, const char *fmt, ...)
     buf_vaddf(&text, fmt, ap);
     va_end(ap);
     buf_addf(&f->trail, "  %s\n", buf_str(&text).p);
-    tell(f, FOUND_DEBUG, buf_str(&text).p);
+    found_print(f, FOUND_DEBUG, buf_str(&text).p);
 }
 
 int found_say(struct foundations *f, const char *fmt, ...)
@@ -119,7 +119,7 @@ int found_say(struct foundations *f, const char *fmt, ...)
     va_start(ap, fmt);
     buf_vaddf(&line, fmt, ap);
     va_end(ap);
-    keep(f, FOUND_INFO, buf_str(&line).p);
+    found_write_log(f, FOUND_INFO, buf_str(&line).p);
     buf_addc(&line, '\n');
     cli_print(&line);
     return 0;
@@ -130,7 +130,7 @@ int found_fail(struct foundations *f, const struct err *e)
     AUTO(buf) struct buf b = {0};
     const char *text = e->text[0] ? e->text : "something went wrong without saying what";
 
-    keep(f, FOUND_ERROR, text);
+    found_write_log(f, FOUND_ERROR, text);
     buf_init(&b, LINE_MAX_BYTES);
     if (f->debug)
         buf_addf(&b, "Trace of %s (most recent step last):\n%s%s: %s%s%s\n",

@@ -9,14 +9,14 @@
 
 static atomic_bool interrupted;
 
-static void on_interrupt(int signo)
+static void signal_on_interrupt(int signo)
 {
     (void)signo;
     if (atomic_exchange(&interrupted, true))
         _exit(EXIT_INTERRUPTED);
 }
 
-static void on_leave(int signo)
+static void signal_on_leave(int signo)
 {
     (void)signo;
     _exit(0);
@@ -24,7 +24,7 @@ static void on_leave(int signo)
 
 void found_catch_interrupt(void)
 {
-    struct sigaction sa = {.sa_handler = on_interrupt};
+    struct sigaction sa = {.sa_handler = signal_on_interrupt};
 
     sigaction(SIGINT, &sa, NULL);
 }
@@ -42,7 +42,7 @@ const atomic_bool *found_interrupt_flag(void)
 
 void found_leave_on_interrupt(void)
 {
-    struct sigaction sa = {.sa_handler = on_leave};
+    struct sigaction sa = {.sa_handler = signal_on_leave};
 
     sigaction(SIGINT, &sa, NULL);
     if (atomic_load(&interrupted))

@@ -25,7 +25,7 @@ struct stream {
     char state[16]; /* as last told */
 };
 
-static bool on_bytes(void *arg, struct str piece)
+static bool stream_on_bytes(void *arg, struct str piece)
 {
     struct stream *s = arg;
 
@@ -59,11 +59,12 @@ static int read_log(struct stream *s, struct err *e)
     found_job_path(&path, "/jobs/", s->id, query);
     found_step(s->f, "GET %s", path.p);
     s->status = 0;
-    return http_call_stream(s->f->http, "GET", path.p, NULL, STR(""), &s->status, on_bytes, s, e);
+    return http_call_stream(s->f->http, "GET", path.p, NULL, STR(""), &s->status, stream_on_bytes,
+                            s, e);
 }
 
 /* What the scheduler says of the job now. */
-static enum ending ask(struct stream *s)
+static enum ending stream_ask_log(struct stream *s)
 {
     struct json *job = NULL;
     struct err e = {0};
@@ -93,7 +94,7 @@ static bool waits(const struct stream *s)
 }
 
 /* The log from its first byte to its last; a job that waits may do so for days. */
-static enum ending follow(struct stream *s)
+static enum ending stream_follow(struct stream *s)
 {
     struct err e = {0};
 
@@ -103,7 +104,7 @@ static enum ending follow(struct stream *s)
         if (s->closed)
             return COMPLETED;
         int64_t before = s->at;
-        enum ending end = ask(s);
+        enum ending end = stream_ask_log(s);
         if (end == COMPLETED || end == FAILED)
             (void)read_log(s, &e); /* what came between the two answers */
         if (end != STILL_OPEN && (end == VANISHED || s->at == before))
@@ -148,7 +149,7 @@ int found_stream(struct foundations *f, const char *id, bool fail_on_job_error)
     found_log(f, FOUND_INFO,
               "Job queued. Ctrl-C to stop streaming - job will not be interrupted or cancelled.");
     found_leave_on_interrupt();
-    enum ending end = follow(&s);
+    enum ending end = stream_follow(&s);
     if (s.closed)
         return 0;
     tell_end(&s, end);

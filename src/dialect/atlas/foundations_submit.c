@@ -40,7 +40,7 @@ static int enqueue(struct foundations *f, const struct found_job *j, struct err 
     return rc;
 }
 
-static void take_back(struct foundations *f, const struct found_job *j)
+static void foundations_take_back(struct foundations *f, const struct found_job *j)
 {
     AUTO(buf) struct buf path = {0};
     struct err ignored;
@@ -75,7 +75,7 @@ static int send_job(struct foundations *f, const struct found_job *j, struct err
     if (rc == 0)
         rc = enqueue(f, j, e);
     if (rc < 0)
-        take_back(f, j);
+        foundations_take_back(f, j);
     return rc;
 }
 
@@ -88,7 +88,8 @@ static bool wants_stream(const struct found_opts *o)
     return !o->stream_job_logs || !strcmp(o->stream_job_logs, "True");
 }
 
-static int submit(struct foundations *f, const struct found_opts *o, struct found_job *j)
+static int foundations_submit_job(struct foundations *f, const struct found_opts *o,
+                                  struct found_job *j)
 {
     struct json *conf = NULL;
     struct err e = {0};
@@ -124,7 +125,7 @@ int found_submit(struct foundations *f, const struct found_opts *o)
         err_sys(&e, "cannot tell where job directory `%s` is", o->words[1]);
         return found_fail(f, &e);
     }
-    int status = submit(f, o, &j);
+    int status = foundations_submit_job(f, o, &j);
     found_job_done(&j);
     return status;
 }

@@ -103,7 +103,7 @@ struct making {
     void *arg;
 };
 
-static int make_dir(const struct making *m, const char *name, struct err *e)
+static int home_make_dir(const struct making *m, const char *name, struct err *e)
 {
     AUTO_FREE char *path = path_join(m->home, name);
     struct stat st;
@@ -121,8 +121,8 @@ static int make_dir(const struct making *m, const char *name, struct err *e)
     return 0;
 }
 
-static int make_file(const struct making *m, const char *name, const struct buf *text,
-                     struct err *e)
+static int home_make_file(const struct making *m, const char *name, const struct buf *text,
+                          struct err *e)
 {
     AUTO_FREE char *path = path_join(m->home, name);
 
@@ -135,7 +135,7 @@ static int make_file(const struct making *m, const char *name, const struct buf 
     return 0;
 }
 
-static void add_place(struct buf *b, const char *key, const char *home, const char *dir)
+static void home_add_path(struct buf *b, const char *key, const char *home, const char *dir)
 {
     AUTO_FREE char *path = path_join(home, dir);
 
@@ -154,21 +154,22 @@ static int make_configs(const struct making *m, struct err *e)
 
     buf_init(&submission, CONFIG_MAX);
     buf_adds(&submission, "cache_config:\n  end_point: /cache_end_point\n");
-    add_place(&submission, "container_config_root", m->home, ATLAS_DIR_WORKER_CONFIG);
+    home_add_path(&submission, "container_config_root", m->home, ATLAS_DIR_WORKER_CONFIG);
     buf_adds(&submission, "job_deployment_env: local_docker_scheduler_plugin\n");
-    add_place(&submission, "job_results_root", m->home, ATLAS_DIR_RESULTS);
+    home_add_path(&submission, "job_results_root", m->home, ATLAS_DIR_RESULTS);
     buf_addf(&submission, "scheduler_url: http://localhost:%d\n", port);
-    add_place(&submission, "working_dir_root", m->home, ATLAS_DIR_WORK);
+    home_add_path(&submission, "working_dir_root", m->home, ATLAS_DIR_WORK);
     buf_init(&execution, CONFIG_MAX);
     buf_addf(&execution, "results_config:\n  tracker_url: http://localhost:%d\n  ", port);
-    add_place(&execution, "archive_end_point", m->home, ATLAS_DIR_RESULTS);
+    home_add_path(&execution, "archive_end_point", m->home, ATLAS_DIR_RESULTS);
     buf_adds(&execution, "cache_config:\n  end_point: /cache_end_point\nlog_level: INFO\n");
-    if (make_file(m, ATLAS_DIR_SUBMISSION "/scheduler.config.yaml", &submission, e) < 0 ||
-        make_file(m, ATLAS_DIR_EXECUTION "/default.config.yaml", &execution, e) < 0 ||
-        make_file(m, ATLAS_DIR_WORKER_CONFIG "/submission/scheduler.config.yaml", &submission, e) <
-            0)
+    if (home_make_file(m, ATLAS_DIR_SUBMISSION "/scheduler.config.yaml", &submission, e) < 0 ||
+        home_make_file(m, ATLAS_DIR_EXECUTION "/default.config.yaml", &execution, e) < 0 ||
+        home_make_file(m, ATLAS_DIR_WORKER_CONFIG "/submission/scheduler.config.yaml", &submission,
+                       e) < 0)
         return -1;
-    return make_file(m, ATLAS_DIR_WORKER_CONFIG "/execution/default.config.yaml", &execution, e);
+    return home_make_file(m, ATLAS_DIR_WORKER_CONFIG "/execution/default.config.yaml", &execution,
+                          e);
 }
 
 int atlas_home_make(const char *home, int port, atlas_made_fn made, void *arg, struct err *e)
@@ -176,7 +177,7 @@ int atlas_home_make(const char *home, int port, atlas_made_fn made, void *arg, s
     const struct making m = {home, port, made, arg};
 
     for (size_t i = 0; i < ARRAY_SIZE(dirs); i++)
-        if (make_dir(&m, dirs[i], e) < 0)
+        if (home_make_dir(&m, dirs[i], e) < 0)
             return err_wrap(e, "preparing %s", home);
     return make_configs(&m, e);
 }

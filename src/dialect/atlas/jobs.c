@@ -23,7 +23,7 @@ struct listing {
     VEC(struct entry) all;
 };
 
-static bool on_job(void *arg, const struct job_view *v)
+static bool jobs_on_job(void *arg, const struct job_view *v)
 {
     struct listing *l = arg;
     struct atlas_job j;
@@ -44,7 +44,7 @@ static int read_page(struct listing *l, uint32_t states, char **cursor)
         .queue = ATLAS_QUEUE, .state_mask = states, .limit = PAGE, .sort = "id", .cursor = *cursor};
     char *next = NULL;
 
-    int rc = store_jobs(call_atlas(c)->conf.store, &q, on_job, l, &next, &c->err);
+    int rc = store_jobs(call_atlas(c)->conf.store, &q, jobs_on_job, l, &next, &c->err);
     free(*cursor);
     *cursor = next;
     for (size_t i = 0; i < l->jobs.n; i++) {
@@ -63,7 +63,7 @@ static int read_page(struct listing *l, uint32_t states, char **cursor)
 }
 
 /* Numbers by size, everything else by its text; what is not there comes first. */
-static int compare(const struct json *a, const struct json *b)
+static int jobs_compare_values(const struct json *a, const struct json *b)
 {
     bool numbers = (json_type(a) == JSON_INT || json_type(a) == JSON_REAL) &&
                    (json_type(b) == JSON_INT || json_type(b) == JSON_REAL);
@@ -87,7 +87,7 @@ static int by_fields(const void *pa, const void *pb, void *arg)
         if (field.n >= sizeof(key))
             continue;
         snprintf(key, sizeof(key), STR_FMT, STR_ARG(field));
-        int d = compare(json_get(a->json, key), json_get(b->json, key));
+        int d = jobs_compare_values(json_get(a->json, key), json_get(b->json, key));
         if (d)
             return str_eq_c(way, "desc") ? -d : d;
     }
@@ -103,7 +103,7 @@ static enum atlas_state state_asked(const struct call *c)
                                                  : ATLAS_FAILED;
 }
 
-static int list_work(struct call *c)
+static int jobs_list_work(struct call *c)
 {
     static const uint32_t active = 1u << JOB_STARTING | 1u << JOB_RUNNING | 1u << JOB_STOPPING;
     uint32_t over = JOB_STATES_FINAL;
@@ -135,12 +135,12 @@ static int list_work(struct call *c)
 
 void atlas_jobs_list(struct call *c)
 {
-    atlas_work(c, list_work, NULL);
+    atlas_work(c, jobs_list_work, NULL);
 }
 
 /* ---- one ---- */
 
-static int get_work(struct call *c)
+static int jobs_get_work(struct call *c)
 {
     struct atlas_job j;
     size_t n;
@@ -164,7 +164,7 @@ static int get_work(struct call *c)
 
 void atlas_job_get(struct call *c)
 {
-    atlas_work(c, get_work, NULL);
+    atlas_work(c, jobs_get_work, NULL);
 }
 
 static int logs_work(struct call *c)
@@ -306,26 +306,27 @@ static int discard(struct call *c, const char *id)
     return atlas_discard_job(conf->home, call_atlas(c)->cas, id, &c->err);
 }
 
-static int discard_work(struct call *c)
+static int jobs_discard_work(struct call *c)
 {
     return discard(c, atlas_note(c)->removed);
 }
 
-static void on_removed(void *arg, const struct err *e, const struct acted *r)
+static void jobs_on_removed(void *arg, const struct err *e, const struct acted *r)
 {
     struct call *c = arg;
 
     if (e || !r->done)
         call_acted(c, e, r);
     else
-        atlas_work(c, discard_work, atlas_note(c)->then_removed);
+        atlas_work(c, jobs_discard_work, atlas_note(c)->then_removed);
 }
 
 void atlas_remove(struct call *c, const char *id, call_fn then)
 {
     atlas_note(c)->removed = id;
     atlas_note(c)->then_removed = then;
-    core_remove(call_atlas(c)->conf.core, &atlas_note(c)->job, 1, &c->who.caller, on_removed, c);
+    core_remove(call_atlas(c)->conf.core, &atlas_note(c)->job, 1, &c->who.caller, jobs_on_removed,
+                c);
 }
 
 void atlas_removed(struct call *c)
@@ -334,7 +335,7 @@ void atlas_removed(struct call *c)
     call_reply(c);
 }
 
-static int delete_work(struct call *c)
+static int jobs_delete_work(struct call *c)
 {
     struct atlas_job j;
 
@@ -350,12 +351,12 @@ static int delete_work(struct call *c)
     return 0;
 }
 
-static void delete_then(struct call *c)
+static void jobs_delete_then(struct call *c)
 {
     atlas_remove(c, c->arg[0].p, atlas_removed);
 }
 
 void atlas_jobs_delete(struct call *c)
 {
-    atlas_work(c, delete_work, delete_then);
+    atlas_work(c, jobs_delete_work, jobs_delete_then);
 }

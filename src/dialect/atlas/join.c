@@ -51,7 +51,7 @@ int atlas_join_read(struct atlas_join *out, struct err *e)
 }
 
 /* Is it one of ours? */
-static int probe(const struct atlas_join *j, struct err *e)
+static int join_probe(const struct atlas_join *j, struct err *e)
 {
     bool v6 = strchr(j->addr, ':') != NULL;
     AUTO_FREE char *target =
@@ -142,7 +142,7 @@ int atlas_join_open(struct joined **out, struct loop *l, const struct atlas_opts
     snprintf(x->name, sizeof(x->name), "%s", j->name);
     x->control = http_server_new(l, &http_limits_default,
                                  (struct http_handler){.request = on_request, .self = x});
-    if (probe(j, e) < 0 || home_lock(database, &x->lock, e) < 0 ||
+    if (join_probe(j, e) < 0 || home_lock(database, &x->lock, e) < 0 ||
         http_server_listen_unix(x->control, sock, 0600, e) < 0 || open_doors(x, o, j, e) < 0) {
         atlas_join_close(x);
         return -1;
@@ -151,14 +151,14 @@ int atlas_join_open(struct joined **out, struct loop *l, const struct atlas_opts
     return 0;
 }
 
-static void on_down(void *arg)
+static void join_on_down(void *arg)
 {
     loop_stop(((struct joined *)arg)->loop);
 }
 
 void atlas_join_close(struct joined *x)
 {
-    http_server_shutdown(x->control, GRACE_MS, on_down, x);
+    http_server_shutdown(x->control, GRACE_MS, join_on_down, x);
     loop_run(x->loop);
     http_server_free(x->control);
     for (size_t i = 0; i < DOORS; i++)

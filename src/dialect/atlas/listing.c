@@ -51,7 +51,7 @@ int64_t listed_duration_ms(const struct listing *l, const struct listed_job *j)
 
 /* ---- reading ---- */
 
-static bool on_job(void *arg, const struct job_view *v)
+static bool listing_on_job(void *arg, const struct job_view *v)
 {
     struct listing *l = arg;
     struct listed_job j = {0};
@@ -101,7 +101,7 @@ static bool on_mark(void *arg, const struct mark_view *v)
     return true;
 }
 
-static struct json *number(double v)
+static struct json *listing_number(double v)
 {
     if (!isfinite(v))
         return NULL;
@@ -117,14 +117,14 @@ static bool on_series(void *arg, const struct series_view *v)
     if (j)
         vec_push(&j->metrics, ((struct listed_value){.name = xstrndup(v->name.p, v->name.n),
                                                      .value = v->is_text ? json_new_str(v->text)
-                                                                         : number(v->value),
+                                                                         : listing_number(v->value),
                                                      .all = v->n > 1 ? json_new_array() : NULL}));
     return true;
 }
 
 static bool on_point(void *arg, const struct point_view *v)
 {
-    json_push_take(arg, v->is_text ? json_new_str(v->text) : number(v->value));
+    json_push_take(arg, v->is_text ? json_new_str(v->text) : listing_number(v->value));
     return true;
 }
 
@@ -150,7 +150,7 @@ static int read_points(struct listing *l, struct listed_job *j, struct err *e)
         int rc = store_buckets(store, j->job.job, str_of(m->name), &axis, b, e);
         for (size_t k = 0; rc == 0 && k < POINTS_MAX; k++)
             if (b[k].n)
-                json_push_take(m->all, number(b[k].last));
+                json_push_take(m->all, listing_number(b[k].last));
         free(b);
         if (rc < 0)
             return -1;
@@ -158,7 +158,7 @@ static int read_points(struct listing *l, struct listed_job *j, struct err *e)
     return 0;
 }
 
-static int read_params(struct listing *l, struct listed_job *j, struct err *e)
+static int listing_read_params(struct listing *l, struct listed_job *j, struct err *e)
 {
     struct json *all = NULL;
 
@@ -190,14 +190,14 @@ static int read_facts(struct listing *l, size_t from, bool points, struct err *e
         return -1;
     for (size_t i = from; i < l->jobs.n; i++) {
         struct listed_job *j = &l->jobs.p[i];
-        if (atlas_job_extra(l->c, &j->job, e) < 0 || read_params(l, j, e) < 0 ||
+        if (atlas_job_extra(l->c, &j->job, e) < 0 || listing_read_params(l, j, e) < 0 ||
             (points && read_points(l, j, e) < 0))
             return -1;
     }
     return 0;
 }
 
-static bool on_project(void *arg, const struct project_view *v)
+static bool listing_on_project(void *arg, const struct project_view *v)
 {
     (void)v;
     *(bool *)arg = true;
@@ -213,15 +213,15 @@ int listing_read(struct listing *l, bool points)
     int rc = 0;
 
     l->now_ms = clock_wall(&clock_system);
-    if (store_project(call_atlas(c)->conf.store, str_of(l->project), on_project, &known, &c->err) <
-            0 ||
+    if (store_project(call_atlas(c)->conf.store, str_of(l->project), listing_on_project, &known,
+                      &c->err) < 0 ||
         !known)
         return err_set(&c->err, ERR_NOT_FOUND, "there is no project '%.100s'", l->project);
     do {
         size_t from = l->jobs.n;
         char *next = NULL;
         q.cursor = cursor;
-        rc = store_jobs(call_atlas(c)->conf.store, &q, on_job, l, &next, &c->err);
+        rc = store_jobs(call_atlas(c)->conf.store, &q, listing_on_job, l, &next, &c->err);
         free(cursor);
         cursor = next;
         if (rc == 0)
@@ -246,7 +246,7 @@ static void add_time(struct buf *b, const char *key, int64_t ms)
     buf_addf(b, "\"%s\"", text);
 }
 
-static const char *type_of(const struct json *v)
+static const char *listing_type_name(const struct json *v)
 {
     switch (json_type(v)) {
     case JSON_BOOL:
@@ -278,7 +278,8 @@ static void add_values(struct buf *b, const char *key, const listed_values *v)
             json_write(b, value, JSON_COMPACT);
         else
             buf_adds(b, "null");
-        buf_addf(b, ",\"type\":\"%s%s\"}", v->p[i].all ? "array " : "", type_of(v->p[i].value));
+        buf_addf(b, ",\"type\":\"%s%s\"}", v->p[i].all ? "array " : "",
+                 listing_type_name(v->p[i].value));
     }
     buf_addc(b, ']');
 }
@@ -310,7 +311,7 @@ static void add_files(struct buf *b, const struct listing *l, const struct liste
     buf_addc(b, ']');
 }
 
-static void add_job(struct buf *b, const struct listing *l, const struct listed_job *j)
+static void listing_add_job(struct buf *b, const struct listing *l, const struct listed_job *j)
 {
     const struct atlas_job *a = &j->job;
     char duration[48];
@@ -358,7 +359,7 @@ static void add_names(struct buf *b, const char *key, const struct listing *l, b
             map_str_put(&seen, str_of(v->p[k].name), l->c);
             buf_adds(b, any ? ",{\"name\":" : "{\"name\":");
             jw_str(b, NULL, str_of(v->p[k].name));
-            buf_addf(b, ",\"type\":\"%s\"}", type_of(v->p[k].value));
+            buf_addf(b, ",\"type\":\"%s\"}", listing_type_name(v->p[k].value));
             any = true;
         }
     }
@@ -382,7 +383,7 @@ static int listing_work(struct call *c)
     buf_adds(b, ",\"jobs\":[");
     for (size_t i = 0; i < l.jobs.n; i++) {
         buf_adds(b, i ? "," : "");
-        add_job(b, &l, &l.jobs.p[i]);
+        listing_add_job(b, &l, &l.jobs.p[i]);
     }
     buf_addc(b, ']');
     add_names(b, "output_metric_names", &l, true);
@@ -407,7 +408,8 @@ static bool is_wanted(const char *list, const char *name)
     return !list;
 }
 
-static void add_metric(struct buf *b, const struct listing *l, const char *name, bool first)
+static void overview_add_metric(struct buf *b, const struct listing *l, const char *name,
+                                bool first)
 {
     bool any = false;
 
@@ -449,7 +451,7 @@ static int overview_work(struct call *c)
             jw_str(&c->out, NULL, str_of(name));
             map_str_put(&seen, str_of(name), &l);
             if (is_wanted(want, name))
-                add_metric(&metrics, &l, name, !metrics.n);
+                overview_add_metric(&metrics, &l, name, !metrics.n);
         }
     buf_adds(&c->out, "],\"metric_query\":[");
     buf_add(&c->out, metrics.p ? metrics.p : "", metrics.n);

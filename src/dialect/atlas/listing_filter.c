@@ -89,7 +89,7 @@ const char *atlas_artifact_type(const char *name)
 
 /* ---- columns ---- */
 
-static void set_time(struct value *v, enum column_kind column, int64_t ms)
+static void filter_set_time(struct value *v, enum column_kind column, int64_t ms)
 {
     v->column = column;
     if (!ms && column == COLUMN_DATE)
@@ -155,13 +155,13 @@ static bool column(const struct listing *l, const struct listed_job *j, const ch
     if ((rest = after(name, "output_metrics:")))
         return among(&j->metrics, rest, v);
     if (!strcmp(name, "start_time"))
-        return set_time(v, COLUMN_DATE, a->started_ms), true;
+        return filter_set_time(v, COLUMN_DATE, a->started_ms), true;
     if (!strcmp(name, "completed_time"))
-        return set_time(v, COLUMN_DATE, a->state >= ATLAS_COMPLETED ? a->ended_ms : 0), true;
+        return filter_set_time(v, COLUMN_DATE, a->state >= ATLAS_COMPLETED ? a->ended_ms : 0), true;
     if (!strcmp(name, "creation_time"))
-        return set_time(v, COLUMN_DATE, a->created_ms), true;
+        return filter_set_time(v, COLUMN_DATE, a->created_ms), true;
     if (!strcmp(name, "duration"))
-        return set_time(v, COLUMN_DURATION, listed_duration_ms(l, j)), true;
+        return filter_set_time(v, COLUMN_DURATION, listed_duration_ms(l, j)), true;
     if (!strcmp(name, "tags"))
         return set_tags(v, j), true;
     if (!strcmp(name, "job_id"))
@@ -183,7 +183,7 @@ static bool column(const struct listing *l, const struct listed_job *j, const ch
 
 enum test { TEST_IS, TEST_CONTAINS, TEST_STARTS, TEST_ENDS, TEST_ISNULL };
 
-static bool one_of(const struct value *v, struct str list, bool tags)
+static bool filter_one_of(const struct value *v, struct str list, bool tags)
 {
     double n;
 
@@ -221,7 +221,7 @@ static bool passes(const struct value *v, enum test t, const char *text, bool ta
 
     switch (t) {
     case TEST_IS:
-        return one_of(v, str_of(text), tags);
+        return filter_one_of(v, str_of(text), tags);
     case TEST_CONTAINS:
         return v->text && strcasestr(v->text, text);
     case TEST_STARTS:
@@ -259,7 +259,7 @@ static enum test test_of(char *name)
     return TEST_IS;
 }
 
-static void keep(struct listing *l, char *name, const char *text)
+static void listing_keep(struct listing *l, char *name, const char *text)
 {
     enum test t = test_of(name);
     size_t kept = 0;
@@ -281,7 +281,7 @@ static void keep(struct listing *l, char *name, const char *text)
 
 /* ---- sorts ---- */
 
-static int compare(const struct value *a, const struct value *b)
+static int listing_compare(const struct value *a, const struct value *b)
 {
     if (a->kind == VALUE_NUMBER && b->kind == VALUE_NUMBER)
         return (a->number > b->number) - (a->number < b->number);
@@ -302,7 +302,7 @@ static int by_column(const struct listing *l, const struct listed_job *x,
     if (a.kind == VALUE_NONE || b.kind == VALUE_NONE)
         d = (a.kind == VALUE_NONE) - (b.kind == VALUE_NONE);
     else
-        d = down ? -compare(&a, &b) : compare(&a, &b);
+        d = down ? -listing_compare(&a, &b) : listing_compare(&a, &b);
     value_done(&a);
     value_done(&b);
     return d;
@@ -313,7 +313,7 @@ struct order {
     const char *sort; /* "-loss,start_time" */
 };
 
-static int by_order(const void *px, const void *py, void *arg)
+static int listing_by_order(const void *px, const void *py, void *arg)
 {
     const struct order *o = arg;
 
@@ -341,7 +341,7 @@ int listing_select(struct listing *l, const char *col, const char *way, struct e
         if (!strcmp(name, "sort"))
             o.sort = text;
         else if (*name && strcmp(name, "metric_name") != 0)
-            keep(l, name, text);
+            listing_keep(l, name, text);
     }
     if (col) {
         if (strcmp(way, "asc") != 0 && strcmp(way, "desc") != 0)
@@ -350,6 +350,6 @@ int listing_select(struct listing *l, const char *col, const char *way, struct e
         o.sort = path_sort;
     }
     if (l->jobs.n)
-        qsort_r(l->jobs.p, l->jobs.n, sizeof(*l->jobs.p), by_order, &o);
+        qsort_r(l->jobs.p, l->jobs.n, sizeof(*l->jobs.p), listing_by_order, &o);
     return 0;
 }

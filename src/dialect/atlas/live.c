@@ -127,7 +127,7 @@ void atlas_committed(void *self)
 
 /* ---- after a restart ---- */
 
-static void take_up(struct atlas *a, const char *id)
+static void live_resume(struct atlas *a, const char *id)
 {
     uint64_t job;
     struct err e;
@@ -167,7 +167,7 @@ void atlas_recovered(void *self)
     }
     for (struct dirent *entry; d && (entry = readdir(d));)
         if (atlas_id_ok(entry->d_name))
-            take_up(a, entry->d_name);
+            live_resume(a, entry->d_name);
     if (d)
         closedir(d);
     atlas_live_look(a);

@@ -48,7 +48,7 @@ struct notify {
 
 /* ---- waiting ---- */
 
-static bool stopped(struct notify *n)
+static bool notify_stopped(struct notify *n)
 {
     pthread_mutex_lock(&n->lock);
     bool stop = n->stop;
@@ -81,7 +81,7 @@ static void pause_s(struct notify *n, int64_t s)
     pthread_mutex_unlock(&n->lock);
 }
 
-static void note(struct notify *n, uint64_t event)
+static void notify_write_number(struct notify *n, uint64_t event)
 {
     char text[24];
     struct err e = {0};
@@ -101,11 +101,11 @@ static bool call_over(void *arg)
 {
     struct notify *n = arg;
 
-    return stopped(n) || clock_mono(&clock_system) > n->call_ends_ms;
+    return notify_stopped(n) || clock_mono(&clock_system) > n->call_ends_ms;
 }
 
 /* 0 = told; 1 = *again says after how many seconds it may work; -1 = never. */
-static int post(struct notify *n, struct str body, int64_t *again, struct err *e)
+static int notify_post(struct notify *n, struct str body, int64_t *again, struct err *e)
 {
     static const char *const headers[] = {"Content-Type: application/json; charset=utf-8", NULL};
     struct http_response r = {0};
@@ -132,7 +132,7 @@ static int post(struct notify *n, struct str body, int64_t *again, struct err *e
     return ok ? 0 : busy ? 1 : -1;
 }
 
-static void tell(struct notify *n, const struct notice *what)
+static void notify_send(struct notify *n, const struct notice *what)
 {
     AUTO(buf) struct buf body = {0};
     struct err e = {0};
@@ -144,11 +144,11 @@ static void tell(struct notify *n, const struct notice *what)
     buf_adds(&body, ",\"text\":");
     jw_str(&body, NULL, str_of(what->text));
     buf_addc(&body, '}');
-    int rc = post(n, buf_str(&body), &again, &e);
-    if (rc == 1 && !stopped(n)) {
+    int rc = notify_post(n, buf_str(&body), &again, &e);
+    if (rc == 1 && !notify_stopped(n)) {
         pause_s(n, again);
-        if (!stopped(n))
-            rc = post(n, buf_str(&body), &again, &e);
+        if (!notify_stopped(n))
+            rc = notify_post(n, buf_str(&body), &again, &e);
     }
     if (rc == 0 && n->lost)
         log_info("atlas", "Slack is told again; %zu messages were lost", n->lost);
@@ -169,7 +169,7 @@ struct reading {
     VEC(struct found) found; /* looked up when the page is read: that takes another connection */
 };
 
-static bool on_event(void *arg, const struct event_view *v)
+static bool notify_on_event(void *arg, const struct event_view *v)
 {
     struct reading *r = arg;
     enum notice_kind kind = notice_kind_of(v->kind);
@@ -182,7 +182,7 @@ static bool on_event(void *arg, const struct event_view *v)
     return true;
 }
 
-static void keep(struct notify *n, struct notice what)
+static void notify_keep(struct notify *n, struct notice what)
 {
     if (n->backlog.n == BACKLOG_MAX) {
         notice_done(&n->backlog.p[0]);
@@ -193,7 +193,7 @@ static void keep(struct notify *n, struct notice what)
 }
 
 /* Everything that happened since. */
-static void gather(struct notify *n)
+static void notify_gather(struct notify *n)
 {
     struct reading r = {.n = n};
     struct err e = {0};
@@ -201,23 +201,23 @@ static void gather(struct notify *n)
     do {
         r.rows = 0;
         vec_clear(&r.found);
-        if (store_events(n->a->conf.store, n->seen, PAGE, 0, on_event, &r, &e) < 0) {
+        if (store_events(n->a->conf.store, n->seen, PAGE, 0, notify_on_event, &r, &e) < 0) {
             log_warn("atlas", "reading events for Slack: %s", e.text);
             break;
         }
         for (size_t i = 0; i < r.found.n; i++) {
             struct notice what = {.event = r.found.p[i].event};
             if (notice_make(n->a, r.found.p[i].job, r.found.p[i].kind, &what))
-                keep(n, what);
+                notify_keep(n, what);
         }
-    } while (r.rows == PAGE && !stopped(n));
+    } while (r.rows == PAGE && !notify_stopped(n));
     vec_done(&r.found);
     if (n->dropped)
         log_warn("atlas", "Slack is too slow: %zu older messages are dropped", n->dropped);
     n->dropped = 0;
 }
 
-static void on_ended(void *arg)
+static void notify_on_ended(void *arg)
 {
     (void)arg;
 }
@@ -227,21 +227,21 @@ static void *notify_thread(void *arg)
     struct notify *n = arg;
 
     while (wait_for_look(n)) {
-        gather(n);
-        while (n->backlog.n && !stopped(n)) {
+        notify_gather(n);
+        while (n->backlog.n && !notify_stopped(n)) {
             struct notice what = n->backlog.p[0];
             vec_remove(&n->backlog, 0);
-            note(n, what.event);
-            tell(n, &what);
+            notify_write_number(n, what.event);
+            notify_send(n, &what);
             notice_done(&what);
         }
         if (!n->backlog.n && clock_mono(&clock_system) - n->written_ms >= NOTE_MS)
-            note(n, n->seen);
+            notify_write_number(n, n->seen);
     }
     if (!n->backlog.n)
-        note(n, n->seen);
+        notify_write_number(n, n->seen);
     atomic_store(&n->ended, true);
-    loop_post(n->a->conf.loop, on_ended, NULL); /* who waits for that looks again */
+    loop_post(n->a->conf.loop, notify_on_ended, NULL); /* who waits for that looks again */
     return NULL;
 }
 
@@ -303,7 +303,7 @@ void atlas_notify_open(struct atlas *a)
         return;
     }
     struct notify *n = notify_new(a, TAKE(path), token);
-    note(n, n->seen);
+    notify_write_number(n, n->seen);
     if (pthread_create(&n->thread, NULL, notify_thread, n) != 0) {
         log_warn("atlas", "no thread can be started: Slack is not told anything");
         n->a = NULL;

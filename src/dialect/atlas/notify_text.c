@@ -72,7 +72,7 @@ static char *server_channel(const struct atlas *a)
     return channel;
 }
 
-static void write_text(const struct atlas_job *j, enum notice_kind kind, struct buf *b)
+static void notice_write_text(const struct atlas_job *j, enum notice_kind kind, struct buf *b)
 {
     static const char *const ends[] = {[NOTICE_QUEUED] = "is queued",
                                        [NOTICE_RUNNING] = "is running",
@@ -101,7 +101,7 @@ struct finding {
     bool ours;
 };
 
-static bool on_job(void *arg, const struct job_view *v)
+static bool notice_on_job(void *arg, const struct job_view *v)
 {
     struct finding *f = arg;
 
@@ -119,7 +119,7 @@ bool notice_make(const struct atlas *a, uint64_t job, enum notice_kind kind, str
     struct err e = {0};
     AUTO(buf) struct buf text = {0};
 
-    bool say = store_job(a->conf.store, job, on_job, &f, &e) == 0 && f.ours &&
+    bool say = store_job(a->conf.store, job, notice_on_job, &f, &e) == 0 && f.ours &&
                atlas_job_extra(&c, &j, &e) == 0;
     if (kind == NOTICE_FAILED && !j.started_ms && j.real == JOB_CANCELLED)
         say = false; /* taken out of the queue */
@@ -129,7 +129,7 @@ bool notice_make(const struct atlas *a, uint64_t job, enum notice_kind kind, str
     }
     if (say && out->channel) {
         buf_init(&text, TEXT_MAX);
-        write_text(&j, kind, &text);
+        notice_write_text(&j, kind, &text);
         out->text = buf_take(&text, NULL);
     }
     atlas_job_done(&j);

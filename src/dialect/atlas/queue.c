@@ -29,7 +29,7 @@ static struct places *places_get(struct call *c)
 }
 
 /* The position in the path. */
-static int place_read(struct call *c, struct places *p)
+static int position_read(struct call *c, struct places *p)
 {
     int64_t at;
 
@@ -48,7 +48,7 @@ struct filling {
     struct atlas_job *out;
 };
 
-static bool on_job(void *arg, const struct job_view *v)
+static bool queue_on_job(void *arg, const struct job_view *v)
 {
     struct filling *f = arg;
 
@@ -57,13 +57,13 @@ static bool on_job(void *arg, const struct job_view *v)
 }
 
 /* Adds the job at this place; one that left meanwhile is left out. */
-static bool add_place(struct call *c, uint64_t job, size_t at)
+static bool queue_add_job(struct call *c, uint64_t job, size_t at)
 {
     struct atlas_job j = {0};
     struct filling f = {c, &j};
     struct err e;
 
-    if (store_job(call_atlas(c)->conf.store, job, on_job, &f, &e) < 0 ||
+    if (store_job(call_atlas(c)->conf.store, job, queue_on_job, &f, &e) < 0 ||
         atlas_job_extra(c, &j, &e) < 0) {
         atlas_job_done(&j);
         return false;
@@ -76,7 +76,7 @@ static bool add_place(struct call *c, uint64_t job, size_t at)
     return true;
 }
 
-static int list_work(struct call *c)
+static int queue_list_work(struct call *c)
 {
     struct places *p = c->data;
     bool any = false;
@@ -85,7 +85,7 @@ static int list_work(struct call *c)
     for (size_t i = 0; i < p->n; i++) {
         size_t before = c->out.n;
         buf_addf(&c->out, "%s\"%zu\":", any ? "," : "", i);
-        if (add_place(c, p->jobs[i], i))
+        if (queue_add_job(c, p->jobs[i], i))
             any = true;
         else if (!c->out.overflow)
             c->out.n = before;
@@ -97,14 +97,14 @@ static int list_work(struct call *c)
 void atlas_queue_list(struct call *c)
 {
     places_get(c);
-    atlas_work(c, list_work, NULL);
+    atlas_work(c, queue_list_work, NULL);
 }
 
-static int get_work(struct call *c)
+static int queue_get_work(struct call *c)
 {
     struct places *p = c->data;
 
-    if (!add_place(c, p->jobs[p->at], p->at))
+    if (!queue_add_job(c, p->jobs[p->at], p->at))
         return err_set(&c->err, ERR_NOT_FOUND, "the job at position %zu has just left", p->at);
     buf_addc(&c->out, '\n');
     return 0;
@@ -112,15 +112,15 @@ static int get_work(struct call *c)
 
 void atlas_queue_get(struct call *c)
 {
-    if (place_read(c, places_get(c)) < 0)
+    if (position_read(c, places_get(c)) < 0)
         call_fail(c, &c->err);
     else
-        atlas_work(c, get_work, NULL);
+        atlas_work(c, queue_get_work, NULL);
 }
 
 /* ---- delete: out of the queue and out of the records; its bundle stays unless purged ---- */
 
-static void on_cancelled(void *arg, const struct err *e, const struct acted *r)
+static void queue_on_cancelled(void *arg, const struct err *e, const struct acted *r)
 {
     struct call *c = arg;
     const struct places *p = c->data;
@@ -142,24 +142,25 @@ static int id_work(struct call *c)
 
     atlas_note(c)->job = p->jobs[p->at];
     p->purge = http_query_param(c->query, "purge", &c->mem) != NULL;
-    if (store_job(call_atlas(c)->conf.store, atlas_note(c)->job, on_job, &f, &c->err) < 0)
+    if (store_job(call_atlas(c)->conf.store, atlas_note(c)->job, queue_on_job, &f, &c->err) < 0)
         return -1;
     c->arg[1] = str_of(arena_strdup(&c->mem, j.id));
     atlas_job_done(&j);
     return 0;
 }
 
-static void delete_then(struct call *c)
+static void queue_delete_then(struct call *c)
 {
-    core_cancel(call_atlas(c)->conf.core, &atlas_note(c)->job, 1, &c->who.caller, on_cancelled, c);
+    core_cancel(call_atlas(c)->conf.core, &atlas_note(c)->job, 1, &c->who.caller,
+                queue_on_cancelled, c);
 }
 
 void atlas_queue_delete(struct call *c)
 {
-    if (place_read(c, places_get(c)) < 0)
+    if (position_read(c, places_get(c)) < 0)
         call_fail(c, &c->err);
     else
-        atlas_work(c, id_work, delete_then);
+        atlas_work(c, id_work, queue_delete_then);
 }
 
 /* ---- patch ---- */
@@ -192,7 +193,7 @@ static void patch_then(struct call *c)
 
 void atlas_queue_patch(struct call *c)
 {
-    if (place_read(c, places_get(c)) < 0)
+    if (position_read(c, places_get(c)) < 0)
         call_fail(c, &c->err);
     else
         atlas_work(c, patch_work, patch_then);

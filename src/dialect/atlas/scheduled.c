@@ -65,11 +65,11 @@ void schedules_put_take(struct schedules *s, struct scheduled *x)
     vec_push(&s->all, x);
 }
 
-static void step(struct schedules *s);
+static void schedules_step(struct schedules *s);
 
-static void on_timer(void *arg)
+static void schedules_on_timer(void *arg)
 {
-    step(arg);
+    schedules_step(arg);
 }
 
 /* ---- one firing ---- */
@@ -94,16 +94,16 @@ static void firing_end(struct firing *f)
     submit_free(f->submit);
     free(f);
     s->busy = false;
-    step(s);
+    schedules_step(s);
 }
 
-static void work(struct firing *f, loop_fn run, loop_fn then)
+static void firing_work(struct firing *f, loop_fn run, loop_fn then)
 {
     request_server_hold(f->s->a->conf.requests);
     work_submit(f->s->a->conf.loop, run, then, f);
 }
 
-static void settle_work(void *arg)
+static void firing_settle_work(void *arg)
 {
     struct firing *f = arg;
 
@@ -112,7 +112,7 @@ static void settle_work(void *arg)
     scheduled_write(f->s->dir, f->x, &f->err);
 }
 
-static void settle_done(void *arg)
+static void firing_settle_done(void *arg)
 {
     struct firing *f = arg;
 
@@ -123,19 +123,19 @@ static void settle_done(void *arg)
     firing_end(f);
 }
 
-static void settle(struct firing *f)
+static void firing_settle(struct firing *f)
 {
-    work(f, settle_work, settle_done);
+    firing_work(f, firing_settle_work, firing_settle_done);
 }
 
-static void undo_work(void *arg)
+static void firing_undo_work(void *arg)
 {
     struct firing *f = arg;
     char tree[ATLAS_TREE_MAX];
 
     atlas_bundle_tree(f->id, tree);
     cas_drop_tree(f->s->a->cas, tree, NULL);
-    settle_work(f);
+    firing_settle_work(f);
 }
 
 static void on_fired(void *arg, const struct err *e, const struct submitted *r)
@@ -146,9 +146,9 @@ static void on_fired(void *arg, const struct err *e, const struct submitted *r)
     request_server_release(f->s->a->conf.requests);
     if (!e) {
         log_info("atlas", "scheduled job %s: run %s is queued", f->x->id, f->id);
-        settle(f);
+        firing_settle(f);
     } else if (e->code == ERR_CONFLICT) {
-        settle(f); /* it was queued before */
+        firing_settle(f); /* it was queued before */
     } else if (err_retryable(e->code)) {
         log_warn("atlas", "scheduled job %s: %s; trying again", f->x->id, e->text);
         timer_start(f->s->timer, AGAIN_MS, 0);
@@ -159,11 +159,11 @@ static void on_fired(void *arg, const struct err *e, const struct submitted *r)
     } else {
         log_warn("atlas", "scheduled job %s: run %s cannot be queued: %s", f->x->id, f->id,
                  e->text);
-        work(f, undo_work, settle_done);
+        firing_work(f, firing_undo_work, firing_settle_done);
     }
 }
 
-static bool exists(const struct firing *f, const char *id)
+static bool firing_job_exists(const struct firing *f, const char *id)
 {
     uint64_t job;
     struct err none;
@@ -177,7 +177,7 @@ static void skip_missed(const struct firing *f)
     char first[ATLAS_ID_MAX], tree[ATLAS_TREE_MAX];
 
     scheduled_run_id(f->x, f->missed_s, first);
-    if (exists(f, first))
+    if (firing_job_exists(f, first))
         return;
     log_warn("atlas", "scheduled job %s: run %s was missed and is skipped%s%s", f->x->id, first,
              f->at_s ? ", as are all before " : "", f->at_s ? f->id : "");
@@ -185,7 +185,7 @@ static void skip_missed(const struct firing *f)
     cas_drop_tree(f->s->a->cas, tree, NULL);
 }
 
-static void fire_work(void *arg)
+static void firing_start_work(void *arg)
 {
     struct firing *f = arg;
     struct atlas *a = f->s->a;
@@ -194,7 +194,7 @@ static void fire_work(void *arg)
 
     if (f->missed_s)
         skip_missed(f);
-    if (!f->at_s || (f->there = exists(f, f->id)))
+    if (!f->at_s || (f->there = firing_job_exists(f, f->id)))
         return;
     scheduled_tree(f->x->id, from);
     atlas_bundle_tree(f->id, to);
@@ -206,7 +206,7 @@ static void fire_work(void *arg)
         cas_drop_tree(a->cas, to, NULL);
 }
 
-static void fire_done(void *arg)
+static void firing_start_done(void *arg)
 {
     struct firing *f = arg;
     struct atlas *a = f->s->a;
@@ -216,7 +216,7 @@ static void fire_done(void *arg)
         log_warn("atlas", "scheduled job %s: run %s cannot be made: %s", f->x->id, f->id,
                  f->err.text);
     if (!f->submit) {
-        settle(f);
+        firing_settle(f);
         return;
     }
     if (a->closing) { /* the next server makes up for it */
@@ -230,7 +230,7 @@ static void fire_done(void *arg)
 }
 
 /* Which of the moments up to now is made up for: the last, if it is not too long ago. */
-static void choose(struct firing *f, int64_t now)
+static void firing_choose(struct firing *f, int64_t now)
 {
     int64_t t = f->x->next_s;
 
@@ -256,20 +256,20 @@ static void fire(struct schedules *s, const struct scheduled *x, int64_t now)
     f->s = s;
     f->x = scheduled_copy(x);
     f->room = atlas_room_of(s->a);
-    choose(f, now);
+    firing_choose(f, now);
     s->busy = true;
-    work(f, fire_work, fire_done);
+    firing_work(f, firing_start_work, firing_start_done);
 }
 
 /* ---- turns ---- */
 
-static void turn_end(void *data)
+static void schedules_turn_end(void *data)
 {
     struct turn *t = data;
 
     scheduled_free(t->x);
     t->s->busy = false;
-    step(t->s);
+    schedules_step(t->s);
 }
 
 void schedules_turn(struct call *c, call_fn start)
@@ -277,7 +277,7 @@ void schedules_turn(struct call *c, call_fn start)
     struct schedules *s = call_atlas(c)->schedules;
 
     vec_push(&s->waiting, ((struct schedules_wait){c, start}));
-    step(s);
+    schedules_step(s);
 }
 
 static void take_turn(struct schedules *s)
@@ -288,12 +288,12 @@ static void take_turn(struct schedules *s)
     *t = (struct turn){.s = s, .room = atlas_room_of(s->a)};
     vec_remove(&s->waiting, 0);
     w.c->data = t;
-    w.c->free_data = turn_end;
+    w.c->free_data = schedules_turn_end;
     s->busy = true;
     w.start(w.c);
 }
 
-static void step(struct schedules *s)
+static void schedules_step(struct schedules *s)
 {
     int64_t now = schedules_now(), first = INT64_MAX;
 
@@ -369,7 +369,7 @@ int atlas_schedules_open(struct atlas *a, struct err *e)
 
     s->a = a;
     s->dir = path_join(a->conf.home, ATLAS_DIR_SCHEDULED);
-    s->timer = timer_new(a->conf.loop, on_timer, s);
+    s->timer = timer_new(a->conf.loop, schedules_on_timer, s);
     a->schedules = s;
     return dir_make_all(s->dir, 0755, e);
 }
@@ -390,7 +390,7 @@ void atlas_schedules_recover(struct atlas *a)
             load_one(s, id);
     if (d)
         closedir(d);
-    step(s);
+    schedules_step(s);
 }
 
 void atlas_schedules_shut(struct atlas *a)

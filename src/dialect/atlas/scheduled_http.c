@@ -12,18 +12,18 @@
 
 enum { NEXT_RUNS = 3 };
 
-static int no_such(struct call *c)
+static int scheduled_missing(struct call *c)
 {
     return err_set(&c->err, ERR_NOT_FOUND, "there is no scheduled job '%.60s'", c->arg[0].p);
 }
 
 /* The scheduled job of the path, which the caller may change. */
-static struct scheduled *subject(struct call *c)
+static struct scheduled *scheduled_of_caller(struct call *c)
 {
     struct scheduled *x = schedules_find(call_atlas(c)->schedules, c->arg[0].p);
 
     if (!x)
-        no_such(c);
+        scheduled_missing(c);
     else if (!c->who.caller.admin && c->who.caller.uid != x->owner.uid) {
         err_set(&c->err, ERR_DENIED, "scheduled job %s belongs to %.60s", x->id, x->owner.user);
         return NULL;
@@ -33,7 +33,7 @@ static struct scheduled *subject(struct call *c)
 
 /* ---- reading ---- */
 
-static void add_entry(struct buf *b, const struct scheduled *x)
+static void scheduled_add_json(struct buf *b, const struct scheduled *x)
 {
     struct json *entry = json_new_object(), *times = json_new_array();
     int64_t now = schedules_now(), t = MAX(now, x->done_s);
@@ -58,7 +58,7 @@ static bool in_project(const struct scheduled *x, const char *project)
     return str_eq_c(json_type(name) == JSON_STR ? json_str(name) : STR("default"), project);
 }
 
-static int list_work(struct call *c)
+static int scheduled_list_work(struct call *c)
 {
     const struct schedules *s = call_atlas(c)->schedules;
     const char *project = http_query_param(c->query, "project", &c->mem);
@@ -66,46 +66,46 @@ static int list_work(struct call *c)
     buf_addc(&c->out, '{');
     for (size_t i = 0; i < s->all.n; i++)
         if (!project || in_project(s->all.p[i], project))
-            add_entry(&c->out, s->all.p[i]);
+            scheduled_add_json(&c->out, s->all.p[i]);
     buf_adds(&c->out, "}\n");
     return 0;
 }
 
-static int get_work(struct call *c)
+static int scheduled_get_work(struct call *c)
 {
     const struct scheduled *x = schedules_find(call_atlas(c)->schedules, c->arg[0].p);
 
     if (!x)
-        return no_such(c);
+        return scheduled_missing(c);
     buf_addc(&c->out, '{');
-    add_entry(&c->out, x);
+    scheduled_add_json(&c->out, x);
     buf_adds(&c->out, "}\n");
     return 0;
 }
 
-static void list_start(struct call *c)
+static void scheduled_list_start(struct call *c)
 {
-    atlas_work(c, list_work, NULL);
+    atlas_work(c, scheduled_list_work, NULL);
 }
 
-static void get_start(struct call *c)
+static void scheduled_get_start(struct call *c)
 {
-    atlas_work(c, get_work, NULL);
+    atlas_work(c, scheduled_get_work, NULL);
 }
 
 void atlas_scheduled_list(struct call *c)
 {
-    schedules_turn(c, list_start);
+    schedules_turn(c, scheduled_list_start);
 }
 
 void atlas_scheduled_get(struct call *c)
 {
-    schedules_turn(c, get_start);
+    schedules_turn(c, scheduled_get_start);
 }
 
 /* ---- changes: the worker thread writes, the loop thread puts it into the list ---- */
 
-static void put_then(struct call *c)
+static void scheduled_put_then(struct call *c)
 {
     struct turn *t = c->data;
 
@@ -126,7 +126,7 @@ static struct json *body_with(struct call *c, const char *key, const char *examp
 }
 
 /* Firings before the change are nobody's any more. */
-static int keep_change(struct call *c)
+static int scheduled_keep_change(struct call *c)
 {
     struct turn *t = c->data;
 
@@ -148,10 +148,10 @@ static int set_status(struct call *c, struct scheduled *x, const struct json *st
     return 0;
 }
 
-static int status_work(struct call *c)
+static int scheduled_status_work(struct call *c)
 {
     struct turn *t = c->data;
-    const struct scheduled *was = subject(c);
+    const struct scheduled *was = scheduled_of_caller(c);
     struct json *body = was ? body_with(c, "status", "{\"status\": \"paused\"}") : NULL;
 
     if (!body)
@@ -159,13 +159,13 @@ static int status_work(struct call *c)
     t->x = scheduled_copy(was);
     int rc = set_status(c, t->x, json_get(body, "status"));
     json_free(body);
-    return rc < 0 ? -1 : keep_change(c);
+    return rc < 0 ? -1 : scheduled_keep_change(c);
 }
 
-static int times_work(struct call *c)
+static int scheduled_times_work(struct call *c)
 {
     struct turn *t = c->data;
-    const struct scheduled *was = subject(c);
+    const struct scheduled *was = scheduled_of_caller(c);
     struct json *body = was ? body_with(c, "schedule", "{\"schedule\": \"30 6 * * *\"}") : NULL;
 
     if (!body)
@@ -179,33 +179,33 @@ static int times_work(struct call *c)
                      t->x->id);
     if (was->paused && !was->timed)
         t->x->paused = false; /* it only waited for this */
-    return rc < 0 ? -1 : keep_change(c);
+    return rc < 0 ? -1 : scheduled_keep_change(c);
 }
 
-static void status_start(struct call *c)
+static void scheduled_status_start(struct call *c)
 {
-    atlas_work(c, status_work, put_then);
+    atlas_work(c, scheduled_status_work, scheduled_put_then);
 }
 
-static void times_start(struct call *c)
+static void scheduled_times_start(struct call *c)
 {
-    atlas_work(c, times_work, put_then);
+    atlas_work(c, scheduled_times_work, scheduled_put_then);
 }
 
 void atlas_scheduled_put(struct call *c)
 {
-    schedules_turn(c, status_start);
+    schedules_turn(c, scheduled_status_start);
 }
 
 void atlas_scheduled_patch(struct call *c)
 {
-    schedules_turn(c, times_start);
+    schedules_turn(c, scheduled_times_start);
 }
 
 /* ---- making one ---- */
 
 /* Everything a firing needs is checked now. */
-static int try_run(struct call *c, struct atlas_submission s)
+static int scheduled_try_run(struct call *c, struct atlas_submission s)
 {
     struct turn *t = c->data;
     struct submit *x = NULL;
@@ -245,10 +245,10 @@ static int read_definition(struct call *c, struct json *body)
     if (scheduled_set_times(t->x, json_get(body, "schedule"), &c->err) < 0)
         return -1;
     t->x->paused = !t->x->timed;
-    return try_run(c, s);
+    return scheduled_try_run(c, s);
 }
 
-static int check_room(struct call *c)
+static int scheduled_check_new(struct call *c)
 {
     const struct turn *t = c->data;
     char tree[ATLAS_TREE_MAX];
@@ -269,7 +269,7 @@ static int check_room(struct call *c)
     return 0;
 }
 
-static int keep_new(struct call *c)
+static int scheduled_keep_new(struct call *c)
 {
     struct turn *t = c->data;
     char bundle[ATLAS_TREE_MAX], kept[ATLAS_TREE_MAX];
@@ -292,31 +292,31 @@ static int keep_new(struct call *c)
     return 0;
 }
 
-static int post_work(struct call *c)
+static int scheduled_post_work(struct call *c)
 {
     struct json *body = call_json_body(c);
     int rc = body ? read_definition(c, body) : -1;
 
     json_free(body);
-    return rc < 0 || check_room(c) < 0 ? -1 : keep_new(c);
+    return rc < 0 || scheduled_check_new(c) < 0 ? -1 : scheduled_keep_new(c);
 }
 
-static void post_start(struct call *c)
+static void scheduled_post_start(struct call *c)
 {
-    atlas_work(c, post_work, put_then);
+    atlas_work(c, scheduled_post_work, scheduled_put_then);
 }
 
 void atlas_scheduled_post(struct call *c)
 {
-    schedules_turn(c, post_start);
+    schedules_turn(c, scheduled_post_start);
 }
 
 /* ---- removing one; its runs stay ---- */
 
-static int delete_work(struct call *c)
+static int scheduled_delete_work(struct call *c)
 {
     struct turn *t = c->data;
-    const struct scheduled *x = subject(c);
+    const struct scheduled *x = scheduled_of_caller(c);
 
     if (!x)
         return -1;
@@ -327,7 +327,7 @@ static int delete_work(struct call *c)
     return scheduled_erase(call_atlas(c)->cas, t->s->dir, x->id, &c->err);
 }
 
-static void delete_then(struct call *c)
+static void scheduled_delete_then(struct call *c)
 {
     struct turn *t = c->data;
 
@@ -335,12 +335,12 @@ static void delete_then(struct call *c)
     call_reply(c);
 }
 
-static void delete_start(struct call *c)
+static void scheduled_delete_start(struct call *c)
 {
-    atlas_work(c, delete_work, delete_then);
+    atlas_work(c, scheduled_delete_work, scheduled_delete_then);
 }
 
 void atlas_scheduled_delete(struct call *c)
 {
-    schedules_turn(c, delete_start);
+    schedules_turn(c, scheduled_delete_start);
 }

@@ -21,7 +21,8 @@
 
 enum { STOP_WAIT_MS = 20000, STOP_STEP_MS = 50, WORKERS_MAX = 1000, SLOTS = 1024 };
 
-__attribute__((format(printf, 2, 3))) static void say(const char *level, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static void server_print(const char *level, const char *fmt,
+                                                               ...)
 {
     struct timeval tv;
     struct tm tm;
@@ -39,9 +40,9 @@ __attribute__((format(printf, 2, 3))) static void say(const char *level, const c
     fflush(stdout);
 }
 
-static int fail(const struct err *e)
+static int server_fail(const struct err *e)
 {
-    say("ERROR", "%s", e->text);
+    server_print("ERROR", "%s", e->text);
     return 1;
 }
 
@@ -74,14 +75,15 @@ static int stop_previous(const char *database, struct err *e)
     return err_set(e, ERR_BUSY, "the server that runs does not stop");
 }
 
-static int stop(const char *database)
+static int server_stop(const char *database)
 {
     struct err e = {0};
     int was = stop_previous(database, &e);
 
     if (was < 0)
-        return fail(&e);
-    say("INFO", was ? "Atlas Server stopped; running jobs go on" : "Atlas Server is not running");
+        return server_fail(&e);
+    server_print("INFO",
+                 was ? "Atlas Server stopped; running jobs go on" : "Atlas Server is not running");
     return 0;
 }
 
@@ -116,9 +118,9 @@ int atlas_address(const char *what, const char *host, char *out, size_t n, struc
     return rc ? err_set(e, ERR_INVALID, "%s '%.60s' is no address", what, host) : 0;
 }
 
-static void on_stop(void *arg)
+static void server_on_stop(void *arg)
 {
-    say("INFO", "Stopping; running jobs go on and are found again at the next start");
+    server_print("INFO", "Stopping; running jobs go on and are found again at the next start");
     loop_stop(arg);
 }
 
@@ -127,24 +129,26 @@ static void announce(const struct atlas_opts *o, const char *home, bool board)
     const struct atlas_server_conf *c = &o->conf;
     bool open_to_all = strcmp(c->addr, "127.0.0.1") != 0 && strcmp(c->addr, "::1") != 0;
 
-    say("INFO", "Foundations home is %s", home);
-    say("INFO", "Scheduler is listening on %s:%d", c->addr, c->scheduler_port);
-    say("INFO", "Tracker is listening on %s:%d", c->addr, c->tracker_port);
-    say("INFO", "Archive server is listening on %s:%d", c->addr, c->archive_port);
-    say("INFO", "REST API is listening on %s:%d", c->addr, c->api_port);
+    server_print("INFO", "Foundations home is %s", home);
+    server_print("INFO", "Scheduler is listening on %s:%d", c->addr, c->scheduler_port);
+    server_print("INFO", "Tracker is listening on %s:%d", c->addr, c->tracker_port);
+    server_print("INFO", "Archive server is listening on %s:%d", c->addr, c->archive_port);
+    server_print("INFO", "REST API is listening on %s:%d", c->addr, c->api_port);
     if (board)
-        say("INFO", "TensorBoard is listening on %s:%d", c->addr, o->tensorboard_port);
+        server_print("INFO", "TensorBoard is listening on %s:%d", c->addr, o->tensorboard_port);
     else if (!o->no_tensorboard)
-        say("INFO",
+        server_print(
+            "INFO",
             "TensorBoard is not on PATH; pip install tensorboard, or -t for no links to it");
     if (open_to_all && !c->authenticate)
-        say("WARNING", "Everybody who reaches %s can run commands here: use -p, or a firewall",
-            c->addr);
-    say("INFO", "Number of workers: %d", c->workers);
-    say("INFO", "Atlas GUI: http://localhost:%d", c->dashboard_port);
+        server_print("WARNING",
+                     "Everybody who reaches %s can run commands here: use -p, or a firewall",
+                     c->addr);
+    server_print("INFO", "Number of workers: %d", c->workers);
+    server_print("INFO", "Atlas GUI: http://localhost:%d", c->dashboard_port);
 }
 
-static int serve(const struct atlas_opts *o, struct host_conf *conf, const char *home)
+static int server_serve(const struct atlas_opts *o, struct host_conf *conf, const char *home)
 {
     pid_t board = atlas_board_start(o, home);
     struct loop *loop = loop_new();
@@ -154,13 +158,13 @@ static int serve(const struct atlas_opts *o, struct host_conf *conf, const char 
     if (host_open(&host, conf, loop, &e) < 0) {
         loop_free(loop);
         atlas_board_stop(board);
-        return fail(&e);
+        return server_fail(&e);
     }
-    struct signal_watch *term = signal_watch_new(loop, SIGTERM, on_stop, loop);
-    struct signal_watch *intr = signal_watch_new(loop, SIGINT, on_stop, loop);
-    struct signal_watch *hup = signal_watch_new(loop, SIGHUP, on_stop, loop);
+    struct signal_watch *term = signal_watch_new(loop, SIGTERM, server_on_stop, loop);
+    struct signal_watch *intr = signal_watch_new(loop, SIGINT, server_on_stop, loop);
+    struct signal_watch *hup = signal_watch_new(loop, SIGHUP, server_on_stop, loop);
     announce(o, home, board > 0);
-    say("INFO", "Atlas Server is ready");
+    server_print("INFO", "Atlas Server is ready");
     loop_run(loop);
     signal_watch_free(term);
     signal_watch_free(intr);
@@ -168,18 +172,18 @@ static int serve(const struct atlas_opts *o, struct host_conf *conf, const char 
     atlas_board_stop(board); /* its port is free when the home is */
     host_close(host);
     loop_free(loop);
-    say("INFO", "Atlas Server stopped");
+    server_print("INFO", "Atlas Server stopped");
     return 0;
 }
 
-static void on_leave(void *arg)
+static void server_on_leave(void *arg)
 {
     loop_stop(arg);
 }
 
 /* No queue, no jobs: everything is handed on. */
-static int serve_joined(const struct atlas_opts *o, const struct atlas_join *j,
-                        const char *database)
+static int server_serve_joined(const struct atlas_opts *o, const struct atlas_join *j,
+                               const char *database)
 {
     struct loop *loop = loop_new();
     struct joined *x = NULL;
@@ -187,26 +191,28 @@ static int serve_joined(const struct atlas_opts *o, const struct atlas_join *j,
 
     if (atlas_join_open(&x, loop, o, j, database, &e) < 0) {
         loop_free(loop);
-        return fail(&e);
+        return server_fail(&e);
     }
-    struct signal_watch *term = signal_watch_new(loop, SIGTERM, on_leave, loop);
-    struct signal_watch *intr = signal_watch_new(loop, SIGINT, on_leave, loop);
-    struct signal_watch *hup = signal_watch_new(loop, SIGHUP, on_leave, loop);
-    say("INFO",
+    struct signal_watch *term = signal_watch_new(loop, SIGTERM, server_on_leave, loop);
+    struct signal_watch *intr = signal_watch_new(loop, SIGINT, server_on_leave, loop);
+    struct signal_watch *hup = signal_watch_new(loop, SIGHUP, server_on_leave, loop);
+    server_print(
+        "INFO",
         "Joined the Atlas Server at %s: requests to %s:%d, %d, %d and %d go there, and its "
         "workers run the jobs",
         j->name, o->conf.addr, o->conf.scheduler_port, o->conf.dashboard_port, o->conf.tracker_port,
         o->conf.api_port);
     if (strcmp(o->conf.addr, "127.0.0.1") != 0 && strcmp(o->conf.addr, "::1") != 0)
-        say("WARNING", "Everybody who reaches %s asks the other server as this user", o->conf.addr);
-    say("INFO", "Atlas Server is ready");
+        server_print("WARNING", "Everybody who reaches %s asks the other server as this user",
+                     o->conf.addr);
+    server_print("INFO", "Atlas Server is ready");
     loop_run(loop);
     signal_watch_free(term);
     signal_watch_free(intr);
     signal_watch_free(hup);
     atlas_join_close(x);
     loop_free(loop);
-    say("INFO", "Atlas Server stopped");
+    server_print("INFO", "Atlas Server stopped");
     return 0;
 }
 
@@ -224,7 +230,7 @@ static int log_to(const struct atlas_opts *o, const char *home, struct err *e)
     return 0;
 }
 
-static int start(struct cli *c, char **argv, const char *home, const char *database)
+static int server_start(struct cli *c, char **argv, const char *home, const char *database)
 {
     struct atlas_opts o;
     char python[4096], addr[100];
@@ -243,7 +249,7 @@ static int start(struct cli *c, char **argv, const char *home, const char *datab
     }
     if (o.gpu && atlas_gpus(&gpus) < 0) {
         err_set(&e, ERR_UNAVAILABLE, "-g needs a working nvidia-smi, and there is none on PATH");
-        return fail(&e);
+        return server_fail(&e);
     }
     hidden = atlas_hidden_gpus(&gpus, &visible);
     if (workers_of(visible, &o.conf.workers, &e) < 0 ||
@@ -251,18 +257,19 @@ static int start(struct cli *c, char **argv, const char *home, const char *datab
         atlas_join_read(&join, &e) < 0 ||
         atlas_home_make(home, o.conf.scheduler_port, NULL, NULL, &e) < 0 ||
         log_to(&o, home, &e) < 0)
-        return fail(&e);
+        return server_fail(&e);
     int was = stop_previous(database, &e);
     if (was < 0)
-        return fail(&e);
+        return server_fail(&e);
     if (was)
-        say("INFO", "A previous Atlas Server was stopped");
+        server_print("INFO", "A previous Atlas Server was stopped");
     o.conf.home = home;
     o.conf.addr = addr;
     if (join.port)
-        return serve_joined(&o, &join, database);
+        return server_serve_joined(&o, &join, database);
     if (getenv("SCHEDULER_HOST_URL"))
-        say("INFO",
+        server_print(
+            "INFO",
             "SCHEDULER_HOST_URL is not used: without REDIS_HOST the queue is this server's");
     if (!o.conf.python)
         o.conf.python = atlas_find_program("python3", python, sizeof(python)) ||
@@ -280,7 +287,7 @@ static int start(struct cli *c, char **argv, const char *home, const char *datab
                              .parts = c->program->parts,
                              .settings = settings,
                              .version = c->program->version};
-    return serve(&o, &conf, home);
+    return server_serve(&o, &conf, home);
 }
 
 int atlas_server_main(struct cli *c, char **argv)
@@ -300,12 +307,12 @@ int atlas_server_main(struct cli *c, char **argv)
     }
     if (!home) {
         err_set(&e, ERR_INVALID, "neither FOUNDATIONS_HOME nor HOME is set");
-        return fail(&e);
+        return server_fail(&e);
     }
     if (word && !strcmp(word, "start"))
-        return start(c, argv + 2, home, database);
+        return server_start(c, argv + 2, home, database);
     if (word && !strcmp(word, "stop"))
-        return stop(database);
+        return server_stop(database);
     if (word)
         printf("Unknown command: %s\n", word);
     fputs(atlas_help, stdout);

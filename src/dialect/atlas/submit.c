@@ -27,7 +27,7 @@ static void enqueue_free(void *data)
     submit_free(((struct enqueue *)data)->x);
 }
 
-static int no_refs(void *arg, struct str ref, uint64_t *out, struct err *e)
+static int submit_no_refs(void *arg, struct str ref, uint64_t *out, struct err *e)
 {
     (void)arg;
     (void)ref;
@@ -55,7 +55,7 @@ int atlas_prepare(const struct atlas *a, const struct atlas_submission *s,
     char *text = json_text(form);
     json_free(form);
     struct submit *x = submit_new_take(text, strlen(text), who);
-    if (submit_prepare(x, false, e) < 0 || submit_parse(x, no_refs, NULL, e) < 0) {
+    if (submit_prepare(x, false, e) < 0 || submit_parse(x, submit_no_refs, NULL, e) < 0) {
         submit_free(x);
         return -1;
     }
@@ -89,7 +89,7 @@ static int enqueue_work(struct call *c)
     return rc;
 }
 
-static void on_submitted(void *arg, const struct err *e, const struct submitted *r)
+static void submit_on_submitted(void *arg, const struct err *e, const struct submitted *r)
 {
     struct call *c = arg;
     struct enqueue *q = c->data;
@@ -117,7 +117,7 @@ static void enqueue_then(struct call *c)
     }
     struct submit *x = TAKE(q->x);
     x->who = c->who.caller;
-    core_submit_take(call_atlas(c)->conf.core, &x->s, &x->who, on_submitted, c);
+    core_submit_take(call_atlas(c)->conf.core, &x->s, &x->who, submit_on_submitted, c);
 }
 
 static int32_t usable_gpus(const struct node *n)
@@ -182,7 +182,7 @@ static void set_unmounted(const struct json *extra, struct env_sink *out)
         out->set(out->self, ATLAS_UNMOUNTED_VARIABLE, list.p);
 }
 
-static void set_gpus(const struct launch_facts *f, struct env_sink *out)
+static void submit_set_gpus(const struct launch_facts *f, struct env_sink *out)
 {
     char list[1024] = "";
     size_t n = 0;
@@ -228,7 +228,7 @@ int atlas_launch(void *self, const struct launch *l, const struct launch_facts *
     for (char **v = l->spec->env; *v; v++)
         if (!strncmp(*v, "PYTHONPATH=", 11))
             out->set(out->self, "PYTHONPATH", *v + 11);
-    set_gpus(f, out);
+    submit_set_gpus(f, out);
     atlas_live_add(a, f->key.job, id);
     return 0;
 }

@@ -26,7 +26,7 @@ enum { KEY_BYTES = 32, TOKEN_DAYS = 30, TOKEN_MAX = 1024, USERS_MAX = 1 << 20 };
 static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 static const char url[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-static void encode_url(struct buf *b, const void *p, size_t n)
+static void base64_encode_url(struct buf *b, const void *p, size_t n)
 {
     const uint8_t *in = p;
 
@@ -43,7 +43,7 @@ static void encode_url(struct buf *b, const void *p, size_t n)
 }
 
 /* Either alphabet, with or without padding; false for anything else. */
-static bool decode(struct str s, struct buf *out)
+static bool base64_decode(struct str s, struct buf *out)
 {
     uint32_t v = 0;
     int bits = 0;
@@ -82,12 +82,12 @@ static int token_key(const struct atlas *a, uint8_t key[KEY_BYTES], struct err *
     return file_write_atomic(path, key, KEY_BYTES, 0600, e);
 }
 
-static void sign(const uint8_t key[KEY_BYTES], struct str text, struct buf *out)
+static void token_sign(const uint8_t key[KEY_BYTES], struct str text, struct buf *out)
 {
     uint8_t mac[32];
 
     hmac_sha256(key, KEY_BYTES, text.p, text.n, mac);
-    encode_url(out, mac, sizeof(mac));
+    base64_encode_url(out, mac, sizeof(mac));
 }
 
 static int token_make(const struct atlas *a, const char *user, struct buf *out, struct err *e)
@@ -102,13 +102,13 @@ static int token_make(const struct atlas *a, const char *user, struct buf *out, 
     buf_adds(&claims, "{\"preferred_username\":");
     jw_str(&claims, NULL, str_of(user));
     buf_addf(&claims, ",\"iat\":%lld,\"exp\":%lld}", now, now + TOKEN_DAYS * 86400LL);
-    encode_url(out, JWT_HEAD, sizeof(JWT_HEAD) - 1);
+    base64_encode_url(out, JWT_HEAD, sizeof(JWT_HEAD) - 1);
     buf_addc(out, '.');
-    encode_url(out, claims.p, claims.n);
+    base64_encode_url(out, claims.p, claims.n);
     struct str text = buf_str(out);
     AUTO(buf) struct buf mac = {0};
     buf_init(&mac, TOKEN_MAX);
-    sign(key, text, &mac);
+    token_sign(key, text, &mac);
     buf_addc(out, '.');
     buf_add(out, mac.p, mac.n);
     return 0;
@@ -144,14 +144,14 @@ bool atlas_token_user(const struct atlas *a, struct str token, char *user, size_
         return false;
     buf_init(&want, TOKEN_MAX);
     buf_init(&text, TOKEN_MAX);
-    sign(key, (struct str){head.p, head.n + 1 + claims.n}, &want);
-    return want.n == mac.n && equal_const_time(want.p, mac.p, mac.n) && decode(claims, &text) &&
-           claims_user(buf_str(&text), user, n);
+    token_sign(key, (struct str){head.p, head.n + 1 + claims.n}, &want);
+    return want.n == mac.n && equal_const_time(want.p, mac.p, mac.n) &&
+           base64_decode(claims, &text) && claims_user(buf_str(&text), user, n);
 }
 
 /* ---- users ---- */
 
-static bool same_text(struct str a, struct str b)
+static bool password_equal(struct str a, struct str b)
 {
     uint8_t x[32], y[32];
 
@@ -173,7 +173,7 @@ static int check_basic(const struct atlas *a, struct str header, char *user, siz
 
     buf_init(&pair, TOKEN_MAX);
     if (!str_starts(header, basic) ||
-        !decode((struct str){header.p + basic.n, header.n - basic.n}, &pair))
+        !base64_decode((struct str){header.p + basic.n, header.n - basic.n}, &pair))
         return err_set(e, ERR_UNAUTHENTICATED, "say who you are: name and password");
     struct str name = str_cut(buf_str(&pair), ':', &password);
     if (stat(path, &st) < 0)
@@ -188,7 +188,7 @@ static int check_basic(const struct atlas *a, struct str header, char *user, siz
     AUTO_FREE char *key = xstrndup(name.p ? name.p : "", name.n);
     const struct json *want = json_get(users, key);
     bool ok = json_type(want) == JSON_STR && password.n && name.n < n &&
-              same_text(json_str(want), password);
+              password_equal(json_str(want), password);
     json_free(users);
     if (!ok)
         return err_set(e, ERR_UNAUTHENTICATED, "wrong name or password");

@@ -16,7 +16,7 @@
 #define PROJECT V2 "/projects/{project}"
 #define LISTING PROJECT "/job_listing"
 
-static void projects(struct call *c);
+static void tracker_projects(struct call *c);
 static void description_get(struct call *c);
 static void description_put(struct call *c);
 static void notes_get(struct call *c);
@@ -37,7 +37,7 @@ const struct route atlas_tracker_routes[] = {
     {"GET", "/auth/login", atlas_auth_login, AUTH_PUBLIC},
     {"GET", "/auth/logout", atlas_auth_logout, AUTH_PUBLIC},
     {"GET", "/auth/verify", atlas_auth_verify, AUTH_PUBLIC},
-    {"GET", V2 "/projects", projects, AUTH_READ},
+    {"GET", V2 "/projects", tracker_projects, AUTH_READ},
     {"GET", LISTING, atlas_listing, AUTH_READ},
     {"GET", LISTING "/{job}/logs", job_log, AUTH_READ},
     {"POST", LISTING "/{job}/tags", tag_set, AUTH_WRITE},
@@ -55,7 +55,7 @@ const size_t atlas_tracker_n_routes = ARRAY_SIZE(atlas_tracker_routes);
 
 /* ---- projects ---- */
 
-static bool on_project(void *arg, const struct project_view *v)
+static bool tracker_on_project(void *arg, const struct project_view *v)
 {
     struct call *c = arg;
     char at[40];
@@ -72,13 +72,13 @@ static bool on_project(void *arg, const struct project_view *v)
 static int projects_work(struct call *c)
 {
     buf_addc(&c->out, '[');
-    if (store_project_list(call_atlas(c)->conf.store, on_project, c, &c->err) < 0)
+    if (store_project_list(call_atlas(c)->conf.store, tracker_on_project, c, &c->err) < 0)
         return -1;
     buf_adds(&c->out, "]\n");
     return 0;
 }
 
-static void projects(struct call *c)
+static void tracker_projects(struct call *c)
 {
     atlas_work(c, projects_work, NULL);
 }
@@ -128,7 +128,7 @@ struct words {
     struct str a, b;
 };
 
-static int put_work(struct call *c)
+static int tracker_put_work(struct call *c)
 {
     struct words *w = c->data;
     struct json *j = call_json_body(c);
@@ -138,7 +138,7 @@ static int put_work(struct call *c)
     return rc;
 }
 
-static void put_then(struct call *c)
+static void tracker_put_then(struct call *c)
 {
     struct words *w = c->data;
 
@@ -152,7 +152,7 @@ static void put_then(struct call *c)
 static void description_put(struct call *c)
 {
     c->data = arena_alloc(&c->mem, sizeof(struct words));
-    atlas_work(c, put_work, put_then);
+    atlas_work(c, tracker_put_work, tracker_put_then);
 }
 
 /* ---- notes ---- */
@@ -217,7 +217,7 @@ static int note_work(struct call *c)
     return rc;
 }
 
-static void note_then(struct call *c)
+static void tracker_note_then(struct call *c)
 {
     struct words *w = c->data;
 
@@ -229,13 +229,13 @@ static void note_then(struct call *c)
 static void notes_post(struct call *c)
 {
     c->data = arena_alloc(&c->mem, sizeof(struct words));
-    atlas_work(c, note_work, note_then);
+    atlas_work(c, note_work, tracker_note_then);
 }
 
 /* ---- one job of a project ---- */
 
 /* Finds it and sees that it is of that project; atlas_note(c)->job. */
-static int find(struct call *c, struct atlas_job *out)
+static int tracker_find_job(struct call *c, struct atlas_job *out)
 {
     if (atlas_job_find(c, c->arg[1], out) < 0)
         return -1;
@@ -260,13 +260,13 @@ static int tag_work(struct call *c)
                  : -1;
 
     json_free(body);
-    if (rc < 0 || find(c, &j) < 0)
+    if (rc < 0 || tracker_find_job(c, &j) < 0)
         return -1;
     atlas_job_done(&j);
     return w->a.n ? 0 : err_set(&c->err, ERR_INVALID, "tag.key must not be empty");
 }
 
-static void tag_then(struct call *c)
+static void tracker_tag_then(struct call *c)
 {
     struct words *w = c->data;
 
@@ -279,20 +279,20 @@ static void tag_then(struct call *c)
 static void tag_set(struct call *c)
 {
     c->data = arena_alloc(&c->mem, sizeof(struct words));
-    atlas_work(c, tag_work, tag_then);
+    atlas_work(c, tag_work, tracker_tag_then);
 }
 
 static int find_work(struct call *c)
 {
     struct atlas_job j;
 
-    if (find(c, &j) < 0)
+    if (tracker_find_job(c, &j) < 0)
         return -1;
     atlas_job_done(&j);
     return 0;
 }
 
-static void untag_then(struct call *c)
+static void tracker_untag_then(struct call *c)
 {
     c->status = 200;
     buf_adds(&c->out, "\"Tag successfully deleted\"\n");
@@ -302,7 +302,7 @@ static void untag_then(struct call *c)
 
 static void tag_remove(struct call *c)
 {
-    atlas_work(c, find_work, untag_then);
+    atlas_work(c, find_work, tracker_untag_then);
 }
 
 static int log_work(struct call *c)
@@ -310,7 +310,7 @@ static int log_work(struct call *c)
     struct atlas_job j;
     size_t n;
 
-    if (find(c, &j) < 0)
+    if (tracker_find_job(c, &j) < 0)
         return -1;
     AUTO_FREE char *log = atlas_job_log(c, &j, &n);
     buf_adds(&c->out, "{\"log\":");
@@ -340,7 +340,7 @@ static int over_work(struct call *c)
 {
     struct atlas_job j;
 
-    if (find(c, &j) < 0)
+    if (tracker_find_job(c, &j) < 0)
         return -1;
     enum atlas_state state = j.state;
     atlas_job_done(&j);
@@ -350,14 +350,14 @@ static int over_work(struct call *c)
     return 0;
 }
 
-static void delete_then(struct call *c)
+static void tracker_delete_then(struct call *c)
 {
     atlas_remove(c, c->arg[1].p, say_deleted);
 }
 
 static void job_delete(struct call *c)
 {
-    atlas_work(c, over_work, delete_then);
+    atlas_work(c, over_work, tracker_delete_then);
 }
 
 /* ---- TensorBoard ---- */

@@ -120,7 +120,7 @@ static void pass_environment(struct json *env, char *const *from)
     }
 }
 
-static void set_text(struct json *env, const char *key, const struct json *v)
+static void translate_set_text(struct json *env, const char *key, const struct json *v)
 {
     if (json_type(v) == JSON_STR) {
         json_set_take(env, key, json_copy(v));
@@ -146,7 +146,7 @@ static int lay_environment(struct json *env, const struct json *over, bool conta
 {
     for (struct json_it it = {0}; json_type(over) == JSON_OBJECT && json_next(over, &it);)
         if (container || !is_contract(it.key, it.val))
-            set_text(env, it.key, it.val);
+            translate_set_text(env, it.key, it.val);
     for (size_t i = 0; json_type(over) == JSON_ARRAY && i < json_len(over); i++) {
         const struct json *pair = json_at(over, i);
         struct str text = json_type(pair) == JSON_STR ? json_str(pair) : STR("");
@@ -193,7 +193,8 @@ static struct json *environment_of(const struct atlas_submission *s, const struc
 
 /* ---- mounts ---- */
 
-static void add_mount(struct json *list, const char *host, const char *target, bool read_only)
+static void translate_add_mount(struct json *list, const char *host, const char *target,
+                                bool read_only)
 {
     AUTO_FREE char *text = xasprintf("%s:%s%s", host, target, read_only ? ":ro" : "");
 
@@ -221,8 +222,8 @@ static int lay_volumes(struct json *mounts, const struct json *volumes, struct e
             return err_set(e, ERR_INVALID,
                            "spec.volumes['%.60s']: both paths must be absolute and have no ':'",
                            it.key);
-        add_mount(mounts, it.key, json_str(bind).p,
-                  json_type(mode) == JSON_STR && str_eq_c(json_str(mode), "ro"));
+        translate_add_mount(mounts, it.key, json_str(bind).p,
+                            json_type(mode) == JSON_STR && str_eq_c(json_str(mode), "ro"));
     }
     return 0;
 }
@@ -237,11 +238,11 @@ static struct json *mounts_of(const struct atlas_submission *s, const struct atl
                    *config = xasprintf("%s/" ATLAS_DIR_WORKER_CONFIG, w->home);
 
     if (container || w->mounts)
-        add_mount(mounts, mine, "/job", false);
+        translate_add_mount(mounts, mine, "/job", false);
     if (container) {
-        add_mount(mounts, results, results, false);
-        add_mount(mounts, work, work, false);
-        add_mount(mounts, config, IN_CONTAINER_CONFIG, false);
+        translate_add_mount(mounts, results, results, false);
+        translate_add_mount(mounts, work, work, false);
+        translate_add_mount(mounts, config, IN_CONTAINER_CONFIG, false);
     }
     if ((container || w->mounts) && lay_volumes(mounts, json_get(s->spec, "volumes"), e) < 0) {
         json_free(mounts);
@@ -252,14 +253,14 @@ static struct json *mounts_of(const struct atlas_submission *s, const struct atl
 
 /* ---- the form ---- */
 
-static struct str text_of(const struct json *obj, const char *key)
+static struct str translate_text(const struct json *obj, const char *key)
 {
     const struct json *v = json_get(obj, key);
 
     return json_type(v) == JSON_STR ? json_str(v) : (struct str){NULL, 0};
 }
 
-static int gpus_of(const struct atlas_submission *s, int64_t *out, struct err *e)
+static int translate_gpus(const struct atlas_submission *s, int64_t *out, struct err *e)
 {
     const struct json *n = json_get(s->gpu_spec, "num_gpus");
 
@@ -337,17 +338,18 @@ static struct json *container_of(const struct atlas_submission *s)
 }
 
 /* What listings call it: the first word, within what a name may be. */
-static struct json *name_of(struct str word)
+static struct json *translate_name(struct str word)
 {
     return json_new_str(word.n ? (struct str){word.p, MIN(word.n, (size_t)SPEC_NAME_MAX)}
                                : STR("job"));
 }
 
-static int fill(const struct atlas_submission *s, const struct atlas_world *w, struct json *form,
-                struct err *e)
+static int translate_fill(const struct atlas_submission *s, const struct atlas_world *w,
+                          struct json *form, struct err *e)
 {
-    struct str image = text_of(s->spec, "image"), project = text_of(s->metadata, "project_name"),
-               user = text_of(s->metadata, "username");
+    struct str image = translate_text(s->spec, "image"),
+               project = translate_text(s->metadata, "project_name"),
+               user = translate_text(s->metadata, "username");
     bool container = image.n && !atlas_image_is_standard(image);
     struct json *command = json_new_array();
     const char *run = ATLAS_RUN_SCRIPT;
@@ -359,7 +361,7 @@ static int fill(const struct atlas_submission *s, const struct atlas_world *w, s
     json_set_str(form, "dialect", ATLAS_DIALECT);
     json_set_str(form, "grace", "5s");
     json_set_str(form, "log_limit", "1G");
-    if (gpus_of(s, &gpus, e) < 0 || words_of(s, container, command, &run, e) < 0)
+    if (translate_gpus(s, &gpus, e) < 0 || words_of(s, container, command, &run, e) < 0)
         return -1;
     struct json *env = environment_of(s, w, project.n ? project.p : "default",
                                       user.n ? user.p : "CE User", container, e);
@@ -379,7 +381,7 @@ static int fill(const struct atlas_submission *s, const struct atlas_world *w, s
     json_set_take(form, "extra", extra);
     if (!json_len(command))
         json_push_take(command, json_new_str(STR("-"))); /* python reads nothing and is done */
-    json_set_take(form, "name", name_of(json_str(json_at(command, 0))));
+    json_set_take(form, "name", translate_name(json_str(json_at(command, 0))));
     if (gpus > w->gpus) { /* it fails in its turn, with this as its log */
         AUTO_FREE char *text =
             xasprintf("Foundations ERROR: Job '%s' expects to use more GPUs (%lld) than available "
@@ -400,7 +402,7 @@ int atlas_translate(const struct atlas_submission *s, const struct atlas_world *
 {
     struct json *form = json_new_object();
 
-    if (fill(s, w, form, e) < 0) {
+    if (translate_fill(s, w, form, e) < 0) {
         json_free(form);
         return -1;
     }

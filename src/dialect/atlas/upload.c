@@ -28,7 +28,7 @@ struct upload {
     size_t files;
 };
 
-static void upload_free(void *data)
+static void atlas_upload_free(void *data)
 {
     struct upload *u = data;
 
@@ -212,7 +212,7 @@ void atlas_upload_begin(struct call *c)
     buf_init(&u->gathered, GATHER_MAX);
     buf_init(&u->at_work, GATHER_MAX);
     c->data = u;
-    c->free_data = upload_free;
+    c->free_data = atlas_upload_free;
     c->gone = upload_gone;
     u->err = c->err;
     c->err = (struct err){0}; /* the call goes on until the body is read */

@@ -29,22 +29,22 @@ extern char **environ;
 
 enum { RULE = 120, REQUIREMENTS_MAX = 4 << 20, FAILED = 1, CANNOT_RUN = 127 };
 
-static void say(const char *line)
+static void worker_print(const char *line)
 {
     printf("%s\n", line);
     fflush(stdout);
 }
 
-static void rule(void)
+static void worker_print_rule(void)
 {
     char line[RULE + 1];
 
     memset(line, '=', RULE);
     line[RULE] = 0;
-    say(line);
+    worker_print(line);
 }
 
-static int complain(const struct err *e)
+static int worker_fail(const struct err *e)
 {
     printf("Foundations ERROR: %s\n", e->text);
     fflush(stdout);
@@ -52,7 +52,7 @@ static int complain(const struct err *e)
 }
 
 /* Runs it with our output; its exit status, or -1. */
-static int run(char *const *argv)
+static int worker_run_script(char *const *argv)
 {
     pid_t pid;
     int status;
@@ -128,9 +128,10 @@ static int make_environment(const char *python, const char *dir)
                          NULL};
 
     dir_remove_tree(dir, NULL);
-    if (run(venv) != 0 || (run(has_pip) != 0 && run(ensure) != 0))
+    if (worker_run_script(venv) != 0 ||
+        (worker_run_script(has_pip) != 0 && worker_run_script(ensure) != 0))
         return -1;
-    return run(pip);
+    return worker_run_script(pip);
 }
 
 /* The interpreter to go on with; yours. */
@@ -154,7 +155,8 @@ static char *install(const char *home, const char *python, const char *text, siz
     } else if (make_environment(python, dir) == 0) {
         file_write_atomic(mark, "", 0, 0644, &e);
     } else {
-        say("Foundations WARNING: requirements.txt could not be installed; the job goes on "
+        worker_print(
+            "Foundations WARNING: requirements.txt could not be installed; the job goes on "
             "without");
     }
     return access(interpreter, X_OK) == 0 ? TAKE(interpreter) : xstrdup(python);
@@ -167,16 +169,16 @@ static char *start_script(const char *home, const char *python)
     struct err e;
     size_t n;
 
-    rule();
+    worker_print_rule();
     if (file_read_all("requirements.txt", REQUIREMENTS_MAX, &text, &n, &e) < 0) {
-        say("No user requirements found.");
-        rule();
+        worker_print("No user requirements found.");
+        worker_print_rule();
         return xstrdup(python);
     }
-    say("Installing user requirements from requirements.txt.");
-    rule();
+    worker_print("Installing user requirements from requirements.txt.");
+    worker_print_rule();
     char *with = install(home, python, text, n);
-    rule();
+    worker_print_rule();
     return with;
 }
 
@@ -198,7 +200,7 @@ static void warn_volumes(void)
 /* ---- memory ---- */
 
 /* Does the cgroup we are in keep us below so many bytes? */
-static bool cgroup_limits(int64_t bytes)
+static bool worker_cgroup_limits(int64_t bytes)
 {
     AUTO_FREE char *own = NULL, *text = NULL;
     struct err e;
@@ -225,7 +227,7 @@ static void limit_memory(void)
     const char *text = getenv(ATLAS_RAM_VARIABLE);
     int64_t bytes;
 
-    if (text && str_to_i64(str_of(text), &bytes) && bytes > 0 && !cgroup_limits(bytes)) {
+    if (text && str_to_i64(str_of(text), &bytes) && bytes > 0 && !worker_cgroup_limits(bytes)) {
         struct rlimit l = {(rlim_t)bytes, (rlim_t)bytes};
         setrlimit(RLIMIT_AS, &l);
     }
@@ -234,7 +236,7 @@ static void limit_memory(void)
 
 /* ---- life ---- */
 
-static int prepare(const char *home, const char *id, struct err *e)
+static int worker_prepare(const char *home, const char *id, struct err *e)
 {
     AUTO_FREE char *contents = path_join(home, ATLAS_DIR_CONTENTS);
     AUTO_FREE char *archive = xasprintf("%s/" ATLAS_DIR_ARCHIVE "/%s", home, id);
@@ -281,27 +283,27 @@ int atlas_worker(char **argv)
         n++;
     if (n < 4 || strcmp(argv[3], "--") != 0) {
         err_set(&e, ERR_INVALID, "a worker is started as HOME ID MODE -- WORD…");
-        return complain(&e);
+        return worker_fail(&e);
     }
     const char *home = argv[0], *id = argv[1], *mode = argv[2];
     char **words = argv + 4;
     if (!strcmp(mode, ATLAS_RUN_REFUSE)) {
-        say(words[0] ? words[0] : "Foundations ERROR: this job cannot run");
+        worker_print(words[0] ? words[0] : "Foundations ERROR: this job cannot run");
         return FAILED;
     }
     AUTO_FREE char *source = xasprintf("%s/" ATLAS_DIR_WORK "/%s/job_source", home, id);
-    if (prepare(home, id, &e) < 0)
-        return complain(&e);
+    if (worker_prepare(home, id, &e) < 0)
+        return worker_fail(&e);
     if (chdir(source) < 0) {
         err_sys(&e, "cannot enter %s", source);
-        return complain(&e);
+        return worker_fail(&e);
     }
     warn_volumes();
     if (!strcmp(mode, ATLAS_RUN_SCRIPT))
         return run_script(home, words);
     if (!words[0]) {
         err_set(&e, ERR_INVALID, "there is no command to run");
-        return complain(&e);
+        return worker_fail(&e);
     }
     return become(words);
 }
