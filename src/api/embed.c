@@ -4,7 +4,7 @@
  */
 #include <stdio.h>
 
-static int copy(FILE *in, FILE *out, const char *name)
+static int embed_file(FILE *in, FILE *out, const char *name)
 {
     unsigned long n = 0;
     int c;
@@ -34,7 +34,7 @@ int main(int argc, char **argv)
         perror(in ? argv[2] : argv[1]);
         return 1;
     }
-    bad = copy(in, out, argv[3]);
+    bad = embed_file(in, out, argv[3]);
     fclose(in);
     return fclose(out) != 0 || bad;
 }

@@ -54,7 +54,7 @@ void event_json(struct buf *b, const struct event_view *v)
     jw_end_object(b);
 }
 
-static void add_entry(struct event_page *p, const struct event_view *v, const uint32_t *uid)
+static void event_page_add(struct event_page *p, const struct event_view *v, const uint32_t *uid)
 {
     struct event_entry en = {.seq = v->seq,
                              .first = v->first,
@@ -87,7 +87,7 @@ static bool keep_uid(void *arg, const struct job_view *v)
     return false;
 }
 
-static bool owner_of(struct event_page *p, uint64_t job, uint32_t *out)
+static bool event_owner(struct event_page *p, uint64_t job, uint32_t *out)
 {
     struct err e = {0};
 
@@ -151,7 +151,7 @@ static void split_flush(struct splitting *s)
     size_t n = s->page->entries.n;
 
     if (s->piece.first)
-        add_entry(s->page, &s->piece, &s->uid);
+        event_page_add(s->page, &s->piece, &s->uid);
     if (s->page->entries.n > n)
         vec_last(&s->page->entries).part = true;
     s->piece.first = 0;
@@ -186,13 +186,13 @@ static void add_owned(struct event_page *p, const struct event_view *v)
 {
     uint32_t uid;
 
-    if (!v->first || !owner_of(p, v->first, &uid)) {
-        add_entry(p, v, NULL);
+    if (!v->first || !event_owner(p, v->first, &uid)) {
+        event_page_add(p, v, NULL);
     } else if (v->first == v->last || all_of(p, v, uid)) {
-        add_entry(p, v, &uid);
+        event_page_add(p, v, &uid);
     } else {
         if (p->owners) /* admins get it whole */
-            add_entry(p, v, NULL);
+            event_page_add(p, v, NULL);
         add_split(p, v); /* and everybody their part */
     }
 }
@@ -210,12 +210,12 @@ struct keeping {
     size_t rows;
 };
 
-static char *copy(struct str s)
+static char *event_text_copy(struct str s)
 {
     return xstrndup(s.p ? s.p : "", s.n);
 }
 
-static bool on_event(void *arg, const struct event_view *v)
+static bool event_page_on_row(void *arg, const struct event_view *v)
 {
     struct keeping *k = arg;
     struct event_page *p = k->page;
@@ -224,11 +224,11 @@ static bool on_event(void *arg, const struct event_view *v)
     k->rows++;
     p->last = MAX(p->last, v->seq);
     if (p->filter.all && !p->owners) {
-        add_entry(p, v, NULL);
+        event_page_add(p, v, NULL);
         return !p->text.overflow;
     }
-    one.kind = copy(v->kind);
-    one.data = copy(v->data);
+    one.kind = event_text_copy(v->kind);
+    one.data = event_text_copy(v->data);
     one.v.kind.p = one.kind;
     one.v.data.p = one.data;
     vec_push(&k->kept, one);
@@ -240,7 +240,7 @@ void event_page_read(void *page)
     struct event_page *p = page;
     struct keeping k = {.page = p};
 
-    store_events(p->store, p->after, p->limit, p->filter.job, on_event, &k, &p->err);
+    store_events(p->store, p->after, p->limit, p->filter.job, event_page_on_row, &k, &p->err);
     for (size_t i = 0; i < k.kept.n; i++) {
         add_owned(p, &k.kept.p[i].v);
         free(k.kept.p[i].kind);

@@ -215,8 +215,8 @@ static void on_ping(void *arg)
             http_stream_write(st->req, STR(": still here\n\n"));
 }
 
-static void stream_open(struct events *ev, struct http_req *r, const struct event_filter *f,
-                        bool resume, uint64_t after)
+static void event_stream_open(struct events *ev, struct http_req *r, const struct event_filter *f,
+                              bool resume, uint64_t after)
 {
     struct stream *st = xcalloc(1, sizeof(*st));
     uint64_t newest = store_last_event(ev->api->conf.store);
@@ -303,7 +303,7 @@ static void events_then(struct call *c)
     }
     r = call_take_req(c);
     if (r)
-        stream_open(call_api(c)->events, r, &d->filter, d->resume, d->after);
+        event_stream_open(call_api(c)->events, r, &d->filter, d->resume, d->after);
     call_free(c);
 }
 

@@ -94,7 +94,7 @@ static void on_follow_gone(void *arg, struct http_req *r)
         follow_free(f);
 }
 
-static void follow_end(struct follow *f)
+static void follow_close(struct follow *f)
 {
     http_on_gone(f->req, NULL, NULL);
     http_on_drain(f->req, NULL, NULL);
@@ -104,7 +104,7 @@ static void follow_end(struct follow *f)
 
 /* ---- reading ---- */
 
-int log_open(const char *path)
+int log_file_open(const char *path)
 {
     struct stat st;
     AUTO_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -178,7 +178,7 @@ static ssize_t read_data(struct follow *f, int64_t *from)
     return hole > *from ? MIN(n, hole - *from) : n;
 }
 
-static void read_piece(struct follow *f)
+static void follow_read_piece(struct follow *f)
 {
     struct log_mark mark = log_mark_read(f->fd);
 
@@ -206,10 +206,10 @@ static void read_run(void *arg)
         f->key.run != 0)
         find_path(f);
     if (f->fd < 0 && f->path)
-        f->fd = log_open(f->path);
+        f->fd = log_file_open(f->path);
     if (f->fd < 0)
         return;
-    read_piece(f);
+    follow_read_piece(f);
 }
 
 static void follow_wake(struct follow *f);
@@ -236,7 +236,7 @@ static void read_done(void *arg)
         if (!http_stream_write(f->req, (struct str){f->piece, (size_t)f->got}))
             return; /* cut off; on_follow_gone follows */
     } else if (f->over && !f->reread) {
-        follow_end(f);
+        follow_close(f);
         return;
     }
     if (again)
@@ -303,7 +303,7 @@ void follow_open(struct follows *all, struct http_req *r, struct run_key key, bo
 
 /* ---- waking ---- */
 
-static void on_inotify(void *arg, int events, int error)
+static void follows_on_inotify(void *arg, int events, int error)
 {
     struct follows *all = arg;
     char text[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
@@ -352,7 +352,7 @@ struct follows *follows_new(struct api *a)
     all->tick = timer_new(a->conf.loop, on_tick, all);
     all->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     if (all->inotify_fd >= 0) {
-        all->watch = watch_new(a->conf.loop, all->inotify_fd, on_inotify, all);
+        all->watch = watch_new(a->conf.loop, all->inotify_fd, follows_on_inotify, all);
         watch_start(all->watch, WATCH_READ);
     }
     return all;

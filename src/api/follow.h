@@ -14,4 +14,4 @@ void follows_end(struct follows *all);
 void follow_open(struct follows *all, struct http_req *r, struct run_key key, bool err_stream,
                  int64_t at, bool once);
 /* A regular file that is not a link, or -1 with errno.  Any thread. */
-int log_open(const char *path);
+int log_file_open(const char *path);

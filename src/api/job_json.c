@@ -74,7 +74,7 @@ static void put_batch(struct buf *b, const struct job_view *v)
 }
 
 /* What is recorded of its training; nothing for jobs that do not train. */
-static void put_training(struct buf *b, struct str recorded)
+static void job_put_training(struct buf *b, struct str recorded)
 {
     struct core_training_past p;
 
@@ -111,7 +111,7 @@ void job_json_open(struct buf *b, const struct job_view *v)
     jw_int(b, "mem_bytes", v->need.mem_bytes);
     jw_int(b, "gpus", v->need.gpus);
     jw_bool(b, "cancel_requested", v->cancel_requested);
-    put_training(b, v->training);
+    job_put_training(b, v->training);
     jw_null(b, "gpu");
 }
 

@@ -17,14 +17,14 @@ static bool keep_facts(void *arg, const struct job_view *v)
     return false;
 }
 
-static int not_found(struct str ref, struct err *e)
+static int job_ref_not_found(struct str ref, struct err *e)
 {
     return err_set(e, ERR_NOT_FOUND,
                    "there is no job '" STR_FMT "'; 'berth ls' shows those there are",
                    (int)MIN(ref.n, 60), ref.p);
 }
 
-static int ambiguous(struct str ref, struct err *e)
+static int job_ref_ambiguous(struct str ref, struct err *e)
 {
     return err_set(e, ERR_CONFLICT,
                    "'" STR_FMT "' is the beginning of more than one job id; give more of it",
@@ -55,13 +55,13 @@ static int resolve_own(struct call *c, struct str ref, struct job_facts *out, st
     struct own_matches m = {0};
 
     if (c->who.token.job != 0)
-        return not_found(ref, e);
+        return job_ref_not_found(ref, e);
     if (store_jobs(call_api(c)->conf.store, &q, count_match, &m, NULL, e) < 0)
         return -1;
     if (m.n == 0)
-        return not_found(ref, e);
+        return job_ref_not_found(ref, e);
     if (m.n > 1)
-        return ambiguous(ref, e);
+        return job_ref_ambiguous(ref, e);
     *out = m.first;
     return 0;
 }
@@ -82,14 +82,14 @@ int job_ref_resolve(struct call *c, struct str ref, struct job_facts *out, struc
 
     if (store_resolve(s, ref, &seq, &why) < 0 || store_job(s, seq, keep_facts, &f, &why) < 0) {
         if (why.code == ERR_NOT_FOUND)
-            return not_found(ref, e);
+            return job_ref_not_found(ref, e);
         if (why.code == ERR_CONFLICT && !c->who.caller.admin)
             return resolve_own(c, ref, out, e);
         *e = why;
         return -1;
     }
     if (!may_see(&c->who, &f))
-        return not_found(ref, e);
+        return job_ref_not_found(ref, e);
     *out = f;
     return 0;
 }
@@ -171,7 +171,7 @@ static int sort_key(struct call *c, const char *text, struct job_query *q, struc
 }
 
 /* For who is not an admin a batch that is not there looks like one of somebody else: empty. */
-static int find_batch(struct call *c, const char *name, uint64_t *out, struct err *e)
+static int list_find_batch(struct call *c, const char *name, uint64_t *out, struct err *e)
 {
     struct err why = {0};
 
@@ -204,7 +204,7 @@ int list_params_query(struct call *c, const struct list_params *p, struct job_qu
         return -1;
     if (sort_key(c, p->sort, &q, e) < 0)
         return -1;
-    if (p->batch && find_batch(c, p->batch, &q.batch, e) < 0)
+    if (p->batch && list_find_batch(c, p->batch, &q.batch, e) < 0)
         return -1;
     *out = q;
     return 0;

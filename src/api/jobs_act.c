@@ -236,7 +236,7 @@ static void act_reply(struct call *c)
     call_reply(c);
 }
 
-static void on_acted(void *arg, const struct err *e, const struct acted *r)
+static void act_on_acted(void *arg, const struct err *e, const struct acted *r)
 {
     struct call *c = arg;
     struct act *a = c->data;
@@ -266,7 +266,7 @@ static void act_piece(struct call *c)
     a->pending++;
     if (!last)
         call_later(c, act_piece);
-    a->what->fn(call_api(c)->conf.core, from, n, &c->who.caller, on_acted, c);
+    a->what->fn(call_api(c)->conf.core, from, n, &c->who.caller, act_on_acted, c);
 }
 
 static void act_then(struct call *c)

@@ -11,7 +11,7 @@ struct listing {
     struct list_params params;
 };
 
-static bool add_job(void *arg, const struct job_view *v)
+static bool jobs_list_add(void *arg, const struct job_view *v)
 {
     struct call *c = arg;
     struct buf *b = &c->out;
@@ -21,7 +21,7 @@ static bool add_job(void *arg, const struct job_view *v)
     return !b->overflow;
 }
 
-static int list_run(struct call *c)
+static int jobs_list_run(struct call *c)
 {
     struct job_query q;
     AUTO_FREE char *next = NULL;
@@ -30,7 +30,7 @@ static int list_run(struct call *c)
         return -1;
     jw_object(&c->out, NULL);
     jw_array(&c->out, "items");
-    if (store_jobs(call_api(c)->conf.store, &q, add_job, c, &next, &c->err) < 0)
+    if (store_jobs(call_api(c)->conf.store, &q, jobs_list_add, c, &next, &c->err) < 0)
         return -1;
     jw_end_array(&c->out);
     jw_key(&c->out, STR("next"));
@@ -59,7 +59,7 @@ static int summary_run(struct call *c)
     return 0;
 }
 
-static void list_start(struct call *c, call_work_fn run, call_fn then)
+static void jobs_list_start(struct call *c, call_work_fn run, call_fn then)
 {
     struct listing *l = call_alloc(c, sizeof(*l));
 
@@ -73,10 +73,10 @@ static void list_start(struct call *c, call_work_fn run, call_fn then)
 
 void jobs_list(struct call *c)
 {
-    list_start(c, list_run, job_live_reply);
+    jobs_list_start(c, jobs_list_run, job_live_reply);
 }
 
 void jobs_summary(struct call *c)
 {
-    list_start(c, summary_run, NULL);
+    jobs_list_start(c, summary_run, NULL);
 }

@@ -15,7 +15,7 @@ static bool add_open(void *arg, const struct job_view *v)
     return false;
 }
 
-static bool add_run(void *arg, const struct run_view *v)
+static bool job_run_json(void *arg, const struct run_view *v)
 {
     struct buf *b = arg;
     const char *state = v->ended ? run_end_name(v->why) : v->started_ms ? "running" : "starting";
@@ -39,7 +39,7 @@ static bool add_run(void *arg, const struct run_view *v)
 }
 
 /* Tags, parameters and artifacts of a job, each with its last value. */
-static void add_mark(struct buf *b, const struct mark_view *v)
+static void job_mark_json(struct buf *b, const struct mark_view *v)
 {
     jw_key(b, v->name);
     if (v->kind == MARK_TAG) {
@@ -57,11 +57,11 @@ static void add_mark(struct buf *b, const struct mark_view *v)
 
 static bool keep_mark(void *arg, const struct mark_view *v)
 {
-    add_mark(arg, v);
+    job_mark_json(arg, v);
     return true;
 }
 
-static bool add_metric(void *arg, const struct series_view *v)
+static bool job_metric_json(void *arg, const struct series_view *v)
 {
     struct buf *b = arg;
 
@@ -91,7 +91,7 @@ static int put_tracked(struct call *c, uint64_t seq)
         return -1;
     jw_end_object(&c->out);
     jw_object(&c->out, "metrics");
-    if (store_series(s, &seq, 1, add_metric, &c->out, &c->err) < 0)
+    if (store_series(s, &seq, 1, job_metric_json, &c->out, &c->err) < 0)
         return -1;
     jw_end_object(&c->out);
     jw_object(&c->out, "artifacts");
@@ -112,7 +112,7 @@ static int get_run(struct call *c)
     if (job_ref_arg(c, &f) < 0 || store_job(s, f.seq, add_open, c, &c->err) < 0)
         return -1;
     jw_array(&c->out, "runs");
-    if (store_runs(s, f.seq, add_run, &c->out, &c->err) < 0 ||
+    if (store_runs(s, f.seq, job_run_json, &c->out, &c->err) < 0 ||
         store_job_spec(s, f.seq, &spec, &c->err) < 0 ||
         store_job_deps(s, f.seq, &after, &n_after, &c->err) < 0)
         return -1;
@@ -196,7 +196,7 @@ static bool add_ended(void *arg, const struct job_view *v)
     return false;
 }
 
-static int explain_run(struct call *c)
+static int job_explain_run(struct call *c)
 {
     struct explain *x = c->data;
 
@@ -231,7 +231,7 @@ void jobs_explain(struct call *c)
     buf_init(&x->ended, 64 << 10);
     c->data = x;
     c->free_data = explain_free;
-    call_work(c, explain_run, explain_then);
+    call_work(c, job_explain_run, explain_then);
 }
 
 /* ---- GET /v1/jobs/{job}/control: what berth.should_stop() asks ---- */

@@ -26,8 +26,8 @@ static void submitting_free(void *data)
 
 /* ---- the answer ---- */
 
-static void put_one(struct buf *b, struct id id, uint64_t number, struct str name,
-                    enum job_state state)
+static void submitted_json(struct buf *b, struct id id, uint64_t number, struct str name,
+                           enum job_state state)
 {
     jw_object(b, NULL);
     jw_id(b, "id", id);
@@ -37,8 +37,8 @@ static void put_one(struct buf *b, struct id id, uint64_t number, struct str nam
     jw_end_object(b);
 }
 
-static void put_many(struct buf *b, uint64_t batch, struct id batch_id, uint64_t first, uint64_t n,
-                     struct id first_id)
+static void submitted_many_json(struct buf *b, uint64_t batch, struct id batch_id, uint64_t first,
+                                uint64_t n, struct id first_id)
 {
     jw_object(b, NULL);
     if (batch)
@@ -51,7 +51,7 @@ static void put_many(struct buf *b, uint64_t batch, struct id batch_id, uint64_t
     jw_end_object(b);
 }
 
-static void on_submitted(void *arg, const struct err *e, const struct submitted *r)
+static void jobs_on_submitted(void *arg, const struct err *e, const struct submitted *r)
 {
     struct call *c = arg;
     struct submitting *d = c->data;
@@ -63,12 +63,12 @@ static void on_submitted(void *arg, const struct err *e, const struct submitted 
     }
     c->status = 201;
     if (d->single) {
-        put_one(&c->out, r->id, r->first, d->name, r->held ? JOB_HELD : JOB_QUEUED);
+        submitted_json(&c->out, r->id, r->first, d->name, r->held ? JOB_HELD : JOB_QUEUED);
         snprintf(location, sizeof(location), "/v1/jobs/%llu", (unsigned long long)r->first);
         if (c->req)
             http_reply_header(c->req, "Location", location);
     } else {
-        put_many(&c->out, r->batch, r->batch_id, r->first, r->n, r->id);
+        submitted_many_json(&c->out, r->batch, r->batch_id, r->first, r->n, r->id);
     }
     call_reply(c);
 }
@@ -80,15 +80,15 @@ static bool add_replay(void *arg, const struct job_view *v)
     struct submitting *d = c->data;
 
     if (d->single)
-        put_one(&c->out, v->id, v->seq, v->name, v->state);
+        submitted_json(&c->out, v->id, v->seq, v->name, v->state);
     else
-        put_many(&c->out, v->batch, v->batch_id, d->made.first, d->made.n, v->id);
+        submitted_many_json(&c->out, v->batch, v->batch_id, d->made.first, d->made.n, v->id);
     return false;
 }
 
 /* ---- reading: worker thread ---- */
 
-static int resolve(void *arg, struct str ref, uint64_t *out, struct err *e)
+static int submit_resolve_ref(void *arg, struct str ref, uint64_t *out, struct err *e)
 {
     struct job_facts f;
 
@@ -125,7 +125,7 @@ static int submit_run(struct call *c)
     known = call_once_find(c, &d->made);
     if (known < 0)
         return -1;
-    if (submit_parse(d->x, resolve, c, &c->err) < 0) {
+    if (submit_parse(d->x, submit_resolve_ref, c, &c->err) < 0) {
         if (!known || c->err.code == ERR_INVALID)
             return -1;
         c->err = (struct err){0}; /* a job it waits for may be gone by now: what was made counts */
@@ -149,10 +149,10 @@ static int submit_run(struct call *c)
 /* The rows borrow the caller's name: it must be the submission's own copy. */
 static void submit_hand_over(struct call *c, struct submit *x)
 {
-    core_submit_take(call_api(c)->conf.core, &x->s, &x->who, on_submitted, c);
+    core_submit_take(call_api(c)->conf.core, &x->s, &x->who, jobs_on_submitted, c);
 }
 
-static void submit_then(struct call *c)
+static void jobs_submit_then(struct call *c)
 {
     struct submitting *d = c->data;
 
@@ -173,7 +173,7 @@ static bool is_small(const struct submitting *d)
     return !d->yaml && d->x->body_n <= SMALL_BODY_BYTES;
 }
 
-static void submit_begin(struct call *c)
+static void jobs_submit_begin(struct call *c)
 {
     struct submitting *d = c->data;
 
@@ -184,11 +184,11 @@ static void submit_begin(struct call *c)
         }
         d->prepared = true;
         if (d->x->single) {
-            call_here(c, submit_run, submit_then);
+            call_here(c, submit_run, jobs_submit_then);
             return;
         }
     }
-    call_work(c, submit_run, submit_then);
+    call_work(c, submit_run, jobs_submit_then);
 }
 
 /* ---- the request: loop thread ---- */
@@ -205,7 +205,7 @@ static bool is_yaml(struct str type)
     return false;
 }
 
-static int check(const struct call *c, const struct submitting *d, struct err *e)
+static int submit_check_size(const struct call *c, const struct submitting *d, struct err *e)
 {
     if (d->batch.n > SPEC_NAME_MAX)
         return err_set(e, ERR_LIMIT, "batch: is %zu bytes long; at most %d are allowed", d->batch.n,
@@ -226,12 +226,12 @@ void jobs_submit(struct call *c)
     d->yaml = is_yaml(http_header(c->req, "content-type"));
     d->batch = str_of(call_param(c, "batch"));
     c->data = d;
-    if (check(c, d, &c->err) < 0) {
+    if (submit_check_size(c, d, &c->err) < 0) {
         call_fail(c, &c->err);
         return;
     }
     body = http_body_take(c->req, &n);
     d->x = submit_new_take(body, n, &c->who.caller);
     c->free_data = submitting_free;
-    call_run_once(c, submit_begin);
+    call_run_once(c, jobs_submit_begin);
 }

@@ -63,7 +63,7 @@ static int logs_run(struct call *c)
     /* Paths are made of the home alone, which never changes: safe to ask from here. */
     key = (struct run_key){d->f.seq, (uint32_t)d->run};
     path = d->err_stream ? core_err_path(core, key) : core_log_path(core, key);
-    d->fd = log_open(path);
+    d->fd = log_file_open(path);
     if (d->fd >= 0) {
         d->hole = has_hole(d->fd);
         return 0;

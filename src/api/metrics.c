@@ -46,7 +46,7 @@
     X(drained, "1 when the node starts nothing.", n->drained)                                      \
     X(away, "1 when the node cannot be reached.", n->away)
 
-static void put_nodes(struct buf *b, const struct core *core)
+static void metrics_put_nodes(struct buf *b, const struct core *core)
 {
 #define X(what, help, value)                                                                       \
     buf_adds(b, "# HELP berth_node_" #what " " help "\n# TYPE berth_node_" #what " gauge\n");      \
@@ -101,7 +101,7 @@ static int64_t gpu_memory_foreign(const struct device *d)
     return d->foreign_bytes;
 }
 
-static int64_t gpu_busy(const struct device *d)
+static int64_t gpu_busy_percent(const struct device *d)
 {
     return d->busy_percent;
 }
@@ -128,7 +128,7 @@ static void put_gpus(struct buf *b, const struct core *core)
     put_gpu_gauge(b, core, "memory_bytes_used", "Memory in use, by anybody.", gpu_memory_used);
     put_gpu_gauge(b, core, "memory_bytes_foreign", "Memory of processes that are no jobs.",
                   gpu_memory_foreign);
-    put_gpu_gauge(b, core, "busy_percent", "Share of time in which it computed.", gpu_busy);
+    put_gpu_gauge(b, core, "busy_percent", "Share of time in which it computed.", gpu_busy_percent);
     put_gpu_gauge(b, core, "power_milliwatts", "What it draws.", gpu_power);
     put_gpu_gauge(b, core, "usable", "0 when it is lost or excluded.", gpu_usable);
 }
@@ -150,7 +150,7 @@ void metrics_get(struct call *c)
     METRIC_LIST(X)
 #undef X
     put_ended(b, &core);
-    put_nodes(b, a->conf.core);
+    metrics_put_nodes(b, a->conf.core);
     put_gpus(b, a->conf.core);
     buf_addf(b,
              "# HELP berth_info The running version.\n# TYPE berth_info gauge\n"

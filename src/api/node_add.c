@@ -50,7 +50,8 @@ static int unknown_key(const char *key, struct err *e)
                    near ? near : "", near ? "\"?" : "");
 }
 
-static int read_text(const struct add_key *k, const struct json *v, struct json *out, struct err *e)
+static int node_read_text(const struct add_key *k, const struct json *v, struct json *out,
+                          struct err *e)
 {
     struct str s = json_type(v) == JSON_STR ? json_str(v) : STR("");
 
@@ -91,7 +92,7 @@ static int read_member(const char *key, const struct json *v, struct json *out, 
     if (!v)
         return 0;
     if (k->kind == ADD_TEXT)
-        return read_text(k, v, out, e);
+        return node_read_text(k, v, out, e);
     if (k->kind != ADD_BOOL)
         return read_amount(k, v, out, e);
     if (json_type(v) != JSON_BOOL)
@@ -101,7 +102,7 @@ static int read_member(const char *key, const struct json *v, struct json *out, 
 }
 
 /* "gpu7" of ssh://ada@gpu7:2222: what stands between user and port. */
-static struct str host_of(struct str url)
+static struct str url_host(struct str url)
 {
     struct str rest, host;
 
@@ -133,7 +134,7 @@ static int check_fleeting(const struct json *conf, struct err *e)
     return 0;
 }
 
-static int read_body(struct call *c, struct str body, struct json **out)
+static int node_read_body(struct call *c, struct str body, struct json **out)
 {
     struct json *j = NULL;
     int rc = 0;
@@ -162,18 +163,18 @@ void nodes_add(struct call *c)
 {
     struct json *conf = NULL;
 
-    if (read_body(c, http_body(c->req), &conf) < 0) {
+    if (node_read_body(c, http_body(c->req), &conf) < 0) {
         json_free(conf);
         call_fail(c, &c->err);
         return;
     }
     const struct json *name = json_get(conf, "name");
-    c->arg[0] = call_copy(c, name ? json_str(name) : host_of(json_str(json_get(conf, "url"))));
+    c->arg[0] = call_copy(c, name ? json_str(name) : url_host(json_str(json_get(conf, "url"))));
     core_node_add(call_api(c)->conf.core, c->arg[0], conf, &c->who.caller, on_added, c);
     json_free(conf);
 }
 
-static void on_removed(void *arg, const struct err *e, const struct acted *r)
+static void node_on_removed(void *arg, const struct err *e, const struct acted *r)
 {
     struct call *c = arg;
 
@@ -194,5 +195,5 @@ void nodes_remove(struct call *c)
         call_fail(c, &c->err);
         return;
     }
-    core_node_remove(call_api(c)->conf.core, c->arg[0], force, &c->who.caller, on_removed, c);
+    core_node_remove(call_api(c)->conf.core, c->arg[0], force, &c->who.caller, node_on_removed, c);
 }

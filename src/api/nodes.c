@@ -75,7 +75,7 @@ static void put_device(struct buf *b, const struct device *d)
     jw_time(b, "seen", d->seen_ms);
 }
 
-static void put_devices(struct buf *b, struct core *core, size_t at, const struct caller *who)
+static void node_put_devices(struct buf *b, struct core *core, size_t at, const struct caller *who)
 {
     const struct node *n = core_node(core, at);
     const struct usage *u = core_usage(core, at);
@@ -126,7 +126,7 @@ void node_json(struct buf *b, struct core *core, size_t at, const struct caller 
     jw_mcpu(b, "cpus", n->mcpu);
     jw_int(b, "mem_bytes", n->mem_bytes);
     jw_int(b, "gpus", (int64_t)n->n_devices);
-    put_devices(b, core, at, who);
+    node_put_devices(b, core, at, who);
     jw_int(b, "used_slots", u->slots);
     jw_mcpu(b, "used_cpus", u->mcpu);
     jw_int(b, "used_mem_bytes", u->mem_bytes);

@@ -188,7 +188,7 @@ static int read_end(struct call *c)
     return whole_member(c, "exit_code", 0, 255, &d->exit_code);
 }
 
-static void on_ended(void *arg, const struct err *e, const struct acted *r)
+static void outside_on_ended(void *arg, const struct err *e, const struct acted *r)
 {
     struct call *c = arg;
 
@@ -209,7 +209,8 @@ static void end_then(struct call *c)
     struct caller who = c->who.caller;
 
     who.admin |= c->who.token.job == d->f.seq; /* it speaks for itself */
-    core_outside_end(call_api(c)->conf.core, d->f.seq, d->exit_code, d->why, &who, on_ended, c);
+    core_outside_end(call_api(c)->conf.core, d->f.seq, d->exit_code, d->why, &who, outside_on_ended,
+                     c);
 }
 
 void outside_end(struct call *c)

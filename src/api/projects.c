@@ -113,7 +113,7 @@ struct batches_call {
     struct buf *out;
 };
 
-static bool add_batch(void *arg, const struct batch_view *v)
+static bool batches_add(void *arg, const struct batch_view *v)
 {
     struct batches_call *d = arg;
     struct buf *b = d->out;
@@ -143,7 +143,7 @@ static int batches_run(struct call *c)
     jw_object(&c->out, NULL);
     jw_array(&c->out, "items");
     if (store_batches(call_api(c)->conf.store, !c->who.caller.admin, c->who.caller.uid,
-                      (uint64_t)d->before, (size_t)d->limit, add_batch, d, &c->err) < 0)
+                      (uint64_t)d->before, (size_t)d->limit, batches_add, d, &c->err) < 0)
         return -1;
     if (d->n == (size_t)d->limit && d->last > 1)
         snprintf(next, sizeof(next), "%llu", (unsigned long long)d->last);

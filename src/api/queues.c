@@ -25,7 +25,7 @@ static bool keep_queue(void *arg, struct str name, bool paused)
     return true;
 }
 
-static int list_run(struct call *c)
+static int queues_run(struct call *c)
 {
     struct store *s = call_api(c)->conf.store;
     struct queue_names q = {.mem = &c->mem};
@@ -56,7 +56,7 @@ static int list_run(struct call *c)
 void queues_list(struct call *c)
 {
     c->etag.wanted = true;
-    call_work(c, list_run, NULL);
+    call_work(c, queues_run, NULL);
 }
 
 static void on_set(void *arg, const struct err *e, const struct acted *r)

@@ -26,7 +26,7 @@ static int post_run(struct call *c)
     return 0;
 }
 
-static void on_reported(void *arg, const struct err *e, int64_t offset)
+static void reports_on_done(void *arg, const struct err *e, int64_t offset)
 {
     struct call *c = arg;
 
@@ -45,7 +45,7 @@ static void post_then(struct call *c)
     struct reports_call *d = c->data;
     struct run_key key = {d->f.seq, (uint32_t)d->run};
 
-    core_report(call_api(c)->conf.core, key, d->offset, d->lines, on_reported, c);
+    core_report(call_api(c)->conf.core, key, d->offset, d->lines, reports_on_done, c);
 }
 
 void reports_post(struct call *c)

@@ -38,7 +38,7 @@ void jw_step(struct buf *b, const char *key, int64_t step)
 
 /* ---- points ---- */
 
-static bool add_point(void *arg, const struct point_view *v)
+static bool series_add_point(void *arg, const struct point_view *v)
 {
     struct buf *b = arg;
 
@@ -59,7 +59,7 @@ static int put_points(struct series_call *d, uint64_t job, const char *name)
 
     jw_array(b, NULL);
     if (store_points(call_api(d->c)->conf.store, job, str_of(name), (uint64_t)d->first,
-                     (size_t)d->limit, add_point, b, &d->c->err) < 0)
+                     (size_t)d->limit, series_add_point, b, &d->c->err) < 0)
         return -1;
     jw_end_array(b);
     return 0;
@@ -67,8 +67,8 @@ static int put_points(struct series_call *d, uint64_t job, const char *name)
 
 /* ---- buckets ---- */
 
-static void put_column(struct buf *b, const char *key, const struct series_bucket *all, size_t n,
-                       double (*value)(const struct series_bucket *))
+static void series_put_column(struct buf *b, const char *key, const struct series_bucket *all,
+                              size_t n, double (*value)(const struct series_bucket *))
 {
     jw_array(b, key);
     for (size_t i = 0; i < n; i++) {
@@ -140,9 +140,9 @@ static int put_buckets(struct series_call *d, uint64_t job, const char *name)
     jw_int(b, "from", a.from);
     jw_int(b, "to", a.to);
     put_whole(b, "x", all, a.n, false);
-    put_column(b, "min", all, a.n, min_of);
-    put_column(b, "max", all, a.n, max_of);
-    put_column(b, "last", all, a.n, last_of);
+    series_put_column(b, "min", all, a.n, min_of);
+    series_put_column(b, "max", all, a.n, max_of);
+    series_put_column(b, "last", all, a.n, last_of);
     put_whole(b, "count", all, a.n, true);
     jw_end_object(b);
     return 0;
@@ -158,7 +158,7 @@ static bool keep_name(void *arg, const struct series_view *v)
     return true;
 }
 
-static int list_names(struct series_call *d, uint64_t job)
+static int series_list_names(struct series_call *d, uint64_t job)
 {
     if (!d->name)
         return store_series(call_api(d->c)->conf.store, &job, 1, keep_name, d, &d->c->err);
@@ -174,7 +174,7 @@ static int metrics_run(struct call *c)
 
     if (job_ref_arg(c, &f) < 0)
         return -1;
-    rc = list_names(d, f.seq);
+    rc = series_list_names(d, f.seq);
     jw_object(&c->out, NULL);
     jw_object(&c->out, "metrics");
     for (size_t i = 0; rc == 0 && i < d->names.n; i++) {

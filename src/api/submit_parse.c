@@ -63,20 +63,20 @@ void submit_free(struct submit *x)
     free(x);
 }
 
-static void free_submission(struct submission *s)
+static void submit_free_taken(struct submission *s)
 {
     submit_free((struct submit *)s);
 }
 
 /* ---- one element ---- */
 
-static int bad(const struct reading *r, const char *key, const char *text)
+static int element_bad(const struct reading *r, const char *key, const char *text)
 {
     return err_set(r->e, ERR_INVALID, "%s%s: %s", r->path, key, text);
 }
 
 /* Says which element a syntax error is in. */
-static int wrap(const struct reading *r)
+static int element_wrap(const struct reading *r)
 {
     return r->path[0] ? err_wrap(r->e, "job %zu of the list", r->x->jobs.n) : -1;
 }
@@ -94,7 +94,7 @@ static int take_member(struct reading *r, struct element *el, struct str key, st
         if (!str_eq_c(key, apart[i].name))
             continue;
         if (apart[i].slot->p)
-            return bad(r, apart[i].name, "is given twice; keep one");
+            return element_bad(r, apart[i].name, "is given twice; keep one");
         *apart[i].slot = value;
         if (apart[i].slot != &el->name)
             el->whole = false;
@@ -102,7 +102,8 @@ static int take_member(struct reading *r, struct element *el, struct str key, st
     }
     for (size_t i = 0; i < ARRAY_SIZE(sweep_keys); i++)
         if (str_eq_c(key, sweep_keys[i]))
-            return bad(r, sweep_keys[i], "belongs to a sweep; submit it as an object of its own");
+            return element_bad(r, sweep_keys[i],
+                               "belongs to a sweep; submit it as an object of its own");
     if (r->rest.n > 1) /* jw_key could not tell: the value before is not checked yet */
         buf_addc(&r->rest, ',');
     jw_key(&r->rest, key);
@@ -210,7 +211,7 @@ static struct str spec_text(struct reading *r, const struct element *el, struct 
     return (struct str){at, text.n};
 }
 
-static int new_spec(struct reading *r, const struct element *el, struct str *params)
+static int element_new_spec(struct reading *r, const struct element *el, struct str *params)
 {
     struct str body = spec_text(r, el, params);
     struct json *j = NULL;
@@ -221,7 +222,7 @@ static int new_spec(struct reading *r, const struct element *el, struct str *par
         return err_set(r->e, ERR_LIMIT, "%s: is larger than %d MiB", r->path[0] ? r->path : "body",
                        SPEC_MAX_BYTES >> 20);
     if (json_parse(body, "body", &j, r->e) < 0)
-        return wrap(r);
+        return element_wrap(r);
     rc = spec_parse(j, r->path, &s, r->e);
     json_free(j);
     if (rc < 0)
@@ -235,7 +236,7 @@ static int new_spec(struct reading *r, const struct element *el, struct str *par
     return 0;
 }
 
-static int read_params(struct reading *r, struct str *text, struct json **out)
+static int element_read_params(struct reading *r, struct str *text, struct json **out)
 {
     if (text->p) {
         if (json_parse(*text, "params", out, r->e) < 0)
@@ -314,9 +315,9 @@ static int element_explain(const struct reading *r, const struct element *el)
     struct spec *s = NULL;
 
     if (json_parse(el->text, "body", &j, r->e) < 0)
-        return wrap(r);
+        return element_wrap(r);
     if (spec_parse(j, r->path, &s, r->e) == 0) /* says what a job is */
-        bad(r, "", "is not a job; see 'berth schema job'");
+        element_bad(r, "", "is not a job; see 'berth schema job'");
     spec_free(s);
     return -1;
 }
@@ -342,16 +343,17 @@ static int read_element(struct reading *r, struct str text)
     if (rc != 0)
         return rc < 0 ? -1 : element_explain(r, &el);
     if (r->rest.overflow)
-        return bad(r, "command", "is too large: a job may have at most 4 MiB besides its params");
+        return element_bad(r, "command",
+                           "is too large: a job may have at most 4 MiB besides its params");
     rc = -1;
     row.params = el.params;
-    if (read_after(r, el.after, &row) < 0 || read_params(r, &row.params, &params) < 0)
+    if (read_after(r, el.after, &row) < 0 || element_read_params(r, &row.params, &params) < 0)
         goto out;
     plain = !el.name.p || plain_name(el.name, &name);
     share = r->prev.spec && plain && r->prev.named == (el.name.p != NULL) &&
             str_eq(buf_str(&r->rest), buf_str(&r->prev.rest));
     if (!share) {
-        if (new_spec(r, &el, &row.params) < 0)
+        if (element_new_spec(r, &el, &row.params) < 0)
             goto out;
     }
     if (spec_check_placeholders(r->prev.spec, params, r->path, r->e) < 0)
@@ -463,6 +465,6 @@ int submit_parse(struct submit *x, submit_resolve_fn resolve, void *arg, struct 
     x->s.n_specs = x->specs.n;
     x->s.jobs = x->jobs.p;
     x->s.n_jobs = x->jobs.n;
-    x->s.free_fn = free_submission;
+    x->s.free_fn = submit_free_taken;
     return 0;
 }

@@ -47,7 +47,7 @@ static struct str text_since(const struct submit *x, size_t from)
     return (struct str){(const char *)from, x->texts.n - from};
 }
 
-static struct str settle(const struct submit *x, struct str s)
+static struct str text_settle(const struct submit *x, struct str s)
 {
     return s.n ? (struct str){x->texts.p + (size_t)s.p, s.n} : (struct str){NULL, 0};
 }
@@ -105,8 +105,8 @@ static int add_jobs(struct submit *x, const struct sweep *sw, struct err *e)
         vec_push(&x->jobs, row);
     }
     for (size_t i = 0; i < n; i++) {
-        x->jobs.p[i].params = settle(x, x->jobs.p[i].params);
-        x->jobs.p[i].name = settle(x, x->jobs.p[i].name);
+        x->jobs.p[i].params = text_settle(x, x->jobs.p[i].params);
+        x->jobs.p[i].name = text_settle(x, x->jobs.p[i].name);
     }
     return 0;
 }

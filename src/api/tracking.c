@@ -75,7 +75,7 @@ static int text_member(struct call *c, const char *key, struct str *out)
     return 0;
 }
 
-static void on_done(void *arg, const struct err *e, const struct acted *r)
+static void tracking_on_done(void *arg, const struct err *e, const struct acted *r)
 {
     struct call *c = arg;
 
@@ -98,7 +98,7 @@ static int job_and_body(struct call *c)
     return job_ref_arg(c, &d->f) < 0 || read_body(c) < 0 ? -1 : 0;
 }
 
-static void tag_then(struct call *c)
+static void tags_set_then(struct call *c)
 {
     struct tracking_call *d = c->data;
     struct str name, value;
@@ -106,13 +106,14 @@ static void tag_then(struct call *c)
     if (text_member(c, "name", &name) < 0 || text_member(c, "value", &value) < 0)
         call_fail(c, &c->err);
     else
-        core_tag(call_api(c)->conf.core, d->f.seq, name, value, &c->who.caller, on_done, c);
+        core_tag(call_api(c)->conf.core, d->f.seq, name, value, &c->who.caller, tracking_on_done,
+                 c);
 }
 
 void tags_set(struct call *c)
 {
     begin(c);
-    call_work(c, job_and_body, tag_then);
+    call_work(c, job_and_body, tags_set_then);
 }
 
 static int only_job(struct call *c)
@@ -120,11 +121,12 @@ static int only_job(struct call *c)
     return job_ref_arg(c, &((struct tracking_call *)c->data)->f);
 }
 
-static void untag_then(struct call *c)
+static void tags_remove_then(struct call *c)
 {
     struct tracking_call *d = c->data;
 
-    core_untag(call_api(c)->conf.core, d->f.seq, str_of(d->name), &c->who.caller, on_done, c);
+    core_untag(call_api(c)->conf.core, d->f.seq, str_of(d->name), &c->who.caller, tracking_on_done,
+               c);
 }
 
 void tags_remove(struct call *c)
@@ -134,7 +136,7 @@ void tags_remove(struct call *c)
         call_fail(c, &c->err);
         return;
     }
-    call_work(c, only_job, untag_then);
+    call_work(c, only_job, tags_remove_then);
 }
 
 /* ---- notes ---- */
@@ -175,7 +177,7 @@ void notes_of_job(struct call *c)
     call_work(c, job_notes_run, NULL);
 }
 
-static void note_then(struct call *c)
+static void notes_add_then(struct call *c)
 {
     struct tracking_call *d = c->data;
     struct str text, author;
@@ -184,13 +186,13 @@ static void note_then(struct call *c)
         call_fail(c, &c->err);
     else
         core_note(call_api(c)->conf.core, c->arg[0], d->f.seq, text, author, &c->who.caller,
-                  on_done, c);
+                  tracking_on_done, c);
 }
 
 void notes_add_to_job(struct call *c)
 {
     begin(c);
-    call_work(c, job_and_body, note_then);
+    call_work(c, job_and_body, notes_add_then);
 }
 
 static bool take_owner(void *arg, const struct project_view *v)
@@ -238,7 +240,7 @@ void notes_of_project(struct call *c)
 void notes_add_to_project(struct call *c)
 {
     begin(c);
-    call_work(c, read_body, note_then);
+    call_work(c, read_body, notes_add_then);
 }
 
 static void describe_then(struct call *c)
@@ -248,7 +250,7 @@ static void describe_then(struct call *c)
     if (text_member(c, "description", &text) < 0)
         call_fail(c, &c->err);
     else
-        core_describe(call_api(c)->conf.core, c->arg[0], text, &c->who.caller, on_done, c);
+        core_describe(call_api(c)->conf.core, c->arg[0], text, &c->who.caller, tracking_on_done, c);
 }
 
 void project_describe(struct call *c)
@@ -282,7 +284,7 @@ static const struct {
     {"html", "html", "text/html; charset=utf-8"},
 };
 
-static size_t type_of(struct str path)
+static size_t file_type_find(struct str path)
 {
     for (size_t i = 0; i < ARRAY_SIZE(file_types); i++) {
         size_t n = strlen(file_types[i].ending);
@@ -305,8 +307,8 @@ static const char *last_part(const char *dir)
 
 /* The part of `path` below the directory of some run of the job, or NULL.  A run on another host
  * names its directory there, which ends as ours does: "…/runs/0/42.1"; what was in it is here. */
-static const char *inside(const struct core *core, const struct job_facts *f, const char *path,
-                          char **out_dir)
+static const char *artifact_inside(const struct core *core, const struct job_facts *f,
+                                   const char *path, char **out_dir)
 {
     for (uint32_t run = f->attempt; run > 0; run--) {
         char *dir = core_run_dir(core, (struct run_key){f->seq, run});
@@ -350,7 +352,7 @@ static int open_artifact(struct artifact_list *l, const struct mark_view *v)
 {
     AUTO_FREE char *path = xstrndup(v->text.p, v->text.n);
     AUTO_FREE char *dir = NULL;
-    const char *rel = inside(call_api(l->c)->conf.core, l->f, path, &dir);
+    const char *rel = artifact_inside(call_api(l->c)->conf.core, l->f, path, &dir);
 
     return rel ? open_inside(dir, rel) : -1;
 }
@@ -359,7 +361,7 @@ static bool add_artifact(void *arg, const struct mark_view *v)
 {
     struct artifact_list *l = arg;
     struct buf *b = &l->c->out;
-    size_t type = type_of(v->text);
+    size_t type = file_type_find(v->text);
     AUTO_FD fd = open_artifact(l, v);
     struct stat st;
 
@@ -406,7 +408,7 @@ static bool take_artifact(void *arg, const struct mark_view *v)
     if (!str_eq_c(v->name, l->want))
         return true;
     l->found = true;
-    type = type_of(v->text);
+    type = file_type_find(v->text);
     d->type = type < ARRAY_SIZE(file_types) ? file_types[type].type : "application/octet-stream";
     d->fd = open_artifact(l, v);
     return false;

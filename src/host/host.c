@@ -298,7 +298,7 @@ void host_close(struct host *h)
         return;
     close_servers(h);
     if (h->turn.on) {
-        turn_end(h);
+        turn_finish(h);
         h->closing = true;
         struct ledger led = store_ledger(h->store);
         while ((store_busy(h->store) && led.healthy(led.self)) || h->works ||
@@ -318,7 +318,7 @@ void host_close(struct host *h)
     h->store = NULL;
     loop_run_once(h->loop, false); /* a commit posted by the writer finds its host alive */
     request_server_free(h->requests);
-    parts_free(h);
+    host_parts_free(h);
     api_free(h->api);
     job_ports_free(h->env.ports);
     auth_free(h->auth);

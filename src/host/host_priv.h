@@ -46,7 +46,7 @@ struct host {
 
 /* ---- turn.c: when the core plans and the store commits ---- */
 void turn_start(struct host *h);
-void turn_end(void *arg);       /* at the end of each turn of the loop; arg is the host */
+void turn_finish(void *arg);    /* at the end of each turn of the loop; arg is the host */
 void turn_on_commit(void *arg); /* on the writer's thread */
 void turn_stop(struct host *h);
 
@@ -70,4 +70,4 @@ void parts_recovered(struct host *h);
 void parts_committed(struct host *h);
 void parts_shut(struct host *h);
 bool parts_busy(const struct host *h);
-void parts_free(struct host *h);
+void host_parts_free(struct host *h);

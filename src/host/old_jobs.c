@@ -73,7 +73,7 @@ static void discard_run(struct host *h, struct run_key key)
     container_clean_dir(h->conf.engine, NULL, dir, &e); /* not all in it need be ours */
 }
 
-static void discard_work(void *arg)
+static void discard_files_work(void *arg)
 {
     struct discard *d = arg;
 
@@ -98,5 +98,5 @@ void old_jobs_discard(void *arg, const struct run_key *last, size_t n)
     *d = (struct discard){h, n};
     memcpy(d->keys, last, n * sizeof(*last));
     h->works++;
-    work_submit(h->loop, discard_work, discard_done, d);
+    work_submit(h->loop, discard_files_work, discard_done, d);
 }

@@ -91,7 +91,7 @@ static void on_pidfd(void *arg, int events, int error)
     watched_gone(arg, "its process ended without saying how");
 }
 
-static void on_look(void *arg)
+static void outside_on_look(void *arg)
 {
     struct outside_watch *w = arg;
     int64_t now = loop_mono_ms(w->loop);
@@ -196,7 +196,7 @@ struct outside_watch *outside_watch_new(struct loop *l, struct core *c)
     struct outside_watch *w = xcalloc(1, sizeof(*w));
 
     *w = (struct outside_watch){.loop = l, .core = c};
-    w->look = timer_new(l, on_look, w);
+    w->look = timer_new(l, outside_on_look, w);
     return w;
 }
 

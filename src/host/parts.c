@@ -80,7 +80,7 @@ bool parts_busy(const struct host *h)
     return false;
 }
 
-void parts_free(struct host *h)
+void host_parts_free(struct host *h)
 {
     FOR_PARTS(h, i, free)
     h->parts[i].part->free(h->parts[i].self);

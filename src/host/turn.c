@@ -26,7 +26,7 @@ static void turn_arm_wake(struct host *h)
                     at > clock_mono(&clock_system) ? at - clock_mono(&clock_system) : 0, 0);
 }
 
-void turn_end(void *arg)
+void turn_finish(void *arg)
 {
     struct host *h = arg;
 
@@ -81,14 +81,14 @@ void turn_start(struct host *h)
     timer_start(h->turn.idle, IDLE_MS, 0); /* the first jobs should find a log that need not grow */
     if (h->conf.retain_ms)
         timer_start(h->turn.retain, IDLE_MS, RETAIN_EVERY_MS);
-    loop_on_turn_end(h->loop, turn_end, h);
+    loop_on_turn_end(h->loop, turn_finish, h);
     h->turn.on = true;
 }
 
 void turn_stop(struct host *h)
 {
     if (h->turn.on)
-        loop_off_turn_end(h->loop, turn_end, h);
+        loop_off_turn_end(h->loop, turn_finish, h);
     timer_free(h->turn.wake);
     timer_free(h->turn.idle);
     timer_free(h->turn.retain);

@@ -1,4 +1,4 @@
-/* once.c - a request with an Idempotency-Key is carried out once, on every door
+/* once.c - a request with an Idempotency-Key is carried out once, for every service
  *
  * Owns: the keys under way of a server.  What keys made is in the store.
  */

@@ -1,4 +1,4 @@
-/* once.h - a request with an Idempotency-Key is carried out once, on every door
+/* once.h - a request with an Idempotency-Key is carried out once, for every service
  *
  * A key of a user names one answer for ever: the jobs it made.  Requests with the same key at the
  * same time are served one after the other, so the second finds what the first did.  A client that

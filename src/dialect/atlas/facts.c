@@ -155,7 +155,7 @@ char *atlas_job_log(const struct call *c, const struct atlas_job *j, size_t *out
 {
     struct run_key key = {j->job, j->attempt};
     AUTO_FREE char *path = core_log_path(call_atlas(c)->conf.core, key), *text = NULL;
-    AUTO_FD fd = j->attempt ? log_open(path) : -1;
+    AUTO_FD fd = j->attempt ? log_file_open(path) : -1;
     struct stat st;
     struct err e;
     size_t n = 0;

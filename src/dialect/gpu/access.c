@@ -16,7 +16,7 @@
 
 enum { GROUPS_MAX = 1024 };
 
-static int groups_of(uint32_t uid, uint32_t gid, gid_t out[GROUPS_MAX])
+static int user_groups(uint32_t uid, uint32_t gid, gid_t out[GROUPS_MAX])
 {
     char text[4096];
     struct passwd pw, *found = NULL;
@@ -31,7 +31,7 @@ static int groups_of(uint32_t uid, uint32_t gid, gid_t out[GROUPS_MAX])
 }
 
 /* 0, or errno. */
-static int ask(const char *path, int mode)
+static int dir_access(const char *path, int mode)
 {
     struct stat st;
 
@@ -46,16 +46,16 @@ static int ask(const char *path, int mode)
     return 0;
 }
 
-static int ask_as(const char *path, int mode, uint32_t uid, uint32_t gid)
+static int dir_access_as(const char *path, int mode, uint32_t uid, uint32_t gid)
 {
     gid_t theirs[GROUPS_MAX], ours[GROUPS_MAX];
-    int n = groups_of(uid, gid, theirs), had = getgroups(GROUPS_MAX, ours);
+    int n = user_groups(uid, gid, theirs), had = getgroups(GROUPS_MAX, ours);
 
     if (had < 0 || syscall(SYS_setgroups, n, theirs) < 0)
         return 0; /* not allowed to ask: the start will tell */
     syscall(SYS_setfsgid, gid);
     syscall(SYS_setfsuid, uid);
-    int sys = ask(path, mode);
+    int sys = dir_access(path, mode);
     syscall(SYS_setfsuid, 0);
     syscall(SYS_setfsgid, getegid());
     syscall(SYS_setgroups, had, ours);
@@ -65,7 +65,8 @@ static int ask_as(const char *path, int mode, uint32_t uid, uint32_t gid)
 int gpu_dir_check(const char *path, uint32_t uid, uint32_t gid, int may, struct err *e)
 {
     int mode = X_OK | (may & GPU_MAY_READ ? R_OK : 0) | (may & GPU_MAY_WRITE ? W_OK : 0);
-    int sys = geteuid() == 0 && uid != 0 ? ask_as(path, mode, uid, gid) : ask(path, mode);
+    int sys =
+        geteuid() == 0 && uid != 0 ? dir_access_as(path, mode, uid, gid) : dir_access(path, mode);
 
     if (sys == 0)
         return 0;

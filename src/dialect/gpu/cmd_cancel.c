@@ -7,7 +7,7 @@
 static const char me[] = "scheduler-cancel-job";
 static const struct opt_group *const groups[] = {&common_group, NULL};
 
-static int cancel(struct cli *c, const struct json *job, struct err *e)
+static int gpu_job_cancel(struct cli *c, const struct json *job, struct err *e)
 {
     struct str id = text_of(job, "id"), user = text_of(job, "user"), state = text_of(job, "state");
     AUTO_FREE char *path = xasprintf("/v1/jobs/" STR_FMT "/cancel", STR_ARG(id));
@@ -36,7 +36,7 @@ static int cancel_job(struct cli *c, const void *opts, const struct operands *op
     (void)opts;
     int rc = gpu_job_get(c, ops->p[0], &job, &e);
     if (rc == 0)
-        rc = cancel(c, job, &e);
+        rc = gpu_job_cancel(c, job, &e);
     json_free(job);
     return rc < 0 ? gpu_fail(me, &e, gpu_call_status(&e, GPU_EXIT_NO)) : GPU_EXIT_OK;
 }

@@ -58,7 +58,7 @@ static bool is_final(const struct json *job)
     return str_eq_c(s, "finished") || str_eq_c(s, "failed") || str_eq_c(s, "cancelled");
 }
 
-static const struct json *run_at(const struct logs *l, size_t i)
+static const struct json *logs_run_at(const struct logs *l, size_t i)
 {
     return json_at(json_get(l->job, "runs"), i);
 }
@@ -66,7 +66,7 @@ static const struct json *run_at(const struct logs *l, size_t i)
 /* "---- attempt 2, 2026-11-16 00:12:31, GPUs 0,1 ----" */
 static void separator(struct buf *b, const struct logs *l, size_t i)
 {
-    const struct json *run = run_at(l, i), *gpus = json_get(run, "gpus");
+    const struct json *run = logs_run_at(l, i), *gpus = json_get(run, "gpus");
     char stamp[STAMP_TEXT_MAX] = "not started";
 
     if (time_of(run, "started"))
@@ -92,15 +92,17 @@ static void print_separator(const struct logs *l, size_t i)
 
 static struct follow_log log_of(const struct logs *l, size_t i, bool follow)
 {
-    return (struct follow_log){
-        .ref = l->id, .run = int_of(run_at(l, i), "run"), .follow = follow, .fd = STDOUT_FILENO};
+    return (struct follow_log){.ref = l->id,
+                               .run = int_of(logs_run_at(l, i), "run"),
+                               .follow = follow,
+                               .fd = STDOUT_FILENO};
 }
 
 /* ---- everything, or the end of it ---- */
 
-static int print_whole(struct logs *l, struct err *e)
+static int logs_print_whole(struct logs *l, struct err *e)
 {
-    for (size_t i = 0; run_at(l, i); i++) {
+    for (size_t i = 0; logs_run_at(l, i); i++) {
         struct follow_log f = log_of(l, i, false);
         print_separator(l, i);
         /* A run that could not start has no file; its line says so. */
@@ -122,7 +124,7 @@ static size_t count_lines(struct str s)
 }
 
 /* The last lines, from as many attempts as it takes.  *at: where the last one goes on. */
-static int print_tail(struct logs *l, int64_t lines, int64_t *at, struct err *e)
+static int logs_print_tail(struct logs *l, int64_t lines, int64_t *at, struct err *e)
 {
     VEC(struct buf) pieces = {0};
     size_t n = json_len(json_get(l->job, "runs")), first = n;
@@ -176,7 +178,7 @@ static int follow_run(struct logs *l, size_t i, int64_t at, bool *out_closed, st
 /* Is there an attempt `i` whose line can be written as it will stay? */
 static bool run_ready(const struct logs *l, size_t i)
 {
-    const struct json *run = run_at(l, i);
+    const struct json *run = logs_run_at(l, i);
 
     return run && (time_of(run, "started") || time_of(run, "ended") || is_final(l->job));
 }
@@ -221,11 +223,11 @@ static int get_logs(struct cli *c, const void *opts, const struct operands *ops)
     int rc = ask_again(&l, &e);
     if (rc == 0 && o->tail.set) {
         size_t n = json_len(json_get(l.job, "runs"));
-        rc = print_tail(&l, o->tail.v, &at, &e);
+        rc = logs_print_tail(&l, o->tail.v, &at, &e);
         from = n ? n - 1 : 0;
         at = n ? at : -1;
     } else if (rc == 0 && !o->follow) {
-        rc = print_whole(&l, &e);
+        rc = logs_print_whole(&l, &e);
     }
     if (rc == 0 && o->follow)
         rc = follow_on(&l, from, at, &e);

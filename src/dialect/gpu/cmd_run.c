@@ -93,7 +93,7 @@ static const struct gpu_argument *argument_of(const struct opt *o)
     return NULL;
 }
 
-static void set_text(struct json *body, const struct gpu_argument *arg, const char *value)
+static void body_set_text(struct json *body, const struct gpu_argument *arg, const char *value)
 {
     char here[4096];
 
@@ -105,7 +105,7 @@ static void set_text(struct json *body, const struct gpu_argument *arg, const ch
     json_set_str(body, arg->key, path);
 }
 
-static struct json *body_of(const struct run_opts *o, const char *name)
+static struct json *submission_body(const struct run_opts *o, const char *name)
 {
     struct json *body = json_new_object(), *env = json_new_array();
 
@@ -118,7 +118,7 @@ static struct json *body_of(const struct run_opts *o, const char *name)
                                     ? *(const char *const *)((const char *)o + opt->offset)
                                     : NULL;
             if (arg && value)
-                set_text(body, arg, value);
+                body_set_text(body, arg, value);
         }
     for (size_t i = 0; i < o->env.n; i++)
         json_push_take(env, json_new_str(str_of(o->env.p[i])));
@@ -171,7 +171,7 @@ static struct json *home_alone(void)
 static int read_submission(struct cli *c, const struct run_opts *o, const char *name,
                            struct arena *a, struct gpu_submission *out, struct err *e)
 {
-    struct json *body = body_of(o, name);
+    struct json *body = submission_body(o, name);
     int rc = gpu_submission_read(body, true, a, out, e);
 
     json_free(body);
@@ -191,7 +191,8 @@ static int read_submission(struct cli *c, const struct run_opts *o, const char *
 
 /* ---- sending ---- */
 
-static int post(struct cli *c, const struct gpu_submission *s, struct json **out, struct err *e)
+static int submission_post(struct cli *c, const struct gpu_submission *s, struct json **out,
+                           struct err *e)
 {
     struct json *body = gpu_submission_json(s, false);
     uint64_t raw[2];
@@ -205,7 +206,7 @@ static int post(struct cli *c, const struct gpu_submission *s, struct json **out
     return rc;
 }
 
-static int wait_for_end(struct cli *c, const char *id)
+static int gpu_job_wait(struct cli *c, const char *id)
 {
     struct json *job = NULL;
     struct err e = {0};
@@ -227,14 +228,14 @@ static int submit_and_print(struct cli *c, const struct gpu_submission *s, bool 
     struct json *reply = NULL;
     struct err e = {0};
 
-    if (post(c, s, &reply, &e) < 0)
+    if (submission_post(c, s, &reply, &e) < 0)
         return gpu_fail(me, &e, gpu_call_status(&e, GPU_EXIT_REFUSED));
     struct str id = text_of(reply, "id");
     AUTO_FREE char *text = xstrndup(id.p, id.n);
     json_free(reply);
     printf("%s\n", text);
     fflush(stdout);
-    return wait ? wait_for_end(c, text) : GPU_EXIT_OK;
+    return wait ? gpu_job_wait(c, text) : GPU_EXIT_OK;
 }
 
 static int run_scheduler(struct cli *c, const void *opts, const struct operands *ops)

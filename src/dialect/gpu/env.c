@@ -20,13 +20,13 @@ struct out {
     void *arg;
 };
 
-static void put(const struct out *o, const char *key, const char *value)
+static void env_put(const struct out *o, const char *key, const char *value)
 {
     if (value)
         o->set(o->arg, key, value);
 }
 
-static void put_num(const struct out *o, const char *key, int64_t v)
+static void env_put_num(const struct out *o, const char *key, int64_t v)
 {
     char text[24];
 
@@ -34,7 +34,7 @@ static void put_num(const struct out *o, const char *key, int64_t v)
     o->set(o->arg, key, text);
 }
 
-static void put_list(const struct out *o, const char *key, const char *const *words, int32_t n)
+static void env_put_list(const struct out *o, const char *key, const char *const *words, int32_t n)
 {
     AUTO(buf) struct buf b = {0};
 
@@ -65,47 +65,47 @@ static void put_cluster(const struct out *o, const struct gpu_env_facts *f)
         jw_str(&b, NULL, str_of(host));
     }
     buf_addf(&b, "]}, \"task\": {\"type\": \"worker\", \"index\": %d}}", f->node_rank);
-    put(o, "TF_CONFIG", buf_str(&b).p);
+    env_put(o, "TF_CONFIG", buf_str(&b).p);
 }
 
 static void put_distributed(const struct out *o, const struct gpu_env_facts *f)
 {
-    put(o, "MASTER_ADDR", f->addrs[0]);
-    put_num(o, "MASTER_PORT", f->master_port);
-    put_num(o, "WORLD_SIZE", f->n_nodes);
-    put_num(o, "NODE_RANK", f->node_rank);
-    put_num(o, "NUM_NODES", f->n_nodes);
-    put_num(o, "NUM_GPUS", f->n_gpus);
-    put_list(o, "NODELIST", f->nodes, f->n_nodes);
+    env_put(o, "MASTER_ADDR", f->addrs[0]);
+    env_put_num(o, "MASTER_PORT", f->master_port);
+    env_put_num(o, "WORLD_SIZE", f->n_nodes);
+    env_put_num(o, "NODE_RANK", f->node_rank);
+    env_put_num(o, "NUM_NODES", f->n_nodes);
+    env_put_num(o, "NUM_GPUS", f->n_gpus);
+    env_put_list(o, "NODELIST", f->nodes, f->n_nodes);
     put_cluster(o, f);
-    put(o, "PL_TORCH_DISTRIBUTED_BACKEND", f->backend ? f->backend : "nccl");
+    env_put(o, "PL_TORCH_DISTRIBUTED_BACKEND", f->backend ? f->backend : "nccl");
 }
 
-static void put_training(const struct out *o, const struct gpu_env_facts *f)
+static void env_put_training(const struct out *o, const struct gpu_env_facts *f)
 {
     enum { MIB = 1 << 20 };
 
-    put(o, "JOB_UUID", f->job_uuid);
-    put(o, "JOB_RESTARTED", f->restarted && f->epochs_done > 0 ? "TRUE" : "FALSE");
-    put_num(o, "EPOCHS_DONE", f->epochs_done);
-    put_num(o, "EPOCHS_TO_BE_DONE", MAX(f->epochs, 1)); /* of a job without: one, so that */
-    put_num(o, "BATCH_SIZE", MAX(f->batch_size, 1));    /* nobody divides by nothing */
-    put_num(o, "TRAINING_SET_SIZE", MAX(f->training_set_size, 1));
-    put_num(o, "HEARTBEAT_FREQ", f->heartbeat > 0 ? f->heartbeat : gpu_heartbeat(f));
-    put_num(o, "RESERVED_MEM", f->reserved_bytes / MIB);
+    env_put(o, "JOB_UUID", f->job_uuid);
+    env_put(o, "JOB_RESTARTED", f->restarted && f->epochs_done > 0 ? "TRUE" : "FALSE");
+    env_put_num(o, "EPOCHS_DONE", f->epochs_done);
+    env_put_num(o, "EPOCHS_TO_BE_DONE", MAX(f->epochs, 1)); /* of a job without: one, so that */
+    env_put_num(o, "BATCH_SIZE", MAX(f->batch_size, 1));    /* nobody divides by nothing */
+    env_put_num(o, "TRAINING_SET_SIZE", MAX(f->training_set_size, 1));
+    env_put_num(o, "HEARTBEAT_FREQ", f->heartbeat > 0 ? f->heartbeat : gpu_heartbeat(f));
+    env_put_num(o, "RESERVED_MEM", f->reserved_bytes / MIB);
 }
 
 void gpu_job_env(const struct gpu_env_facts *f, gpu_env_fn set, void *arg)
 {
     const struct out o = {set, arg};
 
-    put_training(&o, f);
+    env_put_training(&o, f);
     put_distributed(&o, f);
-    put(&o, "SCHED_ENDPOINT", f->endpoint);
-    put(&o, "SCHED_TOKEN", f->token);
-    put_num(&o, "SCHED_ATTEMPT", f->attempt);
-    put_num(&o, "SCHED_SHARE", MAX(f->share, 1));
-    put(&o, "SCHED_ROOT_CUSTOM", f->root_custom);
-    put(&o, "SCHED_ROOT_SNAPSHOTS", f->root_snapshots);
-    put(&o, "SCHED_ROOT_DATA", f->root_data);
+    env_put(&o, "SCHED_ENDPOINT", f->endpoint);
+    env_put(&o, "SCHED_TOKEN", f->token);
+    env_put_num(&o, "SCHED_ATTEMPT", f->attempt);
+    env_put_num(&o, "SCHED_SHARE", MAX(f->share, 1));
+    env_put(&o, "SCHED_ROOT_CUSTOM", f->root_custom);
+    env_put(&o, "SCHED_ROOT_SNAPSHOTS", f->root_snapshots);
+    env_put(&o, "SCHED_ROOT_DATA", f->root_data);
 }

@@ -31,14 +31,14 @@ struct library_call {
 
 /* ---- jobs by id ---- */
 
-static uint64_t fold(struct id id)
+static uint64_t known_key(struct id id)
 {
     return id.hi ^ id.lo;
 }
 
 static bool known_job(const struct gpu_dialect *d, struct id id, uint64_t *out)
 {
-    const struct known *k = map_u64_get(&d->known, fold(id));
+    const struct known *k = map_u64_get(&d->known, known_key(id));
 
     if (!k || id_cmp(k->id, id) != 0)
         return false;
@@ -59,13 +59,13 @@ static void forget_all(struct gpu_dialect *d)
 
 static void know(struct gpu_dialect *d, struct id id, uint64_t job)
 {
-    struct known *k = map_u64_get(&d->known, fold(id));
+    struct known *k = map_u64_get(&d->known, known_key(id));
 
     if (!k) {
         if (d->known.n >= KNOWN_MAX)
             forget_all(d); /* the store knows them all */
         k = xmalloc(sizeof(*k));
-        map_u64_put(&d->known, fold(id), k);
+        map_u64_put(&d->known, known_key(id), k);
     }
     *k = (struct known){id, job};
 }
@@ -100,7 +100,7 @@ static void library_refuse(struct call *c, const struct err *e)
     call_fail(c, e);
 }
 
-static void on_epoch(void *arg, const struct err *e, const struct acted *r)
+static void library_on_epoch(void *arg, const struct err *e, const struct acted *r)
 {
     (void)r;
     if (e)
@@ -178,7 +178,7 @@ static void library_act(struct call *c)
             call_fail(c, (err_set(&c->err, ERR_NOT_FOUND, "no such job runs here"), &c->err));
         return;
     case GPU_MESSAGE_EPOCH:
-        core_epoch_done(core, k->job, k->report.done, on_epoch, c);
+        core_epoch_done(core, k->job, k->report.done, library_on_epoch, c);
         return;
     case GPU_MESSAGE_PROFILE:
         rc = core_profiled(core, k->job, &k->report.profile, &c->err);

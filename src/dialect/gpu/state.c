@@ -50,18 +50,18 @@ static void state_done(void *data)
 
 /* ---- from the store: worker thread ---- */
 
-static char *copy(struct str s)
+static char *state_text_copy(struct str s)
 {
     return xstrndup(s.p ? s.p : "", s.n);
 }
 
-static void keep(struct state_call *k, const struct job_view *v)
+static void state_keep(struct state_call *k, const struct job_view *v)
 {
     struct gpu_job_facts f = {.number = v->seq,
                               .id = v->id,
-                              .name = copy(v->name),
-                              .user = copy(v->user),
-                              .reason = copy(v->reason),
+                              .name = state_text_copy(v->name),
+                              .user = state_text_copy(v->user),
+                              .reason = state_text_copy(v->reason),
                               .uid = v->uid,
                               .state = v->state,
                               .exit_code = v->exit_code,
@@ -72,7 +72,7 @@ static void keep(struct state_call *k, const struct job_view *v)
     vec_push(&k->jobs, f);
 }
 
-static bool matches(const struct state_call *k, struct id id)
+static bool state_matches(const struct state_call *k, struct id id)
 {
     char text[ID_UUID_MAX];
 
@@ -80,20 +80,20 @@ static bool matches(const struct state_call *k, struct id id)
     return str_starts(str_of(text), str_of(k->ref));
 }
 
-static bool on_job(void *arg, const struct job_view *v)
+static bool state_on_job(void *arg, const struct job_view *v)
 {
     struct state_call *k = arg;
 
     if (v->need.gpus <= 0)
         return true;
     if (!k->one) {
-        keep(k, v);
+        state_keep(k, v);
         return k->jobs.n < k->last;
     }
-    if (!matches(k, v->id))
+    if (!state_matches(k, v->id))
         return true;
     if (k->n_found == 0)
-        keep(k, v);
+        state_keep(k, v);
     k->found[k->n_found++] = v->id;
     return k->n_found < 2;
 }
@@ -112,7 +112,7 @@ static bool on_run(void *arg, const struct run_view *v)
     snprintf(row.node, sizeof(row.node), STR_FMT, STR_ARG(v->node));
     vec_push(&k->runs, row);
     free(f->node);
-    f->node = copy(v->node);
+    f->node = state_text_copy(v->node);
     f->last_gpus = v->gpus;
     f->last_ended = v->ended;
     f->last_why = v->why;
@@ -147,7 +147,7 @@ static int read_jobs(struct state_call *k, struct err *e)
     do {
         char *next = NULL;
         q.cursor = cursor;
-        if (store_jobs(k->d->conf.store, &q, on_job, k, &next, e) < 0)
+        if (store_jobs(k->d->conf.store, &q, state_on_job, k, &next, e) < 0)
             return -1;
         free(cursor);
         cursor = next;
@@ -174,7 +174,7 @@ static bool keep_one(void *arg, const struct job_view *v)
 {
     struct state_call *k = arg;
 
-    keep(k, v);
+    state_keep(k, v);
     k->found[k->n_found++] = v->id;
     return false;
 }
@@ -263,7 +263,7 @@ static void put_run(struct buf *b, const struct gpu_dialect *d, const struct run
     jw_end_object(b);
 }
 
-static void put_one(struct buf *b, const struct state_call *k, int64_t now)
+static void state_put_job(struct buf *b, const struct state_call *k, int64_t now)
 {
     gpu_job_json(b, &k->jobs.p[0], now);
     b->n--; /* its closing brace */
@@ -282,7 +282,7 @@ static void state_then(struct call *c)
     for (size_t i = 0; i < k->jobs.n; i++)
         add_planner(k->d, &k->jobs.p[i]);
     if (k->one) {
-        put_one(&c->out, k, now);
+        state_put_job(&c->out, k, now);
     } else {
         jw_object(&c->out, NULL);
         jw_array(&c->out, "items");

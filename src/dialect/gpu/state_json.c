@@ -58,7 +58,7 @@ const char *gpu_job_state(const struct gpu_job_facts *f)
     }
 }
 
-static const char *id_text(struct id id, char out[ID_UUID_MAX])
+static const char *id_uuid_text(struct id id, char out[ID_UUID_MAX])
 {
     if (id.hi == 0 && id.lo == 0)
         return NULL;
@@ -69,7 +69,7 @@ static const char *id_text(struct id id, char out[ID_UUID_MAX])
 void gpu_wait_text(const struct gpu_job_facts *f, char *out, size_t n)
 {
     char id[ID_UUID_MAX];
-    const char *who = id_text(f->wait_for, id);
+    const char *who = id_uuid_text(f->wait_for, id);
 
     out[0] = 0;
     if (f->state == JOB_STARTING)
@@ -117,7 +117,7 @@ void gpu_wait_text(const struct gpu_job_facts *f, char *out, size_t n)
 
 /* ---- the row ---- */
 
-static void put_devices(struct buf *b, const struct gpu_job_facts *f)
+static void put_gpu_count(struct buf *b, const struct gpu_job_facts *f)
 {
     char text[24] = "";
     bool runs = f->state == JOB_RUNNING || f->state == JOB_STARTING || f->state == JOB_STOPPING;
@@ -199,7 +199,7 @@ static void put_with(struct buf *b, const struct gpu_job_facts *f)
 
     jw_array(b, "shares_with");
     for (int32_t i = 0; f->has_view && i < f->view.n_with; i++)
-        if (id_text(f->with[i], id))
+        if (id_uuid_text(f->with[i], id))
             jw_text(b, NULL, id);
     jw_end_array(b);
 }
@@ -239,7 +239,7 @@ void gpu_job_json(struct buf *b, const struct gpu_job_facts *f, int64_t now_ms)
     jw_text(b, "user", f->user);
     jw_text(b, "state", gpu_job_state(f));
     put_epochs(b, f);
-    put_devices(b, f);
+    put_gpu_count(b, f);
     jw_str_or_null(b, "node", str_of(f->node));
     put_times(b, f, now_ms);
     put_asked(b, f);

@@ -51,7 +51,7 @@ struct reading {
 
 /* ---- words ---- */
 
-static const char *name_of(const struct gpu_argument *a, bool options, char out[48])
+static const char *argument_name(const struct gpu_argument *a, bool options, char out[48])
 {
     if (!options)
         return a->key;
@@ -62,7 +62,7 @@ static const char *name_of(const struct gpu_argument *a, bool options, char out[
 }
 
 /* The beginning of a value, on one line. */
-static const char *shown(struct str s, char out[84])
+static const char *argument_shown(struct str s, char out[84])
 {
     size_t n = MIN(s.n, 80);
 
@@ -72,14 +72,14 @@ static const char *shown(struct str s, char out[84])
     return out;
 }
 
-static int bad(const struct reading *r, const char *what)
+static int argument_bad(const struct reading *r, const char *what)
 {
     char name[48], value[84];
     AUTO_FREE char *json = json_type(r->value) == JSON_STR ? NULL : json_text(r->value);
     struct str text = json ? str_of(json) : json_str(r->value);
 
-    return err_set(r->e, ERR_INVALID, "%s '%s': %s", name_of(r->arg, r->options, name),
-                   shown(text, value), what);
+    return err_set(r->e, ERR_INVALID, "%s '%s': %s", argument_name(r->arg, r->options, name),
+                   argument_shown(text, value), what);
 }
 
 /* ---- values ---- */
@@ -89,58 +89,58 @@ static void *field_of(const struct reading *r)
     return (char *)r->s + r->arg->offset;
 }
 
-static int read_text(const struct reading *r)
+static int argument_read_text(const struct reading *r)
 {
     struct str s = json_str(r->value);
 
     if (json_type(r->value) != JSON_STR)
-        return bad(r, "must be text");
+        return argument_bad(r, "must be text");
     if (s.n < (size_t)r->arg->min)
-        return bad(r, "must not be empty");
+        return argument_bad(r, "must not be empty");
     if (s.n > (size_t)r->arg->max)
-        return bad(r, "is too long");
+        return argument_bad(r, "is too long");
     for (size_t i = 0; i < s.n; i++)
         if ((unsigned char)s.p[i] < ' ' || s.p[i] == 0x7f)
-            return bad(r, "must not contain control characters");
+            return argument_bad(r, "must not contain control characters");
     *(const char **)field_of(r) = arena_strndup(r->a, s.p, s.n);
     return 0;
 }
 
-static int read_name(const struct reading *r)
+static int argument_read_name(const struct reading *r)
 {
     struct str s = json_str(r->value);
     size_t chars = 0;
 
     if (json_type(r->value) != JSON_STR || s.n == 0)
-        return bad(r, "a job needs a name");
+        return argument_bad(r, "a job needs a name");
     for (struct str rest = s; rest.n > 0; chars++) {
         uint32_t c;
         size_t n = utf8_decode(rest, &c);
         if (n == 0 || c < 0x20 || (c >= 0x7f && c < 0xa0))
-            return bad(r, "may hold printable characters only");
+            return argument_bad(r, "may hold printable characters only");
         if (c == '/')
-            return bad(r, "must not contain a '/'");
+            return argument_bad(r, "must not contain a '/'");
         rest = (struct str){rest.p + n, rest.n - n};
     }
     if (chars > (size_t)r->arg->max)
-        return bad(r, "is longer than 128 characters");
+        return argument_bad(r, "is longer than 128 characters");
     *(const char **)field_of(r) = arena_strndup(r->a, s.p, s.n);
     return 0;
 }
 
-static int read_dir(const struct reading *r)
+static int argument_read_dir(const struct reading *r)
 {
-    if (read_text(r) < 0)
+    if (argument_read_text(r) < 0)
         return -1;
     const char *path = *(const char **)field_of(r);
     if (path[0] != '/')
-        return bad(r, "must be an absolute path on the host");
+        return argument_bad(r, "must be an absolute path on the host");
     if (strchr(path, ':'))
-        return bad(r, "must not contain a ':', which separates the two sides of a mount");
+        return argument_bad(r, "must not contain a ':', which separates the two sides of a mount");
     return 0;
 }
 
-static int read_int(const struct reading *r)
+static int argument_read_int(const struct reading *r)
 {
     int64_t v = 0;
     bool ok = json_type(r->value) == JSON_INT;
@@ -160,10 +160,10 @@ static int read_int(const struct reading *r)
     else
         snprintf(text, sizeof(text), "must be a whole number from %lld to %lld",
                  (long long)r->arg->min, (long long)r->arg->max);
-    return bad(r, text);
+    return argument_bad(r, text);
 }
 
-static int read_bool(const struct reading *r)
+static int argument_read_bool(const struct reading *r)
 {
     static const char *const words[] = {"false", "0", "no", "true", "1", "yes"};
     enum json_type t = json_type(r->value);
@@ -182,10 +182,10 @@ static int read_bool(const struct reading *r)
             *(bool *)field_of(r) = i >= 3;
             return 0;
         }
-    return bad(r, "must be true or false");
+    return argument_bad(r, "must be true or false");
 }
 
-static int read_hours(const struct reading *r)
+static int argument_read_hours(const struct reading *r)
 {
     enum json_type t = json_type(r->value);
     double v = 0;
@@ -193,16 +193,16 @@ static int read_hours(const struct reading *r)
     if (t == JSON_INT || t == JSON_REAL)
         v = json_real(r->value);
     else if (t != JSON_STR || !str_to_double(json_str(r->value), &v))
-        return bad(r, "must be a number of hours");
+        return argument_bad(r, "must be a number of hours");
     if (!(v > (double)r->arg->min))
-        return bad(r, "must be more than 1 hour");
+        return argument_bad(r, "must be more than 1 hour");
     if (!(v <= (double)r->arg->max))
-        return bad(r, "must be at most 87600 hours, ten years");
+        return argument_bad(r, "must be at most 87600 hours, ten years");
     *(double *)field_of(r) = v;
     return 0;
 }
 
-static bool port_of(struct str s, int *out)
+static bool argument_port(struct str s, int *out)
 {
     int64_t v;
 
@@ -212,27 +212,28 @@ static bool port_of(struct str s, int *out)
     return true;
 }
 
-static int read_ports(const struct reading *r)
+static int argument_read_ports(const struct reading *r)
 {
     struct gpu_submission *s = r->s;
 
-    if (read_text(r) < 0)
+    if (argument_read_text(r) < 0)
         return -1;
     for (struct str rest = str_of(s->ports); rest.n > 0;) {
         struct str to, pair = str_cut(rest, ',', &rest), node = str_cut(pair, ':', &to);
         struct port_pair p;
-        if (!port_of(node, &p.node) || !port_of(to, &p.container))
-            return bad(r, "must be nodePort:containerPort pairs separated by commas, each port "
-                          "from 1 to 65535, without blanks");
+        if (!argument_port(node, &p.node) || !argument_port(to, &p.container))
+            return argument_bad(
+                r, "must be nodePort:containerPort pairs separated by commas, each port "
+                   "from 1 to 65535, without blanks");
         for (size_t i = 0; i < s->n_ports; i++)
             if (s->port[i].node == p.node)
-                return bad(r, "names one nodePort twice");
+                return argument_bad(r, "names one nodePort twice");
         if (s->n_ports == GPU_PORTS_MAX)
-            return bad(r, "has more than 64 pairs");
+            return argument_bad(r, "has more than 64 pairs");
         s->port[s->n_ports++] = p;
     }
     if (s->ports[strlen(s->ports) - 1] == ',')
-        return bad(r, "ends in a comma");
+        return argument_bad(r, "ends in a comma");
     return 0;
 }
 
@@ -254,7 +255,7 @@ static bool local_time(const char *text, int64_t *out_ms)
     return false;
 }
 
-static int read_time(const struct reading *r)
+static int argument_read_time(const struct reading *r)
 {
     char *text = arena_alloc(r->a, TIME_TEXT_MAX);
     struct str s = json_type(r->value) == JSON_STR ? json_str(r->value) : STR("");
@@ -263,18 +264,19 @@ static int read_time(const struct reading *r)
 
     snprintf(copy, sizeof(copy), STR_FMT, (int)MIN(s.n, sizeof(copy) - 1), s.p ? s.p : "");
     if (s.n >= sizeof(copy) || (!time_parse_utc(s, &ms) && !local_time(copy, &ms)) || ms <= 0)
-        return bad(r, "must be a time such as 2026-11-20T08:00:00Z");
+        return argument_bad(r, "must be a time such as 2026-11-20T08:00:00Z");
     time_format_utc(ms, text);
     *(const char **)field_of(r) = text;
     return 0;
 }
 
-static int read_launch(const struct reading *r)
+static int argument_read_launch(const struct reading *r)
 {
     struct str s = json_type(r->value) == JSON_STR ? json_str(r->value) : STR("");
 
     if (!str_eq_c(s, "node") && !str_eq_c(s, "gpu"))
-        return bad(r, "must be node (one process that drives all GPUs) or gpu (one process each)");
+        return argument_bad(
+            r, "must be node (one process that drives all GPUs) or gpu (one process each)");
     *(bool *)field_of(r) = str_eq_c(s, "gpu");
     return 0;
 }
@@ -320,13 +322,13 @@ static int add_variable(const struct reading *r, struct json *to, struct str nam
 
     if (name.n == 0 || memchr(name.p, 0, name.n) || memchr(name.p, '=', name.n) ||
         memchr(value.p, 0, value.n))
-        return bad(r, "must be NAME=VALUE");
+        return argument_bad(r, "must be NAME=VALUE");
     if (gpu_env_reserved(name)) {
         if (r->arg->offset == ARG(environment))
             return 0; /* the sender's own surroundings, not a wish */
         snprintf(text, sizeof(text), "%s is set by the scheduler and cannot be chosen",
-                 shown(name, word));
-        return bad(r, text);
+                 argument_shown(name, word));
+        return argument_bad(r, text);
     }
     json_set_take(to, key, json_new_str(value));
     return 0;
@@ -337,12 +339,12 @@ static int add_pair(const struct reading *r, struct json *to, const struct json 
     struct str value, s = json_str(pair), name = str_cut(s, '=', &value);
 
     if (json_type(pair) != JSON_STR || name.n == s.n)
-        return bad(r, "must be NAME=VALUE");
+        return argument_bad(r, "must be NAME=VALUE");
     return add_variable(r, to, name, value);
 }
 
 /* An object of names and values, or a list of "NAME=VALUE". */
-static int read_env(const struct reading *r)
+static int argument_read_env(const struct reading *r)
 {
     struct json **to = field_of(r);
     int rc = 0;
@@ -354,10 +356,10 @@ static int read_env(const struct reading *r)
         return rc;
     }
     if (json_type(r->value) != JSON_OBJECT)
-        return bad(r, "must be an object of names and values");
+        return argument_bad(r, "must be an object of names and values");
     for (struct json_it it = {0}; rc == 0 && json_next(r->value, &it);) {
         if (json_type(it.val) != JSON_STR)
-            return bad(r, "must have text as values");
+            return argument_bad(r, "must have text as values");
         rc = add_variable(r, *to, str_of(it.key), json_str(it.val));
     }
     return rc;
@@ -365,29 +367,29 @@ static int read_env(const struct reading *r)
 
 /* ---- all of it ---- */
 
-static int read_value(const struct reading *r)
+static int argument_read(const struct reading *r)
 {
     switch (r->arg->type) {
     case GPU_ARG_NAME:
-        return read_name(r);
+        return argument_read_name(r);
     case GPU_ARG_TEXT:
-        return read_text(r);
+        return argument_read_text(r);
     case GPU_ARG_DIR:
-        return read_dir(r);
+        return argument_read_dir(r);
     case GPU_ARG_INT:
-        return read_int(r);
+        return argument_read_int(r);
     case GPU_ARG_BOOL:
-        return read_bool(r);
+        return argument_read_bool(r);
     case GPU_ARG_HOURS:
-        return read_hours(r);
+        return argument_read_hours(r);
     case GPU_ARG_PORTS:
-        return read_ports(r);
+        return argument_read_ports(r);
     case GPU_ARG_TIME:
-        return read_time(r);
+        return argument_read_time(r);
     case GPU_ARG_LAUNCH:
-        return read_launch(r);
+        return argument_read_launch(r);
     case GPU_ARG_ENV:
-        return read_env(r);
+        return argument_read_env(r);
     }
     return -1;
 }
@@ -401,12 +403,12 @@ static int unknown(const char *key, struct err *e)
     const char *near = str_nearest(key, names, gpu_n_arguments);
     char word[84];
     return err_set(e, ERR_INVALID, "'%s' is not a key of a submission%s%s%s",
-                   shown(str_of(key), word), near ? "; did you mean " : "", near ? near : "",
-                   near ? "?" : "");
+                   argument_shown(str_of(key), word), near ? "; did you mean " : "",
+                   near ? near : "", near ? "?" : "");
 }
 
 /* What one argument cannot tell by itself. */
-static int check(const struct gpu_submission *s, bool options, struct err *e)
+static int submission_check(const struct gpu_submission *s, bool options, struct err *e)
 {
     if (!s->name)
         return err_set(e, ERR_INVALID, "%s is missing: a job needs a name",
@@ -432,12 +434,12 @@ static int check(const struct gpu_submission *s, bool options, struct err *e)
     return 0;
 }
 
-static const struct gpu_argument *find(const char *key)
+static const struct gpu_argument *argument_find(const char *key)
 {
     for (size_t i = 0; i < gpu_n_arguments; i++)
         if (!strcmp(gpu_arguments[i].key, key))
             return &gpu_arguments[i];
-    return !strcmp(key, "customDir") ? find("directoryToMount") : NULL;
+    return !strcmp(key, "customDir") ? argument_find("directoryToMount") : NULL;
 }
 
 int gpu_submission_read(const struct json *body, bool options, struct arena *a,
@@ -449,14 +451,14 @@ int gpu_submission_read(const struct json *body, bool options, struct arena *a,
     if (json_type(body) != JSON_OBJECT)
         return err_set(e, ERR_INVALID, "a submission is a JSON object with jobName, scriptPath …");
     for (struct json_it it = {0}; rc == 0 && json_next(body, &it);) {
-        const struct gpu_argument *arg = find(it.key);
+        const struct gpu_argument *arg = argument_find(it.key);
         if (!arg)
             rc = unknown(it.key, e);
         else if (it.val) /* null is as good as absent */
-            rc = read_value(&(struct reading){arg, it.val, &s, a, options, e});
+            rc = argument_read(&(struct reading){arg, it.val, &s, a, options, e});
     }
     if (rc == 0)
-        rc = check(&s, options, e);
+        rc = submission_check(&s, options, e);
     if (rc < 0)
         gpu_submission_done(&s);
     else

@@ -82,7 +82,7 @@ static int person_asked_for(struct submit_call *k, struct person *p, struct err 
     return 0;
 }
 
-static bool is_dir(const char *path)
+static bool dir_exists(const char *path)
 {
     struct stat st;
 
@@ -104,7 +104,7 @@ static const char *find_datasets(struct submit_call *k, const struct person *p)
     if (k->s.datasets_dir)
         return k->s.datasets_dir;
     for (size_t i = 0; i < ARRAY_SIZE(places); i++)
-        if (places[i] && places[i][0] == '/' && !strchr(places[i], ':') && is_dir(places[i]))
+        if (places[i] && places[i][0] == '/' && !strchr(places[i], ':') && dir_exists(places[i]))
             return places[i];
     return NULL;
 }
@@ -169,7 +169,7 @@ static int check_dirs(const struct submit_call *k, struct err *e)
 
 /* ---- reading: worker thread ---- */
 
-static int no_refs(void *arg, struct str ref, uint64_t *out, struct err *e)
+static int submit_no_refs(void *arg, struct str ref, uint64_t *out, struct err *e)
 {
     (void)arg;
     (void)ref;
@@ -204,7 +204,7 @@ static int translate(struct submit_call *k, const struct person *p, struct err *
     char *text = json_text(form);
     json_free(form);
     k->x = submit_new_take(text, strlen(text), &k->c->who.caller);
-    if (submit_prepare(k->x, false, e) < 0 || submit_parse(k->x, no_refs, NULL, e) < 0)
+    if (submit_prepare(k->x, false, e) < 0 || submit_parse(k->x, submit_no_refs, NULL, e) < 0)
         return -1;
     struct str key = call_once_key(k->c);
     if (key.n)
@@ -254,7 +254,7 @@ static void submit_reply(struct submit_call *k)
     call_reply(c);
 }
 
-static void on_submitted(void *arg, const struct err *e, const struct submitted *r)
+static void gpu_on_submitted(void *arg, const struct err *e, const struct submitted *r)
 {
     struct submit_call *k = arg;
 
@@ -300,7 +300,7 @@ static int claim_ports(struct submit_call *k, struct err *e)
     return 0;
 }
 
-static void submit_then(struct call *c)
+static void gpu_submit_then(struct call *c)
 {
     struct submit_call *k = c->data;
 
@@ -315,7 +315,7 @@ static void submit_then(struct call *c)
     } else {
         struct submit *x = TAKE(k->x);
         x->who = c->who.caller;
-        core_submit_take(k->d->conf.core, &x->s, &x->who, on_submitted, k);
+        core_submit_take(k->d->conf.core, &x->s, &x->who, gpu_on_submitted, k);
     }
 }
 
@@ -331,9 +331,9 @@ static void look_at_nodes(struct submit_call *k, const struct core *core)
     }
 }
 
-static void submit_begin(struct call *c)
+static void gpu_submit_begin(struct call *c)
 {
-    call_work(c, submit_work, submit_then);
+    call_work(c, submit_work, gpu_submit_then);
 }
 
 void gpu_submit(struct call *c)
@@ -346,5 +346,5 @@ void gpu_submit(struct call *c)
     c->free_data = submit_done;
     k->body = call_copy(c, http_body(c->req));
     look_at_nodes(k, k->d->conf.core);
-    call_run_once(c, submit_begin);
+    call_run_once(c, gpu_submit_begin);
 }

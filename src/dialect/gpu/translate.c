@@ -12,7 +12,7 @@
 
 enum { MIB = 1 << 20 };
 
-static struct json *command(const struct gpu_submission *s, const struct gpu_world *w)
+static struct json *form_command(const struct gpu_submission *s, const struct gpu_world *w)
 {
     struct json *words = json_new_array();
 
@@ -32,7 +32,7 @@ static void lay_over(struct json *env, const struct json *more)
         json_set_take(env, it.key, json_copy(it.val));
 }
 
-static struct json *variables(const struct gpu_submission *s, const struct gpu_world *w)
+static struct json *form_variables(const struct gpu_submission *s, const struct gpu_world *w)
 {
     struct json *env = json_new_object();
 
@@ -50,7 +50,7 @@ static struct json *variables(const struct gpu_submission *s, const struct gpu_w
     return env;
 }
 
-static void add_mount(struct json *list, const char *host, const char *target)
+static void form_add_mount(struct json *list, const char *host, const char *target)
 {
     if (!host)
         return;
@@ -58,17 +58,17 @@ static void add_mount(struct json *list, const char *host, const char *target)
     json_push_take(list, json_new_str(str_of(text)));
 }
 
-static struct json *mounts(const struct gpu_submission *s, const struct gpu_world *w)
+static struct json *form_mounts(const struct gpu_submission *s, const struct gpu_world *w)
 {
     struct json *list = json_new_array();
 
-    add_mount(list, s->custom_dir, "/custom");
-    add_mount(list, s->snapshots_dir ? s->snapshots_dir : w->snapshots_dir, "/snapshots");
-    add_mount(list, w->datasets_dir, "/data");
+    form_add_mount(list, s->custom_dir, "/custom");
+    form_add_mount(list, s->snapshots_dir ? s->snapshots_dir : w->snapshots_dir, "/snapshots");
+    form_add_mount(list, w->datasets_dir, "/data");
     return list;
 }
 
-static struct json *ports(const struct gpu_submission *s)
+static struct json *form_ports(const struct gpu_submission *s)
 {
     struct json *list = json_new_array();
 
@@ -79,7 +79,7 @@ static struct json *ports(const struct gpu_submission *s)
     return list;
 }
 
-static struct json *resources(const struct gpu_submission *s, const struct gpu_world *w)
+static struct json *form_resources(const struct gpu_submission *s, const struct gpu_world *w)
 {
     struct json *need = json_new_object();
 
@@ -117,7 +117,7 @@ static void set_image(struct json *form, const struct gpu_submission *s)
     json_set_take(form, "container", own);
 }
 
-static void set_training(struct json *form, const struct gpu_submission *s)
+static void form_set_training(struct json *form, const struct gpu_submission *s)
 {
     if (s->max_epochs)
         json_set_int(form, "epochs", s->max_epochs);
@@ -153,19 +153,19 @@ int gpu_translate(const struct gpu_submission *s, const struct gpu_world *w, str
                        "processes itself, as torchrun does");
     struct json *form = json_new_object();
     json_set_str(form, "name", s->name);
-    json_set_take(form, "command", command(s, w));
-    json_set_take(form, "env", variables(s, w));
+    json_set_take(form, "command", form_command(s, w));
+    json_set_take(form, "env", form_variables(s, w));
     if (s->custom_dir && !s->image)
         json_set_str(form, "cwd", s->custom_dir);
-    json_set_take(form, "resources", resources(s, w));
+    json_set_take(form, "resources", form_resources(s, w));
     json_set_int(form, "priority", s->priority - 3);
     json_set_int(form, "retries", s->max_retries);
     if (w->log_limit_bytes)
         json_set_int(form, "log_limit", w->log_limit_bytes);
-    set_training(form, s);
-    json_set_take(form, "mounts", mounts(s, w));
+    form_set_training(form, s);
+    json_set_take(form, "mounts", form_mounts(s, w));
     if (s->n_ports)
-        json_set_take(form, "ports", ports(s));
+        json_set_take(form, "ports", form_ports(s));
     json_set_str(form, "dialect", GPU_DIALECT);
     struct json *extra = gpu_submission_json(s, true);
     if (!s->snapshots_dir && w->snapshots_dir)

@@ -12,8 +12,8 @@
 #include <math.h>
 
 /* The number under `key`, or `absent`.  Text is read as far as it is a number ("1536 MiB"). */
-static int number(const struct json *body, const char *key, double min, double absent, double *out,
-                  struct err *e)
+static int report_number(const struct json *body, const char *key, double min, double absent,
+                         double *out, struct err *e)
 {
     const struct json *j = json_get(body, key);
     enum json_type t = json_type(j);
@@ -38,14 +38,14 @@ static int read_profile(const struct json *body, struct core_profile *out, struc
 {
     double mean, epoch, mem, count, gpus, numgpu, rank, local;
 
-    if (number(body, "meandur", 0, 0, &mean, e) < 0 ||
-        number(body, "epochDur", 0, 0, &epoch, e) < 0 ||
-        number(body, "gpumem", 0, 0, &mem, e) < 0 ||
-        number(body, "iternum", 0, -1, &count, e) < 0 ||
-        number(body, "numgpu", 0, 0, &numgpu, e) < 0 ||
-        number(body, "gpus", 0, numgpu, &gpus, e) < 0 ||
-        number(body, "rank", 0, -1, &rank, e) < 0 ||
-        number(body, "local_rank", -1, -1, &local, e) < 0)
+    if (report_number(body, "meandur", 0, 0, &mean, e) < 0 ||
+        report_number(body, "epochDur", 0, 0, &epoch, e) < 0 ||
+        report_number(body, "gpumem", 0, 0, &mem, e) < 0 ||
+        report_number(body, "iternum", 0, -1, &count, e) < 0 ||
+        report_number(body, "numgpu", 0, 0, &numgpu, e) < 0 ||
+        report_number(body, "gpus", 0, numgpu, &gpus, e) < 0 ||
+        report_number(body, "rank", 0, -1, &rank, e) < 0 ||
+        report_number(body, "local_rank", -1, -1, &local, e) < 0)
         return -1;
     if (mem > 1e9 || gpus > 1e6 || rank > 1e6 || local > 1e6)
         return err_set(e, ERR_INVALID, "a number in the profile is larger than can be");
@@ -63,7 +63,7 @@ static int read_epoch(const struct json *body, int64_t *out, struct err *e)
 {
     double v;
 
-    if (number(body, "done", 0, -1, &v, e) < 0)
+    if (report_number(body, "done", 0, -1, &v, e) < 0)
         return -1;
     if (v < 0 || v != floor(v))
         return err_set(e, ERR_INVALID, "done must be the number of epochs that are complete");

@@ -100,8 +100,8 @@ static int take_password(struct hyper_loader *l, const struct json *c, const cha
     return 0;
 }
 
-static int take_file(struct hyper_loader *l, const struct json *c, const char *key,
-                     const char *where, char **out)
+static int connection_take_file(struct hyper_loader *l, const struct json *c, const char *key,
+                                const char *where, char **out)
 {
     AUTO_FREE char *text = NULL;
 
@@ -120,8 +120,8 @@ static int read_connection(struct hyper_loader *l, const struct json *c, const c
     if (hyper_take_text(c, "hostname", where, &m->hostname, l->e) < 0 ||
         hyper_take_text(c, "username", where, &m->username, l->e) < 0 ||
         take_password(l, c, where, m) < 0 ||
-        take_file(l, c, "ssh_rsa_file", where, &m->key_file) < 0 ||
-        take_file(l, c, "known_hosts", where, &m->known_hosts) < 0 ||
+        connection_take_file(l, c, "ssh_rsa_file", where, &m->key_file) < 0 ||
+        connection_take_file(l, c, "known_hosts", where, &m->known_hosts) < 0 ||
         hyper_take_text(c, "host_key", where, &m->host_key, l->e) < 0 ||
         hyper_take_text(c, "host_keys", where, &policy, l->e) < 0 ||
         hyper_take_int(c, "port", where, 1, 65535, &m->port, l->e) < 0 ||
@@ -178,16 +178,16 @@ static bool same_login(const struct hyper_machine *a, const struct hyper_machine
            !strcmp(a->username, b->username);
 }
 
-static bool same_text(const char *a, const char *b)
+static bool texts_equal(const char *a, const char *b)
 {
     return !strcmp(a ? a : "", b ? b : "");
 }
 
 /* The slots of a login that was named before; what else is said of it must be the same. */
-static int join(struct hyper_loader *l, struct hyper_machine *was, const struct hyper_machine *m,
-                size_t i)
+static int machine_join(struct hyper_loader *l, struct hyper_machine *was,
+                        const struct hyper_machine *m, size_t i)
 {
-    if (!same_text(was->data_dir, m->data_dir) || !json_equal(was->environments, m->environments))
+    if (!texts_equal(was->data_dir, m->data_dir) || !json_equal(was->environments, m->environments))
         return err_set(l->e, ERR_INVALID,
                        "backend.machines[%zu] is %.60s@%.60s once more with another data_dir or "
                        "other environments; make them the same",
@@ -240,7 +240,7 @@ static int add_machine(struct hyper_loader *l, const struct json *j, size_t i)
 
     for (size_t k = 0; rc == 0 && k < l->b->machines.n; k++)
         if (same_login(&l->b->machines.p[k], &m)) {
-            rc = join(l, &l->b->machines.p[k], &m, i);
+            rc = machine_join(l, &l->b->machines.p[k], &m, i);
             hyper_machine_done(&m);
             return rc;
         }

@@ -27,8 +27,8 @@ const char *hyper_status_name(enum hyper_status s)
 
 /* ---- warnings ---- */
 
-static void warn_unknown(struct hyper_batch *b, const struct json *obj, const char *where,
-                         const char *const *known)
+static void batch_warn_unknown(struct hyper_batch *b, const struct json *obj, const char *where,
+                               const char *const *known)
 {
     for (struct json_it it = {0}; json_next(obj, &it);) {
         size_t i = 0, n = 0;
@@ -190,8 +190,8 @@ static int take_assets(struct hyper_loader *l, const struct json *j, const char 
     return 0;
 }
 
-static int find_command(struct hyper_loader *l, const struct json *j, const struct json *execution,
-                        const char *where, struct hyper_job *job)
+static int job_find_command(struct hyper_loader *l, const struct json *j,
+                            const struct json *execution, const char *where, struct hyper_job *job)
 {
     if (hyper_take_text(execution, "command", where, &job->command, l->e) < 0 ||
         hyper_take_text(j, "command", where, &job->command, l->e) < 0)
@@ -242,7 +242,7 @@ static int read_job(struct hyper_loader *l, const struct json *j, size_t i, stru
         hyper_take_object(j, "execution", where, &execution, l->e) < 0 ||
         hyper_take_object(j, "resource", where, &resource, l->e) < 0 ||
         check_job_keys(j, execution, job->name, l->e) < 0 ||
-        find_command(l, j, execution, where, job) < 0 || take_params(l, j, where, job) < 0 ||
+        job_find_command(l, j, execution, where, job) < 0 || take_params(l, j, where, job) < 0 ||
         take_assets(l, j, where, job) < 0 ||
         take_path(l, execution, "data_dir", where, false, &job->data_dir) < 0 ||
         take_path(l, j, "output_dir", where, false, &job->data_dir) < 0 ||
@@ -254,7 +254,7 @@ static int read_job(struct hyper_loader *l, const struct json *j, size_t i, stru
     return 0;
 }
 
-static int add_job(struct hyper_loader *l, const struct json *j, size_t i)
+static int batch_add_job(struct hyper_loader *l, const struct json *j, size_t i)
 {
     struct hyper_batch *b = l->b;
     struct hyper_job job = {0};
@@ -270,7 +270,7 @@ static int add_job(struct hyper_loader *l, const struct json *j, size_t i)
     return 0;
 }
 
-static int load_jobs(struct hyper_loader *l, const struct json *j)
+static int batch_load_jobs(struct hyper_loader *l, const struct json *j)
 {
     const struct json *jobs = json_get(j, "jobs");
 
@@ -282,7 +282,7 @@ static int load_jobs(struct hyper_loader *l, const struct json *j)
         return err_set(l->e, ERR_INVALID, "jobs is %s; write a list of jobs",
                        jobs ? json_type_name(json_type(jobs)) : "missing");
     for (size_t i = 0; i < json_len(jobs); i++)
-        if (add_job(l, json_at(jobs, i), i) < 0)
+        if (batch_add_job(l, json_at(jobs, i), i) < 0)
             return -1;
     for (size_t i = 0; i < l->b->jobs.n; i++)
         if (check_against_markers(l->b, str_of(l->b->jobs.p[i].name), l->e) < 0)
@@ -299,7 +299,7 @@ static int load_server(struct hyper_loader *l, const struct json *j, const char 
 
     if (!j)
         return 0;
-    warn_unknown(b, j, where, known);
+    batch_warn_unknown(b, j, where, known);
     if (hyper_take_text(j, "host", where, &b->host, l->e) < 0 ||
         hyper_take_text(j, "bind", where, &b->bind, l->e) < 0)
         return -1;
@@ -332,7 +332,7 @@ static int load_scheduler(struct hyper_loader *l, const struct json *j)
 
     if (!j)
         return 0;
-    warn_unknown(l->b, j, "scheduler.", known);
+    batch_warn_unknown(l->b, j, "scheduler.", known);
     if (load_interval(l, json_get(j, "interval")) < 0 ||
         hyper_take_bool(j, "exit_on_finish", "scheduler.", &l->b->exit_on_finish, l->e) < 0 ||
         hyper_take_text(j, "signal_file", "scheduler.", &file, l->e) < 0)
@@ -364,7 +364,7 @@ static int load_parts(struct hyper_loader *l, const struct json *j)
         return -1;
     if (dir && *dir)
         l->b->batches_data_dir = hyper_path(str_of(dir), l->cwd);
-    return load_jobs(l, j);
+    return batch_load_jobs(l, j);
 }
 
 int hyper_batch_parse(const struct json *j, const char *cwd, struct hyper_batch **out,
@@ -396,7 +396,7 @@ int hyper_batch_parse(const struct json *j, const char *cwd, struct hyper_batch 
         b->name_was_made = true;
     }
     if (rc == 0) {
-        warn_unknown(b, j, "", known);
+        batch_warn_unknown(b, j, "", known);
         rc = load_parts(&l, j);
     }
     if (rc < 0) {

@@ -62,7 +62,7 @@ static bool try_dir(const struct hyperctl *h, struct found *f, const char *name,
 }
 
 /* {B}/<name>, {B} itself, {B}/<name>/<name>: where the versions of the program put it. */
-static int find_batch(struct hyperctl *h, const struct hyper_opts *o, struct found *f,
+static int batch_find(struct hyperctl *h, const struct hyper_opts *o, struct found *f,
                       struct err *e)
 {
     AUTO_FREE char *base = hyper_batches_dir(o->batches_data_dir, NULL, h->cwd);
@@ -80,8 +80,8 @@ static int find_batch(struct hyperctl *h, const struct hyper_opts *o, struct fou
 
 /* ---- asking a live one ---- */
 
-static int ask(const struct found *f, const char *method, const char *path, struct buf *out,
-               struct err *e)
+static int batch_ask(const struct found *f, const char *method, const char *path, struct buf *out,
+                     struct err *e)
 {
     AUTO_FREE char *target = xasprintf("unix:%s/" HYPER_OWN_DIR "/sock", f->dir);
     struct http_client *c = http_client_new(target, NULL, NULL);
@@ -96,19 +96,20 @@ static int ask(const struct found *f, const char *method, const char *path, stru
 }
 
 /* The `data` of an answer; an answer that is an error becomes ours, as it came. */
-static int ask_data(struct hyperctl *h, const struct hyper_opts *o, const char *method,
-                    const char *path, struct json **out, struct err *e)
+static int batch_ask_data(struct hyperctl *h, const struct hyper_opts *o, const char *method,
+                          const char *path, struct json **out, struct err *e)
 {
     AUTO(buf) struct buf body = {0};
     __attribute__((cleanup(found_done))) struct found f;
     struct json *j = NULL;
 
     buf_init(&body, OUT_MAX);
-    if (find_batch(h, o, &f, e) < 0)
+    if (batch_find(h, o, &f, e) < 0)
         return -1;
     if (!hyper_layout_owner(f.dir))
         return err_set(e, ERR_UNAVAILABLE, "batch is not running");
-    if (ask(&f, method, path, &body, e) < 0 || json_parse(buf_str(&body), "answer", &j, e) < 0)
+    if (batch_ask(&f, method, path, &body, e) < 0 ||
+        json_parse(buf_str(&body), "answer", &j, e) < 0)
         return -1;
     if (json_int(json_get(j, "code")) != 0) {
         AUTO_FREE char *text = json_text_as(j, JSON_PYTHON);
@@ -131,7 +132,7 @@ static char *job_url(const char *name, const char *end)
     return buf_take(&b, NULL);
 }
 
-static void print_json(const struct json *j, enum json_form form)
+static void json_print(const struct json *j, enum json_form form)
 {
     AUTO(buf) struct buf b = {0};
 
@@ -143,7 +144,7 @@ static void print_json(const struct json *j, enum json_form form)
 
 /* ---- job … ---- */
 
-static void print_jobs(const struct json *jobs)
+static void jobs_print(const struct json *jobs)
 {
     static const char *const titles[] = {"name", "status"};
     AUTO(buf) struct buf b = {0};
@@ -164,12 +165,12 @@ static int list_offline(struct hyperctl *h, const struct hyper_opts *o)
     struct json *jobs;
     struct err e = {0};
 
-    if (find_batch(h, o, &f, &e) < 0)
+    if (batch_find(h, o, &f, &e) < 0)
         return hyper_fail(&e);
     jobs = json_new_array();
     for (size_t i = 0; i < f.batch->jobs.n; i++)
         json_push_take(jobs, hyper_job_json(&f.batch->jobs.p[i]));
-    print_jobs(jobs);
+    jobs_print(jobs);
     json_free(jobs);
     return 0;
 }
@@ -179,12 +180,12 @@ int hyperctl_job_list(struct hyperctl *h, const struct hyper_opts *o)
     struct json *data = NULL;
     struct err e = {0};
 
-    if (ask_data(h, o, "GET", "/hyperctl/api/job", &data, &e) < 0) {
+    if (batch_ask_data(h, o, "GET", "/hyperctl/api/job", &data, &e) < 0) {
         if (o->offline && e.code == ERR_UNAVAILABLE)
             return list_offline(h, o);
         return hyper_fail(&e);
     }
-    print_jobs(json_get(data, "jobs"));
+    jobs_print(json_get(data, "jobs"));
     json_free(data);
     return 0;
 }
@@ -196,9 +197,9 @@ static int one_job(struct hyperctl *h, const struct hyper_opts *o, const char *m
     struct json *data = NULL;
     struct err e = {0};
 
-    if (ask_data(h, o, method, path, &data, &e) < 0)
+    if (batch_ask_data(h, o, method, path, &data, &e) < 0)
         return hyper_fail(&e);
-    print_json(data, form);
+    json_print(data, form);
     json_free(data);
     return 0;
 }
@@ -218,7 +219,7 @@ int hyperctl_job_logs(struct hyperctl *h, const struct hyper_opts *o)
     __attribute__((cleanup(found_done))) struct found f;
     struct err e = {0};
 
-    if (find_batch(h, o, &f, &e) < 0)
+    if (batch_find(h, o, &f, &e) < 0)
         return hyper_fail(&e);
     const struct hyper_job *j = hyper_batch_find(f.batch, str_of(o->job_name));
     if (!j) {
@@ -260,7 +261,7 @@ static struct json *batch_summary(const struct hyper_batch *b, const char *dir)
     return o;
 }
 
-static int by_name(const void *a, const void *b)
+static int dir_name_cmp(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
@@ -327,7 +328,7 @@ int hyperctl_batch_list(struct hyperctl *h, const struct hyper_opts *o)
     }
     add_dirs(base, &dirs);
     if (dirs.n)
-        qsort(dirs.p, dirs.n, sizeof(*dirs.p), by_name);
+        qsort(dirs.p, dirs.n, sizeof(*dirs.p), dir_name_cmp);
     struct grid *g = grid_new(titles, ARRAY_SIZE(titles));
     if (!there)
         buf_adds(&out, "null\n");
@@ -348,10 +349,10 @@ int hyperctl_batch_describe(struct hyperctl *h, const struct hyper_opts *o)
     __attribute__((cleanup(found_done))) struct found f;
     struct err e = {0};
 
-    if (find_batch(h, o, &f, &e) < 0)
+    if (batch_find(h, o, &f, &e) < 0)
         return hyper_fail(&e);
     struct json *summary = batch_summary(f.batch, f.dir);
-    print_json(summary, JSON_PYTHON_INDENTED);
+    json_print(summary, JSON_PYTHON_INDENTED);
     json_free(summary);
     return 0;
 }

@@ -92,7 +92,7 @@ struct json *hyper_far_nodes(const struct hyper_batch *b)
 
 /* ---- lent to a daemon, and taken back ---- */
 
-static int forget(struct cli *c, struct str name, bool force, struct err *e)
+static int node_forget(struct cli *c, struct str name, bool force, struct err *e)
 {
     AUTO(buf) struct buf path = {0};
 
@@ -103,7 +103,7 @@ static int forget(struct cli *c, struct str name, bool force, struct err *e)
     return cli_call(c, "DELETE", path.p, NULL, NULL, NULL, e);
 }
 
-static int lend(struct cli *c, const struct json *node, struct err *e)
+static int node_lend(struct cli *c, const struct json *node, struct err *e)
 {
     return cli_post(c, "/v1/nodes", json_get(node, "conf"), NULL, e);
 }
@@ -112,13 +112,13 @@ int hyper_far_lend(struct cli *c, const struct json *nodes, bool anew, struct er
 {
     for (size_t i = 0; i < json_len(nodes); i++) {
         const struct json *node = json_at(nodes, i);
-        if (lend(c, node, e) == 0)
+        if (node_lend(c, node, e) == 0)
             continue;
         if (e->code != ERR_CONFLICT)
             return -1;
         /* An earlier owner's, maybe with another password; while it has runs it works. */
-        if (anew && forget(c, json_str(json_get(node, "name")), false, e) == 0 &&
-            lend(c, node, e) < 0)
+        if (anew && node_forget(c, json_str(json_get(node, "name")), false, e) == 0 &&
+            node_lend(c, node, e) < 0)
             return -1;
     }
     return 0;
@@ -130,7 +130,7 @@ void hyper_far_take_back(struct cli *c, const struct json *nodes)
 
     c->unreachable = NULL; /* a daemon that is gone knows them no more */
     for (size_t i = 0; i < json_len(nodes); i++)
-        forget(c, json_str(json_get(json_at(nodes, i), "name")), false, &ignored);
+        node_forget(c, json_str(json_get(json_at(nodes, i), "name")), false, &ignored);
 }
 
 /* ---- machines that are in the batch no more ---- */
@@ -145,7 +145,7 @@ int hyper_far_forget(struct cli *c, const struct hyper_batch *b, struct err *e)
         struct str name = text_of(json_at(items, i), "name");
         AUTO_FREE char *text = xstrndup(name.p, name.n);
         if (str_starts(name, str_of(b->node_prefix)) && !hyper_batch_machine(b, text))
-            rc = forget(c, name, true, e);
+            rc = node_forget(c, name, true, e);
     }
     json_free(nodes);
     return rc;
@@ -162,7 +162,7 @@ struct testing {
     char last[160];
 };
 
-static void tell(struct testing *t, size_t i, bool good, const char *why)
+static void machine_test_result(struct testing *t, size_t i, bool good, const char *why)
 {
     const struct hyper_machine *m = &t->b->machines.p[i];
     AUTO_FREE char *text = good ? xasprintf("connected to %s@%s port %d, %d slot%s", m->username,
@@ -178,7 +178,7 @@ static void tell(struct testing *t, size_t i, bool good, const char *why)
     t->say(t->arg, !good, text);
 }
 
-static void look_at(struct testing *t, const struct json *node)
+static void machine_test(struct testing *t, const struct json *node)
 {
     AUTO_FREE char *name = xstrndup(text_of(node, "name").p, text_of(node, "name").n);
     AUTO_FREE char *why = xstrndup(text_of(node, "trouble").p, text_of(node, "trouble").n);
@@ -188,9 +188,9 @@ static void look_at(struct testing *t, const struct json *node)
         return;
     size_t i = (size_t)(m - t->b->machines.p);
     if (!str_eq_c(text_of(node, "state"), "away"))
-        tell(t, i, true, NULL);
+        machine_test_result(t, i, true, NULL);
     else if (json_get(node, "retry_in_ms")) /* else it is still being tried */
-        tell(t, i, false, why);
+        machine_test_result(t, i, false, why);
 }
 
 int hyper_far_test(struct cli *c, const struct hyper_batch *b, const atomic_bool *stop,
@@ -206,12 +206,12 @@ int hyper_far_test(struct cli *c, const struct hyper_batch *b, const atomic_bool
             return -1;
         const struct json *items = json_get(nodes, "items");
         for (size_t i = 0; i < json_len(items); i++)
-            look_at(&t, json_at(items, i));
+            machine_test(&t, json_at(items, i));
         json_free(nodes);
         if (clock_mono(&clock_system) > until)
             for (size_t i = 0; i < b->machines.n; i++)
                 if (!known[i])
-                    tell(&t, i, false, "no answer");
+                    machine_test_result(&t, i, false, "no answer");
         if (t.open)
             poll(NULL, 0, NAP_MS);
     }

@@ -44,7 +44,7 @@ struct posted {
     struct hyper_note note;
 };
 
-static void deliver(void *arg)
+static void note_deliver(void *arg)
 {
     struct posted *p = arg;
 
@@ -68,7 +68,7 @@ static struct posted *note_new(struct hyper_feed *f, size_t job, enum hyper_note
 
 static void note_post(struct posted *p)
 {
-    loop_post(p->f->conf.loop, deliver, p);
+    loop_post(p->f->conf.loop, note_deliver, p);
 }
 
 struct line {
@@ -86,7 +86,7 @@ static void deliver_line(void *arg)
     free(l);
 }
 
-static void say_line(void *arg, bool bad, const char *text)
+static void feed_say(void *arg, bool bad, const char *text)
 {
     struct line *l = xmalloc(sizeof(*l));
 
@@ -134,7 +134,7 @@ static bool kind_of(struct str state, enum hyper_note_kind *out)
 
 /* ---- events ---- */
 
-static void set_place(struct hyper_feed *f, size_t job, const struct json *run)
+static void feed_set_place(struct hyper_feed *f, size_t job, const struct json *run)
 {
     free(f->nodes[job]);
     f->nodes[job] = xstrndup(text_of(run, "node").p, text_of(run, "node").n);
@@ -149,7 +149,7 @@ static void job_event(struct hyper_feed *f, size_t job, struct str state, const 
     if (f->ended[job])
         return;
     if (str_eq_c(state, "starting")) {
-        set_place(f, job, data);
+        feed_set_place(f, job, data);
         return;
     }
     if (str_eq_c(state, "lost") && f->adopted[job]) {
@@ -169,7 +169,7 @@ static void job_event(struct hyper_feed *f, size_t job, struct str state, const 
     note_post(p);
 }
 
-static bool on_event(void *arg, const struct sse_event *sse)
+static bool feed_on_event(void *arg, const struct sse_event *sse)
 {
     struct hyper_feed *f = arg;
     struct json *ev = NULL;
@@ -221,7 +221,7 @@ static int listen_to_events(struct hyper_feed *f, struct err *e)
         int status = 0;
         struct json *meta = NULL;
         struct sse s; /* anew each time: what was cut off in the middle is sent again */
-        sse_init(&s, on_event, f);
+        sse_init(&s, feed_on_event, f);
         snprintf(path, sizeof(path), "/v1/events?after=%llu", (unsigned long long)f->last_event);
         if (http_call_stream(f->conf.c->http, "GET", path, NULL, STR(""), &status, sse_feed, &s,
                              e) == 0 &&
@@ -297,12 +297,12 @@ static void look_up_place(struct hyper_feed *f, size_t job, uint64_t number)
         return;
     const struct json *runs = json_get(one, "runs");
     if (json_len(runs))
-        set_place(f, job, json_at(runs, json_len(runs) - 1));
+        feed_set_place(f, job, json_at(runs, json_len(runs) - 1));
     json_free(one);
 }
 
 /* True when its record settles the matter: it goes on, or it succeeded while nobody looked. */
-static bool take_up(struct hyper_feed *f, size_t job, const struct json *row)
+static bool feed_adopt(struct hyper_feed *f, size_t job, const struct json *row)
 {
     const struct hyper_job *j = &f->conf.batch->jobs.p[job];
     struct str state = text_of(row, "state");
@@ -349,7 +349,7 @@ static int end_unwanted(struct hyper_feed *f, const int64_t *numbers, size_t n, 
     return rc;
 }
 
-static int take_up_all(struct hyper_feed *f, struct err *e)
+static int feed_adopt_all(struct hyper_feed *f, struct err *e)
 {
     const struct hyper_batch *b = f->conf.batch;
     const struct list_query q = {NULL, NULL, "id", -1};
@@ -359,7 +359,7 @@ static int take_up_all(struct hyper_feed *f, struct err *e)
     int rc = list_pages(f->conf.c, &q, on_page, &l, NULL, e);
     f->conf.c->opt.queue = NULL;
     for (size_t i = 0; i < b->jobs.n; i++) {
-        bool settled = rc == 0 && f->conf.pending[i] && l.last[i] && take_up(f, i, l.last[i]);
+        bool settled = rc == 0 && f->conf.pending[i] && l.last[i] && feed_adopt(f, i, l.last[i]);
         if (!settled && is_active(l.last[i]))
             vec_push(&l.unwanted, int_of(l.last[i], "number"));
         json_free(l.last[i]);
@@ -391,7 +391,7 @@ static int post_batch(struct hyper_feed *f, const struct json *body, struct json
     return cli_call(f->conf.c, "POST", path.p, headers, body, reply, e);
 }
 
-static int submit(struct hyper_feed *f, struct err *e)
+static int feed_submit(struct hyper_feed *f, struct err *e)
 {
     AUTO_FREE size_t *order = xcalloc(f->conf.batch->jobs.n + 1, sizeof(*order));
     struct json *reply = NULL;
@@ -444,14 +444,14 @@ static int feed_work(struct hyper_feed *f, struct err *e)
     if (hyper_far_lend(f->conf.c, f->conf.lent, true, e) < 0)
         return -1;
     if (f->conf.batch->remote &&
-        hyper_far_test(f->conf.c, f->conf.batch, &f->stop, say_line, f, e) < 0)
+        hyper_far_test(f->conf.c, f->conf.batch, &f->stop, feed_say, f, e) < 0)
         return -1;
     if ((f->conf.leftover || f->conf.suspended) && set_queue(f, f->conf.suspended, e) < 0)
         return -1;
     if (f->conf.leftover &&
-        (hyper_far_forget(f->conf.c, f->conf.batch, e) < 0 || take_up_all(f, e) < 0))
+        (hyper_far_forget(f->conf.c, f->conf.batch, e) < 0 || feed_adopt_all(f, e) < 0))
         return -1;
-    if (submit(f, e) < 0 || cancel_if_stopped(f, e) < 0)
+    if (feed_submit(f, e) < 0 || cancel_if_stopped(f, e) < 0)
         return -1;
     return listen_to_events(f, e);
 }

@@ -46,7 +46,7 @@ static void spaces(struct buf *out, size_t n)
         buf_addc(out, ' ');
 }
 
-static void rule(const struct grid *g, struct buf *out)
+static void grid_rule(const struct grid *g, struct buf *out)
 {
     for (size_t c = 0; c < g->columns; c++) {
         buf_addc(out, '+');
@@ -56,7 +56,7 @@ static void rule(const struct grid *g, struct buf *out)
     buf_adds(out, "+\n");
 }
 
-static void row(const struct grid *g, size_t at, struct buf *out)
+static void grid_row(const struct grid *g, size_t at, struct buf *out)
 {
     for (size_t c = 0; c < g->columns; c++) {
         const char *text = g->cells.p[at + c];
@@ -73,10 +73,10 @@ static void row(const struct grid *g, size_t at, struct buf *out)
 
 void grid_render(const struct grid *g, struct buf *out)
 {
-    rule(g, out);
-    row(g, 0, out);
-    rule(g, out);
+    grid_rule(g, out);
+    grid_row(g, 0, out);
+    grid_rule(g, out);
     for (size_t at = g->columns; at + g->columns <= g->cells.n; at += g->columns)
-        row(g, at, out);
-    rule(g, out);
+        grid_row(g, at, out);
+    grid_rule(g, out);
 }

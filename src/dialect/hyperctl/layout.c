@@ -212,8 +212,8 @@ static void read_state(const struct hyper_layout *l, struct hyper_job *j)
     json_free(s);
 }
 
-static int restore_job(const struct hyper_layout *l, struct hyper_job *j, pid_t owner,
-                       size_t *out_left, struct err *e)
+static int layout_restore_job(const struct hyper_layout *l, struct hyper_job *j, pid_t owner,
+                              size_t *out_left, struct err *e)
 {
     AUTO_FREE char *running = marker(l, j, "running"), *succeed = marker(l, j, "succeed"),
                    *failed = marker(l, j, "failed");
@@ -242,7 +242,7 @@ int hyper_layout_restore(const struct hyper_layout *l, struct hyper_batch *b, si
     *out_left = 0;
     for (size_t i = 0; i < b->jobs.n; i++) {
         set_dirs(l, &b->jobs.p[i]);
-        if (restore_job(l, &b->jobs.p[i], owner, out_left, e) < 0)
+        if (layout_restore_job(l, &b->jobs.p[i], owner, out_left, e) < 0)
             return -1;
     }
     return 0;

@@ -53,7 +53,7 @@ struct json *hyper_one_text(const char *key, const char *value)
 
 /* ---- what happens to jobs ---- */
 
-static void remember(struct hyper_run *r, int rc, const struct err *e)
+static void life_warn(struct hyper_run *r, int rc, const struct err *e)
 {
     if (rc < 0)
         hyper_log(r->h, HYPER_WARN, "batch", "%s", e->text);
@@ -69,10 +69,10 @@ static void set_machine(struct hyper_run *r, struct hyper_job *j, const struct h
     free(j->hostname);
     j->hostname = m ? xstrdup(m->hostname) : NULL;
     if (m && n->run)
-        remember(r, hyper_far_output(r->home, j, n->number, n->run, ended, &e), &e);
+        life_warn(r, hyper_far_output(r->home, j, n->number, n->run, ended, &e), &e);
 }
 
-static void started(struct hyper_run *r, struct hyper_job *j, const struct hyper_note *n)
+static void job_started(struct hyper_run *r, struct hyper_job *j, const struct hyper_note *n)
 {
     struct err e = {0};
 
@@ -82,7 +82,7 @@ static void started(struct hyper_run *r, struct hyper_job *j, const struct hyper
     j->started_ms = n->at_ms;
     j->ended_ms = 0;
     set_machine(r, j, n, false);
-    remember(r, hyper_mark_running(&r->l, j, &e), &e);
+    life_warn(r, hyper_mark_running(&r->l, j, &e), &e);
     hyper_log(r->h, HYPER_DEBUG, "scheduler", "job %s started", j->name);
     hyper_tell(r, "job_start", j, NULL);
 }
@@ -94,7 +94,7 @@ static void tidy_tmp(const struct hyper_job *j)
     rmdir(tmp); /* unless something is in it */
 }
 
-static void finished(struct hyper_run *r, struct hyper_job *j, const struct hyper_note *n)
+static void job_finished(struct hyper_run *r, struct hyper_job *j, const struct hyper_note *n)
 {
     struct err e = {0};
 
@@ -105,7 +105,7 @@ static void finished(struct hyper_run *r, struct hyper_job *j, const struct hype
     j->exit_code = n->exit_code;
     j->signo = n->signo;
     set_machine(r, j, n, true);
-    remember(r, hyper_mark_final(&r->l, j, &e), &e);
+    life_warn(r, hyper_mark_final(&r->l, j, &e), &e);
     tidy_tmp(j);
     hyper_log(r->h, HYPER_INFO, "scheduler", "job %s finished with status %s%s%s%s", j->name,
               hyper_status_name(j->status), n->why[0] ? " (" : "", n->why, n->why[0] ? ")" : "");
@@ -113,7 +113,7 @@ static void finished(struct hyper_run *r, struct hyper_job *j, const struct hype
 }
 
 /* Interrupted, or never begun: as if it had not been started. */
-static void returned(struct hyper_run *r, struct hyper_job *j, const struct hyper_note *n)
+static void job_returned(struct hyper_run *r, struct hyper_job *j, const struct hyper_note *n)
 {
     if (j->status == HYPER_RUNNING)
         hyper_log(r->h, HYPER_INFO, "scheduler", "job %s was interrupted and will run again",
@@ -135,11 +135,11 @@ void hyper_on_note(void *arg, struct hyper_note *n)
     if (hyper_status_final(j->status))
         return;
     if (n->kind == NOTE_RUNNING)
-        started(r, j, n);
+        job_started(r, j, n);
     else if (n->kind == NOTE_QUEUED || (n->kind == NOTE_CANCELLED && r->signo))
-        returned(r, j, n);
+        job_returned(r, j, n);
     else
-        finished(r, j, n);
+        job_finished(r, j, n);
     if (n->kind >= NOTE_SUCCEEDED)
         hyper_routes_killed(r->routes, n->job);
 }
@@ -185,7 +185,7 @@ static void forget_submission(struct hyper_run *r)
     unlink(path);
 }
 
-static void finish(struct hyper_run *r)
+static void batch_finish(struct hyper_run *r)
 {
     double elapsed = (double)(clock_mono(&clock_system) - r->began_ms) / 1000;
     struct json *summary = hyper_summary_json(r->b, "FINISHED"), *more = json_new_object();
@@ -205,7 +205,7 @@ void hyper_settle(struct hyper_run *r)
     if (r->feed || r->calls)
         return;
     if (!r->finished && hyper_batch_finished(r->b))
-        finish(r);
+        batch_finish(r);
     if (r->signo || r->failed || (r->finished && r->b->exit_on_finish && r->control_fd < 0))
         hyper_stop_loop(r);
 }

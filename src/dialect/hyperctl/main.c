@@ -194,7 +194,7 @@ static void group_help(struct buf *b, const char *group)
     buf_adds(b, "\noptional arguments:\n  -h, --help            show this help message and exit\n");
 }
 
-static void choices(struct buf *b, const char *group)
+static void group_choices(struct buf *b, const char *group)
 {
     size_t n = strlen(group);
 
@@ -203,7 +203,7 @@ static void choices(struct buf *b, const char *group)
             buf_addf(b, "%s'%s'", b->n ? ", " : "", hyper_commands[i].path + n + 1);
 }
 
-static const struct hyper_command *find_command(const char *path)
+static const struct hyper_command *hyper_command_find(const char *path)
 {
     for (size_t i = 0; i < n_hyper_commands; i++)
         if (!strcmp(hyper_commands[i].path, path))
@@ -228,7 +228,7 @@ static int group_error(const char *group, const char *word)
         fprintf(stderr, "%s%s: error: unknown %s operation: None\n", help.p, prog, group);
         return 2;
     }
-    choices(&names, group);
+    group_choices(&names, group);
     *strchr(help.p, '\n') = 0;
     return py_usage_error(prog, help.p,
                           "argument %s_operation: invalid choice: '%.60s' (choose from %s)", group,
@@ -243,12 +243,12 @@ static int run_named(struct hyperctl *h, char **argv)
 
     if (group) {
         AUTO_FREE char *path = xasprintf("%s %s", argv[0], argv[1] ? argv[1] : "");
-        cmd = find_command(path);
+        cmd = hyper_command_find(path);
         if (!cmd)
             return group_error(argv[0], argv[1]);
         argv++;
     } else {
-        cmd = find_command(argv[0]);
+        cmd = hyper_command_find(argv[0]);
     }
     if (!cmd)
         return py_usage_error("hyperctl", hyper_usage,

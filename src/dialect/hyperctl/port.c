@@ -23,14 +23,14 @@ struct address {
     bool loopback;
 };
 
-static bool is_loopback(const struct sockaddr *sa)
+static bool address_is_loopback(const struct sockaddr *sa)
 {
     if (sa->sa_family == AF_INET)
         return ntohl(((const struct sockaddr_in *)(const void *)sa)->sin_addr.s_addr) >> 24 == 127;
     return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr);
 }
 
-static size_t resolve(const char *name, struct address out[ADDRESSES_MAX])
+static size_t address_resolve(const char *name, struct address out[ADDRESSES_MAX])
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list = NULL;
     size_t n = 0;
@@ -43,7 +43,7 @@ static size_t resolve(const char *name, struct address out[ADDRESSES_MAX])
         if (getnameinfo(a->ai_addr, a->ai_addrlen, out[n].text, sizeof(out[n].text), NULL, 0,
                         NI_NUMERICHOST) != 0)
             continue;
-        out[n++].loopback = is_loopback(a->ai_addr);
+        out[n++].loopback = address_is_loopback(a->ai_addr);
     }
     freeaddrinfo(list);
     return n;
@@ -57,7 +57,7 @@ static const char *bind_name(const struct hyper_batch *b)
 static int find_addresses(const struct hyper_batch *b, struct address out[ADDRESSES_MAX],
                           size_t *out_n, struct err *e)
 {
-    *out_n = resolve(bind_name(b), out);
+    *out_n = address_resolve(bind_name(b), out);
     if (*out_n)
         return 0;
     return err_set(e, ERR_INVALID,
@@ -139,7 +139,7 @@ int hyper_port_listen(struct hyper_port *p, const struct hyper_batch *b,
     return 0;
 }
 
-static void on_down(void *arg)
+static void port_on_down(void *arg)
 {
     *(bool *)arg = true;
 }
@@ -152,7 +152,7 @@ void hyper_port_close(struct hyper_port *p, struct loop *loop, const struct hype
     if (p->http) {
         if (p->portal)
             unlink(sock);
-        http_server_shutdown(p->http, CLOSE_GRACE_MS, on_down, &down);
+        http_server_shutdown(p->http, CLOSE_GRACE_MS, port_on_down, &down);
         while (!down)
             loop_run_once(loop, true);
         http_server_free(p->http);

@@ -57,7 +57,7 @@ static void reply_msg(struct call *c, int code, const char *msg)
 }
 
 /* What the original raises as an exception, on one line.  Yours. */
-static char *error_text(const char *what)
+static char *routes_error_text(const char *what)
 {
     struct json *o = json_new_object();
 
@@ -76,7 +76,7 @@ __attribute__((format(printf, 2, 3))) static void reply_error(struct call *c, co
     va_start(ap, fmt);
     vsnprintf(what, sizeof(what), fmt, ap);
     va_end(ap);
-    AUTO_FREE char *text = error_text(what);
+    AUTO_FREE char *text = routes_error_text(what);
     buf_adds(&c->out, text);
     call_reply(c);
 }
@@ -88,7 +88,7 @@ static void routes_fail(struct http_req *r, int status, const struct err *e)
     char body[600];
 
     if (status == 405) {
-        char *text = error_text("HTTP 405: Method Not Allowed");
+        char *text = routes_error_text("HTTP 405: Method Not Allowed");
         http_reply_take(r, 200, "application/json", text, strlen(text));
         return;
     }

@@ -48,7 +48,7 @@ void hyper_on_interrupt(void *arg, int events, int error)
 
 /* ---- starting ---- */
 
-static void go(struct hyper_run *r)
+static void run_go(struct hyper_run *r)
 {
     struct err e = {0};
 
@@ -70,7 +70,7 @@ static void on_control(void *arg, int events, int error)
         return;
     if (n > 0) {
         if (memchr(text, 'g', (size_t)n))
-            go(r);
+            run_go(r);
         return;
     }
     watch_free(TAKE(r->control));
@@ -247,7 +247,7 @@ int hyperctl_run(struct hyperctl *h, const struct hyper_opts *o)
             r.control = watch_new(r.loop, r.control_fd, on_control, &r);
             watch_start(r.control, WATCH_READ);
         } else {
-            go(&r);
+            run_go(&r);
         }
         r.running = true;
         if (!r.stopped)

@@ -17,7 +17,7 @@ enum { SIGNAL_LOOK_MS = 1000, HOME_MAX = 8192 };
 
 /* ---- calls to the scheduler from the loop: on worker threads, answers not waited for ---- */
 
-struct call {
+struct sched_call {
     struct hyper_run *r;
     char *target, *path, *body;
     size_t job; /* SIZE_MAX = none */
@@ -25,9 +25,9 @@ struct call {
     int result;
 };
 
-static void call_work(void *arg)
+static void sched_call_work(void *arg)
 {
-    struct call *c = arg;
+    struct sched_call *c = arg;
     static const char *const headers[] = {"Content-Type: application/json", NULL};
     struct http_client *http = http_client_new(c->target, NULL, NULL);
     struct http_response res = {0};
@@ -39,9 +39,9 @@ static void call_work(void *arg)
     http_client_free(http);
 }
 
-static void call_done(void *arg)
+static void sched_call_done(void *arg)
 {
-    struct call *c = arg;
+    struct sched_call *c = arg;
     struct hyper_run *r = c->r;
 
     r->calls--;
@@ -57,20 +57,20 @@ static void call_done(void *arg)
     hyper_settle(r);
 }
 
-static void call_scheduler(struct hyper_run *r, size_t job, char *path_take, char *body_take)
+static void sched_call_post(struct hyper_run *r, size_t job, char *path_take, char *body_take)
 {
-    struct call *c = xcalloc(1, sizeof(*c));
+    struct sched_call *c = xcalloc(1, sizeof(*c));
 
-    *c = (struct call){r, xstrdup(r->target), path_take, body_take, job, {0}, 0};
+    *c = (struct sched_call){r, xstrdup(r->target), path_take, body_take, job, {0}, 0};
     r->calls++;
-    work_submit(r->loop, call_work, call_done, c);
+    work_submit(r->loop, sched_call_work, sched_call_done, c);
 }
 
 void hyper_cancel_all(struct hyper_run *r)
 {
     struct json *o = hyper_one_text("queue", r->queue);
 
-    call_scheduler(r, SIZE_MAX, xstrdup("/v1/jobs/cancel"), json_text(o));
+    sched_call_post(r, SIZE_MAX, xstrdup("/v1/jobs/cancel"), json_text(o));
     json_free(o);
 }
 
@@ -79,8 +79,8 @@ void hyper_on_kill(void *arg, size_t job)
     struct hyper_run *r = arg;
 
     hyper_log(r->h, HYPER_INFO, "server", "kill job %s", r->b->jobs.p[job].name);
-    call_scheduler(r, job, xasprintf("/v1/jobs/%llu/cancel", (unsigned long long)r->numbers[job]),
-                   xstrdup("{}"));
+    sched_call_post(r, job, xasprintf("/v1/jobs/%llu/cancel", (unsigned long long)r->numbers[job]),
+                    xstrdup("{}"));
 }
 
 /* ---- scheduler.signal_file ---- */
@@ -98,8 +98,9 @@ static void look_for_signal(void *arg)
     else
         hyper_log(r->h, HYPER_INFO, "scheduler", "resume scheduling: %s is gone",
                   r->b->signal_file);
-    call_scheduler(r, SIZE_MAX, xasprintf("/v1/queues/%s/%s", r->queue, there ? "pause" : "resume"),
-                   xstrdup(""));
+    sched_call_post(r, SIZE_MAX,
+                    xasprintf("/v1/queues/%s/%s", r->queue, there ? "pause" : "resume"),
+                    xstrdup(""));
 }
 
 static void on_dir_change(void *arg, int events, int error)

@@ -9,12 +9,12 @@
 
 typedef VEC(const struct hyper_job *) job_list;
 
-static double seconds(const struct hyper_job *j)
+static double job_seconds(const struct hyper_job *j)
 {
     return (double)MAX(j->ended_ms - j->started_ms, 0) / 1000;
 }
 
-static int by_end(const void *a, const void *b)
+static int job_end_cmp(const void *a, const void *b)
 {
     const struct hyper_job *x = *(const struct hyper_job *const *)a,
                            *y = *(const struct hyper_job *const *)b;
@@ -32,11 +32,11 @@ static job_list ended_jobs(const struct hyper_batch *b)
         if (hyper_status_final(b->jobs.p[i].status) && b->jobs.p[i].started_ms)
             vec_push(&list, &b->jobs.p[i]);
     if (list.n)
-        qsort(list.p, list.n, sizeof(*list.p), by_end);
+        qsort(list.p, list.n, sizeof(*list.p), job_end_cmp);
     return list;
 }
 
-static void set_real(struct json *o, const char *key, double v)
+static void view_set_real(struct json *o, const char *key, double v)
 {
     json_set_take(o, key, json_new_real(v));
 }
@@ -60,8 +60,8 @@ static struct json *tail_view(const job_list *list, size_t tail)
         struct json *o = json_new_object();
         json_set_str(o, "name", list->p[i]->name);
         json_set_str(o, "status", hyper_status_name(list->p[i]->status));
-        set_real(o, "end_datetime", (double)list->p[i]->ended_ms / 1000);
-        set_real(o, "elapsed", seconds(list->p[i]));
+        view_set_real(o, "end_datetime", (double)list->p[i]->ended_ms / 1000);
+        view_set_real(o, "elapsed", job_seconds(list->p[i]));
         json_push_take(a, o);
     }
     return a;
@@ -73,8 +73,8 @@ static struct json *histogram_view(const job_list *list, size_t bins)
     double low = INFINITY, high = 0;
 
     for (size_t i = 0; i < list->n; i++) {
-        low = fmin(low, seconds(list->p[i]));
-        high = fmax(high, seconds(list->p[i]));
+        low = fmin(low, job_seconds(list->p[i]));
+        high = fmax(high, job_seconds(list->p[i]));
     }
     if (!list->n)
         return a;
@@ -83,18 +83,18 @@ static struct json *histogram_view(const job_list *list, size_t bins)
     AUTO_FREE int64_t *counts = xcalloc(bins, sizeof(*counts));
     double width = high > low ? (high - low) / (double)bins : 1;
     for (size_t i = 0; i < list->n; i++)
-        counts[MIN((size_t)((seconds(list->p[i]) - low) / width), bins - 1)]++;
+        counts[MIN((size_t)((job_seconds(list->p[i]) - low) / width), bins - 1)]++;
     for (size_t i = 0; i < bins; i++) {
         struct json *o = json_new_object();
-        set_real(o, "from", low + width * (double)i);
-        set_real(o, "to", i + 1 == bins ? high : low + width * (double)(i + 1));
+        view_set_real(o, "from", low + width * (double)i);
+        view_set_real(o, "to", i + 1 == bins ? high : low + width * (double)(i + 1));
         json_set_int(o, "count", counts[i]);
         json_push_take(a, o);
     }
     return a;
 }
 
-static int by_value(const void *a, const void *b)
+static int double_cmp(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
 
@@ -121,13 +121,13 @@ static struct json *box(const job_list *list, size_t from, size_t to)
     AUTO_FREE double *values = xcalloc(n, sizeof(*values));
 
     for (size_t i = 0; i < n; i++)
-        values[i] = seconds(list->p[from + i]);
-    qsort(values, n, sizeof(*values), by_value);
-    set_real(o, "from", (double)list->p[from]->ended_ms / 1000);
-    set_real(o, "to", (double)list->p[to - 1]->ended_ms / 1000);
+        values[i] = job_seconds(list->p[from + i]);
+    qsort(values, n, sizeof(*values), double_cmp);
+    view_set_real(o, "from", (double)list->p[from]->ended_ms / 1000);
+    view_set_real(o, "to", (double)list->p[to - 1]->ended_ms / 1000);
     json_set_int(o, "count", (int64_t)n);
     for (size_t i = 0; i < ARRAY_SIZE(marks); i++)
-        set_real(o, marks[i].name, quantile(values, n, marks[i].q));
+        view_set_real(o, marks[i].name, quantile(values, n, marks[i].q));
     return o;
 }
 
