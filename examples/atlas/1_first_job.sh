@@ -6,14 +6,14 @@ rm -rf my_project
 foundations init my_project
 cd my_project
 
-# The log of the job is shown as it comes; the id is in the line "Job submitted".
+# Show the log while the job runs; the line "Job submitted" has the id.
 foundations submit scheduler . main.py | tee ../submit.log
 job=$(sed -n "s/.*Job submitted with ID '\(.*\)'.*/\1/p" ../submit.log)
 
-# Once more the log, later, from anywhere.
+# Show the log again, later; works from any directory.
 foundations get logs scheduler "$job"
 
-# The directory as it was at the end of the job, whatever happened to it since.
+# Fetch the directory at the end of the job, even if the project has changed since.
 echo "# changed since" >>main.py
 cd ..
 foundations get job scheduler "$job"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# A second scheduler under a name of its own: REMOTE is its address, e.g. http://gpu-box:5000.
+# A second scheduler with its own name. REMOTE is its address, for example http://gpu-box:5000.
 set -eu
 
 : "${REMOTE:?set REMOTE to the address of the other server, e.g. http://gpu-box:5000}"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The two jobs of plain.json over SSH, with nothing to set up: starts an OpenSSH server on a free port of
-# this machine, lists it twice as a machine (two slots), runs the batch and ends the server.
+# Runs the two jobs of plain.json over SSH without any setup: starts an OpenSSH server on a free port of
+# this machine, lists it twice as a machine (two slots), runs the batch and stops the server.
 #
 #   ./ssh_example.sh            everything goes to a temporary directory, which is removed
 set -eu
@@ -24,7 +24,7 @@ finish() {
 }
 trap finish EXIT
 
-# ---- a server that knows one key, and is known by its own ----
+# ---- a server with one authorized key and its own host key ----
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 ssh-keygen -q -t ed25519 -N '' -f "$dir/host_key"
 ssh-keygen -q -t ed25519 -N '' -f "$dir/id"

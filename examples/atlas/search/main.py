@@ -2,7 +2,7 @@ import foundations
 
 params = foundations.load_parameters()
 
-# A stand-in for training, better with more epochs and wider layers.
+# Simulates a training: more epochs and wider layers give better results.
 loss = 1.0
 for epoch in range(params["epochs"]):
     loss *= 0.95
