@@ -46,7 +46,7 @@ static char *grow(struct buf *b, size_t n)
 }
 
 /* Almost every append finds room, so that is asked first and without a call. */
-static inline char *reserve(struct buf *b, size_t n)
+static inline char *buf_room(struct buf *b, size_t n)
 {
     bool fits = n < b->cap - b->n && !b->overflow && (b->max == 0 || b->n + n <= b->max);
 
@@ -55,12 +55,12 @@ static inline char *reserve(struct buf *b, size_t n)
 
 char *buf_reserve(struct buf *b, size_t n)
 {
-    return reserve(b, n);
+    return buf_room(b, n);
 }
 
 bool buf_add(struct buf *b, const void *p, size_t n)
 {
-    char *to = reserve(b, n);
+    char *to = buf_room(b, n);
 
     if (!to)
         return false;

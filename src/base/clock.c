@@ -89,7 +89,7 @@ static bool take_digits(struct str s, size_t *i, size_t n, int lo, int hi, int *
     return v >= lo && v <= hi;
 }
 
-static bool take_char(struct str s, size_t *i, const char *any_of)
+static bool time_take_char(struct str s, size_t *i, const char *any_of)
 {
     return *i < s.n && s.p[*i] && strchr(any_of, s.p[*i]) && ++*i;
 }
@@ -106,7 +106,7 @@ static bool take_fraction(struct str s, size_t *i, int *out_ms)
     int scale = 100;
 
     *out_ms = 0;
-    if (!take_char(s, i, "."))
+    if (!time_take_char(s, i, "."))
         return true;
     size_t first = *i;
     for (; *i < s.n && s.p[*i] >= '0' && s.p[*i] <= '9'; (*i)++) {
@@ -121,11 +121,11 @@ static bool take_offset(struct str s, size_t *i, int *out_minutes)
     int hours, minutes;
 
     *out_minutes = 0;
-    if (take_char(s, i, "Zz"))
+    if (time_take_char(s, i, "Zz"))
         return true;
     bool west = *i < s.n && s.p[*i] == '-';
-    if (!take_char(s, i, "+-") || !take_digits(s, i, 2, 0, 23, &hours) || !take_char(s, i, ":") ||
-        !take_digits(s, i, 2, 0, 59, &minutes))
+    if (!time_take_char(s, i, "+-") || !take_digits(s, i, 2, 0, 23, &hours) ||
+        !time_take_char(s, i, ":") || !take_digits(s, i, 2, 0, 59, &minutes))
         return false;
     *out_minutes = (hours * 60 + minutes) * (west ? -1 : 1);
     return true;
@@ -136,11 +136,11 @@ bool time_parse_utc(struct str s, int64_t *out_ms)
     int y, mo, d, h, mi, sec, ms, offset;
     size_t i = 0;
 
-    if (!take_digits(s, &i, 4, 0, 9999, &y) || !take_char(s, &i, "-") ||
-        !take_digits(s, &i, 2, 1, 12, &mo) || !take_char(s, &i, "-") ||
-        !take_digits(s, &i, 2, 1, days_in_month(y, mo), &d) || !take_char(s, &i, "Tt ") ||
-        !take_digits(s, &i, 2, 0, 23, &h) || !take_char(s, &i, ":") ||
-        !take_digits(s, &i, 2, 0, 59, &mi) || !take_char(s, &i, ":") ||
+    if (!take_digits(s, &i, 4, 0, 9999, &y) || !time_take_char(s, &i, "-") ||
+        !take_digits(s, &i, 2, 1, 12, &mo) || !time_take_char(s, &i, "-") ||
+        !take_digits(s, &i, 2, 1, days_in_month(y, mo), &d) || !time_take_char(s, &i, "Tt ") ||
+        !take_digits(s, &i, 2, 0, 23, &h) || !time_take_char(s, &i, ":") ||
+        !take_digits(s, &i, 2, 0, 59, &mi) || !time_take_char(s, &i, ":") ||
         !take_digits(s, &i, 2, 0, 60, &sec) || !take_fraction(s, &i, &ms) ||
         !take_offset(s, &i, &offset) || i != s.n)
         return false;

@@ -45,7 +45,7 @@ static int open_dir_at(int dir, const char *name)
     return openat(dir, name, flags);
 }
 
-static int move_up(struct removal *r, int dir, const char *name)
+static int removal_move_up(struct removal *r, int dir, const char *name)
 {
     char to[64];
 
@@ -61,7 +61,7 @@ static int move_up(struct removal *r, int dir, const char *name)
 static int remove_dir_at(struct removal *r, int dir, const char *name, unsigned depth)
 {
     if (depth >= REMOVE_DEPTH)
-        return move_up(r, dir, name);
+        return removal_move_up(r, dir, name);
     int fd = open_dir_at(dir, name);
     if (fd < 0)
         return errno == ENOENT ? 0 : err_sys(r->e, "cannot open directory %s", name);

@@ -43,7 +43,7 @@ static void trim_partial_utf8(char *text, size_t n)
         text[i - 1] = '\0';
 }
 
-static void finish(struct err *e, size_t wanted)
+static void err_finish_text(struct err *e, size_t wanted)
 {
     if (wanted >= sizeof(e->text))
         trim_partial_utf8(e->text, sizeof(e->text) - 1);
@@ -62,7 +62,7 @@ int err_set(struct err *e, enum err_code code, const char *fmt, ...)
     e->code = code;
     e->sys = 0;
     memcpy(e->text, text, sizeof(text));
-    finish(e, n < 0 ? 0 : (size_t)n);
+    err_finish_text(e, n < 0 ? 0 : (size_t)n);
     return -1;
 }
 

@@ -77,7 +77,7 @@ int fd_write_all(int fd, const void *p, size_t n, struct err *e)
     return 0;
 }
 
-static char *parent_of(const char *path)
+static char *path_parent(const char *path)
 {
     const char *slash = strrchr(path, '/');
 
@@ -88,7 +88,7 @@ static char *parent_of(const char *path)
 
 static int sync_parent(const char *path, struct err *e)
 {
-    AUTO_FREE char *dir = parent_of(path);
+    AUTO_FREE char *dir = path_parent(path);
     AUTO_FD fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
     if (fd < 0 || fsync(fd) < 0)
@@ -124,7 +124,7 @@ int file_write_atomic(const char *path, const void *p, size_t n, mode_t mode, st
     return 0;
 }
 
-static int make_one(const char *path, mode_t mode, struct err *e)
+static int dir_make_one(const char *path, mode_t mode, struct err *e)
 {
     struct stat st;
 
@@ -150,11 +150,11 @@ int dir_make_all(const char *path, mode_t mode, struct err *e)
         if (*c != '/' || c[-1] == '/')
             continue;
         *c = '\0';
-        if (make_one(copy, mode, e) < 0)
+        if (dir_make_one(copy, mode, e) < 0)
             return -1;
         *c = '/';
     }
-    return make_one(copy, mode, e);
+    return dir_make_one(copy, mode, e);
 }
 
 char *path_join(const char *dir, const char *name)

@@ -336,7 +336,7 @@ static inline void value_ended(struct json_in *in)
     in->expect = in->depth ? EXPECT_NEXT : EXPECT_END;
 }
 
-static int enter(struct json_in *in, bool object)
+static int in_enter(struct json_in *in, bool object)
 {
     if (in->depth == JSON_DEPTH_MAX)
         return json_in_fail(in, in->at, ERR_LIMIT,
@@ -350,7 +350,7 @@ static int enter(struct json_in *in, bool object)
 }
 
 /* At the closing bracket.  Behind the last one nothing may follow. */
-static int leave(struct json_in *in)
+static int in_leave(struct json_in *in)
 {
     in->start = in->at++;
     in->depth--;
@@ -379,7 +379,7 @@ static inline int item_find(struct json_in *in)
     case EXPECT_NEXT: {
         bool object = in_object(in);
         if (c == (object ? '}' : ']'))
-            return leave(in);
+            return in_leave(in);
         if (in->expect == EXPECT_NEXT) {
             if (c != ',')
                 return unexpected(in, object ? "a comma or }" : "a comma or ]");
@@ -438,7 +438,7 @@ int json_in_next(struct json_in *in)
     int c = peek(in);
     in->start = in->at;
     if (c == '{' || c == '[')
-        return enter(in, c == '{');
+        return in_enter(in, c == '{');
     token = scalar_read(in, c);
     if (token > 0)
         value_ended(in);

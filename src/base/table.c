@@ -170,7 +170,7 @@ size_t table_rows(const struct table *t)
 }
 
 /* Takes cells away from the widest column of the kind, one by one, down to SHRUNK_MIN. */
-static size_t shrink(const struct table *t, size_t *widths, size_t excess, bool shrinkable)
+static size_t column_shrink(const struct table *t, size_t *widths, size_t excess, bool shrinkable)
 {
     while (excess > 0) {
         size_t widest = SIZE_MAX;
@@ -206,7 +206,7 @@ static size_t *fit_columns(const struct table *t, size_t width)
     /* Columns that should not shrink do so only when the others alone cannot make it fit; what
      * remains after that is cut at the right edge. */
     size_t excess = total > width ? total - width : 0;
-    shrink(t, widths, shrink(t, widths, excess, true), false);
+    column_shrink(t, widths, column_shrink(t, widths, excess, true), false);
     return widths;
 }
 
@@ -257,7 +257,7 @@ static void line_cell(struct line *l, const struct column *c, size_t width, stru
         l->pending += before + width - now;
 }
 
-static void line_end(struct line *l)
+static void table_line_end(struct line *l)
 {
     buf_addc(l->out, '\n');
     l->used = l->pending = 0;
@@ -276,13 +276,13 @@ void table_render(const struct table *t, size_t width, bool colour, struct buf *
         line_cell(&l, c, widths[i], str_of(c->title), COLOUR_BOLD);
         l.pending += GAP;
     }
-    line_end(&l);
+    table_line_end(&l);
     for (size_t i = 0; i < t->cells.n; i++) {
         const struct cell *cell = &t->cells.p[i];
         line_cell(&l, &t->columns.p[i % n], widths[i % n], cell->text, cell->colour);
         l.pending += GAP;
         if (i % n == n - 1 || i + 1 == t->cells.n)
-            line_end(&l);
+            table_line_end(&l);
     }
 }
 

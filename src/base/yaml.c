@@ -40,7 +40,7 @@ struct anchor {
     size_t weight, depth; /* of val: measured once, used at each alias */
 };
 
-static int read_value(struct reader *r, struct json **out);
+static int yaml_read_value(struct reader *r, struct json **out);
 
 static int yaml_fail_at(struct reader *r, size_t line, size_t column, enum err_code code,
                         const char *what)
@@ -101,14 +101,14 @@ static int yaml_fail_syntax(struct reader *r)
     return yaml_fail_at(r, p->problem_mark.line, p->problem_mark.column, ERR_INVALID, what);
 }
 
-static int advance(struct reader *r)
+static int yaml_advance(struct reader *r)
 {
     yaml_event_delete(&r->event);
     return yaml_parser_parse(&r->parser, &r->event) ? 0 : yaml_fail_syntax(r);
 }
 
 /* The text of the current scalar, borrowed until the next one.  NULL, or what is wrong with it. */
-static const char *scalar_text(struct reader *r, struct str *out)
+static const char *yaml_scalar_text(struct reader *r, struct str *out)
 {
     *out = (struct str){(const char *)r->event.data.scalar.value, r->event.data.scalar.length};
     if (r->masked.n == 0)
@@ -123,7 +123,7 @@ static int scalar_value(struct reader *r, struct json **out)
 {
     const char *tag = (const char *)r->event.data.scalar.tag;
     struct str s;
-    const char *why = scalar_text(r, &s);
+    const char *why = yaml_scalar_text(r, &s);
 
     if (why)
         return yaml_fail(r, why);
@@ -163,7 +163,7 @@ static int count_copy(struct reader *r, size_t weight)
     return 0;
 }
 
-static int remember(struct reader *r, struct str name, const struct json *val)
+static int yaml_remember_anchor(struct reader *r, struct str name, const struct json *val)
 {
     size_t weight = 0, depth = 0;
 
@@ -233,17 +233,17 @@ static int read_items(struct reader *r, struct json *array)
 {
     for (;;) {
         struct json *val;
-        if (advance(r) < 0)
+        if (yaml_advance(r) < 0)
             return -1;
         if (r->event.type == YAML_SEQUENCE_END_EVENT)
             return 0;
-        if (read_value(r, &val) < 0)
+        if (yaml_read_value(r, &val) < 0)
             return -1;
         json_push_take(array, val);
     }
 }
 
-static int read_key(struct reader *r, char **out, bool *is_merge)
+static int yaml_read_key(struct reader *r, char **out, bool *is_merge)
 {
     if (r->event.type == YAML_ALIAS_EVENT) {
         struct json *val = NULL;
@@ -258,13 +258,13 @@ static int read_key(struct reader *r, char **out, bool *is_merge)
     if (r->event.type != YAML_SCALAR_EVENT)
         return yaml_fail(r, "a key must be text, not a list or mapping");
     struct str s;
-    if (scalar_text(r, &s) || (s.n > 0 && memchr(s.p, '\0', s.n)))
+    if (yaml_scalar_text(r, &s) || (s.n > 0 && memchr(s.p, '\0', s.n)))
         return yaml_fail(r, "a key must be valid UTF-8 without NUL");
     *is_merge = str_eq_c(s, "<<") && r->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
     const char *anchor = (const char *)r->event.data.scalar.anchor;
     if (anchor) {
         struct json *val = json_new_str(s);
-        int rc = remember(r, str_of(anchor), val);
+        int rc = yaml_remember_anchor(r, str_of(anchor), val);
         json_free(val);
         if (rc < 0)
             return -1;
@@ -280,14 +280,14 @@ static int read_pair(struct reader *r, struct json *obj, struct json **merged)
     bool is_merge = false;
     struct json *val;
 
-    if (read_key(r, &key, &is_merge) < 0)
+    if (yaml_read_key(r, &key, &is_merge) < 0)
         return -1;
     if (is_merge ? *merged != NULL : json_has(obj, key)) {
         char what[128];
         snprintf(what, sizeof(what), "key \"%.80s\" is given twice in this mapping", key);
         return yaml_fail(r, what);
     }
-    if (advance(r) < 0 || read_value(r, &val) < 0)
+    if (yaml_advance(r) < 0 || yaml_read_value(r, &val) < 0)
         return -1;
     if (!is_merge) {
         json_set_take(obj, key, val);
@@ -305,7 +305,7 @@ static int read_pairs(struct reader *r, struct json *obj)
     int rc;
 
     for (;;) {
-        rc = advance(r);
+        rc = yaml_advance(r);
         if (rc < 0 || r->event.type == YAML_MAPPING_END_EVENT)
             break;
         rc = read_pair(r, obj, &merged);
@@ -361,7 +361,7 @@ static const char *anchor_of(const yaml_event_t *ev)
 }
 
 /* The value that starts at the current event; afterwards the current event is its last. */
-static int read_value(struct reader *r, struct json **out)
+static int yaml_read_value(struct reader *r, struct json **out)
 {
     const char *anchor = anchor_of(&r->event);
     AUTO_FREE char *name = anchor ? xstrdup(anchor) : NULL;
@@ -383,7 +383,7 @@ static int read_value(struct reader *r, struct json **out)
         rc = yaml_fail(r, "a value is expected here");
     }
     if (rc == 0 && name)
-        rc = remember(r, str_of(name), *out);
+        rc = yaml_remember_anchor(r, str_of(name), *out);
     if (rc < 0)
         json_free(TAKE(*out));
     return rc;
@@ -392,21 +392,21 @@ static int read_value(struct reader *r, struct json **out)
 static int read_document(struct reader *r, struct json **out)
 {
     *out = NULL;
-    if (advance(r) < 0)
+    if (yaml_advance(r) < 0)
         return -1;
-    if (r->event.type == YAML_STREAM_START_EVENT && advance(r) < 0)
+    if (r->event.type == YAML_STREAM_START_EVENT && yaml_advance(r) < 0)
         return -1;
     if (r->event.type == YAML_STREAM_END_EVENT)
         return 0;
     if (r->event.type != YAML_DOCUMENT_START_EVENT)
         return yaml_fail(r, "a document is expected here");
-    if (advance(r) < 0 || read_value(r, out) < 0)
+    if (yaml_advance(r) < 0 || yaml_read_value(r, out) < 0)
         return -1;
-    if (advance(r) < 0)
+    if (yaml_advance(r) < 0)
         return -1;
     if (r->event.type != YAML_DOCUMENT_END_EVENT)
         return yaml_fail(r, "the end of the document is expected here");
-    if (advance(r) < 0)
+    if (yaml_advance(r) < 0)
         return -1;
     if (r->event.type != YAML_STREAM_END_EVENT)
         return yaml_fail(r, "a second document starts here: put it in a file of its own");
@@ -442,7 +442,7 @@ static void reader_done(struct reader *r)
 }
 
 /* Refuses what libyaml must not get: other encodings, which it would guess, and what takes long. */
-static int check_text(struct str text, const char *name, struct err *e)
+static int yaml_check_text(struct str text, const char *name, struct err *e)
 {
     size_t tag_lines = 0;
     uint32_t cp;
@@ -464,14 +464,14 @@ static int check_text(struct str text, const char *name, struct err *e)
     return 0;
 }
 
-static int parse(struct str text, const char *name,
-                 const char *(*plain)(struct str s, struct json **out), struct json **out,
-                 struct err *e)
+static int yaml_parse_text(struct str text, const char *name,
+                           const char *(*plain)(struct str s, struct json **out), struct json **out,
+                           struct err *e)
 {
     struct reader r = {.name = name ? name : "text", .plain = plain, .e = e};
     struct json *val = NULL;
 
-    if (check_text(text, r.name, e) < 0)
+    if (yaml_check_text(text, r.name, e) < 0)
         return -1;
     reader_open(&r, text);
     int rc = read_document(&r, &val);
@@ -485,10 +485,10 @@ static int parse(struct str text, const char *name,
 
 int yaml_parse(struct str text, const char *name, struct json **out, struct err *e)
 {
-    return parse(text, name, yaml_plain, out, e);
+    return yaml_parse_text(text, name, yaml_plain, out, e);
 }
 
 int yaml_parse_11(struct str text, const char *name, struct json **out, struct err *e)
 {
-    return parse(text, name, yaml_plain_11, out, e);
+    return yaml_parse_text(text, name, yaml_plain_11, out, e);
 }

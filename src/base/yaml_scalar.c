@@ -45,7 +45,7 @@ static bool based_int(struct str s, int64_t *out)
 
 /* A number of the core schema, or NULL.  Forms JSON does not have (+1, .5, 1., 007) lose their
  * spelling, the others keep it. */
-static struct json *number_of(struct str s, bool *too_large)
+static struct json *scalar_number(struct str s, bool *too_large)
 {
     int64_t i;
     double d;
@@ -85,7 +85,7 @@ const char *yaml_plain(struct str s, struct json **out)
     }
     if (is_non_finite(s))
         return "infinity and NaN have no place in parameters: write them in quotes";
-    *out = number_of(s, &too_large);
+    *out = scalar_number(s, &too_large);
     if (too_large)
         return "this number is too large";
     if (!*out)

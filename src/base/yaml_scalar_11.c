@@ -19,7 +19,7 @@ static bool is_any(struct str s, const char *const *words)
 }
 
 /* How many characters from i on are in `set`. */
-static size_t run_of(struct str s, size_t i, const char *set)
+static size_t digits_run(struct str s, size_t i, const char *set)
 {
     size_t n = 0;
 
@@ -109,15 +109,16 @@ static bool whole_number(struct str s, struct json **out)
 
     if (!t.n)
         return false;
-    if (t.n > 2 && str_starts(t, STR("0b")) && run_of(t, 2, "01_") == t.n - 2)
+    if (t.n > 2 && str_starts(t, STR("0b")) && digits_run(t, 2, "01_") == t.n - 2)
         return based((struct str){t.p + 2, t.n - 2}, 1, negative, out);
-    if (t.n > 2 && str_starts(t, STR("0x")) && run_of(t, 2, "0123456789abcdefABCDEF_") == t.n - 2)
+    if (t.n > 2 && str_starts(t, STR("0x")) &&
+        digits_run(t, 2, "0123456789abcdefABCDEF_") == t.n - 2)
         return based((struct str){t.p + 2, t.n - 2}, 4, negative, out);
-    if (t.n > 1 && t.p[0] == '0' && run_of(t, 1, "01234567_") == t.n - 1)
+    if (t.n > 1 && t.p[0] == '0' && digits_run(t, 1, "01234567_") == t.n - 1)
         return based((struct str){t.p + 1, t.n - 1}, 3, negative, out);
     if (t.n > 1 && t.p[0] == '0')
         return false;
-    if (!isdigit((unsigned char)t.p[0]) || run_of(t, 0, "0123456789_") != t.n)
+    if (!isdigit((unsigned char)t.p[0]) || digits_run(t, 0, "0123456789_") != t.n)
         return t.p[0] != '0' && isdigit((unsigned char)t.p[0]) && sixties(t, negative, out);
     if (!squeeze(s.p[0] == '+' ? t : s, text, sizeof(text)))
         return false;
@@ -132,16 +133,16 @@ static bool real_number(struct str s, struct json **out)
     char text[400];
     double d;
 
-    before = i < s.n && isdigit((unsigned char)s.p[i]) ? run_of(s, i, "0123456789_") : 0;
+    before = i < s.n && isdigit((unsigned char)s.p[i]) ? digits_run(s, i, "0123456789_") : 0;
     if (!before && (i || s.n < 2 || !isdigit((unsigned char)s.p[1])))
         return false;
     i += before;
     if (i >= s.n || s.p[i] != '.')
         return false;
     i++;
-    i += run_of(s, i, "0123456789_");
+    i += digits_run(s, i, "0123456789_");
     if (i < s.n && (s.p[i] | 0x20) == 'e') {
-        size_t digits = i + 2 < s.n && is_sign(s.p[i + 1]) ? run_of(s, i + 2, "0123456789") : 0;
+        size_t digits = i + 2 < s.n && is_sign(s.p[i + 1]) ? digits_run(s, i + 2, "0123456789") : 0;
         if (!digits)
             return false;
         i += 2 + digits;

@@ -12,7 +12,7 @@ enum { CONF_MAX = 16 << 10 };
 
 /* ---- add ---- */
 
-static bool name_ok(struct str name)
+static bool node_name_ok(struct str name)
 {
     if (!name.n || name.n >= sizeof(((struct node *)0)->name) || name.p[0] == '-')
         return false;
@@ -31,7 +31,7 @@ static int check_add(const struct core *c, struct str name, const char *conf, st
 
     if (!c->conf.ops->open_node)
         return err_set(e, ERR_UNAVAILABLE, "nodes cannot be added here");
-    if (!name_ok(name))
+    if (!node_name_ok(name))
         return err_set(e, ERR_INVALID,
                        "'%.*s' cannot be the name of a node; use up to 63 letters, digits and ._-",
                        (int)MIN(name.n, (size_t)60), name.p);

@@ -65,7 +65,7 @@ static const struct report_item *stage_batch(struct core *c, struct run *r,
     return end;
 }
 
-static struct run *run_of(const struct core *c, struct run_key key)
+static struct run *reported_run(const struct core *c, struct run_key key)
 {
     struct job *j = core_job(c, key.job);
 
@@ -92,7 +92,7 @@ static void reporting_free(struct reporting *x)
     free(x);
 }
 
-static void on_reported(void *arg, const struct err *e)
+static void report_on_stored(void *arg, const struct err *e)
 {
     struct reporting *x = arg;
 
@@ -121,7 +121,7 @@ static void read_lines(void *arg) /* any thread */
 static void lines_read(void *arg)
 {
     struct reporting *x = arg;
-    struct run *r = run_of(x->c, x->key);
+    struct run *r = reported_run(x->c, x->key);
 
     if (!r) {
         run_is_over(x);
@@ -136,7 +136,7 @@ static void lines_read(void *arg)
         outside_outcome(x->c, end->code, &o);
         report_end(x->c, r, &o, end->text);
     }
-    core_barrier(x->c, on_reported, x);
+    core_barrier(x->c, report_on_stored, x);
 }
 
 static void read_somewhere(struct core *c, size_t bytes, void (*work)(void *), void (*done)(void *),
@@ -153,7 +153,7 @@ void core_report(struct core *c, struct run_key key, int64_t offset, struct str 
                  core_report_fn done, void *arg)
 {
     struct reporting *x = xcalloc(1, sizeof(*x));
-    struct run *r = run_of(c, key);
+    struct run *r = reported_run(c, key);
 
     *x = (struct reporting){.c = c, .key = key, .done = done, .arg = arg, .now_ms = core_wall(c)};
     if (!r) {
@@ -220,12 +220,12 @@ static void read_piece(void *arg) /* any thread */
     x->full = got == PIECE_BYTES && x->batch.used;
 }
 
-static void next_piece(void *arg, const struct err *e);
+static void report_next_piece(void *arg, const struct err *e);
 
-static void piece_read(void *arg)
+static void report_piece_read(void *arg)
 {
     struct draining *x = arg;
-    struct run *r = run_of(x->c, x->key);
+    struct run *r = reported_run(x->c, x->key);
 
     if (!r) {
         draining_free(x);
@@ -242,7 +242,8 @@ static void piece_read(void *arg)
         x->detail = xstrndup(end->text.p, end->text.n);
     }
     if (moved || x->full || x->again) {
-        core_barrier(x->c, next_piece, x); /* what is in memory goes to disk before more is read */
+        core_barrier(x->c, report_next_piece,
+                     x); /* what is in memory goes to disk before more is read */
         return;
     }
     r->drain = NULL;
@@ -252,10 +253,10 @@ static void piece_read(void *arg)
     draining_free(x);
 }
 
-static void next_piece(void *arg, const struct err *e)
+static void report_next_piece(void *arg, const struct err *e)
 {
     struct draining *x = arg;
-    struct run *r = run_of(x->c, x->key);
+    struct run *r = reported_run(x->c, x->key);
 
     (void)e;
     if (!r) {
@@ -267,10 +268,11 @@ static void next_piece(void *arg, const struct err *e)
     x->from = r->spool_offset;
     x->now_ms = core_wall(x->c);
     int64_t rest = spool_size(x->path) - x->from;
-    read_somewhere(x->c, rest > 0 ? (size_t)rest : 0, read_piece, piece_read, x);
+    read_somewhere(x->c, rest > 0 ? (size_t)rest : 0, read_piece, report_piece_read, x);
 }
 
-static void drain(struct core *c, struct run *r, const struct run_outcome *o, struct str detail)
+static void report_drain(struct core *c, struct run *r, const struct run_outcome *o,
+                         struct str detail)
 {
     struct draining *x = r->drain;
 
@@ -287,7 +289,7 @@ static void drain(struct core *c, struct run *r, const struct run_outcome *o, st
         x->detail = xstrndup(detail.p, detail.n);
     }
     if (!x->again)
-        next_piece(x, NULL);
+        report_next_piece(x, NULL);
 }
 
 static bool spool_has_more(const struct core *c, const struct run *r)
@@ -301,13 +303,13 @@ static bool spool_has_more(const struct core *c, const struct run *r)
 void report_spooled(struct core *c, struct run *r)
 {
     if (r->drain || spool_has_more(c, r))
-        drain(c, r, NULL, STR(""));
+        report_drain(c, r, NULL, STR(""));
 }
 
 void report_end(struct core *c, struct run *r, const struct run_outcome *o, struct str detail)
 {
     if (r->drain || spool_has_more(c, r)) {
-        drain(c, r, o, detail);
+        report_drain(c, r, o, detail);
         return;
     }
     r->read_out = true;

@@ -92,7 +92,7 @@ static const char *read_digits(const char *p, const char *end, struct digits *d)
 
 /* A JSON number at p; where it ends, or NULL.  What 53 bits and one division of exact numbers give
  * is exact; the rest is left to the C library. */
-static const char *read_number(const char *p, const char *end, struct value *out)
+static const char *line_read_number(const char *p, const char *end, struct value *out)
 {
     const char *start = p;
     bool minus = p < end && *p == '-';
@@ -154,7 +154,7 @@ static bool number_of_word(struct str s, double *out)
 
 /* ---- the common shape ---- */
 
-static const char *read_text(const char *p, const char *end, struct str *out)
+static const char *line_read_text(const char *p, const char *end, struct str *out)
 {
     const char *start = ++p;
 
@@ -170,10 +170,10 @@ static const char *read_scalar(const char *p, const char *end, struct value *out
 {
     if (p < end && *p == '"') {
         *out = (struct value){.type = V_TEXT};
-        return read_text(p, end, &out->s);
+        return line_read_text(p, end, &out->s);
     }
     if (p < end && (isdigit((unsigned char)*p) || *p == '-')) {
-        const char *after = read_number(p, end, out);
+        const char *after = line_read_number(p, end, out);
         if (after)
             return after;
     }
@@ -211,7 +211,7 @@ static const char *read_values(struct reading *r, const char *p, const char *end
     return *p == ']' ? p + 1 : NULL;
 }
 
-static void settle(struct reading *r, struct values *v)
+static void values_settle(struct reading *r, struct values *v)
 {
     if (v->is_list)
         v->list = v->n > 0 ? r->pool.p + (uintptr_t)v->list : NULL;
@@ -265,15 +265,15 @@ static bool read_quick(struct reading *r, struct str text, struct line *l)
     } while (*p == ',');
     if (*p != '}' || p + 1 != end)
         return false;
-    settle(r, &l->v);
-    settle(r, &l->s);
-    settle(r, &l->t);
+    values_settle(r, &l->v);
+    values_settle(r, &l->s);
+    values_settle(r, &l->t);
     return true;
 }
 
 /* ---- any other line ---- */
 
-static struct value value_of(struct reading *r, const struct json *j)
+static struct value line_value(struct reading *r, const struct json *j)
 {
     struct str s;
     char *json;
@@ -302,12 +302,12 @@ static struct values values_of(struct reading *r, const struct json *j)
 
     if (json_type(j) != JSON_ARRAY) {
         if (j)
-            out.one = value_of(r, j);
+            out.one = line_value(r, j);
         return out;
     }
     struct value *list = arena_alloc(&r->b->mem, (n + 1) * sizeof(*list));
     for (size_t i = 0; i < n; i++)
-        list[i] = value_of(r, json_at(j, i));
+        list[i] = line_value(r, json_at(j, i));
     return (struct values){.list = list, .n = n, .is_list = true};
 }
 
@@ -319,14 +319,14 @@ static bool read_carefully(struct reading *r, struct str text, struct line *l)
         return false;
     bool ok = json_type(o) == JSON_OBJECT;
     if (ok) {
-        struct value kind = value_of(r, json_get(o, "k")), name = value_of(r, json_get(o, "n"));
+        struct value kind = line_value(r, json_get(o, "k")), name = line_value(r, json_get(o, "n"));
         *l = (struct line){.kind = kind.type == V_TEXT ? kind.s : STR(""),
                            .name = name.type == V_TEXT ? name.s : STR(""),
                            .v = values_of(r, json_get(o, "v")),
                            .s = values_of(r, json_get(o, "s")),
                            .t = values_of(r, json_get(o, "t"))};
         if (json_has(o, "x"))
-            l->x = value_of(r, json_get(o, "x"));
+            l->x = line_value(r, json_get(o, "x"));
     }
     json_free(o);
     return ok;
@@ -389,8 +389,8 @@ static int64_t step_at(const struct values *s, size_t i)
     return first < 0 ? first : (int64_t)((uint64_t)first + i);
 }
 
-static void add_point(struct reading *r, struct gather *g, const struct value *v, int64_t step,
-                      int64_t at_ms)
+static void reading_add_point(struct reading *r, struct gather *g, const struct value *v,
+                              int64_t step, int64_t at_ms)
 {
     struct series_point p = {step, at_ms, v->d};
 
@@ -423,9 +423,9 @@ static void add_points(struct reading *r, const struct line *l)
         return;
     g = metric(r, l->name);
     if (!l->v.is_list)
-        add_point(r, g, &l->v.one, step_at(&l->s, 0), time_at(r, &l->t, 0));
+        reading_add_point(r, g, &l->v.one, step_at(&l->s, 0), time_at(r, &l->t, 0));
     for (size_t i = 0; l->v.is_list && i < l->v.n; i++)
-        add_point(r, g, &l->v.list[i], step_at(&l->s, i), time_at(r, &l->t, i));
+        reading_add_point(r, g, &l->v.list[i], step_at(&l->s, i), time_at(r, &l->t, i));
 }
 
 /* The value as JSON text again. */
@@ -440,7 +440,7 @@ static struct str json_of(struct reading *r, const struct value *x)
     return str_of(arena_strndup(&r->b->mem, b.p, b.n));
 }
 
-static void add_line(struct reading *r, const struct line *l)
+static void reading_add_line(struct reading *r, const struct line *l)
 {
     char kind = l->kind.n == 1 ? l->kind.p[0] : 0;
     bool named = l->name.n > 0 && l->name.n <= TRACK_NAME_MAX;
@@ -518,7 +518,7 @@ void report_read(struct report_batch *b, struct str lines, int64_t now_ms)
         vec_clear(&r.pool);
         if (text.n &&
             (read_quick(&r, text, &l) || (l = (struct line){0}, read_carefully(&r, text, &l))))
-            add_line(&r, &l);
+            reading_add_line(&r, &l);
         b->used += text.n + 1;
     }
     for (struct gather *g = r.first; g; g = g->next) {

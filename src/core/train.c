@@ -50,7 +50,7 @@ void train_stage(struct core *c, const struct train *t)
                                    .training = {.job = t->job, .record = buf_str(&b)}});
 }
 
-static int64_t int_of(const struct json *j, const char *key)
+static int64_t train_member_int(const struct json *j, const char *key)
 {
     const struct json *v = json_get(j, key);
 
@@ -64,21 +64,22 @@ static bool parse_record(struct str text, struct train *t)
 
     if (!text.n || json_parse(text, "training", &j, &e) < 0)
         return false;
-    t->past = (struct core_training_past){.epochs = (int32_t)int_of(j, "epochs"),
-                                          .done = (int32_t)int_of(j, "done"),
-                                          .attempts = (int32_t)int_of(j, "attempts"),
-                                          .preemptions = (int32_t)int_of(j, "preemptions"),
-                                          .measured_bytes = int_of(j, "measured"),
-                                          .reserved_bytes = int_of(j, "reserved"),
-                                          .epoch_s = (double)int_of(j, "epoch_us") / 1e6,
-                                          .step_s = (double)int_of(j, "step_us") / 1e6,
-                                          .early = int_of(j, "early"),
-                                          .complete = int_of(j, "complete")};
-    t->run = (uint32_t)int_of(j, "run");
-    t->stop = int_of(j, "stop");
-    t->signalled_ms = int_of(j, "signalled");
-    t->port = (int)int_of(j, "port");
-    t->memory_tried = int_of(j, "memory_tried");
+    t->past =
+        (struct core_training_past){.epochs = (int32_t)train_member_int(j, "epochs"),
+                                    .done = (int32_t)train_member_int(j, "done"),
+                                    .attempts = (int32_t)train_member_int(j, "attempts"),
+                                    .preemptions = (int32_t)train_member_int(j, "preemptions"),
+                                    .measured_bytes = train_member_int(j, "measured"),
+                                    .reserved_bytes = train_member_int(j, "reserved"),
+                                    .epoch_s = (double)train_member_int(j, "epoch_us") / 1e6,
+                                    .step_s = (double)train_member_int(j, "step_us") / 1e6,
+                                    .early = train_member_int(j, "early"),
+                                    .complete = train_member_int(j, "complete")};
+    t->run = (uint32_t)train_member_int(j, "run");
+    t->stop = train_member_int(j, "stop");
+    t->signalled_ms = train_member_int(j, "signalled");
+    t->port = (int)train_member_int(j, "port");
+    t->memory_tried = train_member_int(j, "memory_tried");
     json_free(j);
     return true;
 }
@@ -287,7 +288,7 @@ static void book_run(struct core *c, struct train *t, const struct run *r)
 
 /* The answer of the epoch stays what it was.  Whether it had been asked for is not known: it may
  * have been. */
-static void restore_run(struct core *c, struct train *t, const struct run *r)
+static void train_restore_run(struct core *c, struct train *t, const struct run *r)
 {
     if (t->run != r->key.run) {
         t->run = r->key.run;
@@ -309,7 +310,7 @@ void train_adopt(struct core *c, struct train *t, const struct job *j)
     book_run(c, t, j->run);
 }
 
-static int by_number(const void *a, const void *b)
+static int run_by_number(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
@@ -325,7 +326,7 @@ void train_restored(struct core *c)
     for (size_t it = 0; map_u64_next(&c->gpu.trains, &it, &key, &val);)
         vec_push(&jobs, key);
     if (jobs.n) /* the planner is told in one order, whatever the map's */
-        qsort(jobs.p, jobs.n, sizeof(*jobs.p), by_number);
+        qsort(jobs.p, jobs.n, sizeof(*jobs.p), run_by_number);
     for (size_t i = 0; i < jobs.n; i++) {
         struct train *t = train_of(c, jobs.p[i]);
         const struct job *j = core_job(c, jobs.p[i]);
@@ -335,7 +336,7 @@ void train_restored(struct core *c)
         if (t->spec->gpus && !t->known)
             train_add(c, t, j);
         if (j->run)
-            restore_run(c, t, j->run);
+            train_restore_run(c, t, j->run);
     }
     vec_done(&jobs);
 }

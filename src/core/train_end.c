@@ -32,7 +32,7 @@ struct sending {
     struct run_key key;
 };
 
-static struct run *run_at(const struct core *c, struct run_key key)
+static struct run *ended_run(const struct core *c, struct run_key key)
 {
     struct job *j = core_job(c, key.job);
 
@@ -43,7 +43,7 @@ static void on_recorded(void *arg, const struct err *e)
 {
     struct sending *s = arg;
     struct core *c = s->c;
-    struct run *r = run_at(c, s->key);
+    struct run *r = ended_run(c, s->key);
     struct train *t = train_of(c, s->key.job);
 
     (void)e; /* never refused, only late */

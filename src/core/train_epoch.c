@@ -13,7 +13,7 @@ struct reporting {
     void *arg;
 };
 
-static void on_durable(void *arg, const struct err *e)
+static void epoch_on_stored(void *arg, const struct err *e)
 {
     struct reporting *r = arg;
     const struct acted one = {.done = 1};
@@ -75,7 +75,7 @@ void core_epoch_done(struct core *c, uint64_t job, int64_t epochs, core_act_fn d
         if (t->spec->epochs)
             epochs = MIN(epochs, (int64_t)t->spec->epochs);
         count_epochs(c, t, (int32_t)epochs);
-        core_barrier(c, on_durable, r);
+        core_barrier(c, epoch_on_stored, r);
         return;
     }
     done(arg, &e, NULL);
@@ -112,7 +112,7 @@ bool train_stop_requested(const struct core *c, uint64_t job)
     return true;
 }
 
-static bool sane(double seconds)
+static bool epoch_seconds_ok(double seconds)
 {
     return isfinite(seconds) && seconds >= 0;
 }
@@ -124,7 +124,7 @@ int core_profiled(struct core *c, uint64_t job, const struct core_profile *p, st
 
     if (!t)
         return not_running(job, e);
-    if (!sane(p->mean_step_s) || !sane(p->epoch_s) || p->mem_bytes < 0)
+    if (!epoch_seconds_ok(p->mean_step_s) || !epoch_seconds_ok(p->epoch_s) || p->mem_bytes < 0)
         return err_set(e, ERR_INVALID,
                        "times and memory of a profile must be finite and not negative");
     if (p->mean_step_s > 0)

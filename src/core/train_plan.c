@@ -58,7 +58,7 @@ static bool node_is_for(const struct node *n, struct str names)
     return names.n ? nodes_match(names, n->name) : !n->reserved;
 }
 
-static bool may_start(void *self, uint64_t job, uint32_t node)
+static bool plan_may_start(void *self, uint64_t job, uint32_t node)
 {
     struct core *c = self;
     struct job *j = core_job(c, job);
@@ -77,7 +77,7 @@ static bool may_start(void *self, uint64_t job, uint32_t node)
     return false;
 }
 
-static bool ready(void *self, uint64_t job)
+static bool plan_job_ready(void *self, uint64_t job)
 {
     struct core *c = self;
     bool yes = is_free_to_start(c, core_job(c, job));
@@ -86,13 +86,13 @@ static bool ready(void *self, uint64_t job)
     return yes;
 }
 
-static bool start(void *self, uint64_t job, uint32_t node, const struct gpu_set *devices,
-                  int64_t mem_bytes)
+static bool plan_start_job(void *self, uint64_t job, uint32_t node, const struct gpu_set *devices,
+                           int64_t mem_bytes)
 {
     struct core *c = self;
     struct job *j = core_job(c, job);
 
-    if (!may_start(c, job, node))
+    if (!plan_may_start(c, job, node))
         return false;
     if (c->gpu.wants_room == job)
         c->gpu.wants_room = 0;
@@ -102,7 +102,7 @@ static bool start(void *self, uint64_t job, uint32_t node, const struct gpu_set 
     return true;
 }
 
-static void stop(void *self, uint64_t job, bool now)
+static void plan_stop_job(void *self, uint64_t job, bool now)
 {
     struct core *c = self;
     struct job *j = core_job(c, job);
@@ -129,7 +129,7 @@ static void unstop(void *self, uint64_t job)
         t->raised = false;
 }
 
-static void remember(void *self, struct str name, struct str text)
+static void plan_save_memory(void *self, struct str name, struct str text)
 {
     struct core *c = self;
 
@@ -144,12 +144,12 @@ void train_open(struct core *c)
 {
     struct gpu_conf conf = c->conf.gpu.plan;
     const struct gpu_hands hands = {.self = c,
-                                    .may_start = may_start,
-                                    .ready = ready,
-                                    .start = start,
-                                    .stop = stop,
+                                    .may_start = plan_may_start,
+                                    .ready = plan_job_ready,
+                                    .start = plan_start_job,
+                                    .stop = plan_stop_job,
                                     .unstop = unstop,
-                                    .remember = remember};
+                                    .remember = plan_save_memory};
 
     conf.seed = conf.seed ? conf.seed : c->conf.seed;
     c->gpu.planner = gpus_new(&conf, &hands);
@@ -242,7 +242,7 @@ void train_node(struct core_host *h)
     c->dirty = true;
 }
 
-static struct gpu_device_state state_of(const struct device *d)
+static struct gpu_device_state plan_device_state(const struct device *d)
 {
     int64_t foreign = MAX(d->foreign_bytes, (int64_t)0);
 
@@ -283,7 +283,7 @@ void train_attached(struct core_host *h)
     VEC(struct gpu_device_state) now = {0};
 
     for (size_t i = 0; i < n->n_devices && i < NODE_MAX_GPUS; i++)
-        vec_push(&now, state_of(&n->devices[i]));
+        vec_push(&now, plan_device_state(&n->devices[i]));
     set_devices(h, now.p, now.n);
     vec_done(&now);
 }

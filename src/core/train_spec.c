@@ -47,7 +47,7 @@ static enum gpu_preempt preempt_of(const struct training *t)
     return t->preempt_signal ? GPU_PREEMPT_SIGNAL : GPU_PREEMPT_NEVER;
 }
 
-static void fill(struct train_spec *s, const struct spec *spec)
+static void train_spec_fill(struct train_spec *s, const struct spec *spec)
 {
     const struct training *t = &spec->train;
     struct buf family;
@@ -81,7 +81,7 @@ void train_spec_read(struct core *c, struct train_spec *s, uint64_t job)
     if (s->read)
         return;
     if (led->read_launch(led->self, job, &l, &e) == 0)
-        fill(s, l.spec);
+        train_spec_fill(s, l.spec);
     launch_done(&l); /* what cannot be read now fails the start, with its reason */
 }
 
@@ -93,7 +93,7 @@ struct values {
     size_t n;
 };
 
-static bool find_value(void *arg, struct str name, struct str *out)
+static bool spec_param_value(void *arg, struct str name, struct str *out)
 {
     struct values *v = arg;
     AUTO_FREE char *key = xstrndup(name.p, name.n);
@@ -122,7 +122,7 @@ char *train_checkpoint(const struct launch *l)
 {
     const char *path = l->spec->train.checkpoint;
     struct values v = {.params = l->params};
-    const struct template_vars vars = {find_value, no_names, &v};
+    const struct template_vars vars = {spec_param_value, no_names, &v};
     AUTO(buf) struct buf text = {0};
     struct err e;
 

@@ -235,7 +235,7 @@ void feed_pump(struct far *f)
 
 /* ---- what wakes us ---- */
 
-static void on_inotify(void *arg, int events UNUSED, int error UNUSED)
+static void feed_on_inotify(void *arg, int events UNUSED, int error UNUSED)
 {
     struct far *f = arg;
     char text[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
@@ -252,7 +252,7 @@ static void on_inotify(void *arg, int events UNUSED, int error UNUSED)
     feed_pump(f);
 }
 
-static void on_poll(void *arg)
+static void feed_on_poll(void *arg)
 {
     struct far *f = arg;
     size_t it = 0;
@@ -272,10 +272,10 @@ int feed_open(struct far *f)
     f->ready_end = &f->ready;
     f->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     if (f->inotify_fd >= 0) {
-        f->inotify_watch = watch_new(f->loop, f->inotify_fd, on_inotify, f);
+        f->inotify_watch = watch_new(f->loop, f->inotify_fd, feed_on_inotify, f);
         watch_start(f->inotify_watch, WATCH_READ);
     }
-    f->poll_timer = timer_new(f->loop, on_poll, f);
+    f->poll_timer = timer_new(f->loop, feed_on_poll, f);
     timer_start(f->poll_timer, POLL_MS, POLL_MS);
     return 0;
 }

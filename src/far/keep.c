@@ -14,7 +14,7 @@
 
 enum { FILES_MAX = 100 * 1000, DEPTH_MAX = 32 };
 
-static void list(struct far_run *r, const char *dir, const char *name, int depth)
+static void keep_list_dir(struct far_run *r, const char *dir, const char *name, int depth)
 {
     DIR *d = opendir(dir);
     const struct dirent *ent;
@@ -29,7 +29,7 @@ static void list(struct far_run *r, const char *dir, const char *name, int depth
         if (S_ISREG(st.st_mode))
             vec_push(&r->kept, TAKE(rel));
         else if (S_ISDIR(st.st_mode) && depth < DEPTH_MAX)
-            list(r, path, rel, depth + 1);
+            keep_list_dir(r, path, rel, depth + 1);
         free(rel);
     }
     if (d)
@@ -41,7 +41,7 @@ void keep_list(struct far_run *r)
     AUTO_FREE char *dir = path_join(r->run_dir, "artifacts");
 
     keep_done(r);
-    list(r, dir, "artifacts", 0);
+    keep_list_dir(r, dir, "artifacts", 0);
 }
 
 void keep_done(struct far_run *r)

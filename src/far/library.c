@@ -13,7 +13,7 @@
 
 enum { LIBRARY_MAX = 64 << 20 };
 
-static char *own_dir(void)
+static char *library_own_dir(void)
 {
     char exe[4096];
     ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
@@ -22,7 +22,7 @@ static char *own_dir(void)
     return n > 0 ? xstrdup(dirname(exe)) : NULL;
 }
 
-static int unpack(struct str in, const char *to)
+static int library_unpack(struct str in, const char *to)
 {
     struct far_run r = {.asset_fd = -1, .work = (char *)(uintptr_t)to};
     struct wire_head head;
@@ -45,7 +45,7 @@ static int unpack(struct str in, const char *to)
 
 char *library_open(void)
 {
-    AUTO_FREE char *dir = own_dir(), *text = NULL;
+    AUTO_FREE char *dir = library_own_dir(), *text = NULL;
     struct stat st;
     size_t n;
 
@@ -59,7 +59,7 @@ char *library_open(void)
     if (file_read_all(file, LIBRARY_MAX, &text, &n, NULL) < 0 || n == 0)
         return NULL;
     /* Somebody else may have been faster: his is as good. */
-    bool ok = unpack((struct str){text, n}, fresh) == 0 &&
+    bool ok = library_unpack((struct str){text, n}, fresh) == 0 &&
               (rename(fresh, there) == 0 || errno == ENOTEMPTY || errno == EEXIST);
     dir_remove_tree(fresh, NULL);
     return ok ? TAKE(there) : NULL;

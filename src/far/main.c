@@ -31,9 +31,9 @@ enum {
     TAKEOVER_KILL_MS = 1000,
 };
 
-static int fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static int far_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-static int fail(const char *fmt, ...)
+static int far_fail(const char *fmt, ...)
 {
     va_list ap;
 
@@ -83,14 +83,14 @@ static bool lock_taken(int fd, pid_t *holder)
 
 /* The lock also tells supervisors that a daemon is there (shepherd).  It belongs to the process, so
  * that its holder can be named; the descriptor is never closed. */
-static int take_over(const char *home)
+static int home_take_over(const char *home)
 {
     AUTO_FREE char *path = path_join(home, "daemon.lock");
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     pid_t holder = 0;
 
     if (fd < 0)
-        return fail("cannot open %s: %s", path, strerror(errno));
+        return far_fail("cannot open %s: %s", path, strerror(errno));
     for (int waited = 0; waited < TAKEOVER_MS; waited += TAKEOVER_STEP_MS) {
         if (lock_taken(fd, &holder))
             return 0;
@@ -98,7 +98,7 @@ static int take_over(const char *home)
             kill(holder, waited < TAKEOVER_KILL_MS ? SIGTERM : SIGKILL);
         usleep(TAKEOVER_STEP_MS * 1000);
     }
-    return fail("%s is in use by process %d, which does not leave", home, (int)holder);
+    return far_fail("%s is in use by process %d, which does not leave", home, (int)holder);
 }
 
 /* ---- speaking ---- */
@@ -149,7 +149,7 @@ static void on_stdout(void *arg, int events UNUSED, int error)
     feed_pump(f);
 }
 
-static bool read_frames(struct far *f)
+static bool far_read_frames(struct far *f)
 {
     struct wire_head head;
     struct str body;
@@ -176,13 +176,13 @@ static void on_stdin(void *arg, int events UNUSED, int error)
 {
     struct far *f = arg;
 
-    if (error || !read_frames(f))
+    if (error || !far_read_frames(f))
         loop_stop(f->loop);
 }
 
 /* ---- life ---- */
 
-static int serve(struct far *f, const char *controller)
+static int far_serve(struct far *f, const char *controller)
 {
     buf_init(&f->in, WIRE_FRAME_MAX + READ_BYTES + 1);
     buf_init(&f->out, OUT_MAX_BYTES);
@@ -191,9 +191,10 @@ static int serve(struct far *f, const char *controller)
     f->out_watch = watch_new(f->loop, STDOUT_FILENO, on_stdout, f);
     int rc = 0;
     if (!f->in_watch || !f->out_watch)
-        rc = fail("stdin and stdout must be pipes or sockets; this program is started by berth");
+        rc =
+            far_fail("stdin and stdout must be pipes or sockets; this program is started by berth");
     else if (feed_open(f) < 0)
-        rc = fail("cannot watch files: %s", strerror(errno));
+        rc = far_fail("cannot watch files: %s", strerror(errno));
     if (rc == 0) {
         socket_open(f, controller);
         watch_start(f->in_watch, WATCH_READ);
@@ -221,18 +222,18 @@ int main(int argc, char **argv)
     if (argc == 2 && !strcmp(argv[1], "--check"))
         return puts("BERTH-FAR RUNS") < 0;
     if (argc != 2 || !wire_name_ok(str_of(argv[1])) || strchr(argv[1], '/'))
-        return fail("usage: berth-far CONTROLLER; it is started by berth over ssh");
+        return far_fail("usage: berth-far CONTROLLER; it is started by berth over ssh");
     umask(077);
     AUTO_FREE char *login = login_home(), *home = far_home(login, argv[1]);
     if (dir_make_all(home, 0700, &e) < 0)
-        return fail("%s", e.text);
-    if (take_over(home))
+        return far_fail("%s", e.text);
+    if (home_take_over(home))
         return 1;
     AUTO_FREE char *library = library_open();
     f.home = home;
     f.login = login;
     f.library = library;
-    int rc = serve(&f, argv[1]);
+    int rc = far_serve(&f, argv[1]);
     free(f.python_path);
     if (f.transient && !runs_left(home))
         dir_remove_tree(home, NULL);

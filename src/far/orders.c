@@ -26,7 +26,7 @@ static void tell_node(struct far *f)
     far_send(f);
 }
 
-static bool on_hello(struct far *f, struct str body)
+static bool order_hello(struct far *f, struct str body)
 {
     struct json *conf = NULL;
     struct err e = {0};
@@ -49,7 +49,7 @@ static bool on_hello(struct far *f, struct str body)
 
 /* ---- START ---- */
 
-static const char *name_of(const char *path)
+static const char *path_last_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
 
@@ -75,7 +75,7 @@ static struct run_start start_here(struct far *f, struct far_run *r, const struc
     return s;
 }
 
-static void start(struct far *f, struct far_run *r, const struct wire_start *w)
+static void order_start_run(struct far *f, struct far_run *r, const struct wire_start *w)
 {
     const struct run_start *sent = &w->run;
     const char *stage_dir = sent->stage_dir ? sent->stage_dir : "";
@@ -83,8 +83,8 @@ static void start(struct far *f, struct far_run *r, const struct wire_start *w)
     struct err e = {0};
 
     r->log_limit_bytes = sent->limits.log_limit_bytes;
-    runs_place(f, r, stage_dir, sent->log_path ? name_of(sent->log_path) : "",
-               sent->err_path ? name_of(sent->err_path) : NULL);
+    runs_place(f, r, stage_dir, sent->log_path ? path_last_name(sent->log_path) : "",
+               sent->err_path ? path_last_name(sent->err_path) : NULL);
     for (size_t i = 0; i < WIRE_STREAMS; i++)
         r->streams[i].sent = r->streams[i].acked = w->offset[i];
     stage_end(r);
@@ -106,7 +106,7 @@ static void start(struct far *f, struct far_run *r, const struct wire_start *w)
     r->handed = true;
 }
 
-static bool on_start(struct far *f, struct str body)
+static bool order_start(struct far *f, struct str body)
 {
     struct wire_start w = {0};
     bool ok = wire_get_start(body, &w);
@@ -114,7 +114,7 @@ static bool on_start(struct far *f, struct str body)
     if (ok) {
         struct far_run *r = runs_get(f, w.run.key);
         if (!r->handed)
-            start(f, r, &w);
+            order_start_run(f, r, &w);
     }
     wire_start_done(&w);
     return ok;
@@ -154,7 +154,7 @@ static bool on_asset(struct far *f, struct str body)
 
 /* ---- the rest ---- */
 
-static void adopt(struct far *f, struct run_key key, const struct wire_op *op)
+static void order_adopt(struct far *f, struct run_key key, const struct wire_op *op)
 {
     struct far_run *r = runs_get(f, key);
 
@@ -175,7 +175,7 @@ static void adopt_named(struct far *f)
 }
 
 /* Perhaps of a run that ended in an earlier connection: its files are still here. */
-static void settled(struct far *f, struct run_key key)
+static void order_settled(struct far *f, struct run_key key)
 {
     struct far_run *r = runs_get(f, key);
 
@@ -224,11 +224,11 @@ static bool on_op(struct far *f, enum wire_type type, struct str body)
     else if (type == WIRE_SIGNAL)
         backend_local.signal(f->b, key, (int)op.value);
     else if (type == WIRE_ADOPT)
-        adopt(f, key, &op);
+        order_adopt(f, key, &op);
     else if (type == WIRE_ACK)
         on_ack(f, key, &op);
     else if (type == WIRE_SETTLED)
-        settled(f, key);
+        order_settled(f, key);
     return true;
 }
 
@@ -238,13 +238,13 @@ bool orders_take(struct far *f, const struct wire_head *h, struct str body)
         return false;
     switch ((enum wire_type)h->type) {
     case WIRE_HELLO:
-        return on_hello(f, body);
+        return order_hello(f, body);
     case WIRE_STAGE:
         return on_stage(f, body);
     case WIRE_ASSET:
         return on_asset(f, body);
     case WIRE_START:
-        return on_start(f, body);
+        return order_start(f, body);
     case WIRE_CALL_BYTES:
     case WIRE_CALL_ACK:
     case WIRE_CALL_END:

@@ -80,7 +80,7 @@ void runs_done(struct far *f)
 
 /* ---- files ---- */
 
-static char *run_path(const struct far *f, struct run_key k, const char *suffix)
+static char *far_run_path(const struct far *f, struct run_key k, const char *suffix)
 {
     return xasprintf("%s/runs/%llu/%llu.%u%s", f->home, (unsigned long long)(k.job / RUNS_PER_DIR),
                      (unsigned long long)k.job, k.run, suffix);
@@ -95,14 +95,14 @@ static void set_path(char **path, char *to)
 void runs_place(struct far *f, struct far_run *r, const char *stage_dir, const char *log_name,
                 const char *err_name)
 {
-    set_path(&r->run_dir, run_path(f, r->key, ""));
+    set_path(&r->run_dir, far_run_path(f, r->key, ""));
     r->keep = stage_dir[0] != 0;
     set_path(&r->work, r->keep ? path_join(f->login, stage_dir) : xstrdup(r->run_dir));
     set_path(&r->streams[WIRE_OUT].path,
-             r->keep ? path_join(r->work, log_name) : run_path(f, r->key, ".log"));
+             r->keep ? path_join(r->work, log_name) : far_run_path(f, r->key, ".log"));
     set_path(&r->streams[WIRE_ERR].path, !err_name ? NULL
                                          : r->keep ? path_join(r->work, err_name)
-                                                   : run_path(f, r->key, ".err"));
+                                                   : far_run_path(f, r->key, ".err"));
     set_path(&r->streams[WIRE_SPOOL].path, path_join(r->run_dir, "spool.jsonl"));
 }
 
@@ -110,7 +110,7 @@ void runs_place(struct far *f, struct far_run *r, const char *stage_dir, const c
 int runs_remember(const struct far *f, const struct far_run *r, struct err *e)
 {
     struct json *j = json_new_object();
-    AUTO_FREE char *path = run_path(f, r->key, ".run"), *dir = run_path(f, r->key, ".run");
+    AUTO_FREE char *path = far_run_path(f, r->key, ".run"), *dir = far_run_path(f, r->key, ".run");
     int rc = 0;
 
     *strrchr(dir, '/') = 0;
@@ -139,7 +139,7 @@ static char *note_text(const struct json *note, const char *key)
 
 void runs_recall(struct far *f, struct far_run *r)
 {
-    AUTO_FREE char *path = run_path(f, r->key, ".run"), *text = NULL;
+    AUTO_FREE char *path = far_run_path(f, r->key, ".run"), *text = NULL;
     struct json *note = NULL;
     size_t n;
 
@@ -184,8 +184,8 @@ void runs_settle(struct far *f, struct far_run *r)
     struct removal *x = xcalloc(1, sizeof(*x));
 
     backend_local.settled(f->b, r->key);
-    x->paths[0] = run_path(f, r->key, ".run");
-    x->paths[1] = run_path(f, r->key, "");
+    x->paths[0] = far_run_path(f, r->key, ".run");
+    x->paths[1] = far_run_path(f, r->key, "");
     if (!r->keep && r->streams[WIRE_OUT].path) {
         x->paths[2] = xstrdup(r->streams[WIRE_OUT].path);
         x->paths[3] = xstrdup(r->streams[WIRE_ERR].path);
@@ -223,7 +223,7 @@ bool runs_left(const char *home)
 }
 
 /* What a daemon that was removed, or lost its memory, left behind. */
-static void sweep_dir(const char *dir, time_t before)
+static void far_sweep_dir(const char *dir, time_t before)
 {
     DIR *d = opendir(dir);
     const struct dirent *ent;
@@ -259,7 +259,7 @@ static void sweep_work(void *arg)
     while (d && (ent = readdir(d))) {
         AUTO_FREE char *dir = path_join(runs, ent->d_name);
         if (ent->d_name[0] != '.')
-            sweep_dir(dir, before);
+            far_sweep_dir(dir, before);
     }
     if (d)
         closedir(d);
@@ -272,8 +272,8 @@ void runs_sweep(struct far *f)
 
 /* ---- what the local backend tells ---- */
 
-static void on_started(void *owner, struct run_key key, int64_t pid, int64_t pid_start,
-                       int64_t at_ms)
+static void far_run_started(void *owner, struct run_key key, int64_t pid, int64_t pid_start,
+                            int64_t at_ms)
 {
     struct far *f = owner;
     struct far_run *r = runs_find(f, key);
@@ -288,8 +288,8 @@ static void on_started(void *owner, struct run_key key, int64_t pid, int64_t pid
     far_send(f);
 }
 
-static void on_ended(void *owner, struct run_key key, const struct run_outcome *o,
-                     struct str detail)
+static void far_run_ended(void *owner, struct run_key key, const struct run_outcome *o,
+                          struct str detail)
 {
     struct far *f = owner;
     struct far_run *r = runs_find(f, key);
@@ -320,7 +320,7 @@ void runs_finish(struct far *f, struct far_run *r)
     wire_put_ended(&f->out, &e, str_of(r->detail));
 }
 
-static void on_absent(void *owner, struct run_key key)
+static void far_run_absent(void *owner, struct run_key key)
 {
     struct far *f = owner;
     struct far_run *r = runs_find(f, key);
@@ -329,13 +329,13 @@ static void on_absent(void *owner, struct run_key key)
     wire_put_op(&f->out, WIRE_ABSENT, &op);
     far_send(f);
     if (r) {
-        AUTO_FREE char *note = run_path(f, key, ".run");
+        AUTO_FREE char *note = far_run_path(f, key, ".run");
         unlink(note);
         runs_free(f, r);
     }
 }
 
-static void on_notice(void *owner, struct str text)
+static void far_on_notice(void *owner, struct str text)
 {
     struct far *f = owner;
 
@@ -343,8 +343,8 @@ static void on_notice(void *owner, struct str text)
     far_send(f);
 }
 
-static void on_devices(void *owner, const struct node *n, const struct run_memory *runs,
-                       size_t n_runs)
+static void far_on_devices(void *owner, const struct node *n, const struct run_memory *runs,
+                           size_t n_runs)
 {
     struct far *f = owner;
 
@@ -353,9 +353,9 @@ static void on_devices(void *owner, const struct node *n, const struct run_memor
 }
 
 const struct backend_events far_events = {
-    .started = on_started,
-    .ended = on_ended,
-    .absent = on_absent,
-    .notice = on_notice,
-    .devices = on_devices,
+    .started = far_run_started,
+    .ended = far_run_ended,
+    .absent = far_run_absent,
+    .notice = far_on_notice,
+    .devices = far_on_devices,
 };

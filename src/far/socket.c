@@ -24,7 +24,7 @@ static void on_sock(void *arg, int events UNUSED, int error UNUSED)
         calls_make_take(&f->calls, fd);
 }
 
-static void send_calls(void *arg)
+static void socket_send_calls(void *arg)
 {
     far_send(arg);
 }
@@ -51,7 +51,7 @@ void socket_open(struct far *f, const char *controller)
     uint64_t sum = siphash24(key, f->home, strlen(f->home));
     char *path = xasprintf("%s/%.8s%08x.sock", dir, controller, (uint32_t)sum);
 
-    calls_init(&f->calls, f->loop, &f->out, send_calls, f);
+    calls_init(&f->calls, f->loop, &f->out, socket_send_calls, f);
     if (dir_make_all(dir, 0700, NULL) == 0)
         f->sock_fd = listen_at(path);
     if (f->sock_fd < 0) {

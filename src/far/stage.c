@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-static void failed(struct far_run *r, const char *what, const char *path)
+static void stage_failed(struct far_run *r, const char *what, const char *path)
 {
     if (!r->trouble[0])
         snprintf(r->trouble, sizeof(r->trouble), "cannot %s %s there: %s", what, path,
@@ -22,7 +22,8 @@ static void failed(struct far_run *r, const char *what, const char *path)
 void stage_end(struct far_run *r)
 {
     if (r->asset_fd >= 0 && close(TAKE_FD(r->asset_fd)) < 0)
-        failed(r, "write", r->asset_path); /* a full disk behind a network is told only here */
+        stage_failed(r, "write",
+                     r->asset_path); /* a full disk behind a network is told only here */
     free(TAKE(r->asset_path));
 }
 
@@ -52,7 +53,7 @@ static void begin_file(struct far_run *r, const char *path, mode_t mode)
     unlink(path);
     r->asset_fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (r->asset_fd < 0 || fchmod(r->asset_fd, (mode & 0777) | 0600) < 0)
-        failed(r, "make", path);
+        stage_failed(r, "make", path);
     r->asset_path = xstrdup(path);
 }
 
@@ -63,16 +64,16 @@ static void make_link(struct far_run *r, const char *path, struct str target)
     make_parents(path);
     unlink(path);
     if (symlink(to, path) < 0)
-        failed(r, "make the link", path);
+        stage_failed(r, "make the link", path);
 }
 
-static void make_dir(struct far_run *r, const char *path, mode_t mode)
+static void stage_make_dir(struct far_run *r, const char *path, mode_t mode)
 {
     struct err e = {0};
 
     if (dir_make_all(path, 0755, &e) < 0) {
         errno = e.sys;
-        failed(r, "make", path);
+        stage_failed(r, "make", path);
     } else {
         chmod(path, (mode & 0777) | 0700);
     }
@@ -86,7 +87,7 @@ void stage_take(struct far_run *r, const struct wire_asset *a, struct str name, 
         return;
     if (a->kind == WIRE_DIR) {
         stage_end(r);
-        make_dir(r, path, a->mode);
+        stage_make_dir(r, path, a->mode);
         return;
     }
     if (a->kind == WIRE_LINK) {
@@ -99,6 +100,6 @@ void stage_take(struct far_run *r, const struct wire_asset *a, struct str name, 
     struct err e = {0};
     if (r->asset_fd >= 0 && !r->trouble[0] && fd_write_all(r->asset_fd, bytes.p, bytes.n, &e) < 0) {
         errno = e.sys;
-        failed(r, "write", path);
+        stage_failed(r, "write", path);
     }
 }

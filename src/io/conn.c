@@ -12,7 +12,7 @@
 #include <poll.h>
 #include <stdio.h>
 
-static void on_closed(uv_handle_t *h)
+static void conn_on_closed(uv_handle_t *h)
 {
     struct http_conn *c = (struct http_conn *)h;
     struct http_server *s = c->srv;
@@ -52,7 +52,7 @@ void http_conn_close(struct http_conn *c)
     if (c->phase == CONN_STREAM)
         c->srv->stats.streams_open--;
     c->phase = CONN_CLOSED;
-    uv_close(&c->io.handle, on_closed);
+    uv_close(&c->io.handle, conn_on_closed);
 }
 
 static void on_alloc(uv_handle_t *h, size_t hint UNUSED, uv_buf_t *b)
@@ -62,7 +62,7 @@ static void on_alloc(uv_handle_t *h, size_t hint UNUSED, uv_buf_t *b)
     *b = uv_buf_init(loop_read_buf(c->srv->loop), LOOP_READ_BYTES);
 }
 
-static void on_read(uv_stream_t *h, ssize_t n, const uv_buf_t *b)
+static void conn_on_read(uv_stream_t *h, ssize_t n, const uv_buf_t *b)
 {
     struct http_conn *c = (struct http_conn *)h;
 
@@ -81,7 +81,7 @@ static void read_on(struct http_conn *c)
 {
     if (c->reading || c->peer_eof || c->paused)
         return;
-    if (uv_read_start(&c->io.stream, on_alloc, on_read) < 0)
+    if (uv_read_start(&c->io.stream, on_alloc, conn_on_read) < 0)
         http_conn_close(c);
     else
         c->reading = true;
@@ -126,7 +126,7 @@ static struct in6_addr plain_address(const struct sockaddr_storage *a)
     return out;
 }
 
-static uint16_t port_of(const struct sockaddr_storage *a)
+static uint16_t address_port(const struct sockaddr_storage *a)
 {
     return ntohs(a->ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)a)->sin6_port
                                           : ((const struct sockaddr_in *)a)->sin_port);
@@ -147,8 +147,8 @@ bool http_peer_of(int fd, struct http_peer *out)
     *out =
         (struct http_peer){.from = b,
                            .to = a,
-                           .from_port = port_of(&there),
-                           .to_port = port_of(&here),
+                           .from_port = address_port(&there),
+                           .to_port = address_port(&here),
                            .local = memcmp(&a, &b, sizeof(a)) == 0 ||
                                     memcmp(&b, &v4_loopback, 13) == 0 || IN6_IS_ADDR_LOOPBACK(&b)};
     return true;

@@ -7,7 +7,7 @@
 #include "base/util.h"
 #include "io/loop_priv.h"
 
-static void on_closed(uv_handle_t *h)
+static void handle_on_closed(uv_handle_t *h)
 {
     free(h);
 }
@@ -20,7 +20,7 @@ struct timer {
     void *arg;
 };
 
-static void on_timer(uv_timer_t *h)
+static void handle_on_timer(uv_timer_t *h)
 {
     struct timer *t = (struct timer *)h;
     loop_fn fn = t->fn;
@@ -42,7 +42,8 @@ struct timer *timer_new(struct loop *l, loop_fn fn, void *arg)
 
 void timer_start(struct timer *t, int64_t after_ms, int64_t repeat_ms)
 {
-    uv_timer_start(&t->uv, on_timer, (uint64_t)MAX(after_ms, 0), (uint64_t)MAX(repeat_ms, 0));
+    uv_timer_start(&t->uv, handle_on_timer, (uint64_t)MAX(after_ms, 0),
+                   (uint64_t)MAX(repeat_ms, 0));
 }
 
 void timer_stop(struct timer *t)
@@ -53,7 +54,7 @@ void timer_stop(struct timer *t)
 void timer_free(struct timer *t)
 {
     if (t)
-        uv_close((uv_handle_t *)&t->uv, on_closed);
+        uv_close((uv_handle_t *)&t->uv, handle_on_closed);
 }
 
 /* ---- descriptors ---- */
@@ -64,7 +65,7 @@ struct watch {
     void *arg;
 };
 
-static void on_poll(uv_poll_t *h, int status, int events)
+static void handle_on_poll(uv_poll_t *h, int status, int events)
 {
     struct watch *w = (struct watch *)h;
     watch_fn fn = w->fn;
@@ -93,7 +94,7 @@ void watch_start(struct watch *w, int events)
     int uv_events =
         (events & WATCH_READ ? UV_READABLE : 0) | (events & WATCH_WRITE ? UV_WRITABLE : 0);
 
-    uv_poll_start(&w->uv, uv_events, on_poll);
+    uv_poll_start(&w->uv, uv_events, handle_on_poll);
 }
 
 void watch_stop(struct watch *w)
@@ -108,7 +109,7 @@ void watch_free(struct watch *w)
     /* uv_poll_stop takes the descriptor out of the epoll set at once.  Closing it would not be
      * enough: a child between vfork and exec holds a copy, and the entry would stay armed. */
     uv_poll_stop(&w->uv);
-    uv_close((uv_handle_t *)&w->uv, on_closed);
+    uv_close((uv_handle_t *)&w->uv, handle_on_closed);
 }
 
 /* ---- signals ---- */
@@ -119,7 +120,7 @@ struct signal_watch {
     void *arg;
 };
 
-static void on_signal(uv_signal_t *h, int signo UNUSED)
+static void handle_on_signal(uv_signal_t *h, int signo UNUSED)
 {
     struct signal_watch *s = (struct signal_watch *)h;
     loop_fn fn = s->fn;
@@ -136,7 +137,7 @@ struct signal_watch *signal_watch_new(struct loop *l, int signo, loop_fn fn, voi
     uv_signal_init(loop_uv(l), &s->uv);
     s->fn = fn;
     s->arg = arg;
-    ASSERT(uv_signal_start(&s->uv, on_signal, signo) == 0);
+    ASSERT(uv_signal_start(&s->uv, handle_on_signal, signo) == 0);
     uv_unref((uv_handle_t *)&s->uv); /* waiting for a signal alone keeps no loop running */
     return s;
 }
@@ -144,7 +145,7 @@ struct signal_watch *signal_watch_new(struct loop *l, int signo, loop_fn fn, voi
 void signal_watch_free(struct signal_watch *s)
 {
     if (s)
-        uv_close((uv_handle_t *)&s->uv, on_closed);
+        uv_close((uv_handle_t *)&s->uv, handle_on_closed);
 }
 
 /* ---- worker threads ---- */

@@ -57,13 +57,13 @@ void http_response_header(struct http_response *r, struct str name, struct str v
         snprintf(r->retry_after, sizeof(r->retry_after), STR_FMT, STR_ARG(value));
 }
 
-static int run(struct http_client *c, struct http_ask *a, struct err *e)
+static int client_exchange(struct http_client *c, struct http_ask *a, struct err *e)
 {
     a->request.token = c->token;
     return c->path ? http_unix_call(c, a, e) : http_curl_call(c, a, e);
 }
 
-static bool gather(void *arg, struct str piece)
+static bool client_gather(void *arg, struct str piece)
 {
     return buf_add(arg, piece.p, piece.n);
 }
@@ -75,10 +75,10 @@ static int run_whole(struct http_client *c, struct http_ask a, struct http_respo
     struct http_response r = {0};
 
     buf_init(&r.body, BODY_MAX);
-    a.on_bytes = gather;
+    a.on_bytes = client_gather;
     a.arg = &r.body;
     a.out = &r;
-    int result = run(c, &a, e);
+    int result = client_exchange(c, &a, e);
     if (result == 0 && a.stopped)
         result = err_set(e, ERR_LIMIT, "the reply of %s is larger than 1 GiB", c->target);
     if (result < 0)
@@ -128,7 +128,7 @@ int http_call_stream(struct http_client *c, const char *method, const char *path
                          .out = &r,
                          .live_status = out_status};
 
-    return run(c, &a, e);
+    return client_exchange(c, &a, e);
 }
 
 static enum err_code code_named(struct str name, int status)

@@ -60,7 +60,7 @@ enum {
     ERROR_TEXT_MAX = 256,
 };
 
-static int load(struct err *e)
+static int curl_load(struct err *e)
 {
     static const char *const names[] = {
         "curl_global_init",  "curl_easy_init",      "curl_easy_setopt",  "curl_easy_perform",
@@ -108,7 +108,7 @@ static void tell_status(struct transfer *t)
         *t->ask->live_status = (int)status;
 }
 
-static size_t on_bytes(char *p, size_t size, size_t count, void *arg)
+static size_t curl_on_bytes(char *p, size_t size, size_t count, void *arg)
 {
     struct transfer *t = arg;
     size_t n = size * count;
@@ -121,7 +121,7 @@ static size_t on_bytes(char *p, size_t size, size_t count, void *arg)
     return 0;
 }
 
-static size_t on_read(char *p, size_t size, size_t count, void *arg)
+static size_t curl_on_read(char *p, size_t size, size_t count, void *arg)
 {
     struct transfer *t = arg;
     ssize_t n = t->ask->source->fill(t->ask->source->arg, p, size * count);
@@ -130,7 +130,8 @@ static size_t on_read(char *p, size_t size, size_t count, void *arg)
 }
 
 /* Not zero ends the call. */
-static int on_progress(void *arg, int64_t down_total, int64_t down, int64_t up_total, int64_t up)
+static int curl_on_progress(void *arg, int64_t down_total, int64_t down, int64_t up_total,
+                            int64_t up)
 {
     struct transfer *t = arg;
 
@@ -138,7 +139,7 @@ static int on_progress(void *arg, int64_t down_total, int64_t down, int64_t up_t
     return t->c->asked(t->c->asked_arg);
 }
 
-static size_t on_header(char *p, size_t size, size_t count, void *arg)
+static size_t curl_on_header(char *p, size_t size, size_t count, void *arg)
 {
     struct transfer *t = arg;
     struct str value, name = str_cut((struct str){p, size * count}, ':', &value);
@@ -147,7 +148,7 @@ static size_t on_header(char *p, size_t size, size_t count, void *arg)
     return size * count;
 }
 
-static bool is_loopback(const char *target)
+static bool target_is_loopback(const char *target)
 {
     const char *host = strstr(target, "://");
 
@@ -190,22 +191,22 @@ static void set_options(struct http_client *c, struct transfer *t, const char *u
     curl.easy_setopt(h, OPT_ACCEPT_ENCODING, "");
     curl.easy_setopt(h, OPT_HTTPHEADER, headers);
     curl.easy_setopt(h, OPT_ERRORBUFFER, why);
-    curl.easy_setopt(h, OPT_WRITEFUNCTION, on_bytes);
+    curl.easy_setopt(h, OPT_WRITEFUNCTION, curl_on_bytes);
     curl.easy_setopt(h, OPT_WRITEDATA, t);
-    curl.easy_setopt(h, OPT_HEADERFUNCTION, on_header);
+    curl.easy_setopt(h, OPT_HEADERFUNCTION, curl_on_header);
     curl.easy_setopt(h, OPT_HEADERDATA, t);
     if (c->ca_file)
         curl.easy_setopt(h, OPT_CAINFO, c->ca_file);
-    if (is_loopback(c->target))
+    if (target_is_loopback(c->target))
         curl.easy_setopt(h, OPT_PROXY, ""); /* whatever http_proxy says */
     if (c->asked) {
-        curl.easy_setopt(h, OPT_XFERINFOFUNCTION, on_progress);
+        curl.easy_setopt(h, OPT_XFERINFOFUNCTION, curl_on_progress);
         curl.easy_setopt(h, OPT_XFERINFODATA, t);
         curl.easy_setopt(h, OPT_NOPROGRESS, 0L);
     }
     if (a->source) {
         curl.easy_setopt(h, OPT_UPLOAD, 1L);
-        curl.easy_setopt(h, OPT_READFUNCTION, on_read);
+        curl.easy_setopt(h, OPT_READFUNCTION, curl_on_read);
         curl.easy_setopt(h, OPT_READDATA, t);
     } else if (strcmp(q->method, "HEAD") == 0) {
         curl.easy_setopt(h, OPT_NOBODY, 1L);
@@ -226,7 +227,7 @@ int http_curl_call(struct http_client *c, struct http_ask *a, struct err *e)
                        "'%s' names no server; write unix:PATH, http://HOST:PORT or "
                        "https://HOST:PORT",
                        c->target);
-    if (load(e) < 0)
+    if (curl_load(e) < 0)
         return -1;
     if (!c->curl)
         c->curl = curl.easy_init();

@@ -35,14 +35,14 @@ static int client_connect(struct http_client *c, struct err *e)
     return -1;
 }
 
-static void on_header(void *arg, struct str name, struct str value)
+static void unix_on_header(void *arg, struct str name, struct str value)
 {
     struct http_ask *a = arg;
 
     http_response_header(a->out, name, value);
 }
 
-static void on_head(void *arg, int status)
+static void unix_on_head(void *arg, int status)
 {
     struct http_ask *a = arg;
 
@@ -60,7 +60,7 @@ static bool on_piece(void *arg, struct str piece)
 
 int http_unix_call(struct http_client *c, struct http_ask *a, struct err *e)
 {
-    static const struct http_exchange_fns fns = {on_header, on_head, on_piece};
+    static const struct http_exchange_fns fns = {unix_on_header, unix_on_head, on_piece};
 
     if (client_connect(c, e) < 0)
         return -1;

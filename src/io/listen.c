@@ -34,7 +34,7 @@ static void on_connection(uv_stream_t *h, int status)
         http_listener_accept((struct http_listener *)h);
 }
 
-static void on_closed(uv_handle_t *h)
+static void listener_on_closed(uv_handle_t *h)
 {
     struct http_listener *ln = (struct http_listener *)h;
     struct http_server *s = ln->srv;
@@ -71,7 +71,7 @@ void http_listeners_close(struct http_server *s)
         /* Only our own socket: a successor may have put its own in place. */
         if (ln->path && lstat(ln->path, &st) == 0 && st.st_dev == ln->dev && st.st_ino == ln->ino)
             unlink(ln->path);
-        uv_close(&ln->io.handle, on_closed);
+        uv_close(&ln->io.handle, listener_on_closed);
     }
 }
 
@@ -135,7 +135,7 @@ int http_server_listen_unix(struct http_server *s, const char *path, mode_t mode
         r = uv_listen(&ln->io.stream, BACKLOG, on_connection);
     }
     if (r < 0) {
-        uv_close(&ln->io.handle, on_closed);
+        uv_close(&ln->io.handle, listener_on_closed);
         return err_set(e, ERR_INTERNAL, "cannot listen at %s: %s", path, uv_strerror(r));
     }
     return 0;
@@ -179,7 +179,7 @@ int http_server_listen_tcp(struct http_server *s, const char *addr, int port, co
     if (r == 0)
         r = uv_listen(&ln->io.stream, BACKLOG, on_connection);
     if (r < 0) {
-        uv_close(&ln->io.handle, on_closed);
+        uv_close(&ln->io.handle, listener_on_closed);
         err_set(e, r == UV_EADDRINUSE ? ERR_CONFLICT : ERR_INVALID,
                 "cannot listen on %s port %d: %s; choose another address or port", addr, port,
                 uv_strerror(r));
@@ -192,7 +192,7 @@ int http_server_listen_tcp(struct http_server *s, const char *addr, int port, co
     return 0;
 }
 
-static int adopt(struct http_server *s, int fd, bool stranger, struct err *e)
+static int listener_adopt(struct http_server *s, int fd, bool stranger, struct err *e)
 {
     struct sockaddr_storage a;
     socklen_t n = sizeof(a);
@@ -215,10 +215,10 @@ static int adopt(struct http_server *s, int fd, bool stranger, struct err *e)
 
 int http_server_adopt_take(struct http_server *s, int fd, struct err *e)
 {
-    return adopt(s, fd, false, e);
+    return listener_adopt(s, fd, false, e);
 }
 
 int http_server_adopt_stranger_take(struct http_server *s, int fd, struct err *e)
 {
-    return adopt(s, fd, true, e);
+    return listener_adopt(s, fd, true, e);
 }

@@ -47,7 +47,7 @@ static void start_write(struct http_conn *c)
     }
 }
 
-static void queue(struct http_conn *c, struct http_chunk *k)
+static void chunk_queue(struct http_conn *c, struct http_chunk *k)
 {
     if (!c->out) {
         c->out = k;
@@ -80,7 +80,7 @@ static void queue_copy(struct http_conn *c, const char *p, size_t n)
     k->p = xmalloc(n);
     k->n = k->cap = n;
     memcpy(k->p, p, n);
-    queue(c, k);
+    chunk_queue(c, k);
 }
 
 static void queue_own(struct http_conn *c, char *p, size_t off, size_t n)
@@ -88,7 +88,7 @@ static void queue_own(struct http_conn *c, char *p, size_t off, size_t n)
     struct http_chunk *k = xcalloc(1, sizeof(*k));
 
     *k = (struct http_chunk){.p = p, .off = off, .n = n, .cap = n};
-    queue(c, k);
+    chunk_queue(c, k);
 }
 
 void http_send_raw(struct http_conn *c, const uv_buf_t *bufs, unsigned n, char *own)

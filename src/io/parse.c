@@ -9,7 +9,7 @@
  */
 #include "io/http_priv.h"
 
-static int refuse(struct http_conn *c, int status, const char *why)
+static int request_refuse(struct http_conn *c, int status, const char *why)
 {
     c->refuse = status;
     c->why = why;
@@ -40,10 +40,10 @@ static int on_name(llhttp_t *p, const char *at, size_t n)
     struct http_req *r = c->req;
 
     if (r->head_done)
-        return refuse(c, 400, "trailer fields after a chunked body are not accepted");
+        return request_refuse(c, 400, "trailer fields after a chunked body are not accepted");
     if (r->in_value || r->fields.n == 0) {
         if (r->fields.n == HTTP_FIELDS_MAX)
-            return refuse(c, 431, "the request has more than 128 header lines");
+            return request_refuse(c, 431, "the request has more than 128 header lines");
         buf_addc(&r->head, '\0');
         vec_push(&r->fields, ((struct http_field){.name = (uint32_t)r->head.n}));
         r->in_value = false;
@@ -59,7 +59,7 @@ static int on_value(llhttp_t *p, const char *at, size_t n)
     struct http_req *r = c->req;
 
     if (r->head_done)
-        return refuse(c, 400, "trailer fields after a chunked body are not accepted");
+        return request_refuse(c, 400, "trailer fields after a chunked body are not accepted");
     if (!r->in_value) {
         buf_addc(&r->head, '\0');
         vec_last(&r->fields).value = (uint32_t)r->head.n;
@@ -97,14 +97,14 @@ static int split_target(struct http_conn *c, struct http_req *r)
         while (path < end && *path != '/' && *path != '?')
             path++;
         if (path == host || path == end || *path == '?')
-            return refuse(c, 400, "the request target needs a host and a path");
+            return request_refuse(c, 400, "the request target needs a host and a path");
         t = (struct str){path, (size_t)(end - path)};
     }
     bool star = str_eq_c(t, "*") && r->method == HTTP_OPTIONS;
     if (!star && (t.n == 0 || t.p[0] != '/'))
-        return refuse(c, 400, "the request target must start with /");
+        return request_refuse(c, 400, "the request target must start with /");
     if (memchr(t.p, '#', t.n))
-        return refuse(c, 400, "the request target must not hold a fragment");
+        return request_refuse(c, 400, "the request target must not hold a fragment");
     struct str query, path = str_cut(t, '?', &query);
     r->query = (uint32_t)(query.p - r->head.p);
     r->query_n = (uint32_t)query.n;
@@ -116,9 +116,9 @@ static int split_target(struct http_conn *c, struct http_req *r)
     size_t n;
     char *to = r->head.p + r->head.n;
     if (!url_decode((struct str){r->head.p + r->query, r->query_n}, true, to, &n))
-        return refuse(c, 400, "the query holds a broken escape, a NUL or invalid UTF-8");
+        return request_refuse(c, 400, "the query holds a broken escape, a NUL or invalid UTF-8");
     if (!url_decode((struct str){r->head.p + raw, path.n}, false, to, &n))
-        return refuse(c, 400, "the path holds a broken escape, a NUL or invalid UTF-8");
+        return request_refuse(c, 400, "the path holds a broken escape, a NUL or invalid UTF-8");
     r->path = (uint32_t)r->head.n;
     r->path_n = (uint32_t)n;
     r->head.n += n;
@@ -139,21 +139,21 @@ static int check_fields(struct http_conn *c, struct http_req *r, bool *out_expec
         } else if (str_eq_c(name, "transfer-encoding")) {
             codings++;
             if (!str_ieq(value, STR("chunked")))
-                return refuse(c, 501, "the only transfer coding understood is chunked");
+                return request_refuse(c, 501, "the only transfer coding understood is chunked");
         } else if (str_eq_c(name, "expect")) {
             if (!str_ieq(value, STR("100-continue")))
-                return refuse(c, 417, "the only expectation understood is 100-continue");
+                return request_refuse(c, 417, "the only expectation understood is 100-continue");
             *out_expect = true;
         }
     }
     if (hosts > 1 || (hosts == 0 && !r->http10))
-        return refuse(c, 400, "the request needs exactly one Host header");
+        return request_refuse(c, 400, "the request needs exactly one Host header");
     if (codings > 1 || (codings == 1 && (r->http10 || c->parser.flags & F_CONTENT_LENGTH)))
-        return refuse(c, 400, "the length of the request's body is ambiguous");
+        return request_refuse(c, 400, "the length of the request's body is ambiguous");
     return 0;
 }
 
-static int on_head(llhttp_t *p)
+static int parser_on_head(llhttp_t *p)
 {
     struct http_conn *c = p->data;
     struct http_req *r = c->req;
@@ -165,11 +165,11 @@ static int on_head(llhttp_t *p)
     r->http10 = p->http_minor == 0;
     r->keep_alive = llhttp_should_keep_alive(p);
     if (p->http_major != 1 || p->http_minor > 1)
-        return refuse(c, 505, "speak HTTP/1.1 to this server");
+        return request_refuse(c, 505, "speak HTTP/1.1 to this server");
     if (p->method == HTTP_CONNECT)
-        return refuse(c, 501, "this server is no proxy");
+        return request_refuse(c, 501, "this server is no proxy");
     if (r->head.n > s->lim.head_bytes)
-        return refuse(c, 431, "the head of the request is too large");
+        return request_refuse(c, 431, "the head of the request is too large");
     end_fields(r);
     if (check_fields(c, r, &expect) < 0 || split_target(c, r) < 0)
         return -1;
@@ -179,7 +179,7 @@ static int on_head(llhttp_t *p)
     if (body && s->h.body_max)
         r->body_max = s->h.body_max(s->h.self, r);
     if (!(p->flags & F_CHUNKED) && p->content_length > r->body_max)
-        return refuse(c, 413, "the body of the request is larger than allowed here");
+        return request_refuse(c, 413, "the body of the request is larger than allowed here");
     r->pieces = body && s->h.in_pieces && s->h.in_pieces(s->h.self, r);
     r->body.max = MAX(r->body_max, 1);
     c->phase = CONN_BODY;
@@ -199,12 +199,12 @@ static int on_body(llhttp_t *p, const char *at, size_t n)
     if (r->pieces) {
         r->body_seen += n;
         if (r->body_seen > r->body_max)
-            return refuse(c, 413, "the body of the request is larger than allowed here");
+            return request_refuse(c, 413, "the body of the request is larger than allowed here");
         c->srv->h.piece(c->srv->h.self, r, (struct str){at, n});
         return 0;
     }
     if (n > r->body_max - MIN(r->body.n, r->body_max) || !buf_add(&r->body, at, n))
-        return refuse(c, 413, "the body of the request is larger than allowed here");
+        return request_refuse(c, 413, "the body of the request is larger than allowed here");
     return 0;
 }
 
@@ -220,7 +220,7 @@ static const llhttp_settings_t settings = {
     .on_url = on_target,
     .on_header_field = on_name,
     .on_header_value = on_value,
-    .on_headers_complete = on_head,
+    .on_headers_complete = parser_on_head,
     .on_body = on_body,
     .on_message_complete = on_complete,
 };
@@ -243,7 +243,7 @@ static void refuse_parsed(struct http_conn *c, llhttp_errno_t error)
         http_conn_refuse(c, 400, "the request is not valid HTTP/1.1");
 }
 
-static void hand_over(struct http_conn *c)
+static void request_hand_over(struct http_conn *c)
 {
     struct http_server *s = c->srv;
     struct http_req *r = c->req;
@@ -288,6 +288,6 @@ size_t http_parse(struct http_conn *c, const char *p, size_t n)
     }
     size_t used = (size_t)(llhttp_get_error_pos(&c->parser) - p);
     llhttp_resume(&c->parser);
-    hand_over(c);
+    request_hand_over(c);
     return used;
 }

@@ -41,7 +41,7 @@ static void file_drop(struct http_job *job)
         file_free(j);
 }
 
-static void read_piece(void *arg)
+static void file_read_piece(void *arg)
 {
     struct file_job *j = arg;
     size_t want = (size_t)MIN(j->left, (uint64_t)PIECE_BYTES);
@@ -59,12 +59,12 @@ static void read_piece(void *arg)
     }
 }
 
-static void piece_read(void *arg);
+static void file_piece_read(void *arg);
 
-static void next_piece(struct file_job *j)
+static void file_next_piece(struct file_job *j)
 {
     j->reading = true;
-    work_submit(j->loop, read_piece, piece_read, j);
+    work_submit(j->loop, file_read_piece, file_piece_read, j);
 }
 
 static void file_drained(struct http_job *job)
@@ -72,10 +72,10 @@ static void file_drained(struct http_job *job)
     struct file_job *j = (struct file_job *)job;
 
     if (!j->reading)
-        next_piece(j);
+        file_next_piece(j);
 }
 
-static void piece_read(void *arg)
+static void file_piece_read(void *arg)
 {
     struct file_job *j = arg;
     struct http_req *r = j->job.r;
@@ -104,7 +104,7 @@ static void piece_read(void *arg)
         file_free(j);
         http_conn_finish(c);
     } else if (c->phase != CONN_CLOSED && !c->out) {
-        next_piece(j);
+        file_next_piece(j);
     }
 }
 
@@ -171,7 +171,7 @@ static void send_file(struct http_req *r, int status, const char *type, int fd, 
     j->left = n;
     buf_add(&j->head, b->p, b->n);
     r->job = &j->job;
-    next_piece(j);
+    file_next_piece(j);
 }
 
 void http_reply_fd_take(struct http_req *r, int fd, const char *content_type)

@@ -17,7 +17,7 @@ struct http_req *http_req_new(struct http_conn *c)
     return r;
 }
 
-static void shrink(struct buf *b)
+static void req_buf_shrink(struct buf *b)
 {
     b->max = 0;
     if (b->cap > HTTP_KEEP_BYTES)
@@ -28,9 +28,9 @@ static void shrink(struct buf *b)
 
 void http_req_reset(struct http_req *r)
 {
-    shrink(&r->head);
-    shrink(&r->body);
-    shrink(&r->extra);
+    req_buf_shrink(&r->head);
+    req_buf_shrink(&r->body);
+    req_buf_shrink(&r->extra);
     vec_clear(&r->fields);
     if (r->arena.total_bytes > HTTP_KEEP_BYTES)
         arena_done(&r->arena);

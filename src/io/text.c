@@ -107,7 +107,7 @@ bool http_etag_matches(struct str list, struct str etag)
     return false;
 }
 
-static bool number(struct str s, uint64_t *out)
+static bool decimal_parse(struct str s, uint64_t *out)
 {
     int64_t v;
 
@@ -131,17 +131,17 @@ int http_range_parse(struct str s, uint64_t size, uint64_t *from, uint64_t *to)
         return -1;
     struct str last, first = str_cut(s, '-', &last);
     if (first.n == 0) {
-        if (!number(last, &b) || b == 0 || size == 0)
+        if (!decimal_parse(last, &b) || b == 0 || size == 0)
             return -1;
         *from = size - MIN(b, size);
         *to = size - 1;
         return 1;
     }
-    if (!number(first, &a) || a >= size)
+    if (!decimal_parse(first, &a) || a >= size)
         return -1;
     if (last.n == 0)
         b = size - 1;
-    else if (!number(last, &b) || b < a)
+    else if (!decimal_parse(last, &b) || b < a)
         return -1;
     *from = a;
     *to = MIN(b, size - 1);

@@ -72,7 +72,7 @@ struct tls_conn {
     bool failed, said_bye;
 };
 
-static int load(struct err *e)
+static int tls_load(struct err *e)
 {
     if (loaded)
         return 0;
@@ -105,7 +105,7 @@ static int ssl_err(struct err *e, const char *what, const char *path)
 
 struct tls_ctx *tls_ctx_new(const char *cert, const char *key, struct err *e)
 {
-    if (load(e) < 0)
+    if (tls_load(e) < 0)
         return NULL;
     ssl_ctx_t *ctx = ssl.SSL_CTX_new(ssl.TLS_server_method());
     ASSERT(ctx);

@@ -150,7 +150,7 @@ static bool in_turn(const struct pass *p, const struct shape_slot *shape,
     return true;
 }
 
-static void look(const struct pass *p, const struct wait_item *it, struct wait_reason *w)
+static void explain_look(const struct pass *p, const struct wait_item *it, struct wait_reason *w)
 {
     const struct shape_slot *shape = &p->s->queue->shapes.p[it->shape];
 
@@ -176,7 +176,7 @@ struct wait_reason plan_explain_item(const struct snapshot *s, struct wait_item 
         return (struct wait_reason){.kind = WAIT_NOT_QUEUED};
     w.ahead = queue_ahead(s->queue, it);
     pass_run(&p, s, SIZE_MAX);
-    look(&p, it, &w);
+    explain_look(&p, it, &w);
     pass_undo(&p);
     pass_done(&p);
     return w;
@@ -196,7 +196,7 @@ struct text {
     size_t n, used;
 };
 
-__attribute__((format(printf, 2, 3))) static void add(struct text *t, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static void explain_add(struct text *t, const char *fmt, ...)
 {
     va_list ap;
     int k;
@@ -238,21 +238,22 @@ static void add_lack(struct text *t, const struct wait_reason *w, const struct n
 
     switch (w->kind) {
     case WAIT_GPUS:
-        add(t, "waits for %d more GPU%s on %s: %d of %d are in use", lack->gpus, plural(lack->gpus),
-            n->name, gpu_set_count(&u->gpus), gpus);
+        explain_add(t, "waits for %d more GPU%s on %s: %d of %d are in use", lack->gpus,
+                    plural(lack->gpus), n->name, gpu_set_count(&u->gpus), gpus);
         return;
     case WAIT_MEMORY:
-        add(t, "waits for %s more memory on %s: %s of %s are taken", bytes_text(lack->mem_bytes, a),
-            n->name, bytes_text(u->mem_bytes, b), bytes_text(n->mem_bytes, c));
+        explain_add(t, "waits for %s more memory on %s: %s of %s are taken",
+                    bytes_text(lack->mem_bytes, a), n->name, bytes_text(u->mem_bytes, b),
+                    bytes_text(n->mem_bytes, c));
         return;
     case WAIT_CPUS:
-        add(t, "waits for %s more CPU%s on %s: %s of %s are in use", cpus_text(lack->mcpu, a),
-            plural(lack->mcpu == 1000 ? 1 : 2), n->name, cpus_text(u->mcpu, b),
-            cpus_text(n->mcpu, c));
+        explain_add(t, "waits for %s more CPU%s on %s: %s of %s are in use",
+                    cpus_text(lack->mcpu, a), plural(lack->mcpu == 1000 ? 1 : 2), n->name,
+                    cpus_text(u->mcpu, b), cpus_text(n->mcpu, c));
         return;
     default:
-        add(t, "waits for %d more slot%s on %s: %d of %d are in use", lack->slots,
-            plural(lack->slots), n->name, u->slots, n->slots);
+        explain_add(t, "waits for %d more slot%s on %s: %d of %d are in use", lack->slots,
+                    plural(lack->slots), n->name, u->slots, n->slots);
     }
 }
 
@@ -263,17 +264,21 @@ static void add_never(struct text *t, const struct wait_reason *w, const struct 
     char a[UNIT_TEXT_MAX], b[UNIT_TEXT_MAX];
 
     if (lack->gpus)
-        add(t, "asks for %d GPU%s but the nearest node, %s, has %d: lower gpus or add a node",
-            gpus + lack->gpus, plural(gpus + lack->gpus), n->name, gpus);
+        explain_add(t,
+                    "asks for %d GPU%s but the nearest node, %s, has %d: lower gpus or add a node",
+                    gpus + lack->gpus, plural(gpus + lack->gpus), n->name, gpus);
     else if (lack->mem_bytes)
-        add(t, "asks for %s of memory but the nearest node, %s, has %s: lower mem or add a node",
+        explain_add(
+            t, "asks for %s of memory but the nearest node, %s, has %s: lower mem or add a node",
             bytes_text(n->mem_bytes + lack->mem_bytes, a), n->name, bytes_text(n->mem_bytes, b));
     else if (lack->mcpu)
-        add(t, "asks for %s CPUs but the nearest node, %s, has %s: lower cpus or add a node",
-            cpus_text(n->mcpu + lack->mcpu, a), n->name, cpus_text(n->mcpu, b));
+        explain_add(t,
+                    "asks for %s CPUs but the nearest node, %s, has %s: lower cpus or add a node",
+                    cpus_text(n->mcpu + lack->mcpu, a), n->name, cpus_text(n->mcpu, b));
     else
-        add(t, "asks for %d slots but the nearest node, %s, has %d: lower slots or add a node",
-            n->slots + lack->slots, n->name, n->slots);
+        explain_add(t,
+                    "asks for %d slots but the nearest node, %s, has %d: lower slots or add a node",
+                    n->slots + lack->slots, n->name, n->slots);
 }
 
 /* When room may come, and how many are served first. */
@@ -283,10 +288,10 @@ static void add_outlook(struct text *t, const struct wait_reason *w, const struc
 
     if (w->until_ms) {
         duration_format(MAX(w->until_ms - s->now_ms, 0), in);
-        add(t, "; runs that end within %s at the latest make room", in);
+        explain_add(t, "; runs that end within %s at the latest make room", in);
     }
     if (w->ahead)
-        add(t, "; %zu job%s before it", w->ahead, w->ahead == 1 ? " is" : "s are");
+        explain_add(t, "; %zu job%s before it", w->ahead, w->ahead == 1 ? " is" : "s are");
 }
 
 void wait_reason_text(const struct wait_reason *w, const struct snapshot *s, char *out, size_t n)
@@ -299,57 +304,60 @@ void wait_reason_text(const struct wait_reason *w, const struct snapshot *s, cha
 
     switch (w->kind) {
     case WAIT_NOTHING:
-        add(&t, "would start now");
+        explain_add(&t, "would start now");
         return;
     case WAIT_NOT_QUEUED:
-        add(&t, "is not waiting in the queue");
+        explain_add(&t, "is not waiting in the queue");
         return;
     case WAIT_DEPENDENCY:
-        add(&t, "waits for job %" PRIu64 " to succeed", w->other);
+        explain_add(&t, "waits for job %" PRIu64 " to succeed", w->other);
         return;
     case WAIT_BACKOFF:
         duration_format(MAX(w->until_ms - s->now_ms, 0), in);
-        add(&t, "failed and is tried again in %s", in);
+        explain_add(&t, "failed and is tried again in %s", in);
         return;
     case WAIT_HELD:
-        add(&t, "is held; `berth release` lets it start");
+        explain_add(&t, "is held; `berth release` lets it start");
         return;
     case WAIT_LIMIT:
         limit_text(&w->limit, w->user ? w->user : "", out, n);
         t.used = strlen(out);
         break;
     case WAIT_TURN:
-        add(&t, "jobs of its queue start in order, and job %" PRIu64 " comes first", w->other);
+        explain_add(&t, "jobs of its queue start in order, and job %" PRIu64 " comes first",
+                    w->other);
         break;
     case WAIT_RESERVED:
-        add(&t,
+        explain_add(
+            &t,
             "room on %s is kept for job %" PRIu64
             ", which comes first and has waited long: a short enough timeout lets it start before",
             node->name, w->other);
         break;
     case WAIT_NODE_DRAINED:
-        add(&t, "%s is drained and starts nothing new: resume it, or add a node", node->name);
+        explain_add(&t, "%s is drained and starts nothing new: resume it, or add a node",
+                    node->name);
         return;
     case WAIT_NODE_AWAY:
-        add(&t, "waits: node %s is away", node->name);
+        explain_add(&t, "waits: node %s is away", node->name);
         if (node->trouble[0])
-            add(&t, " (%s)", node->trouble);
+            explain_add(&t, " (%s)", node->trouble);
         if (w->until_ms > s->now_ms) {
             duration_format(w->until_ms - s->now_ms, in);
-            add(&t, ", tried again in %s", in);
+            explain_add(&t, ", tried again in %s", in);
         }
         return;
     case WAIT_NO_SUCH_NODE:
-        add(&t,
-            "is restricted to node '%.*s', which does not exist; add the node or resubmit "
-            "without --node",
-            (int)MIN(w->nodes.n, (size_t)120), w->nodes.p);
+        explain_add(&t,
+                    "is restricted to node '%.*s', which does not exist; add the node or resubmit "
+                    "without --node",
+                    (int)MIN(w->nodes.n, (size_t)120), w->nodes.p);
         return;
     case WAIT_NEVER_FITS:
         if (known)
             add_never(&t, w, node);
         else
-            add(&t, "there is no node to run on: add one");
+            explain_add(&t, "there is no node to run on: add one");
         return;
     case WAIT_SLOTS:
     case WAIT_CPUS:

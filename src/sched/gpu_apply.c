@@ -187,7 +187,7 @@ void gpus_plan_end(struct gpus *g, int64_t now, struct gpu_problem *p)
 /* ---- starting ---- */
 
 /* The member of the column that runs with its devices, if nobody else is on them. */
-static struct gjob *host_of(const struct gpus *g, const struct gpu_column *c, bool *blocked)
+static struct gjob *column_host(const struct gpus *g, const struct gpu_column *c, bool *blocked)
 {
     *blocked = false;
     for (int32_t i = 0; i < c->n_jobs; i++) {
@@ -208,7 +208,7 @@ static struct gjob *host_of(const struct gpus *g, const struct gpu_column *c, bo
     return NULL;
 }
 
-static bool may_start(struct gpus *g, struct gjob *j, uint32_t node, int64_t now)
+static bool gjob_may_start(struct gpus *g, struct gjob *j, uint32_t node, int64_t now)
 {
     if (j->refused_until > now)
         return false;
@@ -254,16 +254,16 @@ static void start_column(struct gpus *g, const struct gpu_column *c, int64_t now
         bool blocked;
         if (!j || j->holds || !g->nodes.p[c->node].open)
             continue;
-        struct gjob *host = host_of(g, c, &blocked);
+        struct gjob *host = column_host(g, c, &blocked);
         if (blocked)
             continue;
         if (host) {
             devices = host->devices;
             if (gpu_fits_with(g, j, host) && compatible(g, j, host) &&
-                may_start(g, j, c->node, now))
+                gjob_may_start(g, j, c->node, now))
                 start_on(g, j, now, c->node, &devices);
         } else if (!c->anchored && g->nodes.p[c->node].free >= c->n &&
-                   may_start(g, j, c->node, now) && /* the cheaper question first */
+                   gjob_may_start(g, j, c->node, now) && /* the cheaper question first */
                    gpu_pick(g, c->node, c->n, j->mem_bytes, &devices)) {
             start_on(g, j, now, c->node, &devices);
         }

@@ -122,7 +122,7 @@ void gpus_node(struct gpus *g, int64_t now, uint32_t node, const struct gpu_devi
 
 /* ---- jobs ---- */
 
-static int refuse(struct err *e, const struct gpu_job *j, int32_t most, int64_t room)
+static int book_refuse(struct err *e, const struct gpu_job *j, int32_t most, int64_t room)
 {
     if (j->counts[0] > most)
         return err_set(e, ERR_INVALID,
@@ -161,7 +161,7 @@ static int check_fits(const struct gpus *g, const struct gpu_job *j, struct err 
         if (fit >= j->counts[0])
             return 0;
     }
-    return any ? refuse(e, j, most, room) : 0;
+    return any ? book_refuse(e, j, most, room) : 0;
 }
 
 static int check_says(const struct gpu_job *j, struct err *e)

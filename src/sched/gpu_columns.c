@@ -16,7 +16,7 @@ static const double WORTH = 1.05;
  * traces 4 % worse, as the speed on another count is a guess at first. */
 static const double MOVE = 12;
 
-static int32_t count_index(const struct cand *c, int32_t n)
+static int32_t cand_count_index(const struct cand *c, int32_t n)
 {
     for (int32_t i = 0; i < c->n_counts; i++)
         if (c->counts[i] == n)
@@ -28,7 +28,7 @@ static int32_t count_index(const struct cand *c, int32_t n)
 static double speed_in(const struct gpu_problem *p, const struct column *c, int32_t who)
 {
     const struct cand *a = &p->cands.p[c->jobs[who]];
-    int32_t i = count_index(a, c->n);
+    int32_t i = cand_count_index(a, c->n);
     double s = i < 0 ? 0 : a->speed[i];
 
     for (int32_t k = 0; k < c->n_jobs; k++)
@@ -86,11 +86,11 @@ static bool mates(const struct gpu_problem *p, const struct column *c, int32_t j
 {
     const struct cand *a = &p->cands.p[job];
 
-    if (!a->share || count_index(a, c->n) < 0)
+    if (!a->share || cand_count_index(a, c->n) < 0)
         return false;
     for (int32_t i = 0; i < c->n_jobs; i++) {
         const struct cand *b = &p->cands.p[c->jobs[i]];
-        if (!b->share || count_index(b, c->n) < 0 || /* it overran: it is to have fewer */
+        if (!b->share || cand_count_index(b, c->n) < 0 || /* it overran: it is to have fewer */
             !problem_compatible(p, c->jobs[i], job, c->n))
             return false;
     }
@@ -109,8 +109,8 @@ static bool somewhere(const struct gpu_problem *p, const struct column *c)
 }
 
 /* c and one more, when that is worth more than c alone. */
-static bool join(const struct gpu_problem *p, const struct column *c, int32_t job, int64_t room,
-                 struct column *out)
+static bool column_join(const struct gpu_problem *p, const struct column *c, int32_t job,
+                        int64_t room, struct column *out)
 {
     if (c->n_jobs >= p->conf.per_device || c->mem_bytes + p->cands.p[job].mem_bytes > room ||
         !mates(p, c, job))
@@ -122,7 +122,7 @@ static bool join(const struct gpu_problem *p, const struct column *c, int32_t jo
     double sum = 0;
     for (int32_t i = 0; i < out->n_jobs; i++) {
         const struct cand *a = &p->cands.p[out->jobs[i]];
-        sum += speed_in(p, out, i) / a->speed[count_index(a, out->n)];
+        sum += speed_in(p, out, i) / a->speed[cand_count_index(a, out->n)];
     }
     if (sum < WORTH)
         return false;
@@ -130,7 +130,7 @@ static bool join(const struct gpu_problem *p, const struct column *c, int32_t jo
     return out->value > c->value;
 }
 
-static int by_value(const void *a, const void *b)
+static int column_by_value(const void *a, const void *b)
 {
     const struct column *x = a, *y = b;
 
@@ -144,7 +144,7 @@ static void thin(struct gpu_problem *p, size_t first, size_t keep)
 {
     if (p->cands.n <= THIN_FROM || p->columns.n - first <= keep)
         return;
-    qsort(p->columns.p + first, p->columns.n - first, sizeof(struct column), by_value);
+    qsort(p->columns.p + first, p->columns.n - first, sizeof(struct column), column_by_value);
     p->columns.n = first + keep;
 }
 
@@ -172,7 +172,7 @@ static void group_columns(struct gpu_problem *p, int32_t group)
         size_t first = p->columns.n;
         for (size_t k = from; q->open && q->room > 0 && !q->drains && !p->roomy && k < to; k++)
             if (p->cands.p[k].group != group && !p->cands.p[k].fixed &&
-                join(p, &c, (int32_t)k, q->room, &more))
+                column_join(p, &c, (int32_t)k, q->room, &more))
                 vec_push(&p->columns, more);
         thin(p, first, KEEP_JOINS);
     }
@@ -205,7 +205,7 @@ static void fresh_columns(struct gpu_problem *p, int32_t job)
         size_t first = p->columns.n;
         size_t to = (size_t)job + 1 + (p->cands.n > KEEP_ALL ? LOOK_PAIRS : p->cands.n);
         for (size_t k = (size_t)job + 1; k < MIN(to, p->cands.n); k++)
-            if (p->cands.p[k].group == GPU_NOBODY && join(p, &c, (int32_t)k, room, &more))
+            if (p->cands.p[k].group == GPU_NOBODY && column_join(p, &c, (int32_t)k, room, &more))
                 vec_push(&p->columns, more);
         thin(p, first, KEEP_PAIRS);
     }

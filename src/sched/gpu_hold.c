@@ -18,7 +18,7 @@ static double longest_left(const struct gpu_problem *p, const struct group *q)
 }
 
 /* Nobody joins the groups of that node that end first, until they make up n devices. */
-static void drain(struct gpu_problem *p, size_t node, int32_t n)
+static void node_drain_groups(struct gpu_problem *p, size_t node, int32_t n)
 {
     while (n > 0) {
         struct group *next = NULL;
@@ -68,7 +68,7 @@ void problem_hold(struct gpu_problem *p)
             nd->free -= a->counts[0];
             continue;
         }
-        drain(p, (size_t)best, a->counts[0] - nd->free);
+        node_drain_groups(p, (size_t)best, a->counts[0] - nd->free);
         nd->cap -= nd->free;
         nd->free = 0;
         vec_push(&p->held, (int32_t)i);

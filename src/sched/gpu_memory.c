@@ -155,7 +155,7 @@ void gpus_recall(struct gpus *g, struct str name, struct str text)
 
 /* ---- handing over ---- */
 
-static void hand_over(struct gpus *g, struct buf *name, struct buf *text)
+static void memory_hand_over(struct gpus *g, struct buf *name, struct buf *text)
 {
     if (!text->overflow && !name->overflow)
         g->hands.remember(g->hands.self, buf_str(name), buf_str(text));
@@ -167,7 +167,7 @@ static void keep_jobs(struct gpus *g, struct buf *name, struct buf *text)
 {
     for (size_t i = 0; i < g->forgotten.n; i++) {
         buf_addf(name, "gpu.job.%lu", g->forgotten.p[i]);
-        hand_over(g, name, text);
+        memory_hand_over(g, name, text);
     }
     vec_clear(&g->forgotten);
     for (size_t i = 0; i < g->changed.n; i++) {
@@ -177,7 +177,7 @@ static void keep_jobs(struct gpus *g, struct buf *name, struct buf *text)
         j->dirty = false;
         buf_addf(name, "gpu.job.%lu", j->say.job);
         save_job(g, j, text);
-        hand_over(g, name, text);
+        memory_hand_over(g, name, text);
     }
     vec_clear(&g->changed);
 }
@@ -196,13 +196,13 @@ void gpu_keep(struct gpus *g)
         struct str n = speeds_family_name(g->speeds, family);
         buf_addf(&name, "gpu.family." STR_FMT, STR_ARG(n));
         speeds_save(g->speeds, family, &text);
-        hand_over(g, &name, &text);
+        memory_hand_over(g, &name, &text);
     }
     if (g->unsaved) {
         g->unsaved = false;
         buf_adds(&name, "gpu.all");
         save_all(g, &text);
-        hand_over(g, &name, &text);
+        memory_hand_over(g, &name, &text);
     }
     buf_done(&name);
     buf_done(&text);

@@ -60,7 +60,7 @@ static void occupy(double *free_at, size_t n_dev, size_t n, double to)
         free_at[k] = to;
 }
 
-static void note(struct gjob *j, int kind, int64_t now, double said_s)
+static void forecast_note(struct gjob *j, int kind, int64_t now, double said_s)
 {
     if (j->said_s[kind] > 0)
         return;
@@ -110,7 +110,7 @@ static void play_waiting(struct gpus *g, struct gjob *j, int64_t now, double *fr
     j->finish = span(g, 0, now, start + run);
     struct gpu_span s = span(g, 0, now, start + 1);
     j->start = start <= 0 ? (struct gpu_span){now, now, MAX(now, s.hi)} : s;
-    note(j, 0, now, start + run);
+    forecast_note(j, 0, now, start + run);
 }
 
 void gpu_predict(struct gpus *g, int64_t now)
@@ -131,7 +131,7 @@ void gpu_predict(struct gpus *g, int64_t now)
         }
         j->left_at = running_left_s(g, j, now);
         j->finish = span(g, 1, now, j->left_at);
-        note(j, 1, now, j->left_at);
+        forecast_note(j, 1, now, j->left_at);
         j->start = (struct gpu_span){j->start_ms, j->start_ms, j->start_ms};
     }
     for (size_t i = 0; i < g->nodes.n; i++)

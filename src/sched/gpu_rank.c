@@ -47,7 +47,7 @@ static int32_t most_of(const struct gjob *j)
 }
 
 /* Alone, with all it can use, and nobody wants it to go. */
-static bool settled(const struct gjob *j)
+static bool gjob_settled(const struct gjob *j)
 {
     return j->holds && !j->n_with && j->n == most_of(j) && !j->stopping && !j->stop_now &&
            !j->delivered && !j->overfull;
@@ -78,7 +78,7 @@ static void take_census(const struct gpus *g, bool roomy, int64_t now, struct ce
 
     *out = (struct census){.n = g->jobs.n};
     for (size_t i = 0; i < g->jobs.n; i++) {
-        if (!roomy || !settled(g->jobs.p[i]))
+        if (!roomy || !gjob_settled(g->jobs.p[i]))
             g->jobs.p[i]->left_s = gpu_left_s(g, g->jobs.p[i], now);
         out->jobs[(size_t)length_class(g->jobs.p[i])]++;
     }
@@ -94,7 +94,7 @@ static double jct_price(const struct census *c, const struct gjob *j, double wei
     return weight * pow(j->say.ref, GANG) * (longer + TO_COME) / ((double)c->n + TO_COME);
 }
 
-static double due_s(const struct gpus *g, struct gjob *j)
+static double gjob_due_s(const struct gpus *g, struct gjob *j)
 {
     if (j->say.deadline_ms > 0)
         return (double)j->say.deadline_ms / 1000;
@@ -104,7 +104,7 @@ static double due_s(const struct gpus *g, struct gjob *j)
 static double tardiness_price(const struct gpus *g, struct gjob *j, double weight, double left_s,
                               int64_t now, double mean_s)
 {
-    double slack = due_s(g, j) - (double)now / 1000 - left_s;
+    double slack = gjob_due_s(g, j) - (double)now / 1000 - left_s;
 
     return weight / (left_s + TINY_S) * exp(-MAX(0, slack) / (SLACK_LOOKAHEAD * mean_s));
 }
@@ -149,7 +149,7 @@ static void select_top(struct ranked *r, size_t n, size_t k)
     }
 }
 
-static int by_key(const void *a, const void *b)
+static int rank_by_key(const void *a, const void *b)
 {
     return higher(a, b) ? -1 : higher(b, a) ? 1 : 0;
 }
@@ -216,12 +216,12 @@ static void freeze_job(struct gpus *g, struct gpu_problem *p, const struct ranke
     }
     freeze_ratios(g, j, &c);
     if (g->conf.objective == GPU_TARDINESS)
-        c.need = r->left_s / MAX(1, due_s(g, j) - (double)now / 1000);
+        c.need = r->left_s / MAX(1, gjob_due_s(g, j) - (double)now / 1000);
     j->at_problem = (int32_t)p->cands.n;
     vec_push(&p->cands, c);
 }
 
-static bool ready(const struct gpus *g, const struct gjob *j)
+static bool gjob_ready(const struct gpus *g, const struct gjob *j)
 {
     return !g->hands.ready || g->hands.ready(g->hands.self, j->say.job);
 }
@@ -301,10 +301,10 @@ static void rank_all(struct gpus *g, struct gpu_problem *p, int64_t now, struct 
         struct ranked r;
         j->at_problem = GPU_NOBODY;
         j->in_question = false;
-        if (p->roomy && settled(j))
+        if (p->roomy && gjob_settled(j))
             continue;
         bool runs = j->holds && !problem_leaving(j);
-        if (!runs && (j->refused_until > now || !ready(g, j)))
+        if (!runs && (j->refused_until > now || !gjob_ready(g, j)))
             continue;
         rank(g, &census, j, now, MAX(mean_s, 1), &r);
         if (runs) {
@@ -330,9 +330,9 @@ void problem_jobs(struct gpus *g, struct gpu_problem *p, int64_t now)
     }
     p->n_running = keep_running(g, r.runs.p, r.runs.n);
     if (p->n_running)
-        qsort(r.runs.p, p->n_running, sizeof(r.runs.p[0]), by_key);
+        qsort(r.runs.p, p->n_running, sizeof(r.runs.p[0]), rank_by_key);
     if (r.waits.n)
-        qsort(r.waits.p, r.waits.n, sizeof(r.waits.p[0]), by_key);
+        qsort(r.waits.p, r.waits.n, sizeof(r.waits.p[0]), rank_by_key);
     vec_reserve(&p->cands, p->n_running + r.waits.n);
     for (size_t i = 0; i < p->n_running; i++)
         freeze_job(g, p, &r.runs.p[i], now);

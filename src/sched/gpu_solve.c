@@ -111,7 +111,7 @@ static int32_t freed_on(const struct search *s, const struct way *w, int32_t nod
 }
 
 /* Adds the least dense columns of that node until n devices are free; false when they cannot be. */
-static bool make_room(const struct search *s, struct way *w, int32_t node, int32_t n)
+static bool way_make_room(const struct search *s, struct way *w, int32_t node, int32_t n)
 {
     int32_t free = freed_on(s, w, node);
 
@@ -197,12 +197,12 @@ static bool find_way(const struct search *s, int32_t c, double limit, struct way
         return false;
     if (x->group != GPU_NOBODY) {
         *out = w;
-        return make_room(s, out, (int32_t)s->p->groups.p[x->group].node, x->n);
+        return way_make_room(s, out, (int32_t)s->p->groups.p[x->group].node, x->n);
     }
     int32_t n = choose_nodes(s, x, &w, limit, nodes, &fits);
     for (int32_t i = 0; i < n; i++) {
         struct way t = w;
-        if (!make_room(s, &t, nodes[i], x->n) || (found && t.loss >= out->loss))
+        if (!way_make_room(s, &t, nodes[i], x->n) || (found && t.loss >= out->loss))
             continue;
         *out = t;
         found = true;
@@ -300,7 +300,7 @@ static void improve(struct search *s)
 /* ---- starting points ---- */
 
 /* Whoever may not be stopped stays, with nobody else. */
-static void clear(struct search *s)
+static void search_clear(struct search *s)
 {
     struct gpu_problem *p = s->p;
 
@@ -446,12 +446,12 @@ void gpu_problem_solve(struct gpu_problem *p)
     vec_reserve(&p->order, p->columns.n + 1);
     sort_columns(p, 0, p->order.p);
     p->order.n = p->columns.n;
-    clear(&s);
+    search_clear(&s);
     greedy(&s, p->order.p, p->order.n);
     int32_t effort = p->roomy || p->columns.n > LARGE ? MIN(p->conf.effort, 0) : p->conf.effort;
     for (int32_t round = 0; round <= effort; round++) {
         if (round > 0) {
-            clear(&s);
+            search_clear(&s);
             sort_columns(p, SHAKE, shaken);
             greedy(&s, shaken, p->order.n);
         }

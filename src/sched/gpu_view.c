@@ -23,7 +23,7 @@ static const struct gpu_column *hold_of_other(const struct gpus *g, const struct
 }
 
 /* Why can it not go next to those who run?  The first of them with as many devices is named. */
-static enum gpu_wait beside(const struct gpus *g, const struct gjob *j, uint64_t *who)
+static enum gpu_wait sharing_wait(const struct gpus *g, const struct gjob *j, uint64_t *who)
 {
     enum gpu_wait why = GPU_WAIT_GPUS;
 
@@ -70,7 +70,7 @@ static enum gpu_wait wait_of(const struct gpus *g, const struct gjob *j, int64_t
         }
         return g->due || j->want.plan == g->plan ? GPU_WAIT_NOTHING : GPU_WAIT_BEHIND;
     }
-    return beside(g, j, who);
+    return sharing_wait(g, j, who);
 }
 
 static void view_run(struct gpus *g, struct gjob *j, struct gpu_view *v)

@@ -72,7 +72,7 @@ static void keep_first(struct wait_item **list, size_t *n, size_t max, struct wa
     list[at] = it;
 }
 
-static void gather(struct pass *p)
+static void pass_gather(struct pass *p)
 {
     const struct queue *q = p->s->queue;
     struct wait_item **blocked = xmalloc(p->s->n_nodes * sizeof(struct wait_item *));
@@ -109,7 +109,7 @@ static bool tighter(const struct node_room *a, const struct node_room *b)
     return a->room.slots < b->room.slots;
 }
 
-static int64_t place(struct pass *p, const struct wait_item *it, const struct shape *shape)
+static int64_t pass_place(struct pass *p, const struct wait_item *it, const struct shape *shape)
 {
     const struct resources *need = &shape->need;
     int64_t best = -1;
@@ -143,7 +143,7 @@ static double lacking(const struct pass *p, size_t k, const struct resources *ne
     return sum;
 }
 
-static void reserve(struct pass *p, const struct wait_item *it, const struct resources *need)
+static void pass_reserve(struct pass *p, const struct wait_item *it, const struct resources *need)
 {
     const struct shape *shape = &p->s->queue->shapes.p[it->shape].pub;
     bool elsewhere = it == p->s->wants_room;
@@ -170,7 +170,7 @@ static void reserve(struct pass *p, const struct wait_item *it, const struct res
 
 /* ---- the pass ---- */
 
-static void take(struct pass *p, struct wait_item *it, struct shape_slot *shape, size_t k)
+static void pass_take(struct pass *p, struct wait_item *it, struct shape_slot *shape, size_t k)
 {
     struct node_room *n = &p->nodes[k];
     const struct resources *need = &shape->pub.need;
@@ -234,15 +234,15 @@ void pass_run(struct pass *p, const struct snapshot *s, size_t max_starts)
     open_nodes(p);
     if (!max_starts || !any_slot(p))
         return;
-    gather(p);
+    pass_gather(p);
     while (p->heads.n && p->starts.n < max_starts) {
         struct wait_item *it = p->heads.p[0];
         struct shape_slot *shape = &s->queue->shapes.p[it->shape];
         bool elsewhere = it == s->wants_room;
-        int64_t k = !shape_refusal(shape) && !elsewhere ? place(p, it, &shape->pub) : -1;
+        int64_t k = !shape_refusal(shape) && !elsewhere ? pass_place(p, it, &shape->pub) : -1;
 
         if (k >= 0) {
-            take(p, it, shape, (size_t)k);
+            pass_take(p, it, shape, (size_t)k);
             heads_replace(p, successor(p, shape));
             if (!any_slot(p))
                 break;
@@ -251,7 +251,7 @@ void pass_run(struct pass *p, const struct snapshot *s, size_t max_starts)
         struct resources need = shape->pub.need;
         need.gpus = elsewhere ? 0 : need.gpus;
         if (!shape_refusal(shape))
-            reserve(p, it, &need);
+            pass_reserve(p, it, &need);
         heads_replace(p, NULL);
     }
 }

@@ -126,7 +126,7 @@ static uint64_t nodes_place(struct queue *q, struct str nodes)
     return i + 1;
 }
 
-static struct shape_key key_of(struct queue *q, const struct shape *s)
+static struct shape_key shape_key_of(struct queue *q, const struct shape *s)
 {
     bool limited = s->batch && s->batch_max > 0;
 
@@ -149,7 +149,7 @@ static uint32_t shape_place(struct queue *q)
 
 uint32_t queue_shape_take(struct queue *q, const struct shape *facts)
 {
-    struct shape_key key = key_of(q, facts);
+    struct shape_key key = shape_key_of(q, facts);
     struct str bytes = {(const char *)&key, sizeof(key)};
     uintptr_t known = (uintptr_t)map_str_get(&q->index, bytes);
 
@@ -178,7 +178,7 @@ void queue_shape_drop(struct queue *q, uint32_t shape)
     if (--s->takes)
         return;
     ASSERT(!s->heap.n);
-    struct shape_key key = key_of(q, &s->pub);
+    struct shape_key key = shape_key_of(q, &s->pub);
     map_str_del(&q->index, (struct str){(const char *)&key, sizeof(key)});
     group_leave(q, s, LIMIT_QUEUE, key.queue);
     group_leave(q, s, LIMIT_BATCH, key.batch);

@@ -45,7 +45,7 @@ void speeds_save(const struct speeds *s, uint32_t family, struct buf *out)
     buf_adds(out, "]}");
 }
 
-static bool sane(double x)
+static bool speed_ok(double x)
 {
     return isfinite(x) && fabs(x) < 1e6;
 }
@@ -56,8 +56,8 @@ static void load_alone(struct speeds *s, uint32_t family, const struct json *row
         const struct json *r = json_at(rows, i);
         double n = json_real(json_at(r, 0)), rate = json_real(json_at(r, 1));
         double weight = json_real(json_at(r, 2)), rel = json_real(json_at(r, 3));
-        if (json_len(r) != 5 || !(n >= 1 && n <= 1024) || !sane(rate) || !sane(weight) ||
-            !sane(rel))
+        if (json_len(r) != 5 || !(n >= 1 && n <= 1024) || !speed_ok(rate) || !speed_ok(weight) ||
+            !speed_ok(rel))
             continue;
         speeds_put_alone(s, family,
                          &(struct family_alone){.n = (int32_t)n,
@@ -76,8 +76,8 @@ static void load_company(struct speeds *s, uint32_t family, const struct json *r
         size_t n_with = json_len(r) < 4 ? 0 : json_len(r) - 3;
         double n = json_real(json_at(r, 0)), ratio = json_real(json_at(r, 1));
         double weight = json_real(json_at(r, 2));
-        if (!n_with || n_with > SPEED_WITH_MAX || !(n >= 1 && n <= 1024) || !sane(ratio) ||
-            !(weight > 0) || !sane(weight))
+        if (!n_with || n_with > SPEED_WITH_MAX || !(n >= 1 && n <= 1024) || !speed_ok(ratio) ||
+            !(weight > 0) || !speed_ok(weight))
             continue;
         for (size_t k = 0; k < n_with; k++)
             with[k] = speeds_family(s, json_str(json_at(r, 3 + k)));
@@ -96,7 +96,7 @@ int speeds_load(struct speeds *s, struct str name, const struct json *j, struct 
     load_alone(s, family, json_get(j, "alone"));
     load_company(s, family, json_get(j, "company"));
     double seconds = json_real(json_at(restart, 0)), weight = json_real(json_at(restart, 1));
-    if (json_len(restart) == 2 && sane(seconds) && weight > 0 && sane(weight)) {
+    if (json_len(restart) == 2 && speed_ok(seconds) && weight > 0 && speed_ok(weight)) {
         struct family *f = s->families.p[family];
         f->restart_s = seconds;
         f->restart_weight = weight;

@@ -96,7 +96,7 @@ static int64_t file_get_key(const char *dir, const char *name, const char *key)
     return 0;
 }
 
-static bool has_word(struct str list, const char *word, char sep)
+static bool text_has_word(struct str list, const char *word, char sep)
 {
     while (list.n > 0)
         if (str_eq_c(str_trim(str_cut(list, sep, &list)), word))
@@ -114,7 +114,7 @@ static bool own_path(const char *cgroups, const char *controller, struct str *ou
         struct str tail, number = str_cut(line, ':', &tail);
         struct str path, names = str_cut(tail, ':', &path);
         bool v2 = str_eq_c(number, "0") && names.n == 0;
-        if (controller ? has_word(names, controller, ',') : v2) {
+        if (controller ? text_has_word(names, controller, ',') : v2) {
             *out = path;
             return path.n > 0 && path.p[0] == '/';
         }
@@ -135,7 +135,7 @@ static bool find_mount(const char *mounts, const char *controller, struct str *p
         struct str tail = {dash + 3, (size_t)(line.p + line.n - (dash + 3))};
         struct str type = str_cut(tail, ' ', &tail);
         str_cut(tail, ' ', &tail); /* the source says nothing */
-        if (controller ? !str_eq_c(type, "cgroup") || !has_word(tail, controller, ',')
+        if (controller ? !str_eq_c(type, "cgroup") || !text_has_word(tail, controller, ',')
                        : !str_eq_c(type, "cgroup2"))
             continue;
         struct str head = line;
@@ -150,8 +150,8 @@ static bool find_mount(const char *mounts, const char *controller, struct str *p
 
 /* Our directory in a hierarchy, as seen through its mount; and how long the mount point's part is.
  */
-static bool own_dir(const char *mounts, const char *cgroups, const char *controller,
-                    char out[CGROUP_PATH_MAX], size_t *mount_n)
+static bool cgroup_own_dir(const char *mounts, const char *cgroups, const char *controller,
+                           char out[CGROUP_PATH_MAX], size_t *mount_n)
 {
     struct str point, root, path;
 
@@ -182,7 +182,7 @@ static bool hands_down(const char *dir, const char *controller)
     char text[512];
 
     return file_get(dir, "cgroup.subtree_control", text, sizeof(text)) &&
-           has_word(str_trim(str_of(text)), controller, ' ');
+           text_has_word(str_trim(str_of(text)), controller, ' ');
 }
 
 static bool probe_v2(struct cgroup_host *h, const char *mounts, const char *cgroups)
@@ -190,12 +190,12 @@ static bool probe_v2(struct cgroup_host *h, const char *mounts, const char *cgro
     char dir[CGROUP_PATH_MAX];
     size_t mount_n;
 
-    if (!own_dir(mounts, cgroups, NULL, dir, &mount_n))
+    if (!cgroup_own_dir(mounts, cgroups, NULL, dir, &mount_n))
         return false;
     for (bool own = true;; own = false) {
         char have[512];
         if (file_get(dir, "cgroup.controllers", have, sizeof(have)) &&
-            has_word(str_trim(str_of(have)), "memory", ' ')) {
+            text_has_word(str_trim(str_of(have)), "memory", ' ')) {
             if (own && !hands_down(dir, "memory"))
                 file_put(dir, "cgroup.subtree_control", "+memory");
             if (own && !hands_down(dir, "cpu"))
@@ -217,9 +217,9 @@ static void probe_v1(struct cgroup_host *h, const char *mounts, const char *cgro
 {
     size_t n;
 
-    if (own_dir(mounts, cgroups, "memory", h->mem, &n) && !can_make_in(h->mem))
+    if (cgroup_own_dir(mounts, cgroups, "memory", h->mem, &n) && !can_make_in(h->mem))
         h->mem[0] = 0;
-    if (own_dir(mounts, cgroups, "cpu", h->cpu, &n) && !can_make_in(h->cpu))
+    if (cgroup_own_dir(mounts, cgroups, "cpu", h->cpu, &n) && !can_make_in(h->cpu))
         h->cpu[0] = 0;
     if (h->mem[0] || h->cpu[0])
         h->version = 1;
@@ -384,7 +384,8 @@ void cgroup_remove(const struct cgroup *c)
     remove_dir(c->cpu);
 }
 
-static void sweep_dir(const char *dir, const char *prefix, cgroup_in_use_fn in_use, void *arg)
+static void cgroup_sweep_dir(const char *dir, const char *prefix, cgroup_in_use_fn in_use,
+                             void *arg)
 {
     DIR *d = dir[0] ? opendir(dir) : NULL;
     struct dirent *ent;
@@ -401,6 +402,6 @@ static void sweep_dir(const char *dir, const char *prefix, cgroup_in_use_fn in_u
 void cgroup_sweep(const struct cgroup_host *h, const char *prefix, cgroup_in_use_fn in_use,
                   void *arg)
 {
-    sweep_dir(h->mem, prefix, in_use, arg);
-    sweep_dir(h->cpu, prefix, in_use, arg);
+    cgroup_sweep_dir(h->mem, prefix, in_use, arg);
+    cgroup_sweep_dir(h->cpu, prefix, in_use, arg);
 }

@@ -26,7 +26,7 @@
 
 static const char default_path[] = "/usr/local/bin:/usr/bin:/bin";
 
-static bool fail(struct command *c, enum start_stage stage, int sys)
+static bool command_fail(struct command *c, enum start_stage stage, int sys)
 {
     c->failed = stage;
     c->sys = sys;
@@ -62,7 +62,7 @@ static void make_parent(const char *path)
     mkdir(dir, 0755);
 }
 
-static int log_open(struct command *c, const char *path)
+static int command_log_open(struct command *c, const char *path)
 {
     const struct run_start *s = c->start;
     int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY;
@@ -129,19 +129,20 @@ bool command_prepare(struct command *c)
 {
     const struct run_start *s = c->start;
 
-    c->out_fd = s->log_path ? log_open(c, s->log_path) : open("/dev/null", O_WRONLY | O_CLOEXEC);
+    c->out_fd =
+        s->log_path ? command_log_open(c, s->log_path) : open("/dev/null", O_WRONLY | O_CLOEXEC);
     if (c->out_fd < 0)
-        return fail(c, START_LOG, errno);
-    c->err_fd = s->err_path ? log_open(c, s->err_path) : c->out_fd;
+        return command_fail(c, START_LOG, errno);
+    c->err_fd = s->err_path ? command_log_open(c, s->err_path) : c->out_fd;
     if (c->err_fd < 0)
-        return fail(c, START_LOG, errno);
+        return command_fail(c, START_LOG, errno);
     if (s->make_run_dir && !run_dir_make(c))
-        return fail(c, START_RUN_DIR, errno);
+        return command_fail(c, START_RUN_DIR, errno);
     uint32_t n_mounts = 0;
     while (s->mounts && s->mounts[n_mounts])
         n_mounts++;
     if (mounts_plan(&c->mounts, s->mounts, n_mounts, s->run_dir) < 0)
-        return fail(c, START_MOUNT, errno);
+        return command_fail(c, START_MOUNT, errno);
     return true;
 }
 
@@ -164,7 +165,7 @@ static bool become_user(struct command *c)
     if (syscall(SYS_setgroups, s->groups.n, s->groups.ids) < 0 ||
         syscall(SYS_setresgid, s->gid, s->gid, s->gid) < 0 ||
         syscall(SYS_setresuid, s->uid, s->uid, s->uid) < 0)
-        return fail(c, START_USER, errno);
+        return command_fail(c, START_USER, errno);
     return true;
 }
 
@@ -226,7 +227,7 @@ static bool record_started(struct command *c)
     c->started.at_ms = (int64_t)wall.tv_sec * 1000 + wall.tv_nsec / 1000000;
     if (journal_append(c->journal_fd, &c->started) == 0)
         return true;
-    return fail(c, START_JOURNAL, errno);
+    return command_fail(c, START_JOURNAL, errno);
 }
 
 static void child_exec(struct command *c)
@@ -241,23 +242,23 @@ static void child_exec(struct command *c)
     dup2(c->err_fd, STDERR_FILENO);
     cgroup_join(c->cgroup);
     if (c->mounts.n_targets && mounts_enter(&c->mounts, foreign(c) ? s : NULL) < 0) {
-        fail(c, START_MOUNT, errno);
+        command_fail(c, START_MOUNT, errno);
         return;
     }
     if (foreign(c) && !become_user(c))
         return;
     if (s->cwd && chdir(s->cwd) < 0) {
-        fail(c, START_CWD, errno);
+        command_fail(c, START_CWD, errno);
         return;
     }
     /* After the change of user: whether a level is permitted depends on the submitter. */
     if (s->limits.nice && setpriority(PRIO_PROCESS, 0, (int)s->limits.nice) < 0) {
-        fail(c, START_NICE, errno);
+        command_fail(c, START_NICE, errno);
         return;
     }
     const char *program = program_find(s, path, &sys);
     if (!program) {
-        fail(c, START_EXEC, sys);
+        command_fail(c, START_EXEC, sys);
         return;
     }
     if (!record_started(c))
@@ -271,7 +272,7 @@ static void child_exec(struct command *c)
         argv[1] = (char *)(uintptr_t)program;
         execve("/bin/sh", argv, s->envp);
     }
-    fail(c, START_EXEC, errno);
+    command_fail(c, START_EXEC, errno);
 }
 
 __attribute__((noinline)) pid_t command_start(struct command *c)
@@ -286,7 +287,7 @@ __attribute__((noinline)) pid_t command_start(struct command *c)
         _exit(127);
     }
     if (pid < 0)
-        fail(c, START_FORK, errno);
+        command_fail(c, START_FORK, errno);
     return pid;
 }
 

@@ -111,10 +111,10 @@ void conn_notice(struct shepherd *s, const char *fmt, ...)
 
 /* ---- receiving ---- */
 
-static void on_hello(struct shepherd *s, struct conn *c);
+static void conn_on_hello(struct shepherd *s, struct conn *c);
 
-static bool on_frame(struct shepherd *s, struct conn *c, const struct proto_head *h,
-                     struct str frame, struct str body)
+static bool conn_on_frame(struct shepherd *s, struct conn *c, const struct proto_head *h,
+                          struct str frame, struct str body)
 {
     struct proto_op op = {0};
 
@@ -127,7 +127,7 @@ static bool on_frame(struct shepherd *s, struct conn *c, const struct proto_head
     struct run_key key = {op.job, op.run};
     switch ((enum proto_type)h->type) {
     case PROTO_HELLO:
-        on_hello(s, c);
+        conn_on_hello(s, c);
         return true;
     case PROTO_START:
         return runs_start(s, frame, body);
@@ -163,7 +163,7 @@ static bool conn_frames(struct shepherd *s, struct conn *c)
     int got;
 
     while ((got = proto_next(rest, &head, &body)) == 1) {
-        if (!on_frame(s, c, &head, (struct str){rest.p, head.n}, body))
+        if (!conn_on_frame(s, c, &head, (struct str){rest.p, head.n}, body))
             return false;
         rest.p += head.n;
         rest.n -= head.n;
@@ -201,7 +201,7 @@ static bool conn_drain(struct shepherd *s, struct conn *c)
     }
 }
 
-static void on_hello(struct shepherd *s, struct conn *c)
+static void conn_on_hello(struct shepherd *s, struct conn *c)
 {
     struct proto_op welcome = {.value = getpid()};
 

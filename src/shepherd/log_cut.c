@@ -58,7 +58,7 @@ static int64_t line_start(int fd, int64_t at)
 }
 
 /* Behind the first newline at or after `at`, or `at` when that line is too long. */
-static int64_t line_end(int fd, int64_t at)
+static int64_t log_line_end(int fd, int64_t at)
 {
     char text[LINE_MAX_BYTES];
     ssize_t n = pread(fd, text, sizeof(text), at);
@@ -102,7 +102,7 @@ static void notice_write(const struct log_cut *l, int64_t to)
     char text[NOTICE_MAX];
     size_t n = notice_text(l, text);
     int64_t end = l->notice_at + (int64_t)n;
-    int64_t next = line_end(l->fd, MAX(end, to));
+    int64_t next = log_line_end(l->fd, MAX(end, to));
 
     if (pwrite(l->fd, text, n, l->notice_at) == (ssize_t)n)
         blank(l->fd, end, MAX(next, end + 1));
@@ -142,7 +142,7 @@ static bool punch(struct log_cut *l, int64_t from, int64_t to, int64_t block)
         return false;
     l->hole_to = to;
     l->dropped_bytes = to - l->notice_at;
-    int64_t next = line_end(l->fd, to);
+    int64_t next = log_line_end(l->fd, to);
     if (next > to)
         blank(l->fd, to, next);
     char text[NOTICE_MAX];

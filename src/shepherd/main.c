@@ -154,7 +154,7 @@ static void open_sources(struct shepherd *s)
     add_source(s, s->signal_fd, &signal_source);
 }
 
-static void on_signals(struct shepherd *s)
+static void shepherd_on_signals(struct shepherd *s)
 {
     struct signalfd_siginfo info[8];
     bool child = false;
@@ -170,14 +170,14 @@ static void on_signals(struct shepherd *s)
         runs_reap(s);
 }
 
-static void on_event(struct shepherd *s, const struct epoll_event *ev)
+static void shepherd_on_event(struct shepherd *s, const struct epoll_event *ev)
 {
     switch (*(const enum source *)ev->data.ptr) {
     case SOURCE_LISTEN:
         conn_accept(s);
         break;
     case SOURCE_SIGNAL:
-        on_signals(s);
+        shepherd_on_signals(s);
         break;
     case SOURCE_CONN:
         conn_event(s, ev->data.ptr, ev->events);
@@ -208,7 +208,7 @@ static int patience(struct shepherd *s, int *tick_ms)
     return (int)MAX(left, 0);
 }
 
-static void serve(struct shepherd *s)
+static void shepherd_serve(struct shepherd *s)
 {
     struct epoll_event ev[EVENTS_MAX];
     int tick_ms = TICK_MIN_MS;
@@ -217,7 +217,7 @@ static void serve(struct shepherd *s)
         int n = epoll_wait(s->epoll_fd, ev, EVENTS_MAX, patience(s, &tick_ms));
         size_t todo = s->n_todo;
         for (int i = 0; i < n; i++)
-            on_event(s, &ev[i]);
+            shepherd_on_event(s, &ev[i]);
         conn_sweep(s);
         if (s->n_todo > todo)
             tick_ms = TICK_MIN_MS;
@@ -248,7 +248,7 @@ int main(int argc, char **argv)
     open_sources(&s);
     log_info("shepherd", "looks after %s as process %d", argv[1], (int)getpid());
     close(ready);
-    serve(&s);
+    shepherd_serve(&s);
     unlink("sock");
     conn_done(&s);
     runs_done(&s);

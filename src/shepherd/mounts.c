@@ -52,7 +52,7 @@ static bool top_exists(const char *target)
     return access(top, F_OK) == 0;
 }
 
-static int split(const char *text, struct mount_target *t, char **out_target)
+static int mount_split(const char *text, struct mount_target *t, char **out_target)
 {
     const char *colon = strchr(text, ':'), *end;
 
@@ -72,7 +72,7 @@ static int split(const char *text, struct mount_target *t, char **out_target)
     return 0;
 }
 
-static int read_entry(struct mounts *m, int dir, const char *name, struct mount_entry *out)
+static int mount_read_entry(struct mounts *m, int dir, const char *name, struct mount_entry *out)
 {
     struct stat st;
 
@@ -100,7 +100,7 @@ static int read_root(struct mounts *m)
     while ((de = readdir(d))) {
         struct mount_entry one;
         if (strcmp(de->d_name, ".") && strcmp(de->d_name, "..") &&
-            read_entry(m, dirfd(d), de->d_name, &one) == 0)
+            mount_read_entry(m, dirfd(d), de->d_name, &one) == 0)
             vec_push(&list, one);
     }
     closedir(d);
@@ -138,7 +138,7 @@ int mounts_plan(struct mounts *m, char *const *list, uint32_t n, const char *sta
     for (uint32_t i = 0; i < n; i++) {
         struct mount_target *t = &m->targets[m->n_targets];
         m->failed = list[i];
-        if (split(list[i], t, &t->to) < 0)
+        if (mount_split(list[i], t, &t->to) < 0)
             return -1;
         m->n_targets++;
         own_root |= !is_directory(t->to);
@@ -238,7 +238,7 @@ static void fd_path(int fd, char out[32])
 }
 
 /* Opens the host's directory as that user could. */
-static int host_open(const struct mount_target *t, const struct run_start *as)
+static int mount_host_open(const struct mount_target *t, const struct run_start *as)
 {
     int fd, sys;
 
@@ -273,7 +273,7 @@ static int make_read_only(const char *path)
 static int target_bind(const struct mount_target *t, const struct run_start *as)
 {
     char from[32];
-    int fd = host_open(t, as), rc;
+    int fd = mount_host_open(t, as), rc;
 
     if (fd < 0)
         return -1;
@@ -285,7 +285,7 @@ static int target_bind(const struct mount_target *t, const struct run_start *as)
     return rc;
 }
 
-static int put(const char *path, const char *text)
+static int mount_put_text(const char *path, const char *text)
 {
     int fd = open(path, O_WRONLY | O_CLOEXEC), sys = 0;
 
@@ -305,9 +305,10 @@ static int leave_host(const struct mounts *m)
         return unshare(CLONE_NEWNS);
     if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0)
         return -1;
-    if (put("/proc/self/setgroups", "deny") < 0 && errno != ENOENT)
+    if (mount_put_text("/proc/self/setgroups", "deny") < 0 && errno != ENOENT)
         return -1;
-    return put("/proc/self/uid_map", m->uid_map) < 0 || put("/proc/self/gid_map", m->gid_map) < 0
+    return mount_put_text("/proc/self/uid_map", m->uid_map) < 0 ||
+                   mount_put_text("/proc/self/gid_map", m->gid_map) < 0
                ? -1
                : 0;
 }

@@ -2,7 +2,7 @@
  *
  * Members follow each other in the order of the table.  Text travels as length, bytes and a NUL, so
  * that a decoded frame is used in place: argv and envp point into it and no word is copied.  Each
- * kind of member has one put_ and one take_ function, which the table calls.
+ * kind of member has one start_put_ and one start_take_ function, which the table calls.
  */
 #include "shepherd/run_start.h"
 #include "base/util.h"
@@ -16,72 +16,72 @@ enum {
 
 /* ---- writing ---- */
 
-static void put_u32(struct buf *b, uint32_t v)
+static void start_put_u32(struct buf *b, uint32_t v)
 {
     buf_add(b, &v, sizeof(v));
 }
 
-static void put_flag(struct buf *b, bool v)
+static void start_put_flag(struct buf *b, bool v)
 {
     buf_addc(b, v);
 }
 
-static void put_key(struct buf *b, struct run_key k)
+static void start_put_key(struct buf *b, struct run_key k)
 {
     buf_add(b, &k.job, sizeof(k.job));
-    put_u32(b, k.run);
+    start_put_u32(b, k.run);
 }
 
-static void put_need(struct buf *b, struct resources r)
+static void start_put_need(struct buf *b, struct resources r)
 {
     buf_add(b, &r, sizeof(r));
 }
 
-static void put_limits(struct buf *b, struct spec_limits l)
+static void start_put_limits(struct buf *b, struct spec_limits l)
 {
     buf_add(b, &l, sizeof(l));
 }
 
-static void put_bytes(struct buf *b, struct str s)
+static void start_put_bytes(struct buf *b, struct str s)
 {
-    put_u32(b, (uint32_t)s.n);
+    start_put_u32(b, (uint32_t)s.n);
     buf_add(b, s.p ? s.p : "", s.n);
     buf_addc(b, 0);
 }
 
-static void put_text(struct buf *b, const char *s)
+static void start_put_text(struct buf *b, const char *s)
 {
     if (s)
-        put_bytes(b, str_of(s));
+        start_put_bytes(b, str_of(s));
     else
-        put_u32(b, NO_TEXT);
+        start_put_u32(b, NO_TEXT);
 }
 
-static void put_words(struct buf *b, char *const *list)
+static void start_put_words(struct buf *b, char *const *list)
 {
     uint32_t n = 0;
 
     if (!list) {
-        put_u32(b, NO_TEXT);
+        start_put_u32(b, NO_TEXT);
         return;
     }
     while (list[n])
         n++;
-    put_u32(b, n);
+    start_put_u32(b, n);
     for (uint32_t i = 0; i < n; i++)
-        put_text(b, list[i]);
+        start_put_text(b, list[i]);
 }
 
-static void put_ids(struct buf *b, struct id_list l)
+static void start_put_ids(struct buf *b, struct id_list l)
 {
-    put_u32(b, (uint32_t)l.n);
+    start_put_u32(b, (uint32_t)l.n);
     if (l.n)
         buf_add(b, l.ids, l.n * sizeof(*l.ids));
 }
 
 void run_start_put(struct buf *b, const struct run_start *s)
 {
-#define PUT_MEMBER(kind, type, name) put_##kind(b, s->name);
+#define PUT_MEMBER(kind, type, name) start_put_##kind(b, s->name);
     RUN_START_FIELDS(PUT_MEMBER)
 #undef PUT_MEMBER
 }
@@ -93,7 +93,7 @@ struct bytes_reader {
     struct run_start_memory *m;
 };
 
-static bool take_raw(struct bytes_reader *r, void *out, size_t n)
+static bool start_take_raw(struct bytes_reader *r, void *out, size_t n)
 {
     if (r->in.n < n)
         return false;
@@ -103,37 +103,37 @@ static bool take_raw(struct bytes_reader *r, void *out, size_t n)
     return true;
 }
 
-static bool take_u32(struct bytes_reader *r, uint32_t *out)
+static bool start_take_u32(struct bytes_reader *r, uint32_t *out)
 {
-    return take_raw(r, out, sizeof(*out));
+    return start_take_raw(r, out, sizeof(*out));
 }
 
-static bool take_flag(struct bytes_reader *r, bool *out)
+static bool start_take_flag(struct bytes_reader *r, bool *out)
 {
     uint8_t v;
 
-    if (!take_raw(r, &v, 1) || v > 1)
+    if (!start_take_raw(r, &v, 1) || v > 1)
         return false;
     *out = v;
     return true;
 }
 
-static bool take_key(struct bytes_reader *r, struct run_key *out)
+static bool start_take_key(struct bytes_reader *r, struct run_key *out)
 {
-    return take_raw(r, &out->job, sizeof(out->job)) && take_u32(r, &out->run);
+    return start_take_raw(r, &out->job, sizeof(out->job)) && start_take_u32(r, &out->run);
 }
 
-static bool take_need(struct bytes_reader *r, struct resources *out)
+static bool start_take_need(struct bytes_reader *r, struct resources *out)
 {
-    return take_raw(r, out, sizeof(*out));
+    return start_take_raw(r, out, sizeof(*out));
 }
 
-static bool take_limits(struct bytes_reader *r, struct spec_limits *out)
+static bool start_take_limits(struct bytes_reader *r, struct spec_limits *out)
 {
-    return take_raw(r, out, sizeof(*out));
+    return start_take_raw(r, out, sizeof(*out));
 }
 
-static bool take_counted(struct bytes_reader *r, uint32_t n, struct str *out)
+static bool start_take_counted(struct bytes_reader *r, uint32_t n, struct str *out)
 {
     if (n >= r->in.n || r->in.p[n] != 0)
         return false;
@@ -143,35 +143,35 @@ static bool take_counted(struct bytes_reader *r, uint32_t n, struct str *out)
     return true;
 }
 
-static bool take_bytes(struct bytes_reader *r, struct str *out)
+static bool start_take_bytes(struct bytes_reader *r, struct str *out)
 {
     uint32_t n;
 
-    return take_u32(r, &n) && take_counted(r, n, out);
+    return start_take_u32(r, &n) && start_take_counted(r, n, out);
 }
 
-static bool take_text(struct bytes_reader *r, const char **out)
+static bool start_take_text(struct bytes_reader *r, const char **out)
 {
     struct str s;
     uint32_t n;
 
-    if (!take_u32(r, &n))
+    if (!start_take_u32(r, &n))
         return false;
     *out = NULL;
     if (n == NO_TEXT)
         return true;
-    if (!take_counted(r, n, &s) || memchr(s.p, 0, s.n))
+    if (!start_take_counted(r, n, &s) || memchr(s.p, 0, s.n))
         return false;
     *out = s.p;
     return true;
 }
 
-static bool take_words(struct bytes_reader *r, char *const **out)
+static bool start_take_words(struct bytes_reader *r, char *const **out)
 {
     struct run_start_memory *m = r->m;
     uint32_t n;
 
-    if (!take_u32(r, &n))
+    if (!start_take_u32(r, &n))
         return false;
     *out = NULL;
     if (n == NO_TEXT)
@@ -182,7 +182,7 @@ static bool take_words(struct bytes_reader *r, char *const **out)
     m->n_words += (size_t)n + LIST_EXTRA;
     for (uint32_t i = 0; i < n; i++) {
         const char *word;
-        if (!take_text(r, &word) || !word)
+        if (!start_take_text(r, &word) || !word)
             return false;
         list[i] = (char *)(uintptr_t)word; /* execve wants char *, and does not write */
     }
@@ -191,18 +191,18 @@ static bool take_words(struct bytes_reader *r, char *const **out)
     return true;
 }
 
-static bool take_ids(struct bytes_reader *r, struct id_list *out)
+static bool start_take_ids(struct bytes_reader *r, struct id_list *out)
 {
     uint32_t n;
 
-    if (!take_u32(r, &n) || n > IDS_MAX || n > r->in.n / sizeof(uint32_t))
+    if (!start_take_u32(r, &n) || n > IDS_MAX || n > r->in.n / sizeof(uint32_t))
         return false;
     *out = (struct id_list){0};
     if (n == 0)
         return true;
     r->m->ids = xrealloc(r->m->ids, n, sizeof(uint32_t));
     *out = (struct id_list){r->m->ids, n};
-    return take_raw(r, r->m->ids, n * sizeof(uint32_t));
+    return start_take_raw(r, r->m->ids, n * sizeof(uint32_t));
 }
 
 bool run_start_get(struct str in, struct run_start_memory *m, struct run_start *out)
@@ -218,7 +218,7 @@ bool run_start_get(struct str in, struct run_start_memory *m, struct run_start *
     m->n_words = 0;
     *out = (struct run_start){0};
 #define TAKE_MEMBER(kind, type, name)                                                              \
-    if (!take_##kind(&r, &out->name))                                                              \
+    if (!start_take_##kind(&r, &out->name))                                                        \
         return false;
     RUN_START_FIELDS(TAKE_MEMBER)
 #undef TAKE_MEMBER

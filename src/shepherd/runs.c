@@ -19,7 +19,7 @@
 
 enum { FORK_PATIENCE_MS = 10000 };
 
-static void resolve(struct shepherd *s, struct run *r);
+static void kept_run_resolve(struct shepherd *s, struct run *r);
 static void run_fork(struct shepherd *s, struct run *r, struct str frame);
 
 int64_t mono_ms(void)
@@ -37,14 +37,14 @@ static bool needs_ticker(enum run_state st)
     return st == RUN_UNBORN || st == RUN_UNCLEAR || st == RUN_CLEANUP;
 }
 
-static void set_state(struct shepherd *s, struct run *r, enum run_state st)
+static void kept_run_set_state(struct shepherd *s, struct run *r, enum run_state st)
 {
     s->n_todo -= needs_ticker(r->state);
     s->n_todo += needs_ticker(st);
     r->state = st;
 }
 
-static struct run *run_new(struct shepherd *s, uint64_t id, uint32_t journal, uint64_t offset)
+static struct run *kept_run_new(struct shepherd *s, uint64_t id, uint32_t journal, uint64_t offset)
 {
     struct run *r = xcalloc(1, sizeof(*r));
 
@@ -59,7 +59,7 @@ static struct run *run_new(struct shepherd *s, uint64_t id, uint32_t journal, ui
     return r;
 }
 
-static void follow(struct run *before, struct run *r)
+static void kept_run_follow(struct run *before, struct run *r)
 {
     struct run **at = &before->followers;
 
@@ -70,7 +70,7 @@ static void follow(struct run *before, struct run *r)
     r->after = before;
 }
 
-static void run_free(struct run *r)
+static void kept_run_free(struct run *r)
 {
     if (r->pidfd >= 0)
         close(r->pidfd);
@@ -79,13 +79,13 @@ static void run_free(struct run *r)
 }
 
 /* Its outcome is recorded: whoever waited for it goes on. */
-static void run_drop(struct shepherd *s, struct run *r)
+static void kept_run_drop(struct shepherd *s, struct run *r)
 {
     struct run *f = r->followers;
 
-    set_state(s, r, RUN_GATED);
+    kept_run_set_state(s, r, RUN_GATED);
     map_u64_del(&s->runs, r->id);
-    run_free(r);
+    kept_run_free(r);
     while (f) {
         struct run *next = f->next;
         f->after = f->next = NULL;
@@ -135,14 +135,14 @@ static void fork_failed(struct shepherd *s, struct run *r, struct str frame, int
     keep_frame(r, frame);
     if (r->state != RUN_UNBORN)
         r->give_up_ms = mono_ms() + FORK_PATIENCE_MS;
-    set_state(s, r, RUN_UNBORN);
+    kept_run_set_state(s, r, RUN_UNBORN);
     if (mono_ms() < r->give_up_ms)
         return;
     conn_notice(s, "run %llu.%u could not be started for %d s: %s; raise the limit on processes",
                 (unsigned long long)r->key.job, r->key.run, FORK_PATIENCE_MS / 1000,
                 strerrordesc_np(sys));
     if (outcome_unborn(s, r, sys))
-        run_drop(s, r);
+        kept_run_drop(s, r);
 }
 
 static void run_fork(struct shepherd *s, struct run *r, struct str frame)
@@ -159,7 +159,7 @@ static void run_fork(struct shepherd *s, struct run *r, struct str frame)
         log_error("shepherd", "run %llu.%u: its START cannot be read",
                   (unsigned long long)r->key.job, r->key.run);
         if (outcome_unborn(s, r, EBADMSG))
-            run_drop(s, r);
+            kept_run_drop(s, r);
         return;
     }
     pid_t pid = _Fork(); /* no handlers: nothing here needs them, and they cost 2 % */
@@ -172,7 +172,7 @@ static void run_fork(struct shepherd *s, struct run *r, struct str frame)
     free(r->frame);
     r->frame = NULL;
     r->pid = pid;
-    set_state(s, r, RUN_OWN);
+    kept_run_set_state(s, r, RUN_OWN);
     map_u64_put(&s->by_pid, (uint64_t)pid, r);
     if (r->stopping)
         tell_to_stop(r);
@@ -191,7 +191,7 @@ bool runs_start(struct shepherd *s, struct str frame, struct str body)
         r->offset = MAX(r->offset, st->offset);
         return true;
     }
-    r = run_new(s, id, st->run.journal, st->offset);
+    r = kept_run_new(s, id, st->run.journal, st->offset);
     if (run_key_pack(st->run.after, &before_id))
         before = map_u64_get(&s->runs, before_id);
     if (!before) {
@@ -199,7 +199,7 @@ bool runs_start(struct shepherd *s, struct str frame, struct str body)
         return true;
     }
     keep_frame(r, frame);
-    follow(before, r);
+    kept_run_follow(before, r);
     return true;
 }
 
@@ -216,11 +216,11 @@ static void drop_gated(struct shepherd *s, struct run *r)
     r->followers = NULL;
     while (f) { /* they wanted our place after `before` */
         struct run *next = f->next;
-        follow(before, f);
+        kept_run_follow(before, f);
         f = next;
     }
     r->after = NULL;
-    resolve(s, r);
+    kept_run_resolve(s, r);
 }
 
 void runs_stop(struct shepherd *s, struct run_key key, int64_t grace_ms)
@@ -263,7 +263,7 @@ static bool watch_supervisor(struct shepherd *s, struct run *r, pid_t pid)
     struct run *own = map_u64_get(&s->by_pid, (uint64_t)pid);
 
     if (own == r) { /* our own child: SIGCHLD will tell */
-        set_state(s, r, RUN_OWN);
+        kept_run_set_state(s, r, RUN_OWN);
         return true;
     }
     AUTO_FD fd = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -275,7 +275,7 @@ static bool watch_supervisor(struct shepherd *s, struct run *r, pid_t pid)
     r->pidfd = TAKE_FD(fd);
     r->pid = pid;
     r->own = false;
-    set_state(s, r, RUN_ADOPTED);
+    kept_run_set_state(s, r, RUN_ADOPTED);
     if (r->stopping)
         tell_to_stop(r);
     return true;
@@ -286,28 +286,29 @@ static bool watch_supervisor(struct shepherd *s, struct run *r, pid_t pid)
 static void resolve_nothing(struct shepherd *s, struct run *r)
 {
     if (r->stopping ? outcome_cancelled(s, r) : outcome_void(s, r))
-        run_drop(s, r);
+        kept_run_drop(s, r);
     else
-        set_state(s, r, RUN_UNCLEAR); /* the journal cannot be written now */
+        kept_run_set_state(s, r, RUN_UNCLEAR); /* the journal cannot be written now */
 }
 
-static void resolve(struct shepherd *s, struct run *r)
+static void kept_run_resolve(struct shepherd *s, struct run *r)
 {
     pid_t pid;
 
     switch (outcome_judge(s, r, &pid)) {
     case VERDICT_ALIVE:
         if (!watch_supervisor(s, r, pid))
-            set_state(s, r, RUN_UNCLEAR);
+            kept_run_set_state(s, r, RUN_UNCLEAR);
         break;
     case VERDICT_UNCLEAR:
-        set_state(s, r, RUN_UNCLEAR);
+        kept_run_set_state(s, r, RUN_UNCLEAR);
         break;
     case VERDICT_OVER:
-        run_drop(s, r);
+        kept_run_drop(s, r);
         break;
     case VERDICT_KILLED:
-        set_state(s, r, RUN_CLEANUP); /* at the end of this turn, one scan for all of them */
+        kept_run_set_state(s, r,
+                           RUN_CLEANUP); /* at the end of this turn, one scan for all of them */
         break;
     case VERDICT_NOTHING:
         resolve_nothing(s, r);
@@ -325,13 +326,13 @@ void runs_adopt(struct shepherd *s, const struct proto_op *op)
     r = map_u64_get(&s->runs, id);
     if (r)
         return; /* we have it; the journal will tell how it ends */
-    r = run_new(s, id, op->journal, op->offset);
+    r = kept_run_new(s, id, op->journal, op->offset);
     r->started.seen = op->value == PROTO_SEEN_STARTED;
     r->started.pid = op->pid;
     r->started.boot = op->boot;
     r->started.pid_start = op->pid_start;
     r->started.at_ms = op->started_ms;
-    resolve(s, r);
+    kept_run_resolve(s, r);
 }
 
 void runs_forget(struct shepherd *s, uint32_t journal)
@@ -352,14 +353,14 @@ static void on_supervisor_end(struct shepherd *s, struct run *r, int status)
 {
     r->pid = 0;
     if (WIFEXITED(status) && WEXITSTATUS(status) == SUPERVISOR_RECORDED) {
-        run_drop(s, r);
+        kept_run_drop(s, r);
         return;
     }
     r->own = true;
     if (!(WIFEXITED(status) && WEXITSTATUS(status) == SUPERVISOR_FENCED))
         log_warn("shepherd", "the supervisor of run %llu.%u ended with wait status %#x",
                  (unsigned long long)r->key.job, r->key.run, (unsigned)status);
-    resolve(s, r);
+    kept_run_resolve(s, r);
 }
 
 void runs_reap(struct shepherd *s)
@@ -379,7 +380,7 @@ void runs_pidfd_ready(struct shepherd *s, struct run *r)
     epoll_ctl(s->epoll_fd, EPOLL_CTL_DEL, r->pidfd, NULL);
     close(r->pidfd);
     r->pidfd = -1;
-    resolve(s, r);
+    kept_run_resolve(s, r);
 }
 
 void runs_tick(struct shepherd *s)
@@ -400,12 +401,12 @@ void runs_tick(struct shepherd *s)
         if (r->state == RUN_UNBORN) {
             run_fork(s, r, (struct str){r->frame, r->frame_n});
         } else if (r->state == RUN_UNCLEAR) {
-            resolve(s, r);
+            kept_run_resolve(s, r);
         } else if (r->state == RUN_CLEANUP) {
             if (!scan)
                 scan = tree_scan_new();
             if (outcome_cleanup(s, r, scan))
-                run_drop(s, r);
+                kept_run_drop(s, r);
         }
     }
     tree_scan_free(scan);
@@ -419,7 +420,7 @@ void runs_done(struct shepherd *s)
     void *val;
 
     while (map_u64_next(&s->runs, &it, &id, &val))
-        run_free(val);
+        kept_run_free(val);
     map_u64_done(&s->runs);
     map_u64_done(&s->by_pid);
     for (size_t i = 0; i < s->journals.n; i++)

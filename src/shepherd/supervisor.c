@@ -58,7 +58,7 @@ struct sup {
     int64_t look_ms; /* when the logs are looked at, monotonic; -1 = never */
 };
 
-static int64_t now_ms(clockid_t id)
+static int64_t sup_now_ms(clockid_t id)
 {
     struct timespec t;
 
@@ -89,7 +89,7 @@ void run_home_init(struct run_home *h, int dir_fd)
 
 /* Appends "12.1".  By hand: a first call of printf touches so many pages of a freshly forked
  * process that it would be one of the dearer things a supervisor does. */
-static char *put_key(char *to, struct run_key k)
+static char *title_put_key(char *to, struct run_key k)
 {
     uint64_t parts[] = {k.job, k.run};
     char digits[24];
@@ -106,7 +106,7 @@ static char *put_key(char *to, struct run_key k)
     return to;
 }
 
-static char *put_text(char *to, const char *s)
+static char *title_put_text(char *to, const char *s)
 {
     size_t n = strlen(s);
 
@@ -116,20 +116,20 @@ static char *put_text(char *to, const char *s)
 
 void run_home_mark(const struct run_home *h, struct run_key k, char out[TREE_MARK_MAX])
 {
-    char *to = put_text(out, TREE_MARK_NAME "=");
+    char *to = title_put_text(out, TREE_MARK_NAME "=");
 
-    to = put_text(to, h->mark);
+    to = title_put_text(to, h->mark);
     *to++ = '.';
-    put_key(to, k);
+    title_put_key(to, k);
 }
 
 void run_home_cgroup(const struct run_home *h, struct run_key k, struct cgroup *out)
 {
-    char name[TREE_MARK_MAX], *to = put_text(name, "berth-");
+    char name[TREE_MARK_MAX], *to = title_put_text(name, "berth-");
 
-    to = put_text(to, h->mark);
+    to = title_put_text(to, h->mark);
     *to++ = '.';
-    put_key(to, k);
+    title_put_key(to, k);
     cgroup_name(&h->cgroups, name, out);
 }
 
@@ -147,9 +147,9 @@ static bool group_in_use(void *arg, const char *rest)
 
 void run_home_sweep(const struct run_home *h)
 {
-    char prefix[TREE_MARK_MAX], *to = put_text(prefix, "berth-");
+    char prefix[TREE_MARK_MAX], *to = title_put_text(prefix, "berth-");
 
-    to = put_text(to, h->mark);
+    to = title_put_text(to, h->mark);
     *to++ = '.';
     *to = 0;
     cgroup_sweep(&h->cgroups, prefix, group_in_use, NULL);
@@ -180,14 +180,14 @@ static void logs_open(struct sup *s)
     log_cut_open(&s->out_log, st->log_path, st->limits.log_limit_bytes);
     log_cut_open(&s->err_log, st->err_path, st->limits.log_limit_bytes);
     if (s->out_log.fd >= 0 || s->err_log.fd >= 0)
-        s->look_ms = now_ms(CLOCK_MONOTONIC) + LOG_LOOK_MS;
+        s->look_ms = sup_now_ms(CLOCK_MONOTONIC) + LOG_LOOK_MS;
 }
 
 static void logs_look(struct sup *s)
 {
     bool out = log_cut(&s->out_log), err = log_cut(&s->err_log);
 
-    s->look_ms = now_ms(CLOCK_MONOTONIC) + (out || err ? LOG_SOON_MS : LOG_LOOK_MS);
+    s->look_ms = sup_now_ms(CLOCK_MONOTONIC) + (out || err ? LOG_SOON_MS : LOG_LOOK_MS);
 }
 
 /* ---- the tree ---- */
@@ -200,7 +200,7 @@ static void add_usage(struct sup *s, const struct rusage *u)
 }
 
 /* Reaps all that has ended.  False when no descendant is left. */
-static bool reap(struct sup *s)
+static bool sup_reap(struct sup *s)
 {
     struct rusage usage;
     int status;
@@ -219,7 +219,7 @@ static bool reap(struct sup *s)
 static void enter_term(struct sup *s, int64_t grace_ms)
 {
     int64_t kill_at =
-        now_ms(CLOCK_MONOTONIC) + (grace_ms < 0 ? s->start->run.limits.grace_ms : grace_ms);
+        sup_now_ms(CLOCK_MONOTONIC) + (grace_ms < 0 ? s->start->run.limits.grace_ms : grace_ms);
 
     if (s->phase == PHASE_RUN) {
         tree_signal(getpid(), SIGTERM);
@@ -239,26 +239,26 @@ static void on_deadline(struct sup *s)
     }
     s->phase = PHASE_KILL;
     tree_signal(getpid(), SIGKILL);
-    s->deadline_ms = now_ms(CLOCK_MONOTONIC) + KILL_AGAIN_MS;
+    s->deadline_ms = sup_now_ms(CLOCK_MONOTONIC) + KILL_AGAIN_MS;
 }
 
-static void ask_to_stop(struct sup *s, enum run_end why, int64_t grace_ms)
+static void sup_request_stop(struct sup *s, enum run_end why, int64_t grace_ms)
 {
     if (s->phase == PHASE_RUN && s->pid > 0)
         s->end.why = (uint8_t)why;
     enter_term(s, grace_ms);
 }
 
-static void on_signal(struct sup *s, int signo, const siginfo_t *info)
+static void sup_on_signal(struct sup *s, int signo, const siginfo_t *info)
 {
     bool ours = info->si_code == SI_QUEUE;
 
     if (signo == SUPERVISOR_STOP)
-        ask_to_stop(s, RUN_END_CANCELLED, ours ? info->si_int : -1);
+        sup_request_stop(s, RUN_END_CANCELLED, ours ? info->si_int : -1);
     else if (signo == SUPERVISOR_SIGNAL && ours && s->pid > 0)
         kill(-s->pid, info->si_int);
     else if (signo == SIGTERM || signo == SIGINT || signo == SIGHUP)
-        ask_to_stop(s, RUN_END_SUPERVISOR_KILLED, -1);
+        sup_request_stop(s, RUN_END_SUPERVISOR_KILLED, -1);
 }
 
 static void signals_of_interest(sigset_t *set)
@@ -280,7 +280,7 @@ static int64_t next_due(const struct sup *s)
     return MIN(s->deadline_ms, s->look_ms);
 }
 
-static void wait_for_end(struct sup *s)
+static void sup_wait_for_end(struct sup *s)
 {
     sigset_t set;
     siginfo_t info;
@@ -292,19 +292,19 @@ static void wait_for_end(struct sup *s)
         if (due < 0) {
             signo = sigwaitinfo(&set, &info);
         } else {
-            int64_t left = MAX(due - now_ms(CLOCK_MONOTONIC), 0);
+            int64_t left = MAX(due - sup_now_ms(CLOCK_MONOTONIC), 0);
             struct timespec t = {left / 1000, left % 1000 * 1000000};
             signo = sigtimedwait(&set, &info, &t);
         }
         if (signo > 0 && signo != SIGCHLD)
-            on_signal(s, signo, &info);
-        if (!reap(s))
+            sup_on_signal(s, signo, &info);
+        if (!sup_reap(s))
             return;
         if (s->pid == 0 && s->phase == PHASE_RUN)
             enter_term(s, -1); /* what the command left behind */
-        if (s->deadline_ms >= 0 && now_ms(CLOCK_MONOTONIC) >= s->deadline_ms)
+        if (s->deadline_ms >= 0 && sup_now_ms(CLOCK_MONOTONIC) >= s->deadline_ms)
             on_deadline(s);
-        if (s->look_ms >= 0 && now_ms(CLOCK_MONOTONIC) >= s->look_ms)
+        if (s->look_ms >= 0 && sup_now_ms(CLOCK_MONOTONIC) >= s->look_ms)
             logs_look(s);
     }
 }
@@ -341,7 +341,7 @@ static void limits_read(struct sup *s)
     cgroup_remove(&s->cgroup);
 }
 
-static void start_failed(struct sup *s)
+static void sup_start_failed(struct sup *s)
 {
     s->end.why = RUN_END_START_FAILED;
     s->end.sys = (uint16_t)s->command.sys;
@@ -350,12 +350,12 @@ static void start_failed(struct sup *s)
 }
 
 /* True when the command runs; otherwise s->end says why not. */
-static bool start(struct sup *s)
+static bool sup_start(struct sup *s)
 {
     struct command *c = &s->command;
 
     if (!command_prepare(c)) {
-        start_failed(s);
+        sup_start_failed(s);
         return false;
     }
     do {
@@ -370,7 +370,7 @@ static bool start(struct sup *s)
             sleep_ms(RETRY_MS);
     } while (c->failed == START_JOURNAL);
     if (c->failed) {
-        start_failed(s);
+        sup_start_failed(s);
         return false;
     }
     return true;
@@ -388,20 +388,20 @@ static void mark_add(struct sup *s)
     end[1] = NULL;
 }
 
-static void run(struct sup *s)
+static void sup_run(struct sup *s)
 {
     const struct run_start *st = &s->start->run;
 
     limits_put(s);
     mark_add(s);
-    if (start(s)) {
+    if (sup_start(s)) {
         s->end.started_ms = s->command.started.at_ms;
         s->end.pid = s->command.started.pid;
         if (st->limits.timeout_ms > 0)
-            s->deadline_ms = now_ms(CLOCK_MONOTONIC) + st->limits.timeout_ms;
+            s->deadline_ms = sup_now_ms(CLOCK_MONOTONIC) + st->limits.timeout_ms;
         command_close(&s->command);
         logs_open(s);
-        wait_for_end(s);
+        sup_wait_for_end(s);
         logs_look(s);
         if (st->container && s->end.why == RUN_END_EXITED && s->end.wait_status != 0)
             verdict_read(st->run_dir, &s->end);
@@ -420,7 +420,7 @@ _Noreturn void supervisor_run(const struct run_home *h, struct proto_start *st)
 
     setpgid(0, 0); /* a signal for the shepherd's group is none for its supervisors */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    put_key(put_text(name, "run "), key);
+    title_put_key(title_put_text(name, "run "), key);
     prctl(PR_SET_NAME, name); /* takes the first 15 characters */
     if (!run_key_pack(key, &id) || run_lock_take(FD_RUNS, id) < 0 ||
         journal_scan(FD_JOURNAL, st->offset, key, NULL) != 0)
@@ -429,8 +429,8 @@ _Noreturn void supervisor_run(const struct run_home *h, struct proto_start *st)
     s.end.why = RUN_END_EXITED;
     s.command = (struct command){
         .start = &st->run, .out_fd = -1, .err_fd = -1, .started = about, .journal_fd = FD_JOURNAL};
-    run(&s);
-    s.end.at_ms = now_ms(CLOCK_REALTIME);
+    sup_run(&s);
+    s.end.at_ms = sup_now_ms(CLOCK_REALTIME);
     record_end(FD_JOURNAL, &s.end);
     _exit(SUPERVISOR_RECORDED);
 }

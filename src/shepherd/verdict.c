@@ -27,7 +27,7 @@ static const struct {
     {"gone", START_GONE, ENOENT},
 };
 
-static void apply(struct str kind, const char *name, struct journal_record *end)
+static void verdict_apply(struct str kind, const char *name, struct journal_record *end)
 {
     if (str_eq_c(kind, "oom"))
         end->why = RUN_END_OUT_OF_MEMORY;
@@ -61,5 +61,5 @@ void verdict_read(const char *run_dir, struct journal_record *end)
         if ((unsigned char)*p < ' ' || *p == 0x7f)
             *p = '?';
     struct str kind = str_cut(str_of(text), ' ', &name);
-    apply(kind, name.n ? name.p : "", end);
+    verdict_apply(kind, name.n ? name.p : "", end);
 }

@@ -21,7 +21,7 @@ struct berth {
     int64_t arrived; /* job whose prediction is to be asked for, -1 = none */
 };
 
-static int64_t now_ms(const struct berth *b)
+static int64_t berth_now_ms(const struct berth *b)
 {
     return llround(b->w->now_s * 1000);
 }
@@ -33,8 +33,8 @@ static uint32_t job_of(uint64_t id)
 }
 
 /* ---- hands ---- */
-static bool on_start(void *self, uint64_t job, uint32_t node UNUSED, const struct gpu_set *devices,
-                     int64_t mem_bytes UNUSED)
+static bool berth_start(void *self, uint64_t job, uint32_t node UNUSED,
+                        const struct gpu_set *devices, int64_t mem_bytes UNUSED)
 {
     struct berth *b = self;
 
@@ -45,7 +45,7 @@ static bool on_start(void *self, uint64_t job, uint32_t node UNUSED, const struc
 }
 
 /* Never at once: no device runs out of memory here. */
-static void on_stop(void *self, uint64_t job, bool now UNUSED)
+static void berth_stop(void *self, uint64_t job, bool now UNUSED)
 {
     ((struct berth *)self)->w->actors[job_of(job)].stop = true;
 }
@@ -70,8 +70,8 @@ static void *open_berth(struct world *w, struct err *e UNUSED)
                             .restart_s = c->restart_s,
                             .seed = c->seed};
     struct gpu_hands hands = {.self = b,
-                              .start = on_start,
-                              .stop = on_stop,
+                              .start = berth_start,
+                              .stop = berth_stop,
                               .unstop = on_unstop,
                               .compatible = on_compatible};
     AUTO_FREE struct gpu_device_state *d = xcalloc((size_t)c->gpus, sizeof(*d));
@@ -116,7 +116,7 @@ static void set_counts(const struct world *w, uint32_t job, struct gpu_job *out)
         out->counts[out->n_counts++] = j->gpus;
 }
 
-static int arrived(void *self, uint32_t job, struct err *e)
+static int berth_arrived(void *self, uint32_t job, struct err *e)
 {
     struct berth *b = self;
     const struct sim_job *j = world_job(b->w, job);
@@ -129,7 +129,7 @@ static int arrived(void *self, uint32_t job, struct err *e)
                         .epochs = a->epochs,
                         .epoch_work = a->epoch_steps,
                         .priority = j->priority,
-                        .submitted_ms = now_ms(b),
+                        .submitted_ms = berth_now_ms(b),
                         .deadline_ms = llround(j->deadline_s * 1000),
                         .preempt = GPU_PREEMPT_EPOCH,
                         .share = b->w->conf->share > 1};
@@ -141,64 +141,64 @@ static int arrived(void *self, uint32_t job, struct err *e)
     set_counts(b->w, job, &g);
     if (job % b->predict_every == 0)
         b->arrived = job;
-    return gpus_add(b->gpus, now_ms(b), &g, e);
+    return gpus_add(b->gpus, berth_now_ms(b), &g, e);
 }
 
-static void epoch(void *self, uint32_t job, double epoch_s)
+static void berth_epoch(void *self, uint32_t job, double epoch_s)
 {
     struct berth *b = self;
 
-    gpus_epoch(b->gpus, now_ms(b), job + 1, b->w->actors[job].done, epoch_s);
+    gpus_epoch(b->gpus, berth_now_ms(b), job + 1, b->w->actors[job].done, epoch_s);
 }
 
-static void halted(void *self, uint32_t job)
+static void berth_halted(void *self, uint32_t job)
 {
     struct berth *b = self;
 
-    gpus_stop_delivered(b->gpus, now_ms(b), job + 1);
-    gpus_stopped(b->gpus, now_ms(b), job + 1, GPU_STOPPED_ASKED);
+    gpus_stop_delivered(b->gpus, berth_now_ms(b), job + 1);
+    gpus_stopped(b->gpus, berth_now_ms(b), job + 1, GPU_STOPPED_ASKED);
 }
 
-static void finished(void *self, uint32_t job)
+static void berth_finished(void *self, uint32_t job)
 {
     struct berth *b = self;
 
-    gpus_remove(b->gpus, now_ms(b), job + 1, true);
+    gpus_remove(b->gpus, berth_now_ms(b), job + 1, true);
 }
 
 /* Keeps what is said of the job's end now. */
-static void ask(struct berth *b, uint32_t job, int when)
+static void berth_note_forecast(struct berth *b, uint32_t job, int when)
 {
     struct sim_outcome *o = &b->w->out->jobs[job];
     struct gpu_view v;
 
-    if (!gpus_view(b->gpus, now_ms(b), job + 1, &v) || v.finish_hi_ms <= 0)
+    if (!gpus_view(b->gpus, berth_now_ms(b), job + 1, &v) || v.finish_hi_ms <= 0)
         return;
     o->said_lo_s[when] = (double)v.finish_lo_ms / 1000;
     o->said_hi_s[when] = (double)v.finish_hi_ms / 1000;
 }
 
-static int turn(void *self, struct err *e UNUSED)
+static int berth_turn(void *self, struct err *e UNUSED)
 {
     struct berth *b = self;
     double since = world_timer(b->w);
-    struct gpu_problem *p = gpus_plan_begin(b->gpus, now_ms(b));
+    struct gpu_problem *p = gpus_plan_begin(b->gpus, berth_now_ms(b));
 
     if (p) {
         gpu_problem_solve(p);
-        gpus_plan_end(b->gpus, now_ms(b), p);
+        gpus_plan_end(b->gpus, berth_now_ms(b), p);
         world_planned(b->w, since);
     }
-    gpus_apply(b->gpus, now_ms(b));
+    gpus_apply(b->gpus, berth_now_ms(b));
     for (size_t i = 0; i < b->started.n; i++) {
         uint32_t job = b->started.p[i];
-        gpus_started(b->gpus, now_ms(b), job + 1);
+        gpus_started(b->gpus, berth_now_ms(b), job + 1);
         if (b->w->actors[job].starts == 1 && job % b->predict_every == 0)
-            ask(b, job, 1);
+            berth_note_forecast(b, job, 1);
     }
     vec_clear(&b->started);
     if (b->arrived >= 0)
-        ask(b, (uint32_t)b->arrived, 0);
+        berth_note_forecast(b, (uint32_t)b->arrived, 0);
     b->arrived = -1;
     return 0;
 }
@@ -206,10 +206,10 @@ static int turn(void *self, struct err *e UNUSED)
 static double wake(void *self)
 {
     const struct berth *b = self;
-    int64_t at = gpus_next_wake(b->gpus), now = now_ms(b);
+    int64_t at = gpus_next_wake(b->gpus), now = berth_now_ms(b);
 
     return at < 0 ? -1 : (double)MAX(at, now + 1) / 1000;
 }
 
-const struct policy policy_berth = {open_berth, close_berth, arrived, epoch,
-                                    halted,     finished,    turn,    wake};
+const struct policy policy_berth = {open_berth,   close_berth,    berth_arrived, berth_epoch,
+                                    berth_halted, berth_finished, berth_turn,    wake};

@@ -179,7 +179,7 @@ static void add_panel(struct chart *c, const struct sim_result *r)
 }
 
 /* ---- completion times ---- */
-static int by_size(const void *a, const void *b)
+static int chart_by_size(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
 
@@ -202,7 +202,7 @@ static void add_curve(struct chart *c, const struct sim_result *r, size_t k, dou
 
     for (size_t i = 0; i < n; i++)
         jct[i] = r->jobs[i].end_s - c->t->jobs.p[i].arrival_s;
-    qsort(jct, n, sizeof(*jct), by_size);
+    qsort(jct, n, sizeof(*jct), chart_by_size);
     k %= ARRAY_SIZE(policy_colours);
     buf_addf(c->out, "<path class=\"curve\" stroke=\"%s\" stroke-dasharray=\"%s\" d=\"M%.1f %.1f",
              policy_colours[k], policy_dashes[k], log_x(jct[0], lo, hi), c->y + (double)CDF_HEIGHT);
@@ -216,8 +216,8 @@ static void add_curve(struct chart *c, const struct sim_result *r, size_t k, dou
              policy_colours[k], policy_dashes[k], x0, y0, x0 + 42, y0 + 4, r->policy);
 }
 
-static void find_range(const struct chart *c, const struct sim_result *const *runs, size_t n,
-                       double *lo, double *hi)
+static void chart_find_range(const struct chart *c, const struct sim_result *const *runs, size_t n,
+                             double *lo, double *hi)
 {
     *lo = INFINITY;
     *hi = 0;
@@ -236,7 +236,7 @@ static void add_cdf(struct chart *c, const struct sim_result *const *runs, size_
                                    21600, 43200, 86400, 259200, 604800, 2592000, 7776000, 31536000};
     double lo, hi;
 
-    find_range(c, runs, n, &lo, &hi);
+    chart_find_range(c, runs, n, &lo, &hi);
     buf_addf(c->out,
              "<text x=\"%d\" y=\"%.1f\">share of jobs complete, by time since submission"
              "</text>\n",

@@ -48,7 +48,7 @@ static int quoted(struct csv *c, struct str s, size_t *i, struct arena *a, struc
 }
 
 /* One row; leaves *i behind its line end. */
-static int row(struct csv *c, size_t *i, struct arena *a, const char *name, struct err *e)
+static int csv_row(struct csv *c, size_t *i, struct arena *a, const char *name, struct err *e)
 {
     struct str s = c->rest;
     size_t line_start = *i;
@@ -101,7 +101,7 @@ int csv_next(struct csv *c, struct arena *a, const char *name, struct err *e)
         size_t i = 0;
         c->n = 0;
         c->line = c->next_line;
-        if (row(c, &i, a, name, e) < 0)
+        if (csv_row(c, &i, a, name, e) < 0)
             return -1;
         c->rest = (struct str){c->rest.p + i, c->rest.n - i};
         if (c->n > 1 || c->cells[0].n > 0)

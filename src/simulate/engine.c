@@ -156,7 +156,7 @@ static void draw_bar(struct world *w, uint32_t job, bool halted)
 }
 
 /* ---- progress of one job ---- */
-static void advance(struct world *w, uint32_t job)
+static void job_advance(struct world *w, uint32_t job)
 {
     struct actor *a = &w->actors[job];
     double span = w->now_s - a->since_s, held = span * a->n / (a->n_mates + 1);
@@ -184,7 +184,7 @@ static void change_mate(struct world *w, uint32_t job, uint32_t mate, bool comes
 {
     struct actor *a = &w->actors[job];
 
-    advance(w, job);
+    job_advance(w, job);
     draw_bar(w, job, false);
     if (comes) {
         a->mates[a->n_mates++] = mate;
@@ -197,7 +197,7 @@ static void change_mate(struct world *w, uint32_t job, uint32_t mate, bool comes
     expect_epoch(w, job);
 }
 
-static bool refuse(struct world *w, uint32_t job, const char *why)
+static bool world_refuse(struct world *w, uint32_t job, const char *why)
 {
     if (!w->broken.code)
         err_set(&w->broken, ERR_INTERNAL, "policy %s started job %s at %.0f s %s", w->out->policy,
@@ -212,27 +212,27 @@ static bool find_mates(struct world *w, uint32_t job, const struct gpu_set *devi
     int32_t first = gpu_set_next(devices, 0), n = gpu_set_count(devices);
 
     if (first < 0 || a->running || a->over || first >= w->conf->gpus)
-        return refuse(w, job, "though it does not wait, or on no device");
+        return world_refuse(w, job, "though it does not wait, or on no device");
     a->n_mates = 0;
     for (int i = 0; i < GPU_SHARE_MAX; i++) {
         uint32_t mate = w->on[first][i];
         if (!mate)
             continue;
         if (!gpu_set_equal(&w->actors[mate - 1].devices, devices))
-            return refuse(w, job, "on devices of which another job has only a part");
+            return world_refuse(w, job, "on devices of which another job has only a part");
         if (a->n_mates == WORLD_MATES_MAX || a->n_mates + 1 >= w->share)
-            return refuse(w, job, "on a device that is full");
+            return world_refuse(w, job, "on a device that is full");
         if (!world_fits(w, job, mate - 1, n))
-            return refuse(w, job, "next to a job it does not fit with");
+            return world_refuse(w, job, "next to a job it does not fit with");
         a->mates[a->n_mates++] = mate - 1;
     }
     for (int32_t d = first; d >= 0;
          d = d + 1 < GPU_SET_MAX ? gpu_set_next(devices, (uint32_t)d + 1) : -1) {
         if (d >= w->conf->gpus || (!a->n_mates && !gpu_set_has(&w->free, (uint32_t)d)))
-            return refuse(w, job, "on a device that is taken or does not exist");
+            return world_refuse(w, job, "on a device that is taken or does not exist");
     }
     if (world_rate(w, job, n, a->mates, a->n_mates) <= 0)
-        return refuse(w, job, "on a number of devices it cannot use");
+        return world_refuse(w, job, "on a number of devices it cannot use");
     return true;
 }
 
@@ -264,7 +264,7 @@ bool world_start(struct world *w, uint32_t job, const struct gpu_set *devices)
     return true;
 }
 
-static void leave(struct world *w, uint32_t job, bool over)
+static void job_leave(struct world *w, uint32_t job, bool over)
 {
     struct actor *a = &w->actors[job];
     uint32_t at = w->running_at[job], last = vec_last(&w->running);
@@ -299,20 +299,20 @@ static void count_stop(struct world *w, uint32_t job)
 }
 
 /* ---- events ---- */
-static void on_epoch(struct world *w, uint32_t job)
+static void world_on_epoch(struct world *w, uint32_t job)
 {
     struct actor *a = &w->actors[job];
 
-    advance(w, job);
+    job_advance(w, job);
     a->done++;
     double took = w->now_s - a->epoch_from_s;
     w->policy->epoch(w->policy_self, job, took);
     if (a->done == a->epochs) {
-        leave(w, job, true);
+        job_leave(w, job, true);
         w->policy->finished(w->policy_self, job);
     } else if (a->stop && a->done + 1 < a->epochs) {
         count_stop(w, job);
-        leave(w, job, false);
+        job_leave(w, job, false);
         w->policy->halted(w->policy_self, job);
     } else {
         a->epoch_left = a->epoch_steps;
@@ -321,7 +321,7 @@ static void on_epoch(struct world *w, uint32_t job)
     }
 }
 
-static int on_event(struct world *w, struct event ev, bool *idle, struct err *e)
+static int world_on_event(struct world *w, struct event ev, bool *idle, struct err *e)
 {
     *idle = false;
     w->out->events++;
@@ -333,7 +333,7 @@ static int on_event(struct world *w, struct event ev, bool *idle, struct err *e)
         return w->policy->arrived(w->policy_self, ev.job, e);
     }
     if (w->actors[ev.job].generation == ev.generation)
-        on_epoch(w, ev.job);
+        world_on_epoch(w, ev.job);
     else
         *idle = true;
     return 0;
@@ -361,7 +361,7 @@ static int play(struct world *w, struct err *e)
         } else {
             struct event ev = event_pop(w);
             w->now_s = ev.at_s;
-            if (on_event(w, ev, &idle, e) < 0)
+            if (world_on_event(w, ev, &idle, e) < 0)
                 return -1;
         }
         if (!idle && w->policy->turn(w->policy_self, e) < 0)

@@ -44,7 +44,7 @@ static double time_left(const struct world *w, uint32_t job)
     return a->guess_s * steps_left / world_job(w, job)->steps;
 }
 
-static double key_of(const struct reference *r, uint32_t job)
+static double reference_key(const struct reference *r, uint32_t job)
 {
     const struct actor *a = &r->w->actors[job];
     double arrival = world_job(r->w, job)->arrival_s;
@@ -67,7 +67,7 @@ static bool comes_before(const struct actor *all, uint32_t a, uint32_t b)
 }
 
 /* Where the job stands, or would stand, among the waiting. */
-static size_t place(const struct reference *r, uint32_t job)
+static size_t waiting_place(const struct reference *r, uint32_t job)
 {
     size_t lo = 0, hi = r->waiting.n;
 
@@ -83,8 +83,8 @@ static size_t place(const struct reference *r, uint32_t job)
 
 static void wait_in_line(struct reference *r, uint32_t job)
 {
-    r->w->actors[job].key = key_of(r, job);
-    size_t at = place(r, job);
+    r->w->actors[job].key = reference_key(r, job);
+    size_t at = waiting_place(r, job);
     vec_push(&r->waiting, job);
     memmove(r->waiting.p + at + 1, r->waiting.p + at,
             (r->waiting.n - 1 - at) * sizeof(*r->waiting.p));
@@ -93,20 +93,20 @@ static void wait_in_line(struct reference *r, uint32_t job)
 
 static void leave_line(struct reference *r, uint32_t job)
 {
-    size_t at = place(r, job);
+    size_t at = waiting_place(r, job);
 
     ASSERT(r->waiting.p[at] == job);
     vec_remove(&r->waiting, at);
 }
 
-static void start(struct reference *r, uint32_t job, const struct gpu_set *devices)
+static void reference_start(struct reference *r, uint32_t job, const struct gpu_set *devices)
 {
     leave_line(r, job);
     world_start(r->w, job, devices);
 }
 
 /* ---- fifo, srtf, las ---- */
-static int by_key(const void *a, const void *b, void *arg)
+static int reference_by_key(const void *a, const void *b, void *arg)
 {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 
@@ -121,11 +121,11 @@ static void sort_running(struct reference *r)
     vec_clear(&r->order);
     for (size_t i = 0; i < w->running.n; i++) {
         uint32_t job = w->running.p[i];
-        w->actors[job].key = key_of(r, job);
+        w->actors[job].key = reference_key(r, job);
         vec_push(&r->order, job);
     }
     if (r->order.n)
-        qsort_r(r->order.p, r->order.n, sizeof(*r->order.p), by_key, w->actors);
+        qsort_r(r->order.p, r->order.n, sizeof(*r->order.p), reference_by_key, w->actors);
 }
 
 /* Goes down running and waiting together, in order, while devices are left. */
@@ -165,7 +165,7 @@ static void plan_fifo(struct reference *r)
 }
 
 /* Those of the plan for which there is room now; the others keep their place in it. */
-static void apply(struct reference *r)
+static void reference_apply(struct reference *r)
 {
     struct world *w = r->w;
     size_t kept = 0;
@@ -179,7 +179,7 @@ static void apply(struct reference *r)
             continue;
         }
         world_free_devices(w, n, &devices);
-        start(r, job, &devices);
+        reference_start(r, job, &devices);
     }
     r->plan.n = kept;
 }
@@ -251,7 +251,7 @@ static void plan_pack(struct reference *r)
             k++;
             continue;
         }
-        start(r, job, &devices);
+        reference_start(r, job, &devices);
     }
 }
 
@@ -279,7 +279,7 @@ static void close_reference(void *self)
     free(r);
 }
 
-static int arrived(void *self, uint32_t job, struct err *e UNUSED)
+static int reference_arrived(void *self, uint32_t job, struct err *e UNUSED)
 {
     struct reference *r = self;
 
@@ -288,7 +288,7 @@ static int arrived(void *self, uint32_t job, struct err *e UNUSED)
     return 0;
 }
 
-static void epoch(void *self, uint32_t job, double epoch_s UNUSED)
+static void reference_epoch(void *self, uint32_t job, double epoch_s UNUSED)
 {
     struct reference *r = self;
     struct actor *a = &r->w->actors[job];
@@ -304,17 +304,17 @@ static void epoch(void *self, uint32_t job, double epoch_s UNUSED)
     r->due |= (r->kind == SRTF || r->kind == LAS) && r->waiting.n && !a->stop;
 }
 
-static void halted(void *self, uint32_t job)
+static void reference_halted(void *self, uint32_t job)
 {
     wait_in_line(self, job);
 }
 
-static void finished(void *self, uint32_t job UNUSED)
+static void reference_finished(void *self, uint32_t job UNUSED)
 {
     ((struct reference *)self)->due = true;
 }
 
-static int turn(void *self, struct err *e UNUSED)
+static int reference_turn(void *self, struct err *e UNUSED)
 {
     struct reference *r = self;
 
@@ -329,7 +329,7 @@ static int turn(void *self, struct err *e UNUSED)
         world_planned(r->w, since);
     }
     r->due = false;
-    apply(r);
+    reference_apply(r);
     return 0;
 }
 
@@ -338,8 +338,9 @@ static int turn(void *self, struct err *e UNUSED)
     {                                                                                              \
         return open_kind(w, kind);                                                                 \
     }                                                                                              \
-    const struct policy policy_##name = {open_##name, close_reference, arrived, epoch,             \
-                                         halted,      finished,        turn,    NULL}
+    const struct policy policy_##name = {                                                          \
+        open_##name,      close_reference,    reference_arrived, reference_epoch,                  \
+        reference_halted, reference_finished, reference_turn,    NULL}
 REFERENCE(fifo, FIFO);
 REFERENCE(srtf, SRTF);
 REFERENCE(las, LAS);

@@ -7,14 +7,14 @@
  */
 #include "simulate/sim.h"
 
-static int by_size(const void *a, const void *b)
+static int summary_by_size(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
 
     return x < y ? -1 : x > y;
 }
 
-static double due_s(const struct sim_job *j)
+static double sim_job_due_s(const struct sim_job *j)
 {
     return j->deadline_s > 0 ? j->deadline_s : j->arrival_s + 2 * j->isolated_s;
 }
@@ -27,7 +27,7 @@ static void count_tardiness(const struct sim_trace *t, struct sim_result *r)
 
     for (size_t i = 0; i < t->jobs.n; i++) {
         const struct sim_job *j = &t->jobs.p[i];
-        double late = MAX(0, r->jobs[i].end_s - due_s(j));
+        double late = MAX(0, r->jobs[i].end_s - sim_job_due_s(j));
         s->tardiness_s += late / n;
         s->weighted_tardiness_s += late * weights[j->priority + 2] / n;
         s->tardy2x_s += MAX(0, r->jobs[i].end_s - j->arrival_s - 2 * j->isolated_s) / n;
@@ -64,7 +64,7 @@ void sim_summarise(const struct sim_trace *t, const struct sim_conf *conf, struc
         s->makespan_s = MAX(s->makespan_s, o->end_s);
         s->restarts += o->attempts - 1;
     }
-    qsort(jct, n, sizeof(*jct), by_size);
+    qsort(jct, n, sizeof(*jct), summary_by_size);
     s->median_jct_s = jct[n / 2];
     s->p99_jct_s = jct[MIN(n - 1, n * 99 / 100)];
     s->utilisation = r->busy_s / (s->makespan_s * conf->gpus);
@@ -77,7 +77,7 @@ void sim_summarise(const struct sim_trace *t, const struct sim_conf *conf, struc
     count_predictions(t, r);
 }
 
-static void set_real(struct json *o, const char *key, double v)
+static void summary_set_real(struct json *o, const char *key, double v)
 {
     json_set_take(o, key, json_new_real(v));
 }
@@ -87,26 +87,26 @@ struct json *sim_summary_json(const struct sim_result *r)
     const struct sim_summary *s = &r->summary;
     struct json *o = json_new_object();
 
-    set_real(o, "avg_jct_s", s->avg_jct_s);
-    set_real(o, "median_jct_s", s->median_jct_s);
-    set_real(o, "p99_jct_s", s->p99_jct_s);
-    set_real(o, "makespan_s", s->makespan_s);
-    set_real(o, "utilisation", s->utilisation);
+    summary_set_real(o, "avg_jct_s", s->avg_jct_s);
+    summary_set_real(o, "median_jct_s", s->median_jct_s);
+    summary_set_real(o, "p99_jct_s", s->p99_jct_s);
+    summary_set_real(o, "makespan_s", s->makespan_s);
+    summary_set_real(o, "utilisation", s->utilisation);
     json_set_int(o, "restarts", s->restarts);
     json_set_int(o, "plans", (int64_t)s->plans);
-    set_real(o, "plan_ms_mean", s->plan_ms_mean);
-    set_real(o, "plan_ms_max", s->plan_ms_max);
-    set_real(o, "tardiness_s", s->tardiness_s);
-    set_real(o, "weighted_tardiness_s", s->weighted_tardiness_s);
-    set_real(o, "tardy2x_s", s->tardy2x_s);
+    summary_set_real(o, "plan_ms_mean", s->plan_ms_mean);
+    summary_set_real(o, "plan_ms_max", s->plan_ms_max);
+    summary_set_real(o, "tardiness_s", s->tardiness_s);
+    summary_set_real(o, "weighted_tardiness_s", s->weighted_tardiness_s);
+    summary_set_real(o, "tardy2x_s", s->tardy2x_s);
     json_set_int(o, "voluntary_stops_per_job_hour_max", s->stops_per_hour_max);
     json_set_int(o, "events", (int64_t)s->events);
     if (s->predicted[0]) {
-        set_real(o, "calibration_80", s->calibration[0]);
+        summary_set_real(o, "calibration_80", s->calibration[0]);
         json_set_int(o, "predicted", s->predicted[0]);
     }
     if (s->predicted[1]) {
-        set_real(o, "calibration_80_at_start", s->calibration[1]);
+        summary_set_real(o, "calibration_80_at_start", s->calibration[1]);
         json_set_int(o, "predicted_at_start", s->predicted[1]);
     }
     return o;
@@ -120,11 +120,11 @@ struct json *sim_jobs_json(const struct sim_trace *t, const struct sim_result *r
         const struct sim_outcome *o = &r->jobs[i];
         struct json *row = json_new_object();
         json_set_str(row, "job", t->jobs.p[i].name);
-        set_real(row, "submit_s", t->jobs.p[i].arrival_s);
-        set_real(row, "start_s", o->start_s);
-        set_real(row, "end_s", o->end_s);
+        summary_set_real(row, "submit_s", t->jobs.p[i].arrival_s);
+        summary_set_real(row, "start_s", o->start_s);
+        summary_set_real(row, "end_s", o->end_s);
         json_set_int(row, "attempts", o->attempts);
-        set_real(row, "gpu_s", o->gpu_s);
+        summary_set_real(row, "gpu_s", o->gpu_s);
         json_push_take(list, row);
     }
     return list;

@@ -7,12 +7,12 @@
 #include "simulate/sim.h"
 #include <math.h>
 
-static size_t at(const struct sim_table *t, size_t type, size_t count, size_t other)
+static size_t table_index(const struct sim_table *t, size_t type, size_t count, size_t other)
 {
     return (type * (size_t)t->n_counts + count) * (t->types.n + 1) + other;
 }
 
-static int count_index(const struct sim_table *t, int32_t n)
+static int table_count_index(const struct sim_table *t, int32_t n)
 {
     for (int i = 0; i < t->n_counts; i++)
         if (t->counts[i] == n)
@@ -22,9 +22,9 @@ static int count_index(const struct sim_table *t, int32_t n)
 
 double sim_table_rate(const struct sim_table *t, uint32_t type, int32_t n, int32_t other)
 {
-    int c = count_index(t, n);
+    int c = table_count_index(t, n);
 
-    return c < 0 ? 0 : t->rates[at(t, type, (size_t)c, (size_t)other + 1)];
+    return c < 0 ? 0 : t->rates[table_index(t, type, (size_t)c, (size_t)other + 1)];
 }
 
 int32_t sim_table_find(const struct sim_table *t, const char *type)
@@ -45,7 +45,7 @@ static int add_count(struct sim_table *t, const char *text, const char *name, co
     if (!str_to_i64(str_of(text), &n) || n < 1 || n > GPU_SET_MAX)
         return err_set(e, ERR_INVALID, "%s: \"%s\".\"%s\" is no GPU count; use 1 to %d", name, type,
                        text, GPU_SET_MAX);
-    if (count_index(t, (int32_t)n) >= 0)
+    if (table_count_index(t, (int32_t)n) >= 0)
         return 0;
     if (t->n_counts == GPU_COUNTS_MAX)
         return err_set(e, ERR_LIMIT, "%s: more than %d different GPU counts", name, GPU_COUNTS_MAX);
@@ -57,7 +57,8 @@ static int add_count(struct sim_table *t, const char *text, const char *name, co
 }
 
 /* First pass: which types and counts there are. */
-static int read_names(struct sim_table *t, const struct json *j, const char *name, struct err *e)
+static int table_read_names(struct sim_table *t, const struct json *j, const char *name,
+                            struct err *e)
 {
     for (struct json_it it = {0}; json_next(j, &it);) {
         if (t->types.n == SIM_TYPES_MAX)
@@ -76,8 +77,8 @@ static int read_names(struct sim_table *t, const struct json *j, const char *nam
     return t->types.n ? 0 : err_set(e, ERR_INVALID, "%s: the table names no types", name);
 }
 
-static int read_row(struct sim_table *t, size_t type, const char *count, const struct json *row,
-                    const char *name, struct err *e)
+static int table_read_row(struct sim_table *t, size_t type, const char *count,
+                          const struct json *row, const char *name, struct err *e)
 {
     int64_t n = 0;
     bool alone = false;
@@ -98,7 +99,8 @@ static int read_row(struct sim_table *t, size_t type, const char *count, const s
         if (!is_alone && other < 0)
             continue; /* measured next to something that no job of this table is */
         alone |= is_alone && r > 0;
-        t->rates[at(t, type, (size_t)count_index(t, (int32_t)n), (size_t)other + 1)] = r;
+        t->rates[table_index(t, type, (size_t)table_count_index(t, (int32_t)n),
+                             (size_t)other + 1)] = r;
     }
     return alone ? 0
                  : err_set(e, ERR_INVALID, "%s: \"%s\".\"%s\" has no rate \"alone\" above 0", name,
@@ -109,10 +111,10 @@ static int read_rates(struct sim_table *t, const struct json *j, const char *nam
 {
     size_t type = 0;
 
-    t->rates = xcalloc(at(t, t->types.n, 0, 0), sizeof(*t->rates));
+    t->rates = xcalloc(table_index(t, t->types.n, 0, 0), sizeof(*t->rates));
     for (struct json_it it = {0}; json_next(j, &it); type++)
         for (struct json_it c = {0}; json_next(it.val, &c);)
-            if (read_row(t, type, c.key, c.val, name, e) < 0)
+            if (table_read_row(t, type, c.key, c.val, name, e) < 0)
                 return -1;
     return 0;
 }
@@ -128,7 +130,7 @@ int sim_table_parse(struct str text, const char *name, struct sim_table *out, st
             err_set(e, ERR_INVALID,
                     "%s: a table is an object: {\"type\": {\"gpus\": {\"alone\": steps/s}}}", name);
     if (rc == 0)
-        rc = read_names(&t, j, name, e);
+        rc = table_read_names(&t, j, name, e);
     if (rc == 0)
         rc = read_rates(&t, j, name, e);
     json_free(j);

@@ -53,7 +53,7 @@ struct layout {
 
 enum { RUN_MAX_S = 1000000000 }; /* 30 years: longer is a mistake in the units */
 
-static struct str cell(const struct reader *r, enum col c)
+static struct str trace_cell(const struct reader *r, enum col c)
 {
     int i = r->where[c];
 
@@ -69,22 +69,22 @@ static uint32_t cell_col(const struct reader *r, enum col c)
     return r->csv.cols[r->csv.n - 1] + (uint32_t)r->csv.cells[r->csv.n - 1].n;
 }
 
-static int bad(const struct reader *r, enum col c, const char *remedy, struct err *e)
+static int trace_bad_cell(const struct reader *r, enum col c, const char *remedy, struct err *e)
 {
-    struct str s = cell(r, c);
+    struct str s = trace_cell(r, c);
 
     return err_set(e, ERR_INVALID, "%s:%u:%u: column %s: \"%.*s\" is not usable; %s", r->name,
                    r->csv.line, cell_col(r, c), r->layout->headers[c], (int)MIN(s.n, (size_t)40),
                    s.p, remedy);
 }
 
-static int number(const struct reader *r, enum col c, double lo, double hi, double *out,
-                  const char *remedy, struct err *e)
+static int trace_number(const struct reader *r, enum col c, double lo, double hi, double *out,
+                        const char *remedy, struct err *e)
 {
     double v;
 
-    if (!str_to_double(cell(r, c), &v) || v < lo || v > hi)
-        return bad(r, c, remedy, e);
+    if (!str_to_double(trace_cell(r, c), &v) || v < lo || v > hi)
+        return trace_bad_cell(r, c, remedy, e);
     *out = v;
     return 0;
 }
@@ -94,13 +94,13 @@ static int whole(const struct reader *r, enum col c, int64_t lo, int64_t hi, int
 {
     int64_t v;
 
-    if (!str_to_i64(cell(r, c), &v) || v < lo || v > hi)
-        return bad(r, c, remedy, e);
+    if (!str_to_i64(trace_cell(r, c), &v) || v < lo || v > hi)
+        return trace_bad_cell(r, c, remedy, e);
     *out = (int32_t)v;
     return 0;
 }
 
-static int32_t type_of(struct reader *r, struct str name)
+static int32_t trace_type(struct reader *r, struct str name)
 {
     uintptr_t known = (uintptr_t)map_str_get(&r->types, name);
 
@@ -120,16 +120,17 @@ static void name_job(struct reader *r, struct sim_job *j, struct str text)
 /* ---- our own ---- */
 static int read_optional(struct reader *r, struct sim_job *j, struct err *e)
 {
-    if (cell(r, COL_STEPS).n &&
-        number(r, COL_STEPS, 1e-9, 1e18, &j->steps, "give the number of steps, above 0", e) < 0)
+    if (trace_cell(r, COL_STEPS).n && trace_number(r, COL_STEPS, 1e-9, 1e18, &j->steps,
+                                                   "give the number of steps, above 0", e) < 0)
         return -1;
-    if (cell(r, COL_DEADLINE).n && number(r, COL_DEADLINE, 0, 1e12, &j->deadline_s,
-                                          "give seconds on the clock of the arrivals", e) < 0)
+    if (trace_cell(r, COL_DEADLINE).n &&
+        trace_number(r, COL_DEADLINE, 0, 1e12, &j->deadline_s,
+                     "give seconds on the clock of the arrivals", e) < 0)
         return -1;
-    if (cell(r, COL_PRIORITY).n &&
+    if (trace_cell(r, COL_PRIORITY).n &&
         whole(r, COL_PRIORITY, -2, 2, &j->priority, "give -2 to 2, 0 is ordinary", e) < 0)
         return -1;
-    if (cell(r, COL_EPOCHS).n &&
+    if (trace_cell(r, COL_EPOCHS).n &&
         whole(r, COL_EPOCHS, 1, 1000000, &j->epochs, "give a whole number, 1 or more", e) < 0)
         return -1;
     return 0;
@@ -137,12 +138,12 @@ static int read_optional(struct reader *r, struct sim_job *j, struct err *e)
 
 static int read_own(struct reader *r, struct sim_job *j, struct err *e)
 {
-    name_job(r, j, cell(r, COL_NAME));
-    j->type = type_of(r, cell(r, COL_TYPE));
-    if (number(r, COL_ARRIVAL, 0, 1e12, &j->arrival_s, "give seconds, 0 or more", e) < 0 ||
+    name_job(r, j, trace_cell(r, COL_NAME));
+    j->type = trace_type(r, trace_cell(r, COL_TYPE));
+    if (trace_number(r, COL_ARRIVAL, 0, 1e12, &j->arrival_s, "give seconds, 0 or more", e) < 0 ||
         whole(r, COL_GPUS, 1, GPU_SET_MAX, &j->gpus, "give 1 to 1024", e) < 0 ||
-        number(r, COL_ISOLATED, 1e-3, RUN_MAX_S, &j->isolated_s,
-               "give the seconds it runs alone on its GPUs, above 0", e) < 0)
+        trace_number(r, COL_ISOLATED, 1e-3, RUN_MAX_S, &j->isolated_s,
+                     "give the seconds it runs alone on its GPUs, above 0", e) < 0)
         return -1;
     return read_optional(r, j, e) < 0 ? -1 : 1;
 }
@@ -151,7 +152,7 @@ static int read_own(struct reader *r, struct sim_job *j, struct err *e)
 /* Seconds, or "2017-10-03 05:58:42" with or without a zone; empty and "None" are no time. */
 static int moment(const struct reader *r, enum col c, double *out, struct err *e)
 {
-    struct str s = cell(r, c);
+    struct str s = trace_cell(r, c);
     char text[TIME_TEXT_MAX + 8];
     int64_t ms;
 
@@ -170,15 +171,16 @@ static int moment(const struct reader *r, enum col c, double *out, struct err *e
             return 0;
         }
     }
-    return bad(r, c, "give seconds or a time such as 2017-10-03 05:58:42", e);
+    return trace_bad_cell(r, c, "give seconds or a time such as 2017-10-03 05:58:42", e);
 }
 
 /* GPUs of a log: 0 when the cell is empty. */
-static int gpus_of(const struct reader *r, double *out, struct err *e)
+static int trace_gpus(const struct reader *r, double *out, struct err *e)
 {
     *out = 0;
-    return cell(r, COL_GPUS).n ? number(r, COL_GPUS, 0, 1e9, out, "give a number, 0 or more", e)
-                               : 0;
+    return trace_cell(r, COL_GPUS).n
+               ? trace_number(r, COL_GPUS, 0, 1e9, out, "give a number, 0 or more", e)
+               : 0;
 }
 
 static int take_log_row(struct sim_job *j, double arrival, double run_s, double gpus)
@@ -195,10 +197,10 @@ static int read_philly(struct reader *r, struct sim_job *j, struct err *e)
 {
     double at, gpus, run_s = 0;
 
-    if (moment(r, COL_ARRIVAL, &at, e) < 0 || gpus_of(r, &gpus, e) < 0)
+    if (moment(r, COL_ARRIVAL, &at, e) < 0 || trace_gpus(r, &gpus, e) < 0)
         return -1;
-    if (cell(r, COL_ISOLATED).n &&
-        number(r, COL_ISOLATED, -1e12, 1e12, &run_s, "give the run time in seconds", e) < 0)
+    if (trace_cell(r, COL_ISOLATED).n &&
+        trace_number(r, COL_ISOLATED, -1e12, 1e12, &run_s, "give the run time in seconds", e) < 0)
         return -1;
     name_job(r, j, (struct str){"", 0});
     return take_log_row(j, at, run_s, gpus);
@@ -208,17 +210,17 @@ static int read_2020(struct reader *r, struct sim_job *j, struct err *e)
 {
     double from, to, percent, inst = 1;
 
-    if (cell(r, COL_STATE).n && !str_eq_c(cell(r, COL_STATE), "Terminated"))
+    if (trace_cell(r, COL_STATE).n && !str_eq_c(trace_cell(r, COL_STATE), "Terminated"))
         return 0;
     if (moment(r, COL_ARRIVAL, &from, e) < 0 || moment(r, COL_ENDED, &to, e) < 0 ||
-        gpus_of(r, &percent, e) < 0)
+        trace_gpus(r, &percent, e) < 0)
         return -1;
-    if (cell(r, COL_INSTANCES).n &&
-        number(r, COL_INSTANCES, 0, 1e6, &inst, "give the number of instances", e) < 0)
+    if (trace_cell(r, COL_INSTANCES).n &&
+        trace_number(r, COL_INSTANCES, 0, 1e6, &inst, "give the number of instances", e) < 0)
         return -1;
     if (r->where[COL_GPUS] < 0)
         percent = 100; /* the table of jobs does not say */
-    name_job(r, j, cell(r, COL_NAME));
+    name_job(r, j, trace_cell(r, COL_NAME));
     return take_log_row(j, from, to < 0 || from < 0 ? 0 : to - from, ceil(percent / 100) * inst);
 }
 
@@ -227,11 +229,11 @@ static int read_2023(struct reader *r, struct sim_job *j, struct err *e)
     double made, started, gone, gpus;
 
     if (moment(r, COL_ARRIVAL, &made, e) < 0 || moment(r, COL_ENDED, &gone, e) < 0 ||
-        moment(r, COL_STARTED, &started, e) < 0 || gpus_of(r, &gpus, e) < 0)
+        moment(r, COL_STARTED, &started, e) < 0 || trace_gpus(r, &gpus, e) < 0)
         return -1;
     if (started < 0)
         started = made;
-    name_job(r, j, cell(r, COL_NAME));
+    name_job(r, j, trace_cell(r, COL_NAME));
     return take_log_row(j, made, gone < 0 || made < 0 ? 0 : gone - started, gpus);
 }
 

@@ -41,7 +41,7 @@ static int sync_path(const char *path, int flags, struct err *e)
     return 0;
 }
 
-static int put_in_place(const char *temp, const char *path, struct err *e)
+static int backup_put_in_place(const char *temp, const char *path, struct err *e)
 {
     AUTO_FREE char *copy = xstrdup(path);
 
@@ -69,7 +69,7 @@ int store_backup(struct store *s, const char *path, struct err *e)
     int rc = from ? copy_pages(from, temp, e) : -1;
     pool_return(&s->pool, from);
     if (rc == 0)
-        rc = put_in_place(temp, path, e);
+        rc = backup_put_in_place(temp, path, e);
     if (rc < 0) {
         unlink(temp);
         return err_wrap(e, "backup");

@@ -10,7 +10,7 @@ struct batch *batch_new(void)
     return xcalloc(1, sizeof(struct batch));
 }
 
-static void free_submission(struct submission *s)
+static void batch_free_submission(struct submission *s)
 {
     if (s->free_fn)
         s->free_fn(s);
@@ -21,9 +21,9 @@ void batch_free(struct batch *b)
     if (!b)
         return;
     for (size_t i = 0; i < b->submissions.n; i++)
-        free_submission(b->submissions.p[i]);
+        batch_free_submission(b->submissions.p[i]);
     for (size_t i = 0; i < b->refused.n; i++)
-        free_submission(b->refused.p[i]);
+        batch_free_submission(b->refused.p[i]);
     for (size_t i = 0; i < b->barriers.n; i++)
         free(b->barriers.p[i].refused);
     vec_done(&b->submissions);
@@ -39,7 +39,7 @@ bool batch_empty(const struct batch *b)
     return !b->changes.n && !b->barriers.n && !b->submissions.n;
 }
 
-static struct str copy(struct batch *b, struct str s)
+static struct str batch_copy(struct batch *b, struct str s)
 {
     char *p;
 
@@ -58,7 +58,7 @@ void batch_stage(struct batch *b, const struct change *c)
     size_t n = change_texts(&kept, texts);
 
     for (size_t i = 0; i < n; i++)
-        *texts[i] = copy(b, *texts[i]);
+        *texts[i] = batch_copy(b, *texts[i]);
     if (c->kind == CHANGE_SUBMIT)
         vec_push(&b->submissions, c->submission);
     vec_push(&b->changes, kept);

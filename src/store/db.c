@@ -193,7 +193,7 @@ static struct db_statement *compile(struct db *d, const char *sql, struct err *e
     return s;
 }
 
-static sqlite3_stmt *prepare(struct db *d, const char *literal, struct err *e)
+static sqlite3_stmt *db_prepare_text(struct db *d, const char *literal, struct err *e)
 {
     /* A submission steps one statement a hundred thousand times. */
     if (d->cache[d->last].literal == literal)
@@ -264,7 +264,7 @@ static sqlite3_stmt *bind_all(sqlite3_stmt *st, const struct db_arg *args, size_
 sqlite3_stmt *db_query_args(struct db *d, struct err *e, const char *sql, const struct db_arg *args,
                             size_t n)
 {
-    return d ? bind_all(prepare(d, sql, e), args, n) : NULL;
+    return d ? bind_all(db_prepare_text(d, sql, e), args, n) : NULL;
 }
 
 sqlite3_stmt *db_query_text(struct db *d, struct err *e, const char *sql, const struct db_arg *args,

@@ -36,7 +36,7 @@ void data_begin(struct applier *a, struct str user)
     data_str(a, "user", user);
 }
 
-static void add_key(struct applier *a, const char *key)
+static void event_add_key(struct applier *a, const char *key)
 {
     if (a->data.n > 1)
         buf_addc(&a->data, ',');
@@ -47,7 +47,7 @@ static void add_key(struct applier *a, const char *key)
 
 void data_int(struct applier *a, const char *key, int64_t v)
 {
-    add_key(a, key);
+    event_add_key(a, key);
     buf_addf(&a->data, "%lld", (long long)v);
 }
 
@@ -55,7 +55,7 @@ void data_str(struct applier *a, const char *key, struct str v)
 {
     if (!v.n)
         return;
-    add_key(a, key);
+    event_add_key(a, key);
     jw_str(&a->data, NULL, v);
 }
 

@@ -7,7 +7,7 @@
 #include "base/util.h"
 #include "store/lanes_priv.h"
 
-static bool one_of(struct str s, const struct filter *f)
+static bool filter_names_value(struct str s, const struct filter *f)
 {
     for (size_t i = 0; i < f->n_values; i++)
         if (str_eq_c(s, f->values[i]))
@@ -35,11 +35,11 @@ static bool filter_allows(const struct filter *f, const struct facts *x, bool *n
     if (f->op != FILTER_EQ && f->op != FILTER_IN)
         return true;
     if (f->field == FILTER_F_STATE)
-        allowed = one_of(str_of(job_state_name(x->state)), f);
+        allowed = filter_names_value(str_of(job_state_name(x->state)), f);
     else if (f->field == FILTER_F_PROJECT)
-        allowed = one_of(x->project, f);
+        allowed = filter_names_value(x->project, f);
     else if (f->field == FILTER_F_USER)
-        allowed = one_of(x->user, f);
+        allowed = filter_names_value(x->user, f);
     else
         return true;
     *narrows = true;

@@ -30,7 +30,7 @@ struct launch_cache *launch_cache_new(struct point *p)
     return c;
 }
 
-static void release(struct launch_spec *s)
+static void launch_spec_release(struct launch_spec *s)
 {
     if (!s || --s->holders)
         return;
@@ -43,14 +43,14 @@ static void release(struct launch_spec *s)
 void launch_cache_free(struct launch_cache *c)
 {
     for (size_t i = 0; i < LAUNCH_SPECS; i++)
-        release(c->specs[i]);
+        launch_spec_release(c->specs[i]);
     free(c);
 }
 
 void launch_done(struct launch *l)
 {
     if (l->shared)
-        release(l->shared);
+        launch_spec_release(l->shared);
     else
         spec_free(l->spec);
     json_free(l->params);
@@ -91,7 +91,8 @@ static int parse_spec(sqlite3_stmt *st, uint64_t seq, struct launch_spec **out, 
     return 0;
 }
 
-static int read_spec(struct launch_cache *c, uint64_t seq, struct launch_spec **out, struct err *e)
+static int launch_read_spec(struct launch_cache *c, uint64_t seq, struct launch_spec **out,
+                            struct err *e)
 {
     struct db *d = &c->point->db;
     sqlite3_stmt *st = db_query(d, e,
@@ -108,7 +109,8 @@ static int read_spec(struct launch_cache *c, uint64_t seq, struct launch_spec **
     return rc;
 }
 
-static int find_spec(struct launch_cache *c, uint64_t seq, struct launch_spec **out, struct err *e)
+static int launch_find_spec(struct launch_cache *c, uint64_t seq, struct launch_spec **out,
+                            struct err *e)
 {
     size_t victim = 0;
 
@@ -123,16 +125,16 @@ static int find_spec(struct launch_cache *c, uint64_t seq, struct launch_spec **
             victim = i;
     }
     struct launch_spec *fresh;
-    if (read_spec(c, seq, &fresh, e) < 0)
+    if (launch_read_spec(c, seq, &fresh, e) < 0)
         return -1;
-    release(c->specs[victim]);
+    launch_spec_release(c->specs[victim]);
     c->specs[victim] = fresh;
     fresh->used = ++c->clock;
     *out = fresh;
     return 0;
 }
 
-static int fill(struct launch_cache *c, sqlite3_stmt *st, struct launch *out, struct err *e)
+static int launch_fill(struct launch_cache *c, sqlite3_stmt *st, struct launch *out, struct err *e)
 {
     struct launch l = {0};
     struct str name = column_str(st, 4), params = column_str(st, 3);
@@ -141,7 +143,7 @@ static int fill(struct launch_cache *c, sqlite3_stmt *st, struct launch *out, st
 
     if (params.n && json_parse(params, "params", &l.params, e) < 0)
         return -1;
-    if (find_spec(c, column_u64(st, 0), &s, e) < 0) {
+    if (launch_find_spec(c, column_u64(st, 0), &s, e) < 0) {
         json_free(l.params);
         return -1;
     }
@@ -176,7 +178,7 @@ int launch_read(struct launch_cache *c, uint64_t job, struct launch *out, struct
     if (rc == 0)
         rc = err_set(e, ERR_NOT_FOUND, "job %llu is not in the job store", (unsigned long long)job);
     if (rc > 0)
-        rc = fill(c, st, out, e);
+        rc = launch_fill(c, st, out, e);
     sqlite3_reset(st);
     return rc < 0 ? -1 : 0;
 }

@@ -113,7 +113,7 @@ static int cursor_parse(struct listing *l, struct err *e)
 
 /* ---- the statement ---- */
 
-static void add_key(struct listing *l)
+static void list_add_sort_key(struct listing *l)
 {
     if (*l->sort->key) {
         sql_add(&l->sql, l->sort->key);
@@ -136,7 +136,7 @@ static void add_after(struct listing *l)
         sql_add(&l->sql, op);
     } else {
         sql_add(&l->sql, " AND (");
-        add_key(l);
+        list_add_sort_key(l);
         sql_add(&l->sql, ", j.seq)");
         sql_add(&l->sql, op);
         sql_add(&l->sql, "(");
@@ -151,7 +151,7 @@ static void add_after(struct listing *l)
 }
 
 /* The jobs of a batch are a stretch of numbers. */
-static int add_batch(struct listing *l, struct err *e)
+static int list_add_batch(struct listing *l, struct err *e)
 {
     sqlite3_stmt *st;
 
@@ -175,7 +175,7 @@ static int add_batch(struct listing *l, struct err *e)
 static int add_conditions(struct listing *l, struct err *e)
 {
     add_after(l);
-    if (add_batch(l, e) < 0)
+    if (list_add_batch(l, e) < 0)
         return -1;
     if (!l->q->filter)
         return 0;
@@ -206,7 +206,7 @@ static void add_select(struct listing *l, const char *from)
     sql_add(&l->sql, "SELECT j.seq AS seq");
     if (l->sort->key) {
         sql_add(&l->sql, ", ");
-        add_key(l);
+        list_add_sort_key(l);
         sql_add(&l->sql, " AS k");
     }
     sql_add(&l->sql, from);

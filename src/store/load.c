@@ -54,7 +54,8 @@ static int load_parties(struct loader *l, struct err *e)
     return rc;
 }
 
-static int find_spec(struct loader *l, uint64_t seq, const struct spec_facts **out, struct err *e)
+static int loader_find_spec(struct loader *l, uint64_t seq, const struct spec_facts **out,
+                            struct err *e)
 {
     struct spec_facts *f = &l->specs[seq % SPEC_SLOTS];
 
@@ -85,14 +86,14 @@ static int find_spec(struct loader *l, uint64_t seq, const struct spec_facts **o
     return 0;
 }
 
-static int find_range(struct loader *l, uint64_t seq, struct err *e)
+static int loader_find_range(struct loader *l, uint64_t seq, struct err *e)
 {
     if (seq >= l->range_first && seq <= l->range_last)
         return 0;
     return query_range(l->db, seq, &l->range_first, &l->range_last, &l->range_id, e);
 }
 
-static int find_batch(struct loader *l, uint64_t batch, struct err *e)
+static int loader_find_batch(struct loader *l, uint64_t batch, struct err *e)
 {
     if (batch == l->batch)
         return 0;
@@ -127,9 +128,9 @@ static int give_job(struct loader *l, sqlite3_stmt *st, struct err *e)
         .next_try_ms = sqlite3_column_int64(st, 11),
         .training = column_str(st, 12),
     };
-    if (find_spec(l, r.spec, &f, e) < 0 || find_range(l, r.seq, e) < 0)
+    if (loader_find_spec(l, r.spec, &f, e) < 0 || loader_find_range(l, r.seq, e) < 0)
         return -1;
-    if (r.batch && find_batch(l, r.batch, e) < 0)
+    if (r.batch && loader_find_batch(l, r.batch, e) < 0)
         return -1;
     r.id = id_add(l->range_id, r.seq - l->range_first);
     r.need = f->need;
@@ -198,7 +199,7 @@ static int load_by_lane(struct loader *l, struct err *e)
     return rc;
 }
 
-static int load_jobs(struct loader *l, struct err *e)
+static int loader_load_jobs(struct loader *l, struct err *e)
 {
     int64_t active = 0, all = 0;
     int rc;
@@ -334,7 +335,7 @@ int store_load(struct store *s, const struct load_sink *sink, struct err *e)
         return -1;
     if (load_parties(&l, e) == 0 && load_facts(&l, e) == 0 && load_counters(&l, e) == 0 &&
         load_switches(&l, "SELECT name, paused FROM queue ORDER BY name", sink->queue, e) == 0 &&
-        load_nodes(&l, e) == 0 && load_jobs(&l, e) == 0 && load_deps(&l, e) == 0 &&
+        load_nodes(&l, e) == 0 && loader_load_jobs(&l, e) == 0 && load_deps(&l, e) == 0 &&
         load_runs(&l, e) == 0)
         rc = 0;
     pool_return(&s->pool, l.db);

@@ -47,7 +47,7 @@ static int count_jobs(struct db *d, struct project_view *v, struct err *e)
 }
 
 /* The statement stands on a project. */
-static int tell(struct db *d, sqlite3_stmt *st, project_fn fn, void *arg, struct err *e)
+static int project_tell(struct db *d, sqlite3_stmt *st, project_fn fn, void *arg, struct err *e)
 {
     struct project_view v = {.name = column_str(st, 0),
                              .owner = column_str(st, 1),
@@ -72,7 +72,7 @@ int store_project_list(struct store *s, project_fn fn, void *arg, struct err *e)
     int rc;
 
     while ((rc = db_step(d, st, e)) == 1) {
-        rc = tell(d, st, fn, arg, e);
+        rc = project_tell(d, st, fn, arg, e);
         if (rc)
             break;
     }
@@ -91,7 +91,7 @@ int store_project(struct store *s, struct str name, project_fn fn, void *arg, st
                      "there is no project '%.*s'; `berth projects` shows what there is",
                      (int)MIN(name.n, 100), name.p);
     else if (rc == 1)
-        rc = tell(d, st, fn, arg, e);
+        rc = project_tell(d, st, fn, arg, e);
     pool_return(&s->pool, d);
     return rc < 0 ? -1 : 0;
 }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *skip_space(const char *p, const char *end)
+static const char *json_skip_space(const char *p, const char *end)
 {
     while (p < end && (*p == ' ' || *p == '\n' || *p == '\t' || *p == '\r'))
         p++;
@@ -54,12 +54,12 @@ static const char *skip_value(const char *p, const char *end)
 
 enum found { FOUND_NOTHING, FOUND_VALUE, FOUND_ESCAPES };
 
-static enum found find_value(struct str text, struct str key, struct str *out)
+static enum found param_find_value(struct str text, struct str key, struct str *out)
 {
-    const char *end = text.p + text.n, *p = skip_space(text.p, end);
+    const char *end = text.p + text.n, *p = json_skip_space(text.p, end);
 
     while (p && p < end && *p != '}') {
-        p = skip_space(p + 1, end); /* behind the brace or comma */
+        p = json_skip_space(p + 1, end); /* behind the brace or comma */
         if (p >= end || *p != '"')
             return FOUND_NOTHING;
         const char *name = p + 1;
@@ -70,8 +70,8 @@ static enum found find_value(struct str text, struct str key, struct str *out)
         if (escaped)
             return FOUND_ESCAPES;
         struct str here = {name, (size_t)(p - 1 - name)};
-        p = skip_space(p, end);
-        const char *value = skip_space(p + 1, end); /* behind the colon */
+        p = json_skip_space(p, end);
+        const char *value = json_skip_space(p + 1, end); /* behind the colon */
         p = skip_value(value, end);
         if (p && str_eq(here, key)) {
             *out = str_trim((struct str){value, (size_t)(p - value)});
@@ -104,7 +104,7 @@ void sql_param_number(sqlite3_context *ctx, int n, sqlite3_value **v)
     (void)n;
     if (!text || !key)
         return; /* no parameters: NULL */
-    switch (find_value(all, str_of(key), &value)) {
+    switch (param_find_value(all, str_of(key), &value)) {
     case FOUND_VALUE:
         if (str_to_double(value, &number))
             sqlite3_result_double(ctx, number);

@@ -37,7 +37,7 @@ static const char job_sql[] =
     " JOIN intake i ON i.first = (SELECT max(first) FROM intake WHERE first <= ?1)"
     " WHERE j.seq = ?1";
 
-static void fill(struct point *p, sqlite3_stmt *st, struct job_record *out)
+static void point_fill(struct point *p, sqlite3_stmt *st, struct job_record *out)
 {
     struct str queue = column_str(st, 19), training = column_str(st, 23),
                nodes = column_str(st, 24);
@@ -79,7 +79,7 @@ int point_job(struct point *p, uint64_t job, struct job_record *out, struct err 
     sqlite3_stmt *st = db_query(d, e, job_sql, INT(job));
     int rc = db_step(d, st, e);
     if (rc == 1)
-        fill(p, st, out);
+        point_fill(p, st, out);
     sqlite3_reset(st);
     if (rc == 0)
         return err_set(e, ERR_NOT_FOUND, "there is no job %llu; `berth ls` shows what there is",

@@ -33,7 +33,7 @@ void pool_done(struct pool *p)
     pthread_mutex_destroy(&p->lock);
 }
 
-static struct db *begin(struct pool *p, struct err *e)
+static struct db *pool_read_begin(struct pool *p, struct err *e)
 {
     struct db *d = NULL;
 
@@ -55,7 +55,7 @@ static struct db *begin(struct pool *p, struct err *e)
     return d;
 }
 
-static void end(struct pool *p, struct db *d)
+static void pool_read_end(struct pool *p, struct db *d)
 {
     bool sound = db_run(d, NULL, "COMMIT") == 0;
 
@@ -72,9 +72,9 @@ static void end(struct pool *p, struct db *d)
 struct db *pool_borrow(struct pool *p, struct err *e)
 {
     if (snapshot.pool != p || snapshot.lent)
-        return begin(p, e);
+        return pool_read_begin(p, e);
     if (!snapshot.db)
-        snapshot.db = begin(p, e);
+        snapshot.db = pool_read_begin(p, e);
     snapshot.lent = snapshot.db != NULL;
     return snapshot.db;
 }
@@ -89,7 +89,7 @@ void pool_return(struct pool *p, struct db *d)
     if (d == snapshot.db)
         snapshot.lent = false;
     else
-        end(p, d);
+        pool_read_end(p, d);
 }
 
 void store_snapshot_begin(struct store *s)
@@ -103,5 +103,5 @@ void store_snapshot_end(struct store *s)
     ASSERT(snapshot.pool == &s->pool && !snapshot.lent);
     snapshot.pool = NULL;
     if (snapshot.db)
-        end(&s->pool, TAKE(snapshot.db));
+        pool_read_end(&s->pool, TAKE(snapshot.db));
 }

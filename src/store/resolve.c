@@ -135,7 +135,7 @@ static int job_exists(struct db *d, uint64_t seq, struct err *e)
     return h.n == 1;
 }
 
-static int id_text(struct db *d, uint64_t seq, char out[ID_TEXT_MAX], struct err *e)
+static int resolve_id_text(struct db *d, uint64_t seq, char out[ID_TEXT_MAX], struct err *e)
 {
     uint64_t first, last;
     struct id id;
@@ -146,11 +146,11 @@ static int id_text(struct db *d, uint64_t seq, char out[ID_TEXT_MAX], struct err
     return 0;
 }
 
-static int ambiguous(struct db *d, struct str text, const struct hits *h, struct err *e)
+static int ref_ambiguous(struct db *d, struct str text, const struct hits *h, struct err *e)
 {
     char a[ID_TEXT_MAX], b[ID_TEXT_MAX];
 
-    if (id_text(d, h->seq[0], a, e) < 0 || id_text(d, h->seq[1], b, e) < 0)
+    if (resolve_id_text(d, h->seq[0], a, e) < 0 || resolve_id_text(d, h->seq[1], b, e) < 0)
         return -1;
     return err_set(e, ERR_CONFLICT,
                    "\"" STR_FMT "\" begins several ids, such as %s (job %llu) and %s (job %llu); "
@@ -159,13 +159,13 @@ static int ambiguous(struct db *d, struct str text, const struct hits *h, struct
                    (unsigned long long)h->seq[1]);
 }
 
-static int not_found(struct str text, struct err *e)
+static int ref_not_found(struct str text, struct err *e)
 {
     return err_set(e, ERR_NOT_FOUND, "there is no job \"%.*s\"; `berth ls` shows what there is",
                    (int)MIN(text.n, 60), text.p);
 }
 
-static int resolve(struct db *d, struct str text, uint64_t *out, struct err *e)
+static int ref_resolve(struct db *d, struct str text, uint64_t *out, struct err *e)
 {
     struct hits h = {0};
     struct id lo, hi;
@@ -175,16 +175,16 @@ static int resolve(struct db *d, struct str text, uint64_t *out, struct err *e)
         int rc = number > 0 ? job_exists(d, (uint64_t)number, e) : 0;
         if (rc == 1)
             *out = (uint64_t)number;
-        return rc < 0 ? -1 : rc ? 0 : not_found(text, e);
+        return rc < 0 ? -1 : rc ? 0 : ref_not_found(text, e);
     }
     if (!id_parse_prefix(text, &lo, &hi))
-        return not_found(text, e);
+        return ref_not_found(text, e);
     if (find_prefix(d, lo, hi, &h, e) < 0)
         return -1;
     if (h.n == 0)
-        return not_found(text, e);
+        return ref_not_found(text, e);
     if (h.n == 2)
-        return ambiguous(d, text, &h, e);
+        return ref_ambiguous(d, text, &h, e);
     *out = h.seq[0];
     return 0;
 }
@@ -192,14 +192,14 @@ static int resolve(struct db *d, struct str text, uint64_t *out, struct err *e)
 int store_resolve(struct store *s, struct str text, uint64_t *out_seq, struct err *e)
 {
     struct db *d = pool_borrow(&s->pool, e);
-    int rc = d ? resolve(d, text, out_seq, e) : -1;
+    int rc = d ? ref_resolve(d, text, out_seq, e) : -1;
     pool_return(&s->pool, d);
     return rc;
 }
 
 /* ---- batches: the newest of that name, else a number, else the newest whose id begins so ---- */
 
-static int find_batch(struct db *d, struct str text, uint64_t *out, struct err *e)
+static int ref_find_batch(struct db *d, struct str text, uint64_t *out, struct err *e)
 {
     struct id lo = {0}, hi = {0};
     int64_t number = 0;
@@ -227,7 +227,7 @@ static int find_batch(struct db *d, struct str text, uint64_t *out, struct err *
 int store_batch_find(struct store *s, struct str name_or_id, uint64_t *out_seq, struct err *e)
 {
     struct db *d = pool_borrow(&s->pool, e);
-    int rc = d ? find_batch(d, name_or_id, out_seq, e) : -1;
+    int rc = d ? ref_find_batch(d, name_or_id, out_seq, e) : -1;
     pool_return(&s->pool, d);
     return rc;
 }

@@ -35,7 +35,7 @@ struct waiter {
     struct err e;
 };
 
-static void on_removed(void *arg, const struct err *e)
+static void retain_on_removed(void *arg, const struct err *e)
 {
     struct waiter *w = arg;
     pthread_mutex_lock(&w->lock);
@@ -63,7 +63,7 @@ static int remove_and_wait(struct store *s, const uint64_t *jobs, size_t n, int6
     batch_stage(b, &(struct change){.kind = CHANGE_FORGET,
                                     .forget = {.before_ms = before_ms,
                                                .max_events = (int64_t)limit * EVENTS_PER_JOB}});
-    b->on_settled = on_removed;
+    b->on_settled = retain_on_removed;
     b->on_settled_arg = &w;
     writer_queue_take(&s->writer, b);
     pthread_mutex_lock(&w.lock);

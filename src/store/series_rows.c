@@ -17,7 +17,7 @@
 static const char find_sql[] = "SELECT seq, n, numbers, step_min, step_max, at_min, at_max, min,"
                                " max FROM series WHERE job = ?1 AND name = ?2";
 
-static void read_row(sqlite3_stmt *st, struct series_row *row)
+static void series_read_row(sqlite3_stmt *st, struct series_row *row)
 {
     *row = (struct series_row){.seq = column_u64(st, 0),
                                .n = column_u64(st, 1),
@@ -37,7 +37,7 @@ int series_open(struct db *d, uint64_t job, struct str name, struct series_row *
 
     rc = db_step(d, st, e);
     if (rc == 1) {
-        read_row(st, row);
+        series_read_row(st, row);
         sqlite3_reset(st);
     }
     if (rc)

@@ -63,7 +63,7 @@ static struct str param_path(struct sql *q, const char *key, bool split)
     return (struct str){arena_strndup(&q->scratch, buf_str(&b).p, b.n), b.n};
 }
 
-static void add_param(struct sql *q, const char *function, const char *key)
+static void filter_add_param(struct sql *q, const char *function, const char *key)
 {
     bool dotted = strchr(key, '.') != NULL;
 
@@ -84,7 +84,7 @@ static void add_param(struct sql *q, const char *function, const char *key)
         sql_add(q, ")");
 }
 
-static void add_mark(struct sql *q, enum mark_kind kind, const char *value, const char *name)
+static void filter_add_mark(struct sql *q, enum mark_kind kind, const char *value, const char *name)
 {
     sql_add(q, "(SELECT ");
     sql_add(q, value);
@@ -95,7 +95,7 @@ static void add_mark(struct sql *q, enum mark_kind kind, const char *value, cons
     sql_add(q, ")");
 }
 
-static void add_metric(struct sql *q, const char *name)
+static void filter_add_metric(struct sql *q, const char *name)
 {
     sql_add(q, "(SELECT ifnull(r.value, r.text) FROM series r WHERE r.job = j.seq AND r.name = ");
     sql_text(q, str_of(name));
@@ -105,18 +105,18 @@ static void add_metric(struct sql *q, const char *name)
 static void add_any_param(struct writer_ctx *w, const char *key)
 {
     if (!w->logged && !w->measured) {
-        add_param(w->q, "json_extract", key);
+        filter_add_param(w->q, "json_extract", key);
         return;
     }
     sql_add(w->q, "coalesce(");
     if (w->logged) {
-        add_mark(w->q, MARK_PARAM, "json_extract(m.text, '$')", key);
+        filter_add_mark(w->q, MARK_PARAM, "json_extract(m.text, '$')", key);
         sql_add(w->q, ", ");
     }
-    add_param(w->q, "json_extract", key);
+    filter_add_param(w->q, "json_extract", key);
     if (w->measured) {
         sql_add(w->q, ", ");
-        add_metric(w->q, key);
+        filter_add_metric(w->q, key);
     }
     sql_add(w->q, ")");
 }
@@ -198,10 +198,10 @@ static void add_value(struct writer_ctx *w, const struct filter *f)
         sql_add(q, "j.reason");
         break;
     case FILTER_F_TAG:
-        add_mark(q, MARK_TAG, "m.text", f->key);
+        filter_add_mark(q, MARK_TAG, "m.text", f->key);
         break;
     case FILTER_F_METRIC:
-        add_metric(q, f->key);
+        filter_add_metric(q, f->key);
         break;
     case FILTER_F_PARAM:
         add_any_param(w, f->key);
@@ -250,10 +250,10 @@ static void add_equal_any(struct writer_ctx *w, const struct filter *f)
         sql_add(w->q, " OR ");
         sql_add(w->q, w->logged ? "coalesce(" : "");
         if (w->logged) {
-            add_mark(w->q, MARK_PARAM, "json_type(m.text)", f->key);
+            filter_add_mark(w->q, MARK_PARAM, "json_type(m.text)", f->key);
             sql_add(w->q, ", ");
         }
-        add_param(w->q, "json_type", f->key);
+        filter_add_param(w->q, "json_type", f->key);
         sql_add(w->q, w->logged ? ") = " : " = ");
         sql_text(w->q, str_of(f->values[i]));
     }
@@ -327,7 +327,7 @@ static int add_term(struct writer_ctx *w, const struct filter *f)
     if (f->field == FILTER_F_PARAM && look_at_name(w, f->key) < 0)
         return -1;
     if (f->op == FILTER_HAS) {
-        add_mark(w->q, MARK_TAG, "1", f->key);
+        filter_add_mark(w->q, MARK_TAG, "1", f->key);
     } else if (f->op == FILTER_CONTAINS) {
         add_contains(w, f);
     } else if (f->field == FILTER_F_ID) {

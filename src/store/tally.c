@@ -20,7 +20,7 @@ static void forget_batches(struct tally *t)
     t->batches = (struct map_u64){0};
 }
 
-static void clear(struct tally *t)
+static void counts_clear(struct tally *t)
 {
     map_str_done(&t->parties);
     t->parties = (struct map_str){0};
@@ -51,7 +51,7 @@ static void party_key(struct buf *b, struct str project, struct str queue, uint3
     buf_add(b, &uid, sizeof(uid));
 }
 
-static void remember(struct tally *t, struct str key, uint64_t party)
+static void counts_remember(struct tally *t, struct str key, uint64_t party)
 {
     while (t->lines.n <= party)
         vec_push(&t->lines, (struct tally_line){0});
@@ -64,14 +64,14 @@ int tally_load(struct tally *t, struct db *d, struct err *e)
     sqlite3_stmt *st;
     int rc;
 
-    clear(t);
+    counts_clear(t);
     buf_init(&key, 1 << 20);
     st = db_query(d, e, "SELECT seq, project, queue, uid, user FROM party");
     while ((rc = db_step(d, st, e)) == 1) {
         buf_reset(&key);
         party_key(&key, column_str(st, 1), column_str(st, 2), (uint32_t)sqlite3_column_int64(st, 3),
                   column_str(st, 4));
-        remember(t, buf_str(&key), column_u64(st, 0));
+        counts_remember(t, buf_str(&key), column_u64(st, 0));
     }
     if (rc < 0)
         return -1;
@@ -99,7 +99,7 @@ int tally_party(struct tally *t, struct db *d, struct str project, struct str qu
                    "INSERT INTO party(seq, project, queue, uid, user) VALUES(?1, ?2, ?3, ?4, ?5)",
                    INT(party), TEXT(project), TEXT(queue), INT(uid), TEXT(user)) < 0)
             return -1;
-        remember(t, buf_str(&key), party);
+        counts_remember(t, buf_str(&key), party);
     }
     *out = party;
     return 0;

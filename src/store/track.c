@@ -50,7 +50,7 @@ int store_marks(struct store *s, const uint64_t *jobs, size_t n, char kind, mark
     return rc < 0 ? -1 : 0;
 }
 
-static bool add_param(void *arg, const struct mark_view *v)
+static bool params_add(void *arg, const struct mark_view *v)
 {
     struct json *o = arg, *value = NULL;
     AUTO_FREE char *name = xstrndup(v->name.p, v->name.n);
@@ -77,7 +77,7 @@ int store_params(struct store *s, uint64_t job, struct json **out, struct err *e
         return -1;
     if (!o)
         o = json_new_object();
-    if (store_marks(s, &job, 1, MARK_PARAM, add_param, o, e) < 0) {
+    if (store_marks(s, &job, 1, MARK_PARAM, params_add, o, e) < 0) {
         json_free(o);
         return -1;
     }
@@ -187,7 +187,7 @@ struct walk {
     struct series_point points[SERIES_BLOCK_MAX];
 };
 
-static int next_word(struct walk *w, struct err *e)
+static int walk_next_word(struct walk *w, struct err *e)
 {
     int rc = db_step(w->db, w->words, e);
 
@@ -209,13 +209,13 @@ static int tell_words(struct walk *w, uint64_t index, struct err *e)
                                .text = column_str(w->words, 4)};
         if (!w->fn(w->arg, &v))
             return 1;
-        if (next_word(w, e) < 0)
+        if (walk_next_word(w, e) < 0)
             return -1;
     }
     return 0;
 }
 
-static int unpack(struct walk *w, sqlite3_stmt *st, int column, size_t n, struct err *e)
+static int walk_unpack(struct walk *w, sqlite3_stmt *st, int column, size_t n, struct err *e)
 {
     struct str data = {sqlite3_column_blob(st, column), (size_t)sqlite3_column_bytes(st, column)};
 
@@ -231,7 +231,7 @@ static int tell_block(struct walk *w, sqlite3_stmt *st, struct err *e)
 {
     uint64_t first = column_u64(st, 0), n = column_u64(st, 1);
     uint32_t run = (uint32_t)sqlite3_column_int64(st, 2);
-    int rc = unpack(w, st, 3, n, e);
+    int rc = walk_unpack(w, st, 3, n, e);
 
     if (rc == 0)
         rc = tell_words(w, first, e);
@@ -268,13 +268,13 @@ static int walk_blocks(struct walk *w, struct err *e)
     return rc ? rc : tell_words(w, w->end, e);
 }
 
-static int walk(struct walk *w, struct err *e)
+static int walk_blob(struct walk *w, struct err *e)
 {
     w->words = db_query(w->db, e,
                         "SELECT idx, run, step, at_ms, text FROM word WHERE series = ?1"
                         " AND idx >= ?2 ORDER BY idx",
                         INT(w->seq), INT(w->first));
-    return next_word(w, e) < 0 ? -1 : walk_blocks(w, e);
+    return walk_next_word(w, e) < 0 ? -1 : walk_blocks(w, e);
 }
 
 int store_points(struct store *s, uint64_t job, struct str name, uint64_t first, size_t limit,
@@ -289,7 +289,7 @@ int store_points(struct store *s, uint64_t job, struct str name, uint64_t first,
     w->end = limit && limit < INT64_MAX - w->first ? w->first + limit : INT64_MAX;
     rc = d ? find_series(d, job, name, &v, &w->seq, e) : -1;
     if (rc == 0)
-        rc = walk(w, e);
+        rc = walk_blob(w, e);
     pool_return(&s->pool, d); /* resets what still stands on a row */
     return rc < 0 ? -1 : 0;
 }
@@ -309,7 +309,7 @@ static int fill_buckets(struct walk *w, const struct series_axis *a, struct seri
                  INT(w->seq), INT(a->from), INT(a->to));
     while ((rc = db_step(w->db, st, e)) == 1) {
         size_t n = (size_t)column_u64(st, 0);
-        if (unpack(w, st, 1, n, e) < 0)
+        if (walk_unpack(w, st, 1, n, e) < 0)
             return -1;
         series_fill(a, out, w->points, n);
     }

@@ -18,7 +18,7 @@ static int stand_on(struct view_reader *r, sqlite3_stmt **st, uint64_t *at, uint
     return 0;
 }
 
-static int read_spec(struct view_reader *r, uint64_t spec, struct job_view *out, struct err *e)
+static int view_read_spec(struct view_reader *r, uint64_t spec, struct job_view *out, struct err *e)
 {
     if (stand_on(r, &r->spec_st, &r->spec, spec,
                  "SELECT s.name, p.project, p.queue, p.user, p.uid, s.mcpu, s.mem_bytes, s.gpus,"
@@ -91,7 +91,7 @@ int view_read(struct view_reader *r, uint64_t seq, struct job_view *out, struct 
         .cpu_ms = sqlite3_column_int64(st, 16),
         .training = column_str(st, 17),
     };
-    if (read_spec(r, column_u64(st, 2), out, e) < 0 || read_batch(r, out, e) < 0 ||
+    if (view_read_spec(r, column_u64(st, 2), out, e) < 0 || read_batch(r, out, e) < 0 ||
         read_id(r, out, e) < 0)
         return -1;
     return 1;

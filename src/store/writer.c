@@ -96,7 +96,7 @@ undo:
 }
 
 /* A write nobody reads; it must change something, or SQLite would write no page. */
-static int probe(struct writer *w, struct err *e)
+static int writer_probe(struct writer *w, struct err *e)
 {
     return db_exec(&w->db, "UPDATE counter SET probe = probe + 1", e);
 }
@@ -177,7 +177,7 @@ static void checkpoint(struct writer *w)
 }
 
 /* The first room when idle; more while the log fills, after a commit was answered. */
-static void make_room(struct writer *w, bool idle)
+static void writer_make_room(struct writer *w, bool idle)
 {
     int64_t used = (int64_t)w->wal_pages * FRAME_BYTES;
 
@@ -231,7 +231,7 @@ static int commit_rest(struct writer *w, struct err *e)
     for (const struct batch *b = w->held; b; b = b->next)
         changes += b->changes.n - b->n_refused;
     if (!changes)
-        return probe(w, e);
+        return writer_probe(w, e);
     return try_commit(w, w->held, e);
 }
 
@@ -282,7 +282,7 @@ static void try_probe(struct writer *w)
 {
     struct err e = {0};
 
-    if (probe(w, &e) == 0) {
+    if (writer_probe(w, &e) == 0) {
         set_health(w, true);
     } else {
         w->trouble = e;
@@ -291,7 +291,7 @@ static void try_probe(struct writer *w)
 }
 
 /* One round with what was just taken from the queue. */
-static void work(struct writer *w, struct batch *taken, bool idle_asked, bool stopping)
+static void writer_work(struct writer *w, struct batch *taken, bool idle_asked, bool stopping)
 {
     bool healthy = atomic_load(&w->healthy);
 
@@ -307,7 +307,7 @@ static void work(struct writer *w, struct batch *taken, bool idle_asked, bool st
     }
     if (w->wal_pages >= w->wal_limit || (idle_asked && atomic_load(&w->healthy)))
         checkpoint(w);
-    make_room(w, idle_asked);
+    writer_make_room(w, idle_asked);
 }
 
 static void *writer_main(void *arg)
@@ -325,7 +325,7 @@ static void *writer_main(void *arg)
         batch_list_append(&w->held, taken);
         w->working = w->held != NULL;
         pthread_mutex_unlock(&w->lock);
-        work(w, taken, idle_asked, stopping);
+        writer_work(w, taken, idle_asked, stopping);
         pthread_mutex_lock(&w->lock);
         w->working = w->held != NULL;
         if (stopping && !w->queue && (!w->held || --tries_left == 0))
@@ -348,7 +348,7 @@ void writer_queue_take(struct writer *w, struct batch *b)
     pthread_cond_signal(&w->wake); /* not inside: it would wake up only to wait for the lock */
 }
 
-static int start_thread(struct writer *w, struct err *e)
+static int writer_start_thread(struct writer *w, struct err *e)
 {
     sigset_t all, before;
     pthread_condattr_t attr;
@@ -386,7 +386,7 @@ int writer_start(struct writer *w, const char *path, store_notify_fn notify, voi
     w->wal_limit = wal_page_limit(path);
     sqlite3_wal_hook(w->db.h, on_wal, w);
     w->stats.last_event = w->applier.last_event;
-    if (start_thread(w, e) < 0) {
+    if (writer_start_thread(w, e) < 0) {
         applier_done(&w->applier);
         db_done(&w->db);
         return -1;

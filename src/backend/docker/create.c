@@ -50,7 +50,7 @@ static struct str env_name(struct str s)
 }
 
 /* The value of a variable in a list of "K=V". */
-static bool env_find(const struct json *list, const char *name, struct str *out)
+static bool env_list_value(const struct json *list, const char *name, struct str *out)
 {
     for (size_t i = 0; i < json_len(list); i++) {
         struct str value, key = str_cut(json_str(json_at(list, i)), '=', &value);
@@ -73,7 +73,7 @@ static void push_variable(struct facts *f, const struct create_with *w, struct j
 
     if (w->endpoint && f->endpoint && str_eq_c(value, f->endpoint))
         push_text(env, arena_printf(&f->mem, STR_FMT "=%s", STR_ARG(name), w->endpoint));
-    else if (str_eq_c(name, "PYTHONPATH") && env_find(image, "PYTHONPATH", &own) && own.n)
+    else if (str_eq_c(name, "PYTHONPATH") && env_list_value(image, "PYTHONPATH", &own) && own.n)
         push_text(env, arena_printf(&f->mem, STR_FMT ":" STR_FMT, STR_ARG(s), STR_ARG(own)));
     else
         json_push_take(env, json_new_str(s));
@@ -177,7 +177,7 @@ static void set_ports(struct json *body, struct json *host, const struct facts *
 
 /* NVIDIA: by request of the devices planned.  AMD: the device files; which of them it uses is in
  * ROCR_VISIBLE_DEVICES. */
-static void set_gpus(struct json *host, const struct facts *f)
+static void create_set_gpus(struct json *host, const struct facts *f)
 {
     const struct json *gpus = json_get(f->doc, "gpus");
     struct json *list, *one;
@@ -252,7 +252,7 @@ static void set_host(struct json *body, struct facts *f, const struct engine *g,
 
     json_set_take(host, "Binds", json_copy(json_get(f->doc, "mounts")));
     set_limits(host, f);
-    set_gpus(host, f);
+    create_set_gpus(host, f);
     set_groups(host, f, g, w);
     set_log(host, g);
     set_flag(host, "Init", !w->no_init && facts_flag(f, "init", true));

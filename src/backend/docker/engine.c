@@ -79,9 +79,9 @@ static int no_engine(const struct engine *g, struct err *e)
                    g->path, strerrordesc_np(errno) ?: "unknown error", hint);
 }
 
-static int stream_open(struct engine_stream **out, const struct engine *g, const char *method,
-                       const char *path, const struct json *body, engine_bytes_fn fn, void *arg,
-                       struct err *e)
+static int stream_request(struct engine_stream **out, const struct engine *g, const char *method,
+                          const char *path, const struct json *body, engine_bytes_fn fn, void *arg,
+                          struct err *e)
 {
     AUTO_FREE char *text = body ? json_text(body) : NULL;
     struct http_request request = {method, path, .body = str_of(text ? text : ""), .close = true};
@@ -103,7 +103,7 @@ static int stream_open(struct engine_stream **out, const struct engine *g, const
 int engine_stream_open(struct engine_stream **out, const struct engine *g, const char *method,
                        const char *path, engine_bytes_fn fn, void *arg, struct err *e)
 {
-    return stream_open(out, g, method, path, NULL, fn, arg, e);
+    return stream_request(out, g, method, path, NULL, fn, arg, e);
 }
 
 void engine_stream_free(struct engine_stream *s)
@@ -165,7 +165,7 @@ int engine_ask(const struct engine *g, const char *method, const char *path,
     struct json *tree = NULL;
 
     buf_init(&text, ENGINE_BODY_MAX);
-    if (stream_open(&s, g, method, path, body, collect, &text, e) < 0)
+    if (stream_request(&s, g, method, path, body, collect, &text, e) < 0)
         return -1;
     int rc = read_whole(s, limit_ms, e);
     *status = engine_stream_status(s);
@@ -249,7 +249,7 @@ int engine_call(const struct engine *g, const char *method, const char *path,
 
 /* ---- who it is ---- */
 
-static bool has_word(const struct json *list, const char *key, const char *word)
+static bool list_has_word(const struct json *list, const char *key, const char *word)
 {
     for (size_t i = 0; i < json_len(list); i++) {
         const struct json *one = json_at(list, i), *v = key ? json_get(one, key) : one;
@@ -273,8 +273,8 @@ int engine_open(struct engine *g, const char *given, struct err *e)
         engine_done(g);
         return -1;
     }
-    g->podman = has_word(json_get(version, "Components"), "Name", "Podman");
-    g->rootless = has_word(json_get(info, "SecurityOptions"), NULL, "rootless");
+    g->podman = list_has_word(json_get(version, "Components"), "Name", "Podman");
+    g->rootless = list_has_word(json_get(info, "SecurityOptions"), NULL, "rootless");
     json_free(version);
     json_free(info);
     return 0;
@@ -300,7 +300,7 @@ int engine_survey(const char *given, struct buf *text, struct err *e)
     if (rc == 0) {
         const struct json *version = json_get(answer, "Version");
         struct str v = json_type(version) == JSON_STR ? json_str(version) : STR("?");
-        bool podman = has_word(json_get(answer, "Components"), "Name", "Podman");
+        bool podman = list_has_word(json_get(answer, "Components"), "Name", "Podman");
         buf_addf(text, "%s " STR_FMT " answers at %s", podman ? "Podman" : "Docker", STR_ARG(v),
                  g.path);
     }

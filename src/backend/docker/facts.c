@@ -27,7 +27,7 @@ static const char *text(struct facts *f, const struct json *from, const char *ke
     return json_type(v) == JSON_STR ? arena_strndup(&f->mem, json_str(v).p, json_str(v).n) : NULL;
 }
 
-static int64_t number(const struct json *from, const char *key)
+static int64_t fact_number(const struct json *from, const char *key)
 {
     const struct json *v = json_get(from, key);
 
@@ -60,12 +60,12 @@ int facts_parse(struct facts *f, struct str json, struct err *e)
     f->run_dir = text(f, d, "run_dir");
     f->endpoint = text(f, d, "endpoint");
     f->ports_addr = text(f, d, "ports_addr");
-    f->key = (struct run_key){(uint64_t)number(d, "job"), (uint32_t)number(d, "run")};
-    f->mem_bytes = number(d, "mem");
-    f->mcpu = number(d, "mcpu");
-    f->grace_ms = number(d, "grace_ms");
-    f->uid = (uint32_t)number(d, "uid");
-    f->gid = (uint32_t)number(d, "gid");
+    f->key = (struct run_key){(uint64_t)fact_number(d, "job"), (uint32_t)fact_number(d, "run")};
+    f->mem_bytes = fact_number(d, "mem");
+    f->mcpu = fact_number(d, "mcpu");
+    f->grace_ms = fact_number(d, "grace_ms");
+    f->uid = (uint32_t)fact_number(d, "uid");
+    f->gid = (uint32_t)fact_number(d, "gid");
     if (f->home && f->image && f->run_dir && f->key.job && f->key.run) {
         container_name(f->home, f->key, f->name);
         return 0;

@@ -119,7 +119,7 @@ static short wants(const struct way *w, int i)
     return (short)((reads ? POLLIN : 0) | (writes ? POLLOUT : 0));
 }
 
-static void turn(struct gateway *g)
+static void gateway_turn(struct gateway *g)
 {
     struct pollfd fds[1 + 2 * WAYS_MAX];
     size_t n = g->ways.n;
@@ -148,7 +148,7 @@ static void turn(struct gateway *g)
 static void *gateway_thread(void *arg)
 {
     for (;;)
-        turn(arg);
+        gateway_turn(arg);
     return NULL;
 }
 

@@ -70,7 +70,7 @@ char *pull_path(const char *image)
 
 /* ---- what the engine says ---- */
 
-static struct str text_of(const struct json *o, const char *key)
+static struct str pull_text(const struct json *o, const char *key)
 {
     const struct json *v = json_get(o, key);
 
@@ -105,7 +105,7 @@ static void on_layer(struct pull *p, struct str status, const struct json *o)
 
     if (str_starts(status, STR("Pulling from"))) /* its id is the tag */
         return;
-    l = layer_of(p, text_of(o, "id"));
+    l = layer_of(p, pull_text(o, "id"));
     if (!l)
         return;
     if (str_eq_c(status, "Downloading")) {
@@ -153,12 +153,12 @@ static void on_object(struct pull *p, struct str line)
 
     if (!str_trim(line).n || json_parse(str_trim(line), "progress", &o, &e) < 0)
         return; /* a form of progress we do not know; whether it is there is asked afterwards */
-    if (text_of(o, "error").n)
-        keep_trouble(p, text_of(o, "error"));
-    else if (text_of(o, "message").n) /* refused at once, by status */
-        keep_trouble(p, text_of(o, "message"));
+    if (pull_text(o, "error").n)
+        keep_trouble(p, pull_text(o, "error"));
+    else if (pull_text(o, "message").n) /* refused at once, by status */
+        keep_trouble(p, pull_text(o, "message"));
     else
-        on_layer(p, text_of(o, "status"), o);
+        on_layer(p, pull_text(o, "status"), o);
     json_free(o);
     int64_t now = clock_mono(&clock_system);
     if (p->layers.n && now - p->said_ms >= SAY_EVERY_MS) {

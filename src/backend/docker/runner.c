@@ -42,7 +42,7 @@ enum {
 
 /* ---- the log ---- */
 
-static void write_out(int fd, struct str s)
+static void stream_write(int fd, struct str s)
 {
     while (s.n > 0) {
         ssize_t n = write(fd, s.p, s.n);
@@ -66,13 +66,13 @@ void runner_say(const char *fmt, ...)
     buf_vaddf(&b, fmt, ap);
     va_end(ap);
     buf_addc(&b, '\n');
-    write_out(STDERR_FILENO, buf_str(&b));
+    stream_write(STDERR_FILENO, buf_str(&b));
 }
 
 static bool on_output(void *arg, int stream, struct str bytes)
 {
     (void)arg;
-    write_out(stream == 2 ? STDERR_FILENO : STDOUT_FILENO, bytes);
+    stream_write(stream == 2 ? STDERR_FILENO : STDOUT_FILENO, bytes);
     return true;
 }
 
@@ -139,7 +139,7 @@ static _Noreturn void end_as(int code)
 
 /* ---- signals ---- */
 
-static int watch_signals(void)
+static int runner_watch_signals(void)
 {
     static const int ours[] = {SIGSEGV, SIGBUS, SIGILL,  SIGFPE, SIGABRT,
                                SIGTRAP, SIGSYS, SIGCHLD, SIGPIPE};
@@ -161,7 +161,7 @@ static bool stop_answer(void *arg, struct str piece)
 }
 
 /* TERM (or what the image says), the grace, KILL: all of it by the engine. */
-static void ask_to_stop(struct runner *r)
+static void container_stop(struct runner *r)
 {
     AUTO_FREE char *after = xasprintf("/stop?t=%lld", (long long)((r->f.grace_ms + 999) / 1000));
     AUTO_FREE char *path = engine_path("/containers/", r->f.name, after);
@@ -199,7 +199,7 @@ void runner_signals(struct runner *r)
             pass_on(r, signo);
         } else if (!r->stopping) {
             r->stopping = true;
-            ask_to_stop(r);
+            container_stop(r);
         }
     }
 }
@@ -297,7 +297,7 @@ static void on_stop_read(struct runner *r)
 }
 
 /* Until something is to do; false: the engine is lost. */
-static bool turn(struct runner *r)
+static bool runner_wait(struct runner *r)
 {
     struct engine_stream *s[] = {r->output, r->wait, r->stop};
     struct pollfd fds[1 + ARRAY_SIZE(s)] = {{.fd = r->signals, .events = POLLIN}};
@@ -334,7 +334,7 @@ static void nap(struct runner *r, int64_t ms)
 }
 
 /* Back in touch: 0; the engine is still away: -1 with ERR_UNAVAILABLE. */
-static int resume(struct runner *r, struct err *e)
+static int runner_reconnect(struct runner *r, struct err *e)
 {
     AUTO_FREE char *path = engine_path("/containers/", r->f.name, "/json");
 
@@ -343,7 +343,7 @@ static int resume(struct runner *r, struct err *e)
     if (open_output(r, "/logs?follow=1&stdout=1&stderr=1", e) < 0 || open_wait(r, e) < 0)
         return err_set(e, ERR_UNAVAILABLE, "gone again");
     if (r->stopping)
-        ask_to_stop(r);
+        container_stop(r);
     r->lost = false;
     r->drain_ms = 0;
     return 0;
@@ -357,7 +357,7 @@ static void find_engine(struct runner *r)
 
     if (!r->was_started)
         nap(r, RETRY_MS); /* an engine that hangs up on us again and again is not asked faster */
-    while (resume(r, &e) < 0) {
+    while (runner_reconnect(r, &e) < 0) {
         if (e.code == ERR_NOT_FOUND)
             runner_fail(r, "gone", r->f.name,
                         "container %s is gone: somebody removed it, or the engine lost it",
@@ -372,10 +372,10 @@ static void find_engine(struct runner *r)
     }
 }
 
-static void follow(struct runner *r)
+static void container_follow(struct runner *r)
 {
     while (r->code < 0 || !r->output_done)
-        if (!turn(r))
+        if (!runner_wait(r))
             find_engine(r);
 }
 
@@ -386,7 +386,7 @@ static bool has_words(const char *text, const char *a, const char *b)
     return strstr(text, a) && strstr(text, b);
 }
 
-static _Noreturn void start_failed(struct runner *r, const struct err *e)
+static _Noreturn void container_start_failed(struct runner *r, const struct err *e)
 {
     const struct json *command = json_get(r->f.doc, "command");
     struct str word = json_len(command) ? json_str(json_at(command, 0)) : STR("");
@@ -401,7 +401,7 @@ static _Noreturn void start_failed(struct runner *r, const struct err *e)
     runner_fail(r, "container", r->f.image, "the container cannot be started: %s", e->text);
 }
 
-static int start(struct runner *r, struct err *e)
+static int container_start(struct runner *r, struct err *e)
 {
     AUTO_FREE char *path = engine_path("/containers/", r->f.name, "/start");
 
@@ -433,7 +433,7 @@ static int attach(struct runner *r, struct err *e)
     return err_set(e, ERR_INTERNAL, "%s", text);
 }
 
-static void begin(struct runner *r)
+static void runner_begin(struct runner *r)
 {
     struct err e = {0};
 
@@ -443,13 +443,13 @@ static void begin(struct runner *r)
         return;
     }
     runner_signals(r); /* last chance to end without having begun */
-    int rc = attach(r, &e) < 0 ? -1 : start(r, &e);
+    int rc = attach(r, &e) < 0 ? -1 : container_start(r, &e);
     if (rc < 0 && setup_without_init(r, &e)) {
         setup_create(r);
-        rc = attach(r, &e) < 0 ? -1 : start(r, &e);
+        rc = attach(r, &e) < 0 ? -1 : container_start(r, &e);
     }
     if (rc < 0)
-        start_failed(r, &e);
+        container_start_failed(r, &e);
     r->started = true;
     if (open_wait(r, &e) < 0)
         lose_engine(r);
@@ -460,7 +460,7 @@ static void begin(struct runner *r)
 /* ---- all of it ---- */
 
 /* What a status does not tell: whether it ran out of memory. */
-static void judge(struct runner *r)
+static void runner_read_oom(struct runner *r)
 {
     AUTO_FREE char *path = engine_path("/containers/", r->f.name, "/json");
     struct json *about = NULL;
@@ -514,7 +514,7 @@ static char *facts_text(void)
 
 void container_run(void)
 {
-    struct runner r = {.signals = watch_signals(), .code = -1};
+    struct runner r = {.signals = runner_watch_signals(), .code = -1};
     AUTO_FREE char *text = facts_text();
     struct err e = {0};
 
@@ -534,9 +534,9 @@ void container_run(void)
     setup_image(&r);
     setup_network(&r);
     setup_create(&r);
-    begin(&r);
-    follow(&r);
-    judge(&r);
+    runner_begin(&r);
+    container_follow(&r);
+    runner_read_oom(&r);
     remove_container(&r);
     end_as(r.code);
 }

@@ -114,7 +114,7 @@ static int image_look(struct runner *r, struct err *e)
     return 0;
 }
 
-static void say_line(const char *text)
+static void setup_print_line(const char *text)
 {
     runner_say("%s", text);
 }
@@ -126,7 +126,7 @@ static int pull(struct runner *r, struct err *e)
     struct engine_stream *s = NULL;
     int more = 1;
 
-    struct pull *p = pull_new(r->f.image, say_line);
+    struct pull *p = pull_new(r->f.image, setup_print_line);
     if (engine_stream_open(&s, &r->g, "POST", path, pull_feed, p, e) < 0) {
         pull_free(p);
         return -1;

@@ -81,7 +81,7 @@ static void limits_upwards(const char *mount, struct str path, struct limits *l)
     }
 }
 
-static struct limits cgroup_limits(void)
+static struct limits detect_cgroup_limits(void)
 {
     struct limits l = {0};
     AUTO_FREE char *text = NULL;
@@ -139,7 +139,7 @@ static int64_t conf_int(const struct json *conf, const char *key, int64_t unset)
 
 void detect_node(struct node *node, const struct json *conf)
 {
-    struct limits l = cgroup_limits();
+    struct limits l = detect_cgroup_limits();
     int64_t slots = conf_int(conf, "slots", 0);
 
     if (gethostname(node->name, sizeof(node->name) - 1) < 0 || !node->name[0])

@@ -147,7 +147,7 @@ static int by_run(const void *x, const void *y)
 }
 
 /* The largest sum over the devices of each run. */
-static void fold(struct gpu_look *l, const struct share *s, size_t n)
+static void look_fold_runs(struct gpu_look *l, const struct share *s, size_t n)
 {
     int64_t sum = 0;
 
@@ -201,7 +201,7 @@ void gpu_attribute(struct gpu_look *l, gpu_owner_fn owner, void *arg)
     }
     if (shares.n)
         qsort(shares.p, shares.n, sizeof(*shares.p), by_run);
-    fold(l, shares.p, shares.n);
+    look_fold_runs(l, shares.p, shares.n);
     for (size_t i = 0; i < l->devices.n; i++)
         l->devices.p[i].foreign_bytes = foreign_bytes(&l->devices.p[i], &per[i]);
     vec_done(&shares);

@@ -42,7 +42,8 @@ struct teller {
     void *arg;
 };
 
-__attribute__((format(printf, 2, 3))) static void tell(const struct teller *t, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static void node_notice(const struct teller *t,
+                                                              const char *fmt, ...)
 {
     char text[400];
     va_list ap;
@@ -54,7 +55,8 @@ __attribute__((format(printf, 2, 3))) static void tell(const struct teller *t, c
 }
 
 /* `at`: its place in the look. */
-static struct device *find(struct node *n, const struct device *seen, size_t at, const bool *taken)
+static struct device *node_device_find(struct node *n, const struct device *seen, size_t at,
+                                       const bool *taken)
 {
     if (at < n->n_devices && seen->uuid[0] && !strcmp(n->devices[at].uuid, seen->uuid) &&
         !taken[at])
@@ -76,16 +78,16 @@ static struct device *find(struct node *n, const struct device *seen, size_t at,
 static void tell_change(const struct teller *t, const struct device *was, const struct device *now)
 {
     if (was->state != DEVICE_LOST && now->state == DEVICE_LOST)
-        tell(t,
-             "GPU %d (%s, %s) is lost: %s; nothing is placed on it until it answers again, "
-             "%s or dmesg may tell more",
-             (int)now->index, now->kind, now->uuid, now->trouble,
-             now->vendor == DEVICE_AMD ? "rocm-smi" : "nvidia-smi");
+        node_notice(t,
+                    "GPU %d (%s, %s) is lost: %s; nothing is placed on it until it answers again, "
+                    "%s or dmesg may tell more",
+                    (int)now->index, now->kind, now->uuid, now->trouble,
+                    now->vendor == DEVICE_AMD ? "rocm-smi" : "nvidia-smi");
     else if (was->state == DEVICE_LOST && now->state != DEVICE_LOST)
-        tell(t, "GPU %d (%s, %s) is back", (int)now->index, now->kind, now->uuid);
+        node_notice(t, "GPU %d (%s, %s) is back", (int)now->index, now->kind, now->uuid);
     else if (was->state == DEVICE_OK && now->state == DEVICE_EXCLUDED)
-        tell(t, "GPU %d (%s, %s) is not used any more: %s", (int)now->index, now->kind, now->uuid,
-             now->trouble);
+        node_notice(t, "GPU %d (%s, %s) is not used any more: %s", (int)now->index, now->kind,
+                    now->uuid, now->trouble);
 }
 
 static void update_one(struct device *d, const struct device *seen, int64_t wall_ms,
@@ -124,7 +126,7 @@ void gpu_node_update(struct node *n, const struct gpu_look *l, int64_t wall_ms,
     AUTO_FREE bool *taken = xcalloc(n->n_devices + 1, sizeof(*taken));
 
     for (size_t i = 0; i < l->devices.n; i++) {
-        struct device *d = find(n, &l->devices.p[i], i, taken);
+        struct device *d = node_device_find(n, &l->devices.p[i], i, taken);
         if (!d)
             continue;
         taken[d - n->devices] = true;

@@ -133,7 +133,7 @@ static int bind_symbols(struct nvml *n, struct err *e)
     return 0;
 }
 
-static const char *error_text(const struct nvml *n, int rc, char out[40])
+static const char *nvml_error_text(const struct nvml *n, int rc, char out[40])
 {
     const char *text = n->error_string ? n->error_string(rc) : NULL;
 
@@ -262,7 +262,7 @@ static void mark_lost(struct nvml *n, struct device *d, int rc)
     if (d->state == DEVICE_LOST)
         return;
     d->state = DEVICE_LOST;
-    snprintf(d->trouble, sizeof(d->trouble), "%s", error_text(n, rc, number));
+    snprintf(d->trouble, sizeof(d->trouble), "%s", nvml_error_text(n, rc, number));
     n->doubtful = true;
 }
 
@@ -294,8 +294,8 @@ static void read_gauges(struct nvml *n, nvml_device dev, struct device *d)
 }
 
 /* A GPU or a slice of one.  False when it does not even tell its name. */
-static bool read_device(struct nvml *n, nvml_device dev, int32_t ordinal, struct gpu_look *out,
-                        int *rc)
+static bool nvml_read_device(struct nvml *n, nvml_device dev, int32_t ordinal, struct gpu_look *out,
+                             int *rc)
 {
     char uuid[TEXT_MAX] = "", name[TEXT_MAX] = "";
 
@@ -330,7 +330,7 @@ static bool read_slices(struct nvml *n, nvml_device dev, int32_t ordinal, struct
     for (unsigned i = 0; i < MIN(max, (unsigned)MIG_SLICES_MAX); i++) {
         nvml_device slice;
         if (n->mig_handle(dev, i, &slice) == NVML_SUCCESS)
-            read_device(n, slice, ordinal, out, &rc);
+            nvml_read_device(n, slice, ordinal, out, &rc);
     }
     return true;
 }
@@ -366,7 +366,7 @@ static void read_place(struct nvml *n, unsigned i, struct gpu_look *out)
     k->sliced = read_slices(n, dev, (int32_t)i, out);
     if (k->sliced)
         return;
-    if (!read_device(n, dev, (int32_t)i, out, &rc)) {
+    if (!nvml_read_device(n, dev, (int32_t)i, out, &rc)) {
         read_lost(n, i, rc, out);
         return;
     }
@@ -378,7 +378,7 @@ static void read_place(struct nvml *n, unsigned i, struct gpu_look *out)
     d->mem_bytes = k->mem_bytes;
 }
 
-static int bring_up(struct nvml *n)
+static int nvml_start(struct nvml *n)
 {
     int64_t now = clock_mono(&clock_system);
 
@@ -397,14 +397,14 @@ static void nvml_read(void *self, struct gpu_look *out)
     struct nvml *n = self;
     unsigned count = 0;
     char version[TEXT_MAX] = "", number[40];
-    int rc = bring_up(n);
+    int rc = nvml_start(n);
 
     n->doubtful = false;
     if (rc == NVML_SUCCESS)
         rc = n->count(&count);
     if (rc != NVML_SUCCESS) {
         n->doubtful = true;
-        gpu_look_say(out, "NVML (%s): %s", n->path, error_text(n, rc, number));
+        gpu_look_say(out, "NVML (%s): %s", n->path, nvml_error_text(n, rc, number));
         return;
     }
     if (n->driver_version)

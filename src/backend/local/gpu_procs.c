@@ -121,7 +121,7 @@ static void add_root(struct gpu_procs *p, int64_t pid, const struct gpu_run *run
     map_u64_put(&p->roots, (uint64_t)pid, r);
 }
 
-static void add_run(struct gpu_procs *p, const struct gpu_run *run)
+static void procs_add_run(struct gpu_procs *p, const struct gpu_run *run)
 {
     struct proc_stat st;
     uint64_t id;
@@ -149,12 +149,12 @@ void gpu_procs_runs(struct gpu_procs *p, const struct gpu_run *runs, size_t n)
     p->n_runs = n;
     p->digest = 0xcbf29ce484222325u;
     for (size_t i = 0; i < n; i++)
-        add_run(p, &runs[i]);
+        procs_add_run(p, &runs[i]);
     if (p->digest != before)
         p->serial++;
 }
 
-static const struct gpu_run *run_find(const struct gpu_procs *p, struct run_key key)
+static const struct gpu_run *procs_find_run(const struct gpu_procs *p, struct run_key key)
 {
     uint64_t id;
 
@@ -235,7 +235,7 @@ static bool by_environ(const struct gpu_procs *p, int32_t pid, struct run_key *o
             continue;
         if (!mark_parse(p, at + sizeof(name) - 1, out))
             return false;
-        const struct gpu_run *r = run_find(p, *out);
+        const struct gpu_run *r = procs_find_run(p, *out);
         return !r || same_user(p, pid, r->pid);
     }
     return false;
@@ -249,7 +249,7 @@ static enum gpu_owner doubt(struct verdict *v)
     return again ? GPU_OWNER_STRANGER : GPU_OWNER_UNCLEAR;
 }
 
-static void judge(struct gpu_procs *p, int32_t pid, uint64_t start, struct verdict *v)
+static void process_classify(struct gpu_procs *p, int32_t pid, uint64_t start, struct verdict *v)
 {
     v->start = start;
     v->serial = p->serial;
@@ -273,11 +273,11 @@ enum gpu_owner gpu_procs_owner(struct gpu_procs *p, int32_t pid, struct run_key 
     if (!stat_read(p, pid, &st))
         return doubt(v);
     if (v->start != st.start || !v->serial || (!v->key.job && v->serial != p->serial))
-        judge(p, pid, st.start, v);
+        process_classify(p, pid, st.start, v);
     *out = v->key;
     if (!v->key.job)
         return GPU_OWNER_STRANGER;
-    return run_find(p, v->key) ? GPU_OWNER_RUN : doubt(v);
+    return procs_find_run(p, v->key) ? GPU_OWNER_RUN : doubt(v);
 }
 
 void gpu_procs_sweep(struct gpu_procs *p)

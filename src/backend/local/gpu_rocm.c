@@ -62,7 +62,7 @@ static void rocm_close(void *self)
     free(r);
 }
 
-static int bring_up(struct rocm *r, struct err *e)
+static int rocm_start(struct rocm *r, struct err *e)
 {
     uint32_t n = 0;
 
@@ -99,14 +99,14 @@ static void *rocm_open(struct err *e)
         free(r);
         return NULL;
     }
-    if (bring_up(r, e) < 0) {
+    if (rocm_start(r, e) < 0) {
         rocm_close(r);
         return NULL;
     }
     return r;
 }
 
-static void read_device(struct rocm *r, uint32_t i, struct gpu_look *out)
+static void rocm_read_device(struct rocm *r, uint32_t i, struct gpu_look *out)
 {
     struct device *d = gpu_look_device(out, DEVICE_AMD, (int32_t)i);
     uint64_t v = 0;
@@ -186,7 +186,7 @@ static void rocm_read(void *self, struct gpu_look *out)
     gpu_look_say(out, "ROCm SMI (%s)", r->path);
     n = MIN(n, (uint32_t)NODE_MAX_GPUS);
     for (uint32_t i = 0; i < n; i++)
-        read_device(r, i, out);
+        rocm_read_device(r, i, out);
     read_processes(r, first, n, out);
 }
 

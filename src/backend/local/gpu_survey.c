@@ -32,7 +32,7 @@ static void say_kinds(const struct gpu_look *l, struct buf *text)
     }
 }
 
-static int judge(const struct gpu_look *l, struct err *e)
+static int survey_check(const struct gpu_look *l, struct err *e)
 {
     size_t lost = 0;
     const char *why = "";
@@ -71,7 +71,7 @@ int gpu_survey(struct buf *text, struct err *e)
     }
     say_kinds(&look, text);
     buf_addf(text, ", seen by %s", look.drivers);
-    int rc = judge(&look, e);
+    int rc = survey_check(&look, e);
     gpu_look_done(&look);
     return rc;
 }

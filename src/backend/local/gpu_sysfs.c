@@ -28,7 +28,7 @@ static const char *env_or(const char *name, const char *otherwise)
     return v && *v ? v : otherwise;
 }
 
-static bool read_text(const char *dir, const char *name, char *out, size_t max)
+static bool sysfs_read_text(const char *dir, const char *name, char *out, size_t max)
 {
     AUTO_FREE char *path = path_join(dir, name), *text = NULL;
     size_t n;
@@ -40,11 +40,12 @@ static bool read_text(const char *dir, const char *name, char *out, size_t max)
     return s.n > 0;
 }
 
-static bool read_int(const char *dir, const char *name, int64_t *out)
+static bool sysfs_read_int(const char *dir, const char *name, int64_t *out)
 {
     char text[64];
 
-    return read_text(dir, name, text, sizeof(text)) && str_to_i64(str_of(text), out) && *out >= 0;
+    return sysfs_read_text(dir, name, text, sizeof(text)) && str_to_i64(str_of(text), out) &&
+           *out >= 0;
 }
 
 /* ---- devices ---- */
@@ -54,7 +55,7 @@ static void read_pci(struct card *c)
 {
     char text[4096];
 
-    if (!read_text(c->dir, "uevent", text, sizeof(text)))
+    if (!sysfs_read_text(c->dir, "uevent", text, sizeof(text)))
         return;
     for (struct str rest = str_of(text), line; rest.n;) {
         line = str_cut(rest, '\n', &rest);
@@ -64,7 +65,7 @@ static void read_pci(struct card *c)
     }
 }
 
-static int by_number(const void *x, const void *y)
+static int card_by_number(const void *x, const void *y)
 {
     const struct card *a = x, *b = y;
 
@@ -87,7 +88,7 @@ static void cards_read(const struct sysfs *s, struct cards *out)
             !str_to_i64(str_of(ent->d_name + 4), &c.number))
             continue; /* "card0-DP-1" is a connector */
         int n = snprintf(c.dir, sizeof(c.dir), "%s/%s/device", s->drm, ent->d_name);
-        if (n >= PATH_BYTES || !read_text(c.dir, "vendor", vendor, sizeof(vendor)) ||
+        if (n >= PATH_BYTES || !sysfs_read_text(c.dir, "vendor", vendor, sizeof(vendor)) ||
             strcmp(vendor, "0x1002") != 0)
             continue;
         read_pci(&c);
@@ -97,7 +98,7 @@ static void cards_read(const struct sysfs *s, struct cards *out)
     if (d)
         closedir(d);
     if (out->n)
-        qsort(out->p, out->n, sizeof(*out->p), by_number);
+        qsort(out->p, out->n, sizeof(*out->p), card_by_number);
 }
 
 static void read_power(const struct card *c, struct device *d)
@@ -110,8 +111,8 @@ static void read_power(const struct card *c, struct device *d)
         if (ent->d_name[0] == '.')
             continue;
         AUTO_FREE char *one = path_join(dir, ent->d_name);
-        if (read_int(one, "power1_average", &microwatts) ||
-            read_int(one, "power1_input", &microwatts))
+        if (sysfs_read_int(one, "power1_average", &microwatts) ||
+            sysfs_read_int(one, "power1_input", &microwatts))
             d->power_mw = (int32_t)MIN(microwatts / 1000, (int64_t)INT32_MAX);
     }
     if (all)
@@ -124,21 +125,21 @@ static void read_card(const struct card *c, int32_t ordinal, struct gpu_look *ou
     char text[64];
     int64_t v;
 
-    if (read_text(c->dir, "unique_id", text, sizeof(text)))
+    if (sysfs_read_text(c->dir, "unique_id", text, sizeof(text)))
         snprintf(d->uuid, sizeof(d->uuid), "GPU-%.32s", text);
     else
         snprintf(d->uuid, sizeof(d->uuid), "amd-%s", c->pci);
-    if (!read_text(c->dir, "product_name", d->kind, sizeof(d->kind)))
+    if (!sysfs_read_text(c->dir, "product_name", d->kind, sizeof(d->kind)))
         snprintf(d->kind, sizeof(d->kind), "AMD GPU %.20s",
-                 read_text(c->dir, "device", text, sizeof(text)) ? text : "");
-    if (!read_int(c->dir, "mem_info_vram_total", &d->mem_bytes) ||
-        !read_int(c->dir, "mem_info_vram_used", &d->used_bytes)) {
+                 sysfs_read_text(c->dir, "device", text, sizeof(text)) ? text : "");
+    if (!sysfs_read_int(c->dir, "mem_info_vram_total", &d->mem_bytes) ||
+        !sysfs_read_int(c->dir, "mem_info_vram_used", &d->used_bytes)) {
         d->state = DEVICE_LOST;
         snprintf(d->trouble, sizeof(d->trouble), "card%" PRId64 " does not tell its memory",
                  c->number);
         return;
     }
-    if (read_int(c->dir, "gpu_busy_percent", &v))
+    if (sysfs_read_int(c->dir, "gpu_busy_percent", &v))
         d->busy_percent = (int32_t)MIN(v, 100);
     read_power(c, d);
 }
@@ -197,7 +198,7 @@ static void clients_of(const char *dir, struct clients *out)
         if (n < 9 || memcmp(to, "/dev/dri/", 9) != 0)
             continue;
         snprintf(name, sizeof(name), "fdinfo/%s", ent->d_name);
-        if (!read_text(dir, name, text, sizeof(text)) || !drm_client_parse(str_of(text), &c))
+        if (!sysfs_read_text(dir, name, text, sizeof(text)) || !drm_client_parse(str_of(text), &c))
             continue;
         bool again = false;
         for (size_t i = 0; i < out->n; i++)

@@ -67,16 +67,16 @@ static void looker_free(struct looker *k)
     free(k);
 }
 
-static enum gpu_owner owner_of(void *arg, int32_t pid, struct run_key *out)
+static enum gpu_owner watch_process_owner(void *arg, int32_t pid, struct run_key *out)
 {
     return gpu_procs_owner(arg, pid, out);
 }
 
-static void look(struct looker *k)
+static void looker_look(struct looker *k)
 {
     gpu_procs_runs(k->procs, k->runs, k->n_runs);
     gpu_sources_read(&k->sources, &k->look);
-    gpu_attribute(&k->look, owner_of, k->procs);
+    gpu_attribute(&k->look, watch_process_owner, k->procs);
     gpu_procs_sweep(k->procs);
 }
 
@@ -94,7 +94,7 @@ static bool await(struct looker *k)
 }
 
 /* False: nobody waits for it any more. */
-static bool answer(struct looker *k)
+static bool looker_answer(struct looker *k)
 {
     const uint64_t one = 1;
 
@@ -116,8 +116,8 @@ static void *looker_thread(void *arg)
     while (await(k)) {
         if (!k->sources.n && !k->sources.lacking[0])
             gpu_sources_open(&k->sources);
-        look(k);
-        if (!answer(k))
+        looker_look(k);
+        if (!looker_answer(k))
             break;
     }
     looker_free(k);
@@ -146,7 +146,7 @@ static struct looker *looker_new(uint64_t home_mark)
 
 /* ---- asking ---- */
 
-static void ask(struct gpu_watch *w)
+static void watch_request_look(struct gpu_watch *w)
 {
     struct looker *k = w->looker;
 
@@ -170,7 +170,8 @@ static bool under_way(struct gpu_watch *w)
     return busy;
 }
 
-__attribute__((format(printf, 2, 3))) static void tell(struct gpu_watch *w, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static void watch_notice(struct gpu_watch *w, const char *fmt,
+                                                               ...)
 {
     char text[400];
     va_list ap;
@@ -191,13 +192,14 @@ static void on_due(void *arg)
     struct gpu_watch *w = arg;
 
     if (!under_way(w)) {
-        ask(w);
+        watch_request_look(w);
     } else if (!w->told_slow && clock_mono(&clock_system) - w->asked_ms >= SLOW_MS) {
         w->told_slow = true;
-        tell(w,
-             "the GPU driver has not answered for %d s: memory and load of the GPUs are as they "
-             "were then; nvidia-smi or dmesg may tell more",
-             SLOW_MS / 1000);
+        watch_notice(
+            w,
+            "the GPU driver has not answered for %d s: memory and load of the GPUs are as they "
+            "were then; nvidia-smi or dmesg may tell more",
+            SLOW_MS / 1000);
     }
     timer_start(w->timer, period(w), 0); /* when it answers, this is put off */
 }
@@ -234,8 +236,9 @@ static void tell_more(struct gpu_watch *w)
     if (w->told_more || w->conf.gpus >= 0 || l->devices.n <= w->conf.node->n_devices)
         return;
     w->told_more = true;
-    tell(w, "%zu GPUs answer now, %zu did when the daemon started; restart it to use all of them",
-         l->devices.n, w->conf.node->n_devices);
+    watch_notice(
+        w, "%zu GPUs answer now, %zu did when the daemon started; restart it to use all of them",
+        l->devices.n, w->conf.node->n_devices);
 }
 
 static void on_looked(void *arg, int events UNUSED, int error UNUSED)
@@ -246,7 +249,7 @@ static void on_looked(void *arg, int events UNUSED, int error UNUSED)
     if (read(w->looker->fd, &n, sizeof(n)) < 0 || under_way(w))
         return;
     if (w->told_slow)
-        tell(w, "the GPU driver answers again");
+        watch_notice(w, "the GPU driver answers again");
     w->told_slow = false;
     for (size_t i = 0; !w->started && i < w->conf.node->n_devices; i++)
         if (w->conf.node->devices[i].state == DEVICE_LOST)
@@ -312,7 +315,7 @@ static int64_t busy_period(void)
     return said && str_to_i64(str_of(said), &ms) && ms >= PERIOD_MIN_MS ? ms : BUSY_MS;
 }
 
-static int start_thread(struct gpu_watch *w, struct err *e)
+static int looker_start(struct gpu_watch *w, struct err *e)
 {
     w->looker = looker_new(w->conf.home_mark);
     if (!w->looker)
@@ -337,11 +340,11 @@ int gpu_watch_open(struct gpu_watch **out, const struct gpu_watch_conf *conf, st
     struct gpu_watch *w = xcalloc(1, sizeof(*w));
     w->conf = *conf;
     w->busy_ms = busy_period();
-    if (start_thread(w, e) < 0) {
+    if (looker_start(w, e) < 0) {
         free(w);
         return -1;
     }
-    ask(w);
+    watch_request_look(w);
     bool seen = wait_first(w), blind = !seen || !w->looker->sources.n;
     gpu_node_init(conf->node, seen ? &w->looker->look : NULL,
                   blind && conf->gpus < 0 ? detect_driver_gpus() : conf->gpus);
@@ -351,8 +354,8 @@ int gpu_watch_open(struct gpu_watch **out, const struct gpu_watch_conf *conf, st
     watch_start(w->watch, WATCH_READ);
     timer_start(w->timer, period(w), 0);
     if (!seen)
-        tell(w, "the GPU driver has not answered for %d s; the daemon starts without it",
-             FIRST_MS / 1000);
+        watch_notice(w, "the GPU driver has not answered for %d s; the daemon starts without it",
+                     FIRST_MS / 1000);
     if (check_exclusion(conf->node, conf->exclude, e) < 0) {
         gpu_watch_close(w);
         return -1;

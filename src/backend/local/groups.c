@@ -9,7 +9,7 @@
 
 enum { GROUPS_MAX = 65536 };
 
-static void look_up(struct group_list *g, uint32_t uid, uint32_t gid)
+static void group_list_read(struct group_list *g, uint32_t uid, uint32_t gid)
 {
     struct passwd *pw = getpwuid(uid);
     int n = 64;
@@ -42,7 +42,7 @@ const struct group_list *groups_of(struct backend *b, uint32_t uid, uint32_t gid
 
     if (!g) {
         g = xcalloc(1, sizeof(*g));
-        look_up(g, uid, gid);
+        group_list_read(g, uid, gid);
         map_u64_put(&b->groups, key, g);
     }
     return g;

@@ -30,7 +30,7 @@ static void link_try(void *arg);
 
 /* ---- where the program is ---- */
 
-static char *beside(const char *exe, const char *rel)
+static char *path_beside(const char *exe, const char *rel)
 {
     AUTO_FREE char *copy = xstrdup(exe);
     char *path = xasprintf("%s/%s", dirname(copy), rel);
@@ -59,7 +59,7 @@ static int find_program(struct backend *b, struct err *e)
     ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
     exe[MAX(n, 0)] = 0;
     for (size_t i = 0; n > 0 && i < ARRAY_SIZE(places) && !b->program; i++)
-        b->program = beside(exe, places[i]);
+        b->program = path_beside(exe, places[i]);
     if (b->program)
         return 0;
     return err_set(
@@ -187,7 +187,7 @@ void link_send(struct backend *b)
     b->out_sent = 0;
 }
 
-static bool on_frame(struct backend *b, const struct proto_head *h, struct str body)
+static bool link_on_frame(struct backend *b, const struct proto_head *h, struct str body)
 {
     struct proto_op op = {0};
 
@@ -211,7 +211,7 @@ static bool on_frame(struct backend *b, const struct proto_head *h, struct str b
     }
 }
 
-static bool read_frames(struct backend *b)
+static bool link_read_frames(struct backend *b)
 {
     struct proto_head head;
     struct str body;
@@ -227,7 +227,7 @@ static bool read_frames(struct backend *b)
         b->in.p[b->in.n] = 0;
         int got;
         while ((got = proto_next(buf_str(&b->in), &head, &body)) == 1) {
-            if (!on_frame(b, &head, body))
+            if (!link_on_frame(b, &head, body))
                 return false;
             buf_consume(&b->in, head.n);
         }
@@ -240,7 +240,7 @@ static void on_socket(void *arg, int events, int error)
 {
     struct backend *b = arg;
 
-    if (error || ((events & WATCH_READ) && !read_frames(b))) {
+    if (error || ((events & WATCH_READ) && !link_read_frames(b))) {
         link_drop(b);
         return;
     }
@@ -250,7 +250,7 @@ static void on_socket(void *arg, int events, int error)
     }
 }
 
-static int dial(struct backend *b)
+static int link_dial(struct backend *b)
 {
     struct sockaddr_un addr = {.sun_family = AF_UNIX};
     int size = SEND_BYTES;
@@ -277,7 +277,7 @@ static void link_try(void *arg)
 
     if (b->link != LINK_DOWN)
         return;
-    b->sock = dial(b);
+    b->sock = link_dial(b);
     if (b->sock < 0) {
         if (errno == ENOENT || errno == ECONNREFUSED)
             start_program(b);

@@ -36,14 +36,14 @@ void local_notice(struct backend *b, const char *fmt, ...)
 
 /* ---- the table ---- */
 
-static struct local_run *run_find(struct backend *b, struct run_key key)
+static struct local_run *local_run_find(struct backend *b, struct run_key key)
 {
     uint64_t id;
 
     return run_key_pack(key, &id) ? map_u64_get(&b->runs, id) : NULL;
 }
 
-static struct local_run *run_add(struct backend *b, uint64_t id, struct generation *g)
+static struct local_run *local_run_add(struct backend *b, uint64_t id, struct generation *g)
 {
     struct local_run *r = xcalloc(1, sizeof(*r));
 
@@ -65,7 +65,7 @@ static void drop_frame(struct local_run *r)
     r->frame_n = 0;
 }
 
-static void set_gpus(struct backend *b, struct local_run *r, bool gpus)
+static void local_run_set_gpus(struct backend *b, struct local_run *r, bool gpus)
 {
     if (r->gpus == gpus)
         return;
@@ -74,7 +74,7 @@ static void set_gpus(struct backend *b, struct local_run *r, bool gpus)
     gpu_watch_busy(b->gpus, b->gpu_runs > 0);
 }
 
-static void set_state(struct backend *b, struct local_run *r, enum local_state st)
+static void local_run_set_state(struct backend *b, struct local_run *r, enum local_state st)
 {
     struct generation *g = tail_find(b, r->journal);
 
@@ -84,12 +84,12 @@ static void set_state(struct backend *b, struct local_run *r, enum local_state s
     if (st != LOCAL_SENT)
         drop_frame(r);
     if (st > LOCAL_RUNNING)
-        set_gpus(b, r, false);
+        local_run_set_gpus(b, r, false);
 }
 
 static void run_forget(struct backend *b, struct local_run *r)
 {
-    set_state(b, r, LOCAL_ENDED);
+    local_run_set_state(b, r, LOCAL_ENDED);
     tail_find(b, r->journal)->unsettled--;
     map_u64_del(&b->runs, r->id);
     free(r);
@@ -98,7 +98,8 @@ static void run_forget(struct backend *b, struct local_run *r)
 
 /* ---- orders ---- */
 
-static void put_op(struct backend *b, enum proto_type type, const struct local_run *r, int64_t v)
+static void link_put_op(struct backend *b, enum proto_type type, const struct local_run *r,
+                        int64_t v)
 {
     struct proto_op op = {.job = r->key.job,
                           .run = r->key.run,
@@ -114,7 +115,7 @@ static void put_op(struct backend *b, enum proto_type type, const struct local_r
 }
 
 /* Asks the shepherd to see to this run: again START, or ADOPT. */
-static void ask(struct backend *b, struct local_run *r)
+static void local_run_request(struct backend *b, struct local_run *r)
 {
     r->asked = tail_find(b, r->journal)->reader.offset;
     if (r->frame) {
@@ -123,17 +124,17 @@ static void ask(struct backend *b, struct local_run *r)
         buf_add(&b->out, frame.p, frame.n);
     } else {
         bool seen = r->state == LOCAL_RUNNING || r->pid > 0;
-        put_op(b, PROTO_ADOPT, r, seen ? PROTO_SEEN_STARTED : PROTO_SEEN_NOTHING);
+        link_put_op(b, PROTO_ADOPT, r, seen ? PROTO_SEEN_STARTED : PROTO_SEEN_NOTHING);
     }
 }
 
-static void ask_to_stop(struct backend *b, const struct local_run *r)
+static void local_run_request_stop(struct backend *b, const struct local_run *r)
 {
     if (r->stopping)
-        put_op(b, PROTO_STOP, r, r->grace_ms);
+        link_put_op(b, PROTO_STOP, r, r->grace_ms);
 }
 
-static int by_order(const void *x, const void *y)
+static int local_run_by_order(const void *x, const void *y)
 {
     const struct local_run *a = *(struct local_run *const *)x, *b = *(struct local_run *const *)y;
 
@@ -158,11 +159,11 @@ static void ask_about(struct backend *b, bool only_new)
             vec_push(&todo, r);
     }
     if (todo.n)
-        qsort(todo.p, todo.n, sizeof(*todo.p), by_order);
+        qsort(todo.p, todo.n, sizeof(*todo.p), local_run_by_order);
     for (size_t i = 0; i < todo.n; i++)
-        ask(b, todo.p[i]);
+        local_run_request(b, todo.p[i]);
     for (size_t i = 0; i < todo.n; i++) /* after all: a chain of gated runs stays a chain */
-        ask_to_stop(b, todo.p[i]);
+        local_run_request_stop(b, todo.p[i]);
     vec_done(&todo);
     link_send(b);
 }
@@ -191,7 +192,7 @@ void local_ask_new(struct backend *b)
         struct local_run *r = map_u64_get(&b->runs, ids.p[i]);
         if (!r || r->state != LOCAL_SENT)
             continue;
-        set_state(b, r, LOCAL_RUNNING);
+        local_run_set_state(b, r, LOCAL_RUNNING);
         b->ev->started(b->owner, r->key, r->pid, r->pid_start, 0);
     }
     vec_done(&ids);
@@ -199,11 +200,12 @@ void local_ask_new(struct backend *b)
 
 /* ---- facts ---- */
 
-static void on_started(struct backend *b, struct local_run *r, const struct journal_record *rec)
+static void local_run_started(struct backend *b, struct local_run *r,
+                              const struct journal_record *rec)
 {
     if (r->state != LOCAL_SENT)
         return;
-    set_state(b, r, LOCAL_RUNNING);
+    local_run_set_state(b, r, LOCAL_RUNNING);
     r->pid = rec->pid;
     r->pid_start = (int64_t)rec->pid_start;
     r->started_ms = rec->at_ms;
@@ -211,7 +213,8 @@ static void on_started(struct backend *b, struct local_run *r, const struct jour
     b->ev->started(b->owner, r->key, r->pid, r->pid_start, r->started_ms);
 }
 
-static void on_ended(struct backend *b, struct local_run *r, const struct journal_record *rec)
+static void local_run_ended(struct backend *b, struct local_run *r,
+                            const struct journal_record *rec)
 {
     struct run_outcome o = {.why = (enum run_end)rec->why,
                             .wait_status = rec->wait_status,
@@ -227,7 +230,7 @@ static void on_ended(struct backend *b, struct local_run *r, const struct journa
         return;
     if (o.why == RUN_END_START_FAILED)
         journal_failure_text(rec, text, sizeof(text));
-    set_state(b, r, LOCAL_ENDED);
+    local_run_set_state(b, r, LOCAL_ENDED);
     b->ev->ended(b->owner, r->key, &o, str_of(text));
 }
 
@@ -237,13 +240,13 @@ static void on_void(struct backend *b, struct local_run *r, uint64_t at)
     if (r->asked == UINT64_MAX || at < r->asked || r->state != LOCAL_SENT)
         return; /* an old one: it does not answer our question */
     if (r->frame && b->link == LINK_UP) {
-        ask(b, r);
-        ask_to_stop(b, r);
+        local_run_request(b, r);
+        local_run_request_stop(b, r);
         link_send(b);
     } else if (r->frame) {
         r->asked = UINT64_MAX; /* asked when the link is up again */
     } else if (r->adopted) {
-        set_state(b, r, LOCAL_ABSENT);
+        local_run_set_state(b, r, LOCAL_ABSENT);
         b->ev->absent(b->owner, r->key);
     }
 }
@@ -251,16 +254,16 @@ static void on_void(struct backend *b, struct local_run *r, uint64_t at)
 void local_on_record(struct backend *b, struct generation *g, const struct journal_record *rec,
                      uint64_t at)
 {
-    struct local_run *r = run_find(b, (struct run_key){rec->job, rec->run});
+    struct local_run *r = local_run_find(b, (struct run_key){rec->job, rec->run});
 
     if (!r || r->journal != g->number)
         return;
     switch ((enum journal_kind)rec->kind) {
     case JOURNAL_STARTED:
-        on_started(b, r, rec);
+        local_run_started(b, r, rec);
         break;
     case JOURNAL_ENDED:
-        on_ended(b, r, rec);
+        local_run_ended(b, r, rec);
         break;
     case JOURNAL_VOID:
         on_void(b, r, at);
@@ -413,8 +416,8 @@ static uint32_t local_journal(struct backend *b)
 }
 
 /* The START frame of a run; what only this host knows is added here. */
-static int frame_encode(struct backend *b, const struct run_start *s, struct local_run *r,
-                        struct err *e)
+static int local_start_encode(struct backend *b, const struct run_start *s, struct local_run *r,
+                              struct err *e)
 {
     struct proto_start p = {.run = *s};
     struct arena words = {0};
@@ -458,19 +461,19 @@ static int local_start(struct backend *b, const struct run_start *s, struct err 
     if (!g)
         return -1;
     struct local_run tmp = {0};
-    if (frame_encode(b, s, &tmp, e) < 0)
+    if (local_start_encode(b, s, &tmp, e) < 0)
         return -1;
     if (!r)
-        r = run_add(b, id, g);
+        r = local_run_add(b, id, g);
     r->state = LOCAL_SENT;
     r->adopted = false;
-    set_gpus(b, r, s->need.gpus > 0);
+    local_run_set_gpus(b, r, s->need.gpus > 0);
     r->frame = tmp.frame;
     r->frame_n = tmp.frame_n;
     r->asked = UINT64_MAX;
     r->order = ++b->order;
     if (b->link == LINK_UP) {
-        ask(b, r);
+        local_run_request(b, r);
         link_send(b);
     }
     return 0;
@@ -478,25 +481,25 @@ static int local_start(struct backend *b, const struct run_start *s, struct err 
 
 static void local_stop(struct backend *b, struct run_key key, int64_t grace_ms)
 {
-    struct local_run *r = run_find(b, key);
+    struct local_run *r = local_run_find(b, key);
 
     if (!r || r->state > LOCAL_RUNNING)
         return;
     r->stopping = true;
     r->grace_ms = grace_ms;
     if (b->link == LINK_UP && r->asked != UINT64_MAX) {
-        put_op(b, PROTO_STOP, r, grace_ms);
+        link_put_op(b, PROTO_STOP, r, grace_ms);
         link_send(b);
     }
 }
 
 static void local_signal(struct backend *b, struct run_key key, int signo)
 {
-    struct local_run *r = run_find(b, key);
+    struct local_run *r = local_run_find(b, key);
 
     if (!r || r->state != LOCAL_RUNNING || b->link != LINK_UP)
         return;
-    put_op(b, PROTO_SIGNAL, r, signo);
+    link_put_op(b, PROTO_SIGNAL, r, signo);
     link_send(b);
 }
 
@@ -514,9 +517,9 @@ static void local_adopt(struct backend *b, const struct run_belief *runs, size_t
                          (unsigned long long)runs[i].key.job, runs[i].key.run, e.text);
             continue;
         }
-        struct local_run *r = run_add(b, id, g);
+        struct local_run *r = local_run_add(b, id, g);
         r->adopted = true;
-        set_gpus(b, r, true);
+        local_run_set_gpus(b, r, true);
         r->pid = runs[i].pid;
         r->pid_start = runs[i].pid_start;
     }
@@ -527,7 +530,7 @@ static void local_adopt(struct backend *b, const struct run_belief *runs, size_t
 
 static void local_settled(struct backend *b, struct run_key key)
 {
-    struct local_run *r = run_find(b, key);
+    struct local_run *r = local_run_find(b, key);
 
     if (r && r->state >= LOCAL_ENDED)
         run_forget(b, r);

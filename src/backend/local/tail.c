@@ -39,7 +39,7 @@ static void generation_free(struct backend *b, struct generation *g)
     free(g);
 }
 
-static void reserve(struct generation *g)
+static void tail_reserve_fd(struct generation *g)
 {
     uint64_t want = g->reader.offset + JOURNAL_RESERVE_BYTES;
 
@@ -74,7 +74,7 @@ struct generation *tail_generation(struct backend *b, uint32_t number, struct er
         snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
         g->wd = inotify_add_watch(b->inotify_fd, path, IN_MODIFY);
     }
-    reserve(g);
+    tail_reserve_fd(g);
     vec_push(&b->generations, g);
     return g;
 }
@@ -146,7 +146,7 @@ static void check_tail(struct backend *b, struct generation *g)
         journal_reader_done(r);
         journal_reader_init(r, g->fd, end);
         g->reserved = 0;
-        reserve(g);
+        tail_reserve_fd(g);
     }
 }
 
@@ -160,7 +160,7 @@ static void pump_one(struct backend *b, struct generation *g)
         local_on_record(b, g, &rec, g->reader.offset - JOURNAL_RECORD_BYTES);
     if (got < 0)
         local_notice(b, "%s", e.text);
-    reserve(g);
+    tail_reserve_fd(g);
 }
 
 static void pump(struct backend *b, int wd)
@@ -221,7 +221,7 @@ static void read_inotify(struct backend *b)
 
 /* Records that come one upon the other are read together: each turn of the loop ends in a commit,
  * and at a thousand runs a second those would cost more than the runs. */
-static void on_inotify(void *arg, int events UNUSED, int error UNUSED)
+static void tail_on_inotify(void *arg, int events UNUSED, int error UNUSED)
 {
     struct backend *b = arg;
 
@@ -288,7 +288,7 @@ int tail_open(struct backend *b, struct err *e)
     b->gather_timer = timer_new(b->loop, on_gathered, b);
     b->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     if (b->inotify_fd >= 0) {
-        b->inotify_watch = watch_new(b->loop, b->inotify_fd, on_inotify, b);
+        b->inotify_watch = watch_new(b->loop, b->inotify_fd, tail_on_inotify, b);
         watch_start(b->inotify_watch, WATCH_READ);
     }
     if (find_files(b, e) < 0)

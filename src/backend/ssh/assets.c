@@ -49,7 +49,7 @@ struct upload {
 /* ---- names ---- */
 
 /* "a/b" or "a/b:c"; the last colon divides, since a name may have one. */
-static void split(const char *asset, char **from, char **to)
+static void asset_split(const char *asset, char **from, char **to)
 {
     const char *colon = strrchr(asset, ':');
 
@@ -70,7 +70,7 @@ int assets_check(char *const *assets, struct err *e)
 {
     for (; assets && *assets; assets++) {
         AUTO_FREE char *from = NULL, *to = NULL;
-        split(*assets, &from, &to);
+        asset_split(*assets, &from, &to);
         if (!from[0] || access(from, R_OK) < 0)
             return err_sys(e, "asset %.120s cannot be read", from);
         if (!wire_name_ok(str_of(to)))
@@ -137,11 +137,11 @@ static int add_path(struct upload *u, const char *from, const char *to, int dept
     return x.kind == WIRE_DIR ? add_dir(u, from, to, depth) : 0;
 }
 
-static void list(struct upload *u)
+static void upload_list(struct upload *u)
 {
     for (char **a = u->assets; a && *a && !u->e.code; a++) {
         AUTO_FREE char *from = NULL, *to = NULL;
-        split(*a, &from, &to);
+        asset_split(*a, &from, &to);
         add_path(u, from, to, 0, true);
     }
     u->listed = true;
@@ -149,7 +149,7 @@ static void list(struct upload *u)
 
 /* ---- the worker: reading ---- */
 
-static void read_piece(struct upload *u)
+static void upload_read_piece(struct upload *u)
 {
     const struct entry *x = &u->entries.p[u->at];
 
@@ -175,19 +175,19 @@ static void read_piece(struct upload *u)
     }
 }
 
-static void work(void *arg)
+static void upload_work(void *arg)
 {
     struct upload *u = arg;
 
     if (!u->listed)
-        list(u);
+        upload_list(u);
     else
-        read_piece(u);
+        upload_read_piece(u);
 }
 
 /* ---- the loop ---- */
 
-static void upload_free(struct upload *u)
+static void asset_upload_free(struct upload *u)
 {
     for (size_t i = 0; i < u->entries.n; i++) {
         free(u->entries.p[i].from);
@@ -222,7 +222,7 @@ static void next_entry(struct upload *u)
         close(TAKE_FD(u->fd));
 }
 
-static void finish(struct backend *b)
+static void upload_finish(struct backend *b)
 {
     struct upload *u = TAKE(b->upload);
     struct ssh_run *r = ssh_find(b, u->key);
@@ -231,12 +231,12 @@ static void finish(struct backend *b)
         ssh_fail_start(b, u->key, u->e.text);
     else if (r)
         ssh_sent(b, r);
-    upload_free(u);
+    asset_upload_free(u);
     ssh_start_next(b);
 }
 
 /* A file of more than one piece is read while the one before is on its way. */
-static void put_file(struct upload *u)
+static void upload_put_file(struct upload *u)
 {
     const struct entry *x = &u->entries.p[u->at];
     struct str rest = {u->piece, u->piece_n};
@@ -251,7 +251,7 @@ static void put_file(struct upload *u)
         next_entry(u);
 }
 
-static void submit(struct upload *u);
+static void upload_submit(struct upload *u);
 
 void assets_more(struct backend *b)
 {
@@ -266,14 +266,14 @@ void assets_more(struct backend *b)
         if (b->out.n - b->out_sent > OUT_HIGH)
             return; /* called again when the pipe took it */
         if (x->kind == WIRE_FILE) {
-            submit(u);
+            upload_submit(u);
             connect_send(b);
             return;
         }
         put_piece(u, x, str_of(x->target));
         next_entry(u);
     }
-    finish(b);
+    upload_finish(b);
     connect_send(b);
 }
 
@@ -283,20 +283,20 @@ static void work_done(void *arg)
 
     u->working = false;
     if (!u->b) {
-        upload_free(u);
+        asset_upload_free(u);
         return;
     }
     if (u->at < u->entries.n && u->piece_n + (size_t)u->file_done > 0 && !u->e.code &&
         u->entries.p[u->at].kind == WIRE_FILE)
-        put_file(u);
+        upload_put_file(u);
     u->piece_n = 0;
     assets_more(u->b);
 }
 
-static void submit(struct upload *u)
+static void upload_submit(struct upload *u)
 {
     u->working = true;
-    work_submit(u->b->loop, work, work_done, u);
+    work_submit(u->b->loop, upload_work, work_done, u);
 }
 
 void assets_begin(struct backend *b, struct ssh_run *r)
@@ -317,7 +317,7 @@ void assets_begin(struct backend *b, struct ssh_run *r)
         u->assets[i] = xstrdup(r->assets[i]);
     b->upload = u;
     wire_put_op_text(&b->out, WIRE_STAGE, &op, str_of(r->stage_dir));
-    submit(u);
+    upload_submit(u);
 }
 
 void assets_abort(struct backend *b)
@@ -328,7 +328,7 @@ void assets_abort(struct backend *b)
         return;
     u->b = NULL;
     if (!u->working)
-        upload_free(u);
+        asset_upload_free(u);
 }
 
 bool assets_wait(const struct backend *b)

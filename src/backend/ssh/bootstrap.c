@@ -59,13 +59,13 @@ char *bootstrap_script(const struct backend *b)
     return buf_take(&out, NULL);
 }
 
-static void go(struct backend *b)
+static void bootstrap_proceed(struct backend *b)
 {
     buf_adds(&b->out, "go\n");
     connect_send(b);
 }
 
-static bool on_hello(struct backend *b, struct str rest)
+static bool bootstrap_on_hello(struct backend *b, struct str rest)
 {
     struct str have, machine = str_cut(rest, ' ', &have);
     struct utsname us;
@@ -78,7 +78,7 @@ static bool on_hello(struct backend *b, struct str rest)
         return false;
     }
     if (str_eq_c(have, "yes")) {
-        go(b);
+        bootstrap_proceed(b);
         return true;
     }
     b->state = SSH_UPLOADING;
@@ -130,9 +130,9 @@ static bool on_line(struct backend *b, struct str line)
         return true;
     struct str rest = {line.p + ours.n, line.n - ours.n}, tail, word = str_cut(rest, ' ', &tail);
     if (str_eq_c(word, "HELLO") && b->state == SSH_DIALING)
-        return on_hello(b, tail);
+        return bootstrap_on_hello(b, tail);
     if (str_eq_c(word, "STORED") && b->state == SSH_UPLOADING) {
-        go(b);
+        bootstrap_proceed(b);
         return true;
     }
     if (str_eq_c(word, "RUNS"))

@@ -22,7 +22,7 @@ struct call {
     bool ending;    /* nothing more will come from there */
 };
 
-static void call_free(struct call *k)
+static void forwarded_call_free(struct call *k)
 {
     map_u64_del(&k->all->open, k->number);
     watch_free(k->watch);
@@ -31,7 +31,7 @@ static void call_free(struct call *k)
     free(k);
 }
 
-static void put(struct calls *c, enum wire_type type, uint64_t number, int64_t value)
+static void calls_put(struct calls *c, enum wire_type type, uint64_t number, int64_t value)
 {
     wire_put_op(c->out, type, &(struct wire_op){.job = number, .value = value});
 }
@@ -48,7 +48,7 @@ static void watch_again(struct call *k)
 }
 
 /* False when the call is over. */
-static bool write_out(struct call *k)
+static bool call_write(struct call *k)
 {
     size_t took = 0;
 
@@ -67,11 +67,11 @@ static bool write_out(struct call *k)
     else
         buf_consume(&k->out, took);
     if (took)
-        put(k->all, WIRE_CALL_ACK, k->number, (int64_t)took);
+        calls_put(k->all, WIRE_CALL_ACK, k->number, (int64_t)took);
     return !(k->ending && k->out.n == 0);
 }
 
-static bool read_in(struct call *k)
+static bool call_read(struct call *k)
 {
     struct calls *c = k->all;
     static char text[WIRE_PIECE];
@@ -88,17 +88,17 @@ static bool read_in(struct call *k)
 
 static void hang_up(struct call *k)
 {
-    put(k->all, WIRE_CALL_END, k->number, 0);
-    call_free(k);
+    calls_put(k->all, WIRE_CALL_END, k->number, 0);
+    forwarded_call_free(k);
 }
 
-static void on_call(void *arg, int events, int error)
+static void call_on_poll(void *arg, int events, int error)
 {
     struct call *k = arg;
     struct calls *c = k->all;
 
-    if (error || ((events & WATCH_READ) && !read_in(k)) ||
-        ((events & WATCH_WRITE) && !write_out(k)))
+    if (error || ((events & WATCH_READ) && !call_read(k)) ||
+        ((events & WATCH_WRITE) && !call_write(k)))
         hang_up(k);
     else
         watch_again(k);
@@ -119,20 +119,20 @@ void calls_done(struct calls *c)
     void *val;
 
     while (map_u64_next(&c->open, &it, &number, &val)) {
-        call_free(val);
+        forwarded_call_free(val);
         it = 0; /* the table changed */
     }
     map_u64_done(&c->open);
 }
 
-static bool add(struct calls *c, uint64_t number, int fd)
+static bool calls_add(struct calls *c, uint64_t number, int fd)
 {
     struct call *k = xcalloc(1, sizeof(*k));
 
     k->all = c;
     k->number = number;
     k->fd = fd;
-    k->watch = watch_new(c->loop, fd, on_call, k);
+    k->watch = watch_new(c->loop, fd, call_on_poll, k);
     buf_init(&k->out, 2 * WINDOW);
     if (!k->watch) {
         close(fd);
@@ -152,17 +152,17 @@ bool calls_make_take(struct calls *c, int fd)
         close(fd);
         return false;
     }
-    if (!add(c, number, fd))
+    if (!calls_add(c, number, fd))
         return false;
     c->last = number;
-    put(c, WIRE_CALL, number, 0);
+    calls_put(c, WIRE_CALL, number, 0);
     c->send(c->arg);
     return true;
 }
 
 void calls_refuse(struct calls *c, uint64_t number)
 {
-    put(c, WIRE_CALL_END, number, 0);
+    calls_put(c, WIRE_CALL_END, number, 0);
     c->send(c->arg);
 }
 
@@ -171,14 +171,14 @@ void calls_add_take(struct calls *c, uint64_t number, int fd)
     if (map_u64_get(&c->open, number) || c->open.n >= CALLS_MAX) {
         close(fd);
         calls_refuse(c, number);
-    } else if (!add(c, number, fd)) {
+    } else if (!calls_add(c, number, fd)) {
         calls_refuse(c, number);
     }
 }
 
-static void on_bytes(struct call *k, struct str bytes)
+static void call_on_bytes(struct call *k, struct str bytes)
 {
-    if (!buf_add(&k->out, bytes.p, bytes.n) || !write_out(k)) {
+    if (!buf_add(&k->out, bytes.p, bytes.n) || !call_write(k)) {
         hang_up(k); /* it sent more than its window, or nobody listens */
         return;
     }
@@ -196,14 +196,14 @@ bool calls_take(struct calls *c, enum wire_type type, struct str body)
     if (!k)
         return true; /* it has ended here meanwhile */
     if (type == WIRE_CALL_BYTES) {
-        on_bytes(k, bytes);
+        call_on_bytes(k, bytes);
     } else if (type == WIRE_CALL_ACK) {
         k->unacked -= MIN(k->unacked, (size_t)MAX(op.value, 0));
         watch_again(k);
     } else {
         k->ending = true;
-        if (!write_out(k))
-            call_free(k);
+        if (!call_write(k))
+            forwarded_call_free(k);
         else
             watch_again(k);
     }

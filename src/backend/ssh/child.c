@@ -28,7 +28,7 @@ enum { WORDS_MAX = 48, ALIVE_S = 15, ALIVE_COUNT = 3 };
 
 /* ---- our own programs ---- */
 
-static char *beside(const char *exe, const char *dir, const char *name)
+static char *program_beside(const char *exe, const char *dir, const char *name)
 {
     AUTO_FREE char *copy = xstrdup(exe);
     char *path = xasprintf("%s/%s%s", dirname(copy), dir, name);
@@ -53,7 +53,7 @@ char *child_find(const char *variable, const char *name)
         return xstrdup(said);
     exe[MAX(n, 0)] = 0;
     for (size_t i = 0; n > 0 && i < ARRAY_SIZE(dirs) && !found; i++)
-        found = beside(exe, dirs[i], name);
+        found = program_beside(exe, dirs[i], name);
     return found;
 }
 
@@ -64,9 +64,9 @@ struct words {
     size_t n;
 };
 
-static void add(struct words *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void words_add(struct words *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-static void add(struct words *w, const char *fmt, ...)
+static void words_add(struct words *w, const char *fmt, ...)
 {
     struct buf b;
     va_list ap;
@@ -79,7 +79,7 @@ static void add(struct words *w, const char *fmt, ...)
     w->p[w->n++] = buf_take(&b, NULL);
 }
 
-#define option(w, ...) (add(w, "-o"), add(w, __VA_ARGS__))
+#define option(w, ...) (words_add(w, "-o"), words_add(w, __VA_ARGS__))
 
 static void words_done(struct words *w)
 {
@@ -125,8 +125,8 @@ static int make_words(const struct backend *b, const char *script, struct words 
     const struct ssh_conf *c = &b->conf;
     bool asks = c->password || c->passphrase;
 
-    add(w, "ssh");
-    add(w, "-T");
+    words_add(w, "ssh");
+    words_add(w, "-T");
     option(w, "BatchMode=%s", asks ? "no" : "yes");
     option(w, "NumberOfPasswordPrompts=1");
     if (host_key_words(b, w, e) < 0)
@@ -141,14 +141,14 @@ static int make_words(const struct backend *b, const char *script, struct words 
     option(w, "EscapeChar=none");
     option(w, "LogLevel=ERROR"); /* no banners or greetings among the errors */
     if (c->port)
-        add(w, "-p%lld", (long long)c->port);
+        words_add(w, "-p%lld", (long long)c->port);
     if (c->user)
-        add(w, "-l%s", c->user);
+        words_add(w, "-l%s", c->user);
     if (c->identity)
         option(w, "IdentityFile=\"%s\"", c->identity);
-    add(w, "--");
-    add(w, "%s", c->host);
-    add(w, "exec sh -c '%s'", script);
+    words_add(w, "--");
+    words_add(w, "%s", c->host);
+    words_add(w, "exec sh -c '%s'", script);
     w->p[w->n] = NULL;
     return 0;
 }
@@ -180,18 +180,18 @@ static int make_env(struct backend *b, struct words *own, char ***out, struct er
 {
     size_t n = 0;
 
-    add(own, "LC_ALL=C");
+    words_add(own, "LC_ALL=C");
     if (b->conf.agent)
-        add(own, "SSH_AUTH_SOCK=%s", b->conf.agent);
+        words_add(own, "SSH_AUTH_SOCK=%s", b->conf.agent);
     if (b->conf.password || b->conf.passphrase) {
         AUTO_FREE char *far = child_find("BERTH_FAR", "berth-far");
         b->child.secrets = make_secrets(&b->conf, e);
         if (b->child.secrets < 0)
             return -1;
-        add(own, "SSH_ASKPASS=%s", far ? far : "");
-        add(own, "SSH_ASKPASS_REQUIRE=force");
-        add(own, "DISPLAY=none"); /* older versions ask nobody without one */
-        add(own, WIRE_ASKPASS "=/proc/%d/fd/%d", (int)getpid(), b->child.secrets);
+        words_add(own, "SSH_ASKPASS=%s", far ? far : "");
+        words_add(own, "SSH_ASKPASS_REQUIRE=force");
+        words_add(own, "DISPLAY=none"); /* older versions ask nobody without one */
+        words_add(own, WIRE_ASKPASS "=/proc/%d/fd/%d", (int)getpid(), b->child.secrets);
     }
     while (environ[n])
         n++;
@@ -212,7 +212,7 @@ static int make_env(struct backend *b, struct words *own, char ***out, struct er
 
 /* ---- starting ---- */
 
-static int spawn(const char *program, char **argv, char **envp, const int fds[3])
+static int child_spawn(const char *program, char **argv, char **envp, const int fds[3])
 {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attr;
@@ -246,7 +246,7 @@ static int start_with_pipes(struct backend *b, char **argv, char **envp, struct 
     if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0 || pipe2(errs, O_CLOEXEC) < 0) {
         err_sys(e, "cannot make pipes for ssh");
     } else {
-        c->pid = spawn(program, argv, envp, (int[]){in[0], out[1], errs[1]});
+        c->pid = child_spawn(program, argv, envp, (int[]){in[0], out[1], errs[1]});
         if (c->pid < 0)
             err_sys(e, "cannot run %s", program);
         c->pidfd = c->pid > 0 ? (int)syscall(SYS_pidfd_open, c->pid, 0) : -1;

@@ -24,7 +24,7 @@ enum { CONNECT_TIMEOUT_S = 10, START_TIMEOUT_S = 30 };
 static const char *const node_keys[] = {"slots",        "mcpu",      "mem_bytes", "gpus",
                                         "gpus_exclude", "cpu_quota", "transient"};
 
-static char *text_of(const struct json *conf, const char *key)
+static char *conf_text(const struct json *conf, const char *key)
 {
     const struct json *v = json_get(conf, key);
     struct str s = json_type(v) == JSON_STR ? json_str(v) : STR("");
@@ -33,7 +33,7 @@ static char *text_of(const struct json *conf, const char *key)
 }
 
 /* Words of ssh's command line: what begins with a dash would be an option. */
-static int check_word(const char *what, const char *word, const char *also, struct err *e)
+static int conf_check_word(const char *what, const char *word, const char *also, struct err *e)
 {
     if (!word)
         return 0;
@@ -93,11 +93,12 @@ static int parse_url(struct ssh_conf *c, struct str url, struct err *e)
     return parse_port(at, &c->port, e);
 }
 
-static int check(struct ssh_conf *c, struct err *e)
+static int conf_check(struct ssh_conf *c, struct err *e)
 {
     if (!c->host || !c->host[0])
         return err_set(e, ERR_INVALID, "an ssh node needs a host: ssh://[user@]host[:port]");
-    if (check_word("host", c->host, "/@\"'", e) < 0 || check_word("user", c->user, "\"'", e) < 0)
+    if (conf_check_word("host", c->host, "/@\"'", e) < 0 ||
+        conf_check_word("user", c->user, "\"'", e) < 0)
         return -1;
     if (c->port < 0 || c->port > 65535)
         return err_set(e, ERR_INVALID, "port %lld of an ssh node is not between 1 and 65535",
@@ -109,7 +110,7 @@ static int check(struct ssh_conf *c, struct err *e)
     return 0;
 }
 
-static int64_t seconds(const struct json *conf, const char *key, int64_t otherwise)
+static int64_t conf_seconds(const struct json *conf, const char *key, int64_t otherwise)
 {
     const struct json *v = json_get(conf, key);
 
@@ -121,21 +122,21 @@ int ssh_conf_read(struct ssh_conf *c, const struct json *conf, struct err *e)
     const struct json *url = json_get(conf, "url");
 
     *c = (struct ssh_conf){
-        .name = text_of(conf, "name"),
-        .host = text_of(conf, "host"),
-        .user = text_of(conf, "user"),
+        .name = conf_text(conf, "name"),
+        .host = conf_text(conf, "host"),
+        .user = conf_text(conf, "user"),
         .port = json_int(json_get(conf, "port")),
-        .identity = text_of(conf, "identity"),
-        .known_hosts = text_of(conf, "known_hosts"),
-        .host_key = text_of(conf, "host_key"),
-        .agent = text_of(conf, "agent"),
-        .password = text_of(conf, "password"),
-        .passphrase = text_of(conf, "passphrase"),
-        .python_path = text_of(conf, "python_path"),
-        .stage_root = text_of(conf, "stage_root"),
+        .identity = conf_text(conf, "identity"),
+        .known_hosts = conf_text(conf, "known_hosts"),
+        .host_key = conf_text(conf, "host_key"),
+        .agent = conf_text(conf, "agent"),
+        .password = conf_text(conf, "password"),
+        .passphrase = conf_text(conf, "passphrase"),
+        .python_path = conf_text(conf, "python_path"),
+        .stage_root = conf_text(conf, "stage_root"),
         .accept_new = json_bool(json_get(conf, "accept_new")),
-        .connect_timeout_s = seconds(conf, "connect_timeout", CONNECT_TIMEOUT_S),
-        .start_timeout_ms = seconds(conf, "start_timeout", START_TIMEOUT_S) * 1000,
+        .connect_timeout_s = conf_seconds(conf, "connect_timeout", CONNECT_TIMEOUT_S),
+        .start_timeout_ms = conf_seconds(conf, "start_timeout", START_TIMEOUT_S) * 1000,
         .node = json_new_object(),
     };
     if (json_type(url) == JSON_STR && parse_url(c, json_str(url), e) < 0)
@@ -145,14 +146,14 @@ int ssh_conf_read(struct ssh_conf *c, const struct json *conf, struct err *e)
             json_set_take(c->node, node_keys[i], json_copy(json_get(conf, node_keys[i])));
     if (c->python_path)
         json_set_str(c->node, "python_path", c->python_path); /* its name here, to be replaced */
-    if (check(c, e) < 0)
+    if (conf_check(c, e) < 0)
         return -1;
     if (!c->name)
         c->name = ssh_conf_where(c);
     return 0;
 }
 
-static void wipe(char *secret)
+static void secret_wipe(char *secret)
 {
     if (secret)
         explicit_bzero(secret, strlen(secret));
@@ -170,8 +171,8 @@ void ssh_conf_done(struct ssh_conf *c)
     free(c->agent);
     free(c->python_path);
     free(c->stage_root);
-    wipe(c->password);
-    wipe(c->passphrase);
+    secret_wipe(c->password);
+    secret_wipe(c->passphrase);
     json_free(c->node);
     *c = (struct ssh_conf){0};
 }

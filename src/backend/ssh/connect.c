@@ -35,7 +35,7 @@ enum {
     FRAMES_MAX = 100, /* in one go: a thousand ends at once are a quarter of a second of work */
 };
 
-static void dial(void *arg);
+static void connect_dial(void *arg);
 
 /* ---- leaving ---- */
 
@@ -292,7 +292,7 @@ static void on_programs(void *arg)
     timer_start(b->alive_timer, ALIVE_MS, ALIVE_MS);
 }
 
-static void dial(void *arg)
+static void connect_dial(void *arg)
 {
     struct backend *b = arg;
 
@@ -343,20 +343,20 @@ static int read_controller(struct backend *b, struct err *e)
     return 0;
 }
 
-static void send_calls(void *arg)
+static void connect_send_calls(void *arg)
 {
     connect_send(arg);
 }
 
 int connect_open(struct backend *b, struct err *e)
 {
-    calls_init(&b->calls, b->loop, &b->out, send_calls, b);
+    calls_init(&b->calls, b->loop, &b->out, connect_send_calls, b);
     buf_init(&b->in, WIRE_FRAME_MAX + READ_BYTES + 1);
     buf_init(&b->out, OUT_MAX_BYTES);
     buf_init(&b->said, SAID_MAX + 1);
     if (read_controller(b, e) < 0)
         return -1;
-    b->timer = timer_new(b->loop, dial, b);
+    b->timer = timer_new(b->loop, connect_dial, b);
     b->alive_timer = timer_new(b->loop, on_alive, b);
     b->more_timer = timer_new(b->loop, take_frames, b);
     timer_start(b->timer, 0, 0);
@@ -364,7 +364,7 @@ int connect_open(struct backend *b, struct err *e)
 }
 
 /* What was said last, such as that outcomes are settled, should arrive. */
-static void wait_for_end(struct backend *b)
+static void connect_wait_for_end(struct backend *b)
 {
     struct pollfd p = {.fd = b->child.pidfd, .events = POLLIN};
 
@@ -384,7 +384,7 @@ void connect_close(struct backend *b)
     programs_drop(b);
     assets_abort(b);
     calls_done(&b->calls);
-    wait_for_end(b);
+    connect_wait_for_end(b);
     child_close(b);
     timer_free(b->timer);
     timer_free(b->alive_timer);

@@ -40,7 +40,7 @@ void copies_reset(struct ssh_run *r)
     }
 }
 
-static void look_up(struct ssh_copy *c)
+static void copy_look_up(struct ssh_copy *c)
 {
     struct stat st;
 
@@ -53,7 +53,7 @@ static void look_up(struct ssh_copy *c)
 void copies_sizes(struct ssh_run *r, uint64_t out[WIRE_STREAMS])
 {
     for (size_t i = 0; i < WIRE_STREAMS; i++) {
-        look_up(&r->copies[i]);
+        copy_look_up(&r->copies[i]);
         out[i] = r->copies[i].have;
     }
 }
@@ -91,7 +91,7 @@ bool copies_write(struct ssh_run *r, const struct wire_log *l, struct str bytes,
 {
     struct ssh_copy *c = &r->copies[l->stream];
 
-    look_up(c);
+    copy_look_up(c);
     if (!c->path) { /* nobody wants it: counted, so that the end is not waited for in vain */
         c->have = l->offset + bytes.n;
         c->known = true;
@@ -139,7 +139,7 @@ int copies_keep(struct ssh_run *r, const struct wire_asset *a, struct str name, 
 bool copies_complete(struct ssh_run *r, const uint64_t size[WIRE_STREAMS])
 {
     for (size_t i = 0; i < WIRE_STREAMS; i++) {
-        look_up(&r->copies[i]);
+        copy_look_up(&r->copies[i]);
         if (r->copies[i].have < size[i])
             return false;
     }

@@ -10,7 +10,7 @@
 
 enum { REWIND_MS = 2000 };
 
-static void on_node(struct backend *b, struct str body)
+static void fact_node(struct backend *b, struct str body)
 {
     struct wire_node w;
 
@@ -28,7 +28,7 @@ static void on_node(struct backend *b, struct str body)
 }
 
 /* The devices follow the node at once: then core hears of both. */
-static bool on_devices(struct backend *b, struct str body)
+static bool fact_devices(struct backend *b, struct str body)
 {
     struct run_memory *runs = NULL;
     size_t n = 0;
@@ -46,7 +46,7 @@ static bool on_devices(struct backend *b, struct str body)
     return true;
 }
 
-static void on_started(struct backend *b, const struct wire_op *op)
+static void fact_started(struct backend *b, const struct wire_op *op)
 {
     struct ssh_run *r = ssh_find(b, (struct run_key){op->job, op->run});
 
@@ -76,7 +76,7 @@ static void check_end(struct backend *b, struct ssh_run *r)
     b->ev->ended(b->owner, r->key, &r->end.o, str_of(r->detail));
 }
 
-static bool on_ended(struct backend *b, struct str body)
+static bool fact_ended(struct backend *b, struct str body)
 {
     struct wire_ended end;
     struct str detail;
@@ -95,7 +95,7 @@ static bool on_ended(struct backend *b, struct str body)
 
 /* It never ran there.  What was meant to be started is started now; of an adopted one core decides.
  */
-static void on_absent(struct backend *b, struct run_key key)
+static void fact_absent(struct backend *b, struct run_key key)
 {
     struct ssh_run *r = ssh_find(b, key);
 
@@ -113,7 +113,7 @@ static void on_absent(struct backend *b, struct run_key key)
     }
 }
 
-static bool on_refused(struct backend *b, struct str body)
+static bool fact_refused(struct backend *b, struct str body)
 {
     struct wire_op op;
     struct str why;
@@ -168,7 +168,7 @@ static void rewind_later(struct backend *b, const struct ssh_run *r, const struc
         b->ev->notice(b->owner, str_of(e->text));
 }
 
-static bool on_log(struct backend *b, struct str body)
+static bool fact_log(struct backend *b, struct str body)
 {
     struct wire_log l;
     struct str bytes;
@@ -207,7 +207,7 @@ static bool on_kept(struct backend *b, struct str body)
 }
 
 /* The daemon gets one end of a pair, the call the other. */
-static void on_call(struct backend *b, uint64_t number)
+static void fact_call(struct backend *b, uint64_t number)
 {
     int pair[2];
 
@@ -227,13 +227,13 @@ static bool take_op(struct backend *b, enum wire_type type, struct str body)
     if (!wire_get_op(body, &op))
         return false;
     if (type == WIRE_STARTED)
-        on_started(b, &op);
+        fact_started(b, &op);
     else if (type == WIRE_ABSENT)
-        on_absent(b, (struct run_key){op.job, op.run});
+        fact_absent(b, (struct run_key){op.job, op.run});
     else if (type == WIRE_JOURNAL)
         b->journal = MAX(op.journal, 1u);
     else if (type == WIRE_CALL)
-        on_call(b, op.job);
+        fact_call(b, op.job);
     return true;
 }
 
@@ -243,16 +243,16 @@ bool facts_take(struct backend *b, const struct wire_head *h, struct str body)
         return false;
     switch ((enum wire_type)h->type) {
     case WIRE_WELCOME:
-        on_node(b, body);
+        fact_node(b, body);
         return b->state == SSH_UP;
     case WIRE_DEVICES:
-        return on_devices(b, body);
+        return fact_devices(b, body);
     case WIRE_ENDED:
-        return on_ended(b, body);
+        return fact_ended(b, body);
     case WIRE_REFUSED:
-        return on_refused(b, body);
+        return fact_refused(b, body);
     case WIRE_LOG:
-        return on_log(b, body);
+        return fact_log(b, body);
     case WIRE_ASSET:
         return on_kept(b, body);
     case WIRE_NOTICE:

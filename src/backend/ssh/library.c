@@ -14,7 +14,7 @@
 
 enum { LIBRARY_MAX = 64 << 20, FILE_MAX = 16 << 20, DEPTH_MAX = 8 };
 
-static bool put_file(struct buf *out, const char *path, const char *name, mode_t mode)
+static bool library_put_file(struct buf *out, const char *path, const char *name, mode_t mode)
 {
     AUTO_FREE char *text = NULL;
     size_t n, at = 0;
@@ -39,7 +39,7 @@ static bool is_source(const char *name)
     return (n > 3 && !strcmp(name + n - 3, ".py")) || !strcmp(name, "py.typed");
 }
 
-static int by_name(const struct dirent **a, const struct dirent **b)
+static int entry_by_name(const struct dirent **a, const struct dirent **b)
 {
     return strcmp((*a)->d_name, (*b)->d_name); /* whatever the locale */
 }
@@ -47,7 +47,7 @@ static int by_name(const struct dirent **a, const struct dirent **b)
 static void put_tree(struct buf *out, const char *dir, const char *name, int depth)
 {
     struct dirent **list = NULL;
-    int n = scandir(dir, &list, NULL, by_name);
+    int n = scandir(dir, &list, NULL, entry_by_name);
     struct stat st;
 
     for (int i = 0; i < n; i++) {
@@ -57,7 +57,7 @@ static void put_tree(struct buf *out, const char *dir, const char *name, int dep
             if (S_ISDIR(st.st_mode) && depth < DEPTH_MAX)
                 put_tree(out, path, to, depth + 1);
             else if (S_ISREG(st.st_mode) && depth > 0 && is_source(list[i]->d_name))
-                put_file(out, path, to, 0644);
+                library_put_file(out, path, to, 0644);
         }
         free(list[i]);
     }
@@ -72,5 +72,5 @@ void library_make(struct buf *out, const char *python_path)
     if (python_path)
         put_tree(out, python_path, "python", 0);
     if (berth)
-        put_file(out, berth, "bin/berth", 0755);
+        library_put_file(out, berth, "bin/berth", 0755);
 }

@@ -19,7 +19,7 @@ struct loading {
     loop_fn done;
 };
 
-static void release(struct far_programs *p)
+static void programs_release(struct far_programs *p)
 {
     if (!p || --p->refs > 0)
         return;
@@ -83,7 +83,7 @@ static void load_done(void *arg)
         if (!l->p->e.code && !shared)
             shared = l->p;
     } else {
-        release(l->p);
+        programs_release(l->p);
     }
     free(l);
     if (b)
@@ -115,5 +115,5 @@ void programs_drop(struct backend *b)
     if (b->loading)
         b->loading->b = NULL;
     b->loading = NULL;
-    release(TAKE(b->programs));
+    programs_release(TAKE(b->programs));
 }

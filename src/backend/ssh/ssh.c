@@ -33,7 +33,7 @@ struct ssh_run *ssh_find(struct backend *b, struct run_key key)
     return run_key_pack(key, &id) ? map_u64_get(&b->runs, id) : NULL;
 }
 
-static struct ssh_run *run_add(struct backend *b, struct run_key key, uint32_t journal)
+static struct ssh_run *ssh_run_add(struct backend *b, struct run_key key, uint32_t journal)
 {
     struct ssh_run *r = xcalloc(1, sizeof(*r));
 
@@ -56,7 +56,7 @@ void ssh_drop_start(struct ssh_run *r)
     free(TAKE(r->stage_dir));
 }
 
-static void run_free(struct backend *b, struct ssh_run *r)
+static void ssh_run_free(struct backend *b, struct ssh_run *r)
 {
     map_u64_del(&b->runs, r->id);
     ssh_drop_start(r);
@@ -64,7 +64,7 @@ static void run_free(struct backend *b, struct ssh_run *r)
     free(r);
 }
 
-static int by_order(const void *x, const void *y)
+static int ssh_run_by_order(const void *x, const void *y)
 {
     const struct ssh_run *a = *(struct ssh_run *const *)x, *b = *(struct ssh_run *const *)y;
 
@@ -84,7 +84,7 @@ static run_vec runs_sorted(struct backend *b)
     while (map_u64_next(&b->runs, &it, &id, &val))
         vec_push(&out, val);
     if (out.n)
-        qsort(out.p, out.n, sizeof(*out.p), by_order);
+        qsort(out.p, out.n, sizeof(*out.p), ssh_run_by_order);
     return out;
 }
 
@@ -135,7 +135,7 @@ void ssh_refuse(struct backend *b, struct ssh_run *r, struct str why)
 {
     struct run_key key = r->key;
 
-    run_free(b, r);
+    ssh_run_free(b, r);
     if (b->ev->refused) {
         b->ev->refused(b->owner, key, why);
     } else {
@@ -193,7 +193,8 @@ void ssh_on_away(struct backend *b)
 
 /* ---- orders ---- */
 
-static void put_op(struct backend *b, enum wire_type type, const struct ssh_run *r, int64_t value)
+static void wire_put_run_op(struct backend *b, enum wire_type type, const struct ssh_run *r,
+                            int64_t value)
 {
     struct wire_op op = {.job = r->key.job,
                          .run = r->key.run,
@@ -226,14 +227,14 @@ static void put_adopts(struct backend *b, struct ssh_run *const *runs, size_t n)
     wire_put_op(&b->out, WIRE_ADOPTED, &(struct wire_op){0});
     for (size_t i = 0; i < n; i++)
         if (runs[i]->stopping)
-            put_op(b, WIRE_STOP, runs[i], runs[i]->grace_ms);
+            wire_put_run_op(b, WIRE_STOP, runs[i], runs[i]->grace_ms);
 }
 
 void ssh_put_signals(struct backend *b, struct ssh_run *r)
 {
     for (int s = 1; r->signals && s < 64; s++)
         if (r->signals & 1ull << s)
-            put_op(b, WIRE_SIGNAL, r, s);
+            wire_put_run_op(b, WIRE_SIGNAL, r, s);
     r->signals = 0;
 }
 
@@ -243,7 +244,7 @@ void ssh_sent(struct backend *b, struct ssh_run *r)
         return;
     r->state = SSH_SENT;
     if (r->stopping)
-        put_op(b, WIRE_STOP, r, r->grace_ms);
+        wire_put_run_op(b, WIRE_STOP, r, r->grace_ms);
 }
 
 void ssh_start_next(struct backend *b)
@@ -298,7 +299,7 @@ static void ssh_close(struct backend *b)
         connect_close(b);
     run_vec runs = runs_sorted(b);
     for (size_t i = 0; i < runs.n; i++)
-        run_free(b, runs.p[i]);
+        ssh_run_free(b, runs.p[i]);
     vec_done(&runs);
     map_u64_done(&b->runs);
     timer_free(b->post_timer);
@@ -368,7 +369,7 @@ static char *stage_dir_of(const struct backend *b, const struct run_start *s)
 
 /* The START frame of a run: all of it, except that assets travel in frames of their own and user
  * and groups are those of the login there. */
-static int frame_encode(const struct run_start *s, struct ssh_run *r, struct err *e)
+static int ssh_start_encode(const struct run_start *s, struct ssh_run *r, struct err *e)
 {
     struct wire_start w = {.run = *s};
     struct buf frame;
@@ -417,11 +418,11 @@ static int ssh_start(struct backend *b, const struct run_start *s, struct err *e
     if (assets_check(s->assets, e) < 0)
         return -1;
     if (!r)
-        r = run_add(b, s->key, s->journal);
+        r = ssh_run_add(b, s->key, s->journal);
     free(r->stage_dir);
     r->stage_dir = stage_dir_of(b, s);
-    if (frame_encode(s, r, e) < 0) {
-        run_free(b, r);
+    if (ssh_start_encode(s, r, e) < 0) {
+        ssh_run_free(b, r);
         return -1;
     }
     r->state = SSH_WAITING;
@@ -452,7 +453,7 @@ static void ssh_stop(struct backend *b, struct run_key key, int64_t grace_ms)
         vec_push(&b->cancelled, key);
         timer_start(b->post_timer, 0, 0);
     } else if (r->state != SSH_WAITING && b->state == SSH_UP) {
-        put_op(b, WIRE_STOP, r, grace_ms);
+        wire_put_run_op(b, WIRE_STOP, r, grace_ms);
         connect_send(b);
     }
 }
@@ -479,7 +480,7 @@ static void ssh_adopt(struct backend *b, const struct run_belief *runs, size_t n
     for (size_t i = 0; i < n; i++) {
         if (!run_key_pack(runs[i].key, &id) || map_u64_get(&b->runs, id))
             continue;
-        struct ssh_run *r = run_add(b, runs[i].key, runs[i].journal);
+        struct ssh_run *r = ssh_run_add(b, runs[i].key, runs[i].journal);
         r->state = SSH_SENT;
         r->pid = runs[i].pid;
         r->pid_start = runs[i].pid_start;
@@ -499,7 +500,7 @@ static void ssh_settled(struct backend *b, struct run_key key)
 
     if (!r || r->state < SSH_ENDED)
         return;
-    run_free(b, r);
+    ssh_run_free(b, r);
     if (b->state != SSH_UP || !wire_put_op(&b->out, WIRE_SETTLED, &op))
         vec_push(&b->unsettled, key);
     connect_send(b);

@@ -77,7 +77,7 @@ static void put_word(struct buf *b, char which, const struct ssh_conf *c)
     }
 }
 
-static void fill(struct trouble *out, const char *text, const struct ssh_conf *c)
+static void trouble_fill(struct trouble *out, const char *text, const struct ssh_conf *c)
 {
     struct buf b;
 
@@ -96,14 +96,14 @@ static void fill(struct trouble *out, const char *text, const struct ssh_conf *c
 static void denied(const struct ssh_conf *c, struct trouble *out)
 {
     if (c->password)
-        fill(out, "%W did not let us in: is the password wrong?", c);
+        trouble_fill(out, "%W did not let us in: is the password wrong?", c);
     else if (c->identity)
-        fill(out, "%W did not let us in with the key that was given", c);
+        trouble_fill(out, "%W did not let us in with the key that was given", c);
     else
-        fill(out,
-             "%W did not let us in; give the node a key (--identity), or load one into the "
-             "ssh agent",
-             c);
+        trouble_fill(out,
+                     "%W did not let us in; give the node a key (--identity), or load one into the "
+                     "ssh agent",
+                     c);
 }
 
 static struct str last_line(struct str said)
@@ -134,7 +134,7 @@ void trouble_of(const struct ssh_conf *c, struct str said, int wait_status, stru
             continue;
         out->lasting = r->lasting;
         if (r->text)
-            fill(out, r->text, c);
+            trouble_fill(out, r->text, c);
         else
             denied(c, out);
         return;

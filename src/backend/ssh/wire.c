@@ -5,7 +5,7 @@
 
 /* ---- writing ---- */
 
-static size_t begin(struct buf *b, enum wire_type type)
+static size_t wire_frame_begin(struct buf *b, enum wire_type type)
 {
     struct wire_head h = {.type = (uint16_t)type, .version = WIRE_VERSION};
     size_t at = b->n;
@@ -14,7 +14,7 @@ static size_t begin(struct buf *b, enum wire_type type)
     return at;
 }
 
-static bool end(struct buf *b, size_t at)
+static bool wire_frame_end(struct buf *b, size_t at)
 {
     size_t n = b->n - at;
 
@@ -28,7 +28,7 @@ static bool end(struct buf *b, size_t at)
     return true;
 }
 
-static void put_text(struct buf *b, struct str s)
+static void wire_put_sized(struct buf *b, struct str s)
 {
     uint32_t n = (uint32_t)s.n;
 
@@ -38,77 +38,78 @@ static void put_text(struct buf *b, struct str s)
 }
 
 /* The frames that are a struct and the rest. */
-static bool put(struct buf *b, enum wire_type type, const void *fixed, size_t n, struct str rest)
+static bool wire_put_struct(struct buf *b, enum wire_type type, const void *fixed, size_t n,
+                            struct str rest)
 {
-    size_t at = begin(b, type);
+    size_t at = wire_frame_begin(b, type);
 
     buf_add(b, fixed, n);
     buf_add(b, rest.p ? rest.p : "", rest.n);
-    return end(b, at);
+    return wire_frame_end(b, at);
 }
 
 bool wire_put_op(struct buf *b, enum wire_type type, const struct wire_op *op)
 {
-    return put(b, type, op, sizeof(*op), STR(""));
+    return wire_put_struct(b, type, op, sizeof(*op), STR(""));
 }
 
 bool wire_put_op_text(struct buf *b, enum wire_type type, const struct wire_op *op, struct str text)
 {
-    return put(b, type, op, sizeof(*op), text);
+    return wire_put_struct(b, type, op, sizeof(*op), text);
 }
 
 bool wire_put_text(struct buf *b, enum wire_type type, struct str text)
 {
-    return put(b, type, "", 0, text);
+    return wire_put_struct(b, type, "", 0, text);
 }
 
 bool wire_put_ended(struct buf *b, const struct wire_ended *e, struct str detail)
 {
     detail.n = MIN(detail.n, WIRE_DETAIL_MAX);
-    return put(b, WIRE_ENDED, e, sizeof(*e), detail);
+    return wire_put_struct(b, WIRE_ENDED, e, sizeof(*e), detail);
 }
 
 bool wire_put_log(struct buf *b, const struct wire_log *l, struct str bytes)
 {
-    return put(b, WIRE_LOG, l, sizeof(*l), bytes);
+    return wire_put_struct(b, WIRE_LOG, l, sizeof(*l), bytes);
 }
 
 bool wire_put_node(struct buf *b, const struct wire_node *n)
 {
-    return put(b, WIRE_WELCOME, n, sizeof(*n), STR(""));
+    return wire_put_struct(b, WIRE_WELCOME, n, sizeof(*n), STR(""));
 }
 
 bool wire_put_asset(struct buf *b, const struct wire_asset *a, struct str name, struct str bytes)
 {
-    size_t at = begin(b, WIRE_ASSET);
+    size_t at = wire_frame_begin(b, WIRE_ASSET);
 
     buf_add(b, a, sizeof(*a));
-    put_text(b, name);
+    wire_put_sized(b, name);
     buf_add(b, bytes.p ? bytes.p : "", bytes.n);
-    return end(b, at);
+    return wire_frame_end(b, at);
 }
 
 bool wire_put_start(struct buf *b, const struct wire_start *s)
 {
-    size_t at = begin(b, WIRE_START);
+    size_t at = wire_frame_begin(b, WIRE_START);
 
     buf_add(b, s->offset, sizeof(s->offset));
     run_start_put(b, &s->run);
-    return end(b, at);
+    return wire_frame_end(b, at);
 }
 
 bool wire_put_devices(struct buf *b, const struct node *n, const struct run_memory *runs,
                       size_t n_runs)
 {
     struct wire_devices d = {(uint32_t)n->n_devices, (uint32_t)n_runs};
-    size_t at = begin(b, WIRE_DEVICES);
+    size_t at = wire_frame_begin(b, WIRE_DEVICES);
 
     buf_add(b, &d, sizeof(d));
     if (n->n_devices)
         buf_add(b, n->devices, n->n_devices * sizeof(*n->devices));
     if (n_runs)
         buf_add(b, runs, n_runs * sizeof(*runs));
-    return end(b, at);
+    return wire_frame_end(b, at);
 }
 
 /* ---- reading ---- */
@@ -130,7 +131,7 @@ int wire_next(struct str in, struct wire_head *head, struct str *body)
     return 1;
 }
 
-static bool take(struct str *in, void *out, size_t n)
+static bool wire_take_struct(struct str *in, void *out, size_t n)
 {
     if (in->n < n)
         return false;
@@ -140,11 +141,11 @@ static bool take(struct str *in, void *out, size_t n)
     return true;
 }
 
-static bool take_text(struct str *in, struct str *out)
+static bool wire_take_text(struct str *in, struct str *out)
 {
     uint32_t n;
 
-    if (!take(in, &n, sizeof(n)) || n >= in->n || in->p[n] != 0 || memchr(in->p, 0, n))
+    if (!wire_take_struct(in, &n, sizeof(n)) || n >= in->n || in->p[n] != 0 || memchr(in->p, 0, n))
         return false;
     *out = (struct str){in->p, n};
     in->p += n + 1;
@@ -161,12 +162,12 @@ static bool key_ok(uint64_t job, uint32_t run)
 
 bool wire_get_op(struct str body, struct wire_op *out)
 {
-    return body.n == sizeof(*out) && take(&body, out, sizeof(*out));
+    return body.n == sizeof(*out) && wire_take_struct(&body, out, sizeof(*out));
 }
 
 bool wire_get_op_text(struct str body, struct wire_op *out, struct str *text)
 {
-    if (!take(&body, out, sizeof(*out)) || !key_ok(out->job, out->run))
+    if (!wire_take_struct(&body, out, sizeof(*out)) || !key_ok(out->job, out->run))
         return false;
     *text = body;
     return true;
@@ -186,8 +187,8 @@ bool wire_name_ok(struct str name)
 
 bool wire_get_asset(struct str body, struct wire_asset *out, struct str *name, struct str *bytes)
 {
-    if (!take(&body, out, sizeof(*out)) || !key_ok(out->job, out->run) || out->kind > WIRE_LINK ||
-        !take_text(&body, name) || !wire_name_ok(*name))
+    if (!wire_take_struct(&body, out, sizeof(*out)) || !key_ok(out->job, out->run) ||
+        out->kind > WIRE_LINK || !wire_take_text(&body, name) || !wire_name_ok(*name))
         return false;
     *bytes = body;
     return true;
@@ -195,7 +196,7 @@ bool wire_get_asset(struct str body, struct wire_asset *out, struct str *name, s
 
 bool wire_get_start(struct str body, struct wire_start *out)
 {
-    return take(&body, out->offset, sizeof(out->offset)) &&
+    return wire_take_struct(&body, out->offset, sizeof(out->offset)) &&
            run_start_get(body, &out->memory, &out->run) &&
            key_ok(out->run.key.job, out->run.key.run);
 }
@@ -207,7 +208,8 @@ void wire_start_done(struct wire_start *s)
 
 bool wire_get_ended(struct str body, struct wire_ended *out, struct str *detail)
 {
-    if (!take(&body, out, sizeof(*out)) || !key_ok(out->job, out->run) || body.n > WIRE_DETAIL_MAX)
+    if (!wire_take_struct(&body, out, sizeof(*out)) || !key_ok(out->job, out->run) ||
+        body.n > WIRE_DETAIL_MAX)
         return false;
     if ((unsigned)out->o.why >= RUN_END_MAX)
         return false;
@@ -217,7 +219,7 @@ bool wire_get_ended(struct str body, struct wire_ended *out, struct str *detail)
 
 bool wire_get_log(struct str body, struct wire_log *out, struct str *bytes)
 {
-    if (!take(&body, out, sizeof(*out)) || !key_ok(out->job, out->run) ||
+    if (!wire_take_struct(&body, out, sizeof(*out)) || !key_ok(out->job, out->run) ||
         out->stream >= WIRE_STREAMS || body.n > WIRE_PIECE || out->offset > INT64_MAX - WIRE_PIECE)
         return false;
     *bytes = body;
@@ -226,7 +228,7 @@ bool wire_get_log(struct str body, struct wire_log *out, struct str *bytes)
 
 bool wire_get_node(struct str body, struct wire_node *out)
 {
-    if (body.n != sizeof(*out) || !take(&body, out, sizeof(*out)))
+    if (body.n != sizeof(*out) || !wire_take_struct(&body, out, sizeof(*out)))
         return false;
     out->name[sizeof(out->name) - 1] = 0;
     return out->slots > 0 && out->mcpu > 0 && out->mem_bytes >= 0;
@@ -248,17 +250,18 @@ bool wire_get_devices(struct str body, struct node *n, struct run_memory **runs,
 {
     struct wire_devices d;
 
-    if (!take(&body, &d, sizeof(d)) || d.n_devices > NODE_MAX_GPUS || d.n_runs > 1u << 20 ||
+    if (!wire_take_struct(&body, &d, sizeof(d)) || d.n_devices > NODE_MAX_GPUS ||
+        d.n_runs > 1u << 20 ||
         body.n != d.n_devices * sizeof(struct device) + d.n_runs * sizeof(struct run_memory))
         return false;
     for (size_t i = 0; i < d.n_devices; i++) {
-        take(&body, &n->devices[i], sizeof(n->devices[i]));
+        wire_take_struct(&body, &n->devices[i], sizeof(n->devices[i]));
         tidy_device(&n->devices[i], i);
     }
     n->n_devices = d.n_devices;
     *runs = d.n_runs ? xcalloc(d.n_runs, sizeof(**runs)) : NULL;
     if (d.n_runs)
-        take(&body, *runs, d.n_runs * sizeof(**runs));
+        wire_take_struct(&body, *runs, d.n_runs * sizeof(**runs));
     *n_runs = d.n_runs;
     return true;
 }
