@@ -29,7 +29,7 @@ static struct json *own_settings(const struct spec *s)
     struct json *own = NULL;
     struct err e;
 
-    if (s->train.container && json_parse(str_of(s->train.container), "container", &own, &e) < 0)
+    if (s->container.options && json_parse(str_of(s->container.options), "container", &own, &e) < 0)
         return NULL; /* written by json_text: always valid */
     return own;
 }
@@ -46,19 +46,20 @@ char **container_ports(const struct spec *s, struct arena *a)
     struct json *own;
     size_t n = 0;
 
-    if (!s->train.image || !s->train.ports)
-        return s->train.ports;
+    if (!s->container.image || !s->container.ports)
+        return s->container.ports;
     own = own_settings(s);
     bool host = setting_is(own, "network", "host");
     json_free(own);
     if (host)
-        return s->train.ports;
-    while (s->train.ports[n])
+        return s->container.ports;
+    while (s->container.ports[n])
         n++;
     char **same = arena_alloc(a, (n + 1) * sizeof(*same));
     for (size_t i = 0; i < n; i++) { /* the engine opens them: for others they are only taken */
-        int at = (int)strcspn(s->train.ports[i], ":");
-        same[i] = arena_printf(a, "%.*s:%.*s", at, s->train.ports[i], at, s->train.ports[i]);
+        int at = (int)strcspn(s->container.ports[i], ":");
+        same[i] =
+            arena_printf(a, "%.*s:%.*s", at, s->container.ports[i], at, s->container.ports[i]);
     }
     return same;
 }
@@ -84,7 +85,7 @@ static void add_mount(struct json *list, const char *path, const char *mode)
 
 static struct json *mounts(const struct core *c, const struct spec *s, const char *run_dir)
 {
-    struct json *list = texts(s->train.mounts);
+    struct json *list = texts(s->container.mounts);
 
     add_mount(list, run_dir, "");
     add_mount(list, c->conf.containers.socket_dir, "");
@@ -127,20 +128,20 @@ static struct json *facts(const struct core *c, const struct run *r, const struc
     json_set_str(f, "home", home);
     json_set_int(f, "job", (int64_t)r->key.job);
     json_set_int(f, "run", r->key.run);
-    json_set_str(f, "image", s->train.image);
+    json_set_str(f, "image", s->container.image);
     if (json_type(image_command) != JSON_BOOL || !json_bool(image_command))
         json_set_take(f, "command", texts(start->argv));
     json_set_take(f, "env", texts(start->envp));
     json_set_take(f, "mounts", mounts(c, s, start->run_dir));
-    json_set_take(f, "ports", texts(s->train.ports));
+    json_set_take(f, "ports", texts(s->container.ports));
     json_set_str(f, "ports_addr", c->conf.containers.ports_addr);
-    json_set_int(f, "mem", s->roles[0].need.mem_bytes);
-    json_set_int(f, "mcpu", s->roles[0].need.mcpu);
+    json_set_int(f, "mem", s->need.mem_bytes);
+    json_set_int(f, "mcpu", s->need.mcpu);
     json_set_int(f, "grace_ms", s->limits.grace_ms);
     json_set_int(f, "uid", l->uid);
     json_set_int(f, "gid", l->gid);
     json_set_take(f, "gpus", devices(c, host_node(r->host), &r->gpus));
-    json_set_str(f, "workdir", s->cwd);
+    json_set_str(f, "workdir", s->command.cwd);
     json_set_str(f, "run_dir", start->run_dir);
     json_set_str(f, "endpoint", c->gpu.endpoint);
     json_set_take(f, "container", own);
@@ -173,14 +174,14 @@ int container_wrap(const struct core *c, const struct run *r, const struct launc
         return err_set(e, ERR_INVALID,
                        "image %.100s cannot be used on node %s: containers are made on the "
                        "daemon's own machine; name that one under nodes",
-                       l->spec->train.image, host_node(r->host)->name);
+                       l->spec->container.image, host_node(r->host)->name);
     if (start->limits.nice)
         return err_set(e, ERR_INVALID,
                        "nice: container engines cannot set it; leave it out or set cpus instead");
     if (!c->conf.home.program)
         return err_set(e, ERR_UNAVAILABLE,
                        "image %.100s cannot be used: the path of berth is not known here",
-                       l->spec->train.image);
+                       l->spec->container.image);
     char **argv = arena_alloc(a, 3 * sizeof(*argv));
     argv[0] = arena_strdup(a, c->conf.home.program);
     argv[1] = arena_strdup(a, "__container");

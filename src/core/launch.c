@@ -157,7 +157,7 @@ static int env_finish(struct env *v, struct core *c, const struct run *r, const 
 
     if (train_facts(c, r->key.job, &f))
         env_training(v, l, &f);
-    if (!c->conf.ops->launch || (!l->spec->train.dialect && !f.ports))
+    if (!c->conf.ops->launch || (!l->spec->origin.dialect && !f.ports))
         return 0;
     if (c->conf.ops->launch(c->conf.self, l, &f, &x, e) < 0)
         return -1;
@@ -206,7 +206,7 @@ static void env_identity(struct env *v, const struct core *c, const struct run *
 
     id_format(l->id, id);
     env_set(v, "BERTH_HOME", c->conf.home.dir);
-    if (l->spec->train.image && c->conf.containers.socket_dir)
+    if (l->spec->container.image && c->conf.containers.socket_dir)
         env_set(v, "BERTH_SOCKET", arena_printf(v->a, "%s/sock", c->conf.containers.socket_dir));
     else if (c->conf.home.socket)
         env_set(v, "BERTH_SOCKET", c->conf.home.socket);
@@ -268,9 +268,9 @@ static void set_place(const struct run *r, const struct spec *s, struct run_star
 {
     if (r->host->ours)
         return;
-    out->assets = s->assets;
-    out->stage_dir = s->stage_dir;
-    if (s->assets || s->stage_dir)
+    out->assets = s->place.assets;
+    out->stage_dir = s->place.stage_dir;
+    if (s->place.assets || s->place.stage_dir)
         out->cwd = NULL;
 }
 
@@ -279,13 +279,12 @@ int launch_build(struct core *c, const struct run *r, const struct launch *l, st
 {
     struct env v = {.a = a, .token = arena_alloc(a, JOB_TOKEN_MAX)};
     char **argv, **extra, **before = NULL;
-    const struct role *main_role = &l->spec->roles[0];
 
-    if (l->spec->train.image && l->spec->train.launch == LAUNCH_GPU)
+    if (l->spec->container.image && l->spec->train.launch == LAUNCH_GPU)
         return err_set(e, ERR_INVALID,
                        "launch: gpu does not go with an image; let the command start its processes "
                        "itself, as torchrun does");
-    if (spec_command(main_role, l->params, a, &argv, &extra, e) < 0 ||
+    if (spec_argv(&l->spec->command, l->params, a, &argv, &extra, e) < 0 ||
         (l->spec->train.launch == LAUNCH_GPU && wrap_ranks(c, r, a, &argv, e) < 0))
         return -1;
     *out = (struct run_start){.key = r->key,
@@ -294,16 +293,16 @@ int launch_build(struct core *c, const struct run *r, const struct launch *l, st
                               .gid = l->gid,
                               .change_user = l->uid != c->conf.home.uid,
                               .limits = l->spec->limits,
-                              .need = main_role->need,
+                              .need = l->spec->need,
                               .journal = r->journal,
-                              .mounts = l->spec->train.mounts,
+                              .mounts = l->spec->container.mounts,
                               .log_path = arena_path(a, core_log_path(c, r->key)),
                               .run_dir = arena_path(a, core_run_dir(c, r->key))};
     if (l->spec->split_output)
         out->err_path = arena_path(a, core_err_path(c, r->key));
     if (r->prev)
         out->after = r->prev->key;
-    for (char **k = l->spec->env; *k; k++)
+    for (char **k = l->spec->command.env; *k; k++)
         vec_push(&v.list, *k);
     for (char **k = extra; k && *k; k++)
         vec_push(&v.list, *k);
@@ -318,17 +317,19 @@ int launch_build(struct core *c, const struct run *r, const struct launch *l, st
         return -1;
     }
     const char *home = env_get(&v, "HOME");
-    out->cwd = l->spec->cwd ? l->spec->cwd : home && *home ? arena_strdup(a, home) : "/";
+    out->cwd = l->spec->command.cwd ? l->spec->command.cwd
+               : home && *home      ? arena_strdup(a, home)
+                                    : "/";
     set_place(r, l->spec, out);
     /* Most jobs never use their directory; the first program that writes there makes it. */
     out->make_run_dir =
-        out->params_json.n || out->change_user || out->mounts || l->spec->train.image;
+        out->params_json.n || out->change_user || out->mounts || l->spec->container.image;
     char **envp = arena_alloc(a, (v.list.n + 1) * sizeof(*envp));
     if (v.list.n)
         memcpy(envp, v.list.p, v.list.n * sizeof(*envp));
     vec_done(&v.list);
     out->envp = envp;
-    if (l->spec->train.image && container_wrap(c, r, l, a, out, e) < 0)
+    if (l->spec->container.image && container_wrap(c, r, l, a, out, e) < 0)
         return -1;
     if (before)
         out->argv = joined(a, before, out->argv);

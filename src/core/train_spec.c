@@ -52,7 +52,7 @@ static void train_spec_fill(struct train_spec *s, const struct spec *spec)
     const struct training *t = &spec->train;
     struct buf family;
 
-    s->gpus = spec->roles[0].need.gpus;
+    s->gpus = spec->need.gpus;
     s->epochs = t->epochs;
     s->signal = t->epochs ? 0 : t->preempt_signal;
     s->resumes = t->checkpoint != NULL;
@@ -135,5 +135,5 @@ char *train_checkpoint(const struct launch *l)
     }
     while (v.n)
         free(v.owned[--v.n]);
-    return path_absolute(text.p, l->spec->cwd ? l->spec->cwd : "/");
+    return path_absolute(text.p, l->spec->command.cwd ? l->spec->command.cwd : "/");
 }

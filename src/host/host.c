@@ -76,7 +76,7 @@ static int host_launch(void *arg, const struct launch *l, const struct launch_fa
 
     if (f->ports)
         job_ports_start_texts(h->env.ports, f->key, f->ports);
-    return l->spec->train.dialect ? parts_launch(h, l, f, out, e) : 0;
+    return l->spec->origin.dialect ? parts_launch(h, l, f, out, e) : 0;
 }
 
 static void host_run_killed(void *arg, struct run_key key)

@@ -49,7 +49,7 @@ int parts_launch(struct host *h, const struct launch *l, const struct launch_fac
                  struct launch_extras *out, struct err *e)
 {
     FOR_PARTS(h, i, launch)
-    if (!strcmp(h->parts[i].part->name, l->spec->train.dialect))
+    if (!strcmp(h->parts[i].part->name, l->spec->origin.dialect))
         return h->parts[i].part->launch(h->parts[i].self, l, f, out, e);
     return 0; /* of a dialect this program was built without: an ordinary job */
 }

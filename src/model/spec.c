@@ -43,12 +43,12 @@ int spec_bad_type(const struct reader *r, const char *key, const struct json *v,
                     wanted);
 }
 
-static void put_int(void *base, const struct spec_key *k, int64_t v)
+static void put_int(struct spec *s, const struct spec_key *k, int64_t v)
 {
     if (k->width == sizeof(int64_t))
-        *(int64_t *)key_member(base, k) = v;
+        *(int64_t *)key_member(s, k) = v;
     else
-        *(int32_t *)key_member(base, k) = (int32_t)v;
+        *(int32_t *)key_member(s, k) = (int32_t)v;
 }
 
 static bool has_control(struct str s)
@@ -81,11 +81,11 @@ int spec_read_text(const struct reader *r, const struct spec_key *k, const struc
 
 static int read_dir(const struct reader *r, const struct spec_key *k, const struct json *v)
 {
-    if (spec_read_text(r, k, v, &r->s->cwd) < 0)
+    if (spec_read_text(r, k, v, &r->s->command.cwd) < 0)
         return -1;
-    if (r->s->cwd[0] != '/')
+    if (r->s->command.cwd[0] != '/')
         return spec_bad(r, k->name, "\"%.80s\" is not absolute; write a path that starts with /",
-                        r->s->cwd);
+                        r->s->command.cwd);
     return 0;
 }
 
@@ -142,8 +142,7 @@ static int read_scaled(const struct reader *r, const struct spec_key *k, const s
     return 0;
 }
 
-static int read_number(const struct reader *r, const struct spec_key *k, const struct json *v,
-                       void *base)
+static int read_number(const struct reader *r, const struct spec_key *k, const struct json *v)
 {
     int64_t n = 0;
 
@@ -156,7 +155,7 @@ static int read_number(const struct reader *r, const struct spec_key *k, const s
     }
     if (in_range(r, k, v, n) < 0)
         return -1;
-    put_int(base, k, n);
+    put_int(r->s, k, n);
     return 0;
 }
 
@@ -178,7 +177,7 @@ static int read_words(const struct reader *r, const char *key, const struct json
         return spec_bad(r, key, "is an empty list; write the program and its arguments");
     if (n > SPEC_WORDS_MAX)
         return spec_bad(r, key, "has %zu words; at most %d are allowed", n, SPEC_WORDS_MAX);
-    r->role->argv = xcalloc(n + 1, sizeof(char *));
+    r->s->command.argv = xcalloc(n + 1, sizeof(char *));
     for (size_t i = 0; i < n; i++) {
         const struct json *w = json_at(v, i);
         char scratch[32], at[32];
@@ -191,12 +190,12 @@ static int read_words(const struct reader *r, const char *key, const struct json
         if (check_word(r, at, s) < 0)
             return -1;
         total += s.n + 1;
-        r->role->argv[i] = xstrndup(s.p, s.n);
+        r->s->command.argv[i] = xstrndup(s.p, s.n);
     }
     if (total > SPEC_COMMAND_BYTES)
         return spec_bad(r, key, "is %zu bytes long; at most %d are allowed", total,
                         SPEC_COMMAND_BYTES);
-    if (!r->role->argv[0][0])
+    if (!r->s->command.argv[0][0])
         return spec_bad(r, "command[0]", "is empty; write the name of a program");
     return 0;
 }
@@ -214,7 +213,7 @@ static int read_command(const struct reader *r, const char *key, const struct js
         return -1;
     if (!str_trim(s).n)
         return spec_bad(r, key, "is empty; write what to run");
-    r->role->shell = xstrndup(s.p, s.n);
+    r->s->command.shell = xstrndup(s.p, s.n);
     return 0;
 }
 
@@ -272,19 +271,20 @@ static int read_env(const struct reader *r, const struct spec_key *k, const stru
     if (json_len(v) > (size_t)k->max)
         return spec_bad(r, k->name, "has %zu variables; at most %" PRId64 " are allowed",
                         json_len(v), k->max);
-    free(r->s->env);
-    r->s->env = xcalloc(json_len(v) + 1, sizeof(char *));
+    free(r->s->command.env);
+    r->s->command.env = xcalloc(json_len(v) + 1, sizeof(char *));
     for (struct json_it it = {0}; json_next(v, &it); n++) {
-        if (read_variable(r, it.key, it.val, &r->s->env[n]) < 0)
+        if (read_variable(r, it.key, it.val, &r->s->command.env[n]) < 0)
             return -1;
-        total += strlen(r->s->env[n]) + 1;
-        sorted = sorted && (n == 0 || env_order(&r->s->env[n - 1], &r->s->env[n]) < 0);
+        total += strlen(r->s->command.env[n]) + 1;
+        sorted =
+            sorted && (n == 0 || env_order(&r->s->command.env[n - 1], &r->s->command.env[n]) < 0);
     }
     if (total > SPEC_COMMAND_BYTES)
         return spec_bad(r, k->name, "is %zu bytes long; at most %d are allowed", total,
                         SPEC_COMMAND_BYTES);
     if (!sorted)
-        qsort(r->s->env, n, sizeof(char *), env_order);
+        qsort(r->s->command.env, n, sizeof(char *), env_order);
     return 0;
 }
 
@@ -297,7 +297,7 @@ static int read_need(struct reader *r, const struct spec_key *k, const struct js
     r->needs_seen |= bit;
     if (k->kind == KEY_SHARE)
         return training_read(r, k, v);
-    return read_number(r, k, v, k->of_spec ? (void *)r->s : &r->role->need);
+    return read_number(r, k, v);
 }
 
 static int read_resources(struct reader *r, const struct spec_key *key, const struct json *v)
@@ -316,6 +316,19 @@ static int read_resources(struct reader *r, const struct spec_key *key, const st
             return -1;
     }
     r->sub = "";
+    return 0;
+}
+
+static int read_extra(const struct reader *r, const struct spec_key *k, const struct json *v)
+{
+    char **out = key_member(r->s, k);
+
+    if (json_type(v) != JSON_OBJECT)
+        return spec_bad_type(r, k->name, v, "a map");
+    *out = json_text(v);
+    if (strlen(*out) > (size_t)k->max)
+        return spec_bad(r, k->name, "is %zu bytes long; at most %lld are kept", strlen(*out),
+                        (long long)k->max);
     return 0;
 }
 
@@ -341,17 +354,18 @@ static int read_key(struct reader *r, const struct spec_key *k, const struct jso
     case KEY_SIGNAL:
     case KEY_TIME:
     case KEY_LAUNCH:
+        return training_read(r, k, v);
+    case KEY_EXTRA:
+        return read_extra(r, k, v);
     case KEY_MOUNTS:
     case KEY_PORTS:
-    case KEY_EXTRA:
-        return training_read(r, k, v);
     case KEY_CONTAINER:
         return container_read(r, k, v);
     case KEY_NODES:
     case KEY_ASSETS:
         return place_read(r, k, v);
     default:
-        return read_number(r, k, v, r->s);
+        return read_number(r, k, v);
     }
 }
 
@@ -377,12 +391,12 @@ static int read_members(struct reader *r, const struct json *j)
 }
 
 /* "train.py" of "./src/train.py --lr 1": the first word that is not an assignment. */
-static char *default_name(const struct role *role)
+static char *default_name(const struct spec_command *c)
 {
-    const char *p = role->shell ? role->shell : role->argv[0];
+    const char *p = c->shell ? c->shell : c->argv[0];
     size_t n = strlen(p);
 
-    if (role->shell) {
+    if (c->shell) {
         for (;;) {
             p += strspn(p, " \t\n");
             n = strcspn(p, " \t\n;|&<>()'\"`");
@@ -410,24 +424,20 @@ static struct spec *spec_new(void)
 {
     struct spec *s = xcalloc(1, sizeof(*s));
 
-    s->env = xcalloc(1, sizeof(char *));
-    s->roles = xcalloc(1, sizeof(*s->roles));
-    s->n_roles = 1;
-    s->roles[0].name = xstrdup("main");
-    s->roles[0].replicas = 1;
+    s->command.env = xcalloc(1, sizeof(char *));
     for (size_t i = 0; i < n_spec_keys; i++)
         if (spec_keys[i].fallback)
             put_int(s, &spec_keys[i], spec_keys[i].fallback);
     for (size_t i = 0; i < n_resource_keys; i++)
-        if (!resource_keys[i].of_spec)
-            put_int(&s->roles[0].need, &resource_keys[i], resource_keys[i].fallback);
+        if (resource_keys[i].fallback)
+            put_int(s, &resource_keys[i], resource_keys[i].fallback);
     return s;
 }
 
 static int parse(const struct json *j, const char *path, bool need_command, struct spec *s,
                  struct err *e)
 {
-    struct reader r = {.path = path, .sub = "", .s = s, .role = &s->roles[0], .e = e};
+    struct reader r = {.path = path, .sub = "", .s = s, .e = e};
     char shown[SHOW_MAX];
 
     if (json_type(j) != JSON_OBJECT)
@@ -435,7 +445,7 @@ static int parse(const struct json *j, const char *path, bool need_command, stru
                        spec_show(j, shown), json_type_name(json_type(j)));
     if (read_members(&r, j) < 0)
         return -1;
-    if (!r.role->argv && !r.role->shell) {
+    if (!s->command.argv && !s->command.shell) {
         if (need_command)
             return spec_bad(&r, "command", "is missing; write what to run");
         return 0;
@@ -447,7 +457,7 @@ static int parse(const struct json *j, const char *path, bool need_command, stru
     if (place_check(&r) < 0 || training_check(&r) < 0)
         return -1;
     if (!s->name)
-        s->name = default_name(r.role);
+        s->name = default_name(&s->command);
     if (!s->project)
         s->project = xstrdup("default");
     if (!s->queue)

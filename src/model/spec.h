@@ -16,26 +16,12 @@ struct resources {
     int32_t slots; /* slots of the node it occupies; 1 unless said otherwise */
 };
 
-/* What a job says of its training; all of it may be left out.  With GPUs, sched/gpu.h plans by it;
- * `image`, `mounts`, `ports`, `launch`, `dialect` and `extra` are for whoever starts or shows it.
- */
-enum launch_kind { LAUNCH_NODE, LAUNCH_GPU }; /* one process in all, or one per GPU */
-enum gpu_sharing { GPU_SHARE_UNSAID, GPU_SHARE_YES, GPU_SHARE_NO };
-struct training {
-    int32_t gpus_max;               /* elastic up to so many; 0 = as many as `gpus` */
-    int32_t epochs;                 /* in all; 0 = it does not report them */
-    int64_t gpu_mem_bytes;          /* on each device; 0 = not known: a whole one until measured */
-    int64_t estimate_ms;            /* alone on `gpus` devices; 0 = not known */
-    int64_t deadline_ms;            /* wall clock; 0 = none */
-    int32_t preempt_signal;         /* it saves `checkpoint` and ends when it gets this; 0 = none */
-    int32_t share;                  /* enum gpu_sharing */
-    int32_t launch;                 /* enum launch_kind */
-    char *checkpoint;               /* file it resumes from, absolute or below cwd; NULL = none */
-    char *family, *image, *dialect; /* NULL = not said */
-    char **mounts;                  /* "host:target[:ro]", NULL-terminated; NULL = none */
-    char **ports;                   /* "node:container", likewise */
-    char *extra;                    /* JSON object of the dialect; NULL = none */
-    char *container;                /* JSON object: how the image is run; NULL = as usual */
+/* What is executed, and in which surroundings.  Exactly one of `argv` and `shell` is set. */
+struct spec_command {
+    char **argv; /* NULL-terminated words that no shell sees */
+    char *shell; /* one line for /bin/sh */
+    char *cwd;   /* working directory, absolute; NULL = the user's home */
+    char **env;  /* NULL-terminated "K=V", sorted by key; may be empty, never NULL */
 };
 
 /* What is enforced while the command runs.  A run gets it as it is (shepherd/run_start.h). */
@@ -46,34 +32,65 @@ struct spec_limits {
     int64_t nice;            /* nice level of the command, -20 to 19 */
 };
 
-/* A named group of replicas.  An ordinary job has one role, main×1. */
-struct role {
-    char *name;
-    int32_t replicas;
-    char **argv;           /* NULL-terminated words, no shell; or */
-    char *shell;           /* one line for /bin/sh */
-    struct resources need; /* per replica */
+/* What a job says about its training; every member may be left unsaid.  The GPU planner reads it
+ * (sched/gpu.h), and the core decides by it whether a job can be preempted and resumed.
+ */
+enum launch_kind { LAUNCH_NODE, LAUNCH_GPU }; /* one process in all, or one per GPU */
+enum gpu_sharing { GPU_SHARE_UNSAID, GPU_SHARE_YES, GPU_SHARE_NO };
+struct training {
+    int32_t gpus_max;       /* most GPUs the job can use; 0 = as many as `need.gpus` */
+    int32_t epochs;         /* in all; 0 = the job reports no epochs */
+    int64_t gpu_mem_bytes;  /* on each device; 0 = unknown: a whole device until measured */
+    int64_t estimate_ms;    /* running time alone on `need.gpus` devices; 0 = unknown */
+    int64_t deadline_ms;    /* wall clock; 0 = none */
+    int32_t preempt_signal; /* on this signal the job saves `checkpoint` and exits; 0 = none */
+    int32_t share;          /* enum gpu_sharing */
+    int32_t launch;         /* enum launch_kind */
+    char *checkpoint;       /* file to resume from, absolute or below cwd; NULL = none */
+    char *family;           /* NULL = derived from the command, see spec_family() */
+};
+
+/* The container in which the command runs, if `image` is set.  Mounts and ports also apply to jobs
+ * without an image: the supervisor makes the mounts, the host forwards the ports.
+ */
+struct spec_container {
+    char *image;   /* NULL = no container */
+    char **mounts; /* "host:target[:ro]", NULL-terminated; NULL = none */
+    char **ports;  /* "node:container", NULL-terminated; NULL = none */
+    char *options; /* JSON object, the value of the key `container`; NULL = defaults */
+};
+
+/* The interface through which the job was submitted.  Only that dialect reads `extra`. */
+struct spec_origin {
+    char *dialect; /* NULL = Berth itself */
+    char *extra;   /* JSON object of the dialect; NULL = none */
+};
+
+/* On which nodes the job may run, and which files Berth copies to a node that does not share the
+ * daemon's files.
+ */
+struct spec_place {
+    char *nodes;     /* names or patterns, "a,b*"; NULL = any node */
+    char **assets;   /* "from:to", from absolute, to below the staging directory; NULL = none */
+    char *stage_dir; /* staging directory on such a node; NULL = a new one for each run */
 };
 
 struct spec {
     char *name;    /* never NULL; defaults to the command's base name */
     char *project; /* never NULL; "default" */
     char *queue;   /* never NULL; "default" */
-    struct role *roles;
-    size_t n_roles;
-    char *cwd;  /* absolute, or NULL for the user's home */
-    char **env; /* NULL-terminated "K=V", sorted by key; may be empty, never NULL */
+    struct spec_command command;
+    struct resources need;
     struct spec_limits limits;
     int64_t backoff_ms; /* before the first retry; doubles, at most an hour */
     int32_t priority;   /* higher first */
     int32_t retries;
     bool split_output;
-    bool hold;       /* it waits until somebody releases it */
-    char *nodes;     /* names or patterns of those it may run on, "a,b*"; NULL = any */
-    char **assets;   /* "from:to", from absolute, to below the run's directory; NULL = none */
-    char *stage_dir; /* that directory on a node that does not share our files; NULL = one of its
-                        own */
+    bool hold; /* the job waits until somebody releases it */
+    struct spec_place place;
     struct training train;
+    struct spec_container container;
+    struct spec_origin origin;
 };
 enum {
     SPEC_MAX_BYTES = 4 << 20,
@@ -104,13 +121,13 @@ void spec_family(const struct spec *s, struct buf *out);
 const char *spec_schema(void); /* JSON Schema of the job form, as printed by `berth schema job` */
 const char *spec_sweep_schema(void);
 
-/* What the command of `role` becomes with these params: argv for execve.  Values reach a word-list
- * command inside the words; a shell line gets them as quoted variables ("${BERTH_PARAM_lr}"), never
- * as text, so no value can change the command.  *out_env are the extra "K=V" for that.  Both
- * NULL-terminated, in the arena. */
+/* The argv for execve that the command becomes with these params.  In a word list, values are
+ * replaced inside the words; a shell line gets them as quoted variables ("${BERTH_PARAM_lr}"),
+ * never as text, so no value can change the command.  *out_env holds the "K=V" of these variables.
+ * Both results are NULL-terminated and live in the arena. */
 struct arena;
-int spec_command(const struct role *r, const struct json *params, struct arena *a, char ***out_argv,
-                 char ***out_env, struct err *e);
+int spec_argv(const struct spec_command *c, const struct json *params, struct arena *a,
+              char ***out_argv, char ***out_env, struct err *e);
 /* Does every {placeholder} of the command name one of `params`?  To be asked at submit time, so
  * that no job fails of it later.  A job without params has no placeholders: its braces are its own.
  */

@@ -1,7 +1,8 @@
-/* spec_container.c - the key `container` of a job with an image: what it accepts, and as text
+/* spec_container.c - the keys `container`, `mounts` and `ports`: what they accept, and as text
  *
- * Kept as the text of a JSON object in the order of the table below, sizes in bytes, so that equal
- * settings are equal texts.  Whoever starts the job reads it (core/container.c).
+ * The value of `container` is kept as the text of a JSON object with keys in the order of the table
+ * below and sizes in bytes, so that equal settings are equal texts.  core/container.c reads the
+ * text when it starts the job.
  */
 #include "base/units.h"
 #include "base/util.h"
@@ -171,7 +172,8 @@ static int read_keys(const struct reader *r, const struct json *v, struct json *
     return 0;
 }
 
-int container_read(const struct reader *outer, const struct spec_key *key, const struct json *v)
+static int read_container(const struct reader *outer, const struct spec_key *key,
+                          const struct json *v)
 {
     struct reader r = *outer;
     char path[160];
@@ -190,4 +192,101 @@ int container_read(const struct reader *outer, const struct spec_key *key, const
         *text = json_text(out);
     json_free(out);
     return rc;
+}
+
+/* ---- mounts and ports ---- */
+
+/* "/data:/data" or "/data:/data:ro": both absolute, no other colon. */
+static bool mount_ok(struct str s)
+{
+    struct str rest, mode, host = str_cut(s, ':', &rest), target = str_cut(rest, ':', &mode);
+
+    return host.n && host.p[0] == '/' && target.n && target.p[0] == '/' &&
+           (!mode.n || str_eq_c(mode, "ro") || str_eq_c(mode, "rw"));
+}
+
+static bool port_ok(struct str s)
+{
+    struct str to, from = str_cut(s, ':', &to);
+    int64_t a, b;
+
+    return str_to_i64(from, &a) && str_to_i64(to, &b) && a >= 1 && a <= 65535 && b >= 1 &&
+           b <= 65535;
+}
+
+static bool same_port(const char *a, const char *b)
+{
+    struct str rest;
+
+    return str_eq(str_cut(str_of(a), ':', &rest), str_cut(str_of(b), ':', &rest));
+}
+
+static int read_pairs(const struct reader *r, const struct spec_key *k, const struct json *v)
+{
+    const bool mounts = k->kind == KEY_MOUNTS;
+    const char *form = mounts ? "host:target or host:target:ro, both absolute"
+                              : "node:container, both from 1 to 65535";
+    size_t n = json_len(v);
+    char **list;
+
+    if (json_type(v) != JSON_ARRAY)
+        return spec_bad_type(r, k->name, v, "a list of texts");
+    if (n > (size_t)k->max)
+        return spec_bad(r, k->name, "has %zu entries; at most %lld are allowed", n,
+                        (long long)k->max);
+    if (!n)
+        return 0;
+    list = *(char ***)key_member(r->s, k) = xcalloc(n + 1, sizeof(char *));
+    for (size_t i = 0; i < n; i++) {
+        const struct json *one = json_at(v, i);
+        char shown[SHOW_MAX];
+        struct str s = json_type(one) == JSON_STR ? json_str(one) : STR("");
+        if (s.n > 8192 || memchr(s.p, '\0', s.n) || (mounts ? !mount_ok(s) : !port_ok(s)))
+            return spec_bad(r, k->name, "%s is not of the form %s", spec_show(one, shown), form);
+        list[i] = xstrndup(s.p, s.n);
+        for (size_t b = 0; !mounts && b < i; b++)
+            if (same_port(list[b], list[i]))
+                return spec_bad(r, k->name, "\"%s\" and \"%s\" use the same port of the node",
+                                list[b], list[i]);
+    }
+    return 0;
+}
+
+/* ---- the whole container ---- */
+
+int container_read(const struct reader *r, const struct spec_key *k, const struct json *v)
+{
+    return k->kind == KEY_CONTAINER ? read_container(r, k, v) : read_pairs(r, k, v);
+}
+
+static struct json *texts_json(char *const *list)
+{
+    struct json *j = json_new_array();
+
+    for (; *list; list++)
+        json_push_take(j, json_new_str(str_of(*list)));
+    return j;
+}
+
+void container_write(struct json *j, const struct spec *s, const struct spec_key *k)
+{
+    const struct spec_container *c = &s->container;
+    char **list = k->kind == KEY_MOUNTS ? c->mounts : c->ports;
+
+    if (k->kind == KEY_CONTAINER)
+        spec_write_object(j, k->name, c->options);
+    else if (list)
+        json_set_take(j, k->name, texts_json(list));
+}
+
+void container_done(struct spec_container *c)
+{
+    for (char **m = c->mounts; m && *m; m++)
+        free(*m);
+    for (char **p = c->ports; p && *p; p++)
+        free(*p);
+    free(c->mounts);
+    free(c->ports);
+    free(c->image);
+    free(c->options);
 }

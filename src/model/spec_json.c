@@ -12,44 +12,40 @@ void spec_free(struct spec *s)
 {
     if (!s)
         return;
-    for (size_t i = 0; i < s->n_roles; i++) {
-        struct role *r = &s->roles[i];
-        for (char **w = r->argv; w && *w; w++)
-            free(*w);
-        free(r->argv);
-        free(r->shell);
-        free(r->name);
-    }
-    free(s->roles);
-    for (char **v = s->env; v && *v; v++)
+    for (char **w = s->command.argv; w && *w; w++)
+        free(*w);
+    free(s->command.argv);
+    free(s->command.shell);
+    free(s->command.cwd);
+    for (char **v = s->command.env; v && *v; v++)
         free(*v);
-    free(s->env);
+    free(s->command.env);
     free(s->name);
     free(s->project);
     free(s->queue);
-    free(s->cwd);
-    place_done(s);
-    free(s->nodes);
-    free(s->stage_dir);
+    place_done(&s->place);
     training_done(&s->train);
+    container_done(&s->container);
+    free(s->origin.dialect);
+    free(s->origin.extra);
     free(s);
 }
 
-static int64_t get_int(const void *base, const struct spec_key *k)
+static int64_t get_int(const struct spec *s, const struct spec_key *k)
 {
-    const void *p = key_member(base, k);
+    const void *p = key_member(s, k);
 
     return k->width == sizeof(int64_t) ? *(const int64_t *)p : *(const int32_t *)p;
 }
 
-static struct json *command_json(const struct role *r)
+static struct json *command_json(const struct spec_command *c)
 {
     struct json *words;
 
-    if (r->shell)
-        return json_new_str(str_of(r->shell));
+    if (c->shell)
+        return json_new_str(str_of(c->shell));
     words = json_new_array();
-    for (char **w = r->argv; *w; w++)
+    for (char **w = c->argv; *w; w++)
         json_push_take(words, json_new_str(str_of(*w)));
     return words;
 }
@@ -58,7 +54,7 @@ static struct json *env_json(const struct spec *s)
 {
     struct json *env = json_new_object();
 
-    for (char **v = s->env; *v; v++) {
+    for (char **v = s->command.env; *v; v++) {
         const char *eq = strchr(*v, '=');
         AUTO_FREE char *key = xstrndup(*v, (size_t)(eq - *v));
         json_set_str(env, key, eq + 1);
@@ -79,9 +75,9 @@ static struct json *number_json(const struct spec_key *k, int64_t v)
     return json_new_str(str_of(text));
 }
 
-static void set_number(struct json *j, const struct spec_key *k, const void *base)
+static void set_number(struct json *j, const struct spec_key *k, const struct spec *s)
 {
-    int64_t v = get_int(base, k);
+    int64_t v = get_int(s, k);
 
     if (v != k->fallback)
         json_set_take(j, k->name, number_json(k, v));
@@ -92,12 +88,21 @@ static void set_need(struct json *j, const struct spec_key *k, const struct spec
     if (k->kind == KEY_SHARE)
         training_write(j, s, k);
     else
-        set_number(j, k, k->of_spec ? (const void *)s : &s->roles[0].need);
+        set_number(j, k, s);
+}
+
+void spec_write_object(struct json *j, const char *key, const char *text)
+{
+    struct json *tree = NULL;
+    struct err e;
+
+    /* json_text made the text, so it parses. */
+    if (text && json_parse(str_of(text), key, &tree, &e) == 0)
+        json_set_take(j, key, tree);
 }
 
 static void set_key(struct json *j, const struct spec *s, const struct spec_key *k)
 {
-    const struct role *r = &s->roles[0];
     struct json *sub;
 
     switch (k->kind) {
@@ -107,10 +112,10 @@ static void set_key(struct json *j, const struct spec *s, const struct spec_key 
             json_set_str(j, k->name, *(char **)key_member(s, k));
         return;
     case KEY_COMMAND:
-        json_set_take(j, k->name, command_json(r));
+        json_set_take(j, k->name, command_json(&s->command));
         return;
     case KEY_ENV:
-        if (s->env[0])
+        if (s->command.env[0])
             json_set_take(j, k->name, env_json(s));
         return;
     case KEY_RESOURCES:
@@ -130,11 +135,15 @@ static void set_key(struct json *j, const struct spec *s, const struct spec_key 
     case KEY_SIGNAL:
     case KEY_TIME:
     case KEY_LAUNCH:
+        training_write(j, s, k);
+        return;
+    case KEY_EXTRA:
+        spec_write_object(j, k->name, s->origin.extra);
+        return;
     case KEY_MOUNTS:
     case KEY_PORTS:
-    case KEY_EXTRA:
     case KEY_CONTAINER:
-        training_write(j, s, k);
+        container_write(j, s, k);
         return;
     case KEY_NODES:
     case KEY_ASSETS:

@@ -6,8 +6,6 @@
 
 #define IN_SPEC(field)                                                                             \
     .offset = offsetof(struct spec, field), .width = sizeof(((struct spec *)0)->field)
-#define IN_NEED(field)                                                                             \
-    .offset = offsetof(struct resources, field), .width = sizeof(((struct resources *)0)->field)
 
 #define SECOND INT64_C(1000)
 #define HOUR (3600 * SECOND)
@@ -23,7 +21,7 @@ const struct spec_key spec_keys[] = {
     {"command", KEY_COMMAND, .min = 1, .max = SPEC_WORD_MAX,
      .doc = "one line for /bin/sh, or a list of words that no shell sees; {name} stands for the "
             "parameter of that name when the job has parameters, {{ for a brace"},
-    {"cwd", KEY_DIR, IN_SPEC(cwd), .min = 1, .max = 4095,
+    {"cwd", KEY_DIR, IN_SPEC(command.cwd), .min = 1, .max = 4095,
      .doc = "the directory it runs in, absolute; the user's home unless given"},
     {"env", KEY_ENV, .max = SPEC_ENV_MAX, .doc = "variables of its environment"},
     {"resources", KEY_RESOURCES, .doc = "what it needs while it runs"},
@@ -47,13 +45,13 @@ const struct spec_key spec_keys[] = {
     {"nice", KEY_INT, IN_SPEC(limits.nice), .min = -20, .max = 19,
      .doc = "nice level of its command: above 0 it yields to other processes of the node, below 0 "
             "needs the right to do so"},
-    {"nodes", KEY_NODES, IN_SPEC(nodes), .max = SPEC_LIST_MAX,
+    {"nodes", KEY_NODES, IN_SPEC(place.nodes), .max = SPEC_LIST_MAX,
      .doc = "names of the nodes it may run on, or patterns for them, as gpu*; any node unless "
             "given"},
-    {"assets", KEY_ASSETS, IN_SPEC(assets), .max = SPEC_LIST_MAX,
+    {"assets", KEY_ASSETS, IN_SPEC(place.assets), .max = SPEC_LIST_MAX,
      .doc = "files and directories it needs, each as from or from:to; a node that does not share "
             "our files gets copies below the directory it starts in there"},
-    {"stage_dir", KEY_TEXT, IN_SPEC(stage_dir), .min = 1, .max = 4095,
+    {"stage_dir", KEY_TEXT, IN_SPEC(place.stage_dir), .min = 1, .max = 4095,
      .doc = "that directory, absolute or below the home of the login there; one of its own for "
             "each run unless given"},
     {"epochs", KEY_INT, IN_SPEC(train.epochs), .max = 1000000000,
@@ -70,20 +68,20 @@ const struct spec_key spec_keys[] = {
     {"family", KEY_TEXT, IN_SPEC(train.family), .min = 1, .max = SPEC_NAME_MAX,
      .doc = "jobs of one family behave alike and learn from each other; by default those of the "
             "same image, program and batch size"},
-    {"image", KEY_TEXT, IN_SPEC(train.image), .min = 1, .max = 1000,
+    {"image", KEY_TEXT, IN_SPEC(container.image), .min = 1, .max = 1000,
      .doc = "container image it runs in"},
-    {"container", KEY_CONTAINER, IN_SPEC(train.container),
+    {"container", KEY_CONTAINER, IN_SPEC(container.options),
      .doc = "how the image is run: entrypoint, user, network and so on"},
-    {"mounts", KEY_MOUNTS, IN_SPEC(train.mounts), .max = SPEC_LIST_MAX,
+    {"mounts", KEY_MOUNTS, IN_SPEC(container.mounts), .max = SPEC_LIST_MAX,
      .doc = "directories it sees, each as host:target or host:target:ro"},
-    {"ports", KEY_PORTS, IN_SPEC(train.ports), .max = SPEC_LIST_MAX,
+    {"ports", KEY_PORTS, IN_SPEC(container.ports), .max = SPEC_LIST_MAX,
      .doc = "ports of the node that lead to its own, each as node:container"},
     {"launch", KEY_LAUNCH, IN_SPEC(train.launch),
      .doc = "node: one process that drives all GPUs; gpu: one process per GPU, with RANK and "
             "WORLD_SIZE"},
-    {"dialect", KEY_TEXT, IN_SPEC(train.dialect), .min = 1, .max = 64,
+    {"dialect", KEY_TEXT, IN_SPEC(origin.dialect), .min = 1, .max = 64,
      .doc = "the interface it was submitted through"},
-    {"extra", KEY_EXTRA, IN_SPEC(train.extra), .max = SPEC_EXTRA_MAX,
+    {"extra", KEY_EXTRA, IN_SPEC(origin.extra), .max = SPEC_EXTRA_MAX,
      .doc = "facts of that interface, returned as they are"},
     {"params", KEY_PARAMS, .sweep = true,
      .doc = "parameters; in a sweep a list makes one job of every combination"},
@@ -98,18 +96,18 @@ const struct spec_key spec_keys[] = {
 const size_t n_spec_keys = ARRAY_SIZE(spec_keys);
 
 const struct spec_key resource_keys[] = {
-    {"cpus", KEY_CPUS, IN_NEED(mcpu), .max = INT64_C(1000000) * 1000,
+    {"cpus", KEY_CPUS, IN_SPEC(need.mcpu), .max = INT64_C(1000000) * 1000,
      .doc = "CPUs it uses: 2, 0.5 or 500m; unstated takes a slot but no share of CPUs"},
-    {"mem", KEY_SIZE, IN_NEED(mem_bytes), .min = 1 << 20, .max = INT64_C(1) << 50,
+    {"mem", KEY_SIZE, IN_SPEC(need.mem_bytes), .min = 1 << 20, .max = INT64_C(1) << 50,
      .doc = "memory it uses, as 512M or 4G (powers of 1024)"},
-    {"gpus", KEY_INT, IN_NEED(gpus), .max = NODE_MAX_GPUS, .doc = "GPUs it wants"},
-    {"gpus_max", KEY_INT, IN_SPEC(train.gpus_max), .of_spec = true, .max = NODE_MAX_GPUS,
+    {"gpus", KEY_INT, IN_SPEC(need.gpus), .max = NODE_MAX_GPUS, .doc = "GPUs it wants"},
+    {"gpus_max", KEY_INT, IN_SPEC(train.gpus_max), .max = NODE_MAX_GPUS,
      .doc = "GPUs it can use at most: it gets between gpus and gpus_max"},
-    {"gpu_mem", KEY_SIZE, IN_SPEC(train.gpu_mem_bytes), .of_spec = true, .min = 1 << 20,
-     .max = INT64_C(1) << 50, .doc = "memory it uses on each GPU, as 6G; unstated takes all of it"},
-    {"gpu_share", KEY_SHARE, IN_SPEC(train.share), .of_spec = true,
+    {"gpu_mem", KEY_SIZE, IN_SPEC(train.gpu_mem_bytes), .min = 1 << 20, .max = INT64_C(1) << 50,
+     .doc = "memory it uses on each GPU, as 6G; unstated takes all of it"},
+    {"gpu_share", KEY_SHARE, IN_SPEC(train.share),
      .doc = "may others use its GPUs as well; by default yes when gpu_mem or epochs are given"},
-    {"slots", KEY_INT, IN_NEED(slots), .min = 1, .max = 1000000, .fallback = 1,
+    {"slots", KEY_INT, IN_SPEC(need.slots), .min = 1, .max = 1000000, .fallback = 1,
      .doc = "slots of the node it occupies"},
 };
 const size_t n_resource_keys = ARRAY_SIZE(resource_keys);

@@ -59,8 +59,8 @@ static int read_nodes(const struct reader *r, const struct spec_key *k, const st
                 break;
         }
     }
-    free(r->s->nodes);
-    r->s->nodes = all.n ? xstrndup(all.p, all.n) : NULL;
+    free(r->s->place.nodes);
+    r->s->place.nodes = all.n ? xstrndup(all.p, all.n) : NULL;
     return 0;
 }
 
@@ -96,6 +96,14 @@ static bool stays_below(const char *to)
     return true;
 }
 
+static void assets_free(struct spec_place *p)
+{
+    for (char **a = p->assets; a && *a; a++)
+        free(*a);
+    free(p->assets);
+    p->assets = NULL;
+}
+
 static int read_assets(const struct reader *r, const struct spec_key *k, const struct json *v)
 {
     size_t n = json_len(v);
@@ -105,13 +113,13 @@ static int read_assets(const struct reader *r, const struct spec_key *k, const s
     if (n > (size_t)k->max)
         return spec_bad(r, k->name, "has %zu entries; at most %lld are allowed", n,
                         (long long)k->max);
-    place_done(r->s);
-    r->s->assets = n ? xcalloc(n + 1, sizeof(char *)) : NULL;
+    assets_free(&r->s->place);
+    r->s->place.assets = n ? xcalloc(n + 1, sizeof(char *)) : NULL;
     for (size_t i = 0; i < n; i++) {
         struct str s = json_type(json_at(v, i)) == JSON_STR ? json_str(json_at(v, i)) : STR("");
         if (!s.n || s.n > ASSET_MAX || memchr(s.p, '\0', s.n))
             return spec_bad_type(r, k->name, json_at(v, i), "the name of a file, or from:to");
-        r->s->assets[i] = xstrndup(s.p, s.n);
+        r->s->place.assets[i] = xstrndup(s.p, s.n);
     }
     return 0;
 }
@@ -147,11 +155,11 @@ static int make_absolute(const struct reader *r, char **asset)
         return spec_bad(r, "assets",
                         "\"%.80s\" is not of the form from:to with a relative place to go to",
                         *asset);
-    if (from[0] != '/' && !r->s->cwd)
+    if (from[0] != '/' && !r->s->command.cwd)
         return spec_bad(r, "assets",
                         "\"%.80s\" is not absolute; give cwd too, or a path that starts with /",
                         from);
-    AUTO_FREE char *abs = path_absolute(from, r->s->cwd ? r->s->cwd : "/");
+    AUTO_FREE char *abs = path_absolute(from, r->s->command.cwd ? r->s->command.cwd : "/");
     free(*asset);
     *asset = xasprintf("%s:%s", abs, to);
     return 0;
@@ -166,7 +174,7 @@ int place_read(const struct reader *r, const struct spec_key *k, const struct js
 
 int place_check(const struct reader *r)
 {
-    for (char **a = r->s->assets; a && *a; a++)
+    for (char **a = r->s->place.assets; a && *a; a++)
         if (make_absolute(r, a) < 0)
             return -1;
     return 0;
@@ -175,11 +183,11 @@ int place_check(const struct reader *r)
 void place_write(struct json *j, const struct spec *s, const struct spec_key *k)
 {
     struct json *list = json_new_array();
-    struct str rest = k->kind == KEY_NODES && s->nodes ? str_of(s->nodes) : STR("");
+    struct str rest = k->kind == KEY_NODES && s->place.nodes ? str_of(s->place.nodes) : STR("");
 
     while (rest.n)
         json_push_take(list, json_new_str(str_cut(rest, ',', &rest)));
-    for (char **a = k->kind == KEY_ASSETS ? s->assets : NULL; a && *a; a++)
+    for (char **a = k->kind == KEY_ASSETS ? s->place.assets : NULL; a && *a; a++)
         json_push_take(list, json_new_str(str_of(*a)));
     if (json_len(list))
         json_set_take(j, k->name, list);
@@ -187,10 +195,9 @@ void place_write(struct json *j, const struct spec *s, const struct spec_key *k)
         json_free(list);
 }
 
-void place_done(struct spec *s)
+void place_done(struct spec_place *p)
 {
-    for (char **a = s->assets; a && *a; a++)
-        free(*a);
-    free(s->assets);
-    s->assets = NULL;
+    assets_free(p);
+    free(p->nodes);
+    free(p->stage_dir);
 }

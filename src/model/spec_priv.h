@@ -36,16 +36,15 @@ struct spec_key {
     const char *name;
     enum key_kind kind;
     bool sweep;    /* belongs to the form of many jobs; skipped by spec_parse */
-    bool of_spec;  /* a resource key that stands in struct spec all the same */
-    size_t offset; /* of the member in struct spec; for resources in struct resources */
+    size_t offset; /* of the member in struct spec */
     size_t width;  /* bytes of that member: 4 or 8 */
     int64_t min, max, fallback;
     const char *doc;
 };
-/* Where the value of `k` stands in a struct spec or struct resources. */
-static inline void *key_member(const void *base, const struct spec_key *k)
+/* The member of `s` that holds the value of `k`. */
+static inline void *key_member(const struct spec *s, const struct spec_key *k)
 {
-    return (char *)(uintptr_t)base + k->offset;
+    return (char *)(uintptr_t)s + k->offset;
 }
 extern const struct spec_key spec_keys[];
 extern const size_t n_spec_keys;
@@ -65,7 +64,6 @@ enum {
 struct reader {
     const char *path, *sub; /* stand before the key in messages; sub is "resources." or "" */
     struct spec *s;
-    struct role *role;
     unsigned needs_seen; /* bit per resource key: given flat and nested is a contradiction */
     struct err *e;
 };
@@ -78,18 +76,22 @@ int spec_bad_type(const struct reader *r, const char *key, const struct json *v,
                   const char *wanted);
 int spec_read_text(const struct reader *r, const struct spec_key *k, const struct json *v,
                    char **out);
-/* spec_training.c: the kinds from KEY_SHARE to KEY_EXTRA, what must go together, and as text. */
+/* spec_training.c: the kinds from KEY_SHARE to KEY_LAUNCH, and which keys need each other. */
 int training_read(const struct reader *r, const struct spec_key *k, const struct json *v);
 int training_check(const struct reader *r);
 void training_write(struct json *j, const struct spec *s, const struct spec_key *k);
 void training_done(struct training *t);
-/* spec_container.c */
+/* spec_container.c: KEY_MOUNTS, KEY_PORTS and KEY_CONTAINER. */
 int container_read(const struct reader *r, const struct spec_key *k, const struct json *v);
+void container_write(struct json *j, const struct spec *s, const struct spec_key *k);
+void container_done(struct spec_container *c);
+/* Sets `key` of `j` to the object of which `text` is the JSON; nothing when text is NULL. */
+void spec_write_object(struct json *j, const char *key, const char *text);
 /* spec_place.c: KEY_NODES and KEY_ASSETS. */
 int place_read(const struct reader *r, const struct spec_key *k, const struct json *v);
 int place_check(const struct reader *r);
 void place_write(struct json *j, const struct spec *s, const struct spec_key *k);
-void place_done(struct spec *s);
+void place_done(struct spec_place *p);
 
 const struct spec_key *spec_key_find(const struct spec_key *keys, size_t n, struct str name);
 /* "PATHkey: unknown key; did you mean "cpus"?" */

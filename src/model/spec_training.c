@@ -16,18 +16,8 @@ static const char *const launch_names[] = {[LAUNCH_NODE] = "node", [LAUNCH_GPU] 
 
 void training_done(struct training *t)
 {
-    for (char **p = t->mounts; p && *p; p++)
-        free(*p);
-    for (char **p = t->ports; p && *p; p++)
-        free(*p);
-    free(t->mounts);
-    free(t->ports);
     free(t->checkpoint);
     free(t->family);
-    free(t->image);
-    free(t->dialect);
-    free(t->extra);
-    free(t->container);
 }
 
 /* ---- reading ---- */
@@ -91,75 +81,6 @@ static int read_launch(const struct reader *r, const struct spec_key *k, const s
                     spec_show(v, shown));
 }
 
-/* "/data:/data" or "/data:/data:ro": both absolute, no other colon. */
-static bool mount_ok(struct str s)
-{
-    struct str rest, mode, host = str_cut(s, ':', &rest), target = str_cut(rest, ':', &mode);
-
-    return host.n && host.p[0] == '/' && target.n && target.p[0] == '/' &&
-           (!mode.n || str_eq_c(mode, "ro") || str_eq_c(mode, "rw"));
-}
-
-static bool port_ok(struct str s)
-{
-    struct str to, from = str_cut(s, ':', &to);
-    int64_t a, b;
-
-    return str_to_i64(from, &a) && str_to_i64(to, &b) && a >= 1 && a <= 65535 && b >= 1 &&
-           b <= 65535;
-}
-
-static bool same_port(const char *a, const char *b)
-{
-    struct str rest;
-
-    return str_eq(str_cut(str_of(a), ':', &rest), str_cut(str_of(b), ':', &rest));
-}
-
-static int read_list(const struct reader *r, const struct spec_key *k, const struct json *v)
-{
-    const bool mounts = k->kind == KEY_MOUNTS;
-    const char *form = mounts ? "host:target or host:target:ro, both absolute"
-                              : "node:container, both from 1 to 65535";
-    size_t n = json_len(v);
-    char **list;
-
-    if (json_type(v) != JSON_ARRAY)
-        return spec_bad_type(r, k->name, v, "a list of texts");
-    if (n > (size_t)k->max)
-        return spec_bad(r, k->name, "has %zu entries; at most %lld are allowed", n,
-                        (long long)k->max);
-    if (!n)
-        return 0;
-    list = *(char ***)key_member(r->s, k) = xcalloc(n + 1, sizeof(char *));
-    for (size_t i = 0; i < n; i++) {
-        const struct json *one = json_at(v, i);
-        char shown[SHOW_MAX];
-        struct str s = json_type(one) == JSON_STR ? json_str(one) : STR("");
-        if (s.n > 8192 || memchr(s.p, '\0', s.n) || (mounts ? !mount_ok(s) : !port_ok(s)))
-            return spec_bad(r, k->name, "%s is not of the form %s", spec_show(one, shown), form);
-        list[i] = xstrndup(s.p, s.n);
-        for (size_t b = 0; !mounts && b < i; b++)
-            if (same_port(list[b], list[i]))
-                return spec_bad(r, k->name, "\"%s\" and \"%s\" use the same port of the node",
-                                list[b], list[i]);
-    }
-    return 0;
-}
-
-static int read_extra(const struct reader *r, const struct spec_key *k, const struct json *v)
-{
-    char **out = key_member(r->s, k);
-
-    if (json_type(v) != JSON_OBJECT)
-        return spec_bad_type(r, k->name, v, "a map");
-    *out = json_text(v);
-    if (strlen(*out) > (size_t)k->max)
-        return spec_bad(r, k->name, "is %zu bytes long; at most %lld are kept", strlen(*out),
-                        (long long)k->max);
-    return 0;
-}
-
 int training_read(const struct reader *r, const struct spec_key *k, const struct json *v)
 {
     switch (k->kind) {
@@ -174,19 +95,15 @@ int training_read(const struct reader *r, const struct spec_key *k, const struct
         return read_signal(r, k, v);
     case KEY_TIME:
         return read_time(r, k, v);
-    case KEY_LAUNCH:
-        return read_launch(r, k, v);
-    case KEY_EXTRA:
-        return read_extra(r, k, v);
     default:
-        return read_list(r, k, v);
+        return read_launch(r, k, v);
     }
 }
 
 int training_check(const struct reader *r)
 {
     const struct training *t = &r->s->train;
-    int32_t gpus = r->role->need.gpus;
+    int32_t gpus = r->s->need.gpus;
 
     if (t->gpus_max && t->gpus_max < gpus)
         return spec_bad(r, "gpus_max",
@@ -194,7 +111,7 @@ int training_check(const struct reader *r)
                         gpus);
     if (!gpus && (t->gpus_max || t->gpu_mem_bytes || t->launch == LAUNCH_GPU))
         return spec_bad(r, "gpus", "is missing; say how many GPUs it wants, as gpus: 1");
-    if (t->container && !t->image)
+    if (r->s->container.options && !r->s->container.image)
         return spec_bad(r, "container", "says how an image is run; name it, as image: python:3");
     if (t->preempt_signal && !t->checkpoint)
         return spec_bad(r, "preempt_signal",
@@ -203,24 +120,6 @@ int training_check(const struct reader *r)
 }
 
 /* ---- writing ---- */
-
-static struct json *texts_json(char *const *list)
-{
-    struct json *j = json_new_array();
-
-    for (; *list; list++)
-        json_push_take(j, json_new_str(str_of(*list)));
-    return j;
-}
-
-static void write_extra(struct json *j, const char *key, const char *text)
-{
-    struct json *tree = NULL;
-    struct err e;
-
-    if (json_parse(str_of(text), key, &tree, &e) == 0) /* made by json_text: always valid */
-        json_set_take(j, key, tree);
-}
 
 void training_write(struct json *j, const struct spec *s, const struct spec_key *k)
 {
@@ -238,14 +137,6 @@ void training_write(struct json *j, const struct spec *s, const struct spec_key 
         json_set_int(j, k->name, t->preempt_signal);
     else if (k->kind == KEY_LAUNCH && t->launch != LAUNCH_NODE)
         json_set_str(j, k->name, launch_names[t->launch]);
-    else if (k->kind == KEY_MOUNTS && t->mounts)
-        json_set_take(j, k->name, texts_json(t->mounts));
-    else if (k->kind == KEY_PORTS && t->ports)
-        json_set_take(j, k->name, texts_json(t->ports));
-    else if (k->kind == KEY_EXTRA && t->extra)
-        write_extra(j, k->name, t->extra);
-    else if (k->kind == KEY_CONTAINER && t->container)
-        write_extra(j, k->name, t->container);
     if (k->kind == KEY_TIME && t->deadline_ms) {
         time_format_utc(t->deadline_ms, text);
         json_set_str(j, k->name, text);
@@ -263,7 +154,7 @@ bool spec_shares(const struct spec *s)
 
 bool spec_trains(const struct spec *s)
 {
-    return s->roles[0].need.gpus || s->train.epochs || s->train.checkpoint;
+    return s->need.gpus || s->train.epochs || s->train.checkpoint;
 }
 
 static bool is_batch_size(struct str w)
@@ -297,12 +188,12 @@ static void family_word(struct family *f, struct str w)
 }
 
 /* Program and script are the words before the first option. */
-static void family_command(const struct role *r, struct buf *out)
+static void family_command(const struct spec_command *c, struct buf *out)
 {
     struct family f = {.out = out};
-    struct str rest = r->shell ? str_of(r->shell) : STR("");
+    struct str rest = c->shell ? str_of(c->shell) : STR("");
 
-    for (char **w = r->argv; w && *w; w++)
+    for (char **w = c->argv; w && *w; w++)
         family_word(&f, str_of(*w));
     while (rest.n) {
         struct str w = str_cut(rest, ' ', &rest);
@@ -322,9 +213,10 @@ void spec_family(const struct spec *s, struct buf *out)
         return;
     }
     buf_init(&all, SPEC_MAX_BYTES);
-    buf_addf(&all, "%s %s ", s->train.image ? s->train.image : "", s->cwd ? s->cwd : "");
-    family_command(&s->roles[0], &all);
-    for (char **v = s->env; *v; v++)
+    buf_addf(&all, "%s %s ", s->container.image ? s->container.image : "",
+             s->command.cwd ? s->command.cwd : "");
+    family_command(&s->command, &all);
+    for (char **v = s->command.env; *v; v++)
         if (!strncmp(*v, "BATCH_SIZE=", 11))
             buf_addf(&all, "#%s ", *v + 11);
     if (all.n <= SPEC_NAME_MAX) {

@@ -142,16 +142,16 @@ int params_expand(struct str text, const struct json *params, struct buf *out, s
     return template_expand(text, &v, out, e);
 }
 
-static int command_words(const struct role *r, const struct template_vars *v, struct arena *a,
-                         char **argv, struct err *e)
+static int command_words(const struct spec_command *c, const struct template_vars *v,
+                         struct arena *a, char **argv, struct err *e)
 {
     AUTO(buf) struct buf b = {0};
     size_t total = 0;
 
     buf_init(&b, SPEC_WORD_MAX);
-    for (size_t i = 0; r->argv[i]; i++) {
+    for (size_t i = 0; c->argv[i]; i++) {
         buf_reset(&b);
-        if (template_expand(str_of(r->argv[i]), v, &b, e) < 0)
+        if (template_expand(str_of(c->argv[i]), v, &b, e) < 0)
             return err_wrap(e, "command[%zu]", i);
         if (b.n && memchr(b.p, '\0', b.n))
             return err_set(e, ERR_INVALID, "command[%zu]: a parameter contains a NUL character", i);
@@ -188,15 +188,15 @@ static int shell_env(const template_used *used, const struct template_vars *v, s
     return 0;
 }
 
-static int command_shell(const struct role *r, const struct template_vars *v, struct arena *a,
-                         char **argv, char ***out_env, struct err *e)
+static int command_shell(const struct spec_command *c, const struct template_vars *v,
+                         struct arena *a, char **argv, char ***out_env, struct err *e)
 {
     AUTO(buf) struct buf b = {0};
     template_used used = {0};
     int rc;
 
     buf_init(&b, SPEC_WORD_MAX);
-    rc = template_shell(str_of(r->shell), v, &b, &used, e);
+    rc = template_shell(str_of(c->shell), v, &b, &used, e);
     if (rc < 0)
         err_wrap(e, "command");
     else
@@ -207,8 +207,8 @@ static int command_shell(const struct role *r, const struct template_vars *v, st
     return rc;
 }
 
-int spec_command(const struct role *r, const struct json *params, struct arena *a, char ***out_argv,
-                 char ***out_env, struct err *e)
+int spec_argv(const struct spec_command *c, const struct json *params, struct arena *a,
+              char ***out_argv, char ***out_env, struct err *e)
 {
     struct params_arg arg = {params, a};
     struct template_vars v = params_vars(&arg);
@@ -216,20 +216,20 @@ int spec_command(const struct role *r, const struct json *params, struct arena *
     char **env = arena_alloc(a, sizeof(char *)), **argv;
     size_t n = 0;
 
-    while (!r->shell && r->argv[n])
+    while (!c->shell && c->argv[n])
         n++;
-    argv = arena_alloc(a, (r->shell ? 4 : n + 1) * sizeof(char *));
-    if (r->shell) {
+    argv = arena_alloc(a, (c->shell ? 4 : n + 1) * sizeof(char *));
+    if (c->shell) {
         argv[0] = arena_strdup(a, "/bin/sh");
         argv[1] = arena_strdup(a, "-c");
         if (plain)
-            argv[2] = arena_strdup(a, r->shell);
-        else if (command_shell(r, &v, a, argv, &env, e) < 0)
+            argv[2] = arena_strdup(a, c->shell);
+        else if (command_shell(c, &v, a, argv, &env, e) < 0)
             return -1;
     } else if (plain) {
         for (size_t i = 0; i < n; i++)
-            argv[i] = arena_strdup(a, r->argv[i]);
-    } else if (command_words(r, &v, a, argv, e) < 0) {
+            argv[i] = arena_strdup(a, c->argv[i]);
+    } else if (command_words(c, &v, a, argv, e) < 0) {
         return -1;
     }
     *out_argv = argv;
@@ -247,19 +247,15 @@ int spec_check_template(const struct spec *s, const struct template_vars *v, con
     int rc = 0;
 
     buf_init(&b, (size_t)SPEC_COMMAND_BYTES << 1);
-    for (size_t i = 0; i < s->n_roles && rc == 0; i++) {
-        const struct role *r = &s->roles[i];
-        if (r->shell) {
-            rc = template_shell(str_of(r->shell), v, &b, &used, e);
-            if (rc < 0)
-                err_wrap(e, "%scommand", path);
-        }
-        for (size_t k = 0; r->argv && r->argv[k] && rc == 0; k++) {
-            rc = template_expand(str_of(r->argv[k]), v, &b, e);
-            if (rc < 0)
-                err_wrap(e, "%scommand[%zu]", path, k);
-        }
-        buf_reset(&b);
+    if (s->command.shell) {
+        rc = template_shell(str_of(s->command.shell), v, &b, &used, e);
+        if (rc < 0)
+            err_wrap(e, "%scommand", path);
+    }
+    for (size_t k = 0; s->command.argv && s->command.argv[k] && rc == 0; k++) {
+        rc = template_expand(str_of(s->command.argv[k]), v, &b, e);
+        if (rc < 0)
+            err_wrap(e, "%scommand[%zu]", path, k);
     }
     vec_done(&used);
     return rc;

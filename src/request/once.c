@@ -121,7 +121,7 @@ int call_once_check(struct call *c, const struct once_made *made, const struct s
         json_parse(str_of(text), "spec", &was, &c->err) < 0 ||
         json_parse(s->specs[s->jobs[0].spec].body, "spec", &is, &c->err) < 0)
         rc = -1;
-    else if (!same || !k.same || !same_member(was, is, "command") || !same_member(was, is, "roles"))
+    else if (!same || !k.same || !same_member(was, is, "command"))
         rc = err_set(&c->err, ERR_CONFLICT,
                      "Idempotency-Key '%.60s' was used for another request, which made job %llu; "
                      "use a new key",

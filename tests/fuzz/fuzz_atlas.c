@@ -75,10 +75,10 @@ static void job(struct str text)
     if (atlas_submission_read(body, &s, &e) == 0 && atlas_translate(&s, &w, &made, &e) == 0 &&
         spec_parse(made, "", &spec, &e) == 0) {
         size_t own = 0;
-        for (char **m = spec->train.mounts; m && *m; m++)
+        for (char **m = spec->container.mounts; m && *m; m++)
             own += strstr(*m, ":/job") && !strcmp(strstr(*m, ":/job"), ":/job");
         ASSERT(own == 1);
-        ASSERT(!strcmp(spec->queue, "atlas") && !strcmp(spec->train.dialect, "atlas"));
+        ASSERT(!strcmp(spec->queue, "atlas") && !strcmp(spec->origin.dialect, "atlas"));
     }
     ASSERT(spec || e.text[0]);
     spec_free(spec);

@@ -17,7 +17,7 @@ static void check_round_trip(const struct spec *s)
     ASSERT(json_equal(first, second));
     ASSERT(again->limits.timeout_ms == s->limits.timeout_ms &&
            again->limits.grace_ms == s->limits.grace_ms);
-    ASSERT(!memcmp(&again->roles[0].need, &s->roles[0].need, sizeof(struct resources)));
+    ASSERT(!memcmp(&again->need, &s->need, sizeof(struct resources)));
     json_free(first);
     json_free(second);
     spec_free(again);
@@ -30,7 +30,7 @@ static void check_command(const struct spec *s, const struct json *params)
     struct err e = {0};
     bool fits = spec_check_placeholders(s, params, "", &e) == 0;
 
-    if (spec_command(&s->roles[0], params, &a, &argv, &env, &e) == 0) {
+    if (spec_argv(&s->command, params, &a, &argv, &env, &e) == 0) {
         ASSERT(fits && argv[0] && argv[0][0]);
         for (size_t i = 0; env[i]; i++)
             ASSERT(!strncmp(env[i], "BERTH_PARAM_", 12) && strchr(env[i], '='));
@@ -50,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     if (json_parse(text, "spec", &j, &e) < 0)
         return 0;
     if (spec_parse(j, "jobs[0].", &s, &e) == 0) {
-        ASSERT(s->name[0] && strlen(s->name) <= SPEC_NAME_MAX && s->env && s->n_roles == 1);
+        ASSERT(s->name[0] && strlen(s->name) <= SPEC_NAME_MAX && s->command.env);
         check_round_trip(s);
         if (params_check(json_get(j, "params"), "", &e) == 0)
             check_command(s, json_get(j, "params"));

@@ -368,7 +368,7 @@ static int read_launch(void *self, uint64_t job, struct launch *out, struct err 
         return -1;
     json_free(j);
     out->spec->limits.timeout_ms = dj->rec.timeout_ms;
-    out->spec->roles[0].need = dj->rec.need;
+    out->spec->need = dj->rec.need;
     out->id = dj->rec.id;
     return 0;
 }

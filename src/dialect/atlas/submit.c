@@ -199,13 +199,14 @@ int atlas_launch(void *self, const struct launch *l, const struct launch_facts *
     struct atlas *a = self;
     struct arena *mem = x->mem;
     struct env_sink *out = &x->env;
-    const struct training *t = &l->spec->train;
+    const char *said = l->spec->origin.extra;
+    bool image = l->spec->container.image;
     struct json *extra = NULL;
     char id[ATLAS_ID_MAX];
 
     atlas_id_format(l->id, str_of(l->name ? l->name : l->spec->name), id);
     if (make_work_dir(a, id, e) < 0 ||
-        json_parse(str_of(t->extra ? t->extra : "{}"), "extra", &extra, e) < 0)
+        json_parse(str_of(said ? said : "{}"), "extra", &extra, e) < 0)
         return -1;
     const struct json *run = json_get(extra, "run"), *refused = json_get(extra, "refused");
     char **all = arena_alloc(mem, 8 * sizeof(*all));
@@ -218,14 +219,14 @@ int atlas_launch(void *self, const struct launch *l, const struct launch_facts *
     if (json_type(refused) == JSON_STR)
         all[6] = arena_strdup(mem, json_str(refused).p);
     x->before = all;
-    if (!a->conf.mounts && !t->image)
+    if (!a->conf.mounts && !image)
         set_unmounted(extra, out);
     json_free(extra);
-    if (l->spec->roles[0].need.mem_bytes && !t->image)
+    if (l->spec->need.mem_bytes && !image)
         out->set(out->self, ATLAS_RAM_VARIABLE,
-                 arena_printf(mem, "%lld", (long long)l->spec->roles[0].need.mem_bytes));
+                 arena_printf(mem, "%lld", (long long)l->spec->need.mem_bytes));
     /* Ours found it for our own library; the job's comes with its bundle. */
-    for (char **v = l->spec->env; *v; v++)
+    for (char **v = l->spec->command.env; *v; v++)
         if (!strncmp(*v, "PYTHONPATH=", 11))
             out->set(out->self, "PYTHONPATH", *v + 11);
     submit_set_gpus(f, out);

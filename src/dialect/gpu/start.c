@@ -21,7 +21,7 @@ static char *mounted_at(const struct spec *s, const char *target)
 {
     size_t n = strlen(target);
 
-    for (char **m = s->train.mounts; m && *m; m++) {
+    for (char **m = s->container.mounts; m && *m; m++) {
         const char *at = strchr(*m, ':');
         if (at && !strncmp(at + 1, target, n) && (at[1 + n] == 0 || at[1 + n] == ':'))
             return xstrndup(*m, (size_t)(at - *m));
@@ -51,11 +51,12 @@ int gpu_launch(void *self, const struct launch *l, const struct launch_facts *f,
     struct gpu_view view;
     char uuid[ID_UUID_MAX];
 
-    if (t->extra && json_parse(str_of(t->extra), "extra", &extra, e) < 0)
+    if (l->spec->origin.extra && json_parse(str_of(l->spec->origin.extra), "extra", &extra, e) < 0)
         return -1;
     id_format_uuid(l->id, uuid);
     const char *const nodes[] = {f->node->name};
-    bool there = d->conf.mounts || t->image; /* it finds them where it expects them */
+    bool there =
+        d->conf.mounts || l->spec->container.image; /* it finds them where it expects them */
     AUTO_FREE char *custom = there ? NULL : mounted_at(l->spec, "/custom");
     AUTO_FREE char *snapshots = there ? NULL : mounted_at(l->spec, "/snapshots");
     AUTO_FREE char *data = there ? NULL : mounted_at(l->spec, "/data");

@@ -40,10 +40,10 @@ static void test_accepted(void **state)
         struct err e = {0};
         if (parse(cases[i].written, &s, &e) < 0)
             fail_msg("%s", e.text);
-        assert_string_equal(s->train.container, cases[i].kept);
+        assert_string_equal(s->container.options, cases[i].kept);
         struct json *j = spec_to_json(s);
         assert_int_equal(spec_parse(j, "", &again, &e), 0);
-        assert_string_equal(again->train.container, cases[i].kept);
+        assert_string_equal(again->container.options, cases[i].kept);
         json_free(j);
         spec_free(s);
         spec_free(again);

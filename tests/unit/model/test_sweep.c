@@ -63,7 +63,7 @@ static void grid(void **state)
     assert_int_equal(sweep_slots(s), 4);
     assert_string_equal(sweep_name(s), "mnist");
     assert_int_equal(sweep_n_specs(s), 1);
-    assert_int_equal(sweep_spec(s, 0)->roles[0].need.mcpu, 1000);
+    assert_int_equal(sweep_spec(s, 0)->need.mcpu, 1000);
     check_job(s, 0, 0, "{\"lr\":0.1,\"depth\":3,\"seed\":7}", "");
     check_job(s, 1, 0, "{\"lr\":0.1,\"depth\":5,\"seed\":7}", "");
     check_job(s, 2, 0, "{\"lr\":0.01,\"depth\":3,\"seed\":7}", "");
@@ -134,8 +134,8 @@ static void list_of_jobs(void **state)
     check_job(s, 0, 0, "{\"seed\":1,\"lr\":0.1}", "");
     check_job(s, 1, 0, "{\"seed\":[2,3],\"lr\":0.2}", "two 0.2");
     check_job(s, 2, 1, "{\"seed\":1,\"lr\":9}", "");
-    assert_string_equal(sweep_spec(s, 1)->env[0], "A=1");
-    assert_string_equal(sweep_spec(s, 1)->env[1], "B=3");
+    assert_string_equal(sweep_spec(s, 1)->command.env[0], "A=1");
+    assert_string_equal(sweep_spec(s, 1)->command.env[1], "B=3");
     assert_int_equal(sweep_spec(s, 1)->priority, 5);
     check_job(s, 4, 1, "{\"seed\":1,\"lr\":4}", "");
     assert_string_equal(json_str(sweep_after(s, 0)).p, "01abc");

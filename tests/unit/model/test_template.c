@@ -34,13 +34,13 @@ static struct json *tree(const char *text)
 static void check_word(const char *word, const char *params, const char *wanted)
 {
     char *words[] = {(char *)(uintptr_t)word, NULL};
-    struct role r = {.argv = words};
+    struct spec_command r = {.argv = words};
     struct json *j = params ? tree(params) : NULL;
     struct arena a = {0};
     char **argv, **env;
     struct err e = {0};
 
-    if (spec_command(&r, j, &a, &argv, &env, &e) < 0)
+    if (spec_argv(&r, j, &a, &argv, &env, &e) < 0)
         fail_msg("%s: %s", word, e.text);
     assert_string_equal(argv[0], wanted);
     assert_null(argv[1]);
@@ -84,9 +84,9 @@ static void without_params_braces_are_its_own(void **state)
 static int shell_line(const char *line, const char *params, struct arena *a, char ***argv,
                       char ***env, struct err *e)
 {
-    struct role r = {.shell = (char *)(uintptr_t)line};
+    struct spec_command r = {.shell = (char *)(uintptr_t)line};
     struct json *j = tree(params);
-    int rc = spec_command(&r, j, a, argv, env, e);
+    int rc = spec_argv(&r, j, a, argv, env, e);
 
     json_free(j);
     return rc;
@@ -242,14 +242,14 @@ static char *run_shell(char **argv, char **env, size_t *out_n)
 static void check_value(const char *line, const char *value, struct str wanted)
 {
     struct json *params = json_new_object();
-    struct role r = {.shell = (char *)(uintptr_t)line};
+    struct spec_command r = {.shell = (char *)(uintptr_t)line};
     struct arena a = {0};
     char **argv, **extra, *env[8] = {0}, *out, own[5000];
     struct err e = {0};
     size_t n, k = 0;
 
     json_set_str(params, "v", value);
-    if (spec_command(&r, params, &a, &argv, &extra, &e) < 0)
+    if (spec_argv(&r, params, &a, &argv, &extra, &e) < 0)
         fail_msg("%s", e.text);
     snprintf(own, sizeof(own), "SELF=%s", self);
     env[k++] = own;

@@ -24,9 +24,9 @@ static void test_launch_shares_its_spec(void **state)
     assert_int_equal(two.index, 1);
     assert_int_equal(id_cmp(two.id, id), 0);
     assert_int_equal(json_int(json_get(two.params, "depth")), 1);
-    assert_string_equal(one.spec->roles[0].argv[0], "python");
+    assert_string_equal(one.spec->command.argv[0], "python");
     launch_done(&one);
-    assert_string_equal(two.spec->roles[0].argv[0], "python");
+    assert_string_equal(two.spec->command.argv[0], "python");
     launch_done(&two);
 }
 

@@ -48,7 +48,7 @@ static const char *env_of(const struct spec *s, const char *key)
 {
     size_t n = strlen(key);
 
-    for (char **v = s->env; *v; v++)
+    for (char **v = s->command.env; *v; v++)
         if (!strncmp(*v, key, n) && (*v)[n] == '=')
             return *v + n + 1;
     return NULL;
@@ -56,7 +56,7 @@ static const char *env_of(const struct spec *s, const char *key)
 
 static bool mounts(const struct spec *s, const char *text)
 {
-    for (char **m = s->train.mounts; m && *m; m++)
+    for (char **m = s->container.mounts; m && *m; m++)
         if (!strcmp(*m, text))
             return true;
     return false;
@@ -69,8 +69,8 @@ TEST(the_built_in_worker)
                "\"PYTHONPATH\":\"/job/\",\"N\":3}}",
                0, &world);
 
-    assert_string_equal(s->roles[0].argv[0], "main.py");
-    assert_string_equal(s->roles[0].argv[2], "-x");
+    assert_string_equal(s->command.argv[0], "main.py");
+    assert_string_equal(s->command.argv[2], "-x");
     assert_string_equal(s->project, "iris");
     assert_string_equal(s->queue, "atlas");
     assert_string_equal(env_of(s, "FOUNDATIONS_JOB_ID"), ID);
@@ -82,11 +82,11 @@ TEST(the_built_in_worker)
     assert_string_equal(env_of(s, "N"), "3");
     assert_string_equal(env_of(s, "PATH"), "/usr/bin");
     assert_null(env_of(s, "SECRET"));
-    assert_null(s->train.image);
+    assert_null(s->container.image);
     assert_int_equal(s->limits.grace_ms, 5000);
     assert_int_equal(s->limits.log_limit_bytes, 1 << 30);
     assert_true(mounts(s, "/home/ada/.foundations/local_docker_scheduler/work_dir/" ID ":/job"));
-    assert_non_null(strstr(s->train.extra, "\"run\":\"script\""));
+    assert_non_null(strstr(s->origin.extra, "\"run\":\"script\""));
     spec_free(s);
 }
 
@@ -99,14 +99,14 @@ TEST(volumes_and_the_standard_image)
     struct atlas_world bare = world;
     struct spec *s = job_of(text, 0, &world);
 
-    assert_null(s->train.image);
+    assert_null(s->container.image);
     assert_true(mounts(s, "/a:/b:ro"));
     assert_true(mounts(s, "/c:/d"));
     assert_false(mounts(s, "/their/place/" ID ":/job"));
     spec_free(s);
     bare.mounts = false;
     s = job_of(text, 0, &bare);
-    assert_null(s->train.mounts);
+    assert_null(s->container.mounts);
     spec_free(s);
 }
 
@@ -117,7 +117,7 @@ TEST(an_image_of_its_own)
                "\"mem_limit\":1073741824,\"environment\":[\"K=V=W\"]}",
                0, &world);
 
-    assert_string_equal(s->train.image, "mine:1");
+    assert_string_equal(s->container.image, "mine:1");
     assert_string_equal(env_of(s, "PYTHONPATH"), "/job/");
     assert_string_equal(env_of(s, "FOUNDATIONS_HOME"), "/root/.foundations/");
     assert_string_equal(env_of(s, "K"), "V=W");
@@ -125,10 +125,10 @@ TEST(an_image_of_its_own)
     assert_true(mounts(s,
                        "/home/ada/.foundations/config/local_docker_scheduler/worker_config:/root/"
                        ".foundations/config"));
-    assert_non_null(strstr(s->train.container, "\"/job/job_source\""));
-    assert_non_null(strstr(s->train.container, "foundations-atlas"));
-    assert_non_null(strstr(s->train.container, "\"python\""));
-    assert_int_equal(s->roles[0].need.mem_bytes, 1 << 30);
+    assert_non_null(strstr(s->container.options, "\"/job/job_source\""));
+    assert_non_null(strstr(s->container.options, "foundations-atlas"));
+    assert_non_null(strstr(s->container.options, "\"python\""));
+    assert_int_equal(s->need.mem_bytes, 1 << 30);
     spec_free(s);
 }
 
@@ -136,9 +136,9 @@ TEST(an_entrypoint_takes_the_place_of_the_start_script)
 {
     struct spec *s = job_of("{\"command\":[\"a\"],\"entrypoint\":[\"/bin/sh\",\"-c\"]}", 0, &world);
 
-    assert_string_equal(s->roles[0].argv[0], "/bin/sh");
-    assert_string_equal(s->roles[0].argv[2], "a");
-    assert_non_null(strstr(s->train.extra, "\"run\":\"exec\""));
+    assert_string_equal(s->command.argv[0], "/bin/sh");
+    assert_string_equal(s->command.argv[2], "a");
+    assert_non_null(strstr(s->origin.extra, "\"run\":\"exec\""));
     spec_free(s);
     spec_free(job_of("{}", 0, &world)); /* no command: python with nothing to do */
 }
@@ -147,13 +147,13 @@ TEST(gpus)
 {
     struct spec *s = job_of("{\"command\":[\"a\"]}", 2, &world);
 
-    assert_int_equal(s->roles[0].need.gpus, 2);
+    assert_int_equal(s->need.gpus, 2);
     assert_false(spec_shares(s));
     spec_free(s);
     s = job_of("{\"command\":[\"a\"]}", 3, &world);
-    assert_int_equal(s->roles[0].need.gpus, 0);
-    assert_non_null(strstr(s->train.extra, "Job '" ID "' expects to use more GPUs (3) than "
-                                           "available (2), removing from the queue"));
+    assert_int_equal(s->need.gpus, 0);
+    assert_non_null(strstr(s->origin.extra, "Job '" ID "' expects to use more GPUs (3) than "
+                                            "available (2), removing from the queue"));
     spec_free(s);
 }
 

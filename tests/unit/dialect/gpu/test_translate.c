@@ -42,7 +42,7 @@ static struct spec *job_of(const char *text, const struct gpu_world *w)
 
 static bool has_env(const struct spec *s, const char *pair)
 {
-    for (char **v = s->env; *v; v++)
+    for (char **v = s->command.env; *v; v++)
         if (!strcmp(*v, pair))
             return true;
     return false;
@@ -53,20 +53,20 @@ TEST(a_small_one)
     struct spec *s = job_of("{\"jobName\":\"a\",\"scriptPath\":\"/custom/t.py\"}", &world);
 
     assert_string_equal(s->name, "a");
-    assert_string_equal(s->roles[0].argv[0], "python3");
-    assert_string_equal(s->roles[0].argv[1], "/custom/t.py");
-    assert_int_equal(s->roles[0].need.gpus, 1);
+    assert_string_equal(s->command.argv[0], "python3");
+    assert_string_equal(s->command.argv[1], "/custom/t.py");
+    assert_int_equal(s->need.gpus, 1);
     assert_int_equal(s->train.gpus_max, 0);
     assert_int_equal(s->train.epochs, 0);
     assert_int_equal(s->train.gpu_mem_bytes, 0);
     assert_int_equal(s->train.share, GPU_SHARE_YES);
     assert_int_equal(s->train.launch, LAUNCH_NODE);
     assert_int_equal(s->priority, 0);
-    assert_string_equal(s->train.dialect, GPU_DIALECT);
-    assert_string_equal(s->train.mounts[0], "/var/lib/berth/snapshots/alice:/snapshots");
-    assert_string_equal(s->train.mounts[1], "/home/alice/datasets:/data");
-    assert_null(s->train.mounts[2]);
-    assert_null(s->train.ports);
+    assert_string_equal(s->origin.dialect, GPU_DIALECT);
+    assert_string_equal(s->container.mounts[0], "/var/lib/berth/snapshots/alice:/snapshots");
+    assert_string_equal(s->container.mounts[1], "/home/alice/datasets:/data");
+    assert_null(s->container.mounts[2]);
+    assert_null(s->container.ports);
     assert_true(has_env(s, "HOME=/home/alice"));
     assert_true(has_env(s, "USER=alice"));
     assert_true(has_env(s, "PYTHONUNBUFFERED=1"));
@@ -93,15 +93,15 @@ TEST(a_full_one)
     assert_true(s->train.deadline_ms > 0);
     assert_int_equal(s->priority, 2);
     assert_int_equal(s->retries, 2);
-    assert_string_equal(s->cwd, "/home/a/code");
-    assert_string_equal(s->train.mounts[0], "/home/a/code:/custom");
-    assert_string_equal(s->train.mounts[1], "/srv/s:/snapshots");
-    assert_string_equal(s->train.ports[0], "31346:6006");
+    assert_string_equal(s->command.cwd, "/home/a/code");
+    assert_string_equal(s->container.mounts[0], "/home/a/code:/custom");
+    assert_string_equal(s->container.mounts[1], "/srv/s:/snapshots");
+    assert_string_equal(s->container.ports[0], "31346:6006");
     assert_true(has_env(s, "PATH=/opt")); /* what was asked for wins over what was there */
     assert_true(has_env(s, "LANG=C"));
     struct json *extra = NULL;
     struct err e;
-    assert_int_equal(json_parse(str_of(s->train.extra), "extra", &extra, &e), 0);
+    assert_int_equal(json_parse(str_of(s->origin.extra), "extra", &extra, &e), 0);
     assert_int_equal(json_int(json_get(extra, "batchSize")), 32);
     assert_false(json_has(extra, "env"));
     json_free(extra);
@@ -113,11 +113,11 @@ TEST(images_keep_their_python)
     struct spec *s = job_of(
         "{\"jobName\":\"c\",\"dockerImage\":\"img\",\"scriptPath\":\"/custom/t.py\"}", &world);
 
-    assert_string_equal(s->train.image, "img");
-    assert_string_equal(s->roles[0].argv[0], "python");
+    assert_string_equal(s->container.image, "img");
+    assert_string_equal(s->command.argv[0], "python");
     spec_free(s);
     s = job_of("{\"jobName\":\"c\",\"dockerImage\":\"img\"}", &world);
-    assert_string_equal(s->train.image, "img");
+    assert_string_equal(s->container.image, "img");
     spec_free(s);
 }
 
