@@ -37,6 +37,12 @@ void atlas_archive_tree(const char *id, char out[ATLAS_TREE_MAX])
     snprintf(out, ATLAS_TREE_MAX, "archive-%.52s", id);
 }
 
+char *atlas_board_link(const char *home, const char *id)
+{
+    return xasprintf("%s/" ATLAS_DIR_TENSORBOARD "/%.8s%s", home, id,
+                     strlen(id) > ID_UUID_LEN ? id + ID_UUID_LEN : "");
+}
+
 static char *work_path(const char *home, const char *id, const char *name)
 {
     return xasprintf("%s/" ATLAS_DIR_WORK "/%s%s%s", home, id, *name ? "/" : "", name);
@@ -223,8 +229,7 @@ int atlas_archive_job(const char *home, struct cas *c, const char *id, struct er
 int atlas_discard_job(const char *home, struct cas *c, const char *id, struct err *e)
 {
     AUTO_FREE char *work = work_path(home, id, ""), *kept = archive_path(home, id, "");
-    AUTO_FREE char *link = xasprintf("%s/" ATLAS_DIR_TENSORBOARD "/%.8s%s", home, id,
-                                     strlen(id) > ID_UUID_LEN ? id + ID_UUID_LEN : "");
+    AUTO_FREE char *link = atlas_board_link(home, id);
     char bundle[ATLAS_TREE_MAX], archive[ATLAS_TREE_MAX];
 
     atlas_bundle_tree(id, bundle);

@@ -11,6 +11,9 @@ struct cas;
 enum { ATLAS_TREE_MAX = 64 };
 void atlas_bundle_tree(const char *id, char out[ATLAS_TREE_MAX]);
 void atlas_archive_tree(const char *id, char out[ATLAS_TREE_MAX]);
+/* The link by which TensorBoard finds a job: the first eight characters of its id, and the moment
+ * of a scheduled run.  Yours. */
+char *atlas_board_link(const char *home, const char *id);
 
 /* Fills the working directory of a job, which may exist, with its bundle; what is in it goes. */
 int atlas_check_out(const char *home, struct cas *c, const char *id, struct err *e);

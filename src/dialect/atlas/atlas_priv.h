@@ -107,18 +107,25 @@ struct atlas_job {
     uint32_t attempt;
     struct json *extra; /* spec, metadata, gpu_spec; NULL = not one of ours, or unread */
 };
-void atlas_job_done(struct atlas_job *j);
+void atlas_job_done(struct atlas_job *j); /* AUTO(atlas_job) struct atlas_job j = {0}; */
 /* Without extra. */
 void atlas_job_fill(const struct call *c, const struct job_view *v, struct atlas_job *out);
 int atlas_job_extra(const struct call *c, struct atlas_job *j, struct err *e);
-/* Its number; ERR_NOT_FOUND. */
+/* The number of the job with this id; ERR_NOT_FOUND. */
 int atlas_resolve(struct store *s, const char *id, uint64_t *out, struct err *e);
-/* By its id; ERR_NOT_FOUND.  With extra. */
+/* The job with this number, without extra. */
+int atlas_job_read(const struct call *c, uint64_t job, struct atlas_job *out, struct err *e);
+/* The job with this id, with extra; ERR_NOT_FOUND.  *out needs atlas_job_done in any case. */
 int atlas_job_find(struct call *c, struct str id, struct atlas_job *out);
 struct json *atlas_job_json(const struct atlas_job *j);
-/* Its log, or what there is to say instead; at most ATLAS_LOG_MAX bytes, from the end.  Yours. */
+/* The log of a job, or the reason why the job has none; at most ATLAS_LOG_MAX bytes, from the end.
+ * Yours. */
 char *atlas_job_log(const struct call *c, const struct atlas_job *j, size_t *out_n);
+/* The log as a member of the answer, null for a queued job; without a key as a text alone, which is
+ * empty for a queued job. */
+void atlas_add_log(struct call *c, const char *key, const struct atlas_job *j);
 void atlas_time_text(int64_t ms, char out[40]); /* ISO 8601 with the offset of UTC */
+void atlas_add_time(struct buf *b, const char *key, int64_t ms); /* the same as JSON; 0 is null */
 
 /* ---- listing.c ---- */
 void atlas_listing(struct call *c);

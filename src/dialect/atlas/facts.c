@@ -1,10 +1,12 @@
-/* facts.c - a job of ours in the words of Atlas: its state, its record, its log
+/* facts.c - a job in the words of Atlas: its state, its record, its log
  *
- * Atlas has five states.  A job that was stopped, lost or cancelled is failed.  One that ended and
- * whose archive is not complete yet still counts as running.
+ * Atlas has five states.  A job that was stopped, lost or cancelled is failed.  A job that ended
+ * and whose archive is not complete yet still counts as running: clients read the archive as soon
+ * as they see the end.
  */
 #include "api/follow.h"
 #include "base/file.h"
+#include "base/json_out.h"
 #include "base/util.h"
 #include "dialect/atlas/atlas_priv.h"
 #include <stdio.h>
@@ -61,14 +63,13 @@ void atlas_job_fill(const struct call *c, const struct job_view *v, struct atlas
 int atlas_job_extra(const struct call *c, struct atlas_job *j, struct err *e)
 {
     AUTO_FREE char *text = NULL;
-    struct json *spec = NULL;
+    AUTO(json) struct json *spec = NULL;
 
     if (store_job_spec(call_atlas(c)->conf.store, j->job, &text, e) < 0 ||
         json_parse(str_of(text), "spec", &spec, e) < 0)
         return -1;
     const struct json *extra = json_get(spec, "extra");
     j->extra = json_type(extra) == JSON_OBJECT ? json_copy(extra) : json_new_object();
-    json_free(spec);
     const struct json *name = json_get(json_get(j->extra, "metadata"), "username");
     if (json_type(name) == JSON_STR && json_str(name).n) {
         free(j->user);
@@ -88,37 +89,38 @@ int atlas_resolve(struct store *s, const char *id, uint64_t *out, struct err *e)
     return store_resolve(s, str_of(uuid), out, e);
 }
 
-struct finding {
-    struct call *c;
+struct job_reading {
+    const struct call *c;
     struct atlas_job *out;
 };
 
-static bool on_found(void *arg, const struct job_view *v)
+static bool on_job_read(void *arg, const struct job_view *v)
 {
-    struct finding *f = arg;
+    struct job_reading *r = arg;
 
-    atlas_job_fill(f->c, v, f->out);
+    atlas_job_fill(r->c, v, r->out);
     return false;
+}
+
+int atlas_job_read(const struct call *c, uint64_t job, struct atlas_job *out, struct err *e)
+{
+    struct job_reading r = {c, out};
+
+    return store_job(call_atlas(c)->conf.store, job, on_job_read, &r, e);
 }
 
 int atlas_job_find(struct call *c, struct str id, struct atlas_job *out)
 {
-    struct finding f = {c, out};
-    struct store *store = call_atlas(c)->conf.store;
     uint64_t job;
 
     *out = (struct atlas_job){0};
-    if (atlas_resolve(store, id.p, &job, &c->err) < 0 ||
-        store_job(store, job, on_found, &f, &c->err) < 0) {
+    if (atlas_resolve(call_atlas(c)->conf.store, id.p, &job, &c->err) < 0 ||
+        atlas_job_read(c, job, out, &c->err) < 0) {
         if (c->err.code == ERR_NOT_FOUND)
             err_set(&c->err, ERR_NOT_FOUND, "there is no job %.60s", id.p);
         return -1;
     }
-    if (atlas_job_extra(c, out, &c->err) < 0) {
-        atlas_job_done(out);
-        return -1;
-    }
-    return 0;
+    return atlas_job_extra(c, out, &c->err);
 }
 
 static void facts_set_time(struct json *j, const char *key, int64_t ms)
@@ -163,18 +165,42 @@ char *atlas_job_log(const struct call *c, const struct atlas_job *j, size_t *out
     if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size > 0) {
         if (st.st_size > ATLAS_LOG_MAX)
             lseek(fd, st.st_size - ATLAS_LOG_MAX, SEEK_SET);
-        /* It may grow while it is read. */
+        /* A log may grow while it is read. */
         if (fd_read_all(fd, ATLAS_LOG_MAX + (ATLAS_LOG_MAX >> 1), &text, &n, &e) == 0 && n) {
             *out_n = n;
             return TAKE(text);
         }
         free(TAKE(text));
     }
-    /* What kept it from running at all is its log. */
+    /* A job that never ran has no output: the reason why it failed stands for its log. */
     bool say = job_state_final(j->real) && j->real != JOB_SUCCEEDED && j->reason[0];
     text = say ? xasprintf("%s\n", j->reason) : xstrdup("");
     *out_n = strlen(text);
     return TAKE(text);
+}
+
+void atlas_add_log(struct call *c, const char *key, const struct atlas_job *j)
+{
+    size_t n;
+
+    if (key && j->state == ATLAS_QUEUED) {
+        jw_null(&c->out, key);
+        return;
+    }
+    AUTO_FREE char *log = atlas_job_log(c, j, &n);
+    jw_str(&c->out, key, (struct str){log, n});
+}
+
+void atlas_add_time(struct buf *b, const char *key, int64_t ms)
+{
+    char text[40];
+
+    if (!ms) {
+        jw_null(b, key);
+        return;
+    }
+    atlas_time_text(ms, text);
+    jw_text(b, key, text);
 }
 
 void atlas_time_text(int64_t ms, char out[40])

@@ -11,25 +11,21 @@ enum { PAGE = 1000 };
 
 /* ---- lists ---- */
 
-struct entry {
-    struct json *json;
-    char id[ATLAS_ID_MAX];
-};
-struct listing {
+struct jobs_list {
     struct call *c;
     enum atlas_state state;
-    const char *sort; /* "start_time:desc,job_id:asc" */
-    VEC(struct atlas_job) jobs;
-    VEC(struct entry) all;
+    const char *sort;           /* "start_time:desc,job_id:asc" */
+    VEC(struct atlas_job) jobs; /* of the page that is being read */
+    VEC(struct json *) all;     /* of every page: the jobs as they are answered */
 };
 
 static bool jobs_on_job(void *arg, const struct job_view *v)
 {
-    struct listing *l = arg;
+    struct jobs_list *l = arg;
     struct atlas_job j;
 
     atlas_job_fill(l->c, v, &j);
-    /* One that is about to start is in the queue no more, and belongs to those who run. */
+    /* A job that is being started has left the queue, so it is listed with those that run. */
     if (j.state == l->state || (l->state == ATLAS_RUNNING && j.state == ATLAS_PENDING))
         vec_push(&l->jobs, j);
     else
@@ -37,7 +33,7 @@ static bool jobs_on_job(void *arg, const struct job_view *v)
     return true;
 }
 
-static int read_page(struct listing *l, uint32_t states, char **cursor)
+static int jobs_read_page(struct jobs_list *l, uint32_t states, char **cursor)
 {
     struct call *c = l->c;
     struct job_query q = {
@@ -49,20 +45,16 @@ static int read_page(struct listing *l, uint32_t states, char **cursor)
     *cursor = next;
     for (size_t i = 0; i < l->jobs.n; i++) {
         struct atlas_job *j = &l->jobs.p[i];
-        struct entry e = {0};
-        struct err gone;
-        if (rc == 0 && atlas_job_extra(c, j, &gone) == 0) {
-            e.json = atlas_job_json(j);
-            snprintf(e.id, sizeof(e.id), "%s", j->id);
-            vec_push(&l->all, e);
-        }
+        struct err gone; /* a job that was removed meanwhile is left out */
+        if (rc == 0 && atlas_job_extra(c, j, &gone) == 0)
+            vec_push(&l->all, atlas_job_json(j));
         atlas_job_done(j);
     }
     vec_clear(&l->jobs);
     return rc;
 }
 
-/* Numbers by size, everything else by its text; what is not there comes first. */
+/* Numbers compare by size, everything else by its text; a missing value comes first. */
 static int jobs_compare_values(const struct json *a, const struct json *b)
 {
     bool numbers = (json_type(a) == JSON_INT || json_type(a) == JSON_REAL) &&
@@ -78,8 +70,8 @@ static int jobs_compare_values(const struct json *a, const struct json *b)
 
 static int by_fields(const void *pa, const void *pb, void *arg)
 {
-    const struct entry *a = pa, *b = pb;
-    struct str rest = str_of(((struct listing *)arg)->sort);
+    const struct json *const *a = pa, *const *b = pb;
+    struct str rest = str_of(((struct jobs_list *)arg)->sort);
 
     while (rest.n > 0) {
         struct str way, field = str_cut(str_cut(rest, ',', &rest), ':', &way);
@@ -87,14 +79,14 @@ static int by_fields(const void *pa, const void *pb, void *arg)
         if (field.n >= sizeof(key))
             continue;
         snprintf(key, sizeof(key), STR_FMT, STR_ARG(field));
-        int d = jobs_compare_values(json_get(a->json, key), json_get(b->json, key));
+        int d = jobs_compare_values(json_get(*a, key), json_get(*b, key));
         if (d)
             return str_eq_c(way, "desc") ? -d : d;
     }
     return 0;
 }
 
-static enum atlas_state state_asked(const struct call *c)
+static enum atlas_state jobs_state_asked(const struct call *c)
 {
     struct str path = str_of(c->route->path);
 
@@ -107,8 +99,7 @@ static int jobs_list_work(struct call *c)
 {
     static const uint32_t active = 1u << JOB_STARTING | 1u << JOB_RUNNING | 1u << JOB_STOPPING;
     uint32_t over = JOB_STATES_FINAL;
-    struct listing l = {
-        .c = c, .state = state_asked(c), .sort = http_query_param(c->query, "sort", &c->mem)};
+    struct jobs_list l = {.c = c, .state = jobs_state_asked(c), .sort = call_param(c, "sort")};
     uint32_t states = l.state == ATLAS_RUNNING ? active | (atlas_note(c)->n_unarchived ? over : 0)
                       : l.state == ATLAS_COMPLETED ? 1u << JOB_SUCCEEDED
                                                    : over & ~(1u << JOB_SUCCEEDED);
@@ -116,18 +107,19 @@ static int jobs_list_work(struct call *c)
     int rc;
 
     do
-        rc = read_page(&l, states, &cursor);
+        rc = jobs_read_page(&l, states, &cursor);
     while (rc == 0 && cursor);
     free(cursor);
     if (rc == 0 && l.sort && l.all.n)
         qsort_r(l.all.p, l.all.n, sizeof(*l.all.p), by_fields, &l);
-    buf_addc(&c->out, '{');
+    jw_object(&c->out, NULL);
     for (size_t i = 0; i < l.all.n; i++) {
-        buf_addf(&c->out, "%s\"%s\":", i ? "," : "", l.all.p[i].id);
-        json_write(&c->out, l.all.p[i].json, JSON_COMPACT);
-        json_free(l.all.p[i].json);
+        jw_key(&c->out, json_str(json_get(l.all.p[i], "job_id")));
+        jw_json(&c->out, NULL, l.all.p[i]);
+        json_free(l.all.p[i]);
     }
-    buf_adds(&c->out, "}\n");
+    jw_end_object(&c->out);
+    buf_addc(&c->out, '\n');
     vec_done(&l.jobs);
     vec_done(&l.all);
     return rc;
@@ -142,23 +134,17 @@ void atlas_jobs_list(struct call *c)
 
 static int jobs_get_work(struct call *c)
 {
-    struct atlas_job j;
-    size_t n;
+    AUTO(atlas_job) struct atlas_job j = {0};
 
     if (atlas_job_find(c, c->arg[0], &j) < 0)
         return -1;
-    struct json *all = atlas_job_json(&j);
-    AUTO_FREE char *text = json_text(all), *log = atlas_job_log(c, &j, &n);
-    json_free(all);
-    text[strlen(text) - 1] = ','; /* its closing brace comes after the log */
-    buf_adds(&c->out, text);
-    buf_adds(&c->out, "\"logs\":");
-    if (j.state == ATLAS_QUEUED)
-        buf_adds(&c->out, "null");
-    else
-        jw_str(&c->out, NULL, (struct str){log, n});
-    buf_adds(&c->out, "}\n");
-    atlas_job_done(&j);
+    AUTO(json) struct json *all = atlas_job_json(&j);
+    jw_object(&c->out, NULL);
+    for (struct json_it it = {0}; json_next(all, &it);)
+        jw_json(&c->out, it.key, it.val);
+    atlas_add_log(c, "logs", &j); /* written straight into the answer: a log may be large */
+    jw_end_object(&c->out);
+    buf_addc(&c->out, '\n');
     return 0;
 }
 
@@ -169,15 +155,12 @@ void atlas_job_get(struct call *c)
 
 static int logs_work(struct call *c)
 {
-    struct atlas_job j;
-    size_t n;
+    AUTO(atlas_job) struct atlas_job j = {0};
 
     if (atlas_job_find(c, c->arg[0], &j) < 0)
         return -1;
-    AUTO_FREE char *log = atlas_job_log(c, &j, &n);
-    jw_str(&c->out, NULL, (struct str){log, n});
+    atlas_add_log(c, NULL, &j);
     buf_addc(&c->out, '\n');
-    atlas_job_done(&j);
     return 0;
 }
 
@@ -188,16 +171,14 @@ void atlas_jobs_logs(struct call *c)
 
 static int container_work(struct call *c)
 {
-    struct atlas_job j;
+    AUTO(atlas_job) struct atlas_job j = {0};
 
     if (atlas_job_find(c, c->arg[0], &j) < 0)
         return -1;
-    enum atlas_state state = j.state;
-    /* Containers are called after the run they are for. */
+    if (j.state != ATLAS_RUNNING && j.state != ATLAS_PENDING)
+        return err_set(&c->err, ERR_NOT_FOUND, "job %.40s is not running", c->arg[0].p);
+    /* A container is named after its run: job and attempt. */
     buf_addf(&c->out, "\"berth-%llu.%u\"\n", (unsigned long long)j.job, j.attempt);
-    atlas_job_done(&j);
-    if (state != ATLAS_RUNNING && state != ATLAS_PENDING)
-        return err_set(&c->err, ERR_NOT_FOUND, "job %.40s does not run", c->arg[0].p);
     return 0;
 }
 
@@ -217,14 +198,13 @@ struct tail {
 static int tail_work(struct call *c)
 {
     struct tail *t = c->data;
-    const char *offset = http_query_param(c->query, "offset", &c->mem),
-               *follow = http_query_param(c->query, "follow", &c->mem);
-    struct atlas_job j;
+    const char *offset = call_param(c, "offset"), *follow = call_param(c, "follow");
+    AUTO(atlas_job) struct atlas_job j = {0};
     size_t n;
 
     if (offset && !str_to_i64(str_of(offset), &t->offset))
-        return err_set(&c->err, ERR_INVALID, "offset '%.40s' is no number", offset);
-    t->follow = follow && *follow && strcmp(follow, "0") != 0;
+        return err_set(&c->err, ERR_INVALID, "offset=%.40s: must be a whole number", offset);
+    t->follow = follow && strcmp(follow, "0") != 0;
     if (atlas_job_find(c, c->arg[0], &j) < 0)
         return -1;
     AUTO_FREE char *path =
@@ -238,7 +218,6 @@ static int tail_work(struct call *c)
         size_t from = t->offset < 0 ? 0 : MIN((size_t)t->offset, n);
         buf_add(&c->out, log + from, n - from);
     }
-    atlas_job_done(&j);
     return 0;
 }
 
@@ -258,7 +237,7 @@ static void tail_then(struct call *c)
 
 void atlas_job_tail(struct call *c)
 {
-    c->data = arena_alloc(&c->mem, sizeof(struct tail));
+    c->data = call_alloc(c, sizeof(struct tail));
     atlas_work(c, tail_work, tail_then);
 }
 
@@ -266,17 +245,14 @@ void atlas_job_tail(struct call *c)
 
 static int stop_work(struct call *c)
 {
-    struct atlas_job j;
+    AUTO(atlas_job) struct atlas_job j = {0};
 
     if (atlas_job_find(c, c->arg[0], &j) < 0)
         return -1;
     atlas_note(c)->job = j.job;
-    enum atlas_state state = j.state;
-    bool over = job_state_final(j.real);
-    atlas_job_done(&j);
-    if (over || (state != ATLAS_RUNNING && state != ATLAS_PENDING))
-        return err_set(&c->err, ERR_NOT_FOUND, "job %.40s does not run, it is %s", c->arg[0].p,
-                       atlas_state_names[state]);
+    if (job_state_final(j.real) || (j.state != ATLAS_RUNNING && j.state != ATLAS_PENDING))
+        return err_set(&c->err, ERR_NOT_FOUND, "job %.40s is not running: it is %s", c->arg[0].p,
+                       atlas_state_names[j.state]);
     return 0;
 }
 
@@ -292,9 +268,12 @@ void atlas_jobs_stop(struct call *c)
 
 /* ---- delete ---- */
 
-static int discard(struct call *c, const char *id)
+/* Files that a container wrote as root are removed by a container too, then the rest is tried
+ * again. */
+static int jobs_discard_work(struct call *c)
 {
     const struct atlas_conf *conf = &call_atlas(c)->conf;
+    const char *id = atlas_note(c)->removed;
     AUTO_FREE char *archive = xasprintf("%s/%s", call_atlas(c)->archive_dir, id);
     int rc = atlas_discard_job(conf->home, call_atlas(c)->cas, id, &c->err);
 
@@ -304,11 +283,6 @@ static int discard(struct call *c, const char *id)
     if (host_clean_dir(conf->env, archive, &c->err) < 0)
         return -1;
     return atlas_discard_job(conf->home, call_atlas(c)->cas, id, &c->err);
-}
-
-static int jobs_discard_work(struct call *c)
-{
-    return discard(c, atlas_note(c)->removed);
 }
 
 static void jobs_on_removed(void *arg, const struct err *e, const struct acted *r)
@@ -337,17 +311,15 @@ void atlas_removed(struct call *c)
 
 static int jobs_delete_work(struct call *c)
 {
-    struct atlas_job j;
+    AUTO(atlas_job) struct atlas_job j = {0};
 
     if (atlas_job_find(c, c->arg[0], &j) < 0)
         return -1;
     atlas_note(c)->job = j.job;
-    enum atlas_state state = j.state;
-    atlas_job_done(&j);
-    if (state < ATLAS_COMPLETED)
+    if (j.state < ATLAS_COMPLETED)
         return err_set(&c->err, ERR_NOT_FOUND,
                        "job %.40s is %s; only completed and failed jobs can be deleted",
-                       c->arg[0].p, atlas_state_names[state]);
+                       c->arg[0].p, atlas_state_names[j.state]);
     return 0;
 }
 

@@ -1,10 +1,12 @@
 /* queue.c - /queued_jobs by position, and /workers
  *
- * Positions are those of the moment: the order is asked of the controller on the loop thread, the
- * facts of the jobs are read on a worker thread.
+ * A position counts at the moment of the request: the controller gives the order on the loop
+ * thread, then a worker thread reads the facts of the jobs.
  */
+#include "base/json_out.h"
 #include "base/util.h"
 #include "dialect/atlas/atlas_priv.h"
+#include <stdio.h>
 
 struct places {
     uint64_t *jobs;
@@ -20,7 +22,7 @@ static void places_free(void *data)
 
 static struct places *places_get(struct call *c)
 {
-    struct places *p = arena_alloc(&c->mem, sizeof(*p));
+    struct places *p = call_alloc(c, sizeof(*p));
 
     p->n = core_queue_list(call_atlas(c)->conf.core, STR(ATLAS_QUEUE), &p->jobs);
     c->data = p;
@@ -43,54 +45,33 @@ static int position_read(struct call *c, struct places *p)
     return 0;
 }
 
-struct filling {
-    struct call *c;
-    struct atlas_job *out;
-};
-
-static bool queue_on_job(void *arg, const struct job_view *v)
+/* The job at a position; NULL: it has left the queue meanwhile.  Yours. */
+static struct json *queue_job_json(struct call *c, uint64_t job, size_t at)
 {
-    struct filling *f = arg;
+    AUTO(atlas_job) struct atlas_job j = {0};
+    struct err gone;
 
-    atlas_job_fill(f->c, v, f->out);
-    return false;
-}
-
-/* Adds the job at this place; one that left meanwhile is left out. */
-static bool queue_add_job(struct call *c, uint64_t job, size_t at)
-{
-    struct atlas_job j = {0};
-    struct filling f = {c, &j};
-    struct err e;
-
-    if (store_job(call_atlas(c)->conf.store, job, queue_on_job, &f, &e) < 0 ||
-        atlas_job_extra(c, &j, &e) < 0) {
-        atlas_job_done(&j);
-        return false;
-    }
+    if (atlas_job_read(c, job, &j, &gone) < 0 || atlas_job_extra(c, &j, &gone) < 0)
+        return NULL;
     struct json *all = atlas_job_json(&j);
     json_set_int(all, "position", (int64_t)at);
-    json_write(&c->out, all, JSON_COMPACT);
-    json_free(all);
-    atlas_job_done(&j);
-    return true;
+    return all;
 }
 
 static int queue_list_work(struct call *c)
 {
     struct places *p = c->data;
-    bool any = false;
+    char position[24];
 
-    buf_addc(&c->out, '{');
+    jw_object(&c->out, NULL);
     for (size_t i = 0; i < p->n; i++) {
-        size_t before = c->out.n;
-        buf_addf(&c->out, "%s\"%zu\":", any ? "," : "", i);
-        if (queue_add_job(c, p->jobs[i], i))
-            any = true;
-        else if (!c->out.overflow)
-            c->out.n = before;
+        AUTO(json) struct json *job = queue_job_json(c, p->jobs[i], i);
+        snprintf(position, sizeof(position), "%zu", i);
+        if (job)
+            jw_json(&c->out, position, job);
     }
-    buf_adds(&c->out, "}\n");
+    jw_end_object(&c->out);
+    buf_addc(&c->out, '\n');
     return 0;
 }
 
@@ -103,19 +84,28 @@ void atlas_queue_list(struct call *c)
 static int queue_get_work(struct call *c)
 {
     struct places *p = c->data;
+    AUTO(json) struct json *job = queue_job_json(c, p->jobs[p->at], p->at);
 
-    if (!queue_add_job(c, p->jobs[p->at], p->at))
-        return err_set(&c->err, ERR_NOT_FOUND, "the job at position %zu has just left", p->at);
+    if (!job)
+        return err_set(&c->err, ERR_NOT_FOUND, "the job at position %zu has just left the queue",
+                       p->at);
+    jw_json(&c->out, NULL, job);
     buf_addc(&c->out, '\n');
     return 0;
 }
 
-void atlas_queue_get(struct call *c)
+/* atlas_work for a route with a position in its path. */
+static void position_work(struct call *c, call_work_fn work, call_fn then)
 {
     if (position_read(c, places_get(c)) < 0)
         call_fail(c, &c->err);
     else
-        atlas_work(c, queue_get_work, NULL);
+        atlas_work(c, work, then);
+}
+
+void atlas_queue_get(struct call *c)
+{
+    position_work(c, queue_get_work, NULL);
 }
 
 /* ---- delete: out of the queue and out of the records; its bundle stays unless purged ---- */
@@ -137,15 +127,13 @@ static void queue_on_cancelled(void *arg, const struct err *e, const struct acte
 static int id_work(struct call *c)
 {
     struct places *p = c->data;
-    struct atlas_job j = {0};
-    struct filling f = {c, &j};
+    AUTO(atlas_job) struct atlas_job j = {0};
 
     atlas_note(c)->job = p->jobs[p->at];
-    p->purge = http_query_param(c->query, "purge", &c->mem) != NULL;
-    if (store_job(call_atlas(c)->conf.store, atlas_note(c)->job, queue_on_job, &f, &c->err) < 0)
+    p->purge = http_query_param(c->query, "purge", &c->mem) != NULL; /* an empty one counts */
+    if (atlas_job_read(c, atlas_note(c)->job, &j, &c->err) < 0)
         return -1;
-    c->arg[1] = str_of(arena_strdup(&c->mem, j.id));
-    atlas_job_done(&j);
+    c->arg[1] = call_copy(c, str_of(j.id));
     return 0;
 }
 
@@ -157,17 +145,14 @@ static void queue_delete_then(struct call *c)
 
 void atlas_queue_delete(struct call *c)
 {
-    if (position_read(c, places_get(c)) < 0)
-        call_fail(c, &c->err);
-    else
-        atlas_work(c, id_work, queue_delete_then);
+    position_work(c, id_work, queue_delete_then);
 }
 
 /* ---- patch ---- */
 
 static int patch_work(struct call *c)
 {
-    struct json *j = call_json_body(c);
+    AUTO(json) struct json *j = call_json_body(c);
     struct places *p = c->data;
     int64_t to;
 
@@ -176,7 +161,6 @@ static int patch_work(struct call *c)
     bool ok =
         json_type(j) == JSON_INT || (json_type(j) == JSON_STR && str_to_i64(json_str(j), &to));
     to = json_type(j) == JSON_INT ? json_int(j) : ok ? to : -1;
-    json_free(j);
     if (!ok || to < 0)
         return err_set(&c->err, ERR_INVALID,
                        "the body must be the new position, a number from 0 to %zu", p->n - 1);
@@ -193,10 +177,7 @@ static void patch_then(struct call *c)
 
 void atlas_queue_patch(struct call *c)
 {
-    if (position_read(c, places_get(c)) < 0)
-        call_fail(c, &c->err);
-    else
-        atlas_work(c, patch_work, patch_then);
+    position_work(c, patch_work, patch_then);
 }
 
 /* ---- workers ---- */
@@ -219,17 +200,18 @@ static void list_then(struct call *c)
 {
     struct atlas *a = call_atlas(c);
 
-    buf_addc(&c->out, '{');
+    jw_object(&c->out, NULL);
     for (size_t i = 0; i < a->workers.n; i++) {
         const struct atlas_live *l = on_worker(a, a->workers.p[i]);
-        buf_addf(&c->out, "%s\"%d\":{\"worker_id\":%d,\"job_id\":", i ? "," : "", a->workers.p[i],
-                 a->workers.p[i]);
-        if (l)
-            buf_addf(&c->out, "\"%s\"}", l->id);
-        else
-            buf_adds(&c->out, "null}");
+        char id[16];
+        snprintf(id, sizeof(id), "%d", a->workers.p[i]);
+        jw_object(&c->out, id);
+        jw_int(&c->out, "worker_id", a->workers.p[i]);
+        jw_str_or_null(&c->out, "job_id", str_of(l ? l->id : NULL));
+        jw_end_object(&c->out);
     }
-    buf_adds(&c->out, "}\n");
+    jw_end_object(&c->out);
+    buf_addc(&c->out, '\n');
     call_reply(c);
 }
 
@@ -252,7 +234,7 @@ static void add_then(struct call *c)
     int32_t id = a->workers.n ? vec_last(&a->workers) + 1 : 0;
 
     if (a->workers.n >= ATLAS_WORKERS_MAX) {
-        err_set(&c->err, ERR_INVALID, "there are %d workers, which is the most there can be",
+        err_set(&c->err, ERR_INVALID, "there are %d workers, which is the maximum",
                 ATLAS_WORKERS_MAX);
         call_fail(c, &c->err);
         return;
