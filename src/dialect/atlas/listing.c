@@ -1,13 +1,15 @@
-/* listing.c - gathers what is known of all jobs of a project, and writes it as the tracker's JSON
+/* listing.c - reads the facts of all jobs of a project, and writes them as the tracker's JSON
+ *
+ * Jobs are read in pages; tags, artifacts and the last values of metrics come with one query for
+ * each page, parameters and the points of metrics with one query for each job.
  */
 #include "base/clock.h"
 #include "base/json_out.h"
 #include "base/util.h"
 #include "dialect/atlas/listing_priv.h"
+#include "io/http_client.h"
 #include "store/track.h"
 #include <math.h>
-#include <stdio.h>
-#include <strings.h>
 
 enum { PAGE = 500, POINTS_MAX = 1000 };
 
@@ -128,14 +130,14 @@ static bool on_point(void *arg, const struct point_view *v)
     return true;
 }
 
-/* All values of metrics that have several; of very many the last of each stretch. */
+/* All values of metrics that have several.  Above POINTS_MAX values the steps are cut into that
+ * many buckets, and the last value of each bucket is listed. */
 static int read_points(struct listing *l, struct listed_job *j, struct err *e)
 {
     struct store *store = call_atlas(l->c)->conf.store;
 
     for (size_t i = 0; i < j->metrics.n; i++) {
         struct listed_value *m = &j->metrics.p[i];
-        struct series_bucket *b;
         struct series_axis axis = {.from = 1, .to = 0, .n = POINTS_MAX};
         if (!m->all)
             continue;
@@ -146,12 +148,11 @@ static int read_points(struct listing *l, struct listed_job *j, struct err *e)
             continue;
         json_free(m->all);
         m->all = json_new_array();
-        b = xcalloc(POINTS_MAX, sizeof(*b));
+        AUTO_FREE struct series_bucket *b = xcalloc(POINTS_MAX, sizeof(*b));
         int rc = store_buckets(store, j->job.job, str_of(m->name), &axis, b, e);
         for (size_t k = 0; rc == 0 && k < POINTS_MAX; k++)
             if (b[k].n)
                 json_push_take(m->all, listing_number(b[k].last));
-        free(b);
         if (rc < 0)
             return -1;
     }
@@ -160,18 +161,17 @@ static int read_points(struct listing *l, struct listed_job *j, struct err *e)
 
 static int listing_read_params(struct listing *l, struct listed_job *j, struct err *e)
 {
-    struct json *all = NULL;
+    AUTO(json) struct json *all = NULL;
 
     if (store_params(call_atlas(l->c)->conf.store, j->job.job, &all, e) < 0)
         return -1;
     for (struct json_it it = {0}; json_next(all, &it);)
         vec_push(&j->params, ((struct listed_value){.name = xstrdup(it.key),
                                                     .value = it.val ? json_copy(it.val) : NULL}));
-    json_free(all);
     return 0;
 }
 
-/* What belongs to the jobs from this one on. */
+/* Reads tags, artifacts, metrics and parameters of the jobs from index `from` on. */
 static int read_facts(struct listing *l, size_t from, bool points, struct err *e)
 {
     struct store *store = call_atlas(l->c)->conf.store;
@@ -233,82 +233,48 @@ int listing_read(struct listing *l, bool points)
 
 /* ---- writing ---- */
 
-static void add_time(struct buf *b, const char *key, int64_t ms)
-{
-    char text[40];
-
-    buf_addf(b, ",\"%s\":", key);
-    if (!ms) {
-        buf_adds(b, "null");
-        return;
-    }
-    atlas_time_text(ms, text);
-    buf_addf(b, "\"%s\"", text);
-}
-
-static const char *listing_type_name(const struct json *v)
-{
-    switch (json_type(v)) {
-    case JSON_BOOL:
-        return "bool";
-    case JSON_INT:
-        return "int";
-    case JSON_REAL:
-        return "float";
-    case JSON_STR:
-        return "string";
-    case JSON_ARRAY:
-        return "array";
-    case JSON_OBJECT:
-        return "object";
-    default:
-        return "null";
-    }
-}
+/* Names of types as the tracker's clients know them. */
+static const char *const listing_types[] = {
+    [JSON_NULL] = "null",  [JSON_BOOL] = "bool",   [JSON_INT] = "int",       [JSON_REAL] = "float",
+    [JSON_STR] = "string", [JSON_ARRAY] = "array", [JSON_OBJECT] = "object",
+};
 
 static void add_values(struct buf *b, const char *key, const listed_values *v)
 {
-    buf_addf(b, ",\"%s\":[", key);
+    jw_array(b, key);
     for (size_t i = 0; i < v->n; i++) {
-        const struct json *value = v->p[i].all ? v->p[i].all : v->p[i].value;
-        buf_adds(b, i ? ",{\"name\":" : "{\"name\":");
-        jw_str(b, NULL, str_of(v->p[i].name));
-        buf_adds(b, ",\"value\":");
-        if (value)
-            json_write(b, value, JSON_COMPACT);
-        else
-            buf_adds(b, "null");
-        buf_addf(b, ",\"type\":\"%s%s\"}", v->p[i].all ? "array " : "",
-                 listing_type_name(v->p[i].value));
+        const struct listed_value *x = &v->p[i];
+        AUTO_FREE char *type =
+            xasprintf("%s%s", x->all ? "array " : "", listing_types[json_type(x->value)]);
+        jw_object(b, NULL);
+        jw_text(b, "name", x->name);
+        jw_json(b, "value", x->all ? x->all : x->value);
+        jw_text(b, "type", type);
+        jw_end_object(b);
     }
-    buf_addc(b, ']');
+    jw_end_array(b);
 }
 
 static void add_files(struct buf *b, const struct listing *l, const struct listed_job *j)
 {
     const char *base = call_atlas(l->c)->conf.archive_url;
 
-    buf_adds(b, ",\"artifacts\":[");
+    jw_array(b, "artifacts");
     for (size_t i = 0; i < j->files.n; i++) {
         const struct listed_file *f = &j->files.p[i];
         const char *slash = strrchr(f->path, '/'), *name = slash ? slash + 1 : f->path;
         AUTO(buf) struct buf uri = {0};
         buf_init(&uri, 8192);
         buf_addf(&uri, "%s/%s/user_artifacts/", base ? base : "http://localhost:5557", j->job.id);
-        for (const char *c = name; *c; c++) {
-            bool plain = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') ||
-                         (*c >= '0' && *c <= '9') || strchr("-_.~", *c);
-            buf_addf(&uri, plain ? "%c" : "%%%02X", (unsigned char)*c);
-        }
-        buf_adds(b, i ? ",{\"filename\":" : "{\"filename\":");
-        jw_str(b, NULL, str_of(name));
-        buf_adds(b, ",\"uri\":");
-        jw_str(b, NULL, buf_str(&uri));
-        buf_addf(b, ",\"artifact_type\":\"%s\",\"archive_key\":", atlas_artifact_type(name));
-        jw_str(b, NULL, str_of(f->key));
-        buf_addc(b, '}');
+        url_encode(&uri, str_of(name));
+        jw_object(b, NULL);
+        jw_text(b, "filename", name);
+        jw_str(b, "uri", buf_str(&uri));
+        jw_text(b, "artifact_type", atlas_artifact_type(name));
+        jw_text(b, "archive_key", f->key);
+        jw_end_object(b);
     }
-    buf_addc(b, ']');
+    jw_end_array(b);
 }
 
 static void listing_add_job(struct buf *b, const struct listing *l, const struct listed_job *j)
@@ -316,80 +282,70 @@ static void listing_add_job(struct buf *b, const struct listing *l, const struct
     const struct atlas_job *a = &j->job;
     char duration[48];
 
-    buf_addf(b, "{\"job_id\":\"%s\",\"user\":", a->id);
-    jw_str(b, NULL, str_of(a->user));
-    buf_adds(b, ",\"project\":");
-    jw_str(b, NULL, str_of(a->project));
-    /* Folded as people see it: a job that is being started is still queued. */
-    buf_addf(b, ",\"status\":\"%s\"",
-             atlas_state_names[a->state == ATLAS_PENDING ? ATLAS_QUEUED : a->state]);
-    add_time(b, "start_time", a->started_ms);
-    add_time(b, "completed_time", a->state >= ATLAS_COMPLETED ? a->ended_ms : 0);
-    add_time(b, "creation_time", a->created_ms);
+    jw_object(b, NULL);
+    jw_text(b, "job_id", a->id);
+    jw_text(b, "user", a->user);
+    jw_text(b, "project", a->project);
+    /* The tracker has no state "pending": a job that is being started is still queued. */
+    jw_text(b, "status", atlas_state_names[a->state == ATLAS_PENDING ? ATLAS_QUEUED : a->state]);
+    atlas_add_time(b, "start_time", a->started_ms);
+    atlas_add_time(b, "completed_time", a->state >= ATLAS_COMPLETED ? a->ended_ms : 0);
+    atlas_add_time(b, "creation_time", a->created_ms);
     atlas_duration_format(listed_duration_ms(l, j), duration);
-    if (a->started_ms)
-        buf_addf(b, ",\"duration\":\"%s\",\"tags\":{", duration);
-    else
-        buf_adds(b, ",\"duration\":null,\"tags\":{");
+    jw_str_or_null(b, "duration", str_of(a->started_ms ? duration : NULL));
+    jw_object(b, "tags");
     for (size_t i = 0; i < j->tags.n; i++) {
-        buf_adds(b, i ? "," : "");
-        jw_str(b, NULL, str_of(j->tags.p[i].name));
-        buf_addc(b, ':');
-        json_write(b, j->tags.p[i].value, JSON_COMPACT);
+        jw_key(b, str_of(j->tags.p[i].name));
+        jw_json(b, NULL, j->tags.p[i].value);
     }
-    buf_addc(b, '}');
+    jw_end_object(b);
     add_values(b, "job_parameters", &j->params);
     add_values(b, "output_metrics", &j->metrics);
     add_files(b, l, j);
-    buf_addc(b, '}');
+    jw_end_object(b);
 }
 
 /* The names that occur, each once, with the type of its first value. */
 static void add_names(struct buf *b, const char *key, const struct listing *l, bool metrics)
 {
     struct map_str seen = {0};
-    bool any = false;
 
-    buf_addf(b, ",\"%s\":[", key);
+    jw_array(b, key);
     for (size_t i = 0; i < l->jobs.n; i++) {
         const listed_values *v = metrics ? &l->jobs.p[i].metrics : &l->jobs.p[i].params;
         for (size_t k = 0; k < v->n; k++) {
             if (map_str_get(&seen, str_of(v->p[k].name)))
                 continue;
             map_str_put(&seen, str_of(v->p[k].name), l->c);
-            buf_adds(b, any ? ",{\"name\":" : "{\"name\":");
-            jw_str(b, NULL, str_of(v->p[k].name));
-            buf_addf(b, ",\"type\":\"%s\"}", listing_type_name(v->p[k].value));
-            any = true;
+            jw_object(b, NULL);
+            jw_text(b, "name", v->p[k].name);
+            jw_text(b, "type", listing_types[json_type(v->p[k].value)]);
+            jw_end_object(b);
         }
     }
-    buf_addc(b, ']');
+    jw_end_array(b);
     map_str_done(&seen);
 }
 
 static int listing_work(struct call *c)
 {
-    struct listing l = {.c = c, .project = c->arg[0].p};
+    AUTO(listing) struct listing l = {.c = c, .project = c->arg[0].p};
     struct buf *b = &c->out;
     bool sorted = c->arg[2].n > 0;
 
     if (listing_read(&l, true) < 0 ||
-        listing_select(&l, sorted ? c->arg[1].p : NULL, sorted ? c->arg[2].p : NULL, &c->err) < 0) {
-        listing_done(&l);
+        listing_select(&l, sorted ? c->arg[1].p : NULL, sorted ? c->arg[2].p : NULL, &c->err) < 0)
         return -1;
-    }
-    buf_adds(b, "{\"name\":");
-    jw_str(b, NULL, c->arg[0]);
-    buf_adds(b, ",\"jobs\":[");
-    for (size_t i = 0; i < l.jobs.n; i++) {
-        buf_adds(b, i ? "," : "");
+    jw_object(b, NULL);
+    jw_str(b, "name", c->arg[0]);
+    jw_array(b, "jobs");
+    for (size_t i = 0; i < l.jobs.n; i++)
         listing_add_job(b, &l, &l.jobs.p[i]);
-    }
-    buf_addc(b, ']');
+    jw_end_array(b);
     add_names(b, "output_metric_names", &l, true);
     add_names(b, "parameters", &l, false);
-    buf_adds(b, "}\n");
-    listing_done(&l);
+    jw_end_object(b);
+    buf_addc(b, '\n');
     return 0;
 }
 
@@ -400,6 +356,7 @@ void atlas_listing(struct call *c)
 
 /* ---- overview ---- */
 
+/* Is the name in a list such as "loss|accuracy"?  Without a list every name is. */
 static bool is_wanted(const char *list, const char *name)
 {
     for (struct str rest = str_of(list); rest.n > 0;)
@@ -408,56 +365,56 @@ static bool is_wanted(const char *list, const char *name)
     return !list;
 }
 
-static void overview_add_metric(struct buf *b, const struct listing *l, const char *name,
-                                bool first)
+/* The last value of a metric in every job.  The list of jobs has the newest first, the answer the
+ * oldest first. */
+static void overview_add_metric(struct buf *b, const struct listing *l, const char *name)
 {
-    bool any = false;
-
-    buf_adds(b, first ? "{\"metric_name\":" : ",{\"metric_name\":");
-    jw_str(b, NULL, str_of(name));
-    buf_adds(b, ",\"values\":[");
-    for (size_t i = l->jobs.n; i-- > 0;) /* newest first there, in time order here */
+    jw_object(b, NULL);
+    jw_text(b, "metric_name", name);
+    jw_array(b, "values");
+    for (size_t i = l->jobs.n; i-- > 0;)
         for (size_t k = 0; k < l->jobs.p[i].metrics.n; k++) {
             const struct listed_value *m = &l->jobs.p[i].metrics.p[k];
             if (strcmp(m->name, name) != 0 || !m->value)
                 continue;
-            buf_addf(b, "%s[\"%s\",", any ? "," : "", l->jobs.p[i].job.id);
-            json_write(b, m->value, JSON_COMPACT);
-            buf_addc(b, ']');
-            any = true;
+            jw_array(b, NULL);
+            jw_text(b, NULL, l->jobs.p[i].job.id);
+            jw_json(b, NULL, m->value);
+            jw_end_array(b);
         }
-    buf_adds(b, "]}");
+    jw_end_array(b);
+    jw_end_object(b);
 }
 
 static int overview_work(struct call *c)
 {
-    struct listing l = {.c = c, .project = c->arg[0].p};
+    AUTO(listing) struct listing l = {.c = c, .project = c->arg[0].p};
     const char *want = http_query_param(c->query, "metric_name", &c->mem);
     AUTO(buf) struct buf metrics = {0};
     struct map_str seen = {0};
 
     buf_init(&metrics, ATLAS_REPLY_MAX);
-    if (listing_read(&l, false) < 0 || listing_select(&l, NULL, NULL, &c->err) < 0) {
-        listing_done(&l);
+    if (listing_read(&l, false) < 0 || listing_select(&l, NULL, NULL, &c->err) < 0)
         return -1;
-    }
-    buf_adds(&c->out, "{\"all_metric_names\":[");
+    jw_object(&c->out, NULL);
+    jw_array(&c->out, "all_metric_names");
     for (size_t i = 0; i < l.jobs.n; i++)
         for (size_t k = 0; k < l.jobs.p[i].metrics.n; k++) {
             const char *name = l.jobs.p[i].metrics.p[k].name;
             if (map_str_get(&seen, str_of(name)))
                 continue;
-            buf_adds(&c->out, seen.n ? "," : "");
-            jw_str(&c->out, NULL, str_of(name));
+            jw_text(&c->out, NULL, name);
             map_str_put(&seen, str_of(name), &l);
             if (is_wanted(want, name))
-                overview_add_metric(&metrics, &l, name, !metrics.n);
+                overview_add_metric(&metrics, &l, name);
         }
-    buf_adds(&c->out, "],\"metric_query\":[");
-    buf_add(&c->out, metrics.p ? metrics.p : "", metrics.n);
-    buf_adds(&c->out, "]}\n");
+    jw_end_array(&c->out);
+    jw_array(&c->out, "metric_query");
+    jw_members(&c->out, buf_str(&metrics));
+    jw_end_array(&c->out);
+    jw_end_object(&c->out);
+    buf_addc(&c->out, '\n');
     map_str_done(&seen);
-    listing_done(&l);
     return 0;
 }
 

@@ -109,7 +109,7 @@ static int notify_post(struct notify *n, struct str body, int64_t *again, struct
 {
     static const char *const headers[] = {"Content-Type: application/json; charset=utf-8", NULL};
     struct http_response r = {0};
-    struct json *reply = NULL;
+    AUTO(json) struct json *reply = NULL;
     int64_t asked;
 
     *again = AGAIN_S;
@@ -128,7 +128,6 @@ static int notify_post(struct notify *n, struct str body, int64_t *again, struct
             json_type(why) == JSON_STR ? json_str(why).p : "");
     bool busy = status == 429 || status >= 500 ||
                 (json_type(why) == JSON_STR && str_eq_c(json_str(why), "ratelimited"));
-    json_free(reply);
     return ok ? 0 : busy ? 1 : -1;
 }
 
@@ -139,11 +138,10 @@ static void notify_send(struct notify *n, const struct notice *what)
     int64_t again;
 
     buf_init(&body, 64 << 10);
-    buf_adds(&body, "{\"channel\":");
-    jw_str(&body, NULL, str_of(what->channel));
-    buf_adds(&body, ",\"text\":");
-    jw_str(&body, NULL, str_of(what->text));
-    buf_addc(&body, '}');
+    jw_object(&body, NULL);
+    jw_text(&body, "channel", what->channel);
+    jw_text(&body, "text", what->text);
+    jw_end_object(&body);
     int rc = notify_post(n, buf_str(&body), &again, &e);
     if (rc == 1 && !notify_stopped(n)) {
         pause_s(n, again);

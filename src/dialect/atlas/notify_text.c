@@ -62,14 +62,12 @@ static char *channel_in(const struct json *j)
 static char *server_channel(const struct atlas *a)
 {
     AUTO_FREE char *path = path_join(a->conf.home, ATLAS_DIR_SUBMISSION "/scheduler.config.yaml");
-    struct json *conf = NULL;
+    AUTO(json) struct json *conf = NULL;
     struct err e = {0};
 
     if (atlas_config_read(path, ATLAS_CONFIG_SUBMISSION, NULL, NULL, &conf, &e) < 0)
         return NULL;
-    char *channel = channel_in(conf);
-    json_free(conf);
-    return channel;
+    return channel_in(conf);
 }
 
 static void notice_write_text(const struct atlas_job *j, enum notice_kind kind, struct buf *b)

@@ -94,14 +94,16 @@ static int token_make(const struct atlas *a, const char *user, struct buf *out, 
 {
     AUTO(buf) struct buf claims = {0};
     uint8_t key[KEY_BYTES];
-    long long now = (long long)time(NULL);
+    int64_t now = (int64_t)time(NULL);
 
     if (token_key(a, key, e) < 0)
         return -1;
     buf_init(&claims, TOKEN_MAX);
-    buf_adds(&claims, "{\"preferred_username\":");
-    jw_str(&claims, NULL, str_of(user));
-    buf_addf(&claims, ",\"iat\":%lld,\"exp\":%lld}", now, now + TOKEN_DAYS * 86400LL);
+    jw_object(&claims, NULL);
+    jw_text(&claims, "preferred_username", user);
+    jw_int(&claims, "iat", now);
+    jw_int(&claims, "exp", now + TOKEN_DAYS * 86400LL);
+    jw_end_object(&claims);
     base64_encode_url(out, JWT_HEAD, sizeof(JWT_HEAD) - 1);
     buf_addc(out, '.');
     base64_encode_url(out, claims.p, claims.n);
@@ -116,20 +118,17 @@ static int token_make(const struct atlas *a, const char *user, struct buf *out, 
 
 static bool claims_user(struct str text, char *user, size_t n)
 {
-    struct json *j = NULL;
+    AUTO(json) struct json *j = NULL;
     struct err e;
-    bool ok = false;
 
     if (json_parse(text, "token", &j, &e) < 0)
         return false;
     const struct json *name = json_get(j, "preferred_username"), *exp = json_get(j, "exp");
-    if (json_type(name) == JSON_STR && json_str(name).n && json_str(name).n < n &&
-        json_type(exp) == JSON_INT && json_int(exp) > (int64_t)time(NULL)) {
-        snprintf(user, n, STR_FMT, STR_ARG(json_str(name)));
-        ok = true;
-    }
-    json_free(j);
-    return ok;
+    if (json_type(name) != JSON_STR || !json_str(name).n || json_str(name).n >= n ||
+        json_type(exp) != JSON_INT || json_int(exp) <= (int64_t)time(NULL))
+        return false;
+    snprintf(user, n, STR_FMT, STR_ARG(json_str(name)));
+    return true;
 }
 
 bool atlas_token_user(const struct atlas *a, struct str token, char *user, size_t n)
@@ -167,7 +166,7 @@ static int check_basic(const struct atlas *a, struct str header, char *user, siz
     AUTO_FREE char *path = xasprintf("%s/config/users.yaml", a->conf.home), *text = NULL;
     AUTO(buf) struct buf pair = {0};
     struct str basic = STR("Basic "), password;
-    struct json *users = NULL;
+    AUTO(json) struct json *users = NULL;
     struct stat st;
     size_t size;
 
@@ -181,7 +180,7 @@ static int check_basic(const struct atlas *a, struct str header, char *user, siz
                        "this server has no users: write `name: password` into %.120s", path);
     if (st.st_mode & 077)
         return err_set(e, ERR_UNAUTHENTICATED,
-                       "the server's list of users can be read by others; chmod 600 it");
+                       "the server's config/users.yaml can be read by others; chmod 600 it");
     if (file_read_all(path, USERS_MAX, &text, &size, e) < 0 ||
         yaml_parse((struct str){text, size}, "users.yaml", &users, e) < 0)
         return -1;
@@ -189,7 +188,6 @@ static int check_basic(const struct atlas *a, struct str header, char *user, siz
     const struct json *want = json_get(users, key);
     bool ok = json_type(want) == JSON_STR && password.n && name.n < n &&
               password_equal(json_str(want), password);
-    json_free(users);
     if (!ok)
         return err_set(e, ERR_UNAUTHENTICATED, "wrong name or password");
     snprintf(user, n, "%s", key);
@@ -207,8 +205,12 @@ static int login_work(struct call *c)
     if (check_basic(call_atlas(c), c->arg[2], user, sizeof(user), &c->err) < 0 ||
         token_make(call_atlas(c), user, &token, &c->err) < 0)
         return -1;
-    buf_addf(&c->out, "{\"access_token\":\"%s\",\"token\":\"%s\",\"token_type\":\"Bearer\"}\n",
-             token.p, token.p);
+    jw_object(&c->out, NULL);
+    jw_str(&c->out, "access_token", buf_str(&token));
+    jw_str(&c->out, "token", buf_str(&token));
+    jw_text(&c->out, "token_type", "Bearer");
+    jw_end_object(&c->out);
+    buf_addc(&c->out, '\n');
     return 0;
 }
 
@@ -216,7 +218,7 @@ void atlas_auth_login(struct call *c)
 {
     struct str h = http_header(c->req, "authorization");
 
-    c->arg[2] = (struct str){arena_strndup(&c->mem, h.p ? h.p : "", h.n), h.n};
+    c->arg[2] = call_copy(c, h);
     atlas_work(c, login_work, NULL);
 }
 
@@ -225,10 +227,12 @@ static int verify_work(struct call *c)
     char user[64];
 
     if (!atlas_token_user(call_atlas(c), c->arg[2], user, sizeof(user)))
-        return err_set(&c->err, ERR_UNAUTHENTICATED, "the token is not one of this server, or old");
-    buf_adds(&c->out, "{\"preferred_username\":");
-    jw_str(&c->out, NULL, str_of(user));
-    buf_adds(&c->out, "}\n");
+        return err_set(&c->err, ERR_UNAUTHENTICATED,
+                       "the token is not one of this server, or it has expired");
+    jw_object(&c->out, NULL);
+    jw_text(&c->out, "preferred_username", user);
+    jw_end_object(&c->out);
+    buf_addc(&c->out, '\n');
     return 0;
 }
 
@@ -238,7 +242,7 @@ void atlas_auth_verify(struct call *c)
 
     if (str_starts(h, bearer))
         h = (struct str){h.p + bearer.n, h.n - bearer.n};
-    c->arg[2] = (struct str){arena_strndup(&c->mem, h.p ? h.p : "", h.n), h.n};
+    c->arg[2] = call_copy(c, h);
     atlas_work(c, verify_work, NULL);
 }
 
