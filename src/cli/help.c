@@ -75,7 +75,7 @@ static void option(struct buf *b, const struct opt *o, size_t width)
     wrap(b, str_of(help), HELP_COLUMN, HELP_COLUMN, width);
 }
 
-static void options(struct buf *b, const struct command *cmd, size_t width, bool colour)
+void help_options(struct buf *b, const struct command *cmd, size_t width, bool colour)
 {
     static const struct opt help = {"help", 'h', OPT_FLAG, NULL, 0, "show this text", 0, NULL};
     bool last_done = false;
@@ -133,7 +133,7 @@ void help_command(struct buf *b, const struct command *cmd, size_t width, bool c
         buf_addc(b, '\n');
         paragraphs(b, cmd->description, width);
     }
-    options(b, cmd, width, colour);
+    help_options(b, cmd, width, colour);
     examples(b, cmd->examples, width, colour);
 }
 

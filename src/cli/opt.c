@@ -3,7 +3,8 @@
  * Owns: the rules of the command line.  `--name value`, `--name=value`, `-n value`, `-nvalue`,
  * letters of flags together (`-fa`), options before and after operands, `--` ends them.  A command
  * that starts a program leaves everything after the program's name alone.
- * Long names are never abbreviated: a script must not break when an option is added.
+ * Long names are never abbreviated, so that a script does not break when an option is added; only
+ * commands with COMMAND_PYTHON accept abbreviations, because argparse does (see opt.h).
  */
 #include "cli/opt.h"
 #include "base/units.h"
@@ -11,11 +12,14 @@
 #include "base/vec.h"
 #include <stdio.h>
 
+enum { LABEL_MAX = 80 };
 struct parse {
     const struct command *cmd; /* NULL before the command's name */
     const struct opt_group *const *groups;
     void *own, *shared;
     struct err *e;
+    bool python;       /* the command has COMMAND_PYTHON */
+    char strange[200]; /* python: the words that the command does not know */
 };
 
 bool choice_next(struct str *rest, struct str *out)
@@ -26,12 +30,22 @@ bool choice_next(struct str *rest, struct str *out)
     return true;
 }
 
-static const char *who(const struct parse *p, char out[64])
+/* The command as messages name it: "berth ls", "atlas-server start". */
+static const char *parse_who(const struct parse *p, char out[64])
 {
-    if (p->cmd)
-        snprintf(out, 64, "berth %s", p->cmd->name);
+    const char *program = p->cmd && p->cmd->program ? p->cmd->program : "berth";
+
+    snprintf(out, 64, "%s%s%s", program, p->cmd ? " " : "", p->cmd ? p->cmd->name : "");
+    return out;
+}
+
+/* The option as messages name it: "--limit", from argparse "argument -n/--limit". */
+static const char *opt_label(const struct parse *p, const struct opt *o, char out[LABEL_MAX])
+{
+    if (p->python && o->letter)
+        snprintf(out, LABEL_MAX, "argument -%c/--%s", o->letter, o->name);
     else
-        snprintf(out, 64, "berth");
+        snprintf(out, LABEL_MAX, "%s--%s", p->python ? "argument " : "", o->name);
     return out;
 }
 
@@ -40,18 +54,31 @@ static void *group_base(const struct opt_group *g, void *own, void *shared)
     return g->shared ? shared : (char *)own + g->base;
 }
 
-static const struct opt *find_long(const struct parse *p, struct str name, void **out_base)
+/* *out_found: how many options `name` may stand for; more than one only for an abbreviation. */
+static const struct opt *opt_find_long(const struct parse *p, struct str name, void **out_base,
+                                       size_t *out_found)
 {
+    const struct opt *best = NULL;
+
+    *out_found = 0;
     for (const struct opt_group *const *g = p->groups; *g; g++)
-        for (size_t i = 0; i < (*g)->n; i++)
-            if (str_eq_c(name, (*g)->opts[i].name)) {
-                *out_base = group_base(*g, p->own, p->shared);
-                return &(*g)->opts[i];
+        for (size_t i = 0; i < (*g)->n; i++) {
+            const struct opt *o = &(*g)->opts[i];
+            bool whole = str_eq_c(name, o->name);
+            if (!whole && !(p->python && o->help && !strncmp(o->name, name.p, name.n)))
+                continue;
+            *out_base = group_base(*g, p->own, p->shared);
+            best = o;
+            ++*out_found;
+            if (whole) {
+                *out_found = 1;
+                return best;
             }
-    return NULL;
+        }
+    return best;
 }
 
-static const struct opt *find_letter(const struct parse *p, char letter, void **out_base)
+static const struct opt *opt_find_letter(const struct parse *p, char letter, void **out_base)
 {
     for (const struct opt_group *const *g = p->groups; *g; g++)
         for (size_t i = 0; i < (*g)->n; i++)
@@ -62,7 +89,7 @@ static const struct opt *find_letter(const struct parse *p, char letter, void **
     return NULL;
 }
 
-static int unknown_long(const struct parse *p, struct str name)
+static int opt_unknown_long(const struct parse *p, struct str name)
 {
     const char *names[96];
     size_t n = 0;
@@ -74,13 +101,13 @@ static int unknown_long(const struct parse *p, struct str name)
     snprintf(word, sizeof(word), STR_FMT, STR_ARG(name));
     const char *near = str_nearest(word, names, n);
     if (near)
-        return err_set(p->e, ERR_INVALID, "%s has no option --%s; did you mean --%s?", who(p, me),
-                       word, near);
-    return err_set(p->e, ERR_INVALID, "%s has no option --%s; see %s --help", who(p, me), word,
-                   who(p, me));
+        return err_set(p->e, ERR_INVALID, "%s has no option --%s; did you mean --%s?",
+                       parse_who(p, me), word, near);
+    return err_set(p->e, ERR_INVALID, "%s has no option --%s; see %s --help", parse_who(p, me),
+                   word, parse_who(p, me));
 }
 
-static int bad_choice(const struct parse *p, const struct opt *o, const char *value)
+static int opt_bad_choice(const struct parse *p, const struct opt *o, const char *value)
 {
     struct str rest = str_of(o->choices), word;
     char list[160] = "";
@@ -103,36 +130,42 @@ static bool choice_has(const char *choices, const char *value)
     return false;
 }
 
-static int store_number(const struct parse *p, const struct opt *o, struct opt_num *out,
-                        const char *value)
+static int opt_bad_number(const struct parse *p, const struct opt *o, const char *value)
+{
+    char label[LABEL_MAX];
+    bool real = o->type == OPT_REAL;
+
+    opt_label(p, o, label);
+    if (p->python)
+        return err_set(p->e, ERR_INVALID, "%s: invalid %s value: '%.60s'", label,
+                       real ? "float" : "int", value);
+    if (o->type == OPT_PORT)
+        return err_set(p->e, ERR_INVALID, "%s: '%.40s' is not a port number (1 to 65535)", label,
+                       value);
+    return err_set(p->e, ERR_INVALID, "%s: '%.40s' is not a %snumber", label, value,
+                   real ? "" : "whole ");
+}
+
+/* Sizes, durations and CPUs: `at` is a struct opt_num. */
+static int opt_store_units(const struct parse *p, const struct opt *o, void *at, const char *value)
 {
     struct str s = str_of(value);
     int64_t v = 0;
-    int rc = 0;
+    int rc = o->type == OPT_SIZE       ? size_parse(s, &v, p->e)
+             : o->type == OPT_DURATION ? duration_parse(s, &v, p->e)
+                                       : cpus_parse(s, &v, p->e);
 
-    switch (o->type) {
-    case OPT_SIZE:
-        rc = size_parse(s, &v, p->e);
-        break;
-    case OPT_DURATION:
-        rc = duration_parse(s, &v, p->e);
-        break;
-    case OPT_CPUS:
-        rc = cpus_parse(s, &v, p->e);
-        break;
-    default:
-        if (!str_to_i64(s, &v))
-            rc = err_set(p->e, ERR_INVALID, "'%.40s' is not a whole number", value);
-    }
     if (rc < 0)
         return err_wrap(p->e, "--%s", o->name);
-    *out = (struct opt_num){v, true};
+    *(struct opt_num *)at = (struct opt_num){v, true};
     return 0;
 }
 
-static int store_value(const struct parse *p, const struct opt *o, void *base, const char *value)
+static int opt_store(const struct parse *p, const struct opt *o, void *base, const char *value)
 {
-    char *at = (char *)base + o->offset;
+    void *at = (char *)base + o->offset;
+    int64_t whole = 0;
+    double real = 0;
 
     switch (o->type) {
     case OPT_FLAG:
@@ -140,77 +173,146 @@ static int store_value(const struct parse *p, const struct opt *o, void *base, c
         return 0;
     case OPT_CHOICE:
         if (!choice_has(o->choices, value))
-            return bad_choice(p, o, value);
+            return opt_bad_choice(p, o, value);
         *(const char **)at = value;
         return 0;
     case OPT_TEXT:
+    case OPT_REQUIRED:
         *(const char **)at = value;
         return 0;
     case OPT_LIST:
         vec_push((struct opt_list *)at, value);
         return 0;
-    default:
-        return store_number(p, o, (struct opt_num *)at, value);
+    case OPT_SIZE:
+    case OPT_DURATION:
+    case OPT_CPUS:
+        return opt_store_units(p, o, at, value);
+    case OPT_INT:
+        if (!str_to_i64(str_of(value), &whole))
+            return opt_bad_number(p, o, value);
+        *(struct opt_num *)at = (struct opt_num){whole, true};
+        return 0;
+    case OPT_REAL:
+        if (!str_to_double(str_of(value), &real))
+            return opt_bad_number(p, o, value);
+        *(struct opt_real *)at = (struct opt_real){real, true};
+        return 0;
+    case OPT_PORT:
+        if (!str_to_i64(str_of(value), &whole) || whole < 1 || whole > UINT16_MAX)
+            return opt_bad_number(p, o, value);
+        *(int *)at = (int)whole;
+        return 0;
     }
+    return 0;
+}
+
+static bool word_is_number(const char *word)
+{
+    double d;
+
+    return str_to_double(str_of(word), &d);
+}
+
+/* "-" alone is an operand; argparse takes "-3" for one as well. */
+static bool word_is_option(const struct parse *p, const char *word)
+{
+    return word[0] == '-' && word[1] && !(p->python && word_is_number(word));
+}
+
+/* Stores the value of `o`: `given` when it was attached to the option, else the next word. */
+static int opt_take_value(const struct parse *p, const struct opt *o, void *base, const char *given,
+                          char ***argv)
+{
+    char label[LABEL_MAX];
+
+    if (given)
+        return opt_store(p, o, base, given);
+    const char *next = (*argv)[1];
+    if (p->python && (!next || word_is_option(p, next)))
+        return err_set(p->e, ERR_INVALID, "%s: expected one argument", opt_label(p, o, label));
+    if (!next && (**argv)[1] != '-') /* named as it was typed */
+        return err_set(p->e, ERR_INVALID, "-%c needs a value: -%c %s", o->letter, o->letter,
+                       o->arg);
+    if (!next)
+        return err_set(p->e, ERR_INVALID, "--%s needs a value: --%s %s", o->name, o->name, o->arg);
+    ++*argv;
+    return opt_store(p, o, base, next);
+}
+
+/* argparse complains about unknown words only when everything else is in order. */
+static void parse_add_strange(struct parse *p, const char *word)
+{
+    size_t n = strlen(p->strange);
+
+    snprintf(p->strange + n, sizeof(p->strange) - n, "%s%s", n ? " " : "", word);
 }
 
 /* One word that begins with "--".  *argv stands on it; moves on over a separate value. */
-static int parse_long(const struct parse *p, char ***argv)
+static int parse_long(struct parse *p, char ***argv)
 {
     const char *word = **argv + 2;
     const char *eq = strchr(word, '=');
     struct str name = {word, eq ? (size_t)(eq - word) : strlen(word)};
+    char label[LABEL_MAX];
+    size_t found;
     void *base;
-    const struct opt *o = find_long(p, name, &base);
+    const struct opt *o = opt_find_long(p, name, &base, &found);
 
-    if (!o)
-        return unknown_long(p, name);
-    if (o->type == OPT_FLAG) {
-        if (eq)
-            return err_set(p->e, ERR_INVALID, "--%s takes no value", o->name);
-        return store_value(p, o, base, NULL);
+    if (!o && p->python) {
+        parse_add_strange(p, **argv);
+        return 0;
     }
+    if (!o)
+        return opt_unknown_long(p, name);
+    if (found > 1)
+        return err_set(p->e, ERR_INVALID, "ambiguous option: --%.*s", (int)MIN(name.n, (size_t)60),
+                       name.p);
+    if (o->type != OPT_FLAG)
+        return opt_take_value(p, o, base, eq ? eq + 1 : NULL, argv);
+    if (eq && p->python)
+        return err_set(p->e, ERR_INVALID, "%s: ignored explicit argument '%.60s'",
+                       opt_label(p, o, label), eq + 1);
     if (eq)
-        return store_value(p, o, base, eq + 1);
-    if (!(*argv)[1])
-        return err_set(p->e, ERR_INVALID, "--%s needs a value: --%s %s", o->name, o->name, o->arg);
-    return store_value(p, o, base, *++*argv);
+        return err_set(p->e, ERR_INVALID, "--%s takes no value", o->name);
+    return opt_store(p, o, base, NULL);
 }
 
 /* One word of letters: "-f", "-n5", "-fn", … */
-static int parse_letters(const struct parse *p, char ***argv)
+static int parse_letters(struct parse *p, char ***argv)
 {
     char me[64];
 
     for (const char *at = **argv + 1; *at; at++) {
         void *base;
-        const struct opt *o = find_letter(p, *at, &base);
-        if (!o)
-            return err_set(p->e, ERR_INVALID, "%s has no option -%c; see %s --help", who(p, me),
-                           *at, who(p, me));
-        if (o->type == OPT_FLAG) {
-            if (store_value(p, o, base, NULL) < 0)
-                return -1;
-            continue;
+        const struct opt *o = opt_find_letter(p, *at, &base);
+        if (!o && p->python) {
+            parse_add_strange(p, **argv);
+            return 0;
         }
-        if (at[1])
-            return store_value(p, o, base, at + 1 + (at[1] == '='));
-        if (!(*argv)[1])
-            return err_set(p->e, ERR_INVALID, "-%c needs a value: -%c %s", o->letter, o->letter,
-                           o->arg);
-        return store_value(p, o, base, *++*argv);
+        if (!o)
+            return err_set(p->e, ERR_INVALID, "%s has no option -%c; see %s --help",
+                           parse_who(p, me), *at, parse_who(p, me));
+        if (o->type != OPT_FLAG)
+            return opt_take_value(p, o, base, at[1] ? at + 1 + (at[1] == '=') : NULL, argv);
+        if (opt_store(p, o, base, NULL) < 0)
+            return -1;
     }
     return 0;
 }
 
-static bool is_option(const char *word)
+static int parse_option(struct parse *p, char ***argv)
 {
-    return word[0] == '-' && word[1];
+    return (**argv)[1] == '-' ? parse_long(p, argv) : parse_letters(p, argv);
 }
 
-static bool is_help(const char *word)
+bool python_is_help(const char *word)
 {
-    return !strcmp(word, "-h") || !strcmp(word, "--help");
+    return !strcmp(word, "-h") || (strlen(word) > 2 && !strncmp("--help", word, strlen(word)));
+}
+
+static bool word_is_help(const struct parse *p, const char *word)
+{
+    return p->python ? python_is_help(word) : !strcmp(word, "-h") || !strcmp(word, "--help");
 }
 
 static bool is_spec_file(const char *word)
@@ -220,80 +322,109 @@ static bool is_spec_file(const char *word)
     return dot && (!strcmp(dot, ".yaml") || !strcmp(dot, ".yml") || !strcmp(dot, ".json"));
 }
 
-static int check_operands(const struct command *cmd, const struct operands *ops, struct err *e)
+static int operands_check(const struct parse *p, const struct operands *ops)
 {
+    const struct command *cmd = p->cmd;
+    char me[64];
+
+    parse_who(p, me);
     if (ops->n < cmd->min_operands)
-        return err_set(e, ERR_INVALID, "berth %s needs a %s; berth %s --help shows examples",
-                       cmd->name, cmd->operand, cmd->name);
+        return err_set(p->e, ERR_INVALID, "%s needs %s %s; %s --help shows examples", me,
+                       strchr("AEIOUaeiou", cmd->operand[0]) ? "an" : "a", cmd->operand, me);
     if (ops->n > cmd->max_operands && !cmd->max_operands)
-        return err_set(e, ERR_INVALID, "berth %s takes no operands, but got '%.60s'", cmd->name,
-                       ops->p[0]);
+        return err_set(p->e, ERR_INVALID, "%s takes no operands, but got '%.60s'", me, ops->p[0]);
     if (ops->n > cmd->max_operands)
-        return err_set(e, ERR_INVALID, "berth %s takes %zu %s, but also got '%.60s'", cmd->name,
+        return err_set(p->e, ERR_INVALID, "%s takes %zu %s, but also got '%.60s'", me,
                        cmd->max_operands, cmd->operand, ops->p[cmd->max_operands]);
     return 0;
 }
 
-static void push_rest(struct operands *out, char **argv)
+/* What argparse checks at the end: required options and operands, then unknown words. */
+static int python_check(const struct parse *p, const struct operands *ops)
 {
-    size_t have = out->n, more = 0;
+    AUTO(buf) struct buf missing = {0};
 
-    while (argv[more])
-        more++;
-    out->p = xrealloc(out->p, have + more + 1, sizeof(*out->p));
-    for (size_t i = 0; i < more; i++)
-        out->p[out->n++] = argv[i];
+    buf_init(&missing, PYTHON_TEXT_MAX);
+    for (const struct opt_group *const *g = p->groups; *g; g++)
+        for (size_t i = 0; i < (*g)->n; i++) {
+            const struct opt *o = &(*g)->opts[i];
+            const char *base = group_base(*g, p->own, p->shared);
+            char label[LABEL_MAX];
+            if (o->type == OPT_REQUIRED && !*(const char *const *)(base + o->offset))
+                buf_addf(&missing, "%s%s", missing.n ? ", " : "",
+                         opt_label(p, o, label) + strlen("argument "));
+        }
+    for (size_t i = ops->n; i < p->cmd->min_operands; i++)
+        buf_addf(&missing, "%s%s", missing.n ? ", " : "", p->cmd->words[i].name);
+    if (missing.n)
+        return err_set(p->e, ERR_INVALID, "the following arguments are required: %s", missing.p);
+    if (p->strange[0])
+        return err_set(p->e, ERR_NOT_FOUND, "unrecognized arguments: %s", p->strange);
+    return 0;
+}
+
+static void operand_push(struct parse *p, struct operands *out, const char *word)
+{
+    if (p->python && out->n >= p->cmd->max_operands) {
+        parse_add_strange(p, word);
+        return;
+    }
+    out->p = xrealloc(out->p, out->n + 2, sizeof(*out->p));
+    out->p[out->n++] = word;
     out->p[out->n] = NULL;
+}
+
+/* Do all words from this one on belong to the program that the command starts? */
+static bool operands_end_options(const struct parse *p, const struct operands *ops,
+                                 const char *word)
+{
+    if (!(p->cmd->flags & COMMAND_STARTS))
+        return false;
+    if (p->python)
+        return ops->n == p->cmd->min_operands;
+    return !word_is_option(p, word) && !is_spec_file(word);
 }
 
 int opt_parse(const struct command *cmd, char **argv, void *own, void *shared, struct operands *out,
               bool *out_help, struct err *e)
 {
-    struct parse p = {cmd, cmd->groups, own, shared, e};
-    char *one[2] = {NULL, NULL};
+    struct parse p = {cmd, cmd->groups, own, shared, e, cmd->flags & COMMAND_PYTHON, ""};
+    bool options = true;
 
-    *out = (struct operands){0};
+    *out = (struct operands){.p = xcalloc(1, sizeof(*out->p))}; /* ends with NULL when empty too */
     *out_help = false;
-    push_rest(out, one);
     for (; *argv; argv++) {
-        if (!strcmp(*argv, "--")) {
+        if (options && operands_end_options(&p, out, *argv))
+            options = false;
+        if (!options) {
+            operand_push(&p, out, *argv);
+        } else if (!strcmp(*argv, "--")) {
             out->dashed = out->n == 0;
-            push_rest(out, argv + 1);
-            break;
-        }
-        if (is_help(*argv)) {
+            options = false;
+        } else if (word_is_help(&p, *argv)) {
             *out_help = true;
             return 0;
+        } else if (!word_is_option(&p, *argv)) {
+            operand_push(&p, out, *argv);
+        } else if (parse_option(&p, &argv) < 0) {
+            return -1;
         }
-        if (is_option(*argv)) {
-            int rc = (*argv)[1] == '-' ? parse_long(&p, &argv) : parse_letters(&p, &argv);
-            if (rc < 0)
-                return -1;
-            continue;
-        }
-        if ((cmd->flags & COMMAND_STARTS) && !is_spec_file(*argv)) {
-            push_rest(out, argv);
-            break;
-        }
-        one[0] = *argv;
-        push_rest(out, one);
     }
-    return check_operands(cmd, out, e);
+    return p.python ? python_check(&p, out) : operands_check(&p, out);
 }
 
 int opt_parse_leading(const struct opt_group *const *groups, char **argv, void *shared,
                       char ***out_rest, bool *out_help, struct err *e)
 {
-    struct parse p = {NULL, groups, NULL, shared, e};
+    struct parse p = {NULL, groups, NULL, shared, e, false, ""};
 
     *out_help = false;
-    for (; *argv && is_option(*argv); argv++) {
-        if (is_help(*argv)) {
+    for (; *argv && word_is_option(&p, *argv); argv++) {
+        if (word_is_help(&p, *argv)) {
             *out_help = true;
             break;
         }
-        int rc = (*argv)[1] == '-' ? parse_long(&p, &argv) : parse_letters(&p, &argv);
-        if (rc < 0)
+        if (parse_option(&p, &argv) < 0)
             return -1;
     }
     *out_rest = argv;

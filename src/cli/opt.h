@@ -19,9 +19,16 @@ enum opt_type {
     OPT_SIZE,     /* bytes */
     OPT_DURATION, /* milliseconds */
     OPT_CPUS,     /* thousandths of a CPU */
+    OPT_REAL,     /* struct opt_real */
+    OPT_PORT,     /* int, 1 to 65535; keeps its default when the option is not given */
+    OPT_REQUIRED, /* const char *; the command line is an error without this option */
 };
 struct opt_num {
     int64_t v;
+    bool set;
+};
+struct opt_real {
+    double v;
     bool set;
 };
 struct opt_list {
@@ -48,9 +55,9 @@ struct opt {
     const char *name; /* long form without dashes */
     char letter;      /* 0 = none */
     enum opt_type type;
-    const char *arg; /* "SIZE" as shown in help; NULL for flags */
-    size_t offset;   /* of the member in the struct the group belongs to */
-    const char *help;
+    const char *arg;  /* "SIZE" as shown in help; NULL for flags */
+    size_t offset;    /* of the member in the struct the group belongs to */
+    const char *help; /* NULL = the option is internal: not shown, and not to be abbreviated */
     enum complete_kind complete;
     const char *choices; /* "table|json|csv", for OPT_CHOICE and COMPLETE_CHOICES */
 };
@@ -79,6 +86,7 @@ enum command_flag {
     COMMAND_STARTS = 2,  /* operands are a program: options end at the first operand, unless that
                             is a spec file (.yaml .yml .json) */
     COMMAND_PROGRAM = 4, /* also a program of this name */
+    COMMAND_PYTHON = 8,  /* read and explained as Python's argparse does: see below */
 };
 enum command_section {
     SECTION_RUN,
@@ -88,7 +96,16 @@ enum command_section {
     SECTION_DAEMON,
     SECTION_HELP
 };
+/* A named operand of a COMMAND_PYTHON command. */
+struct operand_word {
+    const char *name, *help;
+};
+/* A COMMAND_PYTHON command serves users of a program that was written with argparse, whose scripts
+ * know its messages.  Every unique beginning of a long name is accepted, a negative number is a
+ * value and never an option, and unknown words are reported together after all other mistakes.
+ * With COMMAND_STARTS everything after `min_operands` operands belongs to the started program. */
 struct command {
+    const char *program; /* "hyperctl"; NULL = berth */
     const char *name;
     const char *summary;     /* one line, no full stop */
     const char *synopsis;    /* what follows the name; several lines for several forms */
@@ -99,15 +116,18 @@ struct command {
     size_t opts_size;                      /* of the command's own struct */
     const struct example *examples;        /* ends with an empty one */
     const char *operand;                   /* "JOB", for messages; NULL = takes none */
-    size_t min_operands, max_operands;     /* max 0 = none, SIZE_MAX = any number */
-    enum complete_kind complete;           /* of the operands */
-    const char *choices;                   /* with COMPLETE_CHOICES */
+    const struct operand_word *words;  /* COMMAND_PYTHON: its operands; ends with an empty one */
+    size_t min_operands, max_operands; /* max 0 = none, SIZE_MAX = any number */
+    enum complete_kind complete;       /* of the operands */
+    const char *choices;               /* with COMPLETE_CHOICES */
     int (*run)(struct cli *c, const void *opts, const struct operands *ops);
 };
 
 /* Parses the words after the command's name.  `own` is opts_size zeroed bytes, `shared` the struct
  * of the shared groups; argv must outlive both.  *out_help: -h or --help was given (the rest is
- * then not checked).  Messages name the option and the nearest known one. */
+ * then not checked).  Messages name the option and the nearest known one.  ERR_NOT_FOUND: a
+ * COMMAND_PYTHON command got words that it does not know, which argparse reports under the usage
+ * line of the whole program. */
 int opt_parse(const struct command *cmd, char **argv, void *own, void *shared, struct operands *out,
               bool *out_help, struct err *e);
 /* Options before the command's name: parses `groups` until the first word that is none;
@@ -123,6 +143,8 @@ const struct command *command_find(const struct command *const *all, const char 
 
 /* ---- everything that is written from the tables; `all` is NULL-terminated ---- */
 void help_command(struct buf *b, const struct command *cmd, size_t width, bool colour);
+/* The part of help_command that lists the options, group by group. */
+void help_options(struct buf *b, const struct command *cmd, size_t width, bool colour);
 struct program;
 void help_overview(struct buf *b, const struct program *p, bool colour);
 /* roff; cmd NULL = berth(1), the overview. */
@@ -130,5 +152,21 @@ void man_page(struct buf *b, const struct command *cmd, const struct command *co
               const struct opt_group *const *common, const char *version);
 int completion_script(struct buf *b, const char *shell, const struct command *const *all,
                       const struct opt_group *const *leading, struct err *e);
+
+/* ---- programs that were written with Python's argparse (help_python.c) ---- */
+enum { PYTHON_TEXT_MAX = 64 << 10 };
+/* opt_parse for a COMMAND_PYTHON command, with its output: prints the help, or the mistake below a
+ * usage line (`program_usage` is that of the whole program).  0 = go on, else the exit status + 1.
+ * Release with opt_done in every case. */
+int python_parse(const struct command *cmd, const char *program_usage, char **argv, void *own,
+                 void *shared, struct operands *out);
+/* Prints "USAGE", "PROG: error: TEXT"; the result is argparse's exit status 2. */
+int python_mistake(const char *prog, const char *usage, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+bool python_is_help(const char *word); /* -h, or a beginning of --help */
+void python_help(struct buf *b, const struct command *cmd);
+/* One row of a help text: `left`, then `help` in lines of its own column. */
+void python_help_row(struct buf *b, const char *left, const char *help);
+
 /* Next of "a|b|c": *rest starts at the text, is empty at the end. */
 bool choice_next(struct str *rest, struct str *out);

@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 
 enum found_level { FOUND_DEBUG, FOUND_INFO, FOUND_WARNING, FOUND_ERROR, FOUND_LEVEL_MAX };
-enum { FOUND_WORDS_MAX = 3, FOUND_UUID_MAX = 37, EXIT_INTERRUPTED = 130 };
+enum { FOUND_UUID_MAX = 37, EXIT_INTERRUPTED = 130 };
 
 struct foundations {
     struct cli *c;
@@ -27,12 +27,12 @@ struct foundations {
     char *token; /* of the login, or NULL */
 };
 struct found_opts {
-    const char *entrypoint, *project_name, *num_gpus, *ram, *stream_job_logs;
+    const char *entrypoint, *project_name, *stream_job_logs;
+    struct opt_num num_gpus;
+    struct opt_real ram;
     const char *save_dir, *source_dir, *username, *password;
     bool env, fail_on_job_error, purge_bundles;
-    const char *words[FOUND_WORDS_MAX]; /* the operands, in order */
-    size_t n_words;
-    char **rest; /* of submit: the command of the job; ends in NULL */
+    struct operands ops; /* in order; those of submit after the first two: the job's command */
 };
 
 int foundations_main(struct cli *c, char **argv);
@@ -51,24 +51,15 @@ int found_fail(struct foundations *f, const struct err *e);
 bool found_level_parse(struct str name, enum found_level *out);
 
 /* ---- arguments (foundations_args.c) ---- */
-struct py_arg;
 struct found_command {
-    const char *path, *help, *logger;              /* "get job" */
-    const char *operands[FOUND_WORDS_MAX];         /* names of those that must be there */
-    const char *operand_help[FOUND_WORDS_MAX + 1]; /* the last is that of the rest */
-    const char *rest;                              /* "command", or NULL */
-    const struct py_arg *args;                     /* argparse.h, into struct found_opts */
-    size_t n_args;
+    struct command cmd; /* its options are stored in struct found_opts; `name`: "get job" */
+    const char *logger;
     int (*run)(struct foundations *f, const struct found_opts *o);
 };
 extern const struct found_command found_commands[];
 extern const size_t n_found_commands;
-/* 0 = *out is filled in; else the exit status + 1: help was printed, or what is wrong. */
-int found_args_parse(struct foundations *f, const struct found_command *cmd, char **argv,
-                     struct found_opts *out);
 void found_help(struct buf *b);                         /* of the program */
 void found_help_group(struct buf *b, const char *word); /* of "get" or "delete" */
-void found_help_command(struct buf *b, const struct found_command *cmd);
 extern const char found_usage[];
 
 /* ---- what is installed beside it (foundations_pages.c) ---- */

@@ -114,7 +114,7 @@ static int download(struct foundations *f, const char *id, struct fetch *k, stru
 static int fetch_into(struct foundations *f, const struct found_opts *o, const char *temp,
                       const char *tgz, struct err *e)
 {
-    const char *id = o->words[1];
+    const char *id = o->ops.p[1];
     struct fetch k = {.tgz_fd = -1};
     /* A scheduler the user chose may send what a job left behind, however large or empty it is. */
     struct unpack_conf conf = {
@@ -143,7 +143,7 @@ static int fetch_put_in_place(const struct found_opts *o, const char *temp, cons
 
 static int fetch(struct foundations *f, const struct found_opts *o, struct err *e)
 {
-    const char *id = o->words[1], *dest = o->save_dir ? o->save_dir : id;
+    const char *id = o->ops.p[1], *dest = o->save_dir ? o->save_dir : id;
     bool keep_tgz = !o->save_dir && !o->source_dir;
     AUTO_FREE char *temp = NULL, *part = xasprintf("%s.tgz.part", id),
                    *tgz = xasprintf("%s.tgz", id);
@@ -176,8 +176,8 @@ int found_get_job(struct foundations *f, const struct found_opts *o)
     json_free(job);
     if (fetch(f, o, &e) < 0) {
         found_step(f, "%s", e.text);
-        found_say(f, "Error: Could not download Job %s", o->words[1]);
+        found_say(f, "Error: Could not download Job %s", o->ops.p[1]);
         return 1;
     }
-    return found_say(f, "Successfully retrieved Job %s from archive store", o->words[1]);
+    return found_say(f, "Successfully retrieved Job %s from archive store", o->ops.p[1]);
 }

@@ -2,7 +2,6 @@
 #include "base/file.h"
 #include "base/json_out.h"
 #include "base/util.h"
-#include "cli/argparse.h"
 #include "dialect/atlas/foundations.h"
 #include "dialect/atlas/home.h"
 #include <dirent.h>
@@ -233,13 +232,13 @@ int found_login(struct foundations *f, const struct found_opts *o)
     struct err e = {0};
 
     if (o->username && !o->password)
-        return py_usage_error("foundations login",
+        return python_mistake("foundations login",
                               "usage: foundations login [-h] [--debug] [-u USERNAME] [-p "
                               "PASSWORD] host",
                               "-p/--password is required when --username is given");
     user = o->username ? xstrdup(o->username) : prompt("Username: ", false);
     password = o->password ? xstrdup(o->password) : prompt("Password: ", true);
-    if (ask_token(f, o->words[0], user, password, &r, &e) < 0)
+    if (ask_token(f, o->ops.p[0], user, password, &r, &e) < 0)
         return found_fail(f, &e);
     if (r.status == 200)
         token = token_in(&r.body);

@@ -94,7 +94,7 @@ static int make_project(const char *name, struct err *e)
 
 int found_init(struct foundations *f, const struct found_opts *o)
 {
-    const char *name = o->words[0];
+    const char *name = o->ops.p[0];
     struct err e = {0}, ignored;
 
     if (mkdir(name, 0777) < 0) {

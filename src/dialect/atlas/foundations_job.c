@@ -93,8 +93,8 @@ static int take_gpus(const struct found_opts *o, const struct json *config, stru
 {
     const struct json *v = json_get(config, "num_gpus");
 
-    if (o->num_gpus)
-        ASSERT(str_to_i64(str_of(o->num_gpus), &j->num_gpus)); /* the arguments were checked */
+    if (o->num_gpus.set)
+        j->num_gpus = o->num_gpus.v;
     else if (json_type(v) == JSON_INT)
         j->num_gpus = json_int(v);
     else if (v)
@@ -112,12 +112,9 @@ static int take_ram(const struct found_opts *o, const struct json *config, struc
     const struct json *v = json_get(config, "ram");
     struct json *option = NULL;
     int64_t bytes = 0;
-    double number;
 
-    if (o->ram) {
-        ASSERT(str_to_double(str_of(o->ram), &number));
-        v = option = json_new_real(number);
-    }
+    if (o->ram.set)
+        v = option = json_new_real(o->ram.v);
     if (!v)
         return 0;
     int rc = atlas_ram_bytes(v, &bytes, e);
@@ -226,7 +223,7 @@ static struct json *command_of(const struct found_opts *o, const struct json *wo
     struct json *words = json_new_array();
     const struct json *v = json_get(worker, "command");
 
-    for (char **w = o->rest; *w; w++)
+    for (const char **w = o->ops.p + 2; *w; w++)
         json_push_take(words, json_new_str(str_of(*w)));
     if (json_len(words))
         return words;

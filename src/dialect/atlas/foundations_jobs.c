@@ -16,15 +16,15 @@ int found_known_job(struct foundations *f, const struct found_opts *o, struct js
     struct err e = {0};
 
     *out = NULL;
-    if (found_connect(f, f->cwd, o->words[0], NULL))
+    if (found_connect(f, f->cwd, o->ops.p[0], NULL))
         return 1;
-    if (!atlas_id_ok(o->words[1]))
+    if (!atlas_id_ok(o->ops.p[1]))
         err_set(&e, ERR_NOT_FOUND, "that is no id");
     else
-        (void)found_job(f, o->words[1], out, &e);
+        (void)found_job(f, o->ops.p[1], out, &e);
     if (e.code == ERR_NOT_FOUND) {
-        found_say(f, "Error: Job `%s` does not exist in environment `%s`", o->words[1],
-                  o->words[0]);
+        found_say(f, "Error: Job `%s` does not exist in environment `%s`", o->ops.p[1],
+                  o->ops.p[0]);
         return 1;
     }
     return *out ? 0 : found_fail(f, &e);
@@ -80,11 +80,11 @@ int found_get_logs(struct foundations *f, const struct found_opts *o)
     if (found_job_state(f, o, state))
         return 1;
     if (!strcmp(state, "queued")) {
-        found_say(f, "Error: Job `%s` is queued and has not produced any logs yet", o->words[1]);
+        found_say(f, "Error: Job `%s` is queued and has not produced any logs yet", o->ops.p[1]);
         return 1;
     }
     buf_init(&k.refusal, 64 << 10);
-    found_job_path(&path, "/jobs/", o->words[1], "/logs?offset=0");
+    found_job_path(&path, "/jobs/", o->ops.p[1], "/logs?offset=0");
     found_step(f, "GET %s", path.p);
     int rc =
         http_call_stream(f->http, "GET", path.p, NULL, STR(""), &k.status, logs_on_bytes, &k, &e);
@@ -117,16 +117,16 @@ int found_stop(struct foundations *f, const struct found_opts *o)
     if (found_job_state(f, o, state))
         return 1;
     if (strcmp(state, "running")) {
-        found_say(f, "Error: Job `%s` is %s and cannot be stopped", o->words[1],
+        found_say(f, "Error: Job `%s` is %s and cannot be stopped", o->ops.p[1],
                   strcmp(state, "failed") ? state : "completed");
         return 1;
     }
-    if (remove_at(f, "/running_jobs/", o->words[1], "", &e) < 0) {
+    if (remove_at(f, "/running_jobs/", o->ops.p[1], "", &e) < 0) {
         found_step(f, "%s", e.text);
-        found_say(f, "Error stopping job %s", o->words[1]);
+        found_say(f, "Error stopping job %s", o->ops.p[1]);
         return 1;
     }
-    return found_say(f, "Stopped running job %s", o->words[1]);
+    return found_say(f, "Stopped running job %s", o->ops.p[1]);
 }
 
 int found_delete(struct foundations *f, const struct found_opts *o)
@@ -137,18 +137,18 @@ int found_delete(struct foundations *f, const struct found_opts *o)
     if (found_job_state(f, o, state))
         return 1;
     if (strcmp(state, "completed") && strcmp(state, "failed")) {
-        found_say(f, "Error: Job `%s` has status `%s` and cannot be deleted", o->words[1], state);
+        found_say(f, "Error: Job `%s` has status `%s` and cannot be deleted", o->ops.p[1], state);
         return 1;
     }
-    if (remove_at(f, "/completed_jobs/", o->words[1], "", &e) < 0) {
+    if (remove_at(f, "/completed_jobs/", o->ops.p[1], "", &e) < 0) {
         found_step(f, "%s", e.text);
         found_say(f,
                   "Error: Job %s could not be deleted completely (%s); look for what is left of it "
                   "under ~/.foundations/job_data/",
-                  o->words[1], e.text);
+                  o->ops.p[1], e.text);
         return 1;
     }
-    return found_say(f, "Job %s successfully deleted", o->words[1]);
+    return found_say(f, "Job %s successfully deleted", o->ops.p[1]);
 }
 
 int found_clear_queue(struct foundations *f, const struct found_opts *o)
@@ -156,7 +156,7 @@ int found_clear_queue(struct foundations *f, const struct found_opts *o)
     struct err e = {0};
     long long n = 0;
 
-    if (found_connect(f, f->cwd, o->words[0], NULL))
+    if (found_connect(f, f->cwd, o->ops.p[0], NULL))
         return 1;
     while (remove_at(f, "/queued_jobs/", "0", o->purge_bundles ? "?purge=1" : "", &e) == 0)
         n++;

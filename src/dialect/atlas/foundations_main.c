@@ -4,7 +4,6 @@
  * made, what is there is left alone.
  */
 #include "base/util.h"
-#include "cli/argparse.h"
 #include "dialect/atlas/config.h"
 #include "dialect/atlas/foundations.h"
 #include "dialect/atlas/home.h"
@@ -55,7 +54,7 @@ static bool is_group(const char *word)
 static const struct found_command *foundations_find_command(const char *path)
 {
     for (size_t i = 0; i < n_found_commands; i++)
-        if (!strcmp(found_commands[i].path, path))
+        if (!strcmp(found_commands[i].cmd.name, path))
             return &found_commands[i];
     return NULL;
 }
@@ -78,7 +77,7 @@ static int find_in_group(struct foundations *f, const char *group, char ***argv,
     *argv = word;
     if (*out)
         return 0;
-    return 1 + py_usage_error(prog, usage, "invalid choice: '%.60s' (choose from %s)", *word,
+    return 1 + python_mistake(prog, usage, "invalid choice: '%.60s' (choose from %s)", *word,
                               strcmp(group, "get") ? "'job'" : "'job', 'logs'");
 }
 
@@ -137,23 +136,29 @@ static int open_home(struct foundations *f, bool make, struct err *e)
     return 0;
 }
 
-static int foundations_run_command(struct foundations *f, const struct found_command *cmd,
-                                   char **argv)
+static int found_run(struct foundations *f, const struct found_command *cmd,
+                     const struct found_opts *o)
 {
-    struct found_opts o = {0};
     struct err e = {0};
 
-    if (cmd->run == found_stop)
-        drop_job_word(argv);
-    int rc = found_args_parse(f, cmd, argv + 1, &o);
-    if (rc)
-        return rc - 1;
     f->logger = cmd->logger;
     setenv("FOUNDATIONS_COMMAND_LINE", "True", 1);
     /* setup makes it itself, and tells */
     if (open_home(f, cmd->run != found_setup, &e) < 0)
         return found_fail(f, &e);
-    return cmd->run(f, &o);
+    return cmd->run(f, o);
+}
+
+static int found_parse_and_run(struct foundations *f, const struct found_command *cmd, char **argv)
+{
+    struct found_opts o = {0};
+
+    if (cmd->run == found_stop)
+        drop_job_word(argv);
+    int rc = python_parse(&cmd->cmd, found_usage, argv + 1, &o, f, &o.ops);
+    int status = rc ? rc - 1 : found_run(f, cmd, &o);
+    opt_done(&cmd->cmd, &o, f, &o.ops);
+    return status;
 }
 
 static int foundations_dispatch(struct foundations *f, char **argv)
@@ -166,7 +171,7 @@ static int foundations_dispatch(struct foundations *f, char **argv)
         if (!strcmp(*argv, "--version"))
             return found_say(f, "Running Foundations version %s", f->c->program->version);
         if (strcmp(*argv, "--debug"))
-            return py_usage_error("foundations", found_usage, "unrecognized arguments: %s", *argv);
+            return python_mistake("foundations", found_usage, "unrecognized arguments: %s", *argv);
         f->debug = true;
     }
     if (!*argv)
@@ -178,12 +183,12 @@ static int foundations_dispatch(struct foundations *f, char **argv)
         if (rc)
             return rc - 1;
     } else if (!(cmd = foundations_find_command(*argv)) || strchr(*argv, ' ')) {
-        return py_usage_error("foundations", found_usage,
+        return python_mistake("foundations", found_usage,
                               "invalid choice: '%.60s' (choose from 'init', 'submit', 'get', "
                               "'stop', 'clear-queue', 'delete', 'info', 'login', 'setup')",
                               *argv);
     }
-    return foundations_run_command(f, cmd, argv);
+    return found_parse_and_run(f, cmd, argv);
 }
 
 int foundations_main(struct cli *c, char **argv)

@@ -3,7 +3,6 @@
  * `foundations __man` and `foundations __completion` print them for the installation.
  */
 #include "base/util.h"
-#include "cli/argparse.h"
 #include "dialect/atlas/foundations.h"
 #include <string.h>
 
@@ -24,43 +23,53 @@ static void roff(struct buf *b, const char *text)
     }
 }
 
-static void entry(struct buf *b, const char *letter, const char *name, const char *value,
-                  const char *help)
+/* `name` in bold: an operand, a variable, or an option of the program. */
+static void page_entry(struct buf *b, const char *name, const char *help)
 {
     buf_adds(b, ".TP\n\\fB");
-    if (letter) {
-        roff(b, letter);
-        buf_adds(b, "\\fR, \\fB");
-    }
     roff(b, name);
-    buf_adds(b, "\\fR");
-    if (value) {
-        buf_adds(b, " \\fI");
-        roff(b, value);
-        buf_adds(b, "\\fR");
-    }
-    buf_addc(b, '\n');
+    buf_adds(b, "\\fR\n");
     roff(b, help);
     buf_adds(b, ".\n");
 }
 
-static void foundations_command_page(struct buf *b, const struct found_command *cmd)
+static void page_option(struct buf *b, const struct opt *o)
 {
-    buf_adds(b, ".SS foundations ");
-    roff(b, cmd->path);
-    for (size_t i = 0; i < FOUND_WORDS_MAX && cmd->operands[i]; i++) {
-        buf_addc(b, ' ');
-        roff(b, cmd->operands[i]);
+    buf_adds(b, ".TP\n\\fB");
+    if (o->letter)
+        buf_addf(b, "\\-%c\\fR, \\fB", o->letter);
+    buf_adds(b, "\\-\\-");
+    roff(b, o->name);
+    buf_adds(b, "\\fR");
+    if (o->arg) {
+        buf_adds(b, " \\fI");
+        roff(b, o->arg);
+        buf_adds(b, "\\fR");
     }
-    if (cmd->rest)
-        buf_addf(b, " %s ...", cmd->rest);
     buf_addc(b, '\n');
-    roff(b, cmd->help);
+    roff(b, o->help);
     buf_adds(b, ".\n");
-    for (size_t i = 0; i < FOUND_WORDS_MAX && cmd->operands[i]; i++)
-        entry(b, NULL, cmd->operands[i], NULL, cmd->operand_help[i]);
-    for (size_t i = 0; i < cmd->n_args; i++)
-        entry(b, cmd->args[i].letter, cmd->args[i].name, cmd->args[i].metavar, cmd->args[i].help);
+}
+
+static void foundations_command_page(struct buf *b, const struct command *cmd)
+{
+    const struct operand_word *words = cmd->words;
+
+    buf_adds(b, ".SS foundations ");
+    roff(b, cmd->name);
+    for (size_t i = 0; words && words[i].name; i++) {
+        buf_addc(b, ' ');
+        roff(b, words[i].name);
+        buf_adds(b, i < cmd->min_operands ? "" : " ...");
+    }
+    buf_addc(b, '\n');
+    roff(b, cmd->summary);
+    buf_adds(b, ".\n");
+    for (size_t i = 0; words && words[i].name; i++)
+        page_entry(b, words[i].name, words[i].help);
+    for (const struct opt_group *const *g = cmd->groups; *g; g++)
+        for (size_t i = 0; i < (*g)->n && !(*g)->shared; i++)
+            page_option(b, &(*g)->opts[i]);
 }
 
 void found_man(struct buf *b, const char *version)
@@ -73,18 +82,18 @@ void found_man(struct buf *b, const char *version)
              "\\fIcommand\\fR [\\fIargument\\fR ...]\n.SH COMMANDS\n",
              version);
     for (size_t i = 0; i < n_found_commands; i++)
-        foundations_command_page(b, &found_commands[i]);
+        foundations_command_page(b, &found_commands[i].cmd);
     buf_adds(b, ".SH OPTIONS\n");
-    entry(b, NULL, "--version", NULL, "Show the version");
-    entry(b, NULL, "--debug", NULL, "Show what was done before an error");
+    page_entry(b, "--version", "Show the version");
+    page_entry(b, "--debug", "Show what was done before an error");
     buf_adds(b, ".SH EXIT STATUS\n0 when the command was done, also when a submitted job fails "
                 "(unless \\fB\\-\\-fail\\-on\\-job\\-error\\fR); 1 for a failure; 2 for a mistake "
                 "in the arguments; 130 when a submission was interrupted.\n"
                 ".SH ENVIRONMENT\n");
-    entry(b, NULL, "FOUNDATIONS_HOME", NULL, "Directory of configs, default ~/.foundations");
-    entry(b, NULL, "FOUNDATIONS_TOKEN", NULL, "Token of a login, instead of the one kept");
-    entry(b, NULL, "DISABLE_LOG_STREAMING", NULL,
-          "Set to anything but False: submit does not show the log");
+    page_entry(b, "FOUNDATIONS_HOME", "Directory of configs, default ~/.foundations");
+    page_entry(b, "FOUNDATIONS_TOKEN", "Token of a login, instead of the one kept");
+    page_entry(b, "DISABLE_LOG_STREAMING",
+               "Set to anything but False: submit does not show the log");
     buf_adds(b, ".SH SEE ALSO\n.BR berth (1)\n");
 }
 
@@ -130,10 +139,11 @@ void found_completion(struct buf *b)
 {
     buf_adds(b, completion_head);
     for (size_t i = 0; i < n_found_commands; i++) {
-        const struct found_command *cmd = &found_commands[i];
-        buf_addf(b, "    '%s') words='--debug --help", cmd->path);
-        for (size_t k = 0; k < cmd->n_args; k++)
-            buf_addf(b, " %s", cmd->args[k].name);
+        const struct command *cmd = &found_commands[i].cmd;
+        buf_addf(b, "    '%s') words='--help", cmd->name);
+        for (const struct opt_group *const *g = cmd->groups; *g; g++)
+            for (size_t k = 0; k < (*g)->n; k++)
+                buf_addf(b, " --%s", (*g)->opts[k].name);
         buf_adds(b, "' ;;\n");
     }
     buf_adds(b, completion_tail);

@@ -94,7 +94,7 @@ static int foundations_submit_job(struct foundations *f, const struct found_opts
     struct json *conf = NULL;
     struct err e = {0};
 
-    if (found_connect(f, j->dir, o->words[0], &conf))
+    if (found_connect(f, j->dir, o->ops.p[0], &conf))
         return 1;
     int rc = found_job_make(f, o, conf, j, &e);
     json_free(conf);
@@ -116,13 +116,13 @@ int found_submit(struct foundations *f, const struct found_opts *o)
     struct found_job j = {0};
     struct err e = {0};
 
-    if (chdir(o->words[1]) < 0) {
-        err_sys(&e, "cannot enter job directory `%s`", o->words[1]);
+    if (chdir(o->ops.p[1]) < 0) {
+        err_sys(&e, "cannot enter job directory `%s`", o->ops.p[1]);
         return found_fail(f, &e);
     }
     j.dir = realpath(".", NULL);
     if (!j.dir) {
-        err_sys(&e, "cannot tell where job directory `%s` is", o->words[1]);
+        err_sys(&e, "cannot tell where job directory `%s` is", o->ops.p[1]);
         return found_fail(f, &e);
     }
     int status = foundations_submit_job(f, o, &j);

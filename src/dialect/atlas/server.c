@@ -242,9 +242,10 @@ static int server_start(struct cli *c, char **argv, const char *home, const char
     int visible = 0;
 
     if (atlas_args_parse(argv, &o, &help, &e) < 0 || help) {
-        fputs(help ? "" : e.text, stdout);
-        fputs(help ? "" : "\n", stdout);
-        fputs(atlas_help, stdout);
+        if (!help)
+            printf("%s\n", e.text);
+        fflush(stdout); /* the help is written past stdio */
+        atlas_help_print();
         return help ? 0 : 1;
     }
     if (o.gpu && atlas_gpus(&gpus) < 0) {
@@ -298,7 +299,7 @@ int atlas_server_main(struct cli *c, char **argv)
     struct err e = {0};
 
     if (word && (!strcmp(word, "-h") || !strcmp(word, "--help") || !strcmp(word, "help"))) {
-        fputs(atlas_help, stdout);
+        atlas_help_print();
         return 0;
     }
     if (word && (!strcmp(word, "version") || !strcmp(word, "--version"))) {
@@ -315,6 +316,7 @@ int atlas_server_main(struct cli *c, char **argv)
         return server_stop(database);
     if (word)
         printf("Unknown command: %s\n", word);
-    fputs(atlas_help, stdout);
+    fflush(stdout);
+    atlas_help_print();
     return 1;
 }

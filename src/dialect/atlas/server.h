@@ -19,7 +19,7 @@ struct atlas_opts {
     bool gpu, no_tensorboard, logs;
     int tensorboard_port, auth_port;
 };
-extern const char atlas_help[];
+void atlas_help_print(void); /* to stdout */
 /* 0, or -1 with e: a mistake in the arguments.  *help: it was asked for. */
 int atlas_args_parse(char **argv, struct atlas_opts *out, bool *help, struct err *e);
 

@@ -27,20 +27,11 @@ int hyper_fail(const struct err *e);
 
 int hyperctl_main(struct cli *c, char **argv);
 
-/* ---- hyperctl_args.c ---- */
-struct py_arg;
+/* The table of commands; `cmd.name` is the path, e.g. "job list". */
 struct hyper_command {
-    const char *path, *help;   /* "job list", "list jobs" */
-    const struct py_arg *args; /* argparse.h, into struct hyper_opts */
-    size_t n_args;
+    struct command cmd; /* its options are stored in struct hyper_opts */
     int (*run)(struct hyperctl *h, const struct hyper_opts *o);
 };
-extern const struct hyper_command hyper_commands[];
-extern const size_t n_hyper_commands;
-/* 0 = *out is filled in; else the exit status + 1: help was printed, or what is wrong. */
-int hyper_args_parse(const struct hyper_command *cmd, char **argv, struct hyper_opts *out);
-void hyper_help_command(struct buf *b, const struct hyper_command *cmd);
-extern const char hyper_usage[], hyper_help[];
 
 /* ---- commands ---- */
 int hyperctl_run(struct hyperctl *h, const struct hyper_opts *o);

@@ -4,7 +4,6 @@
  * line, "hyperctl: error: …", with exit status 1, mistakes in the arguments status 2.
  */
 #include "base/util.h"
-#include "cli/argparse.h"
 #include "dialect/hyperctl/generate.h"
 #include "dialect/hyperctl/hyperctl.h"
 #include <stdarg.h>
@@ -14,69 +13,100 @@
 
 enum { LINE_MAX_BYTES = 1 << 20 };
 
+#define HYPER_USAGE                                                                                \
+    "usage: hyperctl [-h] [--log-level LOG_LEVEL] [-error] [-warn] [-info] [-debug] "              \
+    "{run,generate,batch,job} ..."
+static const char hyper_help[] =
+    HYPER_USAGE "\n"
+                "\n"
+                "hyperctl command is used to manage jobs\n"
+                "\n"
+                "positional arguments:\n"
+                "  {run,generate,batch,job}\n"
+                "    run                 run jobs\n"
+                "    generate            generate specific jobs json file\n"
+                "    batch               batch operations\n"
+                "    job                 job operations\n"
+                "\n"
+                "optional arguments:\n"
+                "  -h, --help            show this help message and exit\n"
+                "\n"
+                "Console outputs:\n"
+                "  --log-level LOG_LEVEL\n"
+                "                        logging level, default is INFO\n"
+                "  -error                alias of \"--log-level=ERROR\"\n"
+                "  -warn                 alias of \"--log-level=WARN\"\n"
+                "  -info                 alias of \"--log-level=INFO\"\n"
+                "  -debug                alias of \"--log-level=DEBUG\"\n";
+
 #define AT(member) offsetof(struct hyper_opts, member)
 #define BATCHES_DIR                                                                                \
     {                                                                                              \
-        NULL, "--batches-data-dir", "BATCHES_DATA_DIR",                                            \
-            "batches data dir, default get from environment variable HYPERCTL_BATCHES_DATA_DIR",   \
-            PY_TEXT, AT(batches_data_dir)                                                          \
+        "batches-data-dir", 0, OPT_TEXT, "BATCHES_DATA_DIR", AT(batches_data_dir),                 \
+            "batches data dir, default get from environment variable HYPERCTL_BATCHES_DATA_DIR"    \
     }
 #define BATCH_NAME                                                                                 \
     {                                                                                              \
-        "-b", "--batch-name", "BATCH_NAME", "batch name", PY_REQUIRED, AT(batch_name)              \
+        "batch-name", 'b', OPT_REQUIRED, "BATCH_NAME", AT(batch_name), "batch name"                \
     }
 #define JOB_NAME                                                                                   \
     {                                                                                              \
-        "-j", "--job-name", "JOB_NAME", "job name", PY_REQUIRED, AT(job_name)                      \
+        "job-name", 'j', OPT_REQUIRED, "JOB_NAME", AT(job_name), "job name"                        \
     }
 
-static const struct py_arg run_args[] = {
-    {"-c", "--config", "CONFIG", "specific jobs json file", PY_REQUIRED, AT(config)},
+static const struct opt run_opts[] = {
+    {"config", 'c', OPT_REQUIRED, "CONFIG", AT(config), "specific jobs json file"},
     BATCHES_DIR,
-    {NULL, "--retry-failed", NULL, "run jobs that failed before once more", PY_TEXT,
-     AT(retry_failed)},
-    {NULL, "--fail-exit", NULL, "exit with status 1 when any job failed", PY_TEXT, AT(fail_exit)},
-    {NULL, "--no-daemon", NULL, "schedule in this process even when berth serve runs", PY_TEXT,
-     AT(no_daemon)},
-    {NULL, "--batch-dir", "BATCH_DIR",
-     "directory of this batch, instead of one in the batches data dir", PY_TEXT, AT(batch_dir)},
-    {NULL, "--events-fd", "FD", NULL, PY_TEXT, AT(events_fd)},
-    {NULL, "--control-fd", "FD", NULL, PY_TEXT, AT(control_fd)},
+    {"retry-failed", 0, OPT_FLAG, NULL, AT(retry_failed), "run jobs that failed before once more"},
+    {"fail-exit", 0, OPT_FLAG, NULL, AT(fail_exit), "exit with status 1 when any job failed"},
+    {"no-daemon", 0, OPT_FLAG, NULL, AT(no_daemon),
+     "schedule in this process even when berth serve runs"},
+    {"batch-dir", 0, OPT_TEXT, "BATCH_DIR", AT(batch_dir),
+     "directory of this batch, instead of one in the batches data dir"},
+    {"events-fd", 0, OPT_TEXT, "FD", AT(events_fd), NULL},
+    {"control-fd", 0, OPT_TEXT, "FD", AT(control_fd), NULL},
 };
-static const struct py_arg generate_args[] = {
-    {"-t", "--template", "TEMPLATE", "template yaml file", PY_REQUIRED, AT(template_)},
-    {"-o", "--output", "OUTPUT", "output json file", PY_TEXT, AT(output)},
+static const struct opt generate_opts[] = {
+    {"template", 't', OPT_REQUIRED, "TEMPLATE", AT(template_), "template yaml file"},
+    {"output", 'o', OPT_TEXT, "OUTPUT", AT(output), "output json file"},
 };
-static const struct py_arg list_args[] = {BATCHES_DIR};
-static const struct py_arg batch_args[] = {BATCH_NAME, BATCHES_DIR};
-static const struct py_arg jobs_args[] = {
+static const struct opt list_opts[] = {BATCHES_DIR};
+static const struct opt batch_opts[] = {BATCH_NAME, BATCHES_DIR};
+static const struct opt jobs_opts[] = {
     BATCH_NAME,
     BATCHES_DIR,
-    {NULL, "--offline", NULL, "read the status files when the batch is not running", PY_TEXT,
-     AT(offline)},
+    {"offline", 0, OPT_FLAG, NULL, AT(offline),
+     "read the status files when the batch is not running"},
 };
-static const struct py_arg job_args[] = {BATCH_NAME, JOB_NAME, BATCHES_DIR};
-static const struct py_arg logs_args[] = {
+static const struct opt job_opts[] = {BATCH_NAME, JOB_NAME, BATCHES_DIR};
+static const struct opt logs_opts[] = {
     BATCH_NAME,
     JOB_NAME,
     BATCHES_DIR,
-    {NULL, "--stderr", NULL, "its standard error instead of its output", PY_TEXT, AT(stderr_too)},
+    {"stderr", 0, OPT_FLAG, NULL, AT(stderr_too), "its standard error instead of its output"},
 };
-#define COMMAND(path, help, args, fn)                                                              \
+#define COMMAND(path, help, table, fn)                                                             \
     {                                                                                              \
-        path, help, args, ARRAY_SIZE(args), fn                                                     \
+        {.program = "hyperctl",                                                                    \
+         .name = path,                                                                             \
+         .summary = help,                                                                          \
+         .flags = COMMAND_PYTHON,                                                                  \
+         .groups =                                                                                 \
+             (const struct opt_group *const[]){                                                    \
+                 &(const struct opt_group){NULL, table, ARRAY_SIZE(table), false}, NULL},          \
+         .opts_size = sizeof(struct hyper_opts)},                                                  \
+            fn                                                                                     \
     }
-const struct hyper_command hyper_commands[] = {
-    COMMAND("run", "run jobs", run_args, hyperctl_run),
-    COMMAND("generate", "generate specific jobs json file", generate_args, hyperctl_generate),
-    COMMAND("batch list", "list batches", list_args, hyperctl_batch_list),
-    COMMAND("batch describe", "describe batch", batch_args, hyperctl_batch_describe),
-    COMMAND("job list", "list jobs", jobs_args, hyperctl_job_list),
-    COMMAND("job kill", "kill job", job_args, hyperctl_job_kill),
-    COMMAND("job describe", "describe job", job_args, hyperctl_job_describe),
-    COMMAND("job logs", "show the output of a job", logs_args, hyperctl_job_logs),
+static const struct hyper_command hyper_commands[] = {
+    COMMAND("run", "run jobs", run_opts, hyperctl_run),
+    COMMAND("generate", "generate specific jobs json file", generate_opts, hyperctl_generate),
+    COMMAND("batch list", "list batches", list_opts, hyperctl_batch_list),
+    COMMAND("batch describe", "describe batch", batch_opts, hyperctl_batch_describe),
+    COMMAND("job list", "list jobs", jobs_opts, hyperctl_job_list),
+    COMMAND("job kill", "kill job", job_opts, hyperctl_job_kill),
+    COMMAND("job describe", "describe job", job_opts, hyperctl_job_describe),
+    COMMAND("job logs", "show the output of a job", logs_opts, hyperctl_job_logs),
 };
-const size_t n_hyper_commands = ARRAY_SIZE(hyper_commands);
 
 /* ---- speaking ---- */
 
@@ -142,7 +172,7 @@ static bool level_parse(const char *name, enum hyper_level *out)
 static int set_level(struct hyperctl *h, const char *name)
 {
     if (!level_parse(name, &h->level))
-        return py_usage_error("hyperctl", hyper_usage,
+        return python_mistake("hyperctl", HYPER_USAGE,
                               "argument --log-level: '%.40s' is not a level; use DEBUG, INFO, "
                               "WARN or ERROR",
                               name);
@@ -166,7 +196,7 @@ static int take_global(struct hyperctl *h, char ***argv)
     if (n > 2 && !strncmp(word, "--log-level", n)) {
         const char *value = eq ? eq + 1 : (*argv)[1];
         if (!value)
-            return 1 + py_usage_error("hyperctl", hyper_usage,
+            return 1 + python_mistake("hyperctl", HYPER_USAGE,
                                       "argument --log-level: expected one argument");
         *argv += !eq;
         int rc = set_level(h, value);
@@ -174,39 +204,44 @@ static int take_global(struct hyperctl *h, char ***argv)
     }
     if (word[1] != '-' && level_parse(word + 1, &h->level))
         return 0;
-    return 1 + py_usage_error("hyperctl", hyper_usage, "unrecognized arguments: %s", word);
+    return 1 + python_mistake("hyperctl", HYPER_USAGE, "unrecognized arguments: %s", word);
 }
 
 /* ---- commands of two words ---- */
 
-static void group_help(struct buf *b, const char *group)
+/* The word after `group` in the path of command i; NULL when the command is not in the group. */
+static const char *group_word(const char *group, size_t i)
 {
+    const char *path = hyper_commands[i].cmd.name;
     size_t n = strlen(group);
 
+    return !strncmp(path, group, n) && path[n] == ' ' ? path + n + 1 : NULL;
+}
+
+static void group_help(struct buf *b, const char *group)
+{
     buf_addf(b, "usage: hyperctl %s [-h] {", group);
-    for (size_t i = 0, any = 0; i < n_hyper_commands; i++)
-        if (!strncmp(hyper_commands[i].path, group, n) && hyper_commands[i].path[n] == ' ')
-            buf_addf(b, "%s%s", any++ ? "," : "", hyper_commands[i].path + n + 1);
+    for (size_t i = 0, any = 0; i < ARRAY_SIZE(hyper_commands); i++)
+        if (group_word(group, i))
+            buf_addf(b, "%s%s", any++ ? "," : "", group_word(group, i));
     buf_adds(b, "} ...\n\npositional arguments:\n");
-    for (size_t i = 0; i < n_hyper_commands; i++)
-        if (!strncmp(hyper_commands[i].path, group, n) && hyper_commands[i].path[n] == ' ')
-            buf_addf(b, "    %-20s%s\n", hyper_commands[i].path + n + 1, hyper_commands[i].help);
+    for (size_t i = 0; i < ARRAY_SIZE(hyper_commands); i++)
+        if (group_word(group, i))
+            buf_addf(b, "    %-20s%s\n", group_word(group, i), hyper_commands[i].cmd.summary);
     buf_adds(b, "\noptional arguments:\n  -h, --help            show this help message and exit\n");
 }
 
 static void group_choices(struct buf *b, const char *group)
 {
-    size_t n = strlen(group);
-
-    for (size_t i = 0; i < n_hyper_commands; i++)
-        if (!strncmp(hyper_commands[i].path, group, n) && hyper_commands[i].path[n] == ' ')
-            buf_addf(b, "%s'%s'", b->n ? ", " : "", hyper_commands[i].path + n + 1);
+    for (size_t i = 0; i < ARRAY_SIZE(hyper_commands); i++)
+        if (group_word(group, i))
+            buf_addf(b, "%s'%s'", b->n ? ", " : "", group_word(group, i));
 }
 
 static const struct hyper_command *hyper_command_find(const char *path)
 {
-    for (size_t i = 0; i < n_hyper_commands; i++)
-        if (!strcmp(hyper_commands[i].path, path))
+    for (size_t i = 0; i < ARRAY_SIZE(hyper_commands); i++)
+        if (!strcmp(hyper_commands[i].cmd.name, path))
             return &hyper_commands[i];
     return NULL;
 }
@@ -230,7 +265,7 @@ static int group_error(const char *group, const char *word)
     }
     group_choices(&names, group);
     *strchr(help.p, '\n') = 0;
-    return py_usage_error(prog, help.p,
+    return python_mistake(prog, help.p,
                           "argument %s_operation: invalid choice: '%.60s' (choose from %s)", group,
                           word, names.p);
 }
@@ -251,12 +286,15 @@ static int run_named(struct hyperctl *h, char **argv)
         cmd = hyper_command_find(argv[0]);
     }
     if (!cmd)
-        return py_usage_error("hyperctl", hyper_usage,
+        return python_mistake("hyperctl", HYPER_USAGE,
                               "argument operation: invalid choice: '%.60s' (choose from 'run', "
                               "'generate', 'batch', 'job')",
                               argv[0]);
-    int rc = hyper_args_parse(cmd, argv + 1, &o);
-    return rc ? rc - 1 : cmd->run(h, &o);
+    struct operands none;
+    int rc = python_parse(&cmd->cmd, HYPER_USAGE, argv + 1, &o, NULL, &none);
+    int status = rc ? rc - 1 : cmd->run(h, &o);
+    opt_done(&cmd->cmd, &o, NULL, &none);
+    return status;
 }
 
 int hyperctl_main(struct cli *c, char **argv)

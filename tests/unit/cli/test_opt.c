@@ -196,13 +196,105 @@ static int done(void **state)
     return 0;
 }
 
+/* ---- the habits of Python's argparse ---- */
+
+struct python_own {
+    const char *config, *project, *profile, *secret;
+    struct opt_num gpus;
+    struct opt_real ram;
+    int port;
+    bool fail;
+};
+#define PYTHON_AT(member) offsetof(struct python_own, member)
+static const struct opt python_opts[] = {
+    {"config", 'c', OPT_REQUIRED, "CONFIG", PYTHON_AT(config), "a file"},
+    {"project", 0, OPT_TEXT, "NAME", PYTHON_AT(project), "a name"},
+    {"profile", 0, OPT_TEXT, "NAME", PYTHON_AT(profile), "a name"},
+    {"gpus", 'g', OPT_INT, "INT", PYTHON_AT(gpus), "a number"},
+    {"ram", 0, OPT_REAL, "FLOAT", PYTHON_AT(ram), "a number"},
+    {"port", 0, OPT_PORT, "PORT", PYTHON_AT(port), "a port"},
+    {"fail", 0, OPT_FLAG, NULL, PYTHON_AT(fail), "a flag"},
+    {"secret-fd", 0, OPT_TEXT, "FD", PYTHON_AT(secret), NULL},
+};
+static const struct opt_group python_group = {NULL, python_opts, ARRAY_SIZE(python_opts), false};
+static const struct command python_look = {
+    .program = "prog",
+    .name = "look",
+    .flags = COMMAND_PYTHON,
+    .groups = (const struct opt_group *const[]){&python_group, NULL},
+    .opts_size = sizeof(struct python_own),
+    .min_operands = 1,
+    .max_operands = 1,
+    .words = (const struct operand_word[]){{"job_id", "a job"}, {0}},
+};
+
+static struct python_own python_own;
+static int python_try(const char **argv)
+{
+    free(ops.p);
+    python_own = (struct python_own){.port = 80};
+    e = (struct err){0};
+    return opt_parse(&python_look, (char **)argv, &python_own, NULL, &ops, &help, &e);
+}
+#define PYTHON(...) python_try((const char *[]){__VA_ARGS__, NULL})
+
+static void test_python_forms(void **state)
+{
+    (void)state;
+    assert_int_equal(PYTHON("-cfile", "7", "--proj=x", "--gpus", "-1", "--ram", "1.5", "--fa"), 0);
+    assert_string_equal(python_own.config, "file");
+    assert_string_equal(python_own.project, "x");
+    assert_true(python_own.gpus.v == -1 && python_own.ram.v == 1.5 && python_own.fail);
+    assert_int_equal(python_own.port, 80);
+    assert_int_equal(PYTHON("-c", "f", "-3", "--port", "8080"), 0);
+    assert_string_equal(ops.p[0], "-3");
+    assert_int_equal(python_own.port, 8080);
+    assert_int_equal(PYTHON("--he"), 0);
+    assert_true(help);
+}
+
+static void test_python_mistakes(void **state)
+{
+    static const struct {
+        const char *argv[6], *text;
+    } rows[] = {
+        {{"7"}, "the following arguments are required: -c/--config"},
+        {{NULL}, "the following arguments are required: -c/--config, job_id"},
+        {{"-c"}, "argument -c/--config: expected one argument"},
+        {{"-c", "--fail"}, "argument -c/--config: expected one argument"},
+        {{"--pro", "x"}, "ambiguous option: --pro"},
+        {{"-gx"}, "argument -g/--gpus: invalid int value: 'x'"},
+        {{"--ram", "x"}, "argument --ram: invalid float value: 'x'"},
+        {{"--fail=1"}, "argument --fail: ignored explicit argument '1'"},
+        {{"-c", "f", "7", "8", "--no"}, "unrecognized arguments: 8 --no"},
+        {{"-c", "f", "7", "--secret", "3"}, "unrecognized arguments: --secret 3"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        const char *argv[7] = {NULL};
+        memcpy(argv, rows[i].argv, sizeof(rows[i].argv));
+        assert_int_equal(python_try(argv), -1);
+        assert_string_equal(e.text, rows[i].text);
+    }
+    /* Only unknown words are reported for the whole program. */
+    assert_int_equal(e.code, ERR_NOT_FOUND);
+    free(ops.p);
+    ops = (struct operands){0};
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forms),    cmocka_unit_test(test_units),
-        cmocka_unit_test(test_operands), cmocka_unit_test(test_program),
-        cmocka_unit_test(test_mistakes), cmocka_unit_test(test_leading),
+        cmocka_unit_test(test_forms),
+        cmocka_unit_test(test_units),
+        cmocka_unit_test(test_operands),
+        cmocka_unit_test(test_program),
+        cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_leading),
         cmocka_unit_test(test_find),
+        cmocka_unit_test(test_python_forms),
+        cmocka_unit_test(test_python_mistakes),
     };
 
     return cmocka_run_group_tests(tests, NULL, done);

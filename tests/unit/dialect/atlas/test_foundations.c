@@ -6,7 +6,6 @@
 #include <cmocka.h>
 
 #include "base/util.h"
-#include "cli/argparse.h"
 #include "dialect/atlas/foundations.h"
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,7 +13,7 @@
 static const struct found_command *command(const char *path)
 {
     for (size_t i = 0; i < n_found_commands; i++)
-        if (!strcmp(found_commands[i].path, path))
+        if (!strcmp(found_commands[i].cmd.name, path))
             return &found_commands[i];
     fail_msg("there is no %s", path);
     return NULL;
@@ -29,8 +28,9 @@ static int parse(const char *path, struct found_opts *o, bool *debug, char **arg
     fflush(stdout);
     dup2(null, STDOUT_FILENO);
     dup2(null, STDERR_FILENO);
+    free(o->ops.p);
     *o = (struct found_opts){0};
-    int rc = found_args_parse(&f, command(path), argv, o);
+    int rc = python_parse(&command(path)->cmd, found_usage, argv, o, &f, &o->ops);
     fflush(stderr);
     dup2(out, STDOUT_FILENO);
     dup2(err, STDERR_FILENO);
@@ -45,7 +45,7 @@ static int parse(const char *path, struct found_opts *o, bool *debug, char **arg
 
 static void test_submit_grammar(void **state)
 {
-    struct found_opts o;
+    struct found_opts o = {0};
     bool debug;
 
     (void)state;
@@ -53,33 +53,34 @@ static void test_submit_grammar(void **state)
                            WORD("--project-name=p"), WORD("."), WORD("main.py"), WORD("--ram"),
                            WORD("9"), WORD("--"), WORD("-h")),
                      0);
-    assert_string_equal(o.ram, "2");
+    assert_true(o.ram.set && o.ram.v == 2);
     assert_string_equal(o.project_name, "p");
-    assert_string_equal(o.words[0], "scheduler");
-    assert_string_equal(o.words[1], ".");
+    assert_string_equal(o.ops.p[0], "scheduler");
+    assert_string_equal(o.ops.p[1], ".");
     const char *rest[] = {"main.py", "--ram", "9", "--", "-h"};
     for (size_t i = 0; i < ARRAY_SIZE(rest); i++)
-        assert_string_equal(o.rest[i], rest[i]);
-    assert_null(o.rest[ARRAY_SIZE(rest)]);
+        assert_string_equal(o.ops.p[2 + i], rest[i]);
+    assert_null(o.ops.p[2 + ARRAY_SIZE(rest)]);
     assert_false(debug);
     /* A negative number is a value; whether it makes sense is asked later. */
     assert_int_equal(PARSE("submit", &o, &debug, WORD("--num-gpus"), WORD("-1"), WORD("--debug"),
                            WORD("s"), WORD("d")),
                      0);
-    assert_string_equal(o.num_gpus, "-1");
+    assert_true(o.num_gpus.set && o.num_gpus.v == -1);
     assert_true(debug);
-    assert_null(o.rest[0]);
+    assert_null(o.ops.p[2]);
     /* Unique beginnings are enough. */
     assert_int_equal(PARSE("submit", &o, &debug, WORD("--proj"), WORD("x"), WORD("--fail"),
                            WORD("s"), WORD("d")),
                      0);
     assert_string_equal(o.project_name, "x");
     assert_true(o.fail_on_job_error);
+    free(o.ops.p);
 }
 
 static void test_mistakes(void **state)
 {
-    struct found_opts o;
+    struct found_opts o = {0};
     bool debug;
 
     (void)state;
@@ -93,11 +94,12 @@ static void test_mistakes(void **state)
     assert_int_equal(PARSE("get job", &o, &debug, WORD("--s"), WORD("x"), WORD("a"), WORD("b")), 3);
     assert_int_equal(PARSE("login", &o, &debug, WORD("-u")), 3);
     assert_int_equal(PARSE("login", &o, &debug, WORD("--help")), 1);
+    free(o.ops.p);
 }
 
 static void test_letters(void **state)
 {
-    struct found_opts o;
+    struct found_opts o = {0};
     bool debug;
 
     (void)state;
@@ -105,7 +107,8 @@ static void test_letters(void **state)
                      0);
     assert_string_equal(o.username, "me");
     assert_string_equal(o.password, "x");
-    assert_string_equal(o.words[0], "host");
+    assert_string_equal(o.ops.p[0], "host");
+    free(o.ops.p);
 }
 
 static void test_pages(void **state)
@@ -123,16 +126,17 @@ static void test_pages(void **state)
     assert_null(strstr(completion.p, "(null)"));
     for (size_t i = 0; i < n_found_commands; i++) {
         const struct found_command *c = &found_commands[i];
-        AUTO_FREE char *quoted = xasprintf("    '%s') words=", c->path);
+        AUTO_FREE char *quoted = xasprintf("    '%s') words=", c->cmd.name);
         assert_non_null(strstr(completion.p, quoted));
-        assert_non_null(strstr(help.p, c->help));
-        for (size_t k = 0; k < c->n_args; k++) {
-            assert_non_null(strstr(completion.p, c->args[k].name));
-            assert_true(c->args[k].metavar || c->args[k].kind == PY_TEXT);
-        }
+        assert_non_null(strstr(help.p, c->cmd.summary));
+        for (const struct opt_group *const *g = c->cmd.groups; *g; g++)
+            for (size_t k = 0; k < (*g)->n; k++) {
+                assert_non_null(strstr(completion.p, (*g)->opts[k].name));
+                assert_true((*g)->opts[k].arg || (*g)->opts[k].type == OPT_FLAG);
+            }
         AUTO(buf) struct buf one = {0};
         buf_init(&one, 1 << 20);
-        found_help_command(&one, c);
+        python_help(&one, &c->cmd);
         assert_null(strstr(one.p, "(null)"));
     }
 }
