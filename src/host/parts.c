@@ -48,10 +48,22 @@ int parts_listen(struct host *h, struct err *e)
 int parts_launch(struct host *h, const struct launch *l, const struct launch_facts *f,
                  struct launch_extras *out, struct err *e)
 {
+    const char *dialect = l->spec->origin.dialect;
+    bool known = false;
+
+    for (size_t i = 0; i < h->n_parts; i++)
+        known = known || !strcmp(h->parts[i].part->name, dialect);
+    /* Without its dialect the job would run without the files, mounts and variables that its user
+     * asked for, and would report a result that means nothing. */
+    if (!known)
+        return err_set(e, ERR_INVALID,
+                       "job %lld was submitted through '%s', which this build does not contain; "
+                       "install a build with it",
+                       (long long)f->key.job, dialect);
     FOR_PARTS(h, i, launch)
-    if (!strcmp(h->parts[i].part->name, l->spec->origin.dialect))
+    if (!strcmp(h->parts[i].part->name, dialect))
         return h->parts[i].part->launch(h->parts[i].self, l, f, out, e);
-    return 0; /* of a dialect this program was built without: an ordinary job */
+    return 0; /* the dialect adds nothing to its runs */
 }
 
 void parts_recovered(struct host *h)
