@@ -42,7 +42,7 @@ FOREIGN = {
     "archive_entry.h": "archive",
     "sqlite3.h": "store",
     "json.h": "base",
-    "libfyaml.h": "base",
+    "yaml.h": "base",
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
 

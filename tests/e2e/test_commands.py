@@ -18,7 +18,8 @@ from hyper_rig import ROOT, Place, job
 _home = None
 # Commands that a story below tells under another name than its own.
 TOLD_TOGETHER = {"projects": "project", "nodes": "node", "scheduler-state": "run_scheduler",
-                 "scheduler-cancel-job": "run_scheduler", "scheduler-get-logs": "run_scheduler"}
+                 "scheduler-cancel-job": "run_scheduler", "scheduler-get-logs": "run_scheduler",
+                 "release": "hold"}
 
 
 def home():
@@ -133,6 +134,14 @@ def test_retry():
     berth("retry", number)
     home().berth("wait", number, check=False)
     assert len(answer("show", number)[0]["runs"]) == 2
+
+
+def test_hold():
+    number = submit("--hold", "--", "true")
+    assert answer("show", number)[0]["state"] == "held"
+    berth("release", number)
+    home().berth("wait", number)
+    assert answer("show", number)[0]["state"] == "succeeded"
 
 
 def test_rm():
