@@ -1,7 +1,8 @@
-/* backend.h - where runs run
+/* backend.h - the interface between core and a place where runs run
  *
- * A backend is a const table; instances are opaque.  Everything happens on the loop thread and
- * returns at once.  Registration is the array in registry.c.
+ * A backend class is a const table of functions; core holds an opaque `struct backend` per node.
+ * Core calls every function on the loop thread, and every function returns at once.  A new class is
+ * a folder here and a row in registry.c; null/null.c is the smallest one.
  */
 #pragma once
 #include "base/err.h"
@@ -13,73 +14,82 @@
 struct loop;
 struct backend;
 
-/* What core believes when it asks the world at start. */
+/* What core has recorded about a run of an earlier daemon, for adopt(). */
 struct run_belief {
     struct run_key key;
-    uint32_t journal;
+    uint32_t journal;       /* generation the run reports to */
     int64_t pid, pid_start; /* 0 = never seen running */
-    /* Where a node that does not share our files goes on with its copies; as in run_start, but
-     * run_dir is always given.  NULL where the node needs none. */
+    /* The daemon's copies of output and reports, which a node that does not share the daemon's
+     * files continues to fill.  As in run_start, but run_dir is always set; all NULL for a node
+     * that needs no copies. */
     const char *log_path, *err_path, *run_dir;
 };
-/* Device memory of a run, on the fullest of its devices. */
+/* Device memory that a run uses, on the fullest of its devices. */
 struct run_memory {
     struct run_key key;
     int64_t bytes;
 };
-/* Every member is called on the loop thread, never from within a call of the class.  Exactly one
- * ended() follows each start() or adopt(), or absent() for an adopted run of which there is no
- * trace: it never ran, nothing sent for it before will run, and it may be started again under the
- * same key.  started() comes at most once before that, also for an adopted run that was believed to
- * be running. */
+/* What a backend reports.  It calls every member on the loop thread and never from within a call of
+ * the class.  For each key that was started or adopted it calls, in this order:
+ *   started()  at most once, also for an adopted run that was recorded as running; then
+ *   ended()    exactly once; or, instead of ended(), one of
+ *   absent()   adopted runs only: no trace exists, the run never ran, nothing sent earlier will
+ * run, and core may start the same key again; refused()  nodes behind a network only.
+ */
 struct backend_events {
     void (*started)(void *owner, struct run_key key, int64_t pid, int64_t pid_start, int64_t at_ms);
     void (*ended)(void *owner, struct run_key key, const struct run_outcome *o, struct str detail);
     void (*absent)(void *owner, struct run_key key);
-    void (*notice)(void *owner,
-                   struct str text); /* something an operator should read: journal cut, … */
-    /* The devices were looked at: those of the node are up to date, and the runs seen on them use
-     * so much.  May be NULL. */
+    /* A sentence for the operator, such as "the journal was cut". */
+    void (*notice)(void *owner, struct str text);
+    /* The devices of `n` were measured, and these runs were seen on them.  May be NULL. */
     void (*devices)(void *owner, const struct node *n, const struct run_memory *runs,
                     size_t n_runs);
-    /* Those below are for nodes behind a network, and may be NULL. */
-    /* Capacity, or whether it can be reached, is not as before. */
+    /* The members below are called by nodes behind a network, and may be NULL. */
+    /* The capacity of the node changed, or whether the node can be reached. */
     void (*node)(void *owner, const struct node *n);
-    /* More lines are in the local copy of the run's spool file. */
+    /* The daemon's copy of the run's spool file has more lines. */
     void (*spooled)(void *owner, struct run_key key);
-    /* Instead of ended(): the node could not take it.  It never ran and will not under this key. */
+    /* The node could not take the run.  The run never ran and never will under this key. */
     void (*refused)(void *owner, struct run_key key, struct str why);
-    /* Somebody on the node calls the daemon, as jobs do over BERTH_SOCKET.  fd is a stream socket
-     * to serve, and yours: a stranger's, who has to prove with a token who he is. */
+    /* A process on the node connects to the daemon, as jobs do over BERTH_SOCKET.  The receiver
+     * owns fd, a stream socket.  The caller is unknown until a token proves who it is. */
     void (*call)(void *owner, int fd);
 };
 struct backend_class {
     const char *name;
-    bool by_url; /* a node of this class is added by a URL whose scheme is the class's name */
-    bool far;    /* behind a network: it may be away, and may refuse; run_start.after is not used */
+    bool by_url; /* users add a node of this class with a URL whose scheme is `name` */
+    /* The node is behind a network: it may be away and may refuse runs, and core never sets
+     * run_start.after. */
+    bool far;
+    /* Opens one node.  `home` is the directory of the daemon, `conf` the settings of the node.  A
+     * far class returns before it is connected; node()->away is true until then. */
     int (*open)(struct backend **out, const char *home, const struct json *conf, struct loop *l,
                 const struct backend_events *ev, void *owner, struct err *e);
-    /* Leaves runs running. */
+    /* Frees the backend.  Its runs continue. */
     void (*close)(struct backend *b);
-    /* Capacity found on this host.  Its devices stay where they are in memory, each in its place,
-     * and change only before a call of events.devices. */
+    /* Capacity of the node.  The devices keep their addresses and their order, and change only
+     * before a call of events.devices. */
     const struct node *(*node)(struct backend *b);
-    uint32_t (*journal)(struct backend *b); /* generation new runs report to */
-    /* Idempotent: the same key never runs twice, whatever was sent or lost before. */
+    /* Generation of the journal that new runs report to; at least 1. */
+    uint32_t (*journal)(struct backend *b);
+    /* Starts a run.  Idempotent: the same key never runs twice, whatever was sent or lost before.
+     * Fails only if the request itself is impossible; everything later is an event. */
     int (*start)(struct backend *b, const struct run_start *r, struct err *e);
-    /* TERM to the whole tree, after grace_ms KILL (negative: the grace given at start).  A run that
-     * has not started yet ends as cancelled. */
+    /* Sends TERM to all processes of the run, and KILL after grace_ms (negative: the grace time
+     * given at start).  A run that has not started ends as cancelled.  Unknown keys are ignored. */
     void (*stop)(struct backend *b, struct run_key key, int64_t grace_ms);
-    /* To the command only.  Nothing happens for a run that is not running. */
+    /* Sends a signal to the command alone.  Does nothing unless the run is running. */
     void (*signal)(struct backend *b, struct run_key key, int signo);
-    /* Runs from before.  Called after open with all of them, or with none: until then nothing that
-     * earlier runs left is dropped.  Later for runs that come to this node. */
+    /* Takes over runs of an earlier daemon.  Core calls it once after open, with all runs or with
+     * none; until then the backend keeps every trace of earlier runs.  Core calls it again for
+     * single runs that it learns of later. */
     void (*adopt)(struct backend *b, const struct run_belief *runs, size_t n);
-    /* The outcome of this run is durable; its trace may be dropped. */
+    /* The outcome of this run is durable, so the backend may drop its trace. */
     void (*settled)(struct backend *b, struct run_key key);
 };
 /* Can the local backend mount directories for a run (run_start.mounts)?  Where it cannot, words of
  * the command that name a place below a mount are rewritten to the host's name of it. */
 bool backend_can_mount(void);
-extern const struct backend_class backend_local, backend_ssh;
+extern const struct backend_class backend_local, backend_ssh, backend_null;
 const struct backend_class *backend_find(const char *name);

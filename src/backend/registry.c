@@ -6,6 +6,7 @@
 static const struct backend_class *const classes[] = {
     &backend_local,
     &backend_ssh,
+    &backend_null,
 };
 
 const struct backend_class *backend_find(const char *name)

@@ -1,4 +1,9 @@
-/* test_contract.c - what core may expect of any backend class (backend/backend.h) */
+/* test_contract.c - what core may expect of any backend class (backend/backend.h)
+ *
+ * Takes the name of the class.  The first group of tests holds for every class; the second needs a
+ * class that executes the command, which all but `null` do.
+ */
+#include "base/util.h"
 #include "rig.h"
 #include <errno.h>
 #include <signal.h>
@@ -18,6 +23,80 @@ static void test_node(void **state)
     assert_true(cls->journal(r.b) >= 1);
     assert_ptr_equal(backend_find(cls->name), cls);
     assert_null(backend_find("nowhere"));
+    rig_done(&r);
+}
+
+/* started() at most once, then ended() exactly once: rig.c asserts the order at every event. */
+static void test_events(void **state)
+{
+    struct rig r;
+    char *argv[] = {(char *)(uintptr_t) "/bin/true", NULL};
+
+    (void)state;
+    rig_init(&r, cls);
+    rig_start(&r, 1, 1, &(struct rig_run){.argv = argv});
+    assert_int_equal(rig_seen(&r, 1, 1)->started, 0); /* never from within start() */
+    const struct seen *s = rig_wait_ended(&r, 1, 1);
+    assert_int_equal(s->started, 1);
+    assert_int_equal(s->outcome.why, RUN_END_EXITED);
+    assert_int_equal(s->outcome.wait_status, 0);
+    assert_true(s->outcome.started_ms > 0 && s->outcome.ended_ms >= s->outcome.started_ms);
+    cls->stop(r.b, (struct run_key){1, 1}, 0);
+    cls->stop(r.b, (struct run_key){99, 1}, 0);
+    cls->signal(r.b, (struct run_key){99, 1}, SIGTERM);
+    rig_turn(&r, 100);
+    assert_int_equal(s->started + s->ended, 2);
+    assert_int_equal(rig_seen(&r, 99, 1)->ended, 0);
+    rig_done(&r);
+}
+
+/* Of three starts with one key, and of one more after the end, one is reported. */
+static void test_one_end_per_key(void **state)
+{
+    struct rig r;
+    char *argv[] = {(char *)(uintptr_t) "/bin/true", NULL};
+
+    (void)state;
+    rig_init(&r, cls);
+    r.settle = false;
+    for (int i = 0; i < 3; i++)
+        rig_start(&r, 1, 1, &(struct rig_run){.argv = argv});
+    rig_wait_ended(&r, 1, 1);
+    rig_start(&r, 1, 1, &(struct rig_run){.argv = argv});
+    rig_start(&r, 1, 2, &(struct rig_run){.argv = argv}); /* the next run of the job is another */
+    rig_wait_ended(&r, 1, 2);
+    assert_int_equal(rig_seen(&r, 1, 1)->started, 1);
+    assert_int_equal(rig_seen(&r, 1, 1)->ended, 1);
+    rig_done(&r);
+}
+
+static void test_stop_at_once(void **state)
+{
+    struct rig r;
+    char *argv[] = {(char *)(uintptr_t) "/bin/sleep", (char *)(uintptr_t) "1000", NULL};
+
+    (void)state;
+    rig_init(&r, cls);
+    rig_start(&r, 1, 1, &(struct rig_run){.argv = argv});
+    cls->stop(r.b, (struct run_key){1, 1}, 100);
+    assert_int_equal(rig_wait_ended(&r, 1, 1)->outcome.why, RUN_END_CANCELLED);
+    rig_done(&r);
+}
+
+/* A run that left no trace is absent, and the same key can then be started. */
+static void test_adopt_absent(void **state)
+{
+    struct rig r;
+    char *argv[] = {(char *)(uintptr_t) "/bin/true", NULL};
+
+    (void)state;
+    rig_init(&r, cls);
+    rig_adopt(&r, 4, 1, cls->journal(r.b), 0);
+    rig_wait_absent(&r, 4, 1);
+    assert_int_equal(rig_seen(&r, 4, 1)->started + rig_seen(&r, 4, 1)->ended, 0);
+    rig_start(&r, 4, 1, &(struct rig_run){.argv = argv});
+    rig_wait_ended(&r, 4, 1);
+    assert_int_equal(rig_seen(&r, 4, 1)->absent, 1);
     rig_done(&r);
 }
 
@@ -258,20 +337,29 @@ static void test_thousand(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
+    const struct CMUnitTest every_class[] = {
         cmocka_unit_test(test_node),
-        cmocka_unit_test(test_exit_status),
-        cmocka_unit_test(test_start_fails),
-        cmocka_unit_test(test_stop),
-        cmocka_unit_test(test_stop_before_start),
-        cmocka_unit_test(test_after),
-        cmocka_unit_test(test_same_key_runs_once),
-        cmocka_unit_test(test_timeout),
-        cmocka_unit_test(test_signal),
-        cmocka_unit_test(test_adopt),
+        cmocka_unit_test(test_events),
+        cmocka_unit_test(test_one_end_per_key),
+        cmocka_unit_test(test_stop_at_once),
+        cmocka_unit_test(test_adopt_absent),
         cmocka_unit_test(test_thousand),
     };
+    const struct CMUnitTest executing[] = {
+        cmocka_unit_test(test_exit_status), cmocka_unit_test(test_start_fails),
+        cmocka_unit_test(test_stop),        cmocka_unit_test(test_stop_before_start),
+        cmocka_unit_test(test_after),       cmocka_unit_test(test_same_key_runs_once),
+        cmocka_unit_test(test_timeout),     cmocka_unit_test(test_signal),
+        cmocka_unit_test(test_adopt),
+    };
+    struct CMUnitTest tests[ARRAY_SIZE(every_class) + ARRAY_SIZE(executing)];
 
     cls = backend_find(argc > 1 ? argv[1] : "local");
-    return cls ? cmocka_run_group_tests(tests, NULL, NULL) : 77;
+    if (!cls)
+        return 77;
+    if (cls == &backend_null)
+        return cmocka_run_group_tests(every_class, NULL, NULL);
+    memcpy(tests, every_class, sizeof(every_class));
+    memcpy(tests + ARRAY_SIZE(every_class), executing, sizeof(executing));
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
