@@ -55,6 +55,25 @@ void job_live_reply(struct call *c);
 extern const struct route api_routes[];
 extern const size_t api_n_routes;
 
+/* ---- body.c: the members of a JSON body.  Any thread, after call_keep_body. ---- */
+struct json;
+/* The body, which must be an object.  Yours; NULL: c->err says what is wrong. */
+struct json *body_object(struct call *c);
+/* A text; absent is empty.  Borrowed from the body. */
+int body_text(struct call *c, const struct json *body, const char *key, struct str *out);
+/* A whole number from min to max; absent leaves *out alone. */
+int body_int(struct call *c, const struct json *body, const char *key, int64_t min, int64_t max,
+             int64_t *out);
+/* Sets c->err to "key: must be `wanted`, not …"; always -1. */
+int body_wrong_type(struct call *c, const char *key, const struct json *v, const char *wanted);
+enum { BODY_NUMBER_MAX = 24 };
+/* The reference to a job that a number or a text stands for; *out borrows from v or `number`. */
+int body_job_ref(const struct json *v, char number[BODY_NUMBER_MAX], struct str *out,
+                 struct err *e);
+struct acted;
+/* Answers with the first `members` of done, already, denied and unknown, or with the error. */
+void acted_reply(struct call *c, const struct err *e, const struct acted *r, size_t members);
+
 /* ---- job_ref.c: jobs by the names people use, within what the caller may see ---- */
 struct job_facts {
     uint64_t seq;

@@ -24,7 +24,6 @@ struct action {
 struct act {
     const struct action *what;
     struct list_params params;
-    struct str body; /* empty for a job in the path */
     VEC(uint64_t) jobs;
     size_t sent, pending;
     struct acted sum;
@@ -65,21 +64,12 @@ static int jobs_named(struct call *c, const struct json *list)
     size_t kept = 0;
 
     for (size_t i = 0; i < json_len(list); i++) {
-        const struct json *j = json_at(list, i);
+        char number[BODY_NUMBER_MAX];
         struct job_facts f;
-        char number[24];
         struct str ref;
 
-        if (json_type(j) == JSON_INT) {
-            snprintf(number, sizeof(number), "%lld", (long long)json_int(j));
-            ref = str_of(number);
-        } else if (json_type(j) == JSON_STR) {
-            ref = json_str(j);
-        } else {
-            return err_set(&c->err, ERR_INVALID, "jobs[%zu]: must be a job's number or id, not %s",
-                           i, json_type_name(json_type(j)));
-        }
-        if (job_ref_resolve(c, ref, &f, &c->err) < 0)
+        if (body_job_ref(json_at(list, i), number, &ref, &c->err) < 0 ||
+            job_ref_resolve(c, ref, &f, &c->err) < 0)
             return err_wrap(&c->err, "jobs[%zu]", i);
         vec_push(&a->jobs, f.seq);
     }
@@ -114,21 +104,19 @@ static int jobs_matching(struct call *c)
     return 0;
 }
 
-static int member_text(struct call *c, const struct json *j, const char *key, const char **out)
+/* Copies the text: the body is freed before the query is made. */
+static int act_text(struct call *c, const struct json *body, const char *key, const char **out)
 {
-    const struct json *v = json_get(j, key);
+    struct str text;
 
-    if (!v)
-        return 0;
-    if (json_type(v) != JSON_STR)
-        return err_set(&c->err, ERR_INVALID, "%s: must be a string, not %s", key,
-                       json_type_name(json_type(v)));
-    if (json_str(v).n > 0)
-        *out = arena_strndup(&c->mem, json_str(v).p, json_str(v).n);
+    if (body_text(c, body, key, &text) < 0)
+        return -1;
+    if (text.n > 0)
+        *out = arena_strndup(&c->mem, text.p, text.n);
     return 0;
 }
 
-static int body_known_keys(struct call *c, const struct json *j)
+static int act_check_keys(struct call *c, const struct json *j)
 {
     static const char *const known[] = {"jobs", "filter", "project", "state",
                                         "user", "queue",  "batch",   "all"};
@@ -151,7 +139,7 @@ static int body_known_keys(struct call *c, const struct json *j)
     return 0;
 }
 
-static int body_read(struct call *c, const struct json *j)
+static int act_read_body(struct call *c, const struct json *j)
 {
     struct act *a = c->data;
     struct list_params *p = &a->params;
@@ -161,7 +149,7 @@ static int body_read(struct call *c, const struct json *j)
                        "the body must be an object such as {\"jobs\":[1,2]} or "
                        "{\"filter\":\"state:queued\"}, not %s",
                        json_type_name(json_type(j)));
-    if (body_known_keys(c, j) < 0)
+    if (act_check_keys(c, j) < 0)
         return -1;
     if (json_has(j, "jobs")) {
         if (json_type(json_get(j, "jobs")) != JSON_ARRAY || json_len(j) > 1)
@@ -169,10 +157,9 @@ static int body_read(struct call *c, const struct json *j)
                            "jobs: must be a list of numbers or ids, without other keys beside it");
         return jobs_named(c, json_get(j, "jobs"));
     }
-    if (member_text(c, j, "filter", &p->filter) < 0 ||
-        member_text(c, j, "project", &p->project) < 0 ||
-        member_text(c, j, "state", &p->state) < 0 || member_text(c, j, "user", &p->user) < 0 ||
-        member_text(c, j, "queue", &p->queue) < 0 || member_text(c, j, "batch", &p->batch) < 0)
+    if (act_text(c, j, "filter", &p->filter) < 0 || act_text(c, j, "project", &p->project) < 0 ||
+        act_text(c, j, "state", &p->state) < 0 || act_text(c, j, "user", &p->user) < 0 ||
+        act_text(c, j, "queue", &p->queue) < 0 || act_text(c, j, "batch", &p->batch) < 0)
         return -1;
     if (!p->filter && !p->project && !p->state && !p->user && !p->queue && !p->batch &&
         !json_bool(json_get(j, "all")))
@@ -187,8 +174,6 @@ static int act_run(struct call *c)
 {
     struct act *a = c->data;
     struct job_facts f;
-    struct json *j = NULL;
-    int rc;
 
     if (a->single) {
         if (job_ref_arg(c, &f) < 0)
@@ -196,11 +181,8 @@ static int act_run(struct call *c)
         vec_push(&a->jobs, f.seq);
         return 0;
     }
-    if (json_parse(a->body, "body", &j, &c->err) < 0)
-        return -1;
-    rc = body_read(c, j);
-    json_free(j);
-    return rc;
+    AUTO(json) struct json *j = call_json_body(c);
+    return j ? act_read_body(c, j) : -1;
 }
 
 /* ---- doing it: loop thread ---- */
@@ -223,16 +205,11 @@ static void act_reply(struct call *c)
         call_fail(c, &c->err);
         return;
     }
-    if (a->what->no_content) {
-        c->status = 204;
-    } else {
-        jw_object(&c->out, NULL);
-        jw_int(&c->out, "done", (int64_t)a->sum.done);
-        jw_int(&c->out, "already", (int64_t)a->sum.already);
-        jw_int(&c->out, "denied", (int64_t)a->sum.denied);
-        jw_int(&c->out, "unknown", (int64_t)a->sum.unknown);
-        jw_end_object(&c->out);
+    if (!a->what->no_content) {
+        acted_reply(c, NULL, &a->sum, 4);
+        return;
     }
+    c->status = 204;
     call_reply(c);
 }
 
@@ -285,8 +262,7 @@ static void act_start(struct call *c, const struct action *what, bool single)
 
     a->what = what;
     a->single = single;
-    if (!single)
-        a->body = call_copy(c, http_body(c->req));
+    call_keep_body(c);
     c->data = a;
     c->free_data = act_free;
     call_work(c, act_run, act_then);

@@ -140,25 +140,17 @@ void meta_schema_sweep(struct call *c)
 
 static int backup_path(struct call *c, const char **out)
 {
-    struct str body = *(struct str *)c->data;
-    struct json *j = NULL;
-    const struct json *path;
-    int rc = -1;
+    AUTO(json) struct json *j = call_json_body(c);
+    struct str path = json_str(json_get(j, "path"));
 
-    if (json_parse(body, "body", &j, &c->err) < 0)
+    if (!j)
         return -1;
-    path = json_get(j, "path");
-    if (json_type(path) != JSON_STR || json_str(path).n == 0 || json_str(path).p[0] != '/' ||
-        memchr(json_str(path).p, 0, json_str(path).n)) {
-        err_set(
+    if (path.n == 0 || path.p[0] != '/' || memchr(path.p, 0, path.n))
+        return err_set(
             &c->err, ERR_INVALID,
             "path: must be the absolute path of a new file, as in {\"path\":\"/srv/berth.db\"}");
-    } else {
-        *out = arena_strndup(&c->mem, json_str(path).p, json_str(path).n);
-        rc = 0;
-    }
-    json_free(j);
-    return rc;
+    *out = arena_strndup(&c->mem, path.p, path.n);
+    return 0;
 }
 
 static int backup_run(struct call *c)
@@ -175,10 +167,7 @@ static int backup_run(struct call *c)
 
 void meta_backup(struct call *c)
 {
-    struct str *body = call_alloc(c, sizeof(*body));
-
-    *body = call_copy(c, http_body(c->req));
-    c->data = body;
+    call_keep_body(c);
     call_work(c, backup_run, NULL);
 }
 
@@ -189,10 +178,7 @@ void meta_shutdown(struct call *c)
     struct api *a = c->self;
 
     c->status = 202;
-    jw_object(&c->out, NULL);
-    jw_bool(&c->out, "ok", true);
-    jw_end_object(&c->out);
-    call_reply(c);
+    meta_health(c);
     if (a->conf.shutdown)
         a->conf.shutdown(a->conf.shutdown_arg);
 }

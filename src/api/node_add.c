@@ -7,6 +7,7 @@
  * be reached: its `state`, `trouble` and `retry_in_ms` tell.
  */
 #include "api/api_priv.h"
+#include "base/json.h"
 #include "base/units.h"
 
 /* Keys a caller may give, and what a backend is told; "" = the same. */
@@ -134,21 +135,20 @@ static int check_fleeting(const struct json *conf, struct err *e)
     return 0;
 }
 
-static int node_read_body(struct call *c, struct str body, struct json **out)
+/* Reads the body into `out`, an empty object. */
+static int node_read_body(struct call *c, struct json *out)
 {
-    struct json *j = NULL;
-    int rc = 0;
+    AUTO(json) struct json *j = call_json_body(c);
 
-    *out = json_new_object();
-    if (json_parse(body, "body", &j, &c->err) < 0)
+    if (!j)
         return -1;
     if (json_type(j) != JSON_OBJECT || !json_get(j, "url"))
-        rc = err_set(&c->err, ERR_INVALID,
-                     "the body must be an object with a url: {\"url\":\"ssh://user@host\"}");
-    for (struct json_it it = {0}; rc == 0 && json_next(j, &it);)
-        rc = read_member(it.key, it.val, *out, &c->err);
-    json_free(j);
-    return rc < 0 ? rc : check_fleeting(*out, &c->err);
+        return err_set(&c->err, ERR_INVALID,
+                       "the body must be an object with a url: {\"url\":\"ssh://user@host\"}");
+    for (struct json_it it = {0}; json_next(j, &it);)
+        if (read_member(it.key, it.val, out, &c->err) < 0)
+            return -1;
+    return check_fleeting(out, &c->err);
 }
 
 static void on_added(void *arg, const struct err *e, const struct acted *r)
@@ -161,17 +161,16 @@ static void on_added(void *arg, const struct err *e, const struct acted *r)
 
 void nodes_add(struct call *c)
 {
-    struct json *conf = NULL;
+    AUTO(json) struct json *conf = json_new_object();
 
-    if (node_read_body(c, http_body(c->req), &conf) < 0) {
-        json_free(conf);
+    call_keep_body(c);
+    if (node_read_body(c, conf) < 0) {
         call_fail(c, &c->err);
         return;
     }
     const struct json *name = json_get(conf, "name");
     c->arg[0] = call_copy(c, name ? json_str(name) : url_host(json_str(json_get(conf, "url"))));
     core_node_add(call_api(c)->conf.core, c->arg[0], conf, &c->who.caller, on_added, c);
-    json_free(conf);
 }
 
 static void node_on_removed(void *arg, const struct err *e, const struct acted *r)

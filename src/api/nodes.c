@@ -101,7 +101,7 @@ static void put_reach(struct buf *b, const struct core *core, size_t at)
 {
     const struct node *n = core_node(core, at);
     const char *conf = core_node_conf(core, at);
-    struct json *j = NULL;
+    AUTO(json) struct json *j = NULL;
     struct err e;
 
     if (conf && json_parse(str_of(conf), "node", &j, &e) < 0)
@@ -112,7 +112,6 @@ static void put_reach(struct buf *b, const struct core *core, size_t at)
     jw_str_or_null(b, "trouble", str_of(n->away ? n->trouble : ""));
     jw_int_or_null(b, "retry_in_ms", MAX(n->again_ms - clock_mono(&clock_system), (int64_t)0),
                    n->away && n->again_ms);
-    json_free(j);
 }
 
 void node_json(struct buf *b, struct core *core, size_t at, const struct caller *who)

@@ -6,6 +6,7 @@
  */
 #include "api/api_priv.h"
 #include "api/job_json.h"
+#include "base/json.h"
 #include "core/track.h"
 #include "request/once.h"
 #include <stdio.h>
@@ -14,8 +15,7 @@
 enum { SILENCE_MIN_S = 5, SILENCE_MAX_S = 7 * 24 * 3600 };
 
 struct outside_call {
-    struct str body;
-    struct json *json;
+    struct json *json; /* the body */
     struct outside_start start;
     struct job_facts f;
     int64_t exit_code;
@@ -28,57 +28,34 @@ static void outside_free(void *data)
     json_free(((struct outside_call *)data)->json);
 }
 
-static struct outside_call *begin(struct call *c)
+static void outside_call_start(struct call *c)
 {
     struct outside_call *d = call_alloc(c, sizeof(*d));
 
     c->data = d;
     c->free_data = outside_free;
-    d->body = call_copy(c, http_body(c->req));
     d->local = http_peer(c->req)->is_unix;
-    return d;
+    call_keep_body(c);
 }
 
-static int wrong_type(struct call *c, const char *key, const struct json *v, const char *wanted)
+/* NULL when the member is absent: the core tells that apart from an empty text. */
+static int outside_text(struct call *c, const char *key, const char **out)
 {
-    return err_set(&c->err, ERR_INVALID, "%s: must be %s, not %s", key, wanted,
-                   json_type_name(json_type(v)));
-}
+    const struct json *body = ((struct outside_call *)c->data)->json;
+    struct str text;
 
-static int text_member(struct call *c, const char *key, const char **out)
-{
-    const struct json *v = json_get(((struct outside_call *)c->data)->json, key);
-
-    if (v && json_type(v) != JSON_STR)
-        return wrong_type(c, key, v, "a string");
-    *out = v ? json_str(v).p : NULL;
+    if (body_text(c, body, key, &text) < 0)
+        return -1;
+    *out = json_get(body, key) ? text.p : NULL;
     return 0;
 }
 
-static int whole_member(struct call *c, const char *key, int64_t min, int64_t max, int64_t *out)
-{
-    const struct json *v = json_get(((struct outside_call *)c->data)->json, key);
-
-    if (!v)
-        return 0;
-    if (json_type(v) != JSON_INT)
-        return wrong_type(c, key, v, "a whole number");
-    if (json_int(v) < min || json_int(v) > max)
-        return err_set(&c->err, ERR_INVALID, "%s: must be from %lld to %lld", key, (long long)min,
-                       (long long)max);
-    *out = json_int(v);
-    return 0;
-}
-
-static int parse(struct call *c)
+static int outside_read_body(struct call *c)
 {
     struct outside_call *d = c->data;
 
-    if (json_parse(d->body, "body", &d->json, &c->err) < 0)
-        return -1;
-    return json_type(d->json) == JSON_OBJECT
-               ? 0
-               : err_set(&c->err, ERR_INVALID, "the body must be a JSON object");
+    d->json = body_object(c);
+    return d->json ? 0 : -1;
 }
 
 /* ---- the beginning ---- */
@@ -107,10 +84,10 @@ static int read_start(struct call *c)
     const char *id = NULL;
     int64_t silence = 0;
 
-    if (parse(c) < 0 || text_member(c, "name", &o->name) < 0 ||
-        text_member(c, "project", &o->project) < 0 || text_member(c, "cwd", &o->cwd) < 0 ||
-        text_member(c, "id", &id) < 0 || whole_member(c, "pid", 1, INT32_MAX, &o->pid) < 0 ||
-        whole_member(c, "silence_s", SILENCE_MIN_S, SILENCE_MAX_S, &silence) < 0)
+    if (outside_read_body(c) < 0 || outside_text(c, "name", &o->name) < 0 ||
+        outside_text(c, "project", &o->project) < 0 || outside_text(c, "cwd", &o->cwd) < 0 ||
+        outside_text(c, "id", &id) < 0 || body_int(c, d->json, "pid", 1, INT32_MAX, &o->pid) < 0 ||
+        body_int(c, d->json, "silence_s", SILENCE_MIN_S, SILENCE_MAX_S, &silence) < 0)
         return -1;
     o->silence_ms = silence * 1000;
     if (!d->local)
@@ -119,7 +96,7 @@ static int read_start(struct call *c)
         return err_set(&c->err, ERR_INVALID, "id: \"%.60s\" is neither an id nor a UUID", id);
     v = json_get(d->json, "params");
     if (v && json_type(v) != JSON_OBJECT)
-        return wrong_type(c, "params", v, "an object");
+        return body_wrong_type(c, "params", v, "an object");
     o->params = v;
     o->command = json_get(d->json, "command");
     return check_pid(c, o);
@@ -166,7 +143,7 @@ static void outside_go(struct call *c)
 
 void outside_begin(struct call *c)
 {
-    begin(c);
+    outside_call_start(c);
     call_run_once(c, outside_go);
 }
 
@@ -178,29 +155,19 @@ static int read_end(struct call *c)
     const struct json *failed;
     const char *why = NULL;
 
-    if (job_ref_arg(c, &d->f) < 0 || parse(c) < 0 || text_member(c, "why", &why) < 0)
+    if (job_ref_arg(c, &d->f) < 0 || outside_read_body(c) < 0 || outside_text(c, "why", &why) < 0)
         return -1;
     failed = json_get(d->json, "failed");
     if (failed && json_type(failed) != JSON_BOOL)
-        return wrong_type(c, "failed", failed, "true or false");
+        return body_wrong_type(c, "failed", failed, "true or false");
     d->exit_code = failed && json_bool(failed);
     d->why = str_of(why);
-    return whole_member(c, "exit_code", 0, 255, &d->exit_code);
+    return body_int(c, d->json, "exit_code", 0, 255, &d->exit_code);
 }
 
 static void outside_on_ended(void *arg, const struct err *e, const struct acted *r)
 {
-    struct call *c = arg;
-
-    if (e) {
-        call_fail(c, e);
-        return;
-    }
-    jw_object(&c->out, NULL);
-    jw_int(&c->out, "done", (int64_t)r->done);
-    jw_int(&c->out, "already", (int64_t)r->already);
-    jw_end_object(&c->out);
-    call_reply(c);
+    acted_reply(arg, e, r, 2);
 }
 
 static void end_then(struct call *c)
@@ -215,6 +182,6 @@ static void end_then(struct call *c)
 
 void outside_end(struct call *c)
 {
-    begin(c);
+    outside_call_start(c);
     call_work(c, read_end, end_then);
 }

@@ -11,7 +11,6 @@
 struct reports_call {
     struct job_facts f;
     int64_t run, offset;
-    struct str lines;
 };
 
 static int post_run(struct call *c)
@@ -45,7 +44,7 @@ static void post_then(struct call *c)
     struct reports_call *d = c->data;
     struct run_key key = {d->f.seq, (uint32_t)d->run};
 
-    core_report(call_api(c)->conf.core, key, d->offset, d->lines, reports_on_done, c);
+    core_report(call_api(c)->conf.core, key, d->offset, c->body, reports_on_done, c);
 }
 
 void reports_post(struct call *c)
@@ -54,7 +53,7 @@ void reports_post(struct call *c)
     int64_t number;
 
     c->data = d;
-    d->lines = call_copy(c, http_body(c->req));
+    call_keep_body(c);
     if (call_param_int(c, "run", c->who.token.run, 1, UINT32_MAX, &d->run, &c->err) < 0 ||
         call_param_int(c, "offset", 0, 0, INT64_MAX / 2, &d->offset, &c->err) < 0) {
         call_fail(c, &c->err);

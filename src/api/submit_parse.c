@@ -10,6 +10,7 @@
  * Messages carry the path: "[17].resources.cpu: unknown key; did you mean "cpus"?".
  */
 #include "api/submit_parse.h"
+#include "api/api_priv.h"
 #include "api/submit_sweep.h"
 #include "base/json_in.h"
 #include "base/json_out.h"
@@ -251,15 +252,10 @@ static int element_read_params(struct reading *r, struct str *text, struct json 
 
 static int resolve_one(struct submit *x, const struct json *j, uint64_t *out, struct err *e)
 {
-    char number[24];
+    char number[BODY_NUMBER_MAX];
+    struct str ref;
 
-    if (json_type(j) == JSON_STR)
-        return x->resolve(x->resolve_arg, json_str(j), out, e);
-    if (json_type(j) != JSON_INT)
-        return err_set(e, ERR_INVALID, "must be a job's number or id, not %s",
-                       json_type_name(json_type(j)));
-    snprintf(number, sizeof(number), "%lld", (long long)json_int(j));
-    return x->resolve(x->resolve_arg, str_of(number), out, e);
+    return body_job_ref(j, number, &ref, e) < 0 ? -1 : x->resolve(x->resolve_arg, ref, out, e);
 }
 
 int submit_resolve_after(struct submit *x, const struct json *j, const char *path,

@@ -11,6 +11,7 @@
  */
 #include "api/api_priv.h"
 #include "api/job_json.h"
+#include "base/json.h"
 #include "core/track.h"
 #include "store/track.h"
 #include <errno.h>
@@ -21,10 +22,9 @@
 
 struct tracking_call {
     struct job_facts f;
-    struct str body;
-    struct json *json;
-    const char *name; /* of the query */
-    int fd;
+    struct json *json; /* the body */
+    const char *name;  /* of the query */
+    int fd;            /* of the artifact that is sent; -1 = none */
     const char *type;
 };
 
@@ -37,7 +37,8 @@ static void tracking_free(void *data)
         close(d->fd);
 }
 
-static struct tracking_call *begin(struct call *c)
+/* Work on a worker thread, then the rest on the loop thread. */
+static void tracking_start(struct call *c, call_work_fn run, call_fn then)
 {
     struct tracking_call *d = call_alloc(c, sizeof(*d));
 
@@ -45,57 +46,47 @@ static struct tracking_call *begin(struct call *c)
     d->name = call_param(c, "name");
     c->data = d;
     c->free_data = tracking_free;
-    if (c->req)
-        d->body = call_copy(c, http_body(c->req));
-    return d;
+    call_keep_body(c);
+    call_work(c, run, then);
 }
 
-static int read_body(struct call *c)
+/* The same for requests about one named thing; `missing` is the answer to a request without. */
+static void tracking_start_named(struct call *c, const char *missing, call_work_fn run,
+                                 call_fn then)
+{
+    if (call_param(c, "name")) {
+        tracking_start(c, run, then);
+        return;
+    }
+    err_set(&c->err, ERR_INVALID, "%s", missing);
+    call_fail(c, &c->err);
+}
+
+static int tracking_read_body(struct call *c)
 {
     struct tracking_call *d = c->data;
 
-    if (json_parse(d->body, "body", &d->json, &c->err) < 0)
-        return -1;
-    if (json_type(d->json) != JSON_OBJECT)
-        return err_set(&c->err, ERR_INVALID, "the body must be a JSON object");
-    return 0;
+    d->json = body_object(c);
+    return d->json ? 0 : -1;
 }
 
-/* A text member; absent is empty. */
-static int text_member(struct call *c, const char *key, struct str *out)
+static int tracking_text(struct call *c, const char *key, struct str *out)
 {
-    const struct json *v = json_get(((struct tracking_call *)c->data)->json, key);
-
-    *out = STR("");
-    if (v && json_type(v) != JSON_STR)
-        return err_set(&c->err, ERR_INVALID, "%s: must be a string, not %s", key,
-                       json_type_name(json_type(v)));
-    if (v)
-        *out = json_str(v);
-    return 0;
+    return body_text(c, ((struct tracking_call *)c->data)->json, key, out);
 }
 
 static void tracking_on_done(void *arg, const struct err *e, const struct acted *r)
 {
-    struct call *c = arg;
-
-    if (e) {
-        call_fail(c, e);
-        return;
-    }
-    jw_object(&c->out, NULL);
-    jw_int(&c->out, "done", (int64_t)r->done);
-    jw_end_object(&c->out);
-    call_reply(c);
+    acted_reply(arg, e, r, 1);
 }
 
 /* ---- tags ---- */
 
-static int job_and_body(struct call *c)
+static int tracking_read_both(struct call *c)
 {
     struct tracking_call *d = c->data;
 
-    return job_ref_arg(c, &d->f) < 0 || read_body(c) < 0 ? -1 : 0;
+    return job_ref_arg(c, &d->f) < 0 || tracking_read_body(c) < 0 ? -1 : 0;
 }
 
 static void tags_set_then(struct call *c)
@@ -103,7 +94,7 @@ static void tags_set_then(struct call *c)
     struct tracking_call *d = c->data;
     struct str name, value;
 
-    if (text_member(c, "name", &name) < 0 || text_member(c, "value", &value) < 0)
+    if (tracking_text(c, "name", &name) < 0 || tracking_text(c, "value", &value) < 0)
         call_fail(c, &c->err);
     else
         core_tag(call_api(c)->conf.core, d->f.seq, name, value, &c->who.caller, tracking_on_done,
@@ -112,11 +103,10 @@ static void tags_set_then(struct call *c)
 
 void tags_set(struct call *c)
 {
-    begin(c);
-    call_work(c, job_and_body, tags_set_then);
+    tracking_start(c, tracking_read_both, tags_set_then);
 }
 
-static int only_job(struct call *c)
+static int tracking_read_job(struct call *c)
 {
     return job_ref_arg(c, &((struct tracking_call *)c->data)->f);
 }
@@ -131,12 +121,8 @@ static void tags_remove_then(struct call *c)
 
 void tags_remove(struct call *c)
 {
-    if (!begin(c)->name) {
-        err_set(&c->err, ERR_INVALID, "name: say which tag to remove, as in ?name=best");
-        call_fail(c, &c->err);
-        return;
-    }
-    call_work(c, only_job, tags_remove_then);
+    tracking_start_named(c, "name: say which tag to remove, as in ?name=best", tracking_read_job,
+                         tags_remove_then);
 }
 
 /* ---- notes ---- */
@@ -173,8 +159,7 @@ static int job_notes_run(struct call *c)
 
 void notes_of_job(struct call *c)
 {
-    begin(c);
-    call_work(c, job_notes_run, NULL);
+    tracking_start(c, job_notes_run, NULL);
 }
 
 static void notes_add_then(struct call *c)
@@ -182,7 +167,7 @@ static void notes_add_then(struct call *c)
     struct tracking_call *d = c->data;
     struct str text, author;
 
-    if (text_member(c, "text", &text) < 0 || text_member(c, "author", &author) < 0)
+    if (tracking_text(c, "text", &text) < 0 || tracking_text(c, "author", &author) < 0)
         call_fail(c, &c->err);
     else
         core_note(call_api(c)->conf.core, c->arg[0], d->f.seq, text, author, &c->who.caller,
@@ -191,8 +176,7 @@ static void notes_add_then(struct call *c)
 
 void notes_add_to_job(struct call *c)
 {
-    begin(c);
-    call_work(c, job_and_body, notes_add_then);
+    tracking_start(c, tracking_read_both, notes_add_then);
 }
 
 static bool take_owner(void *arg, const struct project_view *v)
@@ -233,21 +217,19 @@ static int project_notes_run(struct call *c)
 
 void notes_of_project(struct call *c)
 {
-    begin(c);
-    call_work(c, project_notes_run, NULL);
+    tracking_start(c, project_notes_run, NULL);
 }
 
 void notes_add_to_project(struct call *c)
 {
-    begin(c);
-    call_work(c, read_body, notes_add_then);
+    tracking_start(c, tracking_read_body, notes_add_then);
 }
 
 static void describe_then(struct call *c)
 {
     struct str text;
 
-    if (text_member(c, "description", &text) < 0)
+    if (tracking_text(c, "description", &text) < 0)
         call_fail(c, &c->err);
     else
         core_describe(call_api(c)->conf.core, c->arg[0], text, &c->who.caller, tracking_on_done, c);
@@ -255,8 +237,7 @@ static void describe_then(struct call *c)
 
 void project_describe(struct call *c)
 {
-    begin(c);
-    call_work(c, read_body, describe_then);
+    tracking_start(c, tracking_read_body, describe_then);
 }
 
 /* ---- artifacts ---- */
@@ -395,8 +376,7 @@ static int artifacts_run(struct call *c)
 
 void artifacts_list(struct call *c)
 {
-    begin(c);
-    call_work(c, artifacts_run, NULL);
+    tracking_start(c, artifacts_run, NULL);
 }
 
 static bool take_artifact(void *arg, const struct mark_view *v)
@@ -454,10 +434,6 @@ static void artifact_then(struct call *c)
 
 void artifacts_get(struct call *c)
 {
-    if (!begin(c)->name) {
-        err_set(&c->err, ERR_INVALID, "name: say which artifact, as in ?name=model");
-        call_fail(c, &c->err);
-        return;
-    }
-    call_work(c, artifact_run, artifact_then);
+    tracking_start_named(c, "name: say which artifact, as in ?name=model", artifact_run,
+                         artifact_then);
 }
