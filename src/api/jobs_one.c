@@ -39,8 +39,10 @@ static bool job_run_json(void *arg, const struct run_view *v)
 }
 
 /* Tags, parameters and artifacts of a job, each with its last value. */
-static void job_mark_json(struct buf *b, const struct mark_view *v)
+static bool job_mark_json(void *arg, const struct mark_view *v)
 {
+    struct buf *b = arg;
+
     jw_key(b, v->name);
     if (v->kind == MARK_TAG) {
         jw_str(b, NULL, v->text);
@@ -53,11 +55,6 @@ static void job_mark_json(struct buf *b, const struct mark_view *v)
         jw_time(b, "at", v->at_ms);
         jw_end_object(b);
     }
-}
-
-static bool keep_mark(void *arg, const struct mark_view *v)
-{
-    job_mark_json(arg, v);
     return true;
 }
 
@@ -78,27 +75,27 @@ static bool job_metric_json(void *arg, const struct series_view *v)
     return jw_end_object(b);
 }
 
+static int put_marks(struct call *c, const char *key, uint64_t seq, enum mark_kind kind)
+{
+    jw_object(&c->out, key);
+    if (store_marks(call_api(c)->conf.store, &seq, 1, kind, job_mark_json, &c->out, &c->err) < 0)
+        return -1;
+    jw_end_object(&c->out); /* call_reply refuses an answer that is too large */
+    return 0;
+}
+
 static int put_tracked(struct call *c, uint64_t seq)
 {
     struct store *s = call_api(c)->conf.store;
 
-    jw_object(&c->out, "logged_params");
-    if (store_marks(s, &seq, 1, MARK_PARAM, keep_mark, &c->out, &c->err) < 0)
+    if (put_marks(c, "logged_params", seq, MARK_PARAM) < 0 ||
+        put_marks(c, "tags", seq, MARK_TAG) < 0)
         return -1;
-    jw_end_object(&c->out);
-    jw_object(&c->out, "tags");
-    if (store_marks(s, &seq, 1, MARK_TAG, keep_mark, &c->out, &c->err) < 0)
-        return -1;
-    jw_end_object(&c->out);
     jw_object(&c->out, "metrics");
     if (store_series(s, &seq, 1, job_metric_json, &c->out, &c->err) < 0)
         return -1;
     jw_end_object(&c->out);
-    jw_object(&c->out, "artifacts");
-    if (store_marks(s, &seq, 1, MARK_ARTIFACT, keep_mark, &c->out, &c->err) < 0)
-        return -1;
-    jw_end_object(&c->out);
-    return 0;
+    return put_marks(c, "artifacts", seq, MARK_ARTIFACT);
 }
 
 static int get_run(struct call *c)
@@ -209,12 +206,11 @@ static void explain_then(struct call *c)
 {
     struct explain *x = c->data;
     struct core *core = call_api(c)->conf.core;
-    struct json *why = NULL;
+    AUTO(json) struct json *why = NULL;
 
     /* Not held (any more): the record says it all. */
     if (core_explain(core, x->f.seq, &why, &c->err) == 0) {
         json_write(&c->out, why, JSON_COMPACT);
-        json_free(why);
     } else if (c->err.code == ERR_NOT_FOUND) {
         buf_add(&c->out, x->ended.p, x->ended.n);
     } else {

@@ -215,18 +215,15 @@ static struct str spec_text(struct reading *r, const struct element *el, struct 
 static int element_new_spec(struct reading *r, const struct element *el, struct str *params)
 {
     struct str body = spec_text(r, el, params);
-    struct json *j = NULL;
+    AUTO(json) struct json *j = NULL;
     struct spec *s = NULL;
-    int rc;
 
     if (body.n > SPEC_MAX_BYTES)
         return err_set(r->e, ERR_LIMIT, "%s: is larger than %d MiB", r->path[0] ? r->path : "body",
                        SPEC_MAX_BYTES >> 20);
     if (json_parse(body, "body", &j, r->e) < 0)
         return element_wrap(r);
-    rc = spec_parse(j, r->path, &s, r->e);
-    json_free(j);
-    if (rc < 0)
+    if (spec_parse(j, r->path, &s, r->e) < 0)
         return -1;
     submit_add_spec(r->x, s, body);
     spec_free(r->prev.spec);
@@ -284,8 +281,7 @@ int submit_resolve_after(struct submit *x, const struct json *j, const char *pat
 static int read_after(struct reading *r, struct str text, struct job_row *row)
 {
     struct previous *p = &r->prev;
-    struct json *j = NULL;
-    int rc;
+    AUTO(json) struct json *j = NULL;
 
     if (!text.p)
         return 0;
@@ -293,9 +289,7 @@ static int read_after(struct reading *r, struct str text, struct job_row *row)
     if (!p->after_text.p || !str_eq(text, p->after_text)) {
         if (json_parse(text, "after", &j, r->e) < 0)
             return err_wrap(r->e, "%safter", r->path);
-        rc = submit_resolve_after(r->x, j, r->path, &p->after, &p->n_after, r->e);
-        json_free(j);
-        if (rc < 0)
+        if (submit_resolve_after(r->x, j, r->path, &p->after, &p->n_after, r->e) < 0)
             return -1;
         p->after_text = (struct str){arena_strndup(&r->x->mem, text.p, text.n), text.n};
     }
@@ -332,7 +326,7 @@ static int read_element(struct reading *r, struct str text)
     struct element el = {.text = text};
     struct job_row row = {0};
     struct str name = {0};
-    struct json *params = NULL;
+    AUTO(json) struct json *params = NULL;
     int rc = take_apart(r, &el);
     bool plain, share;
 
@@ -341,19 +335,16 @@ static int read_element(struct reading *r, struct str text)
     if (r->rest.overflow)
         return element_bad(r, "command",
                            "is too large: a job may have at most 4 MiB besides its params");
-    rc = -1;
     row.params = el.params;
     if (read_after(r, el.after, &row) < 0 || element_read_params(r, &row.params, &params) < 0)
-        goto out;
+        return -1;
     plain = !el.name.p || plain_name(el.name, &name);
     share = r->prev.spec && plain && r->prev.named == (el.name.p != NULL) &&
             str_eq(buf_str(&r->rest), buf_str(&r->prev.rest));
-    if (!share) {
-        if (element_new_spec(r, &el, &row.params) < 0)
-            goto out;
-    }
+    if (!share && element_new_spec(r, &el, &row.params) < 0)
+        return -1;
     if (spec_check_placeholders(r->prev.spec, params, r->path, r->e) < 0)
-        goto out;
+        return -1;
     row.spec = r->x->specs.n - 1; /* an index; the controller makes it a number */
     row.priority = vec_last(&r->x->specs).priority;
     if (share && el.name.p && !str_eq(name, vec_last(&r->x->specs).name))
@@ -361,10 +352,7 @@ static int read_element(struct reading *r, struct str text)
     if (share)
         keep_both(r->x, &row);
     vec_push(&r->x->jobs, row);
-    rc = 0;
-out:
-    json_free(params);
-    return rc;
+    return 0;
 }
 
 /* ---- the shapes ---- */
@@ -404,16 +392,13 @@ static char first_char(const struct submit *x)
 
 static int yaml_to_json(struct submit *x, struct err *e)
 {
-    struct json *j = NULL;
-    char *text;
+    AUTO(json) struct json *j = NULL;
 
     if (yaml_parse((struct str){x->body, x->body_n}, "body", &j, e) < 0)
         return -1;
-    text = json_text(j);
-    json_free(j);
     free(x->body);
-    x->body = text;
-    x->body_n = strlen(text);
+    x->body = json_text(j);
+    x->body_n = strlen(x->body);
     return 0;
 }
 

@@ -18,25 +18,22 @@ static bool has_list(const struct json *params)
 
 int submit_is_sweep(struct str object, bool *out_single, struct err *e)
 {
-    struct json *j = NULL;
+    AUTO(json) struct json *j = NULL;
 
     if (json_parse(object, "body", &j, e) < 0)
         return -1;
     *out_single = !json_has(j, "jobs") && !json_has(j, "array") && !json_has(j, "slots") &&
                   !has_list(json_get(j, "params"));
-    json_free(j);
     return 0;
 }
 
 static void add_specs(struct submit *x, const struct sweep *sw)
 {
     for (size_t k = 0; k < sweep_n_specs(sw); k++) {
-        struct json *j = spec_to_json(sweep_spec(sw, k));
-        char *text = json_text(j);
+        AUTO(json) struct json *j = spec_to_json(sweep_spec(sw, k));
+        AUTO_FREE char *text = json_text(j);
         struct str body = {arena_strdup(&x->mem, text), strlen(text)};
 
-        json_free(j);
-        free(text);
         submit_add_spec(x, sweep_spec(sw, k), body);
     }
 }
@@ -113,7 +110,7 @@ static int add_jobs(struct submit *x, const struct sweep *sw, struct err *e)
 
 int submit_read_sweep(struct submit *x, struct err *e)
 {
-    struct json *j = NULL;
+    AUTO(json) struct json *j = NULL;
     struct sweep *sw = NULL;
     const char *name;
     int rc = -1;
@@ -124,7 +121,6 @@ int submit_read_sweep(struct submit *x, struct err *e)
         add_specs(x, sw);
         rc = add_jobs(x, sw, e);
     }
-    json_free(j);
     if (rc == 0) {
         name = sweep_name(sw);
         x->s.batch.name = (struct str){arena_strdup(&x->mem, name), strlen(name)};

@@ -40,7 +40,7 @@ static bool engine_opens(const struct json *spec)
 static void port_search_read(struct port_search *r, uint64_t job)
 {
     AUTO_FREE char *text = NULL;
-    struct json *spec = NULL;
+    AUTO(json) struct json *spec = NULL;
     struct err e;
     size_t n = 0;
 
@@ -57,7 +57,6 @@ static void port_search_read(struct port_search *r, uint64_t job)
             }
         }
     }
-    json_free(spec);
     vec_push(&r->counts, n);
 }
 

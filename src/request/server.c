@@ -2,6 +2,7 @@
  *
  * Owns: the way of a request from the HTTP server to its handler, and the list of calls.
  */
+#include "base/json_out.h"
 #include "request/request_priv.h"
 #include <stdio.h>
 
@@ -18,8 +19,6 @@ struct request_target { /* what a request asks for */
 
 void service_fail(const struct service *v, struct http_req *r, int status, const struct err *e)
 {
-    char body[512];
-
     if (e->code == ERR_UNAUTHENTICATED)
         http_reply_header(r, "WWW-Authenticate", "Bearer realm=\"berth\"");
     if (err_retryable(e->code))
@@ -27,9 +26,15 @@ void service_fail(const struct service *v, struct http_req *r, int status, const
     if (v->fail) {
         v->fail(r, status, e);
     } else if (status == 405) { /* no error code has this status */
-        snprintf(body, sizeof(body), "{\"error\":{\"code\":\"invalid\",\"message\":\"%s\"}}",
-                 e->text);
-        http_reply(r, status, "application/json", str_of(body));
+        AUTO(buf) struct buf body = {0};
+        buf_init(&body, 4096);
+        jw_object(&body, NULL);
+        jw_object(&body, "error");
+        jw_text(&body, "code", "invalid");
+        jw_text(&body, "message", e->text);
+        jw_end_object(&body);
+        jw_end_object(&body);
+        http_reply(r, status, "application/json", buf_str(&body));
     } else {
         http_reply_err(r, e);
     }

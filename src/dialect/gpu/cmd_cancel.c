@@ -11,34 +11,27 @@ static int gpu_job_cancel(struct cli *c, const struct json *job, struct err *e)
 {
     struct str id = text_of(job, "id"), user = text_of(job, "user"), state = text_of(job, "state");
     AUTO_FREE char *path = xasprintf("/v1/jobs/" STR_FMT "/cancel", STR_ARG(id));
-    struct json *reply = NULL, *body = json_new_object();
+    AUTO(json) struct json *reply = NULL, *body = json_new_object();
     int rc = cli_post(c, path, body, &reply, e);
 
-    json_free(body);
-    if (rc < 0 && (e->code == ERR_NOT_FOUND || e->code == ERR_DENIED))
+    if (rc < 0 ? e->code == ERR_NOT_FOUND || e->code == ERR_DENIED : int_of(reply, "denied"))
         return err_set(e, ERR_DENIED, "job " STR_FMT " belongs to " STR_FMT, STR_ARG(id),
                        STR_ARG(user));
     if (rc == 0 && int_of(reply, "already"))
-        rc = err_set(e, ERR_CONFLICT, "job " STR_FMT " is over already: " STR_FMT, STR_ARG(id),
-                     STR_ARG(state));
-    else if (rc == 0 && int_of(reply, "denied"))
-        rc = err_set(e, ERR_DENIED, "job " STR_FMT " belongs to " STR_FMT, STR_ARG(id),
-                     STR_ARG(user));
-    json_free(reply);
+        return err_set(e, ERR_CONFLICT, "job " STR_FMT " is over already: " STR_FMT, STR_ARG(id),
+                       STR_ARG(state));
     return rc;
 }
 
 static int cancel_job(struct cli *c, const void *opts, const struct operands *ops)
 {
-    struct json *job = NULL;
+    AUTO(json) struct json *job = NULL;
     struct err e = {0};
 
     (void)opts;
-    int rc = gpu_job_get(c, ops->p[0], &job, &e);
-    if (rc == 0)
-        rc = gpu_job_cancel(c, job, &e);
-    json_free(job);
-    return rc < 0 ? gpu_fail(me, &e, gpu_call_status(&e, GPU_EXIT_NO)) : GPU_EXIT_OK;
+    if (gpu_job_get(c, ops->p[0], &job, &e) < 0 || gpu_job_cancel(c, job, &e) < 0)
+        return gpu_fail(me, &e, gpu_call_status(&e, GPU_EXIT_NO));
+    return GPU_EXIT_OK;
 }
 
 static const struct example examples[] = {

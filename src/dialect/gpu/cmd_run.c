@@ -171,11 +171,9 @@ static struct json *home_alone(void)
 static int read_submission(struct cli *c, const struct run_opts *o, const char *name,
                            struct arena *a, struct gpu_submission *out, struct err *e)
 {
-    struct json *body = submission_body(o, name);
-    int rc = gpu_submission_read(body, true, a, out, e);
+    AUTO(json) struct json *body = submission_body(o, name);
 
-    json_free(body);
-    if (rc < 0)
+    if (gpu_submission_read(body, true, a, out, e) < 0)
         return -1;
     /* With another machine's daemon the directories are that machine's. */
     if (c->is_unix &&
@@ -194,21 +192,19 @@ static int read_submission(struct cli *c, const struct run_opts *o, const char *
 static int submission_post(struct cli *c, const struct gpu_submission *s, struct json **out,
                            struct err *e)
 {
-    struct json *body = gpu_submission_json(s, false);
+    AUTO(json) struct json *body = gpu_submission_json(s, false);
     uint64_t raw[2];
 
     random_bytes(raw, sizeof(raw));
     AUTO_FREE char *key = xasprintf("Idempotency-Key: %s-%016llx%016llx", me,
                                     (unsigned long long)raw[0], (unsigned long long)raw[1]);
     const char *headers[] = {"Content-Type: application/json", key, NULL};
-    int rc = cli_call(c, "POST", "/submit", headers, body, out, e);
-    json_free(body);
-    return rc;
+    return cli_call(c, "POST", "/submit", headers, body, out, e);
 }
 
 static int gpu_job_wait(struct cli *c, const char *id)
 {
-    struct json *job = NULL;
+    AUTO(json) struct json *job = NULL;
     struct err e = {0};
     char text[300];
 
@@ -219,20 +215,18 @@ static int gpu_job_wait(struct cli *c, const char *id)
         job_outcome_text(job, text, sizeof(text));
         fprintf(stderr, "%s: job %s %s\n", me, id, text);
     }
-    json_free(job);
     return good ? GPU_EXIT_OK : GPU_EXIT_NO;
 }
 
 static int submit_and_print(struct cli *c, const struct gpu_submission *s, bool wait)
 {
-    struct json *reply = NULL;
+    AUTO(json) struct json *reply = NULL;
     struct err e = {0};
 
     if (submission_post(c, s, &reply, &e) < 0)
         return gpu_fail(me, &e, gpu_call_status(&e, GPU_EXIT_REFUSED));
     struct str id = text_of(reply, "id");
     AUTO_FREE char *text = xstrndup(id.p, id.n);
-    json_free(reply);
     printf("%s\n", text);
     fflush(stdout);
     return wait ? gpu_job_wait(c, text) : GPU_EXIT_OK;

@@ -202,7 +202,7 @@ static void show_table(const struct cli *c, const struct json *rows, bool extend
 static int scheduler_state(struct cli *c, const void *opts, const struct operands *ops)
 {
     const struct state_opts *o = opts;
-    struct json *reply = NULL;
+    AUTO(json) struct json *reply = NULL;
     struct err e = {0};
     char path[96];
 
@@ -221,7 +221,6 @@ static int scheduler_state(struct cli *c, const void *opts, const struct operand
         view_json(rows);
     else
         show_table(c, rows, o->extended);
-    json_free(reply);
     return GPU_EXIT_OK;
 }
 

@@ -11,7 +11,7 @@
  */
 #include "dialect/gpu/env.h"
 #include "base/buf.h"
-#include "base/json_out.h"
+#include "base/json.h"
 #include "base/util.h"
 #include <stdio.h>
 
@@ -54,18 +54,22 @@ int32_t gpu_heartbeat(const struct gpu_env_facts *f)
 
 static void put_cluster(const struct out *o, const struct gpu_env_facts *f)
 {
-    AUTO(buf) struct buf b = {0};
+    AUTO(json) struct json *all = json_new_object();
+    struct json *cluster = json_new_object(), *workers = json_new_array(),
+                *task = json_new_object();
 
-    buf_init(&b, 1 << 20);
-    buf_adds(&b, "{\"cluster\": {\"worker\": [");
     for (int32_t i = 0; i < f->n_nodes; i++) {
         char host[300];
         snprintf(host, sizeof(host), "%s:%d", f->addrs[i], f->master_port);
-        buf_adds(&b, i ? ", " : "");
-        jw_str(&b, NULL, str_of(host));
+        json_push_take(workers, json_new_str(str_of(host)));
     }
-    buf_addf(&b, "]}, \"task\": {\"type\": \"worker\", \"index\": %d}}", f->node_rank);
-    env_put(o, "TF_CONFIG", buf_str(&b).p);
+    json_set_take(cluster, "worker", workers);
+    json_set_str(task, "type", "worker");
+    json_set_int(task, "index", f->node_rank);
+    json_set_take(all, "cluster", cluster);
+    json_set_take(all, "task", task);
+    AUTO_FREE char *text = json_text_as(all, JSON_PYTHON);
+    env_put(o, "TF_CONFIG", text);
 }
 
 static void put_distributed(const struct out *o, const struct gpu_env_facts *f)

@@ -47,7 +47,7 @@ int gpu_launch(void *self, const struct launch *l, const struct launch_facts *f,
     struct gpu_dialect *d = self;
     static const char *const here[] = {"127.0.0.1"};
     const struct training *t = &l->spec->train;
-    struct json *extra = NULL;
+    AUTO(json) struct json *extra = NULL;
     struct gpu_view view;
     char uuid[ID_UUID_MAX];
 
@@ -85,6 +85,5 @@ int gpu_launch(void *self, const struct launch *l, const struct launch_facts *f,
                                         .root_snapshots = snapshots,
                                         .root_data = data},
                 out->env.set, out->env.self);
-    json_free(extra);
     return 0;
 }

@@ -286,11 +286,10 @@ static void state_then(struct call *c)
     } else {
         jw_object(&c->out, NULL);
         jw_array(&c->out, "items");
-        for (size_t i = k->jobs.n; i-- > 0;) { /* newest last */
+        for (size_t i = k->jobs.n; i-- > 0;) /* newest last */
             gpu_job_json(&c->out, &k->jobs.p[i], now);
-            buf_adds(&c->out, i ? ",\n" : "");
-        }
-        buf_adds(&c->out, "]}\n");
+        jw_end_array(&c->out);
+        jw_end_object(&c->out);
     }
     call_reply(c);
 }

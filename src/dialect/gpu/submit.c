@@ -8,6 +8,7 @@
  */
 #include "api/submit_parse.h"
 #include "base/file.h"
+#include "base/json_out.h"
 #include "base/util.h"
 #include "dialect/gpu/dialect_priv.h"
 #include "dialect/gpu/translate.h"
@@ -21,7 +22,6 @@
 struct submit_call {
     struct call *c;
     struct gpu_dialect *d;
-    struct str body;
     int32_t max_gpus;
     int64_t max_mem_bytes;
     struct gpu_submission s;
@@ -195,14 +195,13 @@ static int translate(struct submit_call *k, const struct person *p, struct err *
                           .log_limit_bytes = k->d->log_limit_bytes,
                           .user = p->name,
                           .home = p->home[0] ? p->home : NULL};
-    struct json *form = NULL;
+    AUTO(json) struct json *form = NULL;
 
     if (!k->s.snapshots_dir && own_snapshots(k, &w.snapshots_dir, e) < 0)
         return -1;
     if (gpu_translate(&k->s, &w, &form, e) < 0)
         return -1;
     char *text = json_text(form);
-    json_free(form);
     k->x = submit_new_take(text, strlen(text), &k->c->who.caller);
     if (submit_prepare(k->x, false, e) < 0 || submit_parse(k->x, submit_no_refs, NULL, e) < 0)
         return -1;
@@ -215,16 +214,13 @@ static int translate(struct submit_call *k, const struct person *p, struct err *
 static int submit_work(struct call *c)
 {
     struct submit_call *k = c->data;
-    struct json *body = NULL;
+    AUTO(json) struct json *body = call_json_body(c);
     struct once_made made;
     struct person p;
     int rc;
 
-    if (json_parse(k->body, "body", &body, &c->err) < 0)
-        return -1;
-    rc = gpu_submission_read(body, false, &k->c->mem, &k->s, &c->err);
-    json_free(body);
-    if (rc < 0 || person_asked_for(k, &p, &c->err) < 0)
+    if (!body || gpu_submission_read(body, false, &k->c->mem, &k->s, &c->err) < 0 ||
+        person_asked_for(k, &p, &c->err) < 0)
         return -1;
     rc = call_once_find(c, &made);
     if (rc < 0 || check_dirs(k, &c->err) < 0 || translate(k, &p, &c->err) < 0)
@@ -245,8 +241,11 @@ static void submit_reply(struct submit_call *k)
     char uuid[ID_UUID_MAX], location[64];
 
     id_format_uuid(k->id, uuid);
-    buf_addf(&c->out, "{\"id\":\"%s\",\"number\":%llu,\"state\":\"pending\"}\n", uuid,
-             (unsigned long long)k->number);
+    jw_object(&c->out, NULL);
+    jw_text(&c->out, "id", uuid);
+    jw_int(&c->out, "number", (int64_t)k->number);
+    jw_text(&c->out, "state", "pending");
+    jw_end_object(&c->out);
     snprintf(location, sizeof(location), "/v1/jobs/%llu", (unsigned long long)k->number);
     if (c->req)
         http_reply_header(c->req, "Location", location);
@@ -344,7 +343,7 @@ void gpu_submit(struct call *c)
     k->d = call_gpu(c);
     c->data = k;
     c->free_data = submit_done;
-    k->body = call_copy(c, http_body(c->req));
+    call_keep_body(c);
     look_at_nodes(k, k->d->conf.core);
     call_run_once(c, gpu_submit_begin);
 }

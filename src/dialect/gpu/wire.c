@@ -74,8 +74,7 @@ static int read_epoch(const struct json *body, int64_t *out, struct err *e)
 int gpu_report_read(enum gpu_message m, struct str body, struct gpu_report *out, struct err *e)
 {
     struct gpu_report r = {0};
-    struct json *j = NULL;
-    int rc = -1;
+    AUTO(json) struct json *j = NULL;
 
     if (body.n > GPU_BODY_MAX)
         return err_set(e, ERR_INVALID, "the body is larger than 64 KiB");
@@ -88,11 +87,9 @@ int gpu_report_read(enum gpu_message m, struct str body, struct gpu_report *out,
         return -1;
     }
     if (json_type(j) != JSON_OBJECT)
-        err_set(e, ERR_INVALID, "the body must be a JSON object");
-    else
-        rc = m == GPU_MESSAGE_EPOCH ? read_epoch(j, &r.done, e) : read_profile(j, &r.profile, e);
-    json_free(j);
-    if (rc == 0)
-        *out = r;
-    return rc;
+        return err_set(e, ERR_INVALID, "the body must be a JSON object");
+    if (m == GPU_MESSAGE_EPOCH ? read_epoch(j, &r.done, e) < 0 : read_profile(j, &r.profile, e) < 0)
+        return -1;
+    *out = r;
+    return 0;
 }

@@ -410,7 +410,7 @@ int hyper_batch_parse(const struct json *j, const char *cwd, struct hyper_batch 
 int hyper_batch_load(const char *path, const char *cwd, struct hyper_batch **out, struct err *e)
 {
     AUTO_FREE char *text = NULL;
-    struct json *j = NULL;
+    AUTO(json) struct json *j = NULL;
     size_t n;
 
     if (file_read_all(path, HYPER_FILE_MAX, &text, &n, e) < 0) {
@@ -420,9 +420,7 @@ int hyper_batch_load(const char *path, const char *cwd, struct hyper_batch **out
     }
     if (json_parse((struct str){text, n}, path, &j, e) < 0)
         return -1;
-    int rc = hyper_batch_parse(j, cwd, out, e);
-    json_free(j);
-    return rc;
+    return hyper_batch_parse(j, cwd, out, e);
 }
 
 void hyper_batch_free(struct hyper_batch *b)

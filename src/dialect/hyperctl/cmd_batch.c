@@ -101,7 +101,7 @@ static int batch_ask_data(struct hyperctl *h, const struct hyper_opts *o, const 
 {
     AUTO(buf) struct buf body = {0};
     __attribute__((cleanup(found_done))) struct found f;
-    struct json *j = NULL;
+    AUTO(json) struct json *j = NULL;
 
     buf_init(&body, OUT_MAX);
     if (batch_find(h, o, &f, e) < 0)
@@ -113,11 +113,9 @@ static int batch_ask_data(struct hyperctl *h, const struct hyper_opts *o, const 
         return -1;
     if (json_int(json_get(j, "code")) != 0) {
         AUTO_FREE char *text = json_text_as(j, JSON_PYTHON);
-        json_free(j);
         return err_set(e, ERR_INVALID, "%s", text);
     }
     *out = json_copy(json_get(j, "data"));
-    json_free(j);
     return 0;
 }
 
@@ -162,22 +160,20 @@ static void jobs_print(const struct json *jobs)
 static int list_offline(struct hyperctl *h, const struct hyper_opts *o)
 {
     __attribute__((cleanup(found_done))) struct found f;
-    struct json *jobs;
     struct err e = {0};
 
     if (batch_find(h, o, &f, &e) < 0)
         return hyper_fail(&e);
-    jobs = json_new_array();
+    AUTO(json) struct json *jobs = json_new_array();
     for (size_t i = 0; i < f.batch->jobs.n; i++)
         json_push_take(jobs, hyper_job_json(&f.batch->jobs.p[i]));
     jobs_print(jobs);
-    json_free(jobs);
     return 0;
 }
 
 int hyperctl_job_list(struct hyperctl *h, const struct hyper_opts *o)
 {
-    struct json *data = NULL;
+    AUTO(json) struct json *data = NULL;
     struct err e = {0};
 
     if (batch_ask_data(h, o, "GET", "/hyperctl/api/job", &data, &e) < 0) {
@@ -186,7 +182,6 @@ int hyperctl_job_list(struct hyperctl *h, const struct hyper_opts *o)
         return hyper_fail(&e);
     }
     jobs_print(json_get(data, "jobs"));
-    json_free(data);
     return 0;
 }
 
@@ -194,13 +189,12 @@ static int one_job(struct hyperctl *h, const struct hyper_opts *o, const char *m
                    const char *end, enum json_form form)
 {
     AUTO_FREE char *path = job_url(o->job_name, end);
-    struct json *data = NULL;
+    AUTO(json) struct json *data = NULL;
     struct err e = {0};
 
     if (batch_ask_data(h, o, method, path, &data, &e) < 0)
         return hyper_fail(&e);
     json_print(data, form);
-    json_free(data);
     return 0;
 }
 
@@ -301,9 +295,8 @@ static size_t add_rows(struct hyperctl *h, struct grid *g, const name_list *dirs
         struct hyper_batch *b = load_dir(h, dirs->p[i]);
         if (!b)
             continue;
-        struct json *summary = batch_summary(b, dirs->p[i]);
+        AUTO(json) struct json *summary = batch_summary(b, dirs->p[i]);
         add_row(g, summary, titles, n);
-        json_free(summary);
         hyper_batch_free(b);
         rows++;
     }
@@ -351,8 +344,7 @@ int hyperctl_batch_describe(struct hyperctl *h, const struct hyper_opts *o)
 
     if (batch_find(h, o, &f, &e) < 0)
         return hyper_fail(&e);
-    struct json *summary = batch_summary(f.batch, f.dir);
+    AUTO(json) struct json *summary = batch_summary(f.batch, f.dir);
     json_print(summary, JSON_PYTHON_INDENTED);
-    json_free(summary);
     return 0;
 }

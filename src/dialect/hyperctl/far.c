@@ -137,7 +137,7 @@ void hyper_far_take_back(struct cli *c, const struct json *nodes)
 
 int hyper_far_forget(struct cli *c, const struct hyper_batch *b, struct err *e)
 {
-    struct json *nodes = NULL;
+    AUTO(json) struct json *nodes = NULL;
     int rc = cli_get(c, "/v1/nodes", &nodes, e);
     const struct json *items = json_get(nodes, "items");
 
@@ -147,7 +147,6 @@ int hyper_far_forget(struct cli *c, const struct hyper_batch *b, struct err *e)
         if (str_starts(name, str_of(b->node_prefix)) && !hyper_batch_machine(b, text))
             rc = node_forget(c, name, true, e);
     }
-    json_free(nodes);
     return rc;
 }
 
@@ -201,13 +200,12 @@ int hyper_far_test(struct cli *c, const struct hyper_batch *b, const atomic_bool
     struct testing t = {.b = b, .known = known, .open = b->machines.n, .say = say, .arg = arg};
 
     while (t.open && !atomic_load(stop)) {
-        struct json *nodes = NULL;
+        AUTO(json) struct json *nodes = NULL;
         if (cli_get(c, "/v1/nodes", &nodes, e) < 0)
             return -1;
         const struct json *items = json_get(nodes, "items");
         for (size_t i = 0; i < json_len(items); i++)
             machine_test(&t, json_at(items, i));
-        json_free(nodes);
         if (clock_mono(&clock_system) > until)
             for (size_t i = 0; i < b->machines.n; i++)
                 if (!known[i])

@@ -172,7 +172,7 @@ static void job_event(struct hyper_feed *f, size_t job, struct str state, const 
 static bool feed_on_event(void *arg, const struct sse_event *sse)
 {
     struct hyper_feed *f = arg;
-    struct json *ev = NULL;
+    AUTO(json) struct json *ev = NULL;
     struct err e;
 
     if (json_parse(sse->data, "event", &ev, &e) < 0)
@@ -192,7 +192,6 @@ static bool feed_on_event(void *arg, const struct sse_event *sse)
                     job_event(f, i, state, ev);
         }
     }
-    json_free(ev);
     return f->left > 0 && !f->again.n;
 }
 
@@ -219,7 +218,7 @@ static int listen_to_events(struct hyper_feed *f, struct err *e)
     while (f->left && rc == 0) {
         char path[80];
         int status = 0;
-        struct json *meta = NULL;
+        AUTO(json) struct json *meta = NULL;
         struct sse s; /* anew each time: what was cut off in the middle is sent again */
         sse_init(&s, feed_on_event, f);
         snprintf(path, sizeof(path), "/v1/events?after=%llu", (unsigned long long)f->last_event);
@@ -234,7 +233,6 @@ static int listen_to_events(struct hyper_feed *f, struct err *e)
         if (!f->again.n)
             poll(NULL, 0, NAP_MS);
         rc = cli_get(f->conf.c, "/v1", &meta, e); /* brings a host up when there is none */
-        json_free(meta);
         if (rc == 0)
             rc = hyper_far_lend(f->conf.c, f->conf.lent, false, e);
         if (rc == 0)
@@ -286,7 +284,7 @@ static void on_page(void *arg, const struct json *items)
 /* On which machine its last run is, and which one that is: a list does not tell. */
 static void look_up_place(struct hyper_feed *f, size_t job, uint64_t number)
 {
-    struct json *one = NULL;
+    AUTO(json) struct json *one = NULL;
     char path[48];
     struct err e;
 
@@ -298,7 +296,6 @@ static void look_up_place(struct hyper_feed *f, size_t job, uint64_t number)
     const struct json *runs = json_get(one, "runs");
     if (json_len(runs))
         feed_set_place(f, job, json_at(runs, json_len(runs) - 1));
-    json_free(one);
 }
 
 /* True when its record settles the matter: it goes on, or it succeeded while nobody looked. */
@@ -332,19 +329,18 @@ static bool feed_adopt(struct hyper_feed *f, size_t job, const struct json *row)
 
 static int end_unwanted(struct hyper_feed *f, const int64_t *numbers, size_t n, struct err *e)
 {
-    struct json *body = json_new_object(), *list = json_new_array();
+    AUTO(json) struct json *body = json_new_object();
+    struct json *list = json_new_array();
 
     for (size_t i = 0; i < n; i++)
         json_push_take(list, json_new_int(numbers[i]));
     json_set_take(body, "jobs", list);
     int rc = n ? cli_post(f->conf.c, "/v1/jobs/cancel", body, NULL, e) : 0;
-    json_free(body);
     for (size_t i = 0; i < n && rc == 0; i++) {
-        struct json *job = NULL;
+        AUTO(json) struct json *job = NULL;
         char ref[24];
         snprintf(ref, sizeof(ref), "%lld", (long long)numbers[i]);
         rc = follow_end(f->conf.c, ref, &job, e);
-        json_free(job);
     }
     return rc;
 }
@@ -394,20 +390,18 @@ static int post_batch(struct hyper_feed *f, const struct json *body, struct json
 static int feed_submit(struct hyper_feed *f, struct err *e)
 {
     AUTO_FREE size_t *order = xcalloc(f->conf.batch->jobs.n + 1, sizeof(*order));
-    struct json *reply = NULL;
+    AUTO(json) struct json *reply = NULL;
     size_t n = 0;
-    struct json *body = hyper_submission(&f->conf, f->numbers, f->ended, order, &n);
+    AUTO(json) struct json *body = hyper_submission(&f->conf, f->numbers, f->ended, order, &n);
     bool wanted = n && !atomic_load(&f->stop);
 
     f->submitted = f->submitted || wanted;
     int rc = wanted ? post_batch(f, body, &reply, e) : 0;
-    json_free(body);
     if (rc == 0 && reply) {
         uint64_t first = (uint64_t)int_of(reply, json_has(reply, "first") ? "first" : "number");
         for (size_t i = 0; i < n; i++)
             track(f, order[i], first + i);
     }
-    json_free(reply);
     return rc;
 }
 
@@ -425,22 +419,19 @@ static int set_queue(struct hyper_feed *f, bool paused, struct err *e)
 /* The caller's own request may have come before there was anything to cancel. */
 static int cancel_if_stopped(struct hyper_feed *f, struct err *e)
 {
-    struct json *body = json_new_object();
+    AUTO(json) struct json *body = json_new_object();
 
     json_set_str(body, "queue", f->conf.queue);
-    int rc = atomic_load(&f->stop) ? cli_post(f->conf.c, "/v1/jobs/cancel", body, NULL, e) : 0;
-    json_free(body);
-    return rc;
+    return atomic_load(&f->stop) ? cli_post(f->conf.c, "/v1/jobs/cancel", body, NULL, e) : 0;
 }
 
 static int feed_work(struct hyper_feed *f, struct err *e)
 {
-    struct json *meta = NULL;
+    AUTO(json) struct json *meta = NULL;
 
     if (cli_get(f->conf.c, "/v1", &meta, e) < 0)
         return -1;
     f->last_event = (uint64_t)int_of(meta, "last_event");
-    json_free(meta);
     if (hyper_far_lend(f->conf.c, f->conf.lent, true, e) < 0)
         return -1;
     if (f->conf.batch->remote &&

@@ -144,7 +144,7 @@ int hyper_generate_file(const char *template_path, const char *output, const cha
                         struct err *e)
 {
     AUTO_FREE char *text = NULL;
-    struct json *t = NULL, *batch = NULL;
+    AUTO(json) struct json *t = NULL, *batch = NULL;
     size_t n;
 
     if (access(output, F_OK) == 0)
@@ -154,12 +154,8 @@ int hyper_generate_file(const char *template_path, const char *output, const cha
             err_set(e, ERR_NOT_FOUND, "No such file or directory: '%.180s'", template_path);
         return -1;
     }
-    if (hyper_template_parse((struct str){text, n}, template_path, &t, e) < 0)
+    if (hyper_template_parse((struct str){text, n}, template_path, &t, e) < 0 ||
+        hyper_generate(t, version, &batch, e) < 0)
         return -1;
-    int rc = hyper_generate(t, version, &batch, e);
-    json_free(t);
-    if (rc == 0)
-        rc = write_result(output, batch, e);
-    json_free(batch);
-    return rc;
+    return write_result(output, batch, e);
 }

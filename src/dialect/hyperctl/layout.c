@@ -170,10 +170,9 @@ int hyper_mark_final(const struct hyper_layout *l, const struct hyper_job *j, st
 {
     AUTO_FREE char *running = marker(l, j, "running"), *state = marker(l, j, "json"),
                    *final = marker(l, j, hyper_status_name(j->status));
-    struct json *s = state_json(j);
+    AUTO(json) struct json *s = state_json(j);
     AUTO_FREE char *text = json_text_as(s, JSON_PYTHON);
 
-    json_free(s);
     /* A job may end before anybody saw it run.  Its state never stands without a marker, or who
      * comes after a crash would take the marker for removed. */
     if (touch(running, e) < 0 || write_plain(state, text, strlen(text), e) < 0)
@@ -194,7 +193,7 @@ static void set_dirs(const struct hyper_layout *l, struct hyper_job *j)
 static void read_state(const struct hyper_layout *l, struct hyper_job *j)
 {
     AUTO_FREE char *path = marker(l, j, "json"), *text = NULL;
-    struct json *s = NULL;
+    AUTO(json) struct json *s = NULL;
     struct err e;
     size_t n;
 
@@ -209,7 +208,6 @@ static void read_state(const struct hyper_layout *l, struct hyper_job *j)
     struct str host = json_str(json_get(json_get(s, "ext"), "hostname"));
     if (host.n)
         j->hostname = xstrndup(host.p, host.n);
-    json_free(s);
 }
 
 static int layout_restore_job(const struct hyper_layout *l, struct hyper_job *j, pid_t owner,
@@ -313,10 +311,9 @@ int hyper_config_write(const struct hyper_layout *l, const struct hyper_batch *b
                        const char *version, struct err *e)
 {
     AUTO_FREE char *path = hyper_layout_path(l, "config.json"), *fresh = NULL;
-    struct json *o = hyper_config_json(b, version);
+    AUTO(json) struct json *o = hyper_config_json(b, version);
     AUTO_FREE char *text = json_text_as(o, JSON_PYTHON_INDENTED);
 
-    json_free(o);
     fresh = xasprintf("%s.new", path);
     if (write_plain(fresh, text, strlen(text), e) < 0)
         return -1;

@@ -5,6 +5,7 @@
  */
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/json_out.h"
 #include "base/util.h"
 #include "dialect/hyperctl/routes.h"
 #include "dialect/hyperctl/run_state.h"
@@ -16,31 +17,29 @@ enum { LINE_MAX_BYTES = 1 << 20 };
 void hyper_tell(struct hyper_run *r, const char *event, const struct hyper_job *j,
                 struct json *more)
 {
+    AUTO(json) struct json *members = more;
     AUTO(buf) struct buf line = {0};
     struct err e;
 
-    if (r->events_fd >= 0) {
-        struct json *o = json_new_object();
-        json_set_str(o, "event", event);
-        if (j) {
-            json_set_str(o, "job", j->name);
-            json_set_str(o, "status", hyper_status_name(j->status));
-            json_set_int(o, "started_ms", j->started_ms);
-            json_set_int(o, "ended_ms", j->ended_ms);
-            json_set_take(o, "ext", hyper_job_ext(j));
-        }
-        for (struct json_it it = {0}; json_next(more, &it);)
-            json_set_take(o, it.key, it.val ? json_copy(it.val) : NULL);
-        buf_init(&line, LINE_MAX_BYTES);
-        json_write(&line, o, JSON_COMPACT);
-        buf_addc(&line, '\n');
-        json_free(o);
-        if (fd_write_all(r->events_fd, line.p, line.n, &e) < 0) {
-            close(r->events_fd);
-            r->events_fd = -1;
-        }
+    if (r->events_fd < 0)
+        return;
+    buf_init(&line, LINE_MAX_BYTES);
+    jw_object(&line, NULL);
+    jw_text(&line, "event", event);
+    if (j) {
+        AUTO(json) struct json *ext = hyper_job_ext(j);
+        jw_text(&line, "job", j->name);
+        jw_text(&line, "status", hyper_status_name(j->status));
+        jw_int(&line, "started_ms", j->started_ms);
+        jw_int(&line, "ended_ms", j->ended_ms);
+        jw_json(&line, "ext", ext);
     }
-    json_free(more);
+    for (struct json_it it = {0}; json_next(members, &it);)
+        jw_json(&line, it.key, it.val);
+    jw_end_object(&line);
+    buf_addc(&line, '\n');
+    if (fd_write_all(r->events_fd, line.p, line.n, &e) < 0) /* the watching program has ended */
+        close(TAKE_FD(r->events_fd));
 }
 
 struct json *hyper_one_text(const char *key, const char *value)

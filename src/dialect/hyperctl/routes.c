@@ -38,13 +38,11 @@ static inline struct hyper_routes *call_hyper(const struct call *c)
 
 static void reply_json(struct call *c, int code, struct json *data)
 {
-    struct json *o = json_new_object();
+    AUTO(json) struct json *o = json_new_object();
 
     json_set_int(o, "code", code);
     json_set_take(o, "data", data);
-    AUTO_FREE char *text = json_text_as(o, JSON_PYTHON_INDENTED);
-    json_free(o);
-    buf_adds(&c->out, text);
+    json_write(&c->out, o, JSON_PYTHON_INDENTED);
     call_reply(c);
 }
 
@@ -59,13 +57,11 @@ static void reply_msg(struct call *c, int code, const char *msg)
 /* What the original raises as an exception, on one line.  Yours. */
 static char *routes_error_text(const char *what)
 {
-    struct json *o = json_new_object();
+    AUTO(json) struct json *o = json_new_object();
 
     json_set_int(o, "code", -1);
     json_set_str(o, "data", what);
-    char *text = json_text_as(o, JSON_PYTHON);
-    json_free(o);
-    return text;
+    return json_text_as(o, JSON_PYTHON);
 }
 
 __attribute__((format(printf, 2, 3))) static void reply_error(struct call *c, const char *fmt, ...)

@@ -117,9 +117,8 @@ static int lay_out(struct hyper_run *r, struct err *e)
         hyper_log(r->h, HYPER_WARN, "batch",
                   "%zu jobs were running when their scheduler died; they are taken up again", left);
     if (there) {
-        struct json *s = hyper_summary_json(r->b, "RUNNING");
+        AUTO(json) struct json *s = hyper_summary_json(r->b, "RUNNING");
         AUTO_FREE char *text = json_text_as(s, JSON_PYTHON);
-        json_free(s);
         hyper_log(r->h, HYPER_INFO, "batch", "restored: %s", text);
     }
     return 0;

@@ -68,10 +68,9 @@ static void sched_call_post(struct hyper_run *r, size_t job, char *path_take, ch
 
 void hyper_cancel_all(struct hyper_run *r)
 {
-    struct json *o = hyper_one_text("queue", r->queue);
+    AUTO(json) struct json *o = hyper_one_text("queue", r->queue);
 
     sched_call_post(r, SIZE_MAX, xstrdup("/v1/jobs/cancel"), json_text(o));
-    json_free(o);
 }
 
 void hyper_on_kill(void *arg, size_t job)
