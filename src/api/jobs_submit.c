@@ -131,10 +131,13 @@ static int submit_run(struct call *c)
         c->err = (struct err){0}; /* a job it waits for may be gone by now: what was made counts */
         return submit_replay(c);
     }
-    if (known)
-        return call_once_check(c, &d->made, &d->x->s) < 0 && c->err.code != ERR_NOT_FOUND
-                   ? -1
-                   : submit_replay(c);
+    if (known) {
+        static const char *const without[] = {"env", NULL};
+        if (call_once_check(c, &d->made, &d->x->s, without) < 0 && c->err.code != ERR_NOT_FOUND)
+            return -1;
+        c->err = (struct err){0};
+        return submit_replay(c);
+    }
     if (key.n)
         d->x->s.idempotency_key = (struct str){xstrndup(key.p, key.n), key.n};
     if (d->batch.n > 0) {

@@ -8,6 +8,8 @@
 #include "store/change.h"
 #include "store/query.h"
 
+enum { ONCE_PAGE = 10000 }; /* jobs read at once when a request is compared */
+
 struct once {               /* of one call, in its memory */
     struct str key, holder; /* holder: "uid/key" while this call holds the key */
     call_fn go;
@@ -87,46 +89,100 @@ int call_once_find(struct call *c, struct once_made *out)
                  : 0;
 }
 
-static bool same_member(const struct json *a, const struct json *b, const char *key)
-{
-    AUTO_FREE char *x = json_text(json_get(a, key)), *y = json_text(json_get(b, key));
-
-    return !strcmp(x, y);
-}
+/* ---- is it the same request? ---- */
 
 struct once_compare {
-    struct str params;
+    const struct submission *s;
+    uint64_t first; /* number of the first job that the key made */
     bool same;
 };
 
-static bool compare_params(void *arg, const struct job_view *v)
+/* Compares one recorded job with the row of the submission that would make it. */
+static bool once_compare_job(void *arg, const struct job_view *v)
 {
     struct once_compare *k = arg;
 
-    k->same = str_eq(v->params.n ? v->params : STR("{}"), k->params.n ? k->params : STR("{}"));
-    return false;
+    if (v->seq < k->first || v->seq - k->first >= k->s->n_jobs)
+        return true;
+    const struct job_row *row = &k->s->jobs[v->seq - k->first];
+    k->same =
+        str_eq(v->params.n ? v->params : STR("{}"), row->params.n ? row->params : STR("{}")) &&
+        (!row->name.n || str_eq(v->name, row->name));
+    return k->same;
 }
 
-int call_once_check(struct call *c, const struct once_made *made, const struct submission *s)
+/* Jobs that were removed since are not compared; the first must be there. */
+static int once_compare_jobs(struct call *c, const struct once_made *made, struct once_compare *k)
 {
-    struct once_compare k = {.params = s->jobs[0].params, .same = true};
-    AUTO_FREE char *text = NULL;
-    struct json *was = NULL, *is = NULL;
     struct store *store = c->server->conf.store;
-    bool same = s->n_jobs == made->n;
-    int rc = 0;
+    struct job_query q = {.batch = made->batch, .sort = "id", .limit = ONCE_PAGE};
+    AUTO_FREE char *cursor = NULL;
 
-    if (store_job(store, made->first, compare_params, &k, &c->err) < 0 ||
-        store_job_spec(store, made->first, &text, &c->err) < 0 ||
+    if (store_job(store, made->first, once_compare_job, k, &c->err) < 0)
+        return -1;
+    if (!made->batch)
+        return 0;
+    do {
+        char *next = NULL;
+        q.cursor = cursor;
+        if (store_jobs(store, &q, once_compare_job, k, &next, &c->err) < 0)
+            return -1;
+        free(cursor);
+        cursor = next;
+    } while (cursor && k->same);
+    return 0;
+}
+
+static int once_compare_spec(struct call *c, uint64_t job, struct str body,
+                             const char *const *without, bool *out_same)
+{
+    AUTO_FREE char *text = NULL;
+    AUTO(json) struct json *was = NULL, *is = NULL;
+
+    if (store_job_spec(c->server->conf.store, job, &text, &c->err) < 0 ||
         json_parse(str_of(text), "spec", &was, &c->err) < 0 ||
-        json_parse(s->specs[s->jobs[0].spec].body, "spec", &is, &c->err) < 0)
-        rc = -1;
-    else if (!same || !k.same || !same_member(was, is, "command"))
-        rc = err_set(&c->err, ERR_CONFLICT,
-                     "Idempotency-Key '%.60s' was used for another request, which made job %llu; "
-                     "use a new key",
-                     call_once_key(c).p, (unsigned long long)made->first);
-    json_free(was);
-    json_free(is);
-    return rc;
+        json_parse(body, "spec", &is, &c->err) < 0)
+        return -1;
+    for (; *without; without++) {
+        json_del(was, *without);
+        json_del(is, *without);
+    }
+    *out_same = json_equal(was, is);
+    return 0;
+}
+
+/* Every spec once, by the first job that has it. */
+static int once_compare_specs(struct call *c, const struct once_made *made,
+                              const char *const *without, struct once_compare *k)
+{
+    AUTO_FREE bool *seen = xcalloc(k->s->n_specs + 1, sizeof(*seen));
+
+    for (size_t i = 0; i < k->s->n_jobs && k->same; i++) {
+        size_t spec = k->s->jobs[i].spec;
+        if (seen[spec])
+            continue;
+        seen[spec] = true;
+        if (once_compare_spec(c, made->first + i, k->s->specs[spec].body, without, &k->same) < 0) {
+            if (c->err.code != ERR_NOT_FOUND)
+                return -1;
+            c->err = (struct err){0};
+        }
+    }
+    return 0;
+}
+
+int call_once_check(struct call *c, const struct once_made *made, const struct submission *s,
+                    const char *const *without)
+{
+    struct once_compare k = {.s = s, .first = made->first, .same = s->n_jobs == made->n};
+
+    if (k.same && (once_compare_jobs(c, made, &k) < 0 ||
+                   (k.same && once_compare_specs(c, made, without, &k) < 0)))
+        return -1;
+    if (k.same)
+        return 0;
+    return err_set(&c->err, ERR_CONFLICT,
+                   "Idempotency-Key '%.60s' was used for another request, which made job %llu; "
+                   "use a new key",
+                   call_once_key(c).p, (unsigned long long)made->first);
 }

@@ -21,7 +21,11 @@ struct str call_once_key(const struct call *c); /* empty = none */
 /* Worker thread.  1: the key was used before, *out is what it made.  0: it was not, or there is no
  * key.  -1: c->err. */
 int call_once_find(struct call *c, struct once_made *out);
-/* Worker thread.  Does `s` ask for what the key made: as many jobs, the same command and parameters
- * of the first?  What may differ from one terminal to the next, such as the environment, is not
- * compared.  -1: c->err is ERR_CONFLICT and names the key. */
-int call_once_check(struct call *c, const struct once_made *made, const struct submission *s);
+/* Worker thread.  Does `s` ask for what the key made: as many jobs, with the same names, params and
+ * specs?  `without` lists the members of a spec that are not compared, NULL at its end: those that
+ * differ when the same request is sent again, such as the environment of another terminal.  The
+ * table keeps no copy of the body, so the recorded jobs are compared.  `after` is not: a job that
+ * was waited for may be gone by now.  -1: c->err is ERR_CONFLICT and names the key, ERR_NOT_FOUND
+ * when the first job was removed. */
+int call_once_check(struct call *c, const struct once_made *made, const struct submission *s,
+                    const char *const *without);

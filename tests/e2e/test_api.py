@@ -50,10 +50,27 @@ def test_key_answers_once():
     assert home.api("GET", "/v1/jobs/summary?filter=name:keyed")["total"] == 1
     status, _, other = ask("POST", "/v1/jobs", spec, {"Idempotency-Key": "k2"})
     assert status == 201 and json.loads(other)["id"] != json.loads(first)["id"]
-    for changed in ({"command": "false", "cwd": "/"}, [spec, spec]):
+    for changed in ({"command": "false", "cwd": "/"}, [spec, spec], dict(spec, name="other"), dict(spec, priority=3),
+                    dict(spec, resources={"cpus": 2}), dict(spec, cwd="/tmp")):
         status, _, data = ask("POST", "/v1/jobs", changed, key)
         assert status == 409 and "'k1'" in message(data), (status, data)
     assert ask("POST", "/v1/jobs", dict(spec, env={"A": "b"}), key)[0] == 200  # another terminal, the same request
+
+
+def test_key_of_a_list_covers_every_job():
+    setup()
+    specs = [{"command": "true {n}", "cwd": "/", "params": {"n": n}} for n in range(3)] + [{"command": "false", "cwd": "/"}]
+    key = {"Idempotency-Key": "list"}
+    assert ask("POST", "/v1/jobs", specs, key)[0] == 201
+    assert ask("POST", "/v1/jobs", specs, key)[0] == 200
+    for at, change in ((2, {"params": {"n": 7}}), (3, {"command": "true"}), (3, {"retries": 2})):
+        changed = [dict(s, **change) if i == at else s for i, s in enumerate(specs)]
+        status, _, data = ask("POST", "/v1/jobs", changed, key)
+        assert status == 409 and "'list'" in message(data), (status, data)
+    sweep = {"command": "true {n}", "cwd": "/", "params": {"n": [1, 2]}}
+    key = {"Idempotency-Key": "sweep"}
+    assert [ask("POST", "/v1/jobs", sweep, key)[0] for _ in range(2)] == [201, 200]
+    assert ask("POST", "/v1/jobs", dict(sweep, params={"n": [1, 3]}), key)[0] == 409
 
 
 def test_key_under_way_is_waited_for():

@@ -215,6 +215,8 @@ static int submit_work(struct call *c)
 {
     struct submit_call *k = c->data;
     AUTO(json) struct json *body = call_json_body(c);
+    /* These members depend on the GPUs and directories of the host at the time of the request. */
+    static const char *const host_keys[] = {"env", "resources", "mounts", "extra", NULL};
     struct once_made made;
     struct person p;
     int rc;
@@ -228,7 +230,7 @@ static int submit_work(struct call *c)
     k->replay = rc == 1;
     if (!k->replay)
         return 0;
-    if (call_once_check(c, &made, &k->x->s) < 0)
+    if (call_once_check(c, &made, &k->x->s, host_keys) < 0)
         return -1;
     return store_job(k->d->conf.store, made.first, keep_id, k, &c->err);
 }
