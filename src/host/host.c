@@ -114,7 +114,7 @@ static void open_containers(struct host *h)
     char id[CORE_HOME_ID_MAX];
 
     core_home_id(h->core, id);
-    h->containers = containers_new(h->loop, h->conf.engine, h->home, id);
+    h->containers = containers_new(h->loop, h->conf.engine, h->paths.home, id);
 }
 
 static const struct core_ops host_core_ops = {.notice = host_notice,
@@ -128,7 +128,7 @@ static const struct core_ops host_core_ops = {.notice = host_notice,
 
 static int open_core(struct host *h, struct err *e)
 {
-    AUTO_FREE char *db = path_join(h->home, "berth.db");
+    AUTO_FREE char *db = path_join(h->paths.home, "berth.db");
     uint64_t seed;
 
     random_bytes(&seed, sizeof(seed));
@@ -139,10 +139,10 @@ static int open_core(struct host *h, struct err *e)
                                            .seed = seed,
                                            .ops = &host_core_ops,
                                            .self = h,
-                                           .home = {.dir = h->home,
-                                                    .socket = h->socket,
-                                                    .python_path = h->python_path,
-                                                    .program = h->program,
+                                           .home = {.dir = h->paths.home,
+                                                    .socket = h->paths.socket,
+                                                    .python_path = h->paths.python_path,
+                                                    .program = h->paths.program,
                                                     .secret = h->secrets.secret,
                                                     .uid = h->env.uid},
                                            .gpu = {.plan = h->conf.gpu,
@@ -150,7 +150,7 @@ static int open_core(struct host *h, struct err *e)
                                                    .master_port_first = h->conf.master_port_first,
                                                    .master_port_last = h->conf.master_port_last},
                                            .containers = {.engine = h->conf.engine,
-                                                          .socket_dir = h->socket_dir,
+                                                          .socket_dir = h->paths.socket_dir,
                                                           .ports_addr = h->conf.ports_addr,
                                                           .gpus_by_env = h->conf.gpus_by_env},
                                            .limits = h->conf.limits,
@@ -167,8 +167,8 @@ static int open_core(struct host *h, struct err *e)
     json_set_take(conf, "transient", json_new_bool(h->conf.transient));
     json_set_str(conf, "gpus_exclude", h->conf.gpus_exclude);
     struct core_host *local = core_host_new(h->core, NULL);
-    int rc =
-        backend_local.open(&h->backend, h->home, conf, h->loop, &core_backend_events, local, e);
+    int rc = backend_local.open(&h->backend, h->paths.home, conf, h->loop, &core_backend_events,
+                                local, e);
     json_free(conf);
     if (rc < 0)
         return err_wrap(e, "starting the local backend");
@@ -183,10 +183,10 @@ static int open_core(struct host *h, struct err *e)
  */
 static int listen_for_containers(struct host *h, struct err *e)
 {
-    AUTO_FREE char *path = path_join(h->socket_dir, "sock");
+    AUTO_FREE char *path = path_join(h->paths.socket_dir, "sock");
 
-    if (mkdir(h->socket_dir, h->conf.multi_user ? 0711 : 0700) < 0 && errno != EEXIST)
-        return err_sys(e, "cannot make %s", h->socket_dir);
+    if (mkdir(h->paths.socket_dir, h->conf.multi_user ? 0711 : 0700) < 0 && errno != EEXIST)
+        return err_sys(e, "cannot make %s", h->paths.socket_dir);
     unlink(path);
     return http_server_listen_unix(h->http, path, h->conf.multi_user ? 0666 : 0600, e);
 }
@@ -199,8 +199,8 @@ static void env_complete(struct host *h)
     h->env.api = h->api;
     h->env.auth = h->auth;
     h->env.requests = h->requests;
-    h->env.home = h->home;
-    h->env.program = h->program;
+    h->env.home = h->paths.home;
+    h->env.program = h->paths.program;
     h->env.engine = h->conf.engine;
     h->env.ports_addr = h->conf.ports_addr;
     h->env.mounts = backend_can_mount();
@@ -217,7 +217,7 @@ static int open_servers(struct host *h, struct err *e)
                                         .loop = h->loop,
                                         .core = h->core,
                                         .store = h->store,
-                                        .home = h->home,
+                                        .home = h->paths.home,
                                         .uid = h->env.uid,
                                         .multi_user = h->conf.multi_user,
                                         .version = h->conf.version,
@@ -230,8 +230,10 @@ static int open_servers(struct host *h, struct err *e)
     h->http = http_server_new(h->loop, &http_limits_default, request_server_handler(h->requests));
     api_attach(h->api, h->http);
     if (!h->conf.socket)
-        unlink(h->socket); /* this host has locked the home, so the maker of this file is dead */
-    if (http_server_listen_unix(h->http, h->socket, h->conf.multi_user ? 0666 : 0600, e) < 0 ||
+        unlink(
+            h->paths.socket); /* this host has locked the home, so the maker of this file is dead */
+    if (http_server_listen_unix(h->http, h->paths.socket, h->conf.multi_user ? 0666 : 0600, e) <
+            0 ||
         listen_for_containers(h, e) < 0 || parts_listen(h, e) < 0)
         return -1;
     if (!tcp->addr)
@@ -250,13 +252,14 @@ int host_open(struct host **out, const struct host_conf *c, struct loop *l, stru
         h->conf.engine = getenv("DOCKER_HOST");
     h->loop = l;
     h->lock_fd = -1;
-    h->home = xstrdup(c->home);
-    h->socket = c->socket ? xstrdup(c->socket) : path_join(c->home, "sock");
-    h->socket_dir = path_join(c->home, "door");
-    h->python_path = c->python_path ? xstrdup(c->python_path) : home_python_path();
-    h->program = realpath("/proc/self/exe", NULL);
-    if (home_prepare(h->home, c->multi_user, e) < 0 || home_lock(h->home, &h->lock_fd, e) < 0 ||
-        home_secrets(h->home, &h->secrets, e) < 0 || open_core(h, e) < 0 ||
+    h->paths.home = xstrdup(c->home);
+    h->paths.socket = c->socket ? xstrdup(c->socket) : path_join(c->home, "sock");
+    h->paths.socket_dir = path_join(c->home, "door");
+    h->paths.python_path = c->python_path ? xstrdup(c->python_path) : home_python_path();
+    h->paths.program = realpath("/proc/self/exe", NULL);
+    if (home_prepare(h->paths.home, c->multi_user, e) < 0 ||
+        home_lock(h->paths.home, &h->lock_fd, e) < 0 ||
+        home_secrets(h->paths.home, &h->secrets, e) < 0 || open_core(h, e) < 0 ||
         nodes_open_given(h, e) < 0 || open_servers(h, e) < 0) {
         host_close(h);
         return -1;
@@ -326,11 +329,11 @@ void host_close(struct host *h)
     containers_free(h->containers);
     if (h->lock_fd >= 0)
         close(h->lock_fd);
-    free(h->home);
-    free(h->socket);
-    free(h->socket_dir);
-    free(h->python_path);
-    free(h->program);
+    free(h->paths.home);
+    free(h->paths.socket);
+    free(h->paths.socket_dir);
+    free(h->paths.python_path);
+    free(h->paths.program);
     free(h);
 }
 
@@ -346,7 +349,7 @@ struct store *host_store(struct host *h)
 
 const char *host_socket(const struct host *h)
 {
-    return h->socket;
+    return h->paths.socket;
 }
 
 int host_tcp_port(const struct host *h)

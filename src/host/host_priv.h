@@ -15,12 +15,17 @@ struct open_part {
     const struct host_part *part;
     void *self; /* NULL = it has nothing to do in this home */
 };
+struct host_paths {
+    char *home, *socket;
+    char *socket_dir;  /* has a second socket and is mounted into containers */
+    char *python_path; /* of the package; NULL = not found */
+    char *program;     /* this program, to start supervisors with */
+};
 struct host {
     struct host_conf conf;
     struct host_env env; /* for the parts; the rooms below are its members too */
     struct loop *loop;
-    char *home, *socket, *python_path, *program;
-    char *socket_dir; /* has a second socket and is mounted into containers */
+    struct host_paths paths;
     struct home_secrets secrets;
     int lock_fd, tcp_port;
     struct store *store;

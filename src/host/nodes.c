@@ -16,9 +16,9 @@ int node_backend_open(void *arg, struct core_host *node, const struct json *conf
         return err_set(e, ERR_INVALID, "'%.*s' is not the address of a node; write ssh://user@host",
                        (int)MIN(url.n, (size_t)100), url.p);
     AUTO(json) struct json *all = json_copy(conf);
-    if (h->python_path)
-        json_set_str(all, "python_path", h->python_path);
-    return (*cls)->open(b, h->home, all, h->loop, &core_backend_events, node, e);
+    if (h->paths.python_path)
+        json_set_str(all, "python_path", h->paths.python_path);
+    return (*cls)->open(b, h->paths.home, all, h->loop, &core_backend_events, node, e);
 }
 
 int host_open_node(struct host *h, const char *name, const struct json *conf, struct err *e)

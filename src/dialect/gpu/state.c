@@ -113,17 +113,17 @@ static bool on_run(void *arg, const struct run_view *v)
     vec_push(&k->runs, row);
     free(f->node);
     f->node = state_text_copy(v->node);
-    f->last_gpus = v->gpus;
-    f->last_ended = v->ended;
-    f->last_why = v->why;
-    f->last_exit = v->exit_code;
+    f->runs.gpus = v->gpus;
+    f->runs.ended = v->ended;
+    f->runs.why = v->why;
+    f->runs.exit_code = v->exit_code;
     if (!v->started_ms)
         return true;
-    f->starts++;
+    f->runs.starts++;
     if (v->ended)
-        f->ran_ms += MAX(v->ended_ms - v->started_ms, 0);
+        f->runs.ran_ms += MAX(v->ended_ms - v->started_ms, 0);
     else
-        f->running_since_ms = v->started_ms;
+        f->runs.running_since_ms = v->started_ms;
     return true;
 }
 

@@ -5,6 +5,17 @@
 #include "core/core.h"
 #include "store/query.h"
 
+/* The runs of a job, summed up. */
+struct gpu_run_facts {
+    int32_t starts;           /* runs whose command began */
+    int64_t ran_ms;           /* of all runs that ended */
+    int64_t running_since_ms; /* 0 = the job does not run */
+    /* Of the last run. */
+    enum run_end why;
+    int exit_code;
+    bool ended;
+    struct gpu_set gpus;
+};
 /* Everything that is shown, gathered from the store and from the controller. */
 struct gpu_job_facts {
     uint64_t number;
@@ -16,13 +27,7 @@ struct gpu_job_facts {
     int64_t created_ms, ended_ms;
     int32_t priority;
     struct json *spec; /* the job form; NULL when it could not be read */
-    /* of its runs */
-    int32_t starts;                   /* that really ran */
-    int64_t ran_ms, running_since_ms; /* 0 = does not run */
-    enum run_end last_why;
-    int last_exit;
-    bool last_ended;
-    struct gpu_set last_gpus;
+    struct gpu_run_facts runs;
     /* of the controller */
     bool has_view, has_past;
     struct gpu_view view;

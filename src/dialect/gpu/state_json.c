@@ -24,11 +24,11 @@ void gpu_job_facts_done(struct gpu_job_facts *f)
  * failed and is tried again. */
 static bool was_preempted(const struct gpu_job_facts *f)
 {
-    if (!f->starts || !f->last_ended)
+    if (!f->runs.starts || !f->runs.ended)
         return false;
-    switch (f->last_why) {
+    switch (f->runs.why) {
     case RUN_END_EXITED:
-        return f->last_exit == 0;
+        return f->runs.exit_code == 0;
     case RUN_END_CANCELLED:
     case RUN_END_SUPERVISOR_KILLED:
     case RUN_END_NODE_LOST:
@@ -123,7 +123,7 @@ static void put_gpu_count(struct buf *b, const struct gpu_job_facts *f)
     bool runs = f->state == JOB_RUNNING || f->state == JOB_STARTING || f->state == JOB_STOPPING;
     int32_t n = !runs         ? 0
                 : f->has_view ? gpu_set_count(&f->view.devices)
-                              : gpu_set_count(&f->last_gpus);
+                              : gpu_set_count(&f->runs.gpus);
 
     if (n > 0)
         snprintf(text, sizeof(text), "%d%s", n, f->has_view && f->view.n_with > 0 ? "s" : "");
@@ -153,10 +153,10 @@ static void put_positive(struct buf *b, const char *key, double v)
 
 static void put_times(struct buf *b, const struct gpu_job_facts *f, int64_t now_ms)
 {
-    int64_t ran = f->ran_ms;
+    int64_t ran = f->runs.ran_ms;
 
-    if (f->running_since_ms)
-        ran += MAX(now_ms - f->running_since_ms, 0);
+    if (f->runs.running_since_ms)
+        ran += MAX(now_ms - f->runs.running_since_ms, 0);
     jw_time(b, "submitted", f->created_ms);
     jw_time(b, "ended", f->ended_ms);
     jw_double(b, "runtime_s", (double)ran / 1000);
@@ -217,7 +217,7 @@ static void put_measured(struct buf *b, const struct gpu_job_facts *f)
     jw_int(b, "reserved", reserved / MIB);
     put_positive(b, "estimate_now_hours", view ? f->view.estimate_s / 3600 : 0);
     jw_double(b, "overrun", view ? f->view.overrun : 0);
-    jw_int(b, "attempts", f->starts);
+    jw_int(b, "attempts", f->runs.starts);
     jw_int(b, "preemptions", past ? f->past.preemptions : view ? f->view.preemptions : 0);
     put_positive(b, "epoch_s", view ? f->view.epoch_s : past ? f->past.epoch_s : 0);
     put_positive(b, "step_s", view ? f->view.step_s : past ? f->past.step_s : 0);

@@ -21,7 +21,7 @@ void hyper_tell(struct hyper_run *r, const char *event, const struct hyper_job *
     AUTO(buf) struct buf line = {0};
     struct err e;
 
-    if (r->events_fd < 0)
+    if (r->watcher.events_fd < 0)
         return;
     buf_init(&line, LINE_MAX_BYTES);
     jw_object(&line, NULL);
@@ -38,8 +38,9 @@ void hyper_tell(struct hyper_run *r, const char *event, const struct hyper_job *
         jw_json(&line, it.key, it.val);
     jw_end_object(&line);
     buf_addc(&line, '\n');
-    if (fd_write_all(r->events_fd, line.p, line.n, &e) < 0) /* the watching program has ended */
-        close(TAKE_FD(r->events_fd));
+    if (fd_write_all(r->watcher.events_fd, line.p, line.n, &e) <
+        0) /* the watching program has ended */
+        close(TAKE_FD(r->watcher.events_fd));
 }
 
 struct json *hyper_one_text(const char *key, const char *value)
@@ -68,7 +69,7 @@ static void set_machine(struct hyper_run *r, struct hyper_job *j, const struct h
     free(j->hostname);
     j->hostname = m ? xstrdup(m->hostname) : NULL;
     if (m && n->run)
-        life_warn(r, hyper_far_output(r->home, j, n->number, n->run, ended, &e), &e);
+        life_warn(r, hyper_far_output(r->sched.home, j, n->number, n->run, ended, &e), &e);
 }
 
 static void job_started(struct hyper_run *r, struct hyper_job *j, const struct hyper_note *n)
@@ -201,11 +202,11 @@ static void batch_finish(struct hyper_run *r)
 /* After anything that could be the last thing. */
 void hyper_settle(struct hyper_run *r)
 {
-    if (r->feed || r->calls)
+    if (r->sched.feed || r->sched.calls)
         return;
     if (!r->finished && hyper_batch_finished(r->b))
         batch_finish(r);
-    if (r->signo || r->failed || (r->finished && r->b->exit_on_finish && r->control_fd < 0))
+    if (r->signo || r->failed || (r->finished && r->b->exit_on_finish && r->watcher.control_fd < 0))
         hyper_stop_loop(r);
 }
 
@@ -224,10 +225,10 @@ void hyper_on_feed_over(void *arg, const struct err *e)
         r->err = *e;
         r->failed = true;
     }
-    bool idle = hyper_feed_idle(r->feed);
-    hyper_feed_join(TAKE(r->feed));
+    bool idle = hyper_feed_idle(r->sched.feed);
+    hyper_feed_join(TAKE(r->sched.feed));
     if ((r->signo && !r->failed) || idle) {
-        r->clean = idle;
+        r->sched.clean = idle;
         forget_submission(r);
     }
     hyper_settle(r);

@@ -25,13 +25,13 @@ static void stop_for(struct hyper_run *r, int signo)
     if (r->signo)
         _exit(EXIT_SIGNAL + signo); /* again: the jobs end by themselves, nobody waits for them */
     r->signo = signo;
-    if (!r->feed) {
+    if (!r->sched.feed) {
         hyper_stop_loop(r);
         return;
     }
     hyper_log(r->h, HYPER_WARN, "scheduler",
               "interrupted, stopping the jobs; a re-run repeats them");
-    hyper_feed_stop(r->feed);
+    hyper_feed_stop(r->sched.feed);
     hyper_cancel_all(r);
 }
 
@@ -42,7 +42,7 @@ void hyper_on_interrupt(void *arg, int events, int error)
 
     (void)events;
     (void)error;
-    if (read(r->session.interrupts[0], &signo, 1) == 1)
+    if (read(r->sched.session.interrupts[0], &signo, 1) == 1)
         stop_for(r, signo);
 }
 
@@ -63,7 +63,7 @@ static void on_control(void *arg, int events, int error)
 {
     struct hyper_run *r = arg;
     char text[64];
-    ssize_t n = read(r->control_fd, text, sizeof(text));
+    ssize_t n = read(r->watcher.control_fd, text, sizeof(text));
 
     (void)events;
     if (n < 0 && (errno == EAGAIN || errno == EINTR) && !error)
@@ -73,9 +73,9 @@ static void on_control(void *arg, int events, int error)
             run_go(r);
         return;
     }
-    watch_free(TAKE(r->control));
-    close(r->control_fd);
-    r->control_fd = -1;
+    watch_free(TAKE(r->watcher.control));
+    close(r->watcher.control_fd);
+    r->watcher.control_fd = -1;
     if (r->finished)
         hyper_stop_loop(r);
     else
@@ -177,20 +177,20 @@ static int set_up(struct hyper_run *r, struct err *e)
 
 static void tear_down(struct hyper_run *r)
 {
-    while (r->calls)
+    while (r->sched.calls)
         loop_run_once(r->loop, true);
-    timer_free(r->look);
-    watch_free(r->dir_watch);
-    watch_free(r->control);
-    if (r->dir_fd >= 0)
-        close(r->dir_fd);
+    timer_free(r->signal.timer);
+    watch_free(r->signal.watch);
+    watch_free(r->watcher.control);
+    if (r->signal.dir_fd >= 0)
+        close(r->signal.dir_fd);
     hyper_close_scheduler(r);
     hyper_port_close(&r->port, r->loop, &r->l);
     hyper_routes_free(r->routes);
     loop_free(r->loop);
     hyper_layout_done(&r->l);
-    free(r->home);
-    free(r->target);
+    free(r->sched.home);
+    free(r->sched.target);
     free(r->pending);
     free(r->changed);
     free(r->numbers);
@@ -226,12 +226,12 @@ static int exit_status(struct hyper_run *r)
 
 int hyperctl_run(struct hyperctl *h, const struct hyper_opts *o)
 {
-    struct hyper_run r = {.h = h, .o = o, .dir_fd = -1, .l = {.lock_fd = -1}};
+    struct hyper_run r = {.h = h, .o = o, .signal.dir_fd = -1, .l = {.lock_fd = -1}};
     struct err e = {0};
 
     r.began_ms = clock_mono(&clock_system);
-    if (take_fd(o->events_fd, &r.events_fd, &e) < 0 ||
-        take_fd(o->control_fd, &r.control_fd, &e) < 0 ||
+    if (take_fd(o->events_fd, &r.watcher.events_fd, &e) < 0 ||
+        take_fd(o->control_fd, &r.watcher.control_fd, &e) < 0 ||
         hyper_batch_load(o->config, h->cwd, &r.b, &e) < 0)
         return hyper_fail(&e);
     warn_of_file(&r);
@@ -242,9 +242,9 @@ int hyperctl_run(struct hyperctl *h, const struct hyper_opts *o)
         struct json *where = hyper_one_text("portal", r.port.job_portal);
         json_set_int(where, "port", r.port.port);
         hyper_tell(&r, "start", NULL, where);
-        if (r.control_fd >= 0) {
-            r.control = watch_new(r.loop, r.control_fd, on_control, &r);
-            watch_start(r.control, WATCH_READ);
+        if (r.watcher.control_fd >= 0) {
+            r.watcher.control = watch_new(r.loop, r.watcher.control_fd, on_control, &r);
+            watch_start(r.watcher.control, WATCH_READ);
         } else {
             run_go(&r);
         }

@@ -55,13 +55,13 @@ void hyper_feed_stop(struct hyper_feed *f);
 bool hyper_feed_idle(const struct hyper_feed *f);
 void hyper_feed_join(struct hyper_feed *f); /* after `over`; NULL is fine */
 
-/* ---- hyperctl_submit.c ---- */
+/* ---- submit.c ---- */
 /* The body of the submission of all pending jobs that have neither a number nor an end; order[k] is
  * the index of its k-th job.  Yours. */
 struct json *hyper_submission(const struct hyper_feed_conf *c, const uint64_t *numbers,
                               const bool *ended, size_t *order, size_t *out_n);
 
-/* ---- hyperctl_far.c: batches on other machines ---- */
+/* ---- far.c: batches on other machines ---- */
 /* What the host needs to know of the machines: a list of {"name", "conf"}, with passwords, kept in
  * memory alone.  Yours. */
 struct json *hyper_far_nodes(const struct hyper_batch *b);
@@ -81,7 +81,7 @@ int hyper_far_forget(struct cli *c, const struct hyper_batch *b, struct err *e);
 int hyper_far_output(const char *home, const struct hyper_job *j, uint64_t number, uint32_t run,
                      bool ended, struct err *e);
 
-/* ---- hyperctl_port.c: the batch's port ---- */
+/* ---- port.c: the batch's port ---- */
 struct hyper_port {
     struct http_server *http;
     char *portal, *job_portal; /* for people; for jobs, with the token where one is needed */

@@ -4,6 +4,36 @@
 
 #define SUBMITTED "submitted" /* in .hyperctl: the home jobs were handed to */
 
+/* The scheduler that runs the jobs: a host in this process, or the user's daemon. */
+struct hyper_sched {
+    struct run_session session;
+    bool open;          /* the session is */
+    bool embedded;      /* the host is in this process */
+    bool leftover;      /* an earlier owner of the batch died: its jobs may still be there */
+    bool clean;         /* no job was submitted: the home may be removed even after an error */
+    struct json *nodes; /* the machines of a remote batch, with passwords; NULL = none */
+    char *home;         /* of the host or daemon */
+    char *target;       /* its socket, for http_client_new */
+    char queue[64];     /* all jobs of this batch wait there */
+    struct hyper_feed *feed;
+    size_t calls; /* requests on worker threads that have not ended */
+};
+
+/* scheduler.signal_file: scheduling is suspended while the file exists. */
+struct hyper_signal {
+    struct timer *timer; /* for file systems without inotify */
+    struct watch *watch; /* of dir_fd */
+    int dir_fd;          /* inotify on its directory; -1 = none */
+    bool suspended;
+};
+
+/* A program that started this one and follows it: --events-fd and --control-fd. */
+struct hyper_watcher {
+    int events_fd, control_fd; /* -1 = none */
+    struct watch *control;
+};
+
+/* Owned by the main thread; run.h says which threads there are. */
 struct hyper_run {
     struct hyperctl *h;
     const struct hyper_opts *o;
@@ -12,33 +42,25 @@ struct hyper_run {
     struct loop *loop;
     struct hyper_routes *routes;
     struct hyper_port port;
-    /* the scheduler */
-    struct run_session session;
-    bool session_open, embedded, leftover;
-    bool clean;         /* nothing was handed over: its home may go whatever went wrong */
-    struct json *nodes; /* the machines, for the host in this process; NULL = none */
-    char *home, *target, queue[64];
-    struct hyper_feed *feed;
-    bool *pending, *changed;
-    uint64_t *numbers;
-    size_t calls; /* under way on worker threads */
-    /* what may end it */
-    struct watch *interrupts, *control;
-    int signo; /* that ended it; 0 = none */
-    bool finished, failed;
-    bool running, stopped; /* the loop: it runs; it need not, or not any more */
+    struct hyper_sched sched;
+    struct hyper_signal signal;
+    struct hyper_watcher watcher;
+    /* Per job of the batch. */
+    bool *pending;     /* it has to run */
+    bool *changed;     /* its script is not the one of the last run */
+    uint64_t *numbers; /* in the scheduler; 0 = not submitted */
+    /* The end. */
+    struct watch *interrupts;
+    int signo;     /* the signal that ended the run; 0 = none */
+    bool finished; /* every job has ended */
+    bool failed;   /* err says why */
+    bool running;  /* the loop runs */
+    bool stopped;  /* the loop has been told to stop, or need not start */
     struct err err;
-    /* scheduler.signal_file */
-    struct timer *look;
-    struct watch *dir_watch;
-    int dir_fd;
-    bool suspended;
-    /* a program that watches us */
-    int events_fd, control_fd;
     int64_t began_ms;
 };
 
-/* ---- hyperctl_life.c ---- */
+/* ---- life.c ---- */
 /* One JSON object a line to a watching program; takes `more`. */
 void hyper_tell(struct hyper_run *r, const char *event, const struct hyper_job *j,
                 struct json *more);
@@ -52,12 +74,12 @@ void hyper_settle(struct hyper_run *r); /* after anything that could be the last
 void hyper_stop_loop(struct hyper_run *r);
 void hyper_leave(struct hyper_run *r, const struct err *e);
 
-/* ---- hyperctl_sched.c ---- */
+/* ---- sched.c ---- */
 /* Prepares what is pending, opens the scheduler and hands it over. */
 int hyper_start_jobs(struct hyper_run *r, struct err *e);
 void hyper_on_kill(void *arg, size_t job);
 void hyper_cancel_all(struct hyper_run *r);
 void hyper_close_scheduler(struct hyper_run *r);
 
-/* ---- hyperctl_run.c ---- */
+/* ---- run.c ---- */
 void hyper_on_interrupt(void *arg, int events, int error);

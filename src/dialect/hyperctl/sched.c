@@ -44,7 +44,7 @@ static void sched_call_done(void *arg)
     struct sched_call *c = arg;
     struct hyper_run *r = c->r;
 
-    r->calls--;
+    r->sched.calls--;
     if (c->result < 0 && !(r->signo && c->job == SIZE_MAX)) { /* then the feed cancels as well */
         hyper_log(r->h, HYPER_WARN, "scheduler", "%s: %s", c->path, c->err.text);
         if (c->job != SIZE_MAX)
@@ -61,14 +61,14 @@ static void sched_call_post(struct hyper_run *r, size_t job, char *path_take, ch
 {
     struct sched_call *c = xcalloc(1, sizeof(*c));
 
-    *c = (struct sched_call){r, xstrdup(r->target), path_take, body_take, job, {0}, 0};
-    r->calls++;
+    *c = (struct sched_call){r, xstrdup(r->sched.target), path_take, body_take, job, {0}, 0};
+    r->sched.calls++;
     work_submit(r->loop, sched_call_work, sched_call_done, c);
 }
 
 void hyper_cancel_all(struct hyper_run *r)
 {
-    AUTO(json) struct json *o = hyper_one_text("queue", r->queue);
+    AUTO(json) struct json *o = hyper_one_text("queue", r->sched.queue);
 
     sched_call_post(r, SIZE_MAX, xstrdup("/v1/jobs/cancel"), json_text(o));
 }
@@ -89,16 +89,16 @@ static void look_for_signal(void *arg)
     struct hyper_run *r = arg;
     bool there = access(r->b->signal_file, F_OK) == 0;
 
-    if (there == r->suspended || !r->feed)
+    if (there == r->signal.suspended || !r->sched.feed)
         return;
-    r->suspended = there;
+    r->signal.suspended = there;
     if (there)
         hyper_log(r->h, HYPER_INFO, "scheduler", "suspend scheduling: %s", r->b->signal_file);
     else
         hyper_log(r->h, HYPER_INFO, "scheduler", "resume scheduling: %s is gone",
                   r->b->signal_file);
     sched_call_post(r, SIZE_MAX,
-                    xasprintf("/v1/queues/%s/%s", r->queue, there ? "pause" : "resume"),
+                    xasprintf("/v1/queues/%s/%s", r->sched.queue, there ? "pause" : "resume"),
                     xstrdup(""));
 }
 
@@ -109,7 +109,7 @@ static void on_dir_change(void *arg, int events, int error)
 
     (void)events;
     (void)error;
-    while (read(r->dir_fd, junk, sizeof(junk)) > 0)
+    while (read(r->signal.dir_fd, junk, sizeof(junk)) > 0)
         ;
     look_for_signal(r);
 }
@@ -123,14 +123,14 @@ static void watch_signal_file(struct hyper_run *r)
         return;
     char *slash = strrchr(dir, '/');
     slash[slash == dir] = 0;
-    r->look = timer_new(r->loop, look_for_signal, r);
-    timer_start(r->look, every, every);
-    r->dir_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-    if (r->dir_fd >= 0 &&
-        inotify_add_watch(r->dir_fd, dir, IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO) >=
-            0 &&
-        (r->dir_watch = watch_new(r->loop, r->dir_fd, on_dir_change, r)))
-        watch_start(r->dir_watch, WATCH_READ);
+    r->signal.timer = timer_new(r->loop, look_for_signal, r);
+    timer_start(r->signal.timer, every, every);
+    r->signal.dir_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (r->signal.dir_fd >= 0 &&
+        inotify_add_watch(r->signal.dir_fd, dir,
+                          IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO) >= 0 &&
+        (r->signal.watch = watch_new(r->loop, r->signal.dir_fd, on_dir_change, r)))
+        watch_start(r->signal.watch, WATCH_READ);
 }
 
 /* ---- preparing ---- */
@@ -173,14 +173,14 @@ static void name_queue(struct hyper_run *r)
 {
     uint8_t digest[32];
     struct sha256 h;
-    int n = snprintf(r->queue, sizeof(r->queue), "hyperctl-");
+    int n = snprintf(r->sched.queue, sizeof(r->sched.queue), "hyperctl-");
 
     sha256_init(&h);
     sha256_add(&h, r->l.dir, strlen(r->l.dir));
     sha256_end(&h, digest);
     for (size_t i = 0; i < 8; i++)
-        n += snprintf(r->queue + n, sizeof(r->queue) - (size_t)n, "%02x", digest[i]);
-    hyper_batch_tag(r->b, r->queue + n - 8);
+        n += snprintf(r->sched.queue + n, sizeof(r->sched.queue) - (size_t)n, "%02x", digest[i]);
+    hyper_batch_tag(r->b, r->sched.queue + n - 8);
 }
 
 /* The user's own daemon, when one runs.  Yours; NULL when there is none to be used. */
@@ -201,16 +201,16 @@ static int choose_home(struct hyper_run *r, struct err *e)
     char *own = hyper_layout_own(&r->l, "home");
     size_t n;
 
-    r->leftover = file_read_all(note, HOME_MAX, &was, &n, e) == 0 && was[0] == '/';
-    r->home = r->leftover ? TAKE(was) : daemon_home(r);
-    if (!r->home)
-        r->home = xstrdup(own);
-    r->embedded = !strcmp(r->home, own);
-    if (r->embedded && !r->leftover)
+    r->sched.leftover = file_read_all(note, HOME_MAX, &was, &n, e) == 0 && was[0] == '/';
+    r->sched.home = r->sched.leftover ? TAKE(was) : daemon_home(r);
+    if (!r->sched.home)
+        r->sched.home = xstrdup(own);
+    r->sched.embedded = !strcmp(r->sched.home, own);
+    if (r->sched.embedded && !r->sched.leftover)
         dir_remove_tree(own, NULL);
     free(own);
-    r->target = xasprintf("unix:%s/sock", r->home);
-    return file_write_atomic(note, r->home, strlen(r->home), 0600, e);
+    r->sched.target = xasprintf("unix:%s/sock", r->sched.home);
+    return file_write_atomic(note, r->sched.home, strlen(r->sched.home), 0600, e);
 }
 
 static int open_scheduler(struct hyper_run *r, struct err *e)
@@ -219,19 +219,19 @@ static int open_scheduler(struct hyper_run *r, struct err *e)
 
     if (choose_home(r, e) < 0)
         return -1;
-    c->opt.home = r->home;
-    c->target = xstrdup(r->target);
-    if (run_session_open(&r->session, c, r->embedded ? r->b->slots : 0, e) < 0)
+    c->opt.home = r->sched.home;
+    c->target = xstrdup(r->sched.target);
+    if (run_session_open(&r->sched.session, c, r->sched.embedded ? r->b->slots : 0, e) < 0)
         return err_wrap(e, "opening the scheduler");
-    r->session_open = true;
-    r->session.conf.transient = r->embedded;
-    r->session.conf.nodes = r->nodes = r->b->remote ? hyper_far_nodes(r->b) : NULL;
-    r->interrupts = watch_new(r->loop, r->session.interrupts[0], hyper_on_interrupt, r);
+    r->sched.open = true;
+    r->sched.session.conf.transient = r->sched.embedded;
+    r->sched.session.conf.nodes = r->sched.nodes = r->b->remote ? hyper_far_nodes(r->b) : NULL;
+    r->interrupts = watch_new(r->loop, r->sched.session.interrupts[0], hyper_on_interrupt, r);
     watch_start(r->interrupts, WATCH_READ);
-    if (!r->embedded)
+    if (!r->sched.embedded)
         hyper_log(r->h, HYPER_INFO, "scheduler",
-                  "the daemon that serves %s runs the jobs (berth ls --queue %s)", r->home,
-                  r->queue);
+                  "the daemon that serves %s runs the jobs (berth ls --queue %s)", r->sched.home,
+                  r->sched.queue);
     return 0;
 }
 
@@ -240,8 +240,8 @@ int hyper_start_jobs(struct hyper_run *r, struct err *e)
     name_queue(r); /* scripts speak of their machines */
     if (!prepare_jobs(r))
         return 0;
-    r->suspended = r->b->signal_file && access(r->b->signal_file, F_OK) == 0;
-    if (r->suspended)
+    r->signal.suspended = r->b->signal_file && access(r->b->signal_file, F_OK) == 0;
+    if (r->signal.suspended)
         hyper_log(r->h, HYPER_INFO, "scheduler", "suspend scheduling: %s", r->b->signal_file);
     if (open_scheduler(r, e) < 0)
         return -1;
@@ -249,32 +249,32 @@ int hyper_start_jobs(struct hyper_run *r, struct err *e)
                                       .loop = r->loop,
                                       .batch = r->b,
                                       .layout = &r->l,
-                                      .queue = r->queue,
+                                      .queue = r->sched.queue,
                                       .changed = r->changed,
                                       .pending = r->pending,
-                                      .tell_params = !r->embedded,
-                                      .lent = r->embedded ? NULL : r->nodes,
-                                      .leftover = r->leftover,
-                                      .suspended = r->suspended,
+                                      .tell_params = !r->sched.embedded,
+                                      .lent = r->sched.embedded ? NULL : r->sched.nodes,
+                                      .leftover = r->sched.leftover,
+                                      .suspended = r->signal.suspended,
                                       .say = hyper_on_say,
                                       .note = hyper_on_note,
                                       .over = hyper_on_feed_over,
                                       .arg = r};
-    r->feed = hyper_feed_start(&c, e);
+    r->sched.feed = hyper_feed_start(&c, e);
     watch_signal_file(r);
-    return r->feed ? 0 : -1;
+    return r->sched.feed ? 0 : -1;
 }
 
 void hyper_close_scheduler(struct hyper_run *r)
 {
-    if (!r->session_open)
+    if (!r->sched.open)
         return;
     watch_free(r->interrupts);
     r->h->c->unreachable = NULL;
-    embed_close(r->session.host);
+    embed_close(r->sched.session.host);
     for (int i = 0; i < 2; i++)
-        close(r->session.interrupts[i]);
-    json_free(r->nodes);
-    if (r->embedded && (!r->failed || r->clean))
-        dir_remove_tree(r->home, NULL);
+        close(r->sched.session.interrupts[i]);
+    json_free(r->sched.nodes);
+    if (r->sched.embedded && (!r->failed || r->sched.clean))
+        dir_remove_tree(r->sched.home, NULL);
 }

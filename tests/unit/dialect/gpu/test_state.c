@@ -22,14 +22,14 @@ TEST(states)
     struct gpu_job_facts f = facts(JOB_QUEUED);
 
     assert_string_equal(gpu_job_state(&f), "pending");
-    f.starts = 1;
-    f.last_ended = true;
-    f.last_why = RUN_END_EXITED;
-    f.last_exit = 0;
+    f.runs.starts = 1;
+    f.runs.ended = true;
+    f.runs.why = RUN_END_EXITED;
+    f.runs.exit_code = 0;
     assert_string_equal(gpu_job_state(&f), "preempted"); /* it made room */
-    f.last_exit = 3;
+    f.runs.exit_code = 3;
     assert_string_equal(gpu_job_state(&f), "pending"); /* it failed and is tried again */
-    f.last_why = RUN_END_SUPERVISOR_KILLED;
+    f.runs.why = RUN_END_SUPERVISOR_KILLED;
     assert_string_equal(gpu_job_state(&f), "preempted");
     f.state = JOB_STARTING;
     assert_string_equal(gpu_job_state(&f), "preempted");
@@ -108,9 +108,9 @@ TEST(rows)
     f.past = (struct core_training_past){.epochs = 5, .done = 2, .preemptions = 1};
     f.view.epochs = 5;
     f.view.epochs_done = 2;
-    f.ran_ms = 10000;
-    f.running_since_ms = 95000;
-    f.starts = 2;
+    f.runs.ran_ms = 10000;
+    f.runs.running_since_ms = 95000;
+    f.runs.starts = 2;
     assert_int_equal(
         json_parse(STR("{\"extra\":{\"batchSize\":8,\"isSingleGPU\":true}}"), "spec", &f.spec, &e),
         0);
