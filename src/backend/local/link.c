@@ -73,23 +73,23 @@ static int find_program(struct backend *b, struct err *e)
 
 static void retry_later(struct backend *b)
 {
-    b->link = LINK_DOWN;
-    timer_start(b->link_timer, b->backoff_ms, 0);
-    b->backoff_ms = MIN(MAX(b->backoff_ms * 2, BACKOFF_MIN_MS), BACKOFF_MAX_MS);
+    b->link.state = LINK_DOWN;
+    timer_start(b->link.timer, b->link.backoff_ms, 0);
+    b->link.backoff_ms = MIN(MAX(b->link.backoff_ms * 2, BACKOFF_MIN_MS), BACKOFF_MAX_MS);
 }
 
 static void link_drop(struct backend *b)
 {
-    watch_free(TAKE(b->sock_watch));
-    if (b->sock >= 0)
-        close(TAKE_FD(b->sock));
-    buf_reset(&b->in);
-    buf_reset(&b->out); /* what was not sent is sent anew to whoever comes next */
-    b->out_sent = 0;
-    if (loop_mono_ms(b->loop) - b->link_since_ms > STEADY_MS)
-        b->backoff_ms = 0;
-    else if (b->link == LINK_UP)
-        b->backoff_ms = MIN(b->backoff_ms, BACKOFF_UP_MS);
+    watch_free(TAKE(b->link.sock_watch));
+    if (b->link.sock >= 0)
+        close(TAKE_FD(b->link.sock));
+    buf_reset(&b->link.in);
+    buf_reset(&b->link.out); /* what was not sent is sent anew to whoever comes next */
+    b->link.out_sent = 0;
+    if (loop_mono_ms(b->loop) - b->link.since_ms > STEADY_MS)
+        b->link.backoff_ms = 0;
+    else if (b->link.state == LINK_UP)
+        b->link.backoff_ms = MIN(b->link.backoff_ms, BACKOFF_UP_MS);
     retry_later(b);
 }
 
@@ -97,16 +97,16 @@ static void link_drop(struct backend *b)
 
 static void starter_done(struct backend *b, int status)
 {
-    watch_free(TAKE(b->starter_watch));
-    if (b->starter_fd >= 0)
-        close(TAKE_FD(b->starter_fd));
-    b->starter_pid = 0;
+    watch_free(TAKE(b->link.starter_watch));
+    if (b->link.starter_fd >= 0)
+        close(TAKE_FD(b->link.starter_fd));
+    b->link.starter_pid = 0;
     if (status == 0) {
-        b->link = LINK_DOWN;
+        b->link.state = LINK_DOWN;
         link_try(b);
         return;
     }
-    if (b->noted_failures++ == 0)
+    if (b->link.noted_failures++ == 0)
         local_notice(b, "%s did not start (wait status %#x); see %s/shepherd/log", b->program,
                      (unsigned)status, b->home);
     retry_later(b);
@@ -117,7 +117,7 @@ static void on_starter(void *arg, int events UNUSED, int error UNUSED)
     struct backend *b = arg;
     int status = 0;
 
-    if (waitpid(b->starter_pid, &status, WNOHANG) != 0)
+    if (waitpid(b->link.starter_pid, &status, WNOHANG) != 0)
         starter_done(b, status);
 }
 
@@ -151,17 +151,18 @@ static void start_program(struct backend *b)
     int pid = spawn_program(b);
 
     if (pid < 0) {
-        if (b->noted_failures++ == 0)
+        if (b->link.noted_failures++ == 0)
             local_notice(b, "cannot start %s: %s", b->program, strerrordesc_np(errno));
         retry_later(b);
         return;
     }
-    b->link = LINK_STARTING;
-    b->starter_pid = pid;
-    b->starter_fd = (int)syscall(SYS_pidfd_open, pid, 0);
-    b->starter_watch = b->starter_fd < 0 ? NULL : watch_new(b->loop, b->starter_fd, on_starter, b);
-    if (b->starter_watch) {
-        watch_start(b->starter_watch, WATCH_READ);
+    b->link.state = LINK_STARTING;
+    b->link.starter_pid = pid;
+    b->link.starter_fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    b->link.starter_watch =
+        b->link.starter_fd < 0 ? NULL : watch_new(b->loop, b->link.starter_fd, on_starter, b);
+    if (b->link.starter_watch) {
+        watch_start(b->link.starter_watch, WATCH_READ);
         return;
     }
     int status = 0;
@@ -173,18 +174,19 @@ static void start_program(struct backend *b)
 
 void link_send(struct backend *b)
 {
-    while (b->sock >= 0 && b->out_sent < b->out.n) {
-        ssize_t n = send(b->sock, b->out.p + b->out_sent, b->out.n - b->out_sent, MSG_NOSIGNAL);
+    while (b->link.sock >= 0 && b->link.out_sent < b->link.out.n) {
+        ssize_t n = send(b->link.sock, b->link.out.p + b->link.out_sent,
+                         b->link.out.n - b->link.out_sent, MSG_NOSIGNAL);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EAGAIN)
-            watch_start(b->sock_watch, WATCH_READ | WATCH_WRITE);
+            watch_start(b->link.sock_watch, WATCH_READ | WATCH_WRITE);
         if (n < 0)
             return; /* when it is broken, the reading side will see that */
-        b->out_sent += (size_t)n;
+        b->link.out_sent += (size_t)n;
     }
-    buf_reset(&b->out);
-    b->out_sent = 0;
+    buf_reset(&b->link.out);
+    b->link.out_sent = 0;
 }
 
 static bool link_on_frame(struct backend *b, const struct proto_head *h, struct str body)
@@ -194,13 +196,13 @@ static bool link_on_frame(struct backend *b, const struct proto_head *h, struct 
     switch ((enum proto_type)h->type) {
     case PROTO_WELCOME:
         if (h->version != PROTO_VERSION) {
-            proto_put_op(&b->out, PROTO_RETIRE, &op);
+            proto_put_op(&b->link.out, PROTO_RETIRE, &op);
             link_send(b);
             return false;
         }
-        b->link = LINK_UP;
-        b->noted_failures = 0;
-        b->link_since_ms = loop_mono_ms(b->loop);
+        b->link.state = LINK_UP;
+        b->link.noted_failures = 0;
+        b->link.since_ms = loop_mono_ms(b->loop);
         local_ask_all(b);
         return true;
     case PROTO_NOTICE:
@@ -217,19 +219,19 @@ static bool link_read_frames(struct backend *b)
     struct str body;
 
     for (;;) {
-        char *to = buf_reserve(&b->in, READ_BYTES);
-        ssize_t n = to ? read(b->sock, to, READ_BYTES) : 0;
+        char *to = buf_reserve(&b->link.in, READ_BYTES);
+        ssize_t n = to ? read(b->link.sock, to, READ_BYTES) : 0;
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
             return n < 0 && errno == EAGAIN;
-        b->in.n += (size_t)n;
-        b->in.p[b->in.n] = 0;
+        b->link.in.n += (size_t)n;
+        b->link.in.p[b->link.in.n] = 0;
         int got;
-        while ((got = proto_next(buf_str(&b->in), &head, &body)) == 1) {
+        while ((got = proto_next(buf_str(&b->link.in), &head, &body)) == 1) {
             if (!link_on_frame(b, &head, body))
                 return false;
-            buf_consume(&b->in, head.n);
+            buf_consume(&b->link.in, head.n);
         }
         if (got < 0)
             return false;
@@ -245,7 +247,7 @@ static void on_socket(void *arg, int events, int error)
         return;
     }
     if (events & WATCH_WRITE) {
-        watch_start(b->sock_watch, WATCH_READ);
+        watch_start(b->link.sock_watch, WATCH_READ);
         link_send(b);
     }
 }
@@ -275,21 +277,21 @@ static void link_try(void *arg)
     struct backend *b = arg;
     struct proto_op op = {0};
 
-    if (b->link != LINK_DOWN)
+    if (b->link.state != LINK_DOWN)
         return;
-    b->sock = link_dial(b);
-    if (b->sock < 0) {
+    b->link.sock = link_dial(b);
+    if (b->link.sock < 0) {
         if (errno == ENOENT || errno == ECONNREFUSED)
             start_program(b);
         else
             retry_later(b);
         return;
     }
-    b->link = LINK_GREETING;
-    b->link_since_ms = loop_mono_ms(b->loop);
-    b->sock_watch = watch_new(b->loop, b->sock, on_socket, b);
-    watch_start(b->sock_watch, WATCH_READ);
-    proto_put_op(&b->out, PROTO_HELLO, &op);
+    b->link.state = LINK_GREETING;
+    b->link.since_ms = loop_mono_ms(b->loop);
+    b->link.sock_watch = watch_new(b->loop, b->link.sock, on_socket, b);
+    watch_start(b->link.sock_watch, WATCH_READ);
+    proto_put_op(&b->link.out, PROTO_HELLO, &op);
     link_send(b);
 }
 
@@ -297,8 +299,8 @@ int link_open(struct backend *b, struct err *e)
 {
     if (find_program(b, e) < 0)
         return -1;
-    b->link_timer = timer_new(b->loop, link_try, b);
-    timer_start(b->link_timer, 0, 0);
+    b->link.timer = timer_new(b->loop, link_try, b);
+    timer_start(b->link.timer, 0, 0);
     return 0;
 }
 
@@ -306,15 +308,15 @@ void link_close(struct backend *b)
 {
     struct proto_op op = {0};
 
-    if (b->transient && b->link == LINK_UP && proto_put_op(&b->out, PROTO_RETIRE, &op))
+    if (b->transient && b->link.state == LINK_UP && proto_put_op(&b->link.out, PROTO_RETIRE, &op))
         link_send(b);
-    watch_free(b->sock_watch);
-    watch_free(b->starter_watch);
-    timer_free(b->link_timer);
-    if (b->sock >= 0)
-        close(b->sock);
-    if (b->starter_fd >= 0)
-        close(b->starter_fd);
-    buf_done(&b->in);
-    buf_done(&b->out);
+    watch_free(b->link.sock_watch);
+    watch_free(b->link.starter_watch);
+    timer_free(b->link.timer);
+    if (b->link.sock >= 0)
+        close(b->link.sock);
+    if (b->link.starter_fd >= 0)
+        close(b->link.starter_fd);
+    buf_done(&b->link.in);
+    buf_done(&b->link.out);
 }

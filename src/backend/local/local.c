@@ -111,7 +111,7 @@ static void link_put_op(struct backend *b, enum proto_type type, const struct lo
                           .started_ms = r->started_ms,
                           .boot = r->boot};
 
-    proto_put_op(&b->out, type, &op);
+    proto_put_op(&b->link.out, type, &op);
 }
 
 /* Asks the shepherd to see to this run: again START, or ADOPT. */
@@ -121,7 +121,7 @@ static void local_run_request(struct backend *b, struct local_run *r)
     if (r->frame) {
         struct str frame = {r->frame, r->frame_n};
         proto_set_start_offset(frame, r->asked);
-        buf_add(&b->out, frame.p, frame.n);
+        buf_add(&b->link.out, frame.p, frame.n);
     } else {
         bool seen = r->state == LOCAL_RUNNING || r->pid > 0;
         link_put_op(b, PROTO_ADOPT, r, seen ? PROTO_SEEN_STARTED : PROTO_SEEN_NOTHING);
@@ -151,7 +151,7 @@ static void ask_about(struct backend *b, bool only_new)
     uint64_t id;
     void *val;
 
-    if (b->link != LINK_UP)
+    if (b->link.state != LINK_UP)
         return;
     while (map_u64_next(&b->runs, &it, &id, &val)) {
         struct local_run *r = val;
@@ -239,7 +239,7 @@ static void on_void(struct backend *b, struct local_run *r, uint64_t at)
 {
     if (r->asked == UINT64_MAX || at < r->asked || r->state != LOCAL_SENT)
         return; /* an old one: it does not answer our question */
-    if (r->frame && b->link == LINK_UP) {
+    if (r->frame && b->link.state == LINK_UP) {
         local_run_request(b, r);
         local_run_request_stop(b, r);
         link_send(b);
@@ -390,11 +390,11 @@ static int local_open(struct backend **out, const char *home, const struct json 
     b->ev = ev;
     b->owner = owner;
     b->home = xstrdup(home);
-    b->dir_fd = b->inotify_fd = b->sock = b->starter_fd = -1;
+    b->dir_fd = b->tail.inotify_fd = b->link.sock = b->link.starter_fd = -1;
     b->cpu_quota = json_bool(json_get(conf, "cpu_quota"));
     b->transient = json_bool(json_get(conf, "transient"));
-    buf_init(&b->in, 1 << 20);
-    buf_init(&b->out, OUT_MAX_BYTES);
+    buf_init(&b->link.in, 1 << 20);
+    buf_init(&b->link.out, OUT_MAX_BYTES);
     detect_node(&b->node, conf);
     if (open_dir(b, e) < 0 || open_gpus(b, conf, e) < 0 || tail_open(b, e) < 0 ||
         link_open(b, e) < 0) {
@@ -412,7 +412,7 @@ static const struct node *local_node(struct backend *b)
 
 static uint32_t local_journal(struct backend *b)
 {
-    return b->current;
+    return b->tail.current;
 }
 
 /* The START frame of a run; what only this host knows is added here. */
@@ -472,7 +472,7 @@ static int local_start(struct backend *b, const struct run_start *s, struct err 
     r->frame_n = tmp.frame_n;
     r->asked = UINT64_MAX;
     r->order = ++b->order;
-    if (b->link == LINK_UP) {
+    if (b->link.state == LINK_UP) {
         local_run_request(b, r);
         link_send(b);
     }
@@ -487,7 +487,7 @@ static void local_stop(struct backend *b, struct run_key key, int64_t grace_ms)
         return;
     r->stopping = true;
     r->grace_ms = grace_ms;
-    if (b->link == LINK_UP && r->asked != UINT64_MAX) {
+    if (b->link.state == LINK_UP && r->asked != UINT64_MAX) {
         link_put_op(b, PROTO_STOP, r, grace_ms);
         link_send(b);
     }
@@ -497,7 +497,7 @@ static void local_signal(struct backend *b, struct run_key key, int signo)
 {
     struct local_run *r = local_run_find(b, key);
 
-    if (!r || r->state != LOCAL_RUNNING || b->link != LINK_UP)
+    if (!r || r->state != LOCAL_RUNNING || b->link.state != LINK_UP)
         return;
     link_put_op(b, PROTO_SIGNAL, r, signo);
     link_send(b);

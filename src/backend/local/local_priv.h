@@ -43,6 +43,33 @@ struct generation {
 
 enum link_state { LINK_DOWN, LINK_STARTING, LINK_GREETING, LINK_UP };
 
+/* Reading the journals (tail.c). */
+struct local_tail {
+    VEC(struct generation *) generations; /* by number */
+    uint32_t current;
+    int inotify_fd;
+    struct watch *inotify_watch;
+    struct timer *pump_timer, *poll_timer, *gather_timer;
+    int64_t pumped_ms; /* when records were last read on a hint of inotify */
+    bool was_busy;     /* that reading came soon after the one before */
+    bool pumping;
+};
+
+/* The socket to the shepherd (link.c), and the process that starts the shepherd. */
+struct local_link {
+    enum link_state state;
+    int sock;
+    struct watch *sock_watch;
+    struct buf in, out;
+    size_t out_sent; /* bytes of `out` the socket took */
+    struct timer *timer;
+    int64_t since_ms, backoff_ms;
+    int starter_fd; /* pidfd of the starting shepherd, -1 = none */
+    int starter_pid;
+    struct watch *starter_watch;
+    uint32_t noted_failures;
+};
+
 struct backend {
     struct loop *loop;
     const struct backend_events *ev;
@@ -57,28 +84,9 @@ struct backend {
     struct map_u64 runs; /* by id */
     uint64_t order;
     struct map_u64 groups; /* uid → struct group_list */
-    /* tail.c */
-    VEC(struct generation *) generations; /* by number */
-    uint32_t current;
-    int inotify_fd;
-    struct watch *inotify_watch;
-    struct timer *pump_timer, *poll_timer, *gather_timer;
-    int64_t pumped_ms; /* when records were last read on a hint of inotify */
-    bool was_busy;     /* and that was soon after the time before */
-    bool pumping;
-    bool recalled; /* all runs from before were named: of the others nothing need be kept */
-    /* link.c */
-    enum link_state link;
-    int sock;
-    struct watch *sock_watch;
-    struct buf in, out;
-    size_t out_sent; /* bytes of `out` the socket took */
-    struct timer *link_timer;
-    int64_t link_since_ms, backoff_ms;
-    int starter_fd; /* pidfd of the starting shepherd, -1 = none */
-    int starter_pid;
-    struct watch *starter_watch;
-    uint32_t noted_failures;
+    struct local_tail tail;
+    struct local_link link;
+    bool recalled; /* core named all earlier runs: records of other runs need not be kept */
 };
 
 /* ---- local.c ---- */

@@ -24,16 +24,16 @@ enum { POLL_SLOW_MS = 1000, POLL_FAST_MS = 20, GATHER_MS = 4 };
 
 struct generation *tail_find(struct backend *b, uint32_t number)
 {
-    for (size_t i = 0; i < b->generations.n; i++)
-        if (b->generations.p[i]->number == number)
-            return b->generations.p[i];
+    for (size_t i = 0; i < b->tail.generations.n; i++)
+        if (b->tail.generations.p[i]->number == number)
+            return b->tail.generations.p[i];
     return NULL;
 }
 
 static void generation_free(struct backend *b, struct generation *g)
 {
     if (g->wd >= 0)
-        inotify_rm_watch(b->inotify_fd, g->wd);
+        inotify_rm_watch(b->tail.inotify_fd, g->wd);
     journal_reader_done(&g->reader);
     close(g->fd);
     free(g);
@@ -70,12 +70,12 @@ struct generation *tail_generation(struct backend *b, uint32_t number, struct er
     g->fd = fd;
     g->wd = -1;
     journal_reader_init(&g->reader, fd, 0);
-    if (b->inotify_fd >= 0) {
+    if (b->tail.inotify_fd >= 0) {
         snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-        g->wd = inotify_add_watch(b->inotify_fd, path, IN_MODIFY);
+        g->wd = inotify_add_watch(b->tail.inotify_fd, path, IN_MODIFY);
     }
     tail_reserve_fd(g);
-    vec_push(&b->generations, g);
+    vec_push(&b->tail.generations, g);
     return g;
 }
 
@@ -83,8 +83,8 @@ static void rotate(struct backend *b)
 {
     struct err e = {0};
 
-    if (tail_generation(b, b->current + 1, &e))
-        b->current++;
+    if (tail_generation(b, b->tail.current + 1, &e))
+        b->tail.current++;
     else
         local_notice(b, "%s; the full journal is used on", e.text);
 }
@@ -93,20 +93,20 @@ void tail_collect(struct backend *b)
 {
     char name[JOURNAL_FILE_MAX];
 
-    if (b->pumping || !b->recalled)
+    if (b->tail.pumping || !b->recalled)
         return; /* done at its end, or when we have been told */
-    for (size_t i = b->generations.n; i-- > 0;) {
-        struct generation *g = b->generations.p[i];
-        if (g->number >= b->current || g->unsettled > 0 || !g->checked)
+    for (size_t i = b->tail.generations.n; i-- > 0;) {
+        struct generation *g = b->tail.generations.p[i];
+        if (g->number >= b->tail.current || g->unsettled > 0 || !g->checked)
             continue;
         journal_file_name(g->number, name);
         unlinkat(b->dir_fd, name, 0);
         struct proto_op op = {.journal = g->number};
-        if (b->link == LINK_UP) {
-            proto_put_op(&b->out, PROTO_FORGET, &op);
+        if (b->link.state == LINK_UP) {
+            proto_put_op(&b->link.out, PROTO_FORGET, &op);
             link_send(b);
         }
-        vec_remove(&b->generations, i);
+        vec_remove(&b->tail.generations, i);
         generation_free(b, g);
     }
 }
@@ -135,7 +135,7 @@ static void check_tail(struct backend *b, struct generation *g)
                      "%s/shepherd/%s ended in %llu bytes that are no record; they are skipped, "
                      "since runs still report to it",
                      b->home, name, (unsigned long long)tail);
-        if (g->number == b->current)
+        if (g->number == b->tail.current)
             rotate(b);
     } else if (ftruncate(g->fd, (off_t)r->good_end) == 0) {
         local_notice(b,
@@ -165,15 +165,15 @@ static void pump_one(struct backend *b, struct generation *g)
 
 static void pump(struct backend *b, int wd)
 {
-    if (b->pumping)
+    if (b->tail.pumping)
         return;
-    b->pumping = true;
-    for (size_t i = 0; i < b->generations.n; i++)
-        if (wd < 0 || b->generations.p[i]->wd == wd)
-            pump_one(b, b->generations.p[i]);
-    if (tail_find(b, b->current)->reader.offset >= JOURNAL_ROTATE_BYTES)
+    b->tail.pumping = true;
+    for (size_t i = 0; i < b->tail.generations.n; i++)
+        if (wd < 0 || b->tail.generations.p[i]->wd == wd)
+            pump_one(b, b->tail.generations.p[i]);
+    if (tail_find(b, b->tail.current)->reader.offset >= JOURNAL_ROTATE_BYTES)
         rotate(b);
-    b->pumping = false;
+    b->tail.pumping = false;
 }
 
 static uint64_t size_of(int fd)
@@ -188,21 +188,21 @@ static void pump_all(void *arg)
 {
     struct backend *b = arg;
 
-    for (size_t i = 0; i < b->generations.n; i++)
-        if (!b->generations.p[i]->checked)
-            b->generations.p[i]->old_size = size_of(b->generations.p[i]->fd);
+    for (size_t i = 0; i < b->tail.generations.n; i++)
+        if (!b->tail.generations.p[i]->checked)
+            b->tail.generations.p[i]->old_size = size_of(b->tail.generations.p[i]->fd);
     pump(b, -1);
     local_ask_new(b);
-    for (size_t i = 0; b->recalled && i < b->generations.n; i++)
-        if (!b->generations.p[i]->checked)
-            check_tail(b, b->generations.p[i]);
+    for (size_t i = 0; b->recalled && i < b->tail.generations.n; i++)
+        if (!b->tail.generations.p[i]->checked)
+            check_tail(b, b->tail.generations.p[i]);
     tail_collect(b);
 }
 
 static void read_inotify(struct backend *b)
 {
     char text[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
-    ssize_t n = read(b->inotify_fd, text, sizeof(text));
+    ssize_t n = read(b->tail.inotify_fd, text, sizeof(text));
     int last = -1;
 
     for (ssize_t at = 0; at < n;) {
@@ -215,7 +215,7 @@ static void read_inotify(struct backend *b)
             pump(b, ev.wd);
         last = ev.wd;
     }
-    b->pumped_ms = loop_mono_ms(b->loop);
+    b->tail.pumped_ms = loop_mono_ms(b->loop);
     tail_collect(b);
 }
 
@@ -225,33 +225,34 @@ static void tail_on_inotify(void *arg, int events UNUSED, int error UNUSED)
 {
     struct backend *b = arg;
 
-    bool busy = loop_mono_ms(b->loop) - b->pumped_ms < GATHER_MS;
-    if (!busy || !b->was_busy) { /* start and end of a single short job are both read at once */
-        b->was_busy = busy;
+    bool busy = loop_mono_ms(b->loop) - b->tail.pumped_ms < GATHER_MS;
+    if (!busy ||
+        !b->tail.was_busy) { /* start and end of a single short job are both read at once */
+        b->tail.was_busy = busy;
         read_inotify(b);
         return;
     }
-    watch_stop(b->inotify_watch);
-    timer_start(b->gather_timer, GATHER_MS, 0);
+    watch_stop(b->tail.inotify_watch);
+    timer_start(b->tail.gather_timer, GATHER_MS, 0);
 }
 
 static void on_gathered(void *arg)
 {
     struct backend *b = arg;
 
-    watch_start(b->inotify_watch, WATCH_READ);
+    watch_start(b->tail.inotify_watch, WATCH_READ);
     read_inotify(b);
 }
 
 void tail_soon(struct backend *b)
 {
-    timer_start(b->pump_timer, 0, 0);
+    timer_start(b->tail.pump_timer, 0, 0);
 }
 
 void tail_rewind(struct backend *b)
 {
-    for (size_t i = 0; i < b->generations.n; i++) {
-        struct generation *g = b->generations.p[i];
+    for (size_t i = 0; i < b->tail.generations.n; i++) {
+        struct generation *g = b->tail.generations.p[i];
         journal_reader_done(&g->reader);
         journal_reader_init(&g->reader, g->fd, 0);
         g->checked = false;
@@ -275,7 +276,7 @@ static int find_files(struct backend *b, struct err *e)
             continue;
         if (!tail_generation(b, number, e))
             rc = -1;
-        b->current = MAX(b->current, number);
+        b->tail.current = MAX(b->tail.current, number);
     }
     closedir(d);
     return rc;
@@ -283,34 +284,34 @@ static int find_files(struct backend *b, struct err *e)
 
 int tail_open(struct backend *b, struct err *e)
 {
-    b->pump_timer = timer_new(b->loop, pump_all, b);
-    b->poll_timer = timer_new(b->loop, pump_all, b);
-    b->gather_timer = timer_new(b->loop, on_gathered, b);
-    b->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-    if (b->inotify_fd >= 0) {
-        b->inotify_watch = watch_new(b->loop, b->inotify_fd, tail_on_inotify, b);
-        watch_start(b->inotify_watch, WATCH_READ);
+    b->tail.pump_timer = timer_new(b->loop, pump_all, b);
+    b->tail.poll_timer = timer_new(b->loop, pump_all, b);
+    b->tail.gather_timer = timer_new(b->loop, on_gathered, b);
+    b->tail.inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (b->tail.inotify_fd >= 0) {
+        b->tail.inotify_watch = watch_new(b->loop, b->tail.inotify_fd, tail_on_inotify, b);
+        watch_start(b->tail.inotify_watch, WATCH_READ);
     }
     if (find_files(b, e) < 0)
         return -1;
-    b->current = MAX(b->current, 1u);
-    if (!tail_generation(b, b->current, e))
+    b->tail.current = MAX(b->tail.current, 1u);
+    if (!tail_generation(b, b->tail.current, e))
         return -1;
-    int64_t every = b->inotify_fd < 0 ? POLL_FAST_MS : POLL_SLOW_MS;
-    timer_start(b->poll_timer, every, every);
+    int64_t every = b->tail.inotify_fd < 0 ? POLL_FAST_MS : POLL_SLOW_MS;
+    timer_start(b->tail.poll_timer, every, every);
     tail_soon(b);
     return 0;
 }
 
 void tail_close(struct backend *b)
 {
-    watch_free(b->inotify_watch);
-    timer_free(b->pump_timer);
-    timer_free(b->poll_timer);
-    timer_free(b->gather_timer);
-    for (size_t i = 0; i < b->generations.n; i++)
-        generation_free(b, b->generations.p[i]);
-    vec_done(&b->generations);
-    if (b->inotify_fd >= 0)
-        close(b->inotify_fd);
+    watch_free(b->tail.inotify_watch);
+    timer_free(b->tail.pump_timer);
+    timer_free(b->tail.poll_timer);
+    timer_free(b->tail.gather_timer);
+    for (size_t i = 0; i < b->tail.generations.n; i++)
+        generation_free(b, b->tail.generations.p[i]);
+    vec_done(&b->tail.generations);
+    if (b->tail.inotify_fd >= 0)
+        close(b->tail.inotify_fd);
 }
