@@ -209,7 +209,7 @@ static void put_piece(struct upload *u, const struct entry *x, struct str bytes)
     struct wire_asset a = {
         .job = u->key.job, .run = u->key.run, .kind = x->kind, .mode = x->mode, .first = u->first};
 
-    wire_put_asset(&u->b->out, &a, str_of(x->to), bytes);
+    wire_put_asset(&u->b->link.out, &a, str_of(x->to), bytes);
     u->first = false;
 }
 
@@ -261,9 +261,9 @@ void assets_more(struct backend *b)
         return;
     while (!u->e.code && u->at < u->entries.n) {
         const struct entry *x = &u->entries.p[u->at];
-        if (b->out.n - b->out_sent > OUT_HIGH)
+        if (b->link.out.n - b->link.out_sent > OUT_HIGH)
             connect_send(b);
-        if (b->out.n - b->out_sent > OUT_HIGH)
+        if (b->link.out.n - b->link.out_sent > OUT_HIGH)
             return; /* called again when the pipe took it */
         if (x->kind == WIRE_FILE) {
             upload_submit(u);
@@ -316,7 +316,7 @@ void assets_begin(struct backend *b, struct ssh_run *r)
     for (size_t i = 0; i < n; i++)
         u->assets[i] = xstrdup(r->assets[i]);
     b->upload = u;
-    wire_put_op_text(&b->out, WIRE_STAGE, &op, str_of(r->stage_dir));
+    wire_put_op_text(&b->link.out, WIRE_STAGE, &op, str_of(r->stage_dir));
     upload_submit(u);
 }
 

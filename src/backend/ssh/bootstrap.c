@@ -52,7 +52,7 @@ char *bootstrap_script(const struct backend *b)
     buf_init(&out, 1 << 20);
     for (const char *p = script; *p; p++) {
         if (*p == '%' && (p[1] == '1' || p[1] == '2'))
-            buf_adds(&out, *++p == '1' ? b->programs->hash : b->controller);
+            buf_adds(&out, *++p == '1' ? b->link.programs->hash : b->controller);
         else
             buf_addc(&out, *p);
     }
@@ -61,7 +61,7 @@ char *bootstrap_script(const struct backend *b)
 
 static void bootstrap_proceed(struct backend *b)
 {
-    buf_adds(&b->out, "go\n");
+    buf_adds(&b->link.out, "go\n");
     connect_send(b);
 }
 
@@ -81,32 +81,33 @@ static bool bootstrap_on_hello(struct backend *b, struct str rest)
         bootstrap_proceed(b);
         return true;
     }
-    b->state = SSH_UPLOADING;
-    b->uploaded = 0;
-    buf_addf(&b->out, "put %zu %zu %zu\n", b->programs->far_n, b->programs->shepherd_n,
-             b->programs->library_n);
+    b->link.state = SSH_UPLOADING;
+    b->link.uploaded = 0;
+    buf_addf(&b->link.out, "put %zu %zu %zu\n", b->link.programs->far_n,
+             b->link.programs->shepherd_n, b->link.programs->library_n);
     bootstrap_feed(b);
     return true;
 }
 
 static size_t left_to_send(const struct backend *b)
 {
-    return b->programs->far_n + b->programs->shepherd_n + b->programs->library_n - b->uploaded;
+    return b->link.programs->far_n + b->link.programs->shepherd_n + b->link.programs->library_n -
+           b->link.uploaded;
 }
 
 bool bootstrap_waits(const struct backend *b)
 {
-    return b->state == SSH_UPLOADING && left_to_send(b) > 0;
+    return b->link.state == SSH_UPLOADING && left_to_send(b) > 0;
 }
 
 void bootstrap_feed(struct backend *b)
 {
-    while (bootstrap_waits(b) && b->out.n - b->out_sent < FEED_BYTES) {
+    while (bootstrap_waits(b) && b->link.out.n - b->link.out_sent < FEED_BYTES) {
         size_t n = MIN(left_to_send(b), (size_t)FEED_BYTES);
-        if (!buf_add(&b->out, b->programs->bytes + b->uploaded, n))
+        if (!buf_add(&b->link.out, b->link.programs->bytes + b->link.uploaded, n))
             return;
-        b->uploaded += n;
-        b->heard_ms = loop_mono_ms(b->loop); /* as long as it moves, it is not given up */
+        b->link.uploaded += n;
+        b->link.heard_ms = loop_mono_ms(b->loop); /* as long as it moves, it is not given up */
     }
     connect_send(b);
 }
@@ -116,8 +117,8 @@ static bool on_runs(struct backend *b)
 {
     AUTO_FREE char *conf = json_text(b->conf.node);
 
-    b->state = SSH_GREETING;
-    wire_put_text(&b->out, WIRE_HELLO, str_of(conf));
+    b->link.state = SSH_GREETING;
+    wire_put_text(&b->link.out, WIRE_HELLO, str_of(conf));
     connect_send(b);
     return true;
 }
@@ -129,17 +130,17 @@ static bool on_line(struct backend *b, struct str line)
     if (!str_starts(line, ours))
         return true;
     struct str rest = {line.p + ours.n, line.n - ours.n}, tail, word = str_cut(rest, ' ', &tail);
-    if (str_eq_c(word, "HELLO") && b->state == SSH_DIALING)
+    if (str_eq_c(word, "HELLO") && b->link.state == SSH_DIALING)
         return bootstrap_on_hello(b, tail);
-    if (str_eq_c(word, "STORED") && b->state == SSH_UPLOADING) {
+    if (str_eq_c(word, "STORED") && b->link.state == SSH_UPLOADING) {
         bootstrap_proceed(b);
         return true;
     }
     if (str_eq_c(word, "RUNS"))
         return on_runs(b);
     if (str_eq_c(word, "FAILED")) {
-        buf_add(&b->said, line.p, line.n);
-        buf_addc(&b->said, '\n');
+        buf_add(&b->link.said, line.p, line.n);
+        buf_addc(&b->link.said, '\n');
         connect_drop(b, false, "%s", "");
         return false;
     }
@@ -148,8 +149,8 @@ static bool on_line(struct backend *b, struct str line)
 
 bool bootstrap_read(struct backend *b)
 {
-    while (b->state == SSH_DIALING || b->state == SSH_UPLOADING) {
-        struct str in = buf_str(&b->in);
+    while (b->link.state == SSH_DIALING || b->link.state == SSH_UPLOADING) {
+        struct str in = buf_str(&b->link.in);
         const char *nl = memchr(in.p, '\n', in.n);
         if (!nl && in.n > LINE_MAX_BYTES) {
             connect_drop(b, true, "%s",
@@ -162,7 +163,7 @@ bool bootstrap_read(struct backend *b)
         bool ok = on_line(b, line);
         if (!ok)
             return false;
-        buf_consume(&b->in, (size_t)(nl - in.p) + 1);
+        buf_consume(&b->link.in, (size_t)(nl - in.p) + 1);
     }
     return true;
 }

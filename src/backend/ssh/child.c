@@ -185,13 +185,13 @@ static int make_env(struct backend *b, struct words *own, char ***out, struct er
         words_add(own, "SSH_AUTH_SOCK=%s", b->conf.agent);
     if (b->conf.password || b->conf.passphrase) {
         AUTO_FREE char *far = child_find("BERTH_FAR", "berth-far");
-        b->child.secrets = make_secrets(&b->conf, e);
-        if (b->child.secrets < 0)
+        b->link.child.secrets = make_secrets(&b->conf, e);
+        if (b->link.child.secrets < 0)
             return -1;
         words_add(own, "SSH_ASKPASS=%s", far ? far : "");
         words_add(own, "SSH_ASKPASS_REQUIRE=force");
         words_add(own, "DISPLAY=none"); /* older versions ask nobody without one */
-        words_add(own, WIRE_ASKPASS "=/proc/%d/fd/%d", (int)getpid(), b->child.secrets);
+        words_add(own, WIRE_ASKPASS "=/proc/%d/fd/%d", (int)getpid(), b->link.child.secrets);
     }
     while (environ[n])
         n++;
@@ -241,7 +241,7 @@ static int start_with_pipes(struct backend *b, char **argv, char **envp, struct 
 {
     const char *said = getenv("BERTH_SSH"), *program = said && said[0] ? said : "ssh";
     int in[2] = {-1, -1}, out[2] = {-1, -1}, errs[2] = {-1, -1}, rc = -1;
-    struct ssh_child *c = &b->child;
+    struct ssh_child *c = &b->link.child;
 
     if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0 || pipe2(errs, O_CLOEXEC) < 0) {
         err_sys(e, "cannot make pipes for ssh");
@@ -292,13 +292,13 @@ int child_start(struct backend *b, const char *script, struct err *e)
 
 void child_kill(struct backend *b)
 {
-    if (b->child.pid > 0)
-        kill(b->child.pid, SIGKILL);
+    if (b->link.child.pid > 0)
+        kill(b->link.child.pid, SIGKILL);
 }
 
 void child_close(struct backend *b)
 {
-    struct ssh_child *c = &b->child;
+    struct ssh_child *c = &b->link.child;
     int fds[] = {c->in, c->out, c->errs, c->pidfd, c->secrets};
 
     watch_free(c->in_watch);

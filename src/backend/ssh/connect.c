@@ -41,27 +41,27 @@ static void connect_dial(void *arg);
 
 static void back_off(struct backend *b)
 {
-    if (b->trouble.lasting)
-        b->backoff_ms = BACKOFF_MAX_MS;
-    b->backoff_ms = MIN(MAX(b->backoff_ms, BACKOFF_MIN_MS), BACKOFF_MAX_MS);
-    timer_start(b->timer, b->backoff_ms, 0);
-    b->again_ms = loop_mono_ms(b->loop) + b->backoff_ms;
-    b->backoff_ms *= 2;
+    if (b->link.trouble.lasting)
+        b->link.backoff_ms = BACKOFF_MAX_MS;
+    b->link.backoff_ms = MIN(MAX(b->link.backoff_ms, BACKOFF_MIN_MS), BACKOFF_MAX_MS);
+    timer_start(b->link.timer, b->link.backoff_ms, 0);
+    b->link.again_ms = loop_mono_ms(b->loop) + b->link.backoff_ms;
+    b->link.backoff_ms *= 2;
 }
 
 static void gone(struct backend *b, int status)
 {
     struct trouble said;
 
-    trouble_of(&b->conf, buf_str(&b->said), status, &said);
-    if (!b->trouble.text[0] || said.lasting)
-        b->trouble = said;
+    trouble_of(&b->conf, buf_str(&b->link.said), status, &said);
+    if (!b->link.trouble.text[0] || said.lasting)
+        b->link.trouble = said;
     child_close(b);
-    buf_reset(&b->in);
-    buf_reset(&b->out);
-    buf_reset(&b->said);
-    b->out_sent = 0;
-    b->state = SSH_IDLE;
+    buf_reset(&b->link.in);
+    buf_reset(&b->link.out);
+    buf_reset(&b->link.said);
+    b->link.out_sent = 0;
+    b->link.state = SSH_IDLE;
     back_off(b);
     ssh_on_away(b);
 }
@@ -71,13 +71,13 @@ static void read_said(struct backend *b)
     char text[4096];
     ssize_t n;
 
-    while ((n = read(b->child.errs, text, sizeof(text))) > 0) {
-        if (b->said.n + (size_t)n > SAID_MAX) /* the latest words tell */
-            buf_consume(&b->said, MIN(b->said.n, (size_t)n));
-        buf_add(&b->said, text, (size_t)n);
+    while ((n = read(b->link.child.errs, text, sizeof(text))) > 0) {
+        if (b->link.said.n + (size_t)n > SAID_MAX) /* the latest words tell */
+            buf_consume(&b->link.said, MIN(b->link.said.n, (size_t)n));
+        buf_add(&b->link.said, text, (size_t)n);
     }
     if (n == 0)
-        watch_stop(b->child.errs_watch);
+        watch_stop(b->link.child.errs_watch);
 }
 
 static void on_ssh_exit(void *arg, int events UNUSED, int error UNUSED)
@@ -85,11 +85,11 @@ static void on_ssh_exit(void *arg, int events UNUSED, int error UNUSED)
     struct backend *b = arg;
     int status = 0;
 
-    if (waitpid(b->child.pid, &status, WNOHANG) == 0)
+    if (waitpid(b->link.child.pid, &status, WNOHANG) == 0)
         return;
-    b->child.pid = 0;
+    b->link.child.pid = 0;
     read_said(b);
-    if (b->state != SSH_LEAVING)
+    if (b->link.state != SSH_LEAVING)
         connect_drop(b, false, "%s", "");
     gone(b, status);
 }
@@ -98,24 +98,24 @@ void connect_drop(struct backend *b, bool lasting, const char *fmt, ...)
 {
     va_list ap;
 
-    if (b->state == SSH_LEAVING || b->state == SSH_IDLE)
+    if (b->link.state == SSH_LEAVING || b->link.state == SSH_IDLE)
         return;
-    b->trouble = (struct trouble){.lasting = lasting};
+    b->link.trouble = (struct trouble){.lasting = lasting};
     va_start(ap, fmt);
-    vsnprintf(b->trouble.text, sizeof(b->trouble.text), fmt, ap);
+    vsnprintf(b->link.trouble.text, sizeof(b->link.trouble.text), fmt, ap);
     va_end(ap);
-    if (b->state == SSH_UP && loop_mono_ms(b->loop) - b->up_since_ms > STEADY_MS)
-        b->backoff_ms = 0;
-    b->state = SSH_LEAVING;
+    if (b->link.state == SSH_UP && loop_mono_ms(b->loop) - b->link.up_since_ms > STEADY_MS)
+        b->link.backoff_ms = 0;
+    b->link.state = SSH_LEAVING;
     assets_abort(b);
     calls_done(&b->calls);
-    timer_stop(b->more_timer);
-    timer_stop(b->alive_timer);
-    watch_free(TAKE(b->child.in_watch));
-    if (b->child.in >= 0)
-        close(TAKE_FD(b->child.in));
-    watch_stop(b->child.out_watch);
-    timer_start(b->timer, LEAVE_MS, 0);
+    timer_stop(b->link.more_timer);
+    timer_stop(b->link.alive_timer);
+    watch_free(TAKE(b->link.child.in_watch));
+    if (b->link.child.in >= 0)
+        close(TAKE_FD(b->link.child.in));
+    watch_stop(b->link.child.out_watch);
+    timer_start(b->link.timer, LEAVE_MS, 0);
 }
 
 /* ---- speaking ---- */
@@ -125,41 +125,42 @@ static void on_writable(void *arg, int events UNUSED, int error UNUSED)
     struct backend *b = arg;
 
     connect_send(b);
-    if (b->state == SSH_UPLOADING)
+    if (b->link.state == SSH_UPLOADING)
         bootstrap_feed(b);
-    else if (b->state == SSH_UP)
+    else if (b->link.state == SSH_UP)
         assets_more(b);
 }
 
 void connect_send(struct backend *b)
 {
-    if (b->taking)
+    if (b->link.taking)
         return;
-    while (b->child.in >= 0 && b->out_sent < b->out.n) {
-        ssize_t n = write(b->child.in, b->out.p + b->out_sent, b->out.n - b->out_sent);
+    while (b->link.child.in >= 0 && b->link.out_sent < b->link.out.n) {
+        ssize_t n = write(b->link.child.in, b->link.out.p + b->link.out_sent,
+                          b->link.out.n - b->link.out_sent);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0) {
             if (errno == EAGAIN)
-                watch_start(b->child.in_watch, WATCH_WRITE);
+                watch_start(b->link.child.in_watch, WATCH_WRITE);
             return; /* broken: the exit of ssh will tell */
         }
-        b->out_sent += (size_t)n;
+        b->link.out_sent += (size_t)n;
     }
-    buf_reset(&b->out);
-    b->out_sent = 0;
-    if (!b->child.in_watch)
+    buf_reset(&b->link.out);
+    b->link.out_sent = 0;
+    if (!b->link.child.in_watch)
         return;
     /* Whoever waits for room is woken, even when the pipe never was full. */
-    if (bootstrap_waits(b) || (b->state == SSH_UP && assets_wait(b)))
-        watch_start(b->child.in_watch, WATCH_WRITE);
+    if (bootstrap_waits(b) || (b->link.state == SSH_UP && assets_wait(b)))
+        watch_start(b->link.child.in_watch, WATCH_WRITE);
     else
-        watch_stop(b->child.in_watch);
+        watch_stop(b->link.child.in_watch);
 }
 
 static bool take_some(struct backend *b)
 {
-    struct str rest = buf_str(&b->in);
+    struct str rest = buf_str(&b->link.in);
     struct wire_head head;
     struct str body;
     int got = 1, n = 0;
@@ -171,10 +172,10 @@ static bool take_some(struct backend *b)
         }
         rest.p += head.n;
         rest.n -= head.n;
-        if (b->state != SSH_UP && b->state != SSH_GREETING)
+        if (b->link.state != SSH_UP && b->link.state != SSH_GREETING)
             return false;
     }
-    buf_consume(&b->in, b->in.n - rest.n);
+    buf_consume(&b->link.in, b->link.in.n - rest.n);
     if (got < 0)
         connect_drop(b, true, "%s", "what comes from the far program makes no sense");
     return got == 1;
@@ -185,25 +186,25 @@ static void take_frames(void *arg)
 {
     struct backend *b = arg;
 
-    b->taking = true;
+    b->link.taking = true;
     bool more = take_some(b);
-    b->taking = false;
+    b->link.taking = false;
     connect_send(b);
-    if (b->state != SSH_UP && b->state != SSH_GREETING)
+    if (b->link.state != SSH_UP && b->link.state != SSH_GREETING)
         return;
     if (more) {
-        watch_stop(b->child.out_watch);
-        timer_start(b->more_timer, 0, 0);
+        watch_stop(b->link.child.out_watch);
+        timer_start(b->link.more_timer, 0, 0);
     } else {
-        watch_start(b->child.out_watch, WATCH_READ);
+        watch_start(b->link.child.out_watch, WATCH_READ);
     }
 }
 
 static void on_readable(void *arg, int events UNUSED, int error UNUSED)
 {
     struct backend *b = arg;
-    char *to = buf_reserve(&b->in, READ_BYTES);
-    ssize_t n = to ? read(b->child.out, to, READ_BYTES) : 0;
+    char *to = buf_reserve(&b->link.in, READ_BYTES);
+    ssize_t n = to ? read(b->link.child.out, to, READ_BYTES) : 0;
 
     if (n < 0 && (errno == EINTR || errno == EAGAIN))
         return;
@@ -211,12 +212,12 @@ static void on_readable(void *arg, int events UNUSED, int error UNUSED)
         connect_drop(b, false, "%s", "");
         return;
     }
-    b->heard_ms = loop_mono_ms(b->loop);
-    b->in.n += (size_t)n;
-    b->in.p[b->in.n] = 0;
+    b->link.heard_ms = loop_mono_ms(b->loop);
+    b->link.in.n += (size_t)n;
+    b->link.in.p[b->link.in.n] = 0;
     if (!bootstrap_read(b))
         return;
-    if (b->state == SSH_GREETING || b->state == SSH_UP)
+    if (b->link.state == SSH_GREETING || b->link.state == SSH_UP)
         take_frames(b);
 }
 
@@ -229,10 +230,10 @@ static void on_said(void *arg, int events UNUSED, int error UNUSED)
 static void on_alive(void *arg)
 {
     struct backend *b = arg;
-    int64_t silent = loop_mono_ms(b->loop) - b->heard_ms;
+    int64_t silent = loop_mono_ms(b->loop) - b->link.heard_ms;
     AUTO_FREE char *where = ssh_conf_where(&b->conf);
 
-    if (b->state != SSH_UP) {
+    if (b->link.state != SSH_UP) {
         if (silent > HANDSHAKE_MS + b->conf.connect_timeout_s * 1000) {
             connect_drop(b, false, "%.100s does not answer (time-out)", where);
             child_kill(b);
@@ -245,7 +246,7 @@ static void on_alive(void *arg)
         child_kill(b);
         return;
     }
-    wire_put_op(&b->out, WIRE_PING, &(struct wire_op){0});
+    wire_put_op(&b->link.out, WIRE_PING, &(struct wire_op){0});
     connect_send(b);
 }
 
@@ -253,7 +254,7 @@ static void on_alive(void *arg)
 
 static void watch_child(struct backend *b)
 {
-    struct ssh_child *c = &b->child;
+    struct ssh_child *c = &b->link.child;
 
     c->in_watch = watch_new(b->loop, c->in, on_writable, b);
     c->out_watch = watch_new(b->loop, c->out, on_readable, b);
@@ -266,9 +267,9 @@ static void watch_child(struct backend *b)
 
 static void not_possible(struct backend *b, const struct err *e)
 {
-    b->trouble = (struct trouble){.lasting = true};
-    snprintf(b->trouble.text, sizeof(b->trouble.text), "%.159s", e->text);
-    b->state = SSH_IDLE;
+    b->link.trouble = (struct trouble){.lasting = true};
+    snprintf(b->link.trouble.text, sizeof(b->link.trouble.text), "%.159s", e->text);
+    b->link.state = SSH_IDLE;
     back_off(b);
     ssh_on_away(b);
 }
@@ -276,40 +277,40 @@ static void not_possible(struct backend *b, const struct err *e)
 static void on_programs(void *arg)
 {
     struct backend *b = arg;
-    struct err e = b->programs->e;
+    struct err e = b->link.programs->e;
     AUTO_FREE char *script = e.code ? NULL : bootstrap_script(b);
 
-    if (b->state != SSH_PREPARING)
+    if (b->link.state != SSH_PREPARING)
         return;
     if (e.code || child_start(b, script, &e) < 0) {
         not_possible(b, &e);
         return;
     }
-    b->state = SSH_DIALING;
-    b->trouble = (struct trouble){0};
-    b->heard_ms = loop_mono_ms(b->loop);
+    b->link.state = SSH_DIALING;
+    b->link.trouble = (struct trouble){0};
+    b->link.heard_ms = loop_mono_ms(b->loop);
     watch_child(b);
-    timer_start(b->alive_timer, ALIVE_MS, ALIVE_MS);
+    timer_start(b->link.alive_timer, ALIVE_MS, ALIVE_MS);
 }
 
 static void connect_dial(void *arg)
 {
     struct backend *b = arg;
 
-    if (b->state == SSH_LEAVING) { /* it was asked to go and did not */
+    if (b->link.state == SSH_LEAVING) { /* it was asked to go and did not */
         child_kill(b);
         return;
     }
-    if (b->state != SSH_IDLE)
+    if (b->link.state != SSH_IDLE)
         return;
-    b->state = SSH_PREPARING;
+    b->link.state = SSH_PREPARING;
     programs_load(b, on_programs);
 }
 
 void connect_now(struct backend *b)
 {
-    if (b->state == SSH_IDLE && b->was_up && !b->trouble.lasting)
-        timer_start(b->timer, 0, 0);
+    if (b->link.state == SSH_IDLE && b->link.was_up && !b->link.trouble.lasting)
+        timer_start(b->link.timer, 0, 0);
 }
 
 /* ---- opening and closing ---- */
@@ -350,33 +351,33 @@ static void connect_send_calls(void *arg)
 
 int connect_open(struct backend *b, struct err *e)
 {
-    calls_init(&b->calls, b->loop, &b->out, connect_send_calls, b);
-    buf_init(&b->in, WIRE_FRAME_MAX + READ_BYTES + 1);
-    buf_init(&b->out, OUT_MAX_BYTES);
-    buf_init(&b->said, SAID_MAX + 1);
+    calls_init(&b->calls, b->loop, &b->link.out, connect_send_calls, b);
+    buf_init(&b->link.in, WIRE_FRAME_MAX + READ_BYTES + 1);
+    buf_init(&b->link.out, OUT_MAX_BYTES);
+    buf_init(&b->link.said, SAID_MAX + 1);
     if (read_controller(b, e) < 0)
         return -1;
-    b->timer = timer_new(b->loop, connect_dial, b);
-    b->alive_timer = timer_new(b->loop, on_alive, b);
-    b->more_timer = timer_new(b->loop, take_frames, b);
-    timer_start(b->timer, 0, 0);
+    b->link.timer = timer_new(b->loop, connect_dial, b);
+    b->link.alive_timer = timer_new(b->loop, on_alive, b);
+    b->link.more_timer = timer_new(b->loop, take_frames, b);
+    timer_start(b->link.timer, 0, 0);
     return 0;
 }
 
 /* What was said last, such as that outcomes are settled, should arrive. */
 static void connect_wait_for_end(struct backend *b)
 {
-    struct pollfd p = {.fd = b->child.pidfd, .events = POLLIN};
+    struct pollfd p = {.fd = b->link.child.pidfd, .events = POLLIN};
 
-    if (b->child.pid <= 0)
+    if (b->link.child.pid <= 0)
         return;
     connect_send(b);
-    watch_free(TAKE(b->child.in_watch));
-    if (b->child.in >= 0)
-        close(TAKE_FD(b->child.in));
-    if (b->state != SSH_UP || poll(&p, 1, CLOSE_MS) <= 0)
+    watch_free(TAKE(b->link.child.in_watch));
+    if (b->link.child.in >= 0)
+        close(TAKE_FD(b->link.child.in));
+    if (b->link.state != SSH_UP || poll(&p, 1, CLOSE_MS) <= 0)
         child_kill(b);
-    waitpid(b->child.pid, NULL, 0);
+    waitpid(b->link.child.pid, NULL, 0);
 }
 
 void connect_close(struct backend *b)
@@ -386,10 +387,10 @@ void connect_close(struct backend *b)
     calls_done(&b->calls);
     connect_wait_for_end(b);
     child_close(b);
-    timer_free(b->timer);
-    timer_free(b->alive_timer);
-    timer_free(b->more_timer);
-    buf_done(&b->in);
-    buf_done(&b->out);
-    buf_done(&b->said);
+    timer_free(b->link.timer);
+    timer_free(b->link.alive_timer);
+    timer_free(b->link.more_timer);
+    buf_done(&b->link.in);
+    buf_done(&b->link.out);
+    buf_done(&b->link.said);
 }

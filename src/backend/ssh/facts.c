@@ -20,11 +20,11 @@ static void fact_node(struct backend *b, struct str body)
     b->node.mcpu = w.mcpu;
     b->node.mem_bytes = w.mem_bytes;
     b->journal = MAX(w.journal, 1u);
-    b->state = SSH_UP;
-    b->was_up = true;
-    b->backoff_ms = 0;
-    b->up_since_ms = loop_mono_ms(b->loop);
-    b->trouble = (struct trouble){0};
+    b->link.state = SSH_UP;
+    b->link.was_up = true;
+    b->link.backoff_ms = 0;
+    b->link.up_since_ms = loop_mono_ms(b->loop);
+    b->link.trouble = (struct trouble){0};
 }
 
 /* The devices follow the node at once: then core hears of both. */
@@ -138,14 +138,14 @@ static void put_ack(struct backend *b, const struct ssh_run *r, unsigned stream,
                          .at_ms = again,
                          .offset = {r->copies[stream].have}};
 
-    wire_put_op(&b->out, WIRE_ACK, &op);
+    wire_put_op(&b->link.out, WIRE_ACK, &op);
 }
 
 void facts_rewind(void *backend)
 {
     struct backend *b = backend;
 
-    for (size_t i = 0; i < b->rewinds.n && b->state == SSH_UP; i++) {
+    for (size_t i = 0; i < b->rewinds.n && b->link.state == SSH_UP; i++) {
         struct ssh_run *r = ssh_find(b, b->rewinds.p[i]);
         for (unsigned s = 0; r && r->state <= SSH_RUNNING && s < WIRE_STREAMS; s++)
             put_ack(b, r, s, true);
@@ -239,12 +239,12 @@ static bool take_op(struct backend *b, enum wire_type type, struct str body)
 
 bool facts_take(struct backend *b, const struct wire_head *h, struct str body)
 {
-    if (b->state == SSH_GREETING && h->type != WIRE_WELCOME && h->type != WIRE_NOTICE)
+    if (b->link.state == SSH_GREETING && h->type != WIRE_WELCOME && h->type != WIRE_NOTICE)
         return false;
     switch ((enum wire_type)h->type) {
     case WIRE_WELCOME:
         fact_node(b, body);
-        return b->state == SSH_UP;
+        return b->link.state == SSH_UP;
     case WIRE_DEVICES:
         return fact_devices(b, body);
     case WIRE_ENDED:

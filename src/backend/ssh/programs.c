@@ -78,8 +78,8 @@ static void load_done(void *arg)
     loop_fn done = l->done;
 
     if (b) {
-        b->loading = NULL;
-        b->programs = l->p;
+        b->link.loading = NULL;
+        b->link.programs = l->p;
         if (!l->p->e.code && !shared)
             shared = l->p;
     } else {
@@ -103,7 +103,7 @@ void programs_load(struct backend *b, loop_fn done)
     if (!same)
         l->p->python_path = xstrdup(b->conf.python_path);
     l->p->refs++;
-    b->loading = l;
+    b->link.loading = l;
     if (same)
         loop_post(b->loop, load_done, l);
     else
@@ -112,8 +112,8 @@ void programs_load(struct backend *b, loop_fn done)
 
 void programs_drop(struct backend *b)
 {
-    if (b->loading)
-        b->loading->b = NULL;
-    b->loading = NULL;
-    programs_release(TAKE(b->programs));
+    if (b->link.loading)
+        b->link.loading->b = NULL;
+    b->link.loading = NULL;
+    programs_release(TAKE(b->link.programs));
 }

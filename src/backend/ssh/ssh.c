@@ -148,11 +148,12 @@ static void refuse_late(struct backend *b)
 {
     run_vec runs = {0};
     int64_t now = loop_mono_ms(b->loop);
-    char why[sizeof(b->trouble.text)];
+    char why[sizeof(b->link.trouble.text)];
 
-    if (b->state == SSH_UP)
+    if (b->link.state == SSH_UP)
         return;
-    snprintf(why, sizeof(why), "%s", b->trouble.text[0] ? b->trouble.text : b->node.trouble);
+    snprintf(why, sizeof(why), "%s",
+             b->link.trouble.text[0] ? b->link.trouble.text : b->node.trouble);
     runs = runs_sorted(b);
     for (size_t i = 0; i < runs.n; i++) {
         struct ssh_run *r = runs.p[i];
@@ -161,7 +162,7 @@ static void refuse_late(struct backend *b)
             continue;
         if (r->stopping)
             ssh_end_here(b, r->key, RUN_END_CANCELLED, "");
-        else if (b->state == SSH_IDLE && (late || b->trouble.lasting))
+        else if (b->link.state == SSH_IDLE && (late || b->link.trouble.lasting))
             ssh_refuse(b, r,
                        str_of(why)); /* not while an attempt is under way: it has its own time */
     }
@@ -177,14 +178,14 @@ static void on_refuse_timer(void *arg)
 
 void ssh_on_away(struct backend *b)
 {
-    bool away = b->state != SSH_UP;
+    bool away = b->link.state != SSH_UP;
     char was[sizeof(b->node.trouble)];
     bool was_away = b->node.away;
 
     memcpy(was, b->node.trouble, sizeof(was));
     b->node.away = away;
-    snprintf(b->node.trouble, sizeof(b->node.trouble), "%s", away ? b->trouble.text : "");
-    b->node.again_ms = away ? b->again_ms : 0;
+    snprintf(b->node.trouble, sizeof(b->node.trouble), "%s", away ? b->link.trouble.text : "");
+    b->node.again_ms = away ? b->link.again_ms : 0;
     if (b->ev->node && (away != was_away || strcmp(was, b->node.trouble) != 0))
         b->ev->node(b->owner, &b->node);
     if (away)
@@ -203,7 +204,7 @@ static void wire_put_run_op(struct backend *b, enum wire_type type, const struct
                          .pid = r->pid,
                          .pid_start = r->pid_start};
 
-    wire_put_op(&b->out, type, &op);
+    wire_put_op(&b->link.out, type, &op);
 }
 
 static void put_adopt(struct backend *b, struct ssh_run *r)
@@ -215,7 +216,7 @@ static void put_adopt(struct backend *b, struct ssh_run *r)
                          .pid_start = r->pid_start};
 
     copies_sizes(r, op.offset);
-    wire_put_op(&b->out, WIRE_ADOPT, &op);
+    wire_put_op(&b->link.out, WIRE_ADOPT, &op);
 }
 
 /* What was sent before is asked about, in its order.  It is adopted when all of it was named, so
@@ -224,7 +225,7 @@ static void put_adopts(struct backend *b, struct ssh_run *const *runs, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         put_adopt(b, runs[i]);
-    wire_put_op(&b->out, WIRE_ADOPTED, &(struct wire_op){0});
+    wire_put_op(&b->link.out, WIRE_ADOPTED, &(struct wire_op){0});
     for (size_t i = 0; i < n; i++)
         if (runs[i]->stopping)
             wire_put_run_op(b, WIRE_STOP, runs[i], runs[i]->grace_ms);
@@ -240,7 +241,7 @@ void ssh_put_signals(struct backend *b, struct ssh_run *r)
 
 void ssh_sent(struct backend *b, struct ssh_run *r)
 {
-    if (!r->frame || r->state > SSH_SENT || !buf_add(&b->out, r->frame, r->frame_n))
+    if (!r->frame || r->state > SSH_SENT || !buf_add(&b->link.out, r->frame, r->frame_n))
         return;
     r->state = SSH_SENT;
     if (r->stopping)
@@ -249,7 +250,7 @@ void ssh_sent(struct backend *b, struct ssh_run *r)
 
 void ssh_start_next(struct backend *b)
 {
-    while (b->state == SSH_UP && !b->upload && b->to_start.n > 0) {
+    while (b->link.state == SSH_UP && !b->upload && b->to_start.n > 0) {
         struct run_key key = b->to_start.p[0];
         vec_remove(&b->to_start, 0);
         struct ssh_run *r = ssh_find(b, key);
@@ -270,7 +271,7 @@ void ssh_on_up(struct backend *b)
 
     vec_clear(&b->to_start);
     for (size_t i = 0; i < b->unsettled.n; i++)
-        wire_put_op(&b->out, WIRE_SETTLED,
+        wire_put_op(&b->link.out, WIRE_SETTLED,
                     &(struct wire_op){.job = b->unsettled.p[i].job, .run = b->unsettled.p[i].run});
     vec_clear(&b->unsettled);
     for (size_t i = 0; i < runs.n; i++) {
@@ -295,7 +296,7 @@ static void ssh_close(struct backend *b)
 {
     if (!b)
         return;
-    if (b->timer)
+    if (b->link.timer)
         connect_close(b);
     run_vec runs = runs_sorted(b);
     for (size_t i = 0; i < runs.n; i++)
@@ -329,7 +330,7 @@ static int ssh_open(struct backend **out, const char *home, const struct json *c
     b->owner = owner;
     b->home = xstrdup(home);
     b->journal = 1;
-    b->child = (struct ssh_child){.in = -1, .out = -1, .errs = -1, .pidfd = -1, .secrets = -1};
+    b->link.child = (struct ssh_child){.in = -1, .out = -1, .errs = -1, .pidfd = -1, .secrets = -1};
     b->post_timer = timer_new(l, on_post, b);
     b->refuse_timer = timer_new(l, on_refuse_timer, b);
     b->rewind_timer = timer_new(l, facts_rewind, b);
@@ -434,7 +435,7 @@ static int ssh_start(struct backend *b, const struct run_start *s, struct err *e
     keep_assets(r, s);
     copies_reset(r);
     vec_push(&b->to_start, s->key);
-    if (b->state == SSH_UP)
+    if (b->link.state == SSH_UP)
         ssh_start_next(b);
     else
         connect_now(b);
@@ -452,7 +453,7 @@ static void ssh_stop(struct backend *b, struct run_key key, int64_t grace_ms)
     if (r->state == SSH_WAITING && !assets_on_the_way(b, key)) {
         vec_push(&b->cancelled, key);
         timer_start(b->post_timer, 0, 0);
-    } else if (r->state != SSH_WAITING && b->state == SSH_UP) {
+    } else if (r->state != SSH_WAITING && b->link.state == SSH_UP) {
         wire_put_run_op(b, WIRE_STOP, r, grace_ms);
         connect_send(b);
     }
@@ -465,7 +466,7 @@ static void ssh_signal(struct backend *b, struct run_key key, int signo)
     if (!r || r->state != SSH_RUNNING || signo <= 0 || signo >= 64)
         return;
     r->signals |= 1ull << signo;
-    if (b->state == SSH_UP) {
+    if (b->link.state == SSH_UP) {
         ssh_put_signals(b, r);
         connect_send(b);
     }
@@ -487,7 +488,7 @@ static void ssh_adopt(struct backend *b, const struct run_belief *runs, size_t n
         copies_set(r, runs[i].log_path, runs[i].err_path, runs[i].run_dir);
         vec_push(&sent, r);
     }
-    if (b->state == SSH_UP)
+    if (b->link.state == SSH_UP)
         put_adopts(b, sent.p, sent.n);
     vec_done(&sent);
     connect_send(b);
@@ -501,7 +502,7 @@ static void ssh_settled(struct backend *b, struct run_key key)
     if (!r || r->state < SSH_ENDED)
         return;
     ssh_run_free(b, r);
-    if (b->state != SSH_UP || !wire_put_op(&b->out, WIRE_SETTLED, &op))
+    if (b->link.state != SSH_UP || !wire_put_op(&b->link.out, WIRE_SETTLED, &op))
         vec_push(&b->unsettled, key);
     connect_send(b);
 }

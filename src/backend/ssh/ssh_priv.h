@@ -87,6 +87,25 @@ struct ssh_conf {
 };
 struct upload;
 struct loading;
+
+/* The connection to the node (connect.c): the ssh process, the bytes in both directions and the
+ * timers that open it again after it broke. */
+struct ssh_link {
+    enum ssh_state state;
+    struct ssh_child child;
+    struct far_programs *programs;
+    struct loading *loading;  /* on a worker */
+    struct buf in, out, said; /* said: on stderr */
+    size_t out_sent;
+    size_t uploaded; /* bytes of programs->bytes */
+    struct timer *timer, *alive_timer, *more_timer;
+    bool taking;      /* frames are being read: replies go out together afterwards */
+    int64_t again_ms; /* end of the back-off, monotonic */
+    int64_t backoff_ms, up_since_ms, heard_ms;
+    bool was_up; /* at least once */
+    struct trouble trouble;
+};
+
 struct backend {
     struct loop *loop;
     const struct backend_events *ev;
@@ -104,21 +123,8 @@ struct backend {
     VEC(char *) failed_why;
     struct timer *refuse_timer, *rewind_timer;
     VEC(struct run_key) rewinds; /* whose copies could not be written */
-    /* connect.c */
-    enum ssh_state state;
-    struct ssh_child child;
-    struct far_programs *programs;
-    struct loading *loading;  /* on a worker */
-    struct buf in, out, said; /* said: on stderr */
-    size_t out_sent;
-    size_t uploaded; /* bytes of programs->bytes */
-    struct timer *timer, *alive_timer, *more_timer;
-    bool taking;      /* frames: what is sent meanwhile goes out together */
-    int64_t again_ms; /* end of the back-off, monotonic */
-    int64_t backoff_ms, up_since_ms, heard_ms;
-    bool was_up;   /* at least once */
-    bool recalled; /* core has named the runs from before */
-    struct trouble trouble;
+    bool recalled;               /* core has named the runs from before */
+    struct ssh_link link;
     struct calls calls;
     struct upload *upload; /* assets under way; one run at a time */
     VEC(struct run_key) to_start;
