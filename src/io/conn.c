@@ -26,9 +26,9 @@ static void conn_on_closed(uv_handle_t *h)
         c->next->prev = c->prev;
     if (r && r->job)
         r->job->drop(TAKE(r->job));
-    if (r && (r->handed || r->pieces) && !r->replied) {
+    if (r && (r->reply.handed || r->pieces) && !r->reply.replied) {
         http_req_orphan(r);
-        if (r->gone)
+        if (r->hooks.gone)
             http_req_tell_gone(r);
     } else {
         http_req_free(r);
@@ -45,7 +45,7 @@ void http_conn_close(struct http_conn *c)
 {
     if (c->phase == CONN_CLOSED)
         return;
-    if (c->tls && !c->out)
+    if (c->tls && !c->out.first)
         tls_bye(c);
     if (c->phase == CONN_CLOSED)
         return; /* the farewell failed and closed it */
@@ -290,7 +290,7 @@ void http_conn_finish(struct http_conn *c)
     if (c->phase == CONN_STREAM)
         c->srv->stats.streams_open--;
     c->phase = CONN_DRAIN;
-    if (!c->out)
+    if (!c->out.first)
         reply_sent(c);
 }
 
@@ -302,10 +302,10 @@ void http_conn_drained(struct http_conn *c)
         reply_sent(c);
     else if (r && r->job && r->job->drained)
         r->job->drained(r->job);
-    else if (c->phase == CONN_STREAM && r->cut)
+    else if (c->phase == CONN_STREAM && r->reply.cut)
         http_conn_close(c);
-    else if (c->phase == CONN_STREAM && r->drain)
-        r->drain(r->drain_arg, r);
+    else if (c->phase == CONN_STREAM && r->hooks.drain)
+        r->hooks.drain(r->hooks.drain_arg, r);
 }
 
 static void on_shutdown(uv_shutdown_t *u UNUSED, int status UNUSED)
@@ -364,12 +364,12 @@ void http_conn_sweep(struct http_conn *c, int64_t now)
 
     if (c->phase == CONN_CLOSED)
         return;
-    if (c->out) {
+    if (c->out.first) {
         uint64_t taken = http_out_taken(c);
-        if (taken != c->taken) {
-            c->taken = taken;
-            c->taken_ms = now;
-        } else if (now - c->taken_ms >= lim->write_ms) {
+        if (taken != c->out.taken) {
+            c->out.taken = taken;
+            c->out.taken_ms = now;
+        } else if (now - c->out.taken_ms >= lim->write_ms) {
             http_conn_close(c);
             return;
         }

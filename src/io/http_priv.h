@@ -55,6 +55,22 @@ struct http_job {
     void (*drained)(struct http_job *j); /* all bytes handed over were sent; may be NULL */
 };
 
+/* Functions of the handler that hear about the request after it was handed over. */
+struct http_hooks {
+    void (*gone)(void *arg, struct http_req *r); /* the client left */
+    void *gone_arg;
+    void (*drain)(void *arg, struct http_req *r); /* all bytes of a stream were sent */
+    void *drain_arg;
+};
+
+/* How far the reply to a request has come. */
+struct http_reply_state {
+    bool handed;  /* the handler has the request */
+    bool replied; /* the handler has replied; it owes nothing more */
+    bool chunked; /* stream framing */
+    bool cut;     /* the server ended the stream; the handler is told through hooks.gone */
+};
+
 struct http_req {
     struct http_conn *c; /* NULL: the client left, the handler still owes its reply */
     struct http_server *srv;
@@ -66,21 +82,15 @@ struct http_req {
     struct arena arena;
     struct http_job *job;
     void *data;
-    void (*gone)(void *arg, struct http_req *r);
-    void *gone_arg;
-    void (*drain)(void *arg, struct http_req *r);
-    void *drain_arg;
+    struct http_hooks hooks;
     struct http_peer peer;
     size_t body_max;
     uint64_t body_seen; /* bytes of a body in pieces */
     uint32_t target_n, path, path_n, query, query_n;
     uint8_t method;
     bool http10, keep_alive, in_value, head_done;
-    bool pieces;  /* its body goes to the handler as it arrives */
-    bool handed;  /* the handler knows it */
-    bool replied; /* the handler has done its duty */
-    bool chunked; /* stream framing */
-    bool cut;     /* stream ended by us; the handler hears of it through gone */
+    bool pieces; /* its body goes to the handler as it arrives */
+    struct http_reply_state reply;
 };
 
 struct http_chunk {
@@ -89,13 +99,25 @@ struct http_chunk {
     size_t off, n, cap; /* p[off..n) is unsent */
 };
 
+/* The bytes a connection still has to send (out.c). */
+struct http_out {
+    struct http_chunk *first, *last;
+    size_t bytes;     /* in the chunks */
+    uint64_t total;   /* ever put into chunks */
+    uint64_t taken;   /* of these, taken by the kernel when the sweep last looked */
+    int64_t taken_ms; /* when `taken` last grew */
+};
+
+/* A socket of either kind as libuv knows it. */
+union http_handle {
+    uv_handle_t handle;
+    uv_stream_t stream;
+    uv_tcp_t tcp;
+    uv_pipe_t pipe;
+};
+
 struct http_conn {
-    union {
-        uv_handle_t handle;
-        uv_stream_t stream;
-        uv_tcp_t tcp;
-        uv_pipe_t pipe;
-    } io;
+    union http_handle io;
     uv_write_t write;
     uv_shutdown_t shutdown;
     llhttp_t parser;
@@ -105,13 +127,9 @@ struct http_conn {
     struct tls_conn *tls; /* NULL for plain */
     struct buf in;        /* sent ahead by the client; parsed up to in_off */
     size_t in_off;
-    struct http_chunk *out, *out_last;
-    size_t out_bytes;   /* in the chunks */
-    uint64_t out_total; /* ever put into chunks */
-    uint64_t taken;     /* of these, taken by the kernel when the sweep last looked */
-    int64_t taken_ms;   /* when `taken` last grew */
-    int64_t since_ms;   /* start of the phase; in CONN_BODY of the last byte */
-    size_t head_used;   /* raw bytes of the head so far */
+    struct http_out out;
+    int64_t since_ms; /* start of the phase; in CONN_BODY of the last byte */
+    size_t head_used; /* raw bytes of the head so far */
     struct http_peer peer;
     const char *why; /* set with refuse: the reason */
     int refuse;      /* status a parser callback asks for */
@@ -120,12 +138,7 @@ struct http_conn {
 };
 
 struct http_listener {
-    union {
-        uv_handle_t handle;
-        uv_stream_t stream;
-        uv_tcp_t tcp;
-        uv_pipe_t pipe;
-    } io;
+    union http_handle io;
     struct http_server *srv;
     struct http_listener *next;
     struct tls_ctx *tls;

@@ -13,13 +13,13 @@ static void start_write(struct http_conn *c);
 static void on_written(uv_write_t *w, int status)
 {
     struct http_conn *c = w->data;
-    struct http_chunk *k = c->out;
+    struct http_chunk *k = c->out.first;
 
     c->writing = false;
-    c->out = k->next;
-    if (!c->out)
-        c->out_last = NULL;
-    c->out_bytes -= k->n - k->off;
+    c->out.first = k->next;
+    if (!c->out.first)
+        c->out.last = NULL;
+    c->out.bytes -= k->n - k->off;
     if (status == 0)
         c->srv->stats.bytes_out += k->n - k->off;
     free(k->p);
@@ -28,7 +28,7 @@ static void on_written(uv_write_t *w, int status)
         return;
     if (status < 0)
         http_conn_close(c);
-    else if (c->out)
+    else if (c->out.first)
         start_write(c);
     else
         http_conn_drained(c);
@@ -36,7 +36,7 @@ static void on_written(uv_write_t *w, int status)
 
 static void start_write(struct http_conn *c)
 {
-    struct http_chunk *k = c->out;
+    struct http_chunk *k = c->out.first;
     uv_buf_t b = {.base = k->p + k->off, .len = k->n - k->off};
 
     c->write.data = c;
@@ -49,31 +49,31 @@ static void start_write(struct http_conn *c)
 
 static void chunk_queue(struct http_conn *c, struct http_chunk *k)
 {
-    if (!c->out) {
-        c->out = k;
-        c->taken = c->out_total;
-        c->taken_ms = loop_mono_ms(c->srv->loop);
+    if (!c->out.first) {
+        c->out.first = k;
+        c->out.taken = c->out.total;
+        c->out.taken_ms = loop_mono_ms(c->srv->loop);
     } else {
-        c->out_last->next = k;
+        c->out.last->next = k;
     }
-    c->out_last = k;
-    c->out_bytes += k->n - k->off;
-    c->out_total += k->n - k->off;
+    c->out.last = k;
+    c->out.bytes += k->n - k->off;
+    c->out.total += k->n - k->off;
 }
 
 static void queue_copy(struct http_conn *c, const char *p, size_t n)
 {
-    struct http_chunk *last = c->out_last;
+    struct http_chunk *last = c->out.last;
 
-    if (last && (last != c->out || !c->writing) && last->n + n <= GATHER_BYTES) {
+    if (last && (last != c->out.first || !c->writing) && last->n + n <= GATHER_BYTES) {
         if (last->cap < last->n + n) {
             last->cap = MIN(MAX(last->cap * 2, last->n + n), (size_t)GATHER_BYTES);
             last->p = xrealloc(last->p, last->cap, 1);
         }
         memcpy(last->p + last->n, p, n);
         last->n += n;
-        c->out_bytes += n;
-        c->out_total += n;
+        c->out.bytes += n;
+        c->out.total += n;
         return;
     }
     struct http_chunk *k = xcalloc(1, sizeof(*k));
@@ -95,7 +95,7 @@ void http_send_raw(struct http_conn *c, const uv_buf_t *bufs, unsigned n, char *
 {
     size_t sent = 0;
 
-    if (!c->out) {
+    if (!c->out.first) {
         int r = uv_try_write(&c->io.stream, bufs, n);
         if (r < 0 && r != UV_EAGAIN) {
             free(own);
@@ -116,7 +116,7 @@ void http_send_raw(struct http_conn *c, const uv_buf_t *bufs, unsigned n, char *
             queue_copy(c, bufs[i].base + skip, bufs[i].len - skip);
     }
     free(own);
-    if (c->out && !c->writing)
+    if (c->out.first && !c->writing)
         start_write(c);
 }
 
@@ -134,18 +134,18 @@ void http_send(struct http_conn *c, const uv_buf_t *bufs, unsigned n, char *own)
 
 uint64_t http_out_taken(const struct http_conn *c)
 {
-    size_t left = c->out_bytes;
+    size_t left = c->out.bytes;
 
     if (c->writing) /* libuv knows how much of the chunk under way is left */
-        left -= c->out->n - c->out->off - uv_stream_get_write_queue_size(&c->io.stream);
-    return c->out_total - left;
+        left -= c->out.first->n - c->out.first->off - uv_stream_get_write_queue_size(&c->io.stream);
+    return c->out.total - left;
 }
 
 void http_out_free(struct http_conn *c)
 {
-    while (c->out) {
-        struct http_chunk *k = c->out;
-        c->out = k->next;
+    while (c->out.first) {
+        struct http_chunk *k = c->out.first;
+        c->out.first = k->next;
         free(k->p);
         free(k);
     }

@@ -252,7 +252,7 @@ static void request_hand_over(struct http_conn *c)
     c->head_used = 0;
     c->phase = CONN_BUSY;
     c->since_ms = loop_mono_ms(s->loop);
-    r->handed = true;
+    r->reply.handed = true;
     http_conn_pause(c, false);
     s->stats.requests++;
     uint64_t t0 = uv_hrtime();

@@ -128,12 +128,12 @@ void http_reply_header(struct http_req *r, const char *name, const char *value)
 bool http_reply_claim(struct http_req *r)
 {
     if (!r->c) {
-        if (!r->replied)
+        if (!r->reply.replied)
             http_req_free(r);
         return false;
     }
-    ASSERT(r->handed && !r->replied);
-    r->replied = true;
+    ASSERT(r->reply.handed && !r->reply.replied);
+    r->reply.replied = true;
     return r->c->phase != CONN_CLOSED;
 }
 

@@ -103,7 +103,7 @@ static void file_piece_read(void *arg)
     if (last) {
         file_free(j);
         http_conn_finish(c);
-    } else if (c->phase != CONN_CLOSED && !c->out) {
+    } else if (c->phase != CONN_CLOSED && !c->out.first) {
         file_next_piece(j);
     }
 }

@@ -37,12 +37,13 @@ void http_req_reset(struct http_req *r)
     else
         arena_reset(&r->arena);
     r->job = NULL;
-    r->data = r->gone_arg = r->drain_arg = NULL;
-    r->gone = r->drain = NULL;
+    r->data = r->hooks.gone_arg = r->hooks.drain_arg = NULL;
+    r->hooks.gone = r->hooks.drain = NULL;
     r->body_seen = 0;
     r->target_n = r->path = r->path_n = r->query = r->query_n = 0;
     r->pieces = false;
-    r->in_value = r->head_done = r->handed = r->replied = r->chunked = r->cut = false;
+    r->in_value = r->head_done = r->reply.handed = r->reply.replied = r->reply.chunked =
+        r->reply.cut = false;
 }
 
 void http_req_free(struct http_req *r)
@@ -78,8 +79,8 @@ void http_req_orphan(struct http_req *r)
 
 void http_req_tell_gone(struct http_req *r)
 {
-    r->replied = true; /* whatever the callback does with it */
-    r->gone(r->gone_arg, r);
+    r->reply.replied = true; /* whatever the callback does with it */
+    r->hooks.gone(r->hooks.gone_arg, r);
     http_req_free(r);
 }
 
@@ -179,8 +180,8 @@ void *http_data(const struct http_req *r)
 
 void http_on_gone(struct http_req *r, void (*fn)(void *arg, struct http_req *r), void *arg)
 {
-    r->gone = fn;
-    r->gone_arg = arg;
+    r->hooks.gone = fn;
+    r->hooks.gone_arg = arg;
     if (!r->c)
         http_server_kick(r->srv); /* the client left while nobody listened */
 }
@@ -193,6 +194,6 @@ void http_body_pause(struct http_req *r, bool paused)
 
 void http_on_drain(struct http_req *r, void (*fn)(void *arg, struct http_req *r), void *arg)
 {
-    r->drain = fn;
-    r->drain_arg = arg;
+    r->hooks.drain = fn;
+    r->hooks.drain_arg = arg;
 }

@@ -58,7 +58,7 @@ static void tell_orphans(struct http_server *s)
     struct http_req *r = s->orphans;
 
     while (r) {
-        if (!r->gone) {
+        if (!r->hooks.gone) {
             r = r->next;
             continue;
         }

@@ -11,10 +11,10 @@ void http_stream_begin(struct http_req *r, int status, const char *content_type)
 {
     struct http_conn *c = r->c;
 
-    ASSERT(r->handed && !r->replied);
+    ASSERT(r->reply.handed && !r->reply.replied);
     if (!c || c->phase == CONN_CLOSED)
         return;
-    r->chunked = !r->http10 && r->method != HTTP_HEAD;
+    r->reply.chunked = !r->http10 && r->method != HTTP_HEAD;
     if (r->http10)
         r->keep_alive = false; /* the end of the body is the end of the connection */
     bool events = content_type && str_starts(str_of(content_type), STR("text/event-stream"));
@@ -36,7 +36,7 @@ void http_stream_begin(struct http_req *r, int status, const char *content_type)
 
 static bool open_for_writing(const struct http_req *r)
 {
-    return r->c && r->c->phase == CONN_STREAM && !r->cut;
+    return r->c && r->c->phase == CONN_STREAM && !r->reply.cut;
 }
 
 bool http_stream_write(struct http_req *r, struct str bytes)
@@ -47,12 +47,12 @@ bool http_stream_write(struct http_req *r, struct str bytes)
         return false;
     if (bytes.n == 0 || r->method == HTTP_HEAD)
         return true;
-    if (c->out_bytes >= c->srv->lim.stream_bytes) {
+    if (c->out.bytes >= c->srv->lim.stream_bytes) {
         http_conn_close(c);
         return false;
     }
     uv_buf_t body = {.base = (char *)bytes.p, .len = bytes.n};
-    if (!r->chunked) {
+    if (!r->reply.chunked) {
         http_send(c, &body, 1, NULL);
     } else {
         char size[20];
@@ -68,7 +68,7 @@ static void send_end(struct http_req *r)
 {
     uv_buf_t end = {.base = (char *)"0\r\n\r\n", .len = 5};
 
-    if (r->chunked)
+    if (r->reply.chunked)
         http_send(r->c, &end, 1, NULL);
 }
 
@@ -78,7 +78,7 @@ void http_stream_end(struct http_req *r)
 
     if (!http_reply_claim(r))
         return;
-    if (r->cut)
+    if (r->reply.cut)
         return; /* closes by itself once it is drained */
     send_end(r);
     http_conn_finish(c);
@@ -96,17 +96,17 @@ void http_stream_cut(struct http_req *r)
 {
     struct http_conn *c = r->c;
 
-    if (r->cut || c->phase != CONN_STREAM)
+    if (r->reply.cut || c->phase != CONN_STREAM)
         return;
     send_end(r);
-    r->cut = true;
-    if (!c->out)
+    r->reply.cut = true;
+    if (!c->out.first)
         http_conn_close(c);
 }
 
 size_t http_stream_backlog(const struct http_req *r)
 {
-    return r->c ? r->c->out_bytes : 0;
+    return r->c ? r->c->out.bytes : 0;
 }
 
 void sse_format(struct buf *b, uint64_t id, const char *kind, struct str data)
