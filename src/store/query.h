@@ -12,6 +12,11 @@
 void store_snapshot_begin(struct store *s);
 void store_snapshot_end(struct store *s);
 
+/* What the last run of a job used. */
+struct job_usage {
+    int64_t max_rss_bytes, cpu_ms;
+};
+
 struct job_view {
     uint64_t seq, batch;
     struct id id, batch_id; /* batch_id: all zero without a batch */
@@ -25,7 +30,7 @@ struct job_view {
     int32_t priority;
     uint32_t attempt;
     int64_t created_ms, started_ms, ended_ms; /* 0 = not yet */
-    int64_t max_rss_bytes, cpu_ms;            /* of the last run */
+    struct job_usage usage;
     struct resources need;
     bool cancel_requested;
 };

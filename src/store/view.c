@@ -87,8 +87,8 @@ int view_read(struct view_reader *r, uint64_t seq, struct job_view *out, struct 
         .name = column_str(st, 12),
         .params = column_str(st, 13),
         .reason = column_str(st, 14),
-        .max_rss_bytes = sqlite3_column_int64(st, 15),
-        .cpu_ms = sqlite3_column_int64(st, 16),
+        .usage.max_rss_bytes = sqlite3_column_int64(st, 15),
+        .usage.cpu_ms = sqlite3_column_int64(st, 16),
         .training = column_str(st, 17),
     };
     if (view_read_spec(r, column_u64(st, 2), out, e) < 0 || read_batch(r, out, e) < 0 ||

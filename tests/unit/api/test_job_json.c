@@ -46,8 +46,8 @@ static struct job_view full_view(void)
         .created_ms = 1731703582123,
         .started_ms = 1731703583000,
         .ended_ms = 1731703593500,
-        .max_rss_bytes = INT64_C(5) << 30,
-        .cpu_ms = 1234,
+        .usage.max_rss_bytes = INT64_C(5) << 30,
+        .usage.cpu_ms = 1234,
         .need = {.mcpu = 2500, .mem_bytes = INT64_C(4) << 30, .gpus = 1, .slots = 1},
         .cancel_requested = true,
     };

@@ -100,8 +100,8 @@ static void test_life_of_a_run(void **state)
     assert_int_equal(s.v.state, JOB_FAILED);
     assert_int_equal(s.v.exit_code, 3);
     assert_int_equal(s.v.ended_ms, f->now_ms + 5);
-    assert_int_equal(s.v.max_rss_bytes, 1 << 20);
-    assert_int_equal(s.v.cpu_ms, 4);
+    assert_int_equal(s.v.usage.max_rss_bytes, 1 << 20);
+    assert_int_equal(s.v.usage.cpu_ms, 4);
     assert_true(s.reason[0]);
     assert_non_null(
         strstr(events_of(f, job).text, "job.starting 1-1 {\"run\":1,\"node\":\"local\"}"));
