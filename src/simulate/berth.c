@@ -172,10 +172,10 @@ static void berth_note_forecast(struct berth *b, uint32_t job, int when)
     struct sim_outcome *o = &b->w->out->jobs[job];
     struct gpu_view v;
 
-    if (!gpus_view(b->gpus, berth_now_ms(b), job + 1, &v) || v.finish_hi_ms <= 0)
+    if (!gpus_view(b->gpus, berth_now_ms(b), job + 1, &v) || v.finish.hi <= 0)
         return;
-    o->said_lo_s[when] = (double)v.finish_lo_ms / 1000;
-    o->said_hi_s[when] = (double)v.finish_hi_ms / 1000;
+    o->said_lo_s[when] = (double)v.finish.lo / 1000;
+    o->said_hi_s[when] = (double)v.finish.hi / 1000;
 }
 
 static int berth_turn(void *self, struct err *e UNUSED)

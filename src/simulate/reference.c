@@ -39,7 +39,7 @@ static double time_left(const struct world *w, uint32_t job)
         double up = MAX(0, w->now_s - MAX(a->since_s, a->ready_s)) * a->rate;
         steps_left -= a->epoch_steps - a->epoch_left + up;
     }
-    if (a->measured)
+    if (a->first.known)
         return steps_left / world_rate(w, job, world_job(w, job)->gpus, NULL, 0);
     return a->guess_s * steps_left / world_job(w, job)->steps;
 }
@@ -209,8 +209,8 @@ static double expected_speed(const struct reference *r, uint32_t job, uint32_t o
     bool alone = r->known[rate_index(w, job, SIM_ALONE)];
     if (alone)
         base = world_rate(w, job, n, NULL, 0);
-    else if (a->measured)
-        base = a->first_rate / (a->first_paired ? PAIR_GUESS : 1);
+    else if (a->first.known)
+        base = a->first.rate / (a->first.paired ? PAIR_GUESS : 1);
     if (base > 0 && r->known[rate_index(w, job, world_job(w, other)->type)])
         return world_rate(w, job, n, &other, 1) / base;
     /* Written out: sums of such guesses tie, and their last bit decides as in the reference. */
@@ -296,10 +296,10 @@ static void reference_epoch(void *self, uint32_t job, double epoch_s UNUSED)
     if (r->w->conf->table)
         r->known[rate_index(r->w, job,
                             a->n_mates ? world_job(r->w, a->mates[0])->type : SIM_ALONE)] = true;
-    if (!a->measured) {
-        a->measured = true;
-        a->first_rate = a->rate;
-        a->first_paired = a->n_mates > 0;
+    if (!a->first.known) {
+        a->first.known = true;
+        a->first.rate = a->rate;
+        a->first.paired = a->n_mates > 0;
     }
     r->due |= (r->kind == SRTF || r->kind == LAS) && r->waiting.n && !a->stop;
 }

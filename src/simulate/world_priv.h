@@ -10,6 +10,13 @@
 
 enum { WORLD_MATES_MAX = GPU_SHARE_MAX - 1 };
 
+/* The first measured epoch of a job. */
+struct actor_measure {
+    bool known; /* an epoch was measured */
+    double rate;
+    bool paired; /* the job shared its devices then */
+};
+
 struct actor { /* a job in the world */
     /* what a scheduler may know */
     double guess_s; /* the estimate given at submission */
@@ -30,10 +37,8 @@ struct actor { /* a job in the world */
     uint32_t generation; /* of its epoch event: older ones are void */
     VEC(double) stops;   /* moments of the last hour at which it made room */
     /* the policy's */
-    double key;    /* its place among the waiting */
-    bool measured; /* an epoch of it was; the first at this rate */
-    double first_rate;
-    bool first_paired;
+    struct actor_measure first;
+    double key; /* place of the job among the waiting */
 };
 
 struct event {
