@@ -57,8 +57,8 @@ static void put_live(struct buf *b, const struct gpu_view *v)
     else
         jw_text(b, "wait", core_wait_name(v->wait));
     jw_int_or_null(b, "wait_for", (int64_t)v->wait_for, v->wait_for && !v->running);
-    put_span(b, "start", v->start_ms, v->start_lo_ms, v->start_hi_ms);
-    put_span(b, "finish", v->finish_ms, v->finish_lo_ms, v->finish_hi_ms);
+    put_span(b, "start", v->start.at, v->start.lo, v->start.hi);
+    put_span(b, "finish", v->finish.at, v->finish.lo, v->finish.hi);
     jw_end_object(b);
 }
 

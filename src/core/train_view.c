@@ -10,8 +10,8 @@
 
 static void view_to_wall(const struct core *c, struct gpu_view *v)
 {
-    int64_t *const times[] = {&v->start_ms,  &v->start_lo_ms,  &v->start_hi_ms,
-                              &v->finish_ms, &v->finish_lo_ms, &v->finish_hi_ms};
+    int64_t *const times[] = {&v->start.at,  &v->start.lo,  &v->start.hi,
+                              &v->finish.at, &v->finish.lo, &v->finish.hi};
 
     for (size_t i = 0; i < ARRAY_SIZE(times); i++)
         *times[i] = train_wall(c, *times[i]);
@@ -94,13 +94,13 @@ static void add_span(struct buf *b, const char *what, int64_t at, int64_t lo, in
 
 static void add_prediction(struct buf *b, const struct gpu_view *v, int64_t now)
 {
-    if (!v->running && v->start_ms) {
+    if (!v->running && v->start.at) {
         buf_adds(b, ". It ");
-        add_span(b, "starts about", v->start_ms, v->start_lo_ms, v->start_hi_ms, now);
+        add_span(b, "starts about", v->start.at, v->start.lo, v->start.hi, now);
     }
-    if (v->finish_ms) {
-        buf_adds(b, v->running || !v->start_ms ? ". It " : " and ");
-        add_span(b, "ends about", v->finish_ms, v->finish_lo_ms, v->finish_hi_ms, now);
+    if (v->finish.at) {
+        buf_adds(b, v->running || !v->start.at ? ". It " : " and ");
+        add_span(b, "ends about", v->finish.at, v->finish.lo, v->finish.hi, now);
     }
 }
 
@@ -250,7 +250,7 @@ bool train_explain(struct core *c, struct job *j, struct json *out)
     }
     add_prediction(&text, &v, core_wall(c));
     json_set_str(out, "text", text.p);
-    put_time_at(out, "predicted_start", v.start_ms);
-    put_time_at(out, "predicted_end", v.finish_ms);
+    put_time_at(out, "predicted_start", v.start.at);
+    put_time_at(out, "predicted_end", v.finish.at);
     return true;
 }

@@ -158,6 +158,11 @@ enum gpu_wait {
     GPU_WAIT_HOST,     /* may_start said no */
     GPU_WAIT_CLOSED    /* no node is open */
 };
+/* A predicted time in ms: the median and the bounds of an 80 % interval; 0 = not known. */
+struct gpu_span {
+    int64_t at, lo, hi;
+};
+
 struct gpu_view {
     bool running, stopping;
     uint32_t node;
@@ -172,9 +177,7 @@ struct gpu_view {
     int32_t attempts, preemptions;
     enum gpu_wait wait;
     uint64_t wait_for; /* the job reserved for, or first in the way; 0 = none */
-    /* Prediction: median and the bounds of an 80 % interval, ms; 0 = not known */
-    int64_t start_ms, start_lo_ms, start_hi_ms;
-    int64_t finish_ms, finish_lo_ms, finish_hi_ms;
+    struct gpu_span start, finish;
 };
 bool gpus_view(struct gpus *g, int64_t now, uint64_t job, struct gpu_view *out);
 struct gpu_stats {

@@ -12,10 +12,10 @@ static const int64_t REFUSED_MS = 1000, REFUSED_MAX_MS = 60 * 1000;
 
 void gpu_ask_stop(struct gpus *g, struct gjob *j, bool at_once)
 {
-    if (!j->holds || (j->stopping && !at_once) || j->stop_now)
+    if (!j->run.holds || (j->run.stopping && !at_once) || j->run.stop_now)
         return;
-    j->stopping = true;
-    j->stop_now |= at_once;
+    j->run.stopping = true;
+    j->run.stop_now |= at_once;
     g->stats.stops_asked++;
     if (g->hands.stop)
         g->hands.stop(g->hands.self, j->say.job, at_once);
@@ -23,7 +23,7 @@ void gpu_ask_stop(struct gpus *g, struct gjob *j, bool at_once)
 
 static void withdraw(struct gpus *g, struct gjob *j)
 {
-    j->stopping = false;
+    j->run.stopping = false;
     if (g->hands.unstop)
         g->hands.unstop(g->hands.self, j->say.job);
 }
@@ -46,11 +46,11 @@ static void relieve(struct gpus *g, struct gpu_device *d)
 
     for (int32_t i = 0; i < d->n_jobs; i++) {
         struct gjob *j = d->jobs[i];
-        if (j->stop_now)
+        if (j->run.stop_now)
             return; /* somebody is going already */
         if (j->say.preempt != GPU_PREEMPT_NEVER &&
-            (!youngest || j->start_ms > youngest->start_ms ||
-             (j->start_ms == youngest->start_ms && j->serial > youngest->serial)))
+            (!youngest || j->run.start_ms > youngest->run.start_ms ||
+             (j->run.start_ms == youngest->run.start_ms && j->serial > youngest->serial)))
             youngest = j;
     }
     if (youngest && d->n_jobs > 1)
@@ -127,17 +127,17 @@ static void take_columns(struct gpus *g, const struct gpu_problem *p)
         for (int32_t k = 0; k < g->columns.p[i].n_jobs; k++) {
             struct gjob *j = gpu_find(g, g->columns.p[i].jobs[k]);
             if (j)
-                j->want = (struct gpu_want){p->plan, (uint32_t)i};
+                j->plan.want = (struct gpu_want){p->plan, (uint32_t)i};
         }
 }
 
 /* Does the plan let this running job stay where it is? */
 static bool stays(const struct gpus *g, const struct gjob *j)
 {
-    if (j->want.plan != g->plan)
+    if (j->plan.want.plan != g->plan)
         return false;
-    const struct gpu_column *c = &g->columns.p[j->want.column];
-    return c->anchored && c->node == j->node && c->n == j->n && j->was_in;
+    const struct gpu_column *c = &g->columns.p[j->plan.want.column];
+    return c->anchored && c->node == j->run.node && c->n == j->run.n && j->plan.was_in;
 }
 
 static void take_stops(struct gpus *g, const struct gpu_problem *p, int64_t now)
@@ -149,8 +149,8 @@ static void take_stops(struct gpus *g, const struct gpu_problem *p, int64_t now)
         const struct cand *c = &p->cands.p[i];
         if (!j)
             continue;
-        urgent |= !j->holds && j->say.priority >= GPU_URGENT;
-        j->was_in = c->group != GPU_NOBODY && j->holds;
+        urgent |= !j->run.holds && j->say.priority >= GPU_URGENT;
+        j->plan.was_in = c->group != GPU_NOBODY && j->run.holds;
     }
     /* A column keeps the devices of one group; those who came from another start anew. */
     for (size_t i = 0; i < p->chosen.n; i++) {
@@ -158,17 +158,18 @@ static void take_stops(struct gpus *g, const struct gpu_problem *p, int64_t now)
         for (int32_t k = 0; k < x->n_jobs; k++) {
             struct gjob *j = gpu_find(g, p->cands.p[x->jobs[k]].job);
             if (j && p->cands.p[x->jobs[k]].group != x->group)
-                j->was_in = false;
+                j->plan.was_in = false;
         }
     }
     for (size_t i = 0; i < p->cands.n; i++) {
         struct gjob *j = gpu_find(g, p->cands.p[i].job);
-        if (!j || !j->holds || p->cands.p[i].group == GPU_NOBODY || j->delivered || j->stop_now)
+        if (!j || !j->run.holds || p->cands.p[i].group == GPU_NOBODY || j->run.delivered ||
+            j->run.stop_now)
             continue;
         if (stays(g, j)) {
-            if (j->stopping)
+            if (j->run.stopping)
                 withdraw(g, j);
-        } else if (!j->stopping && gpu_may_stop(g, j, now, urgent)) {
+        } else if (!j->run.stopping && gpu_may_stop(g, j, now, urgent)) {
             gpu_ask_stop(g, j, false);
         }
     }
@@ -192,14 +193,14 @@ static struct gjob *column_host(const struct gpus *g, const struct gpu_column *c
     *blocked = false;
     for (int32_t i = 0; i < c->n_jobs; i++) {
         struct gjob *j = gpu_find(g, c->jobs[i]);
-        if (!j || !j->holds)
+        if (!j || !j->run.holds)
             continue;
-        if (j->stopping || j->n != c->n || j->node != c->node) {
-            *blocked |= j->stopping;
+        if (j->run.stopping || j->run.n != c->n || j->run.node != c->node) {
+            *blocked |= j->run.stopping;
             continue;
         }
-        for (int32_t k = 0; k < j->n_with; k++)
-            if (!in_column(c, j->with[k]->say.job))
+        for (int32_t k = 0; k < j->run.n_with; k++)
+            if (!in_column(c, j->run.with[k]->say.job))
                 *blocked = true;
         if (*blocked)
             return NULL;
@@ -210,12 +211,12 @@ static struct gjob *column_host(const struct gpus *g, const struct gpu_column *c
 
 static bool gjob_may_start(struct gpus *g, struct gjob *j, uint32_t node, int64_t now)
 {
-    if (j->refused_until > now)
+    if (j->plan.refused_until > now)
         return false;
     if (!g->hands.may_start || g->hands.may_start(g->hands.self, j->say.job, node))
         return true;
-    j->refused_until = now + MIN(REFUSED_MS << MIN(j->refusals, 6), REFUSED_MAX_MS);
-    j->refusals++;
+    j->plan.refused_until = now + MIN(REFUSED_MS << MIN(j->plan.refusals, 6), REFUSED_MAX_MS);
+    j->plan.refusals++;
     gpu_due(g); /* others may have the devices meanwhile */
     return false;
 }
@@ -224,7 +225,7 @@ static bool start_on(struct gpus *g, struct gjob *j, int64_t now, uint32_t node,
                      const struct gpu_set *devices)
 {
     if (!g->hands.start(g->hands.self, j->say.job, node, devices, j->mem_bytes)) {
-        j->refused_until = now + REFUSED_MS;
+        j->plan.refused_until = now + REFUSED_MS;
         gpu_due(g);
         return false;
     }
@@ -238,9 +239,9 @@ static bool compatible(const struct gpus *g, const struct gjob *j, const struct 
 {
     if (!g->hands.compatible)
         return true;
-    for (int32_t i = -1; i < host->n_with; i++) {
-        const struct gjob *o = i < 0 ? host : host->with[i];
-        if (!g->hands.compatible(g->hands.self, j->say.job, o->say.job, host->n))
+    for (int32_t i = -1; i < host->run.n_with; i++) {
+        const struct gjob *o = i < 0 ? host : host->run.with[i];
+        if (!g->hands.compatible(g->hands.self, j->say.job, o->say.job, host->run.n))
             return false;
     }
     return true;
@@ -252,13 +253,13 @@ static void start_column(struct gpus *g, const struct gpu_column *c, int64_t now
         struct gjob *j = gpu_find(g, c->jobs[i]);
         struct gpu_set devices;
         bool blocked;
-        if (!j || j->holds || !g->nodes.p[c->node].open)
+        if (!j || j->run.holds || !g->nodes.p[c->node].open)
             continue;
         struct gjob *host = column_host(g, c, &blocked);
         if (blocked)
             continue;
         if (host) {
-            devices = host->devices;
+            devices = host->run.devices;
             if (gpu_fits_with(g, j, host) && compatible(g, j, host) &&
                 gjob_may_start(g, j, c->node, now))
                 start_on(g, j, now, c->node, &devices);

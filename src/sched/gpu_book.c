@@ -32,18 +32,18 @@ struct gpus *gpus_new(const struct gpu_conf *conf, const struct gpu_hands *hands
     g->speeds = speeds_new();
     g->planned_ms = INT64_MIN / 2;
     g->tick_ms = -1;
-    g->said_var = 0.25;
-    g->said_weight = 2;
+    g->trust.said_var = 0.25;
+    g->trust.said_weight = 2;
     for (int i = 0; i < GPU_SPREADS; i++) {
-        g->spread[0][i] = (struct gpu_spread){{-0.75, 0.2, 1.1}, 0};
-        g->spread[1][i] = (struct gpu_spread){{-0.35, 0.1, 0.75}, 0};
+        g->trust.spread[0][i] = (struct gpu_spread){{-0.75, 0.2, 1.1}, 0};
+        g->trust.spread[1][i] = (struct gpu_spread){{-0.35, 0.1, 0.75}, 0};
     }
     return g;
 }
 
 static void job_free(struct gjob *j)
 {
-    vec_done(&j->own);
+    vec_done(&j->pace.own);
     free(j);
 }
 
@@ -190,7 +190,7 @@ int gpus_add(struct gpus *g, int64_t now, const struct gpu_job *say, struct err 
     j->family = speeds_family(g->speeds, say->family);
     j->serial = g->serial++;
     j->mem_bytes = say->mem_bytes;
-    j->waits_since_ms = MIN(say->submitted_ms, now);
+    j->progress.waits_since_ms = MIN(say->submitted_ms, now);
     j->at = g->jobs.n;
     vec_push(&g->jobs, j);
     map_u64_put(&g->by_id, say->job, j);
@@ -201,14 +201,14 @@ int gpus_add(struct gpus *g, int64_t now, const struct gpu_job *say, struct err 
 
 void gpu_begin_run(struct gjob *j, int64_t now)
 {
-    j->waited_ms += MAX(0, now - j->waits_since_ms);
-    j->start_ms = j->mark_ms = now;
-    j->epoch_ms = 0;
-    j->epochs_here = 0;
-    j->n_seg = 0;
-    j->frac = 0;
-    j->attempts++;
-    j->refusals = 0;
+    j->progress.waited_ms += MAX(0, now - j->progress.waits_since_ms);
+    j->run.start_ms = j->run.mark_ms = now;
+    j->run.epoch_ms = 0;
+    j->run.epochs_here = 0;
+    j->run.n_seg = 0;
+    j->progress.frac = 0;
+    j->history.attempts++;
+    j->plan.refusals = 0;
 }
 
 void gpus_adopt(struct gpus *g, int64_t now, uint64_t job, uint32_t node,
@@ -216,7 +216,7 @@ void gpus_adopt(struct gpus *g, int64_t now, uint64_t job, uint32_t node,
 {
     struct gjob *j = gpu_find(g, job);
 
-    if (!j || j->holds || node >= g->nodes.n || gpu_set_empty(devices))
+    if (!j || j->run.holds || node >= g->nodes.n || gpu_set_empty(devices))
         return;
     struct gpu_node *nd = &g->nodes.p[node];
     for (int32_t d = gpu_set_next(devices, 0); d >= 0;
@@ -227,11 +227,11 @@ void gpus_adopt(struct gpus *g, int64_t now, uint64_t job, uint32_t node,
             return;
     }
     gpu_begin_run(j, now);
-    if (j->attempts > 1)
-        j->attempts--; /* counted when it started */
+    if (j->history.attempts > 1)
+        j->history.attempts--; /* counted when it started */
     j->mem_bytes = MAX(j->mem_bytes, mem_bytes);
     gpu_hold(g, j, now, node, devices);
-    j->up = j->adopted = true;
+    j->run.up = j->run.adopted = true;
     gpu_due(g);
 }
 
@@ -239,58 +239,59 @@ void gpus_started(struct gpus *g, int64_t now, uint64_t job)
 {
     struct gjob *j = gpu_find(g, job);
 
-    if (!j || !j->holds || j->up)
+    if (!j || !j->run.holds || j->run.up)
         return;
-    j->up = true;
-    j->mark_ms = now;
+    j->run.up = true;
+    j->run.mark_ms = now;
 }
 
 void gpu_mark(struct gpus *g, struct gjob *j, int64_t now)
 {
-    double dt = (double)(now - j->mark_ms) / 1000;
+    double dt = (double)(now - j->run.mark_ms) / 1000;
 
-    if (!j->holds || !j->up || dt <= 0)
+    if (!j->run.holds || !j->run.up || dt <= 0)
         return;
     struct speed_key k = gpu_key(j);
     double rate = exp(gpu_log_rate(g, j, &k));
-    j->frac += dt * rate / gpu_work(j);
-    j->service_s += dt;
-    j->ref_s += dt * exp(log(rate) - j->base.log);
-    if (!j->n_seg || !speed_key_equal(&j->seg[j->n_seg - 1].key, &k)) {
-        if (j->n_seg == GPU_SEGMENTS) { /* the oldest two become one */
-            j->seg[1].seconds += j->seg[0].seconds;
-            memmove(&j->seg[0], &j->seg[1], sizeof(j->seg[0]) * (GPU_SEGMENTS - 1));
-            j->n_seg--;
+    j->progress.frac += dt * rate / gpu_work(j);
+    j->progress.service_s += dt;
+    j->progress.ref_s += dt * exp(log(rate) - j->pace.base.log);
+    if (!j->run.n_seg || !speed_key_equal(&j->run.seg[j->run.n_seg - 1].key, &k)) {
+        if (j->run.n_seg == GPU_SEGMENTS) { /* the oldest two become one */
+            j->run.seg[1].seconds += j->run.seg[0].seconds;
+            memmove(&j->run.seg[0], &j->run.seg[1], sizeof(j->run.seg[0]) * (GPU_SEGMENTS - 1));
+            j->run.n_seg--;
         }
-        j->seg[j->n_seg++] = (struct gpu_segment){.key = k};
+        j->run.seg[j->run.n_seg++] = (struct gpu_segment){.key = k};
     }
-    j->seg[j->n_seg - 1].seconds += dt;
-    j->mark_ms = now;
+    j->run.seg[j->run.n_seg - 1].seconds += dt;
+    j->run.mark_ms = now;
 }
 
 void gpus_epoch(struct gpus *g, int64_t now, uint64_t job, int32_t done, double epoch_s)
 {
     struct gjob *j = gpu_find(g, job);
 
-    if (!j || done <= j->done)
+    if (!j || done <= j->progress.done)
         return;
-    if (!j->holds) { /* told after a restart of the caller */
-        j->done = done;
+    if (!j->run.holds) { /* told after a restart of the caller */
+        j->progress.done = done;
         return;
     }
     gpu_mark(g, j, now);
-    if (done == j->done + 1 && j->say.epochs > 0 && !(j->adopted && !j->epochs_here && !epoch_s))
+    if (done == j->progress.done + 1 && j->say.epochs > 0 &&
+        !(j->run.adopted && !j->run.epochs_here && !epoch_s))
         gpu_learn_epoch(g, j, now, epoch_s);
-    j->done = done;
-    j->epochs_here++;
-    j->frac = 0;
-    j->n_seg = 0;
-    j->epoch_ms = now;
+    j->progress.done = done;
+    j->run.epochs_here++;
+    j->progress.frac = 0;
+    j->run.n_seg = 0;
+    j->run.epoch_ms = now;
     gpu_touch(g, j);
     double total = gpu_total_s(g, j);
-    if (fabs(log(total / MAX(1, j->last_total_s))) > 0.2)
+    if (fabs(log(total / MAX(1, j->pace.last_total_s))) > 0.2)
         gpu_due(g);
-    j->last_total_s = total;
+    j->pace.last_total_s = total;
 }
 
 void gpus_set_nodes(struct gpus *g, uint64_t job, uint64_t nodes)
@@ -315,15 +316,15 @@ void gpus_measured(struct gpus *g, int64_t now, uint64_t job, double step_s, int
     if (!j)
         return;
     if (step_s > 0)
-        j->step_s = step_s;
+        j->pace.step_s = step_s;
     if (mem_bytes <= 0)
         return;
     j->measured_bytes = MAX(j->measured_bytes, mem_bytes);
     int64_t want =
         round_up(MAX(j->measured_bytes + j->measured_bytes / 10, j->measured_bytes + 256 * MIB));
     /* It shrinks only when an epoch has shown all it does; it grows at once. */
-    if (want > j->mem_bytes ? j->mem_bytes > 0 || j->done > 0
-                            : j->done > 0 && want < j->mem_bytes) {
+    if (want > j->mem_bytes ? j->mem_bytes > 0 || j->progress.done > 0
+                            : j->progress.done > 0 && want < j->mem_bytes) {
         bool surprise = llabs(want - j->mem_bytes) > 128 * MIB;
         j->mem_bytes = want;
         gpu_touch(g, j);
@@ -338,14 +339,14 @@ void gpus_stop_delivered(struct gpus *g, int64_t now, uint64_t job)
     struct gjob *j = gpu_find(g, job);
 
     (void)now;
-    if (j && j->holds) /* after a restart it may not be known here that it was asked */
-        j->stopping = j->delivered = true;
+    if (j && j->run.holds) /* after a restart it may not be known here that it was asked */
+        j->run.stopping = j->run.delivered = true;
 }
 
 void gpus_ask_again(struct gpus *g)
 {
     for (size_t i = 0; i < g->jobs.n; i++)
-        g->jobs.p[i]->refused_until = g->jobs.p[i]->refusals = 0;
+        g->jobs.p[i]->plan.refused_until = g->jobs.p[i]->plan.refusals = 0;
     gpu_due(g);
 }
 
@@ -353,9 +354,9 @@ void gpus_stopped(struct gpus *g, int64_t now, uint64_t job, enum gpu_stop how)
 {
     struct gjob *j = gpu_find(g, job);
 
-    if (!j || !j->holds)
+    if (!j || !j->run.holds)
         return;
-    bool adopted = j->adopted;
+    bool adopted = j->run.adopted;
     gpu_mark(g, j, now);
     if (how == GPU_STOPPED_NO_MEMORY) {
         int64_t had = MAX(j->mem_bytes, j->measured_bytes);
@@ -368,13 +369,13 @@ void gpus_stopped(struct gpus *g, int64_t now, uint64_t job, enum gpu_stop how)
         }
     }
     if (how == GPU_STOPPED_UNDONE)
-        j->attempts--;
-    if (how == GPU_STOPPED_ASKED && !j->stop_now)
-        j->stopped_ms[j->n_stopped++ % GPU_STOPS_PER_HOUR] = now;
-    j->preemptions += how == GPU_STOPPED_ASKED || how == GPU_STOPPED_LOST;
+        j->history.attempts--;
+    if (how == GPU_STOPPED_ASKED && !j->run.stop_now)
+        j->history.stopped_ms[j->history.n_stopped++ % GPU_STOPS_PER_HOUR] = now;
+    j->history.preemptions += how == GPU_STOPPED_ASKED || how == GPU_STOPPED_LOST;
     gpu_release(g, j, now);
-    j->frac = 0;
-    j->waits_since_ms = now;
+    j->progress.frac = 0;
+    j->progress.waits_since_ms = now;
     gpu_touch(g, j);
     /* A stop we asked for was planned, unless that plan is from before a restart, or a later one
      * was made when it was leaving and nobody waited: no tick would come either. */
@@ -388,7 +389,7 @@ void gpus_remove(struct gpus *g, int64_t now, uint64_t job, bool finished)
 
     if (!j)
         return;
-    if (j->holds) {
+    if (j->run.holds) {
         gpu_mark(g, j, now);
         if (finished)
             gpu_predict_learn(g, j, now);

@@ -17,9 +17,9 @@ struct speed_key gpu_key(const struct gjob *j)
 {
     uint32_t with[SPEED_WITH_MAX];
 
-    for (int32_t i = 0; i < j->n_with; i++)
-        with[i] = j->with[i]->family;
-    return speed_key_make(j->n, with, j->n_with);
+    for (int32_t i = 0; i < j->run.n_with; i++)
+        with[i] = j->run.with[i]->family;
+    return speed_key_make(j->run.n, with, j->run.n_with);
 }
 
 double gpu_work(const struct gjob *j)
@@ -37,13 +37,13 @@ void gpu_base_update(const struct gpus *g, struct gjob *j)
 {
     struct speed_guess sum = {0, 0}, family;
     int32_t ref = j->say.ref;
-    uint64_t version = speeds_version(g->speeds, j->family) + j->own_version;
+    uint64_t version = speeds_version(g->speeds, j->family) + j->pace.own_version;
 
-    if (j->base_version == version)
+    if (j->pace.base_version == version)
         return;
-    j->base_version = version;
-    for (size_t i = 0; i < j->own.n; i++) {
-        const struct speed_point *p = &j->own.p[i];
+    j->pace.base_version = version;
+    for (size_t i = 0; i < j->pace.own.n; i++) {
+        const struct speed_point *p = &j->pace.own.p[i];
         struct speed_guess n = speeds_scale(g->speeds, j->family, p->key.n, ref);
         struct speed_guess c = speeds_company(g->speeds, j->family, &p->key);
         add_guess(&sum, p->log_rate - n.log - c.log, n.var + c.var + VAR_OWN / MAX(0.1, p->weight));
@@ -53,16 +53,16 @@ void gpu_base_update(const struct gpus *g, struct gjob *j)
     }
     double said = j->say.estimate_s > 0 ? j->say.estimate_s : g->conf.unknown_s;
     add_guess(&sum, log(MAX(1, j->say.epochs) * gpu_work(j) / said),
-              j->say.estimate_s > 0 ? g->said_var : VAR_UNKNOWN);
-    j->base = (struct speed_guess){sum.log / sum.var, 1 / sum.var};
+              j->say.estimate_s > 0 ? g->trust.said_var : VAR_UNKNOWN);
+    j->pace.base = (struct speed_guess){sum.log / sum.var, 1 / sum.var};
 }
 
 double gpu_log_rate(const struct gpus *g, struct gjob *j, const struct speed_key *k)
 {
-    const struct speed_point *own = speed_own_find(&j->own, k);
+    const struct speed_point *own = speed_own_find(&j->pace.own, k);
 
     gpu_base_update(g, j);
-    double model = j->base.log + speeds_scale(g->speeds, j->family, k->n, j->say.ref).log +
+    double model = j->pace.base.log + speeds_scale(g->speeds, j->family, k->n, j->say.ref).log +
                    speeds_company(g->speeds, j->family, k).log;
     if (!own)
         return model;
@@ -74,25 +74,25 @@ double gpu_speed(const struct gpus *g, struct gjob *j, const struct speed_key *k
 {
     double rate = gpu_log_rate(g, j, k);
 
-    return exp(rate - j->base.log);
+    return exp(rate - j->pace.base.log);
 }
 
 double gpu_epochs_left(const struct gpus *g, struct gjob *j, int64_t now)
 {
-    double frac = j->frac, left;
+    double frac = j->progress.frac, left;
 
-    if (j->holds && j->up && now > j->mark_ms) {
+    if (j->run.holds && j->run.up && now > j->run.mark_ms) {
         struct speed_key k = gpu_key(j);
-        frac += (double)(now - j->mark_ms) / 1000 * exp(gpu_log_rate(g, j, &k)) / gpu_work(j);
+        frac += (double)(now - j->run.mark_ms) / 1000 * exp(gpu_log_rate(g, j, &k)) / gpu_work(j);
     }
-    left = j->say.epochs - j->done - MIN(frac, 0.98);
+    left = j->say.epochs - j->progress.done - MIN(frac, 0.98);
     return MAX(left, 0.02);
 }
 
 double gpu_total_s(const struct gpus *g, struct gjob *j)
 {
     gpu_base_update(g, j);
-    return MAX(1, j->say.epochs) * gpu_work(j) / exp(j->base.log);
+    return MAX(1, j->say.epochs) * gpu_work(j) / exp(j->pace.base.log);
 }
 
 double gpu_left_s(const struct gpus *g, struct gjob *j, int64_t now)
@@ -102,10 +102,10 @@ double gpu_left_s(const struct gpus *g, struct gjob *j, int64_t now)
     if (j->say.epochs > 0)
         left = total / j->say.epochs * gpu_epochs_left(g, j, now);
     else {
-        double served = j->ref_s;
-        if (j->holds && j->up && now > j->mark_ms) {
+        double served = j->progress.ref_s;
+        if (j->run.holds && j->run.up && now > j->run.mark_ms) {
             struct speed_key k = gpu_key(j);
-            served += (double)(now - j->mark_ms) / 1000 * gpu_speed(g, j, &k);
+            served += (double)(now - j->run.mark_ms) / 1000 * gpu_speed(g, j, &k);
         }
         /* Beyond what was said the best guess is that it goes on for half as long again. */
         left = MAX(total - served, 0.5 * MAX(0, served - 0.8 * total));
@@ -115,12 +115,12 @@ double gpu_left_s(const struct gpus *g, struct gjob *j, int64_t now)
 
 double gpu_overrun(const struct gpus *g, struct gjob *j)
 {
-    return j->ref_s / MAX(1, gpu_total_s(g, j));
+    return j->progress.ref_s / MAX(1, gpu_total_s(g, j));
 }
 
 double gpu_waited_s(const struct gjob *j, int64_t now)
 {
-    int64_t ms = j->waited_ms + (j->holds ? 0 : now - j->waits_since_ms);
+    int64_t ms = j->progress.waited_ms + (j->run.holds ? 0 : now - j->progress.waits_since_ms);
 
     return (double)MAX(ms, 0) / 1000;
 }
@@ -152,26 +152,26 @@ double gpu_restart_s(const struct gpus *g, const struct gjob *j)
 
 static bool stopped_too_often(const struct gjob *j, int64_t now)
 {
-    if (j->n_stopped < GPU_STOPS_PER_HOUR)
+    if (j->history.n_stopped < GPU_STOPS_PER_HOUR)
         return false;
-    return now - j->stopped_ms[j->n_stopped % GPU_STOPS_PER_HOUR] < 3600 * 1000;
+    return now - j->history.stopped_ms[j->history.n_stopped % GPU_STOPS_PER_HOUR] < 3600 * 1000;
 }
 
 bool gpu_may_stop(const struct gpus *g, struct gjob *j, int64_t now, bool urgent)
 {
-    double ran = (double)(now - j->start_ms) / 1000;
+    double ran = (double)(now - j->run.start_ms) / 1000;
 
     if (j->say.preempt == GPU_PREEMPT_NEVER || stopped_too_often(j, now))
         return false;
-    if (j->say.epochs > 0 && j->done >= j->say.epochs - 1)
+    if (j->say.epochs > 0 && j->progress.done >= j->say.epochs - 1)
         return false;
     if (urgent)
         return true;
-    if (j->say.epochs > 0 && j->epochs_here + 1 < GPU_MIN_EPOCHS)
+    if (j->say.epochs > 0 && j->run.epochs_here + 1 < GPU_MIN_EPOCHS)
         return false; /* asked now it stops at the end of this one */
     if (j->say.epochs > 0) {
         struct speed_key k = gpu_key(j);
-        ran += gpu_work(j) / exp(gpu_log_rate(g, j, &k)) * (1 - MIN(1, j->frac));
+        ran += gpu_work(j) / exp(gpu_log_rate(g, j, &k)) * (1 - MIN(1, j->progress.frac));
     }
     return ran >= GPU_MIN_RESTARTS * gpu_restart_s(g, j);
 }

@@ -17,16 +17,16 @@ static void save_job(const struct gpus *g, const struct gjob *j, struct buf *out
     buf_addf(out,
              "{\"done\":%d,\"attempts\":%d,\"preemptions\":%d,\"waited_ms\":%ld,"
              "\"measured_bytes\":%ld,\"mem_bytes\":%ld,\"judged\":%d,\"service_s\":",
-             j->done, j->attempts, j->preemptions, j->waited_ms, j->measured_bytes, j->mem_bytes,
-             j->judged);
-    jw_double(out, NULL, j->service_s);
+             j->progress.done, j->history.attempts, j->history.preemptions, j->progress.waited_ms,
+             j->measured_bytes, j->mem_bytes, j->pace.judged);
+    jw_double(out, NULL, j->progress.service_s);
     buf_adds(out, ",\"ref_s\":");
-    jw_double(out, NULL, j->ref_s);
+    jw_double(out, NULL, j->progress.ref_s);
     buf_adds(out, ",\"epoch_s\":");
-    jw_double(out, NULL, j->epoch_s);
+    jw_double(out, NULL, j->pace.epoch_s);
     buf_adds(out, ",\"own\":[");
-    for (size_t i = 0; i < j->own.n; i++) {
-        const struct speed_point *p = &j->own.p[i];
+    for (size_t i = 0; i < j->pace.own.n; i++) {
+        const struct speed_point *p = &j->pace.own.p[i];
         buf_addf(out, "%s[%d,", i ? "," : "", p->key.n);
         jw_double(out, NULL, p->log_rate);
         buf_addc(out, ',');
@@ -62,10 +62,10 @@ static void load_own(struct gpus *g, struct gjob *j, const struct json *rows)
         for (size_t k = 0; k < n_with; k++)
             with[k] = speeds_family(g->speeds, json_str(json_at(r, 3 + k)));
         struct speed_key key = speed_key_make((int32_t)n, with, (int32_t)n_with);
-        if (!speed_own_find(&j->own, &key))
-            vec_push(&j->own, ((struct speed_point){key, rate, weight}));
+        if (!speed_own_find(&j->pace.own, &key))
+            vec_push(&j->pace.own, ((struct speed_point){key, rate, weight}));
     }
-    j->own_version++;
+    j->pace.own_version++;
 }
 
 void gpu_recall_job(struct gpus *g, struct gjob *j)
@@ -75,17 +75,17 @@ void gpu_recall_job(struct gpus *g, struct gjob *j)
 
     if (!text || json_parse(str_of(text), "job", &t, NULL) < 0)
         return;
-    j->done = (int32_t)real_of(t, "done");
-    j->attempts = (int32_t)real_of(t, "attempts");
-    j->preemptions = (int32_t)real_of(t, "preemptions");
-    j->waited_ms = (int64_t)real_of(t, "waited_ms");
+    j->progress.done = (int32_t)real_of(t, "done");
+    j->history.attempts = (int32_t)real_of(t, "attempts");
+    j->history.preemptions = (int32_t)real_of(t, "preemptions");
+    j->progress.waited_ms = (int64_t)real_of(t, "waited_ms");
     j->measured_bytes = (int64_t)real_of(t, "measured_bytes");
     if (j->measured_bytes || json_int(json_get(t, "mem_bytes")) > j->mem_bytes)
         j->mem_bytes = (int64_t)real_of(t, "mem_bytes");
-    j->judged = real_of(t, "judged") > 0;
-    j->service_s = real_of(t, "service_s");
-    j->ref_s = real_of(t, "ref_s");
-    j->epoch_s = real_of(t, "epoch_s");
+    j->pace.judged = real_of(t, "judged") > 0;
+    j->progress.service_s = real_of(t, "service_s");
+    j->progress.ref_s = real_of(t, "ref_s");
+    j->pace.epoch_s = real_of(t, "epoch_s");
     load_own(g, j, json_get(t, "own"));
     json_free(t);
 }
@@ -95,12 +95,12 @@ void gpu_recall_job(struct gpus *g, struct gjob *j)
 static void save_all(const struct gpus *g, struct buf *out)
 {
     buf_adds(out, "{\"said\":[");
-    jw_double(out, NULL, g->said_var);
+    jw_double(out, NULL, g->trust.said_var);
     buf_addc(out, ',');
-    jw_double(out, NULL, g->said_weight);
+    jw_double(out, NULL, g->trust.said_weight);
     buf_adds(out, "],\"spread\":[");
     for (int i = 0; i < 2 * GPU_SPREADS; i++) {
-        const struct gpu_spread *s = &g->spread[i / GPU_SPREADS][i % GPU_SPREADS];
+        const struct gpu_spread *s = &g->trust.spread[i / GPU_SPREADS][i % GPU_SPREADS];
         buf_addf(out, "%s[%ld", i ? "," : "", s->n);
         for (int k = 0; k < 3; k++) {
             buf_addc(out, ',');
@@ -117,8 +117,8 @@ static void load_all(struct gpus *g, const struct json *t)
     double var = json_len(said) == 2 ? json_real(json_at(said, 0)) : 0;
 
     if (isfinite(var) && var > 0) {
-        g->said_var = var;
-        g->said_weight = MAX(1, MIN(30, json_real(json_at(said, 1))));
+        g->trust.said_var = var;
+        g->trust.said_weight = MAX(1, MIN(30, json_real(json_at(said, 1))));
     }
     for (size_t i = 0; i < json_len(spread) && i < 2 * GPU_SPREADS; i++) {
         const struct json *r = json_at(spread, i);
@@ -126,7 +126,7 @@ static void load_all(struct gpus *g, const struct json *t)
         for (size_t k = 0; s.n >= 0 && k < 3; k++)
             s.q[k] = json_real(json_at(r, k + 1));
         if (s.n >= 0 && isfinite(s.q[0]) && s.q[0] <= s.q[1] && s.q[1] <= s.q[2] && s.q[2] < 20)
-            g->spread[i / GPU_SPREADS][i % GPU_SPREADS] = s;
+            g->trust.spread[i / GPU_SPREADS][i % GPU_SPREADS] = s;
     }
 }
 

@@ -50,18 +50,18 @@ bool gpu_pick(const struct gpus *g, uint32_t node, int32_t n, int64_t mem, struc
 
 bool gpu_memory_fits(const struct gpus *g, const struct gjob *j, const struct gjob *host)
 {
-    const struct gpu_node *nd = &g->nodes.p[host->node];
+    const struct gpu_node *nd = &g->nodes.p[host->run.node];
     int64_t sum = j->mem_bytes + host->mem_bytes;
 
     if (!j->mem_bytes || !host->mem_bytes)
         return false;
-    for (int32_t i = 0; i < host->n_with; i++) {
-        if (!host->with[i]->mem_bytes)
+    for (int32_t i = 0; i < host->run.n_with; i++) {
+        if (!host->run.with[i]->mem_bytes)
             return false;
-        sum += host->with[i]->mem_bytes;
+        sum += host->run.with[i]->mem_bytes;
     }
-    for (int32_t d = gpu_set_next(&host->devices, 0); d >= 0;
-         d = d + 1 < GPU_SET_MAX ? gpu_set_next(&host->devices, (uint32_t)d + 1) : -1) {
+    for (int32_t d = gpu_set_next(&host->run.devices, 0); d >= 0;
+         d = d + 1 < GPU_SET_MAX ? gpu_set_next(&host->run.devices, (uint32_t)d + 1) : -1) {
         const struct gpu_device *dev = &nd->dev.p[d];
         if (!dev->state.usable || !dev->state.mem_bytes || sum > gpu_room(g, dev))
             return false;
@@ -71,10 +71,10 @@ bool gpu_memory_fits(const struct gpus *g, const struct gjob *j, const struct gj
 
 bool gpu_fits_with(const struct gpus *g, const struct gjob *j, const struct gjob *host)
 {
-    if (!j->say.share || !host->say.share || host->n_with + 2 > g->conf.per_device)
+    if (!j->say.share || !host->say.share || host->run.n_with + 2 > g->conf.per_device)
         return false;
-    for (int32_t i = 0; i < host->n_with; i++)
-        if (!host->with[i]->say.share)
+    for (int32_t i = 0; i < host->run.n_with; i++)
+        if (!host->run.with[i]->say.share)
             return false;
     return gpu_memory_fits(g, j, host);
 }
@@ -93,7 +93,7 @@ void gpu_count_free(struct gpus *g, uint32_t node)
 /* Everybody on the devices of j gets or loses its company. */
 static void meet(struct gpus *g, struct gjob *j, int64_t now, bool comes)
 {
-    const struct gpu_device *d = &g->nodes.p[j->node].dev.p[gpu_set_next(&j->devices, 0)];
+    const struct gpu_device *d = &g->nodes.p[j->run.node].dev.p[gpu_set_next(&j->run.devices, 0)];
 
     for (int32_t i = 0; i < d->n_jobs; i++) {
         struct gjob *o = d->jobs[i];
@@ -101,29 +101,29 @@ static void meet(struct gpus *g, struct gjob *j, int64_t now, bool comes)
             continue;
         gpu_mark(g, o, now);
         if (comes) {
-            j->with[j->n_with++] = o;
-            o->with[o->n_with++] = j;
+            j->run.with[j->run.n_with++] = o;
+            o->run.with[o->run.n_with++] = j;
             continue;
         }
-        for (int32_t k = 0; k < o->n_with; k++)
-            if (o->with[k] == j) {
-                o->with[k] = o->with[--o->n_with];
+        for (int32_t k = 0; k < o->run.n_with; k++)
+            if (o->run.with[k] == j) {
+                o->run.with[k] = o->run.with[--o->run.n_with];
                 break;
             }
     }
     if (!comes)
-        j->n_with = 0;
+        j->run.n_with = 0;
 }
 
 void gpu_hold(struct gpus *g, struct gjob *j, int64_t now, uint32_t node, const struct gpu_set *s)
 {
     struct gpu_node *nd = &g->nodes.p[node];
 
-    j->node = node;
-    j->devices = *s;
-    j->n = gpu_set_count(s);
-    j->holds = true;
-    j->n_with = 0;
+    j->run.node = node;
+    j->run.devices = *s;
+    j->run.n = gpu_set_count(s);
+    j->run.holds = true;
+    j->run.n_with = 0;
     meet(g, j, now, true);
     for (int32_t d = gpu_set_next(s, 0); d >= 0;
          d = d + 1 < GPU_SET_MAX ? gpu_set_next(s, (uint32_t)d + 1) : -1) {
@@ -137,11 +137,11 @@ void gpu_hold(struct gpus *g, struct gjob *j, int64_t now, uint32_t node, const 
 
 void gpu_release(struct gpus *g, struct gjob *j, int64_t now)
 {
-    struct gpu_node *nd = &g->nodes.p[j->node];
+    struct gpu_node *nd = &g->nodes.p[j->run.node];
 
     meet(g, j, now, false);
-    for (int32_t d = gpu_set_next(&j->devices, 0); d >= 0;
-         d = d + 1 < GPU_SET_MAX ? gpu_set_next(&j->devices, (uint32_t)d + 1) : -1) {
+    for (int32_t d = gpu_set_next(&j->run.devices, 0); d >= 0;
+         d = d + 1 < GPU_SET_MAX ? gpu_set_next(&j->run.devices, (uint32_t)d + 1) : -1) {
         struct gpu_device *dev = &nd->dev.p[d];
         for (int32_t i = 0; i < dev->n_jobs; i++)
             if (dev->jobs[i] == j) {
@@ -150,9 +150,9 @@ void gpu_release(struct gpus *g, struct gjob *j, int64_t now)
             }
         nd->free += dev->state.usable && !dev->n_jobs;
     }
-    j->holds = j->up = j->stopping = j->delivered = j->stop_now = false;
-    j->n = 0;
-    j->devices = (struct gpu_set){0};
+    j->run.holds = j->run.up = j->run.stopping = j->run.delivered = j->run.stop_now = false;
+    j->run.n = 0;
+    j->run.devices = (struct gpu_set){0};
     g->n_running--;
 }
 

@@ -17,7 +17,7 @@ static struct gpu_spread *spread_of(struct gpus *g, int kind, double said_s)
 {
     int b = (int)(log2(MAX(said_s, 1) / 225)); /* 7.5 min, 15 min, 30 min … */
 
-    return &g->spread[kind][MAX(0, MIN(b, GPU_SPREADS - 1))];
+    return &g->trust.spread[kind][MAX(0, MIN(b, GPU_SPREADS - 1))];
 }
 
 static struct gpu_span span(struct gpus *g, int kind, int64_t now, double said_s)
@@ -41,7 +41,7 @@ static double running_left_s(struct gpus *g, struct gjob *j, int64_t now)
 static int dearest(const void *a, const void *b)
 {
     const struct gjob *x = *(struct gjob *const *)a, *y = *(struct gjob *const *)b;
-    double p = x->price / x->say.counts[0], q = y->price / y->say.counts[0];
+    double p = x->plan.price / x->say.counts[0], q = y->plan.price / y->say.counts[0];
 
     if (p != q)
         return p > q ? -1 : 1;
@@ -62,10 +62,10 @@ static void occupy(double *free_at, size_t n_dev, size_t n, double to)
 
 static void forecast_note(struct gjob *j, int kind, int64_t now, double said_s)
 {
-    if (j->said_s[kind] > 0)
+    if (j->forecast.said_s[kind] > 0)
         return;
-    j->said_s[kind] = said_s;
-    j->said_ms[kind] = now;
+    j->forecast.said_s[kind] = said_s;
+    j->forecast.said_ms[kind] = now;
 }
 
 static int by_time(const void *a, const void *b)
@@ -86,7 +86,7 @@ static size_t play_running(struct gpus *g, int64_t now, double *free_at)
             if (!d->state.usable)
                 continue;
             for (int32_t m = 0; m < d->n_jobs; m++)
-                at = MAX(at, d->jobs[m]->left_at);
+                at = MAX(at, d->jobs[m]->forecast.left_at);
             free_at[n++] = at;
         }
     (void)now;
@@ -107,9 +107,9 @@ static void play_waiting(struct gpus *g, struct gjob *j, int64_t now, double *fr
     start = free_at[need - 1];
     run = gpu_restart_s(g, j) + gpu_left_s(g, j, now) / MAX(gpu_speed(g, j, &k), 0.01);
     occupy(free_at, n, need, start + run);
-    j->finish = span(g, 0, now, start + run);
+    j->forecast.finish = span(g, 0, now, start + run);
     struct gpu_span s = span(g, 0, now, start + 1);
-    j->start = start <= 0 ? (struct gpu_span){now, now, MAX(now, s.hi)} : s;
+    j->forecast.start = start <= 0 ? (struct gpu_span){now, now, MAX(now, s.hi)} : s;
     forecast_note(j, 0, now, start + run);
 }
 
@@ -124,15 +124,15 @@ void gpu_predict(struct gpus *g, int64_t now)
     g->predicted_ms = now;
     for (size_t i = 0; i < g->jobs.n; i++) {
         struct gjob *j = g->jobs.p[i];
-        j->start = j->finish = (struct gpu_span){0};
-        if (!j->holds) {
+        j->forecast.start = j->forecast.finish = (struct gpu_span){0};
+        if (!j->run.holds) {
             vec_push(&waiting, j);
             continue;
         }
-        j->left_at = running_left_s(g, j, now);
-        j->finish = span(g, 1, now, j->left_at);
-        forecast_note(j, 1, now, j->left_at);
-        j->start = (struct gpu_span){j->start_ms, j->start_ms, j->start_ms};
+        j->forecast.left_at = running_left_s(g, j, now);
+        j->forecast.finish = span(g, 1, now, j->forecast.left_at);
+        forecast_note(j, 1, now, j->forecast.left_at);
+        j->forecast.start = (struct gpu_span){j->run.start_ms, j->run.start_ms, j->run.start_ms};
     }
     for (size_t i = 0; i < g->nodes.n; i++)
         n_dev += g->nodes.p[i].dev.n;
@@ -148,11 +148,11 @@ void gpu_predict(struct gpus *g, int64_t now)
 void gpu_predict_learn(struct gpus *g, struct gjob *j, int64_t now)
 {
     for (int kind = 0; kind < 2; kind++) {
-        if (j->said_s[kind] <= 0)
+        if (j->forecast.said_s[kind] <= 0)
             continue;
-        double took = (double)(now - j->said_ms[kind]) / 1000;
-        double x = log(MAX(took, 1) / j->said_s[kind]);
-        struct gpu_spread *s = spread_of(g, kind, j->said_s[kind]);
+        double took = (double)(now - j->forecast.said_ms[kind]) / 1000;
+        double x = log(MAX(took, 1) / j->forecast.said_s[kind]);
+        struct gpu_spread *s = spread_of(g, kind, j->forecast.said_s[kind]);
         double step = MAX(0.05, 0.6 / (1 + (double)s->n));
         s->n++;
         for (int i = 0; i < 3; i++)

@@ -45,57 +45,80 @@ struct gpu_want {
     uint64_t plan; /* number of that plan; others are out of date */
     uint32_t column;
 };
-struct gpu_span { /* a predicted time: median and the bounds of the interval, ms */
-    int64_t at, lo, hi;
-};
 
-struct gjob {
-    struct gpu_job say; /* .family is not kept */
-    uint32_t family;
-    size_t at;       /* index in gpus.jobs */
-    uint64_t serial; /* order of gpus_add */
-    /* progress */
+/* How far a job has come, up to gjob_run.mark_ms. */
+struct gjob_progress {
     int32_t done;     /* epochs */
-    double frac;      /* of the present one, at mark_ms */
-    double service_s; /* on devices, processes up, up to mark_ms */
+    double frac;      /* of the present epoch */
+    double service_s; /* on devices with its processes up */
     double ref_s;     /* the same in seconds alone on the reference count */
     int64_t waited_ms, waits_since_ms;
+};
+
+/* How fast a job runs: its own measurements and the guess made from them. */
+struct gjob_pace {
     struct speed_own own;
     struct speed_guess base; /* log rate alone on the reference count */
     uint64_t base_version, own_version;
-    bool judged; /* its estimate was compared with what was measured */
+    bool judged; /* the user's estimate was compared with the measured time */
     double last_total_s;
     double step_s, epoch_s;
-    int64_t measured_bytes, mem_bytes; /* mem_bytes: the reservation, 0 = whole devices */
-    /* the present run */
+};
+
+/* The present run of a job; `holds` says whether there is one. */
+struct gjob_run {
     bool holds, up, stopping, stop_now, delivered, adopted;
     uint32_t node;
-    int32_t n;
+    int32_t n; /* devices */
     struct gpu_set devices;
-    struct gjob *with[SPEED_WITH_MAX];
+    struct gjob *with[SPEED_WITH_MAX]; /* jobs on the same devices */
     int32_t n_with;
     int64_t start_ms, mark_ms, epoch_ms; /* epoch_ms: start of the present one, 0 = not known */
     int32_t epochs_here;                 /* ended in this run */
     struct gpu_segment seg[GPU_SEGMENTS];
     int32_t n_seg;
+};
+
+/* What the runs of a job so far have cost. */
+struct gjob_history {
     int32_t attempts, preemptions;
-    int64_t stopped_ms[GPU_STOPS_PER_HOUR]; /* when it last made room, a ring */
+    int64_t stopped_ms[GPU_STOPS_PER_HOUR]; /* the latest preemptions, a ring */
     uint32_t n_stopped;
-    /* planning */
+};
+
+/* What the planner noted about a job at the last plan. */
+struct gjob_plan {
     struct gpu_want want;
-    int32_t at_problem; /* its place in the question being frozen */
+    int32_t at_problem; /* index of the job in the problem being frozen */
     bool in_question;
-    int64_t refused_until; /* may_start said no */
+    int64_t refused_until; /* no start is tried before this time: may_start said no */
     int32_t refusals;
-    double price, left_s; /* at the last plan */
-    bool was_in;          /* it ran in the column it has now, when the question was frozen */
-    bool overfull;        /* its devices run out of memory: it has to go */
-    bool dirty;           /* its record has to be kept anew */
-    /* prediction */
+    double price, left_s;
+    bool was_in; /* when the problem was frozen, the job ran in the column it has now */
+};
+
+/* When a job is expected to start and end. */
+struct gjob_forecast {
     struct gpu_span start, finish;
-    double left_at;   /* seconds until it ends, if it runs on */
+    double left_at;   /* seconds until the job ends, if it keeps running */
     double said_s[2]; /* seconds to the end, as first predicted waiting and running */
     int64_t said_ms[2];
+};
+
+struct gjob {
+    struct gpu_job say; /* .family is not kept */
+    uint32_t family;
+    size_t at;                         /* index in gpus.jobs */
+    uint64_t serial;                   /* order of gpus_add */
+    int64_t measured_bytes, mem_bytes; /* mem_bytes: the reservation, 0 = whole devices */
+    bool overfull;                     /* its devices run out of memory: the job has to stop */
+    bool dirty;                        /* its record has to be saved again */
+    struct gjob_progress progress;
+    struct gjob_pace pace;
+    struct gjob_run run;
+    struct gjob_history history;
+    struct gjob_plan plan;
+    struct gjob_forecast forecast;
 };
 
 struct gpu_column { /* of the plan in force */
@@ -111,6 +134,12 @@ struct gpu_column { /* of the plan in force */
 struct gpu_spread {
     double q[3]; /* at 10, 50 and 90 % */
     int64_t n;   /* jobs seen */
+};
+
+/* How far predictions were off in the past. */
+struct gpu_trust {
+    double said_var, said_weight;             /* users' estimates: variance of log(actual / said) */
+    struct gpu_spread spread[2][GPU_SPREADS]; /* for waiting, running jobs; by length */
 };
 
 struct gpus {
@@ -135,9 +164,7 @@ struct gpus {
     VEC(struct gpu_column) columns;
     VEC(uint64_t) forgotten, changed; /* jobs whose record has to be kept anew */
     struct gpu_stats stats;
-    /* what estimates of people are worth: variance of log(actual / said) */
-    double said_var, said_weight;
-    struct gpu_spread spread[2][GPU_SPREADS]; /* for waiting, running jobs; by length */
+    struct gpu_trust trust;
     uint64_t prediction, predicted;
     int64_t predicted_ms;
 };

@@ -11,21 +11,21 @@
 
 static void freeze_group(struct gpus *g, struct gpu_problem *p, struct gjob *j, int64_t now)
 {
-    const struct gpu_node *nd = &g->nodes.p[j->node];
-    struct group q = {.n = j->n, .node = j->node, .open = nd->open, .room = INT64_MAX};
+    const struct gpu_node *nd = &g->nodes.p[j->run.node];
+    struct group q = {.n = j->run.n, .node = j->run.node, .open = nd->open, .room = INT64_MAX};
 
-    for (int32_t i = -1; i < j->n_with; i++) {
-        struct gjob *o = i < 0 ? j : j->with[i];
-        if (o->at_problem == GPU_NOBODY)
+    for (int32_t i = -1; i < j->run.n_with; i++) {
+        struct gjob *o = i < 0 ? j : j->run.with[i];
+        if (o->plan.at_problem == GPU_NOBODY)
             continue; /* it is on its way out */
-        struct cand *c = &p->cands.p[o->at_problem];
+        struct cand *c = &p->cands.p[o->plan.at_problem];
         c->group = (int32_t)p->groups.n;
         bool urgent = p->urgent && o->say.priority < GPU_URGENT;
-        c->fixed = !o->stopping && !gpu_may_stop(g, o, now, urgent);
-        q.jobs[q.n_jobs++] = o->at_problem;
+        c->fixed = !o->run.stopping && !gpu_may_stop(g, o, now, urgent);
+        q.jobs[q.n_jobs++] = o->plan.at_problem;
     }
-    for (int32_t d = gpu_set_next(&j->devices, 0); d >= 0;
-         d = d + 1 < GPU_SET_MAX ? gpu_set_next(&j->devices, (uint32_t)d + 1) : -1) {
+    for (int32_t d = gpu_set_next(&j->run.devices, 0); d >= 0;
+         d = d + 1 < GPU_SET_MAX ? gpu_set_next(&j->run.devices, (uint32_t)d + 1) : -1) {
         const struct gpu_device *dev = &nd->dev.p[d];
         int64_t room = dev->state.usable && dev->state.mem_bytes ? gpu_room(g, dev) : 0;
         q.room = MIN(q.room, MAX(room, 0));
@@ -43,7 +43,7 @@ static int ascending(const void *a, const void *b)
 static bool not_in_question(const struct gpu_device *d)
 {
     for (int32_t i = 0; i < d->n_jobs; i++)
-        if (!problem_leaving(d->jobs[i]) && d->jobs[i]->at_problem == GPU_NOBODY)
+        if (!problem_leaving(d->jobs[i]) && d->jobs[i]->plan.at_problem == GPU_NOBODY)
             return true;
     return false;
 }
@@ -192,7 +192,7 @@ static bool something_to_decide(const struct gpus *g)
         return true;
     for (size_t i = 0; i < g->jobs.n; i++) {
         const struct gjob *j = g->jobs.p[i];
-        if (j->n_with || j->stopping || j->say.n_counts > 1)
+        if (j->run.n_with || j->run.stopping || j->say.n_counts > 1)
             return true;
     }
     return false;
@@ -220,7 +220,7 @@ struct gpu_problem *gpus_plan_begin(struct gpus *g, int64_t now)
     problem_jobs(g, p, now);
     for (size_t i = 0; i < p->cands.n; i++) {
         struct gjob *j = gpu_find(g, p->cands.p[i].job);
-        if (j->holds && !problem_leaving(j) && p->cands.p[i].group == GPU_NOBODY)
+        if (j->run.holds && !problem_leaving(j) && p->cands.p[i].group == GPU_NOBODY)
             freeze_group(g, p, j, now);
     }
     for (size_t i = 0; i < g->nodes.n; i++)

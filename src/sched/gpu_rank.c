@@ -35,7 +35,7 @@ struct census {
 /* What counts as long: elastic jobs by their work, as they may have it done by many devices. */
 static double length_class(const struct gjob *j)
 {
-    double work = j->left_s * (j->say.n_counts > 1 ? j->say.ref : 1);
+    double work = j->plan.left_s * (j->say.n_counts > 1 ? j->say.ref : 1);
     double c = log(MAX(work, 1)) / 0.07;
 
     return MIN(c, CLASSES - 0.001);
@@ -49,8 +49,8 @@ static int32_t most_of(const struct gjob *j)
 /* Alone, with all it can use, and nobody wants it to go. */
 static bool gjob_settled(const struct gjob *j)
 {
-    return j->holds && !j->n_with && j->n == most_of(j) && !j->stopping && !j->stop_now &&
-           !j->delivered && !j->overfull;
+    return j->run.holds && !j->run.n_with && j->run.n == most_of(j) && !j->run.stopping &&
+           !j->run.stop_now && !j->run.delivered && !j->overfull;
 }
 
 /* On a large cluster: has one node enough free for all who wait or could grow?  Then nobody is
@@ -67,7 +67,7 @@ bool problem_roomy(const struct gpus *g)
             most = MAX(most, g->nodes.p[i].free);
     for (size_t i = 0; i < g->jobs.n && wanted <= most; i++) {
         const struct gjob *j = g->jobs.p[i];
-        wanted += most_of(j) - (j->holds ? MIN(j->n, most_of(j)) : 0);
+        wanted += most_of(j) - (j->run.holds ? MIN(j->run.n, most_of(j)) : 0);
     }
     return wanted <= most;
 }
@@ -79,7 +79,7 @@ static void take_census(const struct gpus *g, bool roomy, int64_t now, struct ce
     *out = (struct census){.n = g->jobs.n};
     for (size_t i = 0; i < g->jobs.n; i++) {
         if (!roomy || !gjob_settled(g->jobs.p[i]))
-            g->jobs.p[i]->left_s = gpu_left_s(g, g->jobs.p[i], now);
+            g->jobs.p[i]->plan.left_s = gpu_left_s(g, g->jobs.p[i], now);
         out->jobs[(size_t)length_class(g->jobs.p[i])]++;
     }
     for (size_t c = CLASSES; c-- > 0; sum += out->jobs[c])
@@ -156,31 +156,31 @@ static int rank_by_key(const void *a, const void *b)
 
 bool problem_leaving(const struct gjob *j)
 {
-    return j->holds && (j->delivered || j->stop_now);
+    return j->run.holds && (j->run.delivered || j->run.stop_now);
 }
 
 static void rank(const struct gpus *g, const struct census *c, struct gjob *j, int64_t now,
                  double mean_s, struct ranked *out)
 {
-    double left = j->left_s, weight = gpu_weight(g, j, now);
-    double waited = (double)(now - j->waits_since_ms) / 1000;
+    double left = j->plan.left_s, weight = gpu_weight(g, j, now);
+    double waited = (double)(now - j->progress.waits_since_ms) / 1000;
     double price = g->conf.objective == GPU_TARDINESS
                        ? tardiness_price(g, j, weight, left, now, mean_s)
                        : jct_price(c, j, weight);
     /* Once it has run, its growing weight sees to it that it runs again; devices are held for it
      * only after a multiple of that time. */
-    bool claim = !j->holds && waited > g->conf.reserve_after_s * (1 + 4 * j->attempts);
+    bool claim = !j->run.holds && waited > g->conf.reserve_after_s * (1 + 4 * j->history.attempts);
 
     if (j->say.priority >= GPU_URGENT)
         price *= CLAIM;
-    j->price = price;
+    j->plan.price = price;
     *out = (struct ranked){price / j->say.counts[0], j, left, price, claim};
 }
 
 static void freeze_ratios(const struct gpus *g, struct gjob *j, struct cand *c)
 {
-    for (size_t i = 0; i < j->own.n && c->n_ratios < CAND_RATIOS; i++) {
-        const struct speed_point *p = &j->own.p[i];
+    for (size_t i = 0; i < j->pace.own.n && c->n_ratios < CAND_RATIOS; i++) {
+        const struct speed_point *p = &j->pace.own.p[i];
         if (p->key.n_with != 1)
             continue;
         struct speed_key alone = {.n = p->key.n};
@@ -206,7 +206,7 @@ static void freeze_job(struct gpus *g, struct gpu_problem *p, const struct ranke
                      .mem_bytes = j->mem_bytes,
                      .share = j->say.share && j->mem_bytes > 0,
                      .claim = r->claim,
-                     .started = j->attempts > 0};
+                     .started = j->history.attempts > 0};
 
     c.n_counts = gpu_overrun(g, j) > 1.5 ? 1 : j->say.n_counts;
     for (int32_t i = 0; i < c.n_counts; i++) {
@@ -217,7 +217,7 @@ static void freeze_job(struct gpus *g, struct gpu_problem *p, const struct ranke
     freeze_ratios(g, j, &c);
     if (g->conf.objective == GPU_TARDINESS)
         c.need = r->left_s / MAX(1, gjob_due_s(g, j) - (double)now / 1000);
-    j->at_problem = (int32_t)p->cands.n;
+    j->plan.at_problem = (int32_t)p->cands.n;
     vec_push(&p->cands, c);
 }
 
@@ -237,13 +237,14 @@ static void keep_claims(struct ranked *r, size_t n, size_t devices)
         oldest = NULL;
         for (size_t i = 0; i < n; i++)
             if (r[i].claim && r[i].price < CLAIM &&
-                (!oldest || r[i].job->waits_since_ms < oldest->job->waits_since_ms ||
-                 (r[i].job->waits_since_ms == oldest->job->waits_since_ms &&
+                (!oldest ||
+                 r[i].job->progress.waits_since_ms < oldest->job->progress.waits_since_ms ||
+                 (r[i].job->progress.waits_since_ms == oldest->job->progress.waits_since_ms &&
                   r[i].job->serial < oldest->job->serial)))
                 oldest = &r[i];
         if (!oldest)
             break;
-        oldest->price = oldest->job->price = CLAIM * (double)(keep + 2);
+        oldest->price = oldest->job->plan.price = CLAIM * (double)(keep + 2);
         oldest->key = oldest->price;
     }
     for (size_t i = 0; i < n; i++)
@@ -260,15 +261,15 @@ static size_t keep_running(struct gpus *g, struct ranked *r, size_t n)
         return n;
     select_top(r, n, n - lowest);
     for (size_t i = 0; i < n; i++)
-        r[i].job->in_question = r[i].job->stopping || i >= n - lowest;
+        r[i].job->plan.in_question = r[i].job->run.stopping || i >= n - lowest;
     for (size_t i = 0; i < turn; i++)
-        r[(g->plan * turn + i) % n].job->in_question = true;
+        r[(g->plan * turn + i) % n].job->plan.in_question = true;
     for (size_t i = 0; i < n; i++)
-        for (int32_t k = 0; k < r[i].job->n_with; k++)
-            r[i].job->with[k]->in_question |= r[i].job->in_question;
+        for (int32_t k = 0; k < r[i].job->run.n_with; k++)
+            r[i].job->run.with[k]->plan.in_question |= r[i].job->plan.in_question;
     for (size_t i = 0; i < n; i++) {
         struct ranked t = r[i];
-        if (!t.job->in_question)
+        if (!t.job->plan.in_question)
             continue;
         r[i] = r[kept];
         r[kept++] = t;
@@ -299,12 +300,12 @@ static void rank_all(struct gpus *g, struct gpu_problem *p, int64_t now, struct 
     for (size_t i = 0; i < g->jobs.n; i++) {
         struct gjob *j = g->jobs.p[i];
         struct ranked r;
-        j->at_problem = GPU_NOBODY;
-        j->in_question = false;
+        j->plan.at_problem = GPU_NOBODY;
+        j->plan.in_question = false;
         if (p->roomy && gjob_settled(j))
             continue;
-        bool runs = j->holds && !problem_leaving(j);
-        if (!runs && (j->refused_until > now || !gjob_ready(g, j)))
+        bool runs = j->run.holds && !problem_leaving(j);
+        if (!runs && (j->plan.refused_until > now || !gjob_ready(g, j)))
             continue;
         rank(g, &census, j, now, MAX(mean_s, 1), &r);
         if (runs) {

@@ -31,7 +31,7 @@ static enum gpu_wait sharing_wait(const struct gpus *g, const struct gjob *j, ui
         return why;
     for (size_t i = 0; i < g->jobs.n; i++) {
         const struct gjob *o = g->jobs.p[i];
-        if (!o->holds || o->n != j->say.counts[0])
+        if (!o->run.holds || o->run.n != j->say.counts[0])
             continue;
         if (gpu_fits_with(g, j, o)) {
             *who = o->say.job;
@@ -41,7 +41,7 @@ static enum gpu_wait sharing_wait(const struct gpus *g, const struct gjob *j, ui
             continue;
         if (!j->say.share || !o->say.share)
             why = GPU_WAIT_NO_SHARE;
-        else if (o->n_with + 2 > g->conf.per_device && gpu_memory_fits(g, j, o))
+        else if (o->run.n_with + 2 > g->conf.per_device && gpu_memory_fits(g, j, o))
             why = GPU_WAIT_CROWDED;
         else
             why = GPU_WAIT_MEMORY;
@@ -60,15 +60,15 @@ static enum gpu_wait wait_of(const struct gpus *g, const struct gjob *j, int64_t
         open |= g->nodes.p[k].open && g->nodes.p[k].usable > 0;
     if (!open)
         return GPU_WAIT_CLOSED;
-    if (j->refused_until > now || (j->refusals && j->want.plan != g->plan))
+    if (j->plan.refused_until > now || (j->plan.refusals && j->plan.want.plan != g->plan))
         return GPU_WAIT_HOST;
     if (has_free(g, j)) {
         hold = hold_of_other(g, j);
-        if (hold && j->want.plan != g->plan) {
+        if (hold && j->plan.want.plan != g->plan) {
             *who = hold->jobs[0];
             return GPU_WAIT_RESERVED;
         }
-        return g->due || j->want.plan == g->plan ? GPU_WAIT_NOTHING : GPU_WAIT_BEHIND;
+        return g->due || j->plan.want.plan == g->plan ? GPU_WAIT_NOTHING : GPU_WAIT_BEHIND;
     }
     return sharing_wait(g, j, who);
 }
@@ -77,12 +77,12 @@ static void view_run(struct gpus *g, struct gjob *j, struct gpu_view *v)
 {
     struct speed_key k = gpu_key(j);
 
-    v->node = j->node;
-    v->devices = j->devices;
+    v->node = j->run.node;
+    v->devices = j->run.devices;
     v->speed = gpu_speed(g, j, &k);
-    v->n_with = j->n_with;
-    for (int32_t i = 0; i < j->n_with; i++)
-        v->with[i] = j->with[i]->say.job;
+    v->n_with = j->run.n_with;
+    for (int32_t i = 0; i < j->run.n_with; i++)
+        v->with[i] = j->run.with[i]->say.job;
 }
 
 bool gpus_view(struct gpus *g, int64_t now, uint64_t job, struct gpu_view *out)
@@ -92,30 +92,26 @@ bool gpus_view(struct gpus *g, int64_t now, uint64_t job, struct gpu_view *out)
     if (!j)
         return false;
     gpu_predict(g, now);
-    *out = (struct gpu_view){.running = j->holds,
-                             .stopping = j->stopping,
+    *out = (struct gpu_view){.running = j->run.holds,
+                             .stopping = j->run.stopping,
                              .reserved_bytes = j->mem_bytes,
                              .measured_bytes = j->measured_bytes,
-                             .epochs_done = j->done,
+                             .epochs_done = j->progress.done,
                              .epochs = j->say.epochs,
                              .estimate_s = gpu_total_s(g, j),
                              .speed = 1,
-                             .service_s = j->service_s,
+                             .service_s = j->progress.service_s,
                              .overrun = gpu_overrun(g, j),
-                             .epoch_s = j->epoch_s,
-                             .step_s = j->step_s,
-                             .attempts = j->attempts,
-                             .preemptions = j->preemptions,
-                             .start_ms = j->start.at,
-                             .start_lo_ms = j->start.lo,
-                             .start_hi_ms = j->start.hi,
-                             .finish_ms = j->finish.at,
-                             .finish_lo_ms = j->finish.lo,
-                             .finish_hi_ms = j->finish.hi};
-    if (j->holds) {
+                             .epoch_s = j->pace.epoch_s,
+                             .step_s = j->pace.step_s,
+                             .attempts = j->history.attempts,
+                             .preemptions = j->history.preemptions,
+                             .start = j->forecast.start,
+                             .finish = j->forecast.finish};
+    if (j->run.holds) {
         view_run(g, j, out);
-        if (j->up && now > j->mark_ms)
-            out->service_s += (double)(now - j->mark_ms) / 1000;
+        if (j->run.up && now > j->run.mark_ms)
+            out->service_s += (double)(now - j->run.mark_ms) / 1000;
     } else {
         out->wait = wait_of(g, j, now, &out->wait_for);
     }

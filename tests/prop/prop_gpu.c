@@ -167,8 +167,8 @@ static bool views_make_sense(struct prop *p, struct gw *w)
             return false;
         if (w->jobs[i].known &&
             !prop_check(p,
-                        v.running == w->jobs[i].runs && v.finish_lo_ms <= v.finish_ms &&
-                            v.finish_ms <= v.finish_hi_ms && v.left_s > 0,
+                        v.running == w->jobs[i].runs && v.finish.lo <= v.finish.at &&
+                            v.finish.at <= v.finish.hi && v.left_s > 0,
                         "the view of job %zu contradicts itself", i + 1))
             return false;
     }

@@ -162,10 +162,10 @@ static void put_times(struct buf *b, const struct gpu_job_facts *f, int64_t now_
     jw_double(b, "runtime_s", (double)ran / 1000);
     bool active = !job_state_final(f->state) && f->has_view;
     put_positive(b, "left_s", active ? f->view.left_s : 0);
-    jw_time(b, "starts", active && !f->view.running ? f->view.start_ms : 0);
-    jw_time(b, "finishes", active ? f->view.finish_ms : 0);
-    jw_time(b, "finishes_from", active ? f->view.finish_lo_ms : 0);
-    jw_time(b, "finishes_to", active ? f->view.finish_hi_ms : 0);
+    jw_time(b, "starts", active && !f->view.running ? f->view.start.at : 0);
+    jw_time(b, "finishes", active ? f->view.finish.at : 0);
+    jw_time(b, "finishes_from", active ? f->view.finish.lo : 0);
+    jw_time(b, "finishes_to", active ? f->view.finish.hi : 0);
 }
 
 static void put_asked(struct buf *b, const struct gpu_job_facts *f)

@@ -356,10 +356,10 @@ static void predictions_have_order(void **state)
     gw_run(&w, 5);
     for (uint64_t i = 1; i <= 4; i++) {
         struct gpu_view v = view(i);
-        assert_true(v.finish_lo_ms <= v.finish_ms && v.finish_ms <= v.finish_hi_ms);
-        assert_true(v.finish_ms > w.now_ms);
+        assert_true(v.finish.lo <= v.finish.at && v.finish.at <= v.finish.hi);
+        assert_true(v.finish.at > w.now_ms);
         if (i > 1)
-            assert_true(v.start_ms > w.now_ms && v.finish_ms > view(i - 1).finish_ms);
+            assert_true(v.start.at > w.now_ms && v.finish.at > view(i - 1).finish.at);
     }
 }
 
