@@ -57,6 +57,8 @@ int cli_fail(const struct err *e);
 void cli_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Writes all of b to stdout and empties it; a closed pipe ends the process quietly. */
 void cli_print(struct buf *b);
+/* The ending of a counted noun: "job%s" with plural_end(n) is "1 job" and "2 jobs". */
+const char *plural_end(int64_t n);
 bool cli_json(const struct cli *c);
 bool cli_csv(const struct cli *c);
 

@@ -26,7 +26,8 @@ int cli_find_home(struct cli *c, bool whole_machine, struct err *e)
     if (!getcwd(cwd, sizeof(cwd)))
         snprintf(cwd, sizeof(cwd), "/");
     if (!found || !*found)
-        return err_set(e, ERR_INVALID, "no place for jobs is known: set BERTH_HOME or HOME");
+        return err_set(e, ERR_INVALID,
+                       "the home directory of Berth is unknown: set BERTH_HOME or HOME");
     c->home = path_absolute(found, cwd);
     return 0;
 }
@@ -83,10 +84,10 @@ static int nobody_answers(struct cli *c, struct err *e)
     if (!c->is_unix || !c->unreachable)
         return -1;
     if (c->opt.no_start)
-        return err_set(e, ERR_UNAVAILABLE,
-                       "no daemon answers on %s; berth serve starts one, and so do most commands "
-                       "without --no-start",
-                       c->target + 5);
+        return err_set(
+            e, ERR_UNAVAILABLE,
+            "no daemon answers on %s; start a daemon with berth serve, or leave out --no-start",
+            c->target + 5);
     return c->unreachable(c, e);
 }
 

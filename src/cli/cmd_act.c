@@ -23,8 +23,8 @@ struct act {
 
 static const struct opt own_opts[] = {
     {"filter", 'f', OPT_TEXT, "FILTER", offsetof(struct act_opts, filter),
-     "every job that matches, see berth ls --help", COMPLETE_NONE, NULL},
-    {"yes", 'y', OPT_FLAG, NULL, offsetof(struct act_opts, yes), "do not ask before touching many",
+     "every job that matches FILTER; see berth ls --help", COMPLETE_NONE, NULL},
+    {"yes", 'y', OPT_FLAG, NULL, offsetof(struct act_opts, yes), "do not ask for confirmation",
      COMPLETE_NONE, NULL},
 };
 static const struct opt_group own_group = {"Action", own_opts, ARRAY_SIZE(own_opts), false};
@@ -48,9 +48,9 @@ static int confirm(struct cli *c, const struct act *a, const struct act_opts *o,
     if (n == 0)
         return 0;
     if (!isatty(STDIN_FILENO) || !c->err.is_tty)
-        return err_set(e, ERR_INVALID, "this would %s %lld jobs; add --yes to do it", a->ask,
-                       (long long)n);
-    fprintf(stderr, "%s %lld jobs? [y/N] ", a->ask, (long long)n);
+        return err_set(e, ERR_INVALID, "this would %s %lld job%s; add --yes to confirm", a->ask,
+                       (long long)n, plural_end(n));
+    fprintf(stderr, "%s %lld job%s? [y/N] ", a->ask, (long long)n, plural_end(n));
     *out_go = fgets(answer, sizeof(answer), stdin) && (answer[0] == 'y' || answer[0] == 'Y');
     return 0;
 }
@@ -75,7 +75,7 @@ static void say_done(const struct cli *c, const struct act *a, const struct json
     if (already)
         snprintf(more, sizeof(more), ", %lld %s", (long long)already, a->already);
     cli_say("%lld %s%s%s", (long long)int_of(reply, "done"), a->done, more,
-            denied ? ", some belong to others and were left alone" : "");
+            denied ? ", jobs of other users were not changed" : "");
 }
 
 /* 0 when anything was done or there was nothing to do; an error when named jobs refused. */
@@ -108,7 +108,8 @@ static int act(struct cli *c, const struct act *a, const struct act_opts *o,
     int rc;
 
     if (ops->n && wide)
-        err_set(&e, ERR_INVALID, "name jobs, or say which by --filter and the like, not both");
+        err_set(&e, ERR_INVALID,
+                "give job numbers or a filter (--filter, --all, --state …), not both");
     else if (!ops->n && !wide)
         err_set(&e, ERR_INVALID, "berth %s needs a job, --filter or --all; berth %s --help",
                 a->verb, a->verb);
@@ -142,7 +143,7 @@ static int hold(struct cli *c, const void *opts, const struct operands *ops)
                                  "hold",
                                  "held",
                                  "queued",
-                                 "not waiting any more (berth cancel stops them)",
+                                 "no longer queued (berth cancel stops running jobs)",
                                  true};
 
     return act(c, &a, opts, ops);
@@ -159,7 +160,7 @@ static int release(struct cli *c, const void *opts, const struct operands *ops)
 static int retry(struct cli *c, const void *opts, const struct operands *ops)
 {
     static const struct act a = {"/v1/jobs/retry", "retry",        "retry", "queued again",
-                                 "finished",       "not over yet", true};
+                                 "finished",       "not finished", true};
 
     return act(c, &a, opts, ops);
 }
@@ -171,7 +172,7 @@ static int rm(struct cli *c, const void *opts, const struct operands *ops)
                                  "remove",
                                  "removed",
                                  "finished",
-                                 "not over yet (berth cancel stops them)",
+                                 "not finished (berth cancel stops them)",
                                  true};
 
     return act(c, &a, opts, ops);
@@ -180,17 +181,17 @@ static int rm(struct cli *c, const void *opts, const struct operands *ops)
 static const struct example cancel_examples[] = {
     {"berth cancel 42", "stop job 42: SIGTERM to all its processes, SIGKILL after its grace time"},
     {"berth cancel 42 43 44", "several"},
-    {"berth cancel --filter 'name~cnn' --yes", "all active jobs that match, without a question"},
-    {"berth cancel --all --state queued", "everything that waits, after a question"},
+    {"berth cancel --filter 'name~cnn' --yes", "all active jobs that match, without confirmation"},
+    {"berth cancel --all --state queued", "every queued job, after confirmation"},
     {NULL, NULL},
 };
 const struct command cmd_cancel = {
     .name = "cancel",
-    .summary = "stop jobs that wait or run",
+    .summary = "stop queued or running jobs",
     .synopsis = "[OPTION…] JOB…\n[OPTION…] --filter FILTER | --all",
-    .description = "A job that waits is cancelled at once. One that runs gets SIGTERM, and SIGKILL "
-                   "when its grace time is over; so do all processes it started. Cancelling a job "
-                   "that has ended changes nothing.",
+    .description =
+        "A queued job is cancelled at once. A running job and all its processes get SIGTERM, and "
+        "SIGKILL when the grace time is over. Cancelling a job that has ended changes nothing.",
     .section = SECTION_CHANGE,
     .groups = groups,
     .opts_size = sizeof(struct act_opts),
@@ -203,16 +204,16 @@ const struct command cmd_cancel = {
 
 static const struct example hold_examples[] = {
     {"berth hold 42", "job 42 does not start until it is released"},
-    {"berth hold --filter 'name~cnn' --yes", "all waiting jobs that match"},
+    {"berth hold --filter 'name~cnn' --yes", "all queued jobs that match"},
     {NULL, NULL},
 };
 const struct command cmd_hold = {
     .name = "hold",
-    .summary = "keep waiting jobs from starting",
+    .summary = "keep queued jobs from starting",
     .synopsis = "[OPTION…] JOB…\n[OPTION…] --filter FILTER | --all",
-    .description = "A held job waits until berth release, and keeps its place in the queue. Jobs "
-                   "that run or have ended cannot be held. Jobs that wait for a held job go on "
-                   "waiting. berth submit --hold submits a job that is held from the beginning.",
+    .description = "A held job does not start before berth release, and keeps its place in the "
+                   "queue. Running and finished jobs cannot be held. Jobs that depend on a held "
+                   "job stay queued. berth submit --hold submits a job in the held state.",
     .section = SECTION_CHANGE,
     .groups = groups,
     .opts_size = sizeof(struct act_opts),
@@ -232,8 +233,8 @@ const struct command cmd_release = {
     .name = "release",
     .summary = "let held jobs start",
     .synopsis = "[OPTION…] JOB…\n[OPTION…] --filter FILTER | --all",
-    .description = "Held jobs go back to their place in the queue: their age counts from their "
-                   "submission. Jobs that are not held are left alone.",
+    .description = "Held jobs return to their place in the queue: the age of a job counts from its "
+                   "submission. Jobs that are not held are not changed.",
     .section = SECTION_CHANGE,
     .groups = groups,
     .opts_size = sizeof(struct act_opts),
@@ -246,8 +247,9 @@ const struct command cmd_release = {
 
 static const struct example retry_examples[] = {
     {"berth retry 42", "run job 42 again, as it was submitted; earlier runs stay on record"},
-    {"berth retry --filter 'state:failed and ended>1d' --yes", "whatever failed since yesterday"},
-    {"berth retry --batch 01k… --state failed,lost", "what a sweep left undone"},
+    {"berth retry --filter 'state:failed and ended>1d' --yes",
+     "all jobs that failed since yesterday"},
+    {"berth retry --batch 01k… --state failed,lost", "the failed and lost jobs of a sweep"},
     {NULL, NULL},
 };
 const struct command cmd_retry = {
@@ -267,16 +269,17 @@ const struct command cmd_retry = {
 };
 
 static const struct example rm_examples[] = {
-    {"berth rm 42", "forget job 42 with its runs, output and metrics"},
-    {"berth rm --filter 'state:succeeded and not ended>30d' --yes", "old successes"},
+    {"berth rm 42", "delete job 42 with its runs, output and metrics"},
+    {"berth rm --filter 'state:succeeded and not ended>30d' --yes",
+     "delete jobs that succeeded more than 30 days ago"},
     {NULL, NULL},
 };
 const struct command cmd_rm = {
     .name = "rm",
     .summary = "remove finished jobs and their output",
     .synopsis = "[OPTION…] JOB…\n[OPTION…] --filter FILTER | --all",
-    .description = "Record, runs, metrics and output files go for good. Jobs that wait or run are "
-                   "left alone: cancel them first.",
+    .description = "Deletes the record, runs, metrics and output files for good. Queued and "
+                   "running jobs are not deleted: cancel them first.",
     .section = SECTION_CHANGE,
     .groups = groups,
     .opts_size = sizeof(struct act_opts),

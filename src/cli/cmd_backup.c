@@ -27,7 +27,7 @@ static int backup(struct cli *c, const void *opts, const struct operands *ops)
     return 0;
 }
 static const struct example backup_examples[] = {
-    {"berth backup /backup/berth-$(date +%F).db", "a consistent copy while jobs go on"},
+    {"berth backup /backup/berth-$(date +%F).db", "a consistent copy while jobs run"},
     {NULL, NULL},
 };
 static const struct opt_group *const backup_groups[] = {&common_group, NULL};
@@ -36,8 +36,8 @@ const struct command cmd_backup = {
     .summary = "copy the job database while the daemon runs",
     .synopsis = "[OPTION…] FILE",
     .description =
-        "The copy holds jobs, runs, metrics and events; output files are not part of it. "
-        "To restore, stop the daemon and put it in place of berth.db in the home.",
+        "The copy holds jobs, runs, metrics and events; output files are not part of it. To "
+        "restore, stop the daemon and replace berth.db in the home with the copy.",
     .section = SECTION_DAEMON,
     .groups = backup_groups,
     .examples = backup_examples,

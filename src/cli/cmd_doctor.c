@@ -63,7 +63,7 @@ static int doctor(struct cli *c, const void *opts, const struct operands *ops)
 
 static const struct opt_group *const groups[] = {&output_group, &common_group, NULL};
 static const struct example examples[] = {
-    {"berth doctor", "one line for each check, and what to do where it is not ok"},
+    {"berth doctor", "one line for each check, with a remedy where a check fails"},
     {"berth doctor -o json", "for monitoring; the exit status is 1 when a check fails"},
     {NULL, NULL},
 };

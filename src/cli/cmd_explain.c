@@ -54,14 +54,14 @@ static int explain(struct cli *c, const void *opts, const struct operands *ops)
     return rc;
 }
 static const struct example explain_examples[] = {
-    {"berth explain 42", "why job 42 waits, and what would let it start"},
+    {"berth explain 42", "why job 42 is queued, and what would let it start"},
     {NULL, NULL},
 };
 const struct command cmd_explain = {
     .name = "explain",
-    .summary = "say why a job waits and what would let it start",
+    .summary = "show why a job is queued and what would let it start",
     .synopsis = "[OPTION…] JOB…",
-    .description = "Asks the planner itself: the same function that decides gives the reason.",
+    .description = "The reason comes from the scheduler: the function that decides also explains.",
     .section = SECTION_LOOK,
     .groups = groups,
     .examples = explain_examples,

@@ -16,12 +16,12 @@ struct logs_opts {
 };
 #define LOGS(member) offsetof(struct logs_opts, member)
 static const struct opt logs_own[] = {
-    {"follow", 'f', OPT_FLAG, NULL, LOGS(follow), "go on as the output grows, until the job ends",
+    {"follow", 'f', OPT_FLAG, NULL, LOGS(follow), "follow the output until the job ends",
      COMPLETE_NONE, NULL},
     {"lines", 'n', OPT_INT, "N", LOGS(lines), "only the last N lines", COMPLETE_NONE, NULL},
     {"stderr", 0, OPT_FLAG, NULL, LOGS(err), "standard error of a job with split output",
      COMPLETE_NONE, NULL},
-    {"run", 'r', OPT_INT, "N", LOGS(run), "of that run (default: the last one)", COMPLETE_NONE,
+    {"run", 'r', OPT_INT, "N", LOGS(run), "output of run N (default: the last run)", COMPLETE_NONE,
      NULL},
 };
 static const struct opt_group logs_group = {"Output", logs_own, ARRAY_SIZE(logs_own), false};
@@ -117,7 +117,7 @@ static int logs(struct cli *c, const void *opts, const struct operands *ops)
 
 static const struct example logs_examples[] = {
     {"berth logs 42", "all output of job 42's last run"},
-    {"berth logs -f 42", "go on as it grows, until the job ends"},
+    {"berth logs -f 42", "follow the output until the job ends"},
     {"berth logs -n 20 42", "the last 20 lines"},
     {"berth logs --run 1 42", "output of the first run of a job that was tried again"},
     {"berth logs --stderr 42", "standard error, of a job submitted with --split-output"},

@@ -13,13 +13,13 @@ enum { RECENT = 20, ACTIVE = 50, MATCHES = 50 };
 
 static const struct opt_group *const groups[] = {&list_group, &output_group, &common_group, NULL};
 static const struct example examples[] = {
-    {"berth ls", "what runs and waits, and the last 20 that ended"},
+    {"berth ls", "running and queued jobs, and the last 20 that ended"},
     {"berth ls 'state:failed and name~cnn and lr<0.1'",
      "a filter: fields of a job, its parameters, tag.NAME and metric.NAME"},
-    {"berth ls state:failed 'created>2h'", "several terms as words of their own: all must hold"},
+    {"berth ls state:failed 'created>2h'", "several terms: a job must match all of them"},
     {"berth ls --project mnist --sort -duration -n 10", "the ten slowest of a project"},
     {"berth ls -o json | jq -r '.[] | select(.state==\"failed\") | .id'", "ids for a script"},
-    {"berth ls -a -o csv > jobs.csv", "everything, for a spreadsheet"},
+    {"berth ls -a -o csv > jobs.csv", "every job, for a spreadsheet"},
     {NULL, NULL},
 };
 
@@ -102,7 +102,7 @@ static void footer(const struct cli *c, const struct json *counts, size_t shown,
                      (long long)int_of(counts, "total") - (long long)shown);
         buf_addc(&b, '\n');
     } else if (more) {
-        buf_addf(&b, "%zu shown, there are more: -n N or --all\n", shown);
+        buf_addf(&b, "%zu shown, there are more; use -n N or --all\n", shown);
     }
     cli_print(&b);
 }
@@ -119,8 +119,8 @@ static int ls_table(struct cli *c, const struct operands *ops, struct err *e)
         if (json_len(rows))
             footer(c, counts, json_len(rows), more);
         else if (c->err.is_tty)
-            cli_say(plain ? "no jobs yet; berth submit -- COMMAND makes one"
-                          : "no job matches; berth ls shows what there is");
+            cli_say(plain ? "no jobs yet; submit one with berth submit -- COMMAND"
+                          : "no job matches; berth ls lists all jobs");
     }
     json_free(rows);
     json_free(counts);
@@ -134,8 +134,7 @@ static int ls(struct cli *c, const void *opts, const struct operands *ops)
 
     (void)opts;
     if (c->opt.limit.set && c->opt.limit.v < 0)
-        rc =
-            err_set(&e, ERR_INVALID, "-n %lld: say how many, 0 or more", (long long)c->opt.limit.v);
+        rc = err_set(&e, ERR_INVALID, "-n %lld must be 0 or more", (long long)c->opt.limit.v);
     else
         rc = for_people(c) ? ls_table(c, ops, &e) : for_programs(c, ops, &e);
     return rc < 0 ? cli_fail(&e) : 0;
@@ -143,18 +142,16 @@ static int ls(struct cli *c, const void *opts, const struct operands *ops)
 
 const struct command cmd_ls = {
     .name = "ls",
-    .summary = "list jobs: what runs, what waits, what ended",
+    .summary = "list running, queued and finished jobs",
     .synopsis = "[OPTION…] [FILTER…]",
     .description =
-        "Without options: all that runs, the first 20 that wait and the last 20 that ended. With a "
-        "filter or an option: the newest 50 that match, or as many as -n says. With -o json or csv "
-        "all that match.\n"
-        "\n"
-        "A filter compares with : = != ~ < <= > >= and joins with and, or, not and parentheses. "
-        "Fields: id name state project user batch exit_code priority attempt created started ended "
-        "duration reason, tag.NAME, metric.NAME; any other word is a parameter. ~ finds a part of "
-        "the text; : takes a comma list; times take an age such as 2h; a state may be active or "
-        "finished, for all of a kind.",
+        "Without options: all running jobs, the first 20 queued and the last 20 finished ones. "
+        "With a filter or an option: the newest 50 jobs that match, or the number that -n gives. "
+        "With -o json or csv: all jobs that match.\n\nA filter compares with : = != ~ < <= > >= "
+        "and joins with and, or, not and parentheses. Fields: id name state project user batch "
+        "exit_code priority attempt created started ended duration reason, tag.NAME, metric.NAME; "
+        "any other word is a parameter. ~ finds a part of the text; : takes a comma list; times "
+        "take an age such as 2h; the states active and finished stand for several states.",
     .section = SECTION_LOOK,
     .groups = groups,
     .examples = examples,

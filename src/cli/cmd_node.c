@@ -22,29 +22,31 @@ struct node_opts {
 };
 #define NODE(field) offsetof(struct node_opts, field)
 static const struct opt add_opts[] = {
-    {"name", 0, OPT_TEXT, "NAME", NODE(name), "what it is called (default: its host name)",
+    {"name", 0, OPT_TEXT, "NAME", NODE(name), "name of the node (default: its host name)",
      COMPLETE_NONE, NULL},
-    {"slots", 0, OPT_INT, "N", NODE(slots), "jobs at once (default: its number of CPUs)",
-     COMPLETE_NONE, NULL},
-    {"cpus", 0, OPT_CPUS, "N", NODE(cpus), "CPUs to give out (default: all)", COMPLETE_NONE, NULL},
-    {"mem", 0, OPT_SIZE, "SIZE", NODE(mem), "memory to give out (default: all)", COMPLETE_NONE,
+    {"slots", 0, OPT_INT, "N", NODE(slots),
+     "largest number of running jobs (default: number of CPUs)", COMPLETE_NONE, NULL},
+    {"cpus", 0, OPT_CPUS, "N", NODE(cpus), "CPUs that jobs may use (default: all)", COMPLETE_NONE,
      NULL},
-    {"gpus", 0, OPT_INT, "N", NODE(gpus), "GPUs to give out (default: all)", COMPLETE_NONE, NULL},
+    {"mem", 0, OPT_SIZE, "SIZE", NODE(mem), "memory that jobs may use (default: all)",
+     COMPLETE_NONE, NULL},
+    {"gpus", 0, OPT_INT, "N", NODE(gpus), "GPUs that jobs may use (default: all)", COMPLETE_NONE,
+     NULL},
     {"identity", 'i', OPT_TEXT, "FILE", NODE(identity),
-     "private key to log in with (default: as ssh would)", COMPLETE_FILE, NULL},
+     "private key to log in with (default: as in ssh)", COMPLETE_FILE, NULL},
     {"known-hosts", 0, OPT_TEXT, "FILE", NODE(known_hosts),
-     "where its key is looked up (default: as ssh would)", COMPLETE_FILE, NULL},
-    {"host-key", 0, OPT_TEXT, "KEY", NODE(host_key), "its key: 'ssh-ed25519 AAAA…'", COMPLETE_NONE,
-     NULL},
-    {"accept-new", 0, OPT_FLAG, NULL, NODE(accept_new),
-     "believe a machine that was never seen; never one whose key has changed", COMPLETE_NONE, NULL},
-    {"reserved", 0, OPT_FLAG, NULL, NODE(reserved),
-     "take only jobs that name it (--node), not whatever waits", COMPLETE_NONE, NULL},
-    {"wait", 0, OPT_DURATION, "TIME", NODE(wait), "for the first connection (default 1m)",
+     "file with known host keys (default: as in ssh)", COMPLETE_FILE, NULL},
+    {"host-key", 0, OPT_TEXT, "KEY", NODE(host_key), "host key of the node: 'ssh-ed25519 AAAA…'",
      COMPLETE_NONE, NULL},
+    {"accept-new", 0, OPT_FLAG, NULL, NODE(accept_new),
+     "accept an unknown host key; a changed host key is always refused", COMPLETE_NONE, NULL},
+    {"reserved", 0, OPT_FLAG, NULL, NODE(reserved), "run only jobs that name this node (--node)",
+     COMPLETE_NONE, NULL},
+    {"wait", 0, OPT_DURATION, "TIME", NODE(wait),
+     "wait this long for the first connection (default 1m)", COMPLETE_NONE, NULL},
     {"force", 0, OPT_FLAG, NULL, NODE(force),
-     "add: keep it although it cannot be reached; rm: although jobs run on it, which are stopped "
-     "and count as lost",
+     "add: keep a node that cannot be reached; rm: remove a node with running jobs, which are "
+     "stopped and count as lost",
      COMPLETE_NONE, NULL},
 };
 static const struct opt_group add_group = {"Nodes", add_opts, ARRAY_SIZE(add_opts), false};
@@ -95,7 +97,7 @@ static int body_of(const struct node_opts *o, const char *url, struct json **out
     if (!o->identity && !o->known_hosts)
         return 0;
     if (!getcwd(here, sizeof(here)))
-        return err_sys(e, "cannot tell the current directory");
+        return err_sys(e, "cannot read the current directory");
     AUTO_FREE char *identity = o->identity ? path_absolute(o->identity, here) : NULL;
     AUTO_FREE char *known = o->known_hosts ? path_absolute(o->known_hosts, here) : NULL;
     set_text(j, "identity", identity);
@@ -107,13 +109,14 @@ static void say_capacity(const struct json *n)
 {
     char mem[UNIT_TEXT_MAX];
     struct str name = text_of(n, "name");
-    int64_t gpus = int_of(n, "gpus");
+    int64_t gpus = int_of(n, "gpus"), slots = int_of(n, "slots");
+    double cpus = json_real(json_get(n, "cpus"));
 
     size_format(int_of(n, "mem_bytes"), mem);
-    printf(STR_FMT ": %lld slots, %g CPUs, %s", STR_ARG(name), (long long)int_of(n, "slots"),
-           json_real(json_get(n, "cpus")), mem);
+    printf(STR_FMT ": %lld slot%s, %g CPU%s, %s", STR_ARG(name), (long long)slots,
+           plural_end(slots), cpus, cpus == 1 ? "" : "s", mem);
     if (gpus)
-        printf(", %lld GPU%s", (long long)gpus, gpus == 1 ? "" : "s");
+        printf(", %lld GPU%s", (long long)gpus, plural_end(gpus));
     putchar('\n');
 }
 
@@ -138,8 +141,8 @@ static int wait_for(struct cli *c, const char *name, int64_t wait_ms, struct jso
             return err_set(e, ERR_UNAVAILABLE, "%.60s cannot be reached: " STR_FMT, name,
                            (int)MIN(why.n, (size_t)150), why.p);
         if (clock_mono(&clock_system) > until)
-            return err_set(e, ERR_UNAVAILABLE, "%.60s was not connected to in time (" STR_FMT ")",
-                           name, (int)MIN(why.n, (size_t)150), why.p);
+            return err_set(e, ERR_UNAVAILABLE, "no connection to %.60s in time (" STR_FMT ")", name,
+                           (int)MIN(why.n, (size_t)150), why.p);
         if (!said && c->err.is_tty)
             cli_say("connecting to %s …", name);
         said = true;
@@ -157,7 +160,7 @@ static int take_back(struct cli *c, const char *name, const struct err *why)
     if (cli_call(c, "DELETE", path.p, NULL, NULL, NULL, &e) < 0)
         return cli_fail(&e);
     cli_fail(why);
-    cli_say("it was not added; --force keeps a node that is not there yet");
+    cli_say("the node was not added; --force adds a node that cannot be reached yet");
     return err_exit_code(why->code);
 }
 
@@ -178,7 +181,7 @@ static int add(struct cli *c, const struct node_opts *o, const char *url)
     if (rc < 0 && !o->force)
         rc = take_back(c, name, &e);
     else if (rc < 0)
-        cli_say("%s; it is tried again, `berth nodes` shows when it is there", e.text);
+        cli_say("%s; Berth keeps retrying; see `berth nodes`", e.text);
     else if (cli_json(c)) {
         AUTO_FREE char *text = json_text(node);
         puts(text);
@@ -218,24 +221,25 @@ static int node(struct cli *c, const void *opts, const struct operands *ops)
         return rm(c, opts, ops->p[1]);
     if (ops->n == 2 && (!strcmp(verb, "drain") || !strcmp(verb, "undrain")))
         return drain(c, verb, ops->p[1]);
-    cli_say("write berth node add URL, or berth node rm, drain or undrain NAME");
+    cli_say("the actions are: berth node add URL, berth node rm|drain|undrain NAME");
     return err_exit_code(ERR_INVALID);
 }
 
 static const struct example examples[] = {
-    {"berth node add ssh://ada@gpu7", "run jobs on gpu7 too, as many at once as it has CPUs"},
-    {"berth node add ssh://gpu7:2222 --name big --slots 4", "another name, four jobs at once"},
-    {"berth node drain big", "finish what runs there, start nothing"},
-    {"berth node rm big", "forget it"},
+    {"berth node add ssh://ada@gpu7", "run jobs on gpu7 too, at most one for each of its CPUs"},
+    {"berth node add ssh://gpu7:2222 --name big --slots 4",
+     "with another name and at most four running jobs"},
+    {"berth node drain big", "let running jobs finish, start no new jobs"},
+    {"berth node rm big", "remove the node"},
     {NULL, NULL},
 };
 const struct command cmd_node = {
     .name = "node",
-    .summary = "add machines to run jobs on, remove them",
+    .summary = "add or remove machines that run jobs",
     .synopsis = "add URL [OPTION…]\nrm NAME [--force]\ndrain|undrain NAME",
-    .description =
-        "Machines are reached with ssh, by your ~/.ssh/config, keys and agent; nothing need be "
-        "installed there. Jobs go on while the connection is cut. `berth nodes` shows them all.",
+    .description = "Berth connects with ssh and uses your ~/.ssh/config, keys and agent; nothing "
+                   "has to be installed on the machine. Jobs keep running while the connection is "
+                   "down. `berth nodes` lists all nodes.",
     .section = SECTION_CHANGE,
     .groups = groups,
     .opts_size = sizeof(struct node_opts),

@@ -12,9 +12,9 @@ struct nodes_opts {
 };
 static const struct opt node_opts[] = {
     {"drain", 0, OPT_TEXT, "NODE", offsetof(struct nodes_opts, drain),
-     "let it finish what runs, start nothing new", COMPLETE_NONE, NULL},
-    {"undrain", 0, OPT_TEXT, "NODE", offsetof(struct nodes_opts, undrain), "start jobs on it again",
-     COMPLETE_NONE, NULL},
+     "let running jobs finish on this node, start no new jobs", COMPLETE_NONE, NULL},
+    {"undrain", 0, OPT_TEXT, "NODE", offsetof(struct nodes_opts, undrain),
+     "start jobs on this node again", COMPLETE_NONE, NULL},
 };
 static const struct opt_group node_group = {"Nodes", node_opts, ARRAY_SIZE(node_opts), false};
 static const struct opt_group *const node_groups[] = {&node_group, &output_group, &common_group,
@@ -85,7 +85,7 @@ static void set_jobs(struct json *row, const struct json *device)
                  reserved);
     }
     if (others > 0)
-        buf_addf(&b, "%s%lld of others", b.n ? ", " : "", (long long)others);
+        buf_addf(&b, "%s%lld of other users", b.n ? ", " : "", (long long)others);
     json_set_str(row, "on_it", buf_str(&b).p);
 }
 
@@ -171,19 +171,20 @@ static int nodes(struct cli *c, const void *opts, const struct operands *ops)
     return show(c);
 }
 static const struct example nodes_examples[] = {
-    {"berth nodes", "slots, CPUs, memory, and each GPU: how full it is and who is on it"},
+    {"berth nodes", "slots, CPUs, memory, and the load and jobs of each GPU"},
     {"berth nodes -o json", "the same for programs, with the UUIDs of the GPUs"},
-    {"berth nodes --drain $(hostname)", "before maintenance: finish what runs, start nothing"},
+    {"berth nodes --drain $(hostname)",
+     "before maintenance: let running jobs finish, start no new jobs"},
     {NULL, NULL},
 };
 const struct command cmd_nodes = {
     .name = "nodes",
-    .summary = "show where jobs run and how full it is",
+    .summary = "list the nodes with their load",
     .synopsis = "[OPTION…]",
-    .description = "A reserved node runs only jobs that name it. Below the node, a line for each "
-                   "GPU: its load, memory in use of all, memory of processes that are no jobs, and "
-                   "the jobs on it with what each uses and what is reserved for it there. A GPU "
-                   "that is lost or excluded gets no jobs.",
+    .description =
+        "A reserved node runs only jobs that name it. Below each node there is a line for each "
+        "GPU: load, memory in use, memory of processes that are not jobs, and the jobs on the GPU "
+        "with their used and reserved memory. A lost or excluded GPU gets no jobs.",
     .section = SECTION_LOOK,
     .groups = node_groups,
     .opts_size = sizeof(struct nodes_opts),

@@ -22,7 +22,7 @@ static int projects(struct cli *c, const void *opts, const struct operands *ops)
     (void)opts;
     (void)ops;
     return view_list(c, "/v1/projects", cols, ARRAY_SIZE(cols),
-                     "no projects yet; berth submit --project NAME makes one");
+                     "no projects yet; create one with berth submit --project NAME");
 }
 static const struct example projects_examples[] = {
     {"berth projects", "every project and the states of its jobs"},

@@ -31,7 +31,7 @@ static int queue(struct cli *c, const void *opts, const struct operands *ops)
     if (!strcmp(verb, "list"))
         return queue_list(c);
     if (strcmp(verb, "pause") != 0 && strcmp(verb, "resume") != 0) {
-        cli_say("berth queue has no '%.40s'; there is list, pause and resume", verb);
+        cli_say("berth queue has no action '%.40s'; the actions are list, pause and resume", verb);
         return err_exit_code(ERR_INVALID);
     }
     buf_init(&path, TEXT_MAX);
@@ -41,23 +41,25 @@ static int queue(struct cli *c, const void *opts, const struct operands *ops)
     if (cli_post(c, path.p, NULL, NULL, &e) < 0)
         return cli_fail(&e);
     if (c->err.is_tty)
-        cli_say(!strcmp(verb, "pause") ? "queue %s is paused: what runs goes on, nothing new starts"
-                                       : "queue %s goes on",
+        cli_say(!strcmp(verb, "pause")
+                    ? "queue %s is paused: running jobs continue, no new jobs start"
+                    : "queue %s is resumed",
                 name);
     return 0;
 }
 static const struct example queue_examples[] = {
-    {"berth queue pause", "start nothing new; what runs goes on"},
+    {"berth queue pause", "start no new jobs; running jobs continue"},
     {"berth queue resume", "go on"},
-    {"berth queue pause night", "only the queue of that name"},
-    {"berth queue list", "all queues"},
+    {"berth queue pause night", "pause only the queue 'night'"},
+    {"berth queue list", "list all queues"},
     {NULL, NULL},
 };
 const struct command cmd_queue = {
     .name = "queue",
     .summary = "pause, resume and list queues",
     .synopsis = "[list]\npause|resume [NAME]",
-    .description = "Jobs name their queue at submission (--queue); \"default\" unless they do.",
+    .description =
+        "A job's queue is set at submission with --queue; without it the queue is \"default\".",
     .section = SECTION_CHANGE,
     .groups = groups,
     .examples = queue_examples,

@@ -195,7 +195,7 @@ static void failed(struct ranks *r, size_t i, int status)
     r->status = status;
     if (r->live == 0)
         return;
-    cli_say("rank %zu ended with status %d; ending the other %zu", i, status, r->live);
+    cli_say("rank %zu exited with status %d; stopping the other %zu", i, status, r->live);
     signal_all(r, SIGTERM);
     r->kill_at = clock_mono(&clock_system) + GRACE_MS;
 }

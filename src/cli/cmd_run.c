@@ -9,23 +9,25 @@
 #define RUN(member) offsetof(struct run_opts, member)
 static const struct opt own_opts[] = {
     {"slots", 'j', OPT_INT, "N", RUN(slots),
-     "jobs at once (default: `slots` of the file, else the number of CPUs)", COMPLETE_NONE, NULL},
-    {"again", 0, OPT_FLAG, NULL, RUN(again), "run a finished file anew, as a batch of its own",
+     "largest number of running jobs (default: `slots` of the file, else the number of CPUs)",
+     COMPLETE_NONE, NULL},
+    {"again", 0, OPT_FLAG, NULL, RUN(again), "run a finished file again, as a new batch",
      COMPLETE_NONE, NULL},
     {"retry-failed", 0, OPT_FLAG, NULL, RUN(retry_failed),
-     "also run again what failed before, when a file is continued", COMPLETE_NONE, NULL},
-    {"quiet", 'q', OPT_FLAG, NULL, RUN(quiet), "no progress and no table, only the exit status",
-     COMPLETE_NONE, NULL},
+     "when a file is resumed, also run its failed jobs again", COMPLETE_NONE, NULL},
+    {"quiet", 'q', OPT_FLAG, NULL, RUN(quiet),
+     "print no progress and no table, only set the exit status", COMPLETE_NONE, NULL},
 };
 static const struct opt_group own_group = {"Running", own_opts, ARRAY_SIZE(own_opts), false};
 static const struct opt_group *const groups[] = {&own_group,    &job_group,    &training_group,
                                                  &output_group, &common_group, NULL};
 static const struct example examples[] = {
-    {"berth run -- python train.py", "one command; its output here, its exit status yours"},
+    {"berth run -- python train.py",
+     "one command; berth prints its output and exits with its status"},
     {"berth run -j 4 -- python train.py", "the same, with four slots on this machine"},
-    {"berth run sweep.yaml", "every job of a file, with progress; a table at the end"},
-    {"berth run sweep.yaml --retry-failed", "continue it, and run what failed once more"},
-    {"berth run --timeout 1h --retries 2 -- ./flaky.sh", "with a limit and two more tries"},
+    {"berth run sweep.yaml", "every job of a file, with progress and a final table"},
+    {"berth run sweep.yaml --retry-failed", "resume the file, and run failed jobs again"},
+    {"berth run --timeout 1h --retries 2 -- ./flaky.sh", "with a time limit and two retries"},
     {NULL, NULL},
 };
 
@@ -62,19 +64,15 @@ static int run(struct cli *c, const void *opts, const struct operands *ops)
 
 const struct command cmd_run = {
     .name = "run",
-    .summary = "run a command or a file of jobs now, and wait for it",
+    .summary = "run a command or a file of jobs now, and wait for the end",
     .synopsis = "[OPTION…] [--] COMMAND [ARGUMENT…]\n[OPTION…] FILE.yaml|FILE.json",
-    .description =
-        "Needs no daemon: the scheduler runs inside this command. When one already serves your "
-        "home, that one is used.\n"
-        "\n"
-        "A command's output appears here as it is written, and berth exits with its status; 128 "
-        "plus the number of the signal that ended it. The first Ctrl-C cancels it, the second "
-        "leaves at once while it ends.\n"
-        "\n"
-        "A file describes many jobs. It can be interrupted at any time, by Ctrl-C or a power cut: "
-        "the same command continues where it was, and jobs that are done are not run again. The "
-        "exit status is 0 when all of them succeeded.",
+    .description = "Needs no daemon: the scheduler runs inside this command. A daemon that already "
+                   "serves your home is used instead.\n\nBerth prints the output of the command as "
+                   "it appears and exits with the command's status, or with 128 plus the number of "
+                   "the signal that killed the command. The first Ctrl-C cancels the job; the "
+                   "second exits at once while the job stops.\n\nA file describes many jobs. After "
+                   "an interruption, by Ctrl-C or a power cut, the same command resumes the file; "
+                   "finished jobs are not run again. The exit status is 0 when all jobs succeeded.",
     .section = SECTION_RUN,
     .flags = COMMAND_STARTS,
     .groups = groups,

@@ -34,67 +34,71 @@ struct serve_opts {
 };
 #define SERVE(member) offsetof(struct serve_opts, member)
 static const struct opt own_opts[] = {
-    {"slots", 'j', OPT_INT, "N", SERVE(slots), "jobs at once (default: the number of CPUs)",
-     COMPLETE_NONE, NULL},
-    {"cpus", 0, OPT_CPUS, "N", SERVE(cpus), "CPUs to give out (default: all)", COMPLETE_NONE, NULL},
-    {"mem", 0, OPT_SIZE, "SIZE", SERVE(mem), "memory to give out (default: all)", COMPLETE_NONE,
+    {"slots", 'j', OPT_INT, "N", SERVE(slots),
+     "largest number of running jobs (default: the number of CPUs)", COMPLETE_NONE, NULL},
+    {"cpus", 0, OPT_CPUS, "N", SERVE(cpus), "CPUs that jobs may use (default: all)", COMPLETE_NONE,
      NULL},
-    {"gpus", 0, OPT_INT, "N", SERVE(gpus), "GPUs to give out (default: all)", COMPLETE_NONE, NULL},
+    {"mem", 0, OPT_SIZE, "SIZE", SERVE(mem), "memory that jobs may use (default: all)",
+     COMPLETE_NONE, NULL},
+    {"gpus", 0, OPT_INT, "N", SERVE(gpus), "GPUs that jobs may use (default: all)", COMPLETE_NONE,
+     NULL},
     {"user-limit", 0, OPT_INT, "N", SERVE(user_limit),
-     "running jobs of one user at most (default: no limit)", COMPLETE_NONE, NULL},
+     "largest number of running jobs per user (default: no limit)", COMPLETE_NONE, NULL},
     {"listen", 'l', OPT_TEXT, "ADDR:PORT", SERVE(listen),
-     "also answer on TCP, to whoever has the token; :PORT is loopback", COMPLETE_NONE, NULL},
+     "also listen on TCP for clients with the token; :PORT means loopback", COMPLETE_NONE, NULL},
     {"ports-address", 0, OPT_TEXT, "ADDR", SERVE(ports),
-     "where ports of jobs are opened (default 0.0.0.0: on every address)", COMPLETE_NONE, NULL},
+     "address on which ports of jobs are opened (default 0.0.0.0: every address)", COMPLETE_NONE,
+     NULL},
     {"engine", 0, OPT_TEXT, "SOCKET", SERVE(engine),
-     "container engine for jobs with an image, as unix:///run/docker.sock (default: $DOCKER_HOST, "
-     "else Docker's or Podman's usual socket)",
+     "container engine for jobs with an image, such as unix:///run/docker.sock (default: "
+     "$DOCKER_HOST, else Docker's or Podman's usual socket)",
      COMPLETE_NONE, NULL},
     {"engine-gpus", 0, OPT_CHOICE, "HOW", SERVE(engine_gpus),
-     "device: ask the engine for the GPUs of a job (default); env: variables alone tell, for "
-     "engines whose default runtime heeds them",
+     "device: request the GPUs of a job from the engine (default); env: only set variables, for "
+     "engines whose default runtime reads them",
      COMPLETE_CHOICES, "device|env"},
     {"tls-cert", 0, OPT_TEXT, "FILE", SERVE(tls_cert), "certificate for --listen (PEM)",
      COMPLETE_FILE, NULL},
-    {"tls-key", 0, OPT_TEXT, "FILE", SERVE(tls_key), "its key (PEM)", COMPLETE_FILE, NULL},
+    {"tls-key", 0, OPT_TEXT, "FILE", SERVE(tls_key), "key of the certificate (PEM)", COMPLETE_FILE,
+     NULL},
     {"system", 0, OPT_FLAG, NULL, SERVE(whole_machine),
      "serve the whole machine: home /var/lib/berth, several users", COMPLETE_NONE, NULL},
     {"multi-user", 0, OPT_FLAG, NULL, SERVE(multi_user),
-     "let other users submit through the socket; their jobs run as them", COMPLETE_NONE, NULL},
+     "let other users submit through the socket; their jobs run under their user id", COMPLETE_NONE,
+     NULL},
     {"retain", 0, OPT_DURATION, "TIME", SERVE(retain),
      "remove finished jobs after this long, such as 30d (default: keep)", COMPLETE_NONE, NULL},
     {"log-json", 0, OPT_FLAG, NULL, SERVE(log_json), "log in JSON lines", COMPLETE_NONE, NULL},
     {"log-level", 0, OPT_CHOICE, "LEVEL", SERVE(log_level), "log from this level (default info)",
      COMPLETE_CHOICES, "debug|info|warn|error"},
-    {"auto", 0, OPT_FLAG, NULL, SERVE(background),
-     "leave when there has been nothing to do for a while", COMPLETE_NONE, NULL},
-    {"idle", 0, OPT_DURATION, "TIME", SERVE(idle), "that while, with --auto (default 10m)",
+    {"auto", 0, OPT_FLAG, NULL, SERVE(background), "exit after being idle for --idle",
      COMPLETE_NONE, NULL},
+    {"idle", 0, OPT_DURATION, "TIME", SERVE(idle),
+     "with --auto: exit after being idle this long (default 10m)", COMPLETE_NONE, NULL},
 };
 static const struct opt_group own_group = {"Daemon", own_opts, ARRAY_SIZE(own_opts), false};
 static const struct opt gpu_opts[] = {
     {"gpu-exclude", 0, OPT_TEXT, "LIST", SERVE(gpus_exclude),
-     "GPUs not to give out, by number or UUID, separated by commas", COMPLETE_NONE, NULL},
+     "GPUs that jobs may not use, by number or UUID, separated by commas", COMPLETE_NONE, NULL},
     {"gpu-objective", 0, OPT_CHOICE, "NAME", SERVE(gpu_objective),
-     "jct: jobs end early on average (default); tardiness: deadlines are kept", COMPLETE_CHOICES,
-     "jct|tardiness"},
-    {"gpu-share", 0, OPT_INT, "N", SERVE(gpu_share), "jobs on one GPU at most, 1 to 4 (default 2)",
-     COMPLETE_NONE, NULL},
+     "jct: minimise average completion time (default); tardiness: minimise lateness",
+     COMPLETE_CHOICES, "jct|tardiness"},
+    {"gpu-share", 0, OPT_INT, "N", SERVE(gpu_share),
+     "largest number of jobs on one GPU, 1 to 4 (default 2)", COMPLETE_NONE, NULL},
     {"gpu-restart", 0, OPT_DURATION, "TIME", SERVE(gpu_restart),
-     "what stopping and going on later costs a job until it was measured (default 1m)",
-     COMPLETE_NONE, NULL},
+     "assumed cost of one preemption until it is measured (default 1m)", COMPLETE_NONE, NULL},
     {"gpu-replan", 0, OPT_DURATION, "TIME", SERVE(gpu_replan),
-     "plan at most once in this time (default 1s)", COMPLETE_NONE, NULL},
+     "shortest time between two plans (default 1s)", COMPLETE_NONE, NULL},
     {"gpu-age-after", 0, OPT_DURATION, "TIME", SERVE(gpu_age),
-     "waiting makes a job more important from here on (default 4h)", COMPLETE_NONE, NULL},
+     "a job gains priority after waiting this long (default 4h)", COMPLETE_NONE, NULL},
     {"gpu-reserve-after", 0, OPT_DURATION, "TIME", SERVE(gpu_reserve),
-     "GPUs are held for a job that waited so long (default 1d)", COMPLETE_NONE, NULL},
+     "reserve GPUs for jobs that have waited longer than this (default 1d)", COMPLETE_NONE, NULL},
     {"master-ports", 0, OPT_TEXT, "FIRST-LAST", SERVE(master_ports),
-     "where the processes of a job on GPUs find each other, MASTER_PORT (default 23000-26999)",
+     "ports for MASTER_PORT, through which the processes of a GPU job connect (default "
+     "23000-26999)",
      COMPLETE_NONE, NULL},
     {"gpu-time-scale", 0, OPT_INT, "N", SERVE(gpu_scale),
-     "one second counts as N when GPUs are planned: rehearse hours in seconds", COMPLETE_NONE,
-     NULL},
+     "for tests: the GPU planner counts one second as N seconds", COMPLETE_NONE, NULL},
 };
 static const struct opt_group gpu_group = {"GPUs", gpu_opts, ARRAY_SIZE(gpu_opts), false};
 static const struct opt_group *const groups[] = {&own_group, &gpu_group, &common_group, NULL};
@@ -118,7 +122,8 @@ static void on_stop(void *arg)
 {
     struct serving *s = arg;
 
-    log_info("serve", "told to stop; running jobs go on and are found again at the next start");
+    log_info("serve",
+             "stopping on request; running jobs continue and the next start finds them again");
     loop_stop(s->loop);
 }
 
@@ -138,7 +143,7 @@ static void on_look(void *arg)
     } else if (!s->idle_since) {
         s->idle_since = loop_mono_ms(s->loop);
     } else if (loop_mono_ms(s->loop) - s->idle_since >= s->idle_ms) {
-        log_info("serve", "nothing to do; leaving until the next command");
+        log_info("serve", "idle; exiting until the next command starts a daemon");
         loop_stop(s->loop);
     }
 }
@@ -172,7 +177,7 @@ static void say_address(const struct host *h, const struct host_conf *conf)
     fflush(stdout);
     if (conf->tcp.addr && !conf->tcp.tls_cert && strncmp(conf->tcp.addr, "127.", 4) != 0 &&
         strcmp(conf->tcp.addr, "::1") != 0)
-        log_warn("serve", "the token travels in the clear on %s: add --tls-cert and --tls-key",
+        log_warn("serve", "the token is sent unencrypted on %s: add --tls-cert and --tls-key",
                  conf->tcp.addr);
 }
 
@@ -213,10 +218,10 @@ static int port_range(const char *text, struct host_conf *conf, struct err *e)
     int64_t lo, hi;
 
     if (!str_to_i64(first, &lo) || !str_to_i64(last, &hi) || lo < 1024 || hi > 65535 || lo > hi)
-        return err_set(e, ERR_INVALID,
-                       "--master-ports '%.60s' is no range of ports from 1024 to 65535; write it "
-                       "as 23000-26999",
-                       text);
+        return err_set(
+            e, ERR_INVALID,
+            "--master-ports '%.60s' is not a range of ports from 1024 to 65535; write 23000-26999",
+            text);
     conf->master_port_first = (int)lo;
     conf->master_port_last = (int)hi;
     return 0;
@@ -245,7 +250,7 @@ static int gpu_options(const struct serve_opts *o, struct host_conf *conf, struc
 static int check_options(const struct serve_opts *o, struct err *e)
 {
     if (!o->tls_cert != !o->tls_key)
-        return err_set(e, ERR_INVALID, "--tls-cert and --tls-key go together");
+        return err_set(e, ERR_INVALID, "--tls-cert and --tls-key must be given together");
     if (o->tls_cert && !o->listen)
         return err_set(e, ERR_INVALID, "--tls-cert needs --listen ADDR:PORT");
     if (o->slots.set && (o->slots.v < 1 || o->slots.v > 100000))
@@ -299,15 +304,14 @@ static int serve(struct cli *c, const void *opts, const struct operands *ops)
 
 const struct command cmd_serve = {
     .name = "serve",
-    .summary = "run the daemon: the queue that works while you are away",
+    .summary = "run the daemon: jobs keep running when you log out",
     .synopsis = "[OPTION…]",
     .description =
-        "Runs in the foreground until SIGTERM or SIGINT. Jobs are not its children: they go on "
-        "when it stops or is killed, and the next one picks them up with their outcome. It answers "
-        "on a Unix socket in its home; --listen adds TCP, guarded by the token in the home.\n"
-        "\n"
-        "You rarely need it by hand: the other commands start one in the background, which leaves "
-        "by itself.",
+        "Runs in the foreground until SIGTERM or SIGINT. Jobs are not children of the daemon: they "
+        "keep running when the daemon stops or is killed, and the next daemon records their "
+        "results. The daemon listens on a Unix socket in its home; --listen adds TCP, protected by "
+        "the token in the home.\n\nYou rarely start the daemon by hand: the other commands start "
+        "one in the background, which exits when it is idle.",
     .section = SECTION_DAEMON,
     .groups = groups,
     .opts_size = sizeof(struct serve_opts),

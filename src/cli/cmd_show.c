@@ -11,8 +11,9 @@ enum { PAGE_MAX = 8 << 20, SPARK_CELLS = 24 };
 
 static const struct opt_group *const groups[] = {&output_group, &common_group, NULL};
 static const struct example examples[] = {
-    {"berth show 42", "command, parameters, times, runs, metrics and the reason of its end"},
-    {"berth show 01k9", "by the beginning of its id, as long as only one job has it"},
+    {"berth show 42",
+     "command, parameters, times, runs, metrics and the reason for the end of the job"},
+    {"berth show 01k9", "by a unique beginning of the job's id"},
     {"berth show 42 -o json | jq '.[0].runs'", "for a program"},
     {NULL, NULL},
 };
@@ -66,7 +67,7 @@ static void needs_line(struct buf *b, const struct cli *c, const struct json *jo
         buf_addf(&t, "%s%s memory", t.n ? ", " : "", size);
     }
     if (gpus > 0)
-        buf_addf(&t, "%s%lld GPU%s", t.n ? ", " : "", (long long)gpus, gpus == 1 ? "" : "s");
+        buf_addf(&t, "%s%lld GPU%s", t.n ? ", " : "", (long long)gpus, plural_end(gpus));
     line(b, c, "needs", buf_str(&t));
 }
 
@@ -112,15 +113,16 @@ static void training_lines(struct buf *b, const struct cli *c, const struct json
 
     if (!t)
         return;
+    int64_t stops = int_of(t, "preemptions");
     if (int_of(t, "epochs")) {
-        snprintf(text, sizeof(text), "%lld of %lld, stopped %lld times for others%s",
-                 (long long)int_of(t, "done"), (long long)int_of(t, "epochs"),
-                 (long long)int_of(t, "preemptions"),
-                 json_bool(json_get(t, "early")) ? ", ended early by itself" : "");
+        snprintf(text, sizeof(text), "%lld of %lld, preempted %lld time%s%s",
+                 (long long)int_of(t, "done"), (long long)int_of(t, "epochs"), (long long)stops,
+                 plural_end(stops),
+                 json_bool(json_get(t, "early")) ? ", ended before the last epoch" : "");
         line(b, c, "epochs", str_of(text));
-    } else if (int_of(t, "preemptions")) {
-        snprintf(text, sizeof(text), "%lld times for others", (long long)int_of(t, "preemptions"));
-        line(b, c, "stopped", str_of(text));
+    } else if (stops) {
+        snprintf(text, sizeof(text), "%lld time%s", (long long)stops, plural_end(stops));
+        line(b, c, "preempted", str_of(text));
     }
     buf_init(&gpus, 4096);
     if (text_of(g, "devices").n)

@@ -74,8 +74,7 @@ static int real_option(const char *text, const char *name, double lo, double hi,
     if (!text)
         return 0;
     if (!str_to_double(str_of(text), out) || *out < lo || *out > hi)
-        return err_set(e, ERR_INVALID, "--%s %s is not usable; give a number from %g to %g", name,
-                       text, lo, hi);
+        return err_set(e, ERR_INVALID, "--%s %s is not a number from %g to %g", name, text, lo, hi);
     return 0;
 }
 
@@ -85,7 +84,7 @@ static int int_option(struct opt_num n, const char *name, int64_t lo, int64_t hi
     if (!n.set)
         return 0;
     if (n.v < lo || n.v > hi)
-        return err_set(e, ERR_INVALID, "--%s %lld is not usable; give %lld to %lld", name,
+        return err_set(e, ERR_INVALID, "--%s %lld is out of range; give %lld to %lld", name,
                        (long long)n.v, (long long)lo, (long long)hi);
     *out = n.v;
     return 0;
@@ -160,12 +159,12 @@ static void say_notes(const struct session *s)
     const struct sim_trace *t = &s->trace;
 
     if (t->skipped)
-        cli_say("%s (layout %s): %u rows passed over, they ran on no GPU or never ended",
-                s->trace_name, t->layout, t->skipped);
+        cli_say("%s (layout %s): skipped %u row%s of jobs that used no GPU or never ended",
+                s->trace_name, t->layout, t->skipped, plural_end(t->skipped));
     if (t->clipped)
-        cli_say("%s (layout %s): %u jobs got fewer GPUs than they had, more than --gpus or the "
-                "table has",
-                s->trace_name, t->layout, t->clipped);
+        cli_say("%s (layout %s): %u job%s had more GPUs than --gpus or the table allows and got "
+                "fewer",
+                s->trace_name, t->layout, t->clipped, plural_end(t->clipped));
 }
 
 static int write_chart(const struct session *s, struct err *e)
@@ -313,7 +312,9 @@ static int run_policies(struct session *s, struct err *e)
             return -1;
         s->n_runs++;
     }
-    return s->n_runs ? 0 : err_set(e, ERR_INVALID, "--policy names none; give fifo, say");
+    return s->n_runs ? 0
+                     : err_set(e, ERR_INVALID,
+                               "--policy names no policy; write --policy fifo, for example");
 }
 
 static int answer(struct session *s, struct err *e)
@@ -360,8 +361,8 @@ static int simulate(struct cli *c, const void *opts, const struct operands *ops)
 
 #define OWN(member) offsetof(struct simulate_opts, member)
 static const struct opt world_opts[] = {
-    {"gpus", 'g', OPT_INT, "N", OWN(gpus), "one node with so many GPUs (default 16)", COMPLETE_NONE,
-     NULL},
+    {"gpus", 'g', OPT_INT, "N", OWN(gpus), "number of GPUs of the simulated node (default 16)",
+     COMPLETE_NONE, NULL},
     {"table", 't', OPT_TEXT, "FILE", OWN(table),
      "steps per second of each type of job, alone and in pairs; without it n GPUs are n^0.8 as "
      "fast as one and company costs 38 %",
@@ -369,19 +370,19 @@ static const struct opt world_opts[] = {
     {"epoch", 0, OPT_DURATION, "TIME", OWN(epoch),
      "length of an epoch, at whose end a job can stop (default 10m)", COMPLETE_NONE, NULL},
     {"restart", 0, OPT_DURATION, "TIME", OWN(restart),
-     "what a restart costs; a first start costs half (default 60s)", COMPLETE_NONE, NULL},
+     "duration of a restart; a first start takes half of it (default 60s)", COMPLETE_NONE, NULL},
     {"noise", 0, OPT_TEXT, "X", OWN(noise),
      "estimates of run times are wrong by a factor of up to e^X either way (default 0)",
      COMPLETE_NONE, NULL},
-    {"seed", 0, OPT_INT, "N", OWN(seed), "of everything that is left to chance (default 0)",
-     COMPLETE_NONE, NULL},
+    {"seed", 0, OPT_INT, "N", OWN(seed), "seed of the random numbers (default 0)", COMPLETE_NONE,
+     NULL},
 };
 static const struct opt trace_opts[] = {
     {"first", 0, OPT_INT, "N", OWN(first), "begin with job N of the trace, counted from 0",
      COMPLETE_NONE, NULL},
     {"count", 'n', OPT_INT, "N", OWN(count), "take at most N jobs", COMPLETE_NONE, NULL},
     {"load", 0, OPT_TEXT, "X", OWN(load),
-     "stretch the gaps between arrivals until the jobs ask for X times what the GPUs can do",
+     "scale the time between arrivals until the jobs need X times the capacity of the GPUs",
      COMPLETE_NONE, NULL},
 };
 static const struct opt policy_opts[] = {
@@ -389,13 +390,13 @@ static const struct opt policy_opts[] = {
      "separated by commas: berth, fifo, srtf, las, pack (default all)", COMPLETE_CHOICES,
      "berth|fifo|srtf|las|pack"},
     {"elastic", 0, OPT_FLAG, NULL, OWN(elastic),
-     "berth may choose the number of GPUs a job gets, among those in the table", COMPLETE_NONE,
-     NULL},
-    {"objective", 0, OPT_CHOICE, "WHAT", OWN(objective),
-     "what berth minimises: completion times (jct, the default) or delay behind deadlines",
-     COMPLETE_CHOICES, "jct|tardiness"},
-    {"share", 0, OPT_INT, "N", OWN(share), "jobs on one GPU at most, for berth (default 2)",
+     "the policy berth may choose the number of GPUs of a job, among those in the table",
      COMPLETE_NONE, NULL},
+    {"objective", 0, OPT_CHOICE, "WHAT", OWN(objective),
+     "what the policy berth minimises: completion times (jct, the default) or lateness",
+     COMPLETE_CHOICES, "jct|tardiness"},
+    {"share", 0, OPT_INT, "N", OWN(share),
+     "policy berth: largest number of jobs on one GPU (default 2)", COMPLETE_NONE, NULL},
 };
 static const struct opt result_opts[] = {
     {"jobs", 'j', OPT_FLAG, NULL, OWN(jobs),
@@ -418,25 +419,24 @@ static const struct opt_group *const groups[] = {&world_group,  &trace_group,  &
 static const struct example examples[] = {
     {"berth simulate trace.csv --table v100.json --gpus 8", "all policies, one line each"},
     {"berth simulate trace.csv -t v100.json -p berth,srtf --elastic --noise 1 --json",
-     "with estimates that are off by up to e, for programs"},
+     "with estimates that are wrong by a factor of up to e, as JSON"},
     {"berth simulate philly.csv --gpus 64 --count 2000 --load 0.9 --svg out.svg",
-     "the first jobs of a cluster's log, and a picture of what happened"},
+     "the first jobs of a cluster's log, with a chart of the schedules"},
     {NULL, NULL},
 };
 const struct command cmd_simulate = {
     .name = "simulate",
-    .summary = "play GPU jobs through the planner on a virtual clock",
+    .summary = "simulate GPU jobs and the planner on a virtual clock",
     .synopsis = "[OPTION…] TRACE.csv",
-    .description =
-        "The planner is the one of the daemon and learns what it would learn there: estimates at "
-        "submission, epoch times as they are measured. The other policies are references: they "
-        "give every job the GPUs it asks for.\n\n"
-        "TRACE.csv has the columns job,arrival,type,gpus,steps,isolated_s (times in seconds; "
-        "isolated_s is the run time alone; deadline, priority and epochs may follow). The Philly "
-        "log (timestamp,duration,num_gpus), Alibaba's task table of 2020 (job_name,inst_num,"
-        "status,start_time,end_time,plan_gpu) and its pod list of 2023 (name,num_gpu,"
-        "creation_time,deletion_time,scheduled_time) are read too; the header line tells which "
-        "it is.",
+    .description = "The simulation runs the daemon's planner with the same information: estimates "
+                   "at submission, and epoch times as they are measured. The other policies are "
+                   "references: they give every job the GPUs that it asks for.\n\nTRACE.csv has "
+                   "the columns job,arrival,type,gpus,steps,isolated_s (times in seconds; "
+                   "isolated_s is the run time alone; deadline, priority and epochs may follow). "
+                   "The Philly log (timestamp,duration,num_gpus), Alibaba's task table of 2020 "
+                   "(job_name,inst_num,status,start_time,end_time,plan_gpu) and its pod list of "
+                   "2023 (name,num_gpu,creation_time,deletion_time,scheduled_time) are read too; "
+                   "the header line decides the format.",
     .section = SECTION_LOOK,
     .groups = groups,
     .opts_size = sizeof(struct simulate_opts),

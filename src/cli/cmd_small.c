@@ -48,7 +48,7 @@ static int help(struct cli *c, const void *opts, const struct operands *ops)
 }
 static const struct example help_examples[] = {
     {"berth help", "all commands"},
-    {"berth help ls", "one of them, as berth ls --help"},
+    {"berth help ls", "one command, like berth ls --help"},
     {NULL, NULL},
 };
 const struct command cmd_help = {
@@ -132,7 +132,7 @@ static int schema(struct cli *c, const void *opts, const struct operands *ops)
     (void)c;
     (void)opts;
     if (!sweep && strcmp(ops->p[0], "job") != 0) {
-        cli_say("there is no schema '%.40s'; there is job and sweep", ops->p[0]);
+        cli_say("there is no schema '%.40s'; the schemas are job and sweep", ops->p[0]);
         return err_exit_code(ERR_INVALID);
     }
     buf_init(&b, TEXT_MAX);

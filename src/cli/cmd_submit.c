@@ -18,38 +18,39 @@ struct submit_opts {
 
 static const struct opt own_opts[] = {
     {"wait", 'w', OPT_FLAG, NULL, offsetof(struct submit_opts, wait),
-     "wait for the end and exit with the job's status", COMPLETE_NONE, NULL},
+     "wait until the job ends and exit with its status", COMPLETE_NONE, NULL},
 };
 static const struct opt_group own_group = {"Waiting", own_opts, ARRAY_SIZE(own_opts), false};
 static const struct opt_group *const groups[] = {&job_group,    &training_group, &own_group,
                                                  &output_group, &common_group,   NULL};
 static const struct example examples[] = {
-    {"berth submit -- python train.py --lr 0.1", "queue one command; its id is printed"},
+    {"berth submit -- python train.py --lr 0.1", "queue one command and print the id of the job"},
     {"berth submit --name a --cpus 2 --mem 4G --timeout 2h --priority 5 -- ./train.sh",
-     "say what it needs and how long it may take"},
+     "with resources, a time limit and a priority"},
     {"berth submit --after 41 --after 42 -- python evaluate.py",
      "start when jobs 41 and 42 have succeeded"},
     {"berth submit --retries 2 --env SEED=7 --project mnist -- python train.py",
-     "try up to three times, with a variable of its own"},
+     "up to three runs, with an environment variable"},
     {"berth submit --array 100 -- python train.py --seed '{index}'",
      "a hundred jobs that differ in {index}"},
     {"berth submit --param 'lr=[0.1,0.01]' -- python train.py --lr '{lr}'",
      "one job for each value of lr"},
     {"berth submit 'zcat data.gz | ./count > out.txt'",
      "a single word with spaces in it is a line for the shell"},
-    {"berth submit --file sweep.yaml", "everything a file describes"},
+    {"berth submit --file sweep.yaml", "all jobs of a file"},
     {"id=$(berth submit -- ./long.sh) && berth wait $id", "use the id in a script"},
     {NULL, NULL},
 };
 
 static void say_submitted(const struct cli *c, const struct json *reply, bool many)
 {
+    int64_t first = int_of(reply, "first"), count = int_of(reply, "count");
+
     if (!c->err.is_tty)
         return;
     if (many)
-        cli_say("submitted %lld jobs, %lld to %lld; berth ls shows them",
-                (long long)int_of(reply, "count"), (long long)int_of(reply, "first"),
-                (long long)(int_of(reply, "first") + int_of(reply, "count") - 1));
+        cli_say("submitted %lld job%s, %lld to %lld; list them with berth ls", (long long)count,
+                plural_end(count), (long long)first, (long long)(first + count - 1));
     else
         cli_say("submitted job %lld (" STR_FMT "); berth logs -f %lld follows it",
                 (long long)int_of(reply, "number"), STR_ARG(text_of(reply, "name")),
@@ -105,12 +106,11 @@ const struct command cmd_submit = {
     .summary = "put a command, an array or a file of jobs in the queue",
     .synopsis = "[OPTION…] [--] COMMAND [ARGUMENT…]\n[OPTION…] --file FILE",
     .description =
-        "Prints the id of the job, or of the batch when there are several. The job is on disk "
-        "before that happens, and runs as soon as there is room, whether you stay or not. When no "
-        "daemon runs for you, one is started; it leaves by itself when there is nothing to do.\n"
-        "\n"
-        "The job gets your environment, the current directory and an empty standard input. "
-        "Everything after the first word of the command belongs to the command.",
+        "Prints the id of the job, or of the batch when there are several jobs. The job is on disk "
+        "before the id is printed, starts as soon as resources are free, and keeps running when "
+        "you log out. When no daemon runs, the command starts one, which exits when it is "
+        "idle.\n\nThe job gets your environment, the current directory and an empty standard "
+        "input. Everything after the first word of the command belongs to the command.",
     .section = SECTION_RUN,
     .flags = COMMAND_STARTS,
     .groups = groups,

@@ -137,7 +137,7 @@ static void act(struct top *t)
         snprintf(t->message, sizeof(t->message), "%s", e.text);
     else
         snprintf(t->message, sizeof(t->message), "job %lld: %s", (long long)job,
-                 t->ask == 'c' ? "told to stop" : "queued again");
+                 t->ask == 'c' ? "stopping" : "queued again");
 }
 
 static void key_in_list(struct top *t, int key)
@@ -284,7 +284,7 @@ static int top(struct cli *c, const void *opts, const struct operands *ops)
 
     (void)opts;
     if (!c->out.is_tty || !isatty(STDIN_FILENO)) {
-        cli_say("top needs a terminal; berth ls shows the same once, berth ls -o json to programs");
+        cli_say("berth top needs a terminal; use berth ls, or berth ls -o json in scripts");
         return err_exit_code(ERR_INVALID);
     }
     AUTO_FREE char *filter = filter_text(ops);
@@ -309,17 +309,16 @@ static int top(struct cli *c, const void *opts, const struct operands *ops)
 
 static const struct opt_group *const groups[] = {&common_group, NULL};
 static const struct example examples[] = {
-    {"berth top", "what runs, what waits, what ended, live; ? shows the keys"},
-    {"berth top 'project:mnist'", "only what matches a filter"},
+    {"berth top", "running, queued and finished jobs, live; ? shows the keys"},
+    {"berth top 'project:mnist'", "only jobs that match a filter"},
     {NULL, NULL},
 };
 const struct command cmd_top = {
     .name = "top",
     .summary = "watch the queue live on the whole terminal",
     .synopsis = "[OPTION…] [FILTER…]",
-    .description =
-        "Keys: arrows or j k choose, l shows output, c cancels, r runs again, / filters, "
-        "s changes the order, q leaves.",
+    .description = "Keys: arrows or j k choose, l shows output, c cancels, r retries, / filters, s "
+                   "changes the order, q quits.",
     .section = SECTION_LOOK,
     .groups = groups,
     .examples = examples,

@@ -23,7 +23,7 @@ struct tag_opts {
     bool remove;
 };
 static const struct opt tag_own[] = {
-    {"remove", 'r', OPT_FLAG, NULL, offsetof(struct tag_opts, remove), "take the tags away",
+    {"remove", 'r', OPT_FLAG, NULL, offsetof(struct tag_opts, remove), "remove the tags",
      COMPLETE_NONE, NULL},
 };
 static const struct opt_group tag_group = {"Tag", tag_own, ARRAY_SIZE(tag_own), false};
@@ -60,8 +60,8 @@ static int tag(struct cli *c, const void *opts, const struct operands *ops)
 }
 static const struct example tag_examples[] = {
     {"berth tag 42 best data=v2", "two tags, one with a value"},
-    {"berth tag 42 --remove best", "take one away"},
-    {"berth tag 42 data=v3", "another value: the last one counts; berth ls tag:data finds it"},
+    {"berth tag 42 --remove best", "remove one tag"},
+    {"berth tag 42 data=v3", "another value: the last one counts; berth ls tag:data finds the job"},
     {NULL, NULL},
 };
 const struct command cmd_tag = {
@@ -87,9 +87,9 @@ struct note_opts {
 };
 static const struct opt note_own[] = {
     {"about", 0, OPT_TEXT, "PROJECT", offsetof(struct note_opts, project),
-     "about a project instead of a job", COMPLETE_NONE, NULL},
+     "write or list notes of a project instead of a job", COMPLETE_NONE, NULL},
     {"author", 0, OPT_TEXT, "NAME", offsetof(struct note_opts, author),
-     "who says so; you unless told", COMPLETE_NONE, NULL},
+     "author of the note (default: you)", COMPLETE_NONE, NULL},
 };
 static const struct opt_group note_group = {"Note", note_own, ARRAY_SIZE(note_own), false};
 static const struct opt_group *const note_groups[] = {&note_group, &output_group, &common_group,
@@ -130,7 +130,7 @@ static int note(struct cli *c, const void *opts, const struct operands *ops)
     } else if (ops->n) {
         job_path(&path, ops->p[0], "/notes");
     } else {
-        cli_say("say which job the note is about, or --about PROJECT");
+        cli_say("berth note needs a job or --about PROJECT");
         return err_exit_code(ERR_INVALID);
     }
     join_words(&text, ops, from);
@@ -144,13 +144,13 @@ static int note(struct cli *c, const void *opts, const struct operands *ops)
 }
 static const struct example note_examples[] = {
     {"berth note 42 'diverged after step 900'", "about a job"},
-    {"berth note 42", "what was written about it"},
+    {"berth note 42", "list the notes of job 42"},
     {"berth note --about vision 'new data from today'", "about a project"},
     {NULL, NULL},
 };
 const struct command cmd_note = {
     .name = "note",
-    .summary = "write down or read what people say of a job",
+    .summary = "write or list notes about a job or project",
     .synopsis = "[OPTION…] JOB [TEXT…]\n--about PROJECT [TEXT…]",
     .section = SECTION_CHANGE,
     .groups = note_groups,
@@ -180,9 +180,10 @@ static int project_show(struct cli *c, const char *path)
         buf_addc(&b, '\n');
     } else {
         struct str text = text_of(p, "description");
-        buf_addf(&b, STR_FMT ", of " STR_FMT ", %lld jobs, %lld notes\n",
-                 STR_ARG(text_of(p, "name")), STR_ARG(text_of(p, "owner")),
-                 (long long)int_of(p, "total"), (long long)int_of(p, "notes"));
+        int64_t jobs = int_of(p, "total"), notes = int_of(p, "notes");
+        buf_addf(&b, STR_FMT ", owner " STR_FMT ", %lld job%s, %lld note%s\n",
+                 STR_ARG(text_of(p, "name")), STR_ARG(text_of(p, "owner")), (long long)jobs,
+                 plural_end(jobs), (long long)notes, plural_end(notes));
         if (text.n)
             buf_addf(&b, "\n" STR_FMT "\n", STR_ARG(text));
     }
@@ -205,7 +206,7 @@ static int project(struct cli *c, const void *opts, const struct operands *ops)
     if (!strcmp(verb, "show"))
         return project_show(c, path.p);
     if (strcmp(verb, "describe") != 0) {
-        cli_say("berth project has no '%.40s'; there is show and describe", verb);
+        cli_say("berth project has no action '%.40s'; the actions are show and describe", verb);
         return err_exit_code(ERR_INVALID);
     }
     if (ops->n == 3 && !strcmp(ops->p[2], "-")) {
@@ -222,16 +223,16 @@ static int project(struct cli *c, const void *opts, const struct operands *ops)
     return send_to(c, "PUT", path.p, body, &e) < 0 ? cli_fail(&e) : 0;
 }
 static const struct example project_examples[] = {
-    {"berth project describe vision 'all that looks'", "in a few words"},
-    {"berth project describe vision - < README.md", "from a file, Markdown"},
-    {"berth project show vision", "the description, who began it, how many jobs"},
+    {"berth project describe vision 'all that looks'", "set a short description"},
+    {"berth project describe vision - < README.md", "set the description from a Markdown file"},
+    {"berth project show vision", "description, owner and number of jobs"},
     {NULL, NULL},
 };
 const struct command cmd_project = {
     .name = "project",
     .summary = "show or describe a project",
     .synopsis = "show NAME\ndescribe NAME TEXT…|-",
-    .description = "berth projects lists them.",
+    .description = "berth projects lists all projects.",
     .section = SECTION_CHANGE,
     .groups = project_groups,
     .examples = project_examples,

@@ -49,16 +49,17 @@ static int wait_jobs(struct cli *c, const void *opts, const struct operands *ops
 }
 static const struct example wait_examples[] = {
     {"berth wait 42", "until job 42 has ended; exits with its status"},
-    {"berth wait 41 42 43", "until all have; exits with the highest status"},
-    {"berth wait --timeout 1h 42 || echo late or failed", "but not for ever"},
+    {"berth wait 41 42 43", "until all three have ended; exits with the highest status"},
+    {"berth wait --timeout 1h 42 || echo late or failed", "with a time limit"},
     {NULL, NULL},
 };
 const struct command cmd_wait = {
     .name = "wait",
     .summary = "wait for jobs and exit with their status",
     .synopsis = "[OPTION…] JOB…",
-    .description = "The status is the job's own; 128 plus the number of the signal that ended it; "
-                   "130 when it was cancelled without one; 124 when --timeout came first.",
+    .description =
+        "The exit status is the job's status; 128 plus the number of the signal that killed the "
+        "job; 130 when the job was cancelled before it ran; 124 when --timeout came first.",
     .section = SECTION_LOOK,
     .groups = wait_groups,
     .opts_size = sizeof(struct wait_opts),

@@ -105,7 +105,7 @@ static int watch(struct cli *c, const void *opts, const struct operands *ops)
 }
 static const struct example watch_examples[] = {
     {"berth watch", "every change as it happens, until Ctrl-C"},
-    {"berth watch 42", "only what concerns job 42"},
+    {"berth watch 42", "only events of job 42"},
     {"berth watch --since 0 -o json", "the whole history, one JSON object a line, then live"},
     {NULL, NULL},
 };
@@ -113,7 +113,8 @@ const struct command cmd_watch = {
     .name = "watch",
     .summary = "print changes as they happen",
     .synopsis = "[OPTION…] [JOB]",
-    .description = "Goes on over restarts of the daemon without missing or repeating an event.",
+    .description =
+        "The stream continues across restarts of the daemon without a missed or repeated event.",
     .section = SECTION_LOOK,
     .groups = watch_groups,
     .opts_size = sizeof(struct watch_opts),

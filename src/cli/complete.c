@@ -436,7 +436,7 @@ int completion_script(struct buf *b, const char *shell, const struct command *co
     else if (!strcmp(shell, "fish"))
         fish_script(b, all, leading);
     else
-        return err_set(e, ERR_INVALID, "no completion for '%.40s'; there is bash, zsh and fish",
-                       shell);
+        return err_set(e, ERR_INVALID,
+                       "no completion for '%.40s'; the shells are bash, zsh and fish", shell);
     return 0;
 }

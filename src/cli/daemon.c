@@ -94,14 +94,14 @@ int daemon_spawn(struct cli *c, int *out_pid, struct err *e)
     /* It would be part of the job's process tree and end with it, and its own runs too. */
     if (getenv("BERTH_RUN"))
         return err_set(e, ERR_UNAVAILABLE,
-                       "no daemon serves %s, and none is started from inside a job, with which it "
-                       "would end; run `berth serve` outside",
+                       "no daemon serves %s, and a daemon started inside a job would end with that "
+                       "job; run `berth serve` outside",
                        c->home);
     if (n < 0)
-        return err_sys(e, "cannot find this program to start a daemon");
+        return err_sys(e, "cannot start a daemon: the path of this program is unknown");
     program[n] = 0;
     if (dir_make_all(c->home, 0700, e) < 0)
-        return err_wrap(e, "making the home %s", c->home);
+        return err_wrap(e, "creating the home %s", c->home);
     errno = spawn_serve(c, program, log, &pid);
     if (errno)
         return err_sys(e, "cannot start a daemon (%s)", program);
@@ -163,5 +163,5 @@ int daemon_start(struct cli *c, struct err *e)
     }
     last_log_line(log, line, sizeof(line));
     return err_set(e, ERR_UNAVAILABLE, "the daemon did not start: %s (more in %s)",
-                   line[0] ? line : "it said nothing", log);
+                   line[0] ? line : "it printed no reason", log);
 }

@@ -52,10 +52,10 @@ static void check_home(struct cli *c, struct finding *f)
     struct stat st;
 
     if (stat(c->home, &st) < 0 && errno == ENOENT) {
-        say(f, HEALTH_OK, "%s does not exist yet; the first command makes it", c->home);
+        say(f, HEALTH_OK, "%s does not exist yet; the first command creates it", c->home);
     } else if (stat(c->home, &st) < 0 || access(c->home, R_OK | W_OK | X_OK) < 0) {
         say(f, HEALTH_FAIL, "%s cannot be used: %s", c->home, strerror(errno));
-        remedy(f, "give it to you (chown), or set BERTH_HOME to a place of your own");
+        remedy(f, "change its owner to you (chown), or set BERTH_HOME to a directory of your own");
     } else if (!S_ISDIR(st.st_mode)) {
         say(f, HEALTH_FAIL, "%s is not a directory", c->home);
         remedy(f, "move it away, or set BERTH_HOME");
@@ -98,9 +98,9 @@ static void check_disk(struct cli *c, struct finding *f)
                              : HEALTH_OK,
         "%s free", text);
     if (f->health != HEALTH_OK)
-        remedy(f, "make room: berth rm --filter 'ended>0 and not ended>30d', or move BERTH_HOME");
+        remedy(f, "free space: berth rm --filter 'ended>0 and not ended>30d', or move BERTH_HOME");
     if (v.f_files && v.f_favail < 10000) {
-        say(f, HEALTH_WARN, "%s free, but only %llu files can still be made", text,
+        say(f, HEALTH_WARN, "%s free, but only %llu more files can be created", text,
             (unsigned long long)v.f_favail);
         remedy(f, "remove old jobs (berth rm): each has at least one file");
     }
@@ -130,14 +130,17 @@ static void check_daemon(struct cli *c, struct finding *f)
         say(f, same ? HEALTH_OK : HEALTH_WARN, "version " STR_FMT " answers on %s",
             STR_ARG(version), c->target);
         if (!same)
-            remedy(f, "this is berth %s: stop the old daemon with SIGTERM; jobs go on",
+            remedy(f, "this is berth %s: stop the old daemon with SIGTERM; running jobs continue",
                    c->program->version);
         json_free(meta);
     } else if (held == 1) {
-        say(f, HEALTH_FAIL, "one holds %s but does not answer: %s", c->home, e.text);
-        remedy(f, "look at %s/log; kill it if it hangs: jobs go on and nothing is lost", c->home);
+        say(f, HEALTH_FAIL, "a daemon holds %s but does not answer: %s", c->home, e.text);
+        remedy(
+            f,
+            "read %s/log; kill the daemon if it hangs: running jobs continue and no data is lost",
+            c->home);
     } else {
-        say(f, HEALTH_OK, "none runs; commands that need one start it");
+        say(f, HEALTH_OK, "no daemon runs; commands that need one start it");
     }
 }
 
@@ -169,7 +172,7 @@ static void check_shepherd(struct cli *c, struct finding *f)
         AUTO_FREE char *path = path_join(program, places[i]);
         *slash = '/';
         if (access(path, X_OK) == 0) {
-            say(f, HEALTH_OK, "not running; %s is there for when jobs start", path);
+            say(f, HEALTH_OK, "not running; %s is started with the first job", path);
             return;
         }
     }
@@ -217,7 +220,7 @@ static void check_cgroups(struct cli *c, struct finding *f)
 
     (void)c;
     if (file_read_all("/proc/self/cgroup", 1 << 16, &text, &n, &e) < 0) {
-        say(f, HEALTH_WARN, "this kernel has none: limits on memory are watched, not enforced");
+        say(f, HEALTH_WARN, "this kernel has no cgroups: memory limits are watched, not enforced");
         return;
     }
     for (rest = (struct str){text, n}; rest.n;) {
@@ -234,7 +237,7 @@ static void check_cgroups(struct cli *c, struct finding *f)
             return;
         }
     }
-    say(f, HEALTH_WARN, "none can be written: memory and CPU limits of jobs are not enforced");
+    say(f, HEALTH_WARN, "no cgroup can be written: memory and CPU limits of jobs are not enforced");
     remedy(f, "run the daemon as a systemd unit with Delegate=yes, or as root");
 }
 
@@ -247,14 +250,14 @@ static void check_clock(struct cli *c, struct finding *f)
 
     if (now / 1000 < 1704067200) { /* 2024 */
         say(f, HEALTH_FAIL, "the clock is years behind");
-        remedy(f, "set it; times of jobs are meaningless until then");
+        remedy(f, "set the clock; recorded times of jobs are wrong until then");
     } else if (stat(db, &st) == 0 && st.st_mtime > now / 1000 + 60) {
-        say(f, HEALTH_WARN, "the clock was set back: the store was written in the future");
-        remedy(f, "times of recent jobs look odd; delays and limits do not depend on it");
+        say(f, HEALTH_WARN, "the clock was set back: the newest record lies in the future");
+        remedy(f, "times of recent jobs are wrong; delays and limits do not depend on the clock");
     } else if (adjtimex(&tx) < 0 || (tx.status & STA_UNSYNC)) {
-        say(f, HEALTH_OK, "set, though not by NTP");
+        say(f, HEALTH_OK, "set, but not synchronised by NTP");
     } else {
-        say(f, HEALTH_OK, "kept by NTP");
+        say(f, HEALTH_OK, "synchronised by NTP");
     }
 }
 
@@ -350,7 +353,7 @@ static void check_limits(struct cli *c, struct finding *f)
             (unsigned long long)files.rlim_cur);
     if (files.rlim_cur < 1024) {
         f->health = HEALTH_WARN;
-        remedy(f, "raise it: ulimit -n 4096");
+        remedy(f, "raise the limit: ulimit -n 4096");
     }
 }
 
@@ -366,8 +369,8 @@ static void check_gpus(struct cli *c, struct finding *f)
         return;
     }
     say(f, HEALTH_WARN, "%s", e.text);
-    remedy(f, "see what nvidia-smi (rocm-smi) and dmesg say; without its library a GPU has no "
-              "memory figures and is not shared");
+    remedy(f, "check nvidia-smi (rocm-smi) and dmesg; without its library a GPU reports no memory "
+              "use and is not shared");
 }
 
 /* Only jobs with an image need one, so none is no fault. */

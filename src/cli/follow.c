@@ -125,7 +125,7 @@ int follow_batch(struct cli *c, const char *batch, int *out_status, struct err *
 
 static void on_alarm(int signo)
 {
-    static const char text[] = "berth: still not over; gave up waiting (the jobs go on)\n";
+    static const char text[] = "berth: timed out; the jobs have not ended and keep running\n";
 
     (void)signo;
     (void)!write(STDERR_FILENO, text, sizeof(text) - 1);

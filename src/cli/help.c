@@ -162,7 +162,7 @@ static void section(struct buf *b, const struct command *const *all, enum comman
 static void dialect_sections(struct buf *b, const struct program *p, bool colour)
 {
     for (const struct dialect *const *d = p->dialects; d && *d; d++) {
-        AUTO_FREE char *title = xasprintf("%s, also as commands of their own", (*d)->title);
+        AUTO_FREE char *title = xasprintf("%s (also separate commands)", (*d)->title);
         if ((*d)->commands && listed(*(*d)->commands, SECTION_DIALECT))
             section(b, (*d)->commands, SECTION_DIALECT, title, colour);
     }
@@ -177,7 +177,7 @@ static void dialect_programs(struct buf *b, const struct program *p)
         const struct dialect_program *x = (*d)->programs;
         if (!x)
             continue;
-        buf_adds(b, n++ ? ", " : "  Commands of their own, with a\n--help too: ");
+        buf_adds(b, n++ ? ", " : "\nPrograms: ");
         for (; x->name; x++)
             buf_addf(b, "%s%s", x == (*d)->programs ? "" : " and ", x->name);
         buf_addf(b, " (of %s)", (*d)->title);
@@ -190,7 +190,7 @@ void help_overview(struct buf *b, const struct program *p, bool colour)
     const struct command *const *all = p->commands;
 
     buf_addf(b,
-             "berth %s - runs experiments: one job, a sweep, or a queue that outlives you\n\n"
+             "berth %s - runs experiments; jobs keep running when you log out\n\n"
              "Usage: berth COMMAND [OPTION…] [ARGUMENT…]\n",
              p->version);
     section(b, all, SECTION_RUN, "Run", colour);
@@ -201,10 +201,11 @@ void help_overview(struct buf *b, const struct program *p, bool colour)
     section(b, all, SECTION_HELP, "Help", colour);
     buf_addc(b, '\n');
     heading(b, "Start here", colour);
-    buf_adds(b, "  berth run -- python train.py     run one command now; its exit status is yours\n"
-                "  berth run sweep.yaml             run every combination of a file, resumable\n"
-                "  berth submit -- python train.py  put it in the queue and go home\n"
-                "  berth ls                         see what became of it\n"
-                "\nberth COMMAND --help teaches each with examples.");
+    buf_adds(b,
+             "  berth run -- python train.py     run one command now and exit with its status\n"
+             "  berth run sweep.yaml             run every combination of a file; can be resumed\n"
+             "  berth submit -- python train.py  add one command to the queue\n"
+             "  berth ls                         list the jobs and their states\n"
+             "\nRun `berth COMMAND --help` for options and examples.");
     dialect_programs(b, p);
 }

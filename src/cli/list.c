@@ -76,7 +76,7 @@ static int cut_page(struct str body, struct str *items, struct json **rest, stru
     while (at > head.n && !(at + tail.n <= body.n && !memcmp(body.p + at, tail.p, tail.n)))
         at--;
     if (!str_starts(body, head) || at <= head.n)
-        return err_set(e, ERR_INTERNAL, "the daemon's list of jobs is not in the form expected");
+        return err_set(e, ERR_INTERNAL, "the daemon's list of jobs has an unexpected form");
     *items = (struct str){body.p + head.n, at + 1 - head.n};
     AUTO_FREE char *text = xasprintf("{" STR_FMT, (int)(body.n - at - 2), body.p + at + 2);
     return json_parse(str_of(text), "the daemon's answer", rest, e);

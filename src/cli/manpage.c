@@ -174,7 +174,7 @@ static void overview_page(struct buf *b, const struct command *const *all,
         roff_c(b, (*c)->summary);
         buf_adds(b, ".\n");
     }
-    buf_adds(b, ".SH OPTIONS\nThese may stand before or after the command.\n");
+    buf_adds(b, ".SH OPTIONS\nThese options may stand before or after the command.\n");
     option_groups(b, common);
     buf_adds(b, ".SH ENVIRONMENT\n"
                 ".TP\n\\fBBERTH_HOME\\fR\nWhere jobs, output and sockets live; by default\n"

@@ -50,7 +50,7 @@ static int on_interrupt(struct batch *b, struct err *e)
     progress_clear(&b->progress);
     if (++b->interrupts > 1)
         run_session_abandon(b->s);
-    cli_say("cancelling what has not ended; Ctrl-C again leaves at once");
+    cli_say("cancelling the remaining jobs; press Ctrl-C again to exit at once");
     return cancel_rest(b, e);
 }
 
@@ -128,7 +128,8 @@ static int table(struct cli *c, const struct json *counts, int64_t elapsed_ms, s
         rc = part(c, &out, "Failed", "failed,lost,cancelled", "id", FAILED_SHOWN, e);
     if (rc < 0)
         return -1;
-    buf_addf(&out, "%s%lld jobs", whole ? "" : "\n", (long long)int_of(counts, "total"));
+    int64_t total = int_of(counts, "total");
+    buf_addf(&out, "%s%lld job%s", whole ? "" : "\n", (long long)total, plural_end(total));
     if (elapsed_ms >= 0) {
         duration_format(elapsed_ms, spent);
         buf_addf(&out, " in %s", spent);

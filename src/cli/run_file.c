@@ -141,8 +141,8 @@ static int resume(struct run_session *s, const struct run_opts *o, struct memory
     }
     *out_go = active > 0 || again > 0;
     if (*out_go && !o->quiet)
-        cli_say("continuing: %lld of %lld jobs are done", (long long)(done - again),
-                (long long)total);
+        cli_say("resuming: %lld of %lld job%s ended before", (long long)(done - again),
+                (long long)total, plural_end(total));
     return 0;
 }
 
@@ -159,8 +159,8 @@ static int run_many(struct run_session *s, const struct run_opts *o, struct memo
     if (!go) {
         int rc = run_batch_table(s, o, batch, -1);
         if (!o->quiet)
-            cli_say("all jobs of %s had ended before; --again runs them anew%s", file,
-                    rc ? ", --retry-failed what failed" : "");
+            cli_say("all jobs of %s have already ended; --again runs them again%s", file,
+                    rc ? ", --retry-failed runs only the failed jobs again" : "");
         return rc;
     }
     int rc = run_batch(s, o, reply, &interrupted);
@@ -168,7 +168,7 @@ static int run_many(struct run_session *s, const struct run_opts *o, struct memo
         m->interrupted = true;
         if (remember(m, &e) < 0)
             return cli_fail(&e);
-        cli_say("interrupted; the same command continues with what is left");
+        cli_say("interrupted; the same command resumes the remaining jobs");
     }
     return rc;
 }
@@ -191,7 +191,7 @@ static int run_single(struct run_session *s, const struct run_opts *o, const str
         job_outcome_text(job, text, sizeof(text));
         json_free(job);
         if (final && !(status && o->retry_failed)) {
-            cli_say("the job of %s had ended before: it %s; --again runs it anew", file, text);
+            cli_say("the job of %s has already ended: it %s; --again runs it again", file, text);
             return status;
         }
         if (final && cli_post(s->c, again, NULL, NULL, &e) < 0)

@@ -62,9 +62,9 @@ static void cancel_now(struct one *o, struct http_client *http)
     struct err e;
 
     atomic_store(&o->cancelled, true);
-    cli_say("cancelling job %s; Ctrl-C again leaves at once", o->ref);
+    cli_say("cancelling job %s; press Ctrl-C again to exit at once", o->ref);
     if (http_call(http, "POST", path, NULL, STR(""), &r, &e) < 0)
-        cli_say("cannot cancel it: %s", e.text);
+        cli_say("cannot cancel the job: %s", e.text);
     http_response_done(&r);
 }
 
@@ -202,7 +202,7 @@ int run_job(struct run_session *s, bool quiet, int64_t number, bool split)
 
     snprintf(o.ref, sizeof(o.ref), "%lld", (long long)number);
     if (pipe2(o.stop, O_CLOEXEC) < 0) {
-        err_sys(&e, "cannot make a pipe");
+        err_sys(&e, "cannot create a pipe");
         return cli_fail(&e);
     }
     bool watched = pthread_create(&thread, NULL, watcher, &o) == 0;

@@ -70,7 +70,7 @@ static int open_log(const struct cli *c, struct err *e)
     AUTO_FREE char *path = path_join(c->home, "log");
 
     if (dir_make_all(c->home, 0700, e) < 0)
-        return err_wrap(e, "making the home %s", c->home);
+        return err_wrap(e, "creating the home %s", c->home);
     int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0)
         return err_sys(e, "cannot open %s", path);
@@ -88,7 +88,7 @@ int run_session_open(struct run_session *s, struct cli *c, int32_t slots, struct
     if (!c->opt.home && !c->opt.server)
         c->opt.home = c->home; /* this home, never the system daemon's */
     if (pipe2(s->interrupts, O_CLOEXEC) < 0)
-        return err_sys(e, "cannot make a pipe");
+        return err_sys(e, "cannot create a pipe");
     s->conf = (struct host_conf){.home = c->home,
                                  .slots = slots,
                                  .gpus = -1,
@@ -125,9 +125,11 @@ void run_session_close(struct run_session *s)
     embed_close(s->host);
     s->host = NULL;
     if (left && daemon_spawn(s->c, NULL, &e) < 0)
-        cli_say("%lld other jobs wait until the next berth command: %s", (long long)left, e.text);
+        cli_say("%lld other job%s stay%s queued until the next berth command: %s", (long long)left,
+                plural_end(left), left == 1 ? "s" : "", e.text);
     else if (left)
-        cli_say("%lld other jobs go on under a background daemon (berth ls)", (long long)left);
+        cli_say("%lld other job%s continue%s under a background daemon (berth ls)", (long long)left,
+                plural_end(left), left == 1 ? "s" : "");
     for (int i = 0; i < 2; i++)
         if (s->interrupts[i] >= 0)
             close(s->interrupts[i]);
@@ -138,8 +140,10 @@ _Noreturn void run_session_abandon(struct run_session *s)
     struct err e;
 
     if (s->host && daemon_spawn(s->c, NULL, &e) < 0)
-        cli_say("left; the jobs go on, their records wait for the next berth command: %s", e.text);
+        cli_say(
+            "exiting; the jobs keep running, and the next berth command records their results: %s",
+            e.text);
     else
-        cli_say("left; the jobs go on (berth ls)");
+        cli_say("exiting; the jobs keep running (berth ls)");
     _exit(EXIT_INTERRUPTED);
 }

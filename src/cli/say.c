@@ -22,8 +22,14 @@ void cli_say(const char *fmt, ...)
 
 int cli_fail(const struct err *e)
 {
-    cli_say("%s", e->text[0] ? e->text : "something went wrong without saying what");
+    cli_say("%s",
+            e->text[0] ? e->text : "an error without a description occurred; please report it");
     return err_exit_code(e->code);
+}
+
+const char *plural_end(int64_t n)
+{
+    return n == 1 ? "" : "s";
 }
 
 void cli_print(struct buf *b)

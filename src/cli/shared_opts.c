@@ -6,16 +6,16 @@
 
 static const struct opt common_opts[] = {
     {"home", 0, OPT_TEXT, "DIR", SHARED(home),
-     "where jobs and output live (default $BERTH_HOME, else ~/.local/share/berth)", COMPLETE_DIR,
+     "directory of jobs and output (default $BERTH_HOME, else ~/.local/share/berth)", COMPLETE_DIR,
      NULL},
     {"server", 0, OPT_TEXT, "URL", SHARED(server),
-     "speak to this daemon: http://…, https://… or unix:PATH (default $BERTH_URL, else the home's "
-     "socket)",
+     "connect to this daemon: http://…, https://… or unix:PATH (default $BERTH_URL, else the "
+     "home's socket)",
      COMPLETE_NONE, NULL},
     {"token-file", 0, OPT_TEXT, "FILE", SHARED(token_file),
      "file with the bearer token for --server (default $BERTH_TOKEN)", COMPLETE_FILE, NULL},
-    {"ca-file", 0, OPT_TEXT, "FILE", SHARED(ca_file),
-     "certificate that https:// daemons are checked against", COMPLETE_FILE, NULL},
+    {"ca-file", 0, OPT_TEXT, "FILE", SHARED(ca_file), "certificate to verify https:// daemons with",
+     COMPLETE_FILE, NULL},
     {"no-start", 0, OPT_FLAG, NULL, SHARED(no_start),
      "fail when no daemon answers, instead of starting one", COMPLETE_NONE, NULL},
 };
@@ -28,12 +28,12 @@ static const struct opt output_opts[] = {
 const struct opt_group output_group = {"Output", output_opts, ARRAY_SIZE(output_opts), true};
 
 static const struct opt list_opts[] = {
-    {"limit", 'n', OPT_INT, "N", SHARED(limit), "show at most N", COMPLETE_NONE, NULL},
-    {"all", 'a', OPT_FLAG, NULL, SHARED(all), "show every match, however many", COMPLETE_NONE,
+    {"limit", 'n', OPT_INT, "N", SHARED(limit), "at most N jobs", COMPLETE_NONE, NULL},
+    {"all", 'a', OPT_FLAG, NULL, SHARED(all), "all jobs that match, without a limit", COMPLETE_NONE,
      NULL},
     {"sort", 's', OPT_TEXT, "KEY", SHARED(sort),
-     "order by id, name, state, priority, created, started, ended, duration or exit_code; -KEY for "
-     "the other way round",
+     "order by id, name, state, priority, created, started, ended, duration or exit_code; -KEY "
+     "reverses the order",
      COMPLETE_CHOICES,
      "id|name|state|priority|created|started|ended|duration|exit_code|-id|-name|-state|-priority|"
      "-created|-started|-ended|-duration|-exit_code"},

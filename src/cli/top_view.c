@@ -242,10 +242,10 @@ static void help_view(struct frame *f)
 {
     static const char *const lines[] = {
         "↑ ↓ j k        choose a job          PgUp PgDn g G   further",
-        "l or Enter     its output            c               cancel it",
-        "r              run it again          s               next order",
+        "l or Enter     output of the job     c               cancel the job",
+        "r              retry the job         s               next sort order",
         "/              filter, as in berth ls                ",
-        "q              leave                 ? or h          this page",
+        "q              quit                  ? or h          this page",
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(lines); i++)

@@ -52,9 +52,9 @@ int tty_open(struct err *e)
     struct termios raw;
 
     if (tcgetattr(STDIN_FILENO, &tty.before) < 0)
-        return err_set(e, ERR_INVALID, "this needs a terminal to read keys from");
+        return err_set(e, ERR_INVALID, "this command reads keys and needs a terminal");
     if (pipe2(tty.signals, O_CLOEXEC | O_NONBLOCK) < 0)
-        return err_sys(e, "cannot make a pipe");
+        return err_sys(e, "cannot create a pipe");
     for (size_t i = 0; i < ARRAY_SIZE(caught); i++)
         sigaction(caught[i], &sa, NULL);
     raw = tty.before;

@@ -194,7 +194,7 @@ def test_run_sweep_failures():
         assert h.berth("run", path, check=False).returncode == 1
         open(flag, "w").close()
         p = h.berth("run", path, "--retry-failed")
-        assert "continuing: 2 of 3" in p.stderr and "3 succeeded" in p.stdout, p
+        assert "resuming: 2 of 3" in p.stderr and "3 succeeded" in p.stdout, p
         runs = json.loads(h.berth("show", "1", "2", "-o", "json").stdout)
         assert [len(r["runs"]) for r in runs] == [1, 2]
 
@@ -207,7 +207,7 @@ def test_run_sweep_is_resumable():
         until("three jobs ran", lambda: os.path.exists(log) and len(open(log).readlines()) > 3)
         p.send_signal(signal.SIGINT)
         out, err = p.communicate(timeout=20)
-        assert p.returncode == 130 and "continues" in err, err
+        assert p.returncode == 130 and "resumes" in err, err
         began = len(open(log).readlines())
         assert began < 12, "interrupted too late to tell"
         p = popen(h, "run", path)
@@ -521,7 +521,7 @@ def test_hold_and_release():
         held = json.loads(h.berth("ls", "state:held", "-o", "json").stdout)
         assert {j["number"] for j in held} == {2, 3} and held[0]["state"] == "held", held
         p = h.berth("hold", "1", check=False)
-        assert p.returncode == 75 and "not waiting any more" in p.stderr, (p.returncode, p.stderr)
+        assert p.returncode == 75 and "no longer queued" in p.stderr, (p.returncode, p.stderr)
         try:
             h.api("POST", "/v1/jobs/1/hold")
             raise AssertionError("a running job was held")
@@ -764,7 +764,7 @@ def test_top():
         s.keys("c")
         s.expect(r"cancel job 2\? y/n")
         s.keys("y")
-        s.expect("job 2: told to stop")
+        s.expect("job 2: stopping")
         until("job 2 is cancelled", lambda: state(h, 2) == "cancelled")
         s.keys("/")
         s.expect("filter: _")

@@ -105,7 +105,7 @@ def test_logs_of_clusters():
     philly = written("timestamp,duration,num_gpus,gpu_time,cluster\n2017-10-03 05:58:42,3600,2,7200,a\n"
                      "2017-10-03 06:00:00,600,32,0,a\n2017-10-03 06:00:00,60,0,0,a\n")
     r = berth(philly, "--gpus", "8", "--policy", "fifo", "--json")
-    assert "1 rows passed over" in r.stderr and "1 jobs got fewer GPUs" in r.stderr, r.stderr
+    assert "skipped 1 row of jobs" in r.stderr and "1 job had more GPUs" in r.stderr, r.stderr
     doc = json.loads(r.stdout)
     assert doc["trace"]["layout"] == "philly" and doc["trace"]["jobs"] == 2
     assert doc["policies"]["fifo"]["makespan_s"] == 3630 + 630  # 32 GPUs became all 8, behind the first job
@@ -136,8 +136,8 @@ def test_mistakes_name_place_and_remedy():
         ([TRACE, "-t", written('{"a": {"1": {"alone": "fast"}}}', "t.json")], 2, r't\.json: "a"\."1"\."alone" must be steps'),
         ([TRACE, "-t", written("{", "t.json")], 2, r"t\.json:1:"),
         ([TRACE, "-p", "lifo"], 2, r"there is no policy lifo; use berth"),
-        ([TRACE, "--noise", "much"], 2, r"--noise much is not usable"),
-        ([TRACE, "--gpus", "0"], 2, r"--gpus 0 is not usable; give 1 to 1024"),
+        ([TRACE, "--noise", "much"], 2, r"--noise much is not a number from 0 to 10"),
+        ([TRACE, "--gpus", "0"], 2, r"--gpus 0 is out of range; give 1 to 1024"),
         ([TRACE, "--first", "60"], 2, r"the trace has 60 jobs"),
         (["/nonexistent.csv"], 66, r"nonexistent\.csv"),
     ]
