@@ -1,4 +1,8 @@
-/* cmd_small.c - version, help, man, completion, schema, and the words a shell asks for */
+/* cmd_small.c - version, help, man, completion, schema, and the words a shell asks for
+ *
+ * All of these write one text that comes from the tables or the model, without a daemon.  Only
+ * complete-words asks a daemon, and never starts one: pressing Tab must not have side effects.
+ */
 #include "base/util.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
@@ -9,157 +13,123 @@ enum { TEXT_MAX = 4 << 20 };
 static const struct opt_group *const no_groups[] = {NULL};
 static const struct opt_group *const connection_groups[] = {&common_group, NULL};
 
-static int version(struct cli *c, const void *opts, const struct operands *ops)
+/* Writes one page into b, or fails with e. */
+typedef int page_fn(struct cli *c, const struct operands *ops, struct buf *b, struct err *e);
+
+static int page_print(struct cli *c, const struct operands *ops, page_fn *write)
 {
     AUTO(buf) struct buf b = {0};
+    struct err e = {0};
 
-    (void)opts;
+    buf_init(&b, TEXT_MAX);
+    if (write(c, ops, &b, &e) < 0)
+        return cli_fail(&e);
+    cli_print(&b);
+    return 0;
+}
+
+/* The command NAME, whose page page_NAME writes; more members of struct command may follow. */
+#define PAGE_COMMAND(NAME, SUMMARY, SYNOPSIS, ...)                                                 \
+    static int NAME##_run(struct cli *c, const void *opts, const struct operands *ops)             \
+    {                                                                                              \
+        (void)opts;                                                                                \
+        return page_print(c, ops, page_##NAME);                                                    \
+    }                                                                                              \
+    const struct command cmd_##NAME = {.name = #NAME,                                              \
+                                       .summary = SUMMARY,                                         \
+                                       .synopsis = SYNOPSIS,                                       \
+                                       .section = SECTION_HELP,                                    \
+                                       .groups = no_groups,                                        \
+                                       .run = NAME##_run,                                          \
+                                       __VA_ARGS__}
+#define EXAMPLES(...)                                                                              \
+    .examples = (const struct example[])                                                           \
+    {                                                                                              \
+        __VA_ARGS__,                                                                               \
+        {                                                                                          \
+            NULL, NULL                                                                             \
+        }                                                                                          \
+    }
+/* At most one operand, a command of berth. */
+#define COMMAND_OPERAND .operand = "command", .max_operands = 1, .complete = COMPLETE_BERTH
+/* Exactly one operand, one of a fixed list. */
+#define CHOICE_OPERAND(OPERAND, CHOICES)                                                           \
+    .operand = OPERAND, .min_operands = 1, .max_operands = 1, .complete = COMPLETE_CHOICES,        \
+    .choices = CHOICES
+
+static int page_version(struct cli *c, const struct operands *ops, struct buf *b, struct err *e)
+{
     (void)ops;
-    buf_init(&b, TEXT_MAX);
-    buf_addf(&b, "berth %s\n", c->program->version);
-    cli_print(&b);
+    (void)e;
+    buf_addf(b, "berth %s\n", c->program->version);
     return 0;
 }
-const struct command cmd_version = {
-    .name = "version",
-    .summary = "print the version",
-    .synopsis = "",
-    .section = SECTION_HELP,
-    .groups = no_groups,
-    .run = version,
-};
+PAGE_COMMAND(version, "print the version", "", );
 
-static int help(struct cli *c, const void *opts, const struct operands *ops)
+/* *out is NULL without an operand: the page about all commands is meant. */
+static int page_subject(struct cli *c, const struct operands *ops, const struct command **out,
+                        struct err *e)
 {
-    AUTO(buf) struct buf b = {0};
-    struct err e = {0};
-    const struct command *cmd = NULL;
+    *out = ops->n ? command_find(c->program->commands, ops->p[0], e) : NULL;
+    return ops->n && !*out ? -1 : 0;
+}
 
-    (void)opts;
-    if (ops->n && !(cmd = command_find(c->program->commands, ops->p[0], &e)))
-        return cli_fail(&e);
-    buf_init(&b, TEXT_MAX);
+static int page_help(struct cli *c, const struct operands *ops, struct buf *b, struct err *e)
+{
+    const struct command *cmd;
+
+    if (page_subject(c, ops, &cmd, e) < 0)
+        return -1;
     if (cmd)
-        help_command(&b, cmd, c->out.width, c->out.colour);
+        help_command(b, cmd, c->out.width, c->out.colour);
     else
-        help_overview(&b, c->program, c->out.colour);
-    cli_print(&b);
+        help_overview(b, c->program, c->out.colour);
     return 0;
 }
-static const struct example help_examples[] = {
-    {"berth help", "all commands"},
-    {"berth help ls", "one command, like berth ls --help"},
-    {NULL, NULL},
-};
-const struct command cmd_help = {
-    .name = "help",
-    .summary = "explain a command, with examples",
-    .synopsis = "[COMMAND]",
-    .section = SECTION_HELP,
-    .groups = no_groups,
-    .examples = help_examples,
-    .operand = "command",
-    .max_operands = 1,
-    .complete = COMPLETE_BERTH,
-    .run = help,
-};
+PAGE_COMMAND(help, "explain a command, with examples", "[COMMAND]", COMMAND_OPERAND,
+             EXAMPLES({"berth help", "all commands"},
+                      {"berth help ls", "one command, like berth ls --help"}));
 
-static int man(struct cli *c, const void *opts, const struct operands *ops)
+static int page_man(struct cli *c, const struct operands *ops, struct buf *b, struct err *e)
 {
-    AUTO(buf) struct buf b = {0};
-    struct err e = {0};
-    const struct command *cmd = NULL;
+    const struct command *cmd;
 
-    (void)opts;
-    if (ops->n && !(cmd = command_find(c->program->commands, ops->p[0], &e)))
-        return cli_fail(&e);
-    buf_init(&b, TEXT_MAX);
-    man_page(&b, cmd, c->program->commands, leading_groups, c->program->version);
-    cli_print(&b);
+    if (page_subject(c, ops, &cmd, e) < 0)
+        return -1;
+    man_page(b, cmd, c->program->commands, leading_groups, c->program->version);
     return 0;
 }
-const struct command cmd_man = {
-    .name = "man",
-    .summary = "print a manual page (roff)",
-    .synopsis = "[COMMAND]",
-    .flags = COMMAND_HIDDEN,
-    .section = SECTION_HELP,
-    .groups = no_groups,
-    .operand = "command",
-    .max_operands = 1,
-    .complete = COMPLETE_BERTH,
-    .run = man,
-};
+PAGE_COMMAND(man, "print a manual page (roff)", "[COMMAND]", COMMAND_OPERAND,
+             .flags = COMMAND_HIDDEN);
 
-static int completion(struct cli *c, const void *opts, const struct operands *ops)
+static int page_completion(struct cli *c, const struct operands *ops, struct buf *b, struct err *e)
 {
-    AUTO(buf) struct buf b = {0};
-    struct err e = {0};
-
-    (void)opts;
-    buf_init(&b, TEXT_MAX);
-    if (completion_script(&b, ops->p[0], c->program->commands, leading_groups, &e) < 0)
-        return cli_fail(&e);
-    cli_print(&b);
-    return 0;
+    return completion_script(b, ops->p[0], c->program->commands, leading_groups, e);
 }
-static const struct example completion_examples[] = {
-    {"source <(berth completion bash)", "for this shell; put it in ~/.bashrc to keep it"},
-    {"berth completion zsh > ~/.zfunc/_berth", "for zsh, with ~/.zfunc in fpath"},
-    {"berth completion fish > ~/.config/fish/completions/berth.fish", "for fish"},
-    {NULL, NULL},
-};
-const struct command cmd_completion = {
-    .name = "completion",
-    .summary = "print the completion script of a shell",
-    .synopsis = "bash|zsh|fish",
-    .section = SECTION_HELP,
-    .groups = no_groups,
-    .examples = completion_examples,
-    .operand = "shell",
-    .min_operands = 1,
-    .max_operands = 1,
-    .complete = COMPLETE_CHOICES,
-    .choices = "bash|zsh|fish",
-    .run = completion,
-};
+PAGE_COMMAND(
+    completion, "print the completion script of a shell", "bash|zsh|fish",
+    CHOICE_OPERAND("shell", "bash|zsh|fish"),
+    EXAMPLES({"source <(berth completion bash)", "for this shell; put it in ~/.bashrc to keep it"},
+             {"berth completion zsh > ~/.zfunc/_berth", "for zsh, with ~/.zfunc in fpath"},
+             {"berth completion fish > ~/.config/fish/completions/berth.fish", "for fish"}));
 
-static int schema(struct cli *c, const void *opts, const struct operands *ops)
+static int page_schema(struct cli *c, const struct operands *ops, struct buf *b, struct err *e)
 {
-    AUTO(buf) struct buf b = {0};
     bool sweep = !strcmp(ops->p[0], "sweep");
 
     (void)c;
-    (void)opts;
-    if (!sweep && strcmp(ops->p[0], "job") != 0) {
-        cli_say("there is no schema '%.40s'; the schemas are job and sweep", ops->p[0]);
-        return err_exit_code(ERR_INVALID);
-    }
-    buf_init(&b, TEXT_MAX);
-    buf_adds(&b, sweep ? spec_sweep_schema() : spec_schema());
-    if (b.n && b.p[b.n - 1] != '\n')
-        buf_addc(&b, '\n');
-    cli_print(&b);
+    if (!sweep && strcmp(ops->p[0], "job") != 0)
+        return err_set(e, ERR_INVALID, "there is no schema '%.40s'; the schemas are job and sweep",
+                       ops->p[0]);
+    buf_adds(b, sweep ? spec_sweep_schema() : spec_schema());
+    if (b->n && b->p[b->n - 1] != '\n')
+        buf_addc(b, '\n');
     return 0;
 }
-static const struct example schema_examples[] = {
-    {"berth schema sweep > sweep.schema.json", "let an editor check your files"},
-    {NULL, NULL},
-};
-const struct command cmd_schema = {
-    .name = "schema",
-    .summary = "print the JSON Schema of job or sweep files",
-    .synopsis = "job|sweep",
-    .section = SECTION_HELP,
-    .groups = no_groups,
-    .examples = schema_examples,
-    .operand = "form",
-    .min_operands = 1,
-    .max_operands = 1,
-    .complete = COMPLETE_CHOICES,
-    .choices = "job|sweep",
-    .run = schema,
-};
+PAGE_COMMAND(schema, "print the JSON Schema of job or sweep files", "job|sweep",
+             CHOICE_OPERAND("form", "job|sweep"),
+             EXAMPLES({"berth schema sweep > sweep.schema.json",
+                       "let an editor check your files"}));
 
 /* ---- what Tab asks for; silent about every failure ---- */
 
