@@ -34,7 +34,7 @@ static int run_command(struct cli *c, const struct command *cmd, char **argv)
 }
 
 /* Asked for it is an answer, instead of a command it is a reminder. */
-static int overview(struct cli *c, bool asked)
+static int cli_overview(struct cli *c, bool asked)
 {
     AUTO(buf) struct buf b = {0};
 
@@ -91,7 +91,7 @@ static int dispatch(struct cli *c, char **argv)
     if (!name) {
         int rc = opt_parse_leading(leading_groups, rest, &c->opt, &rest, &help, &e);
         if (rc < 0 || help || !*rest)
-            return rc < 0 ? cli_fail(&e) : overview(c, help);
+            return rc < 0 ? cli_fail(&e) : cli_overview(c, help);
         name = *rest++;
     }
     const struct command *cmd = command_find(c->program->commands, name, &e);

@@ -98,8 +98,8 @@ static int report(const struct cli *c, const struct act *a, const struct json *r
                                                                     : 0;
 }
 
-static int act(struct cli *c, const struct act *a, const struct act_opts *o,
-               const struct operands *ops)
+static int act_run(struct cli *c, const struct act *a, const struct act_opts *o,
+                   const struct operands *ops)
 {
     const struct operands none = {0};
     bool wide = o->filter || c->opt.all || list_restricted(c, &none), go = true;
@@ -133,7 +133,7 @@ static int cancel(struct cli *c, const void *opts, const struct operands *ops)
     static const struct act a = {"/v1/jobs/cancel",   "cancel", "cancel", "cancelled", "active",
                                  "had already ended", false};
 
-    return act(c, &a, opts, ops);
+    return act_run(c, &a, opts, ops);
 }
 
 static int hold(struct cli *c, const void *opts, const struct operands *ops)
@@ -146,7 +146,7 @@ static int hold(struct cli *c, const void *opts, const struct operands *ops)
                                  "no longer queued (berth cancel stops running jobs)",
                                  true};
 
-    return act(c, &a, opts, ops);
+    return act_run(c, &a, opts, ops);
 }
 
 static int release(struct cli *c, const void *opts, const struct operands *ops)
@@ -154,7 +154,7 @@ static int release(struct cli *c, const void *opts, const struct operands *ops)
     static const struct act a = {"/v1/jobs/release", "release", "release", "released", "held",
                                  "not held",         false};
 
-    return act(c, &a, opts, ops);
+    return act_run(c, &a, opts, ops);
 }
 
 static int retry(struct cli *c, const void *opts, const struct operands *ops)
@@ -162,10 +162,10 @@ static int retry(struct cli *c, const void *opts, const struct operands *ops)
     static const struct act a = {"/v1/jobs/retry", "retry",        "retry", "queued again",
                                  "finished",       "not finished", true};
 
-    return act(c, &a, opts, ops);
+    return act_run(c, &a, opts, ops);
 }
 
-static int rm(struct cli *c, const void *opts, const struct operands *ops)
+static int act_rm(struct cli *c, const void *opts, const struct operands *ops)
 {
     static const struct act a = {"/v1/jobs/remove",
                                  "rm",
@@ -175,7 +175,7 @@ static int rm(struct cli *c, const void *opts, const struct operands *ops)
                                  "not finished (berth cancel stops them)",
                                  true};
 
-    return act(c, &a, opts, ops);
+    return act_run(c, &a, opts, ops);
 }
 
 static const struct example cancel_examples[] = {
@@ -287,5 +287,5 @@ const struct command cmd_rm = {
     .operand = "job",
     .max_operands = SIZE_MAX,
     .complete = COMPLETE_JOB,
-    .run = rm,
+    .run = act_rm,
 };

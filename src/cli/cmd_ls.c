@@ -29,7 +29,7 @@ static bool for_people(const struct cli *c)
 }
 
 /* What runs, what waits, what ended: three short queries instead of one long list. */
-static int overview(struct cli *c, struct json *rows, struct json **out_counts, struct err *e)
+static int ls_overview(struct cli *c, struct json *rows, struct json **out_counts, struct err *e)
 {
     static const struct list_query parts[] = {
         {NULL, "running,starting,stopping", "id", ACTIVE},
@@ -88,7 +88,7 @@ static int for_programs(struct cli *c, const struct operands *ops, struct err *e
     return 0;
 }
 
-static void footer(const struct cli *c, const struct json *counts, size_t shown, bool more)
+static void ls_footer(const struct cli *c, const struct json *counts, size_t shown, bool more)
 {
     AUTO(buf) struct buf b = {0};
 
@@ -112,12 +112,12 @@ static int ls_table(struct cli *c, const struct operands *ops, struct err *e)
     bool plain = !list_restricted(c, ops) && !c->opt.limit.set && !c->opt.all && !c->opt.sort;
     struct json *rows = json_new_array(), *counts = NULL;
     bool more = false;
-    int rc = plain ? overview(c, rows, &counts, e) : matches(c, ops, rows, &more, e);
+    int rc = plain ? ls_overview(c, rows, &counts, e) : matches(c, ops, rows, &more, e);
 
     if (rc == 0) {
         view_rows(c, rows, job_columns, n_job_columns);
         if (json_len(rows))
-            footer(c, counts, json_len(rows), more);
+            ls_footer(c, counts, json_len(rows), more);
         else if (c->err.is_tty)
             cli_say(plain ? "no jobs yet; submit one with berth submit -- COMMAND"
                           : "no job matches; berth ls lists all jobs");

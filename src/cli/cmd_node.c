@@ -68,7 +68,7 @@ static void set_text(struct json *j, const char *key, const char *v)
         json_set_str(j, key, v);
 }
 
-static void set_number(struct json *j, const char *key, struct opt_num v)
+static void node_set_number(struct json *j, const char *key, struct opt_num v)
 {
     if (v.set)
         json_set_int(j, key, v.v);
@@ -81,9 +81,9 @@ static int body_of(const struct node_opts *o, const char *url, struct json **out
 
     json_set_str(j, "url", url);
     set_text(j, "name", o->name);
-    set_number(j, "slots", o->slots);
-    set_number(j, "mem", o->mem);
-    set_number(j, "gpus", o->gpus);
+    node_set_number(j, "slots", o->slots);
+    node_set_number(j, "mem", o->mem);
+    node_set_number(j, "gpus", o->gpus);
     set_text(j, "host_key", o->host_key);
     if (o->cpus.set) {
         AUTO_FREE char *milli = xasprintf("%lldm", (long long)o->cpus.v);
@@ -193,7 +193,7 @@ static int add(struct cli *c, const struct node_opts *o, const char *url)
 
 /* ---- the others ---- */
 
-static int rm(struct cli *c, const struct node_opts *o, const char *name)
+static int node_rm(struct cli *c, const struct node_opts *o, const char *name)
 {
     AUTO(buf) struct buf path = {0};
     struct err e = {0};
@@ -202,7 +202,7 @@ static int rm(struct cli *c, const struct node_opts *o, const char *name)
     return cli_call(c, "DELETE", path.p, NULL, NULL, NULL, &e) < 0 ? cli_fail(&e) : 0;
 }
 
-static int drain(struct cli *c, const char *verb, const char *name)
+static int node_drain(struct cli *c, const char *verb, const char *name)
 {
     AUTO(buf) struct buf path = {0};
     struct err e = {0};
@@ -218,9 +218,9 @@ static int node(struct cli *c, const void *opts, const struct operands *ops)
     if (ops->n == 2 && !strcmp(verb, "add"))
         return add(c, opts, ops->p[1]);
     if (ops->n == 2 && !strcmp(verb, "rm"))
-        return rm(c, opts, ops->p[1]);
+        return node_rm(c, opts, ops->p[1]);
     if (ops->n == 2 && (!strcmp(verb, "drain") || !strcmp(verb, "undrain")))
-        return drain(c, verb, ops->p[1]);
+        return node_drain(c, verb, ops->p[1]);
     cli_say("the actions are: berth node add URL, berth node rm|drain|undrain NAME");
     return err_exit_code(ERR_INVALID);
 }

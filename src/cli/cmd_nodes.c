@@ -43,7 +43,7 @@ static const struct column gpu_columns[] = {
     {"REASON", "reason", CELL_TEXT, true, "", NULL},
 };
 
-static int drain(struct cli *c, const char *name, const char *verb)
+static int nodes_drain(struct cli *c, const char *name, const char *verb)
 {
     AUTO(buf) struct buf path = {0};
     struct err e = {0};
@@ -139,7 +139,7 @@ static void add_gpus(const struct cli *c, struct buf *out, const struct json *no
     json_free(rows);
 }
 
-static int show(struct cli *c)
+static int nodes_show(struct cli *c)
 {
     AUTO(buf) struct buf out = {0};
     struct json *reply = NULL;
@@ -163,12 +163,12 @@ static int nodes(struct cli *c, const void *opts, const struct operands *ops)
 
     (void)ops;
     if (o->drain)
-        return drain(c, o->drain, "drain");
+        return nodes_drain(c, o->drain, "drain");
     if (o->undrain)
-        return drain(c, o->undrain, "undrain");
+        return nodes_drain(c, o->undrain, "undrain");
     if (cli_json(c) || cli_csv(c))
         return view_list(c, "/v1/nodes", node_columns, ARRAY_SIZE(node_columns), "no nodes");
-    return show(c);
+    return nodes_show(c);
 }
 static const struct example nodes_examples[] = {
     {"berth nodes", "slots, CPUs, memory, and the load and jobs of each GPU"},

@@ -118,7 +118,7 @@ struct serving {
     int64_t idle_ms, idle_since; /* monotonic; 0 = busy */
 };
 
-static void on_stop(void *arg)
+static void serve_on_stop(void *arg)
 {
     struct serving *s = arg;
 
@@ -193,8 +193,8 @@ static int serve_until_stopped(const struct serve_opts *o, const struct host_con
             return 0;
         return cli_fail(&e);
     }
-    struct signal_watch *term = signal_watch_new(s.loop, SIGTERM, on_stop, &s);
-    struct signal_watch *intr = signal_watch_new(s.loop, SIGINT, on_stop, &s);
+    struct signal_watch *term = signal_watch_new(s.loop, SIGTERM, serve_on_stop, &s);
+    struct signal_watch *intr = signal_watch_new(s.loop, SIGINT, serve_on_stop, &s);
     struct signal_watch *hup = signal_watch_new(s.loop, SIGHUP, on_nothing, NULL);
     if (o->background) {
         s.look = timer_new(s.loop, on_look, &s);

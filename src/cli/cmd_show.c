@@ -142,7 +142,7 @@ static void training_lines(struct buf *b, const struct cli *c, const struct json
     span_line(b, c, "ends", json_get(g, "finish"));
 }
 
-static void facts(struct buf *b, const struct cli *c, const struct json *job)
+static void show_facts(struct buf *b, const struct cli *c, const struct json *job)
 {
     AUTO(buf) struct buf t = {0};
     const struct json *spec = json_get(job, "spec"), *after = json_get(job, "after");
@@ -268,7 +268,7 @@ static void runs(struct buf *b, const struct cli *c, const struct json *job)
     view_table(b, json_get(job, "runs"), cols, ARRAY_SIZE(cols), c->out.width, c->out.colour);
 }
 
-static int show(struct cli *c, const void *opts, const struct operands *ops)
+static int show_run(struct cli *c, const void *opts, const struct operands *ops)
 {
     struct json *all = json_new_array();
     struct err e = {0};
@@ -293,7 +293,7 @@ static int show(struct cli *c, const void *opts, const struct operands *ops)
             const struct json *job = json_at(all, i);
             buf_adds(&b, i ? "\n" : "");
             head(&b, c, job);
-            facts(&b, c, job);
+            show_facts(&b, c, job);
             reports(&b, c, job);
             runs(&b, c, job);
             cli_print(&b);
@@ -316,5 +316,5 @@ const struct command cmd_show = {
     .min_operands = 1,
     .max_operands = SIZE_MAX,
     .complete = COMPLETE_JOB,
-    .run = show,
+    .run = show_run,
 };

@@ -74,7 +74,8 @@ static int real_option(const char *text, const char *name, double lo, double hi,
     if (!text)
         return 0;
     if (!str_to_double(str_of(text), out) || *out < lo || *out > hi)
-        return err_set(e, ERR_INVALID, "--%s %s is not a number from %g to %g", name, text, lo, hi);
+        return err_set(e, ERR_INVALID, "--%s %s is not a number from %g to %g", name,
+                       text, lo, hi);
     return 0;
 }
 
@@ -192,7 +193,7 @@ static void duration_cell(struct table *t, double seconds)
     table_cell(t, str_of(text), COLOUR_NONE);
 }
 
-static void number_cell(struct table *t, int decimals, double v)
+static void simulate_number_cell(struct table *t, int decimals, double v)
 {
     char text[32];
 
@@ -216,9 +217,9 @@ static void print_table(const struct session *s, struct buf *out)
         duration_cell(t, r->p99_jct_s);
         duration_cell(t, r->makespan_s);
         duration_cell(t, r->tardy2x_s);
-        number_cell(t, 3, r->utilisation);
-        number_cell(t, 0, (double)r->restarts);
-        number_cell(t, 3, r->plan_ms_mean);
+        simulate_number_cell(t, 3, r->utilisation);
+        simulate_number_cell(t, 0, (double)r->restarts);
+        simulate_number_cell(t, 3, r->plan_ms_mean);
     }
     table_render(t, s->c->out.width, s->c->out.colour, out);
     table_free(t);
@@ -317,7 +318,7 @@ static int run_policies(struct session *s, struct err *e)
                                "--policy names no policy; write --policy fifo, for example");
 }
 
-static int answer(struct session *s, struct err *e)
+static int simulate_answer(struct session *s, struct err *e)
 {
     AUTO(buf) struct buf out = {0};
 
@@ -336,7 +337,7 @@ static int answer(struct session *s, struct err *e)
     return 0;
 }
 
-static int simulate(struct cli *c, const void *opts, const struct operands *ops)
+static int simulate_run(struct cli *c, const void *opts, const struct operands *ops)
 {
     struct session s = {.c = c, .o = opts, .trace_name = ops->p[0]};
     struct err e = {0};
@@ -351,7 +352,7 @@ static int simulate(struct cli *c, const void *opts, const struct operands *ops)
         rc = run_policies(&s, &e);
     }
     if (rc == 0)
-        rc = answer(&s, &e);
+        rc = simulate_answer(&s, &e);
     for (size_t i = 0; i < s.n_runs; i++)
         sim_result_done(&s.runs[i]);
     sim_trace_done(&s.trace);
@@ -445,5 +446,5 @@ const struct command cmd_simulate = {
     .min_operands = 1,
     .max_operands = 1,
     .complete = COMPLETE_FILE,
-    .run = simulate,
+    .run = simulate_run,
 };

@@ -74,7 +74,7 @@ static void print_reply(const struct cli *c, const struct json *reply, bool many
     cli_print(&b);
 }
 
-static int submit(struct cli *c, const void *opts, const struct operands *ops)
+static int submit_run(struct cli *c, const void *opts, const struct operands *ops)
 {
     const struct submit_opts *o = opts;
     struct json *spec = NULL, *reply = NULL;
@@ -119,5 +119,5 @@ const struct command cmd_submit = {
     .operand = "command",
     .max_operands = SIZE_MAX,
     .complete = COMPLETE_FILE_OR_CMD,
-    .run = submit,
+    .run = submit_run,
 };

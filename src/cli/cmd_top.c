@@ -126,7 +126,7 @@ static void ask(struct top *t)
 
 /* ---- keys ---- */
 
-static void act(struct top *t)
+static void top_act(struct top *t)
 {
     const char *verb = t->ask == 'c' ? "cancel" : "retry";
     int64_t job = selected_job(t);
@@ -235,7 +235,7 @@ static bool on_key(struct top *t, int key)
         t->m.mode = TOP_LIST;
         t->message[0] = 0;
         if (key == 'y' || key == 'Y')
-            act(t);
+            top_act(t);
         return true;
     default:
         key_in_list(t, key);
@@ -276,7 +276,7 @@ static void loop(struct top *t)
     }
 }
 
-static int top(struct cli *c, const void *opts, const struct operands *ops)
+static int top_run(struct cli *c, const void *opts, const struct operands *ops)
 {
     struct top t = {.c = c};
     struct json *meta = NULL;
@@ -324,5 +324,5 @@ const struct command cmd_top = {
     .examples = examples,
     .operand = "filter",
     .max_operands = SIZE_MAX,
-    .run = top,
+    .run = top_run,
 };

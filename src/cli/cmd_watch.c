@@ -52,7 +52,7 @@ static void event_line(struct watching *w, const struct json *ev)
     buf_addc(&w->out, '\n');
 }
 
-static bool on_event(void *arg, const struct sse_event *ev)
+static bool watch_on_event(void *arg, const struct sse_event *ev)
 {
     struct watching *w = arg;
     struct json *j = NULL;
@@ -78,7 +78,7 @@ static int watch(struct cli *c, const void *opts, const struct operands *ops)
     bool resume = o->since.set;
 
     buf_init(&w.out, TEXT_MAX);
-    sse_init(&s, on_event, &w);
+    sse_init(&s, watch_on_event, &w);
     s.last_id = (uint64_t)o->since.v;
     /* Asks first, so that a daemon is there, and again whenever the stream broke. */
     while (cli_get(c, "/v1", &meta, &e) == 0) {

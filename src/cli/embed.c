@@ -37,7 +37,7 @@ static void *host_thread(void *arg)
     return NULL;
 }
 
-static void on_stop(void *arg)
+static void embed_on_stop(void *arg)
 {
     loop_stop(arg);
 }
@@ -82,6 +82,6 @@ void embed_close(struct embed *x)
 {
     if (!x)
         return;
-    loop_post(x->loop, on_stop, x->loop);
+    loop_post(x->loop, embed_on_stop, x->loop);
     embed_free(x);
 }

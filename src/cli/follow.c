@@ -26,7 +26,7 @@ static bool tells_of_end(struct str kind)
            job_state_parse((struct str){kind.p + 4, kind.n - 4}, &s) && job_state_final(s);
 }
 
-static bool on_event(void *arg, const struct sse_event *ev)
+static bool follow_on_event(void *arg, const struct sse_event *ev)
 {
     const bool *start_too = arg;
 
@@ -41,7 +41,7 @@ int follow_news(struct cli *c, int64_t number, bool start_too, uint64_t *last, s
 
     snprintf(path, sizeof(path), "/v1/events?job=%lld&after=%llu", (long long)number,
              (unsigned long long)*last);
-    sse_init(&s, on_event, &start_too);
+    sse_init(&s, follow_on_event, &start_too);
     int rc = http_call_stream(c->http, "GET", path, NULL, STR(""), &status, sse_feed, &s, e);
     *last = MAX(*last, s.last_id);
     sse_done(&s);

@@ -42,7 +42,7 @@ static void wrap(struct buf *b, struct str text, size_t indent, size_t at, size_
     buf_addc(b, '\n');
 }
 
-static void paragraphs(struct buf *b, const char *text, size_t width)
+static void help_paragraphs(struct buf *b, const char *text, size_t width)
 {
     struct str rest = str_of(text);
 
@@ -55,7 +55,7 @@ static void paragraphs(struct buf *b, const char *text, size_t width)
     }
 }
 
-static void option(struct buf *b, const struct opt *o, size_t width)
+static void help_option(struct buf *b, const struct opt *o, size_t width)
 {
     char left[80], help[320];
     char letter[8] = "    ";
@@ -86,17 +86,17 @@ void help_options(struct buf *b, const struct command *cmd, size_t width, bool c
         buf_addc(b, '\n');
         heading(b, (*g)->title, colour);
         for (size_t i = 0; i < (*g)->n; i++)
-            option(b, &(*g)->opts[i], width);
+            help_option(b, &(*g)->opts[i], width);
         last_done = true;
     }
     if (!last_done) {
         buf_addc(b, '\n');
         heading(b, "Options", colour);
     }
-    option(b, &help, width);
+    help_option(b, &help, width);
 }
 
-static void examples(struct buf *b, const struct example *x, size_t width, bool colour)
+static void help_examples(struct buf *b, const struct example *x, size_t width, bool colour)
 {
     if (!x || !x->line)
         return;
@@ -131,10 +131,10 @@ void help_command(struct buf *b, const struct command *cmd, size_t width, bool c
     buf_addf(b, "%s.\n", cmd->summary + 1);
     if (cmd->description && *cmd->description) {
         buf_addc(b, '\n');
-        paragraphs(b, cmd->description, width);
+        help_paragraphs(b, cmd->description, width);
     }
     help_options(b, cmd, width, colour);
-    examples(b, cmd->examples, width, colour);
+    help_examples(b, cmd->examples, width, colour);
 }
 
 static bool listed(const struct command *c, enum command_section s)

@@ -279,7 +279,7 @@ static void set_thousandths(struct json *spec, const char *key, struct opt_num v
     json_set_str(spec, key, text);
 }
 
-static void set_number(struct json *spec, const char *key, struct opt_num v)
+static void jobspec_set_number(struct json *spec, const char *key, struct opt_num v)
 {
     if (v.set)
         json_set_int(spec, key, v.v);
@@ -292,8 +292,8 @@ static void set_resources(struct json *spec, const struct job_opts *o)
     struct json *need = had ? json_copy(had) : json_new_object();
 
     set_thousandths(need, "cpus", o->cpus, "m");
-    set_number(need, "mem", o->mem);
-    set_number(need, "gpu_mem", o->gpu_mem);
+    jobspec_set_number(need, "mem", o->mem);
+    jobspec_set_number(need, "gpu_mem", o->gpu_mem);
     if (o->share || o->no_share)
         json_set_take(need, "gpu_share", json_new_bool(o->share));
     if (o->cpus.set)
@@ -384,7 +384,7 @@ static int set_training(struct json *spec, const struct job_opts *o, struct err 
     for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
         if (texts[i].text)
             json_set_str(spec, texts[i].key, texts[i].text);
-    set_number(spec, "epochs", o->epochs);
+    jobspec_set_number(spec, "epochs", o->epochs);
     set_thousandths(spec, "estimate", o->estimate, "ms");
     set_list(spec, "mounts", &o->mounts);
     set_list(spec, "ports", &o->ports);
@@ -406,11 +406,11 @@ static void set_texts(struct json *spec, const struct job_opts *o)
     set_thousandths(spec, "timeout", o->timeout, "ms");
     set_thousandths(spec, "grace", o->grace, "ms");
     set_thousandths(spec, "backoff", o->backoff, "ms");
-    set_number(spec, "priority", o->priority);
-    set_number(spec, "retries", o->retries);
-    set_number(spec, "array", o->array);
-    set_number(spec, "log_limit", o->log_limit);
-    set_number(spec, "nice", o->nice);
+    jobspec_set_number(spec, "priority", o->priority);
+    jobspec_set_number(spec, "retries", o->retries);
+    jobspec_set_number(spec, "array", o->array);
+    jobspec_set_number(spec, "log_limit", o->log_limit);
+    jobspec_set_number(spec, "nice", o->nice);
     set_list(spec, "after", &o->after);
     set_list(spec, "nodes", &o->nodes);
     set_list(spec, "assets", &o->assets);

@@ -55,7 +55,7 @@ static void synopsis_words(struct buf *b, struct str line)
     }
 }
 
-static void paragraphs(struct buf *b, const char *text)
+static void man_paragraphs(struct buf *b, const char *text)
 {
     struct str rest = str_of(text);
 
@@ -70,7 +70,7 @@ static void paragraphs(struct buf *b, const char *text)
     }
 }
 
-static void option(struct buf *b, const struct opt *o)
+static void man_option(struct buf *b, const struct opt *o)
 {
     buf_adds(b, ".TP\n");
     if (o->letter)
@@ -97,11 +97,11 @@ static void option_groups(struct buf *b, const struct opt_group *const *groups)
         roff_c(b, (*g)->title);
         buf_addc(b, '\n');
         for (size_t i = 0; i < (*g)->n; i++)
-            option(b, &(*g)->opts[i]);
+            man_option(b, &(*g)->opts[i]);
     }
 }
 
-static void examples(struct buf *b, const struct example *x)
+static void man_examples(struct buf *b, const struct example *x)
 {
     if (!x || !x->line)
         return;
@@ -144,12 +144,12 @@ static void command_page(struct buf *b, const struct command *cmd, const char *v
     } while (rest.n);
     if (cmd->description && *cmd->description) {
         buf_adds(b, ".SH DESCRIPTION\n");
-        paragraphs(b, cmd->description);
+        man_paragraphs(b, cmd->description);
     }
     if (*cmd->groups)
         buf_adds(b, ".SH OPTIONS\n");
     option_groups(b, cmd->groups);
-    examples(b, cmd->examples);
+    man_examples(b, cmd->examples);
     buf_adds(b, ".SH SEE ALSO\n.BR berth (1)\n");
 }
 

@@ -67,7 +67,7 @@ static int next_look(struct batch *b, const struct json *counts)
     return (int)MAX(LOOK_MIN_MS, MIN(LOOK_MAX_MS, rest));
 }
 
-static int stay(struct batch *b, struct err *e)
+static int batch_stay(struct batch *b, struct err *e)
 {
     const struct list_query q = {NULL, NULL, NULL, -1};
 
@@ -198,7 +198,7 @@ int run_batch(struct run_session *s, const struct run_opts *o, const struct json
 
     s->c->opt.batch = batch;
     progress_init(&b.progress, s->c->err, name, o->quiet);
-    int rc = stay(&b, &e);
+    int rc = batch_stay(&b, &e);
     progress_clear(&b.progress);
     if (out_interrupted)
         *out_interrupted = b.interrupts > 0;

@@ -67,8 +67,8 @@ static int remember(const struct memory *m, struct err *e)
     return file_write_atomic(m->path, text, (size_t)n, 0600, e);
 }
 
-static int submit(struct run_session *s, const struct json *spec, const struct memory *m,
-                  const char *given_key, struct json **reply, bool *is_new, struct err *e)
+static int file_submit(struct run_session *s, const struct json *spec, const struct memory *m,
+                       const char *given_key, struct json **reply, bool *is_new, struct err *e)
 {
     AUTO_FREE char *key =
         given_key ? xstrdup(given_key) : xasprintf("run-%s-%d", m->hash, m->generation);
@@ -80,7 +80,7 @@ static int submit(struct run_session *s, const struct json *spec, const struct m
 static int find_or_submit(struct run_session *s, const struct run_opts *o, const struct json *spec,
                           struct memory *m, struct json **reply, bool *is_new, struct err *e)
 {
-    int rc = submit(s, spec, m, o->job.key, reply, is_new, e);
+    int rc = file_submit(s, spec, m, o->job.key, reply, is_new, e);
 
     if (rc == 0 || e->code != ERR_CONFLICT || o->job.key)
         return rc;
@@ -88,7 +88,7 @@ static int find_or_submit(struct run_session *s, const struct run_opts *o, const
     m->interrupted = false;
     if (remember(m, e) < 0)
         return -1;
-    return submit(s, spec, m, NULL, reply, is_new, e);
+    return file_submit(s, spec, m, NULL, reply, is_new, e);
 }
 
 static int retry_states(struct run_session *s, const char *batch, const char *states,

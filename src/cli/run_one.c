@@ -158,7 +158,7 @@ static int close_pipe(struct one *o)
     return EXIT_PIPE;
 }
 
-static int stay(struct one *o, bool split, struct err *e)
+static int one_stay(struct one *o, bool split, struct err *e)
 {
     int64_t copied = 0;
     uint64_t last = 0;
@@ -206,7 +206,7 @@ int run_job(struct run_session *s, bool quiet, int64_t number, bool split)
         return cli_fail(&e);
     }
     bool watched = pthread_create(&thread, NULL, watcher, &o) == 0;
-    int rc = stay(&o, split, &e);
+    int rc = one_stay(&o, split, &e);
     atomic_store(&o.over, true);
     close(o.stop[1]);
     if (watched)

@@ -22,7 +22,7 @@ enum { TAKE_OVER_MS = 10000, NAP_MS = 20, EXIT_INTERRUPTED = 130 };
 
 static int interrupt_fd = -1;
 
-static void on_signal(int signo)
+static void session_on_signal(int signo)
 {
     int saved = errno;
     char byte = (char)signo;
@@ -34,7 +34,7 @@ static void on_signal(int signo)
 static void catch_signals(void)
 {
     static const int caught[] = {SIGINT, SIGTERM, SIGHUP};
-    struct sigaction sa = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    struct sigaction sa = {.sa_handler = session_on_signal, .sa_flags = SA_RESTART};
     struct sigaction ignore = {.sa_handler = SIG_IGN};
 
     for (size_t i = 0; i < ARRAY_SIZE(caught); i++)

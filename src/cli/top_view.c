@@ -98,7 +98,7 @@ static void usage_bar(struct buf *b, const char *label, double used, double of, 
     bar(b, label, used, of, text, colour);
 }
 
-static void usage_line(struct frame *f, const struct json *nodes)
+static void top_usage_line(struct frame *f, const struct json *nodes)
 {
     AUTO(buf) struct buf b = {0};
     char text[80], used[UNIT_TEXT_MAX], of[UNIT_TEXT_MAX];
@@ -145,7 +145,7 @@ static void header(struct frame *f, const struct top_model *m)
     put_nodes(&b, m->nodes);
     buf_addf(&b, "  %s", now + 11);
     put_line(f, buf_str(&b));
-    usage_line(f, m->nodes);
+    top_usage_line(f, m->nodes);
     buf_reset(&b);
     if (m->counts)
         counts_format(&b, m->counts, f->colour);
@@ -159,7 +159,7 @@ static void header(struct frame *f, const struct top_model *m)
 
 /* The title and the rows that fit, from m->first on; the selected one in reverse, without colours
  * of its own, which would end the reversal.  Columns are fitted to the rows one sees. */
-static void list(struct frame *f, struct top_model *m)
+static void top_list(struct frame *f, struct top_model *m)
 {
     AUTO(buf) struct buf coloured = {0}, plain = {0}, line = {0};
     int64_t n = (int64_t)json_len(m->rows), room = (int64_t)(f->height - f->line - 2);
@@ -252,7 +252,7 @@ static void help_view(struct frame *f)
         put_line(f, str_of(lines[i]));
 }
 
-static void footer(struct frame *f, const struct top_model *m)
+static void top_footer(struct frame *f, const struct top_model *m)
 {
     AUTO(buf) struct buf b = {0};
 
@@ -281,6 +281,6 @@ void top_draw(struct buf *b, struct top_model *m, size_t width, size_t height, b
     else if (m->mode == TOP_HELP)
         help_view(&f);
     else
-        list(&f, m);
-    footer(&f, m);
+        top_list(&f, m);
+    top_footer(&f, m);
 }

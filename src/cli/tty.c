@@ -26,7 +26,7 @@ static struct {
     struct buf shown;
 } tty = {.signals = {-1, -1}};
 
-static void on_signal(int signo)
+static void tty_on_signal(int signo)
 {
     int saved = errno;
     char byte = signo == SIGWINCH ? 'w' : 'q';
@@ -48,7 +48,7 @@ void tty_close(void)
 int tty_open(struct err *e)
 {
     static const int caught[] = {SIGWINCH, SIGTERM, SIGHUP, SIGINT};
-    struct sigaction sa = {.sa_handler = on_signal};
+    struct sigaction sa = {.sa_handler = tty_on_signal};
     struct termios raw;
 
     if (tcgetattr(STDIN_FILENO, &tty.before) < 0)
