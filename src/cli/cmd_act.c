@@ -23,9 +23,8 @@ struct act {
 
 static const struct opt own_opts[] = {
     {"filter", 'f', OPT_TEXT, "FILTER", offsetof(struct act_opts, filter),
-     "every job that matches FILTER; see berth ls --help", COMPLETE_NONE, NULL},
-    {"yes", 'y', OPT_FLAG, NULL, offsetof(struct act_opts, yes), "do not ask for confirmation",
-     COMPLETE_NONE, NULL},
+     "every job that matches FILTER; see berth ls --help"},
+    {"yes", 'y', OPT_FLAG, NULL, offsetof(struct act_opts, yes), "do not ask for confirmation"},
 };
 static const struct opt_group own_group = {"Action", own_opts, ARRAY_SIZE(own_opts), false};
 static const struct opt_group *const groups[] = {&own_group, &list_group, &output_group,

@@ -16,13 +16,10 @@ struct logs_opts {
 };
 #define LOGS(member) offsetof(struct logs_opts, member)
 static const struct opt logs_own[] = {
-    {"follow", 'f', OPT_FLAG, NULL, LOGS(follow), "follow the output until the job ends",
-     COMPLETE_NONE, NULL},
-    {"lines", 'n', OPT_INT, "N", LOGS(lines), "only the last N lines", COMPLETE_NONE, NULL},
-    {"stderr", 0, OPT_FLAG, NULL, LOGS(err), "standard error of a job with split output",
-     COMPLETE_NONE, NULL},
-    {"run", 'r', OPT_INT, "N", LOGS(run), "output of run N (default: the last run)", COMPLETE_NONE,
-     NULL},
+    {"follow", 'f', OPT_FLAG, NULL, LOGS(follow), "follow the output until the job ends"},
+    {"lines", 'n', OPT_INT, "N", LOGS(lines), "only the last N lines"},
+    {"stderr", 0, OPT_FLAG, NULL, LOGS(err), "standard error of a job with split output"},
+    {"run", 'r', OPT_INT, "N", LOGS(run), "output of run N (default: the last run)"},
 };
 static const struct opt_group logs_group = {"Output", logs_own, ARRAY_SIZE(logs_own), false};
 static const struct opt_group *const logs_groups[] = {&logs_group, &common_group, NULL};

@@ -12,9 +12,9 @@ struct nodes_opts {
 };
 static const struct opt node_opts[] = {
     {"drain", 0, OPT_TEXT, "NODE", offsetof(struct nodes_opts, drain),
-     "let running jobs finish on this node, start no new jobs", COMPLETE_NONE, NULL},
+     "let running jobs finish on this node, start no new jobs"},
     {"undrain", 0, OPT_TEXT, "NODE", offsetof(struct nodes_opts, undrain),
-     "start jobs on this node again", COMPLETE_NONE, NULL},
+     "start jobs on this node again"},
 };
 static const struct opt_group node_group = {"Nodes", node_opts, ARRAY_SIZE(node_opts), false};
 static const struct opt_group *const node_groups[] = {&node_group, &output_group, &common_group,

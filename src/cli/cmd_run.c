@@ -9,14 +9,12 @@
 #define RUN(member) offsetof(struct run_opts, member)
 static const struct opt own_opts[] = {
     {"slots", 'j', OPT_INT, "N", RUN(slots),
-     "largest number of running jobs (default: `slots` of the file, else the number of CPUs)",
-     COMPLETE_NONE, NULL},
-    {"again", 0, OPT_FLAG, NULL, RUN(again), "run a finished file again, as a new batch",
-     COMPLETE_NONE, NULL},
+     "largest number of running jobs (default: `slots` of the file, else the number of CPUs)"},
+    {"again", 0, OPT_FLAG, NULL, RUN(again), "run a finished file again, as a new batch"},
     {"retry-failed", 0, OPT_FLAG, NULL, RUN(retry_failed),
-     "when a file is resumed, also run its failed jobs again", COMPLETE_NONE, NULL},
+     "when a file is resumed, also run its failed jobs again"},
     {"quiet", 'q', OPT_FLAG, NULL, RUN(quiet),
-     "print no progress and no table, only set the exit status", COMPLETE_NONE, NULL},
+     "print no progress and no table, only set the exit status"},
 };
 static const struct opt_group own_group = {"Running", own_opts, ARRAY_SIZE(own_opts), false};
 static const struct opt_group *const groups[] = {&own_group,    &job_group,    &training_group,

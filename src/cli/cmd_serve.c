@@ -23,82 +23,76 @@
 
 enum { AUTO_IDLE_MS = 10 * 60 * 1000, AUTO_LOOK_MS = 5000 };
 
+/* How the planner gives GPUs to jobs. */
+struct serve_gpu_opts {
+    struct opt_num share, restart, replan, age, reserve, scale;
+    const char *objective, *master_ports, *exclude;
+};
 struct serve_opts {
     struct opt_num slots, cpus, mem, gpus, user_limit, retain, idle;
-    struct opt_num gpu_share, gpu_restart, gpu_replan, gpu_age, gpu_reserve, gpu_scale;
-    const char *gpu_objective, *master_ports;
-    const char *gpus_exclude;
     const char *ports, *engine, *engine_gpus;
     const char *listen, *tls_cert, *tls_key, *log_level;
     bool whole_machine, multi_user, log_json, background;
+    struct serve_gpu_opts gpu;
 };
 #define SERVE(member) offsetof(struct serve_opts, member)
 static const struct opt own_opts[] = {
     {"slots", 'j', OPT_INT, "N", SERVE(slots),
-     "largest number of running jobs (default: the number of CPUs)", COMPLETE_NONE, NULL},
-    {"cpus", 0, OPT_CPUS, "N", SERVE(cpus), "CPUs that jobs may use (default: all)", COMPLETE_NONE,
-     NULL},
-    {"mem", 0, OPT_SIZE, "SIZE", SERVE(mem), "memory that jobs may use (default: all)",
-     COMPLETE_NONE, NULL},
-    {"gpus", 0, OPT_INT, "N", SERVE(gpus), "GPUs that jobs may use (default: all)", COMPLETE_NONE,
-     NULL},
+     "largest number of running jobs (default: the number of CPUs)"},
+    {"cpus", 0, OPT_CPUS, "N", SERVE(cpus), "CPUs that jobs may use (default: all)"},
+    {"mem", 0, OPT_SIZE, "SIZE", SERVE(mem), "memory that jobs may use (default: all)"},
+    {"gpus", 0, OPT_INT, "N", SERVE(gpus), "GPUs that jobs may use (default: all)"},
     {"user-limit", 0, OPT_INT, "N", SERVE(user_limit),
-     "largest number of running jobs per user (default: no limit)", COMPLETE_NONE, NULL},
+     "largest number of running jobs per user (default: no limit)"},
     {"listen", 'l', OPT_TEXT, "ADDR:PORT", SERVE(listen),
-     "also listen on TCP for clients with the token; :PORT means loopback", COMPLETE_NONE, NULL},
+     "also listen on TCP for clients with the token; :PORT means loopback"},
     {"ports-address", 0, OPT_TEXT, "ADDR", SERVE(ports),
-     "address on which ports of jobs are opened (default 0.0.0.0: every address)", COMPLETE_NONE,
-     NULL},
+     "address on which ports of jobs are opened (default 0.0.0.0: every address)"},
     {"engine", 0, OPT_TEXT, "SOCKET", SERVE(engine),
      "container engine for jobs with an image, such as unix:///run/docker.sock (default: "
-     "$DOCKER_HOST, else Docker's or Podman's usual socket)",
-     COMPLETE_NONE, NULL},
+     "$DOCKER_HOST, else Docker's or Podman's usual socket)"},
     {"engine-gpus", 0, OPT_CHOICE, "HOW", SERVE(engine_gpus),
      "device: request the GPUs of a job from the engine (default); env: only set variables, for "
      "engines whose default runtime reads them",
      COMPLETE_CHOICES, "device|env"},
     {"tls-cert", 0, OPT_TEXT, "FILE", SERVE(tls_cert), "certificate for --listen (PEM)",
-     COMPLETE_FILE, NULL},
-    {"tls-key", 0, OPT_TEXT, "FILE", SERVE(tls_key), "key of the certificate (PEM)", COMPLETE_FILE,
-     NULL},
+     COMPLETE_FILE},
+    {"tls-key", 0, OPT_TEXT, "FILE", SERVE(tls_key), "key of the certificate (PEM)", COMPLETE_FILE},
     {"system", 0, OPT_FLAG, NULL, SERVE(whole_machine),
-     "serve the whole machine: home /var/lib/berth, several users", COMPLETE_NONE, NULL},
+     "serve the whole machine: home /var/lib/berth, several users"},
     {"multi-user", 0, OPT_FLAG, NULL, SERVE(multi_user),
-     "let other users submit through the socket; their jobs run under their user id", COMPLETE_NONE,
-     NULL},
+     "let other users submit through the socket; their jobs run under their user id"},
     {"retain", 0, OPT_DURATION, "TIME", SERVE(retain),
-     "remove finished jobs after this long, such as 30d (default: keep)", COMPLETE_NONE, NULL},
-    {"log-json", 0, OPT_FLAG, NULL, SERVE(log_json), "log in JSON lines", COMPLETE_NONE, NULL},
+     "remove finished jobs after this long, such as 30d (default: keep)"},
+    {"log-json", 0, OPT_FLAG, NULL, SERVE(log_json), "log in JSON lines"},
     {"log-level", 0, OPT_CHOICE, "LEVEL", SERVE(log_level), "log from this level (default info)",
      COMPLETE_CHOICES, "debug|info|warn|error"},
-    {"auto", 0, OPT_FLAG, NULL, SERVE(background), "exit after being idle for --idle",
-     COMPLETE_NONE, NULL},
+    {"auto", 0, OPT_FLAG, NULL, SERVE(background), "exit after being idle for --idle"},
     {"idle", 0, OPT_DURATION, "TIME", SERVE(idle),
-     "with --auto: exit after being idle this long (default 10m)", COMPLETE_NONE, NULL},
+     "with --auto: exit after being idle this long (default 10m)"},
 };
 static const struct opt_group own_group = {"Daemon", own_opts, ARRAY_SIZE(own_opts), false};
 static const struct opt gpu_opts[] = {
-    {"gpu-exclude", 0, OPT_TEXT, "LIST", SERVE(gpus_exclude),
-     "GPUs that jobs may not use, by number or UUID, separated by commas", COMPLETE_NONE, NULL},
-    {"gpu-objective", 0, OPT_CHOICE, "NAME", SERVE(gpu_objective),
+    {"gpu-exclude", 0, OPT_TEXT, "LIST", SERVE(gpu.exclude),
+     "GPUs that jobs may not use, by number or UUID, separated by commas"},
+    {"gpu-objective", 0, OPT_CHOICE, "NAME", SERVE(gpu.objective),
      "jct: minimise average completion time (default); tardiness: minimise lateness",
      COMPLETE_CHOICES, "jct|tardiness"},
-    {"gpu-share", 0, OPT_INT, "N", SERVE(gpu_share),
-     "largest number of jobs on one GPU, 1 to 4 (default 2)", COMPLETE_NONE, NULL},
-    {"gpu-restart", 0, OPT_DURATION, "TIME", SERVE(gpu_restart),
-     "assumed cost of one preemption until it is measured (default 1m)", COMPLETE_NONE, NULL},
-    {"gpu-replan", 0, OPT_DURATION, "TIME", SERVE(gpu_replan),
-     "shortest time between two plans (default 1s)", COMPLETE_NONE, NULL},
-    {"gpu-age-after", 0, OPT_DURATION, "TIME", SERVE(gpu_age),
-     "a job gains priority after waiting this long (default 4h)", COMPLETE_NONE, NULL},
-    {"gpu-reserve-after", 0, OPT_DURATION, "TIME", SERVE(gpu_reserve),
-     "reserve GPUs for jobs that have waited longer than this (default 1d)", COMPLETE_NONE, NULL},
-    {"master-ports", 0, OPT_TEXT, "FIRST-LAST", SERVE(master_ports),
+    {"gpu-share", 0, OPT_INT, "N", SERVE(gpu.share),
+     "largest number of jobs on one GPU, 1 to 4 (default 2)"},
+    {"gpu-restart", 0, OPT_DURATION, "TIME", SERVE(gpu.restart),
+     "assumed cost of one preemption until it is measured (default 1m)"},
+    {"gpu-replan", 0, OPT_DURATION, "TIME", SERVE(gpu.replan),
+     "shortest time between two plans (default 1s)"},
+    {"gpu-age-after", 0, OPT_DURATION, "TIME", SERVE(gpu.age),
+     "a job gains priority after waiting this long (default 4h)"},
+    {"gpu-reserve-after", 0, OPT_DURATION, "TIME", SERVE(gpu.reserve),
+     "reserve GPUs for jobs that have waited longer than this (default 1d)"},
+    {"master-ports", 0, OPT_TEXT, "FIRST-LAST", SERVE(gpu.master_ports),
      "ports for MASTER_PORT, through which the processes of a GPU job connect (default "
-     "23000-26999)",
-     COMPLETE_NONE, NULL},
-    {"gpu-time-scale", 0, OPT_INT, "N", SERVE(gpu_scale),
-     "for tests: the GPU planner counts one second as N seconds", COMPLETE_NONE, NULL},
+     "23000-26999)"},
+    {"gpu-time-scale", 0, OPT_INT, "N", SERVE(gpu.scale),
+     "for tests: the GPU planner counts one second as N seconds"},
 };
 static const struct opt_group gpu_group = {"GPUs", gpu_opts, ARRAY_SIZE(gpu_opts), false};
 static const struct opt_group *const groups[] = {&own_group, &gpu_group, &common_group, NULL};
@@ -230,21 +224,21 @@ static int port_range(const char *text, struct host_conf *conf, struct err *e)
 /* How GPUs are given out; what was not said is left to the planner. */
 static int gpu_options(const struct serve_opts *o, struct host_conf *conf, struct err *e)
 {
-    if (o->gpu_share.set && (o->gpu_share.v < 1 || o->gpu_share.v > GPU_SHARE_MAX))
+    if (o->gpu.share.set && (o->gpu.share.v < 1 || o->gpu.share.v > GPU_SHARE_MAX))
         return err_set(e, ERR_INVALID, "--gpu-share must be between 1 and %d", GPU_SHARE_MAX);
-    if (o->gpu_scale.set && (o->gpu_scale.v < 1 || o->gpu_scale.v > 1000000))
+    if (o->gpu.scale.set && (o->gpu.scale.v < 1 || o->gpu.scale.v > 1000000))
         return err_set(e, ERR_INVALID, "--gpu-time-scale must be between 1 and 1000000");
     conf->gpu = (struct gpu_conf){
-        .objective = o->gpu_objective && strcmp(o->gpu_objective, "tardiness") == 0 ? GPU_TARDINESS
+        .objective = o->gpu.objective && strcmp(o->gpu.objective, "tardiness") == 0 ? GPU_TARDINESS
                                                                                     : GPU_JCT,
-        .per_device = (int32_t)o->gpu_share.v,
-        .restart_s = (double)o->gpu_restart.v / 1000,
-        .ageing_after_s = (double)o->gpu_age.v / 1000,
-        .reserve_after_s = (double)o->gpu_reserve.v / 1000,
-        .replan_ms = o->gpu_replan.v,
+        .per_device = (int32_t)o->gpu.share.v,
+        .restart_s = (double)o->gpu.restart.v / 1000,
+        .ageing_after_s = (double)o->gpu.age.v / 1000,
+        .reserve_after_s = (double)o->gpu.reserve.v / 1000,
+        .replan_ms = o->gpu.replan.v,
     };
-    conf->gpu_time_scale = o->gpu_scale.set ? (int32_t)o->gpu_scale.v : 1;
-    return o->master_ports ? port_range(o->master_ports, conf, e) : 0;
+    conf->gpu_time_scale = o->gpu.scale.set ? (int32_t)o->gpu.scale.v : 1;
+    return o->gpu.master_ports ? port_range(o->gpu.master_ports, conf, e) : 0;
 }
 
 static int check_options(const struct serve_opts *o, struct err *e)
@@ -279,7 +273,7 @@ static int serve(struct cli *c, const void *opts, const struct operands *ops)
                              .mcpu = o->cpus.v,
                              .mem_bytes = o->mem.v,
                              .gpus = o->gpus.set ? (int32_t)o->gpus.v : -1,
-                             .gpus_exclude = o->gpus_exclude,
+                             .gpus_exclude = o->gpu.exclude,
                              .multi_user = o->multi_user || o->whole_machine,
                              .limits = {.per_user = (int32_t)o->user_limit.v},
                              .retain_ms = o->retain.v,

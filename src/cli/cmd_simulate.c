@@ -74,8 +74,7 @@ static int real_option(const char *text, const char *name, double lo, double hi,
     if (!text)
         return 0;
     if (!str_to_double(str_of(text), out) || *out < lo || *out > hi)
-        return err_set(e, ERR_INVALID, "--%s %s is not a number from %g to %g", name,
-                       text, lo, hi);
+        return err_set(e, ERR_INVALID, "--%s %s is not a number from %g to %g", name, text, lo, hi);
     return 0;
 }
 
@@ -362,50 +361,43 @@ static int simulate_run(struct cli *c, const void *opts, const struct operands *
 
 #define OWN(member) offsetof(struct simulate_opts, member)
 static const struct opt world_opts[] = {
-    {"gpus", 'g', OPT_INT, "N", OWN(gpus), "number of GPUs of the simulated node (default 16)",
-     COMPLETE_NONE, NULL},
+    {"gpus", 'g', OPT_INT, "N", OWN(gpus), "number of GPUs of the simulated node (default 16)"},
     {"table", 't', OPT_TEXT, "FILE", OWN(table),
      "steps per second of each type of job, alone and in pairs; without it n GPUs are n^0.8 as "
      "fast as one and company costs 38 %",
-     COMPLETE_FILE, NULL},
+     COMPLETE_FILE},
     {"epoch", 0, OPT_DURATION, "TIME", OWN(epoch),
-     "length of an epoch, at whose end a job can stop (default 10m)", COMPLETE_NONE, NULL},
+     "length of an epoch, at whose end a job can stop (default 10m)"},
     {"restart", 0, OPT_DURATION, "TIME", OWN(restart),
-     "duration of a restart; a first start takes half of it (default 60s)", COMPLETE_NONE, NULL},
+     "duration of a restart; a first start takes half of it (default 60s)"},
     {"noise", 0, OPT_TEXT, "X", OWN(noise),
-     "estimates of run times are wrong by a factor of up to e^X either way (default 0)",
-     COMPLETE_NONE, NULL},
-    {"seed", 0, OPT_INT, "N", OWN(seed), "seed of the random numbers (default 0)", COMPLETE_NONE,
-     NULL},
+     "estimates of run times are wrong by a factor of up to e^X either way (default 0)"},
+    {"seed", 0, OPT_INT, "N", OWN(seed), "seed of the random numbers (default 0)"},
 };
 static const struct opt trace_opts[] = {
-    {"first", 0, OPT_INT, "N", OWN(first), "begin with job N of the trace, counted from 0",
-     COMPLETE_NONE, NULL},
-    {"count", 'n', OPT_INT, "N", OWN(count), "take at most N jobs", COMPLETE_NONE, NULL},
+    {"first", 0, OPT_INT, "N", OWN(first), "begin with job N of the trace, counted from 0"},
+    {"count", 'n', OPT_INT, "N", OWN(count), "take at most N jobs"},
     {"load", 0, OPT_TEXT, "X", OWN(load),
-     "scale the time between arrivals until the jobs need X times the capacity of the GPUs",
-     COMPLETE_NONE, NULL},
+     "scale the time between arrivals until the jobs need X times the capacity of the GPUs"},
 };
 static const struct opt policy_opts[] = {
     {"policy", 'p', OPT_TEXT, "NAMES", OWN(policy),
      "separated by commas: berth, fifo, srtf, las, pack (default all)", COMPLETE_CHOICES,
      "berth|fifo|srtf|las|pack"},
     {"elastic", 0, OPT_FLAG, NULL, OWN(elastic),
-     "the policy berth may choose the number of GPUs of a job, among those in the table",
-     COMPLETE_NONE, NULL},
+     "the policy berth may choose the number of GPUs of a job, among those in the table"},
     {"objective", 0, OPT_CHOICE, "WHAT", OWN(objective),
      "what the policy berth minimises: completion times (jct, the default) or lateness",
      COMPLETE_CHOICES, "jct|tardiness"},
     {"share", 0, OPT_INT, "N", OWN(share),
-     "policy berth: largest number of jobs on one GPU (default 2)", COMPLETE_NONE, NULL},
+     "policy berth: largest number of jobs on one GPU (default 2)"},
 };
 static const struct opt result_opts[] = {
     {"jobs", 'j', OPT_FLAG, NULL, OWN(jobs),
-     "one line for each job: submitted, started, ended, attempts, GPU-seconds", COMPLETE_NONE,
-     NULL},
-    {"json", 0, OPT_FLAG, NULL, OWN(json), "the same as -o json", COMPLETE_NONE, NULL},
+     "one line for each job: submitted, started, ended, attempts, GPU-seconds"},
+    {"json", 0, OPT_FLAG, NULL, OWN(json), "the same as -o json"},
     {"svg", 0, OPT_TEXT, "FILE", OWN(svg),
-     "draw the schedules and the distribution of completion times", COMPLETE_FILE, NULL},
+     "draw the schedules and the distribution of completion times", COMPLETE_FILE},
 };
 static const struct opt_group world_group = {"The machine", world_opts, ARRAY_SIZE(world_opts),
                                              false};

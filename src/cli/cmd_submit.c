@@ -18,7 +18,7 @@ struct submit_opts {
 
 static const struct opt own_opts[] = {
     {"wait", 'w', OPT_FLAG, NULL, offsetof(struct submit_opts, wait),
-     "wait until the job ends and exit with its status", COMPLETE_NONE, NULL},
+     "wait until the job ends and exit with its status"},
 };
 static const struct opt_group own_group = {"Waiting", own_opts, ARRAY_SIZE(own_opts), false};
 static const struct opt_group *const groups[] = {&job_group,    &training_group, &own_group,

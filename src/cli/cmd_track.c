@@ -23,8 +23,7 @@ struct tag_opts {
     bool remove;
 };
 static const struct opt tag_own[] = {
-    {"remove", 'r', OPT_FLAG, NULL, offsetof(struct tag_opts, remove), "remove the tags",
-     COMPLETE_NONE, NULL},
+    {"remove", 'r', OPT_FLAG, NULL, offsetof(struct tag_opts, remove), "remove the tags"},
 };
 static const struct opt_group tag_group = {"Tag", tag_own, ARRAY_SIZE(tag_own), false};
 static const struct opt_group *const tag_groups[] = {&tag_group, &common_group, NULL};
@@ -87,9 +86,9 @@ struct note_opts {
 };
 static const struct opt note_own[] = {
     {"about", 0, OPT_TEXT, "PROJECT", offsetof(struct note_opts, project),
-     "write or list notes of a project instead of a job", COMPLETE_NONE, NULL},
+     "write or list notes of a project instead of a job"},
     {"author", 0, OPT_TEXT, "NAME", offsetof(struct note_opts, author),
-     "author of the note (default: you)", COMPLETE_NONE, NULL},
+     "author of the note (default: you)"},
 };
 static const struct opt_group note_group = {"Note", note_own, ARRAY_SIZE(note_own), false};
 static const struct opt_group *const note_groups[] = {&note_group, &output_group, &common_group,

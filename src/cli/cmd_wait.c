@@ -11,9 +11,9 @@ struct wait_opts {
 };
 static const struct opt wait_own[] = {
     {"timeout", 't', OPT_DURATION, "TIME", offsetof(struct wait_opts, timeout),
-     "give up after this long, with exit status 124", COMPLETE_NONE, NULL},
+     "give up after this long, with exit status 124"},
     {"batch", 'b', OPT_TEXT, "ID", offsetof(struct wait_opts, batch),
-     "wait for all jobs of a batch", COMPLETE_NONE, NULL},
+     "wait for all jobs of a batch"},
 };
 static const struct opt_group wait_group = {"Waiting", wait_own, ARRAY_SIZE(wait_own), false};
 static const struct opt_group *const wait_groups[] = {&wait_group, &output_group, &common_group,

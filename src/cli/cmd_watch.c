@@ -13,7 +13,7 @@ struct watch_opts {
 };
 static const struct opt watch_own[] = {
     {"since", 's', OPT_INT, "N", offsetof(struct watch_opts, since),
-     "from event number N on (0: from the beginning)", COMPLETE_NONE, NULL},
+     "from event number N on (0: from the beginning)"},
 };
 static const struct opt_group watch_group = {"Events", watch_own, ARRAY_SIZE(watch_own), false};
 static const struct opt_group *const watch_groups[] = {&watch_group, &output_group, &common_group,

@@ -77,7 +77,7 @@ static void help_option(struct buf *b, const struct opt *o, size_t width)
 
 void help_options(struct buf *b, const struct command *cmd, size_t width, bool colour)
 {
-    static const struct opt help = {"help", 'h', OPT_FLAG, NULL, 0, "show this text", 0, NULL};
+    static const struct opt help = {"help", 'h', OPT_FLAG, NULL, 0, "show this text"};
     bool last_done = false;
 
     for (const struct opt_group *const *g = cmd->groups; *g; g++) {

@@ -18,90 +18,82 @@ enum { KEY_HEX = 32 };
 #define JOB(member) offsetof(struct job_opts, member)
 static const struct opt job_option_table[] = {
     {"name", 0, OPT_TEXT, "NAME", JOB(name),
-     "name of the job in listings (default: the program's name)", COMPLETE_NONE, NULL},
-    {"cpus", 0, OPT_CPUS, "N", JOB(cpus), "CPUs to reserve: 2, 0.5 or 500m", COMPLETE_NONE, NULL},
-    {"mem", 0, OPT_SIZE, "SIZE", JOB(mem), "memory to reserve: 512M, 4G", COMPLETE_NONE, NULL},
-    {"timeout", 0, OPT_DURATION, "TIME", JOB(timeout),
-     "stop the job after this long: 90s, 2h, 1h30m", COMPLETE_NONE, NULL},
-    {"grace", 0, OPT_DURATION, "TIME", JOB(grace), "time between SIGTERM and SIGKILL (default 10s)",
-     COMPLETE_NONE, NULL},
+     "name of the job in listings (default: the program's name)"},
+    {"cpus", 0, OPT_CPUS, "N", JOB(cpus), "CPUs to reserve: 2, 0.5 or 500m"},
+    {"mem", 0, OPT_SIZE, "SIZE", JOB(mem), "memory to reserve: 512M, 4G"},
+    {"timeout", 0, OPT_DURATION, "TIME", JOB(limits.timeout),
+     "stop the job after this long: 90s, 2h, 1h30m"},
+    {"grace", 0, OPT_DURATION, "TIME", JOB(limits.grace),
+     "time between SIGTERM and SIGKILL (default 10s)"},
     {"priority", 0, OPT_INT, "N", JOB(priority),
-     "jobs with a higher priority start first (default 0)", COMPLETE_NONE, NULL},
+     "jobs with a higher priority start first (default 0)"},
     {"after", 0, OPT_LIST, "JOB", JOB(after), "start only when this job has succeeded",
-     COMPLETE_JOB, NULL},
+     COMPLETE_JOB},
     {"hold", 0, OPT_FLAG, NULL, JOB(hold),
-     "submit the job held: it starts only after berth release", COMPLETE_NONE, NULL},
-    {"retries", 0, OPT_INT, "N", JOB(retries), "retry up to N times when the job fails",
-     COMPLETE_NONE, NULL},
-    {"backoff", 0, OPT_DURATION, "TIME", JOB(backoff),
-     "wait before the first retry; doubles each time (default 1s)", COMPLETE_NONE, NULL},
+     "submit the job held: it starts only after berth release"},
+    {"retries", 0, OPT_INT, "N", JOB(limits.retries), "retry up to N times when the job fails"},
+    {"backoff", 0, OPT_DURATION, "TIME", JOB(limits.backoff),
+     "wait before the first retry; doubles each time (default 1s)"},
     {"env", 'e', OPT_LIST, "K=V", JOB(env),
-     "set an environment variable, in addition to your environment", COMPLETE_NONE, NULL},
+     "set an environment variable, in addition to your environment"},
     {"clean-env", 0, OPT_FLAG, NULL, JOB(clean_env),
-     "pass only PATH, HOME, USER, LANG and the variables of --env", COMPLETE_NONE, NULL},
+     "pass only PATH, HOME, USER, LANG and the variables of --env"},
     {"cwd", 'C', OPT_TEXT, "DIR", JOB(cwd), "working directory (default: the current directory)",
-     COMPLETE_DIR, NULL},
-    {"project", 'p', OPT_TEXT, "NAME", JOB(project), "project of the job", COMPLETE_PROJECT, NULL},
-    {"queue", 0, OPT_TEXT, "NAME", JOB(queue), "queue of the job", COMPLETE_QUEUE, NULL},
+     COMPLETE_DIR},
+    {"project", 'p', OPT_TEXT, "NAME", JOB(project), "project of the job", COMPLETE_PROJECT},
+    {"queue", 0, OPT_TEXT, "NAME", JOB(queue), "queue of the job", COMPLETE_QUEUE},
     {"node", 0, OPT_LIST, "NAME", JOB(nodes),
-     "run only on this node, or on nodes that match a pattern like 'gpu*'", COMPLETE_NONE, NULL},
+     "run only on this node, or on nodes that match a pattern like 'gpu*'"},
     {"asset", 0, OPT_LIST, "FROM[:TO]", JOB(assets),
      "a file or directory that the job needs; a remote node gets a copy below the working "
      "directory",
-     COMPLETE_FILE, NULL},
+     COMPLETE_FILE},
     {"stage-dir", 0, OPT_TEXT, "DIR", JOB(stage_dir),
-     "working directory on a remote node (default: a new one for each run)", COMPLETE_NONE, NULL},
+     "working directory on a remote node (default: a new one for each run)"},
     {"param", 0, OPT_LIST, "K=V", JOB(params),
      "a parameter: {K} in the command, berth.params() in Python; a JSON list makes one job for "
-     "each value",
-     COMPLETE_NONE, NULL},
-    {"array", 0, OPT_INT, "N", JOB(array), "submit N jobs that differ in {index} and $BERTH_INDEX",
-     COMPLETE_NONE, NULL},
+     "each value"},
+    {"array", 0, OPT_INT, "N", JOB(array), "submit N jobs that differ in {index} and $BERTH_INDEX"},
     {"file", 'f', OPT_TEXT, "FILE", JOB(file),
      "read the job or sweep from a YAML or JSON file (- for standard input); options override the "
      "file",
-     COMPLETE_FILE, NULL},
+     COMPLETE_FILE},
     {"split-output", 0, OPT_FLAG, NULL, JOB(split_output),
-     "store standard error separately from standard output", COMPLETE_NONE, NULL},
-    {"log-limit", 0, OPT_SIZE, "SIZE", JOB(log_limit),
-     "drop the middle of a log larger than this: 64M (default: keep all)", COMPLETE_NONE, NULL},
-    {"nice", 0, OPT_INT, "N", JOB(nice),
-     "nice level of the command, -20 to 19; above 0 it yields to other processes (default 0)",
-     COMPLETE_NONE, NULL},
+     "store standard error separately from standard output"},
+    {"log-limit", 0, OPT_SIZE, "SIZE", JOB(limits.log_limit),
+     "drop the middle of a log larger than this: 64M (default: keep all)"},
+    {"nice", 0, OPT_INT, "N", JOB(limits.nice),
+     "nice level of the command, -20 to 19; above 0 it yields to other processes (default 0)"},
     {"idempotency-key", 0, OPT_TEXT, "TEXT", JOB(key),
-     "idempotency key: a repeated submission with the same key returns the first one",
-     COMPLETE_NONE, NULL},
+     "idempotency key: a repeated submission with the same key returns the first one"},
 };
 static const struct opt training_option_table[] = {
-    {"gpus", 0, OPT_TEXT, "N[-M]", JOB(gpus),
-     "number of GPUs; with a range the planner chooses the number", COMPLETE_NONE, NULL},
-    {"gpu-mem", 0, OPT_SIZE, "SIZE", JOB(gpu_mem),
-     "memory used on each GPU: 6G (default: all of it until measured)", COMPLETE_NONE, NULL},
-    {"share", 0, OPT_FLAG, NULL, JOB(share),
-     "other jobs may share the GPUs (default with --gpu-mem or --epochs)", COMPLETE_NONE, NULL},
-    {"no-share", 0, OPT_FLAG, NULL, JOB(no_share), "no other job may share the GPUs", COMPLETE_NONE,
-     NULL},
-    {"epochs", 0, OPT_INT, "N", JOB(epochs),
-     "total number of epochs; the job reports each and may be preempted in between", COMPLETE_NONE,
-     NULL},
-    {"estimate", 0, OPT_DURATION, "TIME", JOB(estimate),
-     "expected run time without other jobs on the GPUs: 3h", COMPLETE_NONE, NULL},
-    {"deadline", 0, OPT_TEXT, "WHEN", JOB(deadline), "deadline of the job: 2026-11-20T08:00:00Z",
-     COMPLETE_NONE, NULL},
-    {"preempt-signal", 0, OPT_TEXT, "SIGNAL", JOB(preempt_signal),
-     "signal on which the job writes its checkpoint and exits: USR1", COMPLETE_NONE, NULL},
-    {"checkpoint", 0, OPT_TEXT, "FILE", JOB(checkpoint),
-     "checkpoint file from which the job resumes", COMPLETE_FILE, NULL},
-    {"family", 0, OPT_TEXT, "NAME", JOB(family),
-     "jobs of one family share measured run times and memory use", COMPLETE_NONE, NULL},
-    {"image", 0, OPT_TEXT, "IMAGE", JOB(image), "container image of the job", COMPLETE_NONE, NULL},
-    {"container", 0, OPT_LIST, "K=V", JOB(container),
-     "option of the container: user=root, network=host, shm_size=8G, entrypoint=…, pull=never",
-     COMPLETE_NONE, NULL},
-    {"mount", 0, OPT_LIST, "HOST:TARGET[:ro]", JOB(mounts),
-     "mount the directory HOST at TARGET in the container", COMPLETE_NONE, NULL},
-    {"port", 0, OPT_LIST, "NODE:CONTAINER", JOB(ports),
-     "forward a port of the node to a port of the container", COMPLETE_NONE, NULL},
+    {"gpus", 0, OPT_TEXT, "N[-M]", JOB(training.gpus),
+     "number of GPUs; with a range the planner chooses the number"},
+    {"gpu-mem", 0, OPT_SIZE, "SIZE", JOB(training.gpu_mem),
+     "memory used on each GPU: 6G (default: all of it until measured)"},
+    {"share", 0, OPT_FLAG, NULL, JOB(training.share),
+     "other jobs may share the GPUs (default with --gpu-mem or --epochs)"},
+    {"no-share", 0, OPT_FLAG, NULL, JOB(training.no_share), "no other job may share the GPUs"},
+    {"epochs", 0, OPT_INT, "N", JOB(training.epochs),
+     "total number of epochs; the job reports each and may be preempted in between"},
+    {"estimate", 0, OPT_DURATION, "TIME", JOB(training.estimate),
+     "expected run time without other jobs on the GPUs: 3h"},
+    {"deadline", 0, OPT_TEXT, "WHEN", JOB(training.deadline),
+     "deadline of the job: 2026-11-20T08:00:00Z"},
+    {"preempt-signal", 0, OPT_TEXT, "SIGNAL", JOB(training.preempt_signal),
+     "signal on which the job writes its checkpoint and exits: USR1"},
+    {"checkpoint", 0, OPT_TEXT, "FILE", JOB(training.checkpoint),
+     "checkpoint file from which the job resumes", COMPLETE_FILE},
+    {"family", 0, OPT_TEXT, "NAME", JOB(training.family),
+     "jobs of one family share measured run times and memory use"},
+    {"image", 0, OPT_TEXT, "IMAGE", JOB(container.image), "container image of the job"},
+    {"container", 0, OPT_LIST, "K=V", JOB(container.options),
+     "option of the container: user=root, network=host, shm_size=8G, entrypoint=…, pull=never"},
+    {"mount", 0, OPT_LIST, "HOST:TARGET[:ro]", JOB(container.mounts),
+     "mount the directory HOST at TARGET in the container"},
+    {"port", 0, OPT_LIST, "NODE:CONTAINER", JOB(container.ports),
+     "forward a port of the node to a port of the container"},
 };
 const struct opt_group training_group = {"GPUs and training", training_option_table,
                                          ARRAY_SIZE(training_option_table), false};
@@ -158,19 +150,6 @@ static void env_lay_over(struct json *env, const struct json *more)
         json_set_take(env, it.key, json_copy(it.val));
 }
 
-static int env_options(struct json *env, const struct opt_list *list, struct err *e)
-{
-    for (size_t i = 0; i < list->n; i++) {
-        const char *eq = strchr(list->p[i], '=');
-        if (!eq || eq == list->p[i])
-            return err_set(e, ERR_INVALID, "--env '%.60s' is not of the form NAME=VALUE",
-                           list->p[i]);
-        AUTO_FREE char *key = xstrndup(list->p[i], (size_t)(eq - list->p[i]));
-        json_set_take(env, key, json_new_str(str_of(eq + 1)));
-    }
-    return 0;
-}
-
 /* ---- parameters ---- */
 
 /* What reads as JSON is JSON (numbers, true, lists); everything else is text. */
@@ -184,26 +163,35 @@ static struct json *param_value(const char *text)
     return j;
 }
 
-static int param_options(struct json *spec, const struct opt_list *list, struct err *e)
+/* Adds the NAME=VALUE words of one option to `map`; `text` keeps every value a text. */
+static int map_add_options(struct json *map, const char *option, const struct opt_list *list,
+                           bool text, struct err *e)
 {
-    if (!list->n)
-        return 0;
-    struct json *params =
-        json_get(spec, "params") ? json_copy(json_get(spec, "params")) : json_new_object();
-    if (json_type(params) != JSON_OBJECT) {
-        json_free(params);
-        return err_set(e, ERR_INVALID, "--param cannot be added: params of the file are not a map");
-    }
-    json_set_take(spec, "params", params);
     for (size_t i = 0; i < list->n; i++) {
         const char *eq = strchr(list->p[i], '=');
         if (!eq || eq == list->p[i])
-            return err_set(e, ERR_INVALID, "--param '%.60s' is not of the form NAME=VALUE",
+            return err_set(e, ERR_INVALID, "--%s '%.60s' is not of the form NAME=VALUE", option,
                            list->p[i]);
         AUTO_FREE char *key = xstrndup(list->p[i], (size_t)(eq - list->p[i]));
-        json_set_take(params, key, param_value(eq + 1));
+        json_set_take(map, key, text ? json_new_str(str_of(eq + 1)) : param_value(eq + 1));
     }
     return 0;
+}
+
+/* Adds the words of `option` to the map `key` of the spec.  The map may come from the file. */
+static int spec_add_options(struct json *spec, const char *key, const char *option,
+                            const struct opt_list *list, struct err *e)
+{
+    const struct json *had = json_get(spec, key);
+
+    if (!list->n)
+        return 0;
+    if (had && json_type(had) != JSON_OBJECT)
+        return err_set(e, ERR_INVALID, "--%s cannot be added: %s of the file is not a map", option,
+                       key);
+    struct json *map = had ? json_copy(had) : json_new_object();
+    json_set_take(spec, key, map);
+    return map_add_options(map, option, list, false, e);
 }
 
 /* ---- files ---- */
@@ -293,16 +281,16 @@ static void set_resources(struct json *spec, const struct job_opts *o)
 
     set_thousandths(need, "cpus", o->cpus, "m");
     jobspec_set_number(need, "mem", o->mem);
-    jobspec_set_number(need, "gpu_mem", o->gpu_mem);
-    if (o->share || o->no_share)
-        json_set_take(need, "gpu_share", json_new_bool(o->share));
+    jobspec_set_number(need, "gpu_mem", o->training.gpu_mem);
+    if (o->training.share || o->training.no_share)
+        json_set_take(need, "gpu_share", json_new_bool(o->training.share));
     if (o->cpus.set)
         json_del(spec, "cpus");
     if (o->mem.set)
         json_del(spec, "mem");
-    if (o->gpu_mem.set)
+    if (o->training.gpu_mem.set)
         json_del(spec, "gpu_mem");
-    if (o->share || o->no_share)
+    if (o->training.share || o->training.no_share)
         json_del(spec, "gpu_share");
     if (json_len(need))
         json_set_take(spec, "resources", need);
@@ -343,79 +331,54 @@ static void set_list(struct json *spec, const char *key, const struct opt_list *
     json_set_take(spec, key, j);
 }
 
-/* --container network=host: over what the file says. */
-static int set_container(struct json *spec, const struct opt_list *list, struct err *e)
+static int set_training(struct json *spec, const struct job_opts *o, struct err *e)
 {
-    const struct json *had = json_get(spec, "container");
+    const struct training_opts *t = &o->training;
 
-    if (!list->n)
-        return 0;
-    if (had && json_type(had) != JSON_OBJECT)
-        return err_set(e, ERR_INVALID,
-                       "--container cannot be added: container of the file is not "
-                       "a map");
-    struct json *own = had ? json_copy(had) : json_new_object();
-    json_set_take(spec, "container", own);
-    for (size_t i = 0; i < list->n; i++) {
-        const char *eq = strchr(list->p[i], '=');
-        if (!eq || eq == list->p[i])
-            return err_set(e, ERR_INVALID, "--container '%.60s' is not of the form KEY=VALUE",
-                           list->p[i]);
-        AUTO_FREE char *key = xstrndup(list->p[i], (size_t)(eq - list->p[i]));
-        json_set_take(own, key, param_value(eq + 1));
-    }
-    return 0;
+    if (t->share && t->no_share)
+        return err_set(e, ERR_INVALID, "--share and --no-share contradict each other; keep one");
+    if (t->gpus && set_gpus(spec, t->gpus, e) < 0)
+        return -1;
+    jobspec_set_number(spec, "epochs", t->epochs);
+    set_thousandths(spec, "estimate", t->estimate, "ms");
+    set_list(spec, "mounts", &o->container.mounts);
+    set_list(spec, "ports", &o->container.ports);
+    return spec_add_options(spec, "container", "container", &o->container.options, e);
 }
 
-static int set_training(struct json *spec, const struct job_opts *o, struct err *e)
+/* Options that are keys of the spec with the same value. */
+static void set_plain_keys(struct json *spec, const struct job_opts *o)
 {
     const struct {
         const char *key, *text;
-    } texts[] = {{"deadline", o->deadline},
-                 {"preempt_signal", o->preempt_signal},
-                 {"checkpoint", o->checkpoint},
-                 {"family", o->family},
-                 {"image", o->image}};
+    } texts[] = {{"name", o->name},
+                 {"project", o->project},
+                 {"queue", o->queue},
+                 {"stage_dir", o->stage_dir},
+                 {"deadline", o->training.deadline},
+                 {"preempt_signal", o->training.preempt_signal},
+                 {"checkpoint", o->training.checkpoint},
+                 {"family", o->training.family},
+                 {"image", o->container.image}};
 
-    if (o->share && o->no_share)
-        return err_set(e, ERR_INVALID, "--share and --no-share contradict each other; keep one");
-    if (o->gpus && set_gpus(spec, o->gpus, e) < 0)
-        return -1;
     for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
         if (texts[i].text)
             json_set_str(spec, texts[i].key, texts[i].text);
-    jobspec_set_number(spec, "epochs", o->epochs);
-    set_thousandths(spec, "estimate", o->estimate, "ms");
-    set_list(spec, "mounts", &o->mounts);
-    set_list(spec, "ports", &o->ports);
-    return set_container(spec, &o->container, e);
-}
-
-static void set_texts(struct json *spec, const struct job_opts *o)
-{
-    if (o->name)
-        json_set_str(spec, "name", o->name);
-    if (o->project)
-        json_set_str(spec, "project", o->project);
-    if (o->queue)
-        json_set_str(spec, "queue", o->queue);
     if (o->hold)
         json_set_take(spec, "hold", json_new_bool(true));
     if (o->split_output)
         json_set_take(spec, "split_output", json_new_bool(true));
-    set_thousandths(spec, "timeout", o->timeout, "ms");
-    set_thousandths(spec, "grace", o->grace, "ms");
-    set_thousandths(spec, "backoff", o->backoff, "ms");
+    set_thousandths(spec, "timeout", o->limits.timeout, "ms");
+    set_thousandths(spec, "grace", o->limits.grace, "ms");
+    set_thousandths(spec, "backoff", o->limits.backoff, "ms");
     jobspec_set_number(spec, "priority", o->priority);
-    jobspec_set_number(spec, "retries", o->retries);
+    jobspec_set_number(spec, "retries", o->limits.retries);
     jobspec_set_number(spec, "array", o->array);
-    jobspec_set_number(spec, "log_limit", o->log_limit);
-    jobspec_set_number(spec, "nice", o->nice);
+    jobspec_set_number(spec, "log_limit", o->limits.log_limit);
+    jobspec_set_number(spec, "nice", o->limits.nice);
     set_list(spec, "after", &o->after);
     set_list(spec, "nodes", &o->nodes);
     set_list(spec, "assets", &o->assets);
-    if (o->stage_dir)
-        json_set_str(spec, "stage_dir", o->stage_dir);
 }
 
 /* One word with a space in it is a line for the shell, as with ssh; more words are the words. */
@@ -436,7 +399,7 @@ static void set_command(struct json *spec, const struct operands *ops)
 static int complete_spec(struct json *spec, const struct job_opts *o, const char *file,
                          struct err *e)
 {
-    bool image = o->image || json_get(spec, "image");
+    bool image = o->container.image || json_get(spec, "image");
     /* An image has an environment of its own: PATH and the like of this host mean nothing there. */
     struct json *env = image ? json_new_object() : jobspec_env(o->clean_env);
 
@@ -447,11 +410,12 @@ static int complete_spec(struct json *spec, const struct job_opts *o, const char
         return err_set(e, ERR_INVALID, "env of the file is not a map of names to values");
     }
     jobs_env(spec, env);
-    int rc = env_options(env, &o->env, e);
+    int rc = map_add_options(env, "env", &o->env, true, e);
     json_set_take(spec, "env", env);
-    if (rc < 0 || set_cwd(spec, o, file, image, e) < 0 || param_options(spec, &o->params, e) < 0)
+    if (rc < 0 || set_cwd(spec, o, file, image, e) < 0 ||
+        spec_add_options(spec, "params", "param", &o->params, e) < 0)
         return -1;
-    set_texts(spec, o);
+    set_plain_keys(spec, o);
     set_resources(spec, o);
     return set_training(spec, o, e);
 }

@@ -3,18 +3,29 @@
 #include "base/json.h"
 #include "cli/cli.h"
 
+/* How long and how often a job may run, and how much output it may keep. */
+struct limit_opts {
+    struct opt_num timeout, grace, retries, backoff, log_limit, nice;
+};
+/* What the GPU planner reads. */
+struct training_opts {
+    const char *gpus, *deadline, *preempt_signal, *checkpoint, *family;
+    struct opt_num gpu_mem, epochs, estimate;
+    bool share, no_share;
+};
+struct container_opts {
+    const char *image;
+    struct opt_list options, mounts, ports;
+};
 /* First member of the option structs of both commands. */
 struct job_opts {
-    const char *name, *project, *queue, *cwd, *file, *key;
-    struct opt_num cpus, mem, timeout, grace, backoff, priority, retries, array, log_limit, nice;
+    const char *name, *project, *queue, *cwd, *file, *key, *stage_dir;
+    struct opt_num cpus, mem, priority, array;
     struct opt_list env, after, params, nodes, assets;
-    const char *stage_dir;
     bool hold, split_output, clean_env;
-    /* training */
-    const char *gpus, *deadline, *preempt_signal, *checkpoint, *image, *family;
-    struct opt_num gpu_mem, epochs, estimate;
-    struct opt_list mounts, ports, container;
-    bool share, no_share;
+    struct limit_opts limits;
+    struct training_opts training;
+    struct container_opts container;
 };
 extern const struct opt_group job_group, training_group;
 

@@ -53,9 +53,9 @@ static void test_command(void **state)
     struct job_opts o = {.name = "a",
                          .cpus = {2000, true},
                          .mem = {INT64_C(4) << 30, true},
-                         .timeout = {7200000, true},
+                         .limits.timeout = {7200000, true},
                          .priority = {5, true},
-                         .retries = {2, true},
+                         .limits.retries = {2, true},
                          .project = "p"};
     struct json *spec = build(&o, WORDS("cmd", "a b", "--lr"));
 
