@@ -19,15 +19,14 @@ static bool keep_facts(void *arg, const struct job_view *v)
 
 static int job_ref_not_found(struct str ref, struct err *e)
 {
-    return err_set(e, ERR_NOT_FOUND,
-                   "there is no job '" STR_FMT "'; 'berth ls' shows those there are",
+    return err_set(e, ERR_NOT_FOUND, "there is no job '" STR_FMT "'; 'berth ls' lists the jobs",
                    (int)MIN(ref.n, 60), ref.p);
 }
 
 static int job_ref_ambiguous(struct str ref, struct err *e)
 {
     return err_set(e, ERR_CONFLICT,
-                   "'" STR_FMT "' is the beginning of more than one job id; give more of it",
+                   "several job ids begin with '" STR_FMT "'; give more characters",
                    (int)MIN(ref.n, 60), ref.p);
 }
 

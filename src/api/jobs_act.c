@@ -31,12 +31,11 @@ struct act {
     bool single;
 };
 
-#define NOT_ENDED "has not ended yet; cancel it first, or wait for it"
+#define NOT_ENDED "has not ended; cancel the job or wait for its end"
 static const struct action act_cancel = {core_cancel, JOB_STATES_ACTIVE, NULL, false};
 static const struct action act_hold = {
     core_hold, 1u << JOB_QUEUED | 1u << JOB_HELD,
-    "does not wait any more; only waiting jobs can be held (`berth cancel` stops one that runs)",
-    false};
+    "is not waiting; only waiting jobs can be held (`berth cancel` stops a running job)", false};
 static const struct action act_release = {core_release, 1u << JOB_HELD, NULL, false};
 static const struct action act_retry = {core_retry, JOB_STATES_FINAL, NOT_ENDED, false};
 static const struct action act_remove = {core_remove, JOB_STATES_FINAL, NOT_ENDED, false};
@@ -130,7 +129,7 @@ static int act_check_keys(struct call *c, const struct json *j)
         if (k < ARRAY_SIZE(known))
             continue;
         near = str_nearest(it.key, known, ARRAY_SIZE(known));
-        return err_set(&c->err, ERR_INVALID, "there is no key '%.40s' here; %s%s", it.key,
+        return err_set(&c->err, ERR_INVALID, "unknown key '%.40s'; %s%s", it.key,
                        near ? "did you mean "
                             : "use jobs, filter, project, state, user, queue, "
                               "batch or all",
@@ -166,7 +165,7 @@ static int act_read_body(struct call *c, const struct json *j)
         return err_set(
             &c->err, ERR_INVALID,
             "the body names no jobs; give \"jobs\", a filter, or \"all\": true for every "
-            "job you may touch");
+            "job that you may change");
     return jobs_matching(c);
 }
 
@@ -196,7 +195,7 @@ static void act_reply(struct call *c)
         return;
     }
     if (a->single && a->sum.unknown > 0) {
-        err_set(&c->err, ERR_NOT_FOUND, "job " STR_FMT " is gone", STR_ARG(c->arg[0]));
+        err_set(&c->err, ERR_NOT_FOUND, "job " STR_FMT " was removed", STR_ARG(c->arg[0]));
         call_fail(c, &c->err);
         return;
     }

@@ -32,8 +32,8 @@ static int logs_check_run(struct call *c, struct logs_call *d)
     if (d->run == 0)
         d->run = d->f.attempt;
     if (d->run > d->f.attempt)
-        return err_set(&c->err, ERR_NOT_FOUND, "job %llu has had %u runs; there is no run %lld",
-                       job, d->f.attempt, (long long)d->run);
+        return err_set(&c->err, ERR_NOT_FOUND, "job %llu has had %u run%s; there is no run %lld",
+                       job, d->f.attempt, d->f.attempt == 1 ? "" : "s", (long long)d->run);
     if (d->run == 0 && !d->follow)
         return err_set(&c->err, ERR_NOT_FOUND,
                        "job %llu has not run yet; 'berth explain %llu' says why", job, job);
@@ -72,8 +72,8 @@ static int logs_run(struct call *c)
         return err_sys(&c->err, "cannot open the log of job %llu", (unsigned long long)key.job);
     return err_set(&c->err, ERR_NOT_FOUND,
                    d->err_stream
-                       ? "run %u of job %llu has no log of its own for stderr; ask for "
-                         "stream=out, which holds both"
+                       ? "run %u of job %llu has no separate log of stderr; request "
+                         "stream=out, which holds both streams"
                        : "run %u of job %llu has not written its log yet, or the file was "
                          "removed",
                    key.run, (unsigned long long)key.job);

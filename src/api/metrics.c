@@ -6,15 +6,15 @@
 
 /* type, name, help, value */
 #define METRIC_LIST(X)                                                                             \
-    X(gauge, jobs_queued, "Jobs that wait and could start.", core.queued)                          \
+    X(gauge, jobs_queued, "Waiting jobs that may start.", core.queued)                             \
     X(gauge, jobs_held, "Jobs that wait for other jobs or for a retry.", core.held)                \
-    X(gauge, jobs_starting, "Jobs handed to the host.", core.starting)                             \
+    X(gauge, jobs_starting, "Jobs that are being started.", core.starting)                         \
     X(gauge, jobs_running, "Jobs whose command runs.", core.running)                               \
-    X(gauge, jobs_stopping, "Jobs told to stop.", core.stopping)                                   \
+    X(gauge, jobs_stopping, "Jobs that are being stopped.", core.stopping)                         \
     X(counter, jobs_submitted_total, "Jobs accepted.", core.submitted)                             \
     X(counter, runs_started_total, "Runs started.", core.started)                                  \
     X(counter, runs_lost_total, "Runs that vanished without an outcome.", core.lost_runs)          \
-    X(counter, plans_total, "Times the planner was asked.", core.plans)                            \
+    X(counter, plans_total, "Plans that were made.", core.plans)                                   \
     X(counter, plan_microseconds_total, "Time spent planning.", core.plan_us_total)                \
     X(gauge, plan_microseconds_max, "Longest planning so far.", core.plan_us_max)                  \
     X(counter, store_commits_total, "Transactions made durable.", store.commits)                   \
@@ -125,12 +125,13 @@ static void put_gpus(struct buf *b, const struct core *core)
     if (!gpus)
         return;
     put_gpu_gauge(b, core, "memory_bytes", "Memory of a GPU.", gpu_memory);
-    put_gpu_gauge(b, core, "memory_bytes_used", "Memory in use, by anybody.", gpu_memory_used);
-    put_gpu_gauge(b, core, "memory_bytes_foreign", "Memory of processes that are no jobs.",
+    put_gpu_gauge(b, core, "memory_bytes_used", "Memory in use by all processes.", gpu_memory_used);
+    put_gpu_gauge(b, core, "memory_bytes_foreign", "Memory used by processes that are not jobs.",
                   gpu_memory_foreign);
-    put_gpu_gauge(b, core, "busy_percent", "Share of time in which it computed.", gpu_busy_percent);
-    put_gpu_gauge(b, core, "power_milliwatts", "What it draws.", gpu_power);
-    put_gpu_gauge(b, core, "usable", "0 when it is lost or excluded.", gpu_usable);
+    put_gpu_gauge(b, core, "busy_percent", "Share of time in which the GPU computed.",
+                  gpu_busy_percent);
+    put_gpu_gauge(b, core, "power_milliwatts", "Power draw of a GPU.", gpu_power);
+    put_gpu_gauge(b, core, "usable", "0 when the GPU is lost or excluded.", gpu_usable);
 }
 
 void metrics_get(struct call *c)

@@ -75,7 +75,7 @@ static int read_amount(const struct add_key *k, const struct json *v, struct jso
     if (json_type(v) == JSON_STR && k->kind == ADD_CPUS && cpus_parse(json_str(v), &n, e) < 0)
         return err_wrap(e, "%s", k->name);
     if (n < 0 || n > k->max)
-        return err_set(e, ERR_INVALID, "%s: is not a number from 0 to %lld", k->name,
+        return err_set(e, ERR_INVALID, "%s: must be a number from 0 to %lld", k->name,
                        (long long)(k->kind == ADD_CPUS ? k->max / 1000 : k->max));
     json_set_int(out, k->as[0] ? k->as : k->name, n);
     return 0;
@@ -126,12 +126,11 @@ static int check_fleeting(const struct json *conf, struct err *e)
     for (size_t i = 0; i < ARRAY_SIZE(add_keys); i++)
         if (add_keys[i].fleeting && json_get(conf, add_keys[i].name) &&
             (!recorded || json_bool(recorded)))
-            return err_set(e, ERR_INVALID,
-                           "%s: a node is recorded, and %s; use a key or its agent, or say "
-                           "\"recorded\": false for as long as the daemon runs",
-                           add_keys[i].name,
-                           strncmp(add_keys[i].name, "pass", 4) ? "this is not"
-                                                                : "secrets are not");
+            return err_set(
+                e, ERR_INVALID,
+                "%s: the record of a node cannot hold %s; use a key or an SSH agent, or add "
+                "the node with \"recorded\": false, which lasts until the daemon exits",
+                add_keys[i].name, strncmp(add_keys[i].name, "pass", 4) ? "this key" : "secrets");
     return 0;
 }
 

@@ -93,7 +93,7 @@ static int project_run(struct call *c)
         return -1;
     if (!c->out.n) /* in the same words as one that is not there */
         return err_set(&c->err, ERR_NOT_FOUND,
-                       "there is no project '%.*s'; `berth projects` shows what there is",
+                       "there is no project '%.*s'; `berth projects` lists the projects",
                        (int)MIN(c->arg[0].n, 100), c->arg[0].p);
     return 0;
 }

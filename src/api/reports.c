@@ -60,7 +60,7 @@ void reports_post(struct call *c)
         return;
     }
     if (d->run == 0) {
-        err_set(&c->err, ERR_INVALID, "run: say which run this comes from, as in ?run=1&offset=0");
+        err_set(&c->err, ERR_INVALID, "run: name the run that reports, as in ?run=1&offset=0");
         call_fail(c, &c->err);
         return;
     }

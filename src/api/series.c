@@ -199,7 +199,7 @@ static int read_axis(struct call *c, struct series_call *d)
         call_param_int(c, "to", INT64_MAX, INT64_MIN, INT64_MAX, &d->to, &c->err) < 0)
         return -1;
     if (d->from > d->to)
-        return err_set(&c->err, ERR_INVALID, "from=%lld is behind to=%lld; exchange them",
+        return err_set(&c->err, ERR_INVALID, "from=%lld is after to=%lld; swap them",
                        (long long)d->from, (long long)d->to);
     /* All of it: the axis is what there is. */
     if (d->from == INT64_MIN && d->to == INT64_MAX) {

@@ -104,7 +104,7 @@ static int take_member(struct reading *r, struct element *el, struct str key, st
     for (size_t i = 0; i < ARRAY_SIZE(sweep_keys); i++)
         if (str_eq_c(key, sweep_keys[i]))
             return element_bad(r, sweep_keys[i],
-                               "belongs to a sweep; submit it as an object of its own");
+                               "belongs to a sweep; submit the sweep as an object of its own");
     if (r->rest.n > 1) /* jw_key could not tell: the value before is not checked yet */
         buf_addc(&r->rest, ',');
     jw_key(&r->rest, key);

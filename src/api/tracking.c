@@ -206,7 +206,7 @@ static int may_read_project(struct call *c)
     if (jobs || owner == who->uid)
         return 0;
     return err_set(&c->err, ERR_NOT_FOUND,
-                   "there is no project '%.*s'; `berth projects` shows what there is",
+                   "there is no project '%.*s'; `berth projects` lists the projects",
                    (int)MIN(c->arg[0].n, 100), c->arg[0].p);
 }
 
@@ -406,7 +406,7 @@ static int artifact_run(struct call *c)
     job = d->f.seq;
     if (!l.found)
         return err_set(&c->err, ERR_NOT_FOUND,
-                       "job %llu has no artifact '%.60s'; `berth show %llu` lists those it has",
+                       "job %llu has no artifact '%.60s'; `berth show %llu` lists its artifacts",
                        job, d->name, job);
     if (d->fd < 0)
         return err_set(&c->err, ERR_NOT_FOUND,

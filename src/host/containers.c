@@ -50,9 +50,10 @@ static void look_done(void *arg)
     struct containers *c = k->c;
 
     if (k->removed)
-        log_info("containers", "removed %zu that outlived their runs", k->removed);
+        log_info("containers", "removed %zu container%s of ended runs", k->removed,
+                 k->removed == 1 ? "" : "s");
     if (k->e.code && k->e.code != ERR_UNAVAILABLE)
-        log_warn("containers", "looking for those that outlived their runs: %s", k->e.text);
+        log_warn("containers", "cannot search for containers of ended runs: %s", k->e.text);
     vec_done(&k->killed);
     free(k);
     c->busy = false;

@@ -59,7 +59,8 @@ static int job_port_claim(struct job_ports *d, struct port_pair p, uint64_t clai
     struct job_port x = {.job = claim, .port = p};
 
     if (job_port_find(d, p.node))
-        return err_set(e, ERR_CONFLICT, "nodePort %d: another job has it until it ends", p.node);
+        return err_set(e, ERR_CONFLICT,
+                       "nodePort %d: another job uses this port until that job ends", p.node);
     if (p.node != p.container && forward_hold(&x.way, d->loop, d->addr, p.node, e) < 0)
         return err_wrap(e, "nodePort %d", p.node);
     vec_push(&d->all, x);
@@ -102,8 +103,8 @@ void job_ports_drop(struct job_ports *d, uint64_t job)
 static void job_port_lost(struct job_port *x, const struct err *e)
 {
     if (!x->lost)
-        log_warn("ports", "job %llu: %s; tried again while it runs", (unsigned long long)x->job,
-                 e->text);
+        log_warn("ports", "job %llu: %s; Berth keeps retrying while the job runs",
+                 (unsigned long long)x->job, e->text);
     x->lost = true;
 }
 
@@ -145,7 +146,7 @@ void job_ports_start(struct job_ports *d, struct run_key key, const struct port_
         if (x->job == key.job)
             job_port_open(d, x);
         else
-            log_warn("ports", "job %llu cannot have port %d: job %llu has it",
+            log_warn("ports", "job %llu cannot use port %d: job %llu uses it",
                      (unsigned long long)key.job, p[i].node, (unsigned long long)x->job);
     }
 }

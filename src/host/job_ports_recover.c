@@ -71,7 +71,7 @@ static void port_search_work(void *arg)
         char *next = NULL;
         q.cursor = cursor;
         if (store_jobs(r->d->store, &q, port_search_job, r, &next, &e) < 0) {
-            log_warn("ports", "looking for ports of jobs: %s", e.text);
+            log_warn("ports", "cannot read the ports of jobs: %s", e.text);
             break;
         }
         free(cursor);

@@ -31,7 +31,7 @@ static void old_jobs_removed(void *arg, const struct err *e, const struct acted 
     (void)arg;
     (void)r;
     if (e)
-        log_warn("host", "removing old jobs: %s", e->text);
+        log_warn("host", "cannot remove jobs past their retention time: %s", e->text);
 }
 
 static void old_search_done(void *arg)
@@ -40,7 +40,7 @@ static void old_search_done(void *arg)
     const struct caller self = {.uid = s->h->env.uid, .admin = true, .user = "retention"};
 
     if (s->result < 0)
-        log_warn("host", "looking for old jobs: %s", s->e.text);
+        log_warn("host", "cannot search for jobs past their retention time: %s", s->e.text);
     else if (s->n)
         core_remove(s->h->core, s->jobs, s->n, &self, old_jobs_removed, NULL);
     free(s);

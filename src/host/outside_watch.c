@@ -88,7 +88,7 @@ static void on_pidfd(void *arg, int events, int error)
 {
     (void)events;
     (void)error;
-    watched_gone(arg, "its process ended without saying how");
+    watched_gone(arg, "its process ended without reporting a result");
 }
 
 static void outside_on_look(void *arg)
@@ -106,9 +106,9 @@ static void outside_on_look(void *arg)
         if (!p || p->reported)
             continue;
         if (p->pid && !p->watch && !watched_alive(p))
-            watched_gone(p, "its process ended without saying how");
+            watched_gone(p, "its process ended without reporting a result");
         else if (!p->pid && now - p->heard_ms > p->silence_ms)
-            watched_gone(p, "nothing was heard of it for a long time");
+            watched_gone(p, "it sent no report for a long time");
     }
     vec_done(&keys);
 }

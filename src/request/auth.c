@@ -97,10 +97,11 @@ int auth_allows(enum auth_class cls, const struct who *w, struct err *e)
     if (!w->known)
         return err_set(e, ERR_UNAUTHENTICATED, "%s", no_token);
     if (w->token.job != 0 && cls != AUTH_JOB && cls != AUTH_HOST)
-        return err_set(e, ERR_DENIED,
-                       "the token of job %llu opens only that job: its record, logs, control and "
-                       "reports",
-                       (unsigned long long)w->token.job);
+        return err_set(
+            e, ERR_DENIED,
+            "the token of job %llu gives access to that job only: its record, logs, control and "
+            "reports",
+            (unsigned long long)w->token.job);
     if (cls == AUTH_ADMIN && !w->caller.admin)
         return err_set(e, ERR_DENIED, "only the daemon's owner or root may do this");
     return 0;
@@ -109,11 +110,13 @@ int auth_allows(enum auth_class cls, const struct who *w, struct err *e)
 int auth_owner_allows(const struct auth *a, const struct who *w, struct err *e)
 {
     if (!w->owner_known)
-        return err_set(e, ERR_DENIED, "it cannot be told who is asking; log in to show a token");
+        return err_set(
+            e, ERR_DENIED,
+            "the user of this connection is unknown; log in, so that the request has a token");
     if (w->owner != 0 && w->owner != a->uid)
         return err_set(e, ERR_DENIED,
-                       "this server belongs to another user; start one of your own, or ask for it "
-                       "to be started with -p and log in");
+                       "this server belongs to another user; start your own, or ask its owner "
+                       "to start it with -p, and log in");
     return 0;
 }
 

@@ -98,7 +98,7 @@ void call_reply(struct call *c)
 
     if (c->out.overflow) {
         err_set(&c->err, ERR_LIMIT,
-                "the answer would be larger than %d MiB; ask for a smaller page with 'limit'",
+                "the answer would be larger than %d MiB; request a smaller page with 'limit'",
                 CALL_REPLY_MAX >> 20);
         call_fail(c, &c->err);
         return;
@@ -229,7 +229,7 @@ void call_acted(void *arg, const struct err *e, const struct acted *r)
         call_fail(c, e);
     } else if (r->denied || r->unknown || (!r->done && r->already)) {
         err_set(&c->err, r->denied ? ERR_DENIED : ERR_NOT_FOUND,
-                r->denied ? "this job is another user's" : "there is no such job any more");
+                r->denied ? "this job is another user's" : "this job does not exist any more");
         call_fail(c, &c->err);
     } else {
         c->status = c->status ? c->status : 204;

@@ -47,7 +47,7 @@ static void reply_no_route(const struct request_target *t, struct http_req *r)
     struct err e = {0};
 
     if (t->res == ROUTE_NO_METHOD) {
-        err_set(&e, ERR_INVALID, "this path takes %s", t->match.allow);
+        err_set(&e, ERR_INVALID, "this path accepts %s only", t->match.allow);
         http_reply_header(r, "Allow", t->match.allow);
         service_fail(v, r, 405, &e);
         return;
@@ -57,8 +57,8 @@ static void reply_no_route(const struct request_target *t, struct http_req *r)
         err_set(&e, ERR_NOT_FOUND, "there is no " STR_FMT " here; did you mean %s?", STR_ARG(path),
                 near);
     else
-        err_set(&e, ERR_NOT_FOUND,
-                "there is no " STR_FMT " here; GET /v1/routes lists what there is", STR_ARG(path));
+        err_set(&e, ERR_NOT_FOUND, "there is no " STR_FMT " here; GET /v1/routes lists all paths",
+                STR_ARG(path));
     service_fail(v, r, 404, &e);
 }
 

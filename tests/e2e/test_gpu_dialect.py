@@ -241,7 +241,7 @@ def test_cancel_says_no():
     with Scheduler() as h:
         job = h.submit(*h.script("print('hi')"))
         h.wait_state(job, "finished")
-        for ref, words in ((job, "over already"), ("ffffffff", "no job"), ("abc", "at least"), ("zzzz", "no job"),
+        for ref, words in ((job, "ended already"), ("ffffffff", "no job"), ("abc", "at least"), ("zzzz", "no job"),
                            ("00000000-0000-0000-0000-000000000000", "no job")):
             p = h.call("scheduler-cancel-job", ref)
             assert p.returncode == 1 and words in p.stderr, (ref, p.returncode, p.stderr)

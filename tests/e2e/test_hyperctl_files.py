@@ -223,7 +223,7 @@ def test_passwords_are_kept_nowhere():
             os.chmod(config, 0o644)
             p = at.call("run", "-c", config)
             assert p.returncode == 1 and "chmod 600" in p.stderr, p.stderr
-            assert re.search("^hyperctl: error: none of the 1 machines can be used, nothing was run: ", p.stderr, re.M), p.stderr
+            assert re.search("^hyperctl: error: the only machine cannot be used; no job was run: ", p.stderr, re.M), p.stderr
             os.chmod(config, 0o600)
             p = at.call("run", "-c", config)
             assert "chmod 600" not in p.stderr and "secret-word" not in p.stdout + p.stderr

@@ -47,7 +47,7 @@ def test_killed_scheduler_runs_no_job_twice():
         p.wait()
         assert at.exists("crash", "one.running")
         p = at.call("run", "-c", config)
-        assert p.returncode == 0 and "were running when their scheduler died" in p.stderr, (p.stdout, p.stderr)
+        assert p.returncode == 0 and "running when the scheduler died" in p.stderr, (p.stdout, p.stderr)
         with open(log) as f:
             assert f.read().split() == ["one", "end", "two", "three"]
         assert not at.exists("crash", "one.running") and at.exists("crash", "one.succeed")

@@ -124,7 +124,7 @@ def test_bad_requests_say_what_is_wrong():
     setup()
     for body, part in (({"url": "ftp://x"}, "not the address of a node"), ({}, "with a url"),
                        ({"url": "ssh://x", "slot": 1}, "did you mean"), ({"url": "ssh://x", "password": "p"}, "secrets"),
-                       ({"url": "ssh://x", "recorded": True, "stage_root": "/x"}, "stage_root: a node is recorded"),
+                       ({"url": "ssh://x", "recorded": True, "stage_root": "/x"}, "stage_root: the record of a node cannot hold this key"),
                        ({"url": "ssh://x", "name": "a"}, "already"), ({"url": "ssh://-oProxyCommand=x", "name": "z"}, "dash")):
         status, _, reply = home.request("POST", "/v1/nodes", body)
         assert status in (400, 409, 422) and part in reply.decode(), (body, status, reply)

@@ -212,7 +212,7 @@ def test_guests_survive_the_daemon_and_may_vanish():
         killed[0].kill()
         killed[0].wait()
         record = ended(home, killed[1])
-        assert record["state"] == "lost" and "without saying how" in record["reason"], record
+        assert record["state"] == "lost" and "without reporting a result" in record["reason"], record
         home.api("POST", f"/v1/jobs/{stays[1]}/cancel")
         stays[0].wait(20)  # asked to by SIGTERM
         assert ended(home, stays[1])["state"] == "cancelled"
@@ -232,7 +232,7 @@ def test_a_guest_from_elsewhere_is_lost_after_a_silence():
             time.sleep(2)
         assert job_of(home, made["number"])["state"] == "running"
         record = ended(home, made["number"])
-        assert record["state"] == "lost" and "nothing was heard" in record["reason"], record
+        assert record["state"] == "lost" and "sent no report" in record["reason"], record
         home.stop()
     finally:
         home.close()

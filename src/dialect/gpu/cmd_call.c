@@ -5,8 +5,7 @@
 
 int gpu_fail(const char *command, const struct err *e, int status)
 {
-    fprintf(stderr, "%s: %s\n", command,
-            e->text[0] ? e->text : "something went wrong without saying what");
+    fprintf(stderr, "%s: %s\n", command, e->text[0] ? e->text : "unknown error");
     return status;
 }
 

@@ -18,7 +18,7 @@ static int gpu_job_cancel(struct cli *c, const struct json *job, struct err *e)
         return err_set(e, ERR_DENIED, "job " STR_FMT " belongs to " STR_FMT, STR_ARG(id),
                        STR_ARG(user));
     if (rc == 0 && int_of(reply, "already"))
-        return err_set(e, ERR_CONFLICT, "job " STR_FMT " is over already: " STR_FMT, STR_ARG(id),
+        return err_set(e, ERR_CONFLICT, "job " STR_FMT " has ended already: " STR_FMT, STR_ARG(id),
                        STR_ARG(state));
     return rc;
 }
@@ -36,18 +36,18 @@ static int cancel_job(struct cli *c, const void *opts, const struct operands *op
 
 static const struct example examples[] = {
     {"scheduler-cancel-job 9f3c2a1b-0400-0000-0193-2a7be1c8d5f0", "end this job"},
-    {"scheduler-cancel-job 9f3c",
-     "the same: the beginning of an id is enough if it is the only one"},
+    {"scheduler-cancel-job 9f3c", "the same job: a unique prefix of its id is enough"},
     {NULL, NULL},
 };
 const struct command cmd_scheduler_cancel_job = {
     .name = "scheduler-cancel-job",
     .summary = "end a job of the GPU scheduler",
     .synopsis = "[OPTION…] JOBID",
-    .description = "A job that waits is cancelled at once. One that runs gets SIGTERM, in all its "
-                   "processes, and SIGKILL ten seconds later; its GPUs are free when the last of "
-                   "them is gone. Exit status: 0 done, 1 there is no such job, it is over already "
-                   "or it belongs to somebody else, 3 no server answers.",
+    .description =
+        "A waiting job is cancelled at once. All processes of a running job get SIGTERM, "
+        "and SIGKILL ten seconds later; its GPUs are free when the last process has "
+        "exited. Exit status: 0 done, 1 the job does not exist, has ended or belongs "
+        "to another user, 3 no server answers.",
     .section = SECTION_DIALECT,
     .flags = COMMAND_PROGRAM,
     .groups = groups,

@@ -22,7 +22,7 @@ struct logs_opts {
 #define LOGS(member) offsetof(struct logs_opts, member)
 static const struct opt own_opts[] = {
     {"follow", 'f', OPT_FLAG, NULL, LOGS(follow),
-     "go on as the output grows, through all attempts, until the job ends", COMPLETE_NONE, NULL},
+     "print new output of all attempts until the job ends", COMPLETE_NONE, NULL},
     {"tail", 0, OPT_INT, "N", LOGS(tail), "only the last N lines", COMPLETE_NONE, NULL},
 };
 static const struct opt_group own_group = {"Output", own_opts, ARRAY_SIZE(own_opts), false};
@@ -238,7 +238,7 @@ static int get_logs(struct cli *c, const void *opts, const struct operands *ops)
 
 static const struct example examples[] = {
     {"scheduler-get-logs 9f3c2a1b-0400-0000-0193-2a7be1c8d5f0", "all output of a job so far"},
-    {"scheduler-get-logs 9f3c --follow", "go on as it grows, also when it is stopped and resumed"},
+    {"scheduler-get-logs 9f3c --follow", "print new output, also after a preemption"},
     {"scheduler-get-logs 9f3c --tail 20", "the last twenty lines"},
     {NULL, NULL},
 };

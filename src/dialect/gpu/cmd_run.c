@@ -31,12 +31,13 @@ static const struct opt job_opts[] = {
     {"custom_dir", 0, OPT_TEXT, "DIR", RUN(custom),
      "directory with your code; the job finds it at /custom", COMPLETE_DIR, NULL},
     {"snapshots_dir", 0, OPT_TEXT, "DIR", RUN(snapshots),
-     "directory for snapshots; the job finds it at /snapshots (default: one that is kept for you)",
+     "directory for snapshots; the job finds it at /snapshots (default: a directory of yours in "
+     "the daemon's home)",
      COMPLETE_DIR, NULL},
     {"image_name", 0, OPT_TEXT, "IMAGE", RUN(image),
      "container image to run in (default: none, the script runs on the host)", COMPLETE_NONE, NULL},
     {"env", 0, OPT_LIST, "K=V", RUN(env),
-     "set a variable; those that the scheduler sets cannot be chosen", COMPLETE_NONE, NULL},
+     "set an environment variable; variables of the scheduler cannot be set", COMPLETE_NONE, NULL},
 };
 static const struct opt training_opts[] = {
     {"max_epochs", 0, OPT_TEXT, "N", RUN(epochs), "epochs in all", COMPLETE_NONE, NULL},
@@ -47,16 +48,16 @@ static const struct opt training_opts[] = {
 };
 static const struct opt gpu_opts[] = {
     {"is_single_gpu", 0, OPT_TEXT, "BOOL", RUN(single),
-     "never more than one GPU (default true); false if the script can use several",
-     COMPLETE_CHOICES, "true|false"},
+     "use at most one GPU (default true); false if the script can use several", COMPLETE_CHOICES,
+     "true|false"},
     {"disable_gpu_sharing", 0, OPT_TEXT, "BOOL", RUN(no_sharing),
-     "keep its GPUs to itself (default false)", COMPLETE_CHOICES, "true|false"},
+     "do not share the GPUs of this job (default false)", COMPLETE_CHOICES, "true|false"},
     {"estimated_memory", 0, OPT_TEXT, "MIB", RUN(memory),
-     "GPU memory it needs, in MiB (default: not known, a whole GPU until it was measured)",
-     COMPLETE_NONE, NULL},
+     "GPU memory of the job in MiB (default: a whole GPU until the use is measured)", COMPLETE_NONE,
+     NULL},
     {"est_nhours", 0, OPT_TEXT, "HOURS", RUN(hours),
-     "how long it takes alone on one GPU, more than 1 (default: as others like it took, else 24); "
-     "replaced by what is measured",
+     "hours on one GPU without sharing, more than 1 (default: as similar jobs, else 24); "
+     "replaced by measurements",
      COMPLETE_NONE, NULL},
     {"launch", 0, OPT_TEXT, "HOW", RUN(launch),
      "node: one process that drives all its GPUs (default); gpu: one process per GPU",
@@ -64,16 +65,15 @@ static const struct opt gpu_opts[] = {
 };
 static const struct opt run_opts[] = {
     {"port_mapping", 0, OPT_TEXT, "NODE:JOB,…", RUN(ports),
-     "ports of the host that lead to ports of the job while it runs: 31346:6006", COMPLETE_NONE,
-     NULL},
+     "forward ports of the host to ports of the running job: 31346:6006", COMPLETE_NONE, NULL},
     {"priority", 0, OPT_TEXT, "1…5", RUN(priority), "5 is the most urgent (default 3)",
      COMPLETE_CHOICES, "1|2|3|4|5"},
-    {"deadline", 0, OPT_TEXT, "TIME", RUN(deadline), "when it should be done: 2026-11-20T08:00:00Z",
+    {"deadline", 0, OPT_TEXT, "TIME", RUN(deadline),
+     "time by which the job should be done: 2026-11-20T08:00:00Z", COMPLETE_NONE, NULL},
+    {"max_retries", 0, OPT_TEXT, "N", RUN(retries), "number of retries after a failure (default 0)",
      COMPLETE_NONE, NULL},
-    {"max_retries", 0, OPT_TEXT, "N", RUN(retries),
-     "try again so often after a failure (default 0)", COMPLETE_NONE, NULL},
-    {"wait", 0, OPT_FLAG, NULL, RUN(wait), "wait for its end; exit 0 if it finished, else 1",
-     COMPLETE_NONE, NULL},
+    {"wait", 0, OPT_FLAG, NULL, RUN(wait),
+     "wait for the end of the job; exit 0 if it finished, else 1", COMPLETE_NONE, NULL},
 };
 static const struct opt_group script_group = {"Job", job_opts, ARRAY_SIZE(job_opts), false};
 static const struct opt_group epoch_group = {"Training", training_opts, ARRAY_SIZE(training_opts),
@@ -258,12 +258,12 @@ static const struct example examples[] = {
      "one training on one GPU, which others may share; its id is printed"},
     {"run-scheduler --custom_dir . --script_path /custom/ddp.py --is_single_gpu false --launch gpu "
      "--batch_size 32 --training_set_size 50000 --max_epochs 90 ddp",
-     "one process per GPU, on as many GPUs as do most good"},
+     "one process per GPU, on as many GPUs as the scheduler finds useful"},
     {"run-scheduler --custom_dir . --script_path /custom/train.py --port_mapping 31346:6006 board",
      "port 31346 of the host leads to port 6006 of the script, TensorBoard for example"},
     {"run-scheduler --custom_dir . --script_path /custom/train.py --priority 5 --deadline "
      "2026-11-20T08:00:00Z --wait urgent",
-     "urgent, and wait for its end"},
+     "an urgent job; wait for its end"},
     {NULL, NULL},
 };
 const struct command cmd_run_scheduler = {
@@ -274,8 +274,8 @@ const struct command cmd_run_scheduler = {
         "The script runs as python SCRIPT_PATH, with your code at /custom, a place for snapshots "
         "at "
         "/snapshots and your datasets at /data. A script that calls kubernetesdlprofile at the "
-        "begin and end of its epochs may be stopped between two of them when others need the GPUs, "
-        "and goes on later from its snapshot; one that does not runs until it ends.\n"
+        "begin and end of its epochs may be preempted between two epochs and resumes from its "
+        "snapshot; a script without these calls is never preempted.\n"
         "\n"
         "The id of the job is the last line of the output. Exit status: 0 accepted, 2 an argument "
         "is wrong and nothing was submitted, 3 no server answers, 4 the server refused it.",

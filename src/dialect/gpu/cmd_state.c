@@ -19,7 +19,7 @@ struct state_opts {
 static const struct opt own_opts[] = {
     {"all_users", 0, OPT_FLAG, NULL, STATE(all_users), "jobs of everybody, not only yours",
      COMPLETE_NONE, NULL},
-    {"all", 0, OPT_FLAG, NULL, STATE(all), "the same, by its old name", COMPLETE_NONE, NULL},
+    {"all", 0, OPT_FLAG, NULL, STATE(all), "old name of --all_users", COMPLETE_NONE, NULL},
     {"nlast", 0, OPT_INT, "N", STATE(last), "the newest N jobs (default 10)", COMPLETE_NONE, NULL},
     {"extended", 0, OPT_FLAG, NULL, STATE(extended), "every option and measure of each job",
      COMPLETE_NONE, NULL},
@@ -228,21 +228,21 @@ static const struct example examples[] = {
     {"scheduler-state", "your ten newest jobs, newest last"},
     {"scheduler-state --all_users --nlast 50", "fifty of everybody's"},
     {"scheduler-state --extended", "with every option, and what was measured"},
-    {"scheduler-state --json --nlast 1000", "for a program"},
+    {"scheduler-state --json --nlast 1000", "a JSON list for a program"},
     {NULL, NULL},
 };
 #define STATE_COMMAND(called, about, more_flags, shown)                                            \
     {                                                                                              \
         .name = called, .summary = about, .synopsis = "[OPTION…]",                                 \
         .description =                                                                             \
-            "EPOCHS are those acknowledged, of those asked for. GPUS ends in s when it shares "    \
-            "them. LEFT is the present estimate. A state may have a remark: running (r2) is the "  \
-            "second attempt, finished (early) ended before its last epoch, pending (memory) says " \
-            "why it waits; --extended says it in a sentence.",                                     \
+            "EPOCHS counts finished epochs and all epochs. GPUS ends in s when the job shares "    \
+            "its GPUs. LEFT is the estimated time to the end. A state may have a remark: running " \
+            "(r2) is the second attempt, finished (early) ended before its last epoch, pending "   \
+            "(memory) waits for GPU memory; --extended explains it in a sentence.",                \
         .section = SECTION_DIALECT, .flags = COMMAND_PROGRAM | (more_flags), .groups = groups,     \
         .opts_size = sizeof(struct state_opts), .examples = shown, .run = scheduler_state,         \
     }
 const struct command cmd_scheduler_state =
     STATE_COMMAND("scheduler-state", "list the jobs of the GPU scheduler", 0, examples);
 const struct command cmd_scheduler_situation =
-    STATE_COMMAND("scheduler-situation", "scheduler-state by its old name", COMMAND_HIDDEN, NULL);
+    STATE_COMMAND("scheduler-situation", "old name of scheduler-state", COMMAND_HIDDEN, NULL);

@@ -119,7 +119,7 @@ int gpu_library_identify(void *self, struct http_req *r, struct who *out, struct
         return auth_identify(d->conf.auth, http_peer(r), http_header(r, "authorization"), out, e);
     if (!http_peer(r)->local)
         return err_set(e, ERR_DENIED,
-                       "send the token of the attempt (SCHED_TOKEN) from another host");
+                       "a request from another host needs the token of the attempt (SCHED_TOKEN)");
     *out = (struct who){.local = true, .ask_owner = d->conf.multi_user};
     return 0;
 }

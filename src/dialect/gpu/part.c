@@ -93,7 +93,7 @@ static int library_listen_kept(struct gpu_dialect *d, struct err *e)
     if (port && library_listen_at(d, "127.0.0.1", port, e) == 0)
         return 0;
     if (port)
-        log_warn("library", "%s; jobs that run cannot report until they start again", e->text);
+        log_warn("library", "%s; running jobs cannot report until their next start", e->text);
     if (library_listen_at(d, "127.0.0.1", library_new_port(), e) < 0)
         return -1;
     int n = snprintf(text, sizeof(text), "%s\n", strrchr(d->endpoint, ':') + 1);

@@ -31,7 +31,7 @@ int gpu_serve_check(const void *opts, struct err *e)
     if (o->log_limit.set && o->log_limit.v && o->log_limit.v < SPEC_LOG_LIMIT_MIN)
         return err_set(e, ERR_INVALID, "--gpu-log-limit must be 0 or at least 64K");
     if (o->torch_backend && (!*o->torch_backend || strpbrk(o->torch_backend, " \t\n")))
-        return err_set(e, ERR_INVALID, "--torch-backend '%.60s' is no name; write nccl or gloo",
+        return err_set(e, ERR_INVALID, "--torch-backend '%.60s' is not a name; write nccl or gloo",
                        o->torch_backend);
     if (!o->library)
         return 0;

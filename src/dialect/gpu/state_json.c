@@ -73,44 +73,45 @@ void gpu_wait_text(const struct gpu_job_facts *f, char *out, size_t n)
 
     out[0] = 0;
     if (f->state == JOB_STARTING)
-        snprintf(out, n, "its processes are starting");
+        snprintf(out, n, "the processes of the job are starting");
     if (f->state == JOB_HELD)
-        snprintf(out, n, "it is held; `berth release` lets it start");
+        snprintf(out, n, "the job is held; `berth release` lets it start");
     if (f->state != JOB_QUEUED)
         return;
     if (!f->has_view) {
         snprintf(out, n, "%s",
-                 f->reason && f->reason[0] ? f->reason : "it waits to be tried again");
+                 f->reason && f->reason[0] ? f->reason : "the job waits for its next attempt");
         return;
     }
     switch (f->view.wait) {
     case GPU_WAIT_NOTHING:
-        snprintf(out, n, "it starts with the next plan");
+        snprintf(out, n, "the job starts with the next plan");
         return;
     case GPU_WAIT_GPUS:
-        snprintf(out, n, "no GPU: all that could take it are in use");
+        snprintf(out, n, "no GPU: all suitable GPUs are in use");
         return;
     case GPU_WAIT_MEMORY:
-        snprintf(out, n, "memory: next to the jobs that run there is not enough GPU memory");
+        snprintf(out, n, "memory: beside their running jobs the GPUs have too little free memory");
         return;
     case GPU_WAIT_CROWDED:
-        snprintf(out, n, "memory: that of each GPU is shared by as many jobs as may be");
+        snprintf(out, n, "memory: every GPU is shared by the largest number of jobs allowed");
         return;
     case GPU_WAIT_NO_SHARE:
-        snprintf(out, n, "sharing off: it, or a job that runs, has its GPUs to itself");
+        snprintf(out, n, "sharing off: this job or the running jobs do not share their GPUs");
         return;
     case GPU_WAIT_RESERVED:
-        snprintf(out, n, "reservation: GPUs are held for %s, which waited too long",
+        snprintf(out, n, "reservation: GPUs are reserved for %s, which has waited too long",
                  who ? who : "a job");
         return;
     case GPU_WAIT_BEHIND:
-        snprintf(out, n, "others come first: shorter or more important jobs want the GPUs");
+        snprintf(out, n,
+                 "others come first: jobs that are shorter or of higher priority get the GPUs");
         return;
     case GPU_WAIT_HOST:
-        snprintf(out, n, "the host: no slot, CPU or memory is free, or its queue is paused");
+        snprintf(out, n, "the host: no slot, CPU or memory is free, or the queue is paused");
         return;
     case GPU_WAIT_CLOSED:
-        snprintf(out, n, "the node takes no jobs: it is drained, or has no usable GPU");
+        snprintf(out, n, "the node takes no jobs: the node is drained or has no usable GPU");
         return;
     }
 }

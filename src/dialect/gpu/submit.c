@@ -71,7 +71,8 @@ static int person_asked_for(struct submit_call *k, struct person *p, struct err 
     if (!k->s.username || !strcmp(k->s.username, p->name))
         return 0;
     if (!who->admin || k->d->conf.uid != 0)
-        return err_set(e, ERR_DENIED, "username '%.60s': you are %s, and jobs run as their sender",
+        return err_set(e, ERR_DENIED,
+                       "username '%.60s': you are %s, and a job runs as the user who submits it",
                        k->s.username, p->name);
     if (getpwnam_r(k->s.username, &pw, text, sizeof(text), &found) != 0 || !found)
         return err_set(e, ERR_INVALID, "username '%.60s': there is no such user", k->s.username);
@@ -122,7 +123,7 @@ static int own_snapshots(struct submit_call *k, const char **out, struct err *e)
                        "since it contains a ':'",
                        k->d->conf.home);
     if (dir_make_all(all, 0711, e) < 0)
-        return err_wrap(e, "making room for snapshots");
+        return err_wrap(e, "making the directory for snapshots");
     if (mkdir(mine, 0700) < 0 && errno != EEXIST)
         return err_sys(e, "cannot make %s", mine);
     if (who->uid != geteuid() && lchown(mine, who->uid, who->gid) < 0)
@@ -174,7 +175,7 @@ static int submit_no_refs(void *arg, struct str ref, uint64_t *out, struct err *
     (void)arg;
     (void)ref;
     (void)out;
-    return err_set(e, ERR_INVALID, "a submission of this kind waits for no other job");
+    return err_set(e, ERR_INVALID, "a job of the GPU scheduler cannot wait for other jobs");
 }
 
 static bool keep_id(void *arg, const struct job_view *v)
@@ -279,7 +280,7 @@ static int engine_ports(const struct submit_call *k, struct port_pair *port, str
     for (size_t i = 0; i < k->s.n_ports; i++) {
         port[i] = (struct port_pair){k->s.port[i].node, k->s.port[i].node};
         if (!port_is_free(addr ? addr : "0.0.0.0", port[i].node))
-            return err_set(e, ERR_CONFLICT, "nodePort %d: somebody listens there already",
+            return err_set(e, ERR_CONFLICT, "nodePort %d: another process listens on this port",
                            port[i].node);
     }
     return 0;
@@ -290,7 +291,8 @@ static int claim_ports(struct submit_call *k, struct err *e)
 {
     for (size_t i = 0; i < k->s.n_ports; i++)
         if (k->s.port[i].node < 1024 && !k->c->who.caller.admin)
-            return err_set(e, ERR_DENIED, "nodePort %d: ports below 1024 are the administrator's",
+            return err_set(e, ERR_DENIED,
+                           "nodePort %d: only an administrator may use ports below 1024",
                            k->s.port[i].node);
     struct port_pair taken[GPU_PORTS_MAX];
     if (k->s.image && engine_ports(k, taken, e) < 0)

@@ -138,7 +138,7 @@ static int check_memory(const struct gpu_submission *s, const struct gpu_world *
     if (!w->max_mem_bytes || s->memory_mib <= w->max_mem_bytes / MIB)
         return 0;
     return err_set(e, ERR_INVALID,
-                   "estimatedMemory '%lld': no GPU here has so much; the largest has %lld MiB",
+                   "estimatedMemory '%lld': no GPU has this much memory; the largest has %lld MiB",
                    (long long)s->memory_mib, (long long)(w->max_mem_bytes / MIB));
 }
 
@@ -149,8 +149,8 @@ int gpu_translate(const struct gpu_submission *s, const struct gpu_world *w, str
         return -1;
     if (s->image && s->launch_gpu)
         return err_set(e, ERR_INVALID,
-                       "launch 'gpu': does not go with an image; let the script start its "
-                       "processes itself, as torchrun does");
+                       "launch 'gpu': cannot be combined with an image; start the "
+                       "processes in the script, for example with torchrun");
     struct json *form = json_new_object();
     json_set_str(form, "name", s->name);
     json_set_take(form, "command", form_command(s, w));

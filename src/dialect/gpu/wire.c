@@ -48,7 +48,7 @@ static int read_profile(const struct json *body, struct core_profile *out, struc
         report_number(body, "local_rank", -1, -1, &local, e) < 0)
         return -1;
     if (mem > 1e9 || gpus > 1e6 || rank > 1e6 || local > 1e6)
-        return err_set(e, ERR_INVALID, "a number in the profile is larger than can be");
+        return err_set(e, ERR_INVALID, "a number in the profile is out of range");
     *out = (struct core_profile){.mean_step_s = mean,
                                  .epoch_s = epoch,
                                  .mem_bytes = (int64_t)(mem * (1 << 20)),

@@ -161,6 +161,28 @@ struct testing {
     char last[160];
 };
 
+/* The SSH backend names options of `berth node add`; in a batch file they are keys.  Yours. */
+static char *batch_file_words(const char *why)
+{
+    static const char *const words[][2] = {{"--accept-new", "host_keys: \"accept-new\""},
+                                           {"--identity", "ssh_rsa_file"}};
+    AUTO(buf) struct buf text = {0};
+
+    buf_init(&text, PATH_TEXT_MAX);
+    while (*why) {
+        size_t i = 0;
+        while (i < ARRAY_SIZE(words) && strncmp(why, words[i][0], strlen(words[i][0])) != 0)
+            i++;
+        if (i < ARRAY_SIZE(words)) {
+            buf_addf(&text, "connection.%s", words[i][1]);
+            why += strlen(words[i][0]);
+        } else {
+            buf_addc(&text, *why++);
+        }
+    }
+    return xstrdup(buf_str(&text).p);
+}
+
 static void machine_test_result(struct testing *t, size_t i, bool good, const char *why)
 {
     const struct hyper_machine *m = &t->b->machines.p[i];
@@ -180,7 +202,8 @@ static void machine_test_result(struct testing *t, size_t i, bool good, const ch
 static void machine_test(struct testing *t, const struct json *node)
 {
     AUTO_FREE char *name = xstrndup(text_of(node, "name").p, text_of(node, "name").n);
-    AUTO_FREE char *why = xstrndup(text_of(node, "trouble").p, text_of(node, "trouble").n);
+    AUTO_FREE char *trouble = xstrndup(text_of(node, "trouble").p, text_of(node, "trouble").n);
+    AUTO_FREE char *why = batch_file_words(trouble);
     const struct hyper_machine *m = hyper_batch_machine(t->b, name);
 
     if (!m || t->known[m - t->b->machines.p])
@@ -215,7 +238,10 @@ int hyper_far_test(struct cli *c, const struct hyper_batch *b, const atomic_bool
     }
     if (t.good || atomic_load(stop))
         return 0;
-    return err_set(e, ERR_UNAVAILABLE, "none of the %zu machines can be used, nothing was run: %s",
+    if (b->machines.n == 1)
+        return err_set(e, ERR_UNAVAILABLE, "the only machine cannot be used; no job was run: %s",
+                       t.last);
+    return err_set(e, ERR_UNAVAILABLE, "none of the %zu machines can be used; no job was run: %s",
                    b->machines.n, t.last);
 }
 

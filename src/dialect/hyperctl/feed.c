@@ -225,8 +225,8 @@ static int listen_to_events(struct hyper_feed *f, struct err *e)
         if (http_call_stream(f->conf.c->http, "GET", path, NULL, STR(""), &status, sse_feed, &s,
                              e) == 0 &&
             status >= 400 && status < 500)
-            rc =
-                err_set(e, ERR_INTERNAL, "the scheduler refuses its events with status %d", status);
+            rc = err_set(e, ERR_INTERNAL,
+                         "the scheduler answers the request for events with status %d", status);
         sse_done(&s);
         if (!f->left || rc < 0)
             break;

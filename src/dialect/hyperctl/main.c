@@ -57,7 +57,7 @@ static const char hyper_help[] =
 static const struct opt run_opts[] = {
     {"config", 'c', OPT_REQUIRED, "CONFIG", AT(config), "specific jobs json file"},
     BATCHES_DIR,
-    {"retry-failed", 0, OPT_FLAG, NULL, AT(retry_failed), "run jobs that failed before once more"},
+    {"retry-failed", 0, OPT_FLAG, NULL, AT(retry_failed), "run jobs again that failed before"},
     {"fail-exit", 0, OPT_FLAG, NULL, AT(fail_exit), "exit with status 1 when any job failed"},
     {"no-daemon", 0, OPT_FLAG, NULL, AT(no_daemon),
      "schedule in this process even when berth serve runs"},
@@ -83,7 +83,8 @@ static const struct opt logs_opts[] = {
     BATCH_NAME,
     JOB_NAME,
     BATCHES_DIR,
-    {"stderr", 0, OPT_FLAG, NULL, AT(stderr_too), "its standard error instead of its output"},
+    {"stderr", 0, OPT_FLAG, NULL, AT(stderr_too),
+     "print standard error instead of standard output"},
 };
 #define COMMAND(path, help, table, fn)                                                             \
     {                                                                                              \
@@ -134,7 +135,7 @@ void hyper_log(const struct hyperctl *h, enum hyper_level level, const char *par
 
 int hyper_fail(const struct err *e)
 {
-    fprintf(stderr, "hyperctl: error: %s\n", e->text[0] ? e->text : "something went wrong");
+    fprintf(stderr, "hyperctl: error: %s\n", e->text[0] ? e->text : "unknown error");
     return 1;
 }
 

@@ -30,7 +30,7 @@ static void stop_for(struct hyper_run *r, int signo)
         return;
     }
     hyper_log(r->h, HYPER_WARN, "scheduler",
-              "interrupted, stopping the jobs; a re-run repeats them");
+              "interrupted, stopping the jobs; a re-run starts them again");
     hyper_feed_stop(r->sched.feed);
     hyper_cancel_all(r);
 }
@@ -115,7 +115,8 @@ static int lay_out(struct hyper_run *r, struct err *e)
         return -1;
     if (left)
         hyper_log(r->h, HYPER_WARN, "batch",
-                  "%zu jobs were running when their scheduler died; they are taken up again", left);
+                  "%zu job%s running when the scheduler died; Berth resumes %s", left,
+                  left == 1 ? " was" : "s were", left == 1 ? "it" : "them");
     if (there) {
         AUTO(json) struct json *s = hyper_summary_json(r->b, "RUNNING");
         AUTO_FREE char *text = json_text_as(s, JSON_PYTHON);
