@@ -51,6 +51,10 @@ void job_live_note(struct call *c, const struct job_view *v, size_t at);
 /* Loop thread: fills them in and replies. */
 void job_live_reply(struct call *c);
 
+/* ---- jobs_act.c: route.arg of its rows ---- */
+struct action;
+extern const struct action act_cancel, act_hold, act_release, act_retry, act_remove, act_delete;
+
 /* ---- routes.c ---- */
 extern const struct route api_routes[];
 extern const size_t api_n_routes;
@@ -126,19 +130,11 @@ void meta_shutdown(struct call *c);
 void jobs_submit(struct call *c);
 void jobs_list(struct call *c);
 void jobs_summary(struct call *c);
-void jobs_cancel_many(struct call *c);
-void jobs_hold_many(struct call *c);
-void jobs_release_many(struct call *c);
-void jobs_retry_many(struct call *c);
-void jobs_remove_many(struct call *c);
+void jobs_act_one(struct call *c);
+void jobs_act_many(struct call *c);
 void jobs_get(struct call *c);
-void jobs_remove(struct call *c);
 void jobs_spec(struct call *c);
 void jobs_explain(struct call *c);
-void jobs_cancel(struct call *c);
-void jobs_hold(struct call *c);
-void jobs_release(struct call *c);
-void jobs_retry(struct call *c);
 void jobs_control(struct call *c);
 void logs_get(struct call *c);
 void reports_post(struct call *c);
@@ -154,14 +150,12 @@ void outside_end(struct call *c);
 void events_of_job(struct call *c);
 void events_get(struct call *c);
 void queues_list(struct call *c);
-void queues_pause(struct call *c);
-void queues_resume(struct call *c);
+void queues_set_paused(struct call *c);
 void nodes_list(struct call *c);
 void nodes_add(struct call *c);
 void nodes_get(struct call *c);
 void nodes_remove(struct call *c);
-void nodes_drain(struct call *c);
-void nodes_undrain(struct call *c);
+void nodes_set_drained(struct call *c);
 void projects_list(struct call *c);
 void project_get(struct call *c);
 void project_describe(struct call *c);

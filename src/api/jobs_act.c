@@ -32,14 +32,14 @@ struct act {
 };
 
 #define NOT_ENDED "has not ended; cancel the job or wait for its end"
-static const struct action act_cancel = {core_cancel, JOB_STATES_ACTIVE, NULL, false};
-static const struct action act_hold = {
+const struct action act_cancel = {core_cancel, JOB_STATES_ACTIVE, NULL, false};
+const struct action act_hold = {
     core_hold, 1u << JOB_QUEUED | 1u << JOB_HELD,
     "is not waiting; only waiting jobs can be held (`berth cancel` stops a running job)", false};
-static const struct action act_release = {core_release, 1u << JOB_HELD, NULL, false};
-static const struct action act_retry = {core_retry, JOB_STATES_FINAL, NOT_ENDED, false};
-static const struct action act_remove = {core_remove, JOB_STATES_FINAL, NOT_ENDED, false};
-static const struct action act_delete = {core_remove, JOB_STATES_FINAL, NOT_ENDED, true};
+const struct action act_release = {core_release, 1u << JOB_HELD, NULL, false};
+const struct action act_retry = {core_retry, JOB_STATES_FINAL, NOT_ENDED, false};
+const struct action act_remove = {core_remove, JOB_STATES_FINAL, NOT_ENDED, false};
+const struct action act_delete = {core_remove, JOB_STATES_FINAL, NOT_ENDED, true};
 
 static void act_free(void *data)
 {
@@ -255,11 +255,11 @@ static void act_then(struct call *c)
         act_piece(c);
 }
 
-static void act_start(struct call *c, const struct action *what, bool single)
+static void act_start(struct call *c, bool single)
 {
     struct act *a = call_alloc(c, sizeof(*a));
 
-    a->what = what;
+    a->what = c->route->arg;
     a->single = single;
     call_keep_body(c);
     c->data = a;
@@ -267,52 +267,12 @@ static void act_start(struct call *c, const struct action *what, bool single)
     call_work(c, act_run, act_then);
 }
 
-void jobs_cancel(struct call *c)
+void jobs_act_one(struct call *c)
 {
-    act_start(c, &act_cancel, true);
+    act_start(c, true);
 }
 
-void jobs_hold(struct call *c)
+void jobs_act_many(struct call *c)
 {
-    act_start(c, &act_hold, true);
-}
-
-void jobs_release(struct call *c)
-{
-    act_start(c, &act_release, true);
-}
-
-void jobs_hold_many(struct call *c)
-{
-    act_start(c, &act_hold, false);
-}
-
-void jobs_release_many(struct call *c)
-{
-    act_start(c, &act_release, false);
-}
-
-void jobs_retry(struct call *c)
-{
-    act_start(c, &act_retry, true);
-}
-
-void jobs_remove(struct call *c)
-{
-    act_start(c, &act_delete, true);
-}
-
-void jobs_cancel_many(struct call *c)
-{
-    act_start(c, &act_cancel, false);
-}
-
-void jobs_retry_many(struct call *c)
-{
-    act_start(c, &act_retry, false);
-}
-
-void jobs_remove_many(struct call *c)
-{
-    act_start(c, &act_remove, false);
+    act_start(c, false);
 }

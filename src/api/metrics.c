@@ -46,6 +46,16 @@
     X(drained, "1 when the node starts nothing.", n->drained)                                      \
     X(away, "1 when the node cannot be reached.", n->away)
 
+/* name, help, value; a line for each device */
+#define GPU_LIST(X)                                                                                \
+    X(memory_bytes, "Memory of a GPU.", d->mem_bytes)                                              \
+    X(memory_bytes_used, "Memory in use by all processes.", d->used_bytes)                         \
+    X(memory_bytes_foreign, "Memory used by processes that are not jobs.", d->foreign_bytes)       \
+    X(busy_percent, "Share of time in which the GPU computed.", d->busy_percent)                   \
+    X(power_milliwatts, "Power draw of a GPU.", d->power_mw)                                       \
+    X(usable, "0 when the GPU is lost or excluded.",                                               \
+      d->state == DEVICE_OK || d->state == DEVICE_UNSEEN)
+
 static void metrics_put_nodes(struct buf *b, const struct core *core)
 {
 #define X(what, help, value)                                                                       \
@@ -70,68 +80,30 @@ static void put_ended(struct buf *b, const struct core_stats *s)
                      (unsigned long long)s->ended[i]);
 }
 
-/* One line for each device that tells it. */
-static void put_gpu_gauge(struct buf *b, const struct core *core, const char *name,
-                          const char *help, int64_t (*value)(const struct device *d))
+static bool has_gpus(const struct core *core)
 {
-    buf_addf(b, "# HELP berth_gpu_%s %s\n# TYPE berth_gpu_%s gauge\n", name, help, name);
-    for (size_t k = 0; k < core_node_count(core); k++) {
-        const struct node *n = core_node(core, k);
-        for (size_t i = 0; n && i < n->n_devices; i++) {
-            const struct device *d = &n->devices[i];
-            if (value(d) >= 0)
-                buf_addf(b, "berth_gpu_%s{node=\"%s\",gpu=\"%d\",uuid=\"%s\"} %lld\n", name,
-                         n->name, (int)d->index, d->uuid, (long long)value(d));
-        }
-    }
+    for (size_t i = 0; i < core_node_count(core); i++)
+        if (core_node(core, i) && core_node(core, i)->n_devices)
+            return true;
+    return false;
 }
 
-static int64_t gpu_memory(const struct device *d)
-{
-    return d->mem_bytes;
-}
-
-static int64_t gpu_memory_used(const struct device *d)
-{
-    return d->used_bytes;
-}
-
-static int64_t gpu_memory_foreign(const struct device *d)
-{
-    return d->foreign_bytes;
-}
-
-static int64_t gpu_busy_percent(const struct device *d)
-{
-    return d->busy_percent;
-}
-
-static int64_t gpu_power(const struct device *d)
-{
-    return d->power_mw;
-}
-
-static int64_t gpu_usable(const struct device *d)
-{
-    return d->state == DEVICE_OK || d->state == DEVICE_UNSEEN;
-}
-
+/* A negative value is one that the device does not report: it gets no line. */
 static void put_gpus(struct buf *b, const struct core *core)
 {
-    size_t gpus = 0;
-
-    for (size_t i = 0; i < core_node_count(core); i++)
-        gpus += core_node(core, i) ? core_node(core, i)->n_devices : 0;
-    if (!gpus)
-        return;
-    put_gpu_gauge(b, core, "memory_bytes", "Memory of a GPU.", gpu_memory);
-    put_gpu_gauge(b, core, "memory_bytes_used", "Memory in use by all processes.", gpu_memory_used);
-    put_gpu_gauge(b, core, "memory_bytes_foreign", "Memory used by processes that are not jobs.",
-                  gpu_memory_foreign);
-    put_gpu_gauge(b, core, "busy_percent", "Share of time in which the GPU computed.",
-                  gpu_busy_percent);
-    put_gpu_gauge(b, core, "power_milliwatts", "Power draw of a GPU.", gpu_power);
-    put_gpu_gauge(b, core, "usable", "0 when the GPU is lost or excluded.", gpu_usable);
+#define X(what, help, value)                                                                       \
+    buf_adds(b, "# HELP berth_gpu_" #what " " help "\n# TYPE berth_gpu_" #what " gauge\n");        \
+    for (size_t k = 0; k < core_node_count(core); k++) {                                           \
+        const struct node *n = core_node(core, k);                                                 \
+        for (size_t i = 0; n && i < n->n_devices; i++) {                                           \
+            const struct device *d = &n->devices[i];                                               \
+            if ((int64_t)(value) >= 0)                                                             \
+                buf_addf(b, "berth_gpu_" #what "{node=\"%s\",gpu=\"%d\",uuid=\"%s\"} %lld\n",      \
+                         n->name, (int)d->index, d->uuid, (long long)(value));                     \
+        }                                                                                          \
+    }
+    GPU_LIST(X)
+#undef X
 }
 
 void metrics_get(struct call *c)
@@ -152,7 +124,8 @@ void metrics_get(struct call *c)
 #undef X
     put_ended(b, &core);
     metrics_put_nodes(b, a->conf.core);
-    put_gpus(b, a->conf.core);
+    if (has_gpus(a->conf.core))
+        put_gpus(b, a->conf.core);
     buf_addf(b,
              "# HELP berth_info The running version.\n# TYPE berth_info gauge\n"
              "berth_info{version=\"%s\"} 1\n",

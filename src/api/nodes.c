@@ -182,12 +182,8 @@ void nodes_answer(void *arg, const struct err *e, const struct acted *r)
     }
 }
 
-void nodes_drain(struct call *c)
+void nodes_set_drained(struct call *c)
 {
-    core_drain(call_api(c)->conf.core, c->arg[0], true, &c->who.caller, nodes_answer, c);
-}
-
-void nodes_undrain(struct call *c)
-{
-    core_drain(call_api(c)->conf.core, c->arg[0], false, &c->who.caller, nodes_answer, c);
+    core_drain(call_api(c)->conf.core, c->arg[0], *(const bool *)c->route->arg, &c->who.caller,
+               nodes_answer, c);
 }

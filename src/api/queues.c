@@ -59,7 +59,12 @@ void queues_list(struct call *c)
     call_work(c, queues_run, NULL);
 }
 
-static void on_set(void *arg, const struct err *e, const struct acted *r)
+static bool queues_row_paused(const struct call *c)
+{
+    return *(const bool *)c->route->arg;
+}
+
+static void queue_on_set(void *arg, const struct err *e, const struct acted *r)
 {
     struct call *c = arg;
 
@@ -70,12 +75,12 @@ static void on_set(void *arg, const struct err *e, const struct acted *r)
     }
     jw_object(&c->out, NULL);
     jw_str(&c->out, "name", c->arg[0]);
-    jw_bool(&c->out, "paused", c->data != NULL);
+    jw_bool(&c->out, "paused", queues_row_paused(c));
     jw_end_object(&c->out);
     call_reply(c);
 }
 
-static void set_paused(struct call *c, bool paused)
+void queues_set_paused(struct call *c)
 {
     if (c->arg[0].n > SPEC_NAME_MAX || memchr(c->arg[0].p, '\n', c->arg[0].n)) {
         err_set(&c->err, ERR_INVALID, "the name of a queue has 1 to %d bytes on one line",
@@ -83,16 +88,6 @@ static void set_paused(struct call *c, bool paused)
         call_fail(c, &c->err);
         return;
     }
-    c->data = paused ? c : NULL;
-    core_pause(call_api(c)->conf.core, c->arg[0], paused, &c->who.caller, on_set, c);
-}
-
-void queues_pause(struct call *c)
-{
-    set_paused(c, true);
-}
-
-void queues_resume(struct call *c)
-{
-    set_paused(c, false);
+    core_pause(call_api(c)->conf.core, c->arg[0], queues_row_paused(c), &c->who.caller,
+               queue_on_set, c);
 }

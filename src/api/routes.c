@@ -6,6 +6,9 @@
  */
 #include "api/api_priv.h"
 
+/* route.arg of two rows with one handler: what is set. */
+static const bool yes = true, no = false;
+
 const struct route api_routes[] = {
     {"GET", "/healthz", meta_health, AUTH_PUBLIC},
     {"GET", "/metrics", metrics_get, AUTH_ADMIN},
@@ -20,14 +23,14 @@ const struct route api_routes[] = {
     {"POST", "/v1/jobs", jobs_submit, AUTH_WRITE, API_SUBMIT_BODY_MAX},
     {"GET", "/v1/jobs", jobs_list, AUTH_READ},
     {"GET", "/v1/jobs/summary", jobs_summary, AUTH_READ},
-    {"POST", "/v1/jobs/cancel", jobs_cancel_many, AUTH_WRITE, API_LIST_BODY_MAX},
-    {"POST", "/v1/jobs/hold", jobs_hold_many, AUTH_WRITE, API_LIST_BODY_MAX},
-    {"POST", "/v1/jobs/release", jobs_release_many, AUTH_WRITE, API_LIST_BODY_MAX},
-    {"POST", "/v1/jobs/retry", jobs_retry_many, AUTH_WRITE, API_LIST_BODY_MAX},
-    {"POST", "/v1/jobs/remove", jobs_remove_many, AUTH_WRITE, API_LIST_BODY_MAX},
+    {"POST", "/v1/jobs/cancel", jobs_act_many, AUTH_WRITE, API_LIST_BODY_MAX, 0, &act_cancel},
+    {"POST", "/v1/jobs/hold", jobs_act_many, AUTH_WRITE, API_LIST_BODY_MAX, 0, &act_hold},
+    {"POST", "/v1/jobs/release", jobs_act_many, AUTH_WRITE, API_LIST_BODY_MAX, 0, &act_release},
+    {"POST", "/v1/jobs/retry", jobs_act_many, AUTH_WRITE, API_LIST_BODY_MAX, 0, &act_retry},
+    {"POST", "/v1/jobs/remove", jobs_act_many, AUTH_WRITE, API_LIST_BODY_MAX, 0, &act_remove},
 
     {"GET", "/v1/jobs/{job}", jobs_get, AUTH_JOB},
-    {"DELETE", "/v1/jobs/{job}", jobs_remove, AUTH_WRITE},
+    {"DELETE", "/v1/jobs/{job}", jobs_act_one, AUTH_WRITE, 0, 0, &act_delete},
     {"GET", "/v1/jobs/{job}/spec", jobs_spec, AUTH_READ},
     {"GET", "/v1/jobs/{job}/explain", jobs_explain, AUTH_READ},
     {"GET", "/v1/jobs/{job}/logs", logs_get, AUTH_JOB},
@@ -40,24 +43,24 @@ const struct route api_routes[] = {
     {"GET", "/v1/jobs/{job}/artifact", artifacts_get, AUTH_READ},
     {"GET", "/v1/jobs/{job}/events", events_of_job, AUTH_READ},
     {"GET", "/v1/jobs/{job}/control", jobs_control, AUTH_JOB},
-    {"POST", "/v1/jobs/{job}/cancel", jobs_cancel, AUTH_WRITE},
-    {"POST", "/v1/jobs/{job}/hold", jobs_hold, AUTH_WRITE},
-    {"POST", "/v1/jobs/{job}/release", jobs_release, AUTH_WRITE},
-    {"POST", "/v1/jobs/{job}/retry", jobs_retry, AUTH_WRITE},
+    {"POST", "/v1/jobs/{job}/cancel", jobs_act_one, AUTH_WRITE, 0, 0, &act_cancel},
+    {"POST", "/v1/jobs/{job}/hold", jobs_act_one, AUTH_WRITE, 0, 0, &act_hold},
+    {"POST", "/v1/jobs/{job}/release", jobs_act_one, AUTH_WRITE, 0, 0, &act_release},
+    {"POST", "/v1/jobs/{job}/retry", jobs_act_one, AUTH_WRITE, 0, 0, &act_retry},
     {"POST", "/v1/jobs/{job}/reports", reports_post, AUTH_JOB, API_REPORT_BODY_MAX},
     {"POST", "/v1/outside", outside_begin, AUTH_WRITE},
     {"POST", "/v1/jobs/{job}/outside_end", outside_end, AUTH_JOB},
 
     {"GET", "/v1/events", events_get, AUTH_READ},
     {"GET", "/v1/queues", queues_list, AUTH_READ},
-    {"POST", "/v1/queues/{name}/pause", queues_pause, AUTH_ADMIN},
-    {"POST", "/v1/queues/{name}/resume", queues_resume, AUTH_ADMIN},
+    {"POST", "/v1/queues/{name}/pause", queues_set_paused, AUTH_ADMIN, 0, 0, &yes},
+    {"POST", "/v1/queues/{name}/resume", queues_set_paused, AUTH_ADMIN, 0, 0, &no},
     {"GET", "/v1/nodes", nodes_list, AUTH_READ},
     {"POST", "/v1/nodes", nodes_add, AUTH_ADMIN},
     {"GET", "/v1/nodes/{name}", nodes_get, AUTH_READ},
     {"DELETE", "/v1/nodes/{name}", nodes_remove, AUTH_ADMIN},
-    {"POST", "/v1/nodes/{name}/drain", nodes_drain, AUTH_ADMIN},
-    {"POST", "/v1/nodes/{name}/undrain", nodes_undrain, AUTH_ADMIN},
+    {"POST", "/v1/nodes/{name}/drain", nodes_set_drained, AUTH_ADMIN, 0, 0, &yes},
+    {"POST", "/v1/nodes/{name}/undrain", nodes_set_drained, AUTH_ADMIN, 0, 0, &no},
     {"GET", "/v1/projects", projects_list, AUTH_READ},
     {"GET", "/v1/projects/{name}", project_get, AUTH_READ},
     {"PUT", "/v1/projects/{name}", project_describe, AUTH_WRITE},

@@ -24,6 +24,7 @@ struct route {
     enum auth_class who; /* who may call it */
     size_t body_max;     /* 0 = what the service says */
     unsigned flags;      /* of enum route_flag */
+    const void *arg;     /* what sets this row apart from others with the same handler */
 };
 
 enum route_result { ROUTE_FOUND, ROUTE_NO_PATH, ROUTE_NO_METHOD };

@@ -210,8 +210,9 @@ static void library_looked_up(struct call *c)
     library_act(c);
 }
 
-static void library_start(struct call *c, enum gpu_message m)
+static void library_message(struct call *c)
 {
+    enum gpu_message m = *(const enum gpu_message *)c->route->arg;
     struct library_call *k = call_alloc(c, sizeof(*k));
 
     c->data = k;
@@ -228,38 +229,19 @@ static void library_start(struct call *c, enum gpu_message m)
     }
 }
 
-static void library_stop(struct call *c)
-{
-    library_start(c, GPU_MESSAGE_STOP);
-}
-
-static void library_profile(struct call *c)
-{
-    library_start(c, GPU_MESSAGE_PROFILE);
-}
-
-static void library_epoch(struct call *c)
-{
-    library_start(c, GPU_MESSAGE_EPOCH);
-}
-
-static void library_end(struct call *c)
-{
-    library_start(c, GPU_MESSAGE_END);
-}
-
-static void library_profiling_end(struct call *c)
-{
-    library_start(c, GPU_MESSAGE_PROFILING_END);
-}
-
+/* Handler, rights and route.arg of a row. */
+#define MESSAGE(m)                                                                                 \
+    library_message, AUTH_HOST, 0, 0, &(const enum gpu_message)                                    \
+    {                                                                                              \
+        GPU_MESSAGE_##m                                                                            \
+    }
 /* Bodies larger than GPU_BODY_MAX are read too, so that their sender hears what is wrong. */
 const struct route gpu_library_routes[] = {
-    {"GET", "/has_to_stop/{job}", library_stop, AUTH_HOST},
-    {"POST", "/profiling/{job}", library_profile, AUTH_HOST},
-    {"POST", "/end_epoch/{job}", library_epoch, AUTH_HOST},
-    {"POST", "/signal_end/{job}", library_end, AUTH_HOST},
-    {"POST", "/signal_end_profiling/{job}", library_profiling_end, AUTH_HOST},
-    {"POST", "/signal_end_profiling/{job}/{config}", library_profiling_end, AUTH_HOST},
+    {"GET", "/has_to_stop/{job}", MESSAGE(STOP)},
+    {"POST", "/profiling/{job}", MESSAGE(PROFILE)},
+    {"POST", "/end_epoch/{job}", MESSAGE(EPOCH)},
+    {"POST", "/signal_end/{job}", MESSAGE(END)},
+    {"POST", "/signal_end_profiling/{job}", MESSAGE(PROFILING_END)},
+    {"POST", "/signal_end_profiling/{job}/{config}", MESSAGE(PROFILING_END)},
 };
 const size_t gpu_library_n_routes = ARRAY_SIZE(gpu_library_routes);

@@ -66,8 +66,21 @@ static const char *id_uuid_text(struct id id, char out[ID_UUID_MAX])
     return out;
 }
 
+/* The word before a colon is shown beside the state: "pending (memory)". */
 void gpu_wait_text(const struct gpu_job_facts *f, char *out, size_t n)
 {
+    static const char *const sentences[] = {
+        [GPU_WAIT_NOTHING] = "the job starts with the next plan",
+        [GPU_WAIT_GPUS] = "no GPU: all suitable GPUs are in use",
+        [GPU_WAIT_MEMORY] =
+            "memory: beside their running jobs the GPUs have too little free memory",
+        [GPU_WAIT_CROWDED] = "memory: every GPU is shared by the largest number of jobs allowed",
+        [GPU_WAIT_NO_SHARE] = "sharing off: this job or the running jobs do not share their GPUs",
+        [GPU_WAIT_BEHIND] =
+            "others come first: jobs that are shorter or of higher priority get the GPUs",
+        [GPU_WAIT_HOST] = "the host: no slot, CPU or memory is free, or the queue is paused",
+        [GPU_WAIT_CLOSED] = "the node takes no jobs: the node is drained or has no usable GPU",
+    };
     char id[ID_UUID_MAX];
     const char *who = id_uuid_text(f->wait_for, id);
 
@@ -83,37 +96,11 @@ void gpu_wait_text(const struct gpu_job_facts *f, char *out, size_t n)
                  f->reason && f->reason[0] ? f->reason : "the job waits for its next attempt");
         return;
     }
-    switch (f->view.wait) {
-    case GPU_WAIT_NOTHING:
-        snprintf(out, n, "the job starts with the next plan");
-        return;
-    case GPU_WAIT_GPUS:
-        snprintf(out, n, "no GPU: all suitable GPUs are in use");
-        return;
-    case GPU_WAIT_MEMORY:
-        snprintf(out, n, "memory: beside their running jobs the GPUs have too little free memory");
-        return;
-    case GPU_WAIT_CROWDED:
-        snprintf(out, n, "memory: every GPU is shared by the largest number of jobs allowed");
-        return;
-    case GPU_WAIT_NO_SHARE:
-        snprintf(out, n, "sharing off: this job or the running jobs do not share their GPUs");
-        return;
-    case GPU_WAIT_RESERVED:
+    if (f->view.wait == GPU_WAIT_RESERVED)
         snprintf(out, n, "reservation: GPUs are reserved for %s, which has waited too long",
                  who ? who : "a job");
-        return;
-    case GPU_WAIT_BEHIND:
-        snprintf(out, n,
-                 "others come first: jobs that are shorter or of higher priority get the GPUs");
-        return;
-    case GPU_WAIT_HOST:
-        snprintf(out, n, "the host: no slot, CPU or memory is free, or the queue is paused");
-        return;
-    case GPU_WAIT_CLOSED:
-        snprintf(out, n, "the node takes no jobs: the node is drained or has no usable GPU");
-        return;
-    }
+    else
+        snprintf(out, n, "%s", sentences[f->view.wait]);
 }
 
 /* ---- the row ---- */

@@ -367,34 +367,15 @@ static int argument_read_env(const struct reading *r)
 
 /* ---- all of it ---- */
 
-static int argument_read(const struct reading *r)
-{
-    switch (r->arg->type) {
-    case GPU_ARG_NAME:
-        return argument_read_name(r);
-    case GPU_ARG_TEXT:
-        return argument_read_text(r);
-    case GPU_ARG_DIR:
-        return argument_read_dir(r);
-    case GPU_ARG_INT:
-        return argument_read_int(r);
-    case GPU_ARG_BOOL:
-        return argument_read_bool(r);
-    case GPU_ARG_HOURS:
-        return argument_read_hours(r);
-    case GPU_ARG_PORTS:
-        return argument_read_ports(r);
-    case GPU_ARG_TIME:
-        return argument_read_time(r);
-    case GPU_ARG_LAUNCH:
-        return argument_read_launch(r);
-    case GPU_ARG_ENV:
-        return argument_read_env(r);
-    }
-    return -1;
-}
+static int (*const argument_readers[])(const struct reading *r) = {
+    [GPU_ARG_NAME] = argument_read_name,     [GPU_ARG_TEXT] = argument_read_text,
+    [GPU_ARG_DIR] = argument_read_dir,       [GPU_ARG_INT] = argument_read_int,
+    [GPU_ARG_BOOL] = argument_read_bool,     [GPU_ARG_HOURS] = argument_read_hours,
+    [GPU_ARG_PORTS] = argument_read_ports,   [GPU_ARG_TIME] = argument_read_time,
+    [GPU_ARG_LAUNCH] = argument_read_launch, [GPU_ARG_ENV] = argument_read_env,
+};
 
-static int unknown(const char *key, struct err *e)
+static int argument_unknown(const char *key, struct err *e)
 {
     const char *names[ARRAY_SIZE(gpu_arguments)];
 
@@ -453,9 +434,9 @@ int gpu_submission_read(const struct json *body, bool options, struct arena *a,
     for (struct json_it it = {0}; rc == 0 && json_next(body, &it);) {
         const struct gpu_argument *arg = argument_find(it.key);
         if (!arg)
-            rc = unknown(it.key, e);
+            rc = argument_unknown(it.key, e);
         else if (it.val) /* null is as good as absent */
-            rc = argument_read(&(struct reading){arg, it.val, &s, a, options, e});
+            rc = argument_readers[arg->type](&(struct reading){arg, it.val, &s, a, options, e});
     }
     if (rc == 0)
         rc = submission_check(&s, options, e);

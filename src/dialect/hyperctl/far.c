@@ -41,6 +41,7 @@ static const char *data_dir(const struct hyper_machine *m)
     return dir[1] && dir[2] ? dir + 2 : ".";
 }
 
+/* A text that is NULL becomes null, which counts as absent. */
 static struct json *node_conf(const struct hyper_machine *m, const char *python)
 {
     struct json *c = json_new_object();
@@ -55,24 +56,17 @@ static struct json *node_conf(const struct hyper_machine *m, const char *python)
         json_set_int(c, "port", m->port);
     json_set_int(c, "slots", m->slots);
     json_set_str(c, "stage_root", data_dir(m));
-    if (m->key_file)
-        json_set_str(c, "identity", m->key_file);
-    if (m->password)
-        json_set_str(c, "password", m->password);
-    if (m->passphrase)
-        json_set_str(c, "passphrase", m->passphrase);
-    if (m->host_key)
-        json_set_str(c, "host_key", m->host_key);
-    if (m->known_hosts)
-        json_set_str(c, "known_hosts", m->known_hosts);
+    json_set_str(c, "identity", m->key_file);
+    json_set_str(c, "password", m->password);
+    json_set_str(c, "passphrase", m->passphrase);
+    json_set_str(c, "host_key", m->host_key);
+    json_set_str(c, "known_hosts", m->known_hosts);
     json_set_take(c, "accept_new", json_new_bool(m->accept_new));
     json_set_take(c, "transient", json_new_bool(true));
     json_set_take(c, "reserved", json_new_bool(true));
     json_set_take(c, "recorded", json_new_bool(false));
-    if (getenv("SSH_AUTH_SOCK"))
-        json_set_str(c, "agent", getenv("SSH_AUTH_SOCK"));
-    if (python)
-        json_set_str(c, "python_path", python);
+    json_set_str(c, "agent", getenv("SSH_AUTH_SOCK"));
+    json_set_str(c, "python_path", python);
     return c;
 }
 
