@@ -1,13 +1,14 @@
-/* scheduled.c - scheduled jobs come due: each firing becomes one ordinary job
+/* scheduled.c - scheduled jobs come due: each firing submits one ordinary job
  *
- * Owns: the list of scheduled jobs, its timer, and firings under way.
+ * Owns: the list of scheduled jobs, its timer, and the firing under way.
  *
- * A firing is named by its moment, <id>_<YYYYMMDD_HHMMSS>, and the store takes an id once.  So it
- * is done in this order: a copy of the bundle, the job, then the definition with the moment in it.
- * A server that was killed in between does all of it again and finds the job there.
+ * A firing is named by its moment, <id>_<YYYYMMDD_HHMMSS>, and the store accepts an id only once.
+ * A firing therefore has this order: copy the bundle, submit the job, write the definition with the
+ * moment in it.  A server that was killed in between repeats all three and finds the job.
  *
- * What was missed does not pile up.  Of all moments that passed while nobody looked, the last one
- * is made up for if it is less than a minute ago; the others are skipped, and the log says so.
+ * Missed firings do not pile up.  Of all moments that passed while the server was down, only the
+ * last one is made up for, and only if it is less than a minute ago; the others are skipped, and
+ * the log says so.
  */
 #include "api/submit_parse.h"
 #include "base/clock.h"
@@ -77,12 +78,12 @@ static void schedules_on_timer(void *arg)
 struct firing {
     struct schedules *s;
     struct scheduled *x; /* changed, to be written and to take its place in the list */
-    int64_t at_s;        /* 0 = all were missed */
-    int64_t missed_s;    /* the first that was; 0 = none */
+    int64_t at_s;        /* the moment that is fired; 0 = all were missed */
+    int64_t missed_s;    /* the first moment that was missed; 0 = none */
     char id[ATLAS_ID_MAX];
     struct atlas_room room;
     struct submit *submit; /* NULL once the controller has it */
-    bool there;            /* the job exists */
+    bool there;            /* the job exists: an earlier server submitted it */
     struct err err;
 };
 
@@ -117,7 +118,7 @@ static void firing_settle_done(void *arg)
     struct firing *f = arg;
 
     request_server_release(f->s->a->conf.requests);
-    if (f->err.code) /* the moment itself is not lost: its job says that it was */
+    if (f->err.code) /* the firing is not repeated all the same: its job exists in the store */
         log_warn("atlas", "%s", f->err.text);
     schedules_put_take(f->s, TAKE(f->x));
     firing_end(f);
@@ -148,14 +149,14 @@ static void on_fired(void *arg, const struct err *e, const struct submitted *r)
         log_info("atlas", "scheduled job %s: run %s is queued", f->x->id, f->id);
         firing_settle(f);
     } else if (e->code == ERR_CONFLICT) {
-        firing_settle(f); /* it was queued before */
+        firing_settle(f); /* an earlier server queued this run */
     } else if (err_retryable(e->code)) {
         log_warn("atlas", "scheduled job %s: %s; trying again", f->x->id, e->text);
         timer_start(f->s->timer, AGAIN_MS, 0);
         struct schedules *s = f->s;
         scheduled_free(f->x);
         free(f);
-        s->busy = false; /* and not step(): the timer does */
+        s->busy = false; /* the timer calls schedules_step later */
     } else {
         log_warn("atlas", "scheduled job %s: run %s cannot be queued: %s", f->x->id, f->id,
                  e->text);
@@ -171,7 +172,8 @@ static bool firing_job_exists(const struct firing *f, const char *id)
     return atlas_resolve(f->s->a->conf.store, id, &job, &none) == 0;
 }
 
-/* The first may have been under way when the server was killed. */
+/* Logs that runs were missed.  The first of them may have been under way when the server was
+ * killed: then its job exists, or its copy of the bundle is dropped. */
 static void skip_missed(const struct firing *f)
 {
     char first[ATLAS_ID_MAX], tree[ATLAS_TREE_MAX];
@@ -219,7 +221,7 @@ static void firing_start_done(void *arg)
         firing_settle(f);
         return;
     }
-    if (a->closing) { /* the next server makes up for it */
+    if (a->closing) { /* the next server fires it */
         firing_end(f);
         return;
     }
@@ -229,7 +231,7 @@ static void firing_start_done(void *arg)
     core_submit_take(a->conf.core, &x->s, &x->who, on_fired, f);
 }
 
-/* Which of the moments up to now is made up for: the last, if it is not too long ago. */
+/* Chooses which of the moments up to now is fired: the last one, if it is not too long ago. */
 static void firing_choose(struct firing *f, int64_t now)
 {
     int64_t t = f->x->next_s;
@@ -272,11 +274,11 @@ static void schedules_turn_end(void *data)
     schedules_step(t->s);
 }
 
-void schedules_turn(struct call *c, call_fn start)
+void schedules_turn(struct call *c, call_work_fn work, call_fn then)
 {
     struct schedules *s = call_atlas(c)->schedules;
 
-    vec_push(&s->waiting, ((struct schedules_wait){c, start}));
+    vec_push(&s->waiting, ((struct schedules_wait){c, work, then}));
     schedules_step(s);
 }
 
@@ -290,7 +292,7 @@ static void take_turn(struct schedules *s)
     w.c->data = t;
     w.c->free_data = schedules_turn_end;
     s->busy = true;
-    w.start(w.c);
+    atlas_work(w.c, w.work, w.then);
 }
 
 static void schedules_step(struct schedules *s)
@@ -305,7 +307,7 @@ static void schedules_step(struct schedules *s)
     }
     for (size_t i = 0; i < s->all.n; i++) {
         struct scheduled *x = s->all.p[i];
-        if (x->done_s > now) { /* the clock was set back; what has a job gets no second one */
+        if (x->done_s > now) { /* the clock was set back; a moment with a job is not fired again */
             x->done_s = now;
             set_next(x);
         }
@@ -320,7 +322,7 @@ static void schedules_step(struct schedules *s)
         timer_stop(s->timer);
         return;
     }
-    /* Not longer than this: the clock may be set, or the machine sleep. */
+    /* At most LOOK_MS: the clock may be set, or the machine may sleep. */
     int64_t ms = first * 1000 - clock_wall(&clock_system);
     timer_start(s->timer, ms < 1 ? 1 : MIN(ms, (int64_t)LOOK_MS), 0);
 }
@@ -334,12 +336,13 @@ static void load_one(struct schedules *s, const char *id)
     struct err e = {0};
 
     if (scheduled_read(path, &x, &e) < 0)
-        log_warn("atlas", "a scheduled job is left out: %s", e.text);
+        log_warn("atlas", "a scheduled job is ignored: %s", e.text);
     else if (strcmp(x->id, id) != 0)
-        log_warn("atlas", "a scheduled job is left out: %s is of job %s", path, x->id);
+        log_warn("atlas", "a scheduled job is ignored: %s is the definition of job %s", path,
+                 x->id);
     else {
         int64_t now = schedules_now();
-        x->done_s = x->done_s < 0 ? 0 : MIN(x->done_s, now); /* it may have been edited */
+        x->done_s = x->done_s < 0 ? 0 : MIN(x->done_s, now); /* a user may have edited the file */
         schedules_put_take(s, TAKE(x));
     }
     scheduled_free(x);
@@ -356,7 +359,7 @@ static void tidy_one(struct schedules *s, const char *id)
         log_warn("atlas", "%s", e.text);
 }
 
-/* "<id>.json" → true and the id. */
+/* Is the name "<id><end>", such as "<id>.json"?  Then `id` is filled in. */
 static bool is_entry(const char *name, const char *end, char id[ID_UUID_MAX])
 {
     snprintf(id, ID_UUID_MAX, "%.36s", name);

@@ -66,7 +66,8 @@ int scheduled_write(const char *dir, const struct scheduled *x, struct err *e)
 {
     AUTO_FREE char *path = path_of(dir, x->id, ".json");
     AUTO(buf) struct buf b = {0};
-    struct json *all = json_copy(x->def), *owner = json_new_object();
+    AUTO(json) struct json *all = json_copy(x->def);
+    struct json *owner = json_new_object();
 
     json_set_str(all, "status", x->paused ? "paused" : "active");
     json_set_int(all, "done", x->done_s);
@@ -78,7 +79,6 @@ int scheduled_write(const char *dir, const struct scheduled *x, struct err *e)
     buf_init(&b, FILE_BYTES_MAX);
     json_write(&b, all, JSON_PRETTY);
     buf_addc(&b, '\n');
-    json_free(all);
     if (b.overflow)
         return err_set(e, ERR_LIMIT, "the definition of scheduled job %s is too large", x->id);
     if (file_write_atomic(path, b.p, b.n, 0600, e) < 0)
@@ -112,16 +112,14 @@ static int from_json(struct json *all, struct scheduled *x, struct err *e)
 int scheduled_read(const char *path, struct scheduled **out, struct err *e)
 {
     AUTO_FREE char *text = NULL;
-    struct json *all = NULL;
+    AUTO(json) struct json *all = NULL;
     size_t n;
 
     if (file_read_all(path, FILE_BYTES_MAX, &text, &n, e) < 0 ||
         json_parse((struct str){text, n}, path, &all, e) < 0)
         return -1;
     struct scheduled *x = xcalloc(1, sizeof(*x));
-    int rc = from_json(all, x, e);
-    json_free(all);
-    if (rc < 0) {
+    if (from_json(all, x, e) < 0) {
         scheduled_free(x);
         return err_wrap(e, "%s", path);
     }

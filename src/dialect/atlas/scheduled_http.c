@@ -1,10 +1,13 @@
-/* scheduled_http.c - /scheduled_jobs: list, make, pause, change and remove scheduled jobs
+/* scheduled_http.c - /scheduled_jobs: list, create, pause, change and remove scheduled jobs
  *
- * The bundle that was sent for the id becomes the scheduled job's own: it is kept as long as the
- * schedule, and nothing else that happens under this id touches it.  A job without a schedule (null
- * or an empty object, as the original's clients send it first) is paused until it gets one.
+ * The bundle that was uploaded for the id becomes the bundle of the scheduled job: it is kept as
+ * long as the schedule, under a name of its own.  A job without a schedule (null or an empty
+ * object: clients of the original send that first) is paused until it gets one.
+ *
+ * A worker thread checks and writes a change to disk; then the loop thread puts it into the list.
  */
 #include "api/submit_parse.h"
+#include "base/json_out.h"
 #include "base/util.h"
 #include "dialect/atlas/archive.h"
 #include "dialect/atlas/scheduled_priv.h"
@@ -35,20 +38,19 @@ static struct scheduled *scheduled_of_caller(struct call *c)
 
 static void scheduled_add_json(struct buf *b, const struct scheduled *x)
 {
-    struct json *entry = json_new_object(), *times = json_new_array();
     int64_t now = schedules_now(), t = MAX(now, x->done_s);
 
+    jw_object(b, x->id);
+    jw_array(b, "next_run_time");
     for (int i = 0; i < NEXT_RUNS; i++) {
         t = x->paused ? 0 : scheduled_after(x, t);
-        json_push_take(times, t ? json_new_int(t) : NULL);
+        jw_int_or_null(b, NULL, t, t != 0);
     }
-    json_set_take(entry, "next_run_time", times);
-    json_set_take(entry, "schedule", json_copy(json_get(x->def, "schedule")));
-    json_set_str(entry, "status", x->paused ? "paused" : "active");
-    json_set_take(entry, "properties", json_copy(x->def));
-    buf_addf(b, "%s\"%s\":", b->n > 1 ? "," : "", x->id);
-    json_write(b, entry, JSON_COMPACT);
-    json_free(entry);
+    jw_end_array(b);
+    jw_json(b, "schedule", json_get(x->def, "schedule"));
+    jw_text(b, "status", x->paused ? "paused" : "active");
+    jw_json(b, "properties", x->def);
+    jw_end_object(b);
 }
 
 static bool in_project(const struct scheduled *x, const char *project)
@@ -63,11 +65,12 @@ static int scheduled_list_work(struct call *c)
     const struct schedules *s = call_atlas(c)->schedules;
     const char *project = http_query_param(c->query, "project", &c->mem);
 
-    buf_addc(&c->out, '{');
+    jw_object(&c->out, NULL);
     for (size_t i = 0; i < s->all.n; i++)
         if (!project || in_project(s->all.p[i], project))
             scheduled_add_json(&c->out, s->all.p[i]);
-    buf_adds(&c->out, "}\n");
+    jw_end_object(&c->out);
+    buf_addc(&c->out, '\n');
     return 0;
 }
 
@@ -77,33 +80,24 @@ static int scheduled_get_work(struct call *c)
 
     if (!x)
         return scheduled_missing(c);
-    buf_addc(&c->out, '{');
+    jw_object(&c->out, NULL);
     scheduled_add_json(&c->out, x);
-    buf_adds(&c->out, "}\n");
+    jw_end_object(&c->out);
+    buf_addc(&c->out, '\n');
     return 0;
-}
-
-static void scheduled_list_start(struct call *c)
-{
-    atlas_work(c, scheduled_list_work, NULL);
-}
-
-static void scheduled_get_start(struct call *c)
-{
-    atlas_work(c, scheduled_get_work, NULL);
 }
 
 void atlas_scheduled_list(struct call *c)
 {
-    schedules_turn(c, scheduled_list_start);
+    schedules_turn(c, scheduled_list_work, NULL);
 }
 
 void atlas_scheduled_get(struct call *c)
 {
-    schedules_turn(c, scheduled_get_start);
+    schedules_turn(c, scheduled_get_work, NULL);
 }
 
-/* ---- changes: the worker thread writes, the loop thread puts it into the list ---- */
+/* ---- changes ---- */
 
 static void scheduled_put_then(struct call *c)
 {
@@ -116,16 +110,15 @@ static void scheduled_put_then(struct call *c)
 /* The body, which must be an object with this key.  Yours. */
 static struct json *body_with(struct call *c, const char *key, const char *example)
 {
-    struct json *body = call_json_body(c);
+    AUTO(json) struct json *body = call_json_body(c);
 
     if (!body || json_get(body, key))
-        return body;
-    json_free(body);
+        return TAKE(body);
     err_set(&c->err, ERR_INVALID, "%s is missing: send an object such as %s", key, example);
     return NULL;
 }
 
-/* Firings before the change are nobody's any more. */
+/* Writes the changed definition.  Moments before the change are settled: they are not fired. */
 static int scheduled_keep_change(struct call *c)
 {
     struct turn *t = c->data;
@@ -152,59 +145,47 @@ static int scheduled_status_work(struct call *c)
 {
     struct turn *t = c->data;
     const struct scheduled *was = scheduled_of_caller(c);
-    struct json *body = was ? body_with(c, "status", "{\"status\": \"paused\"}") : NULL;
+    AUTO(json) struct json *body = was ? body_with(c, "status", "{\"status\": \"paused\"}") : NULL;
 
     if (!body)
         return -1;
     t->x = scheduled_copy(was);
-    int rc = set_status(c, t->x, json_get(body, "status"));
-    json_free(body);
-    return rc < 0 ? -1 : scheduled_keep_change(c);
+    return set_status(c, t->x, json_get(body, "status")) < 0 ? -1 : scheduled_keep_change(c);
 }
 
 static int scheduled_times_work(struct call *c)
 {
     struct turn *t = c->data;
     const struct scheduled *was = scheduled_of_caller(c);
+    AUTO(json)
     struct json *body = was ? body_with(c, "schedule", "{\"schedule\": \"30 6 * * *\"}") : NULL;
 
     if (!body)
         return -1;
     t->x = scheduled_copy(was);
-    int rc = scheduled_set_times(t->x, json_get(body, "schedule"), &c->err);
-    json_free(body);
-    if (rc == 0 && !t->x->timed)
-        rc = err_set(&c->err, ERR_INVALID,
-                     "schedule is empty; to stop scheduled job %s for a while, PUT its status",
-                     t->x->id);
+    if (scheduled_set_times(t->x, json_get(body, "schedule"), &c->err) < 0)
+        return -1;
+    if (!t->x->timed)
+        return err_set(&c->err, ERR_INVALID,
+                       "schedule is empty; to pause scheduled job %s, PUT its status", t->x->id);
     if (was->paused && !was->timed)
-        t->x->paused = false; /* it only waited for this */
-    return rc < 0 ? -1 : scheduled_keep_change(c);
-}
-
-static void scheduled_status_start(struct call *c)
-{
-    atlas_work(c, scheduled_status_work, scheduled_put_then);
-}
-
-static void scheduled_times_start(struct call *c)
-{
-    atlas_work(c, scheduled_times_work, scheduled_put_then);
+        t->x->paused = false; /* the job was paused only because it had no schedule */
+    return scheduled_keep_change(c);
 }
 
 void atlas_scheduled_put(struct call *c)
 {
-    schedules_turn(c, scheduled_status_start);
+    schedules_turn(c, scheduled_status_work, scheduled_put_then);
 }
 
 void atlas_scheduled_patch(struct call *c)
 {
-    schedules_turn(c, scheduled_times_start);
+    schedules_turn(c, scheduled_times_work, scheduled_put_then);
 }
 
-/* ---- making one ---- */
+/* ---- creating a scheduled job ---- */
 
-/* Everything a firing needs is checked now. */
+/* Checks now everything that a firing will need, by preparing a run and dropping it. */
 static int scheduled_try_run(struct call *c, struct atlas_submission s)
 {
     struct turn *t = c->data;
@@ -225,7 +206,7 @@ static int read_definition(struct call *c, struct json *body)
     struct atlas_submission s;
     struct id id;
 
-    /* The original did without these two. */
+    /* The original did not ask for these two. */
     if (json_type(body) == JSON_OBJECT && !json_has(body, "metadata"))
         json_set_take(body, "metadata", json_new_object());
     if (json_type(body) == JSON_OBJECT && !json_has(body, "gpu_spec"))
@@ -236,7 +217,7 @@ static int read_definition(struct call *c, struct json *body)
     t->x->owner = c->who.caller;
     t->x->done_s = schedules_now();
     id_parse(str_of(s.id), &id);
-    id_format_uuid(id, t->x->id); /* one way of writing it, for paths */
+    id_format_uuid(id, t->x->id); /* the canonical form, for paths */
     t->x->def = json_new_object();
     json_set_str(t->x->def, "job_id", t->x->id);
     json_set_take(t->x->def, "spec", json_copy(s.spec));
@@ -255,16 +236,15 @@ static int scheduled_check_new(struct call *c)
 
     atlas_bundle_tree(t->x->id, tree);
     if (schedules_find(t->s, t->x->id))
-        return err_set(
-            &c->err, ERR_CONFLICT,
-            "there is a scheduled job %s already; PATCH its schedule, or DELETE it first",
-            t->x->id);
+        return err_set(&c->err, ERR_CONFLICT,
+                       "scheduled job %s exists already; PATCH its schedule, or DELETE it first",
+                       t->x->id);
     if (t->s->all.n >= SCHEDULED_MAX)
         return err_set(&c->err, ERR_INVALID,
-                       "there are %d scheduled jobs, which is the maximum number; delete one first",
+                       "there are %d scheduled jobs, which is the maximum; delete one first",
                        SCHEDULED_MAX);
     if (!cas_has_tree(call_atlas(c)->cas, tree))
-        return err_set(&c->err, ERR_CONFLICT, "there is no bundle of job %s; send it first",
+        return err_set(&c->err, ERR_CONFLICT, "job %s has no bundle; upload the bundle first",
                        t->x->id);
     return 0;
 }
@@ -284,7 +264,7 @@ static int scheduled_keep_new(struct call *c)
         scheduled_erase(call_atlas(c)->cas, t->s->dir, t->x->id, &none);
         return -1;
     }
-    /* From here on it is made; what is left over harms nobody. */
+    /* The scheduled job exists from here on; a mark or bundle that stays behind does no harm. */
     scheduled_unmark(t->s->dir, t->x->id, &none);
     cas_drop_tree(call_atlas(c)->cas, bundle, &none);
     c->status = 201;
@@ -294,24 +274,19 @@ static int scheduled_keep_new(struct call *c)
 
 static int scheduled_post_work(struct call *c)
 {
-    struct json *body = call_json_body(c);
-    int rc = body ? read_definition(c, body) : -1;
+    AUTO(json) struct json *body = call_json_body(c);
 
-    json_free(body);
-    return rc < 0 || scheduled_check_new(c) < 0 ? -1 : scheduled_keep_new(c);
-}
-
-static void scheduled_post_start(struct call *c)
-{
-    atlas_work(c, scheduled_post_work, scheduled_put_then);
+    if (!body || read_definition(c, body) < 0 || scheduled_check_new(c) < 0)
+        return -1;
+    return scheduled_keep_new(c);
 }
 
 void atlas_scheduled_post(struct call *c)
 {
-    schedules_turn(c, scheduled_post_start);
+    schedules_turn(c, scheduled_post_work, scheduled_put_then);
 }
 
-/* ---- removing one; its runs stay ---- */
+/* ---- removing a scheduled job; its runs stay ---- */
 
 static int scheduled_delete_work(struct call *c)
 {
@@ -335,12 +310,7 @@ static void scheduled_delete_then(struct call *c)
     call_reply(c);
 }
 
-static void scheduled_delete_start(struct call *c)
-{
-    atlas_work(c, scheduled_delete_work, scheduled_delete_then);
-}
-
 void atlas_scheduled_delete(struct call *c)
 {
-    schedules_turn(c, scheduled_delete_start);
+    schedules_turn(c, scheduled_delete_work, scheduled_delete_then);
 }

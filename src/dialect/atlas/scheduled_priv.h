@@ -21,7 +21,8 @@ struct scheduled {
 };
 struct schedules_wait { /* a request that waits for its turn */
     struct call *c;
-    call_fn start;
+    call_work_fn work;
+    call_fn then;
 };
 struct turn { /* data of a call whose turn it is */
     struct schedules *s;
@@ -56,8 +57,9 @@ void scheduled_run_id(const struct scheduled *x, int64_t s, char out[ATLAS_ID_MA
 
 /* ---- scheduled.c ---- */
 int64_t schedules_now(void);
-/* start(c) is called when nothing else is under way; the turn ends with the call. */
-void schedules_turn(struct call *c, call_fn start);
+/* atlas_work(c, work, then) as soon as no other request and no firing is under way; the turn ends
+ * with the call. */
+void schedules_turn(struct call *c, call_work_fn work, call_fn then);
 struct scheduled *schedules_find(const struct schedules *s, const char *id);
 /* Its definition is another one from now on; takes it. */
 void schedules_put_take(struct schedules *s, struct scheduled *x);

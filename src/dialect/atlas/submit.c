@@ -32,14 +32,14 @@ static int submit_no_refs(void *arg, struct str ref, uint64_t *out, struct err *
     (void)arg;
     (void)ref;
     (void)out;
-    return err_set(e, ERR_INVALID, "a job of Atlas waits for no other job");
+    return err_set(e, ERR_INVALID, "an Atlas job cannot wait for another job");
 }
 
 int atlas_prepare(const struct atlas *a, const struct atlas_submission *s,
                   const struct atlas_room *room, const struct caller *who, struct submit **out,
                   struct err *e)
 {
-    struct json *form = NULL;
+    AUTO(json) struct json *form = NULL;
 
     if (atlas_translate(s,
                         &(struct atlas_world){.home = a->conf.home,
@@ -53,7 +53,6 @@ int atlas_prepare(const struct atlas *a, const struct atlas_submission *s,
     if (strlen(s->id) == ATLAS_ID_LEN)
         json_set_str(form, "name", s->id); /* see atlas_id_format */
     char *text = json_text(form);
-    json_free(form);
     struct submit *x = submit_new_take(text, strlen(text), who);
     if (submit_prepare(x, false, e) < 0 || submit_parse(x, submit_no_refs, NULL, e) < 0) {
         submit_free(x);
@@ -67,26 +66,21 @@ int atlas_prepare(const struct atlas *a, const struct atlas_submission *s,
 static int enqueue_work(struct call *c)
 {
     struct enqueue *q = c->data;
-    struct json *body = call_json_body(c);
+    AUTO(json) struct json *body = call_json_body(c);
     struct atlas_submission s;
     char tree[ATLAS_TREE_MAX];
-    int rc = -1;
+    struct id id;
 
-    if (!body)
+    if (!body || atlas_submission_read(body, &s, &c->err) < 0)
         return -1;
-    if (atlas_submission_read(body, &s, &c->err) == 0) {
-        struct id id;
-        id_parse(str_of(s.id), &id);
-        id_format_uuid(id, q->id); /* one way of writing it, for paths */
-        s.id = q->id;
-        atlas_bundle_tree(q->id, tree);
-        if (!cas_has_tree(call_atlas(c)->cas, tree))
-            err_set(&c->err, ERR_INVALID, "there is no bundle of job %s; send it first", q->id);
-        else
-            rc = atlas_prepare(call_atlas(c), &s, &q->room, &c->who.caller, &q->x, &c->err);
-    }
-    json_free(body);
-    return rc;
+    id_parse(str_of(s.id), &id);
+    id_format_uuid(id, q->id); /* the canonical form, for paths */
+    s.id = q->id;
+    atlas_bundle_tree(q->id, tree);
+    if (!cas_has_tree(call_atlas(c)->cas, tree))
+        return err_set(&c->err, ERR_INVALID, "job %s has no bundle; upload the bundle first",
+                       q->id);
+    return atlas_prepare(call_atlas(c), &s, &q->room, &c->who.caller, &q->x, &c->err);
 }
 
 static void submit_on_submitted(void *arg, const struct err *e, const struct submitted *r)
@@ -96,7 +90,7 @@ static void submit_on_submitted(void *arg, const struct err *e, const struct sub
 
     (void)r;
     if (e && e->code == ERR_CONFLICT) {
-        err_set(&c->err, ERR_INVALID, "there is a job %s already; choose another id", q->id);
+        err_set(&c->err, ERR_INVALID, "job %s exists already; choose another id", q->id);
         call_fail(c, &c->err);
     } else if (e) {
         call_fail(c, e);
@@ -111,7 +105,7 @@ static void enqueue_then(struct call *c)
 {
     struct enqueue *q = c->data;
 
-    if (!c->req) { /* nobody waits any more: nothing is submitted */
+    if (!c->req) { /* the client has left: nothing is submitted */
         call_free(c);
         return;
     }
@@ -147,7 +141,7 @@ struct atlas_room atlas_room_of(const struct atlas *a)
 
 void atlas_enqueue(struct call *c)
 {
-    struct enqueue *q = arena_alloc(&c->mem, sizeof(*q));
+    struct enqueue *q = call_alloc(c, sizeof(*q));
 
     c->data = q;
     c->free_data = enqueue_free;
@@ -157,7 +151,7 @@ void atlas_enqueue(struct call *c)
 
 /* ---- the start of a run ---- */
 
-/* Only the directory, since it may be mounted; the worker fills it. */
+/* Only the empty directory, because a container may mount it; the worker fills it. */
 static int make_work_dir(const struct atlas *a, const char *id, struct err *e)
 {
     AUTO_FREE char *dir = path_join(a->work_dir, id);
@@ -167,7 +161,7 @@ static int make_work_dir(const struct atlas *a, const char *id, struct err *e)
     return 0;
 }
 
-/* Without mounts the worker says which volumes are missing. */
+/* Where the host cannot mount, the worker prints which volumes are missing. */
 static void set_unmounted(const struct json *extra, struct env_sink *out)
 {
     AUTO(buf) struct buf list = {0};

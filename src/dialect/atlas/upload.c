@@ -68,18 +68,18 @@ static int on_part(void *arg, const char *name, const char *file, struct err *e)
     struct err gone;
 
     if (strcmp(name, "job_bundle") != 0)
-        return err_set(e, ERR_INVALID, "the field of a bundle is job_bundle, not '%.60s'", name);
+        return err_set(e, ERR_INVALID, "the form field must be job_bundle, not '%.60s'", name);
     if (u->files++)
-        return err_set(e, ERR_INVALID, "one bundle at a time, please");
+        return err_set(e, ERR_INVALID,
+                       "a request carries one bundle; send a second bundle with another request");
     if (n != ID_UUID_LEN + 4 || strcmp(file + ID_UUID_LEN, ".tgz") != 0)
-        return err_set(e, ERR_INVALID, "the file of a bundle is called <job id>.tgz, not '%.60s'",
-                       file);
+        return err_set(e, ERR_INVALID, "the file must be named <job id>.tgz, not '%.60s'", file);
     memcpy(u->id, file, ID_UUID_LEN);
     u->id[ID_UUID_LEN] = 0;
     if (!atlas_id_ok(u->id))
-        return err_set(e, ERR_INVALID, "'%.40s' is no job id; it must be a UUID", u->id);
+        return err_set(e, ERR_INVALID, "'%.40s' is not a job id: a job id is a UUID", u->id);
     if (store_resolve(call_atlas(u->c)->conf.store, str_of(u->id), &job, &gone) == 0)
-        return err_set(e, ERR_INVALID, "there is a job %s already; choose another id", u->id);
+        return err_set(e, ERR_INVALID, "job %s exists already; choose another id", u->id);
     atlas_bundle_tree(u->id, tree);
     /* A virtual environment links to its interpreter; nothing is written through such a link. */
     const struct unpack_conf conf = {.top = u->id, .outside_links = true, .contents = true};
@@ -227,7 +227,8 @@ void atlas_upload_piece(struct call *c, struct str bytes)
     struct upload *u = c->data;
 
     if (!buf_add(&u->gathered, bytes.p, bytes.n) && !u->refused)
-        u->refused = err_set(&u->err, ERR_INTERNAL, "the upload came faster than it could be read");
+        u->refused = err_set(&u->err, ERR_INTERNAL,
+                             "the upload arrived faster than the server could unpack it");
     if (u->gathered.n >= ENOUGH && !u->paused) {
         u->paused = true;
         http_body_pause(c->req, true);
