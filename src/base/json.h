@@ -48,6 +48,13 @@ size_t json_len(const struct json *j); /* of arrays and objects, else 0 */
 const struct json *json_at(const struct json *j, size_t i);
 const struct json *json_get(const struct json *j, const char *key); /* NULL when absent or null */
 bool json_has(const struct json *j, const char *key);
+/* The text of a member; "" when it is absent or no text. */
+static inline struct str json_get_str(const struct json *j, const char *key)
+{
+    const struct json *v = json_get(j, key);
+
+    return json_type(v) == JSON_STR ? json_str(v) : STR("");
+}
 /* for (struct json_it it = {0}; json_next(obj, &it);) it.key, it.val */
 struct json_it {
     size_t started; /* members seen so far */

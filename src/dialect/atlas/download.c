@@ -1,19 +1,15 @@
-/* download.c - bundles and files of archives going out
+/* download.c - GET and DELETE /job_bundle: the archive of a job as a tgz
  *
  * Owns: downloads under way, and requests that wait for an archive to be complete.
  *
- * A tgz is made piece by piece on worker threads, the next one when the client has taken the last.
+ * Worker threads make the tgz piece by piece: the next piece when the client has taken the last.
  */
 #include "archive/tgz.h"
-#include "base/file.h"
 #include "base/util.h"
 #include "dialect/atlas/archive.h"
 #include "dialect/atlas/atlas_priv.h"
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <strings.h>
-#include <sys/stat.h>
 
 enum { PIECE = 256 << 10 };
 
@@ -112,7 +108,7 @@ static void download_done(void *arg)
     }
     struct http_req *r = d->req;
     if (d->req && !http_stream_write(r, (struct str){d->piece, d->n}))
-        return; /* cut: `gone` follows */
+        return; /* the connection is cut: download_on_gone follows */
     if (d->req && !http_stream_backlog(r))
         download_fill(d);
 }
@@ -174,7 +170,7 @@ static void bundle_then(struct call *c)
 
 static void bundle_start(struct call *c)
 {
-    c->data = arena_alloc(&c->mem, sizeof(struct tgz *));
+    c->data = call_alloc(c, sizeof(struct tgz *));
     atlas_work(c, bundle_work, bundle_then);
 }
 
@@ -186,18 +182,16 @@ void atlas_bundle_get(struct call *c)
         bundle_start(c);
 }
 
-/* ---- a bundle that was sent for nothing ---- */
+/* ---- a bundle whose job was never submitted ---- */
 
 static int drop_work(struct call *c)
 {
-    struct atlas_job j;
+    AUTO(atlas_job) struct atlas_job j = {0};
     char tree[ATLAS_TREE_MAX];
 
-    if (atlas_job_find(c, c->arg[0], &j) == 0) {
-        atlas_job_done(&j);
+    if (atlas_job_find(c, c->arg[0], &j) == 0)
         return err_set(&c->err, ERR_CONFLICT, "job %.40s was submitted; delete the job instead",
                        c->arg[0].p);
-    }
     if (c->err.code != ERR_NOT_FOUND || !atlas_id_ok(c->arg[0].p))
         return -1;
     c->err = (struct err){0};
@@ -211,115 +205,4 @@ static int drop_work(struct call *c)
 void atlas_bundle_delete(struct call *c)
 {
     atlas_work(c, drop_work, NULL);
-}
-
-/* ---- files of archives ---- */
-
-/* Of what a browser shows; it must not run what a job left behind as a page of ours. */
-static const char *download_content_type(const char *path)
-{
-    static const struct {
-        const char *end, *type;
-    } types[] = {
-        {".png", "image/png"},
-        {".jpg", "image/jpeg"},
-        {".jpeg", "image/jpeg"},
-        {".gif", "image/gif"},
-        {".svg", "image/svg+xml"},
-        {".wav", "audio/wav"},
-        {".mp3", "audio/mpeg"},
-        {".mp4", "video/mp4"},
-        {".webm", "video/webm"},
-        {".pdf", "application/pdf"},
-        {".json", "application/json"},
-        {".csv", "text/csv; charset=utf-8"},
-        {".txt", "text/plain; charset=utf-8"},
-        {".log", "text/plain; charset=utf-8"},
-        {".html", "text/html; charset=utf-8"},
-    };
-    size_t n = strlen(path);
-
-    for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
-        size_t m = strlen(types[i].end);
-        if (n > m && !strcasecmp(path + n - m, types[i].end))
-            return types[i].type;
-    }
-    return "application/octet-stream";
-}
-
-struct served {
-    int fd;
-};
-
-static void served_free(void *data)
-{
-    struct served *s = data;
-
-    if (s->fd >= 0)
-        close(s->fd);
-}
-
-/* Component by component, through no link: jobs write into their archives. */
-static int open_below(int dir, struct str path)
-{
-    int fd = dup(dir);
-
-    while (fd >= 0 && path.n > 0) {
-        struct str part = str_cut(path, '/', &path);
-        char name[256];
-        if (!part.n || part.n >= sizeof(name) || part.p[0] == '.') {
-            close(fd);
-            errno = ENOENT;
-            return -1;
-        }
-        snprintf(name, sizeof(name), STR_FMT, STR_ARG(part));
-        int next = openat(
-            fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | (path.n ? O_DIRECTORY : 0));
-        close(fd);
-        fd = next;
-    }
-    return fd;
-}
-
-static int file_work(struct call *c)
-{
-    struct served *s = c->data;
-    struct str id, path = c->arg[0];
-    char name[ATLAS_ID_MAX];
-    struct stat st;
-
-    id = str_cut(path, '/', &path);
-    if (id.n >= sizeof(name) || !path.n)
-        return err_set(&c->err, ERR_NOT_FOUND, "there is no such file");
-    snprintf(name, sizeof(name), STR_FMT, STR_ARG(id));
-    AUTO_FREE char *root = xasprintf("%s/%s", call_atlas(c)->archive_dir, name);
-    AUTO_FD dir = atlas_id_ok(name) ? open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    s->fd = dir >= 0 ? open_below(dir, path) : -1;
-    if (s->fd < 0 || fstat(s->fd, &st) < 0 || !S_ISREG(st.st_mode))
-        return err_set(&c->err, ERR_NOT_FOUND, "there is no such file in the archive of job %.40s",
-                       name);
-    return 0;
-}
-
-static void file_then(struct call *c)
-{
-    struct served *s = c->data;
-    struct http_req *r = call_take_req(c);
-
-    if (r) {
-        http_reply_header(r, "X-Content-Type-Options", "nosniff");
-        http_reply_header(r, "Content-Security-Policy", "sandbox");
-        http_reply_fd_take(r, TAKE_FD(s->fd), download_content_type(c->arg[0].p));
-    }
-    call_free(c);
-}
-
-void atlas_archive_file(struct call *c)
-{
-    struct served *s = arena_alloc(&c->mem, sizeof(*s));
-
-    s->fd = -1;
-    c->data = s;
-    c->free_data = served_free;
-    atlas_work(c, file_work, file_then);
 }

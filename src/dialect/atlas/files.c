@@ -1,9 +1,12 @@
-/* files.c - /api/v2beta/jobs/JOB/files/…: the archive of a job, for scripts on other machines
+/* files.c - files of archives: /archive/JOB/… for browsers, /api/v2beta/jobs/JOB/files/… for
+ * scripts
  *
- * A script that is tracked but not started by us keeps its files here: PUT writes one below a
- * section of its archive, GET reads one, GET with a slash at the end lists a directory with all
- * below it. Paths are walked component by component and through no link, since jobs write into
- * archives too.
+ * A script that is tracked but was not started by a worker keeps its files here: PUT writes a file
+ * below a section of its archive, GET reads a file, GET with a slash at the end lists a directory
+ * with everything below it.
+ *
+ * Jobs write into their archives, so a path is opened component by component and no symbolic link
+ * is followed: a link cannot lead a reader out of the archive.
  */
 #include "base/file.h"
 #include "base/json_out.h"
@@ -13,6 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 enum { NAME_BYTES = 256, DEPTH_MAX = 64 };
@@ -28,7 +32,8 @@ static bool files_name_ok(struct str s)
     return s.n && s.n < NAME_BYTES && !str_eq_c(s, ".") && !str_eq_c(s, "..");
 }
 
-/* The directory of the last component, made on the way when `make`; *out_name is that component. */
+/* Opens the directory of the last component and copies that component to out_name.  Directories on
+ * the way are created when `make`. */
 static int files_walk(const char *root, struct str path, bool make, char out_name[NAME_BYTES])
 {
     int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -52,7 +57,17 @@ static int files_walk(const char *root, struct str path, bool make, char out_nam
     return -1;
 }
 
-/* arg[0] is "JOB/files/SECTION/…"; the root of the archive is yours. */
+/* Opens a file below the root of an archive for reading. */
+static int files_open(const char *root, struct str path, int flags)
+{
+    char name[NAME_BYTES];
+    AUTO_FD dir = files_walk(root, path, false, name);
+
+    return dir < 0 ? -1 : openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | flags);
+}
+
+/* arg[0] is "JOB/files/SECTION/…".  The result is the root of the archive, yours; NULL: the path is
+ * something else. */
 static char *files_split_path(struct call *c, struct str *out_path, char id[ATLAS_ID_MAX])
 {
     struct str rest = c->arg[0], job = str_cut(rest, '/', &rest), files = str_cut(rest, '/', &rest);
@@ -69,7 +84,7 @@ static char *files_split_path(struct call *c, struct str *out_path, char id[ATLA
 
 static int no_file(struct call *c)
 {
-    return err_set(&c->err, ERR_NOT_FOUND, "there is no such file in an archive");
+    return err_set(&c->err, ERR_NOT_FOUND, "the archive has no such file");
 }
 
 /* ---- put ---- */
@@ -92,7 +107,7 @@ static int write_file(int dir, const char *name, struct str bytes, struct err *e
 static int files_put_work(struct call *c)
 {
     char id[ATLAS_ID_MAX], name[NAME_BYTES];
-    struct atlas_job j;
+    AUTO(atlas_job) struct atlas_job j = {0};
     struct str path;
     AUTO_FREE char *root = files_split_path(c, &path, id);
 
@@ -100,12 +115,13 @@ static int files_put_work(struct call *c)
         return no_file(c);
     if (atlas_job_find(c, str_of(id), &j) < 0)
         return -1;
-    atlas_job_done(&j);
     if (dir_make_all(root, 0755, &c->err) < 0)
         return -1;
     AUTO_FD dir = files_walk(root, path, true, name);
     if (dir < 0)
-        return err_set(&c->err, ERR_INVALID, "this path cannot be part of an archive");
+        return err_set(&c->err, ERR_INVALID,
+                       "this path cannot be in an archive: a component is empty, '.', '..', too "
+                       "long or a link");
     c->status = 201;
     buf_adds(&c->out, "{}\n");
     return write_file(dir, name, c->body, &c->err);
@@ -120,7 +136,7 @@ void atlas_files_put(struct call *c)
 
 struct served {
     int fd;
-    bool all; /* a slash stood at the end of the path: a directory is asked for */
+    bool all; /* the path ends in a slash: the caller asks for a directory */
 };
 
 static void served_free(void *data)
@@ -151,10 +167,14 @@ static void list_dir(struct call *c, int fd, const char *above, int depth)
             if (sub >= 0)
                 list_dir(c, sub, below, depth + 1);
         } else if (S_ISREG(st.st_mode)) {
-            buf_adds(&c->out, c->out.n > 1 ? ",{\"path\":" : "{\"path\":");
-            jw_str(&c->out, NULL, str_of(path));
-            buf_addf(&c->out, ",\"size\":%lld,\"mtime\":%lld.%09ld}", (long long)st.st_size,
-                     (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
+            char mtime[40];
+            snprintf(mtime, sizeof(mtime), "%lld.%09ld", (long long)st.st_mtim.tv_sec,
+                     st.st_mtim.tv_nsec);
+            jw_object(&c->out, NULL);
+            jw_text(&c->out, "path", path);
+            jw_int(&c->out, "size", st.st_size);
+            jw_raw(&c->out, "mtime", str_of(mtime));
+            jw_end_object(&c->out);
         }
     }
     closedir(d);
@@ -163,56 +183,124 @@ static void list_dir(struct call *c, int fd, const char *above, int depth)
 static int files_get_work(struct call *c)
 {
     struct served *s = c->data;
-    char id[ATLAS_ID_MAX], name[NAME_BYTES];
+    char id[ATLAS_ID_MAX];
     struct str path = {0};
     AUTO_FREE char *root = files_split_path(c, &path, id);
-    bool all = path.n && s->all;
+    AUTO_FD fd = root ? files_open(root, path, s->all ? O_DIRECTORY : 0) : -1;
     struct stat st;
 
-    AUTO_FD dir = root ? files_walk(root, path, false, name) : -1;
-    int fd = dir < 0
-                 ? -1
-                 : openat(dir, name,
-                          O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | (all ? O_DIRECTORY : 0));
-    if (fd < 0 || fstat(fd, &st) < 0 || (!all && !S_ISREG(st.st_mode))) {
-        if (fd >= 0)
-            close(fd);
+    if (fd < 0 || fstat(fd, &st) < 0 || (!s->all && !S_ISREG(st.st_mode)))
         return no_file(c);
-    }
-    if (!all) {
-        s->fd = fd;
+    if (!s->all) {
+        s->fd = TAKE_FD(fd);
         return 0;
     }
-    buf_addc(&c->out, '[');
-    list_dir(c, fd, "", 0);
-    buf_adds(&c->out, "]\n");
+    jw_array(&c->out, NULL);
+    list_dir(c, TAKE_FD(fd), "", 0);
+    jw_end_array(&c->out);
+    buf_addc(&c->out, '\n');
     return 0;
 }
 
-static void get_then(struct call *c)
+static void served_send(struct call *c, const char *type, const char *policy)
 {
     struct served *s = c->data;
-
-    if (s->fd < 0) {
-        call_reply(c);
-        return;
-    }
     struct http_req *r = call_take_req(c);
+
     if (r) {
         http_reply_header(r, "X-Content-Type-Options", "nosniff");
-        http_reply_fd_take(r, TAKE_FD(s->fd), "application/octet-stream");
+        if (policy)
+            http_reply_header(r, "Content-Security-Policy", policy);
+        http_reply_fd_take(r, TAKE_FD(s->fd), type);
     }
     call_free(c);
 }
 
-void atlas_files_get(struct call *c)
+static void files_get_then(struct call *c)
 {
-    struct served *s = arena_alloc(&c->mem, sizeof(*s));
+    if (((struct served *)c->data)->fd < 0)
+        call_reply(c);
+    else
+        served_send(c, "application/octet-stream", NULL);
+}
+
+static void served_start(struct call *c, call_work_fn work, call_fn then)
+{
+    struct served *s = call_alloc(c, sizeof(*s));
     struct str path = http_path(c->req);
 
     s->fd = -1;
+    s->all = path.p[path.n - 1] == '/';
     c->data = s;
     c->free_data = served_free;
-    s->all = path.p[path.n - 1] == '/';
-    atlas_work(c, files_get_work, get_then);
+    atlas_work(c, work, then);
+}
+
+void atlas_files_get(struct call *c)
+{
+    served_start(c, files_get_work, files_get_then);
+}
+
+/* ---- for browsers ---- */
+
+/* The types that a browser shows.  Such a file is sent as a sandbox: a page that a job left behind
+ * must not act in the name of the user who opens it. */
+static const char *files_content_type(const char *path)
+{
+    static const struct {
+        const char *end, *type;
+    } types[] = {
+        {".png", "image/png"},
+        {".jpg", "image/jpeg"},
+        {".jpeg", "image/jpeg"},
+        {".gif", "image/gif"},
+        {".svg", "image/svg+xml"},
+        {".wav", "audio/wav"},
+        {".mp3", "audio/mpeg"},
+        {".mp4", "video/mp4"},
+        {".webm", "video/webm"},
+        {".pdf", "application/pdf"},
+        {".json", "application/json"},
+        {".csv", "text/csv; charset=utf-8"},
+        {".txt", "text/plain; charset=utf-8"},
+        {".log", "text/plain; charset=utf-8"},
+        {".html", "text/html; charset=utf-8"},
+    };
+    size_t n = strlen(path);
+
+    for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
+        size_t m = strlen(types[i].end);
+        if (n > m && !strcasecmp(path + n - m, types[i].end))
+            return types[i].type;
+    }
+    return "application/octet-stream";
+}
+
+/* arg[0] is "JOB/path".  Names that begin with a dot are not shown. */
+static int archive_file_work(struct call *c)
+{
+    struct served *s = c->data;
+    struct str path = c->arg[0], id = str_cut(path, '/', &path);
+    char name[ATLAS_ID_MAX];
+    struct stat st;
+
+    if (id.n >= sizeof(name) || !path.n)
+        return err_set(&c->err, ERR_NOT_FOUND, "there is no such file");
+    snprintf(name, sizeof(name), STR_FMT, STR_ARG(id));
+    AUTO_FREE char *root = xasprintf("%s/%s", call_atlas(c)->archive_dir, name);
+    bool hidden = path.p[0] == '.' || memmem(path.p, path.n, "/.", 2);
+    s->fd = atlas_id_ok(name) && !hidden ? files_open(root, path, 0) : -1;
+    if (s->fd < 0 || fstat(s->fd, &st) < 0 || !S_ISREG(st.st_mode))
+        return err_set(&c->err, ERR_NOT_FOUND, "the archive of job %.40s has no such file", name);
+    return 0;
+}
+
+static void archive_file_then(struct call *c)
+{
+    served_send(c, files_content_type(c->arg[0].p), "sandbox");
+}
+
+void atlas_archive_file(struct call *c)
+{
+    served_start(c, archive_file_work, archive_file_then);
 }

@@ -42,8 +42,12 @@ int found_open_log(struct foundations *f, struct err *e); /* logs/system.log */
 /* "Foundations INFO: text" on stdout, and in the log of the client. */
 void found_log(struct foundations *f, enum found_level level, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-/* A step, kept for --debug and the log. */
-void found_step(struct foundations *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* A step: a line of level DEBUG, which is also kept for the trace of --debug. */
+#define found_step(f, ...) found_log(f, FOUND_DEBUG, __VA_ARGS__)
+/* For atlas_config_read (arg is struct foundations): a warning of a config that the user gave, and
+ * one of a config that is read on the way, which is only a step. */
+void found_warning(void *f, const char *text);
+void found_note_warning(void *f, const char *text);
 /* One line on stdout as it is; the result is 0. */
 int found_say(struct foundations *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* "Error running command: reason", with --debug the steps before it; the result is 1. */

@@ -44,9 +44,7 @@ static void bundle_on_progress(void *arg, int64_t bytes, int64_t entries)
 
 static void bundle_on_warning(void *arg, const char *sentence)
 {
-    struct patience *p = arg;
-
-    found_log(p->f, FOUND_WARNING, "%s", sentence);
+    found_warning(((struct patience *)arg)->f, sentence);
 }
 
 static void bundle_wipe(const struct patience *p)

@@ -14,11 +14,6 @@
 
 enum { TEXT_MAX = 1 << 20 };
 
-static void conf_on_warning(void *arg, const char *text)
-{
-    found_step(arg, "%s", text);
-}
-
 /* *out stays NULL when there is no such file. */
 static int read_from(struct foundations *f, const char *dir, const char *name, struct json **out,
                      struct err *e)
@@ -28,7 +23,7 @@ static int read_from(struct foundations *f, const char *dir, const char *name, s
     if (access(path, F_OK) < 0)
         return 0;
     found_step(f, "reading %s", path);
-    return atlas_config_read(path, ATLAS_CONFIG_SUBMISSION, conf_on_warning, f, out, e);
+    return atlas_config_read(path, ATLAS_CONFIG_SUBMISSION, found_note_warning, f, out, e);
 }
 
 int found_conf_find(struct foundations *f, const char *dir, const char *name, struct json **out,
@@ -36,7 +31,7 @@ int found_conf_find(struct foundations *f, const char *dir, const char *name, st
 {
     *out = NULL;
     if (!*name || strchr(name, '/')) /* a name, never a way out of the directory */
-        return err_set(e, ERR_NOT_FOUND, "a config has a name without '/'");
+        return err_set(e, ERR_NOT_FOUND, "the name of a config has no '/'");
     if (read_from(f, dir, name, out, e) < 0)
         return -1;
     if (!*out && read_from(f, f->home, name, out, e) < 0)
@@ -50,9 +45,8 @@ static char *read_token(struct foundations *f)
 {
     AUTO_FREE char *path = path_join(f->home, "credentials.yaml"), *text = NULL;
     const char *set = getenv("FOUNDATIONS_TOKEN");
-    struct json *doc = NULL;
+    AUTO(json) struct json *doc = NULL;
     struct err e = {0};
-    char *token = NULL;
     size_t n;
 
     if (set && *set)
@@ -63,18 +57,13 @@ static char *read_token(struct foundations *f)
         found_log(f, FOUND_WARNING, "%s; log in again with `foundations login`", e.text);
         return NULL;
     }
-    const struct json *of_default = json_type(doc) == JSON_OBJECT ? json_get(doc, "default") : NULL;
-    const struct json *v =
-        json_type(of_default) == JSON_OBJECT ? json_get(of_default, "token") : NULL;
-    if (json_type(v) == JSON_STR && json_str(v).n)
-        token = xstrndup(json_str(v).p, json_str(v).n);
-    json_free(doc);
-    return token;
+    struct str token = json_get_str(json_get(doc, "default"), "token");
+    return token.n ? xstrndup(token.p, token.n) : NULL;
 }
 
 int found_connect(struct foundations *f, const char *dir, const char *name, struct json **out)
 {
-    struct json *conf = NULL;
+    AUTO(json) struct json *conf = NULL;
     struct err e = {0};
 
     if (found_conf_find(f, dir, name, &conf, &e) < 0) {
@@ -83,22 +72,19 @@ int found_connect(struct foundations *f, const char *dir, const char *name, stru
         found_say(f, "Could not find submission configuration with name: `%s`", name);
         return 1;
     }
-    const struct json *url = json_get(conf, "scheduler_url");
-    if (json_type(url) != JSON_STR || !json_str(url).n) {
+    struct str url = json_get_str(conf, "scheduler_url");
+    if (!url.n) {
         err_set(&e, ERR_INVALID,
                 "submission config `%s` has no scheduler_url; add a line such as scheduler_url: "
                 "http://localhost:%d",
                 name, ATLAS_SCHEDULER_PORT);
-        json_free(conf);
         return found_fail(f, &e);
     }
     f->token = read_token(f);
-    f->http = http_client_new(json_str(url).p, f->token, NULL);
-    found_step(f, "the scheduler of `%s` is " STR_FMT, name, STR_ARG(json_str(url)));
+    f->http = http_client_new(url.p, f->token, NULL);
+    found_step(f, "the scheduler of `%s` is " STR_FMT, name, STR_ARG(url));
     if (out)
-        *out = conf;
-    else
-        json_free(conf);
+        *out = TAKE(conf);
     return 0;
 }
 
@@ -157,7 +143,7 @@ int found_job(struct foundations *f, const char *id, struct json **out, struct e
     http_response_done(&r);
     if (rc == 0 && json_type(*out) != JSON_OBJECT) {
         json_free(TAKE(*out));
-        rc = err_set(e, ERR_INTERNAL, "the scheduler's answer is no job");
+        rc = err_set(e, ERR_INTERNAL, "the scheduler answered with something that is not a job");
     }
     return rc;
 }

@@ -61,7 +61,8 @@ static int take_answer(struct foundations *f, struct contents *c, const struct j
 
 static int contents_ask_missing(struct foundations *f, struct contents *c)
 {
-    struct json *body = question(c), *answer = NULL;
+    AUTO(json) struct json *body = question(c);
+    AUTO(json) struct json *answer = NULL;
     struct http_response r = {0};
     struct err ignored = {0}; /* whatever it is: the upload that follows will tell */
     int rc = found_call(f, "POST", "/job_bundle/contents", body, &r, &ignored);
@@ -70,8 +71,6 @@ static int contents_ask_missing(struct foundations *f, struct contents *c)
         rc = json_parse(buf_str(&r.body), "the scheduler's answer", &answer, &ignored);
     if (rc == 0)
         rc = take_answer(f, c, answer);
-    json_free(answer);
-    json_free(body);
     http_response_done(&r);
     return rc;
 }

@@ -168,12 +168,11 @@ static int fetch(struct foundations *f, const struct found_opts *o, struct err *
 
 int found_get_job(struct foundations *f, const struct found_opts *o)
 {
-    struct json *job;
+    AUTO(json) struct json *job = NULL;
     struct err e = {0};
 
     if (found_known_job(f, o, &job))
         return 1;
-    json_free(job);
     if (fetch(f, o, &e) < 0) {
         found_step(f, "%s", e.text);
         found_say(f, "Error: Could not download Job %s", o->ops.p[1]);

@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "base/json_out.h"
 #include "base/util.h"
+#include "dialect/atlas/base64.h"
 #include "dialect/atlas/foundations.h"
 #include "dialect/atlas/home.h"
 #include <dirent.h>
@@ -163,24 +164,10 @@ static char *prompt(const char *text, bool hidden)
     return line;
 }
 
-static void add_base64(struct buf *b, struct str s)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-    for (size_t i = 0; i < s.n; i += 3) {
-        uint32_t v = 0;
-        size_t n = MIN(s.n - i, 3);
-        for (size_t k = 0; k < 3; k++)
-            v = v << 8 | (k < n ? (uint8_t)s.p[i + k] : 0);
-        for (size_t k = 0; k < 4; k++)
-            buf_addc(b, k <= n ? digits[v >> (18 - 6 * k) & 63] : '=');
-    }
-}
-
 /* {"access_token": …}, {"token": …} or the bare text. */
 static char *token_in(const struct buf *body)
 {
-    struct json *doc = NULL;
+    AUTO(json) struct json *doc = NULL;
     struct err ignored;
     struct str text = str_trim(buf_str(body));
 
@@ -190,9 +177,7 @@ static char *token_in(const struct buf *body)
             v = json_get(doc, json_has(doc, "access_token") ? "access_token" : "token");
         text = json_type(v) == JSON_STR ? json_str(v) : STR("");
     }
-    char *token = text.n && !memchr(text.p, '\n', text.n) ? xstrndup(text.p, text.n) : NULL;
-    json_free(doc);
-    return token;
+    return text.n && !memchr(text.p, '\n', text.n) ? xstrndup(text.p, text.n) : NULL;
 }
 
 static int save_token(struct foundations *f, const char *token, struct err *e)
@@ -216,7 +201,7 @@ static int ask_token(struct foundations *f, const char *host, const char *user,
 
     buf_init(&line, TEXT_MAX);
     buf_adds(&line, "Authorization: Basic ");
-    add_base64(&line, str_of(pair));
+    base64_add(&line, str_of(pair));
     f->http = http_client_new(url, NULL, NULL);
     found_step(f, "GET %s/api/v2beta/auth/cli_login", url);
     if (http_call(f->http, "GET", "/api/v2beta/auth/cli_login", (const char *[]){line.p, NULL},

@@ -7,22 +7,18 @@
 #include "base/file.h"
 #include "base/rand.h"
 #include "base/util.h"
+#include "dialect/atlas/base64.h"
 #include "dialect/atlas/config.h"
 #include "dialect/atlas/foundations.h"
 #include <ctype.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
-static void job_on_warning(void *arg, const char *text)
-{
-    found_log(arg, FOUND_WARNING, "%s", text);
-}
-
 int found_job_config(struct foundations *f, const char *dir, struct json **out, struct err *e)
 {
     AUTO_FREE char *path = path_join(dir, "job.config.yaml");
 
-    if (atlas_config_read(path, ATLAS_CONFIG_JOB, job_on_warning, f, out, e) == 0)
+    if (atlas_config_read(path, ATLAS_CONFIG_JOB, found_warning, f, out, e) == 0)
         return 0;
     if (e->code != ERR_NOT_FOUND)
         return -1;
@@ -30,60 +26,37 @@ int found_job_config(struct foundations *f, const char *dir, struct json **out, 
     return 0;
 }
 
+/* A random UUID: version 4, variant 10. */
 static void make_uuid(char out[FOUND_UUID_MAX])
 {
     uint8_t b[16];
+    size_t n = 0;
 
     random_bytes(b, sizeof(b));
     b[6] = (uint8_t)((b[6] & 0x0f) | 0x40);
     b[8] = (uint8_t)((b[8] & 0x3f) | 0x80);
-    snprintf(out, FOUND_UUID_MAX,
-             "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1],
-             b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14],
-             b[15]);
+    for (size_t i = 0; i < sizeof(b); i++)
+        n += (size_t)snprintf(out + n, FOUND_UUID_MAX - n, "%s%02x",
+                              i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", b[i]);
 }
 
 /* ---- who submits ---- */
 
-static int base64url_value(char c)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    const char *at = c ? strchr(digits, c) : NULL;
-
-    return at ? (int)(at - digits) : -1;
-}
-
-/* The name inside a login token, which the server checks; anything else about it is no affair of
- * the client's. */
+/* The user name inside a login token.  The server checks the token; the client only shows it. */
 static char *name_in_token(const char *token)
 {
     struct str rest, payload;
     AUTO(buf) struct buf text = {0};
-    struct json *doc = NULL;
+    AUTO(json) struct json *doc = NULL;
     struct err e;
-    unsigned bits = 0, n_bits = 0;
-    char *name = NULL;
 
     str_cut(str_of(token), '.', &rest);
     payload = str_cut(rest, '.', &rest);
     buf_init(&text, 64 << 10);
-    for (size_t i = 0; i < payload.n; i++) {
-        int v = base64url_value(payload.p[i]);
-        if (v < 0)
-            return NULL;
-        bits = (bits << 6 | (unsigned)v) & 0xffff;
-        n_bits += 6;
-        if (n_bits >= 8)
-            buf_addc(&text, (char)(bits >> (n_bits -= 8)));
-    }
-    if (json_parse(buf_str(&text), "token", &doc, &e) < 0)
+    if (!base64_decode(payload, &text) || json_parse(buf_str(&text), "token", &doc, &e) < 0)
         return NULL;
-    const struct json *v =
-        json_type(doc) == JSON_OBJECT ? json_get(doc, "preferred_username") : NULL;
-    if (json_type(v) == JSON_STR && json_str(v).n)
-        name = xstrndup(json_str(v).p, json_str(v).n);
-    json_free(doc);
-    return name;
+    struct str name = json_get_str(doc, "preferred_username");
+    return name.n ? xstrndup(name.p, name.n) : NULL;
 }
 
 /* ---- resources ---- */
@@ -110,18 +83,17 @@ static int take_ram(const struct found_opts *o, const struct json *config, struc
                     struct err *e)
 {
     const struct json *v = json_get(config, "ram");
-    struct json *option = NULL;
+    AUTO(json) struct json *option = NULL;
     int64_t bytes = 0;
 
     if (o->ram.set)
         v = option = json_new_real(o->ram.v);
     if (!v)
         return 0;
-    int rc = atlas_ram_bytes(v, &bytes, e);
-    json_free(option);
-    if (rc == 0)
-        json_set_int(j->spec, "mem_limit", bytes);
-    return rc;
+    if (atlas_ram_bytes(v, &bytes, e) < 0)
+        return -1;
+    json_set_int(j->spec, "mem_limit", bytes);
+    return 0;
 }
 
 /* ---- the worker ---- */
@@ -261,6 +233,7 @@ static void check_command(struct foundations *f, const struct found_job *j, bool
 static int take_worker(struct foundations *f, const struct found_opts *o, const struct json *config,
                        const struct json *conf, struct found_job *j, struct err *e)
 {
+    AUTO(json)
     struct json *worker = atlas_worker_merge(json_get(conf, "worker"), json_get(config, "worker"));
     const struct json *image = json_get(worker, "image"), *entry = json_get(config, "entrypoint"),
                       *env = json_get(worker, "environment");
@@ -273,14 +246,13 @@ static int take_worker(struct foundations *f, const struct found_opts *o, const 
         json_set_take(j->spec, "entrypoint", split_words(str_of(o->entrypoint)));
     else if (entry)
         json_set_take(j->spec, "entrypoint", as_words(entry));
-    int rc = check_env(env, e);
-    if (env && rc == 0)
+    if (check_env(env, e) < 0)
+        return -1;
+    if (env)
         json_set_take(j->spec, "environment", env_map(env));
     json_set_take(j->spec, "command", command_of(o, worker));
-    if (rc == 0)
-        check_command(f, j, own_image);
-    json_free(worker);
-    return rc;
+    check_command(f, j, own_image);
+    return 0;
 }
 
 /* ---- all of it ---- */
@@ -314,25 +286,17 @@ static int job_take_level(struct foundations *f, const struct json *config, stru
 int found_job_make(struct foundations *f, const struct found_opts *o, const struct json *conf,
                    struct found_job *out, struct err *e)
 {
-    struct json *config = NULL;
+    AUTO(json) struct json *config = NULL;
 
     make_uuid(out->id);
     out->spec = json_new_object();
-    if (found_job_config(f, out->dir, &config, e) < 0)
+    if (found_job_config(f, out->dir, &config, e) < 0 || job_take_level(f, config, e) < 0)
         return -1;
-    int rc = job_take_level(f, config, e);
-    if (rc == 0) {
-        take_project(o, config, out);
-        const struct json *params = json_get(config, "params");
-        out->params = params ? json_copy(params) : NULL;
-        rc = take_worker(f, o, config, conf, out, e);
-    }
-    if (rc == 0)
-        rc = take_gpus(o, config, out, e);
-    if (rc == 0)
-        rc = take_ram(o, config, out, e);
-    json_free(config);
-    if (rc < 0)
+    take_project(o, config, out);
+    const struct json *params = json_get(config, "params");
+    out->params = params ? json_copy(params) : NULL;
+    if (take_worker(f, o, config, conf, out, e) < 0 || take_gpus(o, config, out, e) < 0 ||
+        take_ram(o, config, out, e) < 0)
         return -1;
     AUTO_FREE char *user = f->token ? name_in_token(f->token) : NULL;
     out->metadata = json_new_object();

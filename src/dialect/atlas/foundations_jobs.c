@@ -3,10 +3,10 @@
  * The state decides what may be done; a job that waits for a worker to come up counts as queued,
  * one that failed as completed where only the end matters.
  */
+#include "base/file.h"
 #include "base/util.h"
 #include "dialect/atlas/foundations.h"
 #include "dialect/atlas/home.h"
-#include <errno.h>
 #include <stdio.h>
 
 enum { STATE_MAX = 24 };
@@ -33,16 +33,16 @@ int found_known_job(struct foundations *f, const struct found_opts *o, struct js
 /* 0 = state is filled in; 1 = there is no such job, or no answer, and that was said. */
 static int found_job_state(struct foundations *f, const struct found_opts *o, char state[STATE_MAX])
 {
-    struct json *job;
+    AUTO(json) struct json *job = NULL;
 
     if (found_known_job(f, o, &job))
         return 1;
-    const struct json *v = json_get(job, "status");
-    struct str now = json_type(v) == JSON_STR ? json_str(v) : STR("unknown");
+    struct str now = json_get_str(job, "status");
+    if (!now.n)
+        now = STR("unknown");
     if (str_eq_c(now, "pending"))
         now = STR("queued");
     snprintf(state, STATE_MAX, STR_FMT, (int)MIN(now.n, STATE_MAX - 1), now.p);
-    json_free(job);
     return 0;
 }
 
@@ -56,18 +56,11 @@ struct copying {
 static bool logs_on_bytes(void *arg, struct str piece)
 {
     struct copying *k = arg;
+    struct err e;
 
     if (k->status != 200)
         return buf_add(&k->refusal, piece.p, piece.n);
-    while (piece.n) {
-        ssize_t n = write(STDOUT_FILENO, piece.p, piece.n);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return false;
-        piece = (struct str){piece.p + n, piece.n - (size_t)n};
-    }
-    return true;
+    return fd_write_all(STDOUT_FILENO, piece.p, piece.n, &e) == 0;
 }
 
 int found_get_logs(struct foundations *f, const struct found_opts *o)

@@ -99,27 +99,19 @@ static void drop_job_word(char **argv)
 
 /* ---- before the command ---- */
 
-static void foundations_on_warning(void *arg, const char *text)
-{
-    found_step(arg, "%s", text);
-}
-
 /* The level of the client, until a job.config.yaml says otherwise. */
 static void foundations_take_level(struct foundations *f)
 {
     AUTO_FREE char *path = xasprintf("%s/" ATLAS_DIR_EXECUTION "/default.config.yaml", f->home);
-    struct json *conf = NULL;
+    AUTO(json) struct json *conf = NULL;
     struct err e = {0};
 
-    if (atlas_config_read(path, ATLAS_CONFIG_EXECUTION, foundations_on_warning, f, &conf, &e) < 0) {
+    if (atlas_config_read(path, ATLAS_CONFIG_EXECUTION, found_note_warning, f, &conf, &e) < 0) {
         found_step(f, "%s", e.text);
         return;
     }
-    const struct json *v = json_get(conf, "log_level");
-    if (json_type(v) == JSON_STR)
-        (void)found_level_parse(json_str(v), &f->level);
+    (void)found_level_parse(json_get_str(conf, "log_level"), &f->level);
     f->long_form = f->level != FOUND_INFO;
-    json_free(conf);
 }
 
 static int open_home(struct foundations *f, bool make, struct err *e)

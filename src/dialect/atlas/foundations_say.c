@@ -94,20 +94,19 @@ void found_log(struct foundations *f, enum found_level level, const char *fmt, .
     va_start(ap, fmt);
     buf_vaddf(&text, fmt, ap);
     va_end(ap);
+    if (level == FOUND_DEBUG)
+        buf_addf(&f->trail, "  %s\n", buf_str(&text).p);
     found_print(f, level, buf_str(&text).p);
 }
 
-void found_step(struct foundations *f, const char *fmt, ...)
+void found_warning(void *f, const char *text)
 {
-    AUTO(buf) struct buf text = {0};
-    va_list ap;
+    found_log(f, FOUND_WARNING, "%s", text);
+}
 
-    buf_init(&text, LINE_MAX_BYTES);
-    va_start(ap, fmt);
-    buf_vaddf(&text, fmt, ap);
-    va_end(ap);
-    buf_addf(&f->trail, "  %s\n", buf_str(&text).p);
-    found_print(f, FOUND_DEBUG, buf_str(&text).p);
+void found_note_warning(void *f, const char *text)
+{
+    found_step(f, "%s", text);
 }
 
 int found_say(struct foundations *f, const char *fmt, ...)
@@ -128,7 +127,7 @@ int found_say(struct foundations *f, const char *fmt, ...)
 int found_fail(struct foundations *f, const struct err *e)
 {
     AUTO(buf) struct buf b = {0};
-    const char *text = e->text[0] ? e->text : "something went wrong without saying what";
+    const char *text = e->text[0] ? e->text : "the command failed without a reason";
 
     found_write_log(f, FOUND_ERROR, text);
     buf_init(&b, LINE_MAX_BYTES);

@@ -5,9 +5,9 @@
  * stdout as they are; the lines about it only when it starts to speak and when it has ended.
  */
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/util.h"
 #include "dialect/atlas/foundations.h"
-#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 
@@ -28,6 +28,7 @@ struct stream {
 static bool stream_on_bytes(void *arg, struct str piece)
 {
     struct stream *s = arg;
+    struct err e;
 
     if (s->status != 200)
         return false;
@@ -36,18 +37,9 @@ static bool stream_on_bytes(void *arg, struct str piece)
     s->spoke = true;
     s->heard_ms = clock_mono(&clock_system);
     s->at_line_start = piece.p[piece.n - 1] == '\n';
-    while (piece.n) {
-        ssize_t n = write(STDOUT_FILENO, piece.p, piece.n);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0) {
-            s->closed = true;
-            return false;
-        }
-        s->at += n;
-        piece = (struct str){piece.p + n, piece.n - (size_t)n};
-    }
-    return true;
+    s->closed = fd_write_all(STDOUT_FILENO, piece.p, piece.n, &e) < 0;
+    s->at += (int64_t)piece.n;
+    return !s->closed;
 }
 
 static int read_log(struct stream *s, struct err *e)
@@ -66,7 +58,7 @@ static int read_log(struct stream *s, struct err *e)
 /* What the scheduler says of the job now. */
 static enum ending stream_ask_log(struct stream *s)
 {
-    struct json *job = NULL;
+    AUTO(json) struct json *job = NULL;
     struct err e = {0};
 
     if (found_job(s->f, s->id, &job, &e) < 0) {
@@ -75,17 +67,12 @@ static enum ending stream_ask_log(struct stream *s)
             return ++s->vanished >= VANISHED_LOOKS ? VANISHED : STILL_OPEN;
         return STILL_OPEN;
     }
-    const struct json *v = json_get(job, "status");
-    struct str now = json_type(v) == JSON_STR ? json_str(v) : STR("");
+    struct str now = json_get_str(job, "status");
     if (!str_eq_c(now, s->state))
         s->heard_ms = clock_mono(&clock_system);
     snprintf(s->state, sizeof(s->state), STR_FMT, (int)MIN(now.n, sizeof(s->state) - 1), now.p);
     s->vanished = 0;
-    enum ending end = str_eq_c(now, "completed") ? COMPLETED
-                      : str_eq_c(now, "failed")  ? FAILED
-                                                 : STILL_OPEN;
-    json_free(job);
-    return end;
+    return str_eq_c(now, "completed") ? COMPLETED : str_eq_c(now, "failed") ? FAILED : STILL_OPEN;
 }
 
 static bool waits(const struct stream *s)

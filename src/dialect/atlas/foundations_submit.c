@@ -28,16 +28,15 @@ static int check_interrupt(struct err *e)
 
 static int enqueue(struct foundations *f, const struct found_job *j, struct err *e)
 {
-    struct json *body = json_new_object(), *gpus = json_new_object();
+    AUTO(json) struct json *body = json_new_object();
+    struct json *gpus = json_new_object();
 
     json_set_str(body, "job_id", j->id);
     json_set_take(body, "spec", json_copy(j->spec));
     json_set_take(body, "metadata", json_copy(j->metadata));
     json_set_int(gpus, "num_gpus", j->num_gpus);
     json_set_take(body, "gpu_spec", gpus);
-    int rc = found_call(f, "POST", "/queued_jobs", body, NULL, e);
-    json_free(body);
-    return rc;
+    return found_call(f, "POST", "/queued_jobs", body, NULL, e);
 }
 
 static void foundations_take_back(struct foundations *f, const struct found_job *j)
@@ -91,14 +90,12 @@ static bool wants_stream(const struct found_opts *o)
 static int foundations_submit_job(struct foundations *f, const struct found_opts *o,
                                   struct found_job *j)
 {
-    struct json *conf = NULL;
+    AUTO(json) struct json *conf = NULL;
     struct err e = {0};
 
     if (found_connect(f, j->dir, o->ops.p[0], &conf))
         return 1;
-    int rc = found_job_make(f, o, conf, j, &e);
-    json_free(conf);
-    if (rc < 0)
+    if (found_job_make(f, o, conf, j, &e) < 0)
         return found_fail(f, &e);
     found_catch_interrupt();
     if (send_job(f, j, &e) < 0) {

@@ -13,6 +13,7 @@
 #include "base/util.h"
 #include "base/yaml.h"
 #include "dialect/atlas/atlas_priv.h"
+#include "dialect/atlas/base64.h"
 #include <stdio.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -20,50 +21,6 @@
 enum { KEY_BYTES = 32, TOKEN_DAYS = 30, TOKEN_MAX = 1024, USERS_MAX = 1 << 20 };
 
 #define JWT_HEAD "{\"alg\":\"HS256\",\"typ\":\"JWT\"}"
-
-/* ---- base64 ---- */
-
-static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-static const char url[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-
-static void base64_encode_url(struct buf *b, const void *p, size_t n)
-{
-    const uint8_t *in = p;
-
-    for (size_t i = 0; i < n; i += 3) {
-        uint32_t v = (uint32_t)in[i] << 16 | (i + 1 < n ? (uint32_t)in[i + 1] << 8 : 0) |
-                     (i + 2 < n ? in[i + 2] : 0);
-        buf_addc(b, url[v >> 18]);
-        buf_addc(b, url[v >> 12 & 63]);
-        if (i + 1 < n)
-            buf_addc(b, url[v >> 6 & 63]);
-        if (i + 2 < n)
-            buf_addc(b, url[v & 63]);
-    }
-}
-
-/* Either alphabet, with or without padding; false for anything else. */
-static bool base64_decode(struct str s, struct buf *out)
-{
-    uint32_t v = 0;
-    int bits = 0;
-
-    while (s.n > 0 && s.p[s.n - 1] == '=')
-        s.n--;
-    for (size_t i = 0; i < s.n; i++) {
-        const char *at = s.p[i] ? strchr(plain, s.p[i]) : NULL,
-                   *too = s.p[i] ? strchr(url, s.p[i]) : NULL;
-        if (!at && !too)
-            return false;
-        v = v << 6 | (uint32_t)(at ? at - plain : too - url);
-        bits += 6;
-        if (bits < 8)
-            continue;
-        bits -= 8;
-        buf_addc(out, (char)(v >> bits & 255));
-    }
-    return !out->overflow;
-}
 
 /* ---- tokens ---- */
 
@@ -87,7 +44,7 @@ static void token_sign(const uint8_t key[KEY_BYTES], struct str text, struct buf
     uint8_t mac[32];
 
     hmac_sha256(key, KEY_BYTES, text.p, text.n, mac);
-    base64_encode_url(out, mac, sizeof(mac));
+    base64_add_url(out, (struct str){(const char *)mac, sizeof(mac)});
 }
 
 static int token_make(const struct atlas *a, const char *user, struct buf *out, struct err *e)
@@ -104,9 +61,9 @@ static int token_make(const struct atlas *a, const char *user, struct buf *out, 
     jw_int(&claims, "iat", now);
     jw_int(&claims, "exp", now + TOKEN_DAYS * 86400LL);
     jw_end_object(&claims);
-    base64_encode_url(out, JWT_HEAD, sizeof(JWT_HEAD) - 1);
+    base64_add_url(out, STR(JWT_HEAD));
     buf_addc(out, '.');
-    base64_encode_url(out, claims.p, claims.n);
+    base64_add_url(out, buf_str(&claims));
     struct str text = buf_str(out);
     AUTO(buf) struct buf mac = {0};
     buf_init(&mac, TOKEN_MAX);
