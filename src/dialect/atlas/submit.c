@@ -27,7 +27,7 @@ static void enqueue_free(void *data)
     submit_free(((struct enqueue *)data)->x);
 }
 
-static int submit_no_refs(void *arg, struct str ref, uint64_t *out, struct err *e)
+static int atlas_no_refs(void *arg, struct str ref, uint64_t *out, struct err *e)
 {
     (void)arg;
     (void)ref;
@@ -54,7 +54,7 @@ int atlas_prepare(const struct atlas *a, const struct atlas_submission *s,
         json_set_str(form, "name", s->id); /* see atlas_id_format */
     char *text = json_text(form);
     struct submit *x = submit_new_take(text, strlen(text), who);
-    if (submit_prepare(x, false, e) < 0 || submit_parse(x, submit_no_refs, NULL, e) < 0) {
+    if (submit_prepare(x, false, e) < 0 || submit_parse(x, atlas_no_refs, NULL, e) < 0) {
         submit_free(x);
         return -1;
     }

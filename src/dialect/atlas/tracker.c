@@ -113,8 +113,8 @@ static void description_get(struct call *c)
 }
 
 /* A text member of the body; the copy lives as long as the call. */
-static int body_text(struct call *c, const struct json *from, const char *key, bool needed,
-                     struct str *out)
+static int tracker_body_text(struct call *c, const struct json *from, const char *key, bool needed,
+                             struct str *out)
 {
     const struct json *v = json_get(from, key);
 
@@ -141,7 +141,7 @@ static int tracker_put_work(struct call *c)
     struct words *w = c->data;
     AUTO(json) struct json *j = call_json_body(c);
 
-    return j ? body_text(c, j, "project_description", true, &w->a) : -1;
+    return j ? tracker_body_text(c, j, "project_description", true, &w->a) : -1;
 }
 
 static void tracker_put_then(struct call *c)
@@ -204,8 +204,8 @@ static int note_work(struct call *c)
     struct words *w = c->data;
     AUTO(json) struct json *j = call_json_body(c);
 
-    if (!j || body_text(c, j, "message", true, &w->a) < 0 ||
-        body_text(c, j, "author", false, &w->b) < 0)
+    if (!j || tracker_body_text(c, j, "message", true, &w->a) < 0 ||
+        tracker_body_text(c, j, "author", false, &w->b) < 0)
         return -1;
     return w->a.n ? 0 : err_set(&c->err, ERR_INVALID, "message must not be empty");
 }
@@ -252,8 +252,8 @@ static int tag_work(struct call *c)
     AUTO(json) struct json *body = call_json_body(c);
     const struct json *tag = json_get(body, "tag");
 
-    if (!body || body_text(c, tag, "key", true, &w->a) < 0 ||
-        body_text(c, tag, "value", false, &w->b) < 0 || find_work(c) < 0)
+    if (!body || tracker_body_text(c, tag, "key", true, &w->a) < 0 ||
+        tracker_body_text(c, tag, "value", false, &w->b) < 0 || find_work(c) < 0)
         return -1;
     return w->a.n ? 0 : err_set(&c->err, ERR_INVALID, "tag.key must not be empty");
 }

@@ -112,7 +112,7 @@ static int upload_check_owner(struct upload *u)
     return auth_owner_allows(request_server_auth(call_atlas(u->c)->conf.requests), w, &u->err);
 }
 
-static int upload_work(struct call *c)
+static int atlas_upload_work(struct call *c)
 {
     struct upload *u = c->data;
     const struct multipart_events ev = {on_part, on_data, on_part_end, u};
@@ -171,7 +171,7 @@ static void upload_go_on(struct upload *u)
         u->at_work = u->gathered;
         u->gathered = t;
         u->working = true;
-        call_work(u->c, upload_work, upload_worked);
+        call_work(u->c, atlas_upload_work, upload_worked);
     } else if (u->complete) {
         upload_answer(u);
         return;
