@@ -24,7 +24,7 @@ TABLE = {
     "far": "base io model shepherd backend",
     "core": "base io model store sched backend",
     "request": "base io model store core",
-    "api": "base io model store core request",
+    "api": "base io model store backend core request",  # backend: the settings of nodes
     "dialect": "base io archive model store core request api host cli",  # cli: the toolkit of commands
     "host": "base io model store sched backend core request api",
     "cli": "base io model store backend core host api simulate dialect",  # dialect: its rows

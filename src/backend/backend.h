@@ -56,12 +56,29 @@ struct backend_events {
      * owns fd, a stream socket.  The caller is unknown until a token proves who it is. */
     void (*call)(void *owner, int fd);
 };
+/* One setting of a node.  node_conf.c checks what users say against these tables, so that a class
+ * with settings of its own needs no edit in the API or the command line. */
+enum conf_kind { CONF_TEXT, CONF_COUNT, CONF_CPUS, CONF_SIZE, CONF_BOOL };
+enum conf_keep {
+    CONF_RECORDED, /* the store keeps it with the node */
+    CONF_FLEETING, /* only for a node that is forgotten when the daemon stops */
+    CONF_SECRET    /* the same, because it must never be written to disk */
+};
+struct conf_key {
+    const char *name;
+    const char *as; /* key under which a backend finds the value; NULL = name */
+    enum conf_kind kind;
+    int64_t max; /* longest text, or largest number */
+    enum conf_keep keep;
+};
 struct backend_class {
     const char *name;
     bool by_url; /* users add a node of this class with a URL whose scheme is `name` */
     /* The node is behind a network: it may be away and may refuse runs, and core never sets
      * run_start.after. */
     bool far;
+    const struct conf_key *keys; /* settings of this class alone, for nodes added by a URL */
+    size_t n_keys;
     /* Opens one node.  `home` is the directory of the daemon, `conf` the settings of the node.  A
      * far class returns before it is connected; node()->away is true until then. */
     int (*open)(struct backend **out, const char *home, const struct json *conf, struct loop *l,

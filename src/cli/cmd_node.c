@@ -9,6 +9,7 @@
 #include "base/util.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "cli/jobspec.h"
 #include "cli/view.h"
 #include <poll.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@ struct node_opts {
     const char *name, *identity, *known_hosts, *host_key;
     struct opt_num slots, cpus, mem, gpus, wait;
     bool accept_new, reserved, force;
+    struct opt_list set;
 };
 #define NODE(field) offsetof(struct node_opts, field)
 static const struct opt add_opts[] = {
@@ -36,6 +38,8 @@ static const struct opt add_opts[] = {
     {"accept-new", 0, OPT_FLAG, NULL, NODE(accept_new),
      "accept an unknown host key; a changed host key is always refused"},
     {"reserved", 0, OPT_FLAG, NULL, NODE(reserved), "run only jobs that name this node (--node)"},
+    {"set", 0, OPT_LIST, "KEY=VALUE", NODE(set),
+     "another setting of the node, as in --set connect_timeout=30"},
     {"wait", 0, OPT_DURATION, "TIME", NODE(wait),
      "wait this long for the first connection (default 1m)"},
     {"force", 0, OPT_FLAG, NULL, NODE(force),
@@ -87,6 +91,9 @@ static int body_of(const struct node_opts *o, const char *url, struct json **out
     if (o->reserved)
         json_set_take(j, "reserved", json_new_bool(true));
     *out = j;
+    /* The daemon checks these against the keys of the node's backend (backend/node_conf.c). */
+    if (jobspec_add_options(j, "set", &o->set, false, e) < 0)
+        return -1;
     if (!o->identity && !o->known_hosts)
         return 0;
     if (!getcwd(here, sizeof(here)))
@@ -220,6 +227,7 @@ static int node(struct cli *c, const void *opts, const struct operands *ops)
 
 static const struct example examples[] = {
     {"berth node add ssh://ada@gpu7", "run jobs on gpu7 too, at most one for each of its CPUs"},
+    {"berth node add gpu7", "the same with a name from ~/.ssh/config"},
     {"berth node add ssh://gpu7:2222 --name big --slots 4",
      "with another name and at most four running jobs"},
     {"berth node drain big", "let running jobs finish, start no new jobs"},

@@ -163,9 +163,8 @@ static struct json *param_value(const char *text)
     return j;
 }
 
-/* Adds the NAME=VALUE words of one option to `map`; `text` keeps every value a text. */
-static int map_add_options(struct json *map, const char *option, const struct opt_list *list,
-                           bool text, struct err *e)
+int jobspec_add_options(struct json *map, const char *option, const struct opt_list *list,
+                        bool text, struct err *e)
 {
     for (size_t i = 0; i < list->n; i++) {
         const char *eq = strchr(list->p[i], '=');
@@ -191,7 +190,7 @@ static int spec_add_options(struct json *spec, const char *key, const char *opti
                        key);
     struct json *map = had ? json_copy(had) : json_new_object();
     json_set_take(spec, key, map);
-    return map_add_options(map, option, list, false, e);
+    return jobspec_add_options(map, option, list, false, e);
 }
 
 /* ---- files ---- */
@@ -410,7 +409,7 @@ static int complete_spec(struct json *spec, const struct job_opts *o, const char
         return err_set(e, ERR_INVALID, "env of the file is not a map of names to values");
     }
     jobs_env(spec, env);
-    int rc = map_add_options(env, "env", &o->env, true, e);
+    int rc = jobspec_add_options(env, "env", &o->env, true, e);
     json_set_take(spec, "env", env);
     if (rc < 0 || set_cwd(spec, o, file, image, e) < 0 ||
         spec_add_options(spec, "params", "param", &o->params, e) < 0)

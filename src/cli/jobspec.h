@@ -33,6 +33,10 @@ extern const struct opt_group job_group, training_group;
  * to the shell or to a job around us.  Options win over the file. */
 int jobspec_build(const struct job_opts *o, const struct operands *ops, struct json **out,
                   struct err *e);
+/* Adds the NAME=VALUE words of --option to `map`.  A value that reads as JSON (a number, true, a
+ * list) is JSON, every other value a text; with `text` every value is a text. */
+int jobspec_add_options(struct json *map, const char *option, const struct opt_list *list,
+                        bool text, struct err *e);
 /* The variables that travel with a job; yours.  clean: PATH, HOME and the like only. */
 struct json *jobspec_env(bool clean);
 /* Is this the single operand that names a file of jobs? */

@@ -1,5 +1,5 @@
 /* nodes.c - nodes of this host besides its own machine: from their conf to a backend */
-#include "backend/backend.h"
+#include "backend/node_conf.h"
 #include "host/host_priv.h"
 
 int node_backend_open(void *arg, struct core_host *node, const struct json *conf,
@@ -7,12 +7,10 @@ int node_backend_open(void *arg, struct core_host *node, const struct json *conf
 {
     struct host *h = arg;
     const struct json *v = json_get(conf, "url");
-    struct str url = json_type(v) == JSON_STR ? json_str(v) : STR(""), rest;
-    struct str scheme = str_cut(url, ':', &rest);
-    AUTO_FREE char *name = xstrndup(scheme.p, scheme.n);
+    struct str url = json_type(v) == JSON_STR ? json_str(v) : STR("");
 
-    *cls = str_starts(rest, STR("//")) ? backend_find(name) : NULL;
-    if (!*cls || !(*cls)->by_url)
+    *cls = node_conf_class(url);
+    if (!*cls)
         return err_set(e, ERR_INVALID, "'%.*s' is not the address of a node; write ssh://user@host",
                        (int)MIN(url.n, (size_t)100), url.p);
     AUTO(json) struct json *all = json_copy(conf);

@@ -120,6 +120,18 @@ def test_a_dead_machine_is_not_kept():
     assert status == 404 and "there is no node 'dead'" in body.decode()
 
 
+def test_a_name_from_ssh_config_is_enough():
+    setup()
+    out = berth("node", "add", "b", "--name", "bare", "--set", "connect_timeout=40")
+    assert out.returncode == 0 and out.stdout.startswith("bare: "), out.stderr
+    assert node("bare")["url"] == "ssh://b" and node("bare")["state"] == "up", node("bare")
+    job = run("exit 3", nodes=["bare"])
+    assert ended(job)["exit_code"] == 3, ended(job)
+    assert berth("node", "rm", "bare").returncode == 0
+    out = berth("node", "add", "b", "--name", "bare", "--set", "conect_timeout=40")
+    assert out.returncode != 0 and 'did you mean "connect_timeout"' in out.stderr, out.stderr
+
+
 def test_bad_requests_say_what_is_wrong():
     setup()
     for body, part in (({"url": "ftp://x"}, "not the address of a node"), ({}, "with a url"),

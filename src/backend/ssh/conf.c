@@ -24,6 +24,21 @@ enum { CONNECT_TIMEOUT_S = 10, START_TIMEOUT_S = 30 };
 static const char *const node_keys[] = {"slots",        "mcpu",      "mem_bytes", "gpus",
                                         "gpus_exclude", "cpu_quota", "transient"};
 
+const struct conf_key ssh_conf_keys[SSH_CONF_KEYS] = {
+    {"identity", NULL, CONF_TEXT, 4095, CONF_RECORDED},
+    {"known_hosts", NULL, CONF_TEXT, 4095, CONF_RECORDED},
+    {"host_key", NULL, CONF_TEXT, 4095, CONF_RECORDED},
+    {"accept_new", NULL, CONF_BOOL, 0, CONF_RECORDED},
+    {"connect_timeout", NULL, CONF_COUNT, 86400, CONF_RECORDED},
+    {"port", NULL, CONF_COUNT, 65535, CONF_FLEETING},
+    {"password", NULL, CONF_TEXT, 4095, CONF_SECRET},
+    {"passphrase", NULL, CONF_TEXT, 4095, CONF_SECRET},
+    {"agent", NULL, CONF_TEXT, 4095, CONF_FLEETING},
+    {"stage_root", NULL, CONF_TEXT, 4095, CONF_FLEETING},
+    {"python_path", NULL, CONF_TEXT, 4095, CONF_FLEETING},
+    {"transient", NULL, CONF_BOOL, 0, CONF_FLEETING},
+};
+
 static char *conf_text(const struct json *conf, const char *key)
 {
     const struct json *v = json_get(conf, key);

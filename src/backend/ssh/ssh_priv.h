@@ -148,6 +148,8 @@ void ssh_refuse(struct backend *b, struct ssh_run *r, struct str why);
 void ssh_end_here(struct backend *b, struct run_key key, enum run_end why, const char *detail);
 
 /* ---- conf.c ---- */
+enum { SSH_CONF_KEYS = 12 };
+extern const struct conf_key ssh_conf_keys[SSH_CONF_KEYS]; /* conf.c: for backend_class.keys */
 int ssh_conf_read(struct ssh_conf *c, const struct json *conf, struct err *e);
 void ssh_conf_done(struct ssh_conf *c);
 char *ssh_conf_where(const struct ssh_conf *c); /* "user@host:port", for people */
