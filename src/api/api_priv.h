@@ -118,6 +118,7 @@ void jw_number(struct buf *b, const char *key, double v);
 void jw_step(struct buf *b, const char *key, int64_t step); /* null when there is none */
 
 /* ---- handlers, in the order of the table ---- */
+/* meta.c, metrics.c */
 void meta_health(struct call *c);
 void metrics_get(struct call *c);
 void meta_get(struct call *c);
@@ -127,6 +128,7 @@ void meta_schema_job(struct call *c);
 void meta_schema_sweep(struct call *c);
 void meta_backup(struct call *c);
 void meta_shutdown(struct call *c);
+/* jobs_*.c, logs.c */
 void jobs_submit(struct call *c);
 void jobs_list(struct call *c);
 void jobs_summary(struct call *c);
@@ -137,18 +139,23 @@ void jobs_spec(struct call *c);
 void jobs_explain(struct call *c);
 void jobs_control(struct call *c);
 void logs_get(struct call *c);
+/* reports.c, series.c */
 void reports_post(struct call *c);
 void reports_metrics(struct call *c);
+/* tracking.c */
 void tags_set(struct call *c);
 void tags_remove(struct call *c);
 void notes_of_job(struct call *c);
 void notes_add_to_job(struct call *c);
 void artifacts_list(struct call *c);
 void artifacts_get(struct call *c);
+/* outside.c */
 void outside_begin(struct call *c);
 void outside_end(struct call *c);
+/* events.c: JSON pages, or a stream of server-sent events */
 void events_of_job(struct call *c);
 void events_get(struct call *c);
+/* queues.c, nodes.c, node_add.c */
 void queues_list(struct call *c);
 void queues_set_paused(struct call *c);
 void nodes_list(struct call *c);
@@ -156,6 +163,7 @@ void nodes_add(struct call *c);
 void nodes_get(struct call *c);
 void nodes_remove(struct call *c);
 void nodes_set_drained(struct call *c);
+/* projects.c; notes are in tracking.c */
 void projects_list(struct call *c);
 void project_get(struct call *c);
 void project_describe(struct call *c);

@@ -87,6 +87,7 @@ static bool keep_uid(void *arg, const struct job_view *v)
     return false;
 }
 
+/* False: the job was removed since, so nobody owns the event any more. */
 static bool event_owner(struct event_page *p, uint64_t job, uint32_t *out)
 {
     struct err e = {0};
@@ -102,6 +103,7 @@ struct range_query {
     struct job_query q;
 };
 
+/* One side of the range: the number of a job, as text for the filter and as a value. */
 static void range_bound(struct range_query *r, int i, struct filter *f, enum filter_op op,
                         uint64_t n)
 {
@@ -124,6 +126,7 @@ static void range_query_init(struct range_query *r, uint64_t first, uint64_t las
     r->q = (struct job_query){.filter = &r->both, .sort = "id", .limit = SPLIT_JOBS_MAX};
 }
 
+/* Do all jobs of the event belong to this user?  A count answers that without reading the rows. */
 static bool all_of(struct event_page *p, const struct event_view *v, uint32_t uid)
 {
     struct range_query r;
@@ -146,6 +149,7 @@ struct splitting {
     uint32_t uid;
 };
 
+/* Adds the piece that was collected and begins a new one. */
 static void split_flush(struct splitting *s)
 {
     size_t n = s->page->entries.n;
@@ -170,6 +174,7 @@ static bool split_job(void *arg, const struct job_view *v)
     return true;
 }
 
+/* Adds one entry for each run of neighbouring jobs of one owner. */
 static void add_split(struct event_page *p, const struct event_view *v)
 {
     struct splitting s = {.page = p, .piece = *v};
@@ -182,6 +187,7 @@ static void add_split(struct event_page *p, const struct event_view *v)
     split_flush(&s);
 }
 
+/* Adds an event with the owner of its jobs, so that event_page_select can choose. */
 static void add_owned(struct event_page *p, const struct event_view *v)
 {
     uint32_t uid;
@@ -252,6 +258,7 @@ void event_page_read(void *page)
         p->last = MAX(p->last, p->seen);
 }
 
+/* Admins get events whole; other users get events and parts of events about their own jobs. */
 static bool entry_matches(const struct event_entry *en, const struct event_filter *f)
 {
     if (f->job && !(en->first <= f->job && f->job <= en->last))

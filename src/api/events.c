@@ -85,6 +85,7 @@ static bool stream_send(struct stream *st, struct str bytes, uint64_t pos)
     return bytes.n == 0 || http_stream_write(st->req, bytes);
 }
 
+/* Sends a stream what it may see of a page that was read for all streams. */
 static void feed(struct stream *st, const struct event_page *p)
 {
     AUTO(buf) struct buf some = {0};
@@ -97,6 +98,7 @@ static void feed(struct stream *st, const struct event_page *p)
 
 static void live_start(struct events *ev);
 
+/* Loop thread: hands the page to every stream that has caught up. */
 static void live_done(void *arg)
 {
     struct event_page *p = arg;
@@ -116,6 +118,7 @@ static void live_done(void *arg)
         live_start(ev);
 }
 
+/* Reads the next page for all streams; there is at most one such read at a time. */
 static void live_start(struct events *ev)
 {
     struct event_page *p;
@@ -131,6 +134,7 @@ static void live_start(struct events *ev)
     work_submit(ev->api->conf.loop, event_page_read, live_done, p);
 }
 
+/* Reads now, or right after the read that is under way. */
 static void read_soon(struct events *ev)
 {
     if (ev->reading)
@@ -160,6 +164,7 @@ void events_committed(struct events *ev)
 
 static void catch_up(struct stream *st);
 
+/* Loop thread: sends the page; a stream that is still behind reads on. */
 static void catch_up_done(void *arg)
 {
     struct event_page *p = arg;
@@ -252,6 +257,7 @@ struct events_call {
     bool resume, stream, named;
 };
 
+/* The answer to a request that does not follow: one page as a JSON object. */
 static int page_run(struct call *c, const struct events_call *d)
 {
     struct event_page *p = event_page_new(call_api(c)->conf.store, NULL, d->after, d->limit);
@@ -307,6 +313,7 @@ static void events_then(struct call *c)
     call_free(c);
 }
 
+/* Both routes: `stream` follows the events, `named` restricts them to the job of arg[0]. */
 static void events_start(struct call *c, bool stream, bool named)
 {
     struct events_call *d = call_alloc(c, sizeof(*d));

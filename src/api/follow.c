@@ -54,6 +54,7 @@ struct follows {
 
 /* ---- life ---- */
 
+/* Removes the inotify watch unless another follower of the same file needs it. */
 static void follow_unwatch(struct follow *f)
 {
     if (f->wd < 0)
@@ -94,6 +95,7 @@ static void on_follow_gone(void *arg, struct http_req *r)
         follow_free(f);
 }
 
+/* Ends the answer; the follower is freed. */
 static void follow_close(struct follow *f)
 {
     http_on_gone(f->req, NULL, NULL);
@@ -126,6 +128,7 @@ static bool keep_attempt(void *arg, const struct job_view *v)
     return false;
 }
 
+/* Paths are made of the home and the run alone, so any thread may ask for them. */
 static void find_path(struct follow *f)
 {
     const struct core *core = f->all->api->conf.core;
@@ -178,6 +181,8 @@ static ssize_t read_data(struct follow *f, int64_t *from)
     return hole > *from ? MIN(n, hole - *from) : n;
 }
 
+/* Worker thread: reads one piece and moves `at` behind it.  A file that was cut meanwhile is read
+ * again. */
 static void follow_read_piece(struct follow *f)
 {
     struct log_mark mark = log_mark_read(f->fd);
@@ -193,6 +198,7 @@ static void follow_read_piece(struct follow *f)
         f->at = log_mark_number(mark, from + MAX(f->got, 0));
 }
 
+/* Worker thread: finds and opens the file when it exists by now, then reads a piece. */
 static void read_run(void *arg)
 {
     struct follow *f = arg;
@@ -214,6 +220,7 @@ static void read_run(void *arg)
 
 static void follow_wake(struct follow *f);
 
+/* Loop thread: sends what was read and decides whether to read again, to wait or to end. */
 static void read_done(void *arg)
 {
     struct follow *f = arg;
@@ -258,6 +265,7 @@ static bool run_going(struct follow *f)
     return f->key.run == now.run;
 }
 
+/* Reads again unless a read is under way or the client has not taken the last piece yet. */
 static void follow_wake(struct follow *f)
 {
     if (f->reading) {
@@ -303,6 +311,7 @@ void follow_open(struct follows *all, struct http_req *r, struct run_key key, bo
 
 /* ---- waking ---- */
 
+/* A file grew: wakes its followers.  After an overflow of the queue all of them are woken. */
 static void follows_on_inotify(void *arg, int events, int error)
 {
     struct follows *all = arg;

@@ -4,8 +4,8 @@
  *
  * Params and command are kept as JSON text in the store and pass through.
  *
- * duration_ms is null until the job has ended: whoever shows a clock has `started`, and a running
- * job's record keeps its ETag.
+ * duration_ms is null until the job has ended.  A client that shows a running clock uses `started`;
+ * so the record of a running job stays the same and keeps its ETag.
  */
 #include "api/job_json.h"
 #include "base/clock.h"
@@ -42,6 +42,7 @@ void jw_counts(struct buf *b, const uint64_t counts[JOB_STATE_MAX])
         jw_int(b, job_state_name(job_states[i]), (int64_t)counts[job_states[i]]);
 }
 
+/* Identity and outcome: the first members of JOB_JSON_KEYS. */
 static void put_what(struct buf *b, const struct job_view *v)
 {
     jw_object(b, NULL);
@@ -73,7 +74,7 @@ static void put_batch(struct buf *b, const struct job_view *v)
     jw_int(b, "index", v->index);
 }
 
-/* What is recorded of its training; nothing for jobs that do not train. */
+/* The recorded progress of a training; null for jobs that do not train. */
 static void job_put_training(struct buf *b, struct str recorded)
 {
     struct core_training_past p;

@@ -26,6 +26,7 @@ void job_live_note(struct call *c, const struct job_view *v, size_t at)
     live->n++;
 }
 
+/* A predicted time with its bounds; null when there is no prediction. */
 static void put_span(struct buf *b, const char *key, int64_t at, int64_t lo, int64_t hi)
 {
     if (!at) {
@@ -39,6 +40,7 @@ static void put_span(struct buf *b, const char *key, int64_t at, int64_t lo, int
     jw_end_object(b);
 }
 
+/* What the GPU planner knows of a job at this moment. */
 static void put_live(struct buf *b, const struct gpu_view *v)
 {
     jw_object(b, NULL);

@@ -57,6 +57,7 @@ static int cmp_u64(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+/* The body lists jobs: all of them must exist for this caller, or nothing is done. */
 static int jobs_named(struct call *c, const struct json *list)
 {
     struct act *a = c->data;
@@ -82,6 +83,7 @@ static int jobs_named(struct call *c, const struct json *list)
     return 0;
 }
 
+/* The body has a filter: jobs in other states than those of the action are left out silently. */
 static int jobs_matching(struct call *c)
 {
     struct act *a = c->data;
@@ -115,6 +117,7 @@ static int act_text(struct call *c, const struct json *body, const char *key, co
     return 0;
 }
 
+/* A misspelled key would widen the selection, so unknown keys are refused. */
 static int act_check_keys(struct call *c, const struct json *j)
 {
     static const char *const known[] = {"jobs", "filter", "project", "state",
@@ -169,6 +172,7 @@ static int act_read_body(struct call *c, const struct json *j)
     return jobs_matching(c);
 }
 
+/* Worker thread: fills a->jobs. */
 static int act_run(struct call *c)
 {
     struct act *a = c->data;
@@ -186,6 +190,7 @@ static int act_run(struct call *c)
 
 /* ---- doing it: loop thread ---- */
 
+/* For one job a refusal is an error; for many jobs the answer counts them. */
 static void act_reply(struct call *c)
 {
     struct act *a = c->data;

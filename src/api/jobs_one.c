@@ -84,6 +84,7 @@ static int put_marks(struct call *c, const char *key, uint64_t seq, enum mark_ki
     return 0;
 }
 
+/* What the job reported and what people added: parameters, tags, metrics, artifacts. */
 static int put_tracked(struct call *c, uint64_t seq)
 {
     struct store *s = call_api(c)->conf.store;
@@ -202,6 +203,7 @@ static int job_explain_run(struct call *c)
     return store_job(call_api(c)->conf.store, x->f.seq, add_ended, &x->ended, &c->err);
 }
 
+/* Loop thread: the controller explains active jobs, the record explains all others. */
 static void explain_then(struct call *c)
 {
     struct explain *x = c->data;

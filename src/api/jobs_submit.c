@@ -88,6 +88,7 @@ static bool add_replay(void *arg, const struct job_view *v)
 
 /* ---- reading: worker thread ---- */
 
+/* A job named in `after`, within what the caller may see. */
 static int submit_resolve_ref(void *arg, struct str ref, uint64_t *out, struct err *e)
 {
     struct job_facts f;
@@ -98,6 +99,7 @@ static int submit_resolve_ref(void *arg, struct str ref, uint64_t *out, struct e
     return 0;
 }
 
+/* Answers as the first request with this key was answered. */
 static int submit_replay(struct call *c)
 {
     struct submitting *d = c->data;
@@ -113,6 +115,7 @@ static int submit_replay(struct call *c)
     return -1;
 }
 
+/* Worker thread: the body becomes rows, or the answer of an earlier request with the same key. */
 static int submit_run(struct call *c)
 {
     struct submitting *d = c->data;
@@ -155,6 +158,7 @@ static void submit_hand_over(struct call *c, struct submit *x)
     core_submit_take(call_api(c)->conf.core, &x->s, &x->who, jobs_on_submitted, c);
 }
 
+/* Loop thread.  A client that left before this point has submitted nothing. */
 static void jobs_submit_then(struct call *c)
 {
     struct submitting *d = c->data;

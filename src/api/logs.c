@@ -23,6 +23,7 @@ static void logs_free(void *data)
         close(d->fd);
 }
 
+/* The run that is asked for: the one of the token, the one of the query, or the last one. */
 static int logs_check_run(struct call *c, struct logs_call *d)
 {
     unsigned long long job = d->f.seq;
@@ -40,6 +41,7 @@ static int logs_check_run(struct call *c, struct logs_call *d)
     return 0;
 }
 
+/* Was the middle of the file cut out?  File systems without holes answer no. */
 static bool has_hole(int fd)
 {
     struct stat st;
@@ -49,6 +51,7 @@ static bool has_hole(int fd)
     return hole >= 0 && hole < st.st_size;
 }
 
+/* Worker thread: finds the run and opens its file. */
 static int logs_run(struct call *c)
 {
     struct logs_call *d = c->data;

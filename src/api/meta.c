@@ -48,6 +48,7 @@ struct about {
     uint64_t counts[JOB_STATE_MAX], at;
 };
 
+/* The answer of GET /v1; `counts` are of the jobs the caller may see. */
 static void about_reply(struct call *c, const uint64_t counts[JOB_STATE_MAX], uint64_t last_event)
 {
     const struct api_conf *conf = &call_api(c)->conf;
@@ -138,6 +139,7 @@ void meta_schema_sweep(struct call *c)
 
 /* ---- POST /v1/backup ---- */
 
+/* The path must be absolute: a relative one would mean the directory of the daemon. */
 static int backup_path(struct call *c, const char **out)
 {
     AUTO(json) struct json *j = call_json_body(c);

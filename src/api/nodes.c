@@ -22,6 +22,7 @@ struct gpu_holders {
     VEC(struct gpu_holder) list;
 };
 
+/* core_gpu_runs calls this for every run; other users' runs and other nodes are left out. */
 static void add_holder(void *arg, struct run_key key, uint32_t uid, size_t node,
                        const struct gpu_set *devices)
 {
@@ -54,6 +55,7 @@ static void put_holders(struct buf *b, const struct gpu_holders *h, uint32_t dev
     jw_end_array(b);
 }
 
+/* Leaves the object open: the caller adds who uses the device. */
 static void put_device(struct buf *b, const struct device *d)
 {
     static const char *const states[] = {[DEVICE_UNSEEN] = "unseen",

@@ -66,6 +66,7 @@ static bool add_project(void *arg, const struct project_view *v)
     return true;
 }
 
+/* Worker thread: projects the caller may know of, with counts of the jobs the caller may see. */
 static int projects_run(struct call *c)
 {
     struct projects_call p = {.c = c};
@@ -134,6 +135,7 @@ static bool batches_add(void *arg, const struct batch_view *v)
     return !b->overflow;
 }
 
+/* Worker thread.  `next` is the number of the last batch of a full page. */
 static int batches_run(struct call *c)
 {
     struct batches_call *d = c->data;

@@ -53,6 +53,7 @@ static bool series_add_point(void *arg, const struct point_view *v)
     return jw_end_object(b);
 }
 
+/* The points of one metric as they were logged. */
 static int put_points(struct series_call *d, uint64_t job, const char *name)
 {
     struct buf *b = &d->c->out;
@@ -84,6 +85,7 @@ static void series_put_column(struct buf *b, const char *key, const struct serie
     jw_end_array(b);
 }
 
+/* A column of whole numbers: the number of points, or the last step (or time) of each bucket. */
 static void put_whole(struct buf *b, const char *key, const struct series_bucket *all, size_t n,
                       bool counts)
 {
@@ -112,6 +114,7 @@ static bool add_facts(void *arg, const struct series_view *v)
     return true;
 }
 
+/* One metric as columns; the facts of its last point come first. */
 static int put_buckets(struct series_call *d, uint64_t job, const char *name)
 {
     struct store *s = call_api(d->c)->conf.store;
@@ -174,6 +177,7 @@ static int metrics_run(struct call *c)
     return rc;
 }
 
+/* by, from and to; without bounds the axis covers all points, written as from > to. */
 static int read_axis(struct call *c, struct series_call *d)
 {
     const char *by = call_param(c, "by");

@@ -71,6 +71,7 @@ static void submit_free_taken(struct submission *s)
 
 /* ---- one element ---- */
 
+/* Refuses the element at hand: "[17].params: …". */
 static int element_bad(const struct reading *r, const char *key, const char *text)
 {
     return err_set(r->e, ERR_INVALID, "%s%s: %s", r->path, key, text);
@@ -212,6 +213,7 @@ static struct str spec_text(struct reading *r, const struct element *el, struct 
     return (struct str){at, text.n};
 }
 
+/* Reads the spec of this element and makes it the one that later elements may share. */
 static int element_new_spec(struct reading *r, const struct element *el, struct str *params)
 {
     struct str body = spec_text(r, el, params);
@@ -234,6 +236,7 @@ static int element_new_spec(struct reading *r, const struct element *el, struct 
     return 0;
 }
 
+/* Checks the params; without any, the text for the row is empty. */
 static int element_read_params(struct reading *r, struct str *text, struct json **out)
 {
     if (text->p) {
@@ -278,6 +281,7 @@ int submit_resolve_after(struct submit *x, const struct json *j, const char *pat
     return 0;
 }
 
+/* The numbers of the jobs that must succeed first. */
 static int read_after(struct reading *r, struct str text, struct job_row *row)
 {
     struct previous *p = &r->prev;
@@ -321,6 +325,7 @@ static void keep_both(struct submit *x, struct job_row *row)
     submit_keep(x, name_first ? &row->params : &row->name);
 }
 
+/* One job: its own spec, or that of the element before, and its row. */
 static int read_element(struct reading *r, struct str text)
 {
     struct element el = {.text = text};
@@ -390,6 +395,7 @@ static char first_char(const struct submit *x)
     return s.n ? s.p[0] : 0;
 }
 
+/* YAML is read as a tree and written as JSON, so that one reader sees both. */
 static int yaml_to_json(struct submit *x, struct err *e)
 {
     AUTO(json) struct json *j = NULL;

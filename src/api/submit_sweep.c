@@ -27,6 +27,7 @@ int submit_is_sweep(struct str object, bool *out_single, struct err *e)
     return 0;
 }
 
+/* The specs of a sweep are made, not sent: their texts live in the arena. */
 static void add_specs(struct submit *x, const struct sweep *sw)
 {
     for (size_t k = 0; k < sweep_n_specs(sw); k++) {
@@ -44,6 +45,7 @@ static struct str text_since(const struct submit *x, size_t from)
     return (struct str){(const char *)from, x->texts.n - from};
 }
 
+/* The offset as a pointer, once the buffer does not move any more. */
 static struct str text_settle(const struct submit *x, struct str s)
 {
     return s.n ? (struct str){x->texts.p + (size_t)s.p, s.n} : (struct str){NULL, 0};
@@ -70,6 +72,7 @@ static int find_after(struct submit *x, const struct sweep *sw, size_t i, struct
     return submit_resolve_after(x, of, path, &a->list, &a->n, e);
 }
 
+/* A row for each job of the sweep. */
 static int add_jobs(struct submit *x, const struct sweep *sw, struct err *e)
 {
     size_t n = sweep_count(sw);

@@ -265,6 +265,7 @@ static const struct {
     {"html", "html", "text/html; charset=utf-8"},
 };
 
+/* ARRAY_SIZE(file_types) when the ending is not known. */
 static size_t file_type_find(struct str path)
 {
     for (size_t i = 0; i < ARRAY_SIZE(file_types); i++) {
@@ -329,6 +330,7 @@ struct artifact_list {
     bool found;
 };
 
+/* A descriptor, or -1 when the path lies outside of the run directories of the job. */
 static int open_artifact(struct artifact_list *l, const struct mark_view *v)
 {
     AUTO_FREE char *path = xstrndup(v->text.p, v->text.n);
@@ -379,6 +381,7 @@ void artifacts_list(struct call *c)
     tracking_start(c, artifacts_run, NULL);
 }
 
+/* store_marks calls this for every artifact until the wanted one is found. */
 static bool take_artifact(void *arg, const struct mark_view *v)
 {
     struct artifact_list *l = arg;

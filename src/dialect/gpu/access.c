@@ -16,6 +16,7 @@
 
 enum { GROUPS_MAX = 1024 };
 
+/* All groups of a user; the one group that is known when the user database does not answer. */
 static int user_groups(uint32_t uid, uint32_t gid, gid_t out[GROUPS_MAX])
 {
     char text[4096];
@@ -46,6 +47,7 @@ static int dir_access(const char *path, int mode)
     return 0;
 }
 
+/* The same with the rights of another user.  Only root may take them. */
 static int dir_access_as(const char *path, int mode, uint32_t uid, uint32_t gid)
 {
     gid_t theirs[GROUPS_MAX], ours[GROUPS_MAX];

@@ -7,6 +7,7 @@
 static const char me[] = "scheduler-cancel-job";
 static const struct opt_group *const groups[] = {&common_group, NULL};
 
+/* -1: the job is another user's, has ended, or no server answers; e says which. */
 static int gpu_job_cancel(struct cli *c, const struct json *job, struct err *e)
 {
     struct str id = text_of(job, "id"), user = text_of(job, "user"), state = text_of(job, "state");

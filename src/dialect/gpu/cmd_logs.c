@@ -35,6 +35,7 @@ struct logs {
     struct json *job; /* as last asked for */
 };
 
+/* Reads the record of the job again: it lists the attempts so far. */
 static int ask_again(struct logs *l, struct err *e)
 {
     struct json *job = NULL;
@@ -90,6 +91,7 @@ static void print_separator(const struct logs *l, size_t i)
     cli_print(&b);
 }
 
+/* How to read the log of attempt `i`. */
 static struct follow_log log_of(const struct logs *l, size_t i, bool follow)
 {
     return (struct follow_log){.ref = l->id,
@@ -157,6 +159,7 @@ static int logs_print_tail(struct logs *l, int64_t lines, int64_t *at, struct er
 
 /* ---- as it grows ---- */
 
+/* Prints one attempt from byte `at` to its end, over restarts of the daemon. */
 static int follow_run(struct logs *l, size_t i, int64_t at, bool *out_closed, struct err *e)
 {
     struct follow_log f = log_of(l, i, true);

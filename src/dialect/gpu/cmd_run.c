@@ -93,6 +93,7 @@ static const struct gpu_argument *argument_of(const struct opt *o)
     return NULL;
 }
 
+/* Directories become absolute here: the daemon does not know the working directory. */
 static void body_set_text(struct json *body, const struct gpu_argument *arg, const char *value)
 {
     char here[4096];
@@ -105,6 +106,7 @@ static void body_set_text(struct json *body, const struct gpu_argument *arg, con
     json_set_str(body, arg->key, path);
 }
 
+/* The options of the command under the keys of POST /submit. */
 static struct json *submission_body(const struct run_opts *o, const char *name)
 {
     struct json *body = json_new_object(), *env = json_new_array();
@@ -126,6 +128,7 @@ static struct json *submission_body(const struct run_opts *o, const char *name)
     return body;
 }
 
+/* Checks on the client what the daemon would refuse, so that the message names the option. */
 static int check_dir(const char *option, const char *path, int mode, struct err *e)
 {
     struct stat st;
@@ -168,6 +171,7 @@ static struct json *home_alone(void)
     return env;
 }
 
+/* *out is filled in, with the environment of this process, or nothing is kept. */
 static int read_submission(struct cli *c, const struct run_opts *o, const char *name,
                            struct arena *a, struct gpu_submission *out, struct err *e)
 {
@@ -189,6 +193,7 @@ static int read_submission(struct cli *c, const struct run_opts *o, const char *
 
 /* ---- sending ---- */
 
+/* A key of random digits makes it safe to send the request again when the connection breaks. */
 static int submission_post(struct cli *c, const struct gpu_submission *s, struct json **out,
                            struct err *e)
 {
@@ -202,6 +207,7 @@ static int submission_post(struct cli *c, const struct gpu_submission *s, struct
     return cli_call(c, "POST", "/submit", headers, body, out, e);
 }
 
+/* The exit status for the end of the job. */
 static int gpu_job_wait(struct cli *c, const char *id)
 {
     AUTO(json) struct json *job = NULL;

@@ -105,6 +105,7 @@ static void list_text(struct buf *b, const struct json *list)
         buf_addf(b, "%s" STR_FMT, i ? "," : "", STR_ARG(json_str(json_at(list, i))));
 }
 
+/* A cell without text is shown as "-" by the caller. */
 static void cell_text(struct buf *b, const struct gpu_column *col, const struct json *row)
 {
     const struct json *j = json_get(row, col->key);
@@ -156,6 +157,7 @@ static enum colour cell_colour(const struct gpu_column *col, const struct json *
                                                                  : COLOUR_NONE;
 }
 
+/* Numbers are right-aligned; ids are never cut, since commands need them whole. */
 static void add_columns(struct table *t, const struct gpu_column *cols, size_t n)
 {
     for (size_t i = 0; i < n; i++) {

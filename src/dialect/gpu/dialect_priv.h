@@ -11,6 +11,7 @@
 
 enum { GPU_ADDR_MAX = 64 };
 
+/* One for each daemon; everything in it belongs to the loop thread. */
 struct gpu_dialect {
     struct host_env conf;
     struct request_server *port_requests; /* of the library port */

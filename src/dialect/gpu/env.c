@@ -20,6 +20,7 @@ struct out {
     void *arg;
 };
 
+/* A variable without a value is left out. */
 static void env_put(const struct out *o, const char *key, const char *value)
 {
     if (value)
@@ -52,6 +53,7 @@ int32_t gpu_heartbeat(const struct gpu_env_facts *f)
     return (int32_t)MIN(MAX(steps, 10), 500);
 }
 
+/* TF_CONFIG, in the form Python's json.dumps gives it. */
 static void put_cluster(const struct out *o, const struct gpu_env_facts *f)
 {
     AUTO(json) struct json *all = json_new_object();
@@ -72,6 +74,7 @@ static void put_cluster(const struct out *o, const struct gpu_env_facts *f)
     env_put(o, "TF_CONFIG", text);
 }
 
+/* What torch.distributed, Lightning and TensorFlow read. */
 static void put_distributed(const struct out *o, const struct gpu_env_facts *f)
 {
     env_put(o, "MASTER_ADDR", f->addrs[0]);

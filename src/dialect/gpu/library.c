@@ -31,6 +31,7 @@ struct library_call {
 
 /* ---- jobs by id ---- */
 
+/* Two ids may share a key: known_job compares the whole id. */
 static uint64_t known_key(struct id id)
 {
     return id.hi ^ id.lo;
@@ -57,6 +58,7 @@ static void forget_all(struct gpu_dialect *d)
     d->known = (struct map_u64){0};
 }
 
+/* Remembers the number of a job, so that its next message needs no look at the store. */
 static void know(struct gpu_dialect *d, struct id id, uint64_t job)
 {
     struct known *k = map_u64_get(&d->known, known_key(id));
@@ -93,6 +95,7 @@ static void library_answer(struct call *c, const char *text)
     call_reply(c);
 }
 
+/* Malformed messages are logged, so that the job that sends them can be found. */
 static void library_refuse(struct call *c, const struct err *e)
 {
     if (e->code == ERR_INVALID)
@@ -158,6 +161,7 @@ static bool may_speak(const struct call *c, struct err *e)
 
 /* ---- messages ---- */
 
+/* Loop thread, with the job known.  Answers at once, but for an epoch. */
 static void library_act(struct call *c)
 {
     const struct library_call *k = c->data;
@@ -210,6 +214,7 @@ static void library_looked_up(struct call *c)
     library_act(c);
 }
 
+/* The handler of all rows; route.arg says which message it is. */
 static void library_message(struct call *c)
 {
     enum gpu_message m = *(const enum gpu_message *)c->route->arg;

@@ -42,6 +42,7 @@ static void gpu_serve(struct gpu_dialect *d, struct request_server *requests)
 
 /* ---- the library port ---- */
 
+/* Listens and notes the address that jobs are given. */
 static int library_listen_at(struct gpu_dialect *d, const char *addr, int port, struct err *e)
 {
     bool v6 = strchr(addr, ':') != NULL;
@@ -58,6 +59,7 @@ static int library_listen_at(struct gpu_dialect *d, const char *addr, int port, 
     return 0;
 }
 
+/* The port of the last daemon of this home; 0 when there is none. */
 static int library_kept_port(const char *path)
 {
     AUTO_FREE char *text = NULL;
@@ -84,6 +86,7 @@ static int library_new_port(void)
     return 0; /* the kernel's choice */
 }
 
+/* The port of the last daemon, or a new one that is written down for the next. */
 static int library_listen_kept(struct gpu_dialect *d, struct err *e)
 {
     AUTO_FREE char *path = path_join(d->conf.home, "library-port");
@@ -141,6 +144,7 @@ static void library_down(void *arg)
     ((struct gpu_dialect *)arg)->library_down = true;
 }
 
+/* First step of closing: no new requests; the second is gpu_free once gpu_busy says no. */
 static void gpu_shut(void *self)
 {
     struct gpu_dialect *d = self;

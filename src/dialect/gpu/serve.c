@@ -5,7 +5,7 @@
 #include "dialect/gpu/dialect_priv.h"
 #include "model/spec.h"
 
-enum { LOG_LIMIT_BYTES = 1 << 30 }; /* unless said */
+enum { LOG_LIMIT_BYTES = 1 << 30 }; /* without --gpu-log-limit */
 
 #define SERVE(member) offsetof(struct gpu_serve_opts, member)
 static const struct opt serve_opts[] = {
@@ -38,6 +38,7 @@ int gpu_serve_check(const void *opts, struct err *e)
     return listen_addr_parse("--library-listen", o->library, addr, sizeof(addr), &port, e);
 }
 
+/* The options were checked: the address can be read without an error. */
 void gpu_serve_apply(const struct gpu_serve_opts *o, struct gpu_dialect *d)
 {
     struct err e = {0};

@@ -55,6 +55,7 @@ static char *state_text_copy(struct str s)
     return xstrndup(s.p ? s.p : "", s.n);
 }
 
+/* Copies what the answer shows: the view is valid during the callback only. */
 static void state_keep(struct state_call *k, const struct job_view *v)
 {
     struct gpu_job_facts f = {.number = v->seq,
@@ -72,6 +73,7 @@ static void state_keep(struct state_call *k, const struct job_view *v)
     vec_push(&k->jobs, f);
 }
 
+/* Does the id begin with the text that was asked for? */
 static bool state_matches(const struct state_call *k, struct id id)
 {
     char text[ID_UUID_MAX];
@@ -98,6 +100,7 @@ static bool state_on_job(void *arg, const struct job_view *v)
     return k->n_found < 2;
 }
 
+/* Adds a run to the sums of the last job of the list, in the order of the runs. */
 static bool on_run(void *arg, const struct run_view *v)
 {
     struct state_call *k = arg;
@@ -139,6 +142,7 @@ static int read_rest(struct state_call *k, struct gpu_job_facts *f, struct err *
     return store_runs(s, f->number, on_run, k, e);
 }
 
+/* Pages of jobs until there are enough, or until two ids match. */
 static int read_jobs(struct state_call *k, struct err *e)
 {
     struct job_query q = {.only_uid = !k->everyone, .uid = k->uid, .desc = true, .limit = PAGE};
@@ -155,6 +159,7 @@ static int read_jobs(struct state_call *k, struct err *e)
     return 0;
 }
 
+/* Exactly one job must match the prefix; two are named in the message. */
 static int check_found(struct state_call *k, struct err *e)
 {
     char a[ID_UUID_MAX], b[ID_UUID_MAX];
@@ -228,6 +233,7 @@ static struct id id_of(struct gpu_dialect *d, uint64_t job)
     return job && led.read_job(led.self, job, &rec, &e) == 0 ? rec.id : (struct id){0};
 }
 
+/* Loop thread: the planner's view of an active job and the record of its training. */
 static void add_planner(struct gpu_dialect *d, struct gpu_job_facts *f)
 {
     struct err e;

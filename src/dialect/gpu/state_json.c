@@ -105,6 +105,7 @@ void gpu_wait_text(const struct gpu_job_facts *f, char *out, size_t n)
 
 /* ---- the row ---- */
 
+/* "2s": two GPUs, shared with other jobs; null while the job does not run. */
 static void put_gpu_count(struct buf *b, const struct gpu_job_facts *f)
 {
     char text[24] = "";
@@ -131,6 +132,7 @@ static void put_epochs(struct buf *b, const struct gpu_job_facts *f)
     jw_int(b, "max_epochs", max);
 }
 
+/* 0 stands for "not known" in the planner's view. */
 static void put_positive(struct buf *b, const char *key, double v)
 {
     if (v > 0)
@@ -156,6 +158,7 @@ static void put_times(struct buf *b, const struct gpu_job_facts *f, int64_t now_
     jw_time(b, "finishes_to", active ? f->view.finish.hi : 0);
 }
 
+/* The submission as it was sent, under the column names of scheduler-state. */
 static void put_asked(struct buf *b, const struct gpu_job_facts *f)
 {
     static const char *const keys[][2] = {
@@ -192,6 +195,7 @@ static void put_with(struct buf *b, const struct gpu_job_facts *f)
     jw_end_array(b);
 }
 
+/* Measurements of an active job come from the planner, of an ended job from its record. */
 static void put_measured(struct buf *b, const struct gpu_job_facts *f)
 {
     bool view = f->has_view, past = f->has_past;

@@ -51,6 +51,7 @@ struct reading {
 
 /* ---- words ---- */
 
+/* As the sender wrote it: an option of the command, or a key of the JSON body. */
 static const char *argument_name(const struct gpu_argument *a, bool options, char out[48])
 {
     if (!options)
@@ -72,6 +73,7 @@ static const char *argument_shown(struct str s, char out[84])
     return out;
 }
 
+/* "--batch_size 'x': must be …"; always -1. */
 static int argument_bad(const struct reading *r, const char *what)
 {
     char name[48], value[84];
@@ -140,6 +142,7 @@ static int argument_read_dir(const struct reading *r)
     return 0;
 }
 
+/* A number, or a text of digits; the message names the limits of the argument. */
 static int argument_read_int(const struct reading *r)
 {
     int64_t v = 0;
@@ -255,6 +258,7 @@ static bool local_time(const char *text, int64_t *out_ms)
     return false;
 }
 
+/* Kept as UTC, whatever form it was written in. */
 static int argument_read_time(const struct reading *r)
 {
     char *text = arena_alloc(r->a, TIME_TEXT_MAX);
@@ -315,6 +319,7 @@ bool gpu_env_reserved(struct str name)
     return str_starts(name, STR("SCHED_")) || str_starts(name, STR("BERTH_"));
 }
 
+/* A variable of the scheduler is an error in `env` and left out of `environment`. */
 static int add_variable(const struct reading *r, struct json *to, struct str name, struct str value)
 {
     char text[160], word[84];
@@ -454,6 +459,7 @@ void gpu_submission_done(struct gpu_submission *s)
     s->env = s->environment = NULL;
 }
 
+/* NULL: the argument was not given. */
 static struct json *value_json(const struct gpu_submission *s, const struct gpu_argument *arg)
 {
     const void *at = (const char *)s + arg->offset;

@@ -47,6 +47,7 @@ struct person {
     char name[64], home[512];
 };
 
+/* Name and home directory; a user without an entry is called by the number. */
 static void person_find(uint32_t uid, struct person *out)
 {
     char text[4096];
@@ -146,6 +147,7 @@ static bool on_path(struct str path, const char *name)
     return false;
 }
 
+/* The interpreter that the PATH of the job has; python3 when it has both or none. */
 static const char *find_python(const struct gpu_submission *s)
 {
     const struct json *own = json_get(s->env, "PATH"),
@@ -156,6 +158,7 @@ static const char *find_python(const struct gpu_submission *s)
     return on_path(text, "python3") || !on_path(text, "python") ? "python3" : "python";
 }
 
+/* With the rights of the user: the daemon may be root. */
 static int check_dirs(const struct submit_call *k, struct err *e)
 {
     const struct caller *who = &k->c->who.caller;
@@ -187,6 +190,7 @@ static bool keep_id(void *arg, const struct job_view *v)
     return false;
 }
 
+/* Worker thread: the submission becomes a job form and then rows for the store. */
 static int translate(struct submit_call *k, const struct person *p, struct err *e)
 {
     struct gpu_world w = {.max_gpus = k->max_gpus,
@@ -212,6 +216,7 @@ static int translate(struct submit_call *k, const struct person *p, struct err *
     return 0;
 }
 
+/* Worker thread.  A repeated request is translated, too: only so can it be compared. */
 static int submit_work(struct call *c)
 {
     struct submit_call *k = c->data;
@@ -303,6 +308,7 @@ static int claim_ports(struct submit_call *k, struct err *e)
     return 0;
 }
 
+/* Loop thread: claims the ports of the job, then submits it. */
 static void gpu_submit_then(struct call *c)
 {
     struct submit_call *k = c->data;

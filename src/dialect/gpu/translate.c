@@ -26,6 +26,7 @@ static struct json *form_command(const struct gpu_submission *s, const struct gp
     return words;
 }
 
+/* Later variables replace earlier ones of the same name. */
 static void lay_over(struct json *env, const struct json *more)
 {
     for (struct json_it it = {0}; json_next(more, &it);)
@@ -79,6 +80,7 @@ static struct json *form_ports(const struct gpu_submission *s)
     return list;
 }
 
+/* An elastic job starts from one GPU and may get as many as one node has. */
 static struct json *form_resources(const struct gpu_submission *s, const struct gpu_world *w)
 {
     struct json *need = json_new_object();
@@ -133,6 +135,7 @@ static void form_set_training(struct json *form, const struct gpu_submission *s)
     set_family(form, s);
 }
 
+/* A job that no GPU can ever hold would wait for ever. */
 static int check_memory(const struct gpu_submission *s, const struct gpu_world *w, struct err *e)
 {
     if (!w->max_mem_bytes || s->memory_mib <= w->max_mem_bytes / MIB)

@@ -34,6 +34,7 @@ static int report_number(const struct json *body, const char *key, double min, d
     return 0;
 }
 
+/* Limits keep the products below from overflowing. */
 static int read_profile(const struct json *body, struct core_profile *out, struct err *e)
 {
     double mean, epoch, mem, count, gpus, numgpu, rank, local;

@@ -8,6 +8,7 @@
 #include <ctype.h>
 #include <stdio.h>
 
+/* Only such names can be exported by a shell. */
 static bool is_variable_name(const char *s)
 {
     if (!isalpha((unsigned char)*s) && *s != '_')
@@ -100,6 +101,7 @@ static int take_password(struct hyper_loader *l, const struct json *c, const cha
     return 0;
 }
 
+/* Paths in a batch file are relative to the working directory of hyperctl. */
 static int connection_take_file(struct hyper_loader *l, const struct json *c, const char *key,
                                 const char *where, char **out)
 {
@@ -112,6 +114,7 @@ static int connection_take_file(struct hyper_loader *l, const struct json *c, co
     return 0;
 }
 
+/* The login of a machine and how its host key is checked. */
 static int read_connection(struct hyper_loader *l, const struct json *c, const char *where,
                            struct hyper_machine *m)
 {
@@ -137,6 +140,7 @@ static int read_connection(struct hyper_loader *l, const struct json *c, const c
     return 0;
 }
 
+/* One entry of backend.machines; `i` stands in the messages. */
 static int read_machine(struct hyper_loader *l, const struct json *j, size_t i,
                         struct hyper_machine *m)
 {
@@ -172,6 +176,7 @@ static int read_machine(struct hyper_loader *l, const struct json *j, size_t i,
     return read_connection(l, connection ? connection : j, where, m);
 }
 
+/* Two entries of one login share its connection. */
 static bool same_login(const struct hyper_machine *a, const struct hyper_machine *b)
 {
     return a->port == b->port && !strcmp(a->hostname, b->hostname) &&
@@ -233,6 +238,7 @@ void hyper_batch_tag(struct hyper_batch *b, const char *tag)
     }
 }
 
+/* The machine belongs to the batch even after an error, so that it is freed. */
 static int add_machine(struct hyper_loader *l, const struct json *j, size_t i)
 {
     struct hyper_machine m = {0};

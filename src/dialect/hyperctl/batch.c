@@ -27,6 +27,7 @@ const char *hyper_status_name(enum hyper_status s)
 
 /* ---- warnings ---- */
 
+/* Unknown keys outside of jobs are ignored with a warning. */
 static void batch_warn_unknown(struct hyper_batch *b, const struct json *obj, const char *where,
                                const char *const *known)
 {
@@ -66,6 +67,7 @@ int hyper_name_check(struct str name, const char *what, struct err *e)
     return 0;
 }
 
+/* The directory of a job lies beside the files of the batch. */
 static int check_reserved(struct str name, struct err *e)
 {
     static const char *const own[] = {"config", "config.json", "server.pid", HYPER_OWN_DIR};
@@ -161,6 +163,7 @@ static int take_path(struct hyper_loader *l, const struct json *obj, const char 
     return 0;
 }
 
+/* A job without params runs with an empty object. */
 static int take_params(struct hyper_loader *l, const struct json *j, const char *where,
                        struct hyper_job *job)
 {
@@ -190,6 +193,7 @@ static int take_assets(struct hyper_loader *l, const struct json *j, const char 
     return 0;
 }
 
+/* The three forms of the file differ in where the command is. */
 static int job_find_command(struct hyper_loader *l, const struct json *j,
                             const struct json *execution, const char *where, struct hyper_job *job)
 {
@@ -205,6 +209,7 @@ static int job_find_command(struct hyper_loader *l, const struct json *j,
     return 0;
 }
 
+/* The message is that of the original, which passes the keys to a Python function. */
 static int check_job_keys(const struct json *j, const struct json *execution, const char *name,
                           struct err *e)
 {
@@ -254,6 +259,7 @@ static int read_job(struct hyper_loader *l, const struct json *j, size_t i, stru
     return 0;
 }
 
+/* The job belongs to the batch before its name is checked, so that it is freed. */
 static int batch_add_job(struct hyper_loader *l, const struct json *j, size_t i)
 {
     struct hyper_batch *b = l->b;
@@ -270,6 +276,7 @@ static int batch_add_job(struct hyper_loader *l, const struct json *j, size_t i)
     return 0;
 }
 
+/* Older files write `job` instead of `jobs`. */
 static int batch_load_jobs(struct hyper_loader *l, const struct json *j)
 {
     const struct json *jobs = json_get(j, "jobs");

@@ -48,6 +48,7 @@ static void found_done(struct found *f)
     free(f->dir);
 }
 
+/* Takes `dir`.  True: the directory holds the batch of this name. */
 static bool try_dir(const struct hyperctl *h, struct found *f, const char *name, char *dir)
 {
     f->batch = load_dir(h, dir);
@@ -80,6 +81,7 @@ static int batch_find(struct hyperctl *h, const struct hyper_opts *o, struct fou
 
 /* ---- asking a live one ---- */
 
+/* One request over the socket in the batch directory. */
 static int batch_ask(const struct found *f, const char *method, const char *path, struct buf *out,
                      struct err *e)
 {
@@ -157,6 +159,7 @@ static void jobs_print(const struct json *jobs)
     cli_print(&b);
 }
 
+/* The status files tell what the last run left behind. */
 static int list_offline(struct hyperctl *h, const struct hyper_opts *o)
 {
     __attribute__((cleanup(found_done))) struct found f;
@@ -237,6 +240,7 @@ int hyperctl_job_logs(struct hyperctl *h, const struct hyper_opts *o)
 
 /* ---- batch … ---- */
 
+/* The lock says RUNNING; server.pid says that the batch ran before. */
 static const char *batch_status(const char *dir)
 {
     AUTO_FREE char *pid = path_join(dir, "server.pid");
@@ -286,6 +290,7 @@ static void add_row(struct grid *g, const struct json *summary, const char *cons
     }
 }
 
+/* Directories that hold no readable batch are left out. */
 static size_t add_rows(struct hyperctl *h, struct grid *g, const name_list *dirs,
                        const char *const *titles, size_t n)
 {

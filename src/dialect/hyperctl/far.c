@@ -86,6 +86,7 @@ struct json *hyper_far_nodes(const struct hyper_batch *b)
 
 /* ---- lent to a daemon, and taken back ---- */
 
+/* Without `force` the daemon refuses while jobs run on the node. */
 static int node_forget(struct cli *c, struct str name, bool force, struct err *e)
 {
     AUTO(buf) struct buf path = {0};
@@ -177,6 +178,7 @@ static char *batch_file_words(const char *why)
     return xstrdup(buf_str(&text).p);
 }
 
+/* Logs how the first connection went, once for each machine. */
 static void machine_test_result(struct testing *t, size_t i, bool good, const char *why)
 {
     const struct hyper_machine *m = &t->b->machines.p[i];
@@ -193,6 +195,7 @@ static void machine_test_result(struct testing *t, size_t i, bool good, const ch
     t->say(t->arg, !good, text);
 }
 
+/* Looks at one node of the scheduler; nodes of other batches are left out. */
 static void machine_test(struct testing *t, const struct json *node)
 {
     AUTO_FREE char *name = xstrndup(text_of(node, "name").p, text_of(node, "name").n);
@@ -248,6 +251,7 @@ static bool same_inode(const char *a, const char *b)
     return lstat(a, &x) == 0 && lstat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
+/* The file is complete under its name, or not there at all. */
 static int copy_over(const char *from, const char *to, struct err *e)
 {
     AUTO_FREE char *fresh = xasprintf("%s.new", to);

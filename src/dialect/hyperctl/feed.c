@@ -52,6 +52,7 @@ static void note_deliver(void *arg)
     free(p);
 }
 
+/* Made on the thread of the feed; note_post hands it to the loop. */
 static struct posted *note_new(struct hyper_feed *f, size_t job, enum hyper_note_kind kind,
                                int64_t at_ms)
 {
@@ -141,6 +142,7 @@ static void feed_set_place(struct hyper_feed *f, size_t job, const struct json *
     f->runs[job] = (uint32_t)int_of(run, "run");
 }
 
+/* An event that changes what the batch shows becomes a note for the loop. */
 static void job_event(struct hyper_feed *f, size_t job, struct str state, const struct json *ev)
 {
     const struct json *data = json_get(ev, "data");
@@ -261,6 +263,7 @@ static bool is_active(const struct json *row)
     return row && !job_final(row);
 }
 
+/* Keeps the newest record of each job; older active ones are unwanted. */
 static void on_page(void *arg, const struct json *items)
 {
     struct leftover *l = arg;
@@ -327,6 +330,7 @@ static bool feed_adopt(struct hyper_feed *f, size_t job, const struct json *row)
     return true;
 }
 
+/* Waits for their end: a second copy of a job would write the same files. */
 static int end_unwanted(struct hyper_feed *f, const int64_t *numbers, size_t n, struct err *e)
 {
     AUTO(json) struct json *body = json_new_object();
@@ -387,6 +391,7 @@ static int post_batch(struct hyper_feed *f, const struct json *body, struct json
     return cli_call(f->conf.c, "POST", path.p, headers, body, reply, e);
 }
 
+/* The scheduler numbers the jobs of one submission in a row. */
 static int feed_submit(struct hyper_feed *f, struct err *e)
 {
     AUTO_FREE size_t *order = xcalloc(f->conf.batch->jobs.n + 1, sizeof(*order));
@@ -425,6 +430,7 @@ static int cancel_if_stopped(struct hyper_feed *f, struct err *e)
     return atomic_load(&f->stop) ? cli_post(f->conf.c, "/v1/jobs/cancel", body, NULL, e) : 0;
 }
 
+/* The whole life of the feed, in order; the first error ends it. */
 static int feed_work(struct hyper_feed *f, struct err *e)
 {
     AUTO(json) struct json *meta = NULL;

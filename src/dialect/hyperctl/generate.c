@@ -14,6 +14,7 @@ int hyper_template_parse(struct str text, const char *name, struct json **out, s
     return yaml_parse_11(text, name, out, e);
 }
 
+/* Counts the combinations before any is made: a typing error can ask for millions. */
 static int check_params(const struct json *params, size_t *out_n, struct err *e)
 {
     size_t n = 1;
@@ -47,6 +48,7 @@ static struct json *combination(const struct json *params, size_t i, size_t tota
     return o;
 }
 
+/* A member that is absent stays absent. */
 static void copy_member(const struct json *from, struct json *to, const char *key)
 {
     if (json_get(from, key))

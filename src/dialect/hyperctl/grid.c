@@ -56,6 +56,7 @@ static void grid_rule(const struct grid *g, struct buf *out)
     buf_adds(out, "+\n");
 }
 
+/* Centred; one space that is left over goes to the left of a text of even width. */
 static void grid_row(const struct grid *g, size_t at, struct buf *out)
 {
     for (size_t c = 0; c < g->columns; c++) {

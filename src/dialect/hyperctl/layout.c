@@ -60,6 +60,7 @@ static char *marker(const struct hyper_layout *l, const struct hyper_job *j, con
 
 /* ---- the lock ---- */
 
+/* 0 when nobody holds the lock.  The kernel knows, so a stale file is no problem. */
 static pid_t lock_holder(int fd)
 {
     struct flock f = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
@@ -142,6 +143,7 @@ struct json *hyper_job_ext(const struct hyper_job *j)
     return ext;
 }
 
+/* The state file of an ended job; times are seconds as Python has them. */
 static struct json *state_json(const struct hyper_job *j)
 {
     struct json *s = json_new_object();
@@ -182,6 +184,7 @@ int hyper_mark_final(const struct hyper_layout *l, const struct hyper_job *j, st
 
 /* ---- restoring ---- */
 
+/* The defaults of a job without data_dir and working_dir. */
 static void set_dirs(const struct hyper_layout *l, struct hyper_job *j)
 {
     if (!j->data_dir)
@@ -210,6 +213,7 @@ static void read_state(const struct hyper_layout *l, struct hyper_job *j)
         j->hostname = xstrndup(host.p, host.n);
 }
 
+/* The status of one job from its markers. */
 static int layout_restore_job(const struct hyper_layout *l, struct hyper_job *j, pid_t owner,
                               size_t *out_left, struct err *e)
 {
@@ -248,6 +252,7 @@ int hyper_layout_restore(const struct hyper_layout *l, struct hyper_batch *b, si
 
 /* ---- what is shown and stored ---- */
 
+/* What config.json keeps of a job; the API adds the status. */
 static struct json *job_base(const struct hyper_job *j)
 {
     struct json *o = json_new_object();

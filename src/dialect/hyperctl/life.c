@@ -53,6 +53,7 @@ struct json *hyper_one_text(const char *key, const char *value)
 
 /* ---- what happens to jobs ---- */
 
+/* A marker that cannot be written does not stop the batch. */
 static void life_warn(struct hyper_run *r, int rc, const struct err *e)
 {
     if (rc < 0)
@@ -72,6 +73,7 @@ static void set_machine(struct hyper_run *r, struct hyper_job *j, const struct h
         life_warn(r, hyper_far_output(r->sched.home, j, n->number, n->run, ended, &e), &e);
 }
 
+/* The marker first, then the log line and the event: who hears of it finds the marker. */
 static void job_started(struct hyper_run *r, struct hyper_job *j, const struct hyper_note *n)
 {
     struct err e = {0};
@@ -94,6 +96,7 @@ static void tidy_tmp(const struct hyper_job *j)
     rmdir(tmp); /* unless something is in it */
 }
 
+/* The markers are written before anybody is told. */
 static void job_finished(struct hyper_run *r, struct hyper_job *j, const struct hyper_note *n)
 {
     struct err e = {0};

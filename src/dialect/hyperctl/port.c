@@ -30,6 +30,7 @@ static bool address_is_loopback(const struct sockaddr *sa)
     return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr);
 }
 
+/* At most ADDRESSES_MAX addresses of the name; 0 when it cannot be resolved. */
 static size_t address_resolve(const char *name, struct address out[ADDRESSES_MAX])
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list = NULL;
@@ -98,6 +99,7 @@ int hyper_port_prepare(struct hyper_port *p, const struct hyper_batch *b,
     return p->loopback ? 0 : load_token(p, l, e);
 }
 
+/* Names the key of the batch file that helps. */
 static int listen_error(const struct hyper_batch *b, const struct address *a, struct err *e)
 {
     if (e->sys == EADDRINUSE)

@@ -47,6 +47,7 @@ static int copy_link(const char *from, const char *to, struct err *e)
 
 static int copy_tree(const char *from, const char *to, int depth, struct err *e);
 
+/* A link at the top is followed, links below it are copied as links. */
 static int copy_entry(const char *from, const char *to, int depth, struct err *e)
 {
     struct stat st;
@@ -137,6 +138,7 @@ static void upload(struct hyper_job *j, const char *from, const char *to)
     json_push_take(j->uploads, json_new_str(str_of(text)));
 }
 
+/* A file of the job directory goes to the same place on the other machine. */
 static void upload_own(struct hyper_job *j, const char *file)
 {
     AUTO_FREE char *path = hyper_job_file(j, file);
@@ -204,6 +206,7 @@ static int write_new(const char *path, struct str text, struct err *e)
     return fd_write_all(fd, text.p, text.n, e);
 }
 
+/* The script is written only when it differs: a running shell reads it as it goes. */
 static int write_script(const struct hyper_prepare *p, const struct hyper_job *j, bool *out_changed,
                         struct err *e)
 {

@@ -108,6 +108,7 @@ static void waiting_gone(struct call *c)
     call_free(c);
 }
 
+/* Answers all requests to kill this job: it has ended, or the scheduler refused. */
 static void answer_waiting(struct hyper_routes *h, size_t job, const char *refused)
 {
     AUTO_FREE char *msg = xasprintf("%s killed", h->conf.batch->jobs.p[job].name);
@@ -137,6 +138,7 @@ void hyper_routes_refused(struct hyper_routes *h, size_t job, const char *why)
     answer_waiting(h, job, why);
 }
 
+/* The answer waits until the job has ended: hyper_routes_killed sends it. */
 static void kill_job(struct call *c, struct str name)
 {
     struct hyper_routes *h = call_hyper(c);
@@ -211,6 +213,7 @@ static void routes_batch(struct call *c)
     reply_json(c, 0, o);
 }
 
+/* A number that cannot be read counts as absent; one above the limit counts as the limit. */
 static size_t count_param(struct call *c, const char *name, size_t dflt, size_t max)
 {
     const char *text = call_param(c, name);

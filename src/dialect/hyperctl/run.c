@@ -20,6 +20,7 @@ enum { EXIT_SIGNAL = 128 };
 
 /* ---- ending early ---- */
 
+/* The first signal stops the jobs, the second one this process. */
 static void stop_for(struct hyper_run *r, int signo)
 {
     if (r->signo)
@@ -82,6 +83,7 @@ static void on_control(void *arg, int events, int error)
         stop_for(r, SIGTERM);
 }
 
+/* The descriptor must be open, and no job may inherit it. */
 static int take_fd(const char *text, int *out, struct err *e)
 {
     int64_t n;
@@ -98,6 +100,7 @@ static int take_fd(const char *text, int *out, struct err *e)
 
 /* ---- from the file to the loop ---- */
 
+/* Locks the directory and reads what an earlier run left there. */
 static int lay_out(struct hyper_run *r, struct err *e)
 {
     AUTO_FREE char *base =
@@ -143,6 +146,7 @@ static int open_port(struct hyper_run *r, struct err *e)
     return 0;
 }
 
+/* Jobs with a final marker are not run again, unless --retry-failed asks for it. */
 static void choose_jobs(struct hyper_run *r)
 {
     for (size_t i = 0; i < r->b->jobs.n; i++) {
@@ -213,6 +217,7 @@ static void warn_of_file(struct hyper_run *r)
                   r->b->name);
 }
 
+/* An error of hyperctl itself, the signal that ended it, or --fail-exit. */
 static int exit_status(struct hyper_run *r)
 {
     size_t n[HYPER_STATUS_MAX];

@@ -57,6 +57,7 @@ static void sched_call_done(void *arg)
     hyper_settle(r);
 }
 
+/* Takes the path and the body.  `job` is the one whose kill is answered; SIZE_MAX = none. */
 static void sched_call_post(struct hyper_run *r, size_t job, char *path_take, char *body_take)
 {
     struct sched_call *c = xcalloc(1, sizeof(*c));
@@ -142,6 +143,7 @@ static void warn_text(void *arg, const char *text)
     hyper_log(r->h, HYPER_WARN, "backend", "%s", text);
 }
 
+/* How many jobs can run.  One that cannot be prepared has failed; the others run. */
 static size_t prepare_jobs(struct hyper_run *r)
 {
     const struct hyper_prepare p = {.layout = &r->l,
@@ -169,6 +171,7 @@ static size_t prepare_jobs(struct hyper_run *r)
 
 /* ---- the scheduler ---- */
 
+/* The same directory gives the same queue, so that a re-run finds its jobs. */
 static void name_queue(struct hyper_run *r)
 {
     uint8_t digest[32];
@@ -213,6 +216,7 @@ static int choose_home(struct hyper_run *r, struct err *e)
     return file_write_atomic(note, r->sched.home, strlen(r->sched.home), 0600, e);
 }
 
+/* A session as `berth run` has it: with a host in this process, or with the daemon. */
 static int open_scheduler(struct hyper_run *r, struct err *e)
 {
     struct cli *c = r->h->c;

@@ -48,6 +48,7 @@ static char *command_by_path(const char *path)
     return buf_take(&b, NULL);
 }
 
+/* A job of this machine: the shared command finds its script by name. */
 static struct json *job_body(const struct hyper_feed_conf *c, const struct hyper_job *j)
 {
     AUTO_FREE char *own = hyper_layout_path(c->layout, j->name);
@@ -68,6 +69,7 @@ static struct json *job_body(const struct hyper_feed_conf *c, const struct hyper
     return o;
 }
 
+/* A job of another machine: its directory is uploaded, and the script in it is run. */
 static struct json *far_job_body(const struct hyper_feed_conf *c, const struct hyper_job *j)
 {
     AUTO_FREE char *dir = path_join(c->batch->name, j->name); /* below the machine's data_dir */

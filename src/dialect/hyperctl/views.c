@@ -24,6 +24,7 @@ static int job_end_cmp(const void *a, const void *b)
     return x < y ? -1 : x > y; /* the order of the file */
 }
 
+/* In the order of their ends. */
 static job_list ended_jobs(const struct hyper_batch *b)
 {
     job_list list = {0};
@@ -67,6 +68,7 @@ static struct json *tail_view(const job_list *list, size_t tail)
     return a;
 }
 
+/* Bins of equal width between the shortest and the longest job. */
 static struct json *histogram_view(const job_list *list, size_t bins)
 {
     struct json *a = json_new_array();
@@ -110,6 +112,7 @@ static double quantile(const double *sorted, size_t n, double q)
     return i + 1 < n ? sorted[i] + (at - (double)i) * (sorted[i + 1] - sorted[i]) : sorted[i];
 }
 
+/* The five numbers of a box plot for the jobs from … to - 1. */
 static struct json *box(const job_list *list, size_t from, size_t to)
 {
     static const struct {
@@ -141,6 +144,7 @@ static struct json *timeline_view(const job_list *list, size_t bins)
     return a;
 }
 
+/* The entry of a node, made when it is missing; the list keeps it. */
 static struct json *node_entry(struct json *nodes, const char *name)
 {
     for (size_t i = 0; i < json_len(nodes); i++)
