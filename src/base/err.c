@@ -82,20 +82,32 @@ static enum err_code code_of_errno(int sys)
     }
 }
 
+/* Sets e to "head: tail", where the head is formatted.  The tail may be the text of e itself;
+ * NULL stands for the text of the errno `sys`. */
+static int err_set_headed(struct err *e, enum err_code code, int sys, const char *tail,
+                          const char *fmt, va_list ap)
+{
+    if (!e)
+        return -1;
+    char head[sizeof(e->text)];
+    vsnprintf(head, sizeof(head), fmt, ap);
+    errno = sys;
+    if (tail)
+        err_set(e, code, "%s: %s", head, tail);
+    else
+        err_set(e, code, "%s: %m", head);
+    e->sys = sys;
+    return -1;
+}
+
 int err_sys(struct err *e, const char *fmt, ...)
 {
     int sys = errno;
     va_list ap;
 
-    if (!e)
-        return -1;
-    char head[sizeof(e->text)];
     va_start(ap, fmt);
-    vsnprintf(head, sizeof(head), fmt, ap);
+    err_set_headed(e, code_of_errno(sys), sys, NULL, fmt, ap);
     va_end(ap);
-    errno = sys;
-    err_set(e, code_of_errno(sys), "%s: %m", head);
-    e->sys = sys;
     errno = sys;
     return -1;
 }
@@ -106,13 +118,9 @@ int err_wrap(struct err *e, const char *fmt, ...)
 
     if (!e)
         return -1;
-    char head[sizeof(e->text)];
     va_start(ap, fmt);
-    vsnprintf(head, sizeof(head), fmt, ap);
+    err_set_headed(e, e->code, e->sys, e->text, fmt, ap);
     va_end(ap);
-    int sys = e->sys;
-    err_set(e, e->code, "%s: %s", head, e->text);
-    e->sys = sys;
     return -1;
 }
 

@@ -83,11 +83,13 @@ static void build_line(struct buf *b, enum log_level level, const char *room, ch
     if (conf.journal)
         buf_addf(b, "<%c>", levels[level].priority);
     if (conf.json) {
-        buf_addf(b, "{\"time\":\"%s\",\"level\":\"%s\",\"room\":", time, levels[level].name);
-        jw_str(b, NULL, str_of(room));
-        buf_adds(b, ",\"message\":");
-        jw_str(b, NULL, str_of(message));
-        buf_adds(b, "}\n");
+        jw_object(b, NULL);
+        jw_text(b, "time", time);
+        jw_text(b, "level", levels[level].name);
+        jw_text(b, "room", room);
+        jw_text(b, "message", message);
+        jw_end_object(b);
+        buf_addc(b, '\n');
     } else {
         flatten(message);
         buf_addf(b, "%s %s %s %s\n", time, levels[level].name, room, message);

@@ -333,19 +333,18 @@ void http_conn_linger(struct http_conn *c)
 
 void http_conn_refuse(struct http_conn *c, int status, const char *why)
 {
-    char body[256];
+    AUTO(buf) struct buf body = {0};
     const char *code = status == 408                                     ? "unavailable"
                        : status == 413 || status == 414 || status == 431 ? "limit"
                                                                          : "invalid";
 
     c->srv->stats.refused++;
-    int n = snprintf(body, sizeof(body), "{\"error\":{\"code\":\"%s\",\"message\":\"%s\"}}\n", code,
-                     why);
+    http_error_body(&body, code, why);
     c->req->keep_alive = false;
     buf_reset(&c->req->extra);
-    struct buf *b = http_head_begin(c->req, status, "application/json", n);
+    struct buf *b = http_head_begin(c->req, status, "application/json", (int64_t)body.n);
     http_head_end(c->req, b);
-    buf_add(b, body, (size_t)n);
+    buf_add(b, body.p, body.n);
     uv_buf_t out = uv_buf_init(b->p, (unsigned)b->n);
     http_send(c, &out, 1, NULL);
     if (c->phase != CONN_CLOSED)

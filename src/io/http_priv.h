@@ -217,6 +217,8 @@ void http_req_tell_gone(struct http_req *r); /* an orphan with a gone callback: 
 struct buf *http_head_begin(struct http_req *r, int status, const char *type, int64_t length);
 void http_head_end(struct http_req *r, struct buf *b);
 /* Marks the handler's duty done; false when nobody is there to be told (r may be gone then). */
+/* Appends the body of an error: {"error":{"code":…,"message":…}} and a line break. */
+void http_error_body(struct buf *b, const char *code, const char *message);
 bool http_reply_claim(struct http_req *r);
 const char *http_status_text(int status);
 

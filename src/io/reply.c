@@ -273,15 +273,22 @@ void http_reply_take(struct http_req *r, int status, const char *content_type, c
     reply_any(r, status, content_type, (struct str){body, n}, body);
 }
 
+void http_error_body(struct buf *b, const char *code, const char *message)
+{
+    jw_object(b, NULL);
+    jw_object(b, "error");
+    jw_text(b, "code", code);
+    jw_text(b, "message", message);
+    jw_end_object(b);
+    jw_end_object(b);
+    buf_addc(b, '\n');
+}
+
 void http_reply_err(struct http_req *r, const struct err *e)
 {
     AUTO(buf) struct buf b = {0};
 
-    buf_adds(&b, "{\"error\":{\"code\":");
-    jw_str(&b, NULL, str_of(err_code_name(e->code)));
-    buf_adds(&b, ",\"message\":");
-    jw_str(&b, NULL, str_of(e->text));
-    buf_adds(&b, "}}\n");
+    http_error_body(&b, err_code_name(e->code), e->text);
     if (e->code == ERR_UNAUTHENTICATED && r->c)
         http_reply_header(r, "WWW-Authenticate", "Bearer");
     http_reply(r, err_http_status(e->code), "application/json", buf_str(&b));

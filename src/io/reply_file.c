@@ -138,11 +138,10 @@ static bool range_wanted(struct http_req *r, const char *etag)
 
 static void reply_short(struct http_req *r, int status, const char *code, const char *why)
 {
-    char body[128];
+    AUTO(buf) struct buf body = {0};
 
-    int n = snprintf(body, sizeof(body), "{\"error\":{\"code\":\"%s\",\"message\":\"%s\"}}\n", code,
-                     why);
-    http_reply(r, status, "application/json", (struct str){body, (size_t)n});
+    http_error_body(&body, code, why);
+    http_reply(r, status, "application/json", buf_str(&body));
 }
 
 static void send_file(struct http_req *r, int status, const char *type, int fd, uint64_t from,

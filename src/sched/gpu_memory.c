@@ -14,30 +14,30 @@ enum { TEXT_MAX = 1 << 20 };
 
 static void save_job(const struct gpus *g, const struct gjob *j, struct buf *out)
 {
-    buf_addf(out,
-             "{\"done\":%d,\"attempts\":%d,\"preemptions\":%d,\"waited_ms\":%ld,"
-             "\"measured_bytes\":%ld,\"mem_bytes\":%ld,\"judged\":%d,\"service_s\":",
-             j->progress.done, j->history.attempts, j->history.preemptions, j->progress.waited_ms,
-             j->measured_bytes, j->mem_bytes, j->pace.judged);
-    jw_double(out, NULL, j->progress.service_s);
-    buf_adds(out, ",\"ref_s\":");
-    jw_double(out, NULL, j->progress.ref_s);
-    buf_adds(out, ",\"epoch_s\":");
-    jw_double(out, NULL, j->pace.epoch_s);
-    buf_adds(out, ",\"own\":[");
+    jw_object(out, NULL);
+    jw_int(out, "done", j->progress.done);
+    jw_int(out, "attempts", j->history.attempts);
+    jw_int(out, "preemptions", j->history.preemptions);
+    jw_int(out, "waited_ms", j->progress.waited_ms);
+    jw_int(out, "measured_bytes", j->measured_bytes);
+    jw_int(out, "mem_bytes", j->mem_bytes);
+    jw_int(out, "judged", j->pace.judged); /* a number: records of older versions have one */
+    jw_double(out, "service_s", j->progress.service_s);
+    jw_double(out, "ref_s", j->progress.ref_s);
+    jw_double(out, "epoch_s", j->pace.epoch_s);
+    jw_array(out, "own");
     for (size_t i = 0; i < j->pace.own.n; i++) {
         const struct speed_point *p = &j->pace.own.p[i];
-        buf_addf(out, "%s[%d,", i ? "," : "", p->key.n);
+        jw_array(out, NULL);
+        jw_int(out, NULL, p->key.n);
         jw_double(out, NULL, p->log_rate);
-        buf_addc(out, ',');
         jw_double(out, NULL, p->weight);
-        for (int32_t k = 0; k < p->key.n_with; k++) {
-            buf_addc(out, ',');
+        for (int32_t k = 0; k < p->key.n_with; k++)
             jw_str(out, NULL, speeds_family_name(g->speeds, p->key.with[k]));
-        }
-        buf_addc(out, ']');
+        jw_end_array(out);
     }
-    buf_adds(out, "]}");
+    jw_end_array(out);
+    jw_end_object(out);
 }
 
 static double real_of(const struct json *j, const char *key)
@@ -71,7 +71,7 @@ static void load_own(struct gpus *g, struct gjob *j, const struct json *rows)
 void gpu_recall_job(struct gpus *g, struct gjob *j)
 {
     AUTO_FREE char *text = map_u64_del(&g->saved, j->say.job);
-    struct json *t = NULL;
+    AUTO(json) struct json *t = NULL;
 
     if (!text || json_parse(str_of(text), "job", &t, NULL) < 0)
         return;
@@ -87,28 +87,28 @@ void gpu_recall_job(struct gpus *g, struct gjob *j)
     j->progress.ref_s = real_of(t, "ref_s");
     j->pace.epoch_s = real_of(t, "epoch_s");
     load_own(g, j, json_get(t, "own"));
-    json_free(t);
 }
 
 /* ---- all ---- */
 
 static void save_all(const struct gpus *g, struct buf *out)
 {
-    buf_adds(out, "{\"said\":[");
+    jw_object(out, NULL);
+    jw_array(out, "said");
     jw_double(out, NULL, g->trust.said_var);
-    buf_addc(out, ',');
     jw_double(out, NULL, g->trust.said_weight);
-    buf_adds(out, "],\"spread\":[");
+    jw_end_array(out);
+    jw_array(out, "spread");
     for (int i = 0; i < 2 * GPU_SPREADS; i++) {
         const struct gpu_spread *s = &g->trust.spread[i / GPU_SPREADS][i % GPU_SPREADS];
-        buf_addf(out, "%s[%ld", i ? "," : "", s->n);
-        for (int k = 0; k < 3; k++) {
-            buf_addc(out, ',');
+        jw_array(out, NULL);
+        jw_int(out, NULL, s->n);
+        for (int k = 0; k < 3; k++)
             jw_double(out, NULL, s->q[k]);
-        }
-        buf_addc(out, ']');
+        jw_end_array(out);
     }
-    buf_adds(out, "]}");
+    jw_end_array(out);
+    jw_end_object(out);
 }
 
 static void load_all(struct gpus *g, const struct json *t)
@@ -133,7 +133,7 @@ static void load_all(struct gpus *g, const struct json *t)
 void gpus_recall(struct gpus *g, struct str name, struct str text)
 {
     struct str family = STR("gpu.family."), job = STR("gpu.job.");
-    struct json *t = NULL;
+    AUTO(json) struct json *t = NULL;
     int64_t id;
 
     if (str_starts(name, job)) {
@@ -150,7 +150,6 @@ void gpus_recall(struct gpus *g, struct str name, struct str text)
         (void)speeds_load(g->speeds, (struct str){name.p + family.n, name.n - family.n}, t, NULL);
     else if (str_eq_c(name, "gpu.all") && json_type(t) == JSON_OBJECT)
         load_all(g, t);
-    json_free(t);
 }
 
 /* ---- handing over ---- */
@@ -184,7 +183,8 @@ static void keep_jobs(struct gpus *g, struct buf *name, struct buf *text)
 
 void gpu_keep(struct gpus *g)
 {
-    struct buf name, text;
+    AUTO(buf) struct buf name = {0};
+    AUTO(buf) struct buf text = {0};
     uint32_t family;
 
     if (!g->hands.remember)
@@ -204,6 +204,4 @@ void gpu_keep(struct gpus *g)
         save_all(g, &text);
         memory_hand_over(g, &name, &text);
     }
-    buf_done(&name);
-    buf_done(&text);
 }

@@ -5,44 +5,44 @@
  * go by name, so the order in which they are read does not matter.
  */
 #include "base/json_out.h"
+#include "base/util.h"
 #include "sched/speed_priv.h"
 
 #include <math.h>
 
-static void add_numbers(struct buf *out, const double *x, size_t n)
+/* Begins a list with these numbers; the caller may add to the list and ends it. */
+static void numbers_begin(struct buf *out, const char *key, const double *x, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (i)
-            buf_addc(out, ',');
+    jw_array(out, key);
+    for (size_t i = 0; i < n; i++)
         jw_double(out, NULL, x[i]);
-    }
 }
 
 void speeds_save(const struct speeds *s, uint32_t family, struct buf *out)
 {
     const struct family *f = s->families.p[family];
 
-    buf_adds(out, "{\"alone\":[");
+    jw_object(out, NULL);
+    jw_array(out, "alone");
     for (size_t i = 0; i < f->alone.n; i++) {
         const struct family_alone *a = &f->alone.p[i];
-        buf_adds(out, i ? ",[" : "[");
-        add_numbers(out, (double[]){a->n, a->log_rate, a->weight, a->log_rel, a->rel_weight}, 5);
-        buf_addc(out, ']');
+        double row[] = {a->n, a->log_rate, a->weight, a->log_rel, a->rel_weight};
+        numbers_begin(out, NULL, row, ARRAY_SIZE(row));
+        jw_end_array(out);
     }
-    buf_adds(out, "],\"company\":[");
+    jw_end_array(out);
+    jw_array(out, "company");
     for (size_t i = 0; i < f->facts.n; i++) {
         const struct family_fact *x = &f->facts.p[i];
-        buf_adds(out, i ? ",[" : "[");
-        add_numbers(out, (double[]){x->key.n, x->log_ratio, x->weight}, 3);
-        for (int32_t k = 0; k < x->key.n_with; k++) {
-            buf_addc(out, ',');
+        numbers_begin(out, NULL, (double[]){x->key.n, x->log_ratio, x->weight}, 3);
+        for (int32_t k = 0; k < x->key.n_with; k++)
             jw_str(out, NULL, speeds_family_name(s, x->key.with[k]));
-        }
-        buf_addc(out, ']');
+        jw_end_array(out);
     }
-    buf_adds(out, "],\"restart\":[");
-    add_numbers(out, (double[]){f->restart_s, f->restart_weight}, 2);
-    buf_adds(out, "]}");
+    jw_end_array(out);
+    numbers_begin(out, "restart", (double[]){f->restart_s, f->restart_weight}, 2);
+    jw_end_array(out);
+    jw_end_object(out);
 }
 
 static bool speed_ok(double x)

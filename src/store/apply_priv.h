@@ -45,7 +45,6 @@ int apply_finish(struct applier *a, struct err *e);
 void data_begin(struct applier *a, struct str user);
 void data_int(struct applier *a, const char *key, int64_t v);
 void data_str(struct applier *a, const char *key, struct str v); /* nothing when empty */
-void data_raw(struct applier *a, struct str members);            /* JSON text: "key":value,… */
 /* Closes the data and appends the event. */
 int event_append(struct applier *a, enum event_kind kind, int64_t at_ms, uint64_t first,
                  uint64_t last, struct err *e);

@@ -6,6 +6,7 @@
  * appearance gives the order.  Points and parameters make no event each: what a piece of the spool
  * brought of them is one event, which comes with its offset (apply_spool).
  */
+#include "base/json_out.h"
 #include "base/util.h"
 #include "store/apply_priv.h"
 #include "store/series_priv.h"
@@ -24,7 +25,7 @@ int apply_mark_gone(struct applier *a, const struct change *c, struct err *e)
         return 0;
     data_begin(a, c->user);
     data_str(a, "name", m->name);
-    data_raw(a, STR("\"removed\":true"));
+    jw_bool(&a->data, "removed", true);
     return event_append(a, EVENT_REPORT_TAG, c->at_ms, m->job, m->job, e);
 }
 
@@ -103,7 +104,7 @@ static int spool_event(struct applier *a, const struct change *c, struct err *e)
 {
     data_begin(a, c->user);
     data_int(a, "run", c->spool.key.run);
-    data_raw(a, c->spool.summary);
+    jw_members(&a->data, c->spool.summary);
     return event_append(a, EVENT_REPORT_METRIC, c->at_ms, c->spool.key.job, c->spool.key.job, e);
 }
 

@@ -32,46 +32,25 @@ const char *event_kind_name(int kind)
 void data_begin(struct applier *a, struct str user)
 {
     buf_reset(&a->data);
-    buf_addc(&a->data, '{');
+    jw_object(&a->data, NULL);
     data_str(a, "user", user);
-}
-
-static void event_add_key(struct applier *a, const char *key)
-{
-    if (a->data.n > 1)
-        buf_addc(&a->data, ',');
-    buf_addc(&a->data, '"');
-    buf_adds(&a->data, key);
-    buf_adds(&a->data, "\":");
 }
 
 void data_int(struct applier *a, const char *key, int64_t v)
 {
-    event_add_key(a, key);
-    buf_addf(&a->data, "%lld", (long long)v);
+    jw_int(&a->data, key, v);
 }
 
 void data_str(struct applier *a, const char *key, struct str v)
 {
-    if (!v.n)
-        return;
-    event_add_key(a, key);
-    jw_str(&a->data, NULL, v);
-}
-
-void data_raw(struct applier *a, struct str members)
-{
-    if (!members.n)
-        return;
-    if (a->data.n > 1)
-        buf_addc(&a->data, ',');
-    buf_add(&a->data, members.p, members.n);
+    if (v.n)
+        jw_str(&a->data, key, v);
 }
 
 int event_append(struct applier *a, enum event_kind kind, int64_t at_ms, uint64_t first,
                  uint64_t last, struct err *e)
 {
-    buf_addc(&a->data, '}');
+    jw_end_object(&a->data);
     bool data = a->data.n > 2 && !a->data.overflow;
 
     if (db_run(a->db, e,

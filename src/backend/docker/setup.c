@@ -3,6 +3,7 @@
  * Each step may be interrupted by a signal only while an image is pulled, the one that takes long.
  */
 #include "backend/docker/runner_priv.h"
+#include "base/json_out.h"
 #include "base/util.h"
 #include "io/http_client.h"
 #include <inttypes.h>
@@ -32,15 +33,21 @@ char *engine_path(const char *before, const char *name, const char *after)
 int containers_of(const struct engine *g, const char *home, uint64_t job, struct json **out,
                   struct err *e)
 {
-    AUTO_FREE char *filter =
-        job ? xasprintf("{\"label\":[\"" LABEL_HOME "=%s\",\"" LABEL_JOB "=%" PRIu64 "\"]}", home,
-                        job)
-            : xasprintf("{\"label\":[\"" LABEL_HOME "=%s\"]}", home);
+    AUTO_FREE char *of_home = xasprintf(LABEL_HOME "=%s", home);
+    AUTO_FREE char *of_job = xasprintf(LABEL_JOB "=%" PRIu64, job);
+    AUTO(buf) struct buf filter = {0};
     AUTO(buf) struct buf path = {0};
 
+    jw_object(&filter, NULL);
+    jw_array(&filter, "label");
+    jw_text(&filter, NULL, of_home);
+    if (job)
+        jw_text(&filter, NULL, of_job);
+    jw_end_array(&filter);
+    jw_end_object(&filter);
     buf_init(&path, 1 << 12);
     buf_adds(&path, "/containers/json?all=1&filters=");
-    url_encode(&path, str_of(filter));
+    url_encode(&path, buf_str(&filter));
     return engine_call(g, "GET", path.p, NULL, out, e);
 }
 
