@@ -188,10 +188,3 @@ void core_gpu_runs(const struct core *c,
             fn(arg, r->key, core_job(c, r->key.job)->uid, r->node, &r->gpus);
     }
 }
-
-bool core_queue_paused(const struct core *c, struct str queue)
-{
-    uintptr_t known = (uintptr_t)map_str_get(&c->queues, queue);
-
-    return known && queue_paused(c->queue, (uint32_t)known);
-}

@@ -277,7 +277,6 @@ const struct node *core_node(const struct core *c, size_t at); /* NULL = the pla
 const struct node *core_node_find(const struct core *c, struct str name, size_t *out_at);
 int core_node_unknown(const struct core *c, struct str name, struct err *e); /* always -1 */
 const struct usage *core_usage(const struct core *c, size_t at); /* of a node that is there */
-bool core_queue_paused(const struct core *c, struct str queue);
 
 /* Token of one run: opens only that job's record.  "<job>.<run>.<40 hex digits>" and the NUL. */
 enum { JOB_TOKEN_MAX = 96 };

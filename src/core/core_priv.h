@@ -320,7 +320,6 @@ void train_node(struct core_host *h);     /* devices, open or not: tells the pla
 void train_devices(void *owner, const struct node *n, const struct run_memory *runs, size_t n_runs);
 void train_turn(struct core *c);
 int64_t train_next_wake(const struct core *c); /* monotonic; -1 = nothing due */
-bool train_runs_elsewhere(const struct core *c, const struct job *j); /* the planner places it */
 struct wait_item *train_wants_room(struct core *c);
 
 /* train_epoch.c */

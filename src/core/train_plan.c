@@ -371,13 +371,6 @@ int64_t train_next_wake(const struct core *c)
     return at < 0 ? mono : MIN(at, mono);
 }
 
-bool train_runs_elsewhere(const struct core *c, const struct job *j)
-{
-    const struct train *t = train_of(c, j->wait.job);
-
-    return t && t->known;
-}
-
 struct wait_item *train_wants_room(struct core *c)
 {
     struct job *j = core_job(c, c->gpu.wants_room);

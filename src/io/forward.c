@@ -388,8 +388,3 @@ void forward_free(struct forward *f)
     close_all(f);
     free(f);
 }
-
-int forward_port(const struct forward *f)
-{
-    return f->port;
-}

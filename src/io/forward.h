@@ -22,6 +22,5 @@ int forward_open(struct forward *f, int to, struct err *e);
  * moment between; f is then neither held nor open, and forward_open tries to take it again. */
 int forward_shut(struct forward *f, struct err *e);
 void forward_free(struct forward *f); /* cuts everything */
-int forward_port(const struct forward *f);
 /* Is this port of `addr` free for us to listen on, right now? */
 bool port_is_free(const char *addr, int port);

@@ -96,7 +96,6 @@ char *http_body_take(struct http_req *r, size_t *out_n); /* moves the body out, 
 /* While paused nothing more is read of a body in pieces, and its time limit does not count. */
 void http_body_pause(struct http_req *r, bool paused);
 const struct http_peer *http_peer(const struct http_req *r);
-struct arena *http_arena(struct http_req *r); /* memory that lives as long as the request */
 /* Free slot for the api room: who is asking. */
 void http_set_data(struct http_req *r, void *data);
 void *http_data(const struct http_req *r);

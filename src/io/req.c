@@ -163,11 +163,6 @@ const struct http_peer *http_peer(const struct http_req *r)
     return &r->peer;
 }
 
-struct arena *http_arena(struct http_req *r)
-{
-    return &r->arena;
-}
-
 void http_set_data(struct http_req *r, void *data)
 {
     r->data = data;

@@ -133,7 +133,6 @@ void gpus_stopped(struct gpus *g, int64_t now, uint64_t job, enum gpu_stop how);
 void gpus_remove(struct gpus *g, int64_t now, uint64_t job, bool finished);
 /* Nodes came or went, and others are meant by what it said. */
 void gpus_set_nodes(struct gpus *g, uint64_t job, uint64_t nodes);
-void gpus_set_deadline(struct gpus *g, uint64_t job, int64_t deadline_ms, int32_t priority);
 
 /* ---- planning ---- */
 /* NULL when no plan is due. */

@@ -406,17 +406,6 @@ void gpus_remove(struct gpus *g, int64_t now, uint64_t job, bool finished)
     gpu_due(g);
 }
 
-void gpus_set_deadline(struct gpus *g, uint64_t job, int64_t deadline_ms, int32_t priority)
-{
-    struct gjob *j = gpu_find(g, job);
-
-    if (!j)
-        return;
-    j->say.deadline_ms = deadline_ms;
-    j->say.priority = priority;
-    gpu_due(g);
-}
-
 int64_t gpus_next_wake(const struct gpus *g)
 {
     if (g->solving || !g->jobs.n)

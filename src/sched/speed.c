@@ -14,7 +14,6 @@
 
 static const double PRIOR_COMPANY = -0.478; /* log 0.62 */
 static const double PULL = 0.7, PULL_MEAN = 6;
-static const double WORTH = 1.05; /* a pair whose speeds sum to less is taken apart */
 
 /* The name up to its last number. */
 static struct kin *kin_of(struct speeds *s, struct str name)
@@ -336,15 +335,6 @@ bool speeds_learn_company(struct speeds *s, uint32_t family, const struct speed_
             return false;
     speeds_touch(s, f);
     return speeds_add_fact(s, f, k, clamp_ratio(log_ratio), weight);
-}
-
-bool speeds_apart(const struct speeds *s, uint32_t a, uint32_t b, int32_t n)
-{
-    struct speed_key ka = speed_key_make(n, &b, 1), kb = speed_key_make(n, &a, 1);
-    const struct family_fact *x = fact_at(s->families.p[a], &ka),
-                             *y = fact_at(s->families.p[b], &kb);
-
-    return x && y && exp(x->log_ratio) + exp(y->log_ratio) < WORTH;
 }
 
 struct speed_terms speeds_terms(const struct speeds *s, uint32_t family)

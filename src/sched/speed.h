@@ -57,8 +57,6 @@ struct speed_guess speeds_scale(const struct speeds *s, uint32_t family, int32_t
 /* log (rate in company / rate alone) on as many devices; 0 without company */
 struct speed_guess speeds_company(const struct speeds *s, uint32_t family,
                                   const struct speed_key *k);
-/* Both sides were measured and the sum of their speeds is not worth it. */
-bool speeds_apart(const struct speeds *s, uint32_t a, uint32_t b, int32_t n);
 
 void speeds_learn_alone(struct speeds *s, uint32_t family, int32_t n, double log_rate);
 /* One job was measured on both counts. */
