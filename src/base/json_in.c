@@ -183,8 +183,9 @@ static int string_read(struct json_in *in)
         if (c < 0)
             return json_in_fail(in, in->start, ERR_INVALID, "this string has no closing quote");
         if (c < 0x20)
-            return fail_here(in, "a line break or control character stands in a string: write \\n, "
-                                 "\\t or \\u00XX");
+            return fail_here(
+                in, "a line break or control character is not allowed in a string: write \\n, "
+                    "\\t or \\u00XX");
         struct str plain = {in->text.p + run, in->at++ - run};
         if (c == '"' && !in->decoded) {
             in->s = plain;

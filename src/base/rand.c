@@ -61,7 +61,7 @@ void random_bytes(void *p, size_t n)
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0) {
-            perror("berth: the kernel gives no random bytes");
+            perror("berth: cannot get random bytes from the kernel");
             abort();
         }
         at += got;

@@ -165,9 +165,9 @@ static int parser_on_head(llhttp_t *p)
     r->http10 = p->http_minor == 0;
     r->keep_alive = llhttp_should_keep_alive(p);
     if (p->http_major != 1 || p->http_minor > 1)
-        return request_refuse(c, 505, "speak HTTP/1.1 to this server");
+        return request_refuse(c, 505, "this server supports HTTP/1.1 only");
     if (p->method == HTTP_CONNECT)
-        return request_refuse(c, 501, "this server is no proxy");
+        return request_refuse(c, 501, "this server is not a proxy");
     if (r->head.n > s->lim.head_bytes)
         return request_refuse(c, 431, "the head of the request is too large");
     end_fields(r);
@@ -238,7 +238,7 @@ static void refuse_parsed(struct http_conn *c, llhttp_errno_t error)
     else if (error == HPE_INVALID_METHOD)
         http_conn_refuse(c, 501, "the method of the request is unknown");
     else if (error == HPE_INVALID_VERSION)
-        http_conn_refuse(c, 505, "speak HTTP/1.1 to this server");
+        http_conn_refuse(c, 505, "this server supports HTTP/1.1 only");
     else
         http_conn_refuse(c, 400, "the request is not valid HTTP/1.1");
 }

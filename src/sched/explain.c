@@ -314,7 +314,7 @@ void wait_reason_text(const struct wait_reason *w, const struct snapshot *s, cha
         return;
     case WAIT_BACKOFF:
         duration_format(MAX(w->until_ms - s->now_ms, 0), in);
-        explain_add(&t, "failed and is tried again in %s", in);
+        explain_add(&t, "failed; Berth retries it in %s", in);
         return;
     case WAIT_HELD:
         explain_add(&t, "is held; `berth release` lets it start");
@@ -328,11 +328,11 @@ void wait_reason_text(const struct wait_reason *w, const struct snapshot *s, cha
                     w->other);
         break;
     case WAIT_RESERVED:
-        explain_add(
-            &t,
-            "room on %s is kept for job %" PRIu64
-            ", which comes first and has waited long: a short enough timeout lets it start before",
-            node->name, w->other);
+        explain_add(&t,
+                    "room on %s is reserved for job %" PRIu64
+                    ", which comes first and has waited long; a shorter timeout could let this job "
+                    "start earlier",
+                    node->name, w->other);
         break;
     case WAIT_NODE_DRAINED:
         explain_add(&t, "%s is drained and starts nothing new: resume it, or add a node",
@@ -344,7 +344,7 @@ void wait_reason_text(const struct wait_reason *w, const struct snapshot *s, cha
             explain_add(&t, " (%s)", node->trouble);
         if (w->until_ms > s->now_ms) {
             duration_format(w->until_ms - s->now_ms, in);
-            explain_add(&t, ", tried again in %s", in);
+            explain_add(&t, ", next attempt in %s", in);
         }
         return;
     case WAIT_NO_SUCH_NODE:

@@ -55,7 +55,7 @@ void conn_accept(struct shepherd *s)
         return;
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) < 0 ||
         (peer.uid != geteuid() && peer.uid != 0)) {
-        log_warn("shepherd", "a connection of user %u was refused", (unsigned)peer.uid);
+        log_warn("shepherd", "refused a connection from user %u", (unsigned)peer.uid);
         close(fd);
         return;
     }
@@ -144,7 +144,7 @@ static bool conn_on_frame(struct shepherd *s, struct conn *c, const struct proto
         runs_forget(s, op.journal);
         return true;
     case PROTO_RETIRE:
-        log_info("shepherd", "another version takes over; leaving");
+        log_info("shepherd", "another version of the shepherd takes over; exiting");
         s->leave = true;
         return true;
     case PROTO_WELCOME:
@@ -193,7 +193,7 @@ static bool conn_drain(struct shepherd *s, struct conn *c)
         c->in.n += (size_t)n;
         c->in.p[c->in.n] = 0;
         if (!conn_frames(s, c)) {
-            log_error("shepherd", "a daemon sent what is no frame; its connection is closed");
+            log_error("shepherd", "a daemon sent a malformed frame; closing its connection");
             return false;
         }
         if (n < READ_BYTES)

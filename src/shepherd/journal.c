@@ -48,7 +48,7 @@ void journal_failure_text(const struct journal_record *r, char *out, size_t n)
         snprintf(out, n, "cannot open the log " STR_FMT ": %s", STR_ARG(name), why);
         return;
     case START_RUN_DIR:
-        snprintf(out, n, "cannot make the run directory " STR_FMT ": %s", STR_ARG(name), why);
+        snprintf(out, n, "cannot create the run directory " STR_FMT ": %s", STR_ARG(name), why);
         return;
     case START_USER:
         snprintf(out, n, "cannot change to the submitter's user id: %s", why);
@@ -67,13 +67,14 @@ void journal_failure_text(const struct journal_record *r, char *out, size_t n)
             snprintf(out, n, "cannot execute " STR_FMT ": %s", STR_ARG(name), why);
         return;
     case START_FORK:
-        snprintf(out, n, "cannot make a process: %s", why);
+        snprintf(out, n, "cannot create a process: %s", why);
         return;
     case START_MOUNT:
         snprintf(out, n, "cannot mount " STR_FMT ": %s", STR_ARG(name), why);
         return;
     case START_ENGINE:
-        snprintf(out, n, "no container engine is reachable; its log says where it was looked for");
+        snprintf(out, n,
+                 "no container engine is reachable; the log of the job lists the tried addresses");
         return;
     case START_IMAGE:
         snprintf(out, n, "image " STR_FMT " is not here and could not be pulled; see its log",

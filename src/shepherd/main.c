@@ -232,7 +232,7 @@ int main(int argc, char **argv)
 
     if (argc < 2 || argc > 3 || (argc == 3 && !str_to_i64(str_of(argv[2]), &s.idle_exit_ms))) {
         fprintf(stderr, "usage: berth-shepherd HOME [IDLE_MS]\n"
-                        "Looks after the runs of one home; started by berth itself.\n");
+                        "Supervises the runs of one home directory; berth starts it.\n");
         return 2;
     }
     shed(argv[1]);
@@ -246,7 +246,7 @@ int main(int argc, char **argv)
     run_home_init(&s.home, s.dir_fd);
     run_home_sweep(&s.home);
     open_sources(&s);
-    log_info("shepherd", "looks after %s as process %d", argv[1], (int)getpid());
+    log_info("shepherd", "supervising %s as process %d", argv[1], (int)getpid());
     close(ready);
     shepherd_serve(&s);
     unlink("sock");

@@ -284,7 +284,7 @@ void sim_chart(const struct sim_trace *t, const struct sim_conf *conf,
     buf_addf(out,
              "<text class=\"name\" x=\"%d\" y=\"22\">%zu jobs on %d GPUs</text>"
              "<text x=\"%d\" y=\"22\" text-anchor=\"end\">a bar is a job on its GPUs; where "
-             "jobs share, the lane is split; a dot: stopped to make room</text>\n",
+             "jobs share, the lane is split; a dot: preempted</text>\n",
              LEFT, t->jobs.n, conf->gpus, WIDTH - RIGHT);
     for (size_t i = 0; i < n; i++)
         add_panel(&c, runs[i]);

@@ -21,8 +21,8 @@ static const double PAIR_SPEED = 0.62, SCALING = 0.8;
 
 const struct sim_policy_name sim_policies[] = {
     {"berth", "the planner of the daemon"},
-    {"fifo", "in order of arrival, nobody passes, nobody is stopped"},
-    {"srtf", "shortest remaining time first, stopping longer jobs"},
+    {"fifo", "in order of arrival, without overtaking or preemption"},
+    {"srtf", "shortest remaining time first, preempting longer jobs"},
     {"las", "least attained service: two queues, jobs sink after two device hours"},
     {"pack", "in order of arrival, next to a running job when no device is free"},
     {NULL, NULL},
@@ -341,7 +341,7 @@ static int world_on_event(struct world *w, struct event ev, bool *idle, struct e
 
 static int stuck(const struct world *w, struct err *e)
 {
-    return err_set(e, ERR_INTERNAL, "policy %s leaves %zu jobs waiting for ever at %.0f s",
+    return err_set(e, ERR_INTERNAL, "policy %s leaves %zu jobs waiting forever at %.0f s",
                    w->out->policy, w->n_jobs - w->n_over, w->now_s);
 }
 

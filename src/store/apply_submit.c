@@ -184,8 +184,7 @@ static int insert_key(struct applier *a, const struct submission *s, int64_t at_
         return 0;
     if (e && e->code == ERR_CONFLICT)
         err_set(e, ERR_CONFLICT,
-                "the idempotency key was used by another submission; read what that one made, or "
-                "use a new key");
+                "the idempotency key was used by another submission; use a new key");
     return -1;
 }
 

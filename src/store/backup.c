@@ -48,7 +48,7 @@ static int backup_put_in_place(const char *temp, const char *path, struct err *e
     if (sync_path(temp, 0, e) < 0)
         return -1;
     if (link(temp, path) < 0)
-        return err_sys(e, "cannot make the backup %s", path);
+        return err_sys(e, "cannot create the backup %s", path);
     unlink(temp);
     return sync_path(dirname(copy), O_DIRECTORY, e);
 }
@@ -63,7 +63,7 @@ int store_backup(struct store *s, const char *path, struct err *e)
                        "%s exists; choose another name for the backup, or remove it", path);
     int fd = open(temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
-        return err_sys(e, "cannot make the backup %s", temp);
+        return err_sys(e, "cannot create the backup %s", temp);
     close(fd);
     struct db *from = pool_borrow(&s->pool, e);
     int rc = from ? copy_pages(from, temp, e) : -1;

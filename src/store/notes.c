@@ -88,7 +88,7 @@ int store_project(struct store *s, struct str name, project_fn fn, void *arg, st
 
     if (rc == 0)
         rc = err_set(e, ERR_NOT_FOUND,
-                     "there is no project '%.*s'; `berth projects` shows what there is",
+                     "there is no project '%.*s'; `berth projects` lists the projects",
                      (int)MIN(name.n, 100), name.p);
     else if (rc == 1)
         rc = project_tell(d, st, fn, arg, e);

@@ -82,7 +82,7 @@ int point_job(struct point *p, uint64_t job, struct job_record *out, struct err 
         point_fill(p, st, out);
     sqlite3_reset(st);
     if (rc == 0)
-        return err_set(e, ERR_NOT_FOUND, "there is no job %llu; `berth ls` shows what there is",
+        return err_set(e, ERR_NOT_FOUND, "there is no job %llu; `berth ls` lists the jobs",
                        (unsigned long long)job);
     return rc < 0 ? -1 : 0;
 }

@@ -4,7 +4,7 @@
 
 static int no_such_job(uint64_t seq, struct err *e)
 {
-    return err_set(e, ERR_NOT_FOUND, "there is no job %llu; `berth ls` shows what there is",
+    return err_set(e, ERR_NOT_FOUND, "there is no job %llu; `berth ls` lists the jobs",
                    (unsigned long long)seq);
 }
 

@@ -161,7 +161,7 @@ static int ref_ambiguous(struct db *d, struct str text, const struct hits *h, st
 
 static int ref_not_found(struct str text, struct err *e)
 {
-    return err_set(e, ERR_NOT_FOUND, "there is no job \"%.*s\"; `berth ls` shows what there is",
+    return err_set(e, ERR_NOT_FOUND, "there is no job \"%.*s\"; `berth ls` lists the jobs",
                    (int)MIN(text.n, 60), text.p);
 }
 

@@ -98,8 +98,7 @@ int store_retain(struct store *s, int64_t before_ms, size_t limit, uint64_t *out
 
     if (!atomic_load(&s->writer.healthy))
         return err_set(e, ERR_UNAVAILABLE,
-                       "the job store %s cannot be written just now; free some space first",
-                       s->path);
+                       "the job store %s cannot be written; free some disk space first", s->path);
     struct db *d = pool_borrow(&s->pool, e);
     int rc = d ? find_old(d, before_ms, limit, out_jobs + *out_n, &n, e) : -1;
     pool_return(&s->pool, d);

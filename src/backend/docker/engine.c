@@ -21,7 +21,7 @@ enum { SURVEY_MS = 5000, ID_SHOWN = 12 };
 static int not_unix(const char *given, struct err *e)
 {
     return err_set(e, ERR_INVALID,
-                   "the container engine '%.100s' is not reached over a unix socket; name one, as "
+                   "container engine '%.100s' is not a unix socket; use an address such as "
                    "unix:///run/docker.sock",
                    given);
 }
@@ -296,7 +296,8 @@ int engine_survey(const char *given, struct buf *text, struct err *e)
         return -1;
     int rc = engine_ask(&g, "GET", "/version", NULL, SURVEY_MS, &status, &answer, e);
     if (rc == 0 && status != 200)
-        rc = err_set(e, ERR_UNAVAILABLE, "what answers at %.100s is no container engine", g.path);
+        rc = err_set(e, ERR_UNAVAILABLE,
+                     "the server at %.100s is not a container engine; check --engine", g.path);
     if (rc == 0) {
         const struct json *version = json_get(answer, "Version");
         struct str v = json_type(version) == JSON_STR ? json_str(version) : STR("?");

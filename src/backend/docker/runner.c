@@ -360,11 +360,11 @@ static void find_engine(struct runner *r)
     while (runner_reconnect(r, &e) < 0) {
         if (e.code == ERR_NOT_FOUND)
             runner_fail(r, "gone", r->f.name,
-                        "container %s is gone: somebody removed it, or the engine lost it",
+                        "container %s no longer exists: a user or the engine removed it",
                         r->f.name);
         lose_engine(r);
         if (!told && clock_mono(&clock_system) - began > PATIENCE_MS) {
-            runner_say("the container engine is away; waiting for it (%s)", e.text);
+            runner_say("the container engine does not answer; retrying (%s)", e.text);
             told = true;
         }
         nap(r, wait);
@@ -420,7 +420,8 @@ static int attach(struct runner *r, struct err *e)
     while (more == 1 && engine_stream_status(r->output) != 200) {
         struct pollfd p = {.fd = engine_stream_fd(r->output), .events = POLLIN};
         if (poll(&p, 1, ENGINE_CALL_MS) == 0)
-            return err_set(e, ERR_UNAVAILABLE, "the container engine does not attach");
+            return err_set(e, ERR_UNAVAILABLE,
+                           "the container engine refused to attach to the output");
         more = engine_stream_read(r->output, e);
     }
     if (more == 1)

@@ -170,8 +170,8 @@ void setup_image(struct runner *r)
         runner_fail(r, "engine", "", "%s", e.text);
     if (!strcmp(policy, "never") && !here)
         runner_fail(r, "image", r->f.image,
-                    "image %s is not on this machine, and the job says not to pull it; load it "
-                    "into the engine, or leave container.pull out",
+                    "image %s is not on this machine and container.pull is \"never\"; load the "
+                    "image or remove container.pull",
                     r->f.image);
     if (!strcmp(policy, "always") || !here) {
         if (pull(r, &why) < 0 && !here)
@@ -180,7 +180,7 @@ void setup_image(struct runner *r)
                         "or load it into the engine by hand",
                         r->f.image, why.text);
         if (why.code)
-            runner_say("using the image that is here: %s", why.text);
+            runner_say("using the local copy of the image: %s", why.text);
         if (image_look(r, &e) < 0)
             runner_fail(r, "image", r->f.image, "image %s cannot be used: %s", r->f.image, e.text);
     }
@@ -210,7 +210,7 @@ static void network_make(struct runner *r, const char *name)
     int rc = engine_call(&r->g, "POST", "/networks/create", body, NULL, &e);
     json_free(body);
     if (rc < 0 && e.code != ERR_CONFLICT)
-        runner_fail(r, "container", name, "network %s cannot be made: %s", name, e.text);
+        runner_fail(r, "container", name, "cannot create network %s: %s", name, e.text);
 }
 
 /* The port of "127.0.0.1:23456"; 0 when it is not on loopback. */
@@ -236,7 +236,8 @@ static void open_gateway(struct runner *r, const char *network)
         return;
     int rc = engine_call(&r->g, "GET", path, NULL, &about, &e);
     if (rc == 0 && r->g.rootless)
-        rc = err_set(&e, ERR_UNAVAILABLE, "the networks of this engine do not lead to the host");
+        rc = err_set(&e, ERR_UNAVAILABLE,
+                     "containers of this engine cannot reach the host over the network");
     if (rc == 0 && !gateway_address(about, addr))
         rc = err_set(&e, ERR_UNAVAILABLE, "the host has no address in network %.60s", network);
     if (rc == 0)
@@ -329,5 +330,5 @@ void setup_create(struct runner *r)
         (setup_without_init(r, &e) && create(r, &e) == 0))
         return;
     runner_fail(r, e.code == ERR_UNAVAILABLE ? "engine" : "container", r->f.image,
-                "the container cannot be made: %s", e.text);
+                "cannot create the container: %s", e.text);
 }

@@ -143,7 +143,7 @@ static int clean_with_any(const struct engine *g, const char *dir, struct err *e
 
     if (engine_call(g, "GET", "/images/json", NULL, &list, e) < 0)
         return -1;
-    err_set(e, ERR_NOT_FOUND, "the container engine has no image to clean up with");
+    err_set(e, ERR_NOT_FOUND, "the container engine has no image that could remove the files");
     for (size_t i = 0; i < json_len(list) && i < IMAGES_TRIED && rc < 0; i++) {
         const struct json *id = json_get(json_at(list, i), "Id");
         if (json_type(id) != JSON_STR)

@@ -224,7 +224,7 @@ static void apply_exclusion(struct gpu_watch *w)
             if (d->state == DEVICE_LOST || !names(word, d))
                 continue;
             d->state = DEVICE_EXCLUDED;
-            snprintf(d->trouble, sizeof(d->trouble), "the daemon was told not to use it");
+            snprintf(d->trouble, sizeof(d->trouble), "excluded by the configuration of the daemon");
         }
     }
 }

@@ -86,7 +86,7 @@ static void rotate(struct backend *b)
     if (tail_generation(b, b->tail.current + 1, &e))
         b->tail.current++;
     else
-        local_notice(b, "%s; the full journal is used on", e.text);
+        local_notice(b, "%s; Berth keeps writing to the full journal", e.text);
 }
 
 void tail_collect(struct backend *b)

@@ -154,7 +154,8 @@ bool bootstrap_read(struct backend *b)
         const char *nl = memchr(in.p, '\n', in.n);
         if (!nl && in.n > LINE_MAX_BYTES) {
             connect_drop(b, true, "%s",
-                         "the login there prints without end before it starts a command");
+                         "the login shell of the node prints too much before it runs a command; "
+                         "make its start-up files silent");
             return false;
         }
         if (!nl)

@@ -165,7 +165,7 @@ static int make_secrets(const struct ssh_conf *c, struct err *e)
     char *text = json_text(j);
     json_free(j);
     if (fd < 0 || fchmod(fd, 0600) < 0 || fd_write_all(fd, text, strlen(text), NULL) < 0) {
-        err_sys(e, "cannot hand a password to ssh");
+        err_sys(e, "cannot pass the password to ssh");
         if (fd >= 0)
             close(TAKE_FD(fd));
     }
@@ -244,7 +244,7 @@ static int start_with_pipes(struct backend *b, char **argv, char **envp, struct 
     struct ssh_child *c = &b->link.child;
 
     if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0 || pipe2(errs, O_CLOEXEC) < 0) {
-        err_sys(e, "cannot make pipes for ssh");
+        err_sys(e, "cannot create pipes for ssh");
     } else {
         c->pid = child_spawn(program, argv, envp, (int[]){in[0], out[1], errs[1]});
         if (c->pid < 0)

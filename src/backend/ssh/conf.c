@@ -88,8 +88,7 @@ static int parse_url(struct ssh_conf *c, struct str url, struct err *e)
         struct str user = {rest.p, (size_t)(sep - rest.p)};
         if (memchr(user.p, ':', user.n))
             return err_set(e, ERR_INVALID,
-                           "a password does not belong into the address of a node; "
-                           "use a key");
+                           "the address of a node must not contain a password; use a key");
         free(c->user);
         c->user = xstrndup(user.p, user.n);
         rest = (struct str){sep + 1, rest.n - user.n - 1};

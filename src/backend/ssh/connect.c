@@ -177,7 +177,7 @@ static bool take_some(struct backend *b)
     }
     buf_consume(&b->link.in, b->link.in.n - rest.n);
     if (got < 0)
-        connect_drop(b, true, "%s", "what comes from the far program makes no sense");
+        connect_drop(b, true, "%s", "berth-far sent a malformed message");
     return got == 1;
 }
 

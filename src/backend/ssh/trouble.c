@@ -16,13 +16,13 @@ struct row {
     bool lasting;
     const char *text; /* %W the host as given, %H its name alone, %P the port part */
 };
+#define CHANGED_KEY                                                                                \
+    "the host key of %H has changed, perhaps by an attack; after a reinstallation remove the old " \
+    "key with 'ssh-keygen -R'"
+
 static const struct row rows[] = {
-    {NULL, "HOST IDENTIFICATION HAS CHANGED", true,
-     "the host key of %H is not the one known: someone may be in between; after a reinstallation "
-     "remove the old one with 'ssh-keygen -R'"},
-    {NULL, "Host key for ", true,
-     "the host key of %H is not the one known: someone may be in between; after a reinstallation "
-     "remove the old one with 'ssh-keygen -R'"},
+    {NULL, "HOST IDENTIFICATION HAS CHANGED", true, CHANGED_KEY},
+    {NULL, "Host key for ", true, CHANGED_KEY},
     {NULL, "host key is known for", true,
      "the host key of %H is not known; connect once with ssh, or accept it with --accept-new"},
     {NULL, "Host key verification failed", true,
@@ -45,7 +45,7 @@ static const struct row rows[] = {
     {"BERTH-FAR FAILED", "Read-only file system", true,
      "the home directory of %W is read-only; ~/.cache/berth must be writable"},
     {"BERTH-FAR FAILED hash", "BERTH-FAR FAILED hash", false,
-     "the program for %W arrived damaged; it is sent again"},
+     "the program for %W arrived damaged; Berth sends it again"},
     {"BERTH-FAR FAILED check", "GLIBC_", true,
      "the C library of %W is older than the one this berth was built with; build berth there"},
     {"BERTH-FAR FAILED check 126", "Permission denied", true,
@@ -62,7 +62,7 @@ static const struct row rows[] = {
      "~/.local/share/berth of %W cannot be written: permission denied"},
     {"berth-far:", "No space left", true, "%W has no space left in ~/.local/share/berth"},
     {NULL, "sh: not found", true, "%W has no sh to log in to"},
-    {NULL, "sftp connections only", true, "%W lets this user do nothing but sftp"},
+    {NULL, "sftp connections only", true, "%W allows this user sftp only; Berth needs a shell"},
 };
 
 static void put_word(struct buf *b, char which, const struct ssh_conf *c)
@@ -96,12 +96,12 @@ static void trouble_fill(struct trouble *out, const char *text, const struct ssh
 static void denied(const struct ssh_conf *c, struct trouble *out)
 {
     if (c->password)
-        trouble_fill(out, "%W did not let us in: is the password wrong?", c);
+        trouble_fill(out, "%W refused the login: is the password wrong?", c);
     else if (c->identity)
-        trouble_fill(out, "%W did not let us in with the key that was given", c);
+        trouble_fill(out, "%W refused the login with the given key", c);
     else
         trouble_fill(out,
-                     "%W did not let us in; give the node a key (--identity), or load one into the "
+                     "%W refused the login; give the node a key (--identity), or load one into the "
                      "ssh agent",
                      c);
 }

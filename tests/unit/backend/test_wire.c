@@ -138,13 +138,13 @@ static void test_trouble(void **state)
            "the name gpu1 is not known");
     expect(
         "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @\nHost key verification failed.",
-        true, "is not the one known");
+        true, "has changed, perhaps by an attack");
     expect(
         "No ED25519 host key is known for [gpu1]:2222 and you have requested strict checking.\r\n"
         "Host key verification failed.\r\n",
         true, "--accept-new");
     expect("ann@gpu1: Permission denied (publickey,password).", true,
-           "ann@gpu1:2222 did not let us in");
+           "ann@gpu1:2222 refused the login");
     expect("mkdir: cannot create directory: Read-only file system\nBERTH-FAR FAILED store\n", true,
            "read-only");
     expect("head: error writing: No space left on device\nBERTH-FAR FAILED store\n", true,

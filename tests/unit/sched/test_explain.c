@@ -130,9 +130,8 @@ static void kept_for_another(void **state)
     w.now_ms += w.patience_ms * 2;
     world_job(&w, (struct resources){.slots = 1, .mcpu = 1000});
     says(3, WAIT_RESERVED,
-         "room on a is kept for job 2, which comes first and has waited long: a short enough "
-         "timeout "
-         "lets it start before; 1 job is before it");
+         "room on a is reserved for job 2, which comes first and has waited long; a shorter "
+         "timeout could let this job start earlier; 1 job is before it");
 }
 
 static void world_where(struct wait_item *it, const char *nodes, uint64_t avoid)
@@ -153,7 +152,7 @@ static void away(void **state)
     snprintf(a->trouble, sizeof(a->trouble), "connection refused");
     a->again_ms = w.now_ms + 8000;
     assert_int_equal(world_plan(&w), 0);
-    says(1, WAIT_NODE_AWAY, "waits: node a is away (connection refused), tried again in 8s");
+    says(1, WAIT_NODE_AWAY, "waits: node a is away (connection refused), next attempt in 8s");
     a->drained = true; /* of the other nothing is known but its name */
     says(1, WAIT_NODE_AWAY, "waits: node b is away");
     a->drained = a->away = false;
@@ -197,9 +196,9 @@ static void what_core_fills_in(void **state)
     assert_string_equal(out, "waits for job 17 to succeed");
     wait_reason_text(&(struct wait_reason){.kind = WAIT_BACKOFF, .until_ms = w.now_ms + 8000}, &s,
                      out, 300);
-    assert_string_equal(out, "failed and is tried again in 8s");
+    assert_string_equal(out, "failed; Berth retries it in 8s");
     wait_reason_text(&(struct wait_reason){.kind = WAIT_BACKOFF}, &s, out, 10);
-    assert_string_equal(out, "failed an");
+    assert_string_equal(out, "failed; B");
 }
 
 int main(void)
