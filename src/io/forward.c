@@ -24,7 +24,7 @@
 
 enum {
     BACKLOG = 128,
-    PAIRS_MAX = 256, /* of one door; more wait in the backlog */
+    PAIRS_MAX = 256, /* of one forward; further connections wait in the backlog */
     PIECE_BYTES = 32 << 10,
 };
 
@@ -278,7 +278,7 @@ static void pair_new(struct forward *f, int client)
     watch_start(p->ends[1].watch, WATCH_WRITE); /* connected, or not */
 }
 
-/* ---- the door ---- */
+/* ---- the listening port ---- */
 
 static void on_accept(void *arg, int events, int error)
 {

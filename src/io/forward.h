@@ -1,8 +1,8 @@
 /* forward.h - a port of this host that leads to a port of one of its processes
  *
- * A door has two states.  Held: the port is ours and nobody else can take it, but connections are
- * refused.  Open: every connection is carried to 127.0.0.1:`to` and back, byte for byte, until
- * either side has said all it has to say.
+ * A forward has two states.  Held: Berth owns the port, so no other process can take it, but
+ * connections are refused.  Open: the bytes of every connection are copied to 127.0.0.1:`to` and
+ * back until both sides have closed.
  */
 #pragma once
 #include "base/err.h"

@@ -220,7 +220,6 @@ void http_head_end(struct http_req *r, struct buf *b);
 /* Appends the body of an error: {"error":{"code":…,"message":…}} and a line break. */
 void http_error_body(struct buf *b, const char *code, const char *message);
 bool http_reply_claim(struct http_req *r);
-const char *http_status_text(int status);
 
 /* stream.c */
 void http_stream_cut(struct http_req *r); /* ends it for the client; the handler hears `gone` */

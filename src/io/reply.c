@@ -10,7 +10,7 @@
 /* Copying so much behind the head is cheaper than a second element of writev. */
 enum { JOIN_BYTES = 4096 };
 
-const char *http_status_text(int status)
+static const char *http_status_text(int status)
 {
     static const struct {
         int status;

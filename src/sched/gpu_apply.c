@@ -10,7 +10,7 @@
 
 static const int64_t REFUSED_MS = 1000, REFUSED_MAX_MS = 60 * 1000;
 
-void gpu_ask_stop(struct gpus *g, struct gjob *j, bool at_once)
+static void gpu_ask_stop(struct gpus *g, struct gjob *j, bool at_once)
 {
     if (!j->run.holds || (j->run.stopping && !at_once) || j->run.stop_now)
         return;

@@ -83,7 +83,7 @@ void gpu_due(struct gpus *g)
     g->due = true;
 }
 
-void gpu_touch(struct gpus *g, struct gjob *j)
+static void gpu_touch(struct gpus *g, struct gjob *j)
 {
     if (j->dirty || !g->hands.remember)
         return;

@@ -77,7 +77,7 @@ double gpu_speed(const struct gpus *g, struct gjob *j, const struct speed_key *k
     return exp(rate - j->pace.base.log);
 }
 
-double gpu_epochs_left(const struct gpus *g, struct gjob *j, int64_t now)
+static double gpu_epochs_left(const struct gpus *g, struct gjob *j, int64_t now)
 {
     double frac = j->progress.frac, left;
 
@@ -118,7 +118,7 @@ double gpu_overrun(const struct gpus *g, struct gjob *j)
     return j->progress.ref_s / MAX(1, gpu_total_s(g, j));
 }
 
-double gpu_waited_s(const struct gjob *j, int64_t now)
+static double gpu_waited_s(const struct gjob *j, int64_t now)
 {
     int64_t ms = j->progress.waited_ms + (j->run.holds ? 0 : now - j->progress.waits_since_ms);
 

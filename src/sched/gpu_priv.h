@@ -172,7 +172,6 @@ struct gpus {
 /* ---- gpu_book.c ---- */
 struct gjob *gpu_find(const struct gpus *g, uint64_t job);
 void gpu_due(struct gpus *g);
-void gpu_touch(struct gpus *g, struct gjob *j); /* its record changed */
 void gpu_begin_run(struct gjob *j, int64_t now);
 /* Brings progress up to now; called before anything about a run changes. */
 void gpu_mark(struct gpus *g, struct gjob *j, int64_t now);
@@ -186,12 +185,10 @@ double gpu_work(const struct gjob *j);          /* of one epoch */
 void gpu_base_update(const struct gpus *g, struct gjob *j);
 double gpu_log_rate(const struct gpus *g, struct gjob *j, const struct speed_key *k);
 double gpu_speed(const struct gpus *g, struct gjob *j, const struct speed_key *k);
-double gpu_epochs_left(const struct gpus *g, struct gjob *j, int64_t now);
 double gpu_total_s(const struct gpus *g, struct gjob *j);
 double gpu_left_s(const struct gpus *g, struct gjob *j, int64_t now);
 double gpu_overrun(const struct gpus *g, struct gjob *j);
 double gpu_weight(const struct gpus *g, struct gjob *j, int64_t now);
-double gpu_waited_s(const struct gjob *j, int64_t now);
 double gpu_restart_s(const struct gpus *g, const struct gjob *j);
 /* May it be asked to stop for others now?  urgent: for the sake of one that goes before all. */
 bool gpu_may_stop(const struct gpus *g, struct gjob *j, int64_t now, bool urgent);
@@ -210,7 +207,6 @@ void gpu_count_free(struct gpus *g, uint32_t node);
 
 /* ---- gpu_apply.c ---- */
 void gpu_guard(struct gpus *g, int64_t now);
-void gpu_ask_stop(struct gpus *g, struct gjob *j, bool at_once);
 
 /* ---- gpu_predict.c ---- */
 void gpu_predict(struct gpus *g, int64_t now);

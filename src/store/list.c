@@ -3,9 +3,9 @@
  * Owns: the statement that finds the numbers of a page in order, and the cursor between pages.
  *
  * A page is found by key and then each job is read (view.c), so that filtering touches only what it
- * needs.  A query about states or projects becomes one ordered, limited lane of job_lane each,
- * merged: its cost does not grow with the jobs that do not match.  Too many lanes, or none asked
- * for: the table is walked from the end that was asked for.
+ * needs.  A query about states or projects becomes one ordered, limited scan of the index
+ * job_lane per combination, merged: the cost does not grow with the jobs that do not match.  With
+ * too many scans, or a query that excludes none, the table is walked from the end asked for.
  *
  * Pages continue after (sort key, number) of the last job, not at an offset: jobs that arrive or
  * leave between two pages neither repeat nor hide others.  "created" is the order of numbers, which
@@ -13,7 +13,7 @@
  */
 #include "base/clock.h"
 #include "base/util.h"
-#include "store/lanes_priv.h"
+#include "store/scans_priv.h"
 
 static const struct sort {
     const char *name;
@@ -46,7 +46,7 @@ struct listing {
     const struct job_query *q;
     const struct sort *sort;
     struct cursor at;
-    struct lanes lanes;
+    struct job_scans scans;
     struct sql sql;
 };
 
@@ -212,16 +212,16 @@ static void add_select(struct listing *l, const char *from)
     sql_add(&l->sql, from);
 }
 
-/* One walk over the table; used when the lanes do not narrow it, or are too many. */
+/* One walk over the table; used when the scans do not narrow it, or are too many. */
 static int build_walk(struct listing *l, size_t limit, struct err *e)
 {
     add_select(l, " FROM job j NOT INDEXED WHERE 1");
-    if (l->lanes.restricted) {
+    if (l->scans.restricted) {
         sql_add(&l->sql, " AND j.state * 4294967296 + j.party IN (");
-        for (size_t i = 0; i < l->lanes.all.n; i++) {
-            const struct lane *lane = &l->lanes.all.p[i];
+        for (size_t i = 0; i < l->scans.all.n; i++) {
+            const struct job_scan *scan = &l->scans.all.p[i];
             sql_add(&l->sql, i ? ", " : "");
-            sql_int(&l->sql, (int64_t)((uint64_t)lane->state << 32) + (int64_t)lane->party);
+            sql_int(&l->sql, (int64_t)((uint64_t)scan->state << 32) + (int64_t)scan->party);
         }
         sql_add(&l->sql, ")");
     }
@@ -231,18 +231,18 @@ static int build_walk(struct listing *l, size_t limit, struct err *e)
     return 0;
 }
 
-static int build_lanes(struct listing *l, size_t limit, struct err *e)
+static int build_scans(struct listing *l, size_t limit, struct err *e)
 {
     AUTO_FREE char *conditions = NULL; /* the same for each, parameters included */
 
     sql_add(&l->sql, "SELECT * FROM (");
-    for (size_t i = 0; i < l->lanes.all.n; i++) {
-        const struct lane *lane = &l->lanes.all.p[i];
+    for (size_t i = 0; i < l->scans.all.n; i++) {
+        const struct job_scan *scan = &l->scans.all.p[i];
         sql_add(&l->sql, i ? " UNION ALL SELECT * FROM (" : "SELECT * FROM (");
         add_select(l, " FROM job j INDEXED BY job_lane WHERE j.state = ");
-        sql_int(&l->sql, lane->state);
+        sql_int(&l->sql, scan->state);
         sql_add(&l->sql, " AND j.party = ");
-        sql_int(&l->sql, (int64_t)lane->party);
+        sql_int(&l->sql, (int64_t)scan->party);
         if (conditions) {
             sql_add(&l->sql, conditions);
         } else {
@@ -278,7 +278,7 @@ static int listing_open(struct listing *l, struct store *s, const struct job_que
     if (cursor_parse(l, e) < 0)
         return -1;
     l->db = pool_borrow(&s->pool, e);
-    return l->db ? lanes_find(&l->lanes, l->db, q, e) : -1;
+    return l->db ? scans_find(&l->scans, l->db, q, e) : -1;
 }
 
 static void listing_close(struct listing *l, struct store *s)
@@ -288,7 +288,7 @@ static void listing_close(struct listing *l, struct store *s)
             db_forget_text(l->db, l->sql.text.p);
         pool_return(&s->pool, l->db);
     }
-    lanes_done(&l->lanes);
+    scans_done(&l->scans);
     sql_done(&l->sql);
     free(l->at.text);
 }
@@ -296,11 +296,11 @@ static void listing_close(struct listing *l, struct store *s)
 /* NULL with no error: nothing can match. */
 static sqlite3_stmt *listing_start(struct listing *l, size_t limit, struct err *e)
 {
-    bool lanes = l->lanes.restricted && l->lanes.all.n <= LANES_MAX;
+    bool scans = l->scans.restricted && l->scans.all.n <= SCANS_MAX;
 
-    if (!l->lanes.all.n)
+    if (!l->scans.all.n)
         return NULL;
-    if ((lanes ? build_lanes(l, limit, e) : build_walk(l, limit, e)) < 0)
+    if ((scans ? build_scans(l, limit, e) : build_walk(l, limit, e)) < 0)
         return NULL;
     return sql_query(&l->sql, l->db, e);
 }
@@ -392,10 +392,10 @@ int store_job_seqs(struct store *s, const struct job_query *q, uint64_t **out, s
 static int count_by_filter(struct listing *l, uint64_t out[JOB_STATE_MAX], struct err *e)
 {
     int rc;
-    bool lanes = l->lanes.restricted && l->lanes.all.n <= LANES_MAX;
+    bool scans = l->scans.restricted && l->scans.all.n <= SCANS_MAX;
 
     sql_add(&l->sql, "SELECT j.state, count(*) FROM job j NOT INDEXED WHERE j.seq IN (");
-    if ((lanes ? build_lanes(l, 0, e) : build_walk(l, 0, e)) < 0)
+    if ((scans ? build_scans(l, 0, e) : build_walk(l, 0, e)) < 0)
         return -1;
     sql_add(&l->sql, ") GROUP BY j.state");
     sqlite3_stmt *st = sql_query(&l->sql, l->db, e);
@@ -428,14 +428,14 @@ int store_job_counts(struct store *s, const struct job_query *q, uint64_t out[JO
     plain.sort = "id";
     plain.cursor = NULL;
     rc = listing_open(&l, s, &plain, e);
-    if (rc == 0 && l.lanes.all.n) {
-        if (q->batch && !q->filter && !l.lanes.restricted)
+    if (rc == 0 && l.scans.all.n) {
+        if (q->batch && !q->filter && !l.scans.restricted)
             rc = count_of_batch(l.db, q->batch, n, e);
         else if (q->filter || q->batch)
             rc = count_by_filter(&l, n, e);
         else
-            for (size_t i = 0; i < l.lanes.all.n; i++)
-                n[l.lanes.all.p[i].state] += l.lanes.all.p[i].n;
+            for (size_t i = 0; i < l.scans.all.n; i++)
+                n[l.scans.all.p[i].state] += l.scans.all.p[i].n;
     }
     listing_close(&l, s);
     if (rc == 0)

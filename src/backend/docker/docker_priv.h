@@ -86,7 +86,6 @@ struct facts {
 };
 int facts_parse(struct facts *f, struct str json, struct err *e);
 void facts_done(struct facts *f);
-void container_name(const char *home, struct run_key key, char out[CONTAINER_NAME_MAX]);
 /* A text of `container`, or NULL; and a flag of it. */
 const char *facts_own(struct facts *f, const char *key);
 bool facts_flag(const struct facts *f, const char *key, bool otherwise);

@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-void container_name(const char *home, struct run_key key, char out[CONTAINER_NAME_MAX])
+static void container_name(const char *home, struct run_key key, char out[CONTAINER_NAME_MAX])
 {
     snprintf(out, CONTAINER_NAME_MAX, "berth-%.32s-%" PRIu64 "-%" PRIu32, home, key.job, key.run);
 }

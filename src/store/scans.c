@@ -1,11 +1,16 @@
-/* lanes.c - narrowing a query to lanes of job_lane
+/* scans.c - which scans of the index job_lane a query needs
  *
- * Owns: reading tally × party and matching it with what a query demands of state, project, user and
- * queue, both in its own members and in the filter as far as it is a plain "and" at the top.  The
- * filter is evaluated in full later; this only spares looking where nothing can match.
+ * The index keeps the jobs of each combination of state and party in order of their numbers; a
+ * party is one (project, queue, user) that jobs were submitted for.  One scan reads one
+ * combination.
+ *
+ * Owns: reading tally × party and matching each combination with what a query demands of state,
+ * project, user and queue: in the members of the query, and in its filter as far as the filter is a
+ * plain "and" at the top.  The whole filter is evaluated later for each job; this file only leaves
+ * out the combinations in which no job can match.
  */
 #include "base/util.h"
-#include "store/lanes_priv.h"
+#include "store/scans_priv.h"
 
 static bool filter_names_value(struct str s, const struct filter *f)
 {
@@ -21,7 +26,7 @@ struct facts {
     struct str project, queue, user;
 };
 
-/* Could a job of this lane match?  Says yes when it cannot tell. */
+/* Could a job of this combination match?  True when the filter alone does not tell. */
 static bool filter_allows(const struct filter *f, const struct facts *x, bool *narrows)
 {
     bool allowed;
@@ -46,6 +51,7 @@ static bool filter_allows(const struct filter *f, const struct facts *x, bool *n
     return allowed;
 }
 
+/* The same for the members of the query outside of its filter. */
 static bool query_allows(const struct job_query *q, const struct facts *x)
 {
     if (q->state_mask && !(q->state_mask & 1u << x->state))
@@ -56,15 +62,15 @@ static bool query_allows(const struct job_query *q, const struct facts *x)
            (!q->user || str_eq_c(x->user, q->user)) && (!q->queue || str_eq_c(x->queue, q->queue));
 }
 
-int lanes_find(struct lanes *l, struct db *d, const struct job_query *q, struct err *e)
+int scans_find(struct job_scans *l, struct db *d, const struct job_query *q, struct err *e)
 {
     int rc;
     sqlite3_stmt *st =
         db_query(d, e,
                  "SELECT t.state, t.party, t.n, p.uid, p.project, p.queue, p.user FROM tally t"
                  " JOIN party p ON p.seq = t.party WHERE t.n > 0");
-    *l = (struct lanes){.restricted =
-                            q->state_mask || q->only_uid || q->project || q->user || q->queue};
+    *l = (struct job_scans){.restricted =
+                                q->state_mask || q->only_uid || q->project || q->user || q->queue};
     while ((rc = db_step(d, st, e)) == 1) {
         struct facts x = {
             .state = (enum job_state)sqlite3_column_int(st, 0),
@@ -77,18 +83,18 @@ int lanes_find(struct lanes *l, struct db *d, const struct job_query *q, struct 
             !filter_allows(q->filter, &x, &l->restricted))
             continue;
         vec_push(&l->all,
-                 ((struct lane){
+                 ((struct job_scan){
                      .state = x.state,
                      .party = column_u64(st, 1),
                      .n = column_u64(st, 2),
                      .project = {arena_strndup(&l->text, x.project.p, x.project.n), x.project.n}}));
     }
     if (rc < 0)
-        lanes_done(l);
+        scans_done(l);
     return rc;
 }
 
-void lanes_done(struct lanes *l)
+void scans_done(struct job_scans *l)
 {
     vec_done(&l->all);
     arena_done(&l->text);
