@@ -15,7 +15,7 @@ struct api_conf {
     struct core *core;
     struct store *store;
     const char *home;
-    uint32_t uid;    /* who runs the daemon: admin, together with root */
+    uint32_t uid;    /* the user who runs the daemon: an admin, as root is */
     bool multi_user; /* others may submit through the unix socket */
     const char *version;
     int64_t started_ms;

@@ -34,7 +34,8 @@ struct event_page {
 struct event_page *event_page_new(struct store *s, void *owner, uint64_t after, size_t limit);
 void event_page_free(struct event_page *p);
 void event_page_read(void *page); /* a loop_fn for work_submit; any thread */
-/* What a stream that has been told up to `pos` gets of a page read for all; may use `some`. */
+/* The part of a page read for all streams that one stream gets, which has seen the events up to
+ * `pos`.  Borrowed from the page or from `some`. */
 struct str event_page_select(const struct event_page *p, const struct event_filter *f, uint64_t pos,
                              struct buf *some);
 /* {"seq":…,"kind":…,"at":…,"job":…,"last":…,"data":{…}} */

@@ -169,7 +169,7 @@ static int sort_key(struct call *c, const char *text, struct job_query *q, struc
                    key);
 }
 
-/* For who is not an admin a batch that is not there looks like one of somebody else: empty. */
+/* To a user who is not an admin, a batch that does not exist looks like another user's: empty. */
 static int list_find_batch(struct call *c, const char *name, uint64_t *out, struct err *e)
 {
     struct err why = {0};

@@ -1,6 +1,6 @@
 /* queues.c - GET /v1/queues, POST /v1/queues/{name}/pause and /resume
  *
- * A queue exists once a job named it or an admin paused it.  Whoever is not an admin sees the
+ * A queue exists once a job named it or an admin paused it.  Users who are not admins see all
  * queues, but counts of their own jobs only.
  */
 #include "api/api_priv.h"

@@ -7,8 +7,9 @@
  * A proof that is given must be right: a wrong bearer token on the unix socket is refused, although
  * the socket alone would have been enough.  Tokens are compared in constant time.
  *
- * With one user (the default) whoever passes is the daemon's owner: root connecting to a user's
- * daemon submits the user's jobs.  In multi-user mode everybody is who the kernel says.
+ * With one user (the default) every accepted caller counts as the daemon's owner: root connecting
+ * to a user's daemon submits the user's jobs.  In multi-user mode a caller is the user that the
+ * kernel reports.
  */
 #include "request/auth.h"
 #include "base/hash.h"

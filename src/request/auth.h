@@ -37,15 +37,15 @@ struct auth {
 /* Copies `token`; knows the name of `uid` already. */
 struct auth *auth_new(const struct core *core, const char *token, uint32_t uid, bool multi_user);
 void auth_free(struct auth *a);
-/* Reads the proofs; does not look up names.  ERR_UNAUTHENTICATED: none, or a wrong one. ERR_DENIED:
- * a user this daemon does not serve. */
+/* Reads the proofs; does not look up names.  ERR_UNAUTHENTICATED: no proof, or a wrong one.
+ * ERR_DENIED: a user this daemon does not serve. */
 int auth_identify(const struct auth *a, const struct http_peer *peer, struct str authorization,
                   struct who *out, struct err *e);
 int auth_allows(enum auth_class cls, const struct who *w, struct err *e);
 /* After `ask_owner`: is the process the daemon's owner's, or root's? */
 int auth_owner_allows(const struct auth *a, const struct who *w, struct err *e);
-/* Whose is the other end of a connection over loopback?  False when that cannot be known, as of one
- * that is closed already.  Reads files of the kernel: worker thread. */
+/* Which user owns the other end of a connection over loopback?  False when the kernel cannot say,
+ * for example because the connection is closed.  Reads files of the kernel: worker thread. */
 bool auth_peer_owner(const struct http_peer *p, uint32_t *out);
 
 /* Names: false when auth_name_add must be called first with the answer of auth_name_lookup, which

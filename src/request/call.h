@@ -60,9 +60,9 @@ struct call {
  * reads of the store is of one committed state.  When `run` fails, the error is the answer and
  * `then` is not called. */
 void call_work(struct call *c, call_work_fn run, call_fn then);
-/* The same at once, for what takes less time than a worker needs to wake up. */
+/* The same on this thread, for work that takes less time than a worker needs to wake up. */
 void call_here(struct call *c, call_work_fn run, call_fn then);
-/* Goes on with `then` in a later turn of the loop, after what other clients sent meanwhile. */
+/* Calls `then` in a later turn of the loop, after requests that other clients sent meanwhile. */
 void call_later(struct call *c, call_fn then);
 
 void call_reply(struct call *c); /* status, type, out */
@@ -70,9 +70,9 @@ void call_fail(struct call *c, const struct err *e);
 void call_free(struct call *c); /* answers nothing */
 /* Takes the request out of the call, for streams and files: NULL when the client left. */
 struct http_req *call_take_req(struct call *c);
-/* The server is closing: what would wait, or change something, has to be refused.  Loop thread. */
+/* The server is closing: requests that wait or change something must be refused.  Loop thread. */
 bool call_closing(const struct call *c);
-/* call_fail with the words for that. */
+/* call_fail with the message for a server that is closing. */
 void call_fail_closing(struct call *c);
 
 /* Decoded query parameter; NULL when absent or empty.  Any thread. */

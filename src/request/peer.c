@@ -1,4 +1,4 @@
-/* peer.c - whose is a connection over loopback?
+/* peer.c - which user owns a connection over loopback?
  *
  * A connection over TCP says nothing about its user, but on one host the kernel lists both ends of
  * it with their owners.  It shows 0, which is root, for ends that nobody holds any more, so only an

@@ -44,13 +44,14 @@ struct request_server *request_server_new(const struct request_conf *c);
 void request_server_add(struct request_server *s, const struct service *v); /* copied */
 struct http_handler request_server_handler(struct request_server *s);
 struct auth *request_server_auth(const struct request_server *s);
-/* From now on only GET is served. */
+/* From now on the server answers GET only. */
 void request_server_shut(struct request_server *s);
 bool request_server_closing(const struct request_server *s);
 /* A worker thread has something of a service that is no call: the server is busy until released. */
 void request_server_hold(struct request_server *s);
 void request_server_release(struct request_server *s);
-/* Worker threads still hold calls: run the loop on before the store closes and the server goes. */
+/* Worker threads still hold calls: the owner runs the loop until this is false, then closes the
+ * store and frees the server. */
 bool request_server_busy(const struct request_server *s);
 /* Calls that wait for a commit are dropped without an answer. */
 void request_server_free(struct request_server *s);

@@ -2,7 +2,7 @@
  *
  * Owns: their names and forms.
  *
- * Two of them mislead whoever knows them from elsewhere.  WORLD_SIZE is the number of nodes, not of
+ * Two of them differ from what other launchers set.  WORLD_SIZE is the number of nodes, not of
  * processes, as long as one process drives the devices of a node; with one process per device
  * `berth __ranks` sets it to the usual meaning, together with RANK and LOCAL_RANK, which must not
  * be there otherwise: Lightning would take them for an outside launcher and start no children.

@@ -197,7 +197,7 @@ static bool feed_on_event(void *arg, const struct sse_event *sse)
     return f->left > 0 && !f->again.n;
 }
 
-/* What went down with the machine or by the same hand as its scheduler runs once more. */
+/* Jobs that were lost together with their earlier scheduler run again. */
 static int run_again(struct hyper_feed *f, struct err *e)
 {
     int rc = 0;
@@ -212,7 +212,7 @@ static int run_again(struct hyper_feed *f, struct err *e)
     return rc;
 }
 
-/* Until everything has ended; the stream is taken up again where it broke. */
+/* Until all jobs have ended.  A stream that breaks is resumed after the last event. */
 static int listen_to_events(struct hyper_feed *f, struct err *e)
 {
     int rc = 0;
@@ -301,7 +301,7 @@ static void look_up_place(struct hyper_feed *f, size_t job, uint64_t number)
         feed_set_place(f, job, json_at(runs, json_len(runs) - 1));
 }
 
-/* True when its record settles the matter: it goes on, or it succeeded while nobody looked. */
+/* True when the job need not be submitted: it still runs, or it succeeded since the last run. */
 static bool feed_adopt(struct hyper_feed *f, size_t job, const struct json *row)
 {
     const struct hyper_job *j = &f->conf.batch->jobs.p[job];
@@ -421,7 +421,7 @@ static int set_queue(struct hyper_feed *f, bool paused, struct err *e)
     return cli_post(f->conf.c, path.p, NULL, NULL, e);
 }
 
-/* The caller's own request may have come before there was anything to cancel. */
+/* The caller's own request to cancel may have come before the jobs were submitted. */
 static int cancel_if_stopped(struct hyper_feed *f, struct err *e)
 {
     AUTO(json) struct json *body = json_new_object();

@@ -25,7 +25,7 @@ char *hyper_job_file(const struct hyper_job *j, const char *name);       /* {J}/
 
 /* Makes the directory and locks it.  ERR_CONFLICT names the pid that runs the batch. */
 int hyper_layout_lock(struct hyper_layout *l, const char *batch, struct err *e);
-/* Whoever runs the batch in `dir`: a pid, or 0. */
+/* The pid of the process that runs the batch in `dir`, or 0. */
 pid_t hyper_layout_owner(const char *dir);
 
 /* Default directories of the jobs; then what the markers say.  A job marked as running is that

@@ -1,7 +1,7 @@
 /* life.c - what happens to jobs while a batch runs: markers, log lines, the end
  *
- * The scheduler's events come as notes, in order.  What is final stays final; a job that was
- * interrupted, or whose run never began, is as if it had not been started.
+ * The scheduler's events come as notes, in order.  A final status never changes; a job that was
+ * interrupted, or whose run never began, counts as not started.
  */
 #include "base/clock.h"
 #include "base/file.h"

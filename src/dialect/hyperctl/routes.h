@@ -13,7 +13,7 @@ struct hyper_routes_conf {
     struct loop *loop;
     const struct hyper_batch *batch;
     const char *token; /* NULL = none; may stand in front of every path */
-    bool token_needed; /* on TCP; whoever reaches the unix socket needs none */
+    bool token_needed; /* on TCP; a client of the unix socket needs none */
     /* A running job shall be ended; hyper_routes_killed or _refused follows. */
     void (*kill)(void *arg, size_t job);
     void *arg;
@@ -23,6 +23,6 @@ struct hyper_routes *hyper_routes_new(const struct hyper_routes_conf *c);
 void hyper_routes_set_portal(struct hyper_routes *h, const char *portal);
 void hyper_routes_free(struct hyper_routes *h); /* after the server is down */
 struct http_handler hyper_routes_handler(struct hyper_routes *h);
-/* The job has ended: whoever asked to kill it is told. */
+/* The job has ended: the requests to kill it are answered. */
 void hyper_routes_killed(struct hyper_routes *h, size_t job);
 void hyper_routes_refused(struct hyper_routes *h, size_t job, const char *why);

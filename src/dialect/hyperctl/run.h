@@ -14,7 +14,7 @@
 /* What happened to a job; made by the feed, freed by the loop. */
 enum hyper_note_kind {
     NOTE_RUNNING,
-    NOTE_QUEUED, /* back in the queue: its run never began */
+    NOTE_QUEUED, /* the job waits again: its run never began */
     NOTE_SUCCEEDED,
     NOTE_FAILED,
     NOTE_CANCELLED,
@@ -69,8 +69,8 @@ struct json *hyper_far_nodes(const struct hyper_batch *b);
  * knows and does not use are told again.  Later: that it need not know them any more. */
 int hyper_far_lend(struct cli *c, const struct json *nodes, bool anew, struct err *e);
 void hyper_far_take_back(struct cli *c, const struct json *nodes);
-/* Waits until every machine was connected to once and says how that went; an error when it went
- * wrong with all of them.  On the feed's thread; *stop ends the waiting. */
+/* Waits until one connection to every machine succeeded or failed, and logs which; an error when
+ * all of them failed.  On the feed's thread; *stop ends the waiting. */
 int hyper_far_test(struct cli *c, const struct hyper_batch *b, const atomic_bool *stop,
                    void (*say)(void *arg, bool bad, const char *text), void *arg, struct err *e);
 /* An earlier owner may have used machines that are not in the batch now: what ran there is given
