@@ -127,164 +127,71 @@ static int act_run(struct cli *c, const struct act *a, const struct act_opts *o,
     return rc;
 }
 
-static int cancel(struct cli *c, const void *opts, const struct operands *ops)
-{
-    static const struct act a = {"/v1/jobs/cancel",   "cancel", "cancel", "cancelled", "active",
-                                 "had already ended", false};
+/* The command NAME and its run function.  The struct act follows; then the texts of the help. */
+#define ACT_COMMAND(NAME, PATH, ASK, DONE, STATES, ALREADY, WRONG, SUMMARY, DESCRIPTION, ...)      \
+    static int NAME##_run(struct cli *c, const void *opts, const struct operands *ops)             \
+    {                                                                                              \
+        static const struct act a = {PATH, #NAME, ASK, DONE, STATES, ALREADY, WRONG};              \
+                                                                                                   \
+        return act_run(c, &a, opts, ops);                                                          \
+    }                                                                                              \
+    const struct command cmd_##NAME = {                                                            \
+        .name = #NAME,                                                                             \
+        .summary = SUMMARY,                                                                        \
+        .synopsis = "[OPTION…] JOB…\n[OPTION…] --filter FILTER | --all",                           \
+        .description = DESCRIPTION,                                                                \
+        .section = SECTION_CHANGE,                                                                 \
+        .groups = groups,                                                                          \
+        .opts_size = sizeof(struct act_opts),                                                      \
+        .examples = (const struct example[]){__VA_ARGS__, {NULL, NULL}},                           \
+        .operand = "job",                                                                          \
+        .max_operands = SIZE_MAX,                                                                  \
+        .complete = COMPLETE_JOB,                                                                  \
+        .run = NAME##_run,                                                                         \
+    }
 
-    return act_run(c, &a, opts, ops);
-}
-
-static int hold(struct cli *c, const void *opts, const struct operands *ops)
-{
-    static const struct act a = {"/v1/jobs/hold",
-                                 "hold",
-                                 "hold",
-                                 "held",
-                                 "queued",
-                                 "no longer queued (berth cancel stops running jobs)",
-                                 true};
-
-    return act_run(c, &a, opts, ops);
-}
-
-static int release(struct cli *c, const void *opts, const struct operands *ops)
-{
-    static const struct act a = {"/v1/jobs/release", "release", "release", "released", "held",
-                                 "not held",         false};
-
-    return act_run(c, &a, opts, ops);
-}
-
-static int retry(struct cli *c, const void *opts, const struct operands *ops)
-{
-    static const struct act a = {"/v1/jobs/retry", "retry",        "retry", "queued again",
-                                 "finished",       "not finished", true};
-
-    return act_run(c, &a, opts, ops);
-}
-
-static int act_rm(struct cli *c, const void *opts, const struct operands *ops)
-{
-    static const struct act a = {"/v1/jobs/remove",
-                                 "rm",
-                                 "remove",
-                                 "removed",
-                                 "finished",
-                                 "not finished (berth cancel stops them)",
-                                 true};
-
-    return act_run(c, &a, opts, ops);
-}
-
-static const struct example cancel_examples[] = {
+/* Cancelling is idempotent: a job that has ended already is no mistake. */
+ACT_COMMAND(
+    cancel, "/v1/jobs/cancel", "cancel", "cancelled", "active", "had already ended", false,
+    "stop queued or running jobs",
+    "A queued job is cancelled at once. A running job and all its processes get SIGTERM, and "
+    "SIGKILL when the grace time is over. Cancelling a job that has ended changes nothing.",
     {"berth cancel 42", "stop job 42: SIGTERM to all its processes, SIGKILL after its grace time"},
-    {"berth cancel 42 43 44", "several"},
+    {"berth cancel 42 43 44", "stop several jobs"},
     {"berth cancel --filter 'name~cnn' --yes", "all active jobs that match, without confirmation"},
-    {"berth cancel --all --state queued", "every queued job, after confirmation"},
-    {NULL, NULL},
-};
-const struct command cmd_cancel = {
-    .name = "cancel",
-    .summary = "stop queued or running jobs",
-    .synopsis = "[OPTION…] JOB…\n[OPTION…] --filter FILTER | --all",
-    .description =
-        "A queued job is cancelled at once. A running job and all its processes get SIGTERM, and "
-        "SIGKILL when the grace time is over. Cancelling a job that has ended changes nothing.",
-    .section = SECTION_CHANGE,
-    .groups = groups,
-    .opts_size = sizeof(struct act_opts),
-    .examples = cancel_examples,
-    .operand = "job",
-    .max_operands = SIZE_MAX,
-    .complete = COMPLETE_JOB,
-    .run = cancel,
-};
+    {"berth cancel --all --state queued", "every queued job, after confirmation"});
 
-static const struct example hold_examples[] = {
-    {"berth hold 42", "job 42 does not start until it is released"},
-    {"berth hold --filter 'name~cnn' --yes", "all queued jobs that match"},
-    {NULL, NULL},
-};
-const struct command cmd_hold = {
-    .name = "hold",
-    .summary = "keep queued jobs from starting",
-    .synopsis = "[OPTION…] JOB…\n[OPTION…] --filter FILTER | --all",
-    .description = "A held job does not start before berth release, and keeps its place in the "
-                   "queue. Running and finished jobs cannot be held. Jobs that depend on a held "
-                   "job stay queued. berth submit --hold submits a job in the held state.",
-    .section = SECTION_CHANGE,
-    .groups = groups,
-    .opts_size = sizeof(struct act_opts),
-    .examples = hold_examples,
-    .operand = "job",
-    .max_operands = SIZE_MAX,
-    .complete = COMPLETE_JOB,
-    .run = hold,
-};
+ACT_COMMAND(hold, "/v1/jobs/hold", "hold", "held", "queued",
+            "no longer queued (berth cancel stops running jobs)", true,
+            "keep queued jobs from starting",
+            "A held job does not start before berth release, and keeps its place in the queue. "
+            "Running and finished jobs cannot be held. Jobs that depend on a held job stay queued. "
+            "berth submit --hold submits a job in the held state.",
+            {"berth hold 42", "job 42 does not start until it is released"},
+            {"berth hold --filter 'name~cnn' --yes", "all queued jobs that match"});
 
-static const struct example release_examples[] = {
-    {"berth release 42", "job 42 may start again"},
-    {"berth release --all --yes", "every held job"},
-    {NULL, NULL},
-};
-const struct command cmd_release = {
-    .name = "release",
-    .summary = "let held jobs start",
-    .synopsis = "[OPTION…] JOB…\n[OPTION…] --filter FILTER | --all",
-    .description = "Held jobs return to their place in the queue: the age of a job counts from its "
-                   "submission. Jobs that are not held are not changed.",
-    .section = SECTION_CHANGE,
-    .groups = groups,
-    .opts_size = sizeof(struct act_opts),
-    .examples = release_examples,
-    .operand = "job",
-    .max_operands = SIZE_MAX,
-    .complete = COMPLETE_JOB,
-    .run = release,
-};
+ACT_COMMAND(release, "/v1/jobs/release", "release", "released", "held", "not held", false,
+            "let held jobs start",
+            "Held jobs return to their place in the queue: the age of a job counts from its "
+            "submission. Jobs that are not held are not changed.",
+            {"berth release 42", "job 42 may start again"},
+            {"berth release --all --yes", "every held job"});
 
-static const struct example retry_examples[] = {
-    {"berth retry 42", "run job 42 again, as it was submitted; earlier runs stay on record"},
-    {"berth retry --filter 'state:failed and ended>1d' --yes",
-     "all jobs that failed since yesterday"},
-    {"berth retry --batch 01k… --state failed,lost", "the failed and lost jobs of a sweep"},
-    {NULL, NULL},
-};
-const struct command cmd_retry = {
-    .name = "retry",
-    .summary = "run finished jobs again",
-    .synopsis = "[OPTION…] JOB…\n[OPTION…] --filter FILTER | --all",
-    .description = "The same job gets another run: same id, same command, parameters and "
-                   "environment. Its earlier runs and their output are kept.",
-    .section = SECTION_CHANGE,
-    .groups = groups,
-    .opts_size = sizeof(struct act_opts),
-    .examples = retry_examples,
-    .operand = "job",
-    .max_operands = SIZE_MAX,
-    .complete = COMPLETE_JOB,
-    .run = retry,
-};
+ACT_COMMAND(retry, "/v1/jobs/retry", "retry", "queued again", "finished", "not finished", true,
+            "run finished jobs again",
+            "The same job gets another run: same id, same command, parameters and environment. Its "
+            "earlier runs and their output are kept.",
+            {"berth retry 42",
+             "run job 42 again, as it was submitted; earlier runs stay on record"},
+            {"berth retry --filter 'state:failed and ended>1d' --yes",
+             "all jobs that failed since yesterday"},
+            {"berth retry --batch 01k… --state failed,lost",
+             "the failed and lost jobs of a sweep"});
 
-static const struct example rm_examples[] = {
-    {"berth rm 42", "delete job 42 with its runs, output and metrics"},
-    {"berth rm --filter 'state:succeeded and not ended>30d' --yes",
-     "delete jobs that succeeded more than 30 days ago"},
-    {NULL, NULL},
-};
-const struct command cmd_rm = {
-    .name = "rm",
-    .summary = "remove finished jobs and their output",
-    .synopsis = "[OPTION…] JOB…\n[OPTION…] --filter FILTER | --all",
-    .description = "Deletes the record, runs, metrics and output files for good. Queued and "
-                   "running jobs are not deleted: cancel them first.",
-    .section = SECTION_CHANGE,
-    .groups = groups,
-    .opts_size = sizeof(struct act_opts),
-    .examples = rm_examples,
-    .operand = "job",
-    .max_operands = SIZE_MAX,
-    .complete = COMPLETE_JOB,
-    .run = act_rm,
-};
+ACT_COMMAND(rm, "/v1/jobs/remove", "remove", "removed", "finished",
+            "not finished (berth cancel stops them)", true, "remove finished jobs and their output",
+            "Deletes the record, runs, metrics and output files for good. Queued and running jobs "
+            "are not deleted: cancel them first.",
+            {"berth rm 42", "delete job 42 with its runs, output and metrics"},
+            {"berth rm --filter 'state:succeeded and not ended>30d' --yes",
+             "delete jobs that succeeded more than 30 days ago"});

@@ -26,10 +26,6 @@ static int backup(struct cli *c, const void *opts, const struct operands *ops)
         cli_say("wrote %s", path);
     return 0;
 }
-static const struct example backup_examples[] = {
-    {"berth backup /backup/berth-$(date +%F).db", "a consistent copy while jobs run"},
-    {NULL, NULL},
-};
 static const struct opt_group *const backup_groups[] = {&common_group, NULL};
 const struct command cmd_backup = {
     .name = "backup",
@@ -40,7 +36,8 @@ const struct command cmd_backup = {
         "restore, stop the daemon and replace berth.db in the home with the copy.",
     .section = SECTION_DAEMON,
     .groups = backup_groups,
-    .examples = backup_examples,
+    .examples =
+        EXAMPLES({"berth backup /backup/berth-$(date +%F).db", "a consistent copy while jobs run"}),
     .operand = "file",
     .min_operands = 1,
     .max_operands = 1,

@@ -62,11 +62,6 @@ static int doctor(struct cli *c, const void *opts, const struct operands *ops)
 }
 
 static const struct opt_group *const groups[] = {&output_group, &common_group, NULL};
-static const struct example examples[] = {
-    {"berth doctor", "one line for each check, with a remedy where a check fails"},
-    {"berth doctor -o json", "for monitoring; the exit status is 1 when a check fails"},
-    {NULL, NULL},
-};
 const struct command cmd_doctor = {
     .name = "doctor",
     .summary = "check this machine, the home and the job database",
@@ -74,6 +69,8 @@ const struct command cmd_doctor = {
     .description = "Changes nothing and starts nothing. Works with and without a daemon.",
     .section = SECTION_DAEMON,
     .groups = groups,
-    .examples = examples,
+    .examples = EXAMPLES(
+        {"berth doctor", "one line for each check, with a remedy where a check fails"},
+        {"berth doctor -o json", "for monitoring; the exit status is 1 when a check fails"}),
     .run = doctor,
 };

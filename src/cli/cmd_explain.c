@@ -53,10 +53,6 @@ static int explain(struct cli *c, const void *opts, const struct operands *ops)
     json_free(all);
     return rc;
 }
-static const struct example explain_examples[] = {
-    {"berth explain 42", "why job 42 is queued, and what would let it start"},
-    {NULL, NULL},
-};
 const struct command cmd_explain = {
     .name = "explain",
     .summary = "show why a job is queued and what would let it start",
@@ -64,7 +60,7 @@ const struct command cmd_explain = {
     .description = "The reason comes from the scheduler: the function that decides also explains.",
     .section = SECTION_LOOK,
     .groups = groups,
-    .examples = explain_examples,
+    .examples = EXAMPLES({"berth explain 42", "why job 42 is queued, and what would let it start"}),
     .operand = "job",
     .min_operands = 1,
     .max_operands = SIZE_MAX,

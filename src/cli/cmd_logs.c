@@ -112,14 +112,6 @@ static int logs(struct cli *c, const void *opts, const struct operands *ops)
     return rc < 0 ? cli_fail(&e) : 0;
 }
 
-static const struct example logs_examples[] = {
-    {"berth logs 42", "all output of job 42's last run"},
-    {"berth logs -f 42", "follow the output until the job ends"},
-    {"berth logs -n 20 42", "the last 20 lines"},
-    {"berth logs --run 1 42", "output of the first run of a job that was tried again"},
-    {"berth logs --stderr 42", "standard error, of a job submitted with --split-output"},
-    {NULL, NULL},
-};
 const struct command cmd_logs = {
     .name = "logs",
     .summary = "print the output of a job",
@@ -127,7 +119,12 @@ const struct command cmd_logs = {
     .section = SECTION_LOOK,
     .groups = logs_groups,
     .opts_size = sizeof(struct logs_opts),
-    .examples = logs_examples,
+    .examples = EXAMPLES(
+        {"berth logs 42", "all output of job 42's last run"},
+        {"berth logs -f 42", "follow the output until the job ends"},
+        {"berth logs -n 20 42", "the last 20 lines"},
+        {"berth logs --run 1 42", "output of the first run of a job that was tried again"},
+        {"berth logs --stderr 42", "standard error, of a job submitted with --split-output"}),
     .operand = "job",
     .min_operands = 1,
     .max_operands = 1,

@@ -12,17 +12,6 @@
 enum { RECENT = 20, ACTIVE = 50, MATCHES = 50 };
 
 static const struct opt_group *const groups[] = {&list_group, &output_group, &common_group, NULL};
-static const struct example examples[] = {
-    {"berth ls", "running and queued jobs, and the last 20 that ended"},
-    {"berth ls 'state:failed and name~cnn and lr<0.1'",
-     "a filter: fields of a job, its parameters, tag.NAME and metric.NAME"},
-    {"berth ls state:failed 'created>2h'", "several terms: a job must match all of them"},
-    {"berth ls --project mnist --sort -duration -n 10", "the ten slowest of a project"},
-    {"berth ls -o json | jq -r '.[] | select(.state==\"failed\") | .id'", "ids for a script"},
-    {"berth ls -a -o csv > jobs.csv", "every job, for a spreadsheet"},
-    {NULL, NULL},
-};
-
 static bool for_people(const struct cli *c)
 {
     return !cli_json(c) && !cli_csv(c);
@@ -154,7 +143,14 @@ const struct command cmd_ls = {
         "take an age such as 2h; the states active and finished stand for several states.",
     .section = SECTION_LOOK,
     .groups = groups,
-    .examples = examples,
+    .examples = EXAMPLES(
+        {"berth ls", "running and queued jobs, and the last 20 that ended"},
+        {"berth ls 'state:failed and name~cnn and lr<0.1'",
+         "a filter: fields of a job, its parameters, tag.NAME and metric.NAME"},
+        {"berth ls state:failed 'created>2h'", "several terms: a job must match all of them"},
+        {"berth ls --project mnist --sort -duration -n 10", "the ten slowest of a project"},
+        {"berth ls -o json | jq -r '.[] | select(.state==\"failed\") | .id'", "ids for a script"},
+        {"berth ls -a -o csv > jobs.csv", "every job, for a spreadsheet"}),
     .operand = "filter",
     .max_operands = SIZE_MAX,
     .run = ls,

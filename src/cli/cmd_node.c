@@ -225,15 +225,6 @@ static int node(struct cli *c, const void *opts, const struct operands *ops)
     return err_exit_code(ERR_INVALID);
 }
 
-static const struct example examples[] = {
-    {"berth node add ssh://ada@gpu7", "run jobs on gpu7 too, at most one for each of its CPUs"},
-    {"berth node add gpu7", "the same with a name from ~/.ssh/config"},
-    {"berth node add ssh://gpu7:2222 --name big --slots 4",
-     "with another name and at most four running jobs"},
-    {"berth node drain big", "let running jobs finish, start no new jobs"},
-    {"berth node rm big", "remove the node"},
-    {NULL, NULL},
-};
 const struct command cmd_node = {
     .name = "node",
     .summary = "add or remove machines that run jobs",
@@ -244,7 +235,13 @@ const struct command cmd_node = {
     .section = SECTION_CHANGE,
     .groups = groups,
     .opts_size = sizeof(struct node_opts),
-    .examples = examples,
+    .examples = EXAMPLES(
+        {"berth node add ssh://ada@gpu7", "run jobs on gpu7 too, at most one for each of its CPUs"},
+        {"berth node add gpu7", "the same with a name from ~/.ssh/config"},
+        {"berth node add ssh://gpu7:2222 --name big --slots 4",
+         "with another name and at most four running jobs"},
+        {"berth node drain big", "let running jobs finish, start no new jobs"},
+        {"berth node rm big", "remove the node"}),
     .operand = "action",
     .max_operands = 2,
     .complete = COMPLETE_CHOICES,

@@ -170,13 +170,6 @@ static int nodes(struct cli *c, const void *opts, const struct operands *ops)
         return view_list(c, "/v1/nodes", node_columns, ARRAY_SIZE(node_columns), "no nodes");
     return nodes_show(c);
 }
-static const struct example nodes_examples[] = {
-    {"berth nodes", "slots, CPUs, memory, and the load and jobs of each GPU"},
-    {"berth nodes -o json", "the same for programs, with the UUIDs of the GPUs"},
-    {"berth nodes --drain $(hostname)",
-     "before maintenance: let running jobs finish, start no new jobs"},
-    {NULL, NULL},
-};
 const struct command cmd_nodes = {
     .name = "nodes",
     .summary = "list the nodes with their load",
@@ -188,6 +181,10 @@ const struct command cmd_nodes = {
     .section = SECTION_LOOK,
     .groups = node_groups,
     .opts_size = sizeof(struct nodes_opts),
-    .examples = nodes_examples,
+    .examples =
+        EXAMPLES({"berth nodes", "slots, CPUs, memory, and the load and jobs of each GPU"},
+                 {"berth nodes -o json", "the same for programs, with the UUIDs of the GPUs"},
+                 {"berth nodes --drain $(hostname)",
+                  "before maintenance: let running jobs finish, start no new jobs"}),
     .run = nodes,
 };

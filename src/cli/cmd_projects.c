@@ -24,16 +24,12 @@ static int projects(struct cli *c, const void *opts, const struct operands *ops)
     return view_list(c, "/v1/projects", cols, ARRAY_SIZE(cols),
                      "no projects yet; create one with berth submit --project NAME");
 }
-static const struct example projects_examples[] = {
-    {"berth projects", "every project and the states of its jobs"},
-    {NULL, NULL},
-};
 const struct command cmd_projects = {
     .name = "projects",
     .summary = "list projects and the states of their jobs",
     .synopsis = "[OPTION…]",
     .section = SECTION_LOOK,
     .groups = groups,
-    .examples = projects_examples,
+    .examples = EXAMPLES({"berth projects", "every project and the states of its jobs"}),
     .run = projects,
 };

@@ -47,13 +47,6 @@ static int queue(struct cli *c, const void *opts, const struct operands *ops)
                 name);
     return 0;
 }
-static const struct example queue_examples[] = {
-    {"berth queue pause", "start no new jobs; running jobs continue"},
-    {"berth queue resume", "go on"},
-    {"berth queue pause night", "pause only the queue 'night'"},
-    {"berth queue list", "list all queues"},
-    {NULL, NULL},
-};
 const struct command cmd_queue = {
     .name = "queue",
     .summary = "pause, resume and list queues",
@@ -62,7 +55,10 @@ const struct command cmd_queue = {
         "A job's queue is set at submission with --queue; without it the queue is \"default\".",
     .section = SECTION_CHANGE,
     .groups = groups,
-    .examples = queue_examples,
+    .examples = EXAMPLES({"berth queue pause", "start no new jobs; running jobs continue"},
+                         {"berth queue resume", "go on"},
+                         {"berth queue pause night", "pause only the queue 'night'"},
+                         {"berth queue list", "list all queues"}),
     .operand = "action",
     .max_operands = 2,
     .complete = COMPLETE_CHOICES,

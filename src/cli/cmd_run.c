@@ -19,16 +19,6 @@ static const struct opt own_opts[] = {
 static const struct opt_group own_group = {"Running", own_opts, ARRAY_SIZE(own_opts), false};
 static const struct opt_group *const groups[] = {&own_group,    &job_group,    &training_group,
                                                  &output_group, &common_group, NULL};
-static const struct example examples[] = {
-    {"berth run -- python train.py",
-     "one command; berth prints its output and exits with its status"},
-    {"berth run -j 4 -- python train.py", "the same, with four slots on this machine"},
-    {"berth run sweep.yaml", "every job of a file, with progress and a final table"},
-    {"berth run sweep.yaml --retry-failed", "resume the file, and run failed jobs again"},
-    {"berth run --timeout 1h --retries 2 -- ./flaky.sh", "with a time limit and two retries"},
-    {NULL, NULL},
-};
-
 static int run(struct cli *c, const void *opts, const struct operands *ops)
 {
     const struct run_opts *o = opts;
@@ -75,7 +65,13 @@ const struct command cmd_run = {
     .flags = COMMAND_STARTS,
     .groups = groups,
     .opts_size = sizeof(struct run_opts),
-    .examples = examples,
+    .examples = EXAMPLES(
+        {"berth run -- python train.py",
+         "one command; berth prints its output and exits with its status"},
+        {"berth run -j 4 -- python train.py", "the same, with four slots on this machine"},
+        {"berth run sweep.yaml", "every job of a file, with progress and a final table"},
+        {"berth run sweep.yaml --retry-failed", "resume the file, and run failed jobs again"},
+        {"berth run --timeout 1h --retries 2 -- ./flaky.sh", "with a time limit and two retries"}),
     .operand = "command",
     .max_operands = SIZE_MAX,
     .complete = COMPLETE_FILE_OR_CMD,

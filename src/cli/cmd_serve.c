@@ -96,15 +96,6 @@ static const struct opt gpu_opts[] = {
 };
 static const struct opt_group gpu_group = {"GPUs", gpu_opts, ARRAY_SIZE(gpu_opts), false};
 static const struct opt_group *const groups[] = {&own_group, &gpu_group, &common_group, NULL};
-static const struct example examples[] = {
-    {"berth serve", "a daemon for you, in the foreground, on this machine's CPUs"},
-    {"berth serve --slots 4 --mem 32G", "at most four jobs at once, in 32 GiB"},
-    {"berth serve --listen :8642", "also over TCP on loopback, with the token in the home"},
-    {"berth serve --listen 0.0.0.0:8642 --tls-cert c.pem --tls-key k.pem", "for the network"},
-    {"berth serve --system", "one daemon for all users of the machine (as root)"},
-    {NULL, NULL},
-};
-
 struct serving {
     struct loop *loop;
     struct host *host;
@@ -309,6 +300,11 @@ const struct command cmd_serve = {
     .section = SECTION_DAEMON,
     .groups = groups,
     .opts_size = sizeof(struct serve_opts),
-    .examples = examples,
+    .examples = EXAMPLES(
+        {"berth serve", "a daemon for you, in the foreground, on this machine's CPUs"},
+        {"berth serve --slots 4 --mem 32G", "at most four jobs at once, in 32 GiB"},
+        {"berth serve --listen :8642", "also over TCP on loopback, with the token in the home"},
+        {"berth serve --listen 0.0.0.0:8642 --tls-cert c.pem --tls-key k.pem", "for the network"},
+        {"berth serve --system", "one daemon for all users of the machine (as root)"}),
     .run = serve,
 };

@@ -10,14 +10,6 @@
 enum { PAGE_MAX = 8 << 20, SPARK_CELLS = 24 };
 
 static const struct opt_group *const groups[] = {&output_group, &common_group, NULL};
-static const struct example examples[] = {
-    {"berth show 42",
-     "command, parameters, times, runs, metrics and the reason for the end of the job"},
-    {"berth show 01k9", "by a unique beginning of the job's id"},
-    {"berth show 42 -o json | jq '.[0].runs'", "for a program"},
-    {NULL, NULL},
-};
-
 static void line(struct buf *b, const struct cli *c, const char *label, struct str text)
 {
     if (text.n)
@@ -311,7 +303,11 @@ const struct command cmd_show = {
                    "job has.",
     .section = SECTION_LOOK,
     .groups = groups,
-    .examples = examples,
+    .examples = EXAMPLES(
+        {"berth show 42",
+         "command, parameters, times, runs, metrics and the reason for the end of the job"},
+        {"berth show 01k9", "by a unique beginning of the job's id"},
+        {"berth show 42 -o json | jq '.[0].runs'", "for a program"}),
     .operand = "job",
     .min_operands = 1,
     .max_operands = SIZE_MAX,

@@ -409,14 +409,6 @@ static const struct opt_group result_group = {"Results", result_opts, ARRAY_SIZE
                                               false};
 static const struct opt_group *const groups[] = {&world_group,  &trace_group,  &policy_group,
                                                  &result_group, &output_group, NULL};
-static const struct example examples[] = {
-    {"berth simulate trace.csv --table v100.json --gpus 8", "all policies, one line each"},
-    {"berth simulate trace.csv -t v100.json -p berth,srtf --elastic --noise 1 --json",
-     "with estimates that are wrong by a factor of up to e, as JSON"},
-    {"berth simulate philly.csv --gpus 64 --count 2000 --load 0.9 --svg out.svg",
-     "the first jobs of a cluster's log, with a chart of the schedules"},
-    {NULL, NULL},
-};
 const struct command cmd_simulate = {
     .name = "simulate",
     .summary = "simulate GPU jobs and the planner on a virtual clock",
@@ -433,7 +425,12 @@ const struct command cmd_simulate = {
     .section = SECTION_LOOK,
     .groups = groups,
     .opts_size = sizeof(struct simulate_opts),
-    .examples = examples,
+    .examples = EXAMPLES(
+        {"berth simulate trace.csv --table v100.json --gpus 8", "all policies, one line each"},
+        {"berth simulate trace.csv -t v100.json -p berth,srtf --elastic --noise 1 --json",
+         "with estimates that are wrong by a factor of up to e, as JSON"},
+        {"berth simulate philly.csv --gpus 64 --count 2000 --load 0.9 --svg out.svg",
+         "the first jobs of a cluster's log, with a chart of the schedules"}),
     .operand = "trace",
     .min_operands = 1,
     .max_operands = 1,

@@ -42,14 +42,6 @@ static int page_print(struct cli *c, const struct operands *ops, page_fn *write)
                                        .groups = no_groups,                                        \
                                        .run = NAME##_run,                                          \
                                        __VA_ARGS__}
-#define EXAMPLES(...)                                                                              \
-    .examples = (const struct example[])                                                           \
-    {                                                                                              \
-        __VA_ARGS__,                                                                               \
-        {                                                                                          \
-            NULL, NULL                                                                             \
-        }                                                                                          \
-    }
 /* At most one operand, a command of berth. */
 #define COMMAND_OPERAND .operand = "command", .max_operands = 1, .complete = COMPLETE_BERTH
 /* Exactly one operand, one of a fixed list. */
@@ -87,8 +79,8 @@ static int page_help(struct cli *c, const struct operands *ops, struct buf *b, s
     return 0;
 }
 PAGE_COMMAND(help, "explain a command, with examples", "[COMMAND]", COMMAND_OPERAND,
-             EXAMPLES({"berth help", "all commands"},
-                      {"berth help ls", "one command, like berth ls --help"}));
+             .examples = EXAMPLES({"berth help", "all commands"},
+                                  {"berth help ls", "one command, like berth ls --help"}));
 
 static int page_man(struct cli *c, const struct operands *ops, struct buf *b, struct err *e)
 {
@@ -106,12 +98,13 @@ static int page_completion(struct cli *c, const struct operands *ops, struct buf
 {
     return completion_script(b, ops->p[0], c->program->commands, leading_groups, e);
 }
-PAGE_COMMAND(
-    completion, "print the completion script of a shell", "bash|zsh|fish",
-    CHOICE_OPERAND("shell", "bash|zsh|fish"),
-    EXAMPLES({"source <(berth completion bash)", "for this shell; put it in ~/.bashrc to keep it"},
-             {"berth completion zsh > ~/.zfunc/_berth", "for zsh, with ~/.zfunc in fpath"},
-             {"berth completion fish > ~/.config/fish/completions/berth.fish", "for fish"}));
+PAGE_COMMAND(completion, "print the completion script of a shell", "bash|zsh|fish",
+             CHOICE_OPERAND("shell", "bash|zsh|fish"),
+             .examples = EXAMPLES(
+                 {"source <(berth completion bash)",
+                  "for this shell; put it in ~/.bashrc to keep it"},
+                 {"berth completion zsh > ~/.zfunc/_berth", "for zsh, with ~/.zfunc in fpath"},
+                 {"berth completion fish > ~/.config/fish/completions/berth.fish", "for fish"}));
 
 static int page_schema(struct cli *c, const struct operands *ops, struct buf *b, struct err *e)
 {
@@ -128,8 +121,8 @@ static int page_schema(struct cli *c, const struct operands *ops, struct buf *b,
 }
 PAGE_COMMAND(schema, "print the JSON Schema of job or sweep files", "job|sweep",
              CHOICE_OPERAND("form", "job|sweep"),
-             EXAMPLES({"berth schema sweep > sweep.schema.json",
-                       "let an editor check your files"}));
+             .examples = EXAMPLES({"berth schema sweep > sweep.schema.json",
+                                   "let an editor check your files"}));
 
 /* ---- what Tab asks for; silent about every failure ---- */
 

@@ -23,25 +23,6 @@ static const struct opt own_opts[] = {
 static const struct opt_group own_group = {"Waiting", own_opts, ARRAY_SIZE(own_opts), false};
 static const struct opt_group *const groups[] = {&job_group,    &training_group, &own_group,
                                                  &output_group, &common_group,   NULL};
-static const struct example examples[] = {
-    {"berth submit -- python train.py --lr 0.1", "queue one command and print the id of the job"},
-    {"berth submit --name a --cpus 2 --mem 4G --timeout 2h --priority 5 -- ./train.sh",
-     "with resources, a time limit and a priority"},
-    {"berth submit --after 41 --after 42 -- python evaluate.py",
-     "start when jobs 41 and 42 have succeeded"},
-    {"berth submit --retries 2 --env SEED=7 --project mnist -- python train.py",
-     "up to three runs, with an environment variable"},
-    {"berth submit --array 100 -- python train.py --seed '{index}'",
-     "a hundred jobs that differ in {index}"},
-    {"berth submit --param 'lr=[0.1,0.01]' -- python train.py --lr '{lr}'",
-     "one job for each value of lr"},
-    {"berth submit 'zcat data.gz | ./count > out.txt'",
-     "a single word with spaces in it is a line for the shell"},
-    {"berth submit --file sweep.yaml", "all jobs of a file"},
-    {"id=$(berth submit -- ./long.sh) && berth wait $id", "use the id in a script"},
-    {NULL, NULL},
-};
-
 static void say_submitted(const struct cli *c, const struct json *reply, bool many)
 {
     int64_t first = int_of(reply, "first"), count = int_of(reply, "count");
@@ -115,7 +96,23 @@ const struct command cmd_submit = {
     .flags = COMMAND_STARTS,
     .groups = groups,
     .opts_size = sizeof(struct submit_opts),
-    .examples = examples,
+    .examples =
+        EXAMPLES({"berth submit -- python train.py --lr 0.1",
+                  "queue one command and print the id of the job"},
+                 {"berth submit --name a --cpus 2 --mem 4G --timeout 2h --priority 5 -- ./train.sh",
+                  "with resources, a time limit and a priority"},
+                 {"berth submit --after 41 --after 42 -- python evaluate.py",
+                  "start when jobs 41 and 42 have succeeded"},
+                 {"berth submit --retries 2 --env SEED=7 --project mnist -- python train.py",
+                  "up to three runs, with an environment variable"},
+                 {"berth submit --array 100 -- python train.py --seed '{index}'",
+                  "a hundred jobs that differ in {index}"},
+                 {"berth submit --param 'lr=[0.1,0.01]' -- python train.py --lr '{lr}'",
+                  "one job for each value of lr"},
+                 {"berth submit 'zcat data.gz | ./count > out.txt'",
+                  "a single word with spaces in it is a line for the shell"},
+                 {"berth submit --file sweep.yaml", "all jobs of a file"},
+                 {"id=$(berth submit -- ./long.sh) && berth wait $id", "use the id in a script"}),
     .operand = "command",
     .max_operands = SIZE_MAX,
     .complete = COMPLETE_FILE_OR_CMD,

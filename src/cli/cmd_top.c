@@ -308,11 +308,6 @@ static int top_run(struct cli *c, const void *opts, const struct operands *ops)
 }
 
 static const struct opt_group *const groups[] = {&common_group, NULL};
-static const struct example examples[] = {
-    {"berth top", "running, queued and finished jobs, live; ? shows the keys"},
-    {"berth top 'project:mnist'", "only jobs that match a filter"},
-    {NULL, NULL},
-};
 const struct command cmd_top = {
     .name = "top",
     .summary = "watch the queue live on the whole terminal",
@@ -321,7 +316,8 @@ const struct command cmd_top = {
                    "changes the order, q quits.",
     .section = SECTION_LOOK,
     .groups = groups,
-    .examples = examples,
+    .examples = EXAMPLES({"berth top", "running, queued and finished jobs, live; ? shows the keys"},
+                         {"berth top 'project:mnist'", "only jobs that match a filter"}),
     .operand = "filter",
     .max_operands = SIZE_MAX,
     .run = top_run,

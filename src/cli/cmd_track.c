@@ -57,12 +57,6 @@ static int tag(struct cli *c, const void *opts, const struct operands *ops)
             return cli_fail(&e);
     return 0;
 }
-static const struct example tag_examples[] = {
-    {"berth tag 42 best data=v2", "two tags, one with a value"},
-    {"berth tag 42 --remove best", "remove one tag"},
-    {"berth tag 42 data=v3", "another value: the last one counts; berth ls tag:data finds the job"},
-    {NULL, NULL},
-};
 const struct command cmd_tag = {
     .name = "tag",
     .summary = "set or remove tags of a job",
@@ -71,7 +65,10 @@ const struct command cmd_tag = {
     .section = SECTION_CHANGE,
     .groups = tag_groups,
     .opts_size = sizeof(struct tag_opts),
-    .examples = tag_examples,
+    .examples = EXAMPLES({"berth tag 42 best data=v2", "two tags, one with a value"},
+                         {"berth tag 42 --remove best", "remove one tag"},
+                         {"berth tag 42 data=v3",
+                          "another value: the last one counts; berth ls tag:data finds the job"}),
     .operand = "job",
     .min_operands = 2,
     .max_operands = SIZE_MAX,
@@ -141,12 +138,6 @@ static int note(struct cli *c, const void *opts, const struct operands *ops)
         json_set_str(body, "author", o->author);
     return send_to(c, "POST", path.p, body, &e) < 0 ? cli_fail(&e) : 0;
 }
-static const struct example note_examples[] = {
-    {"berth note 42 'diverged after step 900'", "about a job"},
-    {"berth note 42", "list the notes of job 42"},
-    {"berth note --about vision 'new data from today'", "about a project"},
-    {NULL, NULL},
-};
 const struct command cmd_note = {
     .name = "note",
     .summary = "write or list notes about a job or project",
@@ -154,7 +145,9 @@ const struct command cmd_note = {
     .section = SECTION_CHANGE,
     .groups = note_groups,
     .opts_size = sizeof(struct note_opts),
-    .examples = note_examples,
+    .examples = EXAMPLES({"berth note 42 'diverged after step 900'", "about a job"},
+                         {"berth note 42", "list the notes of job 42"},
+                         {"berth note --about vision 'new data from today'", "about a project"}),
     .operand = "job",
     .max_operands = SIZE_MAX,
     .complete = COMPLETE_JOB,
@@ -221,12 +214,6 @@ static int project(struct cli *c, const void *opts, const struct operands *ops)
     json_set_take(body, "description", json_new_str(buf_str(&text)));
     return send_to(c, "PUT", path.p, body, &e) < 0 ? cli_fail(&e) : 0;
 }
-static const struct example project_examples[] = {
-    {"berth project describe vision 'all that looks'", "set a short description"},
-    {"berth project describe vision - < README.md", "set the description from a Markdown file"},
-    {"berth project show vision", "description, owner and number of jobs"},
-    {NULL, NULL},
-};
 const struct command cmd_project = {
     .name = "project",
     .summary = "show or describe a project",
@@ -234,7 +221,10 @@ const struct command cmd_project = {
     .description = "berth projects lists all projects.",
     .section = SECTION_CHANGE,
     .groups = project_groups,
-    .examples = project_examples,
+    .examples = EXAMPLES(
+        {"berth project describe vision 'all that looks'", "set a short description"},
+        {"berth project describe vision - < README.md", "set the description from a Markdown file"},
+        {"berth project show vision", "description, owner and number of jobs"}),
     .operand = "action",
     .min_operands = 2,
     .max_operands = SIZE_MAX,

@@ -47,12 +47,6 @@ static int wait_jobs(struct cli *c, const void *opts, const struct operands *ops
     json_free(rows);
     return rc < 0 ? cli_fail(&e) : status;
 }
-static const struct example wait_examples[] = {
-    {"berth wait 42", "until job 42 has ended; exits with its status"},
-    {"berth wait 41 42 43", "until all three have ended; exits with the highest status"},
-    {"berth wait --timeout 1h 42 || echo late or failed", "with a time limit"},
-    {NULL, NULL},
-};
 const struct command cmd_wait = {
     .name = "wait",
     .summary = "wait for jobs and exit with their status",
@@ -63,7 +57,10 @@ const struct command cmd_wait = {
     .section = SECTION_LOOK,
     .groups = wait_groups,
     .opts_size = sizeof(struct wait_opts),
-    .examples = wait_examples,
+    .examples = EXAMPLES(
+        {"berth wait 42", "until job 42 has ended; exits with its status"},
+        {"berth wait 41 42 43", "until all three have ended; exits with the highest status"},
+        {"berth wait --timeout 1h 42 || echo late or failed", "with a time limit"}),
     .operand = "job",
     .max_operands = SIZE_MAX,
     .complete = COMPLETE_JOB,

@@ -103,12 +103,6 @@ static int watch(struct cli *c, const void *opts, const struct operands *ops)
     buf_done(&w.out);
     return cli_fail(&e);
 }
-static const struct example watch_examples[] = {
-    {"berth watch", "every change as it happens, until Ctrl-C"},
-    {"berth watch 42", "only events of job 42"},
-    {"berth watch --since 0 -o json", "the whole history, one JSON object a line, then live"},
-    {NULL, NULL},
-};
 const struct command cmd_watch = {
     .name = "watch",
     .summary = "print changes as they happen",
@@ -118,7 +112,10 @@ const struct command cmd_watch = {
     .section = SECTION_LOOK,
     .groups = watch_groups,
     .opts_size = sizeof(struct watch_opts),
-    .examples = watch_examples,
+    .examples = EXAMPLES(
+        {"berth watch", "every change as it happens, until Ctrl-C"},
+        {"berth watch 42", "only events of job 42"},
+        {"berth watch --since 0 -o json", "the whole history, one JSON object a line, then live"}),
     .operand = "job",
     .max_operands = 1,
     .complete = COMPLETE_JOB,

@@ -73,6 +73,15 @@ struct opt_group {
 struct example {
     const char *line, *text;
 };
+/* The rows of command.examples. */
+#define EXAMPLES(...)                                                                              \
+    (const struct example[])                                                                       \
+    {                                                                                              \
+        __VA_ARGS__,                                                                               \
+        {                                                                                          \
+            NULL, NULL                                                                             \
+        }                                                                                          \
+    }
 
 struct cli;
 struct operands {
