@@ -222,6 +222,13 @@ class Skip(Exception):
     """raise Skip("why"): the reason is printed."""
 
 
+def need_dialect(name):
+    """BERTH_DIALECTS lists the dialects of the build; without the variable the build has all of them."""
+    built = os.environ.get("BERTH_DIALECTS")
+    if built is not None and name not in built.split(","):
+        raise Skip(f"the build does not contain the dialect {name}")
+
+
 def need_mounts():
     """Nothing can be mounted where the root is a mere directory of another tree, as in a bare chroot."""
     with open("/proc/self/mountinfo") as f:

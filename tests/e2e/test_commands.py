@@ -182,6 +182,7 @@ def test_node():
 
 
 def test_run_scheduler():
+    harness.need_dialect("gpu")
     with GpuHome() as h:
         first = h.train("first", epochs=2)
         assert h.finish(first, 2)["state"] == "finished" and "epoch 1" in h.output(first)
@@ -226,12 +227,14 @@ def test_completion():
 
 
 def test_hyperctl():
+    harness.need_dialect("hyperctl")
     with Place() as at:
         at.ok("run", "-c", at.batch("b", [job("one", "echo one")]))
         assert at.read("b", "one", "stdout") == "one\n"
 
 
 def test_atlas_server():
+    harness.need_dialect("atlas")
     with Atlas() as a:
         made = a.submit({"main.py": "print('hello')\n"})
         assert a.wait(made)["status"] == "completed" and "hello" in a.job(made)["logs"]
