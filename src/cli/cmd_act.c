@@ -30,6 +30,8 @@ static const struct opt_group own_group = {"Action", own_opts, ARRAY_SIZE(own_op
 static const struct opt_group *const groups[] = {&own_group, &list_group, &output_group,
                                                  &common_group, NULL};
 
+/* *out_go: the user agreed, or there is nothing to agree to.  Without a terminal nobody can be
+ * asked, so --yes is required. */
 static int confirm(struct cli *c, const struct act *a, const struct act_opts *o, bool *out_go,
                    struct err *e)
 {
@@ -97,6 +99,7 @@ static int report(const struct cli *c, const struct act *a, const struct json *r
                                                                     : 0;
 }
 
+/* Named jobs are changed at once; a filter or --all (wide) only after confirmation. */
 static int act_run(struct cli *c, const struct act *a, const struct act_opts *o,
                    const struct operands *ops)
 {

@@ -181,6 +181,7 @@ static void flush_output(struct ranks *r)
 
 /* ---- ends and signals ---- */
 
+/* Each rank leads a process group, so the signal reaches the processes that the rank started. */
 static void signal_all(struct ranks *r, int signo)
 {
     for (size_t i = 0; i < r->n; i++)
@@ -188,6 +189,7 @@ static void signal_all(struct ranks *r, int signo)
             kill(-r->p[i].pid, signo);
 }
 
+/* Only the first failure counts: the ranks that end because of it would hide the cause. */
 static void failed(struct ranks *r, size_t i, int status)
 {
     if (r->status)

@@ -112,11 +112,14 @@ static void serve_on_stop(void *arg)
     loop_stop(s->loop);
 }
 
+/* SIGHUP: the daemon must survive the end of the terminal that started it. */
 static void on_nothing(void *arg)
 {
     (void)arg;
 }
 
+/* --auto: a daemon that a command started exits when it has had no jobs and no clients for idle_ms.
+ */
 static void on_look(void *arg)
 {
     struct serving *s = arg;

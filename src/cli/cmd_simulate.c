@@ -162,9 +162,9 @@ static void say_notes(const struct session *s)
         cli_say("%s (layout %s): skipped %u row%s of jobs that used no GPU or never ended",
                 s->trace_name, t->layout, t->skipped, plural_end(t->skipped));
     if (t->clipped)
-        cli_say("%s (layout %s): %u job%s had more GPUs than --gpus or the table allows and got "
-                "fewer",
-                s->trace_name, t->layout, t->clipped, plural_end(t->clipped));
+        cli_say(
+            "%s (layout %s): %u job%s had more GPUs than --gpus or the table allows and got fewer",
+            s->trace_name, t->layout, t->clipped, plural_end(t->clipped));
 }
 
 static int write_chart(const struct session *s, struct err *e)

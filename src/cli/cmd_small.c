@@ -51,8 +51,7 @@ static int page_print(struct cli *c, const struct operands *ops, page_fn *write)
 
 static int page_version(struct cli *c, const struct operands *ops, struct buf *b, struct err *e)
 {
-    (void)ops;
-    (void)e;
+    (void)ops, (void)e;
     buf_addf(b, "berth %s\n", c->program->version);
     return 0;
 }

@@ -31,6 +31,7 @@ bool daemon_answers(const char *target)
     return up;
 }
 
+/* A daemon started with these variables would report to the job that surrounds the command. */
 static bool belongs_to_job(const char *variable)
 {
     static const char *const prefixes[] = {

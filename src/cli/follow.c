@@ -123,6 +123,8 @@ int follow_batch(struct cli *c, const char *batch, int *out_status, struct err *
     }
 }
 
+/* A signal handler, so that the deadline also holds while a call to the daemon blocks.  It may use
+ * async-signal-safe functions only. */
 static void on_alarm(int signo)
 {
     static const char text[] = "berth: timed out; the jobs have not ended and keep running\n";

@@ -66,11 +66,10 @@ static void help_option(struct buf *b, const struct opt *o, size_t width)
              o->arg ? o->arg : "");
     size_t at = text_width(str_of(left));
     buf_adds(b, left);
-    if (at + 2 > HELP_COLUMN) {
+    if (at + 2 > HELP_COLUMN)
         buf_addf(b, "\n%*s", HELP_COLUMN, "");
-    } else {
+    else
         buf_addf(b, "%*s", (int)(HELP_COLUMN - at), "");
-    }
     snprintf(help, sizeof(help), "%s%s", o->help, o->type == OPT_LIST ? " (may be repeated)" : "");
     wrap(b, str_of(help), HELP_COLUMN, HELP_COLUMN, width);
 }

@@ -101,6 +101,7 @@ const struct opt_group job_group = {"Job", job_option_table, ARRAY_SIZE(job_opti
 
 /* ---- environment ---- */
 
+/* Variables of the shell, the terminal or a surrounding job are wrong in a job that runs later. */
 static bool is_noise(struct str name)
 {
     static const char *const noise[] = {
@@ -117,6 +118,7 @@ static bool is_noise(struct str name)
     return false;
 }
 
+/* The variables that --clean-env keeps. */
 static bool is_basic(struct str name)
 {
     static const char *const basic[] = {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ"};
@@ -227,6 +229,8 @@ static void jobs_env(struct json *spec, const struct json *env)
 
 /* ---- all of it ---- */
 
+/* The directory must be absolute, because the daemon has another current directory.  A relative cwd
+ * in a file is relative to the file. */
 static int set_cwd(struct json *spec, const struct job_opts *o, const char *file, bool image,
                    struct err *e)
 {
@@ -305,9 +309,7 @@ static int set_gpus(struct json *spec, const char *text, struct err *e)
 
     if (!str_to_i64(min, &lo) || (max.n && !str_to_i64(max, &hi)) || lo < 0)
         return err_set(e, ERR_INVALID,
-                       "--gpus '%.40s' is neither a number nor a range; write 2 "
-                       "or 1-4",
-                       text);
+                       "--gpus '%.40s' is neither a number nor a range; write 2 or 1-4", text);
     const struct json *had = json_get(spec, "resources");
     struct json *need = had ? json_copy(had) : json_new_object();
     json_set_int(need, "gpus", lo);
@@ -395,6 +397,7 @@ static void set_command(struct json *spec, const struct operands *ops)
     json_set_take(spec, "command", words);
 }
 
+/* Lays the options over the spec and the captured environment beneath it. */
 static int complete_spec(struct json *spec, const struct job_opts *o, const char *file,
                          struct err *e)
 {

@@ -174,8 +174,7 @@ static int opt_store(const struct parse *p, const struct opt *o, void *base, con
     case OPT_CHOICE:
         if (!choice_has(o->choices, value))
             return opt_bad_choice(p, o, value);
-        *(const char **)at = value;
-        return 0;
+        __attribute__((fallthrough));
     case OPT_TEXT:
     case OPT_REQUIRED:
         *(const char **)at = value;

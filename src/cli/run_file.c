@@ -15,6 +15,7 @@
 
 enum { HASH_HEX = 32, STATE_MAX = 64 };
 
+/* What is known about earlier runs of this file, kept in a small file in the home. */
 struct memory {
     char hash[HASH_HEX + 1];
     char *path;
@@ -22,6 +23,8 @@ struct memory {
     bool interrupted;
 };
 
+/* The same file with the same contents is the same batch.  The environment and --slots do not
+ * count: a sweep must be resumable from another shell and with more slots. */
 static void identify(const struct json *spec, const char *file, char out[HASH_HEX + 1])
 {
     struct json *copy = json_copy(spec);

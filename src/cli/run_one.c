@@ -68,6 +68,8 @@ static void cancel_now(struct one *o, struct http_client *http)
     http_response_done(&r);
 }
 
+/* Reads Ctrl-C and explains long waits on a connection of its own, since the main thread blocks in
+ * the stream of the output. */
 static void *watcher(void *arg)
 {
     struct one *o = arg;
@@ -146,6 +148,7 @@ static int copy_run(struct one *o, int64_t run, bool split, bool *out_closed, st
     return rc;
 }
 
+/* Nobody reads the output any more: the job ends as a program with a closed pipe would. */
 static int close_pipe(struct one *o)
 {
     AUTO_FREE char *path = xasprintf("/v1/jobs/%s/cancel", o->ref);

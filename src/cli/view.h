@@ -33,8 +33,8 @@ struct column {
 extern const struct column job_columns[];
 extern const size_t n_job_columns;
 
-/* A list in the form asked for by -o; `key` names the list in messages ("job").  rows is an array
- * of objects. */
+/* Prints a list in the form that -o asks for: a table, JSON or CSV.  rows is an array of objects.
+ */
 void view_rows(const struct cli *c, const struct json *rows, const struct column *cols, size_t n);
 /* GET path and show its "items"; `none` is said on a terminal when there are none. */
 int view_list(struct cli *c, const char *path, const struct column *cols, size_t n,
