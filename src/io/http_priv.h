@@ -182,6 +182,8 @@ void http_listeners_close(struct http_server *s);
 /* conn.c */
 struct http_conn *http_conn_new(struct http_server *s, bool is_unix);
 void http_conn_open(struct http_conn *c); /* after the stream is accepted: starts reading */
+/* Closes at once; the request, if any, is told or becomes an orphan.  Memory goes with libuv's
+ * close callback. */
 void http_conn_close(struct http_conn *c);
 void http_conn_feed(struct http_conn *c, const char *p, size_t n); /* plain bytes */
 void http_conn_eof(struct http_conn *c, int status);
@@ -198,8 +200,8 @@ void http_conn_finish(struct http_conn *c);
 /* out.c: `own`, when not NULL, is the memory of the last buffer and is freed when sent. */
 void http_send(struct http_conn *c, const uv_buf_t *bufs, unsigned n, char *own);
 void http_send_raw(struct http_conn *c, const uv_buf_t *bufs, unsigned n, char *own);
-uint64_t http_out_taken(const struct http_conn *c);
-void http_out_free(struct http_conn *c);
+uint64_t http_out_taken(const struct http_conn *c); /* bytes the kernel has taken so far */
+void http_out_free(struct http_conn *c);            /* drops what was not sent */
 
 /* parse.c */
 void http_parse_init(struct http_conn *c);
@@ -216,9 +218,9 @@ void http_req_tell_gone(struct http_req *r); /* an orphan with a gone callback: 
 /* Head into the server's scratch.  length < 0: unknown, the caller frames the body. */
 struct buf *http_head_begin(struct http_req *r, int status, const char *type, int64_t length);
 void http_head_end(struct http_req *r, struct buf *b);
-/* Marks the handler's duty done; false when nobody is there to be told (r may be gone then). */
 /* Appends the body of an error: {"error":{"code":…,"message":…}} and a line break. */
 void http_error_body(struct buf *b, const char *code, const char *message);
+/* Marks the request as replied.  False when the client has left; r may be freed then. */
 bool http_reply_claim(struct http_req *r);
 
 /* stream.c */
@@ -231,7 +233,7 @@ bool http_type_compresses(const char *content_type);
 const char *http_coding_name(enum http_coding c);
 struct compressor *compressor_new(void);
 void compressor_free(struct compressor *z);
-/* Yours; NULL when it would not get smaller. */
+/* The compressed bytes, yours; NULL when they would not be fewer. */
 char *compress_bytes(struct compressor *z, enum http_coding c, struct str in, size_t *out_n);
 
 /* text.c */

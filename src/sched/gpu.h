@@ -25,14 +25,14 @@ enum { GPU_SHARE_MAX = 4, GPU_COUNTS_MAX = 12 };
 
 struct gpu_conf { /* 0 = the default, in brackets */
     enum gpu_objective objective;
-    int32_t per_device;     /* jobs on one device at most [2], up to GPU_SHARE_MAX */
-    int64_t reserve_bytes;  /* of a device nobody gets [larger of 512 MiB and 3 %] */
-    int64_t guard_bytes;    /* free memory below which the youngest must go [256 MiB] */
-    double restart_s;       /* a restart costs this until it was measured [60] */
-    double ageing_after_s;  /* waiting makes a job more important from here [4 h] */
-    double reserve_after_s; /* and gets devices held for it from here [24 h] */
-    int64_t replan_ms;      /* plans are at least so far apart [1000] */
-    double unknown_s;       /* run time of a job nobody estimated [24 h] */
+    int32_t per_device;     /* limit of jobs on one device [2], up to GPU_SHARE_MAX */
+    int64_t reserve_bytes;  /* of each device, never given to a job [larger of 512 MiB, 3 %] */
+    int64_t guard_bytes;    /* with less free memory the newest job must stop [256 MiB] */
+    double restart_s;       /* assumed cost of a restart until it is measured [60] */
+    double ageing_after_s;  /* a job gains priority after waiting this long [4 h] */
+    double reserve_after_s; /* devices are reserved for a job after this wait [24 h] */
+    int64_t replan_ms;      /* least time between two plans [1000] */
+    double unknown_s;       /* assumed run time of a job without an estimate [24 h] */
     int32_t effort;         /* rounds of the search for a better plan; < 0 = none */
     uint64_t seed;
 };
@@ -58,7 +58,7 @@ struct gpu_job {
     int64_t submitted_ms; /* may lie before gpus_add */
     int64_t deadline_ms;  /* 0 = none */
     enum gpu_preempt preempt;
-    bool share;     /* may have company on its devices */
+    bool share;     /* may share its devices with other jobs */
     uint64_t nodes; /* those it may run on, see gpu_may_use; 0 = any */
 };
 /* A bit for each node; the last stands for all that have none of their own. */
@@ -119,19 +119,19 @@ void gpus_epoch(struct gpus *g, int64_t now, uint64_t job, int32_t done, double 
 void gpus_measured(struct gpus *g, int64_t now, uint64_t job, double step_s, int64_t mem_bytes);
 /* A stop request reached the job: it cannot be withdrawn any more. */
 void gpus_stop_delivered(struct gpus *g, int64_t now, uint64_t job);
-/* Something outside has changed: whom may_start refused is asked about again. */
+/* Ends the back-off of all jobs that may_start refused, because something outside has changed. */
 void gpus_ask_again(struct gpus *g);
 enum gpu_stop {
-    GPU_STOPPED_ASKED,     /* it made room at our request */
-    GPU_STOPPED_LOST,      /* node, daemon or supervisor failed: not its fault */
-    GPU_STOPPED_FAILED,    /* it failed and is tried again */
+    GPU_STOPPED_ASKED,     /* preempted at our request */
+    GPU_STOPPED_LOST,      /* node, daemon or supervisor failed, not the job */
+    GPU_STOPPED_FAILED,    /* the run failed and the job is retried */
     GPU_STOPPED_NO_MEMORY, /* out of device memory: the reservation grows */
     GPU_STOPPED_UNDONE     /* it never ran: the start was taken back */
 };
 void gpus_stopped(struct gpus *g, int64_t now, uint64_t job, enum gpu_stop how);
 /* Finished, failed for good or cancelled. `finished`: what it took teaches its family. */
 void gpus_remove(struct gpus *g, int64_t now, uint64_t job, bool finished);
-/* Nodes came or went, and others are meant by what it said. */
+/* Changes the nodes a job may run on, after nodes were added or removed. */
 void gpus_set_nodes(struct gpus *g, uint64_t job, uint64_t nodes);
 
 /* ---- planning ---- */
@@ -141,7 +141,7 @@ void gpu_problem_solve(struct gpu_problem *p);
 void gpus_plan_end(struct gpus *g, int64_t now, struct gpu_problem *p); /* takes p */
 /* Does what the plan in force asks for as far as devices are free; after every event. */
 void gpus_apply(struct gpus *g, int64_t now);
-/* All three at once, for callers that need not care. */
+/* Plans and applies on the calling thread, for callers that need no second thread. */
 void gpus_turn(struct gpus *g, int64_t now);
 int64_t gpus_next_wake(const struct gpus *g); /* -1 = nothing due */
 
@@ -150,10 +150,10 @@ enum gpu_wait {
     GPU_WAIT_NOTHING, /* runs, or starts as soon as a plan is made */
     GPU_WAIT_GPUS,
     GPU_WAIT_MEMORY,   /* there is room next to others, but not enough device memory */
-    GPU_WAIT_CROWDED,  /* as many jobs share each device as may */
-    GPU_WAIT_NO_SHARE, /* it, or those who run, will not share */
-    GPU_WAIT_RESERVED, /* devices are held for a job that waited too long */
-    GPU_WAIT_BEHIND,   /* others give more for the devices: shorter or more important */
+    GPU_WAIT_CROWDED,  /* every device has its limit of jobs */
+    GPU_WAIT_NO_SHARE, /* this job or the running ones do not share devices */
+    GPU_WAIT_RESERVED, /* devices are reserved for a job that has waited too long */
+    GPU_WAIT_BEHIND,   /* jobs that are shorter or more important go first */
     GPU_WAIT_HOST,     /* may_start said no */
     GPU_WAIT_CLOSED    /* no node is open */
 };

@@ -8,8 +8,12 @@
 #include "sched/gpu_priv.h"
 #include "sched/gpu_problem_priv.h"
 
+/* After may_start refused a job, the planner asks again after this time, doubled with each refusal.
+ */
 static const int64_t REFUSED_MS = 1000, REFUSED_MAX_MS = 60 * 1000;
 
+/* Asks a running job to stop, at its next epoch end or at once.  A repeated request is ignored
+ * unless it is more urgent than the one before. */
 static void gpu_ask_stop(struct gpus *g, struct gjob *j, bool at_once)
 {
     if (!j->run.holds || (j->run.stopping && !at_once) || j->run.stop_now)
@@ -21,6 +25,7 @@ static void gpu_ask_stop(struct gpus *g, struct gjob *j, bool at_once)
         g->hands.stop(g->hands.self, j->say.job, at_once);
 }
 
+/* Takes back a stop request that has not reached the job yet. */
 static void withdraw(struct gpus *g, struct gjob *j)
 {
     j->run.stopping = false;
@@ -30,6 +35,7 @@ static void withdraw(struct gpus *g, struct gjob *j)
 
 /* ---- memory ---- */
 
+/* Bytes in use on a device: measured of our jobs, and of processes that are not ours. */
 static int64_t used_on(const struct gpu_device *d)
 {
     int64_t sum = d->state.foreign_bytes;
@@ -39,7 +45,9 @@ static int64_t used_on(const struct gpu_device *d)
     return sum;
 }
 
-/* A device runs full: the one that came last goes at once. */
+/* A device runs out of memory.  The job that started last on it and may be preempted is marked;
+ * gpus_apply stops that job at once.  A device with one job only is left alone: stopping the job
+ * would not help anybody. */
 static void relieve(struct gpus *g, struct gpu_device *d)
 {
     struct gjob *youngest = NULL;
@@ -47,16 +55,16 @@ static void relieve(struct gpus *g, struct gpu_device *d)
     for (int32_t i = 0; i < d->n_jobs; i++) {
         struct gjob *j = d->jobs[i];
         if (j->run.stop_now)
-            return; /* somebody is going already */
+            return; /* a job of this device is stopping already */
         if (j->say.preempt != GPU_PREEMPT_NEVER &&
             (!youngest || j->run.start_ms > youngest->run.start_ms ||
              (j->run.start_ms == youngest->run.start_ms && j->serial > youngest->serial)))
             youngest = j;
     }
-    if (youngest && d->n_jobs > 1)
+    if (youngest && d->n_jobs > 1) {
         youngest->overfull = true;
-    if (youngest && d->n_jobs > 1)
         gpu_due(g);
+    }
 }
 
 void gpu_guard(struct gpus *g, int64_t now)
@@ -90,6 +98,7 @@ static bool in_column(const struct gpu_column *c, uint64_t job)
     return false;
 }
 
+/* Columns of more value per device come first; ties go to the older job, so plans are stable. */
 static int denser(const void *a, const void *b)
 {
     const struct gpu_column *x = a, *y = b;
@@ -99,6 +108,8 @@ static int denser(const void *a, const void *b)
     return x->jobs[0] < y->jobs[0] ? -1 : x->jobs[0] > y->jobs[0];
 }
 
+/* Copies the chosen columns and the held devices of a solved problem into the plan in force, and
+ * notes at each job which column it belongs to. */
 static void take_columns(struct gpus *g, const struct gpu_problem *p)
 {
     vec_clear(&g->columns);
@@ -140,6 +151,8 @@ static bool stays(const struct gpus *g, const struct gjob *j)
     return c->anchored && c->node == j->run.node && c->n == j->run.n && j->plan.was_in;
 }
 
+/* Asks the running jobs that the new plan displaces to stop, and withdraws the requests to those it
+ * lets stay.  A request that was delivered cannot be withdrawn any more. */
 static void take_stops(struct gpus *g, const struct gpu_problem *p, int64_t now)
 {
     bool urgent = false;
@@ -209,6 +222,7 @@ static struct gjob *column_host(const struct gpus *g, const struct gpu_column *c
     return NULL;
 }
 
+/* Asks the caller whether a job may start, and backs off after a refusal. */
 static bool gjob_may_start(struct gpus *g, struct gjob *j, uint32_t node, int64_t now)
 {
     if (j->plan.refused_until > now)
@@ -221,6 +235,7 @@ static bool gjob_may_start(struct gpus *g, struct gjob *j, uint32_t node, int64_
     return false;
 }
 
+/* Starts a job on these devices.  False: the caller could not start it; a new plan is due. */
 static bool start_on(struct gpus *g, struct gjob *j, int64_t now, uint32_t node,
                      const struct gpu_set *devices)
 {
@@ -235,6 +250,7 @@ static bool start_on(struct gpus *g, struct gjob *j, int64_t now, uint32_t node,
     return true;
 }
 
+/* May j share devices with the host and with every job beside the host? */
 static bool compatible(const struct gpus *g, const struct gjob *j, const struct gjob *host)
 {
     if (!g->hands.compatible)
@@ -247,6 +263,8 @@ static bool compatible(const struct gpus *g, const struct gjob *j, const struct 
     return true;
 }
 
+/* Starts the jobs of a column that do not run yet: beside the member that runs, or, when no member
+ * runs, on free devices of the node of the column. */
 static void start_column(struct gpus *g, const struct gpu_column *c, int64_t now)
 {
     for (int32_t i = 0; i < c->n_jobs; i++) {

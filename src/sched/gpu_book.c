@@ -83,6 +83,7 @@ void gpu_due(struct gpus *g)
     g->due = true;
 }
 
+/* The record of the job has changed: gpu_keep saves it at the end of the turn. */
 static void gpu_touch(struct gpus *g, struct gjob *j)
 {
     if (j->dirty || !g->hands.remember)
@@ -122,6 +123,7 @@ void gpus_node(struct gpus *g, int64_t now, uint32_t node, const struct gpu_devi
 
 /* ---- jobs ---- */
 
+/* Names what is lacking: devices on one node, or memory on each device. */
 static int book_refuse(struct err *e, const struct gpu_job *j, int32_t most, int64_t room)
 {
     if (j->counts[0] > most)
@@ -164,6 +166,7 @@ static int check_fits(const struct gpus *g, const struct gpu_job *j, struct err 
     return any ? book_refuse(e, j, most, room) : 0;
 }
 
+/* Refuses a job whose own statements cannot be planned with. */
 static int check_says(const struct gpu_job *j, struct err *e)
 {
     if (j->n_counts < 1 || j->n_counts > GPU_COUNTS_MAX || j->counts[0] < 1)
@@ -304,6 +307,7 @@ void gpus_set_nodes(struct gpus *g, uint64_t job, uint64_t nodes)
     gpu_due(g);
 }
 
+/* Reservations are multiples of 64 MiB, so that small changes of a measurement change no plan. */
 static int64_t round_up(int64_t bytes)
 {
     return (bytes + 64 * MIB - 1) / (64 * MIB) * (64 * MIB);
@@ -322,7 +326,8 @@ void gpus_measured(struct gpus *g, int64_t now, uint64_t job, double step_s, int
     j->measured_bytes = MAX(j->measured_bytes, mem_bytes);
     int64_t want =
         round_up(MAX(j->measured_bytes + j->measured_bytes / 10, j->measured_bytes + 256 * MIB));
-    /* It shrinks only when an epoch has shown all it does; it grows at once. */
+    /* The reservation grows at once.  It shrinks only after a whole epoch, when the job has shown
+     * all it does. */
     if (want > j->mem_bytes ? j->mem_bytes > 0 || j->progress.done > 0
                             : j->progress.done > 0 && want < j->mem_bytes) {
         bool surprise = llabs(want - j->mem_bytes) > 128 * MIB;

@@ -27,6 +27,7 @@ double gpu_work(const struct gjob *j)
     return j->say.epoch_work > 0 ? j->say.epoch_work : 1;
 }
 
+/* Adds a guess weighted by its certainty; the caller divides log by var at the end. */
 static void add_guess(struct speed_guess *sum, double value, double var)
 {
     sum->log += value / var;
@@ -77,6 +78,8 @@ double gpu_speed(const struct gpus *g, struct gjob *j, const struct speed_key *k
     return exp(rate - j->pace.base.log);
 }
 
+/* Epochs left, with the part of the present one that has passed since the last mark.  An epoch
+ * counts as open until its end is reported, however long it takes. */
 static double gpu_epochs_left(const struct gpus *g, struct gjob *j, int64_t now)
 {
     double frac = j->progress.frac, left;
@@ -118,6 +121,7 @@ double gpu_overrun(const struct gpus *g, struct gjob *j)
     return j->progress.ref_s / MAX(1, gpu_total_s(g, j));
 }
 
+/* Seconds of waiting over all waits of the job. */
 static double gpu_waited_s(const struct gjob *j, int64_t now)
 {
     int64_t ms = j->progress.waited_ms + (j->run.holds ? 0 : now - j->progress.waits_since_ms);
@@ -125,6 +129,7 @@ static double gpu_waited_s(const struct gjob *j, int64_t now)
     return (double)MAX(ms, 0) / 1000;
 }
 
+/* The five steps of users are a table; priorities beyond it go on by a factor of 1.5 per step. */
 static double priority_factor(int32_t priority)
 {
     static const double steps[] = {0.5, 0.75, 1, 1.5, 2.5};
@@ -150,6 +155,7 @@ double gpu_restart_s(const struct gpus *g, const struct gjob *j)
     return speeds_restart(g->speeds, j->family, g->conf.restart_s);
 }
 
+/* Was the job preempted GPU_STOPS_PER_HOUR times within the last hour? */
 static bool stopped_too_often(const struct gjob *j, int64_t now)
 {
     if (j->history.n_stopped < GPU_STOPS_PER_HOUR)

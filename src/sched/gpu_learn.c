@@ -63,6 +63,8 @@ static struct speed_guess alone_on(struct gpus *g, struct gjob *j, int32_t n)
     return (struct speed_guess){j->pace.base.log + s.log, j->pace.base.var + s.var};
 }
 
+/* Teaches the family how much slower its jobs are in this company.  The measurement counts less
+ * the less is known about the speed alone. */
 static void learn_ratio(struct gpus *g, struct gjob *j, const struct speed_point *p)
 {
     struct speed_guess alone = alone_on(g, j, p->key.n);
@@ -88,6 +90,8 @@ static void judge_estimate(struct gpus *g, struct gjob *j)
     g->unsaved = true;
 }
 
+/* The time from the start of the run to the beginning of its first epoch is the cost of a restart.
+ */
 static void learn_restart(struct gpus *g, struct gjob *j, int64_t now, double epoch_s)
 {
     double cost = (double)(now - j->run.start_ms) / 1000 - epoch_s;

@@ -16,6 +16,7 @@ int64_t gpu_room(const struct gpus *g, const struct gpu_device *d)
     return d->state.mem_bytes - d->state.foreign_bytes - reserve;
 }
 
+/* Is the device usable and empty, with room for a reservation of mem bytes (0 = all of it)? */
 static bool can_take(const struct gpus *g, const struct gpu_device *d, int64_t mem)
 {
     return d->state.usable && !d->n_jobs && (!mem || !d->state.mem_bytes || mem <= gpu_room(g, d));
@@ -90,7 +91,8 @@ void gpu_count_free(struct gpus *g, uint32_t node)
     }
 }
 
-/* Everybody on the devices of j gets or loses its company. */
+/* Enters j in the list of every job on its devices when j comes, and removes it when j leaves.  The
+ * progress of those jobs is marked first, because their speed changes now. */
 static void meet(struct gpus *g, struct gjob *j, int64_t now, bool comes)
 {
     const struct gpu_device *d = &g->nodes.p[j->run.node].dev.p[gpu_set_next(&j->run.devices, 0)];

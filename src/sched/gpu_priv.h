@@ -170,42 +170,65 @@ struct gpus {
 };
 
 /* ---- gpu_book.c ---- */
+/* NULL when no such job was added.  The pointer is good until gpus_remove. */
 struct gjob *gpu_find(const struct gpus *g, uint64_t job);
+/* Asks for a full plan.  Plans stay replan_ms apart, so a burst of events makes one plan. */
 void gpu_due(struct gpus *g);
+/* Begins a run: ends the waiting time and resets what is counted per run.  gpu_hold follows. */
 void gpu_begin_run(struct gjob *j, int64_t now);
 /* Brings progress up to now; called before anything about a run changes. */
 void gpu_mark(struct gpus *g, struct gjob *j, int64_t now);
 
 /* ---- gpu_learn.c ---- */
+/* An epoch of a running job has ended; epoch_s is its length as the job reported it, 0 = not
+ * reported.  Call gpu_mark first, and count the epoch afterwards. */
 void gpu_learn_epoch(struct gpus *g, struct gjob *j, int64_t now, double epoch_s);
 
 /* ---- gpu_estimate.c ---- */
-struct speed_key gpu_key(const struct gjob *j); /* its present configuration */
-double gpu_work(const struct gjob *j);          /* of one epoch */
+/* The present configuration of a running job: its device count and the families beside it. */
+struct speed_key gpu_key(const struct gjob *j);
+/* Work of one epoch in the unit of the family; 1 when the job did not state any. */
+double gpu_work(const struct gjob *j);
+/* Computes pace.base again when the job or its family has learnt something since. */
 void gpu_base_update(const struct gpus *g, struct gjob *j);
+/* Logarithm of the work per second in that configuration: measured, as far as it was. */
 double gpu_log_rate(const struct gpus *g, struct gjob *j, const struct speed_key *k);
+/* The same rate relative to the job alone on its reference count. */
 double gpu_speed(const struct gpus *g, struct gjob *j, const struct speed_key *k);
+/* Seconds of the whole job, and of what is left of it, alone on the reference count; at least 1 s
+ * is left of a job that has not ended. */
 double gpu_total_s(const struct gpus *g, struct gjob *j);
 double gpu_left_s(const struct gpus *g, struct gjob *j, int64_t now);
+/* Service so far as a share of the whole: above 1 the job runs longer than expected. */
 double gpu_overrun(const struct gpus *g, struct gjob *j);
+/* What one second of delay of this job costs in the plan: priority, raised by a long wait and
+ * lowered by an overrun. */
 double gpu_weight(const struct gpus *g, struct gjob *j, int64_t now);
+/* Seconds that a restart of this job costs: measured, or the configured assumption. */
 double gpu_restart_s(const struct gpus *g, const struct gjob *j);
-/* May it be asked to stop for others now?  urgent: for the sake of one that goes before all. */
+/* May the job be preempted now?  urgent: for a job of priority GPU_URGENT or above, which need not
+ * wait until the run has paid for its own start. */
 bool gpu_may_stop(const struct gpus *g, struct gjob *j, int64_t now, bool urgent);
 
 /* ---- gpu_place.c ---- */
-int64_t gpu_room(const struct gpus *g, const struct gpu_device *d); /* for reservations */
-/* n devices of that node nobody is on, with room for mem bytes; as few others as possible spoilt.
- */
+/* Bytes of a device that reservations may use; only of a device whose memory is known. */
+int64_t gpu_room(const struct gpus *g, const struct gpu_device *d);
+/* Picks n free devices of the node with room for mem bytes each, the smallest ones first: large
+ * devices stay for the jobs that need them.  False leaves *out alone. */
 bool gpu_pick(const struct gpus *g, uint32_t node, int32_t n, int64_t mem, struct gpu_set *out);
-/* Is there memory for j next to host and those with it? */
+/* Is there memory for j next to host and the jobs beside host?  False when one of them has no
+ * reservation, since such a job owns its devices whole. */
 bool gpu_memory_fits(const struct gpus *g, const struct gjob *j, const struct gjob *host);
+/* The same, and all of them share devices and stay within the limit of jobs per device. */
 bool gpu_fits_with(const struct gpus *g, const struct gjob *j, const struct gjob *host);
+/* Puts a job on devices, and takes it off again.  Both tell the jobs beside it. */
 void gpu_hold(struct gpus *g, struct gjob *j, int64_t now, uint32_t node, const struct gpu_set *s);
 void gpu_release(struct gpus *g, struct gjob *j, int64_t now);
+/* Counts the usable and the free devices of a node again after their states changed. */
 void gpu_count_free(struct gpus *g, uint32_t node);
 
 /* ---- gpu_apply.c ---- */
+/* Marks a job on every shared device that is about to run out of memory; gpus_apply stops it. */
 void gpu_guard(struct gpus *g, int64_t now);
 
 /* ---- gpu_predict.c ---- */

@@ -48,7 +48,7 @@ struct job_now {
     struct member member;
 };
 
-/* 1 = there, 0 = not, -1 = error */
+/* Reads the state and the counters of a job.  1 = found, 0 = there is no such job, -1 = error. */
 static int find_job(struct applier *a, uint64_t seq, struct job_now *out, struct err *e)
 {
     sqlite3_stmt *st =
@@ -63,6 +63,7 @@ static int find_job(struct applier *a, uint64_t seq, struct job_now *out, struct
     return rc;
 }
 
+/* Moves a job from one counter to the other; the counters are written once per commit. */
 static void move(struct applier *a, const struct job_now *j, enum job_state to)
 {
     if (j->state == to)
@@ -71,6 +72,8 @@ static void move(struct applier *a, const struct job_now *j, enum job_state to)
     tally_add(&a->tally, j->member, to, 1);
 }
 
+/* A job was placed: a row for the run, and the job is starting.  `tries` counts a run once, however
+ * often the change is replayed. */
 static int apply_run_new(struct applier *a, const struct change *c, struct err *e)
 {
     const struct change_run_new *r = &c->run_new;
@@ -100,6 +103,7 @@ static int apply_run_new(struct applier *a, const struct change *c, struct err *
     return event_append(a, EVENT_JOB_STATE + JOB_STARTING, c->at_ms, r->key.job, r->key.job, e);
 }
 
+/* The command of a run is executing. */
 static int apply_run_started(struct applier *a, const struct change *c, struct err *e)
 {
     const struct change_run_started *r = &c->run_started;
@@ -247,6 +251,7 @@ static int job_moved(struct applier *a, const struct change *c, uint64_t job,
     return event_append(a, EVENT_JOB_STATE + to, c->at_ms, job, job, e);
 }
 
+/* A running job was asked to stop.  The end of its run follows as a change of its own. */
 static int apply_job_cancel(struct applier *a, const struct change *c, struct err *e)
 {
     struct job_now j = {0};
@@ -261,6 +266,8 @@ static int apply_job_cancel(struct applier *a, const struct change *c, struct er
     return job_moved(a, c, seq, &j, JOB_STOPPING, STR(""), e);
 }
 
+/* A finished job goes back to the queue with a fresh count of tries; it waits for its dependencies
+ * again. */
 static int apply_job_retry(struct applier *a, const struct change *c, struct err *e)
 {
     struct job_now j = {0};
