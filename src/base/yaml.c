@@ -301,7 +301,7 @@ static int read_pair(struct reader *r, struct json *obj, struct json **merged)
 
 static int read_pairs(struct reader *r, struct json *obj)
 {
-    struct json *merged = NULL;
+    AUTO(json) struct json *merged = NULL;
     int rc;
 
     for (;;) {
@@ -314,7 +314,6 @@ static int read_pairs(struct reader *r, struct json *obj)
     }
     if (rc == 0 && merged)
         rc = merge(r, obj, merged);
-    json_free(merged);
     return rc;
 }
 

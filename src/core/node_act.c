@@ -83,13 +83,12 @@ static bool recorded(const struct json *conf)
 void core_node_add(struct core *c, struct str name, const struct json *conf,
                    const struct caller *who, core_act_fn done, void *arg)
 {
-    struct json *said = json_copy(conf);
+    AUTO(json) struct json *said = json_copy(conf);
     struct core_host *h;
     struct err e = {0};
 
     json_set_take(said, "name", json_new_str(name));
     AUTO_FREE char *text = json_text(said);
-    json_free(said);
     if (admin_only(who, "add a node", &e) < 0 || check_add(c, name, text, &e) < 0 ||
         open_new(c, name, text, &h, &e) < 0) {
         done(arg, &e, NULL);

@@ -207,7 +207,7 @@ void host_open_backend(struct core_host *h)
     const struct core_conf *conf = &h->core->conf;
     const struct backend_class *cls = NULL;
     struct backend *b = NULL;
-    struct json *j = NULL;
+    AUTO(json) struct json *j = NULL;
     struct err e = {0};
 
     if (h->cls || !h->conf)
@@ -218,7 +218,6 @@ void host_open_backend(struct core_host *h)
              conf->ops->open_node(conf->self, h, j, &cls, &b, &e) < 0)
         b = NULL;
     h->reserved = json_bool(json_get(j, "reserved"));
-    json_free(j);
     if (b) {
         core_attach_owned(h, cls, b);
         return;

@@ -313,7 +313,7 @@ static struct values values_of(struct reading *r, const struct json *j)
 
 static bool read_carefully(struct reading *r, struct str text, struct line *l)
 {
-    struct json *o = NULL;
+    AUTO(json) struct json *o = NULL;
 
     if (json_parse(text, "report", &o, NULL) < 0)
         return false;
@@ -328,7 +328,6 @@ static bool read_carefully(struct reading *r, struct str text, struct line *l)
         if (json_has(o, "x"))
             l->x = line_value(r, json_get(o, "x"));
     }
-    json_free(o);
     return ok;
 }
 

@@ -59,7 +59,7 @@ static int64_t train_member_int(const struct json *j, const char *key)
 
 static bool parse_record(struct str text, struct train *t)
 {
-    struct json *j = NULL;
+    AUTO(json) struct json *j = NULL;
     struct err e;
 
     if (!text.n || json_parse(text, "training", &j, &e) < 0)
@@ -80,7 +80,6 @@ static bool parse_record(struct str text, struct train *t)
     t->signalled_ms = train_member_int(j, "signalled");
     t->port = (int)train_member_int(j, "port");
     t->memory_tried = train_member_int(j, "memory_tried");
-    json_free(j);
     return true;
 }
 

@@ -18,7 +18,7 @@ int askpass_main(int argc, char **argv)
 {
     const char *path = getenv(WIRE_ASKPASS), *key = NULL;
     AUTO_FREE char *text = NULL;
-    struct json *j = NULL;
+    AUTO(json) struct json *j = NULL;
     size_t n;
     int rc = 1;
 
@@ -33,6 +33,5 @@ int askpass_main(int argc, char **argv)
     if (json_get(j, key) && fwrite(answer.p, 1, answer.n, stdout) == answer.n &&
         putchar('\n') != EOF && fflush(stdout) == 0)
         rc = 0;
-    json_free(j);
     return rc;
 }

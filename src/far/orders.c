@@ -28,7 +28,7 @@ static void tell_node(struct far *f)
 
 static bool order_hello(struct far *f, struct str body)
 {
-    struct json *conf = NULL;
+    AUTO(json) struct json *conf = NULL;
     struct err e = {0};
     int rc = -1;
 
@@ -37,7 +37,6 @@ static bool order_hello(struct far *f, struct str body)
     if (json_type(json_get(conf, "python_path")) == JSON_STR)
         f->python_path = xstrdup(json_str(json_get(conf, "python_path")).p);
     f->transient = json_bool(json_get(conf, "transient"));
-    json_free(conf);
     if (rc < 0) {
         fprintf(stderr, "berth-far: %s\n", f->b ? "greeted twice" : e.text);
         return false;

@@ -109,7 +109,7 @@ void runs_place(struct far *f, struct far_run *r, const char *stage_dir, const c
 /* Not synced: when this host crashes, its runs are lost, and so may be the note. */
 int runs_remember(const struct far *f, const struct far_run *r, struct err *e)
 {
-    struct json *j = json_new_object();
+    AUTO(json) struct json *j = json_new_object();
     AUTO_FREE char *path = far_run_path(f, r->key, ".run"), *dir = far_run_path(f, r->key, ".run");
     int rc = 0;
 
@@ -120,7 +120,6 @@ int runs_remember(const struct far *f, const struct far_run *r, struct err *e)
     json_set_take(j, "keep", json_new_bool(r->keep));
     json_set_int(j, "log_limit", r->log_limit_bytes);
     AUTO_FREE char *text = json_text(j);
-    json_free(j);
     if (dir_make_all(dir, 0700, e) < 0)
         return -1;
     AUTO_FD fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -140,7 +139,7 @@ static char *note_text(const struct json *note, const char *key)
 void runs_recall(struct far *f, struct far_run *r)
 {
     AUTO_FREE char *path = far_run_path(f, r->key, ".run"), *text = NULL;
-    struct json *note = NULL;
+    AUTO(json) struct json *note = NULL;
     size_t n;
 
     runs_place(f, r, "", "", NULL);
@@ -152,7 +151,6 @@ void runs_recall(struct far *f, struct far_run *r)
         r->keep = json_bool(json_get(note, "keep"));
         r->log_limit_bytes = json_int(json_get(note, "log_limit"));
     }
-    json_free(note);
 }
 
 /* ---- removing, on a worker: a tree of assets may be large ---- */

@@ -146,7 +146,7 @@ static enum err_code code_named(struct str name, int status)
 
 int http_response_err(const struct http_response *r, struct err *e)
 {
-    struct json *doc = NULL;
+    AUTO(json) struct json *doc = NULL;
     struct err ignored;
     struct str code = STR(""), message = STR("");
 
@@ -166,7 +166,6 @@ int http_response_err(const struct http_response *r, struct err *e)
     else
         err_set(e, code_named(code, r->status), "the server answered with status %d and no reason",
                 r->status);
-    json_free(doc);
     return -1;
 }
 

@@ -122,7 +122,7 @@ static int read_rates(struct sim_table *t, const struct json *j, const char *nam
 int sim_table_parse(struct str text, const char *name, struct sim_table *out, struct err *e)
 {
     struct sim_table t = {0};
-    struct json *j = NULL;
+    AUTO(json) struct json *j = NULL;
     int rc = json_parse(text, name, &j, e);
 
     if (rc == 0 && json_type(j) != JSON_OBJECT)
@@ -133,7 +133,6 @@ int sim_table_parse(struct str text, const char *name, struct sim_table *out, st
         rc = table_read_names(&t, j, name, e);
     if (rc == 0)
         rc = read_rates(&t, j, name, e);
-    json_free(j);
     if (rc < 0)
         sim_table_done(&t);
     else

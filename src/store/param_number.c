@@ -83,7 +83,7 @@ static enum found param_find_value(struct str text, struct str key, struct str *
 
 static void result_slowly(sqlite3_context *ctx, struct str text, const char *key)
 {
-    struct json *j = NULL;
+    AUTO(json) struct json *j = NULL;
     struct err e;
 
     if (json_parse(text, "params", &j, &e) == 0) {
@@ -91,7 +91,6 @@ static void result_slowly(sqlite3_context *ctx, struct str text, const char *key
         if (json_type(v) == JSON_INT || json_type(v) == JSON_REAL)
             sqlite3_result_double(ctx, json_real(v));
     }
-    json_free(j);
 }
 
 void sql_param_number(sqlite3_context *ctx, int n, sqlite3_value **v)

@@ -289,7 +289,7 @@ void engine_done(struct engine *g)
 int engine_survey(const char *given, struct buf *text, struct err *e)
 {
     struct engine g = {.path = engine_find(given, e)};
-    struct json *answer = NULL;
+    AUTO(json) struct json *answer = NULL;
     int status = 0;
 
     if (!g.path)
@@ -305,7 +305,6 @@ int engine_survey(const char *given, struct buf *text, struct err *e)
         buf_addf(text, "%s " STR_FMT " answers at %s", podman ? "Podman" : "Docker", STR_ARG(v),
                  g.path);
     }
-    json_free(answer);
     engine_done(&g);
     return rc;
 }

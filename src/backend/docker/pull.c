@@ -148,7 +148,7 @@ static void keep_trouble(struct pull *p, struct str words)
 
 static void on_object(struct pull *p, struct str line)
 {
-    struct json *o = NULL;
+    AUTO(json) struct json *o = NULL;
     struct err e;
 
     if (!str_trim(line).n || json_parse(str_trim(line), "progress", &o, &e) < 0)
@@ -159,7 +159,6 @@ static void on_object(struct pull *p, struct str line)
         keep_trouble(p, pull_text(o, "message"));
     else
         on_layer(p, pull_text(o, "status"), o);
-    json_free(o);
     int64_t now = clock_mono(&clock_system);
     if (p->layers.n && now - p->said_ms >= SAY_EVERY_MS) {
         p->said_ms = now;

@@ -256,7 +256,7 @@ static void lose_engine(struct runner *r)
 /* {"StatusCode":3,"Error":null}; anything else is what an engine says that shuts down. */
 static void on_wait(struct runner *r)
 {
-    struct json *answer = NULL;
+    AUTO(json) struct json *answer = NULL;
     struct err e;
 
     engine_stream_free(TAKE(r->wait));
@@ -265,7 +265,6 @@ static void on_wait(struct runner *r)
         if (json_type(code) == JSON_INT && json_int(code) >= 0 && !json_get(answer, "Error"))
             r->code = (int)MIN(json_int(code), 255);
     }
-    json_free(answer);
     if (r->code < 0)
         lose_engine(r);
     else
@@ -411,7 +410,7 @@ static int container_start(struct runner *r, struct err *e)
 /* Its output is ours before it runs: the head of the answer says that the engine is attached. */
 static int attach(struct runner *r, struct err *e)
 {
-    struct json *words = NULL;
+    AUTO(json) struct json *words = NULL;
     char text[240];
     int more = 1;
 
@@ -430,7 +429,6 @@ static int attach(struct runner *r, struct err *e)
         return -1;
     json_parse(str_trim(buf_str(&r->refusal)), "refusal", &words, e); /* Podman makes it here */
     engine_complaint(words, engine_stream_status(r->output), text, sizeof(text));
-    json_free(words);
     return err_set(e, ERR_INTERNAL, "%s", text);
 }
 
@@ -464,7 +462,7 @@ static void runner_begin(struct runner *r)
 static void runner_read_oom(struct runner *r)
 {
     AUTO_FREE char *path = engine_path("/containers/", r->f.name, "/json");
-    struct json *about = NULL;
+    AUTO(json) struct json *about = NULL;
     char limit[UNIT_TEXT_MAX];
     struct err e = {0};
 
@@ -472,7 +470,6 @@ static void runner_read_oom(struct runner *r)
         return;
     const struct json *oom = json_get(json_get(about, "State"), "OOMKilled");
     bool told = json_type(oom) == JSON_BOOL && json_bool(oom);
-    json_free(about);
     /* Podman does not always notice; nobody else kills a container that was not asked to stop. */
     bool likely = r->g.podman && r->f.mem_bytes && r->code == 128 + SIGKILL && !r->stopping;
     if (r->code == 0 || (!told && !likely))

@@ -78,7 +78,7 @@ int container_remove(const struct engine *g, const char *id, struct err *e)
 /* A job has one run at a time, so what runs for it under another number was left behind. */
 void setup_evict(struct runner *r)
 {
-    struct json *list = NULL;
+    AUTO(json) struct json *list = NULL;
     struct err e = {0};
     struct run_key key;
 
@@ -92,7 +92,6 @@ void setup_evict(struct runner *r)
         if (container_remove(&r->g, name, &e) < 0)
             runner_say("cannot remove the container of an earlier run: %s", e.text);
     }
-    json_free(list);
 }
 
 /* ---- image ---- */
@@ -228,7 +227,7 @@ static void open_gateway(struct runner *r, const char *network)
 {
     AUTO_FREE char *path = engine_path("/networks/", network, "");
     int to = loopback_port(r->f.endpoint), port = 0;
-    struct json *about = NULL;
+    AUTO(json) struct json *about = NULL;
     struct err e = {0};
     char addr[64];
 
@@ -242,7 +241,6 @@ static void open_gateway(struct runner *r, const char *network)
         rc = err_set(&e, ERR_UNAVAILABLE, "the host has no address in network %.60s", network);
     if (rc == 0)
         rc = gateway_open(addr, to, &port, &e);
-    json_free(about);
     if (rc < 0) {
         runner_say("the training library in the container cannot reach the scheduler: %s; try "
                    "container.network: host",
@@ -276,6 +274,7 @@ static bool lacks_init(const struct err *e)
 static int create(struct runner *r, struct err *e)
 {
     AUTO_FREE char *path = engine_path("/containers/create?name=", r->f.name, "");
+    AUTO(json)
     struct json *body = create_body(&r->f, &r->g,
                                     &(struct create_with){.image = r->image,
                                                           .endpoint = r->endpoint,
@@ -285,7 +284,6 @@ static int create(struct runner *r, struct err *e)
                                                           .n_groups = r->n_groups});
     int rc = engine_call(&r->g, "POST", path, body, NULL, e);
 
-    json_free(body);
     return rc;
 }
 
@@ -293,7 +291,7 @@ static int create(struct runner *r, struct err *e)
 static bool is_ours(struct runner *r)
 {
     AUTO_FREE char *path = engine_path("/containers/", r->f.name, "/json");
-    struct json *about = NULL;
+    AUTO(json) struct json *about = NULL;
     struct run_key key;
     struct err e;
 
@@ -307,7 +305,6 @@ static bool is_ours(struct runner *r)
     r->was_started = ours && json_type(state) == JSON_STR &&
                      !str_eq_c(json_str(state), "created") &&
                      !str_eq_c(json_str(state), "configured");
-    json_free(about);
     return ours;
 }
 

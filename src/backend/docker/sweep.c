@@ -57,7 +57,7 @@ int container_sweep(const char *engine, const char *home_id, const char *shepher
 {
     struct engine g = {.path = engine_find(engine, e)};
     AUTO_FREE char *path = path_join(shepherd_dir, "runs.lock");
-    struct json *list = NULL;
+    AUTO(json) struct json *list = NULL;
 
     if (!g.path)
         return -1;
@@ -69,7 +69,6 @@ int container_sweep(const char *engine, const char *home_id, const char *shepher
         rc = err_sys(e, "cannot open %s", path);
     if (rc == 0)
         rc = sweep_list(&g, list, locks, &(struct over){over, n_over}, removed, e);
-    json_free(list);
     engine_done(&g);
     return rc;
 }
@@ -102,7 +101,7 @@ static int clean_run(const struct engine *g, const char *id, struct err *e)
 {
     AUTO_FREE char *start = engine_path("/containers/", id, "/start"),
                    *wait = engine_path("/containers/", id, "/wait?condition=not-running");
-    struct json *answer = NULL;
+    AUTO(json) struct json *answer = NULL;
     int status, rc;
 
     if (engine_call(g, "POST", start, NULL, NULL, e) < 0 ||
@@ -112,7 +111,6 @@ static int clean_run(const struct engine *g, const char *id, struct err *e)
     rc = json_type(code) == JSON_INT && json_int(code) == 0
              ? 0
              : err_set(e, ERR_INTERNAL, "the container that was to clean up failed");
-    json_free(answer);
     return rc;
 }
 
@@ -138,7 +136,7 @@ static int clean_with(const struct engine *g, const char *image, const char *dir
 /* With whatever image there is that has a shell. */
 static int clean_with_any(const struct engine *g, const char *dir, struct err *e)
 {
-    struct json *list = NULL;
+    AUTO(json) struct json *list = NULL;
     int rc = -1;
 
     if (engine_call(g, "GET", "/images/json", NULL, &list, e) < 0)
@@ -151,7 +149,6 @@ static int clean_with_any(const struct engine *g, const char *dir, struct err *e
         AUTO_FREE char *image = xstrndup(json_str(id).p, json_str(id).n);
         rc = clean_with(g, image, dir, e);
     }
-    json_free(list);
     return rc;
 }
 

@@ -157,13 +157,12 @@ static int make_words(const struct backend *b, const char *script, struct words 
 
 static int make_secrets(const struct ssh_conf *c, struct err *e)
 {
-    struct json *j = json_new_object();
+    AUTO(json) struct json *j = json_new_object();
     int fd = memfd_create("berth-askpass", MFD_CLOEXEC);
 
     json_set_str(j, "password", c->password);
     json_set_str(j, "passphrase", c->passphrase);
     char *text = json_text(j);
-    json_free(j);
     if (fd < 0 || fchmod(fd, 0600) < 0 || fd_write_all(fd, text, strlen(text), NULL) < 0) {
         err_sys(e, "cannot pass the password to ssh");
         if (fd >= 0)
