@@ -26,6 +26,25 @@ int64_t stat_mtime_ns(const struct stat *st)
     return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
 }
 
+int path_set_mtime(int dir, const char *path, int64_t mtime_ns)
+{
+    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, ns_timespec(mtime_ns)};
+
+    return utimensat(dir, path, times, AT_SYMLINK_NOFOLLOW);
+}
+
+int tree_finish_dirs(const struct manifest *m, int root, struct err *e)
+{
+    for (size_t i = m->entries.n; i-- > 0;) {
+        const struct manifest_entry *d = &m->entries.p[i];
+        const char *path = *d->path ? d->path : ".";
+        if (d->type == 'd' && (fchmodat(root, path, d->mode | 0700, 0) < 0 ||
+                               path_set_mtime(root, path, d->mtime_ns) < 0))
+            return err_sys(e, "cannot set mode and time of directory %s", path);
+    }
+    return 0;
+}
+
 void hash_hex(struct blake2b *b, char out[CAS_HEX])
 {
     uint8_t raw[32];

@@ -22,14 +22,11 @@ int copy_hashed(int from, int to, struct watch *w, char hash[CAS_HEX], int64_t *
     int64_t at = 0;
 
     blake2b_init(&b);
-    for (;;) {
-        ssize_t n = pread(from, chunk, COPY, at);
+    for (ssize_t n; (n = pread(from, chunk, COPY, at)) != 0;) {
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
             return err_sys(e, "cannot read");
-        if (n == 0)
-            break;
         blake2b_add(&b, chunk, (size_t)n);
         if (to >= 0 && fd_write_all(to, chunk, (size_t)n, e) < 0)
             return -1;

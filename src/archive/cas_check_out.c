@@ -18,7 +18,8 @@ struct check_out {
     struct watch watch;
 };
 
-/* By clone, else inside the kernel, else through here; progress and cancelling every 8 MiB. */
+/* Clones the blocks where the file system can, else copies inside the kernel, else through a
+ * buffer.  Reports progress and looks for cancelling every 8 MiB. */
 static int copy_bytes(struct check_out *o, int from, int to, int64_t size, struct err *e)
 {
     int64_t left = size;
@@ -70,8 +71,6 @@ static int check_out_file(struct check_out *o, const struct manifest_entry *f, s
 
 static int make_entry(struct check_out *o, const struct manifest_entry *n, struct err *e)
 {
-    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, ns_timespec(n->mtime_ns)};
-
     if (!*n->path)
         return 0;
     if (n->type == 'f')
@@ -79,21 +78,8 @@ static int make_entry(struct check_out *o, const struct manifest_entry *n, struc
     if (n->type == 'd')
         return mkdirat(o->dest.fd, n->path, 0700) < 0 ? err_sys(e, "cannot create %s", n->path) : 0;
     if (symlinkat(n->target, o->dest.fd, n->path) < 0 ||
-        utimensat(o->dest.fd, n->path, times, AT_SYMLINK_NOFOLLOW) < 0)
+        path_set_mtime(o->dest.fd, n->path, n->mtime_ns) < 0)
         return err_sys(e, "cannot create link %s", n->path);
-    return 0;
-}
-
-static int finish_dirs(struct check_out *o, struct err *e)
-{
-    for (size_t i = o->m.entries.n; i-- > 0;) {
-        const struct manifest_entry *d = &o->m.entries.p[i];
-        struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, ns_timespec(d->mtime_ns)};
-        const char *path = *d->path ? d->path : ".";
-        if (d->type == 'd' && (fchmodat(o->dest.fd, path, d->mode | 0700, 0) < 0 ||
-                               utimensat(o->dest.fd, path, times, AT_SYMLINK_NOFOLLOW) < 0))
-            return err_sys(e, "cannot finish directory %s", path);
-    }
     return 0;
 }
 
@@ -124,7 +110,8 @@ static int check_out_all(struct check_out *o, const char *name, const char *dest
     for (size_t i = 0; i < o->m.entries.n; i++)
         if (make_entry(o, &o->m.entries.p[i], e) < 0 || watch_add(&o->watch, 0, 1, e) < 0)
             return -1;
-    if (finish_dirs(o, e) < 0 || known_save(o->c, o->dest.fd, &o->record, e) < 0)
+    if (tree_finish_dirs(&o->m, o->dest.fd, e) < 0 ||
+        known_save(o->c, o->dest.fd, &o->record, e) < 0)
         return -1;
     return partial_commit(&o->dest, false, e);
 }

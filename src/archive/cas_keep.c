@@ -129,13 +129,6 @@ static int take_content(struct keep *k, const struct walk_entry *at, struct mani
 
 /* ---- the image ---- */
 
-static int keep_set_time(int dir, const char *path, int64_t mtime_ns)
-{
-    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, ns_timespec(mtime_ns)};
-
-    return utimensat(dir, path, times, AT_SYMLINK_NOFOLLOW);
-}
-
 /* A file of its own, with the exact mode and time: an empty one, or a clone. */
 static int image_own_file(struct keep *k, const struct manifest_entry *f, struct err *e)
 {
@@ -150,7 +143,7 @@ static int image_own_file(struct keep *k, const struct manifest_entry *f, struct
         if (fd_clone(from, to) < 0)
             return err_sys(e, "cannot clone %s", f->path);
     }
-    if (fchmod(to, f->mode) < 0 || keep_set_time(k->image.fd, f->path, f->mtime_ns) < 0)
+    if (fchmod(to, f->mode) < 0 || path_set_mtime(k->image.fd, f->path, f->mtime_ns) < 0)
         return err_sys(e, "cannot finish %s", f->path);
     return 0;
 }
@@ -164,7 +157,7 @@ static int image_add(struct keep *k, const struct manifest_entry *n, struct err 
     if (n->type == 'd')
         return mkdirat(dir, n->path, 0700) < 0 ? err_sys(e, "cannot create %s", n->path) : 0;
     if (n->type == 'l') {
-        if (symlinkat(n->target, dir, n->path) < 0 || keep_set_time(dir, n->path, n->mtime_ns) < 0)
+        if (symlinkat(n->target, dir, n->path) < 0 || path_set_mtime(dir, n->path, n->mtime_ns) < 0)
             return err_sys(e, "cannot create link %s", n->path);
         return 0;
     }
@@ -173,23 +166,18 @@ static int image_add(struct keep *k, const struct manifest_entry *n, struct err 
     return batch_link(&k->batch, n->hash, n->mode, dir, n->path, e);
 }
 
-/* Modes and times of directories, innermost first; all synced, for they are the archive. */
+/* Modes and times of the directories of the image.  All directories are synced: the image is the
+ * archive that users read.  One syncfs is cheaper than many fsyncs. */
 static int image_end(struct keep *k, struct err *e)
 {
     int dirs = 0;
 
     if (k->image.fd < 0)
         return 0;
-    for (size_t i = k->m.entries.n; i-- > 0;) {
-        const struct manifest_entry *d = &k->m.entries.p[i];
-        const char *path = *d->path ? d->path : ".";
-        if (d->type != 'd')
-            continue;
-        dirs++;
-        if (fchmodat(k->image.fd, path, d->mode | 0700, 0) < 0 ||
-            keep_set_time(k->image.fd, path, d->mtime_ns) < 0)
-            return err_sys(e, "cannot finish directory %s", path);
-    }
+    if (tree_finish_dirs(&k->m, k->image.fd, e) < 0)
+        return -1;
+    for (size_t i = 0; i < k->m.entries.n; i++)
+        dirs += k->m.entries.p[i].type == 'd';
     if (dirs > 16)
         return syncfs(k->image.fd) < 0 ? err_sys(e, "cannot sync %s", k->image.path) : 0;
     for (size_t i = k->m.entries.n; i-- > 0;) {

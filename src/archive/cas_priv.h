@@ -39,6 +39,11 @@ int cas_get_manifest(void *ctx, const char *hash, char **text, size_t *n, struct
 int cas_lock(struct cas *c, bool alone, struct err *e);
 struct timespec ns_timespec(int64_t ns);
 int64_t stat_mtime_ns(const struct stat *st);
+/* utimensat without following a link; the access time stays.  -1 with errno. */
+int path_set_mtime(int dir, const char *path, int64_t mtime_ns);
+/* Modes and times of the directories of a tree that was made below `root`.  The innermost come
+ * first, because making an entry changes the time of its directory; the owner may always enter. */
+int tree_finish_dirs(const struct manifest *m, int root, struct err *e);
 void hash_hex(struct blake2b *b, char out[CAS_HEX]);
 /* The hash of no bytes: such files are never stored, they are simply made. */
 extern const char hash_of_nothing[CAS_HEX];

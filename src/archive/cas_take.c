@@ -1,13 +1,12 @@
-/* cas_take.c - an unpacked archive goes straight into the store
+/* cas_take.c - the target that unpacks an archive straight into the store
  *
- * There is never a directory of it.  A file of up to a megabyte is gathered in memory until its
- * hash is known: when the store has that content, nothing was written at all.  A larger one is
- * written once, into the batch, and then becomes a blob or is dropped.
+ * No directory is made.  A file of up to a megabyte is gathered in memory until its hash is known:
+ * when the store has that content already, nothing is written at all.  A larger file is written
+ * once, into the batch; then it becomes a blob, or it is dropped.
  */
 #include "archive/cas_priv.h"
 #include "archive/unpack_priv.h"
 #include "base/file.h"
-#include <errno.h>
 
 enum { GATHER_MAX = 1 << 20 };
 
@@ -76,7 +75,6 @@ static int store_file_write(struct unpack_target *t, const void *p, size_t n, in
                             struct err *e)
 {
     struct store_target *s = store_target_of(t);
-    const char *at = p;
 
     hash_zeros(s, offset - s->at);
     blake2b_add(&s->hash, p, n);
@@ -89,17 +87,7 @@ static int store_file_write(struct unpack_target *t, const void *p, size_t n, in
     }
     if (s->fd < 0 && spill(s, e) < 0)
         return -1;
-    while (n > 0) {
-        ssize_t done = pwrite(s->fd, at, n, offset);
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done < 0)
-            return err_sys(e, "cannot write");
-        at += done;
-        offset += done;
-        n -= (size_t)done;
-    }
-    return 0;
+    return unpack_write_at(s->fd, p, n, offset, e);
 }
 
 static int store_file_close(struct unpack_target *t, int64_t size, struct err *e)

@@ -1,8 +1,10 @@
-/* unpack_dir.c - an unpacked tree as a directory
+/* unpack_dir.c - the target that unpacks a tree as a directory
  *
- * Everything is made below a descriptor with openat2(RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS): even
- * if the checks before had a hole, no name would lead out of it.
+ * Every file is opened below one descriptor with openat2(RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS):
+ * even if the checks in unpack_check.c had a hole, no name could lead out of the directory.  The
+ * directory has a temporary name (partial_priv.h) until target_commit.
  */
+#include "archive/cas_priv.h"
 #include "archive/partial_priv.h"
 #include "archive/unpack_priv.h"
 #include "base/file.h"
@@ -69,13 +71,12 @@ static int target_file_open(struct unpack_target *t, const char *path, mode_t mo
     return d->fd < 0 ? err_sys(e, "cannot create %s", path) : 0;
 }
 
-static int target_file_write(struct unpack_target *t, const void *p, size_t n, int64_t offset,
-                             struct err *e)
+int unpack_write_at(int fd, const void *p, size_t n, int64_t offset, struct err *e)
 {
     const char *at = p;
 
     while (n > 0) {
-        ssize_t done = pwrite(dir_target_of(t)->fd, at, n, offset);
+        ssize_t done = pwrite(fd, at, n, offset);
         if (done < 0 && errno == EINTR)
             continue;
         if (done < 0)
@@ -87,15 +88,16 @@ static int target_file_write(struct unpack_target *t, const void *p, size_t n, i
     return 0;
 }
 
-static struct timespec target_time(int64_t ns)
+static int target_file_write(struct unpack_target *t, const void *p, size_t n, int64_t offset,
+                             struct err *e)
 {
-    return (struct timespec){(time_t)(ns / 1000000000), ns % 1000000000};
+    return unpack_write_at(dir_target_of(t)->fd, p, n, offset, e);
 }
 
 static int target_file_close(struct unpack_target *t, int64_t size, struct err *e)
 {
     struct dir_target *d = dir_target_of(t);
-    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, target_time(d->mtime_ns)};
+    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, ns_timespec(d->mtime_ns)};
     AUTO_FD fd = TAKE_FD(d->fd);
 
     if (ftruncate(fd, size) < 0 || fchmod(fd, d->mode) < 0 || futimens(fd, times) < 0)
@@ -118,13 +120,12 @@ static int target_hard_link(struct unpack_target *t, const char *path, const cha
 static int make_symlink(struct unpack_target *t, const char *path, const char *to, int64_t mtime_ns,
                         struct err *e)
 {
-    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, target_time(mtime_ns)};
     const char *name;
     AUTO_FD parent = open_parent(dir_target_of(t), path, &name, e);
 
     if (parent < 0)
         return -1;
-    if (symlinkat(to, parent, name) < 0 || utimensat(parent, name, times, AT_SYMLINK_NOFOLLOW) < 0)
+    if (symlinkat(to, parent, name) < 0 || path_set_mtime(parent, name, mtime_ns) < 0)
         return err_sys(e, "cannot create link %s", path);
     return 0;
 }
@@ -134,7 +135,7 @@ static int target_dir_done(struct unpack_target *t, const char *path, mode_t mod
 {
     AUTO_FD fd =
         open_beneath(dir_target_of(t)->partial.fd, *path ? path : ".", O_RDONLY | O_DIRECTORY, 0);
-    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, target_time(MAX(mtime_ns, 0))};
+    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, ns_timespec(MAX(mtime_ns, 0))};
 
     if (fd < 0 || fchmod(fd, mode) < 0 || (mtime_ns >= 0 && futimens(fd, times) < 0))
         return err_sys(e, "cannot finish directory %s", path);

@@ -29,6 +29,8 @@ struct unpack_target {
     void (*free)(struct unpack_target *t); /* and removes what was not committed */
 };
 struct unpack_target *unpack_dir_new(const char *dest, struct err *e);
+/* pwrite until all bytes are written: for both kinds of target. */
+int unpack_write_at(int fd, const void *p, size_t n, int64_t offset, struct err *e);
 struct unpack_target *unpack_store_new(struct cas *c, const char *name, struct err *e);
 int unpack_start(struct unpack_target *target_take, const struct unpack_conf *conf,
                  struct unpack **out, struct err *e);

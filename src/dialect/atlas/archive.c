@@ -81,7 +81,20 @@ static int empty_dir(const char *path, struct err *e)
     return rc;
 }
 
-static int archive_move_up(const char *from, const char *to, struct err *e)
+static int move_tree(const char *from, const char *to, struct err *e)
+{
+    struct stat a, b;
+
+    if (rename(from, to) == 0)
+        return 0;
+    int why = errno;
+    if (lstat(from, &a) == 0 && lstat(to, &b) == 0 && S_ISDIR(a.st_mode) && S_ISDIR(b.st_mode))
+        return atlas_move_entries(from, to, e);
+    errno = why;
+    return err_sys(e, "cannot move %s to %s", from, to);
+}
+
+int atlas_move_entries(const char *from, const char *to, struct err *e)
 {
     DIR *d = opendir(from);
     int rc = 0;
@@ -92,12 +105,9 @@ static int archive_move_up(const char *from, const char *to, struct err *e)
         if (!strcmp(n->d_name, ".") || !strcmp(n->d_name, ".."))
             continue;
         AUTO_FREE char *a = path_join(from, n->d_name), *b = path_join(to, n->d_name);
-        if (rename(a, b) < 0)
-            rc = err_sys(e, "cannot move %s", a);
+        rc = move_tree(a, b, e);
     }
     closedir(d);
-    if (rc == 0 && rmdir(from) < 0)
-        rc = err_sys(e, "cannot remove %s", from);
     return rc;
 }
 
@@ -110,7 +120,8 @@ int atlas_check_out(const char *home, struct cas *c, const char *id, struct err 
 
     atlas_bundle_tree(id, tree);
     if (dir_make_all(work, 0755, e) < 0 || empty_dir(work, e) < 0 ||
-        cas_check_out(c, tree, fresh, NULL, e) < 0 || archive_move_up(fresh, work, e) < 0)
+        cas_check_out(c, tree, fresh, NULL, e) < 0 || atlas_move_entries(fresh, work, e) < 0 ||
+        dir_remove_tree(fresh, e) < 0)
         return err_wrap(e, "preparing the working directory");
     AUTO_FREE char *source = work_path(home, id, "job_source");
     if (!archive_is_dir(source))

@@ -15,7 +15,11 @@ void atlas_archive_tree(const char *id, char out[ATLAS_TREE_MAX]);
  * of a scheduled run.  Yours. */
 char *atlas_board_link(const char *home, const char *id);
 
-/* Fills the working directory of a job, which may exist, with its bundle; what is in it goes. */
+/* Moves everything that is in `from` to the directory `to`.  Files that are there are replaced,
+ * directories that are there are merged. */
+int atlas_move_entries(const char *from, const char *to, struct err *e);
+/* Fills the working directory of a job, which may exist, with its bundle.  The directory itself
+ * stays, whatever is in it is removed. */
 int atlas_check_out(const char *home, struct cas *c, const char *id, struct err *e);
 /* The end of a job: its source becomes archive/<id>/artifacts with a listing beside it, and the
  * working directory goes.  A job that was never prepared is archived as it was sent.  May be called

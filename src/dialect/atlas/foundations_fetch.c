@@ -7,10 +7,9 @@
 #include "archive/unpack.h"
 #include "base/file.h"
 #include "base/util.h"
+#include "dialect/atlas/archive.h"
 #include "dialect/atlas/foundations.h"
 #include "dialect/atlas/home.h"
-#include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -40,38 +39,6 @@ static bool fetch_on_bytes(void *arg, struct str piece)
 
 /* ---- from the temporary place to the one that was asked for ---- */
 
-static int move_tree(const char *from, const char *to, struct err *e);
-
-static int move_entries(const char *from, const char *to, struct err *e)
-{
-    DIR *d = opendir(from);
-    int rc = 0;
-
-    if (!d)
-        return err_sys(e, "cannot read %s", from);
-    for (struct dirent *ent; rc == 0 && (ent = readdir(d));) {
-        if (!strcmp(ent->d_name, ".") || !strcmp(ent->d_name, ".."))
-            continue;
-        AUTO_FREE char *a = path_join(from, ent->d_name), *b = path_join(to, ent->d_name);
-        rc = move_tree(a, b, e);
-    }
-    closedir(d);
-    return rc;
-}
-
-static int move_tree(const char *from, const char *to, struct err *e)
-{
-    struct stat a, b;
-
-    if (rename(from, to) == 0)
-        return 0;
-    int why = errno;
-    if (lstat(from, &a) == 0 && lstat(to, &b) == 0 && S_ISDIR(a.st_mode) && S_ISDIR(b.st_mode))
-        return move_entries(from, to, e);
-    errno = why;
-    return err_sys(e, "cannot put %s in place", to);
-}
-
 /* Only what is below one path of the job. */
 static int move_part(const char *from, const char *part, const char *to, struct err *e)
 {
@@ -86,7 +53,11 @@ static int move_part(const char *from, const char *part, const char *to, struct 
     *slash = '\0';
     int rc = dir_make_all(b, 0777, e);
     *slash = '/';
-    return rc < 0 ? -1 : move_tree(a, b, e);
+    if (rc < 0 || (S_ISDIR(st.st_mode) && dir_make_all(b, 0777, e) < 0))
+        return -1;
+    if (S_ISDIR(st.st_mode))
+        return atlas_move_entries(a, b, e);
+    return rename(a, b) < 0 ? err_sys(e, "cannot create %s", b) : 0;
 }
 
 /* ---- fetching ---- */
@@ -138,7 +109,8 @@ static int fetch_put_in_place(const struct found_opts *o, const char *temp, cons
 {
     if (dir_make_all(dest, 0777, e) < 0)
         return -1;
-    return o->source_dir ? move_part(temp, o->source_dir, dest, e) : move_entries(temp, dest, e);
+    return o->source_dir ? move_part(temp, o->source_dir, dest, e)
+                         : atlas_move_entries(temp, dest, e);
 }
 
 static int fetch(struct foundations *f, const struct found_opts *o, struct err *e)

@@ -1,12 +1,12 @@
-/* notify.c - what becomes of jobs is told in a channel of Slack
+/* notify.c - posts messages about jobs to a channel of Slack
  *
  * Owns: one thread, which reads the events of the store as clients do and posts messages
- * (chat.postMessage), and the file `slack-told` with the number of the last event that was told.
+ * (chat.postMessage), and the file `slack-told` with the number of the last event that was posted.
  *
- * The events are the queue: nothing is handed over, so no job waits for Slack, and what happened
- * while it could not be reached is still there.  Of a backlog only the newest hundred are told.
- * The number is written before its message is sent: a server that is killed in between says one
- * thing less, never one twice.
+ * The events of the store are the queue of messages: no job waits for Slack, and events that
+ * happened while Slack could not be reached are still there.  Of a backlog only the newest hundred
+ * are posted.  The number is written before its message is sent: a server that is killed in between
+ * loses one message and never posts one twice.
  */
 #include "base/clock.h"
 #include "base/file.h"
@@ -56,7 +56,7 @@ static bool notify_stopped(struct notify *n)
     return stop;
 }
 
-/* Until there may be something new. */
+/* Waits until there may be new events; false: the server shuts down. */
 static bool wait_for_look(struct notify *n)
 {
     pthread_mutex_lock(&n->lock);
@@ -68,7 +68,7 @@ static bool wait_for_look(struct notify *n)
     return go_on;
 }
 
-/* So many seconds, or until the end. */
+/* Waits s seconds, or until the server shuts down. */
 static void pause_s(struct notify *n, int64_t s)
 {
     struct timespec until;
@@ -104,7 +104,7 @@ static bool call_over(void *arg)
     return notify_stopped(n) || clock_mono(&clock_system) > n->call_ends_ms;
 }
 
-/* 0 = told; 1 = *again says after how many seconds it may work; -1 = never. */
+/* 0 = posted; 1 = try again after *again seconds; -1 = do not try again. */
 static int notify_post(struct notify *n, struct str body, int64_t *again, struct err *e)
 {
     static const char *const headers[] = {"Content-Type: application/json; charset=utf-8", NULL};
@@ -114,7 +114,8 @@ static int notify_post(struct notify *n, struct str body, int64_t *again, struct
 
     *again = AGAIN_S;
     n->call_ends_ms = clock_mono(&clock_system) + CALL_MS;
-    /* Once it was sent it may have been taken, whatever became of the answer. */
+    /* A request that was sent may have been accepted even when no answer came: only a refused
+     * connection is tried again. */
     if (http_call(n->slack, "POST", "/chat.postMessage", headers, body, &r, e) < 0)
         return e->sys == ECONNREFUSED ? 1 : -1;
     int status = r.status;
@@ -124,7 +125,7 @@ static int notify_post(struct notify *n, struct str body, int64_t *again, struct
     http_response_done(&r);
     const struct json *why = read ? json_get(reply, "error") : NULL;
     bool ok = read && status == 200 && json_bool(json_get(reply, "ok"));
-    err_set(e, ERR_UNAVAILABLE, "it answered %d %.60s", status,
+    err_set(e, ERR_UNAVAILABLE, "Slack answered with status %d %.60s", status,
             json_type(why) == JSON_STR ? json_str(why).p : "");
     bool busy = status == 429 || status >= 500 ||
                 (json_type(why) == JSON_STR && str_eq_c(json_str(why), "ratelimited"));
@@ -149,9 +150,9 @@ static void notify_send(struct notify *n, const struct notice *what)
             rc = notify_post(n, buf_str(&body), &again, &e);
     }
     if (rc == 0 && n->lost)
-        log_info("atlas", "Slack is told again; %zu messages were lost", n->lost);
+        log_info("atlas", "Slack accepts messages again; %zu messages were lost", n->lost);
     else if (rc != 0 && !n->lost)
-        log_warn("atlas", "Slack cannot be told: %s", e.text);
+        log_warn("atlas", "cannot post to Slack: %s", e.text);
     n->lost = rc == 0 ? 0 : n->lost + 1;
 }
 
@@ -190,7 +191,7 @@ static void notify_keep(struct notify *n, struct notice what)
     vec_push(&n->backlog, what);
 }
 
-/* Everything that happened since. */
+/* Reads all events since the last one and puts their messages into the backlog. */
 static void notify_gather(struct notify *n)
 {
     struct reading r = {.n = n};
@@ -211,7 +212,7 @@ static void notify_gather(struct notify *n)
     } while (r.rows == PAGE && !notify_stopped(n));
     vec_done(&r.found);
     if (n->dropped)
-        log_warn("atlas", "Slack is too slow: %zu older messages are dropped", n->dropped);
+        log_warn("atlas", "Slack is too slow; %zu older messages were dropped", n->dropped);
     n->dropped = 0;
 }
 
@@ -245,7 +246,7 @@ static void *notify_thread(void *arg)
 
 /* ---- life ---- */
 
-/* The last event that was told; with none, history begins now. */
+/* The last event that was posted; without a record, only new events count. */
 static uint64_t last_told(struct notify *n)
 {
     AUTO_FREE char *text = NULL;
@@ -296,14 +297,16 @@ void atlas_notify_open(struct atlas *a)
 
     if (!token || !*token || !token_ok(token)) {
         if (token && *token)
-            log_warn("atlas", "FOUNDATIONS_SLACK_TOKEN is no token: it has spaces or worse in it");
-        unlink(path); /* should there be a token again, what happened meanwhile is old */
+            log_warn(
+                "atlas",
+                "FOUNDATIONS_SLACK_TOKEN is not a token: it contains spaces or control characters");
+        unlink(path); /* when a token is set again, events from before are not posted */
         return;
     }
     struct notify *n = notify_new(a, TAKE(path), token);
     notify_write_number(n, n->seen);
     if (pthread_create(&n->thread, NULL, notify_thread, n) != 0) {
-        log_warn("atlas", "no thread can be started: Slack is not told anything");
+        log_warn("atlas", "cannot start a thread; no messages are posted to Slack");
         n->a = NULL;
         atlas_notify_free(n);
         return;
@@ -311,24 +314,26 @@ void atlas_notify_open(struct atlas *a)
     a->notify = n;
 }
 
-void atlas_notify_look(struct notify *n)
+/* Wakes the thread with one of its flags set. */
+static void notify_wake(struct notify *n, bool look, bool stop)
 {
     if (!n)
         return;
     pthread_mutex_lock(&n->lock);
-    n->look = true;
+    n->look |= look;
+    n->stop |= stop;
     pthread_cond_signal(&n->wake);
     pthread_mutex_unlock(&n->lock);
 }
 
+void atlas_notify_look(struct notify *n)
+{
+    notify_wake(n, true, false);
+}
+
 void atlas_notify_shut(struct notify *n)
 {
-    if (!n)
-        return;
-    pthread_mutex_lock(&n->lock);
-    n->stop = true;
-    pthread_cond_signal(&n->wake);
-    pthread_mutex_unlock(&n->lock);
+    notify_wake(n, false, true);
 }
 
 bool atlas_notify_busy(const struct notify *n)

@@ -72,7 +72,8 @@ static int stop_previous(const char *database, struct err *e)
             return 1;
         usleep(STOP_STEP_MS * 1000);
     }
-    return err_set(e, ERR_BUSY, "the server that runs does not stop");
+    return err_set(e, ERR_BUSY,
+                   "the running server did not stop within 20 s; end it, then start again");
 }
 
 static int server_stop(const char *database)
@@ -83,7 +84,7 @@ static int server_stop(const char *database)
     if (was < 0)
         return server_fail(&e);
     server_print("INFO",
-                 was ? "Atlas Server stopped; running jobs go on" : "Atlas Server is not running");
+                 was ? "Atlas Server stopped; jobs keep running" : "Atlas Server is not running");
     return 0;
 }
 
@@ -111,23 +112,27 @@ int atlas_address(const char *what, const char *host, char *out, size_t n, struc
         found = NULL;
     }
     if (!found && (getaddrinfo(host, NULL, &hints, &found) != 0 || !found))
-        return err_set(e, ERR_INVALID, "%s '%.60s' is no address of a machine", what, host);
+        return err_set(e, ERR_INVALID, "%s '%.60s' is not the address of a machine", what, host);
     int rc =
         getnameinfo(found->ai_addr, found->ai_addrlen, out, (socklen_t)n, NULL, 0, NI_NUMERICHOST);
     freeaddrinfo(found);
-    return rc ? err_set(e, ERR_INVALID, "%s '%.60s' is no address", what, host) : 0;
+    return rc ? err_set(e, ERR_INVALID, "%s '%.60s' is not an address", what, host) : 0;
 }
 
 static void server_on_stop(void *arg)
 {
-    server_print("INFO", "Stopping; running jobs go on and are found again at the next start");
+    server_print("INFO", "Stopping; jobs keep running, and the next start finds them again");
     loop_stop(arg);
+}
+
+static bool is_loopback(const char *addr)
+{
+    return !strcmp(addr, "127.0.0.1") || !strcmp(addr, "::1");
 }
 
 static void announce(const struct atlas_opts *o, const char *home, bool board)
 {
     const struct atlas_server_conf *c = &o->conf;
-    bool open_to_all = strcmp(c->addr, "127.0.0.1") != 0 && strcmp(c->addr, "::1") != 0;
 
     server_print("INFO", "Foundations home is %s", home);
     server_print("INFO", "Scheduler is listening on %s:%d", c->addr, c->scheduler_port);
@@ -137,15 +142,29 @@ static void announce(const struct atlas_opts *o, const char *home, bool board)
     if (board)
         server_print("INFO", "TensorBoard is listening on %s:%d", c->addr, o->tensorboard_port);
     else if (!o->no_tensorboard)
+        server_print("INFO",
+                     "TensorBoard is not on PATH; run pip install tensorboard, or start with -t");
+    if (!is_loopback(c->addr) && !c->authenticate)
         server_print(
-            "INFO",
-            "TensorBoard is not on PATH; pip install tensorboard, or -t for no links to it");
-    if (open_to_all && !c->authenticate)
-        server_print("WARNING",
-                     "Everybody who reaches %s can run commands here: use -p, or a firewall",
-                     c->addr);
+            "WARNING",
+            "Every user who can connect to %s can run commands here: use -p, or a firewall",
+            c->addr);
     server_print("INFO", "Number of workers: %d", c->workers);
     server_print("INFO", "Atlas GUI: http://localhost:%d", c->dashboard_port);
+}
+
+/* Runs the loop until SIGTERM, SIGINT or SIGHUP; `on_signal` gets the loop and stops it. */
+static void server_run_loop(struct loop *loop, loop_fn on_signal)
+{
+    static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
+    struct signal_watch *watches[ARRAY_SIZE(signals)];
+
+    for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
+        watches[i] = signal_watch_new(loop, signals[i], on_signal, loop);
+    server_print("INFO", "Atlas Server is ready");
+    loop_run(loop);
+    for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
+        signal_watch_free(watches[i]);
 }
 
 static int server_serve(const struct atlas_opts *o, struct host_conf *conf, const char *home)
@@ -160,15 +179,8 @@ static int server_serve(const struct atlas_opts *o, struct host_conf *conf, cons
         atlas_board_stop(board);
         return server_fail(&e);
     }
-    struct signal_watch *term = signal_watch_new(loop, SIGTERM, server_on_stop, loop);
-    struct signal_watch *intr = signal_watch_new(loop, SIGINT, server_on_stop, loop);
-    struct signal_watch *hup = signal_watch_new(loop, SIGHUP, server_on_stop, loop);
     announce(o, home, board > 0);
-    server_print("INFO", "Atlas Server is ready");
-    loop_run(loop);
-    signal_watch_free(term);
-    signal_watch_free(intr);
-    signal_watch_free(hup);
+    server_run_loop(loop, server_on_stop);
     atlas_board_stop(board); /* its port is free when the home is */
     host_close(host);
     loop_free(loop);
@@ -193,23 +205,17 @@ static int server_serve_joined(const struct atlas_opts *o, const struct atlas_jo
         loop_free(loop);
         return server_fail(&e);
     }
-    struct signal_watch *term = signal_watch_new(loop, SIGTERM, server_on_leave, loop);
-    struct signal_watch *intr = signal_watch_new(loop, SIGINT, server_on_leave, loop);
-    struct signal_watch *hup = signal_watch_new(loop, SIGHUP, server_on_leave, loop);
     server_print(
         "INFO",
         "Joined the Atlas Server at %s: requests to %s:%d, %d, %d and %d go there, and its "
         "workers run the jobs",
         j->name, o->conf.addr, o->conf.scheduler_port, o->conf.dashboard_port, o->conf.tracker_port,
         o->conf.api_port);
-    if (strcmp(o->conf.addr, "127.0.0.1") != 0 && strcmp(o->conf.addr, "::1") != 0)
-        server_print("WARNING", "Everybody who reaches %s asks the other server as this user",
+    if (!is_loopback(o->conf.addr))
+        server_print("WARNING",
+                     "Every user who can connect to %s uses the other server as this user",
                      o->conf.addr);
-    server_print("INFO", "Atlas Server is ready");
-    loop_run(loop);
-    signal_watch_free(term);
-    signal_watch_free(intr);
-    signal_watch_free(hup);
+    server_run_loop(loop, server_on_leave);
     atlas_join_close(x);
     loop_free(loop);
     server_print("INFO", "Atlas Server stopped");
@@ -249,7 +255,7 @@ static int server_start(struct cli *c, char **argv, const char *home, const char
         return help ? 0 : 1;
     }
     if (o.gpu && atlas_gpus(&gpus) < 0) {
-        err_set(&e, ERR_UNAVAILABLE, "-g needs a working nvidia-smi, and there is none on PATH");
+        err_set(&e, ERR_UNAVAILABLE, "-g needs nvidia-smi, and PATH has none that works");
         return server_fail(&e);
     }
     hidden = atlas_hidden_gpus(&gpus, &visible);
