@@ -4,6 +4,7 @@
 #include "archive/walk_priv.h"
 #include "base/util.h"
 
+/* Only the walk runs: no file is opened, so the estimate is quick even for a large directory. */
 int bundle_estimate(const char *dir, const struct ignore *ig, const struct archive_watch *w,
                     struct bundle_size *out, struct err *e)
 {

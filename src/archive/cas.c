@@ -12,6 +12,7 @@ enum { NAME_MAX_CHARS = 200, MANIFEST_MAX = 1 << 30 };
 const char hash_of_nothing[CAS_HEX] =
     "0e5751c026e543b2e8ab2eb06099daa1d1e5df47778f7787faab45cdf12fe3a8";
 
+/* Negative times (before 1970) keep a positive part of a second, as the kernel wants it. */
 struct timespec ns_timespec(int64_t ns)
 {
     int64_t rest = ns % 1000000000;
@@ -54,6 +55,7 @@ void hash_hex(struct blake2b *b, char out[CAS_HEX])
         snprintf(out + 2 * i, 3, "%02x", raw[i]);
 }
 
+/* Opens one of the directories of the store and creates the directory when it is missing. */
 static int open_part(struct cas *c, const char *name, struct err *e)
 {
     if (mkdirat(c->fd, name, 0700) < 0 && errno != EEXIST)
@@ -114,6 +116,8 @@ void cas_close(struct cas *c)
     free(c);
 }
 
+/* Every call opens the lock file anew: flock belongs to the open file, so two threads of one
+ * process exclude each other too. */
 int cas_lock(struct cas *c, bool alone, struct err *e)
 {
     AUTO_FD fd = openat(c->fd, "lock", O_RDWR | O_CLOEXEC);
@@ -142,6 +146,7 @@ int cas_check_name(const char *name, struct err *e)
     return 0;
 }
 
+/* A manifest_get_fn: the text of a directory below the top, by its hash. */
 int cas_get_manifest(void *ctx, const char *hash, char **text, size_t *n, struct err *e)
 {
     struct cas *c = ctx;

@@ -78,6 +78,7 @@ void batch_drop_file(struct batch *b, unsigned number)
     unlinkat(b->dir, name, 0);
 }
 
+/* Is a blob of this name in the store, or pending in this batch? */
 static bool has_name(struct batch *b, const char *name)
 {
     char path[BLOB_NAME + 1];
@@ -94,6 +95,8 @@ bool batch_has(struct batch *b, const char *hash, mode_t mode)
     return has_name(b, name);
 }
 
+/* Mode and time of the blob are set now; batch_publish gives the file its name.  When the
+ * content is there already, the file is dropped. */
 static int put_name(struct batch *b, unsigned number, int fd, const char *name, mode_t mode,
                     const struct stat *like, int64_t size, struct err *e)
 {
@@ -245,6 +248,7 @@ static int sync_fd(int fd, struct err *e)
     return fsync(fd) < 0 ? err_sys(e, "cannot sync the store") : 0;
 }
 
+/* Many small fsyncs cost more than one syncfs of the whole file system. */
 static int sync_contents(struct batch *b, struct err *e)
 {
     if (b->list.n > SYNC_ONE_BY_ONE)
@@ -259,6 +263,7 @@ static int sync_contents(struct batch *b, struct err *e)
     return 0;
 }
 
+/* EEXIST is success: another call published the same content at the same time. */
 static int name_one(struct batch *b, const struct pending *p, struct err *e)
 {
     char path[BLOB_NAME + 1], shard[3] = {p->name[0], p->name[1], 0};
@@ -343,6 +348,7 @@ static int name_tree(struct batch *b, const char *tree, const char *root, struct
     return sync_fd(b->c->trees, e);
 }
 
+/* Contents are synced before they get names, so a name in blobs/ always means a whole blob. */
 int batch_publish(struct batch *b, struct err *e)
 {
     return sync_contents(b, e) < 0 ? -1 : name_blobs(b, e);

@@ -49,6 +49,7 @@ mode_t blob_mode(const struct cas *c, mode_t mode)
     return c->clones ? 0400 : (mode & 0555) | 0400;
 }
 
+/* Blobs are spread over 256 directories by the first two digits of their hash. */
 void blob_path(const char *name, char out[BLOB_NAME + 1])
 {
     snprintf(out, BLOB_NAME + 1, "%.2s/%s", name, name + 2);
@@ -76,6 +77,7 @@ bool cas_has_content(struct cas *c, const char *hash)
     return fd >= 0;
 }
 
+/* A content may be stored with any of 32 permissions; the common ones are tried first. */
 int blob_open(struct cas *c, const char *hash, struct err *e)
 {
     char name[BLOB_NAME], path[BLOB_NAME + 1];

@@ -50,6 +50,8 @@ static int copy_bytes(struct check_out *o, int from, int to, int64_t size, struc
     return 0;
 }
 
+/* The record of the new file (known_note) lets cas_keep_tree skip reading it while it is
+ * untouched. */
 static int check_out_file(struct check_out *o, const struct manifest_entry *f, struct err *e)
 {
     AUTO_FD to = openat(o->dest.fd, f->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -100,6 +102,8 @@ static void spread_beside(const char *dest)
     }
 }
 
+/* The tree is made under a temporary name and renamed at the end, so a crash leaves no half of
+ * it. */
 static int check_out_all(struct check_out *o, const char *name, const char *dest, struct err *e)
 {
     if (cas_read_manifest(o->c, name, &o->m, e) < 0)

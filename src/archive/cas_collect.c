@@ -1,8 +1,9 @@
-/* cas_collect.c - removing what nothing needs any more
+/* cas_collect.c - removes the contents that no tree and no image needs
  *
- * With the store to itself: reads the manifests of all trees, then removes every blob that is in
- * none of them and has no image (its only link is its name).  Manifests go the same way: those of
- * top directories are linked to their trees, those below are named in others.
+ * The collection holds the lock of the store alone.  It reads the manifests of all trees, then
+ * removes every blob that is in none of them and has no image (its only link is its name).
+ * Manifests go the same way: those of top directories are linked to their trees, those below are
+ * named in others.
  */
 #include "archive/cas_priv.h"
 #include "base/file.h"
@@ -20,6 +21,7 @@ struct collect {
 
 typedef int entry_fn(struct collect *k, int dir, const char *name, struct err *e);
 
+/* Calls fn for every entry of a directory of the store; names that begin with a dot are skipped. */
 static int for_each(struct collect *k, int dir, const char *name, entry_fn *fn, struct err *e)
 {
     int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -41,7 +43,7 @@ static int for_each(struct collect *k, int dir, const char *name, entry_fn *fn, 
     return rc;
 }
 
-/* Two contents that begin alike are both kept when one is needed: harmless. */
+/* Two contents with the same first 64 bits are both kept when one is needed, which does no harm. */
 static uint64_t collect_key(const char *hash)
 {
     uint64_t key = 0;
@@ -62,6 +64,8 @@ static int mark_below(void *ctx, const char *hash, char **text, size_t *n, struc
     return cas_get_manifest(k->c, hash, text, n, e);
 }
 
+/* Marks every content that a tree needs.  An unreadable manifest ends the collection: what it
+ * needs is not known. */
 static int mark_tree(struct collect *k, int dir, const char *name, struct err *e)
 {
     struct manifest m;
@@ -86,6 +90,7 @@ static int mark_tree(struct collect *k, int dir, const char *name, struct err *e
     return 0;
 }
 
+/* A blob with a second link has an image, or is the manifest of a tree. */
 static int sweep_blob(struct collect *k, int dir, const char *shard, const char *name,
                       struct err *e)
 {
@@ -121,7 +126,7 @@ static int sweep_shard(struct collect *k, int dir, const char *shard, struct err
     return rc;
 }
 
-/* Nobody else is in: what is in tmp/ was left by a crash. */
+/* The lock is held alone, so everything in tmp/ was left by a crash. */
 static int sweep_temporary(struct collect *k, int dir, const char *name, struct err *e)
 {
     AUTO_FREE char *path = xasprintf("%s/tmp/%s", k->c->dir, name);

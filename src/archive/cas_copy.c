@@ -1,4 +1,7 @@
-/* cas_copy.c - a tree under a second name: the same manifest, so it costs a link */
+/* cas_copy.c - gives a tree a second name
+ *
+ * The second tree has the same manifest, so a copy costs one hard link and no content is read.
+ */
 #include "archive/cas_priv.h"
 
 int cas_copy_tree(struct cas *c, const char *from, const char *to, struct err *e)

@@ -71,6 +71,8 @@ static int give_away(struct keep *k, int fd, const struct walk_entry *at, const 
     return batch_put(&k->batch, number, fd, hash, st->st_mode, st, st->st_size, e) < 0 ? -1 : 1;
 }
 
+/* Copies the file into the batch.  The copy is what is hashed, so a file that changes meanwhile
+ * does no harm. */
 static int copy_in(struct keep *k, int fd, const struct stat *st, char hash[CAS_HEX], int64_t *size,
                    struct err *e)
 {
@@ -89,6 +91,7 @@ static int copy_in(struct keep *k, int fd, const struct stat *st, char hash[CAS_
     return batch_put(&k->batch, number, to, hash, st->st_mode, st, *size, e);
 }
 
+/* Reads and hashes the file once; copies it only when the store does not have the content. */
 static int keep_read(struct keep *k, int fd, const struct walk_entry *at, const struct stat *st,
                      char hash[CAS_HEX], int64_t *size, struct err *e)
 {
@@ -148,6 +151,7 @@ static int image_own_file(struct keep *k, const struct manifest_entry *f, struct
     return 0;
 }
 
+/* With hard links the image of a file is the blob itself; an empty file is simply created. */
 static int image_add(struct keep *k, const struct manifest_entry *n, struct err *e)
 {
     int dir = k->image.fd;
@@ -193,6 +197,7 @@ static int image_end(struct keep *k, struct err *e)
 
 /* ---- the tree ---- */
 
+/* One entry of the walk: into the manifest, into the image, and counted. */
 static int keep_entry(struct keep *k, const struct walk_entry *at, struct err *e)
 {
     char target[PATH_MAX];
@@ -225,6 +230,7 @@ static int keep_entry(struct keep *k, const struct walk_entry *at, struct err *e
     return watch_add(&k->watch, n.size, 1, e);
 }
 
+/* The image appears last: when it cannot be made, the tree is dropped again. */
 static int keep_all(struct keep *k, const char *name, const char *src, const char *dest,
                     struct err *e)
 {

@@ -31,12 +31,14 @@ static int64_t ctime_ns(const struct stat *st)
     return (int64_t)st->st_ctim.tv_sec * 1000000000 + st->st_ctim.tv_nsec;
 }
 
+/* A record is named by device and inode, which stay when the directory is renamed. */
 static void record_name(const struct stat *dir, char out[64])
 {
     snprintf(out, 64, "%llx-%llx", (unsigned long long)dir->st_dev,
              (unsigned long long)dir->st_ino);
 }
 
+/* After a reboot inodes may have lost unsynced data, so a record carries the id of the boot. */
 static void boot_id(char out[BOOT_ID])
 {
     AUTO_FREE char *text = NULL;
@@ -93,6 +95,7 @@ static void known_list_names(int dir, struct buf *out)
         closedir(d);
 }
 
+/* Written under a temporary name and renamed; not synced, because a record is only a shortcut. */
 static int known_write_text(const char *path, const struct buf *text, struct err *e)
 {
     AUTO_FREE char *temp = xasprintf("%s.new", path);
@@ -141,6 +144,7 @@ int known_save(struct cas *c, int dir, const struct buf *record, struct err *e)
 
 /* ---- reading ---- */
 
+/* A line that cannot be read is skipped: its file will be hashed again. */
 static void load_line(struct known *k, struct str line)
 {
     int64_t inode;

@@ -1,4 +1,4 @@
-/* cas_put.c - one file made of bytes, shared with all that have the same */
+/* cas_put.c - writes one file from bytes; files with equal content share it through the store */
 #include "archive/cas_priv.h"
 #include "base/file.h"
 #include <fcntl.h>
@@ -6,6 +6,7 @@
 
 enum { MODE = 0644 };
 
+/* Puts the bytes into the batch, unless the store has them. */
 static int put_content(struct batch *b, struct str bytes, char hash[CAS_HEX], struct err *e)
 {
     struct blake2b h;

@@ -24,6 +24,7 @@ struct store_target {
     bool have_root;
 };
 
+/* The generic target is the first member of struct store_target. */
 static struct store_target *store_target_of(struct unpack_target *t)
 {
     return (struct store_target *)t;
@@ -35,6 +36,7 @@ static int no_dir(struct unpack_target *t, const char *path, struct err *e)
     return 0; // directories come with dir_done
 }
 
+/* The entry goes into the manifest now; its hash and size follow in store_file_close. */
 static int store_file_open(struct unpack_target *t, const char *path, mode_t mode, int64_t mtime_ns,
                            struct err *e)
 {
@@ -71,6 +73,7 @@ static void hash_zeros(struct store_target *s, int64_t n)
     }
 }
 
+/* Small files stay in memory; a file that grows above GATHER_MAX moves to the disk. */
 static int store_file_write(struct unpack_target *t, const void *p, size_t n, int64_t offset,
                             struct err *e)
 {
@@ -90,6 +93,7 @@ static int store_file_write(struct unpack_target *t, const void *p, size_t n, in
     return unpack_write_at(s->fd, p, n, offset, e);
 }
 
+/* An empty file is never stored, and neither is a content that the store has. */
 static int store_file_close(struct unpack_target *t, int64_t size, struct err *e)
 {
     struct store_target *s = store_target_of(t);
@@ -109,6 +113,7 @@ static int store_file_close(struct unpack_target *t, int64_t size, struct err *e
     return batch_put(&s->batch, s->number, fd, f->hash, f->mode, &like, size, e);
 }
 
+/* The bundle names the content by its hash instead of carrying it. */
 static int file_there(struct unpack_target *t, const char *path, mode_t mode, int64_t mtime_ns,
                       const char *hash, int64_t *out_size, struct err *e)
 {
@@ -118,7 +123,8 @@ static int file_there(struct unpack_target *t, const char *path, mode_t mode, in
 
     if (fd < 0 || fstat(fd, &st) < 0)
         return err_set(e, ERR_CONFLICT,
-                       "the content of '%.120s' is not here any more; send the bundle whole", path);
+                       "the store no longer has the content of '%.120s'; send the whole bundle",
+                       path);
     if (batch_want(&s->batch, hash, mode, &like, e) < 0)
         return -1;
     struct manifest_entry f = {'f', mode, mtime_ns, st.st_size, "", xstrdup(path), NULL};
@@ -129,6 +135,7 @@ static int file_there(struct unpack_target *t, const char *path, mode_t mode, in
     return 0;
 }
 
+/* A hard link becomes a second entry with the same content. */
 static int store_hard_link(struct unpack_target *t, const char *path, const char *to, struct err *e)
 {
     struct store_target *s = store_target_of(t);
@@ -165,6 +172,7 @@ static int store_dir_done(struct unpack_target *t, const char *path, mode_t mode
     return 0;
 }
 
+/* Directories come innermost first, so the manifest is sorted before it is written. */
 static int store_target_commit(struct unpack_target *t, struct err *e)
 {
     struct store_target *s = store_target_of(t);

@@ -62,6 +62,8 @@ void contents_set_there(struct contents *c, size_t i)
     c->list.p[i]->there = true;
 }
 
+/* Size and both times equal: nobody wrote to the file in between, since users cannot set the
+ * change time. */
 static bool unchanged(const struct stat *a, const struct stat *b)
 {
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
@@ -76,7 +78,8 @@ const char *contents_find(const struct contents *c, const struct stat *st)
     return f && f->there && unchanged(&f->st, st) ? f->hash : NULL;
 }
 
-/* Of two files with one inode number, on two file systems, the first will be sent whole. */
+/* Two files on two file systems may have one inode number: then only the second is found by
+ * contents_find, and the first is sent as a whole. */
 static void contents_push(struct contents *c, const struct stat *st, const char *hash)
 {
     struct content *f = xcalloc(1, sizeof(*f));
@@ -87,7 +90,8 @@ static void contents_push(struct contents *c, const struct stat *st, const char 
     map_u64_put(&c->by_inode, st->st_ino, f);
 }
 
-/* 1 = hashed, 0 = it cannot be read or changes under our eyes: whoever packs it will say so, -1 */
+/* 1 = hashed; 0 = the file cannot be read or changes meanwhile, and the packer will warn about it;
+ * -1 = cancelled. */
 static int hash_file(const struct walk_entry *at, struct watch *w, char hash[CAS_HEX],
                      struct err *e)
 {
@@ -116,6 +120,7 @@ struct adding {
     time_t now;
 };
 
+/* The hash comes from the record when the file is unchanged, else from reading the file. */
 static int add_file(struct adding *a, const struct walk_entry *at, struct watch *w, struct err *e)
 {
     const char *known = at->st.st_dev == a->dev ? known_hash(&a->known, &at->st) : NULL;

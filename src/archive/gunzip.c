@@ -32,13 +32,16 @@ void gunzip_free(struct gunzip *g)
     free(g);
 }
 
+/* Damage in the first bytes means that the input was never a gzip file. */
 static int gunzip_fail(struct gunzip *g, struct err *e)
 {
     if (g->z.total_out == 0 && g->z.total_in <= 16)
-        return err_set(e, ERR_INVALID, "it is not a gzip file");
-    return err_set(e, ERR_INVALID, "it is damaged (%s)", g->z.msg ? g->z.msg : "gzip data");
+        return err_set(e, ERR_INVALID, "the archive is not a gzip file");
+    return err_set(e, ERR_INVALID, "the archive is damaged (%s)",
+                   g->z.msg ? g->z.msg : "gzip data");
 }
 
+/* A gzip file may consist of several members; each has its own head and checksum. */
 int gunzip_add(struct gunzip *g, const void *p, size_t n, struct err *e)
 {
     g->z.next_in = (Bytef *)(uintptr_t)p;
@@ -68,8 +71,8 @@ int gunzip_add(struct gunzip *g, const void *p, size_t n, struct err *e)
 int gunzip_end(struct gunzip *g, struct err *e)
 {
     if (!g->any)
-        return err_set(e, ERR_INVALID, "it is empty");
+        return err_set(e, ERR_INVALID, "the archive is empty");
     if (g->inside)
-        return err_set(e, ERR_INVALID, "it ends too early; send it again");
+        return err_set(e, ERR_INVALID, "the archive ends too early; send it again");
     return 0;
 }

@@ -76,6 +76,7 @@ static int write_packed(struct gzip *g, int flush, struct err *e)
     return 0;
 }
 
+/* Switches zlib between storing and compressing when the piece calls for it. */
 static int end_piece(struct gzip *g, int flush, struct err *e)
 {
     int level = is_spread_evenly(g->piece, g->have) ? 0 : 1;

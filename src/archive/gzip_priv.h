@@ -1,4 +1,4 @@
-/* gzip_priv.h - gzip written fast, and read by whoever does not trust it */
+/* gzip_priv.h - writes gzip fast, and reads gzip from an untrusted sender */
 #pragma once
 #include "base/err.h"
 #include <stdbool.h>

@@ -46,6 +46,7 @@ static struct str trim_end(struct str s)
     return (struct str){s.p, end};
 }
 
+/* One line of the file becomes one rule; blank lines and comments become none. */
 static void ignore_add_line(struct ignore *ig, struct str s)
 {
     struct rule r = {0};
@@ -114,6 +115,8 @@ void ignore_free(struct ignore *ig)
     free(ig);
 }
 
+/* A pattern with a slash is matched from the top of the directory; one without matches the last
+ * component anywhere. */
 static bool rule_matches(const struct rule *r, struct str path, struct str name)
 {
     if (r->name_only)
@@ -141,11 +144,13 @@ static bool match_n(const struct ignore *ig, struct str path, bool is_dir)
     return false;
 }
 
+/* The last rule that matches decides, as in .gitignore. */
 bool ignore_match(const struct ignore *ig, const char *path, bool is_dir)
 {
     return ig && match_n(ig, str_of(path), is_dir);
 }
 
+/* A path is covered when it, or any directory above it, is ignored. */
 bool ignore_covers(const struct ignore *ig, const char *path, bool is_dir)
 {
     if (!ig)

@@ -26,11 +26,13 @@ struct glob {
     int steps;
 };
 
+/* The byte of the pattern at p; 0 behind its end. */
 static int glob_byte(const struct glob *g, const char *p)
 {
     return p < g->end ? (unsigned char)*p : 0;
 }
 
+/* The named classes of POSIX; only ASCII is in any of them, whatever the locale. */
 static bool in_class(struct str name, int c)
 {
     static const struct {

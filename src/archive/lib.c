@@ -8,6 +8,8 @@ static struct lib lib;
 static struct err trouble;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+/* The functions lie in struct lib in the order of LIB_LIST, so the addresses are copied in one
+ * piece. */
 static int find_functions(void *so)
 {
     static const char *const names[] = {

@@ -53,6 +53,7 @@ int64_t manifest_bytes(const struct manifest *m)
     return sum;
 }
 
+/* Escapes blanks, control characters and '%', so that a name is one word of its line. */
 static void add_name(struct buf *out, const char *s)
 {
     for (; *s; s++) {
@@ -134,6 +135,7 @@ static int hex_digit(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
+/* The reverse of add_name; NULL for a broken escape or a NUL byte. */
 static char *manifest_name(struct str s)
 {
     struct buf out = {0};
@@ -161,6 +163,7 @@ static bool manifest_name_ok(const char *name)
     return *name && !strchr(name, '/') && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
+/* Exactly three octal digits. */
 static bool read_mode(struct str *line, mode_t *out)
 {
     struct str word = str_cut(*line, ' ', line);
@@ -175,6 +178,7 @@ static bool read_mode(struct str *line, mode_t *out)
     return word.n == 3;
 }
 
+/* Exactly 64 hexadecimal digits in lower case. */
 static bool read_hash(struct str *line, char out[CAS_HEX])
 {
     struct str word = str_cut(*line, ' ', line);
@@ -216,7 +220,7 @@ struct reader {
 
 static int damaged(struct err *e, size_t line)
 {
-    return err_set(e, ERR_INTERNAL, "line %zu of a manifest makes no sense; the store is damaged",
+    return err_set(e, ERR_INTERNAL, "line %zu of a manifest cannot be read; the store is damaged",
                    line);
 }
 
@@ -279,6 +283,7 @@ static int read_line(struct reader *r, struct str line, const char *path, char *
     return ok ? read_below(r, n.hash, below_path, e) : damaged(e, at);
 }
 
+/* The depth is limited, because a damaged store could name a directory inside itself. */
 static int manifest_read_dir(struct reader *r, struct str text, const char *path, struct err *e)
 {
     AUTO_FREE char *last = NULL;

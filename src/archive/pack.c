@@ -54,6 +54,7 @@ static int pack_fail(struct packer *p, struct err *e)
                    why ? why : "libarchive gives no reason");
 }
 
+/* Zero bytes per block: libarchive hands its output on as it comes, and gzip.c gathers it. */
 int packer_new(struct pack_source *source_take, const struct archive_watch *w, gzip_out_fn *out,
                void *ctx, struct packer **result, struct err *e)
 {
@@ -120,6 +121,7 @@ static void note_holes(struct packer *p)
     p->sparse = true;
 }
 
+/* libarchive writes a pax record where ustar has no room for a name or a size. */
 static int write_header(struct packer *p, const struct pack_item *item, struct err *e)
 {
     const struct lib *lib = p->lib;
@@ -155,6 +157,7 @@ static int write_bytes(struct packer *p, const void *bytes, size_t n, struct err
     return 0;
 }
 
+/* An item made of bytes is written at once; a file is read piece by piece in later steps. */
 static int begin_item(struct packer *p, const struct pack_item *item, struct err *e)
 {
     free(p->path);
@@ -232,6 +235,7 @@ static int continue_file(struct packer *p, struct err *e)
     return watch_add(&p->watch, n, 0, e);
 }
 
+/* One piece of work: a chunk of the open file, or the next entry, or the end of the archive. */
 static int pack_step(struct packer *p, struct err *e)
 {
     struct pack_item item = {.fd = -1};
@@ -248,6 +252,7 @@ static int pack_step(struct packer *p, struct err *e)
     return gzip_end(p->gzip, e);
 }
 
+/* libarchive translates names by the locale of the thread, so every step sets that locale. */
 int packer_step(struct packer *p, struct err *e)
 {
     locale_t before = uselocale(p->lib->for_writing);

@@ -30,6 +30,7 @@ struct parts {
     char link[PATH_MAX];
 };
 
+/* A part may not leave the top directory of the bundle. */
 static bool parts_name_ok(const char *name)
 {
     struct str rest = str_of(name);
@@ -60,6 +61,7 @@ static const char *parts_inside(const char *name, const char *path)
     return path[n] ? path + n + 1 : path + n;
 }
 
+/* Does a later tree bring this path?  Two directories of one name are merged, not replaced. */
 static bool tree_replaces(const struct bundle_part *part, const char *path, bool is_dir)
 {
     const char *rest = parts_inside(part->name, path);

@@ -17,6 +17,7 @@ static char *partial_parent(const char *path)
     return slash == path ? xstrdup("/") : xstrndup(path, (size_t)(slash - path));
 }
 
+/* A leftover of an interrupted call has the same temporary name, and is removed first. */
 int partial_open(struct partial *p, const char *dest, struct err *e)
 {
     AUTO_FREE char *parent = partial_parent(dest);
@@ -51,6 +52,7 @@ static int sync_dir(const char *path, struct err *e)
     return 0;
 }
 
+/* RENAME_NOREPLACE: a destination that appeared meanwhile is an error, never overwritten. */
 int partial_commit(struct partial *p, bool sync, struct err *e)
 {
     AUTO_FREE char *parent = partial_parent(p->dest);

@@ -111,6 +111,7 @@ int tgz_open_tree(struct cas *c, const char *name, const char *top, const struct
     return tgz_new(&s->source, w, out, e);
 }
 
+/* Packs until `cap` bytes are ready; bytes beyond that stay in the buffer for the next call. */
 int tgz_fill(struct tgz *t, void *p, size_t cap, size_t *out_n, struct err *e)
 {
     buf_consume(&t->made, t->given);

@@ -70,6 +70,7 @@ static ssize_t next_chunk(void *ctx, const void **out)
     return n;
 }
 
+/* The reader's thread: everything that touches libarchive and the target happens here. */
 static void *reader_main(void *arg)
 {
     struct unpack *u = arg;
@@ -114,20 +115,22 @@ static void unpack_hand_over(struct unpack *u)
     u->have = 0;
 }
 
+/* Stops archives that expand without end before their bytes reach the disk. */
 static int check_amount(struct unpack *u, struct err *e)
 {
     const struct unpack_limits *l = &u->members.limits;
     char size[UNIT_TEXT_MAX];
 
     if (u->plain > RATIO_FROM && u->plain / l->ratio > u->packed)
-        return err_set(e, ERR_LIMIT,
-                       "it unpacks to more than %u times its size; pack large empty files as "
-                       "sparse ones, or leave them out",
-                       l->ratio);
+        return err_set(
+            e, ERR_LIMIT,
+            "the archive unpacks to more than %u times its size; pack large empty files as "
+            "sparse ones, or leave them out",
+            l->ratio);
     if (u->plain / TAR_OVERHEAD_PER_MEMBER >
         l->members + l->total_bytes / TAR_OVERHEAD_PER_MEMBER) {
         size_format(l->total_bytes, size);
-        return err_set(e, ERR_LIMIT, "unpacked it is larger than the limit of %s", size);
+        return err_set(e, ERR_LIMIT, "the unpacked archive is larger than the limit of %s", size);
     }
     return 0;
 }
@@ -170,6 +173,7 @@ static void join_reader(struct unpack *u, bool stop)
     u->joined = true;
 }
 
+/* The first error stays the error of every later call; the half-made tree is removed now. */
 static int unpack_fail(struct unpack *u, struct err *e)
 {
     join_reader(u, true);

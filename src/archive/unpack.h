@@ -1,4 +1,4 @@
-/* unpack.h - a gzip tar from a stranger, unpacked as it arrives
+/* unpack.h - unpacks a gzip tar from an untrusted sender as it arrives
  *
  * Bytes are pushed in (unpack_feed) until unpack_finish.  Nothing appears under its final name
  * before unpack_finish returned 0: until then it is below a temporary name beside it, and
@@ -10,8 +10,8 @@
  *   earlier file of the archive, devices, pipes and sockets, more than the limits below, anything
  *   that is not a whole gzip tar.
  *
- * Owner is whoever unpacks; set-user-id, set-group-id and sticky bits are dropped; directories can
- * always be entered by their owner.
+ * The owner is the user who unpacks; set-user-id, set-group-id and sticky bits are dropped;
+ * directories can always be entered by their owner.
  */
 #pragma once
 #include "base/err.h"

@@ -10,6 +10,7 @@
 
 enum { SHOWN = 120 }; /* bytes of a name in a message */
 
+/* The message names the member and the reason. */
 static int members_refuse(struct err *e, const char *name, const char *why)
 {
     return err_set(e, ERR_INVALID, "member '%.*s' is refused: %s", SHOWN, name, why);
@@ -88,10 +89,12 @@ int members_path(struct members *m, const char *name, char **out, struct err *e)
     return 0;
 }
 
+/* Every member counts against the limit, also directories that only stand in a name. */
 static struct member *members_enter(struct members *m, struct str path, char type, struct err *e)
 {
     if (++m->entries > m->limits.members) {
-        err_set(e, ERR_LIMIT, "it has more than %lld members", (long long)m->limits.members);
+        err_set(e, ERR_LIMIT, "the archive has more than %lld members",
+                (long long)m->limits.members);
         return NULL;
     }
     struct member *new = xcalloc(1, sizeof(*new));
@@ -120,6 +123,7 @@ static int enter_parents(struct members *m, struct unpack_target *t, const char 
     return 0;
 }
 
+/* A directory may be named twice; any other name may appear only once. */
 struct member *members_add(struct members *m, struct unpack_target *t, const char *path, char type,
                            struct err *e)
 {
@@ -128,7 +132,8 @@ struct member *members_add(struct members *m, struct unpack_target *t, const cha
     if (there && there->type == 'd' && type == 'd') {
         if (++m->entries <= m->limits.members)
             return there;
-        err_set(e, ERR_LIMIT, "it has more than %lld members", (long long)m->limits.members);
+        err_set(e, ERR_LIMIT, "the archive has more than %lld members",
+                (long long)m->limits.members);
         return NULL;
     }
     if (there || !*path) {
@@ -167,6 +172,7 @@ int members_check_link(const struct members *m, const char *path, const char *to
     return 0;
 }
 
+/* The limits are compared by subtraction, because a sum could overflow. */
 int members_count_bytes(struct members *m, const char *path, int64_t size, struct err *e)
 {
     char limit[UNIT_TEXT_MAX];
@@ -180,7 +186,7 @@ int members_count_bytes(struct members *m, const char *path, int64_t size, struc
     }
     if (size > m->limits.total_bytes - m->bytes) {
         size_format(m->limits.total_bytes, limit);
-        return err_set(e, ERR_LIMIT, "unpacked it is larger than the limit of %s", limit);
+        return err_set(e, ERR_LIMIT, "the unpacked archive is larger than the limit of %s", limit);
     }
     m->bytes += size;
     return 0;

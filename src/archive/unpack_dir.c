@@ -27,6 +27,7 @@ static struct dir_target *dir_target_of(struct unpack_target *t)
     return (struct dir_target *)t;
 }
 
+/* The kernel refuses names that lead out of the directory or through a link. */
 static int open_beneath(int dir, const char *path, int flags, mode_t mode)
 {
     struct open_how how = {.flags = (uint64_t)(flags | O_CLOEXEC | O_NOFOLLOW),
@@ -94,6 +95,7 @@ static int target_file_write(struct unpack_target *t, const void *p, size_t n, i
     return unpack_write_at(dir_target_of(t)->fd, p, n, offset, e);
 }
 
+/* Mode and time are set at the end: writing would change the time. */
 static int target_file_close(struct unpack_target *t, int64_t size, struct err *e)
 {
     struct dir_target *d = dir_target_of(t);
@@ -130,6 +132,7 @@ static int make_symlink(struct unpack_target *t, const char *path, const char *t
     return 0;
 }
 
+/* A negative time means that the archive did not name the directory; it keeps the time of now. */
 static int target_dir_done(struct unpack_target *t, const char *path, mode_t mode, int64_t mtime_ns,
                            struct err *e)
 {

@@ -22,7 +22,7 @@ struct unpack_target {
     int (*hard_link)(struct unpack_target *t, const char *path, const char *to, struct err *e);
     int (*symlink)(struct unpack_target *t, const char *path, const char *to, int64_t mtime_ns,
                    struct err *e);
-    /* The last word on a directory, after everything is in it. */
+    /* Mode and time of a directory, after all its entries were made. */
     int (*dir_done)(struct unpack_target *t, const char *path, mode_t mode, int64_t mtime_ns,
                     struct err *e);
     int (*commit)(struct unpack_target *t, struct err *e);
@@ -60,7 +60,7 @@ int members_path(struct members *m, const char *name, char **out, struct err *e)
  * directory that is there already the old one is returned. */
 struct member *members_add(struct members *m, struct unpack_target *t, const char *path, char type,
                            struct err *e);
-/* A symbolic link at `path` to `to`: may it be? */
+/* May a symbolic link at `path` lead to `to`? */
 int members_check_link(const struct members *m, const char *path, const char *to, struct err *e);
 int members_count_bytes(struct members *m, const char *path, int64_t size, struct err *e);
 

@@ -22,13 +22,14 @@ struct reader {
     struct unpack_target *t;
 };
 
+/* The callback by which libarchive pulls its input. */
 static la_ssize_t tar_on_read(struct archive *a, void *ctx, const void **out)
 {
     struct reader *r = ctx;
     ssize_t n = r->read(r->ctx, out);
 
     if (n < 0)
-        r->lib->set_error(a, EIO, "it ends too early");
+        r->lib->set_error(a, EIO, "the archive ends too early");
     return n;
 }
 
@@ -37,8 +38,9 @@ static int tar_fail(struct reader *r, const char *path, struct err *e)
     const char *why = r->lib->error_string(r->tar);
 
     if (!path)
-        return err_set(e, ERR_INVALID, "it is not a tar file (%s)", why ? why : "no reason given");
-    return err_set(e, ERR_INVALID, "it is damaged at member '%.120s' (%s)", path,
+        return err_set(e, ERR_INVALID, "the archive is not a tar file (%s)",
+                       why ? why : "no reason given");
+    return err_set(e, ERR_INVALID, "the archive is damaged at member '%.120s' (%s)", path,
                    why ? why : "no reason given");
 }
 
@@ -65,7 +67,7 @@ static int tar_take_file(struct reader *r, struct archive_entry *entry, const st
     return rc == ARCHIVE_EOF ? r->t->file_close(r->t, size, e) : tar_fail(r, file->path, e);
 }
 
-/* The hash a bundle names instead of holding the content: 1 = it does, 0 = it does not, -1. */
+/* Does the member name its content by a hash instead of holding it?  1 = yes, 0 = no, -1. */
 static int content_of(struct reader *r, struct archive_entry *entry, const char *path,
                       char hash[CAS_HEX], struct err *e)
 {
@@ -87,6 +89,7 @@ static int content_of(struct reader *r, struct archive_entry *entry, const char 
     return 0;
 }
 
+/* The content is not in the archive, and its size counts all the same. */
 static int take_there(struct reader *r, const struct member *file, const char *hash, struct err *e)
 {
     int64_t size;
@@ -113,6 +116,7 @@ static int take_hard_link(struct reader *r, const char *path, const char *to, st
     return r->t->hard_link(r->t, path, first, e);
 }
 
+/* The link is recorded now and made after all files, in take_rest. */
 static int take_symlink(struct reader *r, const char *path, const char *to, int64_t mtime_ns,
                         struct err *e)
 {
@@ -147,6 +151,7 @@ static int take_dir(struct reader *r, const char *path, mode_t mode, int64_t mti
     return 0;
 }
 
+/* Clamped, so that seconds times 10^9 cannot overflow. */
 static int64_t entry_time(struct reader *r, struct archive_entry *entry)
 {
     const int64_t far = INT64_MAX / 1000000000 - 1;
@@ -155,6 +160,7 @@ static int64_t entry_time(struct reader *r, struct archive_entry *entry)
     return (s < 0 ? 0 : MIN(s, far)) * 1000000000 + r->lib->entry_mtime_nsec(entry);
 }
 
+/* Decides by type; anything but files, directories and links is refused. */
 static int take_entry(struct reader *r, struct archive_entry *entry, struct err *e)
 {
     const char *name = r->lib->entry_pathname(entry), *hard = r->lib->entry_hardlink(entry);
@@ -172,9 +178,9 @@ static int take_entry(struct reader *r, struct archive_entry *entry, struct err 
     if (type == AE_IFLNK)
         return take_symlink(r, path, r->lib->entry_symlink(entry), mtime_ns, e);
     if (type != AE_IFREG)
-        return err_set(e, ERR_INVALID,
-                       "member '%.120s' is refused: devices, pipes and sockets may not be in it",
-                       path);
+        return err_set(
+            e, ERR_INVALID,
+            "member '%.120s' is refused: an archive may not hold devices, pipes or sockets", path);
     struct member *file = members_add(r->m, r->t, path, 'f', e);
     if (!file)
         return -1;
@@ -203,7 +209,7 @@ static int take_all(struct reader *r, struct err *e)
     if (rc != ARCHIVE_EOF)
         return tar_fail(r, last, e);
     if (!r->m->list.n)
-        return err_set(e, ERR_INVALID, "there is nothing in it");
+        return err_set(e, ERR_INVALID, "the archive has no members");
     return 0;
 }
 
@@ -232,7 +238,7 @@ int unpack_tar(tar_read_fn *read, void *ctx, struct members *m, struct unpack_ta
         return -1;
     struct reader r = {lib, lib->read_new(), read, ctx, m, t};
     if (!r.tar)
-        return err_set(e, ERR_INTERNAL, "libarchive cannot be started");
+        return err_set(e, ERR_INTERNAL, "libarchive cannot create a reader");
     locale_t before = uselocale(lib->for_reading);
     int rc = -1;
     if (lib->read_support_format_tar(r.tar) != ARCHIVE_OK ||

@@ -31,6 +31,7 @@ struct walk {
     struct walk_entry last;
 };
 
+/* Names are sorted by bytes, so that equal directories give equal archives in every locale. */
 static int by_bytes(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
@@ -129,6 +130,7 @@ void walk_free(struct walk *k)
     free(k);
 }
 
+/* The name of a file type that archives leave out; NULL for files, directories and links. */
 static const char *odd_type(mode_t mode)
 {
     if (S_ISREG(mode) || S_ISDIR(mode) || S_ISLNK(mode))
@@ -153,6 +155,7 @@ static bool walk_visit(struct walk *k, int dir, const char *name)
     return !odd;
 }
 
+/* A directory that cannot be entered is reported and left out; the walk goes on. */
 static void enter_last(struct walk *k)
 {
     if (k->levels.n >= WALK_DEPTH)

@@ -1,4 +1,4 @@
-/* watch.h - what a caller may see of, and do to, work that takes long
+/* watch.h - progress, warnings and cancelling of work that takes long
  *
  * Everything may be NULL, and so may the whole struct.  The callbacks run on the thread that does
  * the work.

@@ -131,6 +131,7 @@ int atlas_check_out(const char *home, struct cas *c, const char *id, struct err 
 
 /* ---- listing ---- */
 
+/* One text of the pickle: opcode, length in little-endian order, bytes. */
 static void pickle_text(struct buf *b, const char *text)
 {
     uint32_t n = (uint32_t)strlen(text);
@@ -154,6 +155,8 @@ struct listing {
     VEC(char *) files;
 };
 
+/* Directories are not listed, and neither are names that are not UTF-8: Python could not read
+ * them. */
 static int on_entry(void *ctx, const char *path, char type, int64_t size, int64_t mtime_ns)
 {
     struct listing *l = ctx;
@@ -165,6 +168,7 @@ static int on_entry(void *ctx, const char *path, char type, int64_t size, int64_
     return 0;
 }
 
+/* The listing as a pickle for the original's SDK, and as JSON for everybody else. */
 static int write_listing(const char *home, struct cas *c, const char *id, struct err *e)
 {
     AUTO_FREE char *dir = archive_path(home, id, "miscellaneous");
@@ -213,6 +217,7 @@ static void tidy(struct cas *c, bool dropped)
     atomic_store(&dirty, cas_collect(c, NULL, NULL) < 0);
 }
 
+/* The working directory is removed last: while it exists, a restart archives the job again. */
 int atlas_archive_job(const char *home, struct cas *c, const char *id, struct err *e)
 {
     AUTO_FREE char *work = work_path(home, id, ""), *source = work_path(home, id, "job_source");
@@ -237,6 +242,7 @@ int atlas_archive_job(const char *home, struct cas *c, const char *id, struct er
     return 0;
 }
 
+/* Each step accepts that its files are gone, so a call that failed can be repeated. */
 int atlas_discard_job(const char *home, struct cas *c, const char *id, struct err *e)
 {
     AUTO_FREE char *work = work_path(home, id, ""), *kept = archive_path(home, id, "");

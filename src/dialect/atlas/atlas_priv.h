@@ -41,7 +41,7 @@ struct atlas {
     size_t uploads;
     VEC(struct upload *) queued_uploads;
     struct schedules *schedules;
-    struct notify *notify; /* NULL = nobody is told */
+    struct notify *notify; /* NULL = no messages are posted */
     bool closing;
 };
 
@@ -77,7 +77,7 @@ void atlas_auth_logout(struct call *c);
 /* ---- live.c ---- */
 struct atlas_live *atlas_live_find(struct atlas *a, uint64_t job);
 struct atlas_live *atlas_live_add(struct atlas *a, uint64_t job, const char *id);
-void atlas_live_look(struct atlas *a);                 /* whatever ended goes to its archive */
+void atlas_live_look(struct atlas *a);                 /* archives the files of jobs that ended */
 int32_t atlas_workers_set(struct atlas *a, int32_t n); /* makes the list 0 … n - 1 */
 
 /* ---- submit.c ---- */
@@ -135,8 +135,7 @@ extern const struct route atlas_tracker_routes[];
 extern const size_t atlas_tracker_n_routes;
 
 /* ---- jobs.c ---- */
-/* atlas_note(c)->job leaves the records, then all that is kept of its files goes, then `then`
- * answers. */
+/* Removes the record of atlas_note(c)->job, then the files of the job; then `then` answers. */
 void atlas_remove(struct call *c, const char *id, call_fn then);
 void atlas_removed(struct call *c); /* answers 204 */
 
@@ -176,7 +175,7 @@ void atlas_scheduled_put(struct call *c);
 void atlas_scheduled_patch(struct call *c);
 void atlas_scheduled_delete(struct call *c);
 
-/* ---- notify.c: what becomes of jobs is told in Slack ---- */
+/* ---- notify.c: posts messages about jobs to Slack ---- */
 void atlas_notify_open(struct atlas *a); /* once the store is loaded */
 void atlas_notify_look(struct notify *n);
 void atlas_notify_shut(struct notify *n);
@@ -189,4 +188,4 @@ void atlas_upload_piece(struct call *c, struct str bytes);
 void atlas_upload_end(struct call *c); /* POST /job_bundle, when its body is complete */
 
 /* ---- download.c ---- */
-void atlas_waiting_look(struct atlas *a); /* an archive is complete: those who wait for it go on */
+void atlas_waiting_look(struct atlas *a); /* an archive is complete: requests for it continue */

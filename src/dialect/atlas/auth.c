@@ -9,6 +9,8 @@
 #include "dialect/atlas/atlas_priv.h"
 #include <stdio.h>
 
+/* A caller on loopback is admitted as the server's user; request/ then asks the kernel who owns
+ * the connection. */
 int atlas_identify(void *self, struct http_req *r, struct who *out, struct err *e)
 {
     const struct atlas *a = self;
@@ -37,7 +39,7 @@ int atlas_identify(void *self, struct http_req *r, struct who *out, struct err *
     }
     if (a->conf.authenticate)
         return err_set(e, ERR_UNAUTHENTICATED,
-                       "this server wants a token: run `foundations login` first");
+                       "this server requires a token; run `foundations login` first");
     out->ask_owner = p->local;
     return 0;
 }

@@ -107,6 +107,7 @@ static const struct key *key_find(const struct key *keys, const char *name)
     return NULL;
 }
 
+/* An unknown key is no error: configs of other versions of Atlas stay usable. */
 static void config_warn_unknown(const struct checking *k, const struct key *keys, const char *path,
                                 const char *name)
 {
@@ -140,6 +141,7 @@ static void types_text(unsigned types, char *out, size_t n)
                                    json_type_name((enum json_type)t));
 }
 
+/* Checks types on every level; the path in messages is "worker.volumes". */
 static int check_keys(const struct checking *k, const struct json *j, const struct key *keys,
                       const char *path, struct err *e)
 {
@@ -189,7 +191,7 @@ static int check_volumes(const struct checking *k, const struct json *volumes, s
     return 0;
 }
 
-/* YAML has no tabs in its indentation, and its own message about one speaks of something else. */
+/* YAML forbids tabs in indentation, and the parser's own message does not mention the tab. */
 static int refuse_tabs(struct str text, const char *name, struct err *e)
 {
     for (size_t line = 1; text.n > 0; line++) {
@@ -204,6 +206,7 @@ static int refuse_tabs(struct str text, const char *name, struct err *e)
     return -1;
 }
 
+/* An empty file is an empty config. */
 int atlas_config_parse(struct str text, const char *name, enum atlas_config_kind kind,
                        atlas_warn_fn warn, void *arg, struct json **out, struct err *e)
 {
@@ -240,6 +243,7 @@ int atlas_config_read(const char *path, enum atlas_config_kind kind, atlas_warn_
     return atlas_config_parse((struct str){text, n}, path, kind, warn, arg, out, e);
 }
 
+/* A number below a million counts GiB, a larger one bytes, as with the original. */
 int atlas_ram_bytes(const struct json *ram, int64_t *out_bytes, struct err *e)
 {
     enum json_type t = json_type(ram);
@@ -267,6 +271,7 @@ int atlas_ram_bytes(const struct json *ram, int64_t *out_bytes, struct err *e)
     return 0;
 }
 
+/* A key of the job replaces the same key of the submission config as a whole. */
 struct json *atlas_worker_merge(const struct json *submission_worker, const struct json *job_worker)
 {
     struct json *out = json_type(submission_worker) == JSON_OBJECT ? json_copy(submission_worker)

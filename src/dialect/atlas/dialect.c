@@ -64,6 +64,8 @@ void atlas_work(struct call *c, call_work_fn work, call_fn then)
     call_work(c, work, then);
 }
 
+/* Two tables of routes that share everything else; the table that is added last is searched
+ * first. */
 static void atlas_serve(struct atlas *a)
 {
     const struct service main = {.routes = routes,
@@ -116,6 +118,7 @@ int atlas_open(const struct atlas_conf *c, struct atlas **out, struct err *e)
     return 0;
 }
 
+/* Requests that wait for an archive are answered with what exists now. */
 void atlas_shut(void *self)
 {
     struct atlas *a = self;

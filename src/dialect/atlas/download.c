@@ -15,6 +15,7 @@ enum { PIECE = 256 << 10 };
 
 /* ---- waiting for an archive ---- */
 
+/* Has the job ended while its archive is still being made? */
 static bool is_unarchived(struct atlas *a, struct str id)
 {
     for (size_t i = 0; i < a->live.n; i++)
@@ -26,6 +27,7 @@ static bool is_unarchived(struct atlas *a, struct str id)
 
 static void bundle_start(struct call *c);
 
+/* Goes through the requests that wait for an archive; those of clients that left are dropped. */
 void atlas_waiting_look(struct atlas *a)
 {
     for (size_t i = 0; i < a->waiting.n;) {
@@ -72,6 +74,7 @@ static void download_work(void *arg)
 
 static void download_done(void *arg);
 
+/* Starts the next piece on a worker thread; one piece is under way at a time. */
 static void download_fill(struct download *d)
 {
     d->working = true;
@@ -79,6 +82,8 @@ static void download_fill(struct download *d)
     work_submit(d->a->conf.loop, download_work, download_done, d);
 }
 
+/* Sends the piece.  The next one follows at once, or from download_on_drain when the client is
+ * slow. */
 static void download_done(void *arg)
 {
     struct download *d = arg;
@@ -148,6 +153,7 @@ static int bundle_work(struct call *c)
     return 0;
 }
 
+/* From here on the download owns the request and outlives the call. */
 static void bundle_then(struct call *c)
 {
     struct tgz *t = TAKE(*(struct tgz **)c->data);

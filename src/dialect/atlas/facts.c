@@ -60,6 +60,8 @@ void atlas_job_fill(const struct call *c, const struct job_view *v, struct atlas
     atlas_id_format(v->id, v->name, out->id);
 }
 
+/* The submission as Atlas knows it is kept in the spec; its user name wins over that of the
+ * system. */
 int atlas_job_extra(const struct call *c, struct atlas_job *j, struct err *e)
 {
     AUTO_FREE char *text = NULL;
@@ -135,6 +137,7 @@ static void facts_set_copy(struct json *j, const struct atlas_job *from, const c
     json_set_take(j, key, v ? json_copy(v) : json_new_object());
 }
 
+/* Times are seconds since 1970 as a real number; a time that has not come is null. */
 struct json *atlas_job_json(const struct atlas_job *job)
 {
     struct json *j = json_new_object();

@@ -21,6 +21,7 @@
 
 enum { NAME_BYTES = 256, DEPTH_MAX = 64 };
 
+/* The sections of an archive that a script may write to. */
 static bool is_section(struct str s)
 {
     return str_eq_c(s, "artifacts") || str_eq_c(s, "user_artifacts") ||
@@ -89,6 +90,7 @@ static int no_file(struct call *c)
 
 /* ---- put ---- */
 
+/* Written under a temporary name, so that a reader never sees half a file. */
 static int write_file(int dir, const char *name, struct str bytes, struct err *e)
 {
     char part[NAME_BYTES + 16];
@@ -147,6 +149,7 @@ static void served_free(void *data)
         close(s->fd);
 }
 
+/* Takes fd.  Files that vanish meanwhile, links and special files are left out. */
 static void list_dir(struct call *c, int fd, const char *above, int depth)
 {
     DIR *d = fdopendir(fd);
@@ -224,6 +227,7 @@ static void files_get_then(struct call *c)
         served_send(c, "application/octet-stream", NULL);
 }
 
+/* The descriptor belongs to the call until it is sent, also when the client leaves. */
 static void served_start(struct call *c, call_work_fn work, call_fn then)
 {
     struct served *s = call_alloc(c, sizeof(*s));

@@ -29,6 +29,7 @@ struct patience {
     int64_t start_ms, drawn_ms;
 };
 
+/* Short work prints nothing: the line appears after two seconds, on a terminal only. */
 static void bundle_on_progress(void *arg, int64_t bytes, int64_t entries)
 {
     struct patience *p = arg;
@@ -180,6 +181,7 @@ static int add_packages(struct pack *k, struct err *e)
     return 0;
 }
 
+/* Later parts win: the parameters replace a file of that name in the job's directory. */
 static int pack_make(struct pack *k, const struct found_job *j, struct err *e)
 {
     if (load_ignore(j->dir, &k->ignore, e) < 0)
@@ -227,6 +229,7 @@ static void *pack_thread(void *arg)
     return NULL;
 }
 
+/* The thread blocks all signals, so that Ctrl-C reaches the main thread. */
 static int pack_start(struct pack *k, int *out_read_fd, struct err *e)
 {
     int fds[2];
@@ -267,6 +270,8 @@ static ssize_t bundle_take_text(struct buf *b, char *p, size_t n)
     return (ssize_t)n;
 }
 
+/* Head, bundle, tail of the form.  The tail is sent only when packing succeeded: a cut form is
+ * refused by the server. */
 static ssize_t fill_form(void *arg, char *p, size_t n)
 {
     struct form *form = arg;
@@ -307,6 +312,7 @@ static void form_init(struct form *form, struct pack *k, const char *id, char bo
     buf_addf(&form->tail, "\r\n--%s--\r\n", boundary);
 }
 
+/* Closing the pipe ends a thread that still packs. */
 static int send_form(struct foundations *f, struct pack *k, const char *id, struct err *e)
 {
     struct http_response r = {0};
@@ -334,6 +340,7 @@ static int send_form(struct foundations *f, struct pack *k, const char *id, stru
     return rc;
 }
 
+/* When the scheduler lost a content it had promised, the bundle is sent again as a whole. */
 int found_bundle_upload(struct foundations *f, const struct found_job *j, int64_t bytes,
                         struct err *e)
 {

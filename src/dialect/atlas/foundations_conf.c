@@ -61,6 +61,7 @@ static char *read_token(struct foundations *f)
     return token.n ? xstrndup(token.p, token.n) : NULL;
 }
 
+/* The client and the token live as long as the command. */
 int found_connect(struct foundations *f, const char *dir, const char *name, struct json **out)
 {
     AUTO(json) struct json *conf = NULL;
@@ -90,6 +91,7 @@ int found_connect(struct foundations *f, const char *dir, const char *name, stru
 
 /* ---- calls ---- */
 
+/* Keeps every other error as it is. */
 int found_unreachable(struct err *e)
 {
     char why[sizeof(e->text)];

@@ -25,6 +25,7 @@ static int hash_all(struct contents *c, const struct bundle *b, const struct arc
     return 0;
 }
 
+/* At most ASK_MAX hashes; contents beyond that are sent. */
 static struct json *question(const struct contents *c)
 {
     struct json *body = json_new_object(), *list = json_new_array();
@@ -75,6 +76,7 @@ static int contents_ask_missing(struct foundations *f, struct contents *c)
     return rc;
 }
 
+/* The first call asks about nothing, to learn whether the scheduler knows the question. */
 int found_contents_ask(struct foundations *f, const struct bundle *b, const struct archive_watch *w,
                        struct contents **out, struct err *e)
 {

@@ -24,6 +24,7 @@ struct fetch {
     struct err e;
 };
 
+/* Keeps the tgz and unpacks it at the same time. */
 static bool fetch_on_bytes(void *arg, struct str piece)
 {
     struct fetch *k = arg;
@@ -113,6 +114,7 @@ static int fetch_put_in_place(const struct found_opts *o, const char *temp, cons
                          : atlas_move_entries(temp, dest, e);
 }
 
+/* A failure leaves nothing behind: the temporary names and an empty destination are removed. */
 static int fetch(struct foundations *f, const struct found_opts *o, struct err *e)
 {
     const char *id = o->ops.p[1], *dest = o->save_dir ? o->save_dir : id;

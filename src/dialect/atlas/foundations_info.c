@@ -27,6 +27,7 @@ static int by_path(const void *a, const void *b)
     return strcmp(((const struct environment *)a)->path, ((const struct environment *)b)->path);
 }
 
+/* Names end at the first dot; a file that begins with a dot is no config. */
 static void environments_load(struct environments *out, const struct foundations *f,
                               const char *place)
 {
@@ -180,6 +181,7 @@ static char *token_in(const struct buf *body)
     return text.n && !memchr(text.p, '\n', text.n) ? xstrndup(text.p, text.n) : NULL;
 }
 
+/* Readable by the owner only, because the token is a password. */
 static int save_token(struct foundations *f, const char *token, struct err *e)
 {
     AUTO_FREE char *path = path_join(f->home, "credentials.yaml");

@@ -79,6 +79,7 @@ static int take_gpus(const struct found_opts *o, const struct json *config, stru
     return 0;
 }
 
+/* The option wins over job.config.yaml. */
 static int take_ram(const struct found_opts *o, const struct json *config, struct found_job *j,
                     struct err *e)
 {
@@ -123,11 +124,12 @@ static struct json *env_text(const struct json *v)
     return json_new_str(str_of(text));
 }
 
+/* Docker-py takes only texts as values. */
 static int check_env(const struct json *v, struct err *e)
 {
     for (struct json_it it = {0}; json_type(v) == JSON_OBJECT && json_next(v, &it);)
         if (json_type(it.val) == JSON_ARRAY || json_type(it.val) == JSON_OBJECT)
-            return err_set(e, ERR_INVALID, "worker.environment.%.60s must be a text", it.key);
+            return err_set(e, ERR_INVALID, "worker.environment.%.60s must be a string", it.key);
     for (size_t i = 0; json_type(v) == JSON_ARRAY && i < json_len(v); i++) {
         const struct json *item = json_at(v, i);
         if (json_type(item) != JSON_STR || !memchr(json_str(item).p, '=', json_str(item).n))
@@ -190,6 +192,7 @@ static struct json *as_words(const struct json *v)
     return json_type(v) == JSON_STR ? split_words(json_str(v)) : json_copy(v);
 }
 
+/* The words of the command line win over command, and command wins over args. */
 static struct json *command_of(const struct found_opts *o, const struct json *worker)
 {
     struct json *words = json_new_array();
@@ -230,6 +233,7 @@ static void check_command(struct foundations *f, const struct found_job *j, bool
                   STR_ARG(json_str(first)), j->dir);
 }
 
+/* Lays the job's worker block over that of the submission config. */
 static int take_worker(struct foundations *f, const struct found_opts *o, const struct json *config,
                        const struct json *conf, struct found_job *j, struct err *e)
 {

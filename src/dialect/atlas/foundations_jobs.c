@@ -19,7 +19,7 @@ int found_known_job(struct foundations *f, const struct found_opts *o, struct js
     if (found_connect(f, f->cwd, o->ops.p[0], NULL))
         return 1;
     if (!atlas_id_ok(o->ops.p[1]))
-        err_set(&e, ERR_NOT_FOUND, "that is no id");
+        err_set(&e, ERR_NOT_FOUND, "not a job id");
     else
         (void)found_job(f, o->ops.p[1], out, &e);
     if (e.code == ERR_NOT_FOUND) {
@@ -63,6 +63,7 @@ static bool logs_on_bytes(void *arg, struct str piece)
     return fd_write_all(STDOUT_FILENO, piece.p, piece.n, &e) == 0;
 }
 
+/* The log is copied as it arrives, without keeping it in memory. */
 int found_get_logs(struct foundations *f, const struct found_opts *o)
 {
     AUTO(buf) struct buf path = {0};
@@ -144,6 +145,7 @@ int found_delete(struct foundations *f, const struct found_opts *o)
     return found_say(f, "Job %s successfully deleted", o->ops.p[1]);
 }
 
+/* Removes the first job until there is none; jobs that arrive meanwhile go too. */
 int found_clear_queue(struct foundations *f, const struct found_opts *o)
 {
     struct err e = {0};

@@ -153,6 +153,7 @@ static int found_parse_and_run(struct foundations *f, const struct found_command
     return status;
 }
 
+/* Options of the program stand before the command; --debug may also follow it. */
 static int foundations_dispatch(struct foundations *f, char **argv)
 {
     const struct found_command *cmd = NULL;

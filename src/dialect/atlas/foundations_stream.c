@@ -42,6 +42,7 @@ static bool stream_on_bytes(void *arg, struct str piece)
     return !s->closed;
 }
 
+/* follow=1 keeps the answer open until the job ends. */
 static int read_log(struct stream *s, struct err *e)
 {
     AUTO(buf) struct buf path = {0};
@@ -75,6 +76,7 @@ static enum ending stream_ask_log(struct stream *s)
     return str_eq_c(now, "completed") ? COMPLETED : str_eq_c(now, "failed") ? FAILED : STILL_OPEN;
 }
 
+/* A queued job may wait for days, so silence is no sign of trouble. */
 static bool waits(const struct stream *s)
 {
     return !strcmp(s->state, "queued") || !strcmp(s->state, "pending");

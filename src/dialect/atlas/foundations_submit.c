@@ -39,6 +39,8 @@ static int enqueue(struct foundations *f, const struct found_job *j, struct err 
     return found_call(f, "POST", "/queued_jobs", body, NULL, e);
 }
 
+/* Removes the bundle of a job that was not enqueued; errors do not matter, since a second
+ * failure would hide the first. */
 static void foundations_take_back(struct foundations *f, const struct found_job *j)
 {
     AUTO(buf) struct buf path = {0};
@@ -78,6 +80,7 @@ static int send_job(struct foundations *f, const struct found_job *j, struct err
     return rc;
 }
 
+/* DISABLE_LOG_STREAMING wins over the option. */
 static bool wants_stream(const struct found_opts *o)
 {
     const char *off = getenv("DISABLE_LOG_STREAMING");

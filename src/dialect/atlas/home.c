@@ -51,6 +51,7 @@ static bool is_firing(const char *text)
     return true;
 }
 
+/* The id of a scheduled run is longer than a UUID; its hash is the id in the store. */
 bool atlas_id_parse(const char *text, struct id *out)
 {
     size_t n = strlen(text);
@@ -80,6 +81,7 @@ bool atlas_id_ok(const char *text)
     return atlas_id_parse(text, &id);
 }
 
+/* A scheduled run has its own id as its name; it counts only if it hashes to the id of the job. */
 void atlas_id_format(struct id id, struct str name, char out[ATLAS_ID_MAX])
 {
     struct id made;
@@ -135,6 +137,7 @@ static int home_make_file(const struct making *m, const char *name, const struct
     return 0;
 }
 
+/* A path with special characters is quoted as JSON, which is YAML too. */
 static void home_add_path(struct buf *b, const char *key, const char *home, const char *dir)
 {
     AUTO_FREE char *path = path_join(home, dir);

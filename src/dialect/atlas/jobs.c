@@ -33,6 +33,7 @@ static bool jobs_on_job(void *arg, const struct job_view *v)
     return true;
 }
 
+/* Facts come in pages of the store; the specs are read afterwards, one by one. */
 static int jobs_read_page(struct jobs_list *l, uint32_t states, char **cursor)
 {
     struct call *c = l->c;
@@ -68,6 +69,7 @@ static int jobs_compare_values(const struct json *a, const struct json *b)
     return strcmp(x, y);
 }
 
+/* An unknown field compares equal, so the order of the store remains. */
 static int by_fields(const void *pa, const void *pb, void *arg)
 {
     const struct json *const *a = pa, *const *b = pb;
@@ -86,6 +88,7 @@ static int by_fields(const void *pa, const void *pb, void *arg)
     return 0;
 }
 
+/* The route says which list it is. */
 static enum atlas_state jobs_state_asked(const struct call *c)
 {
     struct str path = str_of(c->route->path);
@@ -195,6 +198,7 @@ struct tail {
     bool follow, file;
 };
 
+/* A log that is still a file is sent by api_follow; any other text is the answer itself. */
 static int tail_work(struct call *c)
 {
     struct tail *t = c->data;
@@ -285,6 +289,7 @@ static int jobs_discard_work(struct call *c)
     return atlas_discard_job(conf->home, call_atlas(c)->cas, id, &c->err);
 }
 
+/* The record is removed first; then no other request can find the job while its files go. */
 static void jobs_on_removed(void *arg, const struct err *e, const struct acted *r)
 {
     struct call *c = arg;

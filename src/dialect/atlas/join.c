@@ -42,7 +42,7 @@ int atlas_join_read(struct atlas_join *out, struct err *e)
     if (!host || !*host)
         return 0;
     if (port && *port && (!str_to_i64(str_of(port), &n) || n < 1 || n > 65535))
-        return err_set(e, ERR_INVALID, "REDIS_PORT '%.40s' is no port", port);
+        return err_set(e, ERR_INVALID, "REDIS_PORT '%.40s' is not a port from 1 to 65535", port);
     if (atlas_address("REDIS_HOST", host, out->addr, sizeof(out->addr), e) < 0)
         return -1;
     out->port = (int)n;
@@ -69,12 +69,13 @@ static int join_probe(const struct atlas_join *j, struct err *e)
         return 0;
     return err_set(e, ERR_UNAVAILABLE,
                    "REDIS_HOST must name the scheduler port of another atlas-server, and %s is "
-                   "none (%.60s); unset it to have a queue here",
+                   "none (%.60s); unset REDIS_HOST to run a queue here",
                    j->name, rc < 0 ? why.text : "another answer");
 }
 
 /* ---- who ---- */
 
+/* Only the user of this server, or root, may use the other server through it. */
 static bool admit(void *arg, int fd)
 {
     struct http_peer peer;
@@ -85,7 +86,7 @@ static bool admit(void *arg, int fd)
         return false;
     if (!peer.local || (auth_peer_owner(&peer, &uid) && (uid == 0 || uid == geteuid())))
         return true;
-    log_warn("atlas", "a connection of another user of this host was refused");
+    log_warn("atlas", "refused a connection of another user of this host");
     return false;
 }
 
@@ -101,13 +102,15 @@ static void on_request(void *self, struct http_req *r)
         loop_stop(x->loop);
         return;
     }
-    err_set(&e, ERR_UNAVAILABLE, "this server has joined the Atlas server at %s; ask there",
+    err_set(&e, ERR_UNAVAILABLE,
+            "this server has joined the Atlas server at %s; send the request to that server",
             x->name);
     http_reply_err(r, &e);
 }
 
 /* ---- life ---- */
 
+/* Ports that are equal are opened once. */
 static int open_doors(struct joined *x, const struct atlas_opts *o, const struct atlas_join *j,
                       struct err *e)
 {
@@ -132,8 +135,10 @@ int atlas_join_open(struct joined **out, struct loop *l, const struct atlas_opts
                     const struct atlas_join *j, const char *database, struct err *e)
 {
     if (o->conf.authenticate)
-        return err_set(e, ERR_INVALID,
-                       "-p is a matter of the server that is joined; start %s with it", j->name);
+        return err_set(
+            e, ERR_INVALID,
+            "-p has no effect on a server that joins another; start the server at %s with -p",
+            j->name);
     struct joined *x = xcalloc(1, sizeof(*x));
     AUTO_FREE char *sock = path_join(database, "sock");
 

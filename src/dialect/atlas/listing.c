@@ -63,6 +63,7 @@ static bool listing_on_job(void *arg, const struct job_view *v)
     return true;
 }
 
+/* Rows come in the order of the jobs, so this search is rare. */
 static struct listed_job *job_at(struct listing *l, size_t from, uint64_t number)
 {
     for (size_t i = from; i < l->jobs.n; i++)
@@ -103,6 +104,7 @@ static bool on_mark(void *arg, const struct mark_view *v)
     return true;
 }
 
+/* A whole number is written without a fraction; NaN and infinities become null. */
 static struct json *listing_number(double v)
 {
     if (!isfinite(v))
@@ -112,6 +114,7 @@ static struct json *listing_number(double v)
     return json_new_real(v);
 }
 
+/* The list of all values is filled later, in read_points. */
 static bool on_series(void *arg, const struct series_view *v)
 {
     struct listed_job *j = reading_job(arg, v->job);

@@ -183,6 +183,7 @@ static bool column(const struct listing *l, const struct listed_job *j, const ch
 
 enum test { TEST_IS, TEST_CONTAINS, TEST_STARTS, TEST_ENDS, TEST_ISNULL };
 
+/* Numbers compare by value, so "1" finds 1.0; tags compare one by one. */
 static bool filter_one_of(const struct value *v, struct str list, bool tags)
 {
     double n;
@@ -215,6 +216,7 @@ static bool bound(const struct value *v, const char *text, double *out)
     return v->column == COLUMN_PLAIN && str_to_double(str_of(text), out);
 }
 
+/* A value that is missing passes only the test for a missing value. */
 static bool passes(const struct value *v, enum test t, const char *text, bool tags)
 {
     double at;
@@ -259,6 +261,7 @@ static enum test test_of(char *name)
     return TEST_IS;
 }
 
+/* Keeps the order of the jobs that stay. */
 static void listing_keep(struct listing *l, char *name, const char *text)
 {
     enum test t = test_of(name);
@@ -330,6 +333,7 @@ static int listing_by_order(const void *px, const void *py, void *arg)
                ?: by_column(o->l, px, py, "creation_time", true);
 }
 
+/* The column and direction of the path win over `sort` of the query. */
 int listing_select(struct listing *l, const char *col, const char *way, struct err *e)
 {
     struct order o = {.l = l, .sort = ""};

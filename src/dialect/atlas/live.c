@@ -4,8 +4,8 @@
  *
  * A job comes onto the list when it is started, or when a restart finds its directory.  Once the
  * controller knows it as ended, its files are archived on a worker thread; only then does Atlas
- * show it as ended, since people read the archive as soon as they see that.  Nothing of this is
- * recorded: the working directory itself says that there is something left to do.
+ * show the job as ended, because clients read the archive as soon as they see that.  Nothing of
+ * this is recorded: while the working directory exists, the job is still to be archived.
  */
 #include "base/file.h"
 #include "base/log.h"
@@ -23,7 +23,7 @@ struct atlas_live *atlas_live_find(struct atlas *a, uint64_t job)
     return NULL;
 }
 
-/* The first worker nobody is on. */
+/* The first worker without a job; -1 when all are busy. */
 static int32_t idle_worker(const struct atlas *a)
 {
     for (size_t i = 0; i < a->workers.n; i++) {
@@ -66,6 +66,7 @@ struct archiving {
     int rc;
 };
 
+/* Files that a container wrote as root are removed with the help of the host. */
 static void archive_work(void *arg)
 {
     struct archiving *x = arg;
@@ -77,6 +78,8 @@ static void archive_work(void *arg)
         x->rc = host_clean_dir(x->a->conf.env, dir, &x->err);
 }
 
+/* A job whose archive failed leaves the list too: its working directory is tried again at the
+ * next start. */
 static void archive_done(void *arg)
 {
     struct archiving *x = arg;
@@ -94,6 +97,7 @@ static void archive_done(void *arg)
     atlas_waiting_look(a);
 }
 
+/* The server stays busy until the worker thread is done. */
 static void archive_start(struct atlas *a, uint64_t job, const char *id)
 {
     struct archiving *x = xcalloc(1, sizeof(*x));
@@ -127,6 +131,7 @@ void atlas_committed(void *self)
 
 /* ---- after a restart ---- */
 
+/* A working directory whose job is unknown only goes. */
 static void live_resume(struct atlas *a, const char *id)
 {
     uint64_t job;

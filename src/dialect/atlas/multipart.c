@@ -92,6 +92,7 @@ static int part_begin(struct multipart *m, const struct multipart_events *ev, st
     return ev->begin(ev->arg, name, file, e);
 }
 
+/* The head ends with an empty line; a part without any head line is an error of part_begin. */
 static int head_byte(struct multipart *m, char c, const struct multipart_events *ev, struct err *e)
 {
     if (m->head_n == sizeof(m->head))
@@ -119,7 +120,7 @@ static int after_byte(struct multipart *m, char c, struct err *e)
         m->state = HEAD;
         m->head_n = 0;
     } else
-        return err_set(e, ERR_INVALID, "the parts of the body are not put together as they should");
+        return err_set(e, ERR_INVALID, "the boundary between two parts of the body is malformed");
     return 0;
 }
 
@@ -178,6 +179,7 @@ static int content(struct multipart *m, struct str in, size_t *used,
     return n == m->mark_n ? boundary(m, ev, e) : 0;
 }
 
+/* Bytes after the last boundary are ignored, as RFC 2046 says. */
 int multipart_feed(struct multipart *m, struct str bytes, const struct multipart_events *ev,
                    struct err *e)
 {

@@ -132,6 +132,7 @@ static int notify_post(struct notify *n, struct str body, int64_t *again, struct
     return ok ? 0 : busy ? 1 : -1;
 }
 
+/* One second try at most: later messages would wait for a third. */
 static void notify_send(struct notify *n, const struct notice *what)
 {
     AUTO(buf) struct buf body = {0};
@@ -168,6 +169,7 @@ struct reading {
     VEC(struct found) found; /* looked up when the page is read: that takes another connection */
 };
 
+/* One event may stand for a range of jobs. */
 static bool notify_on_event(void *arg, const struct event_view *v)
 {
     struct reading *r = arg;
@@ -221,6 +223,7 @@ static void notify_on_ended(void *arg)
     (void)arg;
 }
 
+/* Runs until the shutdown.  Events without a message move the number too, at most every NOTE_MS. */
 static void *notify_thread(void *arg)
 {
     struct notify *n = arg;
@@ -262,6 +265,7 @@ static uint64_t last_told(struct notify *n)
     return newest;
 }
 
+/* The token goes into a header line, so it may hold printable ASCII only. */
 static bool token_ok(const char *token)
 {
     for (const char *p = token; *p; p++)

@@ -35,6 +35,7 @@ enum notice_kind notice_kind_of(struct str event)
     return NOTICE_NONE;
 }
 
+/* Slack reads & < > as markup; a backquote would end the code around a name. */
 void notice_escape(struct buf *b, struct str s)
 {
     for (size_t i = 0; i < s.n; i++) {
@@ -108,6 +109,7 @@ static bool notice_on_job(void *arg, const struct job_view *v)
     return false;
 }
 
+/* False: the job is not one of Atlas, has no channel, or there is nothing to say. */
 bool notice_make(const struct atlas *a, uint64_t job, enum notice_kind kind, struct notice *out)
 {
     struct atlas_note note = {0};

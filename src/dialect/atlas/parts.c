@@ -63,6 +63,7 @@ static bool is_listed(const char *list, const struct atlas_gpus *g, int id)
     return false;
 }
 
+/* CUDA_VISIBLE_DEVICES of the server hides GPUs from its workers. */
 char *atlas_hidden_gpus(const struct atlas_gpus *g, int *visible)
 {
     const char *list = getenv("CUDA_VISIBLE_DEVICES");
@@ -113,6 +114,7 @@ pid_t atlas_board_start(const struct atlas_opts *o, const char *home)
     return MAX(pid, 0);
 }
 
+/* TensorBoard gets five seconds to end before it is killed. */
 void atlas_board_stop(pid_t pid)
 {
     if (pid <= 0)

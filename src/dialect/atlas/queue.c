@@ -110,6 +110,7 @@ void atlas_queue_get(struct call *c)
 
 /* ---- delete: out of the queue and out of the records; its bundle stays unless purged ---- */
 
+/* The job has left the queue; now its record goes, and with `purge` its bundle. */
 static void queue_on_cancelled(void *arg, const struct err *e, const struct acted *r)
 {
     struct call *c = arg;
@@ -150,6 +151,7 @@ void atlas_queue_delete(struct call *c)
 
 /* ---- patch ---- */
 
+/* Clients send the position as a number or as a text. */
 static int patch_work(struct call *c)
 {
     AUTO(json) struct json *j = call_json_body(c);
@@ -220,6 +222,7 @@ void atlas_workers_list(struct call *c)
     atlas_work(c, workers_checked, list_then);
 }
 
+/* The number of workers is the limit of the queue. */
 static void set_rules(struct call *c, core_act_fn then)
 {
     struct queue_rules r = core_queue_rules_of(call_atlas(c)->conf.core, STR(ATLAS_QUEUE));
@@ -250,6 +253,7 @@ void atlas_workers_add(struct call *c)
     atlas_work(c, workers_checked, add_then);
 }
 
+/* The limit is lower now; the job of the worker that was removed is stopped. */
 static void on_fewer(void *arg, const struct err *e, const struct acted *r)
 {
     struct call *c = arg;
@@ -261,6 +265,7 @@ static void on_fewer(void *arg, const struct err *e, const struct acted *r)
     core_cancel(call_atlas(c)->conf.core, &atlas_note(c)->job, 1, &c->who.caller, call_acted, c);
 }
 
+/* The last worker cannot be removed: pausing the queue is the way to stop it. */
 static void remove_then(struct call *c)
 {
     struct atlas *a = call_atlas(c);

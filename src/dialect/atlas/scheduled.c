@@ -87,6 +87,7 @@ struct firing {
     struct err err;
 };
 
+/* Frees the firing and lets the next request or firing begin. */
 static void firing_end(struct firing *f)
 {
     struct schedules *s = f->s;
@@ -129,6 +130,7 @@ static void firing_settle(struct firing *f)
     firing_work(f, firing_settle_work, firing_settle_done);
 }
 
+/* The store refused the job for good: its copy of the bundle is dropped, the moment is settled. */
 static void firing_undo_work(void *arg)
 {
     struct firing *f = arg;
@@ -187,6 +189,7 @@ static void skip_missed(const struct firing *f)
     cas_drop_tree(f->s->a->cas, tree, NULL);
 }
 
+/* The bundle is copied first, because the job must not exist without it. */
 static void firing_start_work(void *arg)
 {
     struct firing *f = arg;
@@ -208,6 +211,7 @@ static void firing_start_work(void *arg)
         cas_drop_tree(a->cas, to, NULL);
 }
 
+/* The controller takes the job now; on_fired follows its commit. */
 static void firing_start_done(void *arg)
 {
     struct firing *f = arg;
@@ -282,6 +286,7 @@ void schedules_turn(struct call *c, call_work_fn work, call_fn then)
     schedules_step(s);
 }
 
+/* The list of scheduled jobs belongs to this call until schedules_turn_end. */
 static void take_turn(struct schedules *s)
 {
     struct schedules_wait w = s->waiting.p[0];
@@ -295,6 +300,7 @@ static void take_turn(struct schedules *s)
     atlas_work(w.c, w.work, w.then);
 }
 
+/* Requests come before firings; with neither, the timer waits for the next moment. */
 static void schedules_step(struct schedules *s)
 {
     int64_t now = schedules_now(), first = INT64_MAX;
@@ -348,6 +354,7 @@ static void load_one(struct schedules *s, const char *id)
     scheduled_free(x);
 }
 
+/* A mark without a definition is the rest of a crash: everything under this id is removed. */
 static void tidy_one(struct schedules *s, const char *id)
 {
     AUTO_FREE char *path = xasprintf("%s/%s.json", s->dir, id);

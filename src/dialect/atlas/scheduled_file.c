@@ -37,6 +37,7 @@ struct scheduled *scheduled_copy(const struct scheduled *x)
     return y;
 }
 
+/* The schedule is kept as the client wrote it, beside the parsed form. */
 int scheduled_set_times(struct scheduled *x, const struct json *schedule, struct err *e)
 {
     bool timed = schedule && !(json_type(schedule) == JSON_OBJECT && !json_len(schedule));
@@ -86,6 +87,7 @@ int scheduled_write(const char *dir, const struct scheduled *x, struct err *e)
     return 0;
 }
 
+/* Status, owner and the last moment are the server's; the rest is the definition of the client. */
 static int from_json(struct json *all, struct scheduled *x, struct err *e)
 {
     const struct json *owner = json_get(all, "owner"), *user = json_get(owner, "user");
@@ -150,6 +152,8 @@ int scheduled_unmark(const char *dir, const char *id, struct err *e)
     return remove_file(mark, e);
 }
 
+/* The definition goes first and is synced, so a crash cannot bring back a job without its
+ * bundle. */
 int scheduled_erase(struct cas *cas, const char *dir, const char *id, struct err *e)
 {
     AUTO_FREE char *file = path_of(dir, id, ".json");
@@ -168,6 +172,7 @@ int scheduled_erase(struct cas *cas, const char *dir, const char *id, struct err
 
 /* ---- time ---- */
 
+/* Schedules count in the local time of the server, as cron does. */
 static int32_t local_offset(void *self, int64_t utc_s)
 {
     time_t t = (time_t)utc_s;

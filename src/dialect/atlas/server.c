@@ -90,6 +90,7 @@ static int server_stop(const char *database)
 
 /* ---- start ---- */
 
+/* One worker for each GPU, at least one; NUM_WORKERS wins. */
 static int workers_of(int gpus, int32_t *out, struct err *e)
 {
     const char *set = getenv("NUM_WORKERS");
@@ -222,6 +223,7 @@ static int server_serve_joined(const struct atlas_opts *o, const struct atlas_jo
     return 0;
 }
 
+/* The log of the daemon goes to a file; with -l it goes to the terminal. */
 static int log_to(const struct atlas_opts *o, const char *home, struct err *e)
 {
     AUTO_FREE char *path = path_join(home, ATLAS_DIR_LOGS "/atlas-server.log");

@@ -114,6 +114,7 @@ static void enqueue_then(struct call *c)
     core_submit_take(call_atlas(c)->conf.core, &x->s, &x->who, submit_on_submitted, c);
 }
 
+/* GPUs that were excluded or lost do not count. */
 static int32_t usable_gpus(const struct node *n)
 {
     int32_t count = 0;
@@ -176,6 +177,7 @@ static void set_unmounted(const struct json *extra, struct env_sink *out)
         out->set(out->self, ATLAS_UNMOUNTED_VARIABLE, list.p);
 }
 
+/* Images read NVIDIA_VISIBLE_DEVICES; "void" hides all GPUs. */
 static void submit_set_gpus(const struct launch_facts *f, struct env_sink *out)
 {
     char list[1024] = "";
@@ -187,6 +189,7 @@ static void submit_set_gpus(const struct launch_facts *f, struct env_sink *out)
     out->set(out->self, "NVIDIA_VISIBLE_DEVICES", n ? list : "void");
 }
 
+/* The worker of Atlas (worker.c) starts first and then becomes the command of the job. */
 int atlas_launch(void *self, const struct launch *l, const struct launch_facts *f,
                  struct launch_extras *x, struct err *e)
 {

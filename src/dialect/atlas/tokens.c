@@ -2,9 +2,10 @@
  *
  * Owns: the routes of /auth, the key of the tokens, and the file of users.
  *
- * A token is a JWT signed with HMAC-SHA-256: {"preferred_username", "iat", "exp"}.  Clients only
- * carry it, nothing of it is kept here.  The key is a file of the home that only its owner reads.
- * Users and passwords are lines `name: password` of config/users.yaml, which must be as private.
+ * A token is a JWT signed with HMAC-SHA-256: {"preferred_username", "iat", "exp"}.  The server
+ * keeps no list of tokens: a valid signature and the time of expiry decide.  The key is a file of
+ * the home that only its owner reads. Users and passwords are lines `name: password` of
+ * config/users.yaml, which must be as private.
  */
 #include "base/file.h"
 #include "base/hash.h"
@@ -24,6 +25,7 @@ enum { KEY_BYTES = 32, TOKEN_DAYS = 30, TOKEN_MAX = 1024, USERS_MAX = 1 << 20 };
 
 /* ---- tokens ---- */
 
+/* The key is made on first use.  Removing the file makes every token invalid. */
 static int token_key(const struct atlas *a, uint8_t key[KEY_BYTES], struct err *e)
 {
     AUTO_FREE char *path = xasprintf("%s/" ATLAS_DIR_DATABASE "/atlas-key", a->conf.home);
@@ -73,6 +75,7 @@ static int token_make(const struct atlas *a, const char *user, struct buf *out, 
     return 0;
 }
 
+/* A token without a name, or one that has expired, names nobody. */
 static bool claims_user(struct str text, char *user, size_t n)
 {
     AUTO(json) struct json *j = NULL;
@@ -107,6 +110,7 @@ bool atlas_token_user(const struct atlas *a, struct str token, char *user, size_
 
 /* ---- users ---- */
 
+/* Hashed first, so that neither length nor content can be measured by time. */
 static bool password_equal(struct str a, struct str b)
 {
     uint8_t x[32], y[32];
@@ -130,11 +134,12 @@ static int check_basic(const struct atlas *a, struct str header, char *user, siz
     buf_init(&pair, TOKEN_MAX);
     if (!str_starts(header, basic) ||
         !base64_decode((struct str){header.p + basic.n, header.n - basic.n}, &pair))
-        return err_set(e, ERR_UNAUTHENTICATED, "say who you are: name and password");
+        return err_set(e, ERR_UNAUTHENTICATED,
+                       "send your name and password as HTTP basic authentication");
     struct str name = str_cut(buf_str(&pair), ':', &password);
     if (stat(path, &st) < 0)
         return err_set(e, ERR_UNAUTHENTICATED,
-                       "this server has no users: write `name: password` into %.120s", path);
+                       "this server has no users; add a line `name: password` to %.120s", path);
     if (st.st_mode & 077)
         return err_set(e, ERR_UNAUTHENTICATED,
                        "the server's config/users.yaml can be read by others; chmod 600 it");

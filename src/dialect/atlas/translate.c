@@ -86,7 +86,7 @@ static int add_words(struct json *out, const struct json *v, const char *key, st
         return 0;
     }
     if (v && json_type(v) != JSON_ARRAY)
-        return err_set(e, ERR_INVALID, "spec.%s must be a text or a list of texts", key);
+        return err_set(e, ERR_INVALID, "spec.%s must be a string or a list of strings", key);
     for (size_t i = 0; i < json_len(v); i++) {
         const struct json *word = json_at(v, i);
         if (json_type(word) == JSON_STR) {
@@ -95,7 +95,7 @@ static int add_words(struct json *out, const struct json *v, const char *key, st
             AUTO_FREE char *text = json_text(word);
             json_push_take(out, json_new_str(str_of(text)));
         } else {
-            return err_set(e, ERR_INVALID, "spec.%s[%zu] must be a text", key, i);
+            return err_set(e, ERR_INVALID, "spec.%s[%zu] must be a string", key, i);
         }
     }
     return 0;
@@ -103,6 +103,7 @@ static int add_words(struct json *out, const struct json *v, const char *key, st
 
 /* ---- environment ---- */
 
+/* Only names of the lists above: secrets of the server's environment stay with the server. */
 static void pass_environment(struct json *env, char *const *from)
 {
     for (; from && *from; from++) {
@@ -152,8 +153,8 @@ static int lay_environment(struct json *env, const struct json *over, bool conta
         struct str text = json_type(pair) == JSON_STR ? json_str(pair) : STR("");
         struct str value, key = str_cut(text, '=', &value);
         if (!key.n || key.n == text.n)
-            return err_set(e, ERR_INVALID, "spec.environment[%zu] must be a text such as KEY=value",
-                           i);
+            return err_set(e, ERR_INVALID,
+                           "spec.environment[%zu] must be a string such as KEY=value", i);
         AUTO_FREE char *name = xstrndup(key.p, key.n);
         json_set_take(env, name, json_new_str(value));
     }
@@ -162,6 +163,7 @@ static int lay_environment(struct json *env, const struct json *over, bool conta
     return 0;
 }
 
+/* Variables of the submission win over those of the server. */
 static struct json *environment_of(const struct atlas_submission *s, const struct atlas_world *w,
                                    const char *project, const char *user, bool container,
                                    struct err *e)
@@ -228,6 +230,7 @@ static int lay_volumes(struct json *mounts, const struct json *volumes, struct e
     return 0;
 }
 
+/* Results and working directories have the same path inside and outside a container. */
 static struct json *mounts_of(const struct atlas_submission *s, const struct atlas_world *w,
                               bool container, struct err *e)
 {
@@ -270,6 +273,7 @@ static int translate_gpus(const struct atlas_submission *s, int64_t *out, struct
     return 0;
 }
 
+/* GPUs are not shared: Atlas promises a whole GPU to a job. */
 static int resources_of(const struct atlas_submission *s, const struct atlas_world *w, int64_t gpus,
                         struct json *form, struct err *e)
 {
@@ -281,7 +285,7 @@ static int resources_of(const struct atlas_submission *s, const struct atlas_wor
         json_free(r);
         return err_wrap(e, "spec.mem_limit");
     }
-    /* More than there is limits nobody. */
+    /* A limit above the memory of every node would only keep the job from being placed. */
     if (bytes && (!w->mem_bytes || bytes <= w->mem_bytes))
         json_set_int(r, "mem", MAX(bytes, (int64_t)(4 << 20)));
     if (gpus) {

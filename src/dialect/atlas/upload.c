@@ -59,6 +59,7 @@ static void upload_leave(struct upload *u)
 
 /* ---- the form: worker thread ---- */
 
+/* Checks the name of the file before any byte of the bundle is unpacked. */
 static int on_part(void *arg, const char *name, const char *file, struct err *e)
 {
     struct upload *u = arg;
@@ -112,6 +113,7 @@ static int upload_check_owner(struct upload *u)
     return auth_owner_allows(request_server_auth(call_atlas(u->c)->conf.requests), w, &u->err);
 }
 
+/* After a refusal the bytes are dropped, but the body is read to its end. */
 static int atlas_upload_work(struct call *c)
 {
     struct upload *u = c->data;
@@ -130,6 +132,7 @@ static int atlas_upload_work(struct call *c)
 
 /* ---- pieces: loop thread ---- */
 
+/* A body that ended too early must not look like a whole bundle. */
 static void upload_answer(struct upload *u)
 {
     struct call *c = u->c;
@@ -162,6 +165,7 @@ static void upload_worked(struct call *c)
     }
 }
 
+/* Hands the gathered bytes to a worker thread; at most one is under way for each upload. */
 static void upload_go_on(struct upload *u)
 {
     if (u->working || !u->slot)
@@ -182,6 +186,7 @@ static void upload_go_on(struct upload *u)
     }
 }
 
+/* At most ATLAS_UPLOADS_MAX bundles are unpacked at once. */
 static void next_upload(struct atlas *a)
 {
     while (a->uploads < ATLAS_UPLOADS_MAX && a->queued_uploads.n) {

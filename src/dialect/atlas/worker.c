@@ -51,7 +51,7 @@ static int worker_fail(const struct err *e)
     return FAILED;
 }
 
-/* Runs it with our output; its exit status, or -1. */
+/* Runs a program with the output of this process; its exit status, or -1. */
 static int worker_run_script(char *const *argv)
 {
     pid_t pid;
@@ -67,6 +67,7 @@ static int worker_run_script(char *const *argv)
 
 /* ---- requirements ---- */
 
+/* The version is part of the name of an environment, so a new interpreter gets a new one. */
 static void version_of(const char *python, char *out, size_t n)
 {
     AUTO_FREE char *command =
@@ -134,7 +135,7 @@ static int make_environment(const char *python, const char *dir)
     return worker_run_script(pip);
 }
 
-/* The interpreter to go on with; yours. */
+/* The interpreter that runs the job; yours. */
 static char *install(const char *home, const char *python, const char *text, size_t n)
 {
     AUTO_FREE char *dir = environment_path(home, python, text, n),
@@ -155,9 +156,8 @@ static char *install(const char *home, const char *python, const char *text, siz
     } else if (make_environment(python, dir) == 0) {
         file_write_atomic(mark, "", 0, 0644, &e);
     } else {
-        worker_print(
-            "Foundations WARNING: requirements.txt could not be installed; the job goes on "
-            "without");
+        worker_print("Foundations WARNING: requirements.txt could not be installed; the job runs "
+                     "without them");
     }
     return access(interpreter, X_OK) == 0 ? TAKE(interpreter) : xstrdup(python);
 }
@@ -190,7 +190,8 @@ static void warn_volumes(void)
 
     for (struct str rest = str_of(list); rest.n > 0;) {
         struct str one = str_cut(rest, '\n', &rest);
-        printf("Foundations WARNING: volume " STR_FMT " is not there: this host cannot mount it\n",
+        printf("Foundations WARNING: volume " STR_FMT
+               " is missing: this host cannot mount volumes\n",
                STR_ARG(one));
     }
     fflush(stdout);
@@ -199,7 +200,7 @@ static void warn_volumes(void)
 
 /* ---- memory ---- */
 
-/* Does the cgroup we are in keep us below so many bytes? */
+/* Does the cgroup of this process limit memory to this many bytes or fewer? */
 static bool worker_cgroup_limits(int64_t bytes)
 {
     AUTO_FREE char *own = NULL, *text = NULL;
@@ -221,7 +222,7 @@ static bool worker_cgroup_limits(int64_t bytes)
     return false;
 }
 
-/* Where no cgroup does it, the address space is what can be limited. */
+/* Where no cgroup limits memory, the address space is limited instead. */
 static void limit_memory(void)
 {
     const char *text = getenv(ATLAS_RAM_VARIABLE);
@@ -249,6 +250,7 @@ static int worker_prepare(const char *home, const char *id, struct err *e)
     return rc < 0 ? -1 : dir_make_all(archive, 0755, e);
 }
 
+/* Replaces this process, so signals and the exit status are those of the job. */
 static int become(char **words)
 {
     limit_memory();
@@ -282,7 +284,7 @@ int atlas_worker(char **argv)
     while (argv[n])
         n++;
     if (n < 4 || strcmp(argv[3], "--") != 0) {
-        err_set(&e, ERR_INVALID, "a worker is started as HOME ID MODE -- WORD…");
+        err_set(&e, ERR_INVALID, "usage: HOME ID MODE -- WORD…");
         return worker_fail(&e);
     }
     const char *home = argv[0], *id = argv[1], *mode = argv[2];
@@ -302,7 +304,7 @@ int atlas_worker(char **argv)
     if (!strcmp(mode, ATLAS_RUN_SCRIPT))
         return run_script(home, words);
     if (!words[0]) {
-        err_set(&e, ERR_INVALID, "there is no command to run");
+        err_set(&e, ERR_INVALID, "the job has no command");
         return worker_fail(&e);
     }
     return become(words);

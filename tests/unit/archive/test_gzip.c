@@ -127,7 +127,7 @@ TEST(other_files_are_named)
 
     buf_adds(&zip, "PK\3\4 this is no gzip file");
     assert_int_equal(gunzip_all(&zip, 100, &back, &e), -1);
-    assert_string_equal(e.text, "it is not a gzip file");
+    assert_string_equal(e.text, "the archive is not a gzip file");
 }
 
 int main(void)

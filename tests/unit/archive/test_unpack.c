@@ -241,7 +241,7 @@ TEST(what_is_no_whole_tar)
         assert_false(rig_there("dest") || rig_there(".dest.partial"));
     }
     assert_int_equal(unpack_with(&tar, NULL, 512, &e), -1);
-    assert_string_equal(e.text, "it is not a gzip file");
+    assert_string_equal(e.text, "the archive is not a gzip file");
     buf_adds(&text, "This text is long enough to be looked at, but it is not a tar file at all.");
     buf_reset(&packed);
     tar_gzip(&text, &packed);
