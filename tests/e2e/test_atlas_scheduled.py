@@ -340,7 +340,7 @@ def test_slack_hears_of_jobs():
                 "project_name": "p", "username": "ada", "job_notification_channel": "#own"}})
             assert a.wait(bad)["status"] == "failed"
             wait_for("what is left", lambda: slack.of(bad) == ["is queued", "has failed"])
-            assert slack.said[-1][0] == "#own" and "cannot be told: it answered 200 channel_not_found" in log(a)
+            assert slack.said[-1][0] == "#own" and "cannot post to Slack: Slack answered with status 200 channel_not_found" in log(a)
             # A dead Slack delays nothing, and what it missed while the server was away is told, once.
             slack.slow = 3
             begun = time.monotonic()
@@ -387,7 +387,7 @@ def test_slack_hears_of_jobs():
             count, a.env["FOUNDATIONS_SLACK_TOKEN"] = len(slack.said), TOKEN
             a.start()
             wait_for("the newest hundred", lambda: len(slack.said) >= count + 100)
-            assert "older messages are dropped" in log(a)
+            assert "older messages were dropped" in log(a)
             assert len(slack.said) == count + 100 == len(set(slack.said[count:])) + count, slack.said[count:]
             assert TOKEN.encode() not in everything(a.dir), "the token is in no file and no log"
     finally:
@@ -420,8 +420,8 @@ def test_a_server_that_joins_another():
             assert p.returncode == 0 and "stopped" in p.stdout, p.stdout + p.stderr
             assert b.server.wait(30) == 0 and a.job(job)["status"] == "completed"
         # What is no such server is said, and nothing runs instead.
-        for env, word in (({"REDIS_PORT": str(free_ports(1)[0])}, "unset it"), ({"REDIS_PORT": "x"}, "no port"),
-                          ({"REDIS_HOST": "no.such.host.invalid"}, "no address")):
+        for env, word in (({"REDIS_PORT": str(free_ports(1)[0])}, "unset REDIS_HOST"), ({"REDIS_PORT": "x"}, "not a port"),
+                          ({"REDIS_HOST": "no.such.host.invalid"}, "not the address")):
             c = Atlas(**{"REDIS_HOST": "127.0.0.1", **env})
             try:
                 p = subprocess.run([os.path.join(c.bin, "atlas-server"), "start"], env=c.env, capture_output=True,

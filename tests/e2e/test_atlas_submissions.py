@@ -171,7 +171,7 @@ def test_a_content_that_is_gone_again_is_sent_after_all():
             f.write("job_deployment_env: local_docker_scheduler_plugin\nscheduler_url: http://127.0.0.1:%d\n" % proxy.server_address[1])
         out = a.ok("submit", "--stream-job-logs", "False", "forgetful", top, "main.py")
         job = re.search(r"ID '([0-9a-f-]{36})'", out).group(1)
-        assert len(Forgetful.refused) == 1 and "send the bundle whole" in Forgetful.refused[0], Forgetful.refused
+        assert len(Forgetful.refused) == 1 and "send the whole bundle" in Forgetful.refused[0], Forgetful.refused
         check_archive(a, top, job)
         other = make_tree(a, "forgotten-too", 4)
         script = os.path.join(a.work, "sdk-forgetful.py")
