@@ -99,6 +99,7 @@ struct checking {
     void *arg;
 };
 
+/* Tables end with a key without a name. */
 static const struct key *key_find(const struct key *keys, const char *name)
 {
     for (; keys->name; keys++)
@@ -282,6 +283,7 @@ struct json *atlas_worker_merge(const struct json *submission_worker, const stru
     return out;
 }
 
+/* With any registry in front and any tag behind. */
 bool atlas_image_is_standard(struct str image)
 {
     static const char *const names[] = {"atlas-ce/worker", "atlas-ce/worker-gpu",

@@ -95,6 +95,7 @@ void atlas_hello(struct call *c)
 
 /* ---- life ---- */
 
+/* Strings of the configuration are copied: the caller's may go. */
 int atlas_open(const struct atlas_conf *c, struct atlas **out, struct err *e)
 {
     struct atlas *a = xcalloc(1, sizeof(*a));
@@ -129,6 +130,7 @@ void atlas_shut(void *self)
     atlas_waiting_look(a);
 }
 
+/* Worker threads are counted by the request server; only the Slack thread is not. */
 bool atlas_busy(const void *self)
 {
     const struct atlas *a = self;

@@ -127,6 +127,7 @@ static void download_on_drain(void *arg, struct http_req *r)
         download_fill(d);
 }
 
+/* A worker thread may still have the download; then download_done frees it. */
 static void download_on_gone(void *arg, struct http_req *r)
 {
     struct download *d = arg;
@@ -137,6 +138,7 @@ static void download_on_gone(void *arg, struct http_req *r)
         download_free(d);
 }
 
+/* The tar has the id of the job as its top directory. */
 static int bundle_work(struct call *c)
 {
     struct tgz **out = c->data;
@@ -180,6 +182,7 @@ static void bundle_start(struct call *c)
     atlas_work(c, bundle_work, bundle_then);
 }
 
+/* GET /job_bundle/JOB.  While the archive is being made, the request waits. */
 void atlas_bundle_get(struct call *c)
 {
     if (is_unarchived(call_atlas(c), c->arg[0]) && !call_closing(c))
@@ -208,6 +211,7 @@ static int drop_work(struct call *c)
     return cas_drop_tree(call_atlas(c)->cas, tree, &c->err);
 }
 
+/* DELETE /job_bundle/JOB: clients take a bundle back when the submission failed. */
 void atlas_bundle_delete(struct call *c)
 {
     atlas_work(c, drop_work, NULL);

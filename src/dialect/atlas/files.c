@@ -28,6 +28,7 @@ static bool is_section(struct str s)
            str_eq_c(s, "synced_directories");
 }
 
+/* A component of a path: no empty name, none that leads upwards. */
 static bool files_name_ok(struct str s)
 {
     return s.n && s.n < NAME_BYTES && !str_eq_c(s, ".") && !str_eq_c(s, "..");
@@ -106,6 +107,7 @@ static int write_file(int dir, const char *name, struct str bytes, struct err *e
     return 0;
 }
 
+/* The job must exist; its archive is made when it is missing. */
 static int files_put_work(struct call *c)
 {
     char id[ATLAS_ID_MAX], name[NAME_BYTES];
@@ -129,6 +131,7 @@ static int files_put_work(struct call *c)
     return write_file(dir, name, c->body, &c->err);
 }
 
+/* PUT /api/v2beta/jobs/JOB/files/SECTION/PATH. */
 void atlas_files_put(struct call *c)
 {
     atlas_work(c, files_put_work, NULL);
@@ -240,6 +243,7 @@ static void served_start(struct call *c, call_work_fn work, call_fn then)
     atlas_work(c, work, then);
 }
 
+/* GET /api/v2beta/jobs/JOB/files/SECTION/PATH. */
 void atlas_files_get(struct call *c)
 {
     served_start(c, files_get_work, files_get_then);
@@ -304,6 +308,7 @@ static void archive_file_then(struct call *c)
     served_send(c, files_content_type(c->arg[0].p), "sandbox");
 }
 
+/* GET /archive/JOB/PATH, and GET /JOB/PATH on the port of the archive server. */
 void atlas_archive_file(struct call *c)
 {
     served_start(c, archive_file_work, archive_file_then);

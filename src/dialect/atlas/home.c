@@ -28,6 +28,7 @@ static const char *const dirs[] = {
     ATLAS_DIR_LOGS,
 };
 
+/* FOUNDATIONS_HOME may begin with ~/ where no shell has expanded it. */
 char *atlas_home(void)
 {
     const char *set = getenv("FOUNDATIONS_HOME"), *user = getenv("HOME");
@@ -105,6 +106,7 @@ struct making {
     void *arg;
 };
 
+/* A directory that exists is left as it is. */
 static int home_make_dir(const struct making *m, const char *name, struct err *e)
 {
     AUTO_FREE char *path = path_join(m->home, name);
@@ -123,6 +125,7 @@ static int home_make_dir(const struct making *m, const char *name, struct err *e
     return 0;
 }
 
+/* A file that exists is left as it is. */
 static int home_make_file(const struct making *m, const char *name, const struct buf *text,
                           struct err *e)
 {
@@ -150,6 +153,7 @@ static void home_add_path(struct buf *b, const char *key, const char *home, cons
     buf_addc(b, '\n');
 }
 
+/* The same two files for the user's commands and for the workers. */
 static int make_configs(const struct making *m, struct err *e)
 {
     AUTO(buf) struct buf submission = {0}, execution = {0};

@@ -19,6 +19,7 @@ struct jobs_list {
     VEC(struct json *) all;     /* of every page: the jobs as they are answered */
 };
 
+/* The store knows more states than Atlas, so the state is checked here again. */
 static bool jobs_on_job(void *arg, const struct job_view *v)
 {
     struct jobs_list *l = arg;
@@ -98,6 +99,7 @@ static enum atlas_state jobs_state_asked(const struct call *c)
                                                  : ATLAS_FAILED;
 }
 
+/* An ended job whose archive is not complete is listed as running, so final states are read too. */
 static int jobs_list_work(struct call *c)
 {
     static const uint32_t active = 1u << JOB_STARTING | 1u << JOB_RUNNING | 1u << JOB_STOPPING;
@@ -128,6 +130,7 @@ static int jobs_list_work(struct call *c)
     return rc;
 }
 
+/* GET /running_jobs, /completed_jobs and /failed_jobs; `sort` orders the answer. */
 void atlas_jobs_list(struct call *c)
 {
     atlas_work(c, jobs_list_work, NULL);
@@ -151,6 +154,7 @@ static int jobs_get_work(struct call *c)
     return 0;
 }
 
+/* GET /jobs/JOB: the record of the job with its log. */
 void atlas_job_get(struct call *c)
 {
     atlas_work(c, jobs_get_work, NULL);
@@ -167,11 +171,13 @@ static int logs_work(struct call *c)
     return 0;
 }
 
+/* The log alone, as a JSON text. */
 void atlas_jobs_logs(struct call *c)
 {
     atlas_work(c, logs_work, NULL);
 }
 
+/* Only a job that runs has a container. */
 static int container_work(struct call *c)
 {
     AUTO(atlas_job) struct atlas_job j = {0};
@@ -225,6 +231,7 @@ static int tail_work(struct call *c)
     return 0;
 }
 
+/* api_follow takes the request and sends the file, growing while the job runs. */
 static void tail_then(struct call *c)
 {
     struct tail *t = c->data;
@@ -239,6 +246,7 @@ static void tail_then(struct call *c)
     call_free(c);
 }
 
+/* GET /jobs/JOB/logs: bytes of the log from `offset` on; with `follow` until the job ends. */
 void atlas_job_tail(struct call *c)
 {
     c->data = call_alloc(c, sizeof(struct tail));
@@ -247,6 +255,7 @@ void atlas_job_tail(struct call *c)
 
 /* ---- stop ---- */
 
+/* A job whose archive is being made counts as running, but cannot be stopped any more. */
 static int stop_work(struct call *c)
 {
     AUTO(atlas_job) struct atlas_job j = {0};
@@ -265,6 +274,7 @@ static void stop_then(struct call *c)
     core_cancel(call_atlas(c)->conf.core, &atlas_note(c)->job, 1, &c->who.caller, call_acted, c);
 }
 
+/* DELETE /running_jobs/JOB: stops the job; its record and files stay. */
 void atlas_jobs_stop(struct call *c)
 {
     atlas_work(c, stop_work, stop_then);
@@ -333,6 +343,7 @@ static void jobs_delete_then(struct call *c)
     atlas_remove(c, c->arg[0].p, atlas_removed);
 }
 
+/* DELETE /completed_jobs/JOB: removes record and files of a job that has ended. */
 void atlas_jobs_delete(struct call *c)
 {
     atlas_work(c, jobs_delete_work, jobs_delete_then);

@@ -33,6 +33,7 @@ struct joined {
 
 /* ---- which one ---- */
 
+/* Without REDIS_HOST the server has its own queue: out->port stays 0. */
 int atlas_join_read(struct atlas_join *out, struct err *e)
 {
     const char *host = getenv("REDIS_HOST"), *port = getenv("REDIS_PORT");
@@ -90,6 +91,7 @@ static bool admit(void *arg, int fd)
     return false;
 }
 
+/* The socket of the home answers `atlas-server stop`, and nothing else. */
 static void on_request(void *self, struct http_req *r)
 {
     struct joined *x = self;
@@ -131,6 +133,7 @@ static int open_doors(struct joined *x, const struct atlas_opts *o, const struct
     return 0;
 }
 
+/* The lock of the home is taken, so that no second server starts on it. */
 int atlas_join_open(struct joined **out, struct loop *l, const struct atlas_opts *o,
                     const struct atlas_join *j, const char *database, struct err *e)
 {
@@ -161,6 +164,7 @@ static void join_on_down(void *arg)
     loop_stop(((struct joined *)arg)->loop);
 }
 
+/* Open connections get a second to end. */
 void atlas_join_close(struct joined *x)
 {
     http_server_shutdown(x->control, GRACE_MS, join_on_down, x);

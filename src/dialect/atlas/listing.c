@@ -40,6 +40,7 @@ void listing_done(struct listing *l)
     vec_done(&l->jobs);
 }
 
+/* Of a running job the time so far; 0 before the start. */
 int64_t listed_duration_ms(const struct listing *l, const struct listed_job *j)
 {
     const struct atlas_job *a = &j->job;
@@ -78,6 +79,7 @@ struct reading {
     size_t at;   /* the job looked at last: they come in order */
 };
 
+/* Rows of one job follow each other, so the last job is tried first. */
 static struct listed_job *reading_job(struct reading *r, uint64_t number)
 {
     if (r->l->jobs.p[r->at].job.job != number) {
@@ -89,6 +91,7 @@ static struct listed_job *reading_job(struct reading *r, uint64_t number)
     return &r->l->jobs.p[r->at];
 }
 
+/* Tags and artifacts are marks of a job; other kinds are not listed. */
 static bool on_mark(void *arg, const struct mark_view *v)
 {
     struct listed_job *j = reading_job(arg, v->job);
@@ -207,6 +210,7 @@ static bool listing_on_project(void *arg, const struct project_view *v)
     return false;
 }
 
+/* The whole project is read, because filters and sorts work on all jobs. */
 int listing_read(struct listing *l, bool points)
 {
     struct call *c = l->c;
@@ -242,6 +246,7 @@ static const char *const listing_types[] = {
     [JSON_STR] = "string", [JSON_ARRAY] = "array", [JSON_OBJECT] = "object",
 };
 
+/* A metric with several values is listed as an array of all of them. */
 static void add_values(struct buf *b, const char *key, const listed_values *v)
 {
     jw_array(b, key);
@@ -258,6 +263,7 @@ static void add_values(struct buf *b, const char *key, const listed_values *v)
     jw_end_array(b);
 }
 
+/* The address is that of the archive server, with the name encoded for a URL. */
 static void add_files(struct buf *b, const struct listing *l, const struct listed_job *j)
 {
     const char *base = call_atlas(l->c)->conf.archive_url;
@@ -352,6 +358,7 @@ static int listing_work(struct call *c)
     return 0;
 }
 
+/* GET …/projects/PROJECT/job_listing, with or without /COLUMN/asc or /desc. */
 void atlas_listing(struct call *c)
 {
     atlas_work(c, listing_work, NULL);
@@ -421,6 +428,7 @@ static int overview_work(struct call *c)
     return 0;
 }
 
+/* GET …/projects/PROJECT/overview_metrics; `metric_name` restricts the metrics. */
 void atlas_overview(struct call *c)
 {
     atlas_work(c, overview_work, NULL);

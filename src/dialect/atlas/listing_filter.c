@@ -34,6 +34,7 @@ static void value_done(struct value *v)
 
 /* ---- times ---- */
 
+/* Ranges are checked by hand: timegm would turn month 13 into the next January. */
 bool atlas_date_parse(const char *text, int64_t *out_ms)
 {
     struct tm tm = {0};
@@ -89,6 +90,7 @@ const char *atlas_artifact_type(const char *name)
 
 /* ---- columns ---- */
 
+/* A date that has not come is no value; a duration of 0 is one. */
 static void filter_set_time(struct value *v, enum column_kind column, int64_t ms)
 {
     v->column = column;
@@ -103,6 +105,7 @@ static void filter_set_time(struct value *v, enum column_kind column, int64_t ms
         atlas_duration_format(ms, v->text);
 }
 
+/* The number decides about ranges and sorts, the text about everything else. */
 static void set_json(struct value *v, const struct json *j)
 {
     enum json_type t = json_type(j);
@@ -114,6 +117,7 @@ static void set_json(struct value *v, const struct json *j)
     v->text = t == JSON_STR ? xstrndup(json_str(j).p, json_str(j).n) : json_text(j);
 }
 
+/* Looks for a parameter or metric by its name. */
 static bool among(const listed_values *all, const char *name, struct value *v)
 {
     for (size_t i = 0; i < all->n; i++)
@@ -124,6 +128,7 @@ static bool among(const listed_values *all, const char *name, struct value *v)
     return false;
 }
 
+/* The names of the tags as one text, for `contains` and for sorting. */
 static void set_tags(struct value *v, const struct listed_job *j)
 {
     AUTO(buf) struct buf b = {0};

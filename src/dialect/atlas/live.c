@@ -15,6 +15,7 @@
 #include <dirent.h>
 #include <stdio.h>
 
+/* Few jobs have a working directory at one time, so a list is enough. */
 struct atlas_live *atlas_live_find(struct atlas *a, uint64_t job)
 {
     for (size_t i = 0; i < a->live.n; i++)
@@ -36,6 +37,7 @@ static int32_t idle_worker(const struct atlas *a)
     return -1;
 }
 
+/* A job that is started again while it is on the list keeps its worker. */
 struct atlas_live *atlas_live_add(struct atlas *a, uint64_t job, const char *id)
 {
     struct atlas_live *l = atlas_live_find(a, job);
@@ -48,6 +50,7 @@ struct atlas_live *atlas_live_add(struct atlas *a, uint64_t job, const char *id)
     return l;
 }
 
+/* Numbers begin at 0 and have no gaps after a start. */
 int32_t atlas_workers_set(struct atlas *a, int32_t n)
 {
     vec_clear(&a->workers);
@@ -109,6 +112,7 @@ static void archive_start(struct atlas *a, uint64_t job, const char *id)
     work_submit(a->conf.loop, archive_work, archive_done, x);
 }
 
+/* A job is taken once: `archiving` stays set until archive_done removes the entry. */
 void atlas_live_look(struct atlas *a)
 {
     for (size_t i = 0; i < a->live.n; i++) {
@@ -120,6 +124,7 @@ void atlas_live_look(struct atlas *a)
     }
 }
 
+/* Called after every commit of the store; both calls are cheap when nothing has changed. */
 void atlas_committed(void *self)
 {
     struct atlas *a = self;
@@ -145,6 +150,7 @@ static void live_resume(struct atlas *a, const char *id)
         log_warn("atlas", "looking for job %s: %s", id, e.text);
 }
 
+/* There is nobody to answer: a failure is logged. */
 static void on_rules(void *arg, const struct err *e, const struct acted *r)
 {
     (void)arg;
@@ -153,6 +159,7 @@ static void on_rules(void *arg, const struct err *e, const struct acted *r)
         log_warn("atlas", "setting the number of workers: %s", e->text);
 }
 
+/* The number of workers comes from atlas-server, or from the last limit of the queue. */
 void atlas_recovered(void *self)
 {
     struct atlas *a = self;

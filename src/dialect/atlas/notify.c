@@ -81,6 +81,7 @@ static void pause_s(struct notify *n, int64_t s)
     pthread_mutex_unlock(&n->lock);
 }
 
+/* A failure is only logged: at worst a message is posted twice after a restart. */
 static void notify_write_number(struct notify *n, uint64_t event)
 {
     char text[24];
@@ -97,6 +98,7 @@ static void notify_write_number(struct notify *n, uint64_t event)
 
 /* ---- sending ---- */
 
+/* Ends a call to Slack at the shutdown, or when it takes too long. */
 static bool call_over(void *arg)
 {
     struct notify *n = arg;
@@ -183,6 +185,7 @@ static bool notify_on_event(void *arg, const struct event_view *v)
     return true;
 }
 
+/* A full backlog drops its oldest message. */
 static void notify_keep(struct notify *n, struct notice what)
 {
     if (n->backlog.n == BACKLOG_MAX) {
@@ -274,6 +277,7 @@ static bool token_ok(const char *token)
     return true;
 }
 
+/* The condition uses the monotonic clock, so that setting the clock does not stretch a wait. */
 static struct notify *notify_new(struct atlas *a, char *path_take, const char *token)
 {
     const char *url = getenv("FOUNDATIONS_SLACK_URL");
@@ -294,6 +298,7 @@ static struct notify *notify_new(struct atlas *a, char *path_take, const char *t
     return n;
 }
 
+/* Without a token there is no thread. */
 void atlas_notify_open(struct atlas *a)
 {
     const char *token = getenv("FOUNDATIONS_SLACK_TOKEN");
@@ -340,11 +345,13 @@ void atlas_notify_shut(struct notify *n)
     notify_wake(n, false, true);
 }
 
+/* The host runs its loop on until this is false. */
 bool atlas_notify_busy(const struct notify *n)
 {
     return n && !atomic_load(&n->ended);
 }
 
+/* The thread has ended, or was never started (then n->a is NULL). */
 void atlas_notify_free(struct notify *n)
 {
     if (!n)

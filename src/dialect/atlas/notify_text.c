@@ -18,6 +18,7 @@ void notice_done(struct notice *n)
     *n = (struct notice){0};
 }
 
+/* Atlas has four messages; events of other kinds are NOTICE_NONE. */
 enum notice_kind notice_kind_of(struct str event)
 {
     static const struct {
@@ -60,6 +61,7 @@ static char *channel_in(const struct json *j)
                                                      : NULL;
 }
 
+/* Read for every message, so that a change of the file needs no restart. */
 static char *server_channel(const struct atlas *a)
 {
     AUTO_FREE char *path = path_join(a->conf.home, ATLAS_DIR_SUBMISSION "/scheduler.config.yaml");
@@ -71,6 +73,7 @@ static char *server_channel(const struct atlas *a)
     return channel_in(conf);
 }
 
+/* The project and the user come from clients and are escaped; the id is a UUID. */
 static void notice_write_text(const struct atlas_job *j, enum notice_kind kind, struct buf *b)
 {
     static const char *const ends[] = {[NOTICE_QUEUED] = "is queued",

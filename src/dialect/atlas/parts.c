@@ -14,6 +14,7 @@
 
 enum { BOARD_WAIT_MS = 5000, BOARD_STEP_MS = 20 };
 
+/* The PATH is searched by hand: the caller wants the name, not a process. */
 bool atlas_find_program(const char *name, char *out, size_t n)
 {
     struct str rest = str_of(getenv("PATH") ? getenv("PATH") : "/usr/local/bin:/usr/bin:/bin");
@@ -40,6 +41,7 @@ static void read_gpu(struct atlas_gpus *g, const char *line)
              uuid ? (int)strcspn(uuid + 6, ")\n") : 0, uuid ? uuid + 6 : "");
 }
 
+/* -1 when there is no nvidia-smi, or it fails. */
 int atlas_gpus(struct atlas_gpus *g)
 {
     FILE *f = popen("nvidia-smi -L 2>/dev/null", "re");
@@ -83,6 +85,7 @@ char *atlas_hidden_gpus(const struct atlas_gpus *g, int *visible)
 
 /* ---- TensorBoard ---- */
 
+/* Runs between fork and exec. */
 static void board_child(const char *const *argv, const char *log)
 {
     int fd = open(log, O_WRONLY | O_CREAT | O_APPEND, 0644);

@@ -20,6 +20,7 @@ static void places_free(void *data)
     free(((struct places *)data)->jobs);
 }
 
+/* Takes the order of the queue from the controller.  Loop thread. */
 static struct places *places_get(struct call *c)
 {
     struct places *p = call_alloc(c, sizeof(*p));
@@ -75,6 +76,7 @@ static int queue_list_work(struct call *c)
     return 0;
 }
 
+/* GET /queued_jobs: position → job. */
 void atlas_queue_list(struct call *c)
 {
     places_get(c);
@@ -103,6 +105,7 @@ static void position_work(struct call *c, call_work_fn work, call_fn then)
         atlas_work(c, work, then);
 }
 
+/* GET /queued_jobs/POSITION. */
 void atlas_queue_get(struct call *c)
 {
     position_work(c, queue_get_work, NULL);
@@ -125,6 +128,7 @@ static void queue_on_cancelled(void *arg, const struct err *e, const struct acte
                     c);
 }
 
+/* Reads the id of the job before the record is removed: the files are found by that id. */
 static int id_work(struct call *c)
 {
     struct places *p = c->data;
@@ -144,6 +148,7 @@ static void queue_delete_then(struct call *c)
                 queue_on_cancelled, c);
 }
 
+/* DELETE /queued_jobs/POSITION. */
 void atlas_queue_delete(struct call *c)
 {
     position_work(c, id_work, queue_delete_then);
@@ -177,6 +182,7 @@ static void patch_then(struct call *c)
                     &c->who.caller, call_acted, c);
 }
 
+/* PATCH /queued_jobs/POSITION: the body is the new position. */
 void atlas_queue_patch(struct call *c)
 {
     position_work(c, patch_work, patch_then);
@@ -184,6 +190,7 @@ void atlas_queue_patch(struct call *c)
 
 /* ---- workers ---- */
 
+/* The job that a worker is running; NULL = the worker is idle. */
 static const struct atlas_live *on_worker(const struct atlas *a, int32_t worker)
 {
     for (size_t i = 0; i < a->live.n; i++)
@@ -217,6 +224,7 @@ static void list_then(struct call *c)
     call_reply(c);
 }
 
+/* GET /workers: worker → the job it is running. */
 void atlas_workers_list(struct call *c)
 {
     atlas_work(c, workers_checked, list_then);
@@ -248,6 +256,7 @@ static void add_then(struct call *c)
     set_rules(c, call_acted);
 }
 
+/* POST /workers: one worker more; answers its number. */
 void atlas_workers_add(struct call *c)
 {
     atlas_work(c, workers_checked, add_then);
@@ -290,6 +299,7 @@ static void remove_then(struct call *c)
     set_rules(c, on_fewer);
 }
 
+/* DELETE /workers/WORKER. */
 void atlas_workers_remove(struct call *c)
 {
     atlas_work(c, workers_checked, remove_then);

@@ -29,6 +29,7 @@ int64_t schedules_now(void)
     return clock_wall(&clock_system) / 1000;
 }
 
+/* Ids compare without case, because clients write UUIDs either way. */
 struct scheduled *schedules_find(const struct schedules *s, const char *id)
 {
     for (size_t i = 0; i < s->all.n; i++)
@@ -37,6 +38,8 @@ struct scheduled *schedules_find(const struct schedules *s, const char *id)
     return NULL;
 }
 
+/* Counts from the last settled moment and not from now, so that no moment is lost between two
+ * looks. */
 static void set_next(struct scheduled *x)
 {
     x->next_s = x->paused ? 0 : scheduled_after(x, x->done_s);
@@ -52,6 +55,7 @@ void schedules_drop(struct schedules *s, const char *id)
         }
 }
 
+/* Replaces the definition with the same id, or adds a new one. */
 void schedules_put_take(struct schedules *s, struct scheduled *x)
 {
     struct scheduled *old = schedules_find(s, x->id);
@@ -99,12 +103,14 @@ static void firing_end(struct firing *f)
     schedules_step(s);
 }
 
+/* The server counts as busy while a worker thread has the firing. */
 static void firing_work(struct firing *f, loop_fn run, loop_fn then)
 {
     request_server_hold(f->s->a->conf.requests);
     work_submit(f->s->a->conf.loop, run, then, f);
 }
 
+/* Writes the moment into the definition, so that it is not fired again. */
 static void firing_settle_work(void *arg)
 {
     struct firing *f = arg;
@@ -141,6 +147,7 @@ static void firing_undo_work(void *arg)
     firing_settle_work(f);
 }
 
+/* The controller has answered: queued, queued before, busy, or refused for good. */
 static void on_fired(void *arg, const struct err *e, const struct submitted *r)
 {
     struct firing *f = arg;
@@ -255,6 +262,7 @@ static void firing_choose(struct firing *f, int64_t now)
         scheduled_run_id(f->x, f->at_s, f->id);
 }
 
+/* Works on a copy: the definition in the list stays as it is until the firing is settled. */
 static void fire(struct schedules *s, const struct scheduled *x, int64_t now)
 {
     struct firing *f = xcalloc(1, sizeof(*f));
@@ -335,6 +343,7 @@ static void schedules_step(struct schedules *s)
 
 /* ---- life ---- */
 
+/* A definition that cannot be read is reported and left on disk for the operator. */
 static void load_one(struct schedules *s, const char *id)
 {
     AUTO_FREE char *path = xasprintf("%s/%s.json", s->dir, id);
@@ -384,6 +393,7 @@ int atlas_schedules_open(struct atlas *a, struct err *e)
     return dir_make_all(s->dir, 0755, e);
 }
 
+/* Marks first: a definition that was being removed must not be loaded. */
 void atlas_schedules_recover(struct atlas *a)
 {
     struct schedules *s = a->schedules;

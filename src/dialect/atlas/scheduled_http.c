@@ -15,6 +15,7 @@
 
 enum { NEXT_RUNS = 3 };
 
+/* Always -1, with the error set. */
 static int scheduled_missing(struct call *c)
 {
     return err_set(&c->err, ERR_NOT_FOUND, "there is no scheduled job '%.60s'", c->arg[0].p);
@@ -36,6 +37,7 @@ static struct scheduled *scheduled_of_caller(struct call *c)
 
 /* ---- reading ---- */
 
+/* One member of the answer: id → next runs, schedule, status and definition. */
 static void scheduled_add_json(struct buf *b, const struct scheduled *x)
 {
     int64_t now = schedules_now(), t = MAX(now, x->done_s);
@@ -53,6 +55,7 @@ static void scheduled_add_json(struct buf *b, const struct scheduled *x)
     jw_end_object(b);
 }
 
+/* A definition without a project belongs to "default", as a job does. */
 static bool in_project(const struct scheduled *x, const char *project)
 {
     const struct json *name = json_get(json_get(x->def, "metadata"), "project_name");
@@ -87,11 +90,13 @@ static int scheduled_get_work(struct call *c)
     return 0;
 }
 
+/* GET /scheduled_jobs; `project` restricts the list. */
 void atlas_scheduled_list(struct call *c)
 {
     schedules_turn(c, scheduled_list_work, NULL);
 }
 
+/* GET /scheduled_jobs/ID. */
 void atlas_scheduled_get(struct call *c)
 {
     schedules_turn(c, scheduled_get_work, NULL);
@@ -99,6 +104,7 @@ void atlas_scheduled_get(struct call *c)
 
 /* ---- changes ---- */
 
+/* The definition is on disk; now the list gets it, and the timer counts with it. */
 static void scheduled_put_then(struct call *c)
 {
     struct turn *t = c->data;
@@ -128,6 +134,7 @@ static int scheduled_keep_change(struct call *c)
     return scheduled_write(t->s->dir, t->x, &c->err);
 }
 
+/* A job without a schedule cannot become active. */
 static int set_status(struct call *c, struct scheduled *x, const struct json *status)
 {
     struct str word = json_type(status) == JSON_STR ? json_str(status) : STR("");
@@ -173,11 +180,13 @@ static int scheduled_times_work(struct call *c)
     return scheduled_keep_change(c);
 }
 
+/* PUT /scheduled_jobs/ID: {"status": "paused" or "active"}. */
 void atlas_scheduled_put(struct call *c)
 {
     schedules_turn(c, scheduled_status_work, scheduled_put_then);
 }
 
+/* PATCH /scheduled_jobs/ID: {"schedule": …}. */
 void atlas_scheduled_patch(struct call *c)
 {
     schedules_turn(c, scheduled_times_work, scheduled_put_then);
@@ -200,6 +209,7 @@ static int scheduled_try_run(struct call *c, struct atlas_submission s)
     return 0;
 }
 
+/* Fills the new definition from the body of the request. */
 static int read_definition(struct call *c, struct json *body)
 {
     struct turn *t = c->data;
@@ -229,6 +239,7 @@ static int read_definition(struct call *c, struct json *body)
     return scheduled_try_run(c, s);
 }
 
+/* Refuses a second definition with this id, one too many, and one without a bundle. */
 static int scheduled_check_new(struct call *c)
 {
     const struct turn *t = c->data;
@@ -249,6 +260,8 @@ static int scheduled_check_new(struct call *c)
     return 0;
 }
 
+/* The mark comes first and goes last: a crash in between leaves a mark, and the next start
+ * removes the rest. */
 static int scheduled_keep_new(struct call *c)
 {
     struct turn *t = c->data;
@@ -281,6 +294,7 @@ static int scheduled_post_work(struct call *c)
     return scheduled_keep_new(c);
 }
 
+/* POST /scheduled_jobs: a submission with a schedule; its bundle was uploaded before. */
 void atlas_scheduled_post(struct call *c)
 {
     schedules_turn(c, scheduled_post_work, scheduled_put_then);
@@ -288,6 +302,7 @@ void atlas_scheduled_post(struct call *c)
 
 /* ---- removing a scheduled job; its runs stay ---- */
 
+/* The mark comes first: after a crash in between, the next start completes the removal. */
 static int scheduled_delete_work(struct call *c)
 {
     struct turn *t = c->data;
@@ -310,6 +325,7 @@ static void scheduled_delete_then(struct call *c)
     call_reply(c);
 }
 
+/* DELETE /scheduled_jobs/ID; jobs that were fired before stay. */
 void atlas_scheduled_delete(struct call *c)
 {
     schedules_turn(c, scheduled_delete_work, scheduled_delete_then);

@@ -76,6 +76,7 @@ static int stop_previous(const char *database, struct err *e)
                    "the running server did not stop within 20 s; end it, then start again");
 }
 
+/* A server that is not running is no error. */
 static int server_stop(const char *database)
 {
     struct err e = {0};
@@ -103,6 +104,7 @@ static int workers_of(int gpus, int32_t *out, struct err *e)
     return 0;
 }
 
+/* The name is resolved once at the start. */
 int atlas_address(const char *what, const char *host, char *out, size_t n, struct err *e)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_family = AF_INET}, *found = NULL;
@@ -131,6 +133,7 @@ static bool is_loopback(const char *addr)
     return !strcmp(addr, "127.0.0.1") || !strcmp(addr, "::1");
 }
 
+/* The lines that users and scripts look for after the start. */
 static void announce(const struct atlas_opts *o, const char *home, bool board)
 {
     const struct atlas_server_conf *c = &o->conf;
@@ -168,6 +171,7 @@ static void server_run_loop(struct loop *loop, loop_fn on_signal)
         signal_watch_free(watches[i]);
 }
 
+/* TensorBoard is started before any thread, because fork copies only one. */
 static int server_serve(const struct atlas_opts *o, struct host_conf *conf, const char *home)
 {
     pid_t board = atlas_board_start(o, home);
@@ -238,6 +242,7 @@ static int log_to(const struct atlas_opts *o, const char *home, struct err *e)
     return 0;
 }
 
+/* A server of this home that is running is stopped first. */
 static int server_start(struct cli *c, char **argv, const char *home, const char *database)
 {
     struct atlas_opts o;

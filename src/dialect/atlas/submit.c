@@ -35,6 +35,8 @@ static int atlas_no_refs(void *arg, struct str ref, uint64_t *out, struct err *e
     return err_set(e, ERR_INVALID, "an Atlas job cannot wait for another job");
 }
 
+/* Translates to the job form and lets the API's own parser check it, so both doors accept the
+ * same jobs. */
 int atlas_prepare(const struct atlas *a, const struct atlas_submission *s,
                   const struct atlas_room *room, const struct caller *who, struct submit **out,
                   struct err *e)
@@ -63,6 +65,7 @@ int atlas_prepare(const struct atlas *a, const struct atlas_submission *s,
     return 0;
 }
 
+/* Everything that can be refused is refused here, on a worker thread. */
 static int enqueue_work(struct call *c)
 {
     struct enqueue *q = c->data;
@@ -83,6 +86,7 @@ static int enqueue_work(struct call *c)
     return atlas_prepare(call_atlas(c), &s, &q->room, &c->who.caller, &q->x, &c->err);
 }
 
+/* Runs after the commit: what the client hears is on disk. */
 static void submit_on_submitted(void *arg, const struct err *e, const struct submitted *r)
 {
     struct call *c = arg;
@@ -101,6 +105,7 @@ static void submit_on_submitted(void *arg, const struct err *e, const struct sub
     }
 }
 
+/* From here on the controller owns the submission. */
 static void enqueue_then(struct call *c)
 {
     struct enqueue *q = c->data;
@@ -124,6 +129,7 @@ static int32_t usable_gpus(const struct node *n)
     return count;
 }
 
+/* Loop thread, because the nodes belong to the controller. */
 struct atlas_room atlas_room_of(const struct atlas *a)
 {
     struct atlas_room room = {0};
@@ -140,6 +146,7 @@ struct atlas_room atlas_room_of(const struct atlas *a)
     return room;
 }
 
+/* POST /queued_jobs: {"job_id", "spec", "metadata", "gpu_spec"}. */
 void atlas_enqueue(struct call *c)
 {
     struct enqueue *q = call_alloc(c, sizeof(*q));

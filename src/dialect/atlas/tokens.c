@@ -49,6 +49,7 @@ static void token_sign(const uint8_t key[KEY_BYTES], struct str text, struct buf
     base64_add_url(out, (struct str){(const char *)mac, sizeof(mac)});
 }
 
+/* head.claims.signature, each in base64 for URLs. */
 static int token_make(const struct atlas *a, const char *user, struct buf *out, struct err *e)
 {
     AUTO(buf) struct buf claims = {0};
@@ -91,6 +92,7 @@ static bool claims_user(struct str text, char *user, size_t n)
     return true;
 }
 
+/* The signature is checked before anything of the token is read. */
 bool atlas_token_user(const struct atlas *a, struct str token, char *user, size_t n)
 {
     struct str mac, claims, head = str_cut(token, '.', &claims);
@@ -176,6 +178,7 @@ static int login_work(struct call *c)
     return 0;
 }
 
+/* GET /auth/cli_login and /auth/login, with name and password in the header. */
 void atlas_auth_login(struct call *c)
 {
     struct str h = http_header(c->req, "authorization");
@@ -198,6 +201,7 @@ static int verify_work(struct call *c)
     return 0;
 }
 
+/* GET /auth/verify: the name in the token of the header. */
 void atlas_auth_verify(struct call *c)
 {
     struct str h = http_header(c->req, "authorization"), bearer = STR("Bearer ");

@@ -56,6 +56,7 @@ const size_t atlas_tracker_n_routes = ARRAY_SIZE(atlas_tracker_routes);
 
 /* ---- projects ---- */
 
+/* One project of the answer. */
 static bool tracker_on_project(void *arg, const struct project_view *v)
 {
     struct buf *b = arg;
@@ -77,6 +78,7 @@ static int projects_work(struct call *c)
     return rc;
 }
 
+/* GET /api/v2beta/projects. */
 static void tracker_projects(struct call *c)
 {
     atlas_work(c, projects_work, NULL);
@@ -107,6 +109,7 @@ static int description_work(struct call *c)
     return 0;
 }
 
+/* GET …/projects/PROJECT/description. */
 static void description_get(struct call *c)
 {
     atlas_work(c, description_work, NULL);
@@ -144,6 +147,7 @@ static int tracker_put_work(struct call *c)
     return j ? tracker_body_text(c, j, "project_description", true, &w->a) : -1;
 }
 
+/* The answer is ready; call_acted sends it once the controller has committed the change. */
 static void tracker_put_then(struct call *c)
 {
     struct words *w = c->data;
@@ -153,6 +157,7 @@ static void tracker_put_then(struct call *c)
     core_describe(call_atlas(c)->conf.core, c->arg[0], w->a, &c->who.caller, call_acted, c);
 }
 
+/* PUT …/projects/PROJECT/description: {"project_description": text}. */
 static void description_put(struct call *c)
 {
     words_start(c, tracker_put_work, tracker_put_then);
@@ -194,6 +199,7 @@ static int notes_work(struct call *c)
     return rc;
 }
 
+/* GET …/projects/PROJECT/note_listing. */
 static void notes_get(struct call *c)
 {
     atlas_work(c, notes_work, NULL);
@@ -219,6 +225,7 @@ static void tracker_note_then(struct call *c)
     core_note(call_atlas(c)->conf.core, c->arg[0], 0, w->a, w->b, &c->who.caller, call_acted, c);
 }
 
+/* POST …/projects/PROJECT/note_listing: {"message": text, "author": name}. */
 static void notes_post(struct call *c)
 {
     words_start(c, note_work, tracker_note_then);
@@ -268,6 +275,7 @@ static void tracker_tag_then(struct call *c)
              c);
 }
 
+/* POST …/job_listing/JOB/tags: {"tag": {"key": name, "value": text}}. */
 static void tag_set(struct call *c)
 {
     words_start(c, tag_work, tracker_tag_then);
@@ -281,6 +289,7 @@ static void tracker_untag_then(struct call *c)
                c);
 }
 
+/* DELETE …/job_listing/JOB/tags/TAG. */
 static void tag_remove(struct call *c)
 {
     atlas_work(c, find_work, tracker_untag_then);
@@ -299,6 +308,7 @@ static int log_work(struct call *c)
     return 0;
 }
 
+/* GET …/job_listing/JOB/logs. */
 static void job_log(struct call *c)
 {
     atlas_work(c, log_work, NULL);
@@ -329,6 +339,7 @@ static void tracker_delete_then(struct call *c)
     atlas_remove(c, c->arg[1].p, tracker_reply_deleted);
 }
 
+/* DELETE …/job_listing/JOB. */
 static void job_delete(struct call *c)
 {
     atlas_work(c, over_work, tracker_delete_then);
@@ -374,6 +385,7 @@ static int tensorboard_work(struct call *c)
     return 0;
 }
 
+/* POST …/upload_to_tensorboard: {"job_ids": [id, …]} is answered by the address of TensorBoard. */
 static void tensorboard(struct call *c)
 {
     atlas_work(c, tensorboard_work, NULL);

@@ -48,6 +48,7 @@ static const char *const passed_on[] = {
 };
 static const char *const passed_prefixes[] = {"LC_", "PIP_", "XDG_"};
 
+/* The members borrow from the body. */
 int atlas_submission_read(const struct json *body, struct atlas_submission *out, struct err *e)
 {
     static const char *const needed[] = {"job_id", "spec", "metadata", "gpu_spec"};
@@ -121,6 +122,7 @@ static void pass_environment(struct json *env, char *const *from)
     }
 }
 
+/* Any other value becomes its JSON text; null is the empty text. */
 static void translate_set_text(struct json *env, const char *key, const struct json *v)
 {
     if (json_type(v) == JSON_STR) {
@@ -211,6 +213,7 @@ static bool is_built_in(struct str bind, const char *host)
            (str_eq_c(bind, host) && strstr(host, "/.foundations/"));
 }
 
+/* Volumes that the server provides itself are skipped. */
 static int lay_volumes(struct json *mounts, const struct json *volumes, struct err *e)
 {
     for (struct json_it it = {0}; json_next(volumes, &it);) {
@@ -296,6 +299,7 @@ static int resources_of(const struct atlas_submission *s, const struct atlas_wor
     return 0;
 }
 
+/* The submission is kept as it came, for the answers of /jobs. */
 static struct json *extra_of(const struct atlas_submission *s, const char *run)
 {
     struct json *extra = json_new_object();
@@ -307,6 +311,8 @@ static struct json *extra_of(const struct atlas_submission *s, const char *run)
     return extra;
 }
 
+/* A container has its entrypoint in its own settings; elsewhere the entrypoint is the first
+ * word. */
 static int words_of(const struct atlas_submission *s, bool container, struct json *command,
                     const char **run, struct err *e)
 {
@@ -348,6 +354,7 @@ static struct json *translate_name(struct str word)
                                : STR("job"));
 }
 
+/* A job with more GPUs than any node has is accepted and fails in its turn; its log says why. */
 static int translate_fill(const struct atlas_submission *s, const struct atlas_world *w,
                           struct json *form, struct err *e)
 {

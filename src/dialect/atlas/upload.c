@@ -92,6 +92,7 @@ static int on_data(void *arg, struct str bytes, struct err *e)
     return unpack_feed(((struct upload *)arg)->unpack, bytes.p, bytes.n, e);
 }
 
+/* The bundle is in the store only when unpack_finish has succeeded. */
 static int on_part_end(void *arg, struct err *e)
 {
     struct upload *u = arg;
@@ -152,6 +153,7 @@ static void upload_answer(struct upload *u)
 
 static void upload_go_on(struct upload *u);
 
+/* The client may have left while the worker thread had the upload. */
 static void upload_worked(struct call *c)
 {
     struct upload *u = c->data;
@@ -198,6 +200,7 @@ static void next_upload(struct atlas *a)
     }
 }
 
+/* A worker thread that still has the upload ends it in upload_worked. */
 static void upload_gone(struct call *c)
 {
     struct upload *u = c->data;
@@ -208,6 +211,7 @@ static void upload_gone(struct call *c)
     call_free(c);
 }
 
+/* A refused caller's body is still read, so that the client gets the answer. */
 void atlas_upload_begin(struct call *c)
 {
     struct upload *u = call_alloc(c, sizeof(*u));
@@ -227,6 +231,7 @@ void atlas_upload_begin(struct call *c)
     next_upload(call_atlas(c));
 }
 
+/* Pauses the connection while more than ENOUGH bytes wait for a worker thread. */
 void atlas_upload_piece(struct call *c, struct str bytes)
 {
     struct upload *u = c->data;

@@ -29,6 +29,7 @@ extern char **environ;
 
 enum { RULE = 120, REQUIREMENTS_MAX = 4 << 20, FAILED = 1, CANNOT_RUN = 127 };
 
+/* Flushed line by line: the job writes to the same log through another buffer. */
 static void worker_print(const char *line)
 {
     printf("%s\n", line);
@@ -184,6 +185,7 @@ static char *start_script(const char *home, const char *python)
 
 /* ---- volumes that could not be mounted ---- */
 
+/* The variable is removed afterwards; the job must not see it. */
 static void warn_volumes(void)
 {
     const char *list = getenv(ATLAS_UNMOUNTED_VARIABLE);
@@ -237,6 +239,7 @@ static void limit_memory(void)
 
 /* ---- life ---- */
 
+/* Checks out the bundle and makes the directory that the job may write its archive to. */
 static int worker_prepare(const char *home, const char *id, struct err *e)
 {
     AUTO_FREE char *contents = path_join(home, ATLAS_DIR_CONTENTS);
@@ -260,6 +263,7 @@ static int become(char **words)
     return CANNOT_RUN;
 }
 
+/* The standard worker: requirements, then the command with the interpreter in front. */
 static int run_script(const char *home, char **words)
 {
     const char *python = getenv("FOUNDATIONS_PYTHON");
@@ -276,6 +280,7 @@ static int run_script(const char *home, char **words)
     return rc;
 }
 
+/* argv is HOME ID MODE -- WORD…; the result is the exit status when no program was started. */
 int atlas_worker(char **argv)
 {
     struct err e = {0};
