@@ -334,7 +334,7 @@ bool train_explain(struct core *c, struct job *j, struct json *out);
 
 /* submit.c: the job of a process that runs already; its run is recorded with it */
 void submit_outside(struct core *c, struct submission *s, const struct caller *who,
-                    const struct outside_process *p, core_submit_fn done, void *arg);
+                    const struct outside_process *outside, core_submit_fn done, void *arg);
 
 /* outside.c: runs of processes that berth has not started */
 #define OUTSIDE_NODE "outside" /* recorded where other runs have the name of their node */

@@ -36,7 +36,7 @@ int atlas_open(const struct atlas_conf *c, struct atlas **out, struct err *e);
 extern const struct host_part atlas_part;
 /* Operations of atlas_part; self is the struct atlas. */
 int atlas_launch(void *self, const struct launch *l, const struct launch_facts *f,
-                 struct launch_extras *out, struct err *e);
+                 struct launch_extras *x, struct err *e);
 void atlas_recovered(void *self);
 void atlas_committed(void *self);
 void atlas_shut(void *self);
