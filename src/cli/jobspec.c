@@ -21,19 +21,15 @@ static const struct opt job_option_table[] = {
      "name of the job in listings (default: the program's name)"},
     {"cpus", 0, OPT_CPUS, "N", JOB(cpus), "CPUs to reserve: 2, 0.5 or 500m"},
     {"mem", 0, OPT_SIZE, "SIZE", JOB(mem), "memory to reserve: 512M, 4G"},
-    {"timeout", 0, OPT_DURATION, "TIME", JOB(limits.timeout),
-     "stop the job after this long: 90s, 2h, 1h30m"},
-    {"grace", 0, OPT_DURATION, "TIME", JOB(limits.grace),
-     "time between SIGTERM and SIGKILL (default 10s)"},
-    {"priority", 0, OPT_INT, "N", JOB(priority),
-     "jobs with a higher priority start first (default 0)"},
+#define X(key, option, type, arg, help) {option, 0, type, arg, JOB(limits.key), help},
+    LIMIT_OPTIONS(X)
+#undef X
+        {"priority", 0, OPT_INT, "N", JOB(priority),
+         "jobs with a higher priority start first (default 0)"},
     {"after", 0, OPT_LIST, "JOB", JOB(after), "start only when this job has succeeded",
      COMPLETE_JOB},
     {"hold", 0, OPT_FLAG, NULL, JOB(hold),
      "submit the job held: it starts only after berth release"},
-    {"retries", 0, OPT_INT, "N", JOB(limits.retries), "retry up to N times when the job fails"},
-    {"backoff", 0, OPT_DURATION, "TIME", JOB(limits.backoff),
-     "wait before the first retry; doubles each time (default 1s)"},
     {"env", 'e', OPT_LIST, "K=V", JOB(env),
      "set an environment variable, in addition to your environment"},
     {"clean-env", 0, OPT_FLAG, NULL, JOB(clean_env),
@@ -60,10 +56,6 @@ static const struct opt job_option_table[] = {
      COMPLETE_FILE},
     {"split-output", 0, OPT_FLAG, NULL, JOB(split_output),
      "store standard error separately from standard output"},
-    {"log-limit", 0, OPT_SIZE, "SIZE", JOB(limits.log_limit),
-     "drop the middle of a log larger than this: 64M (default: keep all)"},
-    {"nice", 0, OPT_INT, "N", JOB(limits.nice),
-     "nice level of the command, -20 to 19; above 0 it yields to other processes (default 0)"},
     {"idempotency-key", 0, OPT_TEXT, "TEXT", JOB(key),
      "idempotency key: a repeated submission with the same key returns the first one"},
 };
@@ -347,6 +339,14 @@ static int set_training(struct json *spec, const struct job_opts *o, struct err 
     return spec_add_options(spec, "container", "container", &o->container.options, e);
 }
 
+static void set_limit(struct json *spec, const char *key, enum opt_type type, struct opt_num v)
+{
+    if (type == OPT_DURATION)
+        set_thousandths(spec, key, v, "ms");
+    else
+        jobspec_set_number(spec, key, v);
+}
+
 /* Options that are keys of the spec with the same value. */
 static void set_plain_keys(struct json *spec, const struct job_opts *o)
 {
@@ -369,14 +369,11 @@ static void set_plain_keys(struct json *spec, const struct job_opts *o)
         json_set_take(spec, "hold", json_new_bool(true));
     if (o->split_output)
         json_set_take(spec, "split_output", json_new_bool(true));
-    set_thousandths(spec, "timeout", o->limits.timeout, "ms");
-    set_thousandths(spec, "grace", o->limits.grace, "ms");
-    set_thousandths(spec, "backoff", o->limits.backoff, "ms");
+#define X(key, option, type, arg, help) set_limit(spec, #key, type, o->limits.key);
+    LIMIT_OPTIONS(X)
+#undef X
     jobspec_set_number(spec, "priority", o->priority);
-    jobspec_set_number(spec, "retries", o->limits.retries);
     jobspec_set_number(spec, "array", o->array);
-    jobspec_set_number(spec, "log_limit", o->limits.log_limit);
-    jobspec_set_number(spec, "nice", o->limits.nice);
     set_list(spec, "after", &o->after);
     set_list(spec, "nodes", &o->nodes);
     set_list(spec, "assets", &o->assets);

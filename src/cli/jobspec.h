@@ -3,9 +3,23 @@
 #include "base/json.h"
 #include "cli/cli.h"
 
-/* How long and how often a job may run, and how much output it may keep. */
+/* Numbers that go into the spec as they are: how long and how often a job may run, how much output
+ * it may keep.  X(key of the spec, option, type, argument, help) makes the member, the option and
+ * its place in the submission. */
+#define LIMIT_OPTIONS(X)                                                                           \
+    X(timeout, "timeout", OPT_DURATION, "TIME", "stop the job after this long: 90s, 2h, 1h30m")    \
+    X(grace, "grace", OPT_DURATION, "TIME", "time between SIGTERM and SIGKILL (default 10s)")      \
+    X(retries, "retries", OPT_INT, "N", "retry up to N times when the job fails")                  \
+    X(backoff, "backoff", OPT_DURATION, "TIME",                                                    \
+      "wait before the first retry; doubles each time (default 1s)")                               \
+    X(log_limit, "log-limit", OPT_SIZE, "SIZE",                                                    \
+      "drop the middle of a log larger than this: 64M (default: keep all)")                        \
+    X(nice, "nice", OPT_INT, "N",                                                                  \
+      "nice level of the command, -20 to 19; above 0 it yields to other processes (default 0)")
 struct limit_opts {
-    struct opt_num timeout, grace, retries, backoff, log_limit, nice;
+#define X(key, option, type, arg, help) struct opt_num key;
+    LIMIT_OPTIONS(X)
+#undef X
 };
 /* What the GPU planner reads. */
 struct training_opts {

@@ -175,9 +175,8 @@ int container_wrap(const struct core *c, const struct run *r, const struct launc
                        "image %.100s cannot be used on node %s: containers are made on the "
                        "daemon's own machine; name that one under nodes",
                        l->spec->container.image, host_node(r->host)->name);
-    if (start->limits.nice)
-        return err_set(e, ERR_INVALID,
-                       "nice: container engines cannot set it; leave it out or set cpus instead");
+    if (spec_check_image(l->spec, e) < 0)
+        return -1;
     if (!c->conf.home.program)
         return err_set(e, ERR_UNAVAILABLE,
                        "image %.100s cannot be used: the path of berth is not known here",

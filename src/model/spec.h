@@ -108,6 +108,8 @@ enum {
 int spec_parse(const struct json *j, const char *path, struct spec **out, struct err *e);
 void spec_free(struct spec *s);
 struct json *spec_to_json(const struct spec *s); /* canonical; round trip gives an equal spec */
+/* Can the job run in a container?  Fails with the first key that no container engine supports. */
+int spec_check_image(const struct spec *s, struct err *e);
 /* May a job that says `nodes: patterns` ("" = any) run on the node called so? */
 bool nodes_match(struct str patterns, const char *name);
 /* Does it share devices: as said, else whether enough is known of it. */

@@ -38,6 +38,16 @@ static int64_t get_int(const struct spec *s, const struct spec_key *k)
     return k->width == sizeof(int64_t) ? *(const int64_t *)p : *(const int32_t *)p;
 }
 
+int spec_check_image(const struct spec *s, struct err *e)
+{
+    for (size_t i = 0; i < n_spec_keys; i++) {
+        const struct spec_key *k = &spec_keys[i];
+        if (k->no_image && get_int(s, k) != k->fallback)
+            return err_set(e, ERR_INVALID, "%s: %s", k->name, k->no_image);
+    }
+    return 0;
+}
+
 static struct json *command_json(const struct spec_command *c)
 {
     struct json *words;

@@ -44,7 +44,8 @@ const struct spec_key spec_keys[] = {
          "dropped, with a notice; 0 for no limit"},
     {"nice", KEY_INT, IN_SPEC(limits.nice), .min = -20, .max = 19,
      .doc = "nice level of its command: above 0 it yields to other processes of the node, below 0 "
-            "needs the right to do so"},
+            "needs the right to do so",
+     .no_image = "container engines cannot set it; leave it out or set cpus instead"},
     {"nodes", KEY_NODES, IN_SPEC(place.nodes), .max = SPEC_LIST_MAX,
      .doc = "names of the nodes it may run on, or patterns for them, as gpu*; any node unless "
             "given"},

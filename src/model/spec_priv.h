@@ -40,6 +40,7 @@ struct spec_key {
     size_t width;  /* bytes of that member: 4 or 8 */
     int64_t min, max, fallback;
     const char *doc;
+    const char *no_image; /* why a job with an image cannot have the key; NULL = it can */
 };
 /* The member of `s` that holds the value of `k`. */
 static inline void *key_member(const struct spec *s, const struct spec_key *k)

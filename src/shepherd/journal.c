@@ -38,63 +38,40 @@ void journal_set_name(struct journal_record *r, const char *text)
     }
 }
 
+/* Text of `stage`; a number from a newer version reads as START_OK, "could not start". */
+static const char *stage_text(uint32_t stage, bool missing)
+{
+    static const char *const texts[][2] = {
+#define X(stage, text, missing) {text, missing},
+        START_STAGE_LIST(X)
+#undef X
+    };
+    const char *const *row = texts[stage < ARRAY_SIZE(texts) ? stage : START_OK];
+
+    return missing && row[1] ? row[1] : row[0];
+}
+
 void journal_failure_text(const struct journal_record *r, char *out, size_t n)
 {
-    struct str name = {r->name, strnlen(r->name, sizeof(r->name))};
-    const char *why = strerrordesc_np(r->sys) ?: "unknown error";
+    const struct str name = {r->name, strnlen(r->name, sizeof(r->name))};
+    const struct str why = str_of(strerrordesc_np(r->sys) ?: "unknown error");
+    struct str rest = str_of(stage_text(r->stage, r->sys == ENOENT));
+    size_t used = 0;
 
-    switch ((enum start_stage)r->stage) {
-    case START_LOG:
-        snprintf(out, n, "cannot open the log " STR_FMT ": %s", STR_ARG(name), why);
-        return;
-    case START_RUN_DIR:
-        snprintf(out, n, "cannot create the run directory " STR_FMT ": %s", STR_ARG(name), why);
-        return;
-    case START_USER:
-        snprintf(out, n, "cannot change to the submitter's user id: %s", why);
-        return;
-    case START_CWD:
-        if (r->sys == ENOENT)
-            snprintf(out, n, "working directory does not exist: " STR_FMT, STR_ARG(name));
-        else
-            snprintf(out, n, "cannot enter the working directory " STR_FMT ": %s", STR_ARG(name),
-                     why);
-        return;
-    case START_EXEC:
-        if (r->sys == ENOENT)
-            snprintf(out, n, "command not found: " STR_FMT, STR_ARG(name));
-        else
-            snprintf(out, n, "cannot execute " STR_FMT ": %s", STR_ARG(name), why);
-        return;
-    case START_FORK:
-        snprintf(out, n, "cannot create a process: %s", why);
-        return;
-    case START_MOUNT:
-        snprintf(out, n, "cannot mount " STR_FMT ": %s", STR_ARG(name), why);
-        return;
-    case START_ENGINE:
-        snprintf(out, n,
-                 "no container engine is reachable; the log of the job lists the tried addresses");
-        return;
-    case START_IMAGE:
-        snprintf(out, n, "image " STR_FMT " is not here and could not be pulled; see its log",
-                 STR_ARG(name));
-        return;
-    case START_CONTAINER:
-        snprintf(out, n, "the container of image " STR_FMT " could not be started; see its log",
-                 STR_ARG(name));
-        return;
-    case START_GONE:
-        snprintf(out, n, "container " STR_FMT " was removed while it ran", STR_ARG(name));
-        return;
-    case START_NICE:
-        snprintf(out, n, "its nice level is not permitted on this node: %s; use 0 to 19", why);
-        return;
-    case START_OK:
-    case START_JOURNAL:
-        break;
+    /* What does not fit is cut off, as snprintf would. */
+    while (rest.n && used + 1 < n) {
+        const bool is_name = str_starts(rest, STR("{name}"));
+        const bool is_why = str_starts(rest, STR("{why}"));
+        const struct str piece = is_name ? name : is_why ? why : (struct str){rest.p, 1};
+        const size_t skip = is_name ? strlen("{name}") : is_why ? strlen("{why}") : 1;
+        const size_t take = MIN(piece.n, n - 1 - used);
+
+        memcpy(out + used, piece.p, take);
+        used += take;
+        rest = (struct str){rest.p + skip, rest.n - skip};
     }
-    snprintf(out, n, "could not start: %s", why);
+    if (n)
+        out[used] = '\0';
 }
 
 void journal_file_name(uint32_t generation, char out[JOURNAL_FILE_MAX])

@@ -25,22 +25,32 @@ enum journal_kind {
     JOURNAL_VOID,        /* nothing of this key ran before here, and nothing sent before will */
 };
 
-/* What could not be done when a start failed.  Stored on disk: append only. */
+/* The steps of a start, and the sentence for a start that failed there: X(STAGE, text, missing).
+ * {name} is the name in the record, {why} the text of its errno.  `missing` replaces `text` for
+ * ENOENT; NULL = the same.  The numbers are stored on disk: append only.  JOURNAL never occurs in a
+ * record, because the record itself could not be written; ENGINE to GONE come from the process of a
+ * container. */
+#define START_STAGE_LIST(X)                                                                        \
+    X(OK, "could not start: {why}", NULL)                                                          \
+    X(LOG, "cannot open the log {name}: {why}", NULL)                                              \
+    X(RUN_DIR, "cannot create the run directory {name}: {why}", NULL)                              \
+    X(USER, "cannot change to the submitter's user id: {why}", NULL)                               \
+    X(CWD, "cannot enter the working directory {name}: {why}",                                     \
+      "working directory does not exist: {name}")                                                  \
+    X(EXEC, "cannot execute {name}: {why}", "command not found: {name}")                           \
+    X(FORK, "cannot create a process: {why}", NULL)                                                \
+    X(JOURNAL, "could not start: {why}", NULL)                                                     \
+    X(MOUNT, "cannot mount {name}: {why}", NULL)                                                   \
+    X(ENGINE, "no container engine is reachable; the log of the job lists the tried addresses",    \
+      NULL)                                                                                        \
+    X(IMAGE, "image {name} is not here and could not be pulled; see its log", NULL)                \
+    X(CONTAINER, "the container of image {name} could not be started; see its log", NULL)          \
+    X(GONE, "container {name} was removed while it ran", NULL)                                     \
+    X(NICE, "its nice level is not permitted on this node: {why}; use 0 to 19", NULL)
 enum start_stage {
-    START_OK,
-    START_LOG,       /* open the output file */
-    START_RUN_DIR,   /* make the run directory or params.json */
-    START_USER,      /* become the submitter */
-    START_CWD,       /* enter the working directory */
-    START_EXEC,      /* find and execute the program */
-    START_FORK,      /* make a process */
-    START_JOURNAL,   /* write the STARTED record; tried again, so never seen in a record */
-    START_MOUNT,     /* mount a directory where the run wants it */
-    START_ENGINE,    /* reach a container engine; these are what a container's process says */
-    START_IMAGE,     /* have the image */
-    START_CONTAINER, /* make and start the container */
-    START_GONE,      /* follow the container to its end */
-    START_NICE,      /* set the nice level of the command */
+#define X(stage, text, missing) START_##stage,
+    START_STAGE_LIST(X)
+#undef X
 };
 
 /* On disk and in memory. */

@@ -93,9 +93,35 @@ static void test_needs_an_image(void **state)
     json_free(j);
 }
 
+/* nice is the one key that no container engine supports. */
+static void keys_that_containers_refuse(void **state)
+{
+    static const struct {
+        const char *text, *why;
+    } cases[] = {
+        {"{\"command\":\"x\",\"image\":\"i\",\"timeout\":\"1h\",\"nice\":0}", ""},
+        {"{\"command\":\"x\",\"image\":\"i\",\"nice\":5}",
+         "nice: container engines cannot set it; leave it out or set cpus instead"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct json *j = NULL;
+        struct spec *s = NULL;
+        struct err e = {0};
+        assert_int_equal(json_parse(str_of(cases[i].text), "spec", &j, &e), 0);
+        assert_int_equal(spec_parse(j, "", &s, &e), 0);
+        assert_int_equal(spec_check_image(s, &e), cases[i].why[0] ? -1 : 0);
+        assert_string_equal(e.text, cases[i].why);
+        spec_free(s);
+        json_free(j);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(keys_that_containers_refuse),
         cmocka_unit_test(test_accepted),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_needs_an_image),
