@@ -208,7 +208,7 @@ def test_home_not_writable():
 def test_login_without_shell():
     with Place() as p:
         a = p.host("a", options=["ForceCommand echo This service allows sftp connections only. >&2; exit 1"])
-        p.refused(a.conf(), "nothing but sftp")
+        p.refused(a.conf(), "allows this user sftp only")
 
 
 if __name__ == "__main__":
