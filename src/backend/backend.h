@@ -33,8 +33,9 @@ struct run_memory {
  * the class.  For each key that was started or adopted it calls, in this order:
  *   started()  at most once, also for an adopted run that was recorded as running; then
  *   ended()    exactly once; or, instead of ended(), one of
- *   absent()   adopted runs only: no trace exists, the run never ran, nothing sent earlier will
- * run, and core may start the same key again; refused()  nodes behind a network only.
+ *   absent()   a withdrawn run that has not started, or an adopted run without a trace: the run
+ *              never ran, nothing sent earlier will run, and core may start the same key again;
+ *   refused()  nodes behind a network only.
  */
 struct backend_events {
     void (*started)(void *owner, struct run_key key, int64_t pid, int64_t pid_start, int64_t at_ms);
@@ -96,6 +97,10 @@ struct backend_class {
     /* Sends TERM to all processes of the run, and KILL after grace_ms (negative: the grace time
      * given at start).  A run that has not started ends as cancelled.  Unknown keys are ignored. */
     void (*stop)(struct backend *b, struct run_key key, int64_t grace_ms);
+    /* Takes back a run that still waits for the end of another one (run_start.after): absent()
+     * follows.  Does nothing to a run whose turn has come.  NULL: the class does not use
+     * run_start.after, and core sends no run ahead to its nodes. */
+    void (*withdraw)(struct backend *b, struct run_key key);
     /* Sends a signal to the command alone.  Does nothing unless the run is running. */
     void (*signal)(struct backend *b, struct run_key key, int signo);
     /* Takes over runs of an earlier daemon.  Core calls it once after open, with all runs or with

@@ -134,6 +134,9 @@ static bool conn_on_frame(struct shepherd *s, struct conn *c, const struct proto
     case PROTO_STOP:
         runs_stop(s, key, op.value);
         return true;
+    case PROTO_WITHDRAW:
+        runs_withdraw(s, key);
+        return true;
     case PROTO_SIGNAL:
         runs_signal(s, key, (int)op.value);
         return true;

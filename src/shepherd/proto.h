@@ -11,8 +11,9 @@
 #include "shepherd/run_start.h"
 #include <sys/types.h>
 
-/* The version changes with every member of a START: a shepherd of another version is replaced. */
-enum { PROTO_VERSION = 0x300 + RUN_START_N_FIELDS, PROTO_FRAME_MAX = 16 << 20 };
+/* The version changes with every member of a START and with every new type of frame: a shepherd of
+ * another version is replaced. */
+enum { PROTO_VERSION = 0x400 + RUN_START_N_FIELDS, PROTO_FRAME_MAX = 16 << 20 };
 
 enum proto_type {
     PROTO_HELLO = 1, /* daemon: I am the daemon now; earlier connections end */
@@ -24,6 +25,7 @@ enum proto_type {
     PROTO_FORGET,    /* daemon: journal is gone, close it */
     PROTO_RETIRE,    /* daemon: leave at once; supervisors go on, another shepherd takes over */
     PROTO_NOTICE,    /* shepherd: text an operator should read */
+    PROTO_WITHDRAW,  /* daemon: key, is not to start any more unless its turn has come */
     PROTO_TYPE_MAX
 };
 /* How much the daemon knows of a run it wants adopted. */

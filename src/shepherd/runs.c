@@ -238,6 +238,17 @@ void runs_stop(struct shepherd *s, struct run_key key, int64_t grace_ms)
         tell_to_stop(r);
 }
 
+/* Nothing of a gated run has happened: the VOID says so, and that the START which waited here will
+ * never run.  A run that was forked is not touched: the daemon reads its STARTED. */
+void runs_withdraw(struct shepherd *s, struct run_key key)
+{
+    uint64_t id;
+    struct run *r = run_key_pack(key, &id) ? map_u64_get(&s->runs, id) : NULL;
+
+    if (r && r->state == RUN_GATED)
+        drop_gated(s, r);
+}
+
 void runs_signal(struct shepherd *s, struct run_key key, int signo)
 {
     uint64_t id;

@@ -71,6 +71,8 @@ int64_t mono_ms(void);
 /* False: `body` is no START. */
 bool runs_start(struct shepherd *s, struct str frame, struct str body);
 void runs_stop(struct shepherd *s, struct run_key key, int64_t grace_ms);
+/* A gated run is dropped and leaves a VOID; one whose turn has come goes on. */
+void runs_withdraw(struct shepherd *s, struct run_key key);
 void runs_signal(struct shepherd *s, struct run_key key, int signo);
 void runs_adopt(struct shepherd *s, const struct proto_op *op);
 void runs_forget(struct shepherd *s, uint32_t journal);

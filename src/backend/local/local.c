@@ -130,6 +130,8 @@ static void local_run_request(struct backend *b, struct local_run *r)
 
 static void local_run_request_stop(struct backend *b, const struct local_run *r)
 {
+    if (r->withdrawn)
+        link_put_op(b, PROTO_WITHDRAW, r, 0);
     if (r->stopping)
         link_put_op(b, PROTO_STOP, r, r->grace_ms);
 }
@@ -239,7 +241,10 @@ static void on_void(struct backend *b, struct local_run *r, uint64_t at)
 {
     if (r->asked == UINT64_MAX || at < r->asked || r->state != LOCAL_SENT)
         return; /* an old one: it does not answer our question */
-    if (r->frame && b->link.state == LINK_UP) {
+    if (r->withdrawn) {
+        local_run_set_state(b, r, LOCAL_ABSENT);
+        b->ev->absent(b->owner, r->key);
+    } else if (r->frame && b->link.state == LINK_UP) {
         local_run_request(b, r);
         local_run_request_stop(b, r);
         link_send(b);
@@ -466,7 +471,7 @@ static int local_start(struct backend *b, const struct run_start *s, struct err 
     if (!r)
         r = local_run_add(b, id, g);
     r->state = LOCAL_SENT;
-    r->adopted = false;
+    r->adopted = r->withdrawn = false;
     local_run_set_gpus(b, r, s->need.gpus > 0);
     r->frame = tmp.frame;
     r->frame_n = tmp.frame_n;
@@ -489,6 +494,19 @@ static void local_stop(struct backend *b, struct run_key key, int64_t grace_ms)
     r->grace_ms = grace_ms;
     if (b->link.state == LINK_UP && r->asked != UINT64_MAX) {
         link_put_op(b, PROTO_STOP, r, grace_ms);
+        link_send(b);
+    }
+}
+
+static void local_withdraw(struct backend *b, struct run_key key)
+{
+    struct local_run *r = local_run_find(b, key);
+
+    if (!r || r->state != LOCAL_SENT)
+        return;
+    r->withdrawn = true;
+    if (b->link.state == LINK_UP && r->asked != UINT64_MAX) {
+        link_put_op(b, PROTO_WITHDRAW, r, 0);
         link_send(b);
     }
 }
@@ -544,6 +562,7 @@ const struct backend_class backend_local = {
     .journal = local_journal,
     .start = local_start,
     .stop = local_stop,
+    .withdraw = local_withdraw,
     .signal = local_signal,
     .adopt = local_adopt,
     .settled = local_settled,

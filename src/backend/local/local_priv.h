@@ -20,7 +20,8 @@ struct local_run {
     enum local_state state;
     uint32_t journal;
     bool adopted, stopping;
-    bool gpus; /* may hold devices: it is counted in backend.gpu_runs */
+    bool withdrawn; /* not to start any more, if it still waits for another run */
+    bool gpus;      /* may hold devices: it is counted in backend.gpu_runs */
     int64_t grace_ms;
     int64_t pid, pid_start; /* of the command: what core believed, then what STARTED said */
     int64_t started_ms;

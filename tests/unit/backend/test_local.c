@@ -73,6 +73,38 @@ static void test_shepherd_killed(void **state)
     rig_done(&r);
 }
 
+/* A start that was taken back never ran: its key is free again, whichever shepherd is asked. */
+static void test_withdrawn_start(void **state)
+{
+    struct rig r;
+
+    (void)state;
+    rig_init(&r, cls);
+    rig_start(&r, 1, 1, &(struct rig_run){.shell = "sleep 1000"});
+    rig_start(&r, 2, 1, &(struct rig_run){.shell = "exit 9", .after = {1, 1}});
+    rig_start(&r, 3, 1, &(struct rig_run){.shell = "exit 7", .after = {2, 1}});
+    rig_wait_started(&r, 1, 1);
+    cls->withdraw(r.b, (struct run_key){1, 1}); /* too late */
+    cls->withdraw(r.b, (struct run_key){3, 1});
+    rig_wait_absent(&r, 3, 1);
+    cls->settled(r.b, (struct run_key){3, 1});
+    rig_start(&r, 3, 1, &(struct rig_run){.shell = "exit 5", .after = {2, 1}});
+    rig_start(&r, 4, 1, &(struct rig_run){.shell = "exit 6", .after = {3, 1}});
+    pid_t old = rig_shepherd(&r);
+    rig_kill(old);
+    cls->withdraw(r.b, (struct run_key){4, 1}); /* said to the next shepherd */
+    wait_new_shepherd(&r, old);
+    rig_wait_absent(&r, 4, 1);
+    assert_int_equal(rig_seen(&r, 1, 1)->ended + rig_seen(&r, 2, 1)->started, 0);
+    cls->stop(r.b, (struct run_key){1, 1}, 100);
+    assert_int_equal(WEXITSTATUS(rig_wait_ended(&r, 2, 1)->outcome.wait_status), 9);
+    assert_int_equal(WEXITSTATUS(rig_wait_ended(&r, 3, 1)->outcome.wait_status), 5);
+    assert_int_equal(rig_seen(&r, 3, 1)->started, 1);
+    assert_int_equal(rig_seen(&r, 3, 1)->absent, 1);
+    assert_int_equal(rig_seen(&r, 4, 1)->started + rig_seen(&r, 4, 1)->ended, 0);
+    rig_done(&r);
+}
+
 /* A command with a child, a double-forked daemon and one that also hides its environment. */
 #define ESCAPEES                                                                                   \
     "sleep 98761 & (setsid sleep 98762 &) ; (env -i /usr/bin/setsid /bin/sleep 98763 &) ; "
@@ -652,6 +684,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shepherd_killed),
+        cmocka_unit_test(test_withdrawn_start),
         cmocka_unit_test(test_supervisor_killed),
         cmocka_unit_test(test_many_supervisors_killed),
         cmocka_unit_test(test_both_killed),
