@@ -72,6 +72,22 @@ static void move(struct applier *a, const struct job_now *j, enum job_state to)
     tally_add(&a->tally, j->member, to, 1);
 }
 
+/* No event and no word in the job's row: nobody but recovery may notice (load.c). */
+static int apply_ahead(struct applier *a, const struct change *c, struct err *e)
+{
+    const struct change_ahead *r = &c->ahead;
+
+    return db_run(a->db, e,
+                  "INSERT OR REPLACE INTO ahead(job, run, journal, node)"
+                  " SELECT seq, ?2, ?3, ?4 FROM job WHERE seq = ?1",
+                  INT(r->key.job), INT(r->key.run), INT(r->journal), TEXT(r->node));
+}
+
+static int apply_ahead_gone(struct applier *a, const struct change *c, struct err *e)
+{
+    return db_run(a->db, e, "DELETE FROM ahead WHERE job = ?1", INT(c->ahead_gone.job));
+}
+
 /* A job was placed: a row for the run, and the job is starting.  `tries` counts a run once, however
  * often the change is replayed. */
 static int apply_run_new(struct applier *a, const struct change *c, struct err *e)
@@ -321,6 +337,10 @@ int apply_change(struct applier *a, const struct change *c, struct err *e)
     switch (c->kind) {
     case CHANGE_SUBMIT:
         return apply_submit(a, c->submission, c->at_ms, c->user, e);
+    case CHANGE_AHEAD:
+        return apply_ahead(a, c, e);
+    case CHANGE_AHEAD_GONE:
+        return apply_ahead_gone(a, c, e);
     case CHANGE_RUN_NEW:
         return apply_run_new(a, c, e);
     case CHANGE_RUN_STARTED:

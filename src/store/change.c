@@ -10,6 +10,7 @@
 
 /* Offset 0 is the kind, which is no text: the row ends there. */
 static const size_t texts[CHANGE_KINDS][CHANGE_TEXTS_MAX - 1] = {
+    [CHANGE_AHEAD] = {AT(ahead.node)},
     [CHANGE_RUN_NEW] = {AT(run_new.node), AT(run_new.devices)},
     [CHANGE_RUN_ENDED] = {AT(run_ended.detail)},
     [CHANGE_JOB_STATE] = {AT(job_state.reason)},

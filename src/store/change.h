@@ -58,6 +58,8 @@ struct submission {
 /* ---- changes: one struct per kind, named after what it says ---- */
 enum change_kind {
     CHANGE_SUBMIT,
+    CHANGE_AHEAD,
+    CHANGE_AHEAD_GONE,
     CHANGE_RUN_NEW,
     CHANGE_RUN_STARTED,
     CHANGE_RUN_ENDED,
@@ -80,6 +82,17 @@ enum change_kind {
     CHANGE_TRAINING,
     CHANGE_FORGET,
     CHANGE_KINDS
+};
+/* The next run of a waiting job was sent ahead to a host.  Only recovery reads this: the job stays
+ * queued and has no such run until CHANGE_RUN_NEW says so. */
+struct change_ahead {
+    struct run_key key;
+    struct str node;
+    uint32_t journal; /* as in change_run_new */
+};
+/* The host has answered: the run has begun, or never will. */
+struct change_ahead_gone {
+    uint64_t job;
 };
 /* A job was placed: the run is recorded and the job is starting. */
 struct change_run_new {
@@ -194,6 +207,8 @@ struct change {
     struct str user; /* who asked, for the event; empty = nobody */
     union {
         struct submission *submission; /* CHANGE_SUBMIT; the store owns it until its commit */
+        struct change_ahead ahead;
+        struct change_ahead_gone ahead_gone;
         struct change_run_new run_new;
         struct change_run_started run_started;
         struct change_run_ended run_ended;
@@ -241,13 +256,14 @@ struct job_record { /* every job that is not final */
     int32_t batch_slots;
     struct str training; /* as last recorded (CHANGE_TRAINING); {NULL, 0} = it does not train */
 };
-struct run_record { /* every run without an outcome */
+struct run_record { /* every run without an outcome, and every one that was sent ahead */
     struct run_key key;
     struct str node;
     struct gpu_set gpus;
     uint32_t journal;
     int64_t pid, pid_start, placed_ms, started_ms; /* started 0 = only placed */
     int64_t spool_offset;
+    bool ahead; /* from CHANGE_AHEAD: its job is queued */
 };
 struct node_record {
     struct str name;

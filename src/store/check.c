@@ -54,6 +54,10 @@ static const struct {
      " FROM run r JOIN job j ON j.seq = r.job GROUP BY r.job HAVING max(r.run) > j.attempt"
      " LIMIT ?1",
      0},
+    {"SELECT 'run ' || a.run || ' of job ' || a.job || ' was sent ahead, but the job is ' ||"
+     " state_name(j.state) || ' and counts ' || j.attempt || ' runs' FROM ahead a JOIN job j"
+     " ON j.seq = a.job WHERE NOT (1 << j.state & ?2 AND a.run = j.attempt + 1) LIMIT ?1",
+     1u << JOB_QUEUED},
     {"SELECT 'job ' || seq || ' has no spec ' || spec FROM job j"
      " WHERE NOT EXISTS(SELECT 1 FROM spec s WHERE s.seq = j.spec AND s.party = j.party) LIMIT ?1",
      0},

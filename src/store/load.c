@@ -247,6 +247,24 @@ static int load_runs(struct loader *l, struct err *e)
     return 0;
 }
 
+/* Few rows: starts that hosts have not answered yet, of jobs that are queued. */
+static int load_ahead(struct loader *l, struct err *e)
+{
+    sqlite3_stmt *st = db_query(l->db, e, "SELECT job, run, journal, node FROM ahead ORDER BY job");
+    int rc;
+
+    while ((rc = db_step(l->db, st, e)) == 1) {
+        struct run_record r = {
+            .key = {column_u64(st, 0), (uint32_t)sqlite3_column_int64(st, 1)},
+            .journal = (uint32_t)sqlite3_column_int64(st, 2),
+            .node = column_str(st, 3),
+            .ahead = true,
+        };
+        l->sink->run(l->sink->arg, &r);
+    }
+    return rc;
+}
+
 static int load_deps(struct loader *l, struct err *e)
 {
     sqlite3_stmt *st;
@@ -336,7 +354,7 @@ int store_load(struct store *s, const struct load_sink *sink, struct err *e)
     if (load_parties(&l, e) == 0 && load_facts(&l, e) == 0 && load_counters(&l, e) == 0 &&
         load_switches(&l, "SELECT name, paused FROM queue ORDER BY name", sink->queue, e) == 0 &&
         load_nodes(&l, e) == 0 && loader_load_jobs(&l, e) == 0 && load_deps(&l, e) == 0 &&
-        load_runs(&l, e) == 0)
+        load_runs(&l, e) == 0 && load_ahead(&l, e) == 0)
         rc = 0;
     pool_return(&s->pool, l.db);
     vec_done(&l.parties);

@@ -15,16 +15,16 @@
  *            training is how far a job that trains has got, NULL for others.
  *   run      one row per attempt; why is NULL while it has no outcome.  devices are the GPUs it
  *            has, as "0-3,7".
- *   fact     what the controller keeps for itself, text by name.
- *   mark     what jobs and people said, once per name: parameters, tags, artifacts, epochs.
- *   series   metrics of jobs: their last point and what is known of all; block has the points, many
- *            in a row, word the last of those that are texts.
- *   note     remarks of people about a job, or about a project when job is NULL.
- *   project  who began it and when, and its description; there is one for every party.
- *   event    append-only; first = last for one job, 0 for none.
- *   tally    how many jobs each party has in each state, so that counts cost nothing.
- *   counter  the next numbers; they never repeat, also when the newest job was removed.  probe is
- *            what the writer changes to see whether the disk takes writes again.
+ *   ahead    starts of queued jobs that were sent ahead to a host and that the host has not
+ * answered; only the controller reads them, after a restart. fact     what the controller keeps for
+ * itself, text by name. mark     what jobs and people said, once per name: parameters, tags,
+ * artifacts, epochs. series   metrics of jobs: their last point and what is known of all; block has
+ * the points, many in a row, word the last of those that are texts. note     remarks of people
+ * about a job, or about a project when job is NULL. project  who began it and when, and its
+ * description; there is one for every party. event    append-only; first = last for one job, 0 for
+ * none. tally    how many jobs each party has in each state, so that counts cost nothing. counter
+ * the next numbers; they never repeat, also when the newest job was removed.  probe is what the
+ * writer changes to see whether the disk takes writes again.
  *
  * job_lane serves every list that asks for states or projects: one ordered lane per (state, party),
  * merged.  It is the only index a job's life touches.
@@ -154,8 +154,14 @@ static const char v5[] = "ALTER TABLE spec ADD COLUMN nodes TEXT;";
 /* How many jobs of a batch are held. */
 static const char v6[] = "ALTER TABLE batch ADD COLUMN n8 INTEGER NOT NULL DEFAULT 0;";
 
-const struct migration migrations[] = {{v1, NULL},           {v2, NULL}, {v3, NULL},
-                                       {v4, series_migrate}, {v5, NULL}, {v6, NULL}};
+/* Starts sent ahead are no runs yet: lists must not find them in `run`. */
+static const char v7[] =
+    "CREATE TABLE ahead("
+    " job INTEGER PRIMARY KEY REFERENCES job(seq) ON DELETE CASCADE, run INTEGER NOT NULL,"
+    " journal INTEGER NOT NULL, node TEXT NOT NULL) STRICT;";
+
+const struct migration migrations[] = {{v1, NULL}, {v2, NULL}, {v3, NULL}, {v4, series_migrate},
+                                       {v5, NULL}, {v6, NULL}, {v7, NULL}};
 const size_t n_migrations = ARRAY_SIZE(migrations);
 
 static int take_step(struct db *d, const struct migration *step, size_t version, struct err *e)

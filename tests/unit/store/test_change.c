@@ -321,6 +321,15 @@ static void test_runs(void **state)
     assert_string_equal(l.text, "1 start_failed127 no such directory 0,63,1000-1023;2 open -1  ;");
 }
 
+static void keep_ahead(void *arg, const struct run_record *r)
+{
+    struct log *l = arg;
+
+    l->n += (size_t)snprintf(l->text + l->n, sizeof(l->text) - l->n, "%llu.%u %s" STR_FMT " %u;",
+                             (unsigned long long)r->key.job, r->key.run,
+                             r->ahead ? "ahead on " : "", STR_ARG(r->node), r->journal);
+}
+
 static void keep_fact(void *arg, struct str name, struct str text)
 {
     struct log *l = arg;
@@ -357,6 +366,38 @@ static void stage_fact(struct fixture *f, const char *name, const char *text)
 {
     fixture_stage(f, &(struct change){.kind = CHANGE_FACT,
                                       .fact = {.name = str_of(name), .value = str_of(text)}});
+}
+
+static void no_job(void *arg, const struct job_record *r)
+{
+    (void)arg;
+    assert_int_equal(r->state, JOB_QUEUED);
+    assert_int_equal(r->attempt, 0);
+}
+
+/* Recovery finds it; nobody else does. */
+static void test_start_sent_ahead(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t job = submit_n(f, 2);
+    struct log l = {0}, runs = {0};
+    const struct load_sink sink = {.job = no_job,
+                                   .run = keep_ahead,
+                                   .queue = no_switch,
+                                   .node = no_node,
+                                   .counters = no_counters,
+                                   .arg = &l};
+    struct err e = {0};
+
+    for (uint64_t n = job; n < job + 3; n++) /* the last one does not exist */
+        fixture_stage(f, &(struct change){.kind = CHANGE_AHEAD,
+                                          .ahead = {{n, 1}, .node = STR("here"), .journal = 7}});
+    fixture_stage(f, &(struct change){.kind = CHANGE_AHEAD_GONE, .ahead_gone = {.job = job + 1}});
+    sync_ok(f);
+    assert_int_equal(f->ledger.load(f->ledger.self, &sink, &e), 0);
+    assert_string_equal(l.text, "1.1 ahead on here 7;");
+    assert_int_equal(store_runs(f->store, job, add_run, &runs, &e), 0);
+    assert_string_equal(runs.text, "");
 }
 
 static void test_facts_and_training(void **state)
@@ -405,6 +446,7 @@ int main(void)
         with_store(test_the_last_mark_of_a_name_counts),
         with_store(test_switches),
         with_store(test_runs),
+        with_store(test_start_sent_ahead),
         with_store(test_facts_and_training),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

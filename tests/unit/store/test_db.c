@@ -145,9 +145,10 @@ static void no_counters(void *arg, uint64_t job, uint64_t spec, uint64_t batch, 
     assert_true(job > 1);
 }
 
-/* What steps 4 to 6 made, undone. */
+/* What steps 4 to 7 made, undone. */
 static const char schema_3[] =
-    "DROP TABLE block; DROP TABLE word; DROP TABLE series; DROP TABLE mark; DROP TABLE note;"
+    "DROP TABLE ahead; DROP TABLE block; DROP TABLE word; DROP TABLE series; DROP TABLE mark; DROP "
+    "TABLE note;"
     "DROP TABLE project; CREATE TABLE report("
     " job INTEGER NOT NULL REFERENCES job(seq) ON DELETE CASCADE, kind INTEGER NOT NULL,"
     " name TEXT NOT NULL, seq INTEGER NOT NULL, run INTEGER NOT NULL, step INTEGER NOT NULL,"
