@@ -75,13 +75,10 @@ struct conf_key {
 struct backend_class {
     const char *name;
     bool by_url; /* users add a node of this class with a URL whose scheme is `name` */
-    /* The node is behind a network: it may be away and may refuse runs, and core never sets
-     * run_start.after. */
-    bool far;
     const struct conf_key *keys; /* settings of this class alone, for nodes added by a URL */
     size_t n_keys;
     /* Opens one node.  `home` is the directory of the daemon, `conf` the settings of the node.  A
-     * far class returns before it is connected; node()->away is true until then. */
+     * class behind a network returns before it is connected; node()->away is true until then. */
     int (*open)(struct backend **out, const char *home, const struct json *conf, struct loop *l,
                 const struct backend_events *ev, void *owner, struct err *e);
     /* Frees the backend.  Its runs continue. */

@@ -10,8 +10,13 @@ struct acting {
     struct core *c;
     core_act_fn done;
     void *arg;
+    struct caller who; /* of requests about waiting jobs, as are the last two */
     struct acted result;
     VEC(struct run_key) keys; /* runs to stop, or whose files go */
+    /* What happens to each job, and for how many jobs a host has to answer first because their
+     * runs were sent ahead. */
+    void (*act)(struct acting *a, const uint64_t *jobs, size_t n);
+    size_t pending;
 };
 
 static struct acting *acting_new(struct core *c, core_act_fn done, void *arg)
@@ -22,26 +27,19 @@ static struct acting *acting_new(struct core *c, core_act_fn done, void *arg)
     return a;
 }
 
-static void acting_finish(struct acting *a, const struct err *e)
+static void acting_free(struct acting *a)
 {
-    a->done(a->arg, e, e ? NULL : &a->result);
     vec_done(&a->keys);
     free(a);
 }
 
+static void acting_finish(struct acting *a, const struct err *e)
+{
+    a->done(a->arg, e, e ? NULL : &a->result);
+    acting_free(a);
+}
+
 static void on_acted(void *arg, const struct err *e)
-{
-    acting_finish(arg, e);
-}
-
-static bool may_touch(const struct caller *who, uint32_t uid)
-{
-    return who->admin || who->uid == uid;
-}
-
-/* ---- cancel ---- */
-
-static void on_cancelled(void *arg, const struct err *e)
 {
     struct acting *a = arg;
 
@@ -51,6 +49,54 @@ static void on_cancelled(void *arg, const struct err *e)
             run_stop(a->c, j->run);
     }
     acting_finish(a, e);
+}
+
+static bool may_touch(const struct caller *who, uint32_t uid)
+{
+    return who->admin || who->uid == uid;
+}
+
+/* ---- waiting jobs, also those whose run was sent ahead ---- */
+
+static void acting_answered(struct acting *a)
+{
+    if (--a->pending == 0)
+        core_barrier(a->c, on_acted, a);
+}
+
+static void acting_go_on(void *arg, struct job *j)
+{
+    struct acting *a = arg;
+
+    if (j) {
+        a->act(a, &j->wait.job, 1);
+        acting_answered(a);
+    } else if (--a->pending == 0) {
+        acting_free(a);
+    }
+}
+
+/* Acts on all jobs at once, except on those whose run was sent ahead: only the host knows whether
+ * such a job still waits.  Requests about one job are carried out in the order in which they came.
+ */
+static void acting_begin(struct acting *a, const uint64_t *jobs, size_t n, const struct caller *who)
+{
+    VEC(uint64_t) now = {0};
+
+    a->who = *who;
+    a->pending = 1; /* ours, until all jobs are seen */
+    for (size_t i = 0; i < n; i++) {
+        const struct job *j = core_job(a->c, jobs[i]);
+        if (j && j->hold == HOLD_AHEAD && may_touch(&a->who, j->uid)) {
+            a->pending++;
+            ahead_then(a->c, j, acting_go_on, a);
+        } else {
+            vec_push(&now, jobs[i]);
+        }
+    }
+    a->act(a, now.p, now.n);
+    vec_done(&now);
+    acting_answered(a);
 }
 
 /* Neighbouring numbers become one change: cancelling a sweep of 100 000 writes one range. */
@@ -87,6 +133,8 @@ static void range_add(struct core *c, struct range *r, uint64_t job, enum job_st
     r->last = job;
 }
 
+/* ---- cancel ---- */
+
 static void cancel_run(struct core *c, struct job *j, struct acting *a, const struct caller *who)
 {
     j->cancel_requested = true;
@@ -99,10 +147,10 @@ static void cancel_run(struct core *c, struct job *j, struct acting *a, const st
     vec_push(&a->keys, j->run->key);
 }
 
-void core_cancel(struct core *c, const uint64_t *jobs, size_t n, const struct caller *who,
-                 core_act_fn done, void *arg)
+static void cancel_jobs(struct acting *a, const uint64_t *jobs, size_t n)
 {
-    struct acting *a = acting_new(c, done, arg);
+    struct core *c = a->c;
+    const struct caller *who = &a->who;
     VEC(struct job *) gone = {0};
     struct range r = {.to = JOB_CANCELLED, .reason = STR("cancelled while it waited")};
 
@@ -130,29 +178,39 @@ void core_cancel(struct core *c, const uint64_t *jobs, size_t n, const struct ca
     }
     vec_done(&gone);
     c->dirty = true;
-    core_barrier(c, on_cancelled, a);
+}
+
+void core_cancel(struct core *c, const uint64_t *jobs, size_t n, const struct caller *who,
+                 core_act_fn done, void *arg)
+{
+    struct acting *a = acting_new(c, done, arg);
+
+    a->act = cancel_jobs;
+    acting_begin(a, jobs, n, who);
 }
 
 /* ---- hold, release ---- */
 
 /* Each waiting job to which `ev` may happen moves.  A job that is held already counts as done: the
  * wish is fulfilled. */
-static void waiting_move(struct core *c, const uint64_t *jobs, size_t n, enum job_event ev,
-                         const struct caller *who, struct range *r, struct acting *a)
+static void waiting_move(struct acting *a, const uint64_t *jobs, size_t n, enum job_event ev,
+                         struct range *r)
 {
+    struct core *c = a->c;
+
     for (size_t i = 0; i < n; i++) {
         struct job *j = core_job(c, jobs[i]);
         enum job_state next;
         if (!j || j->hold == HOLD_COMMIT) {
             a->result.already++;
-        } else if (!may_touch(who, j->uid)) {
+        } else if (!may_touch(&a->who, j->uid)) {
             a->result.denied++;
         } else if (j->state == JOB_HELD && ev == JOB_EV_HOLD) {
             a->result.done++;
         } else if (!job_next(j->state, ev, &next)) {
             a->result.already++;
         } else {
-            range_add(c, r, jobs[i], j->state, who);
+            range_add(c, r, jobs[i], j->state, &a->who);
             job_dequeue(c, j);
             job_move(c, j, ev);
             train_unready(c, j);
@@ -160,27 +218,42 @@ static void waiting_move(struct core *c, const uint64_t *jobs, size_t n, enum jo
             a->result.done++;
         }
     }
-    range_stage(c, r, who);
-    core_barrier(c, on_acted, a);
+    range_stage(c, r, &a->who);
+}
+
+static void hold_jobs(struct acting *a, const uint64_t *jobs, size_t n)
+{
+    char reason[96];
+    struct range r = {.to = JOB_HELD};
+
+    snprintf(reason, sizeof(reason), "held by %s", a->who.user);
+    r.reason = str_of(reason);
+    waiting_move(a, jobs, n, JOB_EV_HOLD, &r);
 }
 
 void core_hold(struct core *c, const uint64_t *jobs, size_t n, const struct caller *who,
                core_act_fn done, void *arg)
 {
-    char reason[96];
-    struct range r = {.to = JOB_HELD};
+    struct acting *a = acting_new(c, done, arg);
 
-    snprintf(reason, sizeof(reason), "held by %s", who->user);
-    r.reason = str_of(reason);
-    waiting_move(c, jobs, n, JOB_EV_HOLD, who, &r, acting_new(c, done, arg));
+    a->act = hold_jobs;
+    acting_begin(a, jobs, n, who);
+}
+
+static void release_jobs(struct acting *a, const uint64_t *jobs, size_t n)
+{
+    struct range r = {.to = JOB_QUEUED};
+
+    waiting_move(a, jobs, n, JOB_EV_RELEASE, &r);
 }
 
 void core_release(struct core *c, const uint64_t *jobs, size_t n, const struct caller *who,
                   core_act_fn done, void *arg)
 {
-    struct range r = {.to = JOB_QUEUED};
+    struct acting *a = acting_new(c, done, arg);
 
-    waiting_move(c, jobs, n, JOB_EV_RELEASE, who, &r, acting_new(c, done, arg));
+    a->act = release_jobs;
+    acting_begin(a, jobs, n, who);
 }
 
 /* ---- retry ---- */

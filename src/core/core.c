@@ -63,6 +63,7 @@ void core_free(struct core *c)
         return;
     for (size_t it = 0; map_u64_next(&c->jobs.by_number, &it, &key, &val);)
         run_discard(((struct job *)val)->run);
+    ahead_free(c);
     train_done(c);
     for (size_t it = 0; map_u64_next(&c->jobs.waiters, &it, &key, &val);) {
         vec_done(&((struct waiters *)val)->jobs);
@@ -122,7 +123,7 @@ static void plan_and_place(struct core *c)
     c->stats.plan_us_total += t;
     c->stats.plan_us_max = MAX(c->stats.plan_us_max, t);
     for (size_t i = 0; i < d.n; i++)
-        run_place(c, c->cluster.hosts.p[d.p[i].node], core_job(c, d.p[i].job), &d.p[i].gpus, NULL);
+        run_place(c, c->cluster.hosts.p[d.p[i].node], core_job(c, d.p[i].job), &d.p[i].gpus);
     if (d.n == MAX_STARTS)
         c->dirty = true;
     vec_done(&d);
@@ -134,7 +135,7 @@ void core_turn(struct core *c)
 
     core_release_due(c);
     hosts_due(c);
-    run_recall_gated(c);
+    ahead_recall_late(c);
     train_kill_due(c);
     if (!c->dirty) {
         int64_t due = train_next_wake(c);
@@ -148,7 +149,7 @@ void core_turn(struct core *c)
     if (!queue_count(c->queue))
         return;
     plan_and_place(c);
-    run_look_ahead(c);
+    ahead_send(c);
 }
 
 /* ---- questions ---- */

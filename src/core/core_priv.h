@@ -17,6 +17,7 @@ enum hold {
     HOLD_DEPS,    /* waits for other jobs */
     HOLD_BACKOFF, /* waits for due_ms */
     HOLD_PERSON,  /* in state held until somebody releases it */
+    HOLD_AHEAD,   /* its next run was sent ahead to a host, which has not said that it started */
 };
 
 /* Compact: a million may wait. */
@@ -53,6 +54,12 @@ enum run_phase {
     RUN_LIVE,       /* its command is running */
     RUN_OVER,       /* ended; the outcome is on its way to disk */
 };
+/* The place of a run among very short runs of one slot (look_ahead.c). */
+struct run_chain {
+    struct run *next; /* waits in the backend for our end and takes our place */
+    struct run *prev; /* whose place we shall take */
+    bool ahead;       /* not known to have started: its job is queued, in HOLD_AHEAD */
+};
 struct run {
     struct run_key key;
     struct job *job;
@@ -60,8 +67,7 @@ struct run {
     struct outside_process *outside; /* then this process; otherwise NULL */
     struct gpu_set gpus;
     int64_t started_mono_ms, timeout_ms, spool_offset;
-    struct run *next;       /* waits in the backend for our end and takes our place */
-    struct run *prev;       /* whose place we shall take */
+    struct run_chain chain;
     size_t slot;            /* in core.held, while it holds resources */
     struct draining *drain; /* its spool is being read; NULL = it is not */
     uint32_t journal;
@@ -69,7 +75,7 @@ struct run {
     bool holds; /* resources are counted for it */
     bool stop_sent;
     bool seen;     /* its start was recorded before a restart */
-    bool recall;   /* not wanted any more before it was sent */
+    bool recall;   /* not wanted any more, unless it has started */
     bool read_out; /* all of its spool is in */
     bool refused;  /* its node could not take it */
 };
@@ -140,6 +146,20 @@ struct core_gpu {
     bool planning; /* a plan is being made on another thread */
 };
 
+/* Somebody wants to do something to a waiting job whose run was sent ahead.  `j` is NULL when the
+ * core ends before the host has answered: then `arg` is only freed. */
+typedef void (*ahead_fn)(void *arg, struct job *j);
+struct ahead_wish {
+    uint64_t job;
+    ahead_fn fn;
+    void *arg;
+};
+struct look_ahead {
+    double mean_run_ms; /* moving average of recent run lengths */
+    int64_t due_ms;     /* monotonic: when a run has waited too long for another; 0 = none waits */
+    VEC(struct ahead_wish) wishes;
+};
+
 struct core {
     struct core_conf conf; /* its strings are ours */
     uint8_t secret[32];
@@ -154,8 +174,7 @@ struct core {
     VEC(struct plan_run) held;
     struct core_gpu gpu;
     VEC(uint64_t) absent; /* jobs whose recorded run left no trace */
-    double mean_run_ms;   /* moving average of recent run lengths */
-    int64_t gates_due_ms; /* monotonic: when a successor has waited too long; 0 = none waits */
+    struct look_ahead ahead;
     bool dirty, recovered;
     struct core_stats stats;
 };
@@ -201,6 +220,9 @@ struct snapshot core_snapshot(struct core *c, size_t max_starts);
 /* node_table.c */
 struct core_host *host_find(const struct core *c, struct str name); /* NULL = none */
 struct core_host *host_by_serial(const struct core *c, uint64_t serial);
+/* Nothing starts there only because it has not answered yet for all runs from before the restart.
+ */
+bool host_being_asked(const struct core_host *h);
 /* What its backend or we know of it has changed: the planners see it. */
 void host_refresh(struct core_host *h);
 /* It could not take a run: nothing starts there for a while, longer each time. */
@@ -243,8 +265,13 @@ int admin_only(const struct caller *who, const char *what, struct err *e);
 void set_and_answer(struct core *c, const struct change *ch, core_act_fn done, void *arg);
 
 /* run.c */
-void run_place(struct core *c, struct core_host *h, struct job *j, const struct gpu_set *gpus,
-               struct run *prev);
+void run_place(struct core *c, struct core_host *h, struct job *j, const struct gpu_set *gpus);
+/* The run has the next key of j and is j's; nothing of it is counted or recorded yet. */
+struct run *run_new(struct core *c, struct job *j, struct core_host *h, const struct gpu_set *gpus);
+/* It counts as an attempt from now on, and is staged as one; the job is starting. */
+void run_record(struct core *c, struct run *r, int64_t at_ms);
+/* Once everything staged so far is durable, it is handed to the backend. */
+void run_send_after_commit(struct core *c, struct run *r);
 /* A run of a process that berth has not started: recorded like any other, but without a node. */
 void run_place_outside(struct core *c, struct job *j, const struct outside_process *p);
 void run_hold(struct core *c, struct run *r); /* counts its resources; outside runs have none */
@@ -254,7 +281,7 @@ struct run *run_restore(struct core *c, struct core_host *h, struct job *j,
 /* Its command, or its foreign process, is running. */
 void run_started(struct core *c, struct run *r, int64_t pid, int64_t pid_start, int64_t at_ms);
 void run_discard(struct run *r); /* frees the memory only; NULL is fine */
-/* It never was: its job was refused. */
+/* It never was: its job was refused, or goes back to the queue without a trace of the run. */
 void run_drop(struct core *c, struct run *r);
 /* Its outcome is staged, the job moves on and the run is gone. */
 void run_end(struct core *c, struct run *r, const struct run_outcome *o, struct str detail);
@@ -267,8 +294,22 @@ void lane_restored(struct core *c); /* jobs are back, none is in the queue yet *
 void lanes_free(struct core *c);
 
 /* look_ahead.c */
-void run_look_ahead(struct core *c);
-void run_recall_gated(struct core *c);
+void ahead_send(struct core *c);        /* after planning: fills the chains */
+void ahead_recall_late(struct core *c); /* takes back those that wait behind a long run */
+/* Asks the host to take it back, unless it has started, and those that wait behind it. */
+void ahead_withdraw(struct run *r);
+/* It will not start: it leaves no trace, and its job is back in the queue in `delay_ms`. */
+void ahead_withdrawn(struct core *c, struct run *r, int64_t delay_ms);
+/* It has begun, or could not: from now on it is a run like any other. */
+void ahead_arrived(struct core *c, struct run *r, int64_t at_ms);
+/* Takes back the run of j (HOLD_AHEAD) and calls fn once the host has answered, before anything
+ * else can happen to j: j is in the queue then, or the run has begun. */
+void ahead_then(struct core *c, const struct job *j, ahead_fn fn, void *arg);
+void ahead_answered(struct core *c, struct job *j); /* calls those who wait for that */
+void ahead_unlink(struct core *c, struct run *r);   /* out of its chain, before it is freed */
+/* It waits behind a run that was told to stop or taken back before its turn. */
+bool ahead_broken(const struct run *r);
+void ahead_free(struct core *c);
 
 /* launch.c: everything the backend needs, built in the arena */
 struct arena;

@@ -118,6 +118,21 @@ static void explain_run(struct core *c, struct job *j, struct json *out)
     train_explain(c, j, out);
 }
 
+/* Its run was sent ahead (look_ahead.c): to people, a job that waits for a slot. */
+static void explain_ahead(const struct job *j, struct json *out)
+{
+    int64_t before = 0;
+    char text[400];
+
+    for (const struct run *r = j->run->chain.prev; r && r->chain.ahead; r = r->chain.prev)
+        before++;
+    snprintf(text, sizeof(text), "waits for a slot on %s and starts when the job before it ends",
+             host_node(j->run->host)->name);
+    json_set_str(out, "kind", wait_names[WAIT_SLOTS]);
+    json_set_str(out, "text", text);
+    json_set_int(out, "ahead", before);
+}
+
 int core_explain(struct core *c, uint64_t job, struct json **out, struct err *e)
 {
     struct job *j = core_job(c, job);
@@ -127,8 +142,10 @@ int core_explain(struct core *c, uint64_t job, struct json **out, struct err *e)
                        (unsigned long long)job);
     *out = json_new_object();
     json_set_str(*out, "state", job_state_name(j->state));
-    json_set_take(*out, "waiting", json_new_bool(!j->run));
-    if (j->run)
+    json_set_take(*out, "waiting", json_new_bool(!j->run || j->hold == HOLD_AHEAD));
+    if (j->hold == HOLD_AHEAD)
+        explain_ahead(j, *out);
+    else if (j->run)
         explain_run(c, j, *out);
     else
         explain_waiting(c, j, *out);

@@ -177,7 +177,7 @@ void core_release_due(struct core *c)
 int64_t core_next_wake(const struct core *c)
 {
     const int64_t times[] = {c->jobs.due.n ? c->jobs.due.p[0].at_ms : -1, train_next_wake(c),
-                             c->gates_due_ms ? c->gates_due_ms : -1, hosts_next_wake(c)};
+                             c->ahead.due_ms ? c->ahead.due_ms : -1, hosts_next_wake(c)};
     int64_t at = -1;
 
     for (size_t i = 0; i < ARRAY_SIZE(times); i++)
@@ -284,8 +284,8 @@ void job_cancel_dependent(struct core *c, uint64_t job, uint64_t other, enum job
 {
     struct job *j = core_job(c, job);
 
-    if (!j || !job_state_waits(j->state))
-        return;
+    if (!j || !job_state_waits(j->state) || j->hold == HOLD_AHEAD)
+        return; /* one that was sent ahead had all it waits for */
     cancel_waiter(c, j, other, state);
     job_settle_waiters(c, j);
 }

@@ -209,6 +209,24 @@ static void answer(struct core *c, core_act_fn done, void *arg)
     core_barrier(c, on_durable, a);
 }
 
+/* A request about a job whose run was sent ahead: it is carried out when the host has answered. */
+struct lane_move {
+    struct core *c;
+    size_t place;
+    struct caller who;
+    core_act_fn done;
+    void *arg;
+};
+
+static void lane_move_go_on(void *arg, struct job *j)
+{
+    struct lane_move *m = arg;
+
+    if (j)
+        core_queue_move(m->c, j->wait.job, m->place, &m->who, m->done, m->arg);
+    free(m);
+}
+
 void core_queue_move(struct core *c, uint64_t job, size_t place, const struct caller *who,
                      core_act_fn done, void *arg)
 {
@@ -218,7 +236,7 @@ void core_queue_move(struct core *c, uint64_t job, size_t place, const struct ca
     struct err e = {0};
     job_list jobs = {0};
 
-    if (!j || !waits_in(c, j, queue) || !queue_name(c, queue, &name)) {
+    if (!j || (!waits_in(c, j, queue) && j->hold != HOLD_AHEAD) || !queue_name(c, queue, &name)) {
         err_set(&e, ERR_NOT_FOUND, "job %llu does not wait in a queue", (unsigned long long)job);
         done(arg, &e, NULL);
         return;
@@ -226,6 +244,12 @@ void core_queue_move(struct core *c, uint64_t job, size_t place, const struct ca
     if (!who->admin && who->uid != j->uid) {
         err_set(&e, ERR_DENIED, "job %llu is another user's", (unsigned long long)job);
         done(arg, &e, NULL);
+        return;
+    }
+    if (j->hold == HOLD_AHEAD) {
+        struct lane_move *m = xmalloc(sizeof(*m));
+        *m = (struct lane_move){c, place, *who, done, arg};
+        ahead_then(c, j, lane_move_go_on, m);
         return;
     }
     list_waiting(c, queue, &jobs);

@@ -300,8 +300,8 @@ int launch_build(struct core *c, const struct run *r, const struct launch *l, st
                               .run_dir = arena_path(a, core_run_dir(c, r->key))};
     if (l->spec->split_output)
         out->err_path = arena_path(a, core_err_path(c, r->key));
-    if (r->prev)
-        out->after = r->prev->key;
+    if (r->chain.prev)
+        out->after = r->chain.prev->key;
     for (char **k = l->spec->command.env; *k; k++)
         vec_push(&v.list, *k);
     for (char **k = extra; k && *k; k++)

@@ -1,22 +1,31 @@
 /* look_ahead.c - very short jobs: the next ones wait where they will run
  *
- * The way from the end of one run to the start of the next is: journal, commit, START.  Jobs of a
- * few milliseconds would leave the host idle meanwhile, so while runs are that short the next jobs
- * of the same shape are recorded early and form a chain behind each run: the backend starts the
- * first as soon as the run before it has ended.  Each takes over the slot, the devices and the
- * place in the batch of the one before it, so all must ask for the same, and it is done only while
- * nothing else waits.  A host behind a network may refuse one in the middle, and the next would
- * start beside the first: there, none waits.
+ * Owns: chains of runs, and runs that were sent ahead until the host says that they have begun.
+ *
+ * Between the end of one run and the start of the next there are a journal record, a commit and a
+ * message.  Jobs of a few milliseconds would leave the host idle meanwhile.  While runs are that
+ * short, the next jobs of the same shape are sent ahead and form a chain behind each run: the
+ * backend starts the first of a chain as soon as the run before it has ended.  Each run of a chain
+ * takes over the slot, the devices and the place in the batch of the run before it, so all jobs of
+ * a chain must ask for the same, and chains are made only while no other shape waits.
+ *
+ * A job whose run was sent ahead is a waiting job: queued, with no attempt more than before.  The
+ * start is durable before it is sent (CHANGE_AHEAD), but only recovery reads that record.  When the
+ * host says that the run has begun, the run is recorded like any other (ahead_arrived).  When the
+ * host has taken the start back, the record is deleted and nothing is left of it (ahead_withdrawn);
+ * the next start of the job may have the same key, because a start that was taken back never runs.
  */
 #include "core/core_priv.h"
 
 enum {
     SHORT_RUN_MS = 25, /* a round trip costs a few milliseconds: not worth it for longer runs */
     CHAIN_MAX = 8,     /* hides a commit and the few milliseconds in which ends are gathered */
-    GATE_PATIENCE_MS = 200, /* a run has lasted this long, so it is not short: give its chain up */
+    GATE_PATIENCE_MS = 200, /* a run that has lasted this long is not short: take its chain back */
 };
 
-/* A queue with rules counts what runs; who waits behind a run would not be counted. */
+/* ---- sending ---- */
+
+/* A queue with rules counts what runs; runs that wait behind another would not be counted. */
 static bool queue_ruled(const struct core *c, uint32_t shape)
 {
     uint32_t named = queue_shape_at(c->queue, shape)->queue;
@@ -31,34 +40,56 @@ static bool leads_a_chain(struct core *c, const struct run *r)
     bool young = core_mono(c) - r->started_mono_ms <= SHORT_RUN_MS;
     bool on_its_way = r->phase == RUN_RECORDING || r->phase == RUN_SENT || r->phase == RUN_LIVE;
 
-    return young && on_its_way && !r->host->cls->far && !r->job->cancel_requested &&
-           host_open(r->host) && !queue_paused(c->queue, queue_shape_at(c->queue, shape)->queue) &&
+    return young && on_its_way && !r->recall && r->host->cls->withdraw &&
+           !r->job->cancel_requested && host_open(r->host) &&
+           !queue_paused(c->queue, queue_shape_at(c->queue, shape)->queue) &&
            !queue_ruled(c, shape) &&
            !queue_shape_at(c->queue, shape)->need.gpus && /* those are planned elsewhere */
            queue_count_shape(c->queue, shape) == queue_count(c->queue);
 }
 
-/* Puts one more job behind the last of the chain, if that has fewer than `depth`. */
+/* The intention to start it is durable before it is sent, as for any run. */
+static void ahead_place(struct core *c, struct job *j, struct run *last)
+{
+    struct run *r = run_new(c, j, last->host, &last->gpus);
+
+    r->chain = (struct run_chain){.prev = last, .ahead = true};
+    last->chain.next = r;
+    j->hold = HOLD_AHEAD;
+    core_stage(c, &(struct change){.kind = CHANGE_AHEAD,
+                                   .at_ms = core_wall(c),
+                                   .ahead = {.key = r->key,
+                                             .node = str_of(host_node(r->host)->name),
+                                             .journal = r->journal}});
+    run_send_after_commit(c, r);
+    if (!c->ahead.due_ms)
+        c->ahead.due_ms = core_mono(c) + GATE_PATIENCE_MS;
+}
+
+/* Puts one more job behind the last of the chain, if the chain has fewer than `depth`. */
 static void extend_chain(struct core *c, struct run *r, int depth)
 {
     struct wait_item *w = queue_head(c->queue, r->job->wait.shape);
     struct run *last = r;
     int n = 0;
 
-    for (; last->next; last = last->next)
+    for (; last->chain.next; last = last->chain.next) {
+        if (last->chain.next->recall)
+            return; /* until the host has answered, nothing can wait behind that one */
         n++;
+    }
     if (!w || n >= depth || map_u64_get(&c->gpu.trains, w->job))
         return;
     queue_remove(c->queue, w);
-    run_place(c, r->host, core_job(c, w->job), &r->gpus, last);
-    if (!c->gates_due_ms)
-        c->gates_due_ms = core_mono(c) + GATE_PATIENCE_MS;
+    ahead_place(c, core_job(c, w->job), last);
 }
 
 /* Row by row, so that the last jobs of a sweep are spread over all slots. */
-void run_look_ahead(struct core *c)
+void ahead_send(struct core *c)
 {
-    if (!c->conf.lookahead || c->mean_run_ms <= 0 || c->mean_run_ms > SHORT_RUN_MS)
+    double mean_ms = c->ahead.mean_run_ms;
+
+    if (!c->conf.lookahead || mean_ms <= 0 || mean_ms > SHORT_RUN_MS)
         return;
     for (int depth = 1; depth <= CHAIN_MAX && queue_count(c->queue); depth++)
         for (size_t i = 0; i < c->held.n; i++) {
@@ -68,29 +99,122 @@ void run_look_ahead(struct core *c)
         }
 }
 
-static void give_up_chain(struct core *c, struct run *r)
+/* ---- chains ---- */
+
+void ahead_unlink(struct core *c, struct run *r)
 {
-    for (; r; r = r->next)
-        if (r->phase == RUN_SENT)
-            run_stop(c, r); /* it ends as never tried, and is queued again */
+    struct run *heir = r->chain.next;
+
+    if (r->chain.prev)
+        r->chain.prev->chain.next = heir;
+    if (heir)
+        heir->chain.prev = r->chain.prev;
+    if (heir && !heir->chain.prev) {
+        heir->started_mono_ms = core_mono(c);
+        run_hold(c, heir);
+    }
+    r->chain.next = r->chain.prev = NULL;
 }
 
-void run_recall_gated(struct core *c)
+/* The backend may have dropped a run in the middle, or that run may just have started.  A start
+ * behind a run that the backend does not know would begin at once, beside the first of the chain.
+ */
+bool ahead_broken(const struct run *r)
+{
+    for (const struct run *p = r->chain.prev; p && p->chain.prev; p = p->chain.prev)
+        if (p->stop_sent || p->recall)
+            return true;
+    return false;
+}
+
+/* ---- the host answers ---- */
+
+void ahead_answered(struct core *c, struct job *j)
+{
+    for (size_t i = 0; i < c->ahead.wishes.n;) {
+        struct ahead_wish w = c->ahead.wishes.p[i];
+        if (w.job != j->wait.job) {
+            i++;
+            continue;
+        }
+        vec_remove(&c->ahead.wishes, i);
+        w.fn(w.arg, j);
+    }
+}
+
+static void ahead_stage_gone(struct core *c, const struct job *j)
+{
+    core_stage(c, &(struct change){.kind = CHANGE_AHEAD_GONE,
+                                   .at_ms = core_wall(c),
+                                   .ahead_gone = {.job = j->wait.job}});
+}
+
+void ahead_arrived(struct core *c, struct run *r, int64_t at_ms)
+{
+    r->chain.ahead = r->recall = false;
+    r->job->hold = HOLD_NONE;
+    ahead_stage_gone(c, r->job);
+    run_record(c, r, at_ms);
+}
+
+void ahead_withdrawn(struct core *c, struct run *r, int64_t delay_ms)
+{
+    struct job *j = r->job;
+    struct run_key key = r->key;
+    uint64_t host = r->host->serial;
+
+    ahead_stage_gone(c, j);
+    run_drop(c, r);
+    j->due_ms = delay_ms ? core_mono(c) + delay_ms : 0;
+    job_activate(c, j);
+    job_forget_after_commit(c, j, key, host);
+    ahead_answered(c, j);
+}
+
+/* ---- taking back ---- */
+
+/* From the end of the chain: a START that is sent again to a new shepherd must not name a run that
+ * was taken back, because it would begin at once. */
+void ahead_withdraw(struct run *r)
+{
+    if (r->recall)
+        return;
+    if (r->chain.next)
+        ahead_withdraw(r->chain.next);
+    r->recall = true; /* one that is not sent yet will not be */
+    if (r->phase != RUN_RECORDING && r->host->cls)
+        r->host->cls->withdraw(r->host->backend, r->key);
+}
+
+void ahead_then(struct core *c, const struct job *j, ahead_fn fn, void *arg)
+{
+    vec_push(&c->ahead.wishes, ((struct ahead_wish){j->wait.job, fn, arg}));
+    ahead_withdraw(j->run);
+}
+
+void ahead_recall_late(struct core *c)
 {
     int64_t now = core_mono(c), next = 0;
 
-    if (!c->gates_due_ms || now < c->gates_due_ms)
+    if (!c->ahead.due_ms || now < c->ahead.due_ms)
         return;
     for (size_t i = 0; i < c->held.n; i++) {
         struct run *r = core_job(c, c->held.p[i].key.job)->run;
         int64_t due = r->started_mono_ms + GATE_PATIENCE_MS;
-        if (!r->next)
+        if (!r->chain.next)
             continue;
         if (due <= now) {
-            give_up_chain(c, r->next);
-            due = now + GATE_PATIENCE_MS; /* those not sent yet, another time */
+            ahead_withdraw(r->chain.next);
+            due = now + GATE_PATIENCE_MS; /* looked at again until the host has answered */
         }
         next = next ? MIN(next, due) : due;
     }
-    c->gates_due_ms = next;
+    c->ahead.due_ms = next;
+}
+
+void ahead_free(struct core *c)
+{
+    for (size_t i = 0; i < c->ahead.wishes.n; i++)
+        c->ahead.wishes.p[i].fn(c->ahead.wishes.p[i].arg, NULL);
+    vec_done(&c->ahead.wishes);
 }

@@ -156,6 +156,12 @@ static void say_trouble(struct node *n, const char *why)
     snprintf(n->trouble, sizeof(n->trouble), "%s", why);
 }
 
+bool host_being_asked(const struct core_host *h)
+{
+    return h->unresolved && h->cls && !h->drained && !h->aside_until_ms &&
+           !h->cls->node(h->backend)->away;
+}
+
 void host_refresh(struct core_host *h)
 {
     struct node *n = host_node(h), was = *n;
@@ -300,6 +306,12 @@ void host_adopt(struct core_host *h)
     for (size_t i = 0; i < h->beliefs.n; i++)
         name_files(h->core, &h->beliefs.p[i], &names);
     h->cls->adopt(h->backend, h->beliefs.p, h->beliefs.n);
+    /* Starts sent ahead before the restart: behind which run they wait is not known any more. */
+    for (size_t i = 0; i < h->beliefs.n; i++) {
+        const struct job *j = core_job(h->core, h->beliefs.p[i].key.job);
+        if (j && j->hold == HOLD_AHEAD)
+            ahead_withdraw(j->run);
+    }
     vec_clear(&h->beliefs);
     arena_done(&names);
 }

@@ -78,7 +78,7 @@ static void restore_run(void *arg, const struct run_record *r)
     struct restoring *x = arg;
     struct job *j = core_job(x->c, r->key.job);
 
-    if (!j || !job_state_has_run(j->state))
+    if (!j || (r->ahead ? j->state != JOB_QUEUED : !job_state_has_run(j->state)))
         return; /* berth doctor reports such rows; there is nothing to supervise */
     /* Every node has a journal, also one that happens to have the same name. */
     if (str_eq_c(r->node, OUTSIDE_NODE) && !r->journal) {
@@ -103,7 +103,7 @@ static void restore_dep(void *arg, const struct dep_record *r)
     struct restoring *x = arg;
     struct job *j = core_job(x->c, r->job);
 
-    if (j && job_state_waits(j->state) && core_job(x->c, r->other))
+    if (j && job_state_waits(j->state) && j->hold != HOLD_AHEAD && core_job(x->c, r->other))
         job_wait_for(x->c, j, r->other);
 }
 
@@ -210,7 +210,8 @@ int core_recover(struct core *c, struct err *e)
         return err_wrap(e, "restoring the jobs");
     lane_restored(c);
     for (size_t i = 0; i < x.ready.n; i++)
-        job_activate(c, x.ready.p[i]);
+        if (x.ready.p[i]->hold != HOLD_AHEAD)
+            job_activate(c, x.ready.p[i]);
     for (size_t i = 0; i < x.doomed.n; i++)
         job_cancel_dependent(c, x.doomed.p[i].job, x.doomed.p[i].other, x.doomed.p[i].state);
     requeue_runless(c);

@@ -127,6 +127,8 @@ static void lines_read(void *arg)
         run_is_over(x);
         return;
     }
+    if (r->chain.ahead) /* it reports, so it has started: its row must be there for the offset */
+        ahead_arrived(x->c, r, core_wall(x->c));
     const struct report_item *end = NULL;
     if (r->spool_offset == x->from && x->batch.used)
         end = stage_batch(x->c, r, &x->batch);

@@ -4,8 +4,9 @@
  * what runs hold of their nodes.
  *
  * A run is recorded before it is handed over, and its key is never used for another execution, so
- * after any crash the backend can say what became of it.  A run may wait in the backend
- * for the place of another (`prev`, look_ahead.c); it holds nothing until that one has ended.
+ * after any crash the backend can say what became of it.  A run may be sent ahead and wait in the
+ * backend for the place of another (look_ahead.c): it holds nothing until that one has ended, and
+ * counts as an attempt only when it has begun.
  */
 #include "base/arena.h"
 #include "core/core_priv.h"
@@ -60,21 +61,6 @@ static void run_let_go(struct core *c, struct run *r)
     }
 }
 
-static void run_unlink(struct core *c, struct run *r)
-{
-    struct run *heir = r->next;
-
-    if (r->prev)
-        r->prev->next = heir;
-    if (heir)
-        heir->prev = r->prev;
-    if (heir && !heir->prev) {
-        heir->started_mono_ms = core_mono(c);
-        run_hold(c, heir);
-    }
-    r->next = r->prev = NULL;
-}
-
 void run_discard(struct run *r)
 {
     if (r)
@@ -85,7 +71,7 @@ void run_discard(struct run *r)
 static void run_free(struct core *c, struct run *r)
 {
     run_let_go(c, r);
-    run_unlink(c, r);
+    ahead_unlink(c, r);
     if (r->outside)
         outside_over(c, r);
     r->job->run = NULL;
@@ -150,9 +136,12 @@ void run_end(struct core *c, struct run *r, const struct run_outcome *o, struct 
 {
     struct job *j = r->job;
     struct run_key key = r->key;
-    struct verdict v = {.ev = judge(j, o)};
+    struct verdict v = {0};
     char text[200];
 
+    if (r->chain.ahead)
+        ahead_arrived(c, r, o->ended_ms ? o->ended_ms : core_wall(c));
+    v.ev = judge(j, o);
     if (r->phase == RUN_UNRESOLVED && r->host)
         host_resolved_one(r->host);
     report_drain_spool(c, r);
@@ -191,19 +180,10 @@ void run_end(struct core *c, struct run *r, const struct run_outcome *o, struct 
         job_settle_waiters(c, j);
     }
     job_forget_after_commit(c, j, key, h ? h->serial : 0);
+    ahead_answered(c, j);
 }
 
 /* ---- starting ---- */
-
-/* A run in the chain before this one was told to stop before its turn: the backend may have dropped
- * it, or it may just have started.  Until that is known nothing can be sent to wait behind it. */
-static bool chain_broken(const struct run *r)
-{
-    for (const struct run *p = r->prev; p && p->prev; p = p->prev)
-        if (p->stop_sent)
-            return true;
-    return false;
-}
 
 static void start_now(struct core *c, struct run *r)
 {
@@ -213,7 +193,11 @@ static void start_now(struct core *c, struct run *r)
     struct err e = {0};
     struct run_outcome o = {.why = RUN_END_NEVER_RAN, .ended_ms = core_wall(c)};
 
-    if (r->job->cancel_requested || r->recall || chain_broken(r)) {
+    if (r->chain.ahead && (r->recall || ahead_broken(r))) {
+        ahead_withdrawn(c, r, 0);
+        return;
+    }
+    if (r->job->cancel_requested || r->recall) {
         o.why = RUN_END_CANCELLED;
         run_end(c, r, &o, STR("stopped before it started"));
         return;
@@ -228,7 +212,10 @@ static void start_now(struct core *c, struct run *r)
         r->timeout_ms = s.limits.timeout_ms;
         r->started_mono_ms = core_mono(c);
         r->phase = RUN_SENT;
-        if (r->host->cls->start(r->host->backend, &s, &e) < 0)
+        bool sent = r->host->cls->start(r->host->backend, &s, &e) == 0;
+        if (!sent && r->chain.ahead)
+            ahead_withdrawn(c, r, RESEND_MS);
+        else if (!sent)
             run_end(c, r, &o, str_of(e.text));
     }
     launch_done(&l);
@@ -255,64 +242,68 @@ static void on_placed(void *arg, const struct err *e)
     free(p);
 }
 
-static struct run *run_new(struct core *c, struct job *j)
+struct run *run_new(struct core *c, struct job *j, struct core_host *h, const struct gpu_set *gpus)
 {
     struct run *r = xcalloc(1, sizeof(*r));
 
     ASSERT(j->state == JOB_QUEUED && !j->run);
-    j->attempt++;
-    j->tries++;
     j->run = r;
     r->job = j;
-    r->key = (struct run_key){j->wait.job, j->attempt};
+    r->key = (struct run_key){j->wait.job, j->attempt + 1};
     r->started_mono_ms = core_mono(c);
+    if (h) {
+        ASSERT(h->cls);
+        r->host = h;
+        r->gpus = *gpus;
+        r->journal = h->cls->journal(h->backend);
+    }
     return r;
 }
 
-/* The run is written to disk before anything happens to it; on_placed goes on then. */
-static void run_record(struct core *c, struct run *r, const char *node)
+void run_record(struct core *c, struct run *r, int64_t at_ms)
 {
-    struct placed *p = xmalloc(sizeof(*p));
     AUTO(buf) struct buf devices = {0};
 
+    r->job->attempt++;
+    r->job->tries++;
     job_move(c, r->job, JOB_EV_PLACED);
     train_placed(c, r);
     buf_init(&devices, DEVICES_TEXT_MAX);
     gpu_set_format(&r->gpus, &devices);
-    core_stage(c, &(struct change){.kind = CHANGE_RUN_NEW,
-                                   .at_ms = core_wall(c),
-                                   .run_new = {.key = r->key,
-                                               .node = str_of(node),
-                                               .devices = buf_str(&devices),
-                                               .journal = r->journal}});
+    core_stage(c, &(struct change){
+                      .kind = CHANGE_RUN_NEW,
+                      .at_ms = at_ms,
+                      .run_new = {.key = r->key,
+                                  .node = str_of(r->host ? host_node(r->host)->name : OUTSIDE_NODE),
+                                  .devices = buf_str(&devices),
+                                  .journal = r->journal}});
+}
+
+void run_send_after_commit(struct core *c, struct run *r)
+{
+    struct placed *p = xmalloc(sizeof(*p));
+
     *p = (struct placed){c, r->key};
     core_barrier(c, on_placed, p);
 }
 
-void run_place(struct core *c, struct core_host *h, struct job *j, const struct gpu_set *gpus,
-               struct run *prev)
+void run_place(struct core *c, struct core_host *h, struct job *j, const struct gpu_set *gpus)
 {
-    struct run *r = run_new(c, j);
+    struct run *r = run_new(c, j, h, gpus);
 
-    ASSERT(h->cls && (!prev || prev->host == h));
-    r->host = h;
-    r->gpus = *gpus;
-    r->journal = h->cls->journal(h->backend);
-    r->prev = prev;
-    if (prev)
-        prev->next = r;
-    else
-        run_hold(c, r);
-    run_record(c, r, host_node(h)->name);
+    run_hold(c, r);
+    run_record(c, r, core_wall(c));
+    run_send_after_commit(c, r);
 }
 
 void run_place_outside(struct core *c, struct job *j, const struct outside_process *p)
 {
-    struct run *r = run_new(c, j);
+    struct run *r = run_new(c, j, NULL, NULL);
 
     r->outside = xmalloc(sizeof(*r->outside));
     *r->outside = *p;
-    run_record(c, r, OUTSIDE_NODE);
+    run_record(c, r, core_wall(c));
+    run_send_after_commit(c, r);
 }
 
 void run_send_absent(struct core *c)
@@ -326,8 +317,9 @@ void run_send_absent(struct core *c)
             need.gpus = 0; /* its devices were kept for it */
             bool room = resources_fit(host_node(r->host), host_usage(r->host), &need) &&
                         !queue_refusal(c->queue, j->wait.shape);
-            r->recall |= !host_open(r->host); /* it may run elsewhere */
-            if (!room && !j->cancel_requested && !r->recall) {
+            bool asked = host_being_asked(r->host);
+            r->recall |= !host_open(r->host) && !asked; /* it may run elsewhere */
+            if ((!room || asked) && !j->cancel_requested && !r->recall) {
                 i++;
                 continue;
             }
@@ -368,10 +360,12 @@ void run_started(struct core *c, struct run *r, int64_t pid, int64_t pid_start, 
 {
     bool known = r->phase == RUN_UNRESOLVED && r->seen;
 
+    if (r->chain.ahead)
+        ahead_arrived(c, r, at_ms);
     r->phase = RUN_LIVE;
     r->job->refusals = 0;
     c->dirty = true;
-    if (!r->prev)
+    if (!r->chain.prev)
         run_hold(c, r);
     train_started(c, r);
     if (r->job->cancel_requested)
@@ -386,6 +380,7 @@ void run_started(struct core *c, struct run *r, int64_t pid, int64_t pid_start, 
         c, &(struct change){.kind = CHANGE_RUN_STARTED,
                             .at_ms = at_ms,
                             .run_started = {.key = r->key, .pid = pid, .pid_start = pid_start}});
+    ahead_answered(c, r->job);
 }
 
 static void on_started(void *owner, struct run_key key, int64_t pid, int64_t pid_start,
@@ -414,7 +409,8 @@ static void on_ended(void *owner, struct run_key key, const struct run_outcome *
         return;
     }
     if (o->why == RUN_END_EXITED)
-        c->mean_run_ms += ((double)(o->ended_ms - o->started_ms) + 0.5 - c->mean_run_ms) * 0.2;
+        c->ahead.mean_run_ms +=
+            ((double)(o->ended_ms - o->started_ms) + 0.5 - c->ahead.mean_run_ms) * 0.2;
     report_end(c, r, o, detail);
     if (c->conf.ops->killed &&
         (o->why == RUN_END_SUPERVISOR_KILLED ||
@@ -432,6 +428,10 @@ static void on_absent(void *owner, struct run_key key)
         return;
     if (r->phase == RUN_UNRESOLVED)
         host_resolved_one(h);
+    if (r->chain.ahead) {
+        ahead_withdrawn(c, r, 0);
+        return;
+    }
     run_let_go(c, r);
     r->phase = RUN_ABSENT;
     vec_push(&c->absent, key.job);
@@ -521,6 +521,11 @@ struct run *run_restore(struct core *c, struct core_host *h, struct job *j,
     r->phase = RUN_UNRESOLVED;
     r->started_mono_ms = core_mono(c);
     r->seen = rec->pid != 0;
+    if (rec->ahead) {
+        r->chain.ahead = true;
+        j->hold = HOLD_AHEAD;
+        j->deps = j->wait_serial = 0; /* all it waits for had succeeded when the run was sent */
+    }
     if (h) {
         h->unresolved++;
     } else {

@@ -98,7 +98,7 @@ static bool plan_start_job(void *self, uint64_t job, uint32_t node, const struct
         c->gpu.wants_room = 0;
     train_of(c, job)->past.reserved_bytes = mem_bytes;
     queue_remove(c->queue, &j->wait);
-    run_place(c, c->cluster.hosts.p[node], j, devices, NULL);
+    run_place(c, c->cluster.hosts.p[node], j, devices);
     return true;
 }
 

@@ -508,6 +508,67 @@ def test_queue_and_drain():
         assert h.berth("wait", "3").returncode == 0
 
 
+def quick_then_long(h, n):
+    """Forty very short jobs, then n that last until the file `go` is there: Berth still takes those for short and sends
+    them ahead to the shepherd.  Returns a function that tells how the n are."""
+    h.berth("submit", "--array", "40", "--wait", "--", "true")
+    h.berth("submit", "--array", str(n), "--", "sh", "-c", f"until test -e {h.dir}/go; do sleep 0.02; done")
+
+    def long_jobs():
+        jobs = [j for j in h.jobs() if j["number"] > 40]
+        return sorted((j["number"], j["state"], j["attempt"], j["reason"]) for j in jobs)
+    return long_jobs
+
+
+def assert_each_ran_once(h):
+    write(h, "go", "")
+    assert h.wait_all()["succeeded"] == h.api("GET", "/v1/jobs/summary")["total"]
+    assert h.berth("ls", "--all", "attempt>1", "-o", "json").stdout == "[]\n"
+    assert {len(h.api("GET", f"/v1/jobs/{j['number']}")["runs"]) for j in h.jobs()} == {1}
+
+
+def test_starts_sent_ahead_leave_no_trace():
+    with home(["--slots", "2"]) as h:
+        long_jobs = quick_then_long(h, 10)
+        running = [(n, "running", 1, None) for n in (41, 42)]
+        until("two run, the others wait", lambda: [s for _, s, _, _ in long_jobs()].count("running") == 2)
+        until("the others wait", lambda: {s for _, s, _, _ in long_jobs()} == {"running", "queued"})
+        waiting = [(n, "queued", 0, None) for n in range(43, 51)]
+        assert long_jobs() == running + waiting, long_jobs()
+        h.berth("hold", *map(str, range(43, 51)))  # answered when all were taken back
+        assert long_jobs() == running + [(n, "held", 0, "held by " + pwd.getpwuid(os.getuid()).pw_name) for n in range(43, 51)]
+        assert h.api("GET", "/v1/jobs/43")["runs"] == []
+        h.berth("release", *map(str, range(43, 51)))
+        assert long_jobs() == running + waiting, long_jobs()
+        assert_each_ran_once(h)
+
+
+def test_a_job_sent_ahead_is_held_and_cancelled_like_any_that_waits():
+    with home(["--slots", "2"]) as h:
+        long_jobs = quick_then_long(h, 8)
+        h.berth("hold", "44", "46", "48")
+        h.berth("cancel", "45")
+        until("two run", lambda: [s for _, s, _, _ in long_jobs()].count("running") == 2)
+        states = {n: (s, a) for n, s, a, _ in long_jobs()}
+        assert states == {41: ("running", 1), 42: ("running", 1), 43: ("queued", 0), 44: ("held", 0), 45: ("cancelled", 0),
+                          46: ("held", 0), 47: ("queued", 0), 48: ("held", 0)}, states
+        assert h.api("GET", "/v1/jobs/45")["runs"] == []
+        h.berth("release", "44", "46", "48")
+        h.berth("rm", "45")
+        assert_each_ran_once(h)
+
+
+def test_starts_sent_ahead_survive_the_daemon_unseen():
+    with home(["--slots", "2"]) as h:
+        long_jobs = quick_then_long(h, 10)
+        h.kill()
+        h.start("--slots", "2")
+        until("two run, the others wait", lambda: sorted(s for _, s, _, _ in long_jobs()) == ["queued"] * 8 + ["running"] * 2)
+        assert [(a, r) for _, s, a, r in long_jobs() if s == "queued"] == [(0, None)] * 8, long_jobs()
+        assert_each_ran_once(h)
+        assert "no fault found" in h.berth("doctor", check=False).stdout
+
+
 def test_hold_and_release():
     with home(["--slots", "1"]) as h:
         h.berth("submit", "--", "sleep", "60")

@@ -90,6 +90,7 @@ static void apply_ended(struct disk *d, const struct change *c)
 
     ASSERT(r && !r->ended);
     r->ended = true;
+    r->why = x->outcome.why;
     r->left = x->next;
     set_state(j, x->next);
     j->rec.next_try_ms = x->next_try_ms;
@@ -97,6 +98,14 @@ static void apply_ended(struct disk *d, const struct change *c)
         j->rec.tries--;
     if (job_state_final(x->next))
         j->rec.cancel_requested = false;
+}
+
+/* Forgets the start that was sent ahead for this job, if there is one. */
+static void ahead_gone(struct disk *d, uint64_t job)
+{
+    for (size_t i = d->ahead.n; i-- > 0;)
+        if (d->ahead.p[i].key.job == job)
+            vec_remove(&d->ahead, i);
 }
 
 static char *text_new(struct str s)
@@ -149,6 +158,15 @@ static void apply(struct disk *d, struct disk_op *op)
     switch (c->kind) {
     case CHANGE_SUBMIT:
         apply_submit(d, c);
+        break;
+    case CHANGE_AHEAD:
+        ahead_gone(d, c->ahead.key.job);
+        vec_push(&d->ahead,
+                 ((struct run_record){
+                     .key = c->ahead.key, .node = name_of(c->ahead.node), .ahead = true}));
+        break;
+    case CHANGE_AHEAD_GONE:
+        ahead_gone(d, c->ahead_gone.job);
         break;
     case CHANGE_RUN_NEW:
         ASSERT(!run_at(d, c->run_new.key));
@@ -345,6 +363,8 @@ static int load(void *self, const struct load_sink *sink, struct err *e)
     for (size_t i = 0; i < d->runs.n; i++)
         if (!d->runs.p[i].ended)
             sink->run(sink->arg, &d->runs.p[i].rec);
+    for (size_t i = 0; i < d->ahead.n; i++)
+        sink->run(sink->arg, &d->ahead.p[i]);
     for (size_t i = 0; i < d->jobs.n; i++)
         for (size_t k = 0; k < d->jobs.p[i].after.n; k++)
             sink->dep(sink->arg, &(struct dep_record){i + 1, d->jobs.p[i].after.p[k]});
@@ -427,6 +447,7 @@ void disk_done(struct disk *d)
         d->owned.p[i]->free_fn(d->owned.p[i]);
     vec_done(&d->jobs);
     vec_done(&d->runs);
+    vec_done(&d->ahead);
     vec_done(&d->ops);
     vec_done(&d->owned);
 }

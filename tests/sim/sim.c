@@ -2,9 +2,10 @@
  *
  * Invariants (docs/architecture.md): no acknowledged job is lost; no job runs twice at once; no
  * host is ever over-committed; a batch keeps to its limit; a job starts only after what it waits
- * for succeeded; every job ends exactly once; the queue drains when the faults stop.  Of jobs that
- * train: no device is over-committed; what was acknowledged is never computed again and nothing is
- * left out; all ranks hear the same; a run that made room is queued again.
+ * for succeeded; every job ends exactly once; the queue drains when the faults stop.  A start that
+ * was sent ahead is durable before it runs, and leaves no trace when it is taken back.  Of jobs
+ * that train: no device is over-committed; what was acknowledged is never computed again and
+ * nothing is left out; all ranks hear the same; a run that made room is queued again.
  */
 #include "sim/sim.h"
 #include <stdio.h>
@@ -386,6 +387,34 @@ static void check_disk(struct sim *s)
     }
 }
 
+/* Starts sent ahead belong to waiting jobs and are no runs; what was taken back leaves no run. */
+static void check_ahead(struct sim *s)
+{
+    for (size_t i = 0; i < s->disk.ahead.n; i++) {
+        struct run_key key = s->disk.ahead.p[i].key;
+        const struct job_record *rec = &s->disk.jobs.p[key.job - 1].rec;
+        if (rec->state != JOB_QUEUED)
+            fail(s, "a start was sent ahead for a job that does not wait", key.job);
+        if (rec->attempt + 1 != key.run || disk_run_of(s, key))
+            fail(s, "a start that was sent ahead counts as an attempt", key.job);
+    }
+    for (size_t i = 0; i < s->world.execs.n; i++) {
+        const struct exec *x = &s->world.execs.p[i];
+        bool known = disk_run_of(s, x->key);
+        for (size_t k = 0; !known && k < s->disk.ahead.n; k++)
+            known = run_key_eq(s->disk.ahead.p[k].key, x->key);
+        if (!known)
+            fail(s, "runs although no start was recorded", x->key.job);
+    }
+    for (size_t i = 0; i < s->disk.runs.n; i++) {
+        const struct disk_run *r = &s->disk.runs.p[i];
+        if (r->ended && r->left == JOB_QUEUED && r->why == RUN_END_CANCELLED &&
+            str_eq_c(r->rec.node, "sim") && gpu_set_empty(&r->rec.gpus) &&
+            !world_find(&s->world, r->rec.key))
+            fail(s, "a start that was taken back left a run", r->rec.key.job);
+    }
+}
+
 static void check(struct sim *s)
 {
     check_disk(s);
@@ -394,6 +423,7 @@ static void check(struct sim *s)
         check_batches(s);
         check_users(s);
         check_training(s);
+        check_ahead(s);
     }
 }
 

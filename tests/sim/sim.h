@@ -38,6 +38,7 @@ struct disk_fact {
 struct disk_run {
     struct run_record rec;
     bool ended;
+    enum run_end why;
     enum job_state left; /* what its end made of the job */
 };
 struct disk_op {
@@ -48,6 +49,7 @@ struct disk_op {
 struct disk {
     VEC(struct disk_job) jobs; /* by number - 1 */
     VEC(struct disk_run) runs;
+    VEC(struct run_record) ahead; /* starts sent ahead */
     VEC(struct disk_fact) facts;
     VEC(struct disk_op) ops; /* staged and not yet committed */
     VEC(struct submission *) owned;
@@ -105,11 +107,12 @@ struct msg {
     int64_t timeout_ms, checkpoint;
     int32_t epochs, from;
     int n_ranks;
-    bool stop, signal;
+    bool stop, signal, withdraw;
 };
 struct happening { /* the journal */
     struct run_key key;
     bool end;
+    bool absent; /* a start that was sent ahead was taken back */
     struct run_outcome outcome;
 };
 struct sim_host {

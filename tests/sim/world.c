@@ -173,29 +173,31 @@ static void receive_start(struct sim_host *h, const struct msg *m)
         begin(h, m);
 }
 
-/* It waited for `after` and is not wanted any more: whoever waits for it moves up. */
-static void end_unstarted(struct sim_host *h, struct run_key key, struct run_key after)
+/* The start leaves; a run that waits behind it moves up.  False: it does not wait. */
+static bool drop_gate(struct sim_host *h, struct run_key key)
 {
-    struct run_outcome o = {.why = RUN_END_CANCELLED, .ended_ms = h->world->now};
+    size_t gate = gate_of(h, key);
 
-    vec_push(&h->world->execs,
-             ((struct exec){.key = key, .host = h->at, .ended = true, .outcome = o}));
-    vec_push(&h->journal, ((struct happening){.key = key, .end = true, .outcome = o}));
+    if (gate >= h->gated.n)
+        return false;
+    struct run_key after = h->gated.p[gate].after;
+    vec_remove(&h->gated, gate);
     for (size_t i = 0; i < h->gated.n; i++)
         if (run_key_eq(h->gated.p[i].after, key))
             h->gated.p[i].after = after;
+    return true;
 }
 
 static void receive_stop(struct sim_host *h, struct run_key key)
 {
     struct world *w = h->world;
     struct exec *x = exec_of(h, key);
-    size_t gate = gate_of(h, key);
+    const struct run_outcome o = {.why = RUN_END_CANCELLED, .ended_ms = w->now};
 
-    if (gate < h->gated.n) {
-        struct run_key after = h->gated.p[gate].after;
-        vec_remove(&h->gated, gate);
-        end_unstarted(h, key, after);
+    if (drop_gate(h, key)) {
+        vec_push(&w->execs,
+                 ((struct exec){.key = key, .host = h->at, .ended = true, .outcome = o}));
+        vec_push(&h->journal, ((struct happening){.key = key, .end = true, .outcome = o}));
     } else if (x && x->live) {
         x->end_at = w->now + (int64_t)rng_below(w->rng, 50);
         x->outcome.why = rng_below(w->rng, 3) ? RUN_END_CANCELLED : RUN_END_EXITED;
@@ -209,6 +211,10 @@ static void receive(struct sim_host *h, struct msg m)
     if (m.signal && x)
         trainer_signal(h->world, x);
     else if (m.signal)
+        return;
+    else if (m.withdraw && drop_gate(h, m.key))
+        vec_push(&h->journal, ((struct happening){.key = m.key, .absent = true}));
+    else if (m.withdraw)
         return;
     else if (m.stop)
         receive_stop(h, m.key);
@@ -281,7 +287,7 @@ void world_refuse(struct world *w)
 
     for (size_t i = 0; h && i < h->channel.n; i++) {
         struct msg m = h->channel.p[i];
-        if (m.stop || m.signal)
+        if (m.stop || m.signal || m.withdraw)
             continue;
         forget_msgs(h, m.key);
         if (w->planted == PLANT_REFUSED)
@@ -295,7 +301,9 @@ void world_refuse(struct world *w)
 
 static void tell(struct sim_host *h, const struct happening *x)
 {
-    if (x->end)
+    if (x->absent)
+        core_backend_events.absent(h->host, x->key);
+    else if (x->end)
         core_backend_events.ended(h->host, x->key, &x->outcome, STR(""));
     else
         core_backend_events.started(h->host, x->key, 4711, 1, x->outcome.started_ms);
@@ -353,15 +361,8 @@ void world_answer(struct world *w)
         tell(h, &x);
     }
     struct exec *x = exec_of(h, key);
-    size_t gate = gate_of(h, key);
-    if (gate < h->gated.n) { /* waits for another's place: given up, it will be sent again */
-        struct run_key after = h->gated.p[gate].after;
-        vec_remove(&h->gated, gate);
-        for (size_t i = 0; i < h->gated.n; i++)
-            if (run_key_eq(h->gated.p[i].after, key))
-                h->gated.p[i].after = after;
+    if (drop_gate(h, key)) /* waits for another's place: given up, it will be sent again */
         x = NULL;
-    }
     if (!x || (w->planted == PLANT_FORGETFUL && x->live)) {
         core_backend_events.absent(h->host, key);
         return;
@@ -439,7 +440,7 @@ static bool take_back(struct sim_host *h, struct run_key key)
 {
     for (size_t i = 0; h->cut && i < h->channel.n; i++)
         if (run_key_eq(h->channel.p[i].key, key) && !h->channel.p[i].stop &&
-            !h->channel.p[i].signal) {
+            !h->channel.p[i].signal && !h->channel.p[i].withdraw) {
             forget_msgs(h, key);
             vec_push(&h->taken_back, key);
             return true;
@@ -452,6 +453,12 @@ static void sim_stop(struct backend *b, struct run_key key, int64_t grace_ms)
     (void)grace_ms;
     if (!b->host->world->dead_calls && !take_back(b->host, key))
         vec_push(&b->host->channel, ((struct msg){.key = key, .stop = true}));
+}
+
+static void sim_withdraw(struct backend *b, struct run_key key)
+{
+    if (!b->host->world->dead_calls)
+        vec_push(&b->host->channel, ((struct msg){.key = key, .withdraw = true}));
 }
 
 static void sim_signal(struct backend *b, struct run_key key, int signo)
@@ -497,5 +504,5 @@ static void sim_close(struct backend *b)
     .open = sim_open, .close = sim_close, .node = sim_node, .journal = sim_journal,                \
     .start = sim_start, .stop = sim_stop, .signal = sim_signal, .adopt = sim_adopt,                \
     .settled = sim_settled
-const struct backend_class backend_sim = {.name = "sim", SIM_CALLS};
-const struct backend_class backend_sim_far = {.name = "sim-far", .far = true, SIM_CALLS};
+const struct backend_class backend_sim = {.name = "sim", SIM_CALLS, .withdraw = sim_withdraw};
+const struct backend_class backend_sim_far = {.name = "sim-far", SIM_CALLS};

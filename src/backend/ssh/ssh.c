@@ -510,7 +510,6 @@ static void ssh_settled(struct backend *b, struct run_key key)
 const struct backend_class backend_ssh = {
     .name = "ssh",
     .by_url = true,
-    .far = true,
     .keys = ssh_conf_keys,
     .n_keys = SSH_CONF_KEYS,
     .open = ssh_open,

@@ -419,7 +419,60 @@ static void short_jobs_are_handed_over_ahead(void **state)
     assert_int_equal(b->world.hosts[0].gated.n, 0);
     assert_int_equal(core_usage(b->core, 0)->slots, 2);
     assert_int_equal(b->disk.jobs.p[4].rec.tries, 0);
+    assert_int_equal(b->disk.jobs.p[4].rec.attempt, 0);
+    assert_int_equal(b->disk.ahead.n, 0);
     assert_int_equal(core_stats(b->core).queued, 4);
+}
+
+/* Until the host says that it runs, it is a waiting job to everybody. */
+static void what_was_sent_ahead_still_waits(void **state)
+{
+    struct bench *b = *state;
+    struct one *x = make(8);
+    const uint64_t jobs[] = {4, 5, 6};
+
+    send(b, x);
+    settle(b);
+    finish(b, 1, RUN_END_EXITED, 0);
+    assert_int_equal(b->world.hosts[0].gated.n, 5);
+    assert_int_equal(b->disk.ahead.n, 5);
+    assert_int_equal(core_stats(b->core).queued, 5);
+    core_hold(b->core, jobs, 2, &owner, on_acted, b);
+    settle(b);
+    assert_int_equal(b->acted.done, 2);
+    core_cancel(b->core, &jobs[2], 1, &owner, on_acted, b);
+    settle(b);
+    assert_int_equal(b->acted.done, 1);
+    assert_int_equal(b->disk.jobs.p[3].rec.state, JOB_HELD);
+    assert_int_equal(b->disk.jobs.p[4].rec.state, JOB_HELD);
+    assert_int_equal(b->disk.jobs.p[5].rec.state, JOB_CANCELLED);
+    assert_int_equal(b->disk.runs.n, 3); /* the one that ended and the two that run */
+    assert_int_equal(core_usage(b->core, 0)->slots, 2);
+    core_release(b->core, jobs, 2, &owner, on_acted, b);
+    for (size_t i = 0; i < b->world.execs.n; i++)
+        if (b->world.execs.p[i].live)
+            finish(b, b->world.execs.p[i].key.job, RUN_END_EXITED, 0);
+    for (uint64_t n = 1; n <= 8; n++)
+        assert_int_equal(b->disk.jobs.p[n - 1].rec.attempt, n != 6);
+}
+
+/* It starts while somebody asks to hold it: then it is not held. */
+static void a_start_sent_ahead_wins_against_a_late_hold(void **state)
+{
+    struct bench *b = *state;
+    struct one *x = make(4);
+    const uint64_t job = 4;
+
+    send(b, x);
+    settle(b);
+    finish(b, 1, RUN_END_EXITED, 0);
+    assert_int_equal(b->world.hosts[0].gated.n, 1);
+    core_hold(b->core, &job, 1, &owner, on_acted, b);
+    /* Before the host hears of the request: */
+    finish(b, b->world.hosts[0].gated.p[0].after.job, RUN_END_EXITED, 0);
+    assert_int_equal(b->acted.already, 1);
+    assert_int_equal(b->disk.jobs.p[3].rec.state, JOB_RUNNING);
+    assert_int_equal(b->disk.jobs.p[3].rec.attempt, 1);
 }
 
 static void tokens_open_their_own_job_only(void **state)
@@ -643,6 +696,8 @@ int main(void)
         T(running_jobs_are_adopted_after_a_crash),
         T(a_run_without_trace_starts_again_under_its_key),
         T(short_jobs_are_handed_over_ahead),
+        T(what_was_sent_ahead_still_waits),
+        T(a_start_sent_ahead_wins_against_a_late_hold),
         T(tokens_open_their_own_job_only),
         T(a_report_counts_once),
         T(every_wait_has_a_reason),
