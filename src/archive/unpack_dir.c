@@ -2,7 +2,7 @@
  *
  * Every file is opened below one descriptor with openat2(RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS):
  * even if the checks in unpack_check.c had a hole, no name could lead out of the directory.  The
- * directory has a temporary name (partial_priv.h) until target_commit.
+ * directory has a temporary name (partial_priv.h) until dir_commit.
  */
 #include "archive/cas_priv.h"
 #include "archive/partial_priv.h"

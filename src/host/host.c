@@ -342,11 +342,6 @@ struct core *host_core(struct host *h)
     return h->core;
 }
 
-struct store *host_store(struct host *h)
-{
-    return h->store;
-}
-
 const char *host_socket(const struct host *h)
 {
     return h->paths.socket;

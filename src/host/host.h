@@ -53,7 +53,6 @@ void host_close(struct host *h); /* graceful: replies and commits finish, runs g
  * are found again when a node of this name is opened later. */
 int host_open_node(struct host *h, const char *name, const struct json *conf, struct err *e);
 struct core *host_core(struct host *h);
-struct store *host_store(struct host *h);
 const char *host_socket(const struct host *h);
 int host_tcp_port(const struct host *h);
 size_t host_connections(const struct host *h); /* open right now */

@@ -71,6 +71,13 @@ struct http_reply_state {
     bool cut;     /* the server ended the stream; the handler is told through hooks.gone */
 };
 
+/* Where the target of a request and its parts stand in http_req.head. */
+struct http_target {
+    uint32_t n;            /* of the target as it was sent, from the beginning of head */
+    uint32_t path, path_n; /* decoded */
+    uint32_t query, query_n;
+};
+
 struct http_req {
     struct http_conn *c; /* NULL: the client left, the handler still owes its reply */
     struct http_server *srv;
@@ -86,7 +93,7 @@ struct http_req {
     struct http_peer peer;
     size_t body_max;
     uint64_t body_seen; /* bytes of a body in pieces */
-    uint32_t target_n, path, path_n, query, query_n;
+    struct http_target target;
     uint8_t method;
     bool http10, keep_alive, in_value, head_done;
     bool pieces; /* its body goes to the handler as it arrives */

@@ -21,7 +21,7 @@ static int on_target(llhttp_t *p, const char *at, size_t n)
     struct http_req *r = ((struct http_conn *)p->data)->req;
 
     buf_add(&r->head, at, n);
-    r->target_n += (uint32_t)n;
+    r->target.n += (uint32_t)n;
     return 0;
 }
 
@@ -88,7 +88,7 @@ static void end_fields(struct http_req *r)
 /* Origin form is the rule, absolute form must be understood, "*" is for OPTIONS. */
 static int split_target(struct http_conn *c, struct http_req *r)
 {
-    struct str t = {r->head.p, r->target_n};
+    struct str t = {r->head.p, r->target.n};
 
     if (str_starts(t, STR("http://")) || str_starts(t, STR("https://"))) {
         const char *host = (const char *)memchr(t.p, ':', t.n) + 3;
@@ -106,8 +106,8 @@ static int split_target(struct http_conn *c, struct http_req *r)
     if (memchr(t.p, '#', t.n))
         return request_refuse(c, 400, "the request target must not hold a fragment");
     struct str query, path = str_cut(t, '?', &query);
-    r->query = (uint32_t)(query.p - r->head.p);
-    r->query_n = (uint32_t)query.n;
+    r->target.query = (uint32_t)(query.p - r->head.p);
+    r->target.query_n = (uint32_t)query.n;
     uint32_t raw = (uint32_t)(path.p - r->head.p);
 
     /* The decoded forms go behind everything else; reserving may move the head. */
@@ -115,12 +115,12 @@ static int split_target(struct http_conn *c, struct http_req *r)
     buf_reserve(&r->head, room);
     size_t n;
     char *to = r->head.p + r->head.n;
-    if (!url_decode((struct str){r->head.p + r->query, r->query_n}, true, to, &n))
+    if (!url_decode((struct str){r->head.p + r->target.query, r->target.query_n}, true, to, &n))
         return request_refuse(c, 400, "the query holds a broken escape, a NUL or invalid UTF-8");
     if (!url_decode((struct str){r->head.p + raw, path.n}, false, to, &n))
         return request_refuse(c, 400, "the path holds a broken escape, a NUL or invalid UTF-8");
-    r->path = (uint32_t)r->head.n;
-    r->path_n = (uint32_t)n;
+    r->target.path = (uint32_t)r->head.n;
+    r->target.path_n = (uint32_t)n;
     r->head.n += n;
     buf_addc(&r->head, '\0');
     return 0;

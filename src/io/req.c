@@ -40,7 +40,7 @@ void http_req_reset(struct http_req *r)
     r->data = r->hooks.gone_arg = r->hooks.drain_arg = NULL;
     r->hooks.gone = r->hooks.drain = NULL;
     r->body_seen = 0;
-    r->target_n = r->path = r->path_n = r->query = r->query_n = 0;
+    r->target = (struct http_target){0};
     r->pieces = false;
     r->in_value = r->head_done = r->reply.handed = r->reply.replied = r->reply.chunked =
         r->reply.cut = false;
@@ -91,12 +91,12 @@ struct str http_method(const struct http_req *r)
 
 struct str http_path(const struct http_req *r)
 {
-    return (struct str){r->head.p + r->path, r->path_n};
+    return (struct str){r->head.p + r->target.path, r->target.path_n};
 }
 
 struct str http_query(const struct http_req *r)
 {
-    return (struct str){r->head.p + r->query, r->query_n};
+    return (struct str){r->head.p + r->target.query, r->target.query_n};
 }
 
 bool http_query_next(struct str *rest, struct arena *mem, char **out_key, char **out_value)

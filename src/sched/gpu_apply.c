@@ -195,7 +195,7 @@ void gpus_plan_end(struct gpus *g, int64_t now, struct gpu_problem *p)
     take_columns(g, p);
     take_stops(g, p, now);
     gpu_problem_free(p);
-    g->prediction++;
+    g->prediction.wanted++;
 }
 
 /* ---- starting ---- */

@@ -118,10 +118,11 @@ void gpu_predict(struct gpus *g, int64_t now)
     VEC(struct gjob *) waiting = {0};
     size_t n_dev = 0;
 
-    if (g->predicted == g->prediction && now - g->predicted_ms < EVERY_MS && now >= g->predicted_ms)
+    if (g->prediction.made == g->prediction.wanted && now - g->prediction.made_ms < EVERY_MS &&
+        now >= g->prediction.made_ms)
         return;
-    g->predicted = g->prediction;
-    g->predicted_ms = now;
+    g->prediction.made = g->prediction.wanted;
+    g->prediction.made_ms = now;
     for (size_t i = 0; i < g->jobs.n; i++) {
         struct gjob *j = g->jobs.p[i];
         j->forecast.start = j->forecast.finish = (struct gpu_span){0};

@@ -142,6 +142,12 @@ struct gpu_trust {
     struct gpu_spread spread[2][GPU_SPREADS]; /* for waiting, running jobs; by length */
 };
 
+/* Predictions of starts and ends are made anew only when a plan has changed something. */
+struct gpu_prediction {
+    uint64_t wanted, made; /* serial numbers: of the last change, of the last prediction */
+    int64_t made_ms;
+};
+
 struct gpus {
     struct gpu_conf conf;
     struct gpu_hands hands;
@@ -165,8 +171,7 @@ struct gpus {
     VEC(uint64_t) forgotten, changed; /* jobs whose record has to be kept anew */
     struct gpu_stats stats;
     struct gpu_trust trust;
-    uint64_t prediction, predicted;
-    int64_t predicted_ms;
+    struct gpu_prediction prediction;
 };
 
 /* ---- gpu_book.c ---- */
