@@ -483,7 +483,7 @@ static void test_sockets(void **state)
         assert_string_equal(path, "/x/y.sock");
     }
     assert_null(engine_find("tcp://10.0.0.1:2375", &e));
-    has(e.text, "not reached over a unix socket");
+    has(e.text, "is not a unix socket");
     setenv("DOCKER_HOST", "unix:///from/env", 1);
     AUTO_FREE char *path = engine_find(NULL, &e);
     assert_string_equal(path, "/from/env");
