@@ -213,7 +213,7 @@ def test_excluded():
         h.start("--gpu-exclude", "GPU-cccc")
         a, b, c = devices(h)
         assert (a["state"], b["state"], c["state"]) == ("excluded", "ok", "excluded"), (a, b, c)
-        assert "Prohibited" in a["reason"] and "told not to" in c["reason"], (a, c)
+        assert "Prohibited" in a["reason"] and "excluded by the configuration" in c["reason"], (a, c)
         n = gpu_job(h, "/bin/sh", "-c", "echo $CUDA_VISIBLE_DEVICES; sleep 60")
         assert wait_for("its words", lambda: logs(h, n).strip()) == "GPU-bbbb"
         m = gpu_job(h, "sleep", "60")

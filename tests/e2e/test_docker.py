@@ -432,7 +432,7 @@ def test_image_missing():
         assert job["reason"] == "image registry.invalid/no/such:1 is not here and could not be pulled; see its log", job
         assert "image registry.invalid/no/such:1 is not on this machine and cannot be pulled" in text, text
         never = h.ended(h.run_image("true", image="no/such:1", container={"pull": "never"}))
-        assert "says not to pull it" in h.output(never["number"]).decode(), never
+        assert 'container.pull is "never"' in h.output(never["number"]).decode(), never
 
 
 def test_engine_absent():
