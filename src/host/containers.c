@@ -15,6 +15,7 @@ struct containers {
     struct loop *loop;
     char *engine, *shepherd_dir, *home_id;
     VEC(struct run_key) killed;
+    /* busy: a search is on a worker thread.  again: another search was asked for meanwhile. */
     bool busy, again;
 };
 struct look {

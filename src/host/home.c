@@ -62,6 +62,9 @@ int home_lock(const char *home, int *out_fd, struct err *e)
     return 0;
 }
 
+/* Reads the first n bytes of the file (at most 64), or makes a file of n random bytes or hex
+ * digits.  `out` gets no NUL.  A file that is too short is an error: a new secret would make the
+ * tokens of running jobs invalid, so the user decides. */
 static int load_or_make(const char *path, size_t n, bool hex, char *out, struct err *e)
 {
     uint8_t raw[64];
@@ -93,6 +96,7 @@ int home_secrets(const char *home, struct home_secrets *out, struct err *e)
     return load_or_make(token, sizeof(out->token) - 1, true, out->token, e);
 }
 
+/* Is this directory one for PYTHONPATH, with the package `berth` in it? */
 static bool is_package(const char *dir)
 {
     AUTO_FREE char *init = path_join(dir, "berth/__init__.py");

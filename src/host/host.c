@@ -20,6 +20,8 @@ enum { SHUTDOWN_GRACE_MS = 2000 };
 
 /* ---- what the core asks of its program ---- */
 
+/* Work of the core on a worker thread.  `work` runs there, `done` on the loop thread.  host.works
+ * counts it, so that host_close waits for it. */
 struct offload {
     struct host *h;
     void (*work)(void *), (*done)(void *);
@@ -42,6 +44,7 @@ static void offload_done(void *arg)
     free(o);
 }
 
+/* core's operation `offload`; true: `done` will be called. */
 static bool host_offload(void *arg, void (*work)(void *), void (*done)(void *), void *x)
 {
     struct host *h = arg;
@@ -63,12 +66,15 @@ static bool host_port_free(void *arg, int port)
     return fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof(at)) == 0;
 }
 
+/* core's operation `notice`: a message for the person who reads the daemon's log. */
 static void host_notice(void *arg, struct str text)
 {
     (void)arg;
     log_warn("host", STR_FMT, STR_ARG(text));
 }
 
+/* core's operation `launch`.  A port that cannot be opened does not fail the start: job_ports
+ * retries while the attempt runs. */
 static int host_launch(void *arg, const struct launch *l, const struct launch_facts *f,
                        struct launch_extras *out, struct err *e)
 {
@@ -102,6 +108,7 @@ int host_clean_dir(const struct host_env *env, const char *dir, struct err *e)
 
 /* ---- opening ---- */
 
+/* The loop returns to its caller, and that caller closes the host. */
 static void host_request_stop(void *arg)
 {
     struct host *h = arg;
@@ -126,6 +133,8 @@ static const struct core_ops host_core_ops = {.notice = host_notice,
                                               .call = host_adopt_call,
                                               .killed = host_run_killed};
 
+/* Store, core and local backend, then core_recover.  core_recover comes last: it restores what was
+ * recorded and then asks the attached backends what happened meanwhile. */
 static int open_core(struct host *h, struct err *e)
 {
     AUTO_FREE char *db = path_join(h->paths.home, "berth.db");
@@ -191,6 +200,7 @@ static int listen_for_containers(struct host *h, struct err *e)
     return http_server_listen_unix(h->http, path, h->conf.multi_user ? 0666 : 0600, e);
 }
 
+/* A part may keep the pointer to h->env, so all its members must be set before parts_open. */
 static void env_complete(struct host *h)
 {
     h->env.loop = h->loop;
@@ -207,6 +217,7 @@ static void env_complete(struct host *h)
     h->env.multi_user = h->conf.multi_user;
 }
 
+/* Listens last: all routes exist and the core has recovered before the first request can arrive. */
 static int open_servers(struct host *h, struct err *e)
 {
     const struct host_tcp_conf *tcp = &h->conf.tcp;
@@ -280,6 +291,8 @@ static void host_http_down(void *arg)
     ((struct host *)arg)->http_down = true;
 }
 
+/* Runs the loop until no request, stream or part needs the store any more.  Does nothing when
+ * host_open failed before there was a server. */
 static void close_servers(struct host *h)
 {
     if (!h->http)
@@ -295,6 +308,7 @@ static void close_servers(struct host *h)
     http_server_free(h->http);
 }
 
+/* Also undoes a host_open that failed half way: every step accepts what was not opened. */
 void host_close(struct host *h)
 {
     if (!h)
@@ -303,6 +317,8 @@ void host_close(struct host *h)
     if (h->turn.on) {
         turn_finish(h);
         h->closing = true;
+        /* A store that cannot write may stay busy for ever, so the host waits for a healthy store
+         * only. */
         struct ledger led = store_ledger(h->store);
         while ((store_busy(h->store) && led.healthy(led.self)) || h->works ||
                containers_busy(h->containers) || parts_busy(h))

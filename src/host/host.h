@@ -15,6 +15,7 @@ struct store;
 struct host;
 struct host_part;
 struct host_setting;
+/* A second listener beside the unix socket.  tls_cert and tls_key are files; NULL = no TLS. */
 struct host_tcp_conf {
     const char *addr; /* NULL = no TCP */
     int port;
@@ -52,8 +53,10 @@ void host_close(struct host *h); /* graceful: replies and commits finish, runs g
 /* A node for as long as this host is open: it is not recorded, so conf may hold secrets.  Its runs
  * are found again when a node of this name is opened later. */
 int host_open_node(struct host *h, const char *name, const struct json *conf, struct err *e);
+/* The host owns what host_core and host_socket return. */
 struct core *host_core(struct host *h);
 const char *host_socket(const struct host *h);
+/* The port that is open, also when host_conf.tcp.port was 0; 0 = no TCP. */
 int host_tcp_port(const struct host *h);
 size_t host_connections(const struct host *h); /* open right now */
 /* $BERTH_HOME, else /var/lib/berth for a system daemon, else $XDG_DATA_HOME/berth, else

@@ -11,6 +11,7 @@
 #include "model/spec.h"
 #include "store/store.h"
 
+/* One entry for each part of host_conf.parts, in the same order. */
 struct open_part {
     const struct host_part *part;
     void *self; /* NULL = it has nothing to do in this home */
@@ -27,6 +28,7 @@ struct host {
     struct loop *loop;
     struct host_paths paths;
     struct home_secrets secrets;
+    /* lock_fd is -1 until the home is locked.  tcp_port is 0 without TCP. */
     int lock_fd, tcp_port;
     struct store *store;
     struct core *core;
@@ -42,9 +44,11 @@ struct host {
     struct {
         struct timer *wake, *idle, *retain;
         int64_t wake_at; /* when `wake` fires, monotonic; -1 = never */
+        /* turn_start was called, so turn_finish is registered with the loop. */
         bool on;
     } turn;
     size_t works; /* on worker threads: removals of files, plans */
+    /* The server has ended its last connection; host_close waits for this. */
     bool http_down;
     bool closing; /* nothing new is planned; the host waits for what is under way */
 };
@@ -67,8 +71,11 @@ int node_backend_open(void *arg, struct core_host *node, const struct json *conf
 int nodes_open_given(struct host *h, struct err *e); /* those of host_conf.nodes */
 
 /* ---- parts.c: each operation of host_part, for all parts ---- */
+/* The first part that fails ends parts_open, and the host is not opened. */
 int parts_open(struct host *h, struct err *e);
 int parts_listen(struct host *h, struct err *e);
+/* Calls only the part whose name is the dialect of the job.  A dialect that this program does not
+ * contain is ERR_INVALID, and the start of the run fails. */
 int parts_launch(struct host *h, const struct launch *l, const struct launch_facts *f,
                  struct launch_extras *out, struct err *e);
 void parts_recovered(struct host *h);

@@ -54,6 +54,7 @@ static struct job_port *job_port_find(struct job_ports *d, int node_port)
     return NULL;
 }
 
+/* Holds the port at once, so that no other program can take the port while the job waits. */
 static int job_port_claim(struct job_ports *d, struct port_pair p, uint64_t claim, struct err *e)
 {
     struct job_port x = {.job = claim, .port = p};
@@ -165,6 +166,7 @@ void job_ports_look(struct job_ports *d)
     for (size_t i = 0; i < d->all.n;) {
         struct job_port *x = &d->all.p[i];
         struct run_key run = {0};
+        /* The core does not know a claim, and would call its job ended. */
         if (x->job & CLAIM) {
             i++;
             continue;

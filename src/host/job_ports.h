@@ -15,6 +15,8 @@ struct port_pair { /* a port of the host, and the port it leads to */
     int node, container;
 };
 
+/* addr is the address to listen on and is copied.  All functions but port_pair_parse run on the
+ * loop thread. */
 struct job_ports *job_ports_new(struct loop *l, struct core *c, struct store *st, const char *addr);
 /* After a restart: opens the ports of jobs that ran before.  Reads the store on a worker thread. */
 void job_ports_recover(struct job_ports *d);
@@ -26,7 +28,9 @@ void job_ports_free(struct job_ports *d);
  * for the job until the job has a number. */
 int job_ports_claim(struct job_ports *d, const struct port_pair *p, size_t n, uint64_t *out_claim,
                     struct err *e);
+/* The job has a number now: the ports of the claim now belong to this job. */
 void job_ports_assign(struct job_ports *d, uint64_t claim, uint64_t job);
+/* Closes the ports and forgets them, as for a submission that was refused. */
 void job_ports_drop(struct job_ports *d, uint64_t job_or_claim);
 /* An attempt of this job starts, or was found running: claims the ports it does not have yet.  A
  * port that another program took meanwhile is tried again while the attempt runs. */
@@ -35,6 +39,7 @@ void job_ports_start(struct job_ports *d, struct run_key key, const struct port_
 void job_ports_start_texts(struct job_ports *d, struct run_key key, char *const *ports);
 /* Jobs changed: opens, shuts and gives back ports as the jobs stand now. */
 void job_ports_look(struct job_ports *d);
+/* Ports that belong to a job or a claim, open or not. */
 size_t job_ports_count(const struct job_ports *d);
 /* "31346:6006", as the job form has it. */
 bool port_pair_parse(struct str text, struct port_pair *out);

@@ -12,6 +12,7 @@
 #include "store/query.h"
 #include "store/store.h"
 
+/* Filled on a worker thread, used on the loop thread after that. */
 struct port_search {
     struct job_ports *d;
     VEC(uint64_t) jobs;
@@ -81,6 +82,7 @@ static void port_search_work(void *arg)
         port_search_read(r, r->jobs.p[i]);
 }
 
+/* Loop thread.  A job may have ended during the search, so each job is checked again. */
 static void port_search_done(void *arg)
 {
     struct port_search *r = arg;

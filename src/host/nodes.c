@@ -19,6 +19,8 @@ int node_backend_open(void *arg, struct core_host *node, const struct json *conf
     return (*cls)->open(b, h->paths.home, all, h->loop, &core_backend_events, node, e);
 }
 
+/* A node that the core knew before this call stays known when its backend cannot be opened: runs of
+ * an earlier daemon may still be on that node. */
 int host_open_node(struct host *h, const char *name, const struct json *conf, struct err *e)
 {
     bool known = core_node_find(h->core, str_of(name), NULL) != NULL;

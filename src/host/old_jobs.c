@@ -10,6 +10,7 @@
 
 enum { RETAIN_PIECE = 1000 }; /* jobs removed at a time, so that no commit gets large */
 
+/* Filled on a worker thread by old_search_work, freed on the loop thread by old_search_done. */
 struct old_search {
     struct host *h;
     uint64_t jobs[RETAIN_PIECE];
@@ -56,12 +57,15 @@ void old_jobs_look(void *arg)
 
 /* ---- files of removed jobs ---- */
 
+/* Each key names the last run of a removed job; its earlier runs have files, too. */
 struct discard {
     struct host *h;
     size_t n;
     struct run_key keys[];
 };
 
+/* Worker thread.  Errors are ignored: the job is gone from the store, and a file that stays costs
+ * only space. */
 static void discard_run(struct host *h, struct run_key key)
 {
     AUTO_FREE char *out = core_log_path(h->core, key), *errs = core_err_path(h->core, key),

@@ -26,6 +26,7 @@ struct watched {
     struct outside_watch *w;
     struct run_key key;
     int64_t pid, pid_start; /* pid 0: a process of another machine */
+    /* Monotonic time of the last request, and how long the process may then be silent. */
     int64_t heard_ms, silence_ms;
     struct watch *watch;
     int pidfd;
@@ -77,6 +78,7 @@ static void watched_gone(struct watched *p, const char *why)
     core_outside_gone(p->w->core, p->key, str_of(why));
 }
 
+/* The start time tells a reused pid from the watched process; 0 = the start time is not known. */
 static bool watched_alive(const struct watched *p)
 {
     int64_t start;

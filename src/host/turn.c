@@ -12,6 +12,8 @@ enum {
     RETAIN_EVERY_MS = 600000, /* between two searches for jobs past their keeping time */
 };
 
+/* Sets the timer for the time at which the core has something to do without a request or an event
+ * of a run, such as the end of the back-off before a retry. */
 static void turn_arm_wake(struct host *h)
 {
     int64_t at = core_next_wake(h->core);
@@ -51,6 +53,8 @@ static void turn_on_idle(void *arg)
     store_idle(h->store);
 }
 
+/* Loop thread, after each commit.  store_drain comes first: it runs the barriers of the commit, so
+ * the daemon replies to a request before it sends the events that the request caused. */
 static void turn_committed(void *arg)
 {
     struct host *h = arg;
