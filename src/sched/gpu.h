@@ -18,8 +18,12 @@
 struct gpus;
 struct gpu_problem;
 
+/* What a plan makes small: the time until jobs end (GPU_JCT), or the time by which jobs miss their
+ * deadlines (GPU_TARDINESS). */
 enum gpu_objective { GPU_JCT, GPU_TARDINESS };
-/* May a job be stopped for others, and how? */
+/* May a running job be stopped to make room for others?  NEVER: the job keeps its devices until it
+ * ends.  EPOCH: the job is asked and exits at its next epoch end.  SIGNAL: the job gets its signal.
+ * */
 enum gpu_preempt { GPU_PREEMPT_NEVER, GPU_PREEMPT_EPOCH, GPU_PREEMPT_SIGNAL };
 enum { GPU_SHARE_MAX = 4, GPU_COUNTS_MAX = 12 };
 
@@ -34,9 +38,11 @@ struct gpu_conf { /* 0 = the default, in brackets */
     int64_t replan_ms;      /* least time between two plans [1000] */
     double unknown_s;       /* assumed run time of a job without an estimate [24 h] */
     int32_t effort;         /* rounds of the search for a better plan; < 0 = none */
+    /* The search draws its random numbers from this seed, so that a simulation can be repeated. */
     uint64_t seed;
 };
 
+/* One device of a node as the caller sees it now; gpus_node hands in one entry per device. */
 struct gpu_device_state {
     int64_t mem_bytes;     /* 0 = not known: never shared */
     int64_t foreign_bytes; /* held by processes that are not ours */
@@ -61,11 +67,13 @@ struct gpu_job {
     bool share;     /* may share its devices with other jobs */
     uint64_t nodes; /* those it may run on, see gpu_may_use; 0 = any */
 };
-/* A bit for each node; the last stands for all that have none of their own. */
+/* The bit of a node in gpu_job.nodes.  Nodes from number 63 on share the last bit, so a job that
+ * may run on one of them may run on all of them. */
 static inline uint64_t gpu_node_bit(size_t node)
 {
     return UINT64_C(1) << (node < 63 ? node : 63);
 }
+/* May a job with this mask run on that node?  A mask of 0 allows every node. */
 static inline bool gpu_may_use(uint64_t nodes, size_t node)
 {
     return !nodes || nodes & gpu_node_bit(node);
@@ -97,18 +105,28 @@ struct gpu_hands {
     bool (*compatible)(void *self, uint64_t a, uint64_t b, int32_t n);
 };
 
+/* Both structs are copied; hands->self must outlive the object.  Values of 0 in conf become the
+ * defaults. */
 struct gpus *gpus_new(const struct gpu_conf *conf, const struct gpu_hands *hands);
+/* Accepts NULL.  No function of gpu_hands is called, so records that were not handed to `remember`
+ * are lost. */
 void gpus_free(struct gpus *g);
 
 /* ---- events ---- */
-/* Nodes are numbered from 0; n 0 takes the node away (what runs there stays until it ends). */
+/* Tells the state of all n devices of a node; nodes are numbered from 0 and `d` is copied.  n 0
+ * takes the node away: runs there stay until they end.  open false: runs go on, nothing new starts.
+ * */
 void gpus_node(struct gpus *g, int64_t now, uint32_t node, const struct gpu_device_state *d,
                size_t n, bool open);
 /* What `remember` was given, before the jobs are added. */
 void gpus_recall(struct gpus *g, struct str name, struct str text);
-/* -1: no node will ever have room, e says what is lacking. */
+/* Makes a job known; it waits from now on.  -1: the job is known already, its statements are not
+ * valid, or no node will ever have room; e says which.  A cluster without any device refuses
+ * nobody, because devices may still be reported. */
 int gpus_add(struct gpus *g, int64_t now, const struct gpu_job *say, struct err *e);
-/* After a restart of the caller: this job, just added, holds these devices. */
+/* After a restart of the caller: this job, just added, holds these devices already.  The call does
+ * nothing when the job holds devices, the node is not known, the set is empty, or a device has
+ * GPU_SHARE_MAX jobs. */
 void gpus_adopt(struct gpus *g, int64_t now, uint64_t job, uint32_t node,
                 const struct gpu_set *devices, int64_t mem_bytes);
 void gpus_started(struct gpus *g, int64_t now, uint64_t job); /* its processes are up */
@@ -128,6 +146,8 @@ enum gpu_stop {
     GPU_STOPPED_NO_MEMORY, /* out of device memory: the reservation grows */
     GPU_STOPPED_UNDONE     /* it never ran: the start was taken back */
 };
+/* The run is over and its devices are free; the job stays known and waits again.  A job that holds
+ * no devices is left alone. */
 void gpus_stopped(struct gpus *g, int64_t now, uint64_t job, enum gpu_stop how);
 /* Finished, failed for good or cancelled. `finished`: what it took teaches its family. */
 void gpus_remove(struct gpus *g, int64_t now, uint64_t job, bool finished);
@@ -135,14 +155,18 @@ void gpus_remove(struct gpus *g, int64_t now, uint64_t job, bool finished);
 void gpus_set_nodes(struct gpus *g, uint64_t job, uint64_t nodes);
 
 /* ---- planning ---- */
-/* NULL when no plan is due. */
+/* Freezes the question into a problem of its own, which gpus_plan_end must get back.  NULL when no
+ * plan is due. */
 struct gpu_problem *gpus_plan_begin(struct gpus *g, int64_t now);
+/* Uses nothing but p, so another thread may run this while events go on reaching the object. */
 void gpu_problem_solve(struct gpu_problem *p);
 void gpus_plan_end(struct gpus *g, int64_t now, struct gpu_problem *p); /* takes p */
 /* Does what the plan in force asks for as far as devices are free; after every event. */
 void gpus_apply(struct gpus *g, int64_t now);
 /* Plans and applies on the calling thread, for callers that need no second thread. */
 void gpus_turn(struct gpus *g, int64_t now);
+/* When the next plan is due, on the caller's clock.  -1 also while a problem is being solved:
+ * gpus_plan_end comes first. */
 int64_t gpus_next_wake(const struct gpus *g); /* -1 = nothing due */
 
 /* ---- questions ---- */
@@ -162,6 +186,8 @@ struct gpu_span {
     int64_t at, lo, hi;
 };
 
+/* What people are told of one job.  node, devices and with are filled in only while the job runs;
+ * wait and wait_for only while the job waits. */
 struct gpu_view {
     bool running, stopping;
     uint32_t node;
@@ -178,10 +204,13 @@ struct gpu_view {
     uint64_t wait_for; /* the job reserved for, or first in the way; 0 = none */
     struct gpu_span start, finish;
 };
+/* False: no such job.  May compute all predictions again, at most once a second unless a plan has
+ * changed. */
 bool gpus_view(struct gpus *g, int64_t now, uint64_t job, struct gpu_view *out);
 struct gpu_stats {
     size_t jobs, running, waiting;
     uint64_t plans, stops_asked, starts;
 };
 struct gpu_stats gpus_stats(const struct gpus *g);
+/* Reservations of all jobs on this device; a job without one counts with the whole device. */
 int64_t gpus_reserved(const struct gpus *g, uint32_t node, uint32_t device); /* bytes */

@@ -240,6 +240,8 @@ static bool start_on(struct gpus *g, struct gjob *j, int64_t now, uint32_t node,
                      const struct gpu_set *devices)
 {
     if (!g->hands.start(g->hands.self, j->say.job, node, devices, j->mem_bytes)) {
+        /* may_start agreed and the start failed all the same.  The job waits for REFUSED_MS, so
+         * that a start which always fails is not tried in a loop. */
         j->plan.refused_until = now + REFUSED_MS;
         gpu_due(g);
         return false;

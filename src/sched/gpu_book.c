@@ -30,6 +30,7 @@ struct gpus *gpus_new(const struct gpu_conf *conf, const struct gpu_hands *hands
     c->unknown_s = c->unknown_s > 0 ? c->unknown_s : 24 * 3600;
     c->effort = c->effort ? c->effort : 3;
     g->speeds = speeds_new();
+    /* The first plan need not wait for replan_ms. */
     g->planned_ms = INT64_MIN / 2;
     g->tick_ms = -1;
     g->trust.said_var = 0.25;
@@ -110,6 +111,7 @@ void gpus_node(struct gpus *g, int64_t now, uint32_t node, const struct gpu_devi
     for (size_t i = 0; i < nd->dev.n; i++) {
         struct gpu_device_state s = i < n ? d[i] : (struct gpu_device_state){0};
         struct gpu_device_state *old = &nd->dev.p[i].state;
+        /* Foreign memory moves all the time; only a change that could alter a plan asks for one. */
         changed |= old->usable != s.usable || old->mem_bytes != s.mem_bytes ||
                    llabs(old->foreign_bytes - s.foreign_bytes) > 64 * MIB;
         *old = s;
@@ -230,6 +232,8 @@ void gpus_adopt(struct gpus *g, int64_t now, uint64_t job, uint32_t node,
             return;
     }
     gpu_begin_run(j, now);
+    /* gpu_begin_run has counted this run again; the record of the job counted it when it started.
+     * */
     if (j->history.attempts > 1)
         j->history.attempts--; /* counted when it started */
     j->mem_bytes = MAX(j->mem_bytes, mem_bytes);
@@ -282,6 +286,8 @@ void gpus_epoch(struct gpus *g, int64_t now, uint64_t job, int32_t done, double 
         return;
     }
     gpu_mark(g, j, now);
+    /* Only the length of a single epoch teaches something.  After a restart the beginning of the
+     * first epoch is not known, so its length counts only when the job reports it. */
     if (done == j->progress.done + 1 && j->say.epochs > 0 &&
         !(j->run.adopted && !j->run.epochs_here && !epoch_s))
         gpu_learn_epoch(g, j, now, epoch_s);
@@ -375,6 +381,7 @@ void gpus_stopped(struct gpus *g, int64_t now, uint64_t job, enum gpu_stop how)
     }
     if (how == GPU_STOPPED_UNDONE)
         j->history.attempts--;
+    /* Only voluntary stops count against GPU_STOPS_PER_HOUR; a stop for device memory had to be. */
     if (how == GPU_STOPPED_ASKED && !j->run.stop_now)
         j->history.stopped_ms[j->history.n_stopped++ % GPU_STOPS_PER_HOUR] = now;
     j->history.preemptions += how == GPU_STOPPED_ASKED || how == GPU_STOPPED_LOST;
@@ -400,6 +407,8 @@ void gpus_remove(struct gpus *g, int64_t now, uint64_t job, bool finished)
             gpu_predict_learn(g, j, now);
         gpu_release(g, j, now);
     }
+    /* The last job moves into the gap, so that removing one costs the same with any number of jobs.
+     * */
     struct gjob *last = vec_pop(&g->jobs);
     if (last != j) {
         g->jobs.p[j->at] = last;

@@ -35,6 +35,8 @@ static void node_drain_groups(struct gpu_problem *p, size_t node, int32_t n)
     }
 }
 
+/* The node on which most devices are free or can be freed, among those the job may use and whose
+ * devices have the memory.  GPU_NOBODY = there is none. */
 static int32_t best_node(const struct gpu_problem *p, const struct cand *a)
 {
     int32_t best = GPU_NOBODY;
@@ -69,6 +71,7 @@ void problem_hold(struct gpu_problem *p)
             continue;
         }
         node_drain_groups(p, (size_t)best, a->counts[0] - nd->free);
+        /* The search sees a node without these devices, so it cannot give them to anybody else. */
         nd->cap -= nd->free;
         nd->free = 0;
         vec_push(&p->held, (int32_t)i);

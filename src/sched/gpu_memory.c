@@ -40,6 +40,7 @@ static void save_job(const struct gpus *g, const struct gjob *j, struct buf *out
     jw_end_object(out);
 }
 
+/* Numbers of a record that are missing, negative or not finite become 0, as in a new job. */
 static double real_of(const struct json *j, const char *key)
 {
     double x = json_get(j, key) ? json_real(json_get(j, key)) : 0;
@@ -80,6 +81,8 @@ void gpu_recall_job(struct gpus *g, struct gjob *j)
     j->history.preemptions = (int32_t)real_of(t, "preemptions");
     j->progress.waited_ms = (int64_t)real_of(t, "waited_ms");
     j->measured_bytes = (int64_t)real_of(t, "measured_bytes");
+    /* A recorded reservation replaces the one the user stated only when it was measured or is
+     * larger. */
     if (j->measured_bytes || json_int(json_get(t, "mem_bytes")) > j->mem_bytes)
         j->mem_bytes = (int64_t)real_of(t, "mem_bytes");
     j->pace.judged = real_of(t, "judged") > 0;

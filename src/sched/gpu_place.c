@@ -130,6 +130,7 @@ void gpu_hold(struct gpus *g, struct gjob *j, int64_t now, uint32_t node, const 
     for (int32_t d = gpu_set_next(s, 0); d >= 0;
          d = d + 1 < GPU_SET_MAX ? gpu_set_next(s, (uint32_t)d + 1) : -1) {
         struct gpu_device *dev = &nd->dev.p[d];
+        /* Before the job is entered: only the first job on a device makes it not free. */
         nd->free -= dev->state.usable && !dev->n_jobs;
         ASSERT(dev->n_jobs < GPU_SHARE_MAX);
         dev->jobs[dev->n_jobs++] = j;

@@ -13,6 +13,8 @@
 enum { EVERY_MS = 1000 };
 static const double QUANTILES[3] = {0.1, 0.5, 0.9};
 
+/* kind 0 = the job waited when the prediction was made, 1 = the job ran.  Each class of lengths is
+ * twice as long as the one before it; the last class takes all that is longer. */
 static struct gpu_spread *spread_of(struct gpus *g, int kind, double said_s)
 {
     int b = (int)(log2(MAX(said_s, 1) / 225)); /* 7.5 min, 15 min, 30 min … */
@@ -38,6 +40,8 @@ static double running_left_s(struct gpus *g, struct gjob *j, int64_t now)
     return gpu_left_s(g, j, now) / MAX(speed, 0.01);
 }
 
+/* Order in which waiting jobs get devices in the forecast: price per device, as in the last plan.
+ * */
 static int dearest(const void *a, const void *b)
 {
     const struct gjob *x = *(struct gjob *const *)a, *y = *(struct gjob *const *)b;
@@ -60,6 +64,7 @@ static void occupy(double *free_at, size_t n_dev, size_t n, double to)
         free_at[k] = to;
 }
 
+/* Only the first prediction of each kind is kept: its error is what gpu_predict_learn measures. */
 static void forecast_note(struct gjob *j, int kind, int64_t now, double said_s)
 {
     if (j->forecast.said_s[kind] > 0)
@@ -75,6 +80,8 @@ static int by_time(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+/* Fills free_at with the seconds from now until each usable device is free, ascending; returns how
+ * many devices there are. */
 static size_t play_running(struct gpus *g, int64_t now, double *free_at)
 {
     size_t n = 0;
@@ -94,6 +101,8 @@ static size_t play_running(struct gpus *g, int64_t now, double *free_at)
     return n;
 }
 
+/* Gives a waiting job the devices that are free first, and occupies them for its expected run time.
+ * A job that needs more devices than there are gets no forecast. */
 static void play_waiting(struct gpus *g, struct gjob *j, int64_t now, double *free_at, size_t n)
 {
     size_t need = (size_t)j->say.counts[0];

@@ -24,6 +24,8 @@ enum {
 };
 
 struct gjob;
+/* Jobs that share hold exactly the same devices (gpu_place.c), so `jobs` is the same set on each
+ * device of a run. */
 struct gpu_device {
     struct gpu_device_state state;
     struct gjob *jobs[GPU_SHARE_MAX];
@@ -48,6 +50,8 @@ struct gpu_want {
 
 /* How far a job has come, up to gjob_run.mark_ms. */
 struct gjob_progress {
+    /* Complete epochs as the job reported them; they survive a stop.  The fraction does not: it
+     * goes back to 0 when the run stops. */
     int32_t done;     /* epochs */
     double frac;      /* of the present epoch */
     double service_s; /* on devices with its processes up */
@@ -59,6 +63,8 @@ struct gjob_progress {
 struct gjob_pace {
     struct speed_own own;
     struct speed_guess base; /* log rate alone on the reference count */
+    /* base_version says for which state of the family `base` was computed; own_version grows with
+     * the job's own measurements. */
     uint64_t base_version, own_version;
     bool judged; /* the user's estimate was compared with the measured time */
     double last_total_s;
@@ -67,6 +73,10 @@ struct gjob_pace {
 
 /* The present run of a job; `holds` says whether there is one. */
 struct gjob_run {
+    /* holds: devices are booked.  up: the processes run, so service counts.  stopping: a stop
+     * request is out.  stop_now: the request is for device memory and cannot be withdrawn.
+     * delivered: the job has seen the request.  adopted: the run began before a restart of the
+     * caller. */
     bool holds, up, stopping, stop_now, delivered, adopted;
     uint32_t node;
     int32_t n; /* devices */
@@ -161,7 +171,8 @@ struct gpus {
     struct map_u64 saved; /* records of jobs that were recalled and not added yet: char * */
     uint64_t serial;
     size_t n_running;
-    /* plan */
+    /* The plan in force.  planned_ms is when the last problem was frozen; tick_ms is when the next
+     * plan is due although nothing has happened, -1 = never. */
     bool due;     /* a full plan is wanted */
     bool solving; /* a problem is out */
     bool unsaved; /* the record of all has changed */

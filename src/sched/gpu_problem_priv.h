@@ -28,6 +28,8 @@ struct cand { /* a job in question */
     double need; /* speed at which it meets its deadline; 0 = the more the better */
     int64_t mem_bytes;
     uint64_t nodes; /* 0 = any */
+    /* share: other jobs may run on the same devices.  fixed: the job runs and may not be stopped
+     * now.  claim: the job waited so long that it goes before all others (gpu_hold.c). */
     bool share, fixed, claim, started;
 };
 struct group { /* jobs that run on the same devices */

@@ -49,6 +49,8 @@ static bool patience_over(const struct pass *p, const struct wait_item *it)
     return p->s->now_ms - it->since_ms >= p->s->patience_ms;
 }
 
+/* Would an empty open node have room?  A job for which none has must not get a node reserved: the
+ * reservation would never end. */
 static bool ever_fits(const struct pass *p, const struct shape *shape)
 {
     for (size_t k = 0; k < p->s->n_nodes; k++)
@@ -72,6 +74,7 @@ static void keep_first(struct wait_item **list, size_t *n, size_t max, struct wa
     list[at] = it;
 }
 
+/* Collects the head of each shape that may start, and of the others those that room is kept for. */
 static void pass_gather(struct pass *p)
 {
     const struct queue *q = p->s->queue;
@@ -109,6 +112,7 @@ static bool tighter(const struct node_room *a, const struct node_room *b)
     return a->room.slots < b->room.slots;
 }
 
+/* The node to start on, -1 = none has room that is not kept for another job. */
 static int64_t pass_place(struct pass *p, const struct wait_item *it, const struct shape *shape)
 {
     const struct resources *need = &shape->need;
@@ -143,6 +147,8 @@ static double lacking(const struct pass *p, size_t k, const struct resources *ne
     return sum;
 }
 
+/* Keeps the node for `it` on which least is lacking.  At most one job has a node kept for it there;
+ * a job that has not waited for patience_ms yet gets nothing. */
 static void pass_reserve(struct pass *p, const struct wait_item *it, const struct resources *need)
 {
     const struct shape *shape = &p->s->queue->shapes.p[it->shape].pub;
@@ -170,6 +176,8 @@ static void pass_reserve(struct pass *p, const struct wait_item *it, const struc
 
 /* ---- the pass ---- */
 
+/* Books the start in the pass only: the caller turns starts into runs, or pass_undo puts the jobs
+ * back.  `planned` makes the limits count what this pass has started. */
 static void pass_take(struct pass *p, struct wait_item *it, struct shape_slot *shape, size_t k)
 {
     struct node_room *n = &p->nodes[k];
@@ -256,6 +264,7 @@ void pass_run(struct pass *p, const struct snapshot *s, size_t max_starts)
     }
 }
 
+/* The limits count only real runs again; each start of this pass becomes one, or does not. */
 static void clear_planned(struct pass *p)
 {
     for (size_t i = 0; i < p->starts.n; i++) {

@@ -27,6 +27,7 @@ struct snapshot {
     size_t n_runs;
     struct queue
         *queue; /* the planner pops what it starts; the caller puts back what it could not record */
+    /* At most this many jobs start in one call; 0 = none. */
     size_t max_starts;
     int64_t patience_ms; /* a job that waits longer for room is reserved for: nothing smaller
                             overtakes it */

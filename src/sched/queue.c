@@ -79,6 +79,7 @@ static struct group *group_get(struct queue *q, enum limit_kind kind, uint64_t n
     return g;
 }
 
+/* For questions: a queue that nobody has used yet has no limit, no rules and is not paused. */
 static const struct group *group_find(const struct queue *q, enum limit_kind kind, uint64_t number)
 {
     static const struct group none;
@@ -106,6 +107,8 @@ static void group_leave(struct queue *q, struct shape_slot *s, enum limit_kind k
     s->groups[kind] = NULL;
     if (!g || --g->shapes || kind == LIMIT_QUEUE)
         return;
+    /* Whoever drops the last shape has counted its runs down before, or the limit would be
+     * forgotten while jobs still run against it. */
     ASSERT(!g->limit.running);
     free(map_u64_del(&q->groups[kind], number));
 }
@@ -218,6 +221,7 @@ static void set_active(struct queue *q, struct shape_slot *s)
     vec_push(&q->active, (uint32_t)(s - q->shapes.p));
 }
 
+/* The last active shape moves into the gap: `active` is in no order. */
 static void set_idle(struct queue *q, struct shape_slot *s)
 {
     uint32_t last = vec_pop(&q->active);

@@ -47,11 +47,14 @@ static inline uint64_t avoid_bit(size_t node)
 {
     return UINT64_C(1) << (node < 63 ? node : 63);
 }
+/* Good until the next queue_shape_take, which may move the table. */
 const struct shape *queue_shape_at(const struct queue *q, uint32_t shape);
+/* Numbers of shapes are below this; a number may be free at the moment. */
 size_t queue_shapes(const struct queue *q);
 /* The item is owned by the caller and must stay where it is while queued. */
 void queue_push(struct queue *q, struct wait_item *it);
 void queue_remove(struct queue *q, struct wait_item *it); /* must be queued */
+/* False also for a zeroed item and for one that was removed. */
 bool queue_contains(const struct queue *q, const struct wait_item *it);
 struct wait_item *queue_head(const struct queue *q, uint32_t shape); /* NULL when empty */
 size_t queue_count(const struct queue *q);

@@ -1,6 +1,7 @@
 /* room.c - what is free on a node, when more will be, and for whom it is kept */
 #include "sched/plan_priv.h"
 
+/* A job that names nodes runs on those only; any other job keeps off nodes that are reserved. */
 static bool named(const struct snapshot *s, const struct shape *shape, size_t k)
 {
     return shape->nodes.n ? nodes_match(shape->nodes, s->nodes[k].name) : !s->nodes[k].reserved;
@@ -138,6 +139,8 @@ struct resources room_keep(const struct pass *p, size_t k, const struct resource
 
     for (int d = 0; d < KINDS; d++) {
         bool short_of = want.of[d] > room.of[d];
+        /* Only when runs account for all that is taken of this kind is it sure that one of them
+         * frees it; the rest may be held by something the planner does not see. */
         bool all_known = h.sum.of[d] >= all.of[d] - room.of[d];
         for (int e = 0; short_of && all_known && e < KINDS; e++)
             if (want.of[e] <= room.of[e])

@@ -121,6 +121,8 @@ uint64_t speeds_version(const struct speeds *s, uint32_t family)
     return s->families.p[family]->version + 1;
 }
 
+/* What the family knows has changed: caches by version are out of date, and the record has to be
+ * saved. */
 void speeds_touch(struct speeds *s, struct family *f)
 {
     f->version++;
@@ -206,6 +208,7 @@ static struct family_fact *fact_at(const struct family *f, const struct speed_ke
     return NULL;
 }
 
+/* Company never makes a job faster, and no ratio below e^-3 is believed. */
 static double clamp_ratio(double log_ratio)
 {
     return log_ratio > 0 ? 0 : log_ratio < -3 ? -3 : log_ratio;
@@ -227,6 +230,7 @@ struct speed_guess speeds_company(const struct speeds *s, uint32_t family,
         const struct family_fact *p = k->n_with > 1 ? fact_at(f, &pair) : NULL;
         g.log += p ? p->log_ratio
                    : clamp_ratio(s->mean + suffers(f) + disturbs(s->families.p[k->with[i]]));
+        /* Variances of log ratios: a pair that was measured is trusted more than the model. */
         g.var += p ? 0.02 : 0.09;
     }
     if (fact) {
@@ -288,6 +292,8 @@ static void fit_mean(struct speeds *s)
     s->mean = sum / weight;
 }
 
+/* Remembers that family `who` has a fact about `by`, so that fit_disturbs need not walk over all
+ * families. */
 static void note_disturbed(struct family *by, uint32_t who)
 {
     for (size_t i = 0; i < by->disturbed.n; i++)
@@ -317,6 +323,7 @@ bool speeds_add_fact(struct speeds *s, struct family *f, const struct speed_key 
         fit_suffers(s, f);
         fit_disturbs(s, s->families.p[k->with[0]]);
         fit_suffers(s, f);
+        /* The mean is a walk over all facts; with many of them one more fact hardly moves it. */
         if (s->n_facts < 64 || (s->n_learned++ & 15) == 0)
             fit_mean(s);
     }
@@ -354,6 +361,7 @@ size_t speeds_fact_count(const struct speeds *s)
     return s->n_facts;
 }
 
+/* Only pairs: larger groups are put together from pairs by whoever holds the copy. */
 size_t speeds_facts(const struct speeds *s, struct speed_fact *out)
 {
     size_t n = 0;

@@ -77,11 +77,16 @@ struct speed_fact { /* A next to B alone, on n devices */
     int32_t n;
     double log_ratio;
 };
+/* A copy of the facts is out of date once this number has changed. */
 uint64_t speeds_changes(const struct speeds *s); /* grows with every one */
+/* An upper bound of what speeds_facts writes, for the size of `out`; facts about larger groups are
+ * counted here and left out there. */
 size_t speeds_fact_count(const struct speeds *s);
 size_t speeds_facts(const struct speeds *s, struct speed_fact *out);
 
 /* ---- keeping ---- */
 bool speeds_take_dirty(struct speeds *s, uint32_t *family); /* one that changed since asked */
 void speeds_save(const struct speeds *s, uint32_t family, struct buf *out);
+/* Adds what speeds_save wrote for this family.  Rows that make no sense are skipped; -1 only when
+ * the text is no record at all. */
 int speeds_load(struct speeds *s, struct str name, const struct json *j, struct err *e);

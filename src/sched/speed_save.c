@@ -45,6 +45,7 @@ void speeds_save(const struct speeds *s, uint32_t family, struct buf *out)
     jw_end_object(out);
 }
 
+/* A file may be damaged; one value that is not finite would spread through every fit. */
 static bool speed_ok(double x)
 {
     return isfinite(x) && fabs(x) < 1e6;
