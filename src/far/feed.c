@@ -20,6 +20,8 @@
 #include <sys/inotify.h>
 #include <sys/stat.h>
 
+/* OUT_LOW and COPY_BYTES are bytes.  POLL_MS bounds the delay of spool lines, which have no
+ * inotify watch, and of logs on file systems where inotify does not report changes. */
 enum { OUT_LOW = 256 << 10, POLL_MS = 250, COPY_BYTES = 64 << 10 };
 
 /* ---- the queue ---- */
@@ -47,6 +49,7 @@ static struct far_stream *next_ready(struct far *f)
     return s;
 }
 
+/* For a stream that is about to be freed; does nothing when the stream is not queued. */
 static void unqueue(struct far *f, struct far_stream *s)
 {
     for (struct far_stream **at = &f->ready; *at; at = &(*at)->next) {
@@ -62,6 +65,8 @@ static void unqueue(struct far *f, struct far_stream *s)
 
 /* ---- files ---- */
 
+/* False when the file does not exist yet; the timer tries again.  O_NOFOLLOW and O_NONBLOCK,
+ * because the user may have put a link or a FIFO at that path. */
 static bool open_stream(struct far_stream *s)
 {
     if (s->fd < 0 && s->path)
@@ -135,6 +140,8 @@ static int copy_data(int from, int to)
     return 0;
 }
 
+/* Makes s->fd a copy of the shortened log and has it sent from the beginning.  The copy has no
+ * name: it vanishes when s->fd is closed. */
 static void take_whole(struct far_stream *s)
 {
     AUTO_FREE char *path = xasprintf("%s.whole", s->path);
@@ -151,6 +158,8 @@ static void take_whole(struct far_stream *s)
     s->anew = true;
 }
 
+/* Fixes the size of every stream.  Processes that escaped the run may still write afterwards;
+ * their output is not sent, because the end of the run carries these sizes. */
 void feed_end(struct far *f, struct far_run *r)
 {
     struct stat st;
@@ -207,6 +216,8 @@ static bool send_piece(struct far *f, struct far_stream *s)
     return n == (ssize_t)want;
 }
 
+/* The generation changes without an event when the local backend rotates its journal, so every
+ * pump compares. */
 static void tell_journal(struct far *f)
 {
     struct wire_op op = {.journal = backend_local.journal(f->b)};
@@ -252,6 +263,7 @@ static void feed_on_inotify(void *arg, int events UNUSED, int error UNUSED)
     feed_pump(f);
 }
 
+/* Also retries inotify for files that did not exist when the run started. */
 static void feed_on_poll(void *arg)
 {
     struct far *f = arg;

@@ -12,8 +12,11 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+/* Bounds for what a run leaves behind.  Files beyond them are left out silently. */
 enum { FILES_MAX = 100 * 1000, DEPTH_MAX = 32 };
 
+/* Appends the regular files below `dir` to r->kept, as paths relative to the run directory that
+ * begin with `name`.  A directory that cannot be read counts as empty. */
 static void keep_list_dir(struct far_run *r, const char *dir, const char *name, int depth)
 {
     DIR *d = opendir(dir);
@@ -61,6 +64,9 @@ static void next_file(struct far_run *r)
         close(TAKE_FD(r->kept_fd));
 }
 
+/* Reads one piece per call, so that large files do not delay orders and other streams.  A file
+ * that vanished or cannot be opened is skipped: it must not keep the end of the run from the
+ * daemon. */
 bool keep_send(struct far *f, struct far_run *r)
 {
     struct wire_asset a = {.job = r->key.job, .run = r->key.run, .kind = WIRE_FILE};
@@ -84,6 +90,7 @@ bool keep_send(struct far *f, struct far_run *r)
     if ((n > 0 || a.first) &&
         !wire_put_asset(&f->out, &a, str_of(name), (struct str){piece, (size_t)MAX(n, 0)}))
         n = 0; /* a name that is too long for a frame: left out */
+    /* A short piece is the last one.  A read error (n < 0) also ends the file. */
     if (n < (ssize_t)sizeof(piece))
         next_file(r);
     return r->kept_at < r->kept.n;

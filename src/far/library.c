@@ -13,6 +13,8 @@
 
 enum { LIBRARY_MAX = 64 << 20 };
 
+/* The directory of this program's executable; the caller frees it.  NULL when /proc is not
+ * mounted. */
 static char *library_own_dir(void)
 {
     char exe[4096];
@@ -22,6 +24,9 @@ static char *library_own_dir(void)
     return n > 0 ? xstrdup(dirname(exe)) : NULL;
 }
 
+/* `in` is a sequence of WIRE_ASSET frames.  They are written below `to` by the code that
+ * receives the files of a run (stage.c), so `r` is a run in name only.  -1 when any byte of
+ * `in` is left over. */
 static int library_unpack(struct str in, const char *to)
 {
     struct far_run r = {.asset_fd = -1, .work = (char *)(uintptr_t)to};

@@ -80,6 +80,8 @@ static char *python_path(const struct far *f, const char *theirs, struct arena *
     return all;
 }
 
+/* The value from this login's own environment, else from the password database; NULL when
+ * neither has one. */
 static const char *login_value(const char *name)
 {
     const char *set = getenv(name);
@@ -104,6 +106,8 @@ char **login_env(const struct far *f, const struct far_run *r, char *const *envp
 
     while (envp[n])
         n++;
+    /* Room for all of `envp`, the replaced variables, PATH, BERTH_RUN_DIR, BERTH_SOCKET and one
+     * more entry, the NULL at the end. */
     char **out = arena_alloc(a, (n + ARRAY_SIZE(replaced) + 4) * sizeof(*out));
     for (size_t i = 0; i < n; i++) {
         if (is_among(envp[i], replaced, ARRAY_SIZE(replaced)) ||

@@ -68,6 +68,8 @@ static char *far_home(const char *login, const char *controller)
     return xasprintf("%s/.local/share/berth/far/%s@%s", login, controller, host);
 }
 
+/* Tries to take the lock.  On failure *holder is the pid that has it, or 0 when the pid is not
+ * known. */
 static bool lock_taken(int fd, pid_t *holder)
 {
     struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
@@ -149,6 +151,7 @@ static void on_stdout(void *arg, int events UNUSED, int error)
     feed_pump(f);
 }
 
+/* False ends the connection: end of stdin, a read error, or a frame that cannot be understood. */
 static bool far_read_frames(struct far *f)
 {
     struct wire_head head;
@@ -200,6 +203,7 @@ static int far_serve(struct far *f, const char *controller)
         watch_start(f->in_watch, WATCH_READ);
         loop_run(f->loop);
     }
+    /* The backend goes first: nothing reports to the runs while they are freed. */
     backend_local.close(f->b);
     runs_done(f);
     socket_close(f);

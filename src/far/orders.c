@@ -14,6 +14,7 @@
 
 /* ---- HELLO ---- */
 
+/* Answers HELLO with the capacity and the devices of this host. */
 static void tell_node(struct far *f)
 {
     const struct node *n = backend_local.node(f->b);
@@ -121,6 +122,8 @@ static bool order_start(struct far *f, struct str body)
 
 /* ---- files ---- */
 
+/* Announces the files of a run, which follow as WIRE_ASSET.  A repeated announcement after a
+ * lost connection clears an earlier failure, because all files are sent again. */
 static bool on_stage(struct far *f, struct str body)
 {
     struct wire_op op;
@@ -138,6 +141,8 @@ static bool on_stage(struct far *f, struct str body)
     return true;
 }
 
+/* A piece for a run that was already handed to the local backend is ignored: its command may be
+ * using the file. */
 static bool on_asset(struct far *f, struct str body)
 {
     struct wire_asset a;
@@ -183,6 +188,8 @@ static void order_settled(struct far *f, struct run_key key)
     runs_settle(f, r);
 }
 
+/* at_ms == 1 is the daemon's request to send again from that offset, because its copy is shorter
+ * than what was sent. */
 static void on_ack(struct far *f, struct run_key key, const struct wire_op *op)
 {
     struct far_run *r = runs_find(f, key);

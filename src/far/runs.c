@@ -286,6 +286,7 @@ static void far_run_started(void *owner, struct run_key key, int64_t pid, int64_
     far_send(f);
 }
 
+/* The outcome is kept here, not sent: runs_finish sends it after the last byte of output. */
 static void far_run_ended(void *owner, struct run_key key, const struct run_outcome *o,
                           struct str detail)
 {
@@ -318,6 +319,7 @@ void runs_finish(struct far *f, struct far_run *r)
     wire_put_ended(&f->out, &e, str_of(r->detail));
 }
 
+/* The run never ran.  Its note goes, so that runs_left does not take it for an unsettled run. */
 static void far_run_absent(void *owner, struct run_key key)
 {
     struct far *f = owner;

@@ -15,6 +15,7 @@
 
 enum { BACKLOG = 64 };
 
+/* One connection per call; the watch is level-triggered and calls again for further ones. */
 static void on_sock(void *arg, int events UNUSED, int error UNUSED)
 {
     struct far *f = arg;
@@ -44,6 +45,8 @@ static int listen_at(const char *path)
     return TAKE_FD(fd);
 }
 
+/* The path contains a hash of the home, because several hosts may share ~/.cache over a network
+ * and each needs a socket of its own. */
 void socket_open(struct far *f, const char *controller)
 {
     static const uint8_t key[16] = "berth far socket";

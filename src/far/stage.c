@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+/* Uses errno.  Only the first failure is kept: later ones usually follow from it. */
 static void stage_failed(struct far_run *r, const char *what, const char *path)
 {
     if (!r->trouble[0])
