@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+/* Period of the CPU quota in microseconds; the kernel's own default. */
 enum { PERIOD_US = 100000 };
 
 /* ---- small files ---- */
@@ -69,6 +70,7 @@ static bool file_get(const char *dir, const char *name, char *out, size_t max)
     return true;
 }
 
+/* 0 when the file cannot be read or is not a number, such as "max". */
 static int64_t file_get_int(const char *dir, const char *name)
 {
     char text[64];
@@ -262,10 +264,14 @@ static bool limit_v2(struct cgroup *c, const struct cgroup_limits *l)
 
     if (l->mem_bytes > 0) {
         held |= file_put_int(c->mem, "memory.max", l->mem_bytes);
+        /* Without a swap limit the run would swap instead of ending at its limit.  oom.group
+         * makes the kernel kill the whole run, not one process of it. */
         file_put(c->mem, "memory.swap.max", "0");
         file_put(c->mem, "memory.oom.group", "1");
     }
     if (l->mcpu > 0) {
+        /* 100 is the kernel's default weight and stands for one CPU here; 1 to 10000 is what the
+         * kernel accepts. */
         held |= file_put_int(c->mem, "cpu.weight", MIN(MAX(l->mcpu / 10, 1), 10000));
         if (l->quota) {
             snprintf(text, sizeof(text), "%" PRId64 " %d", l->mcpu * (PERIOD_US / 1000), PERIOD_US);

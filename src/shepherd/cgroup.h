@@ -19,6 +19,8 @@ struct cgroup_host {
 /* `proc_dir` is "/proc/self", or a stand-in in tests. */
 void cgroup_probe(struct cgroup_host *h, const char *proc_dir);
 
+/* The group of one run.  An empty struct (version 0, both paths "") stands for a run without a
+ * group; every function below accepts it and does nothing. */
 struct cgroup {
     int version;
     char mem[CGROUP_PATH_MAX], cpu[CGROUP_PATH_MAX]; /* directories of this run, "" = none */
@@ -35,9 +37,12 @@ bool cgroup_make(struct cgroup *c, const struct cgroup_limits *l);
 /* Moves the calling process in.  Only system calls: used between vfork and exec. */
 void cgroup_join(const struct cgroup *c);
 int64_t cgroup_peak_bytes(const struct cgroup *c); /* 0 = unknown */
+/* Did the kernel kill a process of the group because of the memory limit?  False when unknown. */
 bool cgroup_saw_oom(const struct cgroup *c);
 /* Kills all members.  How many there were. */
 int cgroup_kill(const struct cgroup *c);
+/* Removes the directories.  The group must be empty; one that stays busy for about 40 ms is
+ * left for cgroup_sweep. */
 void cgroup_remove(const struct cgroup *c);
 /* Removes empty groups whose name begins with `prefix`, unless they are in use; `rest` is what
  * follows it.  For what was left when all of us were killed. */

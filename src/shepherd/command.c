@@ -33,6 +33,8 @@ static bool command_fail(struct command *c, enum start_stage stage, int sys)
     return false;
 }
 
+/* Does the run belong to another user than the shepherd?  Its files are then private to that
+ * user. */
 static bool foreign(const struct command *c)
 {
     return c->start->change_user;

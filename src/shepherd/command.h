@@ -6,14 +6,18 @@
 #include "shepherd/proto.h"
 #include <sys/types.h>
 
+/* One attempt to start a command.  The supervisor owns it and fills in the first members. */
 struct command {
     const struct run_start *start;
     const struct cgroup *cgroup;
     struct mounts mounts;
     int out_fd, err_fd; /* err_fd equals out_fd for one interleaved log */
+    /* STARTED, completed by the child with its pid and the time, and appended to journal_fd. */
     struct journal_record started;
     int journal_fd;
-    volatile enum start_stage failed; /* written by the child, which shares our memory */
+    /* START_OK, or the step that failed and its errno.  The child writes both between vfork and
+     * exec, in memory that it shares with us; hence volatile. */
+    volatile enum start_stage failed;
     volatile int sys;
 };
 /* Opens the log files, makes the run directory and prepares the mounts.  False: `failed` and `sys`

@@ -12,6 +12,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+/* Bytes per read; a larger input buffer is given back once it is empty. */
 enum { READ_BYTES = 64 << 10, KEEP_BYTES = 256 << 10 };
 
 static void conn_close(struct shepherd *s, struct conn *c)
@@ -118,6 +119,8 @@ static bool conn_on_frame(struct shepherd *s, struct conn *c, const struct proto
 {
     struct proto_op op = {0};
 
+    /* HELLO and RETIRE are understood across versions, so that a daemon after an upgrade can
+     * tell an old shepherd to exit. */
     if (h->version != PROTO_VERSION && h->type != PROTO_HELLO && h->type != PROTO_RETIRE)
         return false;
     if (h->type != PROTO_START && !proto_get_op(body, &op))

@@ -13,6 +13,7 @@
 enum {
     JOURNAL_RECORD_BYTES = 128,
     JOURNAL_NAME_MAX = 40,
+    /* Bytes after which the daemon opens a new generation for new runs. */
     JOURNAL_ROTATE_BYTES = 16 << 20,
     /* Kept allocated beyond the end: room for 4 096 outcomes on a full disk. */
     JOURNAL_RESERVE_BYTES = 512 << 10,
@@ -58,15 +59,19 @@ struct journal_record {
     uint32_t magic, crc; /* crc: of all that follows it */
     uint64_t job;
     uint32_t run;
-    uint8_t kind, why; /* enum run_end */
-    uint16_t sys;      /* errno of a failed start */
-    uint32_t pid;      /* the command's */
+    /* enum journal_kind; enum run_end, which is meaningful only in ENDED. */
+    uint8_t kind, why;
+    uint16_t sys; /* errno of a failed start */
+    uint32_t pid; /* the command's */
+    /* Of the command, as wait(2) gives it; meaningful when `why` says that the command ran. */
     int32_t wait_status;
     uint32_t boot;      /* which boot of the machine; 0 = unknown */
     uint32_t stage;     /* enum start_stage of a failed start */
     uint64_t pid_start; /* clock ticks since boot; the process did not start later than this */
     int64_t at_ms;      /* wall clock */
     int64_t started_ms; /* of an end: when the command started, 0 = never */
+    /* Of an end: the larger of the cgroup's peak and the largest process; CPU time of all reaped
+     * processes, in microseconds. */
     int64_t max_rss_bytes;
     int64_t cpu_user_us, cpu_sys_us;
     char name[JOURNAL_NAME_MAX]; /* what a failed start is about; NUL-terminated unless full */
@@ -83,6 +88,7 @@ void journal_set_name(struct journal_record *r, const char *text);
 void journal_failure_text(const struct journal_record *r, char *out, size_t n);
 
 enum { JOURNAL_FILE_MAX = 32 };
+/* The name of the file of a generation; and the reverse, false when the name is not one. */
 void journal_file_name(uint32_t generation, char out[JOURNAL_FILE_MAX]);
 bool journal_file_parse(const char *name, uint32_t *out);
 
@@ -97,6 +103,8 @@ int journal_reserve(int fd, uint64_t bytes);
  * before it. */
 size_t journal_find(const void *p, size_t n, struct journal_record *out, size_t *skip);
 
+/* A position in one generation.  The reader owns `chunk` and survives records that are still
+ * being written: journal_read returns 0 and can be called again later. */
 struct journal_reader {
     int fd;            /* borrowed */
     uint64_t offset;   /* everything before has been delivered or skipped */

@@ -119,6 +119,8 @@ static bool mark(const struct log_cut *l, bool moving)
 }
 
 /* What is behind `to` moves to `from`, both at whole blocks. */
+/* Fails once a hole was punched; later cuts then extend the hole.  `moving` in the mark tells
+ * readers that offsets are not reliable at the moment. */
 static bool collapse(struct log_cut *l, int64_t from, int64_t to)
 {
     if (l->hole_to || !mark(l, true))

@@ -24,6 +24,7 @@
 
 enum {
     IDLE_EXIT_MS = 5 * 60 * 1000,
+    /* Runs that need the ticker are looked at after 5 ms at first, then at doubling intervals. */
     TICK_MIN_MS = 5,
     TICK_MAX_MS = 500,
     EVENTS_MAX = 64,

@@ -29,6 +29,7 @@ struct mounts {
 /* Looks at the host and prepares every text that is needed.  `staging` may be "" when there are no
  * mounts.  0, or -1 with errno. */
 int mounts_plan(struct mounts *m, char *const *list, uint32_t n, const char *staging);
+/* Frees the plan in our memory; mounts of a running command are not affected. */
 void mounts_done(struct mounts *m);
 /* Puts the calling process into a mount namespace of its own.  Only system calls: used between
  * vfork and exec.  With `as`, host directories are looked up with the rights of that user, and no

@@ -87,6 +87,8 @@ static int64_t wall_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
+/* Fills in the common members, appends, and releases the lock only after success: until the
+ * record is there, nobody else may act for the run. */
 static bool append(struct shepherd *s, struct run *r, struct journal_record *rec)
 {
     int fd = journal_fd(s, r->journal);

@@ -65,6 +65,7 @@ bool proto_put_text(struct buf *b, enum proto_type type, struct str text);
 /* A frame at the head of `in`: 1 = *head and *body are set, 0 = not complete yet, -1 = no frame of
  * ours. */
 int proto_next(struct str in, struct proto_head *head, struct str *body);
+/* False when the body has not exactly the size of a proto_op. */
 bool proto_get_op(struct str body, struct proto_op *out);
 /* Reuses the arrays of an earlier decode into the same struct. */
 bool proto_get_start(struct str body, struct proto_start *s);

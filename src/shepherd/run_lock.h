@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 int run_lock_take(int fd, uint64_t id); /* 0; -1 with errno, EAGAIN when somebody else has it */
+/* Releases a lock of this process; harmless when this process does not hold it. */
 void run_lock_drop(int fd, uint64_t id);
 /* pid of the holder, 0 when free, -1 when held by someone who cannot be named. */
 pid_t run_lock_holder(int fd, uint64_t id);

@@ -15,6 +15,8 @@ enum run_state {
     RUN_UNCLEAR, /* somebody holds its lock whom we cannot name yet; looked at again */
     RUN_CLEANUP, /* its supervisor is dead; its processes are being killed */
 };
+/* A run that has no outcome in the journal yet, as far as the shepherd knows.  It is in
+ * shepherd.runs from its START or ADOPT until its outcome is recorded. */
 struct run {
     enum source source;
     enum run_state state;
@@ -30,23 +32,33 @@ struct run {
         uint64_t pid_start;
         int64_t at_ms;
     } started;
-    bool own;      /* the dead supervisor was our child, its orphans are too */
-    bool stopping; /* asked for before there was anybody to tell */
+    /* The dead supervisor was our child.  Its orphans then became our children too, so unknown
+     * children of ours are candidates for cleanup. */
+    bool own;
+    /* A stop was requested.  It is repeated to the supervisor as soon as there is one; a run
+     * that never ran ends as cancelled instead of leaving a VOID. */
+    bool stopping;
     int32_t grace_ms;
-    int64_t give_up_ms;           /* RUN_UNBORN: monotonic */
-    struct run *after;            /* RUN_GATED */
+    /* RUN_UNBORN: monotonic time after which a failing fork ends the run as START_FAILED. */
+    int64_t give_up_ms;
+    /* RUN_GATED: the run whose end is waited for; NULL in every other state. */
+    struct run *after;
     struct run *followers, *next; /* gated runs waiting for this one, oldest first */
     char *frame;                  /* START, kept while it may be needed */
     size_t frame_n;
 };
 
+/* A connection from a daemon.  A closed one stays in memory until conn_sweep, because events of
+ * the same epoll batch may still point at it. */
 struct conn {
     enum source source;
     int fd;
+    /* `greeted`: HELLO was received; only then are other frames accepted. */
     bool greeted, closed;
     struct buf in, out;
 };
 
+/* An open generation; opened on first use and closed by PROTO_FORGET. */
 struct journal_file {
     uint32_t generation;
     int fd;
@@ -55,13 +67,20 @@ struct journal_file {
 struct shepherd {
     struct run_home home;
     int epoll_fd, listen_fd, signal_fd, dir_fd;
-    struct map_u64 runs;   /* by id */
-    struct map_u64 by_pid; /* of own supervisors */
-    size_t n_todo;         /* runs in a state that needs the ticker */
+    struct map_u64 runs; /* by id */
+    /* Supervisors that are our children, by pid.  Any other child is an orphan of a killed
+     * supervisor. */
+    struct map_u64 by_pid;
+    /* Number of runs that runs_tick has to look at (RUN_UNBORN, RUN_UNCLEAR, RUN_CLEANUP);
+     * without any, the shepherd sleeps until the next event. */
+    size_t n_todo;
     VEC(struct journal_file) journals;
     VEC(struct conn *) conns;
     struct proto_start start; /* decoded frame of the run being forked */
+    /* Monotonic time since which there has been neither a connection nor a run, -1 = busy; and
+     * how long that may last before the shepherd exits. */
     int64_t idle_since_ms, idle_exit_ms;
+    /* The main loop returns after the current batch of events. */
     bool leave;
 };
 
@@ -70,11 +89,15 @@ int64_t mono_ms(void);
 /* ---- runs.c ---- */
 /* False: `body` is no START. */
 bool runs_start(struct shepherd *s, struct str frame, struct str body);
+/* TERM, then KILL after grace_ms (-1 = the grace time of the run).  Unknown runs are ignored. */
 void runs_stop(struct shepherd *s, struct run_key key, int64_t grace_ms);
 /* A gated run is dropped and leaves a VOID; one whose turn has come goes on. */
 void runs_withdraw(struct shepherd *s, struct run_key key);
+/* To the process group of the command.  Runs without a live supervisor are ignored. */
 void runs_signal(struct shepherd *s, struct run_key key, int signo);
+/* Finds out what became of a run that an earlier shepherd started, and takes it over. */
 void runs_adopt(struct shepherd *s, const struct proto_op *op);
+/* Closes a generation that the daemon has deleted, unless one of our runs still reports to it. */
 void runs_forget(struct shepherd *s, uint32_t journal);
 void runs_reap(struct shepherd *s);                       /* after SIGCHLD */
 void runs_pidfd_ready(struct shepherd *s, struct run *r); /* an adopted supervisor died */
@@ -101,6 +124,7 @@ int journal_fd(struct shepherd *s, uint32_t generation); /* -1 with errno */
 void journal_close(struct shepherd *s, uint32_t generation);
 
 /* ---- conn.c ---- */
+/* Accepts one connection, of our own user or root only. */
 void conn_accept(struct shepherd *s);
 void conn_event(struct shepherd *s, struct conn *c, uint32_t events);
 void conn_sweep(struct shepherd *s); /* frees the closed ones; between batches of events */

@@ -40,6 +40,8 @@ enum {
     KILL_AGAIN_MS = 50  /* a tree that forks faster than we kill is killed again after this */
 };
 
+/* RUN: the command runs.  TERM: SIGTERM was sent and the grace time runs.  KILL: SIGKILL is
+ * sent again and again until no descendant is left. */
 enum phase { PHASE_RUN, PHASE_TERM, PHASE_KILL };
 
 struct sup {
@@ -216,6 +218,7 @@ static bool sup_reap(struct sup *s)
     return pid == 0 || errno != ECHILD;
 }
 
+/* Starts the grace time, or shortens one that is running; the grace time is never extended. */
 static void enter_term(struct sup *s, int64_t grace_ms)
 {
     int64_t kill_at =
@@ -242,6 +245,8 @@ static void on_deadline(struct sup *s)
     s->deadline_ms = sup_now_ms(CLOCK_MONOTONIC) + KILL_AGAIN_MS;
 }
 
+/* The first reason counts, and only while the command runs: a command that exited by itself keeps
+ * its own outcome, even if a stop arrives while its descendants are being ended. */
 static void sup_request_stop(struct sup *s, enum run_end why, int64_t grace_ms)
 {
     if (s->phase == PHASE_RUN && s->pid > 0)

@@ -45,4 +45,5 @@ void record_end(int journal_fd, struct journal_record *r);
 /* One try.  0, or -1 with errno. */
 int record_end_once(int journal_fd, struct journal_record *r);
 
+/* The life of a supervisor: runs in the forked child and exits with one of the statuses above. */
 _Noreturn void supervisor_run(const struct run_home *h, struct proto_start *s);
