@@ -17,6 +17,7 @@ struct arena_block {
     alignas(ALIGN) char data[];
 };
 
+/* The rest of the block before stays unused: only the newest block serves requests. */
 static struct arena_block *block_add(struct arena *a, size_t n)
 {
     size_t cap = a->head ? MIN(a->head->cap * 2, (size_t)BLOCK_MAX) : BLOCK_MIN;
@@ -32,6 +33,7 @@ static struct arena_block *block_add(struct arena *a, size_t n)
 void *arena_alloc(struct arena *a, size_t n)
 {
     ASSERT(n <= SIZE_MAX / 2);
+    /* Every size is a multiple of ALIGN, so the next allocation in the block is aligned too. */
     n = (MAX(n, 1) + ALIGN - 1) & ~(size_t)(ALIGN - 1);
     struct arena_block *b = a->head;
     if (!b || b->cap - b->used < n)

@@ -11,6 +11,7 @@ static const uint64_t iv[8] = {0x6a09e667f3bcc908, 0xbb67ae8584caa73b, 0x3c6ef37
                                0xa54ff53a5f1d36f1, 0x510e527fade682d1, 0x9b05688c2b3e6c1f,
                                0x1f83d9abfb41bd6b, 0x5be0cd19137e2179};
 
+/* The order in which each of the twelve rounds uses the 16 words of a block. */
 static const uint8_t sigma[12][16] = {
     {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15},
     {14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3},
@@ -70,6 +71,8 @@ static void compress(struct blake2b *b, const uint8_t block[128], bool last)
     uint64_t v0 = b->h[0], v1 = b->h[1], v2 = b->h[2], v3 = b->h[3];
     uint64_t v4 = b->h[4], v5 = b->h[5], v6 = b->h[6], v7 = b->h[7];
     uint64_t v8 = iv[0], v9 = iv[1], v10 = iv[2], v11 = iv[3];
+    /* b->n is the number of bytes up to the end of this block.  The upper half of that count is
+     * always 0. */
     uint64_t v12 = iv[4] ^ b->n, v13 = iv[5], v14 = last ? ~iv[6] : iv[6], v15 = iv[7];
 
     for (int i = 0; i < 16; i++)

@@ -27,6 +27,9 @@ void buf_reset(struct buf *b)
         b->p[0] = '\0';
 }
 
+/* The slow path of buf_room: refuses what is beyond the maximum, else allocates.  Capacity
+ * doubles, so that many small appends cost linear time, but never exceeds the maximum and the
+ * NUL. */
 static char *grow(struct buf *b, size_t n)
 {
     size_t max = b->max ? b->max : SIZE_MAX / 2;
@@ -89,6 +92,7 @@ bool buf_add_utf8(struct buf *b, uint32_t cp)
     char bytes[4];
     for (size_t i = len; i-- > 1; cp >>= 6)
         bytes[i] = (char)(0x80 | (cp & 0x3F));
+    /* The lead byte of a sequence of `len` bytes starts with `len` one bits and a zero bit. */
     bytes[0] = (char)((0xF00u >> len & 0xF0) | cp);
     return buf_add(b, bytes, len);
 }
@@ -105,6 +109,8 @@ bool buf_vaddf(struct buf *b, const char *fmt, va_list ap)
     if ((size_t)n < sizeof(small)) {
         ok = buf_add(b, small, (size_t)n);
     } else {
+        /* The text did not fit into `small`.  Its length is known now, so the second pass writes
+         * in place. */
         char *to = buf_reserve(b, (size_t)n);
         ok = to != NULL;
         if (ok) {

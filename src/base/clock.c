@@ -60,6 +60,7 @@ void time_format_utc(int64_t wall_ms, char out[TIME_TEXT_MAX])
     int64_t year;
     int month, day;
 
+    /* C division rounds towards zero, so times before 1970 need the day before. */
     if (rest < 0) {
         rest += MS_PER_DAY;
         days--;
@@ -101,6 +102,8 @@ static int days_in_month(int y, int m)
     return m == 2 && (y % 4 == 0 && (y % 100 != 0 || y % 400 == 0)) ? 29 : days[m - 1];
 }
 
+/* The fraction is optional, and "." without digits is an error.  Digits beyond the millisecond
+ * are read and ignored. */
 static bool take_fraction(struct str s, size_t *i, int *out_ms)
 {
     int scale = 100;
@@ -116,6 +119,7 @@ static bool take_fraction(struct str s, size_t *i, int *out_ms)
     return *i > first;
 }
 
+/* "Z" or "+02:00".  The result is in minutes and is positive east of UTC. */
 static bool take_offset(struct str s, size_t *i, int *out_minutes)
 {
     int hours, minutes;

@@ -7,11 +7,14 @@
 #include "base/buf.h"
 #include <stdint.h>
 
+/* Both functions return milliseconds: wall_ms since 1970-01-01 UTC, mono_ms since an unspecified
+ * moment.  A difference of two mono_ms values is the only use of mono_ms. */
 struct clock {
     int64_t (*wall_ms)(void *self);
     int64_t (*mono_ms)(void *self);
     void *self;
 };
+/* CLOCK_REALTIME and CLOCK_MONOTONIC of the kernel; any thread may use it. */
 extern const struct clock clock_system;
 static inline int64_t clock_wall(const struct clock *c)
 {
@@ -21,7 +24,9 @@ static inline int64_t clock_mono(const struct clock *c)
 {
     return c->mono_ms(c->self);
 }
-/* "2026-11-15T20:46:22.123Z" */
+/* The form is "2026-11-15T20:46:22.123Z".  TIME_TEXT_MAX includes the NUL. */
 enum { TIME_TEXT_MAX = 32 };
 void time_format_utc(int64_t wall_ms, char out[TIME_TEXT_MAX]);
-bool time_parse_utc(struct str s, int64_t *out_ms); /* RFC 3339, any offset */
+/* Reads an RFC 3339 time with any offset; the offset is required.  False: s is no such time, and
+ * *out_ms is unchanged. */
+bool time_parse_utc(struct str s, int64_t *out_ms);

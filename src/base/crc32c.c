@@ -21,6 +21,7 @@ static void crc_make_table(void)
     }
 }
 
+/* Both implementations take and return the inverted register; crc32c inverts it. */
 static uint32_t crc_by_table(uint32_t c, const uint8_t *p, size_t n)
 {
     pthread_once(&crc_once, crc_make_table);

@@ -12,6 +12,8 @@
  * first moved up beside the top and emptied there. */
 enum { REMOVE_DEPTH = 32 };
 
+/* One call of dir_remove_tree.  `top` is the directory that is removed; `moved` numbers the
+ * directories that were moved up into it. */
 struct removal {
     int top;
     unsigned moved;
@@ -33,6 +35,8 @@ static int unlock_dir_at(int dir, const char *name)
     return chmod(proc, 0700);
 }
 
+/* A job may have removed its own read permission from a directory.  We may give it back as the
+ * owner. */
 static int open_dir_at(int dir, const char *name)
 {
     int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
@@ -45,6 +49,8 @@ static int open_dir_at(int dir, const char *name)
     return openat(dir, name, flags);
 }
 
+/* Moves a directory that lies too deep into `top`, under a name that is not taken.
+ * dir_remove_tree removes it in its next round. */
 static int removal_move_up(struct removal *r, int dir, const char *name)
 {
     char to[64];
@@ -76,8 +82,10 @@ static int remove_entry(struct removal *r, int dir, const char *name, unsigned d
 {
     if (unlinkat(dir, name, 0) == 0 || errno == ENOENT)
         return 0;
+    /* EACCES means that the directory itself is not writable, not the entry. */
     if (errno == EACCES && fchmod(dir, 0700) == 0 && unlinkat(dir, name, 0) == 0)
         return 0;
+    /* unlink of a directory fails with EISDIR on Linux and with EPERM by POSIX. */
     if (errno != EISDIR && errno != EPERM)
         return err_sys(r->e, "cannot remove %s", name);
     return remove_dir_at(r, dir, name, depth);
@@ -85,6 +93,8 @@ static int remove_entry(struct removal *r, int dir, const char *name, unsigned d
 
 static int remove_children(struct removal *r, int dir_take, unsigned depth)
 {
+    /* Takes the descriptor: closedir closes it.  `depth` is the level of this directory below
+     * `top`. */
     DIR *d = fdopendir(dir_take);
     int rc = 0;
 
@@ -122,6 +132,8 @@ int dir_remove_tree(const char *path, struct err *e)
     }
     struct removal r = {.top = top, .e = e};
     for (;;) {
+        /* A round may move deep directories up into `top`.  Rounds repeat until one moves
+         * nothing. */
         unsigned moved = r.moved;
         int again = openat(top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (again < 0)

@@ -19,6 +19,7 @@ static const struct {
 #undef X
 };
 
+/* The names go out in answers of the API, and io/http_client.c turns them into codes again. */
 static const char *const code_names[ERR_CODE_MAX] = {
     [ERR_NONE] = "none",           [ERR_INVALID] = "invalid",
     [ERR_DENIED] = "denied",       [ERR_UNAUTHENTICATED] = "unauthenticated",
@@ -43,6 +44,7 @@ static void trim_partial_utf8(char *text, size_t n)
         text[i - 1] = '\0';
 }
 
+/* `wanted` is the length that the text would have had without the limit. */
 static void err_finish_text(struct err *e, size_t wanted)
 {
     if (wanted >= sizeof(e->text))
@@ -124,6 +126,7 @@ int err_wrap(struct err *e, const char *fmt, ...)
     return -1;
 }
 
+/* A value outside of the table must not be used as an index; it counts as an internal error. */
 static enum err_code checked(enum err_code code)
 {
     return (unsigned)code < ERR_CODE_MAX ? code : ERR_INTERNAL;

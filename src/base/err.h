@@ -38,7 +38,9 @@ int err_sys(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2
 /* Prefixes the existing text: "reading x.yaml: file is larger than 4 MiB". */
 int err_wrap(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* The four functions below accept any value; one that is no code counts as ERR_INTERNAL. */
 const char *err_code_name(enum err_code code); /* "invalid", "not_found", … */
 int err_http_status(enum err_code code);
 int err_exit_code(enum err_code code);
+/* True when the same request may succeed later without a change. */
 bool err_retryable(enum err_code code);

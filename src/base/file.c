@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+/* The caller puts the path before this text with err_wrap. */
 static int too_large(size_t max, struct err *e)
 {
     char limit[UNIT_TEXT_MAX];
@@ -27,6 +28,8 @@ int fd_read_all(int fd, size_t max, char **out, size_t *out_n, struct err *e)
     size_t step = 65536;
 
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0)
+        /* One byte more than the size, so that one read gets all and the next one finds the
+         * end.  The size is only a hint: a file may grow meanwhile, and /proc reports 0. */
         step = MIN((size_t)st.st_size, max) + 1;
     for (;;) {
         char *to = buf_reserve(&b, step);
@@ -86,6 +89,7 @@ static char *path_parent(const char *path)
     return slash == path ? xstrdup("/") : xstrndup(path, (size_t)(slash - path));
 }
 
+/* Without this fsync a power failure may undo the rename although the content is on disk. */
 static int sync_parent(const char *path, struct err *e)
 {
     AUTO_FREE char *dir = path_parent(path);
@@ -99,6 +103,7 @@ static int sync_parent(const char *path, struct err *e)
 static int write_and_rename(int fd, const char *temp, const char *path, struct str bytes,
                             mode_t mode, struct err *e)
 {
+    /* mkostemp creates with 0600; fchmod is not subject to the umask. */
     if (fchmod(fd, mode) < 0)
         return err_sys(e, "cannot set the mode of %s", temp);
     if (fd_write_all(fd, bytes.p, bytes.n, e) < 0)
@@ -124,6 +129,8 @@ int file_write_atomic(const char *path, const void *p, size_t n, mode_t mode, st
     return 0;
 }
 
+/* The error of mkdir is not enough: on a read-only file system or without permission mkdir fails
+ * also for a directory that exists. */
 static int dir_make_one(const char *path, mode_t mode, struct err *e)
 {
     struct stat st;

@@ -142,6 +142,8 @@ void sha256_end(struct sha256 *s, uint8_t out[32])
     for (int i = 0; i < 8; i++)
         length[i] = (uint8_t)(bits >> (56 - 8 * i));
     size_t have = s->n % 64;
+    /* Padding is 0x80 and zeros up to 8 bytes before the end of a block; the length in bits
+     * fills these. */
     sha256_add(s, pad, have < 56 ? 56 - have : 120 - have);
     sha256_add(s, length, 8);
     for (int i = 0; i < 32; i++)
@@ -154,6 +156,7 @@ void hmac_sha256(const void *key, size_t key_n, const void *p, size_t n, uint8_t
     uint8_t inner[64] = {0}, outer[64];
     struct sha256 s;
 
+    /* By RFC 2104 a key longer than a block is replaced by its hash. */
     if (key_n > 64) {
         sha256_init(&s);
         sha256_add(&s, key, key_n);
@@ -173,6 +176,7 @@ void hmac_sha256(const void *key, size_t key_n, const void *p, size_t n, uint8_t
     sha256_add(&s, outer, 64);
     sha256_add(&s, out, 32);
     sha256_end(&s, out);
+    /* Both blocks are derived from the secret key; a plain memset could be optimised away. */
     explicit_bzero(inner, sizeof(inner));
     explicit_bzero(outer, sizeof(outer));
 }

@@ -8,6 +8,7 @@
 
 static const char alphabet[] = "0123456789abcdefghjkmnpqrstvwxyz";
 
+/* The low 24 bits stay zero: id_add numbers the members of an array there. */
 struct id id_make(int64_t wall_ms, struct rng *r)
 {
     uint64_t ms = (uint64_t)MAX(wall_ms, 0) & 0xFFFFFFFFFFFFu;
@@ -37,6 +38,7 @@ void id_format(struct id id, char out[ID_TEXT_MAX])
     }
 }
 
+/* The value of a base32 character, or -1. */
 static int digit_of(char c)
 {
     if (c >= 'A' && c <= 'Z')
@@ -57,6 +59,7 @@ static void push_digit(struct id *id, unsigned digit)
 
 /* ---- as a UUID ---- */
 
+/* Where 8-4-4-4-12 digits have their dashes. */
 static bool is_dash_place(size_t i)
 {
     return i == 8 || i == 13 || i == 18 || i == 23;
@@ -71,6 +74,7 @@ void id_format_uuid(struct id id, char out[ID_UUID_MAX])
             out[i] = '-';
             continue;
         }
+        /* The low half, which is random, is written first. */
         uint64_t half = nibble < 16 ? id.lo : id.hi;
         out[i] = "0123456789abcdef"[half >> (60 - 4 * (nibble % 16)) & 15];
         nibble++;
@@ -122,6 +126,7 @@ bool id_parse_prefix(struct str s, struct id *out_lo, struct id *out_hi)
         if (digit < 0)
             return false;
         push_digit(&lo, (unsigned)digit);
+        /* Missing characters are the lowest digit in `lo` and the highest in `hi`. */
         push_digit(&hi, i < s.n ? (unsigned)digit : 31);
     }
     *out_lo = lo;

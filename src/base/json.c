@@ -36,6 +36,7 @@ struct json {
     };
 };
 
+/* A zeroed value: false, 0, or an empty array or object. */
 static struct json *value_new(enum json_type t)
 {
     struct json *j = xcalloc(1, sizeof(*j));
@@ -151,6 +152,7 @@ const struct json *json_at(const struct json *j, size_t i)
     return json_type(j) == JSON_ARRAY && i < j->n ? j->items[i] : NULL;
 }
 
+/* The member with this key, or NULL.  The pointer is valid until the object changes. */
 static struct member *member_find(const struct json *obj, struct str key)
 {
     if (json_type(obj) != JSON_OBJECT)
@@ -237,6 +239,7 @@ struct json *json_new_bool(bool b)
     return j;
 }
 
+/* Makes room for one more element; capacity doubles. */
 static void *grown(void *p, size_t n, size_t *cap, size_t size)
 {
     if (n < *cap)
@@ -257,6 +260,7 @@ static void index_put(struct json *obj, size_t i)
     map_str_put(obj->index, str_of(obj->members[i].key), (void *)(uintptr_t)(i + 1));
 }
 
+/* Builds the index again from the members, or drops it when they are few. */
 static void index_make(struct json *obj)
 {
     index_free(obj);
@@ -369,6 +373,7 @@ static bool arrays_equal(const struct json *a, const struct json *b)
     return true;
 }
 
+/* Both have the same number of members and no key twice, so one direction is enough. */
 static bool objects_equal(const struct json *a, const struct json *b)
 {
     for (size_t i = 0; i < a->n; i++) {

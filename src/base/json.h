@@ -13,13 +13,16 @@ struct json;
 enum json_type { JSON_NULL, JSON_BOOL, JSON_INT, JSON_REAL, JSON_STR, JSON_ARRAY, JSON_OBJECT };
 
 enum { JSON_DEPTH_MAX = 64 };
-/* Strict RFC 8259: one value, no trailing bytes, no duplicate keys (later wins is refused), depth
- * and UTF-8 checked.  `name` stands in messages: "batch.json:3:14: …".  Never returns NULL for JSON
- * null:
- * `*out` is then NULL with result 0. */
+/* Strict RFC 8259: one value, no trailing bytes, no repeated keys, nesting and UTF-8 checked.
+ * `name` stands in messages: "batch.json:3:14: …".  The caller frees *out.  JSON null is success
+ * with *out NULL; on failure *out is unchanged. */
 int json_parse(struct str text, const char *name, struct json **out, struct err *e);
+/* Frees the value and everything below it; NULL is fine. */
 void json_free(struct json *j);
+/* A deep copy, which the caller frees. */
 struct json *json_copy(const struct json *j);
+/* The order of keys in objects does not matter.  An int and a real are never equal, also 1 and
+ * 1.0. */
 bool json_equal(const struct json *a, const struct json *b);
 /* AUTO(json) struct json *j = NULL;  frees the tree at the end of the scope. */
 static inline void json_done(struct json **j)
@@ -34,19 +37,25 @@ enum json_form {
     JSON_PYTHON,          /* as Python's json.dumps: ", " and ": ", ASCII, repr of floats, NaN */
     JSON_PYTHON_INDENTED, /* the same with indent=4 */
 };
+/* Appends the tree to b.  False: the buf overflowed. */
 bool json_write(struct buf *b, const struct json *j, enum json_form form);
 char *json_text_as(const struct json *j, enum json_form form); /* yours */
 char *json_text(const struct json *j);                         /* compact, yours */
 
 enum json_type json_type(const struct json *j); /* NULL is JSON_NULL */
 const char *json_type_name(enum json_type t);   /* "a string", "a whole number", … for messages */
+/* Getters never fail: for a value of another type, or NULL, they return false, 0 or "". */
 bool json_bool(const struct json *j);
+/* Reals are cut towards zero; one that is outside of 64 bits gives INT64_MAX or INT64_MIN. */
 int64_t json_int(const struct json *j);
 double json_real(const struct json *j); /* ints convert */
+/* Borrowed from the tree and NUL-terminated; the text itself may contain NULs. */
 struct str json_str(const struct json *j);
 size_t json_len(const struct json *j); /* of arrays and objects, else 0 */
+/* NULL when i is beyond the end, when the element is null, and when j is no array. */
 const struct json *json_at(const struct json *j, size_t i);
 const struct json *json_get(const struct json *j, const char *key); /* NULL when absent or null */
+/* True also for a member whose value is null, which json_get cannot tell from an absent one. */
 bool json_has(const struct json *j, const char *key);
 /* The text of a member; "" when it is absent or no text. */
 static inline struct str json_get_str(const struct json *j, const char *key)
@@ -63,13 +72,16 @@ struct json_it {
 };
 bool json_next(const struct json *obj, struct json_it *it);
 
+/* The caller owns a new value until json_set_take or json_push_take hands it over. */
 struct json *json_new_object(void);
 struct json *json_new_array(void);
 struct json *json_new_str(struct str s);
 struct json *json_new_int(int64_t i);
 struct json *json_new_real(double d);
 struct json *json_new_bool(bool b);
-void json_set_take(struct json *obj, const char *key, struct json *val); /* replaces */
+/* Takes val, also NULL for null.  A value that the key had before is freed. */
+void json_set_take(struct json *obj, const char *key, struct json *val);
+/* Removes the member, if there is one.  Linear in the number of members. */
 void json_del(struct json *obj, const char *key);
 void json_push_take(struct json *array, struct json *val);
 static inline void json_set_str(struct json *o, const char *k, const char *v)

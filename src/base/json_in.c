@@ -57,6 +57,7 @@ static inline int peek(const struct json_in *in)
     return in->at < in->text.n ? (unsigned char)in->text.p[in->at] : -1;
 }
 
+/* Control and non-ASCII bytes are shown in hexadecimal, so that a message is safe on a terminal. */
 static int unexpected(struct json_in *in, const char *wanted)
 {
     char what[96];
@@ -205,6 +206,7 @@ static int string_read(struct json_in *in)
     }
 }
 
+/* Keys are kept as C strings in the tree, so a NUL in a key would cut it. */
 static int key_read(struct json_in *in)
 {
     in->start = in->at;
@@ -220,6 +222,8 @@ static int key_read(struct json_in *in)
 
 /* ---- numbers ---- */
 
+/* Only 19 digits fit into 64 bits; x->n still counts all, so that callers see when digits are
+ * lost. */
 static inline size_t digits_read(struct str s, size_t i, struct json_number *x)
 {
     for (; i < s.n && s.p[i] >= '0' && s.p[i] <= '9'; i++) {
@@ -230,6 +234,7 @@ static inline size_t digits_read(struct str s, size_t i, struct json_number *x)
     return i;
 }
 
+/* Adds to *exp.  Returns the place behind the digits, or 0 when there is no digit. */
 static size_t exponent_read(struct str s, size_t i, int *exp)
 {
     bool minus = i < s.n && s.p[i] == '-';
@@ -276,6 +281,7 @@ size_t json_number_scan(struct str s, size_t i, struct json_number *out, bool *o
 
 bool json_number_int(struct str text, const struct json_number *x, int64_t *out)
 {
+    /* Up to 18 digits fit into 64 bits for sure; str_to_i64 checks longer ones. */
     if (!x->whole || x->n > 18)
         return x->whole && str_to_i64(text, out);
     *out = x->minus ? -(int64_t)x->digits : (int64_t)x->digits;
@@ -337,11 +343,14 @@ static inline void value_ended(struct json_in *in)
     in->expect = in->depth ? EXPECT_NEXT : EXPECT_END;
 }
 
+/* The limit keeps `objects` at one bit per level and bounds recursion of those who walk the
+ * tree. */
 static int in_enter(struct json_in *in, bool object)
 {
     if (in->depth == JSON_DEPTH_MAX)
         return json_in_fail(in, in->at, ERR_LIMIT,
                             "lists and objects are nested deeper than 64 levels");
+    /* The bit may still be set by an earlier container at the same depth. */
     in->objects &= ~(1ULL << in->depth);
     in->objects |= (uint64_t)object << in->depth;
     in->depth++;
@@ -460,6 +469,7 @@ static size_t string_skip(struct str s, size_t i)
     return s.n;
 }
 
+/* The end of the value that starts at i, found by brackets and quotes only. */
 static size_t value_skip(struct str s, size_t i)
 {
     size_t depth = 0;

@@ -17,6 +17,7 @@
  * Python writes exponents from FIXED_FROM up to, not including, FIXED_TO without an e. */
 enum { DBL_SURE = 15, REPR_DIGITS = 17, FIXED_FROM = -4, FIXED_TO = 16, INT_TEXT_MAX = 24 };
 
+/* The unsigned negation is defined also for INT64_MIN. */
 static bool add_int(struct buf *b, int64_t v)
 {
     char text[INT_TEXT_MAX];
@@ -142,6 +143,7 @@ bool jw_add_str(struct buf *b, struct str s, bool ascii)
         buf_add(b, s.p + plain, s.n - plain);
     if (buf_addc(b, '"'))
         return true;
+    /* The text did not fit: half a string would be broken JSON, so all of it is removed again. */
     b->n = MIN(start, b->n);
     if (b->p)
         b->p[b->n] = '\0';
@@ -317,6 +319,7 @@ void jw_members(struct buf *b, struct str members)
 
 /* ---- trees ---- */
 
+/* One row for each enum json_form: everything in which the forms differ. */
 struct form_rules {
     size_t indent;           /* spaces a level; 0 = one line */
     struct str comma, colon; /* between items, behind keys */
@@ -357,6 +360,7 @@ static void write_real(struct buf *b, const struct json *j, const struct form_ru
 static void write_value(struct buf *b, const struct json *j, const struct form_rules *f,
                         size_t level);
 
+/* Recursion is bounded: neither reader builds a tree deeper than JSON_DEPTH_MAX. */
 static void write_items(struct buf *b, const struct json *j, const struct form_rules *f,
                         size_t level)
 {

@@ -23,8 +23,10 @@
 
 struct json;
 
+/* Opens an object or a list; the caller closes each with the matching jw_end function. */
 void jw_object(struct buf *b, const char *key);
 void jw_array(struct buf *b, const char *key);
+/* False: the buf overflowed here or earlier, so the text is not complete. */
 bool jw_end_object(struct buf *b);
 bool jw_end_array(struct buf *b);
 
@@ -39,6 +41,7 @@ void jw_bool(struct buf *b, const char *key, bool v);
 void jw_null(struct buf *b, const char *key);
 void jw_time(struct buf *b, const char *key, int64_t wall_ms); /* 0 is null */
 void jw_id(struct buf *b, const char *key, struct id id);
+/* Writes a whole tree in compact form. */
 void jw_json(struct buf *b, const char *key, const struct json *j);
 void jw_raw(struct buf *b, const char *key, struct str json); /* JSON text of one value */
 /* Members that were collected without braces; none is nothing. */

@@ -35,6 +35,7 @@ struct json *json_new_number(struct str s)
     return ok ? number_new(s, &x) : NULL;
 }
 
+/* Adds the key with null for now; json_put_last replaces the null once the value is read. */
 static int key_add(struct json_in *in, struct json *obj)
 {
     char what[128];
@@ -83,6 +84,7 @@ int json_in_tree(struct json_in *in, int token, struct json **out)
 
     do {
         struct json *val;
+        /* A wrong token ends the loop in value_of_token; depth is bounded by the reader. */
         if (token == JSON_IN_CLOSE) {
             n--;
         } else if (token == JSON_IN_KEY) {

@@ -17,7 +17,10 @@ void json_place(struct str text, size_t at, const char *name, struct buf *out);
 /* The end of the number that starts at i, by the grammar of RFC 8259; with *ok false the place of
  * the first wrong byte. */
 size_t json_number_scan(struct str s, size_t i, struct json_number *out, bool *ok);
+/* The value of a number that json_number_scan accepted; `text` is exactly its bytes.  False: the
+ * number has a fraction or an exponent, or is beyond 64 bits. */
 bool json_number_int(struct str text, const struct json_number *x, int64_t *out);
+/* The nearest double; infinite when the number is too large. */
 double json_number_double(struct str text, const struct json_number *x);
 /* Is all of s a number by that grammar? */
 bool json_is_number(struct str s);

@@ -34,6 +34,7 @@ static const struct {
     [LOG_ERROR_] = {"error", '3'},
 };
 
+/* systemd gives the device and inode of the stream, because a child may have redirected stderr. */
 static bool is_journal(int fd)
 {
     const char *stream = getenv("JOURNAL_STREAM");

@@ -26,6 +26,7 @@ struct log_mark log_mark_read(int fd)
     sum = str_cut(rest, ' ', &tilde);
     m.moving = str_eq_c(tilde, "~");
     if (!str_to_i64(at, &m.at) || !str_to_i64(sum, &m.dropped) || m.at < 0 || m.dropped < 0 ||
+        /* The limit keeps the sums in log_mark_place and log_mark_number from overflowing. */
         m.at > INT64_MAX / 4 || m.dropped > INT64_MAX / 4)
         return (struct log_mark){0};
     return m;

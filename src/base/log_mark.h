@@ -16,6 +16,8 @@ struct log_mark {
     bool moving;         /* another cut is under way: nothing can be said about places now */
 };
 int log_mark_format(struct log_mark m, char out[LOG_MARK_MAX]); /* its length */
+/* A zeroed mark when the file has none, when the file system has no attributes, or when the text
+ * of the mark is not plausible. */
 struct log_mark log_mark_read(int fd);
 /* Where the byte that was written as number `pos` is now; one that was dropped: where the notice
  * stands. */

@@ -20,6 +20,7 @@ static size_t slot_of(uint64_t key, size_t cap)
     return (size_t)key & (cap - 1);
 }
 
+/* The least power of two in which n entries fill at most 3/4. */
 static size_t cap_for(size_t n)
 {
     size_t cap = CAP_MIN;
@@ -36,6 +37,8 @@ static bool fills_gap(size_t gap, size_t i, size_t home, size_t cap)
     return ((i - home) & (cap - 1)) >= ((i - gap) & (cap - 1));
 }
 
+/* The slot of the key, or the free slot where it belongs.  The table is never full, so the loop
+ * ends. */
 static size_t find_u64(const struct map_u64 *m, uint64_t key)
 {
     size_t i = slot_of(key, m->cap);
@@ -128,6 +131,8 @@ struct map_str_slot {
     void *val;
 };
 
+/* One random key for all maps of the process.  Keys come from outside, and a known key would
+ * allow requests whose texts all collide. */
 static uint8_t hash_key[16];
 static pthread_once_t hash_key_once = PTHREAD_ONCE_INIT;
 

@@ -12,8 +12,10 @@ struct map_u64 {
     size_t n, cap;
 };
 void *map_u64_get(const struct map_u64 *m, uint64_t key); /* NULL when absent */
+/* Replaces the value of a key that exists.  The map never frees values: the caller owns them. */
 void map_u64_put(struct map_u64 *m, uint64_t key, void *val);
 void *map_u64_del(struct map_u64 *m, uint64_t key); /* the value that was there, or NULL */
+/* Room for n entries in all, so that n puts do not move the table. */
 void map_u64_reserve(struct map_u64 *m, size_t n);
 void map_u64_done(struct map_u64 *m);
 /* size_t it = 0; while (map_u64_next(&m, &it, &key, &val)) … ; no changes meanwhile */
@@ -23,6 +25,7 @@ struct map_str {
     struct map_str_slot *slots;
     size_t n, cap;
 };
+/* NULL when absent. */
 void *map_str_get(const struct map_str *m, struct str key);
 void map_str_put(struct map_str *m, struct str key, void *val); /* copies the key */
 void *map_str_del(struct map_str *m, struct str key);

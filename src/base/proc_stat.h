@@ -8,6 +8,7 @@
 struct proc_stat {
     pid_t pid, ppid, session;
     char state;
+    /* In clock ticks since boot.  A PID with another start time is another process. */
     uint64_t start;
 };
 bool proc_stat_parse(const char *text, struct proc_stat *out);

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <sys/random.h>
 
+/* splitmix64 spreads similar seeds, such as 1 and 2, over unrelated states and yields no zero
+ * state. */
 void rng_seed(struct rng *r, uint64_t seed)
 {
     for (size_t i = 0; i < ARRAY_SIZE(r->s); i++) {
@@ -47,6 +49,7 @@ uint64_t rng_below(struct rng *r, uint64_t n)
     }
 }
 
+/* The upper 53 bits: as many as a double holds, so each result is exact. */
 double rng_unit(struct rng *r)
 {
     return (double)(rng_next(r) >> 11) * 0x1p-53;

@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The same seed gives the same numbers on every machine.  A generator has no lock. */
 struct rng {
     uint64_t s[4];
 };

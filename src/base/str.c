@@ -114,6 +114,8 @@ bool str_to_double(struct str s, double *out)
 
 size_t utf8_decode(struct str s, uint32_t *out)
 {
+    /* The lowest code point of each length: a lower one in more bytes is an overlong form, by
+     * which checks for '/' or NUL could be evaded. */
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
 
     if (s.n == 0)
@@ -163,6 +165,8 @@ static bool same_letter(char a, char b)
 /* Edits to get from a to b; swapping two neighbours counts as one (the commonest typing slip). */
 static size_t edit_distance(const char *a, size_t an, const char *b, size_t bn)
 {
+    /* Three rows of the table are enough: the current one and the two before, for swapped
+     * letters. */
     size_t rows[3][WORD_MAX + 1];
     size_t *before = rows[0], *prev = rows[1], *row = rows[2];
 

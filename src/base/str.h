@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
+/* The bytes belong to somebody else and need not end in a NUL.  p may be NULL only when n is 0. */
 struct str {
     const char *p;
     size_t n;
@@ -14,6 +15,7 @@ struct str {
 #define STR_FMT "%.*s"
 #define STR_ARG(s) (int)(s).n, (s).p
 
+/* NULL becomes the empty text. */
 static inline struct str str_of(const char *c)
 {
     return (struct str){c, c ? strlen(c) : 0};
@@ -31,12 +33,16 @@ static inline bool str_starts(struct str s, struct str prefix)
     return s.n >= prefix.n && str_eq((struct str){s.p, prefix.n}, prefix);
 }
 struct str str_strip(struct str s, const char *set); /* no bytes of the set at either end */
+/* Without white space of C (space, \t, \n, \v, \f, \r) at either end. */
 struct str str_trim(struct str s);
 /* Cuts at the first `sep`: returns what stands before it, *rest becomes what follows (empty when
  * none). */
 struct str str_cut(struct str s, char sep, struct str *rest);
-bool str_to_i64(struct str s, int64_t *out);   /* whole string, decimal, no spaces */
-bool str_to_double(struct str s, double *out); /* whole string, C locale, finite */
+/* The whole text must be a decimal number, "+" and "-" allowed, spaces not.  False: it is none,
+ * or does not fit; *out is unchanged. */
+bool str_to_i64(struct str s, int64_t *out);
+/* The same for a decimal fraction with an optional exponent.  The result is finite. */
+bool str_to_double(struct str s, double *out);
 /* The candidate nearest to `word` by edit distance, or NULL when none is near enough to suggest. */
 const char *str_nearest(const char *word, const char *const *candidates, size_t n);
 /* The first character of s: its length in bytes (1 to 4) and code point; 0 when s is empty or does

@@ -50,6 +50,8 @@ static bool in_ranges(uint32_t cp, const struct range *ranges, size_t n)
     return lo < n && cp >= ranges[lo].first;
 }
 
+/* Characters that take no cell of their own.  Both lists are sorted, since in_ranges searches by
+ * halves. */
 static const struct range combining[] = {
     {0x0300, 0x036F},   {0x0483, 0x0489}, {0x0591, 0x05BD}, {0x05BF, 0x05BF}, {0x05C1, 0x05C2},
     {0x05C4, 0x05C5},   {0x05C7, 0x05C7}, {0x0610, 0x061A}, {0x064B, 0x065F}, {0x0670, 0x0670},
@@ -97,6 +99,7 @@ struct glyph {
     size_t width;
 };
 
+/* Moves *s past one character.  False at the end.  What must not be shown becomes "?". */
 static bool next_glyph(struct str *s, struct glyph *g)
 {
     uint32_t cp;
@@ -187,6 +190,7 @@ static size_t column_shrink(const struct table *t, size_t *widths, size_t excess
     return excess;
 }
 
+/* The width of each column in cells; the caller frees the array. */
 static size_t *fit_columns(const struct table *t, size_t width)
 {
     size_t n = t->columns.n;
@@ -224,6 +228,7 @@ static void line_text(struct line *l, struct str text, size_t width, enum colour
     struct glyph g;
 
     width = MIN(width, room);
+    /* The mark "…" takes one cell of the width, so a cut text gets one cell less. */
     bool cut = text_width(text) > width;
     if (width == 0 || text.n == 0)
         return;
@@ -313,6 +318,7 @@ void table_render_csv(const struct table *t, struct buf *out)
         csv_field(out, str_of(t->columns.p[i].title));
         buf_adds(out, i + 1 < n ? "," : "\r\n");
     }
+    /* The last row may have fewer cells than columns: empty fields complete it. */
     for (size_t i = 0; i < table_rows(t) * n; i++) {
         if (i < t->cells.n)
             csv_field(out, t->cells.p[i].text);
@@ -320,6 +326,7 @@ void table_render_csv(const struct table *t, struct buf *out)
     }
 }
 
+/* A size from the environment; text that is no plausible size is ignored. */
 static size_t env_size(const char *name, size_t otherwise)
 {
     const char *text = getenv(name);

@@ -1,8 +1,8 @@
 /* table.h - tables and colours on a terminal
  *
  * Column widths come from the content, then shrink (the columns marked shrinkable, widest first)
- * until the table fits; cut cells end in "…".  wcwidth decides widths, control characters are shown
- * as "?".
+ * until the table fits; cut cells end in "…".  Widths do not depend on the locale.  Control
+ * characters are shown as "?".
  */
 #pragma once
 #include "base/buf.h"
@@ -21,10 +21,13 @@ enum colour {
 };
 
 struct table;
+/* The caller frees the table with table_free; titles and cells are copied. */
 struct table *table_new(void);
 void table_free(struct table *t);
+/* All columns are added before the first cell. */
 void table_column(struct table *t, const char *title, enum table_align align, bool shrinkable);
 void table_cell(struct table *t, struct str text, enum colour c); /* row by row, left to right */
+/* Rows that have been started. */
 size_t table_rows(const struct table *t);
 /* width 0 = no limit (not a terminal).  `colour` false for pipes and NO_COLOR. */
 void table_render(const struct table *t, size_t width, bool colour, struct buf *out);

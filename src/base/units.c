@@ -44,6 +44,7 @@ static bool take_number(struct str *s, struct number *out)
     }
     if (i < s->n && s->p[i] == '.') {
         for (i++; i < s->n && s->p[i] >= '0' && s->p[i] <= '9'; i++, digits++) {
+            /* Digits beyond the ninth are read and ignored. */
             if (n.scale < 1000000000) {
                 n.frac = n.frac * 10 + (s->p[i] - '0');
                 n.scale *= 10;
@@ -57,6 +58,7 @@ static bool take_number(struct str *s, struct number *out)
     return true;
 }
 
+/* False when the product does not fit into 64 bits. */
 static bool multiply(struct number n, int64_t factor, int64_t *out)
 {
     int64_t whole;

@@ -9,6 +9,7 @@ int duration_parse(struct str s, int64_t *out_ms, struct err *e);
 int size_parse(struct str s, int64_t *out_bytes, struct err *e);
 /* "2" "0.5" "500m" → thousandths of a CPU */
 int cpus_parse(struct str s, int64_t *out_mcpu, struct err *e);
+/* Results of the formatters fit in this, with the NUL.  They are for people and lose precision. */
 enum { UNIT_TEXT_MAX = 24 };
 void duration_format(int64_t ms,
                      char out[UNIT_TEXT_MAX]); /* "1h30m" "2.5s" "350ms", two units at most */

@@ -34,6 +34,8 @@ static inline void auto_fd_(int *fd)
     if (*fd >= 0)
         close(*fd);
 }
+/* Memory and descriptors that are released at the end of the scope, on every return.  Variables
+ * must be initialised: NULL, or -1 for descriptors. */
 #define AUTO_FREE __attribute__((cleanup(auto_free_)))
 #define AUTO_FD __attribute__((cleanup(auto_fd_))) int
 /* AUTO(buf) struct buf b = {0};  calls buf_done(&b) at the end of the scope. */

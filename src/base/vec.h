@@ -11,6 +11,8 @@
         type *p;                                                                                   \
         size_t n, cap;                                                                             \
     }
+/* A zeroed struct is an empty vector.  Growing moves the elements: pointers into p become
+ * invalid. The macros evaluate their arguments several times. */
 #define vec_reserve(v, want)                                                                       \
     do {                                                                                           \
         if ((v)->cap < (size_t)(want)) {                                                           \
@@ -24,8 +26,10 @@
         vec_reserve(v, (v)->n + 1);                                                                \
         (v)->p[(v)->n++] = (x);                                                                    \
     } while (0)
+/* The vector must not be empty for vec_pop and vec_last. */
 #define vec_pop(v) ((v)->p[--(v)->n])
 #define vec_last(v) ((v)->p[(v)->n - 1])
+/* Keeps the order of the others, which costs time proportional to their number. */
 #define vec_remove(v, i)                                                                           \
     do {                                                                                           \
         memmove((v)->p + (i), (v)->p + (i) + 1, ((v)->n - (i)-1) * sizeof(__typeof__(*(v)->p)));   \

@@ -101,6 +101,7 @@ static int yaml_fail_syntax(struct reader *r)
     return yaml_fail_at(r, p->problem_mark.line, p->problem_mark.column, ERR_INVALID, what);
 }
 
+/* Moves to the next event; the event before, and all text borrowed from it, is freed. */
 static int yaml_advance(struct reader *r)
 {
     yaml_event_delete(&r->event);
@@ -216,6 +217,7 @@ static int merge_one(struct reader *r, struct json *to, const struct json *from)
     return 0;
 }
 
+/* In a list of mappings an earlier one wins, because merge_one adds only missing keys. */
 static int merge(struct reader *r, struct json *to, const struct json *from)
 {
     if (json_type(from) != JSON_ARRAY)
@@ -312,11 +314,14 @@ static int read_pairs(struct reader *r, struct json *obj)
         if (rc < 0)
             break;
     }
+    /* Merging waits for the end of the mapping: its own keys win, wherever "<<" stands among
+     * them. */
     if (rc == 0 && merged)
         rc = merge(r, obj, merged);
     return rc;
 }
 
+/* "!" says "by its form", which for a list or mapping is what it is anyway. */
 static int check_collection_tag(struct reader *r, const char *tag, const char *known)
 {
     if (!tag || !strcmp(tag, known) || !strcmp(tag, "!"))
@@ -363,6 +368,7 @@ static const char *anchor_of(const yaml_event_t *ev)
 static int yaml_read_value(struct reader *r, struct json **out)
 {
     const char *anchor = anchor_of(&r->event);
+    /* The name is copied because reading the value frees the event that holds it. */
     AUTO_FREE char *name = anchor ? xstrdup(anchor) : NULL;
     int rc;
 
@@ -388,6 +394,7 @@ static int yaml_read_value(struct reader *r, struct json **out)
     return rc;
 }
 
+/* An empty file is one document with the value null. */
 static int read_document(struct reader *r, struct json **out)
 {
     *out = NULL;

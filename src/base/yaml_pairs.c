@@ -46,6 +46,7 @@ static bool is_masked(uint32_t code)
     return code >= 0xE800 && code <= 0xEFFF;
 }
 
+/* True when the text contains, as a character or as an escape, what a masked half would become. */
 static bool has_private(struct str text)
 {
     uint32_t cp;

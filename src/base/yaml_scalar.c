@@ -115,6 +115,7 @@ const char *yaml_tagged(struct str tag, struct str s, struct json **out)
         const char *why = yaml_plain(s, out);
         if (why)
             return why;
+        /* !!float also takes 1, which the plain reader makes an int. */
         if (known[i].type == JSON_REAL && json_type(*out) == JSON_INT) {
             struct json *real = json_new_real(json_real(*out));
             json_free(*out);

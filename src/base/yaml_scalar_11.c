@@ -116,6 +116,7 @@ static bool whole_number(struct str s, struct json **out)
         return based((struct str){t.p + 2, t.n - 2}, 4, negative, out);
     if (t.n > 1 && t.p[0] == '0' && digits_run(t, 1, "01234567_") == t.n - 1)
         return based((struct str){t.p + 1, t.n - 1}, 3, negative, out);
+    /* 08 is no number of YAML 1.1 and becomes text; 0.5 is left to real_number. */
     if (t.n > 1 && t.p[0] == '0')
         return false;
     if (!isdigit((unsigned char)t.p[0]) || digits_run(t, 0, "0123456789_") != t.n)
