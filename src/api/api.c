@@ -33,6 +33,7 @@ void api_attach(struct api *a, struct http_server *s)
     a->server = s;
 }
 
+/* Events tell of new states, and followers must learn that a run began or ended. */
 void api_committed(struct api *a)
 {
     events_committed(a->events);

@@ -9,6 +9,7 @@ struct core;
 struct store;
 struct loop;
 struct request_server;
+/* What the handlers use.  The pointers are borrowed, the texts are copied. */
 struct api_conf {
     struct request_server *requests; /* the routes are added to it */
     struct loop *loop;
@@ -18,12 +19,15 @@ struct api_conf {
     uint32_t uid;    /* the user who runs the daemon: an admin, as root is */
     bool multi_user; /* others may submit through the unix socket */
     const char *version;
+    /* Wall clock, in milliseconds: when the daemon started. */
     int64_t started_ms;
     void (*shutdown)(void *arg); /* POST /v1/shutdown by an admin */
     void *shutdown_arg;
 };
+/* Never NULL.  All functions of this header run on the loop thread. */
 struct api *api_new(const struct api_conf *c);
 void api_free(struct api *a); /* after the server: calls under way hold it */
+/* Separate from api_new, because the host makes the server after the api. */
 void api_attach(struct api *a, struct http_server *s); /* for statistics */
 /* Takes over a request whose caller may see this run: its output from byte `at` (negative: from
  * the end) as it grows, or with `once` what there is.  Run 0: the job's next one. */

@@ -14,6 +14,7 @@ enum {
     API_REPORT_BODY_MAX = 4 << 20,   /* one piece of a spool */
     API_SUBMIT_BODY_MAX = 256 << 20, /* bulk submit */
     API_YAML_BODY_MAX = 16 << 20,    /* YAML is read as a whole tree */
+    /* Rows of one page of a list: without `limit`, and at most. */
     API_PAGE_DEFAULT = 100,
     API_PAGE_MAX = 10000,
 };
@@ -24,12 +25,14 @@ struct follows;
 struct api {
     struct api_conf conf; /* texts are copies */
     struct http_server *server;
-    struct events *events;          /* events.c */
-    struct follows *follows;        /* follow.c */
+    struct events *events;   /* events.c */
+    struct follows *follows; /* follow.c */
+    /* The answer of GET /v1 for admins is kept until the next event (meta.c). */
     uint64_t counts[JOB_STATE_MAX]; /* of all jobs, as of event counts_at - 1; 0 = never asked */
     uint64_t counts_at;
 };
 
+/* For handlers of this room only: call.self of other services is something else. */
 static inline struct api *call_api(const struct call *c)
 {
     return c->self;
@@ -37,11 +40,13 @@ static inline struct api *call_api(const struct call *c)
 
 /* ---- job_live.c ---- */
 struct job_view;
+/* A place in the answer where `null` will be replaced.  The spots lie in call.mem. */
 struct live_spot {
     size_t at; /* of the null in call.out */
     uint64_t seq;
     struct live_spot *next;
 };
+/* `n` counts the spots.  The list is in the order of the places, so job_live_reply copies once. */
 struct job_live { /* first in the data of the calls that use these two functions */
     struct live_spot *first, *last;
     size_t n;
@@ -56,6 +61,7 @@ struct action;
 extern const struct action act_cancel, act_hold, act_release, act_retry, act_remove, act_delete;
 
 /* ---- routes.c ---- */
+/* Grouped by resource; request_server finds the row.  meta_routes sends this table. */
 extern const struct route api_routes[];
 extern const size_t api_n_routes;
 
@@ -79,6 +85,8 @@ struct acted;
 void acted_reply(struct call *c, const struct err *e, const struct acted *r, size_t members);
 
 /* ---- job_ref.c: jobs by the names people use, within what the caller may see ---- */
+/* What a handler needs to know of a job before it acts.  The copy may be outdated when the loop
+ * thread uses it: the core checks state and owner again before it changes a job. */
 struct job_facts {
     uint64_t seq;
     struct id id;
@@ -89,9 +97,12 @@ struct job_facts {
  */
 int job_ref_resolve(struct call *c, struct str ref, struct job_facts *out, struct err *e);
 /* The path's {job}. */
+/* Worker thread, as job_ref_resolve.  A failure sets c->err. */
 int job_ref_arg(struct call *c, struct job_facts *out);
 /* The query of the list parameters (filter, project, state, user, queue, batch, sort); texts are
  * copied.  Loop thread, since it reads the request. */
+/* NULL = the parameter was not given.  `state` is a list with commas, `sort` may begin with '-',
+ * `cursor` is the `next` of the page before. */
 struct list_params {
     const char *filter, *project, *state, *user, *queue, *batch, *sort, *cursor;
     size_t limit;
@@ -102,6 +113,8 @@ int list_params_query(struct call *c, const struct list_params *p, struct job_qu
                       struct err *e);
 
 /* ---- events.c ---- */
+/* Loop thread.  events_end closes all streams; a stream whose page is still with a worker thread is
+ * freed when the page comes back.  events_free must wait for that: request_server_busy. */
 struct events *events_new(struct api *a);
 void events_free(struct events *ev);
 void events_committed(struct events *ev);
@@ -119,6 +132,8 @@ void jw_step(struct buf *b, const char *key, int64_t step); /* null when there i
 
 /* ---- handlers, in the order of the table ---- */
 /* meta.c, metrics.c */
+/* Each handler is called on the loop thread and owns its call until call_reply, call_fail or
+ * call_free. */
 void meta_health(struct call *c);
 void metrics_get(struct call *c);
 void meta_get(struct call *c);

@@ -10,6 +10,7 @@
 #include "api/job_json.h"
 #include "io/http_server.h"
 
+/* The limits of one page: bytes of its text, and jobs of one event that are split by owner. */
 enum {
     PAGE_TEXT_MAX = 64 << 20,
     SPLIT_JOBS_MAX = 10000, /* of an event about many people's jobs; the rest is left out */
@@ -54,6 +55,8 @@ void event_json(struct buf *b, const struct event_view *v)
     jw_end_object(b);
 }
 
+/* uid NULL: nobody asked for the owner, the owner is unknown, or the jobs belong to several people.
+ * Such an entry reaches only admins. */
 static void event_page_add(struct event_page *p, const struct event_view *v, const uint32_t *uid)
 {
     struct event_entry en = {.seq = v->seq,
@@ -65,6 +68,7 @@ static void event_page_add(struct event_page *p, const struct event_view *v, con
     AUTO(buf) struct buf json = {0};
     char kind[64];
 
+    /* The page is read for one person who is not an admin. */
     if (!p->filter.all && !(uid && *uid == p->filter.uid))
         return;
     if (p->sse) {
@@ -143,6 +147,7 @@ static bool all_of(struct event_page *p, const struct event_view *v, uint32_t ui
     return n == v->last - v->first + 1;
 }
 
+/* State of add_split: the piece that is being collected, and who owns its jobs. */
 struct splitting {
     struct event_page *page;
     struct event_view piece; /* neighbours of one person, not yet added */
@@ -161,6 +166,7 @@ static void split_flush(struct splitting *s)
     s->piece.first = 0;
 }
 
+/* Called for the jobs of the event in the order of their numbers. */
 static bool split_job(void *arg, const struct job_view *v)
 {
     struct splitting *s = arg;
@@ -210,6 +216,8 @@ struct kept {
     struct event_view v;
     char *kind, *data;
 };
+/* State of one read.  `rows` counts all events, also those that the filter leaves out: it tells
+ * whether the page is full. */
 struct keeping {
     struct event_page *page;
     VEC(struct kept) kept;
@@ -229,6 +237,7 @@ static bool event_page_on_row(void *arg, const struct event_view *v)
 
     k->rows++;
     p->last = MAX(p->last, v->seq);
+    /* Nobody needs to know the owners: the event can be formatted without a copy. */
     if (p->filter.all && !p->owners) {
         event_page_add(p, v, NULL);
         return !p->text.overflow;

@@ -3,11 +3,14 @@
 #include "base/vec.h"
 #include "store/query.h"
 
+/* Which events a reader gets.  Both conditions must hold: the owner and the job. */
 struct event_filter {
     bool all;     /* everybody's */
     uint32_t uid; /* else events about this person's jobs only */
     uint64_t job; /* 0 = any */
 };
+/* One event, or a part of one, in event_page.text: n bytes from `at` on.  It is about the jobs
+ * first to last; 0 = about no job. */
 struct event_entry {
     uint64_t seq, first, last;
     uint32_t uid;
@@ -15,9 +18,12 @@ struct event_entry {
     bool part;  /* of an event that also stands here whole, for admins */
     size_t at, n;
 };
+/* Members above the empty line are set before the read and members below it are results.  A page
+ * belongs to one thread at a time: first the loop thread, then a worker, then the loop thread. */
 struct event_page {
     struct store *store;
     void *owner; /* the caller's */
+    /* The read begins behind this event and gives at most `limit` events. */
     uint64_t after;
     size_t limit;
     struct event_filter filter;
@@ -32,6 +38,7 @@ struct event_page {
     struct err err;
 };
 struct event_page *event_page_new(struct store *s, void *owner, uint64_t after, size_t limit);
+/* NULL is fine. */
 void event_page_free(struct event_page *p);
 void event_page_read(void *page); /* a loop_fn for work_submit; any thread */
 /* The part of a page read for all streams that one stream gets, which has seen the events up to

@@ -37,6 +37,7 @@ struct events {
     uint64_t sent;               /* the common read is this far */
     int64_t last_read_ms;
     struct timer *read_timer, *ping_timer;
+    /* reading: the common read is with a worker thread.  again: it must be repeated after that. */
     bool reading, again;
 };
 
@@ -61,6 +62,7 @@ static void stream_free(struct stream *st)
     free(st);
 }
 
+/* The client left.  A worker thread may still use the stream; catch_up_done frees it then. */
 static void on_stream_gone(void *arg, struct http_req *r)
 {
     struct stream *st = arg;
@@ -71,6 +73,8 @@ static void on_stream_gone(void *arg, struct http_req *r)
         stream_free(st);
 }
 
+/* Ends the answer.  The callbacks are removed first, so that on_stream_gone cannot free the stream
+ * while the caller still uses it. */
 static void stream_close(struct stream *st)
 {
     http_on_gone(st->req, NULL, NULL);
@@ -96,6 +100,7 @@ static void feed(struct stream *st, const struct event_page *p)
 
 /* ---- the common read ---- */
 
+/* live_done and live_start call each other until all pages are read. */
 static void live_start(struct events *ev);
 
 /* Loop thread: hands the page to every stream that has caught up. */
@@ -188,6 +193,7 @@ static void catch_up_done(void *arg)
     event_page_free(p);
 }
 
+/* Reads the next page for this stream alone, from its own position and with its own filter. */
 static void catch_up(struct stream *st)
 {
     struct event_page *p;
@@ -202,6 +208,7 @@ static void catch_up(struct stream *st)
     work_submit(st->ev->api->conf.loop, event_page_read, catch_up_done, p);
 }
 
+/* The client has taken everything: a stream that is behind may read its next page. */
 static void on_stream_drain(void *arg, struct http_req *r)
 {
     struct stream *st = arg;
@@ -211,6 +218,7 @@ static void on_stream_drain(void *arg, struct http_req *r)
         catch_up(st);
 }
 
+/* A client that still has bytes to take gets no ping: those bytes show that the stream lives. */
 static void on_ping(void *arg)
 {
     struct events *ev = arg;
@@ -220,6 +228,8 @@ static void on_ping(void *arg)
             http_stream_write(st->req, STR(": still here\n\n"));
 }
 
+/* Takes over the request.  Without `resume` the stream begins with the next event.  An `after`
+ * beyond the newest event (the home was restored from a backup) is treated as the newest. */
 static void event_stream_open(struct events *ev, struct http_req *r, const struct event_filter *f,
                               bool resume, uint64_t after)
 {
@@ -281,6 +291,7 @@ static int page_run(struct call *c, const struct events_call *d)
     return ok ? 0 : -1;
 }
 
+/* Worker thread: resolves the job, and reads the page unless the caller wants a stream. */
 static int events_run(struct call *c)
 {
     struct events_call *d = c->data;
@@ -294,6 +305,8 @@ static int events_run(struct call *c)
     return d->stream ? 0 : page_run(c, d);
 }
 
+/* Loop thread: sends the page, or turns the request into a stream.  The call ends here either way.
+ */
 static void events_then(struct call *c)
 {
     struct events_call *d = c->data;
@@ -342,6 +355,7 @@ void events_of_job(struct call *c)
     events_start(c, false, true);
 }
 
+/* Streams by default; ?follow=0 asks for one page as JSON. */
 void events_get(struct call *c)
 {
     const char *job = call_param(c, "job"), *follow = call_param(c, "follow");

@@ -22,6 +22,8 @@
 enum {
     PIECE_BYTES = 64 << 10,
     TICK_MS = 1000,
+    /* After this many rereads in a row the follower sends what it read: the cut will not be
+     * finished. */
     REREADS_MAX = 1000,
 };
 
@@ -32,6 +34,7 @@ struct follow {
     struct run_key key;   /* run 0 = the first one has not been placed yet */
     bool err_stream;
     char *path;
+    /* The open log and its inotify watch; -1 = none yet. */
     int fd, wd;
     int64_t at;   /* number of the next byte as written; until opened, a place in the file */
     int64_t size; /* of the file when it was last read, and */
@@ -42,8 +45,12 @@ struct follow {
     int rereads; /* in a row */
     bool reread; /* it was cut while it was read */
     bool once;   /* what there is now, and no more */
+    /* reading: a worker thread has the follower.  again: wake it after that.  over: the run had
+     * ended before this read began, so an empty read is the end. */
     bool reading, again, over;
 };
+/* All followers of one api.  inotify_fd is -1 where the kernel gives none; the tick then does the
+ * work. */
 struct follows {
     struct api *api;
     struct follow *list;
@@ -65,6 +72,7 @@ static void follow_unwatch(struct follow *f)
     inotify_rm_watch(f->all->inotify_fd, f->wd);
 }
 
+/* Loop thread, never while a worker thread has the follower. */
 static void follow_free(struct follow *f)
 {
     struct follows *all = f->all;
@@ -85,6 +93,7 @@ static void follow_free(struct follow *f)
     free(f);
 }
 
+/* The client left.  read_done frees the follower when a worker thread still has it. */
 static void on_follow_gone(void *arg, struct http_req *r)
 {
     struct follow *f = arg;
@@ -106,6 +115,8 @@ static void follow_close(struct follow *f)
 
 /* ---- reading ---- */
 
+/* A job may replace its log: O_NOFOLLOW refuses a link to a file that only the daemon may read, and
+ * O_NONBLOCK keeps the open of a FIFO from blocking the thread. */
 int log_file_open(const char *path)
 {
     struct stat st;
@@ -334,6 +345,7 @@ static void follows_on_inotify(void *arg, int events, int error)
     }
 }
 
+/* For file systems where inotify does not report changes, such as network file systems. */
 static void on_tick(void *arg)
 {
     struct follows *all = arg;
@@ -344,6 +356,7 @@ static void on_tick(void *arg)
     }
 }
 
+/* A commit concerns only followers that wait for a file and those whose run has just ended. */
 void follows_committed(struct follows *all)
 {
     for (struct follow *f = all->list, *next; f; f = next) {

@@ -21,6 +21,7 @@ void jw_gpus(struct buf *b, const char *key, const struct gpu_set *s)
     jw_str_or_null(b, key, buf_str(&text));
 }
 
+/* Written without a double, so that no rounding error shows: 100 is 0.1. */
 void jw_mcpu(struct buf *b, const char *key, int64_t mcpu)
 {
     char frac[4] = {(char)('0' + mcpu / 100 % 10), (char)('0' + mcpu / 10 % 10),

@@ -14,6 +14,7 @@ void job_live_note(struct call *c, const struct job_view *v, size_t at)
     struct job_live *live = c->data;
     struct live_spot *s;
 
+    /* The planner knows only active jobs that train; all others keep the null. */
     if (!v->training.n || job_state_final(v->state) || live->n >= LIVE_MAX)
         return;
     s = call_alloc(c, sizeof(*s));
@@ -83,6 +84,7 @@ void job_live_reply(struct call *c)
         put_live(&full, &v);
         from = s->at + strlen("null");
     }
+    /* The ETag covers the first etag.n bytes of the answer, and those have become longer. */
     if (c->etag.n)
         c->etag.n += full.n - from;
     buf_add(&full, c->out.p + from, c->out.n - from);

@@ -8,6 +8,7 @@
 #include "api/api_priv.h"
 #include "base/clock.h"
 
+/* For store_job: false ends the search after one row. */
 static bool keep_facts(void *arg, const struct job_view *v)
 {
     struct job_facts *f = arg;
@@ -53,6 +54,7 @@ static int resolve_own(struct call *c, struct str ref, struct job_facts *out, st
     struct job_query q = {.filter = &f, .only_uid = true, .uid = c->who.caller.uid, .limit = 2};
     struct own_matches m = {0};
 
+    /* A token of a run opens one job only; a search among all jobs of the user would tell more. */
     if (c->who.token.job != 0)
         return job_ref_not_found(ref, e);
     if (store_jobs(call_api(c)->conf.store, &q, count_match, &m, NULL, e) < 0)
@@ -65,6 +67,8 @@ static int resolve_own(struct call *c, struct str ref, struct job_facts *out, st
     return 0;
 }
 
+/* The one rule of visibility for single jobs: the job of the token, everything for admins, else the
+ * caller's own. */
 static bool may_see(const struct who *w, const struct job_facts *f)
 {
     if (w->token.job != 0)
@@ -116,6 +120,7 @@ int list_params_read(struct call *c, struct list_params *out, struct err *e)
     return 0;
 }
 
+/* "queued,running" as a mask of 1 << state.  An empty list is 0, which means every state. */
 static int state_mask(const char *text, uint32_t *out, struct err *e)
 {
     struct str rest = str_of(text);
@@ -142,6 +147,7 @@ static int state_mask(const char *text, uint32_t *out, struct err *e)
     return 0;
 }
 
+/* Only listed keys reach the store.  Without a key the newest job comes first. */
 static int sort_key(struct call *c, const char *text, struct job_query *q, struct err *e)
 {
     static const char *const keys[] = {"id",      "number",  "name",  "state",    "priority",
@@ -177,6 +183,7 @@ static int list_find_batch(struct call *c, const char *name, uint64_t *out, stru
     if (store_batch_find(call_api(c)->conf.store, str_of(name), out, &why) == 0)
         return 0;
     if (why.code == ERR_NOT_FOUND && !c->who.caller.admin) {
+        /* No batch has this number, so the list is empty. */
         *out = INT64_MAX;
         return 0;
     }

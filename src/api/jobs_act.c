@@ -13,14 +13,18 @@
 
 enum { ACT_PIECE = 1000 }; /* jobs per loop turn: 3.7 µs each */
 
+/* The form that core_cancel, core_hold, core_release, core_retry and core_remove share. */
 typedef void (*act_fn)(struct core *c, const uint64_t *jobs, size_t n, const struct caller *who,
                        core_act_fn done, void *arg);
 struct action {
     act_fn fn;
     uint32_t states;     /* those a filter looks among */
     const char *refusal; /* of one job that is in no such state; NULL = then nothing is done */
+    /* Answer 204 without a body, as DELETE does. */
     bool no_content;
 };
+/* One request.  sent counts the jobs that were handed to the core, pending the pieces that the core
+ * has not answered yet.  The answer is due when pending is 0 and sent is jobs.n. */
 struct act {
     const struct action *what;
     struct list_params params;
@@ -41,6 +45,7 @@ const struct action act_retry = {core_retry, JOB_STATES_FINAL, NOT_ENDED, false}
 const struct action act_remove = {core_remove, JOB_STATES_FINAL, NOT_ENDED, false};
 const struct action act_delete = {core_remove, JOB_STATES_FINAL, NOT_ENDED, true};
 
+/* For call.free_data.  The struct itself lies in the memory of the call. */
 static void act_free(void *data)
 {
     struct act *a = data;
@@ -217,6 +222,8 @@ static void act_reply(struct call *c)
     call_reply(c);
 }
 
+/* Loop thread, once for each piece, after its commit.  An error of one piece becomes the answer;
+ * the other pieces were done all the same. */
 static void act_on_acted(void *arg, const struct err *e, const struct acted *r)
 {
     struct call *c = arg;

@@ -99,6 +99,7 @@ static int put_tracked(struct call *c, uint64_t seq)
     return put_marks(c, "artifacts", seq, MARK_ARTIFACT);
 }
 
+/* Worker thread.  All reads see one committed state, so runs and state agree. */
 static int get_run(struct call *c)
 {
     struct store *s = call_api(c)->conf.store;
@@ -126,6 +127,8 @@ static int get_run(struct call *c)
     return 0;
 }
 
+/* The data of the call is a struct job_live, which job_live_note and job_live_reply expect there.
+ */
 void jobs_get(struct call *c)
 {
     c->data = call_alloc(c, sizeof(struct job_live));
@@ -234,6 +237,7 @@ void jobs_explain(struct call *c)
 
 /* ---- GET /v1/jobs/{job}/control: what berth.should_stop() asks ---- */
 
+/* Loop thread.  The question is also a sign of life of a run that Berth did not start. */
 static void control_reply(struct call *c, uint64_t seq)
 {
     if (c->who.token.job == seq)

@@ -9,6 +9,7 @@
 #include "request/once.h"
 #include <strings.h>
 
+/* Up to this size a single job is read on the loop thread. */
 enum { SMALL_BODY_BYTES = 64 << 10 };
 
 struct submitting {
@@ -51,6 +52,7 @@ static void submitted_many_json(struct buf *b, uint64_t batch, struct id batch_i
     jw_end_object(b);
 }
 
+/* Loop thread, after the commit: the jobs exist now, whether or not the client is still there. */
 static void jobs_on_submitted(void *arg, const struct err *e, const struct submitted *r)
 {
     struct call *c = arg;
@@ -135,6 +137,7 @@ static int submit_run(struct call *c)
         return submit_replay(c);
     }
     if (known) {
+        /* A request that is sent again may come from another terminal, with other variables. */
         static const char *const without[] = {"env", NULL};
         if (call_once_check(c, &d->made, &d->x->s, without) < 0 && c->err.code != ERR_NOT_FOUND)
             return -1;
@@ -180,6 +183,7 @@ static bool is_small(const struct submitting *d)
     return !d->yaml && d->x->body_n <= SMALL_BODY_BYTES;
 }
 
+/* Loop thread, when no other request with the same idempotency key is under way. */
 static void jobs_submit_begin(struct call *c)
 {
     struct submitting *d = c->data;
@@ -212,6 +216,7 @@ static bool is_yaml(struct str type)
     return false;
 }
 
+/* Before the body is taken out of the request: a refusal needs no copy of it. */
 static int submit_check_size(const struct call *c, const struct submitting *d, struct err *e)
 {
     if (d->batch.n > SPEC_NAME_MAX)

@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <sys/stat.h>
 
+/* `hole`: the middle of the log was cut out.  offset < 0 counts from the end of the log.  fd is -1
+ * until the file is open. */
 struct logs_call {
     bool err_stream, follow, hole;
     int64_t run, offset;
@@ -82,6 +84,7 @@ static int logs_run(struct call *c)
                    key.run, (unsigned long long)key.job);
 }
 
+/* Loop thread.  A request with Range gets the bytes of the file as they are, with the hole. */
 static void logs_then(struct call *c)
 {
     struct logs_call *d = c->data;
@@ -99,6 +102,7 @@ static void logs_then(struct call *c)
     call_free(c);
 }
 
+/* run 0 = not given.  A number that is given must be at least 1. */
 static int logs_params(struct call *c, struct logs_call *d)
 {
     const char *stream = call_param(c, "stream"), *follow = call_param(c, "follow");

@@ -44,6 +44,7 @@ void meta_routes(struct call *c)
  * What monitors ask all the time.  Counts change with events only, so an admin's answer needs the
  * store once per event.
  */
+/* `at` is the number of the newest event before the counts were read, plus 1: 0 means "never". */
 struct about {
     uint64_t counts[JOB_STATE_MAX], at;
 };
@@ -76,6 +77,7 @@ static void about_reply(struct call *c, const uint64_t counts[JOB_STATE_MAX], ui
     call_reply(c);
 }
 
+/* Worker thread: the caller's own jobs, or all jobs for an admin. */
 static int about_run(struct call *c)
 {
     struct about *d = c->data;
@@ -89,6 +91,7 @@ static void about_then(struct call *c)
     struct about *d = c->data;
     struct api *a = c->self;
 
+    /* Two such calls may finish in either order; the newer counts stay. */
     if (c->who.caller.admin && d->at >= a->counts_at) {
         memcpy(a->counts, d->counts, sizeof(a->counts));
         a->counts_at = d->at;
@@ -180,6 +183,7 @@ void meta_shutdown(struct call *c)
     struct api *a = c->self;
 
     c->status = 202;
+    /* The answer is queued before the loop is told to stop, so the client still gets it. */
     meta_health(c);
     if (a->conf.shutdown)
         a->conf.shutdown(a->conf.shutdown_arg);

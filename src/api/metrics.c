@@ -56,6 +56,7 @@
     X(usable, "0 when the GPU is lost or excluded.",                                               \
       d->state == DEVICE_OK || d->state == DEVICE_UNSEEN)
 
+/* A node that was removed leaves an empty place, for which core_node returns NULL. */
 static void metrics_put_nodes(struct buf *b, const struct core *core)
 {
 #define X(what, help, value)                                                                       \
@@ -80,6 +81,7 @@ static void put_ended(struct buf *b, const struct core_stats *s)
                      (unsigned long long)s->ended[i]);
 }
 
+/* Without GPUs the metrics of GPUs are left out, with their HELP lines. */
 static bool has_gpus(const struct core *core)
 {
     for (size_t i = 0; i < core_node_count(core); i++)
@@ -106,6 +108,7 @@ static void put_gpus(struct buf *b, const struct core *core)
 #undef X
 }
 
+/* Loop thread: reads counters, and no rows of the store. */
 void metrics_get(struct call *c)
 {
     const struct api *a = c->self;

@@ -18,6 +18,8 @@ static void on_added(void *arg, const struct err *e, const struct acted *r)
     nodes_answer(c, e, r);
 }
 
+/* The whole request runs on the loop thread: the body is small, and nothing waits for the network.
+ */
 void nodes_add(struct call *c)
 {
     AUTO(json) struct json *conf = NULL;

@@ -77,6 +77,7 @@ static void put_device(struct buf *b, const struct device *d)
     jw_time(b, "seen", d->seen_ms);
 }
 
+/* who NULL: the devices without the jobs on them. */
 static void node_put_devices(struct buf *b, struct core *core, size_t at, const struct caller *who)
 {
     const struct node *n = core_node(core, at);
@@ -184,6 +185,7 @@ void nodes_answer(void *arg, const struct err *e, const struct acted *r)
     }
 }
 
+/* Two rows of the table share this handler; route.arg says whether to drain or to undrain. */
 void nodes_set_drained(struct call *c)
 {
     core_drain(call_api(c)->conf.core, c->arg[0], *(const bool *)c->route->arg, &c->who.caller,

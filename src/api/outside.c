@@ -60,6 +60,8 @@ static int outside_read_body(struct call *c)
 
 /* ---- the beginning ---- */
 
+/* Cancelling the job sends SIGTERM to this pid, so only an admin may name a process of another
+ * user. */
 static int check_pid(struct call *c, struct outside_start *o)
 {
     char path[64];
@@ -90,6 +92,7 @@ static int read_start(struct call *c)
         body_int(c, d->json, "silence_s", SILENCE_MIN_S, SILENCE_MAX_S, &silence) < 0)
         return -1;
     o->silence_ms = silence * 1000;
+    /* Over TCP the pid may be one of another machine. */
     if (!d->local)
         o->pid = 0;
     if (id && !id_parse(str_of(id), &o->id))
@@ -126,6 +129,7 @@ static void on_begun(void *arg, const struct err *e, const struct submitted *r)
     call_reply(c);
 }
 
+/* Loop thread.  d->start borrows texts of d->json, which lives until the call ends. */
 static void begin_then(struct call *c)
 {
     struct outside_call *d = c->data;
@@ -149,6 +153,7 @@ void outside_begin(struct call *c)
 
 /* ---- the end ---- */
 
+/* "failed": true is short for exit code 1; an "exit_code" wins over it. */
 static int read_end(struct call *c)
 {
     struct outside_call *d = c->data;

@@ -39,6 +39,7 @@ static void put_project(struct buf *b, const struct project_view *v,
     jw_end_object(b);
 }
 
+/* rc -1: a query inside of the callback failed, and c->err says why. */
 struct projects_call {
     struct call *c;
     bool all; /* also those without jobs */
@@ -86,6 +87,7 @@ void projects_list(struct call *c)
     call_work(c, projects_run, NULL);
 }
 
+/* add_project writes nothing when the caller may not know of the project: c->out is then empty. */
 static int project_run(struct call *c)
 {
     struct projects_call p = {.c = c, .all = true};
@@ -107,6 +109,8 @@ void project_get(struct call *c)
 
 /* ---- batches ---- */
 
+/* `before`: batches with smaller numbers only; 0 = from the newest on.  `last` and `n` are of this
+ * page. */
 struct batches_call {
     int64_t limit, before;
     uint64_t last;

@@ -6,6 +6,8 @@
 #include "api/api_priv.h"
 #include "api/job_json.h"
 
+/* The names are kept, and the jobs of each queue are counted after store_queues has returned: each
+ * of the two takes a read connection. */
 struct queue_names {
     struct arena *mem;
     VEC(struct {

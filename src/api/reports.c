@@ -13,6 +13,7 @@ struct reports_call {
     int64_t run, offset;
 };
 
+/* Worker thread.  A run may not report for another run of its job. */
 static int post_run(struct call *c)
 {
     struct reports_call *d = c->data;
@@ -39,6 +40,7 @@ static void reports_on_done(void *arg, const struct err *e, int64_t offset)
     call_reply(c);
 }
 
+/* Loop thread.  The core answers after the commit, so an acknowledged piece survives a crash. */
 static void post_then(struct call *c)
 {
     struct reports_call *d = c->data;

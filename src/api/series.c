@@ -12,6 +12,8 @@
 
 enum { BUCKETS_MAX = 10000 };
 
+/* name NULL = all metrics.  limit 0 = all points.  buckets 0 = points as they were logged.  from >
+ * to = an axis that covers all points. */
 struct series_call {
     const char *name;
     int64_t first, limit, from, to, buckets;

@@ -12,6 +12,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+/* Pages are given back after this many bytes were read: one system call for each job would cost
+ * more. */
 enum { RELEASE_STEP = 1 << 20 };
 
 bool submit_in_body(const struct submit *x, const char *p)
@@ -39,6 +41,8 @@ void submit_keep(struct submit *x, struct str *text)
     text->p = at;
 }
 
+/* madvise works on whole pages: both bounds are rounded inwards, because the pages at the edges may
+ * hold bytes that are still needed. */
 void submit_was_read(struct submit *x, const char *end)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);

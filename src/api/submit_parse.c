@@ -26,8 +26,11 @@ struct previous {
     struct str after_text;
     const uint64_t *after;
     size_t n_after;
+    /* The element had a name.  Elements with and without a name do not share a spec. */
     bool named;
 };
+/* The state while a body is read.  `path` stands before keys in messages: "[17].", empty for one
+ * job. */
 struct reading {
     struct submit *x;
     struct buf rest; /* of the element at hand */
@@ -64,6 +67,7 @@ void submit_free(struct submit *x)
     free(x);
 }
 
+/* The store frees a submission that it took; the submission is the first member of the submit. */
 static void submit_free_taken(struct submission *s)
 {
     submit_free((struct submit *)s);

@@ -15,12 +15,15 @@ typedef int (*submit_resolve_fn)(void *arg, struct str ref, uint64_t *out, struc
 struct submit {
     struct submission s; /* what the controller takes; first, so that free_fn finds us */
     struct caller who;   /* rows borrow the name */
+    /* NUL-terminated and owned.  Parsing moves texts inside of it, so it cannot be parsed twice. */
     char *body;
     size_t body_n;
     size_t kept;     /* bytes at the front of the body that rows borrow (submit_body.c) */
     size_t released; /* up to here nothing behind them is needed any more */
+    /* Texts and lists of the rows that are not in the body.  Lives as long as the submit. */
     struct arena mem;
     struct buf texts; /* params and names a sweep makes */
+    /* job_row.spec is an index into specs.  s.specs and s.jobs point here after submit_parse. */
     VEC(struct spec_row) specs;
     VEC(struct job_row) jobs;
     bool single; /* one object that is not a sweep: the answer has the form of a job */
@@ -36,6 +39,7 @@ int submit_prepare(struct submit *x, bool yaml, struct err *e);
 int submit_parse(struct submit *x, submit_resolve_fn resolve, void *arg, struct err *e);
 
 /* submit_body.c */
+/* Does p point into the body?  Texts of the arena and literals do not. */
 bool submit_in_body(const struct submit *x, const char *p);
 char *submit_room(struct submit *x, size_t n); /* behind what is kept of the body */
 /* Moves a text of the body there; one from elsewhere stays.  Those of one element in the order in

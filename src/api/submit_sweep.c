@@ -6,8 +6,10 @@
  */
 #include "api/submit_sweep.h"
 
+/* All params and names of one sweep together. */
 enum { SWEEP_TEXT_MAX = 1 << 30 };
 
+/* A list as a value means one job for each of its elements. */
 static bool has_list(const struct json *params)
 {
     for (struct json_it it = {0}; json_next(params, &it);)

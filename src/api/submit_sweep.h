@@ -5,6 +5,7 @@
 
 /* Reads the object: does it make many jobs?  *out_single = no. */
 int submit_is_sweep(struct str object, bool *out_single, struct err *e);
+/* Fills x->specs, x->jobs and the batch of x->s from the body. */
 int submit_read_sweep(struct submit *x, struct err *e);
 
 /* ---- of submit_parse.c ---- */

@@ -62,6 +62,7 @@ static void tracking_start_named(struct call *c, const char *missing, call_work_
     call_fail(c, &c->err);
 }
 
+/* Worker thread.  The body must be an object; tracking_free frees it. */
 static int tracking_read_body(struct call *c)
 {
     struct tracking_call *d = c->data;
@@ -139,6 +140,7 @@ static bool add_note(void *arg, const struct note_view *v)
     return jw_end_object(b);
 }
 
+/* The notes of a job, or with job 0 those about the project. */
 static int put_notes(struct call *c, struct str project, uint64_t job)
 {
     jw_object(&c->out, NULL);
@@ -162,6 +164,8 @@ void notes_of_job(struct call *c)
     tracking_start(c, job_notes_run, NULL);
 }
 
+/* Both kinds of notes.  For a project f.seq is 0, and the core takes arg[0] as the project's name.
+ */
 static void notes_add_then(struct call *c)
 {
     struct tracking_call *d = c->data;
@@ -179,6 +183,7 @@ void notes_add_to_job(struct call *c)
     tracking_start(c, tracking_read_both, notes_add_then);
 }
 
+/* The uid of the person who began the project. */
 static bool take_owner(void *arg, const struct project_view *v)
 {
     *(uint32_t *)arg = v->uid;
@@ -323,6 +328,7 @@ static int open_inside(const char *dir, const char *rel)
     return TAKE_FD(fd);
 }
 
+/* The search of one request.  want NULL: all artifacts are listed. */
 struct artifact_list {
     struct call *c;
     struct job_facts *f;
