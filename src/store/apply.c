@@ -43,6 +43,7 @@ int apply_finish(struct applier *a, struct err *e)
     return tally_write(&a->tally, a->db, e);
 }
 
+/* State and counters of a job before the change at hand. */
 struct job_now {
     enum job_state state;
     struct member member;
@@ -147,6 +148,8 @@ static int apply_run_started(struct applier *a, const struct change *c, struct e
     return event_append(a, EVENT_JOB_STATE + next, c->at_ms, r->key.job, r->key.job, e);
 }
 
+/* Records the outcome of the run.  The start time of the outcome replaces the recorded one, if the
+ * outcome has one. */
 static int end_run(struct applier *a, const struct change_run_ended *r, int64_t ended_ms,
                    struct err *e)
 {
@@ -161,6 +164,8 @@ static int end_run(struct applier *a, const struct change_run_ended *r, int64_t 
                   INT(o->cpu_sys_ms), TEXT_OR_NULL(r->detail));
 }
 
+/* The run has ended: its row gets the outcome, the job its next state.  A run that was not the
+ * job's fault gives its try back.  A final state also ends a request to cancel. */
 static int apply_run_ended(struct applier *a, const struct change *c, struct err *e)
 {
     const struct change_run_ended *r = &c->run_ended;
@@ -200,6 +205,7 @@ static int apply_run_ended(struct applier *a, const struct change *c, struct err
     return event_append(a, EVENT_JOB_STATE + r->next, c->at_ms, r->key.job, r->key.job, e);
 }
 
+/* Counts n jobs of the same party and batch in their new state. */
 static void move_members(struct applier *a, struct member m, const struct change_job_state *c,
                          int64_t n)
 {
@@ -234,6 +240,8 @@ static int move_range(struct applier *a, const struct change_job_state *c, uint6
     return rc;
 }
 
+/* Moves those jobs of a range that are still in state `from`.  One event stands for the whole
+ * range; a range in which no job was left in that state makes none. */
 static int apply_job_state(struct applier *a, const struct change *c, struct err *e)
 {
     const struct change_job_state *s = &c->job_state;
@@ -301,6 +309,7 @@ static int apply_job_retry(struct applier *a, const struct change *c, struct err
     return job_moved(a, c, seq, &j, JOB_QUEUED, STR("retry"), e);
 }
 
+/* Pauses or resumes a queue, which may not have a row yet. */
 static int apply_queue(struct applier *a, const struct change *c, struct err *e)
 {
     if (db_run(a->db, e,
@@ -314,6 +323,7 @@ static int apply_queue(struct applier *a, const struct change *c, struct err *e)
                         0, e);
 }
 
+/* Facts make no event: only the controller reads them. */
 static int apply_fact(struct applier *a, const struct change *c, struct err *e)
 {
     const struct change_fact *f = &c->fact;
@@ -326,6 +336,7 @@ static int apply_fact(struct applier *a, const struct change *c, struct err *e)
                   TEXT(f->name), TEXT(f->value));
 }
 
+/* No event: the record changes with every epoch. */
 static int apply_training(struct applier *a, const struct change *c, struct err *e)
 {
     return db_run(a->db, e, "UPDATE job SET training = ?2 WHERE seq = ?1", INT(c->training.job),

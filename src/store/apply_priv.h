@@ -6,12 +6,14 @@
 #include "store/event_priv.h"
 #include "store/tally_priv.h"
 
+/* State of the writer thread between the changes of one transaction. */
 struct applier {
     struct db *db;
     struct tally tally;
     uint64_t last_event; /* numbered, not necessarily committed */
     struct buf data;     /* scratch: an event's JSON */
 };
+/* -1: nothing has to be freed. */
 int applier_init(struct applier *a, struct db *d, struct err *e);
 void applier_done(struct applier *a);
 /* After a rollback: forgets what was not committed. */
@@ -43,6 +45,7 @@ int apply_finish(struct applier *a, struct err *e);
 
 /* Starts the data of an event: "{" and the user who asked, if any. */
 void data_begin(struct applier *a, struct str user);
+/* These two append a member to the data that data_begin started. */
 void data_int(struct applier *a, const char *key, int64_t v);
 void data_str(struct applier *a, const char *key, struct str v); /* nothing when empty */
 /* Closes the data and appends the event. */

@@ -16,6 +16,8 @@ struct victim {
 };
 typedef VEC(struct victim) victims;
 
+/* The finished jobs of the range are listed before any is deleted: a statement must not walk over
+ * rows that change under it. */
 static int find_victims(struct applier *a, uint64_t first, uint64_t last, victims *out,
                         struct err *e)
 {
@@ -37,6 +39,8 @@ static int run_with(struct applier *a, const char *literal, uint64_t key, struct
     return db_run(a->db, e, literal, INT(key));
 }
 
+/* Deletes the job and what only this job still used.  The intake row goes with the last job of its
+ * range, so ids of removed jobs are not found any more. */
 static int remove_one(struct applier *a, const struct victim *v, struct err *e)
 {
     if (run_with(a, "DELETE FROM job WHERE seq = ?1", v->seq, e) < 0 ||
@@ -76,6 +80,7 @@ int apply_remove(struct applier *a, const struct change *c, struct err *e)
     return rc;
 }
 
+/* Looks at the oldest max_events events only, so that one call stays short however many are old. */
 int apply_forget(struct applier *a, const struct change *c, struct err *e)
 {
     if (db_run(a->db, e,

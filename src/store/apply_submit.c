@@ -13,11 +13,14 @@
 
 enum { ID_ROOM_MASK = (1 << 24) - 1 }; /* id_make leaves these bits to the jobs of an array */
 
+/* What was found out about a spec before anything is inserted. */
 struct spec_use {
     uint64_t party;
     uint64_t jobs;
 };
 
+/* Where in the submission the spec of this number is; -1 = nowhere.  Numbers are usually
+ * consecutive, so the first guess is right. */
 static int spec_index(const struct submission *s, uint64_t spec, size_t *out)
 {
     uint64_t guess = s->n_specs ? spec - s->specs[0].seq : 0;
@@ -35,6 +38,8 @@ static int spec_index(const struct submission *s, uint64_t spec, size_t *out)
     return -1;
 }
 
+/* Counts the jobs of each spec, and refuses a submission whose jobs name a batch or spec outside of
+ * it. */
 static int count_uses(const struct submission *s, struct spec_use *use, struct err *e)
 {
     for (size_t i = 0; i < s->n_jobs; i++) {
@@ -51,6 +56,8 @@ static int count_uses(const struct submission *s, struct spec_use *use, struct e
     return 0;
 }
 
+/* Finds or makes the party of each spec.  A party that is new may be the first of its project,
+ * which then gets a record too. */
 static int make_parties(struct applier *a, const struct submission *s, struct spec_use *use,
                         int64_t at_ms, struct err *e)
 {
@@ -68,6 +75,7 @@ static int make_parties(struct applier *a, const struct submission *s, struct sp
     return 0;
 }
 
+/* A spec that no job uses is left out: nobody would ever delete its row. */
 static int insert_specs(struct applier *a, const struct submission *s, const struct spec_use *use,
                         struct err *e)
 {
@@ -97,6 +105,7 @@ static int insert_deps(struct applier *a, const struct job_row *r, struct err *e
     return 0;
 }
 
+/* A job that is to be held begins in that state, so it cannot start between submission and hold. */
 static enum job_state first_state(const struct spec_row *spec)
 {
     return spec->hold ? JOB_HELD : JOB_QUEUED;
@@ -174,6 +183,8 @@ static int insert_batch(struct applier *a, const struct batch_row *b, int64_t at
                   INT(b->uid), INT(b->first_job), INT(b->n_jobs), INT(at_ms));
 }
 
+/* Remembers the answer under the key.  A key that is in use is a conflict of this submission alone
+ * (own_fault in writer.c). */
 static int insert_key(struct applier *a, const struct submission *s, int64_t at_ms, struct err *e)
 {
     if (db_run(a->db, e,
@@ -188,6 +199,7 @@ static int insert_key(struct applier *a, const struct submission *s, int64_t at_
     return -1;
 }
 
+/* The next free numbers, which survive the removal of the newest jobs. */
 static int raise_counters(struct applier *a, const struct submission *s, struct err *e)
 {
     uint64_t job = 0, spec = 0;
@@ -202,6 +214,7 @@ static int raise_counters(struct applier *a, const struct submission *s, struct 
                   INT(job + 1), INT(spec + 1), INT(s->batch.seq + 1));
 }
 
+/* One event for the whole submission, however many jobs it has. */
 static int append_event(struct applier *a, const struct submission *s, int64_t at_ms,
                         struct str user, struct err *e)
 {

@@ -29,6 +29,7 @@ int apply_mark_gone(struct applier *a, const struct change *c, struct err *e)
     return event_append(a, EVENT_REPORT_TAG, c->at_ms, m->job, m->job, e);
 }
 
+/* Inserts nothing for a job that is not there; the caller sees that by sqlite3_changes. */
 static int write_mark(struct applier *a, const struct change_mark *m, int64_t at_ms, struct err *e)
 {
     return db_run(a->db, e,

@@ -39,6 +39,7 @@ bool batch_empty(const struct batch *b)
     return !b->changes.n && !b->barriers.n && !b->submissions.n;
 }
 
+/* Copies into the arena of the batch; an empty text becomes {NULL, 0}. */
 static struct str batch_copy(struct batch *b, struct str s)
 {
     char *p;
@@ -74,10 +75,12 @@ void batch_refuse(struct batch *b, size_t i, const struct err *e)
         k++;
     vec_remove(&b->submissions, k);
     vec_push(&b->refused, s);
+    /* A later try of the same batch skips the change (writer.c). */
     b->changes.p[i].submission = NULL;
     b->n_refused++;
     for (k = 0; k < b->barriers.n && b->barriers.p[k].pos <= i; k++)
         ;
+    /* Of several refused submissions before one barrier, the first error is told. */
     if (k < b->barriers.n && !b->barriers.p[k].refused) {
         b->barriers.p[k].refused = xmalloc(sizeof(*e));
         *b->barriers.p[k].refused = *e;

@@ -11,6 +11,8 @@
 #include "model/job.h"
 #include "model/spec.h"
 
+/* One specification of a submission.  The members beside `body` repeat what the planner needs, so
+ * that nobody has to parse the text again. */
 struct spec_row { /* planning facts beside the text */
     uint64_t seq;
     struct str body; /* JSON, as accepted by spec_parse */
@@ -34,6 +36,7 @@ struct job_row {
     uint32_t n_after;
     const uint64_t *after; /* job numbers it waits for */
 };
+/* Jobs that were submitted together; they have the numbers first_job … first_job + n_jobs - 1. */
 struct batch_row {
     uint64_t seq;
     struct id id;
@@ -81,6 +84,8 @@ enum change_kind {
     CHANGE_FACT,
     CHANGE_TRAINING,
     CHANGE_FORGET,
+    /* The count of kinds, not a kind.  A new kind needs a case in apply_change and, with texts, a
+     * row in change.c. */
     CHANGE_KINDS
 };
 /* The next run of a waiting job was sent ahead to a host.  Only recovery reads this: the job stays
@@ -106,6 +111,7 @@ struct change_run_started {
     struct run_key key;
     int64_t pid, pid_start;
 };
+/* The run has an outcome; the job is final or queued again. */
 struct change_run_ended {
     struct run_key key;
     struct run_outcome outcome;
@@ -128,6 +134,7 @@ struct change_job_cancel {
 struct change_job_retry {
     uint64_t job;
 };
+/* A queue was paused or resumed; a queue to which neither ever happened has no row. */
 struct change_queue {
     struct str name;
     bool paused;
@@ -142,6 +149,7 @@ struct change_node_drain {
     struct str name;
     bool drained;
 };
+/* The node was removed.  Records of runs keep its name. */
 struct change_node_gone {
     struct str name;
 };
@@ -152,6 +160,7 @@ struct change_mark {
     struct str name, text;
     int64_t step; /* -1 = none */
 };
+/* Removes a mark, in practice a tag; without such a mark nothing happens and there is no event. */
 struct change_mark_gone {
     uint64_t job;
     char kind; /* as above */
@@ -174,11 +183,13 @@ struct change_spool {
     int64_t offset;
     struct str summary; /* members of the event that lists the new points, JSON; empty = no event */
 };
+/* A remark of a person about a job or a project. */
 struct change_note {
     uint64_t job; /* 0 = the note is about the project */
     struct str project, author, text;
     uint32_t uid; /* of the user who asked */
 };
+/* Describes a project; a project that is not there yet comes into being. */
 struct change_project {
     struct str name, description;
     uint32_t uid; /* of the user who asked */
@@ -201,6 +212,7 @@ struct change_forget {
     int64_t before_ms;
     int64_t max_events;
 };
+/* One change as it is staged.  `kind` selects the member of the union. */
 struct change {
     enum change_kind kind;
     int64_t at_ms;   /* wall clock */
@@ -273,6 +285,9 @@ struct node_record {
 struct dep_record { /* job waits for other, which is not final */
     uint64_t job, other;
 };
+/* Receives what store_load reads, in this order: facts, counters, queues, nodes, jobs,
+ * dependencies, runs.  All texts are borrowed for the call; the functions run on the thread of the
+ * load. */
 struct load_sink {
     void (*job)(void *arg, const struct job_record *r);
     void (*run)(void *arg, const struct run_record *r);
@@ -301,5 +316,6 @@ struct launch {
     char *user;
     struct launch_spec *shared; /* the store's count of `spec`; NULL = spec is the launch's own */
 };
-/* On the loop thread. */
+/* Frees what read_launch filled in and zeroes the struct; accepts a zeroed one.  On the loop
+ * thread, because the count of a shared spec has no lock. */
 void launch_done(struct launch *l);

@@ -99,6 +99,7 @@ static const struct {
      0},
 };
 
+/* A rule without states has one parameter only. */
 static int check_rule(struct db *d, const char *rule, uint32_t states, struct buf *findings,
                       struct err *e)
 {

@@ -77,6 +77,7 @@ int db_fail(struct db *d, struct err *e)
     }
 }
 
+/* SQLite would give a new file a mode that lets others read it, as far as the umask allows. */
 static int create_private(const char *path, struct err *e)
 {
     AUTO_FD fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -86,6 +87,8 @@ static int create_private(const char *path, struct err *e)
     return 0;
 }
 
+/* SQLite does not fail when it cannot use a log, it stays in its old mode: so the answer is
+ * compared. */
 static int use_wal(struct db *d, struct err *e)
 {
     sqlite3_stmt *st = NULL;
@@ -160,6 +163,7 @@ int db_exec(struct db *d, const char *sql, struct err *e)
     return sqlite3_exec(d->h, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : db_fail(d, e);
 }
 
+/* Marks the statement as used last and makes it ready to be bound. */
 static sqlite3_stmt *use(struct db *d, struct db_statement *s)
 {
     s->used = ++d->clock;
@@ -168,6 +172,8 @@ static sqlite3_stmt *use(struct db *d, struct db_statement *s)
     return s->st;
 }
 
+/* The entry to be replaced: one that is empty (its `used` is 0), or the one not used for longest.
+ * */
 static struct db_statement *oldest(struct db *d)
 {
     struct db_statement *best = &d->cache[0];
@@ -178,6 +184,7 @@ static struct db_statement *oldest(struct db *d)
     return best;
 }
 
+/* Compiles into the oldest entry.  When the text is wrong the cache stays as it was. */
 static struct db_statement *compile(struct db *d, const char *sql, struct err *e)
 {
     struct db_statement *s = oldest(d);
@@ -222,6 +229,8 @@ static sqlite3_stmt *prepare_text(struct db *d, const char *sql, struct err *e)
     return use(d, s);
 }
 
+/* SQLITE_STATIC: SQLite keeps a pointer, so a text must live until the statement is done.  An id is
+ * made on the stack here and is therefore copied. */
 static void bind_one(sqlite3_stmt *st, int i, const struct db_arg *a)
 {
     uint8_t id[16];

@@ -18,12 +18,15 @@ enum { DB_STATEMENTS = 64 };
 /* The columns of batch that count its jobs by state, in the order of job_states. */
 #define BATCH_COUNT(up, low, number, kind) ", n" #number
 #define BATCH_COUNTS JOB_STATE_LIST(BATCH_COUNT)
+/* One entry of the cache; `used` is the clock at its last use, and the entry with the smallest is
+ * replaced. */
 struct db_statement {
     const char *literal; /* key of db_query */
     char *text;          /* key of db_query_text */
     sqlite3_stmt *st;
     uint64_t used;
 };
+/* A connection belongs to one thread at a time: SQLite is opened without its own mutex. */
 struct db {
     sqlite3 *h;
     char *path;
@@ -76,6 +79,7 @@ static inline struct db_arg TEXT_OR_NULL(struct str s) /* NULL when empty */
  * NULL = error, also when d is NULL; db_step then fails, so one check behind the loop is enough. */
 #define db_query(d, e, sql, ...)                                                                   \
     db_query_args(d, e, sql, DB_ARGS(__VA_ARGS__) + 1, DB_COUNT(__VA_ARGS__))
+/* The functions behind the two macros. */
 int db_run_args(struct db *d, struct err *e, const char *sql, const struct db_arg *args, size_t n);
 sqlite3_stmt *db_query_args(struct db *d, struct err *e, const char *sql, const struct db_arg *args,
                             size_t n);
@@ -85,6 +89,7 @@ sqlite3_stmt *db_query_text(struct db *d, struct err *e, const char *sql, const 
 void db_forget_text(struct db *d, const char *sql); /* drops it from the cache */
 /* 1 = a row, 0 = the end (the statement is then reset), -1 = error. */
 int db_step(struct db *d, sqlite3_stmt *st, struct err *e);
+/* The text is compiled with each call and not kept. */
 int db_exec(struct db *d, const char *sql, struct err *e); /* one or more statements, no rows */
 int db_int(struct db *d, const char *literal, int64_t *out, struct err *e); /* first column */
 /* What SQLite said last, as an error of ours: full disk → FULL, locked → UNAVAILABLE, … */

@@ -15,6 +15,7 @@ int store_projects(struct store *s,
                                 " GROUP BY 1, 2 HAVING sum(t.n) > 0 ORDER BY 1, 2");
     AUTO_FREE char *project = NULL;
 
+    /* Rows of one project follow each other: a new name ends the project before it. */
     while ((rc = db_step(d, st, e)) == 1) {
         struct str p = column_str(st, 0);
         if (!project || !str_eq_c(p, project)) {

@@ -67,6 +67,8 @@ static char *column_dup(sqlite3_stmt *st, int i)
     return xstrndup(s.p, s.n);
 }
 
+/* A spec that was accepted once may be refused by a newer version of this program: then the job
+ * cannot start, and the error names the spec. */
 static int parse_spec(sqlite3_stmt *st, uint64_t seq, struct launch_spec **out, struct err *e)
 {
     struct json *body = NULL;
@@ -109,6 +111,7 @@ static int launch_read_spec(struct launch_cache *c, uint64_t seq, struct launch_
     return rc;
 }
 
+/* Finds the spec in the cache, or reads it in place of the one not used for longest. */
 static int launch_find_spec(struct launch_cache *c, uint64_t seq, struct launch_spec **out,
                             struct err *e)
 {
@@ -134,6 +137,7 @@ static int launch_find_spec(struct launch_cache *c, uint64_t seq, struct launch_
     return 0;
 }
 
+/* Fills *out from the row of the job; *out is left alone on error. */
 static int launch_fill(struct launch_cache *c, sqlite3_stmt *st, struct launch *out, struct err *e)
 {
     struct launch l = {0};

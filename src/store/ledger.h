@@ -14,7 +14,9 @@ struct ledger {
      * kept and tried again until they hold; their barriers just come later, so a refusal may
      * overtake them.  A change about a job whose submission was refused does nothing. */
     void (*barrier)(void *self, ledger_done_fn fn, void *arg);
+    /* Tells sink all that is active, as last committed; once, at start. */
     int (*load)(void *self, const struct load_sink *sink, struct err *e);
+    /* What is needed to start this job; *out is filled only on success and goes to launch_done. */
     int (*read_launch)(void *self, uint64_t job, struct launch *out, struct err *e);
     /* Any job, finished or not, as last committed; NOT_FOUND.  out->queue and
      * out->training live until the next call.  A point read on the loop thread: microseconds. */

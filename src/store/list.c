@@ -41,6 +41,7 @@ struct cursor {
     int64_t key;
     char *text; /* of a text key */
 };
+/* One list being made: what was asked, where it continues, and the statement under construction. */
 struct listing {
     struct db *db;
     const struct job_query *q;
@@ -66,6 +67,7 @@ static char *cursor_format(const struct listing *l, const struct cursor *c)
     return buf_take(&b, NULL);
 }
 
+/* Reads a number and moves *p behind it.  strtoull alone would also accept signs and spaces. */
 static bool parse_hex(const char **p, uint64_t *out)
 {
     char *end;
@@ -91,6 +93,7 @@ static bool parse_hex_text(const char *p, char **out)
     return true;
 }
 
+/* A cursor comes from outside: it may be damaged, or belong to a list in another order. */
 static int cursor_parse(struct listing *l, struct err *e)
 {
     const char *p = l->q->cursor;
@@ -231,6 +234,8 @@ static int build_walk(struct listing *l, size_t limit, struct err *e)
     return 0;
 }
 
+/* One limited scan per combination, merged by the outer ORDER BY: each inner scan returns no more
+ * than a page. */
 static int build_scans(struct listing *l, size_t limit, struct err *e)
 {
     AUTO_FREE char *conditions = NULL; /* the same for each, parameters included */
@@ -259,6 +264,7 @@ static int build_scans(struct listing *l, size_t limit, struct err *e)
     return 0;
 }
 
+/* listing_close must follow, also after an error. */
 static int listing_open(struct listing *l, struct store *s, const struct job_query *q,
                         struct err *e)
 {
@@ -307,6 +313,7 @@ static sqlite3_stmt *listing_start(struct listing *l, size_t limit, struct err *
 
 /* ---- pages ---- */
 
+/* Asks for one job more than the page has: if it comes, there is another page and a cursor. */
 static int list_page(struct listing *l, job_view_fn fn, void *arg, char **out_cursor, struct err *e)
 {
     struct view_reader views = {.db = l->db};
@@ -389,6 +396,7 @@ int store_job_seqs(struct store *s, const struct job_query *q, uint64_t **out, s
 
 /* ---- counts ---- */
 
+/* Counts what the filter selects by looking at each job; used only when the tally cannot answer. */
 static int count_by_filter(struct listing *l, uint64_t out[JOB_STATE_MAX], struct err *e)
 {
     int rc;

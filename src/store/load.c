@@ -13,6 +13,7 @@
 
 enum { SPEC_SLOTS = 64, SCAN_SHARE = 4 };
 
+/* What a job record takes from its spec; the slot of a spec is its number modulo SPEC_SLOTS. */
 struct spec_facts {
     uint64_t seq, party;
     struct resources need;
@@ -24,6 +25,7 @@ struct party_facts {
     struct str queue;
     uint32_t uid;
 };
+/* State of one load; texts live in the arena until its end. */
 struct loader {
     struct db *db;
     const struct load_sink *sink;
@@ -86,6 +88,7 @@ static int loader_find_spec(struct loader *l, uint64_t seq, const struct spec_fa
     return 0;
 }
 
+/* The ids of a submission are consecutive, so one row serves all of its jobs. */
 static int loader_find_range(struct loader *l, uint64_t seq, struct err *e)
 {
     if (seq >= l->range_first && seq <= l->range_last)
@@ -111,6 +114,7 @@ static int loader_find_batch(struct loader *l, uint64_t batch, struct err *e)
     "seq, state, spec, batch, idx, priority, attempt, tries, cancel, deps, created_ms, "           \
     "next_try_ms, training"
 
+/* Tells the sink one job, and notes whether its runs or dependencies have to be read later. */
 static int give_job(struct loader *l, sqlite3_stmt *st, struct err *e)
 {
     const struct spec_facts *f;
@@ -173,6 +177,8 @@ static int compare_u64(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Through the index the jobs come by state; they are sorted because the sink expects the order of
+ * numbers. */
 static int load_by_lane(struct loader *l, struct err *e)
 {
     VEC(uint64_t) seqs = {0};
@@ -216,6 +222,7 @@ static int loader_load_jobs(struct loader *l, struct err *e)
     return active * SCAN_SHARE >= all ? load_by_scan(l, e) : load_by_lane(l, e);
 }
 
+/* Only runs without an outcome: a job has at most one of them. */
 static int load_runs(struct loader *l, struct err *e)
 {
     sqlite3_stmt *st;
@@ -278,6 +285,8 @@ static int load_deps(struct loader *l, struct err *e)
         while ((rc = db_step(l->db, st, e)) == 1) {
             struct dep_record r = {l->waiting.p[i], column_u64(st, 0)};
             enum job_state state = (enum job_state)sqlite3_column_int(st, 1);
+            /* A job that was retried by hand does not mind what ended badly before (see deps in
+             * migrate.c). */
             bool by_hand = sqlite3_column_int64(st, 2) < 0;
             if (!job_state_final(state))
                 l->sink->dep(l->sink->arg, &r);

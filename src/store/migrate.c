@@ -16,15 +16,18 @@
  *   run      one row per attempt; why is NULL while it has no outcome.  devices are the GPUs it
  *            has, as "0-3,7".
  *   ahead    starts of queued jobs that were sent ahead to a host and that the host has not
- * answered; only the controller reads them, after a restart. fact     what the controller keeps for
- * itself, text by name. mark     what jobs and people said, once per name: parameters, tags,
- * artifacts, epochs. series   metrics of jobs: their last point and what is known of all; block has
- * the points, many in a row, word the last of those that are texts. note     remarks of people
- * about a job, or about a project when job is NULL. project  who began it and when, and its
- * description; there is one for every party. event    append-only; first = last for one job, 0 for
- * none. tally    how many jobs each party has in each state, so that counts cost nothing. counter
- * the next numbers; they never repeat, also when the newest job was removed.  probe is what the
- * writer changes to see whether the disk takes writes again.
+ *            answered; only the controller reads them, after a restart.
+ *   fact     what the controller keeps for itself, text by name.
+ *   mark     what jobs and people said, once per name: parameters, tags, artifacts, epochs.
+ *   series   metrics of jobs: their last point and what is known of all.
+ *   block    the points of a metric that are numbers, many in a row.
+ *   word     the last points of a metric that are texts.
+ *   note     remarks of people about a job, or about a project when job is NULL.
+ *   project  who began it and when, and its description; there is one for every party.
+ *   event    append-only; first = last for one job, 0 for none.
+ *   tally    how many jobs each party has in each state, so that counts cost nothing.
+ *   counter  the next numbers; they never repeat, also when the newest job was removed.  probe is
+ *            what the writer changes to see whether the disk takes writes again.
  *
  * job_lane serves every list that asks for states or projects: one ordered lane per (state, party),
  * merged.  It is the only index a job's life touches.
@@ -164,6 +167,8 @@ const struct migration migrations[] = {{v1, NULL}, {v2, NULL}, {v3, NULL}, {v4, 
                                        {v5, NULL}, {v6, NULL}, {v7, NULL}};
 const size_t n_migrations = ARRAY_SIZE(migrations);
 
+/* Schema and version change in one transaction, so a crash leaves the file at the version before.
+ * */
 static int take_step(struct db *d, const struct migration *step, size_t version, struct err *e)
 {
     char sql[64];
@@ -180,6 +185,8 @@ static int take_step(struct db *d, const struct migration *step, size_t version,
     return 0;
 }
 
+/* Marks an empty file as ours.  A file that has tables without our mark belongs to another program
+ * and is left alone. */
 static int claim_new_file(struct db *d, struct err *e)
 {
     int64_t tables, app;

@@ -3,6 +3,7 @@
 #include "store/db_priv.h"
 
 enum { SCHEMA_APPLICATION = 0x42525448 }; /* "BRTH", PRAGMA application_id */
+/* One step of the schema.  A released step is never changed: files in use have taken it. */
 struct migration {
     const char *sql;                         /* from version i to i + 1, in one transaction */
     int (*run)(struct db *d, struct err *e); /* after the SQL, in the same; NULL = nothing more */

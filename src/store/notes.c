@@ -32,6 +32,7 @@ int store_notes(struct store *s, struct str project, uint64_t job,
 
 /* ---- projects ---- */
 
+/* From the tally, so the cost does not grow with the jobs of the project. */
 static int count_jobs(struct db *d, struct project_view *v, struct err *e)
 {
     sqlite3_stmt *st = db_query(d, e,

@@ -54,6 +54,8 @@ static const char *skip_value(const char *p, const char *end)
 
 enum found { FOUND_NOTHING, FOUND_VALUE, FOUND_ESCAPES };
 
+/* Finds the value of `key` at the top level; *out is its text.  FOUND_ESCAPES: a key before it has
+ * an escape, so a comparison of bytes could miss the one asked for. */
 static enum found param_find_value(struct str text, struct str key, struct str *out)
 {
     const char *end = text.p + text.n, *p = json_skip_space(text.p, end);
@@ -81,6 +83,7 @@ static enum found param_find_value(struct str text, struct str key, struct str *
     return FOUND_NOTHING;
 }
 
+/* Parses the whole text; the result stays NULL when the value is no number. */
 static void result_slowly(sqlite3_context *ctx, struct str text, const char *key)
 {
     AUTO(json) struct json *j = NULL;

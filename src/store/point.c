@@ -37,6 +37,8 @@ static const char job_sql[] =
     " JOIN intake i ON i.first = (SELECT max(first) FROM intake WHERE first <= ?1)"
     " WHERE j.seq = ?1";
 
+/* The texts are copied because the statement is reset before the caller sees them; they live until
+ * the next record is read. */
 static void point_fill(struct point *p, sqlite3_stmt *st, struct job_record *out)
 {
     struct str queue = column_str(st, 19), training = column_str(st, 23),

@@ -33,6 +33,7 @@ void pool_done(struct pool *p)
     pthread_mutex_destroy(&p->lock);
 }
 
+/* Takes an idle connection or opens one, and begins its transaction; NULL = error. */
 static struct db *pool_read_begin(struct pool *p, struct err *e)
 {
     struct db *d = NULL;
@@ -55,6 +56,7 @@ static struct db *pool_read_begin(struct pool *p, struct err *e)
     return d;
 }
 
+/* Ends the transaction.  A connection that fails to do so is closed rather than lent again. */
 static void pool_read_end(struct pool *p, struct db *d)
 {
     bool sound = db_run(d, NULL, "COMMIT") == 0;
@@ -71,6 +73,8 @@ static void pool_read_end(struct pool *p, struct db *d)
 
 struct db *pool_borrow(struct pool *p, struct err *e)
 {
+    /* A read inside the callback of another needs a connection of its own: the first one may stand
+     * on a row. */
     if (snapshot.pool != p || snapshot.lent)
         return pool_read_begin(p, e);
     if (!snapshot.db)

@@ -2,6 +2,7 @@
 #include "base/util.h"
 #include "store/query_priv.h"
 
+/* The same words wherever a single job is asked for. */
 static int no_such_job(uint64_t seq, struct err *e)
 {
     return err_set(e, ERR_NOT_FOUND, "there is no job %llu; `berth ls` lists the jobs",

@@ -17,6 +17,7 @@ struct job_usage {
     int64_t max_rss_bytes, cpu_ms;
 };
 
+/* One job as people see it.  Texts are borrowed until the callback returns. */
 struct job_view {
     uint64_t seq, batch;
     struct id id, batch_id; /* batch_id: all zero without a batch */
@@ -56,14 +57,20 @@ int store_job_seqs(struct store *s, const struct job_query *q, uint64_t **out, s
                    struct err *e); /* all matches, no limit */
 int store_job(struct store *s, uint64_t seq, job_view_fn fn, void *arg,
               struct err *e); /* NOT_FOUND */
+/* How many matching jobs are in each state; limit, sort and cursor of the query are ignored. */
 int store_job_counts(struct store *s, const struct job_query *q, uint64_t out[JOB_STATE_MAX],
                      struct err *e);
 /* "42" (number), a 26-character id or a unique prefix of one.  Ambiguous → CONFLICT naming two
  * candidates. */
 int store_resolve(struct store *s, struct str text, uint64_t *out_seq, struct err *e);
+/* The JSON of the job's spec as it was accepted; *out_json is yours. */
 int store_job_spec(struct store *s, uint64_t seq, char **out_json, struct err *e);
+/* The numbers of the jobs it waits or waited for, ascending; *out is yours.  A job that is not
+ * there has none. */
 int store_job_deps(struct store *s, uint64_t seq, uint64_t **out, size_t *out_n, struct err *e);
 
+/* One attempt of a job.  exit_code is -1 while the run has not ended, and when its outcome has no
+ * code; times are wall clock ms, 0 = not yet. */
 struct run_view {
     struct run_key key;
     struct str node, detail;
@@ -73,6 +80,7 @@ struct run_view {
     struct gpu_set gpus;
     int64_t pid, placed_ms, started_ms, ended_ms, max_rss_bytes, cpu_user_ms, cpu_sys_ms;
 };
+/* All runs of the job, oldest first; a job that is not there has none. */
 int store_runs(struct store *s, uint64_t job, bool (*fn)(void *arg, const struct run_view *v),
                void *arg, struct err *e);
 
@@ -83,9 +91,12 @@ struct event_view {
                         "batch.submitted" "queue.paused" "report.metric" … */
     struct str data; /* JSON object */
 };
+/* Events with a number above `after`, ascending; limit 0 = all.  With `job` also events about a
+ * range of jobs that includes it. */
 int store_events(struct store *s, uint64_t after, size_t limit, uint64_t job /* 0 = any */,
                  bool (*fn)(void *arg, const struct event_view *v), void *arg, struct err *e);
 
+/* Every project that has jobs, by name, with its jobs counted by state. */
 int store_projects(struct store *s,
                    bool (*fn)(void *arg, struct str project, const uint64_t counts[JOB_STATE_MAX]),
                    void *arg, struct err *e);
@@ -108,4 +119,6 @@ int store_batches(struct store *s, bool only_uid, uint32_t uid, uint64_t before,
 /* Every named queue there is a record of: used by a spec, or paused once. */
 int store_queues(struct store *s, bool (*fn)(void *arg, struct str name, bool paused), void *arg,
                  struct err *e);
+/* The newest batch of that name, else the batch of that number, else the newest whose id begins so;
+ * ERR_NOT_FOUND. */
 int store_batch_find(struct store *s, struct str name_or_id, uint64_t *out_seq, struct err *e);

@@ -12,9 +12,11 @@ int query_range(struct db *d, uint64_t seq, uint64_t *first, uint64_t *last, str
 /* Functions that queries use: job_id(base, offset), state_name(state), param_number(params, key).
  */
 int query_functions(struct db *d, struct err *e);
+/* The function param_number of SQL, see param_number.c. */
 void sql_param_number(sqlite3_context *ctx, int n, sqlite3_value **v);
 
 /* ---- view.c: one job as people see it ---- */
+/* Reads many jobs one after the other; zeroed but for `db` at first. */
 struct view_reader {
     struct db *db;
     sqlite3_stmt *spec_st; /* stands on the row of `spec`: its text is borrowed by the view */
@@ -25,4 +27,5 @@ struct view_reader {
 };
 /* 1 = *out is filled and valid until the next call; 0 = no such job. */
 int view_read(struct view_reader *r, uint64_t seq, struct job_view *out, struct err *e);
+/* Resets the statements that still stand on a row, so that the connection can be lent again. */
 void view_done(struct view_reader *r);

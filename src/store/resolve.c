@@ -85,6 +85,7 @@ int query_seq_of_id(struct db *d, struct id id, uint64_t *out, struct err *e)
     return 0;
 }
 
+/* Two jobs are enough to know that a prefix is ambiguous, and to name both. */
 struct hits {
     uint64_t seq[2];
     size_t n;
@@ -103,6 +104,7 @@ static int add_hits(struct db *d, uint64_t first, uint64_t last, struct hits *h,
     return rc < 0 ? -1 : 0;
 }
 
+/* Finds up to two jobs whose ids lie in [lo, hi]. */
 static int find_prefix(struct db *d, struct id lo, struct id hi, struct hits *h, struct err *e)
 {
     int rc = 0;
@@ -171,6 +173,7 @@ static int ref_resolve(struct db *d, struct str text, uint64_t *out, struct err 
     struct id lo, hi;
     int64_t number;
 
+    /* Up to 19 digits are a number, never the beginning of an id. */
     if (text.n < 20 && str_to_i64(text, &number)) {
         int rc = number > 0 ? job_exists(d, (uint64_t)number, e) : 0;
         if (rc == 1)

@@ -8,8 +8,10 @@
 #include "base/util.h"
 #include "store/query_priv.h"
 
+/* Events are forgotten in proportion to jobs, so that one call stays short. */
 enum { EVENTS_PER_JOB = 16 };
 
+/* Up to `limit` finished jobs that ended before before_ms, in order of their numbers. */
 static int find_old(struct db *d, int64_t before_ms, size_t limit, uint64_t *out, size_t *out_n,
                     struct err *e)
 {
@@ -28,6 +30,7 @@ static int find_old(struct db *d, int64_t before_ms, size_t limit, uint64_t *out
     return rc < 0 ? -1 : 0;
 }
 
+/* Where the calling thread waits for the writer. */
 struct waiter {
     pthread_mutex_t lock;
     pthread_cond_t done;
@@ -75,6 +78,7 @@ static int remove_and_wait(struct store *s, const uint64_t *jobs, size_t n, int6
     return w.e.code ? -1 : 0;
 }
 
+/* Keeps of the list only those jobs that are really gone; *n becomes their count. */
 static int keep_gone(struct store *s, uint64_t *jobs, size_t *n, struct err *e)
 {
     struct db *d = pool_borrow(&s->pool, e);

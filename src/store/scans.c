@@ -20,6 +20,7 @@ static bool filter_names_value(struct str s, const struct filter *f)
     return false;
 }
 
+/* One combination of state and party, as far as a query can ask about it. */
 struct facts {
     enum job_state state;
     uint32_t uid;

@@ -16,6 +16,7 @@ int series_open(struct db *d, uint64_t job, struct str name, struct series_row *
 /* Points of one run behind those that are there; n is at most SERIES_BLOCK_MAX. */
 int series_append(struct db *d, struct series_row *row, uint32_t run, const struct series_point *p,
                   size_t n, struct err *e);
+/* Appends a text as a point of its own and deletes all but the last WORDS_KEPT texts. */
 int series_append_text(struct db *d, struct series_row *row, uint32_t run, int64_t step,
                        int64_t at_ms, struct str text, struct err *e);
 /* Moves the rows of table report, of schema 3, to where they are kept now. */

@@ -46,6 +46,7 @@ int series_open(struct db *d, uint64_t job, struct str name, struct series_row *
                INT(job), TEXT(name)) < 0)
         return -1;
     *row = (struct series_row){.seq = (uint64_t)sqlite3_last_insert_rowid(d->h)};
+    /* Without the job the INSERT … SELECT has inserted nothing. */
     return sqlite3_changes(d->h) ? 1 : 0;
 }
 

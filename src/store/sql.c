@@ -17,6 +17,7 @@ void sql_done(struct sql *q)
     arena_done(&q->scratch);
 }
 
+/* The place of a value is its number in the list, so values may be added while the text grows. */
 static void add_arg(struct sql *q, struct db_arg a)
 {
     vec_push(&q->args, a);

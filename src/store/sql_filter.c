@@ -16,6 +16,7 @@
 #include "store/track.h"
 #include <ctype.h>
 
+/* State while one filter is written; `logged` and `measured` are about the term at hand only. */
 struct writer_ctx {
     struct sql *q;
     struct db *db;
@@ -63,6 +64,8 @@ static struct str param_path(struct sql *q, const char *key, bool split)
     return (struct str){arena_strndup(&q->scratch, buf_str(&b).p, b.n), b.n};
 }
 
+/* A submitted parameter as SQL.  `function` is json_extract for its value or json_type for its
+ * type. */
 static void filter_add_param(struct sql *q, const char *function, const char *key)
 {
     bool dotted = strchr(key, '.') != NULL;
@@ -131,6 +134,8 @@ static int has_row(struct db *d, sqlite3_stmt *st, bool *out, struct err *e)
     return rc < 0 ? -1 : 0;
 }
 
+/* Asks once per term whether any job has logged the name: if none has, the statement need not look
+ * at marks and metrics for each job. */
 static int look_at_name(struct writer_ctx *w, const char *name)
 {
     struct str n = str_of(name);
@@ -322,6 +327,7 @@ static int add_ids(struct writer_ctx *w, const struct filter *f)
     return 0;
 }
 
+/* One comparison, without parentheses: the caller wraps it in ifnull. */
 static int add_term(struct writer_ctx *w, const struct filter *f)
 {
     if (f->field == FILTER_F_PARAM && look_at_name(w, f->key) < 0)

@@ -16,6 +16,7 @@ void sql_done(struct sql *q);
 void sql_int(struct sql *q, int64_t v);
 void sql_real(struct sql *q, double v);
 void sql_text(struct sql *q, struct str v);
+/* Appends SQL text of this program, never a value. */
 void sql_add(struct sql *q, const char *literal);
 sqlite3_stmt *sql_query(struct sql *q, struct db *d, struct err *e); /* bound, ready to step */
 

@@ -34,6 +34,8 @@ void store_close(struct store *s)
     if (!s)
         return;
     store_flush(s);
+    /* Readers are closed before the writer: the last checkpoint cannot empty a log that somebody
+     * reads. */
     launch_cache_free(s->launches);
     point_done(&s->point);
     pool_done(&s->pool);

@@ -9,18 +9,28 @@
 #include "store/ledger.h"
 
 struct store;
+/* Called on the writer thread when batches are done or the health of the store has changed.  It
+ * must not block; usually it only wakes the loop thread. */
 typedef void (*store_notify_fn)(void *arg);
+/* commits, changes and refused count since store_open; times are microseconds of whole commits.
+ * The sizes in bytes are those of the files now, 0 = not there. */
 struct store_stats {
     uint64_t commits, changes, refused, last_event;
     int64_t last_commit_us, max_commit_us, db_bytes, wal_bytes;
 };
-/* Creates or migrates.  A newer schema than this program knows is ERR_CONFLICT. */
+/* Creates the file or migrates it, and starts the writer thread.  notify may be NULL.  A newer
+ * schema than this program knows is ERR_CONFLICT.  -1: *out is not set. */
 int store_open(struct store **out, const char *path, store_notify_fn notify, void *arg,
                struct err *e);
 void store_close(
     struct store *s); /* commits what is staged, checkpoints, PRAGMA optimize; runs no barriers */
+/* The store as the controller sees it; valid until store_close.  Its functions belong to the loop
+ * thread. */
 struct ledger store_ledger(struct store *s);
+/* Hands the changes of this turn to the writer thread and returns at once; loop thread. */
 void store_flush(struct store *s);
+/* Runs the barriers of all batches that are done and frees the batches; loop thread.  A barrier may
+ * stage more. */
 void store_drain(struct store *s);
 bool store_busy(const struct store *s); /* a batch waits for the writer, is with it, or to drain */
 void store_idle(

@@ -26,14 +26,17 @@ struct batch {
     void (*on_settled)(void *arg, const struct err *e);
     void *on_settled_arg;
 };
+/* An empty batch; the loop thread gathers one per turn. */
 struct batch *batch_new(void);
 void batch_free(struct batch *b); /* and its submissions; runs no barrier */
 bool batch_empty(const struct batch *b);
+/* Adds a change and copies its texts; a submission is owned by the batch from now on. */
 void batch_stage(struct batch *b, const struct change *c);
 /* The submission at changes[i] will not be kept: its barrier, the next one, hears why. */
 void batch_refuse(struct batch *b, size_t i, const struct err *e);
 /* Takes the refused submissions and their barriers out into a batch of their own, or NULL. */
 struct batch *batch_split_refused(struct batch *b);
+/* Appends b with all that hang behind it; b may be NULL. */
 void batch_list_append(struct batch **list, struct batch *b);
 
 /* ---- pool.c: read connections, lent for the length of a call ---- */
@@ -50,6 +53,7 @@ struct db *pool_borrow(struct pool *p, struct err *e); /* begins a read transact
 void pool_return(struct pool *p, struct db *d);        /* ends it; NULL is fine */
 
 /* ---- point.c: single jobs, read on the loop thread through a connection of its own ---- */
+/* Used by the loop thread only, so it needs no lock. */
 struct point {
     struct db db; /* opened on first use */
     char *path;
@@ -57,14 +61,17 @@ struct point {
 };
 void point_init(struct point *p, const char *path);
 void point_done(struct point *p);
+/* The open connection; NULL = it cannot be opened, e says why. */
 struct db *point_db(struct point *p, struct err *e);
 int point_job(struct point *p, uint64_t job, struct job_record *out, struct err *e);
 int point_deps(struct point *p, uint64_t job, uint64_t **out, size_t *out_n, struct err *e);
 
 /* ---- launch.c ---- */
 struct launch_cache;
+/* Keeps the specs of the last jobs started; p must outlive the cache. */
 struct launch_cache *launch_cache_new(struct point *p);
 void launch_cache_free(struct launch_cache *c);
+/* See ledger.read_launch. */
 int launch_read(struct launch_cache *c, uint64_t job, struct launch *out, struct err *e);
 
 /* ---- wal_room.c: on the writer thread, between transactions ---- */
@@ -77,6 +84,7 @@ int64_t wal_make_room(const char *db_path, int64_t bytes);
 struct writer {
     pthread_t thread;
     bool started;
+    /* Guards the members from here to `stats`. */
     pthread_mutex_t lock;
     pthread_cond_t wake;
     struct batch *queue; /* flushed, not yet with the writer */
@@ -95,9 +103,11 @@ struct writer {
     store_notify_fn notify;
     void *notify_arg;
 };
+/* Opens and migrates the database, then starts the thread.  -1: nothing is left to stop. */
 int writer_start(struct writer *w, const char *path, store_notify_fn notify, void *arg,
                  struct err *e);
 void writer_stop(struct writer *w); /* commits what is queued, joins the thread */
+/* Any thread.  The writer owns b from now on. */
 void writer_queue_take(struct writer *w, struct batch *b);
 
 struct store {
@@ -109,4 +119,5 @@ struct store {
     struct point point;
     struct launch_cache *launches;
 };
+/* See ledger.load; reads through a connection of the pool. */
 int store_load(struct store *s, const struct load_sink *sink, struct err *e);

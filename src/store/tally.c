@@ -20,6 +20,8 @@ static void forget_batches(struct tally *t)
     t->batches = (struct map_u64){0};
 }
 
+/* Forgets everything, uncommitted counts included; line 0 is a placeholder, because 0 is no party.
+ * */
 static void counts_clear(struct tally *t)
 {
     map_str_done(&t->parties);
@@ -40,6 +42,8 @@ void tally_done(struct tally *t)
     *t = (struct tally){0};
 }
 
+/* The parts are separated by NUL, which names do not contain; the uid comes last, with a fixed
+ * length. */
 static void party_key(struct buf *b, struct str project, struct str queue, uint32_t uid,
                       struct str user)
 {
@@ -126,6 +130,7 @@ void tally_add(struct tally *t, struct member m, enum job_state state, int64_t d
     b->n[state] += delta;
 }
 
+/* Writes the absolute counts of one party, as they are in memory. */
 static int write_line(struct tally *t, struct db *d, uint64_t party, struct err *e)
 {
     struct tally_line *l = &t->lines.p[party];
@@ -143,6 +148,8 @@ static int write_line(struct tally *t, struct db *d, uint64_t party, struct err 
     return 0;
 }
 
+/* Adds the changes to the counts of each batch.  These are differences, because the counts of
+ * batches are not kept in memory. */
 static int write_batches(struct tally *t, struct db *d, struct err *e)
 {
     uint64_t batch;

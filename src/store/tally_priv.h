@@ -9,6 +9,7 @@ struct tally_line {
     int64_t n[JOB_STATE_MAX];
     uint32_t dirty; /* bit per state not yet written */
 };
+/* What the counts of a batch have changed by in this transaction, by state. */
 struct batch_delta {
     int64_t n[JOB_STATE_MAX];
 };
@@ -28,6 +29,7 @@ void tally_done(struct tally *t);
 /* The number of this party, made on first use. */
 int tally_party(struct tally *t, struct db *d, struct str project, struct str queue, uint32_t uid,
                 struct str user, uint64_t *out, struct err *e);
+/* Counts `delta` jobs more in this state; in memory only, until tally_write. */
 void tally_add(struct tally *t, struct member m, enum job_state state, int64_t delta);
 /* Writes what changed; part of the transaction that changed it. */
 int tally_write(struct tally *t, struct db *d, struct err *e);

@@ -50,6 +50,7 @@ int store_marks(struct store *s, const uint64_t *jobs, size_t n, char kind, mark
     return rc < 0 ? -1 : 0;
 }
 
+/* A logged parameter replaces the submitted one of the same name. */
 static bool params_add(void *arg, const struct mark_view *v)
 {
     struct json *o = arg, *value = NULL;
@@ -178,6 +179,8 @@ int store_series_one(struct store *s, uint64_t job, struct str name, series_fn f
 /* ---- points ---- */
 
 typedef bool (*point_fn)(void *arg, const struct point_view *v);
+/* A walk over the points of one metric: numbers from blocks and texts from words, merged by index.
+ * */
 struct walk {
     struct db *db;
     uint64_t seq, first, end; /* indexes */
@@ -215,6 +218,8 @@ static int tell_words(struct walk *w, uint64_t index, struct err *e)
     return 0;
 }
 
+/* series_count is 0 for a block that claims more than SERIES_BLOCK_MAX points, so a damaged block
+ * cannot write beyond the array. */
 static int walk_unpack(struct walk *w, sqlite3_stmt *st, int column, size_t n, struct err *e)
 {
     struct str data = {sqlite3_column_blob(st, column), (size_t)sqlite3_column_bytes(st, column)};
@@ -227,6 +232,7 @@ static int walk_unpack(struct walk *w, sqlite3_stmt *st, int column, size_t n, s
     return series_unpack(data, w->points, e);
 }
 
+/* Tells the points of a block that are in range, and the texts before them.  1 = enough. */
 static int tell_block(struct walk *w, sqlite3_stmt *st, struct err *e)
 {
     uint64_t first = column_u64(st, 0), n = column_u64(st, 1);
@@ -296,6 +302,7 @@ int store_points(struct store *s, uint64_t job, struct str name, uint64_t first,
 
 /* ---- buckets ---- */
 
+/* Reads only the blocks that overlap the axis. */
 static int fill_buckets(struct walk *w, const struct series_axis *a, struct series_bucket *out,
                         struct err *e)
 {

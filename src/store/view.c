@@ -6,6 +6,7 @@
 #include "base/util.h"
 #include "store/query_priv.h"
 
+/* Moves the statement to the row `seq`, unless it stands there already. */
 static int stand_on(struct view_reader *r, sqlite3_stmt **st, uint64_t *at, uint64_t seq,
                     const char *literal, struct err *e)
 {

@@ -41,6 +41,7 @@ static int64_t now_us(void)
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
+/* SQLite calls this after each commit with the length of the log. */
 static int on_wal(void *arg, sqlite3 *h, const char *name, int pages)
 {
     struct writer *w = arg;
@@ -58,6 +59,8 @@ static bool own_fault(const struct err *e)
     return e->code == ERR_CONFLICT || e->code == ERR_INVALID;
 }
 
+/* Applies all changes of a batch.  A submission that is at fault itself is refused and the rest
+ * goes on; any other error, or a transaction that SQLite has ended, fails the whole commit. */
 static int apply_batch(struct writer *w, struct batch *b, struct err *e)
 {
     for (size_t i = 0; i < b->changes.n; i++) {
@@ -77,6 +80,7 @@ static int apply_batch(struct writer *w, struct batch *b, struct err *e)
     return 0;
 }
 
+/* One transaction for all batches of the list; -1: it was rolled back and nothing was kept. */
 static int try_commit(struct writer *w, struct batch *list, struct err *e)
 {
     if (db_exec(&w->db, "BEGIN IMMEDIATE", e) < 0)
@@ -103,6 +107,7 @@ static int writer_probe(struct writer *w, struct err *e)
 
 /* ---- batches to and from the loop ---- */
 
+/* Hands finished batches to store_drain and wakes the loop thread. */
 static void publish(struct writer *w, struct batch *b)
 {
     pthread_mutex_lock(&w->lock);
@@ -119,6 +124,8 @@ static void set_health(struct writer *w, bool healthy)
         w->notify(w->notify_arg);
 }
 
+/* Refuses what is left of submissions in b and publishes their barriers at once; the other changes
+ * stay in b.  Returns how many were refused. */
 static size_t refuse_submissions(struct writer *w, struct batch *b, const struct err *e)
 {
     size_t n = 0;
@@ -152,6 +159,8 @@ static void note_commit(struct writer *w, const struct batch *list, int64_t took
 
 /* ---- checkpoints ---- */
 
+/* Copies the log into the database.  When readers prevent that, the next try waits for another
+ * WAL_PAGES_STEP pages. */
 static void checkpoint(struct writer *w)
 {
     int in_log = 0, moved = 0;
@@ -278,6 +287,7 @@ static void wait_for_work(struct writer *w)
     }
 }
 
+/* Nothing is held, so only a probe can tell whether the disk takes writes again. */
 static void try_probe(struct writer *w)
 {
     struct err e = {0};
@@ -328,6 +338,8 @@ static void *writer_main(void *arg)
         writer_work(w, taken, idle_asked, stopping);
         pthread_mutex_lock(&w->lock);
         w->working = w->held != NULL;
+        /* The close does not wait for a full disk for ever; recovery finds out what was not
+         * written. */
         if (stopping && !w->queue && (!w->held || --tries_left == 0))
             break;
         if (stopping && w->held) {
