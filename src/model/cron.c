@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <strings.h>
 
+/* The longest text of a schedule, or of one of its fields, in bytes. */
 enum { VALUE_MAX = 200 };
 
 static const char *const months[] = {"january",   "february", "march",    "april",
@@ -26,6 +27,7 @@ struct field {
     const char *example;
 };
 enum { SECOND, MINUTE, HOUR, DAY, MONTH, WEEKDAY, FIELDS };
+/* WEEKDAY has 0 to 7, because cron takes both 0 and 7 for Sunday. */
 static const struct field fields[FIELDS] = {
     [SECOND] = {"second", 0, 59, NULL, 0, "0, 15-45 or */10"},
     [MINUTE] = {"minute", 0, 59, NULL, 0, "0, 15-45 or */10"},
@@ -59,6 +61,7 @@ static int word_of(const char *const *words, int n, struct str s)
     return -1;
 }
 
+/* One number or name.  `all` is the whole item, which the message quotes. */
 static int value_of(const struct field *f, struct str s, struct str all, int *out, struct err *e)
 {
     int word = f->words ? word_of(f->words, f->n_words, s) : -1;
@@ -89,6 +92,8 @@ static int read_item(const struct field *f, struct str all, uint64_t *bits, stru
         return -1;
     if (!open && first_text.n < range.n && value_of(f, last_text, all, &last, e) < 0)
         return -1;
+    /* A single value is a range of one; with a step, "5/10", the range ends at the highest
+     * value. */
     if (!open && first_text.n == range.n && !stepped)
         last = first;
     if (f == &fields[WEEKDAY] && first && !last)
@@ -116,7 +121,8 @@ static int read_field(const struct field *f, struct str text, uint64_t *bits, st
     return 0;
 }
 
-/* Is it given at all, as cron sees it? */
+/* A field that begins with "*", also with a step behind it, does not restrict the day: that is
+ * cron's own rule. */
 static bool is_open(struct str s)
 {
     return s.n && s.p[0] == '*';
@@ -129,6 +135,7 @@ static int finish(struct cron *c, const uint64_t bits[FIELDS], struct err *e)
     c->hour = (uint32_t)bits[HOUR];
     c->day = (uint32_t)bits[DAY];
     c->month = (uint32_t)bits[MONTH];
+    /* Bit 7 is Sunday written as 7; it joins bit 0. */
     c->weekday = (uint8_t)((bits[WEEKDAY] | bits[WEEKDAY] >> 7) & 0x7f);
     if (!cron_possible(c))
         return err_set(e, ERR_INVALID,
@@ -154,6 +161,7 @@ static struct str macro_of(struct str text)
     return text;
 }
 
+/* Messages quote the text, so control characters and bytes outside of ASCII are refused first. */
 static bool is_plain(struct str s)
 {
     for (size_t i = 0; i < s.n; i++)
@@ -202,6 +210,7 @@ int cron_parse(struct str text, struct cron *out, struct err *e)
         else if (read_field(&fields[f], word, &bits[f], e) < 0)
             return -1;
     }
+    /* cron's rule: when both fields are restricted, a day that fits one of them is enough. */
     c.either = !is_open(words[DAY - MINUTE]) && !is_open(words[WEEKDAY - MINUTE]);
     if (finish(&c, bits, e) < 0)
         return -1;
@@ -254,6 +263,7 @@ static int read_weekday(struct str text, uint64_t *bits, struct err *e)
 
     if (read_field(&f, text, &days, e) < 0)
         return -1;
+    /* Monday moves from bit 0 to bit 1, and Sunday from bit 6 to bit 0. */
     *bits = (days << 1 | days >> 6) & 0x7f;
     return 0;
 }
@@ -321,10 +331,13 @@ static int read_key(struct cron *c, size_t k, const char *value, uint64_t bits[F
                    keys[k].key);
 }
 
+/* The named fields.  Fields before the last given one are "*", those after it are at their
+ * lowest. */
 static int from_object(const struct json *j, struct cron *out, struct err *e)
 {
     struct cron c = {0};
     uint64_t bits[FIELDS] = {0};
+    /* Index + 1 of the least significant field that is given. */
     size_t given = 0;
 
     if (known_keys(j, e) < 0)

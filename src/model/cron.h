@@ -18,6 +18,8 @@
 
 struct json;
 
+/* The set of allowed values of each field.  A schedule is a plain value: it can be copied and
+ * owns nothing. */
 struct cron {
     uint64_t second, minute; /* bit n = the value n */
     uint32_t hour, day, month;
@@ -28,12 +30,15 @@ struct cron {
 };
 /* ERR_INVALID names the field, its value, what it may be; also for dates that never come. */
 int cron_parse(struct str text, struct cron *out, struct err *e);
-int cron_from_json(const struct json *j, struct cron *out, struct err *e); /* text or object */
+/* The same from a JSON text of five fields or an object of named fields.  On failure *out is
+ * unchanged. */
+int cron_from_json(const struct json *j, struct cron *out, struct err *e);
 
-/* Seconds east of UTC at a moment; at most a day either way. */
+/* Seconds east of UTC at the moment utc_s.  Results beyond a day either way count as a day. */
 struct cron_zone {
     int32_t (*offset)(void *self, int64_t utc_s);
     void *self;
 };
-/* The first moment after `after_s` (seconds since 1970, not before).  False: none for 60 years. */
+/* The first moment after `after_s`, in seconds since 1970; after_s itself is never the answer.
+ * False: there is none within 60 years. */
 bool cron_next(const struct cron *c, const struct cron_zone *z, int64_t after_s, int64_t *out_s);

@@ -12,10 +12,13 @@
 #include "model/cron_priv.h"
 #include <time.h>
 
+/* STEP_S: how often the zone is asked.  SPAN_S: how far apart a local time and its moment may
+ * be. */
 enum { DAY_S = 86400, SPAN_S = 26 * 3600, STEP_S = 900, YEARS = 60 };
 
 /* ---- fields ---- */
 
+/* The lowest set bit at or above `from`, or -1. */
 static int next_bit(uint64_t bits, int from)
 {
     bits = from < 64 ? bits >> from << from : 0;
@@ -38,6 +41,7 @@ static bool next_in_day(const struct cron *c, int from, int *out)
     return false;
 }
 
+/* tm_mon counts from 0, tm_year from 1900. */
 static int month_length(const struct tm *tm)
 {
     static const int lengths[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
@@ -47,6 +51,7 @@ static int month_length(const struct tm *tm)
     return lengths[tm->tm_mon] + (tm->tm_mon == 1 && leap);
 }
 
+/* Index 5 of nth is the last such weekday of the month: no further one fits into the month. */
 static bool day_fits(const struct cron *c, const struct tm *tm, int length)
 {
     int d = tm->tm_mday;
@@ -73,6 +78,7 @@ static bool next_local(const struct cron *c, int64_t from, int64_t *out)
         struct tm tm;
         gmtime_r(&begins, &tm);
         int length = month_length(&tm);
+        /* A month that does not fit is skipped as a whole: 60 years stay cheap. */
         if (!(c->month >> (tm.tm_mon + 1) & 1)) {
             next = day + length - tm.tm_mday + 1;
             continue;
@@ -95,6 +101,7 @@ bool cron_possible(const struct cron *c)
 
 /* ---- zones ---- */
 
+/* The zone is a callback; the clamp keeps the spans below valid whatever it returns. */
 static int64_t offset_at(const struct cron_zone *z, int64_t t)
 {
     int64_t o = z->offset(z->self, t);
@@ -123,7 +130,8 @@ static int64_t piece_end(const struct cron_zone *z, int64_t from, int64_t to)
     return hi;
 }
 
-/* The latest the clock has shown up to a moment. */
+/* The latest local time that the clock has shown up to the moment t.  SPAN_S covers the largest
+ * change of offset, so no earlier moment can have shown more. */
 static int64_t reached(const struct cron_zone *z, int64_t t)
 {
     int64_t most = t + offset_at(z, t);
@@ -143,6 +151,9 @@ bool cron_next(const struct cron *c, const struct cron_zone *z, int64_t after_s,
     if (!next_local(c, reached(z, after_s), &local))
         return false;
     for (int64_t p = MAX(after_s + 1, local - SPAN_S), q;; p = q) {
+        /* Within a piece of constant offset the local time has exactly one moment.  A moment
+         * before the piece means that the clock has jumped over it: the start of the piece
+         * stands for it. */
         int64_t t = local - offset_at(z, p);
         t = MAX(t, p);
         q = piece_end(z, p, t + 1);

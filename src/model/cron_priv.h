@@ -2,4 +2,5 @@
 #pragma once
 #include "model/cron.h"
 
-bool cron_possible(const struct cron *c); /* is there any day on which it happens? */
+/* Is there any day on which the schedule happens?  False for 30 February. */
+bool cron_possible(const struct cron *c);

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+/* i: the first byte not read yet.  terms and depth: counted against the limits. */
 struct parser {
     struct str text;
     size_t i;
@@ -18,6 +19,7 @@ struct parser {
     struct err *e;
 };
 
+/* The place is part of the text, because an err has no member for it. */
 int filter_error(struct err *e, size_t column, const char *fmt, ...)
 {
     char text[200];
@@ -51,6 +53,7 @@ static void skip_space(struct parser *p)
         p->i++;
 }
 
+/* Bytes above 0x7f are parts of UTF-8 characters: names of parameters may have any letters. */
 static bool key_char(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
@@ -73,6 +76,7 @@ static struct str peek_word(struct parser *p)
     return (struct str){p->text.p + p->i, end - p->i};
 }
 
+/* Keywords are recognised in any case, and only as whole words: "android" is no "and". */
 static bool take_keyword(struct parser *p, const char *word)
 {
     struct str w = peek_word(p);
@@ -96,6 +100,7 @@ static bool take_char(struct parser *p, char c)
 static int read_quoted(struct parser *p, struct filter_word *out)
 {
     char quote = p->text.p[p->i++];
+    /* The unescaped text is never longer than the rest of the filter. */
     char *copy = arena_alloc(p->a, p->text.n - p->i + 1);
     size_t n = 0;
 
@@ -132,6 +137,7 @@ static int read_value(struct parser *p, struct str op, struct filter_word *out)
 
 static int read_op(struct parser *p, const struct filter_word *key, struct filter_word *out)
 {
+    /* Longer operators come first, so that "<=" is not read as "<". */
     static const char *const ops[] = {"<=", ">=", "!=", "==", ":", "=", "~", "<", ">"};
 
     skip_space(p);
@@ -192,6 +198,7 @@ static int parse_term(struct parser *p, struct filter **out)
 
 static int parse_or(struct parser *p, struct filter **out);
 
+/* After "(". */
 static int parse_nested(struct parser *p, struct filter **out)
 {
     size_t open = p->i;
@@ -268,12 +275,14 @@ int filter_parse(struct str text, int64_t now_ms, struct arena *a, struct filter
     if (text.n > FILTER_MAX_BYTES)
         return err_set(e, ERR_LIMIT, "filter: is %zu bytes long; at most %d are allowed", text.n,
                        FILTER_MAX_BYTES);
+    /* Values become C strings, which a NUL would cut. */
     if (memchr(text.p, '\0', text.n))
         return err_set(e, ERR_INVALID, "filter: contains a NUL character; remove it");
     if (parse_or(&p, &f) < 0)
         return -1;
     skip_space(&p);
     if (p.i < text.n) {
+        /* Everything was read but this: say what a user most likely did wrong. */
         if (text.p[p.i] == ')')
             return filter_error(e, p.i + 1, "this ) closes nothing; remove it");
         return filter_error(e, p.i + 1, "expected \"and\" or \"or\" before the next condition");

@@ -2,10 +2,16 @@
  *
  *   expr  := term (("and" | "or") term)* , "and" binds tighter; "not" and parentheses
  *   term  := key op value        op: ":" "=" "!=" "~" "<" "<=" ">" ">="
- *   key   := id name state project user batch exit_code priority attempt created started ended
- * duration reason | tag (has this tag) | tag.K | metric.M | any other word: a parameter, or a
- * metric where the job has no such parameter (params.K when it collides) value := word, or
- * "quoted"; times as RFC 3339 or an age ("2h" = within …), sizes and durations with units
+ *   key   := id | number | name | state | project | user | batch | exit_code | priority
+ *          | attempt | created | started | ended | duration | reason
+ *          | tag        the job has a tag of this name
+ *          | tag.K      the value of tag K
+ *          | metric.M   the metric M
+ *          | params.K   the parameter K, also when K is one of the words above
+ *          | K          any other word: the parameter K, or the metric K of a job without it
+ *   value := word, or "quoted"; times as RFC 3339 or as an age ("2h" = within two hours),
+ *            sizes and durations with units
+ *
  *   ":" is equality with a comma list (state:failed,lost); "~" is substring, case-insensitive.
  */
 #pragma once
@@ -14,6 +20,7 @@
 #include "base/str.h"
 
 enum filter_op {
+    /* AND, OR and NOT combine other nodes; all others compare a field with values. */
     FILTER_AND,
     FILTER_OR,
     FILTER_NOT,
@@ -28,6 +35,7 @@ enum filter_op {
     FILTER_HAS /* it is there, whatever its value */
 };
 enum filter_field {
+    /* The fields of a job; filter_term.c maps keys to them. */
     FILTER_F_ID,
     FILTER_F_NAME,
     FILTER_F_STATE,
@@ -49,10 +57,10 @@ enum filter_field {
 };
 /* What the parser has settled, so that whoever evaluates it has little to decide:
  *   STATE values are known states in lower case.  IN occurs only for text fields, STATE and BATCH.
- *   EXIT_CODE, PRIORITY, ATTEMPT, NUMBER, DURATION (ms), METRIC and times (wall clock, ms) are
- * always numeric; "id:42" is field NUMBER.  An age becomes a comparison with a time: created<2h is
- *   created >= now-2h.  A day ("created:2026-11-15") becomes a range.
- *   HAS occurs for TAG only: tag:best,new is an OR of two.
+ *   EXIT_CODE, PRIORITY, ATTEMPT, NUMBER, DURATION (ms), METRIC and times (wall clock, ms)
+ *   are always numeric; "id:42" is field NUMBER.
+ *   An age becomes a comparison with a time: created<2h is created > now-2h.  A day
+ * ("created:2026-11-15") becomes a range. HAS occurs for TAG only: tag:best,new is an OR of two.
  *   PARAM and TAG are numeric when the value reads as a number, except with CONTAINS; otherwise
  *   they compare as text. */
 struct filter {
@@ -65,7 +73,9 @@ struct filter {
     bool numeric; /* values[0] read as a number (times in ms, durations in ms) */
     double number;
 };
+/* Filters come from outside: these limits bound memory and recursion. */
 enum { FILTER_MAX_DEPTH = 32, FILTER_MAX_TERMS = 200, FILTER_MAX_BYTES = 16384 };
-/* now_ms: for ages.  *out is NULL for an empty text.  Messages point at the column. */
+/* Ages are counted back from now_ms (wall clock).  The tree and its texts live in the arena.
+ * *out is NULL for an empty text, which means "every job".  Messages point at the column. */
 int filter_parse(struct str text, int64_t now_ms, struct arena *a, struct filter **out,
                  struct err *e);

@@ -15,7 +15,9 @@ struct filter_term {
 /* "column 7: …"; keeps to one line whatever was typed. */
 int filter_error(struct err *e, size_t column, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+/* A node in the arena; left and right may be NULL. */
 struct filter *filter_node(struct arena *a, enum filter_op op, struct filter *left,
                            struct filter *right);
+/* One condition as a tree: an age or a list may become several comparisons. */
 int filter_term_make(const struct filter_term *t, int64_t now_ms, struct arena *a,
                      struct filter **out, struct err *e);

@@ -10,6 +10,7 @@
 #include "model/filter_priv.h"
 #include "model/job.h"
 
+/* How the value of a key is read.  TYPE_ANY: a number if it reads as one, else text. */
 enum value_type {
     TYPE_TEXT,
     TYPE_STATE,
@@ -44,6 +45,7 @@ static const struct field {
     {"tag", FILTER_F_TAG, TYPE_TAG},
 };
 
+/* One condition on its way from words to comparisons. */
 struct maker {
     const struct filter_term *t;
     int64_t now_ms;
@@ -77,6 +79,7 @@ static int find_field(struct maker *m)
             return 0;
         }
     }
+    /* A key without a prefix that is no field names a parameter. */
     m->field = FILTER_F_PARAM;
     m->type = TYPE_ANY;
     for (size_t i = 0; i < ARRAY_SIZE(spaces); i++) {
@@ -114,6 +117,7 @@ static bool op_orders(enum filter_op op)
     return op == FILTER_LT || op == FILTER_LE || op == FILTER_GT || op == FILTER_GE;
 }
 
+/* Refuses comparisons that can have no meaning, so that a typing error is not an empty list. */
 static int check_op(const struct maker *m)
 {
     struct str key = m->t->key.text;
@@ -137,6 +141,7 @@ static int check_op(const struct maker *m)
 
 /* ---- making comparisons ---- */
 
+/* A comparison of the field with a text; room for two values, of which one is used. */
 static struct filter *compare(const struct maker *m, enum filter_op op, const struct filter_word *w)
 {
     struct filter *f = filter_node(m->a, op, NULL, NULL);
@@ -149,6 +154,7 @@ static struct filter *compare(const struct maker *m, enum filter_op op, const st
     return f;
 }
 
+/* The text is kept beside the number, as the user wrote it. */
 static struct filter *compare_number(const struct maker *m, enum filter_op op,
                                      const struct filter_word *w, double number)
 {
@@ -170,6 +176,7 @@ static int make_number(const struct maker *m, const struct filter_word *w, struc
     double d;
     int64_t bytes;
 
+    /* Metrics may be sizes: metric.mem>4G. */
     if (!str_to_double(w->text, &d)) {
         if (m->field != FILTER_F_METRIC || size_parse(w->text, &bytes, NULL) < 0)
             return bad_value(m, w, "a number");
@@ -210,6 +217,7 @@ static struct filter *make_day(const struct maker *m, const struct filter_word *
         return compare_number(m, m->op, w, start);
     if (m->op == FILTER_GT || m->op == FILTER_LE)
         return compare_number(m, m->op == FILTER_GT ? FILTER_GE : FILTER_LT, w, end);
+    /* A day is the half-open range from its midnight to the next, in UTC. */
     in = filter_node(m->a, FILTER_AND, compare_number(m, FILTER_GE, w, start),
                      compare_number(m, FILTER_LT, w, end));
     return m->op == FILTER_NE ? filter_node(m->a, FILTER_NOT, in, NULL) : in;
@@ -218,6 +226,7 @@ static struct filter *make_day(const struct maker *m, const struct filter_word *
 /* created<2h: less than two hours ago; created:2h the same; created>2h: longer ago. */
 static struct filter *make_age(const struct maker *m, const struct filter_word *w, int64_t age)
 {
+    /* An age grows when the time gets smaller, so every comparison is turned round. */
     static const enum filter_op turned[] = {
         [FILTER_EQ] = FILTER_GE, [FILTER_NE] = FILTER_LT, [FILTER_LT] = FILTER_GT,
         [FILTER_LE] = FILTER_GE, [FILTER_GT] = FILTER_LT, [FILTER_GE] = FILTER_LE,
@@ -284,6 +293,7 @@ static int make_state(const struct maker *m, const struct filter_word *w, struct
     return bad_value(m, w, "a state; the states are " JOB_STATE_WORDS_TEXT);
 }
 
+/* Up to 18 digits: always within 64 bits, and shorter than an id that consists of digits. */
 static bool is_job_number(struct str s)
 {
     int64_t n;
@@ -291,6 +301,7 @@ static bool is_job_number(struct str s)
     return s.n < 19 && str_to_i64(s, &n) && n >= 0;
 }
 
+/* A value of digits is a job number; everything else is compared as the text of an id. */
 static int make_id(const struct maker *m, const struct filter_word *w, struct filter **out)
 {
     struct maker number = *m;
@@ -303,6 +314,7 @@ static int make_id(const struct maker *m, const struct filter_word *w, struct fi
     return make_number(&number, w, out);
 }
 
+/* A parameter compares as a number when the value reads as one; quotes force text. */
 static int make_any(const struct maker *m, const struct filter_word *w, struct filter **out)
 {
     double d;
@@ -314,6 +326,7 @@ static int make_any(const struct maker *m, const struct filter_word *w, struct f
     return 0;
 }
 
+/* tag:best asks for the presence of the tag, so the value becomes the key. */
 static int make_tag(const struct maker *m, const struct filter_word *w, struct filter **out)
 {
     struct filter *has = compare(m, FILTER_HAS, w);
@@ -355,6 +368,7 @@ static int make_list(const struct maker *m, struct filter **out)
     for (size_t i = 0; i < m->t->n_values; i++) {
         if (make_one(m, &m->t->values[i], &one) < 0)
             return -1;
+        /* Numbers, ages and words for several states stay comparisons of their own. */
         if (one->numeric || one->op != FILTER_EQ || one->field != m->field) {
             all = all ? filter_node(m->a, FILTER_OR, all, one) : one;
             continue;

@@ -9,8 +9,10 @@
 #include "base/buf.h"
 #include "base/util.h"
 
+/* Linux passes no longer variable to a program. */
 enum { VALUE_MAX = 128 << 10 };
 
+/* Other names, such as "gpu-0", are our own and mean nothing to a driver. */
 static bool has_uuid(const struct device *d)
 {
     return str_starts(str_of(d->uuid), STR("GPU-")) || str_starts(str_of(d->uuid), STR("MIG-"));
@@ -19,6 +21,7 @@ static bool has_uuid(const struct device *d)
 /* The devices of that vendor as a list; false when there are none. */
 static bool list(struct buf *b, const struct node *n, const struct gpu_set *devices, bool amd)
 {
+    /* The first pass decides whether all devices have UUIDs, the second one writes. */
     bool uuids = true;
 
     buf_reset(b);

@@ -7,6 +7,7 @@ void gpu_set_format(const struct gpu_set *s, struct buf *out)
     const char *sep = "";
 
     for (int32_t first = gpu_set_next(s, 0), last; first >= 0;) {
+        /* Extends the range as far as members follow one another. */
         for (last = first; last + 1 < GPU_SET_MAX && gpu_set_has(s, (uint32_t)last + 1);)
             last++;
         buf_addf(out, last > first ? "%s%d-%d" : "%s%d", sep, first, last);
@@ -24,6 +25,8 @@ bool gpu_set_parse(struct str text, struct gpu_set *out)
         int64_t a, b;
         if (!str_to_i64(from, &a) || (to.n ? !str_to_i64(to, &b) : (b = a, false)))
             return false;
+        /* The text may come from a file or a request: indices outside of the set would write
+         * beyond it. */
         if (a < 0 || b < a || b >= GPU_SET_MAX)
             return false;
         for (; a <= b; a++)

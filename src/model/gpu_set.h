@@ -5,11 +5,13 @@
 #include <stdint.h>
 #include <string.h>
 
+/* The most devices of one node.  Indices that are handed in must be below it. */
 enum { GPU_SET_MAX = 1024, GPU_SET_WORDS = GPU_SET_MAX / 64 };
 struct gpu_set {
     uint64_t w[GPU_SET_WORDS];
 };
 
+/* A zeroed struct is the empty set. */
 static inline void gpu_set_add(struct gpu_set *s, uint32_t i)
 {
     s->w[i / 64] |= UINT64_C(1) << (i % 64);
@@ -41,6 +43,7 @@ static inline bool gpu_set_equal(const struct gpu_set *a, const struct gpu_set *
 {
     return !memcmp(a, b, sizeof(*a));
 }
+/* Do the two sets have a device in common? */
 static inline bool gpu_set_overlap(const struct gpu_set *a, const struct gpu_set *b)
 {
     for (int i = 0; i < GPU_SET_WORDS; i++)
@@ -48,6 +51,7 @@ static inline bool gpu_set_overlap(const struct gpu_set *a, const struct gpu_set
             return true;
     return false;
 }
+/* Adds all members of `more`; gpu_set_subtract takes all members of `less` out. */
 static inline void gpu_set_join(struct gpu_set *s, const struct gpu_set *more)
 {
     for (int i = 0; i < GPU_SET_WORDS; i++)
@@ -74,9 +78,10 @@ static inline int32_t gpu_set_after(const struct gpu_set *s, int32_t i)
     return i + 1 < GPU_SET_MAX ? gpu_set_next(s, (uint32_t)i + 1) : -1;
 }
 
-/* "0-3,7"; "" is the empty set.  Parsing accepts any order and refuses what is no such list. */
+/* "0-3,7"; "" is the empty set. */
 struct buf;
 void gpu_set_format(const struct gpu_set *s, struct buf *out);
+/* Accepts any order and repeats.  False: the text is no such list, and *out is unchanged. */
 bool gpu_set_parse(struct str text, struct gpu_set *out);
 /* The lowest `count` members of it, or as many as there are. */
 struct gpu_set gpu_set_lowest(const struct gpu_set *s, int32_t count);

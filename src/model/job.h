@@ -60,7 +60,9 @@ enum job_event {
         JOB_EV_MAX
 };
 
+/* "unknown" for a number that is no state. */
 const char *job_state_name(enum job_state s);
+/* The lower-case name only; *out is unchanged when there is no such state. */
 bool job_state_parse(struct str s, enum job_state *out);
 /* All states, in the order in which people read them. */
 extern const enum job_state job_states[JOB_STATE_MAX];
@@ -71,6 +73,7 @@ bool job_state_set_parse(struct str word, uint32_t *out_set);
 #define JOB_STATE_WORDS_TEXT                                                                       \
     "queued, held, starting, running, stopping (all of them: active), succeeded, failed, "         \
     "cancelled and lost (finished)"
+/* "unknown" for a number that is no event. */
 const char *job_event_name(enum job_event ev);
 static inline bool job_state_final(enum job_state s)
 {
@@ -115,6 +118,7 @@ enum run_end {
 #undef X
         RUN_END_MAX
 };
+/* "unknown" for a number that is no end. */
 const char *run_end_name(enum run_end r);
 /* Does it count against the retries?  A run that never had its chance does not. */
 static inline bool run_end_is_a_try(enum run_end r)
@@ -128,6 +132,7 @@ struct run_outcome {
     int wait_status; /* as from waitpid; meaningless for SUPERVISOR_KILLED, NEVER_RAN, NODE_LOST,
                         START_FAILED */
     int sys;         /* errno of START_FAILED */
+    /* started_ms is 0 when the command never started. */
     int64_t started_ms, ended_ms; /* wall clock */
     int64_t max_rss_bytes, cpu_user_ms, cpu_sys_ms;
 };

@@ -10,6 +10,7 @@
 #include "base/util.h"
 #include "model/job.h"
 
+/* Entries are state + 1, because JOB_QUEUED has the number 0. */
 #define TO(state) (JOB_##state + 1)
 /* Every end of a run, the same from each state that has one. */
 #define RUN_ENDS                                                                                   \
@@ -70,6 +71,7 @@ bool job_state_parse(struct str s, enum job_state *out)
     return false;
 }
 
+/* An unknown word gives the empty set and false. */
 bool job_state_set_parse(struct str word, uint32_t *out_set)
 {
     enum job_state one;

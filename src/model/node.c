@@ -48,6 +48,7 @@ bool resources_ever_fit(const struct node *n, const struct resources *need)
     return resources_fit(n, &nothing, need);
 }
 
+/* The same rules as resources_fit: what a request leaves at 0 is never missing. */
 struct resources resources_missing(const struct node *n, const struct usage *u,
                                    const struct resources *need)
 {
@@ -72,6 +73,7 @@ bool resources_equal(const struct resources *a, const struct resources *b)
 void usage_add(struct usage *u, const struct resources *need, const struct gpu_set *gpus)
 {
     for (int32_t i = gpu_set_next(gpus, 0); i >= 0; i = gpu_set_after(gpus, i)) {
+        /* The planner allows only a few runs on a device; 255 would be a broken count. */
         ASSERT(u->on_gpu[i] < UINT8_MAX);
         u->on_gpu[i]++;
         gpu_set_add(&u->gpus, (uint32_t)i);

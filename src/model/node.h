@@ -10,6 +10,7 @@ enum device_state {
     DEVICE_LOST,    /* was there, and does not answer: nothing is placed on it until it does */
     DEVICE_EXCLUDED /* by the administrator */
 };
+/* One GPU.  The struct owns no memory and can be copied. */
 struct device {
     char uuid[64]; /* "gpu-0" when only the count is known */
     char kind[64];
@@ -25,6 +26,7 @@ struct device {
     int32_t busy_percent, power_mw;
     char trouble[80]; /* why it is not ok; "" = it is */
 };
+/* A machine with its capacities.  Whoever made the node owns `devices`. */
 struct node {
     char name[64];
     int32_t slots;
@@ -49,13 +51,17 @@ struct usage {
 };
 /* Room as things stand; `drained` is the planner's business, not looked at here. */
 bool resources_fit(const struct node *n, const struct usage *u, const struct resources *need);
+/* Would the request fit if nothing else ran on the node? */
 bool resources_ever_fit(const struct node *n, const struct resources *need);
 /* What is lacking of each kind for `need` to fit; all 0 when it does. */
 struct resources resources_missing(const struct node *n, const struct usage *u,
                                    const struct resources *need);
+/* All four kinds are compared. */
 bool resources_equal(const struct resources *a, const struct resources *b);
 struct gpu_set node_gpus(const struct node *n); /* all of its devices, numbered in its order */
+/* The devices that no run is on. */
 struct gpu_set node_free_gpus(const struct node *n, const struct usage *u);
-/* Several runs may be on one device: who may share it is decided before. */
+/* Books a run on the node; usage_sub with the same arguments takes it off again.  Several runs
+ * may be on one device: the planner has decided before who may share it. */
 void usage_add(struct usage *u, const struct resources *need, const struct gpu_set *gpus);
 void usage_sub(struct usage *u, const struct resources *need, const struct gpu_set *gpus);

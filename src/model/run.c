@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+/* The names are stored on disk: none may change. */
 static const char *const end_names[] = {
 #define X(up, low) [RUN_END_##up] = #low,
     RUN_END_LIST(X)
@@ -24,6 +25,7 @@ const char *run_end_name(enum run_end r)
     return (unsigned)r < RUN_END_MAX ? end_names[r] : "unknown";
 }
 
+/* The name as it is stored; *out is unchanged when there is no such end. */
 bool run_end_parse(struct str s, enum run_end *out)
 {
     for (int i = 0; i < RUN_END_MAX; i++) {
@@ -35,6 +37,7 @@ bool run_end_parse(struct str s, enum run_end *out)
     return false;
 }
 
+/* -1 for a status of a process that was only stopped or continued. */
 static int status_code(int wait_status)
 {
     if (WIFEXITED(wait_status))
@@ -62,6 +65,7 @@ int run_outcome_exit_code(const struct run_outcome *o)
     return -1;
 }
 
+/* The name of a signal, where it has one, saves users a look into a table. */
 static void signal_text(int wait_status, char *out, size_t n)
 {
     int signo = WTERMSIG(wait_status);
@@ -74,6 +78,7 @@ static void signal_text(int wait_status, char *out, size_t n)
         snprintf(out, n, "killed by signal %d%s", signo, core);
 }
 
+/* Empty for exit status 0: a job that succeeded needs no reason. */
 static void exited_text(int wait_status, char *out, size_t n)
 {
     int code = status_code(wait_status);
@@ -90,6 +95,7 @@ static void exited_text(int wait_status, char *out, size_t n)
         out[0] = '\0';
 }
 
+/* The supervisor's own sentence is best; without one the errno has to do. */
 static void start_failed_text(const struct run_outcome *o, struct str detail, char *out, size_t n)
 {
     if (detail.n)
@@ -119,6 +125,7 @@ void run_outcome_describe(const struct run_outcome *o, const struct run_facts *f
     char limit[UNIT_TEXT_MAX] = "";
 
     ASSERT(n > 0);
+    /* Facts are optional: callers without the spec get the short sentence. */
     f = f ? f : &none;
     switch (o->why) {
     case RUN_END_EXITED:

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <threads.h>
 
+/* The functions of this file return new trees, which the caller frees or hands over. */
 static struct json *typed(const char *type)
 {
     struct json *j = json_new_object();
@@ -47,6 +48,7 @@ static struct json *with_unit(const struct spec_key *k, const char *pattern)
     return j;
 }
 
+/* Takes both schemas. */
 static struct json *either(struct json *a, struct json *b)
 {
     struct json *j = json_new_object(), *list = json_new_array();
@@ -247,6 +249,7 @@ static struct json *key_schema(const struct spec_key *k)
     struct json *j = shape_of(k);
 
     json_set_str(j, "description", k->doc);
+    /* The table has milliseconds; a number in the form is seconds. */
     if (k->fallback && k->kind == KEY_DURATION)
         json_set_int(j, "default", k->fallback / 1000);
     else if (k->fallback)
@@ -281,6 +284,7 @@ static char *make(const char *title, bool sweep)
     json_set_str(j, "title", title);
     json_set_str(j, "type", "object");
     add_properties(j, sweep);
+    /* In a sweep the command may stand in the entries of `jobs` instead. */
     if (!sweep) {
         required = json_new_array();
         json_push_take(required, json_new_str(STR("command")));
@@ -293,6 +297,7 @@ static char *make(const char *title, bool sweep)
     return buf_take(&b, NULL);
 }
 
+/* Made once and never freed; any thread may ask. */
 static char *job_text, *sweep_text;
 static once_flag once = ONCE_FLAG_INIT;
 

@@ -17,6 +17,7 @@ enum { VARINT_MAX = 10, VALUE_MAX = 9 };
 
 /* ---- writing ---- */
 
+/* The put functions return the place behind what they wrote; series_pack has made room. */
 static char *put_varint(char *p, uint64_t v)
 {
     while (v >= 0x80) {
@@ -27,6 +28,7 @@ static char *put_varint(char *p, uint64_t v)
     return p;
 }
 
+/* Maps 0, -1, 1, -2 … to 0, 1, 2, 3 …, so that small changes of either sign get short varints. */
 static uint64_t zigzag(uint64_t v)
 {
     return v << 1 ^ -(v >> 63);
@@ -57,6 +59,8 @@ static int64_t coordinate(const struct series_point *p, bool time)
 
 static char *put_column(char *out, const struct series_point *p, size_t n, bool time)
 {
+    /* before: the last value.  slope: the last difference.  change: of the slope, seen `times`
+     * in a row. */
     uint64_t before = 0, slope = 0, change = 0, times = 0;
 
     for (size_t i = 0; i < n; i++) {
@@ -88,6 +92,7 @@ static char *put_values(char *out, const struct series_point *p, size_t n)
             *out++ = 0;
             continue;
         }
+        /* The lowest and the highest byte that changed. */
         int low = __builtin_ctzll(x) / 8, high = 7 - __builtin_clzll(x) / 8;
         *out++ = (char)(low << 4 | (high - low + 1));
         x >>= low * 8;
@@ -113,6 +118,7 @@ void series_pack(struct buf *out, const struct series_point *p, size_t n)
 
 /* ---- reading ---- */
 
+/* bad is sticky: once set, results are meaningless and the block is refused. */
 struct reader {
     const uint8_t *p, *end;
     bool bad;
@@ -128,6 +134,7 @@ static uint64_t get_varint(struct reader *r)
         uint8_t b = *r->p++;
         v |= (uint64_t)(b & 0x7f) << shift;
         if (!(b & 0x80)) {
+            /* The tenth byte has room for one bit; more would be lost silently. */
             r->bad |= shift == 63 && b > 1;
             return v;
         }
@@ -145,6 +152,7 @@ static void get_column(struct reader *r, struct series_point *out, size_t n, boo
         if (token & 1)
             z |= get_varint(r) << 62;
         uint64_t times = token & 2 ? get_varint(r) : 1, change = unzigzag(z);
+        /* A count from a damaged file must not write beyond out. */
         if (!times || times > n - i) {
             r->bad = true;
             return;
@@ -157,6 +165,7 @@ static void get_column(struct reader *r, struct series_point *out, size_t n, boo
     }
 }
 
+/* The head of a value: the number of its lowest changed byte, and how many bytes follow. */
 static void get_values(struct reader *r, struct series_point *out, size_t n)
 {
     uint64_t bits = 0;
@@ -181,6 +190,7 @@ static void get_values(struct reader *r, struct series_point *out, size_t n)
     }
 }
 
+/* The count is checked, because callers allocate by it. */
 size_t series_count(struct str block)
 {
     struct reader r = {(const uint8_t *)block.p, (const uint8_t *)block.p + block.n, false};

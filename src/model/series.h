@@ -10,6 +10,7 @@
 #include "base/vec.h"
 
 struct series_point {
+    /* step as the job counts; at_ms is wall clock. */
     int64_t step, at_ms;
     double value;
 };
@@ -28,6 +29,7 @@ struct series_stats {
     int64_t step_min, step_max, at_min, at_max;
     double min, max;
 };
+/* A zeroed struct is empty; points may be added in any order. */
 void series_stats_add(struct series_stats *s, const struct series_point *p, size_t n);
 
 /* ---- buckets of equal width over steps or times ---- */

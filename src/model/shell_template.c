@@ -16,18 +16,22 @@
 #include "base/util.h"
 #include "model/template.h"
 
+/* The quoting contexts of sh.  CTX_DOC_RAW: a here-document whose delimiter is quoted. */
 enum ctx { CTX_PLAIN, CTX_DOUBLE, CTX_SINGLE, CTX_ARITH, CTX_BACKQUOTE, CTX_DOC, CTX_DOC_RAW };
+/* Far beyond what people write; a hostile line must not need more memory. */
 enum { NEST_MAX = 32, DOCS_MAX = 16 };
 
 struct doc { /* a here-document announced on this line */
     struct str delimiter;
     bool raw, strip_tabs;
 };
+/* One open quote, parenthesis or here-document.  parens counts those opened inside it. */
 struct frame {
     enum ctx ctx;
     int parens;
     size_t doc; /* of DOC: which of scan.docs */
 };
+/* One command line being rewritten.  stack[0] is the command itself and is never popped. */
 struct scan {
     struct str text;
     size_t i;
@@ -42,6 +46,7 @@ struct scan {
     struct buf *out;
 };
 
+/* The byte k places ahead, or NUL behind the end. */
 static char at(const struct scan *s, size_t k)
 {
     return s->i + k < s->text.n ? s->text.p[s->i + k] : '\0';
@@ -52,6 +57,7 @@ static struct frame *top(struct scan *s)
     return &s->stack[s->depth - 1];
 }
 
+/* Bytes that need no change go to the output as they are. */
 static void copy(struct scan *s, size_t n)
 {
     n = MIN(n, s->text.n - s->i);
@@ -67,12 +73,14 @@ static int push(struct scan *s, enum ctx ctx, struct err *e)
     return 0;
 }
 
+/* An unbalanced ")" must not pop the command itself. */
 static void pop(struct scan *s)
 {
     if (s->depth > 1)
         s->depth--;
 }
 
+/* No reference can stand here, and putting the value itself would let it change the command. */
 static int refuse(struct str name, const char *where, const char *remedy, struct err *e)
 {
     return err_set(e, ERR_INVALID, "{%.*s} stands %s, where no value can be put; %s",
@@ -153,6 +161,7 @@ static int on_here(struct scan *s, struct err *e)
     return 0;
 }
 
+/* Quotes in the delimiter word do not belong to the delimiter. */
 static bool is_delimiter(const struct doc *d, struct str line)
 {
     size_t k = 0;
@@ -169,6 +178,7 @@ static bool is_delimiter(const struct doc *d, struct str line)
     return k == line.n;
 }
 
+/* Here-documents begin after the line that announces them, in the order of announcement. */
 static int enter_next_doc(struct scan *s, struct err *e)
 {
     size_t k = s->next_doc;
@@ -213,6 +223,7 @@ static int on_dollar(struct scan *s, struct err *e)
     return 0;
 }
 
+/* "#" begins a comment only at the start of a word. */
 static bool starts_comment(const struct scan *s)
 {
     return s->i == 0 || (s->i != s->escape_end && strchr(" \t\n;|&()", s->text.p[s->i - 1]));
@@ -249,6 +260,7 @@ static int step_plain(struct scan *s, struct err *e)
     case '<':
         if (at(s, 1) == '<' && at(s, 2) != '<')
             return on_here(s, e);
+        /* "<<<" is a here-string of bash, not a here-document. */
         copy(s, at(s, 1) == '<' ? 3 : 1);
         return 0;
     case '\n':

@@ -43,6 +43,7 @@ int spec_bad_type(const struct reader *r, const char *key, const struct json *v,
                     wanted);
 }
 
+/* Members are int32_t or int64_t; the table knows the width. */
 static void put_int(struct spec *s, const struct spec_key *k, int64_t v)
 {
     if (k->width == sizeof(int64_t))
@@ -89,6 +90,7 @@ static int read_dir(const struct reader *r, const struct spec_key *k, const stru
     return 0;
 }
 
+/* 0, or -1 with a message in the unit that the user wrote. */
 static int in_range(const struct reader *r, const struct spec_key *k, const struct json *v,
                     int64_t n)
 {
@@ -126,6 +128,7 @@ static int read_scaled(const struct reader *r, const struct spec_key *k, const s
     case JSON_INT:
     case JSON_REAL:
         d = json_real(v) * (double)scale;
+        /* Beyond 2^53 llround of a double is not exact, and NaN fails every comparison. */
         if (!(fabs(d) < 9e15))
             return in_range(r, k, v, INT64_MAX);
         *out = llround(d);
@@ -159,6 +162,7 @@ static int read_number(const struct reader *r, const struct spec_key *k, const s
     return 0;
 }
 
+/* execve takes neither NULs nor words beyond this length. */
 static int check_word(const struct reader *r, const char *key, struct str s)
 {
     if (s.n > SPEC_WORD_MAX)
@@ -217,6 +221,7 @@ static int read_command(const struct reader *r, const char *key, const struct js
     return 0;
 }
 
+/* Sorted variables make equal environments equal texts. */
 static int env_order(const void *a, const void *b)
 {
     const char *x = *(char *const *)a, *y = *(char *const *)b;
@@ -271,6 +276,7 @@ static int read_env(const struct reader *r, const struct spec_key *k, const stru
     if (json_len(v) > (size_t)k->max)
         return spec_bad(r, k->name, "has %zu variables; at most %" PRId64 " are allowed",
                         json_len(v), k->max);
+    /* spec_new made an empty list. */
     free(r->s->command.env);
     r->s->command.env = xcalloc(json_len(v) + 1, sizeof(char *));
     for (struct json_it it = {0}; json_next(v, &it); n++) {
@@ -288,6 +294,7 @@ static int read_env(const struct reader *r, const struct spec_key *k, const stru
     return 0;
 }
 
+/* A resource may stand at the top or under `resources`, but not in both places. */
 static int read_need(struct reader *r, const struct spec_key *k, const struct json *v)
 {
     unsigned bit = 1u << (k - resource_keys);
@@ -319,6 +326,7 @@ static int read_resources(struct reader *r, const struct spec_key *key, const st
     return 0;
 }
 
+/* Kept as text and given back as it is: only the dialect knows what it means. */
 static int read_extra(const struct reader *r, const struct spec_key *k, const struct json *v)
 {
     char **out = key_member(r->s, k);
@@ -369,6 +377,7 @@ static int read_key(struct reader *r, const struct spec_key *k, const struct jso
     }
 }
 
+/* Keys are read in the order of the form; those that depend on others are checked at the end. */
 static int read_members(struct reader *r, const struct json *j)
 {
     for (struct json_it it = {0}; json_next(j, &it);) {
@@ -424,6 +433,7 @@ static struct spec *spec_new(void)
 {
     struct spec *s = xcalloc(1, sizeof(*s));
 
+    /* An empty, NULL-terminated list: env is never NULL. */
     s->command.env = xcalloc(1, sizeof(char *));
     for (size_t i = 0; i < n_spec_keys; i++)
         if (spec_keys[i].fallback)
@@ -434,6 +444,7 @@ static struct spec *spec_new(void)
     return s;
 }
 
+/* Fills *s; on failure s is partly filled and the caller frees it. */
 static int parse(const struct json *j, const char *path, bool need_command, struct spec *s,
                  struct err *e)
 {

@@ -93,12 +93,15 @@ struct spec {
     struct spec_origin origin;
 };
 enum {
+    /* The text of one spec. */
     SPEC_MAX_BYTES = 4 << 20,
     SPEC_NAME_MAX = 200,
     SPEC_PRIORITY_MAX = 1000000,
     SPEC_RETRIES_MAX = 1000,
+    /* The JSON text of `extra`. */
     SPEC_EXTRA_MAX = 64 << 10,
     SPEC_LIST_MAX = 64, /* mounts, ports, nodes, assets */
+    /* The least to which the middle of a log can be cut out. */
     SPEC_LOG_LIMIT_MIN = 64 << 10
 };
 
@@ -106,13 +109,17 @@ enum {
  * the nearest known key. `params`, `after`, `jobs`, `slots`, `array` are read by sweep.h and
  * ignored here. */
 int spec_parse(const struct json *j, const char *path, struct spec **out, struct err *e);
+/* NULL is fine. */
 void spec_free(struct spec *s);
-struct json *spec_to_json(const struct spec *s); /* canonical; round trip gives an equal spec */
-/* Can the job run in a container?  Fails with the first key that no container engine supports. */
+/* The canonical form, which the caller frees.  Defaults are left out, and spec_parse of the
+ * result gives an equal spec. */
+struct json *spec_to_json(const struct spec *s);
+/* Can the job run in a container?  -1 names the first key that no container engine supports. */
 int spec_check_image(const struct spec *s, struct err *e);
 /* May a job that says `nodes: patterns` ("" = any) run on the node called so? */
 bool nodes_match(struct str patterns, const char *name);
-/* Does it share devices: as said, else whether enough is known of it. */
+/* Does the job share its devices?  As `share` says; unsaid, a job shares when its memory or its
+ * epochs are known. */
 bool spec_shares(const struct spec *s);
 /* Is it more than a command to run: does it ask for GPUs, report epochs or resume from a file? */
 bool spec_trains(const struct spec *s);

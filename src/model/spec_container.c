@@ -54,6 +54,7 @@ static int read_text(const struct reader *r, const struct spec_key *k, const str
     return 0;
 }
 
+/* A number is in bytes. */
 static int read_size(const struct reader *r, const struct spec_key *k, const struct json *v,
                      struct json **out)
 {
@@ -72,6 +73,7 @@ static int read_size(const struct reader *r, const struct spec_key *k, const str
     return 0;
 }
 
+/* A word that execve can take. */
 static bool word_ok(const struct json *v, int64_t max)
 {
     return json_type(v) == JSON_STR && json_str(v).n <= (size_t)max &&
@@ -121,6 +123,7 @@ static int read_labels(const struct reader *r, const struct spec_key *k, const s
         char scratch[32];
         AUTO_FREE char *owned = NULL;
         bool scalar = json_type(it.val) != JSON_NULL && json_type(it.val) < JSON_ARRAY;
+        /* Our own labels find the containers of a job again: nobody else may set them. */
         if (scalar && it.key[0] && strncmp(it.key, "berth.", 6) != 0) {
             json_set_take(copy, it.key, json_new_str(scalar_text(it.val, scratch, &owned)));
             continue;
@@ -158,6 +161,7 @@ static int read_value(const struct reader *r, const struct spec_key *k, const st
 
 /* ---- the object ---- */
 
+/* In the order of the table, so that equal settings give equal texts. */
 static int read_keys(const struct reader *r, const struct json *v, struct json *out)
 {
     for (size_t i = 0; i < n_container_keys; i++) {
@@ -172,6 +176,7 @@ static int read_keys(const struct reader *r, const struct json *v, struct json *
     return 0;
 }
 
+/* The reader is copied, since messages below `container` have another prefix. */
 static int read_container(const struct reader *outer, const struct spec_key *key,
                           const struct json *v)
 {
@@ -188,6 +193,7 @@ static int read_container(const struct reader *outer, const struct spec_key *key
     struct json *out = json_new_object();
     int rc = read_keys(&r, v, out);
     char **text = key_member(outer->s, key);
+    /* An empty object says nothing and is not stored. */
     if (rc == 0 && json_len(out))
         *text = json_text(out);
     json_free(out);
@@ -214,6 +220,7 @@ static bool port_ok(struct str s)
            b <= 65535;
 }
 
+/* Two mappings with the same port of the node: only one could listen. */
 static bool same_port(const char *a, const char *b)
 {
     struct str rest;

@@ -31,6 +31,7 @@ void spec_free(struct spec *s)
     free(s);
 }
 
+/* The counterpart of put_int in spec.c. */
 static int64_t get_int(const struct spec *s, const struct spec_key *k)
 {
     const void *p = key_member(s, k);
@@ -42,6 +43,7 @@ int spec_check_image(const struct spec *s, struct err *e)
 {
     for (size_t i = 0; i < n_spec_keys; i++) {
         const struct spec_key *k = &spec_keys[i];
+        /* Only keys with a number may set no_image; get_int reads nothing else. */
         if (k->no_image && get_int(s, k) != k->fallback)
             return err_set(e, ERR_INVALID, "%s: %s", k->name, k->no_image);
     }
@@ -72,6 +74,7 @@ static struct json *env_json(const struct spec *s)
     return env;
 }
 
+/* Durations carry their unit, because a bare number would be read as seconds. */
 static struct json *number_json(const struct spec_key *k, int64_t v)
 {
     char text[32];
@@ -128,6 +131,7 @@ static void set_key(struct json *j, const struct spec *s, const struct spec_key 
         if (s->command.env[0])
             json_set_take(j, k->name, env_json(s));
         return;
+    /* Resources always go out nested, however they were written. */
     case KEY_RESOURCES:
         sub = json_new_object();
         for (size_t i = 0; i < n_resource_keys; i++)

@@ -4,13 +4,18 @@
 #include "model/spec_priv.h"
 #include "model/sweep.h"
 
+/* Where the value of a key is stored.  Keys with a reader of their own (command, env) have no
+ * place. */
 #define IN_SPEC(field)                                                                             \
     .offset = offsetof(struct spec, field), .width = sizeof(((struct spec *)0)->field)
 
+/* In milliseconds, as every duration of a spec. */
 #define SECOND INT64_C(1000)
 #define HOUR (3600 * SECOND)
 #define TEN_YEARS (87660 * HOUR)
 
+/* The order of the rows is the order of keys in the canonical form.  A new row needs no other
+ * change unless it has a new kind.  Durations are in milliseconds, sizes in bytes. */
 const struct spec_key spec_keys[] = {
     {"name", KEY_TEXT, IN_SPEC(name), .min = 1, .max = SPEC_NAME_MAX,
      .doc = "what listings call the job; by default the base name of its command"},
@@ -96,6 +101,7 @@ const struct spec_key spec_keys[] = {
 };
 const size_t n_spec_keys = ARRAY_SIZE(spec_keys);
 
+/* `slots` stands last: at the top of a form it is a key of sweeps, so it has no flat form. */
 const struct spec_key resource_keys[] = {
     {"cpus", KEY_CPUS, IN_SPEC(need.mcpu), .max = INT64_C(1000000) * 1000,
      .doc = "CPUs it uses: 2, 0.5 or 500m; unstated takes a slot but no share of CPUs"},
@@ -116,6 +122,7 @@ const size_t n_resource_keys = ARRAY_SIZE(resource_keys);
 const struct spec_key *spec_key_find(const struct spec_key *keys, size_t n, struct str name)
 {
     for (size_t i = 0; i < n; i++)
+        /* The first byte is compared first, since a bulk submit looks up very many keys. */
         if (keys[i].name[0] == name.p[0] && str_eq_c(name, keys[i].name))
             return &keys[i];
     return NULL;
@@ -124,6 +131,7 @@ const struct spec_key *spec_key_find(const struct spec_key *keys, size_t n, stru
 int spec_unknown_key(const char *path, const char *name, const struct spec_key *keys, size_t n,
                      bool sweep, struct err *e)
 {
+    /* Room for both tables together. */
     const char *names[64];
     size_t count = 0;
     const char *near;

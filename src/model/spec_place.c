@@ -15,6 +15,7 @@ enum { PATTERN_MAX = 63, ASSET_MAX = 8191 };
 
 /* ---- nodes ---- */
 
+/* A comma separates patterns in the stored text, and a slash would be part of a path. */
 static bool pattern_ok(struct str s)
 {
     if (!s.n || s.n > PATTERN_MAX)
@@ -72,6 +73,7 @@ bool nodes_match(struct str patterns, const char *name)
         return true;
     while (patterns.n) {
         struct str word = str_cut(patterns, ',', &patterns);
+        /* pattern_ok refuses such a pattern when it is read; here it matches nothing. */
         if (word.n > PATTERN_MAX)
             continue;
         memcpy(one, word.p, word.n);
@@ -84,6 +86,7 @@ bool nodes_match(struct str patterns, const char *name)
 
 /* ---- assets ---- */
 
+/* An asset must not leave the staging directory: neither absolute nor with "..". */
 static bool stays_below(const char *to)
 {
     struct str rest = str_of(to);

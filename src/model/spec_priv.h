@@ -47,6 +47,8 @@ static inline void *key_member(const struct spec *s, const struct spec_key *k)
 {
     return (char *)(uintptr_t)s + k->offset;
 }
+/* The keys at the top of the form, below `resources` and below `container`.  resource_keys are
+ * accepted at the top as well. */
 extern const struct spec_key spec_keys[];
 extern const size_t n_spec_keys;
 extern const struct spec_key resource_keys[];
@@ -71,16 +73,24 @@ struct reader {
 /* What was written, short enough for a message. */
 enum { SHOW_MAX = 48 };
 const char *spec_show(const struct json *v, char out[SHOW_MAX]);
+/* ERR_INVALID with the path and the key before the text.  Always -1. */
 __attribute__((format(printf, 3, 4))) int spec_bad(const struct reader *r, const char *key,
                                                    const char *fmt, ...);
+/* "… is a string; write `wanted`".  Always -1, as is spec_bad. */
 int spec_bad_type(const struct reader *r, const char *key, const struct json *v,
                   const char *wanted);
+/* A copy in *out, which the caller or the spec frees.  Checks length, NULs and, for KEY_TEXT,
+ * control characters. */
 int spec_read_text(const struct reader *r, const struct spec_key *k, const struct json *v,
                    char **out);
 /* spec_training.c: the kinds from KEY_SHARE to KEY_LAUNCH, and which keys need each other. */
 int training_read(const struct reader *r, const struct spec_key *k, const struct json *v);
+/* The check functions run after all keys were read, because keys may come in any order. */
 int training_check(const struct reader *r);
+/* The write functions set a key of `j` from the spec; they set nothing for a value at its
+ * default. */
 void training_write(struct json *j, const struct spec *s, const struct spec_key *k);
+/* The done functions free the members of a struct, not the struct. */
 void training_done(struct training *t);
 /* spec_container.c: KEY_MOUNTS, KEY_PORTS and KEY_CONTAINER. */
 int container_read(const struct reader *r, const struct spec_key *k, const struct json *v);
@@ -94,6 +104,7 @@ int place_check(const struct reader *r);
 void place_write(struct json *j, const struct spec *s, const struct spec_key *k);
 void place_done(struct spec_place *p);
 
+/* NULL when the table has no such key. */
 const struct spec_key *spec_key_find(const struct spec_key *keys, size_t n, struct str name);
 /* "PATHkey: unknown key; did you mean "cpus"?" */
 int spec_unknown_key(const char *path, const char *name, const struct spec_key *keys, size_t n,

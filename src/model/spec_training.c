@@ -22,6 +22,7 @@ void training_done(struct training *t)
 
 /* ---- reading ---- */
 
+/* The number of "USR1" or "SIGUSR1"; 0 = no such signal.  Numbers differ between architectures. */
 static int signal_number(struct str name)
 {
     struct str s = str_starts(name, STR("SIG")) ? (struct str){name.p + 3, name.n - 3} : name;
@@ -46,6 +47,7 @@ static int read_signal(const struct reader *r, const struct spec_key *k, const s
     if (n < k->min || n > k->max)
         return spec_bad(r, k->name, "%s is not a signal; write a name such as USR1 or TERM",
                         spec_show(v, shown));
+    /* A job could not save its checkpoint on these. */
     if (n == SIGKILL || n == SIGSTOP)
         return spec_bad(r, k->name, "%s cannot be caught; choose another, such as USR1",
                         spec_show(v, shown));
@@ -133,6 +135,7 @@ void training_write(struct json *j, const struct spec *s, const struct spec_key 
         json_set_str(j, k->name, t->checkpoint);
     else if (k->kind == KEY_SIGNAL && name)
         json_set_str(j, k->name, name);
+    /* A real-time signal has no name. */
     else if (k->kind == KEY_SIGNAL && t->preempt_signal)
         json_set_int(j, k->name, t->preempt_signal);
     else if (k->kind == KEY_LAUNCH && t->launch != LAUNCH_NODE)
@@ -157,6 +160,7 @@ bool spec_trains(const struct spec *s)
     return s->need.gpus || s->train.epochs || s->train.checkpoint;
 }
 
+/* "--batch-size", "-bs" and the like: jobs with other batch sizes behave differently. */
 static bool is_batch_size(struct str w)
 {
     while (w.n && w.p[0] == '-')
@@ -164,12 +168,15 @@ static bool is_batch_size(struct str w)
     return str_eq_c(w, "batch-size") || str_eq_c(w, "batch_size") || str_eq_c(w, "bs");
 }
 
+/* A family is made of words; the struct remembers what the words before meant. */
 struct family {
     struct buf *out;
     bool options; /* an option was seen: from here on only the batch size matters */
     bool wanted;  /* the next word is it */
 };
 
+/* Words before the first option name the program and the script; of the options only the batch
+ * size counts. */
 static void family_word(struct family *f, struct str w)
 {
     struct str value, name = str_cut(w, '=', &value);
@@ -220,6 +227,7 @@ void spec_family(const struct spec *s, struct buf *out)
         if (!strncmp(*v, "BATCH_SIZE=", 11))
             buf_addf(&all, "#%s ", *v + 11);
     if (all.n <= SPEC_NAME_MAX) {
+        /* Without the space at the end. */
         buf_add(out, all.p, all.n - 1);
         return;
     }

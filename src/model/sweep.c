@@ -18,6 +18,7 @@ enum { ENTRY_PARAMS_BYTES = 1 << 30 };
 
 /* ---- values ---- */
 
+/* A string becomes a placeholder's text without its quotes; everything else as JSON. */
 static struct value value_of(const struct json *j)
 {
     struct value v = {.json = j ? json_text(j) : xstrdup("null")};
@@ -49,6 +50,7 @@ static size_t coordinate(const struct sweep *s, size_t i, size_t k)
     return i % s->axes.p[k].n;
 }
 
+/* A byte 10xxxxxx continues a character: the cut moves to the first byte of that character. */
 void sweep_cut_name(struct buf *b, size_t start)
 {
     size_t n = SPEC_NAME_MAX;
@@ -89,6 +91,7 @@ static bool grid_find(void *arg, struct str name, struct str *out)
     return false;
 }
 
+/* For suggestions only. */
 static size_t grid_names(void *arg, const char **out, size_t max)
 {
     struct grid_arg *g = arg;
@@ -101,6 +104,7 @@ static size_t grid_names(void *arg, const char **out, size_t max)
 
 /* ---- reading ---- */
 
+/* A key of the table with its limits; absent gives 0. */
 static int read_int(const struct json *j, const char *name, int64_t *out, struct err *e)
 {
     const struct json *v = json_get(j, name);
@@ -144,6 +148,7 @@ static int add_axis(struct sweep *s, const char *key, const struct json *v, stru
         return err_set(e, ERR_LIMIT,
                        "params.%.60s: makes more than %d jobs; a sweep has at most that many", key,
                        SWEEP_MAX_JOBS);
+    /* The check before bounds the product by SWEEP_MAX_JOBS, so it cannot overflow. */
     s->count *= a.n;
     a.key = xstrdup(key);
     a.values = xcalloc(a.n, sizeof(*a.values));
@@ -183,6 +188,7 @@ static int read_grid(struct sweep *s, const struct json *j, struct err *e)
     return 0;
 }
 
+/* Placeholders are checked with the values of job 0; all jobs have the same parameters. */
 static int finish_grid(struct sweep *s, const struct json *j, struct err *e)
 {
     struct grid_arg g = {.s = s};
@@ -289,6 +295,7 @@ const struct json *sweep_after(const struct sweep *s, size_t i)
     return s->entries.n && s->entries.p[i].after ? s->entries.p[i].after : s->after;
 }
 
+/* Writes the JSON by hand: the values are JSON texts already. */
 static void grid_job(const struct sweep *s, size_t i, struct buf *params, struct buf *name)
 {
     struct grid_arg g = {.s = s, .job = i};

@@ -3,18 +3,23 @@
  *   name, command, resources, …   as in spec.h, shared by all
  *   params: {lr: [0.1, 0.01], depth: [3, 5]}    every combination, last key fastest
  *   jobs: [{params: {…}, name: …}, …]           one each; other spec keys override the shared ones
- *   array: 100000                               that many, with {index} from 0: a last param
- * "index" slots: 4                                    at most so many of this batch at once
+ *   array: 100000                               that many, with the last parameter {index} from 0
+ *   slots: 4                                    at most so many jobs of this batch run at once
  */
 #pragma once
 #include "model/spec.h"
 
+/* Immutable after sweep_parse, so that several threads may ask it. */
 struct sweep;
 enum { SWEEP_MAX_JOBS = 1000000 };
+/* The caller frees *out.  The tree j is not needed afterwards. */
 int sweep_parse(const struct json *j, struct sweep **out, struct err *e);
+/* NULL is fine. */
 void sweep_free(struct sweep *s);
+/* How many jobs the sweep has; at least 1. */
 size_t sweep_count(const struct sweep *s);
 int32_t sweep_slots(const struct sweep *s); /* 0 = no limit */
+/* Of the whole batch.  Borrowed, never NULL. */
 const char *sweep_name(const struct sweep *s);
 /* What job i waits for: a job id, or a list of them, as written; NULL = nothing.  Borrowed. */
 const struct json *sweep_after(const struct sweep *s, size_t i);

@@ -10,6 +10,7 @@
 #include "model/template.h"
 #include <stdio.h>
 
+/* Keys in which entries may differ and still share a spec. */
 static bool is_own_key(const char *key)
 {
     return !strcmp(key, "params") || !strcmp(key, "name") || !strcmp(key, "after");
@@ -30,6 +31,7 @@ static void override_key(struct json *into, const char *key, const struct json *
     json_set_take(into, key, merged);
 }
 
+/* One `jobs` list being read.  `shared` is the form that all entries override. */
 struct list_reader {
     struct sweep *s;
     const struct json *shared, *shared_params, *shared_name;
@@ -38,6 +40,7 @@ struct list_reader {
     char path[32];
 };
 
+/* *out is index + 1, as in the map. */
 static int new_spec(struct list_reader *r, const struct json *overrides, size_t *out, struct err *e)
 {
     struct json *all = json_copy(r->shared);
@@ -183,6 +186,7 @@ static struct json *shared_of(const struct json *j)
     return shared;
 }
 
+/* What cannot be combined with `jobs` is refused before any entry is read. */
 static int check_list_form(const struct json *j, struct err *e)
 {
     const struct json *jobs = json_get(j, "jobs"), *params = json_get(j, "params");
@@ -217,6 +221,7 @@ int sweep_read_list(struct sweep *s, const struct json *j, struct err *e)
         return -1;
     r.shared = shared = shared_of(j);
     for (size_t i = 0; i < json_len(jobs) && rc == 0; i++) {
+        /* The path stands before keys in messages. */
         snprintf(r.path, sizeof(r.path), "jobs[%zu].", i);
         rc = add_entry(&r, json_at(jobs, i), e);
     }

@@ -9,6 +9,7 @@
 #include "model/spec_priv.h"
 #include <inttypes.h>
 
+/* An identifier as in C: letters, digits and _, not starting with a digit. */
 static bool ident_char(char c, bool first)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
@@ -92,6 +93,8 @@ int template_expand(struct str text, const struct template_vars *v, struct buf *
 
 /* ---- params of one job ---- */
 
+/* What params_find gets.  Values are copied into the arena, because numbers have no text of
+ * their own. */
 struct params_arg {
     const struct json *params;
     struct arena *a; /* NULL: only names are asked for */
@@ -111,6 +114,7 @@ static bool params_find(void *arg, struct str name, struct str *out)
     if (!json_has(p->params, key))
         return false;
     *out = STR("");
+    /* Only the existence was asked for, so no value is formatted. */
     if (!p->a)
         return true;
     text = scalar_text(json_get(p->params, key), scratch, &owned);
@@ -142,6 +146,7 @@ int params_expand(struct str text, const struct json *params, struct buf *out, s
     return template_expand(text, &v, out, e);
 }
 
+/* Each word is expanded by itself, so a value with spaces stays within its word. */
 static int command_words(const struct spec_command *c, const struct template_vars *v,
                          struct arena *a, char **argv, struct err *e)
 {
@@ -177,6 +182,7 @@ static int shell_env(const template_used *used, const struct template_vars *v, s
         if (memchr(value.p, '\0', value.n))
             return err_set(e, ERR_INVALID, "params." STR_FMT ": contains a NUL character",
                            STR_ARG(name));
+        /* 13 bytes are "BERTH_PARAM_" and "=". */
         if (value.n + name.n + 13 > SPEC_WORD_MAX)
             return err_set(e, ERR_LIMIT,
                            "params." STR_FMT ": is %zu bytes long; at most %d can be handed on; "
@@ -212,6 +218,7 @@ int spec_argv(const struct spec_command *c, const struct json *params, struct ar
 {
     struct params_arg arg = {params, a};
     struct template_vars v = params_vars(&arg);
+    /* Without params braces are ordinary text, as in any shell line. */
     bool plain = !json_len(params);
     char **env = arena_alloc(a, sizeof(char *)), **argv;
     size_t n = 0;
@@ -239,6 +246,7 @@ int spec_argv(const struct spec_command *c, const struct json *params, struct ar
 
 /* ---- questions at submit time ---- */
 
+/* Expands the whole command into a scratch buffer; only errors matter. */
 int spec_check_template(const struct spec *s, const struct template_vars *v, const char *path,
                         struct err *e)
 {

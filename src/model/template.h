@@ -16,6 +16,7 @@ struct template_vars {
     size_t (*names)(void *arg, const char **out, size_t max);
     void *arg;
 };
+/* The caller frees the vector with vec_done; the names are borrowed. */
 typedef VEC(struct str) template_used;
 
 /* Values become part of the text. */
@@ -24,6 +25,7 @@ int template_expand(struct str text, const struct template_vars *v, struct buf *
  * their names, each once, borrowed from `text`. */
 int template_shell(struct str text, const struct template_vars *v, struct buf *out,
                    template_used *used, struct err *e);
+/* Without asking whether such a parameter exists. */
 bool template_has_placeholder(struct str text);
 
 /* ---- shared by the two ---- */
@@ -34,5 +36,7 @@ struct brace_group {
     struct str name; /* of a PLACEHOLDER */
     size_t n;        /* bytes of text it covers */
 };
+/* text[i] must be an opening brace. */
 struct brace_group template_brace(struct str text, size_t i);
+/* The error for a placeholder without a parameter; suggests the nearest name.  Always -1. */
 int template_unknown(const struct template_vars *v, struct str name, struct err *e);
