@@ -17,6 +17,7 @@ struct berth {
     struct world *w;
     struct gpus *gpus;
     VEC(uint32_t) started; /* since the last turn */
+    /* Every so-manyth job is asked for a prediction, so that there are at most PREDICTIONS_MAX. */
     uint32_t predict_every;
     int64_t arrived; /* job whose prediction is to be asked for, -1 = none */
 };
@@ -135,6 +136,7 @@ static int berth_arrived(void *self, uint32_t job, struct err *e)
                         .share = b->w->conf->share > 1};
 
     if (t)
+        /* Jobs of one type are one family: the planner learns from one about the others. */
         g.family = str_of(t->types.p[j->type]);
     else if (b->w->trace->typed)
         g.family = str_of(b->w->trace->types.p[j->type]);
@@ -155,6 +157,7 @@ static void berth_halted(void *self, uint32_t job)
 {
     struct berth *b = self;
 
+    /* In the daemon the job reads the stop flag first and exits later; here both happen at once. */
     gpus_stop_delivered(b->gpus, berth_now_ms(b), job + 1);
     gpus_stopped(b->gpus, berth_now_ms(b), job + 1, GPU_STOPPED_ASKED);
 }
@@ -203,6 +206,7 @@ static int berth_turn(void *self, struct err *e UNUSED)
     return 0;
 }
 
+/* Never now or earlier: a wake-up at the same moment would not move the clock. */
 static double wake(void *self)
 {
     const struct berth *b = self;

@@ -29,11 +29,13 @@ struct chart {
     double height; /* of the lanes of a panel */
 };
 
+/* Seconds to pixels. */
 static double time_x(const struct chart *c, double s)
 {
     return LEFT + s / c->end_s * (WIDTH - LEFT - RIGHT);
 }
 
+/* Names of jobs come from a file: they must not become markup. */
 static void add_escaped(struct buf *b, const char *s)
 {
     for (; *s; s++) {
@@ -194,6 +196,7 @@ static double log_x(double s, double lo, double hi)
     return LEFT + MIN(at, 1) * (WIDTH - LEFT - RIGHT);
 }
 
+/* At most about 2000 points: more could not be seen. */
 static void add_curve(struct chart *c, const struct sim_result *r, size_t k, double lo, double hi)
 {
     size_t n = c->t->jobs.n, step = n / 2000 + 1;
@@ -272,6 +275,7 @@ void sim_chart(const struct sim_trace *t, const struct sim_conf *conf,
     c.height = lanes;
     for (size_t i = 0; i < n; i++)
         c.end_s = MAX(c.end_s, runs[i]->summary.makespan_s);
+    /* The size must stand in the first tag, so it is computed before anything is drawn. */
     double height = TOP + (double)n * (lanes + PANEL_GAP) + CDF_HEIGHT + 40;
     buf_addf(out,
              "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %.0f\" width=\"%d\" "

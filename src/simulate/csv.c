@@ -41,6 +41,7 @@ static int quoted(struct csv *c, struct str s, size_t *i, struct arena *a, struc
     char *copy = arena_alloc(a, out->n + 1);
     for (size_t k = 0; k < out->n; k++) {
         copy[n++] = out->p[k];
+        /* A quote inside is always the first of two; the second one is skipped. */
         k += out->p[k] == '"';
     }
     *out = (struct str){copy, n};
@@ -104,6 +105,7 @@ int csv_next(struct csv *c, struct arena *a, const char *name, struct err *e)
         if (csv_row(c, &i, a, name, e) < 0)
             return -1;
         c->rest = (struct str){c->rest.p + i, c->rest.n - i};
+        /* A row with one empty cell is an empty line. */
         if (c->n > 1 || c->cells[0].n > 0)
             return 1;
     }

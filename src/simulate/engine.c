@@ -38,6 +38,7 @@ static bool event_before(const struct event *a, const struct event *b)
 
 HEAP_DEFINE(event_heap, struct event, event_before, HEAP_NO_PLACE)
 
+/* Sequence numbers make ties deterministic. */
 static void event_push(struct world *w, struct event ev)
 {
     ev.seq = w->seq++;
@@ -101,12 +102,15 @@ void world_free_devices(const struct world *w, int32_t n, struct gpu_set *out)
     }
 }
 
+/* Called before the number of free devices changes. */
 static void count_busy(struct world *w)
 {
     w->out->busy_s += (w->now_s - w->busy_to_s) * (w->conf->gpus - w->n_free);
     w->busy_to_s = w->now_s;
 }
 
+/* `on`: the job comes to the devices; else it leaves them.  A device is free when nobody is
+ * left. */
 static void put_on(struct world *w, uint32_t job, const struct gpu_set *devices, bool on)
 {
     count_busy(w);
@@ -140,6 +144,7 @@ static int32_t place_of(const struct world *w, uint32_t job)
     return place;
 }
 
+/* Ends the bar that was being drawn, and begins the next one now. */
 static void draw_bar(struct world *w, uint32_t job, bool halted)
 {
     struct actor *a = &w->actors[job];
@@ -159,6 +164,7 @@ static void draw_bar(struct world *w, uint32_t job, bool halted)
 static void job_advance(struct world *w, uint32_t job)
 {
     struct actor *a = &w->actors[job];
+    /* Devices that are shared count in equal parts for the jobs on them. */
     double span = w->now_s - a->since_s, held = span * a->n / (a->n_mates + 1);
 
     a->epoch_left -= MAX(0, w->now_s - MAX(a->since_s, a->ready_s)) * a->rate;
@@ -167,6 +173,7 @@ static void job_advance(struct world *w, uint32_t job)
     a->since_s = w->now_s;
 }
 
+/* The event of the old speed stays in the heap; the new generation makes it void. */
 static void expect_epoch(struct world *w, uint32_t job)
 {
     struct actor *a = &w->actors[job];
@@ -197,6 +204,7 @@ static void change_mate(struct world *w, uint32_t job, uint32_t mate, bool comes
     expect_epoch(w, job);
 }
 
+/* Keeps the first reason: what follows is usually a consequence. */
 static bool world_refuse(struct world *w, uint32_t job, const char *why)
 {
     if (!w->broken.code)
@@ -264,6 +272,7 @@ bool world_start(struct world *w, uint32_t job, const struct gpu_set *devices)
     return true;
 }
 
+/* The job gives its devices back; its neighbours get faster. */
 static void job_leave(struct world *w, uint32_t job, bool over)
 {
     struct actor *a = &w->actors[job];
@@ -271,6 +280,7 @@ static void job_leave(struct world *w, uint32_t job, bool over)
 
     draw_bar(w, job, !over);
     put_on(w, job, &a->devices, false);
+    /* The last one takes the free place: constant time. */
     w->running.p[at] = last;
     w->running_at[last] = at;
     w->running.n--;
@@ -279,6 +289,7 @@ static void job_leave(struct world *w, uint32_t job, bool over)
     a->running = a->stop = false;
     a->over = over;
     a->n = a->n_mates = 0;
+    /* The epoch that was expected will not end. */
     a->generation++;
     if (over) {
         w->n_over++;
@@ -321,12 +332,14 @@ static void world_on_epoch(struct world *w, uint32_t job)
     }
 }
 
+/* *idle: the event was void, so the policy need not be asked. */
 static int world_on_event(struct world *w, struct event ev, bool *idle, struct err *e)
 {
     *idle = false;
     w->out->events++;
     if (ev.arrival) {
         if (++w->next_arrival < w->n_jobs)
+            /* Only the next arrival is in the heap: a long trace does not make the heap large. */
             event_push(w, (struct event){.at_s = world_job(w, ev.job + 1)->arrival_s,
                                          .job = ev.job + 1,
                                          .arrival = true});
@@ -347,6 +360,8 @@ static int stuck(const struct world *w, struct err *e)
 
 static int play(struct world *w, struct err *e)
 {
+    /* Wake-ups in a row without an event between them.  A policy that only wakes makes no
+     * progress. */
     int idle_wakes = 0;
 
     event_push(w, (struct event){.at_s = world_job(w, 0)->arrival_s, .arrival = true});
@@ -370,6 +385,7 @@ static int play(struct world *w, struct err *e)
             *e = w->broken;
             return -1;
         }
+        /* A callback may print; every event would be too often. */
         if (w->conf->progress && w->out->events % PROGRESS_EVERY == 0)
             w->conf->progress(w->conf->arg, w->n_over, w->n_jobs);
     }
@@ -390,6 +406,7 @@ static void world_init(struct world *w)
     for (int32_t d = 0; d < c->gpus; d++)
         gpu_set_add(&w->free, (uint32_t)d);
     w->n_free = c->gpus;
+    /* Only berth has `wake`; the references never put more than two jobs on a device. */
     w->share = w->policy->wake ? c->share : 2;
     for (uint32_t i = 0; i < w->n_jobs; i++) {
         const struct sim_job *j = world_job(w, i);
@@ -398,6 +415,7 @@ static void world_init(struct world *w)
         if (!a->epochs)
             a->epochs = (int32_t)rint(MAX(EPOCHS_MIN, MIN(EPOCHS_MAX, j->isolated_s / c->epoch_s)));
         a->epoch_steps = j->steps / a->epochs;
+        /* Drawn for every job in the order of the trace, so all policies see the same estimates. */
         a->guess_s = j->isolated_s * exp(c->noise * (2 * rng_unit(&rng) - 1));
     }
 }

@@ -16,6 +16,8 @@
 #include "simulate/world_priv.h"
 
 enum kind { FIFO, SRTF, LAS, PACK };
+/* LAS_SECOND_QUEUE is added to the arrival and exceeds every arrival, so the second queue comes
+ * last. */
 static const double LAS_SECONDS = 7200, LAS_SECOND_QUEUE = 1e13, PAIR_GUESS = 0.62;
 
 struct reference {
@@ -44,6 +46,7 @@ static double time_left(const struct world *w, uint32_t job)
     return a->guess_s * steps_left / world_job(w, job)->steps;
 }
 
+/* The smaller key comes first.  Only srtf and las have keys that move while a job runs. */
 static double reference_key(const struct reference *r, uint32_t job)
 {
     const struct actor *a = &r->w->actors[job];
@@ -81,6 +84,7 @@ static size_t waiting_place(const struct reference *r, uint32_t job)
     return lo;
 }
 
+/* Fixes the key and inserts at the place of the key. */
 static void wait_in_line(struct reference *r, uint32_t job)
 {
     r->w->actors[job].key = reference_key(r, job);
@@ -137,6 +141,8 @@ static void plan_by_key(struct reference *r)
 
     sort_running(r);
     vec_clear(&r->plan);
+    /* All running jobs are looked at, to set or clear their stop flags; of the waiting only as
+     * many as there are devices. */
     while (i < r->order.n || (k < r->waiting.n && left > 0)) {
         bool waits = i == r->order.n || (k < r->waiting.n && left > 0 &&
                                          comes_before(w->actors, r->waiting.p[k], r->order.p[i]));
@@ -217,6 +223,8 @@ static double expected_speed(const struct reference *r, uint32_t job, uint32_t o
     return alone ? PAIR_GUESS * world_rate(w, job, n, NULL, 0) / base : PAIR_GUESS;
 }
 
+/* Ties go to the job that started first, so the choice does not depend on the order of
+ * `running`. */
 static bool best_mate(const struct reference *r, uint32_t job, uint32_t *out)
 {
     const struct world *w = r->w;

@@ -13,6 +13,7 @@
 
 /* ---- the table: steps per second (table.c) ---- */
 enum { SIM_TYPES_MAX = 512, SIM_ALONE = -1 };
+/* The rates of all types.  sim_table_parse fills it, and it never changes afterwards. */
 struct sim_table {
     struct arena arena;
     VEC(const char *) types;
@@ -22,6 +23,7 @@ struct sim_table {
 };
 /* {"type": {"gpus": {"alone": steps/s, "other type": steps/s}}}; messages name the member. */
 int sim_table_parse(struct str text, const char *name, struct sim_table *out, struct err *e);
+/* Frees the members; the struct belongs to the caller. */
 void sim_table_done(struct sim_table *t);
 /* Steps per second on n GPUs; `other` a type or SIM_ALONE.  0: does not fit, or n is unknown. */
 double sim_table_rate(const struct sim_table *t, uint32_t type, int32_t n, int32_t other);
@@ -47,14 +49,18 @@ struct sim_trace {
     const char *layout;       /* "berth", "philly", "alibaba-2020", "alibaba-2023" */
     bool typed;               /* it names the types of its jobs */
     bool log;                 /* of a cluster: not our own layout */
+    /* Rows that were no usable GPU job; jobs that got fewer GPUs than they asked for. */
     uint32_t skipped, clipped;
 };
 /* Which layout it is, the header line tells.  Messages are "name:line:column: …". */
 int sim_trace_parse(struct str text, const char *name, struct sim_trace *out, struct err *e);
 void sim_trace_done(struct sim_trace *t);
-/* Keeps `count` jobs from the `first` on (0 = the first). */
+/* Keeps `count` jobs from index `first` on, counted from 0, and moves the clock so that the
+ * first of them arrives at 0.  ERR_INVALID: the trace has no such job. */
 int sim_trace_cut(struct sim_trace *t, size_t first, size_t count, struct err *e);
-/* Stretches the gaps between arrivals so that the work offered is `load` × what there is. */
+/* Stretches the gaps between arrivals so that the work offered is `load` times what the GPUs can
+ * do. Deadlines keep their distance from the arrival.  A trace whose jobs all arrive at once is
+ * unchanged. */
 void sim_trace_load(struct sim_trace *t, int32_t gpus, double load);
 /* Resolves types and counts against the table (NULL: none) and the number of GPUs there are. */
 int sim_trace_bind(struct sim_trace *t, const struct sim_table *table, int32_t gpus, uint64_t seed,
@@ -77,6 +83,8 @@ struct sim_conf {
 };
 
 struct sim_outcome { /* of one job */
+    /* Seconds on the clock of the trace; gpu_s counts device seconds, divided among jobs that
+     * share. */
     double start_s, end_s, gpu_s;
     int32_t attempts, stops; /* stops: made room at the policy's request */
     /* 80 % intervals of the end as predicted when it came and when it started; hi 0 = none */
@@ -91,6 +99,8 @@ struct sim_bar { /* one job on its devices, between two changes of anything */
 };
 struct sim_summary {
     double avg_jct_s, median_jct_s, p99_jct_s, makespan_s, utilisation;
+    /* Means over all jobs.  tardy2x_s ignores deadlines: it is the time beyond twice the
+     * isolated run. */
     double tardiness_s, weighted_tardiness_s, tardy2x_s;
     double plan_ms_mean, plan_ms_max;
     uint64_t plans, events;
@@ -100,6 +110,7 @@ struct sim_summary {
     int64_t predicted[2];       /* of so many */
 };
 struct sim_result {
+    /* The name from sim_policies; static. */
     const char *policy;
     struct sim_outcome *jobs; /* as in the trace */
     VEC(struct sim_bar) bars;
@@ -114,12 +125,16 @@ struct sim_policy_name {
     const char *name, *text;
 };
 extern const struct sim_policy_name sim_policies[];
+/* Plays one policy to the end of the last job.  ERR_INVALID: no such policy.  ERR_INTERNAL: the
+ * policy asked for what cannot be, or left jobs waiting for ever.  On failure *out needs no
+ * sim_result_done. */
 int sim_run(const struct sim_trace *t, const struct sim_conf *conf, const char *policy,
             struct sim_result *out, struct err *e);
 void sim_result_done(struct sim_result *r);
 
 /* ---- what came of it (summary.c, chart.c) ---- */
 void sim_summarise(const struct sim_trace *t, const struct sim_conf *conf, struct sim_result *r);
+/* The caller frees the trees. */
 struct json *sim_summary_json(const struct sim_result *r);
 struct json *sim_jobs_json(const struct sim_trace *t, const struct sim_result *r);
 /* SVG: lanes of every policy over one time axis, and how completion times are distributed. */

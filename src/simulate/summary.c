@@ -14,6 +14,7 @@ static int summary_by_size(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+/* A job without a deadline is due after twice its isolated run time. */
 static double sim_job_due_s(const struct sim_job *j)
 {
     return j->deadline_s > 0 ? j->deadline_s : j->arrival_s + 2 * j->isolated_s;
@@ -34,6 +35,7 @@ static void count_tardiness(const struct sim_trace *t, struct sim_result *r)
     }
 }
 
+/* k = 0: predicted on arrival; k = 1: at the first start. */
 static void count_predictions(const struct sim_trace *t, struct sim_result *r)
 {
     struct sim_summary *s = &r->summary;

@@ -7,6 +7,7 @@
 #include "simulate/sim.h"
 #include <math.h>
 
+/* `other` is the type of the neighbour + 1; 0 = alone. */
 static size_t table_index(const struct sim_table *t, size_t type, size_t count, size_t other)
 {
     return (type * (size_t)t->n_counts + count) * (t->types.n + 1) + other;
@@ -77,6 +78,7 @@ static int table_read_names(struct sim_table *t, const struct json *j, const cha
     return t->types.n ? 0 : err_set(e, ERR_INVALID, "%s: the table names no types", name);
 }
 
+/* A row must have a rate "alone": a job that cannot run alone could never start. */
 static int table_read_row(struct sim_table *t, size_t type, const char *count,
                           const struct json *row, const char *name, struct err *e)
 {
@@ -111,6 +113,7 @@ static int read_rates(struct sim_table *t, const struct json *j, const char *nam
 {
     size_t type = 0;
 
+    /* The index behind the last element is the size of the array. */
     t->rates = xcalloc(table_index(t, t->types.n, 0, 0), sizeof(*t->rates));
     for (struct json_it it = {0}; json_next(j, &it); type++)
         for (struct json_it c = {0}; json_next(it.val, &c);)

@@ -43,6 +43,7 @@ struct reader {
     int where[COL_MAX]; /* cell of each column, -1 = not there */
     struct map_str types;
 };
+/* How one kind of file is read: the header of each column, and which columns must be there. */
 struct layout {
     const char *name;
     const char *headers[COL_MAX];
@@ -60,6 +61,7 @@ static struct str trace_cell(const struct reader *r, enum col c)
     return i < 0 || (size_t)i >= r->csv.n ? (struct str){"", 0} : r->csv.cells[i];
 }
 
+/* A cell that is missing is said to be at the end of its row. */
 static uint32_t cell_col(const struct reader *r, enum col c)
 {
     int i = r->where[c];
@@ -100,6 +102,7 @@ static int whole(const struct reader *r, enum col c, int64_t lo, int64_t hi, int
     return 0;
 }
 
+/* Numbers the types in the order in which the trace names them. */
 static int32_t trace_type(struct reader *r, struct str name)
 {
     uintptr_t known = (uintptr_t)map_str_get(&r->types, name);
@@ -111,6 +114,7 @@ static int32_t trace_type(struct reader *r, struct str name)
     return (int32_t)r->t->types.n - 1;
 }
 
+/* A log without names gets j0, j1, … */
 static void name_job(struct reader *r, struct sim_job *j, struct str text)
 {
     j->name = text.n ? arena_strndup(&r->t->arena, text.p, text.n)
@@ -183,6 +187,8 @@ static int trace_gpus(const struct reader *r, double *out, struct err *e)
                : 0;
 }
 
+/* Logs contain jobs that never ran or used no GPU: 0 skips them.  Fractions of a GPU are rounded
+ * up. */
 static int take_log_row(struct sim_job *j, double arrival, double run_s, double gpus)
 {
     if (arrival < 0 || run_s < 1 || run_s > RUN_MAX_S || gpus <= 0)
@@ -210,6 +216,7 @@ static int read_2020(struct reader *r, struct sim_job *j, struct err *e)
 {
     double from, to, percent, inst = 1;
 
+    /* A job that failed or still runs does not tell how long its work takes. */
     if (trace_cell(r, COL_STATE).n && !str_eq_c(trace_cell(r, COL_STATE), "Terminated"))
         return 0;
     if (moment(r, COL_ARRIVAL, &from, e) < 0 || moment(r, COL_ENDED, &to, e) < 0 ||
@@ -231,6 +238,7 @@ static int read_2023(struct reader *r, struct sim_job *j, struct err *e)
     if (moment(r, COL_ARRIVAL, &made, e) < 0 || moment(r, COL_ENDED, &gone, e) < 0 ||
         moment(r, COL_STARTED, &started, e) < 0 || trace_gpus(r, &gpus, e) < 0)
         return -1;
+    /* A pod without a scheduling time is taken to have started when it was created. */
     if (started < 0)
         started = made;
     name_job(r, j, trace_cell(r, COL_NAME));
@@ -330,6 +338,7 @@ static int read_rows(struct reader *r, struct err *e)
     return got;
 }
 
+/* Rows of the same moment keep their order in the file. */
 static int by_arrival(const void *a, const void *b)
 {
     const struct sim_job *x = a, *y = b;

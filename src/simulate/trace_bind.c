@@ -120,6 +120,7 @@ static int bind_type(const struct sim_trace *t, struct sim_job *j, const int32_t
     return 0;
 }
 
+/* Our own layout is never changed silently: what does not fit is an error. */
 static int bind_own(const struct sim_trace *t, struct sim_job *j, const int32_t *map,
                     const struct sim_table *table, int32_t gpus, struct rng *rng, const char *name,
                     struct err *e)
@@ -147,6 +148,7 @@ int sim_trace_bind(struct sim_trace *t, const struct sim_table *table, int32_t g
                         : bind_own(t, j, map, table, gpus, &rng, name, e);
         if (rc < 0)
             return -1;
+        /* Steps are derived from the run time; without a table one step is one second. */
         if (j->steps <= 0)
             j->steps = j->isolated_s *
                        (table ? sim_table_rate(table, (uint32_t)j->type, j->gpus, SIM_ALONE) : 1);
