@@ -24,7 +24,8 @@
 
 enum {
     IDLE_EXIT_MS = 5 * 60 * 1000,
-    /* Runs that need the ticker are looked at after 5 ms at first, then at doubling intervals. */
+    /* Runs that need the ticker are looked at immediately, then at intervals that double from 10
+     * ms. */
     TICK_MIN_MS = 5,
     TICK_MAX_MS = 500,
     EVENTS_MAX = 64,
