@@ -78,6 +78,7 @@ const char *http_coding_name(enum http_coding c)
     return c == CODING_ZSTD ? "zstd" : "gzip";
 }
 
+/* Both return the compressed size, or 0 when it failed or would not fit in `cap`. */
 static size_t run_zstd(struct compressor *z, struct str in, char *out, size_t cap)
 {
     if (!z->zstd)

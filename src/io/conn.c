@@ -12,6 +12,8 @@
 #include <poll.h>
 #include <stdio.h>
 
+/* The only place where a connection is freed.  A request that the handler still has survives as
+ * an orphan; any other request is freed with the connection. */
 static void conn_on_closed(uv_handle_t *h)
 {
     struct http_conn *c = (struct http_conn *)h;
@@ -77,6 +79,7 @@ static void conn_on_read(uv_stream_t *h, ssize_t n, const uv_buf_t *b)
     }
 }
 
+/* Does nothing while reading is not wanted, so callers need not know why it was stopped. */
 static void read_on(struct http_conn *c)
 {
     if (c->reading || c->peer_eof || c->paused)
@@ -182,6 +185,8 @@ static bool parsing(const struct http_conn *c)
     return c->phase == CONN_IDLE || c->phase == CONN_HEAD || c->phase == CONN_BODY;
 }
 
+/* Parses at once if nothing waits in `in`; the rest is kept.  A client that sends ahead too
+ * much is not read from until its earlier requests are answered. */
 void http_conn_feed(struct http_conn *c, const char *p, size_t n)
 {
     if (c->in.n == c->in_off && !c->feeding) {
@@ -351,6 +356,7 @@ void http_conn_refuse(struct http_conn *c, int status, const char *why)
         http_conn_linger(c);
 }
 
+/* Has the current phase lasted `limit` milliseconds? */
 static bool over(struct http_conn *c, int64_t now, int64_t limit)
 {
     return now - c->since_ms >= limit;

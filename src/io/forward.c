@@ -28,6 +28,7 @@ enum {
     PIECE_BYTES = 32 << 10,
 };
 
+/* One side of a connection that is carried.  It owns fd, watch and piece. */
 struct end {
     struct pair *pair;
     int fd;
@@ -37,6 +38,7 @@ struct end {
     bool eof;  /* nothing more comes from here */
     bool shut; /* and the other side was told */
 };
+/* A connection from outside and the connection to the process that answers it. */
 struct pair {
     struct forward *owner;
     struct end ends[2]; /* who connected; the process */
@@ -59,6 +61,7 @@ struct forward {
 
 /* ---- sockets ---- */
 
+/* The length of the address, 0 when `text` is not a numeric address. */
 static socklen_t address(const char *text, int port, struct sockaddr_storage *out)
 {
     struct sockaddr_in *v4 = (struct sockaddr_in *)out;
@@ -201,6 +204,8 @@ static bool end_pass_on(struct end *d)
     return true;
 }
 
+/* Waits to read only with an empty buffer, and to write only with bytes to write: otherwise the
+ * level-triggered watch would fire again and again. */
 static void end_wait(struct end *d)
 {
     int events = (!d->eof && !d->n ? WATCH_READ : 0) | (other(d)->n ? WATCH_WRITE : 0);
@@ -211,6 +216,8 @@ static void end_wait(struct end *d)
         watch_stop(d->watch);
 }
 
+/* One round in both directions.  False ends the pair: both directions have ended, or one is
+ * broken. */
 static bool pair_carry(struct pair *p)
 {
     for (int i = 0; i < 2; i++)

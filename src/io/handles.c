@@ -163,6 +163,8 @@ static void on_work(uv_work_t *h)
     w->run(w->arg);
 }
 
+/* On the loop thread.  The work is done even when the loop is being freed, so `done` always
+ * runs and can free arg. */
 static void on_work_done(uv_work_t *h, int status UNUSED)
 {
     struct work *w = (struct work *)h;

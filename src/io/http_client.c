@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <strings.h>
 
+/* Replies beyond this many bytes are an error; http_call_stream has no such limit. */
 static const size_t BODY_MAX = (size_t)1 << 30;
 
 struct http_client *http_client_new(const char *target, const char *token, const char *ca_file)
@@ -131,6 +132,7 @@ int http_call_stream(struct http_client *c, const char *method, const char *path
     return client_exchange(c, &a, e);
 }
 
+/* The code that the server named, else the first code with this status. */
 static enum err_code code_named(struct str name, int status)
 {
     for (int i = ERR_NONE + 1; i < ERR_CODE_MAX; i++) {

@@ -9,7 +9,10 @@
 #include "base/err.h"
 #include <sys/types.h>
 
+/* One client is for one thread and one call at a time. */
 struct http_client;
+/* A reply.  Made by http_call and http_call_upload on success; the caller frees the body with
+ * http_response_done.  A header value that the server did not send is "". */
 struct http_response {
     int status;
     struct buf body;
@@ -46,7 +49,10 @@ int http_call_upload(struct http_client *c, const char *method, const char *path
 /* From now on `asked` is called about once a second, and after signals, while a call to a URL is
  * under way; true ends the call with ERR_BUSY.  NULL: no longer. */
 void http_client_interrupt(struct http_client *c, bool (*asked)(void *arg), void *arg);
+/* For waiting on the connection together with other descriptors; the client keeps the
+ * descriptor. */
 int http_client_fd(struct http_client *c); /* -1 unless connected over a unix socket */
 /* Turns a reply of status ≥ 400 into an err from its {"error":…} body. */
 int http_response_err(const struct http_response *r, struct err *e);
+/* Appends s; every byte but letters, digits and "-._~" becomes %XX. */
 void url_encode(struct buf *b, struct str s);

@@ -11,6 +11,7 @@
 
 struct curl_slist;
 
+/* The functions of libcurl, in the order of the names in curl_load. */
 static struct {
     int (*global_init)(long flags);
     void *(*easy_init)(void);
@@ -60,6 +61,8 @@ enum {
     ERROR_TEXT_MAX = 256,
 };
 
+/* Opens the library once per process and never closes it.  0, or -1 with an error that names
+ * the package to install. */
 static int curl_load(struct err *e)
 {
     static const char *const names[] = {
@@ -93,11 +96,14 @@ static int curl_load(struct err *e)
     return 0;
 }
 
+/* What libcurl's callbacks get.  Lives on the stack of http_curl_call. */
 struct transfer {
     struct http_client *c;
     struct http_ask *ask;
 };
 
+/* The status is known to libcurl before the first byte of body, and after the call for replies
+ * without a body. */
 static void tell_status(struct transfer *t)
 {
     long status = 0;
@@ -108,6 +114,8 @@ static void tell_status(struct transfer *t)
         *t->ask->live_status = (int)status;
 }
 
+/* A result other than n makes libcurl end the call with CODE_WRITE_ERROR; `stopped` then tells
+ * an end that the caller wanted from a failure. */
 static size_t curl_on_bytes(char *p, size_t size, size_t count, void *arg)
 {
     struct transfer *t = arg;
@@ -148,6 +156,7 @@ static size_t curl_on_header(char *p, size_t size, size_t count, void *arg)
     return size * count;
 }
 
+/* A proxy from the environment cannot reach this host's own loopback. */
 static bool target_is_loopback(const char *target)
 {
     const char *host = strstr(target, "://");

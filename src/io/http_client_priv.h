@@ -28,6 +28,8 @@ struct http_ask {
 /* Keeps the values a response remembers; name in any case. */
 void http_response_header(struct http_response *r, struct str name, struct str value);
 
+/* Each makes one call and returns 0 or -1 with an error.  The close functions give back a kept
+ * connection and may be called at any time between calls. */
 int http_unix_call(struct http_client *c, struct http_ask *a, struct err *e);
 void http_unix_close(struct http_client *c);
 int http_curl_call(struct http_client *c, struct http_ask *a, struct err *e);

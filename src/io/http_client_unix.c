@@ -58,6 +58,8 @@ static bool on_piece(void *arg, struct str piece)
     return a->on_bytes(a->arg, piece);
 }
 
+/* Sending is not checked: if it failed, receiving says why, and the server's answer may explain
+ * it. */
 int http_unix_call(struct http_client *c, struct http_ask *a, struct err *e)
 {
     static const struct http_exchange_fns fns = {unix_on_header, unix_on_head, on_piece};

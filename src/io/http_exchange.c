@@ -6,6 +6,8 @@
 #include <strings.h>
 #include <sys/socket.h>
 
+/* Bytes per receive; a body up to BODY_INLINE is copied behind the head and leaves in the same
+ * send. */
 enum { READ_BYTES = 64 << 10, BODY_INLINE = 16 << 10 };
 
 struct http_exchange {
@@ -79,6 +81,8 @@ bool http_exchange_send(struct http_exchange *x, int fd)
 
 /* ---- the answer ---- */
 
+/* Reports the header line that is complete.  One that did not fit its array is left out: a cut
+ * value could be mistaken for a whole one. */
 static void header_end(struct http_exchange *x)
 {
     if (x->in_value && x->fns->header && x->name_n < sizeof(x->name) &&
@@ -89,6 +93,7 @@ static void header_end(struct http_exchange *x)
     x->in_value = false;
 }
 
+/* Counts on beyond `cap`, so that header_end can tell that the text did not fit. */
 static void header_append(char *to, size_t cap, size_t *n, const char *at, size_t add)
 {
     if (*n + add < cap)
@@ -130,6 +135,7 @@ static int on_head_complete(llhttp_t *p)
     return x->no_body; /* 1: no body follows whatever its length says */
 }
 
+/* HPE_PAUSED makes llhttp return at once; http_exchange_feed then returns 0. */
 static int on_body_piece(llhttp_t *p, const char *at, size_t n)
 {
     struct http_exchange *x = p->data;

@@ -15,6 +15,8 @@ struct http_request {
     struct str body; /* borrowed until it is sent; JSON unless `headers` says otherwise */
     bool close;      /* ask the server to close the connection afterwards */
 };
+/* What the exchange reports, in this order: headers, head, body.  Called from receive and feed
+ * only. */
 struct http_exchange_fns {
     void (*header)(void *arg, struct str name, struct str value); /* or NULL; short ones only */
     void (*head)(void *arg, int status);       /* or NULL; before the first byte of body */
@@ -24,6 +26,7 @@ struct http_exchange_fns {
 bool http_request_has_header(const struct http_request *q, const char *name);
 
 struct http_exchange;
+/* Encodes the request.  The exchange borrows `fns` and the body of `q`; never NULL. */
 struct http_exchange *http_exchange_new(const struct http_request *q,
                                         const struct http_exchange_fns *fns, void *arg);
 void http_exchange_free(struct http_exchange *x);

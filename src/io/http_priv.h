@@ -28,10 +28,12 @@ enum {
     HTTP_COMPRESS_MIN = 1024,        /* smaller bodies fit one packet anyway */
     HTTP_COMPRESS_HERE = 256 * 1024, /* larger bodies are compressed on a worker thread: zstd -1
                                         takes 1 ms for this much */
+    /* How long a refused client may continue to send before the connection is closed. */
     HTTP_LINGER_MS = 2000,
     HTTP_SPARE_MS = 1000, /* an idle connection gives its request memory back after this */
 };
 
+/* Where a connection is in the cycle of request and reply; conn.c draws the transitions. */
 enum conn_phase {
     CONN_IDLE,   /* nothing of the next request has arrived */
     CONN_HEAD,   /* part of a head has arrived */
@@ -43,6 +45,7 @@ enum conn_phase {
     CONN_CLOSED, /* waiting for libuv to let go of the handle */
 };
 
+/* Offsets and lengths, not pointers: head may be reallocated while the request arrives. */
 struct http_field {
     uint32_t name, name_n, value, value_n; /* in head */
 };
@@ -78,28 +81,39 @@ struct http_target {
     uint32_t query, query_n;
 };
 
+/* One request.  It belongs to its connection and is reused for the next request; when the
+ * client leaves before the reply, the request becomes an orphan of the server until the handler
+ * replies. */
 struct http_req {
     struct http_conn *c; /* NULL: the client left, the handler still owes its reply */
     struct http_server *srv;
     struct http_req *prev, *next; /* among the server's orphans */
     struct buf head;              /* target, then name NUL value NUL …, then the decoded path */
+    /* Header lines in the order of arrival; names are in lower case. */
     VEC(struct http_field) fields;
     struct buf body;
     struct buf extra; /* header lines for the reply */
+    /* For decoded parameters; emptied when the request is reused. */
     struct arena arena;
+    /* Work in the background for the reply (a file, a compression); NULL = none. */
     struct http_job *job;
+    /* Free for the handler: http_set_data and http_data. */
     void *data;
     struct http_hooks hooks;
     struct http_peer peer;
+    /* Limit of this request's body in bytes; beyond it the answer is 413. */
     size_t body_max;
     uint64_t body_seen; /* bytes of a body in pieces */
     struct http_target target;
     uint8_t method;
+    /* in_value: the parser is inside the value of the last header line.  head_done: the head is
+     * complete, so a further header line would be a trailer, which is refused. */
     bool http10, keep_alive, in_value, head_done;
     bool pieces; /* its body goes to the handler as it arrives */
     struct http_reply_state reply;
 };
 
+/* Bytes that the kernel did not take yet.  The chunk owns p. */
 struct http_chunk {
     struct http_chunk *next;
     char *p;
@@ -123,12 +137,15 @@ union http_handle {
     uv_pipe_t pipe;
 };
 
+/* One connection.  The handle must be the first member, because libuv's callbacks get a pointer
+ * to it.  Freed in the close callback and nowhere else. */
 struct http_conn {
     union http_handle io;
     uv_write_t write;
     uv_shutdown_t shutdown;
     llhttp_t parser;
     struct http_server *srv;
+    /* In http_server.conns. */
     struct http_conn *prev, *next;
     struct http_req *req; /* being read, answered, or kept empty for the next one */
     struct tls_conn *tls; /* NULL for plain */
@@ -141,13 +158,20 @@ struct http_conn {
     const char *why; /* set with refuse: the reason */
     int refuse;      /* status a parser callback asks for */
     enum conn_phase phase : 8;
+    /* complete: the parser met the end of a request.  peer_eof: the client sends no more.
+     * reading: libuv reads.  writing: the first chunk of `out` is with libuv and must not be
+     * changed.  feeding: the parser runs, so it must not be entered again.  resume: `in` is to
+     * be parsed at the next kick.  paused: the handler wants no more of a body for now. */
     bool complete, peer_eof, reading, writing, feeding, resume, paused;
 };
 
+/* One listening socket.  The handle must be the first member.  dev and ino are those of the
+ * unix socket's file, so that only our own file is removed at the end. */
 struct http_listener {
     union http_handle io;
     struct http_server *srv;
     struct http_listener *next;
+    /* NULL for plain HTTP.  Owned by the listener. */
     struct tls_ctx *tls;
     char *path; /* of a unix socket */
     dev_t dev;
@@ -155,22 +179,29 @@ struct http_listener {
     bool waiting; /* a connection was not accepted because of the limit */
 };
 
+/* All of it belongs to the loop thread. */
 struct http_server {
     struct loop *loop;
     struct http_limits lim;
     struct http_handler h;
     struct http_listener *listeners;
     struct http_conn *conns;
+    /* Requests whose client left and whose handler has not replied yet. */
     struct http_req *orphans;
     struct http_server_stats stats;
     struct timer *sweep; /* looks for connections past a limit; runs while there are any */
     struct timer *kick;  /* what must not happen inside a handler's call */
+    /* Runs during shutdown; when it fires, connections that are left are closed. */
     struct timer *grace;
     struct buf scratch; /* reply heads */
     struct compressor *compressor;
+    /* Room for one decrypted TLS record, shared by all connections; NULL until it is needed. */
     char *tls_plain;
+    /* The Date header as text, and the second that the text is for. */
     time_t date_s;
     char date[32];
+    /* sweeping: the sweep timer runs.  closing: shutdown has begun.  done_called: shutdown is
+     * over. */
     bool sweeping, closing, done_called;
     void (*done)(void *arg);
     void *done_arg;
@@ -178,34 +209,45 @@ struct http_server {
 
 /* server.c */
 void http_server_conn_closed(struct http_server *s); /* one more may come in; shutdown goes on */
+/* Has on_kick run from the loop: it tells orphans, resumes parsing and completes a shutdown. */
 void http_server_kick(struct http_server *s);
+/* Starts the timer that enforces the time limits; it stops by itself without connections. */
 void http_server_sweep_on(struct http_server *s);
 const char *http_server_date(struct http_server *s); /* IMF-fixdate of now */
 
 /* listen.c */
+/* Accepts the pending connection, unless the limit is reached: the listener is then marked as
+ * waiting and asked again when a connection closes. */
 void http_listener_accept(struct http_listener *ln);
 void http_listeners_close(struct http_server *s);
 
 /* conn.c */
+/* In the server's list at once, but not connected: the caller accepts into c->io, then opens it. */
 struct http_conn *http_conn_new(struct http_server *s, bool is_unix);
 void http_conn_open(struct http_conn *c); /* after the stream is accepted: starts reading */
 /* Closes at once; the request, if any, is told or becomes an orphan.  Memory goes with libuv's
  * close callback. */
 void http_conn_close(struct http_conn *c);
 void http_conn_feed(struct http_conn *c, const char *p, size_t n); /* plain bytes */
+/* The client has closed its sending side (UV_EOF) or the connection broke (another status). */
 void http_conn_eof(struct http_conn *c, int status);
+/* Parses what the client sent ahead while the previous request was answered. */
 void http_conn_resume(struct http_conn *c);
 void http_conn_pause(struct http_conn *c, bool paused); /* of a body in pieces */
+/* Enforces the time limits on one connection.  May close or refuse it. */
 void http_conn_sweep(struct http_conn *c, int64_t now_ms);
+/* All bytes of `out` are with the kernel: the next step of the reply, whatever it is, may begin. */
 void http_conn_drained(struct http_conn *c);
 /* Replies with an error document, stops parsing and closes once the client has it. */
 void http_conn_refuse(struct http_conn *c, int status, const char *why);
+/* Closes the sending side and discards what the client still sends, for HTTP_LINGER_MS at most. */
 void http_conn_linger(struct http_conn *c);
 /* The reply of the current request is complete. */
 void http_conn_finish(struct http_conn *c);
 
 /* out.c: `own`, when not NULL, is the memory of the last buffer and is freed when sent. */
 void http_send(struct http_conn *c, const uv_buf_t *bufs, unsigned n, char *own);
+/* Bypasses TLS: for bytes that are encrypted already, or on a plain connection. */
 void http_send_raw(struct http_conn *c, const uv_buf_t *bufs, unsigned n, char *own);
 uint64_t http_out_taken(const struct http_conn *c); /* bytes the kernel has taken so far */
 void http_out_free(struct http_conn *c);            /* drops what was not sent */
@@ -216,14 +258,17 @@ size_t http_parse(struct http_conn *c, const char *p, size_t n); /* bytes used, 
 
 /* req.c */
 struct http_req *http_req_new(struct http_conn *c);
+/* Makes the request ready for the next one on the same connection; small buffers are kept. */
 void http_req_reset(struct http_req *r);
 void http_req_free(struct http_req *r); /* also out of the orphans */
+/* Detaches r from its connection, which is about to be freed. */
 void http_req_orphan(struct http_req *r);
 void http_req_tell_gone(struct http_req *r); /* an orphan with a gone callback: ends it */
 
 /* reply.c */
 /* Head into the server's scratch.  length < 0: unknown, the caller frames the body. */
 struct buf *http_head_begin(struct http_req *r, int status, const char *type, int64_t length);
+/* Adds the handler's own header lines, Connection and the empty line. */
 void http_head_end(struct http_req *r, struct buf *b);
 /* Appends the body of an error: {"error":{"code":…,"message":…}} and a line break. */
 void http_error_body(struct buf *b, const char *code, const char *message);
@@ -235,7 +280,10 @@ void http_stream_cut(struct http_req *r); /* ends it for the client; the handler
 
 /* compress.c */
 enum http_coding { CODING_NONE, CODING_GZIP, CODING_ZSTD };
+/* The coding that the client prefers, zstd when it has no preference; CODING_NONE when it
+ * accepts neither. */
 enum http_coding http_coding_pick(struct str accept_encoding);
+/* Text and JSON and the like; false for NULL and for what is compressed already. */
 bool http_type_compresses(const char *content_type);
 const char *http_coding_name(enum http_coding c);
 struct compressor *compressor_new(void);
@@ -255,11 +303,16 @@ int http_range_parse(struct str s, uint64_t size, uint64_t *from, uint64_t *to);
 bool str_ieq(struct str a, struct str b);
 
 /* tls.c */
+/* Loads OpenSSL on first use.  NULL with an error: no library, no key, or the files do not
+ * match. */
 struct tls_ctx *tls_ctx_new(const char *cert, const char *key, struct err *e);
 void tls_ctx_free(struct tls_ctx *t);
 struct tls_conn *tls_conn_new(struct tls_ctx *ctx);
 void tls_conn_free(struct tls_conn *t);
 bool tls_conn_ready(const struct tls_conn *t); /* handshake done */
+/* Decrypts bytes from the socket and feeds the plain ones to the connection; may close it. */
 void tls_input(struct http_conn *c, const char *p, size_t n);
+/* Encrypts and sends; the memory of bufs is free again on return.  Closes on failure. */
 void tls_send(struct http_conn *c, const uv_buf_t *bufs, unsigned n);
+/* Sends the close alert once, so that the client can tell an end from a cut.  May close c. */
 void tls_bye(struct http_conn *c);

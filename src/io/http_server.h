@@ -43,6 +43,7 @@ struct http_peer {
 /* Both ends of a TCP connection, and `local`; false: it is none, or gone. */
 bool http_peer_of(int fd, struct http_peer *out);
 
+/* What the server calls, always on the loop thread.  `self` is passed through. */
 struct http_handler {
     void (*request)(void *self, struct http_req *r);
     /* Larger or smaller body limit for this path; may be NULL. */
@@ -73,6 +74,7 @@ int http_server_adopt_stranger_take(struct http_server *s, int fd, struct err *e
  * done. */
 void http_server_shutdown(struct http_server *s, int64_t grace_ms, void (*done)(void *), void *arg);
 void http_server_free(struct http_server *s); /* after shutdown's done */
+/* Counters since the server was made; the two *_open are current numbers, bytes include TLS. */
 struct http_server_stats {
     uint64_t requests, connections_open, streams_open, bytes_in, bytes_out, refused;
 };
@@ -127,6 +129,7 @@ void http_reply_fd_take(struct http_req *r, int fd, const char *content_type);
 void http_stream_begin(struct http_req *r, int status, const char *content_type);
 /* False when the peer is too slow or gone: the stream was cut and on_gone was or will be called. */
 bool http_stream_write(struct http_req *r, struct str bytes);
+/* Ends the stream in order; counts as the reply, so r must not be used afterwards. */
 void http_stream_end(struct http_req *r);
 /* Breaks it off so that the client sees that something is missing; instead of http_stream_end. */
 void http_stream_abort(struct http_req *r);

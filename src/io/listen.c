@@ -34,6 +34,7 @@ static void on_connection(uv_stream_t *h, int status)
         http_listener_accept((struct http_listener *)h);
 }
 
+/* The server may be waiting for its last listener to close; the kick lets the shutdown go on. */
 static void listener_on_closed(uv_handle_t *h)
 {
     struct http_listener *ln = (struct http_listener *)h;
@@ -192,6 +193,8 @@ int http_server_listen_tcp(struct http_server *s, const char *addr, int port, co
     return 0;
 }
 
+/* Owns fd from the start: fd is closed on every failure.  A stranger's peer is all zeros, so
+ * neither the user id nor the address of the descriptor grants anything. */
 static int listener_adopt(struct http_server *s, int fd, bool stranger, struct err *e)
 {
     struct sockaddr_storage a;

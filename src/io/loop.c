@@ -48,6 +48,8 @@ static uint64_t thread_cpu_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+/* At most one line a second, except for callbacks that took ten times too long; the next line
+ * says how many were left out. */
 void loop_log_slow(uint64_t ns, const char *kind, void (*fn)(void))
 {
     static _Thread_local uint64_t last, hidden;
@@ -100,6 +102,7 @@ static void on_prepare(uv_prepare_t *h)
     }
 }
 
+/* The queue is taken as a whole, so a posted call may post again without a deadlock. */
 static void run_posted(struct loop *l)
 {
     pthread_mutex_lock(&l->lock);

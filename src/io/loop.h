@@ -16,6 +16,7 @@ struct loop *loop_new(void);
 void loop_free(struct loop *l);
 void loop_run(struct loop *l); /* until loop_stop or nothing is left to wait for */
 void loop_run_once(struct loop *l, bool block);
+/* Makes loop_run return after the current turn.  Loop thread only; others post a call of it. */
 void loop_stop(struct loop *l);
 int64_t loop_mono_ms(struct loop *l); /* start of this turn */
 
@@ -27,6 +28,7 @@ void loop_on_turn_end(struct loop *l, loop_fn fn, void *arg);
 void loop_off_turn_end(struct loop *l, loop_fn fn, void *arg);
 
 struct timer;
+/* Made stopped.  Timers belong to the loop thread.  repeat_ms 0 = once. */
 struct timer *timer_new(struct loop *l, loop_fn fn, void *arg);
 void timer_start(struct timer *t, int64_t after_ms, int64_t repeat_ms); /* restarts */
 void timer_stop(struct timer *t);
@@ -37,6 +39,7 @@ struct watch;
 typedef void (*watch_fn)(void *arg, int events, int error); /* error: negative errno or 0 */
 /* Does not own fd, makes it non-blocking.  NULL when epoll cannot watch it (a regular file). */
 struct watch *watch_new(struct loop *l, int fd, watch_fn fn, void *arg);
+/* Level-triggered, until watch_stop; a further start replaces the events. */
 void watch_start(struct watch *w, int events);
 void watch_stop(struct watch *w);
 void watch_free(struct watch *w); /* removes it from epoll before the caller closes fd */

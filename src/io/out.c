@@ -61,6 +61,8 @@ static void chunk_queue(struct http_conn *c, struct http_chunk *k)
     c->out.total += k->n - k->off;
 }
 
+/* Appends to the last chunk if there is room, except to a chunk that libuv is writing: growing
+ * it would move memory that libuv reads. */
 static void queue_copy(struct http_conn *c, const char *p, size_t n)
 {
     struct http_chunk *last = c->out.last;
@@ -83,6 +85,7 @@ static void queue_copy(struct http_conn *c, const char *p, size_t n)
     chunk_queue(c, k);
 }
 
+/* p[off..n) is to be sent; the chunk takes p. */
 static void queue_own(struct http_conn *c, char *p, size_t off, size_t n)
 {
     struct http_chunk *k = xcalloc(1, sizeof(*k));

@@ -9,6 +9,7 @@
  */
 #include "io/http_priv.h"
 
+/* For parser callbacks: -1 makes llhttp stop, and http_parse then sends this refusal. */
 static int request_refuse(struct http_conn *c, int status, const char *why)
 {
     c->refuse = status;
@@ -34,6 +35,8 @@ static void add_lower(struct buf *b, const char *at, size_t n)
     b->n += n;
 }
 
+/* llhttp may deliver a name or a value in several parts, so a new line begins only after a
+ * value. */
 static int on_name(llhttp_t *p, const char *at, size_t n)
 {
     struct http_conn *c = p->data;
@@ -153,6 +156,8 @@ static int check_fields(struct http_conn *c, struct http_req *r, bool *out_expec
     return 0;
 }
 
+/* The head is complete.  Everything that can be refused without the body is refused here,
+ * before a client that waits for 100 Continue sends the body. */
 static int parser_on_head(llhttp_t *p)
 {
     struct http_conn *c = p->data;
@@ -208,6 +213,8 @@ static int on_body(llhttp_t *p, const char *at, size_t n)
     return 0;
 }
 
+/* Pauses llhttp, so that the handler is called outside of it and before the next request is
+ * parsed. */
 static int on_complete(llhttp_t *p)
 {
     struct http_conn *c = p->data;
@@ -243,6 +250,7 @@ static void refuse_parsed(struct http_conn *c, llhttp_errno_t error)
         http_conn_refuse(c, 400, "the request is not valid HTTP/1.1");
 }
 
+/* After the call r may be answered, reused or freed; nothing here may touch it any more. */
 static void request_hand_over(struct http_conn *c)
 {
     struct http_server *s = c->srv;

@@ -174,6 +174,7 @@ static void set_coding(struct http_req *r, enum http_coding coding)
     http_reply_header(r, "Content-Encoding", http_coding_name(coding));
 }
 
+/* The worker may still be using the job; compress_done frees it when it finds r NULL. */
 static void compress_drop(struct http_job *j)
 {
     j->r = NULL;
@@ -223,6 +224,7 @@ static void compress_later(struct http_req *r, enum http_coding coding, int stat
     work_submit(r->srv->loop, compress_run, compress_done, j);
 }
 
+/* Adds Vary whenever the reply could have been compressed: a cache must keep the variants apart. */
 static enum http_coding coding_for(struct http_req *r, int status, const char *type, size_t n)
 {
     if (n < HTTP_COMPRESS_MIN || !http_type_compresses(type))

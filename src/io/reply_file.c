@@ -32,6 +32,7 @@ static void file_free(struct file_job *j)
     free(j);
 }
 
+/* While the worker reads, the job must stay; file_piece_read frees it then. */
 static void file_drop(struct http_job *job)
 {
     struct file_job *j = (struct file_job *)job;
@@ -41,6 +42,7 @@ static void file_drop(struct http_job *job)
         file_free(j);
 }
 
+/* On a worker thread.  A file that became shorter than promised counts as a failure. */
 static void file_read_piece(void *arg)
 {
     struct file_job *j = arg;

@@ -17,6 +17,7 @@ struct http_req *http_req_new(struct http_conn *c)
     return r;
 }
 
+/* Keeps small buffers for the next request and gives large ones back. */
 static void req_buf_shrink(struct buf *b)
 {
     b->max = 0;

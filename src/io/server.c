@@ -18,6 +18,7 @@ const struct http_limits http_limits_default = {
     .stream_bytes = 1 << 20,
 };
 
+/* A quarter of the shortest limit, but at least 5 ms and at most 1 s: so precise are the limits. */
 static int64_t sweep_every_ms(const struct http_limits *lim)
 {
     int64_t least = MIN(MIN(lim->head_ms, lim->body_ms), MIN(lim->idle_ms, lim->write_ms));
@@ -67,6 +68,7 @@ static void tell_orphans(struct http_server *s)
     }
 }
 
+/* From a timer of the loop, hence never inside a call of the handler. */
 static void on_kick(void *arg)
 {
     struct http_server *s = arg;

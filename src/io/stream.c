@@ -34,6 +34,7 @@ void http_stream_begin(struct http_req *r, int status, const char *content_type)
         http_stream_cut(r);
 }
 
+/* False once the client left or the server ended the stream; writing is then ignored. */
 static bool open_for_writing(const struct http_req *r)
 {
     return r->c && r->c->phase == CONN_STREAM && !r->reply.cut;
@@ -64,6 +65,7 @@ bool http_stream_write(struct http_req *r, struct str bytes)
     return c->phase != CONN_CLOSED;
 }
 
+/* The empty chunk.  Without chunks the end of the connection is the end of the stream. */
 static void send_end(struct http_req *r)
 {
     uv_buf_t end = {.base = (char *)"0\r\n\r\n", .len = 5};

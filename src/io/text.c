@@ -7,6 +7,7 @@
 #include <strings.h>
 #include <time.h>
 
+/* -1 when c is not a hexadecimal digit. */
 static int hex_value(char c)
 {
     if (c >= '0' && c <= '9')
@@ -89,6 +90,7 @@ bool http_date_parse(struct str s, time_t *out)
     return true;
 }
 
+/* Without the W/ of a weak tag: If-None-Match compares weakly. */
 static struct str etag_opaque(struct str s)
 {
     if (s.n >= 2 && s.p[0] == 'W' && s.p[1] == '/')
@@ -107,6 +109,7 @@ bool http_etag_matches(struct str list, struct str etag)
     return false;
 }
 
+/* Digits only: str_to_i64 would also take a sign. */
 static bool decimal_parse(struct str s, uint64_t *out)
 {
     int64_t v;

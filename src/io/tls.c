@@ -66,6 +66,8 @@ struct tls_ctx {
     ssl_ctx_t *ctx;
 };
 
+/* failed: after a fatal error OpenSSL must not be asked to shut down.  said_bye: the alert was
+ * sent. */
 struct tls_conn {
     ssl_t *ssl;
     bio_t *in, *out; /* belong to ssl */
@@ -93,6 +95,7 @@ static int tls_load(struct err *e)
     return 0;
 }
 
+/* Takes OpenSSL's first reason and clears the rest, so that a later call does not report it. */
 static int ssl_err(struct err *e, const char *what, const char *path)
 {
     unsigned long code = ssl.ERR_get_error();

@@ -39,6 +39,7 @@ int unix_addr_make(const char *path, struct sockaddr_un *out, socklen_t *out_n, 
     return 0;
 }
 
+/* Blocking.  A signal during connect must not look like a server that does not answer. */
 int unix_connect(const char *path)
 {
     struct sockaddr_un a;
