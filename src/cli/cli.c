@@ -9,6 +9,7 @@
 
 enum { HELP_MAX = 1 << 20 };
 
+/* One byte more than opts_size, because a command without options has opts_size 0. */
 static int run_command(struct cli *c, const struct command *cmd, char **argv)
 {
     AUTO_FREE void *own = xcalloc(1, cmd->opts_size + 1);
@@ -44,6 +45,7 @@ static int cli_overview(struct cli *c, bool asked)
     return asked ? 0 : err_exit_code(ERR_INVALID);
 }
 
+/* The last part of the path; points into argv0. */
 static const char *program_name(const char *argv0)
 {
     const char *slash = strrchr(argv0, '/');
@@ -77,6 +79,7 @@ static const struct dialect_program *dialect_program(const struct program *p, ch
     return NULL;
 }
 
+/* Options before the command's name are parsed with leading_groups; the others by the command. */
 static int dispatch(struct cli *c, char **argv)
 {
     const char *name = command_for_program(c->program, program_name(argv[0]));

@@ -15,6 +15,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+/* TRIES_MAX ends the loop when daemons start and leave again and again. */
 enum { TRIES_MAX = 3, SLOW_S = 2 };
 #define SYSTEM_DAEMON "unix:/var/lib/berth/sock"
 
@@ -32,6 +33,7 @@ int cli_find_home(struct cli *c, bool whole_machine, struct err *e)
     return 0;
 }
 
+/* Makes c->http for c->target.  No traffic: a wrong address shows at the first call. */
 static int connect_to(struct cli *c, struct err *e)
 {
     c->is_unix = !strncmp(c->target, "unix:", 5);
@@ -41,6 +43,7 @@ static int connect_to(struct cli *c, struct err *e)
     return 0;
 }
 
+/* May be called again: what is known already is kept. */
 int cli_open(struct cli *c, struct err *e)
 {
     const char *url = c->opt.server ? c->opt.server : getenv("BERTH_URL");
@@ -54,6 +57,7 @@ int cli_open(struct cli *c, struct err *e)
     return connect_to(c, e);
 }
 
+/* NULL when the token cannot be read. */
 struct http_client *cli_connect_again(const struct cli *c)
 {
     struct cli copy = *c;
@@ -79,6 +83,7 @@ static bool try_system_daemon(struct cli *c)
     return connect_to(c, &e) == 0;
 }
 
+/* A daemon behind a URL is never started: it may be on another machine. */
 static int nobody_answers(struct cli *c, struct err *e)
 {
     if (!c->is_unix || !c->unreachable)
@@ -91,6 +96,7 @@ static int nobody_answers(struct cli *c, struct err *e)
     return c->unreachable(c, e);
 }
 
+/* A signal handler: async-signal-safe functions only. */
 static void on_slow(int signo)
 {
     static const char text[] = "berth: still waiting for the daemon's answer …\n";
@@ -104,6 +110,7 @@ static int call_once(struct cli *c, const char *method, const char *path,
                      const char *const *headers, struct str body, struct http_response *out,
                      struct err *e)
 {
+    /* follow_deadline uses the same timer.  A timer that is already set is left alone. */
     const struct itimerval soon = {.it_value = {.tv_sec = SLOW_S}}, off = {0};
     const struct sigaction sa = {.sa_handler = on_slow, .sa_flags = SA_RESTART};
     struct itimerval now;
@@ -138,6 +145,7 @@ int cli_fetch(struct cli *c, const char *method, const char *path, const char *c
         /* Also the answer of one that is just leaving. */
         if (e->code != ERR_UNAVAILABLE || tries == TRIES_MAX)
             return -1;
+        /* A daemon answers, so the call was cut off by its start or its end: repeat the call. */
         if (daemon_answers(c->target) || try_system_daemon(c))
             continue;
         if (nobody_answers(c, e) < 0)

@@ -14,10 +14,12 @@ struct act_opts {
     const char *filter;
     bool yes;
 };
+/* One row for each command; act_run does the work. */
 struct act {
     const char *path, *verb, *ask, *done; /* "/v1/jobs/remove", "rm", "remove", "removed" */
     const char *states;                   /* those it is about, for the question */
     const char *already;                  /* why nothing was done */
+    /* Named jobs that are all in the wrong state make the exit status that of ERR_CONFLICT. */
     bool already_is_wrong;
 };
 
@@ -56,6 +58,8 @@ static int confirm(struct cli *c, const struct act *a, const struct act_opts *o,
     return 0;
 }
 
+/* The caller frees it.  The daemon resolves the names; an unknown name refuses the whole request.
+ */
 static struct json *named_body(const struct operands *ops)
 {
     struct json *body = json_new_object(), *jobs = json_new_array();
@@ -66,6 +70,7 @@ static struct json *named_body(const struct operands *ops)
     return body;
 }
 
+/* Scripts see no line on stderr unless jobs were denied or named jobs were in the wrong state. */
 static void say_done(const struct cli *c, const struct act *a, const struct json *reply, bool named)
 {
     int64_t already = int_of(reply, "already"), denied = int_of(reply, "denied");

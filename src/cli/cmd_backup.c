@@ -15,6 +15,7 @@ static int backup(struct cli *c, const void *opts, const struct operands *ops)
     (void)opts;
     if (!getcwd(cwd, sizeof(cwd)))
         cwd[0] = '/', cwd[1] = 0;
+    /* The daemon writes the file, and its working directory is not that of the user. */
     AUTO_FREE char *path =
         ops->p[0][0] == '/' ? xstrdup(ops->p[0]) : xasprintf("%s/%s", cwd, ops->p[0]);
     json_set_str(body, "path", path);

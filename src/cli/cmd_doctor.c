@@ -37,6 +37,7 @@ static int doctor(struct cli *c, const void *opts, const struct operands *ops)
 
     (void)opts;
     (void)ops;
+    /* No check may start a daemon. */
     c->unreachable = NULL;
     if (cli_open(c, &e) < 0) {
         json_free(rows);

@@ -8,6 +8,7 @@ enum { TEXT_MAX = 1 << 20 };
 
 static const struct opt_group *const groups[] = {&output_group, &common_group, NULL};
 
+/* The text about an ended job names the job itself; the text about an active job does not. */
 static void explain_text(struct buf *b, const struct json *j, const char *ref)
 {
     struct str text = text_of(j, "text"), remedy = text_of(j, "remedy");

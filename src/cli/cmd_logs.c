@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <stdio.h>
 
+/* NAP_MS: between two tries while no daemon answers. */
 enum { TEXT_MAX = 1 << 20, TAIL_MAX = 257 << 20, NAP_MS = 50 };
 
 struct logs_opts {
@@ -24,7 +25,8 @@ static const struct opt logs_own[] = {
 static const struct opt_group logs_group = {"Output", logs_own, ARRAY_SIZE(logs_own), false};
 static const struct opt_group *const logs_groups[] = {&logs_group, &common_group, NULL};
 
-/* Prints the last lines of what there is; *at: where the rest will begin. */
+/* Prints the last lines of what there is; *at: where the rest will begin.  The text is held in
+ * memory before it is printed, at most TAIL_MAX bytes. */
 static int print_tail(struct cli *c, const struct follow_log *f, int64_t lines, int64_t *at,
                       struct err *e)
 {
@@ -89,6 +91,7 @@ static int print_whole(struct cli *c, struct follow_log *f, struct err *e)
     return follow_log(c->http, f, e);
 }
 
+/* With -n and -f: the last lines first, then everything behind them, without a gap. */
 static int logs(struct cli *c, const void *opts, const struct operands *ops)
 {
     const struct logs_opts *o = opts;

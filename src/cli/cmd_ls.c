@@ -35,6 +35,7 @@ static int ls_overview(struct cli *c, struct json *rows, struct json **out_count
     return 0;
 }
 
+/* -1 = everything.  Programs get all jobs unless -n was given. */
 static int64_t limit_of(const struct cli *c)
 {
     if (c->opt.limit.set)
@@ -42,6 +43,7 @@ static int64_t limit_of(const struct cli *c)
     return for_people(c) && !c->opt.all ? MATCHES : -1;
 }
 
+/* -n 0 asks for nothing: the daemon would refuse a limit of 0. */
 static int matches(struct cli *c, const struct operands *ops, struct json *rows, bool *out_more,
                    struct err *e)
 {
@@ -77,6 +79,7 @@ static int for_programs(struct cli *c, const struct operands *ops, struct err *e
     return 0;
 }
 
+/* counts NULL: a filter was given, and the total is not known. */
 static void ls_footer(const struct cli *c, const struct json *counts, size_t shown, bool more)
 {
     AUTO(buf) struct buf b = {0};
@@ -96,6 +99,7 @@ static void ls_footer(const struct cli *c, const struct json *counts, size_t sho
     cli_print(&b);
 }
 
+/* plain: nothing was asked for in particular, so the overview is shown. */
 static int ls_table(struct cli *c, const struct operands *ops, struct err *e)
 {
     bool plain = !list_restricted(c, ops) && !c->opt.limit.set && !c->opt.all && !c->opt.sort;

@@ -49,6 +49,7 @@ static const struct opt add_opts[] = {
 static const struct opt_group add_group = {"Nodes", add_opts, ARRAY_SIZE(add_opts), false};
 static const struct opt_group *const groups[] = {&add_group, &output_group, &common_group, NULL};
 
+/* b must be fresh: the buffer is initialised here. */
 static void node_path(struct buf *b, const char *name, const char *rest)
 {
     buf_init(b, PATH_TEXT_MAX);
@@ -71,6 +72,8 @@ static void node_set_number(struct json *j, const char *key, struct opt_num v)
         json_set_int(j, key, v.v);
 }
 
+/* *out is set in case of an error as well; the caller frees it.  Paths of files become absolute,
+ * since the daemon opens them. */
 static int body_of(const struct node_opts *o, const char *url, struct json **out, struct err *e)
 {
     struct json *j = json_new_object();
@@ -137,6 +140,8 @@ static int wait_for(struct cli *c, const char *name, int64_t wait_ms, struct jso
         struct str why = text_of(*out, "trouble");
         if (!str_eq_c(text_of(*out, "state"), "away"))
             return 0;
+        /* The daemon has tried once and failed: it will try again, but this command need not wait
+         * for that. */
         if (json_type(json_get(*out, "retry_in_ms")) == JSON_INT)
             return err_set(e, ERR_UNAVAILABLE, "%.60s cannot be reached: " STR_FMT, name,
                            (int)MIN(why.n, (size_t)150), why.p);
@@ -164,6 +169,7 @@ static int take_back(struct cli *c, const char *name, const struct err *why)
     return err_exit_code(why->code);
 }
 
+/* With --force an unreachable node stays, and the exit status is 0. */
 static int add(struct cli *c, const struct node_opts *o, const char *url)
 {
     struct json *body = NULL, *node = NULL;

@@ -89,6 +89,7 @@ static void set_jobs(struct json *row, const struct json *device)
     json_set_str(row, "on_it", buf_str(&b).p);
 }
 
+/* Empty when the size of the memory is not known. */
 static void set_memory(struct json *row, const struct json *device)
 {
     char used[UNIT_TEXT_MAX], all[UNIT_TEXT_MAX], text[2 * UNIT_TEXT_MAX + 2] = "";
@@ -100,6 +101,7 @@ static void set_memory(struct json *row, const struct json *device)
     json_set_str(row, "memory", text);
 }
 
+/* Texts for the table; the caller frees the row.  An unknown value is an empty text. */
 static struct json *gpu_row(const struct json *device)
 {
     struct json *row = json_new_object();
@@ -125,6 +127,7 @@ static struct json *gpu_row(const struct json *device)
     return row;
 }
 
+/* Nothing for a node without GPUs. */
 static void add_gpus(const struct cli *c, struct buf *out, const struct json *node)
 {
     const struct json *devices = json_get(node, "devices");

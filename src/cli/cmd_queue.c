@@ -22,6 +22,7 @@ static int queue_list(struct cli *c)
 
 static int queue(struct cli *c, const void *opts, const struct operands *ops)
 {
+    /* Without operands the queues are listed; without a name the queue "default" is meant. */
     const char *verb = ops->n ? ops->p[0] : "list";
     const char *name = ops->n > 1 ? ops->p[1] : "default";
     AUTO(buf) struct buf path = {0};

@@ -9,6 +9,7 @@
 
 static int ranks(struct cli *c, const void *opts, const struct operands *ops)
 {
+    /* The "--" between the number and the command may be there or not. */
     size_t first = ops->n > 1 && !strcmp(ops->p[1], "--") ? 2 : 1;
     int64_t n;
 

@@ -19,6 +19,7 @@ static const struct opt own_opts[] = {
 static const struct opt_group own_group = {"Running", own_opts, ARRAY_SIZE(own_opts), false};
 static const struct opt_group *const groups[] = {&own_group,    &job_group,    &training_group,
                                                  &output_group, &common_group, NULL};
+/* The spec is built before the session is opened, so that a mistake in a file starts nothing. */
 static int run(struct cli *c, const void *opts, const struct operands *ops)
 {
     const struct run_opts *o = opts;

@@ -21,6 +21,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+/* With --auto: the default of --idle, and the longest time between two looks. */
 enum { AUTO_IDLE_MS = 10 * 60 * 1000, AUTO_LOOK_MS = 5000 };
 
 /* How the planner gives GPUs to jobs. */
@@ -96,6 +97,7 @@ static const struct opt gpu_opts[] = {
 };
 static const struct opt_group gpu_group = {"GPUs", gpu_opts, ARRAY_SIZE(gpu_opts), false};
 static const struct opt_group *const groups[] = {&own_group, &gpu_group, &common_group, NULL};
+/* idle_since is when the daemon was first seen without work; it counts for --auto only. */
 struct serving {
     struct loop *loop;
     struct host *host;
@@ -153,6 +155,8 @@ static void notify_ready(void)
                       (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path)));
 }
 
+/* One line on stdout, flushed, so that a program that waits for the line sees it.  The port is the
+ * one that was opened. */
 static void say_address(const struct host *h, const struct host_conf *conf)
 {
     bool v6 = conf->tcp.addr && strchr(conf->tcp.addr, ':');
@@ -169,6 +173,8 @@ static void say_address(const struct host *h, const struct host_conf *conf)
                  conf->tcp.addr);
 }
 
+/* READY is sent after host_open has returned: the sockets listen and the jobs of the last daemon
+ * are known. */
 static int serve_until_stopped(const struct serve_opts *o, const struct host_conf *conf)
 {
     struct serving s = {.loop = loop_new(), .idle_ms = o->idle.set ? o->idle.v : AUTO_IDLE_MS};
@@ -200,6 +206,7 @@ static int serve_until_stopped(const struct serve_opts *o, const struct host_con
     return 0;
 }
 
+/* Ports below 1024 need privileges that a job may not have. */
 static int port_range(const char *text, struct host_conf *conf, struct err *e)
 {
     struct str last, first = str_cut(str_of(text), '-', &last);
@@ -235,6 +242,7 @@ static int gpu_options(const struct serve_opts *o, struct host_conf *conf, struc
     return o->gpu.master_ports ? port_range(o->gpu.master_ports, conf, e) : 0;
 }
 
+/* Options that the parser accepts one by one, but that are out of range or need each other. */
 static int check_options(const struct serve_opts *o, struct err *e)
 {
     if (!o->tls_cert != !o->tls_key)
@@ -250,6 +258,7 @@ static int check_options(const struct serve_opts *o, struct err *e)
     return 0;
 }
 
+/* conf borrows its texts from argv, from c and from `addr`, which live until the daemon ends. */
 static int serve(struct cli *c, const void *opts, const struct operands *ops)
 {
     const struct serve_opts *o = opts;

@@ -10,6 +10,7 @@
 enum { PAGE_MAX = 8 << 20, SPARK_CELLS = 24 };
 
 static const struct opt_group *const groups[] = {&output_group, &common_group, NULL};
+/* A line without a text is left out, so that the page shows only what is known. */
 static void line(struct buf *b, const struct cli *c, const char *label, struct str text)
 {
     if (text.n)
@@ -63,6 +64,8 @@ static void needs_line(struct buf *b, const struct cli *c, const struct json *jo
     line(b, c, "needs", buf_str(&t));
 }
 
+/* Nothing for a job that has not started.  CPU time and memory are left out while the record has
+ * none. */
 static void used_line(struct buf *b, const struct cli *c, const struct json *job)
 {
     int64_t ran = job_runtime(job, clock_wall(&clock_system));
@@ -80,6 +83,7 @@ static void used_line(struct buf *b, const struct cli *c, const struct json *job
     line(b, c, "time", str_of(text));
 }
 
+/* A predicted time with its bounds.  Nothing without a prediction (s NULL or "at" null). */
 static void span_line(struct buf *b, const struct cli *c, const char *title, const struct json *s)
 {
     int64_t now = clock_wall(&clock_system);
@@ -192,10 +196,12 @@ static void sparkline(struct buf *b, const struct json *buckets)
     if (cells < 2)
         return;
     buf_adds(b, "  ");
+    /* Halved before the subtraction: hi - lo of two large numbers could overflow to infinity. */
     for (size_t i = 0; i < cells; i++)
         buf_adds(b, blocks[hi > lo ? (int)((v[i] / 2 - lo / 2) / (hi / 2 - lo / 2) * 7.0) : 3]);
 }
 
+/* A second request, only for jobs with metrics.  The page is shown without them when it fails. */
 static void metrics(struct buf *b, struct cli *c, const struct json *job)
 {
     AUTO_FREE char *path = xasprintf("/v1/jobs/%lld/metrics?buckets=%d",
@@ -222,6 +228,7 @@ static void metrics(struct buf *b, struct cli *c, const struct json *job)
     json_free(series);
 }
 
+/* A tag is a text; an artifact is an object with a path. */
 static void reports(struct buf *b, struct cli *c, const struct json *job)
 {
     static const struct {

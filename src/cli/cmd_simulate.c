@@ -22,6 +22,7 @@ struct simulate_opts {
     bool elastic, jobs, json;
 };
 
+/* One command: what was read, and the results of each policy in the order they were run. */
 struct session {
     struct cli *c;
     const struct simulate_opts *o;
@@ -36,6 +37,7 @@ struct session {
 };
 
 /* ---- progress ---- */
+/* Real time: the simulation measures how long the planner takes. */
 static int64_t timer_us(void *arg UNUSED)
 {
     struct timespec ts;
@@ -44,6 +46,7 @@ static int64_t timer_us(void *arg UNUSED)
     return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
 }
 
+/* Called often by the simulation; prints at most every 200 ms on a terminal, else every 10 s. */
 static void show_progress(void *arg, size_t done, size_t total)
 {
     struct session *s = arg;
@@ -60,6 +63,7 @@ static void show_progress(void *arg, size_t done, size_t total)
     fflush(stderr);
 }
 
+/* Before any other output: the progress line has no line end on a terminal. */
 static void clear_progress(struct session *s)
 {
     if (s->drawn)
@@ -68,6 +72,7 @@ static void clear_progress(struct session *s)
 }
 
 /* ---- options ---- */
+/* An option that was not given leaves *out as it is; the same holds for int_option. */
 static int real_option(const char *text, const char *name, double lo, double hi, double *out,
                        struct err *e)
 {
@@ -90,6 +95,7 @@ static int int_option(struct opt_num n, const char *name, int64_t lo, int64_t hi
     return 0;
 }
 
+/* Options into s->conf, over the defaults of the command.  Milliseconds become seconds. */
 static int read_options(struct session *s, struct err *e)
 {
     const struct simulate_opts *o = s->o;
@@ -132,6 +138,8 @@ static int read_table(struct session *s, struct err *e)
     return 0;
 }
 
+/* The order matters: cut the trace, bind its jobs to the table, then scale the load of what is
+ * left. */
 static int read_trace(struct session *s, struct err *e)
 {
     AUTO_FREE char *text = NULL;
@@ -154,6 +162,7 @@ static int read_trace(struct session *s, struct err *e)
     return 0;
 }
 
+/* What the reader of the trace has changed, so that nobody compares different sets of jobs. */
 static void say_notes(const struct session *s)
 {
     const struct sim_trace *t = &s->trace;
@@ -167,6 +176,7 @@ static void say_notes(const struct session *s)
             s->trace_name, t->layout, t->clipped, plural_end(t->clipped));
 }
 
+/* The file is replaced as a whole, or left as it was. */
 static int write_chart(const struct session *s, struct err *e)
 {
     AUTO(buf) struct buf b = {0};

@@ -16,6 +16,7 @@ static const struct opt_group *const connection_groups[] = {&common_group, NULL}
 /* Writes one page into b, or fails with e. */
 typedef int page_fn(struct cli *c, const struct operands *ops, struct buf *b, struct err *e);
 
+/* The page is printed only when it is complete. */
 static int page_print(struct cli *c, const struct operands *ops, page_fn *write)
 {
     AUTO(buf) struct buf b = {0};
@@ -125,6 +126,7 @@ PAGE_COMMAND(schema, "print the JSON Schema of job or sweep files", "job|sweep",
 
 /* ---- what Tab asks for; silent about every failure ---- */
 
+/* The exit status is 1 without a daemon; the scripts ignore it and offer nothing. */
 static int complete_words(struct cli *c, const void *opts, const struct operands *ops)
 {
     static const struct {

@@ -23,6 +23,7 @@ static const struct opt own_opts[] = {
 static const struct opt_group own_group = {"Waiting", own_opts, ARRAY_SIZE(own_opts), false};
 static const struct opt_group *const groups[] = {&job_group,    &training_group, &own_group,
                                                  &output_group, &common_group,   NULL};
+/* `many`: the reply is that of a list or a sweep, with "first" and "count" instead of "number". */
 static void say_submitted(const struct cli *c, const struct json *reply, bool many)
 {
     int64_t first = int_of(reply, "first"), count = int_of(reply, "count");
@@ -38,6 +39,8 @@ static void say_submitted(const struct cli *c, const struct json *reply, bool ma
                 (long long)int_of(reply, "number"));
 }
 
+/* Scripts read this line: the id of the job, of the batch, or of the first job when there is no
+ * batch. */
 static void print_reply(const struct cli *c, const struct json *reply, bool many)
 {
     AUTO(buf) struct buf b = {0};

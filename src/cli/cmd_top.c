@@ -22,6 +22,7 @@ enum {
 
 static const char *const sorts[] = {NULL, "-created", "-duration", "-priority", "name", "state"};
 
+/* rows, counts and nodes are owned; the model borrows them for each frame. */
 struct top {
     struct cli *c;
     struct top_model m;
@@ -35,6 +36,7 @@ struct top {
 
 /* ---- asking ---- */
 
+/* Without a sort order the list has three parts: running, queued, finished. */
 static int ask_rows(struct top *t, struct json *rows, struct err *e)
 {
     struct list_query parts[] = {
@@ -54,6 +56,7 @@ static int ask_rows(struct top *t, struct json *rows, struct err *e)
     return 0;
 }
 
+/* 0 when the list is empty. */
 static int64_t selected_job(const struct top *t)
 {
     return int_of(json_at(t->rows, (size_t)t->m.selected), "number");
@@ -98,6 +101,7 @@ static void ask_log(struct top *t)
     t->m.log = buf_str(&t->log);
 }
 
+/* When the daemon does not answer, the last state stays on the screen, with a message. */
 static void ask(struct top *t)
 {
     const struct list_query everything = {t->filter[0] ? t->filter : NULL, NULL, NULL, -1};
@@ -126,6 +130,7 @@ static void ask(struct top *t)
 
 /* ---- keys ---- */
 
+/* The user has answered the question with yes. */
 static void top_act(struct top *t)
 {
     const char *verb = t->ask == 'c' ? "cancel" : "retry";
@@ -205,6 +210,7 @@ static void key_in_filter(struct top *t, int key)
         t->m.mode = TOP_LIST;
         t->message[0] = 0;
         t->m.selected = 0;
+        /* One character may be several bytes of UTF-8: the continuation bytes go with it. */
     } else if (key == KEY_BACKSPACE && n) {
         while (n > 1 && ((unsigned char)t->filter[n - 1] & 0xc0) == 0x80)
             n--;
@@ -259,6 +265,7 @@ static void draw(struct top *t)
     tty_frame(&frame);
 }
 
+/* One thread: keys are not read while the daemon is asked. */
 static void loop(struct top *t)
 {
     int64_t next = 0;

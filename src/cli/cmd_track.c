@@ -8,6 +8,7 @@
 
 enum { TEXT_MAX = 1 << 20, NOTE_MAX = 64 << 10 };
 
+/* Takes body, which may be NULL. */
 static int send_to(struct cli *c, const char *method, const char *path, struct json *body,
                    struct err *e)
 {
@@ -28,6 +29,8 @@ static const struct opt tag_own[] = {
 static const struct opt_group tag_group = {"Tag", tag_own, ARRAY_SIZE(tag_own), false};
 static const struct opt_group *const tag_groups[] = {&tag_group, &common_group, NULL};
 
+/* word is NAME or NAME=VALUE; without a value the tag is an empty text.  A removal ignores the
+ * value. */
 static int tag_one(struct cli *c, const char *job, const char *word, bool remove, struct err *e)
 {
     AUTO(buf) struct buf path = {0};
@@ -110,6 +113,7 @@ static void join_words(struct buf *b, const struct operands *ops, size_t from)
     }
 }
 
+/* Without words the notes are listed.  With --about all operands are words of the note. */
 static int note(struct cli *c, const void *opts, const struct operands *ops)
 {
     const struct note_opts *o = opts;
@@ -184,6 +188,7 @@ static int project_show(struct cli *c, const char *path)
     return 0;
 }
 
+/* "-" as the only word reads the description from standard input. */
 static int project(struct cli *c, const void *opts, const struct operands *ops)
 {
     AUTO(buf) struct buf path = {0}, text = {0};

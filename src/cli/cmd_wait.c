@@ -19,6 +19,7 @@ static const struct opt_group wait_group = {"Waiting", wait_own, ARRAY_SIZE(wait
 static const struct opt_group *const wait_groups[] = {&wait_group, &output_group, &common_group,
                                                       NULL};
 
+/* The exit status is the highest of all jobs.  The deadline covers all of them together. */
 static int wait_jobs(struct cli *c, const void *opts, const struct operands *ops)
 {
     const struct wait_opts *o = opts;

@@ -24,6 +24,7 @@ struct watching {
     struct buf out;
 };
 
+/* One event may be about several jobs: "job 3-7".  Lists and objects in its data are left out. */
 static void event_line(struct watching *w, const struct json *ev)
 {
     struct str kind = text_of(ev, "kind");
@@ -68,6 +69,8 @@ static bool watch_on_event(void *arg, const struct sse_event *ev)
     return true;
 }
 
+/* Ends only with an error or a signal.  After a break the stream resumes behind the last event
+ * seen. */
 static int watch(struct cli *c, const void *opts, const struct operands *ops)
 {
     const struct watch_opts *o = opts;

@@ -2,6 +2,7 @@
 #pragma once
 #include "cli/opt.h"
 
+/* commands.c lists the commands that the full program has. */
 extern const struct command cmd_run, cmd_submit, cmd_ls, cmd_show, cmd_logs, cmd_top, cmd_watch,
     cmd_explain, cmd_simulate, cmd_wait, cmd_projects, cmd_cancel, cmd_hold, cmd_release, cmd_retry,
     cmd_rm, cmd_queue, cmd_tag, cmd_note, cmd_project, cmd_serve, cmd_node, cmd_nodes, cmd_doctor,

@@ -9,6 +9,7 @@
 #include "model/job.h"
 #include <string.h>
 
+/* Hidden commands are called by programs, not by people. */
 static bool shown(const struct command *c)
 {
     return !(c->flags & COMMAND_HIDDEN);
@@ -89,6 +90,7 @@ static void option_names(struct buf *b, const struct opt_group *const *groups)
             buf_addf(b, " --%s", (*groups)->opts[i].name);
 }
 
+/* The shell code that offers the words of one kind.  zsh_action and fish_action do the same. */
 static void bash_action(struct buf *b, enum complete_kind k, const char *choice_text,
                         const struct command *const *all)
 {
@@ -107,6 +109,7 @@ static void bash_action(struct buf *b, enum complete_kind k, const char *choice_
     }
 }
 
+/* One case of the script: values of the option before the cursor, else options, else operands. */
 static void bash_command(struct buf *b, const struct command *c, const struct command *const *all)
 {
     buf_addf(b, "    %s)\n        case $prev in\n", c->name);
@@ -225,6 +228,7 @@ static void zsh_action(struct buf *b, enum complete_kind k, const char *choice_t
     }
 }
 
+/* "'(-n --limit)'{-n+,--limit=}'[help]:N:action'": see _arguments in zshcompsys(1). */
 static void zsh_option(struct buf *b, const struct opt *o, const struct command *const *all)
 {
     buf_adds(b, " \\\n            ");
@@ -324,6 +328,7 @@ static void zsh_script(struct buf *b, const struct command *const *all,
 
 /* ---- fish ---- */
 
+/* In single quotes fish knows two escapes only: \' and \\. */
 static void fish_text(struct buf *b, const char *s)
 {
     buf_addc(b, '\'');
@@ -335,6 +340,7 @@ static void fish_text(struct buf *b, const char *s)
     buf_addc(b, '\'');
 }
 
+/* `option`: the words are the value of an option (-x, -r), else operands (-f). */
 static void fish_action(struct buf *b, enum complete_kind k, const char *choice_text, bool option,
                         const struct command *const *all)
 {

@@ -5,6 +5,7 @@
 
 enum { TOKEN_MAX = 4096 };
 
+/* Guards the home's token: no other machine gets it without --token-file or $BERTH_TOKEN. */
 static bool url_is_loopback(const char *url)
 {
     return strstr(url, "://127.") || strstr(url, "://localhost") || strstr(url, "://[::1]");

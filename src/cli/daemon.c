@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <sys/wait.h>
 
+/* A daemon that does not answer within START_MS counts as failed. */
 enum { START_MS = 5000, SAY_AFTER_MS = 2000, LOG_TAIL = 2048 };
 
 bool daemon_answers(const char *target)
@@ -45,7 +46,8 @@ static bool belongs_to_job(const char *variable)
     return false;
 }
 
-/* The environment without what belongs to a job we may be running in; `home` says which home. */
+/* The environment without what belongs to a job we may be running in; `home` says which home.  The
+ * caller frees the array; the texts are borrowed from environ and `home`. */
 static char **daemon_env(char *home)
 {
     VEC(char *) env = {0};
@@ -58,6 +60,8 @@ static char **daemon_env(char *home)
     return env.p;
 }
 
+/* 0, or an errno value.  All signals get their default action and none is blocked: the daemon must
+ * not inherit what the command has set. */
 static int spawn_serve(struct cli *c, const char *program, const char *log, pid_t *out_pid)
 {
     char *argv[] = {(char *)"berth", (char *)"serve", (char *)"--auto", NULL};
@@ -152,6 +156,7 @@ int daemon_start(struct cli *c, struct err *e)
     for (int nap = 1; waited < START_MS && gone >= 0; nap = MIN(nap * 2, 10)) {
         if (daemon_answers(c->target))
             return 0;
+        /* gone > 0: another daemon had the home and may be leaving, so a new daemon is started. */
         gone = ended(pid);
         if (gone > 0 && daemon_spawn(c, &pid, e) < 0)
             return -1;

@@ -47,6 +47,7 @@ __attribute__((format(printf, 2, 3))) static void remedy(struct finding *f, cons
     va_end(ap);
 }
 
+/* A home that others can write to lets them replace the database and the token. */
 static void check_home(struct cli *c, struct finding *f)
 {
     struct stat st;
@@ -81,6 +82,7 @@ static int stat_place(const char *home, struct statvfs *v)
     return 0;
 }
 
+/* A file system may run out of inodes before it runs out of bytes. */
 static void check_disk(struct cli *c, struct finding *f)
 {
     struct statvfs v;
@@ -109,6 +111,8 @@ static void check_disk(struct cli *c, struct finding *f)
 /* 1 = somebody holds the lock, 0 = nobody, -1 = no such file. */
 static int lock_held(const char *path)
 {
+    /* F_OFD_GETLK asks without taking the lock, so a daemon that starts meanwhile is not disturbed.
+     */
     AUTO_FD fd = open(path, O_RDONLY | O_CLOEXEC);
     struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
 
@@ -117,6 +121,7 @@ static int lock_held(const char *path)
     return l.l_type != F_UNLCK;
 }
 
+/* The lock tells a daemon that hangs from no daemon at all. */
 static void check_daemon(struct cli *c, struct finding *f)
 {
     AUTO_FREE char *lock = path_join(c->home, "daemon.lock");
@@ -144,6 +149,7 @@ static void check_daemon(struct cli *c, struct finding *f)
     }
 }
 
+/* Looks where the backend looks: BERTH_SHEPHERD, beside this program, libexec, the build tree. */
 static void check_shepherd(struct cli *c, struct finding *f)
 {
     AUTO_FREE char *lock = path_join(c->home, "shepherd/lock");
@@ -181,6 +187,7 @@ static void check_shepherd(struct cli *c, struct finding *f)
     remedy(f, "install the whole package, or set BERTH_SHEPHERD to its path");
 }
 
+/* Reads the database file directly, so the check works with and without a daemon. */
 static void check_store(struct cli *c, struct finding *f)
 {
     AUTO_FREE char *path = path_join(c->home, "berth.db");
@@ -211,6 +218,7 @@ static void check_store(struct cli *c, struct finding *f)
     }
 }
 
+/* Limits are enforced where the cgroup of this process can be written, version 1 or 2. */
 static void check_cgroups(struct cli *c, struct finding *f)
 {
     AUTO_FREE char *text = NULL;
@@ -241,6 +249,7 @@ static void check_cgroups(struct cli *c, struct finding *f)
     remedy(f, "run the daemon as a systemd unit with Delegate=yes, or as root");
 }
 
+/* A database that is newer than now shows that the clock was set back. */
 static void check_clock(struct cli *c, struct finding *f)
 {
     AUTO_FREE char *db = path_join(c->home, "berth.db");
@@ -261,6 +270,7 @@ static void check_clock(struct cli *c, struct finding *f)
     }
 }
 
+/* These libraries are loaded at run time, so the program starts without them. */
 static bool opens(const char *library)
 {
     void *h = dlopen(library, RTLD_LAZY | RTLD_LOCAL);
@@ -319,6 +329,7 @@ static bool capture(char *const argv[], char *out, size_t size)
     return rc == 0 && waitpid(pid, &status, 0) == pid && status == 0 && n > 0;
 }
 
+/* A warning, not a failure: jobs in other languages need no Python. */
 static void check_python(struct cli *c, struct finding *f)
 {
     char *argv[] = {(char *)"python3", (char *)"-c",

@@ -10,10 +10,13 @@ struct embed {
     pthread_cond_t changed;
     enum { OPENING, OPEN, FAILED } state; /* under lock */
     struct host_conf conf;                /* texts are the caller's */
+    /* Made by the thread of the command, run by the host's thread.  loop_post is safe from any
+     * thread. */
     struct loop *loop;
     struct err err;
 };
 
+/* Called by the host's thread; wakes embed_open. */
 static void tell(struct embed *x, int state)
 {
     pthread_mutex_lock(&x->lock);
@@ -22,6 +25,8 @@ static void tell(struct embed *x, int state)
     pthread_mutex_unlock(&x->lock);
 }
 
+/* host_open, the loop and host_close run on the same thread: the host expects to be called by one
+ * thread only. */
 static void *host_thread(void *arg)
 {
     struct embed *x = arg;
@@ -42,6 +47,7 @@ static void embed_on_stop(void *arg)
     loop_stop(arg);
 }
 
+/* Waits for the thread, which may still finish commits. */
 static void embed_free(struct embed *x)
 {
     pthread_join(x->thread, NULL);

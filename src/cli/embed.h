@@ -8,6 +8,8 @@
 #include "host/host.h"
 
 struct embed;
-/* Returns once the host answers on its socket.  ERR_CONFLICT when another host has the home. */
+/* Returns once the host answers on its socket.  ERR_CONFLICT when another host has the home.
+ * Called by the thread of the command, as embed_close is.  The texts of conf must outlive the
+ * embed. */
 int embed_open(struct embed **out, const struct host_conf *conf, struct err *e);
 void embed_close(struct embed *x); /* graceful; runs go on.  NULL is fine. */

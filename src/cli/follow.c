@@ -16,6 +16,8 @@
 #include <stdio.h>
 #include <sys/time.h>
 
+/* A batch is asked for after 20 ms first and every 250 ms later.  124 is the status of timeout(1).
+ */
 enum { NAP_MS = 20, BATCH_MS = 250, EXIT_TIMEOUT = 124, PATH_BYTES = 1 << 16 };
 
 static bool tells_of_end(struct str kind)
@@ -26,6 +28,7 @@ static bool tells_of_end(struct str kind)
            job_state_parse((struct str){kind.p + 4, kind.n - 4}, &s) && job_state_final(s);
 }
 
+/* False stops the stream: this event is news. */
 static bool follow_on_event(void *arg, const struct sse_event *ev)
 {
     const bool *start_too = arg;
@@ -56,6 +59,7 @@ int follow_end(struct cli *c, const char *ref, struct json **out, struct err *e)
 {
     AUTO(buf) struct buf path = {0};
     uint64_t last = 0;
+    /* Scripts are not told that the command waits. */
     bool said = !c->err.is_tty;
 
     buf_init(&path, PATH_BYTES);
@@ -79,6 +83,7 @@ int follow_end(struct cli *c, const char *ref, struct json **out, struct err *e)
     }
 }
 
+/* Succeeded jobs have status 0, so only the others are asked for. */
 static int highest_status(struct cli *c, const char *batch, int *out, struct err *e)
 {
     AUTO_FREE char *cursor = NULL;
@@ -146,6 +151,7 @@ void follow_deadline(int64_t timeout_ms)
     setitimer(ITIMER_REAL, &it, NULL);
 }
 
+/* A reply has a batch, or "first" and "count", or the "number" of one job. */
 int follow_submitted(struct cli *c, const struct json *reply, int64_t timeout_ms)
 {
     struct str batch = text_of(reply, "batch");
@@ -179,6 +185,7 @@ struct copying {
     struct http_response *refusal; /* body of a status of 400 and more */
 };
 
+/* False ends the stream.  k->status is known before the first byte of the body arrives. */
 static bool on_bytes(void *arg, struct str piece)
 {
     struct copying *k = arg;
@@ -199,6 +206,7 @@ static bool on_bytes(void *arg, struct str piece)
     return true;
 }
 
+/* A followed log takes the offset as a parameter; otherwise a Range header has it. */
 static void log_path(struct buf *path, const struct follow_log *f)
 {
     char text[24];

@@ -3,7 +3,8 @@
 #include "base/json.h"
 #include "cli/cli.h"
 
-/* The job's record once it has ended for good; *out is yours. */
+/* The job's record once it has ended for good; *out is yours.  Blocks without a time limit; see
+ * follow_deadline. */
 int follow_end(struct cli *c, const char *ref, struct json **out, struct err *e);
 /* Returns when the job's events after *last tell of an end (or of a start, when asked), or when the
  * daemon went away; *last moves along.  Ask for the record then. */
@@ -13,11 +14,14 @@ int follow_news(struct cli *c, int64_t number, bool start_too, uint64_t *last, s
 int follow_submitted(struct cli *c, const struct json *reply, int64_t timeout_ms);
 /* All jobs of a batch: *out_status is the highest exit status. */
 int follow_batch(struct cli *c, const char *batch, int *out_status, struct err *e);
-/* After so long: says so and leaves with status 124, whatever is under way. */
+/* After so long: says so and leaves with status 124, whatever is under way.  Uses SIGALRM and
+ * ITIMER_REAL, so a process can have one deadline.  0 or less = none. */
 void follow_deadline(int64_t timeout_ms);
 
 /* One stream of one run from byte *at on, written to fd as it grows until the run ends; *at moves
- * along.  `follow` false: what there is now. */
+ * along.  `follow` false: what there is now.  `ref` is borrowed.  After an error f->at is behind
+ * the last byte that was written to fd, so the caller may call follow_log again with the same
+ * struct to resume. */
 struct follow_log {
     const char *ref;
     int64_t run;   /* 0 = the last one */

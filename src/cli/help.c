@@ -55,6 +55,7 @@ static void help_paragraphs(struct buf *b, const char *text, size_t width)
     }
 }
 
+/* An option that reaches into the column of the help text gets a line of its own. */
 static void help_option(struct buf *b, const struct opt *o, size_t width)
 {
     char left[80], help[320];
@@ -108,6 +109,7 @@ static void help_examples(struct buf *b, const struct example *x, size_t width, 
     }
 }
 
+/* One line for each form of the command; all but the first are indented. */
 static void usage(struct buf *b, const struct command *cmd)
 {
     struct str rest = str_of(cmd->synopsis);

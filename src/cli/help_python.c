@@ -10,6 +10,7 @@
 
 enum { PYTHON_COLUMN = 24, PYTHON_WIDTH = 54, PYTHON_MISTAKE = 2 };
 
+/* On stderr, as argparse does; always PYTHON_MISTAKE. */
 static int mistake_print(const char *prog, const char *usage, const char *text)
 {
     fprintf(stderr, "%s\n%s: error: %s\n", usage, prog, text);
@@ -40,6 +41,7 @@ static void usage_option(struct buf *b, const struct opt *o)
     buf_addf(b, "%s%s%s", o->arg ? " " : "", o->arg ? o->arg : "", must ? "" : "]");
 }
 
+/* All on one line; argparse breaks a long line at the width of the terminal. */
 static void usage_line(struct buf *b, const struct command *cmd)
 {
     buf_addf(b, "usage: %s %s [-h]", cmd->program, cmd->name);

@@ -138,6 +138,7 @@ struct json *jobspec_env(bool clean)
     return env;
 }
 
+/* Variables of `more` win over those of `env`. */
 static void env_lay_over(struct json *env, const struct json *more)
 {
     for (struct json_it it = {0}; json_next(more, &it);)
@@ -146,7 +147,8 @@ static void env_lay_over(struct json *env, const struct json *more)
 
 /* ---- parameters ---- */
 
-/* What reads as JSON is JSON (numbers, true, lists); everything else is text. */
+/* What reads as JSON is JSON (numbers, true, lists); everything else is text.  The caller frees the
+ * value. */
 static struct json *param_value(const char *text)
 {
     struct json *j = NULL;
@@ -314,6 +316,7 @@ static int set_gpus(struct json *spec, const char *text, struct err *e)
     return 0;
 }
 
+/* A list on the command line replaces the list of the file. */
 static void set_list(struct json *spec, const char *key, const struct opt_list *list)
 {
     if (!list->n)
@@ -324,6 +327,7 @@ static void set_list(struct json *spec, const char *key, const struct opt_list *
     json_set_take(spec, key, j);
 }
 
+/* Also the container options that are lists or maps. */
 static int set_training(struct json *spec, const struct job_opts *o, struct err *e)
 {
     const struct training_opts *t = &o->training;
@@ -398,6 +402,7 @@ static void set_command(struct json *spec, const struct operands *ops)
 static int complete_spec(struct json *spec, const struct job_opts *o, const char *file,
                          struct err *e)
 {
+    /* --image or the file says so: the job runs in a container. */
     bool image = o->container.image || json_get(spec, "image");
     /* An image has an environment of its own: PATH and the like of this host mean nothing there. */
     struct json *env = image ? json_new_object() : jobspec_env(o->clean_env);
@@ -451,6 +456,7 @@ int jobspec_submit(struct cli *c, const struct json *spec, const char *key, stru
     uint8_t raw[KEY_HEX / 2];
     char made[KEY_HEX + 8] = "cli-";
 
+    /* A key is always sent, since cli_fetch may repeat the call when the connection breaks. */
     if (!key) {
         random_bytes(raw, sizeof(raw));
         for (size_t i = 0; i < sizeof(raw); i++)

@@ -21,17 +21,21 @@ struct limit_opts {
     LIMIT_OPTIONS(X)
 #undef X
 };
-/* What the GPU planner reads. */
+/* What the GPU planner reads.  `gpus` is "2" or "1-4".  share and no_share exclude each other;
+ * neither = the daemon's default. */
 struct training_opts {
     const char *gpus, *deadline, *preempt_signal, *checkpoint, *family;
     struct opt_num gpu_mem, epochs, estimate;
     bool share, no_share;
 };
+/* options are NAME=VALUE, mounts HOST:TARGET[:ro], ports NODE:CONTAINER, as typed: the daemon reads
+ * them. */
 struct container_opts {
     const char *image;
     struct opt_list options, mounts, ports;
 };
-/* First member of the option structs of both commands. */
+/* First member of the option structs of both commands.  `cwd` may be relative to the current
+ * directory.  `key` is the idempotency key.  `nodes` are names or patterns. */
 struct job_opts {
     const char *name, *project, *queue, *cwd, *file, *key, *stage_dir;
     struct opt_num cpus, mem, priority, array;
@@ -44,7 +48,8 @@ struct job_opts {
 extern const struct opt_group job_group, training_group;
 
 /* One spec, or the form of many jobs.  The whole environment travels with it, without what belongs
- * to the shell or to a job around us.  Options win over the file. */
+ * to the shell or to a job around us.  Options win over the file.  *out is the caller's.  The spec
+ * is not checked here beyond its form: the daemon checks it. */
 int jobspec_build(const struct job_opts *o, const struct operands *ops, struct json **out,
                   struct err *e);
 /* Adds the NAME=VALUE words of --option to `map`.  A value that reads as JSON (a number, true, a

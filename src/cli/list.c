@@ -8,6 +8,7 @@
 #include "model/job.h"
 #include <stdio.h>
 
+/* PAGE is the largest page that the daemon gives. */
 enum { PAGE = 10000, PATH_MAX_BYTES = 1 << 20 };
 
 /* A whole term such as name~cnn, as opposed to `and`, `(`, or a piece of `lr < 0.1`. */
@@ -40,6 +41,7 @@ bool list_restricted(const struct cli *c, const struct operands *ops)
     return ops->n || o->project || o->state || o->user || o->queue || o->batch;
 }
 
+/* Initialises b.  What a list and a summary have in common: no sort, limit or cursor. */
 static void query_path(const struct cli *c, const struct list_query *q, const char *path,
                        struct buf *b)
 {
@@ -82,6 +84,7 @@ static int cut_page(struct str body, struct str *items, struct json **rest, stru
     return json_parse(str_of(text), "the daemon's answer", rest, e);
 }
 
+/* A page with fewer rows than were asked for has no cursor, so `left` need not count rows. */
 int list_texts(struct cli *c, const struct list_query *q, void (*page)(void *arg, struct str array),
                void *arg, struct err *e)
 {

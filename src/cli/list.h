@@ -7,12 +7,15 @@ char *filter_text(const struct operands *ops); /* yours; NULL when there are no 
 /* Does any option or word restrict the list? */
 bool list_restricted(const struct cli *c, const struct operands *ops);
 
+/* NULL = no restriction, and the order of the daemon (newest first).  `state` is a list with
+ * commas.  The options --project, --user, --queue and --batch of c->opt restrict every query, too.
+ */
 struct list_query {
     const char *filter, *state, *sort;
     int64_t limit; /* < 0 = everything */
 };
 /* Page by page, up to the limit: `page` gets an array of jobs each time.  *out_more (may be NULL):
- * there is more. */
+ * there is more.  The array is borrowed during the callback. */
 int list_pages(struct cli *c, const struct list_query *q,
                void (*page)(void *arg, const struct json *items), void *arg, bool *out_more,
                struct err *e);
@@ -27,5 +30,6 @@ int list_jobs(struct cli *c, const struct list_query *q, struct json *rows, bool
 int list_counts(struct cli *c, const struct list_query *q, struct json **out, struct err *e);
 /* "3 running, 12 queued, 1 failed" */
 void counts_format(struct buf *b, const struct json *counts, bool colour);
-/* The restricting options and the filter as the body of a bulk action. */
+/* The restricting options and the filter as the body of a bulk action.  The caller frees it.
+ * Without any restriction the body is {"all": true}. */
 struct json *list_body(const struct cli *c, const char *filter);

@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 /* ADDR:PORT, [ADDR6]:PORT, :PORT or PORT; loopback where no address is said.  `option` stands in
- * messages. */
+ * messages.  The address is not resolved or checked here.  Port 0 is accepted: the system chooses a
+ * port. */
 int listen_addr_parse(const char *option, const char *text, char *addr, size_t addr_size, int *port,
                       struct err *e);

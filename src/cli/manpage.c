@@ -55,6 +55,7 @@ static void synopsis_words(struct buf *b, struct str line)
     }
 }
 
+/* An empty line of the description begins a new paragraph. */
 static void man_paragraphs(struct buf *b, const char *text)
 {
     struct str rest = str_of(text);
@@ -115,6 +116,7 @@ static void man_examples(struct buf *b, const struct example *x)
     }
 }
 
+/* The date is empty, so that the same version always makes the same bytes. */
 static void title(struct buf *b, const char *name, const char *version)
 {
     buf_adds(b, ".\\\" Made by `berth man`; the words live in the command tables.\n.TH \"");

@@ -49,6 +49,7 @@ static const char *opt_label(const struct parse *p, const struct opt *o, char ou
     return out;
 }
 
+/* The struct that the offsets of this group count from. */
 static void *group_base(const struct opt_group *g, void *own, void *shared)
 {
     return g->shared ? shared : (char *)own + g->base;
@@ -89,6 +90,7 @@ static const struct opt *opt_find_letter(const struct parse *p, char letter, voi
     return NULL;
 }
 
+/* Always -1.  Suggests the nearest option of the command, when one is near. */
 static int opt_unknown_long(const struct parse *p, struct str name)
 {
     const char *names[96];
@@ -107,6 +109,7 @@ static int opt_unknown_long(const struct parse *p, struct str name)
                    word, parse_who(p, me));
 }
 
+/* Always -1, as all functions with `bad` or `unknown` in their names here. */
 static int opt_bad_choice(const struct parse *p, const struct opt *o, const char *value)
 {
     struct str rest = str_of(o->choices), word;
@@ -161,6 +164,7 @@ static int opt_store_units(const struct parse *p, const struct opt *o, void *at,
     return 0;
 }
 
+/* value is NULL for flags.  Texts are stored as pointers into argv, without a copy. */
 static int opt_store(const struct parse *p, const struct opt *o, void *base, const char *value)
 {
     void *at = (char *)base + o->offset;
@@ -321,6 +325,7 @@ static bool is_spec_file(const char *word)
     return dot && (!strcmp(dot, ".yaml") || !strcmp(dot, ".yml") || !strcmp(dot, ".json"));
 }
 
+/* min_operands and max_operands of the command; the message names the first word too many. */
 static int operands_check(const struct parse *p, const struct operands *ops)
 {
     const struct command *cmd = p->cmd;
@@ -362,6 +367,7 @@ static int python_check(const struct parse *p, const struct operands *ops)
     return 0;
 }
 
+/* Keeps the NULL at the end of out->p, because commands pass the array on as an argv. */
 static void operand_push(struct parse *p, struct operands *out, const char *word)
 {
     if (p->python && out->n >= p->cmd->max_operands) {

@@ -23,6 +23,8 @@ enum opt_type {
     OPT_PORT,     /* int, 1 to 65535; keeps its default when the option is not given */
     OPT_REQUIRED, /* const char *; the command line is an error without this option */
 };
+/* The unit of v is that of the type: bytes, milliseconds, thousandths of a CPU.  Without `set` v is
+ * 0. */
 struct opt_num {
     int64_t v;
     bool set;
@@ -31,6 +33,7 @@ struct opt_real {
     double v;
     bool set;
 };
+/* The words in the order of the command line.  They point into argv; opt_done frees p. */
 struct opt_list {
     const char **p;
     size_t n, cap;
@@ -51,6 +54,7 @@ enum complete_kind {
     COMPLETE_FILE_OR_CMD, /* a spec file, or a program */
 };
 
+/* One option.  A member that a table leaves out is 0 or NULL. */
 struct opt {
     const char *name; /* long form without dashes */
     char letter;      /* 0 = none */
@@ -62,6 +66,7 @@ struct opt {
     const char *choices; /* "table|json|csv", for OPT_CHOICE and COMPLETE_CHOICES */
 };
 
+/* Options with one title in the help.  All offsets of a group are in the same struct. */
 struct opt_group {
     const char *title;
     const struct opt *opts;
@@ -84,6 +89,7 @@ struct example {
     }
 
 struct cli;
+/* What is left after the options.  p ends with NULL and points into argv; opt_done frees p. */
 struct operands {
     const char **p;
     size_t n;
@@ -105,7 +111,8 @@ enum command_section {
     SECTION_DAEMON,
     SECTION_HELP
 };
-/* A named operand of a COMMAND_PYTHON command. */
+/* A named operand of a COMMAND_PYTHON command.  `name` stands in the usage line and in messages
+ * about operands that are missing. */
 struct operand_word {
     const char *name, *help;
 };
@@ -129,6 +136,7 @@ struct command {
     size_t min_operands, max_operands; /* max 0 = none, SIZE_MAX = any number */
     enum complete_kind complete;       /* of the operands */
     const char *choices;               /* with COMPLETE_CHOICES */
+    /* Returns the exit status of the process.  opts is the command's own struct, filled in. */
     int (*run)(struct cli *c, const void *opts, const struct operands *ops);
 };
 
@@ -159,6 +167,7 @@ void help_overview(struct buf *b, const struct program *p, bool colour);
 /* roff; cmd NULL = berth(1), the overview. */
 void man_page(struct buf *b, const struct command *cmd, const struct command *const *all,
               const struct opt_group *const *common, const char *version);
+/* shell is bash, zsh or fish; ERR_INVALID for any other. */
 int completion_script(struct buf *b, const char *shell, const struct command *const *all,
                       const struct opt_group *const *leading, struct err *e);
 

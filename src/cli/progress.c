@@ -1,6 +1,6 @@
 /* progress.c - how far many jobs are
  *
- * Owns: the line.  Nothing is shown for work that is over within two seconds.
+ * Owns: the line.  Nothing is shown for work that is over within FIRST_MS.
  */
 #include "cli/progress.h"
 #include "base/clock.h"
@@ -10,6 +10,7 @@
 #include "cli/view.h"
 #include <stdio.h>
 
+/* PLAIN_MS: between two lines where stderr is no terminal.  The bar is measured in cells. */
 enum { FIRST_MS = 1000, PLAIN_MS = 5000, BAR_MIN = 10, BAR_MAX = 40 };
 
 int64_t counts_done(const struct json *counts)
@@ -18,6 +19,7 @@ int64_t counts_done(const struct json *counts)
            int_of(counts, "lost");
 }
 
+/* What follows the bar: " 3/8, 2 running, 1 failed, 5m left".  eta_ms 0 = not known. */
 static void tail_text(struct buf *b, const struct json *counts, int64_t eta_ms)
 {
     int64_t bad = int_of(counts, "failed") + int_of(counts, "lost");
@@ -68,6 +70,7 @@ void progress_init(struct progress *p, struct term term, const char *name, bool 
     p->start_ms = p->last_ms = clock_mono(&clock_system);
 }
 
+/* The pace counts from progress_init, with the jobs that have ended since then. */
 void progress_show(struct progress *p, const struct json *counts)
 {
     int64_t now = clock_mono(&clock_system), done = counts_done(counts), eta = 0;

@@ -3,6 +3,8 @@
 #include "base/json.h"
 #include "base/table.h"
 
+/* The times are monotonic milliseconds.  drawn: a bar is on the terminal and must be cleared before
+ * other text.  first: progress_show was not called yet. */
 struct progress {
     struct term term;
     const char *name; /* borrowed */
@@ -17,4 +19,5 @@ void progress_clear(struct progress *p); /* before anything else is printed */
 /* The line itself, for tests: no more than `width` cells. */
 void progress_line(struct buf *b, const struct json *counts, const char *name, size_t width,
                    int64_t eta_ms, bool colour);
+/* The number of jobs in a final state. */
 int64_t counts_done(const struct json *counts);

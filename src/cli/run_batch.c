@@ -41,6 +41,7 @@ static int cancel_rest(struct batch *b, struct err *e)
     return rc;
 }
 
+/* Does not return at the second Ctrl-C: the jobs keep running without this command. */
 static int on_interrupt(struct batch *b, struct err *e)
 {
     char byte;
@@ -67,6 +68,7 @@ static int next_look(struct batch *b, const struct json *counts)
     return (int)MAX(LOOK_MIN_MS, MIN(LOOK_MAX_MS, rest));
 }
 
+/* c->opt.batch restricts the query to this batch.  Ends when all jobs are in a final state. */
 static int batch_stay(struct batch *b, struct err *e)
 {
     const struct list_query q = {NULL, NULL, NULL, -1};
@@ -92,6 +94,7 @@ static int batch_stay(struct batch *b, struct err *e)
 
 /* ---- the table ---- */
 
+/* One section of the table; nothing is added when no job is in these states. */
 static int part(struct cli *c, struct buf *out, const char *title, const char *state,
                 const char *sort, int64_t limit, struct err *e)
 {
@@ -112,6 +115,8 @@ static int part(struct cli *c, struct buf *out, const char *title, const char *s
     return rc;
 }
 
+/* Up to WHOLE_TABLE jobs: every job.  More: the slowest and the failed jobs, which people look for.
+ */
 static int table(struct cli *c, const struct json *counts, int64_t elapsed_ms, struct err *e)
 {
     AUTO(buf) struct buf out = {0};
@@ -141,6 +146,7 @@ static int table(struct cli *c, const struct json *counts, int64_t elapsed_ms, s
     return 0;
 }
 
+/* For programs: every job of the batch, as -o json or csv. */
 static int all_rows(struct cli *c, struct err *e)
 {
     struct list_query q = {NULL, NULL, "id", -1};
@@ -172,6 +178,7 @@ int run_batch_table(struct run_session *s, const struct run_opts *o, const char 
     return rc < 0 ? cli_fail(&e) : !good;
 }
 
+/* The caller frees it.  "jobs" when the batch has no name or the daemon cannot be asked. */
 static char *batch_name(struct run_session *s, int64_t first)
 {
     AUTO_FREE char *path = xasprintf("/v1/jobs/%lld", (long long)first);

@@ -15,7 +15,8 @@
 
 enum { HASH_HEX = 32, STATE_MAX = 64 };
 
-/* What is known about earlier runs of this file, kept in a small file in the home. */
+/* What is known about earlier runs of this file, kept in a small file in the home.  generation is
+ * part of the idempotency key: --again increments it and so makes a new batch. */
 struct memory {
     char hash[HASH_HEX + 1];
     char *path;
@@ -47,6 +48,7 @@ static void identify(const struct json *spec, const char *file, char out[HASH_HE
     json_free(copy);
 }
 
+/* No file, or one that cannot be read, counts as a file that was never run. */
 static void recall(struct memory *m)
 {
     AUTO_FREE char *text = NULL;
@@ -59,6 +61,8 @@ static void recall(struct memory *m)
         m->interrupted = interrupted != 0;
 }
 
+/* With --again this is written before the jobs are submitted: a command that is killed in between
+ * finds the same jobs the next time. */
 static int remember(const struct memory *m, struct err *e)
 {
     AUTO_FREE char *dir = xstrndup(m->path, (size_t)(strrchr(m->path, '/') - m->path));
@@ -94,6 +98,7 @@ static int find_or_submit(struct run_session *s, const struct run_opts *o, const
     return file_submit(s, spec, m, NULL, reply, is_new, e);
 }
 
+/* Retries the jobs of the batch that are in these states; *out_done is how many there were. */
 static int retry_states(struct run_session *s, const char *batch, const char *states,
                         int64_t *out_done, struct err *e)
 {
@@ -149,6 +154,7 @@ static int resume(struct run_session *s, const struct run_opts *o, struct memory
     return 0;
 }
 
+/* is_new false: the jobs were submitted by an earlier command, and this one resumes them. */
 static int run_many(struct run_session *s, const struct run_opts *o, struct memory *m,
                     const struct json *reply, bool is_new, const char *file)
 {

@@ -34,6 +34,7 @@ struct one {
 
 /* ---- the second thread ---- */
 
+/* Second thread.  `said` is the reason that was printed last: the same reason is not repeated. */
 static void say_why(struct one *o, struct http_client *http, char *said, size_t n)
 {
     AUTO_FREE char *path = xasprintf("/v1/jobs/%s/explain", o->ref);
@@ -55,6 +56,7 @@ static void say_why(struct one *o, struct http_client *http, char *said, size_t 
     http_response_done(&r);
 }
 
+/* Second thread, at the first Ctrl-C.  The main thread keeps copying until the job has ended. */
 static void cancel_now(struct one *o, struct http_client *http)
 {
     AUTO_FREE char *path = xasprintf("/v1/jobs/%s/cancel", o->ref);
@@ -102,6 +104,8 @@ struct errors {
     int64_t run;
 };
 
+/* Third thread, for split output only.  Resumes behind the last byte after a change of the daemon.
+ */
 static void *copy_errors(void *arg)
 {
     struct errors *x = arg;
@@ -161,6 +165,8 @@ static int close_pipe(struct one *o)
     return EXIT_PIPE;
 }
 
+/* Returns the exit status.  `copied` is the last run whose output was printed in full; a retry
+ * makes `attempt` larger than that. */
 static int one_stay(struct one *o, bool split, struct err *e)
 {
     int64_t copied = 0;
@@ -197,6 +203,7 @@ static int one_stay(struct one *o, bool split, struct err *e)
     }
 }
 
+/* The second thread is joined before `o` goes out of scope; closing stop[1] wakes it. */
 int run_job(struct run_session *s, bool quiet, int64_t number, bool split)
 {
     struct one o = {.s = s, .number = number, .quiet = quiet, .stop = {-1, -1}};

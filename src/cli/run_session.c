@@ -20,8 +20,10 @@
 
 enum { TAKE_OVER_MS = 10000, NAP_MS = 20, EXIT_INTERRUPTED = 130 };
 
+/* For the signal handler, which gets no argument: the writing end of run_session.interrupts. */
 static int interrupt_fd = -1;
 
+/* The handler only writes a byte; errno is restored for the code that was interrupted. */
 static void session_on_signal(int signo)
 {
     int saved = errno;
@@ -31,6 +33,7 @@ static void session_on_signal(int signo)
     errno = saved;
 }
 
+/* SIGPIPE is ignored, so that a closed output is an error of write(), which run_one.c handles. */
 static void catch_signals(void)
 {
     static const int caught[] = {SIGINT, SIGTERM, SIGHUP};
@@ -102,6 +105,7 @@ int run_session_open(struct run_session *s, struct cli *c, int32_t slots, struct
     return 0;
 }
 
+/* 0 also when the daemon cannot be asked: then nobody is told about other jobs. */
 static int64_t active_jobs(struct cli *c)
 {
     struct json *counts = NULL;
@@ -114,6 +118,8 @@ static int64_t active_jobs(struct cli *c)
     return n;
 }
 
+/* The other jobs are counted while the host still answers.  The daemon is started after the host
+ * has given up the lock of the home. */
 void run_session_close(struct run_session *s)
 {
     int64_t left = 0;

@@ -32,6 +32,7 @@ const char *plural_end(int64_t n)
     return n == 1 ? "" : "s";
 }
 
+/* 141 is what a shell reports for a program that SIGPIPE ended (128 + 13). */
 void cli_print(struct buf *b)
 {
     struct err e;

@@ -2,6 +2,7 @@
 #include "base/util.h"
 #include "cli/cli.h"
 
+/* All groups here have `shared` set: their members are those of struct shared_opts. */
 #define SHARED(member) offsetof(struct shared_opts, member)
 
 static const struct opt common_opts[] = {

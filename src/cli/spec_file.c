@@ -7,6 +7,7 @@
 
 enum { FILE_MAX_BYTES = 256 << 20 };
 
+/* Everything that is not called .json is read as YAML, of which JSON is a part. */
 int spec_file_read(const char *path, struct json **out, struct err *e)
 {
     AUTO_FREE char *text = NULL;

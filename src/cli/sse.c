@@ -5,6 +5,7 @@
  */
 #include "cli/sse.h"
 
+/* Bytes of a longer line are dropped, so that a broken server cannot fill the memory. */
 enum { SSE_LINE_MAX = 4 << 20 };
 
 void sse_init(struct sse *s, sse_fn fn, void *arg)
@@ -22,6 +23,7 @@ void sse_done(struct sse *s)
     buf_done(&s->data);
 }
 
+/* An event without data is no event, by the standard.  The id stays for the next event. */
 static bool deliver(struct sse *s)
 {
     struct sse_event ev = {s->id, buf_str(&s->kind), buf_str(&s->data)};
@@ -36,6 +38,7 @@ static bool deliver(struct sse *s)
     return more;
 }
 
+/* False: the callback wants no more.  A comment has an empty key and is skipped. */
 static bool take_line(struct sse *s, struct str line)
 {
     struct str value;

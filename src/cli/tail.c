@@ -45,6 +45,7 @@ static int fetch_tail(struct cli *c, const struct follow_log *f, size_t want,
     return e->code == ERR_INVALID ? cli_fetch(c, "GET", path.p, NULL, STR(""), out, e) : -1;
 }
 
+/* *at comes from Content-Range: the log may have grown since, and those bytes follow later. */
 int log_tail(struct cli *c, const struct follow_log *f, int64_t lines, struct buf *out, int64_t *at,
              struct err *e)
 {

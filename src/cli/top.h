@@ -3,6 +3,8 @@
 #include "base/json.h"
 #include "base/table.h"
 
+/* Everything is borrowed for one frame.  `selected` is corrected by top_draw when rows have gone.
+ * `message` is shown in the last line; `sort` NULL = running, queued, finished. */
 struct top_model {
     const struct json *rows, *counts, *nodes; /* may be NULL before the first answer */
     struct str log;                           /* tail of the shown job's output; in the log view */

@@ -46,6 +46,8 @@ static void add_cut(struct buf *b, struct str s, size_t width)
     }
 }
 
+/* Lines below the last one are dropped.  The last line has no line end, which would scroll the
+ * screen. */
 static void put_line(struct frame *f, struct str s)
 {
     if (f->line >= f->height)
@@ -56,6 +58,7 @@ static void put_line(struct frame *f, struct str s)
         buf_adds(f->b, "\r\n");
 }
 
+/* Yellow above 70 %, red above 90 %. */
 static void bar(struct buf *b, const char *label, double used, double of, const char *text,
                 bool colour)
 {
@@ -211,6 +214,7 @@ static void add_harmless(struct buf *b, struct str s)
     }
 }
 
+/* Searches backwards for the lines that fit, so that the cost does not depend on the log. */
 static void log_view(struct frame *f, const struct top_model *m)
 {
     AUTO(buf) struct buf b = {0};

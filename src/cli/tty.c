@@ -26,6 +26,7 @@ static struct {
     struct buf shown;
 } tty = {.signals = {-1, -1}};
 
+/* 'w': the window has another size.  'q': the process was asked to end. */
 static void tty_on_signal(int signo)
 {
     int saved = errno;
@@ -45,6 +46,7 @@ void tty_close(void)
     buf_done(&tty.shown);
 }
 
+/* atexit restores the terminal when a command fails in the middle of the full screen. */
 int tty_open(struct err *e)
 {
     static const int caught[] = {SIGWINCH, SIGTERM, SIGHUP, SIGINT};
@@ -111,6 +113,7 @@ int tty_decode(struct str bytes, size_t *used)
     }
 }
 
+/* Takes one key off the bytes that were read; KEY_NONE for a sequence that is not known. */
 static int next_pending(void)
 {
     size_t used;

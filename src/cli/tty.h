@@ -16,7 +16,8 @@ enum key {
     KEY_BACKSPACE,
     KEY_QUIT, /* Ctrl-C, Ctrl-D, or a signal asks us to go */
 };
-/* Alternate screen, no echo, no cursor; restored at tty_close, at exit and on signals. */
+/* Alternate screen, no echo, no cursor; restored at tty_close, at exit and on signals.  The process
+ * has one terminal, so these functions share static state: one thread only. */
 int tty_open(struct err *e);
 void tty_close(void);
 /* The next key, or KEY_NONE after timeout_ms or when the window changed its size. Printable

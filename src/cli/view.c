@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <time.h>
 
+/* EXIT_TIMEOUT and EXIT_NOT_RUN are those of timeout(1) and of the shell. */
 enum {
     VIEW_MAX = 1 << 30,
     CELL_MAX = 4096,
@@ -139,6 +140,7 @@ void params_format(struct buf *b, const struct json *params)
     }
 }
 
+/* The shell takes the word as it is, without quotes.  An empty word needs quotes. */
 static bool word_is_plain(struct str w)
 {
     for (size_t i = 0; i < w.n; i++)
@@ -212,6 +214,7 @@ static void share_cell(struct buf *b, const struct json *row, const struct colum
     buf_adds(b, text);
 }
 
+/* The predicted start of a job that waits, or the predicted end of one that runs. */
 static void expected_cell(struct buf *b, const struct json *gpu, int64_t now_ms)
 {
     bool waits = text_of(gpu, "wait").n;
@@ -224,6 +227,7 @@ static void expected_cell(struct buf *b, const struct json *gpu, int64_t now_ms)
     buf_addf(b, "%s %s", waits ? "starts" : "ends", text);
 }
 
+/* Adds the text of one cell and returns its colour.  A value that is absent gives an empty cell. */
 static enum colour cell(struct buf *b, const struct json *row, const struct column *col,
                         int64_t now_ms)
 {
@@ -277,6 +281,7 @@ static enum colour cell(struct buf *b, const struct json *row, const struct colu
     return COLOUR_NONE;
 }
 
+/* A column with `hide` is shown only when some row has another value there. */
 static bool column_shown(const struct json *rows, const struct column *col, int64_t now_ms)
 {
     AUTO(buf) struct buf b = {0};
@@ -352,6 +357,7 @@ void view_json(const struct json *rows)
     json_end(&v);
 }
 
+/* null is an empty cell; lists and objects are JSON text. */
 static void csv_cell(struct table *t, const struct json *v)
 {
     if (json_type(v) == JSON_STR) {
@@ -468,6 +474,7 @@ bool job_final(const struct json *job)
     return job_state_parse(text_of(job, "state"), &s) && job_state_final(s);
 }
 
+/* An exit code of more than 255 cannot be passed on; its lowest eight bits are. */
 int job_exit_status(const struct json *job)
 {
     struct str state = text_of(job, "state");

@@ -17,10 +17,13 @@ enum cell_kind {
     CELL_PARAMS,   /* "lr=0.1 depth=3" */
     CELL_YES,      /* "yes" or empty */
     CELL_SHARE,    /* "3/8": key of `of` */
+    /* The same with sizes: "1.5G/8.0G". */
     CELL_SHARE_SIZE,
     CELL_EPOCHS,   /* of a job: "3/10"; empty when it reports none */
     CELL_EXPECTED, /* of a job: "starts 14:05", "ends 15:40", as predicted */
 };
+/* `key` is the member of the row.  shrinks: the column may be cut when the terminal is too narrow.
+ */
 struct column {
     const char *title, *key;
     enum cell_kind kind;
@@ -43,16 +46,20 @@ int view_list(struct cli *c, const char *path, const struct column *cols, size_t
 void view_table(struct buf *b, const struct json *rows, const struct column *cols, size_t n,
                 size_t width, bool colour);
 void view_json(const struct json *rows); /* one element a line */
-/* Long lists for programs, page by page: json or csv, as -o says.  Zeroed at first. */
+/* Long lists for programs, page by page: json or csv, as -o says.  Zeroed at first.  `c` must be
+ * set by the caller; it says which form -o asks for. */
 struct view_pages {
     const struct cli *c;
     size_t rows;
 };
+/* Pages are written to stdout at once.  `rows` of the struct is 0 until the first page was written.
+ */
 void view_page(struct view_pages *v, const struct json *rows, const struct column *cols, size_t n);
 void view_page_text(struct view_pages *v, struct str array); /* json only */
 void view_pages_end(struct view_pages *v);
 
 enum { AGE_TEXT_MAX = 24, STAMP_TEXT_MAX = 32 };
+/* COLOUR_NONE for a word that is not a state of a job. */
 enum colour state_colour(struct str state);
 int64_t time_of(const struct json *j, const char *key);                   /* wall ms; 0 = null */
 void age_format(int64_t then_ms, int64_t now_ms, char out[AGE_TEXT_MAX]); /* "3m ago" */
@@ -65,6 +72,7 @@ void params_format(struct buf *b, const struct json *params);
 void command_format(struct buf *b, const struct json *command);
 struct str text_of(const struct json *j, const char *key); /* "" when absent or not text */
 int64_t int_of(const struct json *j, const char *key);     /* 0 when absent */
+/* The job has ended and will not run again unless somebody retries it. */
 bool job_final(const struct json *job);
 /* What `berth run` and `berth wait` exit with: the job's own status; 128+signal. */
 int job_exit_status(const struct json *job);
