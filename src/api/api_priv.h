@@ -96,8 +96,8 @@ struct job_facts {
 /* Worker thread.  A job of somebody else is NOT_FOUND in the same words as one that is not there.
  */
 int job_ref_resolve(struct call *c, struct str ref, struct job_facts *out, struct err *e);
-/* The path's {job}. */
-/* Worker thread, as job_ref_resolve.  A failure sets c->err. */
+/* The job that stands for {job} in the path of the request.  Runs on a worker thread, as
+ * job_ref_resolve does.  A failure sets c->err. */
 int job_ref_arg(struct call *c, struct job_facts *out);
 /* The query of the list parameters (filter, project, state, user, queue, batch, sort); texts are
  * copied.  Loop thread, since it reads the request. */
@@ -131,9 +131,10 @@ void jw_number(struct buf *b, const char *key, double v);
 void jw_step(struct buf *b, const char *key, int64_t step); /* null when there is none */
 
 /* ---- handlers, in the order of the table ---- */
-/* meta.c, metrics.c */
 /* Each handler is called on the loop thread and owns its call until call_reply, call_fail or
  * call_free. */
+
+/* meta.c, metrics.c */
 void meta_health(struct call *c);
 void metrics_get(struct call *c);
 void meta_get(struct call *c);
