@@ -53,11 +53,14 @@ static int dir_access_as(const char *path, int mode, uint32_t uid, uint32_t gid)
     gid_t theirs[GROUPS_MAX], ours[GROUPS_MAX];
     int n = user_groups(uid, gid, theirs), had = getgroups(GROUPS_MAX, ours);
 
+    /* setfsgid and setfsuid report no failure, so the call that does comes first. */
     if (had < 0 || syscall(SYS_setgroups, n, theirs) < 0)
         return 0; /* not allowed to ask: the start will tell */
     syscall(SYS_setfsgid, gid);
     syscall(SYS_setfsuid, uid);
     int sys = dir_access(path, mode);
+    /* In the reverse order.  A worker that kept the identity of a user would serve others with
+     * it. */
     syscall(SYS_setfsuid, 0);
     syscall(SYS_setfsgid, getegid());
     syscall(SYS_setgroups, had, ours);
@@ -66,6 +69,8 @@ static int dir_access_as(const char *path, int mode, uint32_t uid, uint32_t gid)
 
 int gpu_dir_check(const char *path, uint32_t uid, uint32_t gid, int may, struct err *e)
 {
+    /* A directory without the right to search cannot be used at all, so X_OK is always asked
+     * for. */
     int mode = X_OK | (may & GPU_MAY_READ ? R_OK : 0) | (may & GPU_MAY_WRITE ? W_OK : 0);
     int sys =
         geteuid() == 0 && uid != 0 ? dir_access_as(path, mode, uid, gid) : dir_access(path, mode);

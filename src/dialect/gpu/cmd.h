@@ -9,6 +9,7 @@
 extern const struct command cmd_run_scheduler, cmd_scheduler_state, cmd_scheduler_situation,
     cmd_scheduler_cancel_job, cmd_scheduler_get_logs;
 
+/* Scripts of users test these numbers: none may change. */
 enum {
     GPU_EXIT_OK,
     GPU_EXIT_NO,          /* there is no such job, it has ended, or it is somebody else's */

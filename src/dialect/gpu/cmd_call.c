@@ -20,6 +20,7 @@ int gpu_job_get(struct cli *c, const char *ref, struct json **out, struct err *e
 
     buf_init(&path, 1 << 16);
     buf_adds(&path, "/gpu-scheduler/jobs/");
+    /* The text of the user must not become another path or a query. */
     url_encode(&path, str_of(ref));
     return cli_get(c, path.p, out, e);
 }

@@ -13,6 +13,7 @@ static int gpu_job_cancel(struct cli *c, const struct json *job, struct err *e)
     struct str id = text_of(job, "id"), user = text_of(job, "user"), state = text_of(job, "state");
     AUTO_FREE char *path = xasprintf("/v1/jobs/" STR_FMT "/cancel", STR_ARG(id));
     AUTO(json) struct json *reply = NULL, *body = json_new_object();
+    /* The reply counts jobs: "denied" and "already" are 0 or 1 here. */
     int rc = cli_post(c, path, body, &reply, e);
 
     if (rc < 0 ? e->code == ERR_NOT_FOUND || e->code == ERR_DENIED : int_of(reply, "denied"))

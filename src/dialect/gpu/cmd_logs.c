@@ -13,6 +13,8 @@
 #include <stdio.h>
 
 static const char me[] = "scheduler-get-logs";
+/* NAP_MS: before a daemon that did not answer is asked again.  PIECE_MAX: the tail of one
+ * attempt. */
 enum { NAP_MS = 50, PIECE_MAX = 256 << 20 };
 
 struct logs_opts {
@@ -28,6 +30,7 @@ static const struct opt own_opts[] = {
 static const struct opt_group own_group = {"Output", own_opts, ARRAY_SIZE(own_opts), false};
 static const struct opt_group *const groups[] = {&own_group, &common_group, NULL};
 
+/* One call of the command.  `id` and `job` are freed by get_logs. */
 struct logs {
     struct cli *c;
     const char *ref;
@@ -52,6 +55,7 @@ static int ask_again(struct logs *l, struct err *e)
     return 0;
 }
 
+/* The states of this dialect after which no attempt follows. */
 static bool is_final(const struct json *job)
 {
     struct str s = text_of(job, "state");
@@ -82,6 +86,7 @@ static void separator(struct buf *b, const struct logs *l, size_t i)
     buf_adds(b, " ----\n");
 }
 
+/* cli_print writes at once, so the line stands before the output that follow_log writes. */
 static void print_separator(const struct logs *l, size_t i)
 {
     AUTO(buf) struct buf b = {0};
@@ -118,6 +123,7 @@ static int logs_print_whole(struct logs *l, struct err *e)
 
 static size_t count_lines(struct str s)
 {
+    /* A last line without its line end counts too. */
     size_t n = s.n && s.p[s.n - 1] != '\n';
 
     for (size_t i = 0; i < s.n; i++)
@@ -141,12 +147,14 @@ static int logs_print_tail(struct logs *l, int64_t lines, int64_t *at, struct er
         rc = log_tail(l->c, &f, lines, &piece, &end, e);
         if (rc < 0 && e->code == ERR_NOT_FOUND)
             rc = 0;
+        /* Following goes on behind what was printed of the newest attempt. */
         if (first == n - 1)
             *at = end;
         lines -= (int64_t)count_lines(buf_str(&piece));
         vec_push(&pieces, piece);
     }
     for (size_t i = pieces.n; i-- > 0; first++) {
+        /* The oldest piece gets its separator only when it was printed from its beginning. */
         if (rc == 0 && (i < pieces.n - 1 || lines > 0))
             print_separator(l, first);
         if (rc == 0)
@@ -203,6 +211,7 @@ static int follow_on(struct logs *l, size_t i, int64_t at, struct err *e)
                 return 0;
         } else if (is_final(l->job)) {
             return 0;
+            /* Nothing to print yet: wait for the next event of the job. */
         } else if (follow_news(l->c, int_of(l->job, "number"), true, &last, e) < 0) {
             return -1;
         }
@@ -211,6 +220,8 @@ static int follow_on(struct logs *l, size_t i, int64_t at, struct err *e)
     }
 }
 
+/* --tail prints the end first; --follow then goes on from there, or from the beginning without
+ * --tail. */
 static int get_logs(struct cli *c, const void *opts, const struct operands *ops)
 {
     const struct logs_opts *o = opts;

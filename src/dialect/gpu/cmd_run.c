@@ -18,6 +18,7 @@
 
 static const char me[] = "run-scheduler";
 
+/* All texts as typed: gpu_submission_read checks them and knows their types. */
 struct run_opts {
     const char *image, *script, *custom, *snapshots, *batch, *training_set, *epochs, *single,
         *no_sharing, *memory, *ports, *hours, *priority, *deadline, *retries, *launch;
@@ -151,6 +152,7 @@ static void warn_host_path(const struct gpu_submission *s)
 {
     size_t n = s->custom_dir ? strlen(s->custom_dir) : 0;
 
+    /* Slashes at the end do not count. */
     while (n > 1 && s->custom_dir[n - 1] == '/')
         n--;
     if (!n || !s->script || strncmp(s->script, s->custom_dir, n) != 0 || s->script[n] != '/')
@@ -224,6 +226,7 @@ static int gpu_job_wait(struct cli *c, const char *id)
     return good ? GPU_EXIT_OK : GPU_EXIT_NO;
 }
 
+/* The exit status.  The id goes to stdout, everything else to stderr. */
 static int submit_and_print(struct cli *c, const struct gpu_submission *s, bool wait)
 {
     AUTO(json) struct json *reply = NULL;
@@ -233,6 +236,7 @@ static int submit_and_print(struct cli *c, const struct gpu_submission *s, bool 
         return gpu_fail(me, &e, gpu_call_status(&e, GPU_EXIT_REFUSED));
     struct str id = text_of(reply, "id");
     AUTO_FREE char *text = xstrndup(id.p, id.n);
+    /* Flushed at once: a script that waits for the end of the job may read the id before. */
     printf("%s\n", text);
     fflush(stdout);
     return wait ? gpu_job_wait(c, text) : GPU_EXIT_OK;

@@ -31,10 +31,12 @@ static const struct opt_group *const groups[] = {&own_group, &common_group, NULL
 /* ---- cells ---- */
 
 enum cell { TEXT, NUMBER, STATE_CELL, STAMP, SECONDS, LEFT, FLAG, REAL, LIST };
+/* A column of the table: the key of a row and how its value is shown. */
 struct gpu_column {
     const char *title, *key;
     enum cell cell;
 };
+/* Always shown; --extended adds the columns of `more`. */
 static const struct gpu_column basic[] = {
     {"JOBID", "id", TEXT},
     {"NAME", "name", TEXT},
@@ -89,6 +91,7 @@ static void state_text(struct buf *b, const struct json *row)
     }
 }
 
+/* A duration for people. */
 static void seconds_text(struct buf *b, const struct json *j)
 {
     char text[UNIT_TEXT_MAX];
@@ -144,6 +147,7 @@ static void cell_text(struct buf *b, const struct gpu_column *col, const struct 
     }
 }
 
+/* Only the state is coloured. */
 static enum colour cell_colour(const struct gpu_column *col, const struct json *row)
 {
     struct str s = text_of(row, "state");

@@ -15,6 +15,7 @@ enum { GPU_ADDR_MAX = 64 };
 struct gpu_dialect {
     struct host_env conf;
     struct request_server *port_requests; /* of the library port */
+    /* NULL until the part listens. */
     struct http_server *library;
     char library_addr[GPU_ADDR_MAX]; /* "" = loopback, the port kept in the home */
     int library_port;
@@ -22,6 +23,7 @@ struct gpu_dialect {
     int64_t log_limit_bytes; /* of a job submitted here; 0 = none */
     char *torch_backend;     /* of torch.distributed; NULL = nccl */
     struct map_u64 known;    /* id, folded → struct known: the number of a job by its id */
+    /* closing: gpu_shut was called.  library_down: no connection of the library port is left. */
     bool closing, library_down;
 };
 
@@ -31,7 +33,7 @@ static inline struct gpu_dialect *call_gpu(const struct call *c)
 }
 
 extern const struct host_part gpu_part; /* part.c */
-/* start.c */
+/* start.c: sets the variables of a run when it starts.  Loop thread.  -1 fails the start. */
 int gpu_launch(void *self, const struct launch *l, const struct launch_facts *f,
                struct launch_extras *out, struct err *e);
 /* serve.c: options of `berth serve`, which were checked, become members of d. */

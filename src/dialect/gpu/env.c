@@ -15,6 +15,7 @@
 #include "base/util.h"
 #include <stdio.h>
 
+/* Where variables go. */
 struct out {
     gpu_env_fn set;
     void *arg;
@@ -45,6 +46,7 @@ static void env_put_list(const struct out *o, const char *key, const char *const
     o->set(o->arg, key, buf_str(&b).p);
 }
 
+/* One step trains one batch on each GPU of each node. */
 int32_t gpu_heartbeat(const struct gpu_env_facts *f)
 {
     int64_t per_step = MAX(f->batch_size, 1) * MAX(f->n_gpus, 1) * MAX(f->n_nodes, 1);
@@ -99,6 +101,7 @@ static void env_put_training(const struct out *o, const struct gpu_env_facts *f)
     env_put_num(o, "BATCH_SIZE", MAX(f->batch_size, 1));    /* nobody divides by nothing */
     env_put_num(o, "TRAINING_SET_SIZE", MAX(f->training_set_size, 1));
     env_put_num(o, "HEARTBEAT_FREQ", f->heartbeat > 0 ? f->heartbeat : gpu_heartbeat(f));
+    /* In MiB, as estimatedMemory. */
     env_put_num(o, "RESERVED_MEM", f->reserved_bytes / MIB);
 }
 

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Everything is borrowed for the duration of gpu_job_env. */
 struct gpu_env_facts {
     const char *job_uuid;
     const char *const *nodes; /* names, in rank order */
@@ -25,6 +26,7 @@ struct gpu_env_facts {
     const char *endpoint, *token;                         /* NULL = none */
     const char *root_custom, *root_snapshots, *root_data; /* NULL = mounted, or there is none */
 };
+/* Called once for each variable; key and value are valid during the call only. */
 typedef void (*gpu_env_fn)(void *arg, const char *key, const char *value);
 void gpu_job_env(const struct gpu_env_facts *f, gpu_env_fn set, void *arg);
 /* Steps between two profile messages when nobody says: about four in an epoch, but no less than ten

@@ -16,12 +16,15 @@
 #include "dialect/gpu/wire.h"
 #include <stdio.h>
 
+/* A bound on memory: when it is reached the map is emptied and fills again from the store. */
 enum { KNOWN_MAX = 65536 };
 
+/* Value of the map `known`; the whole id tells two ids with the same key apart. */
 struct known {
     struct id id;
     uint64_t job;
 };
+/* One message while it is answered; lives as long as its call. */
 struct library_call {
     enum gpu_message message;
     struct gpu_report report;
@@ -103,6 +106,7 @@ static void library_refuse(struct call *c, const struct err *e)
     call_fail(c, e);
 }
 
+/* Called after the commit, so that an acknowledged epoch survives a crash. */
 static void library_on_epoch(void *arg, const struct err *e, const struct acted *r)
 {
     (void)r;
@@ -123,15 +127,20 @@ int gpu_library_identify(void *self, struct http_req *r, struct who *out, struct
     if (!http_peer(r)->local)
         return err_set(e, ERR_DENIED,
                        "a request from another host needs the token of the attempt (SCHED_TOKEN)");
+    /* A process of this host needs no token.  With several users the owner of the process is
+     * looked up. */
     *out = (struct who){.local = true, .ask_owner = d->conf.multi_user};
     return 0;
 }
 
+/* Loop thread.  False: e says why.  The answer for a job of somebody else is the same as for one
+ * that does not exist, so that nobody learns which jobs there are. */
 static bool may_speak(const struct call *c, struct err *e)
 {
     const struct gpu_dialect *d = call_gpu(c);
     const struct library_call *k = c->data;
     const struct who *w = &c->who;
+    /* The attempt that runs now; run.run stays 0 when none does. */
     struct run_key run = {0};
     struct job_record rec;
 
@@ -141,6 +150,8 @@ static bool may_speak(const struct call *c, struct err *e)
     }
     if (w->local && (!w->ask_owner || (w->owner_known && w->owner == 0)))
         return true;
+    /* A token is valid for one attempt: a process that survived its attempt must not speak for
+     * the next. */
     if (w->token.job) {
         if (run_key_eq(w->token, run))
             return true;
@@ -199,6 +210,7 @@ static void library_act(struct call *c)
         library_answer(c, "ok");
 }
 
+/* Worker thread, for the first message of a job: the store knows the number of its id. */
 static int library_look_up(struct call *c)
 {
     struct library_call *k = c->data;
@@ -206,6 +218,7 @@ static int library_look_up(struct call *c)
     return store_resolve(call_gpu(c)->conf.store, c->arg[0], &k->job, &c->err);
 }
 
+/* Loop thread again. */
 static void library_looked_up(struct call *c)
 {
     const struct library_call *k = c->data;

@@ -17,6 +17,7 @@
 #include <stdio.h>
 
 enum {
+    /* PORT_TRIES: after so many ports in use the kernel chooses one. */
     PORT_FIRST = 18000,
     PORT_COUNT = 11000, /* below 30000, where Kubernetes puts its node ports */
     PORT_TRIES = 200,
@@ -30,6 +31,7 @@ static const struct route routes[] = {
     {"GET", "/" GPU_DIALECT "/jobs/{ref}", gpu_state, AUTH_READ},
 };
 
+/* The home's own server answers the messages of libraries too, for jobs that use its socket. */
 static void gpu_serve(struct gpu_dialect *d, struct request_server *requests)
 {
     request_server_add(
@@ -73,6 +75,7 @@ static int library_kept_port(const char *path)
     return (int)port;
 }
 
+/* Random, so that several homes on one host seldom meet. */
 static int library_new_port(void)
 {
     uint32_t r[PORT_TRIES];
@@ -93,6 +96,7 @@ static int library_listen_kept(struct gpu_dialect *d, struct err *e)
     int port = library_kept_port(path);
     char text[16];
 
+    /* Running jobs have this port in their environment. */
     if (port && library_listen_at(d, "127.0.0.1", port, e) == 0)
         return 0;
     if (port)
@@ -120,12 +124,14 @@ static int library_listen(void *self, struct http_server *home, struct err *e)
     if (*d->library_addr ? library_listen_at(d, d->library_addr, d->library_port, e) < 0
                          : library_listen_kept(d, e) < 0)
         return err_wrap(e, "opening the library port");
+    /* From now on new runs get this address in their environment. */
     core_set_endpoint(d->conf.core, d->endpoint);
     return 0;
 }
 
 /* ---- life ---- */
 
+/* Adds the routes; the port is opened later, by library_listen. */
 static int gpu_open(const struct host_env *env, const void *conf, void **self, struct err *e)
 {
     struct gpu_dialect *d = xcalloc(1, sizeof(*d));
@@ -160,6 +166,7 @@ static void gpu_shut(void *self)
         d->library_down = true;
 }
 
+/* True while a connection or a request may still use d. */
 static bool gpu_busy(const void *self)
 {
     const struct gpu_dialect *d = self;
@@ -167,6 +174,7 @@ static bool gpu_busy(const void *self)
     return !d->library_down || (d->port_requests && request_server_busy(d->port_requests));
 }
 
+/* After gpu_busy has said no. */
 static void gpu_free(void *self)
 {
     struct gpu_dialect *d = self;

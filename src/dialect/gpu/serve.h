@@ -2,6 +2,7 @@
 #pragma once
 #include "cli/opt.h"
 
+/* As parsed from the command line; NULL and unset = the default. */
 struct gpu_serve_opts {
     const char *library, *torch_backend;
     struct opt_num log_limit;

@@ -9,6 +9,7 @@
 
 /* ---- variables ---- */
 
+/* A number of the submission as it was sent; 0 when it was not given. */
 static int64_t extra_int(const struct json *extra, const char *key)
 {
     const struct json *j = json_get(extra, key);
@@ -60,6 +61,7 @@ int gpu_launch(void *self, const struct launch *l, const struct launch_facts *f,
     AUTO_FREE char *custom = there ? NULL : mounted_at(l->spec, "/custom");
     AUTO_FREE char *snapshots = there ? NULL : mounted_at(l->spec, "/snapshots");
     AUTO_FREE char *data = there ? NULL : mounted_at(l->spec, "/data");
+    /* A job that the planner does not know runs alone on its devices. */
     bool planned = core_training(d->conf.core, f->key.job, &view);
     gpu_job_env(&(struct gpu_env_facts){.job_uuid = uuid,
                                         .nodes = nodes,

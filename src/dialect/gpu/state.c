@@ -16,8 +16,10 @@
 #include "dialect/gpu/translate.h"
 #include <stdio.h>
 
+/* PREFIX_MIN: the fewest characters of an id that may name a job. */
 enum { DEFAULT_LAST = 10, LAST_MAX = 10000, PAGE = 1000, PREFIX_MIN = 4 };
 
+/* One attempt, copied from the store. */
 struct run_row {
     uint32_t run;
     int64_t started_ms, ended_ms;
@@ -29,9 +31,11 @@ struct run_row {
 struct state_call {
     struct gpu_dialect *d;
     uint32_t uid; /* who asks */
+    /* At most so many jobs are listed. */
     size_t last;
     bool everyone, one;
     char ref[ID_UUID_MAX]; /* lower case; "" = a list */
+    /* The first two ids that begin with `ref`: two are enough to call it ambiguous. */
     struct id found[2];
     size_t n_found;
     VEC(struct gpu_job_facts) jobs; /* newest first */
@@ -86,6 +90,7 @@ static bool state_on_job(void *arg, const struct job_view *v)
 {
     struct state_call *k = arg;
 
+    /* A job without GPUs is no business of this listing. */
     if (v->need.gpus <= 0)
         return true;
     if (!k->one) {
@@ -130,6 +135,7 @@ static bool on_run(void *arg, const struct run_view *v)
     return true;
 }
 
+/* The form and the runs of one job.  on_run adds to the last job of the list. */
 static int read_rest(struct state_call *k, struct gpu_job_facts *f, struct err *e)
 {
     struct store *s = k->d->conf.store;
@@ -196,6 +202,7 @@ static int read_one(struct state_call *k, struct err *e)
         return read_jobs(k, e);
     if (store_resolve(s, str_of(k->ref), &number, &why) < 0 ||
         store_job(s, number, keep_one, k, &why) < 0) {
+        /* check_found then says that there is no such job. */
         if (why.code == ERR_NOT_FOUND)
             return 0;
         *e = why;
@@ -224,6 +231,7 @@ static int state_work(struct call *c)
 
 /* ---- from the controller: loop thread ---- */
 
+/* Zero when there is no such job. */
 static struct id id_of(struct gpu_dialect *d, uint64_t job)
 {
     struct ledger led = store_ledger(d->conf.store);
@@ -247,6 +255,7 @@ static void add_planner(struct gpu_dialect *d, struct gpu_job_facts *f)
     f->wait_for = id_of(d, f->view.wait_for);
 }
 
+/* A node that is gone, or a device that it has lost, leaves the UUID empty. */
 static void put_run(struct buf *b, const struct gpu_dialect *d, const struct run_row *r)
 {
     const struct node *node = core_node_find(d->conf.core, str_of(r->node), NULL);
@@ -280,6 +289,7 @@ static void state_put_job(struct buf *b, const struct state_call *k, int64_t now
     jw_end_object(b);
 }
 
+/* Loop thread: planner and store are read at the same moment for all jobs. */
 static void state_then(struct call *c)
 {
     struct state_call *k = c->data;
@@ -302,6 +312,7 @@ static void state_then(struct call *c)
 
 /* ---- the request ---- */
 
+/* Too short a prefix would match by chance. */
 static int read_ref(struct state_call *k, struct str ref, struct err *e)
 {
     if (ref.n < PREFIX_MIN || ref.n >= sizeof(k->ref))
@@ -330,6 +341,7 @@ void gpu_state(struct call *c)
         return;
     }
     k->last = (size_t)n;
+    /* An administrator may look up any job by a prefix. */
     k->everyone = (all && !strcmp(all, "1")) || (k->one && c->who.caller.admin);
     call_work(c, state_work, state_then);
 }

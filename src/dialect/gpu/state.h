@@ -34,9 +34,11 @@ struct gpu_job_facts {
     struct core_training_past past;
     struct id with[GPU_SHARE_MAX - 1], wait_for; /* zero = none */
 };
+/* Frees the members; the struct is zeroed. */
 void gpu_job_facts_done(struct gpu_job_facts *f);
 /* "pending", "running", "stopping", "preempted", "finished", "failed", "cancelled" */
 const char *gpu_job_state(const struct gpu_job_facts *f);
 /* Why a waiting job waits, one sentence; "" when it does not. */
 void gpu_wait_text(const struct gpu_job_facts *f, char *out, size_t n);
+/* Appends one row.  now_ms (wall clock) is for the run time of a job that runs. */
 void gpu_job_json(struct buf *b, const struct gpu_job_facts *f, int64_t now_ms);

@@ -58,6 +58,7 @@ const char *gpu_job_state(const struct gpu_job_facts *f)
     }
 }
 
+/* NULL for the zero id, which stands for "none". */
 static const char *id_uuid_text(struct id id, char out[ID_UUID_MAX])
 {
     if (id.hi == 0 && id.lo == 0)
@@ -119,6 +120,7 @@ static void put_gpu_count(struct buf *b, const struct gpu_job_facts *f)
     jw_str_or_null(b, "gpus", str_of(text));
 }
 
+/* The number of complete epochs only grows, so the larger of the two counts is the newer one. */
 static void put_epochs(struct buf *b, const struct gpu_job_facts *f)
 {
     char text[64] = "";
@@ -150,6 +152,7 @@ static void put_times(struct buf *b, const struct gpu_job_facts *f, int64_t now_
     jw_time(b, "submitted", f->created_ms);
     jw_time(b, "ended", f->ended_ms);
     jw_double(b, "runtime_s", (double)ran / 1000);
+    /* Predictions of an ended job would be left over from before its end. */
     bool active = !job_state_final(f->state) && f->has_view;
     put_positive(b, "left_s", active ? f->view.left_s : 0);
     jw_time(b, "starts", active && !f->view.running ? f->view.start.at : 0);
@@ -181,6 +184,7 @@ static void put_asked(struct buf *b, const struct gpu_job_facts *f)
 
     for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
         jw_json(b, keys[i][0], json_get(extra, keys[i][1]));
+    /* Jobs of other interfaces may have priorities outside of the five of this one. */
     jw_int(b, "priority", MIN(MAX(f->priority + 3, 1), 5));
 }
 

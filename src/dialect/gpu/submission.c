@@ -40,6 +40,7 @@ const struct gpu_argument gpu_arguments[] = {
 };
 const size_t gpu_n_arguments = ARRAY_SIZE(gpu_arguments);
 
+/* One argument being read into `s`. */
 struct reading {
     const struct gpu_argument *arg;
     const struct json *value;
@@ -86,6 +87,8 @@ static int argument_bad(const struct reading *r, const char *what)
 
 /* ---- values ---- */
 
+/* The member of the submission that the argument fills; its type follows from the argument's
+ * type. */
 static void *field_of(const struct reading *r)
 {
     return (char *)r->s + r->arg->offset;
@@ -108,6 +111,7 @@ static int argument_read_text(const struct reading *r)
     return 0;
 }
 
+/* The limit counts characters, not bytes. */
 static int argument_read_name(const struct reading *r)
 {
     struct str s = json_str(r->value);
@@ -130,6 +134,7 @@ static int argument_read_name(const struct reading *r)
     return 0;
 }
 
+/* The arguments arrive absolute: the command resolves relative paths. */
 static int argument_read_dir(const struct reading *r)
 {
     if (argument_read_text(r) < 0)
@@ -205,6 +210,7 @@ static int argument_read_hours(const struct reading *r)
     return 0;
 }
 
+/* A sign would pass str_to_i64 but is no way to write a port. */
 static bool argument_port(struct str s, int *out)
 {
     int64_t v;
@@ -228,6 +234,7 @@ static int argument_read_ports(const struct reading *r)
             return argument_bad(
                 r, "must be nodePort:containerPort pairs separated by commas, each port "
                    "from 1 to 65535, without blanks");
+        /* One port of the node can lead to one place only. */
         for (size_t i = 0; i < s->n_ports; i++)
             if (s->port[i].node == p.node)
                 return argument_bad(r, "names one nodePort twice");
@@ -235,6 +242,7 @@ static int argument_read_ports(const struct reading *r)
             return argument_bad(r, "has more than 64 pairs");
         s->port[s->n_ports++] = p;
     }
+    /* str_cut ends the loop before it sees the empty pair behind a last comma. */
     if (s->ports[strlen(s->ports) - 1] == ',')
         return argument_bad(r, "ends in a comma");
     return 0;
@@ -380,6 +388,7 @@ static int (*const argument_readers[])(const struct reading *r) = {
     [GPU_ARG_LAUNCH] = argument_read_launch, [GPU_ARG_ENV] = argument_read_env,
 };
 
+/* A misspelled key would otherwise silently change a training. */
 static int argument_unknown(const char *key, struct err *e)
 {
     const char *names[ARRAY_SIZE(gpu_arguments)];
@@ -420,6 +429,7 @@ static int submission_check(const struct gpu_submission *s, bool options, struct
     return 0;
 }
 
+/* customDir is the name under which some clients send directoryToMount. */
 static const struct gpu_argument *argument_find(const char *key)
 {
     for (size_t i = 0; i < gpu_n_arguments; i++)

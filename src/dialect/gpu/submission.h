@@ -26,7 +26,9 @@ struct gpu_argument {
     const char *option; /* "est_nhours"; NULL = only a key */
     const char *key;    /* "estNHours" */
     enum gpu_argument_type type;
+    /* Of the member of struct gpu_submission. */
     size_t offset;
+    /* Of the number, or of the length of a text in bytes (of a name in characters). */
     int64_t min, max;
 };
 extern const struct gpu_argument gpu_arguments[];
@@ -48,11 +50,13 @@ struct gpu_submission { /* texts live in the arena; NULL and 0 = not said */
     struct json *env;         /* --env; NULL = none.  The submission's own, as is the next. */
     struct json *environment; /* the sender's variables, beneath those; NULL = none */
 };
-/* `options`: messages name options, not keys. */
+/* `options`: messages name the options of the command instead of JSON keys.  Texts are copied
+ * into the arena.  On success the caller calls gpu_submission_done; on failure nothing is kept. */
 int gpu_submission_read(const struct json *body, bool options, struct arena *a,
                         struct gpu_submission *out, struct err *e);
 void gpu_submission_done(struct gpu_submission *s);
-/* The form in which it travels and is kept; without the variables when `bare`. */
+/* The form in which a submission is sent and stored; the caller frees it.  `bare` leaves the
+ * variables out, which the job form holds already. */
 struct json *gpu_submission_json(const struct gpu_submission *s, bool bare);
 /* Is this variable set by the scheduler, so that nobody else may? */
 bool gpu_env_reserved(struct str name);

@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+/* One POST /submit.  The call owns it and frees it with submit_done, whatever the outcome. */
 struct submit_call {
     struct call *c;
     struct gpu_dialect *d;
@@ -27,6 +28,7 @@ struct submit_call {
     struct gpu_submission s;
     struct submit *x; /* NULL once the controller has it */
     struct id id;
+    /* claim: ports reserved for the job while it is submitted; 0 = none. */
     uint64_t claim, number;
     bool replay;
 };
@@ -43,6 +45,7 @@ static void submit_done(void *data)
 
 /* ---- looking: worker thread ---- */
 
+/* home is "" when the user database has none. */
 struct person {
     char name[64], home[512];
 };
@@ -123,10 +126,12 @@ static int own_snapshots(struct submit_call *k, const char **out, struct err *e)
                        "snapshotsDir is missing: a directory below '%.100s' cannot be mounted, "
                        "since it contains a ':'",
                        k->d->conf.home);
+    /* 0711: users may enter their own directory but not list those of others. */
     if (dir_make_all(all, 0711, e) < 0)
         return err_wrap(e, "making the directory for snapshots");
     if (mkdir(mine, 0700) < 0 && errno != EEXIST)
         return err_sys(e, "cannot make %s", mine);
+    /* lchown does not follow a link that somebody put there. */
     if (who->uid != geteuid() && lchown(mine, who->uid, who->gid) < 0)
         return err_sys(e, "cannot give %s to its user", mine);
     *out = mine;
@@ -173,6 +178,7 @@ static int check_dirs(const struct submit_call *k, struct err *e)
 
 /* ---- reading: worker thread ---- */
 
+/* submit_parse asks for the jobs named by `after`, which this form does not have. */
 static int submit_no_refs(void *arg, struct str ref, uint64_t *out, struct err *e)
 {
     (void)arg;
@@ -243,6 +249,7 @@ static int submit_work(struct call *c)
 
 /* ---- handing over: loop thread ---- */
 
+/* 201 for a new job, 200 for the answer to a repeated request. */
 static void submit_reply(struct submit_call *k)
 {
     struct call *c = k->c;
@@ -273,6 +280,7 @@ static void gpu_on_submitted(void *arg, const struct err *e, const struct submit
     k->number = r->first;
     if (k->claim)
         job_ports_assign(k->d->conf.ports, k->claim, r->first);
+    /* The ports belong to the job now; submit_done must not drop them. */
     k->claim = 0;
     submit_reply(k);
 }
@@ -353,6 +361,7 @@ void gpu_submit(struct call *c)
     k->d = call_gpu(c);
     c->data = k;
     c->free_data = submit_done;
+    /* The body is needed on the worker thread, after this handler has returned. */
     call_keep_body(c);
     look_at_nodes(k, k->d->conf.core);
     call_run_once(c, gpu_submit_begin);

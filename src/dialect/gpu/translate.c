@@ -21,6 +21,7 @@ static struct json *form_command(const struct gpu_submission *s, const struct gp
         json_push_take(words, json_new_str(str_of(s->image ? "python" : w->python)));
         json_push_take(words, json_new_str(str_of(s->script)));
     } else {
+        /* A form needs a command; with container.image_command it is only what listings show. */
         json_push_take(words, json_new_str(STR("image-command")));
     }
     return words;
@@ -33,6 +34,7 @@ static void lay_over(struct json *env, const struct json *more)
         json_set_take(env, it.key, json_copy(it.val));
 }
 
+/* The variables of the sender come first, then those of --env, which win. */
 static struct json *form_variables(const struct gpu_submission *s, const struct gpu_world *w)
 {
     struct json *env = json_new_object();
@@ -109,6 +111,7 @@ static void set_family(struct json *form, const struct gpu_submission *s)
     json_set_str(form, "family", from);
 }
 
+/* Without a script the image runs its own command. */
 static void set_image(struct json *form, const struct gpu_submission *s)
 {
     json_set_str(form, "image", s->image);
@@ -161,6 +164,7 @@ int gpu_translate(const struct gpu_submission *s, const struct gpu_world *w, str
     if (s->custom_dir && !s->image)
         json_set_str(form, "cwd", s->custom_dir);
     json_set_take(form, "resources", form_resources(s, w));
+    /* 3 is ordinary and becomes 0. */
     json_set_int(form, "priority", s->priority - 3);
     json_set_int(form, "retries", s->max_retries);
     if (w->log_limit_bytes)
@@ -170,6 +174,7 @@ int gpu_translate(const struct gpu_submission *s, const struct gpu_world *w, str
     if (s->n_ports)
         json_set_take(form, "ports", form_ports(s));
     json_set_str(form, "dialect", GPU_DIALECT);
+    /* What was sent is kept beside the job, for scheduler-state and for the start. */
     struct json *extra = gpu_submission_json(s, true);
     if (!s->snapshots_dir && w->snapshots_dir)
         json_set_str(extra, "snapshotsDir", w->snapshots_dir);

@@ -60,6 +60,7 @@ static int read_profile(const struct json *body, struct core_profile *out, struc
     return 0;
 }
 
+/* A count that is missing is an error: without it nothing can be acknowledged. */
 static int read_epoch(const struct json *body, int64_t *out, struct err *e)
 {
     double v;
@@ -79,6 +80,7 @@ int gpu_report_read(enum gpu_message m, struct str body, struct gpu_report *out,
 
     if (body.n > GPU_BODY_MAX)
         return err_set(e, ERR_INVALID, "the body is larger than 64 KiB");
+    /* The other messages say all by their path; a body is ignored. */
     if (m != GPU_MESSAGE_PROFILE && m != GPU_MESSAGE_EPOCH) {
         *out = r;
         return 0;

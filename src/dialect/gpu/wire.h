@@ -14,7 +14,9 @@ enum gpu_message {
 enum { GPU_BODY_MAX = 64 << 10 };
 
 struct gpu_report {
+    /* Epochs that are complete, of GPU_MESSAGE_EPOCH. */
     int64_t done;
+    /* Of GPU_MESSAGE_PROFILE; zero for other messages. */
     struct core_profile profile;
 };
 /* ERR_INVALID: too long, not JSON, or a number that cannot be. */
