@@ -49,7 +49,8 @@ struct forward {
     struct loop *loop;
     char addr[64];
     int port, to; /* to 0 = held */
-    int fd;       /* -1 = lost */
+    /* The bound or listening socket; -1 = the port was lost to another process. */
+    int fd;
     struct watch *watch;
     struct sockaddr_storage lead; /* where it leads; the port is `to` */
     socklen_t lead_n;

@@ -150,6 +150,7 @@ void signal_watch_free(struct signal_watch *s)
 
 /* ---- worker threads ---- */
 
+/* One job for a worker thread.  The loop thread makes and frees it. */
 struct work {
     uv_work_t uv;
     loop_fn run, done;

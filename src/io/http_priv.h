@@ -152,11 +152,14 @@ struct http_conn {
     struct buf in;        /* sent ahead by the client; parsed up to in_off */
     size_t in_off;
     struct http_out out;
-    int64_t since_ms; /* start of the phase; in CONN_BODY of the last byte */
-    size_t head_used; /* raw bytes of the head so far */
+    /* Monotonic start of the phase; in CONN_BODY the time of the last byte. */
+    int64_t since_ms;
+    /* Raw bytes of the head so far; the limit applies before the head is complete, too. */
+    size_t head_used;
     struct http_peer peer;
     const char *why; /* set with refuse: the reason */
-    int refuse;      /* status a parser callback asks for */
+    /* HTTP status with which a parser callback wants the request refused; 0 = none. */
+    int refuse;
     enum conn_phase phase : 8;
     /* complete: the parser met the end of a request.  peer_eof: the client sends no more.
      * reading: libuv reads.  writing: the first chunk of `out` is with libuv and must not be
