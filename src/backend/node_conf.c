@@ -65,6 +65,7 @@ static const struct conf_key *key_at(const struct backend_class *cls, size_t i)
     return i < cls->n_keys ? &cls->keys[i] : NULL;
 }
 
+/* NULL with an error that suggests the nearest name. */
 static const struct conf_key *key_find(const struct backend_class *cls, const char *name,
                                        struct err *e)
 {
@@ -96,6 +97,7 @@ static int read_text(const struct conf_key *k, const struct json *v, struct json
     return 0;
 }
 
+/* CPUs are stored in thousandths, sizes in bytes; both may be given as text with a unit. */
 static int read_amount(const struct conf_key *k, const struct json *v, struct json *out,
                        struct err *e)
 {
@@ -146,6 +148,7 @@ static int check_recorded(const struct backend_class *cls, const struct json *co
     return 0;
 }
 
+/* The url is read first, because its scheme decides which other keys exist. */
 static int read_keys(const struct json *said, struct json *out, struct err *e)
 {
     const struct json *given = json_get(said, "url");

@@ -14,6 +14,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+/* Returns the new value, which belongs to `in`; so does set_array. */
 static struct json *set_object(struct json *in, const char *key)
 {
     struct json *o = json_new_object();
@@ -105,6 +106,7 @@ static void set_words(struct json *body, const char *key, const struct json *v)
     json_push_take(list, json_copy(v));
 }
 
+/* NULL = the user that the image names. */
 static const char *user_of(struct facts *f, const struct engine *g)
 {
     const char *said = facts_own(f, "user");
@@ -136,6 +138,7 @@ static void set_process(struct json *body, struct facts *f, const struct engine 
     set_flag(body, "AttachStderr", true);
 }
 
+/* Ours come last: the labels of a job must not replace those by which its container is found. */
 static void set_labels(struct json *body, struct facts *f)
 {
     const struct json *more = json_get(f->own, "labels");
@@ -218,6 +221,7 @@ static void set_limits(struct json *host, const struct facts *f)
         json_set_int(host, "ShmSize", json_int(shm));
 }
 
+/* With a user of its own choice the container gets only the groups of that user. */
 static void set_groups(struct json *host, struct facts *f, const struct engine *g,
                        const struct create_with *w)
 {

@@ -16,8 +16,11 @@ enum {
 };
 struct engine {
     char *path; /* of its unix socket */
+    /* podman: the engine is Podman, not Docker.  rootless: the engine runs without root's
+     * rights, so root inside a container is the submitter outside. */
     bool podman, rootless;
 };
+/* Finds the socket and asks which engine answers.  On failure g holds nothing. */
 int engine_open(struct engine *g, const char *given, struct err *e); /* asks who it is */
 void engine_done(struct engine *g);
 /* One question.  `body` may be NULL.  An HTTP status is not an error here; *out may be NULL and is
@@ -36,13 +39,16 @@ char *engine_path(const char *before, const char *name, const char *after);
 /* The containers of a home, of one job when it is not 0. */
 int containers_of(const struct engine *g, const char *home, uint64_t job, struct json **out,
                   struct err *e);
-/* Whose it is, by its labels. */
+/* The run that a container belongs to, by its labels; false when the labels are not ours. */
 bool container_key(const struct json *one, struct run_key *out);
+/* Kills it first if it runs.  A container that is already gone, or being removed, is a success. */
 int container_remove(const struct engine *g, const char *id, struct err *e);
 
 /* An answer that takes as long as it takes. */
 struct engine_stream;
 typedef bool (*engine_bytes_fn)(void *arg, struct str piece);
+/* Sends the request.  fn gets the body piece by piece from engine_stream_read; false ends the
+ * stream. */
 int engine_stream_open(struct engine_stream **out, const struct engine *g, const char *method,
                        const char *path, engine_bytes_fn fn, void *arg, struct err *e);
 void engine_stream_free(struct engine_stream *s);
@@ -80,10 +86,15 @@ struct facts {
     const char *endpoint; /* where its library reports, on loopback of the host; or NULL */
     const char *ports_addr;
     struct run_key key;
+    /* Bytes, thousandths of a CPU, milliseconds.  mem_bytes or mcpu 0 = no limit. */
     int64_t mem_bytes, mcpu, grace_ms;
+    /* The submitter on the host. */
     uint32_t uid, gid;
+    /* Name of the container, made from home, job and run, so that a second attempt to create it
+     * is recognised as a conflict. */
     char name[CONTAINER_NAME_MAX];
 };
+/* On failure f is empty.  The texts of f live until facts_done. */
 int facts_parse(struct facts *f, struct str json, struct err *e);
 void facts_done(struct facts *f);
 /* A text of `container`, or NULL; and a flag of it. */
@@ -101,6 +112,7 @@ struct create_with {
     const gid_t *groups;      /* of the submitter */
     size_t n_groups;
 };
+/* The caller frees it.  Asks nobody: everything comes from the arguments. */
 struct json *create_body(struct facts *f, const struct engine *g, const struct create_with *w);
 #define LABEL_HOME "berth.home"
 #define LABEL_JOB "berth.job"

@@ -63,6 +63,7 @@ char *engine_find(const char *given, struct err *e)
 
 /* ---- one connection ---- */
 
+/* One connection with one request and its answer. */
 struct engine_stream {
     int fd;
     struct http_exchange *exchange;
@@ -79,6 +80,7 @@ static int no_engine(const struct engine *g, struct err *e)
                    g->path, strerrordesc_np(errno) ?: "unknown error", hint);
 }
 
+/* Sends the whole request, blocking; the answer is read later. */
 static int stream_request(struct engine_stream **out, const struct engine *g, const char *method,
                           const char *path, const struct json *body, engine_bytes_fn fn, void *arg,
                           struct err *e)
@@ -139,6 +141,7 @@ static bool collect(void *arg, struct str piece)
     return buf_add(arg, piece.p, piece.n);
 }
 
+/* `limit_ms` is for the whole answer, not for each piece. */
 static int read_whole(struct engine_stream *s, int64_t limit_ms, struct err *e)
 {
     int64_t end = clock_mono(&clock_system) + limit_ms;
@@ -210,6 +213,7 @@ void engine_complaint(const struct json *answer, int status, char *out, size_t n
     out[used] = 0;
 }
 
+/* ERR_UNAVAILABLE is not among them: an engine that answers is there. */
 static enum err_code code_of(int status)
 {
     switch (status) {

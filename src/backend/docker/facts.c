@@ -20,6 +20,7 @@ bool network_is_host(const char *name)
     return name && !strcmp(name, "host");
 }
 
+/* In the arena of f; NULL when the key is missing or not a text. */
 static const char *text(struct facts *f, const struct json *from, const char *key)
 {
     const struct json *v = json_get(from, key);
@@ -27,6 +28,7 @@ static const char *text(struct facts *f, const struct json *from, const char *ke
     return json_type(v) == JSON_STR ? arena_strndup(&f->mem, json_str(v).p, json_str(v).n) : NULL;
 }
 
+/* 0 when the key is missing or not an integer. */
 static int64_t fact_number(const struct json *from, const char *key)
 {
     const struct json *v = json_get(from, key);

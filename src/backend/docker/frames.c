@@ -17,6 +17,8 @@ void frames_again(struct frames *f)
     f->left = 0;
 }
 
+/* Streams 0 and 1 are written as stdout, 2 as stderr.  A head that is not valid means that the
+ * connection carries something else than output. */
 static bool head_ok(const struct frames *f)
 {
     return f->head[0] <= 2 && !f->head[1] && !f->head[2] && !f->head[3];

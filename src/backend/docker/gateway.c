@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
+/* Connections at once, bytes per direction, and pending connections of the listener. */
 enum { WAYS_MAX = 256, PIECE = 16 << 10, BACKLOG = 64 };
 
 struct side { /* bytes on their way from one socket to the other */
@@ -67,6 +68,7 @@ static void way_free(struct way *w)
     free(w);
 }
 
+/* Connecting blocks, but only to loopback, which answers or refuses at once. */
 static void accept_one(struct gateway *g)
 {
     struct sockaddr_in at = {.sin_family = AF_INET,
@@ -111,6 +113,7 @@ static bool carry(struct way *w, int i)
     return true;
 }
 
+/* 0 = nothing to wait for on this socket now. */
 static short wants(const struct way *w, int i)
 {
     bool reads = !w->side[i].ended && w->side[i].from == w->side[i].to;
@@ -145,6 +148,7 @@ static void gateway_turn(struct gateway *g)
         accept_one(g);
 }
 
+/* Never returns: it ends with the process. */
 static void *gateway_thread(void *arg)
 {
     for (;;)

@@ -13,6 +13,7 @@
 
 enum { SAY_EVERY_MS = 3000, LINE_MAX_BYTES = 1 << 20, LAYERS_MAX = 1024, TROUBLE_MAX = 200 };
 
+/* One layer; bytes, as the engine reports them.  `size` is 0 until the engine knows it. */
 struct layer {
     char id[24];
     int64_t got, size;
@@ -84,6 +85,7 @@ static int64_t bytes_of(const struct json *o, const char *key)
     return json_type(v) == JSON_INT && json_int(v) > 0 ? json_int(v) : 0;
 }
 
+/* NULL for an id that is empty or too long, or beyond LAYERS_MAX: it is then not shown. */
 static struct layer *layer_of(struct pull *p, struct str id)
 {
     struct layer fresh = {0};
@@ -137,6 +139,7 @@ static void say_progress(struct pull *p, const char *what, const char *after)
     p->say(text);
 }
 
+/* In one line, without control characters: it goes to the log of the run and to the user. */
 static void keep_trouble(struct pull *p, struct str words)
 {
     words = str_trim(words);
@@ -166,6 +169,7 @@ static void on_object(struct pull *p, struct str line)
     }
 }
 
+/* False for a line beyond LINE_MAX_BYTES: that is no progress report. */
 bool pull_feed(void *pull, struct str piece)
 {
     struct pull *p = pull;

@@ -42,6 +42,7 @@ enum {
 
 /* ---- the log ---- */
 
+/* Never gives up: output that was read from the engine would be lost. */
 static void stream_write(int fd, struct str s)
 {
     while (s.n > 0) {
@@ -78,6 +79,7 @@ static bool on_output(void *arg, int stream, struct str bytes)
 
 /* ---- the end ---- */
 
+/* Best effort.  Without the file the run counts as exited with our own status. */
 static void leave_word(const struct runner *r, const char *kind, const char *name)
 {
     AUTO_FREE char *path = path_join(r->f.run_dir, CONTAINER_END_FILE);
@@ -139,6 +141,8 @@ static _Noreturn void end_as(int code)
 
 /* ---- signals ---- */
 
+/* A signalfd.  All signals are blocked and read from it, to be passed on to the container,
+ * except those that a fault of this process raises. */
 static int runner_watch_signals(void)
 {
     static const int ours[] = {SIGSEGV, SIGBUS, SIGILL,  SIGFPE, SIGABRT,
@@ -173,6 +177,7 @@ static void container_stop(struct runner *r)
         r->stop = NULL; /* asked again once the engine is back */
 }
 
+/* A failure is ignored: the container has just ended, or the engine is away. */
 static void pass_on(struct runner *r, int signo)
 {
     AUTO_FREE char *after = xasprintf("/kill?signal=%d", signo);
@@ -215,11 +220,14 @@ static bool feed_frames(void *arg, struct str piece)
     return frames_feed(&r->frames, piece);
 }
 
+/* The answer is complete only when the stream ends; on_wait reads it then. */
 static bool feed_wait(void *arg, struct str piece)
 {
     return buf_add(&((struct runner *)arg)->wait_text, piece.p, piece.n);
 }
 
+/* The engine's log is read from its beginning; frames_again has what was written before left
+ * out. */
 static int open_output(struct runner *r, const char *way, struct err *e)
 {
     AUTO_FREE char *path = engine_path("/containers/", r->f.name, way);
@@ -243,6 +251,7 @@ static int open_wait(struct runner *r, struct err *e)
     return engine_stream_open(&r->wait, &r->g, "POST", path, feed_wait, r, e);
 }
 
+/* Closes everything; runner_reconnect opens it again. */
 static void lose_engine(struct runner *r)
 {
     engine_stream_free(r->output);
@@ -287,6 +296,7 @@ static void on_output_read(struct runner *r)
         lose_engine(r);
 }
 
+/* The answer says nothing that the end of the container does not say. */
 static void on_stop_read(struct runner *r)
 {
     struct err e = {0};
@@ -324,6 +334,7 @@ static bool runner_wait(struct runner *r)
     return !r->lost;
 }
 
+/* Sleeps, but deals with signals at once. */
 static void nap(struct runner *r, int64_t ms)
 {
     struct pollfd p = {.fd = r->signals, .events = POLLIN};
@@ -371,6 +382,7 @@ static void find_engine(struct runner *r)
     }
 }
 
+/* Both are needed: how the container ended, and its output to the end. */
 static void container_follow(struct runner *r)
 {
     while (r->code < 0 || !r->output_done)
@@ -481,6 +493,8 @@ static void runner_read_oom(struct runner *r)
     leave_word(r, "oom", "");
 }
 
+/* Supplementary groups of the submitter, without the primary group, which the container gets as
+ * part of its user. */
 static void read_groups(struct runner *r)
 {
     int n = getgroups(0, NULL);
@@ -495,6 +509,7 @@ static void read_groups(struct runner *r)
 }
 
 /* The facts, put together from their pieces. */
+/* The caller frees it.  Empty when the environment has no facts, which facts_parse refuses. */
 static char *facts_text(void)
 {
     AUTO(buf) struct buf b = {0};

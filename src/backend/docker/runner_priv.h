@@ -3,6 +3,7 @@
 #include "backend/docker/docker_priv.h"
 #include <signal.h>
 
+/* State of the process.  One thread uses it; the gateway's thread has its own state. */
 struct runner {
     struct facts f;
     struct engine g;
@@ -13,9 +14,14 @@ struct runner {
     size_t n_groups;
     bool no_init;     /* the engine has no first process to offer */
     bool was_started; /* found running, not started by us */
+    /* started: the container runs, so signals are passed on to it.  stopping: a stop was
+     * requested, and is repeated when the engine was away. */
     bool started, stopping;
+    /* Open connections to the engine: output, the question how the container ends, a stop under
+     * way.  NULL = not open. */
     struct engine_stream *output, *wait, *stop;
     struct frames frames;
+    /* Answer to the question how the container ended, as far as it has arrived. */
     struct buf wait_text;
     struct buf refusal;     /* what the engine said instead of output */
     bool output_done, lost; /* lost: the engine went away meanwhile */
@@ -31,6 +37,8 @@ runner_fail(struct runner *r, const char *kind, const char *name, const char *fm
 void runner_signals(struct runner *r); /* deals with those that came */
 
 /* setup.c */
+/* The steps before the start, in this order.  The last three end the process by runner_fail
+ * when they cannot succeed; a container that setup_evict cannot remove is only logged. */
 void setup_evict(struct runner *r);
 void setup_image(struct runner *r);
 void setup_network(struct runner *r);

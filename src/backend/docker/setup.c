@@ -96,6 +96,7 @@ void setup_evict(struct runner *r)
 
 /* ---- image ---- */
 
+/* Fills r->image.  ERR_NOT_FOUND: the engine does not have it. */
 static int image_ask(struct runner *r, const char *name, struct err *e)
 {
     AUTO_FREE char *path = engine_path("/images/", name, "/json");
@@ -187,6 +188,7 @@ void setup_image(struct runner *r)
 
 /* ---- network ---- */
 
+/* A network that can be made: not one of the engine's own words. */
 static bool network_is_named(const char *name)
 {
     return name && *name && !network_is_host(name) && strcmp(name, "none") != 0 &&
@@ -194,6 +196,7 @@ static bool network_is_named(const char *name)
            strncmp(name, "container:", 10) != 0;
 }
 
+/* ERR_CONFLICT: another run made the same network just now. */
 static void network_make(struct runner *r, const char *name)
 {
     AUTO_FREE char *path = engine_path("/networks/", name, "");
@@ -223,6 +226,7 @@ static int loopback_port(const char *endpoint)
     return (int)n;
 }
 
+/* A failure is only logged: the job can do its work without reporting. */
 static void open_gateway(struct runner *r, const char *network)
 {
     AUTO_FREE char *path = engine_path("/networks/", network, "");
@@ -271,6 +275,7 @@ static bool lacks_init(const struct err *e)
            strstr(e->text, "container-init");
 }
 
+/* 0, or -1 with the engine's words. */
 static int create(struct runner *r, struct err *e)
 {
     AUTO_FREE char *path = engine_path("/containers/create?name=", r->f.name, "");

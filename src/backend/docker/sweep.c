@@ -23,6 +23,7 @@ struct over { /* known to be over, though their lock may be held for another mom
     size_t n;
 };
 
+/* A holder that cannot be named (-1) counts as alive. */
 static bool is_over(int locks_fd, struct run_key key, const struct over *over)
 {
     uint64_t id;
@@ -33,6 +34,7 @@ static bool is_over(int locks_fd, struct run_key key, const struct over *over)
     return run_key_pack(key, &id) && run_lock_holder(locks_fd, id) == 0;
 }
 
+/* Goes on after a failure; the error is that of the last one. */
 static int sweep_list(const struct engine *g, const struct json *list, int locks_fd,
                       const struct over *over, size_t *removed, struct err *e)
 {
@@ -52,6 +54,8 @@ static int sweep_list(const struct engine *g, const struct json *list, int locks
     return rc;
 }
 
+/* The file of locks is opened anew here: this process holds no record lock in it that closing
+ * the descriptor could drop. */
 int container_sweep(const char *engine, const char *home_id, const char *shepherd_dir,
                     const struct run_key *over, size_t n_over, size_t *removed, struct err *e)
 {
@@ -75,6 +79,7 @@ int container_sweep(const char *engine, const char *home_id, const char *shepher
 
 /* ---- files ---- */
 
+/* A container without network, as root inside, that sees nothing of the host but `dir`. */
 static struct json *clean_body(const char *image, const char *dir)
 {
     struct json *body = json_new_object(), *host = json_new_object(), *binds = json_new_array(),
@@ -97,6 +102,7 @@ static struct json *clean_body(const char *image, const char *dir)
     return body;
 }
 
+/* Waits until the container has ended, CLEAN_MS at most. */
 static int clean_run(const struct engine *g, const char *id, struct err *e)
 {
     AUTO_FREE char *start = engine_path("/containers/", id, "/start"),
@@ -114,6 +120,7 @@ static int clean_run(const struct engine *g, const char *id, struct err *e)
     return rc;
 }
 
+/* Removes the container also after a failure. */
 static int clean_with(const struct engine *g, const char *image, const char *dir, struct err *e)
 {
     struct json *body = clean_body(image, dir), *made = NULL;

@@ -12,6 +12,7 @@
 
 enum { CPUS_MAX = 8192 };
 
+/* In thousandths of a CPU; at least one CPU. */
 static int64_t affinity_mcpu(void)
 {
     cpu_set_t *set = CPU_ALLOC(CPUS_MAX);
@@ -41,6 +42,7 @@ static int read_numbers(const char *dir, const char *name, int64_t out[2])
     return found;
 }
 
+/* Thousandths of a CPU and bytes; 0 = no limit found. */
 struct limits {
     int64_t mcpu, mem_bytes;
 };
@@ -81,6 +83,8 @@ static void limits_upwards(const char *mount, struct str path, struct limits *l)
     }
 }
 
+/* Every group above us limits us too, so the lowest limit on the way up counts.  Hierarchies
+ * that are mounted elsewhere than usual are not found; the configuration overrides then. */
 static struct limits detect_cgroup_limits(void)
 {
     struct limits l = {0};
@@ -104,6 +108,7 @@ static struct limits detect_cgroup_limits(void)
     return l;
 }
 
+/* 0 when it cannot be read. */
 static int64_t machine_mem_bytes(void)
 {
     AUTO_FREE char *text = NULL;
@@ -116,6 +121,7 @@ static int64_t machine_mem_bytes(void)
     return kb * 1024;
 }
 
+/* For a driver that does not answer: the number of devices is known to the kernel all the same. */
 int32_t detect_driver_gpus(void)
 {
     DIR *d = opendir("/proc/driver/nvidia/gpus");

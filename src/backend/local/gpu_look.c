@@ -82,6 +82,7 @@ bool gpu_sources_likely(void)
     return false;
 }
 
+/* A source that is not there is noted in `lacking`, for the operator. */
 static bool source_open(struct gpu_sources *s, const struct gpu_source *cls)
 {
     struct err e = {0};
@@ -130,6 +131,7 @@ struct share { /* of one run on one device */
     uint32_t device;
     int64_t bytes;
 };
+/* Sums in bytes.  *_untold: the driver does not tell the memory of at least one such process. */
 struct per_device {
     int64_t ours, foreign;
     bool ours_untold, foreign_untold;
@@ -171,6 +173,8 @@ static void count(struct per_device *d, bool ours, int64_t bytes)
         *sum += bytes;
 }
 
+/* `driver` estimates what the driver itself uses: 3 % of the memory, at least 512 MiB.  If the
+ * memory of own processes is not known either, the rest cannot be attributed. */
 static int64_t foreign_bytes(const struct device *d, const struct per_device *p)
 {
     int64_t driver = MAX(512 * MIB, d->mem_bytes / 100 * 3);

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+/* A device of which the real UUID was never seen. */
 static bool placeholder(const struct device *d)
 {
     return d->state == DEVICE_UNSEEN || str_starts(str_of(d->uuid), STR("gpu-"));
@@ -75,6 +76,7 @@ static struct device *node_device_find(struct node *n, const struct device *seen
     return NULL;
 }
 
+/* One notice per change, not per look. */
 static void tell_change(const struct teller *t, const struct device *was, const struct device *now)
 {
     if (was->state != DEVICE_LOST && now->state == DEVICE_LOST)
@@ -90,6 +92,7 @@ static void tell_change(const struct teller *t, const struct device *was, const 
                     now->uuid, now->trouble);
 }
 
+/* What a lost device cannot tell (UUID, size of its memory) is kept from before. */
 static void update_one(struct device *d, const struct device *seen, int64_t wall_ms,
                        const struct teller *t)
 {
@@ -105,6 +108,7 @@ static void update_one(struct device *d, const struct device *seen, int64_t wall
     tell_change(t, &was, d);
 }
 
+/* Unknown gauges are -1, so that nobody plans with old numbers. */
 static void update_missing(struct device *d, const struct teller *t)
 {
     struct device was = *d;

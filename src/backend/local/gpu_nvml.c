@@ -48,6 +48,8 @@ struct known { /* what a place among the library's devices held when it last ans
     int64_t mem_bytes;
     bool sliced;
 };
+/* The functions that the library exports; NULL = it lacks this one.  Used by the watch's thread
+ * alone. */
 struct nvml {
     void *lib;
     char path[128];
@@ -133,6 +135,7 @@ static int bind_symbols(struct nvml *n, struct err *e)
     return 0;
 }
 
+/* The library's own words, or the number in `out`. */
 static const char *nvml_error_text(const struct nvml *n, int rc, char out[40])
 {
     const char *text = n->error_string ? n->error_string(rc) : NULL;
@@ -176,6 +179,7 @@ static void *nvml_open(struct err *e)
 
 /* ---- processes ---- */
 
+/* memcpy, because the list is an array of bytes whose entries have no type here. */
 static uint64_t entry_memory(const char *entry)
 {
     uint64_t v;
@@ -224,6 +228,8 @@ static char *list_read(nvml_list_fn fn, nvml_device dev, unsigned *out_n)
     return NULL;
 }
 
+/* The size of an entry cannot be asked for.  With two or more entries a wrong size shows: pids
+ * or sizes that cannot be; the size is then corrected for good. */
 static void add_processes(struct nvml *n, nvml_list_fn fn, nvml_device dev, uint32_t device,
                           struct gpu_look *out)
 {
@@ -255,6 +261,7 @@ static bool harmless(int rc)
            rc == NVML_NOT_FOUND || rc == NVML_FUNCTION_NOT_FOUND;
 }
 
+/* `doubtful` has the library initialised again later, which may find the device. */
 static void mark_lost(struct nvml *n, struct device *d, int rc)
 {
     char number[40];
@@ -266,6 +273,8 @@ static void mark_lost(struct nvml *n, struct device *d, int rc)
     n->doubtful = true;
 }
 
+/* A gauge that is not supported stays at -1; an error that is not harmless marks the device as
+ * lost. */
 static void read_gauges(struct nvml *n, nvml_device dev, struct device *d)
 {
     struct nvml_memory m = {0};
@@ -378,6 +387,7 @@ static void read_place(struct nvml *n, unsigned i, struct gpu_look *out)
     d->mem_bytes = k->mem_bytes;
 }
 
+/* Initialises again at most every INIT_AGAIN_MS, and only while something did not answer. */
 static int nvml_start(struct nvml *n)
 {
     int64_t now = clock_mono(&clock_system);

@@ -10,6 +10,7 @@
 #include "base/vec.h"
 #include "io/loop.h"
 
+/* A process that holds memory of a device, as the driver lists it. */
 struct gpu_proc {
     int32_t pid;
     uint32_t device; /* position in the look */
@@ -26,6 +27,7 @@ struct gpu_look {
     struct run_memories runs; /* by gpu_attribute */
     char drivers[200];        /* "NVML, driver 535.104 (libnvidia-ml.so.1)"; or what is lacking */
 };
+/* Empties the look and keeps its memory for the next one. */
 void gpu_look_clear(struct gpu_look *l);
 void gpu_look_done(struct gpu_look *l);
 /* A device with nothing known but what is given, appended; never NULL. */
@@ -81,6 +83,7 @@ struct gpu_run {
     struct run_key key;
     int64_t pid, pid_start; /* its command; it did not start later than this, 0 = not known */
 };
+/* Verdicts about processes, kept from look to look.  Not locked: one thread at a time. */
 struct gpu_procs;
 /* `home_mark` as in shepherd/mark.h; `proc` is "/proc", or a stand-in in tests. */
 struct gpu_procs *gpu_procs_new(uint64_t home_mark, const char *proc);
@@ -103,6 +106,7 @@ void gpu_attribute(struct gpu_look *l, gpu_owner_fn owner, void *arg);
 
 /* ---- gpu_watch.c ---- */
 struct gpu_watch;
+/* What the watch is opened with.  All functions are called on the loop thread. */
 struct gpu_watch_conf {
     struct loop *loop;
     uint64_t home_mark;
@@ -119,6 +123,7 @@ struct gpu_watch_conf {
 /* Waits for the first look, but not for a driver that hangs.  *out is NULL when there is nothing to
  * watch: the node then has the devices the configuration asks for. */
 int gpu_watch_open(struct gpu_watch **out, const struct gpu_watch_conf *conf, struct err *e);
+/* Does not wait for a driver that hangs: the thread is left to itself then. */
 void gpu_watch_close(struct gpu_watch *w);
 /* A run that may hold devices has begun, or all have ended. */
 void gpu_watch_busy(struct gpu_watch *w, bool busy);

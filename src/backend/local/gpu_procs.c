@@ -23,6 +23,8 @@
 
 enum { GENERATIONS_MAX = 100, FILE_BYTES = 8192 };
 
+/* What is known of one process.  The start time, in clock ticks since boot, tells a new process
+ * from an old one with the same pid. */
 struct verdict {
     uint64_t start;
     struct run_key key; /* job 0 = no run of ours */
@@ -79,6 +81,7 @@ void gpu_procs_free(struct gpu_procs *p)
 
 /* ---- reading /proc ---- */
 
+/* Length of the text, which is NUL-terminated and cut at max - 1; -1 when the process is gone. */
 static ssize_t proc_read(const struct gpu_procs *p, int64_t pid, const char *name, char *out,
                          size_t max)
 {
@@ -108,6 +111,8 @@ static bool stat_read(const struct gpu_procs *p, int64_t pid, struct proc_stat *
 
 /* ---- the runs ---- */
 
+/* Two runs with the same parent process: the parent says nothing about which run a process is
+ * of. */
 static void add_root(struct gpu_procs *p, int64_t pid, const struct gpu_run *run)
 {
     struct root *r = map_u64_get(&p->roots, (uint64_t)pid);
@@ -121,6 +126,7 @@ static void add_root(struct gpu_procs *p, int64_t pid, const struct gpu_run *run
     map_u64_put(&p->roots, (uint64_t)pid, r);
 }
 
+/* A pid that was given to a later process is not the command any more: its start time tells. */
 static void procs_add_run(struct gpu_procs *p, const struct gpu_run *run)
 {
     struct proc_stat st;
@@ -176,6 +182,7 @@ static bool mark_parse(const struct gpu_procs *p, const char *text, struct run_k
     return true;
 }
 
+/* Each of the by_… functions fills *out and returns true when it found a run of this home. */
 static bool by_cgroup(const struct gpu_procs *p, int32_t pid, struct run_key *out)
 {
     static const char name[] = "/berth-";
@@ -210,6 +217,7 @@ static bool by_ancestors(const struct gpu_procs *p, int32_t pid, struct run_key 
     return false;
 }
 
+/* Guards against a process of another user that sets the mark of a run in its own environment. */
 static bool same_user(const struct gpu_procs *p, int64_t a, int64_t b)
 {
     char path[300];
@@ -241,6 +249,7 @@ static bool by_environ(const struct gpu_procs *p, int32_t pid, struct run_key *o
     return false;
 }
 
+/* A process in doubt is not counted at the first look and is a stranger from the second one on. */
 static enum gpu_owner doubt(struct verdict *v)
 {
     bool again = v->doubted;
@@ -280,6 +289,7 @@ enum gpu_owner gpu_procs_owner(struct gpu_procs *p, int32_t pid, struct run_key 
     return procs_find_run(p, v->key) ? GPU_OWNER_RUN : doubt(v);
 }
 
+/* Without it verdicts of processes that have ended would pile up. */
 void gpu_procs_sweep(struct gpu_procs *p)
 {
     VEC(uint64_t) gone = {0};

@@ -10,6 +10,7 @@
 
 enum { RSMI_OK = 0, RSMI_INSUFFICIENT_SIZE = 5, MEM_VRAM = 0, PROCESSES_MAX = 65536 };
 
+/* As the library writes it; the layout must not change. */
 struct rsmi_process {
     uint32_t pid, pasid;
     uint64_t vram_bytes, sdma_us;
@@ -62,6 +63,7 @@ static void rocm_close(void *self)
     free(r);
 }
 
+/* Fails also without a device, so that gpu_sysfs gets its chance. */
 static int rocm_start(struct rocm *r, struct err *e)
 {
     uint32_t n = 0;
@@ -106,6 +108,7 @@ static void *rocm_open(struct err *e)
     return r;
 }
 
+/* Without a unique id the position stands for the device. */
 static void rocm_read_device(struct rocm *r, uint32_t i, struct gpu_look *out)
 {
     struct device *d = gpu_look_device(out, DEVICE_AMD, (int32_t)i);

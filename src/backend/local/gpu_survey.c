@@ -7,6 +7,7 @@
 
 enum { PATIENCE_S = 5 };
 
+/* On a thread of its own, because a driver may hang. */
 static void *survey(void *arg)
 {
     struct gpu_sources s;

@@ -40,6 +40,7 @@ static bool sysfs_read_text(const char *dir, const char *name, char *out, size_t
     return s.n > 0;
 }
 
+/* False for a missing file, for text, and for a negative number. */
 static bool sysfs_read_int(const char *dir, const char *name, int64_t *out)
 {
     char text[64];
@@ -77,6 +78,7 @@ struct cards {
     size_t n, cap;
 };
 
+/* AMD's cards, sorted by number; cards of other vendors are left out. */
 static void cards_read(const struct sysfs *s, struct cards *out)
 {
     DIR *d = opendir(s->drm);
@@ -181,6 +183,7 @@ bool drm_client_parse(struct str text, struct drm_client *out)
     return counted && out->pci[0];
 }
 
+/* DRM clients of one process, each once. */
 struct clients {
     struct drm_client *p;
     size_t n, cap;

@@ -41,6 +41,8 @@ struct looker {
     struct gpu_procs *procs;
 };
 
+/* The side of the loop.  started: a look has been applied to the node.  told_slow, told_more:
+ * the operator was told, once. */
 struct gpu_watch {
     struct gpu_watch_conf conf;
     struct looker *looker;
@@ -72,6 +74,7 @@ static enum gpu_owner watch_process_owner(void *arg, int32_t pid, struct run_key
     return gpu_procs_owner(arg, pid, out);
 }
 
+/* On the thread; may block for as long as the driver likes. */
 static void looker_look(struct looker *k)
 {
     gpu_procs_runs(k->procs, k->runs, k->n_runs);
@@ -162,6 +165,7 @@ static void watch_request_look(struct gpu_watch *w)
     pthread_mutex_unlock(&k->lock);
 }
 
+/* While it is true, look, runs and sources must not be touched by the loop. */
 static bool under_way(struct gpu_watch *w)
 {
     pthread_mutex_lock(&w->looker->lock);
@@ -182,11 +186,13 @@ __attribute__((format(printf, 2, 3))) static void watch_notice(struct gpu_watch 
     w->conf.notice(w->conf.arg, text);
 }
 
+/* Milliseconds until the next look: short while runs may hold devices. */
 static int64_t period(const struct gpu_watch *w)
 {
     return w->busy ? w->busy_ms : MAX(IDLE_MS, w->busy_ms);
 }
 
+/* A look that is still under way is never asked for a second time. */
 static void on_due(void *arg)
 {
     struct gpu_watch *w = arg;
@@ -206,6 +212,7 @@ static void on_due(void *arg)
 
 /* ---- answers ---- */
 
+/* Is this word the index or the UUID of the device? */
 static bool names(struct str word, const struct device *d)
 {
     int64_t index;
@@ -213,6 +220,7 @@ static bool names(struct str word, const struct device *d)
     return str_to_i64(word, &index) ? index == d->index : str_eq_c(word, d->uuid);
 }
 
+/* After every update, because an update overwrites the state of the device. */
 static void apply_exclusion(struct gpu_watch *w)
 {
     struct node *n = w->conf.node;

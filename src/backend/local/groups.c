@@ -9,6 +9,8 @@
 
 enum { GROUPS_MAX = 65536 };
 
+/* A user without an entry in the name service has the primary group alone.  The second call has
+ * the size that the first one reported. */
 static void group_list_read(struct group_list *g, uint32_t uid, uint32_t gid)
 {
     struct passwd *pw = getpwuid(uid);

@@ -71,6 +71,8 @@ static int find_program(struct backend *b, struct err *e)
 
 /* ---- down ---- */
 
+/* The first retry after a good connection is immediate; further ones double up to
+ * BACKOFF_MAX_MS. */
 static void retry_later(struct backend *b)
 {
     b->link.state = LINK_DOWN;
@@ -95,6 +97,8 @@ static void link_drop(struct backend *b)
 
 /* ---- starting one ---- */
 
+/* Status 0: the shepherd has opened its socket, or ended after it detached; link_try finds out
+ * which.  Another status: it failed before that. */
 static void starter_done(struct backend *b, int status)
 {
     watch_free(TAKE(b->link.starter_watch));
@@ -121,6 +125,7 @@ static void on_starter(void *arg, int events UNUSED, int error UNUSED)
         starter_done(b, status);
 }
 
+/* With an empty environment, so that nothing of the daemon's environment reaches supervisors. */
 static int spawn_program(struct backend *b)
 {
     posix_spawn_file_actions_t files;
@@ -189,6 +194,7 @@ void link_send(struct backend *b)
     b->link.out_sent = 0;
 }
 
+/* A shepherd of another version is told to exit; the next attempt then starts ours. */
 static bool link_on_frame(struct backend *b, const struct proto_head *h, struct str body)
 {
     struct proto_op op = {0};
@@ -213,6 +219,7 @@ static bool link_on_frame(struct backend *b, const struct proto_head *h, struct 
     }
 }
 
+/* False when the connection has ended or makes no sense; the caller drops it. */
 static bool link_read_frames(struct backend *b)
 {
     struct proto_head head;
@@ -304,6 +311,8 @@ int link_open(struct backend *b, struct err *e)
     return 0;
 }
 
+/* The shepherd stays unless the home is transient.  Runs continue in either case: each has a
+ * supervisor of its own. */
 void link_close(struct backend *b)
 {
     struct proto_op op = {0};

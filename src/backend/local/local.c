@@ -20,6 +20,7 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 
+/* Orders that may wait for the shepherd's socket, in bytes. */
 enum { OUT_MAX_BYTES = 256 << 20 };
 
 void local_notice(struct backend *b, const char *fmt, ...)
@@ -58,6 +59,7 @@ static struct local_run *local_run_add(struct backend *b, uint64_t id, struct ge
     return r;
 }
 
+/* Without a frame the run is asked about by ADOPT, not by START. */
 static void drop_frame(struct local_run *r)
 {
     free(r->frame);
@@ -65,6 +67,7 @@ static void drop_frame(struct local_run *r)
     r->frame_n = 0;
 }
 
+/* Keeps backend.gpu_runs equal to the number of runs with the flag. */
 static void local_run_set_gpus(struct backend *b, struct local_run *r, bool gpus)
 {
     if (r->gpus == gpus)
@@ -74,6 +77,8 @@ static void local_run_set_gpus(struct backend *b, struct local_run *r, bool gpus
     gpu_watch_busy(b->gpus, b->gpu_runs > 0);
 }
 
+/* Keeps generation.live in step.  The START frame is freed as soon as a record shows that the
+ * shepherd has acted on it. */
 static void local_run_set_state(struct backend *b, struct local_run *r, enum local_state st)
 {
     struct generation *g = tail_find(b, r->journal);
@@ -87,6 +92,7 @@ static void local_run_set_state(struct backend *b, struct local_run *r, enum loc
         local_run_set_gpus(b, r, false);
 }
 
+/* May free a generation (tail_collect): callers must not use one afterwards. */
 static void run_forget(struct backend *b, struct local_run *r)
 {
     local_run_set_state(b, r, LOCAL_ENDED);
@@ -98,6 +104,7 @@ static void run_forget(struct backend *b, struct local_run *r)
 
 /* ---- orders ---- */
 
+/* Appends only; the caller sends with link_send. */
 static void link_put_op(struct backend *b, enum proto_type type, const struct local_run *r,
                         int64_t v)
 {
@@ -215,6 +222,7 @@ static void local_run_started(struct backend *b, struct local_run *r,
     b->ev->started(b->owner, r->key, r->pid, r->pid_start, r->started_ms);
 }
 
+/* A second ENDED of the same run is ignored: the first one counts. */
 static void local_run_ended(struct backend *b, struct local_run *r,
                             const struct journal_record *rec)
 {
@@ -296,6 +304,7 @@ static void gpu_runs(void *arg, struct gpu_run **out, size_t *out_n)
     }
 }
 
+/* From the loop, after b->node was updated. */
 static void on_gpus(void *arg, const struct run_memory *runs, size_t n)
 {
     struct backend *b = arg;
@@ -309,6 +318,7 @@ static void on_gpu_notice(void *arg, const char *text)
     local_notice(arg, "%s", text);
 }
 
+/* `exclude` is freed on return, which gpu_watch_open allows for. */
 static int open_gpus(struct backend *b, const struct json *conf, struct err *e)
 {
     const struct json *gpus = json_get(conf, "gpus"), *words = json_get(conf, "gpus_exclude");
@@ -386,6 +396,7 @@ static int open_dir(struct backend *b, struct err *e)
     return b->dir_fd < 0 ? err_sys(e, "cannot open %s", dir) : 0;
 }
 
+/* Does not wait for the shepherd: the link comes up later, and orders are kept until then. */
 static int local_open(struct backend **out, const char *home, const struct json *conf,
                       struct loop *l, const struct backend_events *ev, void *owner, struct err *e)
 {
@@ -452,6 +463,7 @@ static int local_start_encode(struct backend *b, const struct run_start *s, stru
     return 0;
 }
 
+/* Encodes into a temporary run first, so that a failure leaves the table as it was. */
 static int local_start(struct backend *b, const struct run_start *s, struct err *e)
 {
     uint64_t id;
@@ -484,6 +496,7 @@ static int local_start(struct backend *b, const struct run_start *s, struct err 
     return 0;
 }
 
+/* Without a link the stop is only noted; local_run_request_stop repeats it when the link is up. */
 static void local_stop(struct backend *b, struct run_key key, int64_t grace_ms)
 {
     struct local_run *r = local_run_find(b, key);
@@ -511,6 +524,7 @@ static void local_withdraw(struct backend *b, struct run_key key)
     }
 }
 
+/* A signal is not repeated: without a link it is lost. */
 static void local_signal(struct backend *b, struct run_key key, int signo)
 {
     struct local_run *r = local_run_find(b, key);
@@ -521,6 +535,7 @@ static void local_signal(struct backend *b, struct run_key key, int signo)
     link_send(b);
 }
 
+/* Every adopted run may hold devices, because core does not say which ones it placed on GPUs. */
 static void local_adopt(struct backend *b, const struct run_belief *runs, size_t n)
 {
     struct err e = {0};
@@ -546,6 +561,7 @@ static void local_adopt(struct backend *b, const struct run_belief *runs, size_t
     tail_soon(b);
 }
 
+/* Ignored for a run that has not ended: core may only settle what was reported. */
 static void local_settled(struct backend *b, struct run_key key)
 {
     struct local_run *r = local_run_find(b, key);

@@ -28,6 +28,7 @@ static __attribute__((noinline)) bool try_namespace(void)
     return pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+/* Tried once per process; the answer does not change while the daemon runs. */
 bool backend_can_mount(void)
 {
     static enum { UNKNOWN, NO, YES } known;

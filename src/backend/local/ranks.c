@@ -44,6 +44,7 @@ struct ranks {
 
 /* ---- starting ---- */
 
+/* A variable as a number; `otherwise` when it is not set or not a number. */
 static int64_t number_of(const char *name, int64_t otherwise)
 {
     const char *text = getenv(name);
@@ -76,6 +77,7 @@ static char **rank_env(size_t rank, size_t n, char own[4][48])
     return env.p;
 }
 
+/* 0 or an errno, as posix_spawn returns it.  Both streams of the rank go to `out`. */
 static int spawn(char *const *argv, char **env, int out, pid_t *pid)
 {
     posix_spawn_file_actions_t fa;
@@ -96,6 +98,7 @@ static int spawn(char *const *argv, char **env, int out, pid_t *pid)
     return sys;
 }
 
+/* 0 or an errno.  The pipe is read without blocking, so that no rank can stop the others. */
 static int rank_start(struct ranks *r, size_t i, char *const *argv)
 {
     char own[4][48];
@@ -121,6 +124,7 @@ static int rank_start(struct ranks *r, size_t i, char *const *argv)
 
 /* ---- output ---- */
 
+/* The number before the line is the rank over all nodes, not the local one. */
 static void line_out(struct ranks *r, size_t i, struct str line)
 {
     char head[24];
@@ -132,6 +136,7 @@ static void line_out(struct ranks *r, size_t i, struct str line)
     buf_addc(&r->output, '\n');
 }
 
+/* Collects until a newline, or until the line is as long as it may be. */
 static void take_bytes(struct ranks *r, size_t i, struct str s)
 {
     struct buf *line = &r->p[i].line;
@@ -201,6 +206,7 @@ static void failed(struct ranks *r, size_t i, int status)
     r->kill_at = clock_mono(&clock_system) + GRACE_MS;
 }
 
+/* A rank that a signal ended has the status that a shell would give it: 128 and the signal. */
 static void reap(struct ranks *r)
 {
     int status;
@@ -250,6 +256,8 @@ static void wait_for_all(struct ranks *r)
             int64_t left = r->kill_at - clock_mono(&clock_system);
             if (left <= 0)
                 signal_all(r, SIGKILL);
+            /* After the SIGKILL the loop waits for SIGCHLD; the timeout only repeats the
+             * SIGKILL. */
             timeout = left > 0 ? (int)left : GRACE_MS;
         }
         fds[r->n] = (struct pollfd){.fd = r->signals, .events = POLLIN};

@@ -18,6 +18,8 @@
 #include <sys/inotify.h>
 #include <sys/stat.h>
 
+/* POLL_SLOW_MS backs inotify up, POLL_FAST_MS replaces it.  GATHER_MS is the pause between two
+ * reads under load. */
 enum { POLL_SLOW_MS = 1000, POLL_FAST_MS = 20, GATHER_MS = 4 };
 
 /* ---- generations ---- */
@@ -30,6 +32,7 @@ struct generation *tail_find(struct backend *b, uint32_t number)
     return NULL;
 }
 
+/* The file stays on disk unless tail_collect has removed it. */
 static void generation_free(struct backend *b, struct generation *g)
 {
     if (g->wd >= 0)
@@ -39,6 +42,7 @@ static void generation_free(struct backend *b, struct generation *g)
     free(g);
 }
 
+/* Keeps space allocated beyond the end, so that outcomes can be recorded on a full disk. */
 static void tail_reserve_fd(struct generation *g)
 {
     uint64_t want = g->reader.offset + JOURNAL_RESERVE_BYTES;
@@ -79,6 +83,7 @@ struct generation *tail_generation(struct backend *b, uint32_t number, struct er
     return g;
 }
 
+/* The old generation stays open until its last run is settled. */
 static void rotate(struct backend *b)
 {
     struct err e = {0};
@@ -150,6 +155,7 @@ static void check_tail(struct backend *b, struct generation *g)
     }
 }
 
+/* Delivers all records that are complete.  A record that is half written is read later. */
 static void pump_one(struct backend *b, struct generation *g)
 {
     struct journal_record rec;
@@ -163,6 +169,7 @@ static void pump_one(struct backend *b, struct generation *g)
     tail_reserve_fd(g);
 }
 
+/* wd -1 = all generations, otherwise the one that inotify named. */
 static void pump(struct backend *b, int wd)
 {
     if (b->tail.pumping)
@@ -199,6 +206,7 @@ static void pump_all(void *arg)
     tail_collect(b);
 }
 
+/* A queue that overflowed has lost events, so everything is read at the next turn. */
 static void read_inotify(struct backend *b)
 {
     char text[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
@@ -261,6 +269,7 @@ void tail_rewind(struct backend *b)
 
 /* ---- opening ---- */
 
+/* Opens all generations that earlier daemons left; the newest one becomes the current one. */
 static int find_files(struct backend *b, struct err *e)
 {
     int fd = openat(b->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

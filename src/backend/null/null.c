@@ -36,6 +36,7 @@ static struct null_run *null_find(struct backend *b, struct run_key key)
     return NULL;
 }
 
+/* Also settled(): the outcome is durable, so the run may be forgotten. */
 static void null_forget(struct backend *b, struct run_key key)
 {
     struct null_run *r = null_find(b, key);
@@ -127,6 +128,7 @@ static int null_start(struct backend *b, const struct run_start *r, struct err *
     return 0;
 }
 
+/* A run that was reported has ended already; a stop then does nothing. */
 static void null_stop(struct backend *b, struct run_key key, int64_t grace_ms)
 {
     struct null_run *r = null_find(b, key);

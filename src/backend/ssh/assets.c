@@ -24,12 +24,14 @@ enum {
     DEPTH_MAX = 200,
 };
 
+/* One file, directory or link to be sent.  All texts belong to it. */
 struct entry {
     char *from, *to;
     enum wire_asset_kind kind;
     mode_t mode;
     char *target; /* of a link */
 };
+/* The worker and the loop use it in turns: while `working` it belongs to the worker. */
 struct upload {
     struct backend *b; /* NULL = aborted; freed when the worker is back */
     struct run_key key;
@@ -106,6 +108,7 @@ static int add_dir(struct upload *u, const char *from, const char *to, int depth
     return rc;
 }
 
+/* `follow` only at the top: an asset may be a link, but links below it are sent as links. */
 static int add_path(struct upload *u, const char *from, const char *to, int depth, bool follow)
 {
     struct entry x = {0};
@@ -137,6 +140,7 @@ static int add_path(struct upload *u, const char *from, const char *to, int dept
     return x.kind == WIRE_DIR ? add_dir(u, from, to, depth) : 0;
 }
 
+/* On the worker.  The first failure ends the list and, later, the start of the run. */
 static void upload_list(struct upload *u)
 {
     for (char **a = u->assets; a && *a && !u->e.code; a++) {
@@ -149,6 +153,7 @@ static void upload_list(struct upload *u)
 
 /* ---- the worker: reading ---- */
 
+/* On the worker.  A file is read until its end, whatever size it had when it was listed. */
 static void upload_read_piece(struct upload *u)
 {
     const struct entry *x = &u->entries.p[u->at];
@@ -204,6 +209,8 @@ static void asset_upload_free(struct upload *u)
     free(u);
 }
 
+/* The frame always fits: a piece has at most WIRE_PIECE bytes, and a path is far shorter than a
+ * frame. */
 static void put_piece(struct upload *u, const struct entry *x, struct str bytes)
 {
     struct wire_asset a = {
@@ -222,6 +229,7 @@ static void next_entry(struct upload *u)
         close(TAKE_FD(u->fd));
 }
 
+/* All pieces are in link.out, or one could not be read.  Then the next run may have its turn. */
 static void upload_finish(struct backend *b)
 {
     struct upload *u = TAKE(b->upload);
@@ -320,6 +328,7 @@ void assets_begin(struct backend *b, struct ssh_run *r)
     upload_submit(u);
 }
 
+/* The worker may be reading: it is left to finish, and work_done frees the upload then. */
 void assets_abort(struct backend *b)
 {
     struct upload *u = TAKE(b->upload);

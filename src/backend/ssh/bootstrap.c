@@ -19,6 +19,8 @@
 #include <stdio.h>
 #include <sys/utsname.h>
 
+/* LINE_MAX_BYTES bounds what a login may print before our first line; more of the programs is
+ * put into link.out only while less than FEED_BYTES wait there. */
 enum { LINE_MAX_BYTES = 64 << 10, FEED_BYTES = 256 << 10 };
 
 /* %1 the hash, %2 the controller */
@@ -65,6 +67,8 @@ static void bootstrap_proceed(struct backend *b)
     connect_send(b);
 }
 
+/* False: the connection was dropped.  Structs travel as they are, so both machines must have
+ * the same architecture. */
 static bool bootstrap_on_hello(struct backend *b, struct str rest)
 {
     struct str have, machine = str_cut(rest, ' ', &have);
@@ -123,6 +127,7 @@ static bool on_runs(struct backend *b)
     return true;
 }
 
+/* Lines that are not ours, or not expected in this state, are ignored. */
 static bool on_line(struct backend *b, struct str line)
 {
     static const struct str ours = {"BERTH-FAR ", 10};

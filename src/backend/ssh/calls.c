@@ -12,6 +12,7 @@
 
 enum { WINDOW = 256 << 10 };
 
+/* One connection that is carried.  It owns fd, which is a non-blocking socket. */
 struct call {
     struct calls *all;
     uint64_t number;
@@ -71,6 +72,7 @@ static bool call_write(struct call *k)
     return !(k->ending && k->out.n == 0);
 }
 
+/* False when the call is over.  Reads at most what is left of the window. */
 static bool call_read(struct call *k)
 {
     struct calls *c = k->all;
@@ -86,6 +88,7 @@ static bool call_read(struct call *k)
                             (struct str){text, (size_t)n});
 }
 
+/* For an end on this side: the other end is told, then k is freed. */
 static void hang_up(struct call *k)
 {
     calls_put(k->all, WIRE_CALL_END, k->number, 0);
@@ -125,6 +128,7 @@ void calls_done(struct calls *c)
     map_u64_done(&c->open);
 }
 
+/* Takes fd also on failure. */
 static bool calls_add(struct calls *c, uint64_t number, int fd)
 {
     struct call *k = xcalloc(1, sizeof(*k));
@@ -176,6 +180,7 @@ void calls_add_take(struct calls *c, uint64_t number, int fd)
     }
 }
 
+/* The buffer holds two windows, so a peer that honours the window never overflows it. */
 static void call_on_bytes(struct call *k, struct str bytes)
 {
     if (!buf_add(&k->out, bytes.p, bytes.n) || !call_write(k)) {

@@ -24,10 +24,13 @@
 
 extern char **environ;
 
+/* Words of one command line or of our part of an environment, with the NULL.  ALIVE_*: seconds
+ * and count for ssh's own check of the connection. */
 enum { WORDS_MAX = 48, ALIVE_S = 15, ALIVE_COUNT = 3 };
 
 /* ---- our own programs ---- */
 
+/* NULL when there is no such program that can be executed; otherwise the caller frees it. */
 static char *program_beside(const char *exe, const char *dir, const char *name)
 {
     AUTO_FREE char *copy = xstrdup(exe);
@@ -103,6 +106,8 @@ static int own_known_hosts(const struct backend *b, char **out, struct err *e)
     return 0;
 }
 
+/* With a given key nothing else vouches for the host: the alias makes ssh look it up under a
+ * fixed name in a file that holds this key alone. */
 static int host_key_words(const struct backend *b, struct words *w, struct err *e)
 {
     AUTO_FREE char *own = NULL;
@@ -155,6 +160,7 @@ static int make_words(const struct backend *b, const char *script, struct words 
 
 /* ---- environment ---- */
 
+/* A descriptor of a memory file, or -1 with an error.  The text is wiped from the heap. */
 static int make_secrets(const struct ssh_conf *c, struct err *e)
 {
     AUTO(json) struct json *j = json_new_object();
@@ -211,6 +217,7 @@ static int make_env(struct backend *b, struct words *own, char ***out, struct er
 
 /* ---- starting ---- */
 
+/* The pid, or -1 with errno.  Signals are unblocked and set to their defaults. */
 static int child_spawn(const char *program, char **argv, char **envp, const int fds[3])
 {
     posix_spawn_file_actions_t files;
@@ -236,6 +243,7 @@ static int child_spawn(const char *program, char **argv, char **envp, const int 
     return rc ? -1 : pid;
 }
 
+/* On failure every descriptor is closed and the process, if there is one, is killed and reaped. */
 static int start_with_pipes(struct backend *b, char **argv, char **envp, struct err *e)
 {
     const char *said = getenv("BERTH_SSH"), *program = said && said[0] ? said : "ssh";
@@ -295,6 +303,7 @@ void child_kill(struct backend *b)
         kill(b->link.child.pid, SIGKILL);
 }
 
+/* Does not kill: the process must have ended, or been killed, before. */
 void child_close(struct backend *b)
 {
     struct ssh_child *c = &b->link.child;

@@ -48,6 +48,8 @@ static char *conf_text(const struct json *conf, const char *key)
 }
 
 /* Words of ssh's command line: what begins with a dash would be an option. */
+/* `also` names further characters that are not allowed.  NULL words are fine: they are not
+ * given. */
 static int conf_check_word(const char *what, const char *word, const char *also, struct err *e)
 {
     if (!word)
@@ -71,6 +73,7 @@ static int parse_port(struct str s, int64_t *out, struct err *e)
     return 0;
 }
 
+/* Overrides the parts that were given separately.  An IPv6 address stands in brackets. */
 static int parse_url(struct ssh_conf *c, struct str url, struct err *e)
 {
     static const struct str scheme = {"ssh://", 6};
@@ -167,6 +170,7 @@ int ssh_conf_read(struct ssh_conf *c, const struct json *conf, struct err *e)
     return 0;
 }
 
+/* Before free, so that the secret does not stay in memory that is used again. */
 static void secret_wipe(char *secret)
 {
     if (secret)

@@ -39,6 +39,7 @@ static void connect_dial(void *arg);
 
 /* ---- leaving ---- */
 
+/* Starts the timer for the next attempt and doubles the delay for the one after it. */
 static void back_off(struct backend *b)
 {
     if (b->link.trouble.lasting)
@@ -49,6 +50,7 @@ static void back_off(struct backend *b)
     b->link.backoff_ms *= 2;
 }
 
+/* ssh has exited.  The reason that we gave for leaving stands, unless ssh names one that lasts. */
 static void gone(struct backend *b, int status)
 {
     struct trouble said;
@@ -80,6 +82,7 @@ static void read_said(struct backend *b)
         watch_stop(b->link.child.errs_watch);
 }
 
+/* The pidfd is readable once the process has ended; stderr is then read to its end first. */
 static void on_ssh_exit(void *arg, int events UNUSED, int error UNUSED)
 {
     struct backend *b = arg;
@@ -158,6 +161,7 @@ void connect_send(struct backend *b)
         watch_stop(b->link.child.in_watch);
 }
 
+/* True when more complete frames may be left.  Also stops when a frame ended the connection. */
 static bool take_some(struct backend *b)
 {
     struct str rest = buf_str(&b->link.in);
@@ -200,6 +204,7 @@ static void take_frames(void *arg)
     }
 }
 
+/* One read per call, so that a busy node does not keep the loop from other work. */
 static void on_readable(void *arg, int events UNUSED, int error UNUSED)
 {
     struct backend *b = arg;
@@ -265,6 +270,7 @@ static void watch_child(struct backend *b)
     watch_start(c->exit_watch, WATCH_READ);
 }
 
+/* ssh could not even be started: no program, no descriptors.  It counts as lasting. */
 static void not_possible(struct backend *b, const struct err *e)
 {
     b->link.trouble = (struct trouble){.lasting = true};
@@ -274,6 +280,8 @@ static void not_possible(struct backend *b, const struct err *e)
     ssh_on_away(b);
 }
 
+/* On the loop, after the worker has read the programs.  The state differs from SSH_PREPARING
+ * when the connection was given up meanwhile. */
 static void on_programs(void *arg)
 {
     struct backend *b = arg;
@@ -307,6 +315,8 @@ static void connect_dial(void *arg)
     programs_load(b, on_programs);
 }
 
+/* Only for a node that was reachable before: a new run is no reason to shorten the back-off of a
+ * host that has never answered or that refuses the login. */
 void connect_now(struct backend *b)
 {
     if (b->link.state == SSH_IDLE && b->link.was_up && !b->link.trouble.lasting)

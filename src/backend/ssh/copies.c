@@ -40,6 +40,7 @@ void copies_reset(struct ssh_run *r)
     }
 }
 
+/* Once per run and stream: from then on `have` is counted, not asked from the file system. */
 static void copy_look_up(struct ssh_copy *c)
 {
     struct stat st;
@@ -58,6 +59,8 @@ void copies_sizes(struct ssh_run *r, uint64_t out[WIRE_STREAMS])
     }
 }
 
+/* Makes the directories when they are missing.  O_NOFOLLOW: a link at that path must not
+ * redirect the daemon's writes. */
 static int open_copy(const char *path, mode_t mode, int flags, struct err *e)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | flags, mode);
@@ -87,6 +90,7 @@ void copies_touch(struct ssh_run *r)
     }
 }
 
+/* Pieces may overlap what is here after a rewind; they are written at their own offset. */
 bool copies_write(struct ssh_run *r, const struct wire_log *l, struct str bytes, struct err *e)
 {
     struct ssh_copy *c = &r->copies[l->stream];

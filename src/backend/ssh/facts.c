@@ -8,8 +8,10 @@
 #include "base/util.h"
 #include <sys/socket.h>
 
+/* Delay before output that could not be written is requested again. */
 enum { REWIND_MS = 2000 };
 
+/* An invalid frame leaves the state as it was, and facts_take then drops the connection. */
 static void fact_node(struct backend *b, struct str body)
 {
     struct wire_node w;
@@ -46,6 +48,7 @@ static bool fact_devices(struct backend *b, struct str body)
     return true;
 }
 
+/* The START is no longer needed: the journal there has a record of the run. */
 static void fact_started(struct backend *b, const struct wire_op *op)
 {
     struct ssh_run *r = ssh_find(b, (struct run_key){op->job, op->run});
@@ -65,6 +68,7 @@ static void fact_started(struct backend *b, const struct wire_op *op)
     b->ev->started(b->owner, r->key, r->pid, r->pid_start, op->at_ms);
 }
 
+/* Called after each piece of output and at the end itself, whichever comes last. */
 static void check_end(struct backend *b, struct ssh_run *r)
 {
     if (!r->ending || !copies_complete(r, r->end.size))
@@ -76,6 +80,7 @@ static void check_end(struct backend *b, struct ssh_run *r)
     b->ev->ended(b->owner, r->key, &r->end.o, str_of(r->detail));
 }
 
+/* Not reported yet: core must find the whole log when it hears of the end. */
 static bool fact_ended(struct backend *b, struct str body)
 {
     struct wire_ended end;
@@ -113,6 +118,7 @@ static void fact_absent(struct backend *b, struct run_key key)
     }
 }
 
+/* Ignored for a run that has started or that we only adopted: it is not ours to give back. */
 static bool fact_refused(struct backend *b, struct str body)
 {
     struct wire_op op;
@@ -130,6 +136,7 @@ static bool fact_refused(struct backend *b, struct str body)
     return true;
 }
 
+/* `again`: the far end goes back to the acknowledged offset and sends from there. */
 static void put_ack(struct backend *b, const struct ssh_run *r, unsigned stream, bool again)
 {
     struct wire_op op = {.job = r->key.job,
@@ -220,6 +227,7 @@ static void fact_call(struct backend *b, uint64_t number)
     b->ev->call(b->owner, pair[1]);
 }
 
+/* A PONG needs no action: that it arrived has set link.heard_ms. */
 static bool take_op(struct backend *b, enum wire_type type, struct str body)
 {
     struct wire_op op;

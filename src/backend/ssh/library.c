@@ -14,6 +14,7 @@
 
 enum { LIBRARY_MAX = 64 << 20, FILE_MAX = 16 << 20, DEPTH_MAX = 8 };
 
+/* Job and run are 1, because the frame must have a valid key; the far program ignores them. */
 static bool library_put_file(struct buf *out, const char *path, const char *name, mode_t mode)
 {
     AUTO_FREE char *text = NULL;
@@ -44,6 +45,8 @@ static int entry_by_name(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name); /* whatever the locale */
 }
 
+/* Files at the top are left out (depth > 0): only packages are sent.  Bytecode and hidden files
+ * are left out too. */
 static void put_tree(struct buf *out, const char *dir, const char *name, int depth)
 {
     struct dirent **list = NULL;

@@ -13,12 +13,14 @@ enum { PROGRAM_MAX = 256 << 20 };
 
 static struct far_programs *shared; /* of the loop thread */
 
+/* One request for the programs.  The worker owns p until load_done. */
 struct loading {
     struct backend *b; /* NULL = closed meanwhile */
     struct far_programs *p;
     loop_fn done;
 };
 
+/* The last backend frees the programs. */
 static void programs_release(struct far_programs *p)
 {
     if (!p || --p->refs > 0)
@@ -32,6 +34,8 @@ static void programs_release(struct far_programs *p)
     free(p);
 }
 
+/* On the worker.  The hash is over the same bytes in the same order as the script on the other
+ * side hashes them. */
 static int read_both(struct far_programs *p, struct err *e)
 {
     AUTO_FREE char *far = NULL, *shepherd = NULL;
@@ -71,6 +75,8 @@ static void load_work(void *arg)
     read_both(l->p, &l->p->e);
 }
 
+/* Only programs that were read without an error are shared; after an error the next attempt
+ * reads again. */
 static void load_done(void *arg)
 {
     struct loading *l = arg;

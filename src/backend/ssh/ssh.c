@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
+/* How often runs that could not be sent are checked against start_timeout_ms. */
 enum { REFUSE_LOOK_MS = 1000 };
 
 /* ---- the table ---- */
@@ -33,6 +34,7 @@ struct ssh_run *ssh_find(struct backend *b, struct run_key key)
     return run_key_pack(key, &id) ? map_u64_get(&b->runs, id) : NULL;
 }
 
+/* Made in state SSH_WAITING.  The key must have passed run_key_pack. */
 static struct ssh_run *ssh_run_add(struct backend *b, struct run_key key, uint32_t journal)
 {
     struct ssh_run *r = xcalloc(1, sizeof(*r));
@@ -103,6 +105,8 @@ void ssh_end_here(struct backend *b, struct run_key key, enum run_end why, const
     b->ev->ended(b->owner, key, &o, str_of(detail));
 }
 
+/* The lists are taken before anything is reported: core may call us from within an event and add
+ * to them. */
 static void on_post(void *arg)
 {
     struct backend *b = arg;
@@ -144,6 +148,8 @@ void ssh_refuse(struct backend *b, struct ssh_run *r, struct str why)
     }
 }
 
+/* Gives waiting runs back to core, so that core can place them on another node.  A run that was
+ * ever sent stays: it may be running there. */
 static void refuse_late(struct backend *b)
 {
     run_vec runs = {0};
@@ -176,6 +182,7 @@ static void on_refuse_timer(void *arg)
 
 /* ---- away ---- */
 
+/* Core is told only when something it shows has changed. */
 void ssh_on_away(struct backend *b)
 {
     bool away = b->link.state != SSH_UP;
@@ -194,6 +201,7 @@ void ssh_on_away(struct backend *b)
 
 /* ---- orders ---- */
 
+/* Appends only; the caller sends with connect_send. */
 static void wire_put_run_op(struct backend *b, enum wire_type type, const struct ssh_run *r,
                             int64_t value)
 {
@@ -279,6 +287,8 @@ void ssh_on_up(struct backend *b)
         if (r->state == SSH_WAITING) {
             vec_push(&b->to_start, r->key);
         } else if (r->state <= SSH_RUNNING) {
+            /* The end is reported again after the adoption, behind the output that is missing
+             * here. */
             r->ending = false;
             vec_push(&sent, r);
         }
@@ -320,6 +330,7 @@ static void ssh_close(struct backend *b)
     free(b);
 }
 
+/* Until the node answers, its capacity is what the configuration says. */
 static int ssh_open(struct backend **out, const char *home, const struct json *conf, struct loop *l,
                     const struct backend_events *ev, void *owner, struct err *e)
 {
@@ -390,6 +401,7 @@ static int ssh_start_encode(const struct run_start *s, struct ssh_run *r, struct
     return 0;
 }
 
+/* Copies the list, which belongs to core and is valid only during the call of start. */
 static void keep_assets(struct ssh_run *r, const struct run_start *s)
 {
     size_t n = 0;
@@ -442,6 +454,8 @@ static int ssh_start(struct backend *b, const struct run_start *s, struct err *e
     return 0;
 }
 
+/* A run whose START was never sent is cancelled here.  One whose files are on the way gets its
+ * STOP behind its START (ssh_sent). */
 static void ssh_stop(struct backend *b, struct run_key key, int64_t grace_ms)
 {
     struct ssh_run *r = ssh_find(b, key);
@@ -459,6 +473,7 @@ static void ssh_stop(struct backend *b, struct run_key key, int64_t grace_ms)
     }
 }
 
+/* Signals while the node is away are kept as a set: one signal sent twice arrives once. */
 static void ssh_signal(struct backend *b, struct run_key key, int signo)
 {
     struct ssh_run *r = ssh_find(b, key);
@@ -494,6 +509,7 @@ static void ssh_adopt(struct backend *b, const struct run_belief *runs, size_t n
     connect_send(b);
 }
 
+/* A node that is away is told later; until then its copy of the files stays there. */
 static void ssh_settled(struct backend *b, struct run_key key)
 {
     struct ssh_run *r = ssh_find(b, key);

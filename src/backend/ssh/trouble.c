@@ -65,6 +65,7 @@ static const struct row rows[] = {
     {NULL, "sftp connections only", true, "%W allows this user sftp only; Berth needs a shell"},
 };
 
+/* An unknown letter, or a port that was not given, adds nothing. */
 static void put_word(struct buf *b, char which, const struct ssh_conf *c)
 {
     if (which == 'H')
@@ -106,6 +107,7 @@ static void denied(const struct ssh_conf *c, struct trouble *out)
                      c);
 }
 
+/* Points into `said`; empty when nothing was said that tells. */
 static struct str last_line(struct str said)
 {
     struct str last = {"", 0};

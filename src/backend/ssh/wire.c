@@ -5,6 +5,7 @@
 
 /* ---- writing ---- */
 
+/* The offset of the head, whose length wire_frame_end fills in. */
 static size_t wire_frame_begin(struct buf *b, enum wire_type type)
 {
     struct wire_head h = {.type = (uint16_t)type, .version = WIRE_VERSION};
@@ -14,6 +15,8 @@ static size_t wire_frame_begin(struct buf *b, enum wire_type type)
     return at;
 }
 
+/* Takes a frame that does not fit back out of the buffer, so that the frames before it stay
+ * usable. */
 static bool wire_frame_end(struct buf *b, size_t at)
 {
     size_t n = b->n - at;
@@ -141,6 +144,7 @@ static bool wire_take_struct(struct str *in, void *out, size_t n)
     return true;
 }
 
+/* Text has a length and a NUL behind it, and no NUL inside, so it is safe to use as a C string. */
 static bool wire_take_text(struct str *in, struct str *out)
 {
     uint32_t n;
@@ -234,6 +238,7 @@ bool wire_get_node(struct str body, struct wire_node *out)
     return out->slots > 0 && out->mcpu > 0 && out->mem_bytes >= 0;
 }
 
+/* The bytes come from another host: texts are terminated and enums are brought into range. */
 static void tidy_device(struct device *d, size_t i)
 {
     d->uuid[sizeof(d->uuid) - 1] = 0;

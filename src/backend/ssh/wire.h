@@ -18,7 +18,9 @@ enum {
     WIRE_VERSION = 0x300 + RUN_START_N_FIELDS,
     WIRE_FRAME_MAX = PROTO_FRAME_MAX + (1 << 20), /* a START with all it may hold */
     WIRE_PIECE = 64 << 10,                        /* of output or of a file in one frame */
+    /* Unacknowledged bytes that one stream may have under way. */
     WIRE_WINDOW = 512 << 10,
+    /* Longest explanation of an outcome, a refusal or a notice, in bytes. */
     WIRE_DETAIL_MAX = 512,
 };
 
@@ -68,12 +70,15 @@ struct wire_head {
     uint32_t n; /* bytes of the frame, this head included */
     uint16_t type, version;
 };
+/* Body of most frames.  Which members have a meaning depends on the type, see enum wire_type;
+ * the others are ignored. */
 struct wire_op {
     uint64_t job;
     uint32_t run, journal;
     int64_t value, pid, pid_start, at_ms;
     uint64_t offset[WIRE_STREAMS];
 };
+/* One piece of a file, a directory or a link.  The target of a link travels as the bytes. */
 struct wire_asset {
     uint64_t job;
     uint32_t run;
@@ -86,6 +91,7 @@ struct wire_ended {
     struct run_outcome o;
     uint64_t size[WIRE_STREAMS]; /* of the streams: ended() waits until the copies have as much */
 };
+/* A piece of output.  `offset` is where the piece belongs in the file, in bytes. */
 struct wire_log {
     uint64_t job;
     uint32_t run;
@@ -93,12 +99,14 @@ struct wire_log {
     uint16_t anew; /* the copy is cut to nothing first: the log was shortened there */
     uint64_t offset;
 };
+/* Capacity of the host as its local backend found it. */
 struct wire_node {
     int32_t slots;
     uint32_t journal;
     int64_t mcpu, mem_bytes;
     char name[64];
 };
+/* Numbers of the struct device and struct run_memory that follow it in the frame. */
 struct wire_devices {
     uint32_t n_devices, n_runs;
 };
@@ -126,6 +134,8 @@ bool wire_put_devices(struct buf *b, const struct node *n, const struct run_memo
 /* A frame at the head of `in`: 1 = *head and *body are set, 0 = not complete yet, -1 = no frame of
  * ours. */
 int wire_next(struct str in, struct wire_head *head, struct str *body);
+/* Each decodes one body; false when the lengths, an enum or the key are not valid (wire_get_op
+ * leaves the key to its caller).  Text and bytes point into the body. */
 bool wire_get_op(struct str body, struct wire_op *out);
 bool wire_get_op_text(struct str body, struct wire_op *out, struct str *text);
 /* The name is a C string: not empty, relative, without "..". */
