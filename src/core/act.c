@@ -6,6 +6,7 @@
 #include "core/core_priv.h"
 #include <stdio.h>
 
+/* One request of a person, from its arrival until it is answered. */
 struct acting {
     struct core *c;
     core_act_fn done;
@@ -39,6 +40,8 @@ static void acting_finish(struct acting *a, const struct err *e)
     acting_free(a);
 }
 
+/* The change is durable, so the runs are stopped now.  A run that ended meanwhile is not found by
+ * its key. */
 static void on_acted(void *arg, const struct err *e)
 {
     struct acting *a = arg;
@@ -58,12 +61,14 @@ static bool may_touch(const struct caller *who, uint32_t uid)
 
 /* ---- waiting jobs, also those whose run was sent ahead ---- */
 
+/* The answer waits for a commit behind the last job that was acted on. */
 static void acting_answered(struct acting *a)
 {
     if (--a->pending == 0)
         core_barrier(a->c, on_acted, a);
 }
 
+/* A host has answered for one job.  j NULL: the core ends, and nobody is answered any more. */
 static void acting_go_on(void *arg, struct job *j)
 {
     struct acting *a = arg;
@@ -135,6 +140,7 @@ static void range_add(struct core *c, struct range *r, uint64_t job, enum job_st
 
 /* ---- cancel ---- */
 
+/* The job is stopping from now on; on_acted stops its run. */
 static void cancel_run(struct core *c, struct job *j, struct acting *a, const struct caller *who)
 {
     j->cancel_requested = true;
@@ -147,6 +153,7 @@ static void cancel_run(struct core *c, struct job *j, struct acting *a, const st
     vec_push(&a->keys, j->run->key);
 }
 
+/* Jobs that wait are final at once; those with a run become stopping. */
 static void cancel_jobs(struct acting *a, const uint64_t *jobs, size_t n)
 {
     struct core *c = a->c;
@@ -326,6 +333,7 @@ void core_retry(struct core *c, const uint64_t *jobs, size_t n, const struct cal
 
 /* ---- remove ---- */
 
+/* Files are deleted after the commit: a job that is still there must have its logs. */
 static void on_removed(void *arg, const struct err *e)
 {
     struct acting *a = arg;

@@ -24,6 +24,7 @@ void core_home_id(const struct core *c, char out[CORE_HOME_ID_MAX])
 
 /* ---- what the job says ---- */
 
+/* The settings of the job, NULL = none.  The caller frees them. */
 static struct json *own_settings(const struct spec *s)
 {
     struct json *own = NULL;
@@ -83,6 +84,7 @@ static void add_mount(struct json *list, const char *path, const char *mode)
     json_push_take(list, json_new_str(str_of(text)));
 }
 
+/* The mounts of the job and the three directories of ours. */
 static struct json *mounts(const struct core *c, const struct spec *s, const char *run_dir)
 {
     struct json *list = texts(s->container.mounts);
@@ -93,6 +95,8 @@ static struct json *mounts(const struct core *c, const struct spec *s, const cha
     return list;
 }
 
+/* Devices go by UUID if they have one that the engine knows, else by ordinal.  AMD devices are not
+ * named one by one. */
 static struct json *devices(const struct core *c, const struct node *n, const struct gpu_set *set)
 {
     struct json *gpus = json_new_object(), *nvidia = json_new_array();

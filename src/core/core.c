@@ -111,6 +111,7 @@ struct snapshot core_snapshot(struct core *c, size_t max_starts)
                              .patience_ms = c->conf.patience_ms};
 }
 
+/* MAX_STARTS bounds the work of one turn; the core stays dirty, so that the next turn goes on. */
 static void plan_and_place(struct core *c)
 {
     decisions d = {0};

@@ -125,7 +125,11 @@ struct caller {
     bool admin;
 };
 
+/* Never fails.  conf->ops and conf->self must outlive the core.  Nothing is planned before
+ * core_recover. */
 struct core *core_new(const struct core_conf *c);
+/* Accepts NULL.  Runs go on without the core; backends that the core has opened are closed,
+ * requests that still wait for a host are not answered. */
 void core_free(struct core *c);
 /* The callbacks a backend is opened with; owner is its host. */
 extern const struct backend_events core_backend_events;
@@ -141,8 +145,11 @@ void core_attach_owned(struct core_host *h, const struct backend_class *cls, str
 void core_host_reserve(struct core_host *h);
 /* The node is gone; its backend is closed, or never was.  Runs on it count as lost. */
 void core_host_remove(struct core_host *h);
-/* Two steps: restore what was recorded; then ask the backends what happened meanwhile. */
+/* Two steps: restore what was recorded; then ask the backends what happened meanwhile.  -1: the
+ * store cannot be read, and the core knows only a part of its jobs. */
 int core_recover(struct core *c, struct err *e);
+/* Call at the end of each loop turn.  Starts nothing before core_recover and while the store cannot
+ * write; the turn after that obstacle plans. */
 void core_turn(struct core *c);
 /* Monotonic time of the next thing due (back-off), or -1. */
 int64_t core_next_wake(const struct core *c);
@@ -153,6 +160,7 @@ struct submitted {
     struct id id, batch_id;   /* of the first; the others follow by id_add */
     bool held;                /* the first is */
 };
+/* r is borrowed for the call, and NULL with an error. */
 typedef void (*core_submit_fn)(void *arg, const struct err *e, const struct submitted *r);
 /* Takes the submission: numbers, ids, owner and defaults are filled in here.  A single job keeps
  * the id it comes with, if any: one that is taken is ERR_CONFLICT.  jobs[].after are job numbers:
@@ -160,10 +168,16 @@ typedef void (*core_submit_fn)(void *arg, const struct err *e, const struct subm
 void core_submit_take(struct core *c, struct submission *s, const struct caller *who,
                       core_submit_fn done, void *arg);
 
+/* What became of the jobs of a request.  For requests about several jobs the four counts add up to
+ * the number of jobs. */
 struct acted {
     size_t done, already, denied, unknown; /* unknown: no such job */
 };
+/* r is borrowed for the call.  r is NULL with an error, and without one for a node that is not
+ * recorded. */
 typedef void (*core_act_fn)(void *arg, const struct err *e, const struct acted *r);
+/* Waiting jobs are cancelled at once; runs are told to stop after the commit.  Jobs that are not
+ * active, or were cancelled before, count as `already`. */
 void core_cancel(struct core *c, const uint64_t *jobs, size_t n, const struct caller *who,
                  core_act_fn done, void *arg);
 /* Finished jobs get another attempt; active ones count as `already`. */
@@ -180,6 +194,8 @@ void core_release(struct core *c, const uint64_t *jobs, size_t n, const struct c
  */
 void core_remove(struct core *c, const uint64_t *jobs, size_t n, const struct caller *who,
                  core_act_fn done, void *arg);
+/* For admins only.  Nothing of a paused queue starts; its runs go on.  The queue need not exist
+ * yet. */
 void core_pause(struct core *c, struct str queue, bool paused, const struct caller *who,
                 core_act_fn done, void *arg);
 /* conf is an object with at least `url`, for conf.open_node, and is recorded; no secrets. ERR_LIMIT
@@ -199,6 +215,7 @@ void core_drain(struct core *c, struct str node, bool drained, const struct call
                 core_act_fn done, void *arg);
 
 /* ---- queues with rules: how many of one run at once, and whether strictly in order ---- */
+/* For admins only; others get ERR_DENIED.  Rules are recorded and hold from the next plan on. */
 void core_queue_rules(struct core *c, struct str queue, const struct queue_rules *r,
                       const struct caller *who, core_act_fn done, void *arg);
 struct queue_rules core_queue_rules_of(const struct core *c, struct str queue);
@@ -209,10 +226,11 @@ size_t core_queue_list(const struct core *c, struct str queue, uint64_t **out);
 void core_queue_move(struct core *c, uint64_t job, size_t place, const struct caller *who,
                      core_act_fn done, void *arg);
 
-/* Report lines (JSON, one object each) of a run, from byte `offset` of its spool; what was seen
- * before is skipped.  *out_offset: where the next one must begin.  Unknown kinds are skipped, bad
- * lines are errors. */
+/* offset is where the next report must begin, 0 with an error. */
 typedef void (*core_report_fn)(void *arg, const struct err *e, int64_t offset);
+/* Report lines (JSON, one object each) of a run, from byte `offset` of its spool; what was seen
+ * before is skipped, and so are unknown kinds and lines that are not JSON.  `lines` must stay until
+ * `done`, because another thread may read them.  ERR_CONFLICT: the run is over. */
 void core_report(struct core *c, struct run_key key, int64_t offset, struct str lines,
                  core_report_fn done, void *arg);
 
@@ -236,7 +254,8 @@ int core_signal_end(struct core *c, uint64_t job, struct err *e); /* it says tha
 /* How it stands with the planner; false: not an active job with GPUs. Times are wall clock. */
 bool core_training(struct core *c, uint64_t job, struct gpu_view *out);
 const char *core_wait_name(enum gpu_wait w); /* "gpus", "gpu_memory", … as core_explain has it */
-/* What is recorded of its training, for active and finished jobs alike. */
+/* What is recorded of the training of a job, for active and finished jobs alike.  measured_bytes is
+ * on the fullest of its devices, reserved_bytes on each (0 = all of it). */
 struct core_training_past {
     int32_t epochs, done;
     int32_t attempts, preemptions;
@@ -258,11 +277,15 @@ void core_gpu_runs(const struct core *c,
 void core_set_endpoint(struct core *c, const char *endpoint);
 
 /* ---- questions ---- */
-/* *out_run (may be NULL) has run 0 while there is none. */
+/* False: the job is final or unknown.  *out_run (may be NULL) has run 0 while there is no run. */
 bool core_job_active(const struct core *c, uint64_t job, struct run_key *out_run);
+/* Should the processes of this job exit?  True also for a job that is not active any more. */
 bool core_stop_requested(const struct core *c, uint64_t job);
-/* Why it waits and what would let it start, one to three sentences; also for running jobs. */
+/* Why a job waits and what would let it start, one to three sentences; also for running jobs.  *out
+ * is yours.  ERR_NOT_FOUND: the job is final, unknown or not committed yet. */
 int core_explain(struct core *c, uint64_t job, struct json **out, struct err *e);
+/* The sizes are jobs now, by state; the other numbers count since core_new.  plan_us_* is CPU time
+ * of the loop thread in microseconds. */
 struct core_stats {
     size_t queued, starting, running, stopping;
     size_t held;    /* of `queued`: those that wait for other jobs or for a retry */
@@ -274,13 +297,16 @@ struct core_stats core_stats(const struct core *c);
 /* Nodes have places 0 … core_node_count - 1; one that was removed leaves its place empty. */
 size_t core_node_count(const struct core *c);
 const struct node *core_node(const struct core *c, size_t at); /* NULL = the place is empty */
+/* NULL = there is no such node; then *out_at is left alone.  out_at may be NULL. */
 const struct node *core_node_find(const struct core *c, struct str name, size_t *out_at);
+/* Sets ERR_NOT_FOUND, with the name that comes nearest if there is one. */
 int core_node_unknown(const struct core *c, struct str name, struct err *e); /* always -1 */
 const struct usage *core_usage(const struct core *c, size_t at); /* of a node that is there */
 
 /* Token of one run: opens only that job's record.  "<job>.<run>.<40 hex digits>" and the NUL. */
 enum { JOB_TOKEN_MAX = 96 };
 void core_job_token(const struct core *c, struct run_key key, char out[JOB_TOKEN_MAX]);
+/* False: no token of this home.  True says nothing about whether that run still exists. */
 bool core_job_token_check(const struct core *c, struct str token, struct run_key *out);
 /* What containers of this home are labelled with; the same for its whole life. */
 enum { CORE_HOME_ID_MAX = 17 };

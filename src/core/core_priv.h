@@ -41,6 +41,7 @@ struct job {
 };
 
 enum { JOBS_PER_SLAB = 1000 };
+/* Jobs are allocated in slabs and reused; see job_take. */
 struct job_slab {
     struct job_slab *next;
     struct job jobs[JOBS_PER_SLAB];
@@ -54,7 +55,8 @@ enum run_phase {
     RUN_LIVE,       /* its command is running */
     RUN_OVER,       /* ended; the outcome is on its way to disk */
 };
-/* The place of a run among very short runs of one slot (look_ahead.c). */
+/* The place of a run among very short runs of one slot (look_ahead.c).  Only the first run of a
+ * chain holds resources; after a restart, until the host has answered, more of them may. */
 struct run_chain {
     struct run *next; /* waits in the backend for our end and takes our place */
     struct run *prev; /* whose place we shall take */
@@ -66,6 +68,9 @@ struct run {
     struct core_host *host;          /* NULL: berth did not start it, and it has no node */
     struct outside_process *outside; /* then this process; otherwise NULL */
     struct gpu_set gpus;
+    /* started_mono_ms is when the run was placed, later when it was sent, later when it started;
+     * timeout_ms is 0 until the run is sent, and without a limit; up to spool_offset the spool was
+     * staged. */
     int64_t started_mono_ms, timeout_ms, spool_offset;
     struct run_chain chain;
     size_t slot;            /* in core.held, while it holds resources */
@@ -112,7 +117,8 @@ struct waiters { /* jobs that wait for one other */
     VEC(struct waiter) jobs;
 };
 
-/* All nodes.  The three vectors have the same length; a node's number is its place in them. */
+/* All nodes.  The three vectors have the same length; a node's number is its place in them.  The
+ * place of a removed node stays empty until another node takes it. */
 struct cluster {
     VEC(struct core_host *) hosts; /* NULL where a node was removed */
     VEC(struct node) nodes;        /* what the planner sees of each; without a name: removed */
@@ -136,7 +142,7 @@ struct core_gpu {
     struct gpus *planner;
     struct map_u64 trains;     /* job → struct train */
     struct map_u64 specs;      /* number → struct train_spec */
-    struct map_u64 ports;      /* given out → the job */
+    struct map_u64 ports;      /* given out; a set: the values mean nothing */
     char *endpoint;            /* where jobs report, host:port; NULL = nowhere */
     int64_t epoch_ms, mono_ms; /* the planner's clock when it was made, and ours */
     int64_t kill_due_ms;       /* monotonic: the first grace that ends; 0 = none */
@@ -163,6 +169,7 @@ struct look_ahead {
 struct core {
     struct core_conf conf; /* its strings are ours */
     uint8_t secret[32];
+    /* secret is what tokens are derived from; rng makes ids. */
     struct rng rng;
     struct cluster cluster;
     const struct outside_ops *outside; /* NULL = foreign processes are not tracked */
@@ -171,10 +178,13 @@ struct core {
     struct queue *queue;
     struct map_str queues; /* name → index + 1 */
     struct map_str lanes;  /* name → struct lane_record (lane.c) */
+    /* What runs hold, for the planner, in no order; run.slot is the index of a run here. */
     VEC(struct plan_run) held;
     struct core_gpu gpu;
     VEC(uint64_t) absent; /* jobs whose recorded run left no trace */
     struct look_ahead ahead;
+    /* dirty: something has changed that could let a job start, so core_turn plans.  recovered:
+     * core_recover has restored the jobs; before, nothing is planned. */
     bool dirty, recovered;
     struct core_stats stats;
 };
@@ -187,14 +197,18 @@ static inline int64_t core_mono(const struct core *c)
 {
     return clock_mono(&c->conf.clock);
 }
+/* NULL: the job is unknown or its final state is durable; the store tells which. */
 static inline struct job *core_job(const struct core *c, uint64_t number)
 {
     return map_u64_get(&c->jobs.by_number, number);
 }
+/* Adds a change to the batch of this turn; its texts are copied. */
 static inline void core_stage(struct core *c, const struct change *ch)
 {
     c->conf.ledger.stage(c->conf.ledger.self, ch);
 }
+/* fn is called on the loop thread once everything staged so far is durable; see ledger.barrier for
+ * errors. */
 static inline void core_barrier(struct core *c, ledger_done_fn fn, void *arg)
 {
     c->conf.ledger.barrier(c->conf.ledger.self, fn, arg);
@@ -214,49 +228,60 @@ static inline bool host_open(const struct core_host *h)
     return !host_node(h)->drained && !host_node(h)->away;
 }
 
-/* core.c: what the planner sees now */
+/* core.c: what the planner sees now.  Borrows the tables of the core, so it is good until anything
+ * changes. */
 struct snapshot core_snapshot(struct core *c, size_t max_starts);
 
 /* node_table.c */
 struct core_host *host_find(const struct core *c, struct str name); /* NULL = none */
+/* NULL = that host was removed.  For callbacks, which must not keep a pointer to a host. */
 struct core_host *host_by_serial(const struct core *c, uint64_t serial);
-/* Nothing starts there only because it has not answered yet for all runs from before the restart.
- */
+/* Is the only obstacle to starts on this host that it has not answered yet for all runs from before
+ * the restart? */
 bool host_being_asked(const struct core_host *h);
-/* What its backend or we know of it has changed: the planners see it. */
+/* Computes the node anew from what the backend and the core know of it, and tells the planners. */
 void host_refresh(struct core_host *h);
-/* It could not take a run: nothing starts there for a while, longer each time. */
+/* The host could not take a run: nothing starts there for a while, longer each time in a row. */
 void host_put_aside(struct core_host *h, struct str why);
 void host_went_well(struct core_host *h);      /* a run started there */
 void hosts_due(struct core *c);                /* those put aside long enough come back */
 int64_t hosts_next_wake(const struct core *c); /* monotonic; -1 = nothing due */
 void host_resolved_one(struct core_host *h);   /* one run from before the restart was heard of */
-/* If it was added by a request and nobody speaks to it: what fails stands in its trouble. */
+/* Opens the backend of a host that was added by a request, unless it is open.  A failure becomes
+ * the trouble of the node. */
 void host_open_backend(struct core_host *h);
 void host_adopt(struct core_host *h); /* asks for the runs it is believed to have */
 void hosts_free(struct core *c);
 
 /* job_table.c */
+/* A job in state queued, not in the queue yet; the number must be new.  job_describe follows,
+ * before anything asks for its shape. */
 struct job *job_new(struct core *c, uint64_t number);
 /* The facts of a record: batch, priority, resources, retries, owner. */
 void job_describe(struct core *c, struct job *j, const struct job_record *r);
 void job_drop(struct core *c,
               struct job *j); /* forgets it; must be out of queue and without a run */
 void job_move(struct core *c, struct job *j, enum job_event ev); /* the transition must be legal */
-/* Into the queue, or held by dependencies or back-off, as its fields say. */
+/* Puts a waiting job without a run into the queue, or holds it back: for a person, for other jobs,
+ * or for its back-off, in this order. */
 void job_activate(struct core *c, struct job *j);
 void job_dequeue(struct core *c, struct job *j); /* out of the queue or its hold */
+/* j starts only after `other` has succeeded; `other` must be active. */
 void job_wait_for(struct core *c, struct job *j, uint64_t other);
 /* Cancels a waiting job because `other` ended in `state`, and those that wait for it in turn. */
 void job_cancel_dependent(struct core *c, uint64_t job, uint64_t other, enum job_state state);
-/* After j became final in memory: frees or cancels those that wait for it, and theirs. */
+/* After j became final in memory and its state is staged: the jobs that wait for j go into the
+ * queue or are cancelled, and so are those that wait for them in turn. */
 void job_settle_waiters(struct core *c, struct job *j);
 /* The end of a run, or the final state of j, is staged: once durable the host (its serial) may drop
  * its trace of `key` (job 0 = none) and a job that is final now leaves the table. */
 void job_forget_after_commit(struct core *c, struct job *j, struct run_key key, uint64_t host);
-/* That node refused it: others are tried first. */
+/* The node of h refused the job: other nodes are tried first.  The shape of the job changes, so the
+ * job must neither be in the queue nor have a run. */
 void job_avoid(struct core *c, struct job *j, const struct core_host *h);
+/* The number of a named queue, from 1 on; made on first use and kept for the life of the core. */
 uint32_t core_queue_index(struct core *c, struct str name);
+/* Jobs whose back-off is over go into the queue. */
 void core_release_due(struct core *c);
 
 /* act.c */
@@ -265,6 +290,8 @@ int admin_only(const struct caller *who, const char *what, struct err *e);
 void set_and_answer(struct core *c, const struct change *ch, core_act_fn done, void *arg);
 
 /* run.c */
+/* A planner has decided to start j, which is out of the queue already.  The run holds its resources
+ * from now on, is recorded, and is sent once the record is durable. */
 void run_place(struct core *c, struct core_host *h, struct job *j, const struct gpu_set *gpus);
 /* The run has the next key of j and is j's; nothing of it is counted or recorded yet. */
 struct run *run_new(struct core *c, struct job *j, struct core_host *h, const struct gpu_set *gpus);
@@ -285,7 +312,10 @@ void run_discard(struct run *r); /* frees the memory only; NULL is fine */
 void run_drop(struct core *c, struct run *r);
 /* Its outcome is staged, the job moves on and the run is gone. */
 void run_end(struct core *c, struct run *r, const struct run_outcome *o, struct str detail);
+/* Starts those runs again of which the backend has no trace, as far as there is room. */
 void run_send_absent(struct core *c);
+/* Asks the backend to stop the run, once.  Does nothing for a run that is not with the backend yet:
+ * start_now looks at the request itself. */
 void run_stop(struct core *c, struct run *r);
 
 /* lane.c */
@@ -309,6 +339,7 @@ void ahead_answered(struct core *c, struct job *j); /* calls those who wait for 
 void ahead_unlink(struct core *c, struct run *r);   /* out of its chain, before it is freed */
 /* It waits behind a run that was told to stop or taken back before its turn. */
 bool ahead_broken(const struct run *r);
+/* Requests that wait for a host are dropped without an answer. */
 void ahead_free(struct core *c);
 
 /* launch.c: everything the backend needs, built in the arena */
@@ -324,10 +355,13 @@ char **container_ports(const struct spec *s, struct arena *a);
 
 /* train.c: all of these do nothing for jobs that do not train */
 struct train;
+/* recorded is the text of CHANGE_TRAINING, empty for a new job; a text that cannot be read begins
+ * anew. */
 void train_new(struct core *c, uint64_t job, uint64_t spec, struct str recorded);
 void train_drop(struct core *c, uint64_t job);
 void train_ready(struct core *c, struct job *j);         /* nothing but room is lacking now */
 void train_unready(struct core *c, const struct job *j); /* somebody holds it: no plans for it */
+/* The planner forgets the job; only a job that succeeded teaches its family. */
 void train_final(struct core *c, const struct job *j);
 void train_placed(struct core *c, const struct run *r); /* its run is about to be staged */
 void train_started(struct core *c, const struct run *r);
@@ -342,6 +376,8 @@ bool train_facts(const struct core *c, uint64_t job, struct launch_facts *f);
 char *train_checkpoint(const struct launch *l);
 
 /* What the end of a run means: first as for any job, then as for one that trains. */
+/* What the end of a run means: first as for any job (judge in run.c sets `ev`), then as for one
+ * that trains (train_judge may change all of it). */
 struct verdict {
     enum job_event ev;
     bool no_try;  /* not its fault: no retry is used up */
@@ -352,6 +388,7 @@ struct verdict {
 void train_judge(struct core *c, const struct run *r, const struct run_outcome *o,
                  struct verdict *v);
 void train_ended(struct core *c, const struct job *j, const struct verdict *v);
+/* Stops the runs whose grace after their signal is over. */
 void train_kill_due(struct core *c);
 
 /* train_plan.c */
@@ -361,6 +398,7 @@ void train_node(struct core_host *h);     /* devices, open or not: tells the pla
 void train_devices(void *owner, const struct node *n, const struct run_memory *runs, size_t n_runs);
 void train_turn(struct core *c);
 int64_t train_next_wake(const struct core *c); /* monotonic; -1 = nothing due */
+/* The waiting job that core_gpu.wants_room names, NULL = none or not any more. */
 struct wait_item *train_wants_room(struct core *c);
 
 /* train_epoch.c */

@@ -21,6 +21,7 @@ static const char *const wait_names[] = {
     [WAIT_TURN] = "turn",
 };
 
+/* The lowest number among the jobs it waits for; walks over all waiting jobs, for explain only. */
 static uint64_t first_unmet(const struct core *c, const struct job *j)
 {
     uint64_t key, found = 0;
@@ -36,6 +37,7 @@ static uint64_t first_unmet(const struct core *c, const struct job *j)
     return found;
 }
 
+/* What holds a job out of the queue is known here; the rest the planner answers. */
 static struct wait_reason reason_of(struct core *c, struct job *j, const struct snapshot *s)
 {
     if (j->hold == HOLD_DEPS)
@@ -60,6 +62,7 @@ void job_owner_name(struct core *c, const struct job *j, char *out, size_t n)
     launch_done(&l);
 }
 
+/* A store that cannot write is the reason before all others: nothing starts then. */
 static void explain_waiting(struct core *c, struct job *j, struct json *out)
 {
     struct ledger *led = &c->conf.ledger;
@@ -88,6 +91,7 @@ static void explain_waiting(struct core *c, struct job *j, struct json *out)
         json_set_int(out, "in_ms", MAX(w.until_ms - core_mono(c), (int64_t)0));
 }
 
+/* The phases of a run as sentences, with the trouble of its node. */
 static void explain_run(struct core *c, struct job *j, struct json *out)
 {
     static const char *const phases[] = {

@@ -72,6 +72,7 @@ void job_avoid(struct core *c, struct job *j, const struct core_host *h)
     queue_shape_drop(c->queue, was);
 }
 
+/* The counter of an active state; NULL = the state is final. */
 static size_t *state_counter(struct core *c, enum job_state s)
 {
     switch (s) {
@@ -164,6 +165,7 @@ void core_release_due(struct core *c)
 
     while (c->jobs.due.n && c->jobs.due.p[0].at_ms <= now) {
         struct job *j = core_job(c, due_pop(c).job);
+        /* The entry is stale: the job is gone, was released before, or waits for a later time. */
         if (!j || j->hold != HOLD_BACKOFF || j->due_ms > now)
             continue;
         j->hold = HOLD_NONE;
@@ -204,6 +206,7 @@ void job_activate(struct core *c, struct job *j)
     } else {
         j->hold = HOLD_NONE;
         queue_push(c->queue, &j->wait);
+        /* During recovery train_restored tells the planner of all jobs, in one order. */
         if (c->recovered)
             train_ready(c, j);
     }
@@ -226,12 +229,14 @@ void job_wait_for(struct core *c, struct job *j, uint64_t other)
         w = xcalloc(1, sizeof(*w));
         map_u64_put(&c->jobs.waiters, other, w);
     }
+    /* A new serial makes the entries of an earlier wait of the same job stale. */
     if (!j->deps)
         j->wait_serial = ++c->jobs.wait_serial;
     vec_push(&w->jobs, ((struct waiter){j->wait.job, j->wait_serial}));
     j->deps++;
 }
 
+/* Cancels one waiting job because a job it waits for did not succeed. */
 static void cancel_waiter(struct core *c, struct job *j, uint64_t other, enum job_state state)
 {
     char reason[96];
@@ -253,6 +258,7 @@ static void cancel_waiter(struct core *c, struct job *j, uint64_t other, enum jo
 
 void job_settle_waiters(struct core *c, struct job *j)
 {
+    /* A list instead of recursion: a chain of dependent jobs may be as long as the queue. */
     VEC(struct job *) ended = {0};
 
     vec_push(&ended, j);
@@ -300,6 +306,8 @@ struct forget {
     bool final;
 };
 
+/* Only now may the host drop its trace of the run: after a crash before the commit, that trace
+ * tells how the run ended. */
 static void on_end_durable(void *arg, const struct err *e)
 {
     struct forget *f = arg;

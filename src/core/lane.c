@@ -45,6 +45,7 @@ static struct lane_record *lane_record(struct core *c, struct str name)
 
 /* ---- what is recorded ---- */
 
+/* Records rules and order together, as one fact per queue. */
 static void lane_stage(struct core *c, const struct lane_record *l, const struct caller *who)
 {
     struct queue_rules r = queue_rules_of(c->queue, core_queue_index(c, str_of(l->name)));
@@ -186,6 +187,7 @@ static const char *queue_name(const struct core *c, uint32_t queue, struct str *
     return NULL;
 }
 
+/* Who waits for the answer. */
 struct lane_act {
     core_act_fn done;
     void *arg;
@@ -200,6 +202,7 @@ static void on_durable(void *arg, const struct err *e)
     free(a);
 }
 
+/* Answers once everything staged so far is durable. */
 static void answer(struct core *c, core_act_fn done, void *arg)
 {
     struct lane_act *a = xmalloc(sizeof(*a));

@@ -76,6 +76,7 @@ bool core_job_token_check(const struct core *c, struct str token, struct run_key
 
 /* ---- environment ---- */
 
+/* Variables of a run; the entries live in the arena, the list does not. */
 struct env {
     struct arena *a;
     VEC(char *) list;
@@ -99,6 +100,7 @@ static const char *env_get(const struct env *v, const char *key)
     return at ? *at + n + 1 : NULL;
 }
 
+/* Replaces a variable that is set already, so whoever sets last wins. */
 static void env_set(struct env *v, const char *key, const char *value)
 {
     size_t key_n = strlen(key), value_n = strlen(value);
@@ -165,6 +167,7 @@ static int env_finish(struct env *v, struct core *c, const struct run *r, const 
     return 0;
 }
 
+/* Memory of an arena is zeroed, so the list ends with NULL. */
 static char *const *joined(struct arena *a, char *const *x, char *const *y)
 {
     size_t n = 0, m = 0;
@@ -199,6 +202,8 @@ static int wrap_ranks(const struct core *c, const struct run *r, struct arena *a
     return 0;
 }
 
+/* Who the run is, and where it reports.  Inside a container the socket is where its directory is
+ * mounted. */
 static void env_identity(struct env *v, const struct core *c, const struct run *r,
                          const struct launch *l)
 {
@@ -223,6 +228,7 @@ static void env_identity(struct env *v, const struct core *c, const struct run *
         env_set_num(v, "BERTH_INDEX", l->index);
 }
 
+/* Our directory comes first, before what the job has set. */
 static void env_python(struct env *v, const struct core *c)
 {
     const char *was = env_get(v, "PYTHONPATH");
@@ -241,6 +247,8 @@ static bool only_index(const struct json *params)
     return json_len(params) == 1 && json_has(params, "index");
 }
 
+/* Parameters of more than PARAMS_ENV_MAX bytes are in the file only: the kernel limits what a
+ * process is given. */
 static void set_params(struct env *v, const struct launch *l, struct run_start *out)
 {
     if (!l->params)
@@ -255,6 +263,7 @@ static void set_params(struct env *v, const struct launch *l, struct run_start *
     env_set(v, "BERTH_PARAMS_FILE", arena_printf(v->a, "%s/params.json", out->run_dir));
 }
 
+/* Moves a path into the arena and frees the original. */
 static char *arena_path(struct arena *a, char *path)
 {
     char *copy = arena_strdup(a, path);

@@ -34,6 +34,8 @@ static bool queue_ruled(const struct core *c, uint32_t shape)
     return r.strict || r.limit;
 }
 
+/* May other runs wait behind this one?  Not behind a run that has lasted longer than SHORT_RUN_MS,
+ * nor while any job of another shape waits. */
 static bool leads_a_chain(struct core *c, const struct run *r)
 {
     uint32_t shape = r->job->wait.shape;
@@ -101,6 +103,8 @@ void ahead_send(struct core *c)
 
 /* ---- chains ---- */
 
+/* If r was the first of its chain, the run behind r takes its place and holds the resources from
+ * now on. */
 void ahead_unlink(struct core *c, struct run *r)
 {
     struct run *heir = r->chain.next;
@@ -142,6 +146,7 @@ void ahead_answered(struct core *c, struct job *j)
     }
 }
 
+/* Deletes the record of the start, so that recovery does not ask the host for it. */
 static void ahead_stage_gone(struct core *c, const struct job *j)
 {
     core_stage(c, &(struct change){.kind = CHANGE_AHEAD_GONE,

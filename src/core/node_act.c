@@ -12,6 +12,8 @@ enum { CONF_MAX = 16 << 10 };
 
 /* ---- add ---- */
 
+/* Names of nodes appear in lists, patterns and commands, so commas, spaces, wildcards and a leading
+ * dash are refused. */
 static bool node_name_ok(struct str name)
 {
     if (!name.n || name.n >= sizeof(((struct node *)0)->name) || name.p[0] == '-')
@@ -109,6 +111,7 @@ void core_node_add(struct core *c, struct str name, const struct json *conf,
 
 /* ---- remove ---- */
 
+/* Counts the runs on the host; with `really` they are told to stop as well. */
 static size_t stop_runs(struct core_host *h, bool really)
 {
     uint64_t key;

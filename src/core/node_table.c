@@ -48,6 +48,7 @@ int core_node_unknown(const struct core *c, struct str name, struct err *e)
 
 /* ---- made and forgotten ---- */
 
+/* The place of a removed node, else a new one at the end of all three vectors. */
 static uint32_t free_place(struct core *c)
 {
     for (size_t i = 0; i < c->cluster.hosts.n; i++)
@@ -88,6 +89,7 @@ static void host_free(struct core_host *h)
     free(h);
 }
 
+/* Closes only a backend that the core owns; the owner of any other closes it. */
 static void close_backend(struct core_host *h)
 {
     if (h->opened && h->cls)
@@ -115,6 +117,7 @@ void hosts_free(struct core *c)
     vec_done(&c->cluster.usage);
 }
 
+/* Runs of a node that is gone end as lost. */
 static void give_up_runs(struct core_host *h)
 {
     const struct run_outcome lost = {.why = RUN_END_NODE_LOST, .ended_ms = core_wall(h->core)};
@@ -150,6 +153,7 @@ void core_host_remove(struct core_host *h)
 
 /* ---- what is known of it ---- */
 
+/* Away with a reason: nothing starts there, and people are told why. */
 static void say_trouble(struct node *n, const char *why)
 {
     n->away = true;
@@ -174,6 +178,7 @@ void host_refresh(struct core_host *h)
         n->n_devices = 0;
         say_trouble(n, h->aside_why[0] ? h->aside_why : "nothing connects to it now");
     }
+    /* The name under which the node was recorded stays, whatever the backend calls it. */
     if (was.name[0])
         memcpy(n->name, was.name, sizeof(n->name));
     n->drained = h->drained;
@@ -249,6 +254,7 @@ void host_went_well(struct core_host *h)
     host_refresh(h);
 }
 
+/* aside_ms stays: the next refusal puts the host aside for twice as long. */
 void hosts_due(struct core *c)
 {
     int64_t now = core_mono(c);

@@ -29,6 +29,7 @@ void core_track_outside(struct core *c, const struct outside_ops *ops, void *sel
 
 /* ---- the beginning ---- */
 
+/* A submission of one job with all that its rows borrow. */
 struct outside_submission {
     struct submission s; /* first: freed through it */
     struct spec_row spec;
@@ -153,6 +154,7 @@ void outside_restored(struct core *c)
 
 /* ---- the end ---- */
 
+/* NULL: no such run, or one that berth has started. */
 static struct run *outside_run(const struct core *c, struct run_key key)
 {
     struct job *j = core_job(c, key.job);

@@ -6,10 +6,12 @@
  */
 #include "core/core_priv.h"
 
+/* A waiting job and the one it waits for, which ended without success. */
 struct doomed {
     uint64_t job, other;
     enum job_state state;
 };
+/* State of one recovery.  wall and mono are one moment on both clocks. */
 struct restoring {
     struct core *c;
     VEC(struct doomed) doomed;
@@ -52,6 +54,7 @@ static void restore_job(void *arg, const struct job_record *r)
         c->stats.stopping++;
 }
 
+/* This machine; NULL = no host of this kind was made. */
 static struct core_host *ours(const struct core *c)
 {
     for (size_t i = 0; i < c->cluster.hosts.n; i++)
@@ -73,6 +76,7 @@ static struct core_host *host_of(struct restoring *x, struct str name)
     return h ? h : core_host_new(x->c, text);
 }
 
+/* The run stays unresolved until its host has answered; host.beliefs has what is asked for. */
 static void restore_run(void *arg, const struct run_record *r)
 {
     struct restoring *x = arg;
@@ -90,6 +94,7 @@ static void restore_run(void *arg, const struct run_record *r)
     vec_push(&h->beliefs, ((struct run_belief){r->key, r->journal, r->pid, r->pid_start}));
 }
 
+/* Facts are of queues with rules (lane.c), or of the planner of GPUs. */
 static void restore_fact(void *arg, struct str name, struct str text)
 {
     struct restoring *x = arg;

@@ -65,6 +65,7 @@ static const struct report_item *stage_batch(struct core *c, struct run *r,
     return end;
 }
 
+/* NULL: the run is over, or another run of the job has begun. */
 static struct run *reported_run(const struct core *c, struct run_key key)
 {
     struct job *j = core_job(c, key.job);
@@ -74,6 +75,7 @@ static struct run *reported_run(const struct core *c, struct run_key key)
 
 /* ---- sent by the job ---- */
 
+/* One report that a job has sent.  `lines` is borrowed from the caller until `done`. */
 struct reporting {
     struct core *c;
     struct run_key key;
@@ -118,6 +120,7 @@ static void read_lines(void *arg) /* any thread */
     report_read(&x->batch, x->lines, x->now_ms);
 }
 
+/* Back on the loop thread.  The piece counts only if the run stands where the piece begins. */
 static void lines_read(void *arg)
 {
     struct reporting *x = arg;
@@ -141,6 +144,7 @@ static void lines_read(void *arg)
     core_barrier(x->c, report_on_stored, x);
 }
 
+/* work runs here or on another thread, done always on the loop thread. */
 static void read_somewhere(struct core *c, size_t bytes, void (*work)(void *), void (*done)(void *),
                            void *x)
 {
@@ -273,6 +277,9 @@ static void report_next_piece(void *arg, const struct err *e)
     read_somewhere(x->c, rest > 0 ? (size_t)rest : 0, read_piece, report_piece_read, x);
 }
 
+/* Reads the spool from where the run stands.  With an outcome the run ends when all is in; of
+ * several outcomes the first stays, unless the spool itself tells the end.  A drain that is under
+ * way looks once more. */
 static void report_drain(struct core *c, struct run *r, const struct run_outcome *o,
                          struct str detail)
 {
@@ -294,6 +301,7 @@ static void report_drain(struct core *c, struct run *r, const struct run_outcome
         report_next_piece(x, NULL);
 }
 
+/* False without a home: then there are no files. */
 static bool spool_has_more(const struct core *c, const struct run *r)
 {
     if (!c->conf.home.dir)

@@ -71,6 +71,8 @@ struct digits {
     bool fraction;
 };
 
+/* Returns where the digits end; NULL: JSON has no such number (no digit, a leading zero, a bare
+ * point). */
 static const char *read_digits(const char *p, const char *end, struct digits *d)
 {
     const char *start = p;
@@ -135,6 +137,7 @@ static const char *line_read_number(const char *p, const char *end, struct value
     return p;
 }
 
+/* JSON has no words for these; they come as texts or as Python writes them. */
 static bool number_of_word(struct str s, double *out)
 {
     static const struct {
@@ -154,6 +157,7 @@ static bool number_of_word(struct str s, double *out)
 
 /* ---- the common shape ---- */
 
+/* A text without escapes; NULL leaves the line to the JSON parser. */
 static const char *line_read_text(const char *p, const char *end, struct str *out)
 {
     const char *start = ++p;
@@ -166,6 +170,7 @@ static const char *line_read_text(const char *p, const char *end, struct str *ou
     return str_is_utf8(*out) ? p + 1 : NULL;
 }
 
+/* A text, a number or one of the words; NULL: anything else. */
 static const char *read_scalar(const char *p, const char *end, struct value *out)
 {
     if (p < end && *p == '"') {
@@ -188,6 +193,7 @@ static const char *read_scalar(const char *p, const char *end, struct value *out
     return NULL;
 }
 
+/* One value or a list of them. */
 static const char *read_values(struct reading *r, const char *p, const char *end,
                                struct values *out)
 {
@@ -211,6 +217,7 @@ static const char *read_values(struct reading *r, const char *p, const char *end
     return *p == ']' ? p + 1 : NULL;
 }
 
+/* Turns the index of a list into a pointer, now that the pool does not move any more. */
 static void values_settle(struct reading *r, struct values *v)
 {
     if (v->is_list)
@@ -311,6 +318,7 @@ static struct values values_of(struct reading *r, const struct json *j)
     return (struct values){.list = list, .n = n, .is_list = true};
 }
 
+/* False: the line is not a JSON object and is skipped. */
 static bool read_carefully(struct reading *r, struct str text, struct line *l)
 {
     AUTO(json) struct json *o = NULL;
@@ -339,6 +347,7 @@ static struct report_item *add_item(struct reading *r, char kind, struct str nam
     return &vec_last(&r->b->items);
 }
 
+/* The points gathered so far become one item. */
 static void pack(struct reading *r, struct gather *g)
 {
     AUTO(buf) struct buf block = {0};
@@ -353,6 +362,7 @@ static void pack(struct reading *r, struct gather *g)
     vec_clear(&g->points);
 }
 
+/* The points of this metric, in the order in which metrics first appear. */
 static struct gather *metric(struct reading *r, struct str name)
 {
     struct gather *g = map_str_get(&r->metrics, name);
@@ -367,6 +377,7 @@ static struct gather *metric(struct reading *r, struct str name)
     return g;
 }
 
+/* Steps and times are whole numbers; anything else counts as not stated. */
 static int64_t whole_or(const struct value *v, int64_t otherwise)
 {
     return v->type == V_NUMBER && v->whole ? v->i : otherwise;
@@ -482,6 +493,8 @@ static void reading_add_line(struct reading *r, const struct line *l)
 
 /* ---- all of them ---- */
 
+/* The members of the event: how many points and parameters, and the last values of the first
+ * metrics. */
 static void summarize(struct reading *r)
 {
     struct buf *b = &r->b->summary;

@@ -1,14 +1,15 @@
 /* report_lines.h - lines of a spool, read into what the store takes: pure, any thread
  *
  *   {"k":"m","n":"loss","v":0.3,"s":10,"t":1731700000000}    metric: value, step, time
- *   {"k":"m","n":"loss","v":[0.3,0.2],"s":[10,11],"t":[…]}   several at once; "s" and "t" may be
- * one number: the first step, all times
+ *   {"k":"m","n":"loss","v":[0.3,0.2],"s":[10,11],"t":[…]}   several at once; "s" may be one
+ *                                                            number, the first step, and "t" one
+ *                                                            number, the time of all
  *   {"k":"p","n":"lr","x":0.1,"t":…}                         parameter, any JSON value; "v" will do
  *   {"k":"t","n":"kind","x":"resnet","t":…}                  tag
  *   {"k":"a","n":"model","x":"artifacts/model.pt","t":…}     artifact
  *   {"k":"e","s":3,"t":…}                                    epoch 3 is done
  *   {"k":"x","v":1,"x":"why","t":…}                          the end of a run that is not ours,
- * with its exit code
+ *                                                            with its exit code
  *
  * A value is a number, NaN, Infinity, -Infinity (also as the words nan, inf, -inf in quotes), or a
  * text.  Unknown kinds, unknown members and lines that are not JSON are skipped.

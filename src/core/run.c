@@ -45,6 +45,7 @@ void run_hold(struct core *c, struct run *r)
                                           r->job->wait.priority, r->started_mono_ms, ends_by}));
 }
 
+/* The last entry of core.held moves into the gap, and its run learns its new slot. */
 static void run_let_go(struct core *c, struct run *r)
 {
     const struct shape *s = queue_shape_at(c->queue, r->job->wait.shape);
@@ -55,6 +56,7 @@ static void run_let_go(struct core *c, struct run *r)
     usage_sub(host_usage(r->host), &s->need, &r->gpus);
     queue_count_running(c->queue, r->job->wait.shape, -1);
     struct plan_run last = vec_pop(&c->held);
+    /* Otherwise the run itself was the last entry. */
     if (r->slot < c->held.n) {
         c->held.p[r->slot] = last;
         core_job(c, last.key.job)->run->slot = r->slot;
@@ -68,6 +70,7 @@ void run_discard(struct run *r)
     free(r);
 }
 
+/* The run is gone: its resources are free, and the next run of its chain takes its place. */
 static void run_free(struct core *c, struct run *r)
 {
     run_let_go(c, r);
@@ -86,6 +89,7 @@ void run_drop(struct core *c, struct run *r)
 
 /* ---- ending ---- */
 
+/* Errors of the machine and not of the command: another try may succeed. */
 static bool transient_start_error(int sys)
 {
     return sys == EAGAIN || sys == ENOMEM || sys == EMFILE || sys == ENFILE || sys == ETXTBSY ||
@@ -119,6 +123,8 @@ static enum job_event judge(const struct job *j, const struct run_outcome *o)
     return retry_left ? JOB_EV_REQUEUE : JOB_EV_FAILED;
 }
 
+/* Milliseconds until the next try: the back-off of the job, doubled with each try, an hour at most.
+ * A job that made room waits for nothing but room. */
 static int64_t retry_delay(const struct job *j, const struct run_outcome *o)
 {
     int64_t ms = j->backoff_ms;
@@ -139,11 +145,13 @@ void run_end(struct core *c, struct run *r, const struct run_outcome *o, struct 
     struct verdict v = {0};
     char text[200];
 
+    /* A run that has ended had begun: it counts as an attempt before its end is judged. */
     if (r->chain.ahead)
         ahead_arrived(c, r, o->ended_ms ? o->ended_ms : core_wall(c));
     v.ev = judge(j, o);
     if (r->phase == RUN_UNRESOLVED && r->host)
         host_resolved_one(r->host);
+    /* Before the run is over: reports of a run that is over are refused. */
     report_drain_spool(c, r);
     r->phase = RUN_OVER;
     train_judge(c, r, o, &v);
@@ -185,6 +193,8 @@ void run_end(struct core *c, struct run *r, const struct run_outcome *o, struct 
 
 /* ---- starting ---- */
 
+/* Hands a run to its backend, or ends it when it is not wanted any more.  The run may be gone when
+ * this returns. */
 static void start_now(struct core *c, struct run *r)
 {
     struct arena a = {0};
@@ -227,6 +237,7 @@ struct placed {
     struct run_key key;
 };
 
+/* The placement is durable.  The run is found again by its key: it may have ended meanwhile. */
 static void on_placed(void *arg, const struct err *e)
 {
     struct placed *p = arg;
@@ -348,6 +359,7 @@ void run_stop(struct core *c, struct run *r)
 
 /* ---- what the backend tells ---- */
 
+/* NULL: the host speaks of a run that is not, or no longer, its own. */
 static struct run *known_run(const struct core_host *h, struct run_key key)
 {
     struct job *j = core_job(h->core, key.job);
@@ -365,6 +377,7 @@ void run_started(struct core *c, struct run *r, int64_t pid, int64_t pid_start, 
     r->phase = RUN_LIVE;
     r->job->refusals = 0;
     c->dirty = true;
+    /* A run behind another in a chain holds nothing until the run before it has ended. */
     if (!r->chain.prev)
         run_hold(c, r);
     train_started(c, r);
@@ -383,6 +396,7 @@ void run_started(struct core *c, struct run *r, int64_t pid, int64_t pid_start, 
     ahead_answered(c, r->job);
 }
 
+/* A repeated report changes nothing. */
 static void on_started(void *owner, struct run_key key, int64_t pid, int64_t pid_start,
                        int64_t at_ms)
 {
@@ -405,6 +419,7 @@ static void on_ended(void *owner, struct run_key key, const struct run_outcome *
     struct run *r = known_run(h, key);
 
     if (!r) {
+        /* Nobody waits for this run: the backend may forget it. */
         h->cls->settled(h->backend, key);
         return;
     }
@@ -418,6 +433,8 @@ static void on_ended(void *owner, struct run_key key, const struct run_outcome *
         c->conf.ops->killed(c->conf.self, key);
 }
 
+/* The backend has no trace of a recorded run, so it never began.  run_send_absent starts it under
+ * the same key. */
 static void on_absent(void *owner, struct run_key key)
 {
     struct core_host *h = owner;
@@ -468,6 +485,7 @@ static void on_refused(void *owner, struct run_key key, struct str why)
     run_end(h->core, r, &o, why);
 }
 
+/* Devices or reachability of a node have changed. */
 static void on_node(void *owner, const struct node *n)
 {
     (void)n; /* it is the one the backend shows */

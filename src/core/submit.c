@@ -6,6 +6,7 @@
 #include "core/core_priv.h"
 #include <stdio.h>
 
+/* A submission on its way to disk. */
 struct pending {
     struct core *c;
     core_submit_fn done;
@@ -64,6 +65,7 @@ static int check_after(struct core *c, const struct job_row *row, struct err *e)
     return 0;
 }
 
+/* Refuses at once what could not become durable or could never start. */
 static int check(struct core *c, const struct submission *s, struct err *e)
 {
     struct ledger *led = &c->conf.ledger;
@@ -79,6 +81,8 @@ static int check(struct core *c, const struct submission *s, struct err *e)
     return 0;
 }
 
+/* The job is in memory at once, so that later requests of the same turn can name it; HOLD_COMMIT
+ * keeps it from starting. */
 static void add_job(struct core *c, const struct submission *s, const struct job_row *row,
                     const struct spec_row *spec)
 {

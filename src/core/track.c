@@ -55,6 +55,7 @@ static int may_change(struct core *c, uint64_t job, const struct caller *who, st
                    (unsigned long long)job);
 }
 
+/* min and max are bytes. */
 static int check_text(struct str s, const char *what, size_t min, size_t max, struct err *e)
 {
     if (s.n < min)

@@ -20,8 +20,8 @@ void core_tag(struct core *c, uint64_t job, struct str name, struct str value,
 /* `already` counts when there was no such job; a tag that is not there is no error. */
 void core_untag(struct core *c, uint64_t job, struct str name, const struct caller *who,
                 core_act_fn done, void *arg);
-/* About a job, or with job 0 about a project (which comes into being if need be).  An empty author
- * is who->user. */
+/* A note about a job, or with job 0 about a project, which comes into being if need be.  An empty
+ * author is who->user.  ERR_NOT_FOUND: there is no such job. */
 void core_note(struct core *c, struct str project, uint64_t job, struct str text, struct str author,
                const struct caller *who, core_act_fn done, void *arg);
 /* Markdown; empty takes it away. */

@@ -57,6 +57,7 @@ static int64_t train_member_int(const struct json *j, const char *key)
     return json_type(v) == JSON_INT ? json_int(v) : 0;
 }
 
+/* Members that are missing are 0, so records of older versions can be read. */
 static bool parse_record(struct str text, struct train *t)
 {
     AUTO(json) struct json *j = NULL;
@@ -105,6 +106,7 @@ void train_new(struct core *c, uint64_t job, uint64_t spec, struct str recorded)
     map_u64_put(&c->gpu.trains, job, t);
 }
 
+/* The port may be given to another run; the record still names it until the next train_stage. */
 static void port_release(struct core *c, struct train *t)
 {
     if (t->port)
@@ -211,6 +213,7 @@ static int port_take(struct core *c, const struct train *t)
     return 0;
 }
 
+/* A new attempt: what was said to the attempt before does not count for this one. */
 void train_placed(struct core *c, const struct run *r)
 {
     struct train *t = train_of(c, r->key.job);
@@ -276,6 +279,7 @@ void train_ended(struct core *c, const struct job *j, const struct verdict *v)
 
 /* ---- after a restart ---- */
 
+/* Tells the planner what the run holds, and that a stop request has reached it. */
 static void book_run(struct core *c, struct train *t, const struct run *r)
 {
     if (!t->known)

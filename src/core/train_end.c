@@ -164,6 +164,7 @@ static bool out_of_device_memory(const struct core *c, const struct train *t, st
 
 /* ---- the verdict ---- */
 
+/* The job made room: it is queued again at once and no retry is used up. */
 static void preempted(const struct train *t, struct verdict *v)
 {
     v->ev = JOB_EV_REQUEUE;
@@ -178,6 +179,7 @@ static void preempted(const struct train *t, struct verdict *v)
                  "made room; it goes on from its checkpoint when there are GPUs again");
 }
 
+/* Exit 0 is not the end of a job that was asked to make room and has epochs left. */
 static void judge_success(struct core *c, struct train *t, struct verdict *v)
 {
     if (t->signalled_ms && checkpoint_is_new(c, t)) {

@@ -22,6 +22,7 @@ static void epoch_on_stored(void *arg, const struct err *e)
     free(r);
 }
 
+/* NULL: the job does not train, or has no run that could report. */
 static struct train *running(const struct core *c, uint64_t job)
 {
     const struct job *j = core_job(c, job);
@@ -36,6 +37,7 @@ static int not_running(uint64_t job, struct err *e)
                    (unsigned long long)job);
 }
 
+/* Reports of several ranks, and repeated ones, count once. */
 static void count_epochs(struct core *c, struct train *t, int32_t epochs)
 {
     int32_t total = t->spec->epochs;

@@ -28,6 +28,7 @@ int64_t train_wall(const struct core *c, int64_t planner_ms)
     return planner_ms ? core_wall(c) + (planner_ms - train_now(c)) / scale_of(c) : 0;
 }
 
+/* A wall clock time on the planner's clock; 0 = none, as in train_wall. */
 static int64_t of_wall(const struct core *c, int64_t wall_ms)
 {
     return wall_ms ? train_now(c) + (wall_ms - core_wall(c)) * scale_of(c) : 0;
@@ -58,6 +59,8 @@ static bool node_is_for(const struct node *n, struct str names)
     return names.n ? nodes_match(names, n->name) : !n->reserved;
 }
 
+/* Also notes the first job that lacks nothing but room on its host, so that the other planner keeps
+ * that room (train_wants_room). */
 static bool plan_may_start(void *self, uint64_t job, uint32_t node)
 {
     struct core *c = self;
@@ -77,6 +80,8 @@ static bool plan_may_start(void *self, uint64_t job, uint32_t node)
     return false;
 }
 
+/* Free to start as far as the job itself is concerned; a refusal is asked about again in the next
+ * turn. */
 static bool plan_job_ready(void *self, uint64_t job)
 {
     struct core *c = self;
@@ -102,6 +107,8 @@ static bool plan_start_job(void *self, uint64_t job, uint32_t node, const struct
     return true;
 }
 
+/* now: the run is stopped at once, or not started at all.  Otherwise the job gets its signal, or is
+ * told with its next epoch. */
 static void plan_stop_job(void *self, uint64_t job, bool now)
 {
     struct core *c = self;
@@ -252,6 +259,7 @@ static struct gpu_device_state plan_device_state(const struct device *d)
                                      .usable = d->state == DEVICE_OK || d->state == DEVICE_UNSEEN};
 }
 
+/* Devices that have not changed are not told again. */
 static void set_devices(struct core_host *h, const struct gpu_device_state *d, size_t n)
 {
     if (n == h->devices.n && (!n || !memcmp(d, h->devices.p, n * sizeof(*d))))
@@ -307,12 +315,14 @@ struct planning {
     struct gpu_problem *problem;
 };
 
+/* On another thread: only the problem may be used. */
 static void solve(void *arg)
 {
     fault_sleep("BERTH_FAULT_PLAN_MS");
     gpu_problem_solve(((struct planning *)arg)->problem);
 }
 
+/* On the loop thread again. */
 static void on_solved(void *arg)
 {
     struct planning *p = arg;

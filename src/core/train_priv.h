@@ -46,18 +46,21 @@ struct train {
     char *refused;   /* why no node can ever take it; NULL = one can */
 };
 
+/* NULL: the job does not train, or is not active. */
 static inline struct train *train_of(const struct core *c, uint64_t job)
 {
     return map_u64_get(&c->gpu.trains, job);
 }
 
 /* ---- train_spec.c ---- */
+/* One reference per struct train; each is answered by train_spec_unref. */
 struct train_spec *train_spec_ref(struct core *c, uint64_t seq);
 void train_spec_unref(struct core *c, struct train_spec *s);
 /* Reads what `job`, which is durable, has for a spec; once. */
 void train_spec_read(struct core *c, struct train_spec *s, uint64_t job);
 
 /* ---- train.c ---- */
+/* Records what of t must survive a restart. */
 void train_stage(struct core *c, const struct train *t);
 /* Its run was not known to the planner, as nothing was known of the devices it is on. */
 void train_adopt(struct core *c, struct train *t, const struct job *j);
@@ -65,7 +68,10 @@ void train_adopt(struct core *c, struct train *t, const struct job *j);
 /* ---- train_plan.c ---- */
 int64_t train_now(const struct core *c);                      /* the planner's clock */
 int64_t train_wall(const struct core *c, int64_t planner_ms); /* as wall clock; 0 stays 0 */
+/* Tells the planner of a job.  t->known says whether the planner took it, t->refused why it never
+ * will; neither is set while there is no node for the job, or no device at all. */
 void train_add(struct core *c, struct train *t, const struct job *j);
 
 /* ---- train_end.c ---- */
+/* The signal is sent once its record is durable; the run may have ended by then. */
 void train_send_signal(struct core *c, struct train *t, struct run *r);

@@ -40,6 +40,7 @@ static void fill_counts(struct gpu_job *g, int32_t gpus, int32_t max)
         g->counts[g->n_counts++] = max;
 }
 
+/* A job that reports epochs is stopped between two of them, even if it also names a signal. */
 static enum gpu_preempt preempt_of(const struct training *t)
 {
     if (t->epochs)
@@ -93,6 +94,7 @@ struct values {
     size_t n;
 };
 
+/* A parameter for the template of the path.  A text is used as it is, any other value as JSON. */
 static bool spec_param_value(void *arg, struct str name, struct str *out)
 {
     struct values *v = arg;

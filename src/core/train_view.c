@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <time.h>
 
+/* Predictions are on the planner's clock; people read wall clock times. */
 static void view_to_wall(const struct core *c, struct gpu_view *v)
 {
     int64_t *const times[] = {&v->start.at,  &v->start.lo,  &v->start.hi,
@@ -78,6 +79,7 @@ static void clock_text(int64_t wall_ms, int64_t now_ms, char out[32])
              &t);
 }
 
+/* The interval is left out when both ends read the same. */
 static void add_span(struct buf *b, const char *what, int64_t at, int64_t lo, int64_t hi,
                      int64_t now)
 {
@@ -143,6 +145,7 @@ static const struct node *only_node(const struct core *c)
     return one;
 }
 
+/* Names every node with GPUs that is drained or away. */
 static void closed_text(const struct core *c, struct buf *b)
 {
     for (size_t i = 0; i < c->cluster.nodes.n; i++) {
@@ -159,6 +162,7 @@ static void closed_text(const struct core *c, struct buf *b)
     }
 }
 
+/* One sentence without its full stop: add_prediction continues the text. */
 static void reason_text(struct core *c, const struct job *j, const struct gpu_view *v,
                         struct buf *b)
 {
@@ -205,6 +209,7 @@ static void reason_text(struct core *c, const struct job *j, const struct gpu_vi
         buf_addf(b, " (job %llu)", (unsigned long long)v->wait_for);
 }
 
+/* The planner does not know the job because no node can ever take it. */
 static bool explain_refused(struct core *c, const struct train *t, struct json *out)
 {
     (void)c;
