@@ -66,6 +66,7 @@ static bool nearest(const struct pass *p, const struct shape *shape, bool open_o
     return found;
 }
 
+/* Of several things that are lacking, the one that is hardest to get is named. */
 static enum wait_kind scarcest(const struct resources *lack)
 {
     if (lack->gpus)

@@ -23,7 +23,7 @@ struct gpu_problem;
 enum gpu_objective { GPU_JCT, GPU_TARDINESS };
 /* May a running job be stopped to make room for others?  NEVER: the job keeps its devices until it
  * ends.  EPOCH: the job is asked and exits at its next epoch end.  SIGNAL: the job gets its signal.
- * */
+ */
 enum gpu_preempt { GPU_PREEMPT_NEVER, GPU_PREEMPT_EPOCH, GPU_PREEMPT_SIGNAL };
 enum { GPU_SHARE_MAX = 4, GPU_COUNTS_MAX = 12 };
 
@@ -115,7 +115,7 @@ void gpus_free(struct gpus *g);
 /* ---- events ---- */
 /* Tells the state of all n devices of a node; nodes are numbered from 0 and `d` is copied.  n 0
  * takes the node away: runs there stay until they end.  open false: runs go on, nothing new starts.
- * */
+ */
 void gpus_node(struct gpus *g, int64_t now, uint32_t node, const struct gpu_device_state *d,
                size_t n, bool open);
 /* What `remember` was given, before the jobs are added. */

@@ -233,7 +233,7 @@ void gpus_adopt(struct gpus *g, int64_t now, uint64_t job, uint32_t node,
     }
     gpu_begin_run(j, now);
     /* gpu_begin_run has counted this run again; the record of the job counted it when it started.
-     * */
+     */
     if (j->history.attempts > 1)
         j->history.attempts--; /* counted when it started */
     j->mem_bytes = MAX(j->mem_bytes, mem_bytes);
@@ -408,7 +408,7 @@ void gpus_remove(struct gpus *g, int64_t now, uint64_t job, bool finished)
         gpu_release(g, j, now);
     }
     /* The last job moves into the gap, so that removing one costs the same with any number of jobs.
-     * */
+     */
     struct gjob *last = vec_pop(&g->jobs);
     if (last != j) {
         g->jobs.p[j->at] = last;

@@ -37,6 +37,8 @@ static double speed_in(const struct gpu_problem *p, const struct column *c, int3
     return s;
 }
 
+/* What one job of the column is worth: price times speed, less the share of the time that a restart
+ * costs. */
 static double worth(const struct gpu_problem *p, const struct column *c, int32_t who)
 {
     const struct cand *a = &p->cands.p[c->jobs[who]];

@@ -41,7 +41,7 @@ static double running_left_s(struct gpus *g, struct gjob *j, int64_t now)
 }
 
 /* Order in which waiting jobs get devices in the forecast: price per device, as in the last plan.
- * */
+ */
 static int dearest(const void *a, const void *b)
 {
     const struct gjob *x = *(struct gjob *const *)a, *y = *(struct gjob *const *)b;

@@ -9,6 +9,7 @@
 
 /* ---- groups, nodes, speeds ---- */
 
+/* Makes a group of j and the jobs beside it; a job that is leaving is in no group. */
 static void freeze_group(struct gpus *g, struct gpu_problem *p, struct gjob *j, int64_t now)
 {
     const struct gpu_node *nd = &g->nodes.p[j->run.node];
@@ -40,6 +41,7 @@ static int ascending(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+/* Is the device held by a job that this problem leaves alone?  Then the device is no part of it. */
 static bool not_in_question(const struct gpu_device *d)
 {
     for (int32_t i = 0; i < d->n_jobs; i++)
@@ -66,6 +68,8 @@ static void freeze_node(const struct gpus *g, struct gpu_problem *p, const struc
     vec_push(&p->nodes, n);
 }
 
+/* The place of the fact, or the empty place where it would be.  cap is a power of two, and the
+ * table is never more than half full, so the search ends. */
 static size_t fact_slot(const struct speed_fact *table, size_t cap, uint32_t a, uint32_t b,
                         int32_t n)
 {

@@ -29,6 +29,7 @@ static struct column *col(const struct search *s, int32_t c)
     return &s->p->columns.p[c];
 }
 
+/* Chooses column c on that node.  The jobs and the group of c must be in no chosen column. */
 static void take_in(struct search *s, int32_t c, int32_t node)
 {
     struct column *x = col(s, c);
@@ -100,6 +101,7 @@ static bool conflicts(const struct search *s, int32_t c, struct way *w)
     return true;
 }
 
+/* Devices of the node that are free once the columns in the way are out. */
 static int32_t freed_on(const struct search *s, const struct way *w, int32_t node)
 {
     int32_t n = s->p->nodes.p[node].free;
@@ -136,6 +138,7 @@ static bool way_make_room(const struct search *s, struct way *w, int32_t node, i
     return true;
 }
 
+/* INFINITY when no column of the node may go. */
 static double floor_of(const struct search *s, size_t node)
 {
     if (!s->stale[node])

@@ -61,7 +61,7 @@ static enum gpu_wait wait_of(const struct gpus *g, const struct gjob *j, int64_t
     if (!open)
         return GPU_WAIT_CLOSED;
     /* A refusal stays the reason until a plan includes the job again, not only during its back-off.
-     * */
+     */
     if (j->plan.refused_until > now || (j->plan.refusals && j->plan.want.plan != g->plan))
         return GPU_WAIT_HOST;
     if (has_free(g, j)) {
