@@ -32,6 +32,8 @@ static int copy_pages(struct db *from, const char *path, struct err *e)
     return rc;
 }
 
+/* Syncs a file, or with O_DIRECTORY the entries of a directory, without which a new name may be
+ * lost. */
 static int sync_path(const char *path, int flags, struct err *e)
 {
     AUTO_FD fd = open(path, O_RDONLY | O_CLOEXEC | flags);
@@ -47,6 +49,7 @@ static int backup_put_in_place(const char *temp, const char *path, struct err *e
 
     if (sync_path(temp, 0, e) < 0)
         return -1;
+    /* link fails when the file exists by now; rename would replace it. */
     if (link(temp, path) < 0)
         return err_sys(e, "cannot create the backup %s", path);
     unlink(temp);

@@ -144,6 +144,7 @@ int store_check(const char *path, struct buf *findings, struct err *e)
                      "the job store %s has schema %lld, this berth checks %zu; start the daemon "
                      "once to upgrade it, or use a newer berth",
                      path, (long long)version, n_migrations);
+    /* One transaction: all rules look at the same state, while the daemon may go on writing. */
     if (rc == 0)
         rc = db_exec(&d, "BEGIN", e);
     if (rc == 0)

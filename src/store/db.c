@@ -173,7 +173,7 @@ static sqlite3_stmt *use(struct db *d, struct db_statement *s)
 }
 
 /* The entry to be replaced: one that is empty (its `used` is 0), or the one not used for longest.
- * */
+ */
 static struct db_statement *oldest(struct db *d)
 {
     struct db_statement *best = &d->cache[0];

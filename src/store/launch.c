@@ -9,6 +9,7 @@
 
 enum { LAUNCH_SPECS = 32 };
 
+/* A parsed spec with its owner.  `used` is the clock of the cache at its last use. */
 struct launch_spec {
     uint64_t seq;
     struct spec *spec;

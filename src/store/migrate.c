@@ -168,7 +168,7 @@ const struct migration migrations[] = {{v1, NULL}, {v2, NULL}, {v3, NULL}, {v4, 
 const size_t n_migrations = ARRAY_SIZE(migrations);
 
 /* Schema and version change in one transaction, so a crash leaves the file at the version before.
- * */
+ */
 static int take_step(struct db *d, const struct migration *step, size_t version, struct err *e)
 {
     char sql[64];

@@ -12,6 +12,7 @@
 #include "base/util.h"
 #include "store/scans_priv.h"
 
+/* Is s one of the values that the term compares with? */
 static bool filter_names_value(struct str s, const struct filter *f)
 {
     for (size_t i = 0; i < f->n_values; i++)

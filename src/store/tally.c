@@ -21,7 +21,7 @@ static void forget_batches(struct tally *t)
 }
 
 /* Forgets everything, uncommitted counts included; line 0 is a placeholder, because 0 is no party.
- * */
+ */
 static void counts_clear(struct tally *t)
 {
     map_str_done(&t->parties);

@@ -180,7 +180,7 @@ int store_series_one(struct store *s, uint64_t job, struct str name, series_fn f
 
 typedef bool (*point_fn)(void *arg, const struct point_view *v);
 /* A walk over the points of one metric: numbers from blocks and texts from words, merged by index.
- * */
+ */
 struct walk {
     struct db *db;
     uint64_t seq, first, end; /* indexes */
