@@ -3,7 +3,7 @@
  * SQLite copies page by page from a reader's snapshot and starts over when the source changed
  * between two steps; all pages in one step therefore, which takes a second per gigabyte and blocks
  * no writer (WAL).  The copy is complete or it is not there: it is made under a temporary name,
- * synced and renamed.
+ * synced and linked to its own name.
  */
 #include "base/file.h"
 #include "base/util.h"
