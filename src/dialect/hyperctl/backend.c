@@ -70,6 +70,7 @@ static int check_login(const char *text, const char *key, const char *more, cons
     if (!text || !*text)
         return err_set(e, ERR_INVALID, "%s%s is missing; a connection needs hostname and username",
                        where, key);
+    /* ssh would take such a word for an option. */
     if (*text == '-')
         return err_set(e, ERR_INVALID, "%s%s may not begin with a dash", where, key);
     for (const char *p = text; *p; p++)
@@ -197,6 +198,7 @@ static int machine_join(struct hyper_loader *l, struct hyper_machine *was,
                        "backend.machines[%zu] is %.60s@%.60s once more with another data_dir or "
                        "other environments; make them the same",
                        i, m->username, m->hostname);
+    /* The sum of many entries stays within the limit of one. */
     was->slots = MIN(was->slots + m->slots, HYPER_SLOTS_MAX);
     return 0;
 }
@@ -218,6 +220,7 @@ static void name_node(const struct hyper_batch *b, struct hyper_machine *m)
         if (!isalnum((unsigned char)*p) && !strchr("._-", *p))
             *p = '-';
     char *name = xasprintf(HYPER_NODE "%.30s", host);
+    /* The port makes the name unique, or the next number that does. */
     for (int i = m->port; hyper_batch_machine(b, name); i++) {
         free(name);
         name = xasprintf(HYPER_NODE "%.30s-%d", host, i);
@@ -256,6 +259,7 @@ static int add_machine(struct hyper_loader *l, const struct json *j, size_t i)
     return rc;
 }
 
+/* At least one machine is needed: jobs would wait for ever. */
 static int load_machines(struct hyper_loader *l, const struct json *j, const struct json *conf)
 {
     const struct json *list = json_get(j, "machines");

@@ -70,6 +70,7 @@ int hyper_name_check(struct str name, const char *what, struct err *e)
 /* The directory of a job lies beside the files of the batch. */
 static int check_reserved(struct str name, struct err *e)
 {
+    /* "config" too: its state file would be config.json. */
     static const char *const own[] = {"config", "config.json", "server.pid", HYPER_OWN_DIR};
 
     for (size_t i = 0; i < ARRAY_SIZE(own); i++)
@@ -156,6 +157,7 @@ static int take_path(struct hyper_loader *l, const struct json *obj, const char 
         return err_set(l->e, ERR_INVALID, "%s%s is empty; write a path or leave it out", where,
                        key);
     free(*out);
+    /* The path is one of the other machine, so nothing here can resolve it. */
     if (variables && l->b->remote)
         *out = far_path(text);
     else

@@ -19,6 +19,7 @@ enum hyper_status {
 #undef X
         HYPER_STATUS_MAX
 };
+/* The suffix of marker files and the word in answers of the API; users' scripts compare it. */
 const char *hyper_status_name(enum hyper_status s);
 static inline bool hyper_status_final(enum hyper_status s)
 {
@@ -27,6 +28,7 @@ static inline bool hyper_status_final(enum hyper_status s)
 
 struct hyper_job {
     char *name;
+    /* Shell text, as written. */
     char *command;
     char *working_dir;     /* absolute, or begins with a variable; NULL until the layout is known */
     char *data_dir;        /* absolute; the same */
@@ -58,6 +60,7 @@ struct hyper_batch {
     char *name;
     char *job_command; /* NULL unless given */
     VEC(struct hyper_job) jobs;
+    /* Name → index in `jobs` + 1. */
     struct map_str *by_name;
     /* backend */
     bool remote;
@@ -65,16 +68,21 @@ struct hyper_batch {
     struct json *environments;
     VEC(struct hyper_machine) machines;
     char node_prefix[32]; /* of the scheduler's names of its machines */
+    /* A password stands in the file itself: run.c warns when others can read the file. */
     bool has_password;
     /* server */
     char *host, *bind; /* bind NULL = host */
     int port;
     /* scheduler */
     struct json *interval; /* as written, for config.json */
+    /* Only bounds how often the signal file is looked for. */
     double interval_ms;
+    /* False: the API stays available after the last job. */
     bool exit_on_finish;
+    /* Absolute; while the file exists no job starts.  NULL = none. */
     char *signal_file;
     char *batches_data_dir; /* NULL unless given */
+    /* Each job gets a directory of its own as TMP and TMPDIR. */
     bool independent_tmp;
     bool name_was_made;
     /* One line each, for the log. */
@@ -87,15 +95,18 @@ enum {
     HYPER_PORT = 8060,
     HYPER_INTERVAL_MS = 5000,
     HYPER_SLOTS_MAX = 100000,
+    /* Characters of a made-up name. */
     HYPER_ID_LEN = 8,
 };
 #define HYPER_NODE "hyperctl." /* how the scheduler's names of machines begin */
 /* Everything the program keeps for itself in a batch directory stands in here. */
 #define HYPER_OWN_DIR ".hyperctl"
 
-/* Reads and checks the tree of a file.  `cwd` makes relative paths absolute. */
+/* Reads and checks the tree of a file.  `cwd` makes relative paths absolute.  The caller frees
+ * *out with hyper_batch_free; on failure *out is unchanged. */
 int hyper_batch_parse(const struct json *j, const char *cwd, struct hyper_batch **out,
                       struct err *e);
+/* The same from a file, which must be JSON and at most HYPER_FILE_MAX bytes. */
 int hyper_batch_load(const char *path, const char *cwd, struct hyper_batch **out, struct err *e);
 void hyper_batch_free(struct hyper_batch *b);
 struct hyper_job *hyper_batch_find(const struct hyper_batch *b, struct str name); /* or NULL */
@@ -104,7 +115,9 @@ struct hyper_job *hyper_batch_find(const struct hyper_batch *b, struct str name)
 void hyper_batch_tag(struct hyper_batch *b, const char *tag);
 /* The machine the scheduler calls so; NULL = none of them, or NULL given. */
 const struct hyper_machine *hyper_batch_machine(const struct hyper_batch *b, const char *node);
+/* How many jobs have each status. */
 void hyper_batch_count(const struct hyper_batch *b, size_t out[HYPER_STATUS_MAX]);
+/* Has every job a final status?  True also for a batch without jobs. */
 bool hyper_batch_finished(const struct hyper_batch *b);
 
 /* May a job or batch be called this?  `what` stands in the message. */

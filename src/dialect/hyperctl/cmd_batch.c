@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+/* Limits of what is read and printed, so that a broken file cannot exhaust the memory. */
 enum { OUT_MAX = 512 << 20, CONFIG_MAX = 128 << 20 };
 #define OLD_DIR "~/hyperctl-batches-working-dir"
 
@@ -37,6 +38,7 @@ static struct hyper_batch *load_dir(const struct hyperctl *h, const char *dir)
     return b;
 }
 
+/* A batch and its directory; found_done frees both. */
 struct found {
     struct hyper_batch *batch;
     char *dir;
@@ -108,6 +110,7 @@ static int batch_ask_data(struct hyperctl *h, const struct hyper_opts *o, const 
     buf_init(&body, OUT_MAX);
     if (batch_find(h, o, &f, e) < 0)
         return -1;
+    /* A socket may be left over from a process that was killed; the lock is not. */
     if (!hyper_layout_owner(f.dir))
         return err_set(e, ERR_UNAVAILABLE, "batch is not running");
     if (batch_ask(&f, method, path, &body, e) < 0 ||
@@ -121,6 +124,7 @@ static int batch_ask_data(struct hyperctl *h, const struct hyper_opts *o, const 
     return 0;
 }
 
+/* The caller frees it. */
 static char *job_url(const char *name, const char *end)
 {
     struct buf b;
@@ -188,6 +192,7 @@ int hyperctl_job_list(struct hyperctl *h, const struct hyper_opts *o)
     return 0;
 }
 
+/* The exit status of a command about one job. */
 static int one_job(struct hyperctl *h, const struct hyper_opts *o, const char *method,
                    const char *end, enum json_form form)
 {
@@ -211,6 +216,7 @@ int hyperctl_job_kill(struct hyperctl *h, const struct hyper_opts *o)
     return one_job(h, o, "POST", "/kill", JSON_PYTHON);
 }
 
+/* Reads the file, so that it works also when the batch does not run. */
 int hyperctl_job_logs(struct hyperctl *h, const struct hyper_opts *o)
 {
     __attribute__((cleanup(found_done))) struct found f;
@@ -250,6 +256,7 @@ static const char *batch_status(const char *dir)
     return access(pid, F_OK) < 0 ? "NOT_START" : "FINISHED";
 }
 
+/* From the files of the batch, whether it runs or not. */
 static struct json *batch_summary(const struct hyper_batch *b, const char *dir)
 {
     struct json *o = hyper_summary_json(b, batch_status(dir));
@@ -264,8 +271,10 @@ static int dir_name_cmp(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+/* Paths; whoever made the list frees them. */
 typedef VEC(char *) name_list;
 
+/* A directory that cannot be listed has no batches. */
 static void add_dirs(const char *base, name_list *out)
 {
     DIR *d = opendir(base);

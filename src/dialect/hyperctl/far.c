@@ -62,6 +62,8 @@ static struct json *node_conf(const struct hyper_machine *m, const char *python)
     json_set_str(c, "host_key", m->host_key);
     json_set_str(c, "known_hosts", m->known_hosts);
     json_set_take(c, "accept_new", json_new_bool(m->accept_new));
+    /* transient: gone with the batch.  reserved: only jobs that name the node.  recorded: never
+     * stored. */
     json_set_take(c, "transient", json_new_bool(true));
     json_set_take(c, "reserved", json_new_bool(true));
     json_set_take(c, "recorded", json_new_bool(false));
@@ -98,11 +100,13 @@ static int node_forget(struct cli *c, struct str name, bool force, struct err *e
     return cli_call(c, "DELETE", path.p, NULL, NULL, NULL, e);
 }
 
+/* Tells the daemon of one machine. */
 static int node_lend(struct cli *c, const struct json *node, struct err *e)
 {
     return cli_post(c, "/v1/nodes", json_get(node, "conf"), NULL, e);
 }
 
+/* ERR_CONFLICT means that the daemon knows the node already. */
 int hyper_far_lend(struct cli *c, const struct json *nodes, bool anew, struct err *e)
 {
     for (size_t i = 0; i < json_len(nodes); i++) {
@@ -147,6 +151,7 @@ int hyper_far_forget(struct cli *c, const struct hyper_batch *b, struct err *e)
 
 /* ---- are they there? ---- */
 
+/* open: machines without a result yet.  good: machines that answered.  last: the last failure. */
 struct testing {
     const struct hyper_batch *b;
     bool *known; /* per machine: how it went was said */
@@ -244,6 +249,7 @@ int hyper_far_test(struct cli *c, const struct hyper_batch *b, const atomic_bool
 
 /* ---- output ---- */
 
+/* lstat: a symbolic link to the file is not the file. */
 static bool same_inode(const char *a, const char *b)
 {
     struct stat x, y;
@@ -274,6 +280,7 @@ static int show_as(const char *from, const char *to, bool ended, struct err *e)
 {
     if (same_inode(from, to))
         return 0;
+    /* A link or file of an earlier run of the job. */
     unlink(to);
     if (link(from, to) == 0)
         return 0;

@@ -22,6 +22,7 @@ enum { NAP_MS = 20, PATH_TEXT_MAX = 4096, KEY_HEX = 32 };
 struct hyper_feed {
     struct hyper_feed_conf conf;
     pthread_t thread;
+    /* Set by the loop thread; everything else belongs to the feed's thread until `over`. */
     atomic_bool stop;
     uint64_t *numbers;        /* per job; 0 = not with the scheduler */
     bool *ended;              /* per job */
@@ -39,11 +40,13 @@ struct hyper_feed {
 
 /* ---- telling the loop ---- */
 
+/* A note on its way from the feed's thread to the loop. */
 struct posted {
     struct hyper_feed *f;
     struct hyper_note note;
 };
 
+/* Loop thread.  The note is part of `posted`, so the receiver must not keep it. */
 static void note_deliver(void *arg)
 {
     struct posted *p = arg;
@@ -115,6 +118,7 @@ static void set_outcome(struct hyper_note *n, const struct json *data)
     copy_text(n->why, sizeof(n->why), text_of(data, "reason"));
 }
 
+/* False for states that the batch does not show, such as held or stopping. */
 static bool kind_of(struct str state, enum hyper_note_kind *out)
 {
     static const struct {
@@ -148,12 +152,15 @@ static void job_event(struct hyper_feed *f, size_t job, struct str state, const 
     const struct json *data = json_get(ev, "data");
     enum hyper_note_kind kind;
 
+    /* A final status never changes; a late or repeated event is ignored. */
     if (f->ended[job])
         return;
     if (str_eq_c(state, "starting")) {
         feed_set_place(f, job, data);
         return;
     }
+    /* The supervisor of an adopted job may have died with the earlier owner: one more try, not a
+     * failure. */
     if (str_eq_c(state, "lost") && f->adopted[job]) {
         f->adopted[job] = false;
         vec_push(&f->again, job);
@@ -171,6 +178,7 @@ static void job_event(struct hyper_feed *f, size_t job, struct str state, const 
     note_post(p);
 }
 
+/* False ends the stream: all jobs have ended, or some have to be retried first. */
 static bool feed_on_event(void *arg, const struct sse_event *sse)
 {
     struct hyper_feed *f = arg;
@@ -184,6 +192,7 @@ static bool feed_on_event(void *arg, const struct sse_event *sse)
     f->last_event = sse->id;
     if (str_starts(kind, STR("job."))) {
         struct str state = {kind.p + 4, kind.n - 4};
+        /* An event may cover a range of jobs; most cover one. */
         if (first == last) {
             uintptr_t at = (uintptr_t)map_u64_get(&f->by_number, first);
             if (at)
@@ -243,6 +252,7 @@ static int listen_to_events(struct hyper_feed *f, struct err *e)
     return rc;
 }
 
+/* From now on events of this number are events of the job. */
 static void track(struct hyper_feed *f, size_t job, uint64_t number)
 {
     f->numbers[job] = number;
@@ -252,6 +262,7 @@ static void track(struct hyper_feed *f, size_t job, uint64_t number)
 
 /* ---- what an earlier owner left behind ---- */
 
+/* Jobs found in the queue of the batch after a crash of its owner. */
 struct leftover {
     struct hyper_feed *f;
     struct json **last;    /* per job: its newest record */
@@ -309,6 +320,7 @@ static bool feed_adopt(struct hyper_feed *f, size_t job, const struct json *row)
     bool begun = !str_eq_c(state, "queued");
 
     if (is_active(row)) {
+        /* A job that ends already, or that runs an older script, does not count as this job. */
         if (str_eq_c(state, "stopping") || (begun && f->conf.changed[job]))
             return false;
         track(f, job, (uint64_t)int_of(row, "number"));
@@ -349,12 +361,14 @@ static int end_unwanted(struct hyper_feed *f, const int64_t *numbers, size_t n, 
     return rc;
 }
 
+/* Settles every leftover job: kept, counted as succeeded, or ended. */
 static int feed_adopt_all(struct hyper_feed *f, struct err *e)
 {
     const struct hyper_batch *b = f->conf.batch;
     const struct list_query q = {NULL, NULL, "id", -1};
     struct leftover l = {.f = f, .last = xcalloc(b->jobs.n + 1, sizeof(*l.last))};
 
+    /* list_pages takes the queue from the options of the session. */
     f->conf.c->opt.queue = f->conf.queue;
     int rc = list_pages(f->conf.c, &q, on_page, &l, NULL, e);
     f->conf.c->opt.queue = NULL;
@@ -373,6 +387,7 @@ static int feed_adopt_all(struct hyper_feed *f, struct err *e)
 
 /* ---- submitting ---- */
 
+/* The random key lets the client repeat the request without submitting the batch twice. */
 static int post_batch(struct hyper_feed *f, const struct json *body, struct json **reply,
                       struct err *e)
 {
@@ -410,6 +425,7 @@ static int feed_submit(struct hyper_feed *f, struct err *e)
     return rc;
 }
 
+/* Pauses or resumes the queue of this batch only. */
 static int set_queue(struct hyper_feed *f, bool paused, struct err *e)
 {
     AUTO(buf) struct buf path = {0};
@@ -437,6 +453,7 @@ static int feed_work(struct hyper_feed *f, struct err *e)
 
     if (cli_get(f->conf.c, "/v1", &meta, e) < 0)
         return -1;
+    /* Read before anything is submitted, so that no event of our jobs is missed. */
     f->last_event = (uint64_t)int_of(meta, "last_event");
     if (hyper_far_lend(f->conf.c, f->conf.lent, true, e) < 0)
         return -1;
@@ -472,6 +489,7 @@ static void *feed_thread(void *arg)
     return NULL;
 }
 
+/* After the thread has ended. */
 static void feed_free(struct hyper_feed *f)
 {
     for (size_t i = 0; i < f->conf.batch->jobs.n; i++)
@@ -497,6 +515,7 @@ struct hyper_feed *hyper_feed_start(const struct hyper_feed_conf *c, struct err 
     f->adopted = xcalloc(n, sizeof(*f->adopted));
     f->nodes = xcalloc(n, sizeof(*f->nodes));
     f->runs = xcalloc(n, sizeof(*f->runs));
+    /* What an earlier owner submitted counts as ours. */
     f->submitted = c->leftover;
     if (pthread_create(&f->thread, NULL, feed_thread, f) != 0) {
         feed_free(f);

@@ -55,6 +55,7 @@ static void copy_member(const struct json *from, struct json *to, const char *ke
         json_set_take(to, key, json_copy(json_get(from, key)));
 }
 
+/* A random name: two runs of the same template must not share directories. */
 static void set_id(struct json *o, const char *key)
 {
     char id[HYPER_ID_LEN + 1];
@@ -132,6 +133,7 @@ int hyper_generate(const struct json *t, const char *version, struct json **out,
     return 0;
 }
 
+/* Missing directories on the way to the output are made. */
 static int write_result(const char *output, const struct json *batch, struct err *e)
 {
     AUTO_FREE char *text = json_text_as(batch, JSON_PYTHON_INDENTED), *copy = xstrdup(output);

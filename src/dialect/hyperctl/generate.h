@@ -2,6 +2,7 @@
 #pragma once
 #include "base/json.h"
 
+/* Bytes of a template; jobs that a template may make. */
 enum { HYPER_TEMPLATE_MAX = 8 << 20, HYPER_GENERATE_MAX = 1000000 };
 /* The batch of a template; `version` is written unless the template has one.  Yours. */
 int hyper_generate(const struct json *template_, const char *version, struct json **out,

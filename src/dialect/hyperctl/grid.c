@@ -14,6 +14,7 @@ void grid_cell(struct grid *g, struct str text)
 {
     size_t col = g->cells.n % g->columns;
 
+    /* Widths are in cells of a terminal, not in bytes. */
     g->widths[col] = MAX(g->widths[col], text_width(text));
     vec_push(&g->cells, xstrndup(text.p, text.n));
 }
@@ -77,6 +78,7 @@ void grid_render(const struct grid *g, struct buf *out)
     grid_rule(g, out);
     grid_row(g, 0, out);
     grid_rule(g, out);
+    /* A last row that is not complete is left out. */
     for (size_t at = g->columns; at + g->columns <= g->cells.n; at += g->columns)
         grid_row(g, at, out);
     grid_rule(g, out);

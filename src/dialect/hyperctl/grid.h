@@ -8,6 +8,7 @@
 #include "base/buf.h"
 
 struct grid;
+/* Titles and cells are copied.  The caller frees the grid. */
 struct grid *grid_new(const char *const *titles, size_t n);
 void grid_free(struct grid *g);
 void grid_cell(struct grid *g, struct str text);         /* row by row, left to right */

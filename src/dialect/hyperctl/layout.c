@@ -53,6 +53,7 @@ char *hyper_job_file(const struct hyper_job *j, const char *name)
     return path_join(j->data_dir, name);
 }
 
+/* The caller frees the path. */
 static char *marker(const struct hyper_layout *l, const struct hyper_job *j, const char *end)
 {
     return xasprintf("%s/%s.%s", l->dir, j->name, end);
@@ -70,6 +71,8 @@ static pid_t lock_holder(int fd)
     return f.l_pid;
 }
 
+/* A record lock belongs to the process and is lost when the process closes any descriptor of the
+ * file, so the process that holds it must not call hyper_layout_owner. */
 int hyper_layout_lock(struct hyper_layout *l, const char *batch, struct err *e)
 {
     struct flock f = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
@@ -101,6 +104,7 @@ pid_t hyper_layout_owner(const char *dir)
 
 /* ---- markers ---- */
 
+/* Existing markers are left as they are. */
 static int touch(const char *path, struct err *e)
 {
     AUTO_FD fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
@@ -193,6 +197,7 @@ static void set_dirs(const struct hyper_layout *l, struct hyper_job *j)
         j->working_dir = xstrdup(j->data_dir);
 }
 
+/* A state file that cannot be read costs the times of the job, nothing else. */
 static void read_state(const struct hyper_layout *l, struct hyper_job *j)
 {
     AUTO_FREE char *path = marker(l, j, "json"), *text = NULL;
@@ -230,6 +235,7 @@ static int layout_restore_job(const struct hyper_layout *l, struct hyper_job *j,
     if (good || bad)
         read_state(l, j);
     if (!good && !bad && access(running, F_OK) == 0) {
+        /* Without an owner nobody watches the job: it counts as interrupted. */
         j->status = owner ? HYPER_RUNNING : HYPER_INIT;
         ++*out_left;
     }
@@ -319,6 +325,7 @@ int hyper_config_write(const struct hyper_layout *l, const struct hyper_batch *b
     AUTO(json) struct json *o = hyper_config_json(b, version);
     AUTO_FREE char *text = json_text_as(o, JSON_PYTHON_INDENTED);
 
+    /* Readers of config.json see the old or the new file, never half of one. */
     fresh = xasprintf("%s.new", path);
     if (write_plain(fresh, text, strlen(text), e) < 0)
         return -1;

@@ -9,6 +9,7 @@
 #pragma once
 #include "dialect/hyperctl/batch.h"
 
+/* The directory of one batch. */
 struct hyper_layout {
     char *dir;   /* {B}/<batch>, absolute */
     char *own;   /* {B}/<batch>/.hyperctl */
@@ -17,7 +18,9 @@ struct hyper_layout {
 /* Where batches are: `given` (may be NULL), else `from_file`, else $HYPERCTL_BATCHES_DATA_DIR, else
  * ~/hyperctl-batches-data-dir.  Yours, absolute. */
 char *hyper_batches_dir(const char *given, const char *from_file, const char *cwd);
+/* Copies `dir`; touches no file. */
 void hyper_layout_init(struct hyper_layout *l, const char *dir);
+/* Releases the lock and frees the paths. */
 void hyper_layout_done(struct hyper_layout *l);
 char *hyper_layout_path(const struct hyper_layout *l, const char *name); /* {D}/name, yours */
 char *hyper_layout_own(const struct hyper_layout *l, const char *name);  /* .hyperctl/name */
@@ -37,18 +40,22 @@ int hyper_layout_restore(const struct hyper_layout *l, struct hyper_batch *b, si
 struct json *hyper_config_json(const struct hyper_batch *b, const char *version);
 int hyper_config_write(const struct hyper_layout *l, const struct hyper_batch *b,
                        const char *version, struct err *e);
+/* server.pid, for users' scripts.  The lock, not this file, says who runs the batch. */
 int hyper_pid_write(const struct hyper_layout *l, struct err *e);
 /* Where it ran, as its state file says it: {} here. */
 struct json *hyper_job_ext(const struct hyper_job *j);
 /* A job as the API and `job describe` show it. */
 struct json *hyper_job_json(const struct hyper_job *j);
+/* The caller frees the tree. */
 struct json *hyper_summary_json(const struct hyper_batch *b, const char *status);
 /* "http://host:port"; with a token "http://host:port/token".  Yours. */
 char *hyper_portal(const char *host, int port, const char *token);
 
 /* Markers of a change that j->status and its times tell; the state file at the end. */
 int hyper_mark_running(const struct hyper_layout *l, const struct hyper_job *j, struct err *e);
+/* Writes the state file, then renames the marker: at no moment is a state file without a marker. */
 int hyper_mark_final(const struct hyper_layout *l, const struct hyper_job *j, struct err *e);
+/* Removes all markers and the state file, so that the job counts as not started. */
 void hyper_mark_none(const struct hyper_layout *l, const struct hyper_job *j);
 /* Somebody removed the marker of an ended job to have it run again: its <job>.json is still there,
  * and no <job>.running that a crash would have left. */

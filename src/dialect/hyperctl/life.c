@@ -14,6 +14,7 @@ enum { LINE_MAX_BYTES = 1 << 20 };
 
 /* ---- what a watching program is told: one JSON object a line ---- */
 
+/* The write waits while the watching program does not read. */
 void hyper_tell(struct hyper_run *r, const char *event, const struct hyper_job *j,
                 struct json *more)
 {
@@ -82,6 +83,7 @@ static void job_started(struct hyper_run *r, struct hyper_job *j, const struct h
         return;
     j->status = HYPER_RUNNING;
     j->started_ms = n->at_ms;
+    /* A job that runs again has no end any more. */
     j->ended_ms = 0;
     set_machine(r, j, n, false);
     life_warn(r, hyper_mark_running(&r->l, j, &e), &e);
@@ -147,6 +149,7 @@ void hyper_on_note(void *arg, struct hyper_note *n)
         hyper_routes_killed(r->routes, n->job);
 }
 
+/* The other jobs of the batch run all the same. */
 void hyper_broken(struct hyper_run *r, struct hyper_job *j, const struct err *e)
 {
     AUTO_FREE char *path = hyper_job_file(j, "stderr");
@@ -181,6 +184,7 @@ void hyper_leave(struct hyper_run *r, const struct err *e)
     hyper_stop_loop(r);
 }
 
+/* The note says that jobs may be left in a scheduler; now none are. */
 static void forget_submission(struct hyper_run *r)
 {
     AUTO_FREE char *path = hyper_layout_own(&r->l, SUBMITTED);
@@ -188,6 +192,7 @@ static void forget_submission(struct hyper_run *r)
     unlink(path);
 }
 
+/* Once in the life of a batch, when the last job has a final status. */
 static void batch_finish(struct hyper_run *r)
 {
     double elapsed = (double)(clock_mono(&clock_system) - r->began_ms) / 1000;
@@ -205,6 +210,7 @@ static void batch_finish(struct hyper_run *r)
 /* After anything that could be the last thing. */
 void hyper_settle(struct hyper_run *r)
 {
+    /* Something may still happen: the last of them calls this again. */
     if (r->sched.feed || r->sched.calls)
         return;
     if (!r->finished && hyper_batch_finished(r->b))
@@ -228,6 +234,7 @@ void hyper_on_feed_over(void *arg, const struct err *e)
         r->err = *e;
         r->failed = true;
     }
+    /* Asked before the join, which frees the feed. */
     bool idle = hyper_feed_idle(r->sched.feed);
     hyper_feed_join(TAKE(r->sched.feed));
     if ((r->signo && !r->failed) || idle) {

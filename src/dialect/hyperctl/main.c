@@ -16,6 +16,7 @@ enum { LINE_MAX_BYTES = 1 << 20 };
 #define HYPER_USAGE                                                                                \
     "usage: hyperctl [-h] [--log-level LOG_LEVEL] [-error] [-warn] [-info] [-debug] "              \
     "{run,generate,batch,job} ..."
+/* The help of the original program, word for word. */
 static const char hyper_help[] =
     HYPER_USAGE "\n"
                 "\n"
@@ -130,6 +131,7 @@ void hyper_log(const struct hyperctl *h, enum hyper_level level, const char *par
     buf_vaddf(&b, fmt, ap);
     va_end(ap);
     buf_addc(&b, '\n');
+    /* One write a line, so that lines of several processes do not mix. */
     (void)!write(level < HYPER_WARN ? STDOUT_FILENO : STDERR_FILENO, b.p, b.n);
 }
 
@@ -151,6 +153,7 @@ int hyperctl_generate(struct hyperctl *h, const struct hyper_opts *o)
 
 /* ---- global options ---- */
 
+/* Names and letters as the original takes them, in any case. */
 static bool level_parse(const char *name, enum hyper_level *out)
 {
     static const struct {
@@ -265,12 +268,14 @@ static int group_error(const char *group, const char *word)
         return 2;
     }
     group_choices(&names, group);
+    /* Only the first line, the usage, stands before the error. */
     *strchr(help.p, '\n') = 0;
     return python_mistake(prog, help.p,
                           "argument %s_operation: invalid choice: '%.60s' (choose from %s)", group,
                           word, names.p);
 }
 
+/* The exit status.  argv[0] is the first word that is no option. */
 static int run_named(struct hyperctl *h, char **argv)
 {
     struct hyper_opts o = {0};
@@ -302,6 +307,7 @@ int hyperctl_main(struct cli *c, char **argv)
 {
     struct hyperctl h = {.c = c, .level = HYPER_INFO};
 
+    /* The working directory may have been removed. */
     if (!getcwd(h.cwd, sizeof(h.cwd)))
         snprintf(h.cwd, sizeof(h.cwd), "/");
     for (argv++; *argv && (*argv)[0] == '-'; argv++) {

@@ -18,6 +18,7 @@
 
 enum { TOKEN_HEX = 32, CLOSE_GRACE_MS = 1000, ADDRESSES_MAX = 8 };
 
+/* A numeric address to bind. */
 struct address {
     char text[INET6_ADDRSTRLEN];
     bool loopback;
@@ -50,6 +51,7 @@ static size_t address_resolve(const char *name, struct address out[ADDRESSES_MAX
     return n;
 }
 
+/* server.host is what jobs are told; server.bind is where the port listens when that differs. */
 static const char *bind_name(const struct hyper_batch *b)
 {
     return b->bind && *b->bind ? b->bind : b->host;
@@ -93,6 +95,7 @@ int hyper_port_prepare(struct hyper_port *p, const struct hyper_batch *b,
 
     if (find_addresses(b, list, &n, e) < 0)
         return -1;
+    /* Only when all addresses are loopback ones nobody from outside can connect. */
     p->loopback = true;
     for (size_t i = 0; i < n; i++)
         p->loopback = p->loopback && list[i].loopback;
@@ -146,6 +149,7 @@ static void port_on_down(void *arg)
     *(bool *)arg = true;
 }
 
+/* Runs the loop until all connections are closed; p may be only half open. */
 void hyper_port_close(struct hyper_port *p, struct loop *loop, const struct hyper_layout *l)
 {
     AUTO_FREE char *sock = hyper_layout_own(l, "sock");

@@ -33,6 +33,7 @@ static int copy_file(const char *from, const char *to, mode_t mode, struct err *
     return n < 0 ? err_sys(e, "cannot copy the asset %s", from) : 0;
 }
 
+/* Linux allows no target that is longer than the buffer. */
 static int copy_link(const char *from, const char *to, struct err *e)
 {
     char target[4096];
@@ -146,6 +147,7 @@ static void upload_own(struct hyper_job *j, const char *file)
     upload(j, path, file);
 }
 
+/* "from:to" separates with a colon. */
 static bool any_colon(const struct json *assets)
 {
     for (size_t i = 0; i < json_len(assets); i++)
@@ -187,6 +189,7 @@ static int list_uploads(const struct hyper_prepare *p, struct hyper_job *j, stru
 
 /* ---- script and parameters ---- */
 
+/* A file that cannot be read counts as different. */
 static bool same_file(const char *path, struct str text)
 {
     AUTO_FREE char *was = NULL;
@@ -197,6 +200,7 @@ static bool same_file(const char *path, struct str text)
            !memcmp(was, text.p, n);
 }
 
+/* O_EXCL: the caller has removed the old file, and a link in its place must not be followed. */
 static int write_new(const char *path, struct str text, struct err *e)
 {
     AUTO_FD fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
@@ -224,6 +228,7 @@ static int write_script(const struct hyper_prepare *p, const struct hyper_job *j
     return write_new(path, buf_str(&text), e);
 }
 
+/* Replaced, not rewritten: a running job may be reading the old file. */
 static int write_params(const struct hyper_job *j, struct err *e)
 {
     AUTO_FREE char *path = hyper_job_file(j, "params.json"),

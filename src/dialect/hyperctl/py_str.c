@@ -1,6 +1,7 @@
 /* py_str.c - values as Python's str() writes them */
 #include "dialect/hyperctl/py_str.h"
 
+/* False: the buf overflowed. */
 bool py_str_write(struct buf *b, const struct json *j)
 {
     switch (json_type(j)) {

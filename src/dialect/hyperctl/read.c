@@ -89,6 +89,7 @@ const char *hyper_unknown_key(const struct json *obj, const char *const *known)
     return NULL;
 }
 
+/* NULL when neither HOME nor the user database says. */
 static const char *home_dir(void)
 {
     const char *home = getenv("HOME");

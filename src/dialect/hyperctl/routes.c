@@ -22,6 +22,7 @@ struct waiting { /* for the end of a job */
     struct call *call;
     size_t job;
 };
+/* Belongs to the loop thread, as all calls do. */
 struct hyper_routes {
     struct hyper_routes_conf conf;
     struct request_server *requests;
@@ -36,6 +37,7 @@ static inline struct hyper_routes *call_hyper(const struct call *c)
 
 /* ---- answers ---- */
 
+/* Takes `data`. */
 static void reply_json(struct call *c, int code, struct json *data)
 {
     AUTO(json) struct json *o = json_new_object();
@@ -96,6 +98,7 @@ static void routes_fail(struct http_req *r, int status, const struct err *e)
 
 /* ---- kill ---- */
 
+/* The client has hung up: nobody waits for the answer any more. */
 static void waiting_gone(struct call *c)
 {
     struct hyper_routes *h = call_hyper(c);
@@ -153,6 +156,7 @@ static void kill_job(struct call *c, struct str name)
                     hyper_status_name(j->status));
         return;
     }
+    /* Registered before the kill is asked for: its result may arrive at once. */
     size_t index = (size_t)(j - h->conf.batch->jobs.p);
     vec_push(&h->waiting, ((struct waiting){c, index}));
     c->gone = waiting_gone;
@@ -275,6 +279,7 @@ static struct str routes_path(void *self, struct str path)
     return path;
 }
 
+/* Everybody who gets this far may do everything: a batch has one user. */
 static int routes_identify(void *self, struct http_req *r, struct who *out, struct err *e)
 {
     const struct hyper_routes *h = self;

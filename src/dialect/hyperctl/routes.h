@@ -25,4 +25,5 @@ void hyper_routes_free(struct hyper_routes *h); /* after the server is down */
 struct http_handler hyper_routes_handler(struct hyper_routes *h);
 /* The job has ended: the requests to kill it are answered. */
 void hyper_routes_killed(struct hyper_routes *h, size_t job);
+/* The scheduler did not kill the job; the waiting requests get `why`. */
 void hyper_routes_refused(struct hyper_routes *h, size_t job, const char *why);

@@ -49,6 +49,7 @@ void hyper_on_interrupt(void *arg, int events, int error)
 
 /* ---- starting ---- */
 
+/* Starts the jobs.  An error ends the run with its message. */
 static void run_go(struct hyper_run *r)
 {
     struct err e = {0};
@@ -70,6 +71,7 @@ static void on_control(void *arg, int events, int error)
     if (n < 0 && (errno == EAGAIN || errno == EINTR) && !error)
         return;
     if (n > 0) {
+        /* The first letter of "go" is enough. */
         if (memchr(text, 'g', (size_t)n))
             run_go(r);
         return;
@@ -112,6 +114,7 @@ static int lay_out(struct hyper_run *r, struct err *e)
     hyper_layout_init(&r->l, dir);
     hyper_log(r->h, HYPER_INFO, "batch", "batch name: %s", r->b->name);
     hyper_log(r->h, HYPER_INFO, "batch", "batch data dir: %s", dir);
+    /* Asked before the lock makes the directory. */
     bool there = access(dir, F_OK) == 0;
     if (hyper_layout_lock(&r->l, r->b->name, e) < 0 ||
         hyper_layout_restore(&r->l, r->b, &left, e) < 0)
@@ -142,6 +145,7 @@ static int open_port(struct hyper_run *r, struct err *e)
     if (hyper_port_listen(&r->port, r->b, &r->l, e) < 0)
         return -1;
     hyper_routes_set_portal(r->routes, r->port.portal);
+    /* Port 0 in the file lets the kernel choose; config.json names the port that was chosen. */
     r->b->port = r->port.port;
     return 0;
 }
@@ -163,6 +167,7 @@ static void choose_jobs(struct hyper_run *r)
     }
 }
 
+/* Everything before the first job.  On failure tear_down still works. */
 static int set_up(struct hyper_run *r, struct err *e)
 {
     if (lay_out(r, e) < 0 || open_port(r, e) < 0 ||
@@ -180,8 +185,10 @@ static int set_up(struct hyper_run *r, struct err *e)
     return 0;
 }
 
+/* Also after a failed set_up: members that were never made are NULL, 0 or -1. */
 static void tear_down(struct hyper_run *r)
 {
+    /* Calls on worker threads hold pointers to r. */
     while (r->sched.calls)
         loop_run_once(r->loop, true);
     timer_free(r->signal.timer);

@@ -20,11 +20,13 @@ enum hyper_note_kind {
     NOTE_CANCELLED,
 };
 struct hyper_note {
+    /* Index in the batch. */
     size_t job;
     enum hyper_note_kind kind;
     uint64_t number;    /* the scheduler's, for killing it */
     int64_t at_ms;      /* when */
     int64_t started_ms; /* 0 = not said */
+    /* -1 and 0 = none. */
     int exit_code, signo;
     uint32_t run; /* its number; 0 = not told */
     char node[64], why[160];
@@ -43,11 +45,12 @@ struct hyper_feed_conf {
     bool leftover;           /* an earlier owner died: its jobs may still be there */
     bool suspended;          /* begin with the queue paused */
     void (*say)(void *arg, bool bad, const char *text); /* on the loop: a line for the log */
-    void (*note)(void *arg, struct hyper_note *n);      /* on the loop; takes n */
-    void (*over)(void *arg, const struct err *e); /* on the loop, once; e NULL = all have ended */
+    void (*note)(void *arg, struct hyper_note *n); /* on the loop; n is valid during the call */
+    void (*over)(void *arg, const struct err *e);  /* on the loop, once; e NULL = all have ended */
     void *arg;
 };
 struct hyper_feed;
+/* Copies *c; what it points to must live until hyper_feed_join.  NULL with e set on failure. */
 struct hyper_feed *hyper_feed_start(const struct hyper_feed_conf *c, struct err *e);
 /* Submit nothing any more; what was submitted is cancelled by the caller. */
 void hyper_feed_stop(struct hyper_feed *f);

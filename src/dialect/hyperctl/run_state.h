@@ -57,6 +57,7 @@ struct hyper_run {
     bool running;  /* the loop runs */
     bool stopped;  /* the loop has been told to stop, or need not start */
     struct err err;
+    /* Monotonic clock. */
     int64_t began_ms;
 };
 
@@ -64,21 +65,28 @@ struct hyper_run {
 /* One JSON object a line to a watching program; takes `more`. */
 void hyper_tell(struct hyper_run *r, const char *event, const struct hyper_job *j,
                 struct json *more);
+/* {key: value}; the caller frees it. */
 struct json *hyper_one_text(const char *key, const char *value);
+/* The next three are the callbacks of the feed, on the loop thread. */
 void hyper_on_note(void *arg, struct hyper_note *n);
 void hyper_on_say(void *arg, bool bad, const char *text);
 void hyper_on_feed_over(void *arg, const struct err *e);
 /* A job that cannot even be prepared has failed, and says why where its errors are looked for. */
 void hyper_broken(struct hyper_run *r, struct hyper_job *j, const struct err *e);
 void hyper_settle(struct hyper_run *r); /* after anything that could be the last thing */
+/* The run ends when the current callback returns. */
 void hyper_stop_loop(struct hyper_run *r);
+/* Ends the run with an error. */
 void hyper_leave(struct hyper_run *r, const struct err *e);
 
 /* ---- sched.c ---- */
 /* Prepares what is pending, opens the scheduler and hands it over. */
 int hyper_start_jobs(struct hyper_run *r, struct err *e);
+/* Asks the scheduler to cancel one job; the answer arrives as a note. */
 void hyper_on_kill(void *arg, size_t job);
+/* Cancels every job in the queue of the batch. */
 void hyper_cancel_all(struct hyper_run *r);
+/* Closes the session.  The home of an embedded host is removed unless jobs may be left in it. */
 void hyper_close_scheduler(struct hyper_run *r);
 
 /* ---- run.c ---- */

@@ -17,6 +17,7 @@ enum { SIGNAL_LOOK_MS = 1000, HOME_MAX = 8192 };
 
 /* ---- calls to the scheduler from the loop: on worker threads, answers not waited for ---- */
 
+/* One request.  The worker thread uses target, path and body, and fills err and result. */
 struct sched_call {
     struct hyper_run *r;
     char *target, *path, *body;
@@ -25,6 +26,7 @@ struct sched_call {
     int result;
 };
 
+/* Worker thread, with a client of its own: the session's client belongs to the feed. */
 static void sched_call_work(void *arg)
 {
     struct sched_call *c = arg;
@@ -39,6 +41,7 @@ static void sched_call_work(void *arg)
     http_client_free(http);
 }
 
+/* Loop thread. */
 static void sched_call_done(void *arg)
 {
     struct sched_call *c = arg;
@@ -85,6 +88,7 @@ void hyper_on_kill(void *arg, size_t job)
 
 /* ---- scheduler.signal_file ---- */
 
+/* Compares the file with what the scheduler was told last. */
 static void look_for_signal(void *arg)
 {
     struct hyper_run *r = arg;
@@ -103,6 +107,7 @@ static void look_for_signal(void *arg)
                     xstrdup(""));
 }
 
+/* The events themselves do not matter: the file is looked for again. */
 static void on_dir_change(void *arg, int events, int error)
 {
     struct hyper_run *r = arg;
@@ -115,6 +120,7 @@ static void on_dir_change(void *arg, int events, int error)
     look_for_signal(r);
 }
 
+/* The timer alone would do; inotify makes the answer prompt where it works. */
 static void watch_signal_file(struct hyper_run *r)
 {
     AUTO_FREE char *dir = r->b->signal_file ? xstrdup(r->b->signal_file) : NULL;
@@ -123,6 +129,7 @@ static void watch_signal_file(struct hyper_run *r)
     if (!dir)
         return;
     char *slash = strrchr(dir, '/');
+    /* For a file in the root directory the slash itself stays. */
     slash[slash == dir] = 0;
     r->signal.timer = timer_new(r->loop, look_for_signal, r);
     timer_start(r->signal.timer, every, every);
@@ -189,6 +196,8 @@ static void name_queue(struct hyper_run *r)
 /* The user's own daemon, when one runs.  Yours; NULL when there is none to be used. */
 static char *daemon_home(struct hyper_run *r)
 {
+    /* BERTH_JOB_ID: inside a job of the daemon the batch would wait for that job, and the job
+     * for it. */
     if (r->o->no_daemon || getenv("BERTH_JOB_ID"))
         return NULL;
     AUTO_FREE char *home = host_home(false), *abs = path_absolute(home, r->h->cwd);
@@ -205,6 +214,7 @@ static int choose_home(struct hyper_run *r, struct err *e)
     size_t n;
 
     r->sched.leftover = file_read_all(note, HOME_MAX, &was, &n, e) == 0 && was[0] == '/';
+    /* Jobs that an earlier owner left can be found only in the home to which it submitted them. */
     r->sched.home = r->sched.leftover ? TAKE(was) : daemon_home(r);
     if (!r->sched.home)
         r->sched.home = xstrdup(own);
@@ -221,6 +231,7 @@ static int open_scheduler(struct hyper_run *r, struct err *e)
 {
     struct cli *c = r->h->c;
 
+    /* The home is written down before anything is submitted, so that a crash leaves a trace. */
     if (choose_home(r, e) < 0)
         return -1;
     c->opt.home = r->sched.home;

@@ -29,6 +29,7 @@ static size_t reference(struct str s)
     return i < s.n && s.p[i] == '}' ? i + 1 : 0;
 }
 
+/* One word of the shell.  `variables`: $NAME and ${NAME} are left to the shell. */
 static void quote(struct buf *out, struct str s, bool variables)
 {
     buf_addc(out, '"');
@@ -67,6 +68,7 @@ static void export_path(struct buf *out, const char *name, bool far, const struc
         export_to(out, name, path, false);
 }
 
+/* Values are written as Python's str() writes them, as the original did. */
 static void export_environments(struct buf *out, const struct json *env)
 {
     for (struct json_it it = {0}; json_next(env, &it);) {
@@ -98,6 +100,7 @@ static void export_of_machines(struct buf *out, const struct hyper_batch *b)
     buf_adds(out, "esac\n");
 }
 
+/* Output goes to the files that users know, not to the scheduler's log. */
 static void redirect(struct buf *out, const char *op, const struct hyper_job *j, const char *file)
 {
     AUTO_FREE char *path = hyper_job_file(j, file);

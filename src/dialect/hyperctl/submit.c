@@ -12,11 +12,13 @@
 #include "model/spec.h"
 #include "model/template.h"
 
+/* From SIGTERM to SIGKILL when a job is killed. */
 enum { GRACE_S = 5 };
 #define COMMAND_BESIDE "exec /bin/sh ./run.sh"
 #define COMMAND_BY_NAME "exec /bin/sh \"$HYPERCTL_BATCH_DIR/$BERTH_JOB_NAME/run.sh\""
 #define PROJECT "hyperctl"
 
+/* Without our own variables: those of an outer job would be wrong here. */
 static struct json *whole_environment(const char *batch_dir)
 {
     struct json *env = json_new_object();

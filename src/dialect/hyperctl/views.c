@@ -9,6 +9,7 @@
 
 typedef VEC(const struct hyper_job *) job_list;
 
+/* The wall clock may have been set back while a job ran: never less than 0. */
 static double job_seconds(const struct hyper_job *j)
 {
     return (double)MAX(j->ended_ms - j->started_ms, 0) / 1000;
@@ -53,6 +54,7 @@ static struct json *status_view(const struct hyper_batch *b)
     return o;
 }
 
+/* The last `tail` jobs that ended, oldest of them first. */
 static struct json *tail_view(const job_list *list, size_t tail)
 {
     struct json *a = json_new_array();
@@ -80,6 +82,7 @@ static struct json *histogram_view(const job_list *list, size_t bins)
     }
     if (!list->n)
         return a;
+    /* All jobs took equally long: one bin, and no division by zero. */
     if (high == low)
         bins = 1;
     AUTO_FREE int64_t *counts = xcalloc(bins, sizeof(*counts));
@@ -134,6 +137,7 @@ static struct json *box(const job_list *list, size_t from, size_t to)
     return o;
 }
 
+/* No bin is empty: there are at most as many bins as jobs. */
 static struct json *timeline_view(const job_list *list, size_t bins)
 {
     struct json *a = json_new_array();

@@ -3,6 +3,7 @@
 #pragma once
 #include "dialect/hyperctl/batch.h"
 
+/* All three are at least 1. */
 struct hyper_view_conf {
     size_t tail;      /* the last so many ended jobs */
     size_t bins;      /* of the histogram, of equal width */
