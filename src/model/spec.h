@@ -101,7 +101,7 @@ enum {
     /* The JSON text of `extra`. */
     SPEC_EXTRA_MAX = 64 << 10,
     SPEC_LIST_MAX = 64, /* mounts, ports, nodes, assets */
-    /* The least to which the middle of a log can be cut out. */
+    /* The least size to which a log can be cut. */
     SPEC_LOG_LIMIT_MIN = 64 << 10
 };
 
