@@ -38,6 +38,8 @@ static void old_jobs_removed(void *arg, const struct err *e, const struct acted 
 static void old_search_done(void *arg)
 {
     struct old_search *s = arg;
+
+    s->h->works--;
     const struct caller self = {.uid = s->h->env.uid, .admin = true, .user = "retention"};
 
     if (s->result < 0)
@@ -52,6 +54,7 @@ void old_jobs_look(void *arg)
     struct old_search *s = xcalloc(1, sizeof(*s));
 
     s->h = arg;
+    s->h->works++; /* host_close waits for the search, which reads the store */
     work_submit(s->h->loop, old_search_work, old_search_done, s);
 }
 
