@@ -22,7 +22,7 @@ static int ls_overview(struct cli *c, struct json *rows, struct json **out_count
 {
     static const struct list_query parts[] = {
         {NULL, "running,starting,stopping", "id", ACTIVE},
-        {NULL, "queued", "id", RECENT},
+        {NULL, "queued,held", "id", RECENT},
         {NULL, "succeeded,failed,cancelled,lost", "-ended", RECENT},
     };
     const struct list_query everything = {NULL, NULL, NULL, -1};

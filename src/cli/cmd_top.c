@@ -41,7 +41,7 @@ static int ask_rows(struct top *t, struct json *rows, struct err *e)
 {
     struct list_query parts[] = {
         {t->filter, "running,starting,stopping", "id", SHOWN},
-        {t->filter, "queued", "id", SHOWN},
+        {t->filter, "queued,held", "id", SHOWN},
         {t->filter, "succeeded,failed,cancelled,lost", "-ended", SHOWN},
     };
     struct list_query sorted = {t->filter, NULL, sorts[t->sort], SHOWN};

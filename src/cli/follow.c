@@ -114,7 +114,7 @@ int follow_batch(struct cli *c, const char *batch, int *out_status, struct err *
     AUTO(buf) struct buf path = {0};
 
     buf_init(&path, PATH_BYTES);
-    buf_adds(&path, "/v1/jobs/summary?state=queued,starting,running,stopping");
+    buf_adds(&path, "/v1/jobs/summary?state=active");
     query_add(&path, "batch", batch);
     for (int nap = NAP_MS;; nap = MIN(nap * 2, BATCH_MS)) {
         struct json *counts = NULL;

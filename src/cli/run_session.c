@@ -105,7 +105,7 @@ int run_session_open(struct run_session *s, struct cli *c, int32_t slots, struct
     return 0;
 }
 
-/* 0 also when the daemon cannot be asked: then nobody is told about other jobs. */
+/* Held jobs need no daemon and do not count.  0 also when the daemon cannot be asked. */
 static int64_t active_jobs(struct cli *c)
 {
     struct json *counts = NULL;
