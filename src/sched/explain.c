@@ -318,7 +318,7 @@ void wait_reason_text(const struct wait_reason *w, const struct snapshot *s, cha
         explain_add(&t, "failed; Berth retries it in %s", in);
         return;
     case WAIT_HELD:
-        explain_add(&t, "is held; `berth release` lets it start");
+        explain_add(&t, "starts after `berth release`");
         return;
     case WAIT_LIMIT:
         limit_text(&w->limit, w->user ? w->user : "", out, n);
