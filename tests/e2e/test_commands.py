@@ -6,6 +6,7 @@ import atexit
 import json
 import os
 import re
+import select
 import subprocess
 import time
 
@@ -88,18 +89,16 @@ def test_top():
 
 
 def test_watch():
-    p = subprocess.Popen([harness.BERTH, "watch"], env=home().env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    try:
-        end = time.monotonic() + 60
-        while time.monotonic() < end:  # a change is heard once the stream is open
-            done("--name", "seen", "--", "true")
-            os.set_blocking(p.stdout.fileno(), False)
-            if "seen" in (p.stdout.read() or ""):
-                return
-        raise AssertionError("berth watch printed nothing of the job")
-    finally:
-        p.terminate()
-        p.wait()
+    with subprocess.Popen([harness.BERTH, "watch"], env=home().env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as p:
+        printed, end = b"", time.monotonic() + 60
+        try:
+            while b"seen" not in printed:  # a change is heard once the stream is open
+                assert time.monotonic() < end, printed
+                done("--name", "seen", "--", "true")
+                if select.select([p.stdout], [], [], 0.05)[0]:
+                    printed += os.read(p.stdout.fileno(), 65536)
+        finally:
+            p.terminate()
 
 
 def test_explain():
