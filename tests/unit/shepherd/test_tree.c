@@ -108,7 +108,7 @@ static void test_orphans(void **state)
     struct tree_orphans o = {.mark = mark, .is_supervisor = never};
     assert_true(kill_orphans(&o) >= 2);
     waitpid(mine, NULL, 0);
-    for (int i = 0; i < 100 && kill_orphans(&o) > 0; i++)
+    for (int i = 0; i < 30000 && kill_orphans(&o) > 0; i++)
         usleep(2000);
     assert_int_equal(kill_orphans(&o), 0);
     assert_int_equal(kill(foreign, 0), 0); /* 7.10 is not 7.1 */
