@@ -27,21 +27,15 @@ static int backup(struct cli *c, const void *opts, const struct operands *ops)
         cli_say("wrote %s", path);
     return 0;
 }
-static const struct opt_group *const backup_groups[] = {&common_group, NULL};
 const struct command cmd_backup = {
-    .name = "backup",
+    USAGE(SECTION_DAEMON, "backup", "[OPTION…] FILE"),
     .summary = "copy the job database while the daemon runs",
-    .synopsis = "[OPTION…] FILE",
     .description =
         "The copy holds jobs, runs, metrics and events; output files are not part of it. To "
         "restore, stop the daemon and replace berth.db in the home with the copy.",
-    .section = SECTION_DAEMON,
-    .groups = backup_groups,
+    .groups = OPTION_GROUPS(&common_group),
     .examples =
         EXAMPLES({"berth backup /backup/berth-$(date +%F).db", "a consistent copy while jobs run"}),
-    .operand = "file",
-    .min_operands = 1,
-    .max_operands = 1,
-    .complete = COMPLETE_FILE,
+    OPERANDS("file", 1, 1, COMPLETE_FILE),
     .run = backup,
 };

@@ -16,13 +16,10 @@ static int container(struct cli *c, const void *opts, const struct operands *ops
     return 0;
 }
 
-static const struct opt_group *const groups[] = {NULL};
 const struct command cmd_container = {
-    .name = "__container",
+    USAGE(SECTION_DAEMON, "__container", ""),
     .summary = "run the container of a job with an image",
-    .synopsis = "",
-    .section = SECTION_DAEMON,
     .flags = COMMAND_HIDDEN,
-    .groups = groups,
+    .groups = OPTION_GROUPS(NULL),
     .run = container,
 };

@@ -62,14 +62,11 @@ static int doctor(struct cli *c, const void *opts, const struct operands *ops)
     return worst == HEALTH_FAIL;
 }
 
-static const struct opt_group *const groups[] = {&output_group, &common_group, NULL};
 const struct command cmd_doctor = {
-    .name = "doctor",
+    USAGE(SECTION_DAEMON, "doctor", "[OPTION…]"),
     .summary = "check this machine, the home and the job database",
-    .synopsis = "[OPTION…]",
     .description = "Changes nothing and starts nothing. Works with and without a daemon.",
-    .section = SECTION_DAEMON,
-    .groups = groups,
+    .groups = OPTION_GROUPS(&output_group, &common_group),
     .examples = EXAMPLES(
         {"berth doctor", "one line for each check, with a remedy where a check fails"},
         {"berth doctor -o json", "for monitoring; the exit status is 1 when a check fails"}),

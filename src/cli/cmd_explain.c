@@ -6,8 +6,6 @@
 
 enum { TEXT_MAX = 1 << 20 };
 
-static const struct opt_group *const groups[] = {&output_group, &common_group, NULL};
-
 /* The text about an ended job names the job itself; the text about an active job does not. */
 static void explain_text(struct buf *b, const struct json *j, const char *ref)
 {
@@ -55,16 +53,11 @@ static int explain(struct cli *c, const void *opts, const struct operands *ops)
     return rc;
 }
 const struct command cmd_explain = {
-    .name = "explain",
+    USAGE(SECTION_LOOK, "explain", "[OPTION…] JOB…"),
     .summary = "show why a job is queued and what would let it start",
-    .synopsis = "[OPTION…] JOB…",
     .description = "The reason comes from the scheduler: the function that decides also explains.",
-    .section = SECTION_LOOK,
-    .groups = groups,
+    .groups = OPTION_GROUPS(&output_group, &common_group),
     .examples = EXAMPLES({"berth explain 42", "why job 42 is queued, and what would let it start"}),
-    .operand = "job",
-    .min_operands = 1,
-    .max_operands = SIZE_MAX,
-    .complete = COMPLETE_JOB,
+    OPERANDS("job", 1, SIZE_MAX, COMPLETE_JOB),
     .run = explain,
 };

@@ -23,7 +23,6 @@ static const struct opt logs_own[] = {
     {"run", 'r', OPT_INT, "N", LOGS(run), "output of run N (default: the last run)"},
 };
 static const struct opt_group logs_group = {"Output", logs_own, ARRAY_SIZE(logs_own), false};
-static const struct opt_group *const logs_groups[] = {&logs_group, &common_group, NULL};
 
 /* Prints the last lines of what there is; *at: where the rest will begin.  The text is held in
  * memory before it is printed, at most TAIL_MAX bytes. */
@@ -116,21 +115,15 @@ static int logs(struct cli *c, const void *opts, const struct operands *ops)
 }
 
 const struct command cmd_logs = {
-    .name = "logs",
+    USAGE(SECTION_LOOK, "logs", "[OPTION…] JOB"),
     .summary = "print the output of a job",
-    .synopsis = "[OPTION…] JOB",
-    .section = SECTION_LOOK,
-    .groups = logs_groups,
-    .opts_size = sizeof(struct logs_opts),
+    OPTIONS(struct logs_opts, &logs_group, &common_group),
     .examples = EXAMPLES(
         {"berth logs 42", "all output of job 42's last run"},
         {"berth logs -f 42", "follow the output until the job ends"},
         {"berth logs -n 20 42", "the last 20 lines"},
         {"berth logs --run 1 42", "output of the first run of a job that was tried again"},
         {"berth logs --stderr 42", "standard error, of a job submitted with --split-output"}),
-    .operand = "job",
-    .min_operands = 1,
-    .max_operands = 1,
-    .complete = COMPLETE_JOB,
+    OPERANDS("job", 1, 1, COMPLETE_JOB),
     .run = logs,
 };

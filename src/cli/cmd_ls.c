@@ -11,7 +11,6 @@
 
 enum { RECENT = 20, ACTIVE = 50, MATCHES = 50 };
 
-static const struct opt_group *const groups[] = {&list_group, &output_group, &common_group, NULL};
 static bool for_people(const struct cli *c)
 {
     return !cli_json(c) && !cli_csv(c);
@@ -134,9 +133,8 @@ static int ls(struct cli *c, const void *opts, const struct operands *ops)
 }
 
 const struct command cmd_ls = {
-    .name = "ls",
+    USAGE(SECTION_LOOK, "ls", "[OPTION…] [FILTER…]"),
     .summary = "list running, queued and finished jobs",
-    .synopsis = "[OPTION…] [FILTER…]",
     .description =
         "Without options: all running jobs, the first 20 queued and the last 20 finished ones. "
         "With a filter or an option: the newest 50 jobs that match, or the number that -n gives. "
@@ -145,8 +143,7 @@ const struct command cmd_ls = {
         "exit_code priority attempt created started ended duration reason, tag.NAME, metric.NAME; "
         "any other word is a parameter. ~ finds a part of the text; : takes a comma list; times "
         "take an age such as 2h; the states active and finished stand for several states.",
-    .section = SECTION_LOOK,
-    .groups = groups,
+    .groups = OPTION_GROUPS(&list_group, &output_group, &common_group),
     .examples = EXAMPLES(
         {"berth ls", "running and queued jobs, and the last 20 that ended"},
         {"berth ls 'state:failed and name~cnn and lr<0.1'",
@@ -155,7 +152,6 @@ const struct command cmd_ls = {
         {"berth ls --project mnist --sort -duration -n 10", "the ten slowest of a project"},
         {"berth ls -o json | jq -r '.[] | select(.state==\"failed\") | .id'", "ids for a script"},
         {"berth ls -a -o csv > jobs.csv", "every job, for a spreadsheet"}),
-    .operand = "filter",
-    .max_operands = SIZE_MAX,
+    OPERANDS("filter", 0, SIZE_MAX, COMPLETE_NONE),
     .run = ls,
 };

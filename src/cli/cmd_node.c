@@ -47,7 +47,6 @@ static const struct opt add_opts[] = {
      "stopped and count as lost"},
 };
 static const struct opt_group add_group = {"Nodes", add_opts, ARRAY_SIZE(add_opts), false};
-static const struct opt_group *const groups[] = {&add_group, &output_group, &common_group, NULL};
 
 /* b must be fresh: the buffer is initialised here. */
 static void node_path(struct buf *b, const char *name, const char *rest)
@@ -232,15 +231,12 @@ static int node(struct cli *c, const void *opts, const struct operands *ops)
 }
 
 const struct command cmd_node = {
-    .name = "node",
+    USAGE(SECTION_CHANGE, "node", "add URL [OPTION…]\nrm NAME [--force]\ndrain|undrain NAME"),
     .summary = "add or remove machines that run jobs",
-    .synopsis = "add URL [OPTION…]\nrm NAME [--force]\ndrain|undrain NAME",
     .description = "Berth connects with ssh and uses your ~/.ssh/config, keys and agent; nothing "
                    "has to be installed on the machine. Jobs keep running while the connection is "
                    "down. `berth nodes` lists all nodes.",
-    .section = SECTION_CHANGE,
-    .groups = groups,
-    .opts_size = sizeof(struct node_opts),
+    OPTIONS(struct node_opts, &add_group, &output_group, &common_group),
     .examples = EXAMPLES(
         {"berth node add ssh://ada@gpu7", "run jobs on gpu7 too, at most one for each of its CPUs"},
         {"berth node add gpu7", "the same with a name from ~/.ssh/config"},
@@ -248,9 +244,7 @@ const struct command cmd_node = {
          "with another name and at most four running jobs"},
         {"berth node drain big", "let running jobs finish, start no new jobs"},
         {"berth node rm big", "remove the node"}),
-    .operand = "action",
-    .max_operands = 2,
-    .complete = COMPLETE_CHOICES,
+    OPERANDS("action", 0, 2, COMPLETE_CHOICES),
     .choices = "add|rm|drain|undrain",
     .run = node,
 };

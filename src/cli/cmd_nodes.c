@@ -17,8 +17,6 @@ static const struct opt node_opts[] = {
      "start jobs on this node again"},
 };
 static const struct opt_group node_group = {"Nodes", node_opts, ARRAY_SIZE(node_opts), false};
-static const struct opt_group *const node_groups[] = {&node_group, &output_group, &common_group,
-                                                      NULL};
 
 static const struct column node_columns[] = {
     {"NODE", "name", CELL_TEXT, true, NULL, NULL},
@@ -174,16 +172,13 @@ static int nodes(struct cli *c, const void *opts, const struct operands *ops)
     return nodes_show(c);
 }
 const struct command cmd_nodes = {
-    .name = "nodes",
+    USAGE(SECTION_LOOK, "nodes", "[OPTION…]"),
     .summary = "list the nodes with their load",
-    .synopsis = "[OPTION…]",
     .description =
         "A reserved node runs only jobs that name it. Below each node there is a line for each "
         "GPU: load, memory in use, memory of processes that are not jobs, and the jobs on the GPU "
         "with their used and reserved memory. A lost or excluded GPU gets no jobs.",
-    .section = SECTION_LOOK,
-    .groups = node_groups,
-    .opts_size = sizeof(struct nodes_opts),
+    OPTIONS(struct nodes_opts, &node_group, &output_group, &common_group),
     .examples =
         EXAMPLES({"berth nodes", "slots, CPUs, memory, and the load and jobs of each GPU"},
                  {"berth nodes -o json", "the same for programs, with the UUIDs of the GPUs"},

@@ -4,8 +4,6 @@
 #include "cli/commands.h"
 #include "cli/view.h"
 
-static const struct opt_group *const groups[] = {&output_group, &common_group, NULL};
-
 static int projects(struct cli *c, const void *opts, const struct operands *ops)
 {
     static const struct column cols[] = {
@@ -25,11 +23,9 @@ static int projects(struct cli *c, const void *opts, const struct operands *ops)
                      "no projects yet; create one with berth submit --project NAME");
 }
 const struct command cmd_projects = {
-    .name = "projects",
+    USAGE(SECTION_LOOK, "projects", "[OPTION…]"),
     .summary = "list projects and the states of their jobs",
-    .synopsis = "[OPTION…]",
-    .section = SECTION_LOOK,
-    .groups = groups,
+    .groups = OPTION_GROUPS(&output_group, &common_group),
     .examples = EXAMPLES({"berth projects", "every project and the states of its jobs"}),
     .run = projects,
 };

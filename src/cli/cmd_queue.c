@@ -6,8 +6,6 @@
 
 enum { TEXT_MAX = 1 << 20 };
 
-static const struct opt_group *const groups[] = {&output_group, &common_group, NULL};
-
 static int queue_list(struct cli *c)
 {
     static const struct column cols[] = {
@@ -49,20 +47,16 @@ static int queue(struct cli *c, const void *opts, const struct operands *ops)
     return 0;
 }
 const struct command cmd_queue = {
-    .name = "queue",
+    USAGE(SECTION_CHANGE, "queue", "[list]\npause|resume [NAME]"),
     .summary = "pause, resume and list queues",
-    .synopsis = "[list]\npause|resume [NAME]",
     .description =
         "A job's queue is set at submission with --queue; without it the queue is \"default\".",
-    .section = SECTION_CHANGE,
-    .groups = groups,
+    .groups = OPTION_GROUPS(&output_group, &common_group),
     .examples = EXAMPLES({"berth queue pause", "start no new jobs; running jobs continue"},
                          {"berth queue resume", "go on"},
                          {"berth queue pause night", "pause only the queue 'night'"},
                          {"berth queue list", "list all queues"}),
-    .operand = "action",
-    .max_operands = 2,
-    .complete = COMPLETE_CHOICES,
+    OPERANDS("action", 0, 2, COMPLETE_CHOICES),
     .choices = "list|pause|resume",
     .run = queue,
 };

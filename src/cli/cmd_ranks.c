@@ -22,16 +22,11 @@ static int ranks(struct cli *c, const void *opts, const struct operands *ops)
     return ranks_run((size_t)n, (char *const *)(ops->p + first));
 }
 
-static const struct opt_group *const groups[] = {NULL};
 const struct command cmd_ranks = {
-    .name = "__ranks",
+    USAGE(SECTION_RUN, "__ranks", "N COMMAND [ARGUMENT…]"),
     .summary = "start one process per GPU of a job",
-    .synopsis = "N COMMAND [ARGUMENT…]",
-    .section = SECTION_RUN,
     .flags = COMMAND_HIDDEN | COMMAND_STARTS,
-    .groups = groups,
-    .operand = "number",
-    .min_operands = 2,
-    .max_operands = SIZE_MAX,
+    .groups = OPTION_GROUPS(NULL),
+    OPERANDS("number", 2, SIZE_MAX, COMPLETE_NONE),
     .run = ranks,
 };

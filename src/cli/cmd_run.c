@@ -17,8 +17,6 @@ static const struct opt own_opts[] = {
      "print no progress and no table, only set the exit status"},
 };
 static const struct opt_group own_group = {"Running", own_opts, ARRAY_SIZE(own_opts), false};
-static const struct opt_group *const groups[] = {&own_group,    &job_group,    &training_group,
-                                                 &output_group, &common_group, NULL};
 /* The spec is built before the session is opened, so that a mistake in a file starts nothing. */
 static int run(struct cli *c, const void *opts, const struct operands *ops)
 {
@@ -52,9 +50,8 @@ static int run(struct cli *c, const void *opts, const struct operands *ops)
 }
 
 const struct command cmd_run = {
-    .name = "run",
+    USAGE(SECTION_RUN, "run", "[OPTION…] [--] COMMAND [ARGUMENT…]\n[OPTION…] FILE.yaml|FILE.json"),
     .summary = "run a command or a file of jobs now, and wait for the end",
-    .synopsis = "[OPTION…] [--] COMMAND [ARGUMENT…]\n[OPTION…] FILE.yaml|FILE.json",
     .description = "Needs no daemon: the scheduler runs inside this command. A daemon that already "
                    "serves your home is used instead.\n\nBerth prints the output of the command as "
                    "it appears and exits with the command's status, or with 128 plus the number of "
@@ -62,10 +59,8 @@ const struct command cmd_run = {
                    "second exits at once while the job stops.\n\nA file describes many jobs. After "
                    "an interruption, by Ctrl-C or a power cut, the same command resumes the file; "
                    "finished jobs are not run again. The exit status is 0 when all jobs succeeded.",
-    .section = SECTION_RUN,
     .flags = COMMAND_STARTS,
-    .groups = groups,
-    .opts_size = sizeof(struct run_opts),
+    OPTIONS(struct run_opts, &own_group, &job_group, &training_group, &output_group, &common_group),
     .examples = EXAMPLES(
         {"berth run -- python train.py",
          "one command; berth prints its output and exits with its status"},
@@ -73,8 +68,6 @@ const struct command cmd_run = {
         {"berth run sweep.yaml", "every job of a file, with progress and a final table"},
         {"berth run sweep.yaml --retry-failed", "resume the file, and run failed jobs again"},
         {"berth run --timeout 1h --retries 2 -- ./flaky.sh", "with a time limit and two retries"}),
-    .operand = "command",
-    .max_operands = SIZE_MAX,
-    .complete = COMPLETE_FILE_OR_CMD,
+    OPERANDS("command", 0, SIZE_MAX, COMPLETE_FILE_OR_CMD),
     .run = run,
 };

@@ -96,7 +96,6 @@ static const struct opt gpu_opts[] = {
      "for tests: the GPU planner counts one second as N seconds"},
 };
 static const struct opt_group gpu_group = {"GPUs", gpu_opts, ARRAY_SIZE(gpu_opts), false};
-static const struct opt_group *const groups[] = {&own_group, &gpu_group, &common_group, NULL};
 /* idle_since is when the daemon was first seen without work; it counts for --auto only. */
 struct serving {
     struct loop *loop;
@@ -300,18 +299,15 @@ static int serve(struct cli *c, const void *opts, const struct operands *ops)
 }
 
 const struct command cmd_serve = {
-    .name = "serve",
+    USAGE(SECTION_DAEMON, "serve", "[OPTION…]"),
     .summary = "run the daemon: jobs keep running when you log out",
-    .synopsis = "[OPTION…]",
     .description =
         "Runs in the foreground until SIGTERM or SIGINT. Jobs are not children of the daemon: they "
         "keep running when the daemon stops or is killed, and the next daemon records their "
         "results. The daemon listens on a Unix socket in its home; --listen adds TCP, protected by "
         "the token in the home.\n\nYou rarely start the daemon by hand: the other commands start "
         "one in the background, which exits when it is idle.",
-    .section = SECTION_DAEMON,
-    .groups = groups,
-    .opts_size = sizeof(struct serve_opts),
+    OPTIONS(struct serve_opts, &own_group, &gpu_group, &common_group),
     .examples = EXAMPLES(
         {"berth serve", "a daemon for you, in the foreground, on this machine's CPUs"},
         {"berth serve --slots 4 --mem 32G", "at most four jobs at once, in 32 GiB"},

@@ -9,7 +9,6 @@
 
 enum { PAGE_MAX = 8 << 20, SPARK_CELLS = 24 };
 
-static const struct opt_group *const groups[] = {&output_group, &common_group, NULL};
 /* A line without a text is left out, so that the page shows only what is known. */
 static void line(struct buf *b, const struct cli *c, const char *label, struct str text)
 {
@@ -303,21 +302,16 @@ static int show_run(struct cli *c, const void *opts, const struct operands *ops)
 }
 
 const struct command cmd_show = {
-    .name = "show",
+    USAGE(SECTION_LOOK, "show", "[OPTION…] JOB…"),
     .summary = "show everything about a job",
-    .synopsis = "[OPTION…] JOB…",
     .description = "A job is named by its number, its id, or a beginning of the id that only one "
                    "job has.",
-    .section = SECTION_LOOK,
-    .groups = groups,
+    .groups = OPTION_GROUPS(&output_group, &common_group),
     .examples = EXAMPLES(
         {"berth show 42",
          "command, parameters, times, runs, metrics and the reason for the end of the job"},
         {"berth show 01k9", "by a unique beginning of the job's id"},
         {"berth show 42 -o json | jq '.[0].runs'", "for a program"}),
-    .operand = "job",
-    .min_operands = 1,
-    .max_operands = SIZE_MAX,
-    .complete = COMPLETE_JOB,
+    OPERANDS("job", 1, SIZE_MAX, COMPLETE_JOB),
     .run = show_run,
 };

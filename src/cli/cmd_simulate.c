@@ -417,12 +417,9 @@ static const struct opt_group policy_group = {"Policies", policy_opts, ARRAY_SIZ
                                               false};
 static const struct opt_group result_group = {"Results", result_opts, ARRAY_SIZE(result_opts),
                                               false};
-static const struct opt_group *const groups[] = {&world_group,  &trace_group,  &policy_group,
-                                                 &result_group, &output_group, NULL};
 const struct command cmd_simulate = {
-    .name = "simulate",
+    USAGE(SECTION_LOOK, "simulate", "[OPTION…] TRACE.csv"),
     .summary = "simulate GPU jobs and the planner on a virtual clock",
-    .synopsis = "[OPTION…] TRACE.csv",
     .description = "The simulation runs the daemon's planner with the same information: estimates "
                    "at submission, and epoch times as they are measured. The other policies are "
                    "references: they give every job the GPUs that it asks for.\n\nTRACE.csv has "
@@ -432,18 +429,14 @@ const struct command cmd_simulate = {
                    "(job_name,inst_num,status,start_time,end_time,plan_gpu) and its pod list of "
                    "2023 (name,num_gpu,creation_time,deletion_time,scheduled_time) are read too; "
                    "the header line decides the format.",
-    .section = SECTION_LOOK,
-    .groups = groups,
-    .opts_size = sizeof(struct simulate_opts),
+    OPTIONS(struct simulate_opts, &world_group, &trace_group, &policy_group, &result_group,
+            &output_group),
     .examples = EXAMPLES(
         {"berth simulate trace.csv --table v100.json --gpus 8", "all policies, one line each"},
         {"berth simulate trace.csv -t v100.json -p berth,srtf --elastic --noise 1 --json",
          "with estimates that are wrong by a factor of up to e, as JSON"},
         {"berth simulate philly.csv --gpus 64 --count 2000 --load 0.9 --svg out.svg",
          "the first jobs of a cluster's log, with a chart of the schedules"}),
-    .operand = "trace",
-    .min_operands = 1,
-    .max_operands = 1,
-    .complete = COMPLETE_FILE,
+    OPERANDS("trace", 1, 1, COMPLETE_FILE),
     .run = simulate_run,
 };

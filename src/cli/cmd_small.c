@@ -11,7 +11,6 @@
 
 enum { TEXT_MAX = 4 << 20 };
 static const struct opt_group *const no_groups[] = {NULL};
-static const struct opt_group *const connection_groups[] = {&common_group, NULL};
 
 /* Writes one page into b, or fails with e. */
 typedef int page_fn(struct cli *c, const struct operands *ops, struct buf *b, struct err *e);
@@ -163,14 +162,10 @@ static int complete_words(struct cli *c, const void *opts, const struct operands
     return 0;
 }
 const struct command cmd_complete_words = {
-    .name = "complete-words",
+    USAGE(SECTION_HELP, "complete-words", "KIND"),
     .summary = "words for the completion of a shell",
-    .synopsis = "KIND",
     .flags = COMMAND_HIDDEN,
-    .section = SECTION_HELP,
-    .groups = connection_groups,
-    .operand = "kind",
-    .min_operands = 1,
-    .max_operands = 1,
+    .groups = OPTION_GROUPS(&common_group),
+    OPERANDS("kind", 1, 1, COMPLETE_NONE),
     .run = complete_words,
 };

@@ -21,8 +21,6 @@ static const struct opt own_opts[] = {
      "wait until the job ends and exit with its status"},
 };
 static const struct opt_group own_group = {"Waiting", own_opts, ARRAY_SIZE(own_opts), false};
-static const struct opt_group *const groups[] = {&job_group,    &training_group, &own_group,
-                                                 &output_group, &common_group,   NULL};
 /* `many`: the reply is that of a list or a sweep, with "first" and "count" instead of "number". */
 static void say_submitted(const struct cli *c, const struct json *reply, bool many)
 {
@@ -86,19 +84,17 @@ static int submit_run(struct cli *c, const void *opts, const struct operands *op
 }
 
 const struct command cmd_submit = {
-    .name = "submit",
+    USAGE(SECTION_RUN, "submit", "[OPTION…] [--] COMMAND [ARGUMENT…]\n[OPTION…] --file FILE"),
     .summary = "put a command, an array or a file of jobs in the queue",
-    .synopsis = "[OPTION…] [--] COMMAND [ARGUMENT…]\n[OPTION…] --file FILE",
     .description =
         "Prints the id of the job, or of the batch when there are several jobs. The job is on disk "
         "before the id is printed, starts as soon as resources are free, and keeps running when "
         "you log out. When no daemon runs, the command starts one, which exits when it is "
         "idle.\n\nThe job gets your environment, the current directory and an empty standard "
         "input. Everything after the first word of the command belongs to the command.",
-    .section = SECTION_RUN,
     .flags = COMMAND_STARTS,
-    .groups = groups,
-    .opts_size = sizeof(struct submit_opts),
+    OPTIONS(struct submit_opts, &job_group, &training_group, &own_group, &output_group,
+            &common_group),
     .examples =
         EXAMPLES({"berth submit -- python train.py --lr 0.1",
                   "queue one command and print the id of the job"},
@@ -116,8 +112,6 @@ const struct command cmd_submit = {
                   "a single word with spaces in it is a line for the shell"},
                  {"berth submit --file sweep.yaml", "all jobs of a file"},
                  {"id=$(berth submit -- ./long.sh) && berth wait $id", "use the id in a script"}),
-    .operand = "command",
-    .max_operands = SIZE_MAX,
-    .complete = COMPLETE_FILE_OR_CMD,
+    OPERANDS("command", 0, SIZE_MAX, COMPLETE_FILE_OR_CMD),
     .run = submit_run,
 };

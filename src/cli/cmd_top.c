@@ -314,18 +314,14 @@ static int top_run(struct cli *c, const void *opts, const struct operands *ops)
     return rc < 0 ? cli_fail(&e) : 0;
 }
 
-static const struct opt_group *const groups[] = {&common_group, NULL};
 const struct command cmd_top = {
-    .name = "top",
+    USAGE(SECTION_LOOK, "top", "[OPTION…] [FILTER…]"),
     .summary = "watch the queue live on the whole terminal",
-    .synopsis = "[OPTION…] [FILTER…]",
     .description = "Keys: arrows or j k choose, l shows output, c cancels, r retries, / filters, s "
                    "changes the order, q quits.",
-    .section = SECTION_LOOK,
-    .groups = groups,
+    .groups = OPTION_GROUPS(&common_group),
     .examples = EXAMPLES({"berth top", "running, queued and finished jobs, live; ? shows the keys"},
                          {"berth top 'project:mnist'", "only jobs that match a filter"}),
-    .operand = "filter",
-    .max_operands = SIZE_MAX,
+    OPERANDS("filter", 0, SIZE_MAX, COMPLETE_NONE),
     .run = top_run,
 };

@@ -27,7 +27,6 @@ static const struct opt tag_own[] = {
     {"remove", 'r', OPT_FLAG, NULL, offsetof(struct tag_opts, remove), "remove the tags"},
 };
 static const struct opt_group tag_group = {"Tag", tag_own, ARRAY_SIZE(tag_own), false};
-static const struct opt_group *const tag_groups[] = {&tag_group, &common_group, NULL};
 
 /* word is NAME or NAME=VALUE; without a value the tag is an empty text.  A removal ignores the
  * value. */
@@ -61,21 +60,15 @@ static int tag(struct cli *c, const void *opts, const struct operands *ops)
     return 0;
 }
 const struct command cmd_tag = {
-    .name = "tag",
+    USAGE(SECTION_CHANGE, "tag", "[OPTION…] JOB NAME[=VALUE]…"),
     .summary = "set or remove tags of a job",
-    .synopsis = "[OPTION…] JOB NAME[=VALUE]…",
     .description = "The last value of a tag counts, whether a person or the job itself set it.",
-    .section = SECTION_CHANGE,
-    .groups = tag_groups,
-    .opts_size = sizeof(struct tag_opts),
+    OPTIONS(struct tag_opts, &tag_group, &common_group),
     .examples = EXAMPLES({"berth tag 42 best data=v2", "two tags, one with a value"},
                          {"berth tag 42 --remove best", "remove one tag"},
                          {"berth tag 42 data=v3",
                           "another value: the last one counts; berth ls tag:data finds the job"}),
-    .operand = "job",
-    .min_operands = 2,
-    .max_operands = SIZE_MAX,
-    .complete = COMPLETE_JOB,
+    OPERANDS("job", 2, SIZE_MAX, COMPLETE_JOB),
     .run = tag,
 };
 
@@ -91,8 +84,6 @@ static const struct opt note_own[] = {
      "author of the note (default: you)"},
 };
 static const struct opt_group note_group = {"Note", note_own, ARRAY_SIZE(note_own), false};
-static const struct opt_group *const note_groups[] = {&note_group, &output_group, &common_group,
-                                                      NULL};
 
 static int note_list(struct cli *c, const char *path)
 {
@@ -143,24 +134,17 @@ static int note(struct cli *c, const void *opts, const struct operands *ops)
     return send_to(c, "POST", path.p, body, &e) < 0 ? cli_fail(&e) : 0;
 }
 const struct command cmd_note = {
-    .name = "note",
+    USAGE(SECTION_CHANGE, "note", "[OPTION…] JOB [TEXT…]\n--about PROJECT [TEXT…]"),
     .summary = "write or list notes about a job or project",
-    .synopsis = "[OPTION…] JOB [TEXT…]\n--about PROJECT [TEXT…]",
-    .section = SECTION_CHANGE,
-    .groups = note_groups,
-    .opts_size = sizeof(struct note_opts),
+    OPTIONS(struct note_opts, &note_group, &output_group, &common_group),
     .examples = EXAMPLES({"berth note 42 'diverged after step 900'", "about a job"},
                          {"berth note 42", "list the notes of job 42"},
                          {"berth note --about vision 'new data from today'", "about a project"}),
-    .operand = "job",
-    .max_operands = SIZE_MAX,
-    .complete = COMPLETE_JOB,
+    OPERANDS("job", 0, SIZE_MAX, COMPLETE_JOB),
     .run = note,
 };
 
 /* ---- berth project ---- */
-
-static const struct opt_group *const project_groups[] = {&output_group, &common_group, NULL};
 
 static int project_show(struct cli *c, const char *path)
 {
@@ -220,20 +204,15 @@ static int project(struct cli *c, const void *opts, const struct operands *ops)
     return send_to(c, "PUT", path.p, body, &e) < 0 ? cli_fail(&e) : 0;
 }
 const struct command cmd_project = {
-    .name = "project",
+    USAGE(SECTION_CHANGE, "project", "show NAME\ndescribe NAME TEXT…|-"),
     .summary = "show or describe a project",
-    .synopsis = "show NAME\ndescribe NAME TEXT…|-",
     .description = "berth projects lists all projects.",
-    .section = SECTION_CHANGE,
-    .groups = project_groups,
+    .groups = OPTION_GROUPS(&output_group, &common_group),
     .examples = EXAMPLES(
         {"berth project describe vision 'all that looks'", "set a short description"},
         {"berth project describe vision - < README.md", "set the description from a Markdown file"},
         {"berth project show vision", "description, owner and number of jobs"}),
-    .operand = "action",
-    .min_operands = 2,
-    .max_operands = SIZE_MAX,
-    .complete = COMPLETE_CHOICES,
+    OPERANDS("action", 2, SIZE_MAX, COMPLETE_CHOICES),
     .choices = "show|describe",
     .run = project,
 };

@@ -16,8 +16,6 @@ static const struct opt wait_own[] = {
      "wait for all jobs of a batch"},
 };
 static const struct opt_group wait_group = {"Waiting", wait_own, ARRAY_SIZE(wait_own), false};
-static const struct opt_group *const wait_groups[] = {&wait_group, &output_group, &common_group,
-                                                      NULL};
 
 /* The exit status is the highest of all jobs.  The deadline covers all of them together. */
 static int wait_jobs(struct cli *c, const void *opts, const struct operands *ops)
@@ -49,21 +47,16 @@ static int wait_jobs(struct cli *c, const void *opts, const struct operands *ops
     return rc < 0 ? cli_fail(&e) : status;
 }
 const struct command cmd_wait = {
-    .name = "wait",
+    USAGE(SECTION_LOOK, "wait", "[OPTION…] JOB…"),
     .summary = "wait for jobs and exit with their status",
-    .synopsis = "[OPTION…] JOB…",
     .description =
         "The exit status is the job's status; 128 plus the number of the signal that killed the "
         "job; 130 when the job was cancelled before it ran; 124 when --timeout came first.",
-    .section = SECTION_LOOK,
-    .groups = wait_groups,
-    .opts_size = sizeof(struct wait_opts),
+    OPTIONS(struct wait_opts, &wait_group, &output_group, &common_group),
     .examples = EXAMPLES(
         {"berth wait 42", "until job 42 has ended; exits with its status"},
         {"berth wait 41 42 43", "until all three have ended; exits with the highest status"},
         {"berth wait --timeout 1h 42 || echo late or failed", "with a time limit"}),
-    .operand = "job",
-    .max_operands = SIZE_MAX,
-    .complete = COMPLETE_JOB,
+    OPERANDS("job", 0, SIZE_MAX, COMPLETE_JOB),
     .run = wait_jobs,
 };

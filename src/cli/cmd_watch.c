@@ -16,8 +16,6 @@ static const struct opt watch_own[] = {
      "from event number N on (0: from the beginning)"},
 };
 static const struct opt_group watch_group = {"Events", watch_own, ARRAY_SIZE(watch_own), false};
-static const struct opt_group *const watch_groups[] = {&watch_group, &output_group, &common_group,
-                                                       NULL};
 
 struct watching {
     struct cli *c;
@@ -107,20 +105,15 @@ static int watch(struct cli *c, const void *opts, const struct operands *ops)
     return cli_fail(&e);
 }
 const struct command cmd_watch = {
-    .name = "watch",
+    USAGE(SECTION_LOOK, "watch", "[OPTION…] [JOB]"),
     .summary = "print changes as they happen",
-    .synopsis = "[OPTION…] [JOB]",
     .description =
         "The stream continues across restarts of the daemon without a missed or repeated event.",
-    .section = SECTION_LOOK,
-    .groups = watch_groups,
-    .opts_size = sizeof(struct watch_opts),
+    OPTIONS(struct watch_opts, &watch_group, &output_group, &common_group),
     .examples = EXAMPLES(
         {"berth watch", "every change as it happens, until Ctrl-C"},
         {"berth watch 42", "only events of job 42"},
         {"berth watch --since 0 -o json", "the whole history, one JSON object a line, then live"}),
-    .operand = "job",
-    .max_operands = 1,
-    .complete = COMPLETE_JOB,
+    OPERANDS("job", 0, 1, COMPLETE_JOB),
     .run = watch,
 };

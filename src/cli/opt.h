@@ -140,6 +140,23 @@ struct command {
     int (*run)(struct cli *c, const void *opts, const struct operands *ops);
 };
 
+/* Rows of a command's table that belong together.
+ * USAGE: where the overview lists the command, its name, and what follows the name.
+ * OPTION_GROUPS: the titled groups of options, the command's own first.
+ * OPTIONS: the same, with the struct that takes the values of the command's own groups.
+ * OPERANDS: the word for them in messages, the smallest and the largest number (SIZE_MAX = any),
+ * and what a shell offers for them. */
+#define USAGE(in_section, command_name, follows)                                                   \
+    .section = in_section, .name = command_name, .synopsis = follows
+#define OPTION_GROUPS(...)                                                                         \
+    (const struct opt_group *const[])                                                              \
+    {                                                                                              \
+        __VA_ARGS__, NULL                                                                          \
+    }
+#define OPTIONS(type, ...) .opts_size = sizeof(type), .groups = OPTION_GROUPS(__VA_ARGS__)
+#define OPERANDS(word, min, max, offer)                                                            \
+    .operand = word, .min_operands = min, .max_operands = max, .complete = offer
+
 /* Parses the words after the command's name.  `own` is opts_size zeroed bytes, `shared` the struct
  * of the shared groups; argv must outlive both.  *out_help: -h or --help was given (the rest is
  * then not checked).  Messages name the option and the nearest known one.  ERR_NOT_FOUND: a

@@ -5,7 +5,6 @@
 #include <stdio.h>
 
 static const char me[] = "scheduler-cancel-job";
-static const struct opt_group *const groups[] = {&common_group, NULL};
 
 /* -1: the job is another user's, has ended, or no server answers; e says which. */
 static int gpu_job_cancel(struct cli *c, const struct json *job, struct err *e)
@@ -36,27 +35,19 @@ static int cancel_job(struct cli *c, const void *opts, const struct operands *op
     return GPU_EXIT_OK;
 }
 
-static const struct example examples[] = {
-    {"scheduler-cancel-job 9f3c2a1b-0400-0000-0193-2a7be1c8d5f0", "end this job"},
-    {"scheduler-cancel-job 9f3c", "the same job: a unique prefix of its id is enough"},
-    {NULL, NULL},
-};
 const struct command cmd_scheduler_cancel_job = {
-    .name = "scheduler-cancel-job",
+    USAGE(SECTION_DIALECT, "scheduler-cancel-job", "[OPTION…] JOBID"),
     .summary = "end a job of the GPU scheduler",
-    .synopsis = "[OPTION…] JOBID",
     .description =
         "A waiting job is cancelled at once. All processes of a running job get SIGTERM, "
         "and SIGKILL ten seconds later; its GPUs are free when the last process has "
         "exited. Exit status: 0 done, 1 the job does not exist, has ended or belongs "
         "to another user, 3 no server answers.",
-    .section = SECTION_DIALECT,
     .flags = COMMAND_PROGRAM,
-    .groups = groups,
-    .examples = examples,
-    .operand = "JOBID",
-    .min_operands = 1,
-    .max_operands = 1,
-    .complete = COMPLETE_JOB,
+    .groups = OPTION_GROUPS(&common_group),
+    .examples = EXAMPLES(
+        {"scheduler-cancel-job 9f3c2a1b-0400-0000-0193-2a7be1c8d5f0", "end this job"},
+        {"scheduler-cancel-job 9f3c", "the same job: a unique prefix of its id is enough"}),
+    OPERANDS("JOBID", 1, 1, COMPLETE_JOB),
     .run = cancel_job,
 };

@@ -28,7 +28,6 @@ static const struct opt own_opts[] = {
     {"tail", 0, OPT_INT, "N", LOGS(tail), "only the last N lines", COMPLETE_NONE, NULL},
 };
 static const struct opt_group own_group = {"Output", own_opts, ARRAY_SIZE(own_opts), false};
-static const struct opt_group *const groups[] = {&own_group, &common_group, NULL};
 
 /* One call of the command.  `id` and `job` are freed by get_logs. */
 struct logs {
@@ -250,27 +249,18 @@ static int get_logs(struct cli *c, const void *opts, const struct operands *ops)
     return rc < 0 ? gpu_fail(me, &e, gpu_call_status(&e, GPU_EXIT_NO)) : GPU_EXIT_OK;
 }
 
-static const struct example examples[] = {
-    {"scheduler-get-logs 9f3c2a1b-0400-0000-0193-2a7be1c8d5f0", "all output of a job so far"},
-    {"scheduler-get-logs 9f3c --follow", "print new output, also after a preemption"},
-    {"scheduler-get-logs 9f3c --tail 20", "the last twenty lines"},
-    {NULL, NULL},
-};
 const struct command cmd_scheduler_get_logs = {
-    .name = "scheduler-get-logs",
+    USAGE(SECTION_DIALECT, "scheduler-get-logs", "[OPTION…] JOBID"),
     .summary = "print the output of a job of the GPU scheduler",
-    .synopsis = "[OPTION…] JOBID",
     .description = "Standard output and error as they came, all attempts in order; one line before "
                    "each names the attempt, its time and its GPUs. With one process per GPU, lines "
                    "begin with [rank].",
-    .section = SECTION_DIALECT,
     .flags = COMMAND_PROGRAM,
-    .groups = groups,
-    .opts_size = sizeof(struct logs_opts),
-    .examples = examples,
-    .operand = "JOBID",
-    .min_operands = 1,
-    .max_operands = 1,
-    .complete = COMPLETE_JOB,
+    OPTIONS(struct logs_opts, &own_group, &common_group),
+    .examples = EXAMPLES(
+        {"scheduler-get-logs 9f3c2a1b-0400-0000-0193-2a7be1c8d5f0", "all output of a job so far"},
+        {"scheduler-get-logs 9f3c --follow", "print new output, also after a preemption"},
+        {"scheduler-get-logs 9f3c --tail 20", "the last twenty lines"}),
+    OPERANDS("JOBID", 1, 1, COMPLETE_JOB),
     .run = get_logs,
 };

@@ -262,40 +262,33 @@ static int run_scheduler(struct cli *c, const void *opts, const struct operands 
     return rc;
 }
 
-static const struct example examples[] = {
-    {"run-scheduler --custom_dir ~/mnist --script_path /custom/train.py --batch_size 64 "
-     "--training_set_size 60000 --max_epochs 20 --estimated_memory 4000 --est_nhours 2 mnist",
-     "one training on one GPU, which others may share; its id is printed"},
-    {"run-scheduler --custom_dir . --script_path /custom/ddp.py --is_single_gpu false --launch gpu "
-     "--batch_size 32 --training_set_size 50000 --max_epochs 90 ddp",
-     "one process per GPU, on as many GPUs as the scheduler finds useful"},
-    {"run-scheduler --custom_dir . --script_path /custom/train.py --port_mapping 31346:6006 board",
-     "port 31346 of the host leads to port 6006 of the script, TensorBoard for example"},
-    {"run-scheduler --custom_dir . --script_path /custom/train.py --priority 5 --deadline "
-     "2026-11-20T08:00:00Z --wait urgent",
-     "an urgent job; wait for its end"},
-    {NULL, NULL},
-};
 const struct command cmd_run_scheduler = {
-    .name = "run-scheduler",
+    USAGE(SECTION_DIALECT, "run-scheduler", "[OPTION…] JOB_NAME"),
     .summary = "submit a training script to the GPU scheduler",
-    .synopsis = "[OPTION…] JOB_NAME",
     .description =
         "The script runs as python SCRIPT_PATH, with your code at /custom, a place for snapshots "
-        "at "
-        "/snapshots and your datasets at /data. A script that calls kubernetesdlprofile at the "
+        "at /snapshots and your datasets at /data. A script that calls kubernetesdlprofile at the "
         "begin and end of its epochs may be preempted between two epochs and resumes from its "
         "snapshot; a script without these calls is never preempted.\n"
         "\n"
         "The id of the job is the last line of the output. Exit status: 0 accepted, 2 an argument "
         "is wrong and nothing was submitted, 3 no server answers, 4 the server refused it.",
-    .section = SECTION_DIALECT,
     .flags = COMMAND_PROGRAM,
     .groups = groups,
     .opts_size = sizeof(struct run_opts),
-    .examples = examples,
-    .operand = "job_name",
-    .min_operands = 1,
-    .max_operands = 1,
+    .examples = EXAMPLES(
+        {"run-scheduler --custom_dir ~/mnist --script_path /custom/train.py --batch_size 64 "
+         "--training_set_size 60000 --max_epochs 20 --estimated_memory 4000 --est_nhours 2 mnist",
+         "one training on one GPU, which others may share; its id is printed"},
+        {"run-scheduler --custom_dir . --script_path /custom/ddp.py --is_single_gpu false --launch "
+         "gpu --batch_size 32 --training_set_size 50000 --max_epochs 90 ddp",
+         "one process per GPU, on as many GPUs as the scheduler finds useful"},
+        {"run-scheduler --custom_dir . --script_path /custom/train.py --port_mapping 31346:6006 "
+         "board",
+         "port 31346 of the host leads to port 6006 of the script, TensorBoard for example"},
+        {"run-scheduler --custom_dir . --script_path /custom/train.py --priority 5 --deadline "
+         "2026-11-20T08:00:00Z --wait urgent",
+         "an urgent job; wait for its end"}),
+    OPERANDS("job_name", 1, 1, COMPLETE_NONE),
     .run = run_scheduler,
 };
