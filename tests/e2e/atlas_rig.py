@@ -18,6 +18,7 @@ import urllib.request
 import uuid
 
 import harness
+from harness import wait_for
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 FINAL = ("completed", "failed")
@@ -33,16 +34,6 @@ def free_ports(n):
     for s in socks:
         s.close()
     return ports
-
-
-def wait_for(what, fn, timeout=60):
-    end = time.monotonic() + timeout
-    while time.monotonic() < end:
-        value = fn()
-        if value:
-            return value
-        time.sleep(0.03)
-    raise AssertionError(f"{what} did not happen within {timeout} s")
 
 
 def bundle(job_id, files, top=None, raw=None, sdk=False):
@@ -136,7 +127,7 @@ class Atlas:
     def stop(self):
         if self.server and self.server.poll() is None:
             self.server.terminate()
-            self.server.wait(60)
+            self.server.wait(120)
         return self.server.returncode if self.server else None
 
     def processes(self):

@@ -194,7 +194,7 @@ class Engine:
         if self.proc and self.proc.poll() is None:
             self.proc.terminate()
             try:
-                self.proc.wait(60)
+                self.proc.wait(120)
             except subprocess.TimeoutExpired:
                 self.kill()
 
@@ -222,7 +222,7 @@ class Engine:
 
     # -- its interface --
     def call(self, method, path, body=None, headers=None):
-        conn = UnixHTTP(self.sock, timeout=60)
+        conn = UnixHTTP(self.sock, timeout=120)
         try:
             data = json.dumps(body).encode() if body is not None and not isinstance(body, bytes) else body
             conn.request(method, path, data, headers or {"Content-Type": "application/json"})

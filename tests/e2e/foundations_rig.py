@@ -29,7 +29,7 @@ def free_ports(n):
     return ports
 
 
-def wait_for(what, timeout=60, step=0.05, why=""):
+def wait_for(what, timeout=120, step=0.05, why=""):
     end = time.monotonic() + timeout
     while True:
         value = what()
@@ -84,7 +84,7 @@ class Atlas:
     def stop(self):
         if self.server and self.server.poll() is None:
             self.server.terminate()
-            self.server.wait(40)
+            self.server.wait(120)
 
     def kill(self):
         self.server.kill()
@@ -120,7 +120,7 @@ class Atlas:
 
     # -- http --
     def request(self, method, path, body=None, port=None):
-        conn = http.client.HTTPConnection("localhost", port or self.ports["scheduler-port"], timeout=30)
+        conn = http.client.HTTPConnection("localhost", port or self.ports["scheduler-port"], timeout=120)
         try:
             conn.request(method, path, None if body is None else json.dumps(body),
                          {} if body is None else {"Content-Type": "application/json"})

@@ -10,10 +10,9 @@ import os
 import re
 import subprocess
 import sys
-import time
 
 import harness
-from harness import Home
+from harness import Home, wait_for
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.abspath(os.path.join(HERE, "..", ".."))
@@ -25,17 +24,6 @@ import fake_gpu  # noqa: E402
 COMMANDS = ("run-scheduler", "scheduler-state", "scheduler-cancel-job", "scheduler-get-logs")
 SCRIPTS = {"P": "pytorch_standin.py", "L": "lightning_standin.py", "T": "tensorflow_standin.py"}
 FINAL = ("finished", "failed", "cancelled")
-
-
-def wait_for(what, fn, timeout=30):
-    """Until fn() is true; what it returned."""
-    end = time.monotonic() + timeout
-    while time.monotonic() < end:
-        value = fn()
-        if value:
-            return value
-        time.sleep(0.02)
-    raise AssertionError(f"{what} did not happen within {timeout} s")
 
 
 class GpuHome(Home):
@@ -75,7 +63,7 @@ class GpuHome(Home):
         self.start("--slots", "64", "--gpu-time-scale", str(self.scale), *self.serve)
 
     # -- the commands --
-    def command(self, name, *args, check=True, timeout=60):
+    def command(self, name, *args, check=True, timeout=120):
         p = subprocess.run([os.path.join(self.bin, name), *args], env=self.env, capture_output=True, text=True,
                            timeout=timeout, cwd=self.dir)
         if check and p.returncode != 0:
@@ -141,7 +129,7 @@ class GpuHome(Home):
         return [dict(zip(words[::2], words[1::2])) for words in (line.split() for line in lines)]
 
     # -- waiting --
-    def wait_state(self, job, *states, timeout=30):
+    def wait_state(self, job, *states, timeout=120):
         """The row, once the job is in one of the states."""
         seen = {}
 
@@ -155,10 +143,10 @@ class GpuHome(Home):
             raise AssertionError(f"{e}; it is {seen}\n{self.output(job)}") from None
         return seen
 
-    def wait_epochs(self, job, count, timeout=30):
+    def wait_epochs(self, job, count, timeout=120):
         wait_for(f"{count} epochs of {job}", lambda: self.epochs_so_far(job) >= count, timeout)
 
-    def finish(self, job, epochs, timeout=60):
+    def finish(self, job, epochs, timeout=120):
         """Waits for the end; each epoch ran exactly once, in order.  The last row."""
         row = self.wait_state(job, *FINAL, timeout=timeout)
         assert row["state"] == "finished", f"{row}\n{self.output(job)}"

@@ -38,8 +38,22 @@ def build_option(name):
 BERTH = os.environ.get("BERTH") or find_program("berth")
 
 
+PATIENCE_S = 120  # of everything that waits for a condition: long, since a loaded machine is no failure
+
+
+def wait_for(what, fn, timeout=PATIENCE_S):
+    """Until fn() is true; what fn() returned."""
+    end = time.monotonic() + timeout
+    while time.monotonic() < end:
+        value = fn()
+        if value:
+            return value
+        time.sleep(0.02)
+    raise AssertionError(f"{what} did not happen within {timeout} s")
+
+
 class UnixHTTP(http.client.HTTPConnection):
-    def __init__(self, path, timeout=30):
+    def __init__(self, path, timeout=120):
         super().__init__("localhost", timeout=timeout)
         self.path = path
 
@@ -78,7 +92,7 @@ class Home:
             self.wait_ready()
         return self
 
-    def wait_ready(self, timeout=20):
+    def wait_ready(self, timeout=120):
         end = time.monotonic() + timeout
         while time.monotonic() < end:
             if self.daemon.poll() is not None:
@@ -101,11 +115,11 @@ class Home:
         if self.daemon and self.daemon.poll() is None:
             self.daemon.terminate()
             try:
-                self.daemon.wait(20)
+                self.daemon.wait(120)
             except subprocess.TimeoutExpired:
                 self.daemon.kill()
                 self.daemon.wait()
-                raise RuntimeError("daemon did not end within 20 s of SIGTERM")
+                raise RuntimeError("daemon did not end within 120 s of SIGTERM")
         return self.daemon.returncode if self.daemon else None
 
     def log_text(self):
@@ -153,7 +167,7 @@ class Home:
             if not cursor:
                 return items
 
-    def wait_all(self, timeout=60):
+    def wait_all(self, timeout=120):
         """Until nothing is active."""
         end = time.monotonic() + timeout
         while time.monotonic() < end:
@@ -164,7 +178,7 @@ class Home:
         raise AssertionError(f"jobs are still active after {timeout} s: {s}")
 
     # -- command line --
-    def berth(self, *args, check=True, timeout=60, input=None, **env):
+    def berth(self, *args, check=True, timeout=120, input=None, **env):
         p = subprocess.run([BERTH, *args], env={**self.env, **env}, capture_output=True, text=True,
                            timeout=timeout, input=input)
         if check and p.returncode != 0:

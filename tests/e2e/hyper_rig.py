@@ -84,7 +84,7 @@ class Place:
             f.write(content if isinstance(content, str) else json.dumps(content))
         return path
 
-    def call(self, *args, timeout=60, cwd=None, **env):
+    def call(self, *args, timeout=120, cwd=None, **env):
         return subprocess.run(["hyperctl", *args], env={**self.env, **env}, cwd=cwd or self.dir, capture_output=True, text=True,
                               timeout=timeout)
 
@@ -118,7 +118,7 @@ class Place:
     def exists(self, *parts):
         return os.path.exists(self.path(*parts))
 
-    def wait_for(self, *parts, timeout=60):
+    def wait_for(self, *parts, timeout=120):
         end = time.monotonic() + timeout
         while not self.exists(*parts):
             assert time.monotonic() < end, f"{parts} does not appear"
@@ -126,7 +126,7 @@ class Place:
 
 
 def ask(port, method, path, token=None):
-    c = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    c = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     c.request(method, path)
     r = c.getresponse()
     return r.status, r.getheader("Content-Type"), r.read().decode()
@@ -134,12 +134,6 @@ def ask(port, method, path, token=None):
 
 def job(name, command="true", **more):
     return dict(name=name, params=more.pop("params", {}), command=command, **more)
-
-
-def timed(fn):
-    began = time.monotonic()
-    fn()
-    return time.monotonic() - began
 
 
 def tree(root):

@@ -188,7 +188,7 @@ class Host:
             if self.proc.poll() is not None:
                 raise RuntimeError(f"sshd ended with {self.proc.returncode}:\n{self.log_text()}")
             try:
-                with socket.create_connection((self.address, self.port), timeout=5) as s:
+                with socket.create_connection((self.address, self.port), timeout=120) as s:
                     if s.recv(4) == b"SSH-":
                         return self
             except OSError:

@@ -158,7 +158,7 @@ def test_walk():
     ask("POST", "/v1/backup", {"path": "relative.db"}, want=400)
     ask("POST", "/v1/backup", {"path": os.path.join(home.dir, "copy.db")}, want=409)
     ask("POST", "/v1/shutdown", want=202)
-    assert home.daemon.wait(20) == 0
+    assert home.daemon.wait(120) == 0
     home.disconnect()
     described = {(m.upper(), p) for p, item in spec["paths"].items() for m in item if m != "parameters"}
     assert asked == described, f"never asked: {described - asked}"

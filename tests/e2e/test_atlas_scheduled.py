@@ -85,7 +85,7 @@ def test_a_schedule_and_its_runs():
             assert a.http("GET", f"/job_bundle/{run}")
         assert sorted(ran(a)) == all_of_it
         p = subprocess.run([os.path.join(a.bin, "foundations"), "get", "logs", "scheduler", all_of_it[0]], env=a.env,
-                           capture_output=True, text=True, timeout=60)
+                           capture_output=True, text=True, timeout=120)
         assert p.returncode == 0 and p.stdout.endswith("ran seven\n"), p.stdout + p.stderr
         listed = {j["job_id"] for j in a.get("/api/v2beta/projects/iris/job_listing")["jobs"]}
         assert listed == set(all_of_it)
@@ -366,7 +366,7 @@ def test_slack_hears_of_jobs():
                 pass
             p = subprocess.run([os.path.join(a.bin, "foundations"), "submit", "--stream-job-logs", "False", "scheduler",
                                 source, "main.py"], env={**a.env, "BERTH_PYTHON": os.path.join(ROOT, "python")},
-                               capture_output=True, text=True, timeout=60)
+                               capture_output=True, text=True, timeout=120)
             assert p.returncode == 0, p.stdout + p.stderr
             sent = re.search(r"ID '(.*)'", p.stdout)[1]
             assert a.job(sent)["metadata"]["job_notification_channel"] == "spamity"
@@ -406,8 +406,8 @@ def test_a_server_that_joins_another():
                 assert b.get("/api/v2beta/projects", n)[0]["name"] == "shared"
             assert b.http("GET", f"/jobs/{job}/logs?follow=1").endswith(b"there\n")
             if os.geteuid() == 0:  # nobody's requests are not carried on as ours
-                p = subprocess.run([sys.executable, "-c", "import sys, urllib.request as u; u.urlopen(sys.argv[1], timeout=20)",
-                                    b.url("/queued_jobs")], capture_output=True, text=True, timeout=60, user=65534)
+                p = subprocess.run([sys.executable, "-c", "import sys, urllib.request as u; u.urlopen(sys.argv[1], timeout=120)",
+                                    b.url("/queued_jobs")], capture_output=True, text=True, timeout=120, user=65534)
                 assert p.returncode != 0 and "HTTP Error" not in p.stderr, p.stderr
             # Its socket says where to ask; stop ends it alone.
             conn = harness.UnixHTTP(b.path("database", "sock"))
@@ -416,16 +416,16 @@ def test_a_server_that_joins_another():
             assert reply.status == 503 and f"localhost:{port}".encode() in reply.read()
             conn.close()
             p = subprocess.run([os.path.join(b.bin, "atlas-server"), "stop"], env=b.env, capture_output=True, text=True,
-                               timeout=60)
+                               timeout=120)
             assert p.returncode == 0 and "stopped" in p.stdout, p.stdout + p.stderr
-            assert b.server.wait(30) == 0 and a.job(job)["status"] == "completed"
+            assert b.server.wait(120) == 0 and a.job(job)["status"] == "completed"
         # What is no such server is said, and nothing runs instead.
         for env, word in (({"REDIS_PORT": str(free_ports(1)[0])}, "unset REDIS_HOST"), ({"REDIS_PORT": "x"}, "not a port"),
                           ({"REDIS_HOST": "no.such.host.invalid"}, "not the address")):
             c = Atlas(**{"REDIS_HOST": "127.0.0.1", **env})
             try:
                 p = subprocess.run([os.path.join(c.bin, "atlas-server"), "start"], env=c.env, capture_output=True,
-                                   text=True, timeout=60)
+                                   text=True, timeout=120)
                 assert p.returncode == 1 and word in p.stdout and "REDIS" in p.stdout, p.stdout
             finally:
                 c.close()

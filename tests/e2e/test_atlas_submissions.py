@@ -135,7 +135,7 @@ class Forgetful(http.server.BaseHTTPRequestHandler):
             body = b"".join(pieces)
         if self.path == "/job_bundle/contents":
             return self.answer(200, b'{"missing": []}')
-        conn = http.client.HTTPConnection("localhost", self.port, timeout=60)
+        conn = http.client.HTTPConnection("localhost", self.port, timeout=120)
         conn.request(self.command, self.path, body, {"Content-Type": self.headers.get("Content-Type") or "application/json"})
         reply = conn.getresponse()
         data = reply.read()

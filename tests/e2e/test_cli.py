@@ -16,7 +16,7 @@ import termios
 import time
 import fcntl
 
-from harness import BERTH, Home, Skip, find_program, main
+from harness import BERTH, Home, Skip, find_program, main, wait_for
 
 ID = re.compile(r"^[0-9a-z]{26}$")
 STATES = {"queued", "held", "starting", "running", "stopping", "succeeded", "failed", "cancelled", "lost"}
@@ -36,16 +36,6 @@ class home:
 
     def __exit__(self, *exc):
         self.h.close()
-
-
-def until(what, fn, timeout=20):
-    end = time.monotonic() + timeout
-    while time.monotonic() < end:
-        got = fn()
-        if got:
-            return got
-        time.sleep(0.02)
-    raise AssertionError(f"not within {timeout} s: {what}")
 
 
 def write(h, name, text):
@@ -104,18 +94,19 @@ def test_run_interrupted():
         p = popen(h, "run", "--", "sh", "-c", "echo on; sleep 30")
         assert p.stdout.readline() == "on\n"
         p.send_signal(signal.SIGINT)
-        out, err = p.communicate(timeout=20)
+        out, err = p.communicate(timeout=120)
         assert p.returncode == 130 and "cancelling job 1" in err, (p.returncode, err)
         # The second leaves at once; the job is still told to stop, and somebody records that.
-        p = popen(h, "run", "--grace", "5s", "--", "sh", "-c", "trap '' TERM; echo on; sleep 30")
+        end = os.path.join(h.dir, "end")
+        p = popen(h, "run", "--grace", "1h", "--", "sh", "-c", f"trap '' TERM; echo on; until test -e {end}; do sleep 0.1; done")
         assert p.stdout.readline() == "on\n"
         p.send_signal(signal.SIGINT)
         assert "cancelling job 2" in p.stderr.readline()
-        began = time.monotonic()
         p.send_signal(signal.SIGINT)
-        p.communicate(timeout=5)
-        assert p.returncode == 130 and time.monotonic() - began < 0.8 and state(h, 2) == "stopping"
-        until("job 2 is cancelled", lambda: state(h, 2) == "cancelled")
+        p.communicate(timeout=120)
+        assert p.returncode == 130 and state(h, 2) == "stopping"
+        open(end, "w").close()
+        wait_for("job 2 is cancelled", lambda: state(h, 2) == "cancelled")
 
 
 def state(h, job):
@@ -128,7 +119,7 @@ def test_run_uses_the_daemon_and_takes_over():
         p = popen(h, "run", "--", "sh", "-c", "echo first; sleep 2; echo second; exit 3")
         assert p.stdout.readline() == "first\n"
         h.kill()
-        out, err = p.communicate(timeout=30)
+        out, err = p.communicate(timeout=120)
         assert (p.returncode, out) == (3, "second\n"), (p.returncode, out, err)
 
 
@@ -137,10 +128,10 @@ def test_run_leaves_no_job_stranded():
         first = popen(h, "run", "-j", "2", "--", "sh", "-c", "echo on; sleep 1.5")
         assert first.stdout.readline() == "on\n"
         number = h.berth("submit", "--", "sh", "-c", "sleep 2; exit 9").stdout.strip()
-        out, err = first.communicate(timeout=20)
+        out, err = first.communicate(timeout=120)
         assert first.returncode == 0 and "background daemon" in err, err
         # Nobody else starts one here.
-        until("it ended under that daemon",
+        wait_for("it ended under that daemon",
               lambda: h.berth("wait", "--no-start", number, check=False).returncode == 9)
 
 
@@ -150,7 +141,7 @@ def test_run_says_why_it_waits():
         line = p.stderr.readline()
         assert "job 1 waits" in line and "900T" in line, line
         p.send_signal(signal.SIGINT)
-        p.communicate(timeout=20)
+        p.communicate(timeout=120)
         assert p.returncode == 130
 
 
@@ -204,14 +195,14 @@ def test_run_sweep_is_resumable():
         log = os.path.join(h.dir, "ran")
         path = write(h, "s.yaml", f"command: 'echo {{index}} >> {log}; sleep 0.3'\narray: 12\nslots: 4\n")
         p = popen(h, "run", path)
-        until("three jobs ran", lambda: os.path.exists(log) and len(open(log).readlines()) > 3)
+        wait_for("three jobs ran", lambda: os.path.exists(log) and len(open(log).readlines()) > 3)
         p.send_signal(signal.SIGINT)
-        out, err = p.communicate(timeout=20)
+        out, err = p.communicate(timeout=120)
         assert p.returncode == 130 and "resumes" in err, err
         began = len(open(log).readlines())
         assert began < 12, "interrupted too late to tell"
         p = popen(h, "run", path)
-        until("more ran", lambda: len(open(log).readlines()) > began + 1)
+        wait_for("more ran", lambda: len(open(log).readlines()) > began + 1)
         p.kill()
         p.wait()
         p = h.berth("run", path)
@@ -290,18 +281,18 @@ def test_daemon_starts_by_itself_and_leaves():
         daemon = [pid for pid, (name, _) in h.processes().items() if name == "berth"]
         assert len(daemon) == 1, h.processes()
         os.kill(daemon[0], signal.SIGTERM)
-        until("it left", lambda: not os.path.exists(f"/proc/{daemon[0]}") or
+        wait_for("it left", lambda: not os.path.exists(f"/proc/{daemon[0]}") or
               open(f"/proc/{daemon[0]}/stat").read().rsplit(")", 1)[1].split()[0] == "Z")
         # One that finds nothing to do leaves by itself, but not while a job runs.
         h.start("--auto", "--idle", "300ms")
         h.berth("submit", "--", "sleep", "1.5")
         h.disconnect()
         began = time.monotonic()
-        h.daemon.wait(20)
+        h.daemon.wait(120)
         assert h.daemon.returncode == 0 and time.monotonic() - began > 1.4
         # Two at once: the second leaves without a word of blame.
         h.start()
-        assert subprocess.run([BERTH, "serve", "--auto"], env=h.env, timeout=20).returncode == 0
+        assert subprocess.run([BERTH, "serve", "--auto"], env=h.env, timeout=120).returncode == 0
         p = h.berth("serve", check=False)
         assert p.returncode == 75 and "another berth" in p.stderr, p
 
@@ -309,9 +300,9 @@ def test_daemon_starts_by_itself_and_leaves():
 def test_many_commands_start_one_daemon():
     with home() as h:
         ps = [popen(h, "submit", "--", "true") for _ in range(6)]
-        ids = {p.communicate(timeout=30)[0] for p in ps}
+        ids = {p.communicate(timeout=120)[0] for p in ps}
         assert len(ids) == 6 and all(p.returncode == 0 for p in ps)
-        until("one daemon", lambda: len([1 for n, _ in h.processes().values() if n == "berth"]) == 1)
+        wait_for("one daemon", lambda: len([1 for n, _ in h.processes().values() if n == "berth"]) == 1)
 
 
 # ---- looking ----
@@ -323,8 +314,8 @@ def fill(h):
     h.berth("submit", "--wait", "--name", "cnn-high", "--param", "lr=0.5", "--", "false", check=False)
     h.berth("submit", "--name", "long", "--", "sleep", "60")
     h.berth("submit", "--name", "next", "--", "sleep", "60")
-    until("long runs", lambda: state(h, 4) == "running")
-    until("next waits", lambda: state(h, 5) == "queued")
+    wait_for("long runs", lambda: state(h, 4) == "running")
+    wait_for("next waits", lambda: state(h, 5) == "queued")
 
 
 def test_ls():
@@ -407,10 +398,10 @@ def test_logs():
         h.berth("submit", "--wait", "--split-output", "--", "sh", "-c", "echo o; echo e >&2")
         assert h.berth("logs", "2").stdout == "o\n" and h.berth("logs", "--stderr", "2").stdout == "e\n"
         h.berth("submit", "--", "sh", "-c", "echo a; echo b; sleep 1; echo c; printf d")
-        until("two lines", lambda: h.berth("logs", "3", check=False).stdout == "a\nb\n")
+        wait_for("two lines", lambda: h.berth("logs", "3", check=False).stdout == "a\nb\n")
         assert h.berth("logs", "-f", "3").stdout == "a\nb\nc\nd"
         h.berth("submit", "--", "sh", "-c", "echo a; echo b; sleep 1; echo c")
-        until("two lines", lambda: h.berth("logs", "4", check=False).stdout == "a\nb\n")
+        wait_for("two lines", lambda: h.berth("logs", "4", check=False).stdout == "a\nb\n")
         assert h.berth("logs", "-f", "-n", "1", "4").stdout == "b\nc\n"
         h.berth("submit", "--wait", "--name", "silent", "--", "true")
         assert h.berth("logs", "-n", "3", "5").stdout == h.berth("logs", "5").stdout == ""
@@ -421,26 +412,25 @@ def test_logs():
         p = popen(h, "logs", "-f", str(number))
         assert p.stdout.readline() == "1\n"
         h.kill()
-        assert p.communicate(timeout=30)[0] == "2\n3\n4\n5\n6\n"
+        assert p.communicate(timeout=120)[0] == "2\n3\n4\n5\n6\n"
 
 
 def test_wait_and_watch():
     with home(["--slots", "4"]) as h:
         watcher = popen(h, "watch")
         events = popen(h, "watch", "--since", "0", "-o", "json")
-        until("both watch", lambda: b"berth_http_streams 2\n" in h.request("GET", "/metrics")[2])
+        wait_for("both watch", lambda: b"berth_http_streams 2\n" in h.request("GET", "/metrics")[2])
         for code in (0, 5, 3):
             h.berth("submit", "--name", f"exits-{code}", "--", "sh", "-c", f"sleep 0.3; exit {code}")
         assert h.berth("wait", "1", "2", "3", check=False).returncode == 5
         assert h.berth("wait", "1").returncode == 0
-        h.berth("submit", "--", "sleep", "30")
-        began = time.monotonic()
+        h.berth("submit", "--", "sleep", "600")
         p = h.berth("wait", "--timeout", "300ms", "4", check=False)
-        assert p.returncode == 124 and time.monotonic() - began < 5, p
+        assert p.returncode == 124, p
         waiter = popen(h, "wait", "4")
         time.sleep(0.3)
         h.berth("cancel", "4")
-        assert waiter.wait(20) == 143
+        assert waiter.wait(120) == 143
         p = h.berth("wait", "77", check=False)
         assert p.returncode == 66, p
         text = ""
@@ -461,7 +451,7 @@ def test_wait_and_watch():
 def test_cancel_retry_rm():
     with home(["--slots", "2"]) as h:
         h.berth("submit", "--array", "6", "--name", "many", "--", "sleep", "60")
-        until("job 1 runs", lambda: state(h, 1) == "running")
+        wait_for("job 1 runs", lambda: state(h, 1) == "running")
         h.berth("cancel", "1")
         assert h.berth("wait", "1", check=False).returncode == 143
         p = h.berth("cancel", "1")
@@ -469,7 +459,7 @@ def test_cancel_retry_rm():
         p = h.berth("cancel", "--filter", "name:many", check=False)
         assert p.returncode == 2 and "--yes" in p.stderr and "5 jobs" in p.stderr, p
         h.berth("cancel", "--filter", "name:many", "--yes")
-        until("all cancelled", lambda: h.berth("ls", "--state", "active", "-o", "json").stdout == "[]\n")
+        wait_for("all cancelled", lambda: h.berth("ls", "--state", "active", "-o", "json").stdout == "[]\n")
         h.berth("retry", "2", "3")
         assert {state(h, 2), state(h, 3)} <= {"queued", "starting", "running"}
         p = h.berth("retry", "2", check=False)
@@ -483,7 +473,7 @@ def test_cancel_retry_rm():
         p = h.berth("rm", "2", "--all", check=False)
         assert p.returncode == 2, p
         h.berth("cancel", "--all", "--yes")
-        until("all over", lambda: h.berth("ls", "--state", "active", "-o", "json").stdout == "[]\n")
+        wait_for("all over", lambda: h.berth("ls", "--state", "active", "-o", "json").stdout == "[]\n")
         h.berth("rm", "--all", "--yes")
         assert h.berth("ls", "-o", "json").stdout == "[]\n"
 
@@ -531,8 +521,8 @@ def test_starts_sent_ahead_leave_no_trace():
     with home(["--slots", "2"]) as h:
         long_jobs = quick_then_long(h, 10)
         running = [(n, "running", 1, None) for n in (41, 42)]
-        until("two run, the others wait", lambda: [s for _, s, _, _ in long_jobs()].count("running") == 2)
-        until("the others wait", lambda: {s for _, s, _, _ in long_jobs()} == {"running", "queued"})
+        wait_for("two run, the others wait", lambda: [s for _, s, _, _ in long_jobs()].count("running") == 2)
+        wait_for("the others wait", lambda: {s for _, s, _, _ in long_jobs()} == {"running", "queued"})
         waiting = [(n, "queued", 0, None) for n in range(43, 51)]
         assert long_jobs() == running + waiting, long_jobs()
         h.berth("hold", *map(str, range(43, 51)))  # answered when all were taken back
@@ -548,7 +538,7 @@ def test_a_job_sent_ahead_is_held_and_cancelled_like_any_that_waits():
         long_jobs = quick_then_long(h, 8)
         h.berth("hold", "44", "46", "48")
         h.berth("cancel", "45")
-        until("two run", lambda: [s for _, s, _, _ in long_jobs()].count("running") == 2)
+        wait_for("two run", lambda: [s for _, s, _, _ in long_jobs()].count("running") == 2)
         states = {n: (s, a) for n, s, a, _ in long_jobs()}
         assert states == {41: ("running", 1), 42: ("running", 1), 43: ("queued", 0), 44: ("held", 0), 45: ("cancelled", 0),
                           46: ("held", 0), 47: ("queued", 0), 48: ("held", 0)}, states
@@ -563,7 +553,7 @@ def test_starts_sent_ahead_survive_the_daemon_unseen():
         long_jobs = quick_then_long(h, 10)
         h.kill()
         h.start("--slots", "2")
-        until("two run, the others wait", lambda: sorted(s for _, s, _, _ in long_jobs()) == ["queued"] * 8 + ["running"] * 2)
+        wait_for("two run, the others wait", lambda: sorted(s for _, s, _, _ in long_jobs()) == ["queued"] * 8 + ["running"] * 2)
         assert [(a, r) for _, s, a, r in long_jobs() if s == "queued"] == [(0, None)] * 8, long_jobs()
         assert_each_ran_once(h)
         assert "no fault found" in h.berth("doctor", check=False).stdout
@@ -572,7 +562,7 @@ def test_starts_sent_ahead_survive_the_daemon_unseen():
 def test_hold_and_release():
     with home(["--slots", "1"]) as h:
         h.berth("submit", "--", "sleep", "60")
-        until("it runs", lambda: state(h, 1) == "running")
+        wait_for("it runs", lambda: state(h, 1) == "running")
         h.berth("submit", "--", "true")
         h.berth("submit", "--hold", "--", "true")
         h.berth("submit", "--after", "3", "--", "true")
@@ -591,7 +581,7 @@ def test_hold_and_release():
         h.kill()
         h.start("--slots", "1")
         h.berth("cancel", "1")
-        until("it ended", lambda: state(h, 1) == "cancelled")
+        wait_for("it ended", lambda: state(h, 1) == "cancelled")
         assert [state(h, n) for n in (2, 3, 4)] == ["held", "held", "queued"]
         h.berth("cancel", "2")
         assert state(h, 2) == "cancelled"
@@ -605,7 +595,7 @@ def test_hold_and_release():
 def test_user_limit():
     with home(["--slots", "4", "--user-limit", "2"]) as h:
         h.berth("submit", "--array", "3", "--", "sleep", "30")
-        until("two run", lambda: [state(h, n) for n in (1, 2)] == ["running", "running"])
+        wait_for("two run", lambda: [state(h, n) for n in (1, 2)] == ["running", "running"])
         said = h.berth("explain", "3").stdout
         assert f"user {pwd.getpwuid(os.getuid()).pw_name} is limited to 2 running jobs" in said, said
         assert json.loads(h.berth("explain", "3", "-o", "json").stdout)[0]["kind"] == "user_slots"
@@ -613,7 +603,7 @@ def test_user_limit():
         h.start("--slots", "4", "--user-limit", "2")  # what ran before still counts
         assert state(h, 3) == "queued"
         h.berth("cancel", "1")
-        until("the third runs", lambda: state(h, 3) == "running")
+        wait_for("the third runs", lambda: state(h, 3) == "running")
         h.berth("cancel", "--all", "--yes")
     with home() as h:
         p = h.berth("serve", "--user-limit", "0", check=False)
@@ -650,7 +640,7 @@ def test_doctor_and_backup():
 
 def test_tcp_with_a_token():
     with home(["--listen", ":0"]) as h:
-        url = until("the address", lambda: re.search(r"http://127\.0\.0\.1:\d+", h.log_text()))[0]
+        url = wait_for("the address", lambda: re.search(r"http://127\.0\.0\.1:\d+", h.log_text()))[0]
         try:
             import ctypes
             ctypes.CDLL("libcurl.so.4")
@@ -713,7 +703,7 @@ def test_both_programs_say_the_same():
     full = find_program("berth-full")
     with home(["--slots", "1"]) as h:
         def by(program, *args):
-            p = subprocess.run([program, *args], env=h.env, capture_output=True, text=True, timeout=60)
+            p = subprocess.run([program, *args], env=h.env, capture_output=True, text=True, timeout=120)
             return p.returncode, p.stdout, p.stderr
 
         def at_rest(args):
@@ -780,17 +770,17 @@ class Screen:
             except OSError:
                 break
 
-    def expect(self, what, timeout=10):
+    def expect(self, what, timeout=120):
         def look():
             self.read(0.2)
             return re.search(what, self.text)
-        return until(f"{what!r} on the screen, which shows {self.text[-1500:]!r}", look, timeout)
+        return wait_for(f"{what!r} on the screen, which shows {self.text[-1500:]!r}", look, timeout)
 
     def keys(self, text):
         self.text = ""
         os.write(self.fd, text.encode())
 
-    def end(self, timeout=10):
+    def end(self, timeout=120):
         for _ in range(int(timeout / 0.05)):
             self.read(0.1)
             time.sleep(0.05)
@@ -826,7 +816,7 @@ def test_top():
         s.expect(r"cancel job 2\? y/n")
         s.keys("y")
         s.expect("job 2: stopping")
-        until("job 2 is cancelled", lambda: state(h, 2) == "cancelled")
+        wait_for("job 2 is cancelled", lambda: state(h, 2) == "cancelled")
         s.keys("/")
         s.expect("filter: _")
         s.keys("name:talks")
@@ -865,7 +855,7 @@ def test_terminal_tables_and_questions():
         s.expect(r"\[y/N\]")
         s.keys("y\n")
         assert s.end() == 0
-        until("all over", lambda: h.berth("ls", "--state", "active", "-o", "json").stdout == "[]\n")
+        wait_for("all over", lambda: h.berth("ls", "--state", "active", "-o", "json").stdout == "[]\n")
 
 
 def test_progress_bar():

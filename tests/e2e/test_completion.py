@@ -67,7 +67,7 @@ class Shell:
         """The lines a script of this shell prints; that it complains about nothing is checked as well."""
         env = {"PATH": "/usr/bin:/bin", "HOME": self.dir, "TERM": "dumb", "LC_ALL": "C.UTF-8"}
         p = subprocess.run([self.program, *args, self.write("ask", text)], env=env, cwd=self.dir, stdin=subprocess.DEVNULL,
-                           capture_output=True, text=True, timeout=60)
+                           capture_output=True, text=True, timeout=120)
         assert p.returncode == 0 and not p.stderr, p
         return p.stdout.split("\n")[:-1]
 

@@ -6,7 +6,7 @@ import sys
 import time
 
 import harness
-from harness import Home
+from harness import Home, wait_for
 
 FAKES = os.path.join(harness.BUILD, "tests", "fakes")
 TWO = ["driver 535.104", "gpu GPU-aaaa 40960 name=NVIDIA_A100 used=400 busy=33 power=61000", "gpu GPU-bbbb 16384 name=Tesla_T4"]
@@ -38,16 +38,6 @@ class Gpus(Home):
         with open(self.env["FAKE_NVML_STATE"] + ".new", "w") as f:
             f.write("\n".join([*self.lines, *more, ""]))
         os.rename(f.name, self.env["FAKE_NVML_STATE"])
-
-
-def wait_for(what, fn, timeout=20):
-    end = time.monotonic() + timeout
-    while time.monotonic() < end:
-        value = fn()
-        if value:
-            return value
-        time.sleep(0.02)
-    raise AssertionError(f"{what} did not happen within {timeout} s")
 
 
 def devices(h):
@@ -269,19 +259,14 @@ def test_driver_hangs():
     try:
         h.start()
         running(h, gpu_job(h, "sleep", "60"))
-        h.say("delay 5000")
+        h.say("delay 3600000")
         time.sleep(0.3)
-        slowest = 0
+        # Whoever waited for the driver would wait for an hour.
         for _ in range(100):
-            t = time.monotonic()
             h.api("GET", "/v1/nodes")
             n = h.submit("true")["number"]
-            slowest = max(slowest, time.monotonic() - t)
-        assert slowest < 0.5, slowest
         wait_for("the last job", lambda: job(h, n)["state"] == "succeeded")
-        t = time.monotonic()
         assert h.stop() == 0
-        assert time.monotonic() - t < 3, time.monotonic() - t
     finally:
         h.close()
 
@@ -289,10 +274,8 @@ def test_driver_hangs():
 def test_driver_hangs_at_start():
     h = Gpus()
     try:
-        h.say("delay 60000")
-        t = time.monotonic()
+        h.say("delay 3600000")
         h.start()
-        assert time.monotonic() - t < 10, time.monotonic() - t
         assert "the GPU driver has not answered for 5 s" in h.log_text()
         assert devices(h) == []
         assert h.stop() == 0

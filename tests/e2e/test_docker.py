@@ -75,7 +75,7 @@ class ContainerHome(Home):
             return j if j["state"] in ("succeeded", "failed", "cancelled", "lost") else None
         return wait_for(f"the end of job {number}", look, timeout)
 
-    def says(self, number, text, timeout=60):
+    def says(self, number, text, timeout=120):
         return wait_for(f"{text!r} in the log", lambda: text.encode() in self.output(number), timeout)
 
 
@@ -199,7 +199,7 @@ def test_memory_podman():
 
 
 def get(port, path="/"):
-    conn = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    conn = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     try:
         conn.request("GET", path)
         return conn.getresponse().read()
@@ -514,7 +514,7 @@ def test_files_of_root_are_removed():
         os.chmod(g.dir, 0o711)
         copy = shutil.copy(probe, base)
         p = subprocess.run([copy, g.url, BUSYBOX, left], user=65534, group=65534, extra_groups=[], capture_output=True,
-                           text=True, timeout=60)
+                           text=True, timeout=120)
         assert p.returncode == 0 and not os.path.exists(left), p
         assert not [c for c in g.containers() if c["Mounts"] and c["Mounts"][0].get("Source") == left]
     finally:

@@ -130,10 +130,10 @@ def test_3_last_epoch_is_finished():
 
 def test_3_cancel_before_the_first_epoch_ends():
     with GpuHome() as h:
-        job = h.train("hopeless", epochs=3, steps=1000, step_ms=20)
+        job = h.train("hopeless", epochs=3, steps=100000, step_ms=20)
         wait_for("the first step", lambda: h.state_of(job) == "running")
         h.command("scheduler-cancel-job", job[:13])
-        h.wait_state(job, "cancelled", timeout=15)
+        h.wait_state(job, "cancelled", timeout=120)
         assert h.command("scheduler-cancel-job", job, check=False).returncode == 1
         assert h.command("scheduler-cancel-job", "ffffffff", check=False).returncode == 1
 

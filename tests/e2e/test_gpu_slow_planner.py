@@ -16,7 +16,7 @@ def test_12_planner_blocked():
     with GpuHome(BERTH_FAULT_PLAN_MS="5000") as h:
         job = h.train("patient", epochs=1000, steps=20, step_ms=5, disable_gpu_sharing=True)
         waits, end = [], time.monotonic() + 6
-        conn = http.client.HTTPConnection(*h.endpoint(job), timeout=10)
+        conn = http.client.HTTPConnection(*h.endpoint(job), timeout=120)
         while time.monotonic() < end:
             h.train("more", epochs=2) if len(waits) % 100 == 0 else None
             for method, path, body in (("GET", f"/has_to_stop/{job}", None),

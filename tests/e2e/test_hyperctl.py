@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import harness
 from harness import Skip
-from hyper_rig import EXAMPLES, Place, ask, free_port, job, live_batch, timed, tree
+from hyper_rig import EXAMPLES, Place, ask, free_port, job, live_batch, tree
 
 TWO = [("tol_1", 1), ("tol_100", 100)]
 SCRIPT = """
@@ -152,7 +152,7 @@ def test_commands_on_a_live_batch():
         at.wait_for("live", "c.succeed")
         assert "| long |  failed |" in at.ok("job", "list", "-b", "live")
         p.terminate()
-        assert p.wait(20) == 143
+        assert p.wait(120) == 143
         assert at.fails("job", "list", "-b", "live") == "hyperctl: error: batch is not running\n"
         assert "| long |  failed |" in at.ok("job", "list", "-b", "live", "--offline")
         assert at.fails("job", "list", "-b", "other") == "hyperctl: error: batch other not exists\n"
@@ -239,13 +239,11 @@ def test_client_of_the_original():
         assert at.read("real", "r", "stdout") == "tol: 2.5, type: float\n"
 
 
-def test_a_hundred_jobs_quickly():
+def test_a_hundred_jobs():
+    """How fast they are is measured in tests/bench/hyperctl.py."""
     with Place() as at:
-        config = at.batch("hundred", [job(f"j{i}") for i in range(100)])
-        took = timed(lambda: at.ok("run", "-c", config))
+        at.ok("run", "-c", at.batch("hundred", [job(f"j{i}") for i in range(100)]))
         assert sum(f.endswith(".succeed") for f in os.listdir(at.path("hundred"))) == 100
-        assert took < 5, f"100 jobs took {took:.2f} s"
-        print(f"# 100 jobs in {took:.2f} s", flush=True)
 
 
 def test_many_jobs_with_few_descriptors():

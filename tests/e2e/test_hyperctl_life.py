@@ -9,7 +9,7 @@ import time
 
 import harness
 from harness import BERTH
-from hyper_rig import Place, ask, free_port, job, live_batch, timed, tree
+from hyper_rig import Place, ask, free_port, job, live_batch, tree
 
 
 def test_kill_leaves_no_survivor():
@@ -19,12 +19,10 @@ def test_kill_leaves_no_survivor():
         p = at.start(at.batch("fork", [job("f", command), job("next")], server={"port": port}))
         at.wait_for("fork", "f.running")
         time.sleep(0.3)
-        began = time.monotonic()
         assert ask(port, "POST", "/hyperctl/api/job/f/kill")[0] == 200
         left = subprocess.run(["pgrep", "-f", "sleep 61[1-4]"], capture_output=True, text=True).stdout.split()
         assert not [pid for pid in left if int(pid) in at.survivors()], left
-        assert time.monotonic() - began < 8
-        assert p.wait(20) == 0
+        assert p.wait(120) == 0
         assert at.exists("fork", "f.failed") and at.exists("fork", "next.succeed")
 
 
@@ -137,7 +135,7 @@ def test_signals():
             p = at.start(config)
             at.wait_for("sig", "long.running")
             p.send_signal(signo)
-            assert p.wait(20) == status
+            assert p.wait(120) == status
             assert not [f for f in os.listdir(at.path("sig")) if f.startswith(("long.", "next."))]
             assert not at.survivors(), at.survivors()
             at.write("go", "")
@@ -216,16 +214,18 @@ def test_signal_file():
         time.sleep(1)
         assert p.poll() is None and not at.exists("sf", "a.running") and not at.exists("sf", "a.succeed")
         os.unlink(stop)
-        assert p.wait(5) == 0 and at.exists("sf", "a.succeed")
+        assert p.wait(50) == 0 and at.exists("sf", "a.succeed")  # before the next look, in 60 s
         out = p.stdout.read()
         assert f"suspend scheduling: {stop}" in out
 
 
 def test_slots():
     with Place() as at:
-        jobs = [job(f"j{i}", "sleep 1") for i in range(4)]
-        took = timed(lambda: at.ok("run", "-c", at.batch("par", jobs, backend={"type": "local", "slots": 4})))
-        assert took < 3.5, took
+        # Each waits for the others: the batch ends only when all four run at once.
+        all_four = " && ".join(f"test -e {at.path('up', str(i))}" for i in range(4))
+        os.makedirs(at.path("up"))
+        jobs = [job(f"j{i}", f"touch {at.path('up', str(i))}; until {all_four}; do sleep 0.05; done") for i in range(4)]
+        at.ok("run", "-c", at.batch("par", jobs, backend={"type": "local", "slots": 4}))
 
 
 def test_empty_batch():
@@ -261,7 +261,7 @@ def test_with_a_daemon_the_batch_is_visible_there():
         at.ok("run", "--no-daemon", "-c", at.batch("own", [job("x")]))
         assert len(listed()) == 2
         daemon.terminate()
-        daemon.wait(20)
+        daemon.wait(120)
 
 
 def test_token_on_other_addresses():

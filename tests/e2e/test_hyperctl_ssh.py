@@ -124,7 +124,7 @@ def test_output_comes_while_the_job_runs():
             assert time.monotonic() < end, at.read("live", "l", "stdout")
             time.sleep(0.05)
         open(os.path.join(a.home, "go"), "w").close()
-        assert p.wait(30) == 0 and at.read("live", "l", "stdout") == "first\nlast\n"
+        assert p.wait(120) == 0 and at.read("live", "l", "stdout") == "first\nlast\n"
 
 
 def test_data_dir_of_a_machine():
@@ -150,7 +150,7 @@ def test_kill_is_confirmed():
             time.sleep(0.05)
         assert json.loads(ask(port, "POST", "/hyperctl/api/job/f/kill")[2]) == {"code": 0, "data": {"msg": "f killed"}}
         assert not subprocess.run(sleeping, capture_output=True, text=True).stdout
-        assert p.wait(30) == 0 and at.ended("kill") == {"f": "failed", "next": "succeed"}
+        assert p.wait(120) == 0 and at.ended("kill") == {"f": "failed", "next": "succeed"}
 
 
 def test_a_machine_that_cannot_start_jobs():

@@ -8,7 +8,7 @@ from hyper_rig import free_port, job
 from test_hyperctl_ssh import Far, far_file
 
 
-def wait_until(what, timeout=60):
+def wait_until(what, timeout=120):
     end = time.monotonic() + timeout
     while not what():
         assert time.monotonic() < end, "it does not come true"
@@ -91,7 +91,7 @@ def test_interrupted_batches_end_their_far_jobs():
         at.wait_for("sig", "long.running")
         wait_until(lambda: os.path.exists(os.path.join(a.home, "pid")) and far_file(a, "pid"))
         p.send_signal(signal.SIGTERM)
-        assert p.wait(60) == 143 and at.ended("sig") == {}
+        assert p.wait(120) == 143 and at.ended("sig") == {}
         pid = int(far_file(a, "pid"))
         assert not os.path.exists(f"/proc/{pid}"), pid
         open(os.path.join(a.home, "go"), "w").close()

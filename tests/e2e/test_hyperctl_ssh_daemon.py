@@ -28,7 +28,7 @@ class Served(Far):
         self.wait_until(lambda: self.berth("ls").returncode == 0, "the daemon")
 
     def berth(self, *args):
-        return subprocess.run([BERTH, *args, "--no-start"], env=self.env, capture_output=True, text=True, timeout=60)
+        return subprocess.run([BERTH, *args, "--no-start"], env=self.env, capture_output=True, text=True, timeout=120)
 
     def listed(self, what, *args):
         p = self.berth(what, *args, "-o", "json")
@@ -39,7 +39,7 @@ class Served(Far):
         return {n["name"]: n for n in self.listed("nodes") if n["name"].startswith("hyperctl.")}
 
     @staticmethod
-    def wait_until(true, what, seconds=60):
+    def wait_until(true, what, seconds=120):
         end = time.monotonic() + seconds
         while not true():
             assert time.monotonic() < end, what
@@ -86,7 +86,7 @@ def test_the_daemon_shows_it():
         for path, text in everything_below(os.path.join(at.dir, "berth")):
             assert b.password not in text, path
         let_go(a)
-        assert p.wait(60) == 0, p.stdout.read()
+        assert p.wait(120) == 0, p.stdout.read()
         assert at.ended("seen") == {"j1": "succeed", "j2": "succeed", "j3": "succeed"}
         assert at.read("seen", "j1", "stdout") == "done j1\n" and at.read("seen", "j3", "stdout") == "three\n"
         assert sorted(started(a)) == ["j1", "j2"] and at.far_nodes() == {}, (started(a), at.far_nodes())

@@ -40,7 +40,7 @@ def test_passwords():
                     assert a.password.encode() not in f.read()
             except OSError:
                 pass
-        assert p.wait(30) == 0
+        assert p.wait(120) == 0
         said = p.stdout.read()
         assert "chmod 600" not in said and at.read("right", "j", "stdout") == a.user + "\n"
         by_name = at.machine(a, ssh_rsa_file=None, password_env="FAR_WORD")

@@ -18,7 +18,7 @@ def test_a_server_that_is_killed_and_restarted():
         config = at.far_batch("storm", [job(f"j{i}", command) for i in range(JOBS)],
                               *[at.machine(h) for h in (a, b) for _ in range(2)])
         p = at.start(config, "--fail-exit")
-        at.wait_for("storm", "j0.succeed", timeout=60)
+        at.wait_for("storm", "j0.succeed", timeout=120)
         for i in range(RESTARTS):
             done = len(at.ended("storm"))
             a.cut()

@@ -38,7 +38,7 @@ def berth(*words, timeout=120):
     return subprocess.run([harness.BERTH, *words], env=home.env, capture_output=True, text=True, timeout=timeout)
 
 
-def wait_for(answer, timeout=60):
+def wait_for(answer, timeout=120):
     """The first answer that is true."""
     end = time.monotonic() + timeout
     while time.monotonic() < end:
@@ -96,7 +96,7 @@ def test_assets_go_along():
                 f.write(text)
         out = subprocess.run([harness.BERTH, "submit", "--node", "b", "--asset", "main.sh", "--asset", "data:in",
                               "--asset", "y:more/y", "--", "sh", "main.sh"], cwd=here, env=home.env,
-                             capture_output=True, text=True, timeout=60)
+                             capture_output=True, text=True, timeout=120)
         assert out.returncode == 0, out.stderr
         job = home.api("GET", "/v1/jobs?sort=-number&limit=1")["items"][0]["number"]
         done = ended(job)

@@ -47,7 +47,7 @@ def multi():
 
 
 def tcp(h, method, path, body=None, headers=None):
-    c = http.client.HTTPConnection("127.0.0.1", h.port, timeout=20)
+    c = http.client.HTTPConnection("127.0.0.1", h.port, timeout=120)
     try:
         c.request(method, path, json.dumps(body) if body is not None else None, headers or {})
         r = c.getresponse()
@@ -86,7 +86,7 @@ def as_user(uid, h, *requests):
         method, path, body, headers = (list(r) + [None, None])[:4]
         lines += json.dumps([method, path, json.dumps(body) if body is not None else None, headers or {}]) + "\n"
     p = subprocess.run(["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "/usr/bin/python3", "-c",
-                        CLIENT, h.sock], input=lines, capture_output=True, text=True, timeout=60, cwd="/")
+                        CLIENT, h.sock], input=lines, capture_output=True, text=True, timeout=120, cwd="/")
     assert p.returncode == 0, p.stderr
     out = []
     for line in p.stdout.splitlines():
@@ -98,7 +98,7 @@ def as_user(uid, h, *requests):
     return out if len(requests) > 1 else out[0]
 
 
-def until(condition, timeout=20):
+def until(condition, timeout=120):
     end = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < end
@@ -158,7 +158,7 @@ def test_wrong_token_on_the_socket():
 def test_stranger_cannot_send_a_large_body():
     """Who is not known is cut off after 64 KiB, not after 256 MiB."""
     h = single()
-    s = socket.create_connection(("127.0.0.1", h.port), timeout=20)
+    s = socket.create_connection(("127.0.0.1", h.port), timeout=120)
     s.sendall(b"POST /v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 200000000\r\n\r\n")
     reply = s.recv(4096)
     assert b" 413 " in reply or b" 401 " in reply, reply
@@ -188,7 +188,7 @@ def test_job_token_opens_its_job_only():
     auth = bearer(token)
 
     def ask(method, path, body=None):
-        c = http.client.HTTPConnection("127.0.0.1", h.port, timeout=20)
+        c = http.client.HTTPConnection("127.0.0.1", h.port, timeout=120)
         c.request(method, path, body, auth)
         r = c.getresponse()
         data = r.read()

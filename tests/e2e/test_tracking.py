@@ -34,7 +34,7 @@ def job_of(home, number):
     return home.api("GET", f"/v1/jobs/{number}")
 
 
-def ended(home, number, seconds=60):
+def ended(home, number, seconds=120):
     wait_until(lambda: job_of(home, number)["state"] in ("succeeded", "failed", "lost", "cancelled"), seconds)
     return job_of(home, number)
 
@@ -214,7 +214,7 @@ def test_guests_survive_the_daemon_and_may_vanish():
         record = ended(home, killed[1])
         assert record["state"] == "lost" and "without reporting a result" in record["reason"], record
         home.api("POST", f"/v1/jobs/{stays[1]}/cancel")
-        stays[0].wait(20)  # asked to by SIGTERM
+        stays[0].wait(120)  # asked to by SIGTERM
         assert ended(home, stays[1])["state"] == "cancelled"
         home.stop()
     finally:

@@ -65,7 +65,7 @@ class FakeAtlas:
             self.jobs[job_id]["status"] = status
             self.changed.notify_all()
 
-    def wait_job(self, timeout=20):
+    def wait_job(self, timeout=120):
         with self.changed:
             assert self.changed.wait_for(lambda: self.jobs, timeout), "no job was submitted"
             return next(iter(self.jobs))
@@ -218,7 +218,7 @@ class FakeAtlas:
     )
 
 
-def wait_for(what, timeout=20):
+def wait_for(what, timeout=120):
     end = time.monotonic() + timeout
     while not what():
         assert time.monotonic() < end, "waited for nothing"

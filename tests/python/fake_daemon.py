@@ -108,7 +108,7 @@ class FakeDaemon:
         return [json.loads(line) for line in self.spool.splitlines()]
 
 
-def wait_for(condition, seconds=10.0):
+def wait_for(condition, seconds=120):
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         if condition():

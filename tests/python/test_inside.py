@@ -85,7 +85,7 @@ class Case(unittest.TestCase):
         full = dict(os.environ, PYTHONPATH=PACKAGE, **(env or {}))
         began = time.monotonic()
         p = subprocess.run(
-            [sys.executable, "-Wignore::DeprecationWarning", "-c", textwrap.dedent(code)], env=full, capture_output=True, text=True, timeout=60, **kw
+            [sys.executable, "-Wignore::DeprecationWarning", "-c", textwrap.dedent(code)], env=full, capture_output=True, text=True, timeout=120, **kw
         )
         return p.returncode, p.stdout, p.stderr, time.monotonic() - began
 
@@ -548,7 +548,7 @@ class Processes(Case):
             for r in range(3)
         ]
         for p in procs:
-            self.assertEqual(p.wait(60), 0)
+            self.assertEqual(p.wait(120), 0)
         self.assertEqual(len(self.spooled()), 150)
         with open(self.spool, "rb") as f:
             self.assertEqual(daemon.spool, f.read()[: len(daemon.spool)])

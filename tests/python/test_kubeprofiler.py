@@ -335,11 +335,11 @@ class Stopping(Case):
         """)
         self.scheduler.stop = b"1"
         env = self.env(EPOCHS_DONE="1", PYTHONPATH=PYTHON)
-        ended = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, timeout=30)
+        ended = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, timeout=120)
         self.assertEqual((ended.returncode, ended.stderr), (0, ""))
         self.assertEqual(os.listdir(os.path.join(self.snapshots, ID)), [])
         self.scheduler.stop = b"0"
-        subprocess.run([sys.executable, "-c", script], env=env, check=True, timeout=30)
+        subprocess.run([sys.executable, "-c", script], env=env, check=True, timeout=120)
         with open(os.path.join(self.snapshots, ID, "saved")) as f:
             self.assertEqual(f.read(), "3")
         self.assertEqual(self.scheduler.told()[-1], "done 3")
@@ -516,7 +516,7 @@ class Examples(Case):
     def epochs(self, script, **more):
         env = self.env(PYTHONPATH=PYTHON, PYTHONDONTWRITEBYTECODE="1", **more)
         path = os.path.join(HERE, "..", "..", "examples", "gpu-scheduler", script)
-        ended = subprocess.run([sys.executable, path], env=env, capture_output=True, text=True, timeout=60)
+        ended = subprocess.run([sys.executable, path], env=env, capture_output=True, text=True, timeout=120)
         self.assertEqual((ended.returncode, ended.stderr), (0, ""))
         return [int(line.split()[1].strip(":")) for line in ended.stdout.splitlines() if line.startswith("epoch ")]
 

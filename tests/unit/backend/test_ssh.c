@@ -47,7 +47,7 @@ static void cut(struct rig *r)
 
     assert_true(pid > 0);
     assert_int_equal(kill(pid, SIGKILL), 0);
-    for (int i = 0; i < 2000 && !r->cls->node(r->b)->away; i++)
+    for (int i = 0; i < 200000 && !r->cls->node(r->b)->away; i++)
         rig_turn(r, 5);
     assert_true(r->cls->node(r->b)->away);
 }
@@ -285,7 +285,7 @@ static void test_spool(void **state)
                                     "echo '{\"k\":1}' >> $BERTH_RUN_DIR/spool.jsonl; sleep 1; echo "
                                     "'{\"k\":2}' >> $BERTH_RUN_DIR/spool.jsonl",
                                 .run_dir = dir});
-    for (int i = 0; i < 2000 && rig_seen(&r, 1, 1)->spooled == 0; i++)
+    for (int i = 0; i < 200000 && rig_seen(&r, 1, 1)->spooled == 0; i++)
         rig_turn(&r, 5);
     assert_int_equal(rig_seen(&r, 1, 1)->ended, 0); /* told while it runs */
     rig_wait_ended(&r, 1, 1);
@@ -333,7 +333,7 @@ static void test_call(void **state)
                            "s.connect(os.environ['BERTH_SOCKET'])\ns.sendall(b'hello')\nn=0\n"
                            "while True:\n b=s.recv(65536)\n n+=len(b)\n if not b: break\n"
                            "print(n)\""});
-    for (int i = 0; i < 4000 && n <= 0; i++) {
+    for (int i = 0; i < 200000 && n <= 0; i++) {
         rig_turn(&r, 5);
         n = r.call_fd < 0 ? -1 : recv(r.call_fd, asked, sizeof(asked) - 1, MSG_DONTWAIT);
     }

@@ -135,7 +135,7 @@ void rig_done(struct rig *r)
 {
     if (!r->done)
         http_server_shutdown(r->server, 0, on_done, r);
-    assert_true(rig_until(r, &r->done, 2000));
+    assert_true(rig_until(r, &r->done, 60000));
     http_server_free(r->server);
     loop_free(r->loop);
 }

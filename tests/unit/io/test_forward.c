@@ -60,7 +60,7 @@ static void turn_until_readable(struct loop *l, int fd)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
 
-    for (int i = 0; i < 5000 && poll(&p, 1, 1) == 0; i++)
+    for (int i = 0; i < 200000 && poll(&p, 1, 1) == 0; i++)
         loop_run_once(l, false);
     assert_true(p.revents & (POLLIN | POLLHUP));
 }

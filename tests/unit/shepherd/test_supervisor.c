@@ -218,7 +218,7 @@ static void wait_records(struct rig *r, size_t want)
 {
     size_t n = 0;
 
-    for (int i = 0; i < 2000 && n < want; i++) {
+    for (int i = 0; i < 200000 && n < want; i++) {
         last_record(r, &n);
         usleep(2000);
     }
