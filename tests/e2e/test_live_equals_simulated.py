@@ -3,7 +3,8 @@
 Twelve jobs of three kinds on four GPUs are played twice: by the simulator on its virtual clock, and by
 the real daemon with scripts that run as fast as the table says, a thousand times faster than life.  The
 mean completion time must agree within 10 %.  What starting a script costs here is measured first and
-told to both.
+told to both.  A thousand seconds pass in one, so a try on a machine whose processors were busy says
+nothing about the program: it does not count, and without a try that counts the test is skipped.
 """
 import csv
 import json
@@ -15,9 +16,11 @@ from datetime import datetime
 
 import harness
 from gpu_rig import GpuHome
+from harness import Skip
 
 SCALE, GPUS, JOBS, EPOCH_S = 1000, 4, 12, 600
-TRIES = 3  # a machine that is busy for a moment is 100 ms late, and that is 100 s
+TRIES = 5
+IDLE_SHARE = 0.4  # of all processors, at least, in a try that counts
 TABLE = {
     "light": {"1": {"alone": 20.0, "light": 16.0, "medium": 15.0, "heavy": 11.0}},
     "medium": {"1": {"alone": 10.0, "light": 8.0, "medium": 6.5, "heavy": 4.5}},
@@ -81,6 +84,13 @@ def live(h, rows, table):
     return total / len(jobs) * SCALE
 
 
+def processor_ticks():
+    """(idle, all) since the machine started."""
+    with open("/proc/stat") as f:
+        ticks = [int(n) for n in f.readline().split()[1:9]]
+    return ticks[3], sum(ticks)
+
+
 def span_s(job):
     """From submission to the end."""
     created, ended = (datetime.fromisoformat(job[k].replace("Z", "+00:00")) for k in ("created", "ended"))
@@ -103,12 +113,20 @@ def test_live_equals_simulated():
         h.serve = ("--gpu-restart", f"{round(restart_s)}s")
         h.serve_again()
         foretold = simulated(h, trace, table, restart_s)
+        counted = None
         for _ in range(TRIES):
+            before = processor_ticks()
             found = live(h, rows, table)
-            print(f"# restart {restart_s:.0f} s, simulated {foretold:.0f} s, live {found:.0f} s, ratio {found / foretold:.3f}", flush=True)
+            idle, ticks = (now - then for now, then in zip(processor_ticks(), before))
+            print(f"# restart {restart_s:.0f} s, simulated {foretold:.0f} s, live {found:.0f} s, ratio {found / foretold:.3f}, "
+                  f"idle {idle / ticks:.2f}", flush=True)
             if abs(found / foretold - 1) < 0.10:
                 return
-        raise AssertionError(f"simulated {foretold:.0f} s, live {found:.0f} s")
+            if idle / ticks >= IDLE_SHARE:
+                counted = found
+        if counted is None:
+            raise Skip("the processors were busy with other things in every try")
+        raise AssertionError(f"simulated {foretold:.0f} s, live {counted:.0f} s")
 
 
 if __name__ == "__main__":
