@@ -181,6 +181,7 @@ void submit_add_spec(struct submit *x, const struct spec *s, struct str body)
                            .backoff_ms = s->backoff_ms,
                            .priority = s->priority,
                            .retries = s->retries,
+                           .retry_lost = s->retry_lost,
                            .trains = spec_trains(s),
                            .hold = s->hold};
 

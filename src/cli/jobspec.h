@@ -10,6 +10,8 @@
     X(timeout, "timeout", OPT_DURATION, "TIME", "stop the job after this long: 90s, 2h, 1h30m")    \
     X(grace, "grace", OPT_DURATION, "TIME", "time between SIGTERM and SIGKILL (default 10s)")      \
     X(retries, "retries", OPT_INT, "N", "retry up to N times when the job fails")                  \
+    X(retry_lost, "retry-lost", OPT_INT, "N",                                                      \
+      "repeat up to N runs that are lost with their node or supervisor (no retry is used up)")     \
     X(backoff, "backoff", OPT_DURATION, "TIME",                                                    \
       "wait before the first retry; doubles each time (default 1s)")                               \
     X(log_limit, "log-limit", OPT_SIZE, "SIZE",                                                    \

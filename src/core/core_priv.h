@@ -30,7 +30,8 @@ struct job {
     };
     uint32_t attempt; /* runs so far, this one included */
     uint32_t tries;   /* of them, since submit or the last retry by hand */
-    int32_t retries;
+    uint16_t retries;
+    uint8_t retry_lost, lost; /* lost runs that are repeated without a try; lost runs so far */
     uint32_t uid;
     uint32_t backoff_ms;
     uint32_t deps;        /* unmet */

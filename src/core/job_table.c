@@ -48,7 +48,9 @@ void job_describe(struct core *c, struct job *j, const struct job_record *r)
 {
     int64_t limit_s = r->timeout_ms ? r->timeout_ms / 1000 + GRACE_ALLOWED_S : 0;
 
-    j->retries = r->retries;
+    j->retries = (uint16_t)r->retries;
+    j->retry_lost = (uint8_t)r->retry_lost;
+    j->lost = (uint8_t)MIN(r->lost, (uint32_t)UINT8_MAX);
     j->backoff_ms = (uint32_t)MIN(r->backoff_ms, (int64_t)UINT32_MAX);
     j->uid = r->uid;
     j->wait.priority = r->priority;

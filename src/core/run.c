@@ -96,10 +96,16 @@ static bool transient_start_error(int sys)
            sys == ENOSPC;
 }
 
+/* A lost run that is repeated without using up a retry, because the job asked for that. */
+static bool lost_is_repeated(const struct job *j, const struct run_outcome *o)
+{
+    return run_end_is_lost(o->why) && j->lost < j->retry_lost;
+}
+
 /* What the end of this run means for its job. */
 static enum job_event judge(const struct job *j, const struct run_outcome *o)
 {
-    bool retry_left = j->tries <= (uint32_t)j->retries;
+    bool retry_left = j->tries <= j->retries || lost_is_repeated(j, o);
 
     if (j->cancel_requested)
         return JOB_EV_CANCELLED;
@@ -149,6 +155,9 @@ void run_end(struct core *c, struct run *r, const struct run_outcome *o, struct 
     if (r->chain.ahead)
         ahead_arrived(c, r, o->ended_ms ? o->ended_ms : core_wall(c));
     v.ev = judge(j, o);
+    v.no_try = lost_is_repeated(j, o);
+    if (run_end_is_lost(o->why) && j->lost < UINT8_MAX)
+        j->lost++;
     if (r->phase == RUN_UNRESOLVED && r->host)
         host_resolved_one(r->host);
     /* Before the run is over: reports of a run that is over are refused. */

@@ -96,6 +96,7 @@ static void add_job(struct core *c, const struct submission *s, const struct job
                                       .timeout_ms = spec->timeout_ms,
                                       .backoff_ms = spec->backoff_ms,
                                       .retries = spec->retries,
+                                      .retry_lost = spec->retry_lost,
                                       .uid = s->uid,
                                       .queue = spec->queue,
                                       .nodes = spec->nodes});

@@ -125,6 +125,11 @@ static inline bool run_end_is_a_try(enum run_end r)
 {
     return r != RUN_END_NEVER_RAN && r != RUN_END_CANCELLED;
 }
+/* Did the run vanish without an outcome, because its supervisor or its node died? */
+static inline bool run_end_is_lost(enum run_end r)
+{
+    return r == RUN_END_SUPERVISOR_KILLED || r == RUN_END_NODE_LOST;
+}
 bool run_end_parse(struct str s, enum run_end *out);
 
 struct run_outcome {

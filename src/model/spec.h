@@ -85,6 +85,7 @@ struct spec {
     int64_t backoff_ms; /* before the first retry; doubles, at most an hour */
     int32_t priority;   /* higher first */
     int32_t retries;
+    int32_t retry_lost; /* lost runs that are repeated without using up `retries` */
     bool split_output;
     bool hold; /* the job waits until somebody releases it */
     struct spec_place place;
@@ -98,6 +99,7 @@ enum {
     SPEC_NAME_MAX = 200,
     SPEC_PRIORITY_MAX = 1000000,
     SPEC_RETRIES_MAX = 1000,
+    SPEC_RETRY_LOST_MAX = 100,
     /* The JSON text of `extra`. */
     SPEC_EXTRA_MAX = 64 << 10,
     SPEC_LIST_MAX = 64, /* mounts, ports, nodes, assets */

@@ -36,6 +36,9 @@ const struct spec_key spec_keys[] = {
      .doc = "time between the request to stop (SIGTERM) and SIGKILL"},
     {"retries", KEY_INT, IN_SPEC(retries), .max = SPEC_RETRIES_MAX,
      .doc = "how often it is tried again after a failure"},
+    {"retry_lost", KEY_INT, IN_SPEC(retry_lost), .max = SPEC_RETRY_LOST_MAX,
+     .doc = "how many of its runs are repeated when they are lost because their supervisor or "
+            "node died; such a run does not count against retries"},
     {"backoff", KEY_DURATION, IN_SPEC(backoff_ms), .max = HOUR, .fallback = SECOND,
      .doc = "wait before the first retry; doubles each time, to an hour at most"},
     {"priority", KEY_INT, IN_SPEC(priority), .min = -SPEC_PRIORITY_MAX, .max = SPEC_PRIORITY_MAX,

@@ -85,12 +85,13 @@ static int insert_specs(struct applier *a, const struct submission *s, const str
             continue;
         if (db_run(a->db, e,
                    "INSERT INTO spec(seq, party, jobs, gid, mcpu, mem_bytes, gpus, slots,"
-                   " timeout_ms, backoff_ms, priority, retries, name, body, nodes)"
-                   " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+                   " timeout_ms, backoff_ms, priority, retries, name, body, nodes,"
+                   " retry_lost)"
+                   " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
                    INT(r->seq), INT(use[i].party), INT(use[i].jobs), INT(s->gid), INT(r->need.mcpu),
                    INT(r->need.mem_bytes), INT(r->need.gpus), INT(r->need.slots),
                    INT(r->timeout_ms), INT(r->backoff_ms), INT(r->priority), INT(r->retries),
-                   TEXT(r->name), TEXT(r->body), TEXT_OR_NULL(r->nodes)) < 0)
+                   TEXT(r->name), TEXT(r->body), TEXT_OR_NULL(r->nodes), INT(r->retry_lost)) < 0)
             return -1;
     }
     return 0;

@@ -21,7 +21,7 @@ struct spec_row { /* planning facts beside the text */
     struct resources need;
     int64_t timeout_ms;
     int64_t backoff_ms;
-    int32_t priority, retries;
+    int32_t priority, retries, retry_lost;
     bool trains; /* spec_trains: its jobs have a training record */
     bool hold;   /* its jobs are held until somebody releases them */
 };
@@ -260,9 +260,10 @@ struct job_record { /* every job that is not final */
     uint32_t
         tries; /* runs since submit or the last `berth retry`: what retries are counted against */
     bool cancel_requested;
-    struct resources need; /* of its spec, as are the next four */
+    struct resources need; /* of its spec, as are timeout_ms to retry_lost */
     int64_t timeout_ms, backoff_ms;
-    int32_t retries;
+    int32_t retries, retry_lost;
+    uint32_t lost; /* its lost runs; counted only when retry_lost is not 0 */
     uint32_t uid;
     struct str queue, nodes;
     int32_t batch_slots;

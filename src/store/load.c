@@ -18,7 +18,7 @@ struct spec_facts {
     uint64_t seq, party;
     struct resources need;
     int64_t timeout_ms, backoff_ms;
-    int32_t retries;
+    int32_t retries, retry_lost;
     struct str nodes;
 };
 struct party_facts {
@@ -66,7 +66,7 @@ static int loader_find_spec(struct loader *l, uint64_t seq, const struct spec_fa
         return 0;
     sqlite3_stmt *st = db_query(l->db, e,
                                 "SELECT party, mcpu, mem_bytes, gpus, slots, timeout_ms,"
-                                " backoff_ms, retries, nodes FROM spec WHERE seq = ?1",
+                                " backoff_ms, retries, nodes, retry_lost FROM spec WHERE seq = ?1",
                                 INT(seq));
     int rc = db_step(l->db, st, e);
     if (rc <= 0)
@@ -82,6 +82,7 @@ static int loader_find_spec(struct loader *l, uint64_t seq, const struct spec_fa
         .timeout_ms = sqlite3_column_int64(st, 5),
         .backoff_ms = sqlite3_column_int64(st, 6),
         .retries = sqlite3_column_int(st, 7),
+        .retry_lost = sqlite3_column_int(st, 9),
         .nodes = {nodes.n ? arena_strndup(&l->text, nodes.p, nodes.n) : "", nodes.n},
     };
     sqlite3_reset(st);
@@ -141,6 +142,9 @@ static int give_job(struct loader *l, sqlite3_stmt *st, struct err *e)
     r.timeout_ms = f->timeout_ms;
     r.backoff_ms = f->backoff_ms;
     r.retries = f->retries;
+    r.retry_lost = f->retry_lost;
+    if (r.retry_lost && r.attempt && query_lost_runs(l->db, r.seq, &r.lost, e) < 0)
+        return -1;
     r.nodes = f->nodes;
     if (f->party < l->parties.n) {
         r.uid = l->parties.p[f->party].uid;

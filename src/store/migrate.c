@@ -163,8 +163,11 @@ static const char v7[] =
     " job INTEGER PRIMARY KEY REFERENCES job(seq) ON DELETE CASCADE, run INTEGER NOT NULL,"
     " journal INTEGER NOT NULL, node TEXT NOT NULL) STRICT;";
 
+/* How many lost runs of its jobs are repeated without using up a retry. */
+static const char v8[] = "ALTER TABLE spec ADD COLUMN retry_lost INTEGER NOT NULL DEFAULT 0;";
+
 const struct migration migrations[] = {{v1, NULL}, {v2, NULL}, {v3, NULL}, {v4, series_migrate},
-                                       {v5, NULL}, {v6, NULL}, {v7, NULL}};
+                                       {v5, NULL}, {v6, NULL}, {v7, NULL}, {v8, NULL}};
 const size_t n_migrations = ARRAY_SIZE(migrations);
 
 /* Schema and version change in one transaction, so a crash leaves the file at the version before.

@@ -30,8 +30,8 @@ struct db *point_db(struct point *p, struct err *e)
 static const char job_sql[] =
     "SELECT j.seq, j.spec, j.batch, j.idx, j.created_ms, j.next_try_ms, j.state, j.priority,"
     " j.attempt, j.tries, j.cancel, s.mcpu, s.mem_bytes, s.gpus, s.slots, s.timeout_ms,"
-    " s.backoff_ms, s.retries, p.uid, p.queue, b.slots, i.first, i.id, j.training, s.nodes FROM "
-    "job j"
+    " s.backoff_ms, s.retries, p.uid, p.queue, b.slots, i.first, i.id, j.training, s.nodes,"
+    " s.retry_lost FROM job j"
     " JOIN spec s ON s.seq = j.spec JOIN party p ON p.seq = j.party"
     " LEFT JOIN batch b ON b.seq = j.batch"
     " JOIN intake i ON i.first = (SELECT max(first) FROM intake WHERE first <= ?1)"
@@ -66,6 +66,7 @@ static void point_fill(struct point *p, sqlite3_stmt *st, struct job_record *out
         .timeout_ms = sqlite3_column_int64(st, 15),
         .backoff_ms = sqlite3_column_int64(st, 16),
         .retries = sqlite3_column_int(st, 17),
+        .retry_lost = sqlite3_column_int(st, 25),
         .uid = (uint32_t)sqlite3_column_int64(st, 18),
         .queue = {p->queue, queue.n},
         .nodes = {p->nodes, nodes.n},
@@ -86,6 +87,8 @@ int point_job(struct point *p, uint64_t job, struct job_record *out, struct err 
     if (rc == 0)
         return err_set(e, ERR_NOT_FOUND, "there is no job %llu; `berth ls` lists the jobs",
                        (unsigned long long)job);
+    if (rc == 1 && out->retry_lost)
+        return query_lost_runs(d, job, &out->lost, e);
     return rc < 0 ? -1 : 0;
 }
 

@@ -70,6 +70,18 @@ int query_range(struct db *d, uint64_t seq, uint64_t *first, uint64_t *last, str
     return 0;
 }
 
+int query_lost_runs(struct db *d, uint64_t job, uint32_t *out, struct err *e)
+{
+    sqlite3_stmt *st = db_query(d, e, "SELECT count(*) FROM run WHERE job = ?1 AND why IN (?2, ?3)",
+                                INT(job), INT(RUN_END_SUPERVISOR_KILLED), INT(RUN_END_NODE_LOST));
+    int rc = db_step(d, st, e);
+
+    if (rc == 1)
+        *out = (uint32_t)sqlite3_column_int(st, 0);
+    sqlite3_reset(st);
+    return rc < 0 ? -1 : 0;
+}
+
 int query_seq_of_id(struct db *d, struct id id, uint64_t *out, struct err *e)
 {
     sqlite3_stmt *st = db_query(

@@ -61,6 +61,7 @@ static void apply_submit(struct disk *d, const struct change *c)
                                      .timeout_ms = spec->timeout_ms,
                                      .backoff_ms = spec->backoff_ms,
                                      .retries = spec->retries,
+                                     .retry_lost = spec->retry_lost,
                                      .uid = s->uid,
                                      .state = spec->hold ? JOB_HELD : JOB_QUEUED,
                                      .queue = spec->queue,
@@ -96,6 +97,7 @@ static void apply_ended(struct disk *d, const struct change *c)
     j->rec.next_try_ms = x->next_try_ms;
     if (x->no_try || !run_end_is_a_try(x->outcome.why))
         j->rec.tries--;
+    j->rec.lost += run_end_is_lost(x->outcome.why);
     if (job_state_final(x->next))
         j->rec.cancel_requested = false;
 }

@@ -119,6 +119,7 @@ static void submit(struct sim *s)
                                 .project = STR("p"),
                                 .queue = STR("default"),
                                 .retries = (int32_t)rng_below(r, 3),
+                                .retry_lost = (int32_t)rng_below(r, 3),
                                 .backoff_ms = (int64_t)rng_below(r, 300),
                                 .timeout_ms = rng_below(r, 3) ? 0 : 100,
                                 .need = {.slots = 1}};
@@ -384,6 +385,9 @@ static void check_disk(struct sim *s)
             fail(s, "an acknowledged job is gone", n);
         else if (s->disk.jobs.p[n - 1].finals > 1)
             fail(s, "a job ended twice", n);
+        else if (s->disk.jobs.p[n - 1].rec.state == JOB_LOST &&
+                 s->disk.jobs.p[n - 1].rec.lost <= (uint32_t)s->disk.jobs.p[n - 1].rec.retry_lost)
+            fail(s, "a lost run was not repeated", n);
     }
 }
 

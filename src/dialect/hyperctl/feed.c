@@ -26,13 +26,11 @@ struct hyper_feed {
     atomic_bool stop;
     uint64_t *numbers;        /* per job; 0 = not with the scheduler */
     bool *ended;              /* per job */
-    bool *adopted;            /* per job: an earlier owner began it */
     struct map_u64 by_number; /* → index + 1 */
     size_t left;              /* with the scheduler and not ended */
     uint64_t last_event;
-    VEC(size_t) again; /* jobs that were lost together with their earlier owner */
-    char **nodes;      /* per job, where it starts; NULL = not told */
-    uint32_t *runs;    /* per job, the number of its run; 0 = not told */
+    char **nodes;   /* per job, where it starts; NULL = not told */
+    uint32_t *runs; /* per job, the number of its run; 0 = not told */
     bool submitted;
     struct err err;
     bool failed;
@@ -159,13 +157,6 @@ static void job_event(struct hyper_feed *f, size_t job, struct str state, const 
         feed_set_place(f, job, data);
         return;
     }
-    /* The supervisor of an adopted job may have died with the earlier owner: one more try, not a
-     * failure. */
-    if (str_eq_c(state, "lost") && f->adopted[job]) {
-        f->adopted[job] = false;
-        vec_push(&f->again, job);
-        return;
-    }
     if (!kind_of(state, &kind))
         return;
     struct posted *p = note_new(f, job, kind, time_of(ev, "at"));
@@ -178,7 +169,7 @@ static void job_event(struct hyper_feed *f, size_t job, struct str state, const 
     note_post(p);
 }
 
-/* False ends the stream: all jobs have ended, or some have to be retried first. */
+/* False ends the stream: all jobs have ended. */
 static bool feed_on_event(void *arg, const struct sse_event *sse)
 {
     struct hyper_feed *f = arg;
@@ -203,22 +194,7 @@ static bool feed_on_event(void *arg, const struct sse_event *sse)
                     job_event(f, i, state, ev);
         }
     }
-    return f->left > 0 && !f->again.n;
-}
-
-/* Jobs that were lost together with their earlier scheduler run again. */
-static int run_again(struct hyper_feed *f, struct err *e)
-{
-    int rc = 0;
-
-    for (size_t i = 0; i < f->again.n && rc == 0; i++) {
-        char path[64];
-        snprintf(path, sizeof(path), "/v1/jobs/%llu/retry",
-                 (unsigned long long)f->numbers[f->again.p[i]]);
-        rc = cli_post(f->conf.c, path, NULL, NULL, e);
-    }
-    vec_clear(&f->again);
-    return rc;
+    return f->left > 0;
 }
 
 /* Until all jobs have ended.  A stream that breaks is resumed after the last event. */
@@ -241,13 +217,10 @@ static int listen_to_events(struct hyper_feed *f, struct err *e)
         sse_done(&s);
         if (!f->left || rc < 0)
             break;
-        if (!f->again.n)
-            poll(NULL, 0, NAP_MS);
+        poll(NULL, 0, NAP_MS);
         rc = cli_get(f->conf.c, "/v1", &meta, e); /* brings a host up when there is none */
         if (rc == 0)
             rc = hyper_far_lend(f->conf.c, f->conf.lent, false, e);
-        if (rc == 0)
-            rc = run_again(f, e);
     }
     return rc;
 }
@@ -325,7 +298,6 @@ static bool feed_adopt(struct hyper_feed *f, size_t job, const struct json *row)
             return false;
         track(f, job, (uint64_t)int_of(row, "number"));
         look_up_place(f, job, f->numbers[job]);
-        f->adopted[job] = true;
         if (str_eq_c(state, "running"))
             note_post(note_new(f, job, NOTE_RUNNING, time_of(row, "started")));
         return true;
@@ -499,8 +471,6 @@ static void feed_free(struct hyper_feed *f)
     free(f->runs);
     free(f->numbers);
     free(f->ended);
-    free(f->adopted);
-    vec_done(&f->again);
     free(f);
 }
 
@@ -512,7 +482,6 @@ struct hyper_feed *hyper_feed_start(const struct hyper_feed_conf *c, struct err 
     f->conf = *c;
     f->numbers = xcalloc(n, sizeof(*f->numbers));
     f->ended = xcalloc(n, sizeof(*f->ended));
-    f->adopted = xcalloc(n, sizeof(*f->adopted));
     f->nodes = xcalloc(n, sizeof(*f->nodes));
     f->runs = xcalloc(n, sizeof(*f->runs));
     /* What an earlier owner submitted counts as ours. */

@@ -120,6 +120,9 @@ struct json *hyper_submission(const struct hyper_feed_conf *c, const uint64_t *n
     json_set_str(o, "project", PROJECT);
     json_set_str(o, "queue", c->queue);
     json_set_int(o, "grace", GRACE_S);
+    /* A job whose supervisor died with an earlier owner or machine begins once more, at once. */
+    json_set_int(o, "retry_lost", 1);
+    json_set_int(o, "backoff", 0);
     if (b->remote)
         set_there(o, b);
     else

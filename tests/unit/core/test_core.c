@@ -242,6 +242,50 @@ static void a_killed_supervisor_means_lost(void **state)
     assert_int_equal(core_usage(b->core, 0)->slots, 0);
 }
 
+/* A repeated lost run is no try, in memory and on disk, and the count survives a restart. */
+static void lost_runs_are_repeated_as_often_as_asked(void **state)
+{
+    struct bench *b = *state;
+    struct one *x = make(1);
+
+    x->spec.retry_lost = 2;
+    x->spec.backoff_ms = 1000;
+    send(b, x);
+    settle(b);
+    finish(b, 1, RUN_END_SUPERVISOR_KILLED, 0);
+    assert_int_equal(state_of(b, 1), JOB_QUEUED);
+    assert_int_equal(b->disk.jobs.p[0].rec.tries, 0);
+    bench_crash(b);
+    bench_boot(b);
+    b->world.now += 1000;
+    settle(b);
+    finish(b, 1, RUN_END_NODE_LOST, 0);
+    assert_int_equal(state_of(b, 1), JOB_QUEUED);
+    bench_crash(b);
+    bench_boot(b);
+    b->world.now += 1000;
+    settle(b);
+    finish(b, 1, RUN_END_SUPERVISOR_KILLED, 0);
+    assert_int_equal(state_of(b, 1), JOB_LOST);
+    assert_int_equal(b->disk.jobs.p[0].rec.attempt, 3);
+}
+
+static void a_repeated_lost_run_uses_up_no_retry(void **state)
+{
+    struct bench *b = *state;
+    struct one *x = make(1);
+
+    x->spec.retry_lost = x->spec.retries = 1;
+    send(b, x);
+    settle(b);
+    finish(b, 1, RUN_END_SUPERVISOR_KILLED, 0);
+    settle(b);
+    finish(b, 1, RUN_END_EXITED, W_EXITCODE(1, 0));
+    assert_non_null(live(b, 1));
+    finish(b, 1, RUN_END_EXITED, W_EXITCODE(1, 0));
+    assert_int_equal(state_of(b, 1), JOB_FAILED);
+}
+
 static void dependencies_order_and_fail_together(void **state)
 {
     struct bench *b = *state;
@@ -684,6 +728,8 @@ int main(void)
         T(nothing_starts_before_its_placement_is_durable),
         T(success_and_failure),
         T(retries_wait_longer_each_time),
+        T(lost_runs_are_repeated_as_often_as_asked),
+        T(a_repeated_lost_run_uses_up_no_retry),
         T(a_missing_command_is_not_retried),
         T(a_killed_supervisor_means_lost),
         T(dependencies_order_and_fail_together),

@@ -301,7 +301,7 @@ static void round_trip(void **state)
         "{\"command\":\"x\",\"env\":{\"Z\":\"1\",\"A\":\"=\"},\"cwd\":\"/"
         "\",\"cpus\":0.25,\"mem\":\"1.5G\"}",
         "{\"command\":\"x\",\"timeout\":\"1h30m\",\"grace\":0,\"backoff\":0,\"retries\":3,"
-        "\"priority\":9,"
+        "\"retry_lost\":2,\"priority\":9,"
         "\"split_output\":true,\"nice\":-3,\"log_limit\":\"64M\",\"resources\":{\"slots\":2,"
         "\"gpus\":1}}",
         "{\"command\":\"x\",\"gpus\":1,\"gpus_max\":4,\"gpu_mem\":\"1G\",\"gpu_share\":false,"

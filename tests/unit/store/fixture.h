@@ -65,6 +65,7 @@ static inline struct built *built_new(struct fixture *f, size_t n, size_t n_spec
             .need = {.mcpu = 1000, .slots = 1},
             .backoff_ms = 1000,
             .retries = 2,
+            .retry_lost = 1,
         };
     b->s.n_jobs = n;
     b->s.jobs = arena_alloc(&b->a, n * sizeof(*b->s.jobs));

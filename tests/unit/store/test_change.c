@@ -144,14 +144,28 @@ static void test_requeue_retry_and_tries(void **state)
     assert_int_equal(f->ledger.read_job(f->ledger.self, job, &r, &e), 0);
     assert_int_equal(r.attempt, 2);
     assert_int_equal(r.tries, 1);
-    run_to_end(f, job, 3, 1);
+    /* Nor does a lost run that is repeated; it is counted by itself. */
+    assert_int_equal(r.retry_lost, 1);
+    assert_int_equal(r.lost, 0);
+    stage_run_new(f, job, 3);
+    fixture_stage(f, &(struct change){.kind = CHANGE_RUN_ENDED,
+                                      .at_ms = f->now_ms,
+                                      .run_ended = {.key = {job, 3},
+                                                    .next = JOB_QUEUED,
+                                                    .no_try = true,
+                                                    .outcome = {.why = RUN_END_NODE_LOST}}});
+    sync_ok(f);
+    assert_int_equal(f->ledger.read_job(f->ledger.self, job, &r, &e), 0);
+    assert_int_equal(r.lost, 1);
+    assert_int_equal(r.tries, 1);
+    run_to_end(f, job, 4, 1);
     fixture_stage(f, &(struct change){
                          .kind = CHANGE_JOB_RETRY, .at_ms = f->now_ms, .job_retry = {.job = job}});
     sync_ok(f);
     assert_int_equal(f->ledger.read_job(f->ledger.self, job, &r, &e), 0);
     assert_int_equal(r.state, JOB_QUEUED);
     assert_int_equal(r.tries, 0);
-    assert_int_equal(r.attempt, 3);
+    assert_int_equal(r.attempt, 4);
     assert_int_equal(f->ledger.read_job(f->ledger.self, 99, &r, &e), -1);
     assert_int_equal(e.code, ERR_NOT_FOUND);
     check_sound(f);
