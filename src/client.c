@@ -13,7 +13,6 @@
 #include "cli/commands.h"
 #include "cli/spec_file.h"
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { EXIT_NOT_FOUND = 127 }; /* as shells have it */

@@ -4,7 +4,6 @@
  * invents a status elsewhere.  A text that does not fit is cut at a character boundary.
  */
 #include "base/err.h"
-#include "base/util.h"
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>

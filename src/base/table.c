@@ -8,7 +8,6 @@
 #include "base/table.h"
 #include "base/util.h"
 #include "base/vec.h"
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>

@@ -5,7 +5,6 @@
  * are text.  Dates stay text.  Infinity and NaN are refused as everywhere.
  */
 #include "base/json_priv.h"
-#include "base/util.h"
 #include "base/yaml_priv.h"
 #include <ctype.h>
 #include <math.h>

@@ -14,7 +14,6 @@
 #include "base/log_mark.h"
 #include "base/util.h"
 #include "far/far_priv.h"
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/inotify.h>

@@ -7,9 +7,7 @@
 #include "base/util.h"
 #include "far/far_priv.h"
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <sys/stat.h>
 
 /* Bounds for what a run leaves behind.  Files beyond them are left out silently. */

@@ -5,10 +5,8 @@
  * the local backend's journal.
  */
 #include "base/arena.h"
-#include "base/file.h"
 #include "base/util.h"
 #include "far/far_priv.h"
-#include <errno.h>
 #include <libgen.h>
 #include <stdio.h>
 

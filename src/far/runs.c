@@ -11,7 +11,6 @@
  * on when it has as much.  Files are removed when the daemon says that the outcome is durable; what
  * the user's own directory holds stays.
  */
-#include "base/arena.h"
 #include "base/file.h"
 #include "base/util.h"
 #include "far/far_priv.h"

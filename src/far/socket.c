@@ -9,8 +9,6 @@
 #include "base/util.h"
 #include "far/far_priv.h"
 #include "io/unix_addr.h"
-#include <errno.h>
-#include <stdio.h>
 #include <sys/stat.h>
 
 enum { BACKLOG = 64 };

@@ -6,7 +6,6 @@
  * core then reads the rest of its spool, which may hold the end the process wrote itself.
  */
 #include "host/outside_watch.h"
-#include "base/clock.h"
 #include "base/file.h"
 #include "base/map.h"
 #include "base/proc_stat.h"

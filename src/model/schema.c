@@ -2,10 +2,8 @@
  *
  * Made on first use and kept.  As parser and schema read the same table they cannot drift apart.
  */
-#include "base/util.h"
 #include "model/spec_priv.h"
 #include "model/sweep.h"
-#include <inttypes.h>
 #include <threads.h>
 
 /* The functions of this file return new trees, which the caller frees or hands over. */

@@ -10,7 +10,6 @@
 #include "base/util.h"
 #include "model/spec_priv.h"
 #include <signal.h>
-#include <stdio.h>
 
 static const char *const launch_names[] = {[LAUNCH_NODE] = "node", [LAUNCH_GPU] = "gpu"};
 

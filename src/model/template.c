@@ -7,7 +7,6 @@
 #include "base/arena.h"
 #include "base/util.h"
 #include "model/spec_priv.h"
-#include <inttypes.h>
 
 /* An identifier as in C: letters, digits and _, not starting with a digit. */
 static bool ident_char(char c, bool first)

@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "shepherd/run_lock.h"
 #include "shepherd/shepherd_priv.h"
-#include <errno.h>
 #include <fcntl.h>
 #include <time.h>
 

@@ -4,7 +4,6 @@
  * Blanks around a cell do not belong to it, a byte order mark at the start is no text, and lines
  * without anything are passed over.
  */
-#include "base/util.h"
 #include "simulate/csv_priv.h"
 
 void csv_init(struct csv *c, struct str text)

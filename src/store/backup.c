@@ -5,10 +5,8 @@
  * no writer (WAL).  The copy is complete or it is not there: it is made under a temporary name,
  * synced and linked to its own name.
  */
-#include "base/file.h"
 #include "base/util.h"
 #include "store/store_priv.h"
-#include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
 #include <sys/stat.h>

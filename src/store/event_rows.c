@@ -4,7 +4,6 @@
  * nothing to add to kind, time and jobs.
  */
 #include "base/json_out.h"
-#include "base/util.h"
 #include "store/apply_priv.h"
 
 /* State names with their prefix, built once by the compiler. */

@@ -8,7 +8,6 @@
  * once per stretch.  An open run belongs to a job that is starting, running or stopping: no index
  * of open runs is needed.
  */
-#include "base/util.h"
 #include "store/query_priv.h"
 
 enum { SPEC_SLOTS = 64, SCAN_SHARE = 4 };

@@ -6,7 +6,6 @@
  */
 #include "base/json.h"
 #include "store/query_priv.h"
-#include <stdlib.h>
 #include <string.h>
 
 static const char *json_skip_space(const char *p, const char *end)

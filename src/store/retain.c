@@ -5,7 +5,6 @@
  * a change like any other, done by the writer; what was retried in the meantime stays, and only
  * what is gone is reported, because its files are removed next.
  */
-#include "base/util.h"
 #include "store/query_priv.h"
 
 /* Events are forgotten in proportion to jobs, so that one call stays short. */

@@ -9,7 +9,6 @@
  * plain "and" at the top.  The whole filter is evaluated later for each job; this file only leaves
  * out the combinations in which no job can match.
  */
-#include "base/util.h"
 #include "store/scans_priv.h"
 
 /* Is s one of the values that the term compares with? */

@@ -1,5 +1,4 @@
 /* sql.c - building statements from parts, values only ever as parameters */
-#include "base/util.h"
 #include "store/sql_priv.h"
 
 enum { SQL_TEXT_MAX = 1 << 20 };

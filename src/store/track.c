@@ -6,7 +6,6 @@
 #include "store/track.h"
 #include "base/util.h"
 #include "store/query_priv.h"
-#include "store/series_priv.h"
 #include <math.h>
 
 /* ---- marks ---- */

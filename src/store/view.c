@@ -3,7 +3,6 @@
  * Jobs of a page mostly share spec, batch and id range: those are read again only when they change,
  * and their statements keep standing on the row, so that nothing is copied.
  */
-#include "base/util.h"
 #include "store/query_priv.h"
 
 /* Moves the statement to the row `seq`, unless it stands there already. */

@@ -16,7 +16,6 @@
 #include "base/util.h"
 #include "store/store_priv.h"
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>

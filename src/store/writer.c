@@ -13,7 +13,6 @@
  * from being reused until it has 64 MiB, one that waits for them briefly restarts it, so it cannot
  * grow for ever.
  */
-#include "base/clock.h"
 #include "store/migrate_priv.h"
 #include "store/store_priv.h"
 #include <errno.h>

@@ -12,7 +12,6 @@
 #include "backend/docker/docker_priv.h"
 #include "base/util.h"
 #include <inttypes.h>
-#include <stdio.h>
 
 /* Returns the new value, which belongs to `in`; so does set_array. */
 static struct json *set_object(struct json *in, const char *key)

@@ -12,7 +12,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <poll.h>
-#include <stdio.h>
 
 enum { SURVEY_MS = 5000, ID_SHOWN = 12 };
 

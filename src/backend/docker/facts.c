@@ -6,7 +6,6 @@
  * act on a program of the host.
  */
 #include "backend/docker/docker_priv.h"
-#include "base/util.h"
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -8,7 +8,6 @@
 #include "io/http_client.h"
 #include <inttypes.h>
 #include <poll.h>
-#include <stdio.h>
 
 /* ---- names in paths ---- */
 

@@ -2,7 +2,6 @@
 #include "backend/gpu_survey.h"
 #include "backend/local/gpu_priv.h"
 #include <pthread.h>
-#include <stdio.h>
 #include <time.h>
 
 enum { PATIENCE_S = 5 };

@@ -8,13 +8,11 @@
  * permissions.  `from` itself may be a link.  Sockets, pipes and devices are left out.
  */
 #include "backend/ssh/ssh_priv.h"
-#include "base/file.h"
 #include "base/util.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
 #include <sys/stat.h>
 
 enum {

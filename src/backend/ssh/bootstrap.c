@@ -16,7 +16,6 @@
  */
 #include "backend/ssh/ssh_priv.h"
 #include "base/util.h"
-#include <stdio.h>
 #include <sys/utsname.h>
 
 /* LINE_MAX_BYTES bounds what a login may print before our first line; more of the programs is

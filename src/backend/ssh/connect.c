@@ -13,9 +13,7 @@
 #include "base/rand.h"
 #include "base/util.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/wait.h>

@@ -4,7 +4,6 @@
  * are as long as it said; a piece that cannot be written is asked for again.
  */
 #include "backend/ssh/ssh_priv.h"
-#include "base/clock.h"
 #include "base/util.h"
 #include <sys/socket.h>
 

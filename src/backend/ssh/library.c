@@ -8,8 +8,6 @@
 #include "base/file.h"
 #include "base/util.h"
 #include <dirent.h>
-#include <errno.h>
-#include <stdio.h>
 #include <sys/stat.h>
 
 enum { LIBRARY_MAX = 64 << 20, FILE_MAX = 16 << 20, DEPTH_MAX = 8 };

@@ -20,7 +20,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/socket.h>
 
 /* How often runs that could not be sent are checked against start_timeout_ms. */
 enum { REFUSE_LOOK_MS = 1000 };

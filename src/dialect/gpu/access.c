@@ -5,7 +5,6 @@
  * thread: a worker takes the user's for one system call and its own back.  The plain calls are
  * needed; the C library's would change every thread of the process.
  */
-#include "base/util.h"
 #include "dialect/gpu/dialect_priv.h"
 #include <errno.h>
 #include <fcntl.h>

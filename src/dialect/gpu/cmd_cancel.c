@@ -2,7 +2,6 @@
 #include "base/util.h"
 #include "cli/view.h"
 #include "dialect/gpu/cmd.h"
-#include <stdio.h>
 
 static const char me[] = "scheduler-cancel-job";
 

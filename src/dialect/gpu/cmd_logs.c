@@ -10,7 +10,6 @@
 #include "cli/view.h"
 #include "dialect/gpu/cmd.h"
 #include <poll.h>
-#include <stdio.h>
 
 static const char me[] = "scheduler-get-logs";
 /* NAP_MS: before a daemon that did not answer is asked again.  PIECE_MAX: the tail of one

@@ -2,7 +2,6 @@
  *
  * Owns: the columns.  What a row says is the server's business (dialect/gpu/state_json.c).
  */
-#include "base/clock.h"
 #include "base/units.h"
 #include "base/util.h"
 #include "cli/view.h"

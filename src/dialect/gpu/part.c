@@ -12,7 +12,6 @@
 #include "base/util.h"
 #include "dialect/gpu/dialect_priv.h"
 #include "dialect/gpu/translate.h"
-#include "dialect/gpu/wire.h"
 #include "io/forward.h"
 #include <stdio.h>
 

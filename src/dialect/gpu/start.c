@@ -5,7 +5,6 @@
 #include "base/util.h"
 #include "dialect/gpu/dialect_priv.h"
 #include "dialect/gpu/env.h"
-#include "dialect/gpu/translate.h"
 
 /* ---- variables ---- */
 

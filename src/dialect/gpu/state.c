@@ -13,7 +13,6 @@
 #include "base/util.h"
 #include "base/vec.h"
 #include "dialect/gpu/dialect_priv.h"
-#include "dialect/gpu/translate.h"
 #include <stdio.h>
 
 /* PREFIX_MIN: the fewest characters of an id that may name a job. */

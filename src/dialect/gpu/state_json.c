@@ -3,7 +3,6 @@
  * Owns: the names of the states in this dialect and the keys of a row.  Pure.
  */
 #include "api/job_json.h"
-#include "base/clock.h"
 #include "base/util.h"
 #include "dialect/gpu/state.h"
 #include <stdio.h>

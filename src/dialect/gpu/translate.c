@@ -8,7 +8,6 @@
  */
 #include "dialect/gpu/translate.h"
 #include "base/util.h"
-#include <stdio.h>
 
 enum { MIB = 1 << 20 };
 
