@@ -53,7 +53,8 @@ void *map_u64_get(const struct map_u64 *m, uint64_t key)
     return m->cap ? m->vals[find_u64(m, key)] : NULL;
 }
 
-void map_u64_reserve(struct map_u64 *m, size_t n)
+/* Room for n entries in all. */
+static void map_u64_reserve(struct map_u64 *m, size_t n)
 {
     size_t cap = cap_for(n);
     struct map_u64 old = *m;
@@ -111,17 +112,29 @@ void map_u64_done(struct map_u64 *m)
     *m = (struct map_u64){0};
 }
 
+void map_u64_clear(struct map_u64 *m, void (*release)(void *val))
+{
+    void *val;
+
+    for (size_t it = 0; (val = map_u64_each(m, &it));)
+        release(val);
+    map_u64_done(m);
+}
+
+void *map_u64_each(const struct map_u64 *m, size_t *it)
+{
+    while (*it < m->cap)
+        if (m->vals[(*it)++])
+            return m->vals[*it - 1];
+    return NULL;
+}
+
 bool map_u64_next(const struct map_u64 *m, size_t *it, uint64_t *key, void **val)
 {
-    for (; *it < m->cap; (*it)++) {
-        if (!m->vals[*it])
-            continue;
-        *key = m->keys[*it];
-        *val = m->vals[*it];
-        (*it)++;
-        return true;
-    }
-    return false;
+    *val = map_u64_each(m, it);
+    if (*val)
+        *key = m->keys[*it - 1];
+    return *val;
 }
 
 struct map_str_slot {

@@ -15,10 +15,13 @@ void *map_u64_get(const struct map_u64 *m, uint64_t key); /* NULL when absent */
 /* Replaces the value of a key that exists.  The map never frees values: the caller owns them. */
 void map_u64_put(struct map_u64 *m, uint64_t key, void *val);
 void *map_u64_del(struct map_u64 *m, uint64_t key); /* the value that was there, or NULL */
-/* Room for n entries in all, so that n puts do not move the table. */
-void map_u64_reserve(struct map_u64 *m, size_t n);
 void map_u64_done(struct map_u64 *m);
-/* size_t it = 0; while (map_u64_next(&m, &it, &key, &val)) … ; no changes meanwhile */
+/* Calls `release` with every value, and frees the memory of the map. */
+void map_u64_clear(struct map_u64 *m, void (*release)(void *val));
+/* for (size_t it = 0; (val = map_u64_each(&m, &it));) visits all values; NULL at the end.  The map
+ * must not change meanwhile. */
+void *map_u64_each(const struct map_u64 *m, size_t *it);
+/* The same with the keys: while (map_u64_next(&m, &it, &key, &val)). */
 bool map_u64_next(const struct map_u64 *m, size_t *it, uint64_t *key, void **val);
 
 struct map_str {

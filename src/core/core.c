@@ -56,16 +56,15 @@ struct core *core_new(const struct core_conf *conf)
 
 void core_free(struct core *c)
 {
-    uint64_t key;
     void *val;
 
     if (!c)
         return;
-    for (size_t it = 0; map_u64_next(&c->jobs.by_number, &it, &key, &val);)
+    for (size_t it = 0; (val = map_u64_each(&c->jobs.by_number, &it));)
         run_discard(((struct job *)val)->run);
     ahead_free(c);
     train_done(c);
-    for (size_t it = 0; map_u64_next(&c->jobs.waiters, &it, &key, &val);) {
+    for (size_t it = 0; (val = map_u64_each(&c->jobs.waiters, &it));) {
         vec_done(&((struct waiters *)val)->jobs);
         free(val);
     }

@@ -152,10 +152,9 @@ typedef VEC(struct job *) job_list;
 
 static void list_waiting(const struct core *c, uint32_t queue, job_list *out)
 {
-    uint64_t number;
     void *val;
 
-    for (size_t it = 0; map_u64_next(&c->jobs.by_number, &it, &number, &val);)
+    for (size_t it = 0; (val = map_u64_each(&c->jobs.by_number, &it));)
         if (waits_in(c, val, queue))
             vec_push(out, (struct job *)val);
     if (out->n)

@@ -114,12 +114,11 @@ void core_node_add(struct core *c, struct str name, const struct json *conf,
 /* Counts the runs on the host; with `really` they are told to stop as well. */
 static size_t stop_runs(struct core_host *h, bool really)
 {
-    uint64_t key;
-    void *val;
+    struct job *j;
     size_t n = 0;
 
-    for (size_t it = 0; map_u64_next(&h->core->jobs.by_number, &it, &key, &val);) {
-        struct run *r = ((struct job *)val)->run;
+    for (size_t it = 0; (j = map_u64_each(&h->core->jobs.by_number, &it));) {
+        struct run *r = j->run;
         if (!r || r->host != h)
             continue;
         n++;

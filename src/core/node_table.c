@@ -122,11 +122,9 @@ static void give_up_runs(struct core_host *h)
 {
     const struct run_outcome lost = {.why = RUN_END_NODE_LOST, .ended_ms = core_wall(h->core)};
     VEC(struct run *) runs = {0};
-    uint64_t key;
-    void *val;
+    struct job *j;
 
-    for (size_t it = 0; map_u64_next(&h->core->jobs.by_number, &it, &key, &val);) {
-        struct job *j = val;
+    for (size_t it = 0; (j = map_u64_each(&h->core->jobs.by_number, &it));) {
         if (j->run && j->run->host == h && j->run->phase != RUN_OVER)
             vec_push(&runs, j->run);
     }

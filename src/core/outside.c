@@ -140,13 +140,12 @@ void outside_begun(struct core *c, struct run *r)
 
 void outside_restored(struct core *c)
 {
-    uint64_t key;
-    void *val;
+    struct job *j;
 
     if (!c->outside)
         return; /* such runs stay unresolved until somebody watches */
-    for (size_t it = 0; map_u64_next(&c->jobs.by_number, &it, &key, &val);) {
-        struct run *r = ((struct job *)val)->run;
+    for (size_t it = 0; (j = map_u64_each(&c->jobs.by_number, &it));) {
+        struct run *r = j->run;
         if (r && r->outside && r->phase == RUN_UNRESOLVED)
             outside_watch(c, r);
     }

@@ -173,16 +173,14 @@ static void restore_counters(void *arg, uint64_t next_job, uint64_t next_spec, u
 static void requeue_runless(struct core *c)
 {
     VEC(struct job *) stray = {0};
-    uint64_t key;
-    void *val;
+    struct job *j;
 
-    for (size_t it = 0; map_u64_next(&c->jobs.by_number, &it, &key, &val);) {
-        struct job *j = val;
+    for (size_t it = 0; (j = map_u64_each(&c->jobs.by_number, &it));) {
         if (job_state_has_run(j->state) && !j->run)
             vec_push(&stray, j);
     }
     for (size_t i = 0; i < stray.n; i++) {
-        struct job *j = stray.p[i];
+        j = stray.p[i];
         enum job_state from = j->state;
         job_move(c, j, JOB_EV_REQUEUE);
         core_stage(c, &(struct change){.kind = CHANGE_JOB_STATE,

@@ -135,10 +135,9 @@ void train_drop(struct core *c, uint64_t job)
 
 void train_done(struct core *c)
 {
-    uint64_t key;
     void *val;
 
-    for (size_t it = 0; map_u64_next(&c->gpu.trains, &it, &key, &val);)
+    for (size_t it = 0; (val = map_u64_each(&c->gpu.trains, &it));)
         train_free(c, val);
     map_u64_done(&c->gpu.trains);
     map_u64_done(&c->gpu.specs);

@@ -266,12 +266,9 @@ static void feed_on_inotify(void *arg, int events UNUSED, int error UNUSED)
 static void feed_on_poll(void *arg)
 {
     struct far *f = arg;
-    size_t it = 0;
-    uint64_t id;
-    void *val;
+    struct far_run *r;
 
-    while (map_u64_next(&f->runs, &it, &id, &val)) {
-        struct far_run *r = val;
+    for (size_t it = 0; (r = map_u64_each(&f->runs, &it));) {
         if (r->handed && !r->told)
             feed_watch(f, r);
     }

@@ -66,10 +66,9 @@ void runs_free(struct far *f, struct far_run *r)
 void runs_done(struct far *f)
 {
     size_t it = 0;
-    uint64_t id;
     void *val;
 
-    while (map_u64_next(&f->runs, &it, &id, &val)) {
+    while ((val = map_u64_each(&f->runs, &it))) {
         runs_free(f, val);
         it = 0; /* the table changed */
     }

@@ -67,6 +67,12 @@ static void watched_release(struct watched *p)
         close(TAKE_FD(p->pidfd));
 }
 
+static void watched_free(void *val)
+{
+    watched_release(val);
+    free(val);
+}
+
 /* The entry may be freed by the report: nothing may use `p` afterwards. */
 static void watched_gone(struct watched *p, const char *why)
 {
@@ -97,13 +103,12 @@ static void outside_on_look(void *arg)
     struct outside_watch *w = arg;
     int64_t now = loop_mono_ms(w->loop);
     VEC(struct run_key) keys = {0};
-    uint64_t job;
-    void *val;
+    struct watched *p;
 
-    for (size_t it = 0; map_u64_next(&w->all, &it, &job, &val);)
-        vec_push(&keys, ((struct watched *)val)->key);
+    for (size_t it = 0; (p = map_u64_each(&w->all, &it));)
+        vec_push(&keys, p->key);
     for (size_t i = 0; i < keys.n; i++) { /* each report may change the table */
-        struct watched *p = watched_find(w, keys.p[i]);
+        p = watched_find(w, keys.p[i]);
         if (!p || p->reported)
             continue;
         if (p->pid && !p->watch && !watched_alive(p))
@@ -178,8 +183,7 @@ static void watch_end(void *self, struct run_key key)
     if (!p)
         return;
     map_u64_del(&w->all, key.job);
-    watched_release(p);
-    free(p);
+    watched_free(p);
     if (!w->all.n)
         timer_stop(w->look);
 }
@@ -203,16 +207,9 @@ struct outside_watch *outside_watch_new(struct loop *l, struct core *c)
 
 void outside_watch_free(struct outside_watch *w)
 {
-    uint64_t job;
-    void *val;
-
     if (!w)
         return;
     timer_free(w->look);
-    for (size_t it = 0; map_u64_next(&w->all, &it, &job, &val);) {
-        watched_release(val);
-        free(val);
-    }
-    map_u64_done(&w->all);
+    map_u64_clear(&w->all, watched_free);
     free(w);
 }

@@ -50,19 +50,13 @@ static void job_free(struct gjob *j)
 
 void gpus_free(struct gpus *g)
 {
-    size_t it = 0;
-    uint64_t key;
-    void *val;
-
     if (!g)
         return;
     for (size_t i = 0; i < g->jobs.n; i++)
         job_free(g->jobs.p[i]);
     for (size_t i = 0; i < g->nodes.n; i++)
         vec_done(&g->nodes.p[i].dev);
-    while (map_u64_next(&g->saved, &it, &key, &val))
-        free(val);
-    map_u64_done(&g->saved);
+    map_u64_clear(&g->saved, free);
     map_u64_done(&g->by_id);
     vec_done(&g->jobs);
     vec_done(&g->nodes);

@@ -6,7 +6,6 @@
  */
 #include "sched/gpu_problem_priv.h"
 
-
 enum { THIN_FROM = 32, KEEP_JOINS = 16, KEEP_PAIRS = 6, LOOK_JOINS = 160, LOOK_PAIRS = 48 };
 static const double STAYS = 1.1;      /* who goes on where all go on is worth more */
 static const double HORIZON_S = 3600; /* a change pays for its restart within this, or not */

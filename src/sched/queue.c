@@ -42,18 +42,12 @@ struct queue *queue_new(const struct limit_conf *conf)
 
 void queue_free(struct queue *q)
 {
-    uint64_t key;
-    void *g;
-
     if (!q)
         return;
     for (size_t i = 0; i < q->shapes.n; i++)
         vec_done(&q->shapes.p[i].heap);
-    for (int k = 0; k < LIMIT_KINDS; k++) {
-        for (size_t it = 0; map_u64_next(&q->groups[k], &it, &key, &g);)
-            free(g);
-        map_u64_done(&q->groups[k]);
-    }
+    for (int k = 0; k < LIMIT_KINDS; k++)
+        map_u64_clear(&q->groups[k], free);
     vec_done(&q->shapes);
     vec_done(&q->active);
     vec_done(&q->free_list);

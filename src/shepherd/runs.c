@@ -70,8 +70,10 @@ static void kept_run_follow(struct run *before, struct run *r)
     r->after = before;
 }
 
-static void kept_run_free(struct run *r)
+static void kept_run_free(void *val)
 {
+    struct run *r = val;
+
     if (r->pidfd >= 0)
         close(r->pidfd);
     free(r->frame);
@@ -348,12 +350,10 @@ void runs_adopt(struct shepherd *s, const struct proto_op *op)
 
 void runs_forget(struct shepherd *s, uint32_t journal)
 {
-    size_t it = 0;
-    uint64_t id;
-    void *val;
+    struct run *r;
 
-    while (map_u64_next(&s->runs, &it, &id, &val))
-        if (((struct run *)val)->journal == journal)
+    for (size_t it = 0; (r = map_u64_each(&s->runs, &it));)
+        if (r->journal == journal)
             return; /* still needed here, whatever the daemon thinks */
     journal_close(s, journal);
 }
@@ -426,13 +426,7 @@ void runs_tick(struct shepherd *s)
 
 void runs_done(struct shepherd *s)
 {
-    size_t it = 0;
-    uint64_t id;
-    void *val;
-
-    while (map_u64_next(&s->runs, &it, &id, &val))
-        kept_run_free(val);
-    map_u64_done(&s->runs);
+    map_u64_clear(&s->runs, kept_run_free);
     map_u64_done(&s->by_pid);
     for (size_t i = 0; i < s->journals.n; i++)
         close(s->journals.p[i].fd);

@@ -9,17 +9,6 @@
 #include "base/buf.h"
 #include "store/tally_priv.h"
 
-static void forget_batches(struct tally *t)
-{
-    uint64_t batch;
-    void *delta;
-
-    for (size_t it = 0; map_u64_next(&t->batches, &it, &batch, &delta);)
-        free(delta);
-    map_u64_done(&t->batches);
-    t->batches = (struct map_u64){0};
-}
-
 /* Forgets everything, uncommitted counts included; line 0 is a placeholder, because 0 is no party.
  */
 static void counts_clear(struct tally *t)
@@ -28,7 +17,7 @@ static void counts_clear(struct tally *t)
     t->parties = (struct map_str){0};
     vec_clear(&t->lines);
     vec_clear(&t->dirty);
-    forget_batches(t);
+    map_u64_clear(&t->batches, free);
     vec_push(&t->lines, (struct tally_line){0});
 }
 
@@ -37,7 +26,7 @@ void tally_done(struct tally *t)
     map_str_done(&t->parties);
     vec_done(&t->lines);
     vec_done(&t->dirty);
-    forget_batches(t);
+    map_u64_clear(&t->batches, free);
     map_u64_done(&t->batches);
     *t = (struct tally){0};
 }
@@ -169,7 +158,7 @@ static int write_batches(struct tally *t, struct db *d, struct err *e)
         if (db_run_args(d, e, sql, args, JOB_STATE_MAX + 1) < 0)
             return -1;
     }
-    forget_batches(t);
+    map_u64_clear(&t->batches, free);
     return 0;
 }
 

@@ -57,24 +57,13 @@ struct gpu_procs *gpu_procs_new(uint64_t home_mark, const char *proc)
     return p;
 }
 
-static void map_clear(struct map_u64 *m)
-{
-    size_t it = 0;
-    uint64_t key;
-    void *val;
-
-    while (map_u64_next(m, &it, &key, &val))
-        free(val);
-    map_u64_done(m);
-}
-
 void gpu_procs_free(struct gpu_procs *p)
 {
     if (!p)
         return;
     map_u64_done(&p->by_key);
-    map_clear(&p->roots);
-    map_clear(&p->verdicts);
+    map_u64_clear(&p->roots, free);
+    map_u64_clear(&p->verdicts, free);
     free(p->proc);
     free(p);
 }
@@ -150,7 +139,7 @@ void gpu_procs_runs(struct gpu_procs *p, const struct gpu_run *runs, size_t n)
     uint64_t before = p->digest;
 
     map_u64_done(&p->by_key);
-    map_clear(&p->roots);
+    map_u64_clear(&p->roots, free);
     p->runs = runs;
     p->n_runs = n;
     p->digest = 0xcbf29ce484222325u;

@@ -50,15 +50,13 @@ const struct group_list *groups_of(struct backend *b, uint32_t uid, uint32_t gid
     return g;
 }
 
+static void group_list_free(void *val)
+{
+    free(((struct group_list *)val)->gids);
+    free(val);
+}
+
 void groups_done(struct backend *b)
 {
-    size_t it = 0;
-    uint64_t key;
-    void *val;
-
-    while (map_u64_next(&b->groups, &it, &key, &val)) {
-        free(((struct group_list *)val)->gids);
-        free(val);
-    }
-    map_u64_done(&b->groups);
+    map_u64_clear(&b->groups, group_list_free);
 }

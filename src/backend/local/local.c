@@ -67,6 +67,12 @@ static void drop_frame(struct local_run *r)
     r->frame_n = 0;
 }
 
+static void local_run_free(void *val)
+{
+    drop_frame(val);
+    free(val);
+}
+
 /* Keeps backend.gpu_runs equal to the number of runs with the flag. */
 static void local_run_set_gpus(struct backend *b, struct local_run *r, bool gpus)
 {
@@ -156,14 +162,11 @@ static int local_run_by_order(const void *x, const void *y)
 static void ask_about(struct backend *b, bool only_new)
 {
     VEC(struct local_run *) todo = {0};
-    size_t it = 0;
-    uint64_t id;
-    void *val;
+    struct local_run *r;
 
     if (b->link.state != LINK_UP)
         return;
-    while (map_u64_next(&b->runs, &it, &id, &val)) {
-        struct local_run *r = val;
+    for (size_t it = 0; (r = map_u64_each(&b->runs, &it));) {
         if (r->state <= LOCAL_RUNNING && (!only_new || r->asked == UINT64_MAX))
             vec_push(&todo, r);
     }
@@ -290,15 +293,12 @@ void local_on_record(struct backend *b, struct generation *g, const struct journ
 static void gpu_runs(void *arg, struct gpu_run **out, size_t *out_n)
 {
     struct backend *b = arg;
-    size_t it = 0;
-    uint64_t id;
-    void *val;
+    const struct local_run *r;
 
     if (b->gpu_runs == 0)
         return;
     *out = xcalloc(b->gpu_runs, sizeof(**out));
-    while (map_u64_next(&b->runs, &it, &id, &val)) {
-        const struct local_run *r = val;
+    for (size_t it = 0; (r = map_u64_each(&b->runs, &it));) {
         if (r->gpus)
             (*out)[(*out_n)++] = (struct gpu_run){r->key, r->pid, r->pid_start};
     }
@@ -344,20 +344,12 @@ static int open_gpus(struct backend *b, const struct json *conf, struct err *e)
 
 static void local_close(struct backend *b)
 {
-    size_t it = 0;
-    uint64_t id;
-    void *val;
-
     if (!b)
         return;
     gpu_watch_close(b->gpus);
     link_close(b);
     tail_close(b);
-    while (map_u64_next(&b->runs, &it, &id, &val)) {
-        drop_frame(val);
-        free(val);
-    }
-    map_u64_done(&b->runs);
+    map_u64_clear(&b->runs, local_run_free);
     groups_done(b);
     if (b->dir_fd >= 0)
         close(b->dir_fd);

@@ -118,10 +118,9 @@ void calls_init(struct calls *c, struct loop *l, struct buf *out, void (*send)(v
 void calls_done(struct calls *c)
 {
     size_t it = 0;
-    uint64_t number;
     void *val;
 
-    while (map_u64_next(&c->open, &it, &number, &val)) {
+    while ((val = map_u64_each(&c->open, &it))) {
         forwarded_call_free(val);
         it = 0; /* the table changed */
     }

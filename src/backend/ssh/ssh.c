@@ -78,11 +78,9 @@ typedef VEC(struct ssh_run *) run_vec;
 static run_vec runs_sorted(struct backend *b)
 {
     run_vec out = {0};
-    size_t it = 0;
-    uint64_t id;
     void *val;
 
-    while (map_u64_next(&b->runs, &it, &id, &val))
+    for (size_t it = 0; (val = map_u64_each(&b->runs, &it));)
         vec_push(&out, val);
     if (out.n)
         qsort(out.p, out.n, sizeof(*out.p), ssh_run_by_order);

@@ -50,17 +50,6 @@ static bool known_job(const struct gpu_dialect *d, struct id id, uint64_t *out)
     return true;
 }
 
-static void forget_all(struct gpu_dialect *d)
-{
-    uint64_t key;
-    void *k;
-
-    for (size_t it = 0; map_u64_next(&d->known, &it, &key, &k);)
-        free(k);
-    map_u64_done(&d->known);
-    d->known = (struct map_u64){0};
-}
-
 /* Remembers the number of a job, so that its next message needs no look at the store. */
 static void know(struct gpu_dialect *d, struct id id, uint64_t job)
 {
@@ -68,7 +57,7 @@ static void know(struct gpu_dialect *d, struct id id, uint64_t job)
 
     if (!k) {
         if (d->known.n >= KNOWN_MAX)
-            forget_all(d); /* the store knows them all */
+            map_u64_clear(&d->known, free); /* the store knows them all */
         k = xmalloc(sizeof(*k));
         map_u64_put(&d->known, known_key(id), k);
     }
@@ -77,7 +66,7 @@ static void know(struct gpu_dialect *d, struct id id, uint64_t job)
 
 void gpu_library_done(struct gpu_dialect *d)
 {
-    forget_all(d);
+    map_u64_clear(&d->known, free);
 }
 
 /* ---- answers ---- */

@@ -64,15 +64,17 @@ TEST(u64_churn_does_not_grow)
     map_u64_done(&m);
 }
 
-TEST(u64_reserve_avoids_growth)
+TEST(u64_clear_releases_every_value)
 {
     struct map_u64 m = {0};
+    size_t it = 0;
 
-    map_u64_reserve(&m, 1000);
-    size_t cap = m.cap;
-    for (uint64_t k = 0; k < 1000; k++)
-        map_u64_put(&m, k, ptr(k));
-    assert_int_equal(m.cap, cap);
+    for (uint64_t k = 0; k < 100; k++)
+        map_u64_put(&m, k, malloc(1)); /* a value that is not released is a leak */
+    map_u64_clear(&m, free);
+    assert_null(map_u64_each(&m, &it));
+    map_u64_put(&m, 7, ptr(7)); /* the map can be used again */
+    assert_ptr_equal(map_u64_each(&m, &it), ptr(7));
     map_u64_done(&m);
 }
 
@@ -129,7 +131,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(u64_put_get_del),         cmocka_unit_test(u64_many_with_deletions),
-        cmocka_unit_test(u64_churn_does_not_grow), cmocka_unit_test(u64_reserve_avoids_growth),
+        cmocka_unit_test(u64_churn_does_not_grow), cmocka_unit_test(u64_clear_releases_every_value),
         cmocka_unit_test(str_put_get_del),         cmocka_unit_test(str_many_with_deletions),
     };
     return cmocka_run_group_tests_name("map", tests, NULL, NULL);
