@@ -4,6 +4,7 @@
  *   term  := key op value        op: ":" "=" "!=" "~" "<" "<=" ">" ">="
  *   key   := id | number | name | state | project | user | batch | exit_code | priority
  *          | attempt | created | started | ended | duration | reason
+ *          | cron       the name of the schedule that submitted the job
  *          | tag        the job has a tag of this name
  *          | tag.K      the value of tag K
  *          | metric.M   the metric M
@@ -54,6 +55,7 @@ enum filter_field {
     FILTER_F_METRIC,
     FILTER_F_PARAM,
     FILTER_F_NUMBER,
+    FILTER_F_CRON,
 };
 /* What the parser has settled, so that whoever evaluates it has little to decide:
  *   STATE values are known states in lower case.  IN occurs only for text fields, STATE and BATCH.

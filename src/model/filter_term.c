@@ -32,6 +32,7 @@ static const struct field {
     {"name", FILTER_F_NAME, TYPE_TEXT},
     {"state", FILTER_F_STATE, TYPE_STATE},
     {"project", FILTER_F_PROJECT, TYPE_TEXT},
+    {"cron", FILTER_F_CRON, TYPE_TEXT},
     {"user", FILTER_F_USER, TYPE_TEXT},
     {"batch", FILTER_F_BATCH, TYPE_TEXT},
     {"exit_code", FILTER_F_EXIT_CODE, TYPE_NUMBER},
