@@ -388,6 +388,12 @@ int apply_change(struct applier *a, const struct change *c, struct err *e)
         return apply_project(a, c, e);
     case CHANGE_REMOVE:
         return apply_remove(a, c, e);
+    case CHANGE_SCHEDULE:
+        return apply_schedule(a, c, e);
+    case CHANGE_SCHEDULE_SETTLED:
+        return apply_schedule_settled(a, c, e);
+    case CHANGE_SCHEDULE_GONE:
+        return apply_schedule_gone(a, c, e);
     case CHANGE_FACT:
         return apply_fact(a, c, e);
     case CHANGE_TRAINING:

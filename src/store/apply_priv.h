@@ -28,6 +28,12 @@ int apply_node_new(struct applier *a, const struct change *c, struct err *e);
 int apply_node_drain(struct applier *a, const struct change *c, struct err *e);
 int apply_node_gone(struct applier *a, const struct change *c, struct err *e);
 int apply_remove(struct applier *a, const struct change *c, struct err *e);
+/* apply_schedule.c */
+int apply_schedule(struct applier *a, const struct change *c, struct err *e);
+int apply_schedule_settled(struct applier *a, const struct change *c, struct err *e);
+int apply_schedule_gone(struct applier *a, const struct change *c, struct err *e);
+/* The part of a submission that concerns the schedule it comes from, if any. */
+int apply_schedule_fired(struct applier *a, const struct submission *s, struct err *e);
 /* apply_track.c */
 int apply_mark(struct applier *a, const struct change *c, struct err *e);
 int apply_mark_gone(struct applier *a, const struct change *c, struct err *e);

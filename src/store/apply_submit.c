@@ -86,12 +86,14 @@ static int insert_specs(struct applier *a, const struct submission *s, const str
         if (db_run(a->db, e,
                    "INSERT INTO spec(seq, party, jobs, gid, mcpu, mem_bytes, gpus, slots,"
                    " timeout_ms, backoff_ms, priority, retries, name, body, nodes,"
-                   " retry_lost)"
-                   " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
+                   " retry_lost, schedule)"
+                   " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,"
+                   " ?16, ?17)",
                    INT(r->seq), INT(use[i].party), INT(use[i].jobs), INT(s->gid), INT(r->need.mcpu),
                    INT(r->need.mem_bytes), INT(r->need.gpus), INT(r->need.slots),
                    INT(r->timeout_ms), INT(r->backoff_ms), INT(r->priority), INT(r->retries),
-                   TEXT(r->name), TEXT(r->body), TEXT_OR_NULL(r->nodes), INT(r->retry_lost)) < 0)
+                   TEXT(r->name), TEXT(r->body), TEXT_OR_NULL(r->nodes), INT(r->retry_lost),
+                   TEXT_OR_NULL(s->schedule.name)) < 0)
             return -1;
     }
     return 0;
@@ -234,6 +236,7 @@ static int append_event(struct applier *a, const struct submission *s, int64_t a
         data_str(a, "name", r->name.n ? r->name : s->specs[0].name);
     }
     data_int(a, "jobs", (int64_t)s->n_jobs);
+    data_str(a, "schedule", s->schedule.name);
     return event_append(
         a, s->batch.seq ? EVENT_BATCH_SUBMITTED : EVENT_JOB_STATE + first_state(&s->specs[0]),
         at_ms, first, last, e);
@@ -247,7 +250,8 @@ static int insert_all(struct applier *a, const struct submission *s, const struc
     if (s->idempotency_key.n && insert_key(a, s, at_ms, e) < 0)
         return -1;
     if (insert_specs(a, s, use, e) < 0 || insert_jobs(a, s, use, at_ms, e) < 0 ||
-        insert_intake(a, s, e) < 0 || raise_counters(a, s, e) < 0)
+        insert_intake(a, s, e) < 0 || raise_counters(a, s, e) < 0 ||
+        apply_schedule_fired(a, s, e) < 0)
         return -1;
     return append_event(a, s, at_ms, user, e);
 }

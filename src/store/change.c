@@ -27,6 +27,8 @@ static const size_t texts[CHANGE_KINDS][CHANGE_TEXTS_MAX - 1] = {
     [CHANGE_PROJECT] = {AT(project.name), AT(project.description)},
     [CHANGE_FACT] = {AT(fact.name), AT(fact.value)},
     [CHANGE_TRAINING] = {AT(training.record)},
+    [CHANGE_SCHEDULE] = {AT(schedule.row.name), AT(schedule.row.user), AT(schedule.row.def)},
+    [CHANGE_SCHEDULE_SETTLED] = {AT(schedule_settled.trouble)},
 };
 
 size_t change_texts(struct change *c, struct str *out[CHANGE_TEXTS_MAX])

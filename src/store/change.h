@@ -55,6 +55,13 @@ struct submission {
     struct str idempotency_key; /* empty = none */
     struct str user;            /* the owner */
     uint32_t uid, gid;
+    /* The schedule that submits this.  Its moment is settled in the same transaction as the jobs
+     * appear, so that no crash can come between the two. */
+    struct {
+        uint64_t seq;      /* 0 = no schedule */
+        struct str name;   /* borrowed until the commit */
+        int64_t settled_s; /* moments up to this one are settled; 0 = none is (run by hand) */
+    } schedule;
     void (*free_fn)(struct submission *s);
 };
 
@@ -84,6 +91,9 @@ enum change_kind {
     CHANGE_FACT,
     CHANGE_TRAINING,
     CHANGE_FORGET,
+    CHANGE_SCHEDULE,
+    CHANGE_SCHEDULE_SETTLED,
+    CHANGE_SCHEDULE_GONE,
     /* The count of kinds, not a kind.  A new kind needs a case in apply_change and, with texts, a
      * row in change.c. */
     CHANGE_KINDS
@@ -212,6 +222,33 @@ struct change_forget {
     int64_t before_ms;
     int64_t max_events;
 };
+/* A schedule as it is recorded.  last_job and last_n are the jobs that it submitted last. */
+struct schedule_row {
+    uint64_t seq;
+    struct str name; /* unique among the schedules of its owner */
+    struct str user; /* the owner */
+    uint32_t uid, gid;
+    struct str def; /* JSON: cron, timezone, overlap, catch_up, job, dialect */
+    bool paused;
+    int64_t created_ms;
+    int64_t settled_s; /* the last settled moment, see model/schedule.h */
+    uint64_t last_job, last_n;
+    struct str trouble; /* why the last moment submitted nothing; empty = it did */
+};
+/* A schedule is new, or has another definition.  last_job, last_n and trouble are not written: the
+ * first two belong to submissions, and a new definition has no trouble yet. */
+struct change_schedule {
+    struct schedule_row row;
+};
+/* Moments up to settled_s were settled without a job. */
+struct change_schedule_settled {
+    uint64_t seq;
+    int64_t settled_s;
+    struct str trouble;
+};
+struct change_schedule_gone {
+    uint64_t seq;
+};
 /* One change as it is staged.  `kind` selects the member of the union. */
 struct change {
     enum change_kind kind;
@@ -242,6 +279,9 @@ struct change {
         struct change_fact fact;
         struct change_training training;
         struct change_forget forget;
+        struct change_schedule schedule;
+        struct change_schedule_settled schedule_settled;
+        struct change_schedule_gone schedule_gone;
     };
 };
 /* The borrowed texts of a change, so that whoever keeps the change can copy them.  Returns how
@@ -287,8 +327,8 @@ struct dep_record { /* job waits for other, which is not final */
     uint64_t job, other;
 };
 /* Receives what store_load reads, in this order: facts, counters, queues, nodes, jobs,
- * dependencies, runs.  All texts are borrowed for the call; the functions run on the thread of the
- * load. */
+ * dependencies, runs, schedules.  All texts are borrowed for the call; the functions run on the
+ * thread of the load. */
 struct load_sink {
     void (*job)(void *arg, const struct job_record *r);
     void (*run)(void *arg, const struct run_record *r);
@@ -303,6 +343,8 @@ struct load_sink {
     void *arg;
     /* What CHANGE_FACT keeps, before everything else; may be NULL. */
     void (*fact)(void *arg, struct str name, struct str text);
+    /* Every schedule, last of all; may be NULL. */
+    void (*schedule)(void *arg, const struct schedule_row *r);
 };
 /* What is needed to start a job; read when it is placed, so that waiting jobs cost no memory for
  * it. */

@@ -338,6 +338,34 @@ static int load_facts(struct loader *l, struct err *e)
     return rc;
 }
 
+static int load_schedules(struct loader *l, struct err *e)
+{
+    sqlite3_stmt *st;
+    int rc;
+
+    if (!l->sink->schedule)
+        return 0;
+    st = db_query(l->db, e,
+                  "SELECT seq, name, user, uid, gid, def, paused, created_ms, settled_s, last_job,"
+                  " last_n, trouble FROM schedule ORDER BY seq");
+    while ((rc = db_step(l->db, st, e)) == 1) {
+        struct schedule_row r = {.seq = column_u64(st, 0),
+                                 .name = column_str(st, 1),
+                                 .user = column_str(st, 2),
+                                 .uid = (uint32_t)sqlite3_column_int64(st, 3),
+                                 .gid = (uint32_t)sqlite3_column_int64(st, 4),
+                                 .def = column_str(st, 5),
+                                 .paused = sqlite3_column_int(st, 6),
+                                 .created_ms = sqlite3_column_int64(st, 7),
+                                 .settled_s = sqlite3_column_int64(st, 8),
+                                 .last_job = column_u64(st, 9),
+                                 .last_n = column_u64(st, 10),
+                                 .trouble = column_str(st, 11)};
+        l->sink->schedule(l->sink->arg, &r);
+    }
+    return rc;
+}
+
 static int load_counters(struct loader *l, struct err *e)
 {
     sqlite3_stmt *st = db_query(
@@ -366,7 +394,7 @@ int store_load(struct store *s, const struct load_sink *sink, struct err *e)
     if (load_parties(&l, e) == 0 && load_facts(&l, e) == 0 && load_counters(&l, e) == 0 &&
         load_switches(&l, "SELECT name, paused FROM queue ORDER BY name", sink->queue, e) == 0 &&
         load_nodes(&l, e) == 0 && loader_load_jobs(&l, e) == 0 && load_deps(&l, e) == 0 &&
-        load_runs(&l, e) == 0 && load_ahead(&l, e) == 0)
+        load_runs(&l, e) == 0 && load_ahead(&l, e) == 0 && load_schedules(&l, e) == 0)
         rc = 0;
     pool_return(&s->pool, l.db);
     vec_done(&l.parties);

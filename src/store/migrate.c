@@ -18,6 +18,9 @@
  *   ahead    starts of queued jobs that were sent ahead to a host and that the host has not
  *            answered; only the controller reads them, after a restart.
  *   fact     what the controller keeps for itself, text by name.
+ *   schedule jobs that are submitted again and again; settled_s is the last moment for which a job
+ *            was submitted, or which was skipped.  spec.schedule has the name of the schedule that
+ *            submitted the jobs of a spec.
  *   mark     what jobs and people said, once per name: parameters, tags, artifacts, epochs.
  *   series   metrics of jobs: their last point and what is known of all.
  *   block    the points of a metric that are numbers, many in a row.
@@ -166,8 +169,18 @@ static const char v7[] =
 /* How many lost runs of its jobs are repeated without using up a retry. */
 static const char v8[] = "ALTER TABLE spec ADD COLUMN retry_lost INTEGER NOT NULL DEFAULT 0;";
 
-const struct migration migrations[] = {{v1, NULL}, {v2, NULL}, {v3, NULL}, {v4, series_migrate},
-                                       {v5, NULL}, {v6, NULL}, {v7, NULL}, {v8, NULL}};
+/* Schedules were files of one dialect before, which imports them. */
+static const char v9[] =
+    "ALTER TABLE spec ADD COLUMN schedule TEXT;"
+    "CREATE TABLE schedule("
+    " seq INTEGER PRIMARY KEY, uid INTEGER NOT NULL, gid INTEGER NOT NULL, user TEXT NOT NULL,"
+    " name TEXT NOT NULL, def TEXT NOT NULL, paused INTEGER NOT NULL, created_ms INTEGER NOT NULL,"
+    " settled_s INTEGER NOT NULL, last_job INTEGER NOT NULL DEFAULT 0,"
+    " last_n INTEGER NOT NULL DEFAULT 0, trouble TEXT, UNIQUE(uid, name)) STRICT;";
+
+const struct migration migrations[] = {{v1, NULL},           {v2, NULL}, {v3, NULL},
+                                       {v4, series_migrate}, {v5, NULL}, {v6, NULL},
+                                       {v7, NULL},           {v8, NULL}, {v9, NULL}};
 const size_t n_migrations = ARRAY_SIZE(migrations);
 
 /* Schema and version change in one transaction, so a crash leaves the file at the version before.

@@ -25,6 +25,7 @@ struct job_view {
     struct str name, project, queue, user, params /* JSON or empty */, reason, batch_name;
     struct str training; /* JSON object, see core_training_parse; empty = it does not train */
     struct str command;  /* JSON text of the spec's command member */
+    struct str schedule; /* that submitted it; empty = none did */
     uint32_t uid;
     enum job_state state;
     int exit_code; /* -1 = none */

@@ -199,6 +199,9 @@ static void add_value(struct writer_ctx *w, const struct filter *f)
     case FILTER_F_DURATION:
         sql_duration(q, w->now_ms);
         break;
+    case FILTER_F_CRON:
+        sql_add(q, "(SELECT s.schedule FROM spec s WHERE s.seq = j.spec)");
+        break;
     case FILTER_F_REASON:
         sql_add(q, "j.reason");
         break;

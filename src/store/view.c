@@ -22,7 +22,8 @@ static int view_read_spec(struct view_reader *r, uint64_t spec, struct job_view 
 {
     if (stand_on(r, &r->spec_st, &r->spec, spec,
                  "SELECT s.name, p.project, p.queue, p.user, p.uid, s.mcpu, s.mem_bytes, s.gpus,"
-                 " s.slots, s.body -> '$.command' FROM spec s JOIN party p ON p.seq = s.party"
+                 " s.slots, s.body -> '$.command', s.schedule FROM spec s JOIN party p ON p.seq = "
+                 "s.party"
                  " WHERE s.seq = ?1",
                  e) < 0)
         return -1;
@@ -34,6 +35,7 @@ static int view_read_spec(struct view_reader *r, uint64_t spec, struct job_view 
     out->uid = (uint32_t)sqlite3_column_int64(r->spec_st, 4);
     out->need = column_need(r->spec_st, 5);
     out->command = column_str(r->spec_st, 9);
+    out->schedule = column_str(r->spec_st, 10);
     return 0;
 }
 

@@ -145,8 +145,9 @@ static void no_counters(void *arg, uint64_t job, uint64_t spec, uint64_t batch, 
     assert_true(job > 1);
 }
 
-/* What steps 4 to 7 made, undone. */
+/* What steps 4 to 9 made, undone. */
 static const char schema_3[] =
+    "DROP TABLE schedule; ALTER TABLE spec DROP COLUMN schedule;"
     "DROP TABLE ahead; DROP TABLE block; DROP TABLE word; DROP TABLE series; DROP TABLE mark; DROP "
     "TABLE note;"
     "DROP TABLE project; CREATE TABLE report("
