@@ -49,6 +49,7 @@ struct core *core_new(const struct core_conf *conf)
     rng_seed(&c->rng, conf->seed);
     c->queue = queue_new(&conf->limits);
     c->jobs.next_job = c->jobs.next_spec = c->jobs.next_batch = 1;
+    c->schedules.next_seq = 1;
     core_queue_index(c, STR("default"));
     train_open(c);
     return c;
@@ -81,6 +82,7 @@ void core_free(struct core *c)
     vec_done(&c->absent);
     hosts_free(c);
     lanes_free(c);
+    schedules_free(c);
     queue_free(c->queue);
     conf_each_string(&c->conf, conf_string_free);
     free(c);
@@ -135,6 +137,7 @@ void core_turn(struct core *c)
 
     core_release_due(c);
     hosts_due(c);
+    schedules_fire_due(c);
     ahead_recall_late(c);
     train_kill_due(c);
     if (!c->dirty) {

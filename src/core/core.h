@@ -16,6 +16,8 @@
 struct arena;
 struct core;
 struct core_host; /* a node and the backend that speaks to it */
+struct cron_zone;
+struct firing;
 
 /* What is known of a run that is about to start, for those who add variables to it. */
 struct launch_facts {
@@ -73,6 +75,12 @@ struct core_ops {
     /* A job on a node has opened a connection to the daemon (backend_events.call); the callee owns
      * fd.  NULL: the connection is closed. */
     void (*call)(void *self, int fd);
+    /* A schedule submits: makes its submission and answers with core_fired_take (schedule.h), now
+     * or later.  NULL: schedules never submit. */
+    void (*fire)(void *self, struct firing *f);
+    /* The time zone of a schedule; "" = local time.  *out is good for the life of the core.
+     * ERR_INVALID: there is no such time zone.  NULL: every schedule counts in UTC. */
+    int (*zone)(void *self, const char *name, struct cron_zone *out, struct err *e);
     /* The run got SIGKILL, or its supervisor did; its container may still exist.  NULL: nobody
      * removes containers. */
     void (*killed)(void *self, struct run_key key);
@@ -151,7 +159,7 @@ int core_recover(struct core *c, struct err *e);
 /* Call at the end of each loop turn.  Starts nothing before core_recover and while the store cannot
  * write; the turn after that obstacle plans. */
 void core_turn(struct core *c);
-/* Monotonic time of the next thing due (back-off), or -1. */
+/* Monotonic time of the next thing due (a back-off, a schedule), or -1. */
 int64_t core_next_wake(const struct core *c);
 
 /* ---- requests; `done` comes after the commit, or at once with an error ---- */

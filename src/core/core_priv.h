@@ -167,6 +167,13 @@ struct look_ahead {
     VEC(struct ahead_wish) wishes;
 };
 
+/* The schedules (schedule.c). */
+struct schedule_table {
+    VEC(struct schedule *) all; /* in the order in which they were made */
+    uint64_t next_seq;
+    int64_t look_ms; /* monotonic: when the next moment may have come; -1 = none will */
+};
+
 struct core {
     struct core_conf conf; /* its strings are ours */
     uint8_t secret[32];
@@ -184,6 +191,7 @@ struct core {
     struct core_gpu gpu;
     VEC(uint64_t) absent; /* jobs whose recorded run left no trace */
     struct look_ahead ahead;
+    struct schedule_table schedules;
     /* dirty: something has changed that could let a job start, so core_turn plans.  recovered:
      * core_recover has restored the jobs; before, nothing is planned. */
     bool dirty, recovered;
@@ -323,6 +331,12 @@ void run_stop(struct core *c, struct run *r);
 bool lane_recall(struct core *c, struct str name, struct str text); /* false: no fact of ours */
 void lane_restored(struct core *c); /* jobs are back, none is in the queue yet */
 void lanes_free(struct core *c);
+
+/* schedule.c */
+void schedule_restore(struct core *c, const struct schedule_row *r);
+void schedules_fire_due(struct core *c);           /* fires what is due */
+int64_t schedules_next_wake(const struct core *c); /* monotonic; -1 = nothing due */
+void schedules_free(struct core *c);
 
 /* look_ahead.c */
 void ahead_send(struct core *c);        /* after planning: fills the chains */

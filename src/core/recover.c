@@ -103,6 +103,11 @@ static void restore_fact(void *arg, struct str name, struct str text)
         gpus_recall(x->c->gpu.planner, name, text);
 }
 
+static void restore_schedule(void *arg, const struct schedule_row *r)
+{
+    schedule_restore(((struct restoring *)arg)->c, r);
+}
+
 static void restore_dep(void *arg, const struct dep_record *r)
 {
     struct restoring *x = arg;
@@ -206,6 +211,7 @@ int core_recover(struct core *c, struct err *e)
                                    .node = restore_node,
                                    .counters = restore_counters,
                                    .fact = restore_fact,
+                                   .schedule = restore_schedule,
                                    .arg = &x};
     struct ledger *led = &c->conf.ledger;
 

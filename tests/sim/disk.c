@@ -39,9 +39,69 @@ static struct str name_of(struct str name)
     return STR("nowhere");
 }
 
+/* ---- schedules ---- */
+
+static struct schedule_row *schedule_at(struct disk *d, uint64_t seq)
+{
+    for (size_t i = 0; i < d->schedules.n; i++)
+        if (d->schedules.p[i].row.seq == seq)
+            return &d->schedules.p[i].row;
+    return NULL;
+}
+
+static void schedule_free_texts(struct schedule_row *r)
+{
+    free((char *)r->name.p);
+    free((char *)r->user.p);
+    free((char *)r->def.p);
+}
+
+static void apply_schedule(struct disk *d, const struct schedule_row *new)
+{
+    struct schedule_row *r = schedule_at(d, new->seq), was = {0};
+
+    if (r) {
+        was = *r;
+        schedule_free_texts(r);
+    } else {
+        vec_push(&d->schedules, (struct disk_schedule){0});
+        r = &vec_last(&d->schedules).row;
+    }
+    *r = *new;
+    r->name.p = xstrndup(new->name.p, new->name.n);
+    r->user.p = xstrndup(new->user.p, new->user.n);
+    r->def.p = xstrndup(new->def.p, new->def.n);
+    r->last_job = was.last_job;
+    r->last_n = was.last_n;
+}
+
+static void apply_schedule_settled(struct disk *d, uint64_t seq, int64_t settled_s)
+{
+    struct schedule_row *r = schedule_at(d, seq);
+
+    if (r)
+        r->settled_s = MAX(r->settled_s, settled_s);
+}
+
+static void apply_schedule_gone(struct disk *d, uint64_t seq)
+{
+    for (size_t i = d->schedules.n; i-- > 0;)
+        if (d->schedules.p[i].row.seq == seq) {
+            schedule_free_texts(&d->schedules.p[i].row);
+            vec_remove(&d->schedules, i);
+        }
+}
+
 static void apply_submit(struct disk *d, const struct change *c)
 {
     struct submission *s = c->submission;
+    struct schedule_row *schedule = schedule_at(d, s->schedule.seq);
+
+    if (schedule) {
+        apply_schedule_settled(d, s->schedule.seq, s->schedule.settled_s);
+        schedule->last_job = s->jobs[0].seq;
+        schedule->last_n = s->n_jobs;
+    }
 
     for (size_t i = 0; i < s->n_jobs; i++) {
         const struct job_row *row = &s->jobs[i];
@@ -213,6 +273,15 @@ static void apply(struct disk *d, struct disk_op *op)
     case CHANGE_TRAINING:
         apply_training(d, &c->training);
         break;
+    case CHANGE_SCHEDULE:
+        apply_schedule(d, &c->schedule.row);
+        break;
+    case CHANGE_SCHEDULE_SETTLED:
+        apply_schedule_settled(d, c->schedule_settled.seq, c->schedule_settled.settled_s);
+        break;
+    case CHANGE_SCHEDULE_GONE:
+        apply_schedule_gone(d, c->schedule_gone.seq);
+        break;
     default:
         break;
     }
@@ -372,6 +441,8 @@ static int load(void *self, const struct load_sink *sink, struct err *e)
             sink->dep(sink->arg, &(struct dep_record){i + 1, d->jobs.p[i].after.p[k]});
     sink->queue(sink->arg, STR("default"), d->queue_paused);
     sink->counters(sink->arg, d->next_job, d->next_spec, d->next_batch, 0);
+    for (size_t i = 0; i < d->schedules.n; i++)
+        sink->schedule(sink->arg, &d->schedules.p[i].row);
     return 0;
 }
 
@@ -445,6 +516,9 @@ void disk_done(struct disk *d)
         free(d->facts.p[i].text);
     }
     vec_done(&d->facts);
+    while (d->schedules.n)
+        apply_schedule_gone(d, d->schedules.p[0].row.seq);
+    vec_done(&d->schedules);
     for (size_t i = 0; i < d->owned.n; i++)
         d->owned.p[i]->free_fn(d->owned.p[i]);
     vec_done(&d->jobs);

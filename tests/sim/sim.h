@@ -35,6 +35,9 @@ struct disk_job {
 struct disk_fact {
     char *name, *text;
 };
+struct disk_schedule {
+    struct schedule_row row; /* its texts are the disk's, but for `trouble`, which is not kept */
+};
 struct disk_run {
     struct run_record rec;
     bool ended;
@@ -51,6 +54,7 @@ struct disk {
     VEC(struct disk_run) runs;
     VEC(struct run_record) ahead; /* starts sent ahead */
     VEC(struct disk_fact) facts;
+    VEC(struct disk_schedule) schedules;
     VEC(struct disk_op) ops; /* staged and not yet committed */
     VEC(struct submission *) owned;
     size_t sealed; /* ops of finished turns */
