@@ -1,7 +1,7 @@
 /* util.c - what to do when the program itself is wrong or the machine has no memory left
  *
  * Both end the process at once: every acknowledged fact is already in the store, so a restart
- * is safer than going on with a broken promise.
+ * is safer than going on with a broken invariant.
  */
 #include "base/util.h"
 #include <stdarg.h>
@@ -14,15 +14,15 @@ _Noreturn void assert_fail(const char *expr, const char *file, int line)
 {
     const char *context = assert_context ? assert_context : "-";
 
-    fprintf(stderr, "berth: broken promise at %s:%d: %s (at hand: %s)\n", file, line, expr,
-            context);
+    fprintf(stderr, "berth: internal error at %s:%d: %s does not hold (context: %s)\n", file, line,
+            expr, context);
     fflush(stderr);
     abort();
 }
 
 static _Noreturn void out_of_memory(size_t n)
 {
-    fprintf(stderr, "berth: out of memory (%zu bytes asked)\n", n);
+    fprintf(stderr, "berth: out of memory (%zu bytes requested)\n", n);
     fflush(stderr);
     abort();
 }

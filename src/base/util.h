@@ -11,7 +11,7 @@
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
 #define UNUSED __attribute__((unused))
 
-/* Always on.  Bad input is never an ASSERT; this is for broken promises inside the program. */
+/* Always on.  Bad input is never an ASSERT; this is for broken invariants of the program. */
 #define ASSERT(x) ((x) ? (void)0 : assert_fail(#x, __FILE__, __LINE__))
 _Noreturn void assert_fail(const char *expr, const char *file, int line);
 /* What assert_fail prints besides the expression, e.g. the job at hand; borrowed, may be NULL. */

@@ -89,7 +89,7 @@ const char *yaml_pairs_restore(struct str s, struct buf *out)
         if (is_masked(cp)) {
             size_t m = utf8_decode((struct str){rest.p + n, rest.n - n}, &low);
             if (cp >= 0xEC00 || low < 0xEC00 || low > 0xEFFF)
-                return "half of a surrogate pair";
+                return "a surrogate without its pair";
             buf_add_utf8(out, 0x10000 + ((cp - 0xE800) << 10) + (low - 0xEC00));
             i += n + m;
         } else if (is_escaped_pair(rest, 0xE800)) { /* outside double quotes: plain text */

@@ -96,9 +96,9 @@ static void explain_run(struct core *c, struct job *j, struct json *out)
 {
     static const char *const phases[] = {
         [RUN_RECORDING] = "its placement is being written to disk",
-        [RUN_SENT] = "it was handed to the host and starts now",
-        [RUN_UNRESOLVED] = "it ran before the restart; the host is being asked what became of it",
-        [RUN_ABSENT] = "it left no trace before the restart and starts again when there is room",
+        [RUN_SENT] = "the node has been told to start it",
+        [RUN_UNRESOLVED] = "it ran before the restart; the node is being asked how it ended",
+        [RUN_ABSENT] = "it had not started before the restart and starts when there is a free slot",
         [RUN_LIVE] = "its command is running",
         [RUN_OVER] = "it has ended; the outcome is being written to disk",
     };

@@ -43,7 +43,7 @@ static int check_add(const struct core *c, struct str name, const char *conf, st
                        "name of a node; choose another",
                        OUTSIDE_NODE);
     if (strlen(conf) > CONF_MAX)
-        return err_set(e, ERR_LIMIT, "what is said of a node is larger than %d KiB",
+        return err_set(e, ERR_LIMIT, "the settings of the node are larger than %d KiB",
                        CONF_MAX >> 10);
     if (h && (h->cls || h->conf))
         return err_set(e, ERR_CONFLICT,

@@ -174,7 +174,7 @@ void host_refresh(struct core_host *h)
     } else {
         n->devices = NULL;
         n->n_devices = 0;
-        say_trouble(n, h->aside_why[0] ? h->aside_why : "nothing connects to it now");
+        say_trouble(n, h->aside_why[0] ? h->aside_why : "no connection to it is open");
     }
     /* The name under which the node was recorded stays, whatever the backend calls it. */
     if (was.name[0])
@@ -182,7 +182,7 @@ void host_refresh(struct core_host *h)
     n->drained = h->drained;
     n->reserved = h->reserved;
     if (!n->away && h->aside_until_ms) {
-        snprintf(text, sizeof(text), "put aside: %.140s", h->aside_why);
+        snprintf(text, sizeof(text), "not used for now: %.140s", h->aside_why);
         say_trouble(n, text);
         n->again_ms = h->aside_until_ms;
     } else if (!n->away && h->unresolved) {

@@ -57,7 +57,7 @@ static struct json *outside_spec(const struct outside_start *o)
         json_set_take(j, "command", json_copy(o->command));
     } else {
         json_set_str(j, "command",
-                     "echo 'this job was started outside of berth, which does not know how' >&2; "
+                     "echo 'Berth did not start this job and cannot start it again' >&2; "
                      "exit 1");
     }
     json_set_str(j, "name", o->name && *o->name ? o->name : "outside");
@@ -199,7 +199,7 @@ void core_outside_end(struct core *c, uint64_t job, int64_t exit_code, struct st
         err_set(&e, ERR_CONFLICT, "job %llu was started by berth, which sees by itself how it ends",
                 (unsigned long long)job);
     else if (!who->admin && who->uid != j->uid)
-        err_set(&e, ERR_DENIED, "job %llu belongs to somebody else; only they may end it",
+        err_set(&e, ERR_DENIED, "job %llu is another user's; only its owner may end it",
                 (unsigned long long)job);
     if (e.code) {
         done(arg, &e, NULL);

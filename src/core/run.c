@@ -116,7 +116,7 @@ static enum job_event judge(const struct job *j, const struct run_outcome *o)
         if (WIFEXITED(o->wait_status) && WEXITSTATUS(o->wait_status) == 0)
             return JOB_EV_SUCCEEDED;
         break;
-    case RUN_END_CANCELLED: /* stopped, but not for its owner: it was asked to make room */
+    case RUN_END_CANCELLED: /* stopped, but not for its owner: preempted */
         return JOB_EV_REQUEUE;
     case RUN_END_SUPERVISOR_KILLED:
     case RUN_END_NODE_LOST:
@@ -130,7 +130,7 @@ static enum job_event judge(const struct job *j, const struct run_outcome *o)
 }
 
 /* Milliseconds until the next try: the back-off of the job, doubled with each try, an hour at most.
- * A job that made room waits for nothing but room. */
+ * A preempted job waits for nothing but free resources. */
 static int64_t retry_delay(const struct job *j, const struct run_outcome *o)
 {
     int64_t ms = j->backoff_ms;

@@ -51,7 +51,7 @@ static int may_change(struct core *c, uint64_t job, const struct caller *who, st
     }
     if (who->admin || who->uid == uid)
         return 0;
-    return err_set(e, ERR_DENIED, "job %llu belongs to somebody else; only they may change it",
+    return err_set(e, ERR_DENIED, "job %llu is another user's; only its owner may change it",
                    (unsigned long long)job);
 }
 
@@ -59,7 +59,7 @@ static int may_change(struct core *c, uint64_t job, const struct caller *who, st
 static int check_text(struct str s, const char *what, size_t min, size_t max, struct err *e)
 {
     if (s.n < min)
-        return err_set(e, ERR_INVALID, "%s: say something; it is empty", what);
+        return err_set(e, ERR_INVALID, "%s: the text is empty", what);
     if (s.n > max)
         return err_set(e, ERR_INVALID, "%s: at most %zu bytes, this has %zu", what, max, s.n);
     if (memchr(s.p, 0, s.n) || !str_is_utf8(s))

@@ -2,9 +2,9 @@
  *
  * Owns: what an exit means for a job that trains, and preemption by signal.
  *
- * exit 0, told to stop, epochs left      made room: queued again, no try used
+ * exit 0, told to stop, epochs left      preempted: queued again, no try used
  * exit 0, epochs left, not told          done, with the remark `early`
- * ended by its signal, or left a         made room
+ * ended by its signal, or left a         preempted
  *   checkpoint newer than the signal
  * exit 0 after the signal, no new        done: it had just finished
  *   checkpoint
@@ -164,7 +164,7 @@ static bool out_of_device_memory(const struct core *c, const struct train *t, st
 
 /* ---- the verdict ---- */
 
-/* The job made room: it is queued again at once and no retry is used up. */
+/* The job was preempted: it is queued again at once and no retry is used up. */
 static void preempted(const struct train *t, struct verdict *v)
 {
     v->ev = JOB_EV_REQUEUE;
@@ -172,14 +172,14 @@ static void preempted(const struct train *t, struct verdict *v)
     v->how = GPU_STOPPED_ASKED;
     if (t->spec->epochs)
         snprintf(v->text, sizeof(v->text),
-                 "made room after epoch %d of %d; it goes on when there are GPUs again",
-                 t->past.done, t->spec->epochs);
+                 "preempted after epoch %d of %d; the job resumes when GPUs are free", t->past.done,
+                 t->spec->epochs);
     else
         snprintf(v->text, sizeof(v->text),
-                 "made room; it goes on from its checkpoint when there are GPUs again");
+                 "preempted; the job resumes from its checkpoint when GPUs are free");
 }
 
-/* Exit 0 is not the end of a job that was asked to make room and has epochs left. */
+/* Exit 0 is not the end of a job that is being preempted and has epochs left. */
 static void judge_success(struct core *c, struct train *t, struct verdict *v)
 {
     if (t->signalled_ms && checkpoint_is_new(c, t)) {
@@ -200,7 +200,7 @@ static void judge_lost(const struct train *t, struct verdict *v)
     v->no_try = true;
     v->how = GPU_STOPPED_LOST;
     if (t->spec->epochs)
-        snprintf(v->text, sizeof(v->text), "lost after epoch %d of %d; it goes on from there",
+        snprintf(v->text, sizeof(v->text), "lost after epoch %d of %d; the job resumes from there",
                  t->past.done, t->spec->epochs);
 }
 
@@ -216,7 +216,7 @@ static void judge_failure(struct core *c, struct train *t, const struct run *r,
         v->no_try = true;
         v->how = GPU_STOPPED_NO_MEMORY;
         snprintf(v->text, sizeof(v->text),
-                 "out of GPU memory; it is tried once more with more of it");
+                 "out of GPU memory; the job is retried once with more of it reserved");
     }
 }
 

@@ -128,7 +128,7 @@ static void host_text(struct core *c, const struct job *j, struct buf *b)
     else if (lack.slots)
         buf_addf(b, "there are GPUs for it, but all slots of %s are in use", n->name);
     else
-        buf_addf(b, "it starts as soon as %s lets it", n->name);
+        buf_addf(b, "the next plan decides whether %s can start it", n->name);
 }
 
 /* The one node with GPUs, or NULL when there are more. */
@@ -186,14 +186,14 @@ static void reason_text(struct core *c, const struct job *j, const struct gpu_vi
                  v->reserved_bytes ? mem : "all of it", n, n == 1 ? "" : "s");
         return;
     case GPU_WAIT_CROWDED:
-        buf_addf(b, "waits for room on %d GPU%s: each is shared by as many jobs as may be", n,
+        buf_addf(b, "waits for %d GPU%s: each has as many jobs as may share it", n,
                  n == 1 ? "" : "s");
         return;
     case GPU_WAIT_NO_SHARE:
-        buf_adds(b, "waits for GPUs of its own: it, or those who run, will not share");
+        buf_adds(b, "waits for whole GPUs: this job, or the jobs that run there, do not share");
         return;
     case GPU_WAIT_RESERVED:
-        buf_adds(b, "free GPUs are held for a job that has waited longer");
+        buf_adds(b, "free GPUs are reserved for a job that has waited longer");
         break;
     case GPU_WAIT_BEHIND:
         buf_adds(b, "jobs that are shorter or more important go first");
@@ -246,7 +246,7 @@ bool train_explain(struct core *c, struct job *j, struct json *out)
         struct str s = was ? json_str(was) : STR("");
         buf_add(&text, s.p, s.n);
         if (v.stopping)
-            buf_adds(&text, ", and it was asked to make room");
+            buf_adds(&text, ", and it is being preempted: it stops at the end of its epoch");
     } else {
         reason_text(c, j, &v, &text);
         json_set_str(out, "kind", core_wait_name(v.wait));

@@ -100,7 +100,7 @@ static int home_take_over(const char *home)
             kill(holder, waited < TAKEOVER_KILL_MS ? SIGTERM : SIGKILL);
         usleep(TAKEOVER_STEP_MS * 1000);
     }
-    return far_fail("%s is in use by process %d, which does not leave", home, (int)holder);
+    return far_fail("%s is in use by process %d, which does not exit", home, (int)holder);
 }
 
 /* ---- speaking ---- */

@@ -310,7 +310,7 @@ static int cannot_have(const struct forward *f, struct err *e)
 {
     if (errno == EADDRINUSE)
         return err_set(e, ERR_CONFLICT, "port %d of %s is in use", f->port, f->addr);
-    return err_sys(e, "cannot have port %d of %s", f->port, f->addr);
+    return err_sys(e, "cannot open port %d of %s", f->port, f->addr);
 }
 
 int forward_hold(struct forward **out, struct loop *l, const char *addr, int port, struct err *e)
@@ -338,7 +338,7 @@ int forward_lead(struct forward *f, const char *addr, bool (*admit)(void *arg, i
     socklen_t n = address(addr, 0, &sa);
 
     if (!n)
-        return err_set(e, ERR_INVALID, "'%.60s' is no address", addr);
+        return err_set(e, ERR_INVALID, "'%.60s' is not an address", addr);
     f->lead = sa;
     f->lead_n = n;
     f->admit = admit;

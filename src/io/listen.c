@@ -82,12 +82,12 @@ static int clear_stale(const char *path, const struct sockaddr_un *a, socklen_t 
     struct stat st;
 
     if (lstat(path, &st) < 0)
-        return errno == ENOENT ? 0 : err_sys(e, "cannot look at %s", path);
+        return errno == ENOENT ? 0 : err_sys(e, "cannot read the attributes of %s", path);
     if (!S_ISSOCK(st.st_mode))
         return err_set(e, ERR_CONFLICT, "%s is not a socket; move it away", path);
     AUTO_FD fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
-        return err_sys(e, "cannot make a socket");
+        return err_sys(e, "cannot create a socket");
     if (connect(fd, (const struct sockaddr *)a, n) == 0 || errno == EAGAIN)
         return err_set(e, ERR_CONFLICT, "another server answers at %s", path);
     if (errno != ECONNREFUSED)
@@ -108,10 +108,10 @@ static int bind_unix(const char *path, mode_t mode, int *out_fd, struct stat *ou
         return -1;
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
-        return err_sys(e, "cannot make a socket");
+        return err_sys(e, "cannot create a socket");
     /* The file gets the mode of the descriptor: never wider than asked, not for a moment. */
     if (fchmod(fd, mode & 0700) < 0 || bind(fd, (struct sockaddr *)&a, n) < 0)
-        return err_sys(e, "cannot make the socket %s", path);
+        return err_sys(e, "cannot create the socket %s", path);
     if (chmod(path, mode) < 0 || lstat(path, out_st) < 0)
         return err_sys(e, "cannot set the permissions of %s", path);
     *out_fd = TAKE_FD(fd);
@@ -202,7 +202,7 @@ static int listener_adopt(struct http_server *s, int fd, bool stranger, struct e
     AUTO_FD owned = fd;
 
     if (getsockname(fd, (struct sockaddr *)&a, &n) < 0)
-        return err_sys(e, "descriptor %d is no socket", fd);
+        return err_sys(e, "descriptor %d is not a socket", fd);
     struct http_conn *c = http_conn_new(s, a.ss_family == AF_UNIX);
     int r = c->peer.is_unix ? uv_pipe_open(&c->io.pipe, fd) : uv_tcp_open(&c->io.tcp, fd);
     if (r < 0) {

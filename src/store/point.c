@@ -4,6 +4,7 @@
  * on its row would hold its snapshot and keep the log from being reused.
  */
 #include "base/util.h"
+#include "store/query_priv.h"
 #include "store/store_priv.h"
 
 void point_init(struct point *p, const char *path)

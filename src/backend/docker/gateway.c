@@ -164,7 +164,7 @@ static int listen_on(const char *addr, int *out_port, struct err *e)
     AUTO_FD fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
     if (inet_pton(AF_INET, addr, &at.sin_addr) != 1)
-        return err_set(e, ERR_INVALID, "'%.60s' is no address", addr);
+        return err_set(e, ERR_INVALID, "'%.60s' is not an address", addr);
     /* The bridge of a network need not be there before its first container. */
     if (fd < 0 || setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &yes, sizeof(yes)) < 0 ||
         bind(fd, (struct sockaddr *)&at, sizeof(at)) < 0 || listen(fd, BACKLOG) < 0 ||

@@ -194,7 +194,7 @@ TEST(surrogate_pairs)
           "{\"\xF0\x9F\x98\x80\":\"\\\\uD83D\\\\uDE00\\n\"}");
     check("\"\\ue83d\\uee00\"", "\"\xEE\xA0\xBD\xEE\xB8\x80\""); /* private use, no pair */
     check_refused("[\"\\ud83d\\ude00\", x: y: z]", ERR_INVALID, "t.yaml:1:22: ");
-    check_refused("[\"\\\\ud83d\\ude00\"]", ERR_INVALID, "half of a surrogate pair");
+    check_refused("[\"\\\\ud83d\\ude00\"]", ERR_INVALID, "a surrogate without its pair");
     check_refused("[\"\\ude00\"]", ERR_INVALID, "t.yaml:1:5: found invalid Unicode");
 }
 

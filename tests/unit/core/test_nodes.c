@@ -198,7 +198,8 @@ static void a_refused_job_goes_elsewhere(void **state)
     /* The node is put aside, and the job waits for the other even when it is back. */
     explains(b, job, "on sim: 1 of 1 are in use");
     assert_true(core_node(b->core, 1)->away);
-    assert_non_null(strstr(core_node(b->core, 1)->trouble, "put aside: it cannot be reached"));
+    assert_non_null(
+        strstr(core_node(b->core, 1)->trouble, "not used for now: it cannot be reached"));
     assert_true(core_next_wake(b->core) <= b->world.now + 2000);
     world_advance(&b->world, 2000);
     settle(b);
