@@ -153,7 +153,8 @@ static void cancel_run(struct core *c, struct job *j, struct acting *a, const st
     vec_push(&a->keys, j->run->key);
 }
 
-/* Jobs that wait are final at once; those with a run become stopping. */
+/* Jobs that wait are final at once; those with a run become stopping.  A job whose command has
+ * ended and whose end step is under way keeps its outcome; only the step is given up. */
 static void cancel_jobs(struct acting *a, const uint64_t *jobs, size_t n)
 {
     struct core *c = a->c;
@@ -163,10 +164,15 @@ static void cancel_jobs(struct acting *a, const uint64_t *jobs, size_t n)
 
     for (size_t i = 0; i < n; i++) {
         struct job *j = core_job(c, jobs[i]);
-        if (!j || job_state_final(j->state) || j->hold == HOLD_COMMIT || j->cancel_requested) {
+        bool ending = j && j->run && j->run->ending;
+        if (!j || job_state_final(j->state) || j->hold == HOLD_COMMIT ||
+            (j->cancel_requested && !ending)) {
             a->result.already++;
         } else if (!may_touch(who, j->uid)) {
             a->result.denied++;
+        } else if (ending) {
+            run_end_step_abandon(c, j->run, "it was cancelled", true);
+            a->result.done++;
         } else if (job_state_waits(j->state)) {
             range_add(c, &r, jobs[i], j->state, who);
             job_dequeue(c, j);

@@ -80,6 +80,7 @@ void core_free(struct core *c)
     vec_done(&c->jobs.due);
     vec_done(&c->held);
     vec_done(&c->absent);
+    vec_done(&c->steps);
     hosts_free(c);
     lanes_free(c);
     schedules_free(c);
@@ -140,6 +141,7 @@ void core_turn(struct core *c)
     schedules_fire_due(c);
     ahead_recall_late(c);
     train_kill_due(c);
+    end_steps_due(c);
     if (!c->dirty) {
         int64_t due = train_next_wake(c);
         c->dirty = due >= 0 && due <= core_mono(c);
@@ -166,6 +168,13 @@ bool core_job_active(const struct core *c, uint64_t job, struct run_key *out_run
     if (out_run)
         *out_run = j->run ? j->run->key : (struct run_key){job, 0};
     return true;
+}
+
+bool core_job_ending(const struct core *c, uint64_t job)
+{
+    const struct job *j = core_job(c, job);
+
+    return j && j->run && j->run->ending;
 }
 
 bool core_stop_requested(const struct core *c, uint64_t job)

@@ -81,6 +81,16 @@ struct core_ops {
     /* The time zone of a schedule; "" = local time.  *out is good for the life of the core.
      * ERR_INVALID: there is no such time zone.  NULL: every schedule counts in UTC. */
     int (*zone)(void *self, const char *name, struct cron_zone *out, struct err *e);
+    /* The end step: a run of a job that came through a dialect has ended, and its files are to be
+     * put where they belong before the job moves on (to a final state, or to its next try).  True:
+     * the step was begun, and core_end_step_done reports it later, never from inside this call.
+     * False: there is nothing to do.  A step must be idempotent: after a crash it is begun again,
+     * because the backend keeps the outcome until the job has moved on.  Called for every end of a
+     * run that was started, also one that is lost, retried or preempted.  NULL: no job has one. */
+    bool (*end_step)(void *self, struct run_key key);
+    /* The core does not wait for this step any longer (somebody cancelled the job, the step took
+     * longer than an hour, or the node was removed); its report will be ignored. */
+    void (*end_step_cancel)(void *self, struct run_key key);
     /* The run got SIGKILL, or its supervisor did; its container may still exist.  NULL: nobody
      * removes containers. */
     void (*killed)(void *self, struct run_key key);
@@ -284,7 +294,13 @@ void core_gpu_runs(const struct core *c,
 /* Where jobs report their epochs, host:port; NULL = nowhere. */
 void core_set_endpoint(struct core *c, const char *endpoint);
 
+/* Reports the end step that core_ops.end_step began; e NULL = it is complete.  An error becomes a
+ * part of the job's reason; the outcome stays as it is. */
+void core_end_step_done(struct core *c, struct run_key key, const struct err *e);
+
 /* ---- questions ---- */
+/* Has its run ended while the end step is still under way? */
+bool core_job_ending(const struct core *c, uint64_t job);
 /* False: the job is final or unknown.  *out_run (may be NULL) has run 0 while there is no run. */
 bool core_job_active(const struct core *c, uint64_t job, struct run_key *out_run);
 /* Should the processes of this job exit?  True also for a job that is not active any more. */

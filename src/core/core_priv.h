@@ -54,7 +54,7 @@ enum run_phase {
     RUN_UNRESOLVED, /* recorded before a restart; the backend has not said what became of it */
     RUN_ABSENT,     /* the backend has no trace of it; started again when there is room */
     RUN_LIVE,       /* its command is running */
-    RUN_OVER,       /* ended; the outcome is on its way to disk */
+    RUN_OVER,       /* ended; its end step is under way, or the outcome is on its way to disk */
 };
 /* The place of a run among very short runs of one slot (look_ahead.c).  Only the first run of a
  * chain holds resources; after a restart, until the host has answered, more of them may. */
@@ -74,8 +74,9 @@ struct run {
      * staged. */
     int64_t started_mono_ms, timeout_ms, spool_offset;
     struct run_chain chain;
-    size_t slot;            /* in core.held, while it holds resources */
-    struct draining *drain; /* its spool is being read; NULL = it is not */
+    size_t slot;               /* in core.held, while it holds resources */
+    struct draining *drain;    /* its spool is being read; NULL = it is not */
+    struct run_ending *ending; /* its end step is under way (run_end.c); NULL = it is not */
     uint32_t journal;
     uint8_t phase;
     bool holds; /* resources are counted for it */
@@ -84,6 +85,7 @@ struct run {
     bool recall;   /* not wanted any more, unless it has started */
     bool read_out; /* all of its spool is in */
     bool refused;  /* its node could not take it */
+    bool end_step; /* its job may have an end step */
 };
 
 /* Where runs run: a node with the backend that speaks to it (node_table.c). */
@@ -109,6 +111,10 @@ struct core_host {
 struct due { /* entry of the back-off heap; stale when the job moved on */
     int64_t at_ms;
     uint64_t job;
+};
+struct step_due { /* entry of core.steps; stale when the step was reported */
+    struct run_key key;
+    int64_t at_ms;
 };
 struct waiter { /* stale when the job was cancelled, or cancelled and retried, meanwhile */
     uint64_t job;
@@ -189,7 +195,8 @@ struct core {
     /* What runs hold, for the planner, in no order; run.slot is the index of a run here. */
     VEC(struct plan_run) held;
     struct core_gpu gpu;
-    VEC(uint64_t) absent; /* jobs whose recorded run left no trace */
+    VEC(uint64_t) absent;       /* jobs whose recorded run left no trace */
+    VEC(struct step_due) steps; /* end steps under way, the oldest first */
     struct look_ahead ahead;
     struct schedule_table schedules;
     /* dirty: something has changed that could let a job start, so core_turn plans.  recovered:
@@ -310,22 +317,34 @@ void run_record(struct core *c, struct run *r, int64_t at_ms);
 void run_send_after_commit(struct core *c, struct run *r);
 /* A run of a process that berth has not started: recorded like any other, but without a node. */
 void run_place_outside(struct core *c, struct job *j, const struct outside_process *p);
-void run_hold(struct core *c, struct run *r); /* counts its resources; outside runs have none */
+void run_hold(struct core *c, struct run *r);   /* counts its resources; outside runs have none */
+void run_let_go(struct core *c, struct run *r); /* its resources are free; twice is fine */
 /* h is NULL for the run of a process that berth has not started. */
 struct run *run_restore(struct core *c, struct core_host *h, struct job *j,
                         const struct run_record *rec);
 /* Its command, or its foreign process, is running. */
 void run_started(struct core *c, struct run *r, int64_t pid, int64_t pid_start, int64_t at_ms);
 void run_discard(struct run *r); /* frees the memory only; NULL is fine */
-/* It never was: its job was refused, or goes back to the queue without a trace of the run. */
+/* The run is gone from memory and nothing is recorded: its resources are free, and the next run of
+ * its chain takes its place. */
 void run_drop(struct core *c, struct run *r);
-/* Its outcome is staged, the job moves on and the run is gone. */
-void run_end(struct core *c, struct run *r, const struct run_outcome *o, struct str detail);
 /* Starts those runs again of which the backend has no trace, as far as there is room. */
 void run_send_absent(struct core *c);
 /* Asks the backend to stop the run, once.  Does nothing for a run that is not with the backend yet:
  * start_now looks at the request itself. */
 void run_stop(struct core *c, struct run *r);
+
+/* run_end.c */
+enum { RESEND_MS = 1000 }; /* until a start that the backend refused is tried again */
+/* The run has an outcome.  Its job moves on now, or when its end step is reported; the run is gone
+ * then. */
+void run_end(struct core *c, struct run *r, const struct run_outcome *o, struct str detail);
+/* The run with this key while its end step is under way; NULL = it is not. */
+struct run *run_ending(const struct core *c, struct run_key key);
+/* Does not wait for the end step of r any longer: the job moves on with its outcome, and its reason
+ * says `why` the step is not complete.  `cancel`: the job is not tried again. */
+void run_end_step_abandon(struct core *c, struct run *r, const char *why, bool cancel);
+void end_steps_due(struct core *c); /* abandons those that take too long */
 
 /* lane.c */
 bool lane_recall(struct core *c, struct str name, struct str text); /* false: no fact of ours */
@@ -402,6 +421,8 @@ struct verdict {
 };
 void train_judge(struct core *c, const struct run *r, const struct run_outcome *o,
                  struct verdict *v);
+/* The processes of the run are gone: its devices are free.  Nothing is staged. */
+void train_left(struct core *c, const struct job *j, const struct verdict *v);
 void train_ended(struct core *c, const struct job *j, const struct verdict *v);
 /* Stops the runs whose grace after their signal is over. */
 void train_kill_due(struct core *c);

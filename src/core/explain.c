@@ -100,7 +100,7 @@ static void explain_run(struct core *c, struct job *j, struct json *out)
         [RUN_UNRESOLVED] = "it ran before the restart; the node is being asked how it ended",
         [RUN_ABSENT] = "it had not started before the restart and starts when there is a free slot",
         [RUN_LIVE] = "its command is running",
-        [RUN_OVER] = "it has ended; the outcome is being written to disk",
+        [RUN_OVER] = "its command has ended and its files are being archived",
     };
     char text[400];
 

@@ -180,9 +180,12 @@ void core_release_due(struct core *c)
 
 int64_t core_next_wake(const struct core *c)
 {
-    const int64_t times[] = {c->jobs.due.n ? c->jobs.due.p[0].at_ms : -1, train_next_wake(c),
-                             c->ahead.due_ms ? c->ahead.due_ms : -1, hosts_next_wake(c),
-                             schedules_next_wake(c)};
+    const int64_t times[] = {c->jobs.due.n ? c->jobs.due.p[0].at_ms : -1,
+                             train_next_wake(c),
+                             c->ahead.due_ms ? c->ahead.due_ms : -1,
+                             hosts_next_wake(c),
+                             schedules_next_wake(c),
+                             c->steps.n ? c->steps.p[0].at_ms : -1};
     int64_t at = -1;
 
     for (size_t i = 0; i < ARRAY_SIZE(times); i++)

@@ -117,7 +117,8 @@ void hosts_free(struct core *c)
     vec_done(&c->cluster.usage);
 }
 
-/* Runs of a node that is gone end as lost. */
+/* Runs of a node that is gone end as lost.  Their end steps are not waited for, because a run must
+ * not outlive its host. */
 static void give_up_runs(struct core_host *h)
 {
     const struct run_outcome lost = {.why = RUN_END_NODE_LOST, .ended_ms = core_wall(h->core)};
@@ -125,11 +126,16 @@ static void give_up_runs(struct core_host *h)
     struct job *j;
 
     for (size_t it = 0; (j = map_u64_each(&h->core->jobs.by_number, &it));) {
-        if (j->run && j->run->host == h && j->run->phase != RUN_OVER)
+        if (j->run && j->run->host == h)
             vec_push(&runs, j->run);
     }
-    for (size_t i = 0; i < runs.n; i++)
-        run_end(h->core, runs.p[i], &lost, STR("its node was removed"));
+    for (size_t i = 0; i < runs.n; i++) {
+        runs.p[i]->end_step = false;
+        if (runs.p[i]->ending)
+            run_end_step_abandon(h->core, runs.p[i], "its node was removed", false);
+        else
+            run_end(h->core, runs.p[i], &lost, STR("its node was removed"));
+    }
     vec_done(&runs);
 }
 

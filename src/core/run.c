@@ -1,7 +1,8 @@
-/* run.c - one attempt of a job: placed, recorded, handed to the backend, ended
+/* run.c - one attempt of a job: placed, recorded, handed to the backend
  *
- * Owns: the life of a run between the planner's decision and the durable outcome, and the count of
- * what runs hold of their nodes.
+ * Owns: the life of a run from the planner's decision to its outcome, and the count of what runs
+ * hold of their nodes.
+ * Does not own: what the outcome means for the job (run_end.c).
  *
  * A run is recorded before it is handed over, and its key is never used for another execution, so
  * after any crash the backend can say what became of it.  A run may be sent ahead and wait in the
@@ -16,16 +17,9 @@
 #include <sys/wait.h>
 
 enum {
-    BACKOFF_MAX_MS = 3600 * 1000,
-    RESEND_MS = 1000, /* after the backend refused a start */
     REFUSALS_MAX = 3, /* by nodes; then it is the job's own fault */
     DEVICES_TEXT_MAX = 8192,
 };
-
-static const struct resources *need_of(const struct core *c, const struct job *j)
-{
-    return &queue_shape_at(c->queue, j->wait.shape)->need;
-}
 
 /* ---- what runs hold ---- */
 
@@ -46,7 +40,7 @@ void run_hold(struct core *c, struct run *r)
 }
 
 /* The last entry of core.held moves into the gap, and its run learns its new slot. */
-static void run_let_go(struct core *c, struct run *r)
+void run_let_go(struct core *c, struct run *r)
 {
     const struct shape *s = queue_shape_at(c->queue, r->job->wait.shape);
 
@@ -65,13 +59,14 @@ static void run_let_go(struct core *c, struct run *r)
 
 void run_discard(struct run *r)
 {
-    if (r)
-        free(r->outside);
+    if (!r)
+        return;
+    free(r->outside);
+    free(r->ending);
     free(r);
 }
 
-/* The run is gone: its resources are free, and the next run of its chain takes its place. */
-static void run_free(struct core *c, struct run *r)
+void run_drop(struct core *c, struct run *r)
 {
     run_let_go(c, r);
     ahead_unlink(c, r);
@@ -80,124 +75,6 @@ static void run_free(struct core *c, struct run *r)
     r->job->run = NULL;
     run_discard(r);
     c->dirty = true;
-}
-
-void run_drop(struct core *c, struct run *r)
-{
-    run_free(c, r);
-}
-
-/* ---- ending ---- */
-
-/* Errors of the machine and not of the command: another try may succeed. */
-static bool transient_start_error(int sys)
-{
-    return sys == EAGAIN || sys == ENOMEM || sys == EMFILE || sys == ENFILE || sys == ETXTBSY ||
-           sys == ENOSPC;
-}
-
-/* A lost run that is repeated without using up a retry, because the job asked for that. */
-static bool lost_is_repeated(const struct job *j, const struct run_outcome *o)
-{
-    return run_end_is_lost(o->why) && j->lost < j->retry_lost;
-}
-
-/* What the end of this run means for its job. */
-static enum job_event judge(const struct job *j, const struct run_outcome *o)
-{
-    bool retry_left = j->tries <= j->retries || lost_is_repeated(j, o);
-
-    if (j->cancel_requested)
-        return JOB_EV_CANCELLED;
-    switch (o->why) {
-    case RUN_END_NEVER_RAN:
-        return JOB_EV_REQUEUE;
-    case RUN_END_EXITED:
-        if (WIFEXITED(o->wait_status) && WEXITSTATUS(o->wait_status) == 0)
-            return JOB_EV_SUCCEEDED;
-        break;
-    case RUN_END_CANCELLED: /* stopped, but not for its owner: preempted */
-        return JOB_EV_REQUEUE;
-    case RUN_END_SUPERVISOR_KILLED:
-    case RUN_END_NODE_LOST:
-        return retry_left ? JOB_EV_REQUEUE : JOB_EV_LOST;
-    case RUN_END_START_FAILED:
-        return retry_left && transient_start_error(o->sys) ? JOB_EV_REQUEUE : JOB_EV_FAILED;
-    default:
-        break;
-    }
-    return retry_left ? JOB_EV_REQUEUE : JOB_EV_FAILED;
-}
-
-/* Milliseconds until the next try: the back-off of the job, doubled with each try, an hour at most.
- * A preempted job waits for nothing but free resources. */
-static int64_t retry_delay(const struct job *j, const struct run_outcome *o)
-{
-    int64_t ms = j->backoff_ms;
-
-    if (o->why == RUN_END_CANCELLED)
-        return 0;
-    if (o->why == RUN_END_NEVER_RAN)
-        return RESEND_MS;
-    for (uint32_t i = 1; i < j->tries && ms < BACKOFF_MAX_MS; i++)
-        ms *= 2;
-    return MIN(ms, (int64_t)BACKOFF_MAX_MS);
-}
-
-void run_end(struct core *c, struct run *r, const struct run_outcome *o, struct str detail)
-{
-    struct job *j = r->job;
-    struct run_key key = r->key;
-    struct verdict v = {0};
-    char text[200];
-
-    /* A run that has ended had begun: it counts as an attempt before its end is judged. */
-    if (r->chain.ahead)
-        ahead_arrived(c, r, o->ended_ms ? o->ended_ms : core_wall(c));
-    v.ev = judge(j, o);
-    v.no_try = lost_is_repeated(j, o);
-    if (run_end_is_lost(o->why) && j->lost < UINT8_MAX)
-        j->lost++;
-    if (r->phase == RUN_UNRESOLVED && r->host)
-        host_resolved_one(r->host);
-    /* Before the run is over: reports of a run that is over are refused. */
-    report_drain_spool(c, r);
-    r->phase = RUN_OVER;
-    train_judge(c, r, o, &v);
-    int64_t delay = v.ev == JOB_EV_REQUEUE && !v.at_once && !r->refused ? retry_delay(j, o) : 0;
-    bool names_limit = o->why == RUN_END_TIMEOUT || o->why == RUN_END_OUT_OF_MEMORY;
-    const struct run_facts facts = {r->timeout_ms, need_of(c, j)->mem_bytes, detail};
-    run_outcome_describe(o, &facts, text, sizeof(text));
-    if (v.text[0])
-        detail = str_of(v.text);
-    if (v.ev == JOB_EV_LOST)
-        c->stats.lost_runs++;
-    if (v.no_try || !run_end_is_a_try(o->why))
-        j->tries--;
-    train_ended(c, j, &v);
-    job_move(c, j, v.ev);
-    core_stage(c, &(struct change){
-                      .kind = CHANGE_RUN_ENDED,
-                      .at_ms = core_wall(c),
-                      .run_ended = {.key = key,
-                                    .outcome = *o,
-                                    .next = j->state,
-                                    .detail = detail.n && !names_limit ? detail : str_of(text),
-                                    .no_try = v.no_try,
-                                    .next_try_ms = delay ? core_wall(c) + delay : 0}});
-    const struct core_host *h = r->host;
-    bool refused = r->refused;
-    run_free(c, r);
-    if (refused)
-        job_avoid(c, j, h);
-    if (v.ev == JOB_EV_REQUEUE) {
-        j->due_ms = delay ? core_mono(c) + delay : 0;
-        job_activate(c, j);
-    } else {
-        job_settle_waiters(c, j);
-    }
-    job_forget_after_commit(c, j, key, h ? h->serial : 0);
-    ahead_answered(c, j);
 }
 
 /* ---- starting ---- */
@@ -222,8 +99,10 @@ static void start_now(struct core *c, struct run *r)
         return;
     }
     struct ledger *led = &c->conf.ledger;
-    if (led->read_launch(led->self, r->key.job, &l, &e) < 0 ||
-        launch_build(c, r, &l, &a, &s, &e) < 0) {
+    int rc = led->read_launch(led->self, r->key.job, &l, &e);
+    /* A start that fails half way may leave files behind, so the flag is set before the build. */
+    r->end_step = rc == 0 && l.spec->origin.dialect;
+    if (rc < 0 || launch_build(c, r, &l, &a, &s, &e) < 0) {
         o.why = RUN_END_START_FAILED;
         o.sys = EINVAL;
         run_end(c, r, &o, str_of(e.text));
@@ -428,8 +307,10 @@ static void on_ended(void *owner, struct run_key key, const struct run_outcome *
     struct run *r = known_run(h, key);
 
     if (!r) {
-        /* Nobody waits for this run: the backend may forget it. */
-        h->cls->settled(h->backend, key);
+        /* Nobody waits for this run, so the backend may forget it.  While its end step is under way
+         * the backend must keep the outcome: after a crash the step begins again with it. */
+        if (!run_ending(h->core, key))
+            h->cls->settled(h->backend, key);
         return;
     }
     if (o->why == RUN_END_EXITED)
@@ -548,6 +429,7 @@ struct run *run_restore(struct core *c, struct core_host *h, struct job *j,
     r->phase = RUN_UNRESOLVED;
     r->started_mono_ms = core_mono(c);
     r->seen = rec->pid != 0;
+    r->end_step = true; /* not known before its spec is read again; the operation knows */
     if (rec->ahead) {
         r->chain.ahead = true;
         j->hold = HOLD_AHEAD;

@@ -255,6 +255,22 @@ void train_started(struct core *c, const struct run *r)
         gpus_started(c->gpu.planner, train_now(c), t->job);
 }
 
+/* What the run leaves in the records waits for the end of its job's end step: a verdict that is
+ * reached again after a crash must find them as they were. */
+void train_left(struct core *c, const struct job *j, const struct verdict *v)
+{
+    struct train *t = train_of(c, j->wait.job);
+
+    if (!t || !t->known)
+        return;
+    if (v->ev == JOB_EV_REQUEUE) {
+        gpus_stopped(c->gpu.planner, train_now(c), t->job, v->how);
+    } else {
+        t->known = false;
+        gpus_remove(c->gpu.planner, train_now(c), t->job, v->ev == JOB_EV_SUCCEEDED);
+    }
+}
+
 void train_ended(struct core *c, const struct job *j, const struct verdict *v)
 {
     struct train *t = train_of(c, j->wait.job);
@@ -272,8 +288,7 @@ void train_ended(struct core *c, const struct job *j, const struct verdict *v)
     t->stop = t->raised = t->asked = false;
     t->signalled_ms = t->kill_ms = 0;
     train_stage(c, t);
-    if (t->known && v->ev == JOB_EV_REQUEUE)
-        gpus_stopped(c->gpu.planner, train_now(c), t->job, v->how);
+    train_left(c, j, v);
 }
 
 /* ---- after a restart ---- */

@@ -5,7 +5,8 @@
  * for succeeded; every job ends exactly once; the queue drains when the faults stop.  A start that
  * was sent ahead is durable before it runs, and leaves no trace when it is taken back.  Of jobs
  * that train: no device is over-committed; what was acknowledged is never computed again and
- * nothing is left out; all ranks hear the same; a run that made room is queued again.
+ * nothing is left out; all ranks hear the same; a run that made room is queued again.  Of jobs with
+ * an end step: a run has its outcome on disk only after its step was reported or abandoned.
  */
 #include "sim/sim.h"
 #include <stdio.h>
@@ -55,6 +56,7 @@ struct sim_submission {
     int32_t epochs, gpus_max;
     int64_t gpu_mem; /* 0 = all of it */
     bool share;
+    bool end_step; /* its runs have one */
 };
 
 static void free_submission(struct submission *s)
@@ -103,7 +105,8 @@ static void make_trainer(struct sim *s, struct sim_submission *x)
                       "\"checkpoint\":\"/ckpt/%zu\"",
                       s->result.jobs + 1);
     }
-    snprintf(x->body + n, sizeof(x->body) - (size_t)n, "}");
+    snprintf(x->body + n, sizeof(x->body) - (size_t)n, "%s}",
+             x->end_step ? ",\"dialect\":\"sim\"" : "");
     x->spec.body = str_of(x->body);
 }
 
@@ -130,6 +133,9 @@ static void submit(struct sim *s)
                                .jobs = x->jobs,
                                .n_jobs = 1 + rng_below(r, 4),
                                .free_fn = free_submission};
+    x->end_step = !rng_below(r, 3);
+    if (x->end_step)
+        x->spec.body = STR("{\"command\":[\"true\"],\"cwd\":\"/\",\"dialect\":\"sim\"}");
     if (!rng_below(r, 5))
         make_trainer(s, x);
     if (x->s.n_jobs > 1)
@@ -188,9 +194,28 @@ static int64_t sim_file_time(void *self, const char *path)
     return world_file_time(&((struct sim *)self)->world, path);
 }
 
+static const struct sim_submission *asked_by(const struct sim *s, uint64_t job)
+{
+    return (const struct sim_submission *)s->disk.jobs.p[job - 1].submission;
+}
+
+static bool sim_end_step(void *self, struct run_key key)
+{
+    struct sim *s = self;
+
+    return asked_by(s, key.job)->end_step && world_end_step(&s->world, key);
+}
+
+static void sim_end_step_cancel(void *self, struct run_key key)
+{
+    world_end_step_cancel(&((struct sim *)self)->world, key);
+}
+
 static void boot(struct sim *s)
 {
-    static const struct core_ops ops = {.file_time = sim_file_time};
+    static const struct core_ops ops = {.file_time = sim_file_time,
+                                        .end_step = sim_end_step,
+                                        .end_step_cancel = sim_end_step_cancel};
     struct err e = {0};
 
     s->disk.dead = false;
@@ -269,11 +294,6 @@ static const struct disk_run *disk_run_of(const struct sim *s, struct run_key ke
         if (run_key_eq(s->disk.runs.p[i].rec.key, key))
             return &s->disk.runs.p[i];
     return NULL;
-}
-
-static const struct sim_submission *asked_by(const struct sim *s, uint64_t job)
-{
-    return (const struct sim_submission *)s->disk.jobs.p[job - 1].submission;
 }
 
 static void check_devices(struct sim *s, int host)
@@ -419,6 +439,20 @@ static void check_ahead(struct sim *s)
     }
 }
 
+/* The outcome of a run that was started is durable only after its end step. */
+static void check_end_steps(struct sim *s)
+{
+    for (size_t i = 0; i < s->disk.runs.n; i++) {
+        const struct disk_run *r = &s->disk.runs.p[i];
+        const struct sim_step *x = world_step_of(&s->world, r->rec.key);
+        if (!r->ended || r->why == RUN_END_NEVER_RAN || !asked_by(s, r->rec.key.job)->end_step ||
+            !world_find(&s->world, r->rec.key))
+            continue;
+        if (!x || !x->over)
+            fail(s, "a job moved on before its end step was reported", r->rec.key.job);
+    }
+}
+
 static void check(struct sim *s)
 {
     check_disk(s);
@@ -428,6 +462,7 @@ static void check(struct sim *s)
         check_users(s);
         check_training(s);
         check_ahead(s);
+        check_end_steps(s);
     }
 }
 
@@ -474,7 +509,10 @@ static void fault(struct sim *s)
 
 static void quiet_step(struct sim *s)
 {
-    switch (rng_below(&s->rng, 9)) {
+    switch (rng_below(&s->rng, 10)) {
+    case 9:
+        world_end_step_report(&s->world);
+        break;
     case 6:
     case 7:
     case 8:
@@ -549,6 +587,7 @@ static void drain(struct sim *s)
         world_deliver_msg(&s->world);
         world_answer(&s->world);
         world_deliver_happening(&s->world);
+        world_end_step_report(&s->world);
         for (int k = 0; k < 4; k++)
             world_train(&s->world);
         world_advance(&s->world, 50);

@@ -134,6 +134,11 @@ struct sim_host {
     struct core_host *host;         /* this one, in it */
     bool cut;                       /* nothing passes between it and the controller */
 };
+struct sim_step { /* the end step of a run; outlives the controller, as files do */
+    struct run_key key;
+    bool under_way; /* begun by the living controller and not reported */
+    bool over;      /* reported, or abandoned by the controller */
+};
 struct world {
     struct rng *rng;
     int64_t now;
@@ -144,6 +149,7 @@ struct world {
     enum planted planted;
     bool dead_calls;              /* calls of a dying controller are ignored */
     VEC(struct journey) journeys; /* by job number - 1 */
+    VEC(struct sim_step) steps;   /* of every run for which one was ever begun */
     VEC(int64_t) saved;           /* checkpoint number → when it was written; 0 = never */
     char failure[200];            /* what a rank went through and should not have */
 };
@@ -167,6 +173,11 @@ void world_cut(struct world *w, int host, bool cut);
 void world_finish(struct world *w, size_t exec, enum run_end why, int status);
 void world_advance(struct world *w, int64_t ms); /* time passes; what is due ends */
 struct exec *world_find(struct world *w, struct run_key key);
+/* End steps: begun by the controller (core_ops), reported some time later. */
+bool world_end_step(struct world *w, struct run_key key);
+void world_end_step_cancel(struct world *w, struct run_key key);
+void world_end_step_report(struct world *w); /* some step under way is complete, or failed */
+const struct sim_step *world_step_of(const struct world *w, struct run_key key); /* or NULL */
 
 /* ---- trainers ---- */
 void trainer_begin(struct world *w, struct exec *x);

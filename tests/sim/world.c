@@ -50,6 +50,7 @@ void world_done(struct world *w)
     }
     vec_done(&w->execs);
     vec_done(&w->journeys);
+    vec_done(&w->steps);
     vec_done(&w->saved);
 }
 
@@ -156,6 +157,53 @@ void world_advance(struct world *w, int64_t ms)
     for (size_t i = 0; i < w->execs.n; i++)
         if (w->execs.p[i].live && w->execs.p[i].end_at <= w->now)
             world_finish(w, i, w->execs.p[i].outcome.why, w->execs.p[i].outcome.wait_status);
+}
+
+/* ---- end steps ---- */
+
+const struct sim_step *world_step_of(const struct world *w, struct run_key key)
+{
+    for (size_t i = 0; i < w->steps.n; i++)
+        if (run_key_eq(w->steps.p[i].key, key))
+            return &w->steps.p[i];
+    return NULL;
+}
+
+bool world_end_step(struct world *w, struct run_key key)
+{
+    struct sim_step *x = (struct sim_step *)world_step_of(w, key);
+
+    if (!x) {
+        vec_push(&w->steps, ((struct sim_step){.key = key}));
+        x = &vec_last(&w->steps);
+    }
+    if (x->under_way)
+        snprintf(w->failure, sizeof(w->failure), "an end step was begun twice by one controller");
+    x->under_way = true;
+    return true;
+}
+
+void world_end_step_cancel(struct world *w, struct run_key key)
+{
+    struct sim_step *x = (struct sim_step *)world_step_of(w, key);
+
+    x->over = true; /* the report still comes, and is ignored */
+}
+
+void world_end_step_report(struct world *w)
+{
+    const struct err failed = {.code = ERR_FULL, .text = "the disk is full"};
+    size_t first = w->steps.n ? rng_below(w->rng, w->steps.n) : 0;
+
+    for (size_t i = 0; w->core && i < w->steps.n; i++) {
+        struct sim_step *x = &w->steps.p[(first + i) % w->steps.n];
+        if (!x->under_way)
+            continue;
+        x->under_way = false;
+        x->over = true;
+        core_end_step_done(w->core, x->key, rng_below(w->rng, 4) ? NULL : &failed);
+        return;
+    }
 }
 
 /* ---- messages ---- */
@@ -388,6 +436,8 @@ void world_crash_controller(struct world *w)
         h->read = h->journal.n; /* a new controller learns of the past by asking */
         h->host = NULL;
     }
+    for (size_t i = 0; i < w->steps.n; i++)
+        w->steps.p[i].under_way = false;
     w->core = NULL;
 }
 

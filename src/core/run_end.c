@@ -1,0 +1,238 @@
+/* run_end.c - what the outcome of a run means for its job, and the step between the two
+ *
+ * Owns: the judgement of an outcome, back-off, and end steps under way.
+ *
+ * A job may have an end step: work on the files of a run after its processes are gone, for example
+ * its archive (core_ops.end_step).  While the step is under way the run is RUN_OVER: its slots and
+ * devices are free, nothing more is reported to it, and the job keeps its state.  The transition is
+ * staged when the step is reported, or when nobody wants to wait for it any longer.  Nothing is
+ * recorded of a step: the backend keeps the outcome until the transition is durable, so after a
+ * crash the outcome arrives again and the step is repeated.
+ */
+#include "core/core_priv.h"
+#include <errno.h>
+#include <stdio.h>
+#include <sys/wait.h>
+
+enum {
+    BACKOFF_MAX_MS = 3600 * 1000,
+    STEP_MAX_MS = 3600 * 1000, /* 64 GiB, the largest bundle, take some minutes to archive */
+};
+
+struct run_ending {
+    struct run_outcome outcome;
+    struct verdict verdict;
+    struct str detail; /* what the backend said */
+    char copy[];       /* of detail, while the end step is under way */
+};
+
+/* Errors of the machine and not of the command: another try may succeed. */
+static bool transient_start_error(int sys)
+{
+    return sys == EAGAIN || sys == ENOMEM || sys == EMFILE || sys == ENFILE || sys == ETXTBSY ||
+           sys == ENOSPC;
+}
+
+/* A lost run that is repeated without using up a retry, because the job asked for that. */
+static bool lost_is_repeated(const struct job *j, const struct run_outcome *o)
+{
+    return run_end_is_lost(o->why) && j->lost < j->retry_lost;
+}
+
+/* What the end of this run means for its job. */
+static enum job_event judge(const struct job *j, const struct run_outcome *o)
+{
+    bool retry_left = j->tries <= j->retries || lost_is_repeated(j, o);
+
+    if (j->cancel_requested)
+        return JOB_EV_CANCELLED;
+    switch (o->why) {
+    case RUN_END_NEVER_RAN:
+        return JOB_EV_REQUEUE;
+    case RUN_END_EXITED:
+        if (WIFEXITED(o->wait_status) && WEXITSTATUS(o->wait_status) == 0)
+            return JOB_EV_SUCCEEDED;
+        break;
+    case RUN_END_CANCELLED: /* stopped, but not for its owner: preempted */
+        return JOB_EV_REQUEUE;
+    case RUN_END_SUPERVISOR_KILLED:
+    case RUN_END_NODE_LOST:
+        return retry_left ? JOB_EV_REQUEUE : JOB_EV_LOST;
+    case RUN_END_START_FAILED:
+        return retry_left && transient_start_error(o->sys) ? JOB_EV_REQUEUE : JOB_EV_FAILED;
+    default:
+        break;
+    }
+    return retry_left ? JOB_EV_REQUEUE : JOB_EV_FAILED;
+}
+
+/* Milliseconds until the next try: the back-off of the job, doubled with each try, an hour at most.
+ * A preempted job waits for nothing but free resources. */
+static int64_t retry_delay(const struct job *j, const struct run_outcome *o)
+{
+    int64_t ms = j->backoff_ms;
+
+    if (o->why == RUN_END_CANCELLED)
+        return 0;
+    if (o->why == RUN_END_NEVER_RAN)
+        return RESEND_MS;
+    for (uint32_t i = 1; i < j->tries && ms < BACKOFF_MAX_MS; i++)
+        ms *= 2;
+    return MIN(ms, (int64_t)BACKOFF_MAX_MS);
+}
+
+/* The reason people read: the verdict's, or the backend's, or the outcome in words (in `text`). */
+static struct str ending_reason(const struct core *c, const struct run *r,
+                                const struct run_ending *x, char *text, size_t n)
+{
+    const struct run_outcome *o = &x->outcome;
+    const struct resources *need = &queue_shape_at(c->queue, r->job->wait.shape)->need;
+    const struct run_facts facts = {r->timeout_ms, need->mem_bytes, x->detail};
+    bool names_limit = o->why == RUN_END_TIMEOUT || o->why == RUN_END_OUT_OF_MEMORY;
+    struct str said = x->verdict.text[0] ? str_of(x->verdict.text) : x->detail;
+
+    run_outcome_describe(o, &facts, text, n);
+    return said.n && !names_limit ? said : str_of(text);
+}
+
+/* Stages the transition; the run is gone when this returns. */
+static void run_conclude(struct core *c, struct run *r, const struct run_ending *x,
+                         const char *step_trouble)
+{
+    const struct run_outcome *o = &x->outcome;
+    const struct verdict *v = &x->verdict;
+    struct job *j = r->job;
+    struct run_key key = r->key;
+    int64_t delay = v->ev == JOB_EV_REQUEUE && !v->at_once && !r->refused ? retry_delay(j, o) : 0;
+    char text[200];
+    struct str reason = ending_reason(c, r, x, text, sizeof(text));
+    AUTO_FREE char *with_step = NULL;
+
+    if (step_trouble) {
+        with_step = xasprintf(STR_FMT "%sthe end step is not complete: %s", STR_ARG(reason),
+                              reason.n ? "; " : "", step_trouble);
+        reason = str_of(with_step);
+    }
+    if (v->ev == JOB_EV_LOST)
+        c->stats.lost_runs++;
+    if (v->no_try || !run_end_is_a_try(o->why))
+        j->tries--;
+    train_ended(c, j, v);
+    job_move(c, j, v->ev);
+    core_stage(c, &(struct change){.kind = CHANGE_RUN_ENDED,
+                                   .at_ms = core_wall(c),
+                                   .run_ended = {.key = key,
+                                                 .outcome = *o,
+                                                 .next = j->state,
+                                                 .detail = reason,
+                                                 .no_try = v->no_try,
+                                                 .next_try_ms = delay ? core_wall(c) + delay : 0}});
+    const struct core_host *h = r->host;
+    bool refused = r->refused, again = v->ev == JOB_EV_REQUEUE;
+    run_drop(c, r); /* frees x as well, if x is the run's */
+    if (refused)
+        job_avoid(c, j, h);
+    if (again) {
+        j->due_ms = delay ? core_mono(c) + delay : 0;
+        job_activate(c, j);
+    } else {
+        job_settle_waiters(c, j);
+    }
+    job_forget_after_commit(c, j, key, h ? h->serial : 0);
+    ahead_answered(c, j);
+}
+
+/* ---- the end step ---- */
+
+/* False: the job has none.  A run that never ran has no files. */
+static bool end_step_begin(struct core *c, struct run *r, const struct run_ending *x)
+{
+    if (!r->end_step || !c->conf.ops->end_step || x->outcome.why == RUN_END_NEVER_RAN ||
+        !c->conf.ops->end_step(c->conf.self, r->key))
+        return false;
+    r->ending = xmalloc(sizeof(*x) + x->detail.n);
+    *r->ending = *x;
+    if (x->detail.n)
+        memcpy(r->ending->copy, x->detail.p, x->detail.n);
+    r->ending->detail.p = r->ending->copy;
+    run_let_go(c, r);
+    ahead_unlink(c, r);
+    train_left(c, r->job, &x->verdict);
+    c->dirty = true;
+    vec_push(&c->steps, ((struct step_due){r->key, core_mono(c) + STEP_MAX_MS}));
+    return true;
+}
+
+struct run *run_ending(const struct core *c, struct run_key key)
+{
+    struct job *j = core_job(c, key.job);
+    struct run *r = j ? j->run : NULL;
+
+    return r && r->ending && run_key_eq(r->key, key) ? r : NULL;
+}
+
+/* Entries of steps that were reported are dropped when they come to the front. */
+static void end_steps_prune(struct core *c)
+{
+    while (c->steps.n && !run_ending(c, c->steps.p[0].key))
+        vec_remove(&c->steps, 0);
+}
+
+void core_end_step_done(struct core *c, struct run_key key, const struct err *e)
+{
+    struct run *r = run_ending(c, key);
+
+    if (r)
+        run_conclude(c, r, r->ending, e ? e->text : NULL);
+    end_steps_prune(c);
+}
+
+void run_end_step_abandon(struct core *c, struct run *r, const char *why, bool cancel)
+{
+    struct verdict *v = &r->ending->verdict;
+
+    if (cancel && v->ev == JOB_EV_REQUEUE) {
+        v->ev = JOB_EV_CANCELLED;
+        v->text[0] = 0;
+        r->job->cancel_requested = true;
+        if (r->job->state != JOB_STOPPING)
+            job_move(c, r->job, JOB_EV_CANCEL);
+    }
+    if (c->conf.ops->end_step_cancel)
+        c->conf.ops->end_step_cancel(c->conf.self, r->key);
+    run_conclude(c, r, r->ending, why);
+    end_steps_prune(c);
+}
+
+/* All steps get the same time, so the oldest entry is due first. */
+void end_steps_due(struct core *c)
+{
+    while (c->steps.n && c->steps.p[0].at_ms <= core_mono(c)) {
+        struct run *r = run_ending(c, c->steps.p[0].key);
+        vec_remove(&c->steps, 0);
+        if (r)
+            run_end_step_abandon(c, r, "it took longer than an hour", false);
+    }
+}
+
+void run_end(struct core *c, struct run *r, const struct run_outcome *o, struct str detail)
+{
+    struct job *j = r->job;
+    struct run_ending x = {.outcome = *o, .detail = detail};
+
+    /* A run that has ended had begun: it counts as an attempt before its end is judged. */
+    if (r->chain.ahead)
+        ahead_arrived(c, r, o->ended_ms ? o->ended_ms : core_wall(c));
+    x.verdict.ev = judge(j, o);
+    x.verdict.no_try = lost_is_repeated(j, o);
+    if (run_end_is_lost(o->why) && j->lost < UINT8_MAX)
+        j->lost++;
+    if (r->phase == RUN_UNRESOLVED && r->host)
+        host_resolved_one(r->host);
+    /* Before the run is over: reports of a run that is over are refused. */
+    report_drain_spool(c, r);
+    r->phase = RUN_OVER;
+    train_judge(c, r, o, &x.verdict);
+    if (!end_step_begin(c, r, &x))
+        run_conclude(c, r, &x, NULL);
+}
