@@ -1,5 +1,6 @@
 /* disk.c - a store for the simulation: exact about what is durable, free about when */
 #include "sim/sim.h"
+#include <stdio.h>
 #include <string.h>
 
 static struct disk_job *job_at(struct disk *d, uint64_t number)
@@ -245,6 +246,7 @@ static void apply(struct disk *d, struct disk_op *op)
         break;
     case CHANGE_RUN_ENDED:
         apply_ended(d, c);
+        snprintf(d->detail, sizeof(d->detail), STR_FMT, STR_ARG(c->run_ended.detail));
         break;
     case CHANGE_JOB_STATE:
         for (uint64_t n = c->job_state.first; n <= c->job_state.last; n++)

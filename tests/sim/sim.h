@@ -62,6 +62,7 @@ struct disk {
     bool full, unhealthy, dead;
     enum planted planted;
     char queue_paused; /* of "default" */
+    char detail[300];  /* of the run whose end was committed last */
 };
 struct ledger disk_ledger(struct disk *d);
 void disk_seal(struct disk *d);   /* end of a turn */
