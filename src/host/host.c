@@ -131,6 +131,8 @@ static const struct core_ops host_core_ops = {.notice = host_notice,
                                               .port_free = host_port_free,
                                               .open_node = node_backend_open,
                                               .call = host_adopt_call,
+                                              .end_step = end_steps_begin,
+                                              .end_step_cancel = end_steps_cancel,
                                               .killed = host_run_killed};
 
 /* Store, core and local backend, then core_recover.  core_recover comes last: it restores what was
@@ -280,6 +282,7 @@ int host_open(struct host **out, const struct host_conf *c, struct loop *l, stru
     if (!c->transient)
         containers_sweep(h->containers);
     parts_recovered(h);
+    end_steps_open(h);
     *out = h;
     return 0;
 }
@@ -313,6 +316,7 @@ void host_close(struct host *h)
 {
     if (!h)
         return;
+    end_steps_shut(h);
     close_servers(h);
     if (h->turn.on) {
         turn_finish(h);

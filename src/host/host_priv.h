@@ -47,10 +47,13 @@ struct host {
         /* turn_start was called, so turn_finish is registered with the loop. */
         bool on;
     } turn;
-    size_t works; /* on worker threads: removals of files, plans */
+    size_t works;           /* on worker threads: removals of files, plans, end steps */
+    struct end_step *steps; /* under way */
     /* The server has ended its last connection; host_close waits for this. */
     bool http_down;
-    bool closing; /* nothing new is planned; the host waits for what is under way */
+    bool parts_ready; /* all parts are open */
+    bool shutting;    /* end steps are cancelled, and not reported any more */
+    bool closing;     /* nothing new is planned; the host waits for what is under way */
 };
 
 /* ---- turn.c: when the core plans and the store commits ---- */
@@ -70,10 +73,19 @@ int node_backend_open(void *arg, struct core_host *node, const struct json *conf
                       const struct backend_class **cls, struct backend **b, struct err *e);
 int nodes_open_given(struct host *h, struct err *e); /* those of host_conf.nodes */
 
+/* ---- end_steps.c ---- */
+/* core's operations `end_step` and `end_step_cancel`. */
+bool end_steps_begin(void *arg, struct run_key key);
+void end_steps_cancel(void *arg, struct run_key key);
+void end_steps_open(struct host *h); /* the parts are open: begins what waited for them */
+void end_steps_shut(struct host *h); /* cancels all; their threads count in host.works */
+
 /* ---- parts.c: each operation of host_part, for all parts ---- */
 /* The first part that fails ends parts_open, and the host is not opened. */
 int parts_open(struct host *h, struct err *e);
 int parts_listen(struct host *h, struct err *e);
+/* The open part of this name; NULL = there is none. */
+const struct open_part *parts_find(const struct host *h, const char *name);
 /* Calls only the part whose name is the dialect of the job.  A dialect that this program does not
  * contain is ERR_INVALID, and the start of the run fails. */
 int parts_launch(struct host *h, const struct launch *l, const struct launch_facts *f,

@@ -1,12 +1,13 @@
 /* part.h - what a dialect adds to a daemon: its requests, its listeners, its part of a run's start
  *
  * host_conf.parts lists the parts of a program.  The host opens each of them once its core, store
- * and API exist, and calls every operation on the loop thread.  An operation that is NULL does
- * nothing.  A part must not use another part.
+ * and API exist, and calls every operation but `ended` on the loop thread.  An operation that is
+ * NULL does nothing.  A part must not use another part.
  */
 #pragma once
 #include "core/core.h"
 #include "io/http_server.h"
+#include <stdatomic.h>
 
 struct api;
 struct auth;
@@ -33,6 +34,14 @@ struct host_env {
     bool multi_user;        /* other users submit too */
 };
 
+/* A run that has ended, for its end step. */
+struct host_ended {
+    struct run_key key;
+    struct id id;              /* of the job */
+    const char *name;          /* of the job */
+    const atomic_bool *cancel; /* becomes true when nobody waits for the step any longer */
+};
+
 struct host_part {
     const char *name; /* `dialect` of the jobs it submits */
     /* Adds the part's routes to env->requests, too.  conf is what host_conf.settings has for this
@@ -44,6 +53,11 @@ struct host_part {
     /* A run of a job of this dialect starts.  An error fails the start. */
     int (*launch)(void *self, const struct launch *l, const struct launch_facts *f,
                   struct launch_extras *out, struct err *e);
+    /* The end step of a run of this dialect: called on a worker thread after the processes of the
+     * run are gone; the job moves on when it returns.  It must be idempotent, because a crash
+     * repeats it, and should return soon after *job->cancel became true.  An error becomes a part
+     * of the reason of the job.  NULL: the jobs of this dialect have none. */
+    int (*ended)(void *self, const struct host_ended *job, struct err *e);
     void (*recovered)(void *self); /* the host is open: resume what a crash interrupted */
     void (*committed)(void *self); /* after every commit */
     /* The two steps of closing; in between the loop runs while `busy`. */

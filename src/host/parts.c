@@ -45,6 +45,14 @@ int parts_listen(struct host *h, struct err *e)
     return 0;
 }
 
+const struct open_part *parts_find(const struct host *h, const char *name)
+{
+    for (size_t i = 0; name && i < h->n_parts; i++)
+        if (h->parts[i].self && !strcmp(h->parts[i].part->name, name))
+            return &h->parts[i];
+    return NULL;
+}
+
 int parts_launch(struct host *h, const struct launch *l, const struct launch_facts *f,
                  struct launch_extras *out, struct err *e)
 {
@@ -60,10 +68,10 @@ int parts_launch(struct host *h, const struct launch *l, const struct launch_fac
                        "job %lld was submitted through '%s', which this build does not contain; "
                        "install a build with it",
                        (long long)f->key.job, dialect);
-    FOR_PARTS(h, i, launch)
-    if (!strcmp(h->parts[i].part->name, dialect))
-        return h->parts[i].part->launch(h->parts[i].self, l, f, out, e);
-    return 0; /* the dialect adds nothing to its runs */
+    const struct open_part *p = parts_find(h, dialect);
+    if (!p || !p->part->launch)
+        return 0; /* the dialect adds nothing to its runs */
+    return p->part->launch(p->self, l, f, out, e);
 }
 
 void parts_recovered(struct host *h)

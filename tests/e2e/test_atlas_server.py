@@ -329,6 +329,27 @@ def test_archives_after_a_crash():
         assert os.listdir(a.path("local_docker_scheduler", "work_dir")) == []
 
 
+def test_crashes_while_archiving():
+    """The archive is a step of the job's end: the worker is free meanwhile, and a crash repeats the step."""
+    # With fault points the server sleeps before it archives, so that it is killed there.
+    with Atlas(BERTH_FAULT_END_STEP_MS="1500") as a:
+        job = a.submit({"main.py": "open('kept', 'w').write('x')\nprint('done', flush=True)\n"})
+        second = a.submit({"main.py": "print('second', flush=True)\n"})
+        for _ in range(2):
+            wait_for("its last line", lambda: "done" in (a.job(job)["logs"] or ""))
+            wait_for("the second job on the worker", lambda: "second" in (a.job(second)["logs"] or ""))
+            a.kill()
+            a.start()
+        began = time.monotonic()
+        a.stop()  # does not wait for steps under way, or for the sleep alone
+        assert time.monotonic() - began < 20
+        a.start()
+        assert a.wait(job, "completed")["return_code"] == 0
+        assert a.read(job, "artifacts", "kept") == "x"
+        a.wait(second, "completed")
+        assert os.listdir(a.path("local_docker_scheduler", "work_dir")) == []
+
+
 def test_following_a_log():
     with Atlas() as a:
         flag = os.path.join(a.dir, "go")

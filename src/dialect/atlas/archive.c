@@ -218,8 +218,10 @@ static void tidy(struct cas *c, bool dropped)
 }
 
 /* The working directory is removed last: while it exists, a restart archives the job again. */
-int atlas_archive_job(const char *home, struct cas *c, const char *id, struct err *e)
+int atlas_archive_job(const char *home, struct cas *c, const char *id, const atomic_bool *cancel,
+                      struct err *e)
 {
+    const struct archive_watch watch = {.cancel = cancel};
     AUTO_FREE char *work = work_path(home, id, ""), *source = work_path(home, id, "job_source");
     AUTO_FREE char *kept = archive_path(home, id, ""), *image = archive_path(home, id, "artifacts");
     char tree[ATLAS_TREE_MAX];
@@ -233,7 +235,7 @@ int atlas_archive_job(const char *home, struct cas *c, const char *id, struct er
     }
     atlas_archive_tree(id, tree);
     if (dir_make_all(kept, 0755, e) < 0 || dir_remove_tree(image, e) < 0 ||
-        cas_keep_tree(c, tree, source, image, CAS_SOURCE_ENDS, NULL, NULL, e) < 0 ||
+        cas_keep_tree(c, tree, source, image, CAS_SOURCE_ENDS, &watch, NULL, e) < 0 ||
         write_listing(home, c, id, e) < 0)
         return err_wrap(e, "archiving job %s", id);
     if (dir_remove_tree(work, &trouble) < 0)

@@ -4,6 +4,7 @@
  */
 #pragma once
 #include "base/err.h"
+#include <stdatomic.h>
 #include <stdbool.h>
 
 struct cas;
@@ -23,8 +24,9 @@ int atlas_move_entries(const char *from, const char *to, struct err *e);
 int atlas_check_out(const char *home, struct cas *c, const char *id, struct err *e);
 /* The end of a job: its source becomes archive/<id>/artifacts with a listing beside it, and the
  * working directory goes.  A job that was never prepared is archived as it was sent.  May be called
- * again after a crash at any point. */
-int atlas_archive_job(const char *home, struct cas *c, const char *id, struct err *e);
+ * again after a crash at any point.  `cancel` (NULL = never) ends the call soon. */
+int atlas_archive_job(const char *home, struct cas *c, const char *id, const atomic_bool *cancel,
+                      struct err *e);
 /* Everything that is kept of a job's files: bundle, archive, working directory. */
 int atlas_discard_job(const char *home, struct cas *c, const char *id, struct err *e);
 /* The pickle of a list of texts, as Python 2 and 3 read it (protocol 2). */

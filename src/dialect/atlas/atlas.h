@@ -37,6 +37,7 @@ extern const struct host_part atlas_part;
 /* Operations of atlas_part; self is the struct atlas. */
 int atlas_launch(void *self, const struct launch *l, const struct launch_facts *f,
                  struct launch_extras *x, struct err *e);
+int atlas_ended(void *self, const struct host_ended *job, struct err *e);
 void atlas_recovered(void *self);
 void atlas_committed(void *self);
 void atlas_shut(void *self);

@@ -23,11 +23,10 @@ enum {
     ATLAS_LOG_LIMIT = 1 << 30, /* of a job */
 };
 
-struct atlas_live { /* a job with a working directory */
+struct atlas_live { /* a job on a worker */
     uint64_t job;
     char id[ATLAS_ID_MAX];
     int32_t worker; /* -1 = none */
-    bool archiving;
 };
 struct atlas {
     struct atlas_conf conf; /* texts are copies */
@@ -47,8 +46,6 @@ struct atlas {
 
 /* What every call has beside its data. */
 struct atlas_note {
-    uint64_t *unarchived; /* jobs whose archives are not complete: running, or just ended */
-    size_t n_unarchived;
     uint64_t job;        /* of handlers that ask the controller */
     const char *removed; /* id of the job that atlas_remove removes */
     call_fn then_removed;
@@ -63,7 +60,7 @@ static inline struct atlas_note *atlas_note(const struct call *c)
 }
 
 /* ---- dialect.c ---- */
-/* call_work with the body kept and `unarchived` as of now. */
+/* call_work with the body kept. */
 void atlas_work(struct call *c, call_work_fn work, call_fn then);
 
 /* ---- auth.c ---- */
@@ -75,9 +72,10 @@ void atlas_auth_verify(struct call *c);
 void atlas_auth_logout(struct call *c);
 
 /* ---- live.c ---- */
-struct atlas_live *atlas_live_find(struct atlas *a, uint64_t job);
-struct atlas_live *atlas_live_add(struct atlas *a, uint64_t job, const char *id);
-void atlas_live_look(struct atlas *a);                 /* archives the files of jobs that ended */
+/* The job that a worker is running; NULL = the worker is idle. */
+const struct atlas_live *atlas_on_worker(struct atlas *a, int32_t worker);
+/* A run of the job starts: the job is put on an idle worker. */
+void atlas_live_add(struct atlas *a, uint64_t job, const char *id);
 int32_t atlas_workers_set(struct atlas *a, int32_t n); /* makes the list 0 … n - 1 */
 
 /* ---- submit.c ---- */
@@ -109,7 +107,7 @@ struct atlas_job {
 };
 void atlas_job_done(struct atlas_job *j); /* AUTO(atlas_job) struct atlas_job j = {0}; */
 /* Without extra. */
-void atlas_job_fill(const struct call *c, const struct job_view *v, struct atlas_job *out);
+void atlas_job_fill(const struct job_view *v, struct atlas_job *out);
 int atlas_job_extra(const struct call *c, struct atlas_job *j, struct err *e);
 /* The number of the job with this id; ERR_NOT_FOUND. */
 int atlas_resolve(struct store *s, const char *id, uint64_t *out, struct err *e);

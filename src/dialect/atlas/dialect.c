@@ -52,15 +52,7 @@ static const struct route routes[] = {
 
 void atlas_work(struct call *c, call_work_fn work, call_fn then)
 {
-    const struct atlas *a = call_atlas(c);
-    struct atlas_note *n = atlas_note(c);
-
     call_keep_body(c);
-    n->n_unarchived = 0;
-    n->unarchived = call_alloc(c, (a->live.n + 1) * sizeof(*n->unarchived));
-    /* Also those that run now: one may have ended by the time the worker thread reads it. */
-    for (size_t i = 0; i < a->live.n; i++)
-        n->unarchived[n->n_unarchived++] = a->live.p[i].job;
     call_work(c, work, then);
 }
 

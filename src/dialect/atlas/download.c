@@ -9,21 +9,10 @@
 #include "dialect/atlas/archive.h"
 #include "dialect/atlas/atlas_priv.h"
 #include <stdio.h>
-#include <strings.h>
 
 enum { PIECE = 256 << 10 };
 
 /* ---- waiting for an archive ---- */
-
-/* Has the job ended while its archive is still being made? */
-static bool is_unarchived(struct atlas *a, struct str id)
-{
-    for (size_t i = 0; i < a->live.n; i++)
-        if (!core_job_active(a->conf.core, a->live.p[i].job, NULL) &&
-            !strcasecmp(a->live.p[i].id, id.p))
-            return true;
-    return false;
-}
 
 static void bundle_start(struct call *c);
 
@@ -32,7 +21,7 @@ void atlas_waiting_look(struct atlas *a)
 {
     for (size_t i = 0; i < a->waiting.n;) {
         struct call *c = a->waiting.p[i];
-        if (c->req && !a->closing && is_unarchived(a, c->arg[0])) {
+        if (c->req && !a->closing && core_job_ending(a->conf.core, atlas_note(c)->job)) {
             i++;
             continue;
         }
@@ -182,13 +171,25 @@ static void bundle_start(struct call *c)
     atlas_work(c, bundle_work, bundle_then);
 }
 
+/* An id without a job has no archive either; bundle_work says so. */
+static int bundle_find(struct call *c)
+{
+    struct err unknown;
+
+    atlas_resolve(call_atlas(c)->conf.store, c->arg[0].p, &atlas_note(c)->job, &unknown);
+    return 0;
+}
+
+static void bundle_found(struct call *c)
+{
+    vec_push(&call_atlas(c)->waiting, c);
+    atlas_waiting_look(call_atlas(c));
+}
+
 /* GET /job_bundle/JOB.  While the archive is being made, the request waits. */
 void atlas_bundle_get(struct call *c)
 {
-    if (is_unarchived(call_atlas(c), c->arg[0]) && !call_closing(c))
-        vec_push(&call_atlas(c)->waiting, c);
-    else
-        bundle_start(c);
+    atlas_work(c, bundle_find, bundle_found);
 }
 
 /* ---- a bundle whose job was never submitted ---- */

@@ -1,8 +1,6 @@
 /* facts.c - a job in the words of Atlas: its state, its record, its log
  *
- * Atlas has five states.  A job that was stopped, lost or cancelled is failed.  A job that ended
- * and whose archive is not complete yet still counts as running: clients read the archive as soon
- * as they see the end.
+ * Atlas has five states.  A job that was stopped, lost or cancelled is failed.
  */
 #include "api/follow.h"
 #include "base/file.h"
@@ -24,7 +22,7 @@ void atlas_job_done(struct atlas_job *j)
     *j = (struct atlas_job){0};
 }
 
-static enum atlas_state atlas_state_of(const struct call *c, uint64_t job, enum job_state s)
+static enum atlas_state atlas_state_of(enum job_state s)
 {
     switch (s) {
     case JOB_QUEUED:
@@ -36,18 +34,14 @@ static enum atlas_state atlas_state_of(const struct call *c, uint64_t job, enum 
     case JOB_STOPPING:
         return ATLAS_RUNNING;
     default:
-        break;
+        return s == JOB_SUCCEEDED ? ATLAS_COMPLETED : ATLAS_FAILED;
     }
-    for (size_t i = 0; i < atlas_note(c)->n_unarchived; i++)
-        if (atlas_note(c)->unarchived[i] == job)
-            return ATLAS_RUNNING;
-    return s == JOB_SUCCEEDED ? ATLAS_COMPLETED : ATLAS_FAILED;
 }
 
-void atlas_job_fill(const struct call *c, const struct job_view *v, struct atlas_job *out)
+void atlas_job_fill(const struct job_view *v, struct atlas_job *out)
 {
     *out = (struct atlas_job){.job = v->seq,
-                              .state = atlas_state_of(c, v->seq, v->state),
+                              .state = atlas_state_of(v->state),
                               .real = v->state,
                               .project = xstrndup(v->project.p, v->project.n),
                               .user = xstrndup(v->user.p, v->user.n),
@@ -91,24 +85,15 @@ int atlas_resolve(struct store *s, const char *id, uint64_t *out, struct err *e)
     return store_resolve(s, str_of(uuid), out, e);
 }
 
-struct job_reading {
-    const struct call *c;
-    struct atlas_job *out;
-};
-
 static bool on_job_read(void *arg, const struct job_view *v)
 {
-    struct job_reading *r = arg;
-
-    atlas_job_fill(r->c, v, r->out);
+    atlas_job_fill(v, arg);
     return false;
 }
 
 int atlas_job_read(const struct call *c, uint64_t job, struct atlas_job *out, struct err *e)
 {
-    struct job_reading r = {c, out};
-
-    return store_job(call_atlas(c)->conf.store, job, on_job_read, &r, e);
+    return store_job(call_atlas(c)->conf.store, job, on_job_read, out, e);
 }
 
 int atlas_job_find(struct call *c, struct str id, struct atlas_job *out)

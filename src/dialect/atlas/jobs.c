@@ -25,7 +25,7 @@ static bool jobs_on_job(void *arg, const struct job_view *v)
     struct jobs_list *l = arg;
     struct atlas_job j;
 
-    atlas_job_fill(l->c, v, &j);
+    atlas_job_fill(v, &j);
     /* A job that is being started has left the queue, so it is listed with those that run. */
     if (j.state == l->state || (l->state == ATLAS_RUNNING && j.state == ATLAS_PENDING))
         vec_push(&l->jobs, j);
@@ -99,15 +99,13 @@ static enum atlas_state jobs_state_asked(const struct call *c)
                                                  : ATLAS_FAILED;
 }
 
-/* An ended job whose archive is not complete is listed as running, so final states are read too. */
 static int jobs_list_work(struct call *c)
 {
     static const uint32_t active = 1u << JOB_STARTING | 1u << JOB_RUNNING | 1u << JOB_STOPPING;
-    uint32_t over = JOB_STATES_FINAL;
     struct jobs_list l = {.c = c, .state = jobs_state_asked(c), .sort = call_param(c, "sort")};
-    uint32_t states = l.state == ATLAS_RUNNING ? active | (atlas_note(c)->n_unarchived ? over : 0)
+    uint32_t states = l.state == ATLAS_RUNNING     ? active
                       : l.state == ATLAS_COMPLETED ? 1u << JOB_SUCCEEDED
-                                                   : over & ~(1u << JOB_SUCCEEDED);
+                                                   : JOB_STATES_FINAL & ~(1u << JOB_SUCCEEDED);
     char *cursor = NULL;
     int rc;
 
@@ -255,7 +253,6 @@ void atlas_job_tail(struct call *c)
 
 /* ---- stop ---- */
 
-/* A job whose archive is being made counts as running, but cannot be stopped any more. */
 static int stop_work(struct call *c)
 {
     AUTO(atlas_job) struct atlas_job j = {0};
@@ -263,14 +260,22 @@ static int stop_work(struct call *c)
     if (atlas_job_find(c, c->arg[0], &j) < 0)
         return -1;
     atlas_note(c)->job = j.job;
-    if (job_state_final(j.real) || (j.state != ATLAS_RUNNING && j.state != ATLAS_PENDING))
+    if (j.state != ATLAS_RUNNING && j.state != ATLAS_PENDING)
         return err_set(&c->err, ERR_NOT_FOUND, "job %.40s is not running: it is %s", c->arg[0].p,
                        atlas_state_names[j.state]);
     return 0;
 }
 
+/* A job whose archive is being made counts as running, but cannot be stopped any more; to cancel it
+ * in the core would give up its archive. */
 static void stop_then(struct call *c)
 {
+    if (core_job_ending(call_atlas(c)->conf.core, atlas_note(c)->job)) {
+        err_set(&c->err, ERR_NOT_FOUND, "job %.40s has ended; its files are being archived",
+                c->arg[0].p);
+        call_fail(c, &c->err);
+        return;
+    }
     core_cancel(call_atlas(c)->conf.core, &atlas_note(c)->job, 1, &c->who.caller, call_acted, c);
 }
 

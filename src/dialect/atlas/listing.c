@@ -59,7 +59,7 @@ static bool listing_on_job(void *arg, const struct job_view *v)
     struct listing *l = arg;
     struct listed_job j = {0};
 
-    atlas_job_fill(l->c, v, &j.job);
+    atlas_job_fill(v, &j.job);
     vec_push(&l->jobs, j);
     return true;
 }

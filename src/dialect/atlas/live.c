@@ -1,11 +1,9 @@
-/* live.c - jobs that have a working directory: which worker each is on, and its archive at the end
+/* live.c - which job each worker of Atlas runs, and the archive of a job's files at its end
  *
- * Owns: the list of such jobs and the numbers of the workers.
+ * Owns: the list of jobs on workers, and the numbers of the workers.
  *
- * A job comes onto the list when it is started, or when a restart finds its directory.  Once the
- * controller knows it as ended, its files are archived on a worker thread; only then does Atlas
- * show the job as ended, because clients read the archive as soon as they see that.  Nothing of
- * this is recorded: while the working directory exists, the job is still to be archived.
+ * The archive is the end step of a run (host/part.h), so the core shows a job as ended only when
+ * its archive is complete; clients read the archive as soon as they see that.
  */
 #include "base/file.h"
 #include "base/log.h"
@@ -15,39 +13,50 @@
 #include <dirent.h>
 #include <stdio.h>
 
-/* Few jobs have a working directory at one time, so a list is enough. */
-struct atlas_live *atlas_live_find(struct atlas *a, uint64_t job)
+/* ---- workers ---- */
+
+/* Entries of runs that have ended are dropped when somebody looks.  Few jobs are on workers at one
+ * time, so a list is enough. */
+static void live_prune(struct atlas *a)
 {
+    for (size_t i = 0; i < a->live.n;) {
+        uint64_t job = a->live.p[i].job;
+        struct run_key key;
+        if (core_job_active(a->conf.core, job, &key) && key.run &&
+            !core_job_ending(a->conf.core, job))
+            i++;
+        else
+            vec_remove(&a->live, i);
+    }
+}
+
+const struct atlas_live *atlas_on_worker(struct atlas *a, int32_t worker)
+{
+    live_prune(a);
     for (size_t i = 0; i < a->live.n; i++)
-        if (a->live.p[i].job == job)
+        if (a->live.p[i].worker == worker)
             return &a->live.p[i];
     return NULL;
 }
 
 /* The first worker without a job; -1 when all are busy. */
-static int32_t idle_worker(const struct atlas *a)
+static int32_t idle_worker(struct atlas *a)
 {
-    for (size_t i = 0; i < a->workers.n; i++) {
-        bool taken = false;
-        for (size_t k = 0; k < a->live.n; k++)
-            taken |= a->live.p[k].worker == a->workers.p[i] && !a->live.p[k].archiving;
-        if (!taken)
+    for (size_t i = 0; i < a->workers.n; i++)
+        if (!atlas_on_worker(a, a->workers.p[i]))
             return a->workers.p[i];
-    }
     return -1;
 }
 
-/* A job that is started again while it is on the list keeps its worker. */
-struct atlas_live *atlas_live_add(struct atlas *a, uint64_t job, const char *id)
+void atlas_live_add(struct atlas *a, uint64_t job, const char *id)
 {
-    struct atlas_live *l = atlas_live_find(a, job);
+    struct atlas_live l = {.job = job, .worker = idle_worker(a)};
 
-    if (!l) {
-        vec_push(&a->live, ((struct atlas_live){.job = job, .worker = idle_worker(a)}));
-        l = &vec_last(&a->live);
-        snprintf(l->id, sizeof(l->id), "%s", id);
-    }
-    return l;
+    for (size_t i = 0; i < a->live.n; i++)
+        if (a->live.p[i].job == job)
+            return; /* its start is repeated: it keeps its worker */
+    snprintf(l.id, sizeof(l.id), "%s", id);
+    vec_push(&a->live, l);
 }
 
 /* Numbers begin at 0 and have no gaps after a start. */
@@ -61,97 +70,85 @@ int32_t atlas_workers_set(struct atlas *a, int32_t n)
 
 /* ---- archives ---- */
 
-struct archiving {
-    struct atlas *a;
-    uint64_t job; /* 0 = of a job that is not known any more: its directory only goes */
+/* Worker thread.  Files that a container wrote as root are removed with the help of the host. */
+static int live_archive(struct atlas *a, const char *id, const atomic_bool *cancel, struct err *e)
+{
+    AUTO_FREE char *dir = path_join(a->work_dir, id);
+
+    if (atlas_archive_job(a->conf.home, a->cas, id, cancel, e) == 0)
+        return 0;
+    return e->code == ERR_DENIED ? host_clean_dir(a->conf.env, dir, e) : -1;
+}
+
+int atlas_ended(void *self, const struct host_ended *job, struct err *e)
+{
     char id[ATLAS_ID_MAX];
-    struct err err;
-    int rc;
-};
 
-/* Files that a container wrote as root are removed with the help of the host. */
-static void archive_work(void *arg)
-{
-    struct archiving *x = arg;
-
-    AUTO_FREE char *dir = path_join(x->a->work_dir, x->id);
-    x->rc = x->job ? atlas_archive_job(x->a->conf.home, x->a->cas, x->id, &x->err)
-                   : dir_remove_tree(dir, &x->err);
-    if (x->rc < 0 && x->err.code == ERR_DENIED)
-        x->rc = host_clean_dir(x->a->conf.env, dir, &x->err);
+    atlas_id_format(job->id, str_of(job->name), id);
+    return live_archive(self, id, job->cancel, e);
 }
 
-/* A job whose archive failed leaves the list too: its working directory is tried again at the
- * next start. */
-static void archive_done(void *arg)
-{
-    struct archiving *x = arg;
-    struct atlas *a = x->a;
-
-    request_server_release(a->conf.requests);
-    if (x->rc < 0)
-        log_warn("atlas", "job %s: %s", x->id, x->err.text);
-    for (size_t i = 0; i < a->live.n; i++)
-        if (a->live.p[i].job == x->job && a->live.p[i].archiving) {
-            vec_remove(&a->live, i);
-            break;
-        }
-    free(x);
-    atlas_waiting_look(a);
-}
-
-/* The server stays busy until the worker thread is done. */
-static void archive_start(struct atlas *a, uint64_t job, const char *id)
-{
-    struct archiving *x = xcalloc(1, sizeof(*x));
-
-    x->a = a;
-    x->job = job;
-    snprintf(x->id, sizeof(x->id), "%s", id);
-    request_server_hold(a->conf.requests);
-    work_submit(a->conf.loop, archive_work, archive_done, x);
-}
-
-/* A job is taken once: `archiving` stays set until archive_done removes the entry. */
-void atlas_live_look(struct atlas *a)
-{
-    for (size_t i = 0; i < a->live.n; i++) {
-        struct atlas_live *l = &a->live.p[i];
-        if (l->archiving || core_job_active(a->conf.core, l->job, NULL))
-            continue;
-        l->archiving = true;
-        archive_start(a, l->job, l->id);
-    }
-}
-
-/* Called after every commit of the store; both calls are cheap when nothing has changed. */
 void atlas_committed(void *self)
 {
     struct atlas *a = self;
 
-    if (!a->closing)
-        atlas_live_look(a);
+    atlas_waiting_look(a);
     atlas_notify_look(a->notify);
 }
 
 /* ---- after a restart ---- */
 
-/* A working directory whose job is unknown only goes. */
+/* A working directory without an active job: its archive failed, or its job was removed. */
+struct leftover {
+    struct atlas *a;
+    bool known; /* there is such a job; otherwise the directory is only removed */
+    char id[ATLAS_ID_MAX];
+};
+
+static void leftover_work(void *arg)
+{
+    struct leftover *x = arg;
+    AUTO_FREE char *dir = path_join(x->a->work_dir, x->id);
+    struct err e = {0};
+    int rc = x->known ? live_archive(x->a, x->id, NULL, &e) : dir_remove_tree(dir, &e);
+
+    if (rc < 0)
+        log_warn("atlas", "job %s: %s", x->id, e.text);
+}
+
+static void leftover_done(void *arg)
+{
+    struct leftover *x = arg;
+
+    request_server_release(x->a->conf.requests);
+    free(x);
+}
+
+/* A job that runs is on a worker; a job that waits gets its directory again when it starts. */
 static void live_resume(struct atlas *a, const char *id)
 {
     uint64_t job;
+    struct run_key key;
     struct err e;
+    int rc = atlas_resolve(a->conf.store, id, &job, &e);
 
-    if (atlas_resolve(a->conf.store, id, &job, &e) == 0)
-        atlas_live_add(a, job, id);
-    else if (e.code == ERR_NOT_FOUND)
-        archive_start(a, 0, id);
-    else
+    if (rc < 0 && e.code != ERR_NOT_FOUND) {
         log_warn("atlas", "looking for job %s: %s", id, e.text);
+    } else if (rc == 0 && core_job_active(a->conf.core, job, &key)) {
+        if (key.run)
+            atlas_live_add(a, job, id);
+    } else {
+        struct leftover *x = xcalloc(1, sizeof(*x));
+        x->a = a;
+        x->known = rc == 0;
+        snprintf(x->id, sizeof(x->id), "%s", id);
+        request_server_hold(a->conf.requests); /* the server stays busy until the thread is done */
+        work_submit(a->conf.loop, leftover_work, leftover_done, x);
+    }
 }
 
 /* There is nobody to answer: a failure is logged. */
-static void on_rules(void *arg, const struct err *e, const struct acted *r)
+static void rules_set(void *arg, const struct err *e, const struct acted *r)
 {
     (void)arg;
     (void)r;
@@ -172,17 +169,16 @@ void atlas_recovered(void *self)
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     DIR *d = opendir(a->work_dir);
 
-    core_queue_rules(a->conf.core, STR(ATLAS_QUEUE), &rules, &server, on_rules, NULL);
+    core_queue_rules(a->conf.core, STR(ATLAS_QUEUE), &rules, &server, rules_set, NULL);
     if (a->conf.workers) { /* the node has slots for any number of workers: not for others */
         struct queue_rules others = {.limit = (int32_t)cpus};
-        core_queue_rules(a->conf.core, STR("default"), &others, &server, on_rules, NULL);
+        core_queue_rules(a->conf.core, STR("default"), &others, &server, rules_set, NULL);
     }
     for (struct dirent *entry; d && (entry = readdir(d));)
         if (atlas_id_ok(entry->d_name))
             live_resume(a, entry->d_name);
     if (d)
         closedir(d);
-    atlas_live_look(a);
     atlas_schedules_recover(a);
     atlas_notify_open(a);
 }

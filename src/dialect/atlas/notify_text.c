@@ -108,7 +108,7 @@ static bool notice_on_job(void *arg, const struct job_view *v)
     struct finding *f = arg;
 
     f->ours = str_eq_c(v->queue, ATLAS_QUEUE);
-    atlas_job_fill(f->c, v, f->job);
+    atlas_job_fill(v, f->job);
     return false;
 }
 

@@ -190,15 +190,6 @@ void atlas_queue_patch(struct call *c)
 
 /* ---- workers ---- */
 
-/* The job that a worker is running; NULL = the worker is idle. */
-static const struct atlas_live *on_worker(const struct atlas *a, int32_t worker)
-{
-    for (size_t i = 0; i < a->live.n; i++)
-        if (a->live.p[i].worker == worker && !a->live.p[i].archiving)
-            return &a->live.p[i];
-    return NULL;
-}
-
 static int workers_checked(struct call *c)
 {
     (void)c; /* who asks was looked at before this is called */
@@ -211,7 +202,7 @@ static void list_then(struct call *c)
 
     jw_object(&c->out, NULL);
     for (size_t i = 0; i < a->workers.n; i++) {
-        const struct atlas_live *l = on_worker(a, a->workers.p[i]);
+        const struct atlas_live *l = atlas_on_worker(a, a->workers.p[i]);
         char id[16];
         snprintf(id, sizeof(id), "%d", a->workers.p[i]);
         jw_object(&c->out, id);
@@ -293,7 +284,7 @@ static void remove_then(struct call *c)
         call_fail(c, &c->err);
         return;
     }
-    const struct atlas_live *l = on_worker(a, (int32_t)id);
+    const struct atlas_live *l = atlas_on_worker(a, (int32_t)id);
     atlas_note(c)->job = l ? l->job : 0;
     vec_remove(&a->workers, at);
     set_rules(c, on_fewer);
