@@ -87,7 +87,8 @@ struct spec {
     int32_t retries;
     int32_t retry_lost; /* lost runs that are repeated without using up `retries` */
     bool split_output;
-    bool hold; /* the job waits until somebody releases it */
+    bool hold;    /* the job waits until somebody releases it */
+    char *notify; /* entries as hook_notify_parse reads them, one per line; NULL = none */
     struct spec_place place;
     struct training train;
     struct spec_container container;

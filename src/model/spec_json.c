@@ -23,6 +23,7 @@ void spec_free(struct spec *s)
     free(s->name);
     free(s->project);
     free(s->queue);
+    free(s->notify);
     place_done(&s->place);
     training_done(&s->train);
     container_done(&s->container);
@@ -162,6 +163,9 @@ static void set_key(struct json *j, const struct spec *s, const struct spec_key 
     case KEY_NODES:
     case KEY_ASSETS:
         place_write(j, s, k);
+        return;
+    case KEY_NOTIFY:
+        notify_write(j, s, k);
         return;
     default:
         set_number(j, k, s);

@@ -1,5 +1,6 @@
 /* spec_keys.c - every key of a job spec, with its limits, default and one sentence for people */
 #include "base/util.h"
+#include "model/hook.h"
 #include "model/node.h"
 #include "model/spec_priv.h"
 #include "model/sweep.h"
@@ -63,6 +64,10 @@ const struct spec_key spec_keys[] = {
     {"stage_dir", KEY_TEXT, IN_SPEC(place.stage_dir), .min = 1, .max = 4095,
      .doc = "that directory, absolute or below the home of the login there; one of its own for "
             "each run unless given"},
+    {"notify", KEY_NOTIFY, IN_SPEC(notify), .max = HOOK_NOTIFY_MAX,
+     .doc = "who is told of which event, each as EVENT=ACTION: failure=mail:me@example.org, "
+            "end=NAME of a stored hook; events are queued, start, success, failure, cancel, end "
+            "and waiting>2h; job: or batch: before the event says of what"},
     {"epochs", KEY_INT, IN_SPEC(train.epochs), .max = 1000000000,
      .doc = "epochs in all; it reports each, may be stopped between two and goes on there later"},
     {"estimate", KEY_DURATION, IN_SPEC(train.estimate_ms), .max = TEN_YEARS,

@@ -24,6 +24,7 @@ enum key_kind {
     KEY_EXTRA,      /* object, kept as it is */
     KEY_NODES,      /* list of names, or one text */
     KEY_ASSETS,     /* list of from[:to] */
+    KEY_NOTIFY,     /* list of texts, or one: see model/hook.h */
     KEY_CONTAINER,  /* map of container_keys */
     KEY_ENTRYPOINT, /* these three stand in there: a text or a list of texts, */
     KEY_PULL,       /* missing, always, never, */
@@ -103,6 +104,9 @@ int place_read(const struct reader *r, const struct spec_key *k, const struct js
 int place_check(const struct reader *r);
 void place_write(struct json *j, const struct spec *s, const struct spec_key *k);
 void place_done(struct spec_place *p);
+/* spec_notify.c: KEY_NOTIFY. */
+int notify_read(const struct reader *r, const struct spec_key *k, const struct json *v);
+void notify_write(struct json *j, const struct spec *s, const struct spec_key *k);
 
 /* NULL when the table has no such key. */
 const struct spec_key *spec_key_find(const struct spec_key *keys, size_t n, struct str name);
