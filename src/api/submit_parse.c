@@ -176,6 +176,7 @@ void submit_add_spec(struct submit *x, const struct spec *s, struct str body)
                            .project = keep_text(x, body, s->project),
                            .queue = keep_text(x, body, s->queue),
                            .nodes = s->place.nodes ? keep_text(x, body, s->place.nodes) : STR(""),
+                           .notify = s->notify ? keep_text(x, body, s->notify) : STR(""),
                            .need = s->need,
                            .timeout_ms = s->limits.timeout_ms,
                            .backoff_ms = s->backoff_ms,

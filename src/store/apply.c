@@ -9,6 +9,7 @@
  */
 #include "base/util.h"
 #include "store/apply_priv.h"
+#include "store/query_priv.h"
 
 int applier_reload(struct applier *a, struct err *e)
 {
@@ -18,14 +19,16 @@ int applier_reload(struct applier *a, struct err *e)
         db_int(a->db, "SELECT ifnull(max(seq), 0) FROM event", &last, e) < 0)
         return -1;
     a->last_event = (uint64_t)last;
-    return 0;
+    vec_clear(&a->hooks.moves);
+    a->hooks.changed = false;
+    return hooks_reload(a, e);
 }
 
 int applier_init(struct applier *a, struct db *d, struct err *e)
 {
     *a = (struct applier){.db = d};
     buf_init(&a->data, 1 << 20);
-    if (applier_reload(a, e) < 0) {
+    if (query_functions(d, e) < 0 || applier_reload(a, e) < 0) {
         applier_done(a);
         return -1;
     }
@@ -35,12 +38,14 @@ int applier_init(struct applier *a, struct db *d, struct err *e)
 void applier_done(struct applier *a)
 {
     tally_done(&a->tally);
+    hooks_done(&a->hooks);
     buf_done(&a->data);
 }
 
 int apply_finish(struct applier *a, struct err *e)
 {
-    return tally_write(&a->tally, a->db, e);
+    /* Hooks of batches look at the counts that the tally writes. */
+    return tally_write(&a->tally, a->db, e) < 0 ? -1 : hooks_match(a, e);
 }
 
 /* State and counters of a job before the change at hand. */
@@ -400,6 +405,14 @@ int apply_change(struct applier *a, const struct change *c, struct err *e)
         return apply_training(a, c, e);
     case CHANGE_FORGET:
         return apply_forget(a, c, e);
+    case CHANGE_HOOK:
+        return apply_hook(a, c, e);
+    case CHANGE_HOOK_GONE:
+        return apply_hook_gone(a, c, e);
+    case CHANGE_DELIVERED:
+        return apply_delivered(a, c, e);
+    case CHANGE_WAITED:
+        return apply_waited(a, c, e);
     case CHANGE_KINDS:
         break;
     }

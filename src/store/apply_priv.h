@@ -1,17 +1,41 @@
 /* apply_priv.h - changes become rows, events included; inside the writer's transaction */
 #pragma once
 #include "base/buf.h"
+#include "base/vec.h"
 #include "store/change.h"
 #include "store/db_priv.h"
 #include "store/event_priv.h"
 #include "store/tally_priv.h"
 
+/* A stored hook, as far as matching needs it; kept in memory. */
+struct hook_rule {
+    uint64_t seq;
+    uint32_t uid;
+    struct hook_on on;
+    bool everyone;
+    char *filter;
+    uint64_t seen_job; /* see the table hook */
+};
+/* Jobs got a new state in this transaction. */
+struct hook_move {
+    enum job_state state;
+    uint64_t first, last;
+    int64_t at_ms;
+};
+/* What hooks must know between the changes of one transaction (hook_match.c). */
+struct hook_watch {
+    VEC(struct hook_rule) rules;
+    VEC(struct hook_move) moves;
+    bool notifies; /* there are entries of `notify` */
+    bool changed;  /* this transaction changed what ledger.read_due says */
+};
 /* State of the writer thread between the changes of one transaction. */
 struct applier {
     struct db *db;
     struct tally tally;
     uint64_t last_event; /* numbered, not necessarily committed */
     struct buf data;     /* scratch: an event's JSON */
+    struct hook_watch hooks;
 };
 /* -1: nothing has to be freed. */
 int applier_init(struct applier *a, struct db *d, struct err *e);
@@ -46,6 +70,24 @@ int apply_project(struct applier *a, const struct change *c, struct err *e);
 int project_first(struct applier *a, struct str project, uint32_t uid, struct str user,
                   int64_t at_ms, struct err *e);
 int apply_forget(struct applier *a, const struct change *c, struct err *e);
+/* hook_match.c */
+/* The jobs first … last have this state now, or those of them that were to get it. */
+void hook_note(struct applier *a, enum job_state state, int64_t at_ms, uint64_t first,
+               uint64_t last);
+int hooks_match(struct applier *a, struct err *e); /* after all changes of the transaction */
+int apply_waited(struct applier *a, const struct change *c, struct err *e);
+int hooks_reload(struct applier *a, struct err *e); /* reads the rules again */
+void hooks_done(struct hook_watch *w);
+/* apply_hook.c */
+int apply_hook(struct applier *a, const struct change *c, struct err *e);
+int apply_hook_gone(struct applier *a, const struct change *c, struct err *e);
+int apply_delivered(struct applier *a, const struct change *c, struct err *e);
+/* The entries of `notify` of a submission.  ERR_INVALID: one names a hook that is not there. */
+int notify_insert(struct applier *a, const struct submission *s, int64_t at_ms, struct err *e);
+/* The job is gone: so are the entries that were about no other job. */
+int notify_forget_job(struct applier *a, uint64_t job, struct err *e);
+/* Hooks that came with submissions go when nothing refers to them any more. */
+int hooks_forget(struct applier *a, struct err *e);
 /* The last thing before COMMIT. */
 int apply_finish(struct applier *a, struct err *e);
 

@@ -47,6 +47,8 @@ static int remove_one(struct applier *a, const struct victim *v, struct err *e)
         run_with(a, "UPDATE spec SET jobs = jobs - 1 WHERE seq = ?1", v->spec, e) < 0 ||
         run_with(a, "DELETE FROM spec WHERE seq = ?1 AND jobs <= 0", v->spec, e) < 0)
         return -1;
+    if (a->hooks.notifies && notify_forget_job(a, v->seq, e) < 0)
+        return -1;
     tally_add(&a->tally, v->member, v->state, -1);
     if (run_with(a,
                  "DELETE FROM intake WHERE first = (SELECT max(first) FROM intake WHERE first <= "
@@ -89,6 +91,8 @@ int apply_forget(struct applier *a, const struct change *c, struct err *e)
                " AND seq < (SELECT max(seq) FROM event)",
                INT(c->forget.before_ms), INT(c->forget.max_events)) < 0)
         return -1;
-    return run_with(a, "DELETE FROM idempotency WHERE at_ms < ?1", (uint64_t)c->forget.before_ms,
-                    e);
+    if (run_with(a, "DELETE FROM idempotency WHERE at_ms < ?1", (uint64_t)c->forget.before_ms, e) <
+        0)
+        return -1;
+    return hooks_forget(a, e);
 }

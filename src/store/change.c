@@ -29,6 +29,8 @@ static const size_t texts[CHANGE_KINDS][CHANGE_TEXTS_MAX - 1] = {
     [CHANGE_TRAINING] = {AT(training.record)},
     [CHANGE_SCHEDULE] = {AT(schedule.row.name), AT(schedule.row.user), AT(schedule.row.def)},
     [CHANGE_SCHEDULE_SETTLED] = {AT(schedule_settled.trouble)},
+    [CHANGE_HOOK] = {AT(hook.name), AT(hook.filter), AT(hook.action), AT(hook.secret)},
+    [CHANGE_DELIVERED] = {AT(delivered.error)},
 };
 
 size_t change_texts(struct change *c, struct str *out[CHANGE_TEXTS_MAX])

@@ -8,6 +8,7 @@
 #include "base/id.h"
 #include "base/json.h"
 #include "model/gpu_set.h"
+#include "model/hook.h"
 #include "model/job.h"
 #include "model/spec.h"
 
@@ -17,7 +18,8 @@ struct spec_row { /* planning facts beside the text */
     uint64_t seq;
     struct str body; /* JSON, as accepted by spec_parse */
     struct str name, project, queue;
-    struct str nodes; /* where it may run, see nodes_match; empty = anywhere */
+    struct str nodes;  /* where it may run, see nodes_match; empty = anywhere */
+    struct str notify; /* its own hooks, see spec.notify; empty = none */
     struct resources need;
     int64_t timeout_ms;
     int64_t backoff_ms;
@@ -94,6 +96,10 @@ enum change_kind {
     CHANGE_SCHEDULE,
     CHANGE_SCHEDULE_SETTLED,
     CHANGE_SCHEDULE_GONE,
+    CHANGE_HOOK,
+    CHANGE_HOOK_GONE,
+    CHANGE_DELIVERED,
+    CHANGE_WAITED,
     /* The count of kinds, not a kind.  A new kind needs a case in apply_change and, with texts, a
      * row in change.c. */
     CHANGE_KINDS
@@ -249,6 +255,26 @@ struct change_schedule_settled {
 struct change_schedule_gone {
     uint64_t seq;
 };
+/* A hook was added or changed, in all its members.  change.user is the owner's name. */
+struct change_hook {
+    uint32_t uid, gid; /* the owner */
+    struct str name, filter, action, secret;
+    struct hook_on on;
+    bool everyone, enabled;
+    bool keep_secret; /* `secret` is empty because the hook keeps the one it has */
+};
+/* The hook leaves with its messages; `notify` entries that name it have no effect any more. */
+struct change_hook_gone {
+    uint64_t hook;
+};
+/* The result of sending a message.  Without an error, the message is done.  With one, its hook is
+ * tried again at retry_ms, and messages of events before drop_before_ms are dropped. */
+struct change_delivered {
+    uint64_t delivery, hook;
+    int64_t n, bad;   /* of a summary: what was sent; events that came since stay */
+    struct str error; /* empty = it was sent */
+    int64_t retry_ms, drop_before_ms;
+};
 /* One change as it is staged.  `kind` selects the member of the union. */
 struct change {
     enum change_kind kind;
@@ -282,11 +308,14 @@ struct change {
         struct change_schedule schedule;
         struct change_schedule_settled schedule_settled;
         struct change_schedule_gone schedule_gone;
+        struct change_hook hook;
+        struct change_hook_gone hook_gone;
+        struct change_delivered delivered; /* CHANGE_WAITED has no member: at_ms is all it says */
     };
 };
 /* The borrowed texts of a change, so that whoever keeps the change can copy them.  Returns how
  * many there are. */
-enum { CHANGE_TEXTS_MAX = 4 };
+enum { CHANGE_TEXTS_MAX = 5 };
 size_t change_texts(struct change *c, struct str *out[CHANGE_TEXTS_MAX]);
 
 /* ---- what is read back at start, in job number order ---- */

@@ -59,5 +59,9 @@ int event_append(struct applier *a, enum event_kind kind, int64_t at_ms, uint64_
                data ? TEXT(buf_str(&a->data)) : NONE) < 0)
         return -1;
     a->last_event++;
+    if (kind < EVENT_JOB_STATE + JOB_STATE_MAX)
+        hook_note(a, (enum job_state)kind, at_ms, first, last);
+    else if (kind == EVENT_BATCH_SUBMITTED)
+        hook_note(a, JOB_QUEUED, at_ms, first, last);
     return 0;
 }

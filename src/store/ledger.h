@@ -1,6 +1,7 @@
 /* ledger.h - what the controller needs of a store: the SQLite one, or the one of the simulation */
 #pragma once
 #include "store/change.h"
+#include "store/hook.h"
 
 /* e NULL = durable.  Otherwise nothing of the batch that could be refused was kept. */
 typedef void (*ledger_done_fn)(void *arg, const struct err *e);
@@ -23,6 +24,14 @@ struct ledger {
     int (*read_job)(void *self, uint64_t job, struct job_record *out, struct err *e);
     /* The jobs it waits or waited for, as committed; *out is yours. */
     int (*read_deps)(void *self, uint64_t job, uint64_t **out, size_t *out_n, struct err *e);
+    /* Calls fn for messages that are due, at most one per hook and `max` in all, and says when to
+     * look again.  A few reads on the loop thread.  NULL: this ledger has no hooks. */
+    int (*read_due)(void *self, int64_t now_ms, size_t max, delivery_fn fn, void *arg,
+                    struct hook_due *out, struct err *e);
+    /* Changes whenever read_due may find something new.  NULL with read_due. */
+    uint64_t (*hook_serial)(void *self);
+    /* One hook as a message of HOOK_TEST, for fn as in read_due; NOT_FOUND.  NULL with read_due. */
+    int (*read_hook)(void *self, uint64_t hook, delivery_fn fn, void *arg, struct err *e);
     /* False while the last commit failed: submissions are refused at once, nothing is started. */
     bool (*healthy)(void *self);
 };

@@ -28,6 +28,13 @@
  *   note     remarks of people about a job, or about a project when job is NULL.
  *   project  who began it and when, and its description; there is one for every party.
  *   event    append-only; first = last for one job, 0 for none.
+ *   hook     who is told of which events and how; one whose name contains ':' was made by `notify`
+ *            of a submission.  seen_job: jobs up to this number were checked for waiting too long.
+ *            window_*: messages of the current minute.  tries, next_ms: failures in a row, next
+ *            try.
+ *   notify   entries of `notify`: the jobs first … last, or their batch, are told to the hook.
+ *   delivery messages that are not sent yet; next_ms is not before the end of the minute of a
+ *            summary.  Numbers are never used again: receivers drop repeated messages by them.
  *   tally    how many jobs each party has in each state, so that counts cost nothing.
  *   counter  the next numbers; they never repeat, also when the newest job was removed.  probe is
  *            what the writer changes to see whether the disk takes writes again.
@@ -178,9 +185,36 @@ static const char v9[] =
     " settled_s INTEGER NOT NULL, last_job INTEGER NOT NULL DEFAULT 0,"
     " last_n INTEGER NOT NULL DEFAULT 0, trouble TEXT, UNIQUE(uid, name)) STRICT;";
 
-const struct migration migrations[] = {{v1, NULL},           {v2, NULL}, {v3, NULL},
-                                       {v4, series_migrate}, {v5, NULL}, {v6, NULL},
-                                       {v7, NULL},           {v8, NULL}, {v9, NULL}};
+/* Hooks, entries of `notify`, messages that wait. */
+static const char v10[] =
+    "CREATE TABLE hook("
+    " seq INTEGER PRIMARY KEY, uid INTEGER NOT NULL, gid INTEGER NOT NULL, user TEXT NOT NULL,"
+    " name TEXT NOT NULL, action TEXT NOT NULL, filter TEXT NOT NULL, secret TEXT NOT NULL,"
+    " events INTEGER NOT NULL, wait_ms INTEGER NOT NULL, scope INTEGER NOT NULL,"
+    " everyone INTEGER NOT NULL, enabled INTEGER NOT NULL, seen_job INTEGER NOT NULL,"
+    " window_ms INTEGER NOT NULL DEFAULT 0, window_n INTEGER NOT NULL DEFAULT 0,"
+    " tries INTEGER NOT NULL DEFAULT 0, next_ms INTEGER NOT NULL DEFAULT 0,"
+    " sent INTEGER NOT NULL DEFAULT 0, failed INTEGER NOT NULL DEFAULT 0,"
+    " last_ms INTEGER NOT NULL DEFAULT 0, last_error TEXT NOT NULL DEFAULT '',"
+    " last_error_ms INTEGER NOT NULL DEFAULT 0, UNIQUE(name, uid)) STRICT;"
+    "CREATE TABLE notify("
+    " scope INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,"
+    " hook INTEGER NOT NULL REFERENCES hook(seq) ON DELETE CASCADE, events INTEGER NOT NULL,"
+    " wait_due_ms INTEGER NOT NULL, PRIMARY KEY(scope, first, hook, events, wait_due_ms))"
+    " STRICT, WITHOUT ROWID;"
+    "CREATE INDEX notify_due ON notify(wait_due_ms) WHERE wait_due_ms > 0;"
+    "CREATE INDEX notify_hook ON notify(hook);"
+    "CREATE TABLE delivery("
+    " seq INTEGER PRIMARY KEY AUTOINCREMENT,"
+    " hook INTEGER NOT NULL REFERENCES hook(seq) ON DELETE CASCADE, event INTEGER NOT NULL,"
+    " scope INTEGER NOT NULL, subject INTEGER NOT NULL, last INTEGER NOT NULL,"
+    " n INTEGER NOT NULL, bad INTEGER NOT NULL, at_ms INTEGER NOT NULL,"
+    " next_ms INTEGER NOT NULL) STRICT;"
+    "CREATE INDEX delivery_hook ON delivery(hook, seq);";
+
+const struct migration migrations[] = {{v1, NULL}, {v2, NULL}, {v3, NULL}, {v4, series_migrate},
+                                       {v5, NULL}, {v6, NULL}, {v7, NULL}, {v8, NULL},
+                                       {v9, NULL}, {v10, NULL}};
 const size_t n_migrations = ARRAY_SIZE(migrations);
 
 /* Schema and version change in one transaction, so a crash leaves the file at the version before.

@@ -86,6 +86,30 @@ static int ledger_read_deps(void *self, uint64_t job, uint64_t **out, size_t *ou
     return point_deps(&s->point, job, out, out_n, e);
 }
 
+static int ledger_read_due(void *self, int64_t now_ms, size_t max, delivery_fn fn, void *arg,
+                           struct hook_due *out, struct err *e)
+{
+    struct store *s = self;
+    struct db *d = point_db(&s->point, e);
+
+    return d ? hooks_due(d, now_ms, max, fn, arg, out, e) : -1;
+}
+
+static uint64_t ledger_hook_serial(void *self)
+{
+    struct store *s = self;
+
+    return atomic_load(&s->writer.hook_serial);
+}
+
+static int ledger_read_hook(void *self, uint64_t hook, delivery_fn fn, void *arg, struct err *e)
+{
+    struct store *s = self;
+    struct db *d = point_db(&s->point, e);
+
+    return d ? hook_read(d, hook, fn, arg, e) : -1;
+}
+
 static bool ledger_healthy(void *self)
 {
     struct store *s = self;
@@ -103,6 +127,9 @@ struct ledger store_ledger(struct store *s)
         .read_launch = ledger_read_launch,
         .read_job = ledger_read_job,
         .read_deps = ledger_read_deps,
+        .read_due = ledger_read_due,
+        .hook_serial = ledger_hook_serial,
+        .read_hook = ledger_read_hook,
         .healthy = ledger_healthy,
     };
 }

@@ -91,6 +91,7 @@ struct writer {
     struct batch *done;  /* for store_drain */
     bool working, stopping, idle_asked;
     struct store_stats stats;
+    atomic_uint_fast64_t hook_serial; /* see ledger.hook_serial */
     atomic_bool healthy;
     /* of the thread alone */
     struct db db;
@@ -119,5 +120,9 @@ struct store {
     struct point point;
     struct launch_cache *launches;
 };
+/* hooks.c: the ledger's reads */
+int hooks_due(struct db *d, int64_t now_ms, size_t max, delivery_fn fn, void *arg,
+              struct hook_due *out, struct err *e);
+int hook_read(struct db *d, uint64_t hook, delivery_fn fn, void *arg, struct err *e);
 /* See ledger.load; reads through a connection of the pool. */
 int store_load(struct store *s, const struct load_sink *sink, struct err *e);

@@ -89,6 +89,9 @@ static int try_commit(struct writer *w, struct batch *list, struct err *e)
             goto undo;
     if (apply_finish(&w->applier, e) < 0 || db_exec(&w->db, "COMMIT", e) < 0)
         goto undo;
+    if (w->applier.hooks.changed)
+        atomic_fetch_add(&w->hook_serial, 1);
+    w->applier.hooks.changed = false;
     return 0;
 undo:
     if (!sqlite3_get_autocommit(w->db.h))
@@ -387,6 +390,7 @@ int writer_start(struct writer *w, const char *path, store_notify_fn notify, voi
 {
     *w = (struct writer){.notify = notify, .notify_arg = arg};
     atomic_init(&w->healthy, true);
+    atomic_init(&w->hook_serial, 1); /* so that messages from before are looked for */
     if (db_open(&w->db, path, DB_WRITER, e) < 0)
         return -1;
     if (migrate(&w->db, migrations, n_migrations, e) < 0 ||
