@@ -51,6 +51,7 @@ struct core *core_new(const struct core_conf *conf)
     c->jobs.next_job = c->jobs.next_spec = c->jobs.next_batch = 1;
     c->schedules.next_seq = 1;
     core_queue_index(c, STR("default"));
+    c->hooks.next_ms = -1;
     train_open(c);
     return c;
 }
@@ -64,6 +65,7 @@ void core_free(struct core *c)
     for (size_t it = 0; (val = map_u64_each(&c->jobs.by_number, &it));)
         run_discard(((struct job *)val)->run);
     ahead_free(c);
+    hooks_free(c);
     train_done(c);
     for (size_t it = 0; (val = map_u64_each(&c->jobs.waiters, &it));) {
         vec_done(&((struct waiters *)val)->jobs);
@@ -142,6 +144,7 @@ void core_turn(struct core *c)
     ahead_recall_late(c);
     train_kill_due(c);
     end_steps_due(c);
+    hooks_turn(c);
     if (!c->dirty) {
         int64_t due = train_next_wake(c);
         c->dirty = due >= 0 && due <= core_mono(c);

@@ -46,6 +46,15 @@ struct launch_extras {
     struct env_sink env; /* sets variables, over what they were */
 };
 
+/* A message of a hook that is to be sent now. */
+struct hook_message {
+    char id[64]; /* the same for every try */
+    struct delivery_record d;
+    const char *why; /* of HOOK_WAITING: why the job waits; NULL = not known */
+};
+/* e NULL = the receiver has accepted it. */
+typedef void (*hook_sent_fn)(void *arg, const struct err *e);
+
 /* What the core asks of the program it lives in.  One table, one `self` (core_conf.self).  All of
  * them are called on the loop thread.  A member that may be NULL says what happens then. */
 struct core_ops {
@@ -94,6 +103,9 @@ struct core_ops {
     /* The run got SIGKILL, or its supervisor did; its container may still exist.  NULL: nobody
      * removes containers. */
     void (*killed)(void *self, struct run_key key);
+    /* Sends the message, which lives until `done`.  `done` comes exactly once, on the loop thread,
+     * before core_free.  NULL: messages wait for a program that sends them. */
+    void (*deliver)(void *self, const struct hook_message *m, hook_sent_fn done, void *arg);
 };
 
 /* Where the home is and how its jobs reach the daemon. */
@@ -104,6 +116,7 @@ struct core_home_conf {
     const char *program;     /* our own, to start one process per GPU with; NULL = cannot */
     const uint8_t *secret;   /* 32 bytes; job tokens are derived from it; NULL = zeros */
     uint32_t uid;            /* ours: jobs of others change user (only root can) */
+    bool multi_user;         /* other users submit too */
 };
 
 /* How GPUs are given out. */
@@ -231,6 +244,16 @@ void core_close_nodes(struct core *c);
 /* ERR_NOT_FOUND: there is no such node. */
 void core_drain(struct core *c, struct str node, bool drained, const struct caller *who,
                 core_act_fn done, void *arg);
+
+/* ---- hooks (model/hook.h) ---- */
+/* Adds the hook, or replaces the one that its owner h->uid has under this name. */
+void core_hook_put(struct core *c, const struct change_hook *h, struct str owner,
+                   const struct caller *who, core_act_fn done, void *arg);
+void core_hook_remove(struct core *c, uint64_t hook, const struct caller *who, core_act_fn done,
+                      void *arg);
+/* Sends one message now, whatever the hook waits for; nothing is recorded. */
+typedef hook_sent_fn core_hook_test_fn;
+void core_hook_test(struct core *c, uint64_t hook, core_hook_test_fn done, void *arg);
 
 /* ---- queues with rules: how many of one run at once, and whether strictly in order ---- */
 /* For admins only; others get ERR_DENIED.  Rules are recorded and hold from the next plan on. */

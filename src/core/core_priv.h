@@ -144,6 +144,14 @@ struct job_table {
     uint64_t next_job, next_spec, next_batch; /* the numbers that are given out next */
 };
 
+/* Messages of hooks (hook.c). */
+struct hook_sending;
+struct core_hooks {
+    VEC(struct hook_sending *) sending;
+    uint64_t serial; /* of the ledger when it was asked last */
+    int64_t next_ms; /* monotonic: when something is due without a commit; -1 = nothing */
+    bool look;       /* ask although nothing else changed: a message has left `sending` */
+};
 /* Jobs that train, and the planner of GPUs (train_priv.h). */
 struct core_gpu {
     struct gpus *planner;
@@ -199,6 +207,7 @@ struct core {
     VEC(struct step_due) steps; /* end steps under way, the oldest first */
     struct look_ahead ahead;
     struct schedule_table schedules;
+    struct core_hooks hooks;
     /* dirty: something has changed that could let a job start, so core_turn plans.  recovered:
      * core_recover has restored the jobs; before, nothing is planned. */
     bool dirty, recovered;
@@ -345,6 +354,14 @@ struct run *run_ending(const struct core *c, struct run_key key);
  * says `why` the step is not complete.  `cancel`: the job is not tried again. */
 void run_end_step_abandon(struct core *c, struct run *r, const char *why, bool cancel);
 void end_steps_due(struct core *c); /* abandons those that take too long */
+/* The wait before try number `tries` + 1: first_ms, doubled with each try, an hour at most. */
+int64_t backoff_delay(int64_t first_ms, uint32_t tries);
+
+/* hook.c */
+void hooks_turn(struct core *c);
+int64_t hooks_next_wake(const struct core *c); /* monotonic; -1 = nothing due */
+void hooks_free(struct core *c);
+int notify_check(const struct core *c, struct str entries, const struct caller *who, struct err *e);
 
 /* lane.c */
 bool lane_recall(struct core *c, struct str name, struct str text); /* false: no fact of ours */

@@ -66,19 +66,22 @@ static enum job_event judge(const struct job *j, const struct run_outcome *o)
     return retry_left ? JOB_EV_REQUEUE : JOB_EV_FAILED;
 }
 
-/* Milliseconds until the next try: the back-off of the job, doubled with each try, an hour at most.
- * A preempted job waits for nothing but free resources. */
+int64_t backoff_delay(int64_t first_ms, uint32_t tries)
+{
+    for (uint32_t i = 1; i < tries && first_ms < BACKOFF_MAX_MS; i++)
+        first_ms *= 2;
+    return MIN(first_ms, (int64_t)BACKOFF_MAX_MS);
+}
+
+/* Milliseconds until the next try of a job.  A preempted job waits for nothing but free resources.
+ */
 static int64_t retry_delay(const struct job *j, const struct run_outcome *o)
 {
-    int64_t ms = j->backoff_ms;
-
     if (o->why == RUN_END_CANCELLED)
         return 0;
     if (o->why == RUN_END_NEVER_RAN)
         return RESEND_MS;
-    for (uint32_t i = 1; i < j->tries && ms < BACKOFF_MAX_MS; i++)
-        ms *= 2;
-    return MIN(ms, (int64_t)BACKOFF_MAX_MS);
+    return backoff_delay(j->backoff_ms, j->tries);
 }
 
 /* The reason people read: the verdict's, or the backend's, or the outcome in words (in `text`). */

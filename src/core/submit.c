@@ -66,7 +66,8 @@ static int check_after(struct core *c, const struct job_row *row, struct err *e)
 }
 
 /* Refuses at once what could not become durable or could never start. */
-static int check(struct core *c, const struct submission *s, struct err *e)
+static int check(struct core *c, const struct submission *s, const struct caller *who,
+                 struct err *e)
 {
     struct ledger *led = &c->conf.ledger;
 
@@ -75,6 +76,9 @@ static int check(struct core *c, const struct submission *s, struct err *e)
             e, ERR_FULL,
             "the job store cannot write (is the disk of %s full?); nothing was submitted",
             c->conf.home.dir ? c->conf.home.dir : "$BERTH_HOME");
+    for (size_t i = 0; i < s->n_specs; i++)
+        if (notify_check(c, s->specs[i].notify, who, e) < 0)
+            return -1;
     for (size_t i = 0; i < s->n_jobs; i++)
         if (check_after(c, &s->jobs[i], e) < 0)
             return -1;
@@ -153,7 +157,7 @@ void submit_outside(struct core *c, struct submission *s, const struct caller *w
     struct err e = {0};
 
     ASSERT(s->n_jobs && s->n_specs);
-    if (check(c, s, &e) < 0) {
+    if (check(c, s, who, &e) < 0) {
         s->free_fn(s);
         done(arg, &e, NULL);
         return;
