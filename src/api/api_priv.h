@@ -84,6 +84,11 @@ struct acted;
 /* Answers with the first `members` of done, already, denied and unknown, or with the error. */
 void acted_reply(struct call *c, const struct err *e, const struct acted *r, size_t members);
 
+/* ---- jobs_submit.c ---- */
+/* The answer to a submission of several jobs; batch 0 = none. */
+void submitted_many_json(struct buf *b, uint64_t batch, struct id batch_id, uint64_t first,
+                         uint64_t n, struct id first_id);
+
 /* ---- job_ref.c: jobs by the names people use, within what the caller may see ---- */
 /* What a handler needs to know of a job before it acts.  The copy may be outdated when the loop
  * thread uses it: the core checks state and owner again before it changes a job. */
@@ -179,6 +184,14 @@ void nodes_add(struct call *c);
 void nodes_get(struct call *c);
 void nodes_remove(struct call *c);
 void nodes_set_drained(struct call *c);
+/* schedules.c */
+void schedules_list(struct call *c);
+void schedules_add(struct call *c);
+void schedules_get(struct call *c);
+void schedules_put(struct call *c);
+void schedules_remove(struct call *c);
+void schedules_set_paused(struct call *c);
+void schedules_run(struct call *c);
 /* projects.c; notes are in tracking.c */
 void projects_list(struct call *c);
 void project_get(struct call *c);

@@ -60,6 +60,7 @@ static void put_what(struct buf *b, const struct job_view *v)
     jw_raw(b, "command", v->command.n ? v->command : STR("null"));
     jw_int(b, "priority", v->priority);
     jw_int(b, "attempt", v->attempt);
+    jw_str_or_null(b, "schedule", v->schedule);
 }
 
 static void put_batch(struct buf *b, const struct job_view *v)

@@ -21,6 +21,7 @@
     X(command)                                                                                     \
     X(priority)                                                                                    \
     X(attempt)                                                                                     \
+    X(schedule)                                                                                    \
     X(batch)                                                                                       \
     X(batch_name)                                                                                  \
     X(index)                                                                                       \

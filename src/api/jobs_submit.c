@@ -38,8 +38,8 @@ static void submitted_json(struct buf *b, struct id id, uint64_t number, struct 
     jw_end_object(b);
 }
 
-static void submitted_many_json(struct buf *b, uint64_t batch, struct id batch_id, uint64_t first,
-                                uint64_t n, struct id first_id)
+void submitted_many_json(struct buf *b, uint64_t batch, struct id batch_id, uint64_t first,
+                         uint64_t n, struct id first_id)
 {
     jw_object(b, NULL);
     if (batch)

@@ -10,7 +10,7 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/listen_addr.h"
-#include "core/core.h"
+#include "core/schedule.h"
 #include "host/host.h"
 #include "host/part.h"
 #include "io/loop.h"
@@ -119,13 +119,14 @@ static void on_nothing(void *arg)
     (void)arg;
 }
 
-/* --auto: a daemon that a command started exits when it has had no jobs and no clients for idle_ms.
- */
+/* --auto: a daemon that a command started exits when it has had no jobs, no schedules and no
+ * clients for idle_ms. */
 static void on_look(void *arg)
 {
     struct serving *s = arg;
     struct core_stats st = core_stats(host_core(s->host));
-    bool busy = st.queued || st.starting || st.running || st.stopping || host_connections(s->host);
+    bool busy = st.queued || st.starting || st.running || st.stopping ||
+                host_connections(s->host) || core_schedules_wait(host_core(s->host));
 
     if (busy) {
         s->idle_since = 0;

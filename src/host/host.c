@@ -133,6 +133,8 @@ static const struct core_ops host_core_ops = {.notice = host_notice,
                                               .call = host_adopt_call,
                                               .end_step = end_steps_begin,
                                               .end_step_cancel = end_steps_cancel,
+                                              .fire = host_fire,
+                                              .zone = host_zone,
                                               .killed = host_run_killed};
 
 /* Store, core and local backend, then core_recover.  core_recover comes last: it restores what was
@@ -347,6 +349,7 @@ void host_close(struct host *h)
     job_ports_free(h->env.ports);
     auth_free(h->auth);
     core_free(h->core);
+    host_zones_free(h);
     containers_free(h->containers);
     if (h->lock_fd >= 0)
         close(h->lock_fd);

@@ -49,6 +49,7 @@ struct host {
     } turn;
     size_t works;           /* on worker threads: removals of files, plans, end steps */
     struct end_step *steps; /* under way */
+    struct zone *zones;     /* schedules.c */
     /* The server has ended its last connection; host_close waits for this. */
     bool http_down;
     bool parts_ready; /* all parts are open */
@@ -80,6 +81,11 @@ void end_steps_cancel(void *arg, struct run_key key);
 void end_steps_open(struct host *h); /* the parts are open: begins what waited for them */
 void end_steps_shut(struct host *h); /* cancels all; their threads count in host.works */
 
+/* ---- schedules.c: core's operations `fire` and `zone` ---- */
+void host_fire(void *arg, struct firing *f);
+int host_zone(void *arg, const char *name, struct cron_zone *out, struct err *e);
+void host_zones_free(struct host *h);
+
 /* ---- parts.c: each operation of host_part, for all parts ---- */
 /* The first part that fails ends parts_open, and the host is not opened. */
 int parts_open(struct host *h, struct err *e);
@@ -90,6 +96,8 @@ const struct open_part *parts_find(const struct host *h, const char *name);
  * contain is ERR_INVALID, and the start of the run fails. */
 int parts_launch(struct host *h, const struct launch *l, const struct launch_facts *f,
                  struct launch_extras *out, struct err *e);
+/* Calls only the part of this dialect; without one the firing fails. */
+void parts_fire(struct host *h, struct str dialect, struct firing *f);
 void parts_recovered(struct host *h);
 void parts_committed(struct host *h);
 void parts_shut(struct host *h);

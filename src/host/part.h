@@ -58,6 +58,9 @@ struct host_part {
      * repeats it, and should return soon after *job->cancel became true.  An error becomes a part
      * of the reason of the job.  NULL: the jobs of this dialect have none. */
     int (*ended)(void *self, const struct host_ended *job, struct err *e);
+    /* A schedule of this dialect submits: the part makes the submission from f->def and answers
+     * with core_fired_take (core/schedule.h), now or later. */
+    void (*fire)(void *self, struct firing *f);
     void (*recovered)(void *self); /* the host is open: resume what a crash interrupted */
     void (*committed)(void *self); /* after every commit */
     /* The two steps of closing; in between the loop runs while `busy`. */

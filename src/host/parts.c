@@ -3,6 +3,7 @@
  * A part whose open() failed or left no self takes no further part.
  */
 #include "base/util.h"
+#include "core/schedule.h"
 #include "host/host_priv.h"
 #include <string.h>
 
@@ -72,6 +73,21 @@ int parts_launch(struct host *h, const struct launch *l, const struct launch_fac
     if (!p || !p->part->launch)
         return 0; /* the dialect adds nothing to its runs */
     return p->part->launch(p->self, l, f, out, e);
+}
+
+void parts_fire(struct host *h, struct str dialect, struct firing *f)
+{
+    struct err e = {0};
+
+    FOR_PARTS(h, i, fire)
+    if (str_eq_c(dialect, h->parts[i].part->name)) {
+        h->parts[i].part->fire(h->parts[i].self, f);
+        return;
+    }
+    err_set(&e, ERR_INVALID,
+            "schedule %.100s was made through '" STR_FMT "', which this daemon does not serve",
+            f->name, STR_ARG(dialect));
+    core_fired_take(f, NULL, &e);
 }
 
 void parts_recovered(struct host *h)

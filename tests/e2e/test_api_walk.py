@@ -152,6 +152,7 @@ def test_walk():
     ask("GET", "/v1/schema/sweep", want=200)
     walk_one(ask, walk_submit(ask))
     walk_lists(ask)
+    walk_schedules(ask)
     walk_groups(ask, about["node"]["name"])
     walk_gpu_scheduler(ask)
     ask("POST", "/v1/backup", {"path": os.path.join(home.dir, "copy.db")}, want=200)
@@ -309,6 +310,41 @@ def walk_lists(ask):
     ask("GET", "/v1/events?follow=0", want=200)
     ask("GET", "/v1/events?follow=0&limit=0", want=400)
     ask("GET", "/v1/events?follow=0&job=999999", want=404)
+
+
+def walk_schedules(ask):
+    job = {"command": ["true"], "cwd": "/"}
+    good = {"name": "nightly", "cron": "30 2 * * 1-5", "timezone": "CET-1CEST,M3.5.0,M10.5.0/3", "job": job}
+    made = ask("POST", "/v1/schedules", good, want=201)
+    assert len(made["next"]) == 5 and made["job"] == job and made["overlap"] == "skip" and made["catch_up"] == "latest"
+    assert ask("POST", "/v1/schedules", good, want=201) == made, "the same again is the same answer"
+    ask("POST", "/v1/schedules", {**good, "cron": "* * * * *"}, want=409)
+    for change, word in (({"cron": "61 * * * *"}, "minute"), ({"cron": None}, "cron"), ({"job": None}, "job"), ({"crom": 1}, "cron"),
+                         ({"job": {"command": []}}, "command"), ({"job": {**job, "after": [1]}}, "after"), ({"name": "a/b"}, "name"),
+                         ({"name": ""}, "name"), ({"timezone": "Nowhere"}, "Nowhere"), ({"overlap": "x"}, "overlap"),
+                         ({"catch_up": "all", "overlap": "skip"}, "queue"), ({"paused": 1}, "paused"), ({"job": {"comand": 1}}, "command")):
+        text = ask("POST", "/v1/schedules", {**good, "name": "bad", **change}, want=400)["error"]["message"]
+        assert word in text and "\n" not in text, text
+    listed = ask("GET", "/v1/schedules", want=200)["items"]
+    assert [s["name"] for s in listed] == ["nightly"] and listed[0]["next"] == made["next"][:1] and "job" not in listed[0]
+    one = "/v1/schedules/{name}"
+    paused = ask("POST", "/v1/schedules/nightly/pause", want=200, route=one + "/pause")
+    assert paused["paused"] and paused["next"] == []
+    ran = ask("POST", "/v1/schedules/nightly/run", headers={"Idempotency-Key": "ran"}, want=201, route=one + "/run")
+    assert ask("POST", "/v1/schedules/nightly/run", headers={"Idempotency-Key": "ran"}, want=200, route=one + "/run") == ran
+    assert ask("GET", f"/v1/jobs/{ran['first']}", want=200, route="/v1/jobs/{job}")["schedule"] == "nightly"
+    assert [j["number"] for j in ask("GET", "/v1/jobs?filter=cron:nightly", want=200)["items"]] == [ran["first"]]
+    assert not ask("POST", "/v1/schedules/nightly/resume", want=200, route=one + "/resume")["paused"]
+    swept = {"cron": {"hour": 7}, "overlap": "replace", "paused": True,
+             "job": {"command": ["echo", "{lr}"], "cwd": "/", "params": {"lr": [1, 2]}}}
+    changed = ask("PUT", "/v1/schedules/nightly", swept, want=200, route=one)
+    assert changed["paused"] and changed["timezone"] is None and changed["last_job"] == ran["first"]
+    ask("PUT", "/v1/schedules/nightly", {**swept, "name": "other"}, want=400, route=one)
+    assert ask("POST", "/v1/schedules/nightly/run", want=201, route=one + "/run")["count"] == 2
+    assert ask("GET", "/v1/schedules/nightly?user=nobody-of-this-name", want=404, route=one)
+    ask("DELETE", "/v1/schedules/nightly", want=204, route=one)
+    for method, path in (("GET", ""), ("PUT", ""), ("DELETE", ""), ("POST", "/pause"), ("POST", "/resume"), ("POST", "/run")):
+        ask(method, "/v1/schedules/nightly" + path, good if method == "PUT" else None, want=404, route=one + path)
 
 
 def walk_groups(ask, node):
