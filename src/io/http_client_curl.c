@@ -132,7 +132,7 @@ static size_t curl_on_bytes(char *p, size_t size, size_t count, void *arg)
 static size_t curl_on_read(char *p, size_t size, size_t count, void *arg)
 {
     struct transfer *t = arg;
-    ssize_t n = t->ask->source->fill(t->ask->source->arg, p, size * count);
+    ssize_t n = t->ask->request.source->fill(t->ask->request.source->arg, p, size * count);
 
     return n < 0 ? (size_t)READ_ABORT : (size_t)n;
 }
@@ -177,7 +177,7 @@ static struct curl_slist *header_list(const struct http_ask *a)
     }
     if (q->body.n > 0 && !http_request_has_header(q, "content-type"))
         list = curl.slist_append(list, "Content-Type: application/json");
-    if (a->source)
+    if (q->source)
         list = curl.slist_append(list, "Transfer-Encoding: chunked");
     for (const char *const *h = q->headers; h && *h; h++)
         list = curl.slist_append(list, *h);
@@ -213,7 +213,7 @@ static void set_options(struct http_client *c, struct transfer *t, const char *u
         curl.easy_setopt(h, OPT_XFERINFODATA, t);
         curl.easy_setopt(h, OPT_NOPROGRESS, 0L);
     }
-    if (a->source) {
+    if (q->source) {
         curl.easy_setopt(h, OPT_UPLOAD, 1L);
         curl.easy_setopt(h, OPT_READFUNCTION, curl_on_read);
         curl.easy_setopt(h, OPT_READDATA, t);

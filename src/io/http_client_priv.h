@@ -17,16 +17,12 @@ struct http_client {
 /* One call, whichever way it goes. */
 struct http_ask {
     struct http_request request;
-    const struct http_source *source; /* or NULL: the body of the request */
     bool (*on_bytes)(void *arg, struct str piece);
     void *arg;
     struct http_response *out; /* status and header values go here; its body is on_bytes' affair */
     int *live_status;          /* or NULL: told before the first byte of body */
     bool stopped;              /* on_bytes returned false */
 };
-
-/* Keeps the values a response remembers; name in any case. */
-void http_response_header(struct http_response *r, struct str name, struct str value);
 
 /* Each makes one call and returns 0 or -1 with an error.  The close functions give back a kept
  * connection and may be called at any time between calls. */

@@ -58,8 +58,6 @@ static bool on_piece(void *arg, struct str piece)
     return a->on_bytes(a->arg, piece);
 }
 
-/* Sending is not checked: if it failed, receiving says why, and the server's answer may explain
- * it. */
 int http_unix_call(struct http_client *c, struct http_ask *a, struct err *e)
 {
     static const struct http_exchange_fns fns = {unix_on_header, unix_on_head, on_piece};
@@ -67,11 +65,9 @@ int http_unix_call(struct http_client *c, struct http_ask *a, struct err *e)
     if (client_connect(c, e) < 0)
         return -1;
     struct http_exchange *x = http_exchange_new(&a->request, &fns, a);
-    http_exchange_send(x, c->fd);
-    int more;
-    do
+    int more = http_exchange_send(x, c->fd, e) < 0 ? -1 : 1;
+    while (more == 1)
         more = http_exchange_receive(x, c->fd, 0, e);
-    while (more == 1);
     if (more < 0)
         err_wrap(e, "the server at %s", c->path);
     a->stopped = http_exchange_stopped(x);

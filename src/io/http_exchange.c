@@ -3,17 +3,21 @@
 #include "base/util.h"
 #include <errno.h>
 #include <llhttp.h>
+#include <stdio.h>
 #include <strings.h>
 #include <sys/socket.h>
 
 /* Bytes per receive; a body up to BODY_INLINE is copied behind the head and leaves in the same
  * send. */
 enum { READ_BYTES = 64 << 10, BODY_INLINE = 16 << 10 };
+/* Bytes of a chunk of a source, between its size as eight digits and a line's end. */
+enum { CHUNK_BYTES = 16 << 10, CHUNK_SIZE_LINE = 10 };
 
 struct http_exchange {
-    struct buf head; /* the request line and headers, with a short body behind them */
+    struct buf head; /* the request line and headers, with a short body behind them; then chunks */
     struct str body; /* a long one */
     size_t sent;     /* bytes of both that are out */
+    const struct http_source *source; /* NULL also when its last chunk is in head */
     llhttp_t parser;
     const struct http_exchange_fns *fns;
     void *arg;
@@ -37,6 +41,12 @@ bool http_request_has_header(const struct http_request *q, const char *name)
     return false;
 }
 
+bool http_request_repeatable(const struct http_request *q)
+{
+    return !q->source && ((strcmp(q->method, "POST") != 0 && strcmp(q->method, "PATCH") != 0) ||
+                          http_request_has_header(q, "idempotency-key"));
+}
+
 static void request_write_head(const struct http_request *q, struct buf *b)
 {
     bool may_have_body = strcmp(q->method, "GET") != 0 && strcmp(q->method, "HEAD") != 0;
@@ -55,21 +65,49 @@ static void request_write_head(const struct http_request *q, struct buf *b)
         buf_adds(b, *h);
         buf_adds(b, "\r\n");
     }
-    if (q->body.n > 0 || may_have_body)
+    if (q->source)
+        buf_adds(b, "Transfer-Encoding: chunked\r\n");
+    else if (q->body.n > 0 || may_have_body)
         buf_addf(b, "Content-Length: %zu\r\n", q->body.n);
     if (q->body.n > 0 && !http_request_has_header(q, "content-type"))
         buf_adds(b, "Content-Type: application/json\r\n");
     buf_adds(b, "\r\n");
 }
 
-bool http_exchange_send(struct http_exchange *x, int fd)
+/* Replaces what was sent by the next chunk of the source.  -1: the source gave up. */
+static int exchange_next_chunk(struct http_exchange *x, struct err *e)
+{
+    buf_reset(&x->head);
+    x->sent = 0;
+    char *p = buf_reserve(&x->head, CHUNK_SIZE_LINE + CHUNK_BYTES + 2);
+    ssize_t n = x->source->fill(x->source->arg, p + CHUNK_SIZE_LINE, CHUNK_BYTES);
+    if (n < 0)
+        return err_set(e, ERR_BUSY, "the body of the request was not produced to its end");
+    if (n == 0) {
+        x->source = NULL;
+        buf_adds(&x->head, "0\r\n\r\n");
+        return 0;
+    }
+    snprintf(p, CHUNK_SIZE_LINE, "%08x\r", (unsigned)n);
+    p[CHUNK_SIZE_LINE - 1] = '\n'; /* over the NUL, the data behind it stay */
+    x->head.n = CHUNK_SIZE_LINE + (size_t)n;
+    buf_adds(&x->head, "\r\n");
+    return 0;
+}
+
+int http_exchange_send(struct http_exchange *x, int fd, struct err *e)
 {
     for (;;) {
         bool in_head = x->sent < x->head.n;
         struct str from = in_head ? buf_str(&x->head) : x->body;
         size_t at = in_head ? x->sent : x->sent - x->head.n;
-        if (at == from.n)
-            return false;
+        if (at == from.n) {
+            if (!x->source)
+                return 0;
+            if (exchange_next_chunk(x, e) < 0)
+                return -1;
+            continue;
+        }
         ssize_t n = send(fd, from.p + at, from.n - at, MSG_NOSIGNAL);
         if (n < 0 && errno == EINTR)
             continue;
@@ -77,6 +115,13 @@ bool http_exchange_send(struct http_exchange *x, int fd)
             return errno == EAGAIN;
         x->sent += (size_t)n;
     }
+}
+
+void http_exchange_rewind(struct http_exchange *x)
+{
+    ASSERT(!x->source && x->status == 0);
+    x->sent = 0;
+    llhttp_reset(&x->parser);
 }
 
 /* ---- the answer ---- */
@@ -176,6 +221,7 @@ struct http_exchange *http_exchange_new(const struct http_request *q,
         buf_add(&x->head, q->body.p, q->body.n);
     else
         x->body = q->body;
+    x->source = q->source;
     x->no_body = strcmp(q->method, "HEAD") == 0;
     x->fns = fns;
     x->arg = arg;
@@ -231,5 +277,5 @@ bool http_exchange_stopped(const struct http_exchange *x)
 
 bool http_exchange_reusable(const struct http_exchange *x)
 {
-    return x->complete && x->keep_alive;
+    return x->complete && x->keep_alive && !x->source && x->sent == x->head.n + x->body.n;
 }

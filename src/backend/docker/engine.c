@@ -96,7 +96,7 @@ static int stream_request(struct engine_stream **out, const struct engine *g, co
     s->fd = TAKE_FD(fd);
     s->fns.body = fn;
     s->exchange = http_exchange_new(&request, &s->fns, arg);
-    http_exchange_send(s->exchange, s->fd);
+    http_exchange_send(s->exchange, s->fd, NULL);
     *out = s;
     return 0;
 }
