@@ -25,7 +25,7 @@ static int client_connect(struct http_client *c, struct err *e)
         http_unix_close(c);
     if (c->fd >= 0)
         return 0;
-    c->fd = unix_connect(c->path);
+    c->fd = unix_connect(c->path, 0);
     if (c->fd >= 0)
         return 0;
     int sys = errno;

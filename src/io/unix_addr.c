@@ -39,13 +39,13 @@ int unix_addr_make(const char *path, struct sockaddr_un *out, socklen_t *out_n, 
     return 0;
 }
 
-/* Blocking.  A signal during connect must not look like a server that does not answer. */
-int unix_connect(const char *path)
+/* A signal during connect must not look like a server that does not answer. */
+int unix_connect(const char *path, int flags)
 {
     struct sockaddr_un a;
     socklen_t n;
     AUTO_FD dir = -1;
-    AUTO_FD fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    AUTO_FD fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
     int r;
 
     if (fd < 0 || unix_addr_make(path, &a, &n, &dir, NULL) < 0)

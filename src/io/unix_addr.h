@@ -8,5 +8,6 @@
  * so until bind or connect returned; else it is -1. */
 int unix_addr_make(const char *path, struct sockaddr_un *out, socklen_t *out_n, int *out_dir_fd,
                    struct err *e);
-/* A socket connected to path, or -1 with errno. */
-int unix_connect(const char *path);
+/* A socket connected to path, or -1 with errno.  flags: 0, or SOCK_NONBLOCK, with which a full
+ * backlog is EAGAIN instead of a wait. */
+int unix_connect(const char *path, int flags);

@@ -89,7 +89,7 @@ static int stream_request(struct engine_stream **out, const struct engine *g, co
 
     if (request.body.n > ENGINE_BODY_MAX)
         return err_set(e, ERR_LIMIT, "the request to the container engine is too long");
-    AUTO_FD fd = unix_connect(g->path);
+    AUTO_FD fd = unix_connect(g->path, 0);
     if (fd < 0)
         return no_engine(g, e);
     struct engine_stream *s = xcalloc(1, sizeof(*s));
