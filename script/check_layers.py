@@ -28,7 +28,7 @@ TABLE = {
     "dialect": "base io archive model store core request api host cli",  # cli: the toolkit of commands
     "host": "base io model store sched backend core request api",
     "cli": "base io model store backend core host api simulate dialect",  # dialect: its rows
-    "main": "base cli dialect",
+    "main": "base io cli dialect",
 }
 # header: the room (or rooms) that may see it.
 FOREIGN = {

@@ -1,7 +1,7 @@
 /* http_client.c - the caller's side of a call
  *
  * The transports are http_client_unix.c (every command line call goes there) and
- * http_client_curl.c (remote servers).  Both hand the body over in pieces; http_call gathers them.
+ * http_client_url.c (remote servers).  Both hand the body over in pieces; http_call gathers them.
  */
 #include "base/util.h"
 #include "io/http_client_priv.h"
@@ -19,9 +19,6 @@ struct http_client *http_client_new(const char *target, const char *token, const
     c->ca_file = xstrdup(ca_file);
     if (strncmp(target, "unix:", 5) == 0)
         c->path = xstrdup(target + 5);
-    else
-        for (size_t n = strlen(target); n > 0 && c->target[n - 1] == '/'; n--)
-            c->target[n - 1] = '\0'; /* paths bring their own */
     return c;
 }
 
@@ -30,7 +27,7 @@ void http_client_free(struct http_client *c)
     if (!c)
         return;
     http_unix_close(c);
-    http_curl_close(c);
+    http_url_close(c);
     free(c->target);
     free(c->path);
     free(c->token);
@@ -46,7 +43,7 @@ int http_client_fd(struct http_client *c)
 static int client_exchange(struct http_client *c, struct http_ask *a, struct err *e)
 {
     a->request.token = c->token;
-    return c->path ? http_unix_call(c, a, e) : http_curl_call(c, a, e);
+    return c->path ? http_unix_call(c, a, e) : http_url_call(c, a, e);
 }
 
 static bool client_gather(void *arg, struct str piece)

@@ -1,8 +1,8 @@
 /* http_client.h - blocking HTTP calls for commands, streaming where asked
  *
- * unix:PATH is spoken by a few lines of our own over llhttp (a command line call must start within
- * 2 ms); http:// and https:// go through libcurl, opened on first use: a missing library is a clear
- * error of this feature alone.
+ * For commands, and for threads that have nothing else to do; on the loop use fetch.h.  unix:PATH
+ * is a few blocking calls of our own, because a command must start within 2 ms.  For http:// and
+ * https:// the client runs fetch.h on a loop of its own.
  */
 #pragma once
 #include "io/http_exchange.h"
@@ -29,9 +29,15 @@ int http_call_stream(struct http_client *c, const char *method, const char *path
 int http_call_upload(struct http_client *c, const char *method, const char *path,
                      const char *const *headers, const struct http_source *body,
                      struct http_response *out, struct err *e);
-/* From now on `asked` is called about once a second, and after signals, while a call to a URL is
- * under way; true ends the call with ERR_BUSY.  NULL: no longer. */
+/* From now on `asked` is called several times a second while a call to a URL is under way; true
+ * ends the call with ERR_BUSY.  NULL: no longer. */
 void http_client_interrupt(struct http_client *c, bool (*asked)(void *arg), void *arg);
 /* For waiting on the connection together with other descriptors; the client keeps the
  * descriptor. */
 int http_client_fd(struct http_client *c); /* -1 unless connected over a unix socket */
+
+/* The part that needs a loop, behind the functions above.  The small client (src/client.c) has no
+ * loop and defines both in another way: it hands a URL over to the full program. */
+struct http_ask;
+int http_url_call(struct http_client *c, struct http_ask *a, struct err *e);
+void http_url_close(struct http_client *c);

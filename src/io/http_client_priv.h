@@ -4,12 +4,13 @@
 #include "io/http_exchange.h"
 
 struct http_client {
-    char *target;             /* as given, for messages */
-    char *path;               /* of the unix socket; NULL: the target is a URL for curl */
-    char *token;              /* or NULL */
-    char *ca_file;            /* or NULL */
-    int fd;                   /* kept connection of the unix transport, or -1 */
-    void *curl;               /* easy handle of the curl transport */
+    char *target;      /* as given, for messages */
+    char *path;        /* of the unix socket; NULL: the target is a URL */
+    char *token;       /* or NULL */
+    char *ca_file;     /* or NULL */
+    int fd;            /* kept connection of the unix transport, or -1 */
+    struct loop *loop; /* of calls to a URL, made by the first one */
+    struct fetcher *fetcher;
     bool (*asked)(void *arg); /* should the call under way end?  NULL = never */
     void *asked_arg;
 };
@@ -24,9 +25,7 @@ struct http_ask {
     bool stopped;              /* on_bytes returned false */
 };
 
-/* Each makes one call and returns 0 or -1 with an error.  The close functions give back a kept
- * connection and may be called at any time between calls. */
+/* Makes one call over c->path and returns 0, or -1 with an error.  The close function gives back a
+ * kept connection and may be called at any time between calls. */
 int http_unix_call(struct http_client *c, struct http_ask *a, struct err *e);
 void http_unix_close(struct http_client *c);
-int http_curl_call(struct http_client *c, struct http_ask *a, struct err *e);
-void http_curl_close(struct http_client *c);

@@ -13,6 +13,9 @@ char *loop_read_buf(struct loop *l);
 
 /* Around every call out of the loop: uint64_t t0 = uv_hrtime(); fn(arg); loop_timed(t0, "timer",
  * fn); */
+/* True while this thread runs the private loop of a blocking call: slow callbacks are not logged.
+ */
+extern _Thread_local bool loop_slow_is_fine;
 void loop_log_slow(uint64_t ns, const char *kind, void (*fn)(void));
 enum { LOOP_SLOW_NS = 5 * 1000 * 1000 };
 #define loop_timed(t0, kind, fn)                                                                   \
