@@ -331,7 +331,8 @@ int db_int(struct db *d, const char *literal, int64_t *out, struct err *e)
     return 0;
 }
 
-struct gpu_set column_gpus(sqlite3_stmt *st, int mask, int text)
+/* The devices of a run are a text, or in older rows a bit mask. */
+static struct gpu_set column_gpus(sqlite3_stmt *st, int mask, int text)
 {
     struct gpu_set set = gpu_set_of_mask(column_u64(st, mask));
 
@@ -340,10 +341,64 @@ struct gpu_set column_gpus(sqlite3_stmt *st, int mask, int text)
     return set;
 }
 
-struct resources column_need(sqlite3_stmt *st, int i)
+static void column_need(sqlite3_stmt *st, int i, struct resources *r)
 {
-    return (struct resources){.mcpu = sqlite3_column_int64(st, i),
-                              .mem_bytes = sqlite3_column_int64(st, i + 1),
-                              .gpus = sqlite3_column_int(st, i + 2),
-                              .slots = sqlite3_column_int(st, i + 3)};
+    r->mcpu = sqlite3_column_int64(st, i);
+    r->mem_bytes = sqlite3_column_int64(st, i + 1);
+    r->gpus = sqlite3_column_int(st, i + 2);
+    r->slots = sqlite3_column_int(st, i + 3);
+}
+
+static void column_stats(sqlite3_stmt *st, int i, struct series_stats *s)
+{
+    s->n = column_u64(st, i);
+    s->step_min = sqlite3_column_int64(st, i + 1);
+    s->step_max = sqlite3_column_int64(st, i + 2);
+    s->at_min = sqlite3_column_int64(st, i + 3);
+    s->at_max = sqlite3_column_int64(st, i + 4);
+    s->min = sqlite3_column_double(st, i + 5);
+    s->max = sqlite3_column_double(st, i + 6);
+}
+
+/* Reads one value that begins at column i; the result is the number of columns it took. */
+static int column_read(sqlite3_stmt *st, int i, const struct db_column *c)
+{
+    switch (c->type) {
+    case COL_BOOL:
+        *(bool *)c->to = sqlite3_column_int(st, i);
+        return 1;
+    case COL_I32:
+    case COL_U32:
+        *(uint32_t *)c->to = (uint32_t)sqlite3_column_int64(st, i);
+        return 1;
+    case COL_I64:
+    case COL_U64:
+        *(uint64_t *)c->to = column_u64(st, i);
+        return 1;
+    case COL_REAL:
+        *(double *)c->to = sqlite3_column_double(st, i);
+        return 1;
+    case COL_STR:
+        *(struct str *)c->to = column_str(st, i);
+        return 1;
+    case COL_ID:
+        *(struct id *)c->to = column_id(st, i);
+        return 1;
+    case COL_GPUS:
+        *(struct gpu_set *)c->to = column_gpus(st, i, i + 1);
+        return 2;
+    case COL_NEED:
+        column_need(st, i, c->to);
+        return 4;
+    case COL_STATS:
+        break;
+    }
+    column_stats(st, i, c->to);
+    return 7;
+}
+
+void db_row_read(sqlite3_stmt *st, const struct db_column *c, size_t n)
+{
+    for (int i = 0; n--; c++)
+        i += column_read(st, i, c);
 }

@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "model/gpu_set.h"
 #include "model/job.h"
+#include "model/series.h"
 #include "model/spec.h"
 #include <sqlite3.h>
 #include <stdbool.h>
@@ -95,14 +96,50 @@ int db_int(struct db *d, const char *literal, int64_t *out, struct err *e); /* f
 /* What SQLite said last, as an error of ours: full disk → FULL, locked → UNAVAILABLE, … */
 int db_fail(struct db *d, struct err *e);
 
+/* ---- columns of the row on which a statement stands ----
+ * db_row(st, COL(&a), COL(&b), …) reads them in the order of the SELECT into variables, whose types
+ * say how; texts are borrowed until the next step.  Three structs take several columns:
+ * resources (mcpu, mem_bytes, gpus, slots), gpu_set (gpus, devices) and series_stats (numbers,
+ * step_min, step_max, at_min, at_max, min, max). */
+struct db_column {
+    enum {
+        COL_BOOL,
+        COL_I32,
+        COL_U32,
+        COL_I64,
+        COL_U64,
+        COL_REAL,
+        COL_STR,
+        COL_ID,
+        COL_NEED,
+        COL_GPUS,
+        COL_STATS
+    } type;
+    void *to;
+};
+#define COL(p)                                                                                     \
+    ((struct db_column){_Generic(*(p), bool                                                        \
+                                 : COL_BOOL, int32_t                                               \
+                                 : COL_I32, uint32_t                                               \
+                                 : COL_U32, int64_t                                                \
+                                 : COL_I64, uint64_t                                               \
+                                 : COL_U64, double                                                 \
+                                 : COL_REAL, struct str                                            \
+                                 : COL_STR, struct id                                              \
+                                 : COL_ID, struct resources                                        \
+                                 : COL_NEED, struct gpu_set                                        \
+                                 : COL_GPUS, struct series_stats                                   \
+                                 : COL_STATS),                                                     \
+                        (p)})
+#define db_row(st, ...)                                                                            \
+    db_row_read(st, (const struct db_column[]){__VA_ARGS__},                                       \
+                sizeof((const struct db_column[]){__VA_ARGS__}) / sizeof(struct db_column))
+void db_row_read(sqlite3_stmt *st, const struct db_column *c, size_t n);
+/* Single columns, counted from 0. */
 static inline uint64_t column_u64(sqlite3_stmt *st, int i)
 {
     return (uint64_t)sqlite3_column_int64(st, i);
 }
-/* The devices of a run: as text, or in older rows as a bit mask. */
-struct gpu_set column_gpus(sqlite3_stmt *st, int mask, int text);
-/* What a job needs: mcpu, mem_bytes, gpus and slots of its spec, from column i on. */
-struct resources column_need(sqlite3_stmt *st, int i);
 static inline struct str column_str(sqlite3_stmt *st, int i)
 {
     const char *p = (const char *)sqlite3_column_text(st, i);

@@ -47,17 +47,9 @@ int store_batches(struct store *s, bool only_uid, uint32_t uid, uint64_t before,
                  INT(before ? before : INT64_MAX), INT(only_uid ? (int64_t)uid : -1), INT(limit));
 
     while ((rc = db_step(d, st, e)) == 1) {
-        struct batch_view v = {
-            .seq = column_u64(st, 0),
-            .id = column_id(st, 1),
-            .name = column_str(st, 2),
-            .project = column_str(st, 3),
-            .uid = (uint32_t)sqlite3_column_int64(st, 4),
-            .slots = sqlite3_column_int(st, 5),
-            .first_job = column_u64(st, 6),
-            .n_jobs = column_u64(st, 7),
-            .created_ms = sqlite3_column_int64(st, 8),
-        };
+        struct batch_view v;
+        db_row(st, COL(&v.seq), COL(&v.id), COL(&v.name), COL(&v.project), COL(&v.uid),
+               COL(&v.slots), COL(&v.first_job), COL(&v.n_jobs), COL(&v.created_ms));
         for (int i = 0; i < JOB_STATE_MAX; i++)
             v.counts[job_states[i]] = column_u64(st, 9 + i);
         if (!fn(arg, &v))

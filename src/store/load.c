@@ -44,13 +44,13 @@ static int load_parties(struct loader *l, struct err *e)
     int rc;
 
     while ((rc = db_step(l->db, st, e)) == 1) {
-        struct str queue = column_str(st, 2);
-        while (l->parties.n <= column_u64(st, 0))
+        struct party_facts p;
+        uint64_t seq;
+        db_row(st, COL(&seq), COL(&p.uid), COL(&p.queue));
+        p.queue.p = arena_strndup(&l->text, p.queue.p, p.queue.n);
+        while (l->parties.n <= seq)
             vec_push(&l->parties, (struct party_facts){0});
-        l->parties.p[column_u64(st, 0)] = (struct party_facts){
-            .queue = {arena_strndup(&l->text, queue.p, queue.n), queue.n},
-            .uid = (uint32_t)sqlite3_column_int64(st, 1),
-        };
+        l->parties.p[seq] = p;
     }
     return rc;
 }
@@ -73,17 +73,10 @@ static int loader_find_spec(struct loader *l, uint64_t seq, const struct spec_fa
                   : err_set(e, ERR_INTERNAL,
                             "job store %s: spec %llu is missing; run `berth doctor`", l->db->path,
                             (unsigned long long)seq);
-    struct str nodes = column_str(st, 8);
-    *f = (struct spec_facts){
-        .seq = seq,
-        .party = column_u64(st, 0),
-        .need = column_need(st, 1),
-        .timeout_ms = sqlite3_column_int64(st, 5),
-        .backoff_ms = sqlite3_column_int64(st, 6),
-        .retries = sqlite3_column_int(st, 7),
-        .retry_lost = sqlite3_column_int(st, 9),
-        .nodes = {nodes.n ? arena_strndup(&l->text, nodes.p, nodes.n) : "", nodes.n},
-    };
+    *f = (struct spec_facts){.seq = seq};
+    db_row(st, COL(&f->party), COL(&f->need), COL(&f->timeout_ms), COL(&f->backoff_ms),
+           COL(&f->retries), COL(&f->nodes), COL(&f->retry_lost));
+    f->nodes.p = f->nodes.n ? arena_strndup(&l->text, f->nodes.p, f->nodes.n) : "";
     sqlite3_reset(st);
     return 0;
 }
@@ -118,20 +111,12 @@ static int loader_find_batch(struct loader *l, uint64_t batch, struct err *e)
 static int give_job(struct loader *l, sqlite3_stmt *st, struct err *e)
 {
     const struct spec_facts *f;
-    struct job_record r = {
-        .seq = column_u64(st, 0),
-        .state = (enum job_state)sqlite3_column_int(st, 1),
-        .spec = column_u64(st, 2),
-        .batch = column_u64(st, 3),
-        .index = sqlite3_column_int64(st, 4),
-        .priority = sqlite3_column_int(st, 5),
-        .attempt = (uint32_t)sqlite3_column_int(st, 6),
-        .tries = (uint32_t)sqlite3_column_int(st, 7),
-        .cancel_requested = sqlite3_column_int(st, 8),
-        .created_ms = sqlite3_column_int64(st, 10),
-        .next_try_ms = sqlite3_column_int64(st, 11),
-        .training = column_str(st, 12),
-    };
+    struct job_record r = {0};
+    int64_t deps;
+
+    db_row(st, COL(&r.seq), COL(&r.state), COL(&r.spec), COL(&r.batch), COL(&r.index),
+           COL(&r.priority), COL(&r.attempt), COL(&r.tries), COL(&r.cancel_requested), COL(&deps),
+           COL(&r.created_ms), COL(&r.next_try_ms), COL(&r.training));
     if (loader_find_spec(l, r.spec, &f, e) < 0 || loader_find_range(l, r.seq, e) < 0)
         return -1;
     if (r.batch && loader_find_batch(l, r.batch, e) < 0)
@@ -152,7 +137,7 @@ static int give_job(struct loader *l, sqlite3_stmt *st, struct err *e)
     r.batch_slots = r.batch ? l->batch_slots : 0;
     if (job_state_has_run(r.state))
         vec_push(&l->live, r.seq);
-    else if (sqlite3_column_int64(st, 9))
+    else if (deps)
         vec_push(&l->waiting, r.seq);
     l->sink->job(l->sink->arg, &r);
     return 0;
@@ -238,17 +223,9 @@ static int load_runs(struct loader *l, struct err *e)
             " spool_offset FROM run WHERE job = ?1 AND why IS NULL ORDER BY run",
             INT(l->live.p[i]));
         while ((rc = db_step(l->db, st, e)) == 1) {
-            struct run_record r = {
-                .key = {l->live.p[i], (uint32_t)sqlite3_column_int64(st, 0)},
-                .node = column_str(st, 1),
-                .gpus = column_gpus(st, 2, 3),
-                .journal = (uint32_t)sqlite3_column_int64(st, 4),
-                .pid = sqlite3_column_int64(st, 5),
-                .pid_start = sqlite3_column_int64(st, 6),
-                .placed_ms = sqlite3_column_int64(st, 7),
-                .started_ms = sqlite3_column_int64(st, 8),
-                .spool_offset = sqlite3_column_int64(st, 9),
-            };
+            struct run_record r = {.key.job = l->live.p[i]};
+            db_row(st, COL(&r.key.run), COL(&r.node), COL(&r.gpus), COL(&r.journal), COL(&r.pid),
+                   COL(&r.pid_start), COL(&r.placed_ms), COL(&r.started_ms), COL(&r.spool_offset));
             l->sink->run(l->sink->arg, &r);
         }
         if (rc < 0)
@@ -264,12 +241,8 @@ static int load_ahead(struct loader *l, struct err *e)
     int rc;
 
     while ((rc = db_step(l->db, st, e)) == 1) {
-        struct run_record r = {
-            .key = {column_u64(st, 0), (uint32_t)sqlite3_column_int64(st, 1)},
-            .journal = (uint32_t)sqlite3_column_int64(st, 2),
-            .node = column_str(st, 3),
-            .ahead = true,
-        };
+        struct run_record r = {.ahead = true};
+        db_row(st, COL(&r.key.job), COL(&r.key.run), COL(&r.journal), COL(&r.node));
         l->sink->run(l->sink->arg, &r);
     }
     return rc;

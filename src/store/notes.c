@@ -17,12 +17,9 @@ int store_notes(struct store *s, struct str project, uint64_t job,
                  job ? INT(job) : TEXT(project));
 
     while ((rc = db_step(d, st, e)) == 1) {
-        struct note_view v = {.seq = column_u64(st, 0),
-                              .job = column_u64(st, 1),
-                              .project = column_str(st, 2),
-                              .author = column_str(st, 3),
-                              .text = column_str(st, 4),
-                              .at_ms = sqlite3_column_int64(st, 5)};
+        struct note_view v;
+        db_row(st, COL(&v.seq), COL(&v.job), COL(&v.project), COL(&v.author), COL(&v.text),
+               COL(&v.at_ms));
         if (!fn(arg, &v))
             break;
     }
@@ -50,13 +47,10 @@ static int count_jobs(struct db *d, struct project_view *v, struct err *e)
 /* The statement stands on a project. */
 static int project_tell(struct db *d, sqlite3_stmt *st, project_fn fn, void *arg, struct err *e)
 {
-    struct project_view v = {.name = column_str(st, 0),
-                             .owner = column_str(st, 1),
-                             .uid = (uint32_t)sqlite3_column_int64(st, 2),
-                             .created_ms = sqlite3_column_int64(st, 3),
-                             .description = column_str(st, 4),
-                             .notes = column_u64(st, 5)};
+    struct project_view v = {0};
 
+    db_row(st, COL(&v.name), COL(&v.owner), COL(&v.uid), COL(&v.created_ms), COL(&v.description),
+           COL(&v.notes));
     if (count_jobs(d, &v, e) < 0)
         return -1;
     return fn(arg, &v) ? 0 : 1;

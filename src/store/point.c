@@ -5,7 +5,6 @@
  */
 #include "base/util.h"
 #include "store/query_priv.h"
-#include "store/store_priv.h"
 
 void point_init(struct point *p, const char *path)
 {
@@ -42,39 +41,26 @@ static const char job_sql[] =
  * the next record is read. */
 static void point_fill(struct point *p, sqlite3_stmt *st, struct job_record *out)
 {
-    struct str queue = column_str(st, 19), training = column_str(st, 23),
-               nodes = column_str(st, 24);
+    struct str queue, training, nodes;
+    uint64_t first;
 
+    *out = (struct job_record){0};
+    db_row(st, COL(&out->seq), COL(&out->spec), COL(&out->batch), COL(&out->index),
+           COL(&out->created_ms), COL(&out->next_try_ms), COL(&out->state), COL(&out->priority),
+           COL(&out->attempt), COL(&out->tries), COL(&out->cancel_requested), COL(&out->need),
+           COL(&out->timeout_ms), COL(&out->backoff_ms), COL(&out->retries), COL(&out->uid),
+           COL(&queue), COL(&out->batch_slots), COL(&first), COL(&out->id), COL(&training),
+           COL(&nodes), COL(&out->retry_lost));
+    out->id = id_add(out->id, out->seq - first);
     free(p->queue);
     p->queue = xstrndup(queue.p, queue.n);
     free(p->training);
     p->training = training.n ? xstrndup(training.p, training.n) : NULL;
     free(p->nodes);
     p->nodes = xstrndup(nodes.n ? nodes.p : "", nodes.n);
-    *out = (struct job_record){
-        .seq = column_u64(st, 0),
-        .spec = column_u64(st, 1),
-        .batch = column_u64(st, 2),
-        .index = sqlite3_column_int64(st, 3),
-        .created_ms = sqlite3_column_int64(st, 4),
-        .next_try_ms = sqlite3_column_int64(st, 5),
-        .state = (enum job_state)sqlite3_column_int(st, 6),
-        .priority = sqlite3_column_int(st, 7),
-        .attempt = (uint32_t)sqlite3_column_int64(st, 8),
-        .tries = (uint32_t)sqlite3_column_int64(st, 9),
-        .cancel_requested = sqlite3_column_int(st, 10),
-        .need = column_need(st, 11),
-        .timeout_ms = sqlite3_column_int64(st, 15),
-        .backoff_ms = sqlite3_column_int64(st, 16),
-        .retries = sqlite3_column_int(st, 17),
-        .retry_lost = sqlite3_column_int(st, 25),
-        .uid = (uint32_t)sqlite3_column_int64(st, 18),
-        .queue = {p->queue, queue.n},
-        .nodes = {p->nodes, nodes.n},
-        .batch_slots = sqlite3_column_int(st, 20),
-        .training = {p->training, training.n},
-        .id = id_add(column_id(st, 22), column_u64(st, 0) - column_u64(st, 21)),
-    };
+    out->queue = (struct str){p->queue, queue.n};
+    out->nodes = (struct str){p->nodes, nodes.n};
+    out->training = (struct str){p->training, training.n};
 }
 
 int point_job(struct point *p, uint64_t job, struct job_record *out, struct err *e)

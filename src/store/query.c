@@ -75,26 +75,14 @@ int store_runs(struct store *s, uint64_t job, bool (*fn)(void *arg, const struct
     int rc;
 
     while ((rc = db_step(d, st, e)) == 1) {
-        struct run_outcome o = {.why = (enum run_end)sqlite3_column_int(st, 3),
-                                .wait_status = sqlite3_column_int(st, 4),
-                                .sys = sqlite3_column_int(st, 5),
-                                .started_ms = sqlite3_column_int64(st, 10)};
+        struct run_outcome o = {0};
         struct run_view v = {
-            .key = {job, (uint32_t)sqlite3_column_int64(st, 0)},
-            .node = column_str(st, 1),
-            .detail = column_str(st, 2),
-            .why = o.why,
-            .ended = sqlite3_column_type(st, 3) != SQLITE_NULL,
-            .exit_code = -1,
-            .gpus = column_gpus(st, 6, 7),
-            .pid = sqlite3_column_int64(st, 8),
-            .placed_ms = sqlite3_column_int64(st, 9),
-            .started_ms = sqlite3_column_int64(st, 10),
-            .ended_ms = sqlite3_column_int64(st, 11),
-            .max_rss_bytes = sqlite3_column_int64(st, 12),
-            .cpu_user_ms = sqlite3_column_int64(st, 13),
-            .cpu_sys_ms = sqlite3_column_int64(st, 14),
-        };
+            .key.job = job, .ended = sqlite3_column_type(st, 3) != SQLITE_NULL, .exit_code = -1};
+        db_row(st, COL(&v.key.run), COL(&v.node), COL(&v.detail), COL(&v.why), COL(&o.wait_status),
+               COL(&o.sys), COL(&v.gpus), COL(&v.pid), COL(&v.placed_ms), COL(&v.started_ms),
+               COL(&v.ended_ms), COL(&v.max_rss_bytes), COL(&v.cpu_user_ms), COL(&v.cpu_sys_ms));
+        o.why = v.why;
+        o.started_ms = v.started_ms;
         if (v.ended)
             v.exit_code = run_outcome_exit_code(&o);
         if (!fn(arg, &v))
@@ -123,14 +111,11 @@ int store_events(struct store *s, uint64_t after, size_t limit, uint64_t job,
     int rc;
 
     while ((rc = db_step(d, st, e)) == 1) {
-        struct event_view v = {
-            .seq = column_u64(st, 0),
-            .at_ms = sqlite3_column_int64(st, 1),
-            .kind = str_of(event_kind_name(sqlite3_column_int(st, 2))),
-            .first = column_u64(st, 3),
-            .last = column_u64(st, 4),
-            .data = column_str(st, 5),
-        };
+        struct event_view v;
+        int kind;
+        db_row(st, COL(&v.seq), COL(&v.at_ms), COL(&kind), COL(&v.first), COL(&v.last),
+               COL(&v.data));
+        v.kind = str_of(event_kind_name(kind));
         if (!v.data.n)
             v.data = STR("{}");
         if (!fn(arg, &v))
@@ -149,11 +134,8 @@ int store_idempotent(struct store *s, uint32_t uid, struct str key, uint64_t *fi
                  INT(uid), TEXT(key));
     int rc = db_step(d, st, e);
 
-    if (rc == 1) {
-        *first = column_u64(st, 0);
-        *n = column_u64(st, 1);
-        *batch = column_u64(st, 2);
-    }
+    if (rc == 1)
+        db_row(st, COL(first), COL(n), COL(batch));
     pool_return(&s->pool, d);
     return rc;
 }

@@ -73,21 +73,18 @@ int scans_find(struct job_scans *l, struct db *d, const struct job_query *q, str
     *l = (struct job_scans){.restricted =
                                 q->state_mask || q->only_uid || q->project || q->user || q->queue};
     while ((rc = db_step(d, st, e)) == 1) {
-        struct facts x = {
-            .state = (enum job_state)sqlite3_column_int(st, 0),
-            .uid = (uint32_t)sqlite3_column_int64(st, 3),
-            .project = column_str(st, 4),
-            .queue = column_str(st, 5),
-            .user = column_str(st, 6),
-        };
+        struct facts x;
+        uint64_t party, n;
+        db_row(st, COL(&x.state), COL(&party), COL(&n), COL(&x.uid), COL(&x.project), COL(&x.queue),
+               COL(&x.user));
         if (x.state >= JOB_STATE_MAX || !query_allows(q, &x) ||
             !filter_allows(q->filter, &x, &l->restricted))
             continue;
         vec_push(&l->all,
                  ((struct job_scan){
                      .state = x.state,
-                     .party = column_u64(st, 1),
-                     .n = column_u64(st, 2),
+                     .party = party,
+                     .n = n,
                      .project = {arena_strndup(&l->text, x.project.p, x.project.n), x.project.n}}));
     }
     if (rc < 0)

@@ -17,19 +17,6 @@
 static const char find_sql[] = "SELECT seq, n, numbers, step_min, step_max, at_min, at_max, min,"
                                " max FROM series WHERE job = ?1 AND name = ?2";
 
-static void series_read_row(sqlite3_stmt *st, struct series_row *row)
-{
-    *row = (struct series_row){.seq = column_u64(st, 0),
-                               .n = column_u64(st, 1),
-                               .stats = {.n = column_u64(st, 2),
-                                         .step_min = sqlite3_column_int64(st, 3),
-                                         .step_max = sqlite3_column_int64(st, 4),
-                                         .at_min = sqlite3_column_int64(st, 5),
-                                         .at_max = sqlite3_column_int64(st, 6),
-                                         .min = sqlite3_column_double(st, 7),
-                                         .max = sqlite3_column_double(st, 8)}};
-}
-
 int series_open(struct db *d, uint64_t job, struct str name, struct series_row *row, struct err *e)
 {
     sqlite3_stmt *st = db_query(d, e, find_sql, INT(job), TEXT(name));
@@ -37,7 +24,7 @@ int series_open(struct db *d, uint64_t job, struct str name, struct series_row *
 
     rc = db_step(d, st, e);
     if (rc == 1) {
-        series_read_row(st, row);
+        db_row(st, COL(&row->seq), COL(&row->n), COL(&row->stats));
         sqlite3_reset(st);
     }
     if (rc)

@@ -20,15 +20,9 @@ static int marks_of(struct db *d, uint64_t job, char kind, mark_fn fn, void *arg
     int rc;
 
     while ((rc = db_step(d, st, e)) == 1) {
-        struct mark_view v = {
-            .job = job,
-            .kind = (enum mark_kind)sqlite3_column_int(st, 0),
-            .name = column_str(st, 1),
-            .text = column_str(st, 2),
-            .step = sqlite3_column_int64(st, 3),
-            .at_ms = sqlite3_column_int64(st, 4),
-            .run = (uint32_t)sqlite3_column_int64(st, 5),
-        };
+        struct mark_view v = {.job = job};
+        db_row(st, COL(&v.kind), COL(&v.name), COL(&v.text), COL(&v.step), COL(&v.at_ms),
+               COL(&v.run));
         if (!fn(arg, &v)) {
             sqlite3_reset(st);
             return 1;
@@ -93,26 +87,13 @@ int store_params(struct store *s, uint64_t job, struct json **out, struct err *e
 
 static struct series_view view_series(sqlite3_stmt *st, uint64_t job)
 {
-    bool number = sqlite3_column_type(st, 2) != SQLITE_NULL;
+    struct series_view v = {.job = job, .is_text = sqlite3_column_type(st, 3) != SQLITE_NULL};
 
-    return (struct series_view){
-        .job = job,
-        .name = column_str(st, 0),
-        .n = column_u64(st, 1),
-        .value = number ? sqlite3_column_double(st, 2) : NAN,
-        .is_text = sqlite3_column_type(st, 3) != SQLITE_NULL,
-        .text = column_str(st, 3),
-        .step = sqlite3_column_int64(st, 4),
-        .at_ms = sqlite3_column_int64(st, 5),
-        .run = (uint32_t)sqlite3_column_int64(st, 6),
-        .stats = {.n = column_u64(st, 7),
-                  .step_min = sqlite3_column_int64(st, 8),
-                  .step_max = sqlite3_column_int64(st, 9),
-                  .at_min = sqlite3_column_int64(st, 10),
-                  .at_max = sqlite3_column_int64(st, 11),
-                  .min = sqlite3_column_double(st, 12),
-                  .max = sqlite3_column_double(st, 13)},
-    };
+    db_row(st, COL(&v.name), COL(&v.n), COL(&v.value), COL(&v.text), COL(&v.step), COL(&v.at_ms),
+           COL(&v.run), COL(&v.stats));
+    if (sqlite3_column_type(st, 2) == SQLITE_NULL)
+        v.value = NAN;
+    return v;
 }
 
 static int series_of(struct db *d, uint64_t job, series_fn fn, void *arg, struct err *e)
@@ -202,13 +183,8 @@ static int walk_next_word(struct walk *w, struct err *e)
 static int tell_words(struct walk *w, uint64_t index, struct err *e)
 {
     while (w->words && column_u64(w->words, 0) < MIN(index, w->end)) {
-        struct point_view v = {.index = column_u64(w->words, 0),
-                               .run = (uint32_t)sqlite3_column_int64(w->words, 1),
-                               .step = sqlite3_column_int64(w->words, 2),
-                               .at_ms = sqlite3_column_int64(w->words, 3),
-                               .value = NAN,
-                               .is_text = true,
-                               .text = column_str(w->words, 4)};
+        struct point_view v = {.value = NAN, .is_text = true};
+        db_row(w->words, COL(&v.index), COL(&v.run), COL(&v.step), COL(&v.at_ms), COL(&v.text));
         if (!w->fn(w->arg, &v))
             return 1;
         if (walk_next_word(w, e) < 0)

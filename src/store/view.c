@@ -27,15 +27,11 @@ static int view_read_spec(struct view_reader *r, uint64_t spec, struct job_view 
                  " WHERE s.seq = ?1",
                  e) < 0)
         return -1;
+    struct str name;
+    db_row(r->spec_st, COL(&name), COL(&out->project), COL(&out->queue), COL(&out->user),
+           COL(&out->uid), COL(&out->need), COL(&out->command), COL(&out->schedule));
     if (!out->name.n)
-        out->name = column_str(r->spec_st, 0);
-    out->project = column_str(r->spec_st, 1);
-    out->queue = column_str(r->spec_st, 2);
-    out->user = column_str(r->spec_st, 3);
-    out->uid = (uint32_t)sqlite3_column_int64(r->spec_st, 4);
-    out->need = column_need(r->spec_st, 5);
-    out->command = column_str(r->spec_st, 9);
-    out->schedule = column_str(r->spec_st, 10);
+        out->name = name;
     return 0;
 }
 
@@ -74,27 +70,14 @@ int view_read(struct view_reader *r, uint64_t seq, struct job_view *out, struct 
     int rc = db_step(r->db, st, e);
     if (rc <= 0)
         return rc;
-    *out = (struct job_view){
-        .seq = column_u64(st, 0),
-        .state = (enum job_state)sqlite3_column_int(st, 1),
-        .batch = column_u64(st, 3),
-        .index = sqlite3_column_int64(st, 4),
-        .priority = sqlite3_column_int(st, 5),
-        .attempt = (uint32_t)sqlite3_column_int64(st, 6),
-        .cancel_requested = sqlite3_column_int(st, 7),
-        .created_ms = sqlite3_column_int64(st, 8),
-        .started_ms = sqlite3_column_int64(st, 9),
-        .ended_ms = sqlite3_column_int64(st, 10),
-        .exit_code = sqlite3_column_int(st, 11),
-        .name = column_str(st, 12),
-        .params = column_str(st, 13),
-        .reason = column_str(st, 14),
-        .usage.max_rss_bytes = sqlite3_column_int64(st, 15),
-        .usage.cpu_ms = sqlite3_column_int64(st, 16),
-        .training = column_str(st, 17),
-    };
-    if (view_read_spec(r, column_u64(st, 2), out, e) < 0 || read_batch(r, out, e) < 0 ||
-        read_id(r, out, e) < 0)
+    uint64_t spec;
+    *out = (struct job_view){0};
+    db_row(st, COL(&out->seq), COL(&out->state), COL(&spec), COL(&out->batch), COL(&out->index),
+           COL(&out->priority), COL(&out->attempt), COL(&out->cancel_requested),
+           COL(&out->created_ms), COL(&out->started_ms), COL(&out->ended_ms), COL(&out->exit_code),
+           COL(&out->name), COL(&out->params), COL(&out->reason), COL(&out->usage.max_rss_bytes),
+           COL(&out->usage.cpu_ms), COL(&out->training));
+    if (view_read_spec(r, spec, out, e) < 0 || read_batch(r, out, e) < 0 || read_id(r, out, e) < 0)
         return -1;
     return 1;
 }
