@@ -310,16 +310,6 @@ double json_number_double(struct str text, const struct json_number *x)
     return strtod(large ? large : small, NULL);
 }
 
-bool json_in_int(const struct json_in *in, int64_t *out)
-{
-    return json_number_int(in->s, &in->number, out);
-}
-
-double json_in_double(const struct json_in *in)
-{
-    return json_number_double(in->s, &in->number);
-}
-
 static int number_read(struct json_in *in)
 {
     bool ok;

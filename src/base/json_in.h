@@ -25,7 +25,7 @@ enum json_token {
     JSON_IN_CLOSE,    /* the bracket that ends the innermost object or list */
     JSON_IN_KEY,      /* `s` is the key, without escapes and NULs */
     JSON_IN_STR,      /* `s` is the string */
-    JSON_IN_NUMBER,   /* `s` is its text; json_in_int and json_in_double give its value */
+    JSON_IN_NUMBER,   /* `s` is its text; `number` its parts */
     JSON_IN_WORD,     /* `s` is NaN, Infinity or -Infinity; only with `python` */
     JSON_IN_TRUE,
     JSON_IN_FALSE,
@@ -65,9 +65,6 @@ int json_in_next(struct json_in *in); /* enum json_token; END and BAD come again
 int json_in_raw(struct json_in *in, struct str *out);
 /* The value that `token`, just read, begins, as a tree: 0, or -1 with the reader's err set. */
 int json_in_tree(struct json_in *in, int token, struct json **out);
-/* The value of the number just read.  False: not whole, or beyond 64 bits. */
-bool json_in_int(const struct json_in *in, int64_t *out);
-double json_in_double(const struct json_in *in); /* infinite when it is too large */
 void json_in_done(struct json_in *in);
 
 /* An error at a place of the text: always -1. */

@@ -46,7 +46,7 @@ static struct wait_reason reason_of(struct core *c, struct job *j, const struct 
         return (struct wait_reason){.kind = WAIT_HELD};
     if (j->hold == HOLD_BACKOFF)
         return (struct wait_reason){.kind = WAIT_BACKOFF, .until_ms = j->due_ms};
-    return plan_explain_item(s, &j->wait);
+    return plan_explain(s, &j->wait);
 }
 
 void job_owner_name(struct core *c, const struct job *j, char *out, size_t n)

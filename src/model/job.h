@@ -41,23 +41,19 @@ enum {
     JOB_STATES_ACTIVE = ((1u << JOB_STATE_MAX) - 1) & ~(unsigned)JOB_STATES_FINAL,
 };
 
-#define JOB_EVENT_LIST(X)                                                                          \
-    X(PLACED, placed)       /* a run was recorded and will be handed to a backend */               \
-    X(STARTED, started)     /* the command is running */                                           \
-    X(SUCCEEDED, succeeded) /* exit status 0 */                                                    \
-    X(FAILED, failed)       /* any other end, or the run could not start; no retry left */         \
-    X(CANCEL, cancel)       /* asked for by a person */                                            \
-    X(CANCELLED, cancelled) /* the run of a cancelled job has ended */                             \
-    X(HOLD, hold)           /* a person keeps a waiting job from starting */                       \
-    X(RELEASE, release)     /* a person lets a held job start */                                   \
-    X(LOST, lost)           /* the run vanished without an outcome; no retry left */               \
-    X(REQUEUE, requeue) /* run ended, the job goes back: retry left, preempted, or start undone */ \
-    X(RETRY, retry)     /* a person asks for another attempt of a finished job */
 enum job_event {
-#define X(up, low) JOB_EV_##up,
-    JOB_EVENT_LIST(X)
-#undef X
-        JOB_EV_MAX
+    JOB_EV_PLACED,    /* a run was recorded and will be handed to a backend */
+    JOB_EV_STARTED,   /* the command is running */
+    JOB_EV_SUCCEEDED, /* exit status 0 */
+    JOB_EV_FAILED,    /* any other end, or the run could not start; no retry left */
+    JOB_EV_CANCEL,    /* asked for by a person */
+    JOB_EV_CANCELLED, /* the run of a cancelled job has ended */
+    JOB_EV_HOLD,      /* a person keeps a waiting job from starting */
+    JOB_EV_RELEASE,   /* a person lets a held job start */
+    JOB_EV_LOST,      /* the run vanished without an outcome; no retry left */
+    JOB_EV_REQUEUE,   /* run ended, the job goes back: retry left, preempted, or start undone */
+    JOB_EV_RETRY,     /* a person asks for another attempt of a finished job */
+    JOB_EV_MAX
 };
 
 /* "unknown" for a number that is no state. */
@@ -73,8 +69,6 @@ bool job_state_set_parse(struct str word, uint32_t *out_set);
 #define JOB_STATE_WORDS_TEXT                                                                       \
     "queued, held, starting, running, stopping (all of them: active), succeeded, failed, "         \
     "cancelled and lost (finished)"
-/* "unknown" for a number that is no event. */
-const char *job_event_name(enum job_event ev);
 static inline bool job_state_final(enum job_state s)
 {
     return JOB_STATES_FINAL >> s & 1;
@@ -130,7 +124,6 @@ static inline bool run_end_is_lost(enum run_end r)
 {
     return r == RUN_END_SUPERVISOR_KILLED || r == RUN_END_NODE_LOST;
 }
-bool run_end_parse(struct str s, enum run_end *out);
 
 struct run_outcome {
     enum run_end why;

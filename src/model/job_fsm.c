@@ -49,11 +49,6 @@ static const char *const state_names[JOB_STATE_MAX] = {
     JOB_STATE_LIST(X)
 #undef X
 };
-static const char *const event_names[] = {
-#define X(up, low) [JOB_EV_##up] = #low,
-    JOB_EVENT_LIST(X)
-#undef X
-};
 
 const char *job_state_name(enum job_state s)
 {
@@ -84,11 +79,6 @@ bool job_state_set_parse(struct str word, uint32_t *out_set)
     else if (str_eq_c(word, "active"))
         *out_set = JOB_STATES_ACTIVE;
     return *out_set != 0;
-}
-
-const char *job_event_name(enum job_event ev)
-{
-    return (unsigned)ev < JOB_EV_MAX ? event_names[ev] : "unknown";
 }
 
 bool job_next(enum job_state s, enum job_event ev, enum job_state *out)

@@ -64,12 +64,6 @@ struct resources resources_missing(const struct node *n, const struct usage *u,
     return lack;
 }
 
-bool resources_equal(const struct resources *a, const struct resources *b)
-{
-    return a->mcpu == b->mcpu && a->mem_bytes == b->mem_bytes && a->gpus == b->gpus &&
-           a->slots == b->slots;
-}
-
 void usage_add(struct usage *u, const struct resources *need, const struct gpu_set *gpus)
 {
     for (int32_t i = gpu_set_next(gpus, 0); i >= 0; i = gpu_set_after(gpus, i)) {

@@ -56,8 +56,6 @@ bool resources_ever_fit(const struct node *n, const struct resources *need);
 /* What is lacking of each kind for `need` to fit; all 0 when it does. */
 struct resources resources_missing(const struct node *n, const struct usage *u,
                                    const struct resources *need);
-/* All four kinds are compared. */
-bool resources_equal(const struct resources *a, const struct resources *b);
 struct gpu_set node_gpus(const struct node *n); /* all of its devices, numbered in its order */
 /* The devices that no run is on. */
 struct gpu_set node_free_gpus(const struct node *n, const struct usage *u);

@@ -25,18 +25,6 @@ const char *run_end_name(enum run_end r)
     return (unsigned)r < RUN_END_MAX ? end_names[r] : "unknown";
 }
 
-/* The name as it is stored; *out is unchanged when there is no such end. */
-bool run_end_parse(struct str s, enum run_end *out)
-{
-    for (int i = 0; i < RUN_END_MAX; i++) {
-        if (str_eq_c(s, end_names[i])) {
-            *out = (enum run_end)i;
-            return true;
-        }
-    }
-    return false;
-}
-
 /* -1 for a status of a process that was only stopped or continued. */
 static int status_code(int wait_status)
 {

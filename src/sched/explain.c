@@ -168,7 +168,7 @@ static void explain_look(const struct pass *p, const struct wait_item *it, struc
         (struct wait_reason){.kind = WAIT_LIMIT, .ahead = w->ahead, .limit = *shape_refusal(shape)};
 }
 
-struct wait_reason plan_explain_item(const struct snapshot *s, struct wait_item *it)
+struct wait_reason plan_explain(const struct snapshot *s, struct wait_item *it)
 {
     struct wait_reason w = {.kind = WAIT_NOTHING};
     struct pass p;
@@ -181,13 +181,6 @@ struct wait_reason plan_explain_item(const struct snapshot *s, struct wait_item 
     pass_undo(&p);
     pass_done(&p);
     return w;
-}
-
-struct wait_reason plan_explain(const struct snapshot *s, uint64_t job)
-{
-    struct wait_item *it = queue_find(s->queue, job);
-
-    return it ? plan_explain_item(s, it) : (struct wait_reason){.kind = WAIT_NOT_QUEUED};
 }
 
 /* ---- sentences ---- */

@@ -163,8 +163,6 @@ void gpu_problem_solve(struct gpu_problem *p);
 void gpus_plan_end(struct gpus *g, int64_t now, struct gpu_problem *p); /* takes p */
 /* Does what the plan in force asks for as far as devices are free; after every event. */
 void gpus_apply(struct gpus *g, int64_t now);
-/* Plans and applies on the calling thread, for callers that need no second thread. */
-void gpus_turn(struct gpus *g, int64_t now);
 /* When the next plan is due, on the caller's clock.  -1 also while a problem is being solved:
  * gpus_plan_end comes first. */
 int64_t gpus_next_wake(const struct gpus *g); /* -1 = nothing due */
@@ -207,10 +205,3 @@ struct gpu_view {
 /* False: no such job.  May compute all predictions again, at most once a second unless a plan has
  * changed. */
 bool gpus_view(struct gpus *g, int64_t now, uint64_t job, struct gpu_view *out);
-struct gpu_stats {
-    size_t jobs, running, waiting;
-    uint64_t plans, stops_asked, starts;
-};
-struct gpu_stats gpus_stats(const struct gpus *g);
-/* Reservations of all jobs on this device; a job without one counts with the whole device. */
-int64_t gpus_reserved(const struct gpus *g, uint32_t node, uint32_t device); /* bytes */

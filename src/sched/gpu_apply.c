@@ -20,7 +20,6 @@ static void gpu_ask_stop(struct gpus *g, struct gjob *j, bool at_once)
         return;
     j->run.stopping = true;
     j->run.stop_now |= at_once;
-    g->stats.stops_asked++;
     if (g->hands.stop)
         g->hands.stop(g->hands.self, j->say.job, at_once);
 }
@@ -191,7 +190,6 @@ static void take_stops(struct gpus *g, const struct gpu_problem *p, int64_t now)
 void gpus_plan_end(struct gpus *g, int64_t now, struct gpu_problem *p)
 {
     g->solving = false;
-    g->stats.plans++;
     take_columns(g, p);
     take_stops(g, p, now);
     gpu_problem_free(p);
@@ -248,7 +246,6 @@ static bool start_on(struct gpus *g, struct gjob *j, int64_t now, uint32_t node,
     }
     gpu_begin_run(j, now);
     gpu_hold(g, j, now, node, devices);
-    g->stats.starts++;
     return true;
 }
 

@@ -422,24 +422,3 @@ int64_t gpus_next_wake(const struct gpus *g)
         return g->planned_ms + g->conf.replan_ms;
     return g->tick_ms;
 }
-
-struct gpu_stats gpus_stats(const struct gpus *g)
-{
-    struct gpu_stats s = g->stats;
-
-    s.jobs = g->jobs.n;
-    s.running = g->n_running;
-    s.waiting = s.jobs - s.running;
-    return s;
-}
-
-void gpus_turn(struct gpus *g, int64_t now)
-{
-    struct gpu_problem *p = gpus_plan_begin(g, now);
-
-    if (p) {
-        gpu_problem_solve(p);
-        gpus_plan_end(g, now, p);
-    }
-    gpus_apply(g, now);
-}

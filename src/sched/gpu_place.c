@@ -158,15 +158,3 @@ void gpu_release(struct gpus *g, struct gjob *j, int64_t now)
     j->run.devices = (struct gpu_set){0};
     g->n_running--;
 }
-
-int64_t gpus_reserved(const struct gpus *g, uint32_t node, uint32_t device)
-{
-    int64_t sum = 0;
-
-    if (node >= g->nodes.n || device >= g->nodes.p[node].dev.n)
-        return 0;
-    const struct gpu_device *d = &g->nodes.p[node].dev.p[device];
-    for (int32_t i = 0; i < d->n_jobs; i++)
-        sum += d->jobs[i]->mem_bytes ? d->jobs[i]->mem_bytes : d->state.mem_bytes;
-    return sum;
-}

@@ -180,7 +180,6 @@ struct gpus {
     uint64_t plan;
     VEC(struct gpu_column) columns;
     VEC(uint64_t) forgotten, changed; /* jobs whose record has to be kept anew */
-    struct gpu_stats stats;
     struct gpu_trust trust;
     struct gpu_prediction prediction;
 };

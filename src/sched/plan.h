@@ -80,7 +80,6 @@ struct wait_reason {
     struct usage used; /* of that node, with what would start before it */
 };
 /* As if plan() were called now without max_starts; the queue is as before afterwards. */
-struct wait_reason plan_explain(const struct snapshot *s, uint64_t job);
-struct wait_reason plan_explain_item(const struct snapshot *s, struct wait_item *it);
+struct wait_reason plan_explain(const struct snapshot *s, struct wait_item *it);
 /* One sentence and a remedy. */
 void wait_reason_text(const struct wait_reason *w, const struct snapshot *s, char *out, size_t n);

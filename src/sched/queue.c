@@ -190,11 +190,6 @@ const struct shape *queue_shape_at(const struct queue *q, uint32_t shape)
     return &q->shapes.p[shape].pub;
 }
 
-size_t queue_shapes(const struct queue *q)
-{
-    return q->shapes.n;
-}
-
 /* ---- heap of one shape ---- */
 
 static bool waiting_before(struct wait_item *const *a, struct wait_item *const *b)
@@ -323,13 +318,6 @@ const struct limit *queue_refusal(const struct queue *q, uint32_t shape)
     return shape_refusal(&q->shapes.p[shape]);
 }
 
-const struct limit *queue_limit(const struct queue *q, uint32_t shape, enum limit_kind kind)
-{
-    ASSERT(shape < q->shapes.n);
-    const struct group *g = q->shapes.p[shape].groups[kind];
-    return g ? &g->limit : NULL;
-}
-
 struct wait_item *queue_first(const struct queue *q, uint32_t named_queue)
 {
     struct wait_item *first = NULL;
@@ -372,15 +360,4 @@ size_t queue_ahead(const struct queue *q, const struct wait_item *it)
     for (size_t i = 0; i < q->active.n; i++)
         n += count_before(&q->shapes.p[q->active.p[i]], 0, it);
     return n;
-}
-
-struct wait_item *queue_find(const struct queue *q, uint64_t job)
-{
-    for (size_t i = 0; i < q->active.n; i++) {
-        const struct shape_slot *s = &q->shapes.p[q->active.p[i]];
-        for (size_t k = 0; k < s->heap.n; k++)
-            if (s->heap.p[k]->job == job)
-                return s->heap.p[k];
-    }
-    return NULL;
 }

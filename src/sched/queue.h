@@ -49,8 +49,6 @@ static inline uint64_t avoid_bit(size_t node)
 }
 /* Good until the next queue_shape_take, which may move the table. */
 const struct shape *queue_shape_at(const struct queue *q, uint32_t shape);
-/* Numbers of shapes are below this; a number may be free at the moment. */
-size_t queue_shapes(const struct queue *q);
 /* The item is owned by the caller and must stay where it is while queued. */
 void queue_push(struct queue *q, struct wait_item *it);
 void queue_remove(struct queue *q, struct wait_item *it); /* must be queued */
@@ -74,14 +72,10 @@ struct queue_rules queue_rules_of(const struct queue *q, uint32_t named_queue);
 void queue_count_running(struct queue *q, uint32_t shape, int32_t delta);
 /* The limit that keeps jobs of this shape from starting now; NULL = none does. */
 const struct limit *queue_refusal(const struct queue *q, uint32_t shape);
-/* The limit of this kind that jobs of the shape count against; NULL = none. */
-const struct limit *queue_limit(const struct queue *q, uint32_t shape, enum limit_kind kind);
 /* May this waiting job start now, as far as limits and the order of its queue are concerned? */
 bool queue_may_start(const struct queue *q, const struct wait_item *it);
 /* The first of a named queue over all shapes; NULL when nothing waits. */
 struct wait_item *queue_first(const struct queue *q, uint32_t named_queue);
-/* By number; O(n) of the waiting jobs, for questions only. */
-struct wait_item *queue_find(const struct queue *q, uint64_t job);
 /* How many are before this item over all shapes; O(n) of the waiting jobs, for explain only. */
 size_t queue_ahead(const struct queue *q, const struct wait_item *it);
 bool wait_item_before(const struct wait_item *a, const struct wait_item *b);

@@ -37,13 +37,6 @@ void log_cut_open(struct log_cut *l, const char *path, int64_t limit_bytes)
     l->limit_bytes = MAX(limit_bytes, LOG_LIMIT_MIN);
 }
 
-void log_cut_close(struct log_cut *l)
-{
-    if (l->fd >= 0)
-        close(l->fd);
-    l->fd = -1;
-}
-
 /* ---- lines ---- */
 
 /* Behind the last newline before `at`, or `at` when that line is too long. */

@@ -16,7 +16,6 @@ struct log_cut {
 /* Opens the log at `path`, which a run writes with O_APPEND.  Nothing is cut when it cannot be
  * opened: a run is worth more than its log. */
 void log_cut_open(struct log_cut *l, const char *path, int64_t limit_bytes);
-void log_cut_close(struct log_cut *l);
 /* Takes the middle out when the log is larger than its limit: its first quarter stays, and of the
  * rest the newest half of the limit.  True when something was cut. */
 bool log_cut(struct log_cut *l);

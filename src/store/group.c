@@ -2,38 +2,6 @@
 #include "base/util.h"
 #include "store/query_priv.h"
 
-int store_projects(struct store *s,
-                   bool (*fn)(void *arg, struct str project, const uint64_t counts[JOB_STATE_MAX]),
-                   void *arg, struct err *e)
-{
-    struct db *d = pool_borrow(&s->pool, e);
-    uint64_t n[JOB_STATE_MAX];
-    int rc;
-    sqlite3_stmt *st = db_query(d, e,
-                                "SELECT p.project, t.state, sum(t.n) FROM party p"
-                                " JOIN tally t ON t.party = p.seq"
-                                " GROUP BY 1, 2 HAVING sum(t.n) > 0 ORDER BY 1, 2");
-    AUTO_FREE char *project = NULL;
-
-    /* Rows of one project follow each other: a new name ends the project before it. */
-    while ((rc = db_step(d, st, e)) == 1) {
-        struct str p = column_str(st, 0);
-        if (!project || !str_eq_c(p, project)) {
-            if (project && !fn(arg, str_of(project), n))
-                break;
-            free(project);
-            project = xstrndup(p.p, p.n);
-            memset(n, 0, sizeof(n));
-        }
-        if (column_u64(st, 1) < JOB_STATE_MAX)
-            n[column_u64(st, 1)] = column_u64(st, 2);
-    }
-    if (rc == 0 && project)
-        fn(arg, str_of(project), n);
-    pool_return(&s->pool, d);
-    return rc < 0 ? -1 : 0;
-}
-
 int store_batches(struct store *s, bool only_uid, uint32_t uid, uint64_t before, size_t limit,
                   bool (*fn)(void *arg, const struct batch_view *v), void *arg, struct err *e)
 {

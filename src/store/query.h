@@ -97,10 +97,6 @@ struct event_view {
 int store_events(struct store *s, uint64_t after, size_t limit, uint64_t job /* 0 = any */,
                  bool (*fn)(void *arg, const struct event_view *v), void *arg, struct err *e);
 
-/* Every project that has jobs, by name, with its jobs counted by state. */
-int store_projects(struct store *s,
-                   bool (*fn)(void *arg, struct str project, const uint64_t counts[JOB_STATE_MAX]),
-                   void *arg, struct err *e);
 /* 1 = known: the jobs first … first+n-1 (batch may be 0) were the answer; 0 = new key. */
 int store_idempotent(struct store *s, uint32_t uid, struct str key, uint64_t *first, uint64_t *n,
                      uint64_t *batch, struct err *e);

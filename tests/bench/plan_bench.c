@@ -131,7 +131,7 @@ static void explain_last(struct bench *b)
     struct wait_item *it = &b->items[b->n - 1];
     double t = now_us();
 
-    ASSERT(plan_explain_item(&s, it).kind == WAIT_MEMORY);
+    ASSERT(plan_explain(&s, it).kind == WAIT_MEMORY);
     print("explain the last", b->n, now_us() - t, "us");
 }
 

@@ -6,6 +6,7 @@
  */
 #include "cluster.h"
 #include "prop.h"
+#include "sched/queue_priv.h"
 
 enum { CHECKED_JOBS = 120 };
 
@@ -97,7 +98,8 @@ static bool nothing_over_committed(struct prop *p, const struct world *w)
 static bool limits_are_kept(struct prop *p, const struct world *w, uint32_t shape)
 {
     for (int k = 0; k < LIMIT_KINDS; k++) {
-        const struct limit *l = queue_limit(w->queue, shape, k);
+        const struct group *g = w->queue->shapes.p[shape].groups[k];
+        const struct limit *l = g ? &g->limit : NULL;
         if (l && (!prop_check(p, !l->paused, "a job started from a paused queue") ||
                   !prop_check(p, !l->max || l->running <= l->max, "%s: %d run of %d", limit_word(l),
                               l->running, l->max) ||
@@ -144,7 +146,7 @@ static bool reasons_are_true(struct prop *p, const struct world *w)
         struct wait_item *it = (struct wait_item *)(uintptr_t)&w->items[i];
         if (!waiting(w, i))
             continue;
-        struct wait_reason r = plan_explain_item(&s, it);
+        struct wait_reason r = plan_explain(&s, it);
         const struct limit *refusal = queue_refusal(w->queue, it->shape);
         bool ok;
         switch (r.kind) {
@@ -186,7 +188,7 @@ static bool plan_does_what_explain_says(struct prop *p, struct world *w)
     for (size_t i = 0; i < w->n_items; i++) {
         if (!waiting(w, i))
             continue;
-        struct wait_reason r = plan_explain(&s, i + 1);
+        struct wait_reason r = plan_explain(&s, &w->items[i]);
         size_t ahead = 0;
         for (size_t k = 0; k < w->n_items; k++)
             ahead += waiting(w, k) && wait_item_before(&w->items[k], &w->items[i]);

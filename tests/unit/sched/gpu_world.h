@@ -185,9 +185,24 @@ static uint64_t gw_add(struct gw *w, const struct gpu_job *say)
     return say->job;
 }
 
+static inline size_t gw_running(const struct gw *w)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < w->n_jobs; i++)
+        n += w->jobs[i].runs;
+    return n;
+}
+
 static void gw_turn(struct gw *w)
 {
-    gpus_turn(w->gpus, w->now_ms);
+    struct gpu_problem *p = gpus_plan_begin(w->gpus, w->now_ms);
+
+    if (p) {
+        gpu_problem_solve(p);
+        gpus_plan_end(w->gpus, w->now_ms, p);
+    }
+    gpus_apply(w->gpus, w->now_ms);
     while (w->first < w->n_jobs && !w->jobs[w->first].known)
         w->first++;
     for (size_t i = w->first; i < w->n_jobs; i++)

@@ -28,7 +28,7 @@ static void says(uint64_t job, enum wait_kind kind, const char *text)
 {
     struct snapshot s = world_snapshot(&w);
     size_t before = queue_count(w.queue);
-    struct wait_reason r = plan_explain(&s, job);
+    struct wait_reason r = plan_explain(&s, &w.items[job - 1]);
     char out[300];
 
     wait_reason_text(&r, &s, out, sizeof(out));
@@ -76,7 +76,7 @@ static void lack_of_each_kind(void **state)
     struct wait_item *it =
         world_job(&w, (struct resources){.slots = 1, .mem_bytes = INT64_C(6) << 30});
     struct snapshot s = world_snapshot(&w);
-    struct wait_reason r = plan_explain_item(&s, it);
+    struct wait_reason r = plan_explain(&s, it);
     assert_int_equal(r.kind, WAIT_MEMORY);
     assert_int_equal(r.missing.mem_bytes, INT64_C(2) << 30);
 }
@@ -100,7 +100,7 @@ static void too_large(void **state)
          "asks for 9 slots but the nearest node, a, has 8: lower slots or add a node");
     world_job(&w, (struct resources){.slots = 1, .mem_bytes = INT64_C(64) << 30});
     struct snapshot s = world_snapshot(&w);
-    struct wait_reason r = plan_explain(&s, 5);
+    struct wait_reason r = plan_explain(&s, &w.items[4]);
     wait_reason_text(&r, &s, out, sizeof(out));
     assert_non_null(strstr(out, "asks for 64"));
     assert_non_null(strstr(out, "lower mem or add a node"));

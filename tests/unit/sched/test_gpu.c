@@ -47,8 +47,7 @@ static void starts_on_free_devices(void **state)
     gw_turn(&w);
     assert_true(view(a).running && view(b).running);
     assert_false(gpu_set_overlap(&w.jobs[0].devices, &w.jobs[1].devices));
-    assert_int_equal(gpus_stats(w.gpus).starts, 2);
-    assert_int_equal(gpus_reserved(w.gpus, 0, 0), 3 * GW_GIB);
+    assert_int_equal(view(a).reserved_bytes, 3 * GW_GIB);
 }
 
 static void keeps_to_the_nodes_it_may_use(void **state)
@@ -90,7 +89,7 @@ static void two_share_under_memory_and_the_third_waits(void **state)
     }
     gw_turn(&w);
     gw_run(&w, 5);
-    assert_int_equal(gpus_stats(w.gpus).running, 2);
+    assert_int_equal(gw_running(&w), 2);
     assert_true(gpu_set_equal(&w.jobs[0].devices, &w.jobs[1].devices));
     assert_int_equal(view(1).n_with, 1);
     assert_int_equal(view(1).with[0], 2);
@@ -169,7 +168,7 @@ static void elastic_grows_alone_and_shrinks_in_company(void **state)
         gw_add(&w, &j);
     }
     gw_run(&w, 1800);
-    assert_int_equal(gpus_stats(w.gpus).running, 4);
+    assert_int_equal(gw_running(&w), 4);
     assert_int_equal(gpu_set_count(&w.jobs[0].devices), 1);
     assert_true(view(1).preemptions >= 1);
 }

@@ -282,8 +282,8 @@ static void strict_order_over_gpus(void **state)
     assert_int_equal(w.out.n, 1);
     assert_int_equal(w.out.p[0].job, 1);
     assert_true(queue_may_start(w.queue, &w.items[1]));
-    assert_int_equal(plan_explain(&s, 3).kind, WAIT_TURN);
-    assert_int_equal(plan_explain(&s, 3).other, 2);
+    assert_int_equal(plan_explain(&s, &w.items[2]).kind, WAIT_TURN);
+    assert_int_equal(plan_explain(&s, &w.items[2]).other, 2);
 }
 
 static void a_user_runs_as_many_as_users_may(void **state)
@@ -299,7 +299,7 @@ static void a_user_runs_as_many_as_users_may(void **state)
     world_job(&w, slot);
     STARTED(1, 2, 4, 5);
     struct snapshot s = world_snapshot(&w);
-    struct wait_reason r = plan_explain(&s, 6);
+    struct wait_reason r = plan_explain(&s, &w.items[5]);
     assert_int_equal(r.kind, WAIT_LIMIT);
     assert_int_equal(r.limit.kind, LIMIT_USER);
     assert_false(queue_may_start(w.queue, &w.items[5]));

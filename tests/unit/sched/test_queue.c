@@ -7,7 +7,7 @@
 
 #include "base/rand.h"
 #include "base/util.h"
-#include "sched/queue.h"
+#include "sched/queue_priv.h"
 
 static const struct resources one = {.slots = 1}, two = {.slots = 2};
 
@@ -43,7 +43,7 @@ static void same_facts_same_shape(void **state)
     assert_int_not_equal(shape_of(q, &two, 0, 0, 0), a);
     assert_int_not_equal(shape_of(q, &one, 7, 3, 0), a);
     assert_int_not_equal(shape_of(q, &one, 0, 0, 1), a);
-    assert_int_equal(queue_shapes(q), 4);
+    assert_int_equal(q->shapes.n, 4);
     assert_int_equal(queue_shape_at(q, a)->need.slots, 1);
     queue_free(q);
 }
@@ -101,9 +101,8 @@ static void counts_who_is_ahead(void **state)
     }
     for (size_t i = 0; i < ARRAY_SIZE(items); i++) {
         assert_int_equal(queue_ahead(q, &items[i]), items[i].since_ms);
-        assert_ptr_equal(queue_find(q, i + 1), &items[i]);
+        assert_true(queue_contains(q, &items[i]));
     }
-    assert_null(queue_find(q, 999));
     queue_free(q);
 }
 
@@ -135,11 +134,12 @@ static void batches(void **state)
     queue_count_running(q, a, 1);
     queue_count_running(q, b, 2);
     assert_null(queue_refusal(q, a));
-    assert_int_equal(queue_limit(q, a, LIMIT_BATCH)->running, 3);
+    const struct limit *batch = &q->shapes.p[a].groups[LIMIT_BATCH]->limit;
+    assert_int_equal(batch->running, 3);
     queue_count_running(q, a, 1);
-    assert_ptr_equal(queue_refusal(q, a), queue_limit(q, b, LIMIT_BATCH));
-    assert_ptr_equal(queue_refusal(q, b), queue_limit(q, b, LIMIT_BATCH));
-    assert_null(queue_limit(q, a, LIMIT_USER));
+    assert_ptr_equal(queue_refusal(q, a), batch);
+    assert_ptr_equal(queue_refusal(q, b), batch);
+    assert_null(q->shapes.p[a].groups[LIMIT_USER]);
     queue_free(q);
 }
 
@@ -178,7 +178,7 @@ static void forgotten_batches_leave_nothing(void **state)
         queue_count_running(q, it.shape, -1);
         queue_shape_drop(q, it.shape);
     }
-    assert_int_equal(queue_shapes(q), 1);
+    assert_int_equal(q->shapes.n, 1);
     queue_free(q);
 }
 

@@ -1,4 +1,5 @@
 /* test_group.c - projects, batches, queues and idempotency keys */
+#include "store/track.h"
 #include "unit_store.h"
 
 struct text {
@@ -15,10 +16,10 @@ static void add(struct text *t, const char *fmt, ...)
     va_end(ap);
 }
 
-static bool add_project(void *arg, struct str project, const uint64_t counts[JOB_STATE_MAX])
+static bool add_project(void *arg, const struct project_view *v)
 {
-    add(arg, "%.*s queued %llu succeeded %llu;", STR_ARG(project),
-        (unsigned long long)counts[JOB_QUEUED], (unsigned long long)counts[JOB_SUCCEEDED]);
+    add(arg, "%.*s queued %llu succeeded %llu;", STR_ARG(v->name),
+        (unsigned long long)v->counts[JOB_QUEUED], (unsigned long long)v->counts[JOB_SUCCEEDED]);
     return true;
 }
 
@@ -46,13 +47,13 @@ static void test_projects(void **state)
     run_to_end(f, 1, 1, 0);
     run_to_end(f, 6, 1, 0);
     sync_ok(f);
-    assert_int_equal(store_projects(f->store, add_project, &t, &e), 0);
+    assert_int_equal(store_project_list(f->store, add_project, &t, &e), 0);
     assert_string_equal(t.p, "audio queued 0 succeeded 1;vision queued 4 succeeded 1;");
     fixture_stage(
         f, &(struct change){.kind = CHANGE_REMOVE, .at_ms = f->now_ms, .remove = {.first = 6}});
     sync_ok(f);
-    assert_int_equal(store_projects(f->store, add_project, &gone, &e), 0);
-    assert_string_equal(gone.p, "vision queued 4 succeeded 1;");
+    assert_int_equal(store_project_list(f->store, add_project, &gone, &e), 0);
+    assert_string_equal(gone.p, "audio queued 0 succeeded 0;vision queued 4 succeeded 1;");
     check_sound(f);
 }
 
