@@ -52,7 +52,8 @@ struct hook_message {
     struct delivery_record d;
     const char *why; /* of HOOK_WAITING: why the job waits; NULL = not known */
 };
-/* e NULL = the receiver has accepted it. */
+/* e NULL = the receiver has accepted it.  ERR_INVALID: the receiver refuses this message for good;
+ * after any other error it is sent again. */
 typedef void (*hook_sent_fn)(void *arg, const struct err *e);
 
 /* What the core asks of the program it lives in.  One table, one `self` (core_conf.self).  All of
@@ -103,8 +104,9 @@ struct core_ops {
     /* The run got SIGKILL, or its supervisor did; its container may still exist.  NULL: nobody
      * removes containers. */
     void (*killed)(void *self, struct run_key key);
-    /* Sends the message, which lives until `done`.  `done` comes exactly once, on the loop thread,
-     * before core_free.  NULL: messages wait for a program that sends them. */
+    /* Sends the message, which lives until `done`.  `done` comes once, on the loop thread, before
+     * core_free, or never when the program ends.  NULL: messages wait for a program that sends
+     * them. */
     void (*deliver)(void *self, const struct hook_message *m, hook_sent_fn done, void *arg);
 };
 

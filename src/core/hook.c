@@ -115,6 +115,7 @@ static void hook_on_sent(void *arg, const struct err *e)
                                     .hook = d->hook,
                                     .n = d->n,
                                     .bad = d->bad,
+                                    .refused = e && e->code == ERR_INVALID,
                                     .error = e ? str_of(e->text) : STR(""),
                                     .retry_ms = now + backoff_delay(HOOK_BACKOFF_MS, d->tries + 1),
                                     .drop_before_ms = now - HOOK_GIVE_UP_MS}});

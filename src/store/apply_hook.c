@@ -62,13 +62,13 @@ int apply_delivered(struct applier *a, const struct change *c, struct err *e)
     a->hooks.changed = true;
     if (!d->error.n)
         return message_done(a, d, c->at_ms, e);
-    if (db_run(a->db, e, "DELETE FROM delivery WHERE hook = ?1 AND at_ms < ?2", INT(d->hook),
-               INT(d->drop_before_ms)) < 0)
+    if (db_run(a->db, e, "DELETE FROM delivery WHERE hook = ?1 AND (at_ms < ?2 OR seq = ?3)",
+               INT(d->hook), INT(d->drop_before_ms), INT(d->refused ? d->delivery : 0)) < 0)
         return -1;
     return db_run(a->db, e,
-                  "UPDATE hook SET failed = failed + 1, tries = tries + 1, next_ms = ?2,"
-                  " last_error = ?3, last_error_ms = ?4 WHERE seq = ?1",
-                  INT(d->hook), INT(d->retry_ms), TEXT(d->error), INT(c->at_ms));
+                  "UPDATE hook SET failed = failed + 1, tries = iif(?5, 0, tries + 1),"
+                  " next_ms = iif(?5, 0, ?2), last_error = ?3, last_error_ms = ?4 WHERE seq = ?1",
+                  INT(d->hook), INT(d->retry_ms), TEXT(d->error), INT(c->at_ms), INT(d->refused));
 }
 
 /* ---- notify ---- */

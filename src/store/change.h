@@ -274,6 +274,7 @@ struct change_delivered {
     int64_t n, bad;   /* of a summary: what was sent; events that came since stay */
     struct str error; /* empty = it was sent */
     int64_t retry_ms, drop_before_ms;
+    bool refused; /* the receiver does not want this message: it is dropped, the next may be sent */
 };
 /* One change as it is staged.  `kind` selects the member of the union. */
 struct change {
