@@ -7,6 +7,7 @@
 #include "backend/container.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "host/hook_send.h"
 #include "host/host_priv.h"
 #include "host/outside_watch.h"
 #include "request/service.h"
@@ -129,6 +130,7 @@ static const struct core_ops host_core_ops = {.notice = host_notice,
                                               .launch = host_launch,
                                               .offload = host_offload,
                                               .port_free = host_port_free,
+                                              .deliver = hook_deliver,
                                               .open_node = node_backend_open,
                                               .call = host_adopt_call,
                                               .end_step = end_steps_begin,
@@ -170,6 +172,7 @@ static int open_core(struct host *h, struct err *e)
                                            .limits = h->conf.limits,
                                            .lookahead = true});
     open_containers(h);
+    h->env.hooks = hook_sender_new(h->loop);
     h->auth = auth_new(h->core, h->secrets.token, h->env.uid, h->conf.multi_user);
     h->env.ports = job_ports_new(h->loop, h->core, h->store,
                                  h->conf.ports_addr ? h->conf.ports_addr : "0.0.0.0");
@@ -324,6 +327,7 @@ void host_close(struct host *h)
     if (h->turn.on) {
         turn_finish(h);
         h->closing = true;
+        hook_sender_shut(h->env.hooks);
         /* A store that cannot write may stay busy for ever, so the host waits for a healthy store
          * only. */
         struct ledger led = store_ledger(h->store);
@@ -348,6 +352,7 @@ void host_close(struct host *h)
     api_free(h->api);
     job_ports_free(h->env.ports);
     auth_free(h->auth);
+    hook_sender_free(h->env.hooks);
     core_free(h->core);
     host_zones_free(h);
     containers_free(h->containers);

@@ -11,6 +11,7 @@
 
 struct api;
 struct auth;
+struct hook_sender;
 struct job_ports;
 struct loop;
 struct request_server;
@@ -25,6 +26,7 @@ struct host_env {
     struct auth *auth;               /* who is asking */
     struct request_server *requests; /* the home's */
     struct job_ports *ports;
+    struct hook_sender *hooks; /* host/hook_send.h */
     const char *home;
     const char *program;    /* path of this program, to start workers with */
     const char *engine;     /* of containers; NULL = found where engines usually are */

@@ -1,0 +1,129 @@
+/* hook_mail.c - hands a mail to the machine's sendmail; on a worker thread
+ *
+ * Owns: the process for as long as it runs, 30 s at most.
+ */
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/util.h"
+#include "host/hook_send.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MAIL_MS = 30000, LOOK_US = 10000 };
+
+/* $BERTH_SENDMAIL, else where mail programs are installed.  NULL: not found; yours. */
+static char *sendmail_path(void)
+{
+    static const char *const places[] = {"/usr/sbin/sendmail", "/usr/lib/sendmail",
+                                         "/usr/local/sbin/sendmail", "/usr/bin/sendmail"};
+    const char *said = getenv("BERTH_SENDMAIL");
+
+    if (said && *said)
+        return xstrdup(said);
+    for (size_t i = 0; i < ARRAY_SIZE(places); i++)
+        if (access(places[i], X_OK) == 0)
+            return xstrdup(places[i]);
+    return NULL;
+}
+
+/* The recipient comes from the header To (-t); a line with a single dot ends nothing (-i). */
+static pid_t sendmail_start(const char *path, int in, int errs, struct err *e)
+{
+    char *argv[] = {(char *)path, (char *)"-t", (char *)"-i", NULL};
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attr;
+    sigset_t none, all;
+    pid_t pid = -1;
+
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_adddup2(&files, in, 0);
+    posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_WRONLY, 0);
+    posix_spawn_file_actions_adddup2(&files, errs, 2);
+    posix_spawnattr_init(&attr);
+    posix_spawnattr_setsigmask(&attr, &none);
+    posix_spawnattr_setsigdefault(&attr, &all);
+    posix_spawnattr_setflags(&attr,
+                             POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
+    errno = posix_spawn(&pid, path, &files, &attr, argv, environ);
+    if (errno)
+        err_sys(e, "cannot run %s", path);
+    posix_spawn_file_actions_destroy(&files);
+    posix_spawnattr_destroy(&attr);
+    return pid;
+}
+
+/* What the program said about its failure, on one line. */
+static void sendmail_complaint(int errs, char *out, size_t n)
+{
+    ssize_t got = read(errs, out, n - 1);
+
+    out[got > 0 ? got : 0] = 0;
+    for (char *p = out; *p; p++)
+        if ((unsigned char)*p < ' ')
+            *p = ' ';
+}
+
+/* -1: it failed, or did not end in time and was killed. */
+static int sendmail_wait(const char *path, pid_t pid, int errs, struct err *e)
+{
+    int64_t ends = clock_mono(&clock_system) + MAIL_MS;
+    char said[120];
+    int status = 0;
+
+    while (waitpid(pid, &status, WNOHANG) == 0) {
+        if (clock_mono(&clock_system) > ends) {
+            kill(-pid, SIGKILL);
+            waitpid(pid, NULL, 0);
+            return err_set(e, ERR_UNAVAILABLE, "%s did not end within %d s", path, MAIL_MS / 1000);
+        }
+        usleep(LOOK_US);
+    }
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return 0;
+    sendmail_complaint(errs, said, sizeof(said));
+    return err_set(e, ERR_UNAVAILABLE, "%s failed with %s %d%s%s", path,
+                   WIFEXITED(status) ? "exit code" : "signal",
+                   WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status), said[0] ? ": " : "",
+                   said);
+}
+
+int hook_mail_send(const struct hook_letter *l, struct str to, const char *id, struct err *e)
+{
+    AUTO_FREE char *path = sendmail_path();
+    AUTO(buf) struct buf mail = {0};
+    int in[2] = {-1, -1}, errs[2] = {-1, -1}, rc = -1;
+
+    if (!path)
+        return err_set(e, ERR_UNAVAILABLE,
+                       "there is no sendmail program; install one, or set BERTH_SENDMAIL for the "
+                       "daemon");
+    buf_init(&mail, 256 << 10);
+    hook_mail_write(&mail, l, to, id);
+    if (pipe2(in, O_CLOEXEC) < 0 || pipe2(errs, O_CLOEXEC) < 0) {
+        err_sys(e, "cannot create pipes for %s", path);
+    } else {
+        fcntl(errs[0], F_SETFL, O_NONBLOCK);
+        pid_t pid = sendmail_start(path, in[0], errs[1], e);
+        close(in[0]);
+        in[0] = -1;
+        /* A program that does not read its input ends badly by itself. */
+        if (pid > 0) {
+            fd_write_all(in[1], mail.p, mail.n, NULL);
+            close(in[1]);
+            in[1] = -1;
+            rc = sendmail_wait(path, pid, errs[0], e);
+        }
+    }
+    int fds[] = {in[0], in[1], errs[0], errs[1]};
+    for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    return rc;
+}

@@ -1,0 +1,118 @@
+/* hook_send.c - a message of a hook becomes words and goes where the hook says
+ *
+ * The words are made on a worker thread, because that reads the store; mail leaves from there too.
+ * Commands are submitted, and requests to other servers are made, on the loop.
+ */
+#include "host/hook_send.h"
+#include "api/submit_parse.h"
+#include "base/json_out.h"
+#include "host/host_priv.h"
+
+/* One message until its result is known. */
+struct hook_work {
+    struct host *h;
+    const struct hook_message *m;
+    hook_sent_fn done;
+    void *arg;
+    struct hook_letter letter;
+    enum hook_kind kind;
+    struct str target;
+    struct err err;
+    int rc;
+};
+
+/* ---- commands ---- */
+
+struct hook_command {
+    hook_sent_fn done;
+    void *arg;
+};
+
+/* The key of the submission is the id of the message: a second try of a message whose job is there
+ * already is a conflict, and thus a success. */
+static void command_on_submitted(void *arg, const struct err *e, const struct submitted *r)
+{
+    struct hook_command *c = arg;
+
+    (void)r;
+    c->done(c->arg, e && e->code != ERR_CONFLICT ? e : NULL);
+    free(c);
+}
+
+static void command_body(struct buf *b, const struct hook_letter *l, struct str line)
+{
+    jw_object(b, NULL);
+    jw_str(b, "name", STR("hook"));
+    jw_str(b, "project", STR(HOOK_QUEUE));
+    jw_str(b, "queue", STR(HOOK_QUEUE));
+    jw_str(b, "command", line);
+    jw_object(b, "env");
+    jw_text(b, "PATH", "/usr/local/bin:/usr/bin:/bin");
+    jw_members(b, buf_str(&l->env));
+    jw_end_object(b);
+    jw_end_object(b);
+}
+
+void hook_command_submit(struct host *h, const struct hook_letter *l, const struct hook_message *m,
+                         struct str line, hook_sent_fn done, void *arg)
+{
+    struct caller who = {.uid = m->d.uid, .gid = m->d.gid};
+    AUTO(buf) struct buf body = {0};
+    struct err e = {0};
+    size_t n;
+
+    snprintf(who.user, sizeof(who.user), "%.*s", STR_ARG(m->d.user));
+    buf_init(&body, 256 << 10);
+    command_body(&body, l, line);
+    char *text = buf_take(&body, &n);
+    struct submit *x = submit_new_take(text, n, &who);
+    if (submit_prepare(x, false, &e) < 0 || submit_parse(x, NULL, NULL, &e) < 0) {
+        submit_free(x);
+        done(arg, &e);
+        return;
+    }
+    if (m->d.seq)
+        x->s.idempotency_key = str_of(xasprintf("hook %s", m->id));
+    struct hook_command *c = xmalloc(sizeof(*c));
+    *c = (struct hook_command){done, arg};
+    core_submit_take(h->core, &x->s, &x->who, command_on_submitted, c);
+}
+
+/* ---- all kinds ---- */
+
+/* Worker thread.  A dialect may have its own words for its jobs. */
+static void hook_work_write(void *arg)
+{
+    struct hook_work *w = arg;
+
+    w->rc = hook_action_parse(w->m->d.action, &w->kind, &w->target, &w->err);
+    if (w->rc == 0)
+        w->rc = hook_letter_write(&w->letter, w->h->store, w->m, &w->err);
+    if (w->rc == 0 && w->kind == HOOK_MAIL)
+        w->rc = hook_mail_send(&w->letter, w->target, w->m->id, &w->err);
+}
+
+/* Loop thread. */
+static void hook_work_go_on(void *arg)
+{
+    struct hook_work *w = arg;
+
+    w->h->works--;
+    if (w->rc < 0 || w->kind == HOOK_MAIL)
+        w->done(w->arg, w->rc < 0 ? &w->err : NULL);
+    else if (w->kind == HOOK_COMMAND)
+        hook_command_submit(w->h, &w->letter, w->m, w->target, w->done, w->arg);
+    else if (!w->h->closing)
+        hook_post(w->h->env.hooks, &w->letter, w->m, w->kind, w->target, w->done, w->arg);
+    hook_letter_done(&w->letter);
+    free(w);
+}
+
+void hook_deliver(void *host, const struct hook_message *m, hook_sent_fn done, void *arg)
+{
+    struct hook_work *w = xcalloc(1, sizeof(*w));
+
+    *w = (struct hook_work){.h = host, .m = m, .done = done, .arg = arg};
+    w->h->works++;
+    work_submit(w->h->loop, hook_work_write, hook_work_go_on, w);
+}
