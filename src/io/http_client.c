@@ -35,11 +35,6 @@ void http_client_free(struct http_client *c)
     free(c);
 }
 
-int http_client_fd(struct http_client *c)
-{
-    return c->fd;
-}
-
 static int client_exchange(struct http_client *c, struct http_ask *a, struct err *e)
 {
     a->request.token = c->token;

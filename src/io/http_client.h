@@ -32,9 +32,6 @@ int http_call_upload(struct http_client *c, const char *method, const char *path
 /* From now on `asked` is called several times a second while a call to a URL is under way; true
  * ends the call with ERR_BUSY.  NULL: no longer. */
 void http_client_interrupt(struct http_client *c, bool (*asked)(void *arg), void *arg);
-/* For waiting on the connection together with other descriptors; the client keeps the
- * descriptor. */
-int http_client_fd(struct http_client *c); /* -1 unless connected over a unix socket */
 
 /* The part that needs a loop, behind the functions above.  The small client (src/client.c) has no
  * loop and defines both in another way: it hands a URL over to the full program. */

@@ -215,17 +215,7 @@ static void check(struct http_client *c)
 
 static void test_unix(void **state)
 {
-    struct host *h = *state;
-
-    assert_int_equal(http_client_fd(h->client), -1);
-    check(h->client);
-    call(h->client, "GET", "/who", STR(""), 200, NULL);
-    int fd = http_client_fd(h->client);
-    assert_true(fd >= 0);
-    call(h->client, "GET", "/who", STR(""), 200, NULL);
-    assert_int_equal(http_client_fd(h->client), fd); /* kept */
-    shutdown(fd, SHUT_RDWR);
-    call(h->client, "GET", "/who", STR(""), 200, NULL); /* noticed, connected anew */
+    check(((struct host *)*state)->client);
 }
 
 static void test_tcp(void **state)
@@ -299,6 +289,63 @@ static void *lie(void *arg)
     return NULL;
 }
 
+static int listen_at(const char *path)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
+    unlink(path);
+    assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+    assert_int_equal(listen(fd, 1), 0);
+    return fd;
+}
+
+static pthread_barrier_t closed;
+
+/* Two requests on one connection, which it then closes, and one on another. */
+static void *answer_thrice(void *arg)
+{
+    static const char ok[] = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    const struct liar *l = arg;
+    char block[1024];
+    int fd = accept(l->fd, NULL, NULL);
+
+    for (int i = 0; i < 3; i++) {
+        if (recv(fd, block, sizeof(block), 0) > 0)
+            send(fd, ok, strlen(ok), MSG_NOSIGNAL);
+        if (i != 1)
+            continue;
+        close(fd);
+        pthread_barrier_wait(&closed);
+        fd = accept(l->fd, NULL, NULL);
+    }
+    close(fd);
+    return NULL;
+}
+
+static void test_kept_connection(void **state)
+{
+    struct host *h = *state;
+    AUTO_FREE char *target = xasprintf("unix:%s/liar", h->dir);
+    struct liar l = {listen_at(target + 5), NULL};
+    struct http_client *c = http_client_new(target, NULL, NULL);
+    pthread_t t;
+
+    pthread_barrier_init(&closed, NULL, 2);
+    assert_int_equal(pthread_create(&t, NULL, answer_thrice, &l), 0);
+    for (int i = 0; i < 3; i++) {
+        if (i == 2)
+            pthread_barrier_wait(&closed);
+        call(c, "GET", "/", STR(""), 200, "");
+    }
+    pthread_join(t, NULL);
+    pthread_barrier_destroy(&closed);
+    http_client_free(c);
+    unlink(target + 5);
+    close(l.fd);
+}
+
 static void test_liars(void **state)
 {
     struct host *h = *state;
@@ -317,18 +364,13 @@ static void test_liars(void **state)
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-        struct sockaddr_un a = {.sun_family = AF_UNIX};
+        AUTO_FREE char *target = xasprintf("unix:%s/liar", h->dir);
         struct http_response r;
         struct err e = {0};
         pthread_t t;
-        struct liar l = {socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), cases[i].says};
+        struct liar l = {listen_at(target + 5), cases[i].says};
 
-        snprintf(a.sun_path, sizeof(a.sun_path), "%s/liar", h->dir);
-        unlink(a.sun_path);
-        assert_int_equal(bind(l.fd, (struct sockaddr *)&a, sizeof(a)), 0);
-        assert_int_equal(listen(l.fd, 1), 0);
         assert_int_equal(pthread_create(&t, NULL, lie, &l), 0);
-        AUTO_FREE char *target = xasprintf("unix:%s/liar", h->dir);
         struct http_client *c = http_client_new(target, NULL, NULL);
         int result = http_call(c, "GET", "/", NULL, STR(""), &r, &e);
         pthread_join(t, NULL);
@@ -342,7 +384,7 @@ static void test_liars(void **state)
             http_response_done(&r);
         }
         http_client_free(c);
-        unlink(a.sun_path);
+        unlink(target + 5);
         close(l.fd);
     }
 }
@@ -458,6 +500,7 @@ int main(void)
         T(test_tcp),
         T(test_tls),
         T(test_nobody_there),
+        T(test_kept_connection),
         T(test_liars),
         T(test_upload),
         cmocka_unit_test(test_error_documents),
