@@ -15,10 +15,16 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <sys/socket.h>
 
 struct curl_slist {
     char *data;
     struct curl_slist *next;
+};
+struct curl_address {
+    int family, type, protocol;
+    unsigned n;
+    struct sockaddr addr;
 };
 struct curl_msg {
     int kind; /* 1 = done, the only one */
@@ -66,6 +72,7 @@ enum {
     OPT_TCP_KEEPIDLE = 214,
     OPT_TCP_KEEPINTVL = 215,
     OPT_SUPPRESS_CONNECT_HEADERS = 265,
+    OPT_QUICK_EXIT = 322,
     OPT_WRITEDATA = 10001,
     OPT_URL = 10002,
     OPT_PROXY = 10004,
@@ -84,6 +91,7 @@ enum {
     OPT_WRITEFUNCTION = 20011,
     OPT_READFUNCTION = 20012,
     OPT_HEADERFUNCTION = 20079,
+    OPT_OPENSOCKETFUNCTION = 20163,
     OPT_POSTFIELDSIZE_LARGE = 30120,
     MULTI_SOCKETDATA = 10002,
     MULTI_TIMERDATA = 10005,
@@ -341,6 +349,12 @@ static size_t curl_on_read(char *p, size_t size, size_t count, void *arg)
     return n < 0 ? (size_t)READ_ABORT : (size_t)n;
 }
 
+/* libcurl's own sockets stay open in every program that the process starts. */
+static int curl_open_socket(void *arg UNUSED, int purpose UNUSED, struct curl_address *a)
+{
+    return socket(a->family, a->type | SOCK_CLOEXEC, a->protocol);
+}
+
 static void curl_add_line(struct curl_fetch *c, char *line)
 {
     struct curl_slist *l = xcalloc(1, sizeof(*l)), **end = &c->lines;
@@ -409,6 +423,8 @@ static void curl_set_options(struct fetch *x)
     curl.easy_setopt(h, OPT_PRIVATE, x);
     curl.easy_setopt(h, OPT_PROTOCOLS_STR, "http,https"); /* unknown before 7.85: harmless */
     curl.easy_setopt(h, OPT_HTTP_VERSION, (long)HTTP_1_1);
+    curl.easy_setopt(h, OPT_OPENSOCKETFUNCTION, curl_open_socket);
+    curl.easy_setopt(h, OPT_QUICK_EXIT, 1L); /* a cancelled fetch does not wait for the resolver */
     curl.easy_setopt(h, OPT_SUPPRESS_CONNECT_HEADERS, 1L);
     curl.easy_setopt(h, OPT_CONNECTTIMEOUT_MS, (long)x->limits.connect_ms);
     curl.easy_setopt(h, OPT_TCP_KEEPALIVE, 1L);

@@ -1,8 +1,10 @@
 /* The asynchronous client against our server on the same loop, over a unix socket, TCP and TLS. */
 #include "fetch_rig.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 
 enum { EVENTS = 10000 };
 
@@ -278,6 +280,37 @@ static void chain_next(void *arg, struct http_response *r, const struct err *why
         fetch_collect(c->f, &(struct http_request){"GET", "/who"}, NULL, chain_next, c);
 }
 
+/* TCP sockets that a program started by this process would have open. */
+static int inherited_sockets(void)
+{
+    int n = 0;
+
+    for (int fd = 0; fd < 100; fd++) {
+        int domain;
+        socklen_t size = sizeof(domain);
+        if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain != AF_UNIX)
+            n += !(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+    }
+    return n;
+}
+
+static void test_close_on_exec(void **state)
+{
+    struct world *w = *state;
+    int before = inherited_sockets();
+
+    for (int i = 1; i < 3 && w->targets[i]; i++) {
+        struct fetcher *f = world_fetcher(w, i);
+        struct got g = {0};
+        w->held_n = 0;
+        got_start(&g, f, "GET", "/open", NULL);
+        UNTIL(w, g.pieces);
+        assert_int_equal(inherited_sockets(), before);
+        fetcher_free(f);
+        buf_done(&g.r.body);
+    }
+}
+
 static void test_chain(void **state)
 {
     struct world *w = *state;
@@ -299,7 +332,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(test_bodies), T(test_nobody_there),  T(test_a_thousand_at_once),
         T(test_watch),  T(test_slow_consumer), T(test_limits_of_time),
-        T(test_cancel), T(test_chain),
+        T(test_cancel), T(test_chain),         T(test_close_on_exec),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
