@@ -67,6 +67,8 @@ int cli_fail(const struct err *e);
 void cli_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Writes all of b to stdout and empties it; a closed pipe ends the process quietly. */
 void cli_print(struct buf *b);
+void cli_print_line(const char *text);
+void cli_print_json(const struct json *j); /* one line */
 /* The ending of a counted noun: "job%s" with plural_end(n) is "1 job" and "2 jobs". */
 const char *plural_end(int64_t n);
 /* Which form did -o ask for?  Both false means a table for people. */
@@ -101,8 +103,10 @@ int cli_fetch(struct cli *c, const char *method, const char *path, const char *c
               struct str body, struct http_response *out, struct err *e);
 /* Adds "?key=value" or "&key=value", encoded; nothing for a NULL value. */
 void query_add(struct buf *b, const char *key, const char *value);
-/* "/v1/jobs/REF" + suffix, REF encoded. */
-void job_path(struct buf *b, const char *ref, const char *suffix);
+/* "/v1/KIND/NAME" + rest, NAME encoded; b is made fresh. */
+void resource_path(struct buf *b, const char *kind, const char *name, const char *rest);
+/* POST to the same path, without a body.  The exit status; a failure is said. */
+int resource_post(struct cli *c, const char *kind, const char *name, const char *rest);
 /* Another connection to the same target, for use by another thread; yours. */
 struct http_client *cli_connect_again(const struct cli *c);
 

@@ -194,9 +194,21 @@ void query_add(struct buf *b, const char *key, const char *value)
     url_encode(b, str_of(value));
 }
 
-void job_path(struct buf *b, const char *ref, const char *suffix)
+void resource_path(struct buf *b, const char *kind, const char *name, const char *rest)
 {
-    buf_adds(b, "/v1/jobs/");
-    url_encode(b, str_of(ref));
-    buf_adds(b, suffix);
+    enum { PATH_TEXT_MAX = 1 << 20 };
+
+    buf_init(b, PATH_TEXT_MAX);
+    buf_addf(b, "/v1/%s/", kind);
+    url_encode(b, str_of(name));
+    buf_adds(b, rest);
+}
+
+int resource_post(struct cli *c, const char *kind, const char *name, const char *rest)
+{
+    AUTO(buf) struct buf path = {0};
+    struct err e = {0};
+
+    resource_path(&path, kind, name, rest);
+    return cli_post(c, path.p, NULL, NULL, &e) < 0 ? cli_fail(&e) : 0;
 }

@@ -29,8 +29,6 @@ static const struct opt own_opts[] = {
     {"yes", 'y', OPT_FLAG, NULL, offsetof(struct act_opts, yes), "do not ask for confirmation"},
 };
 static const struct opt_group own_group = {"Action", own_opts, ARRAY_SIZE(own_opts), false};
-static const struct opt_group *const groups[] = {&own_group, &list_group, &output_group,
-                                                 &common_group, NULL};
 
 /* *out_go: the user agreed, or there is nothing to agree to.  Without a terminal nobody can be
  * asked, so --yes is required. */
@@ -87,15 +85,10 @@ static void say_done(const struct cli *c, const struct act *a, const struct json
 /* 0 when anything was done or there was nothing to do; an error when named jobs refused. */
 static int report(const struct cli *c, const struct act *a, const struct json *reply, bool named)
 {
-    if (cli_json(c)) {
-        AUTO(buf) struct buf b = {0};
-        buf_init(&b, 1 << 16);
-        json_write(&b, reply, JSON_COMPACT);
-        buf_addc(&b, '\n');
-        cli_print(&b);
-    } else {
+    if (cli_json(c))
+        cli_print_json(reply);
+    else
         say_done(c, a, reply, named);
-    }
     if (int_of(reply, "done"))
         return 0;
     if (int_of(reply, "denied"))
@@ -110,9 +103,8 @@ static int act_run(struct cli *c, const struct act *a, const struct act_opts *o,
 {
     const struct operands none = {0};
     bool wide = o->filter || c->opt.all || list_restricted(c, &none), go = true;
-    struct json *body = NULL, *reply = NULL;
+    AUTO(json) struct json *body = NULL, *reply = NULL;
     struct err e = {0};
-    int rc;
 
     if (ops->n && wide)
         err_set(&e, ERR_INVALID,
@@ -125,14 +117,10 @@ static int act_run(struct cli *c, const struct act *a, const struct act_opts *o,
     if (!body)
         return cli_fail(&e);
     if (!go)
-        rc = 1;
-    else if (cli_post(c, a->path, body, &reply, &e) < 0)
-        rc = cli_fail(&e);
-    else
-        rc = report(c, a, reply, !wide);
-    json_free(body);
-    json_free(reply);
-    return rc;
+        return 1;
+    if (cli_post(c, a->path, body, &reply, &e) < 0)
+        return cli_fail(&e);
+    return report(c, a, reply, !wide);
 }
 
 /* The command NAME and its run function.  The struct act follows; then the texts of the help. */
@@ -144,17 +132,12 @@ static int act_run(struct cli *c, const struct act *a, const struct act_opts *o,
         return act_run(c, &a, opts, ops);                                                          \
     }                                                                                              \
     const struct command cmd_##NAME = {                                                            \
-        .name = #NAME,                                                                             \
+        USAGE(SECTION_CHANGE, #NAME, "[OPTION…] JOB…\n[OPTION…] --filter FILTER | --all"),         \
         .summary = SUMMARY,                                                                        \
-        .synopsis = "[OPTION…] JOB…\n[OPTION…] --filter FILTER | --all",                           \
         .description = DESCRIPTION,                                                                \
-        .section = SECTION_CHANGE,                                                                 \
-        .groups = groups,                                                                          \
-        .opts_size = sizeof(struct act_opts),                                                      \
-        .examples = (const struct example[]){__VA_ARGS__, {NULL, NULL}},                           \
-        .operand = "job",                                                                          \
-        .max_operands = SIZE_MAX,                                                                  \
-        .complete = COMPLETE_JOB,                                                                  \
+        OPTIONS(struct act_opts, &own_group, &list_group, &output_group, &common_group),           \
+        .examples = EXAMPLES(__VA_ARGS__),                                                         \
+        OPERANDS("job", 0, SIZE_MAX, COMPLETE_JOB),                                                \
         .run = NAME##_run,                                                                         \
     }
 

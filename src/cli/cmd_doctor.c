@@ -31,7 +31,7 @@ static int doctor(struct cli *c, const void *opts, const struct operands *ops)
         {"FINDING", "finding", CELL_TEXT, true, NULL},
         {"REMEDY", "remedy", CELL_TEXT, true, NULL},
     };
-    struct json *rows = json_new_array();
+    AUTO(json) struct json *rows = json_new_array();
     struct err e = {0};
     int worst = HEALTH_OK;
 
@@ -39,10 +39,8 @@ static int doctor(struct cli *c, const void *opts, const struct operands *ops)
     (void)ops;
     /* No check may start a daemon. */
     c->unreachable = NULL;
-    if (cli_open(c, &e) < 0) {
-        json_free(rows);
+    if (cli_open(c, &e) < 0)
         return cli_fail(&e);
-    }
     for (size_t i = 0; i < n_doctor_checks; i++) {
         struct finding f = {0};
         doctor_checks[i].run(c, &f);
@@ -58,7 +56,6 @@ static int doctor(struct cli *c, const void *opts, const struct operands *ops)
     }
     if (cli_json(c) || cli_csv(c))
         view_rows(c, rows, cols, ARRAY_SIZE(cols));
-    json_free(rows);
     return worst == HEALTH_FAIL;
 }
 

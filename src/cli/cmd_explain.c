@@ -4,8 +4,6 @@
 #include "cli/commands.h"
 #include "cli/view.h"
 
-enum { TEXT_MAX = 1 << 20 };
-
 /* The text about an ended job names the job itself; the text about an active job does not. */
 static void explain_text(struct buf *b, const struct json *j, const char *ref)
 {
@@ -27,30 +25,26 @@ static void explain_text(struct buf *b, const struct json *j, const char *ref)
 static int explain(struct cli *c, const void *opts, const struct operands *ops)
 {
     AUTO(buf) struct buf out = {0};
-    struct json *all = json_new_array();
+    AUTO(json) struct json *all = json_new_array();
     struct err e = {0};
-    int rc = 0;
 
     (void)opts;
-    buf_init(&out, TEXT_MAX);
-    for (size_t i = 0; i < ops->n && rc == 0; i++) {
+    for (size_t i = 0; i < ops->n; i++) {
         AUTO(buf) struct buf path = {0};
         struct json *j = NULL;
-        buf_init(&path, TEXT_MAX);
-        job_path(&path, ops->p[i], "/explain");
+        resource_path(&path, "jobs", ops->p[i], "/explain");
         if (cli_get(c, path.p, &j, &e) < 0) {
-            rc = cli_fail(&e);
-            break;
+            cli_print(&out);
+            return cli_fail(&e);
         }
         explain_text(&out, j, ops->p[i]);
         json_push_take(all, j);
     }
-    if (cli_json(c) && rc == 0)
+    if (cli_json(c))
         view_json(all);
     else
         cli_print(&out);
-    json_free(all);
-    return rc;
+    return 0;
 }
 const struct command cmd_explain = {
     USAGE(SECTION_LOOK, "explain", "[OPTION…] JOB…"),

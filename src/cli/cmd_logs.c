@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 /* NAP_MS: between two tries while no daemon answers. */
-enum { TEXT_MAX = 1 << 20, TAIL_MAX = 257 << 20, NAP_MS = 50 };
+enum { TAIL_MAX = 257 << 20, NAP_MS = 50 };
 
 struct logs_opts {
     bool follow, err;
@@ -44,8 +44,7 @@ static int follow_runs(struct cli *c, struct follow_log *f, bool one_run, struct
     AUTO(buf) struct buf path = {0};
     uint64_t last = 0;
 
-    buf_init(&path, TEXT_MAX);
-    job_path(&path, f->ref, "");
+    resource_path(&path, "jobs", f->ref, "");
     for (;;) {
         struct json *job = NULL;
         if (cli_get(c, path.p, &job, e) < 0)
@@ -82,8 +81,7 @@ static int print_whole(struct cli *c, struct follow_log *f, struct err *e)
     AUTO(buf) struct buf path = {0};
     struct http_response r;
 
-    buf_init(&path, TEXT_MAX);
-    job_path(&path, f->ref, "");
+    resource_path(&path, "jobs", f->ref, "");
     if (cli_fetch(c, "GET", path.p, NULL, STR(""), &r, e) < 0)
         return -1;
     http_response_done(&r);

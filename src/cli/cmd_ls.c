@@ -102,7 +102,7 @@ static void ls_footer(const struct cli *c, const struct json *counts, size_t sho
 static int ls_table(struct cli *c, const struct operands *ops, struct err *e)
 {
     bool plain = !list_restricted(c, ops) && !c->opt.limit.set && !c->opt.all && !c->opt.sort;
-    struct json *rows = json_new_array(), *counts = NULL;
+    AUTO(json) struct json *rows = json_new_array(), *counts = NULL;
     bool more = false;
     int rc = plain ? ls_overview(c, rows, &counts, e) : matches(c, ops, rows, &more, e);
 
@@ -114,8 +114,6 @@ static int ls_table(struct cli *c, const struct operands *ops, struct err *e)
             cli_say(plain ? "no jobs yet; submit one with berth submit -- COMMAND"
                           : "no job matches; berth ls lists all jobs");
     }
-    json_free(rows);
-    json_free(counts);
     return rc;
 }
 
@@ -140,7 +138,8 @@ const struct command cmd_ls = {
         "With a filter or an option: the newest 50 jobs that match, or the number that -n gives. "
         "With -o json or csv: all jobs that match.\n\nA filter compares with : = != ~ < <= > >= "
         "and joins with and, or, not and parentheses. Fields: id name state project user batch "
-        "exit_code priority attempt created started ended duration reason, tag.NAME, metric.NAME; "
+        "cron exit_code priority attempt created started ended duration reason, tag.NAME, "
+        "metric.NAME; "
         "any other word is a parameter. ~ finds a part of the text; : takes a comma list; times "
         "take an age such as 2h; the states active and finished stand for several states.",
     .groups = OPTION_GROUPS(&list_group, &output_group, &common_group),

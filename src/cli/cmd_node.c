@@ -14,7 +14,7 @@
 #include <poll.h>
 #include <stdio.h>
 
-enum { PATH_TEXT_MAX = 1 << 16, LOOK_MS = 100, WAIT_MS = 60 * 1000 };
+enum { LOOK_MS = 100, WAIT_MS = 60 * 1000 };
 
 struct node_opts {
     const char *name, *identity, *known_hosts, *host_key;
@@ -47,15 +47,6 @@ static const struct opt add_opts[] = {
      "stopped and count as lost"},
 };
 static const struct opt_group add_group = {"Nodes", add_opts, ARRAY_SIZE(add_opts), false};
-
-/* b must be fresh: the buffer is initialised here. */
-static void node_path(struct buf *b, const char *name, const char *rest)
-{
-    buf_init(b, PATH_TEXT_MAX);
-    buf_adds(b, "/v1/nodes/");
-    url_encode(b, str_of(name));
-    buf_adds(b, rest);
-}
 
 /* ---- add ---- */
 
@@ -130,7 +121,7 @@ static int wait_for(struct cli *c, const char *name, int64_t wait_ms, struct jso
     AUTO(buf) struct buf path = {0};
     bool said = false;
 
-    node_path(&path, name, "");
+    resource_path(&path, "nodes", name, "");
     for (;;) {
         json_free(*out);
         *out = NULL;
@@ -160,7 +151,7 @@ static int take_back(struct cli *c, const char *name, const struct err *why)
     AUTO(buf) struct buf path = {0};
     struct err e = {0};
 
-    node_path(&path, name, "?force=1");
+    resource_path(&path, "nodes", name, "?force=1");
     if (cli_call(c, "DELETE", path.p, NULL, NULL, NULL, &e) < 0)
         return cli_fail(&e);
     cli_fail(why);
@@ -171,15 +162,12 @@ static int take_back(struct cli *c, const char *name, const struct err *why)
 /* With --force an unreachable node stays, and the exit status is 0. */
 static int add(struct cli *c, const struct node_opts *o, const char *url)
 {
-    struct json *body = NULL, *node = NULL;
+    AUTO(json) struct json *body = NULL, *node = NULL;
     struct err e = {0};
     int rc;
 
-    if (body_of(o, url, &body, &e) < 0 || cli_post(c, "/v1/nodes", body, &node, &e) < 0) {
-        json_free(body);
+    if (body_of(o, url, &body, &e) < 0 || cli_post(c, "/v1/nodes", body, &node, &e) < 0)
         return cli_fail(&e);
-    }
-    json_free(body);
     struct str s = text_of(node, "name");
     AUTO_FREE char *name = xstrndup(s.p, s.n);
     rc = wait_for(c, name, o->wait.set ? o->wait.v : WAIT_MS, &node, &e);
@@ -187,12 +175,10 @@ static int add(struct cli *c, const struct node_opts *o, const char *url)
         rc = take_back(c, name, &e);
     else if (rc < 0)
         cli_say("%s; Berth keeps retrying; see `berth nodes`", e.text);
-    else if (cli_json(c)) {
-        AUTO_FREE char *text = json_text(node);
-        puts(text);
-    } else
+    else if (cli_json(c))
+        cli_print_json(node);
+    else
         say_capacity(node);
-    json_free(node);
     return rc < 0 ? 0 : rc;
 }
 
@@ -203,17 +189,8 @@ static int node_rm(struct cli *c, const struct node_opts *o, const char *name)
     AUTO(buf) struct buf path = {0};
     struct err e = {0};
 
-    node_path(&path, name, o->force ? "?force=1" : "");
+    resource_path(&path, "nodes", name, o->force ? "?force=1" : "");
     return cli_call(c, "DELETE", path.p, NULL, NULL, NULL, &e) < 0 ? cli_fail(&e) : 0;
-}
-
-static int node_drain(struct cli *c, const char *verb, const char *name)
-{
-    AUTO(buf) struct buf path = {0};
-    struct err e = {0};
-
-    node_path(&path, name, !strcmp(verb, "drain") ? "/drain" : "/undrain");
-    return cli_post(c, path.p, NULL, NULL, &e) < 0 ? cli_fail(&e) : 0;
 }
 
 static int node(struct cli *c, const void *opts, const struct operands *ops)
@@ -225,7 +202,7 @@ static int node(struct cli *c, const void *opts, const struct operands *ops)
     if (ops->n == 2 && !strcmp(verb, "rm"))
         return node_rm(c, opts, ops->p[1]);
     if (ops->n == 2 && (!strcmp(verb, "drain") || !strcmp(verb, "undrain")))
-        return node_drain(c, verb, ops->p[1]);
+        return resource_post(c, "nodes", ops->p[1], *verb == 'd' ? "/drain" : "/undrain");
     cli_say("the actions are: berth node add URL, berth node rm|drain|undrain NAME");
     return err_exit_code(ERR_INVALID);
 }

@@ -41,18 +41,6 @@ static const struct column gpu_columns[] = {
     {"REASON", "reason", CELL_TEXT, true, "", NULL},
 };
 
-static int nodes_drain(struct cli *c, const char *name, const char *verb)
-{
-    AUTO(buf) struct buf path = {0};
-    struct err e = {0};
-
-    buf_init(&path, TEXT_MAX);
-    buf_adds(&path, "/v1/nodes/");
-    url_encode(&path, str_of(name));
-    buf_addf(&path, "/%s", verb);
-    return cli_post(c, path.p, NULL, NULL, &e) < 0 ? cli_fail(&e) : 0;
-}
-
 /* ---- GPUs ---- */
 
 static void size_or(const struct json *j, const char *key, const char *otherwise,
@@ -129,7 +117,7 @@ static struct json *gpu_row(const struct json *device)
 static void add_gpus(const struct cli *c, struct buf *out, const struct json *node)
 {
     const struct json *devices = json_get(node, "devices");
-    struct json *rows = json_new_array();
+    AUTO(json) struct json *rows = json_new_array();
 
     for (size_t i = 0; i < json_len(devices); i++)
         json_push_take(rows, gpu_row(json_at(devices, i)));
@@ -137,13 +125,12 @@ static void add_gpus(const struct cli *c, struct buf *out, const struct json *no
         buf_adds(out, "\n");
         view_table(out, rows, gpu_columns, ARRAY_SIZE(gpu_columns), c->out.width, c->out.colour);
     }
-    json_free(rows);
 }
 
 static int nodes_show(struct cli *c)
 {
     AUTO(buf) struct buf out = {0};
-    struct json *reply = NULL;
+    AUTO(json) struct json *reply = NULL;
     struct err e = {0};
 
     if (cli_get(c, "/v1/nodes", &reply, &e) < 0)
@@ -154,7 +141,6 @@ static int nodes_show(struct cli *c)
     for (size_t i = 0; i < json_len(nodes); i++)
         add_gpus(c, &out, json_at(nodes, i));
     cli_print(&out);
-    json_free(reply);
     return 0;
 }
 
@@ -164,9 +150,9 @@ static int nodes(struct cli *c, const void *opts, const struct operands *ops)
 
     (void)ops;
     if (o->drain)
-        return nodes_drain(c, o->drain, "drain");
+        return resource_post(c, "nodes", o->drain, "/drain");
     if (o->undrain)
-        return nodes_drain(c, o->undrain, "undrain");
+        return resource_post(c, "nodes", o->undrain, "/undrain");
     if (cli_json(c) || cli_csv(c))
         return view_list(c, "/v1/nodes", node_columns, ARRAY_SIZE(node_columns), "no nodes");
     return nodes_show(c);

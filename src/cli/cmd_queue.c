@@ -4,8 +4,6 @@
 #include "cli/commands.h"
 #include "cli/view.h"
 
-enum { TEXT_MAX = 1 << 20 };
-
 static int queue_list(struct cli *c)
 {
     static const struct column cols[] = {
@@ -23,8 +21,6 @@ static int queue(struct cli *c, const void *opts, const struct operands *ops)
     /* Without operands the queues are listed; without a name the queue "default" is meant. */
     const char *verb = ops->n ? ops->p[0] : "list";
     const char *name = ops->n > 1 ? ops->p[1] : "default";
-    AUTO(buf) struct buf path = {0};
-    struct err e = {0};
 
     (void)opts;
     if (!strcmp(verb, "list"))
@@ -33,18 +29,13 @@ static int queue(struct cli *c, const void *opts, const struct operands *ops)
         cli_say("berth queue has no action '%.40s'; the actions are list, pause and resume", verb);
         return err_exit_code(ERR_INVALID);
     }
-    buf_init(&path, TEXT_MAX);
-    buf_adds(&path, "/v1/queues/");
-    url_encode(&path, str_of(name));
-    buf_addf(&path, "/%s", verb);
-    if (cli_post(c, path.p, NULL, NULL, &e) < 0)
-        return cli_fail(&e);
-    if (c->err.is_tty)
+    int rc = resource_post(c, "queues", name, *verb == 'p' ? "/pause" : "/resume");
+    if (rc == 0 && c->err.is_tty)
         cli_say(!strcmp(verb, "pause")
                     ? "queue %s is paused: running jobs continue, no new jobs start"
                     : "queue %s is resumed",
                 name);
-    return 0;
+    return rc;
 }
 const struct command cmd_queue = {
     USAGE(SECTION_CHANGE, "queue", "[list]\npause|resume [NAME]"),

@@ -23,7 +23,7 @@ static int run(struct cli *c, const void *opts, const struct operands *ops)
     const struct run_opts *o = opts;
     const char *file = jobspec_is_file(ops) ? ops->p[0] : o->job.file;
     struct run_session s;
-    struct json *spec = NULL;
+    AUTO(json) struct json *spec = NULL;
     struct err e = {0};
 
     if (!ops->n && !file)
@@ -38,14 +38,10 @@ static int run(struct cli *c, const void *opts, const struct operands *ops)
     if (o->slots.set && file)
         json_set_int(spec, "slots", o->slots.v);
     int32_t slots = (int32_t)(o->slots.set ? o->slots.v : int_of(spec, "slots"));
-    int rc = run_session_open(&s, c, slots, &e);
-    if (rc < 0) {
-        json_free(spec);
+    if (run_session_open(&s, c, slots, &e) < 0)
         return cli_fail(&e);
-    }
-    rc = file ? run_file(&s, o, spec, file) : run_one(&s, o, spec, o->job.key);
+    int rc = file ? run_file(&s, o, spec, file) : run_one(&s, o, spec, o->job.key);
     run_session_close(&s);
-    json_free(spec);
     return rc;
 }
 

@@ -9,14 +9,6 @@
 
 enum { PAGE_MAX = 8 << 20, SPARK_CELLS = 24 };
 
-/* A line without a text is left out, so that the page shows only what is known. */
-static void line(struct buf *b, const struct cli *c, const char *label, struct str text)
-{
-    if (text.n)
-        buf_addf(b, "  %s%-10s%s  " STR_FMT "\n", c->out.colour ? colour_start(COLOUR_DIM) : "",
-                 label, c->out.colour ? colour_end() : "", STR_ARG(text));
-}
-
 static void time_line(struct buf *b, const struct cli *c, const struct json *job, const char *key)
 {
     int64_t at = time_of(job, key);
@@ -27,7 +19,7 @@ static void time_line(struct buf *b, const struct cli *c, const struct json *job
     stamp_format(at, stamp);
     age_format(at, clock_wall(&clock_system), age);
     snprintf(text, sizeof(text), "%s (%s)", stamp, age);
-    line(b, c, key, str_of(text));
+    view_line(b, c, key, str_of(text));
 }
 
 static void head(struct buf *b, const struct cli *c, const struct json *job)
@@ -41,7 +33,7 @@ static void head(struct buf *b, const struct cli *c, const struct json *job)
              c->out.colour ? colour_end() : "");
     buf_addf(b, "%s%s%s\n", c->out.colour ? colour_start(state_colour(state)) : "", text,
              c->out.colour ? colour_end() : "");
-    line(b, c, "id", text_of(job, "id"));
+    view_line(b, c, "id", text_of(job, "id"));
 }
 
 static void needs_line(struct buf *b, const struct cli *c, const struct json *job)
@@ -60,7 +52,7 @@ static void needs_line(struct buf *b, const struct cli *c, const struct json *jo
     }
     if (gpus > 0)
         buf_addf(&t, "%s%lld GPU%s", t.n ? ", " : "", (long long)gpus, plural_end(gpus));
-    line(b, c, "needs", buf_str(&t));
+    view_line(b, c, "needs", buf_str(&t));
 }
 
 /* Nothing for a job that has not started.  CPU time and memory are left out while the record has
@@ -79,7 +71,7 @@ static void used_line(struct buf *b, const struct cli *c, const struct json *job
         snprintf(text, sizeof(text), "%s, %s of CPU, %s of memory at most", time, cpu, mem);
     else
         snprintf(text, sizeof(text), "%s", time);
-    line(b, c, "time", str_of(text));
+    view_line(b, c, "time", str_of(text));
 }
 
 /* A predicted time with its bounds.  Nothing without a prediction (s NULL or "at" null). */
@@ -94,7 +86,7 @@ static void span_line(struct buf *b, const struct cli *c, const char *title, con
     clock_format(time_of(s, "from"), now, from);
     clock_format(time_of(s, "to"), now, to);
     snprintf(text, sizeof(text), "about %s (%s-%s)", at, from, to);
-    line(b, c, title, str_of(text));
+    view_line(b, c, title, str_of(text));
 }
 
 /* Of a job that trains: epochs, GPUs and what is expected of it. */
@@ -114,10 +106,10 @@ static void training_lines(struct buf *b, const struct cli *c, const struct json
                  (long long)int_of(t, "done"), (long long)int_of(t, "epochs"), (long long)stops,
                  plural_end(stops),
                  json_bool(json_get(t, "early")) ? ", ended before the last epoch" : "");
-        line(b, c, "epochs", str_of(text));
+        view_line(b, c, "epochs", str_of(text));
     } else if (stops) {
         snprintf(text, sizeof(text), "%lld time%s", (long long)stops, plural_end(stops));
-        line(b, c, "preempted", str_of(text));
+        view_line(b, c, "preempted", str_of(text));
     }
     buf_init(&gpus, 4096);
     if (text_of(g, "devices").n)
@@ -125,13 +117,13 @@ static void training_lines(struct buf *b, const struct cli *c, const struct json
     for (size_t i = 0; i < json_len(with); i++)
         buf_addf(&gpus, "%s%lld", i ? ", " : ", shared with job ",
                  (long long)json_int(json_at(with, i)));
-    line(b, c, "devices", buf_str(&gpus));
+    view_line(b, c, "devices", buf_str(&gpus));
     size_format(reserved, a);
     size_format(measured, m);
     if (reserved || measured) {
         snprintf(text, sizeof(text), "%s reserved on each, %s measured", reserved ? a : "all",
                  measured ? m : "nothing");
-        line(b, c, "gpu memory", str_of(text));
+        view_line(b, c, "gpu memory", str_of(text));
     }
     span_line(b, c, "starts", text_of(g, "wait").n ? json_get(g, "start") : NULL);
     span_line(b, c, "ends", json_get(g, "finish"));
@@ -144,30 +136,31 @@ static void show_facts(struct buf *b, const struct cli *c, const struct json *jo
 
     buf_init(&t, PAGE_MAX);
     command_format(&t, json_get(job, "command"));
-    line(b, c, "command", buf_str(&t));
-    line(b, c, "directory", text_of(spec, "cwd"));
+    view_line(b, c, "command", buf_str(&t));
+    view_line(b, c, "directory", text_of(spec, "cwd"));
     buf_reset(&t);
     params_format(&t, json_get(job, "params"));
-    line(b, c, "params", buf_str(&t));
+    view_line(b, c, "params", buf_str(&t));
     buf_reset(&t);
     params_format(&t, json_get(job, "logged_params"));
-    line(b, c, "logged", buf_str(&t));
+    view_line(b, c, "logged", buf_str(&t));
     buf_reset(&t);
     buf_addf(&t, STR_FMT ", queue " STR_FMT ", priority %lld, user " STR_FMT,
              STR_ARG(text_of(job, "project")), STR_ARG(text_of(job, "queue")),
              (long long)int_of(job, "priority"), STR_ARG(text_of(job, "user")));
-    line(b, c, "project", buf_str(&t));
+    view_line(b, c, "project", buf_str(&t));
     if (text_of(job, "batch").n) {
         buf_reset(&t);
         buf_addf(&t, STR_FMT " (" STR_FMT "), index %lld", STR_ARG(text_of(job, "batch")),
                  STR_ARG(text_of(job, "batch_name")), (long long)int_of(job, "index"));
-        line(b, c, "batch", buf_str(&t));
+        view_line(b, c, "batch", buf_str(&t));
     }
+    view_line(b, c, "schedule", text_of(job, "schedule"));
     needs_line(b, c, job);
     buf_reset(&t);
     for (size_t i = 0; i < json_len(after); i++)
         buf_addf(&t, "%s%lld", i ? ", " : "job ", (long long)json_int(json_at(after, i)));
-    line(b, c, "after", buf_str(&t));
+    view_line(b, c, "after", buf_str(&t));
     time_line(b, c, job, "created");
     time_line(b, c, job, "started");
     time_line(b, c, job, "ended");
@@ -222,7 +215,7 @@ static void metrics(struct buf *b, struct cli *c, const struct json *job)
         if (json_get(it.val, "step"))
             buf_addf(&t, " at step %lld", (long long)int_of(it.val, "step"));
         sparkline(&t, json_get(json_get(series, "metrics"), it.key));
-        line(b, c, "metric", buf_str(&t));
+        view_line(b, c, "metric", buf_str(&t));
     }
     json_free(series);
 }
@@ -242,7 +235,7 @@ static void reports(struct buf *b, struct cli *c, const struct json *job)
                 json_type(it.val) == JSON_STR ? json_str(it.val) : text_of(it.val, kinds[k].value);
             buf_init(&t, PAGE_MAX);
             buf_addf(&t, "%s%s" STR_FMT, it.key, text.n ? " = " : "", STR_ARG(text));
-            line(b, c, kinds[k].label, buf_str(&t));
+            view_line(b, c, kinds[k].label, buf_str(&t));
         }
 }
 
@@ -268,23 +261,21 @@ static void runs(struct buf *b, const struct cli *c, const struct json *job)
 
 static int show_run(struct cli *c, const void *opts, const struct operands *ops)
 {
-    struct json *all = json_new_array();
+    AUTO(json) struct json *all = json_new_array();
     struct err e = {0};
-    int rc = 0;
 
     (void)opts;
-    for (size_t i = 0; i < ops->n && rc == 0; i++) {
+    for (size_t i = 0; i < ops->n; i++) {
         AUTO(buf) struct buf path = {0};
         struct json *job = NULL;
-        buf_init(&path, PAGE_MAX);
-        job_path(&path, ops->p[i], "");
-        rc = cli_get(c, path.p, &job, &e);
-        if (rc == 0)
-            json_push_take(all, job);
+        resource_path(&path, "jobs", ops->p[i], "");
+        if (cli_get(c, path.p, &job, &e) < 0)
+            return cli_fail(&e);
+        json_push_take(all, job);
     }
-    if (rc == 0 && (cli_json(c) || cli_csv(c))) {
+    if (cli_json(c) || cli_csv(c)) {
         view_rows(c, all, job_columns, n_job_columns);
-    } else if (rc == 0) {
+    } else {
         AUTO(buf) struct buf b = {0};
         buf_init(&b, PAGE_MAX);
         for (size_t i = 0; i < json_len(all); i++) {
@@ -297,8 +288,7 @@ static int show_run(struct cli *c, const void *opts, const struct operands *ops)
             cli_print(&b);
         }
     }
-    json_free(all);
-    return rc < 0 ? cli_fail(&e) : 0;
+    return 0;
 }
 
 const struct command cmd_show = {

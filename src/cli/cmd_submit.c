@@ -37,50 +37,29 @@ static void say_submitted(const struct cli *c, const struct json *reply, bool ma
                 (long long)int_of(reply, "number"));
 }
 
-/* Scripts read this line: the id of the job, of the batch, or of the first job when there is no
- * batch. */
-static void print_reply(const struct cli *c, const struct json *reply, bool many)
-{
-    AUTO(buf) struct buf b = {0};
-    struct str batch = text_of(reply, "batch");
-
-    buf_init(&b, 1 << 20);
-    if (cli_json(c))
-        json_write(&b, reply, JSON_COMPACT);
-    else
-        buf_addf(&b, STR_FMT,
-                 STR_ARG(!many     ? text_of(reply, "id")
-                         : batch.n ? batch
-                                   : text_of(reply, "first_id")));
-    buf_addc(&b, '\n');
-    cli_print(&b);
-}
-
 static int submit_run(struct cli *c, const void *opts, const struct operands *ops)
 {
     const struct submit_opts *o = opts;
-    struct json *spec = NULL, *reply = NULL;
+    AUTO(json) struct json *spec = NULL, *reply = NULL;
     struct err e = {0};
-    int rc = 0;
 
     if (!ops->n && !o->job.file) {
         cli_say("berth submit needs a command or a file: berth submit -- python train.py");
         return err_exit_code(ERR_INVALID);
     }
-    if (jobspec_build(&o->job, ops, &spec, &e) < 0)
+    if (jobspec_build(&o->job, ops, &spec, &e) < 0 ||
+        jobspec_submit(c, spec, o->job.key, &reply, NULL, &e) < 0)
         return cli_fail(&e);
-    if (jobspec_submit(c, spec, o->job.key, &reply, NULL, &e) < 0) {
-        json_free(spec);
-        return cli_fail(&e);
-    }
     bool many = json_has(reply, "count");
-    print_reply(c, reply, many);
+    /* Scripts read this line: the id of the job, of the batch, or of the first job when there is no
+     * batch. */
+    const char *id = !many ? "id" : text_of(reply, "batch").n ? "batch" : "first_id";
+    if (cli_json(c))
+        cli_print_json(reply);
+    else
+        cli_print_line(text_of(reply, id).p);
     say_submitted(c, reply, many);
-    if (o->wait)
-        rc = follow_submitted(c, reply, 0);
-    json_free(spec);
-    json_free(reply);
-    return rc;
+    return o->wait ? follow_submitted(c, reply, 0) : 0;
 }
 
 const struct command cmd_submit = {

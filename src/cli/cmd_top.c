@@ -74,14 +74,13 @@ static void keep_selected(struct top *t, int64_t job)
 static void say_why_none(struct top *t, const struct err *refusal)
 {
     AUTO_FREE char *path = xasprintf("/v1/jobs/%lld/explain", (long long)t->m.log_job);
-    struct json *j = NULL;
+    AUTO(json) struct json *j = NULL;
     struct err e = {0};
 
     if (cli_get(t->c, path, &j, &e) == 0 && text_of(j, "text").n)
         buf_addf(&t->log, "no output yet: " STR_FMT "\n", STR_ARG(text_of(j, "text")));
     else
         buf_addf(&t->log, "%s\n", refusal->text);
-    json_free(j);
 }
 
 static void ask_log(struct top *t)
@@ -105,24 +104,21 @@ static void ask_log(struct top *t)
 static void ask(struct top *t)
 {
     const struct list_query everything = {t->filter[0] ? t->filter : NULL, NULL, NULL, -1};
-    struct json *rows = json_new_array(), *counts = NULL, *nodes = NULL;
+    AUTO(json) struct json *rows = json_new_array(), *counts = NULL, *nodes = NULL;
     int64_t job = json_len(t->rows) ? selected_job(t) : 0;
     struct err e = {0};
 
     if (list_counts(t->c, &everything, &counts, &e) < 0 ||
         cli_get(t->c, "/v1/nodes", &nodes, &e) < 0 || ask_rows(t, rows, &e) < 0) {
         snprintf(t->message, sizeof(t->message), "%s", e.text);
-        json_free(rows);
-        json_free(counts);
-        json_free(nodes);
         return;
     }
     json_free(t->rows);
     json_free(t->counts);
     json_free(t->nodes);
-    t->rows = rows;
-    t->counts = counts;
-    t->nodes = nodes;
+    t->rows = TAKE(rows);
+    t->counts = TAKE(counts);
+    t->nodes = TAKE(nodes);
     keep_selected(t, job);
     if (t->m.mode == TOP_LOG)
         ask_log(t);

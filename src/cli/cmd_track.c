@@ -6,7 +6,7 @@
 #include "cli/view.h"
 #include <unistd.h>
 
-enum { TEXT_MAX = 1 << 20, NOTE_MAX = 64 << 10 };
+enum { NOTE_MAX = 64 << 10 };
 
 /* Takes body, which may be NULL. */
 static int send_to(struct cli *c, const char *method, const char *path, struct json *body,
@@ -37,8 +37,7 @@ static int tag_one(struct cli *c, const char *job, const char *word, bool remove
     AUTO_FREE char *key = xstrndup(name.p, name.n);
     struct json *body;
 
-    buf_init(&path, TEXT_MAX);
-    job_path(&path, job, "/tags");
+    resource_path(&path, "jobs", job, "/tags");
     if (remove) {
         query_add(&path, "name", key);
         return send_to(c, "DELETE", path.p, NULL, e);
@@ -112,14 +111,11 @@ static int note(struct cli *c, const void *opts, const struct operands *ops)
     AUTO(buf) struct buf path = {0}, text = {0};
     struct err e = {0};
 
-    buf_init(&path, TEXT_MAX);
     buf_init(&text, NOTE_MAX);
     if (o->project) {
-        buf_adds(&path, "/v1/projects/");
-        url_encode(&path, str_of(o->project));
-        buf_adds(&path, "/notes");
+        resource_path(&path, "projects", o->project, "/notes");
     } else if (ops->n) {
-        job_path(&path, ops->p[0], "/notes");
+        resource_path(&path, "jobs", ops->p[0], "/notes");
     } else {
         cli_say("berth note needs a job or --about PROJECT");
         return err_exit_code(ERR_INVALID);
@@ -148,13 +144,12 @@ const struct command cmd_note = {
 
 static int project_show(struct cli *c, const char *path)
 {
-    struct json *p = NULL;
+    AUTO(json) struct json *p = NULL;
     struct err e = {0};
     AUTO(buf) struct buf b = {0};
 
     if (cli_get(c, path, &p, &e) < 0)
         return cli_fail(&e);
-    buf_init(&b, TEXT_MAX);
     if (cli_json(c)) {
         json_write(&b, p, JSON_PRETTY);
         buf_addc(&b, '\n');
@@ -167,7 +162,6 @@ static int project_show(struct cli *c, const char *path)
         if (text.n)
             buf_addf(&b, "\n" STR_FMT "\n", STR_ARG(text));
     }
-    json_free(p);
     cli_print(&b);
     return 0;
 }
@@ -180,10 +174,8 @@ static int project(struct cli *c, const void *opts, const struct operands *ops)
     struct err e = {0};
 
     (void)opts;
-    buf_init(&path, TEXT_MAX);
     buf_init(&text, NOTE_MAX);
-    buf_adds(&path, "/v1/projects/");
-    url_encode(&path, str_of(ops->p[1]));
+    resource_path(&path, "projects", ops->p[1], "");
     if (!strcmp(verb, "show"))
         return project_show(c, path.p);
     if (strcmp(verb, "describe") != 0) {

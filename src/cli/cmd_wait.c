@@ -21,7 +21,7 @@ static const struct opt_group wait_group = {"Waiting", wait_own, ARRAY_SIZE(wait
 static int wait_jobs(struct cli *c, const void *opts, const struct operands *ops)
 {
     const struct wait_opts *o = opts;
-    struct json *rows = json_new_array();
+    AUTO(json) struct json *rows = json_new_array();
     struct err e = {0};
     int status = 0, rc = 0;
     char text[400];
@@ -43,7 +43,6 @@ static int wait_jobs(struct cli *c, const void *opts, const struct operands *ops
     }
     if (rc == 0 && cli_json(c))
         view_json(rows);
-    json_free(rows);
     return rc < 0 ? cli_fail(&e) : status;
 }
 const struct command cmd_wait = {

@@ -62,8 +62,7 @@ int follow_end(struct cli *c, const char *ref, struct json **out, struct err *e)
     /* Scripts are not told that the command waits. */
     bool said = !c->err.is_tty;
 
-    buf_init(&path, PATH_BYTES);
-    job_path(&path, ref, "");
+    resource_path(&path, "jobs", ref, "");
     for (;;) {
         struct json *job = NULL;
         if (cli_get(c, path.p, &job, e) < 0)
@@ -206,13 +205,11 @@ static bool on_bytes(void *arg, struct str piece)
     return true;
 }
 
-/* A followed log takes the offset as a parameter; otherwise a Range header has it. */
-static void log_path(struct buf *path, const struct follow_log *f)
+void log_path(struct buf *path, const struct follow_log *f)
 {
     char text[24];
 
-    buf_init(path, PATH_BYTES);
-    job_path(path, f->ref, "/logs");
+    resource_path(path, "jobs", f->ref, "/logs");
     query_add(path, "stream", f->err_file ? "err" : "out");
     if (f->run) {
         snprintf(text, sizeof(text), "%lld", (long long)f->run);

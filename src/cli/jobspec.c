@@ -429,21 +429,15 @@ int jobspec_build(const struct job_opts *o, const struct operands *ops, struct j
 {
     bool operand_is_file = !o->file && jobspec_is_file(ops);
     const char *file = operand_is_file ? ops->p[0] : o->file;
-    struct json *spec = NULL;
+    AUTO(json) struct json *spec = file ? NULL : json_new_object();
 
-    if (file) {
-        if (spec_file_read(file, &spec, e) < 0)
-            return -1;
-    } else {
-        spec = json_new_object();
-    }
+    if (file && spec_file_read(file, &spec, e) < 0)
+        return -1;
     if (!operand_is_file)
         set_command(spec, ops);
-    if (complete_spec(spec, o, file, e) < 0) {
-        json_free(spec);
+    if (complete_spec(spec, o, file, e) < 0)
         return -1;
-    }
-    *out = spec;
+    *out = TAKE(spec);
     return 0;
 }
 

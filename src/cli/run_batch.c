@@ -33,12 +33,10 @@ struct batch {
 
 static int cancel_rest(struct batch *b, struct err *e)
 {
-    struct json *body = json_new_object();
+    AUTO(json) struct json *body = json_new_object();
 
     json_set_str(body, "batch", b->id);
-    int rc = cli_post(b->s->c, "/v1/jobs/cancel", body, NULL, e);
-    json_free(body);
-    return rc;
+    return cli_post(b->s->c, "/v1/jobs/cancel", body, NULL, e);
 }
 
 /* Does not return at the second Ctrl-C: the jobs keep running without this command. */
@@ -99,7 +97,7 @@ static int part(struct cli *c, struct buf *out, const char *title, const char *s
                 const char *sort, int64_t limit, struct err *e)
 {
     struct list_query q = {NULL, state, sort, limit};
-    struct json *rows = json_new_array();
+    AUTO(json) struct json *rows = json_new_array();
     bool more = false;
     int rc = list_jobs(c, &q, rows, &more, e);
 
@@ -111,7 +109,6 @@ static int part(struct cli *c, struct buf *out, const char *title, const char *s
         if (more && state)
             buf_addf(out, "and more: berth ls --batch %s --state %s\n", c->opt.batch, state);
     }
-    json_free(rows);
     return rc;
 }
 
@@ -150,12 +147,11 @@ static int table(struct cli *c, const struct json *counts, int64_t elapsed_ms, s
 static int all_rows(struct cli *c, struct err *e)
 {
     struct list_query q = {NULL, NULL, "id", -1};
-    struct json *rows = json_new_array();
+    AUTO(json) struct json *rows = json_new_array();
     int rc = list_jobs(c, &q, rows, NULL, e);
 
     if (rc == 0)
         view_rows(c, rows, job_columns, n_job_columns);
-    json_free(rows);
     return rc;
 }
 
@@ -163,7 +159,7 @@ int run_batch_table(struct run_session *s, const struct run_opts *o, const char 
                     int64_t elapsed_ms)
 {
     const struct list_query q = {NULL, NULL, NULL, -1};
-    struct json *counts = NULL;
+    AUTO(json) struct json *counts = NULL;
     struct err e = {0};
     int rc = 0;
 
@@ -174,7 +170,6 @@ int run_batch_table(struct run_session *s, const struct run_opts *o, const char 
     if (!o->quiet || cli_json(s->c) || cli_csv(s->c))
         rc = cli_json(s->c) || cli_csv(s->c) ? all_rows(s->c, &e)
                                              : table(s->c, counts, elapsed_ms, &e);
-    json_free(counts);
     return rc < 0 ? cli_fail(&e) : !good;
 }
 
@@ -182,15 +177,13 @@ int run_batch_table(struct run_session *s, const struct run_opts *o, const char 
 static char *batch_name(struct run_session *s, int64_t first)
 {
     AUTO_FREE char *path = xasprintf("/v1/jobs/%lld", (long long)first);
-    struct json *job = NULL;
+    AUTO(json) struct json *job = NULL;
     struct err e;
 
     if (cli_get(s->c, path, &job, &e) < 0)
         return xstrdup("jobs");
     struct str name = text_of(job, "batch_name");
-    char *out = name.n ? xstrndup(name.p, name.n) : xstrdup("jobs");
-    json_free(job);
-    return out;
+    return name.n ? xstrndup(name.p, name.n) : xstrdup("jobs");
 }
 
 int run_batch(struct run_session *s, const struct run_opts *o, const struct json *reply,

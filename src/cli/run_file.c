@@ -28,7 +28,7 @@ struct memory {
  * count: a sweep must be resumable from another shell and with more slots. */
 static void identify(const struct json *spec, const char *file, char out[HASH_HEX + 1])
 {
-    struct json *copy = json_copy(spec);
+    AUTO(json) struct json *copy = json_copy(spec);
     uint8_t digest[32];
     struct sha256 h;
     char cwd[4096];
@@ -45,7 +45,6 @@ static void identify(const struct json *spec, const char *file, char out[HASH_HE
     sha256_end(&h, digest);
     for (size_t i = 0; i < HASH_HEX / 2; i++)
         snprintf(out + 2 * i, 3, "%02x", digest[i]);
-    json_free(copy);
 }
 
 /* No file, or one that cannot be read, counts as a file that was never run. */
@@ -102,14 +101,12 @@ static int find_or_submit(struct run_session *s, const struct run_opts *o, const
 static int retry_states(struct run_session *s, const char *batch, const char *states,
                         int64_t *out_done, struct err *e)
 {
-    struct json *body = json_new_object(), *reply = NULL;
+    AUTO(json) struct json *body = json_new_object(), *reply = NULL;
 
     json_set_str(body, "batch", batch);
     json_set_str(body, "state", states);
     int rc = cli_post(s->c, "/v1/jobs/retry", body, &reply, e);
     *out_done = rc == 0 ? int_of(reply, "done") : 0;
-    json_free(body);
-    json_free(reply);
     return rc;
 }
 
@@ -213,7 +210,7 @@ int run_file(struct run_session *s, const struct run_opts *o, const struct json 
              const char *file)
 {
     struct memory m = {0};
-    struct json *reply = NULL;
+    AUTO(json) struct json *reply = NULL;
     struct err e = {0};
     bool is_new = true;
     int rc;
@@ -232,7 +229,6 @@ int run_file(struct run_session *s, const struct run_opts *o, const struct json 
         rc = run_many(s, o, &m, reply, is_new, file);
     else
         rc = run_single(s, o, spec, reply, is_new, file);
-    json_free(reply);
     free(m.path);
     return rc;
 }

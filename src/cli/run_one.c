@@ -39,7 +39,7 @@ static void say_why(struct one *o, struct http_client *http, char *said, size_t 
 {
     AUTO_FREE char *path = xasprintf("/v1/jobs/%s/explain", o->ref);
     struct http_response r;
-    struct json *j = NULL;
+    AUTO(json) struct json *j = NULL;
     struct err e;
 
     if (atomic_load(&o->started) || o->quiet ||
@@ -52,7 +52,6 @@ static void say_why(struct one *o, struct http_client *http, char *said, size_t 
             cli_say("job %s waits: " STR_FMT, o->ref, STR_ARG(text));
         snprintf(said, n, STR_FMT, STR_ARG(text));
     }
-    json_free(j);
     http_response_done(&r);
 }
 
@@ -156,12 +155,11 @@ static int copy_run(struct one *o, int64_t run, bool split, bool *out_closed, st
 static int close_pipe(struct one *o)
 {
     AUTO_FREE char *path = xasprintf("/v1/jobs/%s/cancel", o->ref);
-    struct json *job = NULL;
+    AUTO(json) struct json *job = NULL;
     struct err e;
 
     if (cli_post(o->s->c, path, NULL, NULL, &e) == 0)
         follow_end(o->s->c, o->ref, &job, &e);
-    json_free(job);
     return EXIT_PIPE;
 }
 
@@ -228,15 +226,13 @@ int run_job(struct run_session *s, bool quiet, int64_t number, bool split)
 int run_one(struct run_session *s, const struct run_opts *o, const struct json *spec,
             const char *key)
 {
-    struct json *reply = NULL;
+    AUTO(json) struct json *reply = NULL;
     struct err e = {0};
 
     if (jobspec_submit(s->c, spec, key, &reply, NULL, &e) < 0)
         return cli_fail(&e);
     int64_t number = int_of(reply, json_has(reply, "number") ? "number" : "first");
-    int rc = json_has(reply, "count") && int_of(reply, "count") > 1
-                 ? run_batch(s, o, reply, NULL)
-                 : run_job(s, o->quiet, number, json_bool(json_get(spec, "split_output")));
-    json_free(reply);
-    return rc;
+    return json_has(reply, "count") && int_of(reply, "count") > 1
+               ? run_batch(s, o, reply, NULL)
+               : run_job(s, o->quiet, number, json_bool(json_get(spec, "split_output")));
 }

@@ -45,6 +45,22 @@ void cli_print(struct buf *b)
     buf_reset(b);
 }
 
+void cli_print_line(const char *text)
+{
+    AUTO(buf) struct buf b = {0};
+
+    buf_init(&b, SIZE_MAX);
+    buf_addf(&b, "%s\n", text);
+    cli_print(&b);
+}
+
+void cli_print_json(const struct json *j)
+{
+    AUTO_FREE char *text = json_text(j);
+
+    cli_print_line(text);
+}
+
 bool cli_json(const struct cli *c)
 {
     return c->opt.output && !strcmp(c->opt.output, "json");

@@ -6,7 +6,7 @@
 #include "base/util.h"
 #include <stdio.h>
 
-enum { TEXT_MAX = 1 << 20, TAIL_FIRST = 64 << 10, TAIL_MAX = 64 << 20 };
+enum { TAIL_FIRST = 64 << 10, TAIL_MAX = 64 << 20 };
 
 /* Where the last n lines of text begin; false when they begin before it. */
 static bool lines_start(struct str text, int64_t n, size_t *out)
@@ -28,17 +28,12 @@ static bool lines_start(struct str text, int64_t n, size_t *out)
 static int fetch_tail(struct cli *c, const struct follow_log *f, size_t want,
                       struct http_response *out, struct err *e)
 {
+    const struct follow_log whole = {.ref = f->ref, .run = f->run, .err_file = f->err_file};
     AUTO(buf) struct buf path = {0};
     char range[64];
     const char *headers[] = {range, NULL};
 
-    buf_init(&path, TEXT_MAX);
-    job_path(&path, f->ref, "/logs");
-    query_add(&path, "stream", f->err_file ? "err" : "out");
-    if (f->run) {
-        AUTO_FREE char *run = xasprintf("%lld", (long long)f->run);
-        query_add(&path, "run", run);
-    }
+    log_path(&path, &whole);
     snprintf(range, sizeof(range), "Range: bytes=-%zu", want);
     if (cli_fetch(c, "GET", path.p, headers, STR(""), out, e) == 0)
         return 0;

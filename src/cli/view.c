@@ -59,11 +59,23 @@ int64_t int_of(const struct json *j, const char *key)
     return t == JSON_INT ? json_int(v) : t == JSON_REAL ? (int64_t)json_real(v) : 0;
 }
 
-int64_t time_of(const struct json *j, const char *key)
+int64_t time_in(const struct json *text)
 {
     int64_t ms;
 
-    return time_parse_utc(text_of(j, key), &ms) ? ms : 0;
+    return json_type(text) == JSON_STR && time_parse_utc(json_str(text), &ms) ? ms : 0;
+}
+
+int64_t time_of(const struct json *j, const char *key)
+{
+    return time_in(json_get(j, key));
+}
+
+void view_line(struct buf *b, const struct cli *c, const char *label, struct str text)
+{
+    if (text.n)
+        buf_addf(b, "  %s%-10s%s  " STR_FMT "\n", c->out.colour ? colour_start(COLOUR_DIM) : "",
+                 label, c->out.colour ? colour_end() : "", STR_ARG(text));
 }
 
 enum colour state_colour(struct str state)
@@ -130,6 +142,8 @@ void params_format(struct buf *b, const struct json *params)
 {
     bool first = true;
 
+    if (json_type(params) == JSON_STR)
+        buf_addf(b, STR_FMT, STR_ARG(json_str(params)));
     for (struct json_it it = {0}; json_next(params, &it);) {
         buf_addf(b, "%s%s=", first ? "" : " ", it.key);
         first = false;
@@ -232,7 +246,7 @@ static enum colour cell(struct buf *b, const struct json *row, const struct colu
                         int64_t now_ms)
 {
     const struct json *v = json_get(row, col->key);
-    char age[AGE_TEXT_MAX];
+    char age[AGE_TEXT_MAX], stamp[STAMP_TEXT_MAX];
 
     switch (col->kind) {
     case CELL_TEXT:
@@ -262,6 +276,15 @@ static enum colour cell(struct buf *b, const struct json *row, const struct colu
         return COLOUR_DIM;
     case CELL_PARAMS:
         params_format(b, v);
+        return COLOUR_NONE;
+    case CELL_COMMAND:
+        command_format(b, v);
+        return COLOUR_NONE;
+    case CELL_NEXT:
+        if (json_len(v)) {
+            clock_format(time_in(json_at(v, 0)), now_ms, stamp);
+            buf_adds(b, stamp);
+        }
         return COLOUR_NONE;
     case CELL_SHARE:
     case CELL_SHARE_SIZE:
@@ -310,7 +333,8 @@ void view_table(struct buf *b, const struct json *rows, const struct column *col
     buf_init(&text, CELL_MAX);
     for (size_t k = 0; k < n; k++) {
         bool right = cols[k].kind != CELL_TEXT && cols[k].kind != CELL_STATE &&
-                     cols[k].kind != CELL_PARAMS && cols[k].kind != CELL_YES;
+                     cols[k].kind != CELL_PARAMS && cols[k].kind != CELL_YES &&
+                     cols[k].kind != CELL_COMMAND;
         shown[k] = column_shown(rows, &cols[k], now);
         if (shown[k])
             table_column(t, cols[k].title, right ? TABLE_RIGHT : TABLE_LEFT, cols[k].shrinks);
@@ -452,7 +476,7 @@ void view_rows(const struct cli *c, const struct json *rows, const struct column
 int view_list(struct cli *c, const char *path, const struct column *cols, size_t n,
               const char *none)
 {
-    struct json *reply = NULL;
+    AUTO(json) struct json *reply = NULL;
     struct err e = {0};
 
     if (cli_get(c, path, &reply, &e) < 0)
@@ -461,7 +485,6 @@ int view_list(struct cli *c, const char *path, const struct column *cols, size_t
     view_rows(c, rows, cols, n);
     if (!json_len(rows) && c->err.is_tty && !cli_json(c) && !cli_csv(c))
         cli_say("%s", none);
-    json_free(reply);
     return 0;
 }
 

@@ -14,7 +14,9 @@ enum cell_kind {
     CELL_DURATION, /* milliseconds */
     CELL_AGE,      /* a time: how long ago */
     CELL_SIZE,     /* bytes; empty for 0 */
-    CELL_PARAMS,   /* "lr=0.1 depth=3" */
+    CELL_PARAMS,   /* "lr=0.1 depth=3"; a text as it is */
+    CELL_COMMAND,  /* as a line a shell would take */
+    CELL_NEXT,     /* the first of a list of times: "14:05" */
     CELL_YES,      /* "yes" or empty */
     CELL_SHARE,    /* "3/8": key of `of` */
     /* The same with sizes: "1.5G/8.0G". */
@@ -58,10 +60,15 @@ void view_page(struct view_pages *v, const struct json *rows, const struct colum
 void view_page_text(struct view_pages *v, struct str array); /* json only */
 void view_pages_end(struct view_pages *v);
 
+/* One line of a page about one thing.  A line without a text is left out, so that the page shows
+ * only what is known. */
+void view_line(struct buf *b, const struct cli *c, const char *label, struct str text);
+
 enum { AGE_TEXT_MAX = 24, STAMP_TEXT_MAX = 32 };
 /* COLOUR_NONE for a word that is not a state of a job. */
 enum colour state_colour(struct str state);
-int64_t time_of(const struct json *j, const char *key);                   /* wall ms; 0 = null */
+int64_t time_of(const struct json *j, const char *key); /* wall ms; 0 = null */
+int64_t time_in(const struct json *text);
 void age_format(int64_t then_ms, int64_t now_ms, char out[AGE_TEXT_MAX]); /* "3m ago" */
 void stamp_format(int64_t wall_ms, char out[STAMP_TEXT_MAX]); /* local time, to the second */
 /* "14:05" today, "Nov 20 14:05" on other days, in local time. */
