@@ -61,6 +61,15 @@ def test_every_command_has_a_story():
     assert not missing, f"no story in {os.path.basename(__file__)} for: {missing}"
 
 
+def test_cron():
+    berth("cron", "add", "nightly", "30 2 * * *", "--", "echo", "from a schedule")
+    assert "30 2 * * *" in berth("cron")
+    job = berth("cron", "run", "nightly").strip()
+    home().berth("wait", job)
+    assert berth("logs", job) == "from a schedule\n" and answer("ls", "cron:nightly")[0]["schedule"] == "nightly"
+    berth("cron", "rm", "nightly")
+
+
 def test_run():
     p = home().berth("run", "--", "sh", "-c", "echo said; exit 3", check=False)
     assert p.returncode == 3 and "said\n" in p.stdout, p
