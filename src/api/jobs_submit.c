@@ -121,7 +121,6 @@ static int submit_replay(struct call *c)
 static int submit_run(struct call *c)
 {
     struct submitting *d = c->data;
-    struct str key = call_once_key(c);
     int known;
 
     if (!d->prepared && submit_prepare(d->x, d->yaml, &c->err) < 0)
@@ -144,13 +143,7 @@ static int submit_run(struct call *c)
         c->err = (struct err){0};
         return submit_replay(c);
     }
-    if (key.n)
-        d->x->s.idempotency_key = (struct str){xstrndup(key.p, key.n), key.n};
-    if (d->batch.n > 0) {
-        d->x->s.batch.name =
-            (struct str){arena_strndup(&d->x->mem, d->batch.p, d->batch.n), d->batch.n};
-        d->x->s.batch.project = d->x->specs.p[0].project;
-    }
+    submit_name(d->x, call_once_key(c), d->batch);
     d->name = call_copy(c, d->x->specs.p[0].name);
     return 0;
 }

@@ -67,6 +67,16 @@ void submit_free(struct submit *x)
     free(x);
 }
 
+void submit_name(struct submit *x, struct str key, struct str batch)
+{
+    if (key.n)
+        x->s.idempotency_key = (struct str){xstrndup(key.p, key.n), key.n};
+    if (batch.n)
+        x->s.batch.name = (struct str){arena_strndup(&x->mem, batch.p, batch.n), batch.n};
+    if (batch.n)
+        x->s.batch.project = x->specs.p[0].project;
+}
+
 /* The store frees a submission that it took; the submission is the first member of the submit. */
 static void submit_free_taken(struct submission *s)
 {

@@ -34,6 +34,8 @@ struct submit {
  * s.free_fn. */
 struct submit *submit_new_take(char *body, size_t n, const struct caller *who);
 void submit_free(struct submit *x);
+/* The idempotency key and the name of the batch; empty = none.  After submit_parse. */
+void submit_name(struct submit *x, struct str key, struct str batch);
 /* Step one: YAML becomes JSON, and x->single is known.  Step two: the rows.  Any thread. */
 int submit_prepare(struct submit *x, bool yaml, struct err *e);
 int submit_parse(struct submit *x, submit_resolve_fn resolve, void *arg, struct err *e);

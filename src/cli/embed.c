@@ -1,7 +1,10 @@
 /* embed.c - a host inside this process, on a thread of its own */
 #include "cli/embed.h"
+#include "base/file.h"
+#include "base/log.h"
 #include "base/util.h"
 #include "io/loop.h"
+#include <fcntl.h>
 #include <pthread.h>
 
 struct embed {
@@ -55,6 +58,19 @@ static void embed_free(struct embed *x)
     pthread_mutex_destroy(&x->lock);
     pthread_cond_destroy(&x->changed);
     free(x);
+}
+
+int embed_log(const char *home, struct err *e)
+{
+    AUTO_FREE char *path = path_join(home, "log");
+
+    if (dir_make_all(home, 0700, e) < 0)
+        return err_wrap(e, "creating the home %s", home);
+    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return err_sys(e, "cannot open %s", path);
+    log_setup(LOG_WARN_, false, fd);
+    return 0;
 }
 
 int embed_open(struct embed **out, const struct host_conf *conf, struct err *e)

@@ -12,4 +12,7 @@ struct embed;
  * Called by the thread of the command, as embed_close is.  The texts of conf must outlive the
  * embed. */
 int embed_open(struct embed **out, const struct host_conf *conf, struct err *e);
+/* Before a host is opened: its messages go to the log of the home, which is made if need be, and
+ * not between the lines of the job. */
+int embed_log(const char *home, struct err *e);
 void embed_close(struct embed *x); /* graceful; runs go on.  NULL is fine. */

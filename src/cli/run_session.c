@@ -7,8 +7,6 @@
  * Signals are caught, not blocked: a blocked mask would be inherited by everything we start.
  */
 #include "base/clock.h"
-#include "base/file.h"
-#include "base/log.h"
 #include "base/util.h"
 #include "cli/run.h"
 #include "cli/view.h"
@@ -67,26 +65,12 @@ static int take_over(struct cli *c, struct err *e)
     }
 }
 
-/* What the host has to say goes to the log of the home, not between the lines of the job. */
-static int open_log(const struct cli *c, struct err *e)
-{
-    AUTO_FREE char *path = path_join(c->home, "log");
-
-    if (dir_make_all(c->home, 0700, e) < 0)
-        return err_wrap(e, "creating the home %s", c->home);
-    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return err_sys(e, "cannot open %s", path);
-    log_setup(LOG_WARN_, false, fd);
-    return 0;
-}
-
 int run_session_open(struct run_session *s, struct cli *c, int32_t slots, struct err *e)
 {
     *s = (struct run_session){.c = c, .interrupts = {-1, -1}};
     if (cli_open(c, e) < 0)
         return -1;
-    if (c->is_unix && open_log(c, e) < 0)
+    if (c->is_unix && embed_log(c->home, e) < 0)
         return -1;
     if (!c->opt.home && !c->opt.server)
         c->opt.home = c->home; /* this home, never the system daemon's */
