@@ -1,0 +1,419 @@
+/* link_daemon.c - the link to a daemon: requests over its socket, and its stream of events
+ *
+ * Everything goes through the asynchronous client of the loop (io/fetch.h).  A connection that
+ * breaks is the business of sched.c, which asks again, says after which event listening resumes,
+ * and repeats what was not answered.
+ */
+#include "base/util.h"
+#include "cli/cli.h"
+#include "cli/sse.h"
+#include "cli/view.h"
+#include "dialect/hyperctl/link.h"
+#include "io/fetch.h"
+#include <stdio.h>
+
+enum { PATH_TEXT_MAX = 4096, JOBS_PAGE = 1000 };
+
+struct daemon_call;
+struct daemon_link {
+    struct hyper_link link;
+    struct fetcher *fetcher;
+    struct daemon_call *calls; /* under way */
+    /* The stream. */
+    struct fetch *stream; /* NULL = muted */
+    struct sse sse;
+    int status;
+};
+
+/* ---- a request under way ---- */
+
+/* Reads the answer (NULL = empty).  A request that is answered ends with daemon_call_end. */
+typedef void (*daemon_answer_fn)(struct daemon_call *c, const struct json *answer);
+
+struct daemon_call {
+    struct daemon_call *prev, *next;
+    struct daemon_link *d;
+    struct fetch *fetch;
+    char *body;
+    daemon_answer_fn answer;
+    hyper_done_fn done;
+    void *arg;
+    /* Of list: the rows of the queue, and the records of the jobs with their runs. */
+    hyper_found_fn row;
+    bool places;
+    struct json *rows, *jobs;
+    hyper_node_fn node; /* of nodes */
+};
+
+static struct daemon_call *daemon_call_new(struct hyper_link *l, daemon_answer_fn answer,
+                                           hyper_done_fn done, void *arg)
+{
+    struct daemon_call *c = xcalloc(1, sizeof(*c));
+    struct daemon_link *d = (struct daemon_link *)l;
+
+    *c = (struct daemon_call){.d = d, .answer = answer, .done = done, .arg = arg, .next = d->calls};
+    if (d->calls)
+        d->calls->prev = c;
+    d->calls = c;
+    return c;
+}
+
+/* The caller may close the link in `done`, so nothing of the call is used afterwards. */
+static void daemon_call_end(struct daemon_call *c, const struct err *e, uint64_t number)
+{
+    hyper_done_fn done = c->done;
+    void *arg = c->arg;
+
+    *(c->prev ? &c->prev->next : &c->d->calls) = c->next;
+    if (c->next)
+        c->next->prev = c->prev;
+    json_free(c->rows);
+    json_free(c->jobs);
+    free(c->body);
+    free(c);
+    done(arg, e, number);
+}
+
+static void daemon_answer_none(struct daemon_call *c, const struct json *answer)
+{
+    (void)answer;
+    daemon_call_end(c, NULL, 0);
+}
+
+static void daemon_on_answer(void *arg, struct http_response *r, const struct err *why)
+{
+    struct daemon_call *c = arg;
+    AUTO(json) struct json *answer = NULL;
+    struct err e = {0};
+
+    c->fetch = NULL;
+    if (why)
+        e = *why;
+    else if (r->status >= 400)
+        http_response_err(r, &e);
+    else if (r->body.n)
+        json_parse(buf_str(&r->body), "the daemon's answer", &answer, &e);
+    if (e.code != ERR_NONE)
+        daemon_call_end(c, &e, 0);
+    else
+        c->answer(c, answer);
+}
+
+/* Takes the body; `key` is the idempotency key, or NULL. */
+static void daemon_send(struct daemon_call *c, const char *method, const char *path,
+                        char *body_take, const char *key)
+{
+    char line[128];
+    const char *headers[] = {"Content-Type: application/json", key ? line : NULL, NULL};
+
+    snprintf(line, sizeof(line), "Idempotency-Key: %s", key ? key : "");
+    free(c->body);
+    c->body = body_take;
+    c->fetch = fetch_collect(
+        c->d->fetcher,
+        &(struct http_request){
+            .method = method, .path = path, .headers = headers, .body = str_of(c->body)},
+        NULL, daemon_on_answer, c);
+}
+
+/* ---- events ---- */
+
+static bool daemon_on_sse(void *arg, const struct sse_event *sse)
+{
+    struct daemon_link *d = arg;
+    struct hyper_event ev = {.seq = sse->id};
+    AUTO(json) struct json *j = NULL;
+    struct err e;
+
+    if (json_parse(sse->data, "event", &j, &e) < 0 ||
+        !hyper_event_read(text_of(j, "kind"), json_get(j, "data"), &ev))
+        return true;
+    ev.first = (uint64_t)int_of(j, "job");
+    ev.last = (uint64_t)int_of(j, "last");
+    ev.at_ms = time_of(j, "at");
+    if (ev.first)
+        d->link.conf.event(d->link.conf.arg, &ev);
+    return d->stream != NULL;
+}
+
+static void daemon_on_head(void *arg, const struct http_response *r)
+{
+    ((struct daemon_link *)arg)->status = r->status;
+}
+
+static void daemon_on_piece(void *arg, struct str piece)
+{
+    struct daemon_link *d = arg;
+
+    if (d->status == 200 && d->stream)
+        sse_feed(&d->sse, piece);
+}
+
+/* A stream has no end of its own: the daemon left, or the connection broke. */
+static void daemon_on_stream_end(void *arg, const struct err *why)
+{
+    struct daemon_link *d = arg;
+    struct err e = {0};
+
+    d->stream = NULL;
+    sse_done(&d->sse);
+    if (why)
+        e = *why;
+    else
+        err_set(&e, ERR_UNAVAILABLE, "the daemon ended the stream of events (status %d)",
+                d->status);
+    d->link.conf.gone(d->link.conf.arg, &e);
+}
+
+/* A parser of its own for each stream: an event that was cut off in the middle is sent again. */
+static void daemon_listen(struct hyper_link *l, uint64_t after)
+{
+    static const struct fetch_fns fns = {
+        .head = daemon_on_head, .body = daemon_on_piece, .done = daemon_on_stream_end};
+    struct daemon_link *d = (struct daemon_link *)l;
+    char path[80];
+
+    snprintf(path, sizeof(path), "/v1/events?after=%llu", (unsigned long long)after);
+    sse_init(&d->sse, daemon_on_sse, d);
+    d->status = 0;
+    d->stream = fetch_start(d->fetcher, &(struct http_request){.method = "GET", .path = path}, NULL,
+                            &fns, d);
+}
+
+static void daemon_mute(struct hyper_link *l)
+{
+    struct daemon_link *d = (struct daemon_link *)l;
+
+    if (!d->stream)
+        return;
+    fetch_cancel(TAKE(d->stream));
+    sse_done(&d->sse);
+}
+
+static void daemon_greeted(struct daemon_call *c, const struct json *answer)
+{
+    daemon_call_end(c, NULL, (uint64_t)int_of(answer, "last_event"));
+}
+
+static void daemon_hello(struct hyper_link *l, hyper_done_fn done, void *arg)
+{
+    daemon_send(daemon_call_new(l, daemon_greeted, done, arg), "GET", "/v1", NULL, NULL);
+}
+
+/* ---- the jobs of the queue ---- */
+
+static void daemon_list_end(struct daemon_call *c)
+{
+    const struct json *all = c->places ? c->jobs : c->rows;
+
+    for (size_t i = 0; i < json_len(all); i++) {
+        const struct json *j = json_at(all, i), *code = json_get(j, "exit_code");
+        const struct json *runs = json_get(j, "runs");
+        const struct json *run = json_len(runs) ? json_at(runs, json_len(runs) - 1) : NULL;
+        struct hyper_found f = {.number = (uint64_t)int_of(j, "number"),
+                                .exit_code = json_type(code) == JSON_INT ? (int)json_int(code) : -1,
+                                .started_ms = time_of(j, "started"),
+                                .ended_ms = time_of(j, "ended"),
+                                .run = (uint32_t)int_of(run, "run"),
+                                .name = text_of(j, "name"),
+                                .node = text_of(run, "node"),
+                                .reason = text_of(j, "reason")};
+        if (job_state_parse(text_of(j, "state"), &f.state))
+            c->row(c->arg, &f);
+    }
+    daemon_call_end(c, NULL, 0);
+}
+
+static void daemon_ask_runs(struct daemon_call *c);
+
+static void daemon_on_job(struct daemon_call *c, const struct json *answer)
+{
+    json_push_take(c->jobs, json_copy(answer));
+    daemon_ask_runs(c);
+}
+
+/* A list does not tell where jobs run: each of them is asked for. */
+static void daemon_ask_runs(struct daemon_call *c)
+{
+    size_t at = json_len(c->jobs);
+    char path[48];
+
+    if (!c->places || at == json_len(c->rows)) {
+        daemon_list_end(c);
+        return;
+    }
+    c->answer = daemon_on_job;
+    snprintf(path, sizeof(path), "/v1/jobs/%lld",
+             (long long)int_of(json_at(c->rows, at), "number"));
+    daemon_send(c, "GET", path, NULL, NULL);
+}
+
+static void daemon_ask_page(struct daemon_call *c, struct str cursor)
+{
+    AUTO(buf) struct buf path = {0};
+    AUTO_FREE char *from = cursor.n ? xstrndup(cursor.p, cursor.n) : NULL;
+    char limit[24];
+
+    buf_init(&path, PATH_TEXT_MAX);
+    buf_adds(&path, "/v1/jobs?sort=id");
+    snprintf(limit, sizeof(limit), "%d", JOBS_PAGE);
+    query_add(&path, "limit", limit);
+    query_add(&path, "queue", c->d->link.conf.queue);
+    query_add(&path, "cursor", from);
+    daemon_send(c, "GET", path.p, NULL, NULL);
+}
+
+static void daemon_on_page(struct daemon_call *c, const struct json *answer)
+{
+    const struct json *items = json_get(answer, "items");
+    struct str next = text_of(answer, "next");
+
+    for (size_t i = 0; i < json_len(items); i++)
+        json_push_take(c->rows, json_copy(json_at(items, i)));
+    if (next.n)
+        daemon_ask_page(c, next);
+    else
+        daemon_ask_runs(c);
+}
+
+static void daemon_list(struct hyper_link *l, bool places, hyper_found_fn row, hyper_done_fn done,
+                        void *arg)
+{
+    struct daemon_call *c = daemon_call_new(l, daemon_on_page, done, arg);
+
+    c->row = row;
+    c->places = places;
+    c->rows = json_new_array();
+    c->jobs = json_new_array();
+    daemon_ask_page(c, STR(""));
+}
+
+/* ---- jobs and the queue ---- */
+
+static void daemon_submitted(struct daemon_call *c, const struct json *answer)
+{
+    const char *key = json_has(answer, "first") ? "first" : "number";
+
+    daemon_call_end(c, NULL, (uint64_t)int_of(answer, key));
+}
+
+static void daemon_submit(struct hyper_link *l, struct json *body_take, const char *batch,
+                          const char *key, hyper_done_fn done, void *arg)
+{
+    AUTO(json) struct json *body = body_take;
+    AUTO(buf) struct buf path = {0};
+
+    buf_init(&path, PATH_TEXT_MAX);
+    buf_adds(&path, "/v1/jobs");
+    query_add(&path, "batch", batch);
+    daemon_send(daemon_call_new(l, daemon_submitted, done, arg), "POST", path.p, json_text(body),
+                key);
+}
+
+static void daemon_cancel(struct hyper_link *l, const uint64_t *jobs, size_t n, hyper_done_fn done,
+                          void *arg)
+{
+    AUTO(json) struct json *body = json_new_object();
+    struct json *list = json_new_array();
+
+    for (size_t i = 0; i < n; i++)
+        json_push_take(list, json_new_int((int64_t)jobs[i]));
+    json_set_take(body, "jobs", list);
+    daemon_send(daemon_call_new(l, daemon_answer_none, done, arg), "POST", "/v1/jobs/cancel",
+                json_text(body), NULL);
+}
+
+static void daemon_pause(struct hyper_link *l, bool paused, hyper_done_fn done, void *arg)
+{
+    AUTO(buf) struct buf path = {0};
+
+    buf_init(&path, PATH_TEXT_MAX);
+    buf_adds(&path, "/v1/queues/");
+    url_encode(&path, str_of(l->conf.queue));
+    buf_adds(&path, paused ? "/pause" : "/resume");
+    daemon_send(daemon_call_new(l, daemon_answer_none, done, arg), "POST", path.p, NULL, NULL);
+}
+
+/* ---- nodes ---- */
+
+static void daemon_nodes_answer(struct daemon_call *c, const struct json *answer)
+{
+    const struct json *items = json_get(answer, "items");
+
+    for (size_t i = 0; i < json_len(items); i++) {
+        const struct json *n = json_at(items, i);
+        c->node(c->arg, &(struct hyper_node){.name = text_of(n, "name"),
+                                             .trouble = text_of(n, "trouble"),
+                                             .away = str_eq_c(text_of(n, "state"), "away"),
+                                             .failed = json_get(n, "retry_in_ms") != NULL});
+    }
+    daemon_call_end(c, NULL, 0);
+}
+
+static void daemon_nodes(struct hyper_link *l, hyper_node_fn row, hyper_done_fn done, void *arg)
+{
+    struct daemon_call *c = daemon_call_new(l, daemon_nodes_answer, done, arg);
+
+    c->node = row;
+    daemon_send(c, "GET", "/v1/nodes", NULL, NULL);
+}
+
+static void daemon_lend(struct hyper_link *l, const struct json *conf, hyper_done_fn done,
+                        void *arg)
+{
+    daemon_send(daemon_call_new(l, daemon_answer_none, done, arg), "POST", "/v1/nodes",
+                json_text(conf), NULL);
+}
+
+static void daemon_forget(struct hyper_link *l, struct str node, bool force, hyper_done_fn done,
+                          void *arg)
+{
+    AUTO(buf) struct buf path = {0};
+
+    buf_init(&path, PATH_TEXT_MAX);
+    buf_adds(&path, "/v1/nodes/");
+    url_encode(&path, node);
+    buf_adds(&path, force ? "?force=1" : "");
+    daemon_send(daemon_call_new(l, daemon_answer_none, done, arg), "DELETE", path.p, NULL, NULL);
+}
+
+/* ---- the link ---- */
+
+/* Answers of the daemon are not waited for: what it was told it does. */
+static void daemon_close(struct hyper_link *l)
+{
+    struct daemon_link *d = (struct daemon_link *)l;
+    struct err e = {0};
+
+    daemon_mute(l);
+    err_set(&e, ERR_UNAVAILABLE, "the connection to the daemon was closed");
+    while (d->calls) {
+        fetch_cancel(d->calls->fetch);
+        daemon_call_end(d->calls, &e, 0);
+    }
+    fetcher_free(d->fetcher);
+    free(d);
+}
+
+static const struct hyper_link_ops daemon_ops = {.stays = true,
+                                                 .hello = daemon_hello,
+                                                 .listen = daemon_listen,
+                                                 .mute = daemon_mute,
+                                                 .list = daemon_list,
+                                                 .submit = daemon_submit,
+                                                 .cancel = daemon_cancel,
+                                                 .pause = daemon_pause,
+                                                 .nodes = daemon_nodes,
+                                                 .lend = daemon_lend,
+                                                 .forget = daemon_forget,
+                                                 .close = daemon_close};
+
+struct hyper_link *hyper_link_daemon(const struct hyper_link_conf *c)
+{
+    struct daemon_link *d = xcalloc(1, sizeof(*d));
+    AUTO_FREE char *target = xasprintf("unix:%s/sock", c->home);
+
+    d->link = (struct hyper_link){&daemon_ops, *c};
+    d->fetcher = fetcher_new(c->loop, target, NULL, NULL);
+    return &d->link;
+}
