@@ -125,7 +125,7 @@ def test_another_daemon_takes_over():
         why = at.listed("ls", "--project", "hyperctl", "--state", "queued")
         assert len(why) == 1, why
         said = at.berth("explain", str(why[0]["number"])).stdout
-        assert "nothing connects to it now" in said, said
+        assert "no connection to it is open" in said, said
         p = at.start(config)
         at.wait_until(lambda: any(n["state"] == "up" for n in at.far_nodes().values()), "the machine")
         let_go(a)

@@ -41,6 +41,10 @@ struct hyper_job {
     int exit_code, signo;         /* of an ended one; -1, 0 = none */
     char *hostname;               /* of the machine it ran on; NULL = this one */
     struct json *uploads;         /* "from:to", what goes with it to another machine; or NULL */
+    /* while this process runs the batch */
+    bool pending;    /* it has to run */
+    bool changed;    /* its script is not the one of the last time */
+    uint64_t number; /* in the scheduler; 0 = not submitted */
 };
 
 /* A login of the remote backend.  Entries of the file that name the same one are one machine with

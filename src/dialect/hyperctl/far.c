@@ -16,13 +16,12 @@
 #include "host/home.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 
 enum {
-    NAP_MS = 20,
+    LOOK_MS = 20,     /* between two looks at machines that are being connected */
     TEST_MS = 120000, /* ssh itself gives up on a silent host long before */
     COPY_PIECE = 1 << 20,
     PATH_TEXT_MAX = 4096,
@@ -72,94 +71,155 @@ static struct json *node_conf(const struct hyper_machine *m, const char *python)
     return c;
 }
 
-struct json *hyper_far_nodes(const struct hyper_batch *b)
+void hyper_far_init(struct hyper_run *r)
 {
-    struct json *list = json_new_array();
     AUTO_FREE char *python = home_python_path();
 
-    for (size_t i = 0; i < b->machines.n; i++) {
-        struct json *o = json_new_object();
-        json_set_str(o, "name", b->machines.p[i].node);
-        json_set_take(o, "conf", node_conf(&b->machines.p[i], python));
-        json_push_take(list, o);
+    if (!r->b->remote)
+        return;
+    r->far.confs = json_new_array();
+    for (size_t i = 0; i < r->b->machines.n; i++)
+        json_push_take(r->far.confs, node_conf(&r->b->machines.p[i], python));
+}
+
+static void names_clear(struct hyper_far *f)
+{
+    for (size_t i = 0; i < f->names.n; i++)
+        free(f->names.p[i]);
+    vec_clear(&f->names);
+}
+
+void hyper_far_done(struct hyper_run *r)
+{
+    names_clear(&r->far);
+    vec_done(&r->far.names);
+    timer_free(r->far.timer);
+    free(r->far.known);
+    json_free(r->far.confs);
+}
+
+/* ---- the scheduler is told of them ---- */
+
+static const struct json *conf_at_hand(const struct hyper_run *r)
+{
+    return json_at(r->far.confs, r->far.at);
+}
+
+static void lend_next(struct hyper_run *r);
+
+/* The second attempt, after an earlier owner's node of this name was forgotten. */
+static void machine_lent_again(void *arg, const struct err *e, uint64_t number)
+{
+    struct hyper_run *r = arg;
+
+    if (e) {
+        hyper_step_done(r, e, number);
+        return;
     }
-    return list;
+    r->far.at++;
+    lend_next(r);
 }
 
-/* ---- lent to a daemon, and taken back ---- */
-
-/* Without `force` the daemon refuses while jobs run on the node. */
-static int node_forget(struct cli *c, struct str name, bool force, struct err *e)
+/* A node that has runs is not forgotten: it works, so it stays as it is. */
+static void machine_forgotten(void *arg, const struct err *e, uint64_t number)
 {
-    AUTO(buf) struct buf path = {0};
+    struct hyper_run *r = arg;
 
-    buf_init(&path, PATH_TEXT_MAX);
-    buf_adds(&path, "/v1/nodes/");
-    url_encode(&path, name);
-    buf_adds(&path, force ? "?force=1" : "");
-    return cli_call(c, "DELETE", path.p, NULL, NULL, NULL, e);
+    if (e)
+        machine_lent_again(r, NULL, number);
+    else
+        r->sched.link->ops->lend(r->sched.link, conf_at_hand(r), machine_lent_again, r);
 }
 
-/* Tells the daemon of one machine. */
-static int node_lend(struct cli *c, const struct json *node, struct err *e)
+/* ERR_CONFLICT means that the scheduler knows the node already: from us, or from an earlier owner,
+ * maybe with another password. */
+static void machine_lent(void *arg, const struct err *e, uint64_t number)
 {
-    return cli_post(c, "/v1/nodes", json_get(node, "conf"), NULL, e);
+    struct hyper_run *r = arg;
+
+    if (!e || e->code != ERR_CONFLICT)
+        machine_lent_again(r, e, number);
+    else if (r->far.told)
+        machine_lent_again(r, NULL, number);
+    else
+        r->sched.link->ops->forget(r->sched.link, text_of(conf_at_hand(r), "name"), false,
+                                   machine_forgotten, r);
 }
 
-/* ERR_CONFLICT means that the daemon knows the node already. */
-int hyper_far_lend(struct cli *c, const struct json *nodes, bool anew, struct err *e)
+static void lend_next(struct hyper_run *r)
 {
-    for (size_t i = 0; i < json_len(nodes); i++) {
-        const struct json *node = json_at(nodes, i);
-        if (node_lend(c, node, e) == 0)
-            continue;
-        if (e->code != ERR_CONFLICT)
-            return -1;
-        /* An earlier owner's, maybe with another password; while it has runs it works. */
-        if (anew && node_forget(c, json_str(json_get(node, "name")), false, e) == 0 &&
-            node_lend(c, node, e) < 0)
-            return -1;
+    if (r->far.at < json_len(r->far.confs)) {
+        r->sched.link->ops->lend(r->sched.link, conf_at_hand(r), machine_lent, r);
+        return;
     }
-    return 0;
+    r->far.told = true;
+    hyper_step_done(r, NULL, 0);
 }
 
-void hyper_far_take_back(struct cli *c, const struct json *nodes)
+void hyper_step_lend(struct hyper_run *r)
 {
-    struct err ignored = {0};
-
-    c->unreachable = NULL; /* a daemon that is gone knows them no more */
-    for (size_t i = 0; i < json_len(nodes); i++)
-        node_forget(c, json_str(json_get(json_at(nodes, i), "name")), false, &ignored);
+    r->far.at = 0;
+    lend_next(r);
 }
 
-/* ---- machines that are in the batch no more ---- */
+/* ---- nodes that are not needed any more ---- */
 
-int hyper_far_forget(struct cli *c, const struct hyper_batch *b, struct err *e)
+/* One after the other; the last answer ends it. */
+static void forget_next(void *arg, const struct err *e, uint64_t number)
 {
-    AUTO(json) struct json *nodes = NULL;
-    int rc = cli_get(c, "/v1/nodes", &nodes, e);
-    const struct json *items = json_get(nodes, "items");
+    struct hyper_run *r = arg;
+    struct hyper_far *f = &r->far;
 
-    for (size_t i = 0; rc == 0 && i < json_len(items); i++) {
-        struct str name = text_of(json_at(items, i), "name");
-        AUTO_FREE char *text = xstrndup(name.p, name.n);
-        if (str_starts(name, str_of(b->node_prefix)) && !hyper_batch_machine(b, text))
-            rc = node_forget(c, name, true, e);
-    }
-    return rc;
+    if ((e && f->strict) || f->at == f->names.n)
+        f->then(r, f->strict ? e : NULL, number);
+    else
+        r->sched.link->ops->forget(r->sched.link, str_of(f->names.p[f->at++]), f->strict,
+                                   forget_next, r);
+}
+
+static void forget_names(struct hyper_run *r, bool strict, hyper_done_fn then)
+{
+    r->far.at = 0;
+    r->far.strict = strict;
+    r->far.then = then;
+    forget_next(r, NULL, 0);
+}
+
+void hyper_far_take_back(struct hyper_run *r, hyper_done_fn then)
+{
+    names_clear(&r->far);
+    for (size_t i = 0; i < json_len(r->far.confs); i++)
+        vec_push(&r->far.names, xstrdup(r->b->machines.p[i].node));
+    forget_names(r, false, then);
+}
+
+static void keep_strange_node(void *arg, const struct hyper_node *n)
+{
+    struct hyper_run *r = arg;
+    AUTO_FREE char *name = xstrndup(n->name.p, n->name.n);
+
+    if (str_starts(n->name, str_of(r->b->node_prefix)) && !hyper_batch_machine(r->b, name))
+        vec_push(&r->far.names, TAKE(name));
+}
+
+static void strange_nodes_listed(void *arg, const struct err *e, uint64_t number)
+{
+    if (e)
+        hyper_step_done(arg, e, number);
+    else
+        forget_names(arg, true, hyper_step_done);
+}
+
+void hyper_step_forget(struct hyper_run *r)
+{
+    names_clear(&r->far);
+    if (r->sched.leftover)
+        r->sched.link->ops->nodes(r->sched.link, keep_strange_node, strange_nodes_listed, r);
+    else
+        hyper_step_done(r, NULL, 0);
 }
 
 /* ---- are they there? ---- */
-
-/* open: machines without a result yet.  good: machines that answered.  last: the last failure. */
-struct testing {
-    const struct hyper_batch *b;
-    bool *known; /* per machine: how it went was said */
-    size_t open, good;
-    void (*say)(void *arg, bool bad, const char *text);
-    void *arg;
-    char last[160];
-};
 
 /* The SSH backend names options of `berth node add`; in a batch file they are keys.  Yours. */
 static char *batch_file_words(const char *why)
@@ -184,67 +244,92 @@ static char *batch_file_words(const char *why)
 }
 
 /* Logs how the first connection went, once for each machine. */
-static void machine_test_result(struct testing *t, size_t i, bool good, const char *why)
+static void machine_tested(struct hyper_run *r, size_t i, bool good, const char *why)
 {
-    const struct hyper_machine *m = &t->b->machines.p[i];
-    AUTO_FREE char *text = good ? xasprintf("connected to %s@%s port %d, %d slot%s", m->username,
-                                            m->hostname, m->port, m->slots, m->slots > 1 ? "s" : "")
-                                : xasprintf("test connection failed: %s@%s port %d: %s",
-                                            m->username, m->hostname, m->port, why);
+    const struct hyper_machine *m = &r->b->machines.p[i];
 
-    t->known[i] = true;
-    t->open--;
-    t->good += good;
-    if (!good)
-        snprintf(t->last, sizeof(t->last), "%s", why);
-    t->say(t->arg, !good, text);
-}
-
-/* Looks at one node of the scheduler; nodes of other batches are left out. */
-static void machine_test(struct testing *t, const struct json *node)
-{
-    AUTO_FREE char *name = xstrndup(text_of(node, "name").p, text_of(node, "name").n);
-    AUTO_FREE char *trouble = xstrndup(text_of(node, "trouble").p, text_of(node, "trouble").n);
-    AUTO_FREE char *why = batch_file_words(trouble);
-    const struct hyper_machine *m = hyper_batch_machine(t->b, name);
-
-    if (!m || t->known[m - t->b->machines.p])
+    r->far.known[i] = true;
+    r->far.open--;
+    r->far.good += good;
+    if (good) {
+        hyper_log(r->h, HYPER_INFO, "backend", "connected to %s@%s port %d, %d slot%s", m->username,
+                  m->hostname, m->port, m->slots, m->slots > 1 ? "s" : "");
         return;
-    size_t i = (size_t)(m - t->b->machines.p);
-    if (!str_eq_c(text_of(node, "state"), "away"))
-        machine_test_result(t, i, true, NULL);
-    else if (json_get(node, "retry_in_ms")) /* else it is still being tried */
-        machine_test_result(t, i, false, why);
+    }
+    snprintf(r->far.last, sizeof(r->far.last), "%s", why);
+    hyper_log(r->h, HYPER_WARN, "backend", "test connection failed: %s@%s port %d: %s", m->username,
+              m->hostname, m->port, why);
 }
 
-int hyper_far_test(struct cli *c, const struct hyper_batch *b, const atomic_bool *stop,
-                   void (*say)(void *arg, bool bad, const char *text), void *arg, struct err *e)
+/* Looks at one node of the scheduler; nodes of other batches are left out, and so are those that
+ * are still being connected. */
+static void machine_test(void *arg, const struct hyper_node *n)
 {
-    int64_t until = clock_mono(&clock_system) + TEST_MS;
-    AUTO_FREE bool *known = xcalloc(b->machines.n + 1, sizeof(*known));
-    struct testing t = {.b = b, .known = known, .open = b->machines.n, .say = say, .arg = arg};
+    struct hyper_run *r = arg;
+    AUTO_FREE char *name = xstrndup(n->name.p, n->name.n);
+    AUTO_FREE char *trouble = xstrndup(n->trouble.p, n->trouble.n);
+    AUTO_FREE char *why = batch_file_words(trouble);
+    const struct hyper_machine *m = hyper_batch_machine(r->b, name);
 
-    while (t.open && !atomic_load(stop)) {
-        AUTO(json) struct json *nodes = NULL;
-        if (cli_get(c, "/v1/nodes", &nodes, e) < 0)
-            return -1;
-        const struct json *items = json_get(nodes, "items");
-        for (size_t i = 0; i < json_len(items); i++)
-            machine_test(&t, json_at(items, i));
-        if (clock_mono(&clock_system) > until)
-            for (size_t i = 0; i < b->machines.n; i++)
-                if (!known[i])
-                    machine_test_result(&t, i, false, "no answer");
-        if (t.open)
-            poll(NULL, 0, NAP_MS);
+    if (m && !r->far.known[m - r->b->machines.p] && (!n->away || n->failed))
+        machine_tested(r, (size_t)(m - r->b->machines.p), !n->away, why);
+}
+
+static void test_end(struct hyper_run *r)
+{
+    struct err e = {0}; /* not ERR_UNAVAILABLE: the scheduler itself answers */
+
+    if (r->far.good || r->signo) {
+        hyper_step_done(r, NULL, 0);
+        return;
     }
-    if (t.good || atomic_load(stop))
-        return 0;
-    if (b->machines.n == 1)
-        return err_set(e, ERR_UNAVAILABLE, "the only machine cannot be used; no job was run: %s",
-                       t.last);
-    return err_set(e, ERR_UNAVAILABLE, "none of the %zu machines can be used; no job was run: %s",
-                   b->machines.n, t.last);
+    if (r->b->machines.n == 1)
+        err_set(&e, ERR_INVALID, "the only machine cannot be used; no job was run: %s",
+                r->far.last);
+    else
+        err_set(&e, ERR_INVALID, "none of the %zu machines can be used; no job was run: %s",
+                r->b->machines.n, r->far.last);
+    hyper_step_done(r, &e, 0);
+}
+
+static void machines_seen(void *arg, const struct err *e, uint64_t number)
+{
+    struct hyper_run *r = arg;
+
+    if (e) {
+        hyper_step_done(r, e, number);
+        return;
+    }
+    for (size_t i = 0; i < r->b->machines.n && clock_mono(&clock_system) > r->far.until_ms; i++)
+        if (!r->far.known[i])
+            machine_tested(r, i, false, "no answer");
+    if (r->far.open && !r->signo)
+        timer_start(r->far.timer, LOOK_MS, 0);
+    else
+        test_end(r);
+}
+
+static void machines_look(void *arg)
+{
+    struct hyper_run *r = arg;
+
+    if (r->sched.active)
+        r->sched.link->ops->nodes(r->sched.link, machine_test, machines_seen, r);
+}
+
+void hyper_step_test(struct hyper_run *r)
+{
+    if (!r->b->remote) {
+        hyper_step_done(r, NULL, 0);
+        return;
+    }
+    if (!r->far.timer) {
+        r->far.timer = timer_new(r->loop, machines_look, r);
+        r->far.known = xcalloc(r->b->machines.n + 1, sizeof(*r->far.known));
+        r->far.open = r->b->machines.n;
+        r->far.until_ms = clock_mono(&clock_system) + TEST_MS;
+    }
+    machines_look(r);
 }
 
 /* ---- output ---- */
@@ -289,10 +374,10 @@ static int show_as(const char *from, const char *to, bool ended, struct err *e)
     return symlink(from, to) < 0 ? err_sys(e, "cannot make %s", to) : 0;
 }
 
-int hyper_far_output(const char *home, const struct hyper_job *j, uint64_t number, uint32_t run,
-                     bool ended, struct err *e)
+int hyper_far_output(const char *home, const struct hyper_job *j, uint32_t run, bool ended,
+                     struct err *e)
 {
-    const struct run_key key = {number, run};
+    const struct run_key key = {j->number, run};
     AUTO_FREE char *out = core_run_file(home, key, ".log"), *err = core_run_file(home, key, ".err");
     AUTO_FREE char *to_out = hyper_job_file(j, "stdout"), *to_err = hyper_job_file(j, "stderr");
 

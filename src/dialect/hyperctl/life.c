@@ -1,6 +1,6 @@
 /* life.c - what happens to jobs while a batch runs: markers, log lines, the end
  *
- * The scheduler's events come as notes, in order.  A final status never changes; a job that was
+ * The scheduler's events come in order.  A final status never changes; a job that was
  * interrupted, or whose run never began, counts as not started.
  */
 #include "base/clock.h"
@@ -8,7 +8,7 @@
 #include "base/json_out.h"
 #include "base/util.h"
 #include "dialect/hyperctl/routes.h"
-#include "dialect/hyperctl/run_state.h"
+#include "dialect/hyperctl/run.h"
 
 enum { LINE_MAX_BYTES = 1 << 20 };
 
@@ -61,31 +61,37 @@ static void life_warn(struct hyper_run *r, int rc, const struct err *e)
         hyper_log(r->h, HYPER_WARN, "batch", "%s", e->text);
 }
 
-/* Where a job runs, or ran, when that is not here; its output is shown from there. */
-static void set_machine(struct hyper_run *r, struct hyper_job *j, const struct hyper_note *n,
-                        bool ended)
+void hyper_job_place(struct hyper_run *r, struct hyper_job *j, struct str node)
 {
-    const struct hyper_machine *m = hyper_batch_machine(r->b, n->node);
-    struct err e = {0};
+    AUTO_FREE char *name = xstrndup(node.p ? node.p : "", node.n);
+    const struct hyper_machine *m = hyper_batch_machine(r->b, name);
 
     free(j->hostname);
     j->hostname = m ? xstrdup(m->hostname) : NULL;
-    if (m && n->run)
-        life_warn(r, hyper_far_output(r->sched.home, j, n->number, n->run, ended, &e), &e);
+}
+
+/* The output of a job on another machine is shown from there. */
+static void job_show_output(struct hyper_run *r, struct hyper_job *j, const struct hyper_event *ev,
+                            bool ended)
+{
+    struct err e = {0};
+
+    if (j->hostname && ev->run)
+        life_warn(r, hyper_far_output(r->sched.home, j, ev->run, ended, &e), &e);
 }
 
 /* The marker first, then the log line and the event: who hears of it finds the marker. */
-static void job_started(struct hyper_run *r, struct hyper_job *j, const struct hyper_note *n)
+static void job_started(struct hyper_run *r, struct hyper_job *j, const struct hyper_event *ev)
 {
     struct err e = {0};
 
     if (j->status == HYPER_RUNNING)
         return;
     j->status = HYPER_RUNNING;
-    j->started_ms = n->at_ms;
+    j->started_ms = ev->at_ms;
     /* A job that runs again has no end any more. */
     j->ended_ms = 0;
-    set_machine(r, j, n, false);
+    job_show_output(r, j, ev, false);
     life_warn(r, hyper_mark_running(&r->l, j, &e), &e);
     hyper_log(r->h, HYPER_DEBUG, "scheduler", "job %s started", j->name);
     hyper_tell(r, "job_start", j, NULL);
@@ -98,55 +104,63 @@ static void tidy_tmp(const struct hyper_job *j)
     rmdir(tmp); /* unless something is in it */
 }
 
+/* "killed by signal 9 (KILL)": the status alone could also be an exit of 137. */
+static int signal_of(struct str reason, int exit_code)
+{
+    return str_starts(reason, STR("killed by signal")) && exit_code > 128 ? exit_code - 128 : 0;
+}
+
 /* The markers are written before anybody is told. */
-static void job_finished(struct hyper_run *r, struct hyper_job *j, const struct hyper_note *n)
+static void job_finished(struct hyper_run *r, struct hyper_job *j, const struct hyper_event *ev)
 {
     struct err e = {0};
+    bool why = ev->reason.n > 0;
 
-    j->status = n->kind == NOTE_SUCCEEDED ? HYPER_SUCCEED : HYPER_FAILED;
-    j->ended_ms = n->at_ms;
-    if (n->started_ms || !j->started_ms)
-        j->started_ms = n->started_ms ? n->started_ms : n->at_ms;
-    j->exit_code = n->exit_code;
-    j->signo = n->signo;
-    set_machine(r, j, n, true);
+    j->status = ev->state == JOB_SUCCEEDED ? HYPER_SUCCEED : HYPER_FAILED;
+    j->ended_ms = ev->at_ms;
+    if (!j->started_ms)
+        j->started_ms = ev->at_ms;
+    j->exit_code = ev->exit_code;
+    j->signo = signal_of(ev->reason, ev->exit_code);
+    job_show_output(r, j, ev, true);
     life_warn(r, hyper_mark_final(&r->l, j, &e), &e);
     tidy_tmp(j);
-    hyper_log(r->h, HYPER_INFO, "scheduler", "job %s finished with status %s%s%s%s", j->name,
-              hyper_status_name(j->status), n->why[0] ? " (" : "", n->why, n->why[0] ? ")" : "");
+    hyper_log(r->h, HYPER_INFO, "scheduler", "job %s finished with status %s%s" STR_FMT "%s",
+              j->name, hyper_status_name(j->status), why ? " (" : "", STR_ARG(ev->reason),
+              why ? ")" : "");
     hyper_tell(r, j->status == HYPER_SUCCEED ? "job_succeed" : "job_failed", j, NULL);
 }
 
 /* Interrupted, or never begun: as if it had not been started. */
-static void job_returned(struct hyper_run *r, struct hyper_job *j, const struct hyper_note *n)
+static void job_returned(struct hyper_run *r, struct hyper_job *j, const struct hyper_event *ev)
 {
     if (j->status == HYPER_RUNNING)
         hyper_log(r->h, HYPER_INFO, "scheduler", "job %s was interrupted and will run again",
                   j->name);
-    else if (r->b->remote && n->why[0] && n->kind == NOTE_QUEUED)
-        hyper_log(r->h, HYPER_WARN, "scheduler", "job %s could not be started and waits again: %s",
-                  j->name, n->why);
+    else if (r->b->remote && ev->reason.n && ev->state == JOB_QUEUED)
+        hyper_log(r->h, HYPER_WARN, "scheduler",
+                  "job %s could not be started and waits again: " STR_FMT, j->name,
+                  STR_ARG(ev->reason));
     j->status = HYPER_INIT;
     j->started_ms = 0;
     hyper_mark_none(&r->l, j);
 }
 
-void hyper_on_note(void *arg, struct hyper_note *n)
+/* A final status never changes; a late or repeated event is ignored. */
+void hyper_job_event(struct hyper_run *r, struct hyper_job *j, const struct hyper_event *ev)
 {
-    struct hyper_run *r = arg;
-    struct hyper_job *j = &r->b->jobs.p[n->job];
-
-    r->numbers[n->job] = n->number;
     if (hyper_status_final(j->status))
         return;
-    if (n->kind == NOTE_RUNNING)
-        job_started(r, j, n);
-    else if (n->kind == NOTE_QUEUED || (n->kind == NOTE_CANCELLED && r->signo))
-        job_returned(r, j, n);
-    else
-        job_finished(r, j, n);
-    if (n->kind >= NOTE_SUCCEEDED)
-        hyper_routes_killed(r->routes, n->job);
+    if (ev->state == JOB_STARTING)
+        hyper_job_place(r, j, ev->node);
+    else if (ev->state == JOB_RUNNING)
+        job_started(r, j, ev);
+    else if (ev->state == JOB_QUEUED || (ev->state == JOB_CANCELLED && r->signo))
+        job_returned(r, j, ev);
+    else if (job_state_final(ev->state))
+        job_finished(r, j, ev);
+    if (job_state_final(ev->state))
+        hyper_routes_killed(r->routes, (size_t)(j - r->b->jobs.p));
 }
 
 /* The other jobs of the batch run all the same. */
@@ -210,8 +224,7 @@ static void batch_finish(struct hyper_run *r)
 /* After anything that could be the last thing. */
 void hyper_settle(struct hyper_run *r)
 {
-    /* Something may still happen: the last of them calls this again. */
-    if (r->sched.feed || r->sched.calls)
+    if (r->sched.active)
         return;
     if (!r->finished && hyper_batch_finished(r->b))
         batch_finish(r);
@@ -219,27 +232,14 @@ void hyper_settle(struct hyper_run *r)
         hyper_stop_loop(r);
 }
 
-void hyper_on_say(void *arg, bool bad, const char *text)
+void hyper_over(struct hyper_run *r, const struct err *e)
 {
-    struct hyper_run *r = arg;
-
-    hyper_log(r->h, bad ? HYPER_WARN : HYPER_INFO, "backend", "%s", text);
-}
-
-void hyper_on_feed_over(void *arg, const struct err *e)
-{
-    struct hyper_run *r = arg;
-
+    r->sched.active = false;
     if (e) { /* jobs may still be there: the next run looks */
         r->err = *e;
         r->failed = true;
     }
-    /* Asked before the join, which frees the feed. */
-    bool idle = hyper_feed_idle(r->sched.feed);
-    hyper_feed_join(TAKE(r->sched.feed));
-    if ((r->signo && !r->failed) || idle) {
-        r->sched.clean = idle;
+    if ((r->signo && !r->failed) || !r->sched.submitted)
         forget_submission(r);
-    }
     hyper_settle(r);
 }

@@ -5,11 +5,11 @@
  * touched.  All that follows is driven by events; `scheduler.interval` only bounds how often the
  * signal file is looked for.
  */
+#include "dialect/hyperctl/run.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/util.h"
 #include "dialect/hyperctl/routes.h"
-#include "dialect/hyperctl/run_state.h"
 #include "io/http_server.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -20,31 +20,18 @@ enum { EXIT_SIGNAL = 128 };
 
 /* ---- ending early ---- */
 
-/* The first signal stops the jobs, the second one this process. */
-static void stop_for(struct hyper_run *r, int signo)
+void hyper_interrupted(struct hyper_run *r, int signo)
 {
     if (r->signo)
         _exit(EXIT_SIGNAL + signo); /* again: the jobs end by themselves, nobody waits for them */
     r->signo = signo;
-    if (!r->sched.feed) {
+    if (!r->sched.active) {
         hyper_stop_loop(r);
         return;
     }
     hyper_log(r->h, HYPER_WARN, "scheduler",
               "interrupted, stopping the jobs; a re-run starts them again");
-    hyper_feed_stop(r->sched.feed);
     hyper_cancel_all(r);
-}
-
-void hyper_on_interrupt(void *arg, int events, int error)
-{
-    struct hyper_run *r = arg;
-    char signo;
-
-    (void)events;
-    (void)error;
-    if (read(r->sched.session.interrupts[0], &signo, 1) == 1)
-        stop_for(r, signo);
 }
 
 /* ---- starting ---- */
@@ -82,7 +69,7 @@ static void on_control(void *arg, int events, int error)
     if (r->finished)
         hyper_stop_loop(r);
     else
-        stop_for(r, SIGTERM);
+        hyper_interrupted(r, SIGTERM);
 }
 
 /* The descriptor must be open, and no job may inherit it. */
@@ -159,8 +146,8 @@ static void choose_jobs(struct hyper_run *r)
             j->status = HYPER_INIT;
             hyper_mark_none(&r->l, j);
         }
-        r->pending[i] = !hyper_status_final(j->status);
-        if (!r->pending[i])
+        j->pending = !hyper_status_final(j->status);
+        if (!j->pending)
             hyper_log(r->h, HYPER_INFO, "scheduler",
                       "job '%s' status is %s means it's finished, skip to run", j->name,
                       hyper_status_name(j->status));
@@ -178,9 +165,6 @@ static int set_up(struct hyper_run *r, struct err *e)
     if (r->b->remote && !strcmp(r->b->host, "localhost"))
         hyper_log(r->h, HYPER_WARN, "server",
                   "server.host is localhost: jobs on remote machines may be unable to reach it");
-    r->pending = xcalloc(r->b->jobs.n + 1, sizeof(bool));
-    r->changed = xcalloc(r->b->jobs.n + 1, sizeof(bool));
-    r->numbers = xcalloc(r->b->jobs.n + 1, sizeof(*r->numbers));
     choose_jobs(r);
     return 0;
 }
@@ -188,24 +172,14 @@ static int set_up(struct hyper_run *r, struct err *e)
 /* Also after a failed set_up: members that were never made are NULL, 0 or -1. */
 static void tear_down(struct hyper_run *r)
 {
-    /* Calls on worker threads hold pointers to r. */
-    while (r->sched.calls)
-        loop_run_once(r->loop, true);
-    timer_free(r->signal.timer);
-    watch_free(r->signal.watch);
+    hyper_signal_close(r);
     watch_free(r->watcher.control);
-    if (r->signal.dir_fd >= 0)
-        close(r->signal.dir_fd);
     hyper_close_scheduler(r);
     hyper_port_close(&r->port, r->loop, &r->l);
     hyper_routes_free(r->routes);
     loop_free(r->loop);
     hyper_layout_done(&r->l);
     free(r->sched.home);
-    free(r->sched.target);
-    free(r->pending);
-    free(r->changed);
-    free(r->numbers);
 }
 
 static void warn_of_file(struct hyper_run *r)
@@ -264,6 +238,11 @@ int hyperctl_run(struct hyperctl *h, const struct hyper_opts *o)
         r.running = true;
         if (!r.stopped)
             loop_run(r.loop);
+        if (!r.stopped) { /* by POST /v1/shutdown on the socket of the batch's own host */
+            err_set(&e, ERR_UNAVAILABLE,
+                    "the scheduler of the batch was told to stop; run the batch again to continue");
+            hyper_leave(&r, &e);
+        }
     }
     int rc = exit_status(&r);
     tear_down(&r);

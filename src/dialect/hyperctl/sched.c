@@ -1,144 +1,318 @@
-/* sched.c - the scheduler of a batch: its home, its queue, and what is asked of it
+/* sched.c - the scheduler of a batch: its home, the link to it, and the steps of a start
  *
- * The home is .hyperctl/home of the batch, used by this process alone, and gone after a clean end.
- * When a daemon serves the user's own home, the batch goes there instead and is visible there, with
- * the machines it brings; not from inside one of its jobs, which would wait for itself.
+ * The home is .hyperctl/home of the batch, served by a host in this process, and gone after a clean
+ * end.  When a daemon serves the user's own home, the batch goes there instead and is visible
+ * there, with the machines it brings; not from inside one of its jobs, which would wait for itself.
+ *
+ * A daemon may vanish at any time.  Then the step at hand is repeated with the daemon that serves
+ * the home next, or with a host in this process when there is none.
  */
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/rand.h"
 #include "base/util.h"
 #include "dialect/hyperctl/routes.h"
-#include "dialect/hyperctl/run_state.h"
+#include "dialect/hyperctl/run.h"
+#include "host/host.h"
+#include <signal.h>
 #include <stdio.h>
-#include <sys/inotify.h>
 
-enum { SIGNAL_LOOK_MS = 1000, HOME_MAX = 8192 };
-
-/* ---- calls to the scheduler from the loop: on worker threads, answers not waited for ---- */
-
-/* One request.  The worker thread uses target, path and body, and fills err and result. */
-struct sched_call {
-    struct hyper_run *r;
-    char *target, *path, *body;
-    size_t job; /* SIZE_MAX = none */
-    struct err err;
-    int result;
+enum {
+    HOME_MAX = 8192,
+    AGAIN_MS = 20,        /* between two attempts to reach the scheduler */
+    TAKE_OVER_MS = 10000, /* for a daemon that holds the home and does not answer */
 };
 
-/* Worker thread, with a client of its own: the session's client belongs to the feed. */
-static void sched_call_work(void *arg)
+/* ---- requests beside the steps ---- */
+
+/* One job that somebody wants to be killed. */
+struct hyper_kill {
+    struct hyper_run *r;
+    size_t job;
+};
+
+static void kill_answered(void *arg, const struct err *e, uint64_t number)
 {
-    struct sched_call *c = arg;
-    static const char *const headers[] = {"Content-Type: application/json", NULL};
-    struct http_client *http = http_client_new(c->target, NULL, NULL);
-    struct http_response res = {0};
+    AUTO_FREE struct hyper_kill *k = arg;
+    struct hyper_run *r = k->r;
 
-    c->result = http_call(http, "POST", c->path, headers, str_of(c->body), &res, &c->err);
-    if (c->result == 0 && res.status >= 400)
-        c->result = http_response_err(&res, &c->err);
-    http_response_done(&res);
-    http_client_free(http);
-}
-
-/* Loop thread. */
-static void sched_call_done(void *arg)
-{
-    struct sched_call *c = arg;
-    struct hyper_run *r = c->r;
-
-    r->sched.calls--;
-    if (c->result < 0 && !(r->signo && c->job == SIZE_MAX)) { /* then the feed cancels as well */
-        hyper_log(r->h, HYPER_WARN, "scheduler", "%s: %s", c->path, c->err.text);
-        if (c->job != SIZE_MAX)
-            hyper_routes_refused(r->routes, c->job, c->err.text);
-    }
-    free(c->target);
-    free(c->path);
-    free(c->body);
-    free(c);
-    hyper_settle(r);
-}
-
-/* Takes the path and the body.  `job` is the one whose kill is answered; SIZE_MAX = none. */
-static void sched_call_post(struct hyper_run *r, size_t job, char *path_take, char *body_take)
-{
-    struct sched_call *c = xcalloc(1, sizeof(*c));
-
-    *c = (struct sched_call){r, xstrdup(r->sched.target), path_take, body_take, job, {0}, 0};
-    r->sched.calls++;
-    work_submit(r->loop, sched_call_work, sched_call_done, c);
-}
-
-void hyper_cancel_all(struct hyper_run *r)
-{
-    AUTO(json) struct json *o = hyper_one_text("queue", r->sched.queue);
-
-    sched_call_post(r, SIZE_MAX, xstrdup("/v1/jobs/cancel"), json_text(o));
+    (void)number;
+    if (!e || r->sched.closing)
+        return; /* the end of the job is an event */
+    hyper_log(r->h, HYPER_WARN, "scheduler", "killing job %s: %s", r->b->jobs.p[k->job].name,
+              e->text);
+    hyper_routes_refused(r->routes, k->job, e->text);
 }
 
 void hyper_on_kill(void *arg, size_t job)
 {
     struct hyper_run *r = arg;
+    struct hyper_kill *k = xmalloc(sizeof(*k));
 
+    *k = (struct hyper_kill){r, job};
     hyper_log(r->h, HYPER_INFO, "server", "kill job %s", r->b->jobs.p[job].name);
-    sched_call_post(r, job, xasprintf("/v1/jobs/%llu/cancel", (unsigned long long)r->numbers[job]),
-                    xstrdup("{}"));
+    r->sched.link->ops->cancel(r->sched.link, &r->b->jobs.p[job].number, 1, kill_answered, k);
 }
 
-/* ---- scheduler.signal_file ---- */
-
-/* Compares the file with what the scheduler was told last. */
-static void look_for_signal(void *arg)
+static void all_cancelled(void *arg, const struct err *e, uint64_t number)
 {
     struct hyper_run *r = arg;
-    bool there = access(r->b->signal_file, F_OK) == 0;
 
-    if (there == r->signal.suspended || !r->sched.feed)
+    (void)number;
+    if (e && !r->sched.closing)
+        hyper_log(r->h, HYPER_WARN, "scheduler", "stopping the jobs: %s", e->text);
+}
+
+void hyper_cancel_all(struct hyper_run *r)
+{
+    VEC(uint64_t) numbers = {0};
+
+    for (size_t i = 0; i < r->b->jobs.n; i++)
+        if (map_u64_get(&r->sched.jobs, r->b->jobs.p[i].number))
+            vec_push(&numbers, r->b->jobs.p[i].number);
+    if (numbers.n && r->sched.link)
+        r->sched.link->ops->cancel(r->sched.link, numbers.p, numbers.n, all_cancelled, r);
+    vec_done(&numbers);
+}
+
+/* ---- events ---- */
+
+static void sched_over(struct hyper_run *r, const struct err *e);
+enum { STEP_LISTEN = 6 };
+
+static bool all_ended(const struct hyper_run *r)
+{
+    return r->sched.step == STEP_LISTEN && !r->sched.jobs.n;
+}
+
+static void sched_event_of(struct hyper_run *r, uint64_t number, const struct hyper_event *ev)
+{
+    intptr_t at = (intptr_t)map_u64_get(&r->sched.jobs, number);
+
+    if (!at)
         return;
-    r->signal.suspended = there;
-    if (there)
-        hyper_log(r->h, HYPER_INFO, "scheduler", "suspend scheduling: %s", r->b->signal_file);
+    if (at == UNWANTED) {
+        if (job_state_final(ev->state))
+            hyper_unwanted_ended(r, number);
+        return;
+    }
+    if (job_state_final(ev->state))
+        map_u64_del(&r->sched.jobs, number);
+    hyper_job_event(r, &r->b->jobs.p[at - 1], ev);
+}
+
+static void sched_on_event(void *arg, const struct hyper_event *ev)
+{
+    struct hyper_run *r = arg;
+
+    r->sched.last_event = ev->seq;
+    if (!r->sched.active)
+        return;
+    for (uint64_t n = ev->first; n <= ev->last; n++)
+        sched_event_of(r, n, ev);
+    if (all_ended(r))
+        sched_over(r, NULL);
+}
+
+void hyper_track(struct hyper_run *r, struct hyper_job *j, uint64_t number)
+{
+    j->number = number;
+    map_u64_put(&r->sched.jobs, number, (void *)(j - r->b->jobs.p + 1));
+}
+
+/* ---- the steps from a link to running jobs ---- */
+
+static void step_pause(struct hyper_run *r)
+{
+    if (r->sched.leftover || r->signal.suspended)
+        r->sched.link->ops->pause(r->sched.link, r->signal.suspended, hyper_step_done, r);
     else
-        hyper_log(r->h, HYPER_INFO, "scheduler", "resume scheduling: %s is gone",
-                  r->b->signal_file);
-    sched_call_post(r, SIZE_MAX,
-                    xasprintf("/v1/queues/%s/%s", r->sched.queue, there ? "pause" : "resume"),
-                    xstrdup(""));
+        hyper_step_done(r, NULL, 0);
 }
 
-/* The events themselves do not matter: the file is looked for again. */
-static void on_dir_change(void *arg, int events, int error)
+/* The scheduler numbers the jobs of one submission in a row. */
+static void jobs_submitted(void *arg, const struct err *e, uint64_t first)
 {
     struct hyper_run *r = arg;
-    char junk[4096];
 
-    (void)events;
-    (void)error;
-    while (read(r->signal.dir_fd, junk, sizeof(junk)) > 0)
-        ;
-    look_for_signal(r);
+    for (size_t i = 0; !e && i < r->b->jobs.n; i++)
+        if (hyper_job_waits(&r->b->jobs.p[i]))
+            hyper_track(r, &r->b->jobs.p[i], first++);
+    hyper_step_done(r, e, 0);
 }
 
-/* The timer alone would do; inotify makes the answer prompt where it works. */
-static void watch_signal_file(struct hyper_run *r)
+static void step_submit(struct hyper_run *r)
 {
-    AUTO_FREE char *dir = r->b->signal_file ? xstrdup(r->b->signal_file) : NULL;
-    int64_t every = (int64_t)MAX(1.0, MIN(r->b->interval_ms, SIGNAL_LOOK_MS));
+    struct json *body = r->signo ? NULL : hyper_submission(r);
 
-    if (!dir)
+    if (!body) {
+        hyper_step_done(r, NULL, 0);
         return;
-    char *slash = strrchr(dir, '/');
-    /* For a file in the root directory the slash itself stays. */
-    slash[slash == dir] = 0;
-    r->signal.timer = timer_new(r->loop, look_for_signal, r);
-    timer_start(r->signal.timer, every, every);
-    r->signal.dir_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-    if (r->signal.dir_fd >= 0 &&
-        inotify_add_watch(r->signal.dir_fd, dir,
-                          IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO) >= 0 &&
-        (r->signal.watch = watch_new(r->loop, r->signal.dir_fd, on_dir_change, r)))
-        watch_start(r->signal.watch, WATCH_READ);
+    }
+    r->sched.submitted = true;
+    r->sched.link->ops->submit(r->sched.link, body, r->b->name, r->sched.key, jobs_submitted, r);
+}
+
+/* A signal may have come before the numbers of the jobs were known. */
+static void step_listen(struct hyper_run *r)
+{
+    if (all_ended(r)) {
+        sched_over(r, NULL);
+        return;
+    }
+    r->sched.link->ops->listen(r->sched.link, r->sched.last_event);
+    if (r->signo)
+        hyper_cancel_all(r);
+}
+
+static void (*const steps[])(struct hyper_run *r) = {
+    hyper_step_lend,
+    hyper_step_test,
+    step_pause,
+    hyper_step_forget,
+    hyper_step_adopt,
+    step_submit,
+    [STEP_LISTEN] = step_listen, /* the last: it does not end */
+};
+
+static void sched_connect(void *arg);
+
+/* A daemon that does not answer is tried again, or replaced. */
+static void sched_retry(struct hyper_run *r)
+{
+    if (!r->sched.give_up_ms)
+        r->sched.give_up_ms = clock_mono(&clock_system) + TAKE_OVER_MS;
+    timer_start(r->sched.again, AGAIN_MS, 0);
+}
+
+static bool sched_may_retry(const struct hyper_run *r, const struct err *e)
+{
+    return e->code == ERR_UNAVAILABLE && r->sched.link->ops->stays;
+}
+
+void hyper_step_done(void *run, const struct err *e, uint64_t number)
+{
+    struct hyper_run *r = run;
+
+    (void)number;
+    if (r->sched.closing || !r->sched.active)
+        return;
+    if (e && sched_may_retry(r, e)) {
+        sched_retry(r);
+    } else if (e) {
+        sched_over(r, e);
+    } else {
+        r->sched.step = r->sched.resume ? r->sched.resume : r->sched.step + 1;
+        r->sched.resume = 0;
+        steps[r->sched.step](r);
+    }
+}
+
+static void sched_over_now(void *arg, const struct err *e, uint64_t number)
+{
+    struct hyper_run *r = arg;
+
+    (void)e;
+    (void)number;
+    if (!r->sched.closing)
+        hyper_over(r, r->failed ? &r->err : NULL);
+}
+
+/* Nothing more is expected of the scheduler; e NULL = all jobs have ended. */
+static void sched_over(struct hyper_run *r, const struct err *e)
+{
+    if (e) {
+        r->err = *e;
+        r->failed = true;
+    }
+    timer_stop(r->sched.again);
+    if (r->sched.link)
+        r->sched.link->ops->mute(r->sched.link);
+    if (r->sched.link && r->sched.link->ops->stays)
+        hyper_far_take_back(r, sched_over_now);
+    else
+        sched_over_now(r, NULL, 0);
+}
+
+/* ---- the link ---- */
+
+/* The connection broke: the step at hand is repeated on another one. */
+static void sched_on_gone(void *arg, const struct err *e)
+{
+    struct hyper_run *r = arg;
+
+    (void)e;
+    if (r->sched.active && !r->sched.closing)
+        sched_retry(r);
+}
+
+static struct hyper_link_conf link_conf(struct hyper_run *r)
+{
+    return (struct hyper_link_conf){.loop = r->loop,
+                                    .home = r->sched.home,
+                                    .queue = r->sched.queue,
+                                    .version = r->h->c->program->version,
+                                    .parts = r->h->c->program->parts,
+                                    .slots = r->sched.own ? r->b->slots : 0,
+                                    .transient = r->sched.own,
+                                    .event = sched_on_event,
+                                    .gone = sched_on_gone,
+                                    .arg = r};
+}
+
+/* Nobody answers: this process serves the home, unless another one that does not answer yet, or not
+ * any more, has locked it. */
+static void sched_take_over(struct hyper_run *r)
+{
+    struct hyper_link_conf c = link_conf(r);
+    struct hyper_link *here;
+    struct err e = {0};
+
+    if (hyper_link_here(&here, &c, &e) == 0) {
+        r->sched.link->ops->close(r->sched.link);
+        r->sched.link = here;
+        sched_connect(r);
+    } else if (e.code == ERR_CONFLICT && clock_mono(&clock_system) < r->sched.give_up_ms) {
+        sched_retry(r);
+    } else {
+        sched_over(r, &e);
+    }
+}
+
+static void sched_on_hello(void *arg, const struct err *e, uint64_t last_event)
+{
+    struct hyper_run *r = arg;
+
+    if (r->sched.closing || !r->sched.active)
+        return;
+    if (e && sched_may_retry(r, e)) {
+        sched_take_over(r);
+        return;
+    }
+    if (e) {
+        sched_over(r, e);
+        return;
+    }
+    /* Asked before anything is submitted, so that no event of our jobs is missed. */
+    if (!r->sched.last_event)
+        r->sched.last_event = last_event;
+    r->sched.give_up_ms = 0;
+    /* Another daemon knows nothing of the machines. */
+    if (r->sched.step)
+        r->sched.resume = r->sched.step;
+    r->sched.step = 0;
+    steps[0](r);
+}
+
+/* First of all, and again whenever the connection broke. */
+static void sched_connect(void *arg)
+{
+    struct hyper_run *r = arg;
+
+    if (!r->sched.give_up_ms)
+        r->sched.give_up_ms = clock_mono(&clock_system) + TAKE_OVER_MS;
+    r->sched.link->ops->hello(r->sched.link, sched_on_hello, r);
 }
 
 /* ---- preparing ---- */
@@ -164,10 +338,10 @@ static size_t prepare_jobs(struct hyper_run *r)
     for (size_t i = 0; i < r->b->jobs.n; i++) {
         struct hyper_job *j = &r->b->jobs.p[i];
         struct err e = {0};
-        if (!r->pending[i])
+        if (!j->pending)
             continue;
-        if (hyper_job_prepare(&p, j, &r->changed[i], &e) < 0) {
-            r->pending[i] = false;
+        if (hyper_job_prepare(&p, j, &j->changed, &e) < 0) {
+            j->pending = false;
             hyper_broken(r, j, &e);
         } else {
             n++;
@@ -176,21 +350,31 @@ static size_t prepare_jobs(struct hyper_run *r)
     return n;
 }
 
-/* ---- the scheduler ---- */
+/* ---- the home ---- */
 
-/* The same directory gives the same queue, so that a re-run finds its jobs. */
+static void hex_format(char *out, const uint8_t *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+}
+
+/* The same directory gives the same queue, so that a re-run finds its jobs.  The key is another one
+ * each time. */
 static void name_queue(struct hyper_run *r)
 {
-    uint8_t digest[32];
+    uint8_t digest[32], random[16];
+    char hex[2 * sizeof(random) + 1];
     struct sha256 h;
-    int n = snprintf(r->sched.queue, sizeof(r->sched.queue), "hyperctl-");
 
     sha256_init(&h);
     sha256_add(&h, r->l.dir, strlen(r->l.dir));
     sha256_end(&h, digest);
-    for (size_t i = 0; i < 8; i++)
-        n += snprintf(r->sched.queue + n, sizeof(r->sched.queue) - (size_t)n, "%02x", digest[i]);
-    hyper_batch_tag(r->b, r->sched.queue + n - 8);
+    hex_format(hex, digest, 8);
+    snprintf(r->sched.queue, sizeof(r->sched.queue), "hyperctl-%s", hex);
+    hyper_batch_tag(r->b, hex + 8);
+    random_bytes(random, sizeof(random));
+    hex_format(hex, random, sizeof(random));
+    snprintf(r->sched.key, sizeof(r->sched.key), "hyperctl-%s", hex);
 }
 
 /* The user's own daemon, when one runs.  Yours; NULL when there is none to be used. */
@@ -210,43 +394,58 @@ static char *daemon_home(struct hyper_run *r)
 static int choose_home(struct hyper_run *r, struct err *e)
 {
     AUTO_FREE char *note = hyper_layout_own(&r->l, SUBMITTED), *was = NULL;
-    char *own = hyper_layout_own(&r->l, "home");
+    AUTO_FREE char *own = hyper_layout_own(&r->l, "home");
     size_t n;
 
     r->sched.leftover = file_read_all(note, HOME_MAX, &was, &n, e) == 0 && was[0] == '/';
+    /* What an earlier owner submitted counts as ours. */
+    r->sched.submitted = r->sched.leftover;
     /* Jobs that an earlier owner left can be found only in the home to which it submitted them. */
     r->sched.home = r->sched.leftover ? TAKE(was) : daemon_home(r);
     if (!r->sched.home)
         r->sched.home = xstrdup(own);
-    r->sched.embedded = !strcmp(r->sched.home, own);
-    if (r->sched.embedded && !r->sched.leftover)
+    r->sched.own = !strcmp(r->sched.home, own);
+    if (r->sched.own && !r->sched.leftover)
         dir_remove_tree(own, NULL);
-    free(own);
-    r->sched.target = xasprintf("unix:%s/sock", r->sched.home);
     return file_write_atomic(note, r->sched.home, strlen(r->sched.home), 0600, e);
 }
 
-/* A session as `berth run` has it: with a host in this process, or with the daemon. */
+static void sched_on_signal(void *arg)
+{
+    struct hyper_interrupt *i = arg;
+
+    hyper_interrupted(i->r, i->signo);
+}
+
+static void catch_signals(struct hyper_run *r)
+{
+    static const int caught[] = {SIGINT, SIGTERM, SIGHUP};
+
+    for (size_t i = 0; i < ARRAY_SIZE(caught); i++) {
+        struct hyper_interrupt *x = &r->sched.interrupts[i];
+        x->r = r;
+        x->signo = caught[i];
+        x->watch = signal_watch_new(r->loop, caught[i], sched_on_signal, x);
+    }
+}
+
+/* The home is written down before anything is submitted, so that a crash leaves a trace. */
 static int open_scheduler(struct hyper_run *r, struct err *e)
 {
-    struct cli *c = r->h->c;
-
-    /* The home is written down before anything is submitted, so that a crash leaves a trace. */
     if (choose_home(r, e) < 0)
         return -1;
-    c->opt.home = r->sched.home;
-    c->target = xstrdup(r->sched.target);
-    if (run_session_open(&r->sched.session, c, r->sched.embedded ? r->b->slots : 0, e) < 0)
-        return err_wrap(e, "opening the scheduler");
-    r->sched.open = true;
-    r->sched.session.conf.transient = r->sched.embedded;
-    r->sched.session.conf.nodes = r->sched.nodes = r->b->remote ? hyper_far_nodes(r->b) : NULL;
-    r->interrupts = watch_new(r->loop, r->sched.session.interrupts[0], hyper_on_interrupt, r);
-    watch_start(r->interrupts, WATCH_READ);
-    if (!r->sched.embedded)
+    struct hyper_link_conf c = link_conf(r);
+    catch_signals(r);
+    hyper_far_init(r);
+    r->sched.again = timer_new(r->loop, sched_connect, r);
+    if (!r->sched.own) {
+        r->sched.link = hyper_link_daemon(&c);
         hyper_log(r->h, HYPER_INFO, "scheduler",
                   "the daemon that serves %s runs the jobs (berth ls --queue %s)", r->sched.home,
                   r->sched.queue);
+    } else if (hyper_link_here(&r->sched.link, &c, e) < 0) {
+        return err_wrap(e, "opening the scheduler");
+    }
     return 0;
 }
 
@@ -255,41 +454,27 @@ int hyper_start_jobs(struct hyper_run *r, struct err *e)
     name_queue(r); /* scripts speak of their machines */
     if (!prepare_jobs(r))
         return 0;
-    r->signal.suspended = r->b->signal_file && access(r->b->signal_file, F_OK) == 0;
+    r->signal.suspended = hyper_signal_there(r);
     if (r->signal.suspended)
         hyper_log(r->h, HYPER_INFO, "scheduler", "suspend scheduling: %s", r->b->signal_file);
     if (open_scheduler(r, e) < 0)
         return -1;
-    const struct hyper_feed_conf c = {.c = r->h->c,
-                                      .loop = r->loop,
-                                      .batch = r->b,
-                                      .layout = &r->l,
-                                      .queue = r->sched.queue,
-                                      .changed = r->changed,
-                                      .pending = r->pending,
-                                      .tell_params = !r->sched.embedded,
-                                      .lent = r->sched.embedded ? NULL : r->sched.nodes,
-                                      .leftover = r->sched.leftover,
-                                      .suspended = r->signal.suspended,
-                                      .say = hyper_on_say,
-                                      .note = hyper_on_note,
-                                      .over = hyper_on_feed_over,
-                                      .arg = r};
-    r->sched.feed = hyper_feed_start(&c, e);
-    watch_signal_file(r);
-    return r->sched.feed ? 0 : -1;
+    r->sched.active = true;
+    hyper_signal_watch(r);
+    sched_connect(r);
+    return 0;
 }
 
 void hyper_close_scheduler(struct hyper_run *r)
 {
-    if (!r->sched.open)
-        return;
-    watch_free(r->interrupts);
-    r->h->c->unreachable = NULL;
-    embed_close(r->sched.session.host);
-    for (int i = 0; i < 2; i++)
-        close(r->sched.session.interrupts[i]);
-    json_free(r->sched.nodes);
-    if (r->sched.embedded && (!r->failed || r->sched.clean))
+    r->sched.closing = true;
+    if (r->sched.link)
+        r->sched.link->ops->close(r->sched.link);
+    for (size_t i = 0; i < ARRAY_SIZE(r->sched.interrupts); i++)
+        signal_watch_free(r->sched.interrupts[i].watch);
+    timer_free(r->sched.again);
+    hyper_far_done(r);
+    map_u64_done(&r->sched.jobs);
+    if (r->sched.own && (!r->failed || !r->sched.submitted))
         dir_remove_tree(r->sched.home, NULL);
 }

@@ -51,9 +51,9 @@ static char *command_by_path(const char *path)
 }
 
 /* A job of this machine: the shared command finds its script by name. */
-static struct json *job_body(const struct hyper_feed_conf *c, const struct hyper_job *j)
+static struct json *job_body(const struct hyper_run *r, const struct hyper_job *j)
 {
-    AUTO_FREE char *own = hyper_layout_path(c->layout, j->name);
+    AUTO_FREE char *own = hyper_layout_path(&r->l, j->name);
     struct json *o = json_new_object();
     struct err e;
     bool plain = !strcmp(own, j->data_dir);
@@ -65,16 +65,16 @@ static struct json *job_body(const struct hyper_feed_conf *c, const struct hyper
     }
     /* Parameters are told to the scheduler for its listings alone, and only where they cannot turn
      * braces of a name or path into placeholders. */
-    if (c->tell_params && plain && !template_has_placeholder(str_of(j->name)) &&
+    if (!r->sched.own && plain && !template_has_placeholder(str_of(j->name)) &&
         params_check(j->params, "", &e) == 0)
         json_set_take(o, "params", json_copy(j->params));
     return o;
 }
 
 /* A job of another machine: its directory is uploaded, and the script in it is run. */
-static struct json *far_job_body(const struct hyper_feed_conf *c, const struct hyper_job *j)
+static struct json *far_job_body(const struct hyper_run *r, const struct hyper_job *j)
 {
-    AUTO_FREE char *dir = path_join(c->batch->name, j->name); /* below the machine's data_dir */
+    AUTO_FREE char *dir = path_join(r->b->name, j->name); /* below the machine's data_dir */
     struct json *o = json_new_object();
 
     json_set_str(o, "name", j->name);
@@ -84,12 +84,12 @@ static struct json *far_job_body(const struct hyper_feed_conf *c, const struct h
 }
 
 /* What all jobs have in common here; there. */
-static void set_here(struct json *o, const struct hyper_feed_conf *c)
+static void set_here(struct json *o, const struct hyper_run *r)
 {
     json_set_str(o, "command", COMMAND_BY_NAME);
-    json_set_str(o, "cwd", c->layout->dir);
-    json_set_take(o, "env", whole_environment(c->layout->dir));
-    json_set_int(o, "slots", c->batch->slots);
+    json_set_str(o, "cwd", r->l.dir);
+    json_set_take(o, "env", whole_environment(r->l.dir));
+    json_set_int(o, "slots", r->b->slots);
 }
 
 static void set_there(struct json *o, const struct hyper_batch *b)
@@ -102,23 +102,26 @@ static void set_there(struct json *o, const struct hyper_batch *b)
     json_set_take(o, "split_output", json_new_bool(true));
 }
 
-struct json *hyper_submission(const struct hyper_feed_conf *c, const uint64_t *numbers,
-                              const bool *ended, size_t *order, size_t *out_n)
+bool hyper_job_waits(const struct hyper_job *j)
 {
-    const struct hyper_batch *b = c->batch;
-    struct json *o = json_new_object(), *jobs = json_new_array();
-    size_t n = 0;
+    return j->pending && !j->number && !hyper_status_final(j->status);
+}
 
-    for (size_t i = 0; i < b->jobs.n; i++) {
-        if (!c->pending[i] || numbers[i] || ended[i])
-            continue;
-        json_push_take(jobs,
-                       b->remote ? far_job_body(c, &b->jobs.p[i]) : job_body(c, &b->jobs.p[i]));
-        order[n++] = i;
-    }
+struct json *hyper_submission(const struct hyper_run *r)
+{
+    const struct hyper_batch *b = r->b;
+    AUTO(json) struct json *jobs = json_new_array();
+
+    for (size_t i = 0; i < b->jobs.n; i++)
+        if (hyper_job_waits(&b->jobs.p[i]))
+            json_push_take(jobs,
+                           b->remote ? far_job_body(r, &b->jobs.p[i]) : job_body(r, &b->jobs.p[i]));
+    if (!json_len(jobs))
+        return NULL;
+    struct json *o = json_new_object();
     json_set_str(o, "name", "hyperctl");
     json_set_str(o, "project", PROJECT);
-    json_set_str(o, "queue", c->queue);
+    json_set_str(o, "queue", r->sched.queue);
     json_set_int(o, "grace", GRACE_S);
     /* A job whose supervisor died with an earlier owner or machine begins once more, at once. */
     json_set_int(o, "retry_lost", 1);
@@ -126,8 +129,7 @@ struct json *hyper_submission(const struct hyper_feed_conf *c, const uint64_t *n
     if (b->remote)
         set_there(o, b);
     else
-        set_here(o, c);
-    json_set_take(o, "jobs", jobs);
-    *out_n = n;
+        set_here(o, r);
+    json_set_take(o, "jobs", TAKE(jobs));
     return o;
 }
