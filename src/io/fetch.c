@@ -117,10 +117,10 @@ void fetcher_free(struct fetcher *f)
     if (!f)
         return;
     f->freed = true;
-    TAILQ_FOREACH(x, &f->live, entry)
-    x->cancelled = true;
-    TAILQ_FOREACH(x, &f->todo, entry)
-    x->cancelled = true;
+    TAILQ_FOREACH (x, &f->live, entry)
+        x->cancelled = true;
+    TAILQ_FOREACH (x, &f->todo, entry)
+        x->cancelled = true;
     if (!f->inside)
         fetcher_destroy(f);
 }
@@ -241,10 +241,10 @@ void fetch_pause(struct fetch *x, bool paused)
     x->heard_ms = loop_mono_ms(x->owner->loop);
     if (x->timer && fetch_deadline(x))
         timer_start(x->timer, fetch_deadline(x) - x->heard_ms, 0);
-    if (paused && x->begun)
-        x->owner->over->pause(x);
-    else if (x->begun && !x->in_todo)
+    if (!paused && x->begun && !x->in_todo)
         fetch_move(x, true);
+    else if (paused && x->begun && x->owner->over->pause)
+        x->owner->over->pause(x);
 }
 
 /* ---- what comes back ---- */

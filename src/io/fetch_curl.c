@@ -100,6 +100,7 @@ enum {
     INFO_PRIVATE = 0x100015,
     INFO_RESPONSE_CODE = 0x200002,
     HTTP_1_1 = 2,
+    GLOBAL_ALL = 3,
     CODE_NO_PROXY = 5,
     CODE_NO_CONNECTION = 7, /* 6 in between: no such host */
     CODE_ABORTED_BY_CALLBACK = 42,
@@ -110,7 +111,6 @@ enum {
     EVENT_TIMEOUT_FD = -1,
     WRITE_PAUSE = 0x10000001, /* what a write callback returns: not now, hand it over again */
     READ_ABORT = 0x10000000,  /* what a read callback returns to end the transfer */
-    GLOBAL_ALL = 3,
     ERROR_TEXT_MAX = 256,
     KEEPALIVE_S = 30, /* a peer that vanished is noticed in five minutes, whatever the limits */
 };
@@ -485,11 +485,6 @@ static int curl_begin(struct fetch *x, struct err *e)
     return 0;
 }
 
-/* Nothing to do: curl_on_bytes looks at x->paused. */
-static void curl_pause(struct fetch *x UNUSED)
-{
-}
-
 /* May hand over bytes before it returns. */
 static void curl_resume(struct fetch *x)
 {
@@ -530,11 +525,5 @@ static void curl_close(struct fetcher *f)
     free(m);
 }
 
-const struct fetch_transport fetch_over_curl = {
-    .prepare = curl_prepare,
-    .begin = curl_begin,
-    .pause = curl_pause,
-    .resume = curl_resume,
-    .end = curl_end,
-    .close = curl_close,
-};
+const struct fetch_transport fetch_over_curl = {curl_prepare, curl_begin, NULL,
+                                                curl_resume,  curl_end,   curl_close};

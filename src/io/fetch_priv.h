@@ -13,7 +13,7 @@ struct fetch_transport {
     void (*prepare)(struct fetch *x, const struct http_request *q);
     /* 0 = under way, 1 = cannot begin yet, the transport calls fetcher_kick, -1 = failed. */
     int (*begin)(struct fetch *x, struct err *e);
-    void (*pause)(struct fetch *x);  /* x->paused was set */
+    void (*pause)(struct fetch *x);  /* x->paused was set; NULL: that is enough */
     void (*resume)(struct fetch *x); /* x->paused was cleared */
     /* Frees x->via.  whole: the answer arrived whole, and the connection may be kept. */
     void (*end)(struct fetch *x, bool whole);

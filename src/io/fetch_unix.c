@@ -205,11 +205,5 @@ static void unix_close(struct fetcher *f)
     free(k);
 }
 
-const struct fetch_transport fetch_over_unix = {
-    .prepare = unix_prepare,
-    .begin = unix_begin,
-    .pause = unix_wait,
-    .resume = unix_wait,
-    .end = unix_end,
-    .close = unix_close,
-};
+const struct fetch_transport fetch_over_unix = {unix_prepare, unix_begin, unix_wait,
+                                                unix_wait,    unix_end,   unix_close};
