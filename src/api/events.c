@@ -13,6 +13,7 @@
 #include "api/api_priv.h"
 #include "api/event_page.h"
 #include "api/job_json.h"
+#include <sys/queue.h>
 
 enum {
     LIVE_PAGE = 1000,   /* events read at once */
@@ -21,7 +22,7 @@ enum {
 };
 
 struct stream {
-    struct stream *prev, *next;
+    LIST_ENTRY(stream) entry;
     struct events *ev;
     struct http_req *req; /* NULL when the client left while a page of its own was being read */
     struct event_filter filter;
@@ -32,7 +33,7 @@ struct stream {
 
 struct events {
     struct api *api;
-    struct stream *streams;
+    LIST_HEAD(, stream) streams;
     size_t n_streams, n_foreign; /* n_foreign: of people who see only their own jobs */
     uint64_t sent;               /* the common read is this far */
     int64_t last_read_ms;
@@ -47,12 +48,7 @@ static void stream_free(struct stream *st)
 {
     struct events *ev = st->ev;
 
-    if (st->prev)
-        st->prev->next = st->next;
-    else
-        ev->streams = st->next;
-    if (st->next)
-        st->next->prev = st->prev;
+    LIST_REMOVE(st, entry);
     ev->n_streams--;
     ev->n_foreign -= !st->filter.all;
     if (ev->n_streams == 0) {
@@ -71,15 +67,6 @@ static void on_stream_gone(void *arg, struct http_req *r)
     st->req = NULL;
     if (!st->reading)
         stream_free(st);
-}
-
-/* Ends the answer.  The callbacks are removed first, so that on_stream_gone cannot free the stream
- * while the caller still uses it. */
-static void stream_close(struct stream *st)
-{
-    http_on_gone(st->req, NULL, NULL);
-    http_on_drain(st->req, NULL, NULL);
-    http_stream_end(TAKE(st->req));
 }
 
 /* A stream that was cut takes no more; on_stream_gone follows by itself. */
@@ -113,7 +100,8 @@ static void live_done(void *arg)
     ev->reading = false;
     ev->last_read_ms = loop_mono_ms(ev->api->conf.loop);
     ev->sent = MAX(ev->sent, p->last);
-    for (struct stream *st = ev->streams; st; st = st->next)
+    struct stream *st;
+    LIST_FOREACH (st, &ev->streams, entry)
         if (!st->behind)
             feed(st, p);
     if (p->full)
@@ -181,7 +169,7 @@ static void catch_up_done(void *arg)
     if (!st->req) {
         stream_free(st);
     } else if (p->err.code != ERR_NONE) { /* the client comes back and resumes */
-        stream_close(st);
+        http_stream_end(TAKE(st->req));
         stream_free(st);
     } else if (stream_send(st, buf_str(&p->text), p->last)) {
         st->behind = p->full || st->pos < ev->sent;
@@ -222,8 +210,9 @@ static void on_stream_drain(void *arg, struct http_req *r)
 static void on_ping(void *arg)
 {
     struct events *ev = arg;
+    struct stream *st;
 
-    for (struct stream *st = ev->streams; st; st = st->next)
+    LIST_FOREACH (st, &ev->streams, entry)
         if (st->req && http_stream_backlog(st->req) == 0)
             http_stream_write(st->req, STR(": still here\n\n"));
 }
@@ -240,10 +229,8 @@ static void event_stream_open(struct events *ev, struct http_req *r, const struc
         ev->sent = newest;
         timer_start(ev->ping_timer, PING_MS, PING_MS);
     }
-    *st = (struct stream){.ev = ev, .req = r, .filter = *f, .next = ev->streams};
-    if (st->next)
-        st->next->prev = st;
-    ev->streams = st;
+    *st = (struct stream){.ev = ev, .req = r, .filter = *f};
+    LIST_INSERT_HEAD(&ev->streams, st, entry);
     ev->n_streams++;
     ev->n_foreign += !f->all;
     http_on_gone(r, on_stream_gone, st);
@@ -379,10 +366,10 @@ struct events *events_new(struct api *a)
 
 void events_end(struct events *ev)
 {
-    for (struct stream *st = ev->streams, *next; st; st = next) {
-        next = st->next;
+    for (struct stream *st = LIST_FIRST(&ev->streams), *next; st; st = next) {
+        next = LIST_NEXT(st, entry);
         if (st->req)
-            stream_close(st);
+            http_stream_end(TAKE(st->req));
         if (!st->reading)
             stream_free(st);
     }
@@ -392,8 +379,8 @@ void events_free(struct events *ev)
 {
     if (!ev)
         return;
-    while (ev->streams)
-        stream_free(ev->streams);
+    while (!LIST_EMPTY(&ev->streams))
+        stream_free(LIST_FIRST(&ev->streams));
     timer_free(ev->read_timer);
     timer_free(ev->ping_timer);
     free(ev);

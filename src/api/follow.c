@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/inotify.h>
+#include <sys/queue.h>
 #include <sys/stat.h>
 
 enum {
@@ -28,7 +29,7 @@ enum {
 };
 
 struct follow {
-    struct follow *prev, *next;
+    LIST_ENTRY(follow) entry;
     struct follows *all;
     struct http_req *req; /* NULL when the client left while a piece was being read */
     struct run_key key;   /* run 0 = the first one has not been placed yet */
@@ -53,7 +54,7 @@ struct follow {
  * work. */
 struct follows {
     struct api *api;
-    struct follow *list;
+    LIST_HEAD(, follow) list;
     struct timer *tick;
     struct watch *watch;
     int inotify_fd;
@@ -64,9 +65,11 @@ struct follows {
 /* Removes the inotify watch unless another follower of the same file needs it. */
 static void follow_unwatch(struct follow *f)
 {
+    const struct follow *o;
+
     if (f->wd < 0)
         return;
-    for (const struct follow *o = f->all->list; o; o = o->next)
+    LIST_FOREACH (o, &f->all->list, entry)
         if (o != f && o->wd == f->wd) /* two followers of one file share its watch */
             return;
     inotify_rm_watch(f->all->inotify_fd, f->wd);
@@ -78,13 +81,8 @@ static void follow_free(struct follow *f)
     struct follows *all = f->all;
 
     follow_unwatch(f);
-    if (f->prev)
-        f->prev->next = f->next;
-    else
-        all->list = f->next;
-    if (f->next)
-        f->next->prev = f->prev;
-    if (!all->list)
+    LIST_REMOVE(f, entry);
+    if (LIST_EMPTY(&all->list))
         timer_stop(all->tick);
     if (f->fd >= 0)
         close(f->fd);
@@ -102,15 +100,6 @@ static void on_follow_gone(void *arg, struct http_req *r)
     f->req = NULL;
     if (!f->reading)
         follow_free(f);
-}
-
-/* Ends the answer; the follower is freed. */
-static void follow_close(struct follow *f)
-{
-    http_on_gone(f->req, NULL, NULL);
-    http_on_drain(f->req, NULL, NULL);
-    http_stream_end(TAKE(f->req));
-    follow_free(f);
 }
 
 /* ---- reading ---- */
@@ -254,7 +243,8 @@ static void read_done(void *arg)
         if (!http_stream_write(f->req, (struct str){f->piece, (size_t)f->got}))
             return; /* cut off; on_follow_gone follows */
     } else if (f->over && !f->reread) {
-        follow_close(f);
+        http_stream_end(TAKE(f->req));
+        follow_free(f);
         return;
     }
     if (again)
@@ -308,12 +298,9 @@ void follow_open(struct follows *all, struct http_req *r, struct run_key key, bo
     f->piece = xmalloc(PIECE_BYTES);
     if (key.run)
         find_path(f);
-    f->next = all->list;
-    if (f->next)
-        f->next->prev = f;
-    else
+    if (LIST_EMPTY(&all->list))
         timer_start(all->tick, TICK_MS, TICK_MS);
-    all->list = f;
+    LIST_INSERT_HEAD(&all->list, f, entry);
     http_on_gone(r, on_follow_gone, f);
     http_on_drain(r, on_follow_drain, f);
     http_stream_begin(r, 200, "text/plain; charset=utf-8");
@@ -335,11 +322,10 @@ static void follows_on_inotify(void *arg, int events, int error)
         for (char *p = text; p < text + n;) {
             const struct inotify_event *ev = (const struct inotify_event *)(void *)p;
 
-            for (struct follow *f = all->list, *next; f; f = next) {
-                next = f->next;
+            struct follow *f;
+            LIST_FOREACH (f, &all->list, entry)
                 if (f->wd == ev->wd || (ev->mask & IN_Q_OVERFLOW))
                     follow_wake(f);
-            }
             p += sizeof(*ev) + ev->len;
         }
     }
@@ -349,21 +335,20 @@ static void follows_on_inotify(void *arg, int events, int error)
 static void on_tick(void *arg)
 {
     struct follows *all = arg;
+    struct follow *f;
 
-    for (struct follow *f = all->list, *next; f; f = next) {
-        next = f->next;
+    LIST_FOREACH (f, &all->list, entry)
         follow_wake(f);
-    }
 }
 
 /* A commit concerns only followers that wait for a file and those whose run has just ended. */
 void follows_committed(struct follows *all)
 {
-    for (struct follow *f = all->list, *next; f; f = next) {
-        next = f->next;
+    struct follow *f;
+
+    LIST_FOREACH (f, &all->list, entry)
         if (f->fd < 0 || !run_going(f))
             follow_wake(f);
-    }
 }
 
 struct follows *follows_new(struct api *a)
@@ -382,13 +367,10 @@ struct follows *follows_new(struct api *a)
 
 void follows_end(struct follows *all)
 {
-    for (struct follow *f = all->list, *next; f; f = next) {
-        next = f->next;
-        if (f->req) {
-            http_on_gone(f->req, NULL, NULL);
-            http_on_drain(f->req, NULL, NULL);
+    for (struct follow *f = LIST_FIRST(&all->list), *next; f; f = next) {
+        next = LIST_NEXT(f, entry);
+        if (f->req)
             http_stream_end(TAKE(f->req));
-        }
         if (!f->reading)
             follow_free(f);
     }
@@ -398,8 +380,8 @@ void follows_free(struct follows *all)
 {
     if (!all)
         return;
-    while (all->list)
-        follow_free(all->list);
+    while (!LIST_EMPTY(&all->list))
+        follow_free(LIST_FIRST(&all->list));
     timer_free(all->tick);
     watch_free(all->watch);
     if (all->inotify_fd >= 0)

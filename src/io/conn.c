@@ -20,12 +20,7 @@ static void conn_on_closed(uv_handle_t *h)
     struct http_server *s = c->srv;
     struct http_req *r = c->req;
 
-    if (c->prev)
-        c->prev->next = c->next;
-    else
-        s->conns = c->next;
-    if (c->next)
-        c->next->prev = c->prev;
+    LIST_REMOVE(c, entry);
     if (r && r->job)
         r->job->drop(TAKE(r->job));
     if (r && (r->reply.handed || r->pieces) && !r->reply.replied) {
@@ -109,10 +104,7 @@ struct http_conn *http_conn_new(struct http_server *s, bool is_unix)
     else
         uv_tcp_init(loop_uv(s->loop), &c->io.tcp);
     http_parse_init(c);
-    c->next = s->conns;
-    if (s->conns)
-        s->conns->prev = c;
-    s->conns = c;
+    LIST_INSERT_HEAD(&s->conns, c, entry);
     s->stats.connections_open++;
     http_server_sweep_on(s);
     return c;

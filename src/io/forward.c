@@ -20,6 +20,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
+#include <sys/queue.h>
 #include <sys/socket.h>
 
 enum {
@@ -43,7 +44,7 @@ struct pair {
     struct forward *owner;
     struct end ends[2]; /* who connected; the process */
     bool connected;     /* to the process */
-    struct pair *prev, *next;
+    LIST_ENTRY(pair) entry;
 };
 struct forward {
     struct loop *loop;
@@ -56,7 +57,7 @@ struct forward {
     socklen_t lead_n;
     bool (*admit)(void *arg, int fd);
     void *admit_arg;
-    struct pair *pairs;
+    LIST_HEAD(, pair) pairs;
     size_t n_pairs;
 };
 
@@ -152,12 +153,7 @@ static void pair_free(struct pair *p)
 {
     struct forward *f = p->owner;
 
-    if (p->prev)
-        p->prev->next = p->next;
-    else
-        f->pairs = p->next;
-    if (p->next)
-        p->next->prev = p->prev;
+    LIST_REMOVE(p, entry);
     end_done(&p->ends[0]);
     end_done(&p->ends[1]);
     free(p);
@@ -274,10 +270,7 @@ static void pair_new(struct forward *f, int client)
     p->owner = f;
     p->ends[0] = (struct end){.pair = p, .fd = client};
     p->ends[1] = (struct end){.pair = p, .fd = connecting_socket(f)};
-    p->next = f->pairs;
-    if (p->next)
-        p->next->prev = p;
-    f->pairs = p;
+    LIST_INSERT_HEAD(&f->pairs, p, entry);
     f->n_pairs++;
     if (p->ends[1].fd < 0 || !pair_watch(p)) {
         pair_free(p);
@@ -370,8 +363,8 @@ int forward_open(struct forward *f, int to, struct err *e)
 
 static void close_all(struct forward *f)
 {
-    while (f->pairs)
-        pair_free(f->pairs);
+    while (!LIST_EMPTY(&f->pairs))
+        pair_free(LIST_FIRST(&f->pairs));
     watch_free(f->watch);
     f->watch = NULL;
     if (f->fd >= 0)

@@ -20,6 +20,7 @@
 #include "io/http_server.h"
 #include "io/loop_priv.h"
 #include <llhttp.h>
+#include <sys/queue.h>
 
 enum {
     HTTP_FIELDS_MAX = 128,           /* header lines of one request; 431 beyond */
@@ -145,11 +146,10 @@ struct http_conn {
     uv_shutdown_t shutdown;
     llhttp_t parser;
     struct http_server *srv;
-    /* In http_server.conns. */
-    struct http_conn *prev, *next;
-    struct http_req *req; /* being read, answered, or kept empty for the next one */
-    struct tls_conn *tls; /* NULL for plain */
-    struct buf in;        /* sent ahead by the client; parsed up to in_off */
+    LIST_ENTRY(http_conn) entry; /* in http_server.conns */
+    struct http_req *req;        /* being read, answered, or kept empty for the next one */
+    struct tls_conn *tls;        /* NULL for plain */
+    struct buf in;               /* sent ahead by the client; parsed up to in_off */
     size_t in_off;
     struct http_out out;
     /* Monotonic start of the phase; in CONN_BODY the time of the last byte. */
@@ -188,7 +188,7 @@ struct http_server {
     struct http_limits lim;
     struct http_handler h;
     struct http_listener *listeners;
-    struct http_conn *conns;
+    LIST_HEAD(, http_conn) conns;
     /* Requests whose client left and whose handler has not replied yet. */
     struct http_req *orphans;
     struct http_server_stats stats;

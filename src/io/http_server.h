@@ -129,7 +129,8 @@ void http_reply_fd_take(struct http_req *r, int fd, const char *content_type);
 void http_stream_begin(struct http_req *r, int status, const char *content_type);
 /* False when the peer is too slow or gone: the stream was cut and on_gone was or will be called. */
 bool http_stream_write(struct http_req *r, struct str bytes);
-/* Ends the stream in order; counts as the reply, so r must not be used afterwards. */
+/* Ends the stream in order; counts as the reply, so r must not be used afterwards, and no callback
+ * follows. */
 void http_stream_end(struct http_req *r);
 /* Breaks it off so that the client sees that something is missing; instead of http_stream_end. */
 void http_stream_abort(struct http_req *r);

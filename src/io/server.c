@@ -30,8 +30,9 @@ static void on_sweep(void *arg)
 {
     struct http_server *s = arg;
     int64_t now = loop_mono_ms(s->loop);
+    struct http_conn *c;
 
-    if (!s->conns) {
+    if (LIST_EMPTY(&s->conns)) {
         timer_stop(s->sweep);
         s->sweeping = false;
         buf_done(&s->scratch);
@@ -40,7 +41,7 @@ static void on_sweep(void *arg)
         return;
     }
     /* Closing only starts here; the list changes in close callbacks alone. */
-    for (struct http_conn *c = s->conns; c; c = c->next)
+    LIST_FOREACH (c, &s->conns, entry)
         http_conn_sweep(c, now);
 }
 
@@ -72,14 +73,15 @@ static void tell_orphans(struct http_server *s)
 static void on_kick(void *arg)
 {
     struct http_server *s = arg;
+    struct http_conn *c;
 
     tell_orphans(s);
 
-    for (struct http_conn *c = s->conns; c; c = c->next) {
+    LIST_FOREACH (c, &s->conns, entry) {
         if (c->resume && c->phase != CONN_CLOSED)
             http_conn_resume(c);
     }
-    if (!s->closing || s->done_called || s->conns || s->listeners)
+    if (!s->closing || s->done_called || !LIST_EMPTY(&s->conns) || s->listeners)
         return;
     s->done_called = true;
     timer_stop(s->grace);
@@ -108,8 +110,9 @@ void http_server_conn_closed(struct http_server *s)
 static void on_grace_over(void *arg)
 {
     struct http_server *s = arg;
+    struct http_conn *c;
 
-    for (struct http_conn *c = s->conns; c; c = c->next)
+    LIST_FOREACH (c, &s->conns, entry)
         http_conn_close(c);
 }
 
@@ -129,13 +132,15 @@ struct http_server *http_server_new(struct loop *l, const struct http_limits *li
 
 void http_server_shutdown(struct http_server *s, int64_t grace_ms, void (*done)(void *), void *arg)
 {
+    struct http_conn *c;
+
     if (s->closing)
         return;
     s->closing = true;
     s->done = done;
     s->done_arg = arg;
     http_listeners_close(s);
-    for (struct http_conn *c = s->conns; c; c = c->next) {
+    LIST_FOREACH (c, &s->conns, entry) {
         if (c->phase == CONN_IDLE || c->phase == CONN_LINGER)
             http_conn_close(c);
         else if (c->phase == CONN_STREAM)
@@ -149,7 +154,7 @@ void http_server_free(struct http_server *s)
 {
     if (!s)
         return;
-    ASSERT(!s->conns && !s->listeners);
+    ASSERT(LIST_EMPTY(&s->conns) && !s->listeners);
     while (s->orphans)
         http_req_free(s->orphans);
     timer_free(s->sweep);
