@@ -100,14 +100,10 @@ static void build_line(struct buf *b, enum log_level level, const char *room, ch
 void log_write(enum log_level level, const char *room, const char *fmt, ...)
 {
     int saved = errno;
-    va_list ap;
-
     if (level < conf.min)
         return;
     char message[LINE_MAX_BYTES];
-    va_start(ap, fmt);
-    vsnprintf(message, sizeof(message), fmt, ap);
-    va_end(ap);
+    FORMAT_ARGS(message, fmt);
     AUTO(buf) struct buf line = {0};
     build_line(&line, level, room, message);
     /* A log that cannot be written has nobody to tell. */

@@ -85,3 +85,16 @@ char *xasprintf(const char *fmt, ...)
         out_of_memory(0);
     return out;
 }
+
+void free_each(void **p, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        free(p[i]);
+}
+
+void texts_free(char **list)
+{
+    for (char **t = list; t && *t; t++)
+        free(*t);
+    free(list);
+}

@@ -1,7 +1,9 @@
 /* util.h - ownership macros, assertions, allocation that cannot fail */
 #pragma once
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -24,6 +26,22 @@ void *xrealloc(void *p, size_t n, size_t size); /* n * size, overflow checked */
 char *xstrdup(const char *s);                   /* NULL in, NULL out */
 char *xstrndup(const char *s, size_t n);
 char *xasprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* FREE_EACH(a, b, …) frees every one of them. */
+#define FREE_EACH(...)                                                                             \
+    free_each((void *[]){__VA_ARGS__}, sizeof((void *[]){__VA_ARGS__}) / sizeof(void *))
+void free_each(void **p, size_t n);
+/* Frees a list that ends with NULL, and its texts.  NULL is accepted. */
+void texts_free(char **list);
+
+/* In a function with arguments like printf's: formats them into the array `text`. */
+#define FORMAT_ARGS(text, fmt)                                                                     \
+    do {                                                                                           \
+        va_list ap_;                                                                               \
+        va_start(ap_, fmt);                                                                        \
+        vsnprintf(text, sizeof(text), fmt, ap_);                                                   \
+        va_end(ap_);                                                                               \
+    } while (0)
 
 static inline void auto_free_(void *p)
 {

@@ -30,21 +30,13 @@ enum { SLOW_STORE_MIB = 200 };
 __attribute__((format(printf, 3, 4))) static void say(struct finding *f, enum health h,
                                                       const char *fmt, ...)
 {
-    va_list ap;
-
     f->health = h;
-    va_start(ap, fmt);
-    vsnprintf(f->text, sizeof(f->text), fmt, ap);
-    va_end(ap);
+    FORMAT_ARGS(f->text, fmt);
 }
 
 __attribute__((format(printf, 2, 3))) static void remedy(struct finding *f, const char *fmt, ...)
 {
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(f->remedy, sizeof(f->remedy), fmt, ap);
-    va_end(ap);
+    FORMAT_ARGS(f->remedy, fmt);
 }
 
 /* A home that others can write to lets them replace the database and the token. */

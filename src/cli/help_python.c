@@ -5,7 +5,6 @@
  */
 #include "base/util.h"
 #include "cli/cli.h"
-#include <stdarg.h>
 #include <stdio.h>
 
 enum { PYTHON_COLUMN = 24, PYTHON_WIDTH = 54, PYTHON_MISTAKE = 2 };
@@ -20,11 +19,8 @@ static int mistake_print(const char *prog, const char *usage, const char *text)
 int python_mistake(const char *prog, const char *usage, const char *fmt, ...)
 {
     char text[1000];
-    va_list ap;
 
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof(text), fmt, ap);
-    va_end(ap);
+    FORMAT_ARGS(text, fmt);
     return mistake_print(prog, usage, text);
 }
 

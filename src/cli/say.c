@@ -5,18 +5,14 @@
 #include "base/util.h"
 #include "cli/cli.h"
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>
 
 void cli_say(const char *fmt, ...)
 {
     char line[1024];
-    va_list ap;
 
-    va_start(ap, fmt);
-    vsnprintf(line, sizeof(line), fmt, ap);
-    va_end(ap);
+    FORMAT_ARGS(line, fmt);
     fprintf(stderr, "berth: %s\n", line);
 }
 

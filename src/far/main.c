@@ -130,11 +130,8 @@ void far_refuse(struct far *f, struct run_key key, const char *fmt, ...)
 {
     struct wire_op op = {.job = key.job, .run = key.run};
     char text[WIRE_DETAIL_MAX];
-    va_list ap;
 
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof(text), fmt, ap);
-    va_end(ap);
+    FORMAT_ARGS(text, fmt);
     wire_put_op_text(&f->out, WIRE_REFUSED, &op, str_of(text));
     far_send(f);
 }

@@ -94,8 +94,5 @@ void containers_free(struct containers *c)
     if (!c)
         return;
     vec_done(&c->killed);
-    free(c->engine);
-    free(c->shepherd_dir);
-    free(c->home_id);
-    free(c);
+    FREE_EACH(c->engine, c->shepherd_dir, c->home_id, c);
 }

@@ -358,12 +358,8 @@ void host_close(struct host *h)
     containers_free(h->containers);
     if (h->lock_fd >= 0)
         close(h->lock_fd);
-    free(h->paths.home);
-    free(h->paths.socket);
-    free(h->paths.socket_dir);
-    free(h->paths.python_path);
-    free(h->paths.program);
-    free(h);
+    FREE_EACH(h->paths.home, h->paths.socket, h->paths.socket_dir, h->paths.python_path,
+              h->paths.program, h);
 }
 
 struct core *host_core(struct host *h)

@@ -43,11 +43,8 @@ __attribute__((format(printf, 4, 5))) static int bad(const struct field *f, stru
                                                      struct err *e, const char *fmt, ...)
 {
     char why[140];
-    va_list ap;
 
-    va_start(ap, fmt);
-    vsnprintf(why, sizeof(why), fmt, ap);
-    va_end(ap);
+    FORMAT_ARGS(why, fmt);
     return err_set(e, ERR_INVALID, "schedule: %s '%.*s' %s", f->name, (int)MIN(text.n, (size_t)40),
                    text.p, why);
 }

@@ -6,7 +6,6 @@
 #include "base/util.h"
 #include "base/vec.h"
 #include "model/filter_priv.h"
-#include <stdarg.h>
 #include <stdio.h>
 
 /* i: the first byte not read yet.  terms and depth: counted against the limits. */
@@ -23,11 +22,8 @@ struct parser {
 int filter_error(struct err *e, size_t column, const char *fmt, ...)
 {
     char text[200];
-    va_list ap;
 
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof(text), fmt, ap);
-    va_end(ap);
+    FORMAT_ARGS(text, fmt);
     return err_set(e, ERR_INVALID, "filter, column %zu: %s", column, text);
 }
 

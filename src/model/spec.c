@@ -12,7 +12,6 @@
 #include "model/spec_priv.h"
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 
 const char *spec_show(const struct json *v, char out[SHOW_MAX])
@@ -27,11 +26,8 @@ const char *spec_show(const struct json *v, char out[SHOW_MAX])
 int spec_bad(const struct reader *r, const char *key, const char *fmt, ...)
 {
     char text[200];
-    va_list ap;
 
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof(text), fmt, ap);
-    va_end(ap);
+    FORMAT_ARGS(text, fmt);
     return err_set(r->e, ERR_INVALID, "%s%s%s: %s", r->path, r->sub, key, text);
 }
 

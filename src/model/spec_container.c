@@ -288,12 +288,8 @@ void container_write(struct json *j, const struct spec *s, const struct spec_key
 
 void container_done(struct spec_container *c)
 {
-    for (char **m = c->mounts; m && *m; m++)
-        free(*m);
-    for (char **p = c->ports; p && *p; p++)
-        free(*p);
-    free(c->mounts);
-    free(c->ports);
+    texts_free(c->mounts);
+    texts_free(c->ports);
     free(c->image);
     free(c->options);
 }

@@ -12,24 +12,13 @@ void spec_free(struct spec *s)
 {
     if (!s)
         return;
-    for (char **w = s->command.argv; w && *w; w++)
-        free(*w);
-    free(s->command.argv);
-    free(s->command.shell);
-    free(s->command.cwd);
-    for (char **v = s->command.env; v && *v; v++)
-        free(*v);
-    free(s->command.env);
-    free(s->name);
-    free(s->project);
-    free(s->queue);
-    free(s->notify);
+    texts_free(s->command.argv);
+    texts_free(s->command.env);
     place_done(&s->place);
     training_done(&s->train);
     container_done(&s->container);
-    free(s->origin.dialect);
-    free(s->origin.extra);
-    free(s);
+    FREE_EACH(s->command.shell, s->command.cwd, s->name, s->project, s->queue, s->notify,
+              s->origin.dialect, s->origin.extra, s);
 }
 
 /* The counterpart of put_int in spec.c. */

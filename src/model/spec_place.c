@@ -101,10 +101,7 @@ static bool stays_below(const char *to)
 
 static void assets_free(struct spec_place *p)
 {
-    for (char **a = p->assets; a && *a; a++)
-        free(*a);
-    free(p->assets);
-    p->assets = NULL;
+    texts_free(TAKE(p->assets));
 }
 
 static int read_assets(const struct reader *r, const struct spec_key *k, const struct json *v)

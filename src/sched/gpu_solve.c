@@ -412,14 +412,7 @@ static void search_done(struct search *s)
 {
     for (size_t i = 0; i < s->p->nodes.n; i++)
         vec_done(&s->at[i]);
-    free(s->at);
-    free(s->floor);
-    free(s->stale);
-    free(s->of_job);
-    free(s->own);
-    free(s->of_group);
-    free(s->node_of);
-    free(s->place_of);
+    FREE_EACH(s->at, s->floor, s->stale, s->of_job, s->own, s->of_group, s->node_of, s->place_of);
 }
 
 static void keep_if_best(struct search *s, double *best)

@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "shepherd/shepherd_priv.h"
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -95,11 +94,8 @@ static void conn_flush(struct shepherd *s, struct conn *c)
 void conn_notice(struct shepherd *s, const char *fmt, ...)
 {
     char text[512];
-    va_list ap;
 
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof(text), fmt, ap);
-    va_end(ap);
+    FORMAT_ARGS(text, fmt);
     log_warn("shepherd", "%s", text);
     for (size_t i = 0; i < s->conns.n; i++) {
         struct conn *c = s->conns.p[i];

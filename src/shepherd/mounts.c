@@ -158,21 +158,13 @@ int mounts_plan(struct mounts *m, char *const *list, uint32_t n, const char *sta
 
 void mounts_done(struct mounts *m)
 {
-    for (size_t i = 0; i < m->n_entries; i++) {
-        free(m->entries[i].from);
-        free(m->entries[i].to);
-        free(m->entries[i].link);
-    }
+    for (size_t i = 0; i < m->n_entries; i++)
+        FREE_EACH(m->entries[i].from, m->entries[i].to, m->entries[i].link);
     for (size_t i = 0; i < m->n_targets; i++) {
-        for (char **p = m->targets[i].make; p && *p; p++)
-            free(*p);
-        free(m->targets[i].make);
-        free(m->targets[i].host);
-        free(m->targets[i].to);
+        texts_free(m->targets[i].make);
+        FREE_EACH(m->targets[i].host, m->targets[i].to);
     }
-    free(m->entries);
-    free(m->targets);
-    free(m->staging);
+    FREE_EACH(m->entries, m->targets, m->staging);
     *m = (struct mounts){0};
 }
 

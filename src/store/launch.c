@@ -36,9 +36,7 @@ static void launch_spec_release(struct launch_spec *s)
     if (!s || --s->holders)
         return;
     spec_free(s->spec);
-    free(s->name);
-    free(s->user);
-    free(s);
+    FREE_EACH(s->name, s->user, s);
 }
 
 void launch_cache_free(struct launch_cache *c)
@@ -55,9 +53,7 @@ void launch_done(struct launch *l)
     else
         spec_free(l->spec);
     json_free(l->params);
-    free(l->name);
-    free(l->batch_name);
-    free(l->user);
+    FREE_EACH(l->name, l->batch_name, l->user);
     *l = (struct launch){0};
 }
 

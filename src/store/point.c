@@ -14,10 +14,7 @@ void point_init(struct point *p, const char *path)
 void point_done(struct point *p)
 {
     db_done(&p->db);
-    free(p->path);
-    free(p->queue);
-    free(p->nodes);
-    free(p->training);
+    FREE_EACH(p->path, p->queue, p->nodes, p->training);
 }
 
 struct db *point_db(struct point *p, struct err *e)

@@ -108,11 +108,8 @@ static void remove_container(struct runner *r)
 void runner_fail(struct runner *r, const char *kind, const char *name, const char *fmt, ...)
 {
     char text[1000];
-    va_list ap;
 
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof(text), fmt, ap);
-    va_end(ap);
+    FORMAT_ARGS(text, fmt);
     runner_say("%s", text);
     leave_word(r, kind, name);
     if (r->g.path && strcmp(kind, "engine") != 0)

@@ -6,7 +6,6 @@
  * place.
  */
 #include "backend/local/gpu_priv.h"
-#include <stdarg.h>
 #include <stdio.h>
 
 /* A device of which the real UUID was never seen. */
@@ -47,11 +46,8 @@ __attribute__((format(printf, 2, 3))) static void node_notice(const struct telle
                                                               const char *fmt, ...)
 {
     char text[400];
-    va_list ap;
 
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof(text), fmt, ap);
-    va_end(ap);
+    FORMAT_ARGS(text, fmt);
     t->notice(t->arg, text);
 }
 

@@ -15,7 +15,6 @@
 #include "base/clock.h"
 #include <errno.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -178,11 +177,8 @@ __attribute__((format(printf, 2, 3))) static void watch_notice(struct gpu_watch 
                                                                ...)
 {
     char text[400];
-    va_list ap;
 
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof(text), fmt, ap);
-    va_end(ap);
+    FORMAT_ARGS(text, fmt);
     w->conf.notice(w->conf.arg, text);
 }
 

@@ -15,7 +15,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -26,11 +25,8 @@ enum { OUT_MAX_BYTES = 256 << 20 };
 void local_notice(struct backend *b, const char *fmt, ...)
 {
     char text[512];
-    va_list ap;
 
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof(text), fmt, ap);
-    va_end(ap);
+    FORMAT_ARGS(text, fmt);
     if (b->ev->notice)
         b->ev->notice(b->owner, str_of(text));
 }

@@ -192,15 +192,10 @@ static void upload_work(void *arg)
 
 static void asset_upload_free(struct upload *u)
 {
-    for (size_t i = 0; i < u->entries.n; i++) {
-        free(u->entries.p[i].from);
-        free(u->entries.p[i].to);
-        free(u->entries.p[i].target);
-    }
+    for (size_t i = 0; i < u->entries.n; i++)
+        FREE_EACH(u->entries.p[i].from, u->entries.p[i].to, u->entries.p[i].target);
     vec_done(&u->entries);
-    for (char **a = u->assets; a && *a; a++)
-        free(*a);
-    free(u->assets);
+    texts_free(u->assets);
     if (u->fd >= 0)
         close(u->fd);
     free(u->piece);

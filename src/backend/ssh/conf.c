@@ -180,15 +180,8 @@ static void secret_wipe(char *secret)
 
 void ssh_conf_done(struct ssh_conf *c)
 {
-    free(c->name);
-    free(c->host);
-    free(c->user);
-    free(c->identity);
-    free(c->known_hosts);
-    free(c->host_key);
-    free(c->agent);
-    free(c->python_path);
-    free(c->stage_root);
+    FREE_EACH(c->name, c->host, c->user, c->identity, c->known_hosts, c->host_key, c->agent,
+              c->python_path, c->stage_root);
     secret_wipe(c->password);
     secret_wipe(c->passphrase);
     json_free(c->node);

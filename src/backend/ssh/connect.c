@@ -97,14 +97,10 @@ static void on_ssh_exit(void *arg, int events UNUSED, int error UNUSED)
 
 void connect_drop(struct backend *b, bool lasting, const char *fmt, ...)
 {
-    va_list ap;
-
     if (b->link.state == SSH_LEAVING || b->link.state == SSH_IDLE)
         return;
     b->link.trouble = (struct trouble){.lasting = lasting};
-    va_start(ap, fmt);
-    vsnprintf(b->link.trouble.text, sizeof(b->link.trouble.text), fmt, ap);
-    va_end(ap);
+    FORMAT_ARGS(b->link.trouble.text, fmt);
     if (b->link.state == SSH_UP && loop_mono_ms(b->loop) - b->link.up_since_ms > STEADY_MS)
         b->link.backoff_ms = 0;
     b->link.state = SSH_LEAVING;

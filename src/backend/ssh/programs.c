@@ -27,11 +27,7 @@ static void programs_release(struct far_programs *p)
         return;
     if (shared == p)
         shared = NULL;
-    free(p->far);
-    free(p->shepherd);
-    free(p->python_path);
-    free(p->bytes);
-    free(p);
+    FREE_EACH(p->far, p->shepherd, p->python_path, p->bytes, p);
 }
 
 /* On the worker.  The hash is over the same bytes in the same order as the script on the other

@@ -51,9 +51,7 @@ void ssh_drop_start(struct ssh_run *r)
 {
     free(TAKE(r->frame));
     r->frame_n = 0;
-    for (char **a = r->assets; a && *a; a++)
-        free(*a);
-    free(TAKE(r->assets));
+    texts_free(TAKE(r->assets));
     free(TAKE(r->stage_dir));
 }
 

@@ -11,10 +11,7 @@ enum { MIB = 1 << 20 };
 
 void gpu_job_facts_done(struct gpu_job_facts *f)
 {
-    free(f->name);
-    free(f->user);
-    free(f->reason);
-    free(f->node);
+    FREE_EACH(f->name, f->user, f->reason, f->node);
     json_free(f->spec);
     *f = (struct gpu_job_facts){0};
 }
