@@ -89,12 +89,14 @@ static int64_t factor_of_duration(struct str unit)
     return 0;
 }
 
-static int bad_duration(struct str s, struct err *e)
+static const char duration_rule[] =
+    "a duration: write a number with ms, s, m, h or d, like 90s or 1h30m";
+static const char size_rule[] =
+    "a size: write a number of bytes with K, M, G or T, like 512M or 1.5G";
+
+static int bad_unit(struct str s, const char *rule, struct err *e)
 {
-    return err_set(e, ERR_INVALID,
-                   "\"%.*s\" is not a duration: write a number with ms, s, m, h or d, like 90s or "
-                   "1h30m",
-                   (int)MIN(s.n, 60), s.p);
+    return err_set(e, ERR_INVALID, "\"%.*s\" is not %s", (int)MIN(s.n, 60), s.p, rule);
 }
 
 int duration_parse(struct str s, int64_t *out_ms, struct err *e)
@@ -103,31 +105,23 @@ int duration_parse(struct str s, int64_t *out_ms, struct err *e)
     int64_t total = 0;
 
     if (s.n == 0)
-        return bad_duration(s, e);
+        return bad_unit(s, duration_rule, e);
     while (rest.n > 0) {
         struct number n;
         int64_t part;
         bool first = rest.p == s.p;
         if (!take_number(&rest, &n))
-            return bad_duration(s, e);
+            return bad_unit(s, duration_rule, e);
         struct str unit = take_letters(&rest);
         /* Only a lone number goes without its unit. */
         int64_t factor = first && unit.n == 0 && rest.n == 0 ? ms_per_s : factor_of_duration(unit);
         if (factor == 0)
-            return bad_duration(s, e);
+            return bad_unit(s, duration_rule, e);
         if (!multiply(n, factor, &part) || __builtin_add_overflow(total, part, &total))
             return err_set(e, ERR_INVALID, "duration \"%.*s\" is too long", (int)MIN(s.n, 60), s.p);
     }
     *out_ms = total;
     return 0;
-}
-
-static int bad_size(struct str s, struct err *e)
-{
-    return err_set(e, ERR_INVALID,
-                   "\"%.*s\" is not a size: write a number of bytes with K, M, G or T, like 512M "
-                   "or 1.5G",
-                   (int)MIN(s.n, 60), s.p);
 }
 
 /* "" "B" "K" "Ki" "KB" "KiB", either case. */
@@ -153,11 +147,11 @@ int size_parse(struct str s, int64_t *out_bytes, struct err *e)
     int64_t bytes;
 
     if (!take_number(&rest, &n))
-        return bad_size(s, e);
+        return bad_unit(s, size_rule, e);
     struct str unit = take_letters(&rest);
     int64_t factor = factor_of_size(unit);
     if (factor == 0 || rest.n > 0)
-        return bad_size(s, e);
+        return bad_unit(s, size_rule, e);
     if (!multiply(n, factor, &bytes))
         return err_set(e, ERR_INVALID, "size \"%.*s\" is too large", (int)MIN(s.n, 60), s.p);
     *out_bytes = bytes;

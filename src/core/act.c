@@ -371,12 +371,9 @@ void core_remove(struct core *c, const uint64_t *jobs, size_t n, const struct ca
 
 void set_and_answer(struct core *c, const struct change *ch, core_act_fn done, void *arg)
 {
-    struct acting *a = acting_new(c, done, arg);
-
-    a->result.done = 1;
     core_stage(c, ch);
     c->dirty = true;
-    core_barrier(c, on_acted, a);
+    track_answer(c, done, arg);
 }
 
 int admin_only(const struct caller *who, const char *what, struct err *e)

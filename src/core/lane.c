@@ -186,31 +186,6 @@ static const char *queue_name(const struct core *c, uint32_t queue, struct str *
     return NULL;
 }
 
-/* Who waits for the answer. */
-struct lane_act {
-    core_act_fn done;
-    void *arg;
-};
-
-static void on_durable(void *arg, const struct err *e)
-{
-    struct lane_act *a = arg;
-    const struct acted r = {.done = 1};
-
-    a->done(a->arg, e, e ? NULL : &r);
-    free(a);
-}
-
-/* Answers once everything staged so far is durable. */
-static void answer(struct core *c, core_act_fn done, void *arg)
-{
-    struct lane_act *a = xmalloc(sizeof(*a));
-
-    *a = (struct lane_act){done, arg};
-    c->dirty = true;
-    core_barrier(c, on_durable, a);
-}
-
 /* A request about a job whose run was sent ahead: it is carried out when the host has answered. */
 struct lane_move {
     struct core *c;
@@ -280,7 +255,8 @@ void core_queue_move(struct core *c, uint64_t job, size_t place, const struct ca
     }
     vec_done(&jobs);
     lane_stage(c, l, who);
-    answer(c, done, arg);
+    c->dirty = true;
+    track_answer(c, done, arg);
 }
 
 /* ---- rules ---- */
@@ -297,7 +273,8 @@ void core_queue_rules(struct core *c, struct str queue, const struct queue_rules
     }
     queue_set_rules(c->queue, core_queue_index(c, queue), r);
     lane_stage(c, lane_record(c, queue), who);
-    answer(c, done, arg);
+    c->dirty = true;
+    track_answer(c, done, arg);
 }
 
 struct queue_rules core_queue_rules_of(const struct core *c, struct str queue)

@@ -8,20 +8,6 @@
 #include "core/train_priv.h"
 #include <math.h>
 
-struct reporting {
-    core_act_fn done;
-    void *arg;
-};
-
-static void epoch_on_stored(void *arg, const struct err *e)
-{
-    struct reporting *r = arg;
-    const struct acted one = {.done = 1};
-
-    r->done(r->arg, e, e ? NULL : &one);
-    free(r);
-}
-
 /* NULL: the job does not train, or has no run that could report. */
 static struct train *running(const struct core *c, uint64_t job)
 {
@@ -72,12 +58,10 @@ void core_epoch_done(struct core *c, uint64_t job, int64_t epochs, core_act_fn d
         err_set(&e, ERR_INVALID, "%lld epochs cannot be done: job %llu has %d in all",
                 (long long)epochs, (unsigned long long)job, t->spec->epochs);
     } else {
-        struct reporting *r = xmalloc(sizeof(*r));
-        *r = (struct reporting){done, arg};
         if (t->spec->epochs)
             epochs = MIN(epochs, (int64_t)t->spec->epochs);
         count_epochs(c, t, (int32_t)epochs);
-        core_barrier(c, epoch_on_stored, r);
+        track_answer(c, done, arg);
         return;
     }
     done(arg, &e, NULL);

@@ -104,7 +104,7 @@ void far_refuse(struct far *f, struct run_key key, const char *fmt, ...)
 /* ---- orders.c ---- */
 /* Carries out one frame of the daemon.  False when the frame is malformed, unknown or comes
  * before HELLO: the caller ends the connection. */
-bool orders_take(struct far *f, const struct wire_head *h, struct str body);
+bool orders_take(struct far *f, const struct frame_head *h, struct str body);
 
 /* ---- runs.c ---- */
 extern const struct backend_events far_events;

@@ -30,7 +30,7 @@ static char *library_own_dir(void)
 static int library_unpack(struct str in, const char *to)
 {
     struct far_run r = {.asset_fd = -1, .work = (char *)(uintptr_t)to};
-    struct wire_head head;
+    struct frame_head head;
     struct wire_asset a;
     struct str body, name, bytes;
     int got = 1;

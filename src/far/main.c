@@ -151,7 +151,7 @@ static void on_stdout(void *arg, int events UNUSED, int error)
 /* False ends the connection: end of stdin, a read error, or a frame that cannot be understood. */
 static bool far_read_frames(struct far *f)
 {
-    struct wire_head head;
+    struct frame_head head;
     struct str body;
 
     char *to = buf_reserve(&f->in, READ_BYTES);

@@ -236,7 +236,7 @@ static bool on_op(struct far *f, enum wire_type type, struct str body)
     return true;
 }
 
-bool orders_take(struct far *f, const struct wire_head *h, struct str body)
+bool orders_take(struct far *f, const struct frame_head *h, struct str body)
 {
     if (!f->b && h->type != WIRE_HELLO)
         return false;

@@ -227,34 +227,31 @@ static int parse_unit(struct parser *p, struct filter **out)
     return rc;
 }
 
-static int parse_and(struct parser *p, struct filter **out)
+/* Parts that `parse` reads, joined by the keyword; the operators are left-associative. */
+static int parse_joined(struct parser *p, int (*parse)(struct parser *p, struct filter **out),
+                        const char *keyword, enum filter_op op, struct filter **out)
 {
     struct filter *left, *right;
 
-    if (parse_unit(p, &left) < 0)
+    if (parse(p, &left) < 0)
         return -1;
-    while (take_keyword(p, "and")) {
-        if (parse_unit(p, &right) < 0)
+    while (take_keyword(p, keyword)) {
+        if (parse(p, &right) < 0)
             return -1;
-        left = filter_node(p->a, FILTER_AND, left, right);
+        left = filter_node(p->a, op, left, right);
     }
     *out = left;
     return 0;
 }
 
+static int parse_and(struct parser *p, struct filter **out)
+{
+    return parse_joined(p, parse_unit, "and", FILTER_AND, out);
+}
+
 static int parse_or(struct parser *p, struct filter **out)
 {
-    struct filter *left, *right;
-
-    if (parse_and(p, &left) < 0)
-        return -1;
-    while (take_keyword(p, "or")) {
-        if (parse_and(p, &right) < 0)
-            return -1;
-        left = filter_node(p->a, FILTER_OR, left, right);
-    }
-    *out = left;
-    return 0;
+    return parse_joined(p, parse_and, "or", FILTER_OR, out);
 }
 
 int filter_parse(struct str text, int64_t now_ms, struct arena *a, struct filter **out,

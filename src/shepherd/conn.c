@@ -110,7 +110,7 @@ void conn_notice(struct shepherd *s, const char *fmt, ...)
 
 static void conn_on_hello(struct shepherd *s, struct conn *c);
 
-static bool conn_on_frame(struct shepherd *s, struct conn *c, const struct proto_head *h,
+static bool conn_on_frame(struct shepherd *s, struct conn *c, const struct frame_head *h,
                           struct str frame, struct str body)
 {
     struct proto_op op = {0};
@@ -161,7 +161,7 @@ static bool conn_on_frame(struct shepherd *s, struct conn *c, const struct proto
 static bool conn_frames(struct shepherd *s, struct conn *c)
 {
     struct str rest = buf_str(&c->in), body;
-    struct proto_head head;
+    struct frame_head head;
     int got;
 
     while ((got = proto_next(rest, &head, &body)) == 1) {

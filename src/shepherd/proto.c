@@ -8,72 +8,36 @@
 
 /* ---- writing ---- */
 
-static bool frame_begin(struct buf *b, enum proto_type type)
-{
-    struct proto_head h = {.type = (uint16_t)type, .version = PROTO_VERSION};
-
-    return buf_add(b, &h, sizeof(h));
-}
-
-/* Sets the length of the frame that began at `at`, or takes all of it back. */
-static bool frame_end(struct buf *b, size_t at)
-{
-    size_t n = b->n - at;
-
-    if (b->overflow || n > PROTO_FRAME_MAX) {
-        b->n = at;
-        b->overflow = false;
-        return false;
-    }
-    uint32_t n32 = (uint32_t)n;
-    memcpy(b->p + at + offsetof(struct proto_head, n), &n32, sizeof(n32));
-    return true;
-}
-
 bool proto_put_start(struct buf *b, const struct proto_start *s)
 {
-    size_t at = b->n;
+    size_t at = frame_begin(b, PROTO_START, PROTO_VERSION);
 
-    frame_begin(b, PROTO_START);
     buf_add(b, &s->offset, sizeof(s->offset));
     run_start_put(b, &s->run);
-    return frame_end(b, at);
+    return frame_end(b, at, PROTO_FRAME_MAX);
 }
 
 bool proto_put_op(struct buf *b, enum proto_type type, const struct proto_op *op)
 {
-    size_t at = b->n;
+    size_t at = frame_begin(b, type, PROTO_VERSION);
 
-    frame_begin(b, type);
     buf_add(b, op, sizeof(*op));
-    return frame_end(b, at);
+    return frame_end(b, at, PROTO_FRAME_MAX);
 }
 
 bool proto_put_text(struct buf *b, enum proto_type type, struct str text)
 {
-    size_t at = b->n;
+    size_t at = frame_begin(b, type, PROTO_VERSION);
 
-    frame_begin(b, type);
     buf_add(b, text.p, text.n);
-    return frame_end(b, at);
+    return frame_end(b, at, PROTO_FRAME_MAX);
 }
 
 /* ---- reading ---- */
 
-int proto_next(struct str in, struct proto_head *head, struct str *body)
+int proto_next(struct str in, struct frame_head *head, struct str *body)
 {
-    struct proto_head h;
-
-    if (in.n < sizeof(h))
-        return 0;
-    memcpy(&h, in.p, sizeof(h));
-    if (h.n < sizeof(h) || h.n > PROTO_FRAME_MAX || h.type == 0 || h.type >= PROTO_TYPE_MAX)
-        return -1;
-    if (in.n < h.n)
-        return 0;
-    *head = h;
-    *body = (struct str){in.p + sizeof(h), h.n - sizeof(h)};
-    return 1;
+    return frame_next(in, PROTO_FRAME_MAX, PROTO_TYPE_MAX, head, body);
 }
 
 bool proto_get_op(struct str body, struct proto_op *out)
@@ -86,8 +50,8 @@ bool proto_get_op(struct str body, struct proto_op *out)
 
 void proto_set_start_offset(struct str frame, uint64_t offset)
 {
-    ASSERT(frame.n >= sizeof(struct proto_head) + sizeof(offset));
-    memcpy((char *)(uintptr_t)frame.p + sizeof(struct proto_head), &offset, sizeof(offset));
+    ASSERT(frame.n >= sizeof(struct frame_head) + sizeof(offset));
+    memcpy((char *)(uintptr_t)frame.p + sizeof(struct frame_head), &offset, sizeof(offset));
 }
 
 bool proto_get_start(struct str body, struct proto_start *s)

@@ -6,8 +6,8 @@
  * the journal, and whatever the journal does not show may be sent again, since START is idempotent.
  */
 #pragma once
-#include "base/buf.h"
 #include "model/job.h"
+#include "shepherd/frame.h"
 #include "shepherd/run_start.h"
 #include <sys/types.h>
 
@@ -30,11 +30,6 @@ enum proto_type {
 };
 /* How much the daemon knows of a run it wants adopted. */
 enum proto_seen { PROTO_SEEN_NOTHING, PROTO_SEEN_STARTED };
-
-struct proto_head {
-    uint32_t n; /* bytes of the frame, this head included */
-    uint16_t type, version;
-};
 
 /* Body of everything but START and NOTICE.  The last four belong to ADOPT: what the STARTED record
  * of the run said, so that the shepherd need not look for it. */
@@ -64,7 +59,7 @@ bool proto_put_text(struct buf *b, enum proto_type type, struct str text);
 
 /* A frame at the head of `in`: 1 = *head and *body are set, 0 = not complete yet, -1 = no frame of
  * ours. */
-int proto_next(struct str in, struct proto_head *head, struct str *body);
+int proto_next(struct str in, struct frame_head *head, struct str *body);
 /* False when the body has not exactly the size of a proto_op. */
 bool proto_get_op(struct str body, struct proto_op *out);
 /* Reuses the arrays of an earlier decode into the same struct. */

@@ -149,7 +149,7 @@ static void fork_failed(struct shepherd *s, struct run *r, struct str frame, int
 
 static void run_fork(struct shepherd *s, struct run *r, struct str frame)
 {
-    struct proto_head head;
+    struct frame_head head;
     struct str body;
     int journal = journal_fd(s, r->journal);
 

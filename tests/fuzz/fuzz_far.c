@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 static void check_start(struct str body)
 {
     struct wire_start s = {0}, again = {0};
-    struct wire_head h;
+    struct frame_head h;
     struct str back;
     struct buf b;
 
@@ -42,7 +42,7 @@ static void check_devices(struct str body)
     free(n.devices);
 }
 
-static void check_frame(const struct wire_head *h, struct str body)
+static void check_frame(const struct frame_head *h, struct str body)
 {
     struct wire_op op;
     struct wire_asset a;
@@ -89,7 +89,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     AUTO_FREE char *exact = xmalloc(n + 1); /* reads past the end are seen */
     struct str in = {exact, n};
-    struct wire_head h;
+    struct frame_head h;
     struct str body;
 
     memcpy(exact, data, n);

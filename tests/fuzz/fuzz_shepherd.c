@@ -18,7 +18,7 @@ static void check_again(const struct proto_start *s)
 {
     struct buf b;
     struct proto_start again = {0};
-    struct proto_head head;
+    struct frame_head head;
     struct str body;
 
     buf_init(&b, PROTO_FRAME_MAX + 1);
@@ -33,7 +33,7 @@ static void check_again(const struct proto_start *s)
 static void frames(struct str in)
 {
     struct proto_start start = {0};
-    struct proto_head head;
+    struct frame_head head;
     struct proto_op op;
     struct str body;
 

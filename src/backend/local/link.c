@@ -195,7 +195,7 @@ void link_send(struct backend *b)
 }
 
 /* A shepherd of another version is told to exit; the next attempt then starts ours. */
-static bool link_on_frame(struct backend *b, const struct proto_head *h, struct str body)
+static bool link_on_frame(struct backend *b, const struct frame_head *h, struct str body)
 {
     struct proto_op op = {0};
 
@@ -222,7 +222,7 @@ static bool link_on_frame(struct backend *b, const struct proto_head *h, struct 
 /* False when the connection has ended or makes no sense; the caller drops it. */
 static bool link_read_frames(struct backend *b)
 {
-    struct proto_head head;
+    struct frame_head head;
     struct str body;
 
     for (;;) {

@@ -159,7 +159,7 @@ void connect_send(struct backend *b)
 static bool take_some(struct backend *b)
 {
     struct str rest = buf_str(&b->link.in);
-    struct wire_head head;
+    struct frame_head head;
     struct str body;
     int got = 1, n = 0;
 

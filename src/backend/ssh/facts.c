@@ -244,7 +244,7 @@ static bool take_op(struct backend *b, enum wire_type type, struct str body)
     return true;
 }
 
-bool facts_take(struct backend *b, const struct wire_head *h, struct str body)
+bool facts_take(struct backend *b, const struct frame_head *h, struct str body)
 {
     if (b->link.state == SSH_GREETING && h->type != WIRE_WELCOME && h->type != WIRE_NOTICE)
         return false;

@@ -161,7 +161,7 @@ struct backend {
 /* ---- facts.c ---- */
 /* Processes one frame of the far program.  False: the frame makes no sense and the connection
  * is to be dropped. */
-bool facts_take(struct backend *b, const struct wire_head *h, struct str body);
+bool facts_take(struct backend *b, const struct frame_head *h, struct str body);
 void facts_rewind(void *backend); /* asks again for what could not be written */
 
 /* ---- ssh.c ---- */

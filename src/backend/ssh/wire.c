@@ -5,32 +5,6 @@
 
 /* ---- writing ---- */
 
-/* The offset of the head, whose length wire_frame_end fills in. */
-static size_t wire_frame_begin(struct buf *b, enum wire_type type)
-{
-    struct wire_head h = {.type = (uint16_t)type, .version = WIRE_VERSION};
-    size_t at = b->n;
-
-    buf_add(b, &h, sizeof(h));
-    return at;
-}
-
-/* Takes a frame that does not fit back out of the buffer, so that the frames before it stay
- * usable. */
-static bool wire_frame_end(struct buf *b, size_t at)
-{
-    size_t n = b->n - at;
-
-    if (b->overflow || n > WIRE_FRAME_MAX) {
-        b->n = at;
-        b->overflow = false;
-        return false;
-    }
-    uint32_t n32 = (uint32_t)n;
-    memcpy(b->p + at + offsetof(struct wire_head, n), &n32, sizeof(n32));
-    return true;
-}
-
 static void wire_put_sized(struct buf *b, struct str s)
 {
     uint32_t n = (uint32_t)s.n;
@@ -44,11 +18,11 @@ static void wire_put_sized(struct buf *b, struct str s)
 static bool wire_put_struct(struct buf *b, enum wire_type type, const void *fixed, size_t n,
                             struct str rest)
 {
-    size_t at = wire_frame_begin(b, type);
+    size_t at = frame_begin(b, type, WIRE_VERSION);
 
     buf_add(b, fixed, n);
     buf_add(b, rest.p ? rest.p : "", rest.n);
-    return wire_frame_end(b, at);
+    return frame_end(b, at, WIRE_FRAME_MAX);
 }
 
 bool wire_put_op(struct buf *b, enum wire_type type, const struct wire_op *op)
@@ -84,54 +58,48 @@ bool wire_put_node(struct buf *b, const struct wire_node *n)
 
 bool wire_put_asset(struct buf *b, const struct wire_asset *a, struct str name, struct str bytes)
 {
-    size_t at = wire_frame_begin(b, WIRE_ASSET);
+    size_t at = frame_begin(b, WIRE_ASSET, WIRE_VERSION);
 
     buf_add(b, a, sizeof(*a));
     wire_put_sized(b, name);
     buf_add(b, bytes.p ? bytes.p : "", bytes.n);
-    return wire_frame_end(b, at);
+    return frame_end(b, at, WIRE_FRAME_MAX);
 }
 
 bool wire_put_start(struct buf *b, const struct wire_start *s)
 {
-    size_t at = wire_frame_begin(b, WIRE_START);
+    size_t at = frame_begin(b, WIRE_START, WIRE_VERSION);
 
     buf_add(b, s->offset, sizeof(s->offset));
     run_start_put(b, &s->run);
-    return wire_frame_end(b, at);
+    return frame_end(b, at, WIRE_FRAME_MAX);
 }
 
 bool wire_put_devices(struct buf *b, const struct node *n, const struct run_memory *runs,
                       size_t n_runs)
 {
     struct wire_devices d = {(uint32_t)n->n_devices, (uint32_t)n_runs};
-    size_t at = wire_frame_begin(b, WIRE_DEVICES);
+    size_t at = frame_begin(b, WIRE_DEVICES, WIRE_VERSION);
 
     buf_add(b, &d, sizeof(d));
     if (n->n_devices)
         buf_add(b, n->devices, n->n_devices * sizeof(*n->devices));
     if (n_runs)
         buf_add(b, runs, n_runs * sizeof(*runs));
-    return wire_frame_end(b, at);
+    return frame_end(b, at, WIRE_FRAME_MAX);
 }
 
 /* ---- reading ---- */
 
-int wire_next(struct str in, struct wire_head *head, struct str *body)
+/* A frame of another version ends the connection before all of it has come. */
+int wire_next(struct str in, struct frame_head *head, struct str *body)
 {
-    struct wire_head h;
+    struct frame_head h = {.version = WIRE_VERSION};
 
-    if (in.n < sizeof(h))
-        return 0;
-    memcpy(&h, in.p, sizeof(h));
-    if (h.n < sizeof(h) || h.n > WIRE_FRAME_MAX || h.type == 0 || h.type >= WIRE_TYPE_MAX ||
-        h.version != WIRE_VERSION)
-        return -1;
-    if (in.n < h.n)
-        return 0;
-    *head = h;
-    *body = (struct str){in.p + sizeof(h), h.n - sizeof(h)};
-    return 1;
+    if (in.n >= sizeof(h))
+        memcpy(&h, in.p, sizeof(h));
+    return h.version == WIRE_VERSION ? frame_next(in, WIRE_FRAME_MAX, WIRE_TYPE_MAX, head, body)
+                                     : -1;
 }
 
 static bool wire_take_struct(struct str *in, void *out, size_t n)

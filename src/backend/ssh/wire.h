@@ -66,10 +66,6 @@ enum wire_type {
 enum wire_stream { WIRE_OUT, WIRE_ERR, WIRE_SPOOL, WIRE_STREAMS };
 enum wire_asset_kind { WIRE_FILE, WIRE_DIR, WIRE_LINK };
 
-struct wire_head {
-    uint32_t n; /* bytes of the frame, this head included */
-    uint16_t type, version;
-};
 /* Body of most frames.  Which members have a meaning depends on the type, see enum wire_type;
  * the others are ignored. */
 struct wire_op {
@@ -133,7 +129,7 @@ bool wire_put_devices(struct buf *b, const struct node *n, const struct run_memo
 
 /* A frame at the head of `in`: 1 = *head and *body are set, 0 = not complete yet, -1 = no frame of
  * ours. */
-int wire_next(struct str in, struct wire_head *head, struct str *body);
+int wire_next(struct str in, struct frame_head *head, struct str *body);
 /* Each decodes one body; false when the lengths, an enum or the key are not valid (wire_get_op
  * leaves the key to its caller).  Text and bytes point into the body. */
 bool wire_get_op(struct str body, struct wire_op *out);

@@ -10,7 +10,7 @@
 
 static struct str only_frame(const struct buf *b, enum wire_type type)
 {
-    struct wire_head h;
+    struct frame_head h;
     struct str body;
 
     assert_int_equal(wire_next(buf_str(b), &h, &body), 1);

@@ -44,7 +44,7 @@ static struct proto_start sample(void)
 static void test_start_round_trip(void **state)
 {
     struct proto_start in = sample(), out = {0};
-    struct proto_head head;
+    struct frame_head head;
     struct str body;
     AUTO(buf) struct buf b = {0};
 
@@ -70,7 +70,7 @@ static void test_start_round_trip(void **state)
 static void test_every_cut_is_refused(void **state)
 {
     struct proto_start in = sample(), out = {0};
-    struct proto_head head;
+    struct frame_head head;
     struct str body;
     AUTO(buf) struct buf b = {0};
 
@@ -91,7 +91,7 @@ static void test_every_cut_is_refused(void **state)
 static void test_noise_is_survived(void **state)
 {
     struct proto_start in = sample(), out = {0};
-    struct proto_head head;
+    struct frame_head head;
     struct str body;
     struct rng rng;
     AUTO(buf) struct buf b = {0};
@@ -113,7 +113,7 @@ static void test_noise_is_survived(void **state)
 
 static void test_heads(void **state)
 {
-    struct proto_head head = {.n = 4, .type = PROTO_STOP}, got;
+    struct frame_head head = {.n = 4, .type = PROTO_STOP}, got;
     struct proto_op op = {.job = 1, .run = 2, .value = -1}, back;
     struct str body;
     AUTO(buf) struct buf b = {0};
@@ -122,7 +122,7 @@ static void test_heads(void **state)
     assert_int_equal(proto_next((struct str){(char *)&head, sizeof(head)}, &got, &body), -1);
     head.n = PROTO_FRAME_MAX + 1;
     assert_int_equal(proto_next((struct str){(char *)&head, sizeof(head)}, &got, &body), -1);
-    head = (struct proto_head){.n = sizeof(head), .type = PROTO_TYPE_MAX};
+    head = (struct frame_head){.n = sizeof(head), .type = PROTO_TYPE_MAX};
     assert_int_equal(proto_next((struct str){(char *)&head, sizeof(head)}, &got, &body), -1);
     buf_init(&b, 4096);
     assert_true(proto_put_op(&b, PROTO_STOP, &op));
