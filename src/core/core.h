@@ -174,8 +174,6 @@ struct core_host *core_host_new(struct core *c, const char *name);
 void core_attach(struct core_host *h, const struct backend_class *cls, struct backend *b);
 /* The same; the core closes it when the host is removed, or with core_close_nodes. */
 void core_attach_owned(struct core_host *h, const struct backend_class *cls, struct backend *b);
-/* From now on only jobs that name this node run there. */
-void core_host_reserve(struct core_host *h);
 /* The node is gone; its backend is closed, or never was.  Runs on it count as lost. */
 void core_host_remove(struct core_host *h);
 /* Two steps: restore what was recorded; then ask the backends what happened meanwhile.  -1: the

@@ -211,12 +211,6 @@ void core_attach(struct core_host *h, const struct backend_class *cls, struct ba
         host_adopt(h);
 }
 
-void core_host_reserve(struct core_host *h)
-{
-    h->reserved = true;
-    host_refresh(h);
-}
-
 void host_open_backend(struct core_host *h)
 {
     const struct core_conf *conf = &h->core->conf;

@@ -279,7 +279,7 @@ int host_open(struct host **out, const struct host_conf *c, struct loop *l, stru
     if (home_prepare(h->paths.home, c->multi_user, e) < 0 ||
         home_lock(h->paths.home, &h->lock_fd, e) < 0 ||
         home_secrets(h->paths.home, &h->secrets, e) < 0 || open_core(h, e) < 0 ||
-        nodes_open_given(h, e) < 0 || open_servers(h, e) < 0) {
+        open_servers(h, e) < 0) {
         host_close(h);
         return -1;
     }

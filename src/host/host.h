@@ -40,9 +40,6 @@ struct host_conf {
     const char *python_path;  /* NULL = found beside the program */
     int64_t retain_ms;        /* finished jobs older than this go; 0 = keep */
     bool transient;           /* the home goes away with us: leave no shepherd behind */
-    /* Nodes for as long as we live: a list of {"name", "conf"}, see host_open_node.  Borrowed by
-     * host_open; NULL = none. */
-    const struct json *nodes;
     const char *version;
     const struct host_part *const *parts; /* ends with NULL; NULL = none */
     const struct host_setting *settings;  /* of parts, see host/part.h; NULL = none */
@@ -50,9 +47,6 @@ struct host_conf {
 /* ERR_CONFLICT when another host holds this home. */
 int host_open(struct host **out, const struct host_conf *c, struct loop *l, struct err *e);
 void host_close(struct host *h); /* graceful: replies and commits finish, runs go on */
-/* A node for as long as this host is open: it is not recorded, so conf may hold secrets.  Its runs
- * are found again when a node of this name is opened later. */
-int host_open_node(struct host *h, const char *name, const struct json *conf, struct err *e);
 /* The host owns what host_core and host_socket return. */
 struct core *host_core(struct host *h);
 const char *host_socket(const struct host *h);

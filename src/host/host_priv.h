@@ -72,7 +72,6 @@ void old_jobs_discard(void *arg, const struct run_key *last, size_t n);
 /* core's operation `open_node`: the scheme of the url names the backend. */
 int node_backend_open(void *arg, struct core_host *node, const struct json *conf,
                       const struct backend_class **cls, struct backend **b, struct err *e);
-int nodes_open_given(struct host *h, struct err *e); /* those of host_conf.nodes */
 
 /* ---- end_steps.c ---- */
 /* core's operations `end_step` and `end_step_cancel`. */
