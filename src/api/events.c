@@ -31,9 +31,10 @@ struct stream {
     bool reading; /* one of them is with a worker thread */
 };
 
+LIST_HEAD(stream_list, stream);
 struct events {
     struct api *api;
-    LIST_HEAD(, stream) streams;
+    struct stream_list streams;
     size_t n_streams, n_foreign; /* n_foreign: of people who see only their own jobs */
     uint64_t sent;               /* the common read is this far */
     int64_t last_read_ms;

@@ -28,6 +28,7 @@ enum {
     REREADS_MAX = 1000,
 };
 
+LIST_HEAD(follow_list, follow);
 struct follow {
     LIST_ENTRY(follow) entry;
     struct follows *all;
@@ -54,7 +55,7 @@ struct follow {
  * work. */
 struct follows {
     struct api *api;
-    LIST_HEAD(, follow) list;
+    struct follow_list list;
     struct timer *tick;
     struct watch *watch;
     int inotify_fd;

@@ -46,6 +46,7 @@ struct pair {
     bool connected;     /* to the process */
     LIST_ENTRY(pair) entry;
 };
+LIST_HEAD(pair_list, pair);
 struct forward {
     struct loop *loop;
     char addr[64];
@@ -57,7 +58,7 @@ struct forward {
     socklen_t lead_n;
     bool (*admit)(void *arg, int fd);
     void *admit_arg;
-    LIST_HEAD(, pair) pairs;
+    struct pair_list pairs;
     size_t n_pairs;
 };
 

@@ -183,12 +183,13 @@ struct http_listener {
 };
 
 /* All of it belongs to the loop thread. */
+LIST_HEAD(http_conn_list, http_conn);
 struct http_server {
     struct loop *loop;
     struct http_limits lim;
     struct http_handler h;
     struct http_listener *listeners;
-    LIST_HEAD(, http_conn) conns;
+    struct http_conn_list conns;
     /* Requests whose client left and whose handler has not replied yet. */
     struct http_req *orphans;
     struct http_server_stats stats;
