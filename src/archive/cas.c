@@ -2,6 +2,7 @@
 #include "archive/cas.h"
 #include "archive/cas_priv.h"
 #include "base/file.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -187,6 +188,21 @@ int cas_walk_manifest(struct cas *c, const char *name, manifest_get_fn *get, voi
 bool cas_has_tree(struct cas *c, const char *name)
 {
     return cas_check_name(name, NULL) == 0 && faccessat(c->trees, name, F_OK, 0) == 0;
+}
+
+void cas_each_tree(struct cas *c, const char *prefix, void (*fn)(void *ctx, const char *name),
+                   void *ctx)
+{
+    int fd = openat(c->trees, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+
+    for (struct dirent *entry; d && (entry = readdir(d));)
+        if (str_starts(str_of(entry->d_name), str_of(prefix)))
+            fn(ctx, entry->d_name);
+    if (d)
+        closedir(d);
+    else if (fd >= 0)
+        close(fd);
 }
 
 int cas_tree_size(struct cas *c, const char *name, struct cas_tally *out, struct err *e)

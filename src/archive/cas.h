@@ -47,6 +47,9 @@ int cas_keep_tree(struct cas *c, const char *name, const char *src, const char *
 int cas_check_out(struct cas *c, const char *name, const char *dest, const struct archive_watch *w,
                   struct err *e);
 bool cas_has_tree(struct cas *c, const char *name);
+/* The names of all trees that begin with `prefix`, in no order.  fn may drop the tree. */
+void cas_each_tree(struct cas *c, const char *prefix, void (*fn)(void *ctx, const char *name),
+                   void *ctx);
 /* Entries and bytes by the manifest; ERR_NOT_FOUND without such a tree. */
 int cas_tree_size(struct cas *c, const char *name, struct cas_tally *out, struct err *e);
 /* Calls for each entry in order of path; type is 'f', 'd' or 'l'.  A result other than 0 ends it

@@ -222,6 +222,27 @@ TEST(downloads_have_the_exact_modes)
     assert_int_equal(e.code, ERR_NOT_FOUND);
 }
 
+static void count_and_drop(void *ctx, const char *name)
+{
+    ++*(int *)ctx;
+    assert_int_equal(cas_drop_tree(rig_cas, name, NULL), 0);
+}
+
+TEST(trees_are_listed_by_the_beginning_of_their_names)
+{
+    int n = 0;
+
+    make_tree("src");
+    keep("job-1", "src", NULL, 0);
+    keep("job-2", "src", NULL, 0);
+    keep("other", "src", NULL, 0);
+    cas_each_tree(rig_cas, "job-", count_and_drop, &n);
+    assert_int_equal(n, 2);
+    cas_each_tree(rig_cas, "job-", count_and_drop, &n);
+    assert_int_equal(n, 2);
+    assert_true(cas_has_tree(rig_cas, "other") && !cas_has_tree(rig_cas, "job-1"));
+}
+
 TEST(collecting_takes_only_what_nobody_needs)
 {
     struct err e = {0};
@@ -416,6 +437,7 @@ int main(void)
         T(files_may_become_blobs),
         T(bundles_go_straight_in),
         T(downloads_have_the_exact_modes),
+        T(trees_are_listed_by_the_beginning_of_their_names),
         T(collecting_takes_only_what_nobody_needs),
         T(equal_files_are_one),
         T(failures_leave_nothing),
