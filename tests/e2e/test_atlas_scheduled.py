@@ -1,12 +1,13 @@
 """Scheduled jobs of Atlas: made, fired once for every moment, paused, changed, removed; what Slack hears; servers that join.
 
-Schedules of seconds stand for those of minutes, and definitions on disk are moved into the past.
+Schedules of seconds stand for those of minutes, and recorded schedules are moved into the past.
 """
 import datetime
 import http.server
 import json
 import os
 import re
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -57,6 +58,19 @@ def ran(a):
         return []
 
 
+def ran_once(a, run):
+    return ran(a).count(run) == 1
+
+
+def trees(a):
+    return a.path("job_bundle_store_dir", "contents", "trees")
+
+
+def kept(a):
+    """The bundles of scheduled jobs."""
+    return [t for t in os.listdir(trees(a)) if t.startswith("schedule-")]
+
+
 def log(a):
     with open(a.path("logs", "atlas-server.log"), errors="replace") as f:
         return f.read()
@@ -102,9 +116,8 @@ def test_a_schedule_and_its_runs():
         left = runs(a, job)
         for run in left:  # also those that waited in the queue when it went
             assert a.wait(run)["status"] == "completed"
-        assert runs(a, job) == left and os.listdir(a.path("scheduled_jobs")) == []
-        trees = os.listdir(a.path("job_bundle_store_dir", "contents", "trees"))
-        assert f"schedule-{job}" not in trees and f"bundle-{job}" not in trees, trees
+        assert runs(a, job) == left and kept(a) == []
+        assert f"bundle-{job}" not in os.listdir(trees(a))
 
 
 def summer_offset(when):
@@ -162,7 +175,7 @@ def test_the_eleventh_and_hostile_bodies():
             a.refused(400, "POST", "/scheduled_jobs", body)
         assert "minute '61' is outside of 0 to 59" in a.refused(400, "POST", "/scheduled_jobs",
                                                                 {**good, "schedule": "61 * * * *"})
-        assert sorted(os.listdir(a.path("scheduled_jobs"))) == sorted(f"{j}.json" for j in jobs)
+        assert sorted(t[9:45] for t in kept(a)) == sorted(jobs), "what was refused leaves no bundle behind"
         a.refused(409, "POST", "/scheduled_jobs", {**good, "job_id": jobs[0]})
         schedule(a, upload=False, job=good["job_id"])
         text = a.refused(400, "POST", "/scheduled_jobs", {**good, "job_id": str(uuid.uuid4())})
@@ -200,17 +213,17 @@ def test_crashes_around_firings():
         for run in all_of_it:
             assert a.wait(run)["status"] == "completed"
         assert sorted(ran(a)) == all_of_it, "every moment ran once"
-        assert os.listdir(a.path("scheduled_jobs")) == []
-        assert not [t for t in os.listdir(a.path("job_bundle_store_dir", "contents", "trees")) if t.startswith("schedule-")]
+        assert kept(a) == []
+        a.stop()
+        a.start()  # a copy of a bundle whose run was never submitted is gone by now
+        assert sorted(t[7:] for t in os.listdir(trees(a)) if t.startswith(f"bundle-{job}_")) == all_of_it
 
 
-def edit(a, job, **values):
-    path = a.path("scheduled_jobs", f"{job}.json")
-    with open(path) as f:
-        text = json.load(f)
-    text.update(values)
-    with open(path, "w") as f:
-        json.dump(text, f)
+def settle(a, job, moment):
+    """The schedule was last looked at so long ago; the server must not run."""
+    with sqlite3.connect(a.path("database", "berth.db")) as db:
+        assert db.execute("UPDATE schedule SET settled_s = ? WHERE name = ?", (moment, job)).rowcount == 1
+    db.close()
 
 
 def test_what_was_missed_does_not_pile_up():
@@ -223,15 +236,10 @@ def test_what_was_missed_does_not_pile_up():
         often = schedule(a, {"second": "*/20"})
         a.stop()
         for job in (long_ago, recent, often):
-            edit(a, job, done=int(now) - 7200)
-        # A file that is none, and what a crash left of one that was being made.
-        with open(a.path("scheduled_jobs", f"{uuid.uuid4()}.json"), "w") as f:
-            f.write("{}")
-        half = str(uuid.uuid4())
-        with open(a.path("scheduled_jobs", f"{half}.mark"), "w"):
-            pass
-        trees = a.path("job_bundle_store_dir", "contents", "trees")
-        os.link(os.path.join(trees, f"schedule-{often}"), os.path.join(trees, f"schedule-{half}"))
+            settle(a, job, int(now) - 7200)
+        # What a crash left of one that was being made.
+        half = f"schedule-{uuid.uuid4()}-00000000"
+        os.link(os.path.join(trees(a), [t for t in kept(a) if often in t][0]), os.path.join(trees(a), half))
         a.start()
         first = wait_for("the late run", lambda: runs(a, recent))
         assert first == [recent + time.strftime("_%Y%m%d_%H%M%S", time.gmtime(now - 5))]
@@ -243,11 +251,77 @@ def test_what_was_missed_does_not_pile_up():
         def skipped():
             return [line for line in log(a).splitlines() if long_ago in line and "missed and is skipped" in line]
         assert len(wait_for("the line in the log", skipped)) == 1
-        assert "a scheduled job is ignored" in log(a) and not os.path.exists(os.path.join(trees, f"schedule-{half}"))
+        assert half not in kept(a) and len(kept(a)) == 3
         a.kill()
         a.start()
         time.sleep(1)
         assert runs(a, recent) == first and runs(a, long_ago) == []
+
+
+def test_definitions_of_earlier_versions():
+    """Files became schedules of the store: each is imported once, with its bundle, owner, status and last moment."""
+    with Atlas(TZ="UTC") as a:
+        fires, sleeps = schedule(a, EVERY), schedule(a, FAR, project="iris")
+        a.http("PUT", f"/scheduled_jobs/{fires}", {"status": "paused"})
+        expected = a.get("/scheduled_jobs")
+        definitions = {job: v["properties"] for job, v in expected.items()}
+        a.stop()
+        # The home as an earlier version left it.
+        with sqlite3.connect(a.path("database", "berth.db")) as db:
+            db.execute("DELETE FROM schedule")
+        db.close()
+        for tree in kept(a):
+            os.rename(os.path.join(trees(a), tree), os.path.join(trees(a), tree[:45]))
+        folder = a.path("scheduled_jobs")
+        os.makedirs(folder, exist_ok=True)
+        owner = {"uid": os.getuid(), "gid": os.getgid(), "user": "ada", "admin": True}
+        for job, status in ((fires, "paused"), (sleeps, "active")):
+            with open(os.path.join(folder, f"{job}.json"), "w") as f:
+                json.dump({**definitions[job], "status": status, "done": int(time.time()) - 10, "owner": owner}, f)
+        broken, half = f"{uuid.uuid4()}.json", str(uuid.uuid4())
+        with open(os.path.join(folder, broken), "w") as f:
+            f.write("{}")
+        with open(os.path.join(folder, f"{half}.mark"), "w"):
+            pass
+        os.link(os.path.join(trees(a), f"schedule-{fires}"), os.path.join(trees(a), f"schedule-{half}"))
+        a.start()
+        assert a.get("/scheduled_jobs") == expected
+        wait_for("the files to go", lambda: os.listdir(folder) == [broken])
+        assert "a scheduled job is ignored" in log(a) and sorted(kept(a)) == sorted([f"schedule-{fires}", f"schedule-{sleeps}"])
+        a.http("PUT", f"/scheduled_jobs/{fires}", {"status": "active"})
+        first = wait_for("a run", lambda: runs(a, fires))[0]
+        assert a.wait(first)["status"] == "completed" and a.read(first, "artifacts", "data.txt") == "seven"
+        a.http("DELETE", f"/scheduled_jobs/{fires}")
+        # A crash between the import and the removal of the file: the schedule counts, as it is now.
+        a.http("PATCH", f"/scheduled_jobs/{sleeps}", {"schedule": "0 0 28 2 *"})
+        with open(os.path.join(folder, f"{sleeps}.json"), "w") as f:
+            json.dump({**definitions[sleeps], "status": "active", "done": 1, "owner": owner}, f)
+        a.kill()
+        a.start()
+        wait_for("the file to go again", lambda: os.listdir(folder) == [broken])
+        assert {job: v["schedule"] for job, v in a.get("/scheduled_jobs").items()} == {sleeps: "0 0 28 2 *"}
+
+
+def test_other_doors_see_them():
+    with Atlas(TZ="UTC") as a:
+        job = schedule(a, "30 6 * * mon-fri")
+        conn = harness.UnixHTTP(a.path("database", "sock"))
+
+        def ask(method, path):
+            conn.request(method, "/v1/schedules" + path)
+            reply = conn.getresponse()
+            return reply.status, json.loads(reply.read() or "null")
+        status, one = ask("GET", f"/{job}")
+        assert status == 200 and one["dialect"] == "atlas" and one["overlap"] == "queue" and len(one["next"]) == 5
+        assert ask("POST", f"/{job}/pause")[0] == 200 and entry(a, job)["status"] == "paused"
+        status, ran = ask("POST", f"/{job}/run")
+        assert status == 201 and ran["count"] == 1
+        run = wait_for("its run", lambda: runs(a, job))[0]
+        assert a.wait(run)["status"] == "completed" and ran_once(a, run)
+        assert ask("DELETE", f"/{job}")[0] == 204 and a.get("/scheduled_jobs") == {}
+        a.stop()
+        a.start()
+        assert kept(a) == [], "the bundle is gone at the latest with the next start"
 
 
 class Slack:

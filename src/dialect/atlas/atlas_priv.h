@@ -39,7 +39,6 @@ struct atlas {
     VEC(struct call *) waiting; /* for the archive of a job */
     size_t uploads;
     VEC(struct upload *) queued_uploads;
-    struct schedules *schedules;
     struct notify *notify; /* NULL = no messages are posted */
     bool closing;
 };
@@ -162,10 +161,10 @@ void atlas_files_get(struct call *c);
 void atlas_files_put(struct call *c);
 
 /* ---- scheduled.c, scheduled_http.c: jobs that run again and again ---- */
-int atlas_schedules_open(struct atlas *a, struct err *e);
+struct firing;
+void atlas_fire(void *self, struct firing *f); /* see host_part.fire */
+/* Imports definitions of earlier versions and removes what a crash left of bundles. */
 void atlas_schedules_recover(struct atlas *a);
-void atlas_schedules_shut(struct atlas *a);
-void atlas_schedules_free(struct schedules *s);
 void atlas_scheduled_list(struct call *c);
 void atlas_scheduled_get(struct call *c);
 void atlas_scheduled_post(struct call *c);

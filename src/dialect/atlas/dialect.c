@@ -101,8 +101,7 @@ int atlas_open(const struct atlas_conf *c, struct atlas **out, struct err *e)
     a->conf.tensorboard_url = xstrdup(c->tensorboard_url);
     a->archive_dir = path_join(c->home, ATLAS_DIR_ARCHIVE);
     a->work_dir = path_join(c->home, ATLAS_DIR_WORK);
-    if (atlas_home_make(c->home, 0, NULL, NULL, e) < 0 || cas_open(contents, &a->cas, e) < 0 ||
-        atlas_schedules_open(a, e) < 0) {
+    if (atlas_home_make(c->home, 0, NULL, NULL, e) < 0 || cas_open(contents, &a->cas, e) < 0) {
         atlas_free(a);
         return err_wrap(e, "opening the Atlas home");
     }
@@ -117,7 +116,6 @@ void atlas_shut(void *self)
     struct atlas *a = self;
 
     a->closing = true;
-    atlas_schedules_shut(a);
     atlas_notify_shut(a->notify);
     atlas_waiting_look(a);
 }
@@ -136,7 +134,6 @@ void atlas_free(void *self)
 
     if (!a)
         return;
-    atlas_schedules_free(a->schedules);
     atlas_notify_free(a->notify);
     if (a->cas)
         cas_close(a->cas);

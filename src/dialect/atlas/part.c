@@ -96,6 +96,7 @@ const struct host_part atlas_part = {
     .open = atlas_part_open,
     .listen = atlas_part_listen,
     .launch = atlas_launch,
+    .fire = atlas_fire,
     .ended = atlas_ended,
     .recovered = atlas_recovered,
     .committed = atlas_committed,

@@ -1,441 +1,180 @@
-/* scheduled.c - scheduled jobs come due: each firing submits one ordinary job
- *
- * Owns: the list of scheduled jobs, its timer, and the firing under way.
+/* scheduled.c - a scheduled job comes due: its bundle is copied, then the controller takes the job
  *
  * A firing is named by its moment, <id>_<YYYYMMDD_HHMMSS>, and the store accepts an id only once.
- * A firing therefore has this order: copy the bundle, submit the job, write the definition with the
- * moment in it.  A server that was killed in between repeats all three and finds the job.
- *
- * Missed firings do not pile up.  Of all moments that passed while the server was down, only the
- * last one is made up for, and only if it is less than a minute ago; the others are skipped, and
- * the log says so.
+ * The core settles the moment together with the job.  A server that was killed after the copy and
+ * before the commit leaves a copy without a job: the next start removes it, as it removes the
+ * bundles of scheduled jobs that are gone.
  */
 #include "api/submit_parse.h"
-#include "base/clock.h"
 #include "base/fault.h"
-#include "base/file.h"
 #include "base/log.h"
 #include "base/util.h"
 #include "dialect/atlas/archive.h"
 #include "dialect/atlas/scheduled_priv.h"
-#include <dirent.h>
 #include <stdio.h>
 #include <strings.h>
+#include <time.h>
 
-enum { LATE_S = 60, LOOK_MS = 20000, AGAIN_MS = 2000 };
-
-int64_t schedules_now(void)
+bool scheduled_is_ours(const struct schedule *s)
 {
-    return clock_wall(&clock_system) / 1000;
+    return str_eq_c(json_get_str(s->def, "dialect"), ATLAS_DIALECT);
 }
 
-/* Ids compare without case, because clients write UUIDs either way. */
-struct scheduled *schedules_find(const struct schedules *s, const char *id)
+const struct schedule *scheduled_find(const struct atlas *a, const char *id)
 {
-    for (size_t i = 0; i < s->all.n; i++)
-        if (!strcasecmp(s->all.p[i]->id, id))
-            return s->all.p[i];
+    for (size_t i = 0; i < core_schedule_count(a->conf.core); i++) {
+        const struct schedule *s = core_schedule_at(a->conf.core, i);
+        if (scheduled_is_ours(s) && !strcasecmp(s->name, id))
+            return s;
+    }
     return NULL;
 }
 
-/* Counts from the last settled moment and not from now, so that no moment is lost between two
- * looks. */
-static void set_next(struct scheduled *x)
+/* Moments are those of the server's local time, as cron has it. */
+void scheduled_run_id(const char *id, int64_t s, char out[ATLAS_ID_MAX])
 {
-    x->next_s = x->paused ? 0 : scheduled_after(x, x->done_s);
+    time_t t = (time_t)s;
+    struct tm tm = {0};
+
+    localtime_r(&t, &tm);
+    snprintf(out, ATLAS_ID_MAX, "%s", id);
+    strftime(out + ID_UUID_LEN, ATLAS_ID_MAX - ID_UUID_LEN, "_%Y%m%d_%H%M%S", &tm);
 }
 
-void schedules_drop(struct schedules *s, const char *id)
+/* As the original did: runs may overlap, and a moment that was missed by a minute is skipped. */
+struct json *scheduled_def_take(struct json *job, const char *tree)
 {
-    for (size_t i = 0; i < s->all.n; i++)
-        if (!strcmp(s->all.p[i]->id, id)) {
-            scheduled_free(s->all.p[i]);
-            vec_remove(&s->all, i);
-            return;
-        }
-}
+    struct json *def = json_new_object();
 
-/* Replaces the definition with the same id, or adds a new one. */
-void schedules_put_take(struct schedules *s, struct scheduled *x)
-{
-    struct scheduled *old = schedules_find(s, x->id);
-
-    set_next(x);
-    for (size_t i = 0; i < s->all.n; i++)
-        if (s->all.p[i] == old) {
-            s->all.p[i] = x;
-            scheduled_free(old);
-            return;
-        }
-    vec_push(&s->all, x);
-}
-
-static void schedules_step(struct schedules *s);
-
-static void schedules_on_timer(void *arg)
-{
-    schedules_step(arg);
+    json_set_str(def, "dialect", ATLAS_DIALECT);
+    json_set_str(def, "tree", tree);
+    json_set_str(def, "overlap", schedule_overlap_names[OVERLAP_QUEUE]);
+    json_set_str(def, "catch_up", schedule_catch_up_names[CATCH_UP_NONE]);
+    json_set_take(def, "cron", json_copy(json_get(job, "schedule")));
+    json_set_take(def, "job", job);
+    return def;
 }
 
 /* ---- one firing ---- */
 
-struct firing {
-    struct schedules *s;
-    struct scheduled *x; /* changed, to be written and to take its place in the list */
-    int64_t at_s;        /* the moment that is fired; 0 = all were missed */
-    int64_t missed_s;    /* the first moment that was missed; 0 = none */
-    char id[ATLAS_ID_MAX];
+struct atlas_firing {
+    struct atlas *a;
+    struct firing *f;
     struct atlas_room room;
     struct submit *submit; /* NULL once the controller has it */
-    bool there;            /* the job exists: an earlier server submitted it */
     struct err err;
 };
 
-/* Frees the firing and lets the next request or firing begin. */
-static void firing_end(struct firing *f)
-{
-    struct schedules *s = f->s;
-
-    scheduled_free(f->x);
-    submit_free(f->submit);
-    free(f);
-    s->busy = false;
-    schedules_step(s);
-}
-
-/* The server counts as busy while a worker thread has the firing. */
-static void firing_work(struct firing *f, loop_fn run, loop_fn then)
-{
-    request_server_hold(f->s->a->conf.requests);
-    work_submit(f->s->a->conf.loop, run, then, f);
-}
-
-/* Writes the moment into the definition, so that it is not fired again. */
-static void firing_settle_work(void *arg)
-{
-    struct firing *f = arg;
-
-    fault_sleep("BERTH_FAULT_FIRED_MS");
-    f->err = (struct err){0};
-    scheduled_write(f->s->dir, f->x, &f->err);
-}
-
-static void firing_settle_done(void *arg)
-{
-    struct firing *f = arg;
-
-    request_server_release(f->s->a->conf.requests);
-    if (f->err.code) /* the firing is not repeated all the same: its job exists in the store */
-        log_warn("atlas", "%s", f->err.text);
-    schedules_put_take(f->s, TAKE(f->x));
-    firing_end(f);
-}
-
-static void firing_settle(struct firing *f)
-{
-    firing_work(f, firing_settle_work, firing_settle_done);
-}
-
-/* The store refused the job for good: its copy of the bundle is dropped, the moment is settled. */
-static void firing_undo_work(void *arg)
-{
-    struct firing *f = arg;
-    char tree[ATLAS_TREE_MAX];
-
-    atlas_bundle_tree(f->id, tree);
-    cas_drop_tree(f->s->a->cas, tree, NULL);
-    firing_settle_work(f);
-}
-
-/* The controller has answered: queued, queued before, busy, or refused for good. */
-static void on_fired(void *arg, const struct err *e, const struct submitted *r)
-{
-    struct firing *f = arg;
-
-    (void)r;
-    request_server_release(f->s->a->conf.requests);
-    if (!e) {
-        log_info("atlas", "scheduled job %s: run %s is queued", f->x->id, f->id);
-        firing_settle(f);
-    } else if (e->code == ERR_CONFLICT) {
-        firing_settle(f); /* an earlier server queued this run */
-    } else if (err_retryable(e->code)) {
-        log_warn("atlas", "scheduled job %s: %s; trying again", f->x->id, e->text);
-        timer_start(f->s->timer, AGAIN_MS, 0);
-        struct schedules *s = f->s;
-        scheduled_free(f->x);
-        free(f);
-        s->busy = false; /* the timer calls schedules_step later */
-    } else {
-        log_warn("atlas", "scheduled job %s: run %s cannot be queued: %s", f->x->id, f->id,
-                 e->text);
-        firing_work(f, firing_undo_work, firing_settle_done);
-    }
-}
-
-static bool firing_job_exists(const struct firing *f, const char *id)
+static bool scheduled_run_exists(const struct atlas *a, const char *run)
 {
     uint64_t job;
     struct err none;
 
-    return atlas_resolve(f->s->a->conf.store, id, &job, &none) == 0;
+    return atlas_resolve(a->conf.store, run, &job, &none) == 0;
 }
 
-/* Logs that runs were missed.  The first of them may have been under way when the server was
- * killed: then its job exists, or its copy of the bundle is dropped. */
-static void skip_missed(const struct firing *f)
+/* Worker thread.  The bundle is copied first, because the job must not exist without it. */
+static int firing_prepare(struct atlas_firing *w)
 {
-    char first[ATLAS_ID_MAX], tree[ATLAS_TREE_MAX];
-
-    scheduled_run_id(f->x, f->missed_s, first);
-    if (firing_job_exists(f, first))
-        return;
-    log_warn("atlas", "scheduled job %s: run %s was missed and is skipped%s%s", f->x->id, first,
-             f->at_s ? ", as are all before " : "", f->at_s ? f->id : "");
-    atlas_bundle_tree(first, tree);
-    cas_drop_tree(f->s->a->cas, tree, NULL);
-}
-
-/* The bundle is copied first, because the job must not exist without it. */
-static void firing_start_work(void *arg)
-{
-    struct firing *f = arg;
-    struct atlas *a = f->s->a;
+    struct firing *f = w->f;
     struct atlas_submission s;
-    char from[ATLAS_TREE_MAX], to[ATLAS_TREE_MAX];
+    char run[ATLAS_ID_MAX], to[ATLAS_TREE_MAX];
 
-    if (f->missed_s)
-        skip_missed(f);
-    if (!f->at_s || (f->there = firing_job_exists(f, f->id)))
-        return;
-    scheduled_tree(f->x->id, from);
-    atlas_bundle_tree(f->id, to);
-    if (atlas_submission_read(f->x->def, &s, &f->err) < 0 ||
-        cas_copy_tree(a->cas, from, to, &f->err) < 0)
-        return;
-    s.id = f->id;
-    if (atlas_prepare(a, &s, &f->room, &f->x->owner, &f->submit, &f->err) < 0)
-        cas_drop_tree(a->cas, to, NULL);
-}
-
-/* The controller takes the job now; on_fired follows its commit. */
-static void firing_start_done(void *arg)
-{
-    struct firing *f = arg;
-    struct atlas *a = f->s->a;
-
-    request_server_release(a->conf.requests);
-    if (f->err.code)
-        log_warn("atlas", "scheduled job %s: run %s cannot be made: %s", f->x->id, f->id,
-                 f->err.text);
-    if (!f->submit) {
-        firing_settle(f);
-        return;
+    scheduled_run_id(f->name, f->at_s, run);
+    atlas_bundle_tree(run, to);
+    if (atlas_submission_read(json_get(f->def, "job"), &s, &w->err) < 0)
+        return -1;
+    if (scheduled_run_exists(w->a, run))
+        return err_set(&w->err, ERR_CONFLICT, "run %s exists already", run);
+    if (cas_copy_tree(w->a->cas, json_get_str(f->def, "tree").p, to, &w->err) < 0)
+        return -1;
+    s.id = run;
+    if (atlas_prepare(w->a, &s, &w->room, &f->owner, &w->submit, &w->err) < 0) {
+        cas_drop_tree(w->a->cas, to, NULL);
+        return -1;
     }
-    if (a->closing) { /* the next server fires it */
-        firing_end(f);
-        return;
+    if (f->key.n)
+        w->submit->s.idempotency_key = (struct str){xstrndup(f->key.p, f->key.n), f->key.n};
+    return 0;
+}
+
+static void firing_work(void *arg)
+{
+    struct atlas_firing *w = arg;
+
+    if (firing_prepare(w) == 0)
+        fault_sleep("BERTH_FAULT_FIRED_MS");
+}
+
+/* The controller takes the job.  A server that closes leaves the moment to the next one. */
+static void firing_done(void *arg)
+{
+    struct atlas_firing *w = arg;
+
+    request_server_release(w->a->conf.requests);
+    if (w->submit && w->a->closing) {
+        err_set(&w->err, ERR_UNAVAILABLE, "the server is shutting down");
+        submit_free(TAKE(w->submit));
     }
-    struct submit *x = TAKE(f->submit);
-    x->who = f->x->owner;
-    request_server_hold(a->conf.requests);
-    core_submit_take(a->conf.core, &x->s, &x->who, on_fired, f);
+    core_fired_take(w->f, w->submit ? &w->submit->s : NULL, &w->err);
+    free(w);
 }
 
-/* Chooses which of the moments up to now is fired: the last one, if it is not too long ago. */
-static void firing_choose(struct firing *f, int64_t now)
+void atlas_fire(void *self, struct firing *f)
 {
-    int64_t t = f->x->next_s;
+    struct atlas_firing *w = xcalloc(1, sizeof(*w));
 
-    if (now - t >= LATE_S) {
-        f->missed_s = t;
-        t = scheduled_after(f->x, now - LATE_S);
-    }
-    for (int64_t later; t && t <= now; t = later) {
-        later = scheduled_after(f->x, t);
-        if (f->at_s && !f->missed_s)
-            f->missed_s = f->at_s;
-        f->at_s = t;
-    }
-    f->x->done_s = f->at_s ? f->at_s : now;
-    if (f->at_s)
-        scheduled_run_id(f->x, f->at_s, f->id);
+    *w = (struct atlas_firing){.a = self, .f = f, .room = atlas_room_of(self)};
+    request_server_hold(w->a->conf.requests);
+    work_submit(w->a->conf.loop, firing_work, firing_done, w);
 }
 
-/* Works on a copy: the definition in the list stays as it is until the firing is settled. */
-static void fire(struct schedules *s, const struct scheduled *x, int64_t now)
+/* ---- what a crash left behind ---- */
+
+struct sweep {
+    const struct atlas *a;
+    const struct schedule *s; /* of sweep_runs */
+    char oldest[ATLAS_ID_MAX];
+};
+
+/* A bundle that belongs to no scheduled job. */
+static void sweep_kept(void *ctx, const char *tree)
 {
-    struct firing *f = xcalloc(1, sizeof(*f));
+    const struct sweep *w = ctx;
 
-    f->s = s;
-    f->x = scheduled_copy(x);
-    f->room = atlas_room_of(s->a);
-    firing_choose(f, now);
-    s->busy = true;
-    firing_work(f, firing_start_work, firing_start_done);
-}
-
-/* ---- turns ---- */
-
-static void schedules_turn_end(void *data)
-{
-    struct turn *t = data;
-
-    scheduled_free(t->x);
-    t->s->busy = false;
-    schedules_step(t->s);
-}
-
-void schedules_turn(struct call *c, call_work_fn work, call_fn then)
-{
-    struct schedules *s = call_atlas(c)->schedules;
-
-    vec_push(&s->waiting, ((struct schedules_wait){c, work, then}));
-    schedules_step(s);
-}
-
-/* The list of scheduled jobs belongs to this call until schedules_turn_end. */
-static void take_turn(struct schedules *s)
-{
-    struct schedules_wait w = s->waiting.p[0];
-    struct turn *t = arena_alloc(&w.c->mem, sizeof(*t));
-
-    *t = (struct turn){.s = s, .room = atlas_room_of(s->a)};
-    vec_remove(&s->waiting, 0);
-    w.c->data = t;
-    w.c->free_data = schedules_turn_end;
-    s->busy = true;
-    atlas_work(w.c, w.work, w.then);
-}
-
-/* Requests come before firings; with neither, the timer waits for the next moment. */
-static void schedules_step(struct schedules *s)
-{
-    int64_t now = schedules_now(), first = INT64_MAX;
-
-    if (s->busy || s->a->closing)
-        return;
-    if (s->waiting.n) {
-        take_turn(s);
-        return;
-    }
-    for (size_t i = 0; i < s->all.n; i++) {
-        struct scheduled *x = s->all.p[i];
-        if (x->done_s > now) { /* the clock was set back; a moment with a job is not fired again */
-            x->done_s = now;
-            set_next(x);
-        }
-        if (x->next_s && x->next_s <= now) {
-            fire(s, x, now);
+    for (size_t i = 0; i < core_schedule_count(w->a->conf.core); i++)
+        if (str_eq_c(json_get_str(core_schedule_at(w->a->conf.core, i)->def, "tree"), tree))
             return;
-        }
-        if (x->next_s && x->next_s < first)
-            first = x->next_s;
-    }
-    if (first == INT64_MAX) {
-        timer_stop(s->timer);
-        return;
-    }
-    /* At most LOOK_MS: the clock may be set, or the machine may sleep. */
-    int64_t ms = first * 1000 - clock_wall(&clock_system);
-    timer_start(s->timer, ms < 1 ? 1 : MIN(ms, (int64_t)LOOK_MS), 0);
+    log_info("atlas", "bundle %s belongs to no scheduled job and is removed", tree);
+    cas_drop_tree(w->a->cas, tree, NULL);
 }
 
-/* ---- life ---- */
-
-/* A definition that cannot be read is reported and left on disk for the operator. */
-static void load_one(struct schedules *s, const char *id)
+/* A copy of a bundle whose run was not submitted.  Only runs near the last settled moment are
+ * looked up: older ones were submitted, or were removed by an earlier start. */
+static void sweep_run(void *ctx, const char *tree)
 {
-    AUTO_FREE char *path = xasprintf("%s/%s.json", s->dir, id);
-    struct scheduled *x = NULL;
-    struct err e = {0};
+    const struct sweep *w = ctx;
+    const char *run = tree + strlen("bundle-");
 
-    if (scheduled_read(path, &x, &e) < 0)
-        log_warn("atlas", "a scheduled job is ignored: %s", e.text);
-    else if (strcmp(x->id, id) != 0)
-        log_warn("atlas", "a scheduled job is ignored: %s is the definition of job %s", path,
-                 x->id);
-    else {
-        int64_t now = schedules_now();
-        x->done_s = x->done_s < 0 ? 0 : MIN(x->done_s, now); /* a user may have edited the file */
-        schedules_put_take(s, TAKE(x));
-    }
-    scheduled_free(x);
+    if (strcmp(run, w->oldest) >= 0 && !scheduled_run_exists(w->a, run))
+        cas_drop_tree(w->a->cas, tree, NULL);
 }
 
-/* A mark without a definition is the rest of a crash: everything under this id is removed. */
-static void tidy_one(struct schedules *s, const char *id)
-{
-    AUTO_FREE char *path = xasprintf("%s/%s.json", s->dir, id);
-    struct err e = {0};
-    int rc = access(path, F_OK) == 0 ? scheduled_unmark(s->dir, id, &e)
-                                     : scheduled_erase(s->a->cas, s->dir, id, &e);
-
-    if (rc < 0)
-        log_warn("atlas", "%s", e.text);
-}
-
-/* Is the name "<id><end>", such as "<id>.json"?  Then `id` is filled in. */
-static bool is_entry(const char *name, const char *end, char id[ID_UUID_MAX])
-{
-    snprintf(id, ID_UUID_MAX, "%.36s", name);
-    return strlen(name) > ID_UUID_LEN && !strcmp(name + ID_UUID_LEN, end) && atlas_id_ok(id);
-}
-
-int atlas_schedules_open(struct atlas *a, struct err *e)
-{
-    struct schedules *s = xcalloc(1, sizeof(*s));
-
-    s->a = a;
-    s->dir = path_join(a->conf.home, ATLAS_DIR_SCHEDULED);
-    s->timer = timer_new(a->conf.loop, schedules_on_timer, s);
-    a->schedules = s;
-    return dir_make_all(s->dir, 0755, e);
-}
-
-/* Marks first: a definition that was being removed must not be loaded. */
+/* Before the first request and the first firing, so nothing is under way. */
 void atlas_schedules_recover(struct atlas *a)
 {
-    struct schedules *s = a->schedules;
-    DIR *d = opendir(s->dir);
-    char id[ID_UUID_MAX];
+    enum { DAY_S = 86400 };
+    struct sweep w = {.a = a};
 
-    for (struct dirent *n; d && (n = readdir(d));)
-        if (is_entry(n->d_name, ".mark", id))
-            tidy_one(s, id);
-    if (d)
-        rewinddir(d);
-    for (struct dirent *n; d && (n = readdir(d));)
-        if (is_entry(n->d_name, ".json", id))
-            load_one(s, id);
-    if (d)
-        closedir(d);
-    schedules_step(s);
-}
-
-void atlas_schedules_shut(struct atlas *a)
-{
-    struct schedules *s = a->schedules;
-    struct err e = {0};
-
-    timer_stop(s->timer);
-    err_set(&e, ERR_UNAVAILABLE, "the server is shutting down; try again in a moment");
-    while (s->waiting.n) {
-        struct schedules_wait w = s->waiting.p[0];
-        vec_remove(&s->waiting, 0);
-        call_fail(w.c, &e);
+    scheduled_import(a);
+    cas_each_tree(a->cas, "schedule-", sweep_kept, &w);
+    for (size_t i = 0; i < core_schedule_count(a->conf.core); i++) {
+        char prefix[ATLAS_TREE_MAX];
+        w.s = core_schedule_at(a->conf.core, i);
+        if (!scheduled_is_ours(w.s))
+            continue;
+        scheduled_run_id(w.s->name, w.s->settled_s - DAY_S, w.oldest);
+        snprintf(prefix, sizeof(prefix), "bundle-%s_", w.s->name);
+        cas_each_tree(a->cas, prefix, sweep_run, &w);
     }
-}
-
-void atlas_schedules_free(struct schedules *s)
-{
-    if (!s)
-        return;
-    timer_free(s->timer);
-    for (size_t i = 0; i < s->all.n; i++)
-        scheduled_free(s->all.p[i]);
-    vec_done(&s->all);
-    vec_done(&s->waiting);
-    free(s->dir);
-    free(s);
 }

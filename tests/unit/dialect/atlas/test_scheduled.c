@@ -1,5 +1,6 @@
-/* test_scheduled.c - ids of firings, definitions on disk, words for Slack */
+/* test_scheduled.c - ids of firings, definitions of earlier versions, words for Slack */
 #include "base/file.h"
+#include "base/tz.h"
 #include "base/util.h"
 #include "dialect/atlas/notify_priv.h"
 #include "dialect/atlas/scheduled_priv.h"
@@ -44,90 +45,91 @@ static void test_ids(void **state)
     assert_string_equal(text, UUID);
 }
 
-static struct scheduled *make(const char *body)
+/* What earlier versions wrote becomes a definition for the core. */
+static void test_an_old_file(void **state)
 {
-    struct scheduled *x = xcalloc(1, sizeof(*x));
-    struct err e = {0};
-
-    assert_int_equal(json_parse(str_of(body), "body", &x->def, &e), 0);
-    snprintf(x->id, sizeof(x->id), "%s", UUID);
-    snprintf(x->owner.user, sizeof(x->owner.user), "ada");
-    x->owner.uid = 1000;
-    return x;
-}
-
-static void test_a_file_and_back(void **state)
-{
+    static const char text[] =
+        "{\"job_id\":\"" UUID "\",\"spec\":{\"command\":[\"main.py\"]},\"metadata\":{},"
+        "\"gpu_spec\":{},\"schedule\":\"30 6 * * *\",\"status\":\"paused\",\"done\":1700000000,"
+        "\"owner\":{\"uid\":1000,\"gid\":100,\"user\":\"ada\",\"admin\":false}}";
     char dir[] = "/tmp/berth-scheduled-XXXXXX";
-    struct scheduled *x = make("{\"job_id\":\"" UUID "\",\"spec\":{\"command\":[\"main.py\"]},"
-                               "\"metadata\":{},\"gpu_spec\":{}}"),
-                     *y = NULL;
-    struct json *when = json_new_str(STR("30 6 * * *"));
+    struct scheduled_old x = {0};
+    struct schedule_rules rules;
     struct err e = {0};
 
     (void)state;
     assert_non_null(mkdtemp(dir));
-    assert_int_equal(scheduled_set_times(x, when, &e), 0);
-    x->paused = true;
-    x->done_s = 1700000000;
-    assert_int_equal(scheduled_write(dir, x, &e), 0);
     AUTO_FREE char *path = xasprintf("%s/%s.json", dir, UUID);
-    assert_int_equal(scheduled_read(path, &y, &e), 0);
-    assert_true(y->paused && y->timed && json_equal(x->def, y->def));
-    assert_int_equal(y->done_s, x->done_s);
-    assert_int_equal(y->owner.uid, 1000);
-    assert_string_equal(y->owner.user, "ada");
-    assert_memory_equal(&x->cron, &y->cron, sizeof(x->cron));
-    scheduled_free(y);
+    assert_int_equal(file_write_atomic(path, text, strlen(text), 0600, &e), 0);
+    assert_int_equal(scheduled_old_read(path, &x, &e), 0);
+    assert_string_equal(x.id, UUID);
+    assert_true(x.paused);
+    assert_int_equal(x.settled_s, 1700000000);
+    assert_int_equal(x.owner.uid, 1000);
+    assert_string_equal(x.owner.user, "ada");
+    assert_int_equal(schedule_rules_read(x.def, &rules, &e), 0);
+    assert_true(rules.timed && rules.overlap == OVERLAP_QUEUE && rules.catch_up == CATCH_UP_NONE);
+    AUTO_FREE char *def = json_text(x.def);
+    assert_string_equal(def, "{\"dialect\":\"atlas\",\"tree\":\"schedule-" UUID
+                             "\",\"overlap\":\"queue\",\"catch_up\":\"none\",\"cron\":"
+                             "\"30 6 * * *\",\"job\":{\"job_id\":\"" UUID
+                             "\",\"spec\":{\"command\":[\"main.py\"]},\"metadata\":{},"
+                             "\"gpu_spec\":{},\"schedule\":\"30 6 * * *\"}}");
+    scheduled_old_done(&x);
     /* A file that is none says so. */
     assert_int_equal(file_write_atomic(path, "{}", 2, 0600, &e), 0);
-    assert_int_equal(scheduled_read(path, &y, &e), -1);
+    assert_int_equal(scheduled_old_read(path, &x, &e), -1);
     assert_non_null(strstr(e.text, "job_id is missing"));
-    json_free(when);
-    scheduled_free(x);
     dir_remove_tree(dir, NULL);
 }
 
-/* Real zones, through the C library: an hour that is missing, one that comes twice. */
+static int32_t zone_offset(void *self, int64_t utc_s)
+{
+    return tz_offset(self, utc_s);
+}
+
+/* An hour that is missing, one that comes twice: the moments, and the names of their runs. */
 static void test_local_time(void **state)
 {
-    struct scheduled *x = make("{}");
-    struct json *when = json_new_str(STR("30 2 * * *"));
+    const char *rule = "CET-1CEST,M3.5.0,M10.5.0/3";
+    struct cron_zone zone = {zone_offset, NULL};
+    struct schedule_rules r;
+    struct json *def = json_new_object();
     struct err e = {0};
     char id[ATLAS_ID_MAX];
 
     (void)state;
-    setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3", 1);
+    setenv("TZ", rule, 1);
     tzset();
-    assert_int_equal(scheduled_set_times(x, when, &e), 0);
-    int64_t t = scheduled_after(x, 1774699200); /* 2026-03-28 12:00 UTC */
-    assert_int_equal(t, 1774746000);            /* 03:00 CEST, when the gap ends */
-    scheduled_run_id(x, t, id);
+    assert_int_equal(tz_load(rule, (struct tz **)&zone.self, &e), 0);
+    json_set_str(def, "cron", "30 2 * * *");
+    assert_int_equal(schedule_rules_read(def, &r, &e), 0);
+    int64_t t = schedule_after(&r, &zone, 1774699200); /* 2026-03-28 12:00 UTC */
+    assert_int_equal(t, 1774746000);                   /* 03:00 CEST, when the gap ends */
+    scheduled_run_id(UUID, t, id);
     assert_string_equal(id, UUID "_20260329_030000");
-    t = scheduled_after(x, 1792843200); /* 2026-10-24 12:00 UTC */
-    assert_int_equal(t, 1792888200);    /* 02:30 CEST, the first of the two */
-    scheduled_run_id(x, t, id);
+    t = schedule_after(&r, &zone, 1792843200); /* 2026-10-24 12:00 UTC */
+    assert_int_equal(t, 1792888200);           /* 02:30 CEST, the first of the two */
+    scheduled_run_id(UUID, t, id);
     assert_string_equal(id, UUID "_20261025_023000");
-    scheduled_run_id(x, scheduled_after(x, t), id);
+    scheduled_run_id(UUID, schedule_after(&r, &zone, t), id);
     assert_string_equal(id, UUID "_20261026_023000");
-    json_free(when);
-    scheduled_free(x);
+    tz_free(zone.self);
+    json_free(def);
 }
 
 static void test_no_schedule_yet(void **state)
 {
-    struct scheduled *x = make("{}");
-    struct json *empty = json_new_object();
+    struct schedule_rules r = {.timed = true};
+    struct json *job = json_new_object();
     struct err e = {0};
 
     (void)state;
-    assert_int_equal(scheduled_set_times(x, NULL, &e), 0);
-    assert_false(x->timed);
-    assert_int_equal(scheduled_set_times(x, empty, &e), 0);
-    assert_false(x->timed);
-    assert_int_equal(scheduled_after(x, 1700000000), 0);
-    json_free(empty);
-    scheduled_free(x);
+    json_set_take(job, "schedule", json_new_object());
+    struct json *def = scheduled_def_take(job, "tree");
+    assert_int_equal(schedule_rules_read(def, &r, &e), 0);
+    assert_false(r.timed);
+    json_free(def);
 }
 
 static void test_words_for_slack(void **state)
@@ -148,7 +150,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ids),
-        cmocka_unit_test(test_a_file_and_back),
+        cmocka_unit_test(test_an_old_file),
         cmocka_unit_test(test_local_time),
         cmocka_unit_test(test_no_schedule_yet),
         cmocka_unit_test(test_words_for_slack),
