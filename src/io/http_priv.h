@@ -310,7 +310,7 @@ bool str_ieq(struct str a, struct str b);
 /* Loads OpenSSL on first use.  NULL with an error: no library, no key, or the files do not
  * match. */
 struct tls_ctx *tls_ctx_new(const char *cert, const char *key, struct err *e);
-void tls_ctx_free(struct tls_ctx *t);
+void tls_ctx_free(struct tls_ctx *ctx);
 struct tls_conn *tls_conn_new(struct tls_ctx *ctx);
 void tls_conn_free(struct tls_conn *t);
 bool tls_conn_ready(const struct tls_conn *t); /* handshake done */
