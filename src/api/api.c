@@ -39,9 +39,3 @@ void api_committed(struct api *a)
     events_committed(a->events);
     follows_committed(a->follows);
 }
-
-void api_end_streams(struct api *a)
-{
-    events_end(a->events);
-    follows_end(a->follows);
-}

@@ -38,5 +38,3 @@ struct firing;
 void api_fire(struct api *a, struct firing *f);
 /* After every drained commit: new events go out to the streams. */
 void api_committed(struct api *a);
-/* Ends all streams, for shutdown. */
-void api_end_streams(struct api *a);

@@ -118,12 +118,12 @@ int list_params_query(struct call *c, const struct list_params *p, struct job_qu
                       struct err *e);
 
 /* ---- events.c ---- */
-/* Loop thread.  events_end closes all streams; a stream whose page is still with a worker thread is
- * freed when the page comes back.  events_free must wait for that: request_server_busy. */
+/* Loop thread.  The server ends the streams when it is shut down; one whose page is still with a
+ * worker thread is freed when the page comes back.  events_free must wait for that:
+ * request_server_busy. */
 struct events *events_new(struct api *a);
 void events_free(struct events *ev);
 void events_committed(struct events *ev);
-void events_end(struct events *ev);
 /* ---- nodes.c ---- */
 /* The node, with the jobs on its devices that `who` may know of; NULL = without. */
 void node_json(struct buf *b, struct core *core, size_t at, const struct caller *who);

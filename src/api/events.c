@@ -365,17 +365,6 @@ struct events *events_new(struct api *a)
     return ev;
 }
 
-void events_end(struct events *ev)
-{
-    for (struct stream *st = LIST_FIRST(&ev->streams), *next; st; st = next) {
-        next = LIST_NEXT(st, entry);
-        if (st->req)
-            http_stream_end(TAKE(st->req));
-        if (!st->reading)
-            stream_free(st);
-    }
-}
-
 void events_free(struct events *ev)
 {
     if (!ev)

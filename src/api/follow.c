@@ -366,17 +366,6 @@ struct follows *follows_new(struct api *a)
     return all;
 }
 
-void follows_end(struct follows *all)
-{
-    for (struct follow *f = LIST_FIRST(&all->list), *next; f; f = next) {
-        next = LIST_NEXT(f, entry);
-        if (f->req)
-            http_stream_end(TAKE(f->req));
-        if (!f->reading)
-            follow_free(f);
-    }
-}
-
 void follows_free(struct follows *all)
 {
     if (!all)

@@ -9,8 +9,6 @@ struct http_req;
 struct follows *follows_new(struct api *a);
 void follows_free(struct follows *all);
 void follows_committed(struct follows *all); /* runs may have started or ended */
-/* Ends all answers, for shutdown.  Followers with a read under way are freed when it is done. */
-void follows_end(struct follows *all);
 /* Takes over the request.  Run 0: the job's next run.  `at`: the first byte; negative counts from
  * the end.  `once`: up to its present end; a hole is left out. */
 void follow_open(struct follows *all, struct http_req *r, struct run_key key, bool err_stream,

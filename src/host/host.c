@@ -307,7 +307,6 @@ static void close_servers(struct host *h)
     if (!h->http)
         return;
     request_server_shut(h->requests);
-    api_end_streams(h->api);
     parts_shut(h);
     job_ports_shut(h->env.ports);
     http_server_shutdown(h->http, SHUTDOWN_GRACE_MS, host_http_down, h);
