@@ -69,6 +69,8 @@ extern const size_t api_n_routes;
 struct json;
 /* The body, which must be an object.  Yours; NULL: c->err says what is wrong. */
 struct json *body_object(struct call *c);
+/* ERR_INVALID names a member that is not one of `keys`, and the nearest key. */
+int body_check_keys(const struct json *body, const char *const *keys, size_t n, struct err *e);
 /* A text; absent is empty.  Borrowed from the body. */
 int body_text(struct call *c, const struct json *body, const char *key, struct str *out);
 /* A whole number from min to max; absent leaves *out alone. */
@@ -184,6 +186,13 @@ void nodes_add(struct call *c);
 void nodes_get(struct call *c);
 void nodes_remove(struct call *c);
 void nodes_set_drained(struct call *c);
+/* hooks.c */
+void hooks_list(struct call *c);
+void hooks_define(struct call *c);
+void hooks_get(struct call *c);
+void hooks_remove(struct call *c);
+void hooks_set_paused(struct call *c);
+void hooks_test(struct call *c);
 /* schedules.c */
 void schedules_list(struct call *c);
 void schedules_add(struct call *c);

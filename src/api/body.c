@@ -17,6 +17,21 @@ struct json *body_object(struct call *c)
     return c->err.code == ERR_NONE ? TAKE(j) : NULL;
 }
 
+int body_check_keys(const struct json *body, const char *const *keys, size_t n, struct err *e)
+{
+    for (struct json_it it = {0}; json_next(body, &it);) {
+        bool known = false;
+        for (size_t i = 0; i < n; i++)
+            known |= !strcmp(it.key, keys[i]);
+        if (known)
+            continue;
+        const char *near = str_nearest(it.key, keys, n);
+        return err_set(e, ERR_INVALID, "%.60s: unknown key%s%s%s", it.key,
+                       near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+    }
+    return 0;
+}
+
 int body_wrong_type(struct call *c, const char *key, const struct json *v, const char *wanted)
 {
     return err_set(&c->err, ERR_INVALID, "%s: must be %s, not %s", key, wanted,

@@ -202,24 +202,6 @@ static void defining_free(void *data)
     json_free(((struct defining *)data)->def);
 }
 
-static int check_keys(const struct json *body, struct err *e)
-{
-    static const char *const keys[] = {"name",     "cron", "timezone", "overlap",
-                                       "catch_up", "job",  "paused"};
-
-    for (struct json_it it = {0}; json_next(body, &it);) {
-        bool known = false;
-        for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
-            known |= !strcmp(it.key, keys[i]);
-        if (known)
-            continue;
-        const char *near = str_nearest(it.key, keys, ARRAY_SIZE(keys));
-        return err_set(e, ERR_INVALID, "%.60s: unknown key%s%s%s", it.key,
-                       near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
-    }
-    return 0;
-}
-
 /* Worker thread.  Everything but the time zone, which the controller looks up. */
 static int schedule_define(struct call *c)
 {
@@ -228,8 +210,11 @@ static int schedule_define(struct call *c)
     struct schedule_rules rules;
     struct submit *x = NULL;
     const struct json *paused = json_get(body, "paused");
+    static const char *const keys[] = {"name",     "cron", "timezone", "overlap",
+                                       "catch_up", "job",  "paused"};
 
-    if (!body || check_keys(body, &c->err) < 0 || body_text(c, body, "name", &d->name) < 0)
+    if (!body || body_check_keys(body, keys, ARRAY_SIZE(keys), &c->err) < 0 ||
+        body_text(c, body, "name", &d->name) < 0)
         return -1;
     d->name = call_copy(c, d->name);
     if (paused && json_type(paused) != JSON_BOOL)

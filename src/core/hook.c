@@ -195,7 +195,9 @@ static int hook_put_check(const struct core *c, const struct change_hook *h,
     enum hook_kind kind;
     struct str target;
 
-    if (hook_name_check(h->name, e) < 0 || hook_action_parse(h->action, &kind, &target, e) < 0 ||
+    /* The hook of an entry of `notify` has its action as its name. */
+    if ((!str_eq(h->name, h->action) && hook_name_check(h->name, e) < 0) ||
+        hook_action_parse(h->action, &kind, &target, e) < 0 ||
         hook_action_allowed(h->action, c->conf.home.multi_user, who->admin, e) < 0 ||
         (h->everyone && admin_only(who, "add a hook for the jobs of everyone", e) < 0))
         return -1;

@@ -109,8 +109,13 @@ int hook_on_add(struct hook_on *on, struct str text, struct err *e)
 
 void hook_on_format(const struct hook_on *on, enum hook_event ev, char out[HOOK_ON_MAX])
 {
+    int64_t s = on->wait_ms / 1000, unit = s % 3600 == 0 ? 3600 : s % 60 == 0 ? 60 : 1;
+
     if (ev == HOOK_WAITING)
-        snprintf(out, HOOK_ON_MAX, "waiting>%llds", (long long)(on->wait_ms / 1000));
+        snprintf(out, HOOK_ON_MAX, "waiting>%lld%s", (long long)(s / unit),
+                 unit == 3600 ? "h"
+                 : unit == 60 ? "m"
+                              : "s");
     else
         snprintf(out, HOOK_ON_MAX, "%s", hook_event_name(ev));
 }

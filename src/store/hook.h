@@ -42,7 +42,7 @@ struct hook_due {
 /* A hook in listings.  The secret is not part of it. */
 struct hook_view {
     uint64_t seq;
-    uint32_t uid;
+    uint32_t uid, gid;
     struct str user, name, action, filter;
     struct hook_on on;
     bool everyone; /* fires for jobs of all users */

@@ -10,7 +10,7 @@
 #define HOOK_COLUMNS                                                                               \
     "SELECT seq, uid, user, name, action, filter, events, wait_ms, scope, everyone, enabled,"      \
     " secret <> '', (SELECT ifnull(sum(n), 0) FROM delivery WHERE hook = hook.seq), sent, failed," \
-    " last_ms, last_error_ms, last_error FROM hook"
+    " last_ms, last_error_ms, last_error, gid FROM hook"
 
 static struct hook_view hook_view_of(sqlite3_stmt *st)
 {
@@ -31,7 +31,8 @@ static struct hook_view hook_view_of(sqlite3_stmt *st)
                               .failed = sqlite3_column_int64(st, 14),
                               .last_ms = sqlite3_column_int64(st, 15),
                               .last_error_ms = sqlite3_column_int64(st, 16),
-                              .last_error = column_str(st, 17)};
+                              .last_error = column_str(st, 17),
+                              .gid = (uint32_t)sqlite3_column_int64(st, 18)};
 }
 
 int store_hooks(struct store *s, bool only_uid, uint32_t uid, hook_fn fn, void *arg, struct err *e)

@@ -153,6 +153,7 @@ def test_walk():
     walk_one(ask, walk_submit(ask))
     walk_lists(ask)
     walk_schedules(ask)
+    walk_hooks(ask)
     walk_groups(ask, about["node"]["name"])
     walk_gpu_scheduler(ask)
     ask("POST", "/v1/backup", {"path": os.path.join(home.dir, "copy.db")}, want=200)
@@ -345,6 +346,34 @@ def walk_schedules(ask):
     ask("DELETE", "/v1/schedules/nightly", want=204, route=one)
     for method, path in (("GET", ""), ("PUT", ""), ("DELETE", ""), ("POST", "/pause"), ("POST", "/resume"), ("POST", "/run")):
         ask(method, "/v1/schedules/nightly" + path, good if method == "PUT" else None, want=404, route=one + path)
+
+
+def walk_hooks(ask):
+    good = {"name": "team", "on": ["failure", "waiting>2h"], "do": "mail:me@example.org", "filter": "project:x"}
+    made = ask("POST", "/v1/hooks", good, want=201)
+    assert made["on"] == good["on"] and made["scope"] == "job" and not made["paused"] and not made["has_secret"], made
+    ask("POST", "/v1/hooks", good, want=409)
+    for change, word in (({"on": ["never"]}, "event"), ({"do": None}, "action"), ({"do": "fax:1"}, "action"), ({"name": "a b"}, "name"),
+                         ({"do": "mail:a@b,c@d"}, "address"), ({"do": "webhook:x"}, "URL"), ({"scope": "study"}, "scope"), ({"one": 1}, "on"),
+                         ({"filter": "state:"}, "filter"), ({"paused": 1}, "paused"), ({"scope": "batch"}, "waiting"), ({"secret": 1}, "secret")):
+        text = ask("POST", "/v1/hooks", {**good, "name": "bad", **change}, want=400)["error"]["message"]
+        assert word in text and "\n" not in text, text
+    secret = ask("POST", "/v1/hooks", {"name": "web", "do": "webhook:http://127.0.0.1:1/"}, want=201)["secret"]
+    listed = ask("GET", "/v1/hooks", want=200)["items"]
+    assert [h["name"] for h in listed] == ["team", "web"] and secret not in json.dumps(listed) and listed[1]["has_secret"]
+    one = "/v1/hooks/{name}"
+    assert ask("GET", "/v1/hooks/team", want=200, route=one) == made
+    changed = ask("PUT", "/v1/hooks/team", {"on": "end", "scope": "batch"}, want=200, route=one)
+    assert changed["on"] == ["end"] and changed["scope"] == "batch" and changed["filter"] == "project:x", changed
+    ask("PUT", "/v1/hooks/team", {"name": "other"}, want=400, route=one)
+    assert ask("POST", "/v1/hooks/team/pause", want=200, route=one + "/pause")["paused"]
+    assert not ask("POST", "/v1/hooks/team/resume", want=200, route=one + "/resume")["paused"]
+    tested = ask("POST", "/v1/hooks/web/test", want=200, route=one + "/test")
+    assert not tested["sent"] and tested["error"], tested
+    for name in ("team", "web"):
+        ask("DELETE", f"/v1/hooks/{name}", want=204, route=one)
+    for method, path in (("GET", ""), ("PUT", ""), ("DELETE", ""), ("POST", "/pause"), ("POST", "/resume"), ("POST", "/test")):
+        ask(method, "/v1/hooks/team" + path, good if method == "PUT" else None, want=404, route=one + path)
 
 
 def walk_groups(ask, node):
