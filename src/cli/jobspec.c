@@ -28,6 +28,9 @@ static const struct opt job_option_table[] = {
          "jobs with a higher priority start first (default 0)"},
     {"after", 0, OPT_LIST, "JOB", JOB(after), "start only when this job has succeeded",
      COMPLETE_JOB},
+    {"notify", 0, OPT_LIST, "EVENT=ACTION", JOB(notify),
+     "tell somebody: failure=mail:me@example.org, end=slack:#team, 'waiting>2h=command:LINE', "
+     "end=NAME of a hook; of a batch as a whole, or with job: before the event of each job"},
     {"hold", 0, OPT_FLAG, NULL, JOB(hold),
      "submit the job held: it starts only after berth release"},
     {"env", 'e', OPT_LIST, "K=V", JOB(env),
@@ -379,6 +382,7 @@ static void set_plain_keys(struct json *spec, const struct job_opts *o)
     jobspec_set_number(spec, "priority", o->priority);
     jobspec_set_number(spec, "array", o->array);
     set_list(spec, "after", &o->after);
+    set_list(spec, "notify", &o->notify);
     set_list(spec, "nodes", &o->nodes);
     set_list(spec, "assets", &o->assets);
 }

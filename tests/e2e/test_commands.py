@@ -70,6 +70,12 @@ def test_cron():
     berth("cron", "rm", "nightly")
 
 
+def test_hook():
+    berth("hook", "add", "mine", "mail:ada", "--on", "failure")
+    assert "mail:ada" in berth("hook") and "mail:ada" in berth("hook", "show", "mine")
+    berth("hook", "rm", "mine")
+
+
 def test_run():
     p = home().berth("run", "--", "sh", "-c", "echo said; exit 3", check=False)
     assert p.returncode == 3 and "said\n" in p.stdout, p
