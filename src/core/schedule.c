@@ -435,9 +435,11 @@ static int check_name(const struct core *c, const struct schedule_request *r,
                       const struct caller *who, struct err *e)
 {
     size_t theirs = 0;
+    bool plain = r->name.n && r->name.n <= NAME_BYTES_MAX && !memchr(r->name.p, '/', r->name.n);
 
-    if (!r->name.n || r->name.n > NAME_BYTES_MAX || memchr(r->name.p, '\n', r->name.n) ||
-        memchr(r->name.p, '/', r->name.n))
+    for (size_t i = 0; plain && i < r->name.n; i++)
+        plain = (unsigned char)r->name.p[i] >= ' ' && r->name.p[i] != 0x7f;
+    if (!plain)
         return err_set(e, ERR_INVALID,
                        "name: the name of a schedule has 1 to %d bytes on one line, without /",
                        NAME_BYTES_MAX);

@@ -5,6 +5,8 @@
  */
 #include "store/apply_priv.h"
 
+/* The core keeps names unique.  A second schedule of one name would be a mistake of the core and is
+ * left out: a change that fails would hold up all that come after it. */
 int apply_schedule(struct applier *a, const struct change *c, struct err *e)
 {
     const struct schedule_row *r = &c->schedule.row;
@@ -13,7 +15,7 @@ int apply_schedule(struct applier *a, const struct change *c, struct err *e)
                   "INSERT INTO schedule(seq, uid, gid, user, name, def, paused, created_ms,"
                   " settled_s) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)"
                   " ON CONFLICT(seq) DO UPDATE SET def = ?6, paused = ?7, settled_s = ?9,"
-                  " trouble = NULL",
+                  " trouble = NULL ON CONFLICT(uid, name) DO NOTHING",
                   INT(r->seq), INT(r->uid), INT(r->gid), TEXT(r->user), TEXT(r->name), TEXT(r->def),
                   INT(r->paused), INT(r->created_ms), INT(r->settled_s));
 }

@@ -322,7 +322,7 @@ def walk_schedules(ask):
     ask("POST", "/v1/schedules", {**good, "cron": "* * * * *"}, want=409)
     for change, word in (({"cron": "61 * * * *"}, "minute"), ({"cron": None}, "cron"), ({"job": None}, "job"), ({"crom": 1}, "cron"),
                          ({"job": {"command": []}}, "command"), ({"job": {**job, "after": [1]}}, "after"), ({"name": "a/b"}, "name"),
-                         ({"name": ""}, "name"), ({"timezone": "Nowhere"}, "Nowhere"), ({"overlap": "x"}, "overlap"),
+                         ({"name": ""}, "name"), ({"name": "a\0b"}, "name"), ({"name": "x" * 201}, "name"), ({"timezone": "Nowhere"}, "Nowhere"), ({"overlap": "x"}, "overlap"),
                          ({"catch_up": "all", "overlap": "skip"}, "queue"), ({"paused": 1}, "paused"), ({"job": {"comand": 1}}, "command")):
         text = ask("POST", "/v1/schedules", {**good, "name": "bad", **change}, want=400)["error"]["message"]
         assert word in text and "\n" not in text, text

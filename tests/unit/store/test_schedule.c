@@ -112,6 +112,7 @@ static void test_rows(void **state)
     assert_string_equal(schedules(f),
                         "1 nightly of ann 1000:100 {} made 5 settled 100 last 0+0 ;"
                         "2 hourly of ann 1000:100 {} paused made 5 settled 200 last 0+0 ;");
+    stage_schedule(f, 3, "hourly", false, 300); /* the name is taken: left out */
     /* A moment without a job; a settled moment never goes back but by a new definition. */
     fixture_stage(f, &(struct change){.kind = CHANGE_SCHEDULE_SETTLED,
                                       .schedule_settled = {1, 150, STR("job 7 has not ended")}});
