@@ -400,6 +400,32 @@ def test_jobs_run_as_their_submitter():
     assert sum("ermission denied" in x for x in lines) == 3, text
 
 
+def test_others_schedules():
+    """A schedule is its owner's: others cannot see it, and its jobs run as the owner."""
+    h = multi()
+    job = {"command": ["id", "-u"], "cwd": "/"}
+    body = {"name": "nightly", "cron": "0 0 29 2 *", "job": job}
+    h.api("POST", "/v1/schedules", body)
+    one = "/v1/schedules/nightly"
+    for request in (("GET", one), ("GET", one + "?user=root"), ("PUT", one, {"cron": "* * * * *", "job": job}), ("DELETE", one),
+                    ("POST", one + "/pause"), ("POST", one + "/resume"), ("POST", one + "/run")):
+        assert as_user(STRANGER, h, request)[0] == 404, request
+    assert as_user(STRANGER, h, ("GET", "/v1/schedules"))[1]["items"] == []
+    # The same name of another user is another schedule; an admin gets their own unless they name the user.
+    status, theirs = as_user(STRANGER, h, ("POST", "/v1/schedules", {**body, "cron": "0 0 28 2 *"}))
+    assert status == 201 and theirs["cron"] == "0 0 28 2 *"
+    assert h.api("GET", one)["cron"] == "0 0 29 2 *"
+    assert h.api("GET", one + f"?user={theirs['user']}")["cron"] == "0 0 28 2 *"
+    assert len(h.api("GET", "/v1/schedules")["items"]) == 2
+    ran = h.api("POST", one + f"/run?user={theirs['user']}")
+    done = harness.wait_for("the end of the job", lambda: h.api("GET", f"/v1/jobs/{ran['first']}")["ended"] and
+                            h.request("GET", f"/v1/jobs/{ran['first']}/logs")[2])
+    assert done == f"{STRANGER}\n".encode(), "an admin ran it, and it ran as its owner"
+    h.api("DELETE", f"/v1/jobs/{ran['first']}")
+    assert as_user(STRANGER, h, ("DELETE", one))[0] == 204 and h.api("GET", one)["cron"] == "0 0 29 2 *"
+    h.api("DELETE", one)
+
+
 def test_users_are_limited_one_by_one():
     if os.getuid() != 0:
         raise harness.Skip("needs root to be two users")
