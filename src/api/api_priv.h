@@ -136,6 +136,8 @@ void nodes_answer(void *arg, const struct err *e, const struct acted *r);
 /* As jw_double, but "nan", "inf" and "-inf" in quotes. */
 void jw_number(struct buf *b, const char *key, double v);
 void jw_step(struct buf *b, const char *key, int64_t step); /* null when there is none */
+/* The member "value" of a point: its text, or its number. */
+void jw_value(struct buf *b, bool is_text, struct str text, double number);
 
 /* ---- handlers, in the order of the table ---- */
 /* Each handler is called on the loop thread and owns its call until call_reply, call_fail or

@@ -64,10 +64,7 @@ static bool job_metric_json(void *arg, const struct series_view *v)
 
     jw_key(b, v->name);
     jw_object(b, NULL);
-    if (v->is_text)
-        jw_str(b, "value", v->text);
-    else
-        jw_number(b, "value", v->value);
+    jw_value(b, v->is_text, v->text, v->value);
     jw_step(b, "step", v->step);
     jw_int(b, "points", (int64_t)v->n);
     jw_int(b, "run", v->run);

@@ -38,6 +38,14 @@ void jw_step(struct buf *b, const char *key, int64_t step)
         jw_null(b, key);
 }
 
+void jw_value(struct buf *b, bool is_text, struct str text, double number)
+{
+    if (is_text)
+        jw_str(b, "value", text);
+    else
+        jw_number(b, "value", number);
+}
+
 /* ---- points ---- */
 
 static bool series_add_point(void *arg, const struct point_view *v)
@@ -46,10 +54,7 @@ static bool series_add_point(void *arg, const struct point_view *v)
 
     jw_object(b, NULL);
     jw_step(b, "step", v->step);
-    if (v->is_text)
-        jw_str(b, "value", v->text);
-    else
-        jw_number(b, "value", v->value);
+    jw_value(b, v->is_text, v->text, v->value);
     jw_int(b, "run", v->run);
     jw_time(b, "at", v->at_ms);
     return jw_end_object(b);
@@ -106,10 +111,7 @@ static bool add_facts(void *arg, const struct series_view *v)
 
     jw_object(b, NULL);
     jw_int(b, "n", (int64_t)v->n);
-    if (v->is_text)
-        jw_str(b, "value", v->text);
-    else
-        jw_number(b, "value", v->value);
+    jw_value(b, v->is_text, v->text, v->value);
     jw_step(b, "step", v->step);
     jw_int(b, "run", v->run);
     jw_time(b, "at", v->at_ms);

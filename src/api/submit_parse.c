@@ -58,13 +58,9 @@ void submit_free(struct submit *x)
 {
     if (!x)
         return;
-    vec_done(&x->specs);
-    vec_done(&x->jobs);
     buf_done(&x->texts);
     arena_done(&x->mem);
-    free((char *)x->s.idempotency_key.p);
-    free(x->body);
-    free(x);
+    FREE_EACH(x->specs.p, x->jobs.p, (char *)x->s.idempotency_key.p, x->body, x);
 }
 
 void submit_name(struct submit *x, struct str key, struct str batch)

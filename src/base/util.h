@@ -27,7 +27,8 @@ char *xstrdup(const char *s);                   /* NULL in, NULL out */
 char *xstrndup(const char *s, size_t n);
 char *xasprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* FREE_EACH(a, b, …) frees every one of them. */
+/* FREE_EACH(a, b, …) frees every one of them.  Of a vector that goes away with its owner, `p` is
+ * all that has to be freed. */
 #define FREE_EACH(...)                                                                             \
     free_each((void *[]){__VA_ARGS__}, sizeof((void *[]){__VA_ARGS__}) / sizeof(void *))
 void free_each(void **p, size_t n);

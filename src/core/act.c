@@ -115,9 +115,7 @@ static void range_stage(struct core *c, struct range *r, const struct caller *wh
 {
     if (!r->first)
         return;
-    core_stage(c, &(struct change){.kind = CHANGE_JOB_STATE,
-                                   .at_ms = core_wall(c),
-                                   .user = str_of(who->user),
+    core_stage(c, &(struct change){CHANGE_BY(c, who, CHANGE_JOB_STATE),
                                    .job_state = {.first = r->first,
                                                  .last = r->last,
                                                  .from = r->from,
@@ -146,9 +144,7 @@ static void cancel_run(struct core *c, struct job *j, struct acting *a, const st
     j->cancel_requested = true;
     if (j->state != JOB_STOPPING)
         job_move(c, j, JOB_EV_CANCEL);
-    core_stage(c, &(struct change){.kind = CHANGE_JOB_CANCEL,
-                                   .at_ms = core_wall(c),
-                                   .user = str_of(who->user),
+    core_stage(c, &(struct change){CHANGE_BY(c, who, CHANGE_JOB_CANCEL),
                                    .job_cancel = {.job = j->wait.job}});
     vec_push(&a->keys, j->run->key);
 }
@@ -316,10 +312,8 @@ static void retry_one(struct core *c, const struct job_record *rec, const struct
         train_new(c, rec->seq, rec->spec, rec->training);
     j->attempt = rec->attempt;
     j->wait.since_ms = core_mono(c);
-    core_stage(c, &(struct change){.kind = CHANGE_JOB_RETRY,
-                                   .at_ms = core_wall(c),
-                                   .user = str_of(who->user),
-                                   .job_retry = {.job = rec->seq}});
+    core_stage(
+        c, &(struct change){CHANGE_BY(c, who, CHANGE_JOB_RETRY), .job_retry = {.job = rec->seq}});
     train_retried(c, rec->seq, rec->state);
     wait_again(c, j);
     job_activate(c, j);
@@ -358,9 +352,7 @@ void core_remove(struct core *c, const uint64_t *jobs, size_t n, const struct ca
     for (size_t i = 0; i < n; i++) {
         if (!finished(a, jobs[i], who, &rec))
             continue;
-        core_stage(c, &(struct change){.kind = CHANGE_REMOVE,
-                                       .at_ms = core_wall(c),
-                                       .user = str_of(who->user),
+        core_stage(c, &(struct change){CHANGE_BY(c, who, CHANGE_REMOVE),
                                        .remove = {.first = jobs[i], .last = jobs[i]}});
         vec_push(&a->keys, ((struct run_key){jobs[i], rec.attempt}));
     }
@@ -392,9 +384,7 @@ void core_pause(struct core *c, struct str queue, bool paused, const struct call
     }
     queue_set_paused(c->queue, core_queue_index(c, queue), paused);
     set_and_answer(c,
-                   &(struct change){.kind = CHANGE_QUEUE,
-                                    .at_ms = core_wall(c),
-                                    .user = str_of(who->user),
+                   &(struct change){CHANGE_BY(c, who, CHANGE_QUEUE),
                                     .queue = {.name = queue, .paused = paused}},
                    done, arg);
 }

@@ -312,6 +312,8 @@ void core_release_due(struct core *c);
 /* act.c */
 int admin_only(const struct caller *who, const char *what, struct err *e);
 /* One change, answered after its commit. */
+/* The members that all changes have which a person asked for. */
+#define CHANGE_BY(c, who, what) .kind = what, .at_ms = core_wall(c), .user = str_of((who)->user)
 void set_and_answer(struct core *c, const struct change *ch, core_act_fn done, void *arg);
 
 /* run.c */

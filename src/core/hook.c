@@ -229,12 +229,9 @@ void core_hook_put(struct core *c, const struct change_hook *h, struct str owner
 void core_hook_remove(struct core *c, uint64_t hook, const struct caller *who, core_act_fn done,
                       void *arg)
 {
-    set_and_answer(c,
-                   &(struct change){.kind = CHANGE_HOOK_GONE,
-                                    .at_ms = core_wall(c),
-                                    .user = str_of(who->user),
-                                    .hook_gone = {.hook = hook}},
-                   done, arg);
+    set_and_answer(
+        c, &(struct change){CHANGE_BY(c, who, CHANGE_HOOK_GONE), .hook_gone = {.hook = hook}}, done,
+        arg);
 }
 
 struct hook_testing {

@@ -60,9 +60,7 @@ static void lane_stage(struct core *c, const struct lane_record *l, const struct
     json_set_take(j, "order", order);
     AUTO_FREE char *text = json_text(j);
     json_free(j);
-    core_stage(c, &(struct change){.kind = CHANGE_FACT,
-                                   .at_ms = core_wall(c),
-                                   .user = str_of(who->user),
+    core_stage(c, &(struct change){CHANGE_BY(c, who, CHANGE_FACT),
                                    .fact = {.name = str_of(name), .value = str_of(text)}});
 }
 

@@ -102,9 +102,7 @@ void core_node_add(struct core *c, struct str name, const struct json *conf,
     }
     set_and_answer(
         c,
-        &(struct change){.kind = CHANGE_NODE_NEW,
-                         .at_ms = core_wall(c),
-                         .user = str_of(who->user),
+        &(struct change){CHANGE_BY(c, who, CHANGE_NODE_NEW),
                          .node_new = {.name = name, .conf = str_of(text), .drained = h->drained}},
         done, arg);
 }
@@ -161,12 +159,9 @@ void core_node_remove(struct core *c, struct str name, bool force, const struct 
     }
     stop_runs(h, true);
     core_host_remove(h);
-    set_and_answer(c,
-                   &(struct change){.kind = CHANGE_NODE_GONE,
-                                    .at_ms = core_wall(c),
-                                    .user = str_of(who->user),
-                                    .node_gone = {.name = name}},
-                   done, arg);
+    set_and_answer(
+        c, &(struct change){CHANGE_BY(c, who, CHANGE_NODE_GONE), .node_gone = {.name = name}}, done,
+        arg);
 }
 
 /* ---- drain ---- */
@@ -185,9 +180,7 @@ void core_drain(struct core *c, struct str node, bool drained, const struct call
     h->drained = drained;
     host_refresh(h);
     set_and_answer(c,
-                   &(struct change){.kind = CHANGE_NODE_DRAIN,
-                                    .at_ms = core_wall(c),
-                                    .user = str_of(who->user),
+                   &(struct change){CHANGE_BY(c, who, CHANGE_NODE_DRAIN),
                                     .node_drain = {.name = node, .drained = drained}},
                    done, arg);
 }

@@ -416,9 +416,7 @@ static void schedule_record(struct core *c, struct schedule *s, const struct cal
     schedule_set_trouble(s, STR(""));
     schedule_set_next(c, s);
     set_and_answer(c,
-                   &(struct change){.kind = CHANGE_SCHEDULE,
-                                    .at_ms = core_wall(c),
-                                    .user = str_of(who->user),
+                   &(struct change){CHANGE_BY(c, who, CHANGE_SCHEDULE),
                                     .schedule.row = {.seq = s->seq,
                                                      .name = str_of(s->name),
                                                      .user = str_of(s->owner.user),
@@ -532,12 +530,9 @@ void core_schedule_remove(struct core *c, uint64_t seq, const struct caller *who
             break;
         }
     schedule_free(s);
-    set_and_answer(c,
-                   &(struct change){.kind = CHANGE_SCHEDULE_GONE,
-                                    .at_ms = core_wall(c),
-                                    .user = str_of(who->user),
-                                    .schedule_gone = {.seq = seq}},
-                   done, arg);
+    set_and_answer(
+        c, &(struct change){CHANGE_BY(c, who, CHANGE_SCHEDULE_GONE), .schedule_gone = {.seq = seq}},
+        done, arg);
 }
 
 void core_schedule_run(struct core *c, uint64_t seq, struct str key, const struct caller *who,

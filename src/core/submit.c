@@ -167,10 +167,7 @@ void submit_outside(struct core *c, struct submission *s, const struct caller *w
     for (size_t i = 0; outside && i < s->n_specs; i++)
         s->specs[i].hold = false; /* it runs already, outside of the queue */
     p->result = number_jobs(c, s, who);
-    core_stage(c, &(struct change){.kind = CHANGE_SUBMIT,
-                                   .at_ms = core_wall(c),
-                                   .user = str_of(who->user),
-                                   .submission = s});
+    core_stage(c, &(struct change){CHANGE_BY(c, who, CHANGE_SUBMIT), .submission = s});
     core_barrier(c, on_submitted, p);
     if (outside) {
         struct job *j = core_job(c, p->result.first);

@@ -81,9 +81,7 @@ void core_tag(struct core *c, uint64_t job, struct str name, struct str value,
     stage_and_answer(
         c,
         &(struct change){
-            .kind = CHANGE_MARK,
-            .at_ms = core_wall(c),
-            .user = str_of(who->user),
+            CHANGE_BY(c, who, CHANGE_MARK),
             .mark = {.key = {job, 0}, .kind = 't', .name = name, .text = value, .step = -1}},
         done, arg);
 }
@@ -98,9 +96,7 @@ void core_untag(struct core *c, uint64_t job, struct str name, const struct call
         return;
     }
     stage_and_answer(c,
-                     &(struct change){.kind = CHANGE_MARK_GONE,
-                                      .at_ms = core_wall(c),
-                                      .user = str_of(who->user),
+                     &(struct change){CHANGE_BY(c, who, CHANGE_MARK_GONE),
                                       .mark_gone = {.job = job, .kind = 't', .name = name}},
                      done, arg);
 }
@@ -118,9 +114,7 @@ void core_note(struct core *c, struct str project, uint64_t job, struct str text
         return;
     }
     stage_and_answer(c,
-                     &(struct change){.kind = CHANGE_NOTE,
-                                      .at_ms = core_wall(c),
-                                      .user = str_of(who->user),
+                     &(struct change){CHANGE_BY(c, who, CHANGE_NOTE),
                                       .note = {.job = job,
                                                .project = project,
                                                .text = text,
@@ -141,9 +135,7 @@ void core_describe(struct core *c, struct str project, struct str text, const st
     }
     stage_and_answer(
         c,
-        &(struct change){.kind = CHANGE_PROJECT,
-                         .at_ms = core_wall(c),
-                         .user = str_of(who->user),
+        &(struct change){CHANGE_BY(c, who, CHANGE_PROJECT),
                          .project = {.name = project, .description = text, .uid = who->uid}},
         done, arg);
 }

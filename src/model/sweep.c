@@ -252,13 +252,9 @@ void sweep_free(struct sweep *s)
         free(s->entries.p[i].name);
         json_free(s->entries.p[i].after);
     }
-    vec_done(&s->specs);
-    vec_done(&s->axes);
-    vec_done(&s->entries);
     buf_done(&s->params);
     json_free(s->after);
-    free(s->name);
-    free(s);
+    FREE_EACH(s->specs.p, s->axes.p, s->entries.p, s->name, s);
 }
 
 /* ---- asking ---- */

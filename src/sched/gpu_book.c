@@ -58,14 +58,8 @@ void gpus_free(struct gpus *g)
         vec_done(&g->nodes.p[i].dev);
     map_u64_clear(&g->saved, free);
     map_u64_done(&g->by_id);
-    vec_done(&g->jobs);
-    vec_done(&g->nodes);
-    vec_done(&g->columns);
-    vec_done(&g->changed);
-    vec_done(&g->forgotten);
-    free(g->facts);
     speeds_free(g->speeds);
-    free(g);
+    FREE_EACH(g->jobs.p, g->nodes.p, g->columns.p, g->changed.p, g->forgotten.p, g->facts, g);
 }
 
 struct gjob *gpu_find(const struct gpus *g, uint64_t job)

@@ -240,16 +240,6 @@ struct gpu_problem *gpus_plan_begin(struct gpus *g, int64_t now)
 
 void gpu_problem_free(struct gpu_problem *p)
 {
-    vec_done(&p->cands);
-    vec_done(&p->groups);
-    vec_done(&p->nodes);
-    vec_done(&p->rooms);
-    free(p->facts);
-    vec_done(&p->columns);
-    vec_done(&p->order);
-    vec_done(&p->chosen);
-    vec_done(&p->held);
-    vec_done(&p->held_nodes);
-    free(p->incompatible);
-    free(p);
+    FREE_EACH(p->cands.p, p->groups.p, p->nodes.p, p->rooms.p, p->facts, p->columns.p, p->order.p,
+              p->chosen.p, p->held.p, p->held_nodes.p, p->incompatible, p);
 }

@@ -48,14 +48,10 @@ void queue_free(struct queue *q)
         vec_done(&q->shapes.p[i].heap);
     for (int k = 0; k < LIMIT_KINDS; k++)
         map_u64_clear(&q->groups[k], free);
-    vec_done(&q->shapes);
-    vec_done(&q->active);
-    vec_done(&q->free_list);
     for (size_t i = 0; i < q->nodes.n; i++)
         free(q->nodes.p[i]);
-    vec_done(&q->nodes);
     map_str_done(&q->index);
-    free(q);
+    FREE_EACH(q->shapes.p, q->active.p, q->free_list.p, q->nodes.p, q);
 }
 
 /* ---- groups: what is limited ---- */

@@ -26,12 +26,8 @@ void batch_free(struct batch *b)
         batch_free_submission(b->refused.p[i]);
     for (size_t i = 0; i < b->barriers.n; i++)
         free(b->barriers.p[i].refused);
-    vec_done(&b->submissions);
-    vec_done(&b->refused);
-    vec_done(&b->barriers);
-    vec_done(&b->changes);
     arena_done(&b->text);
-    free(b);
+    FREE_EACH(b->submissions.p, b->refused.p, b->barriers.p, b->changes.p, b);
 }
 
 bool batch_empty(const struct batch *b)

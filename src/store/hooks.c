@@ -14,25 +14,13 @@
 
 static struct hook_view hook_view_of(sqlite3_stmt *st)
 {
-    return (struct hook_view){.seq = column_u64(st, 0),
-                              .uid = (uint32_t)sqlite3_column_int64(st, 1),
-                              .user = column_str(st, 2),
-                              .name = column_str(st, 3),
-                              .action = column_str(st, 4),
-                              .filter = column_str(st, 5),
-                              .on = {.events = (uint32_t)column_u64(st, 6),
-                                     .wait_ms = sqlite3_column_int64(st, 7),
-                                     .scope = sqlite3_column_int(st, 8)},
-                              .everyone = sqlite3_column_int(st, 9),
-                              .enabled = sqlite3_column_int(st, 10),
-                              .has_secret = sqlite3_column_int(st, 11),
-                              .pending = sqlite3_column_int64(st, 12),
-                              .sent = sqlite3_column_int64(st, 13),
-                              .failed = sqlite3_column_int64(st, 14),
-                              .last_ms = sqlite3_column_int64(st, 15),
-                              .last_error_ms = sqlite3_column_int64(st, 16),
-                              .last_error = column_str(st, 17),
-                              .gid = (uint32_t)sqlite3_column_int64(st, 18)};
+    struct hook_view v = {0};
+
+    db_row(st, COL(&v.seq), COL(&v.uid), COL(&v.user), COL(&v.name), COL(&v.action), COL(&v.filter),
+           COL(&v.on.events), COL(&v.on.wait_ms), COL(&v.on.scope), COL(&v.everyone),
+           COL(&v.enabled), COL(&v.has_secret), COL(&v.pending), COL(&v.sent), COL(&v.failed),
+           COL(&v.last_ms), COL(&v.last_error_ms), COL(&v.last_error), COL(&v.gid));
+    return v;
 }
 
 int store_hooks(struct store *s, bool only_uid, uint32_t uid, hook_fn fn, void *arg, struct err *e)

@@ -292,7 +292,8 @@ static int load_nodes(struct loader *l, struct err *e)
     int rc;
 
     while ((rc = db_step(l->db, st, e)) == 1) {
-        struct node_record r = {column_str(st, 0), column_str(st, 2), sqlite3_column_int(st, 1)};
+        struct node_record r;
+        db_row(st, COL(&r.name), COL(&r.drained), COL(&r.conf));
         l->sink->node(l->sink->arg, &r);
     }
     return rc;
@@ -322,18 +323,10 @@ static int load_schedules(struct loader *l, struct err *e)
                   "SELECT seq, name, user, uid, gid, def, paused, created_ms, settled_s, last_job,"
                   " last_n, trouble FROM schedule ORDER BY seq");
     while ((rc = db_step(l->db, st, e)) == 1) {
-        struct schedule_row r = {.seq = column_u64(st, 0),
-                                 .name = column_str(st, 1),
-                                 .user = column_str(st, 2),
-                                 .uid = (uint32_t)sqlite3_column_int64(st, 3),
-                                 .gid = (uint32_t)sqlite3_column_int64(st, 4),
-                                 .def = column_str(st, 5),
-                                 .paused = sqlite3_column_int(st, 6),
-                                 .created_ms = sqlite3_column_int64(st, 7),
-                                 .settled_s = sqlite3_column_int64(st, 8),
-                                 .last_job = column_u64(st, 9),
-                                 .last_n = column_u64(st, 10),
-                                 .trouble = column_str(st, 11)};
+        struct schedule_row r = {0};
+        db_row(st, COL(&r.seq), COL(&r.name), COL(&r.user), COL(&r.uid), COL(&r.gid), COL(&r.def),
+               COL(&r.paused), COL(&r.created_ms), COL(&r.settled_s), COL(&r.last_job),
+               COL(&r.last_n), COL(&r.trouble));
         l->sink->schedule(l->sink->arg, &r);
     }
     return rc;

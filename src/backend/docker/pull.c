@@ -46,9 +46,7 @@ void pull_free(struct pull *p)
     if (!p)
         return;
     buf_done(&p->line);
-    vec_done(&p->layers);
-    free(p->image);
-    free(p);
+    FREE_EACH(p->layers.p, p->image, p);
 }
 
 /* Without a tag an engine would fetch all there are. */

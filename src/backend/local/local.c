@@ -349,10 +349,7 @@ static void local_close(struct backend *b)
     groups_done(b);
     if (b->dir_fd >= 0)
         close(b->dir_fd);
-    free(b->node.devices);
-    free(b->home);
-    free(b->program);
-    free(b);
+    FREE_EACH(b->node.devices, b->home, b->program, b);
 }
 
 /* Logs go to runs/<job/1000>/.  ext4 puts the files of a directory near it and directories near

@@ -313,16 +313,9 @@ static void ssh_close(struct backend *b)
     timer_free(b->rewind_timer);
     for (size_t i = 0; i < b->failed_why.n; i++)
         free(b->failed_why.p[i]);
-    vec_done(&b->failed_why);
-    vec_done(&b->failed);
-    vec_done(&b->cancelled);
-    vec_done(&b->unsettled);
-    vec_done(&b->rewinds);
-    vec_done(&b->to_start);
     ssh_conf_done(&b->conf);
-    free(b->node.devices);
-    free(b->home);
-    free(b);
+    FREE_EACH(b->failed_why.p, b->failed.p, b->cancelled.p, b->unsettled.p, b->rewinds.p,
+              b->to_start.p, b->node.devices, b->home, b);
 }
 
 /* Until the node answers, its capacity is what the configuration says. */
