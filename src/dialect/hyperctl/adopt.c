@@ -50,7 +50,8 @@ static bool adopt_job(struct hyper_run *r, struct hyper_job *j, const struct hyp
                              .state = f->state,
                              .at_ms = found_active(f) ? f->started_ms : f->ended_ms,
                              .exit_code = f->exit_code,
-                             .run = f->run};
+                             .run = f->run,
+                             .node = f->node};
 
     if (found_active(f)) {
         /* A job that ends already, or that runs an older script, does not count as this job. */
@@ -63,7 +64,9 @@ static bool adopt_job(struct hyper_run *r, struct hyper_job *j, const struct hyp
         j->number = f->number;
         j->started_ms = f->started_ms;
     }
-    hyper_job_place(r, j, f->node);
+    ev.state = JOB_STARTING; /* where its run is */
+    hyper_job_event(r, j, &ev);
+    ev.state = f->state;
     if (f->state == JOB_RUNNING || f->state == JOB_SUCCEEDED)
         hyper_job_event(r, j, &ev);
     return true;

@@ -45,6 +45,7 @@ struct hyper_job {
     bool pending;    /* it has to run */
     bool changed;    /* its script is not the one of the last time */
     uint64_t number; /* in the scheduler; 0 = not submitted */
+    size_t note;     /* the newest event that is being written (life.c); 0 = none */
 };
 
 /* A login of the remote backend.  Entries of the file that name the same one are one machine with

@@ -1,7 +1,8 @@
 /* life.c - what happens to jobs while a batch runs: markers, log lines, the end
  *
  * The scheduler's events come in order.  A final status never changes; a job that was
- * interrupted, or whose run never began, counts as not started.
+ * interrupted, or whose run never began, counts as not started.  Markers are written on a worker
+ * thread, those of events that come together at once: the loop is also the scheduler's.
  */
 #include "base/clock.h"
 #include "base/file.h"
@@ -54,54 +55,27 @@ struct json *hyper_one_text(const char *key, const char *value)
 
 /* ---- what happens to jobs ---- */
 
-/* A marker that cannot be written does not stop the batch. */
-static void life_warn(struct hyper_run *r, int rc, const struct err *e)
+/* One event of a job on its way: decided on the loop, written to disk on a worker thread, told on
+ * the loop.  `next` is the job after the event, with a hostname of its own. */
+struct life_note {
+    struct hyper_job *j;
+    struct hyper_job next;
+    struct hyper_event ev; /* its texts are `node` and `reason` */
+    char *node, *reason;
+    enum { LIFE_PLACED, LIFE_STARTED, LIFE_RETURNED, LIFE_FINISHED } kind;
+    struct err err; /* of the files; does not stop the batch */
+};
+struct hyper_life {
+    struct hyper_run *r;
+    VEC(struct life_note) waiting, at_work;
+    bool busy; /* a worker thread has at_work */
+};
+
+static char *host_of_node(const struct hyper_run *r, const char *node)
 {
-    if (rc < 0)
-        hyper_log(r->h, HYPER_WARN, "batch", "%s", e->text);
-}
+    const struct hyper_machine *m = hyper_batch_machine(r->b, node);
 
-void hyper_job_place(struct hyper_run *r, struct hyper_job *j, struct str node)
-{
-    AUTO_FREE char *name = xstrndup(node.p ? node.p : "", node.n);
-    const struct hyper_machine *m = hyper_batch_machine(r->b, name);
-
-    free(j->hostname);
-    j->hostname = m ? xstrdup(m->hostname) : NULL;
-}
-
-/* The output of a job on another machine is shown from there. */
-static void job_show_output(struct hyper_run *r, struct hyper_job *j, const struct hyper_event *ev,
-                            bool ended)
-{
-    struct err e = {0};
-
-    if (j->hostname && ev->run)
-        life_warn(r, hyper_far_output(r->sched.home, j, ev->run, ended, &e), &e);
-}
-
-/* The marker first, then the log line and the event: who hears of it finds the marker. */
-static void job_started(struct hyper_run *r, struct hyper_job *j, const struct hyper_event *ev)
-{
-    struct err e = {0};
-
-    if (j->status == HYPER_RUNNING)
-        return;
-    j->status = HYPER_RUNNING;
-    j->started_ms = ev->at_ms;
-    /* A job that runs again has no end any more. */
-    j->ended_ms = 0;
-    job_show_output(r, j, ev, false);
-    life_warn(r, hyper_mark_running(&r->l, j, &e), &e);
-    hyper_log(r->h, HYPER_DEBUG, "scheduler", "job %s started", j->name);
-    hyper_tell(r, "job_start", j, NULL);
-}
-
-static void tidy_tmp(const struct hyper_job *j)
-{
-    AUTO_FREE char *tmp = hyper_job_file(j, "tmp");
-
-    rmdir(tmp); /* unless something is in it */
+    return m ? xstrdup(m->hostname) : NULL;
 }
 
 /* "killed by signal 9 (KILL)": the status alone could also be an exit of 137. */
@@ -110,57 +84,192 @@ static int signal_of(struct str reason, int exit_code)
     return str_starts(reason, STR("killed by signal")) && exit_code > 128 ? exit_code - 128 : 0;
 }
 
-/* The markers are written before anybody is told. */
-static void job_finished(struct hyper_run *r, struct hyper_job *j, const struct hyper_event *ev)
+/* What the event makes of the job.  False: nothing, or its status is final and never changes; a
+ * late or repeated event is ignored. */
+static bool life_decide(const struct hyper_run *r, struct life_note *n)
 {
-    struct err e = {0};
-    bool why = ev->reason.n > 0;
+    const struct hyper_event *ev = &n->ev;
+    struct hyper_job *j = &n->next;
 
-    j->status = ev->state == JOB_SUCCEEDED ? HYPER_SUCCEED : HYPER_FAILED;
-    j->ended_ms = ev->at_ms;
-    if (!j->started_ms)
+    if (hyper_status_final(j->status) || (ev->state == JOB_RUNNING && j->status == HYPER_RUNNING))
+        return false;
+    if (ev->state == JOB_STARTING) {
+        n->kind = LIFE_PLACED;
+        free(j->hostname);
+        j->hostname = host_of_node(r, n->node);
+    } else if (ev->state == JOB_RUNNING) {
+        n->kind = LIFE_STARTED;
+        j->status = HYPER_RUNNING;
         j->started_ms = ev->at_ms;
-    j->exit_code = ev->exit_code;
-    j->signo = signal_of(ev->reason, ev->exit_code);
-    job_show_output(r, j, ev, true);
-    life_warn(r, hyper_mark_final(&r->l, j, &e), &e);
-    tidy_tmp(j);
-    hyper_log(r->h, HYPER_INFO, "scheduler", "job %s finished with status %s%s" STR_FMT "%s",
-              j->name, hyper_status_name(j->status), why ? " (" : "", STR_ARG(ev->reason),
-              why ? ")" : "");
-    hyper_tell(r, j->status == HYPER_SUCCEED ? "job_succeed" : "job_failed", j, NULL);
+        /* A job that runs again has no end any more. */
+        j->ended_ms = 0;
+    } else if (ev->state == JOB_QUEUED || (ev->state == JOB_CANCELLED && r->signo)) {
+        n->kind = LIFE_RETURNED;
+        j->status = HYPER_INIT;
+        j->started_ms = 0;
+    } else if (job_state_final(ev->state)) {
+        n->kind = LIFE_FINISHED;
+        j->status = ev->state == JOB_SUCCEEDED ? HYPER_SUCCEED : HYPER_FAILED;
+        j->ended_ms = ev->at_ms;
+        if (!j->started_ms)
+            j->started_ms = ev->at_ms;
+        j->exit_code = ev->exit_code;
+        j->signo = signal_of(ev->reason, ev->exit_code);
+    } else {
+        return false;
+    }
+    return true;
 }
 
-/* Interrupted, or never begun: as if it had not been started. */
-static void job_returned(struct hyper_run *r, struct hyper_job *j, const struct hyper_event *ev)
+/* Worker thread: the output of a job on another machine is shown from there, then the markers. */
+static void life_write(const struct hyper_run *r, struct life_note *n)
 {
-    if (j->status == HYPER_RUNNING)
+    const struct hyper_job *j = &n->next;
+    bool ended = n->kind == LIFE_FINISHED;
+
+    if ((ended || n->kind == LIFE_STARTED) && j->hostname && n->ev.run)
+        hyper_far_output(r->sched.home, j, n->ev.run, ended, &n->err);
+    if (n->kind == LIFE_STARTED)
+        hyper_mark_running(&r->l, j, &n->err);
+    if (n->kind == LIFE_RETURNED)
+        hyper_mark_none(&r->l, j);
+    if (ended) {
+        AUTO_FREE char *tmp = hyper_job_file(j, "tmp");
+        hyper_mark_final(&r->l, j, &n->err);
+        rmdir(tmp); /* unless something is in it */
+    }
+}
+
+static void life_work(void *arg)
+{
+    struct hyper_life *l = arg;
+
+    for (size_t i = 0; i < l->at_work.n; i++)
+        life_write(l->r, &l->at_work.p[i]);
+}
+
+/* Log line and event: who hears of a change finds the markers. */
+static void life_tell(struct hyper_run *r, const struct life_note *n, enum hyper_status was)
+{
+    const struct hyper_job *j = n->j;
+    const char *why = n->reason;
+
+    if (n->err.code != ERR_NONE)
+        hyper_log(r->h, HYPER_WARN, "batch", "%s", n->err.text);
+    if (n->kind == LIFE_STARTED) {
+        hyper_log(r->h, HYPER_DEBUG, "scheduler", "job %s started", j->name);
+        hyper_tell(r, "job_start", j, NULL);
+    } else if (n->kind == LIFE_FINISHED) {
+        hyper_log(r->h, HYPER_INFO, "scheduler", "job %s finished with status %s%s%s%s", j->name,
+                  hyper_status_name(j->status), *why ? " (" : "", why, *why ? ")" : "");
+        hyper_tell(r, j->status == HYPER_SUCCEED ? "job_succeed" : "job_failed", j, NULL);
+    } else if (n->kind == LIFE_RETURNED && was == HYPER_RUNNING) {
         hyper_log(r->h, HYPER_INFO, "scheduler", "job %s was interrupted and will run again",
                   j->name);
-    else if (r->b->remote && ev->reason.n && ev->state == JOB_QUEUED)
-        hyper_log(r->h, HYPER_WARN, "scheduler",
-                  "job %s could not be started and waits again: " STR_FMT, j->name,
-                  STR_ARG(ev->reason));
-    j->status = HYPER_INIT;
-    j->started_ms = 0;
-    hyper_mark_none(&r->l, j);
+    } else if (n->kind == LIFE_RETURNED && r->b->remote && *why && n->ev.state == JOB_QUEUED) {
+        hyper_log(r->h, HYPER_WARN, "scheduler", "job %s could not be started and waits again: %s",
+                  j->name, why);
+    }
+    if (job_state_final(n->ev.state))
+        hyper_routes_killed(r->routes, (size_t)(j - r->b->jobs.p));
 }
 
-/* A final status never changes; a late or repeated event is ignored. */
+static void life_note_done(struct life_note *n)
+{
+    free(n->next.hostname);
+    free(n->node);
+    free(n->reason);
+}
+
+/* The API shows what the files show. */
+static void life_apply(struct life_note *n)
+{
+    struct hyper_job *j = n->j;
+
+    free(j->hostname);
+    j->hostname = TAKE(n->next.hostname);
+    j->status = n->next.status;
+    j->started_ms = n->next.started_ms;
+    j->ended_ms = n->next.ended_ms;
+    j->exit_code = n->next.exit_code;
+    j->signo = n->next.signo;
+    j->note = 0;
+}
+
+static void life_start(struct hyper_life *l);
+
+/* Loop thread: the job is now as its files are. */
+static void life_done(void *arg)
+{
+    struct hyper_life *l = arg;
+    struct hyper_run *r = l->r;
+
+    l->busy = false;
+    for (size_t i = 0; i < l->at_work.n; i++) {
+        struct life_note *n = &l->at_work.p[i];
+        enum hyper_status was = n->j->status;
+        life_apply(n);
+        life_tell(r, n, was);
+        life_note_done(n);
+    }
+    vec_clear(&l->at_work);
+    if (l->waiting.n)
+        life_start(l);
+    else
+        hyper_lives_written(r);
+}
+
+/* The events of one job follow each other: the next one begins with what the last one made. */
+static void life_start(struct hyper_life *l)
+{
+    for (size_t i = 0; i < l->waiting.n; i++) {
+        struct life_note n = l->waiting.p[i];
+        n.next = n.j->note ? l->at_work.p[n.j->note - 1].next : *n.j;
+        n.next.hostname = n.next.hostname ? xstrdup(n.next.hostname) : NULL;
+        if (!life_decide(l->r, &n)) {
+            life_note_done(&n);
+            continue;
+        }
+        vec_push(&l->at_work, n);
+        n.j->note = l->at_work.n;
+    }
+    vec_clear(&l->waiting);
+    l->busy = true;
+    work_submit(l->r->loop, life_work, life_done, l);
+}
+
 void hyper_job_event(struct hyper_run *r, struct hyper_job *j, const struct hyper_event *ev)
 {
-    if (hyper_status_final(j->status))
-        return;
-    if (ev->state == JOB_STARTING)
-        hyper_job_place(r, j, ev->node);
-    else if (ev->state == JOB_RUNNING)
-        job_started(r, j, ev);
-    else if (ev->state == JOB_QUEUED || (ev->state == JOB_CANCELLED && r->signo))
-        job_returned(r, j, ev);
-    else if (job_state_final(ev->state))
-        job_finished(r, j, ev);
-    if (job_state_final(ev->state))
-        hyper_routes_killed(r->routes, (size_t)(j - r->b->jobs.p));
+    struct life_note n = {.j = j,
+                          .ev = *ev,
+                          .node = xstrndup(ev->node.p ? ev->node.p : "", ev->node.n),
+                          .reason = xstrndup(ev->reason.p ? ev->reason.p : "", ev->reason.n)};
+
+    if (!r->life) {
+        r->life = xcalloc(1, sizeof(*r->life));
+        r->life->r = r;
+    }
+    n.ev.node = str_of(n.node);
+    n.ev.reason = str_of(n.reason);
+    vec_push(&r->life->waiting, n);
+    if (!r->life->busy)
+        life_start(r->life);
+}
+
+bool hyper_life_busy(const struct hyper_run *r)
+{
+    return r->life && r->life->busy;
+}
+
+void hyper_life_free(struct hyper_run *r)
+{
+    while (hyper_life_busy(r))
+        loop_run_once(r->loop, true);
+    if (r->life) {
+        vec_done(&r->life->waiting);
+        vec_done(&r->life->at_work);
+    }
+    free(r->life);
 }
 
 /* The other jobs of the batch run all the same. */

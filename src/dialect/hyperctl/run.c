@@ -175,6 +175,7 @@ static void tear_down(struct hyper_run *r)
     hyper_signal_close(r);
     watch_free(r->watcher.control);
     hyper_close_scheduler(r);
+    hyper_life_free(r);
     hyper_port_close(&r->port, r->loop, &r->l);
     hyper_routes_free(r->routes);
     loop_free(r->loop);

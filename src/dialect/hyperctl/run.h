@@ -91,6 +91,7 @@ struct hyper_run {
     struct hyper_port port;
     struct hyper_sched sched;
     struct hyper_far far;
+    struct hyper_life *life; /* events on their way to the files; NULL = none yet */
     struct hyper_signal signal;
     struct hyper_watcher watcher;
     /* The end. */
@@ -123,10 +124,11 @@ void hyper_tell(struct hyper_run *r, const char *event, const struct hyper_job *
                 struct json *more);
 /* {key: value}; the caller frees it. */
 struct json *hyper_one_text(const char *key, const char *value);
-/* The job has a new state in the scheduler. */
+/* The job has a new state in the scheduler: files, log and API follow, in this order. */
 void hyper_job_event(struct hyper_run *r, struct hyper_job *j, const struct hyper_event *ev);
-/* Where its run is; empty = here, or not known. */
-void hyper_job_place(struct hyper_run *r, struct hyper_job *j, struct str node);
+/* Events are on their way to the files; hyper_lives_written follows. */
+bool hyper_life_busy(const struct hyper_run *r);
+void hyper_life_free(struct hyper_run *r); /* waits for the files */
 /* A job that cannot even be prepared has failed, and says why where its errors are looked for. */
 void hyper_broken(struct hyper_run *r, struct hyper_job *j, const struct err *e);
 /* Nothing happens to jobs any more; e NULL = all that were submitted have ended. */
@@ -142,6 +144,8 @@ void hyper_leave(struct hyper_run *r, const struct err *e);
 int hyper_start_jobs(struct hyper_run *r, struct err *e);
 /* A hyper_done_fn: the step at hand has ended. */
 void hyper_step_done(void *run, const struct err *e, uint64_t number);
+/* The files of all events so far are written. */
+void hyper_lives_written(struct hyper_run *r);
 /* From now on events of this number are events of the job. */
 void hyper_track(struct hyper_run *r, struct hyper_job *j, uint64_t number);
 /* Asks the scheduler to cancel one job; its end arrives as an event. */

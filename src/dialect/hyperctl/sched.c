@@ -83,7 +83,13 @@ enum { STEP_LISTEN = 6 };
 
 static bool all_ended(const struct hyper_run *r)
 {
-    return r->sched.step == STEP_LISTEN && !r->sched.jobs.n;
+    return r->sched.step == STEP_LISTEN && !r->sched.jobs.n && !hyper_life_busy(r);
+}
+
+void hyper_lives_written(struct hyper_run *r)
+{
+    if (r->sched.active && all_ended(r))
+        sched_over(r, NULL);
 }
 
 static void sched_event_of(struct hyper_run *r, uint64_t number, const struct hyper_event *ev)
@@ -111,8 +117,6 @@ static void sched_on_event(void *arg, const struct hyper_event *ev)
         return;
     for (uint64_t n = ev->first; n <= ev->last; n++)
         sched_event_of(r, n, ev);
-    if (all_ended(r))
-        sched_over(r, NULL);
 }
 
 void hyper_track(struct hyper_run *r, struct hyper_job *j, uint64_t number)
@@ -157,8 +161,8 @@ static void step_submit(struct hyper_run *r)
 /* A signal may have come before the numbers of the jobs were known. */
 static void step_listen(struct hyper_run *r)
 {
-    if (all_ended(r)) {
-        sched_over(r, NULL);
+    if (!r->sched.jobs.n) {
+        hyper_lives_written(r);
         return;
     }
     r->sched.link->ops->listen(r->sched.link, r->sched.last_event);
@@ -468,6 +472,7 @@ int hyper_start_jobs(struct hyper_run *r, struct err *e)
 void hyper_close_scheduler(struct hyper_run *r)
 {
     r->sched.closing = true;
+    r->sched.active = false;
     if (r->sched.link)
         r->sched.link->ops->close(r->sched.link);
     for (size_t i = 0; i < ARRAY_SIZE(r->sched.interrupts); i++)
