@@ -59,7 +59,7 @@ static struct {
 #undef X
 } curl;
 static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
-static bool loaded; /* guarded by load_lock */
+static _Atomic bool loaded; /* set under load_lock, read by anybody */
 
 enum {
     OPT_NOBODY = 44,
@@ -163,7 +163,8 @@ static int curl_load(struct err *e)
 #undef X
     if (lib && rc == 0 && curl.global_init(GLOBAL_ALL) != 0)
         rc = err_set(e, ERR_UNAVAILABLE, "libcurl cannot be started");
-    loaded |= rc == 0;
+    if (rc == 0)
+        loaded = true;
     pthread_mutex_unlock(&load_lock);
     return rc;
 }
@@ -202,10 +203,7 @@ static int curl_ready(struct fetcher *f, struct err *e)
 
     if (m->multi)
         return 0;
-    pthread_mutex_lock(&load_lock);
-    bool done = loaded;
-    pthread_mutex_unlock(&load_lock);
-    if (!done && !m->loading) {
+    if (!loaded && !m->loading) {
         m->loading = xcalloc(1, sizeof(*m->loading));
         m->loading->owner = f;
         work_submit(f->loop, curl_load_work, curl_load_done, m->loading);
