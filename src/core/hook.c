@@ -89,8 +89,10 @@ static void hook_gave_up(struct core *c, const struct hook_message *m, const str
 
     if (!c->conf.ops->notice)
         return;
-    snprintf(text, sizeof(text), "hook '%.*s': messages older than a day are dropped: %s",
-             (int)MIN(m->d.name.n, 100), m->d.name.p, e->text);
+    snprintf(text, sizeof(text), "hook '%.*s': %s: %s", (int)MIN(m->d.name.n, 100), m->d.name.p,
+             e->code == ERR_INVALID ? "the receiver refuses a message, which is dropped"
+                                    : "messages older than a day are dropped",
+             e->text);
     c->conf.ops->notice(c->conf.self, str_of(text));
 }
 
@@ -106,7 +108,7 @@ static void hook_on_sent(void *arg, const struct err *e)
         sending_free(s);
         return;
     }
-    if (e && d->at_ms < now - HOOK_GIVE_UP_MS)
+    if (e && (e->code == ERR_INVALID || d->at_ms < now - HOOK_GIVE_UP_MS))
         hook_gave_up(c, &s->m, e);
     core_stage(c, &(struct change){
                       .kind = CHANGE_DELIVERED,

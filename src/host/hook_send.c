@@ -8,6 +8,8 @@
 #include "base/json_out.h"
 #include "host/host_priv.h"
 
+enum { SLACK_WORDS_MAX = 16 << 10 };
+
 /* One message until its result is known. */
 struct hook_work {
     struct host *h;
@@ -80,7 +82,24 @@ void hook_command_submit(struct host *h, const struct hook_letter *l, const stru
 
 /* ---- all kinds ---- */
 
-/* Worker thread.  A dialect may have its own words for its jobs. */
+/* A dialect may have its own words for its jobs. */
+static void slack_words(struct hook_work *w)
+{
+    const struct delivery_record *d = &w->m->d;
+    AUTO(buf) struct buf words = {0};
+
+    if (w->kind != HOOK_SLACK || d->scope != HOOK_SCOPE_JOB || d->event == HOOK_TEST)
+        return;
+    buf_init(&words, SLACK_WORDS_MAX);
+    enum part_notice n = parts_notice(w->h, d->subject, d->event, &words);
+    w->letter.silent = n == PART_NOTICE_SILENT;
+    if (n == PART_NOTICE_TOLD) {
+        buf_reset(&w->letter.slack);
+        buf_add(&w->letter.slack, words.p, words.n);
+    }
+}
+
+/* Worker thread. */
 static void hook_work_write(void *arg)
 {
     struct hook_work *w = arg;
@@ -88,6 +107,8 @@ static void hook_work_write(void *arg)
     w->rc = hook_action_parse(w->m->d.action, &w->kind, &w->target, &w->err);
     if (w->rc == 0)
         w->rc = hook_letter_write(&w->letter, w->h->store, w->m, &w->err);
+    if (w->rc == 0)
+        slack_words(w);
     if (w->rc == 0 && w->kind == HOOK_MAIL)
         w->rc = hook_mail_send(&w->letter, w->target, w->m->id, &w->err);
 }
@@ -98,7 +119,7 @@ static void hook_work_go_on(void *arg)
     struct hook_work *w = arg;
 
     w->h->works--;
-    if (w->rc < 0 || w->kind == HOOK_MAIL)
+    if (w->rc < 0 || w->kind == HOOK_MAIL || w->letter.silent)
         w->done(w->arg, w->rc < 0 ? &w->err : NULL);
     else if (w->kind == HOOK_COMMAND)
         hook_command_submit(w->h, &w->letter, w->m, w->target, w->done, w->arg);

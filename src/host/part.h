@@ -44,6 +44,13 @@ struct host_ended {
     const atomic_bool *cancel; /* becomes true when nobody waits for the step any longer */
 };
 
+/* What a part says about one of its jobs. */
+enum part_notice {
+    PART_NOTICE_NOT_MINE, /* the words of Berth are used */
+    PART_NOTICE_TOLD,     /* the part's own words are in the buffer */
+    PART_NOTICE_SILENT,   /* nothing is sent */
+};
+
 struct host_part {
     const char *name; /* `dialect` of the jobs it submits */
     /* Adds the part's routes to env->requests, too.  conf is what host_conf.settings has for this
@@ -63,6 +70,9 @@ struct host_part {
     /* A schedule of this dialect submits: the part makes the submission from f->def and answers
      * with core_fired_take (core/schedule.h), now or later. */
     void (*fire)(void *self, struct firing *f);
+    /* An event of a job is to be told in Slack: the part may use words of its own, escaped with
+     * hook_slack_escape.  Called on a worker thread. */
+    enum part_notice (*notice)(void *self, uint64_t job, enum hook_event ev, struct buf *out);
     void (*recovered)(void *self); /* the host is open: resume what a crash interrupted */
     void (*committed)(void *self); /* after every commit */
     /* The two steps of closing; in between the loop runs while `busy`. */

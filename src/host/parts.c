@@ -90,6 +90,17 @@ void parts_fire(struct host *h, struct str dialect, struct firing *f)
     core_fired_take(f, NULL, &e);
 }
 
+enum part_notice parts_notice(struct host *h, uint64_t job, enum hook_event ev, struct buf *out)
+{
+    FOR_PARTS(h, i, notice)
+    {
+        enum part_notice n = h->parts[i].part->notice(h->parts[i].self, job, ev, out);
+        if (n != PART_NOTICE_NOT_MINE)
+            return n;
+    }
+    return PART_NOTICE_NOT_MINE;
+}
+
 void parts_recovered(struct host *h)
 {
     FOR_PARTS(h, i, recovered)

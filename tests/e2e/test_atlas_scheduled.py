@@ -405,7 +405,7 @@ def test_slack_hears_of_jobs():
             wait_for("three messages", lambda: slack.of(good) == WHOLE)
             assert slack.said[0] == ("spamity", f"Job `{good}` of project `a&lt;b&gt;&amp;c`, submitted by ada, is queued")
             assert slack.tokens == {"Bearer " + TOKEN} and slack.of(silent) == []
-            # The channel of the job's own config wins; one try more when Slack asks for patience.
+            # The channel of the job's own config wins; a busy Slack is tried again, what it refuses by name is dropped.
             slack.answers += [(429, {"Retry-After": "1"}, {"ok": False}), (200, {}, {"ok": True}),
                               (200, {}, {"ok": False, "error": "channel_not_found"})]
             bad = str(uuid.uuid4())
@@ -414,8 +414,9 @@ def test_slack_hears_of_jobs():
                 "project_name": "p", "username": "ada", "job_notification_channel": "#own"}})
             assert a.wait(bad)["status"] == "failed"
             wait_for("what is left", lambda: slack.of(bad) == ["is queued", "has failed"])
-            assert slack.said[-1][0] == "#own" and "cannot post to Slack: Slack answered with status 200 channel_not_found" in log(a)
-            # A dead Slack delays nothing, and what it missed while the server was away is told, once.
+            assert slack.said[-1][0] == "#own" and "Slack refuses the message: channel_not_found" in log(a)
+            # A dead Slack delays nothing, and what it missed while the server was away is told; only the message that was
+            # on its way when the server was killed is sent again.
             slack.slow = 3
             begun = time.monotonic()
             late = a.submit({"main.py": ""})
@@ -426,7 +427,7 @@ def test_slack_hears_of_jobs():
             wait_for("the end of the call it had begun", lambda: slack.open == 0)
             a.start()
             wait_for("the rest", lambda: slack.of(late)[-1:] == WHOLE[-1:])
-            assert len(set(slack.of(late))) == len(slack.of(late)), slack.said
+            assert list(dict.fromkeys(slack.of(late))) == WHOLE and len(slack.of(late)) <= len(WHOLE) + 1, slack.said
             count = len(slack.said)
             a.stop()
             a.start()
@@ -445,24 +446,18 @@ def test_slack_hears_of_jobs():
             sent = re.search(r"ID '(.*)'", p.stdout)[1]
             assert a.job(sent)["metadata"]["job_notification_channel"] == "spamity"
             wait_for("the job of the command line", lambda: slack.of(sent) == WHOLE)
-            # Of too much only the newest is told.  Without a token nothing is said, and nothing remembered.
+            # Without a token nothing is said, and nothing remembered.
             a.stop()
             a.env.pop("FOUNDATIONS_SLACK_TOKEN")
             a.start()
-            jobs = json.dumps([{"command": ["true"], "queue": "atlas"}] * 70)
-            conn = harness.UnixHTTP(a.path("database", "sock"))
-            conn.request("POST", "/v1/jobs", jobs, {"Content-Type": "application/json"})
-            assert conn.getresponse().status == 201
-            wait_for("all of them", lambda: len(a.get("/completed_jobs")) == 70 + 5, 120)
+            quiet = a.submit({"main.py": ""})
+            assert a.wait(quiet)["status"] == "completed"
             a.stop()
-            assert not os.path.exists(a.path("database", "slack-told"))
-            with open(a.path("database", "slack-told"), "w") as f:
-                f.write("0\n")
-            count, a.env["FOUNDATIONS_SLACK_TOKEN"] = len(slack.said), TOKEN
+            a.env["FOUNDATIONS_SLACK_TOKEN"] = TOKEN
             a.start()
-            wait_for("the newest hundred", lambda: len(slack.said) >= count + 100)
-            assert "older messages were dropped" in log(a)
-            assert len(slack.said) == count + 100 == len(set(slack.said[count:])) + count, slack.said[count:]
+            told = a.submit({"main.py": ""})
+            wait_for("the job after it", lambda: slack.of(told) == WHOLE)
+            assert slack.of(quiet) == []
             assert TOKEN.encode() not in everything(a.dir), "the token is in no file and no log"
     finally:
         slack.close()

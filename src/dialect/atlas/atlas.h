@@ -41,5 +41,4 @@ int atlas_ended(void *self, const struct host_ended *job, struct err *e);
 void atlas_recovered(void *self);
 void atlas_committed(void *self);
 void atlas_shut(void *self);
-bool atlas_busy(const void *self);
 void atlas_free(void *self); /* NULL is fine */

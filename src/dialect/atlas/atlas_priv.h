@@ -39,7 +39,7 @@ struct atlas {
     VEC(struct call *) waiting; /* for the archive of a job */
     size_t uploads;
     VEC(struct upload *) queued_uploads;
-    struct notify *notify; /* NULL = no messages are posted */
+    bool notifies; /* there is a token for Slack */
     bool closing;
 };
 
@@ -172,12 +172,12 @@ void atlas_scheduled_put(struct call *c);
 void atlas_scheduled_patch(struct call *c);
 void atlas_scheduled_delete(struct call *c);
 
-/* ---- notify.c: posts messages about jobs to Slack ---- */
-void atlas_notify_open(struct atlas *a); /* once the store is loaded */
-void atlas_notify_look(struct notify *n);
-void atlas_notify_shut(struct notify *n);
-bool atlas_notify_busy(const struct notify *n);
-void atlas_notify_free(struct notify *n);
+/* ---- notify.c: messages about jobs to Slack ---- */
+void atlas_notify_open(struct atlas *a); /* reads the token from the environment */
+/* Adds the key `notify` to the form of a job that has a channel.  Any thread. */
+void atlas_notify_add(const struct atlas *a, const struct json *metadata, struct json *form);
+/* The part's operation `notice`. */
+enum part_notice atlas_notice(void *self, uint64_t job, enum hook_event ev, struct buf *out);
 
 /* ---- upload.c ---- */
 void atlas_upload_begin(struct call *c);

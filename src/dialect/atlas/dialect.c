@@ -116,16 +116,7 @@ void atlas_shut(void *self)
     struct atlas *a = self;
 
     a->closing = true;
-    atlas_notify_shut(a->notify);
     atlas_waiting_look(a);
-}
-
-/* Worker threads are counted by the request server; only the Slack thread is not. */
-bool atlas_busy(const void *self)
-{
-    const struct atlas *a = self;
-
-    return atlas_notify_busy(a->notify);
 }
 
 void atlas_free(void *self)
@@ -134,7 +125,6 @@ void atlas_free(void *self)
 
     if (!a)
         return;
-    atlas_notify_free(a->notify);
     if (a->cas)
         cas_close(a->cas);
     vec_done(&a->live);

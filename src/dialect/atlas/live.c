@@ -93,7 +93,6 @@ void atlas_committed(void *self)
     struct atlas *a = self;
 
     atlas_waiting_look(a);
-    atlas_notify_look(a->notify);
 }
 
 /* ---- after a restart ---- */
@@ -180,5 +179,4 @@ void atlas_recovered(void *self)
     if (d)
         closedir(d);
     atlas_schedules_recover(a);
-    atlas_notify_open(a);
 }

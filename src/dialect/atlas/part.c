@@ -72,6 +72,7 @@ static int atlas_part_open(const struct host_env *env, const void *given, void *
         memcpy(a->ports, ports, sizeof(a->ports));
         snprintf(a->addr, sizeof(a->addr), "%s", c->addr);
     }
+    atlas_notify_open(a);
     *self = a;
     return 0;
 }
@@ -98,9 +99,9 @@ const struct host_part atlas_part = {
     .launch = atlas_launch,
     .fire = atlas_fire,
     .ended = atlas_ended,
+    .notice = atlas_notice,
     .recovered = atlas_recovered,
     .committed = atlas_committed,
     .shut = atlas_shut,
-    .busy = atlas_busy,
     .free = atlas_free,
 };

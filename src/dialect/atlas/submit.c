@@ -52,6 +52,7 @@ int atlas_prepare(const struct atlas *a, const struct atlas_submission *s,
                                               .environ_ = environ},
                         &form, e) < 0)
         return -1;
+    atlas_notify_add(a, s->metadata, form);
     if (strlen(s->id) == ATLAS_ID_LEN)
         json_set_str(form, "name", s->id); /* see atlas_id_format */
     char *text = json_text(form);

@@ -1,8 +1,7 @@
-/* test_scheduled.c - ids of firings, definitions of earlier versions, words for Slack */
+/* test_scheduled.c - ids of firings, definitions of earlier versions */
 #include "base/file.h"
 #include "base/tz.h"
 #include "base/util.h"
-#include "dialect/atlas/notify_priv.h"
 #include "dialect/atlas/scheduled_priv.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -132,20 +131,6 @@ static void test_no_schedule_yet(void **state)
     json_free(def);
 }
 
-static void test_words_for_slack(void **state)
-{
-    AUTO(buf) struct buf b = {0};
-
-    (void)state;
-    buf_init(&b, 100);
-    notice_escape(&b, STR("<!here> a&b\n`c`"));
-    assert_string_equal(b.p, "&lt;!here&gt; a&amp;b  c ");
-    assert_int_equal(notice_kind_of(STR("job.queued")), NOTICE_QUEUED);
-    assert_int_equal(notice_kind_of(STR("job.lost")), NOTICE_FAILED);
-    assert_int_equal(notice_kind_of(STR("job.starting")), NOTICE_NONE);
-    assert_int_equal(notice_kind_of(STR("report.metric")), NOTICE_NONE);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -153,7 +138,6 @@ int main(void)
         cmocka_unit_test(test_an_old_file),
         cmocka_unit_test(test_local_time),
         cmocka_unit_test(test_no_schedule_yet),
-        cmocka_unit_test(test_words_for_slack),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
