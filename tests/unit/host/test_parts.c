@@ -1,4 +1,5 @@
-/* test_parts.c - a job starts only in a build that contains the dialect it came through */
+/* test_parts.c - a job starts only in a build that contains the dialect it came through, and the
+ * schedules of a dialect are its own */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,6 +7,7 @@
 #include <cmocka.h>
 
 #include "base/util.h"
+#include "core/schedule.h"
 #include "host/host_priv.h"
 #include "model/spec.h"
 
@@ -65,11 +67,61 @@ static void test_dialect_of_another_build(void **state)
                                 "contain; install a build with it");
 }
 
+/* ---- schedules ---- */
+
+static struct err refused;
+static void on_submitted(void *arg, const struct err *e, const struct submitted *r)
+{
+    (void)arg, (void)r;
+    refused = e ? *e : (struct err){0};
+}
+
+/* The firing is the core's again: it answers whoever asked for the run. */
+static void part_fire(void *self, struct firing *f)
+{
+    struct err e = {0};
+
+    (void)self;
+    launched++;
+    err_set(&e, ERR_BUSY, "not now");
+    core_fired_take(f, NULL, &e);
+}
+
+static const struct host_part with_fire = {.name = "atlas", .fire = part_fire};
+
+static void fire(struct host *h, struct core *core, const char *dialect)
+{
+    struct firing *f = xcalloc(1, sizeof(*f));
+
+    *f = (struct firing){
+        .core = core, .name = xstrdup("nightly"), .def = json_new_object(), .done = on_submitted};
+    parts_fire(h, str_of(dialect), f);
+}
+
+static void test_schedule_of_a_dialect(void **state)
+{
+    struct core *core = core_new(&(struct core_conf){.clock = clock_system});
+    struct open_part parts[] = {{&with_launch, &launched}, {&with_fire, &launched}};
+    struct host h = {.parts = parts, .n_parts = 2};
+
+    (void)state;
+    launched = 0;
+    fire(&h, core, "atlas");
+    assert_int_equal(launched, 1);
+    assert_string_equal(refused.text, "not now");
+    fire(&h, core, "gpu-scheduler");
+    assert_int_equal(launched, 1);
+    assert_string_equal(refused.text, "schedule nightly was made through 'gpu-scheduler', which "
+                                      "this daemon does not serve");
+    core_free(core);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_dialect_of_this_build),
         cmocka_unit_test(test_dialect_of_another_build),
+        cmocka_unit_test(test_schedule_of_a_dialect),
     };
     return cmocka_run_group_tests_name("parts", tests, NULL, NULL);
 }
