@@ -57,10 +57,10 @@ static void put_what(struct buf *b, const struct job_view *v)
     jw_str(b, "queue", v->queue);
     jw_str(b, "user", v->user);
     jw_raw(b, "params", v->params.n ? v->params : STR("{}"));
-    jw_raw(b, "command", v->command.n ? v->command : STR("null"));
+    jw_raw(b, "command", v->origin.command.n ? v->origin.command : STR("null"));
     jw_int(b, "priority", v->priority);
     jw_int(b, "attempt", v->attempt);
-    jw_str_or_null(b, "schedule", v->schedule);
+    jw_str_or_null(b, "schedule", v->origin.schedule);
 }
 
 static void put_batch(struct buf *b, const struct job_view *v)

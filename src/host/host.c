@@ -173,7 +173,7 @@ static int open_core(struct host *h, struct err *e)
                                            .lookahead = true});
     open_containers(h);
     h->env.hooks = hook_sender_new(h->loop);
-    h->auth = auth_new(h->core, h->secrets.token, h->env.uid, h->conf.multi_user);
+    h->env.auth = auth_new(h->core, h->secrets.token, h->env.uid, h->conf.multi_user);
     h->env.ports = job_ports_new(h->loop, h->core, h->store,
                                  h->conf.ports_addr ? h->conf.ports_addr : "0.0.0.0");
     struct json *conf = json_new_object();
@@ -215,7 +215,6 @@ static void env_complete(struct host *h)
     h->env.core = h->core;
     h->env.store = h->store;
     h->env.api = h->api;
-    h->env.auth = h->auth;
     h->env.requests = h->requests;
     h->env.home = h->paths.home;
     h->env.program = h->paths.program;
@@ -231,7 +230,7 @@ static int open_servers(struct host *h, struct err *e)
     const struct host_tcp_conf *tcp = &h->conf.tcp;
 
     h->requests = request_server_new(
-        &(struct request_conf){.loop = h->loop, .store = h->store, .auth = h->auth});
+        &(struct request_conf){.loop = h->loop, .store = h->store, .auth = h->env.auth});
     h->api = api_new(&(struct api_conf){.requests = h->requests,
                                         .loop = h->loop,
                                         .core = h->core,
@@ -350,7 +349,7 @@ void host_close(struct host *h)
     host_parts_free(h);
     api_free(h->api);
     job_ports_free(h->env.ports);
-    auth_free(h->auth);
+    auth_free(h->env.auth);
     hook_sender_free(h->env.hooks);
     core_free(h->core);
     host_zones_free(h);

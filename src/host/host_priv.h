@@ -35,7 +35,6 @@ struct host {
     struct backend *backend;
     struct outside_watch *outside; /* processes that were not started here */
     struct api *api;
-    struct auth *auth;
     struct request_server *requests;
     struct open_part *parts;
     size_t n_parts;

@@ -17,6 +17,12 @@ struct job_usage {
     int64_t max_rss_bytes, cpu_ms;
 };
 
+/* What was submitted, and by whom if not by a person. */
+struct job_origin {
+    struct str command;  /* JSON text of the spec's command member */
+    struct str schedule; /* that submitted it; empty = none did */
+};
+
 /* One job as people see it.  Texts are borrowed until the callback returns. */
 struct job_view {
     uint64_t seq, batch;
@@ -24,8 +30,7 @@ struct job_view {
     int64_t index;
     struct str name, project, queue, user, params /* JSON or empty */, reason, batch_name;
     struct str training; /* JSON object, see core_training_parse; empty = it does not train */
-    struct str command;  /* JSON text of the spec's command member */
-    struct str schedule; /* that submitted it; empty = none did */
+    struct job_origin origin;
     uint32_t uid;
     enum job_state state;
     int exit_code; /* -1 = none */

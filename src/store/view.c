@@ -29,7 +29,7 @@ static int view_read_spec(struct view_reader *r, uint64_t spec, struct job_view 
         return -1;
     struct str name;
     db_row(r->spec_st, COL(&name), COL(&out->project), COL(&out->queue), COL(&out->user),
-           COL(&out->uid), COL(&out->need), COL(&out->command), COL(&out->schedule));
+           COL(&out->uid), COL(&out->need), COL(&out->origin.command), COL(&out->origin.schedule));
     if (!out->name.n)
         out->name = name;
     return 0;

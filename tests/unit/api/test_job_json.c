@@ -38,7 +38,7 @@ static struct job_view full_view(void)
         .params = STR("{\"lr\":0.1}"),
         .reason = STR("exit status 3"),
         .batch_name = STR("mnist"),
-        .command = STR("[\"python\",\"train.py\"]"),
+        .origin.command = STR("[\"python\",\"train.py\"]"),
         .state = JOB_FAILED,
         .exit_code = 3,
         .priority = -5,
@@ -103,7 +103,7 @@ static void test_nothing_known_yet(void **state)
                          .project = STR("default"),
                          .queue = STR("default"),
                          .user = STR("u"),
-                         .command = STR("\"true\""),
+                         .origin.command = STR("\"true\""),
                          .exit_code = -1,
                          .created_ms = 1};
     static const char *const nulls[] = {"exit_code", "reason",  "batch", "batch_name",

@@ -98,7 +98,7 @@ static bool take_schedule(void *arg, const struct job_view *v)
     struct kept *k = arg;
 
     k->n += (size_t)snprintf(k->text + k->n, sizeof(k->text) - k->n, "%llu:" STR_FMT ";",
-                             (unsigned long long)v->seq, STR_ARG(v->schedule));
+                             (unsigned long long)v->seq, STR_ARG(v->origin.schedule));
     return true;
 }
 
