@@ -174,7 +174,7 @@ static char **fact_variables(const struct core *c, struct arena *a, const char *
 int container_wrap(const struct core *c, const struct run *r, const struct launch *l,
                    struct arena *a, struct run_start *start, struct err *e)
 {
-    if (r->host->cls && strcmp(r->host->cls->name, "local") != 0)
+    if (!r->host->ours)
         return err_set(e, ERR_INVALID,
                        "image %.100s cannot be used on node %s: containers are made on the "
                        "daemon's own machine; name that one under nodes",
@@ -188,9 +188,8 @@ int container_wrap(const struct core *c, const struct run *r, const struct launc
     char **argv = arena_alloc(a, 3 * sizeof(*argv));
     argv[0] = arena_strdup(a, c->conf.home.program);
     argv[1] = arena_strdup(a, "__container");
-    struct json *told = facts(c, r, l, start);
+    AUTO(json) struct json *told = facts(c, r, l, start);
     AUTO_FREE char *text = json_text(told);
-    json_free(told);
     start->argv = argv;
     start->envp = fact_variables(c, a, text);
     start->cwd = start->run_dir;

@@ -43,15 +43,12 @@ struct list_reader {
 /* *out is index + 1, as in the map. */
 static int new_spec(struct list_reader *r, const struct json *overrides, size_t *out, struct err *e)
 {
-    struct json *all = json_copy(r->shared);
+    AUTO(json) struct json *all = json_copy(r->shared);
     struct spec *spec = NULL;
-    int rc;
 
     for (struct json_it it = {0}; json_next(overrides, &it);)
         override_key(all, it.key, it.val);
-    rc = spec_parse(all, r->path, &spec, e);
-    json_free(all);
-    if (rc < 0)
+    if (spec_parse(all, r->path, &spec, e) < 0)
         return -1;
     vec_push(&r->s->specs, spec);
     *out = r->s->specs.n;
@@ -61,10 +58,9 @@ static int new_spec(struct list_reader *r, const struct json *overrides, size_t 
 /* The spec of an entry: one per distinct set of overrides. */
 static int entry_spec(struct list_reader *r, const struct json *entry, size_t *out, struct err *e)
 {
-    struct json *own = json_new_object();
+    AUTO(json) struct json *own = json_new_object();
     AUTO_FREE char *text = NULL;
     size_t at = 0;
-    int rc = 0;
 
     for (struct json_it it = {0}; json_next(entry, &it);)
         if (!is_own_key(it.key))
@@ -75,16 +71,14 @@ static int entry_spec(struct list_reader *r, const struct json *entry, size_t *o
     } else {
         at = r->plain;
     }
-    if (!at)
-        rc = new_spec(r, own, &at, e);
-    if (rc == 0 && text)
+    if (!at && new_spec(r, own, &at, e) < 0)
+        return -1;
+    if (text)
         map_str_put(&r->specs, str_of(text), (void *)(uintptr_t)at);
-    else if (rc == 0)
+    else
         r->plain = at;
-    if (rc == 0)
-        *out = at - 1;
-    json_free(own);
-    return rc;
+    *out = at - 1;
+    return 0;
 }
 
 /* Shared params first, then the entry's; the entry's value where both have the key. */
@@ -128,21 +122,17 @@ static int entry_params(struct list_reader *r, const struct json *entry, struct 
                         struct err *e)
 {
     const struct json *own = json_get(entry, "params");
-    struct json *all;
-    int rc;
-
     if (params_check(own, r->path, e) < 0)
         return -1;
-    all = merged_params(r, own);
-    rc = spec_check_placeholders(r->s->specs.p[en->spec], all, r->path, e);
-    if (rc == 0)
-        rc = entry_name(r, json_get(entry, "name"), all, en, e);
+    AUTO(json) struct json *all = merged_params(r, own);
+    if (spec_check_placeholders(r->s->specs.p[en->spec], all, r->path, e) < 0 ||
+        entry_name(r, json_get(entry, "name"), all, en, e) < 0)
+        return -1;
     en->params_at = r->s->params.n;
-    if (rc == 0 && all && !json_write(&r->s->params, all, JSON_COMPACT))
-        rc = err_set(e, ERR_LIMIT, "%sparams: all params together are more than 1 GiB", r->path);
+    if (all && !json_write(&r->s->params, all, JSON_COMPACT))
+        return err_set(e, ERR_LIMIT, "%sparams: all params together are more than 1 GiB", r->path);
     en->params_n = r->s->params.n - en->params_at;
-    json_free(all);
-    return rc;
+    return 0;
 }
 
 static int add_entry(struct list_reader *r, const struct json *entry, struct err *e)
@@ -213,20 +203,19 @@ int sweep_read_list(struct sweep *s, const struct json *j, struct err *e)
 {
     const struct json *jobs = json_get(j, "jobs");
     struct list_reader r = {.s = s, .shared_params = json_get(j, "params")};
-    struct json *shared;
     int rc = 0;
 
     r.shared_name = json_get(j, "name");
     if (check_list_form(j, e) < 0)
         return -1;
-    r.shared = shared = shared_of(j);
+    AUTO(json) struct json *shared = shared_of(j);
+    r.shared = shared;
     for (size_t i = 0; i < json_len(jobs) && rc == 0; i++) {
         /* The path stands before keys in messages. */
         snprintf(r.path, sizeof(r.path), "jobs[%zu].", i);
         rc = add_entry(&r, json_at(jobs, i), e);
     }
     map_str_done(&r.specs);
-    json_free(shared);
     if (rc < 0)
         return -1;
     s->count = s->entries.n;

@@ -68,18 +68,15 @@ static char *column_dup(sqlite3_stmt *st, int i)
  * cannot start, and the error names the spec. */
 static int parse_spec(sqlite3_stmt *st, uint64_t seq, struct launch_spec **out, struct err *e)
 {
-    struct json *body = NULL;
+    AUTO(json) struct json *body = NULL;
     struct spec *spec = NULL;
     char name[48];
 
     snprintf(name, sizeof(name), "spec %llu", (unsigned long long)seq);
     if (json_parse(column_str(st, 4), name, &body, e) < 0)
         return -1;
-    if (spec_parse(body, "", &spec, e) < 0) {
-        json_free(body);
+    if (spec_parse(body, "", &spec, e) < 0)
         return err_wrap(e, "%s", name);
-    }
-    json_free(body);
     struct launch_spec *s = xcalloc(1, sizeof(*s));
     *s = (struct launch_spec){.seq = seq, .spec = spec, .holders = 1};
     s->uid = (uint32_t)sqlite3_column_int64(st, 0);

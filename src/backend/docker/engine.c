@@ -164,7 +164,7 @@ int engine_ask(const struct engine *g, const char *method, const char *path,
 {
     AUTO(buf) struct buf text = {0};
     struct engine_stream *s;
-    struct json *tree = NULL;
+    AUTO(json) struct json *tree = NULL;
 
     buf_init(&text, ENGINE_BODY_MAX);
     if (stream_request(&s, g, method, path, body, collect, &text, e) < 0)
@@ -187,9 +187,7 @@ int engine_ask(const struct engine *g, const char *method, const char *path,
         return err_set(e, ERR_UNAVAILABLE, "%s", ignored.text);
     }
     if (out)
-        *out = tree;
-    else
-        json_free(tree);
+        *out = TAKE(tree);
     return 0;
 }
 
@@ -232,7 +230,7 @@ static enum err_code code_of(int status)
 int engine_call(const struct engine *g, const char *method, const char *path,
                 const struct json *body, struct json **out, struct err *e)
 {
-    struct json *answer = NULL;
+    AUTO(json) struct json *answer = NULL;
     char words[240];
     int status;
 
@@ -240,13 +238,10 @@ int engine_call(const struct engine *g, const char *method, const char *path,
         return -1;
     if ((status < 200 || status > 299) && status != 304) {
         engine_complaint(answer, status, words, sizeof(words));
-        json_free(answer);
         return err_set(e, code_of(status), "%s", words);
     }
     if (out)
-        *out = answer;
-    else
-        json_free(answer);
+        *out = TAKE(answer);
     return 0;
 }
 
@@ -265,21 +260,18 @@ static bool list_has_word(const struct json *list, const char *key, const char *
 
 int engine_open(struct engine *g, const char *given, struct err *e)
 {
-    struct json *version = NULL, *info = NULL;
+    AUTO(json) struct json *version = NULL, *info = NULL;
 
     *g = (struct engine){.path = engine_find(given, e)};
     if (!g->path)
         return -1;
     if (engine_call(g, "GET", "/version", NULL, &version, e) < 0 ||
         engine_call(g, "GET", "/info", NULL, &info, e) < 0) {
-        json_free(version);
         engine_done(g);
         return -1;
     }
     g->podman = list_has_word(json_get(version, "Components"), "Name", "Podman");
     g->rootless = list_has_word(json_get(info, "SecurityOptions"), NULL, "rootless");
-    json_free(version);
-    json_free(info);
     return 0;
 }
 

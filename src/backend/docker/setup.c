@@ -100,8 +100,7 @@ static int image_ask(struct runner *r, const char *name, struct err *e)
 {
     AUTO_FREE char *path = engine_path("/images/", name, "/json");
 
-    json_free(r->image);
-    r->image = NULL;
+    json_free(TAKE(r->image));
     return engine_call(&r->g, "GET", path, NULL, &r->image, e);
 }
 
@@ -203,14 +202,14 @@ static void network_make(struct runner *r, const char *name)
 
     if (engine_call(&r->g, "GET", path, NULL, NULL, &e) == 0)
         return;
-    struct json *body = json_new_object(), *labels = json_new_object();
+    AUTO(json) struct json *body = json_new_object();
+    struct json *labels = json_new_object();
     json_set_str(body, "Name", name);
     json_set_take(body, "CheckDuplicate", json_new_bool(true));
     json_set_str(labels, LABEL_HOME, r->f.home);
     json_set_take(body, "Labels", labels);
-    int rc = engine_call(&r->g, "POST", "/networks/create", body, NULL, &e);
-    json_free(body);
-    if (rc < 0 && e.code != ERR_CONFLICT)
+    if (engine_call(&r->g, "POST", "/networks/create", body, NULL, &e) < 0 &&
+        e.code != ERR_CONFLICT)
         runner_fail(r, "container", name, "cannot create network %s: %s", name, e.text);
 }
 

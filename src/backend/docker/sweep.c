@@ -123,16 +123,14 @@ static int clean_run(const struct engine *g, const char *id, struct err *e)
 /* Removes the container also after a failure. */
 static int clean_with(const struct engine *g, const char *image, const char *dir, struct err *e)
 {
-    struct json *body = clean_body(image, dir), *made = NULL;
+    AUTO(json) struct json *body = clean_body(image, dir), *made = NULL;
     struct err ignored = {0};
     int rc = engine_call(g, "POST", "/containers/create", body, &made, e);
 
-    json_free(body);
     if (rc < 0)
         return -1;
     const struct json *v = json_get(made, "Id");
     AUTO_FREE char *id = json_type(v) == JSON_STR ? xstrndup(json_str(v).p, json_str(v).n) : NULL;
-    json_free(made);
     if (!id)
         return err_set(e, ERR_UNAVAILABLE, "the container engine gave no id");
     rc = clean_run(g, id, e);

@@ -13,7 +13,7 @@ enum { GPU_ADDR_MAX = 64 };
 
 /* One for each daemon; everything in it belongs to the loop thread. */
 struct gpu_dialect {
-    struct host_env conf;
+    struct host_env env;
     struct request_server *port_requests; /* of the library port */
     /* NULL until the part listens. */
     struct http_server *library;

@@ -112,13 +112,13 @@ int gpu_library_identify(void *self, struct http_req *r, struct who *out, struct
     const struct gpu_dialect *d = self;
 
     if (http_header(r, "authorization").p)
-        return auth_identify(d->conf.auth, http_peer(r), http_header(r, "authorization"), out, e);
+        return auth_identify(d->env.auth, http_peer(r), http_header(r, "authorization"), out, e);
     if (!http_peer(r)->local)
         return err_set(e, ERR_DENIED,
                        "a request from another host needs the token of the attempt (SCHED_TOKEN)");
     /* A process of this host needs no token.  With several users the owner of the process is
      * looked up. */
-    *out = (struct who){.local = true, .ask_owner = d->conf.multi_user};
+    *out = (struct who){.local = true, .ask_owner = d->env.multi_user};
     return 0;
 }
 
@@ -133,7 +133,7 @@ static bool may_speak(const struct call *c, struct err *e)
     struct run_key run = {0};
     struct job_record rec;
 
-    if (!core_job_active(d->conf.core, k->job, &run) || !run.run) {
+    if (!core_job_active(d->env.core, k->job, &run) || !run.run) {
         err_set(e, ERR_NOT_FOUND, "no such job runs here");
         return false;
     }
@@ -150,7 +150,7 @@ static bool may_speak(const struct call *c, struct err *e)
     }
     if (w->caller.admin)
         return true;
-    struct ledger led = store_ledger(d->conf.store);
+    struct ledger led = store_ledger(d->env.store);
     uint32_t uid = w->local ? w->owner : w->caller.uid;
     if ((!w->local || w->owner_known) && led.read_job(led.self, k->job, &rec, e) == 0 &&
         rec.uid == uid)
@@ -165,7 +165,7 @@ static bool may_speak(const struct call *c, struct err *e)
 static void library_act(struct call *c)
 {
     const struct library_call *k = c->data;
-    struct core *core = call_gpu(c)->conf.core;
+    struct core *core = call_gpu(c)->env.core;
     bool known = false, stop;
     int rc = 0;
 
@@ -204,7 +204,7 @@ static int library_look_up(struct call *c)
 {
     struct library_call *k = c->data;
 
-    return store_resolve(call_gpu(c)->conf.store, c->arg[0], &k->job, &c->err);
+    return store_resolve(call_gpu(c)->env.store, c->arg[0], &k->job, &c->err);
 }
 
 /* Loop thread again. */

@@ -91,7 +91,7 @@ static int library_new_port(void)
 /* The port of the last daemon, or a new one that is written down for the next. */
 static int library_listen_kept(struct gpu_dialect *d, struct err *e)
 {
-    AUTO_FREE char *path = path_join(d->conf.home, "library-port");
+    AUTO_FREE char *path = path_join(d->env.home, "library-port");
     int port = library_kept_port(path);
     char text[16];
 
@@ -112,19 +112,19 @@ static int library_listen(void *self, struct http_server *home, struct err *e)
 
     (void)home;
     d->port_requests = request_server_new(
-        &(struct request_conf){.loop = d->conf.loop, .store = d->conf.store, .auth = d->conf.auth});
+        &(struct request_conf){.loop = d->env.loop, .store = d->env.store, .auth = d->env.auth});
     request_server_add(d->port_requests, &(struct service){.routes = gpu_library_routes,
                                                            .n_routes = gpu_library_n_routes,
                                                            .self = d,
                                                            .identify = gpu_library_identify,
                                                            .fail = gpu_library_fail});
-    d->library = http_server_new(d->conf.loop, &http_limits_default,
+    d->library = http_server_new(d->env.loop, &http_limits_default,
                                  request_server_handler(d->port_requests));
     if (*d->library_addr ? library_listen_at(d, d->library_addr, d->library_port, e) < 0
                          : library_listen_kept(d, e) < 0)
         return err_wrap(e, "opening the library port");
     /* From now on new runs get this address in their environment. */
-    core_set_endpoint(d->conf.core, d->endpoint);
+    core_set_endpoint(d->env.core, d->endpoint);
     return 0;
 }
 
@@ -136,7 +136,7 @@ static int gpu_open(const struct host_env *env, const void *conf, void **self, s
     struct gpu_dialect *d = xcalloc(1, sizeof(*d));
 
     (void)e;
-    d->conf = *env;
+    d->env = *env;
     if (conf)
         gpu_serve_apply(conf, d);
     gpu_serve(d, env->requests);

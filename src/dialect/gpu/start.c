@@ -56,12 +56,12 @@ int gpu_launch(void *self, const struct launch *l, const struct launch_facts *f,
     id_format_uuid(l->id, uuid);
     const char *const nodes[] = {f->node->name};
     bool there =
-        d->conf.mounts || l->spec->container.image; /* it finds them where it expects them */
+        d->env.mounts || l->spec->container.image; /* it finds them where it expects them */
     AUTO_FREE char *custom = there ? NULL : mounted_at(l->spec, "/custom");
     AUTO_FREE char *snapshots = there ? NULL : mounted_at(l->spec, "/snapshots");
     AUTO_FREE char *data = there ? NULL : mounted_at(l->spec, "/data");
     /* A job that the planner does not know runs alone on its devices. */
-    bool planned = core_training(d->conf.core, f->key.job, &view);
+    bool planned = core_training(d->env.core, f->key.job, &view);
     gpu_job_env(&(struct gpu_env_facts){.job_uuid = uuid,
                                         .nodes = nodes,
                                         .addrs = here,

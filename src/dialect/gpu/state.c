@@ -137,7 +137,7 @@ static bool on_run(void *arg, const struct run_view *v)
 /* The form and the runs of one job.  on_run adds to the last job of the list. */
 static int read_rest(struct state_call *k, struct gpu_job_facts *f, struct err *e)
 {
-    struct store *s = k->d->conf.store;
+    struct store *s = k->d->env.store;
     AUTO_FREE char *text = NULL;
 
     if (store_job_spec(s, f->number, &text, e) == 0 &&
@@ -156,7 +156,7 @@ static int read_jobs(struct state_call *k, struct err *e)
     do {
         char *next = NULL;
         q.cursor = cursor;
-        if (store_jobs(k->d->conf.store, &q, state_on_job, k, &next, e) < 0)
+        if (store_jobs(k->d->env.store, &q, state_on_job, k, &next, e) < 0)
             return -1;
         free(cursor);
         cursor = next;
@@ -192,7 +192,7 @@ static bool keep_one(void *arg, const struct job_view *v)
 /* A whole id needs no search, and may be anybody's: whose it is, the answer tells. */
 static int read_one(struct state_call *k, struct err *e)
 {
-    struct store *s = k->d->conf.store;
+    struct store *s = k->d->env.store;
     struct id id;
     uint64_t number;
     struct err why = {0};
@@ -233,7 +233,7 @@ static int state_work(struct call *c)
 /* Zero when there is no such job. */
 static struct id id_of(struct gpu_dialect *d, uint64_t job)
 {
-    struct ledger led = store_ledger(d->conf.store);
+    struct ledger led = store_ledger(d->env.store);
     struct job_record rec;
     struct err e;
 
@@ -245,8 +245,8 @@ static void add_planner(struct gpu_dialect *d, struct gpu_job_facts *f)
 {
     struct err e;
 
-    f->has_view = core_training(d->conf.core, f->number, &f->view);
-    f->has_past = core_training_past(d->conf.core, f->number, &f->past, &e) == 0;
+    f->has_view = core_training(d->env.core, f->number, &f->view);
+    f->has_past = core_training_past(d->env.core, f->number, &f->past, &e) == 0;
     if (!f->has_view)
         return;
     for (int32_t i = 0; i < f->view.n_with; i++)
@@ -257,7 +257,7 @@ static void add_planner(struct gpu_dialect *d, struct gpu_job_facts *f)
 /* A node that is gone, or a device that it has lost, leaves the UUID empty. */
 static void put_run(struct buf *b, const struct gpu_dialect *d, const struct run_row *r)
 {
-    const struct node *node = core_node_find(d->conf.core, str_of(r->node), NULL);
+    const struct node *node = core_node_find(d->env.core, str_of(r->node), NULL);
     size_t known = node ? node->n_devices : 0;
 
     jw_object(b, NULL);

@@ -38,7 +38,7 @@ static void submit_done(void *data)
     struct submit_call *k = data;
 
     if (k->claim)
-        job_ports_drop(k->d->conf.ports, k->claim);
+        job_ports_drop(k->d->env.ports, k->claim);
     submit_free(k->x);
     gpu_submission_done(&k->s);
 }
@@ -74,7 +74,7 @@ static int person_asked_for(struct submit_call *k, struct person *p, struct err 
     snprintf(who->user, sizeof(who->user), "%s", p->name);
     if (!k->s.username || !strcmp(k->s.username, p->name))
         return 0;
-    if (!who->admin || k->d->conf.uid != 0)
+    if (!who->admin || k->d->env.uid != 0)
         return err_set(e, ERR_DENIED,
                        "username '%.60s': you are %s, and a job runs as the user who submits it",
                        k->s.username, p->name);
@@ -118,14 +118,14 @@ static const char *find_datasets(struct submit_call *k, const struct person *p)
 static int own_snapshots(struct submit_call *k, const char **out, struct err *e)
 {
     const struct caller *who = &k->c->who.caller;
-    AUTO_FREE char *all = path_join(k->d->conf.home, "snapshots");
+    AUTO_FREE char *all = path_join(k->d->env.home, "snapshots");
     char *mine = arena_printf(&k->c->mem, "%s/%s", all, who->user);
 
     if (strchr(mine, ':'))
         return err_set(e, ERR_INVALID,
                        "snapshotsDir is missing: a directory below '%.100s' cannot be mounted, "
                        "since it contains a ':'",
-                       k->d->conf.home);
+                       k->d->env.home);
     /* 0711: users may enter their own directory but not list those of others. */
     if (dir_make_all(all, 0711, e) < 0)
         return err_wrap(e, "making the directory for snapshots");
@@ -244,7 +244,7 @@ static int submit_work(struct call *c)
         return 0;
     if (call_once_check(c, &made, &k->x->s, host_keys) < 0)
         return -1;
-    return store_job(k->d->conf.store, made.first, keep_id, k, &c->err);
+    return store_job(k->d->env.store, made.first, keep_id, k, &c->err);
 }
 
 /* ---- handing over: loop thread ---- */
@@ -279,7 +279,7 @@ static void gpu_on_submitted(void *arg, const struct err *e, const struct submit
     k->id = r->id;
     k->number = r->first;
     if (k->claim)
-        job_ports_assign(k->d->conf.ports, k->claim, r->first);
+        job_ports_assign(k->d->env.ports, k->claim, r->first);
     /* The ports belong to the job now; submit_done must not drop them. */
     k->claim = 0;
     submit_reply(k);
@@ -288,7 +288,7 @@ static void gpu_on_submitted(void *arg, const struct err *e, const struct submit
 /* The engine opens the ports of a container: for us they are only taken, so they must be free. */
 static int engine_ports(const struct submit_call *k, struct port_pair *port, struct err *e)
 {
-    const char *addr = k->d->conf.ports_addr;
+    const char *addr = k->d->env.ports_addr;
 
     for (size_t i = 0; i < k->s.n_ports; i++) {
         port[i] = (struct port_pair){k->s.port[i].node, k->s.port[i].node};
@@ -311,7 +311,7 @@ static int claim_ports(struct submit_call *k, struct err *e)
     if (k->s.image && engine_ports(k, taken, e) < 0)
         return err_wrap(e, "portMapping '%.60s'", k->s.ports);
     const struct port_pair *port = k->s.image ? taken : k->s.port;
-    if (k->s.n_ports && job_ports_claim(k->d->conf.ports, port, k->s.n_ports, &k->claim, e) < 0)
+    if (k->s.n_ports && job_ports_claim(k->d->env.ports, port, k->s.n_ports, &k->claim, e) < 0)
         return err_wrap(e, "portMapping '%.60s'", k->s.ports);
     return 0;
 }
@@ -332,7 +332,7 @@ static void gpu_submit_then(struct call *c)
     } else {
         struct submit *x = TAKE(k->x);
         x->who = c->who.caller;
-        core_submit_take(k->d->conf.core, &x->s, &x->who, gpu_on_submitted, k);
+        core_submit_take(k->d->env.core, &x->s, &x->who, gpu_on_submitted, k);
     }
 }
 
@@ -363,6 +363,6 @@ void gpu_submit(struct call *c)
     c->free_data = submit_done;
     /* The body is needed on the worker thread, after this handler has returned. */
     call_keep_body(c);
-    look_at_nodes(k, k->d->conf.core);
+    look_at_nodes(k, k->d->env.core);
     call_run_once(c, gpu_submit_begin);
 }
