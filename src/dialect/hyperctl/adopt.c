@@ -11,64 +11,57 @@
 /* The newest record of each job of the batch. */
 struct adopting {
     struct hyper_run *r;
-    struct hyper_found *last; /* per job; number 0 = none */
+    struct hyper_event *last; /* per job; first 0 = none */
     char (*nodes)[64];        /* per job: a copy of last.node */
     VEC(uint64_t) unwanted;
 };
 
-static bool found_active(const struct hyper_found *f)
+static bool found_active(const struct hyper_event *f)
 {
-    return f->number && !job_state_final(f->state);
+    return f->first && !job_state_final(f->state);
 }
 
 /* Keeps the newest record of each job; older active ones are unwanted, and so are active jobs that
  * are not in the batch any more. */
-static void adopt_on_row(void *arg, const struct hyper_found *f)
+static void adopt_on_row(void *arg, const struct hyper_event *f)
 {
     struct adopting *a = arg;
     const struct hyper_job *j = hyper_batch_find(a->r->b, f->name);
 
     if (!j) {
         if (found_active(f))
-            vec_push(&a->unwanted, f->number);
+            vec_push(&a->unwanted, f->first);
         return;
     }
     size_t at = (size_t)(j - a->r->b->jobs.p);
     if (found_active(&a->last[at]))
-        vec_push(&a->unwanted, a->last[at].number);
+        vec_push(&a->unwanted, a->last[at].first);
     a->last[at] = *f;
-    a->last[at].name = a->last[at].reason = STR("");
+    a->last[at].name = STR(""); /* borrowed */
     snprintf(a->nodes[at], sizeof(a->nodes[at]), STR_FMT, STR_ARG(f->node));
     a->last[at].node = str_of(a->nodes[at]);
 }
 
 /* True when the job need not be submitted: it still runs, or it succeeded since the last run. */
-static bool adopt_job(struct hyper_run *r, struct hyper_job *j, const struct hyper_found *f)
+static bool adopt_job(struct hyper_run *r, struct hyper_job *j, const struct hyper_event *f)
 {
-    struct hyper_event ev = {.first = f->number,
-                             .last = f->number,
-                             .state = f->state,
-                             .at_ms = found_active(f) ? f->started_ms : f->ended_ms,
-                             .exit_code = f->exit_code,
-                             .run = f->run,
-                             .node = f->node};
+    struct hyper_event place = *f;
 
     if (found_active(f)) {
         /* A job that ends already, or that runs an older script, does not count as this job. */
         if (f->state == JOB_STOPPING || (f->state != JOB_QUEUED && j->changed))
             return false;
-        hyper_track(r, j, f->number);
+        hyper_track(r, j, f->first);
     } else {
         if (f->state != JOB_SUCCEEDED || hyper_marker_removed(&r->l, j))
             return false;
-        j->number = f->number;
+        j->number = f->first;
         j->started_ms = f->started_ms;
     }
-    ev.state = JOB_STARTING; /* where its run is */
-    hyper_job_event(r, j, &ev);
-    ev.state = f->state;
+    place.state = JOB_STARTING; /* tells on which machine it is */
+    hyper_job_event(r, j, &place);
     if (f->state == JOB_RUNNING || f->state == JOB_SUCCEEDED)
-        hyper_job_event(r, j, &ev);
+        hyper_job_event(r, j, f);
     return true;
 }
 
@@ -91,9 +84,9 @@ static void adopt_listed(void *arg, const struct err *e, uint64_t number)
 
     for (size_t i = 0; !e && i < r->b->jobs.n; i++) {
         struct hyper_job *j = &r->b->jobs.p[i];
-        bool settled = j->pending && a->last[i].number && adopt_job(r, j, &a->last[i]);
+        bool settled = j->pending && a->last[i].first && adopt_job(r, j, &a->last[i]);
         if (!settled && found_active(&a->last[i]))
-            vec_push(&a->unwanted, a->last[i].number);
+            vec_push(&a->unwanted, a->last[i].first);
     }
     r->sched.unwanted = e ? 0 : a->unwanted.n;
     for (size_t i = 0; i < r->sched.unwanted; i++)

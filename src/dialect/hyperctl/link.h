@@ -14,25 +14,22 @@ struct hyper_link;
 struct host_part;
 struct loop;
 
-/* A transition of jobs, after its commit.  Texts are borrowed for the call. */
+/* A transition of jobs, after its commit; or one job of the queue as an earlier owner of the batch
+ * left it.  Texts are borrowed for the call. */
 struct hyper_event {
-    uint64_t seq;         /* its number: where listening resumes */
+    uint64_t seq;         /* its number: where listening resumes; 0 = a job that was found */
     uint64_t first, last; /* the jobs it is about */
     enum job_state state; /* their state now */
-    int64_t at_ms;
-    int exit_code;           /* -1 = none */
-    uint32_t run;            /* 0 = not said */
-    struct str node, reason; /* empty = not said */
+    int64_t at_ms;        /* of a job that was found: when it ended, or started */
+    int exit_code;        /* -1 = none */
+    /* The run and its node, and why the state is this one; 0 and empty = not said. */
+    uint32_t run;
+    struct str node, reason;
+    /* Of a job that was found. */
+    struct str name;
+    int64_t started_ms; /* 0 = not yet */
 };
-/* A job of the queue as an earlier owner of the batch left it. */
-struct hyper_found {
-    uint64_t number;
-    enum job_state state;
-    int exit_code; /* -1 = none */
-    int64_t started_ms, ended_ms;
-    uint32_t run; /* its last one, and where; 0 = none, or nobody asked */
-    struct str name, node, reason;
-};
+typedef void (*hyper_event_fn)(void *arg, const struct hyper_event *ev);
 struct hyper_node {
     struct str name, trouble;
     bool away;   /* no connection now */
@@ -49,7 +46,7 @@ struct hyper_link_conf {
     int slots;                            /* 0 = number of CPUs */
     bool transient;                       /* the home is removed afterwards */
     /* Every event about jobs, in order, while listening. */
-    void (*event)(void *arg, const struct hyper_event *ev);
+    hyper_event_fn event;
     /* Listening ended by itself, because the connection to the daemon broke. */
     void (*gone)(void *arg, const struct err *e);
     void *arg;
@@ -57,7 +54,6 @@ struct hyper_link_conf {
 
 /* number: what the request asked for; 0 with an error and for requests that ask for nothing. */
 typedef void (*hyper_done_fn)(void *arg, const struct err *e, uint64_t number);
-typedef void (*hyper_found_fn)(void *arg, const struct hyper_found *f);
 typedef void (*hyper_node_fn)(void *arg, const struct hyper_node *n);
 
 struct hyper_link_ops {
@@ -68,7 +64,7 @@ struct hyper_link_ops {
     void (*listen)(struct hyper_link *l, uint64_t after);
     void (*mute)(struct hyper_link *l);
     /* Every job of the queue, oldest first; `places`: with its last run. */
-    void (*list)(struct hyper_link *l, bool places, hyper_found_fn row, hyper_done_fn done,
+    void (*list)(struct hyper_link *l, bool places, hyper_event_fn row, hyper_done_fn done,
                  void *arg);
     /* Takes the body.  The number is that of the first job, the others follow.  The same key
      * submits once, however often it is used. */

@@ -39,7 +39,7 @@ struct daemon_call {
     hyper_done_fn done;
     void *arg;
     /* Of list: the rows of the queue, and the records of the jobs with their runs. */
-    hyper_found_fn row;
+    hyper_event_fn row;
     bool places;
     struct json *rows, *jobs;
     hyper_node_fn node; /* of nodes */
@@ -72,12 +72,6 @@ static void daemon_call_end(struct daemon_call *c, const struct err *e, uint64_t
     free(c->body);
     free(c);
     done(arg, e, number);
-}
-
-static void daemon_answer_none(struct daemon_call *c, const struct json *answer)
-{
-    (void)answer;
-    daemon_call_end(c, NULL, 0);
 }
 
 static void daemon_on_answer(void *arg, struct http_response *r, const struct err *why)
@@ -114,6 +108,21 @@ static void daemon_send(struct daemon_call *c, const char *method, const char *p
         &(struct http_request){
             .method = method, .path = path, .headers = headers, .body = str_of(c->body)},
         NULL, daemon_on_answer, c);
+}
+
+static void daemon_done(struct daemon_call *c, const struct json *answer)
+{
+    (void)answer;
+    daemon_call_end(c, NULL, 0);
+}
+
+/* A request whose answer says nothing more.  Takes path and body.  Names of queues and nodes stand
+ * in paths as they are: Hyperctl makes them of letters, digits, dots and dashes. */
+static void daemon_tell(struct hyper_link *l, const char *method, char *path_take, char *body_take,
+                        hyper_done_fn done, void *arg)
+{
+    daemon_send(daemon_call_new(l, daemon_done, done, arg), method, path_take, body_take, NULL);
+    free(path_take);
 }
 
 /* ---- events ---- */
@@ -210,16 +219,17 @@ static void daemon_list_end(struct daemon_call *c)
         const struct json *j = json_at(all, i), *code = json_get(j, "exit_code");
         const struct json *runs = json_get(j, "runs");
         const struct json *run = json_len(runs) ? json_at(runs, json_len(runs) - 1) : NULL;
-        struct hyper_found f = {.number = (uint64_t)int_of(j, "number"),
+        struct hyper_event f = {.first = (uint64_t)int_of(j, "number"),
+                                .last = (uint64_t)int_of(j, "number"),
                                 .exit_code = json_type(code) == JSON_INT ? (int)json_int(code) : -1,
-                                .started_ms = time_of(j, "started"),
-                                .ended_ms = time_of(j, "ended"),
                                 .run = (uint32_t)int_of(run, "run"),
-                                .name = text_of(j, "name"),
                                 .node = text_of(run, "node"),
-                                .reason = text_of(j, "reason")};
-        if (job_state_parse(text_of(j, "state"), &f.state))
-            c->row(c->arg, &f);
+                                .name = text_of(j, "name"),
+                                .started_ms = time_of(j, "started")};
+        if (!job_state_parse(text_of(j, "state"), &f.state))
+            continue;
+        f.at_ms = job_state_final(f.state) ? time_of(j, "ended") : f.started_ms;
+        c->row(c->arg, &f);
     }
     daemon_call_end(c, NULL, 0);
 }
@@ -251,15 +261,10 @@ static void daemon_ask_runs(struct daemon_call *c)
 static void daemon_ask_page(struct daemon_call *c, struct str cursor)
 {
     AUTO(buf) struct buf path = {0};
-    AUTO_FREE char *from = cursor.n ? xstrndup(cursor.p, cursor.n) : NULL;
-    char limit[24];
 
     buf_init(&path, PATH_TEXT_MAX);
-    buf_adds(&path, "/v1/jobs?sort=id");
-    snprintf(limit, sizeof(limit), "%d", JOBS_PAGE);
-    query_add(&path, "limit", limit);
-    query_add(&path, "queue", c->d->link.conf.queue);
-    query_add(&path, "cursor", from);
+    buf_addf(&path, "/v1/jobs?sort=id&limit=%d&queue=%s&cursor=", JOBS_PAGE, c->d->link.conf.queue);
+    url_encode(&path, cursor);
     daemon_send(c, "GET", path.p, NULL, NULL);
 }
 
@@ -276,7 +281,7 @@ static void daemon_on_page(struct daemon_call *c, const struct json *answer)
         daemon_ask_runs(c);
 }
 
-static void daemon_list(struct hyper_link *l, bool places, hyper_found_fn row, hyper_done_fn done,
+static void daemon_list(struct hyper_link *l, bool places, hyper_event_fn row, hyper_done_fn done,
                         void *arg)
 {
     struct daemon_call *c = daemon_call_new(l, daemon_on_page, done, arg);
@@ -319,19 +324,14 @@ static void daemon_cancel(struct hyper_link *l, const uint64_t *jobs, size_t n, 
     for (size_t i = 0; i < n; i++)
         json_push_take(list, json_new_int((int64_t)jobs[i]));
     json_set_take(body, "jobs", list);
-    daemon_send(daemon_call_new(l, daemon_answer_none, done, arg), "POST", "/v1/jobs/cancel",
-                json_text(body), NULL);
+    daemon_tell(l, "POST", xstrdup("/v1/jobs/cancel"), json_text(body), done, arg);
 }
 
 static void daemon_pause(struct hyper_link *l, bool paused, hyper_done_fn done, void *arg)
 {
-    AUTO(buf) struct buf path = {0};
-
-    buf_init(&path, PATH_TEXT_MAX);
-    buf_adds(&path, "/v1/queues/");
-    url_encode(&path, str_of(l->conf.queue));
-    buf_adds(&path, paused ? "/pause" : "/resume");
-    daemon_send(daemon_call_new(l, daemon_answer_none, done, arg), "POST", path.p, NULL, NULL);
+    daemon_tell(l, "POST",
+                xasprintf("/v1/queues/%s/%s", l->conf.queue, paused ? "pause" : "resume"), NULL,
+                done, arg);
 }
 
 /* ---- nodes ---- */
@@ -361,20 +361,15 @@ static void daemon_nodes(struct hyper_link *l, hyper_node_fn row, hyper_done_fn 
 static void daemon_lend(struct hyper_link *l, const struct json *conf, hyper_done_fn done,
                         void *arg)
 {
-    daemon_send(daemon_call_new(l, daemon_answer_none, done, arg), "POST", "/v1/nodes",
-                json_text(conf), NULL);
+    daemon_tell(l, "POST", xstrdup("/v1/nodes"), json_text(conf), done, arg);
 }
 
 static void daemon_forget(struct hyper_link *l, struct str node, bool force, hyper_done_fn done,
                           void *arg)
 {
-    AUTO(buf) struct buf path = {0};
-
-    buf_init(&path, PATH_TEXT_MAX);
-    buf_adds(&path, "/v1/nodes/");
-    url_encode(&path, node);
-    buf_adds(&path, force ? "?force=1" : "");
-    daemon_send(daemon_call_new(l, daemon_answer_none, done, arg), "DELETE", path.p, NULL, NULL);
+    daemon_tell(l, "DELETE",
+                xasprintf("/v1/nodes/" STR_FMT "%s", STR_ARG(node), force ? "?force=1" : ""), NULL,
+                done, arg);
 }
 
 /* ---- the link ---- */

@@ -6,8 +6,8 @@
  */
 #include "api/submit_parse.h"
 #include "base/util.h"
-#include "cli/embed.h"
 #include "dialect/hyperctl/link.h"
+#include "host/host.h"
 #include "host/part.h"
 #include "io/loop.h"
 #include "request/auth.h"
@@ -43,9 +43,9 @@ struct here_call {
     struct err err;
     struct arena mem; /* of what a worker thread found */
     /* Of list. */
-    hyper_found_fn row;
+    hyper_event_fn row;
     bool places;
-    VEC(struct hyper_found) found;
+    VEC(struct hyper_event) found;
     size_t at; /* in found: the job whose runs are read */
     /* Of submit; NULL once the core has it. */
     struct submit *x;
@@ -205,13 +205,14 @@ static bool here_on_job(void *arg, const struct job_view *v)
 {
     struct here_call *c = arg;
 
-    vec_push(&c->found, ((struct hyper_found){.number = v->seq,
-                                              .state = v->state,
-                                              .exit_code = v->exit_code,
-                                              .started_ms = v->started_ms,
-                                              .ended_ms = v->ended_ms,
-                                              .name = text_keep(&c->mem, v->name),
-                                              .reason = text_keep(&c->mem, v->reason)}));
+    vec_push(&c->found,
+             ((struct hyper_event){.first = v->seq,
+                                   .last = v->seq,
+                                   .state = v->state,
+                                   .at_ms = job_state_final(v->state) ? v->ended_ms : v->started_ms,
+                                   .exit_code = v->exit_code,
+                                   .name = text_keep(&c->mem, v->name),
+                                   .started_ms = v->started_ms}));
     return true;
 }
 
@@ -240,7 +241,7 @@ static void here_list_work(void *arg)
         rc = store_jobs(st, &q, here_on_job, c, &cursor, &c->err);
     } while (rc == 0 && cursor);
     for (c->at = 0; rc == 0 && c->places && c->at < c->found.n; c->at++)
-        rc = store_runs(st, c->found.p[c->at].number, here_on_run, c, &c->err);
+        rc = store_runs(st, c->found.p[c->at].first, here_on_run, c, &c->err);
 }
 
 static void here_list_done(void *arg)
@@ -254,7 +255,7 @@ static void here_list_done(void *arg)
     here_call_end(c, good ? NULL : &c->err, 0);
 }
 
-static void here_list(struct hyper_link *l, bool places, hyper_found_fn row, hyper_done_fn done,
+static void here_list(struct hyper_link *l, bool places, hyper_event_fn row, hyper_done_fn done,
                       void *arg)
 {
     struct here_call *c = here_call_new(l, done, arg);
@@ -429,9 +430,7 @@ int hyper_link_here(struct hyper_link **out, const struct hyper_link_conf *c, st
         vec_push(&parts, c->parts[i]);
     vec_push(&parts, &here_part);
     vec_push(&parts, NULL);
-    int rc = embed_log(c->home, e);
-    if (rc == 0)
-        rc = host_open(&h->host,
+    int rc = host_open(&h->host,
                        &(struct host_conf){.home = c->home,
                                            .slots = c->slots,
                                            .gpus = -1,

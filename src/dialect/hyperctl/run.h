@@ -33,7 +33,8 @@ struct hyper_sched {
     bool closing;            /* answers are ignored */
     /* Where the start stands (sched.c). */
     size_t step, resume;
-    uint64_t last_event; /* 0 = the scheduler was not asked yet */
+    bool greeted;        /* last_event is known */
+    uint64_t last_event; /* heard of; listening resumes behind it */
     /* Jobs that have not ended: number → index in the batch + 1, or UNWANTED. */
     struct map_u64 jobs;
     size_t unwanted;

@@ -12,9 +12,9 @@
 #include "base/hash.h"
 #include "base/rand.h"
 #include "base/util.h"
+#include "cli/embed.h"
 #include "dialect/hyperctl/routes.h"
 #include "dialect/hyperctl/run.h"
-#include "host/host.h"
 #include <signal.h>
 #include <stdio.h>
 
@@ -299,8 +299,9 @@ static void sched_on_hello(void *arg, const struct err *e, uint64_t last_event)
         return;
     }
     /* Asked before anything is submitted, so that no event of our jobs is missed. */
-    if (!r->sched.last_event)
+    if (!r->sched.greeted)
         r->sched.last_event = last_event;
+    r->sched.greeted = true;
     r->sched.give_up_ms = 0;
     /* Another daemon knows nothing of the machines. */
     if (r->sched.step)
@@ -436,7 +437,7 @@ static void catch_signals(struct hyper_run *r)
 /* The home is written down before anything is submitted, so that a crash leaves a trace. */
 static int open_scheduler(struct hyper_run *r, struct err *e)
 {
-    if (choose_home(r, e) < 0)
+    if (choose_home(r, e) < 0 || embed_log(r->sched.home, e) < 0)
         return -1;
     struct hyper_link_conf c = link_conf(r);
     catch_signals(r);

@@ -57,11 +57,11 @@ static void on_gone(void *arg, const struct err *e)
     ((struct bench *)arg)->gone++;
 }
 
-static void on_found(void *arg, const struct hyper_found *f)
+static void on_found(void *arg, const struct hyper_event *f)
 {
     struct bench *b = arg;
 
-    b->jobs[b->n_jobs].number = f->number;
+    b->jobs[b->n_jobs].number = f->first;
     b->jobs[b->n_jobs].state = f->state;
     snprintf(b->jobs[b->n_jobs++].name, sizeof(b->jobs->name), STR_FMT, STR_ARG(f->name));
 }
