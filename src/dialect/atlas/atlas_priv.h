@@ -11,6 +11,7 @@
 #include "dialect/atlas/home.h"
 #include "io/loop.h"
 #include "request/service.h"
+#include "request/upload.h"
 #include "store/query.h"
 
 enum {
@@ -37,8 +38,7 @@ struct atlas {
     VEC(struct atlas_live) live;
     VEC(int32_t) workers;       /* their numbers, ascending */
     VEC(struct call *) waiting; /* for the archive of a job */
-    size_t uploads;
-    VEC(struct upload *) queued_uploads;
+    struct upload_line uploads;
     bool notifies; /* there is a token for Slack */
     bool closing;
 };
@@ -181,7 +181,6 @@ enum part_notice atlas_notice(void *self, uint64_t job, enum hook_event ev, stru
 
 /* ---- upload.c ---- */
 void atlas_upload_begin(struct call *c);
-void atlas_upload_piece(struct call *c, struct str bytes);
 void atlas_upload_end(struct call *c); /* POST /job_bundle, when its body is complete */
 
 /* ---- download.c ---- */

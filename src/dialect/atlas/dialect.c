@@ -68,7 +68,7 @@ static void atlas_serve(struct atlas *a)
                                  .port = (uint16_t)a->conf.archive_port,
                                  .identify = atlas_identify,
                                  .begin = atlas_upload_begin,
-                                 .piece = atlas_upload_piece};
+                                 .piece = upload_piece};
     struct service tracker = main;
 
     tracker.routes = atlas_tracker_routes;
@@ -93,6 +93,7 @@ int atlas_open(const struct atlas_conf *c, struct atlas **out, struct err *e)
     struct atlas *a = xcalloc(1, sizeof(*a));
     AUTO_FREE char *contents = path_join(c->home, ATLAS_DIR_CONTENTS);
 
+    a->uploads.max = ATLAS_UPLOADS_MAX;
     a->conf = *c;
     a->conf.home = xstrdup(c->home);
     a->conf.program = xstrdup(c->program);
@@ -130,7 +131,7 @@ void atlas_free(void *self)
     vec_done(&a->live);
     vec_done(&a->workers);
     vec_done(&a->waiting);
-    vec_done(&a->queued_uploads);
+    vec_done(&a->uploads.waiting);
     free(a->archive_dir);
     free(a->work_dir);
     free((char *)a->conf.home);
