@@ -45,3 +45,13 @@ struct bundle {
 typedef int bundle_sink_fn(void *ctx, const void *p, size_t n, struct err *e);
 int bundle_write(const struct bundle *b, bundle_sink_fn *sink, void *sink_ctx,
                  const struct archive_watch *w, struct err *e);
+
+/* The same for a caller that reads: a thread packs meanwhile.  `b` and `w` are borrowed until
+ * bundle_stream_close. */
+struct bundle_stream;
+int bundle_stream_open(const struct bundle *b, const struct archive_watch *w,
+                       struct bundle_stream **out, struct err *e);
+/* As read(2).  0 = that was all of it; -1 = packing failed or was cancelled. */
+ssize_t bundle_stream_read(struct bundle_stream *s, char *p, size_t n);
+/* At any time.  -1 with why packing failed, if the stream was read that far. */
+int bundle_stream_close(struct bundle_stream *s, struct err *e);

@@ -8,6 +8,7 @@
 #include "archive/ignore.h"
 #include "archive/watch.h"
 #include "base/err.h"
+#include "base/json.h"
 #include <stddef.h>
 
 struct contents;
@@ -22,3 +23,14 @@ int contents_add(struct contents *c, const char *dir, const struct ignore *ig,
 size_t contents_count(const struct contents *c);
 const char *contents_hash(const struct contents *c, size_t i); /* 64 hexadecimal digits */
 void contents_set_there(struct contents *c, size_t i);         /* the receiver has it */
+
+/* ---- the question, as JSON ---- */
+/* {"contents": [hash, …]}; contents beyond the first 50 000 are sent.  Yours. */
+struct json *contents_question(const struct contents *c);
+/* {"missing": [hash, …]}: what the answer does not name is there.  The number of those, -1 = this
+ * is no such answer. */
+int64_t contents_take_answer(struct contents *c, const struct json *answer);
+/* The receiver's side: writes the answer to a question.  ERR_INVALID: it is none. */
+struct buf;
+struct cas;
+int contents_answer(struct cas *c, const struct json *question, struct buf *out, struct err *e);

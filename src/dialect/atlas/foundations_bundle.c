@@ -1,8 +1,7 @@
 /* foundations_bundle.c - the job's directory on its way to the scheduler
  *
- * The bundle is packed by a thread of its own into a pipe and sent from there as one field of a
- * form, in chunks: no temporary file, and no more memory for a large directory than for a small
- * one.  Whatever ends the transfer ends the packing, and the server keeps no half of a bundle.
+ * The bundle is packed while it is sent (archive/bundle.h), as one field of a form.  Whatever ends
+ * the transfer ends the packing, and the server keeps no half of a bundle.
  */
 #include "archive/bundle.h"
 #include "base/clock.h"
@@ -10,14 +9,10 @@
 #include "base/util.h"
 #include "dialect/atlas/foundations.h"
 #include "host/home.h"
-#include <errno.h>
-#include <fcntl.h>
 #include <glob.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 
-enum { SLOW_MS = 2000, REDRAW_MS = 200, CONFIG_MAX = 8 << 20, PIPE_BYTES = 1 << 20 };
+enum { SLOW_MS = 2000, REDRAW_MS = 200, CONFIG_MAX = 8 << 20 };
 enum { WORTH_ASKING = 256 << 10 }; /* a smaller bundle is sent while others still ask */
 #define PARAMETERS "job_source/foundations_job_parameters.json"
 
@@ -97,11 +92,6 @@ struct pack {
     struct contents *contents;
     struct patience patience;
     struct archive_watch watch;
-    int write_fd;
-    pthread_t thread;
-    bool ended; /* the thread was joined */
-    int rc;
-    struct err e;
 };
 
 static const char *own(struct pack *k, char *text)
@@ -211,53 +201,10 @@ static void pack_done(struct pack *k)
     contents_free(k->contents);
 }
 
-/* ---- packing: a thread that writes into the pipe ---- */
-
-static int into_pipe(void *ctx, const void *p, size_t n, struct err *e)
-{
-    struct pack *k = ctx;
-
-    return fd_write_all(k->write_fd, p, n, e);
-}
-
-static void *pack_thread(void *arg)
-{
-    struct pack *k = arg;
-
-    k->rc = bundle_write(&k->bundle, into_pipe, k, &k->watch, &k->e);
-    close(TAKE_FD(k->write_fd));
-    return NULL;
-}
-
-/* The thread blocks all signals, so that Ctrl-C reaches the main thread. */
-static int pack_start(struct pack *k, int *out_read_fd, struct err *e)
-{
-    int fds[2];
-    sigset_t all, before;
-
-    if (pipe2(fds, O_CLOEXEC) < 0)
-        return err_sys(e, "cannot make a pipe");
-    fcntl(fds[1], F_SETPIPE_SZ, PIPE_BYTES); /* a wish */
-    k->write_fd = fds[1];
-    sigfillset(&all); /* also SIGPIPE: a reader that leaves is an error of write there */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(&k->thread, NULL, pack_thread, k);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (rc != 0) {
-        close(fds[0]);
-        close(fds[1]);
-        errno = rc;
-        return err_sys(e, "cannot start a thread");
-    }
-    *out_read_fd = fds[0];
-    return 0;
-}
-
 /* ---- sending ---- */
 
 struct form {
-    struct pack *k;
-    int fd;
+    struct bundle_stream *stream;
     struct buf head, tail; /* what stands around the file in the form */
     enum { FORM_HEAD, FORM_FILE, FORM_TAIL } at;
 };
@@ -285,23 +232,17 @@ static ssize_t fill_form(void *arg, char *p, size_t n)
         form->at = FORM_FILE;
     }
     if (form->at == FORM_FILE) {
-        do
-            got = read(form->fd, p, n);
-        while (got < 0 && errno == EINTR && !found_interrupted(NULL));
+        got = bundle_stream_read(form->stream, p, n);
         if (got != 0)
             return got;
-        pthread_join(form->k->thread, NULL);
-        form->k->ended = true;
-        if (form->k->rc < 0)
-            return -1; /* never a bundle that looks whole and is not */
         form->at = FORM_TAIL;
     }
     return bundle_take_text(&form->tail, p, n);
 }
 
-static void form_init(struct form *form, struct pack *k, const char *id, char boundary[64])
+static void form_init(struct form *form, const char *id, char boundary[64])
 {
-    *form = (struct form){.k = k};
+    *form = (struct form){0};
     snprintf(boundary, 64, "foundations-%s", id);
     buf_init(&form->head, 4096);
     buf_init(&form->tail, 4096);
@@ -312,7 +253,6 @@ static void form_init(struct form *form, struct pack *k, const char *id, char bo
     buf_addf(&form->tail, "\r\n--%s--\r\n", boundary);
 }
 
-/* Closing the pipe ends a thread that still packs. */
 static int send_form(struct foundations *f, struct pack *k, const char *id, struct err *e)
 {
     struct http_response r = {0};
@@ -321,17 +261,16 @@ static int send_form(struct foundations *f, struct pack *k, const char *id, stru
     const char *headers[] = {type, NULL};
     struct http_source source = {fill_form, &form};
 
-    form_init(&form, k, id, boundary);
+    form_init(&form, id, boundary);
     snprintf(type, sizeof(type), "Content-Type: multipart/form-data; boundary=%s", boundary);
-    int rc = pack_start(k, &form.fd, e);
+    int rc = bundle_stream_open(&k->bundle, &k->watch, &form.stream, e);
     if (rc == 0) {
+        struct err packing = {0};
         rc = http_call_upload(f->http, "POST", "/job_bundle", headers, &source, &r, e);
-        close(form.fd); /* a thread that still packs hears of it */
-        if (!k->ended)
-            pthread_join(k->thread, NULL);
+        bool packed = bundle_stream_close(form.stream, &packing) == 0;
         bundle_wipe(&k->patience);
-        if (rc < 0 && k->ended && k->rc < 0)
-            *e = k->e;
+        if (rc < 0 && !packed)
+            *e = packing;
         rc = rc < 0 ? found_unreachable(e) : http_response_err(&r, e);
     }
     buf_done(&form.head);
@@ -344,7 +283,7 @@ static int send_form(struct foundations *f, struct pack *k, const char *id, stru
 int found_bundle_upload(struct foundations *f, const struct found_job *j, int64_t bytes,
                         struct err *e)
 {
-    struct pack k = {.f = f, .write_fd = -1};
+    struct pack k = {.f = f};
 
     found_step(f, "POST /job_bundle %s.tgz", j->id);
     k.watch = watch_of(&k.patience, f, "Looking for what is new");
@@ -359,7 +298,6 @@ int found_bundle_upload(struct foundations *f, const struct found_job *j, int64_
     if (rc < 0 && k.contents && e->code == ERR_CONFLICT && !found_interrupted(NULL)) {
         found_step(f, "once more, whole: %s", e->text);
         k.bundle.contents = NULL;
-        k.ended = false;
         rc = send_form(f, &k, j->id, e);
     }
     pack_done(&k);

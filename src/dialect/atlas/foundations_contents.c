@@ -8,11 +8,8 @@
 #include "archive/bundle.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "base/map.h"
 #include "base/util.h"
 #include "dialect/atlas/foundations.h"
-
-enum { ASK_MAX = 50000 }; /* hashes in one question of less than 4 MB */
 
 static int hash_all(struct contents *c, const struct bundle *b, const struct archive_watch *w,
                     struct err *e)
@@ -25,44 +22,9 @@ static int hash_all(struct contents *c, const struct bundle *b, const struct arc
     return 0;
 }
 
-/* At most ASK_MAX hashes; contents beyond that are sent. */
-static struct json *question(const struct contents *c)
-{
-    struct json *body = json_new_object(), *list = json_new_array();
-
-    for (size_t i = 0; i < MIN(contents_count(c), (size_t)ASK_MAX); i++)
-        json_push_take(list, json_new_str(str_of(contents_hash(c, i))));
-    json_set_take(body, "contents", list);
-    return body;
-}
-
-/* 0 = the answer was read: what it does not name is there. */
-static int take_answer(struct foundations *f, struct contents *c, const struct json *answer)
-{
-    const struct json *missing =
-        json_type(answer) == JSON_OBJECT ? json_get(answer, "missing") : NULL;
-    struct map_str set = {0};
-    size_t there = 0, n = MIN(contents_count(c), (size_t)ASK_MAX);
-
-    if (json_type(missing) != JSON_ARRAY)
-        return -1;
-    for (size_t i = 0; i < json_len(missing); i++)
-        map_str_put(&set, json_str(json_at(missing, i)), c);
-    for (size_t i = 0; i < n; i++) {
-        if (map_str_get(&set, str_of(contents_hash(c, i))))
-            continue;
-        contents_set_there(c, i);
-        there++;
-    }
-    map_str_done(&set);
-    if (n)
-        found_step(f, "the scheduler has %zu of %zu contents", there, contents_count(c));
-    return 0;
-}
-
 static int contents_ask_missing(struct foundations *f, struct contents *c)
 {
-    AUTO(json) struct json *body = question(c);
+    AUTO(json) struct json *body = contents_question(c);
     AUTO(json) struct json *answer = NULL;
     struct http_response r = {0};
     struct err ignored = {0}; /* whatever it is: the upload that follows will tell */
@@ -70,10 +32,12 @@ static int contents_ask_missing(struct foundations *f, struct contents *c)
 
     if (rc == 0)
         rc = json_parse(buf_str(&r.body), "the scheduler's answer", &answer, &ignored);
-    if (rc == 0)
-        rc = take_answer(f, c, answer);
+    int64_t there = rc == 0 ? contents_take_answer(c, answer) : -1;
+    if (there >= 0 && contents_count(c))
+        found_step(f, "the scheduler has %lld of %zu contents", (long long)there,
+                   contents_count(c));
     http_response_done(&r);
-    return rc;
+    return there < 0 ? -1 : 0;
 }
 
 /* The first call asks about nothing, to learn whether the scheduler knows the question. */
