@@ -23,11 +23,11 @@ TABLE = {
     "backend": "base io model shepherd",  # shepherd: the wire and journal format
     "far": "base io model shepherd backend",
     "core": "base io model store sched backend",
-    "request": "base io model store core",
-    "api": "base io model store backend core request",  # backend: the settings of nodes
+    "request": "base io archive model store core",
+    "api": "base io archive model store backend core request",  # backend: the settings of nodes
     "dialect": "base io archive model store core request api host cli",  # cli: the toolkit of commands
-    "host": "base io model store sched backend core request api",
-    "cli": "base io model store backend core host api simulate dialect",  # dialect: its rows
+    "host": "base io archive model store sched backend core request api",
+    "cli": "base io archive model store backend core host api simulate dialect",  # dialect: its rows
     "main": "base io cli dialect",
 }
 # header: the room (or rooms) that may see it.

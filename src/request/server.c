@@ -250,6 +250,11 @@ struct http_handler request_server_handler(struct request_server *s)
                                  .piece = request_piece};
 }
 
+struct loop *request_server_loop(const struct request_server *s)
+{
+    return s->conf.loop;
+}
+
 struct auth *request_server_auth(const struct request_server *s)
 {
     return s->conf.auth;

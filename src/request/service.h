@@ -43,6 +43,7 @@ struct request_conf {
 struct request_server *request_server_new(const struct request_conf *c);
 void request_server_add(struct request_server *s, const struct service *v); /* copied */
 struct http_handler request_server_handler(struct request_server *s);
+struct loop *request_server_loop(const struct request_server *s);
 struct auth *request_server_auth(const struct request_server *s);
 /* From now on the server answers GET only. */
 void request_server_shut(struct request_server *s);

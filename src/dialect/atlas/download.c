@@ -1,16 +1,12 @@
 /* download.c - GET and DELETE /job_bundle: the archive of a job as a tgz
  *
- * Owns: downloads under way, and requests that wait for an archive to be complete.
- *
- * Worker threads make the tgz piece by piece: the next piece when the client has taken the last.
+ * Owns: requests that wait for an archive to be complete.
  */
 #include "archive/tgz.h"
 #include "base/util.h"
 #include "dialect/atlas/archive.h"
 #include "dialect/atlas/atlas_priv.h"
-#include <stdio.h>
-
-enum { PIECE = 256 << 10 };
+#include "request/download.h"
 
 /* ---- waiting for an archive ---- */
 
@@ -35,98 +31,6 @@ void atlas_waiting_look(struct atlas *a)
 
 /* ---- a tgz ---- */
 
-struct download {
-    struct atlas *a;
-    struct http_req *req; /* NULL once the client left */
-    struct tgz *tgz;
-    char *piece;
-    size_t n;
-    struct err err;
-    int rc;
-    bool working, begun;
-};
-
-static void download_free(struct download *d)
-{
-    if (d->tgz)
-        tgz_close(d->tgz);
-    free(d->piece);
-    free(d);
-}
-
-static void download_work(void *arg)
-{
-    struct download *d = arg;
-
-    d->rc = tgz_fill(d->tgz, d->piece, PIECE, &d->n, &d->err);
-}
-
-static void download_done(void *arg);
-
-/* Starts the next piece on a worker thread; one piece is under way at a time. */
-static void download_fill(struct download *d)
-{
-    d->working = true;
-    request_server_hold(d->a->conf.requests);
-    work_submit(d->a->conf.loop, download_work, download_done, d);
-}
-
-/* Sends the piece.  The next one follows at once, or from download_on_drain when the client is
- * slow. */
-static void download_done(void *arg)
-{
-    struct download *d = arg;
-
-    d->working = false;
-    request_server_release(d->a->conf.requests);
-    if (!d->req) {
-        download_free(d);
-        return;
-    }
-    if (d->rc < 0 || !d->n) {
-        struct http_req *r = TAKE(d->req);
-        http_on_gone(r, NULL, NULL);
-        http_on_drain(r, NULL, NULL);
-        if (d->rc < 0 && !d->begun)
-            http_reply_err(r, &d->err);
-        else if (d->rc < 0)
-            http_stream_abort(r); /* an archive cut short must not look like a whole one */
-        else
-            http_stream_end(r);
-        download_free(d);
-        return;
-    }
-    if (!d->begun) {
-        d->begun = true;
-        http_stream_begin(d->req, 200, "application/gzip");
-    }
-    struct http_req *r = d->req;
-    if (d->req && !http_stream_write(r, (struct str){d->piece, d->n}))
-        return; /* the connection is cut: download_on_gone follows */
-    if (d->req && !http_stream_backlog(r))
-        download_fill(d);
-}
-
-static void download_on_drain(void *arg, struct http_req *r)
-{
-    struct download *d = arg;
-
-    (void)r;
-    if (!d->working)
-        download_fill(d);
-}
-
-/* A worker thread may still have the download; then download_done frees it. */
-static void download_on_gone(void *arg, struct http_req *r)
-{
-    struct download *d = arg;
-
-    (void)r;
-    d->req = NULL;
-    if (!d->working)
-        download_free(d);
-}
-
 /* The tar has the id of the job as its top directory. */
 static int bundle_work(struct call *c)
 {
@@ -144,25 +48,9 @@ static int bundle_work(struct call *c)
     return 0;
 }
 
-/* From here on the download owns the request and outlives the call. */
 static void bundle_then(struct call *c)
 {
-    struct tgz *t = TAKE(*(struct tgz **)c->data);
-    struct http_req *r = call_take_req(c);
-
-    if (!r) {
-        tgz_close(t);
-    } else {
-        struct download *d = xcalloc(1, sizeof(*d));
-        char name[100];
-        *d = (struct download){.a = call_atlas(c), .req = r, .tgz = t, .piece = xmalloc(PIECE)};
-        snprintf(name, sizeof(name), "attachment; filename=\"%s.tgz\"", c->arg[0].p);
-        http_reply_header(r, "Content-Disposition", name);
-        http_on_gone(r, download_on_gone, d);
-        http_on_drain(r, download_on_drain, d);
-        download_fill(d);
-    }
-    call_free(c);
+    download_tgz(c, TAKE(*(struct tgz **)c->data), NULL, c->arg[0].p);
 }
 
 static void bundle_start(struct call *c)
