@@ -175,14 +175,20 @@ static struct str keep_text(struct submit *x, struct str in, const char *s)
     return (struct str){arena_strndup(&x->mem, s, n), n};
 }
 
+static struct str keep_text_or_none(struct submit *x, struct str in, const char *s)
+{
+    return s ? keep_text(x, in, s) : STR("");
+}
+
 void submit_add_spec(struct submit *x, const struct spec *s, struct str body)
 {
     struct spec_row row = {.body = body,
                            .name = keep_text(x, body, s->name),
                            .project = keep_text(x, body, s->project),
                            .queue = keep_text(x, body, s->queue),
-                           .nodes = s->place.nodes ? keep_text(x, body, s->place.nodes) : STR(""),
-                           .notify = s->notify ? keep_text(x, body, s->notify) : STR(""),
+                           .nodes = keep_text_or_none(x, body, s->place.nodes),
+                           .snapshot = keep_text_or_none(x, body, s->command.snapshot),
+                           .notify = keep_text_or_none(x, body, s->notify),
                            .need = s->need,
                            .timeout_ms = s->limits.timeout_ms,
                            .backoff_ms = s->backoff_ms,

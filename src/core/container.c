@@ -145,7 +145,10 @@ static struct json *facts(const struct core *c, const struct run *r, const struc
     json_set_int(f, "uid", l->uid);
     json_set_int(f, "gid", l->gid);
     json_set_take(f, "gpus", devices(c, host_node(r->host), &r->gpus));
-    json_set_str(f, "workdir", s->command.cwd);
+    AUTO_FREE char *work = s->command.snapshot ? core_work_dir(c, r->key) : NULL;
+    AUTO_FREE char *start_in =
+        work && s->command.snapshot_dir ? xasprintf("%s/%s", work, s->command.snapshot_dir) : NULL;
+    json_set_str(f, "workdir", start_in ? start_in : work ? work : s->command.cwd);
     json_set_str(f, "run_dir", start->run_dir);
     json_set_str(f, "endpoint", c->gpu.endpoint);
     json_set_take(f, "container", own);

@@ -91,12 +91,13 @@ struct core_ops {
     /* The time zone of a schedule; "" = local time.  *out is good for the life of the core.
      * ERR_INVALID: there is no such time zone.  NULL: every schedule counts in UTC. */
     int (*zone)(void *self, const char *name, struct cron_zone *out, struct err *e);
-    /* The end step: a run of a job that came through a dialect has ended, and its files are to be
-     * put where they belong before the job moves on (to a final state, or to its next try).  True:
-     * the step was begun, and core_end_step_done reports it later, never from inside this call.
-     * False: there is nothing to do.  A step must be idempotent: after a crash it is begun again,
-     * because the backend keeps the outcome until the job has moved on.  Called for every end of a
-     * run that was started, also one that is lost, retried or preempted.  NULL: no job has one. */
+    /* The end step: a run of a job that came through a dialect, or that has a snapshot, has ended,
+     * and its files are to be put where they belong before the job moves on (to a final state, or
+     * to its next try).  True: the step was begun, and core_end_step_done reports it later, never
+     * from inside this call. False: there is nothing to do.  A step must be idempotent: after a
+     * crash it is begun again, because the backend keeps the outcome until the job has moved on.
+     * Called for every end of a run that was started, also one that is lost, retried or preempted.
+     * NULL: no job has one. */
     bool (*end_step)(void *self, struct run_key key);
     /* The core does not wait for this step any longer (somebody cancelled the job, the step took
      * longer than an hour, or the node was removed); its report will be ignored. */
@@ -362,5 +363,6 @@ void core_home_id(const struct core *c, char out[CORE_HOME_ID_MAX]);
 char *core_log_path(const struct core *c, struct run_key key);
 char *core_err_path(const struct core *c, struct run_key key);
 char *core_run_dir(const struct core *c, struct run_key key);
+char *core_work_dir(const struct core *c, struct run_key key); /* of runs with a snapshot */
 /* The same without a core: ".log", ".err", or "" for the directory, in the home of one. */
 char *core_run_file(const char *home, struct run_key key, const char *suffix);

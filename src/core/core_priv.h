@@ -127,6 +127,7 @@ struct waiters { /* jobs that wait for one other */
 /* All nodes.  The three vectors have the same length; a node's number is its place in them.  The
  * place of a removed node stays empty until another node takes it. */
 struct cluster {
+    char *our_name;                /* see host_our_name; NULL = nobody asked */
     VEC(struct core_host *) hosts; /* NULL where a node was removed */
     VEC(struct node) nodes;        /* what the planner sees of each; without a name: removed */
     VEC(struct usage) usage;       /* what runs hold of each */
@@ -264,6 +265,9 @@ struct core_host *host_by_serial(const struct core *c, uint64_t serial);
 /* Is the only obstacle to starts on this host that it has not answered yet for all runs from before
  * the restart? */
 bool host_being_asked(const struct core_host *h);
+/* The name that this machine had first; lives as long as the core.  Empty = there is no such host.
+ */
+struct str host_our_name(struct core *c);
 /* Computes the node anew from what the backend and the core know of it, and tells the planners. */
 void host_refresh(struct core_host *h);
 /* The host could not take a run: nothing starts there for a while, longer each time in a row. */

@@ -41,6 +41,11 @@ char *core_run_dir(const struct core *c, struct run_key key)
     return run_path(c, key, "");
 }
 
+char *core_work_dir(const struct core *c, struct run_key key)
+{
+    return run_path(c, key, "/work");
+}
+
 /* ---- tokens: "<job>.<run>.<mac>", nothing to store, nothing to leak from the store ---- */
 
 void core_job_token(const struct core *c, struct run_key key, char out[JOB_TOKEN_MAX])
@@ -224,6 +229,8 @@ static void env_identity(struct env *v, const struct core *c, const struct run *
     env_set(v, "BERTH_NODE", host_node(r->host)->name);
     env_set_num(v, "BERTH_ATTEMPT", r->job->tries); /* a run that was never tried does not count */
     env_set(v, "BERTH_JOB_TOKEN", v->token);
+    if (l->spec->command.snapshot)
+        env_set(v, "BERTH_SNAPSHOT", l->spec->command.snapshot);
     if (l->batch)
         env_set_num(v, "BERTH_INDEX", l->index);
 }
@@ -283,6 +290,36 @@ static void set_place(const struct run *r, const struct spec *s, struct run_star
         out->cwd = NULL;
 }
 
+/* The run starts in a copy of its snapshot, which our own program makes with the rights of the
+ * job's user before it becomes the command.  Only the daemon's machine has the store. */
+static int set_snapshot(const struct core *c, const struct run *r, const struct launch *l,
+                        struct arena *a, struct run_start *out, struct err *e)
+{
+    const struct spec_command *s = &l->spec->command;
+
+    if (!r->host->ours)
+        return err_set(
+            e, ERR_INVALID,
+            "snapshot %.24s cannot be used on node %s: snapshots are on the daemon's own "
+            "machine; name that one under nodes, or submit without a snapshot",
+            s->snapshot, host_node(r->host)->name);
+    if (!c->conf.home.program)
+        return err_set(e, ERR_UNAVAILABLE,
+                       "snapshot %.24s cannot be used: the path of berth is not known here",
+                       s->snapshot);
+    char **before = arena_alloc(a, 8 * sizeof(*before));
+    before[0] = arena_strdup(a, c->conf.home.program);
+    before[1] = arena_strdup(a, "__checkout");
+    before[2] = arena_printf(a, "%s/snapshots/%u", c->conf.home.dir, l->uid);
+    before[3] = s->snapshot;
+    before[4] = arena_path(a, core_work_dir(c, r->key));
+    before[5] = s->snapshot_dir ? s->snapshot_dir : arena_strdup(a, "");
+    before[6] = arena_strdup(a, "--");
+    out->argv = joined(a, before, out->argv);
+    out->cwd = out->run_dir;
+    return 0;
+}
+
 int launch_build(struct core *c, const struct run *r, const struct launch *l, struct arena *a,
                  struct run_start *out, struct err *e)
 {
@@ -331,14 +368,16 @@ int launch_build(struct core *c, const struct run *r, const struct launch *l, st
                                     : "/";
     set_place(r, l->spec, out);
     /* Most jobs never use their directory; the first program that writes there makes it. */
-    out->make_run_dir =
-        out->params_json.n || out->change_user || out->mounts || l->spec->container.image;
+    out->make_run_dir = out->params_json.n || out->change_user || out->mounts ||
+                        l->spec->container.image || l->spec->command.snapshot;
     char **envp = arena_alloc(a, (v.list.n + 1) * sizeof(*envp));
     if (v.list.n)
         memcpy(envp, v.list.p, v.list.n * sizeof(*envp));
     vec_done(&v.list);
     out->envp = envp;
     if (l->spec->container.image && container_wrap(c, r, l, a, out, e) < 0)
+        return -1;
+    if (l->spec->command.snapshot && set_snapshot(c, r, l, a, out, e) < 0)
         return -1;
     if (before)
         out->argv = joined(a, before, out->argv);

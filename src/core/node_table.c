@@ -112,6 +112,7 @@ void hosts_free(struct core *c)
     for (size_t i = 0; i < c->cluster.hosts.n; i++)
         if (c->cluster.hosts.p[i])
             host_free(c->cluster.hosts.p[i]);
+    free(c->cluster.our_name);
     vec_done(&c->cluster.hosts);
     vec_done(&c->cluster.nodes);
     vec_done(&c->cluster.usage);
@@ -162,6 +163,14 @@ static void say_trouble(struct node *n, const char *why)
 {
     n->away = true;
     snprintf(n->trouble, sizeof(n->trouble), "%s", why);
+}
+
+struct str host_our_name(struct core *c)
+{
+    for (size_t i = 0; !c->cluster.our_name && i < c->cluster.hosts.n; i++)
+        if (c->cluster.hosts.p[i] && c->cluster.hosts.p[i]->ours)
+            c->cluster.our_name = xstrdup(c->cluster.nodes.p[i].name);
+    return str_of(c->cluster.our_name);
 }
 
 bool host_being_asked(const struct core_host *h)

@@ -101,7 +101,7 @@ static void start_now(struct core *c, struct run *r)
     struct ledger *led = &c->conf.ledger;
     int rc = led->read_launch(led->self, r->key.job, &l, &e);
     /* A start that fails half way may leave files behind, so the flag is set before the build. */
-    r->end_step = rc == 0 && l.spec->origin.dialect;
+    r->end_step = rc == 0 && (l.spec->origin.dialect || l.spec->command.snapshot);
     if (rc < 0 || launch_build(c, r, &l, &a, &s, &e) < 0) {
         o.why = RUN_END_START_FAILED;
         o.sys = EINVAL;

@@ -136,8 +136,12 @@ static struct submitted number_jobs(struct core *c, struct submission *s, const 
     s->uid = who->uid;
     s->gid = who->gid;
     s->user = str_of(who->user);
-    for (size_t i = 0; i < s->n_specs; i++)
+    for (size_t i = 0; i < s->n_specs; i++) {
         s->specs[i].seq = c->jobs.next_spec++;
+        /* Snapshots are on this machine; a job that names nodes itself is told when it starts. */
+        if (s->specs[i].snapshot.n && !s->specs[i].nodes.n)
+            s->specs[i].nodes = host_our_name(c);
+    }
     for (size_t i = 0; i < s->n_jobs; i++) {
         struct job_row *row = &s->jobs[i];
         const struct spec_row *spec = &s->specs[row->spec];

@@ -22,6 +22,9 @@ struct spec_command {
     char *shell; /* one line for /bin/sh */
     char *cwd;   /* working directory, absolute; NULL = the user's home */
     char **env;  /* NULL-terminated "K=V", sorted by key; may be empty, never NULL */
+    /* Its runs start in a copy of this snapshot (archive/snapshot.h) instead of in cwd, in the
+     * directory snapshot_dir of it; NULL = none, and the top. */
+    char *snapshot, *snapshot_dir;
 };
 
 /* What is enforced while the command runs.  A run gets it as it is (shepherd/run_start.h). */

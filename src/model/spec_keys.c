@@ -29,6 +29,11 @@ const struct spec_key spec_keys[] = {
             "parameter of that name when the job has parameters, {{ for a brace"},
     {"cwd", KEY_DIR, IN_SPEC(command.cwd), .min = 1, .max = 4095,
      .doc = "the directory it runs in, absolute; the user's home unless given"},
+    {"snapshot", KEY_TEXT, IN_SPEC(command.snapshot), .min = 24, .max = 24,
+     .doc = "id of the snapshot of a directory in whose copy each run starts, from POST "
+            "/v1/snapshots; in a job file, true takes a snapshot of the working directory"},
+    {"snapshot_dir", KEY_TEXT, IN_SPEC(command.snapshot_dir), .min = 1, .max = 4095,
+     .doc = "the directory of the snapshot in which it starts, relative; its top unless given"},
     {"env", KEY_ENV, .max = SPEC_ENV_MAX, .doc = "variables of its environment"},
     {"resources", KEY_RESOURCES, .doc = "what it needs while it runs"},
     {"timeout", KEY_DURATION, IN_SPEC(limits.timeout_ms), .max = TEN_YEARS,

@@ -18,8 +18,9 @@ struct spec_row { /* planning facts beside the text */
     uint64_t seq;
     struct str body; /* JSON, as accepted by spec_parse */
     struct str name, project, queue;
-    struct str nodes;  /* where it may run, see nodes_match; empty = anywhere */
-    struct str notify; /* its own hooks, see spec.notify; empty = none */
+    struct str nodes;    /* where it may run, see nodes_match; empty = anywhere */
+    struct str snapshot; /* of the directory its runs start in; empty = none */
+    struct str notify;   /* its own hooks, see spec.notify; empty = none */
     struct resources need;
     int64_t timeout_ms;
     int64_t backoff_ms;

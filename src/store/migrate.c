@@ -212,9 +212,14 @@ static const char v10[] =
     " next_ms INTEGER NOT NULL) STRICT;"
     "CREATE INDEX delivery_hook ON delivery(hook, seq);";
 
-const struct migration migrations[] = {{v1, NULL}, {v2, NULL}, {v3, NULL}, {v4, series_migrate},
-                                       {v5, NULL}, {v6, NULL}, {v7, NULL}, {v8, NULL},
-                                       {v9, NULL}, {v10, NULL}};
+/* The snapshot in which runs of a spec start: it is kept while a spec names it. */
+static const char v11[] =
+    "ALTER TABLE spec ADD COLUMN snapshot TEXT;"
+    "CREATE INDEX spec_snapshot ON spec(snapshot) WHERE snapshot IS NOT NULL;";
+
+const struct migration migrations[] = {{v1, NULL}, {v2, NULL},  {v3, NULL}, {v4, series_migrate},
+                                       {v5, NULL}, {v6, NULL},  {v7, NULL}, {v8, NULL},
+                                       {v9, NULL}, {v10, NULL}, {v11, NULL}};
 const size_t n_migrations = ARRAY_SIZE(migrations);
 
 /* Schema and version change in one transaction, so a crash leaves the file at the version before.

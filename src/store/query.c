@@ -41,6 +41,19 @@ int store_job_spec(struct store *s, uint64_t seq, char **out_json, struct err *e
     return rc == 1 ? 0 : -1;
 }
 
+int store_snapshot_used(struct store *s, const char *id, struct err *e)
+{
+    struct db *d = pool_borrow(&s->pool, e);
+    sqlite3_stmt *st = db_query(d, e,
+                                "SELECT 1 FROM spec WHERE snapshot = ?1 UNION ALL SELECT 1 FROM"
+                                " schedule WHERE instr(def, ?1) LIMIT 1",
+                                TEXT(str_of(id)));
+    int rc = db_step(d, st, e);
+
+    pool_return(&s->pool, d);
+    return rc;
+}
+
 int store_job_deps(struct store *s, uint64_t seq, uint64_t **out, size_t *out_n, struct err *e)
 {
     VEC(uint64_t) found = {0};
