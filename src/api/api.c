@@ -7,13 +7,16 @@ struct api *api_new(const struct api_conf *conf)
     struct api *a = xcalloc(1, sizeof(*a));
 
     a->conf = *conf;
+    a->uploads.max = API_UPLOADS_MAX;
     a->conf.home = xstrdup(conf->home);
     a->conf.version = xstrdup(conf->version);
     a->events = events_new(a);
     a->follows = follows_new(a);
-    request_server_add(
-        conf->requests,
-        &(struct service){.routes = api_routes, .n_routes = api_n_routes, .self = a});
+    request_server_add(conf->requests, &(struct service){.routes = api_routes,
+                                                         .n_routes = api_n_routes,
+                                                         .self = a,
+                                                         .begin = snapshots_begin,
+                                                         .piece = upload_piece});
     return a;
 }
 
@@ -23,6 +26,7 @@ void api_free(struct api *a)
         return;
     events_free(a->events);
     follows_free(a->follows);
+    vec_done(&a->uploads.waiting);
     free((char *)a->conf.home);
     free((char *)a->conf.version);
     free(a);

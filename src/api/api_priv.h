@@ -7,6 +7,7 @@
 #include "core/core.h"
 #include "io/loop.h"
 #include "request/service.h"
+#include "request/upload.h"
 #include "store/query.h"
 
 enum {
@@ -17,6 +18,7 @@ enum {
     /* Rows of one page of a list: without `limit`, and at most. */
     API_PAGE_DEFAULT = 100,
     API_PAGE_MAX = 10000,
+    API_UPLOADS_MAX = 4, /* snapshots unpacked at once; more wait */
 };
 
 struct call;
@@ -30,6 +32,7 @@ struct api {
     /* The answer of GET /v1 for admins is kept until the next event (meta.c). */
     uint64_t counts[JOB_STATE_MAX]; /* of all jobs, as of event counts_at - 1; 0 = never asked */
     uint64_t counts_at;
+    struct upload_line uploads; /* of snapshots */
 };
 
 /* For handlers of this room only: call.self of other services is something else. */
@@ -119,6 +122,12 @@ int list_params_read(struct call *c, struct list_params *out, struct err *e);
 int list_params_query(struct call *c, const struct list_params *p, struct job_query *out,
                       struct err *e);
 
+/* ---- snapshots.c: worker thread ---- */
+/* Adds the member `snapshot` of a job: null, or id and size of the snapshot its spec names. */
+int snapshot_of_spec(struct call *c, uint32_t uid, const struct json *spec, struct buf *out);
+/* The snapshots of a submission exist, and are kept from now on while a job names them. */
+int snapshot_claim_all(struct call *c, const struct submission *s);
+
 /* ---- events.c ---- */
 /* Loop thread.  The server ends the streams when it is shut down; one whose page is still with a
  * worker thread is freed when the page comes back.  events_free must wait for that:
@@ -174,6 +183,11 @@ void notes_of_job(struct call *c);
 void notes_add_to_job(struct call *c);
 void artifacts_list(struct call *c);
 void artifacts_get(struct call *c);
+/* snapshots.c */
+void snapshots_begin(struct call *c); /* service.begin */
+void snapshots_add(struct call *c);
+void snapshots_contents(struct call *c);
+void snapshots_of_job(struct call *c);
 /* outside.c */
 void outside_begin(struct call *c);
 void outside_end(struct call *c);

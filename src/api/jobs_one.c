@@ -96,6 +96,16 @@ static int put_tracked(struct call *c, uint64_t seq)
     return put_marks(c, "artifacts", seq, MARK_ARTIFACT);
 }
 
+/* Most specs have no snapshot, and are not parsed for that. */
+static int put_snapshot(struct call *c, uint32_t uid, const char *text)
+{
+    AUTO(json) struct json *spec = NULL;
+
+    if (strstr(text, "\"snapshot\"") && json_parse(str_of(text), "spec", &spec, &c->err) < 0)
+        return -1;
+    return snapshot_of_spec(c, uid, spec, &c->out);
+}
+
 /* Worker thread.  All reads see one committed state, so runs and state agree. */
 static int get_run(struct call *c)
 {
@@ -114,6 +124,8 @@ static int get_run(struct call *c)
         return -1;
     jw_end_array(&c->out);
     jw_raw(&c->out, "spec", str_of(spec));
+    if (put_snapshot(c, f.uid, spec) < 0)
+        return -1;
     jw_array(&c->out, "after");
     for (size_t i = 0; i < n_after; i++)
         jw_int(&c->out, NULL, (int64_t)after[i]);

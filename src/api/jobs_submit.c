@@ -143,6 +143,8 @@ static int submit_run(struct call *c)
         c->err = (struct err){0};
         return submit_replay(c);
     }
+    if (snapshot_claim_all(c, &d->x->s) < 0)
+        return -1;
     submit_name(d->x, call_once_key(c), d->batch);
     d->name = call_copy(c, d->x->specs.p[0].name);
     return 0;
@@ -170,10 +172,12 @@ static void jobs_submit_then(struct call *c)
     }
 }
 
-/* One ordinary job is read in less time than a worker takes to wake up, and people wait for it. */
+/* One ordinary job is read in less time than a worker takes to wake up, and people wait for it.  A
+ * snapshot is looked up on the disk, which a loop thread must not do. */
 static bool is_small(const struct submitting *d)
 {
-    return !d->yaml && d->x->body_n <= SMALL_BODY_BYTES;
+    return !d->yaml && d->x->body_n <= SMALL_BODY_BYTES &&
+           !memmem(d->x->body, d->x->body_n, "\"snapshot\"", strlen("\"snapshot\""));
 }
 
 /* Loop thread, when no other request with the same idempotency key is under way. */

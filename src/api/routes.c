@@ -48,6 +48,9 @@ const struct route api_routes[] = {
     {"POST", "/v1/jobs/{job}/release", jobs_act_one, AUTH_WRITE, 0, 0, &act_release},
     {"POST", "/v1/jobs/{job}/retry", jobs_act_one, AUTH_WRITE, 0, 0, &act_retry},
     {"POST", "/v1/jobs/{job}/reports", reports_post, AUTH_JOB, API_REPORT_BODY_MAX},
+    {"GET", "/v1/jobs/{job}/snapshot", snapshots_of_job, AUTH_READ},
+    {"POST", "/v1/snapshots", snapshots_add, AUTH_WRITE, SIZE_MAX / 2, ROUTE_PIECES},
+    {"POST", "/v1/snapshots/contents", snapshots_contents, AUTH_WRITE, API_LIST_BODY_MAX},
     {"POST", "/v1/outside", outside_begin, AUTH_WRITE},
     {"POST", "/v1/jobs/{job}/outside_end", outside_end, AUTH_JOB},
 

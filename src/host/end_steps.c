@@ -1,13 +1,15 @@
 /* end_steps.c - the end steps of runs, on worker threads
  *
  * Owns: steps under way (core_ops.end_step).  A step is the operation `ended` of the part through
- * which the job came.
+ * which the job came; after that, the working directory of a run with a snapshot is pruned.
  *
  * Outcomes from before a restart arrive before the parts are open; their steps wait for the parts.
  *
  * A host that closes cancels its steps and waits only until their threads have noticed.  Their
  * reports are dropped: the next daemon gets the outcomes again and repeats the steps.
  */
+#include "archive/cas.h"
+#include "archive/snapshot.h"
 #include "base/fault.h"
 #include "base/log.h"
 #include "host/host_priv.h"
@@ -15,32 +17,54 @@
 
 struct end_step {
     struct host *h;
-    const struct open_part *part; /* NULL = the parts are not open yet */
+    const struct open_part *part; /* NULL = none */
+    bool started;                 /* a thread has it; before, the parts are not open yet */
     struct host_ended job;
     char *name, *dialect;
+    char *snapshot; /* NULL = none */
+    struct snapshot_owner owner;
     atomic_bool cancel;
     struct err err;
     int rc;
-    struct end_step *next; /* in host.steps */
+    struct end_step *next; /* in host.ends */
 };
+
+/* With the rights of the job's user: the run may have put links where its directories were. */
+static int prune_work_dir(struct end_step *s)
+{
+    AUTO_FREE char *dir = core_work_dir(s->h->core, s->job.key);
+    struct cas *cas;
+
+    if (snapshot_store_open(s->h->paths.home, s->owner, &cas, &s->err) < 0)
+        return -1;
+    snapshot_as(s->owner);
+    int rc = snapshot_prune(cas, s->snapshot, dir, &s->err);
+    snapshot_as_self();
+    cas_close(cas);
+    return rc < 0 ? err_wrap(&s->err, "clearing the working directory") : 0;
+}
 
 static void end_step_work(void *arg)
 {
     struct end_step *s = arg;
 
     fault_sleep("BERTH_FAULT_END_STEP_MS");
-    s->rc = s->part->part->ended(s->part->self, &s->job, &s->err);
+    if (s->part && s->part->part->ended)
+        s->rc = s->part->part->ended(s->part->self, &s->job, &s->err);
+    if (s->rc == 0 && s->snapshot && !s->cancel)
+        s->rc = prune_work_dir(s);
 }
 
 static void end_step_free(struct end_step *s)
 {
-    struct end_step **at = &s->h->steps;
+    struct end_step **at = &s->h->ends.first;
 
     while (*at != s)
         at = &(*at)->next;
     *at = s->next;
     free(s->name);
     free(s->dialect);
+    free(s->snapshot);
     free(s);
 }
 
@@ -52,19 +76,20 @@ static void end_step_done(void *arg)
     h->works--;
     if (s->rc < 0 && !s->cancel)
         log_warn("host", "end of job %llu: %s", (unsigned long long)s->job.key.job, s->err.text);
-    if (!h->shutting)
+    if (!h->ends.shut)
         core_end_step_done(h->core, s->job.key, s->rc < 0 ? &s->err : NULL);
     end_step_free(s);
 }
 
-/* False: the dialect is not in this build, or has nothing to do. */
+/* False: the dialect is not in this build or has nothing to do, and there is no snapshot. */
 static bool end_step_start(struct end_step *s)
 {
     const struct open_part *part = parts_find(s->h, s->dialect);
 
-    if (!part || !part->part->ended)
+    if ((!part || !part->part->ended) && !s->snapshot)
         return false;
     s->part = part;
+    s->started = true;
     s->h->works++;
     work_submit(s->h->loop, end_step_work, end_step_done, s);
     return true;
@@ -83,15 +108,17 @@ bool end_steps_begin(void *arg, struct run_key key)
         log_warn("host", "end of job %llu: %s", (unsigned long long)key.job, e.text);
         return false;
     }
-    if (l.spec->origin.dialect) {
+    if (l.spec->origin.dialect || l.spec->command.snapshot) {
         struct end_step *s = xcalloc(1, sizeof(*s));
         *s = (struct end_step){.h = h,
                                .dialect = xstrdup(l.spec->origin.dialect),
+                               .snapshot = xstrdup(l.spec->command.snapshot),
+                               .owner = {l.uid, l.gid},
                                .name = xstrdup(l.name ? l.name : l.spec->name),
-                               .next = h->steps};
+                               .next = h->ends.first};
         s->job = (struct host_ended){.key = key, .id = l.id, .name = s->name, .cancel = &s->cancel};
-        h->steps = s;
-        begun = !h->parts_ready || end_step_start(s);
+        h->ends.first = s;
+        begun = !h->ends.ready || end_step_start(s);
         if (!begun)
             end_step_free(s);
     }
@@ -101,10 +128,10 @@ bool end_steps_begin(void *arg, struct run_key key)
 
 void end_steps_open(struct host *h)
 {
-    h->parts_ready = true;
-    for (struct end_step *s = h->steps, *next; s; s = next) {
+    h->ends.ready = true;
+    for (struct end_step *s = h->ends.first, *next; s; s = next) {
         next = s->next;
-        if (s->part || end_step_start(s))
+        if (s->started || end_step_start(s))
             continue;
         core_end_step_done(h->core, s->job.key, NULL);
         end_step_free(s);
@@ -113,18 +140,18 @@ void end_steps_open(struct host *h)
 
 void end_steps_cancel(void *arg, struct run_key key)
 {
-    for (struct end_step *s = ((struct host *)arg)->steps; s; s = s->next)
+    for (struct end_step *s = ((struct host *)arg)->ends.first; s; s = s->next)
         if (run_key_eq(s->job.key, key))
             s->cancel = true;
 }
 
 void end_steps_shut(struct host *h)
 {
-    h->shutting = true;
-    for (struct end_step *s = h->steps, *next; s; s = next) {
+    h->ends.shut = true;
+    for (struct end_step *s = h->ends.first, *next; s; s = next) {
         next = s->next;
         s->cancel = true;
-        if (!s->part)
+        if (!s->started)
             end_step_free(s); /* no thread has it */
     }
 }

@@ -288,6 +288,7 @@ int host_open(struct host **out, const struct host_conf *c, struct loop *l, stru
         containers_sweep(h->containers);
     parts_recovered(h);
     end_steps_open(h);
+    snapshots_look(h);
     *out = h;
     return 0;
 }
@@ -334,6 +335,7 @@ void host_close(struct host *h)
             loop_run_once(h->loop, true);
     }
     turn_stop(h);
+    snapshots_shut(h);
     if (h->core) {
         core_close_nodes(h->core);
         core_track_outside(h->core, NULL, NULL);

@@ -46,14 +46,17 @@ struct host {
         /* turn_start was called, so turn_finish is registered with the loop. */
         bool on;
     } turn;
-    size_t works;           /* on worker threads: removals of files, plans, end steps */
-    struct end_step *steps; /* under way */
-    struct zone *zones;     /* schedules.c */
+    size_t works; /* on worker threads: removals of files, plans, end steps */
+    struct {
+        struct end_step *first; /* under way */
+        bool ready;             /* all parts are open */
+        bool shut;              /* steps are cancelled, and not reported any more */
+    } ends;
+    struct snapshot_sweep *sweep; /* NULL = no snapshots were removed yet */
+    struct zone *zones;           /* schedules.c */
     /* The server has ended its last connection; host_close waits for this. */
     bool http_down;
-    bool parts_ready; /* all parts are open */
-    bool shutting;    /* end steps are cancelled, and not reported any more */
-    bool closing;     /* nothing new is planned; the host waits for what is under way */
+    bool closing; /* nothing new is planned; the host waits for what is under way */
 };
 
 /* ---- turn.c: when the core plans and the store commits ---- */
@@ -83,6 +86,12 @@ void end_steps_shut(struct host *h); /* cancels all; their threads count in host
 void host_fire(void *arg, struct firing *f);
 int host_zone(void *arg, const char *name, struct cron_zone *out, struct err *e);
 void host_zones_free(struct host *h);
+
+/* ---- snapshots.c ---- */
+/* Loop thread: jobs were removed, so the snapshots that no job names any more are removed on a
+ * worker thread. */
+void snapshots_look(struct host *h);
+void snapshots_shut(struct host *h);
 
 /* ---- parts.c: each operation of host_part, for all parts ---- */
 /* The first part that fails ends parts_open, and the host is not opened. */

@@ -94,6 +94,8 @@ static void discard_done(void *arg)
     struct discard *d = arg;
 
     d->h->works--;
+    if (!d->h->ends.shut)
+        snapshots_look(d->h);
     free(d);
 }
 
