@@ -11,6 +11,7 @@
 #include "base/util.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "cli/jobspec.h"
 #include "cli/spec_file.h"
 #include "io/http_client.h"
 #include <errno.h>
@@ -84,6 +85,15 @@ int spec_file_read(const char *path, struct json **out, struct err *e)
 {
     (void)path;
     (void)out;
+    (void)e;
+    hand_over();
+}
+
+/* Nor is there what packs directories. */
+int jobspec_take_snapshot(struct cli *c, struct json *spec, struct err *e)
+{
+    (void)c;
+    (void)spec;
     (void)e;
     hand_over();
 }

@@ -129,6 +129,17 @@ static void training_lines(struct buf *b, const struct cli *c, const struct json
     span_line(b, c, "ends", json_get(g, "finish"));
 }
 
+static void snapshot_line(struct buf *b, const struct cli *c, const struct json *snapshot)
+{
+    char size[24], text[96];
+
+    size_format(int_of(snapshot, "bytes"), size);
+    snprintf(text, sizeof(text), STR_FMT ", %lld entries, %s", STR_ARG(text_of(snapshot, "id")),
+             (long long)int_of(snapshot, "entries"), size);
+    if (json_type(snapshot) == JSON_OBJECT)
+        view_line(b, c, "snapshot", str_of(text));
+}
+
 static void show_facts(struct buf *b, const struct cli *c, const struct json *job)
 {
     AUTO(buf) struct buf t = {0};
@@ -138,6 +149,7 @@ static void show_facts(struct buf *b, const struct cli *c, const struct json *jo
     command_format(&t, json_get(job, "command"));
     view_line(b, c, "command", buf_str(&t));
     view_line(b, c, "directory", text_of(spec, "cwd"));
+    snapshot_line(b, c, json_get(job, "snapshot"));
     buf_reset(&t);
     params_format(&t, json_get(job, "params"));
     view_line(b, c, "params", buf_str(&t));

@@ -74,7 +74,7 @@ static void leading_with_value(struct buf *b, const struct opt_group *const *lea
 
     for (; *leading; leading++)
         for (size_t i = 0; i < (*leading)->n; i++)
-            if ((*leading)->opts[i].type != OPT_FLAG) {
+            if (opt_has_value(&(*leading)->opts[i])) {
                 buf_addf(b, "%s--%s", gap, (*leading)->opts[i].name);
                 gap = between;
             }
@@ -116,7 +116,7 @@ static void bash_command(struct buf *b, const struct command *c, const struct co
     for (const struct opt_group *const *g = c->groups; *g; g++)
         for (size_t i = 0; i < (*g)->n; i++) {
             const struct opt *o = &(*g)->opts[i];
-            if (o->type == OPT_FLAG)
+            if (!opt_has_value(o))
                 continue;
             buf_adds(b, "        ");
             if (o->letter)
@@ -237,14 +237,14 @@ static void zsh_option(struct buf *b, const struct opt *o, const struct command 
     else if (o->letter)
         buf_addf(b, "'(-%c --%s)'", o->letter, o->name);
     if (o->letter)
-        buf_addf(b, "{-%c%s,--%s%s}'", o->letter, o->type == OPT_FLAG ? "" : "+", o->name,
-                 o->type == OPT_FLAG ? "" : "=");
+        buf_addf(b, "{-%c%s,--%s%s}'", o->letter, !opt_has_value(o) ? "" : "+", o->name,
+                 !opt_has_value(o) ? "" : "=");
     else
-        buf_addf(b, "'--%s%s", o->name, o->type == OPT_FLAG ? "" : "=");
+        buf_addf(b, "'--%s%s", o->name, !opt_has_value(o) ? "" : "=");
     buf_addc(b, '[');
     zsh_text(b, o->help);
     buf_addc(b, ']');
-    if (o->type != OPT_FLAG) {
+    if (opt_has_value(o)) {
         buf_addc(b, ':');
         zsh_text(b, o->arg);
         buf_addc(b, ':');
@@ -372,7 +372,7 @@ static void fish_options(struct buf *b, const char *when, const struct opt_group
             buf_addf(b, "complete -c berth -n '__berth_in %s' -l %s", when, o->name);
             if (o->letter)
                 buf_addf(b, " -s %c", o->letter);
-            if (o->type != OPT_FLAG)
+            if (opt_has_value(o))
                 fish_action(b, o->complete, o->choices, true, all);
             buf_adds(b, " -d ");
             fish_text(b, o->help);

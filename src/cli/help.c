@@ -63,7 +63,7 @@ static void help_option(struct buf *b, const struct opt *o, size_t width)
 
     if (o->letter)
         snprintf(letter, sizeof(letter), "-%c, ", o->letter);
-    snprintf(left, sizeof(left), "  %s--%s%s%s", letter, o->name, o->arg ? " " : "",
+    snprintf(left, sizeof(left), "  %s--%s%s%s", letter, o->name, opt_has_value(o) ? " " : "",
              o->arg ? o->arg : "");
     size_t at = text_width(str_of(left));
     buf_adds(b, left);

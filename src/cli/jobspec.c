@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { KEY_HEX = 32 };
+enum { KEY_HEX = 32, ID_DIGITS = 24 };
 
 #define JOB(member) offsetof(struct job_opts, member)
 static const struct opt job_option_table[] = {
@@ -39,6 +39,8 @@ static const struct opt job_option_table[] = {
      "pass only PATH, HOME, USER, LANG and the variables of --env"},
     {"cwd", 'C', OPT_TEXT, "DIR", JOB(cwd), "working directory (default: the current directory)",
      COMPLETE_DIR},
+    {"snapshot", 0, OPT_OPTIONAL, "[=DIR]", JOB(snapshot),
+     "keep a copy of the working directory, or of DIR, and start each run in it"},
     {"project", 'p', OPT_TEXT, "NAME", JOB(project), "project of the job", COMPLETE_PROJECT},
     {"queue", 0, OPT_TEXT, "NAME", JOB(queue), "queue of the job", COMPLETE_QUEUE},
     {"node", 0, OPT_LIST, "NAME", JOB(nodes),
@@ -372,6 +374,9 @@ static void set_plain_keys(struct json *spec, const struct job_opts *o)
     for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
         if (texts[i].text)
             json_set_str(spec, texts[i].key, texts[i].text);
+    if (o->snapshot)
+        json_set_take(spec, "snapshot",
+                      *o->snapshot ? json_new_str(str_of(o->snapshot)) : json_new_bool(true));
     if (o->hold)
         json_set_take(spec, "hold", json_new_bool(true));
     if (o->split_output)
@@ -445,15 +450,27 @@ int jobspec_build(const struct job_opts *o, const struct operands *ops, struct j
     return 0;
 }
 
+bool jobspec_takes_snapshot(const struct json *spec)
+{
+    const struct json *v = json_get(spec, "snapshot");
+    struct str id = json_type(v) == JSON_STR ? json_str(v) : STR("");
+
+    return json_type(v) == JSON_BOOL ||
+           (id.n && (id.n != ID_DIGITS || strspn(id.p, "0123456789abcdef") != id.n));
+}
+
 int jobspec_submit(struct cli *c, const struct json *spec, const char *key, struct json **out,
                    bool *out_new, struct err *e)
 {
-    AUTO_FREE char *body = json_text(spec);
+    AUTO(json) struct json *own = jobspec_takes_snapshot(spec) ? json_copy(spec) : NULL;
     AUTO_FREE char *line = NULL;
     struct http_response r;
     uint8_t raw[KEY_HEX / 2];
     char made[KEY_HEX + 8] = "cli-";
 
+    if (own && jobspec_take_snapshot(c, own, e) < 0)
+        return -1;
+    AUTO_FREE char *body = json_text(own ? own : spec);
     /* A key is always sent, since cli_fetch may repeat the call when the connection breaks. */
     if (!key) {
         random_bytes(raw, sizeof(raw));

@@ -39,7 +39,7 @@ struct container_opts {
 /* First member of the option structs of both commands.  `cwd` may be relative to the current
  * directory.  `key` is the idempotency key.  `nodes` are names or patterns. */
 struct job_opts {
-    const char *name, *project, *queue, *cwd, *file, *key, *stage_dir;
+    const char *name, *project, *queue, *cwd, *file, *key, *stage_dir, *snapshot;
     struct opt_num cpus, mem, priority, array;
     struct opt_list env, after, notify, params, nodes, assets;
     bool hold, split_output, clean_env;
@@ -62,7 +62,12 @@ int jobspec_add_options(struct json *map, const char *option, const struct opt_l
 struct json *jobspec_env(bool clean);
 /* Is this the single operand that names a file of jobs? */
 bool jobspec_is_file(const struct operands *ops);
-/* POST /v1/jobs; key NULL = one made up here, so that a repeated call cannot submit twice.
- * *out_new (may be NULL): false when the key was known and these are the jobs it made then. */
+/* Is this a snapshot to be taken (true, or a directory), and not the id of one? */
+bool jobspec_takes_snapshot(const struct json *spec);
+/* Sends the directory to the daemon and puts the id of the snapshot into the spec (snapshot.c). */
+int jobspec_take_snapshot(struct cli *c, struct json *spec, struct err *e);
+/* Takes the snapshot that the spec asks for, then POST /v1/jobs; key NULL = one made up here, so
+ * that a repeated call cannot submit twice. *out_new (may be NULL): false when the key was known
+ * and these are the jobs it made then. */
 int jobspec_submit(struct cli *c, const struct json *spec, const char *key, struct json **out,
                    bool *out_new, struct err *e);

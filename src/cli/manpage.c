@@ -80,7 +80,7 @@ static void man_option(struct buf *b, const struct opt *o)
     roff_c(b, o->name);
     buf_adds(b, "\\fR");
     if (o->arg) {
-        buf_adds(b, " \\fI");
+        buf_adds(b, opt_has_value(o) ? " \\fI" : "\\fI");
         roff_c(b, o->arg);
         buf_adds(b, "\\fR");
     }

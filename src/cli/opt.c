@@ -180,6 +180,7 @@ static int opt_store(const struct parse *p, const struct opt *o, void *base, con
             return opt_bad_choice(p, o, value);
         __attribute__((fallthrough));
     case OPT_TEXT:
+    case OPT_OPTIONAL:
     case OPT_REQUIRED:
         *(const char **)at = value;
         return 0;
@@ -270,7 +271,9 @@ static int parse_long(struct parse *p, char ***argv)
     if (found > 1)
         return err_set(p->e, ERR_INVALID, "ambiguous option: --%.*s", (int)MIN(name.n, (size_t)60),
                        name.p);
-    if (o->type != OPT_FLAG)
+    if (o->type == OPT_OPTIONAL)
+        return opt_store(p, o, base, eq ? eq + 1 : "");
+    if (opt_has_value(o))
         return opt_take_value(p, o, base, eq ? eq + 1 : NULL, argv);
     if (eq && p->python)
         return err_set(p->e, ERR_INVALID, "%s: ignored explicit argument '%.60s'",
@@ -295,7 +298,7 @@ static int parse_letters(struct parse *p, char ***argv)
         if (!o)
             return err_set(p->e, ERR_INVALID, "%s has no option -%c; see %s --help",
                            parse_who(p, me), *at, parse_who(p, me));
-        if (o->type != OPT_FLAG)
+        if (opt_has_value(o))
             return opt_take_value(p, o, base, at[1] ? at + 1 + (at[1] == '=') : NULL, argv);
         if (opt_store(p, o, base, NULL) < 0)
             return -1;

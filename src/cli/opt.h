@@ -12,6 +12,7 @@
 
 enum opt_type {
     OPT_FLAG,     /* bool */
+    OPT_OPTIONAL, /* const char *: "" for --name alone, else what follows in --name=TEXT */
     OPT_TEXT,     /* const char * */
     OPT_CHOICE,   /* const char *, one of `choices` */
     OPT_LIST,     /* struct opt_list: may be given several times */
@@ -65,6 +66,12 @@ struct opt {
     enum complete_kind complete;
     const char *choices; /* "table|json|csv", for OPT_CHOICE and COMPLETE_CHOICES */
 };
+
+/* Is a value needed, in this word or the next? */
+static inline bool opt_has_value(const struct opt *o)
+{
+    return o->type != OPT_FLAG && o->type != OPT_OPTIONAL;
+}
 
 /* Options with one title in the help.  All offsets of a group are in the same struct. */
 struct opt_group {
