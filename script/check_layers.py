@@ -14,7 +14,7 @@ import sys
 TABLE = {
     "base": "",
     "io": "base",
-    "archive": "base",
+    "archive": "base io",
     "model": "base",
     "shepherd": "base model",  # model: the numbers of run ends only
     "sched": "base model",

@@ -221,7 +221,8 @@ int snapshot_prune(struct cas *c, const char *id, const char *dir, struct err *e
         if (*m.entries.p[i].path)
             prune_entry(root, &m.entries.p[i]);
     manifest_done(&m);
-    known_load(&known, c, dir); /* the record that cas_check_out made: nobody keeps this directory */
+    known_load(&known, c,
+               dir); /* the record that cas_check_out made: nobody keeps this directory */
     known_forget(c, &known);
     known_done(&known);
     rmdir(dir); /* stays when the run left something in it */

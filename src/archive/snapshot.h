@@ -55,6 +55,15 @@ int snapshot_ignore(const char *dir, struct ignore **out, struct err *e);
 int snapshot_check(const char *dir, const struct ignore *ig, const struct archive_watch *w,
                    int64_t *out_bytes, struct err *e);
 
+/* ---- to the daemon and back ---- */
+struct http_client;
+struct json;
+/* POST /v1/snapshots.  *out is the answer, yours. */
+int snapshot_send(struct http_client *http, const char *dir, const struct ignore *ig,
+                  const struct archive_watch *w, struct json **out, struct err *e);
+/* GET of a path that answers with a snapshot, into the directory `dir`, which must not exist. */
+int snapshot_fetch(struct http_client *http, const char *path, const char *dir, struct err *e);
+
 /* ---- runs ---- */
 /* The start of a run, in its own process: checks the snapshot out to `dir`, which may be left over
  * from a start that was cut short, and enters its directory `sub` ("" = the top). */

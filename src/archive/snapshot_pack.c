@@ -72,7 +72,12 @@ int snapshot_check(const char *dir, const struct ignore *ig, const struct archiv
 {
     struct bundle_size size = {0};
     char have[24], may[24], largest[128];
+    struct stat st;
 
+    if (stat(dir, &st) < 0)
+        return err_sys(e, "cannot read %s", dir);
+    if (!S_ISDIR(st.st_mode))
+        return err_set(e, ERR_INVALID, "%.200s is not a directory", dir);
     if (bundle_estimate(dir, ig, w, &size, e) < 0)
         return err_wrap(e, "reading %s", dir);
     *out_bytes = size.bytes;

@@ -1,63 +1,15 @@
 /* cmd_snapshot.c - berth snapshot get, and berth __checkout, which starts a run in its snapshot */
 #include "archive/snapshot.h"
-#include "archive/unpack.h"
 #include "base/util.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include <errno.h>
 
-enum { CANNOT_RUN = 127, ANSWER_MAX = 1 << 20 };
-
-/* The bytes go to the archive, or, of a failure, to the text that says why. */
-struct fetching {
-    struct unpack *unpack;
-    int status;
-    struct http_response failed;
-    struct err e;
-    int rc;
-};
-
-static bool snapshot_on_bytes(void *arg, struct str piece)
-{
-    struct fetching *f = arg;
-
-    if (f->status >= 400)
-        return buf_add(&f->failed.body, piece.p, piece.n);
-    f->rc = unpack_feed(f->unpack, piece.p, piece.n, &f->e);
-    return f->rc == 0;
-}
-
-static int snapshot_get(struct cli *c, const char *job, const char *dir, struct err *e)
-{
-    const struct unpack_conf conf = {.top = SNAPSHOT_TOP, .outside_links = true};
-    AUTO(buf) struct buf path = {0};
-    struct fetching f = {0};
-
-    buf_init(&path, ANSWER_MAX);
-    buf_init(&f.failed.body, ANSWER_MAX);
-    job_path(&path, job, "/snapshot");
-    int rc = cli_get(c, "/v1", NULL, e); /* finds the daemon */
-    if (rc == 0)
-        rc = unpack_open_dir(dir, &conf, &f.unpack, e);
-    if (rc == 0)
-        rc = http_call_stream(c->http, "GET", path.p, NULL, STR(""), &f.status, snapshot_on_bytes,
-                              &f, e);
-    if (rc == 0 && f.status >= 400) {
-        f.failed.status = f.status;
-        rc = http_response_err(&f.failed, e);
-    } else if (rc == 0 && f.rc < 0) {
-        *e = f.e;
-        rc = -1;
-    }
-    if (rc == 0)
-        rc = unpack_finish(f.unpack, e);
-    unpack_free(f.unpack);
-    http_response_done(&f.failed);
-    return rc;
-}
+enum { CANNOT_RUN = 127 };
 
 static int snapshot_run(struct cli *c, const void *opts, const struct operands *ops)
 {
+    AUTO(buf) struct buf path = {0};
     struct err e = {0};
 
     (void)opts;
@@ -66,7 +18,9 @@ static int snapshot_run(struct cli *c, const void *opts, const struct operands *
                 ops->p[0]);
         return err_exit_code(ERR_INVALID);
     }
-    if (snapshot_get(c, ops->p[1], ops->p[2], &e) < 0)
+    resource_path(&path, "jobs", ops->p[1], "/snapshot");
+    if (cli_get(c, "/v1", NULL, &e) < 0 || /* finds or starts the daemon */
+        snapshot_fetch(c->http, path.p, ops->p[2], &e) < 0)
         return cli_fail(&e);
     return 0;
 }

@@ -2,11 +2,11 @@
  *
  * Owns: requests that wait for an archive to be complete.
  */
+#include "request/download.h"
 #include "archive/tgz.h"
 #include "base/util.h"
 #include "dialect/atlas/archive.h"
 #include "dialect/atlas/atlas_priv.h"
-#include "request/download.h"
 
 /* ---- waiting for an archive ---- */
 

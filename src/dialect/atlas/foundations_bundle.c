@@ -4,7 +4,7 @@
  * the transfer ends the packing, and the server keeps no half of a bundle.
  */
 #include "archive/bundle.h"
-#include "base/clock.h"
+#include "archive/progress.h"
 #include "base/file.h"
 #include "base/util.h"
 #include "dialect/atlas/foundations.h"
@@ -12,47 +12,28 @@
 #include <glob.h>
 #include <stdio.h>
 
-enum { SLOW_MS = 2000, REDRAW_MS = 200, CONFIG_MAX = 8 << 20 };
+enum { CONFIG_MAX = 8 << 20 };
 enum { WORTH_ASKING = 256 << 10 }; /* a smaller bundle is sent while others still ask */
 #define PARAMETERS "job_source/foundations_job_parameters.json"
 
 /* ---- what takes long says so: on a terminal, on stderr ---- */
 
+/* `line` comes first: it is what archive_progress_show gets. */
 struct patience {
+    struct archive_progress line;
     struct foundations *f;
-    const char *what;
-    int64_t start_ms, drawn_ms;
 };
-
-/* Short work prints nothing: the line appears after two seconds, on a terminal only. */
-static void bundle_on_progress(void *arg, int64_t bytes, int64_t entries)
-{
-    struct patience *p = arg;
-    int64_t now = clock_mono(&clock_system);
-
-    if (!p->f->c->err.is_tty || now - p->start_ms < SLOW_MS || now - p->drawn_ms < REDRAW_MS)
-        return;
-    p->drawn_ms = now;
-    fprintf(stderr, "\r\033[K%s: %lld files, %.1f MB", p->what, (long long)entries,
-            (double)bytes / (1 << 20));
-    fflush(stderr);
-}
 
 static void bundle_on_warning(void *arg, const char *sentence)
 {
     found_warning(((struct patience *)arg)->f, sentence);
 }
 
-static void bundle_wipe(const struct patience *p)
-{
-    if (p->drawn_ms)
-        fputs("\r\033[K", stderr);
-}
-
 static struct archive_watch watch_of(struct patience *p, struct foundations *f, const char *what)
 {
-    *p = (struct patience){.f = f, .what = what, .start_ms = clock_mono(&clock_system)};
-    return (struct archive_watch){.progress = bundle_on_progress,
+    p->f = f;
+    archive_progress_begin(&p->line, what, f->c->err.is_tty);
+    return (struct archive_watch){.progress = archive_progress_show,
                                   .warn = bundle_on_warning,
                                   .ctx = p,
                                   .cancel = found_interrupt_flag()};
@@ -75,7 +56,7 @@ int found_bundle_estimate(struct foundations *f, const char *dir, int64_t *out_b
     if (load_ignore(dir, &ig, e) < 0)
         return -1;
     int rc = bundle_estimate(dir, ig, &w, &size, e);
-    bundle_wipe(&p);
+    archive_progress_wipe(&p.line);
     ignore_free(ig);
     *out_bytes = size.bytes;
     return rc;
@@ -268,7 +249,7 @@ static int send_form(struct foundations *f, struct pack *k, const char *id, stru
         struct err packing = {0};
         rc = http_call_upload(f->http, "POST", "/job_bundle", headers, &source, &r, e);
         bool packed = bundle_stream_close(form.stream, &packing) == 0;
-        bundle_wipe(&k->patience);
+        archive_progress_wipe(&k->patience.line);
         if (rc < 0 && !packed)
             *e = packing;
         rc = rc < 0 ? found_unreachable(e) : http_response_err(&r, e);
@@ -290,7 +271,7 @@ int found_bundle_upload(struct foundations *f, const struct found_job *j, int64_
     int rc = pack_make(&k, j, e);
     if (rc == 0 && bytes >= WORTH_ASKING)
         rc = found_contents_ask(f, &k.bundle, &k.watch, &k.contents, e);
-    bundle_wipe(&k.patience);
+    archive_progress_wipe(&k.patience.line);
     k.watch = watch_of(&k.patience, f, "Sending bundle");
     k.bundle.contents = k.contents;
     if (rc == 0)
