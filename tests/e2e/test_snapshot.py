@@ -13,7 +13,8 @@ class Dir:
     """A home with a daemon, and a directory to be submitted."""
 
     def __init__(self, *serve, **env):
-        self.h = Home(XDG_CACHE_HOME="/nonexistent", **env)
+        self.h = Home(**env)
+        self.h.env["XDG_CACHE_HOME"] = os.path.join(self.h.dir, "cache")
         self.dir = os.path.join(self.h.dir, "work")
         os.mkdir(self.dir)
         self.h.start(*serve)
@@ -139,8 +140,8 @@ def test_directories_and_files():
         job = d.submit("--", "true")
         p = d.berth("snapshot", "get", job, os.path.join(d.h.dir, "none"), check=False)
         assert "has no snapshot" in p.stderr and not os.path.exists(os.path.join(d.h.dir, "none")), p.stderr
-        p = d.berth("submit", "--snapshot=/nonexistent", "--", "true", check=False)
-        assert p.returncode != 0 and "/nonexistent" in p.stderr, p.stderr
+        p = d.berth("submit", "--snapshot=/no/such/place", "--", "true", check=False)
+        assert p.returncode != 0 and "/no/such/place" in p.stderr, p.stderr
 
 
 def test_too_large():
