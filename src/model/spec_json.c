@@ -17,8 +17,8 @@ void spec_free(struct spec *s)
     place_done(&s->place);
     training_done(&s->train);
     container_done(&s->container);
-    FREE_EACH(s->command.shell, s->command.cwd, s->name, s->project, s->queue, s->notify,
-              s->origin.dialect, s->origin.extra, s);
+    FREE_EACH(s->command.shell, s->command.cwd, s->command.snapshot, s->command.snapshot_dir,
+              s->name, s->project, s->queue, s->notify, s->origin.dialect, s->origin.extra, s);
 }
 
 /* The counterpart of put_int in spec.c. */

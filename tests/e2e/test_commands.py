@@ -164,6 +164,17 @@ def test_rm():
     assert home().berth("show", number, check=False).returncode != 0
 
 
+def test_snapshot():
+    here = os.path.join(home().dir, "code")
+    os.makedirs(here)
+    with open(os.path.join(here, "train.py"), "w") as f:
+        f.write("x = 1\n")
+    number = done(f"--snapshot={here}", "--", "cat", "train.py")
+    assert berth("logs", number) == "x = 1\n"
+    berth("snapshot", "get", number, os.path.join(home().dir, "back"))
+    assert os.listdir(os.path.join(home().dir, "back")) == ["train.py"]
+
+
 def test_queue():
     berth("queue", "pause", "night")
     assert {q["name"]: q["paused"] for q in answer("queue", "list")}["night"] is True
