@@ -2,9 +2,11 @@
 back has a status the file names and a body that fits the schema; and the file knows every route there is."""
 import atexit
 import copy
+import io
 import json
 import os
 import sys
+import tarfile
 
 import harness
 
@@ -71,7 +73,7 @@ def check(method, path, body=None, headers=None, want=None, route=None):
     kind = head["Content-Type"].split(";")[0]
     assert kind in content, f"{where}: {kind} is not in the file"
     if "json" not in kind:
-        return data.decode()
+        return data if kind == "application/gzip" else data.decode()
     value = json.loads(data)
     try:
         validate(value, content[kind]["schema"])
@@ -135,6 +137,26 @@ def test_examples_are_accepted():
     home.wait_all()
 
 
+def walk_snapshots(ask):
+    body = io.BytesIO()
+    with tarfile.open(fileobj=body, mode="w:gz") as tar:
+        for name, data in (("snapshot", None), ("snapshot/hello", b"hello\n")):
+            info = tarfile.TarInfo(name)
+            info.type = tarfile.REGTYPE if data else tarfile.DIRTYPE
+            info.size = len(data or b"")
+            tar.addfile(info, io.BytesIO(data or b""))
+    assert len(ask("POST", "/v1/snapshots/contents", {"contents": ["0" * 64]}, want=200)["missing"]) == 1
+    ask("POST", "/v1/snapshots/contents", {"contents": ["x"]}, want=400)
+    ask("POST", "/v1/snapshots", b"no tar", want=400)
+    made = ask("POST", "/v1/snapshots", body.getvalue(), want=201)
+    job = home.submit("cat", "hello", snapshot=made["id"])["number"]
+    assert home.api("GET", f"/v1/jobs/{job}")["snapshot"] == made
+    data = ask("GET", f"/v1/jobs/{job}/snapshot", route="/v1/jobs/{job}/snapshot", want=200)
+    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+        assert tar.extractfile("snapshot/hello").read() == b"hello\n"
+    ask("GET", "/v1/jobs/1/snapshot", route="/v1/jobs/{job}/snapshot", want=404)
+
+
 def test_walk():
     setup()
     asked = set()
@@ -153,6 +175,7 @@ def test_walk():
     walk_one(ask, walk_submit(ask))
     walk_lists(ask)
     walk_schedules(ask)
+    walk_snapshots(ask)
     walk_hooks(ask)
     walk_groups(ask, about["node"]["name"])
     walk_gpu_scheduler(ask)
