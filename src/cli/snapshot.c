@@ -1,7 +1,7 @@
 /* snapshot.c - sends a directory to the daemon before the jobs that start in it are submitted */
+#include "archive/snapshot.h"
 #include "archive/ignore.h"
 #include "archive/progress.h"
-#include "archive/snapshot.h"
 #include "base/file.h"
 #include "base/util.h"
 #include "cli/jobspec.h"
