@@ -99,20 +99,20 @@ static int64_t cpu_us(void)
     return t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-struct snapshot core_snapshot(struct core *c, size_t max_starts)
+struct plan_input core_plan_input(struct core *c, size_t max_starts)
 {
-    return (struct snapshot){.now_ms = core_mono(c),
-                             .nodes = c->cluster.nodes.p,
-                             .usage = c->cluster.usage.p,
-                             .n_nodes = c->cluster.nodes.n,
-                             .runs = c->held.p,
-                             .n_runs = c->held.n,
-                             .queue = c->queue,
-                             .max_starts = max_starts,
-                             .gpus_elsewhere = true,
-                             .wants_room = train_wants_room(c),
-                             .wants_room_on = c->gpu.wants_room_on,
-                             .patience_ms = c->conf.patience_ms};
+    return (struct plan_input){.now_ms = core_mono(c),
+                               .nodes = c->cluster.nodes.p,
+                               .usage = c->cluster.usage.p,
+                               .n_nodes = c->cluster.nodes.n,
+                               .runs = c->held.p,
+                               .n_runs = c->held.n,
+                               .queue = c->queue,
+                               .max_starts = max_starts,
+                               .gpus_elsewhere = true,
+                               .wants_room = train_wants_room(c),
+                               .wants_room_on = c->gpu.wants_room_on,
+                               .patience_ms = c->conf.patience_ms};
 }
 
 /* MAX_STARTS bounds the work of one turn; the core stays dirty, so that the next turn goes on. */
@@ -120,7 +120,7 @@ static void plan_and_place(struct core *c)
 {
     decisions d = {0};
     int64_t t = cpu_us();
-    struct snapshot s = core_snapshot(c, MAX_STARTS);
+    struct plan_input s = core_plan_input(c, MAX_STARTS);
 
     plan(&s, &d);
     t = cpu_us() - t;

@@ -256,7 +256,7 @@ static inline bool host_open(const struct core_host *h)
 
 /* core.c: what the planner sees now.  Borrows the tables of the core, so it is good until anything
  * changes. */
-struct snapshot core_snapshot(struct core *c, size_t max_starts);
+struct plan_input core_plan_input(struct core *c, size_t max_starts);
 
 /* node_table.c */
 struct core_host *host_find(const struct core *c, struct str name); /* NULL = none */

@@ -38,7 +38,7 @@ static uint64_t first_unmet(const struct core *c, const struct job *j)
 }
 
 /* What holds a job out of the queue is known here; the rest the planner answers. */
-static struct wait_reason reason_of(struct core *c, struct job *j, const struct snapshot *s)
+static struct wait_reason reason_of(struct core *c, struct job *j, const struct plan_input *s)
 {
     if (j->hold == HOLD_DEPS)
         return (struct wait_reason){.kind = WAIT_DEPENDENCY, .other = first_unmet(c, j)};
@@ -66,7 +66,7 @@ void job_owner_name(struct core *c, const struct job *j, char *out, size_t n)
 static void explain_waiting(struct core *c, struct job *j, struct json *out)
 {
     struct ledger *led = &c->conf.ledger;
-    struct snapshot s = core_snapshot(c, 1);
+    struct plan_input s = core_plan_input(c, 1);
     struct wait_reason w = reason_of(c, j, &s);
     char text[400], user[64];
 

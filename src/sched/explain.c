@@ -168,7 +168,7 @@ static void explain_look(const struct pass *p, const struct wait_item *it, struc
         (struct wait_reason){.kind = WAIT_LIMIT, .ahead = w->ahead, .limit = *shape_refusal(shape)};
 }
 
-struct wait_reason plan_explain(const struct snapshot *s, struct wait_item *it)
+struct wait_reason plan_explain(const struct plan_input *s, struct wait_item *it)
 {
     struct wait_reason w = {.kind = WAIT_NOTHING};
     struct pass p;
@@ -276,7 +276,7 @@ static void add_never(struct text *t, const struct wait_reason *w, const struct 
 }
 
 /* When room may come, and how many are served first. */
-static void add_outlook(struct text *t, const struct wait_reason *w, const struct snapshot *s)
+static void add_outlook(struct text *t, const struct wait_reason *w, const struct plan_input *s)
 {
     char in[UNIT_TEXT_MAX];
 
@@ -288,7 +288,7 @@ static void add_outlook(struct text *t, const struct wait_reason *w, const struc
         explain_add(t, "; %zu job%s before it", w->ahead, w->ahead == 1 ? " is" : "s are");
 }
 
-void wait_reason_text(const struct wait_reason *w, const struct snapshot *s, char *out, size_t n)
+void wait_reason_text(const struct wait_reason *w, const struct plan_input *s, char *out, size_t n)
 {
     static const struct node no_node = {.name = "any node"};
     bool known = w->node < s->n_nodes;

@@ -221,7 +221,7 @@ static bool any_slot(const struct pass *p)
 
 static void open_nodes(struct pass *p)
 {
-    const struct snapshot *s = p->s;
+    const struct plan_input *s = p->s;
 
     p->nodes = xcalloc(s->n_nodes ? s->n_nodes : 1, sizeof(*p->nodes));
     for (size_t k = 0; k < s->n_nodes; k++) {
@@ -236,7 +236,7 @@ static void open_nodes(struct pass *p)
     }
 }
 
-void pass_run(struct pass *p, const struct snapshot *s, size_t max_starts)
+void pass_run(struct pass *p, const struct plan_input *s, size_t max_starts)
 {
     *p = (struct pass){.s = s};
     open_nodes(p);
@@ -289,7 +289,7 @@ void pass_done(struct pass *p)
     free(p->nodes);
 }
 
-void plan(const struct snapshot *s, decisions *out)
+void plan(const struct plan_input *s, decisions *out)
 {
     struct pass p;
 

@@ -1,4 +1,4 @@
-/* plan.h - the planner is a function: snapshot in, decisions out
+/* plan.h - the planner is a function: the state of the cluster in, decisions out
  *
  * No clock, no I/O, no state of its own.  The daemon, `berth explain` and the simulator call the
  * same code. The waiting jobs come from a queue (queue.h) that is kept in order between calls, so
@@ -18,7 +18,7 @@ struct plan_run { /* something that holds resources now */
     int32_t priority;
     int64_t started_ms, ends_by_ms; /* monotonic; ends_by 0 = unknown */
 };
-struct snapshot {
+struct plan_input {
     int64_t now_ms; /* monotonic */
     const struct node *nodes;
     const struct usage *usage; /* one per node */
@@ -45,7 +45,7 @@ struct decision { /* start this job there */
 typedef VEC(struct decision) decisions;
 /* Appends what starts now, the most important first, then the oldest; smaller jobs fill gaps until
  * one has waited too long for room.  Takes what it starts out of the queue. */
-void plan(const struct snapshot *s, decisions *out);
+void plan(const struct plan_input *s, decisions *out);
 
 /* Why a waiting job waits, as data; explain.c turns it into sentences. */
 enum wait_kind {
@@ -80,6 +80,6 @@ struct wait_reason {
     struct usage used; /* of that node, with what would start before it */
 };
 /* As if plan() were called now without max_starts; the queue is as before afterwards. */
-struct wait_reason plan_explain(const struct snapshot *s, struct wait_item *it);
+struct wait_reason plan_explain(const struct plan_input *s, struct wait_item *it);
 /* One sentence and a remedy. */
-void wait_reason_text(const struct wait_reason *w, const struct snapshot *s, char *out, size_t n);
+void wait_reason_text(const struct wait_reason *w, const struct plan_input *s, char *out, size_t n);

@@ -21,20 +21,20 @@ struct start {
     struct gpu_set gpus;
 };
 struct pass {
-    const struct snapshot *s;
+    const struct plan_input *s;
     struct node_room *nodes;
     VEC(struct start) starts;
     VEC(struct wait_item *) heads; /* heap of candidates */
 };
 /* Decides; takes what it starts out of the queue.  Then pass_undo (puts back) or not, and
  * pass_done. */
-void pass_run(struct pass *p, const struct snapshot *s, size_t max_starts);
+void pass_run(struct pass *p, const struct plan_input *s, size_t max_starts);
 void pass_undo(struct pass *p);
 void pass_done(struct pass *p);
 
 /* May something of this shape run on node k at all?  One that refused it is asked again only when
  * no other could take it. */
-bool shape_allows(const struct snapshot *s, const struct shape *shape, size_t k);
+bool shape_allows(const struct plan_input *s, const struct shape *shape, size_t k);
 bool room_fits(const struct node_room *n, const struct resources *need);
 /* May this start on node k, or would it take what is kept there for another? */
 bool room_allowed(struct pass *p, size_t k, const struct resources *need, uint32_t limit_s);

@@ -2,12 +2,12 @@
 #include "sched/plan_priv.h"
 
 /* A job that names nodes runs on those only; any other job keeps off nodes that are reserved. */
-static bool named(const struct snapshot *s, const struct shape *shape, size_t k)
+static bool named(const struct plan_input *s, const struct shape *shape, size_t k)
 {
     return shape->nodes.n ? nodes_match(shape->nodes, s->nodes[k].name) : !s->nodes[k].reserved;
 }
 
-bool shape_allows(const struct snapshot *s, const struct shape *shape, size_t k)
+bool shape_allows(const struct plan_input *s, const struct shape *shape, size_t k)
 {
     if (!named(s, shape, k))
         return false;
@@ -46,7 +46,7 @@ static int ending_order(const void *a, const void *b)
  * agree. */
 static void gather_endings(const struct pass *p, size_t k, endings *out)
 {
-    const struct snapshot *s = p->s;
+    const struct plan_input *s = p->s;
 
     for (size_t i = 0; i < s->n_runs; i++) {
         const struct plan_run *r = &s->runs[i];

@@ -80,13 +80,13 @@ static void empty(struct bench *b)
 
 static double plan_once(struct bench *b)
 {
-    struct snapshot s = {.now_ms = 2000000,
-                         .nodes = &b->node,
-                         .usage = &b->usage,
-                         .n_nodes = 1,
-                         .queue = b->queue,
-                         .max_starts = 64,
-                         .patience_ms = b->patience_ms};
+    struct plan_input s = {.now_ms = 2000000,
+                           .nodes = &b->node,
+                           .usage = &b->usage,
+                           .n_nodes = 1,
+                           .queue = b->queue,
+                           .max_starts = 64,
+                           .patience_ms = b->patience_ms};
     double t = now_us();
 
     vec_clear(&b->out);
@@ -122,12 +122,12 @@ static void nothing_fits(struct bench *b, const char *name)
 
 static void explain_last(struct bench *b)
 {
-    struct snapshot s = {.now_ms = 2000000,
-                         .nodes = &b->node,
-                         .usage = &b->usage,
-                         .n_nodes = 1,
-                         .queue = b->queue,
-                         .patience_ms = b->patience_ms};
+    struct plan_input s = {.now_ms = 2000000,
+                           .nodes = &b->node,
+                           .usage = &b->usage,
+                           .n_nodes = 1,
+                           .queue = b->queue,
+                           .patience_ms = b->patience_ms};
     struct wait_item *it = &b->items[b->n - 1];
     double t = now_us();
 

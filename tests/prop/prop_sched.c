@@ -140,7 +140,7 @@ static bool has_room(const struct world *w, const struct wait_item *it)
 /* Who still waits has a reason, and it is the one explain names. */
 static bool reasons_are_true(struct prop *p, const struct world *w)
 {
-    struct snapshot s = world_snapshot(w);
+    struct plan_input s = world_input(w);
 
     for (size_t i = 0; i < w->n_items; i++) {
         struct wait_item *it = (struct wait_item *)(uintptr_t)&w->items[i];
@@ -183,7 +183,7 @@ static bool reasons_are_true(struct prop *p, const struct world *w)
 static bool plan_does_what_explain_says(struct prop *p, struct world *w)
 {
     bool said[CHECKED_JOBS] = {false}, was[CHECKED_JOBS] = {false};
-    struct snapshot s = world_snapshot(w);
+    struct plan_input s = world_input(w);
 
     for (size_t i = 0; i < w->n_items; i++) {
         if (!waiting(w, i))
@@ -326,7 +326,7 @@ static bool more_room_serves_the_first_better(struct prop *p, void *ctx)
     big.mcpu += prop_int(p, 0, 4) * 1000;
     big.mem_bytes += prop_int(p, 0, 4) * 256;
     for (int k = 0; k < 2; k++) {
-        struct snapshot s = world_snapshot(w);
+        struct plan_input s = world_input(w);
         vec_clear(&w->out);
         s.nodes = k ? &big : &w->nodes[0];
         plan(&s, &w->out);

@@ -81,23 +81,23 @@ static inline struct wait_item *world_job(struct world *w, struct resources need
     return world_add(w, need, 0, 0, 0, 0);
 }
 
-static inline struct snapshot world_snapshot(const struct world *w)
+static inline struct plan_input world_input(const struct world *w)
 {
-    return (struct snapshot){.now_ms = w->now_ms,
-                             .nodes = w->nodes,
-                             .usage = w->usage,
-                             .n_nodes = w->n_nodes,
-                             .runs = w->runs.p,
-                             .n_runs = w->runs.n,
-                             .queue = w->queue,
-                             .max_starts = w->max_starts,
-                             .patience_ms = w->patience_ms};
+    return (struct plan_input){.now_ms = w->now_ms,
+                               .nodes = w->nodes,
+                               .usage = w->usage,
+                               .n_nodes = w->n_nodes,
+                               .runs = w->runs.p,
+                               .n_runs = w->runs.n,
+                               .queue = w->queue,
+                               .max_starts = w->max_starts,
+                               .patience_ms = w->patience_ms};
 }
 
 /* Plans and lets everything decided run; w->out is what was decided. */
 static inline size_t world_plan(struct world *w)
 {
-    struct snapshot s = world_snapshot(w);
+    struct plan_input s = world_input(w);
 
     vec_clear(&w->out);
     plan(&s, &w->out);

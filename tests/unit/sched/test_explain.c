@@ -26,7 +26,7 @@ static int teardown(void **state)
 
 static void says(uint64_t job, enum wait_kind kind, const char *text)
 {
-    struct snapshot s = world_snapshot(&w);
+    struct plan_input s = world_input(&w);
     size_t before = queue_count(w.queue);
     struct wait_reason r = plan_explain(&s, &w.items[job - 1]);
     char out[300];
@@ -75,7 +75,7 @@ static void lack_of_each_kind(void **state)
          "room; 2 jobs are before it");
     struct wait_item *it =
         world_job(&w, (struct resources){.slots = 1, .mem_bytes = INT64_C(6) << 30});
-    struct snapshot s = world_snapshot(&w);
+    struct plan_input s = world_input(&w);
     struct wait_reason r = plan_explain(&s, it);
     assert_int_equal(r.kind, WAIT_MEMORY);
     assert_int_equal(r.missing.mem_bytes, INT64_C(2) << 30);
@@ -99,7 +99,7 @@ static void too_large(void **state)
     says(4, WAIT_NEVER_FITS,
          "asks for 9 slots but the nearest node, a, has 8: lower slots or add a node");
     world_job(&w, (struct resources){.slots = 1, .mem_bytes = INT64_C(64) << 30});
-    struct snapshot s = world_snapshot(&w);
+    struct plan_input s = world_input(&w);
     struct wait_reason r = plan_explain(&s, &w.items[4]);
     wait_reason_text(&r, &s, out, sizeof(out));
     assert_non_null(strstr(out, "asks for 64"));
@@ -188,7 +188,7 @@ static void named_nodes(void **state)
 
 static void what_core_fills_in(void **state)
 {
-    struct snapshot s = world_snapshot(&w);
+    struct plan_input s = world_input(&w);
     char out[300];
 
     (void)state;

@@ -267,7 +267,7 @@ static void a_queue_runs_as_many_as_it_may(void **state)
 /* A job that is planned elsewhere holds up those behind it all the same. */
 static void strict_order_over_gpus(void **state)
 {
-    struct snapshot s;
+    struct plan_input s;
 
     (void)state;
     world_node(&w, 8, 8, 1000, 2);
@@ -275,7 +275,7 @@ static void strict_order_over_gpus(void **state)
     world_add(&w, slot, 0, 0, 0, 3);
     world_add(&w, (struct resources){.slots = 1, .gpus = 1}, 0, 0, 0, 3);
     world_add(&w, slot, 0, 0, 0, 3);
-    s = world_snapshot(&w);
+    s = world_input(&w);
     s.gpus_elsewhere = true;
     vec_clear(&w.out);
     plan(&s, &w.out);
@@ -298,7 +298,7 @@ static void a_user_runs_as_many_as_users_may(void **state)
     world_job(&w, (struct resources){.slots = 1, .mcpu = 500}); /* of another shape */
     world_job(&w, slot);
     STARTED(1, 2, 4, 5);
-    struct snapshot s = world_snapshot(&w);
+    struct plan_input s = world_input(&w);
     struct wait_reason r = plan_explain(&s, &w.items[5]);
     assert_int_equal(r.kind, WAIT_LIMIT);
     assert_int_equal(r.limit.kind, LIMIT_USER);
