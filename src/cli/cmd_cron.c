@@ -67,7 +67,8 @@ static int cron_add(struct cli *c, const struct cron_opts *o, const struct opera
                 "berth cron add nightly '30 2 * * *' -- python train.py");
         return err_exit_code(ERR_INVALID);
     }
-    if (jobspec_build(&o->job, &command, &spec, &e) < 0)
+    if (jobspec_build(&o->job, &command, &spec, &e) < 0 ||
+        (jobspec_takes_snapshot(spec) && jobspec_take_snapshot(c, spec, &e) < 0))
         return cli_fail(&e);
     body = cron_body_take(o, ops, spec);
     if (cli_post(c, "/v1/schedules", body, &reply, &e) < 0)

@@ -144,6 +144,24 @@ def test_directories_and_files():
         assert p.returncode != 0 and "/no/such/place" in p.stderr, p.stderr
 
 
+def test_schedules_keep_their_snapshot():
+    with Dir() as d:
+        d.write("code", "first\n")
+        d.berth("cron", "add", "yearly", "0 0 1 1 *", "--snapshot", "--", "cat", "code")
+        d.write("code", "second\n")
+        for _ in range(2):
+            d.berth("cron", "run", "yearly")
+        d.h.wait_all()
+        numbers = [j["number"] for j in d.h.jobs()]
+        assert len(numbers) == 2 and all(d.output(n) == "first\n" for n in numbers)
+        # Removing all of its jobs leaves the snapshot of a schedule: it will submit again.
+        for n in numbers:
+            d.berth("rm", str(n))
+        d.berth("cron", "run", "yearly")
+        d.h.wait_all()
+        assert d.output(d.h.jobs()[0]["number"]) == "first\n"
+
+
 def test_too_large():
     with Dir() as d:
         d.write("code.py", "x\n")
