@@ -119,14 +119,15 @@ static void on_nothing(void *arg)
     (void)arg;
 }
 
-/* --auto: a daemon that a command started exits when it has had no jobs, no schedules and no
- * clients for idle_ms. */
+/* --auto: a daemon that a command started exits when it has had no jobs, no schedules, no messages
+ * to send and no clients for idle_ms. */
 static void on_look(void *arg)
 {
     struct serving *s = arg;
     struct core_stats st = core_stats(host_core(s->host));
     bool busy = st.queued || st.starting || st.running || st.stopping ||
-                host_connections(s->host) || core_schedules_wait(host_core(s->host));
+                host_connections(s->host) || core_schedules_wait(host_core(s->host)) ||
+                core_hooks_pending(host_core(s->host));
 
     if (busy) {
         s->idle_since = 0;

@@ -7,6 +7,8 @@
 #include <fcntl.h>
 #include <pthread.h>
 
+enum { MESSAGES_MS = 12000 }; /* a little longer than one request of a hook may take */
+
 struct embed {
     pthread_t thread;
     pthread_mutex_t lock;
@@ -41,6 +43,7 @@ static void *host_thread(void *arg)
     }
     tell(x, OPEN);
     loop_run(x->loop);
+    host_send_messages(h, MESSAGES_MS);
     host_close(h);
     return NULL;
 }

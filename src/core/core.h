@@ -252,6 +252,9 @@ void core_hook_put(struct core *c, const struct change_hook *h, struct str owner
                    const struct caller *who, core_act_fn done, void *arg);
 void core_hook_remove(struct core *c, uint64_t hook, const struct caller *who, core_act_fn done,
                       void *arg);
+/* Are there messages that were not sent yet?  Busy: some of them are being sent, or may be due. */
+bool core_hooks_pending(const struct core *c);
+bool core_hooks_busy(const struct core *c);
 /* Sends one message now, whatever the hook waits for; nothing is recorded. */
 typedef hook_sent_fn core_hook_test_fn;
 void core_hook_test(struct core *c, uint64_t hook, core_hook_test_fn done, void *arg);

@@ -152,6 +152,7 @@ struct core_hooks {
     uint64_t serial; /* of the ledger when it was asked last */
     int64_t next_ms; /* monotonic: when something is due without a commit; -1 = nothing */
     bool look;       /* ask although nothing else changed: a message has left `sending` */
+    bool pending;    /* messages wait, perhaps for a later try */
 };
 /* Jobs that train, and the planner of GPUs (train_priv.h). */
 struct core_gpu {

@@ -163,6 +163,7 @@ void hooks_turn(struct core *c)
     if (led->read_due(led->self, now, HOOK_SENDING_MAX * 2, hook_on_due, c, &due, &e) < 0)
         due.next_ms = now + HOOK_BACKOFF_MS;
     h->serial = serial;
+    h->pending = due.pending;
     h->look = false;
     h->next_ms = due.next_ms < 0 ? -1 : core_mono(c) + MAX(due.next_ms - now, (int64_t)0);
     if (due.waited)
@@ -172,6 +173,19 @@ void hooks_turn(struct core *c)
         hook_explain(c, s);
         c->conf.ops->deliver(c->conf.self, &s->m, hook_on_sent, s);
     }
+}
+
+bool core_hooks_pending(const struct core *c)
+{
+    return c->hooks.pending || c->hooks.sending.n;
+}
+
+bool core_hooks_busy(const struct core *c)
+{
+    const struct ledger *led = &c->conf.ledger;
+
+    return c->hooks.sending.n || c->hooks.look ||
+           (led->hook_serial && led->hook_serial(led->self) != c->hooks.serial);
 }
 
 int64_t hooks_next_wake(const struct core *c)

@@ -8,7 +8,7 @@
 #include "base/json_out.h"
 #include "host/host_priv.h"
 
-enum { SLACK_WORDS_MAX = 16 << 10 };
+enum { SLACK_WORDS_MAX = 16 << 10, TICK_MS = 50 };
 
 /* One message until its result is known. */
 struct hook_work {
@@ -127,6 +127,30 @@ static void hook_work_go_on(void *arg)
         hook_post(w->h->env.hooks, &w->letter, w->m, w->kind, w->target, w->done, w->arg);
     hook_letter_done(&w->letter);
     free(w);
+}
+
+static void hook_on_tick(void *arg)
+{
+    (void)arg;
+}
+
+/* A command counts as sent when its job has been started: the job does not need the host. */
+static bool messages_wait(struct host *h)
+{
+    AUTO_FREE uint64_t *commands = NULL;
+
+    return core_hooks_busy(h->core) || core_queue_list(h->core, STR(HOOK_QUEUE), &commands);
+}
+
+void host_send_messages(struct host *h, int64_t ms)
+{
+    int64_t until = clock_mono(&clock_system) + ms;
+    struct timer *tick = timer_new(h->loop, hook_on_tick, NULL); /* so that the loop returns */
+
+    timer_start(tick, TICK_MS, TICK_MS);
+    while (messages_wait(h) && clock_mono(&clock_system) < until)
+        loop_run_once(h->loop, true);
+    timer_free(tick);
 }
 
 void hook_deliver(void *host, const struct hook_message *m, hook_sent_fn done, void *arg)

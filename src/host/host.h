@@ -47,6 +47,9 @@ struct host_conf {
 /* ERR_CONFLICT when another host holds this home. */
 int host_open(struct host **out, const struct host_conf *c, struct loop *l, struct err *e);
 void host_close(struct host *h); /* graceful: replies and commits finish, runs go on */
+/* Runs the loop until the messages of hooks that are due have been sent, ms at most.  For a program
+ * whose host ends with its last job. */
+void host_send_messages(struct host *h, int64_t ms);
 /* The host owns what host_core and host_socket return. */
 struct core *host_core(struct host *h);
 const char *host_socket(const struct host *h);

@@ -37,6 +37,7 @@ typedef void (*delivery_fn)(void *arg, const struct delivery_record *d);
 struct hook_due {
     int64_t next_ms; /* wall clock; -1 = only after another commit */
     bool waited;     /* a job may have waited too long: stage CHANGE_WAITED */
+    bool pending;    /* there are messages that were not sent yet */
 };
 
 /* A hook in listings.  The secret is not part of it. */

@@ -122,7 +122,7 @@ static int due_earliest(struct db *d, sqlite3_stmt *st, int64_t *out, struct err
 int hooks_due(struct db *d, int64_t now_ms, size_t max, delivery_fn fn, void *arg,
               struct hook_due *out, struct err *e)
 {
-    int64_t wait = -1, next = -1;
+    int64_t wait = -1, next = -1, pending = -1;
 
     if (due_messages(d, now_ms, max, fn, arg, e) < 0 ||
         due_earliest(d,
@@ -132,6 +132,11 @@ int hooks_due(struct db *d, int64_t now_ms, size_t max, delivery_fn fn, void *ar
                               " > ?1",
                               INT(now_ms)),
                      &next, e) < 0 ||
+        due_earliest(d,
+                     db_query(d, e,
+                              "SELECT min(d.at_ms) FROM delivery d JOIN hook h ON h.seq = d.hook"
+                              " WHERE h.enabled"),
+                     &pending, e) < 0 ||
         due_earliest(d, db_query(d, e, "SELECT min(wait_due_ms) FROM notify WHERE wait_due_ms > 0"),
                      &wait, e) < 0 ||
         due_earliest(
@@ -143,6 +148,7 @@ int hooks_due(struct db *d, int64_t now_ms, size_t max, delivery_fn fn, void *ar
                      INT(now_ms), INT(1u << HOOK_WAITING)),
             &wait, e) < 0)
         return -1;
+    out->pending = pending >= 0;
     out->waited = wait >= 0 && wait <= now_ms;
     if (out->waited)
         wait = -1; /* CHANGE_WAITED changes the serial, and then this is asked again */

@@ -167,6 +167,18 @@ def test_a_batch_is_told_once_and_mail_names_the_job():
         assert len(mails(home)) == 3
 
 
+def test_a_run_without_a_daemon_sends_its_messages():
+    with setting() as (home, receiver):
+        home.stop()
+        out = os.path.join(home.dir, "out")
+        p = home.berth("run", "--notify", f"end=webhook:{receiver.url}", "--notify", f"end=command:echo done > {out}",
+                       "--notify", "end=mail:ada", "--", "sh", "-c", "exit 4", check=False)
+        assert p.returncode == 4 and len(receiver.got) == 1 and len(mails(home)) == 1, (p, receiver.got)
+        wait_for("the command, which runs on", lambda: os.path.exists(out))
+        home.start()
+        assert all(h["pending"] == 0 for h in home.api("GET", "/v1/hooks")["items"])
+
+
 def test_a_command_is_a_job_that_fires_no_hooks():
     with setting() as (home, receiver):
         out = os.path.join(home.dir, "out")
