@@ -127,6 +127,7 @@ static void daemon_tell(struct hyper_link *l, const char *method, char *path_tak
 
 /* ---- events ---- */
 
+/* False ends the parsing of the piece at hand: the receiver has muted the link. */
 static bool daemon_on_sse(void *arg, const struct sse_event *sse)
 {
     struct daemon_link *d = arg;
@@ -150,6 +151,7 @@ static void daemon_on_head(void *arg, const struct http_response *r)
     ((struct daemon_link *)arg)->status = r->status;
 }
 
+/* The body of an answer that is no stream, such as an error, is dropped. */
 static void daemon_on_piece(void *arg, struct str piece)
 {
     struct daemon_link *d = arg;
@@ -204,6 +206,7 @@ static void daemon_greeted(struct daemon_call *c, const struct json *answer)
     daemon_call_end(c, NULL, (uint64_t)int_of(answer, "last_event"));
 }
 
+/* GET /v1 costs the daemon nothing and shows that it serves requests. */
 static void daemon_hello(struct hyper_link *l, hyper_done_fn done, void *arg)
 {
     daemon_send(daemon_call_new(l, daemon_greeted, done, arg), "GET", "/v1", NULL, NULL);
@@ -211,6 +214,7 @@ static void daemon_hello(struct hyper_link *l, hyper_done_fn done, void *arg)
 
 /* ---- the jobs of the queue ---- */
 
+/* All rows are here: they are told, oldest first. */
 static void daemon_list_end(struct daemon_call *c)
 {
     const struct json *all = c->places ? c->jobs : c->rows;
@@ -295,6 +299,7 @@ static void daemon_list(struct hyper_link *l, bool places, hyper_event_fn row, h
 
 /* ---- jobs and the queue ---- */
 
+/* Several jobs are answered with "first", a single one with "number". */
 static void daemon_submitted(struct daemon_call *c, const struct json *answer)
 {
     const char *key = json_has(answer, "first") ? "first" : "number";

@@ -16,6 +16,7 @@
 enum {
     EVENTS_PAGE = 1000, /* read at once */
     JOBS_PAGE = 10000,
+    RETRY_MS = 100,     /* after a read of events that failed */
     READ_EVERY_MS = 10, /* a busy scheduler commits several hundred times a second */
 };
 #define PART_NAME "hyperctl"
@@ -36,6 +37,8 @@ struct here {
 
 /* ---- a request under way ---- */
 
+/* Made by the function of the link, freed when it is answered.  A worker thread has it in between,
+ * for list and submit. */
 struct here_call {
     struct here *h;
     hyper_done_fn done;
@@ -90,15 +93,18 @@ static struct str text_keep(struct arena *mem, struct str s)
 
 /* ---- events ---- */
 
+/* Events that a worker thread reads.  The page belongs to that thread until page_done. */
 struct here_page {
     struct here *h;
-    uint64_t after, last;
+    uint64_t after; /* the read begins behind this event */
+    uint64_t last;  /* the newest event that was read, also one that is not about jobs */
     struct arena mem;
     VEC(struct hyper_event) events;
-    size_t rows; /* also of events that are not about jobs */
+    size_t rows; /* that many were read; EVENTS_PAGE = there may be more */
     struct err err;
 };
 
+/* Worker thread.  Events about queues, nodes and batches are left out. */
 static bool page_on_row(void *arg, const struct event_view *v)
 {
     struct here_page *p = arg;
@@ -156,7 +162,10 @@ static void page_done(void *arg)
     }
     if (wanted && h->listening)
         h->seen = p->last;
-    if (!wanted || p->rows == EVENTS_PAGE)
+    /* A read that failed is repeated: no further commit may come that would ask for it. */
+    if (p->err.code != ERR_NONE && h->listening)
+        timer_start(h->timer, RETRY_MS, 0);
+    else if (!wanted || p->rows == EVENTS_PAGE)
         here_read(h);
     else if (h->again)
         here_read_soon(h);
@@ -244,6 +253,7 @@ static void here_list_work(void *arg)
         rc = store_runs(st, c->found.p[c->at].first, here_on_run, c, &c->err);
 }
 
+/* Loop thread: the rows first, then the answer. */
 static void here_list_done(void *arg)
 {
     struct here_call *c = arg;
@@ -281,11 +291,14 @@ static void here_submit_work(void *arg)
         submit_name(c->x, c->key, c->batch);
 }
 
+/* A core_submit_fn, after the commit and before the events of that commit: the caller knows the
+ * numbers of its jobs when it hears of them. */
 static void here_on_submitted(void *arg, const struct err *e, const struct submitted *r)
 {
     here_call_end(arg, e, r ? r->first : 0);
 }
 
+/* Loop thread: hands the rows to the core, which owns them from here on. */
 static void here_submit_done(void *arg)
 {
     struct here_call *c = arg;
@@ -330,6 +343,7 @@ static void here_pause(struct hyper_link *l, bool paused, hyper_done_fn done, vo
     core_pause(c->h->env->core, str_of(l->conf.queue), paused, &c->h->owner.caller, here_acted, c);
 }
 
+/* The names are borrowed from the core, which does not run during the call. */
 static void here_nodes(struct hyper_link *l, hyper_node_fn row, hyper_done_fn done, void *arg)
 {
     const struct core *core = ((struct here *)l)->env->core;
@@ -363,6 +377,7 @@ static void here_forget(struct hyper_link *l, struct str node, bool force, hyper
 
 /* ---- the host ---- */
 
+/* Called inside of host_open: from here on the core and the store can be used. */
 static int here_part_open(const struct host_env *env, const void *conf, void **self, struct err *e)
 {
     struct here *h = (struct here *)conf; /* the host borrows what is not its own as const */
@@ -381,6 +396,7 @@ static void here_part_committed(void *self)
     here_read_soon(self);
 }
 
+/* The host closes: reads that are under way end, and none begins. */
 static void here_part_shut(void *self)
 {
     here_mute(self);

@@ -55,6 +55,7 @@ void hyper_on_kill(void *arg, size_t job)
     r->sched.link->ops->cancel(r->sched.link, &r->b->jobs.p[job].number, 1, kill_answered, k);
 }
 
+/* The jobs themselves are told of by events; a failure is worth a line. */
 static void all_cancelled(void *arg, const struct err *e, uint64_t number)
 {
     struct hyper_run *r = arg;
@@ -81,6 +82,7 @@ void hyper_cancel_all(struct hyper_run *r)
 static void sched_over(struct hyper_run *r, const struct err *e);
 enum { STEP_LISTEN = 6 };
 
+/* Nothing is left to hear of, and the files show it. */
 static bool all_ended(const struct hyper_run *r)
 {
     return r->sched.step == STEP_LISTEN && !r->sched.jobs.n && !hyper_life_busy(r);
@@ -92,6 +94,8 @@ void hyper_lives_written(struct hyper_run *r)
         sched_over(r, NULL);
 }
 
+/* An event about one job.  The job is forgotten before its end is told, because the end of the last
+ * one ends the run. */
 static void sched_event_of(struct hyper_run *r, uint64_t number, const struct hyper_event *ev)
 {
     intptr_t at = (intptr_t)map_u64_get(&r->sched.jobs, number);
@@ -127,6 +131,7 @@ void hyper_track(struct hyper_run *r, struct hyper_job *j, uint64_t number)
 
 /* ---- the steps from a link to running jobs ---- */
 
+/* The queue may have been left paused by an earlier owner. */
 static void step_pause(struct hyper_run *r)
 {
     if (r->sched.leftover || r->signal.suspended)
@@ -146,6 +151,7 @@ static void jobs_submitted(void *arg, const struct err *e, uint64_t first)
     hyper_step_done(r, e, 0);
 }
 
+/* After a signal nothing new is submitted. */
 static void step_submit(struct hyper_run *r)
 {
     struct json *body = r->signo ? NULL : hyper_submission(r);
@@ -190,6 +196,7 @@ static void sched_retry(struct hyper_run *r)
     timer_start(r->sched.again, AGAIN_MS, 0);
 }
 
+/* Only a daemon can be missing: a host in this process always answers. */
 static bool sched_may_retry(const struct hyper_run *r, const struct err *e)
 {
     return e->code == ERR_UNAVAILABLE && r->sched.link->ops->stays;
@@ -213,6 +220,7 @@ void hyper_step_done(void *run, const struct err *e, uint64_t number)
     }
 }
 
+/* A hyper_done_fn: the machines were taken back, as far as that was possible. */
 static void sched_over_now(void *arg, const struct err *e, uint64_t number)
 {
     struct hyper_run *r = arg;
@@ -251,6 +259,7 @@ static void sched_on_gone(void *arg, const struct err *e)
         sched_retry(r);
 }
 
+/* The same for both links: the daemon's home may get a host in this process later. */
 static struct hyper_link_conf link_conf(struct hyper_run *r)
 {
     return (struct hyper_link_conf){.loop = r->loop,
@@ -422,6 +431,7 @@ static void sched_on_signal(void *arg)
     hyper_interrupted(i->r, i->signo);
 }
 
+/* From here on a signal stops the jobs; before, there are none, and it ends the process. */
 static void catch_signals(struct hyper_run *r)
 {
     static const int caught[] = {SIGINT, SIGTERM, SIGHUP};
