@@ -107,6 +107,18 @@ void query_add(struct buf *b, const char *key, const char *value);
 void resource_path(struct buf *b, const char *kind, const char *name, const char *rest);
 /* POST to the same path, without a body.  The exit status; a failure is said. */
 int resource_post(struct cli *c, const char *kind, const char *name, const char *rest);
+/* What a word of a command asks of a resource: "pause" is POST /v1/KIND/NAME/pause. */
+struct resource_verb {
+    const char *verb, *method, *rest;
+};
+/* Prints the reply to one request; the exit status.  A reply without a body is not printed. */
+typedef int (*resource_fn)(struct cli *c, const char *verb, const struct json *reply);
+/* "VERB NAME…": one request for each name, until one fails.  `verbs` ends with an empty row;
+ * `usage` is said when the word is none of them or no name follows.  user NULL: not part of the
+ * path. */
+int resource_act(struct cli *c, const char *kind, const struct resource_verb *verbs,
+                 const char *user, const struct operands *ops, resource_fn print,
+                 const char *usage);
 /* Another connection to the same target, for use by another thread; yours. */
 struct http_client *cli_connect_again(const struct cli *c);
 

@@ -212,3 +212,28 @@ int resource_post(struct cli *c, const char *kind, const char *name, const char 
     resource_path(&path, kind, name, rest);
     return cli_post(c, path.p, NULL, NULL, &e) < 0 ? cli_fail(&e) : 0;
 }
+
+int resource_act(struct cli *c, const char *kind, const struct resource_verb *verbs,
+                 const char *user, const struct operands *ops, resource_fn print, const char *usage)
+{
+    const struct resource_verb *v = verbs;
+    int status = 0;
+
+    while (v->verb && (ops->n < 2 || strcmp(v->verb, ops->p[0]) != 0))
+        v++;
+    if (!v->verb) {
+        cli_say("%s", usage);
+        return err_exit_code(ERR_INVALID);
+    }
+    for (size_t i = 1; i < ops->n && status == 0; i++) {
+        AUTO(json) struct json *reply = NULL;
+        AUTO(buf) struct buf path = {0};
+        struct err e = {0};
+        resource_path(&path, kind, ops->p[i], v->rest);
+        query_add(&path, "user", user);
+        if (cli_call(c, v->method, path.p, NULL, NULL, &reply, &e) < 0)
+            return cli_fail(&e);
+        status = reply && print ? print(c, v->verb, reply) : 0;
+    }
+    return status;
+}

@@ -136,7 +136,7 @@ static void cron_page(struct cli *c, const struct json *s)
 
 /* ---- everything else: one request per name ---- */
 
-static void cron_print(struct cli *c, const char *verb, const struct json *reply)
+static int cron_print(struct cli *c, const char *verb, const struct json *reply)
 {
     AUTO(buf) struct buf b = {0};
 
@@ -150,37 +150,16 @@ static void cron_print(struct cli *c, const char *verb, const struct json *reply
         cron_put_next(&b, reply, "\n");
         cli_print_line(b.p);
     }
-}
-
-static int cron_each(struct cli *c, const struct cron_opts *o, const struct operands *ops)
-{
-    static const struct {
-        const char *verb, *method, *rest;
-    } verbs[] = {{"show", "GET", ""},           {"next", "GET", ""},
-                 {"rm", "DELETE", ""},          {"pause", "POST", "/pause"},
-                 {"resume", "POST", "/resume"}, {"run", "POST", "/run"}};
-    size_t v = 0;
-
-    while (v < ARRAY_SIZE(verbs) && strcmp(verbs[v].verb, ops->p[0]) != 0)
-        v++;
-    if (v == ARRAY_SIZE(verbs) || ops->n < 2) {
-        cli_say("the actions are: berth cron add NAME TIMES -- COMMAND, berth cron ls, "
-                "berth cron show|next|pause|resume|run|rm NAME…");
-        return err_exit_code(ERR_INVALID);
-    }
-    for (size_t i = 1; i < ops->n; i++) {
-        AUTO(json) struct json *reply = NULL;
-        AUTO(buf) struct buf path = {0};
-        struct err e = {0};
-        resource_path(&path, "schedules", ops->p[i], verbs[v].rest);
-        query_add(&path, "user", o->owner);
-        if (cli_call(c, verbs[v].method, path.p, NULL, NULL, &reply, &e) < 0)
-            return cli_fail(&e);
-        if (reply)
-            cron_print(c, verbs[v].verb, reply);
-    }
     return 0;
 }
+
+static const struct resource_verb cron_verbs[] = {{"show", "GET", ""},
+                                                  {"next", "GET", ""},
+                                                  {"rm", "DELETE", ""},
+                                                  {"pause", "POST", "/pause"},
+                                                  {"resume", "POST", "/resume"},
+                                                  {"run", "POST", "/run"},
+                                                  {0}};
 
 static int cron(struct cli *c, const void *opts, const struct operands *ops)
 {
@@ -188,7 +167,10 @@ static int cron(struct cli *c, const void *opts, const struct operands *ops)
         return cron_ls(c);
     if (ops->n >= ADD_WORDS && !strcmp(ops->p[0], "add"))
         return cron_add(c, opts, ops);
-    return cron_each(c, opts, ops);
+    return resource_act(c, "schedules", cron_verbs, ((const struct cron_opts *)opts)->owner, ops,
+                        cron_print,
+                        "the actions are: berth cron add NAME TIMES -- COMMAND, berth cron ls, "
+                        "berth cron show|next|pause|resume|run|rm NAME…");
 }
 
 const struct command cmd_cron = {

@@ -90,41 +90,25 @@ static int hook_print(struct cli *c, const char *verb, const struct json *reply)
     return test && !sent;
 }
 
+static const struct resource_verb hook_verbs[] = {
+    {"show", "GET", ""},         {"rm", "DELETE", ""},          {"test", "POST", "/test"},
+    {"pause", "POST", "/pause"}, {"resume", "POST", "/resume"}, {0}};
+
 static int hook(struct cli *c, const void *opts, const struct operands *ops)
 {
-    static const struct {
-        const char *verb, *method, *rest;
-    } verbs[] = {{"show", "GET", ""},
-                 {"rm", "DELETE", ""},
-                 {"test", "POST", "/test"},
-                 {"pause", "POST", "/pause"},
-                 {"resume", "POST", "/resume"}};
-    const char *verb = ops->n ? ops->p[0] : "ls";
-    AUTO(json) struct json *reply = NULL;
-    AUTO(buf) struct buf path = {0};
-    struct err e = {0};
-
-    if (ops->n < 2 && !strcmp(verb, "ls"))
+    if (!ops->n || (ops->n == 1 && !strcmp(ops->p[0], "ls")))
         return view_list(c, "/v1/hooks", hook_columns, ARRAY_SIZE(hook_columns),
                          "no hooks yet; add one with berth hook add");
-    if (ops->n == 3 && !strcmp(verb, "add"))
+    if (ops->n == 3 && !strcmp(ops->p[0], "add"))
         return hook_add(c, opts, ops->p[1], ops->p[2]);
-    for (size_t i = 0; ops->n == 2 && i < ARRAY_SIZE(verbs); i++) {
-        if (strcmp(verb, verbs[i].verb) != 0)
-            continue;
-        resource_path(&path, "hooks", ops->p[1], verbs[i].rest);
-        if (cli_call(c, verbs[i].method, path.p, NULL, NULL, &reply, &e) < 0)
-            return cli_fail(&e);
-        return reply ? hook_print(c, verb, reply) : 0;
-    }
-    cli_say("the actions are: berth hook add NAME ACTION, berth hook ls, berth hook "
-            "show|rm|test|pause|resume NAME");
-    return err_exit_code(ERR_INVALID);
+    return resource_act(c, "hooks", hook_verbs, NULL, ops, hook_print,
+                        "the actions are: berth hook add NAME ACTION, berth hook ls, berth hook "
+                        "show|rm|test|pause|resume NAME…");
 }
 
 const struct command cmd_hook = {
     USAGE(SECTION_CHANGE, "hook",
-          "[ls]\nadd NAME ACTION [OPTION…]\nshow|rm|test|pause|resume NAME"),
+          "[ls]\nadd NAME ACTION [OPTION…]\nshow|rm|test|pause|resume NAME…"),
     .summary = "send a message or run a command when jobs end or fail",
     .description =
         "ACTION is command:LINE, webhook:URL, mail:ADDRESS or slack:#CHANNEL. A message is "
@@ -141,7 +125,7 @@ const struct command cmd_hook = {
         {"berth hook add ci webhook:https://ci.example.org/berth --on end",
          "post signed JSON to a URL"},
         {"berth hook test team", "send a test message now"}, {"berth hook ls", "list all hooks"}),
-    OPERANDS("action", 0, 3, COMPLETE_CHOICES),
+    OPERANDS("action", 0, SIZE_MAX, COMPLETE_CHOICES),
     .choices = "ls|add|show|rm|test|pause|resume",
     .run = hook,
 };

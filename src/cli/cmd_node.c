@@ -184,27 +184,21 @@ static int add(struct cli *c, const struct node_opts *o, const char *url)
 
 /* ---- the others ---- */
 
-static int node_rm(struct cli *c, const struct node_opts *o, const char *name)
-{
-    AUTO(buf) struct buf path = {0};
-    struct err e = {0};
-
-    resource_path(&path, "nodes", name, o->force ? "?force=1" : "");
-    return cli_call(c, "DELETE", path.p, NULL, NULL, NULL, &e) < 0 ? cli_fail(&e) : 0;
-}
+/* The first row counts with --force only. */
+static const struct resource_verb node_verbs[] = {{"rm", "DELETE", "?force=1"},
+                                                  {"rm", "DELETE", ""},
+                                                  {"drain", "POST", "/drain"},
+                                                  {"undrain", "POST", "/undrain"},
+                                                  {0}};
 
 static int node(struct cli *c, const void *opts, const struct operands *ops)
 {
-    const char *verb = ops->n ? ops->p[0] : "";
+    const struct node_opts *o = opts;
 
-    if (ops->n == 2 && !strcmp(verb, "add"))
-        return add(c, opts, ops->p[1]);
-    if (ops->n == 2 && !strcmp(verb, "rm"))
-        return node_rm(c, opts, ops->p[1]);
-    if (ops->n == 2 && (!strcmp(verb, "drain") || !strcmp(verb, "undrain")))
-        return resource_post(c, "nodes", ops->p[1], *verb == 'd' ? "/drain" : "/undrain");
-    cli_say("the actions are: berth node add URL, berth node rm|drain|undrain NAME");
-    return err_exit_code(ERR_INVALID);
+    if (ops->n == 2 && !strcmp(ops->p[0], "add"))
+        return add(c, o, ops->p[1]);
+    return resource_act(c, "nodes", node_verbs + !o->force, NULL, ops, NULL,
+                        "the actions are: berth node add URL, berth node rm|drain|undrain NAME");
 }
 
 const struct command cmd_node = {
