@@ -195,20 +195,10 @@ void man_page(struct buf *b, const struct command *cmd, const struct command *co
 int completion_script(struct buf *b, const char *shell, const struct command *const *all,
                       const struct opt_group *const *leading, struct err *e);
 
-/* ---- programs that were written with Python's argparse (help_python.c) ---- */
+/* Of programs that were written with Python's argparse (dialect/help_python.h): the length of their
+ * texts; is the word -h, or a beginning of --help? */
 enum { PYTHON_TEXT_MAX = 64 << 10 };
-/* opt_parse for a COMMAND_PYTHON command, with its output: prints the help, or the mistake below a
- * usage line (`program_usage` is that of the whole program).  0 = go on, else the exit status + 1.
- * Release with opt_done in every case. */
-int python_parse(const struct command *cmd, const char *program_usage, char **argv, void *own,
-                 void *shared, struct operands *out);
-/* Prints "USAGE", "PROG: error: TEXT"; the result is argparse's exit status 2. */
-int python_mistake(const char *prog, const char *usage, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
-bool python_is_help(const char *word); /* -h, or a beginning of --help */
-void python_help(struct buf *b, const struct command *cmd);
-/* One row of a help text: `left`, then `help` in lines of its own column. */
-void python_help_row(struct buf *b, const char *left, const char *help);
+bool python_is_help(const char *word);
 
 /* Next of "a|b|c": *rest starts at the text, is empty at the end. */
 bool choice_next(struct str *rest, struct str *out);

@@ -6,6 +6,7 @@
  */
 #include "base/util.h"
 #include "dialect/atlas/foundations.h"
+#include "dialect/help_python.h"
 
 #define CHOICES "{init,submit,get,stop,clear-queue,delete,info,login,setup}"
 #define DEBUG_HELP "show what was done before an error"

@@ -5,6 +5,7 @@
 #include "dialect/atlas/base64.h"
 #include "dialect/atlas/foundations.h"
 #include "dialect/atlas/home.h"
+#include "dialect/help_python.h"
 #include <dirent.h>
 #include <stdio.h>
 #include <sys/stat.h>

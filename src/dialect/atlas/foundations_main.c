@@ -7,6 +7,7 @@
 #include "dialect/atlas/config.h"
 #include "dialect/atlas/foundations.h"
 #include "dialect/atlas/home.h"
+#include "dialect/help_python.h"
 #include <signal.h>
 #include <stdio.h>
 

@@ -4,6 +4,7 @@
  * line, "hyperctl: error: …", with exit status 1, mistakes in the arguments status 2.
  */
 #include "base/util.h"
+#include "dialect/help_python.h"
 #include "dialect/hyperctl/generate.h"
 #include "dialect/hyperctl/hyperctl.h"
 #include <stdarg.h>

@@ -1,4 +1,5 @@
 /* test_foundations.c - the arguments of foundations, and what is written from its tables */
+#include "dialect/help_python.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

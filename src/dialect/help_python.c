@@ -3,6 +3,7 @@
  * Owns: the layout that users of hyperctl and foundations know from the original programs, and
  * that their scripts compare.  The words come from the command tables, as in help.c.
  */
+#include "dialect/help_python.h"
 #include "base/util.h"
 #include "cli/cli.h"
 #include <stdio.h>
