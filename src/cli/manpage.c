@@ -7,6 +7,9 @@
 #include "cli/opt.h"
 #include <ctype.h>
 
+static const char *const roff_escapes[128] = {['\\'] = "\\e",  ['-'] = "\\-",   ['\''] = "\\(aq",
+                                              ['`'] = "\\(ga", ['^'] = "\\(ha", ['~'] = "\\(ti"};
+
 static void roff_text(struct buf *b, struct str s)
 {
     bool line_start = b->n == 0 || b->p[b->n - 1] == '\n';
@@ -15,18 +18,10 @@ static void roff_text(struct buf *b, struct str s)
         char c = s.p[i];
         if (line_start && (c == '.' || c == '\''))
             buf_adds(b, "\\&");
-        if (c == '\\')
-            buf_adds(b, "\\e");
-        else if (c == '-')
-            buf_adds(b, "\\-");
-        else if (c == '\'')
-            buf_adds(b, "\\(aq");
-        else if (c == '`')
-            buf_adds(b, "\\(ga");
-        else if (c == '^')
-            buf_adds(b, "\\(ha");
-        else if (c == '~')
-            buf_adds(b, "\\(ti");
+        const char *escape =
+            (unsigned char)c < ARRAY_SIZE(roff_escapes) ? roff_escapes[(int)c] : NULL;
+        if (escape)
+            buf_adds(b, escape);
         else
             buf_addc(b, c);
         line_start = c == '\n';

@@ -292,6 +292,8 @@ void job_describe(struct core *c, struct job *j, const struct job_record *r);
 void job_drop(struct core *c,
               struct job *j); /* forgets it; must be out of queue and without a run */
 void job_move(struct core *c, struct job *j, enum job_event ev); /* the transition must be legal */
+/* The same, and stages the change with its reason. */
+void job_move_recorded(struct core *c, struct job *j, enum job_event ev, struct str reason);
 /* Puts a waiting job without a run into the queue, or holds it back: for a person, for other jobs,
  * or for its back-off, in this order. */
 void job_activate(struct core *c, struct job *j);

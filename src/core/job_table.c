@@ -243,23 +243,29 @@ void job_wait_for(struct core *c, struct job *j, uint64_t other)
     j->deps++;
 }
 
-/* Cancels one waiting job because a job it waits for did not succeed. */
-static void cancel_waiter(struct core *c, struct job *j, uint64_t other, enum job_state state)
+void job_move_recorded(struct core *c, struct job *j, enum job_event ev, struct str reason)
 {
-    char reason[96];
     enum job_state from = j->state;
 
-    snprintf(reason, sizeof(reason), "job %llu, which it waits for, ended as %s",
-             (unsigned long long)other, job_state_name(state));
-    job_dequeue(c, j);
-    job_move(c, j, JOB_EV_CANCEL);
+    job_move(c, j, ev);
     core_stage(c, &(struct change){.kind = CHANGE_JOB_STATE,
                                    .at_ms = core_wall(c),
                                    .job_state = {.first = j->wait.job,
                                                  .last = j->wait.job,
                                                  .from = from,
-                                                 .to = JOB_CANCELLED,
-                                                 .reason = str_of(reason)}});
+                                                 .to = j->state,
+                                                 .reason = reason}});
+}
+
+/* Cancels one waiting job because a job it waits for did not succeed. */
+static void cancel_waiter(struct core *c, struct job *j, uint64_t other, enum job_state state)
+{
+    char reason[96];
+
+    snprintf(reason, sizeof(reason), "job %llu, which it waits for, ended as %s",
+             (unsigned long long)other, job_state_name(state));
+    job_dequeue(c, j);
+    job_move_recorded(c, j, JOB_EV_CANCEL, str_of(reason));
     job_forget_after_commit(c, j, (struct run_key){0}, 0);
 }
 

@@ -186,15 +186,7 @@ static void requeue_runless(struct core *c)
     }
     for (size_t i = 0; i < stray.n; i++) {
         j = stray.p[i];
-        enum job_state from = j->state;
-        job_move(c, j, JOB_EV_REQUEUE);
-        core_stage(c, &(struct change){.kind = CHANGE_JOB_STATE,
-                                       .at_ms = core_wall(c),
-                                       .job_state = {.first = j->wait.job,
-                                                     .last = j->wait.job,
-                                                     .from = from,
-                                                     .to = JOB_QUEUED,
-                                                     .reason = STR("no run was recorded for it")}});
+        job_move_recorded(c, j, JOB_EV_REQUEUE, STR("no run was recorded for it"));
         job_activate(c, j);
     }
     vec_done(&stray);

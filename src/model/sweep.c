@@ -232,12 +232,11 @@ int sweep_parse(const struct json *j, struct sweep **out, struct err *e)
         rc = sweep_read_list(s, j, e);
     else
         rc = read_grid(s, j, e) < 0 ? -1 : finish_grid(s, j, e);
-    if (rc < 0) {
+    if (rc < 0)
         sweep_free(s);
-        return -1;
-    }
-    *out = s;
-    return 0;
+    else
+        *out = s;
+    return rc;
 }
 
 void sweep_free(struct sweep *s)

@@ -227,11 +227,8 @@ struct tree_scan *tree_scan_new(void)
 
 void tree_scan_free(struct tree_scan *t)
 {
-    if (!t)
-        return;
-    vec_done(&t->all);
-    free(t->marks);
-    free(t);
+    if (t)
+        FREE_EACH(t->all.p, t->marks, t);
 }
 
 static bool leader_is_ours(const struct procs *all, const struct tree_orphans *o)
