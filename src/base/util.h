@@ -1,6 +1,7 @@
 /* util.h - ownership macros, assertions, allocation that cannot fail */
 #pragma once
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -26,6 +27,15 @@ void *xrealloc(void *p, size_t n, size_t size); /* n * size, overflow checked */
 char *xstrdup(const char *s);                   /* NULL in, NULL out */
 char *xstrndup(const char *s, size_t n);
 char *xasprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* Is x one of the n numbers? */
+static inline bool ints_have(const int32_t *p, size_t n, int32_t x)
+{
+    for (size_t i = 0; i < n; i++)
+        if (p[i] == x)
+            return true;
+    return false;
+}
 
 /* FREE_EACH(a, b, …) frees every one of them.  Of a vector that goes away with its owner, `p` is
  * all that has to be freed. */

@@ -90,22 +90,34 @@ static void option_names(struct buf *b, const struct opt_group *const *groups)
             buf_addf(b, " --%s", (*groups)->opts[i].name);
 }
 
-/* The shell code that offers the words of one kind.  zsh_action and fish_action do the same. */
-static void bash_action(struct buf *b, enum complete_kind k, const char *choice_text,
-                        const struct command *const *all)
+/* What offers the words of one kind in bash and zsh; the pairs stand around the words. */
+struct shell_actions {
+    const char *ask[2], *file, *dir, *program, *words[2];
+};
+static const struct shell_actions bash_actions = {{"_berth_words \"$(_berth_ask ", ")\""},
+                                                  "_berth_files -f",
+                                                  "_berth_files -d",
+                                                  "_berth_program",
+                                                  {"_berth_words \"", "\""}};
+static const struct shell_actions zsh_actions = {
+    {"{_berth_ask ", "}"}, "_files", "_files -/", "_normal", {"(", ")"}};
+
+/* The shell code for one kind; fish_action does the same. */
+static void shell_action(struct buf *b, const struct shell_actions *a, enum complete_kind k,
+                         const char *choice_text, const struct command *const *all)
 {
-    if (asked(k))
-        buf_addf(b, "_berth_words \"$(_berth_ask %s)\"", asked(k));
-    else if (k == COMPLETE_FILE)
-        buf_adds(b, "_berth_files -f");
-    else if (k == COMPLETE_DIR)
-        buf_adds(b, "_berth_files -d");
-    else if (k == COMPLETE_COMMAND || k == COMPLETE_FILE_OR_CMD)
-        buf_adds(b, "_berth_program");
-    else {
-        buf_adds(b, "_berth_words \"");
+    if (asked(k)) {
+        buf_addf(b, "%s%s%s", a->ask[0], asked(k), a->ask[1]);
+    } else if (k == COMPLETE_FILE) {
+        buf_adds(b, a->file);
+    } else if (k == COMPLETE_DIR) {
+        buf_adds(b, a->dir);
+    } else if (k == COMPLETE_COMMAND || k == COMPLETE_FILE_OR_CMD) {
+        buf_adds(b, a->program);
+    } else {
+        buf_adds(b, a->words[0]);
         fixed_words(b, k, choice_text, all);
-        buf_addc(b, '"');
+        buf_adds(b, a->words[1]);
     }
 }
 
@@ -122,14 +134,14 @@ static void bash_command(struct buf *b, const struct command *c, const struct co
             if (o->letter)
                 buf_addf(b, "-%c|", o->letter);
             buf_addf(b, "--%s) ", o->name);
-            bash_action(b, o->complete, o->choices, all);
+            shell_action(b, &bash_actions, o->complete, o->choices, all);
             buf_adds(b, "; return ;;\n");
         }
     buf_adds(b,
              "        esac\n        if [[ $cur == -* ]]; then\n            _berth_words \"--help");
     option_names(b, c->groups);
     buf_adds(b, "\"\n        else\n            ");
-    bash_action(b, c->complete, c->choices, all);
+    shell_action(b, &bash_actions, c->complete, c->choices, all);
     buf_adds(b, "\n        fi ;;\n");
 }
 
@@ -210,24 +222,6 @@ static void zsh_text(struct buf *b, const char *s)
     }
 }
 
-static void zsh_action(struct buf *b, enum complete_kind k, const char *choice_text,
-                       const struct command *const *all)
-{
-    if (asked(k))
-        buf_addf(b, "{_berth_ask %s}", asked(k));
-    else if (k == COMPLETE_FILE)
-        buf_adds(b, "_files");
-    else if (k == COMPLETE_DIR)
-        buf_adds(b, "_files -/");
-    else if (k == COMPLETE_COMMAND || k == COMPLETE_FILE_OR_CMD)
-        buf_adds(b, "_normal");
-    else {
-        buf_addc(b, '(');
-        fixed_words(b, k, choice_text, all);
-        buf_addc(b, ')');
-    }
-}
-
 /* "'(-n --limit)'{-n+,--limit=}'[help]:N:action'": see _arguments in zshcompsys(1). */
 static void zsh_option(struct buf *b, const struct opt *o, const struct command *const *all)
 {
@@ -248,7 +242,7 @@ static void zsh_option(struct buf *b, const struct opt *o, const struct command 
         buf_addc(b, ':');
         zsh_text(b, o->arg);
         buf_addc(b, ':');
-        zsh_action(b, o->complete, o->choices, all);
+        shell_action(b, &zsh_actions, o->complete, o->choices, all);
     }
     buf_addc(b, '\'');
 }
@@ -275,7 +269,7 @@ static void zsh_command(struct buf *b, const struct command *c, const struct com
         buf_adds(b, " \\\n            '*:");
         zsh_text(b, c->operand);
         buf_addc(b, ':');
-        zsh_action(b, c->complete, c->choices, all);
+        shell_action(b, &zsh_actions, c->complete, c->choices, all);
         buf_addc(b, '\'');
     }
     buf_adds(b, " ;;\n");

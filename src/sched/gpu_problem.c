@@ -133,14 +133,6 @@ static int32_t count_class(int32_t n)
     return n >= 128 ? 7 : 31 - __builtin_clz((unsigned)n);
 }
 
-static bool has_count(const struct cand *c, int32_t n)
-{
-    for (int32_t i = 0; i < c->n_counts; i++)
-        if (c->counts[i] == n)
-            return true;
-    return false;
-}
-
 static void freeze_compatible(const struct gpus *g, struct gpu_problem *p)
 {
     size_t n = p->cands.n;
@@ -154,7 +146,7 @@ static void freeze_compatible(const struct gpus *g, struct gpu_problem *p)
             if (!a->share || !b->share)
                 continue;
             for (int32_t m = 0; m < a->n_counts; m++)
-                if (has_count(b, a->counts[m]) &&
+                if (ints_have(b->counts, (size_t)b->n_counts, a->counts[m]) &&
                     !g->hands.compatible(g->hands.self, a->job, b->job, a->counts[m]))
                     p->incompatible[i * n + k] |= (uint8_t)(1 << count_class(a->counts[m]));
         }

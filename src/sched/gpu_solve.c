@@ -72,14 +72,6 @@ struct way { /* what must go for a column to come in */
     double loss;
 };
 
-static bool in_way(const struct way *w, int32_t c)
-{
-    for (int32_t i = 0; i < w->n; i++)
-        if (w->out[i] == c)
-            return true;
-    return false;
-}
-
 /* The columns that share a job or the group with c; false: one of them may not go. */
 static bool conflicts(const struct search *s, int32_t c, struct way *w)
 {
@@ -91,7 +83,7 @@ static bool conflicts(const struct search *s, int32_t c, struct way *w)
         int32_t o = i >= 0                   ? s->of_job[x->jobs[i]]
                     : x->group != GPU_NOBODY ? s->of_group[x->group]
                                              : GPU_NOBODY;
-        if (o == GPU_NOBODY || in_way(w, o))
+        if (o == GPU_NOBODY || ints_have(w->out, (size_t)w->n, o))
             continue;
         if (col(s, o)->fixed && col(s, o)->group != x->group)
             return false;
@@ -123,7 +115,7 @@ static bool way_make_room(const struct search *s, struct way *w, int32_t node, i
         for (size_t i = 0; i < s->at[node].n; i++) {
             int32_t o = s->at[node].p[i];
             double d = col(s, o)->value / col(s, o)->n;
-            if (!col(s, o)->fixed && d < density && !in_way(w, o)) {
+            if (!col(s, o)->fixed && d < density && !ints_have(w->out, (size_t)w->n, o)) {
                 density = d;
                 worst = o;
             }

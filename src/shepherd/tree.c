@@ -116,21 +116,14 @@ static bool add_children(pid_t pid, struct pids *out)
     return known;
 }
 
-static bool pids_have(const struct pids *v, pid_t pid)
-{
-    for (size_t i = 0; i < v->n; i++)
-        if (v->p[i] == pid)
-            return true;
-    return false;
-}
-
 /* Adds to `set` all that descend from its members. */
 static void close_over(const struct procs *all, struct pids *set)
 {
     for (bool grew = true; grew;) {
         grew = false;
         for (size_t i = 0; i < all->n; i++) {
-            if (pids_have(set, all->p[i].ppid) && !pids_have(set, all->p[i].pid)) {
+            if (ints_have(set->p, set->n, all->p[i].ppid) &&
+                !ints_have(set->p, set->n, all->p[i].pid)) {
                 vec_push(set, all->p[i].pid);
                 grew = true;
             }
