@@ -89,32 +89,34 @@ int run_session_open(struct run_session *s, struct cli *c, int32_t slots, struct
     return 0;
 }
 
-/* Held jobs need no daemon and do not count.  0 also when the daemon cannot be asked. */
-static int64_t active_jobs(struct cli *c)
+/* What needs a daemon when we leave: jobs, except held ones, and schedules that wait for their next
+ * time.  Nothing when the host cannot be asked. */
+static void count_left(struct cli *c, int64_t *jobs, bool *schedules)
 {
-    struct json *counts = NULL;
+    AUTO(json) struct json *counts = NULL, *all = NULL;
     struct err e;
 
-    if (cli_get(c, "/v1/jobs/summary?state=queued,starting,running,stopping", &counts, &e) < 0)
-        return 0;
-    int64_t n = int_of(counts, "total");
-    json_free(counts);
-    return n;
+    if (cli_get(c, "/v1/jobs/summary?state=queued,starting,running,stopping", &counts, &e) == 0)
+        *jobs = int_of(counts, "total");
+    if (cli_get(c, "/v1/schedules", &all, &e) == 0)
+        for (size_t i = 0; i < json_len(json_get(all, "items")); i++)
+            *schedules |= json_len(json_get(json_at(json_get(all, "items"), i), "next")) > 0;
 }
 
-/* The other jobs are counted while the host still answers.  The daemon is started after the host
- * has given up the lock of the home. */
+/* Jobs and schedules are counted while the host still answers.  The daemon is started after the
+ * host has given up the lock of the home. */
 void run_session_close(struct run_session *s)
 {
     int64_t left = 0;
+    bool schedules = false;
     struct err e;
 
     if (s->host)
-        left = active_jobs(s->c);
+        count_left(s->c, &left, &schedules);
     s->c->unreachable = NULL;
     embed_close(s->host);
     s->host = NULL;
-    if (left && daemon_spawn(s->c, NULL, &e) < 0)
+    if ((left || schedules) && daemon_spawn(s->c, NULL, &e) < 0)
         cli_say("%lld other job%s stay%s queued until the next berth command: %s", (long long)left,
                 plural_end(left), left == 1 ? "s" : "", e.text);
     else if (left)

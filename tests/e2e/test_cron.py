@@ -5,6 +5,7 @@ through the API, which also knows APScheduler's named fields.
 """
 import json
 import os
+import signal
 import sys
 import time
 
@@ -144,6 +145,24 @@ def test_a_daemon_in_the_background_stays_for_its_schedules():
         home.say("cron", "rm", "far")
         home.disconnect()
         assert home.daemon.wait(60) == 0
+
+
+def test_a_daemon_takes_over_from_berth_run():
+    """`berth run` serves the home while no daemon does; the schedules of the home need one afterwards."""
+    with Home() as home:
+        home.say("cron", "add", "far", "0 0 29 2 *", "--", "true")  # starts a daemon in the background
+        for pid, (name, _) in home.processes().items():
+            if "berth-full" in name:
+                os.kill(pid, signal.SIGKILL)
+        assert home.say("run", "--", "echo", "here") == "here\n"
+
+        def answered():
+            try:
+                return home.api("GET", "/v1/schedules/far")
+            except OSError:
+                return None
+        assert wait_for("a daemon", answered)["name"] == "far"
+        home.say("cron", "rm", "far")
 
 
 if __name__ == "__main__":
