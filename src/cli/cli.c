@@ -7,8 +7,6 @@
 #include "dialect/dialect.h"
 #include <unistd.h>
 
-enum { HELP_MAX = 1 << 20 };
-
 /* One byte more than opts_size, because a command without options has opts_size 0. */
 static int run_command(struct cli *c, const struct command *cmd, char **argv)
 {
@@ -23,7 +21,6 @@ static int run_command(struct cli *c, const struct command *cmd, char **argv)
         rc = cli_fail(&e);
     } else if (help) {
         AUTO(buf) struct buf b = {0};
-        buf_init(&b, HELP_MAX);
         help_command(&b, cmd, c->out.width, c->out.colour);
         cli_print(&b);
         rc = 0;
@@ -39,7 +36,6 @@ static int cli_overview(struct cli *c, bool asked)
 {
     AUTO(buf) struct buf b = {0};
 
-    buf_init(&b, HELP_MAX);
     help_overview(&b, c->program, c->out.colour);
     cli_print(&b);
     return asked ? 0 : err_exit_code(ERR_INVALID);

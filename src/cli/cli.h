@@ -103,6 +103,7 @@ int cli_fetch(struct cli *c, const char *method, const char *path, const char *c
               struct str body, struct http_response *out, struct err *e);
 /* Adds "?key=value" or "&key=value", encoded; nothing for a NULL value. */
 void query_add(struct buf *b, const char *key, const char *value);
+void query_add_int(struct buf *b, const char *key, int64_t value);
 /* "/v1/KIND/NAME" + rest, NAME encoded; b is made fresh. */
 void resource_path(struct buf *b, const char *kind, const char *name, const char *rest);
 /* POST to the same path, without a body.  The exit status; a failure is said. */

@@ -194,6 +194,13 @@ void query_add(struct buf *b, const char *key, const char *value)
     url_encode(b, str_of(value));
 }
 
+void query_add_int(struct buf *b, const char *key, int64_t value)
+{
+    AUTO_FREE char *text = xasprintf("%lld", (long long)value);
+
+    query_add(b, key, text);
+}
+
 void resource_path(struct buf *b, const char *kind, const char *name, const char *rest)
 {
     enum { PATH_TEXT_MAX = 1 << 20 };

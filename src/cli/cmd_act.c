@@ -36,7 +36,7 @@ static int confirm(struct cli *c, const struct act *a, const struct act_opts *o,
                    struct err *e)
 {
     struct list_query q = {o->filter, c->opt.state ? c->opt.state : a->states, NULL, -1};
-    struct json *counts = NULL;
+    AUTO(json) struct json *counts = NULL;
     char answer[16] = "";
 
     *out_go = true;
@@ -45,7 +45,6 @@ static int confirm(struct cli *c, const struct act *a, const struct act_opts *o,
     if (list_counts(c, &q, &counts, e) < 0)
         return -1;
     int64_t n = int_of(counts, "total");
-    json_free(counts);
     if (n == 0)
         return 0;
     if (!isatty(STDIN_FILENO) || !c->err.is_tty)
@@ -56,8 +55,7 @@ static int confirm(struct cli *c, const struct act *a, const struct act_opts *o,
     return 0;
 }
 
-/* The caller frees it.  The daemon resolves the names; an unknown name refuses the whole request.
- */
+/* Yours.  The daemon resolves the names; an unknown name refuses the whole request. */
 static struct json *named_body(const struct operands *ops)
 {
     struct json *body = json_new_object(), *jobs = json_new_array();

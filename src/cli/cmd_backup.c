@@ -1,14 +1,12 @@
 /* cmd_backup.c - berth backup: a consistent copy of the job database */
+#include "base/file.h"
 #include "base/util.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
-#include "cli/view.h"
-
-enum { TEXT_MAX = 1 << 20 };
 
 static int backup(struct cli *c, const void *opts, const struct operands *ops)
 {
-    struct json *body = json_new_object();
+    AUTO(json) struct json *body = json_new_object();
     struct err e = {0};
     char cwd[4096];
 
@@ -16,12 +14,9 @@ static int backup(struct cli *c, const void *opts, const struct operands *ops)
     if (!getcwd(cwd, sizeof(cwd)))
         cwd[0] = '/', cwd[1] = 0;
     /* The daemon writes the file, and its working directory is not that of the user. */
-    AUTO_FREE char *path =
-        ops->p[0][0] == '/' ? xstrdup(ops->p[0]) : xasprintf("%s/%s", cwd, ops->p[0]);
+    AUTO_FREE char *path = path_absolute(ops->p[0], cwd);
     json_set_str(body, "path", path);
-    int rc = cli_post(c, "/v1/backup", body, NULL, &e);
-    json_free(body);
-    if (rc < 0)
+    if (cli_post(c, "/v1/backup", body, NULL, &e) < 0)
         return cli_fail(&e);
     if (c->err.is_tty)
         cli_say("wrote %s", path);

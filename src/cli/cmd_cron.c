@@ -8,7 +8,6 @@
 #include "cli/commands.h"
 #include "cli/jobspec.h"
 #include "cli/view.h"
-#include <stdio.h>
 
 enum { ADD_WORDS = 3 }; /* add NAME TIMES */
 
@@ -58,19 +57,13 @@ static struct json *cron_body_take(const struct cron_opts *o, const struct opera
 static int cron_add(struct cli *c, const struct cron_opts *o, const struct operands *ops)
 {
     const struct operands command = {ops->p + ADD_WORDS, ops->n - ADD_WORDS, true};
-    AUTO(json) struct json *body = NULL, *reply = NULL;
-    struct json *spec = NULL;
+    AUTO(json) struct json *spec = NULL, *body = NULL, *reply = NULL;
     struct err e = {0};
 
-    if (!command.n && !o->job.file) {
-        cli_say("berth cron add needs a command or a file: "
-                "berth cron add nightly '30 2 * * *' -- python train.py");
-        return err_exit_code(ERR_INVALID);
-    }
     if (jobspec_build(&o->job, &command, &spec, &e) < 0 ||
         (jobspec_takes_snapshot(spec) && jobspec_take_snapshot(c, spec, &e) < 0))
         return cli_fail(&e);
-    body = cron_body_take(o, ops, spec);
+    body = cron_body_take(o, ops, TAKE(spec));
     if (cli_post(c, "/v1/schedules", body, &reply, &e) < 0)
         return cli_fail(&e);
     if (cli_json(c))

@@ -4,7 +4,6 @@
 #include "cli/doctor.h"
 #include "cli/view.h"
 
-enum { PAGE_MAX = 1 << 20 };
 static const char *const health_names[] = {
     [HEALTH_OK] = "ok", [HEALTH_WARN] = "warn", [HEALTH_FAIL] = "fail"};
 static const enum colour health_colours[] = {
@@ -15,7 +14,6 @@ static void print_line(const struct cli *c, const char *name, const struct findi
     AUTO(buf) struct buf b = {0};
     enum colour col = c->out.colour ? health_colours[f->health] : COLOUR_NONE;
 
-    buf_init(&b, PAGE_MAX);
     buf_addf(&b, "%s%-4s%s  %-9s  %s\n", colour_start(col), health_names[f->health],
              col != COLOUR_NONE ? colour_end() : "", name, f->text);
     if (f->remedy[0])

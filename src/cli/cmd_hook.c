@@ -112,8 +112,8 @@ const struct command cmd_hook = {
     .summary = "send a message or run a command when jobs end or fail",
     .description =
         "ACTION is command:LINE, webhook:URL, mail:ADDRESS or slack:#CHANNEL. A message is "
-        "repeated "
-        "for a day until its receiver has accepted it; `berth hook ls` shows the last error. For "
+        "repeated for a day until its receiver has accepted it; `berth hook ls` shows the last "
+        "error. For "
         "single jobs and batches use --notify of berth submit and berth run.",
     OPTIONS(struct hook_opts, &hook_group, &output_group, &common_group),
     .examples = EXAMPLES(

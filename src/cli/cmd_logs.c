@@ -46,12 +46,11 @@ static int follow_runs(struct cli *c, struct follow_log *f, bool one_run, struct
 
     resource_path(&path, "jobs", f->ref, "");
     for (;;) {
-        struct json *job = NULL;
+        AUTO(json) struct json *job = NULL;
         if (cli_get(c, path.p, &job, e) < 0)
             return -1;
         int64_t attempt = int_of(job, "attempt"), number = int_of(job, "number");
         bool final = job_final(job);
-        json_free(job);
         if (!f->run)
             f->run = attempt ? attempt : 1;
         if (f->run <= attempt) {

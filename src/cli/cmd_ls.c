@@ -85,7 +85,6 @@ static void ls_footer(const struct cli *c, const struct json *counts, size_t sho
 
     if (!c->out.is_tty)
         return;
-    buf_init(&b, 4096);
     if (counts) {
         counts_format(&b, counts, c->out.colour);
         if ((int64_t)shown < int_of(counts, "total"))

@@ -5,8 +5,6 @@
 #include "cli/view.h"
 #include <stdio.h>
 
-enum { TEXT_MAX = 1 << 20, JOBS_TEXT_MAX = 4096 };
-
 struct nodes_opts {
     const char *drain, *undrain;
 };
@@ -62,7 +60,6 @@ static void set_jobs(struct json *row, const struct json *device)
     char used[UNIT_TEXT_MAX], reserved[UNIT_TEXT_MAX];
     int64_t others = int_of(device, "runs") - (int64_t)json_len(jobs);
 
-    buf_init(&b, JOBS_TEXT_MAX);
     for (size_t i = 0; i < json_len(jobs); i++) {
         const struct json *j = json_at(jobs, i);
         size_or(j, "measured_bytes", "?", used);
@@ -136,7 +133,6 @@ static int nodes_show(struct cli *c)
     if (cli_get(c, "/v1/nodes", &reply, &e) < 0)
         return cli_fail(&e);
     const struct json *nodes = json_get(reply, "items");
-    buf_init(&out, TEXT_MAX);
     view_table(&out, nodes, node_columns, ARRAY_SIZE(node_columns), c->out.width, c->out.colour);
     for (size_t i = 0; i < json_len(nodes); i++)
         add_gpus(c, &out, json_at(nodes, i));

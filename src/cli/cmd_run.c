@@ -26,10 +26,7 @@ static int run(struct cli *c, const void *opts, const struct operands *ops)
     AUTO(json) struct json *spec = NULL;
     struct err e = {0};
 
-    if (!ops->n && !file)
-        err_set(&e, ERR_INVALID,
-                "berth run needs a command or a file: berth run -- python train.py");
-    else if (o->slots.set && (o->slots.v < 1 || o->slots.v > 100000))
+    if (o->slots.set && (o->slots.v < 1 || o->slots.v > 100000))
         err_set(&e, ERR_INVALID, "-j must be between 1 and 100000");
     else
         jobspec_build(&o->job, ops, &spec, &e);

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { PAGE_MAX = 8 << 20, SPARK_CELLS = 24 };
+enum { SPARK_CELLS = 24 };
 
 static void time_line(struct buf *b, const struct cli *c, const struct json *job, const char *key)
 {
@@ -43,7 +43,6 @@ static void needs_line(struct buf *b, const struct cli *c, const struct json *jo
     char size[UNIT_TEXT_MAX];
     AUTO(buf) struct buf t = {0};
 
-    buf_init(&t, 256);
     if (cpus > 0)
         buf_addf(&t, "%g CPU%s", cpus, cpus == 1 ? "" : "s");
     if (mem > 0) {
@@ -111,7 +110,6 @@ static void training_lines(struct buf *b, const struct cli *c, const struct json
         snprintf(text, sizeof(text), "%lld time%s", (long long)stops, plural_end(stops));
         view_line(b, c, "preempted", str_of(text));
     }
-    buf_init(&gpus, 4096);
     if (text_of(g, "devices").n)
         buf_addf(&gpus, "GPU " STR_FMT, STR_ARG(text_of(g, "devices")));
     for (size_t i = 0; i < json_len(with); i++)
@@ -145,7 +143,6 @@ static void show_facts(struct buf *b, const struct cli *c, const struct json *jo
     AUTO(buf) struct buf t = {0};
     const struct json *spec = json_get(job, "spec"), *after = json_get(job, "after");
 
-    buf_init(&t, PAGE_MAX);
     command_format(&t, json_get(job, "command"));
     view_line(b, c, "command", buf_str(&t));
     view_line(b, c, "directory", text_of(spec, "cwd"));
@@ -211,7 +208,7 @@ static void metrics(struct buf *b, struct cli *c, const struct json *job)
     AUTO_FREE char *path = xasprintf("/v1/jobs/%lld/metrics?buckets=%d",
                                      (long long)int_of(job, "number"), SPARK_CELLS);
     const struct json *last = json_get(job, "metrics");
-    struct json *series = NULL;
+    AUTO(json) struct json *series = NULL;
     struct err e;
 
     if (!json_len(last) || cli_get(c, path, &series, &e) < 0)
@@ -219,7 +216,6 @@ static void metrics(struct buf *b, struct cli *c, const struct json *job)
     for (struct json_it it = {0}; json_next(last, &it);) {
         AUTO(buf) struct buf t = {0};
         const struct json *v = json_get(it.val, "value");
-        buf_init(&t, PAGE_MAX);
         if (json_type(v) == JSON_STR)
             buf_addf(&t, "%s " STR_FMT, it.key, STR_ARG(json_str(v)));
         else
@@ -229,7 +225,6 @@ static void metrics(struct buf *b, struct cli *c, const struct json *job)
         sparkline(&t, json_get(json_get(series, "metrics"), it.key));
         view_line(b, c, "metric", buf_str(&t));
     }
-    json_free(series);
 }
 
 /* A tag is a text; an artifact is an object with a path. */
@@ -245,7 +240,6 @@ static void reports(struct buf *b, struct cli *c, const struct json *job)
             AUTO(buf) struct buf t = {0};
             struct str text =
                 json_type(it.val) == JSON_STR ? json_str(it.val) : text_of(it.val, kinds[k].value);
-            buf_init(&t, PAGE_MAX);
             buf_addf(&t, "%s%s" STR_FMT, it.key, text.n ? " = " : "", STR_ARG(text));
             view_line(b, c, kinds[k].label, buf_str(&t));
         }
@@ -289,7 +283,6 @@ static int show_run(struct cli *c, const void *opts, const struct operands *ops)
         view_rows(c, all, job_columns, n_job_columns);
     } else {
         AUTO(buf) struct buf b = {0};
-        buf_init(&b, PAGE_MAX);
         for (size_t i = 0; i < json_len(all); i++) {
             const struct json *job = json_at(all, i);
             buf_adds(&b, i ? "\n" : "");

@@ -13,7 +13,7 @@
 #include <math.h>
 #include <time.h>
 
-enum { TRACE_BYTES_MAX = 1 << 30, TABLE_BYTES_MAX = 64 << 20, OUT_BYTES_MAX = 1 << 30 };
+enum { TRACE_BYTES_MAX = 1 << 30, TABLE_BYTES_MAX = 64 << 20 };
 enum { RUNS_MAX = 16, SAY_AFTER_MS = 2000, SAY_EVERY_MS = 10000, DRAW_EVERY_MS = 200 };
 
 struct simulate_opts {
@@ -182,7 +182,6 @@ static int write_chart(const struct session *s, struct err *e)
     AUTO(buf) struct buf b = {0};
     const struct sim_result *runs[RUNS_MAX];
 
-    buf_init(&b, OUT_BYTES_MAX);
     for (size_t i = 0; i < s->n_runs; i++)
         runs[i] = &s->runs[i];
     sim_chart(&s->trace, &s->conf, runs, s->n_runs, &b);
@@ -333,7 +332,6 @@ static int simulate_answer(struct session *s, struct err *e)
 
     if (s->o->svg && write_chart(s, e) < 0)
         return -1;
-    buf_init(&out, OUT_BYTES_MAX);
     if (s->o->json || cli_json(s->c))
         print_json(s, &out);
     else if (s->o->jobs)

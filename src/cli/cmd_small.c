@@ -9,7 +9,6 @@
 #include "cli/view.h"
 #include "model/spec.h"
 
-enum { TEXT_MAX = 4 << 20 };
 static const struct opt_group *const no_groups[] = {NULL};
 
 /* Writes one page into b, or fails with e. */
@@ -21,7 +20,6 @@ static int page_print(struct cli *c, const struct operands *ops, page_fn *write)
     AUTO(buf) struct buf b = {0};
     struct err e = {0};
 
-    buf_init(&b, TEXT_MAX);
     if (write(c, ops, &b, &e) < 0)
         return cli_fail(&e);
     cli_print(&b);
@@ -138,17 +136,15 @@ static int complete_words(struct cli *c, const void *opts, const struct operands
     AUTO(buf) struct buf b = {0};
 
     (void)opts;
-    buf_init(&b, TEXT_MAX);
     c->unreachable = NULL;
     for (size_t i = 0; i < ARRAY_SIZE(sources); i++) {
-        struct json *reply = NULL;
+        AUTO(json) struct json *reply = NULL;
         struct err e;
         if (strcmp(ops->p[0], sources[i].kind) != 0)
             continue;
         if (cli_get(c, sources[i].path, &reply, &e) < 0)
             return 1;
-        const struct json *items =
-            json_type(reply) == JSON_ARRAY ? reply : json_get(reply, "items");
+        const struct json *items = json_get(reply, "items");
         for (size_t k = 0; k < json_len(items); k++) {
             const struct json *v = json_get(json_at(items, k), sources[i].member);
             if (json_type(v) == JSON_STR)
@@ -156,7 +152,6 @@ static int complete_words(struct cli *c, const void *opts, const struct operands
             else if (v)
                 buf_addf(&b, "%lld\n", (long long)json_int(v));
         }
-        json_free(reply);
     }
     cli_print(&b);
     return 0;

@@ -43,10 +43,6 @@ static int submit_run(struct cli *c, const void *opts, const struct operands *op
     AUTO(json) struct json *spec = NULL, *reply = NULL;
     struct err e = {0};
 
-    if (!ops->n && !o->job.file) {
-        cli_say("berth submit needs a command or a file: berth submit -- python train.py");
-        return err_exit_code(ERR_INVALID);
-    }
     if (jobspec_build(&o->job, ops, &spec, &e) < 0 ||
         jobspec_submit(c, spec, o->job.key, &reply, NULL, &e) < 0)
         return cli_fail(&e);

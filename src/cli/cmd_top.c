@@ -12,13 +12,7 @@
 #include "cli/view.h"
 #include <stdio.h>
 
-enum {
-    ASK_EVERY_MS = 1000,
-    FRAME_MAX = 4 << 20,
-    LOG_TAIL = 64 << 10,
-    SHOWN = 200,
-    FILTER_MAX = 400
-};
+enum { ASK_EVERY_MS = 1000, LOG_TAIL = 64 << 10, SHOWN = 200, FILTER_MAX = 400 };
 
 static const char *const sorts[] = {NULL, "-created", "-duration", "-priority", "name", "state"};
 
@@ -249,7 +243,6 @@ static void draw(struct top *t)
 {
     AUTO(buf) struct buf frame = {0};
 
-    buf_init(&frame, FRAME_MAX);
     t->c->out = term_detect(STDOUT_FILENO);
     t->m.rows = t->rows;
     t->m.counts = t->counts;
@@ -282,7 +275,7 @@ static void loop(struct top *t)
 static int top_run(struct cli *c, const void *opts, const struct operands *ops)
 {
     struct top t = {.c = c};
-    struct json *meta = NULL;
+    AUTO(json) struct json *meta = NULL;
     struct err e = {0};
 
     (void)opts;
@@ -297,7 +290,6 @@ static int top_run(struct cli *c, const void *opts, const struct operands *ops)
     buf_init(&t.log, 1 << 20);
     /* A first question outside the full screen: what goes wrong is then readable. */
     int rc = cli_get(c, "/v1", &meta, &e);
-    json_free(meta);
     if (rc == 0)
         rc = tty_open(&e);
     if (rc == 0)

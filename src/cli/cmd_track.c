@@ -8,16 +8,6 @@
 
 enum { NOTE_MAX = 64 << 10 };
 
-/* Takes body, which may be NULL. */
-static int send_to(struct cli *c, const char *method, const char *path, struct json *body,
-                   struct err *e)
-{
-    int rc = cli_call(c, method, path, NULL, body, NULL, e);
-
-    json_free(body);
-    return rc;
-}
-
 /* ---- berth tag ---- */
 
 struct tag_opts {
@@ -35,17 +25,13 @@ static int tag_one(struct cli *c, const char *job, const char *word, bool remove
     AUTO(buf) struct buf path = {0};
     struct str value, name = str_cut(str_of(word), '=', &value);
     AUTO_FREE char *key = xstrndup(name.p, name.n);
-    struct json *body;
+    AUTO(json) struct json *body = json_new_object();
 
     resource_path(&path, "jobs", job, "/tags");
-    if (remove) {
-        query_add(&path, "name", key);
-        return send_to(c, "DELETE", path.p, NULL, e);
-    }
-    body = json_new_object();
+    query_add(&path, "name", remove ? key : NULL);
     json_set_str(body, "name", key);
     json_set_take(body, "value", json_new_str(value));
-    return send_to(c, "POST", path.p, body, e);
+    return cli_call(c, remove ? "DELETE" : "POST", path.p, NULL, remove ? NULL : body, NULL, e);
 }
 
 static int tag(struct cli *c, const void *opts, const struct operands *ops)
@@ -111,7 +97,6 @@ static int note(struct cli *c, const void *opts, const struct operands *ops)
     AUTO(buf) struct buf path = {0}, text = {0};
     struct err e = {0};
 
-    buf_init(&text, NOTE_MAX);
     if (o->project) {
         resource_path(&path, "projects", o->project, "/notes");
     } else if (ops->n) {
@@ -123,11 +108,11 @@ static int note(struct cli *c, const void *opts, const struct operands *ops)
     join_words(&text, ops, from);
     if (ops->n <= from)
         return note_list(c, path.p);
-    struct json *body = json_new_object();
+    AUTO(json) struct json *body = json_new_object();
     json_set_take(body, "text", json_new_str(buf_str(&text)));
     if (o->author)
         json_set_str(body, "author", o->author);
-    return send_to(c, "POST", path.p, body, &e) < 0 ? cli_fail(&e) : 0;
+    return cli_post(c, path.p, body, NULL, &e) < 0 ? cli_fail(&e) : 0;
 }
 const struct command cmd_note = {
     USAGE(SECTION_CHANGE, "note", "[OPTION…] JOB [TEXT…]\n--about PROJECT [TEXT…]"),
@@ -174,7 +159,6 @@ static int project(struct cli *c, const void *opts, const struct operands *ops)
     struct err e = {0};
 
     (void)opts;
-    buf_init(&text, NOTE_MAX);
     resource_path(&path, "projects", ops->p[1], "");
     if (!strcmp(verb, "show"))
         return project_show(c, path.p);
@@ -191,9 +175,9 @@ static int project(struct cli *c, const void *opts, const struct operands *ops)
     } else {
         join_words(&text, ops, 2);
     }
-    struct json *body = json_new_object();
+    AUTO(json) struct json *body = json_new_object();
     json_set_take(body, "description", json_new_str(buf_str(&text)));
-    return send_to(c, "PUT", path.p, body, &e) < 0 ? cli_fail(&e) : 0;
+    return cli_call(c, "PUT", path.p, NULL, body, NULL, &e) < 0 ? cli_fail(&e) : 0;
 }
 const struct command cmd_project = {
     USAGE(SECTION_CHANGE, "project", "show NAME\ndescribe NAME TEXT…|-"),

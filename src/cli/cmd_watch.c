@@ -6,7 +6,7 @@
 #include "cli/view.h"
 #include <poll.h>
 
-enum { TEXT_MAX = 1 << 20, NAP_MS = 50 };
+enum { NAP_MS = 50 };
 
 struct watch_opts {
     struct opt_num since;
@@ -75,23 +75,18 @@ static int watch(struct cli *c, const void *opts, const struct operands *ops)
     struct watching w = {.c = c};
     struct sse s;
     struct err e = {0};
-    struct json *meta = NULL;
     bool resume = o->since.set;
 
-    buf_init(&w.out, TEXT_MAX);
     sse_init(&s, watch_on_event, &w);
     s.last_id = (uint64_t)o->since.v;
     /* Asks first, so that a daemon is there, and again whenever the stream broke. */
-    while (cli_get(c, "/v1", &meta, &e) == 0) {
+    while (cli_get(c, "/v1", NULL, &e) == 0) {
         AUTO(buf) struct buf path = {0};
-        AUTO_FREE char *after = xasprintf("%llu", (unsigned long long)s.last_id);
         int status = 0;
-        json_free(meta);
-        meta = NULL;
-        buf_init(&path, TEXT_MAX);
         buf_adds(&path, "/v1/events");
         query_add(&path, "job", ops->n ? ops->p[0] : NULL);
-        query_add(&path, "after", resume ? after : NULL);
+        if (resume)
+            query_add_int(&path, "after", (int64_t)s.last_id);
         http_call_stream(c->http, "GET", path.p, NULL, STR(""), &status, sse_feed, &s, &e);
         if (status >= 400 && status < 500) {
             err_set(&e, ERR_NOT_FOUND, "there are no events of job %s", ops->n ? ops->p[0] : "?");

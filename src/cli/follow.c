@@ -7,6 +7,7 @@
 #include "cli/follow.h"
 #include "base/clock.h"
 #include "base/util.h"
+#include "cli/list.h"
 #include "cli/sse.h"
 #include "cli/view.h"
 #include "model/job.h"
@@ -82,47 +83,28 @@ int follow_end(struct cli *c, const char *ref, struct json **out, struct err *e)
     }
 }
 
-/* Succeeded jobs have status 0, so only the others are asked for. */
-static int highest_status(struct cli *c, const char *batch, int *out, struct err *e)
+static void highest_of_page(void *arg, const struct json *items)
 {
-    AUTO_FREE char *cursor = NULL;
+    int *status = arg;
 
-    *out = 0;
-    do {
-        AUTO(buf) struct buf path = {0};
-        struct json *page = NULL;
-        buf_init(&path, PATH_BYTES);
-        buf_adds(&path, "/v1/jobs?state=failed,cancelled,lost&limit=1000");
-        query_add(&path, "batch", batch);
-        query_add(&path, "cursor", cursor);
-        if (cli_get(c, path.p, &page, e) < 0)
-            return -1;
-        const struct json *items = json_get(page, "items");
-        for (size_t i = 0; i < json_len(items); i++)
-            *out = MAX(*out, job_exit_status(json_at(items, i)));
-        struct str next = text_of(page, "next");
-        free(cursor);
-        cursor = next.n ? xstrndup(next.p, next.n) : NULL;
-        json_free(page);
-    } while (cursor);
-    return 0;
+    for (size_t i = 0; i < json_len(items); i++)
+        *status = MAX(*status, job_exit_status(json_at(items, i)));
 }
 
+/* Succeeded jobs have status 0, so only the others are asked for. */
 int follow_batch(struct cli *c, const char *batch, int *out_status, struct err *e)
 {
-    AUTO(buf) struct buf path = {0};
+    const struct list_query active = {NULL, "active", NULL, -1},
+                            bad = {NULL, "failed,cancelled,lost", NULL, -1};
 
-    buf_init(&path, PATH_BYTES);
-    buf_adds(&path, "/v1/jobs/summary?state=active");
-    query_add(&path, "batch", batch);
+    *out_status = 0;
+    c->opt.batch = batch;
     for (int nap = NAP_MS;; nap = MIN(nap * 2, BATCH_MS)) {
-        struct json *counts = NULL;
-        if (cli_get(c, path.p, &counts, e) < 0)
+        AUTO(json) struct json *counts = NULL;
+        if (list_counts(c, &active, &counts, e) < 0)
             return -1;
-        int64_t left = int_of(counts, "total");
-        json_free(counts);
-        if (!left)
-            return highest_status(c, batch, out_status, e);
+        if (!int_of(counts, "total"))
+            return list_pages(c, &bad, highest_of_page, out_status, NULL, e);
         poll(NULL, 0, nap);
     }
 }
@@ -165,13 +147,12 @@ int follow_submitted(struct cli *c, const struct json *reply, int64_t timeout_ms
     int64_t first = json_has(reply, "number") ? int_of(reply, "number") : int_of(reply, "first");
     int64_t count = json_has(reply, "count") ? int_of(reply, "count") : 1;
     for (int64_t i = 0; i < count; i++) {
-        struct json *job = NULL;
+        AUTO(json) struct json *job = NULL;
         char ref[24];
         snprintf(ref, sizeof(ref), "%lld", (long long)(first + i));
         if (follow_end(c, ref, &job, &e) < 0)
             return cli_fail(&e);
         status = MAX(status, job_exit_status(job));
-        json_free(job);
     }
     return status;
 }
@@ -207,19 +188,13 @@ static bool on_bytes(void *arg, struct str piece)
 
 void log_path(struct buf *path, const struct follow_log *f)
 {
-    char text[24];
-
     resource_path(path, "jobs", f->ref, "/logs");
     query_add(path, "stream", f->err_file ? "err" : "out");
-    if (f->run) {
-        snprintf(text, sizeof(text), "%lld", (long long)f->run);
-        query_add(path, "run", text);
-    }
-    if (f->follow) {
-        snprintf(text, sizeof(text), "%lld", (long long)f->at);
-        query_add(path, "follow", "1");
-        query_add(path, "offset", f->at ? text : NULL);
-    }
+    if (f->run)
+        query_add_int(path, "run", f->run);
+    query_add(path, "follow", f->follow ? "1" : NULL);
+    if (f->follow && f->at)
+        query_add_int(path, "offset", f->at);
 }
 
 int follow_log(struct http_client *http, struct follow_log *f, struct err *e)

@@ -414,17 +414,14 @@ static int complete_spec(struct json *spec, const struct job_opts *o, const char
     /* --image or the file says so: the job runs in a container. */
     bool image = o->container.image || json_get(spec, "image");
     /* An image has an environment of its own: PATH and the like of this host mean nothing there. */
-    struct json *env = image ? json_new_object() : jobspec_env(o->clean_env);
+    AUTO(json) struct json *env = image ? json_new_object() : jobspec_env(o->clean_env);
 
-    if (json_type(json_get(spec, "env")) == JSON_OBJECT)
-        env_lay_over(env, json_get(spec, "env"));
-    else if (json_get(spec, "env")) {
-        json_free(env);
+    if (json_get(spec, "env") && json_type(json_get(spec, "env")) != JSON_OBJECT)
         return err_set(e, ERR_INVALID, "env of the file is not a map of names to values");
-    }
+    env_lay_over(env, json_get(spec, "env"));
     jobs_env(spec, env);
     int rc = jobspec_add_options(env, "env", &o->env, true, e);
-    json_set_take(spec, "env", env);
+    json_set_take(spec, "env", TAKE(env));
     if (rc < 0 || set_cwd(spec, o, file, image, e) < 0 ||
         spec_add_options(spec, "params", "param", &o->params, e) < 0)
         return -1;
@@ -440,6 +437,9 @@ int jobspec_build(const struct job_opts *o, const struct operands *ops, struct j
     const char *file = operand_is_file ? ops->p[0] : o->file;
     AUTO(json) struct json *spec = file ? NULL : json_new_object();
 
+    if (!file && !ops->n)
+        return err_set(e, ERR_INVALID,
+                       "a command or a file of jobs is needed, as in: -- python train.py");
     if (file && spec_file_read(file, &spec, e) < 0)
         return -1;
     if (!operand_is_file)

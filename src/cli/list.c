@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 /* PAGE is the largest page that the daemon gives. */
-enum { PAGE = 10000, PATH_MAX_BYTES = 1 << 20 };
+enum { PAGE = 10000 };
 
 /* A whole term such as name~cnn, as opposed to `and`, `(`, or a piece of `lr < 0.1`. */
 static bool is_term(const char *word)
@@ -25,7 +25,6 @@ char *filter_text(const struct operands *ops)
 
     if (!ops->n)
         return NULL;
-    buf_init(&b, PATH_MAX_BYTES);
     for (size_t i = 0; i < ops->n; i++) {
         if (i)
             buf_adds(&b, is_term(ops->p[i - 1]) && is_term(ops->p[i]) ? " and " : " ");
@@ -45,7 +44,7 @@ bool list_restricted(const struct cli *c, const struct operands *ops)
 static void query_path(const struct cli *c, const struct list_query *q, const char *path,
                        struct buf *b)
 {
-    buf_init(b, PATH_MAX_BYTES);
+    buf_init(b, 0);
     buf_adds(b, path);
     query_add(b, "filter", q->filter);
     query_add(b, "state", q->state);
@@ -59,12 +58,10 @@ static int fetch_page(struct cli *c, const struct list_query *q, int64_t left, c
                       struct http_response *out, struct err *e)
 {
     AUTO(buf) struct buf path = {0};
-    char limit[24];
 
-    snprintf(limit, sizeof(limit), "%lld", (long long)(left < 0 ? PAGE : MIN(left, (int64_t)PAGE)));
     query_path(c, q, "/v1/jobs", &path);
     query_add(&path, "sort", q->sort);
-    query_add(&path, "limit", limit);
+    query_add_int(&path, "limit", left < 0 ? PAGE : MIN(left, (int64_t)PAGE));
     query_add(&path, "cursor", cursor);
     return cli_fetch(c, "GET", path.p, NULL, STR(""), out, e);
 }
@@ -93,7 +90,7 @@ int list_texts(struct cli *c, const struct list_query *q, void (*page)(void *arg
 
     do {
         struct http_response r;
-        struct json *rest = NULL;
+        AUTO(json) struct json *rest = NULL;
         struct str items;
         if (fetch_page(c, q, left, cursor, &r, e) < 0)
             return -1;
@@ -104,7 +101,6 @@ int list_texts(struct cli *c, const struct list_query *q, void (*page)(void *arg
         struct str next = text_of(rest, "next");
         free(cursor);
         cursor = next.n ? xstrndup(next.p, next.n) : NULL;
-        json_free(rest);
         if (rc < 0)
             return -1;
         if (left > 0)
@@ -122,7 +118,7 @@ int list_pages(struct cli *c, const struct list_query *q,
 
     do {
         struct http_response r;
-        struct json *reply = NULL;
+        AUTO(json) struct json *reply = NULL;
         if (fetch_page(c, q, left, cursor, &r, e) < 0)
             return -1;
         int rc = json_parse(buf_str(&r.body), "the daemon's answer", &reply, e);
@@ -135,7 +131,6 @@ int list_pages(struct cli *c, const struct list_query *q,
         struct str next = text_of(reply, "next");
         free(cursor);
         cursor = next.n ? xstrndup(next.p, next.n) : NULL;
-        json_free(reply);
     } while (cursor && left != 0);
     if (out_more)
         *out_more = cursor != NULL;

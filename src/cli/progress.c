@@ -44,7 +44,6 @@ void progress_line(struct buf *b, const struct json *counts, const char *name, s
     AUTO(buf) struct buf tail = {0};
     int64_t total = MAX(int_of(counts, "total"), 1), done = counts_done(counts);
 
-    buf_init(&tail, 1024);
     tail_text(&tail, counts, eta_ms);
     size_t used = text_width(str_of(name)) + 1 + text_width(buf_str(&tail));
     size_t bar = width > used + BAR_MIN ? MIN(width - used, (size_t)BAR_MAX) : 0;
@@ -86,7 +85,6 @@ void progress_show(struct progress *p, const struct json *counts)
     if (fresh > 0)
         eta = (int64_t)((double)(now - p->start_ms) / (double)fresh *
                         (double)(int_of(counts, "total") - done));
-    buf_init(&b, 4096);
     if (p->term.is_tty) {
         buf_adds(&b, "\r\033[K");
         progress_line(&b, counts, p->name, p->term.width ? p->term.width - 1 : 79, eta,

@@ -19,7 +19,6 @@ enum {
     SLOWEST = 5,
     FAILED_SHOWN = 20,
     EXIT_INTERRUPTED = 130,
-    TABLE_MAX = 64 << 20,
 };
 
 struct batch {
@@ -74,13 +73,12 @@ static int batch_stay(struct batch *b, struct err *e)
     b->last_ms = clock_mono(&clock_system);
     for (;;) {
         struct pollfd p = {b->s->interrupts[0], POLLIN, 0};
-        struct json *counts = NULL;
+        AUTO(json) struct json *counts = NULL;
         if (list_counts(b->s->c, &q, &counts, e) < 0)
             return -1;
         progress_show(&b->progress, counts);
         int64_t left = int_of(counts, "total") - counts_done(counts);
         int nap = next_look(b, counts);
-        json_free(counts);
         if (!left)
             break;
         if (poll(&p, 1, nap) > 0 && on_interrupt(b, e) < 0)
@@ -121,7 +119,6 @@ static int table(struct cli *c, const struct json *counts, int64_t elapsed_ms, s
     bool whole = int_of(counts, "total") <= WHOLE_TABLE;
     int rc = 0;
 
-    buf_init(&out, TABLE_MAX);
     if (whole)
         rc = part(c, &out, NULL, NULL, "id", WHOLE_TABLE, e);
     if (!whole)

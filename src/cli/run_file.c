@@ -125,7 +125,7 @@ static int active_of(struct run_session *s, const char *batch, struct json **cou
 static int resume(struct run_session *s, const struct run_opts *o, struct memory *m,
                   const char *batch, bool *out_go, struct err *e)
 {
-    struct json *counts = NULL;
+    AUTO(json) struct json *counts = NULL;
     int64_t again = 0, active = 0;
     const char *states = o->retry_failed && m->interrupted ? "failed,lost,cancelled"
                          : o->retry_failed                 ? "failed,lost"
@@ -136,7 +136,6 @@ static int resume(struct run_session *s, const struct run_opts *o, struct memory
     if (active_of(s, batch, &counts, &active, e) < 0)
         return -1;
     int64_t done = counts_done(counts), total = int_of(counts, "total");
-    json_free(counts);
     if (states && retry_states(s, batch, states, &again, e) < 0)
         return -1;
     if (m->interrupted) {
@@ -185,7 +184,7 @@ static int run_single(struct run_session *s, const struct run_opts *o, const str
 {
     AUTO_FREE char *path = xasprintf("/v1/jobs/%lld", (long long)int_of(reply, "number"));
     AUTO_FREE char *again = xasprintf("%s/retry", path);
-    struct json *job = NULL;
+    AUTO(json) struct json *job = NULL;
     struct err e = {0};
     char text[400];
 
@@ -195,7 +194,6 @@ static int run_single(struct run_session *s, const struct run_opts *o, const str
         int status = job_exit_status(job);
         bool final = job_final(job);
         job_outcome_text(job, text, sizeof(text));
-        json_free(job);
         if (final && !(status && o->retry_failed)) {
             cli_say("the job of %s has already ended: it %s; --again runs it again", file, text);
             return status;

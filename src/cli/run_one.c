@@ -139,11 +139,10 @@ static int copy_run(struct one *o, int64_t run, bool split, bool *out_closed, st
     int rc;
 
     while ((rc = follow_log(o->s->c->http, &f, e)) < 0 && e->code == ERR_UNAVAILABLE) {
-        struct json *job = NULL;
+        AUTO(json) struct json *job = NULL;
         poll(NULL, 0, NAP_MS);
         if ((rc = job_record(o, &job, e)) < 0)
             break;
-        json_free(job);
     }
     if (helper)
         pthread_join(errors, NULL);
@@ -172,7 +171,7 @@ static int one_stay(struct one *o, bool split, struct err *e)
     char text[400];
 
     for (;;) {
-        struct json *job = NULL;
+        AUTO(json) struct json *job = NULL;
         bool closed = false;
         if (job_record(o, &job, e) < 0)
             return cli_fail(e);
@@ -180,7 +179,6 @@ static int one_stay(struct one *o, bool split, struct err *e)
         bool final = job_final(job), queued = str_eq_c(text_of(job, "state"), "queued");
         int status = job_exit_status(job);
         job_outcome_text(job, text, sizeof(text));
-        json_free(job);
         if (copied < attempt) {
             atomic_store(&o->started, true);
             if (copy_run(o, ++copied, split, &closed, e) < 0)

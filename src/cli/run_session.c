@@ -14,7 +14,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 
 enum { TAKE_OVER_MS = 10000, NAP_MS = 20, EXIT_INTERRUPTED = 130 };
 

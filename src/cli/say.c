@@ -45,7 +45,6 @@ void cli_print_line(const char *text)
 {
     AUTO(buf) struct buf b = {0};
 
-    buf_init(&b, SIZE_MAX);
     buf_addf(&b, "%s\n", text);
     cli_print(&b);
 }

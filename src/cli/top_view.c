@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <time.h>
 
-enum { FRAME_MAX = 4 << 20, BAR_CELLS = 12 };
+enum { BAR_CELLS = 12 };
 #define REVERSE "\033[7m"
 
 struct frame {
@@ -107,7 +107,6 @@ static void top_usage_line(struct frame *f, const struct json *nodes)
     char text[80], used[UNIT_TEXT_MAX], of[UNIT_TEXT_MAX];
     double mem = sum_of(nodes, "mem_bytes"), used_mem = sum_of(nodes, "used_mem_bytes");
 
-    buf_init(&b, FRAME_MAX);
     usage_bar(&b, "slots", sum_of(nodes, "used_slots"), sum_of(nodes, "slots"), f->colour);
     usage_bar(&b, "cpus", sum_of(nodes, "used_cpus"), sum_of(nodes, "cpus"), f->colour);
     size_format((int64_t)used_mem, used);
@@ -141,7 +140,6 @@ static void header(struct frame *f, const struct top_model *m)
     AUTO(buf) struct buf b = {0};
     char now[STAMP_TEXT_MAX];
 
-    buf_init(&b, FRAME_MAX);
     stamp_format(clock_wall(&clock_system), now);
     buf_addf(&b, "%sberth %s%s  ", f->colour ? colour_start(COLOUR_BOLD) : "", m->version,
              f->colour ? colour_end() : "");
@@ -172,19 +170,15 @@ static void top_list(struct frame *f, struct top_model *m)
         m->first = m->selected;
     if (m->selected >= m->first + room)
         m->first = m->selected - room + 1;
-    buf_init(&coloured, FRAME_MAX);
-    buf_init(&plain, FRAME_MAX);
-    buf_init(&line, FRAME_MAX);
     if (!n) {
         put_line(f, STR("  no jobs here"));
         return;
     }
-    struct json *shown = json_new_array();
+    AUTO(json) struct json *shown = json_new_array();
     for (int64_t i = m->first; i < MIN(n, m->first + room); i++)
         json_push_take(shown, json_copy(json_at(m->rows, (size_t)i)));
     view_table(&coloured, shown, job_columns, n_job_columns, f->width, f->colour);
     view_table(&plain, shown, job_columns, n_job_columns, f->width, false);
-    json_free(shown);
     struct str with = buf_str(&coloured), without = buf_str(&plain);
     for (int64_t i = -1; with.n; i++) { /* -1: the title */
         struct str a = str_cut(with, '\n', &with), b = str_cut(without, '\n', &without);
@@ -220,7 +214,6 @@ static void log_view(struct frame *f, const struct top_model *m)
     AUTO(buf) struct buf b = {0};
     size_t room = f->height - f->line - 2, lines = 0, at = m->log.n;
 
-    buf_init(&b, FRAME_MAX);
     buf_addf(&b, "%soutput of job %lld%s", f->colour ? colour_start(COLOUR_BOLD) : "",
              (long long)m->log_job, f->colour ? colour_end() : "");
     put_line(f, buf_str(&b));
@@ -262,7 +255,6 @@ static void top_footer(struct frame *f, const struct top_model *m)
 
     while (f->line + 1 < f->height)
         put_line(f, STR(""));
-    buf_init(&b, FRAME_MAX);
     if (m->mode == TOP_FILTER)
         buf_addf(&b, "filter: %s_", m->filter ? m->filter : "");
     else if (m->message && *m->message)

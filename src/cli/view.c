@@ -12,13 +12,7 @@
 #include <time.h>
 
 /* EXIT_TIMEOUT and EXIT_NOT_RUN are those of timeout(1) and of the shell. */
-enum {
-    VIEW_MAX = 1 << 30,
-    CELL_MAX = 4096,
-    EXIT_CANCELLED = 130,
-    EXIT_NOT_RUN = 127,
-    EXIT_TIMEOUT = 124
-};
+enum { CELL_MAX = 4096, EXIT_CANCELLED = 130, EXIT_NOT_RUN = 127, EXIT_TIMEOUT = 124 };
 
 const struct column job_columns[] = {
     {"JOB", "number", CELL_NUMBER, false, NULL},
@@ -307,9 +301,8 @@ static enum colour cell(struct buf *b, const struct json *row, const struct colu
 /* A column with `hide` is shown only when some row has another value there. */
 static bool column_shown(const struct json *rows, const struct column *col, int64_t now_ms)
 {
-    AUTO(buf) struct buf b = {0};
+    AUTO(buf) struct buf b = {.max = CELL_MAX};
 
-    buf_init(&b, CELL_MAX);
     if (!col->hide || !json_len(rows))
         return !col->hide;
     for (size_t i = 0; i < json_len(rows); i++) {
@@ -327,10 +320,9 @@ void view_table(struct buf *b, const struct json *rows, const struct column *col
     struct table *t = table_new();
     int64_t now = clock_wall(&clock_system);
     bool shown[32] = {false};
-    AUTO(buf) struct buf text = {0};
+    AUTO(buf) struct buf text = {.max = CELL_MAX};
 
     ASSERT(n <= ARRAY_SIZE(shown));
-    buf_init(&text, CELL_MAX);
     for (size_t k = 0; k < n; k++) {
         bool right = cols[k].kind != CELL_TEXT && cols[k].kind != CELL_STATE &&
                      cols[k].kind != CELL_PARAMS && cols[k].kind != CELL_YES &&
@@ -354,7 +346,6 @@ static void json_page(struct view_pages *v, const struct json *rows)
 {
     AUTO(buf) struct buf b = {0};
 
-    buf_init(&b, VIEW_MAX);
     for (size_t i = 0; i < json_len(rows); i++) {
         buf_adds(&b, v->rows++ ? ",\n" : "[\n");
         json_write(&b, json_at(rows, i), JSON_COMPACT);
@@ -368,7 +359,6 @@ static void json_end(const struct view_pages *v)
 {
     AUTO(buf) struct buf b = {0};
 
-    buf_init(&b, 16);
     buf_adds(&b, v->rows ? "\n]\n" : "[]\n");
     cli_print(&b);
 }
@@ -416,7 +406,6 @@ static void csv_page(struct view_pages *v, const struct json *rows, const struct
     for (size_t i = 0; i < json_len(rows); i++)
         for (size_t k = 0; k < n_keys; k++)
             csv_cell(t, json_get(json_at(rows, i), keys[k]));
-    buf_init(&b, VIEW_MAX);
     table_render_csv(t, &b);
     if (v->rows) {
         const char *titles_end = memchr(b.p, '\n', b.n);
@@ -441,7 +430,6 @@ void view_page_text(struct view_pages *v, struct str array)
     struct str one;
     AUTO(buf) struct buf b = {0};
 
-    buf_init(&b, VIEW_MAX);
     json_in_next(&in); /* its [ */
     while (json_in_raw(&in, &one) == 1) {
         buf_adds(&b, v->rows++ ? ",\n" : "[\n");
@@ -463,7 +451,6 @@ void view_rows(const struct cli *c, const struct json *rows, const struct column
     struct view_pages v = {.c = c};
     AUTO(buf) struct buf b = {0};
 
-    buf_init(&b, VIEW_MAX);
     if (cli_json(c) || cli_csv(c)) {
         view_page(&v, rows, cols, n);
         view_pages_end(&v);
