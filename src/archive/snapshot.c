@@ -188,8 +188,10 @@ static int open_parent(int root, const char *path, const char **out_name)
     return (int)syscall(SYS_openat2, root, parent, &how, sizeof(how));
 }
 
-/* Errors mean that the run changed the entry, so it stays.  A directory goes when it is empty. */
-static void prune_entry(int root, const struct manifest_entry *m)
+/* Errors mean that the run changed the entry, so it stays.  A file goes only while the record of
+ * the check-out knows it as untouched: size and modification time alone can be set by hand.  A
+ * directory goes when it is empty. */
+static void prune_entry(int root, const struct manifest_entry *m, const struct known *known)
 {
     const char *name;
     AUTO_FD dir = open_parent(root, m->path, &name);
@@ -201,9 +203,10 @@ static void prune_entry(int root, const struct manifest_entry *m)
         unlinkat(dir, name, AT_REMOVEDIR);
         return;
     }
-    mode_t type = m->type == 'f' ? S_IFREG : S_IFLNK;
-    if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && (st.st_mode & S_IFMT) == type &&
-        stat_mtime_ns(&st) == m->mtime_ns && (type == S_IFLNK || st.st_size == m->size))
+    if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return;
+    if (m->type == 'f' ? S_ISREG(st.st_mode) && known_hash(known, &st)
+                       : S_ISLNK(st.st_mode) && stat_mtime_ns(&st) == m->mtime_ns)
         unlinkat(dir, name, 0);
 }
 
@@ -217,12 +220,11 @@ int snapshot_prune(struct cas *c, const char *id, const char *dir, struct err *e
         return errno == ENOENT ? 0 : err_sys(e, "cannot open %s", dir);
     if (cas_read_manifest(c, id, &m, e) < 0)
         return -1;
+    known_load(&known, c, dir); /* what cas_check_out made, unless the machine was booted since */
     for (size_t i = m.entries.n; i-- > 0;) /* what is in a directory comes before it */
         if (*m.entries.p[i].path)
-            prune_entry(root, &m.entries.p[i]);
+            prune_entry(root, &m.entries.p[i], &known);
     manifest_done(&m);
-    known_load(&known, c,
-               dir); /* the record that cas_check_out made: nobody keeps this directory */
     known_forget(c, &known);
     known_done(&known);
     rmdir(dir); /* stays when the run left something in it */

@@ -69,6 +69,6 @@ int snapshot_fetch(struct http_client *http, const char *path, const char *dir, 
  * from a start that was cut short, and enters its directory `sub` ("" = the top). */
 int snapshot_enter(const char *store, const char *id, const char *dir, const char *sub,
                    struct err *e);
-/* The end of a run: removes from `dir` what is still as it was checked out, and then the
+/* The end of a run: removes from `dir` what is known to be as it was checked out, and then the
  * directories that are empty; what the run made or changed stays.  Twice is fine. */
 int snapshot_prune(struct cas *c, const char *id, const char *dir, struct err *e);

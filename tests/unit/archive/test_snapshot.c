@@ -21,6 +21,14 @@ static int used(void *arg, const char *which)
     return used_answer;
 }
 
+static struct timespec mtime_of(const char *path)
+{
+    struct stat st;
+
+    assert_int_equal(stat(path, &st), 0);
+    return st.st_mtim;
+}
+
 static int open_store(void **state)
 {
     struct err e = {0};
@@ -120,7 +128,9 @@ static void only_what_a_run_made_stays(void **state)
     assert_int_equal(snapshot_prune(cas, id, "run", &e), 0);
     assert_int_equal(cas_check_out(cas, id, "run", NULL, &e), 0);
     rig_file("run/bin/made", "x", 0644);
-    rig_file("run/train.py", "print(1)\n# more\n", 0644);
+    rig_file("run/train.py", "print(2)\n", 0644); /* the same size, and the old time */
+    const struct timespec old[2] = {{.tv_nsec = UTIME_OMIT}, mtime_of("src/train.py")};
+    assert_int_equal(utimensat(AT_FDCWD, "run/train.py", old, 0), 0);
     assert_int_equal(snapshot_prune(cas, id, "run", &e), 0);
     assert_int_equal(snapshot_prune(cas, id, "run", &e), 0); /* after a crash */
     assert_int_equal(rig_entries("run"), 2);
