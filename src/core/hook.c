@@ -214,7 +214,7 @@ static int hook_put_check(const struct core *c, const struct change_hook *h,
     /* The hook of an entry of `notify` has its action as its name. */
     if ((!str_eq(h->name, h->action) && hook_name_check(h->name, e) < 0) ||
         hook_action_parse(h->action, &kind, &target, e) < 0 ||
-        hook_action_allowed(h->action, c->conf.home.multi_user, who->admin, e) < 0 ||
+        hook_action_allowed(h->action, h->secret, c->conf.home.multi_user, who->admin, e) < 0 ||
         (h->everyone && admin_only(who, "add a hook for the jobs of everyone", e) < 0))
         return -1;
     int rc = filter_parse(h->filter, core_wall(c), &mem, &filter, e);
@@ -288,7 +288,7 @@ int notify_check(const struct core *c, struct str entries, const struct caller *
 
     while (entries.n)
         if (hook_notify_parse(str_cut(entries, '\n', &entries), &n, e) < 0 ||
-            hook_action_allowed(n.hook, c->conf.home.multi_user, who->admin, e) < 0)
+            hook_action_allowed(n.hook, STR(""), c->conf.home.multi_user, who->admin, e) < 0)
             return err_wrap(e, "notify");
     return 0;
 }

@@ -228,10 +228,13 @@ static bool letter_on_batch(void *arg, const struct batch_view *v)
 static void write_summary(struct hook_letter *l, const struct delivery_record *d)
 {
     say_number(l, d->n);
-    say(l, " more events of jobs ");
-    say_number(l, (int64_t)d->subject);
-    say(l, " to ");
-    say_number(l, (int64_t)d->last);
+    say(l, " more events");
+    if (d->subject) {
+        say(l, " of jobs ");
+        say_number(l, (int64_t)d->subject);
+        say(l, " to ");
+        say_number(l, (int64_t)d->last);
+    }
     say(l, " came too fast for single messages; ");
     say_number(l, d->bad);
     say(l, " of them are failures");

@@ -208,13 +208,20 @@ int hook_name_check(struct str name, struct err *e)
                         (int)MIN(name.n, 60), name.p, HOOK_NAME_MAX);
 }
 
-int hook_action_allowed(struct str action, bool multi_user, bool admin, struct err *e)
+int hook_action_allowed(struct str action, struct str secret, bool multi_user, bool admin,
+                        struct err *e)
 {
-    if (!multi_user || admin || !str_starts(action, STR("webhook:")))
+    if (!multi_user || admin)
         return 0;
-    return err_set(e, ERR_DENIED,
-                   "webhooks of this daemon are for its admins only, because it has several users; "
-                   "use mail, slack or command, or ask an admin for a hook with a name");
+    if (str_starts(action, STR("webhook:")))
+        return err_set(e, ERR_DENIED,
+                       "webhooks of this daemon are for its admins only, because it has several "
+                       "users; use mail, slack or command, or ask an admin for a hook with a name");
+    if (str_starts(secret, STR("http")) && !str_starts(secret, STR("https://hooks.slack.com/")))
+        return err_set(e, ERR_DENIED,
+                       "the URL for Slack must begin with https://hooks.slack.com/, because this "
+                       "daemon has several users");
+    return 0;
 }
 
 /* ---- notify ---- */

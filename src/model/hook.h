@@ -72,6 +72,8 @@ struct hook_notify {
 };
 int hook_notify_parse(struct str text, struct hook_notify *out, struct err *e);
 
-/* May this person use that action?  ERR_DENIED in a home of several users for a webhook of somebody
- * who is not an admin: the daemon can reach addresses that the user cannot. */
-int hook_action_allowed(struct str action, bool multi_user, bool admin, struct err *e);
+/* May this person use that action with this secret?  In a home of several users, only admins choose
+ * addresses, because the daemon can reach addresses that the user cannot: ERR_DENIED for a webhook
+ * of anybody else, and for a URL for Slack that is not one of Slack. */
+int hook_action_allowed(struct str action, struct str secret, bool multi_user, bool admin,
+                        struct err *e);

@@ -24,7 +24,7 @@ struct delivery_record {
     uint64_t hook; /* its hook, whose facts follow from `uid` on */
     enum hook_event event;
     enum hook_scope scope;
-    uint64_t subject; /* job or batch; the first job of a summary */
+    uint64_t subject; /* job or batch; the first job of a summary, 0 = its events are of batches */
     uint64_t last;    /* last job of a summary */
     int64_t n, bad;   /* events of a summary, and how many of them are failures */
     int64_t at_ms;    /* of the event, wall clock */

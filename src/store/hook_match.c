@@ -108,16 +108,17 @@ static int window_read(struct applier *a, uint64_t hook, int64_t at_ms, struct h
     return 1;
 }
 
-/* Adds events to the summary of the hook, or begins one. */
+/* Adds events of the jobs first … last, or of batches (0), to the summary of the hook, or begins
+ * one. */
 static int summary_add(struct applier *a, uint64_t hook, enum hook_event ev, uint64_t first,
                        uint64_t last, int64_t n, int64_t at_ms, int64_t send_ms, struct err *e)
 {
     int64_t bad = ev == HOOK_FAILURE ? n : 0;
 
     if (db_run(a->db, e,
-               "UPDATE delivery SET n = n + ?2, bad = bad + ?3, last = max(last, ?4)"
-               " WHERE hook = ?1 AND scope = ?5",
-               INT(hook), INT(n), INT(bad), INT(last), INT(HOOK_SCOPE_SUMMARY)) < 0)
+               "UPDATE delivery SET n = n + ?2, bad = bad + ?3, last = max(last, ?4),"
+               " subject = iif(subject, subject, ?6) WHERE hook = ?1 AND scope = ?5",
+               INT(hook), INT(n), INT(bad), INT(last), INT(HOOK_SCOPE_SUMMARY), INT(first)) < 0)
         return -1;
     if (sqlite3_changes(a->db->h))
         return 0;
@@ -143,19 +144,22 @@ static int message_add(struct applier *a, uint64_t hook, enum hook_event ev, enu
 static int messages_add(struct applier *a, uint64_t hook, enum hook_event ev, enum hook_scope scope,
                         const uint64_t *subjects, size_t n, int64_t at_ms, struct err *e)
 {
+    bool batch = scope == HOOK_SCOPE_BATCH;
+    /* The end of a batch comes after those of its jobs and must not drown in their summary. */
+    int64_t rate = batch ? 2 * HOOK_RATE_MAX : HOOK_RATE_MAX;
     struct hook_window w;
     int rc = n ? window_read(a, hook, at_ms, &w, e) : 0;
     size_t i = 0;
 
     if (rc <= 0)
         return rc;
-    for (; i < n && w.n < HOOK_RATE_MAX && w.pending < HOOK_PENDING_MAX && w.all < HOOK_PENDING_ALL;
+    for (; i < n && w.n < rate && w.pending < HOOK_PENDING_MAX && w.all < HOOK_PENDING_ALL;
          i++, w.n++, w.pending++, w.all++)
         if (message_add(a, hook, ev, scope, subjects[i], at_ms, e) < 0)
             return -1;
     a->hooks.changed = true;
-    if (i < n && summary_add(a, hook, ev, subjects[i], subjects[n - 1], (int64_t)(n - i), at_ms,
-                             w.start_ms + HOOK_RATE_MS, e) < 0)
+    if (i < n && summary_add(a, hook, ev, batch ? 0 : subjects[i], batch ? 0 : subjects[n - 1],
+                             (int64_t)(n - i), at_ms, w.start_ms + HOOK_RATE_MS, e) < 0)
         return -1;
     return db_run(a->db, e, "UPDATE hook SET window_ms = ?2, window_n = ?3 WHERE seq = ?1",
                   INT(hook), INT(w.start_ms), INT(w.n));

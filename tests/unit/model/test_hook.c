@@ -83,11 +83,17 @@ static void webhooks_of_shared_homes_are_for_admins(void **state)
     struct err e;
 
     (void)state;
-    assert_int_equal(hook_action_allowed(STR("webhook:http://x"), true, false, &e), -1);
+    assert_int_equal(hook_action_allowed(STR("webhook:http://x"), STR(""), true, false, &e), -1);
     assert_int_equal(e.code, ERR_DENIED);
-    assert_int_equal(hook_action_allowed(STR("webhook:http://x"), true, true, &e), 0);
-    assert_int_equal(hook_action_allowed(STR("webhook:http://x"), false, false, &e), 0);
-    assert_int_equal(hook_action_allowed(STR("mail:me@x"), true, false, &e), 0);
+    assert_int_equal(hook_action_allowed(STR("webhook:http://x"), STR(""), true, true, &e), 0);
+    assert_int_equal(hook_action_allowed(STR("webhook:http://x"), STR(""), false, false, &e), 0);
+    assert_int_equal(hook_action_allowed(STR("slack:#x"), STR("http://10.0.0.1/"), true, false, &e),
+                     -1);
+    assert_int_equal(hook_action_allowed(STR("slack:#x"), STR("https://hooks.slack.com/services/T"),
+                                         true, false, &e),
+                     0);
+    assert_int_equal(hook_action_allowed(STR("slack:#x"), STR("xoxb-1"), true, false, &e), 0);
+    assert_int_equal(hook_action_allowed(STR("mail:me@x"), STR(""), true, false, &e), 0);
 }
 
 int main(void)
