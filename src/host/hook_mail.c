@@ -4,12 +4,12 @@
  */
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/spawn.h"
 #include "base/util.h"
 #include "host/hook_send.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -35,27 +35,10 @@ static char *sendmail_path(void)
 static pid_t sendmail_start(const char *path, int in, int errs, struct err *e)
 {
     char *argv[] = {(char *)path, (char *)"-t", (char *)"-i", NULL};
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t attr;
-    sigset_t none, all;
-    pid_t pid = -1;
+    pid_t pid = spawn_alone(path, argv, environ, (const int[3]){in, -1, errs});
 
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_adddup2(&files, in, 0);
-    posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_WRONLY, 0);
-    posix_spawn_file_actions_adddup2(&files, errs, 2);
-    posix_spawnattr_init(&attr);
-    posix_spawnattr_setsigmask(&attr, &none);
-    posix_spawnattr_setsigdefault(&attr, &all);
-    posix_spawnattr_setflags(&attr,
-                             POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
-    errno = posix_spawn(&pid, path, &files, &attr, argv, environ);
-    if (errno)
+    if (pid < 0)
         err_sys(e, "cannot run %s", path);
-    posix_spawn_file_actions_destroy(&files);
-    posix_spawnattr_destroy(&attr);
     return pid;
 }
 

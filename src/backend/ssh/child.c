@@ -10,12 +10,12 @@
  */
 #include "backend/ssh/ssh_priv.h"
 #include "base/file.h"
+#include "base/spawn.h"
 #include "base/util.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -217,32 +217,6 @@ static int make_env(struct backend *b, struct words *own, char ***out, struct er
 
 /* ---- starting ---- */
 
-/* The pid, or -1 with errno.  Signals are unblocked and set to their defaults. */
-static int child_spawn(const char *program, char **argv, char **envp, const int fds[3])
-{
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t attr;
-    sigset_t none, all;
-    pid_t pid = -1;
-
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawn_file_actions_init(&files);
-    for (int i = 0; i < 3; i++)
-        posix_spawn_file_actions_adddup2(&files, fds[i], i);
-    posix_spawnattr_init(&attr);
-    posix_spawnattr_setsigmask(&attr, &none);
-    posix_spawnattr_setsigdefault(&attr, &all);
-    /* A session of its own: no terminal to ask on, and no signal of the daemon's terminal. */
-    posix_spawnattr_setflags(&attr,
-                             POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
-    int rc = posix_spawnp(&pid, program, &files, &attr, argv, envp);
-    posix_spawn_file_actions_destroy(&files);
-    posix_spawnattr_destroy(&attr);
-    errno = rc;
-    return rc ? -1 : pid;
-}
-
 /* On failure every descriptor is closed and the process, if there is one, is killed and reaped. */
 static int start_with_pipes(struct backend *b, char **argv, char **envp, struct err *e)
 {
@@ -253,7 +227,7 @@ static int start_with_pipes(struct backend *b, char **argv, char **envp, struct 
     if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0 || pipe2(errs, O_CLOEXEC) < 0) {
         err_sys(e, "cannot create pipes for ssh");
     } else {
-        c->pid = child_spawn(program, argv, envp, (int[]){in[0], out[1], errs[1]});
+        c->pid = spawn_alone(program, argv, envp, (int[]){in[0], out[1], errs[1]});
         if (c->pid < 0)
             err_sys(e, "cannot run %s", program);
         c->pidfd = c->pid > 0 ? (int)syscall(SYS_pidfd_open, c->pid, 0) : -1;
