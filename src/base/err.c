@@ -20,11 +20,17 @@ static const struct {
 
 /* The names go out in answers of the API, and io/http_client.c turns them into codes again. */
 static const char *const code_names[ERR_CODE_MAX] = {
-    [ERR_NONE] = "none",           [ERR_INVALID] = "invalid",
-    [ERR_DENIED] = "denied",       [ERR_UNAUTHENTICATED] = "unauthenticated",
-    [ERR_NOT_FOUND] = "not_found", [ERR_CONFLICT] = "conflict",
-    [ERR_LIMIT] = "limit",         [ERR_BUSY] = "busy",
-    [ERR_FULL] = "full",           [ERR_UNAVAILABLE] = "unavailable",
+    [ERR_NONE] = "none",
+    [ERR_INVALID] = "invalid",
+    [ERR_DENIED] = "denied",
+    [ERR_UNAUTHENTICATED] = "unauthenticated",
+    [ERR_MISDIRECTED] = "misdirected",
+    [ERR_NOT_FOUND] = "not_found",
+    [ERR_CONFLICT] = "conflict",
+    [ERR_LIMIT] = "limit",
+    [ERR_BUSY] = "busy",
+    [ERR_FULL] = "full",
+    [ERR_UNAVAILABLE] = "unavailable",
     [ERR_INTERNAL] = "internal",
 };
 

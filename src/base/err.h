@@ -8,6 +8,7 @@
     X(INVALID, 400, 2, false)                                                                      \
     X(DENIED, 403, 77, false)                                                                      \
     X(UNAUTHENTICATED, 401, 77, false)                                                             \
+    X(MISDIRECTED, 421, 77, false)                                                                 \
     X(NOT_FOUND, 404, 66, false)                                                                   \
     X(CONFLICT, 409, 75, false)                                                                    \
     X(LIMIT, 413, 65, false)                                                                       \

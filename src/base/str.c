@@ -19,6 +19,11 @@ static bool is_one_of(char c, const char *set)
     return c && strchr(set, c);
 }
 
+bool str_ieq(struct str a, struct str b)
+{
+    return a.n == b.n && (a.n == 0 || strncasecmp(a.p, b.p, a.n) == 0);
+}
+
 struct str str_strip(struct str s, const char *set)
 {
     while (s.n > 0 && is_one_of(s.p[0], set)) {

@@ -28,6 +28,7 @@ static inline bool str_eq_c(struct str a, const char *b)
 {
     return str_eq(a, str_of(b));
 }
+bool str_ieq(struct str a, struct str b); /* letters of ASCII in either case */
 static inline bool str_starts(struct str s, struct str prefix)
 {
     return s.n >= prefix.n && str_eq((struct str){s.p, prefix.n}, prefix);

@@ -32,7 +32,7 @@ struct serve_gpu_opts {
 struct serve_opts {
     struct opt_num slots, cpus, mem, gpus, user_limit, retain, idle;
     const char *ports, *engine, *engine_gpus;
-    const char *listen, *tls_cert, *tls_key, *log_level;
+    const char *listen, *public_names, *tls_cert, *tls_key, *log_level;
     bool whole_machine, multi_user, log_json, background;
     struct serve_gpu_opts gpu;
 };
@@ -56,6 +56,8 @@ static const struct opt own_opts[] = {
      "device: request the GPUs of a job from the engine (default); env: only set variables, for "
      "engines whose default runtime reads them",
      COMPLETE_CHOICES, "device|env"},
+    {"public-name", 0, OPT_TEXT, "NAME[,NAME]", SERVE(public_names),
+     "host names under which this server is reached, beside those of the machine and of loopback"},
     {"tls-cert", 0, OPT_TEXT, "FILE", SERVE(tls_cert), "certificate for --listen (PEM)",
      COMPLETE_FILE},
     {"tls-key", 0, OPT_TEXT, "FILE", SERVE(tls_key), "key of the certificate (PEM)", COMPLETE_FILE},
@@ -292,6 +294,7 @@ static int serve(struct cli *c, const void *opts, const struct operands *ops)
         return cli_fail(&e);
     conf.tcp.addr = o->listen ? addr : NULL;
     conf.ports_addr = o->ports;
+    conf.public_names = o->public_names;
     conf.engine = o->engine;
     conf.gpus_by_env = o->engine_gpus && !strcmp(o->engine_gpus, "env");
     if (o->log_level)

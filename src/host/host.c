@@ -220,6 +220,7 @@ static void env_complete(struct host *h)
     h->env.program = h->paths.program;
     h->env.engine = h->conf.engine;
     h->env.ports_addr = h->conf.ports_addr;
+    h->env.public_names = h->conf.public_names;
     h->env.mounts = backend_can_mount();
     h->env.multi_user = h->conf.multi_user;
 }
@@ -229,8 +230,8 @@ static int open_servers(struct host *h, struct err *e)
 {
     const struct host_tcp_conf *tcp = &h->conf.tcp;
 
-    h->requests = request_server_new(
-        &(struct request_conf){.loop = h->loop, .store = h->store, .auth = h->env.auth});
+    h->requests = request_server_new(&(struct request_conf){
+        .loop = h->loop, .store = h->store, .auth = h->env.auth, .names = h->conf.public_names});
     h->api = api_new(&(struct api_conf){.requests = h->requests,
                                         .loop = h->loop,
                                         .core = h->core,

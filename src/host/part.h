@@ -28,12 +28,13 @@ struct host_env {
     struct job_ports *ports;
     struct hook_sender *hooks; /* host/hook_send.h */
     const char *home;
-    const char *program;    /* path of this program, to start workers with */
-    const char *engine;     /* of containers; NULL = found where engines usually are */
-    const char *ports_addr; /* where ports of jobs are opened; NULL = on every address */
-    uint32_t uid;           /* the daemon's */
-    bool mounts;            /* the backend can mount directories for a run */
-    bool multi_user;        /* other users submit too */
+    const char *program;      /* path of this program, to start workers with */
+    const char *engine;       /* of containers; NULL = found where engines usually are */
+    const char *ports_addr;   /* where ports of jobs are opened; NULL = on every address */
+    const char *public_names; /* of this server, for request_conf.names; NULL = none */
+    uint32_t uid;             /* the daemon's */
+    bool mounts;              /* the backend can mount directories for a run */
+    bool multi_user;          /* other users submit too */
 };
 
 /* A run that has ended, for its end step. */

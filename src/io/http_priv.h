@@ -304,7 +304,6 @@ bool http_date_parse(struct str s, time_t *out);
 bool http_etag_matches(struct str list, struct str etag); /* weak comparison; "*" matches */
 /* 1 = [*from, *to] of a file of `size` bytes, 0 = no usable Range: send it all, -1 = 416. */
 int http_range_parse(struct str s, uint64_t size, uint64_t *from, uint64_t *to);
-bool str_ieq(struct str a, struct str b);
 
 /* tls.c */
 /* Loads OpenSSL on first use.  NULL with an error: no library, no key, or the files do not

@@ -41,6 +41,7 @@ static const char *http_status_text(int status)
         {415, "Unsupported Media Type"},
         {416, "Range Not Satisfiable"},
         {417, "Expectation Failed"},
+        {421, "Misdirected Request"},
         {422, "Unprocessable Content"},
         {428, "Precondition Required"},
         {429, "Too Many Requests"},

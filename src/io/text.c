@@ -150,8 +150,3 @@ int http_range_parse(struct str s, uint64_t size, uint64_t *from, uint64_t *to)
     *to = MIN(b, size - 1);
     return 1;
 }
-
-bool str_ieq(struct str a, struct str b)
-{
-    return a.n == b.n && (a.n == 0 || strncasecmp(a.p, b.p, a.n) == 0);
-}

@@ -51,7 +51,7 @@ static int identify_token(const struct auth *a, struct str header, struct who *o
     } else if (!a->core || !core_job_token_check(a->core, token, &out->token)) {
         return err_set(e, ERR_UNAUTHENTICATED, "this bearer token is not valid here; %s", no_token);
     }
-    out->known = true;
+    out->known = out->proved = true;
     return 0;
 }
 

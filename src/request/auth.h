@@ -21,6 +21,7 @@ struct who {
     struct caller caller;
     struct run_key token; /* job 0 = a person; else only this job may be touched */
     bool known;
+    bool proved; /* by a token, not by where the connection comes from */
     /* Set by services that admit processes of this host without a proof: */
     bool local;       /* one of those; not `known` */
     bool ask_owner;   /* the kernel is asked whose the connection is before the handler runs */

@@ -4,6 +4,7 @@
  */
 #include "base/json_out.h"
 #include "request/request_priv.h"
+#include "request/site.h"
 #include <stdio.h>
 
 /* A caller without a proof may not make the server keep large bodies. */
@@ -87,13 +88,14 @@ static int request_check(const struct request_server *s, const struct request_ta
     const struct service *v = t->service;
     const struct route *route = t->match.route;
 
-    if (route && route->who == AUTH_PUBLIC)
-        return 0;
-    if (v->identify ? v->identify(v->self, r, who, e) < 0
-                    : auth_identify(s->conf.auth, http_peer(r), http_header(r, "authorization"),
-                                    who, e) < 0)
+    bool public = route && route->who == AUTH_PUBLIC;
+    if (!public && (v->identify ? v->identify(v->self, r, who, e) < 0
+                                : auth_identify(s->conf.auth, http_peer(r),
+                                                http_header(r, "authorization"), who, e) < 0))
         return -1;
-    if (!route)
+    if (site_check(r, s->conf.names, who->proved, e) < 0)
+        return -1;
+    if (!route || public)
         return 0;
     if (auth_allows(route->who, who, e) < 0)
         return -1;

@@ -39,6 +39,7 @@ struct request_conf {
     struct loop *loop;
     struct store *store; /* NULL: call_work reads nothing */
     struct auth *auth;   /* NULL: every service has an `identify` */
+    const char *names;   /* of this server, see request/site.h; outlives it; NULL = none */
 };
 struct request_server *request_server_new(const struct request_conf *c);
 void request_server_add(struct request_server *s, const struct service *v); /* copied */

@@ -23,10 +23,13 @@ int atlas_identify(void *self, struct http_req *r, struct who *out, struct err *
     *out = anybody;
     if (p->is_unix || str_starts(header, bearer)) {
         struct str token = {header.p + bearer.n, header.n - bearer.n};
-        if (!p->is_unix && atlas_token_user(a, token, out->caller.user, sizeof(out->caller.user)))
+        out->proved =
+            !p->is_unix && atlas_token_user(a, token, out->caller.user, sizeof(out->caller.user));
+        if (out->proved)
             return 0;
         *out = anybody;
         int rc = auth_identify(request_server_auth(a->conf.requests), p, header, &who, e);
+        out->proved = who.proved;
         if (rc == 0 && who.token.job)
             return 0; /* a job of ours, which may submit others as its owner does */
         if (rc == 0) {

@@ -111,8 +111,10 @@ static int library_listen(void *self, struct http_server *home, struct err *e)
     struct gpu_dialect *d = self;
 
     (void)home;
-    d->port_requests = request_server_new(
-        &(struct request_conf){.loop = d->env.loop, .store = d->env.store, .auth = d->env.auth});
+    d->port_requests = request_server_new(&(struct request_conf){.loop = d->env.loop,
+                                                                 .store = d->env.store,
+                                                                 .auth = d->env.auth,
+                                                                 .names = d->env.public_names});
     request_server_add(d->port_requests, &(struct service){.routes = gpu_library_routes,
                                                            .n_routes = gpu_library_n_routes,
                                                            .self = d,

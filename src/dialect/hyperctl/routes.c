@@ -285,9 +285,11 @@ static int routes_identify(void *self, struct http_req *r, struct who *out, stru
     const struct hyper_routes *h = self;
     struct str path = http_path(r);
 
-    if (!take_token(h->conf.token, &path) && h->conf.token_needed && !http_peer(r)->is_unix)
+    bool proved = take_token(h->conf.token, &path);
+
+    if (!proved && h->conf.token_needed && !http_peer(r)->is_unix)
         return err_set(e, ERR_DENIED, "the token of the batch must stand in front of the path");
-    *out = (struct who){.caller = {.user = "hyperctl"}, .known = true};
+    *out = (struct who){.caller = {.user = "hyperctl"}, .known = true, .proved = proved};
     return 0;
 }
 

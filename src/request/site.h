@@ -1,0 +1,20 @@
+/* site.h - is a request meant for this server, and may the page that makes it do so?
+ *
+ * A browser sends requests for any page it shows, with the rights of its user: over loopback the
+ * kernel even vouches for that user.  So a request over TCP is refused when it names another host
+ * (a name that a stranger's DNS server lets point here), when it comes from a page of another site,
+ * and when it changes something and a browser sends it as a form.  Programs send no Origin,
+ * Sec-Fetch-Site or Referer and may send what they like, as the original clients do; unix sockets
+ * cannot be reached by pages.
+ */
+#pragma once
+#include "base/err.h"
+#include "io/http_server.h"
+
+/* `names`: host names of this server beside loopback's and the machine's, with commas between them;
+ * or NULL.  `proved`: the caller has shown a token, which no page of another site has; then any
+ * Host will do.  ERR_MISDIRECTED or ERR_DENIED. */
+int site_check(const struct http_req *r, const char *names, bool proved, struct err *e);
+/* The parts of it, for tests.  `host` as in the header, with or without a port. */
+bool site_host_known(struct str host, const char *names);
+bool site_origin_same(struct str origin, struct str host);
