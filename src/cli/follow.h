@@ -32,6 +32,6 @@ struct follow_log {
     bool closed; /* nobody reads fd any more */
 };
 int follow_log(struct http_client *http, struct follow_log *f, struct err *e);
-/* The path of its log; b is made fresh.  A followed log takes the offset as a parameter; otherwise
- * a Range header has it. */
-void log_path(struct buf *b, const struct follow_log *f);
+/* The path of its log; `path` is made fresh.  A followed log takes the offset as a parameter;
+ * otherwise a Range header has it. */
+void log_path(struct buf *path, const struct follow_log *f);
