@@ -2,8 +2,8 @@
 #include "base/util.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
-#include "cli/sse.h"
 #include "cli/view.h"
+#include "io/sse.h"
 #include <poll.h>
 
 enum { NAP_MS = 50 };

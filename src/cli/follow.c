@@ -8,8 +8,8 @@
 #include "base/clock.h"
 #include "base/util.h"
 #include "cli/list.h"
-#include "cli/sse.h"
 #include "cli/view.h"
+#include "io/sse.h"
 #include "model/job.h"
 #include <errno.h>
 #include <poll.h>

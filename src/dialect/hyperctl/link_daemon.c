@@ -6,10 +6,10 @@
  */
 #include "base/util.h"
 #include "cli/cli.h"
-#include "cli/sse.h"
 #include "cli/view.h"
 #include "dialect/hyperctl/link.h"
 #include "io/fetch.h"
+#include "io/sse.h"
 #include <stdio.h>
 
 enum { PATH_TEXT_MAX = 4096, JOBS_PAGE = 1000 };

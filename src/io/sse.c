@@ -3,7 +3,7 @@
  * Lines end in LF or CRLF; an empty one ends an event; a line that begins with a colon is a sign of
  * life and carries nothing.
  */
-#include "cli/sse.h"
+#include "io/sse.h"
 
 /* Bytes of a longer line are dropped, so that a broken server cannot fill the memory. */
 enum { SSE_LINE_MAX = 4 << 20 };

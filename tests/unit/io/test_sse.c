@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "base/util.h"
-#include "cli/sse.h"
+#include "io/sse.h"
 
 struct seen {
     struct buf text;
