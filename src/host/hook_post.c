@@ -14,18 +14,31 @@
 #include "io/fetch.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/queue.h>
 
-enum { POST_MS = 10000, ANSWER_BYTES = 64 << 10 };
+enum { POST_MS = 10000, ANSWER_BYTES = 64 << 10, SERVERS_MAX = 8 };
+
+/* A server that messages were sent to.  Its fetcher is kept, because a new one for https reads the
+ * certificates of all authorities again, which takes tens of milliseconds of the loop. */
+struct hook_server {
+    char *url; /* without a path */
+    struct fetcher *fetcher;
+    size_t requests; /* under way */
+    LIST_ENTRY(hook_server) entry;
+};
+LIST_HEAD(hook_server_list, hook_server);
 
 /* What requests share; one per host. */
 struct hook_sender {
     struct loop *loop;
-    struct hook_request *posts;     /* under way */
-    char *slack_secret, *slack_api; /* of hooks without a secret; NULL = none */
+    struct hook_server_list servers; /* the newest first */
+    struct hook_request *posts;      /* under way */
+    char *slack_secret, *slack_api;  /* of hooks without a secret; NULL = none */
 };
 struct hook_request {
     struct hook_sender *sender;
-    struct fetcher *fetcher;
+    struct hook_server *server;
+    struct fetch *fetch;
     struct buf body;
     bool slack;
     hook_sent_fn done;
@@ -40,9 +53,40 @@ static void request_free(struct hook_request *r)
     while (*at != r)
         at = &(*at)->next;
     *at = r->next;
-    fetcher_free(r->fetcher);
+    fetch_cancel(r->fetch);
+    r->server->requests--;
     buf_done(&r->body);
     free(r);
+}
+
+static void server_free(struct hook_server *v)
+{
+    LIST_REMOVE(v, entry);
+    fetcher_free(v->fetcher);
+    free(v->url);
+    free(v);
+}
+
+/* The server of this URL; beyond SERVERS_MAX the oldest one without a request is dropped. */
+static struct hook_server *server_of(struct hook_sender *s, struct str url)
+{
+    struct hook_server *v, *idle = NULL;
+    size_t n = 0;
+
+    LIST_FOREACH (v, &s->servers, entry) {
+        if (str_eq_c(url, v->url))
+            return v;
+        n++;
+        if (!v->requests)
+            idle = v;
+    }
+    if (n >= SERVERS_MAX && idle)
+        server_free(idle);
+    v = xcalloc(1, sizeof(*v));
+    v->url = xstrndup(url.p, url.n);
+    v->fetcher = fetcher_new(s->loop, v->url, NULL, NULL);
+    LIST_INSERT_HEAD(&s->servers, v, entry);
+    return v;
 }
 
 struct hook_sender *hook_sender_new(struct loop *l)
@@ -67,6 +111,8 @@ void hook_sender_shut(struct hook_sender *s)
 {
     while (s && s->posts)
         request_free(s->posts);
+    while (s && LIST_FIRST(&s->servers))
+        server_free(LIST_FIRST(&s->servers));
 }
 
 void hook_sender_free(struct hook_sender *s)
@@ -122,21 +168,23 @@ static void post_start(struct hook_sender *s, const char *url, const char *token
 {
     struct hook_request *r = xcalloc(1, sizeof(*r));
     const char *host = strstr(url, "://"), *path = host ? strchr(host + 3, '/') : NULL;
-    AUTO_FREE char *server = path ? xstrndup(url, (size_t)(path - url)) : xstrdup(url);
+    struct str server = {url, path ? (size_t)(path - url) : strlen(url)};
 
     *r = (struct hook_request){
         .sender = s, .slack = slack, .done = done, .arg = arg, .next = s->posts};
     r->body = *body_take;
     *body_take = (struct buf){0};
     s->posts = r;
-    r->fetcher = fetcher_new(s->loop, server, token, NULL);
-    fetch_collect(r->fetcher,
-                  &(struct http_request){.method = "POST",
-                                         .path = path ? path : "/",
-                                         .headers = headers,
-                                         .body = buf_str(&r->body)},
-                  &(struct fetch_limits){.total_ms = POST_MS, .body_bytes = ANSWER_BYTES},
-                  post_on_answer, r);
+    r->server = server_of(s, server);
+    r->server->requests++;
+    r->fetch = fetch_collect(
+        r->server->fetcher,
+        &(struct http_request){.method = "POST",
+                               .path = path ? path : "/",
+                               .headers = headers,
+                               .token = token,
+                               .body = buf_str(&r->body)},
+        &(struct fetch_limits){.total_ms = POST_MS, .body_bytes = ANSWER_BYTES}, post_on_answer, r);
 }
 
 /* ---- webhook ---- */
