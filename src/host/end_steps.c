@@ -7,6 +7,9 @@
  *
  * A host that closes cancels its steps and waits only until their threads have noticed.  Their
  * reports are dropped: the next daemon gets the outcomes again and repeats the steps.
+ *
+ * All functions but end_step_work and prune_work_dir run on the loop thread.  Between work_submit
+ * and end_step_done the worker thread owns a step, except for `cancel`, which the loop thread sets.
  */
 #include "archive/cas.h"
 #include "archive/snapshot.h"
@@ -15,6 +18,8 @@
 #include "host/host_priv.h"
 #include <string.h>
 
+/* One step, from end_steps_begin to its report.  `part`, `job` and the texts are written before the
+ * thread starts; `err` and `rc` are the thread's result. */
 struct end_step {
     struct host *h;
     const struct open_part *part; /* NULL = none */
@@ -29,7 +34,8 @@ struct end_step {
     struct end_step *next; /* in host.ends */
 };
 
-/* With the rights of the job's user: the run may have put links where its directories were. */
+/* Works with the rights of the job's user: the run may have replaced its directories by links to
+ * places that only the daemon may change. */
 static int prune_work_dir(struct end_step *s)
 {
     AUTO_FREE char *dir = core_work_dir(s->h->core, s->job.key);
@@ -44,6 +50,8 @@ static int prune_work_dir(struct end_step *s)
     return rc < 0 ? err_wrap(&s->err, "clearing the working directory") : 0;
 }
 
+/* Worker thread.  The part comes first, because it may still read files that the pruning removes;
+ * for the same reason nothing is pruned after the part has failed. */
 static void end_step_work(void *arg)
 {
     struct end_step *s = arg;
@@ -55,6 +63,7 @@ static void end_step_work(void *arg)
         s->rc = prune_work_dir(s);
 }
 
+/* Takes the step out of the list of the host.  Never while a thread works on the step. */
 static void end_step_free(struct end_step *s)
 {
     struct end_step **at = &s->h->ends.first;
@@ -68,6 +77,8 @@ static void end_step_free(struct end_step *s)
     free(s);
 }
 
+/* Loop thread.  The error of a step that was cancelled is not logged: it only says that the step
+ * was cut short. */
 static void end_step_done(void *arg)
 {
     struct end_step *s = arg;
@@ -133,6 +144,7 @@ void end_steps_open(struct host *h)
         next = s->next;
         if (s->started || end_step_start(s))
             continue;
+        /* The core was told that a step was begun, so it waits for a report. */
         core_end_step_done(h->core, s->job.key, NULL);
         end_step_free(s);
     }

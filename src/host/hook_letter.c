@@ -12,6 +12,7 @@
 #include "store/query.h"
 #include <stdio.h>
 
+/* REASON_MAX limits every text of a user, so that the title of a job stays below TITLE_MAX. */
 enum { TITLE_MAX = 4000, REASON_MAX = 500, JSON_MAX = 64 << 10 };
 
 void hook_letter_done(struct hook_letter *l)
@@ -53,6 +54,7 @@ void hook_sign(struct str secret, int64_t timestamp, struct str body, char out[H
 
 /* ---- title: the same words for both readers ---- */
 
+/* The words are the program's own: they need no escaping. */
 static void say(struct hook_letter *l, const char *words)
 {
     buf_adds(&l->title, words);
@@ -110,12 +112,17 @@ static void env_number(struct hook_letter *l, const char *key, int64_t n)
 
 /* ---- jobs ---- */
 
+/* What the callbacks of the store get.  `found` stays false when the job or batch was removed
+ * before its message was written. */
 struct writing {
     struct hook_letter *l;
     const struct hook_message *m;
     bool found;
 };
 
+/* One sentence: which job, whose, what happened, after how long, and why.  The message that a job
+ * is queued or running gives no reason; why a job still waits is known to the core alone (m->why).
+ */
 static void job_title(struct hook_letter *l, const struct job_view *v, const struct hook_message *m)
 {
     enum hook_event ev = m->d.event;
@@ -162,6 +169,9 @@ static void job_members(struct buf *b, const struct job_view *v)
     jw_end_object(b);
 }
 
+/* Called by store_job.  All forms are filled from one row, so that they never contradict each
+ * other.
+ */
 static bool letter_on_job(void *arg, const struct job_view *v)
 {
     struct writing *w = arg;
@@ -185,6 +195,8 @@ static bool letter_on_job(void *arg, const struct job_view *v)
 
 /* ---- batches ---- */
 
+/* The store gives the newest batch whose number is at most that of the subject.  A batch with
+ * another number means that the subject was removed. */
 static bool letter_on_batch(void *arg, const struct batch_view *v)
 {
     struct writing *w = arg;
@@ -225,6 +237,7 @@ static bool letter_on_batch(void *arg, const struct batch_view *v)
     return false;
 }
 
+/* One message for many events (HOOK_RATE_MAX).  It names the range of the jobs and reads no row. */
 static void write_summary(struct hook_letter *l, const struct delivery_record *d)
 {
     say_number(l, d->n);
@@ -250,6 +263,8 @@ static void write_summary(struct hook_letter *l, const struct delivery_record *d
 
 /* ---- all of them ---- */
 
+/* The sentence and the members for the event, by what the event is about.  ERR_NOT_FOUND is no
+ * failure: the message is due all the same and names the job by its number. */
 static int write_subject(struct writing *w, struct store *s, struct err *e)
 {
     const struct delivery_record *d = &w->m->d;
@@ -286,6 +301,7 @@ int hook_letter_write(struct hook_letter *l, struct store *s, const struct hook_
     struct str scope = str_of(hook_scope_name(m->d.scope));
 
     buf_init(&l->title, TITLE_MAX);
+    /* Escaping makes up to five bytes of one, and names get backquotes around them. */
     buf_init(&l->slack, 6 * TITLE_MAX);
     buf_init(&l->json, JSON_MAX);
     buf_init(&l->env, JSON_MAX);
@@ -322,6 +338,8 @@ static void mail_header(struct buf *out, const char *name, struct str value)
     buf_addc(out, '\n');
 }
 
+/* The Message-ID is that of the message, so that a mail program can recognise a mail that was sent
+ * twice.  Auto-Submitted keeps vacation programs from answering. */
 void hook_mail_write(struct buf *out, const struct hook_letter *l, struct str to, const char *id)
 {
     AUTO_FREE char *message_id = xasprintf("<%s@berth>", id);

@@ -42,7 +42,8 @@ static pid_t sendmail_start(const char *path, int in, int errs, struct err *e)
     return pid;
 }
 
-/* What the program said about its failure, on one line. */
+/* What the program said about its failure, on one line.  The descriptor does not block: a child of
+ * the program may keep the pipe open. */
 static void sendmail_complaint(int errs, char *out, size_t n)
 {
     ssize_t got = read(errs, out, n - 1);
@@ -53,7 +54,9 @@ static void sendmail_complaint(int errs, char *out, size_t n)
             *p = ' ';
 }
 
-/* -1: it failed, or did not end in time and was killed. */
+/* -1: the program failed, or did not exit in time and was killed.  The whole session is killed,
+ * since a mail program may be a script that started others.  Every failure is ERR_UNAVAILABLE, so
+ * the message is sent again later. */
 static int sendmail_wait(const char *path, pid_t pid, int errs, struct err *e)
 {
     int64_t ends = clock_mono(&clock_system) + MAIL_MS;
@@ -96,7 +99,8 @@ int hook_mail_send(const struct hook_letter *l, struct str to, const char *id, s
         pid_t pid = sendmail_start(path, in[0], errs[1], e);
         close(in[0]);
         in[0] = -1;
-        /* A program that does not read its input ends badly by itself. */
+        /* The result of the write does not matter: a program that does not read its input fails by
+         * itself. */
         if (pid > 0) {
             fd_write_all(in[1], mail.p, mail.n, NULL);
             close(in[1]);

@@ -35,6 +35,7 @@ struct hook_sender {
     struct hook_request *posts;      /* under way */
     char *slack_secret, *slack_api;  /* of hooks without a secret; NULL = none */
 };
+/* One POST.  `body` lives as long as the request, because the fetcher borrows its bytes. */
 struct hook_request {
     struct hook_sender *sender;
     struct hook_server *server;
@@ -46,6 +47,7 @@ struct hook_request {
     struct hook_request *next; /* of the same sender */
 };
 
+/* Also ends a request that is under way: its answer is then never reported. */
 static void request_free(struct hook_request *r)
 {
     struct hook_request **at = &r->sender->posts;
@@ -141,6 +143,8 @@ static int slack_verdict(const struct http_response *a, struct err *e)
                    "Slack refuses the message: %.*s", (int)MIN(text.n, 60), text.p);
 }
 
+/* Reports the result once.  A status outside of 2xx is retried: a receiver that is being restarted
+ * answers with 5xx, and a message is given up after HOOK_GIVE_UP_MS anyway. */
 static void post_on_answer(void *arg, struct http_response *a, const struct err *why)
 {
     struct hook_request *r = arg;
@@ -157,6 +161,7 @@ static void post_on_answer(void *arg, struct http_response *a, const struct err 
     } else if (r->slack) {
         rc = slack_verdict(a, &e);
     }
+    /* The request is gone before `done` is called, so `done` may shut the sender. */
     request_free(r);
     done(done_arg, rc < 0 ? &e : NULL);
 }
@@ -189,6 +194,8 @@ static void post_start(struct hook_sender *s, const char *url, const char *token
 
 /* ---- webhook ---- */
 
+/* The receiver checks X-Berth-Signature with the secret of the hook, refuses an old
+ * X-Berth-Timestamp, and recognises a repeated message by X-Berth-Delivery. */
 static void webhook_post(struct hook_sender *s, const struct hook_letter *l,
                          const struct hook_message *m, struct str url, hook_sent_fn done, void *arg)
 {
@@ -213,6 +220,8 @@ static void webhook_post(struct hook_sender *s, const struct hook_letter *l,
 
 /* ---- Slack ---- */
 
+/* The form of the secret decides the way: a URL is an incoming webhook, everything else is the
+ * token of an app, which goes into the header Authorization. */
 static void slack_post(struct hook_sender *s, const struct hook_letter *l,
                        const struct hook_message *m, struct str channel, hook_sent_fn done,
                        void *arg)

@@ -10,7 +10,8 @@
 
 enum { SLACK_WORDS_MAX = 16 << 10, TICK_MS = 50 };
 
-/* One message until its result is known. */
+/* One message until hook_work_go_on.  `m` is the core's and lives until `done`; `target` borrows
+ * from m->d.action.  The worker thread fills letter, kind, target, err and rc. */
 struct hook_work {
     struct host *h;
     const struct hook_message *m;
@@ -25,6 +26,7 @@ struct hook_work {
 
 /* ---- commands ---- */
 
+/* What is left of a message while the core submits its command. */
 struct hook_command {
     hook_sent_fn done;
     void *arg;
@@ -41,6 +43,8 @@ static void command_on_submitted(void *arg, const struct err *e, const struct su
     free(c);
 }
 
+/* A submission as POST /v1/jobs takes it.  Jobs of the queue HOOK_QUEUE fire no hooks, so a command
+ * cannot start itself again. */
 static void command_body(struct buf *b, const struct hook_letter *l, struct str line)
 {
     jw_object(b, NULL);
@@ -73,6 +77,7 @@ void hook_command_submit(struct host *h, const struct hook_letter *l, const stru
         done(arg, &e);
         return;
     }
+    /* A test has no number and may be repeated, so it gets no key. */
     if (m->d.seq)
         x->s.idempotency_key = str_of(xasprintf("hook %s", m->id));
     struct hook_command *c = xmalloc(sizeof(*c));
@@ -82,7 +87,8 @@ void hook_command_submit(struct host *h, const struct hook_letter *l, const stru
 
 /* ---- all kinds ---- */
 
-/* A dialect may have its own words for its jobs. */
+/* A dialect may have its own words for its jobs, or may want no message.  Summaries, batches and
+ * tests are always told in the words of Berth. */
 static void slack_words(struct hook_work *w)
 {
     const struct delivery_record *d = &w->m->d;
@@ -113,7 +119,8 @@ static void hook_work_write(void *arg)
         w->rc = hook_mail_send(&w->letter, w->target, w->m->id, &w->err);
 }
 
-/* Loop thread. */
+/* Loop thread.  A host that is closing starts no request and does not call `done`: the message
+ * stays recorded, and the next daemon sends it. */
 static void hook_work_go_on(void *arg)
 {
     struct hook_work *w = arg;

@@ -18,11 +18,14 @@ void hook_sender_free(struct hook_sender *s);
  * app. api NULL: Slack's own. */
 void hook_slack_default(struct hook_sender *s, const char *secret, const char *api);
 
-/* Worker thread. */
+/* Worker thread: waits until the mail program has exited.  ERR_UNAVAILABLE when there is no such
+ * program or when it fails. */
 int hook_mail_send(const struct hook_letter *l, struct str to, const char *id, struct err *e);
-/* Submits the command as a job of the hook's owner. */
+/* Loop thread.  Submits the command as a job of the hook's owner; `done` is called after the
+ * commit, or at once when the command is no valid job. */
 void hook_command_submit(struct host *h, const struct hook_letter *l, const struct hook_message *m,
                          struct str line, hook_sent_fn done, void *arg);
-/* Posts to a webhook, or to Slack; target is a URL or a channel. */
+/* Posts to a webhook, or to Slack; target is a URL or a channel.  Loop thread.  The letter is
+ * copied, so the caller may free it; `done` may be called before the function returns. */
 void hook_post(struct hook_sender *s, const struct hook_letter *l, const struct hook_message *m,
                enum hook_kind kind, struct str target, hook_sent_fn done, void *arg);

@@ -19,6 +19,7 @@ struct old_search {
     int result;
 };
 
+/* Worker thread.  Jobs beyond RETAIN_PIECE wait for the next search. */
 static void old_search_work(void *arg)
 {
     struct old_search *s = arg;
@@ -35,6 +36,8 @@ static void old_jobs_removed(void *arg, const struct err *e, const struct acted 
         log_warn("host", "cannot remove jobs past their retention time: %s", e->text);
 }
 
+/* Loop thread.  The jobs are removed as if an admin had asked for it: the core checks their states
+ * again and then calls old_jobs_discard. */
 static void old_search_done(void *arg)
 {
     struct old_search *s = arg;
@@ -89,6 +92,7 @@ static void discard_files_work(void *arg)
             discard_run(d->h, (struct run_key){d->keys[i].job, run});
 }
 
+/* Loop thread.  The jobs are gone from the store by now, so their snapshots may be unused. */
 static void discard_done(void *arg)
 {
     struct discard *d = arg;

@@ -7,11 +7,13 @@
 #include "host/host_priv.h"
 #include <string.h>
 
-/* Every open part P with its self, in the order of the list. */
+/* For every part that is open and has the operation `op`, in the order of host_conf.parts.  The
+ * statement that follows the macro is its body. */
 #define FOR_PARTS(h, i, op)                                                                        \
     for (size_t i = 0; i < (h)->n_parts; i++)                                                      \
         if ((h)->parts[i].self && (h)->parts[i].part->op)
 
+/* What the program set for this part; NULL = nothing. */
 static const void *part_setting(const struct host_conf *c, const char *name)
 {
     for (const struct host_setting *s = c->settings; s && s->part; s++)
@@ -20,6 +22,7 @@ static const void *part_setting(const struct host_conf *c, const char *name)
     return NULL;
 }
 
+/* A failure leaves the later parts without a self, so host_parts_free passes them over. */
 int parts_open(struct host *h, struct err *e)
 {
     size_t n = 0;

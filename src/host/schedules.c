@@ -10,13 +10,15 @@
 #include "request/service.h"
 #include <time.h>
 
+/* A time zone that was read from the zone files of the machine.  Schedules hold a pointer to it in
+ * their cron_zone, so its address never changes. */
 struct zone {
     struct zone *next;
     struct tz *tz;
     char name[SCHEDULE_ZONE_MAX];
 };
 
-/* Local time of the daemon, as cron has it. */
+/* The offset of the daemon's own time zone at this moment, for schedules that name no zone. */
 static int32_t local_offset(void *self, int64_t utc_s)
 {
     time_t t = (time_t)utc_s;
@@ -31,6 +33,8 @@ static int32_t zone_offset(void *self, int64_t utc_s)
     return tz_offset(((const struct zone *)self)->tz, utc_s);
 }
 
+/* A zone that is not known yet is read from the disk on the loop thread: that happens once for each
+ * name, and a zone file has a few kilobytes. */
 int host_zone(void *arg, const char *name, struct cron_zone *out, struct err *e)
 {
     struct host *h = arg;
@@ -73,6 +77,7 @@ void host_fire(void *arg, struct firing *f)
     struct str dialect = json_get_str(f->def, "dialect");
     struct err e = {0};
 
+    /* ERR_UNAVAILABLE settles no moment: the next daemon decides about it by the rule catch_up. */
     if (request_server_closing(h->requests)) {
         err_set(&e, ERR_UNAVAILABLE, "the daemon is shutting down");
         core_fired_take(f, NULL, &e);

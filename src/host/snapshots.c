@@ -16,6 +16,8 @@
 
 enum { SWEEP_AGAIN_MS = 10 * 1000 };
 
+/* Belongs to the loop thread, except `busy`, which the worker thread sets while `working` is true.
+ */
 struct snapshot_sweep {
     struct host *h;
     struct timer *again;
@@ -23,12 +25,14 @@ struct snapshot_sweep {
     bool busy;            /* a store was in use */
 };
 
+/* What sweep_used needs: where to look, and whose rights to take on again afterwards. */
 struct sweep_question {
     struct store *store;
     struct snapshot_owner owner;
 };
 
-/* The store of jobs may be opened anew for this, which is for the daemon's own user only. */
+/* The store of jobs may be opened anew for this, which is for the daemon's own user only.  The
+ * sweep of a user's store goes on with the rights of that user. */
 static int sweep_used(void *arg, const char *id)
 {
     const struct sweep_question *q = arg;
@@ -40,6 +44,8 @@ static int sweep_used(void *arg, const char *id)
     return rc;
 }
 
+/* A store in use is tried again later; any other failure is logged and waits for the next removal
+ * of jobs or the next start of the daemon. */
 static void sweep_store(struct snapshot_sweep *s, struct snapshot_owner owner)
 {
     struct sweep_question q = {s->h->store, owner};
@@ -60,6 +66,8 @@ static void sweep_store(struct snapshot_sweep *s, struct snapshot_owner owner)
         log_warn("host", "removing snapshots of user %u: %s", owner.uid, e.text);
 }
 
+/* Worker thread.  The name of each store is the uid of its user; the gid is that of the directory.
+ */
 static void sweep_work(void *arg)
 {
     struct snapshot_sweep *s = arg;
@@ -78,6 +86,7 @@ static void sweep_work(void *arg)
 
 static void sweep_start(struct snapshot_sweep *s);
 
+/* Loop thread.  `wanted` wins over `busy`, because a new sweep looks at every store. */
 static void sweep_done(void *arg)
 {
     struct snapshot_sweep *s = arg;
