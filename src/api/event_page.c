@@ -229,6 +229,7 @@ static char *event_text_copy(struct str s)
     return xstrndup(s.p ? s.p : "", s.n);
 }
 
+/* Called by store_events in the order of the events.  False ends the read. */
 static bool event_page_on_row(void *arg, const struct event_view *v)
 {
     struct keeping *k = arg;
@@ -250,6 +251,8 @@ static bool event_page_on_row(void *arg, const struct event_view *v)
     return true;
 }
 
+/* Worker thread.  First all rows are read, then their owners are looked up, because the read
+ * connection is free only after the rows. */
 void event_page_read(void *page)
 {
     struct event_page *p = page;

@@ -45,6 +45,7 @@ struct events {
 
 /* ---- life of a stream ---- */
 
+/* Loop thread.  Without streams nothing is read and no ping is sent, so both timers stop. */
 static void stream_free(struct stream *st)
 {
     struct events *ev = st->ev;

@@ -10,9 +10,13 @@
 #include "base/rand.h"
 #include "store/hook.h"
 
+/* HOOKS_MAX counts the hooks of one user.  The secret of a Slack hook may be a URL, hence its size.
+ */
 enum { HOOK_SECRET_BYTES = 24, HOOKS_MAX = 1000, HOOK_FILTER_MAX = 4000, HOOK_SECRET_MAX = 4000 };
 
-/* A hook that is being added, changed or acted on. */
+/* A hook that is being added, changed or acted on.  hook_begin fills in the caller as the owner;
+ * hook_take replaces that by the hook of the path, so an admin who changes the hook of another user
+ * does not become its owner. */
 struct hook_call {
     struct change_hook h; /* texts are copies in call.mem */
     struct str owner;
@@ -21,6 +25,7 @@ struct hook_call {
     size_t count;                         /* hooks of the user */
 };
 
+/* May the caller see the target of the hook and change it? */
 static bool hook_is_mine(const struct call *c, uint32_t uid)
 {
     return c->who.caller.admin || c->who.caller.uid == uid;
@@ -28,7 +33,8 @@ static bool hook_is_mine(const struct call *c, uint32_t uid)
 
 /* ---- answers ---- */
 
-/* Of a hook for everyone, others learn its kind and not its target. */
+/* Of a hook for everyone, others learn its kind and not its target.  A secret that was made for
+ * this request is part of its answer and is never shown again. */
 static void hook_json(struct call *c, const struct hook_view *v)
 {
     struct buf *b = &c->out;
@@ -71,6 +77,8 @@ static bool hook_add_json(void *arg, const struct hook_view *v)
     return !c->out.overflow;
 }
 
+/* Worker thread.  An admin gets the hooks of all users, other users their own and those for
+ * everyone. */
 static int hooks_list_work(struct call *c)
 {
     jw_object(&c->out, NULL);
@@ -99,7 +107,8 @@ void hooks_get(struct call *c)
     call_work(c, hook_get_work, NULL);
 }
 
-/* After the commit of a change: the hook as it is now. */
+/* After the commit of a change: the hook as it is now.  The hook is read from the store by its name
+ * in arg[0], which hook_put sets for a new hook. */
 static void hook_answer(void *arg, const struct err *e, const struct acted *r)
 {
     struct call *c = arg;
@@ -113,6 +122,8 @@ static void hook_answer(void *arg, const struct err *e, const struct acted *r)
 
 /* ---- definitions ---- */
 
+/* One event may be given as a text instead of a list.  A list that is given replaces all events of
+ * the hook; without the member the events stay. */
 static int hook_read_on(struct call *c, const struct json *on, struct hook_on *out)
 {
     bool one = json_type(on) == JSON_STR;
@@ -143,7 +154,8 @@ static int hook_read_bool(struct call *c, const struct json *body, const char *k
     return 0;
 }
 
-/* A text that is given replaces what is there. */
+/* A text that is given replaces the one of the hook; without the member *out stays.  NUL bytes are
+ * refused, because the text goes into headers and command lines. */
 static int hook_read_text(struct call *c, const struct json *body, const char *key, size_t max,
                           struct str *out)
 {
@@ -171,6 +183,9 @@ static int hook_read_scope(struct call *c, const struct json *body, struct hook_
     return 0;
 }
 
+/* Worker thread.  Lays the members of the body over x->h, which has the defaults of a new hook or
+ * the present state of the hook of the path.  The core checks the name, the action and the
+ * filter. */
 static int hook_read_body(struct call *c, const struct json *body)
 {
     static const char *const keys[] = {"name", "on",       "scope",  "filter",
@@ -201,6 +216,8 @@ static int hook_read_body(struct call *c, const struct json *body)
     return 0;
 }
 
+/* Makes the hook of the store the one to change.  The store does not give the secret out, so
+ * keep_secret says that the old secret stays. */
 static bool hook_take(void *arg, const struct hook_view *v)
 {
     struct call *c = arg;
@@ -234,6 +251,8 @@ static int hook_find_work(struct call *c)
                          STR_ARG(c->arg[0]));
 }
 
+/* Counts the hooks of the caller and refuses a name that is taken.  Hooks for everyone are listed
+ * too, hence the comparison of uids. */
 static bool hook_count(void *arg, const struct hook_view *v)
 {
     struct call *c = arg;
@@ -257,6 +276,8 @@ static void hook_make_secret(struct hook_call *x)
     x->h.secret = str_of(x->made);
 }
 
+/* Worker thread.  With a name in the path the hook must exist and is changed; without one it is
+ * new. */
 static int hook_define_work(struct call *c)
 {
     struct hook_call *x = c->data;
@@ -279,6 +300,7 @@ static int hook_define_work(struct call *c)
     return 0;
 }
 
+/* Loop thread.  The core records the hook and calls hook_answer after the commit. */
 static void hook_put(struct call *c)
 {
     struct hook_call *x = c->data;
@@ -349,6 +371,7 @@ static void hook_tested(void *arg, const struct err *e)
     call_reply(c);
 }
 
+/* The call waits for the receiver, which may take as long as the time limit of its kind. */
 static void hook_test(struct call *c)
 {
     struct hook_call *x = c->data;

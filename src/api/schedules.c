@@ -19,6 +19,7 @@ enum { NEXT_TIMES = 5 };
 
 /* ---- the answer ---- */
 
+/* The next moments of the schedule; an empty list while it is paused, because next_s is 0 then. */
 static void put_next(struct buf *b, const struct schedule *s, int times)
 {
     int64_t t = s->next_s;
@@ -61,7 +62,9 @@ static bool schedule_visible(const struct call *c, const struct schedule *s)
     return c->who.caller.admin || c->who.caller.uid == s->owner.uid;
 }
 
-/* The schedule of the path; NULL: c->err. */
+/* Loop thread.  The schedule of the path, for this turn of the loop only; NULL: c->err says why.  A
+ * handler that waits for a worker thread calls the function again afterwards, since the schedule
+ * may be gone by then. */
 static const struct schedule *schedule_of_path(struct call *c)
 {
     const struct core *core = call_api(c)->conf.core;
@@ -122,6 +125,8 @@ static void schedule_answer(void *arg, const struct err *e, const struct acted *
 
 /* ---- the job of a definition ---- */
 
+/* A submit_resolve_fn.  The number of a job would mean another job, or none, each time the schedule
+ * submits. */
 static int schedule_no_refs(void *arg, struct str ref, uint64_t *out, struct err *e)
 {
     (void)arg;
@@ -131,7 +136,7 @@ static int schedule_no_refs(void *arg, struct str ref, uint64_t *out, struct err
                    "the job of a schedule cannot wait for another job; remove `after`");
 }
 
-/* Reads the job as POST /v1/jobs would.  Any thread. */
+/* Reads the job as POST /v1/jobs would.  Any thread.  *out goes to submit_free or to the core. */
 static int schedule_read_job(const struct json *job, const struct caller *who, struct submit **out,
                              struct err *e)
 {
@@ -148,6 +153,7 @@ static int schedule_read_job(const struct json *job, const struct caller *who, s
 
 /* ---- a schedule submits ---- */
 
+/* One submission of a schedule.  The worker thread reads `f` and fills `x` and `err`. */
 struct api_firing {
     struct api *a;
     struct firing *f;
@@ -155,6 +161,8 @@ struct api_firing {
     struct err err;
 };
 
+/* Worker thread.  The job was valid when the schedule was made; a newer daemon may refuse it now,
+ * and the schedule then shows the error as its trouble. */
 static void api_fire_work(void *arg)
 {
     struct api_firing *w = arg;
@@ -166,6 +174,7 @@ static void api_fire_work(void *arg)
     fault_sleep("BERTH_FAULT_FIRED_MS");
 }
 
+/* Loop thread. core_fired_take is called in every case, exactly once. */
 static void api_fire_done(void *arg)
 {
     struct api_firing *w = arg;
@@ -191,6 +200,7 @@ void api_fire(struct api *a, struct firing *f)
 
 /* ---- definitions ---- */
 
+/* The body of POST or PUT.  `def` is what the schedule keeps. */
 struct defining {
     struct json *def; /* without name and paused */
     struct str name;
@@ -235,6 +245,7 @@ static int schedule_define(struct call *c)
     return 0;
 }
 
+/* Reads and checks the body on a worker thread; then `then` on the loop thread. */
 static void schedule_define_then(struct call *c, call_fn then)
 {
     c->data = call_alloc(c, sizeof(struct defining));
@@ -263,6 +274,8 @@ void schedules_add(struct call *c)
     schedule_define_then(c, schedule_add);
 }
 
+/* A schedule of a dialect has members that only its dialect understands, so it is not replaced
+ * here. */
 static void schedule_replace(struct call *c)
 {
     struct defining *d = c->data;
@@ -336,6 +349,7 @@ static bool add_run_replay(void *arg, const struct job_view *v)
     return false;
 }
 
+/* Worker thread.  A repeated request is answered with the jobs of the first one. */
 static int schedule_find_run(struct call *c)
 {
     struct once_made *made = c->data;
@@ -346,6 +360,8 @@ static int schedule_find_run(struct call *c)
     return store_job(call_api(c)->conf.store, made->first, add_run_replay, c, &c->err);
 }
 
+/* Loop thread. made.n is not 0 when schedule_find_run has written the answer of the first request.
+ */
 static void schedule_run_then(struct call *c)
 {
     const struct schedule *s = schedule_of_path(c);

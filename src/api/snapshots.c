@@ -23,6 +23,8 @@ static struct snapshot_owner owner_of(const struct call *c)
 
 /* ---- POST /v1/snapshots/contents ---- */
 
+/* Worker thread.  The client sends the hashes of its files; the answer lists those that the store
+ * of the caller lacks, so that the upload may leave the others out. */
 static int contents_run(struct call *c)
 {
     AUTO(json) struct json *body = body_object(c);
@@ -43,6 +45,8 @@ void snapshots_contents(struct call *c)
 
 /* ---- POST /v1/snapshots ---- */
 
+/* One upload.  Pieces come on worker threads, one at a time (request/upload.h).  `cas` and `unpack`
+ * are NULL until the first piece. */
 struct snapshot_upload {
     const char *home;
     struct snapshot_owner owner;
@@ -74,6 +78,8 @@ static int snapshot_begin(struct snapshot_upload *u, struct err *e)
     return rc;
 }
 
+/* The store is opened with the first piece: a request that is refused before leaves no tree behind.
+ */
 static int snapshot_feed(void *x, struct str bytes, struct err *e)
 {
     struct snapshot_upload *u = x;
@@ -95,6 +101,8 @@ static void snapshot_drop(void *x)
     cas_close(TAKE(u->cas));
 }
 
+/* The bundle is complete.  The tree gets the id of its content as its name; a directory that was
+ * sent before thus has the same id and needs no second copy. */
 static int snapshot_finish(void *x, struct err *e)
 {
     struct snapshot_upload *u = x;
@@ -168,6 +176,7 @@ int snapshot_of_spec(struct call *c, uint32_t uid, const struct json *spec, stru
     return 0;
 }
 
+/* Specs of one submission usually name one snapshot, so an id is compared with the one before. */
 int snapshot_claim_all(struct call *c, const struct submission *s)
 {
     struct str last = STR("");
@@ -189,6 +198,7 @@ int snapshot_claim_all(struct call *c, const struct submission *s)
     return rc;
 }
 
+/* Opened by the worker thread; download_then hands both to the download, which closes them. */
 struct snapshot_download {
     struct cas *cas;
     struct tgz *tgz;

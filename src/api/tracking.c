@@ -83,6 +83,7 @@ static void tracking_on_done(void *arg, const struct err *e, const struct acted 
 
 /* ---- tags ---- */
 
+/* Worker thread: the job of the path and the body. */
 static int tracking_read_both(struct call *c)
 {
     struct tracking_call *d = c->data;
@@ -346,6 +347,7 @@ static int open_artifact(struct artifact_list *l, const struct mark_view *v)
     return rel ? open_inside(dir, rel) : -1;
 }
 
+/* The file is opened to learn its size with the same checks as for sending it. */
 static bool add_artifact(void *arg, const struct mark_view *v)
 {
     struct artifact_list *l = arg;
@@ -403,6 +405,8 @@ static bool take_artifact(void *arg, const struct mark_view *v)
     return false;
 }
 
+/* Worker thread.  Two different answers for a user who looks for a file: the job named no such
+ * artifact, or its file is not where the daemon may read it. */
 static int artifact_run(struct call *c)
 {
     struct tracking_call *d = c->data;
