@@ -81,6 +81,7 @@ static int empty_dir(const char *path, struct err *e)
     return rc;
 }
 
+/* A rename replaces a file of that name; two directories of one name are merged. */
 static int move_tree(const char *from, const char *to, struct err *e)
 {
     struct stat a, b;

@@ -24,6 +24,8 @@ enum {
     ATLAS_LOG_LIMIT = 1 << 30, /* of a job */
 };
 
+/* A job whose run has started, and the worker that listings show it on.  Workers are numbers only:
+ * the limit of the queue says how many jobs run at once. */
 struct atlas_live { /* a job on a worker */
     uint64_t job;
     char id[ATLAS_ID_MAX];

@@ -25,6 +25,7 @@ enum {
     T_NUMBER = T_INT | T_REAL,
     T_WORDS = T_STR | T_LIST,
 };
+/* One key of a YAML file.  A value whose type is not among `types` is an error. */
 struct key {
     const char *name;
     unsigned types;

@@ -12,7 +12,8 @@
 
 static void bundle_start(struct call *c);
 
-/* Goes through the requests that wait for an archive; those of clients that left are dropped. */
+/* Goes through the requests that wait for an archive; those of clients that left are dropped.  Loop
+ * thread: when such a request arrives, after every commit, and when the server closes. */
 void atlas_waiting_look(struct atlas *a)
 {
     for (size_t i = 0; i < a->waiting.n;) {
@@ -82,6 +83,7 @@ void atlas_bundle_get(struct call *c)
 
 /* ---- a bundle whose job was never submitted ---- */
 
+/* Worker thread.  The bundle of a job that was submitted belongs to the job. */
 static int drop_work(struct call *c)
 {
     AUTO(atlas_job) struct atlas_job j = {0};

@@ -22,6 +22,7 @@ void atlas_job_done(struct atlas_job *j)
     *j = (struct atlas_job){0};
 }
 
+/* A held job counts as queued, and a job that is being stopped still as running. */
 static enum atlas_state atlas_state_of(enum job_state s)
 {
     switch (s) {
@@ -141,6 +142,7 @@ struct json *atlas_job_json(const struct atlas_job *job)
     return j;
 }
 
+/* Worker thread.  The log is that of the last run. */
 char *atlas_job_log(const struct call *c, const struct atlas_job *j, size_t *out_n)
 {
     struct run_key key = {j->job, j->attempt};

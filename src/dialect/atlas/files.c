@@ -139,6 +139,7 @@ void atlas_files_put(struct call *c)
 
 /* ---- get ---- */
 
+/* The open file of an answer; served_free closes it unless it was sent.  fd is -1 for a listing. */
 struct served {
     int fd;
     bool all; /* the path ends in a slash: the caller asks for a directory */
@@ -208,6 +209,7 @@ static int files_get_work(struct call *c)
     return 0;
 }
 
+/* Loop thread.  nosniff: a browser must not guess a type and run what a job has written. */
 static void served_send(struct call *c, const char *type, const char *policy)
 {
     struct served *s = c->data;

@@ -108,6 +108,7 @@ static int add_configs(struct pack *k, const struct found_job *j, struct err *e)
     return rc;
 }
 
+/* A text in single quotes, for a file that a shell reads. */
 static void shell_quote(struct buf *b, const char *text)
 {
     buf_addc(b, '\'');
@@ -184,6 +185,7 @@ static void pack_done(struct pack *k)
 
 /* ---- sending ---- */
 
+/* The body of the upload, written piece by piece in the order of `at`. */
 struct form {
     struct bundle_stream *stream;
     struct buf head, tail; /* what stands around the file in the form */

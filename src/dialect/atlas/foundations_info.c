@@ -16,6 +16,7 @@ enum { TEXT_MAX = 1 << 20, HEAD_ROOM = 2 };
 
 /* ---- info --env ---- */
 
+/* One config of the home: its name without the ending, and its path. */
 struct environment {
     char *name, *path;
 };

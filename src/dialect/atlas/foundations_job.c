@@ -261,6 +261,7 @@ static int take_worker(struct foundations *f, const struct found_opts *o, const 
 
 /* ---- all of it ---- */
 
+/* The option wins over job.config.yaml; without both the project is named after the directory. */
 static void take_project(const struct found_opts *o, const struct json *config, struct found_job *j)
 {
     const struct json *v = json_get(config, "project_name");

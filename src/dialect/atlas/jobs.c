@@ -11,6 +11,8 @@ enum { PAGE = 1000 };
 
 /* ---- lists ---- */
 
+/* One list.  Only one page of jobs is held as structs; what is answered is kept as JSON, because
+ * the sort works on the members of the answer. */
 struct jobs_list {
     struct call *c;
     enum atlas_state state;
@@ -99,6 +101,7 @@ static enum atlas_state jobs_state_asked(const struct call *c)
                                                  : ATLAS_FAILED;
 }
 
+/* Worker thread.  The store filters by state; then all pages are sorted together. */
 static int jobs_list_work(struct call *c)
 {
     static const uint32_t active = 1u << JOB_STARTING | 1u << JOB_RUNNING | 1u << JOB_STOPPING;
@@ -196,6 +199,7 @@ void atlas_jobs_container(struct call *c)
 
 /* ---- the log as it grows ---- */
 
+/* `file`: the log is sent by api_follow; else the answer is in call.out. */
 struct tail {
     struct run_key key;
     int64_t offset;
@@ -253,6 +257,7 @@ void atlas_job_tail(struct call *c)
 
 /* ---- stop ---- */
 
+/* Worker thread.  The state may change until stop_then; the core checks it again. */
 static int stop_work(struct call *c)
 {
     AUTO(atlas_job) struct atlas_job j = {0};

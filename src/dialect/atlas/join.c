@@ -23,6 +23,8 @@
 
 enum { DOORS = 4, GRACE_MS = 1000 };
 
+/* A server that joined another one.  A door is NULL when its port equals that of an earlier door.
+ */
 struct joined {
     struct loop *loop;
     struct forward *doors[DOORS];

@@ -64,7 +64,8 @@ static bool listing_on_job(void *arg, const struct job_view *v)
     return true;
 }
 
-/* Rows come in the order of the jobs, so this search is rare. */
+/* Rows come in the order of the jobs, so this search is rare.  NULL: the job is not on this page.
+ */
 static struct listed_job *job_at(struct listing *l, size_t from, uint64_t number)
 {
     for (size_t i = from; i < l->jobs.n; i++)
@@ -73,6 +74,7 @@ static struct listed_job *job_at(struct listing *l, size_t from, uint64_t number
     return NULL;
 }
 
+/* State of the callbacks that add facts to the jobs of one page. */
 struct reading {
     struct listing *l;
     size_t from; /* of this page */
@@ -130,6 +132,7 @@ static bool on_series(void *arg, const struct series_view *v)
     return true;
 }
 
+/* arg is the list of the metric. */
 static bool on_point(void *arg, const struct point_view *v)
 {
     json_push_take(arg, v->is_text ? json_new_str(v->text) : listing_number(v->value));
@@ -165,6 +168,7 @@ static int read_points(struct listing *l, struct listed_job *j, struct err *e)
     return 0;
 }
 
+/* Parameters have no list of all values: `all` stays NULL. */
 static int listing_read_params(struct listing *l, struct listed_job *j, struct err *e)
 {
     AUTO(json) struct json *all = NULL;
@@ -336,6 +340,8 @@ static void add_names(struct buf *b, const char *key, const struct listing *l, b
     map_str_done(&seen);
 }
 
+/* Worker thread.  arg[1] and arg[2] are column and direction of the longer route; of the shorter
+ * one both are empty. */
 static int listing_work(struct call *c)
 {
     AUTO(listing) struct listing l = {.c = c, .project = c->arg[0].p};
@@ -396,6 +402,8 @@ static void overview_add_metric(struct buf *b, const struct listing *l, const ch
     jw_end_object(b);
 }
 
+/* Worker thread.  One pass over the jobs writes the names to the answer and the values to a buffer
+ * of their own, because the names come first in the answer. */
 static int overview_work(struct call *c)
 {
     AUTO(listing) struct listing l = {.c = c, .project = c->arg[0].p};

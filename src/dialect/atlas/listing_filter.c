@@ -20,6 +20,8 @@ enum { COLUMN_TEXT_MAX = 64 << 10 };
 
 enum value_kind { VALUE_NONE, VALUE_NUMBER, VALUE_TEXT };
 enum column_kind { COLUMN_PLAIN, COLUMN_DATE, COLUMN_DURATION };
+/* One cell of the listing.  kind VALUE_NONE = the job has no value in this column; text may then be
+ * NULL.  `column` says in which unit `number` counts: dates and durations are milliseconds. */
 struct value {
     enum value_kind kind;
     enum column_kind column;
@@ -140,6 +142,7 @@ static void set_tags(struct value *v, const struct listed_job *j)
     v->text = buf_take(&b, NULL);
 }
 
+/* What follows the prefix; NULL = the text does not begin with it. */
 static const char *after(const char *text, const char *prefix)
 {
     size_t n = strlen(prefix);
@@ -186,6 +189,7 @@ static bool column(const struct listing *l, const struct listed_job *j, const ch
 
 /* ---- filters ---- */
 
+/* TEST_STARTS and TEST_ENDS are the bounds of a range, both included. */
 enum test { TEST_IS, TEST_CONTAINS, TEST_STARTS, TEST_ENDS, TEST_ISNULL };
 
 /* Numbers compare by value, so "1" finds 1.0; tags compare one by one. */
@@ -244,7 +248,7 @@ static bool passes(const struct value *v, enum test t, const char *text, bool ta
     return true;
 }
 
-/* "loss_isnull" is the column loss with a test, unless there is a column of that very name. */
+/* "loss_isnull" becomes "loss": cuts the ending off the name and says which test it asks for. */
 static enum test test_of(char *name)
 {
     static const struct {
@@ -266,7 +270,7 @@ static enum test test_of(char *name)
     return TEST_IS;
 }
 
-/* Keeps the order of the jobs that stay. */
+/* Frees the jobs that do not pass the test; the others keep their order. */
 static void listing_keep(struct listing *l, char *name, const char *text)
 {
     enum test t = test_of(name);
@@ -289,6 +293,7 @@ static void listing_keep(struct listing *l, char *name, const char *text)
 
 /* ---- sorts ---- */
 
+/* Values of different kinds compare by their texts. */
 static int listing_compare(const struct value *a, const struct value *b)
 {
     if (a->kind == VALUE_NUMBER && b->kind == VALUE_NUMBER)
@@ -316,11 +321,13 @@ static int by_column(const struct listing *l, const struct listed_job *x,
     return d;
 }
 
+/* Argument of listing_by_order. */
 struct order {
     const struct listing *l;
     const char *sort; /* "-loss,start_time" */
 };
 
+/* Jobs that the wanted columns do not tell apart are sorted by time, the newest first. */
 static int listing_by_order(const void *px, const void *py, void *arg)
 {
     const struct order *o = arg;

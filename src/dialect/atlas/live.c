@@ -104,6 +104,8 @@ struct leftover {
     char id[ATLAS_ID_MAX];
 };
 
+/* Worker thread.  Of a removed job only the directory is left; of any other the archive is made
+ * now. */
 static void leftover_work(void *arg)
 {
     struct leftover *x = arg;

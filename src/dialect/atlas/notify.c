@@ -101,6 +101,7 @@ static void notice_write(const struct atlas_job *j, enum hook_event ev, struct b
     }
 }
 
+/* `ours` says whether the job is one of Atlas: its queue is the one of Atlas. */
 struct notice_job {
     struct atlas_job *job;
     bool ours;

@@ -35,6 +35,9 @@ static char *atlas_home_of(const struct atlas_server_conf *c, const char *home, 
     return text;
 }
 
+/* `given` is NULL in a daemon that atlas-server did not start: such a daemon serves the jobs of
+ * Atlas on the listeners of the home and opens no port.  Without an Atlas home the part does
+ * nothing. */
 static int atlas_part_open(const struct host_env *env, const void *given, void **self,
                            struct err *e)
 {

@@ -8,6 +8,7 @@
 #include "dialect/atlas/atlas_priv.h"
 #include <stdio.h>
 
+/* The numbers of the waiting jobs in their order, as they were when the request came. */
 struct places {
     uint64_t *jobs;
     size_t n;
@@ -176,6 +177,8 @@ static int patch_work(struct call *c)
     return 0;
 }
 
+/* The controller moves the job by its number, so a change of the queue meanwhile moves no other
+ * job. */
 static void patch_then(struct call *c)
 {
     core_queue_move(call_atlas(c)->conf.core, atlas_note(c)->job, ((struct places *)c->data)->at,
@@ -196,6 +199,7 @@ static int workers_checked(struct call *c)
     return 0;
 }
 
+/* Loop thread, because workers and live jobs belong to that thread. */
 static void list_then(struct call *c)
 {
     struct atlas *a = call_atlas(c);
@@ -230,6 +234,8 @@ static void set_rules(struct call *c, core_act_fn then)
     core_queue_rules(call_atlas(c)->conf.core, STR(ATLAS_QUEUE), &r, &c->who.caller, then, c);
 }
 
+/* Loop thread.  The new number follows the highest one that exists; gaps of removed workers are not
+ * filled. */
 static void add_then(struct call *c)
 {
     struct atlas *a = call_atlas(c);

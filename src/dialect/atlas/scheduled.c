@@ -57,6 +57,7 @@ struct json *scheduled_def_take(struct json *job, const char *tree)
 
 /* ---- one firing ---- */
 
+/* One firing.  The worker thread reads `f` and `room` and fills `submit` and `err`. */
 struct atlas_firing {
     struct atlas *a;
     struct firing *f;
@@ -65,6 +66,8 @@ struct atlas_firing {
     struct err err;
 };
 
+/* Any thread.  A store that cannot answer counts as "does not exist": for a firing the core then
+ * refuses the second job with the same id. */
 static bool scheduled_run_exists(const struct atlas *a, const char *run)
 {
     uint64_t job;
@@ -73,7 +76,8 @@ static bool scheduled_run_exists(const struct atlas *a, const char *run)
     return atlas_resolve(a->conf.store, run, &job, &none) == 0;
 }
 
-/* Worker thread.  The bundle is copied first, because the job must not exist without it. */
+/* Worker thread.  The bundle is copied first, because the job must not exist without it.  A failure
+ * after the copy removes the copy again. */
 static int firing_prepare(struct atlas_firing *w)
 {
     struct firing *f = w->f;
@@ -106,7 +110,8 @@ static void firing_work(void *arg)
         fault_sleep("BERTH_FAULT_FIRED_MS");
 }
 
-/* The controller takes the job.  A server that closes leaves the moment to the next one. */
+/* Loop thread.  A server that closes answers with an error that is retried, so the moment is not
+ * settled.  The copy of the bundle stays then, and the next start removes it. */
 static void firing_done(void *arg)
 {
     struct atlas_firing *w = arg;
@@ -131,6 +136,7 @@ void atlas_fire(void *self, struct firing *f)
 
 /* ---- what a crash left behind ---- */
 
+/* What the callbacks of cas_each_tree get.  `s` and `oldest` belong to sweep_run alone. */
 struct sweep {
     const struct atlas *a;
     const struct schedule *s; /* of sweep_runs */

@@ -100,6 +100,7 @@ void atlas_scheduled_get(struct call *c)
 
 /* ---- changes ---- */
 
+/* The body of PUT or PATCH.  `example` is part of the message when `key` is missing. */
 struct changing {
     struct json *body;
     const char *key, *example; /* the member that must be there */
@@ -123,7 +124,8 @@ static int changing_read(struct call *c)
     return 0;
 }
 
-/* `then` runs on the loop thread, with the body read. */
+/* `then` runs on the loop thread, with the body read.  The scheduled job may be removed meanwhile,
+ * so `then` looks for it again. */
 static void changing_begin(struct call *c, const char *key, const char *example, call_fn then)
 {
     struct changing *x = call_alloc(c, sizeof(*x));
@@ -193,6 +195,8 @@ void atlas_scheduled_patch(struct call *c)
 
 /* ---- creating a scheduled job ---- */
 
+/* A scheduled job that is being created.  `tree` is empty until the bundle was copied; `failed` is
+ * the answer of the core, kept while the worker thread removes what is not needed any more. */
 struct creating {
     struct atlas_room room;
     struct json *def;
@@ -208,6 +212,7 @@ static void creating_free(void *data)
     json_free(((struct creating *)data)->def);
 }
 
+/* Loop thread: the schedules belong to the core, so the worker thread gets a copy of the ids. */
 static void creating_note_existing(struct call *c, struct creating *x)
 {
     const struct core *core = call_atlas(c)->conf.core;
@@ -218,7 +223,8 @@ static void creating_note_existing(struct call *c, struct creating *x)
                      core_schedule_at(core, i)->name);
 }
 
-/* Checks now everything that a firing will need, by preparing a run and dropping it. */
+/* Checks now everything that a firing will need, by preparing a run and dropping it.  The client
+ * thus hears of a mistake at once, not when the first moment comes. */
 static int creating_try_run(struct call *c, struct atlas_submission s)
 {
     struct creating *x = c->data;
@@ -305,7 +311,9 @@ static int creating_work(struct call *c)
     return 0;
 }
 
-/* The uploaded bundle has served, or the copy of one that became no scheduled job. */
+/* Worker thread.  Of the two trees one is not needed any more: the uploaded bundle when the
+ * scheduled job exists now, else the copy that was made for it.  A failure of the removal is
+ * ignored: the tree only takes space. */
 static int creating_drop(struct call *c)
 {
     struct creating *x = c->data;

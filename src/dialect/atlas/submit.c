@@ -16,6 +16,7 @@
 
 extern char **environ;
 
+/* One submission.  `room` is read on the loop thread before the worker thread begins. */
 struct enqueue {
     struct atlas_room room;
     struct submit *x; /* NULL once the controller has it */
@@ -27,6 +28,7 @@ static void enqueue_free(void *data)
     submit_free(((struct enqueue *)data)->x);
 }
 
+/* A submit_resolve_fn: the form of Atlas has no member for jobs to wait for. */
 static int atlas_no_refs(void *arg, struct str ref, uint64_t *out, struct err *e)
 {
     (void)arg;

@@ -41,6 +41,7 @@ static int token_key(const struct atlas *a, uint8_t key[KEY_BYTES], struct err *
     return file_write_atomic(path, key, KEY_BYTES, 0600, e);
 }
 
+/* Appends the signature of "head.claims". */
 static void token_sign(const uint8_t key[KEY_BYTES], struct str text, struct buf *out)
 {
     uint8_t mac[32];
@@ -160,6 +161,8 @@ static int check_basic(const struct atlas *a, struct str header, char *user, siz
 
 /* ---- routes ---- */
 
+/* Worker thread, because it reads files.  The token stands under two names, because clients read
+ * one or the other. */
 static int login_work(struct call *c)
 {
     AUTO(buf) struct buf token = {0};

@@ -101,6 +101,7 @@ static bool on_description(void *arg, const struct project_view *v)
     return false;
 }
 
+/* Worker thread.  c->out stays empty when the callback was not called. */
 static int description_work(struct call *c)
 {
     if (store_project(call_atlas(c)->conf.store, c->arg[0], on_description, c, &c->err) < 0 ||
@@ -205,6 +206,8 @@ static void notes_get(struct call *c)
     atlas_work(c, notes_work, NULL);
 }
 
+/* Worker thread: message and author.  Without an author the controller takes the name of the
+ * caller. */
 static int note_work(struct call *c)
 {
     struct words *w = c->data;
@@ -253,6 +256,7 @@ static int find_work(struct call *c)
     return tracker_find_job(c, &j);
 }
 
+/* Worker thread: key and value of the tag, and the number of the job. */
 static int tag_work(struct call *c)
 {
     struct words *w = c->data;

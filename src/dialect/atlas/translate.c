@@ -144,7 +144,8 @@ static bool is_contract(const char *key, const struct json *v)
            (!strcmp(key, "FOUNDATIONS_HOME") && str_starts(s, STR("/root/.foundations")));
 }
 
-/* A map, or a list of K=V. */
+/* Lays spec.environment, a map or a list of KEY=value, over what the server set.  Outside of a
+ * container the paths that a client sends for a container (is_contract) would name nothing. */
 static int lay_environment(struct json *env, const struct json *over, bool container, struct err *e)
 {
     for (struct json_it it = {0}; json_type(over) == JSON_OBJECT && json_next(over, &it);)
@@ -165,7 +166,8 @@ static int lay_environment(struct json *env, const struct json *over, bool conta
     return 0;
 }
 
-/* Variables of the submission win over those of the server. */
+/* The order decides: the server's own variables, then those of Atlas, then those of the submission,
+ * each over the ones before.  A container gets none of the server's variables.  NULL: e is set. */
 static struct json *environment_of(const struct atlas_submission *s, const struct atlas_world *w,
                                    const char *project, const char *user, bool container,
                                    struct err *e)
@@ -205,7 +207,8 @@ static void translate_add_mount(struct json *list, const char *host, const char 
     json_push_take(list, json_new_str(str_of(text)));
 }
 
-/* Places that the server itself provides, whatever a client says of them. */
+/* Places that the server itself provides, whatever a client says of them.  A client on another
+ * machine sends the paths of its own home; they need not exist here. */
 static bool is_built_in(struct str bind, const char *host)
 {
     return str_eq_c(bind, "/job") || str_eq_c(bind, "/job/") ||
@@ -259,6 +262,7 @@ static struct json *mounts_of(const struct atlas_submission *s, const struct atl
 
 /* ---- the form ---- */
 
+/* Borrowed; p is NULL when the member is missing or is no text. */
 static struct str translate_text(const struct json *obj, const char *key)
 {
     const struct json *v = json_get(obj, key);

@@ -11,6 +11,7 @@ struct atlas_submission { /* all borrowed */
     const char *id;
     const struct json *spec, *metadata, *gpu_spec;
 };
+/* What the translation must know of the server.  Nothing of it comes from the client. */
 struct atlas_world {
     const char *home;      /* $FOUNDATIONS_HOME of the server */
     const char *python;    /* of the built-in worker */

@@ -10,6 +10,8 @@
 
 static const char no_file[] = "there is no file in the request; send it as job_bundle";
 
+/* One upload.  The functions of the form run on worker threads, one at a time.  `unpack` is NULL
+ * until the file begins. */
 struct bundle_upload {
     struct atlas *a;
     struct multipart form;
