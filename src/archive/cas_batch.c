@@ -17,6 +17,8 @@
 
 enum { SYNC_ONE_BY_ONE = 64 }; /* above, one sync of the whole file system is cheaper */
 
+/* The shared lock keeps cas_collect away until batch_done: a blob that this call has found cannot
+ * vanish before the tree that needs it has its name. */
 int batch_open(struct batch *b, struct cas *c, struct err *e)
 {
     uint64_t id;
@@ -34,6 +36,8 @@ int batch_open(struct batch *b, struct cas *c, struct err *e)
     return b->dir < 0 ? err_sys(e, "cannot open %s/tmp/%s", c->dir, b->name) : 0;
 }
 
+/* Published blobs have a second link below blobs/, so removing the files of tmp/ does not harm
+ * them. */
 void batch_done(struct batch *b)
 {
     if (!b->c)
@@ -208,6 +212,8 @@ static int link_pending(struct batch *b, const struct pending *p, int dir, const
     return linkat(b->dir, name, dir, path, 0);
 }
 
+/* A pending blob may be out of links too; the loop then uses the published blob of that name, if
+ * there is one.  Three tries, since another call may use up the renewed blob. */
 int batch_link(struct batch *b, const char *hash, mode_t mode, int dir, const char *path,
                struct err *e)
 {

@@ -18,6 +18,8 @@
 #include <signal.h>
 #include <stdio.h>
 
+/* State of one cas_keep_tree.  image.fd is -1 when no image is wanted.  `dev` is the file system of
+ * `src`: known_hash must not be asked about files of another one. */
 struct keep {
     struct batch batch;
     struct manifest m;

@@ -163,6 +163,8 @@ static void load_line(struct known *k, struct str line)
     map_u64_put(&k->by_inode, (uint64_t)inode, kept);
 }
 
+/* A record of an earlier boot counts as found, so the search above `src` ends, but nothing of it is
+ * used. */
 bool known_read(struct known *k, const char *path)
 {
     AUTO_FREE char *text = NULL;

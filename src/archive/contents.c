@@ -13,13 +13,17 @@
 #include <stdio.h>
 #include <time.h>
 
+/* Files below SMALLEST are sent whole.  A file that changed less than SETTLED_S ago is not
+ * recorded: a later write could give it the same change time. */
 enum { SMALLEST = 4096, SETTLED_S = 2 };
 
+/* One file that was hashed.  `there`: the receiver has the content, so only the hash is sent. */
 struct content {
     struct stat st; /* when it was hashed */
     char hash[CAS_HEX];
     bool there;
 };
+/* `records` NULL = nothing is remembered between two runs of the program. */
 struct contents {
     char *records;
     VEC(struct content *) list;
@@ -111,6 +115,7 @@ static int hash_file(const struct walk_entry *at, struct watch *w, char hash[CAS
     return fstat(fd, &st) == 0 && unchanged(&st, &at->st);
 }
 
+/* State of one contents_add.  `record` is written back in place of the old record. */
 struct adding {
     struct contents *c;
     struct known known;
@@ -141,6 +146,8 @@ static int add_file(struct adding *a, const struct walk_entry *at, struct watch 
     return 0;
 }
 
+/* The first entry of a walk is the directory itself; its device is the one that the record is
+ * about. */
 static int add_all(struct adding *a, struct walk *walk, struct watch *w, struct err *e)
 {
     struct walk_entry at;

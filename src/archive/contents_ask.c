@@ -1,4 +1,8 @@
-/* contents_ask.c - "which of these contents do you lack?": question and answer as JSON */
+/* contents_ask.c - "which of these contents do you lack?": question and answer as JSON
+ *
+ * A question has at most ASK_MAX hashes; contents beyond that are sent as if the receiver lacked
+ * them.
+ */
 #include "archive/cas.h"
 #include "archive/contents.h"
 #include "base/buf.h"

@@ -44,6 +44,7 @@ static la_ssize_t on_tar_bytes(struct archive *a, void *ctx, const void *p, size
     return -1;
 }
 
+/* Always -1.  An error of the sink is in e already and is not replaced by libarchive's. */
 static int pack_fail(struct packer *p, struct err *e)
 {
     const char *why = p->lib->error_string(p->tar);

@@ -124,6 +124,8 @@ static bool next_parent(struct parts *s, struct pack_item *out)
     return false;
 }
 
+/* 1 = the item is complete, 0 = the file is left out with a warning.  A content that the receiver
+ * has is named by its hash, and its file is not read. */
 static int open_file(struct parts *s, const struct walk_entry *at, struct pack_item *out,
                      struct watch *w)
 {
@@ -219,6 +221,7 @@ static int next_of_tree(struct parts *s, struct pack_item *out, struct watch *w,
     return tree_item(s, &s->held, out, w);
 }
 
+/* A part that is bytes.  The directories above it come first, one for each call. */
 static int next_of_bytes(struct parts *s, struct pack_item *out)
 {
     const struct bundle_part *part = &s->list[s->at];

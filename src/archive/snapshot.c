@@ -99,6 +99,7 @@ int snapshot_adopt(struct cas *c, const char *name, char id[SNAPSHOT_ID_MAX], st
     return cas_drop_tree(c, name, e);
 }
 
+/* The id comes from a client and becomes the name of a file, so its form is checked first. */
 int snapshot_claim(struct cas *c, const char *id, struct err *e)
 {
     char fresh[64];
@@ -133,6 +134,8 @@ static bool is_left_over(struct cas *c, const char *name)
            time(NULL) - st.st_ctim.tv_sec >= SNAPSHOT_FRESH_S;
 }
 
+/* Trees first, then contents: cas_collect removes what no tree needs any more.  It answers ERR_BUSY
+ * while a snapshot is being uploaded; the trees are gone by then, and the contents wait. */
 int snapshot_collect(struct cas *c, snapshot_used_fn *used, void *arg, struct err *e)
 {
     int fd = openat(c->trees, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -158,6 +161,9 @@ int snapshot_collect(struct cas *c, snapshot_used_fn *used, void *arg, struct er
 
 /* ---- runs ---- */
 
+/* Runs in the process of the run, which has the rights of its user already.  What an interrupted
+ * start left in `dir` is removed first, because cas_check_out wants a directory that does not
+ * exist. */
 int snapshot_enter(const char *store, const char *id, const char *dir, const char *sub,
                    struct err *e)
 {

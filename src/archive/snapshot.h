@@ -38,7 +38,9 @@ bool snapshot_id_ok(const char *id);
 /* The tree `name` becomes a snapshot under the id of its content, marked as fresh; `name` is gone.
  */
 int snapshot_adopt(struct cas *c, const char *name, char id[SNAPSHOT_ID_MAX], struct err *e);
-/* A job names the snapshot from now on. */
+/* A job names the snapshot from now on: the mark "fresh" goes, and from then on only
+ * snapshot_used_fn decides how long the snapshot is kept.  ERR_INVALID: there is no such snapshot.
+ */
 int snapshot_claim(struct cas *c, const char *id, struct err *e);
 /* Removes the snapshots that no job names, and the contents that only those had.  `used` says
  * whether a job names one; -1 = it cannot tell, and the snapshot stays.  ERR_BUSY: try again. */

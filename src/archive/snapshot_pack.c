@@ -37,7 +37,9 @@ int snapshot_ignore(const char *dir, struct ignore **out, struct err *e)
     return 0;
 }
 
-/* The largest entry of the directory, for the message; "" when none can be read. */
+/* The largest entry of the directory, for the message; "" when none can be read.  The sizes are
+ * those without the rules of the ignore file inside of directories, so they may be too large; they
+ * only tell the user where to look. */
 static void largest_entry(const char *dir, const struct ignore *ig, char *out, size_t n)
 {
     DIR *d = opendir(dir);

@@ -22,6 +22,7 @@ static char *notes_dir(void)
     return home && *home == '/' ? path_join(home, ".cache/berth/contents") : NULL;
 }
 
+/* The http_source of an upload: the bundle is packed while it is sent. */
 static ssize_t snapshot_fill(void *arg, char *p, size_t n)
 {
     return bundle_stream_read(arg, p, n);
@@ -39,6 +40,8 @@ static int bundle_send(struct http_client *http, const struct bundle *b,
         return -1;
     const struct http_source source = {snapshot_fill, stream};
     int rc = http_call_upload(http, "POST", "/v1/snapshots", headers, &source, &r, e);
+    /* When both sides failed, the packing is the cause: the upload only says that its source gave
+     * up. */
     if (bundle_stream_close(stream, &packing) < 0 && rc < 0)
         *e = packing;
     if (rc == 0)
@@ -49,6 +52,7 @@ static int bundle_send(struct http_client *http, const struct bundle *b,
     return rc;
 }
 
+/* Marks in `c` which contents the daemon has.  An error leaves all of them unmarked. */
 static int contents_ask(struct http_client *http, struct contents *c, struct err *e)
 {
     AUTO(json) struct json *question = contents_question(c);
@@ -113,6 +117,8 @@ static bool snapshot_on_bytes(void *arg, struct str piece)
     return f->rc == 0;
 }
 
+/* The status arrives before the first byte, so snapshot_on_bytes knows what the bytes are.  The
+ * directory exists only after unpack_finish. */
 int snapshot_fetch(struct http_client *http, const char *path, const char *dir, struct err *e)
 {
     const struct unpack_conf conf = {.top = SNAPSHOT_TOP, .outside_links = true};

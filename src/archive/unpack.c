@@ -46,6 +46,8 @@ struct unpack {
 
 /* ---- the reader's side ---- */
 
+/* A tar_read_fn.  The chunk that was given out last returns to the caller's side with the next
+ * call: libarchive may read it until then. */
 static ssize_t next_chunk(void *ctx, const void **out)
 {
     struct unpack *u = ctx;
@@ -105,6 +107,7 @@ static int wait_for_room(struct unpack *u, struct err *e)
     return rc;
 }
 
+/* Chunk `put` is the reader's from here on. */
 static void unpack_hand_over(struct unpack *u)
 {
     pthread_mutex_lock(&u->lock);
