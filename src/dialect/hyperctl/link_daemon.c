@@ -30,6 +30,9 @@ struct daemon_link {
 /* Reads the answer (NULL = empty).  A request that is answered ends with daemon_call_end. */
 typedef void (*daemon_answer_fn)(struct daemon_call *c, const struct json *answer);
 
+/* One request, from daemon_call_new to daemon_call_end.  `body` lives as long as the request,
+ * because the fetch borrows it.  A list consists of several fetches, one after the other; `answer`
+ * is then replaced between them. */
 struct daemon_call {
     struct daemon_call *prev, *next;
     struct daemon_link *d;
@@ -45,6 +48,7 @@ struct daemon_call {
     hyper_node_fn node; /* of nodes */
 };
 
+/* Enters the call into the list of the link, so that daemon_close can answer it. */
 static struct daemon_call *daemon_call_new(struct hyper_link *l, daemon_answer_fn answer,
                                            hyper_done_fn done, void *arg)
 {
@@ -74,6 +78,7 @@ static void daemon_call_end(struct daemon_call *c, const struct err *e, uint64_t
     done(arg, e, number);
 }
 
+/* A fetch has ended.  An error of any kind ends the call; sched.c decides what is repeated. */
 static void daemon_on_answer(void *arg, struct http_response *r, const struct err *why)
 {
     struct daemon_call *c = arg;
@@ -110,6 +115,7 @@ static void daemon_send(struct daemon_call *c, const char *method, const char *p
         NULL, daemon_on_answer, c);
 }
 
+/* A daemon_answer_fn for requests whose status says everything. */
 static void daemon_done(struct daemon_call *c, const struct json *answer)
 {
     (void)answer;
@@ -191,6 +197,7 @@ static void daemon_listen(struct hyper_link *l, uint64_t after)
                             &fns, d);
 }
 
+/* May be called from inside an event: daemon_on_sse then ends the parsing. */
 static void daemon_mute(struct hyper_link *l)
 {
     struct daemon_link *d = (struct daemon_link *)l;
@@ -240,6 +247,7 @@ static void daemon_list_end(struct daemon_call *c)
 
 static void daemon_ask_runs(struct daemon_call *c);
 
+/* c->jobs grows by one record for each row of c->rows, in the same order. */
 static void daemon_on_job(struct daemon_call *c, const struct json *answer)
 {
     json_push_take(c->jobs, json_copy(answer));
@@ -262,6 +270,7 @@ static void daemon_ask_runs(struct daemon_call *c)
     daemon_send(c, "GET", path, NULL, NULL);
 }
 
+/* An empty cursor asks for the first page. */
 static void daemon_ask_page(struct daemon_call *c, struct str cursor)
 {
     AUTO(buf) struct buf path = {0};
@@ -341,6 +350,7 @@ static void daemon_pause(struct hyper_link *l, bool paused, hyper_done_fn done, 
 
 /* ---- nodes ---- */
 
+/* retry_in_ms is null unless the daemon waits before its next attempt to connect. */
 static void daemon_nodes_answer(struct daemon_call *c, const struct json *answer)
 {
     const struct json *items = json_get(answer, "items");

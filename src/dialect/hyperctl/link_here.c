@@ -72,6 +72,7 @@ static void here_call_free(struct here_call *c)
     free(c);
 }
 
+/* Loop thread.  The call is freed after `done`, because `e` may lie in the call. */
 static void here_call_end(struct here_call *c, const struct err *e, uint64_t number)
 {
     c->done(c->arg, e, number);
@@ -174,6 +175,8 @@ static void page_done(void *arg)
     free(p);
 }
 
+/* Loop thread.  At most one page is read at a time, so that events stay in order; `again` notes
+ * that a commit came meanwhile. */
 static void here_read(void *arg)
 {
     struct here *h = arg;
@@ -189,6 +192,7 @@ static void here_read(void *arg)
     work_submit(h->link.conf.loop, page_read, page_done, p);
 }
 
+/* Answers before it returns: the store of this process is always there. */
 static void here_hello(struct hyper_link *l, hyper_done_fn done, void *arg)
 {
     done(arg, NULL, store_last_event(((struct here *)l)->env->store));
@@ -203,6 +207,7 @@ static void here_listen(struct hyper_link *l, uint64_t after)
     here_read(h);
 }
 
+/* page_done delivers nothing while the link is muted. */
 static void here_mute(struct hyper_link *l)
 {
     ((struct here *)l)->listening = false;
