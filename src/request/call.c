@@ -9,6 +9,7 @@
 #include "store/query.h"
 #include <stdio.h>
 
+/* Loop thread.  A worker thread that has the call works on: it does not look at `req`. */
 static void call_on_gone(void *arg, struct http_req *r)
 {
     struct call *c = arg;
@@ -44,6 +45,8 @@ struct call *call_new(struct request_server *s, const struct service *v, struct 
     return c;
 }
 
+/* The idempotency key is released last, because once_release may run the handler of the next call
+ * with the same key. */
 void call_free(struct call *c)
 {
     struct request_server *server;
@@ -92,6 +95,7 @@ static void call_set_etag(struct call *c)
              (unsigned long long)siphash24(key, buf_str(&c->out).p, n), n);
 }
 
+/* A client that left gets nothing; the call ends all the same. */
 void call_reply(struct call *c)
 {
     struct http_req *r;
@@ -140,6 +144,8 @@ void call_fail_closing(struct call *c)
     call_fail(c, &c->err);
 }
 
+/* Worker thread, or the loop thread for call_here.  `run` sees one committed state of the store
+ * however many queries it makes. */
 static void call_work_run(void *arg)
 {
     struct call *c = arg;
@@ -158,6 +164,7 @@ static void call_work_run(void *arg)
         call_set_etag(c);
 }
 
+/* Loop thread.  The call may be freed afterwards, so nothing of it is used here any more. */
 static void call_work_done(void *arg)
 {
     struct call *c = arg;
@@ -177,6 +184,7 @@ void call_work(struct call *c, call_work_fn run, call_fn then)
     work_submit(c->server->conf.loop, call_work_run, call_work_done, c);
 }
 
+/* `working` is counted as in call_work, because call_work_done takes it back. */
 void call_here(struct call *c, call_work_fn run, call_fn then)
 {
     c->run = run;
@@ -204,6 +212,7 @@ struct str call_copy(struct call *c, struct str s)
     return (struct str){copy, s.n};
 }
 
+/* Does nothing the second time, so that a handler may pass through several works. */
 void call_keep_body(struct call *c)
 {
     if (c->req && !c->body.p)

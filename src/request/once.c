@@ -14,10 +14,13 @@ struct once {               /* of one call, in its memory */
     struct str key, holder; /* holder: "uid/key" while this call holds the key */
     call_fn go;
 };
+/* The calls that wait for a key, in the order in which they came.  An entry of the map without
+ * calls means that one call holds the key and none waits. */
 struct once_wait {
     VEC(struct call *) calls;
 };
 
+/* Takes the key, or waits for it.  The uid is part of the key: users do not share keys. */
 static void once_begin(struct call *c)
 {
     struct once *o = c->once;
@@ -133,6 +136,7 @@ static int once_compare_jobs(struct call *c, const struct once_made *made, struc
     return 0;
 }
 
+/* Compares as JSON, so that the order of members and white space do not matter. */
 static int once_compare_spec(struct call *c, uint64_t job, struct str body,
                              const char *const *without, bool *out_same)
 {

@@ -18,6 +18,7 @@ struct request_target { /* what a request asks for */
 
 /* ---- failures ---- */
 
+/* Headers come first: `fail` of the service sends the answer. */
 void service_fail(const struct service *v, struct http_req *r, int status, const struct err *e)
 {
     if (e->code == ERR_UNAUTHENTICATED)
@@ -41,6 +42,7 @@ void service_fail(const struct service *v, struct http_req *r, int status, const
     }
 }
 
+/* Only for callers that request_check let pass: to others every path looks the same. */
 static void reply_no_route(const struct request_target *t, struct http_req *r)
 {
     const struct service *v = t->service;
@@ -65,6 +67,8 @@ static void reply_no_route(const struct request_target *t, struct http_req *r)
 
 /* ---- which route, who, may they ---- */
 
+/* Without a match the service of the result is the one that was added first.  ROUTE_PORT rows take
+ * part only on the TCP port of their service. */
 static void target_find(const struct request_server *s, struct http_req *r,
                         struct request_target *out)
 {
@@ -82,6 +86,8 @@ static void target_find(const struct request_server *s, struct http_req *r,
     }
 }
 
+/* The caller is identified also for paths that do not exist, so that a stranger hears 401 and not
+ * 404.  site_check refuses what a page of another site makes a browser send. */
 static int request_check(const struct request_server *s, const struct request_target *t,
                          struct http_req *r, struct who *who, struct err *e)
 {
@@ -106,6 +112,8 @@ static int request_check(const struct request_server *s, const struct request_ta
 
 /* ---- what is to be known of a caller and takes time: a name may be asked of the network ---- */
 
+/* A call that waits for a worker thread before its handler runs.  `peer` is a copy: the thread must
+ * not touch the request. */
 struct who_wait {
     struct call *call;
     struct http_peer peer;
@@ -113,11 +121,13 @@ struct who_wait {
     char name[64];
 };
 
+/* True: the name of the caller is known, or there is none to look for. */
 static bool who_named(const struct request_server *s, struct who *w)
 {
     return !w->known || w->caller.user[0] || auth_name_find(s->conf.auth, w);
 }
 
+/* Worker thread: both questions may block. */
 static void who_wait_run(void *arg)
 {
     struct who_wait *n = arg;
@@ -129,6 +139,7 @@ static void who_wait_run(void *arg)
         auth_name_lookup(w->caller.uid, n->name);
 }
 
+/* Loop thread.  The name is kept, so the next request of this user does not wait. */
 static void who_wait_done(void *arg)
 {
     AUTO_FREE struct who_wait *n = arg;
@@ -151,6 +162,8 @@ static void who_wait_done(void *arg)
 
 /* ---- requests ---- */
 
+/* A caller who is refused has c->err set; the body is then read to its end before the answer, so
+ * that the client hears why (service.h). */
 static bool request_in_pieces(void *self, struct http_req *r)
 {
     struct request_server *s = self;
@@ -174,6 +187,7 @@ static void request_piece(void *self, struct http_req *r, struct str bytes)
     c->service->piece(c, bytes);
 }
 
+/* The request is complete: which route, who is calling, may the caller; then the handler. */
 static void request_on(void *self, struct http_req *r)
 {
     struct request_server *s = self;
@@ -208,7 +222,8 @@ static void request_on(void *self, struct http_req *r)
     work_submit(s->conf.loop, who_wait_run, who_wait_done, n);
 }
 
-/* Called when only the head is there. */
+/* Called when only the head is there.  A body in pieces is never kept as a whole, so its limit does
+ * not depend on the caller. */
 static size_t request_body_max(void *self, struct http_req *r)
 {
     struct request_server *s = self;

@@ -6,8 +6,11 @@
 #include "base/util.h"
 #include "request/service.h"
 
+/* GATHER_MAX is above ENOUGH, because bytes that were read before the pause still arrive. */
 enum { ENOUGH = 1 << 20, GATHER_MAX = 64 << 20 };
 
+/* One upload, in the memory of its call.  The loop thread fills `gathered` while a worker thread
+ * reads `at_work`; upload_hand_over swaps the two. */
 struct upload {
     struct call *c;
     struct upload_line *line;
@@ -20,6 +23,7 @@ struct upload {
     bool lost; /* bytes did not fit into `gathered` */
 };
 
+/* An upload that was neither refused nor finished gives up what was taken of its body. */
 static void upload_free(void *data)
 {
     struct upload *u = data;
