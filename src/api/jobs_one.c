@@ -6,6 +6,7 @@
 
 /* ---- GET /v1/jobs/{job} ---- */
 
+/* The object stays open: get_run adds the members that need further queries. */
 static bool add_open(void *arg, const struct job_view *v)
 {
     struct call *c = arg;
@@ -206,6 +207,8 @@ static bool add_ended(void *arg, const struct job_view *v)
     return false;
 }
 
+/* Worker thread.  The record is read in any case, because only the loop thread can tell whether the
+ * core still holds the job. */
 static int job_explain_run(struct call *c)
 {
     struct explain *x = c->data;
@@ -262,6 +265,7 @@ static int control_run(struct call *c)
     return job_ref_arg(c, c->data);
 }
 
+/* Loop thread, for callers that are not the job itself or that name it in another way. */
 static void control_then(struct call *c)
 {
     control_reply(c, ((struct job_facts *)c->data)->seq);

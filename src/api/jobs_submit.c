@@ -12,6 +12,8 @@
 /* Up to this size a single job is read on the loop thread. */
 enum { SMALL_BODY_BYTES = 64 << 10 };
 
+/* One submission.  `replay`: the answer is that of an earlier request with the same key.
+ * `prepared`: submit_prepare was called on the loop thread. */
 struct submitting {
     struct submit *x; /* NULL once the controller has it */
     struct str batch; /* name asked for with ?batch= */

@@ -99,6 +99,7 @@ static void about_then(struct call *c)
     about_reply(c, d->counts, d->at - 1);
 }
 
+/* Only an admin's counts are kept: those of other users differ from user to user. */
 void meta_get(struct call *c)
 {
     struct api *a = c->self;
@@ -158,6 +159,7 @@ static int backup_path(struct call *c, const char **out)
     return 0;
 }
 
+/* Worker thread: the store copies itself while the daemon goes on serving. */
 static int backup_run(struct call *c)
 {
     const char *path = NULL;

@@ -78,6 +78,7 @@ static int check_pid(struct call *c, struct outside_start *o)
     return 0;
 }
 
+/* Worker thread.  Fills d->start, which borrows its texts from the body. */
 static int read_start(struct call *c)
 {
     struct outside_call *d = c->data;
@@ -105,6 +106,7 @@ static int read_start(struct call *c)
     return check_pid(c, o);
 }
 
+/* A core_submit_fn.  A run from outside is always the first run of its job. */
 static void on_begun(void *arg, const struct err *e, const struct submitted *r)
 {
     struct call *c = arg;

@@ -16,6 +16,7 @@
 
 #define ARCHIVE_MAX ((int64_t)1 << 50) /* of bytes and of files: more than anybody has */
 
+/* One download.  tgz_fd is -1 when the tgz itself is not kept. */
 struct fetch {
     struct unpack *unpack;
     int tgz_fd;
@@ -63,6 +64,8 @@ static int move_part(const char *from, const char *part, const char *to, struct 
 
 /* ---- fetching ---- */
 
+/* An error of the disk ends the call from inside fetch_on_bytes, so it is looked at before the
+ * status. */
 static int download(struct foundations *f, const char *id, struct fetch *k, struct err *e)
 {
     AUTO(buf) struct buf path = {0};

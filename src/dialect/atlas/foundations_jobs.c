@@ -48,6 +48,7 @@ static int found_job_state(struct foundations *f, const struct found_opts *o, ch
 
 /* ---- get logs ---- */
 
+/* `refusal` gets the body of an answer that is no log. */
 struct copying {
     int status;
     struct buf refusal;

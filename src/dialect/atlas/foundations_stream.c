@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <stdio.h>
 
+/* A job counts as removed only after VANISHED_LOOKS answers that say so. */
 enum { PATIENCE_MS = 15000, NAP_MS = 250, VANISHED_LOOKS = 3 };
 enum ending { STILL_OPEN, COMPLETED, FAILED, RUNNING_ON, UNKNOWN, VANISHED };
 
@@ -104,6 +105,8 @@ static enum ending stream_follow(struct stream *s)
     }
 }
 
+/* The last line of the job may lack its newline; the lines about the job begin on one of their own.
+ */
 static void tell_end(struct stream *s, enum ending end)
 {
     struct foundations *f = s->f;

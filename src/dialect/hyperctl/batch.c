@@ -353,6 +353,8 @@ static int load_scheduler(struct hyper_loader *l, const struct json *j)
 
 /* ---- the whole ---- */
 
+/* The order decides: `server` wins over `daemon`, and `job_command` over `command`.  The backend
+ * comes before the jobs, whose paths depend on it. */
 static int load_parts(struct hyper_loader *l, const struct json *j)
 {
     const struct json *server, *scheduler, *backend, *daemon;

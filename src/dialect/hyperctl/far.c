@@ -193,6 +193,7 @@ void hyper_far_take_back(struct hyper_run *r, hyper_done_fn then)
     forget_names(r, false, then);
 }
 
+/* A node with the prefix of this batch that is in the batch file no longer. */
 static void keep_strange_node(void *arg, const struct hyper_node *n)
 {
     struct hyper_run *r = arg;
@@ -275,6 +276,7 @@ static void machine_test(void *arg, const struct hyper_node *n)
         machine_tested(r, (size_t)(m - r->b->machines.p), !n->away, why);
 }
 
+/* One machine that works is enough for the batch to run. */
 static void test_end(struct hyper_run *r)
 {
     struct err e = {0}; /* not ERR_UNAVAILABLE: the scheduler itself answers */
@@ -292,6 +294,7 @@ static void test_end(struct hyper_run *r)
     hyper_step_done(r, &e, 0);
 }
 
+/* All nodes were looked at once.  Machines that have not answered by until_ms count as failed. */
 static void machines_seen(void *arg, const struct err *e, uint64_t number)
 {
     struct hyper_run *r = arg;

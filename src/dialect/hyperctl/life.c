@@ -71,6 +71,7 @@ struct hyper_life {
     bool busy; /* a worker thread has at_work */
 };
 
+/* Yours; NULL: the node is none of the machines of the batch, so it is this machine. */
 static char *host_of_node(const struct hyper_run *r, const char *node)
 {
     const struct hyper_machine *m = hyper_batch_machine(r->b, node);
@@ -140,6 +141,7 @@ static void life_write(const struct hyper_run *r, struct life_note *n)
     }
 }
 
+/* Worker thread.  The loop thread does not touch at_work while `busy` is true. */
 static void life_work(void *arg)
 {
     struct hyper_life *l = arg;
@@ -238,6 +240,7 @@ static void life_start(struct hyper_life *l)
     work_submit(l->r->loop, life_work, life_done, l);
 }
 
+/* The texts of the event are copied: they are borrowed for the call only. */
 void hyper_job_event(struct hyper_run *r, struct hyper_job *j, const struct hyper_event *ev)
 {
     struct life_note n = {.j = j,
@@ -341,6 +344,8 @@ void hyper_settle(struct hyper_run *r)
         hyper_stop_loop(r);
 }
 
+/* The note of the submission stays after a failure, so that the next run of the batch looks for its
+ * jobs in the same home. */
 void hyper_over(struct hyper_run *r, const struct err *e)
 {
     r->sched.active = false;

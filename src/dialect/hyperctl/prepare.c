@@ -178,6 +178,7 @@ static int upload_assets(const struct hyper_prepare *p, struct hyper_job *j, str
     return 0;
 }
 
+/* The list is made anew each time: a batch that runs again may have other assets. */
 static int list_uploads(const struct hyper_prepare *p, struct hyper_job *j, struct err *e)
 {
     json_free(j->uploads);
