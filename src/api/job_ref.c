@@ -31,6 +31,7 @@ static int job_ref_ambiguous(struct str ref, struct err *e)
                    (int)MIN(ref.n, 60), ref.p);
 }
 
+/* The search ends at the second match: more than one is ambiguous, however many there are. */
 struct own_matches {
     struct job_facts first;
     size_t n;

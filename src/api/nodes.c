@@ -15,6 +15,7 @@ struct gpu_holder {
     const struct gpu_set *devices;
     int64_t reserved_bytes, measured_bytes; /* on each; 0 = all of it, not measured */
 };
+/* Argument of add_holder: the runs on one node that `who` may know of. */
 struct gpu_holders {
     struct core *core;
     const struct caller *who;
@@ -39,6 +40,7 @@ static void add_holder(void *arg, struct run_key key, uint32_t uid, size_t node,
     vec_push(&h->list, one);
 }
 
+/* The jobs on one device.  A member is null where nothing was reserved or measured. */
 static void put_holders(struct buf *b, const struct gpu_holders *h, uint32_t device)
 {
     jw_array(b, "jobs");

@@ -151,6 +151,7 @@ static bool keep_name(void *arg, const struct series_view *v)
     return true;
 }
 
+/* A name that was asked for is listed without a look at the store. */
 static int series_list_names(struct series_call *d, uint64_t job)
 {
     if (!d->name)
@@ -159,6 +160,8 @@ static int series_list_names(struct series_call *d, uint64_t job)
     return 0;
 }
 
+/* Worker thread.  The names are read before the points, because a callback of the store holds its
+ * read connection. */
 static int metrics_run(struct call *c)
 {
     struct series_call *d = c->data;

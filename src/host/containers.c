@@ -18,6 +18,8 @@ struct containers {
     /* busy: a search is on a worker thread.  again: another search was asked for meanwhile. */
     bool busy, again;
 };
+/* One search.  The worker thread owns it until look_done; `killed` is moved here from the list of
+ * struct containers. */
 struct look {
     struct containers *c;
     VEC(struct run_key) killed;
@@ -62,6 +64,8 @@ static void look_done(void *arg)
         containers_sweep(c);
 }
 
+/* Loop thread.  A search that is under way may have passed a container that was killed since, so
+ * another one follows it. */
 void containers_sweep(struct containers *c)
 {
     struct look *k;

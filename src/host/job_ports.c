@@ -68,6 +68,7 @@ static int job_port_claim(struct job_ports *d, struct port_pair p, uint64_t clai
     return 0;
 }
 
+/* All ports or none.  A claim has a number of its own until the job has one (job_ports_assign). */
 int job_ports_claim(struct job_ports *d, const struct port_pair *p, size_t n, uint64_t *out_claim,
                     struct err *e)
 {
@@ -109,6 +110,7 @@ static void job_port_lost(struct job_port *x, const struct err *e)
     x->lost = true;
 }
 
+/* A failure is retried by the timer, because another program may give the port up. */
 static void job_port_open(struct job_ports *d, struct job_port *x)
 {
     struct err e = {0};
@@ -125,6 +127,7 @@ static void job_port_open(struct job_ports *d, struct job_port *x)
     timer_start(d->again, AGAIN_MS, 0);
 }
 
+/* The job has no run now: the port stays held, so that the next run finds it free. */
 static void job_port_shut(struct job_port *x)
 {
     struct err e = {0};
