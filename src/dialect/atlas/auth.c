@@ -9,8 +9,9 @@
 #include "dialect/atlas/atlas_priv.h"
 #include <stdio.h>
 
-/* A caller on loopback is admitted as the server's user; request/ then asks the kernel who owns
- * the connection. */
+/* A caller on loopback is admitted as the server's user; request/ then asks the kernel who owns the
+ * connection.  With a token of tokens.c the caller acts as the server's user under the name in the
+ * token. */
 int atlas_identify(void *self, struct http_req *r, struct who *out, struct err *e)
 {
     const struct atlas *a = self;

@@ -30,6 +30,7 @@ void base64_add_url(struct buf *b, struct str bytes)
     base64_encode(b, bytes, url_digits, 0);
 }
 
+/* Both alphabets are read alike, since they differ in two digits only. */
 static int base64_value(char c)
 {
     const char *at = c ? strchr(plain_digits, c) : NULL;

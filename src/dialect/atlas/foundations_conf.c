@@ -41,6 +41,8 @@ int found_conf_find(struct foundations *f, const char *dir, const char *name, st
 
 /* ---- the token of a login ---- */
 
+/* FOUNDATIONS_TOKEN wins over the file of `foundations login`.  Yours; NULL = no login, or a file
+ * that cannot be read. */
 static char *read_token(struct foundations *f)
 {
     AUTO_FREE char *path = path_join(f->home, "credentials.yaml"), *text = NULL;

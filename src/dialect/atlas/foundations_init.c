@@ -92,6 +92,7 @@ static int make_project(const char *name, struct err *e)
     return 0;
 }
 
+/* A directory that exists is never changed, and a project that fails half way is removed. */
 int found_init(struct foundations *f, const struct found_opts *o)
 {
     const char *name = o->ops.p[0];

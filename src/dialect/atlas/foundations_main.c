@@ -13,6 +13,7 @@
 
 enum { TEXT_MAX = 64 << 10, TRAIL_MAX = 1 << 20 };
 
+/* `fill` NULL: the help of the program.  Always 0, the exit status. */
 static int print_help(void (*fill)(struct buf *b, const char *word), const char *word)
 {
     AUTO(buf) struct buf b = {0};
@@ -60,7 +61,8 @@ static const struct found_command *foundations_find_command(const char *path)
     return NULL;
 }
 
-/* "get" and "delete" with the word after it; --debug may stand between the two. */
+/* "get" and "delete" with the word after it; --debug may stand between the two. 0 = *out is the
+ * command and *argv its last word; else the exit status plus 1. */
 static int find_in_group(struct foundations *f, const char *group, char ***argv,
                          const struct found_command **out)
 {
@@ -142,6 +144,8 @@ static int found_run(struct foundations *f, const struct found_command *cmd,
     return cmd->run(f, o);
 }
 
+/* python_parse has printed help or a mistake when it returns other than 0: the exit status plus 1.
+ */
 static int found_parse_and_run(struct foundations *f, const struct found_command *cmd, char **argv)
 {
     struct found_opts o = {0};

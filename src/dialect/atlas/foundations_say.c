@@ -45,6 +45,7 @@ int found_open_log(struct foundations *f, struct err *e)
     return f->log_fd < 0 ? err_sys(e, "cannot open %s", path) : 0;
 }
 
+/* The form of Python's logging module: local time, with the milliseconds after a comma. */
 static void long_line(struct buf *b, const struct foundations *f, enum found_level level,
                       const char *text)
 {
@@ -59,6 +60,7 @@ static void long_line(struct buf *b, const struct foundations *f, enum found_lev
              f->logger ? f->logger : "foundations", level_names[level], text);
 }
 
+/* A log that cannot be written does not stop the command. */
 static void found_write_log(struct foundations *f, enum found_level level, const char *text)
 {
     AUTO(buf) struct buf line = {0};

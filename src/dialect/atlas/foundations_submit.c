@@ -7,6 +7,7 @@
 #include "dialect/atlas/foundations.h"
 #include <stdio.h>
 
+/* One warning, for the largest bound that is exceeded. */
 static void warn_size(struct foundations *f, int64_t bytes)
 {
     static const int bounds[] = {500, 100, 50};
@@ -21,6 +22,7 @@ static void warn_size(struct foundations *f, int64_t bytes)
         }
 }
 
+/* Ctrl-C is only noted while a job is being sent, so each step looks for it. */
 static int check_interrupt(struct err *e)
 {
     return found_interrupted(NULL) ? err_set(e, ERR_BUSY, "interrupted") : 0;
@@ -58,6 +60,7 @@ static int send_job(struct foundations *f, const struct found_job *j, struct err
 
     http_client_interrupt(f->http, found_interrupted, NULL);
     found_log(f, FOUND_INFO, "Job submission started. Ctrl-C to cancel.");
+    /* A server that does not answer is found before the directory is read. */
     if (found_call(f, "GET", "/", NULL, NULL, e) < 0)
         return -1;
     found_log(f, FOUND_INFO,
@@ -90,6 +93,8 @@ static bool wants_stream(const struct found_opts *o)
     return !o->stream_job_logs || !strcmp(o->stream_job_logs, "True");
 }
 
+/* The exit status.  The config of the directory wins over that of the home, so the directory is
+ * known before the scheduler. */
 static int foundations_submit_job(struct foundations *f, const struct found_opts *o,
                                   struct found_job *j)
 {

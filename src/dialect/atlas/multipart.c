@@ -79,6 +79,8 @@ static struct str head_line(const struct multipart *m, const char *name)
     return (struct str){NULL, 0};
 }
 
+/* The head is complete.  Only Content-Disposition counts: it has the name of the field and of the
+ * file. */
 static int part_begin(struct multipart *m, const struct multipart_events *ev, struct err *e)
 {
     char name[MULTIPART_NAME_MAX + 1] = "", file[MULTIPART_NAME_MAX + 1] = "";
@@ -106,6 +108,8 @@ static int head_byte(struct multipart *m, char c, const struct multipart_events 
     return 0;
 }
 
+/* Blanks may follow a boundary (RFC 2046), then CR LF begins the next part, or "--" ends the body.
+ */
 static int after_byte(struct multipart *m, char c, struct err *e)
 {
     if (m->state == AFTER && (c == ' ' || c == '\t'))
@@ -124,12 +128,14 @@ static int after_byte(struct multipart *m, char c, struct err *e)
     return 0;
 }
 
+/* Bytes before the first boundary are dropped. */
 static int emit(struct multipart *m, struct str bytes, const struct multipart_events *ev,
                 struct err *e)
 {
     return m->state == CONTENT && bytes.n ? ev->data(ev->arg, bytes, e) : 0;
 }
 
+/* A whole boundary was seen; it ends the part before it, if there is one. */
 static int boundary(struct multipart *m, const struct multipart_events *ev, struct err *e)
 {
     bool part = m->state == CONTENT;
@@ -139,8 +145,9 @@ static int boundary(struct multipart *m, const struct multipart_events *ev, stru
     return part ? ev->end(ev->arg, e) : 0;
 }
 
-/* What came before ended like a boundary begins; *used bytes of this belong to it, or to what only
- * looked like one and is content. */
+/* The last piece ended with the beginning of a boundary.  *used bytes of this piece continue the
+ * boundary.  When the boundary breaks off, the bytes that were held back are content and are handed
+ * on. */
 static int go_on(struct multipart *m, struct str in, size_t *used,
                  const struct multipart_events *ev, struct err *e)
 {

@@ -18,6 +18,8 @@ struct multipart_events {
     int (*end)(void *arg, struct err *e);
     void *arg;
 };
+/* The state between two pieces.  `matched` counts the bytes of `mark` that ended the last piece;
+ * they are content after all when the next byte does not continue the mark. */
 struct multipart {
     char mark[MULTIPART_BOUNDARY_MAX + 5]; /* CR LF - - boundary */
     size_t mark_n, matched;
