@@ -10,4 +10,4 @@ struct archive_progress {
 /* Begins a line; short work prints nothing, because the line appears after two seconds. */
 void archive_progress_begin(struct archive_progress *p, const char *what, bool tty);
 void archive_progress_show(void *arg, int64_t bytes, int64_t entries); /* for archive_watch */
-void archive_progress_wipe(const struct archive_progress *p);        /* before other text */
+void archive_progress_wipe(const struct archive_progress *p);          /* before other text */

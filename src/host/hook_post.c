@@ -72,7 +72,7 @@ static void server_free(struct hook_server *v)
 /* The server of this URL; beyond SERVERS_MAX the oldest one without a request is dropped. */
 static struct hook_server *server_of(struct hook_sender *s, struct str url)
 {
-    struct hook_server *v, *idle = NULL;
+    struct hook_server *v = NULL, *idle = NULL;
     size_t n = 0;
 
     LIST_FOREACH (v, &s->servers, entry) {

@@ -244,7 +244,7 @@ def test_5_nonsense_changes_nothing():
         where = h.endpoint(job)
 
         def post(path, body, more=""):
-            head = f"POST {path} HTTP/1.1\r\nHost: x\r\n{more}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+            head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{more}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
             return raw(where, head.encode() + body)[0]
 
         unknown = "00000000-0000-4000-8000-000000000000"
