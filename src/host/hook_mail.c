@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -84,7 +85,7 @@ int hook_mail_send(const struct hook_letter *l, struct str to, const char *id, s
 {
     AUTO_FREE char *path = sendmail_path();
     AUTO(buf) struct buf mail = {0};
-    int in[2] = {-1, -1}, errs[2] = {-1, -1}, rc = -1;
+    int errs[2] = {-1, -1}, rc = -1;
 
     if (!path)
         return err_set(e, ERR_UNAVAILABLE,
@@ -92,25 +93,16 @@ int hook_mail_send(const struct hook_letter *l, struct str to, const char *id, s
                        "daemon");
     buf_init(&mail, 256 << 10);
     hook_mail_write(&mail, l, to, id);
-    if (pipe2(in, O_CLOEXEC) < 0 || pipe2(errs, O_CLOEXEC) < 0) {
-        err_sys(e, "cannot create pipes for %s", path);
-    } else {
-        fcntl(errs[0], F_SETFL, O_NONBLOCK);
-        pid_t pid = sendmail_start(path, in[0], errs[1], e);
-        close(in[0]);
-        in[0] = -1;
-        /* The result of the write does not matter: a program that does not read its input fails by
-         * itself. */
-        if (pid > 0) {
-            fd_write_all(in[1], mail.p, mail.n, NULL);
-            close(in[1]);
-            in[1] = -1;
-            rc = sendmail_wait(path, pid, errs[0], e);
-        }
-    }
-    int fds[] = {in[0], in[1], errs[0], errs[1]};
-    for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
-        if (fds[i] >= 0)
-            close(fds[i]);
+    /* A file in memory: a pipe would block while the program does not read it. */
+    AUTO_FD in = memfd_create("mail", MFD_CLOEXEC);
+    if (in < 0 || fd_write_all(in, mail.p, mail.n, e) < 0 || lseek(in, 0, SEEK_SET) < 0 ||
+        pipe2(errs, O_CLOEXEC) < 0)
+        return err_sys(e, "cannot give a mail to %s", path);
+    fcntl(errs[0], F_SETFL, O_NONBLOCK);
+    pid_t pid = sendmail_start(path, in, errs[1], e);
+    if (pid > 0)
+        rc = sendmail_wait(path, pid, errs[0], e);
+    close(errs[0]);
+    close(errs[1]);
     return rc;
 }

@@ -66,14 +66,14 @@ struct atlas_firing {
     struct err err;
 };
 
-/* Any thread.  A store that cannot answer counts as "does not exist": for a firing the core then
- * refuses the second job with the same id. */
-static bool scheduled_run_exists(const struct atlas *a, const char *run)
+/* Any thread.  1 = the run exists, 0 = it does not, -1 = the store cannot say. */
+static int scheduled_run_find(const struct atlas *a, const char *run, struct err *e)
 {
     uint64_t job;
-    struct err none;
 
-    return atlas_resolve(a->conf.store, run, &job, &none) == 0;
+    if (atlas_resolve(a->conf.store, run, &job, e) == 0)
+        return 1;
+    return e->code == ERR_NOT_FOUND ? 0 : -1;
 }
 
 /* Worker thread.  The bundle is copied first, because the job must not exist without it.  A failure
@@ -88,8 +88,10 @@ static int firing_prepare(struct atlas_firing *w)
     atlas_bundle_tree(run, to);
     if (atlas_submission_read(json_get(f->def, "job"), &s, &w->err) < 0)
         return -1;
-    if (scheduled_run_exists(w->a, run))
-        return err_set(&w->err, ERR_CONFLICT, "run %s exists already", run);
+    int found = scheduled_run_find(w->a, run, &w->err);
+    if (found)
+        return found < 0 ? -1 : err_set(&w->err, ERR_CONFLICT, "run %s exists already", run);
+    w->err = (struct err){0};
     if (cas_copy_tree(w->a->cas, json_get_str(f->def, "tree").p, to, &w->err) < 0)
         return -1;
     s.id = run;
@@ -161,8 +163,9 @@ static void sweep_run(void *ctx, const char *tree)
 {
     const struct sweep *w = ctx;
     const char *run = tree + strlen("bundle-");
+    struct err e = {0};
 
-    if (strcmp(run, w->oldest) >= 0 && !scheduled_run_exists(w->a, run))
+    if (strcmp(run, w->oldest) >= 0 && scheduled_run_find(w->a, run, &e) == 0)
         cas_drop_tree(w->a->cas, tree, NULL);
 }
 
