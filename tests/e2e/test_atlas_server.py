@@ -48,6 +48,7 @@ def test_a_job_from_bundle_to_archive():
             assert a.get(f"/jobs/{job}", port)["status"] == "completed"
         assert list(a.get("/completed_jobs?sort=start_time:desc")) == [job]
         assert a.get(f"/completed_jobs/{job}/logs") == end["logs"]
+        assert a.get(f"/jobs/{job}?logs=0") == {k: v for k, v in end.items() if k != "logs"}
         assert a.http("GET", f"/jobs/{job}/logs?offset=242") == end["logs"][242:].encode()
         assert a.http("GET", f"/{job}/artifacts/made.txt", port=3) == b"new"
         a.refused(404, "GET", f"/archive/{job}/../{job}/artifacts/made.txt")

@@ -149,7 +149,9 @@ static int jobs_get_work(struct call *c)
     jw_object(&c->out, NULL);
     for (struct json_it it = {0}; json_next(all, &it);)
         jw_json(&c->out, it.key, it.val);
-    atlas_add_log(c, "logs", &j); /* written straight into the answer: a log may be large */
+    const char *logs = call_param(c, "logs");
+    if (!logs || strcmp(logs, "0") != 0) /* the command asks for the state alone, again and again */
+        atlas_add_log(c, "logs", &j);    /* written straight into the answer: a log may be large */
     jw_end_object(&c->out);
     buf_addc(&c->out, '\n');
     return 0;

@@ -225,8 +225,10 @@ int listing_read(struct listing *l, bool points)
 
     l->now_ms = clock_wall(&clock_system);
     if (store_project(call_atlas(c)->conf.store, str_of(l->project), listing_on_project, &known,
-                      &c->err) < 0 ||
-        !known)
+                      &c->err) < 0 &&
+        c->err.code != ERR_NOT_FOUND)
+        return -1;
+    if (!known)
         return err_set(&c->err, ERR_NOT_FOUND, "there is no project '%.100s'", l->project);
     do {
         size_t from = l->jobs.n;

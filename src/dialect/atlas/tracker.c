@@ -104,8 +104,10 @@ static bool on_description(void *arg, const struct project_view *v)
 /* Worker thread.  c->out stays empty when the callback was not called. */
 static int description_work(struct call *c)
 {
-    if (store_project(call_atlas(c)->conf.store, c->arg[0], on_description, c, &c->err) < 0 ||
-        !c->out.n)
+    if (store_project(call_atlas(c)->conf.store, c->arg[0], on_description, c, &c->err) < 0 &&
+        c->err.code != ERR_NOT_FOUND)
+        return -1;
+    if (!c->out.n)
         return err_set(&c->err, ERR_NOT_FOUND, "there is no project '%.100s'", c->arg[0].p);
     return 0;
 }
