@@ -266,6 +266,8 @@ int host_open(struct host **out, const struct host_conf *c, struct loop *l, stru
     struct host *h = xcalloc(1, sizeof(*h));
 
     h->conf = *c;
+    if (!h->conf.public_names) /* atlas-server has no option for it */
+        h->conf.public_names = getenv("BERTH_PUBLIC_NAME");
     h->env.uid = (uint32_t)getuid();
     if (!h->conf.engine) /* the usual variable; jobs do not inherit the daemon's environment */
         h->conf.engine = getenv("DOCKER_HOST");

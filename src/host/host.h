@@ -28,7 +28,7 @@ struct host_conf {
     const char *engine;       /* of containers; NULL = found where engines usually are */
     bool gpus_by_env;         /* containers learn of their GPUs by variables alone */
     const char *ports_addr;   /* where ports of jobs are opened; NULL = on every address */
-    const char *public_names; /* host names of this server, see request/site.h; NULL = none */
+    const char *public_names; /* of this server, see request/site.h; NULL = $BERTH_PUBLIC_NAME */
     int32_t slots;            /* 0 = number of CPUs */
     int64_t mcpu, mem_bytes;  /* 0 = what the host has */
     int32_t gpus;             /* -1 = what the host has */

@@ -109,10 +109,11 @@ int site_check(const struct http_req *r, const char *names, bool proved, struct 
     if (proved)
         return 0;
     if (host.p && !site_host_known(host, names))
-        return err_set(e, ERR_MISDIRECTED,
-                       "this server is not called %.*s; use its address, or tell it the name "
-                       "with berth serve --public-name",
-                       (int)MIN(host.n, 80), host.p);
+        return err_set(
+            e, ERR_MISDIRECTED,
+            "this server is not called %.*s; use its address, or start it with that name "
+            "in BERTH_PUBLIC_NAME",
+            (int)MIN(host.n, 80), host.p);
     if (!reads && from_browser(r) && is_form(http_header(r, "content-type")))
         return err_set(e, ERR_DENIED,
                        "a form may not change anything here; send Content-Type: application/json");

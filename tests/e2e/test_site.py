@@ -83,6 +83,10 @@ def test_atlas():
         upload, kind = atlas_rig.form("x", b"")
         assert ask(a.ports[0], "POST", "/job_bundle", {"Content-Type": kind, "Origin": "http://evil.example"}, upload)[0] == 403
         assert a.get("/queued_jobs") == {} and a.get("/running_jobs") == {}
+        a.stop()
+        a.env["BERTH_PUBLIC_NAME"] = "atlas.example.org"
+        a.start()
+        assert ask(a.ports[0], "GET", "/queued_jobs", {"Host": "atlas.example.org"})[0] == 200
     finally:
         a.close()
 
