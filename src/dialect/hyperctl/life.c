@@ -68,7 +68,7 @@ struct life_note {
 struct hyper_life {
     struct hyper_run *r;
     VEC(struct life_note) waiting, at_work;
-    bool busy; /* a worker thread has at_work */
+    bool busy; /* life_start is posted, or a worker thread has at_work */
 };
 
 /* Yours; NULL: the node is none of the machines of the batch, so it is this machine. */
@@ -198,7 +198,7 @@ static void life_apply(struct life_note *n)
     j->note = 0;
 }
 
-static void life_start(struct hyper_life *l);
+static void life_start(void *arg);
 
 /* Loop thread: the job is now as its files are. */
 static void life_done(void *arg)
@@ -221,9 +221,13 @@ static void life_done(void *arg)
         hyper_lives_written(r);
 }
 
-/* The events of one job follow each other: the next one begins with what the last one made. */
-static void life_start(struct hyper_life *l)
+/* Loop thread.  The events of one job follow each other: the next one begins with what the last one
+ * made. */
+static void life_start(void *arg)
 {
+    struct hyper_life *l = arg;
+    bool writes = false;
+
     for (size_t i = 0; i < l->waiting.n; i++) {
         struct life_note n = l->waiting.p[i];
         n.next = n.j->note ? l->at_work.p[n.j->note - 1].next : *n.j;
@@ -234,13 +238,19 @@ static void life_start(struct hyper_life *l)
         }
         vec_push(&l->at_work, n);
         n.j->note = l->at_work.n;
+        writes = writes || n.kind != LIFE_PLACED;
     }
     vec_clear(&l->waiting);
     l->busy = true;
-    work_submit(l->r->loop, life_work, life_done, l);
+    /* A job that was only placed has no marker yet, which spares the worker thread. */
+    if (writes)
+        work_submit(l->r->loop, life_work, life_done, l);
+    else
+        life_done(l);
 }
 
-/* The texts of the event are copied: they are borrowed for the call only. */
+/* The texts of the event are copied: they are borrowed for the call only.  life_start is posted and
+ * not called, so that the events that are delivered together are written together. */
 void hyper_job_event(struct hyper_run *r, struct hyper_job *j, const struct hyper_event *ev)
 {
     struct life_note n = {.j = j,
@@ -255,8 +265,10 @@ void hyper_job_event(struct hyper_run *r, struct hyper_job *j, const struct hype
     n.ev.node = str_of(n.node);
     n.ev.reason = str_of(n.reason);
     vec_push(&r->life->waiting, n);
-    if (!r->life->busy)
-        life_start(r->life);
+    if (!r->life->busy) {
+        r->life->busy = true;
+        loop_post(r->loop, life_start, r->life);
+    }
 }
 
 bool hyper_life_busy(const struct hyper_run *r)
