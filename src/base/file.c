@@ -171,6 +171,16 @@ char *path_join(const char *dir, const char *name)
     return xasprintf("%s%s%s", dir, dir[strlen(dir) - 1] == '/' ? "" : "/", name);
 }
 
+bool path_has_dots(struct str path)
+{
+    while (path.n) {
+        struct str name = str_cut(path, '/', &path);
+        if (str_eq_c(name, ".") || str_eq_c(name, ".."))
+            return true;
+    }
+    return false;
+}
+
 char *path_absolute(const char *path, const char *cwd)
 {
     AUTO_FREE char *joined = path_join(cwd, path);

@@ -25,3 +25,5 @@ char *path_join(const char *dir, const char *name);
 /* The caller frees the result.  "." and ".." are resolved in the text only: symbolic links are
  * not looked up, and ".." at the root stays at the root. */
 char *path_absolute(const char *path, const char *cwd);
+/* Is one of its names "." or ".."? */
+bool path_has_dots(struct str path);

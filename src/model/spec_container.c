@@ -4,6 +4,7 @@
  * below and sizes in bytes, so that equal settings are equal texts.  core/container.c reads the
  * text when it starts the job.
  */
+#include "base/file.h"
 #include "base/units.h"
 #include "base/util.h"
 #include "model/spec_priv.h"
@@ -202,12 +203,13 @@ static int read_container(const struct reader *outer, const struct spec_key *key
 
 /* ---- mounts and ports ---- */
 
-/* "/data:/data" or "/data:/data:ro": both absolute, no other colon. */
+/* "/data:/data" or "/data:/data:ro": both absolute, no other colon.  The target is made by the
+ * supervisor, which may be root's, so the target must not climb out of the run's own tree. */
 static bool mount_ok(struct str s)
 {
     struct str rest, mode, host = str_cut(s, ':', &rest), target = str_cut(rest, ':', &mode);
 
-    return host.n && host.p[0] == '/' && target.n && target.p[0] == '/' &&
+    return host.n && host.p[0] == '/' && target.n && target.p[0] == '/' && !path_has_dots(target) &&
            (!mode.n || str_eq_c(mode, "ro") || str_eq_c(mode, "rw"));
 }
 
@@ -231,8 +233,9 @@ static bool same_port(const char *a, const char *b)
 static int read_pairs(const struct reader *r, const struct spec_key *k, const struct json *v)
 {
     const bool mounts = k->kind == KEY_MOUNTS;
-    const char *form = mounts ? "host:target or host:target:ro, both absolute"
-                              : "node:container, both from 1 to 65535";
+    const char *form = mounts
+                           ? "host:target or host:target:ro, both absolute, the target without '..'"
+                           : "node:container, both from 1 to 65535";
     size_t n = json_len(v);
     char **list;
 

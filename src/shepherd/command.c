@@ -52,28 +52,28 @@ static void make_parent(const char *path)
     AUTO_FREE char *above = xstrdup(dir), *temp = NULL;
     uint64_t name;
 
-    if (dir_make_all(dirname(above), 0755, NULL) < 0)
+    /* Submitters reach their own files below these directories, and nobody lists them. */
+    if (dir_make_all(dirname(above), 0711, NULL) < 0)
         return;
     random_bytes(&name, sizeof(name));
     temp = xasprintf("%s/.%016" PRIx64, above, name);
-    if (mkdir(temp, 0755) < 0)
+    if (mkdir(temp, 0711) < 0)
         return;
     if (renameat2(AT_FDCWD, temp, AT_FDCWD, dir, RENAME_NOREPLACE) == 0)
         return;
     rmdir(temp); /* somebody was faster, or the file system cannot do that */
-    mkdir(dir, 0755);
+    mkdir(dir, 0711);
 }
 
 static int command_log_open(struct command *c, const char *path)
 {
     const struct run_start *s = c->start;
     int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY;
-    mode_t mode = foreign(c) ? 0600 : 0644;
-    int fd = open(path, flags, mode);
+    int fd = open(path, flags, 0600);
 
     if (fd < 0 && errno == ENOENT) {
         make_parent(path);
-        fd = open(path, flags, mode);
+        fd = open(path, flags, 0600);
     }
     if (fd >= 0 && foreign(c) && fchown(fd, s->uid, s->gid) < 0) {
         int sys = errno;
@@ -96,7 +96,7 @@ static bool params_write(struct command *c)
         errno = ENAMETOOLONG;
         return false;
     }
-    AUTO_FD fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+    AUTO_FD fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return false;
     if (fd_write_all(fd, s->params_json.p, s->params_json.n, &e) < 0) {
@@ -111,9 +111,9 @@ static bool run_dir_make(struct command *c)
     const struct run_start *s = c->start;
     struct stat st;
 
-    if (mkdir(s->run_dir, foreign(c) ? 0700 : 0755) < 0 && errno == ENOENT) {
+    if (mkdir(s->run_dir, 0700) < 0 && errno == ENOENT) {
         make_parent(s->run_dir);
-        mkdir(s->run_dir, foreign(c) ? 0700 : 0755);
+        mkdir(s->run_dir, 0700);
     }
     if (lstat(s->run_dir, &st) < 0)
         return false;

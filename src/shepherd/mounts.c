@@ -15,6 +15,7 @@
  * that looked for its cgroups in a tree that a user arranged could be led anywhere.
  */
 #include "shepherd/mounts.h"
+#include "base/file.h"
 #include "base/util.h"
 #include "base/vec.h"
 #include <dirent.h>
@@ -141,6 +142,10 @@ int mounts_plan(struct mounts *m, char *const *list, uint32_t n, const char *sta
         if (mount_split(list[i], t, &t->to) < 0)
             return -1;
         m->n_targets++;
+        if (path_has_dots(str_of(t->to))) { /* it could leave the root that is built for the run */
+            errno = EINVAL;
+            return -1;
+        }
         own_root |= !is_directory(t->to);
     }
     if (own_root && (!staging[0] || read_root(m) < 0))

@@ -440,5 +440,30 @@ def test_users_are_limited_one_by_one():
     h.wait_all()
 
 
+def test_files_of_a_job_are_its_submitters():
+    h = multi()
+    here = {"command": ["sh", "-c", "echo root's; echo more >&2"], "cwd": "/", "split_output": True, "params": {"lr": 1}}
+    roots = h.api("POST", "/v1/jobs", here)["number"]
+    _, others = as_user(OTHER, h, ("POST", "/v1/jobs", here))
+    h.wait_all()
+    runs = os.path.join(h.home, "runs")
+    paths = [os.path.join(runs, "0", f"{n}.1{end}") for n in (roots, others["number"]) for end in (".log", ".err", "")]
+    for path in paths:
+        st = os.stat(path)
+        assert st.st_mode & 0o077 == 0 and st.st_uid == (OTHER if f"/{others['number']}." in path else 0), (path, oct(st.st_mode))
+    # A name that can be guessed opens nothing, and no name can be learnt.
+    look = "for p; do cat $p $p/params.json && echo read $p; done; ls $0 $0/0 && echo listed"
+    p = subprocess.run(["setpriv", f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups", "sh", "-c", look, runs, *paths],
+                       capture_output=True, text=True, timeout=120)
+    assert p.stdout == "", p.stdout
+
+
+def test_mounts_stay_in_the_tree_of_their_run():
+    h = multi()
+    for target in ("/nonexist/../../9.1.log", "/a/..", "/./x", "/x/."):
+        status, said = as_user(OTHER, h, ("POST", "/v1/jobs", {"command": "true", "cwd": "/", "mounts": ["/tmp:" + target]}))
+        assert status == 400 and "target without '..'" in said["error"]["message"], (target, status, said)
+
+
 if __name__ == "__main__":
     harness.main(__name__)

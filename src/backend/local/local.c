@@ -362,8 +362,10 @@ static void spread_runs(struct backend *b)
     AUTO_FREE char *dir = xasprintf("%s/runs", b->home);
     int flags;
 
-    mkdir(dir, 0755);
+    mkdir(dir, 0711);
     AUTO_FD fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0)
+        fchmod(fd, 0711); /* earlier versions let everybody list it */
     if (fd >= 0 && ioctl(fd, FS_IOC_GETFLAGS, &flags) == 0 && !(flags & FS_TOPDIR_FL)) {
         flags |= FS_TOPDIR_FL;
         ioctl(fd, FS_IOC_SETFLAGS, &flags); /* a wish: other file systems know nothing of it */

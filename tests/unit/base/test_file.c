@@ -199,6 +199,17 @@ TEST(paths)
     check_absolute(".", "/", "/");
 }
 
+TEST(dots_in_paths)
+{
+    assert_true(path_has_dots(STR("..")));
+    assert_true(path_has_dots(STR("/a/../b")));
+    assert_true(path_has_dots(STR("/a/.")));
+    assert_true(path_has_dots(STR("./a")));
+    assert_false(path_has_dots(STR("")));
+    assert_false(path_has_dots(STR("/a/..b/.c/d..")));
+    assert_false(path_has_dots(STR("//a//b/")));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -212,6 +223,7 @@ int main(void)
         cmocka_unit_test(trees_are_removed_without_following_links),
         cmocka_unit_test(very_deep_trees_are_removed),
         cmocka_unit_test(paths),
+        cmocka_unit_test(dots_in_paths),
     };
     return cmocka_run_group_tests_name("file", tests, make_root, drop_root);
 }

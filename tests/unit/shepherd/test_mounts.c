@@ -218,7 +218,8 @@ static void test_without_root(void **state)
 
 static void test_what_cannot_be(void **state)
 {
-    static const char *const bad[] = {"code:/x", "/code", "/code:x", "/a:/", "/a:/b:rx"};
+    static const char *const bad[] = {"code:/x",  "/code",      "/code:x", "/a:/",
+                                      "/a:/b:rx", "/a:/b/../c", "/a:/./b"};
     struct mounts m;
 
     (void)state;
