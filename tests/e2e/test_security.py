@@ -458,6 +458,25 @@ def test_files_of_a_job_are_its_submitters():
     assert p.stdout == "", p.stdout
 
 
+def test_projects_of_others_cannot_be_changed():
+    h = multi()
+    h.api("POST", "/v1/jobs", {"command": "true", "cwd": "/", "project": "secret"})
+    h.api("PUT", "/v1/projects/secret", {"description": "ours"})
+    for request in (("GET", "/v1/projects/secret"), ("PUT", "/v1/projects/secret", {"description": "theirs"}),
+                    ("GET", "/v1/projects/secret/notes"), ("POST", "/v1/projects/secret/notes", {"text": "theirs"})):
+        status, said = as_user(OTHER, h, request)
+        assert status == 404 and "there is no project 'secret'" in said["error"]["message"], (request, status, said)
+    assert h.api("GET", "/v1/projects/secret")["description"] == "ours" and h.api("GET", "/v1/projects/secret/notes")["items"] == []
+    # One that nobody has may be begun, and then belongs to whoever did.
+    assert as_user(OTHER, h, ("PUT", "/v1/projects/begun", {"description": "mine"}))[0] == 200
+    assert as_user(OTHER, h, ("POST", "/v1/projects/begun/notes", {"text": "a note"}))[0] in (200, 201)
+    assert as_user(STRANGER, h, ("PUT", "/v1/projects/begun", {"description": "no"}))[0] == 404
+    # A job of one's own in it gives a part in it.
+    as_user(OTHER, h, ("POST", "/v1/jobs", {"command": "true", "cwd": "/", "project": "secret"}))
+    assert as_user(OTHER, h, ("PUT", "/v1/projects/secret", {"description": "both"}))[0] == 200
+    h.wait_all()
+
+
 def test_mounts_stay_in_the_tree_of_their_run():
     h = multi()
     for target in ("/nonexist/../../9.1.log", "/a/..", "/./x", "/x/."):
