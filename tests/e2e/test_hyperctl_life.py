@@ -275,6 +275,7 @@ def test_token_on_other_addresses():
             token = f.read()
         assert os.stat(at.path("tok", ".hyperctl", "token")).st_mode & 0o777 == 0o600
         assert f"http://127.0.0.1:{port}/{token}\"" in at.read("tok", "a", "run.sh")
+        assert os.stat(at.path("tok", "a", "run.sh")).st_mode & 0o077 == 0
         assert ask(port, "GET", f"/{token}/hyperctl/api/job/a")[0] == 200
         assert ask(port, "GET", f"/{token[:-1]}x/hyperctl/api/job/a")[0] == 403
         assert "running" in at.ok("job", "list", "-b", "tok")

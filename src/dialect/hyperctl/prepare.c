@@ -202,9 +202,9 @@ static bool same_file(const char *path, struct str text)
 }
 
 /* O_EXCL: the caller has removed the old file, and a link in its place must not be followed. */
-static int write_new(const char *path, struct str text, struct err *e)
+static int write_new(const char *path, mode_t mode, struct str text, struct err *e)
 {
-    AUTO_FD fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    AUTO_FD fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
 
     if (fd < 0)
         return err_sys(e, "cannot make %s", path);
@@ -226,7 +226,8 @@ static int write_script(const struct hyper_prepare *p, const struct hyper_job *j
     if (!*out_changed)
         return 0;
     unlink(path); /* a shell that is still reading the old one keeps it */
-    return write_new(path, buf_str(&text), e);
+    /* The portal may hold the token of the batch, which no other user may learn. */
+    return write_new(path, 0600, buf_str(&text), e);
 }
 
 /* Replaced, not rewritten: a running job may be reading the old file. */
@@ -236,7 +237,7 @@ static int write_params(const struct hyper_job *j, struct err *e)
                    *text = json_text_as(j->params, JSON_PYTHON);
 
     unlink(path);
-    return write_new(path, str_of(text), e);
+    return write_new(path, 0644, str_of(text), e);
 }
 
 int hyper_job_prepare(const struct hyper_prepare *p, struct hyper_job *j, bool *out_changed,
