@@ -60,3 +60,32 @@ void bench_free(struct bench *b)
     world_done(&b->world);
     free(b);
 }
+
+int bench_teardown(void **state)
+{
+    bench_free(*state);
+    return 0;
+}
+
+void bench_turn(struct bench *b)
+{
+    core_turn(b->core);
+    disk_seal(&b->disk);
+    disk_commit(&b->disk);
+}
+
+void bench_settle(struct bench *b, int64_t step_ms)
+{
+    const struct sim_host *h = &b->world.hosts[0];
+
+    for (int i = 0; i < 20; i++) {
+        bench_turn(b);
+        while (h->channel.n)
+            world_deliver_msg(&b->world);
+        while (h->asked.n)
+            world_answer(&b->world);
+        while (h->read < h->journal.n)
+            world_deliver_happening(&b->world);
+        b->world.now += step_ms;
+    }
+}

@@ -22,3 +22,8 @@ struct bench *bench_new(const struct core_conf *conf, int hosts, int32_t slots);
 void bench_boot(struct bench *b);
 void bench_crash(struct bench *b); /* the controller is gone; what it did not commit as well */
 void bench_free(struct bench *b);
+int bench_teardown(void **state); /* of a test whose state is a bench */
+void bench_turn(struct bench *b); /* a turn of the loop and its commit */
+/* Twenty turns, after each of which all that is on its way between the controller and its one host
+ * arrives and step_ms pass; 0 = time stands still. */
+void bench_settle(struct bench *b, int64_t step_ms);

@@ -26,34 +26,6 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
-{
-    bench_free(*state);
-    return 0;
-}
-
-/* A turn of the loop and its commit. */
-static void turn(struct bench *b)
-{
-    core_turn(b->core);
-    disk_seal(&b->disk);
-    disk_commit(&b->disk);
-}
-
-/* Everything on its way arrives; time stands still. */
-static void settle(struct bench *b)
-{
-    for (int i = 0; i < 20; i++) {
-        turn(b);
-        while (b->world.hosts[0].channel.n)
-            world_deliver_msg(&b->world);
-        while (b->world.hosts[0].asked.n)
-            world_answer(&b->world);
-        while (b->world.hosts[0].read < b->world.hosts[0].journal.n)
-            world_deliver_happening(&b->world);
-    }
-}
-
 static void on_submitted(void *arg, const struct err *e, const struct submitted *r)
 {
     struct bench *b = arg;
@@ -108,7 +80,7 @@ static void send(struct bench *b, struct one *x)
 static uint64_t submit(struct bench *b)
 {
     send(b, make(1));
-    settle(b);
+    bench_settle(b, 0);
     return b->submitted.first;
 }
 
@@ -131,7 +103,7 @@ static void finish(struct bench *b, uint64_t job, enum run_end why, int status)
 
     assert_non_null(x);
     world_finish(&b->world, (size_t)(x - b->world.execs.p), why, status);
-    settle(b);
+    bench_settle(b, 0);
 }
 
 /* ---- promises ---- */
@@ -144,10 +116,10 @@ static void a_single_job_keeps_the_id_it_comes_with(void **state)
 
     x->jobs[0].id = two->jobs[0].id = mine;
     send(b, x);
-    settle(b);
+    bench_settle(b, 0);
     assert_int_equal(id_cmp(b->submitted.id, mine), 0);
     send(b, two);
-    settle(b);
+    bench_settle(b, 0);
     assert_int_not_equal(id_cmp(b->submitted.id, mine), 0);
     assert_true(b->submitted.id.hi || b->submitted.id.lo);
 }
@@ -171,7 +143,7 @@ static void nothing_starts_before_its_placement_is_durable(void **state)
     struct bench *b = *state;
 
     send(b, make(1));
-    turn(b);
+    bench_turn(b);
     core_turn(b->core); /* placed, staged */
     assert_int_equal(b->world.hosts[0].channel.n, 0);
     disk_seal(&b->disk);
@@ -199,19 +171,19 @@ static void retries_wait_longer_each_time(void **state)
     x->spec.retries = 2;
     x->spec.backoff_ms = 1000;
     send(b, x);
-    settle(b);
+    bench_settle(b, 0);
     finish(b, 1, RUN_END_EXITED, W_EXITCODE(1, 0));
     assert_int_equal(state_of(b, 1), JOB_QUEUED);
     assert_int_equal(core_next_wake(b->core), b->world.now + 1000);
     b->world.now += 999;
-    settle(b);
+    bench_settle(b, 0);
     assert_null(live(b, 1));
     b->world.now += 1;
-    settle(b);
+    bench_settle(b, 0);
     finish(b, 1, RUN_END_EXITED, W_EXITCODE(1, 0));
     assert_int_equal(core_next_wake(b->core), b->world.now + 2000);
     b->world.now += 2000;
-    settle(b);
+    bench_settle(b, 0);
     finish(b, 1, RUN_END_EXITED, W_EXITCODE(1, 0));
     assert_int_equal(state_of(b, 1), JOB_FAILED);
     assert_int_equal(b->disk.jobs.p[0].rec.attempt, 3);
@@ -225,10 +197,10 @@ static void a_missing_command_is_not_retried(void **state)
 
     x->spec.retries = 5;
     send(b, x);
-    settle(b);
+    bench_settle(b, 0);
     core_backend_events.ended(b->world.hosts[0].host, (struct run_key){1, 1}, &o,
                               STR("no such file"));
-    settle(b);
+    bench_settle(b, 0);
     assert_int_equal(state_of(b, 1), JOB_FAILED);
 }
 
@@ -251,20 +223,20 @@ static void lost_runs_are_repeated_as_often_as_asked(void **state)
     x->spec.retry_lost = 2;
     x->spec.backoff_ms = 1000;
     send(b, x);
-    settle(b);
+    bench_settle(b, 0);
     finish(b, 1, RUN_END_SUPERVISOR_KILLED, 0);
     assert_int_equal(state_of(b, 1), JOB_QUEUED);
     assert_int_equal(b->disk.jobs.p[0].rec.tries, 0);
     bench_crash(b);
     bench_boot(b);
     b->world.now += 1000;
-    settle(b);
+    bench_settle(b, 0);
     finish(b, 1, RUN_END_NODE_LOST, 0);
     assert_int_equal(state_of(b, 1), JOB_QUEUED);
     bench_crash(b);
     bench_boot(b);
     b->world.now += 1000;
-    settle(b);
+    bench_settle(b, 0);
     finish(b, 1, RUN_END_SUPERVISOR_KILLED, 0);
     assert_int_equal(state_of(b, 1), JOB_LOST);
     assert_int_equal(b->disk.jobs.p[0].rec.attempt, 3);
@@ -277,9 +249,9 @@ static void a_repeated_lost_run_uses_up_no_retry(void **state)
 
     x->spec.retry_lost = x->spec.retries = 1;
     send(b, x);
-    settle(b);
+    bench_settle(b, 0);
     finish(b, 1, RUN_END_SUPERVISOR_KILLED, 0);
-    settle(b);
+    bench_settle(b, 0);
     finish(b, 1, RUN_END_EXITED, W_EXITCODE(1, 0));
     assert_non_null(live(b, 1));
     finish(b, 1, RUN_END_EXITED, W_EXITCODE(1, 0));
@@ -296,7 +268,7 @@ static void dependencies_order_and_fail_together(void **state)
     x->jobs[0].after = &x->after;
     x->jobs[0].n_after = 1;
     send(b, x);
-    settle(b);
+    bench_settle(b, 0);
     assert_null(live(b, 2)); /* waits */
     assert_non_null(live(b, 3));
     struct one *y = make(1);
@@ -304,7 +276,7 @@ static void dependencies_order_and_fail_together(void **state)
     y->jobs[0].after = &y->after;
     y->jobs[0].n_after = 1;
     send(b, y);
-    settle(b);
+    bench_settle(b, 0);
     finish(b, first, RUN_END_EXITED, W_EXITCODE(1, 0));
     assert_int_equal(state_of(b, 2), JOB_CANCELLED);
     assert_int_equal(state_of(b, 4), JOB_CANCELLED); /* and what waits for that */
@@ -335,13 +307,13 @@ static void cancel_reaches_waiting_and_running(void **state)
     uint64_t jobs[4] = {submit(b), submit(b), submit(b), 77};
 
     core_cancel(b->core, jobs, 4, &owner, on_acted, b);
-    settle(b);
+    bench_settle(b, 0);
     assert_int_equal(b->acted.done, 3);
     assert_int_equal(b->acted.already, 1);
     assert_int_equal(state_of(b, jobs[2]), JOB_CANCELLED);
     assert_int_equal(state_of(b, jobs[0]), JOB_STOPPING);
     world_advance(&b->world, 100);
-    settle(b);
+    bench_settle(b, 0);
     assert_int_equal(state_of(b, jobs[0]), JOB_CANCELLED);
     assert_int_equal(state_of(b, jobs[1]), JOB_CANCELLED);
 }
@@ -352,13 +324,13 @@ static void strangers_touch_nothing(void **state)
     uint64_t n = submit(b);
 
     core_cancel(b->core, &n, 1, &stranger, on_acted, b);
-    settle(b);
+    bench_settle(b, 0);
     assert_int_equal(b->acted.denied, 1);
     assert_non_null(live(b, n));
     finish(b, n, RUN_END_EXITED, 0);
     core_retry(b->core, &n, 1, &stranger, on_acted, b);
     core_remove(b->core, &n, 1, &stranger, on_acted, b);
-    settle(b);
+    bench_settle(b, 0);
     assert_int_equal(b->acted.denied, 1);
     assert_int_equal(state_of(b, n), JOB_SUCCEEDED);
     core_pause(b->core, STR("default"), true, &stranger, on_acted, b);
@@ -371,11 +343,11 @@ static void retry_by_hand_gives_a_new_run(void **state)
     uint64_t n = submit(b);
 
     core_retry(b->core, &n, 1, &owner, on_acted, b);
-    settle(b);
+    bench_settle(b, 0);
     assert_int_equal(b->acted.already, 1);
     finish(b, n, RUN_END_EXITED, W_EXITCODE(1, 0));
     core_retry(b->core, &n, 1, &owner, on_acted, b);
-    settle(b);
+    bench_settle(b, 0);
     assert_int_equal(b->acted.done, 1);
     assert_int_equal(live(b, n)->key.run, 2);
 }
@@ -390,10 +362,10 @@ static void a_paused_queue_starts_nothing(void **state)
     assert_null(live(b, n));
     bench_crash(b);
     bench_boot(b); /* it is remembered */
-    settle(b);
+    bench_settle(b, 0);
     assert_null(live(b, n));
     core_pause(b->core, STR("default"), false, &admin, on_acted, b);
-    settle(b);
+    bench_settle(b, 0);
     assert_non_null(live(b, n));
 }
 
@@ -403,7 +375,7 @@ static void a_refused_submission_leaves_nothing(void **state)
 
     b->disk.full = true;
     send(b, make(3));
-    settle(b);
+    bench_settle(b, 0);
     assert_int_equal(b->err.code, ERR_FULL);
     assert_int_equal(core_stats(b->core).queued, 0);
     send(b, make(1)); /* refused at once while the store is unhealthy */
@@ -421,7 +393,7 @@ static void running_jobs_are_adopted_after_a_crash(void **state)
     bench_boot(b);
     core_turn(b->core);
     assert_int_equal(b->world.hosts[0].channel.n, 0); /* nothing before the host has answered */
-    settle(b);
+    bench_settle(b, 0);
     assert_int_equal(state_of(b, c), JOB_FAILED);
     assert_int_equal(state_of(b, a), JOB_RUNNING);
     assert_non_null(live(b, waiting));
@@ -432,13 +404,13 @@ static void a_run_without_trace_starts_again_under_its_key(void **state)
     struct bench *b = *state;
 
     send(b, make(1));
-    turn(b);
-    turn(b); /* recorded and sent, not received */
+    bench_turn(b);
+    bench_turn(b); /* recorded and sent, not received */
     assert_int_equal(b->world.hosts[0].channel.n, 1);
     bench_crash(b);
     vec_clear(&b->world.hosts[0].stale);
     bench_boot(b);
-    settle(b);
+    bench_settle(b, 0);
     assert_non_null(live(b, 1));
     assert_int_equal(live(b, 1)->key.run, 1);
 }
@@ -449,7 +421,7 @@ static void short_jobs_are_handed_over_ahead(void **state)
     struct one *x = make(8);
 
     send(b, x);
-    settle(b);
+    bench_settle(b, 0);
     finish(b, 1, RUN_END_EXITED, 0);
     assert_int_equal(b->world.hosts[0].gated.n, 5); /* two chains, */
     struct msg *m = b->world.hosts[0].gated.p;
@@ -459,7 +431,7 @@ static void short_jobs_are_handed_over_ahead(void **state)
     assert_int_equal(b->world.hosts[0].gated.n, 4);
     /* What was taken for short turns out long: those behind it go back. */
     b->world.now += 1000;
-    settle(b);
+    bench_settle(b, 0);
     assert_int_equal(b->world.hosts[0].gated.n, 0);
     assert_int_equal(core_usage(b->core, 0)->slots, 2);
     assert_int_equal(b->disk.jobs.p[4].rec.tries, 0);
@@ -476,16 +448,16 @@ static void what_was_sent_ahead_still_waits(void **state)
     const uint64_t jobs[] = {4, 5, 6};
 
     send(b, x);
-    settle(b);
+    bench_settle(b, 0);
     finish(b, 1, RUN_END_EXITED, 0);
     assert_int_equal(b->world.hosts[0].gated.n, 5);
     assert_int_equal(b->disk.ahead.n, 5);
     assert_int_equal(core_stats(b->core).queued, 5);
     core_hold(b->core, jobs, 2, &owner, on_acted, b);
-    settle(b);
+    bench_settle(b, 0);
     assert_int_equal(b->acted.done, 2);
     core_cancel(b->core, &jobs[2], 1, &owner, on_acted, b);
-    settle(b);
+    bench_settle(b, 0);
     assert_int_equal(b->acted.done, 1);
     assert_int_equal(b->disk.jobs.p[3].rec.state, JOB_HELD);
     assert_int_equal(b->disk.jobs.p[4].rec.state, JOB_HELD);
@@ -508,7 +480,7 @@ static void a_start_sent_ahead_wins_against_a_late_hold(void **state)
     const uint64_t job = 4;
 
     send(b, x);
-    settle(b);
+    bench_settle(b, 0);
     finish(b, 1, RUN_END_EXITED, 0);
     assert_int_equal(b->world.hosts[0].gated.n, 1);
     core_hold(b->core, &job, 1, &owner, on_acted, b);
@@ -556,12 +528,12 @@ static void a_report_counts_once(void **state)
 
     core_report(b->core, key, 0, lines, on_reported, b);
     size_t staged = b->disk.ops.n;
-    settle(b);
+    bench_settle(b, 0);
     assert_int_equal(b->offset, whole); /* the half line waits for its rest */
     assert_true(staged >= 4);           /* two reports, the offset, the barrier */
     core_report(b->core, key, 0, lines, on_reported, b);
     assert_int_equal(b->disk.ops.n, 1); /* only the barrier: nothing new */
-    settle(b);
+    bench_settle(b, 0);
     assert_int_equal(b->offset, whole);
     core_report(b->core, (struct run_key){n, 9}, 0, lines, on_reported, b);
     assert_int_equal(b->err.code, ERR_CONFLICT);
@@ -595,7 +567,7 @@ static void a_wait_knows_when_runs_end(void **state)
         struct one *x = make(1);
         x->spec.timeout_ms = 100000;
         send(b, x);
-        settle(b);
+        bench_settle(b, 0);
     }
     uint64_t n = submit(b);
     for (int booted = 0; booted < 2; booted++) { /* the same after a restart */
@@ -605,7 +577,7 @@ static void a_wait_knows_when_runs_end(void **state)
         json_free(why);
         bench_crash(b);
         bench_boot(b);
-        settle(b);
+        bench_settle(b, 0);
     }
 }
 
@@ -623,10 +595,10 @@ static void a_held_job_waits_for_its_release(void **state)
     x->jobs[0].after = &x->after;
     x->jobs[0].n_after = 1;
     send(b, x);
-    settle(b);
+    bench_settle(b, 0);
     uint64_t job = b->submitted.first;
     core_hold(b->core, &first, 1, &owner, on_acted, b); /* it runs */
-    settle(b);
+    bench_settle(b, 0);
     assert_int_equal(b->acted.already, 1);
     finish(b, first, RUN_END_EXITED, 0);
     for (int booted = 0; booted < 2; booted++) {
@@ -638,17 +610,17 @@ static void a_held_job_waits_for_its_release(void **state)
         json_free(why);
         bench_crash(b);
         bench_boot(b);
-        settle(b);
+        bench_settle(b, 0);
     }
     core_release(b->core, &job, 1, &stranger, on_acted, b);
-    settle(b);
+    bench_settle(b, 0);
     assert_int_equal(b->acted.denied, 1);
     core_release(b->core, &job, 1, &owner, on_acted, b);
-    settle(b);
+    bench_settle(b, 0);
     assert_int_equal(b->acted.done, 1);
     assert_non_null(live(b, job));
     core_release(b->core, &job, 1, &owner, on_acted, b);
-    settle(b);
+    bench_settle(b, 0);
     assert_int_equal(b->acted.already, 1);
     finish(b, job, RUN_END_EXITED, 0);
 
@@ -658,16 +630,16 @@ static void a_held_job_waits_for_its_release(void **state)
     x->jobs[0].after = &x->after;
     x->jobs[0].n_after = 1;
     send(b, x);
-    settle(b);
+    bench_settle(b, 0);
     job = b->submitted.first;
     core_hold(b->core, &job, 1, &owner, on_acted, b);
     core_hold(b->core, &job, 1, &owner, on_acted, b); /* again: it is held, as wanted */
-    settle(b);
+    bench_settle(b, 0);
     assert_int_equal(b->acted.done, 1);
     finish(b, first, RUN_END_EXITED, 0);
     assert_null(live(b, job));
     core_cancel(b->core, &job, 1, &owner, on_acted, b);
-    settle(b);
+    bench_settle(b, 0);
     assert_int_equal(b->disk.jobs.p[job - 1].rec.state, JOB_CANCELLED);
     assert_int_equal(core_stats(b->core).on_hold, 0);
 }
@@ -683,14 +655,14 @@ static void a_queue_with_rules(void **state)
     core_queue_rules(b->core, STR("default"), &rules, &owner, on_acted, b);
     assert_int_equal(b->err.code, ERR_DENIED);
     core_queue_rules(b->core, STR("default"), &rules, &admin, on_acted, b);
-    settle(b);
+    bench_settle(b, 0);
     assert_int_equal(b->err.code, ERR_NONE);
     for (size_t i = 0; i < 4; i++)
         jobs[i] = submit(b);
     assert_non_null(live(b, jobs[0]));
     assert_null(live(b, jobs[1])); /* there is a second slot */
     core_queue_move(b->core, jobs[3], 0, &owner, on_acted, b);
-    settle(b);
+    bench_settle(b, 0);
     for (int booted = 0; booted < 2; booted++) {
         assert_int_equal(core_queue_list(b->core, STR("default"), &list), 3);
         assert_int_equal(list[0], jobs[3]);
@@ -700,7 +672,7 @@ static void a_queue_with_rules(void **state)
         assert_int_equal(core_queue_rules_of(b->core, STR("default")).limit, 1);
         bench_crash(b);
         bench_boot(b);
-        settle(b);
+        bench_settle(b, 0);
     }
     core_queue_move(b->core, jobs[0], 0, &owner, on_acted, b); /* it runs */
     assert_int_equal(b->err.code, ERR_NOT_FOUND);
@@ -710,18 +682,18 @@ static void a_queue_with_rules(void **state)
     assert_non_null(live(b, jobs[3]));
     assert_null(live(b, jobs[1]));
     core_queue_move(b->core, jobs[1], 99, &owner, on_acted, b);
-    settle(b);
+    bench_settle(b, 0);
     finish(b, jobs[3], RUN_END_EXITED, 0);
     assert_non_null(live(b, jobs[2]));
     rules.limit = 2;
     core_queue_rules(b->core, STR("default"), &rules, &admin, on_acted, b);
-    settle(b);
+    bench_settle(b, 0);
     assert_non_null(live(b, jobs[1]));
 }
 
 int main(void)
 {
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, bench_teardown)
     const struct CMUnitTest tests[] = {
         T(a_single_job_keeps_the_id_it_comes_with),
         T(a_job_is_answered_after_its_commit),

@@ -44,27 +44,6 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
-{
-    bench_free(*state);
-    return 0;
-}
-
-static void settle(struct bench *b)
-{
-    for (int i = 0; i < 20; i++) {
-        core_turn(b->core);
-        disk_seal(&b->disk);
-        disk_commit(&b->disk);
-        while (b->world.hosts[0].channel.n)
-            world_deliver_msg(&b->world);
-        while (b->world.hosts[0].asked.n)
-            world_answer(&b->world);
-        while (b->world.hosts[0].read < b->world.hosts[0].journal.n)
-            world_deliver_happening(&b->world);
-    }
-}
-
 static void on_submitted(void *arg, const struct err *e, const struct submitted *r)
 {
     assert_null(e);
@@ -103,7 +82,7 @@ static uint64_t submit(struct bench *b, int32_t retries, bool dialect)
     x->s = (struct submission){
         .specs = &x->spec, .n_specs = 1, .jobs = &x->job, .n_jobs = 1, .free_fn = free_one};
     core_submit_take(b->core, &x->s, &owner, on_submitted, b);
-    settle(b);
+    bench_settle(b, 0);
     return b->submitted.first;
 }
 
@@ -125,7 +104,7 @@ static void finish(struct bench *b, uint64_t job, enum run_end why, int status)
     for (size_t i = 0; i < b->world.execs.n; i++)
         if (b->world.execs.p[i].live && b->world.execs.p[i].key.job == job)
             world_finish(&b->world, i, why, status);
-    settle(b);
+    bench_settle(b, 0);
 }
 
 static void report(struct bench *b, const char *trouble)
@@ -135,7 +114,7 @@ static void report(struct bench *b, const char *trouble)
     if (trouble)
         err_set(&e, ERR_FULL, "%s", trouble);
     core_end_step_done(b->core, last, trouble ? &e : NULL);
-    settle(b);
+    bench_settle(b, 0);
 }
 
 /* ---- promises ---- */
@@ -189,7 +168,7 @@ static void a_crash_repeats_the_step(void **state)
     for (int i = 0; i < 3; i++) {
         bench_crash(b);
         bench_boot(b);
-        settle(b);
+        bench_settle(b, 0);
         assert_int_equal(begun, 2 + i);
         assert_int_equal(state_of(b, job), JOB_RUNNING);
     }
@@ -205,7 +184,7 @@ static void cancelling_gives_up_the_step_only(void **state)
 
     finish(b, job, RUN_END_EXITED, 0);
     core_cancel(b->core, &job, 1, &owner, on_acted, b);
-    settle(b);
+    bench_settle(b, 0);
     assert_int_equal(b->acted.done, 1);
     assert_int_equal(cancelled, 1);
     assert_int_equal(state_of(b, job), JOB_SUCCEEDED);
@@ -222,10 +201,10 @@ static void a_step_has_an_hour(void **state)
     finish(b, job, RUN_END_EXITED, 0);
     assert_true(core_next_wake(b->core) > 0);
     world_advance(&b->world, 3600 * 1000 - 1);
-    settle(b);
+    bench_settle(b, 0);
     assert_int_equal(state_of(b, job), JOB_RUNNING);
     world_advance(&b->world, 1);
-    settle(b);
+    bench_settle(b, 0);
     assert_int_equal(state_of(b, job), JOB_SUCCEEDED);
     assert_int_equal(cancelled, 1);
     assert_non_null(strstr(b->disk.detail, "longer than an hour"));
@@ -256,7 +235,7 @@ static void a_job_cancelled_in_the_step_is_not_tried_again(void **state)
 
     finish(b, job, RUN_END_EXITED, W_EXITCODE(1, 0));
     core_cancel(b->core, &job, 1, &owner, on_acted, b);
-    settle(b);
+    bench_settle(b, 0);
     assert_int_equal(state_of(b, job), JOB_CANCELLED);
     assert_int_equal(b->disk.jobs.p[job - 1].finals, 1);
     assert_false(is_live(b, job));
@@ -278,7 +257,7 @@ static void jobs_without_a_step_move_on_at_once(void **state)
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, bench_teardown)
     const struct CMUnitTest tests[] = {
         T(the_job_moves_on_when_the_step_is_reported),
         T(a_failed_step_leaves_the_outcome),

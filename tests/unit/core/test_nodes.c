@@ -37,19 +37,11 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
-{
-    bench_free(*state);
-    return 0;
-}
-
 /* Everything on its way arrives; time stands still, and nothing ends by itself. */
 static void settle(struct bench *b)
 {
     for (int i = 0; i < 40; i++) {
-        core_turn(b->core);
-        disk_seal(&b->disk);
-        disk_commit(&b->disk);
+        bench_turn(b);
         for (int k = 0; k < 10; k++) {
             world_deliver_msg(&b->world);
             world_answer(&b->world);
@@ -389,7 +381,7 @@ static void a_drained_node_starts_nothing(void **state)
 
 int main(void)
 {
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, bench_teardown)
     const struct CMUnitTest tests[] = {
         T(jobs_go_where_they_may),
         T(a_node_that_is_away_gets_nothing),

@@ -96,22 +96,6 @@ static int teardown(void **state)
     return 0;
 }
 
-/* Everything on its way arrives; time stands still. */
-static void settle(struct bench *b)
-{
-    for (int i = 0; i < 20; i++) {
-        core_turn(b->core);
-        disk_seal(&b->disk);
-        disk_commit(&b->disk);
-        while (b->world.hosts[0].channel.n)
-            world_deliver_msg(&b->world);
-        while (b->world.hosts[0].asked.n)
-            world_answer(&b->world);
-        while (b->world.hosts[0].read < b->world.hosts[0].journal.n)
-            world_deliver_happening(&b->world);
-    }
-}
-
 static void on_acted(void *arg, const struct err *e, const struct acted *r)
 {
     struct bench *b = arg;
@@ -140,7 +124,7 @@ static uint64_t add(struct bench *b, const char *name, const char *def, const st
     assert_int_equal(json_parse(str_of(def), "definition", &j, &e), 0);
     core_schedule_add(b->core, &(struct schedule_request){.name = str_of(name), .def = j}, who,
                       on_acted, b);
-    settle(b);
+    bench_settle(b, 0);
     const struct schedule *s = core_schedule_find(b->core, str_of(name), who->uid);
     return s ? s->seq : 0;
 }
@@ -148,7 +132,7 @@ static uint64_t add(struct bench *b, const char *name, const char *def, const st
 static void pass(struct bench *b, int64_t s)
 {
     world_advance(&b->world, s * 1000);
-    settle(b);
+    bench_settle(b, 0);
 }
 
 /* The moments that fired, in seconds since the start. */
@@ -211,7 +195,7 @@ static void end_job(struct bench *b, uint64_t job)
     for (size_t i = 0; i < b->world.execs.n; i++)
         if (b->world.execs.p[i].key.job == job && b->world.execs.p[i].live)
             world_finish(&b->world, i, RUN_END_EXITED, 0);
-    settle(b);
+    bench_settle(b, 0);
 }
 
 static void test_overlap(void **state)
@@ -234,7 +218,7 @@ static void test_overlap(void **state)
     struct err e;
     assert_int_equal(json_parse(STR("{" MINUTES ", \"overlap\": \"replace\"}"), "x", &def, &e), 0);
     core_schedule_set(b->core, first(b)->seq, def, false, &owner, on_acted, b);
-    settle(b);
+    bench_settle(b, 0);
     assert_int_equal(b->err.code, 0);
     pass(b, 60);
     assert_string_equal(fired(), "40 160 220");
@@ -246,7 +230,7 @@ static void restart(struct bench *b)
 {
     bench_crash(b);
     bench_boot(b);
-    settle(b);
+    bench_settle(b, 0);
 }
 
 static void test_missed(void **state)
@@ -292,7 +276,7 @@ static void test_crash_around_a_firing(void **state)
     bench_crash(b);
     assert_int_equal(b->disk.jobs.n, 0);
     bench_boot(b);
-    settle(b);
+    bench_settle(b, 0);
     assert_string_equal(fired(), "40 40");
     assert_int_equal(b->disk.jobs.n, 1);
     restart(b);
@@ -338,7 +322,7 @@ static void test_pause_run_remove(void **state)
     core_schedule_pause(b->core, seq, true, &stranger, on_acted, b);
     assert_int_equal(b->err.code, ERR_DENIED);
     core_schedule_pause(b->core, seq, true, &owner, on_acted, b);
-    settle(b);
+    bench_settle(b, 0);
     assert_int_equal(b->err.code, 0);
     assert_false(core_schedules_wait(b->core));
     pass(b, 100);
@@ -346,13 +330,13 @@ static void test_pause_run_remove(void **state)
     assert_string_equal(fired(), "");
     /* By hand, also while it is paused. */
     core_schedule_run(b->core, seq, STR("key"), &owner, on_run, b);
-    settle(b);
+    bench_settle(b, 0);
     assert_int_equal(b->err.code, 0);
     assert_int_equal(b->submitted.first, 1);
     assert_int_equal(first(b)->last_job, 1);
     /* Nothing of the pause is made up for. */
     core_schedule_pause(b->core, seq, false, &owner, on_acted, b);
-    settle(b);
+    bench_settle(b, 0);
     assert_string_equal(fired(), "100");
     pass(b, 60);
     assert_string_equal(fired(), "100 160");
@@ -361,7 +345,7 @@ static void test_pause_run_remove(void **state)
     pass(b, 60);
     core_schedule_pause(b->core, seq, true, &owner, on_acted, b);
     answer(fires.waiting);
-    settle(b);
+    bench_settle(b, 0);
     assert_int_equal(b->disk.jobs.n, 2);
     core_schedule_pause(b->core, seq, false, &owner, on_acted, b);
     pass(b, 60);
@@ -369,7 +353,7 @@ static void test_pause_run_remove(void **state)
     assert_int_equal(b->err.code, ERR_DENIED);
     core_schedule_remove(b->core, seq, &owner, on_acted, b);
     answer(fires.waiting);
-    settle(b);
+    bench_settle(b, 0);
     assert_int_equal(b->disk.jobs.n, 2);
     assert_int_equal(b->disk.schedules.n, 0);
     core_schedule_remove(b->core, seq, &owner, on_acted, b);

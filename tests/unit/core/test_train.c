@@ -37,29 +37,6 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
-{
-    bench_free(*state);
-    return 0;
-}
-
-/* Everything on its way arrives, and the planner has had its time. */
-static void settle(struct bench *b)
-{
-    for (int i = 0; i < 20; i++) {
-        core_turn(b->core);
-        disk_seal(&b->disk);
-        disk_commit(&b->disk);
-        while (b->world.hosts[0].channel.n)
-            world_deliver_msg(&b->world);
-        while (b->world.hosts[0].asked.n)
-            world_answer(&b->world);
-        while (b->world.hosts[0].read < b->world.hosts[0].journal.n)
-            world_deliver_happening(&b->world);
-        b->world.now += 10;
-    }
-}
-
 static void on_submitted(void *arg, const struct err *e, const struct submitted *r)
 {
     struct bench *b = arg;
@@ -104,7 +81,7 @@ static uint64_t submit(struct bench *b, int32_t gpus, int32_t priority, const ch
     x->s = (struct submission){
         .specs = &x->spec, .n_specs = 1, .jobs = &x->job, .n_jobs = 1, .free_fn = free_one};
     core_submit_take(b->core, &x->s, &owner, on_submitted, b);
-    settle(b);
+    bench_settle(b, 10);
     return b->submitted.first;
 }
 
@@ -132,13 +109,13 @@ static void finish(struct bench *b, uint64_t job, enum run_end why, int status)
 
     assert_non_null(x);
     world_finish(&b->world, (size_t)(x - b->world.execs.p), why, status);
-    settle(b);
+    bench_settle(b, 10);
 }
 
 static void epoch(struct bench *b, uint64_t job, int64_t done)
 {
     core_epoch_done(b->core, job, done, on_acted, b);
-    settle(b);
+    bench_settle(b, 10);
     assert_int_equal(b->err.code, ERR_NONE);
 }
 
@@ -187,7 +164,7 @@ static void an_epoch_is_answered_after_its_commit(void **state)
     core_epoch_done(b->core, job, 1, on_acted, b);
     core_turn(b->core);
     assert_int_equal(b->answers, 0);
-    settle(b);
+    bench_settle(b, 10);
     assert_int_equal(b->answers, 1);
     epoch(b, job, 1); /* another rank */
     assert_int_equal(past_of(b, job).done, 1);
@@ -236,7 +213,7 @@ static void a_stop_survives_a_restart(void **state)
 
     bench_crash(b);
     bench_boot(b);
-    settle(b);
+    bench_settle(b, 10);
     assert_true(has_to_stop(b, job));
     finish(b, job, RUN_END_EXITED, 0);
     assert_int_equal(state_of(b, job), JOB_QUEUED);
@@ -252,7 +229,7 @@ static void devices_are_kept_over_a_restart(void **state)
     assert_non_null(live(b, a));
     bench_crash(b);
     bench_boot(b);
-    settle(b);
+    bench_settle(b, 10);
     assert_non_null(live(b, a));
     const struct usage *u = core_usage(b->core, 0);
     assert_true(u->on_gpu[0] <= 2 && u->on_gpu[1] <= 2);
@@ -282,7 +259,7 @@ static void a_lost_run_goes_on_where_it_was(void **state)
 
     epoch(b, job, 3);
     finish(b, job, RUN_END_SUPERVISOR_KILLED, 0);
-    settle(b);
+    bench_settle(b, 10);
     assert_non_null(live(b, job));
     assert_int_equal(live(b, job)->from, 3);
     assert_int_equal(b->disk.jobs.p[job - 1].rec.tries, 1);
@@ -301,7 +278,7 @@ static void a_retry_by_hand_goes_on_or_begins_anew(void **state)
     epoch(b, done, 1);
     finish(b, done, RUN_END_EXITED, 0);
     core_retry(b->core, (uint64_t[]){failed, done}, 2, &owner, on_acted, b);
-    settle(b);
+    bench_settle(b, 10);
     assert_int_equal(live(b, failed)->from, 2);
     assert_int_equal(live(b, done)->from, 0);
 }
@@ -360,9 +337,9 @@ static void who_does_not_listen_is_stopped_after_its_grace(void **state)
 
     assert_non_null(live(b, job));
     b->world.now += 6000;
-    settle(b); /* TERM; the host ends it within 50 ms */
+    bench_settle(b, 10); /* TERM; the host ends it within 50 ms */
     world_advance(&b->world, 100);
-    settle(b);
+    bench_settle(b, 10);
     assert_int_equal(past_of(b, job).preemptions, 1);
     assert_int_not_equal(state_of(b, job), JOB_FAILED);
 }
@@ -375,7 +352,7 @@ static void who_can_do_neither_is_left_alone(void **state)
     b->world.now += 600000;
     next = submit(b, 2, 5, urgent_body);
     b->world.now += 600000;
-    settle(b);
+    bench_settle(b, 10);
     assert_non_null(live(b, job));
     assert_null(live(b, next));
     finish(b, job, RUN_END_EXITED, 0);
@@ -394,7 +371,7 @@ static void paused_queues_hold_and_let_go(void **state)
     job = submit(b, 1, 0, EPOCHS(5, ",\"gpus\":1"));
     assert_null(live(b, job));
     core_pause(b->core, STR("default"), false, &admin, on_acted, b);
-    settle(b);
+    bench_settle(b, 10);
     assert_non_null(live(b, job));
 }
 
@@ -426,17 +403,17 @@ static void a_cancelled_job_is_forgotten_by_the_planner(void **state)
 
     assert_true(core_training(b->core, next, &v));
     core_cancel(b->core, &next, 1, &owner, on_acted, b);
-    settle(b);
+    bench_settle(b, 10);
     assert_false(core_training(b->core, next, &v));
     core_cancel(b->core, &job, 1, &owner, on_acted, b);
-    settle(b);
+    bench_settle(b, 10);
     world_advance(&b->world, 100);
-    settle(b);
+    bench_settle(b, 10);
     assert_int_equal(state_of(b, job), JOB_CANCELLED);
     assert_non_null(live(b, submit(b, 2, 0, urgent_body)));
 }
 
-#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, bench_teardown)
 int main(void)
 {
     const struct CMUnitTest tests[] = {

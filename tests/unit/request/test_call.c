@@ -95,7 +95,7 @@ static void on_once(struct call *c)
 
 static const struct route table[] = {
     {"POST", "/echo/{a}/{b}", on_echo, AUTH_WRITE, 16},
-    {"GET", "/work/{what}", on_work, AUTH_READ},
+    {"GET", "/task/{what}", on_work, AUTH_READ},
     {"GET", "/hold", on_hold, AUTH_READ},
     {"POST", "/once", on_once, AUTH_WRITE},
     {"GET", "/admin", on_hold, AUTH_ADMIN},
@@ -226,7 +226,7 @@ static void test_who(void **state)
     struct rig *r = *state;
 
     /* A stranger is not told which paths there are. */
-    assert_has(ask(r, "GET /work/ok", "X-Stranger: 1\r\n", ""), " 401 ");
+    assert_has(ask(r, "GET /task/ok", "X-Stranger: 1\r\n", ""), " 401 ");
     assert_has(ask(r, "GET /nowhere", "X-Stranger: 1\r\n", ""), " 401 ");
     assert_has(ask(r, "PUT /hold", "X-Stranger: 1\r\n", ""), " 401 ");
     assert_has(ask(r, "GET /admin", "", ""), " 403 ");
@@ -237,10 +237,10 @@ static void test_worker(void **state)
 {
     struct rig *r = *state;
 
-    assert_has(ask(r, "GET /work/ok", "", ""), "worked");
+    assert_has(ask(r, "GET /task/ok", "", ""), "worked");
     assert_int_equal(r->worked, 1);
-    assert_has(ask(r, "GET /work/no", "", ""), "there is no such thing");
-    assert_has(ask(r, "GET /work/bug", "", ""), "GET /work/{what} failed without a reason");
+    assert_has(ask(r, "GET /task/no", "", ""), "there is no such thing");
+    assert_has(ask(r, "GET /task/bug", "", ""), "GET /task/{what} failed without a reason");
     assert_int_equal(r->worked, 1); /* `then` is not called after a failure */
     assert_int_equal(r->freed, 3);
 }
@@ -268,7 +268,7 @@ static void test_closing(void **state)
 
     request_server_shut(r->requests);
     assert_has(ask(r, "POST /echo/a/b", "", ""), "the daemon is shutting down");
-    assert_has(ask(r, "GET /work/ok", "", ""), "worked"); /* reading goes on */
+    assert_has(ask(r, "GET /task/ok", "", ""), "worked"); /* reading goes on */
     close(send_request(r, "GET /hold", "", ""));          /* teardown drops the call */
 }
 
