@@ -1,4 +1,7 @@
-"""A planner that thinks for seconds keeps no job waiting: reports are answered all the while."""
+"""A planner that thinks for seconds keeps no job waiting: reports are answered all the while.
+
+How fast they are answered beside a busy planner is measured in tests/bench/library.py.
+"""
 import http.client
 import time
 
