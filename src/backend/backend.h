@@ -19,6 +19,7 @@ struct run_belief {
     struct run_key key;
     uint32_t journal;       /* generation the run reports to */
     int64_t pid, pid_start; /* 0 = never seen running */
+    uint32_t uid;           /* whose run it is */
     /* The daemon's copies of output and reports, which a node that does not share the daemon's
      * files continues to fill.  As in run_start, but run_dir is always set; all NULL for a node
      * that needs no copies. */

@@ -91,7 +91,7 @@ static void restore_run(void *arg, const struct run_record *r)
     }
     struct core_host *h = host_of(x, r->node);
     run_restore(x->c, h, j, r);
-    vec_push(&h->beliefs, ((struct run_belief){r->key, r->journal, r->pid, r->pid_start}));
+    vec_push(&h->beliefs, ((struct run_belief){r->key, r->journal, r->pid, r->pid_start, j->uid}));
 }
 
 /* Facts are of queues with rules (lane.c), or of the planner of GPUs. */

@@ -6,8 +6,13 @@
  *
  * "from:to": a file, or a directory with all that is in it: empty directories, links as links,
  * permissions.  `from` itself may be a link.  Sockets, pipes and devices are left out.
+ *
+ * The worker has the rights of the job's user while it lists and reads, so nobody gets a file sent
+ * that they could not read themselves.
  */
 #include "backend/ssh/ssh_priv.h"
+#include "base/file.h"
+#include "base/user_rights.h"
 #include "base/util.h"
 #include <dirent.h>
 #include <errno.h>
@@ -24,7 +29,9 @@ enum {
 
 /* One file, directory or link to be sent.  All texts belong to it. */
 struct entry {
-    char *from, *to;
+    const char *top; /* what the user named: one of upload.tops */
+    char *below;     /* the path from there; "" = that itself */
+    char *to;
     enum wire_asset_kind kind;
     mode_t mode;
     char *target; /* of a link */
@@ -34,6 +41,9 @@ struct upload {
     struct backend *b; /* NULL = aborted; freed when the worker is back */
     struct run_key key;
     char **assets;
+    struct user_rights rights; /* of the job's user */
+    uint32_t *groups;          /* of rights; NULL = not looked up yet */
+    VEC(char *) tops;
     VEC(struct entry) entries;
     size_t at;      /* entry being sent */
     int fd;         /* of it */
@@ -71,8 +81,8 @@ int assets_check(char *const *assets, struct err *e)
     for (; assets && *assets; assets++) {
         AUTO_FREE char *from = NULL, *to = NULL;
         asset_split(*assets, &from, &to);
-        if (!from[0] || access(from, R_OK) < 0)
-            return err_sys(e, "asset %.120s cannot be read", from);
+        if (!from[0])
+            return err_set(e, ERR_INVALID, "asset '%.120s' names no file", *assets);
         if (!wire_name_ok(str_of(to)))
             return err_set(e, ERR_INVALID,
                            "asset %.100s cannot go to '%.60s': it must stay below the directory of "
@@ -84,67 +94,94 @@ int assets_check(char *const *assets, struct err *e)
 
 /* ---- the worker: listing ---- */
 
-static int add_path(struct upload *u, const char *from, const char *to, int depth, bool follow);
-
-static int add_dir(struct upload *u, const char *from, const char *to, int depth)
+/* A failure names the file as the user would. */
+static int asset_failed(struct upload *u, const char *top, const char *below)
 {
-    DIR *d = opendir(from);
+    return err_sys(&u->e, "asset %s%s%s cannot be read", top, *below ? "/" : "", below);
+}
+
+/* Links are followed on the way to what the user named, and not below it. */
+static int asset_open(const char *top, const char *below, int flags)
+{
+    if (!*below)
+        return user_open(top, flags, NULL);
+    AUTO_FD dir = user_open(top, O_PATH | O_DIRECTORY, NULL);
+    return dir < 0 ? -1 : user_open_beneath(dir, below, flags, NULL);
+}
+
+static int add_path(struct upload *u, int dir, const char *name, struct entry *x, int depth);
+
+/* `of` is the entry of the directory. */
+static int add_dir(struct upload *u, const struct entry *of, int depth)
+{
+    int fd = asset_open(of->top, of->below, O_RDONLY | O_DIRECTORY);
+    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
     const struct dirent *ent;
     int rc = 0;
 
     if (!d)
-        return err_sys(&u->e, "cannot read the directory %s", from);
+        return asset_failed(u, of->top, of->below);
     while (rc == 0 && (ent = readdir(d))) {
         if (!strcmp(ent->d_name, ".") || !strcmp(ent->d_name, ".."))
             continue;
-        AUTO_FREE char *f = xasprintf("%s/%s", from, ent->d_name),
-                       *t = strcmp(to, ".") ? xasprintf("%s/%s", to, ent->d_name)
-                                            : xstrdup(ent->d_name);
-        rc = add_path(u, f, t, depth + 1, false);
+        struct entry x = {.top = of->top,
+                          .below = path_join(of->below, ent->d_name),
+                          .to = strcmp(of->to, ".") ? path_join(of->to, ent->d_name)
+                                                    : xstrdup(ent->d_name)};
+        rc = add_path(u, fd, ent->d_name, &x, depth + 1);
+        FREE_EACH(x.below, x.to);
     }
     closedir(d);
     return rc;
 }
 
-/* `follow` only at the top: an asset may be a link, but links below it are sent as links. */
-static int add_path(struct upload *u, const char *from, const char *to, int depth, bool follow)
+/* Takes the texts of `x` when it is to be sent.  `name` is in the directory `dir`; "" = `dir` is it
+ * itself. */
+static int add_path(struct upload *u, int dir, const char *name, struct entry *x, int depth)
 {
-    struct entry x = {0};
     struct stat st;
     char target[PATH_MAX];
 
-    if (fstatat(AT_FDCWD, from, &st, follow ? 0 : AT_SYMLINK_NOFOLLOW) < 0)
-        return err_sys(&u->e, "asset %s cannot be read", from);
+    if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) < 0)
+        return asset_failed(u, x->top, x->below);
     if (depth > DEPTH_MAX || u->entries.n >= ENTRIES_MAX)
         return err_set(&u->e, ERR_LIMIT, "asset %s has more than %d files, or is nested too deeply",
-                       from, ENTRIES_MAX);
-    x.mode = st.st_mode & 0777;
+                       x->top, ENTRIES_MAX);
+    x->mode = st.st_mode & 0777;
     if (S_ISLNK(st.st_mode)) {
-        ssize_t n = readlink(from, target, sizeof(target) - 1);
+        ssize_t n = readlinkat(dir, name, target, sizeof(target) - 1);
         if (n < 0)
-            return err_sys(&u->e, "asset %s cannot be read", from);
-        x.kind = WIRE_LINK;
-        x.target = xstrndup(target, (size_t)n);
+            return asset_failed(u, x->top, x->below);
+        x->kind = WIRE_LINK;
+        x->target = xstrndup(target, (size_t)n);
     } else if (S_ISDIR(st.st_mode)) {
-        x.kind = WIRE_DIR;
+        x->kind = WIRE_DIR;
     } else if (S_ISREG(st.st_mode)) {
-        x.kind = WIRE_FILE;
+        x->kind = WIRE_FILE;
     } else {
         return 0;
     }
-    x.from = xstrdup(from);
-    x.to = xstrdup(to);
-    vec_push(&u->entries, x);
-    return x.kind == WIRE_DIR ? add_dir(u, from, to, depth) : 0;
+    struct entry sent = *x; /* the vector moves while more is added */
+    vec_push(&u->entries, sent);
+    x->below = x->to = x->target = NULL;
+    return sent.kind == WIRE_DIR ? add_dir(u, &sent, depth) : 0;
 }
 
 /* On the worker.  The first failure ends the list and, later, the start of the run. */
 static void upload_list(struct upload *u)
 {
     for (char **a = u->assets; a && *a && !u->e.code; a++) {
-        AUTO_FREE char *from = NULL, *to = NULL;
-        asset_split(*a, &from, &to);
-        add_path(u, from, to, 0, true);
+        struct entry x = {.below = xstrdup("")};
+        char *top;
+        asset_split(*a, &top, &x.to);
+        vec_push(&u->tops, top);
+        x.top = top;
+        AUTO_FD fd = asset_open(top, "", O_PATH);
+        if (fd < 0)
+            asset_failed(u, top, "");
+        else
+            add_path(u, fd, "", &x, 0);
+        FREE_EACH(x.below, x.to);
     }
     u->listed = true;
 }
@@ -155,12 +192,17 @@ static void upload_list(struct upload *u)
 static void upload_read_piece(struct upload *u)
 {
     const struct entry *x = &u->entries.p[u->at];
+    struct stat st;
 
     u->piece_n = 0;
     if (u->fd < 0) {
-        u->fd = open(x->from, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-        if (u->fd < 0) {
-            err_sys(&u->e, "asset %s cannot be read", x->from);
+        u->fd = asset_open(x->top, x->below, O_RDONLY);
+        if (u->fd < 0 || fstat(u->fd, &st) < 0) {
+            asset_failed(u, x->top, x->below);
+            return;
+        }
+        if (!S_ISREG(st.st_mode)) { /* it was one when it was listed */
+            err_set(&u->e, ERR_INVALID, "asset %s is not a file any more", x->top);
             return;
         }
     }
@@ -169,7 +211,7 @@ static void upload_read_piece(struct upload *u)
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            err_sys(&u->e, "asset %s cannot be read", x->from);
+            asset_failed(u, x->top, x->below);
         if (n <= 0) {
             u->file_done = true;
             return;
@@ -182,10 +224,17 @@ static void upload_work(void *arg)
 {
     struct upload *u = arg;
 
-    if (!u->listed)
+    if (!u->groups && u->rights.uid != geteuid()) {
+        u->rights.n_groups = user_groups(u->rights.uid, u->rights.gid, &u->groups);
+        u->rights.groups = u->groups;
+    }
+    if (user_rights_enter(&u->rights, &u->e) < 0)
+        u->listed = true;
+    else if (!u->listed)
         upload_list(u);
     else
         upload_read_piece(u);
+    user_rights_leave();
 }
 
 /* ---- the loop ---- */
@@ -193,8 +242,12 @@ static void upload_work(void *arg)
 static void asset_upload_free(struct upload *u)
 {
     for (size_t i = 0; i < u->entries.n; i++)
-        FREE_EACH(u->entries.p[i].from, u->entries.p[i].to, u->entries.p[i].target);
+        FREE_EACH(u->entries.p[i].below, u->entries.p[i].to, u->entries.p[i].target);
     vec_done(&u->entries);
+    for (size_t i = 0; i < u->tops.n; i++)
+        free(u->tops.p[i]);
+    vec_done(&u->tops);
+    free(u->groups);
     texts_free(u->assets);
     if (u->fd >= 0)
         close(u->fd);
@@ -310,6 +363,7 @@ void assets_begin(struct backend *b, struct ssh_run *r)
         n++;
     u->b = b;
     u->key = r->key;
+    u->rights = (struct user_rights){.uid = r->uid, .gid = r->gid};
     u->fd = -1;
     u->first = true;
     u->piece = xmalloc(READ_BYTES);

@@ -16,6 +16,7 @@
 #include "backend/ssh/ssh_priv.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/user_rights.h"
 #include "base/util.h"
 #include <errno.h>
 #include <signal.h>
@@ -428,6 +429,8 @@ static int ssh_start(struct backend *b, const struct run_start *s, struct err *e
     }
     r->state = SSH_WAITING;
     r->journal = s->journal;
+    r->uid = s->uid;
+    r->gid = s->gid;
     r->stopping = false;
     r->pid = r->pid_start = 0;
     r->order = ++b->order;
@@ -486,6 +489,8 @@ static void ssh_adopt(struct backend *b, const struct run_belief *runs, size_t n
             continue;
         struct ssh_run *r = ssh_run_add(b, runs[i].key, runs[i].journal);
         r->state = SSH_SENT;
+        r->uid = runs[i].uid;
+        r->gid = USER_NO_GROUP;
         r->pid = runs[i].pid;
         r->pid_start = runs[i].pid_start;
         copies_set(r, runs[i].log_path, runs[i].err_path, runs[i].run_dir);

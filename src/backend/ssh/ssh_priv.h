@@ -29,6 +29,9 @@ struct ssh_run {
     struct run_key key;
     enum ssh_run_state state;
     uint32_t journal;
+    /* Whose run it is, here.  Of an adopted run the group is not known (USER_NO_GROUP), and not
+     * needed: its directory was made when it started. */
+    uint32_t uid, gid;
     int64_t pid, pid_start;
     /* A stop was requested; it is repeated after every new connection until the run has ended. */
     bool stopping;
@@ -249,7 +252,7 @@ void copies_touch(struct ssh_run *r); /* the log exists, even if nothing was pri
 bool copies_complete(struct ssh_run *r, const uint64_t size[WIRE_STREAMS]);
 
 /* ---- assets.c ---- */
-/* Checks names and readability before the run is accepted.  0, or -1 with an error. */
+/* Checks the names before the run is accepted.  0, or -1 with an error. */
 int assets_check(char *const *assets, struct err *e);
 void assets_begin(struct backend *b, struct ssh_run *r); /* ends in ssh_sent or ssh_fail_start */
 void assets_more(struct backend *b);                     /* the pipe has room */

@@ -211,7 +211,7 @@ void rig_start(struct rig *r, uint64_t job, uint32_t run, const struct rig_run *
                           .run_dir = o->run_dir,
                           .make_run_dir = o->run_dir != NULL,
                           .params_json = str_of(o->params),
-                          .uid = o->uid,
+                          .uid = o->change_user ? o->uid : geteuid(),
                           .gid = o->gid,
                           .change_user = o->change_user,
                           .limits = {.timeout_ms = o->timeout_ms,
@@ -237,6 +237,7 @@ void rig_adopt(struct rig *r, uint64_t job, uint32_t run, uint32_t journal, int6
                                     (unsigned long long)job, run);
     AUTO_FREE char *log = xasprintf("%s.log", dir), *errs = xasprintf("%s.err", dir);
     struct run_belief b = {.key = {job, run},
+                           .uid = geteuid(),
                            .journal = journal,
                            .pid = pid,
                            .pid_start = 1,
