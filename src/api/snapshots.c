@@ -13,6 +13,7 @@
 #include "archive/unpack.h"
 #include "base/json_out.h"
 #include "base/rand.h"
+#include "base/user_rights.h"
 #include "request/download.h"
 #include "request/upload.h"
 
@@ -72,7 +73,8 @@ static int snapshot_begin(struct snapshot_upload *u, struct err *e)
     snprintf(u->tree, sizeof(u->tree), "upload-%016llx", (unsigned long long)number);
     if (snapshot_store_open(u->home, u->owner, &u->cas, e) < 0)
         return -1;
-    snapshot_as(u->owner); /* also the thread that unpacks */
+    if (snapshot_as(u->owner, e) < 0) /* also the thread that unpacks */
+        return -1;
     int rc = unpack_open_store(u->cas, u->tree, &conf, &u->unpack, e);
     snapshot_as_self();
     return rc;
@@ -83,12 +85,12 @@ static int snapshot_begin(struct snapshot_upload *u, struct err *e)
 static int snapshot_feed(void *x, struct str bytes, struct err *e)
 {
     struct snapshot_upload *u = x;
-    int rc = 0;
 
     if (!u->cas && snapshot_begin(u, e) < 0)
         return -1;
-    snapshot_as(u->owner);
-    rc = unpack_feed(u->unpack, bytes.p, bytes.n, e);
+    if (snapshot_as(u->owner, e) < 0)
+        return -1;
+    int rc = unpack_feed(u->unpack, bytes.p, bytes.n, e);
     snapshot_as_self();
     return rc;
 }
@@ -109,7 +111,8 @@ static int snapshot_finish(void *x, struct err *e)
 
     if (!u->unpack)
         return err_set(e, ERR_INVALID, "the body is empty; send a gzip tar of the directory");
-    snapshot_as(u->owner);
+    if (snapshot_as(u->owner, e) < 0)
+        return -1;
     int rc = unpack_finish(u->unpack, e);
     if (rc == 0)
         rc = snapshot_adopt(u->cas, u->tree, u->id, e);
@@ -162,15 +165,18 @@ int snapshot_of_spec(struct call *c, uint32_t uid, const struct json *spec, stru
 {
     const struct json *id = json_get(spec, "snapshot");
     struct cas_tally size = {0};
+    const struct snapshot_owner owner = {uid, USER_NO_GROUP};
     struct cas *cas;
     struct err gone;
 
     if (json_type(id) != JSON_STR)
         return jw_null(out, "snapshot"), 0;
-    if (snapshot_store_open(call_api(c)->conf.home, (struct snapshot_owner){uid, (uint32_t)-1},
-                            &cas, &c->err) < 0)
+    if (snapshot_store_open(call_api(c)->conf.home, owner, &cas, &c->err) < 0)
         return -1;
-    cas_tree_size(cas, json_str(id).p, &size, &gone); /* a size of 0: it is not there any more */
+    if (snapshot_as(owner, &gone) == 0)
+        cas_tree_size(cas, json_str(id).p, &size,
+                      &gone); /* a size of 0: it is not there any more */
+    snapshot_as_self();
     cas_close(cas);
     snapshot_json(out, "snapshot", json_str(id).p, &size);
     return 0;
@@ -191,8 +197,9 @@ int snapshot_claim_all(struct call *c, const struct submission *s)
         AUTO_FREE char *text = xstrndup(id.p, id.n);
         if (!cas)
             rc = snapshot_store_open(call_api(c)->conf.home, owner_of(c), &cas, &c->err);
-        if (rc == 0)
+        if (rc == 0 && (rc = snapshot_as(owner_of(c), &c->err)) == 0)
             rc = snapshot_claim(cas, text, &c->err);
+        snapshot_as_self();
     }
     cas_close(cas);
     return rc;
@@ -202,6 +209,7 @@ int snapshot_claim_all(struct call *c, const struct submission *s)
 struct snapshot_download {
     struct cas *cas;
     struct tgz *tgz;
+    uint32_t uid; /* of the job's user, with whose rights it is read */
 };
 
 /* Only the owner of the job, or of the daemon: other users may see the job, not its files. */
@@ -224,10 +232,15 @@ static int download_run(struct call *c)
         return err_set(&c->err, ERR_NOT_FOUND,
                        "job %llu has no snapshot; submit jobs with --snapshot to keep their files",
                        (unsigned long long)f.seq);
-    const struct snapshot_owner owner = {f.uid, (uint32_t)-1};
+    const struct snapshot_owner owner = {f.uid, USER_NO_GROUP};
+    d->uid = geteuid() == 0 ? f.uid : geteuid();
     if (snapshot_store_open(call_api(c)->conf.home, owner, &d->cas, &c->err) < 0)
         return -1;
-    if (tgz_open_tree(d->cas, json_str(id).p, SNAPSHOT_TOP, NULL, &d->tgz, &c->err) == 0)
+    int rc = snapshot_as(owner, &c->err);
+    if (rc == 0)
+        rc = tgz_open_tree(d->cas, json_str(id).p, SNAPSHOT_TOP, NULL, &d->tgz, &c->err);
+    snapshot_as_self();
+    if (rc == 0)
         return 0;
     cas_close(TAKE(d->cas));
     return -1;
@@ -237,7 +250,7 @@ static void download_then(struct call *c)
 {
     struct snapshot_download *d = c->data;
 
-    download_tgz(c, TAKE(d->tgz), TAKE(d->cas), SNAPSHOT_TOP);
+    download_tgz(c, TAKE(d->tgz), TAKE(d->cas), d->uid, SNAPSHOT_TOP);
 }
 
 /* GET /v1/jobs/{job}/snapshot: the directory as the job got it. */

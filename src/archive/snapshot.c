@@ -4,37 +4,33 @@
  *
  * Each user has a store of their own, because a store answers "is this content there?" and a run
  * reads the store with the rights of its user.  A daemon that is root works on a store with the
- * rights of the store's user (setfsuid), so every file in it belongs to that user.
+ * rights of the store's user (base/user_rights.h), so every file in it belongs to that user.
  */
 #include "archive/snapshot.h"
 #include "archive/cas.h"
 #include "archive/cas_priv.h"
 #include "base/file.h"
+#include "base/user_rights.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <stdio.h>
-#include <sys/fsuid.h>
 #include <sys/syscall.h>
 #include <time.h>
 
 #define SNAPSHOT_FRESH "fresh-"
 
-void snapshot_as(struct snapshot_owner o)
+int snapshot_as(struct snapshot_owner o, struct err *e)
 {
     if (geteuid() != 0)
-        return;
-    setfsgid(o.gid);
-    setfsuid(o.uid);
+        return 0;
+    return user_rights_enter(&(struct user_rights){.uid = o.uid, .gid = o.gid}, e);
 }
 
 void snapshot_as_self(void)
 {
-    if (geteuid() != 0)
-        return;
-    setfsuid(geteuid());
-    setfsgid(getegid());
+    user_rights_leave();
 }
 
 char *snapshot_store_path(const char *home, uint32_t uid)
@@ -55,7 +51,8 @@ int snapshot_store_open(const char *home, struct snapshot_owner o, struct cas **
     } else if (errno != EEXIST) {
         return err_sys(e, "cannot make %s", dir);
     }
-    snapshot_as(o);
+    if (snapshot_as(o, e) < 0)
+        return -1;
     int rc = cas_open(dir, out, e);
     snapshot_as_self();
     return rc;

@@ -22,17 +22,17 @@ enum {
 #define SNAPSHOT_BYTES_MAX (INT64_C(4) << 30)
 #define SNAPSHOT_TOP "snapshot" /* the top directory of a bundle that carries one */
 struct snapshot_owner {
-    uint32_t uid, gid;
+    uint32_t uid, gid; /* gid: USER_NO_GROUP where nothing is made */
 };
 /* Until snapshot_as_self this thread opens and makes files with the rights of `o`, and so do the
  * threads that it starts.  Changes nothing in a process that is not root's. */
-void snapshot_as(struct snapshot_owner o);
+int snapshot_as(struct snapshot_owner o, struct err *e);
 void snapshot_as_self(void);
 
 /* The directory of the store of a user; yours. */
 char *snapshot_store_path(const char *home, uint32_t uid);
-/* Opens the store, and makes it when there is none.  Between snapshot_as and snapshot_as_self only
- * if the store exists: its directory is made by the daemon and then belongs to the user. */
+/* Opens the store, and makes it when there is none.  Not between snapshot_as and snapshot_as_self:
+ * its directory is made by the daemon and then belongs to the user. */
 int snapshot_store_open(const char *home, struct snapshot_owner o, struct cas **out, struct err *e);
 bool snapshot_id_ok(const char *id);
 /* The tree `name` becomes a snapshot under the id of its content, marked as fresh; `name` is gone.

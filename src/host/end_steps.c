@@ -43,8 +43,9 @@ static int prune_work_dir(struct end_step *s)
 
     if (snapshot_store_open(s->h->paths.home, s->owner, &cas, &s->err) < 0)
         return -1;
-    snapshot_as(s->owner);
-    int rc = snapshot_prune(cas, s->snapshot, dir, &s->err);
+    int rc = snapshot_as(s->owner, &s->err);
+    if (rc == 0)
+        rc = snapshot_prune(cas, s->snapshot, dir, &s->err);
     snapshot_as_self();
     cas_close(cas);
     return rc < 0 ? err_wrap(&s->err, "clearing the working directory") : 0;

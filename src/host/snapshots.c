@@ -40,8 +40,7 @@ static int sweep_used(void *arg, const char *id)
 
     snapshot_as_self();
     int rc = store_snapshot_used(q->store, id, &e);
-    snapshot_as(q->owner);
-    return rc;
+    return snapshot_as(q->owner, &e) < 0 ? -1 : rc;
 }
 
 /* A store in use is tried again later; any other failure is logged and waits for the next removal
@@ -53,8 +52,9 @@ static void sweep_store(struct snapshot_sweep *s, struct snapshot_owner owner)
     struct cas *cas;
 
     if (snapshot_store_open(s->h->paths.home, owner, &cas, &e) == 0) {
-        snapshot_as(owner);
-        int rc = snapshot_collect(cas, sweep_used, &q, &e);
+        int rc = snapshot_as(owner, &e);
+        if (rc == 0)
+            rc = snapshot_collect(cas, sweep_used, &q, &e);
         snapshot_as_self();
         cas_close(cas);
         if (rc == 0)

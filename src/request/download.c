@@ -5,6 +5,7 @@
 #include "request/download.h"
 #include "archive/cas.h"
 #include "archive/tgz.h"
+#include "base/user_rights.h"
 #include "base/util.h"
 #include "io/loop.h"
 #include "request/service.h"
@@ -18,6 +19,7 @@ struct download {
     struct http_req *req; /* NULL once the client left */
     struct tgz *tgz;
     struct cas *cas; /* or NULL */
+    uint32_t uid;    /* whose files are read */
     char *piece;
     size_t n;
     struct err err;
@@ -37,7 +39,10 @@ static void download_work(void *arg)
 {
     struct download *d = arg;
 
-    d->rc = tgz_fill(d->tgz, d->piece, PIECE, &d->n, &d->err);
+    d->rc = user_rights_enter(&(struct user_rights){d->uid, USER_NO_GROUP, NULL, 0}, &d->err);
+    if (d->rc == 0)
+        d->rc = tgz_fill(d->tgz, d->piece, PIECE, &d->n, &d->err);
+    user_rights_leave();
 }
 
 static void download_done(void *arg);
@@ -106,7 +111,7 @@ static void download_on_gone(void *arg, struct http_req *r)
         download_free(d);
 }
 
-void download_tgz(struct call *c, struct tgz *take, struct cas *cas, const char *name)
+void download_tgz(struct call *c, struct tgz *take, struct cas *cas, uint32_t uid, const char *name)
 {
     struct request_server *server = c->server;
     struct http_req *r = call_take_req(c);
@@ -122,6 +127,7 @@ void download_tgz(struct call *c, struct tgz *take, struct cas *cas, const char 
                                .req = r,
                                .tgz = take,
                                .cas = cas,
+                               .uid = uid,
                                .piece = xmalloc(PIECE)};
         snprintf(text, sizeof(text), "attachment; filename=\"%.60s.tgz\"", name);
         http_reply_header(r, "Content-Disposition", text);

@@ -51,7 +51,7 @@ static int bundle_work(struct call *c)
 
 static void bundle_then(struct call *c)
 {
-    download_tgz(c, TAKE(*(struct tgz **)c->data), NULL, c->arg[0].p);
+    download_tgz(c, TAKE(*(struct tgz **)c->data), NULL, geteuid(), c->arg[0].p);
 }
 
 static void bundle_start(struct call *c)
