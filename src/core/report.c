@@ -10,6 +10,7 @@
  * counts twice, and its offset is staged together with what it brought, so none is half there.
  */
 #include "base/file.h"
+#include "base/user_rights.h"
 #include "core/core_priv.h"
 #include "core/report_lines.h"
 #include "core/track.h"
@@ -21,6 +22,8 @@ enum {
     HERE_BYTES = 4 << 10,  /* as quickly read as handed to another thread */
     REST_MAX = 16 << 20,   /* where a run must end at once: a third of a second */
 };
+
+#define SPOOL_NAME "spool.jsonl"
 
 /* ---- a piece of lines, read and staged ---- */
 
@@ -181,7 +184,7 @@ void core_report(struct core *c, struct run_key key, int64_t offset, struct str 
 struct draining {
     struct core *c;
     struct run_key key;
-    char *path;
+    char *run_dir, *path; /* path: of the spool in it */
     int64_t from, now_ms;
     char *text;
     struct report_batch batch;
@@ -196,7 +199,7 @@ static char *spool_path(const struct core *c, struct run_key key)
 {
     AUTO_FREE char *dir = core_run_dir(c, key);
 
-    return path_join(dir, "spool.jsonl");
+    return path_join(dir, SPOOL_NAME);
 }
 
 /* 0 when there is none, or nothing that could be one. */
@@ -210,16 +213,30 @@ static int64_t spool_size(const char *path)
 static void draining_free(struct draining *x)
 {
     report_batch_done(&x->batch);
+    free(x->run_dir);
     free(x->path);
     free(x->text);
     free(x->detail);
     free(x);
 }
 
+/* The directory of the run is its user's, so by now the file may be anything. */
+static int spool_open(const char *run_dir)
+{
+    AUTO_FD dir = open(run_dir, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    struct stat st;
+
+    if (dir < 0 || user_rights_enter_owner(dir, NULL) < 0)
+        return -1;
+    AUTO_FD fd = user_open_beneath(dir, SPOOL_NAME, O_RDONLY, NULL);
+    user_rights_leave();
+    return fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? TAKE_FD(fd) : -1;
+}
+
 static void read_piece(void *arg) /* any thread */
 {
     struct draining *x = arg;
-    AUTO_FD fd = open(x->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    AUTO_FD fd = spool_open(x->run_dir);
     ssize_t got = fd < 0 ? -1 : pread(fd, x->text, PIECE_BYTES, x->from);
 
     report_read(&x->batch, (struct str){x->text, got > 0 ? (size_t)got : 0}, x->now_ms);
@@ -287,7 +304,10 @@ static void report_drain(struct core *c, struct run *r, const struct run_outcome
 
     if (!x) {
         x = r->drain = xcalloc(1, sizeof(*x));
-        *x = (struct draining){.c = c, .key = r->key, .path = spool_path(c, r->key)};
+        *x = (struct draining){.c = c,
+                               .key = r->key,
+                               .run_dir = core_run_dir(c, r->key),
+                               .path = spool_path(c, r->key)};
         x->text = xmalloc(PIECE_BYTES);
     } else {
         x->again = true;
@@ -331,7 +351,7 @@ void report_drain_spool(struct core *c, struct run *r)
     int64_t from = r->spool_offset;
 
     while (!r->read_out && spool_has_more(c, r) && r->spool_offset - from < REST_MAX) {
-        struct draining x = {.path = spool_path(c, r->key),
+        struct draining x = {.run_dir = core_run_dir(c, r->key),
                              .from = r->spool_offset,
                              .text = xmalloc(PIECE_BYTES),
                              .now_ms = core_wall(c)};
@@ -340,7 +360,7 @@ void report_drain_spool(struct core *c, struct run *r)
         if (used)
             stage_batch(c, r, &x.batch);
         report_batch_done(&x.batch);
-        free(x.path);
+        free(x.run_dir);
         free(x.text);
         if (!used)
             return; /* only the beginning of a line is left */
