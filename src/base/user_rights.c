@@ -8,6 +8,7 @@
  * signal, as they could if its real uid were theirs.
  */
 #include "base/user_rights.h"
+#include "base/file.h"
 #include "base/util.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -115,6 +116,43 @@ void user_rights_leave(void)
 
 enum { BENEATH = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
 
+/* Name by name, before Linux 5.6 and in sandboxes that do not know openat2. */
+static int walk_beneath(int dir, const char *path, int flags, mode_t mode)
+{
+    AUTO_FREE char *rest = xstrdup(path);
+    AUTO_FD at = openat(dir, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    struct stat st;
+
+    if (path[0] == '/' || path_has_dots(str_of(path))) {
+        errno = EXDEV;
+        return -1;
+    }
+    char *name = rest;
+    for (char *slash; at >= 0 && (slash = strchr(name, '/')); name = slash + 1) {
+        *slash = '\0';
+        int next =
+            *name ? openat(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : TAKE_FD(at);
+        if (at >= 0)
+            close(at);
+        at = next;
+    }
+    AUTO_FD fd = at < 0 ? -1 : openat(at, *name ? name : ".", flags | O_NOFOLLOW, mode);
+    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISLNK(st.st_mode)) { /* O_PATH opens the link itself */
+        errno = ELOOP;
+        return -1;
+    }
+    return TAKE_FD(fd);
+}
+
+static int open_old(int dir, const char *path, const struct open_how *how)
+{
+    int flags = (int)how->flags;
+
+    if (how->resolve & RESOLVE_BENEATH && strcmp(path, ".") != 0)
+        return walk_beneath(dir, path, flags, (mode_t)how->mode);
+    return openat(dir, path, flags, (mode_t)how->mode);
+}
+
 /* What is opened for its name alone, or made, cannot block and gives no bytes away. */
 static int open_resolved(int dir, const char *path, int flags, mode_t mode, uint64_t resolve,
                          struct err *e)
@@ -126,6 +164,8 @@ static int open_resolved(int dir, const char *path, int flags, mode_t mode, uint
     if (!(flags & O_PATH))
         how.flags |= O_NONBLOCK | O_NOCTTY;
     AUTO_FD fd = (int)syscall(SYS_openat2, dir, path, &how, sizeof(how));
+    if (fd < 0 && errno == ENOSYS)
+        fd = open_old(dir, path, &how);
     struct statfs fs;
     if (fd < 0 || fstatfs(fd, &fs) < 0)
         return err_sys(e, "cannot open %s", path);
