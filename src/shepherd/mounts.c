@@ -7,6 +7,9 @@
  * directory of its own, an empty tmpfs with every name of the real one bound into it, and the
  * target is made in that.  The real root directory itself is all that is hidden.
  *
+ * Sources and targets are looked up with the rights of the run's user.  A target is looked up in
+ * the root that the command will have, so a link that a user made leads to no other place.
+ *
  * Without root's rights the command also gets a user namespace of its own, where the kernel allows
  * that: in it the user is who they were, and may mount.
  *
@@ -22,6 +25,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <sched.h>
 #include <stdio.h>
 #include <sys/mount.h>
@@ -111,7 +115,7 @@ static int read_root(struct mounts *m)
 }
 
 /* Every directory on the way to a target below a name that the host does not have. */
-static char **ways(const char *staging, const char *target)
+static char **ways(const char *target)
 {
     VEC(char *) list = {0};
 
@@ -119,7 +123,7 @@ static char **ways(const char *staging, const char *target)
         at += *at == '/';
         const char *next = strchr(at, '/');
         size_t n = next ? (size_t)(next - target) : strlen(target);
-        vec_push(&list, xasprintf("%s%.*s", staging, (int)n, target));
+        vec_push(&list, xstrndup(target, n));
     }
     vec_push(&list, NULL);
     return list.p;
@@ -151,11 +155,8 @@ int mounts_plan(struct mounts *m, char *const *list, uint32_t n, const char *sta
     if (own_root && (!staging[0] || read_root(m) < 0))
         return -1;
     for (size_t i = 0; own_root && i < m->n_targets; i++) {
-        struct mount_target *t = &m->targets[i];
-        AUTO_FREE char *target = t->to;
-        t->to = xasprintf("%s%s", staging, target);
-        if (!top_exists(target))
-            t->make = ways(staging, target);
+        if (!top_exists(m->targets[i].to))
+            m->targets[i].make = ways(m->targets[i].to);
     }
     m->failed = NULL;
     return 0;
@@ -203,10 +204,6 @@ static int root_build(struct mounts *m)
     for (size_t i = 0; i < m->n_entries; i++)
         if (entry_put(&m->entries[i]) < 0)
             return -1;
-    for (size_t i = 0; i < m->n_targets; i++)
-        for (char **p = m->targets[i].make; p && *p; p++)
-            if (mkdir(*p, 0755) < 0 && errno != EEXIST)
-                return -1;
     return 0;
 }
 
@@ -234,23 +231,65 @@ static void fd_path(int fd, char out[32])
     out[at] = 0;
 }
 
-/* Opens the host's directory as that user could. */
-static int mount_host_open(const struct mount_target *t, const struct run_start *as)
-{
-    int fd, sys;
+/* ---- looking up, as that user could ---- */
 
-    if (as) {
-        syscall(SYS_setfsgid, as->gid);
-        syscall(SYS_setfsuid, as->uid);
-    }
-    fd = open(t->host, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    sys = errno;
-    if (as) {
-        syscall(SYS_setfsuid, 0);
-        syscall(SYS_setfsgid, 0);
-    }
+static void take_rights(const struct run_start *as)
+{
+    if (!as)
+        return;
+    syscall(SYS_setfsgid, as->gid);
+    syscall(SYS_setfsuid, as->uid);
+}
+
+/* errno stays as it was.  False: the rights of the user stayed, or were never taken. */
+static bool leave_rights(const struct run_start *as)
+{
+    int sys = errno;
+
+    if (!as)
+        return true;
+    bool taken = (uint32_t)syscall(SYS_setfsuid, 0) == as->uid;
+    taken &= (uint32_t)syscall(SYS_setfsgid, 0) == as->gid;
     errno = sys;
-    return fd;
+    return taken && (uint32_t)syscall(SYS_setfsuid, -1) == 0;
+}
+
+/* A directory below `root`, which is "/" to links and names in it.  Links of /proc to open files
+ * are refused: those are the supervisor's. */
+static int dir_in_root(int root, const char *path, const struct run_start *as)
+{
+    struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+                           .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
+
+    take_rights(as);
+    int fd = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
+    if (fd < 0 && errno == ENOSYS) /* before Linux 5.6 */
+        fd = openat(root, path[1] ? path + 1 : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (leave_rights(as))
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    errno = EPERM;
+    return -1;
+}
+
+/* The directories of a target that the host does not have.  `way` is changed and changed back. */
+static int ways_make(int root, char *const *way)
+{
+    for (; way && *way; way++) {
+        char *slash = strrchr(*way, '/');
+        *slash = 0;
+        int dir = dir_in_root(root, **way ? *way : "/", NULL);
+        *slash = '/';
+        int rc = dir < 0 ? -1 : mkdirat(dir, slash + 1, 0755);
+        int sys = errno;
+        if (dir >= 0)
+            close(dir);
+        errno = sys;
+        if (rc < 0 && errno != EEXIST)
+            return -1;
+    }
+    return 0;
 }
 
 /* What the host's mount forbids stays forbidden; in a user namespace it must be said again. */
@@ -267,19 +306,56 @@ static int make_read_only(const char *path)
     return mount(NULL, path, NULL, MS_BIND | MS_REMOUNT | MS_RDONLY | kept, NULL);
 }
 
-static int target_bind(const struct mount_target *t, const struct run_start *as)
+/* Looked up anew, since the descriptor from before names what is now covered. */
+static int target_lock(int root, const struct mount_target *t, const struct run_start *as)
 {
-    char from[32];
-    int fd = mount_host_open(t, as), rc;
+    char path[32];
+    int fd = dir_in_root(root, t->to, as), rc;
 
     if (fd < 0)
         return -1;
-    fd_path(fd, from);
-    rc = bind_to(from, t->to);
+    fd_path(fd, path);
+    rc = make_read_only(path);
     close(fd);
-    if (rc == 0 && t->read_only)
-        rc = make_read_only(t->to);
     return rc;
+}
+
+/* `host` and `root` are "/" and the root that the command will have. */
+static int target_bind(int host, int root, const struct mount_target *t, const struct run_start *as)
+{
+    char from[32], to[32];
+    int source = dir_in_root(host, t->host, as);
+    int target = source < 0 || ways_make(root, t->make) < 0 ? -1 : dir_in_root(root, t->to, as);
+    int rc = -1, sys;
+
+    if (target >= 0) {
+        fd_path(source, from);
+        fd_path(target, to);
+        rc = bind_to(from, to);
+    }
+    sys = errno;
+    if (source >= 0)
+        close(source);
+    if (target >= 0)
+        close(target);
+    errno = sys;
+    return rc == 0 && t->read_only ? target_lock(root, t, as) : rc;
+}
+
+static int targets_bind(struct mounts *m, const struct run_start *as)
+{
+    enum { HOW = O_PATH | O_DIRECTORY | O_CLOEXEC };
+    AUTO_FD host = open("/", HOW);
+    AUTO_FD root = m->n_entries ? open(m->staging, HOW) : open("/", HOW);
+
+    if (host < 0 || root < 0)
+        return -1;
+    for (size_t i = 0; i < m->n_targets; i++) {
+        m->failed = m->targets[i].text;
+        if (target_bind(host, root, &m->targets[i], as) < 0)
+            return -1;
+    }
+    return 0;
 }
 
 static int mount_put_text(const char *path, const char *text)
@@ -320,10 +396,7 @@ int mounts_enter(struct mounts *m, const struct run_start *as)
         return -1;
     if (m->n_entries && root_build(m) < 0)
         return -1;
-    for (size_t i = 0; i < m->n_targets; i++) {
-        m->failed = m->targets[i].text;
-        if (target_bind(&m->targets[i], as) < 0)
-            return -1;
-    }
+    if (targets_bind(m, as) < 0)
+        return -1;
     return m->n_entries ? root_enter(m) : 0;
 }

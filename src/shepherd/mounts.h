@@ -14,8 +14,8 @@ struct mount_entry { /* one name of the root directory */
 };
 struct mount_target {
     const char *text; /* as asked for */
-    char *host, *to;
-    char **make; /* directories to be made first, in our own root; NULL-terminated */
+    char *host, *to;  /* both absolute; `to` as the command sees it */
+    char **make;      /* directories to be made first, in our own root; NULL-terminated */
     bool read_only;
 };
 struct mounts {
@@ -32,7 +32,7 @@ int mounts_plan(struct mounts *m, char *const *list, uint32_t n, const char *sta
 /* Frees the plan in our memory; mounts of a running command are not affected. */
 void mounts_done(struct mounts *m);
 /* Puts the calling process into a mount namespace of its own.  Only system calls: used between
- * vfork and exec.  With `as`, host directories are looked up with the rights of that user, and no
+ * vfork and exec.  With `as`, both directories are looked up with the rights of that user, and no
  * program started afterwards gains rights: one that trusts /etc must not find another /etc.  0, or
  * -1 with errno and m->failed. */
 int mounts_enter(struct mounts *m, const struct run_start *as);

@@ -170,6 +170,30 @@ static void test_a_user_mounts_only_what_they_can_reach(void **state)
     assert_int_equal(inside(bad, 1, &nobody, "true"), 100 + EACCES);
 }
 
+/* Links that a user made below a target: they lead where the command itself would get. */
+static void test_links_below_targets_stay_in_the_root_of_the_run(void **state)
+{
+    struct run_start nobody = {.uid = 65534, .gid = 65534};
+    AUTO_FREE char *code = at("code"), *real = at("real"), *link = at("link"), *out = at("out"),
+                   *secret = at("secret/open");
+    AUTO_FREE char *a = xasprintf("%s:/berth-test-custom", code),
+                   *b = xasprintf("%s:%s", code, link), *c = xasprintf("%s:%s:ro", code, link),
+                   *d = xasprintf("%s:%s", code, out),
+                   *fd = xasprintf("/proc/self/cwd:/berth-test-custom");
+    AUTO_FREE char *seen = xasprintf("test -f %s/train.py", real),
+                   *ro = xasprintf("test -f %s/train.py && ! touch %s/x 2>/dev/null", real, link);
+    char *both[] = {a, b}, *locked[] = {a, c}, *outside[] = {a, d}, *process[] = {fd};
+
+    (void)state;
+    assert_int_equal(mkdir(real, 0755), 0);
+    assert_int_equal(symlink(real, link), 0);
+    assert_int_equal(symlink(secret, out), 0);
+    assert_int_equal(inside(both, 2, &nobody, seen), 0);
+    assert_int_equal(inside(locked, 2, &nobody, ro), 0);
+    assert_int_equal(inside(outside, 2, &nobody, "true"), 100 + EACCES);
+    assert_int_equal(inside(process, 1, &nobody, "true"), 100 + ELOOP);
+}
+
 /* The same as such a user; it is not root in there either. */
 static int inside_plain(char **list, uint32_t n)
 {
@@ -241,6 +265,7 @@ int main(void)
         cmocka_unit_test(test_targets_that_the_host_lacks),
         cmocka_unit_test(test_targets_that_exist_are_covered),
         cmocka_unit_test(test_a_user_mounts_only_what_they_can_reach),
+        cmocka_unit_test(test_links_below_targets_stay_in_the_root_of_the_run),
         cmocka_unit_test(test_without_root),
         cmocka_unit_test(test_what_cannot_be),
     };
