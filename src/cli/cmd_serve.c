@@ -33,7 +33,7 @@ struct serve_opts {
     struct opt_num slots, cpus, mem, gpus, user_limit, retain, idle;
     const char *ports, *engine, *engine_gpus;
     const char *listen, *public_names, *tls_cert, *tls_key, *log_level;
-    bool whole_machine, multi_user, log_json, background;
+    bool whole_machine, multi_user, log_json, background, new_database;
     struct serve_gpu_opts gpu;
 };
 #define SERVE(member) offsetof(struct serve_opts, member)
@@ -67,6 +67,8 @@ static const struct opt own_opts[] = {
      "let other users submit through the socket; their jobs run under their user id"},
     {"retain", 0, OPT_DURATION, "TIME", SERVE(retain),
      "remove finished jobs after this long, such as 30d (default: keep)"},
+    {"new-database", 0, OPT_FLAG, NULL, SERVE(new_database),
+     "start with an empty job database in a home that has lost its database"},
     {"log-json", 0, OPT_FLAG, NULL, SERVE(log_json), "log in JSON lines"},
     {"log-level", 0, OPT_CHOICE, "LEVEL", SERVE(log_level), "log from this level (default info)",
      COMPLETE_CHOICES, "debug|info|warn|error"},
@@ -283,6 +285,7 @@ static int serve(struct cli *c, const void *opts, const struct operands *ops)
                              .multi_user = o->multi_user || o->whole_machine,
                              .limits = {.per_user = (int32_t)o->user_limit.v},
                              .retain_ms = o->retain.v,
+                             .new_database = o->new_database,
                              .parts = c->program->parts,
                              .version = c->program->version};
     if (check_options(o, &e) < 0 || gpu_options(o, &conf, &e) < 0 ||

@@ -182,14 +182,19 @@ static void check_shepherd(struct cli *c, struct finding *f)
 /* Reads the database file directly, so the check works with and without a daemon. */
 static void check_store(struct cli *c, struct finding *f)
 {
-    AUTO_FREE char *path = path_join(c->home, "berth.db");
+    AUTO_FREE char *path = path_join(c->home, "berth.db"), *id = path_join(c->home, "id");
     AUTO(buf) struct buf found = {0};
     struct stat st;
     struct err e = {0};
     char size[UNIT_TEXT_MAX];
 
-    if (stat(path, &st) < 0) {
-        say(f, HEALTH_OK, "no jobs yet");
+    if (stat(path, &st) < 0 || st.st_size == 0) {
+        if (access(id, F_OK) == 0) {
+            say(f, HEALTH_FAIL, "%s is missing or empty, but this home had one", path);
+            remedy(f, "berth restore DIR, or start afresh: berth serve --new-database");
+        } else {
+            say(f, HEALTH_OK, "no jobs yet");
+        }
         return;
     }
     if (st.st_size > SLOW_STORE_MIB * MIB && c->err.is_tty)

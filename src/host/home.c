@@ -96,6 +96,31 @@ int home_secrets(const char *home, struct home_secrets *out, struct err *e)
     return load_or_make(token, sizeof(out->token) - 1, true, out->token, e);
 }
 
+int home_id_read(const char *home, char out[STORE_ID_MAX], struct err *e)
+{
+    AUTO_FREE char *path = path_join(home, "id"), *text = NULL;
+    size_t n;
+
+    out[0] = 0;
+    if (access(path, F_OK) < 0 && errno == ENOENT)
+        return 0;
+    if (file_read_all(path, 1024, &text, &n, e) < 0)
+        return err_wrap(e, "reading %s", path);
+    if (strspn(text, "0123456789abcdef") != STORE_ID_MAX - 1)
+        return err_set(e, ERR_INVALID,
+                       "%s is damaged; remove it, and the next start writes it again from berth.db",
+                       path);
+    snprintf(out, STORE_ID_MAX, "%.*s", STORE_ID_MAX - 1, text);
+    return 0;
+}
+
+int home_id_write(const char *home, const char *id, struct err *e)
+{
+    AUTO_FREE char *path = path_join(home, "id"), *line = xasprintf("%s\n", id);
+
+    return file_write_atomic(path, line, strlen(line), 0600, e);
+}
+
 /* Is this directory one for PYTHONPATH, with the package `berth` in it? */
 static bool is_package(const char *dir)
 {

@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/util.h"
 #include "host/host.h"
+#include "store/store.h"
 
 struct home_secrets {
     uint8_t secret[32]; /* job tokens are derived from it */
@@ -16,4 +17,7 @@ int home_prepare(const char *home, bool multi_user, struct err *e);
 int home_lock(const char *home, int *out_fd, struct err *e); /* ERR_CONFLICT when held */
 int home_secrets(const char *home, struct home_secrets *out,
                  struct err *e); /* made on first use, 0600 */
-char *home_python_path(void);    /* yours; NULL when the package is nowhere near the program */
+/* The id that the home shares with its database (file `id`); "" = it has none yet. */
+int home_id_read(const char *home, char out[STORE_ID_MAX], struct err *e);
+int home_id_write(const char *home, const char *id, struct err *e);
+char *home_python_path(void); /* yours; NULL when the package is nowhere near the program */

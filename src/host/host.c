@@ -139,16 +139,33 @@ static const struct core_ops host_core_ops = {.notice = host_notice,
                                               .zone = host_zone,
                                               .killed = host_run_killed};
 
+/* The database first, then the file `id`: a crash in between leaves a database whose id the next
+ * start writes to the home.  A home that ends with its program needs neither. */
+static int host_open_store(struct host *h, struct err *e)
+{
+    AUTO_FREE char *db = path_join(h->paths.home, "berth.db");
+    char expect[STORE_ID_MAX];
+    struct store_home home = {.fresh = h->conf.new_database};
+
+    if (h->conf.transient)
+        return store_open(&h->store, db, turn_on_commit, h, e);
+    if (home_id_read(h->paths.home, expect, e) < 0)
+        return -1;
+    home.expect = expect[0] ? expect : NULL;
+    if (store_open_home(&h->store, db, &home, turn_on_commit, h, e) < 0)
+        return -1;
+    return home.expect ? 0 : home_id_write(h->paths.home, home.id, e);
+}
+
 /* Store, core and local backend, then core_recover.  core_recover comes last: it restores what was
  * recorded and then asks the attached backends what happened meanwhile. */
 static int open_core(struct host *h, struct err *e)
 {
-    AUTO_FREE char *db = path_join(h->paths.home, "berth.db");
     uint64_t seed;
 
     random_bytes(&seed, sizeof(seed));
-    if (store_open(&h->store, db, turn_on_commit, h, e) < 0)
-        return err_wrap(e, "opening the job store");
+    if (host_open_store(h, e) < 0)
+        return -1;
     h->core = core_new(&(struct core_conf){.ledger = store_ledger(h->store),
                                            .clock = clock_system,
                                            .seed = seed,

@@ -40,6 +40,7 @@ struct host_conf {
     struct limit_conf limits; /* of running jobs, for everybody */
     const char *python_path;  /* NULL = found beside the program */
     int64_t retain_ms;        /* finished jobs older than this go; 0 = keep */
+    bool new_database;        /* begin with an empty database though the home had one */
     bool transient;           /* the home goes away with us: leave no shepherd behind */
     const char *version;
     const struct host_part *const *parts; /* ends with NULL; NULL = none */

@@ -14,9 +14,15 @@ static void no_notify(void *arg)
 int store_open(struct store **out, const char *path, store_notify_fn notify, void *arg,
                struct err *e)
 {
+    return store_open_home(out, path, NULL, notify, arg, e);
+}
+
+int store_open_home(struct store **out, const char *path, struct store_home *home,
+                    store_notify_fn notify, void *arg, struct err *e)
+{
     struct store *s = xcalloc(1, sizeof(*s));
 
-    if (writer_start(&s->writer, path, notify ? notify : no_notify, arg, e) < 0) {
+    if (writer_start(&s->writer, path, home, notify ? notify : no_notify, arg, e) < 0) {
         free(s);
         return -1;
     }

@@ -18,10 +18,21 @@ struct store_stats {
     uint64_t commits, changes, refused, last_event;
     int64_t last_commit_us, max_commit_us, db_bytes, wal_bytes;
 };
+/* The home to which a database belongs. */
+enum { STORE_ID_MAX = 33 };
+struct store_home {
+    const char *expect;    /* the id of the home; NULL = it has none yet */
+    bool fresh;            /* an empty database is wanted although the home had one */
+    char id[STORE_ID_MAX]; /* set by store_open_home: the id in the database, made if need be */
+};
 /* Creates the file or migrates it, and starts the writer thread.  notify may be NULL.  A newer
  * schema than this program knows is ERR_CONFLICT.  -1: *out is not set. */
 int store_open(struct store **out, const char *path, store_notify_fn notify, void *arg,
                struct err *e);
+/* The same for the database of a home: one that is missing, emptied or of another home is
+ * ERR_INVALID, a damaged one ERR_INTERNAL; the text says what to do. */
+int store_open_home(struct store **out, const char *path, struct store_home *home,
+                    store_notify_fn notify, void *arg, struct err *e);
 void store_close(
     struct store *s); /* commits what is staged, checkpoints, PRAGMA optimize; runs no barriers */
 /* The store as the controller sees it; valid until store_close.  Its functions belong to the loop

@@ -105,8 +105,8 @@ struct writer {
     void *notify_arg;
 };
 /* Opens and migrates the database, then starts the thread.  -1: nothing is left to stop. */
-int writer_start(struct writer *w, const char *path, store_notify_fn notify, void *arg,
-                 struct err *e);
+int writer_start(struct writer *w, const char *path, struct store_home *home,
+                 store_notify_fn notify, void *arg, struct err *e);
 void writer_stop(struct writer *w); /* commits what is queued, joins the thread */
 /* Any thread.  The writer owns b from now on. */
 void writer_queue_take(struct writer *w, struct batch *b);

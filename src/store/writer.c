@@ -13,6 +13,7 @@
  * from being reused until it has 64 MiB, one that waits for them briefly restarts it, so it cannot
  * grow for ever.
  */
+#include "store/identity_priv.h"
 #include "store/migrate_priv.h"
 #include "store/store_priv.h"
 #include <errno.h>
@@ -385,19 +386,27 @@ static int writer_start_thread(struct writer *w, struct err *e)
     return 0;
 }
 
-int writer_start(struct writer *w, const char *path, store_notify_fn notify, void *arg,
-                 struct err *e)
+/* Opens the file, and refuses one that is not the database of this home. */
+static int writer_open_db(struct writer *w, const char *path, struct store_home *home,
+                          struct err *e)
+{
+    if (identity_look(path, home, e) < 0 || db_open(&w->db, path, DB_WRITER, e) < 0)
+        return -1;
+    if (identity_check(&w->db, home, e) == 0 && migrate(&w->db, migrations, n_migrations, e) == 0 &&
+        identity_record(&w->db, home, e) == 0 && applier_init(&w->applier, &w->db, e) == 0)
+        return 0;
+    db_done(&w->db);
+    return -1;
+}
+
+int writer_start(struct writer *w, const char *path, struct store_home *home,
+                 store_notify_fn notify, void *arg, struct err *e)
 {
     *w = (struct writer){.notify = notify, .notify_arg = arg};
     atomic_init(&w->healthy, true);
     atomic_init(&w->hook_serial, 1); /* so that messages from before are looked for */
-    if (db_open(&w->db, path, DB_WRITER, e) < 0)
+    if (writer_open_db(w, path, home, e) < 0)
         return -1;
-    if (migrate(&w->db, migrations, n_migrations, e) < 0 ||
-        applier_init(&w->applier, &w->db, e) < 0) {
-        db_done(&w->db);
-        return -1;
-    }
     w->wal_limit = wal_page_limit(path);
     sqlite3_wal_hook(w->db.h, on_wal, w);
     w->stats.last_event = w->applier.last_event;
