@@ -33,6 +33,8 @@ static void conn_on_closed(uv_handle_t *h)
     tls_conn_free(c->tls);
     http_out_free(c);
     buf_done(&c->in);
+    http_share_leave(c);
+    s->refusing -= c->refusing;
     free(c);
     s->stats.connections_open--;
     http_server_conn_closed(s);
@@ -47,7 +49,7 @@ void http_conn_close(struct http_conn *c)
     if (c->phase == CONN_CLOSED)
         return; /* the farewell failed and closed it */
     if (c->phase == CONN_STREAM)
-        c->srv->stats.streams_open--;
+        http_share_stream(c, false);
     c->phase = CONN_CLOSED;
     uv_close(&c->io.handle, conn_on_closed);
 }
@@ -149,13 +151,15 @@ bool http_peer_of(int fd, struct http_peer *out)
     return true;
 }
 
-void http_conn_open(struct http_conn *c)
+void http_conn_open(struct http_conn *c, bool stranger)
 {
     struct ucred cred;
     socklen_t n = sizeof(cred);
     uv_os_fd_t fd;
 
-    if (!c->peer.is_unix) {
+    if (stranger) {
+        c->peer = (struct http_peer){0};
+    } else if (!c->peer.is_unix) {
         if (uv_fileno(&c->io.handle, &fd) == 0)
             http_peer_of(fd, &c->peer);
         uv_tcp_nodelay(&c->io.tcp, 1);
@@ -169,7 +173,8 @@ void http_conn_open(struct http_conn *c)
         c->peer.gid = cred.gid;
         c->peer.pid = cred.pid;
     }
-    read_on(c);
+    if (http_share_open(c))
+        read_on(c);
 }
 
 static bool parsing(const struct http_conn *c)
@@ -285,7 +290,7 @@ void http_conn_finish(struct http_conn *c)
     if (c->phase == CONN_CLOSED)
         return;
     if (c->phase == CONN_STREAM)
-        c->srv->stats.streams_open--;
+        http_share_stream(c, false);
     c->phase = CONN_DRAIN;
     if (!c->out.first)
         reply_sent(c);
@@ -331,7 +336,7 @@ void http_conn_linger(struct http_conn *c)
 void http_conn_refuse(struct http_conn *c, int status, const char *why)
 {
     AUTO(buf) struct buf body = {0};
-    const char *code = status == 408                                     ? "unavailable"
+    const char *code = status == 408 || status == 503                    ? "unavailable"
                        : status == 413 || status == 414 || status == 431 ? "limit"
                                                                          : "invalid";
 
@@ -371,7 +376,7 @@ void http_conn_sweep(struct http_conn *c, int64_t now)
             return;
         }
     }
-    if (c->phase == CONN_IDLE && over(c, now, shaking ? lim->head_ms : lim->idle_ms))
+    if (c->phase == CONN_IDLE && over(c, now, shaking ? lim->head_ms : http_share_idle_ms(c)))
         http_conn_close(c);
     else if (c->phase == CONN_IDLE && c->req && over(c, now, HTTP_SPARE_MS))
         http_req_free(TAKE(c->req));

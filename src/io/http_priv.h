@@ -7,6 +7,7 @@
  *   parse.c     llhttp, checks of a request's head
  *   req.c       what a handler may ask of a request; its memory
  *   reply.c     whole replies        stream.c   chunked replies and server-sent events
+ *   share.c     how much each caller has open
  *   reply_file.c  files and ranges   compress.c gzip and zstd       tls.c  OpenSSL as a filter
  *
  * One request at a time per connection: what a client sends ahead waits in `in`, so replies leave
@@ -15,6 +16,7 @@
 #pragma once
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/map.h"
 #include "base/util.h"
 #include "base/vec.h"
 #include "io/http_server.h"
@@ -157,15 +159,17 @@ struct http_conn {
     /* Raw bytes of the head so far; the limit applies before the head is complete, too. */
     size_t head_used;
     struct http_peer peer;
-    const char *why; /* set with refuse: the reason */
+    struct share_use *share; /* where it is counted (share.c); NULL = nowhere */
+    const char *why;         /* set with refuse: the reason */
     /* HTTP status with which a parser callback wants the request refused; 0 = none. */
     int refuse;
     enum conn_phase phase : 8;
     /* complete: the parser met the end of a request.  peer_eof: the client sends no more.
      * reading: libuv reads.  writing: the first chunk of `out` is with libuv and must not be
      * changed.  feeding: the parser runs, so it must not be entered again.  resume: `in` is to
-     * be parsed at the next kick.  paused: the handler wants no more of a body for now. */
-    bool complete, peer_eof, reading, writing, feeding, resume, paused;
+     * be parsed at the next kick.  paused: the handler wants no more of a body for now.
+     * refusing: it is beyond its share and is being told so. */
+    bool complete, peer_eof, reading, writing, feeding, resume, paused, refusing;
 };
 
 /* One listening socket.  The handle must be the first member.  dev and ino are those of the
@@ -190,6 +194,9 @@ struct http_server {
     struct http_handler h;
     struct http_listener *listeners;
     struct http_conn_list conns;
+    struct map_u64 shares; /* key → struct share_use, of the connections in `conns` */
+    size_t common;         /* connections of shares without `reserve` */
+    size_t refusing;       /* connections beyond their share that are being told so */
     /* Requests whose client left and whose handler has not replied yet. */
     struct http_req *orphans;
     struct http_server_stats stats;
@@ -228,7 +235,9 @@ void http_listeners_close(struct http_server *s);
 /* conn.c */
 /* In the server's list at once, but not connected: the caller accepts into c->io, then opens it. */
 struct http_conn *http_conn_new(struct http_server *s, bool is_unix);
-void http_conn_open(struct http_conn *c); /* after the stream is accepted: starts reading */
+/* After the stream is accepted: finds the peer and its share, and starts reading.  `stranger`: the
+ * descriptor says nothing about who is behind it, so the peer stays all zeros. */
+void http_conn_open(struct http_conn *c, bool stranger);
 /* Closes at once; the request, if any, is told or becomes an orphan.  Memory goes with libuv's
  * close callback. */
 void http_conn_close(struct http_conn *c);
@@ -248,6 +257,13 @@ void http_conn_refuse(struct http_conn *c, int status, const char *why);
 void http_conn_linger(struct http_conn *c);
 /* The reply of the current request is complete. */
 void http_conn_finish(struct http_conn *c);
+
+/* share.c */
+/* Counts a new connection.  False: it is beyond its share, and is on its way out. */
+bool http_share_open(struct http_conn *c);
+void http_share_leave(struct http_conn *c);
+void http_share_stream(struct http_conn *c, bool begins);
+int64_t http_share_idle_ms(const struct http_conn *c); /* how long it may be idle */
 
 /* out.c: `own`, when not NULL, is the memory of the last buffer and is freed when sent. */
 void http_send(struct http_conn *c, const uv_buf_t *bufs, unsigned n, char *own);

@@ -21,6 +21,7 @@ struct http_limits {
     size_t head_bytes;   /* request line and headers; 431 beyond */
     size_t body_bytes;   /* default body limit; 413 beyond */
     size_t connections;  /* accepted at once; more wait in the backlog */
+    size_t reserved;     /* of them, for shares with `reserve` only */
     int64_t head_ms;     /* time to send a whole head (408) */
     int64_t body_ms;     /* without a byte of body */
     int64_t idle_ms;     /* keep-alive */
@@ -40,6 +41,21 @@ struct http_peer {
     uint16_t from_port, to_port;
 };
 
+/* What a caller may have open at once.  Connections with the same key are counted together; half of
+ * them may be streams. */
+struct http_share {
+    uint64_t key;
+    unsigned part;   /* 1/part of the server's connections */
+    int64_t idle_ms; /* instead of the server's limit when shorter is wanted; 0 = the server's */
+    bool reserve;    /* may use all connections, and those that are kept back from others */
+};
+/* How much the caller of a request may have, and whether one more stream fits. */
+struct http_share_room {
+    uint64_t key; /* 0 = nothing is counted */
+    size_t connections, streams;
+    bool free;
+};
+
 /* Both ends of a TCP connection, and `local`; false: it is none, or gone. */
 bool http_peer_of(int fd, struct http_peer *out);
 
@@ -55,6 +71,11 @@ struct http_handler {
     bool (*in_pieces)(void *self, struct http_req *r);
     /* Must not reply.  http_body_pause keeps more from coming, except what was read already. */
     void (*piece)(void *self, struct http_req *r, struct str bytes);
+    /* May be NULL: then nobody is counted.  Asked once for every new connection. */
+    struct http_share (*share)(void *self, const struct http_peer *p);
+    /* May be NULL.  A connection was refused because `s` has `most` of them open, or because those
+     * that are left are kept for others. */
+    void (*refused)(void *self, const struct http_share *s, size_t most);
 };
 
 struct http_server *http_server_new(struct loop *l, const struct http_limits *lim,
@@ -98,6 +119,10 @@ char *http_body_take(struct http_req *r, size_t *out_n); /* moves the body out, 
 /* While paused nothing more is read of a body in pieces, and its time limit does not count. */
 void http_body_pause(struct http_req *r, bool paused);
 const struct http_peer *http_peer(const struct http_req *r);
+/* The caller has shown who it is: the connection counts there from now on.  False: that share is
+ * full, and nothing has changed. */
+bool http_share_move(struct http_req *r, const struct http_share *s);
+struct http_share_room http_share_room(const struct http_req *r);
 /* Free slot for the api room: who is asking. */
 void http_set_data(struct http_req *r, void *data);
 void *http_data(const struct http_req *r);

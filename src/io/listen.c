@@ -25,7 +25,7 @@ void http_listener_accept(struct http_listener *ln)
     }
     if (ln->tls)
         c->tls = tls_conn_new(ln->tls);
-    http_conn_open(c);
+    http_conn_open(c, false);
 }
 
 static void on_connection(uv_stream_t *h, int status)
@@ -210,9 +210,7 @@ static int listener_adopt(struct http_server *s, int fd, bool stranger, struct e
         return err_set(e, ERR_INTERNAL, "cannot serve descriptor %d: %s", fd, uv_strerror(r));
     }
     TAKE_FD(owned);
-    http_conn_open(c);
-    if (stranger)
-        c->peer = (struct http_peer){0};
+    http_conn_open(c, stranger);
     return 0;
 }
 

@@ -11,6 +11,7 @@ const struct http_limits http_limits_default = {
     .head_bytes = 32 << 10,
     .body_bytes = 1 << 20,
     .connections = 4096,
+    .reserved = 256,
     .head_ms = 10000,
     .body_ms = 30000,
     .idle_ms = 75000,
@@ -163,6 +164,7 @@ void http_server_free(struct http_server *s)
     buf_done(&s->scratch);
     compressor_free(s->compressor);
     free(s->tls_plain);
+    map_u64_done(&s->shares);
     free(s);
 }
 

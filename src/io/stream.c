@@ -27,7 +27,7 @@ void http_stream_begin(struct http_req *r, int status, const char *content_type)
     buf_done(&r->extra);
     buf_done(&r->body);
     c->phase = CONN_STREAM;
-    c->srv->stats.streams_open++;
+    http_share_stream(c, true);
     uv_buf_t out = {.base = b->p, .len = b->n};
     http_send(c, &out, 1, NULL);
     if (c->phase == CONN_STREAM && c->srv->closing)
