@@ -309,6 +309,8 @@ static void events_then(struct call *c)
         call_fail_closing(c);
         return;
     }
+    if (call_stream_check(c) < 0)
+        return;
     r = call_take_req(c);
     if (r)
         event_stream_open(call_api(c)->events, r, &d->filter, d->resume, d->after);

@@ -88,8 +88,11 @@ static int logs_run(struct call *c)
 static void logs_then(struct call *c)
 {
     struct logs_call *d = c->data;
-    struct http_req *r = call_take_req(c);
+    struct http_req *r;
 
+    if (d->follow && call_stream_check(c) < 0)
+        return;
+    r = call_take_req(c);
     if (!r) {
         call_free(c);
         return;

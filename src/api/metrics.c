@@ -3,6 +3,7 @@
  * Counters count from the start of this daemon; gauges are of now.
  */
 #include "api/api_priv.h"
+#include "request/share.h"
 
 /* type, name, help, value */
 #define METRIC_LIST(X)                                                                             \
@@ -71,6 +72,15 @@ static void metrics_put_nodes(struct buf *b, const struct core *core)
 #undef X
 }
 
+static void put_refused(struct buf *b, const struct auth *auth)
+{
+    buf_adds(b, "# HELP berth_connections_refused_total Connections beyond what their caller may "
+                "have.\n# TYPE berth_connections_refused_total counter\n");
+    for (size_t i = 0; i < SHARE_KINDS; i++)
+        buf_addf(b, "berth_connections_refused_total{class=\"%s\"} %llu\n", share_names[i],
+                 (unsigned long long)auth->refused[i]);
+}
+
 static void put_ended(struct buf *b, const struct core_stats *s)
 {
     buf_adds(b, "# HELP berth_jobs_ended_total Jobs that reached a final state.\n"
@@ -126,6 +136,7 @@ void metrics_get(struct call *c)
     METRIC_LIST(X)
 #undef X
     put_ended(b, &core);
+    put_refused(b, request_server_auth(a->conf.requests));
     metrics_put_nodes(b, a->conf.core);
     if (has_gpus(a->conf.core))
         put_gpus(b, a->conf.core);

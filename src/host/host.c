@@ -14,6 +14,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -242,10 +243,25 @@ static void env_complete(struct host *h)
     h->env.multi_user = h->conf.multi_user;
 }
 
+/* Half of the files that may be open are for connections: a followed log takes a second one, and
+ * the store, the journal and the nodes need theirs. */
+static struct http_limits limits_of_host(void)
+{
+    struct http_limits lim = http_limits_default;
+    struct rlimit files;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur / 2 < lim.connections) {
+        lim.connections = MAX((size_t)files.rlim_cur / 2, 64);
+        lim.reserved = lim.connections / 16;
+    }
+    return lim;
+}
+
 /* Listens last: all routes exist and the core has recovered before the first request can arrive. */
 static int open_servers(struct host *h, struct err *e)
 {
     const struct host_tcp_conf *tcp = &h->conf.tcp;
+    const struct http_limits lim = limits_of_host();
 
     h->requests = request_server_new(&(struct request_conf){
         .loop = h->loop, .store = h->store, .auth = h->env.auth, .names = h->conf.public_names});
@@ -263,7 +279,7 @@ static int open_servers(struct host *h, struct err *e)
     env_complete(h);
     if (parts_open(h, e) < 0)
         return -1;
-    h->http = http_server_new(h->loop, &http_limits_default, request_server_handler(h->requests));
+    h->http = http_server_new(h->loop, &lim, request_server_handler(h->requests));
     api_attach(h->api, h->http);
     if (!h->conf.socket)
         unlink(

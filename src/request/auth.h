@@ -28,12 +28,15 @@ struct who {
     bool owner_known; /* the kernel could say */
     uint32_t owner;
 };
+enum { AUTH_SHARE_KINDS = 8 };
 struct auth {
     const struct core *core; /* NULL = there are no job tokens */
     char *token;             /* of the daemon's owner */
     uint32_t uid, gid;       /* the daemon's */
     bool multi_user;
     struct map_u64 users; /* uid + 1 → name; filled on first sight */
+    /* Connections refused on all servers that use this, by enum share_kind (share.h). */
+    uint64_t refused[AUTH_SHARE_KINDS];
 };
 /* Copies `token`; knows the name of `uid` already. */
 struct auth *auth_new(const struct core *core, const char *token, uint32_t uid, bool multi_user);

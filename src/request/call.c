@@ -66,6 +66,7 @@ void call_free(struct call *c)
         c->next->prev = c->prev;
     if (c->free_data)
         c->free_data(c->data);
+    share_call_end(server, c->share);
     free((char *)c->body.p);
     buf_done(&c->out);
     arena_done(&c->mem);
@@ -82,6 +83,14 @@ struct http_req *call_take_req(struct call *c)
         http_on_gone(r, NULL, NULL);
     c->req = NULL;
     return r;
+}
+
+int call_stream_check(struct call *c)
+{
+    if (!c->req || share_stream_check(c->req, &c->err) == 0)
+        return 0;
+    call_fail(c, &c->err);
+    return -1;
 }
 
 /* Strong: hash and length of the body.  On a worker thread where there is one: a page of 10 000

@@ -48,6 +48,7 @@ struct call {
         char text[40];
     } etag;
 
+    uint64_t share;    /* where it is counted (share.h); 0 = nowhere */
     struct once *once; /* idempotency: once.h */
     call_fn gone;      /* called when the client left, with `req` NULL; may be NULL */
     /* Set by call_work. */
@@ -70,6 +71,8 @@ void call_fail(struct call *c, const struct err *e);
 void call_free(struct call *c); /* answers nothing */
 /* Takes the request out of the call, for streams and files: NULL when the client left. */
 struct http_req *call_take_req(struct call *c);
+/* Before an answer becomes a stream.  -1: the caller has too many, and the call has failed. */
+int call_stream_check(struct call *c);
 /* The server is closing: requests that wait or change something must be refused.  Loop thread. */
 bool call_closing(const struct call *c);
 /* call_fail with the message for a server that is closing. */

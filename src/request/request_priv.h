@@ -4,14 +4,23 @@
 #include "base/util.h"
 #include "io/loop.h"
 #include "request/service.h"
+#include "request/share.h"
 
 #define REQUEST_CLOSING_TEXT "the daemon is shutting down; try again in a moment"
 
+/* Connections of one kind that were refused, and when the log last said so, of whom. */
+struct share_refusals {
+    uint64_t total, key;
+    int64_t logged_ms;
+    bool logged;
+};
 struct request_server {
     struct request_conf conf;
     VEC(struct service *) services;
-    struct call *calls;  /* all under way */
-    size_t working;      /* of them, those that a worker thread or the loop will come back to */
+    struct call *calls; /* all under way */
+    size_t working;     /* of them, those that a worker thread or the loop will come back to */
+    struct map_u64 under_way; /* calls by share; only of callers with a bound (share.c) */
+    struct share_refusals refusals[SHARE_KINDS];
     struct map_str keys; /* idempotency keys under way → struct once_wait (once.c) */
     bool closing;
 };

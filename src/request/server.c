@@ -173,7 +173,8 @@ static bool request_in_pieces(void *self, struct http_req *r)
     if (t.res != ROUTE_FOUND || !(t.match.route->flags & ROUTE_PIECES))
         return false;
     struct call *c = call_new(s, t.service, r, &t.match);
-    request_check(s, &t, r, &c->who, &c->err);
+    if (request_check(s, &t, r, &c->who, &c->err) == 0 && share_known(r, &c->who, &c->err) == 0)
+        share_call_begin(s, r, &c->share, &c->err);
     http_set_data(r, c);
     t.service->begin(c);
     return true;
@@ -201,7 +202,7 @@ static void request_on(void *self, struct http_req *r)
         return;
     }
     target_find(s, r, &t);
-    if (request_check(s, &t, r, &who, &e) < 0) {
+    if (request_check(s, &t, r, &who, &e) < 0 || share_known(r, &who, &e) < 0) {
         service_fail(t.service, r, err_http_status(e.code), &e);
         return;
     }
@@ -209,8 +210,14 @@ static void request_on(void *self, struct http_req *r)
         reply_no_route(&t, r);
         return;
     }
+    uint64_t share = 0;
+    if (share_call_begin(s, r, &share, &e) < 0) {
+        service_fail(t.service, r, err_http_status(e.code), &e);
+        return;
+    }
     struct call *c = call_new(s, t.service, r, &t.match);
     c->who = who;
+    c->share = share;
     bool named = who_named(s, &c->who);
     if (named && !who.ask_owner) {
         c->route->handler(c);
@@ -264,7 +271,9 @@ struct http_handler request_server_handler(struct request_server *s)
                                  .body_max = request_body_max,
                                  .self = s,
                                  .in_pieces = request_in_pieces,
-                                 .piece = request_piece};
+                                 .piece = request_piece,
+                                 .share = share_of_peer,
+                                 .refused = share_refused};
 }
 
 struct loop *request_server_loop(const struct request_server *s)
@@ -314,6 +323,7 @@ void request_server_free(struct request_server *s)
     while (s->calls)
         call_free(s->calls);
     map_str_done(&s->keys);
+    map_u64_done(&s->under_way);
     for (size_t i = 0; i < s->services.n; i++)
         free(s->services.p[i]);
     vec_done(&s->services);

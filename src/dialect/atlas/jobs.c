@@ -244,6 +244,8 @@ static void tail_then(struct call *c)
         call_reply(c);
         return;
     }
+    if (t->follow && call_stream_check(c) < 0)
+        return;
     struct http_req *r = call_take_req(c);
     if (r)
         api_follow(call_atlas(c)->conf.api, r, t->key, t->offset, !t->follow);

@@ -151,19 +151,47 @@ static void turn(struct rig *r)
     usleep(500);
 }
 
-/* Sends a request; the descriptor to read the answer from. */
-static int send_request(struct rig *r, const char *line, const char *more, const char *body)
+/* Both ends of a connection over loopback, whose client can break it off. */
+static void tcp_pair(int fds[2])
 {
-    AUTO_FREE char *text =
-        xasprintf("%s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n%sContent-Length: %zu\r\n\r\n%s",
-                  line, more, strlen(body), body);
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct linger hard = {.l_onoff = 1};
+    socklen_t n = sizeof(a);
+    AUTO_FD listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_int_equal(bind(listener, (struct sockaddr *)&a, n), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&a, &n), 0);
+    fds[1] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(fds[1], (struct sockaddr *)&a, n), 0);
+    assert_int_equal(setsockopt(fds[1], SOL_SOCKET, SO_LINGER, &hard, sizeof(hard)), 0);
+    fds[0] = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    assert_true(fds[0] >= 0);
+}
+
+/* Sends a request; the descriptor to read the answer from. */
+static int send_request_by(struct rig *r, bool stranger, const char *line, const char *more,
+                           const char *body)
+{
+    AUTO_FREE char *text = xasprintf(
+        "%s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n%sContent-Length: %zu\r\n\r\n%s",
+        line, more, strlen(body), body);
     int fds[2];
     struct err e;
 
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
+    if (stranger)
+        tcp_pair(fds);
+    else
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds),
+                         0);
     assert_int_equal(http_server_adopt_take(r->http, fds[0], &e), 0);
     assert_int_equal(write(fds[1], text, strlen(text)), (ssize_t)strlen(text));
     return fds[1];
+}
+
+static int send_request(struct rig *r, const char *line, const char *more, const char *body)
+{
+    return send_request_by(r, false, line, more, body);
 }
 
 static bool answer_whole(const char *text)
@@ -296,13 +324,42 @@ static void test_key_in_use(void **state)
     assert_has(ask(r, "POST /once", line, ""), "at most 200 are allowed");
 }
 
+/* Work goes on when its client has left, so requests under way are bounded beside connections: of
+ * strangers, but not of the owner. */
+static void test_left_calls_are_bounded(void **state)
+{
+    struct rig *r = *state;
+    size_t most = http_limits_default.connections / 4;
+
+    for (size_t i = 0; i < most; i++) {
+        int fd = send_request_by(r, true, "GET /hold", "", "");
+        wait_held(r);
+        r->held = NULL;
+        close(fd);
+        while (r->gone <= i)
+            turn(r);
+    }
+    char *got = receive(r, send_request_by(r, true, "GET /hold", "", ""));
+    assert_has(got, " 429 ");
+    assert_has(got, "1024 requests are under way");
+    int mine = send_request(r, "GET /hold", "", "");
+    wait_held(r);
+    call_reply(TAKE(r->held));
+    assert_has(receive(r, mine), " 200 ");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(answers),       TEST(who),     TEST(worker),
-        TEST(client_leaves), TEST(closing), TEST(key_in_use),
+        TEST(answers),
+        TEST(who),
+        TEST(worker),
+        TEST(client_leaves),
+        TEST(closing),
+        TEST(key_in_use),
+        TEST(left_calls_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
