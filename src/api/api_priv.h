@@ -109,6 +109,14 @@ int job_ref_resolve(struct call *c, struct str ref, struct job_facts *out, struc
 /* The job that stands for {job} in the path of the request.  Runs on a worker thread, as
  * job_ref_resolve does.  A failure sets c->err. */
 int job_ref_arg(struct call *c, struct job_facts *out);
+/* A query for one of the jobs that the caller may see: every list begins with it. */
+struct job_query visible_jobs(const struct call *c);
+/* Worker thread.  The jobs that match, by state and in all.  A failure sets c->err. */
+int visible_counts(struct call *c, const struct job_query *q, uint64_t counts[JOB_STATE_MAX],
+                   uint64_t *total);
+/* Worker thread: the project of the path is one that the caller may see, or with `or_new` one that
+ * does not exist yet.  A failure sets c->err, in the same words for both. */
+int project_ref_arg(struct call *c, bool or_new);
 /* The query of the list parameters (filter, project, state, user, queue, batch, sort); texts are
  * copied.  Loop thread, since it reads the request. */
 /* NULL = the parameter was not given.  `state` is a list with commas, `sort` may begin with '-',

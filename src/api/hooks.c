@@ -28,7 +28,7 @@ struct hook_call {
 /* May the caller see the target of the hook and change it? */
 static bool hook_is_mine(const struct call *c, uint32_t uid)
 {
-    return c->who.caller.admin || c->who.caller.uid == uid;
+    return caller_sees(&c->who.caller, uid);
 }
 
 /* ---- answers ---- */

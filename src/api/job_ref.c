@@ -68,13 +68,12 @@ static int resolve_own(struct call *c, struct str ref, struct job_facts *out, st
     return 0;
 }
 
-/* The one rule of visibility for single jobs: the job of the token, everything for admins, else the
- * caller's own. */
-static bool may_see(const struct who *w, const struct job_facts *f)
+/* A token opens its job and no other; else caller_sees decides. */
+static bool job_visible(const struct who *w, const struct job_facts *f)
 {
     if (w->token.job != 0)
         return f->seq == w->token.job;
-    return w->caller.admin || f->uid == w->caller.uid;
+    return caller_sees(&w->caller, f->uid);
 }
 
 int job_ref_resolve(struct call *c, struct str ref, struct job_facts *out, struct err *e)
@@ -92,9 +91,27 @@ int job_ref_resolve(struct call *c, struct str ref, struct job_facts *out, struc
         *e = why;
         return -1;
     }
-    if (!may_see(&c->who, &f))
+    if (!job_visible(&c->who, &f))
         return job_ref_not_found(ref, e);
     *out = f;
+    return 0;
+}
+
+struct job_query visible_jobs(const struct call *c)
+{
+    return (struct job_query){
+        .only_uid = !c->who.caller.admin, .uid = c->who.caller.uid, .limit = 1};
+}
+
+int visible_counts(struct call *c, const struct job_query *q, uint64_t counts[JOB_STATE_MAX],
+                   uint64_t *total)
+{
+    memset(counts, 0, JOB_STATE_MAX * sizeof(*counts));
+    if (store_job_counts(call_api(c)->conf.store, q, counts, &c->err) < 0)
+        return -1;
+    *total = 0;
+    for (int s = 0; s < JOB_STATE_MAX; s++)
+        *total += counts[s];
     return 0;
 }
 
@@ -195,14 +212,14 @@ static int list_find_batch(struct call *c, const char *name, uint64_t *out, stru
 int list_params_query(struct call *c, const struct list_params *p, struct job_query *out,
                       struct err *e)
 {
-    struct job_query q = {.project = p->project,
-                          .user = p->user,
-                          .queue = p->queue,
-                          .cursor = p->cursor,
-                          .limit = p->limit ? p->limit : API_PAGE_DEFAULT,
-                          .only_uid = !c->who.caller.admin,
-                          .uid = c->who.caller.uid};
+    struct job_query q = visible_jobs(c);
     struct filter *f = NULL;
+
+    q.project = p->project;
+    q.user = p->user;
+    q.queue = p->queue;
+    q.cursor = p->cursor;
+    q.limit = p->limit ? p->limit : API_PAGE_DEFAULT;
 
     if (p->filter && filter_parse(str_of(p->filter), clock_wall(&clock_system), &c->mem, &f, e) < 0)
         return -1; /* it names the filter and the column */

@@ -81,7 +81,7 @@ static void about_reply(struct call *c, const uint64_t counts[JOB_STATE_MAX], ui
 static int about_run(struct call *c)
 {
     struct about *d = c->data;
-    struct job_query q = {.only_uid = !c->who.caller.admin, .uid = c->who.caller.uid, .limit = 1};
+    struct job_query q = visible_jobs(c);
 
     return store_job_counts(call_api(c)->conf.store, &q, d->counts, &c->err);
 }

@@ -31,7 +31,7 @@ static void add_holder(void *arg, struct run_key key, uint32_t uid, size_t node,
     struct gpu_holder one = {.job = key.job, .devices = devices};
     struct gpu_view v;
 
-    if (node != h->node || (!h->who->admin && h->who->uid != uid))
+    if (node != h->node || !caller_sees(h->who, uid))
         return;
     if (core_training(h->core, key.job, &v)) {
         one.reserved_bytes = v.reserved_bytes;

@@ -73,7 +73,7 @@ static int check_pid(struct call *c, struct outside_start *o)
     if (stat(path, &st) < 0)
         return err_set(&c->err, ERR_INVALID, "pid: there is no process %lld on this machine",
                        (long long)o->pid);
-    if (!c->who.caller.admin && st.st_uid != c->who.caller.uid)
+    if (!caller_sees(&c->who.caller, st.st_uid))
         return err_set(&c->err, ERR_DENIED, "pid: process %lld is not yours", (long long)o->pid);
     return 0;
 }

@@ -5,32 +5,32 @@
 
 /* ---- projects ---- */
 
-static uint64_t total(const uint64_t counts[JOB_STATE_MAX])
+/* A project is for admins, for who has jobs in it, and for who began it.  `counts` are of the jobs
+ * that the caller may see. */
+static int project_visible(struct call *c, const struct project_view *v,
+                           uint64_t counts[JOB_STATE_MAX], uint64_t *total, bool *out)
 {
-    uint64_t n = 0;
+    struct job_query q = visible_jobs(c);
 
-    for (int s = 0; s < JOB_STATE_MAX; s++)
-        n += counts[s];
-    return n;
-}
-
-/* For a person who is not an admin: what is theirs of each project; others' are not counted. */
-static int own_counts(struct call *c, struct str name, uint64_t counts[JOB_STATE_MAX])
-{
-    const char *project = arena_strndup(&c->mem, name.p, name.n);
-    struct job_query q = {
-        .project = project, .only_uid = true, .uid = c->who.caller.uid, .limit = 1};
-
-    memset(counts, 0, JOB_STATE_MAX * sizeof(*counts));
-    return store_job_counts(call_api(c)->conf.store, &q, counts, &c->err);
+    q.project = arena_strndup(&c->mem, v->name.p, v->name.n);
+    if (c->who.caller.admin) { /* the store keeps these counts */
+        memcpy(counts, v->counts, JOB_STATE_MAX * sizeof(*counts));
+        *total = 0;
+        for (int s = 0; s < JOB_STATE_MAX; s++)
+            *total += counts[s];
+    } else if (visible_counts(c, &q, counts, total) < 0) {
+        return -1;
+    }
+    *out = *total > 0 || caller_sees(&c->who.caller, v->uid);
+    return 0;
 }
 
 static void put_project(struct buf *b, const struct project_view *v,
-                        const uint64_t counts[JOB_STATE_MAX])
+                        const uint64_t counts[JOB_STATE_MAX], uint64_t total)
 {
     jw_object(b, NULL);
     jw_str(b, "name", v->name);
-    jw_int(b, "total", (int64_t)total(counts));
+    jw_int(b, "total", (int64_t)total);
     jw_time(b, "created", v->created_ms);
     jw_str(b, "owner", v->owner);
     jw_str(b, "description", v->description);
@@ -46,24 +46,20 @@ struct projects_call {
     int rc;
 };
 
-/* One without a job of theirs is shown to those who began it only. */
 static bool add_project(void *arg, const struct project_view *v)
 {
     struct projects_call *p = arg;
-    struct call *c = p->c;
-    uint64_t counts[JOB_STATE_MAX];
+    uint64_t counts[JOB_STATE_MAX], total;
+    bool visible;
 
-    memcpy(counts, v->counts, sizeof(counts));
-    if (!c->who.caller.admin) {
-        p->rc = own_counts(c, v->name, counts);
-        if (p->rc < 0)
-            return false;
-        if (!total(counts) && v->uid != c->who.caller.uid)
-            return true;
-    }
-    if (!p->all && !total(counts) && !v->notes && !v->description.n)
+    p->rc = project_visible(p->c, v, counts, &total, &visible);
+    if (p->rc < 0)
+        return false;
+    if (!visible)
+        return true;
+    if (!p->all && !total && !v->notes && !v->description.n)
         return true; /* its last job was removed, and nobody wrote anything about it */
-    put_project(&c->out, v, counts);
+    put_project(&p->c->out, v, counts, total);
     return true;
 }
 
@@ -87,6 +83,42 @@ void projects_list(struct call *c)
     call_work(c, projects_run, NULL);
 }
 
+static int project_not_found(struct call *c)
+{
+    return err_set(&c->err, ERR_NOT_FOUND,
+                   "there is no project '%.*s'; `berth projects` lists the projects",
+                   (int)MIN(c->arg[0].n, 100), c->arg[0].p);
+}
+
+struct project_look {
+    struct call *c;
+    bool found, visible;
+    int rc;
+};
+
+static bool project_look(void *arg, const struct project_view *v)
+{
+    struct project_look *p = arg;
+    uint64_t counts[JOB_STATE_MAX], total;
+
+    p->found = true;
+    p->rc = project_visible(p->c, v, counts, &total, &p->visible);
+    return false;
+}
+
+int project_ref_arg(struct call *c, bool or_new)
+{
+    struct project_look p = {.c = c};
+
+    if (store_project(call_api(c)->conf.store, c->arg[0], project_look, &p, &c->err) < 0 &&
+        c->err.code != ERR_NOT_FOUND)
+        return -1;
+    if (p.rc < 0)
+        return -1;
+    c->err = (struct err){0};
+    return p.visible || (!p.found && or_new) ? 0 : project_not_found(c);
+}
+
 /* add_project writes nothing when the caller may not know of the project: c->out is then empty. */
 static int project_run(struct call *c)
 {
@@ -94,11 +126,7 @@ static int project_run(struct call *c)
 
     if (store_project(call_api(c)->conf.store, c->arg[0], add_project, &p, &c->err) < 0 || p.rc < 0)
         return -1;
-    if (!c->out.n) /* in the same words as one that is not there */
-        return err_set(&c->err, ERR_NOT_FOUND,
-                       "there is no project '%.*s'; `berth projects` lists the projects",
-                       (int)MIN(c->arg[0].n, 100), c->arg[0].p);
-    return 0;
+    return c->out.n ? 0 : project_not_found(c); /* in the same words as one that is not there */
 }
 
 void project_get(struct call *c)

@@ -1,7 +1,7 @@
 /* queues.c - GET /v1/queues, POST /v1/queues/{name}/pause and /resume
  *
- * A queue exists once a job named it or an admin paused it.  Users who are not admins see all
- * queues, but counts of their own jobs only.
+ * A queue exists once a job named it or an admin paused it.  Users who are not admins see the
+ * queues with jobs of theirs, and count those.
  */
 #include "api/api_priv.h"
 #include "api/job_json.h"
@@ -36,13 +36,13 @@ static int queues_run(struct call *c)
     jw_object(&c->out, NULL);
     jw_array(&c->out, "items");
     for (size_t i = 0; rc == 0 && i < q.list.n; i++) {
-        uint64_t counts[JOB_STATE_MAX] = {0};
-        struct job_query jq = {.queue = q.list.p[i].name,
-                               .only_uid = !c->who.caller.admin,
-                               .uid = c->who.caller.uid,
-                               .limit = 1};
+        struct job_query jq = visible_jobs(c);
+        uint64_t counts[JOB_STATE_MAX], total;
 
-        rc = store_job_counts(s, &jq, counts, &c->err);
+        jq.queue = q.list.p[i].name;
+        rc = visible_counts(c, &jq, counts, &total);
+        if (rc < 0 || (!total && !c->who.caller.admin))
+            continue;
         jw_object(&c->out, NULL);
         jw_text(&c->out, "name", q.list.p[i].name);
         jw_bool(&c->out, "paused", q.list.p[i].paused);

@@ -57,11 +57,6 @@ static void schedule_json(struct buf *b, const struct schedule *s, bool whole)
     jw_end_object(b);
 }
 
-static bool schedule_visible(const struct call *c, const struct schedule *s)
-{
-    return c->who.caller.admin || c->who.caller.uid == s->owner.uid;
-}
-
 /* Loop thread.  The schedule of the path, for this turn of the loop only; NULL: c->err says why.  A
  * handler that waits for a worker thread calls the function again afterwards, since the schedule
  * may be gone by then. */
@@ -73,7 +68,7 @@ static const struct schedule *schedule_of_path(struct call *c)
 
     for (size_t i = 0; i < core_schedule_count(core); i++) {
         const struct schedule *s = core_schedule_at(core, i);
-        if (!schedule_visible(c, s) || !str_eq_c(c->arg[0], s->name) ||
+        if (!caller_sees(&c->who.caller, s->owner.uid) || !str_eq_c(c->arg[0], s->name) ||
             (user && strcmp(user, s->owner.user) != 0))
             continue;
         if (!found || s->owner.uid == c->who.caller.uid)
@@ -92,7 +87,7 @@ void schedules_list(struct call *c)
     jw_object(&c->out, NULL);
     jw_array(&c->out, "items");
     for (size_t i = 0; i < core_schedule_count(core); i++)
-        if (schedule_visible(c, core_schedule_at(core, i)))
+        if (caller_sees(&c->who.caller, core_schedule_at(core, i)->owner.uid))
             schedule_json(&c->out, core_schedule_at(core, i), false);
     jw_end_array(&c->out);
     jw_end_object(&c->out);

@@ -183,49 +183,9 @@ void notes_add_to_job(struct call *c)
     tracking_start(c, tracking_read_both, notes_add_then);
 }
 
-struct project_owner {
-    bool known;   /* there is such a project */
-    uint32_t uid; /* of the person who began it */
-};
-
-static bool take_owner(void *arg, const struct project_view *v)
-{
-    *(struct project_owner *)arg = (struct project_owner){true, v->uid};
-    return false;
-}
-
-/* One test for reading and writing: a person who is not an admin may use a project with jobs of
- * theirs, or one that they began.  `or_new`: also one that does not exist yet. */
-static int may_use_project(struct call *c, bool or_new)
-{
-    const struct caller *who = &c->who.caller;
-    struct job_query q = {.project = arena_strndup(&c->mem, c->arg[0].p, c->arg[0].n),
-                          .only_uid = true,
-                          .uid = who->uid,
-                          .limit = 1};
-    uint64_t counts[JOB_STATE_MAX] = {0}, jobs = 0;
-    struct project_owner owner = {0};
-
-    if (who->admin)
-        return 0;
-    if (store_project(call_api(c)->conf.store, c->arg[0], take_owner, &owner, &c->err) < 0 &&
-        c->err.code != ERR_NOT_FOUND)
-        return -1;
-    c->err = (struct err){0};
-    if (store_job_counts(call_api(c)->conf.store, &q, counts, &c->err) < 0)
-        return -1;
-    for (int s = 0; s < JOB_STATE_MAX; s++)
-        jobs += counts[s];
-    if (jobs || (owner.known ? owner.uid == who->uid : or_new))
-        return 0;
-    return err_set(&c->err, ERR_NOT_FOUND,
-                   "there is no project '%.*s'; `berth projects` lists the projects",
-                   (int)MIN(c->arg[0].n, 100), c->arg[0].p);
-}
-
 static int project_notes_run(struct call *c)
 {
-    return may_use_project(c, false) < 0 ? -1 : put_notes(c, c->arg[0], 0);
+    return project_ref_arg(c, false) < 0 ? -1 : put_notes(c, c->arg[0], 0);
 }
 
 void notes_of_project(struct call *c)
@@ -235,7 +195,7 @@ void notes_of_project(struct call *c)
 
 static int project_read_body(struct call *c)
 {
-    return may_use_project(c, true) < 0 ? -1 : tracking_read_body(c);
+    return project_ref_arg(c, true) < 0 ? -1 : tracking_read_body(c);
 }
 
 void notes_add_to_project(struct call *c)

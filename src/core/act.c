@@ -54,11 +54,6 @@ static void on_acted(void *arg, const struct err *e)
     acting_finish(a, e);
 }
 
-static bool may_touch(const struct caller *who, uint32_t uid)
-{
-    return who->admin || who->uid == uid;
-}
-
 /* ---- waiting jobs, also those whose run was sent ahead ---- */
 
 /* The answer waits for a commit behind the last job that was acted on. */
@@ -92,7 +87,7 @@ static void acting_begin(struct acting *a, const uint64_t *jobs, size_t n, const
     a->pending = 1; /* ours, until all jobs are seen */
     for (size_t i = 0; i < n; i++) {
         const struct job *j = core_job(a->c, jobs[i]);
-        if (j && j->hold == HOLD_AHEAD && may_touch(&a->who, j->uid)) {
+        if (j && j->hold == HOLD_AHEAD && caller_sees(&a->who, j->uid)) {
             a->pending++;
             ahead_then(a->c, j, acting_go_on, a);
         } else {
@@ -164,7 +159,7 @@ static void cancel_jobs(struct acting *a, const uint64_t *jobs, size_t n)
         if (!j || job_state_final(j->state) || j->hold == HOLD_COMMIT ||
             (j->cancel_requested && !ending)) {
             a->result.already++;
-        } else if (!may_touch(who, j->uid)) {
+        } else if (!caller_sees(who, j->uid)) {
             a->result.denied++;
         } else if (ending) {
             run_end_step_abandon(c, j->run, "it was cancelled", true);
@@ -212,7 +207,7 @@ static void waiting_move(struct acting *a, const uint64_t *jobs, size_t n, enum 
         enum job_state next;
         if (!j || j->hold == HOLD_COMMIT) {
             a->result.already++;
-        } else if (!may_touch(&a->who, j->uid)) {
+        } else if (!caller_sees(&a->who, j->uid)) {
             a->result.denied++;
         } else if (j->state == JOB_HELD && ev == JOB_EV_HOLD) {
             a->result.done++;
@@ -278,7 +273,7 @@ static bool finished(struct acting *a, uint64_t job, const struct caller *who,
         a->result.already++;
     else if (led->read_job(led->self, job, out, &e) < 0)
         a->result.unknown++;
-    else if (!may_touch(who, out->uid))
+    else if (!caller_sees(who, out->uid))
         a->result.denied++;
     else
         return ++a->result.done;

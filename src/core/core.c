@@ -173,6 +173,15 @@ bool core_job_active(const struct core *c, uint64_t job, struct run_key *out_run
     return true;
 }
 
+bool core_job_owner(const struct core *c, uint64_t job, uint32_t *out)
+{
+    const struct job *j = core_job(c, job);
+
+    if (j)
+        *out = j->uid;
+    return j != NULL;
+}
+
 bool core_job_ending(const struct core *c, uint64_t job)
 {
     const struct job *j = core_job(c, job);

@@ -158,6 +158,13 @@ struct caller {
     char user[64];
     bool admin;
 };
+/* The one test of what a person may see: admins everything, others what is theirs.  What one may
+ * not see one may not change either, so this is also the test for changes.  Nobody else compares a
+ * caller with an owner; tests/e2e/test_two_users.py looks for places that do. */
+static inline bool caller_sees(const struct caller *who, uint32_t owner)
+{
+    return who->admin || who->uid == owner;
+}
 
 /* Never fails.  conf->ops and conf->self must outlive the core.  Nothing is planned before
  * core_recover. */
@@ -330,6 +337,8 @@ void core_end_step_done(struct core *c, struct run_key key, const struct err *e)
 bool core_job_ending(const struct core *c, uint64_t job);
 /* False: the job is final or unknown.  *out_run (may be NULL) has run 0 while there is no run. */
 bool core_job_active(const struct core *c, uint64_t job, struct run_key *out_run);
+/* Whose it is; false: it has ended and is not in memory. */
+bool core_job_owner(const struct core *c, uint64_t job, uint32_t *out);
 /* Should the processes of this job exit?  True also for a job that is not active any more. */
 bool core_stop_requested(const struct core *c, uint64_t job);
 /* Why a job waits and what would let it start, one to three sentences; also for running jobs.  *out

@@ -216,7 +216,7 @@ void core_queue_move(struct core *c, uint64_t job, size_t place, const struct ca
         done(arg, &e, NULL);
         return;
     }
-    if (!who->admin && who->uid != j->uid) {
+    if (!caller_sees(who, j->uid)) {
         err_set(&e, ERR_DENIED, "job %llu is another user's", (unsigned long long)job);
         done(arg, &e, NULL);
         return;

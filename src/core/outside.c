@@ -198,7 +198,7 @@ void core_outside_end(struct core *c, uint64_t job, int64_t exit_code, struct st
     if (!j->run->outside)
         err_set(&e, ERR_CONFLICT, "job %llu was started by berth, which sees by itself how it ends",
                 (unsigned long long)job);
-    else if (!who->admin && who->uid != j->uid)
+    else if (!caller_sees(who, j->uid))
         err_set(&e, ERR_DENIED, "job %llu is another user's; only its owner may end it",
                 (unsigned long long)job);
     if (e.code) {

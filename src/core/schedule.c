@@ -398,7 +398,7 @@ static struct schedule *schedule_of_caller(const struct core *c, uint64_t seq,
 
     if (!s)
         err_set(e, ERR_NOT_FOUND, "there is no such schedule; `berth cron ls` lists the schedules");
-    else if (!who->admin && who->uid != s->owner.uid) {
+    else if (!caller_sees(who, s->owner.uid)) {
         err_set(e, ERR_DENIED, "schedule %.100s belongs to %s", s->name, s->owner.user);
         return NULL;
     }

@@ -49,7 +49,7 @@ static int may_change(struct core *c, uint64_t job, const struct caller *who, st
             return -1;
         uid = rec.uid;
     }
-    if (who->admin || who->uid == uid)
+    if (caller_sees(who, uid))
         return 0;
     return err_set(e, ERR_DENIED, "job %llu is another user's; only its owner may change it",
                    (unsigned long long)job);

@@ -29,7 +29,7 @@ struct run_row {
 };
 struct state_call {
     struct gpu_dialect *d;
-    uint32_t uid; /* who asks */
+    struct caller who;
     /* At most so many jobs are listed. */
     size_t last;
     bool everyone, one;
@@ -150,7 +150,7 @@ static int read_rest(struct state_call *k, struct gpu_job_facts *f, struct err *
 /* Pages of jobs until there are enough, or until two ids match. */
 static int read_jobs(struct state_call *k, struct err *e)
 {
-    struct job_query q = {.only_uid = !k->everyone, .uid = k->uid, .desc = true, .limit = PAGE};
+    struct job_query q = {.only_uid = !k->everyone, .uid = k->who.uid, .desc = true, .limit = PAGE};
     AUTO_FREE char *cursor = NULL;
 
     do {
@@ -184,12 +184,14 @@ static bool keep_one(void *arg, const struct job_view *v)
 {
     struct state_call *k = arg;
 
+    if (!caller_sees(&k->who, v->uid))
+        return false;
     state_keep(k, v);
     k->found[k->n_found++] = v->id;
     return false;
 }
 
-/* A whole id needs no search, and may be anybody's: whose it is, the answer tells. */
+/* A whole id needs no search.  One that the caller may not see is not there. */
 static int read_one(struct state_call *k, struct err *e)
 {
     struct store *s = k->d->env.store;
@@ -230,19 +232,22 @@ static int state_work(struct call *c)
 
 /* ---- from the controller: loop thread ---- */
 
-/* Zero when there is no such job. */
-static struct id id_of(struct gpu_dialect *d, uint64_t job)
+/* Zero when there is no such job, or the caller may not see it. */
+static struct id id_of(const struct state_call *k, uint64_t job)
 {
-    struct ledger led = store_ledger(d->env.store);
+    struct ledger led = store_ledger(k->d->env.store);
     struct job_record rec;
     struct err e;
 
-    return job && led.read_job(led.self, job, &rec, &e) == 0 ? rec.id : (struct id){0};
+    return job && led.read_job(led.self, job, &rec, &e) == 0 && caller_sees(&k->who, rec.uid)
+               ? rec.id
+               : (struct id){0};
 }
 
 /* Loop thread: the planner's view of an active job and the record of its training. */
-static void add_planner(struct gpu_dialect *d, struct gpu_job_facts *f)
+static void add_planner(const struct state_call *k, struct gpu_job_facts *f)
 {
+    struct gpu_dialect *d = k->d;
     struct err e;
 
     f->has_view = core_training(d->env.core, f->number, &f->view);
@@ -250,8 +255,8 @@ static void add_planner(struct gpu_dialect *d, struct gpu_job_facts *f)
     if (!f->has_view)
         return;
     for (int32_t i = 0; i < f->view.n_with; i++)
-        f->with[i] = id_of(d, f->view.with[i]);
-    f->wait_for = id_of(d, f->view.wait_for);
+        f->with[i] = id_of(k, f->view.with[i]);
+    f->wait_for = id_of(k, f->view.wait_for);
 }
 
 /* A node that is gone, or a device that it has lost, leaves the UUID empty. */
@@ -295,7 +300,7 @@ static void state_then(struct call *c)
     int64_t now = clock_wall(&clock_system);
 
     for (size_t i = 0; i < k->jobs.n; i++)
-        add_planner(k->d, &k->jobs.p[i]);
+        add_planner(k, &k->jobs.p[i]);
     if (k->one) {
         state_put_job(&c->out, k, now);
     } else {
@@ -331,7 +336,7 @@ void gpu_state(struct call *c)
     int64_t n;
 
     k->d = call_gpu(c);
-    k->uid = c->who.caller.uid;
+    k->who = c->who.caller;
     c->data = k;
     c->free_data = state_done;
     if (call_param_int(c, "n", DEFAULT_LAST, 1, LAST_MAX, &n, &c->err) < 0 ||
@@ -340,7 +345,7 @@ void gpu_state(struct call *c)
         return;
     }
     k->last = (size_t)n;
-    /* An administrator may look up any job by a prefix. */
-    k->everyone = (all && !strcmp(all, "1")) || (k->one && c->who.caller.admin);
+    /* Only an admin sees the jobs of others: all of them, or one by a prefix. */
+    k->everyone = c->who.caller.admin && (k->one || (all && !strcmp(all, "1")));
     call_work(c, state_work, state_then);
 }
