@@ -22,7 +22,7 @@ static const char no_token[] =
     "send the token of this daemon as 'Authorization: Bearer TOKEN' (it "
     "is in the file 'token' of the daemon's home), or use its unix socket";
 
-static bool bearer(struct str header, struct str *out)
+bool auth_bearer(struct str header, struct str *out)
 {
     static const char scheme[] = "bearer ";
 
@@ -41,7 +41,7 @@ static int identify_token(const struct auth *a, struct str header, struct who *o
 {
     struct str token;
 
-    if (!bearer(header, &token))
+    if (!auth_bearer(header, &token))
         return err_set(e, ERR_UNAUTHENTICATED, "the Authorization header is not a bearer token; %s",
                        no_token);
     out->caller.uid = a->uid;
@@ -50,6 +50,8 @@ static int identify_token(const struct auth *a, struct str header, struct who *o
         out->caller.admin = true;
     } else if (!a->core || !core_job_token_check(a->core, token, &out->token)) {
         return err_set(e, ERR_UNAUTHENTICATED, "this bearer token is not valid here; %s", no_token);
+    } else if (a->multi_user && !core_job_owner(a->core, out->token.job, &out->caller.uid)) {
+        out->caller.uid = AUTH_NOBODY; /* it has ended: its token opens its record and no more */
     }
     out->known = out->proved = true;
     return 0;

@@ -29,6 +29,7 @@ struct who {
     uint32_t owner;
 };
 enum { AUTH_SHARE_KINDS = 8 };
+#define AUTH_NOBODY UINT32_MAX /* the kernel gives this uid to nobody */
 struct auth {
     const struct core *core; /* NULL = there are no job tokens */
     char *token;             /* of the daemon's owner */
@@ -45,6 +46,8 @@ void auth_free(struct auth *a);
  * ERR_DENIED: a user this daemon does not serve. */
 int auth_identify(const struct auth *a, const struct http_peer *peer, struct str authorization,
                   struct who *out, struct err *e);
+/* "Bearer TOKEN", the scheme in any case; false: the header is something else. */
+bool auth_bearer(struct str header, struct str *out);
 int auth_allows(enum auth_class cls, const struct who *w, struct err *e);
 /* After `ask_owner`: is the process the daemon's owner's, or root's? */
 int auth_owner_allows(const struct auth *a, const struct who *w, struct err *e);

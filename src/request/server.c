@@ -67,8 +67,8 @@ static void reply_no_route(const struct request_target *t, struct http_req *r)
 
 /* ---- which route, who, may they ---- */
 
-/* Without a match the service of the result is the one that was added first.  ROUTE_PORT rows take
- * part only on the TCP port of their service. */
+/* Without a match the service of the result is the one whose port it is, else the one that was
+ * added first.  ROUTE_PORT rows take part only on the TCP port of their service. */
 static void target_find(const struct request_server *s, struct http_req *r,
                         struct request_target *out)
 {
@@ -83,6 +83,11 @@ static void target_find(const struct request_server *s, struct http_req *r,
                               v->path ? v->path(v->self, http_path(r)) : http_path(r), &out->match);
         if (out->res != ROUTE_NO_PATH)
             return;
+    }
+    for (size_t i = 0; !p->is_unix && i < s->services.n; i++) {
+        const struct service *v = s->services.p[i];
+        if (v->has_port && v->has_port(v->self, p->to_port))
+            out->service = v;
     }
 }
 

@@ -1,7 +1,8 @@
 /* service.h - a table of routes with what their handlers share, and servers made of such tables
  *
  * A server asks the service that was added last first; the first one with a row for the path has
- * the request.  The one that was added first also answers for paths that none of them has.
+ * the request.  For paths that none of them has answers the one whose port it is, else the one that
+ * was added first.
  *
  * Order of the questions: which route, who is calling, may the caller.  So a caller without a proof
  * learns nothing about paths: every path but a public one answers 401.
@@ -20,6 +21,8 @@ struct service {
     size_t body_max; /* of routes that name none; 0 = REQUEST_BODY_MAX */
     size_t extra;    /* bytes of the service's own in every call: call.extra */
     uint16_t port;   /* rows with ROUTE_PORT answer on this TCP port only; 0 = nowhere */
+    /* Is this TCP port the service's?  There it answers for paths that no table has.  NULL: no. */
+    bool (*has_port)(void *self, uint16_t port);
     /* The part of a path that the table is searched for; borrowed.  NULL: all of it. */
     struct str (*path)(void *self, struct str path);
     /* Who is calling?  NULL: auth_identify.  Fails as that does. */

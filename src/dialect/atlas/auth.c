@@ -15,24 +15,30 @@
 int atlas_identify(void *self, struct http_req *r, struct who *out, struct err *e)
 {
     const struct atlas *a = self;
-    struct str header = http_header(r, "authorization"), bearer = STR("Bearer ");
+    struct str header = http_header(r, "authorization"), token = {0};
     const struct http_peer *p = http_peer(r);
     struct who who = {0}, anybody = {.known = true};
 
     anybody.caller = (struct caller){.uid = a->conf.uid, .gid = (uint32_t)getgid(), .admin = true};
     snprintf(anybody.caller.user, sizeof(anybody.caller.user), "atlas");
     *out = anybody;
-    if (p->is_unix || str_starts(header, bearer)) {
-        struct str token = {header.p + bearer.n, header.n - bearer.n};
-        out->proved =
-            !p->is_unix && atlas_token_user(a, token, out->caller.user, sizeof(out->caller.user));
+    bool shown = auth_bearer(header, &token);
+    if (p->is_unix || shown) {
+        out->proved = !p->is_unix && shown &&
+                      atlas_token_user(a, token, out->caller.user, sizeof(out->caller.user));
         if (out->proved)
             return 0;
         *out = anybody;
         int rc = auth_identify(request_server_auth(a->conf.requests), p, header, &who, e);
         out->proved = who.proved;
-        if (rc == 0 && who.token.job)
-            return 0; /* a job of ours, which may submit others as its owner does */
+        /* A job of ours may submit others as its owner does. */
+        if (rc == 0 && who.token.job && who.caller.uid == a->conf.uid)
+            return 0;
+        /* The jobs of Atlas are those of one user: nobody else sees or adds any. */
+        if (rc == 0 && !who.caller.admin)
+            return err_set(e, ERR_DENIED,
+                           "the Atlas jobs of this daemon belong to another user; start your own "
+                           "atlas-server");
         if (rc == 0) {
             *out = who;
             return 0;

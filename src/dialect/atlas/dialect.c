@@ -56,6 +56,16 @@ void atlas_work(struct call *c, call_work_fn work, call_fn then)
     call_work(c, work, then);
 }
 
+static bool atlas_has_port(void *self, uint16_t port)
+{
+    const struct atlas *a = self;
+
+    for (size_t i = 0; i < ARRAY_SIZE(a->ports); i++)
+        if (a->ports[i] == port)
+            return true;
+    return false;
+}
+
 /* Two tables of routes that share everything else; the table that is added last is searched
  * first. */
 static void atlas_serve(struct atlas *a)
@@ -66,6 +76,7 @@ static void atlas_serve(struct atlas *a)
                                  .body_max = ATLAS_BODY_MAX,
                                  .extra = sizeof(struct atlas_note),
                                  .port = (uint16_t)a->conf.archive_port,
+                                 .has_port = atlas_has_port,
                                  .identify = atlas_identify,
                                  .begin = atlas_upload_begin,
                                  .piece = upload_piece};

@@ -1,8 +1,8 @@
 /* port.c - the batch's port: which addresses, the token, listening
  *
- * The port is bound on what server.host resolves to, or on server.bind.  On loopback everybody on
- * this machine may ask, as jobs always could; on any other address a token must stand in front of
- * the path, and it travels to the jobs inside the portal they are given.
+ * The port is bound on what server.host resolves to, or on server.bind.  On loopback all
+ * processes of the batch's user may ask, as jobs always could; on any other address a token must
+ * stand in front of the path, and it travels to the jobs inside the portal they are given.
  */
 #include "base/file.h"
 #include "base/rand.h"

@@ -17,6 +17,7 @@
 #include "dialect/hyperctl/views.h"
 #include "request/service.h"
 #include <stdio.h>
+#include <unistd.h>
 
 struct waiting { /* for the end of a job */
     struct call *call;
@@ -26,6 +27,7 @@ struct waiting { /* for the end of a job */
 struct hyper_routes {
     struct hyper_routes_conf conf;
     struct request_server *requests;
+    struct auth *auth; /* knows whose batch it is; there are no tokens in it */
     const char *portal;
     VEC(struct waiting) waiting;
 };
@@ -201,7 +203,9 @@ static void routes_job_act(struct call *c)
     const char *slash = memrchr(all.p, '/', all.n);
     struct str op = {slash + 1, (size_t)(all.p + all.n - slash - 1)};
 
-    if (str_eq_c(op, "kill"))
+    if (call_closing(c))
+        call_fail_closing(c);
+    else if (str_eq_c(op, "kill"))
         kill_job(c, (struct str){all.p, (size_t)(slash - all.p)});
     else
         reply_error(c, "unknown operation " STR_FMT " ", (int)MIN(op.n, 400), op.p);
@@ -279,7 +283,8 @@ static struct str routes_path(void *self, struct str path)
     return path;
 }
 
-/* Everybody who gets this far may do everything: a batch has one user. */
+/* Everybody who gets this far may do everything: a batch has one user.  Of a caller on loopback the
+ * kernel is asked whether it is that user, or root. */
 static int routes_identify(void *self, struct http_req *r, struct who *out, struct err *e)
 {
     const struct hyper_routes *h = self;
@@ -289,7 +294,10 @@ static int routes_identify(void *self, struct http_req *r, struct who *out, stru
 
     if (!proved && h->conf.token_needed && !http_peer(r)->is_unix)
         return err_set(e, ERR_DENIED, "the token of the batch must stand in front of the path");
-    *out = (struct who){.caller = {.user = "hyperctl"}, .known = true, .proved = proved};
+    *out = (struct who){.caller = {.user = "hyperctl"},
+                        .known = true,
+                        .proved = proved,
+                        .ask_owner = !proved && http_peer(r)->local};
     return 0;
 }
 
@@ -300,7 +308,8 @@ struct hyper_routes *hyper_routes_new(const struct hyper_routes_conf *c)
     struct hyper_routes *h = xcalloc(1, sizeof(*h));
 
     h->conf = *c;
-    h->requests = request_server_new(&(struct request_conf){.loop = c->loop});
+    h->auth = auth_new(NULL, "", (uint32_t)geteuid(), false);
+    h->requests = request_server_new(&(struct request_conf){.loop = c->loop, .auth = h->auth});
     request_server_add(h->requests, &(struct service){.routes = routes,
                                                       .n_routes = ARRAY_SIZE(routes),
                                                       .self = h,
@@ -320,8 +329,20 @@ void hyper_routes_free(struct hyper_routes *h)
     if (!h)
         return;
     request_server_free(h->requests);
+    auth_free(h->auth);
     vec_done(&h->waiting);
     free(h);
+}
+
+void hyper_routes_shut(struct hyper_routes *h)
+{
+    if (h)
+        request_server_shut(h->requests);
+}
+
+bool hyper_routes_busy(const struct hyper_routes *h)
+{
+    return h && request_server_busy(h->requests);
 }
 
 struct http_handler hyper_routes_handler(struct hyper_routes *h)

@@ -21,6 +21,10 @@ struct hyper_routes_conf {
 struct hyper_routes *hyper_routes_new(const struct hyper_routes_conf *c);
 /* The address shown in the summary, known once the port is open; borrowed. */
 void hyper_routes_set_portal(struct hyper_routes *h, const char *portal);
+/* The scheduler is about to go: nothing is killed from now on. */
+void hyper_routes_shut(struct hyper_routes *h);
+/* A worker thread has a request: run the loop until this is false, then free. */
+bool hyper_routes_busy(const struct hyper_routes *h);
 void hyper_routes_free(struct hyper_routes *h); /* after the server is down */
 struct http_handler hyper_routes_handler(struct hyper_routes *h);
 /* The job has ended: the requests to kill it are answered. */

@@ -173,10 +173,13 @@ static int set_up(struct hyper_run *r, struct err *e)
 static void tear_down(struct hyper_run *r)
 {
     hyper_signal_close(r);
+    hyper_routes_shut(r->routes);
     watch_free(r->watcher.control);
     hyper_close_scheduler(r);
     hyper_life_free(r);
     hyper_port_close(&r->port, r->loop, &r->l);
+    while (hyper_routes_busy(r->routes))
+        loop_run_once(r->loop, true);
     hyper_routes_free(r->routes);
     loop_free(r->loop);
     hyper_layout_done(&r->l);
