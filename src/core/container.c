@@ -76,6 +76,15 @@ static struct json *texts(char *const *list)
     return j;
 }
 
+static size_t texts_count(char *const *list)
+{
+    size_t n = 0;
+
+    while (list && list[n])
+        n++;
+    return n;
+}
+
 static void add_mount(struct json *list, const char *path, const char *mode)
 {
     if (!path || path[0] != '/' || strchr(path, ':')) /* no engine takes such a path */
@@ -137,6 +146,8 @@ static struct json *facts(const struct core *c, const struct run *r, const struc
         json_set_take(f, "command", texts(start->argv));
     json_set_take(f, "env", texts(start->envp));
     json_set_take(f, "mounts", mounts(c, s, start->run_dir));
+    if (start->change_user)
+        json_set_int(f, "check_mounts", (int64_t)texts_count(s->container.mounts));
     json_set_take(f, "ports", texts(s->container.ports));
     json_set_str(f, "ports_addr", c->conf.containers.ports_addr);
     json_set_int(f, "mem", s->need.mem_bytes);

@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 
 import harness
+from fake_engine import FakeEngine
 from harness import Skip
 from test_security import as_user
 from test_ssh_node import Far
@@ -169,6 +170,50 @@ def test_a_spool_that_is_something_else_is_not_read():
                 os.link(secret, run + "/spool.jsonl")
             job = end_of(h, n)
             assert job["state"] == "succeeded" and job["logged_params"] == {}, (make, job)
+
+
+# -- mounts --
+
+def test_mounts_are_made_with_the_rights_of_the_submitter():
+    with Users() as h:
+        secret = os.path.join(h.dir, "closed")
+        os.makedirs(secret + "/open")
+        os.chmod(secret, 0o700)
+        mine = os.path.join(h.dir, "mine")
+        os.mkdir(mine)
+        os.chown(mine, A, A)
+        run_as(A, f"echo kept > {mine}/file; ln -s {secret}/open {mine}/link; ln -s {mine} {mine}/self")
+        for source, target in ((secret + "/open", "/custom"), (mine + "/link", "/custom"),
+                               ("/proc/self/cwd", "/custom"), ("/tmp", secret + "/open"), ("/tmp", mine + "/link")):
+            n = submit_as(A, h, "ls", "-la", target, mounts=[f"{source}:{target}", f"{mine}:/other"])
+            job = end_of(h, n)
+            assert job["state"] == "failed" and "cannot mount" in job["reason"], (source, target, job, log_of(h, n))
+        n = submit_as(A, h, "cat", "/custom/file", "/custom/self/file", mounts=[mine + ":/custom"])
+        assert end_of(h, n)["state"] == "succeeded" and log_of(h, n, A) == (200, "kept\n" * 2), log_of(h, n)
+        assert not os.path.exists("/custom")
+
+
+def test_volumes_of_containers_are_checked_as_the_submitter():
+    need_root()
+    with FakeEngine() as g, Users("--engine", g.url) as h:
+        os.chmod(g.dir, 0o755)
+        os.chmod(g.sock, 0o666)
+        g.images.add("x:1")
+        secret = os.path.join(h.dir, "closed")
+        os.makedirs(secret + "/open")
+        os.chmod(secret, 0o700)
+        mine = os.path.join(h.dir, "mine")
+        os.mkdir(mine)
+        os.chown(mine, A, A)
+        run_as(A, f"mkdir {mine}/data; ln -s {secret}/open {mine}/link; ln -s data {mine}/near")
+        for bad in (secret, secret + "/open", mine + "/link", mine + "/missing", "/proc/1/root", "/etc/shadow"):
+            n = submit_as(A, h, "true", image="x:1", mounts=[bad + ":/data"])
+            assert end_of(h, n)["state"] == "failed", bad
+            assert f"user {A} cannot mount {bad}: " in log_of(h, n, A)[1], (bad, log_of(h, n, A))
+        assert not g.created and not os.path.exists(mine + "/missing")
+        n = submit_as(A, h, "true", image="x:1", mounts=[mine + "/near:/data:ro"])
+        assert end_of(h, n)["state"] == "succeeded", log_of(h, n)
+        assert g.created[0]["HostConfig"]["Binds"][0] == mine + "/data:/data:ro", g.created
 
 
 if __name__ == "__main__":

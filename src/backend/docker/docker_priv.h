@@ -103,6 +103,11 @@ bool facts_flag(const struct facts *f, const char *key, bool otherwise);
 /* Names of networks that are no network of their own. */
 bool network_is_host(const char *name);
 
+/* ---- volumes.c: with the rights of the job's user ---- */
+/* The first `check_mounts` of the mounts are the job's, of a user other than the daemon's: may that
+ * user enter them?  Their paths are replaced by ones without links. */
+int volumes_check(struct facts *f, struct err *e);
+
 /* ---- create.c: the body of POST /containers/create ---- */
 struct create_with {
     const struct json *image; /* what GET /images/X/json said */

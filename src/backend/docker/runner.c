@@ -540,6 +540,8 @@ void container_run(void)
     r.f.mcpu = MIN(r.f.mcpu, all_mcpu); /* engines refuse more than there is */
     if (engine_open(&r.g, r.f.engine, &e) < 0)
         runner_fail(&r, "engine", "", "image %s cannot be used: %s", r.f.image, e.text);
+    if (volumes_check(&r.f, &e) < 0)
+        runner_fail(&r, "container", r.f.image, "%s", e.text);
     setup_evict(&r);
     setup_image(&r);
     setup_network(&r);
