@@ -60,7 +60,7 @@ struct backend_events {
 };
 /* One setting of a node.  node_conf.c checks what users say against these tables, so that a class
  * with settings of its own needs no edit in the API or the command line. */
-enum conf_kind { CONF_TEXT, CONF_COUNT, CONF_CPUS, CONF_SIZE, CONF_BOOL };
+enum conf_kind { CONF_TEXT, CONF_TEXTS, CONF_COUNT, CONF_CPUS, CONF_SIZE, CONF_BOOL };
 enum conf_keep {
     CONF_RECORDED, /* the store keeps it with the node */
     CONF_FLEETING, /* only for a node that is forgotten when the daemon stops */
@@ -70,7 +70,7 @@ struct conf_key {
     const char *name;
     const char *as; /* key under which a backend finds the value; NULL = name */
     enum conf_kind kind;
-    int64_t max; /* longest text, or largest number */
+    int64_t max; /* longest text, also in a list, or largest number */
     enum conf_keep keep;
 };
 struct backend_class {
@@ -87,6 +87,9 @@ struct backend_class {
     /* Capacity of the node.  The devices keep their addresses and their order, and change only
      * before a call of events.devices. */
     const struct node *(*node)(struct backend *b);
+    /* Whose runs the node takes, for as long as the backend is open; NULL = everybody's.  The
+     * member may be NULL, with the same meaning.  Core asks it when it asks for the node. */
+    const struct node_users *(*users)(struct backend *b);
     /* Generation of the journal that new runs report to; at least 1. */
     uint32_t (*journal)(struct backend *b);
     /* Starts a run.  Idempotent: the same key never runs twice, whatever was sent or lost before.

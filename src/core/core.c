@@ -47,7 +47,9 @@ struct core *core_new(const struct core_conf *conf)
     if (!c->conf.patience_ms)
         c->conf.patience_ms = PATIENCE_MS;
     rng_seed(&c->rng, conf->seed);
-    c->queue = queue_new(&conf->limits);
+    struct limit_conf limits = conf->limits;
+    limits.users_apart = conf->home.multi_user; /* nodes may differ for users */
+    c->queue = queue_new(&limits);
     c->jobs.next_job = c->jobs.next_spec = c->jobs.next_batch = 1;
     c->schedules.next_seq = 1;
     core_queue_index(c, STR("default"));

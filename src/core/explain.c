@@ -17,6 +17,7 @@ static const char *const wait_names[] = {
     [WAIT_NODE_AWAY] = "node_away",
     [WAIT_NEVER_FITS] = "never_fits",
     [WAIT_NO_SUCH_NODE] = "no_such_node",
+    [WAIT_NO_ACCOUNT] = "no_account",
     [WAIT_NOT_QUEUED] = "not_queued",
     [WAIT_TURN] = "turn",
 };
@@ -70,7 +71,7 @@ static void explain_waiting(struct core *c, struct job *j, struct json *out)
     struct wait_reason w = reason_of(c, j, &s);
     char text[400], user[64];
 
-    if (w.kind == WAIT_LIMIT && w.limit.kind == LIMIT_USER) {
+    if ((w.kind == WAIT_LIMIT && w.limit.kind == LIMIT_USER) || w.kind == WAIT_NO_ACCOUNT) {
         job_owner_name(c, j, user, sizeof(user));
         w.user = user;
     }

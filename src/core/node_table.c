@@ -186,9 +186,11 @@ void host_refresh(struct core_host *h)
 
     if (h->cls) {
         *n = *h->cls->node(h->backend); /* devices stay the backend's */
+        n->users = h->cls->users ? h->cls->users(h->backend) : NULL;
     } else {
         n->devices = NULL;
         n->n_devices = 0;
+        n->users = NULL;
         say_trouble(n, h->aside_why[0] ? h->aside_why : "no connection to it is open");
     }
     /* The name under which the node was recorded stays, whatever the backend calls it. */

@@ -54,9 +54,9 @@ static bool is_free_to_start(const struct core *c, const struct job *j)
     return queue_may_start(c->queue, &j->wait) && c->recovered && led->healthy(led->self);
 }
 
-static bool node_is_for(const struct node *n, struct str names)
+static bool node_is_for(const struct node *n, struct str names, uint32_t uid)
 {
-    return names.n ? nodes_match(names, n->name) : !n->reserved;
+    return (names.n ? nodes_match(names, n->name) : !n->reserved) && node_admits(n, uid);
 }
 
 /* Also notes the first job that lacks nothing but room on its host, so that the other planner keeps
@@ -68,7 +68,7 @@ static bool plan_may_start(void *self, uint64_t job, uint32_t node)
     const struct core_host *h = c->cluster.hosts.p[node];
 
     bool ready = is_free_to_start(c, j) && h && host_open(h) &&
-                 node_is_for(host_node(h), queue_shape_at(c->queue, j->wait.shape)->nodes);
+                 node_is_for(host_node(h), queue_shape_at(c->queue, j->wait.shape)->nodes, j->uid);
     if (ready && room_on_host(h, queue_shape_at(c->queue, j->wait.shape)))
         return true;
     struct job *first = core_job(c, c->gpu.wants_room);
@@ -181,7 +181,7 @@ static uint64_t nodes_of(const struct core *c, const struct job *j, bool *none)
     bool all = !names.n;
 
     for (size_t i = 0; i < c->cluster.hosts.n; i++) {
-        if (c->cluster.hosts.p[i] && node_is_for(&c->cluster.nodes.p[i], names))
+        if (c->cluster.hosts.p[i] && node_is_for(&c->cluster.nodes.p[i], names, j->uid))
             nodes |= gpu_node_bit(i);
         else
             all = all && !c->cluster.hosts.p[i];

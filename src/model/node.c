@@ -6,6 +6,18 @@
 #include "model/node.h"
 #include "base/util.h"
 
+bool node_admits(const struct node *n, uint32_t uid)
+{
+    const struct node_users *u = n->users;
+    size_t i = 0;
+
+    if (!u || u->all)
+        return true;
+    while (i < u->n && u->uids[i] != uid)
+        i++;
+    return i < u->n;
+}
+
 struct gpu_set node_gpus(const struct node *n)
 {
     struct gpu_set all = {0};

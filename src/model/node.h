@@ -26,7 +26,13 @@ struct device {
     int32_t busy_percent, power_mw;
     char trouble[80]; /* why it is not ok; "" = it is */
 };
-/* A machine with its capacities.  Whoever made the node owns `devices`. */
+/* The users whose jobs may run on a node. */
+struct node_users {
+    const uint32_t *uids;
+    size_t n;
+    bool all; /* whoever they are */
+};
+/* A machine with its capacities.  Whoever made the node owns `devices` and `users`. */
 struct node {
     char name[64];
     int32_t slots;
@@ -38,6 +44,7 @@ struct node {
     bool away;         /* cannot be reached now: start nothing; what runs there goes on */
     char trouble[160]; /* why it is away, for people; "" = it is not */
     int64_t again_ms;  /* monotonic: when it is tried again; 0 = not told */
+    const struct node_users *users; /* NULL = jobs of every user may run there */
 };
 enum { NODE_MAX_GPUS = GPU_SET_MAX };
 #define NODE_UNTRIED "not connected yet" /* its trouble until it was tried for the first time */
@@ -49,6 +56,8 @@ struct usage {
     uint8_t on_gpu[NODE_MAX_GPUS]; /* how many */
     int32_t runs;
 };
+/* May jobs of this user run there? */
+bool node_admits(const struct node *n, uint32_t uid);
 /* Room as things stand; `drained` is the planner's business, not looked at here. */
 bool resources_fit(const struct node *n, const struct usage *u, const struct resources *need);
 /* Would the request fit if nothing else ran on the node? */

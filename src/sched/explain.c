@@ -117,11 +117,26 @@ static bool nowhere(const struct pass *p, const struct shape *shape)
     return shape->nodes.n > 0;
 }
 
+/* A node that the job may use, but its user may not. */
+static bool no_account(const struct pass *p, const struct shape *shape, struct wait_reason *w)
+{
+    for (size_t k = 0; k < p->s->n_nodes; k++) {
+        const struct node *n = &p->s->nodes[k];
+        if (node_admits(n, shape->uid) || !shape_names(p->s, shape, k) ||
+            (n->slots && !resources_ever_fit(n, &shape->need)))
+            continue;
+        w->kind = WAIT_NO_ACCOUNT;
+        w->node = (uint32_t)k;
+        return true;
+    }
+    return false;
+}
+
 static void lack_of_room(const struct pass *p, const struct shape *shape, struct wait_reason *w)
 {
     w->node = UINT32_MAX;
     if (!nearest(p, shape, false, true, w)) {
-        if (away(p, shape, w))
+        if (away(p, shape, w) || no_account(p, shape, w))
             return;
         w->kind = nowhere(p, shape) ? WAIT_NO_SUCH_NODE : WAIT_NEVER_FITS;
         w->nodes = shape->nodes;
@@ -141,8 +156,8 @@ static bool in_turn(const struct pass *p, const struct shape_slot *shape,
 {
     const struct wait_item *first;
 
-    if (w->kind == WAIT_NEVER_FITS || w->kind == WAIT_NO_SUCH_NODE || !shape_strict(shape) ||
-        shape_refusal(shape))
+    if (w->kind == WAIT_NEVER_FITS || w->kind == WAIT_NO_SUCH_NODE || w->kind == WAIT_NO_ACCOUNT ||
+        !shape_strict(shape) || shape_refusal(shape))
         return false;
     first = queue_first(p->s->queue, shape->pub.queue);
     if (!first || first == it)
@@ -161,7 +176,7 @@ static void explain_look(const struct pass *p, const struct wait_item *it, struc
     lack_of_room(p, &shape->pub, w);
     if (in_turn(p, shape, it, w))
         return;
-    if (w->kind == WAIT_NEVER_FITS || w->kind == WAIT_NO_SUCH_NODE ||
+    if (w->kind == WAIT_NEVER_FITS || w->kind == WAIT_NO_SUCH_NODE || w->kind == WAIT_NO_ACCOUNT ||
         w->kind == WAIT_NODE_DRAINED || w->kind == WAIT_NODE_AWAY || !shape_refusal(shape))
         return;
     *w =
@@ -346,6 +361,12 @@ void wait_reason_text(const struct wait_reason *w, const struct plan_input *s, c
                     "is restricted to node '%.*s', which does not exist; add the node or resubmit "
                     "without --node",
                     (int)MIN(w->nodes.n, (size_t)120), w->nodes.p);
+        return;
+    case WAIT_NO_ACCOUNT:
+        explain_add(&t,
+                    "node %s has no account for user %s; the owner can add one: remove the node, "
+                    "then berth node add … --as %s=LOGIN",
+                    node->name, w->user ? w->user : "", w->user ? w->user : "USER");
         return;
     case WAIT_NEVER_FITS:
         if (known)

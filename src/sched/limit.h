@@ -24,6 +24,7 @@ struct limit {
 /* Limits that hold for everybody, from the configuration of the daemon. */
 struct limit_conf {
     int32_t per_user; /* running jobs of one user; 0 = no limit */
+    bool users_apart; /* nodes may differ for users, so their jobs never share a shape */
 };
 
 /* May one more job start, as far as this limit is concerned? */

@@ -63,6 +63,7 @@ enum wait_kind {
     WAIT_NODE_AWAY,    /* whoever could take it cannot be reached, or was put aside */
     WAIT_NEVER_FITS,   /* no node is large enough */
     WAIT_NO_SUCH_NODE, /* it names nodes, and none of them is here */
+    WAIT_NO_ACCOUNT,   /* its user may not run on the node that would do */
     WAIT_NOT_QUEUED,   /* the queue does not hold it */
     WAIT_TURN          /* its queue is strict, and another is before it */
 };

@@ -35,6 +35,8 @@ void pass_done(struct pass *p);
 /* May something of this shape run on node k at all?  One that refused it is asked again only when
  * no other could take it. */
 bool shape_allows(const struct plan_input *s, const struct shape *shape, size_t k);
+/* As far as names of nodes are concerned, whoever its user is. */
+bool shape_names(const struct plan_input *s, const struct shape *shape, size_t k);
 bool room_fits(const struct node_room *n, const struct resources *need);
 /* May this start on node k, or would it take what is kept there for another? */
 bool room_allowed(struct pass *p, size_t k, const struct resources *need, uint32_t limit_s);

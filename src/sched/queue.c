@@ -125,7 +125,8 @@ static struct shape_key shape_key_of(struct queue *q, const struct shape *s)
 
     return (struct shape_key){.need = s->need,
                               .batch = limited ? s->batch : 0,
-                              .user = q->conf.per_user ? (uint64_t)s->uid + 1 : 0,
+                              .user = q->conf.per_user || q->conf.users_apart ? (uint64_t)s->uid + 1
+                                                                              : 0,
                               .batch_max = limited ? s->batch_max : 0,
                               .queue = s->queue,
                               .avoid = s->avoid,
@@ -157,7 +158,7 @@ uint32_t queue_shape_take(struct queue *q, const struct shape *facts)
     group_join(q, s, LIMIT_QUEUE, key.queue, 0);
     if (key.batch)
         group_join(q, s, LIMIT_BATCH, key.batch, key.batch_max);
-    if (key.user)
+    if (q->conf.per_user)
         group_join(q, s, LIMIT_USER, key.user, q->conf.per_user);
     map_str_put(&q->index, bytes, (void *)(uintptr_t)(at + 1));
     return at;

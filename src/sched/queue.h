@@ -28,7 +28,7 @@ struct wait_item { /* kept compact: there may be a million */
 struct shape {
     struct resources need;
     uint32_t queue;    /* number of the named queue */
-    uint32_t uid;      /* counted only when users are limited */
+    uint32_t uid;      /* counts only when users are limited or apart (limit_conf) */
     uint64_t batch;    /* counted only with batch_max */
     int32_t batch_max; /* running jobs of the batch; 0 = no limit */
     uint64_t avoid;    /* nodes that refused it, as bits by place; see avoid_bit */

@@ -2,9 +2,14 @@
 #include "sched/plan_priv.h"
 
 /* A job that names nodes runs on those only; any other job keeps off nodes that are reserved. */
-static bool named(const struct plan_input *s, const struct shape *shape, size_t k)
+bool shape_names(const struct plan_input *s, const struct shape *shape, size_t k)
 {
     return shape->nodes.n ? nodes_match(shape->nodes, s->nodes[k].name) : !s->nodes[k].reserved;
+}
+
+static bool named(const struct plan_input *s, const struct shape *shape, size_t k)
+{
+    return shape_names(s, shape, k) && node_admits(&s->nodes[k], shape->uid);
 }
 
 bool shape_allows(const struct plan_input *s, const struct shape *shape, size_t k)

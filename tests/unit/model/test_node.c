@@ -80,6 +80,19 @@ static void usage_returns_to_nothing(void **state)
     assert_memory_equal(&u, &zero, sizeof(u));
 }
 
+static void users_of_a_node(void **state)
+{
+    const uint32_t uids[] = {0, 1000};
+    struct node_users some = {uids, 2, false}, all = {.all = true}, none = {0};
+
+    (void)state;
+    assert_true(node_admits(&(struct node){0}, 7));
+    assert_true(node_admits(&(struct node){.users = &some}, 1000));
+    assert_false(node_admits(&(struct node){.users = &some}, 7));
+    assert_true(node_admits(&(struct node){.users = &all}, 7));
+    assert_false(node_admits(&(struct node){.users = &none}, 0));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -88,6 +101,7 @@ int main(void)
         cmocka_unit_test(lacking),
         cmocka_unit_test(devices_by_place_lowest_first),
         cmocka_unit_test(usage_returns_to_nothing),
+        cmocka_unit_test(users_of_a_node),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

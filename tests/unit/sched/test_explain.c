@@ -142,6 +142,15 @@ static void world_where(struct wait_item *it, const char *nodes, uint64_t avoid)
     queue_push(w.queue, it);
 }
 
+static void world_whose(struct wait_item *it, struct resources need, uint32_t uid,
+                        const char *nodes)
+{
+    queue_remove(w.queue, it);
+    it->shape = queue_shape_take(w.queue,
+                                 &(struct shape){.need = need, .nodes = str_of(nodes), .uid = uid});
+    queue_push(w.queue, it);
+}
+
 static void away(void **state)
 {
     struct node *a = world_node(&w, 1, 8, 1000, 0), *b = world_node(&w, 0, 0, 0, 0);
@@ -186,6 +195,38 @@ static void named_nodes(void **state)
          "--node");
 }
 
+/* Nodes that not every user may use. */
+static void nodes_of_some_users(void **state)
+{
+    const uint32_t owner = 0;
+    const struct node_users only_owner = {&owner, 1, false};
+    const struct resources two = {.slots = 2};
+
+    (void)state;
+    queue_free(w.queue);
+    w.queue = queue_new(&(struct limit_conf){.users_apart = true});
+    world_node(&w, 1, 8, 1000, 0);
+    world_node(&w, 2, 8, 1000, 0);
+    w.nodes[1].users = &only_owner;
+    world_whose(world_job(&w, slot), slot, 7, "b");
+    world_whose(world_job(&w, slot), slot, 7, "");
+    world_whose(world_job(&w, slot), slot, 7, "");
+    world_whose(world_job(&w, slot), slot, 0, "b");
+    world_whose(world_job(&w, two), two, 7, "");
+    says(1, WAIT_NO_ACCOUNT,
+         "node b has no account for user ; the owner can add one: remove the node, then berth node "
+         "add … --as USER=LOGIN");
+    says(3, WAIT_SLOTS, "waits for 1 more slot on a: 1 of 1 are in use; 2 jobs are before it");
+    says(5, WAIT_NO_ACCOUNT,
+         "node b has no account for user ; the owner can add one: remove the node, then berth node "
+         "add … --as USER=LOGIN");
+    assert_int_equal(world_plan(&w), 2);
+    assert_int_equal(w.out.p[0].job, 2);
+    assert_int_equal(w.out.p[0].node, 0);
+    assert_int_equal(w.out.p[1].job, 4);
+    assert_int_equal(w.out.p[1].node, 1);
+}
+
 static void what_core_fills_in(void **state)
 {
     struct plan_input s = world_input(&w);
@@ -205,8 +246,9 @@ int main(void)
 {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(would_start),      TEST(lack_of_each_kind),  TEST(too_large), TEST(held_back),
-        TEST(kept_for_another), TEST(what_core_fills_in), TEST(away),      TEST(named_nodes),
+        TEST(would_start), TEST(lack_of_each_kind), TEST(too_large),
+        TEST(held_back),   TEST(kept_for_another),  TEST(what_core_fills_in),
+        TEST(away),        TEST(named_nodes),       TEST(nodes_of_some_users),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
