@@ -116,10 +116,29 @@ static int read_amount(const struct conf_key *k, const struct json *v, struct js
     return 0;
 }
 
+enum { TEXTS_MAX = 1000 };
+
+static int read_texts(const struct conf_key *k, const struct json *v, struct json *out,
+                      struct err *e)
+{
+    if (json_type(v) != JSON_ARRAY || json_len(v) > TEXTS_MAX)
+        return err_set(e, ERR_INVALID, "%s: must be a list of at most %d texts", k->name,
+                       TEXTS_MAX);
+    for (size_t i = 0; i < json_len(v); i++) {
+        AUTO(json) struct json *one = json_new_object();
+        if (read_text(k, json_at(v, i), one, e) < 0)
+            return -1;
+    }
+    json_set_take(out, k->name, json_copy(v));
+    return 0;
+}
+
 static int read_key(const struct conf_key *k, const struct json *v, struct json *out, struct err *e)
 {
     if (k->kind == CONF_TEXT)
         return read_text(k, v, out, e);
+    if (k->kind == CONF_TEXTS)
+        return read_texts(k, v, out, e);
     if (k->kind != CONF_BOOL)
         return read_amount(k, v, out, e);
     if (json_type(v) != JSON_BOOL)

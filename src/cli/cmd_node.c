@@ -20,7 +20,7 @@ struct node_opts {
     const char *name, *identity, *known_hosts, *host_key;
     struct opt_num slots, cpus, mem, gpus, wait;
     bool accept_new, reserved, force;
-    struct opt_list set;
+    struct opt_list set, as;
 };
 #define NODE(field) offsetof(struct node_opts, field)
 static const struct opt add_opts[] = {
@@ -38,6 +38,10 @@ static const struct opt add_opts[] = {
     {"accept-new", 0, OPT_FLAG, NULL, NODE(accept_new),
      "accept an unknown host key; a changed host key is always refused"},
     {"reserved", 0, OPT_FLAG, NULL, NODE(reserved), "run only jobs that name this node (--node)"},
+    {"as", 0, OPT_LIST, "USER=LOGIN", NODE(as),
+     "with berth serve --multi-user: jobs of USER run as LOGIN or LOGIN@HOST there; '%u': every "
+     "user "
+     "under their own name (default: only jobs of the owner run there)"},
     {"set", 0, OPT_LIST, "KEY=VALUE", NODE(set),
      "another setting of the node, as in --set connect_timeout=30"},
     {"wait", 0, OPT_DURATION, "TIME", NODE(wait),
@@ -83,6 +87,12 @@ static int body_of(const struct node_opts *o, const char *url, struct json **out
         json_set_take(j, "accept_new", json_new_bool(true));
     if (o->reserved)
         json_set_take(j, "reserved", json_new_bool(true));
+    if (o->as.n) {
+        struct json *list = json_new_array();
+        for (size_t i = 0; i < o->as.n; i++)
+            json_push_take(list, json_new_str(str_of(o->as.p[i])));
+        json_set_take(j, "as", list);
+    }
     *out = j;
     /* The daemon checks these against the keys of the node's backend (backend/node_conf.c). */
     if (jobspec_add_options(j, "set", &o->set, false, e) < 0)

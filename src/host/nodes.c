@@ -16,5 +16,7 @@ int node_backend_open(void *arg, struct core_host *node, const struct json *conf
     AUTO(json) struct json *all = json_copy(conf);
     if (h->paths.python_path)
         json_set_str(all, "python_path", h->paths.python_path);
+    json_set_take(all, "several_users", json_new_bool(h->conf.multi_user));
+    json_set_int(all, "owner_uid", h->env.uid);
     return (*cls)->open(b, h->paths.home, all, h->loop, &core_backend_events, node, e);
 }

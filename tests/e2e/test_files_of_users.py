@@ -3,7 +3,9 @@
 The users are uids 65533 and 65534 through setpriv, which needs root; without root the tests are skipped.
 """
 import os
+import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 
@@ -76,7 +78,7 @@ def log_of(h, number, uid=None, more=""):
 
 def test_assets_are_read_with_the_rights_of_the_submitter():
     with FarUsers() as h:
-        h.add("far", "--slots", "2")
+        h.add("far", "--slots", "2", "--as", f"{A}=root")
         files = tempfile.mkdtemp(prefix="assets-", dir=h.dir)
         os.chmod(files, 0o755)
         for name, uid, mode in (("mine", A, 0o600), ("theirs", B, 0o600), ("roots", 0, 0o600), ("everybodys", 0, 0o644)):
@@ -106,7 +108,7 @@ def test_assets_are_read_with_the_rights_of_the_submitter():
 
 def test_copies_of_output_belong_to_the_submitter():
     with FarUsers() as h:
-        h.add("far", "--slots", "2")
+        h.add("far", "--slots", "2", "--as", f"{A}=root")
         script = "echo out; echo err >&2; mkdir -p $BERTH_RUN_DIR/artifacts; echo kept > $BERTH_RUN_DIR/artifacts/x; " \
                  """echo '{"k":"p","n":"seen","x":1}' >> $BERTH_RUN_DIR/spool.jsonl"""
         n = submit_as(A, h, "sh", "-c", script, nodes=["far"], split_output=True)
@@ -214,6 +216,123 @@ def test_volumes_of_containers_are_checked_as_the_submitter():
         n = submit_as(A, h, "true", image="x:1", mounts=[mine + "/near:/data:ro"])
         assert end_of(h, n)["state"] == "succeeded", log_of(h, n)
         assert g.created[0]["HostConfig"]["Binds"][0] == mine + "/data:/data:ro", g.created
+
+
+# -- accounts on nodes --
+
+class Accounts(FarUsers):
+    """Users with a name, who can log in to the nodes as well; gone afterwards."""
+
+    def __init__(self, *names):
+        super().__init__()
+        if not shutil.which("useradd"):
+            raise Skip("useradd is not installed")
+        self.users, self.homes = {}, os.path.join(self.dir, "homes")
+        os.mkdir(self.homes)
+        os.chmod(self.rig.dir, 0o711)
+        for name in names:
+            login = f"b{name}{os.getpid()}"
+            subprocess.run(["useradd", "-m", "-d", os.path.join(self.homes, name), "-s", "/bin/sh", "-p", "*", login], check=True,
+                           capture_output=True)
+            self.users[name] = pwd.getpwnam(login)
+
+    def __exit__(self, *args):
+        super().__exit__(*args)
+        for name in self.users.values():
+            for pid in filter(str.isdigit, os.listdir("/proc")):
+                try:
+                    if os.stat(f"/proc/{pid}").st_uid == name.pw_uid:
+                        os.kill(int(pid), signal.SIGKILL)
+                except OSError:
+                    continue
+            subprocess.run(["userdel", "-f", name.pw_name], capture_output=True)
+
+    def add_with(self, name, *options):
+        """A node on which each user has their own HOME."""
+        match = [line for u in self.users.values() for line in (f"Match User {u.pw_name}", f'  SetEnv "HOME={u.pw_dir}"')]
+        return self.add(name, "--slots", "4", *options, options=match)
+
+    def submit(self, name, *argv, **spec):
+        u = self.users.get(name)
+        return submit_as(u.pw_uid, self, *argv, **spec) if u else \
+            self.api("POST", "/v1/jobs", {"command": list(argv), "cwd": "/", **spec})["number"]
+
+    def explain(self, number):
+        return self.api("GET", f"/v1/jobs/{number}/explain")
+
+
+def test_a_user_runs_on_a_node_under_their_own_account_only():
+    with Accounts("alice", "bob", "carol") as h:
+        alice, bob, carol = (h.users[n] for n in ("alice", "bob", "carol"))
+        h.add_with("far", "--as", f"{alice.pw_name}={alice.pw_name}", "--as", f"{bob.pw_uid}={carol.pw_name}@far")
+        who = ("sh", "-c", "id -un; cat $HOME/.ssh-home 2>/dev/null; pwd")
+        root = h.submit("root", *who, nodes=["far"])
+        one = h.submit("alice", *who, nodes=["far"])
+        two = h.submit("bob", *who, nodes=["far"])  # under the account that was named for them
+        none = h.submit("carol", *who, nodes=["far"])
+        for number, login in ((root, "root"), (one, alice.pw_name), (two, carol.pw_name)):
+            assert end_of(h, number)["state"] == "succeeded", (h.api("GET", f"/v1/jobs/{number}"), h.log_text())
+            assert log_of(h, number)[1].splitlines()[0] == login, log_of(h, number)
+        why = h.explain(none)
+        assert why["kind"] == "no_account", why
+        assert f"node far has no account for user {carol.pw_name}; the owner can add one" in why["text"], why
+        # Where another node will do, the job runs there.
+        here = h.submit("carol", "id", "-un")
+        assert end_of(h, here)["runs"][0]["node"] != "far" and log_of(h, here)[1].strip() == carol.pw_name
+        h.api("POST", "/v1/jobs/cancel", {"jobs": [str(none)]})
+        # A file is read as the user here and belongs to the account there.
+        path = os.path.join(alice.pw_dir, "data")
+        with open(path, "w") as f:
+            f.write("of alice\n")
+        os.chmod(path, 0o600)
+        os.chown(path, alice.pw_uid, alice.pw_gid)
+        n = h.submit("alice", "sh", "-c", "cat data; stat -c %U data", nodes=["far"], assets=[path])
+        assert end_of(h, n)["state"] == "succeeded" and log_of(h, n)[1] == f"of alice\n{alice.pw_name}\n", log_of(h, n)
+        n = h.submit("bob", "cat", "data", nodes=["far"], assets=[path])
+        assert end_of(h, n)["state"] == "failed" and f"asset {path} cannot be read" in h.api("GET", f"/v1/jobs/{n}")["reason"]
+
+
+def test_runs_of_accounts_survive_the_daemon():
+    with Accounts("alice", "bob") as h:
+        h.add_with("far", "--as", "%u")
+        go = os.path.join(h.dir, "go")
+        script = f"id -un; echo begun; until [ -e {go} ]; do sleep 0.05; done; echo over; exit 7"
+        numbers = {h.submit(n, "sh", "-c", script, nodes=["far"]): n for n in ("alice", "bob", "root")}
+        for n in numbers:
+            harness.wait_for("its first line", lambda: "begun" in log_of(h, n)[1])
+        h.kill()
+        h.start("--multi-user", "--slots", "1")
+        open(go, "w").close()
+        for n, name in numbers.items():
+            job = end_of(h, n)
+            login = h.users[name].pw_name if name != "root" else "root"
+            assert (job["exit_code"], job["attempt"]) == (7, 1) and log_of(h, n)[1] == f"{login}\nbegun\nover\n", (job, log_of(h, n))
+        # A stop reaches the run of another account too.
+        n = h.submit("bob", "sleep", "600", nodes=["far"])
+        harness.wait_for("its start", lambda: h.api("GET", f"/v1/jobs/{n}")["state"] == "running")
+        h.api("POST", "/v1/jobs/cancel", {"jobs": [str(n)]})
+        assert end_of(h, n)["state"] == "cancelled"
+
+
+def test_without_accounts_a_node_is_the_owners():
+    with Accounts("alice") as h:
+        h.add_with("far")
+        n = h.submit("alice", "id", "-un", nodes=["far"])
+        why = harness.wait_for("the reason", lambda: (w := h.explain(n))["kind"] == "no_account" and w)
+        assert "has no account for user" in why["text"]
+        assert end_of(h, h.submit("root", "true", nodes=["far"]))["state"] == "succeeded"
+        h.api("POST", "/v1/jobs/cancel", {"jobs": [str(n)]})
+        # An account that refuses the login fails its own jobs and leaves the node to others.
+        h.berth("node", "rm", "far")
+        nobody = f"nobody{os.getpid()}"
+        for bad, word in ((f"{nobody}=x", f"there is no user '{nobody}'"), ("alice", "is not USER=LOGIN"), ("%u@-x", "is not USER=LOGIN"), ("0=-oProxyCommand=x", "is not USER=LOGIN")):
+            p = h.berth("node", "add", "ssh://far", "--as", bad, check=False)
+            assert p.returncode != 0 and word in p.stderr, (bad, p)
+        h.berth("node", "add", "ssh://far", "--as", f"{h.users['alice'].pw_name}={nobody}", "--wait", "2m", timeout=150)
+        n = h.submit("alice", "true", nodes=["far"])
+        job = end_of(h, n)
+        assert job["state"] == "failed" and f"node far cannot be used as ssh://{nobody}@far" in job["reason"], job
+        assert end_of(h, h.submit("root", "true", nodes=["far"]))["state"] == "succeeded"
 
 
 if __name__ == "__main__":

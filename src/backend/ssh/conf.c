@@ -11,6 +11,7 @@
  *   password, passphrase          held in memory, and given to ssh when it asks
  *   connect_timeout, start_timeout    seconds
  *   stage_root        relative directories of runs are below this one, not below the login's home
+ *   as                whose runs go through which login (as_rule.h, accounts.c)
  *   python_path       directory of our Python packages, for jobs there to import
  *   slots mcpu mem_bytes gpus gpus_exclude cpu_quota transient    as for the local backend, there
  */
@@ -30,6 +31,7 @@ const struct conf_key ssh_conf_keys[SSH_CONF_KEYS] = {
     {"host_key", NULL, CONF_TEXT, 4095, CONF_RECORDED},
     {"accept_new", NULL, CONF_BOOL, 0, CONF_RECORDED},
     {"connect_timeout", NULL, CONF_COUNT, 86400, CONF_RECORDED},
+    {"as", NULL, CONF_TEXTS, 255, CONF_RECORDED},
     {"port", NULL, CONF_COUNT, 65535, CONF_FLEETING},
     {"password", NULL, CONF_TEXT, 4095, CONF_SECRET},
     {"passphrase", NULL, CONF_TEXT, 4095, CONF_SECRET},

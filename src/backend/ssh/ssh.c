@@ -1,4 +1,4 @@
-/* ssh.c - runs on another host, by way of our far program there
+/* ssh.c - runs on another host under one login, by way of our far program there
  *
  * Owns: what we know of every run handed to us and not yet settled, and what core is told of it.
  * Does not own: the connection (connect.c), what is heard over it (facts.c), files sent (assets.c)
@@ -516,11 +516,8 @@ static void ssh_settled(struct backend *b, struct run_key key)
     connect_send(b);
 }
 
-const struct backend_class backend_ssh = {
+const struct backend_class ssh_link = {
     .name = "ssh",
-    .by_url = true,
-    .keys = ssh_conf_keys,
-    .n_keys = SSH_CONF_KEYS,
     .open = ssh_open,
     .close = ssh_close,
     .node = ssh_node,

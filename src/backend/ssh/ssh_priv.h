@@ -2,6 +2,7 @@
 #pragma once
 #include "backend/backend.h"
 #include "backend/ssh/calls.h"
+#include "backend/ssh/ssh_link.h"
 #include "backend/ssh/wire.h"
 #include "base/map.h"
 #include "base/vec.h"
@@ -184,8 +185,6 @@ void ssh_refuse(struct backend *b, struct ssh_run *r, struct str why);
 void ssh_end_here(struct backend *b, struct run_key key, enum run_end why, const char *detail);
 
 /* ---- conf.c ---- */
-enum { SSH_CONF_KEYS = 12 };
-extern const struct conf_key ssh_conf_keys[SSH_CONF_KEYS]; /* conf.c: for backend_class.keys */
 /* On failure c may be partly filled; ssh_conf_done is safe then. */
 int ssh_conf_read(struct ssh_conf *c, const struct json *conf, struct err *e);
 void ssh_conf_done(struct ssh_conf *c);

@@ -31,6 +31,8 @@ static void settings_are_translated(void **state)
          "{\"url\":\"ssh://a\",\"mcpu\":1500,\"mem_bytes\":2048,\"gpus\":1,\"name\":\"a\"}"},
         {"{\"url\":\"a\",\"accept_new\":true,\"connect_timeout\":5}",
          "{\"url\":\"ssh://a\",\"accept_new\":true,\"connect_timeout\":5,\"name\":\"a\"}"},
+        {"{\"url\":\"a\",\"as\":[\"ann=a\",\"%u\"]}",
+         "{\"url\":\"ssh://a\",\"as\":[\"ann=a\",\"%u\"],\"name\":\"a\"}"},
         {"{\"url\":\"a\",\"recorded\":false,\"password\":\"p\"}",
          "{\"url\":\"ssh://a\",\"recorded\":false,\"password\":\"p\",\"name\":\"a\"}"},
     };
@@ -55,6 +57,8 @@ static void mistakes_are_named(void **state)
         {"[]", "an object with a url"},
         {"{\"name\":\"a\"}", "an object with a url"},
         {"{\"url\":7}", "url: must be a text"},
+        {"{\"url\":\"a\",\"as\":\"ann=a\"}", "as: must be a list"},
+        {"{\"url\":\"a\",\"as\":[\"ann=a\",7]}", "as: must be a text"},
         {"{\"url\":\"\"}", "url: must be a text"},
         {"{\"url\":\"ftp://x\"}", "'ftp://x' is not the address of a node"},
         {"{\"url\":\"local://x\"}", "'local://x' is not the address of a node"},
