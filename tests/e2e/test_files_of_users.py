@@ -218,6 +218,36 @@ def test_volumes_of_containers_are_checked_as_the_submitter():
         assert g.created[0]["HostConfig"]["Binds"][0] == mine + "/data:/data:ro", g.created
 
 
+# -- the home --
+
+def test_nothing_of_a_home_can_be_listed_or_read():
+    """Every directory and file that a daemon makes, after jobs of every kind that makes files."""
+    with FarUsers() as h:
+        h.add("far", "--slots", "2", "--as", f"{A}=root")
+        tree = os.path.join(h.dir, "tree")
+        os.mkdir(tree)
+        with open(os.path.join(tree, "code"), "w") as f:
+            f.write("code\n")
+        os.chown(tree, A, A)
+        keep = "mkdir -p $BERTH_RUN_DIR/artifacts; echo x > $BERTH_RUN_DIR/artifacts/x; echo '{}' >> $BERTH_RUN_DIR/spool.jsonl; cat code"
+        took = subprocess.run(["setpriv", f"--reuid={A}", f"--regid={A}", "--clear-groups", harness.BERTH, "submit", "--snapshot",
+                               "--", "sh", "-c", keep], env=h.env, cwd=tree, capture_output=True, text=True, timeout=120)
+        assert took.returncode == 0, took
+        numbers = [1, submit_as(A, h, "sh", "-c", keep, nodes=["far"], split_output=True, assets=[tree + "/code"]),
+                   submit_as(A, h, "true", params={"lr": 1}, mounts=["/tmp:/custom"]),
+                   h.sh(keep, ["far"], split_output=True), h.submit("sh", "-c", keep, params={"lr": 1})["number"]]
+        for n in numbers:
+            end_of(h, n)
+        assert end_of(h, 1)["state"] == "succeeded", log_of(h, 1)
+        seen = [os.path.join(root, name) for root, dirs, files in os.walk(h.home) for name in [""] + dirs + files]
+        assert any("/snapshots/" in p for p in seen) and any("/artifacts/x" in p for p in seen), seen
+        assert os.lstat(h.home).st_mode & 0o077 == 0o011
+        # Every name is known to B, as if all could be guessed.
+        script = 'for p; do [ -S "$p" ] || { [ -r "$p" ] && echo "read $p"; [ -w "$p" ] && echo "write $p"; }; done'
+        p = run_as(B, script, "sh", *seen)
+        assert p.stdout == "", p.stdout
+
+
 # -- accounts on nodes --
 
 class Accounts(FarUsers):
