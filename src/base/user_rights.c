@@ -29,22 +29,19 @@
 enum { NOGROUP = 65534 };
 
 static _Thread_local bool rights_entered;
-/* Groups of the process, to be restored.  Read once per thread: a daemon never changes them. */
+/* The thread's own groups while it has those of a user. */
 static _Thread_local gid_t *own_groups;
-static _Thread_local int n_own_groups = -1;
+static _Thread_local int n_own_groups;
 
-static bool own_groups_read(void)
+static bool own_groups_keep(void)
 {
-    if (n_own_groups >= 0)
-        return true;
     int n = (int)syscall(SYS_getgroups, 0, NULL);
+
     if (n < 0)
         return false;
     own_groups = xcalloc((size_t)n + 1, sizeof(*own_groups));
     n_own_groups = (int)syscall(SYS_getgroups, n, own_groups);
-    if (n_own_groups < 0)
-        free(TAKE(own_groups));
-    return n_own_groups >= 0;
+    return n_own_groups == n;
 }
 
 /* An id that does not exist changes nothing, and the answer is the present one. */
@@ -68,6 +65,7 @@ static void rights_restore(void)
     syscall(SYS_setfsgid, getegid());
     ASSERT(syscall(SYS_setgroups, n_own_groups, own_groups) == 0);
     ASSERT(file_ids_are(geteuid(), getegid()));
+    free(TAKE(own_groups));
 }
 
 int user_rights_enter(const struct user_rights *u, struct err *e)
@@ -77,11 +75,15 @@ int user_rights_enter(const struct user_rights *u, struct err *e)
     ASSERT(!rights_entered);
     if (u->uid == geteuid())
         return 0;
-    if (!own_groups_read() || syscall(SYS_setgroups, u->n_groups, u->groups) < 0)
+    if (!own_groups_keep() || syscall(SYS_setgroups, u->n_groups, u->groups) < 0) {
+        int sys = errno;
+        free(TAKE(own_groups));
+        errno = sys;
         return err_sys(e,
                        "cannot take the groups of user %u; a daemon for several users must be "
                        "root's",
                        u->uid);
+    }
     syscall(SYS_setfsgid, gid);
     syscall(SYS_setfsuid, u->uid);
     if (!file_ids_are(u->uid, gid) || !file_caps_gone()) {
