@@ -7,6 +7,7 @@
  * about a job that is gone, or was refused when the disk was full, does nothing, so that what was
  * staged can always be replayed and never blocks what comes after it.
  */
+#include "base/fault.h"
 #include "base/util.h"
 #include "store/apply_priv.h"
 #include "store/query_priv.h"
@@ -44,6 +45,11 @@ void applier_done(struct applier *a)
 
 int apply_finish(struct applier *a, struct err *e)
 {
+    static int64_t commits; /* the writer thread's */
+
+    fault_sleep("BERTH_FAULT_COMMIT_MS");
+    if (fault_every("BERTH_FAULT_COMMIT_FAILS", &commits))
+        return err_set(e, ERR_FULL, "this commit fails on demand (BERTH_FAULT_COMMIT_FAILS)");
     /* Hooks of batches look at the counts that the tally writes. */
     return tally_write(&a->tally, a->db, e) < 0 ? -1 : hooks_match(a, e);
 }

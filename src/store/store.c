@@ -2,6 +2,7 @@
  *
  * Owns: the batch being gathered on the loop thread, and joining writer, readers and launches.
  */
+#include "base/fault.h"
 #include "base/util.h"
 #include "store/store_priv.h"
 #include <sys/stat.h>
@@ -142,12 +143,27 @@ struct ledger store_ledger(struct store *s)
 
 /* ---- turns ---- */
 
+/* Whoever waits for the changes of a batch is told. */
+static void batch_answer(struct batch *b)
+{
+    for (size_t i = 0; i < b->barriers.n; i++)
+        b->barriers.p[i].fn(b->barriers.p[i].arg, b->barriers.p[i].refused);
+}
+
 void store_flush(struct store *s)
 {
+    static int64_t flushes;
+
     if (batch_empty(s->gather))
         return;
-    writer_queue_take(&s->writer, TAKE(s->gather));
+    struct batch *b = TAKE(s->gather);
     s->gather = batch_new();
+    /* The mistake that tests of histories must find. */
+    if (fault_every("BERTH_FAULT_ANSWER_EARLY", &flushes)) {
+        batch_answer(b);
+        b->barriers.n = 0;
+    }
+    writer_queue_take(&s->writer, b);
 }
 
 void store_drain(struct store *s)
@@ -158,8 +174,7 @@ void store_drain(struct store *s)
     while (list) {
         struct batch *b = list;
         list = b->next;
-        for (size_t i = 0; i < b->barriers.n; i++)
-            b->barriers.p[i].fn(b->barriers.p[i].arg, b->barriers.p[i].refused);
+        batch_answer(b);
         batch_free(b);
     }
 }

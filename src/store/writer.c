@@ -13,6 +13,7 @@
  * from being reused until it has 64 MiB, one that waits for them briefly restarts it, so it cannot
  * grow for ever.
  */
+#include "base/fault.h"
 #include "store/identity_priv.h"
 #include "store/migrate_priv.h"
 #include "store/store_priv.h"
@@ -113,6 +114,7 @@ static int writer_probe(struct writer *w, struct err *e)
 /* Hands finished batches to store_drain and wakes the loop thread. */
 static void publish(struct writer *w, struct batch *b)
 {
+    fault_sleep("BERTH_FAULT_PUBLISH_MS");
     pthread_mutex_lock(&w->lock);
     batch_list_append(&w->done, b);
     w->working = w->held != NULL;
