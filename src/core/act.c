@@ -2,6 +2,10 @@
  *
  * Each takes effect in memory at once, is answered after its commit, and reaches the backend only
  * then.
+ *
+ * People read the store, which may be ahead of the core: a commit is visible before the loop hears
+ * of it.  A request that meets a job in that moment waits for the commit, so that nobody who saw a
+ * job end is told that it has not ended.
  */
 #include "core/core_priv.h"
 #include <stdio.h>
@@ -11,25 +15,21 @@ struct acting {
     struct core *c;
     core_act_fn done;
     void *arg;
-    struct caller who; /* of requests about waiting jobs, as are the last two */
+    struct caller who;
+    const struct act_kind *kind;
     struct acted result;
+    VEC(uint64_t) jobs;       /* of a request that waits for a commit */
     VEC(struct run_key) keys; /* runs to stop, or whose files go */
-    /* What happens to each job, and for how many jobs a host has to answer first because their
-     * runs were sent ahead. */
+    /* What happens to each job. */
     void (*act)(struct acting *a, const uint64_t *jobs, size_t n);
+    /* Of requests about waiting jobs: for how many of them a host has to answer first, because
+     * their runs were sent ahead. */
     size_t pending;
 };
 
-static struct acting *acting_new(struct core *c, core_act_fn done, void *arg)
-{
-    struct acting *a = xcalloc(1, sizeof(*a));
-
-    *a = (struct acting){.c = c, .done = done, .arg = arg};
-    return a;
-}
-
 static void acting_free(struct acting *a)
 {
+    vec_done(&a->jobs);
     vec_done(&a->keys);
     free(a);
 }
@@ -79,11 +79,10 @@ static void acting_go_on(void *arg, struct job *j)
 /* Acts on all jobs at once, except on those whose run was sent ahead: only the host knows whether
  * such a job still waits.  Requests about one job are carried out in the order in which they came.
  */
-static void acting_begin(struct acting *a, const uint64_t *jobs, size_t n, const struct caller *who)
+static void acting_on_waiting(struct acting *a, const uint64_t *jobs, size_t n)
 {
     VEC(uint64_t) now = {0};
 
-    a->who = *who;
     a->pending = 1; /* ours, until all jobs are seen */
     for (size_t i = 0; i < n; i++) {
         const struct job *j = core_job(a->c, jobs[i]);
@@ -97,6 +96,63 @@ static void acting_begin(struct acting *a, const uint64_t *jobs, size_t n, const
     a->act(a, now.p, now.n);
     vec_done(&now);
     acting_answered(a);
+}
+
+/* ---- a request begins ---- */
+
+/* Two kinds of requests: about jobs that may wait or run, and about finished jobs. */
+struct act_kind {
+    void (*begin)(struct acting *a, const uint64_t *jobs, size_t n);
+    bool (*is_committing)(const struct job *j); /* the store may show j otherwise than we know it */
+};
+
+static bool submit_is_committing(const struct job *j)
+{
+    return j->hold == HOLD_COMMIT;
+}
+
+static bool end_is_committing(const struct job *j)
+{
+    return job_state_final(j->state);
+}
+
+static void acting_on_finished(struct acting *a, const uint64_t *jobs, size_t n)
+{
+    a->act(a, jobs, n);
+}
+
+static const struct act_kind on_waiting = {acting_on_waiting, submit_is_committing};
+static const struct act_kind on_finished = {acting_on_finished, end_is_committing};
+
+static void on_jobs_committed(void *arg, const struct err *e)
+{
+    struct acting *a = arg;
+
+    (void)e; /* a refused submission is told to who submitted */
+    a->kind->begin(a, a->jobs.p, a->jobs.n);
+}
+
+/* Waits at most once: what was visible when the request came is committed then. */
+static void acting_begin(struct core *c, const struct act_kind *kind,
+                         void (*act)(struct acting *a, const uint64_t *jobs, size_t n),
+                         const uint64_t *jobs, size_t n, const struct caller *who, core_act_fn done,
+                         void *arg)
+{
+    struct acting *a = xcalloc(1, sizeof(*a));
+    bool wait = false;
+
+    *a = (struct acting){.c = c, .done = done, .arg = arg, .who = *who, .kind = kind, .act = act};
+    for (size_t i = 0; i < n && !wait; i++) {
+        const struct job *j = core_job(c, jobs[i]);
+        wait = j && kind->is_committing(j);
+    }
+    if (!wait) {
+        kind->begin(a, jobs, n);
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        vec_push(&a->jobs, jobs[i]);
+    core_barrier(c, on_jobs_committed, a);
 }
 
 /* Neighbouring numbers become one change: cancelling a sweep of 100 000 writes one range. */
@@ -187,10 +243,7 @@ static void cancel_jobs(struct acting *a, const uint64_t *jobs, size_t n)
 void core_cancel(struct core *c, const uint64_t *jobs, size_t n, const struct caller *who,
                  core_act_fn done, void *arg)
 {
-    struct acting *a = acting_new(c, done, arg);
-
-    a->act = cancel_jobs;
-    acting_begin(a, jobs, n, who);
+    acting_begin(c, &on_waiting, cancel_jobs, jobs, n, who, done, arg);
 }
 
 /* ---- hold, release ---- */
@@ -238,10 +291,7 @@ static void hold_jobs(struct acting *a, const uint64_t *jobs, size_t n)
 void core_hold(struct core *c, const uint64_t *jobs, size_t n, const struct caller *who,
                core_act_fn done, void *arg)
 {
-    struct acting *a = acting_new(c, done, arg);
-
-    a->act = hold_jobs;
-    acting_begin(a, jobs, n, who);
+    acting_begin(c, &on_waiting, hold_jobs, jobs, n, who, done, arg);
 }
 
 static void release_jobs(struct acting *a, const uint64_t *jobs, size_t n)
@@ -254,26 +304,22 @@ static void release_jobs(struct acting *a, const uint64_t *jobs, size_t n)
 void core_release(struct core *c, const uint64_t *jobs, size_t n, const struct caller *who,
                   core_act_fn done, void *arg)
 {
-    struct acting *a = acting_new(c, done, arg);
-
-    a->act = release_jobs;
-    acting_begin(a, jobs, n, who);
+    acting_begin(c, &on_waiting, release_jobs, jobs, n, who, done, arg);
 }
 
 /* ---- retry ---- */
 
 /* Is this a finished job that the caller may touch?  Counts it either way. */
-static bool finished(struct acting *a, uint64_t job, const struct caller *who,
-                     struct job_record *out)
+static bool finished(struct acting *a, uint64_t job, struct job_record *out)
 {
     struct ledger *led = &a->c->conf.ledger;
     struct err e;
 
     if (core_job(a->c, job))
         a->result.already++;
-    else if (led->read_job(led->self, job, out, &e) < 0)
+    else if (map_u64_get(&a->c->jobs.leaving, job) || led->read_job(led->self, job, out, &e) < 0)
         a->result.unknown++;
-    else if (!caller_sees(who, out->uid))
+    else if (!caller_sees(&a->who, out->uid))
         a->result.denied++;
     else
         return ++a->result.done;
@@ -314,16 +360,20 @@ static void retry_one(struct core *c, const struct job_record *rec, const struct
     job_activate(c, j);
 }
 
-void core_retry(struct core *c, const uint64_t *jobs, size_t n, const struct caller *who,
-                core_act_fn done, void *arg)
+static void retry_jobs(struct acting *a, const uint64_t *jobs, size_t n)
 {
-    struct acting *a = acting_new(c, done, arg);
     struct job_record rec;
 
     for (size_t i = 0; i < n; i++)
-        if (finished(a, jobs[i], who, &rec))
-            retry_one(c, &rec, who);
-    core_barrier(c, on_acted, a);
+        if (finished(a, jobs[i], &rec))
+            retry_one(a->c, &rec, &a->who);
+    core_barrier(a->c, on_acted, a);
+}
+
+void core_retry(struct core *c, const uint64_t *jobs, size_t n, const struct caller *who,
+                core_act_fn done, void *arg)
+{
+    acting_begin(c, &on_finished, retry_jobs, jobs, n, who, done, arg);
 }
 
 /* ---- remove ---- */
@@ -333,25 +383,35 @@ static void on_removed(void *arg, const struct err *e)
 {
     struct acting *a = arg;
 
+    for (size_t i = 0; i < a->keys.n; i++)
+        map_u64_del(&a->c->jobs.leaving, a->keys.p[i].job);
     if (!e && a->keys.n && a->c->conf.ops->discard)
         a->c->conf.ops->discard(a->c->conf.self, a->keys.p, a->keys.n);
     acting_finish(a, e);
 }
 
-void core_remove(struct core *c, const uint64_t *jobs, size_t n, const struct caller *who,
-                 core_act_fn done, void *arg)
+/* From now on there is no such job for anybody who asks to remove or to retry it, though the store
+ * still has it: a retry behind the removal would be acknowledged and lost. */
+static void remove_jobs(struct acting *a, const uint64_t *jobs, size_t n)
 {
-    struct acting *a = acting_new(c, done, arg);
+    struct core *c = a->c;
     struct job_record rec;
 
     for (size_t i = 0; i < n; i++) {
-        if (!finished(a, jobs[i], who, &rec))
+        if (!finished(a, jobs[i], &rec))
             continue;
-        core_stage(c, &(struct change){CHANGE_BY(c, who, CHANGE_REMOVE),
+        core_stage(c, &(struct change){CHANGE_BY(c, &a->who, CHANGE_REMOVE),
                                        .remove = {.first = jobs[i], .last = jobs[i]}});
         vec_push(&a->keys, ((struct run_key){jobs[i], rec.attempt}));
+        map_u64_put(&c->jobs.leaving, jobs[i], a);
     }
     core_barrier(c, on_removed, a);
+}
+
+void core_remove(struct core *c, const uint64_t *jobs, size_t n, const struct caller *who,
+                 core_act_fn done, void *arg)
+{
+    acting_begin(c, &on_finished, remove_jobs, jobs, n, who, done, arg);
 }
 
 /* ---- queue ---- */

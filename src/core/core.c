@@ -80,6 +80,7 @@ void core_free(struct core *c)
     }
     map_u64_done(&c->jobs.by_number);
     map_u64_done(&c->jobs.waiters);
+    map_u64_done(&c->jobs.leaving);
     map_str_done(&c->queues);
     vec_done(&c->jobs.due);
     vec_done(&c->held);

@@ -140,6 +140,7 @@ struct job_table {
     struct job *free;
     struct map_u64 by_number; /* number → struct job */
     struct map_u64 waiters;   /* number → struct waiters */
+    struct map_u64 leaving;   /* numbers of jobs whose removal is on its way to disk */
     VEC(struct due) due;      /* binary heap */
     uint32_t wait_serial;
     uint64_t next_job, next_spec, next_batch; /* the numbers that are given out next */
