@@ -48,8 +48,10 @@ static void on_acted(void *arg, const struct err *e)
 
     for (size_t i = 0; i < a->keys.n; i++) {
         struct job *j = core_job(a->c, a->keys.p[i].job);
-        if (j && j->run && run_key_eq(j->run->key, a->keys.p[i]))
+        if (j && j->run && run_key_eq(j->run->key, a->keys.p[i])) {
+            j->run->stop_recorded = true;
             run_stop(a->c, j->run);
+        }
     }
     acting_finish(a, e);
 }

@@ -81,11 +81,12 @@ struct run {
     uint8_t phase;
     bool holds; /* resources are counted for it */
     bool stop_sent;
-    bool seen;     /* its start was recorded before a restart */
-    bool recall;   /* not wanted any more, unless it has started */
-    bool read_out; /* all of its spool is in */
-    bool refused;  /* its node could not take it */
-    bool end_step; /* its job may have an end step */
+    bool stop_recorded; /* the request to stop it is durable */
+    bool seen;          /* its start was recorded before a restart */
+    bool recall;        /* not wanted any more, unless it has started */
+    bool read_out;      /* all of its spool is in */
+    bool refused;       /* its node could not take it */
+    bool end_step;      /* its job may have an end step */
 };
 
 /* Where runs run: a node with the backend that speaks to it (node_table.c). */

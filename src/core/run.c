@@ -269,7 +269,9 @@ void run_started(struct core *c, struct run *r, int64_t pid, int64_t pid_start, 
     if (!r->chain.prev)
         run_hold(c, r);
     train_started(c, r);
-    if (r->job->cancel_requested)
+    /* Not before the request is durable: a run that was stopped for a request that a crash undid
+     * would look preempted, and its job would run once more. */
+    if (r->stop_recorded)
         run_stop(c, r);
     if (known)
         return; /* recorded before the restart */
@@ -429,6 +431,7 @@ struct run *run_restore(struct core *c, struct core_host *h, struct job *j,
     r->phase = RUN_UNRESOLVED;
     r->started_mono_ms = core_mono(c);
     r->seen = rec->pid != 0;
+    r->stop_recorded = j->cancel_requested;
     r->end_step = true; /* not known before its spec is read again; the operation knows */
     if (rec->ahead) {
         r->chain.ahead = true;
