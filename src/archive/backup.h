@@ -1,0 +1,82 @@
+/* backup.h - complete copies of a home in one directory, and the way back
+ *
+ * A backup directory holds one directory per copy, named by its time (2026-11-17T22-58-00Z).  Each
+ * copy is an ordinary tree: berth.db, runs/, snapshots/, the secrets, the journals, and
+ * manifest.jsonl, which says of every file what it was when it was taken.  Any copy may be removed
+ * with rm -r; the others do not need it.
+ *
+ * How a file is taken follows from who may still change it:
+ *   previous   unchanged since the copy before (inode, size, time): a hard link to that copy
+ *   link       nobody writes to it any more: a hard link to the file of the home.  These are
+ *              contents of snapshots, and of runs that have ended the logs and artifacts
+ *   clone      blocks are shared until one of the two is written (btrfs, xfs)
+ *   copy       everything else, and whatever is on another file system
+ * A link shares the file with the home, so a person who writes into the log or an artifact of an
+ * ended run changes the backup too; the manifest shows it.  `copy` avoids links to the home.
+ */
+#pragma once
+#include "archive/watch.h"
+#include "base/err.h"
+#include "base/str.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#define BACKUP_MANIFEST "manifest.jsonl"
+#define BACKUP_DATABASE "berth.db"
+/* Where a restore puts what it replaces, followed by a time. */
+#define RESTORE_ASIDE "before-restore-"
+
+struct backup_conf {
+    const char *home, *dir; /* absolute */
+    bool copy;              /* make no hard links to files of the home */
+    /* Makes a consistent copy of the database at `path`, which does not exist yet. */
+    int (*database)(void *arg, const char *path, struct err *e);
+    /* Had this run an outcome when the database was copied, and does nobody write its log? */
+    bool (*ended)(void *arg, uint64_t job, uint32_t run);
+    void *arg;
+    const struct archive_watch *watch; /* NULL = nobody */
+};
+struct backup_tally {
+    int64_t files, bytes;                     /* of the copy, without its database */
+    int64_t previous, linked, cloned, copied; /* files, by the way they were taken */
+    int64_t copied_bytes, left_out, database_bytes;
+};
+/* Complete or not there.  *out_path (yours) is the new directory in conf->dir.  ERR_CONFLICT while
+ * another backup into the same directory is under way. */
+int backup_take(const struct backup_conf *conf, struct backup_tally *out, char **out_path,
+                struct err *e);
+/* The copy that `path` names: itself, or the newest in it; yours.  ERR_NOT_FOUND without any. */
+int backup_find(const char *path, char **out, struct err *e);
+
+/* ---- restore ---- */
+struct restore_conf {
+    const char *backup, *home;
+    const char *aside; /* what is replaced is renamed to here; made when needed */
+    bool dry_run;      /* look and count, change nothing */
+    /* What to do with a file of a run.  A run whose files are kept has gone on since the backup:
+     * its files in the home are the newer ones.  `unknown`: the restored database knows no such
+     * job, so its files are set aside. */
+    enum restore_run {
+        RESTORE_RUN,
+        RESTORE_RUN_KEEP,
+        RESTORE_RUN_UNKNOWN
+    } (*run)(void *arg, uint64_t job, uint32_t run);
+    void *arg;
+    const struct archive_watch *watch;
+};
+struct restore_tally {
+    int64_t restored, restored_bytes; /* files put back */
+    int64_t unchanged;                /* files that the home has as they were */
+    int64_t kept;                     /* files of runs that have gone on since */
+    int64_t set_aside;                /* files and directories renamed */
+    int64_t missing;                  /* in the manifest, and not in the backup any more */
+    int64_t altered;                  /* not as the manifest says: written to after the backup */
+    bool secret_changed;              /* the home had another secret: tokens of jobs are void */
+};
+/* Everything but the database and the journals of a home that has some. */
+int restore_files(const struct restore_conf *conf, struct restore_tally *out, struct err *e);
+/* Renames HOME/name to ASIDE/name, with the directories above it; nothing there is fine. */
+int restore_set_aside(const char *home, const char *aside, const char *name, int64_t *count,
+                      struct err *e);
+/* Copies the one file, for the database. */
+int backup_copy_file(const char *from, const char *to, struct err *e);
