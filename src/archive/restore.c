@@ -1,0 +1,253 @@
+/* restore.c - the files of a backup, back in a home
+ *
+ * Nothing is deleted: what is replaced is renamed into a directory of the home, under the name it
+ * had.  A file that the home has as it was is left alone, so a restore into the home that the
+ * backup was taken of moves little.  Files of runs that have gone on since are left alone too:
+ * their supervisors write to them, or they are longer than those in the backup.
+ */
+#include "archive/backup_priv.h"
+#include "archive/cas_priv.h"
+#include "archive/walk_priv.h"
+#include "base/file.h"
+#include "base/util.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+
+struct restoring {
+    const struct restore_conf *conf;
+    struct watch watch;
+    struct backup_list list;
+    int home;
+    bool has_journals; /* the home's own know more than those of the backup */
+    struct restore_tally tally;
+};
+
+int restore_set_aside(const char *home, const char *aside, const char *name, int64_t *count,
+                      struct err *e)
+{
+    AUTO_FREE char *from = path_join(home, name), *to = path_join(aside, name), *dir = xstrdup(to);
+    struct stat st;
+
+    if (lstat(from, &st) < 0)
+        return 0;
+    *strrchr(dir, '/') = '\0';
+    if (dir_make_all(dir, 0700, e) < 0)
+        return -1;
+    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) < 0)
+        return err_sys(e, "cannot set %s aside to %s", from, to);
+    ++*count;
+    return 0;
+}
+
+static int make_room(struct restoring *r, const char *path, struct err *e)
+{
+    if (r->conf->dry_run) {
+        struct stat st;
+        r->tally.set_aside += fstatat(r->home, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
+        return 0;
+    }
+    return restore_set_aside(r->conf->home, r->conf->aside, path, &r->tally.set_aside, e);
+}
+
+static void compare_with_list(struct restoring *r, const struct walk_entry *w)
+{
+    struct backup_entry *x = backup_list_get(&r->list, w->path);
+
+    if (!x)
+        return;
+    x->seen = true;
+    if (x->size == w->st.st_size && x->mtime_ns == stat_mtime_ns(&w->st))
+        return;
+    r->tally.altered++;
+    watch_warn(&r->watch, "%s was written to after the backup was made", w->path);
+}
+
+/* A file that was linked out of the home is linked back; any other gets its own copy, so that the
+ * backup stays as it is when the home goes on. */
+static int put_file(struct restoring *r, const struct walk_entry *w, struct err *e)
+{
+    const struct backup_entry *x = backup_list_get(&r->list, w->path);
+    enum backup_how how;
+    int64_t bytes = w->st.st_size;
+
+    if (!r->conf->dry_run &&
+        !(x && x->how == BACKUP_LINK && linkat(w->dir, w->name, r->home, w->path, 0) == 0) &&
+        backup_copy_in(w->dir, w->name, r->home, w->path, &how, &bytes, e) < 0)
+        return -1;
+    r->tally.restored++;
+    r->tally.restored_bytes += bytes;
+    return watch_add(&r->watch, bytes, 1, e);
+}
+
+static bool link_is_same(const struct restoring *r, const struct walk_entry *w)
+{
+    char a[4096], b[4096];
+    ssize_t n = readlinkat(w->dir, w->name, a, sizeof(a));
+
+    return n >= 0 && readlinkat(r->home, w->path, b, sizeof(b)) == n && !memcmp(a, b, (size_t)n);
+}
+
+static bool home_has_it(struct restoring *r, const struct walk_entry *w)
+{
+    struct stat st;
+
+    if (fstatat(r->home, w->path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return false;
+    if (S_ISLNK(w->st.st_mode))
+        return S_ISLNK(st.st_mode) && link_is_same(r, w);
+    return S_ISREG(st.st_mode) && st.st_size == w->st.st_size &&
+           stat_mtime_ns(&st) == stat_mtime_ns(&w->st);
+}
+
+/* May the entry stay as the home has it, or stay away? */
+static bool is_not_ours(struct restoring *r, const struct walk_entry *w)
+{
+    uint64_t job;
+    uint32_t run;
+    const char *rest;
+    struct stat st;
+
+    if (r->has_journals && !strncmp(w->path, "shepherd/", 9))
+        return true;
+    if (!backup_run_of(w->path, &job, &run, &rest))
+        return false;
+    switch (r->conf->run(r->conf->arg, job, run)) {
+    case RESTORE_RUN_UNKNOWN: /* it was submitted between the copy of the database and this one */
+        return true;
+    case RESTORE_RUN_KEEP:
+        if (fstatat(r->home, w->path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+            return false;
+        r->tally.kept += !S_ISDIR(w->st.st_mode);
+        return true;
+    case RESTORE_RUN:
+        break;
+    }
+    return false;
+}
+
+static int put_entry(struct restoring *r, const struct walk_entry *w, struct err *e)
+{
+    struct stat st;
+
+    if (!strcmp(w->path, BACKUP_MANIFEST) || !strcmp(w->path, BACKUP_DATABASE) || !*w->path)
+        return 0;
+    if (S_ISREG(w->st.st_mode))
+        compare_with_list(r, w);
+    if (is_not_ours(r, w))
+        return 0;
+    if (S_ISDIR(w->st.st_mode)) {
+        if (fstatat(r->home, w->path, &st, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(st.st_mode) &&
+            make_room(r, w->path, e) < 0)
+            return -1;
+        return r->conf->dry_run ? 0 : backup_make_dir(r->home, w->path, &w->st, e);
+    }
+    if (home_has_it(r, w)) {
+        r->tally.unchanged++;
+        return 0;
+    }
+    if (!strcmp(w->path, "secret"))
+        r->tally.secret_changed = faccessat(r->home, "secret", F_OK, 0) == 0;
+    if (make_room(r, w->path, e) < 0)
+        return -1;
+    if (S_ISREG(w->st.st_mode))
+        return put_file(r, w, e);
+    r->tally.restored++;
+    return r->conf->dry_run ? 0 : backup_copy_link(w->dir, w->name, r->home, w->path, e);
+}
+
+/* Files of jobs that the restored database does not know: newer jobs, whose numbers are not used
+ * again. */
+static int set_newer_aside(struct restoring *r, const struct walk_entry *w, struct walk *k,
+                           struct err *e)
+{
+    AUTO_FREE char *path = xasprintf("runs/%s", w->path);
+    uint64_t job;
+    uint32_t run;
+    const char *rest;
+
+    if (!backup_run_of(path, &job, &run, &rest))
+        return 0;
+    if (S_ISDIR(w->st.st_mode))
+        walk_skip(k);
+    if (r->conf->run(r->conf->arg, job, run) != RESTORE_RUN_UNKNOWN)
+        return 0;
+    return make_room(r, path, e);
+}
+
+typedef int visit_fn(struct restoring *r, const struct walk_entry *w, struct walk *k,
+                     struct err *e);
+
+static int visit_backup(struct restoring *r, const struct walk_entry *w, struct walk *k,
+                        struct err *e)
+{
+    (void)k;
+    return put_entry(r, w, e);
+}
+
+static int visit_all(struct restoring *r, const char *dir, visit_fn *fn, struct err *e)
+{
+    struct walk *k = NULL;
+    struct walk_entry w;
+    int got = 1, rc = walk_open(dir, NULL, &r->watch, &k, e);
+
+    while (rc == 0 && got > 0) {
+        got = walk_next(k, &w, e);
+        rc = got > 0 ? fn(r, &w, k, e) : got;
+    }
+    walk_free(k);
+    return rc;
+}
+
+static bool home_has_journals(int home)
+{
+    int list = openat(home, "shepherd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = list < 0 ? NULL : fdopendir(list);
+    struct dirent *x;
+    bool found = false;
+
+    while (d && !found && (x = readdir(d)))
+        found = !strncmp(x->d_name, "journal-", 8);
+    if (d)
+        closedir(d);
+    return found;
+}
+
+static void count_missing(struct restoring *r)
+{
+    struct str path;
+    void *val;
+
+    for (size_t it = 0; map_str_next(&r->list.by_path, &it, &path, &val);) {
+        const struct backup_entry *x = val;
+        if (x->seen)
+            continue;
+        r->tally.missing++;
+        watch_warn(&r->watch, STR_FMT " is missing in the backup", STR_ARG(path));
+    }
+}
+
+int restore_files(const struct restore_conf *conf, struct restore_tally *out, struct err *e)
+{
+    struct restoring r = {.conf = conf};
+    AUTO_FREE char *runs = path_join(conf->home, "runs");
+    AUTO_FD home = open(conf->home, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (home < 0 && !(conf->dry_run && errno == ENOENT))
+        return err_sys(e, "cannot open the home %s", conf->home);
+    r.home = home;
+    watch_init(&r.watch, conf->watch);
+    r.has_journals = home >= 0 && home_has_journals(home);
+    int rc = backup_list_read(&r.list, conf->backup, e);
+    if (rc == 0 && access(runs, F_OK) == 0)
+        rc = visit_all(&r, runs, set_newer_aside, e);
+    if (rc == 0)
+        rc = visit_all(&r, conf->backup, visit_backup, e);
+    if (rc == 0 && !conf->dry_run && syncfs(home) < 0)
+        rc = err_sys(e, "cannot sync %s", conf->home);
+    if (rc == 0)
+        count_missing(&r);
+    backup_list_done(&r.list);
+    *out = r.tally;
+    return rc;
+}
