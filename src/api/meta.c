@@ -1,4 +1,4 @@
-/* meta.c - the daemon itself: what it is, what it serves, its backup and its end */
+/* meta.c - the daemon itself: what it is, what it serves, its end */
 #include "api/api_priv.h"
 #include "api/job_json.h"
 #include "api/openapi.h"
@@ -139,43 +139,6 @@ void meta_schema_job(struct call *c)
 void meta_schema_sweep(struct call *c)
 {
     reply_text(c, "application/schema+json", str_of(spec_sweep_schema()));
-}
-
-/* ---- POST /v1/backup ---- */
-
-/* The path must be absolute: a relative one would mean the directory of the daemon. */
-static int backup_path(struct call *c, const char **out)
-{
-    AUTO(json) struct json *j = call_json_body(c);
-    struct str path = json_str(json_get(j, "path"));
-
-    if (!j)
-        return -1;
-    if (path.n == 0 || path.p[0] != '/' || memchr(path.p, 0, path.n))
-        return err_set(
-            &c->err, ERR_INVALID,
-            "path: must be the absolute path of a new file, as in {\"path\":\"/srv/berth.db\"}");
-    *out = arena_strndup(&c->mem, path.p, path.n);
-    return 0;
-}
-
-/* Worker thread: the store copies itself while the daemon goes on serving. */
-static int backup_run(struct call *c)
-{
-    const char *path = NULL;
-
-    if (backup_path(c, &path) < 0 || store_backup(call_api(c)->conf.store, path, &c->err) < 0)
-        return -1;
-    jw_object(&c->out, NULL);
-    jw_text(&c->out, "path", path);
-    jw_end_object(&c->out);
-    return 0;
-}
-
-void meta_backup(struct call *c)
-{
-    call_keep_body(c);
-    call_work(c, backup_run, NULL);
 }
 
 /* ---- POST /v1/shutdown ---- */

@@ -1,36 +1,117 @@
-/* cmd_backup.c - berth backup: a consistent copy of the job database */
+/* cmd_backup.c - berth backup: a consistent copy of a home, or of its database alone
+ *
+ * The daemon makes the copy.  Without one the command makes it itself, and holds the lock of the
+ * home meanwhile, so that no daemon starts in between.
+ */
+#include "api/backup.h"
+#include "archive/progress.h"
 #include "base/file.h"
+#include "base/units.h"
 #include "base/util.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "host/home.h"
+#include "store/store.h"
+
+struct backup_opts {
+    bool copy, database_only;
+};
+static const struct opt backup_options[] = {
+    {"copy", 0, OPT_FLAG, NULL, offsetof(struct backup_opts, copy),
+     "make no hard links to files of the home: the backup shares nothing with it", 0, NULL},
+    {"database-only", 0, OPT_FLAG, NULL, offsetof(struct backup_opts, database_only),
+     "copy the database to the new file FILE, without outputs; the default when FILE ends in .db",
+     0, NULL},
+};
+static const struct opt_group backup_group = {"Options", backup_options, ARRAY_SIZE(backup_options),
+                                              false, 0};
+
+static int backup_directly(struct cli *c, const char *dir, bool copy, struct json **out,
+                           struct err *e)
+{
+    AUTO_FREE char *db = path_join(c->home, "berth.db");
+    struct archive_progress bar;
+    struct archive_watch watch = {.progress = archive_progress_show, .ctx = &bar};
+    AUTO(buf) struct buf text = {0};
+    struct store *s = NULL;
+    AUTO_FD lock = -1;
+
+    if (access(db, F_OK) < 0)
+        return err_set(e, ERR_NOT_FOUND, "%s has no jobs to back up; set BERTH_HOME or --home",
+                       c->home);
+    if (home_lock(c->home, &lock, e) < 0 || store_open(&s, db, NULL, NULL, e) < 0)
+        return -1;
+    archive_progress_begin(&bar, "Backup", c->err.is_tty);
+    int rc = home_backup(s, c->home, dir, copy, &watch, &text, e);
+    archive_progress_wipe(&bar);
+    store_close(s);
+    return rc < 0 ? -1 : json_parse(buf_str(&text), "backup", out, e);
+}
+
+static void print_backup(struct cli *c, const struct json *j)
+{
+    char bytes[UNIT_TEXT_MAX], copied[UNIT_TEXT_MAX];
+    const struct json *warnings = json_get(j, "warnings");
+
+    if (cli_json(c)) {
+        cli_print_json(j);
+        return;
+    }
+    size_format(json_int(json_get(j, "bytes")), bytes);
+    size_format(json_int(json_get(j, "copied_bytes")), copied);
+    for (size_t i = 0; i < json_len(warnings); i++)
+        cli_say("%s", json_str(json_at(warnings, i)).p);
+    printf("%s: %lld files, %s (%lld unchanged, %lld linked, %lld cloned, %lld copied: %s)\n",
+           json_get_str(j, "path").p, (long long)json_int(json_get(j, "files")), bytes,
+           (long long)json_int(json_get(j, "unchanged")),
+           (long long)json_int(json_get(j, "linked")), (long long)json_int(json_get(j, "cloned")),
+           (long long)json_int(json_get(j, "copied")), copied);
+}
 
 static int backup(struct cli *c, const void *opts, const struct operands *ops)
 {
-    AUTO(json) struct json *body = json_new_object();
+    const struct backup_opts *o = opts;
+    AUTO(json) struct json *body = json_new_object(), *said = NULL;
     struct err e = {0};
     char cwd[4096];
+    size_t n = strlen(ops->p[0]);
+    bool file = o->database_only || (n > 3 && !strcmp(ops->p[0] + n - 3, ".db"));
 
-    (void)opts;
     if (!getcwd(cwd, sizeof(cwd)))
         cwd[0] = '/', cwd[1] = 0;
     /* The daemon writes the file, and its working directory is not that of the user. */
     AUTO_FREE char *path = path_absolute(ops->p[0], cwd);
-    json_set_str(body, "path", path);
-    if (cli_post(c, "/v1/backup", body, NULL, &e) < 0)
+    if (file && o->copy)
+        return cli_say("--copy is about outputs; leave out --database-only"),
+               err_exit_code(ERR_INVALID);
+    json_set_str(body, file ? "path" : "directory", path);
+    if (o->copy)
+        json_set_take(body, "copy", json_new_bool(true));
+    if (cli_open(c, &e) < 0)
         return cli_fail(&e);
-    if (c->err.is_tty)
+    bool direct = !file && c->is_unix && !daemon_answers(c->target);
+    if ((direct ? backup_directly(c, path, o->copy, &said, &e)
+                : cli_post(c, "/v1/backup", body, &said, &e)) < 0)
+        return cli_fail(&e);
+    if (!file)
+        print_backup(c, said);
+    else if (c->err.is_tty)
         cli_say("wrote %s", path);
     return 0;
 }
 const struct command cmd_backup = {
-    USAGE(SECTION_DAEMON, "backup", "[OPTION…] FILE"),
-    .summary = "copy the job database while the daemon runs",
+    USAGE(SECTION_DAEMON, "backup", "[OPTION…] DIR\n[OPTION…] --database-only FILE"),
+    .summary = "copy a home with its outputs while jobs run",
     .description =
-        "The copy holds jobs, runs, metrics and events; output files are not part of it. To "
-        "restore, stop the daemon and replace berth.db in the home with the copy.",
-    .groups = OPTION_GROUPS(&common_group),
-    .examples =
-        EXAMPLES({"berth backup /backup/berth-$(date +%F).db", "a consistent copy while jobs run"}),
-    OPERANDS("file", 1, 1, COMPLETE_FILE),
+        "Makes a new directory in DIR, named by the time, with a consistent copy of the home: "
+        "database, outputs, run directories, snapshots, secrets. Files that have not changed since "
+        "the last backup in DIR are hard links to that one. On the file system of the home, "
+        "contents of snapshots and the logs and artifacts of ended runs are hard links to the "
+        "files of the home. Remove an old backup with rm -r; the others stay complete. berth "
+        "restore brings a backup back.",
+    OPTIONS(struct backup_opts, &backup_group, &output_group, &common_group),
+    .examples = EXAMPLES({"berth backup /backup/berth", "a copy while jobs run"},
+                         {"berth backup berth-$(date +%F).db", "the database alone"}),
+    OPERANDS("directory", 1, 1, COMPLETE_FILE),
     .run = backup,
 };

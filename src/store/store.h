@@ -52,6 +52,14 @@ struct store_stats store_stats(const struct store *s);
 uint64_t store_last_event(const struct store *s);
 /* Online copy of a live database to a new file; any thread. */
 int store_backup(struct store *s, const char *path, struct err *e);
+/* A copy that store_backup made, read by one thread. */
+struct store_copy;
+int store_copy_open(struct store_copy **out, const char *path, struct err *e);
+void store_copy_close(struct store_copy *c);
+bool store_copy_has_job(struct store_copy *c, uint64_t job);
+/* Had the run an outcome of its own, so that its supervisor has closed the log?  False also for
+ * runs that were lost, whose node may come back, and for those that are not in the copy. */
+bool store_copy_run_ended(struct store_copy *c, struct run_key key);
 /* PRAGMA integrity_check and our own cross checks (each line one finding, "" when none); any
  * thread. */
 int store_check(const char *path, struct buf *findings, struct err *e);
