@@ -233,6 +233,15 @@ def test_backup():
     path = os.path.join(home().dir, "copy.db")
     berth("backup", path)
     assert os.path.getsize(path) > 0
+    copies = os.path.join(home().dir, "copies")
+    assert answer("backup", copies)["path"].startswith(copies + "/")
+
+
+def test_restore():
+    copies, other = os.path.join(home().dir, "to-restore"), os.path.join(home().dir, "other")
+    berth("backup", copies)
+    assert f"restored {other}" in berth("restore", "--to", other, copies)
+    assert os.path.getsize(os.path.join(other, "berth.db")) > 0
 
 
 def test_help():

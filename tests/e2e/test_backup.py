@@ -1,0 +1,253 @@
+"""berth backup and berth restore: complete copies while jobs run, and the way back while they still do."""
+import contextlib
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+
+import harness
+from harness import Home, wait_for
+
+
+@contextlib.contextmanager
+def home(*serve, start=True):
+    h = Home()
+    h.copies = os.path.join(h.dir, "copies")
+    try:
+        if start:
+            h.start(*serve)
+        yield h
+    finally:
+        h.close()
+
+
+def backup(h, *args):
+    return json.loads(h.berth("backup", "-o", "json", *args, h.copies).stdout)
+
+
+def restore(h, *args, source=None):
+    return json.loads(h.berth("restore", "-o", "json", *args, source or h.copies).stdout)
+
+
+def state(h, job):
+    return h.api("GET", f"/v1/jobs/{job}")["state"]
+
+
+def log(h, job, run=1):
+    return h.request("GET", f"/v1/jobs/{job}/logs")[2].decode()
+
+
+def gate(h, name):
+    """A file for which jobs wait: (path, function that lets them go on)."""
+    path = os.path.join(h.dir, name)
+    return path, lambda: open(path, "w").close()
+
+
+def until(path, then):
+    return ["sh", "-c", f"echo begin; while ! test -e {path}; do sleep 0.05; done; {then}"]
+
+
+def log_file(root, job, run=1):
+    """The log of a run, whatever follows its number in the name."""
+    found = [os.path.join(root, "runs", "0", n) for n in os.listdir(os.path.join(root, "runs", "0"))
+             if n.endswith(".log") and n.startswith(f"{job}.{run}") and not n[len(f"{job}.{run}")].isdigit()]
+    assert len(found) == 1, found
+    return found[0]
+
+
+# ---- backup ----
+
+def test_a_backup_is_complete_and_links_what_nobody_writes():
+    with home("--slots", "4") as h:
+        path, go = gate(h, "go")
+        h.submit("sh", "-c", "echo hello; mkdir -p $BERTH_RUN_DIR/artifacts; echo model > $BERTH_RUN_DIR/artifacts/m;"
+                             "echo mine > $BERTH_RUN_DIR/mine")
+        h.submit(*until(path, "exit 3"))
+        wait_for("the first ended", lambda: state(h, 1) == "succeeded")
+        wait_for("output of the second", lambda: "begin" in log(h, 2))
+        first = backup(h)
+        copy = first["path"]
+        assert first["linked"] == 2 and not first["left_out"] and not first["warnings"], first
+        assert os.stat(copy).st_mode & 0o777 == 0o700
+        for name in ("secret", "token", "berth.db", "manifest.jsonl"):
+            assert os.stat(os.path.join(copy, name)).st_mode & 0o777 == 0o600, name
+        ended, going = log_file(h.home, 1), log_file(h.home, 2)
+        assert os.path.samefile(ended, log_file(copy, 1)), "the log of an ended run is linked"
+        assert not os.path.samefile(going, log_file(copy, 2)), "the log of a running run is copied"
+        mine = ended[:-len(".log")] + "/mine"
+        assert not os.path.samefile(mine, log_file(copy, 1)[:-len(".log")] + "/mine"), "what is the user's is copied"
+        with open(mine, "w") as f:
+            f.write("changed")
+        with open(log_file(copy, 1)[:-len(".log")] + "/mine") as f:
+            assert f.read() == "mine\n"
+        assert not [n for n in os.listdir(copy) if "sock" in n or "lock" in n or n == "log"]
+        go()
+        wait_for("the second ended", lambda: state(h, 2) == "failed")
+        second = backup(h)
+        assert second["unchanged"] >= 4 and os.path.samefile(log_file(copy, 1), log_file(second["path"], 1))
+        h.berth("rm", "1")
+        shutil.rmtree(copy)
+        with open(log_file(second["path"], 1)) as f:
+            assert f.read() == "hello\n", "each copy is complete without the others"
+
+
+def test_a_copy_shares_nothing_with_the_home():
+    with home() as h:
+        h.submit("echo", "hello")
+        h.wait_all()
+        backup(h)
+        independent = backup(h, "--copy")
+        assert not independent["linked"], independent
+        assert not os.path.samefile(log_file(h.home, 1), log_file(independent["path"], 1))
+        again = backup(h, "--copy")
+        assert os.path.samefile(log_file(independent["path"], 1), log_file(again["path"], 1))
+
+
+def test_a_backup_needs_no_daemon_and_checks_its_place():
+    with home() as h:
+        h.submit("echo", "hello")
+        h.wait_all()
+        h.stop()
+        assert backup(h)["files"] >= 3
+        assert not any("berth" in name for name, _ in h.processes().values() if "shepherd" not in name)
+        p = h.berth("backup", os.path.join(h.home, "inside"), check=False)
+        assert p.returncode == 2 and "inside of the home" in p.stderr, p.stderr
+        assert not os.path.exists(os.path.join(h.home, "inside"))
+        p = h.berth("restore", h.dir, check=False)
+        assert p.returncode == 66 and "no backup in it" in p.stderr, p.stderr
+        os.mkdir(os.path.join(h.copies, ".part-1"))
+        backup(h)
+        assert not [n for n in os.listdir(h.copies) if n.startswith(".")], "what a crash left is removed"
+
+
+# ---- restore ----
+
+def test_restore_continues_running_jobs():
+    """Jobs of the backup that still run end with their own exit codes; nothing answers for another job."""
+    with home("--slots", "8") as h:
+        a, go_a = gate(h, "a")
+        b, go_b = gate(h, "b")
+        h.submit("echo", "one")                                    # 1: ended before
+        h.submit(*until(a, "echo two; exit 22"))                   # 2: runs until after the restore
+        h.submit(*until(b, "echo three; exit 33"))                 # 3: ends between backup and restore
+        h.submit("sh", "-c", "echo four >> runs-of-4; exit 44", cwd=h.dir, hold=True)   # 4: waits in the backup, runs since
+        h.submit("sh", "-c", "echo never", hold=True)              # 5: waits, and still does
+        wait_for("one", lambda: state(h, 1) == "succeeded")
+        wait_for("two and three", lambda: all("begin" in log(h, n) for n in (2, 3)))
+        backup(h)
+        go_b()
+        h.api("POST", "/v1/jobs/4/release")
+        wait_for("three and four", lambda: state(h, 3) == "failed" and state(h, 4) == "failed")
+        h.submit("sh", "-c", "echo six; exit 66")                  # 6, 7: newer
+        h.submit(*until(a, "echo seven; exit 77"))
+        wait_for("six and seven", lambda: state(h, 6) == "failed" and "begin" in log(h, 7))
+        h.berth("rm", "1")
+        p = h.berth("restore", h.copies, check=False)
+        assert p.returncode == 75 and "--stop" in p.stderr, p.stderr
+        dry = restore(h, "--dry-run")
+        assert dry["newer_jobs"] == 2 and not os.path.exists(dry["set_aside_in"]), dry
+        told = restore(h, "--stop")
+        assert [x["job"] for x in told["newer"]] == [6, 7] and told["next_job"] == 8, told
+        assert {(x["job"], x["known"]) for x in told["running"]} == {(2, True), (7, False)}, told
+        assert told["returned_jobs"] == 1 and not told["missing"] and not told["altered"], told
+        text = h.berth("restore", "--dry-run", h.copies).stdout
+        assert "still running, and not known to the backup" in text and "(process " in text, text
+        h.start("--slots", "8")
+        assert state(h, 1) == "succeeded" and log(h, 1) == "one\n", "what was removed is back"
+        assert state(h, 2) == "running", "it continues"
+        assert (state(h, 3), log(h, 3)) == ("failed", "begin\nthree\n")
+        assert h.api("GET", "/v1/jobs/3")["exit_code"] == 33
+        assert h.api("GET", "/v1/jobs/4")["exit_code"] == 44
+        assert state(h, 5) == "held"
+        go_a()
+        wait_for("two", lambda: state(h, 2) == "failed")
+        assert h.api("GET", "/v1/jobs/2")["exit_code"] == 22 and log(h, 2) == "begin\ntwo\n"
+        new = h.submit("sh", "-c", "echo eight; exit 88")
+        wait_for("eight", lambda: h.jobs() and state(h, 8) == "failed")
+        assert h.api("GET", "/v1/jobs/8")["exit_code"] == 88 and log(h, 8) == "eight\n", new
+        with open(os.path.join(h.dir, "runs-of-4")) as f:
+            assert f.read() == "four\n", "nothing ran twice"
+        aside = told["set_aside_in"]
+        with open(log_file(aside, 6)) as f:
+            assert f.read() == "six\n"
+        with contextlib.closing(sqlite3.connect(os.path.join(aside, "berth.db"))) as db:
+            assert db.execute("SELECT count(*) FROM job").fetchone() == (6,)
+        assert "no fault found" in h.berth("doctor", check=False).stdout
+
+
+def test_restore_without_the_present_database():
+    """The database is lost: locks and journals tell what has happened since the backup."""
+    with home("--slots", "8") as h:
+        a, go_a = gate(h, "a")
+        h.submit(*until(a, "exit 11"))
+        h.submit("sh", "-c", "echo two >> runs-of-2; exit 22", cwd=h.dir, hold=True)
+        h.submit(*until(a, "exit 33"), hold=True)
+        wait_for("one", lambda: "begin" in log(h, 1))
+        backup(h)
+        for job in (2, 3):
+            h.api("POST", f"/v1/jobs/{job}/release")
+        wait_for("two and three", lambda: state(h, 2) == "failed" and "begin" in log(h, 3))
+        h.submit("echo", "four")
+        wait_for("four", lambda: state(h, 4) == "succeeded")
+        h.kill()
+        for name in ("berth.db", "berth.db-wal", "berth.db-shm"):
+            os.unlink(os.path.join(h.home, name))
+        with open(os.path.join(h.home, "berth.db"), "w") as f:
+            f.write("no database\n" * 1000)
+        told = restore(h)
+        assert told["next_job"] == 5 and told["present_database"], told
+        h.start("--slots", "8")
+        wait_for("two", lambda: state(h, 2) == "failed")
+        assert h.api("GET", "/v1/jobs/2")["exit_code"] == 22
+        go_a()
+        wait_for("one and three", lambda: state(h, 1) == "failed" and state(h, 3) == "failed")
+        assert [h.api("GET", f"/v1/jobs/{n}")["exit_code"] for n in (1, 3)] == [11, 33]
+        with open(os.path.join(h.dir, "runs-of-2")) as f:
+            assert f.read() == "two\n", "nothing ran twice"
+        h.submit("echo", "five")
+        wait_for("five", lambda: state(h, 5) == "succeeded")
+        assert log(h, 5) == "five\n"
+        assert "no fault found" in h.berth("doctor", check=False).stdout
+
+
+def test_restore_into_a_new_home():
+    with home() as h, home(start=False) as other:
+        h.submit("sh", "-c", "echo hello; mkdir -p $BERTH_RUN_DIR/artifacts; echo m > $BERTH_RUN_DIR/artifacts/m")
+        h.wait_all()
+        h.berth("tag", "1", "best=yes")
+        copy = backup(h)["path"]
+        told = json.loads(h.berth("restore", "-o", "json", "--to", other.home, copy).stdout)
+        assert told["jobs"] == 1 and not told["set_aside"] and told["present_database"] is None, told
+        other.start()
+        assert log(other, 1) == "hello\n"
+        assert other.api("GET", "/v1/jobs/1")["id"] == h.api("GET", "/v1/jobs/1")["id"]
+        for name in ("secret", "token"):
+            with open(os.path.join(h.home, name), "rb") as f, open(os.path.join(other.home, name), "rb") as g:
+                assert f.read() == g.read() and os.fstat(g.fileno()).st_mode & 0o777 == 0o600
+
+
+def test_restore_says_what_is_missing_and_what_was_written_to():
+    with home() as h:
+        h.submit("echo", "one")
+        h.submit("echo", "two")
+        h.wait_all()
+        copy = backup(h)["path"]
+        os.unlink(log_file(copy, 1))
+        with open(log_file(h.home, 2), "a") as f:  # a link: the backup has it too
+            f.write("more\n")
+        told = restore(h, "--dry-run")
+        assert told["missing"] == 1 and told["altered"] == 1, told
+        assert any("1.1" in w and "missing" in w for w in told["warnings"]), told
+        with open(os.path.join(copy, "berth.db"), "r+b") as f:
+            f.seek(4096)
+            f.write(b"\xff" * 8192)
+        h.stop()
+        p = h.berth("restore", h.copies, check=False)
+        assert p.returncode == 70 and "damaged" in p.stderr, p.stderr
+        h.start()
+        assert state(h, 1) == "succeeded", "a damaged backup replaces nothing"
+
+
+if __name__ == "__main__":
+    harness.main(__name__)
