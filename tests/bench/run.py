@@ -18,6 +18,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "..", "python")]
 
 import archive  # noqa: E402
+import backup  # noqa: E402
 import dispatch  # noqa: E402
 import durable  # noqa: E402
 import hyperctl  # noqa: E402
@@ -36,6 +37,7 @@ SECTIONS = {
     "latency": latency.run,  # submit returns, job starts
     "scale": scale.run,  # 100 000 and 1 000 000 jobs
     "durable": durable.run,  # kill -9 right after the reply
+    "backup": backup.run,  # 10 GB of outputs
     "library": library.run,  # what the training library costs a script
     "metrics": metrics.run,  # points per second, series in buckets, cost of a point
     "serving": serving.run,  # HTTP requests and idle event streams
