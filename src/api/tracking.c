@@ -413,7 +413,6 @@ static void artifact_then(struct call *c)
         http_reply_header(r, "Content-Security-Policy",
                           "sandbox; default-src 'none'; style-src "
                           "'unsafe-inline'; img-src data:");
-        http_reply_header(r, "X-Content-Type-Options", "nosniff");
         http_reply_fd_take(r, TAKE_FD(d->fd), d->type);
     }
     call_free(c);

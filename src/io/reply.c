@@ -104,8 +104,17 @@ struct buf *http_head_begin(struct http_req *r, int status, const char *type, in
     return b;
 }
 
+/* For browsers, which reach TCP ports only: a page of another site may neither load this answer as
+ * an image or a script of its own nor show it in a frame, and no type is guessed. */
+#define PAGE_RULES                                                                                 \
+    "X-Content-Type-Options: nosniff\r\n"                                                          \
+    "X-Frame-Options: SAMEORIGIN\r\n"                                                              \
+    "Cross-Origin-Resource-Policy: same-origin\r\n"
+
 void http_head_end(struct http_req *r, struct buf *b)
 {
+    if (!r->peer.is_unix)
+        buf_add(b, PAGE_RULES, sizeof(PAGE_RULES) - 1);
     if (r->extra.n > 0)
         buf_add(b, r->extra.p, r->extra.n);
     if (!r->keep_alive || r->srv->closing)

@@ -73,6 +73,23 @@ bool site_origin_same(struct str origin, struct str host)
     return false; /* "null": a page without an address */
 }
 
+/* "http://a.b:80/path" → "http://a.b:80". */
+static struct str referer_origin(struct str referer)
+{
+    const char *host = memmem(referer.p, referer.n, "://", 3);
+
+    if (!host)
+        return referer;
+    host += 3;
+    const char *end = memchr(host, '/', referer.n - (size_t)(host - referer.p));
+    return end ? (struct str){referer.p, (size_t)(end - referer.p)} : referer;
+}
+
+bool site_referer_same(struct str referer, struct str host)
+{
+    return site_origin_same(referer_origin(referer), host);
+}
+
 /* What an HTML form, or a script without leave of the server, can send. */
 static bool is_form(struct str type)
 {
@@ -95,7 +112,7 @@ static bool from_browser(const struct http_req *r)
 int site_check(const struct http_req *r, const char *names, bool proved, struct err *e)
 {
     struct str host = http_header(r, "host"), origin = http_header(r, "origin");
-    struct str site = http_header(r, "sec-fetch-site");
+    struct str site = http_header(r, "sec-fetch-site"), referer = http_header(r, "referer");
     bool reads = str_eq_c(http_method(r), "GET") || str_eq_c(http_method(r), "HEAD");
 
     if (http_peer(r)->is_unix)
@@ -114,6 +131,10 @@ int site_check(const struct http_req *r, const char *names, bool proved, struct 
             "this server is not called %.*s; use its address, or start it with that name "
             "in BERTH_PUBLIC_NAME",
             (int)MIN(host.n, 80), host.p);
+    /* A browser sends neither Sec-Fetch-Site nor Origin with an image of a plain HTTP server that
+     * is not on loopback. */
+    if (referer.n && !site.p && !origin.p && !site_referer_same(referer, host))
+        return err_set(e, ERR_DENIED, "a page of another site may not use this server");
     if (!reads && from_browser(r) && is_form(http_header(r, "content-type")))
         return err_set(e, ERR_DENIED,
                        "a form may not change anything here; send Content-Type: application/json");

@@ -209,14 +209,13 @@ static int files_get_work(struct call *c)
     return 0;
 }
 
-/* Loop thread.  nosniff: a browser must not guess a type and run what a job has written. */
+/* Loop thread. */
 static void served_send(struct call *c, const char *type, const char *policy)
 {
     struct served *s = c->data;
     struct http_req *r = call_take_req(c);
 
     if (r) {
-        http_reply_header(r, "X-Content-Type-Options", "nosniff");
         if (policy)
             http_reply_header(r, "Content-Security-Policy", policy);
         http_reply_fd_take(r, TAKE_FD(s->fd), type);

@@ -59,10 +59,25 @@ static void test_origins(void **state)
     assert_false(site_origin_same(STR("file://127.0.0.1:5000"), host));
 }
 
+static void test_referers(void **state)
+{
+    const struct str host = STR("127.0.0.1:5000");
+
+    (void)state;
+    assert_true(site_referer_same(STR("http://127.0.0.1:5000/"), host));
+    assert_true(site_referer_same(STR("http://127.0.0.1:5000/a/b?c=http://x/"), host));
+    assert_true(site_referer_same(STR("http://127.0.0.1:5000"), host));
+    assert_false(site_referer_same(STR("http://127.0.0.1:5001/"), host));
+    assert_false(site_referer_same(STR("http://evil.example/http://127.0.0.1:5000/"), host));
+    assert_false(site_referer_same(STR("http://127.0.0.1:5000@evil.example/"), host));
+    assert_false(site_referer_same(STR("127.0.0.1:5000"), host));
+    assert_false(site_referer_same(STR(""), host));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_hosts),
-                                       cmocka_unit_test(test_origins)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_hosts), cmocka_unit_test(test_origins),
+                                       cmocka_unit_test(test_referers)};
 
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
