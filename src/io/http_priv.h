@@ -112,6 +112,7 @@ struct http_req {
     /* in_value: the parser is inside the value of the last header line.  head_done: the head is
      * complete, so a further header line would be a trailer, which is refused. */
     bool http10, keep_alive, in_value, head_done;
+    bool line_ended; /* since the last part of a name or a value, in an earlier read */
     bool pieces; /* its body goes to the handler as it arrives */
     struct http_reply_state reply;
 };
@@ -161,6 +162,8 @@ struct http_conn {
     struct http_peer peer;
     struct share_use *share; /* where it is counted (share.c); NULL = nowhere */
     const char *why;         /* set with refuse: the reason */
+    /* In this read: the end of the last part of a name or a value, or the start of the read. */
+    const char *part_end;
     /* HTTP status with which a parser callback wants the request refused; 0 = none. */
     int refuse;
     enum conn_phase phase : 8;

@@ -2,7 +2,8 @@
  *
  * llhttp does the grammar in its strict form; what it leaves open is decided here, always the
  * narrow way, because two readers of the same bytes that disagree are how requests are smuggled:
- * one Host, one length, no coding but chunked, no trailer fields, no HTTP but 1.0 and 1.1.
+ * one Host, one length, no coding but chunked, no trailer fields, no value that goes on in the next
+ * line, no HTTP but 1.0 and 1.1.
  *
  * Callbacks only collect; they refuse by setting c->refuse and c->why and returning -1.  The
  * handler is called from http_parse, outside of llhttp, with the parser ready for the next request.
@@ -53,13 +54,26 @@ static int on_name(llhttp_t *p, const char *at, size_t n)
     }
     add_lower(&r->head, at, n);
     vec_last(&r->fields).name_n += (uint32_t)n;
+    c->part_end = at + n;
+    r->line_ended = false;
     return 0;
+}
+
+/* Did a line end between the last part of the head and `at`? */
+static bool line_ended_before(const struct http_conn *c, const char *at)
+{
+    return c->req->line_ended || memchr(c->part_end, '\n', (size_t)(at - c->part_end));
 }
 
 static int on_value(llhttp_t *p, const char *at, size_t n)
 {
     struct http_conn *c = p->data;
     struct http_req *r = c->req;
+
+    /* An empty value is told of after its line. */
+    if (n > 0 && line_ended_before(c, at))
+        return request_refuse(c, 400, "a header line that goes on in the next line is not accepted");
+    c->part_end = at + n;
 
     if (r->head_done)
         return request_refuse(c, 400, "trailer fields after a chunked body are not accepted");
@@ -281,10 +295,13 @@ size_t http_parse(struct http_conn *c, const char *p, size_t n)
     } else if (c->phase == CONN_BODY) {
         c->since_ms = now;
     }
+    c->part_end = p;
     llhttp_errno_t error = llhttp_execute(&c->parser, p, n);
     if (c->phase == CONN_CLOSED)
         return n;
     if (error == HPE_OK) {
+        if (c->phase == CONN_HEAD)
+            c->req->line_ended = line_ended_before(c, p + n);
         c->head_used += n;
         if (c->phase == CONN_HEAD && c->head_used > s->lim.head_bytes)
             http_conn_refuse(c, 431, "the head of the request is too large");

@@ -236,6 +236,43 @@ static void test_ambiguous(void **state)
         refused(o, cases[i].head, cases[i].status);
 }
 
+/* A value that goes on in the next line is read in two ways: as one value, or as a line of its own.
+ * Whatever the pieces in which it arrives. */
+static void test_folded(void **state)
+{
+    static const char *const folded[] = {
+        "GET / HTTP/1.1\r\nHost: h\r\nX-Test: a\r\n b\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: h\r\nX-Test: a\r\n\tb\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: h\r\nX-Test: a\r\n \r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: h\r\nX-Test:\r\n b\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: h\r\nX-Test: \r\n\t b\r\nX-More: c\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: h\r\n evil\r\n\r\n",
+    };
+    struct one *o = *state;
+
+    for (size_t i = 0; i < ARRAY_SIZE(folded); i++) {
+        refused(o, folded[i], 400);
+        for (size_t cut = 1; cut < strlen(folded[i]) - 4; cut++) {
+            int fd = rig_connect(&o->rig);
+            rig_send_n(&o->rig, fd, folded[i], cut);
+            rig_turn(&o->rig, 0);
+            rig_send(&o->rig, fd, folded[i] + cut);
+            struct answer a = rig_answer(&o->rig, fd);
+            if (a.status != 400)
+                fail_msg("%s cut at %zu: %d", folded[i], cut, a.status);
+            answer_done(&a);
+            close(fd);
+        }
+    }
+    /* Values in pieces are not folded. */
+    const char *whole = "GET / HTTP/1.1\r\nX-Empty:\r\nHost: h\r\nX-Test: v  w \r\n\r\n";
+    for (size_t cut = 1; cut < strlen(whole); cut++) {
+        rig_send_n(&o->rig, o->fd, whole, cut);
+        rig_turn(&o->rig, 0);
+        assert_body(o, whole + cut, "GET / [] - v  w");
+    }
+}
+
 static void test_head_limits(void **state)
 {
     struct one *o = *state;
@@ -365,6 +402,7 @@ int main(void)
         T(test_keep_alive),
         T(test_upgrade_is_ignored),
         T(test_ambiguous),
+        T(test_folded),
         T(test_head_limits),
         T(test_body_limits),
         T(test_expect_continue),
