@@ -467,6 +467,28 @@ def pid_of(h, job):
     return h.api("GET", f"/v1/jobs/{number}")["runs"][-1]["pid"]
 
 
+def test_logs_of_somebody_else():
+    """scheduler-state lists the jobs of all users; their output is theirs."""
+    if os.geteuid() != 0 or not shutil.which("setpriv"):
+        raise Skip("needs root and setpriv to be several users")
+
+    def logs_as(uid, job, *args):
+        return subprocess.run(["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups",
+                               os.path.join(h.bin, "scheduler-get-logs"), job, *args], env=h.env, capture_output=True, text=True,
+                              timeout=120, cwd="/")
+
+    with Scheduler("--gpus", "2", "--gpu-replan", "50ms", "--multi-user") as h:
+        job = h.submit(*h.script("print('of root', flush=True)\n" + SLEEP), name="roots")
+        wait_for("the output", lambda: "of root" in h.logs(job))
+        for d in (h.dir, h.home):
+            os.chmod(d, 0o755)
+        for args in ((), ("--tail", "5"), ("--follow",)):
+            p = logs_as(65534, job, *args)
+            assert p.returncode == 1 and p.stdout == "", (args, p.returncode, p.stdout, p.stderr)
+            assert p.stderr.startswith("scheduler-get-logs: ") and "there is no job" in p.stderr, p.stderr
+        assert "of root" in logs_as(0, job).stdout
+
+
 def test_library_port_outlives_the_daemon():
     with Scheduler() as h:
         job = h.submit(*h.script(SLEEP), *TRAINING)

@@ -53,6 +53,16 @@ static int ask_again(struct logs *l, struct err *e)
     return 0;
 }
 
+/* The list of the GPU scheduler has the jobs of all users, but their output is theirs.  Asked before
+ * anything is printed: a run without a file must not look like a job that cannot be read. */
+static int logs_allowed(const struct logs *l, struct err *e)
+{
+    AUTO_FREE char *path = xasprintf("/v1/jobs/%s", l->id);
+    AUTO(json) struct json *job = NULL;
+
+    return cli_get(l->c, path, &job, e);
+}
+
 /* The states of this dialect after which no attempt follows. */
 static bool is_final(const struct json *job)
 {
@@ -232,7 +242,7 @@ static int get_logs(struct cli *c, const void *opts, const struct operands *ops)
         err_set(&e, ERR_INVALID, "--tail '%lld': must be 0 or more", (long long)o->tail.v);
         return gpu_fail(me, &e, GPU_EXIT_USAGE);
     }
-    int rc = ask_again(&l, &e);
+    int rc = ask_again(&l, &e) < 0 || logs_allowed(&l, &e) < 0 ? -1 : 0;
     if (rc == 0 && o->tail.set) {
         size_t n = json_len(json_get(l.job, "runs"));
         rc = logs_print_tail(&l, o->tail.v, &at, &e);
