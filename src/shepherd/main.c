@@ -23,7 +23,9 @@
 #include <sys/un.h>
 
 enum {
-    IDLE_EXIT_MS = 5 * 60 * 1000,
+    /* Soon, because the working directory keeps a file system busy; not at once, because of commands
+     * that follow each other and each bring a daemon of their own (berth run). */
+    IDLE_EXIT_MS = 2000,
     /* Runs that need the ticker are looked at immediately, then at intervals that double from 10
      * ms. */
     TICK_MIN_MS = 5,

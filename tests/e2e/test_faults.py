@@ -67,6 +67,30 @@ def test_shepherd_killed_job_goes_on():
         h.close()
 
 
+def test_nothing_stays_after_the_daemon():
+    """A home without daemon and jobs keeps no process, so its file system can be unmounted."""
+    h = Home()
+    try:
+        h.start()
+        h.submit("true")
+        h.wait_all()
+        assert h.shepherd_pid()
+        h.stop()
+        wait_for("the shepherd's end", lambda: not h.shepherd_pid(), 30)
+        assert not h.processes(), h.processes()
+        h.start()  # and the next daemon has another one
+        h.submit("true")
+        assert h.wait_all()["succeeded"] == 2
+        n = running(h, "sleep", "5")
+        h.stop()
+        time.sleep(3)
+        assert h.shepherd_pid(), "it left although a job runs"
+        h.start()
+        wait_state(h, n, "succeeded")
+    finally:
+        h.close()
+
+
 def test_all_killed_code_kept():
     h = Home()
     try:
