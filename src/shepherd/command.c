@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/rand.h"
 #include "base/util.h"
+#include "shepherd/mark.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -232,6 +233,17 @@ static bool record_started(struct command *c)
     return command_fail(c, START_JOURNAL, errno);
 }
 
+/* Inside a run of another home that home's mark stays: its shepherd must find us, too. */
+static void limit_mark(const char *mark)
+{
+    struct rlimit l;
+
+    if (getrlimit(RLIMIT_LOCKS, &l) < 0 || l.rlim_max != RLIM_INFINITY)
+        return;
+    l.rlim_cur = l.rlim_max = mark_number(mark);
+    setrlimit(RLIMIT_LOCKS, &l);
+}
+
 static void child_exec(struct command *c)
 {
     const struct run_start *s = c->start;
@@ -243,6 +255,7 @@ static void child_exec(struct command *c)
     dup2(c->out_fd, STDOUT_FILENO);
     dup2(c->err_fd, STDERR_FILENO);
     cgroup_join(c->cgroup);
+    limit_mark(c->mark);
     if (c->mounts.n_targets && mounts_enter(&c->mounts, foreign(c) ? s : NULL) < 0) {
         command_fail(c, START_MOUNT, errno);
         return;

@@ -10,6 +10,7 @@
 struct command {
     const struct run_start *start;
     const struct cgroup *cgroup;
+    const char *mark; /* of the run (mark.h) */
     struct mounts mounts;
     int out_fd, err_fd; /* err_fd equals out_fd for one interleaved log */
     /* STARTED, completed by the child with its pid and the time, and appended to journal_fd. */

@@ -390,6 +390,7 @@ static void mark_add(struct sup *s)
         end++;
     end[0] = s->mark;
     end[1] = NULL;
+    s->command.mark = s->mark;
 }
 
 static void sup_run(struct sup *s)

@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "base/util.h"
 #include "base/vec.h"
+#include "shepherd/mark.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -175,6 +176,7 @@ size_t tree_signal(pid_t root, int signo)
 struct tree_scan {
     struct procs all;
     char (*marks)[TREE_MARK_MAX]; /* of each, "" = none */
+    uint64_t *numbers;            /* the mark in the limits of each (mark.h) */
 };
 
 /* The marker in that process' environment.  Read in pieces: it may be megabytes, and shells reorder
@@ -207,21 +209,31 @@ static void read_mark(pid_t pid, char out[TREE_MARK_MAX])
     }
 }
 
+static uint64_t read_number(pid_t pid)
+{
+    struct rlimit l;
+
+    return prlimit(pid, RLIMIT_LOCKS, NULL, &l) < 0 ? 0 : (uint64_t)l.rlim_max;
+}
+
 struct tree_scan *tree_scan_new(void)
 {
     struct tree_scan *t = xcalloc(1, sizeof(*t));
 
     procs_read(&t->all);
     t->marks = xcalloc(t->all.n + 1, sizeof(*t->marks));
-    for (size_t i = 0; i < t->all.n; i++)
+    t->numbers = xcalloc(t->all.n + 1, sizeof(*t->numbers));
+    for (size_t i = 0; i < t->all.n; i++) {
         read_mark(t->all.p[i].pid, t->marks[i]);
+        t->numbers[i] = read_number(t->all.p[i].pid);
+    }
     return t;
 }
 
 void tree_scan_free(struct tree_scan *t)
 {
     if (t)
-        FREE_EACH(t->all.p, t->marks, t);
+        FREE_EACH(t->all.p, t->marks, t->numbers, t);
 }
 
 static bool leader_is_ours(const struct procs *all, const struct tree_orphans *o)
@@ -237,13 +249,15 @@ size_t tree_kill_orphans(const struct tree_scan *t, const struct tree_orphans *o
     struct pids set = {0};
     pid_t self = getpid();
     bool session = o->leader > 0 && leader_is_ours(&t->all, o);
+    uint64_t number = mark_number(o->mark);
 
     for (size_t i = 0; i < t->all.n; i++) {
         const struct proc_stat *p = &t->all.p[i];
         if (p->pid == self || p->pid == 1 || (o->is_supervisor && o->is_supervisor(o->arg, p->pid)))
             continue;
         if ((session && (p->session == o->leader || p->pid == o->leader)) ||
-            (o->shepherd > 0 && p->ppid == o->shepherd) || strcmp(t->marks[i], o->mark) == 0)
+            (o->shepherd > 0 && p->ppid == o->shepherd) || strcmp(t->marks[i], o->mark) == 0 ||
+            t->numbers[i] == number)
             vec_push(&set, p->pid);
     }
     if (set.n > 0)

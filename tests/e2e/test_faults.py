@@ -153,6 +153,57 @@ def test_supervisor_killed_after_shepherd():
     check_supervisor_killed(True)
 
 
+# Detaches in every way at once: new session, no environment, no descriptors, no parent.
+ESCAPE = """
+import os, sys
+if os.fork() == 0:
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    with open(sys.argv[1] + ".new", "w") as f:
+        f.write(str(os.getpid()))
+    os.rename(sys.argv[1] + ".new", sys.argv[1])
+    os.closerange(0, 100)
+    os.execve("/bin/sleep", ["sleep", "300"], {})
+import time
+time.sleep(300)
+"""
+
+
+def test_nobody_escapes_when_all_are_killed():
+    h = Home()
+    try:
+        h.start("--slots", "1")
+        note = os.path.join(h.dir, "pid")
+        n = running(h, "/usr/bin/python3", "-c", ESCAPE, note)
+        wait_for("the detached process", lambda: os.path.exists(note))
+        with open(note) as f:
+            escaped = int(f.read())
+
+        def alive():
+            try:
+                with open(f"/proc/{escaped}/stat") as f:
+                    return f.read().rsplit(")", 1)[1].split()[0] != "Z"
+            except FileNotFoundError:
+                return False
+
+        wait_for("its program", lambda: open(f"/proc/{escaped}/comm").read() == "sleep\n")
+        supervisor, pid = supervisor_of(h, n)
+        os.kill(h.shepherd_pid(), signal.SIGKILL)
+        h.kill()
+        os.kill(supervisor, signal.SIGKILL)
+        try:
+            assert alive()
+            h.start("--slots", "1")
+            wait_state(h, n, "lost")
+            assert not alive(), "a process of the lost run goes on"
+        finally:
+            if alive():
+                os.kill(escaped, signal.SIGKILL)
+    finally:
+        h.close()
+
+
 def test_lost_run_is_retried_when_asked():
     h = Home()
     try:
