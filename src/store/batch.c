@@ -61,22 +61,41 @@ void batch_stage(struct batch *b, const struct change *c)
     vec_push(&b->changes, kept);
 }
 
-void batch_refuse(struct batch *b, size_t i, const struct err *e)
+bool batch_may_refuse(const struct change *c)
 {
-    struct submission *s = b->changes.p[i].submission;
+    return (c->kind == CHANGE_SUBMIT && c->submission) ||
+           (c->kind == CHANGE_REMOVE && c->remove.first);
+}
+
+bool batch_was_refused(const struct change *c)
+{
+    return (c->kind == CHANGE_SUBMIT || c->kind == CHANGE_REMOVE) && !batch_may_refuse(c);
+}
+
+static void batch_refuse_submission(struct batch *b, struct change *c)
+{
     size_t k = 0;
 
-    ASSERT(b->changes.p[i].kind == CHANGE_SUBMIT && s);
-    while (b->submissions.p[k] != s)
+    while (b->submissions.p[k] != c->submission)
         k++;
     vec_remove(&b->submissions, k);
-    vec_push(&b->refused, s);
-    /* A later try of the same batch skips the change (writer.c). */
-    b->changes.p[i].submission = NULL;
+    vec_push(&b->refused, TAKE(c->submission));
+}
+
+void batch_refuse(struct batch *b, size_t i, const struct err *e)
+{
+    struct change *c = &b->changes.p[i];
+    size_t k;
+
+    ASSERT(batch_may_refuse(c));
+    if (c->kind == CHANGE_SUBMIT)
+        batch_refuse_submission(b, c);
+    else
+        c->remove.first = 0;
     b->n_refused++;
     for (k = 0; k < b->barriers.n && b->barriers.p[k].pos <= i; k++)
         ;
-    /* Of several refused submissions before one barrier, the first error is told. */
+    /* Of several refused changes before one barrier, the first error is told. */
     if (k < b->barriers.n && !b->barriers.p[k].refused) {
         b->barriers.p[k].refused = xmalloc(sizeof(*e));
         *b->barriers.p[k].refused = *e;

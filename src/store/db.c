@@ -42,12 +42,12 @@ int db_fail(struct db *d, struct err *e)
     switch (rc & 0xff) {
     case SQLITE_FULL:
         return err_set(e, ERR_FULL,
-                       "no space left for the job store under %s; free some and submit again",
+                       "no space left for the job store under %s; free some and try again",
                        d->path);
     case SQLITE_IOERR:
         if (sys == ENOSPC || sys == EDQUOT)
             return err_set(e, ERR_FULL,
-                           "no space left for the job store under %s; free some and submit again",
+                           "no space left for the job store under %s; free some and try again",
                            d->path);
         return err_set(e, ERR_UNAVAILABLE,
                        "cannot read or write the job store %s: %s (%d); check the disk and try "

@@ -32,9 +32,13 @@ void batch_free(struct batch *b); /* and its submissions; runs no barrier */
 bool batch_empty(const struct batch *b);
 /* Adds a change and copies its texts; a submission is owned by the batch from now on. */
 void batch_stage(struct batch *b, const struct change *c);
-/* The submission at changes[i] will not be kept: its barrier, the next one, hears why. */
+/* Submissions and removals can be refused: the controller keeps nothing of them that would have to
+ * be undone.  A later try of the same batch skips what was refused. */
+bool batch_may_refuse(const struct change *c);
+bool batch_was_refused(const struct change *c);
+/* The change at changes[i] will not be kept: its barrier, the next one, hears why. */
 void batch_refuse(struct batch *b, size_t i, const struct err *e);
-/* Takes the refused submissions and their barriers out into a batch of their own, or NULL. */
+/* Takes what was refused and its barriers out into a batch of their own, or NULL. */
 struct batch *batch_split_refused(struct batch *b);
 /* Appends b with all that hang behind it; b may be NULL. */
 void batch_list_append(struct batch **list, struct batch *b);

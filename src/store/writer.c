@@ -67,7 +67,7 @@ static int apply_batch(struct writer *w, struct batch *b, struct err *e)
     for (size_t i = 0; i < b->changes.n; i++) {
         const struct change *c = &b->changes.p[i];
         struct err ce = {0};
-        if (c->kind == CHANGE_SUBMIT && !c->submission)
+        if (batch_was_refused(c))
             continue;
         if (apply_change(&w->applier, c, &ce) == 0)
             continue;
@@ -129,14 +129,16 @@ static void set_health(struct writer *w, bool healthy)
         w->notify(w->notify_arg);
 }
 
-/* Refuses what is left of submissions in b and publishes their barriers at once; the other changes
- * stay in b.  Returns how many were refused. */
-static size_t refuse_submissions(struct writer *w, struct batch *b, const struct err *e)
+/* Refuses what can be refused in b and publishes its barriers at once; the other changes stay in b.
+ * Returns how many were refused. */
+static size_t refuse_changes(struct writer *w, struct batch *b, const struct err *e)
 {
     size_t n = 0;
 
+    if (b->on_settled) /* housekeeping, which drop_waited_for ends as a whole */
+        return 0;
     for (size_t i = 0; i < b->changes.n; i++) {
-        if (b->changes.p[i].kind != CHANGE_SUBMIT || !b->changes.p[i].submission)
+        if (!batch_may_refuse(&b->changes.p[i]))
             continue;
         batch_refuse(b, i, e);
         n++;
@@ -222,13 +224,13 @@ static void drop_waited_for(struct writer *w, const struct err *e)
     }
 }
 
-/* What can be refused is: all submissions of these batches, with this error. */
+/* What can be refused is, in all of these batches and with this error. */
 static size_t refuse_all(struct writer *w, struct batch *list, const struct err *e)
 {
     size_t n = 0;
 
     for (struct batch *b = list; b; b = b->next)
-        n += refuse_submissions(w, b, e);
+        n += refuse_changes(w, b, e);
     pthread_mutex_lock(&w->lock);
     w->stats.refused += n;
     pthread_mutex_unlock(&w->lock);

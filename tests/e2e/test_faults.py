@@ -319,6 +319,27 @@ def test_disk_full_while_submitting():
     on_small_disk(8, body)
 
 
+def test_disk_full_while_removing():
+    def body(h, path):
+        first = h.submit("/bin/echo", "kept")["number"]
+        h.wait_all()
+        fill(f"{path}/ballast")
+        for _ in range(300):
+            try:
+                h.submit("/bin/true", env={"PAD": "x" * 4000})
+            except ApiError as e:
+                assert e.status == 507, e
+                break
+        for _ in range(2):  # the first may find the store healthy, the second does not
+            p = h.berth("rm", str(first), check=False, timeout=20)
+            assert p.returncode != 0 and "no space left" in p.stderr, (p.returncode, p.stdout, p.stderr)
+        assert h.berth("logs", str(first)).stdout == "kept\n"
+        os.unlink(f"{path}/ballast")
+        wait_for("removals are accepted again", lambda: h.berth("rm", str(first), check=False, timeout=20).returncode == 0)
+        assert first not in [j["number"] for j in h.jobs()]
+    on_small_disk(8, body)
+
+
 def try_submit(h):
     try:
         return h.submit("/bin/true")["number"]

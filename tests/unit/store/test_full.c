@@ -90,7 +90,7 @@ static void test_full_and_back(void **state)
     size_t done = 100 + submit_until_full(&f, &e);
     assert_int_equal(e.code, ERR_FULL);
     assert_non_null(strstr(e.text, "no space left for the job store under "));
-    assert_non_null(strstr(e.text, "free some and submit again"));
+    assert_non_null(strstr(e.text, "free some and try again"));
     fill_disk();
 
     /* What has happened cannot be refused: it waits, in order, until there is room. */
