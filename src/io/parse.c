@@ -72,7 +72,8 @@ static int on_value(llhttp_t *p, const char *at, size_t n)
 
     /* An empty value is told of after its line. */
     if (n > 0 && line_ended_before(c, at))
-        return request_refuse(c, 400, "a header line that goes on in the next line is not accepted");
+        return request_refuse(c, 400,
+                              "a header line that goes on in the next line is not accepted");
     c->part_end = at + n;
 
     if (r->head_done)

@@ -23,8 +23,8 @@
 #include <sys/un.h>
 
 enum {
-    /* Soon, because the working directory keeps a file system busy; not at once, because of commands
-     * that follow each other and each bring a daemon of their own (berth run). */
+    /* Soon, because the working directory keeps a file system busy; not at once, because of
+     * commands that follow each other and each bring a daemon of their own (berth run). */
     IDLE_EXIT_MS = 2000,
     /* Runs that need the ticker are looked at immediately, then at intervals that double from 10
      * ms. */

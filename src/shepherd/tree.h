@@ -2,8 +2,8 @@
  *
  * While its supervisor lives, a run is what descends from it: the supervisor is a subreaper, so
  * no double fork and no setsid leads out.  When the supervisor was killed, what remains is known by
- * the marker in its environment and in its limits (mark.h), by its session, by having become a child
- * of the shepherd (which is a subreaper too), and by descending from one of those.
+ * the marker in its environment and in its limits (mark.h), by its session, by having become a
+ * child of the shepherd (which is a subreaper too), and by descending from one of those.
  */
 #pragma once
 #include "base/proc_stat.h"
