@@ -125,12 +125,17 @@ static int submit_run(struct call *c)
     struct submitting *d = c->data;
     int known;
 
-    if (!d->prepared && submit_prepare(d->x, d->yaml, &c->err) < 0)
-        return -1;
+    if (!d->prepared) {
+        call_once_body(c, (struct str){d->x->body, d->x->body_n});
+        if (submit_prepare(d->x, d->yaml, &c->err) < 0)
+            return -1;
+    }
     d->single = d->x->single;
     known = call_once_find(c, &d->made);
     if (known < 0)
         return -1;
+    if (known && d->made.compared)
+        return submit_replay(c);
     if (submit_parse(d->x, submit_resolve_ref, c, &c->err) < 0) {
         if (!known || c->err.code == ERR_INVALID)
             return -1;
@@ -148,6 +153,7 @@ static int submit_run(struct call *c)
     if (snapshot_claim_all(c, &d->x->s) < 0)
         return -1;
     submit_name(d->x, call_once_key(c), d->batch);
+    d->x->s.idempotency_print = call_once_print(c);
     d->name = call_copy(c, d->x->specs.p[0].name);
     return 0;
 }
@@ -188,6 +194,7 @@ static void jobs_submit_begin(struct call *c)
     struct submitting *d = c->data;
 
     if (is_small(d)) {
+        call_once_body(c, (struct str){d->x->body, d->x->body_n});
         if (submit_prepare(d->x, false, &c->err) < 0) {
             call_fail(c, &c->err);
             return;

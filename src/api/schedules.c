@@ -166,6 +166,7 @@ static void api_fire_work(void *arg)
         return;
     if (w->f->key.n)
         w->x->s.idempotency_key = (struct str){xstrndup(w->f->key.p, w->f->key.n), w->f->key.n};
+    w->x->s.idempotency_print = w->f->print;
     fault_sleep("BERTH_FAULT_FIRED_MS");
 }
 
@@ -348,6 +349,8 @@ static bool add_run_replay(void *arg, const struct job_view *v)
 static int schedule_find_run(struct call *c)
 {
     struct once_made *made = c->data;
+
+    call_once_body(c, STR("")); /* the body says nothing here */
     int known = call_once_find(c, made);
 
     if (known <= 0)
@@ -368,8 +371,8 @@ static void schedule_run_then(struct call *c)
     else if (!s)
         call_fail(c, &c->err);
     else
-        core_schedule_run(call_api(c)->conf.core, s->seq, call_once_key(c), &c->who.caller,
-                          schedule_ran, c);
+        core_schedule_run(call_api(c)->conf.core, s->seq, call_once_key(c), call_once_print(c),
+                          &c->who.caller, schedule_ran, c);
 }
 
 static void schedule_run_begin(struct call *c)

@@ -44,7 +44,7 @@ static int submit_run(struct cli *c, const void *opts, const struct operands *op
     struct err e = {0};
 
     if (jobspec_build(&o->job, ops, &spec, &e) < 0 ||
-        jobspec_submit(c, spec, o->job.key, &reply, NULL, &e) < 0)
+        jobspec_submit(c, spec, &(struct jobspec_key){.key = o->job.key}, &reply, NULL, &e) < 0)
         return cli_fail(&e);
     bool many = json_has(reply, "count");
     /* Scripts read this line: the id of the job, of the batch, or of the first job when there is no

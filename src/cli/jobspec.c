@@ -6,6 +6,7 @@
  */
 #include "cli/jobspec.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/rand.h"
 #include "base/util.h"
 #include "cli/spec_file.h"
@@ -459,11 +460,46 @@ bool jobspec_takes_snapshot(const struct json *spec)
            (id.n && (id.n != ID_DIGITS || strspn(id.p, "0123456789abcdef") != id.n));
 }
 
-int jobspec_submit(struct cli *c, const struct json *spec, const char *key, struct json **out,
-                   bool *out_new, struct err *e)
+/* Leaves the variables that --env or a file set to another value than this terminal has. */
+static void env_drop_own(struct json *of)
+{
+    const struct json *env = json_get(of, "env");
+    struct json *rest = json_new_object();
+
+    for (struct json_it it = {0}; json_next(env, &it);) {
+        const char *own = getenv(it.key);
+        if (!own || json_type(it.val) != JSON_STR || !str_eq_c(json_str(it.val), own))
+            json_set_take(rest, it.key, json_copy(it.val));
+    }
+    json_set_take(of, "env", rest);
+}
+
+/* The same command from another terminal is the same request, so the terminal's variables do not
+ * count. */
+static char *jobspec_print(const struct json *spec)
+{
+    static const uint8_t seed[16] = "berth cli";
+    AUTO(json) struct json *copy = json_copy(spec);
+    const struct json *jobs = json_get(spec, "jobs");
+    struct json *list = json_new_array();
+
+    for (size_t i = 0; i < json_len(jobs); i++) {
+        struct json *job = json_copy(json_at(jobs, i));
+        env_drop_own(job);
+        json_push_take(list, job);
+    }
+    env_drop_own(copy);
+    json_set_take(copy, "jobs", list);
+    AUTO_FREE char *text = json_text(copy);
+    return xasprintf("%016llx", (unsigned long long)siphash24(seed, text, strlen(text)));
+}
+
+int jobspec_submit(struct cli *c, const struct json *spec, const struct jobspec_key *k,
+                   struct json **out, bool *out_new, struct err *e)
 {
     AUTO(json) struct json *own = jobspec_takes_snapshot(spec) ? json_copy(spec) : NULL;
-    AUTO_FREE char *line = NULL;
+    AUTO_FREE char *line = NULL, *print = NULL, *made_print = NULL;
+    const char *key = k->key;
     struct http_response r;
     uint8_t raw[KEY_HEX / 2];
     char made[KEY_HEX + 8] = "cli-";
@@ -478,7 +514,11 @@ int jobspec_submit(struct cli *c, const struct json *spec, const char *key, stru
             snprintf(made + 4 + 2 * i, 3, "%02x", raw[i]);
     }
     line = xasprintf("Idempotency-Key: %s", key ? key : made);
-    const char *headers[] = {"Content-Type: application/json", line, NULL};
+    if (key && !k->print)
+        made_print = jobspec_print(spec);
+    if (key)
+        print = xasprintf("Idempotency-Fingerprint: %s", k->print ? k->print : made_print);
+    const char *headers[] = {"Content-Type: application/json", line, print, NULL};
     if (cli_fetch(c, "POST", "/v1/jobs", headers, str_of(body), &r, e) < 0)
         return -1;
     if (out_new)

@@ -66,8 +66,12 @@ bool jobspec_is_file(const struct operands *ops);
 bool jobspec_takes_snapshot(const struct json *spec);
 /* Sends the directory to the daemon and puts the id of the snapshot into the spec (snapshot.c). */
 int jobspec_take_snapshot(struct cli *c, struct json *spec, struct err *e);
-/* Takes the snapshot that the spec asks for, then POST /v1/jobs; key NULL = one made up here, so
- * that a repeated call cannot submit twice. *out_new (may be NULL): false when the key was known
+/* key NULL = one made up here, so that a repeated call cannot submit twice.  print says what makes
+ * the request, beside its key (request/once.h); NULL = the spec. */
+struct jobspec_key {
+    const char *key, *print;
+};
+/* Takes the snapshot that the spec asks for, then POST /v1/jobs.  *out_new (may be NULL): false when the key was known
  * and these are the jobs it made then. */
-int jobspec_submit(struct cli *c, const struct json *spec, const char *key, struct json **out,
-                   bool *out_new, struct err *e);
+int jobspec_submit(struct cli *c, const struct json *spec, const struct jobspec_key *k,
+                   struct json **out, bool *out_new, struct err *e);

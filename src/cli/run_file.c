@@ -79,7 +79,9 @@ static int file_submit(struct run_session *s, const struct json *spec, const str
     AUTO_FREE char *key =
         given_key ? xstrdup(given_key) : xasprintf("run-%s-%d", m->hash, m->generation);
 
-    return jobspec_submit(s->c, spec, key, reply, is_new, e);
+    /* A key of ours is a hash of the file. */
+    struct jobspec_key k = {.key = key, .print = given_key ? NULL : key};
+    return jobspec_submit(s->c, spec, &k, reply, is_new, e);
 }
 
 /* Submitted, or found.  Jobs that were removed since are submitted afresh. */

@@ -227,7 +227,7 @@ int run_one(struct run_session *s, const struct run_opts *o, const struct json *
     AUTO(json) struct json *reply = NULL;
     struct err e = {0};
 
-    if (jobspec_submit(s->c, spec, key, &reply, NULL, &e) < 0)
+    if (jobspec_submit(s->c, spec, &(struct jobspec_key){.key = key}, &reply, NULL, &e) < 0)
         return cli_fail(&e);
     int64_t number = int_of(reply, json_has(reply, "number") ? "number" : "first");
     return json_has(reply, "count") && int_of(reply, "count") > 1

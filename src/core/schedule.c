@@ -535,8 +535,8 @@ void core_schedule_remove(struct core *c, uint64_t seq, const struct caller *who
         done, arg);
 }
 
-void core_schedule_run(struct core *c, uint64_t seq, struct str key, const struct caller *who,
-                       core_submit_fn done, void *arg)
+void core_schedule_run(struct core *c, uint64_t seq, struct str key, uint64_t print,
+                       const struct caller *who, core_submit_fn done, void *arg)
 {
     struct err e = {0};
     const struct schedule *s = schedule_of_caller(c, seq, who, &e);
@@ -547,6 +547,7 @@ void core_schedule_run(struct core *c, uint64_t seq, struct str key, const struc
     }
     struct firing *f = firing_new(c, s, core_wall(c) / 1000);
     f->key = (struct str){key.n ? xstrndup(key.p, key.n) : NULL, key.n};
+    f->print = print;
     f->done = done;
     f->arg = arg;
     firing_begin(c, f);

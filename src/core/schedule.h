@@ -40,6 +40,7 @@ struct firing {
     int64_t at_s;     /* its moment; the present time when a person runs the schedule */
     int64_t settle_s; /* see schedule_choice; 0 = a person runs it */
     struct str key;   /* idempotency key of that person's request; empty = none */
+    uint64_t print;   /* of that request (submission.idempotency_print) */
     /* Of a person's request: `done` is called after the commit. */
     core_submit_fn done;
     void *arg;
@@ -70,9 +71,9 @@ void core_schedule_pause(struct core *c, uint64_t seq, bool paused, const struct
 void core_schedule_remove(struct core *c, uint64_t seq, const struct caller *who, core_act_fn done,
                           void *arg);
 /* Submits the job of the schedule now, also while it is paused or an earlier job is active.  No
- * moment is settled by it. */
-void core_schedule_run(struct core *c, uint64_t seq, struct str key, const struct caller *who,
-                       core_submit_fn done, void *arg);
+ * moment is settled by it.  key, print: see struct firing. */
+void core_schedule_run(struct core *c, uint64_t seq, struct str key, uint64_t print,
+                       const struct caller *who, core_submit_fn done, void *arg);
 
 /* ---- questions ---- */
 size_t core_schedule_count(const struct core *c);

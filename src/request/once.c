@@ -3,6 +3,7 @@
  * Owns: the keys under way of a server.  What keys made is in the store.
  */
 #include "request/once.h"
+#include "base/hash.h"
 #include "base/json.h"
 #include "request/request_priv.h"
 #include "store/change.h"
@@ -12,6 +13,9 @@ enum { ONCE_PAGE = 10000 }; /* jobs read at once when a request is compared */
 
 struct once {               /* of one call, in its memory */
     struct str key, holder; /* holder: "uid/key" while this call holds the key */
+    struct str print;       /* the client's own fingerprint; p NULL = none */
+    uint64_t target;        /* hash of path and query */
+    uint64_t hash;          /* of the request; 0 = call_once_body was not called */
     call_fn go;
 };
 /* The calls that wait for a key, in the order in which they came.  An entry of the map without
@@ -19,6 +23,14 @@ struct once {               /* of one call, in its memory */
 struct once_wait {
     VEC(struct call *) calls;
 };
+
+/* Nobody gains by a collision: a user would get the answer to a request of their own. */
+static uint64_t once_hash(struct str s)
+{
+    static const uint8_t seed[16] = "berth once";
+
+    return siphash24(seed, s.p, s.n);
+}
 
 /* Takes the key, or waits for it.  The uid is part of the key: users do not share keys. */
 static void once_begin(struct call *c)
@@ -52,10 +64,16 @@ void call_run_once(struct call *c, call_fn go)
     }
     c->once = call_alloc(c, sizeof(*c->once));
     *c->once = (struct once){.key = call_copy(c, key), .go = go};
-    if (key.n)
-        once_begin(c);
-    else
+    if (!key.n) {
         go(c);
+        return;
+    }
+    struct str print = http_header(c->req, "idempotency-fingerprint");
+    uint64_t parts[2] = {once_hash(http_path(c->req)), once_hash(http_query(c->req))};
+    if (print.p)
+        c->once->print = call_copy(c, print);
+    c->once->target = once_hash((struct str){(const char *)parts, sizeof(parts)});
+    once_begin(c);
 }
 
 /* The next one with this key gets its turn: it takes the key, the others queue up behind it. */
@@ -83,13 +101,45 @@ struct str call_once_key(const struct call *c)
     return c->once ? c->once->key : (struct str){NULL, 0};
 }
 
+void call_once_body(struct call *c, struct str body)
+{
+    struct once *o = c->once;
+
+    if (!o || !o->key.n)
+        return;
+    uint64_t parts[2] = {o->target, once_hash(body)};
+    struct str all = {(const char *)parts, sizeof(parts)};
+    o->hash = (once_hash(o->print.p ? o->print : all) >> 1) | 1; /* the store has signed numbers */
+}
+
+uint64_t call_once_print(const struct call *c)
+{
+    return c->once ? c->once->hash : 0;
+}
+
+static int once_conflict(struct call *c, uint64_t first)
+{
+    return err_set(&c->err, ERR_CONFLICT,
+                   "Idempotency-Key '%.60s' was used for another request, which made job %llu; "
+                   "use a new key",
+                   call_once_key(c).p, (unsigned long long)first);
+}
+
 int call_once_find(struct call *c, struct once_made *out)
 {
     struct str key = call_once_key(c);
+    struct idempotent was;
 
-    return key.n ? store_idempotent(c->server->conf.store, c->who.caller.uid, key, &out->first,
-                                    &out->n, &out->batch, &c->err)
-                 : 0;
+    if (!key.n)
+        return 0;
+    int rc = store_idempotent(c->server->conf.store, c->who.caller.uid, key, &was, &c->err);
+    if (rc != 1)
+        return rc;
+    bool compared = was.print && call_once_print(c);
+    if (compared && was.print != call_once_print(c))
+        return once_conflict(c, was.first);
+    *out = (struct once_made){was.first, was.n, was.batch, compared};
+    return 1;
 }
 
 /* ---- is it the same request? ---- */
@@ -185,8 +235,5 @@ int call_once_check(struct call *c, const struct once_made *made, const struct s
         return -1;
     if (k.same)
         return 0;
-    return err_set(&c->err, ERR_CONFLICT,
-                   "Idempotency-Key '%.60s' was used for another request, which made job %llu; "
-                   "use a new key",
-                   call_once_key(c).p, (unsigned long long)made->first);
+    return once_conflict(c, made->first);
 }

@@ -191,10 +191,10 @@ static int insert_batch(struct applier *a, const struct batch_row *b, int64_t at
 static int insert_key(struct applier *a, const struct submission *s, int64_t at_ms, struct err *e)
 {
     if (db_run(a->db, e,
-               "INSERT INTO idempotency(uid, key, first, n, batch, at_ms)"
-               " VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
+               "INSERT INTO idempotency(uid, key, first, n, batch, at_ms, print)"
+               " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
                INT(s->uid), TEXT(s->idempotency_key), INT(s->jobs[0].seq), INT(s->n_jobs),
-               INT(s->batch.seq), INT(at_ms)) == 0)
+               INT(s->batch.seq), INT(at_ms), INT((int64_t)s->idempotency_print)) == 0)
         return 0;
     if (e && e->code == ERR_CONFLICT)
         err_set(e, ERR_CONFLICT,

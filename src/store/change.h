@@ -56,6 +56,7 @@ struct submission {
     struct job_row *jobs;
     size_t n_jobs;
     struct str idempotency_key; /* empty = none */
+    uint64_t idempotency_print; /* hash of the request that has the key; 0 = unknown */
     struct str user;            /* the owner */
     uint32_t uid, gid;
     /* The schedule that submits this.  Its moment is settled in the same transaction as the jobs

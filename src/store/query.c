@@ -138,17 +138,17 @@ int store_events(struct store *s, uint64_t after, size_t limit, uint64_t job,
     return rc < 0 ? -1 : 0;
 }
 
-int store_idempotent(struct store *s, uint32_t uid, struct str key, uint64_t *first, uint64_t *n,
-                     uint64_t *batch, struct err *e)
+int store_idempotent(struct store *s, uint32_t uid, struct str key, struct idempotent *out,
+                     struct err *e)
 {
     struct db *d = pool_borrow(&s->pool, e);
     sqlite3_stmt *st =
-        db_query(d, e, "SELECT first, n, batch FROM idempotency WHERE uid = ?1 AND key = ?2",
+        db_query(d, e, "SELECT first, n, batch, print FROM idempotency WHERE uid = ?1 AND key = ?2",
                  INT(uid), TEXT(key));
     int rc = db_step(d, st, e);
 
     if (rc == 1)
-        db_row(st, COL(first), COL(n), COL(batch));
+        db_row(st, COL(&out->first), COL(&out->n), COL(&out->batch), COL(&out->print));
     pool_return(&s->pool, d);
     return rc;
 }

@@ -104,9 +104,14 @@ struct event_view {
 int store_events(struct store *s, uint64_t after, size_t limit, uint64_t job /* 0 = any */,
                  bool (*fn)(void *arg, const struct event_view *v), void *arg, struct err *e);
 
-/* 1 = known: the jobs first … first+n-1 (batch may be 0) were the answer; 0 = new key. */
-int store_idempotent(struct store *s, uint32_t uid, struct str key, uint64_t *first, uint64_t *n,
-                     uint64_t *batch, struct err *e);
+/* What an idempotency key made: the jobs first … first+n-1.  batch may be 0; print is that of the
+ * submission, 0 = unknown. */
+struct idempotent {
+    uint64_t first, n, batch, print;
+};
+/* 1 = known, 0 = new key. */
+int store_idempotent(struct store *s, uint32_t uid, struct str key, struct idempotent *out,
+                     struct err *e);
 /* Newest first, those before batch number `before` (0 = from the newest); at most `limit`. */
 struct batch_view {
     uint64_t seq;

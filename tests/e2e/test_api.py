@@ -54,7 +54,40 @@ def test_key_answers_once():
                     dict(spec, resources={"cpus": 2}), dict(spec, cwd="/tmp")):
         status, _, data = ask("POST", "/v1/jobs", changed, key)
         assert status == 409 and "'k1'" in message(data), (status, data)
-    assert ask("POST", "/v1/jobs", dict(spec, env={"A": "b"}), key)[0] == 200  # another terminal, the same request
+    for changed in (dict(spec, env={"A": "b"}), dict(spec, after=[1])):
+        status, _, data = ask("POST", "/v1/jobs", changed, key)
+        assert status == 409 and "'k1'" in message(data), (status, data)
+    assert ask("POST", "/v1/jobs?batch=x", spec, key)[0] == 409
+    home.kill()  # what was compared is on disk
+    home.start()
+    assert ask("POST", "/v1/jobs", spec, key)[0] == 200
+    assert ask("POST", "/v1/jobs", dict(spec, env={"A": "b"}), key)[0] == 409
+
+
+def test_key_with_a_fingerprint():
+    """A client that knows what makes its request says so: the environment of another terminal, say, does not."""
+    setup()
+    spec = {"command": "true", "cwd": "/", "env": {"TERM": "a"}}
+    key = {"Idempotency-Key": "fp", "Idempotency-Fingerprint": "one"}
+    assert ask("POST", "/v1/jobs", spec, key)[0] == 201
+    assert ask("POST", "/v1/jobs", dict(spec, env={"TERM": "b"}), key)[0] == 200
+    assert ask("POST", "/v1/jobs", spec, dict(key, **{"Idempotency-Fingerprint": "two"}))[0] == 409
+    submit = ("submit", "--idempotency-key", "cli", "-e", "LR=1", "--", "true")
+    first = home.berth(*submit, OTHER="1").stdout
+    assert home.berth(*submit, OTHER="2").stdout == first
+    for other in (("-e", "LR=2", "--", "true"), ("-e", "LR=1", "--", "false")):
+        p = home.berth(*submit[:3], *other, check=False)
+        assert p.returncode != 0 and "'cli'" in p.stderr, p
+
+
+def test_key_of_a_schedule_is_not_that_of_another():
+    setup()
+    for name in ("nightly-a", "nightly-b"):
+        ask("POST", "/v1/schedules", {"name": name, "cron": "0 0 1 1 *", "job": {"command": "true", "cwd": "/"}})
+    key = {"Idempotency-Key": "by-hand"}
+    assert [ask("POST", "/v1/schedules/nightly-a/run", {}, key)[0] for _ in range(2)] == [201, 200]
+    status, _, data = ask("POST", "/v1/schedules/nightly-b/run", {}, key)
+    assert status == 409 and "'by-hand'" in message(data), (status, data)
 
 
 def test_key_of_a_list_covers_every_job():

@@ -101,6 +101,7 @@ static int firing_prepare(struct atlas_firing *w)
     }
     if (f->key.n)
         w->submit->s.idempotency_key = (struct str){xstrndup(f->key.p, f->key.n), f->key.n};
+    w->submit->s.idempotency_print = f->print;
     return 0;
 }
 

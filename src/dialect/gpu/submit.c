@@ -219,6 +219,7 @@ static int translate(struct submit_call *k, const struct person *p, struct err *
     struct str key = call_once_key(k->c);
     if (key.n)
         k->x->s.idempotency_key = (struct str){xstrndup(key.p, key.n), key.n};
+    k->x->s.idempotency_print = call_once_print(k->c);
     return 0;
 }
 
@@ -236,13 +237,14 @@ static int submit_work(struct call *c)
     if (!body || gpu_submission_read(body, false, &k->c->mem, &k->s, &c->err) < 0 ||
         person_asked_for(k, &p, &c->err) < 0)
         return -1;
+    call_once_body(c, c->body);
     rc = call_once_find(c, &made);
     if (rc < 0 || check_dirs(k, &c->err) < 0 || translate(k, &p, &c->err) < 0)
         return -1;
     k->replay = rc == 1;
     if (!k->replay)
         return 0;
-    if (call_once_check(c, &made, &k->x->s, host_keys) < 0)
+    if (!made.compared && call_once_check(c, &made, &k->x->s, host_keys) < 0)
         return -1;
     return store_job(k->d->env.store, made.first, keep_id, k, &c->err);
 }

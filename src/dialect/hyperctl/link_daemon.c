@@ -103,7 +103,10 @@ static void daemon_send(struct daemon_call *c, const char *method, const char *p
                         char *body_take, const char *key)
 {
     char line[128];
-    const char *headers[] = {"Content-Type: application/json", key ? line : NULL, NULL};
+    /* The key of a batch says all there is to say of the request, as in link_here.c: the
+     * environment of a scheduler that was started again may differ. */
+    const char *headers[] = {"Content-Type: application/json", key ? line : NULL,
+                             "Idempotency-Fingerprint: hyperctl", NULL};
 
     snprintf(line, sizeof(line), "Idempotency-Key: %s", key ? key : "");
     free(c->body);

@@ -287,10 +287,11 @@ static void here_list(struct hyper_link *l, bool places, hyper_event_fn row, hyp
 static void here_submit_work(void *arg)
 {
     struct here_call *c = arg;
-    uint64_t n, batch;
+    struct idempotent made;
+    int known = store_idempotent(c->h->env->store, c->x->who.uid, c->key, &made, &c->err);
 
-    int known =
-        store_idempotent(c->h->env->store, c->x->who.uid, c->key, &c->first, &n, &batch, &c->err);
+    if (known == 1)
+        c->first = made.first;
     if (known == 0 && submit_prepare(c->x, false, &c->err) == 0 &&
         submit_parse(c->x, NULL, NULL, &c->err) == 0)
         submit_name(c->x, c->key, c->batch);

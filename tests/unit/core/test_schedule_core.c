@@ -329,7 +329,7 @@ static void test_pause_run_remove(void **state)
     restart(b);
     assert_string_equal(fired(), "");
     /* By hand, also while it is paused. */
-    core_schedule_run(b->core, seq, STR("key"), &owner, on_run, b);
+    core_schedule_run(b->core, seq, STR("key"), 7, &owner, on_run, b);
     bench_settle(b, 0);
     assert_int_equal(b->err.code, 0);
     assert_int_equal(b->submitted.first, 1);
@@ -358,7 +358,7 @@ static void test_pause_run_remove(void **state)
     assert_int_equal(b->disk.schedules.n, 0);
     core_schedule_remove(b->core, seq, &owner, on_acted, b);
     assert_int_equal(b->err.code, ERR_NOT_FOUND);
-    core_schedule_run(b->core, seq, STR(""), &owner, on_run, b);
+    core_schedule_run(b->core, seq, STR(""), 0, &owner, on_run, b);
     assert_int_equal(b->err.code, ERR_NOT_FOUND);
 }
 

@@ -142,19 +142,21 @@ static void test_idempotency(void **state)
 {
     struct fixture *f = *state;
     struct built *b = built_new(f, 4, 1), *again;
-    uint64_t first, n, batch;
+    struct idempotent made;
     struct err e = {0};
 
     built_batch(f, b, "once", 0);
     b->s.idempotency_key = STR("key-1");
+    b->s.idempotency_print = INT64_MAX;
     stage_submit(f, b);
     sync_ok(f);
-    assert_int_equal(store_idempotent(f->store, 1000, STR("key-1"), &first, &n, &batch, &e), 1);
-    assert_int_equal(first, 1);
-    assert_int_equal(n, 4);
-    assert_int_equal(batch, 1);
-    assert_int_equal(store_idempotent(f->store, 1000, STR("key-2"), &first, &n, &batch, &e), 0);
-    assert_int_equal(store_idempotent(f->store, 1001, STR("key-1"), &first, &n, &batch, &e), 0);
+    assert_int_equal(store_idempotent(f->store, 1000, STR("key-1"), &made, &e), 1);
+    assert_int_equal(made.first, 1);
+    assert_int_equal(made.n, 4);
+    assert_int_equal(made.batch, 1);
+    assert_int_equal(made.print, INT64_MAX);
+    assert_int_equal(store_idempotent(f->store, 1000, STR("key-2"), &made, &e), 0);
+    assert_int_equal(store_idempotent(f->store, 1001, STR("key-1"), &made, &e), 0);
     /* Two requests raced: the second is refused, alone and without a trace. */
     again = built_new(f, 4, 1);
     again->s.idempotency_key = STR("key-1");
