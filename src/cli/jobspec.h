@@ -71,7 +71,7 @@ int jobspec_take_snapshot(struct cli *c, struct json *spec, struct err *e);
 struct jobspec_key {
     const char *key, *print;
 };
-/* Takes the snapshot that the spec asks for, then POST /v1/jobs.  *out_new (may be NULL): false when the key was known
- * and these are the jobs it made then. */
+/* Takes the snapshot that the spec asks for, then POST /v1/jobs.  *out_new (may be NULL): false
+ * when the key was known and these are the jobs it made then. */
 int jobspec_submit(struct cli *c, const struct json *spec, const struct jobspec_key *k,
                    struct json **out, bool *out_new, struct err *e);

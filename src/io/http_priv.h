@@ -113,7 +113,7 @@ struct http_req {
      * complete, so a further header line would be a trailer, which is refused. */
     bool http10, keep_alive, in_value, head_done;
     bool line_ended; /* since the last part of a name or a value, in an earlier read */
-    bool pieces; /* its body goes to the handler as it arrives */
+    bool pieces;     /* its body goes to the handler as it arrives */
     struct http_reply_state reply;
 };
 

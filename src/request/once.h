@@ -29,10 +29,11 @@ uint64_t call_once_print(const struct call *c); /* for the submission; 0 = there
 /* Worker thread.  1: the key was used before, *out is what it made.  0: it was not, or there is no
  * key.  -1: c->err, also when the key was used for another request. */
 int call_once_find(struct call *c, struct once_made *out);
-/* Worker thread, when call_once_find could not compare.  Does `s` ask for what the key made: as many jobs, with the same names, params and
- * specs?  `without` lists the members of a spec that are not compared, NULL at its end: those that
- * differ when the same request is sent again, such as the environment of another terminal.  `after`
- * is not compared: a job that was waited for may be gone by now.  -1: c->err is ERR_CONFLICT and names the key, ERR_NOT_FOUND
- * when the first job was removed. */
+/* Worker thread, when call_once_find could not compare.  Does `s` ask for what the key made: as
+ * many jobs, with the same names, params and specs?  `without` lists the members of a spec that are
+ * not compared, NULL at its end: those that differ when the same request is sent again, such as the
+ * environment of another terminal.  `after` is not compared: a job that was waited for may be gone
+ * by now.  -1: c->err is ERR_CONFLICT and names the key, ERR_NOT_FOUND when the first job was
+ * removed. */
 int call_once_check(struct call *c, const struct once_made *made, const struct submission *s,
                     const char *const *without);

@@ -10,10 +10,11 @@ struct ledger {
     /* Adds to the batch of this turn. */
     void (*stage)(void *self, const struct change *c);
     /* fn is called on the loop thread, in order, once all that was staged before is durable, or was
-     * refused. Refusal (disk full, I/O error) hits submissions and removals only: their barrier (the
-     * first one after them in the same turn) gets the error and they leave no trace.  All other changes are
-     * kept and tried again until they hold; their barriers just come later, so a refusal may
-     * overtake them.  A change about a job whose submission was refused does nothing. */
+     * refused. Refusal (disk full, I/O error) hits submissions and removals only: their barrier
+     * (the first one after them in the same turn) gets the error and they leave no trace.  All
+     * other changes are kept and tried again until they hold; their barriers just come later, so a
+     * refusal may overtake them.  A change about a job whose submission was refused does nothing.
+     */
     void (*barrier)(void *self, ledger_done_fn fn, void *arg);
     /* Tells sink all that is active, as last committed; once, at start. */
     int (*load)(void *self, const struct load_sink *sink, struct err *e);

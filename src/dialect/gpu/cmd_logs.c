@@ -53,8 +53,8 @@ static int ask_again(struct logs *l, struct err *e)
     return 0;
 }
 
-/* The list of the GPU scheduler has the jobs of all users, but their output is theirs.  Asked before
- * anything is printed: a run without a file must not look like a job that cannot be read. */
+/* The list of the GPU scheduler has the jobs of all users, but their output is theirs.  Asked
+ * before anything is printed: a run without a file must not look like a job that cannot be read. */
 static int logs_allowed(const struct logs *l, struct err *e)
 {
     AUTO_FREE char *path = xasprintf("/v1/jobs/%s", l->id);
