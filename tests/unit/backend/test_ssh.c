@@ -140,12 +140,17 @@ static void test_assets(void **state)
     rig_turn(&r, 200);
     assert_int_equal(file_read_all(kept, 100, &text, &n, NULL), 0);
     assert_string_equal(text, "kept\n");
-    /* What is not there is the job's own mistake. */
-    char *missing[] = {(char *)(uintptr_t) "/no/such/file:x", NULL};
-    struct run_start s = {.key = {3, 1}, .argv = missing, .envp = missing + 1, .assets = missing};
+    /* What is not there is the job's own mistake, and so is a name that leads elsewhere. */
+    char *missing[] = {(char *)(uintptr_t) "/no/such/file:x", NULL},
+         *outside[] = {(char *)(uintptr_t) "/etc/passwd:../x", NULL};
+    rig_start(&r, 3, 1, &(struct rig_run){.shell = "true", .assets = missing, .anywhere = true});
+    const struct seen *failed = rig_wait_ended(&r, 3, 1);
+    assert_int_equal(failed->outcome.why, RUN_END_START_FAILED);
+    assert_non_null(strstr(failed->detail, "asset /no/such/file cannot be read"));
+    struct run_start s = {.key = {4, 1}, .argv = outside, .envp = outside + 1, .assets = outside};
     struct err e = {0};
     assert_int_equal(CLS->start(r.b, &s, &e), -1);
-    assert_non_null(strstr(e.text, "/no/such/file"));
+    assert_non_null(strstr(e.text, "must stay below"));
     rig_done(&r);
     for (size_t i = 0; i < 3; i++)
         free(assets[i]);
