@@ -166,6 +166,8 @@ void metrics_get(struct call *c);
 void meta_get(struct call *c);
 void meta_routes(struct call *c);
 void meta_openapi(struct call *c);
+void session_begin(struct call *c);
+void session_end(struct call *c);
 void meta_schema_job(struct call *c);
 void meta_schema_sweep(struct call *c);
 void meta_backup(struct call *c);

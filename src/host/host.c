@@ -192,6 +192,7 @@ static int open_core(struct host *h, struct err *e)
     open_containers(h);
     h->env.hooks = hook_sender_new(h->loop);
     h->env.auth = auth_new(h->core, h->secrets.token, h->env.uid, h->conf.multi_user);
+    auth_set_secret(h->env.auth, h->secrets.secret);
     h->env.ports = job_ports_new(h->loop, h->core, h->store,
                                  h->conf.ports_addr ? h->conf.ports_addr : "0.0.0.0");
     struct json *conf = json_new_object();

@@ -173,6 +173,7 @@ void http_conn_open(struct http_conn *c, bool stranger)
         c->peer.gid = cred.gid;
         c->peer.pid = cred.pid;
     }
+    c->peer.tls = c->tls != NULL;
     if (http_share_open(c))
         read_on(c);
 }

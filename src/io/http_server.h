@@ -36,6 +36,7 @@ struct http_peer {
     gid_t gid;
     pid_t pid;
     bool local; /* over TCP: from this very host */
+    bool tls;
     /* Over TCP: both ends, as IPv6 (IPv4 as ::ffff:a.b.c.d). */
     struct in6_addr from, to;
     uint16_t from_port, to_port;

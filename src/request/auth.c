@@ -167,6 +167,12 @@ struct auth *auth_new(const struct core *core, const char *token, uint32_t uid, 
     return a;
 }
 
+void auth_set_secret(struct auth *a, const uint8_t secret[32])
+{
+    memcpy(a->secret, secret, sizeof(a->secret));
+    a->has_secret = true;
+}
+
 void auth_free(struct auth *a)
 {
     size_t it = 0;

@@ -1,7 +1,8 @@
 /* auth.h - who is asking
  *
- * Three proofs: the credentials of the peer of a unix socket, the bearer token of the daemon's
- * owner, and the token of one run, which opens only that job.  A service may know others.
+ * Four proofs: the credentials of the peer of a unix socket, the bearer token of the daemon's
+ * owner, the token of one run, which opens only that job, and the cookie of a session (session.h).
+ * A service may know others.
  */
 #pragma once
 #include "base/map.h"
@@ -21,7 +22,8 @@ struct who {
     struct caller caller;
     struct run_key token; /* job 0 = a person; else only this job may be touched */
     bool known;
-    bool proved; /* by a token, not by where the connection comes from */
+    bool proved;  /* by a token, not by where the connection comes from */
+    bool session; /* by a cookie, which a browser sends by itself */
     /* Set by services that admit processes of this host without a proof: */
     bool local;       /* one of those; not `known` */
     bool ask_owner;   /* the kernel is asked whose the connection is before the handler runs */
@@ -35,6 +37,8 @@ struct auth {
     char *token;             /* of the daemon's owner */
     uint32_t uid, gid;       /* the daemon's */
     bool multi_user;
+    bool has_secret;      /* else there are no sessions */
+    uint8_t secret[32];   /* of the home */
     struct map_u64 users; /* uid + 1 → name; filled on first sight */
     /* Connections refused on all servers that use this, by enum share_kind (share.h). */
     uint64_t refused[AUTH_SHARE_KINDS];
@@ -42,6 +46,7 @@ struct auth {
 /* Copies `token`; knows the name of `uid` already. */
 struct auth *auth_new(const struct core *core, const char *token, uint32_t uid, bool multi_user);
 void auth_free(struct auth *a);
+void auth_set_secret(struct auth *a, const uint8_t secret[32]); /* copied */
 /* Reads the proofs; does not look up names.  ERR_UNAUTHENTICATED: no proof, or a wrong one.
  * ERR_DENIED: a user this daemon does not serve. */
 int auth_identify(const struct auth *a, const struct http_peer *peer, struct str authorization,

@@ -2,8 +2,10 @@
  *
  * Owns: the way of a request from the HTTP server to its handler, and the list of calls.
  */
+#include "base/clock.h"
 #include "base/json_out.h"
 #include "request/request_priv.h"
+#include "request/session.h"
 #include "request/site.h"
 #include <stdio.h>
 
@@ -91,6 +93,20 @@ static void target_find(const struct request_server *s, struct http_req *r,
     }
 }
 
+/* A token wins over a cookie.  A session is no proof for site_check: the Host must be known. */
+static int request_identify(const struct request_server *s, struct http_req *r, struct who *who,
+                            struct err *e)
+{
+    struct str authorization = http_header(r, "authorization"), cookie = http_header(r, "cookie");
+
+    if (!authorization.p && cookie.n && !http_peer(r)->is_unix &&
+        session_read(s->conf.auth, cookie, clock_wall(&clock_system), &who->caller)) {
+        who->known = who->session = true;
+        return site_own_page(r, e);
+    }
+    return auth_identify(s->conf.auth, http_peer(r), authorization, who, e);
+}
+
 /* The caller is identified also for paths that do not exist, so that a stranger hears 401 and not
  * 404.  site_check refuses what a page of another site makes a browser send. */
 static int request_check(const struct request_server *s, const struct request_target *t,
@@ -100,9 +116,8 @@ static int request_check(const struct request_server *s, const struct request_ta
     const struct route *route = t->match.route;
 
     bool public = route && route->who == AUTH_PUBLIC;
-    if (!public && (v->identify ? v->identify(v->self, r, who, e) < 0
-                                : auth_identify(s->conf.auth, http_peer(r),
-                                                http_header(r, "authorization"), who, e) < 0))
+    if (!public &&
+        (v->identify ? v->identify(v->self, r, who, e) < 0 : request_identify(s, r, who, e) < 0))
         return -1;
     if (site_check(r, s->conf.names, who->proved, e) < 0)
         return -1;

@@ -97,7 +97,7 @@ int share_known(struct http_req *r, const struct who *w, struct err *e)
     struct http_share is;
     char who[100];
 
-    if (!w->proved || http_peer(r)->is_unix)
+    if ((!w->proved && !w->session) || http_peer(r)->is_unix)
         return 0;
     is = w->token.job ? share_make(SHARE_JOB, w->token.job) : share_make(SHARE_TOKEN, 0);
     if (http_share_move(r, &is))

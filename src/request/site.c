@@ -109,11 +109,33 @@ static bool from_browser(const struct http_req *r)
            http_header(r, "referer").p || str_starts(http_header(r, "user-agent"), STR("Mozilla/"));
 }
 
+static bool site_reads(const struct http_req *r)
+{
+    return str_eq_c(http_method(r), "GET") || str_eq_c(http_method(r), "HEAD");
+}
+
+int site_own_page(const struct http_req *r, struct err *e)
+{
+    struct str origin = http_header(r, "origin"), site = http_header(r, "sec-fetch-site");
+    struct str host = http_header(r, "host"), referer = http_header(r, "referer");
+    bool own = str_eq_c(site, "same-origin") || (str_eq_c(site, "none") && site_reads(r));
+
+    if (origin.p)
+        own = site_origin_same(origin, host) && (!site.p || own);
+    else if (!site.p) /* a reading page of a plain HTTP server that is not on loopback */
+        own = site_reads(r) && referer.n && site_referer_same(referer, host);
+    if (own)
+        return 0;
+    return err_set(e, ERR_DENIED,
+                   "the cookie of a session counts only for pages of this server; programs send "
+                   "'Authorization: Bearer TOKEN'");
+}
+
 int site_check(const struct http_req *r, const char *names, bool proved, struct err *e)
 {
     struct str host = http_header(r, "host"), origin = http_header(r, "origin");
     struct str site = http_header(r, "sec-fetch-site"), referer = http_header(r, "referer");
-    bool reads = str_eq_c(http_method(r), "GET") || str_eq_c(http_method(r), "HEAD");
+    bool reads = site_reads(r);
 
     if (http_peer(r)->is_unix)
         return 0;

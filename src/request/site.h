@@ -17,6 +17,10 @@
  * or NULL.  `proved`: the caller has shown a token, which no page of another site has; then any
  * Host will do.  ERR_MISDIRECTED or ERR_DENIED. */
 int site_check(const struct http_req *r, const char *names, bool proved, struct err *e);
+/* Does a page of this very server make the request?  Only what a browser says counts (Origin,
+ * Sec-Fetch-Site, or Referer where a browser sends neither), so a request without these is none.
+ * The address line of a browser may read.  ERR_DENIED. */
+int site_own_page(const struct http_req *r, struct err *e);
 /* The parts of it, for tests.  `host` as in the header, with or without a port. */
 bool site_host_known(struct str host, const char *names);
 bool site_origin_same(struct str origin, struct str host);

@@ -172,6 +172,8 @@ def test_walk():
     ask("GET", "/v1/openapi.yaml", want=200)
     ask("GET", "/v1/schema/job", want=200)
     ask("GET", "/v1/schema/sweep", want=200)
+    ask("POST", "/v1/session", want=201)
+    ask("DELETE", "/v1/session", want=204)
     walk_one(ask, walk_submit(ask))
     walk_lists(ask)
     walk_schedules(ask)

@@ -155,5 +155,73 @@ def test_a_token_moves_a_connection_out_of_the_strangers():
     assert refused(h, "") == 0
 
 
+# -- the cookie of a session --
+
+def ask(h, method, path, headers=None, body=None):
+    c = http.client.HTTPConnection("127.0.0.1", h.port, timeout=60)
+    try:
+        c.request(method, path, json.dumps(body) if body is not None else None, headers or {})
+        r = c.getresponse()
+        return r.status, r.getheader("Set-Cookie"), r.read().decode()
+    finally:
+        c.close()
+
+
+def test_a_session_is_for_pages_of_this_server():
+    h = home_of("session")
+    job = {"command": "true", "cwd": "/"}
+    bearer = {"Authorization": "bearer " + h.token}
+    status, cookie, text = ask(h, "POST", "/v1/session", bearer)
+    assert status == 201 and json.loads(text)["admin"], (status, text)
+    value, *flags = cookie.split("; ")
+    assert value.startswith("berth_session=") and h.token not in cookie
+    assert {"HttpOnly", "SameSite=Strict", "Path=/", "Max-Age=43200"} == set(flags), cookie
+    here = f"http://127.0.0.1:{h.port}"
+    page = {"Cookie": "a=b; " + value, "Sec-Fetch-Site": "same-origin", "Origin": here, "User-Agent": "Mozilla/5.0"}
+    assert ask(h, "GET", "/v1/jobs", page)[0] == 200
+    assert ask(h, "POST", "/v1/jobs", {**page, "Content-Type": "application/json"}, job)[0] == 201
+    plain = {"Cookie": value, "Referer": here + "/jobs"}  # what is left on plain HTTP beyond loopback
+    assert ask(h, "GET", "/v1/jobs", plain)[0] == 200
+    assert ask(h, "POST", "/v1/jobs", {**plain, "Content-Type": "application/json"}, job)[0] == 403
+    assert ask(h, "GET", "/v1/jobs", {"Cookie": value, "Referer": "http://evil.example/"})[0] == 403
+    typed = {"Cookie": value, "Sec-Fetch-Site": "none"}
+    assert ask(h, "GET", "/v1/jobs", typed)[0] == 200
+    # Not for other sites, not for other names, not for forms, not where no browser says what page it is.
+    for more, want in (({"Sec-Fetch-Site": "cross-site"}, 403), ({"Sec-Fetch-Site": "same-site"}, 403),
+                       ({"Origin": "http://evil.example"}, 403), ({"Origin": "null"}, 403),
+                       ({"Host": "evil.example", "Origin": "http://evil.example"}, 421),
+                       ({"Content-Type": "text/plain"}, 403)):
+        status, _, text = ask(h, "POST", "/v1/jobs", {**page, "Content-Type": "application/json", **more}, job)
+        assert status == want, (more, status, text)
+    for headers in ({"Cookie": value}, {"Cookie": value, "Sec-Fetch-Site": "none", "Host": "evil.example"}):
+        assert ask(h, "GET", "/v1/jobs", headers)[0] in (403, 421), headers
+    assert ask(h, "POST", "/v1/jobs", typed, job)[0] == 403
+    assert h.api("GET", "/v1/jobs/summary")["total"] == 1
+    # A session makes no session, and a changed or an old cookie is none.
+    assert ask(h, "POST", "/v1/session", {**page, "Content-Type": "application/json"}, {})[0] == 403
+    name, text = value.split("=")
+    uid, gid, end, mac = text.split(".")
+    for wrong in (text[:-1], text + "0", f"{uid}.{int(gid) + 1}.{end}.{mac}", f"{uid}.{gid}.{int(end) + 1}.{mac}", f"{uid}.{gid}.1.{mac}", mac,
+                  "", "...", h.token, f"{int(uid) + 1}.{gid}.{end}.{mac}", f"+{text}", f"{uid}.{gid}.{end}.{mac.upper()}"):
+        status = ask(h, "GET", "/v1/jobs", {**page, "Cookie": f"{name}={wrong}"})[0]
+        assert status == 401, (wrong, status)
+    # On the unix socket the kernel decides, and a cookie says nothing.
+    assert h.request("GET", "/v1/jobs", headers={"Cookie": "berth_session=x"})[0] == 200
+    status, cookie, _ = ask(h, "DELETE", "/v1/session", page)
+    assert status == 204 and "berth_session=;" in cookie and "Max-Age=0" in cookie, cookie
+
+
+def test_a_token_of_a_job_makes_no_session():
+    h = home_of("session")
+    number = h.submit("sh", "-c", "echo $BERTH_JOB_TOKEN; exec sleep 600")["number"]
+    def printed():
+        status, _, text = h.request("GET", f"/v1/jobs/{number}/logs")
+        return text.decode().strip() if status == 200 and text.endswith(b"\n") else None
+    token = harness.wait_for("the token", printed)
+    assert ask(h, "POST", "/v1/session", {"Authorization": "Bearer " + token})[0] == 403
+    page = {"Sec-Fetch-Site": "same-origin", "Cookie": "berth_session=" + token}
+    assert ask(h, "GET", f"/v1/jobs/{number}", page)[0] == 401
+
+
 if __name__ == "__main__":
     harness.main(__name__)

@@ -25,6 +25,8 @@ GET    /healthz                                   200 200 200 200 403
 GET    /metrics                                   200 403 403 403 401
 GET    /v1                                        200 200 200 403 401
 GET    /v1/routes                                 200 200 200 403 401
+POST   /v1/session                                201 201 201 403 401
+DELETE /v1/session                                204 204 204 403 401
 GET    /v1/openapi.yaml                           200 200 200 403 401
 GET    /v1/schema/job                             200 200 200 403 401
 GET    /v1/schema/sweep                           200 200 200 403 401
