@@ -326,6 +326,7 @@ int host_open(struct host **out, const struct host_conf *c, struct loop *l, stru
     parts_recovered(h);
     end_steps_open(h);
     snapshots_look(h);
+    old_modes_look(h);
     *out = h;
     return 0;
 }

@@ -70,6 +70,9 @@ void old_jobs_look(void *arg); /* arg is the host */
 /* core's operation `discard`. */
 void old_jobs_discard(void *arg, const struct run_key *last, size_t n);
 
+/* ---- old_modes.c: files of runs that an earlier program left readable for everybody ---- */
+void old_modes_look(struct host *h);
+
 /* ---- nodes.c ---- */
 /* core's operation `open_node`: the scheme of the url names the backend. */
 int node_backend_open(void *arg, struct core_host *node, const struct json *conf,

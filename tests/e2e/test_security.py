@@ -458,6 +458,42 @@ def test_files_of_a_job_are_its_submitters():
     assert p.stdout == "", p.stdout
 
 
+def test_files_of_an_older_program_become_private():
+    """It left logs and run directories of the owner's jobs open to everybody."""
+    h = harness.Home()
+    try:
+        h.start()
+        for _ in range(3):
+            h.submit("sh", "-c", "echo out; echo more >&2", params={"lr": 1}, split_output=True)
+        h.wait_all()
+        h.stop()
+        runs = os.path.join(h.home, "runs")
+        names = [os.path.join(runs, "0", f"{n}.1{end}") for n in (1, 2, 3) for end in (".log", ".err", "")]
+
+        def modes():
+            return {p: stat.S_IMODE(os.stat(p).st_mode) for p in names}
+
+        for p in names:
+            os.chmod(p, 0o755 if os.path.isdir(p) else 0o644)
+        os.chmod(os.path.join(runs, "0"), 0o755)
+        os.mkdir(os.path.join(runs, "1"), 0o755)
+        h.start()
+        harness.wait_for("the directories", lambda: all(stat.S_IMODE(os.stat(os.path.join(runs, d)).st_mode) == 0o711 for d in "01"))
+        assert all(m == (0o700 if os.path.isdir(p) else 0o600) for p, m in modes().items()), modes()
+        assert h.berth("logs", "2").stdout.startswith("out"), h.berth("logs", "2")
+        assert "made 9 files of earlier runs private" in h.log_text(), h.log_text()
+        # Once: what its owner opens afterwards stays open.
+        os.chmod(names[0], 0o644)
+        h.stop()
+        h.start()
+        h.submit("true")
+        h.wait_all()
+        h.stop()
+        assert modes()[names[0]] == 0o644, modes()
+    finally:
+        h.close()
+
+
 def test_projects_of_others_cannot_be_changed():
     h = multi()
     h.api("POST", "/v1/jobs", {"command": "true", "cwd": "/", "project": "secret"})
