@@ -247,22 +247,21 @@ void seal_derive(const uint8_t secret[32], const char *label, uint8_t out[SEAL_K
 
 /* ---- texts ---- */
 
-/* The keyed hash of name and value: a nonce repeats only with the whole text. */
+/* The keyed hash of name and value: a nonce repeats only with the whole text.  HMAC-SHA-256 and
+ * ChaCha20 have nothing in common, so both may use the key. */
 static void seal_nonce(const uint8_t key[SEAL_KEY_BYTES], struct str name, struct str value,
                        uint8_t out[SEAL_NONCE_BYTES])
 {
-    uint8_t own[SEAL_KEY_BYTES], mac[32], *all = xmalloc(8 + name.n + value.n);
+    uint8_t mac[32], *all = xmalloc(8 + name.n + value.n);
 
-    seal_derive(key, "berth nonce", own);
     store64(all, name.n);
     if (name.n)
         memcpy(all + 8, name.p, name.n);
     if (value.n)
         memcpy(all + 8 + name.n, value.p, value.n);
-    hmac_sha256(own, sizeof(own), all, 8 + name.n + value.n, mac);
+    hmac_sha256(key, SEAL_KEY_BYTES, all, 8 + name.n + value.n, mac);
     memcpy(out, mac, SEAL_NONCE_BYTES);
     explicit_bzero(all, 8 + name.n + value.n);
-    explicit_bzero(own, sizeof(own));
     free(all);
 }
 

@@ -222,6 +222,8 @@ static struct json *shape_of(const struct spec_key *k)
         return texts_schema(k, "^[^ ,/]+$");
     case KEY_ASSETS:
         return texts_schema(k, ".");
+    case KEY_SECRETS:
+        return either(typed("string"), texts_schema(k, "^!?[A-Za-z0-9_*?.-]+$"));
     case KEY_NOTIFY:
         return either(typed("string"), texts_schema(k, "^[^=]+=.+"));
     case KEY_EXTRA:

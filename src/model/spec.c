@@ -368,6 +368,8 @@ static int read_key(struct reader *r, const struct spec_key *k, const struct jso
     case KEY_NODES:
     case KEY_ASSETS:
         return place_read(r, k, v);
+    case KEY_SECRETS:
+        return secrets_read(r, k, v);
     case KEY_NOTIFY:
         return notify_read(r, k, v);
     default:

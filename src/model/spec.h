@@ -25,6 +25,9 @@ struct spec_command {
     /* Its runs start in a copy of this snapshot (archive/snapshot.h) instead of in cwd, in the
      * directory snapshot_dir of it; NULL = none, and the top. */
     char *snapshot, *snapshot_dir;
+    /* Variables that are secrets: names or patterns, "A,B*,!C"; NULL = what the home says.  In a
+     * stored spec their values are not in env (model/vault.h). */
+    char *secrets;
 };
 
 /* What is enforced while the command runs.  A run gets it as it is (shepherd/run_start.h). */

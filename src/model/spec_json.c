@@ -18,7 +18,8 @@ void spec_free(struct spec *s)
     training_done(&s->train);
     container_done(&s->container);
     FREE_EACH(s->command.shell, s->command.cwd, s->command.snapshot, s->command.snapshot_dir,
-              s->name, s->project, s->queue, s->notify, s->origin.dialect, s->origin.extra, s);
+              s->command.secrets, s->name, s->project, s->queue, s->notify, s->origin.dialect,
+              s->origin.extra, s);
 }
 
 /* The counterpart of put_int in spec.c. */
@@ -152,6 +153,9 @@ static void set_key(struct json *j, const struct spec *s, const struct spec_key 
     case KEY_NODES:
     case KEY_ASSETS:
         place_write(j, s, k);
+        return;
+    case KEY_SECRETS:
+        secrets_write(j, s, k);
         return;
     case KEY_NOTIFY:
         notify_write(j, s, k);

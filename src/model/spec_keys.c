@@ -35,6 +35,9 @@ const struct spec_key spec_keys[] = {
     {"snapshot_dir", KEY_TEXT, IN_SPEC(command.snapshot_dir), .min = 1, .max = 4095,
      .doc = "the directory of the snapshot in which it starts, relative; its top unless given"},
     {"env", KEY_ENV, .max = SPEC_ENV_MAX, .doc = "variables of its environment"},
+    {"secrets", KEY_SECRETS, .max = 1000,
+     .doc = "names of variables of env that are secrets, or patterns for names, as *_TOKEN; !NAME "
+            "is an exception: values of secrets are stored encrypted and never shown"},
     {"resources", KEY_RESOURCES, .doc = "what it needs while it runs"},
     {"timeout", KEY_DURATION, IN_SPEC(limits.timeout_ms), .max = TEN_YEARS,
      .doc = "the longest it may run, as 90s, 2h or 1h30m; 0 for no limit"},

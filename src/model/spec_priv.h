@@ -24,6 +24,7 @@ enum key_kind {
     KEY_EXTRA,      /* object, kept as it is */
     KEY_NODES,      /* list of names, or one text */
     KEY_ASSETS,     /* list of from[:to] */
+    KEY_SECRETS,    /* list of names or patterns, with ! for exceptions */
     KEY_NOTIFY,     /* list of texts, or one: see model/hook.h */
     KEY_CONTAINER,  /* map of container_keys */
     KEY_ENTRYPOINT, /* these three stand in there: a text or a list of texts, */
@@ -104,6 +105,9 @@ int place_read(const struct reader *r, const struct spec_key *k, const struct js
 int place_check(const struct reader *r);
 void place_write(struct json *j, const struct spec *s, const struct spec_key *k);
 void place_done(struct spec_place *p);
+/* spec_secrets.c: KEY_SECRETS. */
+int secrets_read(const struct reader *r, const struct spec_key *k, const struct json *v);
+void secrets_write(struct json *j, const struct spec *s, const struct spec_key *k);
 /* spec_notify.c: KEY_NOTIFY. */
 int notify_read(const struct reader *r, const struct spec_key *k, const struct json *v);
 void notify_write(struct json *j, const struct spec *s, const struct spec_key *k);
