@@ -14,14 +14,17 @@ const char vault_default_names[] =
     "*TOKEN*,*SECRET*,*PASSWORD*,*PASSWD*,*PASSPHRASE*,*CREDENTIAL*,*APIKEY*,*_KEY,*_KEY_ID,"
     "*_KEY_BASE64,*_PWD,*_PAT,!TOKENIZERS_*";
 
-/* One pattern, in capitals.  `letters`: those that a matching name must have. */
+/* One pattern.  `letters`: those that a matching name must have.  `last`: its last character, as a
+ * capital; 0 = any. */
 struct vault_name {
     char *text;
     uint32_t letters;
+    char last;
     bool exception;
 };
 struct vault {
     uint8_t key[SEAL_KEY_BYTES];
+    uint32_t letter[256]; /* the bit of each character, of capitals and small letters alike */
     VEC(struct vault_name) names;
 };
 
@@ -32,15 +35,12 @@ static char upper(char c)
     return c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c;
 }
 
-static uint32_t letters_of(struct str s)
+static uint32_t letters_of(const struct vault *v, struct str s)
 {
     uint32_t set = 0;
 
-    for (size_t i = 0; i < s.n; i++) {
-        char c = upper(s.p[i]);
-        if (c >= 'A' && c <= 'Z')
-            set |= 1u << (c - 'A');
-    }
+    for (size_t i = 0; i < s.n; i++)
+        set |= v->letter[(unsigned char)s.p[i]];
     return set;
 }
 
@@ -96,7 +96,11 @@ static int vault_add_names(struct vault *v, struct str list, struct err *e)
                            "'%.*s' is not a name or pattern for secrets, as *_TOKEN or !SORT_KEY "
                            "(at most %d)",
                            (int)MIN(name.n, 60), name.p, VAULT_NAMES_MAX);
-        struct vault_name one = {xstrndup(bare.p, bare.n), letters_of(bare), name.n != bare.n};
+        char last = upper(bare.p[bare.n - 1]);
+        struct vault_name one = {.text = xstrndup(bare.p, bare.n),
+                                 .letters = letters_of(v, bare),
+                                 .last = last == '*' || last == '?' ? 0 : last,
+                                 .exception = name.n != bare.n};
         vec_push(&v->names, one);
     }
     return 0;
@@ -118,13 +122,15 @@ static int own_hides(struct str own, struct str name)
 bool vault_hides(const struct vault *v, struct str own, struct str name)
 {
     int said = own.n ? own_hides(own, name) : -1;
-    uint32_t letters = letters_of(name);
+    uint32_t letters = letters_of(v, name);
+    char last = name.n ? upper(name.p[name.n - 1]) : 0;
 
     if (said >= 0)
         return said;
     for (size_t i = v->names.n; i-- > 0;) {
         const struct vault_name *one = &v->names.p[i];
-        if ((one->letters & ~letters) == 0 && name_matches(str_of(one->text), name))
+        if ((one->letters & ~letters) == 0 && (!one->last || one->last == last) &&
+            name_matches(str_of(one->text), name))
             return !one->exception;
     }
     return false;
@@ -143,6 +149,8 @@ int vault_new(const uint8_t secret[32], const char *names, struct vault **out, s
     struct vault *v = xcalloc(1, sizeof(*v));
 
     seal_derive(secret, "berth secrets 1", v->key);
+    for (int i = 0; i < 26; i++)
+        v->letter['A' + i] = v->letter['a' + i] = 1u << i;
     if (vault_add_names(v, str_of(vault_default_names), e) < 0 ||
         vault_add_names(v, str_of(names), e) < 0) {
         vault_free(v);
