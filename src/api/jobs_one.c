@@ -2,6 +2,7 @@
 #include "api/api_priv.h"
 #include "api/job_json.h"
 #include "core/track.h"
+#include "model/vault.h"
 #include "store/track.h"
 
 /* ---- GET /v1/jobs/{job} ---- */
@@ -97,6 +98,23 @@ static int put_tracked(struct call *c, uint64_t seq)
     return put_marks(c, "artifacts", seq, MARK_ARTIFACT);
 }
 
+/* The spec for an answer.  Specs of older programs hold secrets, which are left out here. */
+static int read_shown_spec(struct call *c, uint64_t seq, char **out)
+{
+    const struct vault *vault = core_vault(call_api(c)->conf.core);
+    AUTO(json) struct json *form = NULL;
+    bool old;
+
+    if (store_job_spec_age(call_api(c)->conf.store, seq, out, &old, &c->err) < 0)
+        return -1;
+    if (!old || !vault || json_parse(str_of(*out), "spec", &form, &c->err) < 0)
+        return c->err.code ? -1 : 0;
+    vault_mask_form(vault, form);
+    free(*out);
+    *out = json_text(form);
+    return 0;
+}
+
 /* Most specs have no snapshot, and are not parsed for that. */
 static int put_snapshot(struct call *c, uint32_t uid, const char *text)
 {
@@ -120,7 +138,7 @@ static int get_run(struct call *c)
         return -1;
     jw_array(&c->out, "runs");
     if (store_runs(s, f.seq, job_run_json, &c->out, &c->err) < 0 ||
-        store_job_spec(s, f.seq, &spec, &c->err) < 0 ||
+        read_shown_spec(c, f.seq, &spec) < 0 ||
         store_job_deps(s, f.seq, &after, &n_after, &c->err) < 0)
         return -1;
     jw_end_array(&c->out);
@@ -153,8 +171,7 @@ static int spec_run(struct call *c)
     struct job_facts f;
     AUTO_FREE char *spec = NULL;
 
-    if (job_ref_arg(c, &f) < 0 ||
-        store_job_spec(call_api(c)->conf.store, f.seq, &spec, &c->err) < 0)
+    if (job_ref_arg(c, &f) < 0 || read_shown_spec(c, f.seq, &spec) < 0)
         return -1;
     buf_adds(&c->out, spec);
     return 0;

@@ -144,7 +144,7 @@ static int submit_run(struct call *c)
     }
     if (known) {
         /* A request that is sent again may come from another terminal, with other variables. */
-        static const char *const without[] = {"env", NULL};
+        static const char *const without[] = {"env", "secrets", NULL};
         if (call_once_check(c, &d->made, &d->x->s, without) < 0 && c->err.code != ERR_NOT_FOUND)
             return -1;
         c->err = (struct err){0};
@@ -249,7 +249,7 @@ void jobs_submit(struct call *c)
         return;
     }
     body = http_body_take(c->req, &n);
-    d->x = submit_new_take(body, n, &c->who.caller);
+    d->x = submit_new_take(body, n, &c->who.caller, core_vault(call_api(c)->conf.core));
     c->free_data = submitting_free;
     call_run_once(c, jobs_submit_begin);
 }

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "core/schedule.h"
+#include "model/vault.h"
 #include "request/once.h"
 
 enum { NEXT_TIMES = 5 };
@@ -52,8 +53,11 @@ static void schedule_json(struct buf *b, const struct schedule *s, bool whole)
     jw_int_or_null(b, "last_job", (int64_t)s->last_job, s->last_job != 0);
     jw_str_or_null(b, "trouble", str_of(s->trouble));
     jw_json(b, "command", json_get(job, "command"));
-    if (whole)
-        jw_json(b, "job", job);
+    if (whole) {
+        AUTO(json) struct json *shown = json_copy(job);
+        vault_strip_tree(shown);
+        jw_json(b, "job", shown);
+    }
     jw_end_object(b);
 }
 
@@ -132,11 +136,15 @@ static int schedule_no_refs(void *arg, struct str ref, uint64_t *out, struct err
 }
 
 /* Reads the job as POST /v1/jobs would.  Any thread.  *out goes to submit_free or to the core. */
-static int schedule_read_job(const struct json *job, const struct caller *who, struct submit **out,
-                             struct err *e)
+static int schedule_read_job(const struct json *job, const struct caller *who,
+                             const struct vault *vault, struct submit **out, struct err *e)
 {
-    char *text = json_text(job);
-    struct submit *x = submit_new_take(text, strlen(text), who);
+    AUTO(json) struct json *open = json_copy(job);
+
+    if (vault && vault_open_tree(vault, open, e) < 0)
+        return -1;
+    char *text = json_text(open);
+    struct submit *x = submit_new_take(text, strlen(text), who, vault);
 
     if (submit_prepare(x, false, e) < 0 || submit_parse(x, schedule_no_refs, NULL, e) < 0) {
         submit_free(x);
@@ -162,7 +170,8 @@ static void api_fire_work(void *arg)
 {
     struct api_firing *w = arg;
 
-    if (schedule_read_job(json_get(w->f->def, "job"), &w->f->owner, &w->x, &w->err) < 0)
+    if (schedule_read_job(json_get(w->f->def, "job"), &w->f->owner, core_vault(w->a->conf.core),
+                          &w->x, &w->err) < 0)
         return;
     if (w->f->key.n)
         w->x->s.idempotency_key = (struct str){xstrndup(w->f->key.p, w->f->key.n), w->f->key.n};
@@ -214,6 +223,7 @@ static int schedule_define(struct call *c)
     struct defining *d = c->data;
     struct json *body = d->def = body_object(c);
     struct schedule_rules rules;
+    const struct vault *vault = core_vault(call_api(c)->conf.core);
     struct submit *x = NULL;
     const struct json *paused = json_get(body, "paused");
     static const char *const keys[] = {"name",     "cron", "timezone", "overlap",
@@ -234,11 +244,18 @@ static int schedule_define(struct call *c)
     if (!json_get(body, "job"))
         return err_set(&c->err, ERR_INVALID,
                        "job: is missing; give a job: {\"command\":[\"echo\",\"hello\"]}");
+    if (json_has(json_get(body, "job"), "sealed"))
+        return err_set(&c->err, ERR_INVALID, "job.sealed: unknown key; send values under env");
     if (schedule_rules_read(body, &rules, &c->err) < 0 ||
-        schedule_read_job(json_get(body, "job"), &c->who.caller, &x, &c->err) < 0)
+        schedule_read_job(json_get(body, "job"), &c->who.caller, vault, &x, &c->err) < 0)
         return -1;
     submit_free(x);
-    return 0;
+    if (!vault)
+        return 0;
+    struct json *job = json_copy(json_get(body, "job"));
+    int rc = vault_seal_tree(vault, job, &c->err);
+    json_set_take(body, "job", job);
+    return rc;
 }
 
 /* Reads and checks the body on a worker thread; then `then` on the loop thread. */

@@ -15,6 +15,7 @@
 #include "base/json_in.h"
 #include "base/json_out.h"
 #include "base/yaml.h"
+#include "model/vault.h"
 #include <stdio.h>
 
 enum { ELEMENT_MAX = SPEC_MAX_BYTES + 4096 }; /* bytes of one job without its params */
@@ -44,13 +45,15 @@ struct element {
     bool whole; /* nothing but the rest: its text can be kept as it stands */
 };
 
-struct submit *submit_new_take(char *body, size_t n, const struct caller *who)
+struct submit *submit_new_take(char *body, size_t n, const struct caller *who,
+                               const struct vault *vault)
 {
     struct submit *x = xcalloc(1, sizeof(*x));
 
     x->body = body;
     x->body_n = n;
     x->who = *who;
+    x->vault = vault;
     return x;
 }
 
@@ -180,9 +183,32 @@ static struct str keep_text_or_none(struct submit *x, struct str in, const char 
     return s ? keep_text(x, in, s) : STR("");
 }
 
-void submit_add_spec(struct submit *x, const struct spec *s, struct str body)
+/* Values of secrets leave the text of the spec, which then is the canonical one. */
+static int submit_hide(struct submit *x, const struct spec *s, const char *path, struct str *body,
+                       struct str *sealed, struct err *e)
 {
+    AUTO(json) struct json *form = NULL, *hidden = NULL;
+
+    if (!x->vault || !vault_spec_hides(x->vault, s))
+        return 0;
+    form = spec_to_json(s);
+    if (vault_seal_form(x->vault, form, &hidden, e) < 0)
+        return *path ? err_wrap(e, "%s", path) : -1;
+    AUTO_FREE char *text = json_text(form), *values = hidden ? json_text(hidden) : xstrdup("");
+    *body = str_of(arena_strdup(&x->mem, text));
+    *sealed = str_of(arena_strdup(&x->mem, values));
+    return 0;
+}
+
+int submit_add_spec(struct submit *x, const struct spec *s, const char *path, struct str body,
+                    struct err *e)
+{
+    struct str sealed = STR("");
+
+    if (submit_hide(x, s, path, &body, &sealed, e) < 0)
+        return -1;
     struct spec_row row = {.body = body,
+                           .sealed = sealed,
                            .name = keep_text(x, body, s->name),
                            .project = keep_text(x, body, s->project),
                            .queue = keep_text(x, body, s->queue),
@@ -199,6 +225,7 @@ void submit_add_spec(struct submit *x, const struct spec *s, struct str body)
                            .hold = s->hold};
 
     vec_push(&x->specs, row);
+    return 0;
 }
 
 /* The text of the new spec: the element itself when it is nothing else, or put together.  It and
@@ -245,9 +272,10 @@ static int element_new_spec(struct reading *r, const struct element *el, struct 
         return element_wrap(r);
     if (spec_parse(j, r->path, &s, r->e) < 0)
         return -1;
-    submit_add_spec(r->x, s, body);
     spec_free(r->prev.spec);
     r->prev.spec = s;
+    if (submit_add_spec(r->x, s, r->path, body, r->e) < 0)
+        return -1;
     buf_reset(&r->prev.rest);
     buf_add(&r->prev.rest, r->rest.p, r->rest.n);
     r->prev.named = el->name.p != NULL;

@@ -24,6 +24,7 @@ struct submit {
     struct arena mem;
     struct buf texts; /* params and names a sweep makes */
     /* job_row.spec is an index into specs.  s.specs and s.jobs point here after submit_parse. */
+    const struct vault *vault; /* hides secrets; NULL = nothing is hidden */
     VEC(struct spec_row) specs;
     VEC(struct job_row) jobs;
     bool single; /* one object that is not a sweep: the answer has the form of a job */
@@ -31,8 +32,9 @@ struct submit {
     void *resolve_arg;
 };
 /* Takes the body (NUL-terminated, writable).  Freed by submit_free, or by the store through
- * s.free_fn. */
-struct submit *submit_new_take(char *body, size_t n, const struct caller *who);
+ * s.free_fn.  `vault` is that of the core (core_vault). */
+struct submit *submit_new_take(char *body, size_t n, const struct caller *who,
+                               const struct vault *vault);
 void submit_free(struct submit *x);
 /* The idempotency key and the name of the batch; empty = none.  After submit_parse. */
 void submit_name(struct submit *x, struct str key, struct str batch);

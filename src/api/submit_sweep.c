@@ -30,15 +30,17 @@ int submit_is_sweep(struct str object, bool *out_single, struct err *e)
 }
 
 /* The specs of a sweep are made, not sent: their texts live in the arena. */
-static void add_specs(struct submit *x, const struct sweep *sw)
+static int add_specs(struct submit *x, const struct sweep *sw, struct err *e)
 {
     for (size_t k = 0; k < sweep_n_specs(sw); k++) {
         AUTO(json) struct json *j = spec_to_json(sweep_spec(sw, k));
         AUTO_FREE char *text = json_text(j);
         struct str body = {arena_strdup(&x->mem, text), strlen(text)};
 
-        submit_add_spec(x, sweep_spec(sw, k), body);
+        if (submit_add_spec(x, sweep_spec(sw, k), "", body, e) < 0)
+            return -1;
     }
+    return 0;
 }
 
 /* A text of x->texts from `from` on, as an offset until the buffer stands still. */
@@ -122,10 +124,8 @@ int submit_read_sweep(struct submit *x, struct err *e)
 
     if (json_parse((struct str){x->body, x->body_n}, "body", &j, e) < 0)
         return -1;
-    if (sweep_parse(j, &sw, e) == 0) {
-        add_specs(x, sw);
+    if (sweep_parse(j, &sw, e) == 0 && add_specs(x, sw, e) == 0)
         rc = add_jobs(x, sw, e);
-    }
     if (rc == 0) {
         name = sweep_name(sw);
         x->s.batch.name = (struct str){arena_strdup(&x->mem, name), strlen(name)};

@@ -10,7 +10,8 @@ int submit_read_sweep(struct submit *x, struct err *e);
 
 /* ---- of submit_parse.c ---- */
 /* `body` must live as long as the submit; names are borrowed from it where they occur. */
-void submit_add_spec(struct submit *x, const struct spec *s, struct str body);
+int submit_add_spec(struct submit *x, const struct spec *s, const char *path, struct str body,
+                    struct err *e);
 /* `path` stands before "after" in messages. */
 int submit_resolve_after(struct submit *x, const struct json *j, const char *path,
                          const uint64_t **out, size_t *out_n, struct err *e);

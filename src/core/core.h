@@ -113,13 +113,14 @@ struct core_ops {
 
 /* Where the home is and how its jobs reach the daemon. */
 struct core_home_conf {
-    const char *dir;         /* run files live under this directory */
-    const char *socket;      /* the daemon's socket, told to jobs; NULL = none */
-    const char *python_path; /* put on PYTHONPATH of jobs; NULL = none */
-    const char *program;     /* our own, to start one process per GPU with; NULL = cannot */
-    const uint8_t *secret;   /* 32 bytes; job tokens are derived from it; NULL = zeros */
-    uint32_t uid;            /* ours: jobs of others change user (only root can) */
-    bool multi_user;         /* other users submit too */
+    const char *dir;           /* run files live under this directory */
+    const char *socket;        /* the daemon's socket, told to jobs; NULL = none */
+    const char *python_path;   /* put on PYTHONPATH of jobs; NULL = none */
+    const char *program;       /* our own, to start one process per GPU with; NULL = cannot */
+    const uint8_t *secret;     /* 32 bytes; job tokens are derived from it; NULL = zeros */
+    const struct vault *vault; /* hides secrets (model/vault.h), borrowed; NULL = cannot */
+    uint32_t uid;              /* ours: jobs of others change user (only root can) */
+    bool multi_user;           /* other users submit too */
 };
 
 /* How GPUs are given out. */
@@ -371,6 +372,8 @@ bool core_job_token_check(const struct core *c, struct str token, struct run_key
 /* What containers of this home are labelled with; the same for its whole life. */
 enum { CORE_HOME_ID_MAX = 17 };
 void core_home_id(const struct core *c, char out[CORE_HOME_ID_MAX]);
+/* What hides the secrets of submissions; NULL = nothing does.  Any thread may use it. */
+const struct vault *core_vault(const struct core *c);
 /* Paths of a run's files; yours.  Any thread. */
 char *core_log_path(const struct core *c, struct run_key key);
 char *core_err_path(const struct core *c, struct run_key key);

@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "core/core_priv.h"
 #include "model/filter.h"
+#include "model/vault.h"
 #include <stdio.h>
 
 enum {
@@ -18,11 +19,15 @@ enum {
     HOOK_SENDING_MAX = 16,
 };
 
+/* What secrets of hooks are sealed for. */
+#define HOOK_SECRET_PURPOSE "secret of a hook"
+
 /* A message between ops->deliver and the commit of its result. */
 struct hook_sending {
     struct core *c;
     struct arena mem; /* its texts */
     struct hook_message m;
+    struct err trouble;       /* code 0: it can be sent */
     core_hook_test_fn tested; /* of a test; NULL = a recorded message */
     void *arg;
 };
@@ -30,6 +35,22 @@ struct hook_sending {
 static struct str hook_keep(struct hook_sending *s, struct str text)
 {
     return (struct str){arena_strndup(&s->mem, text.p, text.n), text.n};
+}
+
+/* The secret of the hook in the clear; an error stays in s->trouble, and the message is not sent.
+ */
+static struct str hook_open_secret(struct hook_sending *s, struct str sealed)
+{
+    char *text = NULL;
+
+    if (!s->c->conf.home.vault)
+        return hook_keep(s, sealed);
+    if (vault_open_text(s->c->conf.home.vault, HOOK_SECRET_PURPOSE, sealed, &text, &s->trouble) < 0)
+        return STR("");
+    struct str open = hook_keep(s, str_of(text));
+    explicit_bzero(text, strlen(text));
+    free(text);
+    return open;
 }
 
 /* Borrowed texts are copied: a message lives for seconds. */
@@ -43,7 +64,7 @@ static struct hook_sending *sending_new(struct core *c, const struct delivery_re
     s->m.d.user = hook_keep(s, d->user);
     s->m.d.name = hook_keep(s, d->name);
     s->m.d.action = hook_keep(s, d->action);
-    s->m.d.secret = hook_keep(s, d->secret);
+    s->m.d.secret = hook_open_secret(s, d->secret);
     core_home_id(c, home);
     /* A summary that is sent again may have grown, so that it is another message. */
     snprintf(s->m.id, sizeof(s->m.id), "%s-%llu-%lld", home, (unsigned long long)d->seq,
@@ -137,6 +158,14 @@ static void hook_explain(struct core *c, struct hook_sending *s)
         s->m.why = hook_keep(s, json_str(json_get(why, "text"))).p;
 }
 
+static void hook_send(struct hook_sending *s)
+{
+    if (s->trouble.code)
+        hook_on_sent(s, &s->trouble);
+    else
+        s->c->conf.ops->deliver(s->c->conf.self, &s->m, hook_on_sent, s);
+}
+
 static void hook_on_due(void *arg, const struct delivery_record *d)
 {
     struct core *c = arg;
@@ -171,7 +200,7 @@ void hooks_turn(struct core *c)
     for (size_t i = before; i < h->sending.n; i++) {
         struct hook_sending *s = h->sending.p[i];
         hook_explain(c, s);
-        c->conf.ops->deliver(c->conf.self, &s->m, hook_on_sent, s);
+        hook_send(s);
     }
 }
 
@@ -231,15 +260,19 @@ static int hook_put_check(const struct core *c, const struct change_hook *h,
 void core_hook_put(struct core *c, const struct change_hook *h, struct str owner,
                    const struct caller *who, core_act_fn done, void *arg)
 {
+    struct change put = {.kind = CHANGE_HOOK, .at_ms = core_wall(c), .user = owner, .hook = *h};
+    AUTO_FREE char *sealed = NULL;
     struct err e = {0};
 
     if (hook_put_check(c, h, who, &e) < 0) {
         done(arg, &e, NULL);
         return;
     }
-    set_and_answer(
-        c, &(struct change){.kind = CHANGE_HOOK, .at_ms = core_wall(c), .user = owner, .hook = *h},
-        done, arg);
+    if (h->secret.n && c->conf.home.vault) {
+        sealed = vault_seal_text(c->conf.home.vault, HOOK_SECRET_PURPOSE, h->secret);
+        put.hook.secret = str_of(sealed);
+    }
+    set_and_answer(c, &put, done, arg);
 }
 
 void core_hook_remove(struct core *c, uint64_t hook, const struct caller *who, core_act_fn done,
@@ -274,7 +307,7 @@ void core_hook_test(struct core *c, uint64_t hook, core_hook_test_fn done, void 
     else if (led->read_hook(led->self, hook, hook_on_read, &t, &e) == 0) {
         t.s->tested = done;
         t.s->arg = arg;
-        c->conf.ops->deliver(c->conf.self, &t.s->m, hook_on_sent, t.s);
+        hook_send(t.s);
         return;
     }
     done(arg, &e);

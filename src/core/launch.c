@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "core/core_priv.h"
 #include "model/gpu_env.h"
+#include "model/vault.h"
 #include <stdio.h>
 
 enum {
@@ -79,6 +80,11 @@ bool core_job_token_check(const struct core *c, struct str token, struct run_key
     return true;
 }
 
+const struct vault *core_vault(const struct core *c)
+{
+    return c->conf.home.vault;
+}
+
 /* ---- environment ---- */
 
 /* Variables of a run; the entries live in the arena, the list does not. */
@@ -132,6 +138,24 @@ static void env_set_num(struct env *v, const char *key, int64_t n)
 static void set_variable(void *arg, const char *key, const char *value)
 {
     env_set(arg, key, value);
+}
+
+/* The values of secrets are in the clear only from here on: in the arena of this start, and on
+ * their way to the run. */
+static int env_secrets(struct env *v, const struct core *c, const struct json *sealed,
+                       struct err *e)
+{
+    if (!c->conf.home.vault)
+        return err_set(e, ERR_UNAVAILABLE, "this program cannot read the secrets of the job");
+    for (struct json_it it = {0}; json_next(sealed, &it);) {
+        char *value = NULL;
+        if (vault_open(c->conf.home.vault, it.key, json_str(it.val), &value, e) < 0)
+            return -1;
+        env_set(v, it.key, value);
+        explicit_bzero(value, strlen(value));
+        free(value);
+    }
+    return 0;
 }
 
 /* ---- training ---- */
@@ -352,6 +376,10 @@ int launch_build(struct core *c, const struct run *r, const struct launch *l, st
         vec_push(&v.list, *k);
     for (char **k = extra; k && *k; k++)
         vec_push(&v.list, *k);
+    if (l->sealed && env_secrets(&v, c, l->sealed, e) < 0) {
+        vec_done(&v.list);
+        return -1;
+    }
     core_job_token(c, r->key, v.token);
     env_identity(&v, c, r, l);
     env_set(&v, "BERTH_RUN_DIR", out->run_dir);

@@ -71,7 +71,7 @@ void hook_command_submit(struct host *h, const struct hook_letter *l, const stru
     buf_init(&body, 256 << 10);
     command_body(&body, l, line);
     char *text = buf_take(&body, &n);
-    struct submit *x = submit_new_take(text, n, &who);
+    struct submit *x = submit_new_take(text, n, &who, core_vault(h->core));
     if (submit_prepare(x, false, &e) < 0 || submit_parse(x, NULL, NULL, &e) < 0) {
         submit_free(x);
         done(arg, &e);

@@ -10,6 +10,7 @@
 #include "host/hook_send.h"
 #include "host/host_priv.h"
 #include "host/outside_watch.h"
+#include "model/vault.h"
 #include "request/service.h"
 #include <arpa/inet.h>
 #include <errno.h>
@@ -177,6 +178,7 @@ static int open_core(struct host *h, struct err *e)
                                                     .python_path = h->paths.python_path,
                                                     .program = h->paths.program,
                                                     .secret = h->secrets.secret,
+                                                    .vault = h->vault,
                                                     .uid = h->env.uid,
                                                     .multi_user = h->conf.multi_user},
                                            .gpu = {.plan = h->conf.gpu,
@@ -295,6 +297,15 @@ static int open_servers(struct host *h, struct err *e)
                                   &h->tcp_port, e);
 }
 
+/* Dialects have no option for the names, so a variable can tell them too. */
+static int open_vault(struct host *h, struct err *e)
+{
+    const char *names = h->conf.secret_names ? h->conf.secret_names : getenv("BERTH_SECRET_NAMES");
+
+    return vault_new(h->secrets.secret, names, &h->vault, e) < 0 ? err_wrap(e, "names of secrets")
+                                                                 : 0;
+}
+
 int host_open(struct host **out, const struct host_conf *c, struct loop *l, struct err *e)
 {
     struct host *h = xcalloc(1, sizeof(*h));
@@ -314,8 +325,8 @@ int host_open(struct host **out, const struct host_conf *c, struct loop *l, stru
     h->paths.program = realpath("/proc/self/exe", NULL);
     if (home_prepare(h->paths.home, c->multi_user, e) < 0 ||
         home_lock(h->paths.home, &h->lock_fd, e) < 0 ||
-        home_secrets(h->paths.home, &h->secrets, e) < 0 || open_core(h, e) < 0 ||
-        open_servers(h, e) < 0) {
+        home_secrets(h->paths.home, &h->secrets, e) < 0 || open_vault(h, e) < 0 ||
+        open_core(h, e) < 0 || open_servers(h, e) < 0) {
         host_close(h);
         return -1;
     }
@@ -392,6 +403,7 @@ void host_close(struct host *h)
     auth_free(h->env.auth);
     hook_sender_free(h->env.hooks);
     core_free(h->core);
+    vault_free(h->vault);
     host_zones_free(h);
     containers_free(h->containers);
     if (h->lock_fd >= 0)

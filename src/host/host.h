@@ -42,6 +42,8 @@ struct host_conf {
     int64_t retain_ms;        /* finished jobs older than this go; 0 = keep */
     bool new_database;        /* begin with an empty database though the home had one */
     bool transient;           /* the home goes away with us: leave no shepherd behind */
+    /* Which variables are secrets, see vault_new; NULL = $BERTH_SECRET_NAMES. */
+    const char *secret_names;
     const char *version;
     const struct host_part *const *parts; /* ends with NULL; NULL = none */
     const struct host_setting *settings;  /* of parts, see host/part.h; NULL = none */

@@ -28,6 +28,7 @@ struct host {
     struct loop *loop;
     struct host_paths paths;
     struct home_secrets secrets;
+    struct vault *vault; /* of the home: hides the secrets of jobs and hooks */
     /* lock_fd is -1 until the home is locked.  tcp_port is 0 without TCP. */
     int lock_fd, tcp_port;
     struct store *store;

@@ -5,6 +5,7 @@
 #include "request/once.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "model/spec.h"
 #include "request/request_priv.h"
 #include "store/change.h"
 #include "store/query.h"
@@ -186,7 +187,21 @@ static int once_compare_jobs(struct call *c, const struct once_made *made, struc
     return 0;
 }
 
-/* Compares as JSON, so that the order of members and white space do not matter. */
+/* A spec in its canonical form; one that cannot be read any more stays as it is. */
+static void once_canonical(struct json **j)
+{
+    struct spec *s = NULL;
+    struct err e;
+
+    if (spec_parse(*j, "", &s, &e) < 0)
+        return;
+    json_free(*j);
+    *j = spec_to_json(s);
+    spec_free(s);
+}
+
+/* Compares as JSON, so that the order of members and white space do not matter.  A spec with
+ * secrets is stored in its canonical form, other specs as they were sent. */
 static int once_compare_spec(struct call *c, uint64_t job, struct str body,
                              const char *const *without, bool *out_same)
 {
@@ -201,6 +216,11 @@ static int once_compare_spec(struct call *c, uint64_t job, struct str body,
         json_del(was, *without);
         json_del(is, *without);
     }
+    *out_same = json_equal(was, is);
+    if (*out_same)
+        return 0;
+    once_canonical(&was);
+    once_canonical(&is);
     *out_same = json_equal(was, is);
     return 0;
 }

@@ -86,14 +86,14 @@ static int insert_specs(struct applier *a, const struct submission *s, const str
         if (db_run(a->db, e,
                    "INSERT INTO spec(seq, party, jobs, gid, mcpu, mem_bytes, gpus, slots,"
                    " timeout_ms, backoff_ms, priority, retries, name, body, nodes,"
-                   " retry_lost, schedule, snapshot)"
+                   " retry_lost, schedule, snapshot, sealed)"
                    " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,"
-                   " ?16, ?17, ?18)",
+                   " ?16, ?17, ?18, ?19)",
                    INT(r->seq), INT(use[i].party), INT(use[i].jobs), INT(s->gid), INT(r->need.mcpu),
                    INT(r->need.mem_bytes), INT(r->need.gpus), INT(r->need.slots),
                    INT(r->timeout_ms), INT(r->backoff_ms), INT(r->priority), INT(r->retries),
                    TEXT(r->name), TEXT(r->body), TEXT_OR_NULL(r->nodes), INT(r->retry_lost),
-                   TEXT_OR_NULL(s->schedule.name), TEXT_OR_NULL(r->snapshot)) < 0)
+                   TEXT_OR_NULL(s->schedule.name), TEXT_OR_NULL(r->snapshot), TEXT(r->sealed)) < 0)
             return -1;
     }
     return 0;

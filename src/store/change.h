@@ -16,7 +16,8 @@
  * that nobody has to parse the text again. */
 struct spec_row { /* planning facts beside the text */
     uint64_t seq;
-    struct str body; /* JSON, as accepted by spec_parse */
+    struct str body;   /* JSON, as accepted by spec_parse */
+    struct str sealed; /* JSON: name → sealed value of its secrets (model/vault.h); empty = none */
     struct str name, project, queue;
     struct str nodes;    /* where it may run, see nodes_match; empty = anywhere */
     struct str snapshot; /* of the directory its runs start in; empty = none */
@@ -382,7 +383,8 @@ struct load_sink {
  * it. */
 struct launch {
     struct spec *spec;
-    struct json *params; /* NULL when none */
+    struct json *params;       /* NULL when none */
+    const struct json *sealed; /* name → sealed value; NULL when none; as long as `spec` */
     char *name, *batch_name;
     struct id id;
     uint64_t batch;

@@ -13,6 +13,7 @@ enum { LAUNCH_SPECS = 32 };
 struct launch_spec {
     uint64_t seq;
     struct spec *spec;
+    struct json *sealed; /* NULL = no secrets */
     uint32_t uid, gid;
     char *name, *user;
     size_t holders; /* the cache and each launch */
@@ -36,6 +37,7 @@ static void launch_spec_release(struct launch_spec *s)
     if (!s || --s->holders)
         return;
     spec_free(s->spec);
+    json_free(s->sealed);
     FREE_EACH(s->name, s->user, s);
 }
 
@@ -68,17 +70,19 @@ static char *column_dup(sqlite3_stmt *st, int i)
  * cannot start, and the error names the spec. */
 static int parse_spec(sqlite3_stmt *st, uint64_t seq, struct launch_spec **out, struct err *e)
 {
-    AUTO(json) struct json *body = NULL;
+    AUTO(json) struct json *body = NULL, *sealed = NULL;
+    struct str hidden = column_str(st, 5);
     struct spec *spec = NULL;
     char name[48];
 
     snprintf(name, sizeof(name), "spec %llu", (unsigned long long)seq);
-    if (json_parse(column_str(st, 4), name, &body, e) < 0)
+    if (json_parse(column_str(st, 4), name, &body, e) < 0 ||
+        (hidden.n && json_parse(hidden, name, &sealed, e) < 0))
         return -1;
     if (spec_parse(body, "", &spec, e) < 0)
         return err_wrap(e, "%s", name);
     struct launch_spec *s = xcalloc(1, sizeof(*s));
-    *s = (struct launch_spec){.seq = seq, .spec = spec, .holders = 1};
+    *s = (struct launch_spec){.seq = seq, .spec = spec, .sealed = TAKE(sealed), .holders = 1};
     s->uid = (uint32_t)sqlite3_column_int64(st, 0);
     s->gid = (uint32_t)sqlite3_column_int64(st, 1);
     s->user = column_dup(st, 2);
@@ -92,7 +96,7 @@ static int launch_read_spec(struct launch_cache *c, uint64_t seq, struct launch_
 {
     struct db *d = &c->point->db;
     sqlite3_stmt *st = db_query(d, e,
-                                "SELECT p.uid, s.gid, p.user, s.name, s.body FROM spec s"
+                                "SELECT p.uid, s.gid, p.user, s.name, s.body, s.sealed FROM spec s"
                                 " JOIN party p ON p.seq = s.party WHERE s.seq = ?1",
                                 INT(seq));
     int rc = db_step(d, st, e);
@@ -148,6 +152,7 @@ static int launch_fill(struct launch_cache *c, sqlite3_stmt *st, struct launch *
     s->holders++;
     l.shared = s;
     l.spec = s->spec;
+    l.sealed = s->sealed;
     l.uid = s->uid;
     l.gid = s->gid;
     l.user = xstrdup(s->user);

@@ -220,9 +220,12 @@ static const char v11[] =
 /* A hash of the request that used a key; 0: from before, or made without a request. */
 static const char v12[] = "ALTER TABLE idempotency ADD COLUMN print INTEGER NOT NULL DEFAULT 0;";
 
-const struct migration migrations[] = {{v1, NULL}, {v2, NULL},  {v3, NULL},  {v4, series_migrate},
-                                       {v5, NULL}, {v6, NULL},  {v7, NULL},  {v8, NULL},
-                                       {v9, NULL}, {v10, NULL}, {v11, NULL}, {v12, NULL}};
+/* Values of secrets leave the text of a spec; NULL: written before, nobody looked for secrets. */
+static const char v13[] = "ALTER TABLE spec ADD COLUMN sealed TEXT;";
+
+const struct migration migrations[] = {
+    {v1, NULL}, {v2, NULL}, {v3, NULL},  {v4, series_migrate}, {v5, NULL},  {v6, NULL}, {v7, NULL},
+    {v8, NULL}, {v9, NULL}, {v10, NULL}, {v11, NULL},          {v12, NULL}, {v13, NULL}};
 const size_t n_migrations = ARRAY_SIZE(migrations);
 
 /* Schema and version change in one transaction, so a crash leaves the file at the version before.

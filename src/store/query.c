@@ -26,14 +26,24 @@ int store_job(struct store *s, uint64_t seq, job_view_fn fn, void *arg, struct e
 
 int store_job_spec(struct store *s, uint64_t seq, char **out_json, struct err *e)
 {
+    bool old;
+
+    return store_job_spec_age(s, seq, out_json, &old, e);
+}
+
+int store_job_spec_age(struct store *s, uint64_t seq, char **out_json, bool *out_old, struct err *e)
+{
     struct db *d = pool_borrow(&s->pool, e);
-    sqlite3_stmt *st = db_query(
-        d, e, "SELECT s.body FROM job j JOIN spec s ON s.seq = j.spec WHERE j.seq = ?1", INT(seq));
+    sqlite3_stmt *st = db_query(d, e,
+                                "SELECT s.body, s.sealed IS NULL FROM job j JOIN spec s ON"
+                                " s.seq = j.spec WHERE j.seq = ?1",
+                                INT(seq));
     int rc = db_step(d, st, e);
 
     if (rc == 1) {
         struct str body = column_str(st, 0);
         *out_json = xstrndup(body.p, body.n);
+        *out_old = sqlite3_column_int(st, 1) != 0;
     }
     if (rc == 0)
         no_such_job(seq, e);

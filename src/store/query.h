@@ -71,6 +71,9 @@ int store_job_counts(struct store *s, const struct job_query *q, uint64_t out[JO
 int store_resolve(struct store *s, struct str text, uint64_t *out_seq, struct err *e);
 /* The JSON of the job's spec as it was accepted; *out_json is yours. */
 int store_job_spec(struct store *s, uint64_t seq, char **out_json, struct err *e);
+/* The same; *out_old: it was stored before secrets were hidden, and may hold some in the clear. */
+int store_job_spec_age(struct store *s, uint64_t seq, char **out_json, bool *out_old,
+                       struct err *e);
 /* Does a job or a schedule name this snapshot?  1 = yes, 0 = no, -1 = the store cannot tell. */
 int store_snapshot_used(struct store *s, const char *id, struct err *e);
 /* The numbers of the jobs it waits or waited for, ascending; *out is yours.  A job that is not

@@ -6,6 +6,7 @@
  */
 #include "api/submit_parse.h"
 #include "base/json.h"
+#include "model/vault.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
@@ -64,6 +65,35 @@ static void check_list(const struct submit *x, const struct json *tree)
         check_job(x, i, list ? json_at(tree, i) : tree);
 }
 
+/* The same body where secrets are hidden: what is stored can be read again, and no variable that is
+ * a secret is left in it. */
+static void submit_with_vault(const uint8_t *data, size_t n, const struct caller *who)
+{
+    static const uint8_t secret[32];
+    static struct vault *vault;
+    struct err e = {0};
+    char *body = xcalloc(1, n + 1);
+
+    if (!vault)
+        ASSERT(vault_new(secret, "A*,!AB", &vault, &e) == 0);
+    memcpy(body, data, n);
+    struct submit *x = submit_new_take(body, n, who, vault);
+    if (submit_prepare(x, false, &e) == 0 && submit_parse(x, resolve, NULL, &e) == 0) {
+        for (size_t i = 0; i < x->s.n_specs; i++) {
+            struct json *j = NULL;
+            struct spec *s = NULL;
+            ASSERT(json_parse(x->s.specs[i].body, "spec", &j, &e) == 0);
+            ASSERT(spec_parse(j, "", &s, &e) == 0);
+            for (char **v = s->command.env; *v; v++)
+                ASSERT(!vault_hides(vault, str_of(s->command.secrets),
+                                    (struct str){*v, strcspn(*v, "=")}));
+            spec_free(s);
+            json_free(j);
+        }
+    }
+    submit_free(x);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     const struct caller who = {.uid = 1, .user = "fuzz"};
@@ -75,7 +105,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     json_parse((struct str){(const char *)data, n}, "body", &tree, &ignored);
     body = xcalloc(1, n + 1);
     memcpy(body, data, n);
-    x = submit_new_take(body, n, &who);
+    x = submit_new_take(body, n, &who, NULL);
     if (submit_prepare(x, false, &e) == 0 && submit_parse(x, resolve, NULL, &e) == 0) {
         ASSERT(tree && x->s.n_jobs > 0 && x->s.n_specs > 0);
         if (x->single || json_type(tree) == JSON_ARRAY)
@@ -85,5 +115,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     }
     submit_free(x);
     json_free(tree);
+    submit_with_vault(data, n, &who);
     return 0;
 }

@@ -58,7 +58,7 @@ int atlas_prepare(const struct atlas *a, const struct atlas_submission *s,
     if (strlen(s->id) == ATLAS_ID_LEN)
         json_set_str(form, "name", s->id); /* see atlas_id_format */
     char *text = json_text(form);
-    struct submit *x = submit_new_take(text, strlen(text), who);
+    struct submit *x = submit_new_take(text, strlen(text), who, core_vault(a->conf.core));
     if (submit_prepare(x, false, e) < 0 || submit_parse(x, atlas_no_refs, NULL, e) < 0) {
         submit_free(x);
         return -1;

@@ -213,7 +213,7 @@ static int translate(struct submit_call *k, const struct person *p, struct err *
     if (gpu_translate(&k->s, &w, &form, e) < 0)
         return -1;
     char *text = json_text(form);
-    k->x = submit_new_take(text, strlen(text), &k->c->who.caller);
+    k->x = submit_new_take(text, strlen(text), &k->c->who.caller, core_vault(k->d->env.core));
     if (submit_prepare(k->x, false, e) < 0 || submit_parse(k->x, submit_no_refs, NULL, e) < 0)
         return -1;
     struct str key = call_once_key(k->c);

@@ -325,7 +325,7 @@ static void here_submit(struct hyper_link *l, struct json *body_take, const char
     char *text = json_text(body_take);
 
     json_free(body_take);
-    c->x = submit_new_take(text, strlen(text), &c->h->owner.caller);
+    c->x = submit_new_take(text, strlen(text), &c->h->owner.caller, core_vault(c->h->env->core));
     c->key = text_keep(&c->mem, str_of(key));
     c->batch = text_keep(&c->mem, str_of(batch));
     c->h->works++;

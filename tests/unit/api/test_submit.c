@@ -24,7 +24,7 @@ static int resolve(void *arg, struct str ref, uint64_t *out, struct err *e)
 
 static struct submit *parse_as(const char *text, bool yaml, struct err *e, int *lookups)
 {
-    struct submit *x = submit_new_take(xstrdup(text), strlen(text), &ann);
+    struct submit *x = submit_new_take(xstrdup(text), strlen(text), &ann, NULL);
 
     *e = (struct err){0};
     *lookups = 0;
