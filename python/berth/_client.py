@@ -210,6 +210,7 @@ class Client:
         backoff: Union[None, int, float, str] = None,
         after: Union[None, Ref, Iterable[Ref]] = None,
         env: Optional[Mapping[str, str]] = None,
+        secrets: Optional[Iterable[str]] = None,
         cwd: Optional[str] = None,
         split_output: Optional[bool] = None,
         hold: Optional[bool] = None,
@@ -218,7 +219,9 @@ class Client:
         """Submits one job and returns it once it is safely on disk.
 
         `command` is a list of words, or one line for the shell.  `mem` takes "4G", times take
-        seconds or "2h".  A repeated `key` gives the same job instead of a second one.
+        seconds or "2h".  A repeated `key` gives the same job instead of a second one.  `secrets` names
+        variables, of `env` or of this process, that are stored encrypted and never shown, besides those
+        whose names look like secrets; "!NAME" is no secret.
         """
         spec = _spec(
             command,
@@ -234,6 +237,7 @@ class Client:
             retries,
             backoff,
             env,
+            secrets,
             cwd,
             split_output,
         )
@@ -263,7 +267,7 @@ class Client:
         run at once.  Other options as in submit.
         """
         known = ("name", "project", "queue", "cpus", "mem", "gpus", "timeout", "grace", "priority", "retries")
-        known += ("backoff", "env", "cwd", "split_output")
+        known += ("backoff", "env", "secrets", "cwd", "split_output")
         for option in options:
             if option not in known:
                 raise TypeError("sweep() got an unexpected keyword argument %r" % option)
@@ -543,6 +547,7 @@ def _spec(
     retries: Optional[int],
     backoff: Union[None, int, float, str],
     env: Optional[Mapping[str, str]],
+    secrets: Optional[Iterable[str]],
     cwd: Optional[str],
     split_output: Optional[bool],
 ) -> Dict[str, Any]:
@@ -553,6 +558,7 @@ def _spec(
         "queue": queue,
         "cwd": os.path.abspath(cwd) if cwd else os.getcwd(),
         "env": _captured_env(env),
+        "secrets": list(secrets) if secrets else None,
         "timeout": _time(timeout),
         "grace": _time(grace),
         "priority": priority,

@@ -32,7 +32,7 @@ struct serve_gpu_opts {
 struct serve_opts {
     struct opt_num slots, cpus, mem, gpus, user_limit, retain, idle;
     const char *ports, *engine, *engine_gpus;
-    const char *listen, *public_names, *tls_cert, *tls_key, *log_level;
+    const char *listen, *public_names, *secret_names, *tls_cert, *tls_key, *log_level;
     bool whole_machine, multi_user, log_json, background, new_database;
     struct serve_gpu_opts gpu;
 };
@@ -56,6 +56,8 @@ static const struct opt own_opts[] = {
      "device: request the GPUs of a job from the engine (default); env: only set variables, for "
      "engines whose default runtime reads them",
      COMPLETE_CHOICES, "device|env"},
+    {"secret-names", 0, OPT_TEXT, "PATTERN,…", SERVE(secret_names),
+     "variables of jobs that are secrets, besides *TOKEN*, *_KEY and the like; !PATTERN: are not"},
     {"public-name", 0, OPT_TEXT, "NAME[,NAME]", SERVE(public_names),
      "host names under which this server is reached, beside those of the machine and of loopback"},
     {"tls-cert", 0, OPT_TEXT, "FILE", SERVE(tls_cert), "certificate for --listen (PEM)",
@@ -298,6 +300,7 @@ static int serve(struct cli *c, const void *opts, const struct operands *ops)
     conf.tcp.addr = o->listen ? addr : NULL;
     conf.ports_addr = o->ports;
     conf.public_names = o->public_names;
+    conf.secret_names = o->secret_names;
     conf.engine = o->engine;
     conf.gpus_by_env = o->engine_gpus && !strcmp(o->engine_gpus, "env");
     if (o->log_level)

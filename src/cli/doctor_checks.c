@@ -11,6 +11,7 @@
 #include "base/util.h"
 #include "cli/doctor.h"
 #include "cli/view.h"
+#include "host/home.h"
 #include "store/store.h"
 #include <dlfcn.h>
 #include <errno.h>
@@ -42,6 +43,7 @@ __attribute__((format(printf, 2, 3))) static void remedy(struct finding *f, cons
 /* A home that others can write to lets them replace the database and the token. */
 static void check_home(struct cli *c, struct finding *f)
 {
+    AUTO_FREE char *secret = home_open_secret(c->home);
     struct stat st;
 
     if (stat(c->home, &st) < 0 && errno == ENOENT) {
@@ -55,6 +57,9 @@ static void check_home(struct cli *c, struct finding *f)
     } else if (st.st_mode & 022) {
         say(f, HEALTH_FAIL, "%s can be written by others (mode %o)", c->home, st.st_mode & 07777);
         remedy(f, "chmod go-w %s", c->home);
+    } else if (secret) {
+        say(f, HEALTH_WARN, "%s can be read by others, who can then act as you", secret);
+        remedy(f, "chmod 600 %s", secret);
     } else {
         say(f, HEALTH_OK, "%s, mode %o", c->home, st.st_mode & 07777);
     }

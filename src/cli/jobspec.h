@@ -41,7 +41,7 @@ struct container_opts {
 struct job_opts {
     const char *name, *project, *queue, *cwd, *file, *key, *stage_dir, *snapshot;
     struct opt_num cpus, mem, priority, array;
-    struct opt_list env, after, notify, params, nodes, assets;
+    struct opt_list env, secrets, no_secrets, after, notify, params, nodes, assets;
     bool hold, split_output, clean_env;
     struct limit_opts limits;
     struct training_opts training;

@@ -156,3 +156,13 @@ char *home_python_path(void)
     }
     return NULL;
 }
+
+char *home_open_secret(const char *home)
+{
+    AUTO_FREE char *token = path_join(home, "token"), *secret = path_join(home, "secret");
+    struct stat st;
+
+    return xstrdup(stat(token, &st) == 0 && st.st_mode & 077    ? token
+                   : stat(secret, &st) == 0 && st.st_mode & 077 ? secret
+                                                                : NULL);
+}

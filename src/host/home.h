@@ -20,4 +20,6 @@ int home_secrets(const char *home, struct home_secrets *out,
 /* The id that the home shares with its database (file `id`); "" = it has none yet. */
 int home_id_read(const char *home, char out[STORE_ID_MAX], struct err *e);
 int home_id_write(const char *home, const char *id, struct err *e);
+/* The path of `token` or `secret` if others can read that file; NULL = they cannot.  Yours. */
+char *home_open_secret(const char *home);
 char *home_python_path(void); /* yours; NULL when the package is nowhere near the program */

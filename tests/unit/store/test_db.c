@@ -145,7 +145,7 @@ static void no_counters(void *arg, uint64_t job, uint64_t spec, uint64_t batch, 
     assert_true(job > 1);
 }
 
-/* What steps 4 to 12 made, undone. */
+/* What steps 4 to 13 made, undone. */
 static const char schema_3[] =
     "ALTER TABLE idempotency DROP COLUMN print; ALTER TABLE spec DROP COLUMN sealed;"
     "DROP INDEX spec_snapshot; ALTER TABLE spec DROP COLUMN snapshot;"
