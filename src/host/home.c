@@ -9,6 +9,7 @@
 #include "host/home.h"
 #include "base/file.h"
 #include "base/rand.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -28,6 +29,21 @@ char *host_home(bool system_wide)
     return path_join(home && *home ? home : "/", ".local/share/berth");
 }
 
+/* Directories of runs that an earlier version, or a daemon of one user, made for all to list. There
+ * is one for each thousand jobs. */
+static void home_close_listings(const char *runs)
+{
+    DIR *d = opendir(runs);
+    struct stat st;
+
+    for (struct dirent *n; d && (n = readdir(d));)
+        if (n->d_name[0] != '.' && fstatat(dirfd(d), n->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISDIR(st.st_mode) && (st.st_mode & 0777) != 0711)
+            fchmodat(dirfd(d), n->d_name, 0711, 0);
+    if (d)
+        closedir(d);
+}
+
 int home_prepare(const char *home, bool multi_user, struct err *e)
 {
     /* Others must reach the socket and their own run directories, but not list or read the rest. */
@@ -40,6 +56,8 @@ int home_prepare(const char *home, bool multi_user, struct err *e)
         return err_wrap(e, "preparing %s", home);
     if (multi_user && (chmod(home, mode) < 0 || chmod(runs, mode) < 0))
         return err_sys(e, "cannot open %s to other users", home);
+    if (multi_user)
+        home_close_listings(runs);
     return 0;
 }
 

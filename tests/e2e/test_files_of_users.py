@@ -248,6 +248,19 @@ def test_nothing_of_a_home_can_be_listed_or_read():
         assert p.stdout == "", p.stdout
 
 
+def test_a_home_of_one_user_is_closed_to_others():
+    with Users() as h:
+        n = submit_as(A, h, "true")
+        end_of(h, n)
+        h.stop()
+        runs = os.path.join(h.home, "runs", "0")
+        os.chmod(runs, 0o755)
+        h.start("--multi-user")
+        assert os.stat(runs).st_mode & 0o777 == 0o711
+        n = submit_as(A, h, "sh", "-c", "cd $BERTH_RUN_DIR && pwd")
+        assert end_of(h, n)["state"] == "succeeded" and run_as(B, "ls $0 $0/*", runs).stdout == ""
+
+
 # -- accounts on nodes --
 
 class Accounts(FarUsers):
