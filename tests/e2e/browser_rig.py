@@ -94,6 +94,11 @@ class Browser:
     def page(self, url):
         return Page(self, url)
 
+    def keep_cookie(self, name, value, *hosts):
+        """As if the browser had got it from these hosts; sent wherever it sends cookies without further attributes."""
+        self.call("Storage.setCookies", cookies=[{"name": name, "value": value, "url": f"http://{host}/", "httpOnly": True}
+                                                 for host in hosts])
+
 
 class Page:
     def __init__(self, browser, url):

@@ -3,6 +3,7 @@
 Each attack is first made against a server without protection, where it succeeds; so an attack that fails
 against Berth failed because of Berth.  A tap in front of each port shows that the request arrived.
 """
+import http.client
 import json
 import os
 import socket
@@ -138,7 +139,7 @@ def refuses(browser, victim):
             # not even learn whether the answer was 200 or 404.
             assert seen == "" and all(method == "GET" for method, *_ in requests), where
         elif origin == "rebinding":
-            assert all(status in (401, 421) for *_, status in requests), where
+            assert all(status in (401, 403, 421) for *_, status in requests), where
         else:
             assert seen in ("", "opaque") and all(status in (401, 403) for *_, status in requests), where
 
@@ -148,6 +149,7 @@ def refuses(browser, victim):
     assert victim.state() == before, (victim.name, before, victim.state())
     assert heard
     print(f"# {victim.name}: {len(heard)} requests", flush=True)
+    return heard
 
 
 def test_the_attacks_work_without_protection():
@@ -170,6 +172,19 @@ def test_the_attacks_work_without_protection():
         assert texts and all(t == json.loads(body) for t in texts), texts
 
 
+def session(h, port):
+    """Name and value of a cookie of the owner."""
+    with open(h.home + "/token") as f:
+        token = f.read().strip()
+    c = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+    c.request("POST", "/v1/session", "{}", {"Authorization": "Bearer " + token})
+    r = c.getresponse()
+    assert r.status == 201, (r.status, r.read())
+    name, value = r.getheader("Set-Cookie").split(";")[0].split("=", 1)
+    c.close()
+    return name, value
+
+
 def test_the_daemon():
     h = Home()
     try:
@@ -182,10 +197,20 @@ def test_the_daemon():
             return [(j["number"], j["state"]) for j in h.jobs()]
 
         wait_for("the first job runs", lambda: (1, "running") in state())
+        reads = ["/v1/jobs", "/healthz", "/v1/events", "/metrics"]
+        writes = [("/v1/jobs", '{"command":["touch","a=b"]}'), ("/v1/jobs/1/cancel", '{"reason":"a=b"}'),
+                  ("/v1/shutdown", '{"x":"a=b"}')]
         with Browser(socket.gethostname()) as browser:
-            refuses(browser, Victim("daemon", port, ["/v1/jobs", "/healthz", "/v1/events", "/metrics"],
-                                    [("/v1/jobs", '{"command":["touch","a=b"]}'), ("/v1/jobs/1/cancel", '{"reason":"a=b"}'),
-                                     ("/v1/shutdown", '{"x":"a=b"}')], state))
+            refuses(browser, Victim("daemon", port, reads[:2], writes[:1], state))
+            # Its user has a session with the daemon: the browser sends the cookie by itself.
+            browser.keep_cookie(*session(h, port), "127.0.0.1", "localhost", socket.gethostname(), EVIL)
+            with Tap(port) as tap:
+                own = browser.page(f"http://127.0.0.1:{tap.port}{PAGE_PATH}")
+                seen, _ = try_one(own, tap, READS["cors GET"], f"http://127.0.0.1:{tap.port}/v1/jobs")
+                assert seen.startswith("200 ") and MARK in seen, seen
+                own.close()
+            heard = refuses(browser, Victim("daemon with a session", port, reads, writes, state))
+            assert sum("cookie" in headers for _, _, headers, _ in heard) > 100, "the browser did not send the cookie"
     finally:
         h.close()
 
