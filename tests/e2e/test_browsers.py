@@ -209,7 +209,7 @@ def test_the_daemon():
                 seen, _ = try_one(own, tap, READS["cors GET"], f"http://127.0.0.1:{tap.port}/v1/jobs")
                 assert seen.startswith("200 ") and MARK in seen, seen
                 own.close()
-            heard = refuses(browser, Victim("daemon with a session", port, reads, writes, state))
+            heard = refuses(browser, Victim("daemon with a session", port, reads[::2], writes[:2], state))
             assert sum("cookie" in headers for _, _, headers, _ in heard) > 100, "the browser did not send the cookie"
     finally:
         h.close()
