@@ -318,6 +318,61 @@ static void cancel_reaches_waiting_and_running(void **state)
     assert_int_equal(state_of(b, jobs[1]), JOB_CANCELLED);
 }
 
+/* A crash before the commit would leave a run that was stopped for no reason that anybody knows. */
+static void a_run_is_stopped_after_the_commit(void **state)
+{
+    struct bench *b = *state;
+    const struct sim_host *h = &b->world.hosts[0];
+    uint64_t n;
+
+    send(b, make(1));
+    while (!h->channel.n)
+        bench_turn(b);
+    n = b->submitted.first;
+    core_cancel(b->core, &n, 1, &owner, on_acted, b);
+    world_deliver_msg(&b->world); /* the start */
+    while (h->read < h->journal.n)
+        world_deliver_happening(&b->world);
+    assert_int_equal(h->channel.n, 0);
+    bench_turn(b);
+    assert_int_equal(h->channel.n, 1);
+    assert_true(h->channel.p[0].stop);
+    bench_settle(b, 0);
+    world_advance(&b->world, 100);
+    bench_settle(b, 0);
+    assert_int_equal(state_of(b, n), JOB_CANCELLED);
+}
+
+static void a_job_that_is_being_removed_is_gone(void **state)
+{
+    struct bench *b = *state;
+    uint64_t n = submit(b);
+
+    finish(b, n, RUN_END_EXITED, 0);
+    core_remove(b->core, &n, 1, &owner, on_acted, b);
+    core_retry(b->core, &n, 1, &owner, on_acted, b);
+    bench_settle(b, 0);
+    assert_int_equal(b->acted.unknown, 1);
+    assert_int_equal(b->acted.done, 0);
+    assert_null(live(b, n));
+}
+
+/* Readers may see the end before the core hears of its commit. */
+static void a_retry_waits_for_the_end_to_be_durable(void **state)
+{
+    struct bench *b = *state;
+    const struct sim_host *h = &b->world.hosts[0];
+    uint64_t n = submit(b);
+
+    world_finish(&b->world, (size_t)(live(b, n) - b->world.execs.p), RUN_END_EXITED, 0);
+    while (h->read < h->journal.n)
+        world_deliver_happening(&b->world);
+    core_retry(b->core, &n, 1, &owner, on_acted, b);
+    bench_settle(b, 0);
+    assert_int_equal(b->acted.done, 1);
+    assert_non_null(live(b, n));
+}
+
 static void strangers_touch_nothing(void **state)
 {
     struct bench *b = *state;
@@ -707,6 +762,9 @@ int main(void)
         T(dependencies_order_and_fail_together),
         T(an_unknown_dependency_is_refused),
         T(cancel_reaches_waiting_and_running),
+        T(a_run_is_stopped_after_the_commit),
+        T(a_job_that_is_being_removed_is_gone),
+        T(a_retry_waits_for_the_end_to_be_durable),
         T(strangers_touch_nothing),
         T(retry_by_hand_gives_a_new_run),
         T(a_paused_queue_starts_nothing),
