@@ -63,8 +63,15 @@ class Disk:
         self.parents = {}  # inode → (directory, name), the latest
         self.sure_dirs = {ROOT: {}}
         self.later = []  # names: (number, [(directory, name, inode or None)…], inodes concerned)
+        self.now = {}  # inode of the log → inode here: a file system uses the numbers of removed files again
+        self.made = 0
 
     # -- the log --
+
+    def new_inode(self, ino):
+        self.made += 1
+        self.now[ino] = self.made
+        return self.made
 
     def place(self, path):
         """(inode of the directory, last name) of a path."""
@@ -92,15 +99,15 @@ class Disk:
         path = r.data.decode() if r.op in ("create", "mkdir", "remove", "link") else None
         try:
             if r.op == "create":
-                ino, mode = r.numbers
-                self.files[ino] = File(mode)
-                self.name_change(number, [(*self.place(path), ino)])
+                place, ino = self.place(path), self.new_inode(r.numbers[0])
+                self.files[ino] = File(r.numbers[1])
+                self.name_change(number, [(*place, ino)])
             elif r.op == "mkdir":
-                ino, mode = r.numbers
-                self.dirs[ino], self.dir_modes[ino] = {}, mode
-                self.name_change(number, [(*self.place(path), ino)])
+                place, ino = self.place(path), self.new_inode(r.numbers[0])
+                self.dirs[ino], self.dir_modes[ino] = {}, r.numbers[1]
+                self.name_change(number, [(*place, ino)])
             elif r.op == "link":
-                self.name_change(number, [(*self.place(path), r.numbers[0])])
+                self.name_change(number, [(*self.place(path), self.now[r.numbers[0]])])
             elif r.op == "remove":
                 self.name_change(number, [(*self.place(path), None)])
             elif r.op == "rename":
@@ -110,17 +117,14 @@ class Disk:
                     self.name_change(number, [(*old, None), (*new, ino)])
         except KeyError:
             return  # below a directory that was there before, such as a socket's
-        if r.op in ("write", "truncate") and r.numbers[0] in self.files:
-            self.files[r.numbers[0]].later.append((number, r.op, r.numbers[1], r.data))
+        if r.op in ("write", "truncate") and (ino := self.now.get(r.numbers[0])) in self.files:
+            self.files[ino].later.append((number, r.op, r.numbers[1], r.data))
         elif r.op == "sync":
             self.sync(*r.numbers)
 
     def sync(self, ino, since):
-        if ino == self.root_ino:
-            ino = ROOT
-            everything = False
-        else:
-            everything = ino == 0
+        everything = ino == 0
+        ino = ROOT if ino == self.root_ino else self.now.get(ino, -1)
         name = self.parents.get(ino, (None, ""))[1]
         if self.lost_syncs(name):
             return
