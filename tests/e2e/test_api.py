@@ -3,6 +3,7 @@ import atexit
 import http.client
 import json
 import socket
+import sqlite3
 import threading
 import time
 from urllib.parse import quote
@@ -78,6 +79,21 @@ def test_key_with_a_fingerprint():
     for other in (("-e", "LR=2", "--", "true"), ("-e", "LR=1", "--", "false")):
         p = home.berth(*submit[:3], *other, check=False)
         assert p.returncode != 0 and "'cli'" in p.stderr, p
+
+
+def test_key_of_an_older_program():
+    """It kept no fingerprint: the jobs are compared, without their variables."""
+    setup()
+    spec, key = {"command": "true", "cwd": "/"}, {"Idempotency-Key": "older"}
+    assert ask("POST", "/v1/jobs", spec, key)[0] == 201
+    home.stop()
+    db = sqlite3.connect(home.home + "/berth.db")
+    assert db.execute("UPDATE idempotency SET print = 0 WHERE key = 'older'").rowcount == 1
+    db.commit()
+    db.close()
+    home.start()
+    assert ask("POST", "/v1/jobs", dict(spec, env={"A": "b"}), key)[0] == 200
+    assert ask("POST", "/v1/jobs", dict(spec, command="false"), key)[0] == 409
 
 
 def test_key_of_a_schedule_is_not_that_of_another():
