@@ -75,8 +75,9 @@ struct restore_tally {
 };
 /* Everything but the database and the journals of a home that has some. */
 int restore_files(const struct restore_conf *conf, struct restore_tally *out, struct err *e);
-/* Renames HOME/name to ASIDE/name, with the directories above it; nothing there is fine. */
-int restore_set_aside(const char *home, const char *aside, const char *name, int64_t *count,
-                      struct err *e);
+/* Renames `name` in the directory `dir` to ASIDE/path, whose directories are made; nothing there is
+ * fine. */
+int restore_set_aside(int dir, const char *name, const char *aside, const char *path,
+                      int64_t *count, struct err *e);
 /* Copies the one file, for the database. */
 int backup_copy_file(const char *from, const char *to, struct err *e);

@@ -144,9 +144,12 @@ int backup_make_dir(int to, const char *path, const struct stat *st, struct err 
 {
     if (mkdirat(to, path, 0700) < 0)
         return errno == EEXIST ? 0 : err_sys(e, "cannot create directory %s", path);
-    if (geteuid() == 0 && fchownat(to, path, st->st_uid, st->st_gid, AT_SYMLINK_NOFOLLOW) < 0)
+    AUTO_FD fd = openat(to, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return err_sys(e, "cannot open directory %s", path);
+    if (geteuid() == 0 && fchown(fd, st->st_uid, st->st_gid) < 0)
         return err_sys(e, "cannot set the owner of %s", path);
-    if (fchmodat(to, path, (st->st_mode & 07777) | 0700, 0) < 0)
+    if (fchmod(fd, (st->st_mode & 07777) | 0700) < 0)
         return err_sys(e, "cannot set the mode of %s", path);
     return 0;
 }

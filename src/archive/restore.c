@@ -4,11 +4,16 @@
  * had.  A file that the home has as it was is left alone, so a restore into the home that the
  * backup was taken of moves little.  Files of runs that have gone on since are left alone too:
  * their supervisors write to them, or they are longer than those in the backup.
+ *
+ * The directory of a run belongs to its user, who may replace directories by links while this
+ * runs, perhaps with the rights of root.  So each entry is touched through a descriptor of the
+ * directory that holds it, which was opened below the home without following links.
  */
 #include "archive/backup_priv.h"
 #include "archive/cas_priv.h"
 #include "archive/walk_priv.h"
 #include "base/file.h"
+#include "base/user_rights.h"
 #include "base/util.h"
 #include <dirent.h>
 #include <errno.h>
@@ -19,35 +24,70 @@ struct restoring {
     struct watch watch;
     struct backup_list list;
     int home;
+    int parent; /* the directory of the home that was asked for last, -1 = it is not there */
+    char *parent_path;
     bool has_journals; /* the home's own know more than those of the backup */
     struct restore_tally tally;
 };
 
-int restore_set_aside(const char *home, const char *aside, const char *name, int64_t *count,
-                      struct err *e)
+int restore_set_aside(int dir, const char *name, const char *aside, const char *path,
+                      int64_t *count, struct err *e)
 {
-    AUTO_FREE char *from = path_join(home, name), *to = path_join(aside, name), *dir = xstrdup(to);
+    AUTO_FREE char *to = path_join(aside, path), *above = xstrdup(to);
     struct stat st;
 
-    if (lstat(from, &st) < 0)
+    if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return 0;
-    *strrchr(dir, '/') = '\0';
-    if (dir_make_all(dir, 0700, e) < 0)
+    *strrchr(above, '/') = '\0';
+    if (dir_make_all(above, 0700, e) < 0)
         return -1;
-    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) < 0)
-        return err_sys(e, "cannot set %s aside to %s", from, to);
+    if (renameat2(dir, name, AT_FDCWD, to, RENAME_NOREPLACE) < 0)
+        return err_sys(e, "cannot set %s aside to %s", path, to);
     ++*count;
     return 0;
 }
 
-static int make_room(struct restoring *r, const char *path, struct err *e)
+/* The directory of the home that holds `path`, and the name there; -1 = there is none, or a link is
+ * in the way. */
+static int parent_of(struct restoring *r, const char *path, const char **name)
+{
+    const char *slash = strrchr(path, '/');
+    AUTO_FREE char *above = xstrndup(path, slash ? (size_t)(slash - path) : 0);
+    struct err ignored;
+
+    *name = slash ? slash + 1 : path;
+    if (!slash)
+        return r->home;
+    if (r->parent >= 0 && !strcmp(above, r->parent_path))
+        return r->parent;
+    if (r->parent >= 0)
+        close(r->parent);
+    free(r->parent_path);
+    r->parent_path = TAKE(above);
+    r->parent = r->home < 0
+                    ? -1
+                    : user_open_beneath(r->home, r->parent_path, O_PATH | O_DIRECTORY, &ignored);
+    return r->parent;
+}
+
+/* Is there anything of this name in the home? */
+static bool home_stat(struct restoring *r, const char *path, struct stat *st)
+{
+    const char *name;
+    int dir = parent_of(r, path, &name);
+
+    return dir >= 0 && fstatat(dir, name, st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static int make_room(struct restoring *r, int dir, const char *name, const char *path,
+                     struct err *e)
 {
     if (r->conf->dry_run) {
         struct stat st;
-        r->tally.set_aside += fstatat(r->home, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
+        r->tally.set_aside += dir >= 0 && fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
         return 0;
     }
-    return restore_set_aside(r->conf->home, r->conf->aside, path, &r->tally.set_aside, e);
+    return restore_set_aside(dir, name, r->conf->aside, path, &r->tally.set_aside, e);
 }
 
 static void compare_with_list(struct restoring *r, const struct walk_entry *w)
@@ -65,34 +105,37 @@ static void compare_with_list(struct restoring *r, const struct walk_entry *w)
 
 /* A file that was linked out of the home is linked back; any other gets its own copy, so that the
  * backup stays as it is when the home goes on. */
-static int put_file(struct restoring *r, const struct walk_entry *w, struct err *e)
+static int put_file(struct restoring *r, const struct walk_entry *w, int dir, const char *name,
+                    struct err *e)
 {
     const struct backup_entry *x = backup_list_get(&r->list, w->path);
     enum backup_how how;
     int64_t bytes = w->st.st_size;
 
     if (!r->conf->dry_run &&
-        !(x && x->how == BACKUP_LINK && linkat(w->dir, w->name, r->home, w->path, 0) == 0) &&
-        backup_copy_in(w->dir, w->name, r->home, w->path, &how, &bytes, e) < 0)
+        !(x && x->how == BACKUP_LINK && linkat(w->dir, w->name, dir, name, 0) == 0) &&
+        backup_copy_in(w->dir, w->name, dir, name, &how, &bytes, e) < 0)
         return -1;
     r->tally.restored++;
     r->tally.restored_bytes += bytes;
     return watch_add(&r->watch, bytes, 1, e);
 }
 
-static bool link_is_same(const struct restoring *r, const struct walk_entry *w)
+static bool link_is_same(struct restoring *r, const struct walk_entry *w)
 {
     char a[4096], b[4096];
+    const char *name;
     ssize_t n = readlinkat(w->dir, w->name, a, sizeof(a));
+    int dir = parent_of(r, w->path, &name);
 
-    return n >= 0 && readlinkat(r->home, w->path, b, sizeof(b)) == n && !memcmp(a, b, (size_t)n);
+    return n >= 0 && readlinkat(dir, name, b, sizeof(b)) == n && !memcmp(a, b, (size_t)n);
 }
 
 static bool home_has_it(struct restoring *r, const struct walk_entry *w)
 {
     struct stat st;
 
-    if (fstatat(r->home, w->path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+    if (!home_stat(r, w->path, &st))
         return false;
     if (S_ISLNK(w->st.st_mode))
         return S_ISLNK(st.st_mode) && link_is_same(r, w);
@@ -116,7 +159,7 @@ static bool is_not_ours(struct restoring *r, const struct walk_entry *w)
     case RESTORE_RUN_UNKNOWN: /* it was submitted between the copy of the database and this one */
         return true;
     case RESTORE_RUN_KEEP:
-        if (fstatat(r->home, w->path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        if (!home_stat(r, w->path, &st))
             return false;
         r->tally.kept += !S_ISDIR(w->st.st_mode);
         return true;
@@ -126,9 +169,20 @@ static bool is_not_ours(struct restoring *r, const struct walk_entry *w)
     return false;
 }
 
-static int put_entry(struct restoring *r, const struct walk_entry *w, struct err *e)
+static int put_dir(struct restoring *r, const struct walk_entry *w, int dir, const char *name,
+                   struct err *e)
 {
     struct stat st;
+
+    if (home_stat(r, w->path, &st) && !S_ISDIR(st.st_mode) &&
+        make_room(r, dir, name, w->path, e) < 0)
+        return -1;
+    return r->conf->dry_run ? 0 : backup_make_dir(dir, name, &w->st, e);
+}
+
+static int put_entry(struct restoring *r, const struct walk_entry *w, struct err *e)
+{
+    const char *name;
 
     if (!strcmp(w->path, BACKUP_MANIFEST) || !strcmp(w->path, BACKUP_DATABASE) || !*w->path)
         return 0;
@@ -136,24 +190,24 @@ static int put_entry(struct restoring *r, const struct walk_entry *w, struct err
         compare_with_list(r, w);
     if (is_not_ours(r, w))
         return 0;
-    if (S_ISDIR(w->st.st_mode)) {
-        if (fstatat(r->home, w->path, &st, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(st.st_mode) &&
-            make_room(r, w->path, e) < 0)
-            return -1;
-        return r->conf->dry_run ? 0 : backup_make_dir(r->home, w->path, &w->st, e);
-    }
+    int dir = parent_of(r, w->path, &name);
+    if (dir < 0 && !r->conf->dry_run)
+        return err_set(e, ERR_CONFLICT, "the directory of %s in %s is none any more; repeat",
+                       w->path, r->conf->home);
+    if (S_ISDIR(w->st.st_mode))
+        return put_dir(r, w, dir, name, e);
     if (home_has_it(r, w)) {
         r->tally.unchanged++;
         return 0;
     }
     if (!strcmp(w->path, "secret"))
-        r->tally.secret_changed = faccessat(r->home, "secret", F_OK, 0) == 0;
-    if (make_room(r, w->path, e) < 0)
+        r->tally.secret_changed = dir >= 0 && faccessat(dir, name, F_OK, 0) == 0;
+    if (make_room(r, dir, name, w->path, e) < 0)
         return -1;
     if (S_ISREG(w->st.st_mode))
-        return put_file(r, w, e);
+        return put_file(r, w, dir, name, e);
     r->tally.restored++;
-    return r->conf->dry_run ? 0 : backup_copy_link(w->dir, w->name, r->home, w->path, e);
+    return r->conf->dry_run ? 0 : backup_copy_link(w->dir, w->name, dir, name, e);
 }
 
 /* Files of jobs that the restored database does not know: newer jobs, whose numbers are not used
@@ -172,7 +226,7 @@ static int set_newer_aside(struct restoring *r, const struct walk_entry *w, stru
         walk_skip(k);
     if (r->conf->run(r->conf->arg, job, run) != RESTORE_RUN_UNKNOWN)
         return 0;
-    return make_room(r, path, e);
+    return make_room(r, w->dir, w->name, path, e);
 }
 
 typedef int visit_fn(struct restoring *r, const struct walk_entry *w, struct walk *k,
@@ -229,7 +283,7 @@ static void count_missing(struct restoring *r)
 
 int restore_files(const struct restore_conf *conf, struct restore_tally *out, struct err *e)
 {
-    struct restoring r = {.conf = conf};
+    struct restoring r = {.conf = conf, .parent = -1};
     AUTO_FREE char *runs = path_join(conf->home, "runs");
     AUTO_FD home = open(conf->home, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
@@ -248,6 +302,9 @@ int restore_files(const struct restore_conf *conf, struct restore_tally *out, st
     if (rc == 0)
         count_missing(&r);
     backup_list_done(&r.list);
+    if (r.parent >= 0)
+        close(r.parent);
+    free(r.parent_path);
     *out = r.tally;
     return rc;
 }

@@ -198,13 +198,14 @@ static int exchange_database(struct restore *r, struct err *e)
 {
     static const char *const names[] = {"berth.db-wal", "berth.db-shm", "berth.db"};
     const char *home = r->conf->home;
+    AUTO_FD dir = open(home, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
     store_copy_close(r->restored);
     r->restored = NULL;
     if (sync_file(r->copy, e) < 0)
         return -1;
     for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-        if (restore_set_aside(home, r->aside, names[i], &r->files.set_aside, e) < 0)
+        if (restore_set_aside(dir, names[i], r->aside, names[i], &r->files.set_aside, e) < 0)
             return -1;
     if (rename(r->copy, r->present) < 0)
         return err_sys(e, "cannot rename %s to %s", r->copy, r->present);

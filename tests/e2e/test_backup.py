@@ -227,6 +227,28 @@ def test_restore_into_a_new_home():
                 assert f.read() == g.read() and os.fstat(g.fileno()).st_mode & 0o777 == 0o600
 
 
+def test_restore_follows_no_link_of_a_user():
+    """A user may put a link where a directory of a run was: nothing is written, renamed or read behind it."""
+    with home() as h:
+        h.submit("sh", "-c", "mkdir -p $BERTH_RUN_DIR/artifacts/d; echo m > $BERTH_RUN_DIR/artifacts/d/m")
+        h.wait_all()
+        backup(h)
+        outside = os.path.join(h.dir, "outside")
+        os.makedirs(os.path.join(outside, "d"))
+        with open(os.path.join(outside, "d", "m"), "w") as f:
+            f.write("not yours\n")
+        artifacts = log_file(h.home, 1)[:-len(".log")] + "/artifacts"
+        shutil.move(artifacts, artifacts + ".moved")
+        os.symlink(outside, artifacts)
+        told = restore(h, "--stop")
+        assert told["set_aside"] >= 2 and told["restored"] == 1, told
+        with open(os.path.join(outside, "d", "m")) as f:
+            assert f.read() == "not yours\n" and os.listdir(outside) == ["d"]
+        assert not os.path.islink(artifacts)
+        with open(os.path.join(artifacts, "d", "m")) as f:
+            assert f.read() == "m\n"
+
+
 def test_restore_says_what_is_missing_and_what_was_written_to():
     with home() as h:
         h.submit("echo", "one")
