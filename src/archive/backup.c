@@ -26,9 +26,10 @@ enum { MANIFEST_FLUSH = 1 << 20, NAMES_TRIED = 100 };
 /* What a home has and a copy needs not: sockets, locks, the log of the daemon, the database, which
  * is copied by its own means, what earlier restores replaced, and work under way in content
  * stores. */
-static const char left_out[] = "/sock\n/door/\n/log\n/daemon.lock\n/berth.db\n/berth.db-*\n"
-                               "/" RESTORE_ASIDE "*\n/.restore-*\n/shepherd/*\n"
-                               "!/shepherd/journal-*\n/snapshots/*/tmp/\n/snapshots/*/known/\n";
+static const char left_out[] =
+    "/sock\n/door/\n/log\n/daemon.lock\n/berth.db\n/berth.db-*\n"
+    "/" RESTORE_ASIDE "*\n/.restore-*\n/.export-*\n/.import-*\n/shepherd/*\n"
+    "!/shepherd/journal-*\n/snapshots/*/tmp/\n/snapshots/*/known/\n";
 
 struct taking {
     const struct backup_conf *conf;
