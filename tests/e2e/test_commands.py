@@ -20,7 +20,7 @@ _home = None
 # Commands that a story below tells under another name than its own.
 TOLD_TOGETHER = {"projects": "project", "nodes": "node", "scheduler-state": "run_scheduler",
                  "scheduler-cancel-job": "run_scheduler", "scheduler-get-logs": "run_scheduler",
-                 "release": "hold"}
+                 "release": "hold", "import": "export"}
 
 
 def home():
@@ -242,6 +242,14 @@ def test_restore():
     berth("backup", copies)
     assert f"restored {other}" in berth("restore", "--to", other, copies)
     assert os.path.getsize(os.path.join(other, "berth.db")) > 0
+
+
+def test_export():
+    """And import, which takes the file into a home that nobody serves."""
+    berth("run", "--project", "to-move", "--", "true")
+    file, other = os.path.join(home().dir, "moved.tgz"), os.path.join(home().dir, "moved")
+    assert answer("export", "to-move", file)["jobs"] == 1
+    assert answer("import", "--home", other, file)["jobs"] == 1
 
 
 def test_help():
