@@ -221,6 +221,57 @@ def test_what_an_older_program_stored_is_not_shown():
         assert got(ended(home, number)[1])
 
 
+def test_atlas():
+    harness.need_dialect("atlas")
+    from atlas_rig import Atlas
+    from test_atlas_scheduled import ran, schedule
+    main = "import os\nprint('len', len(os.environ['HF_TOKEN']))\nopen(os.environ['OUT'], 'a').write(os.environ['HF_TOKEN'][:4])\n"
+    for environment in ({"HF_TOKEN": VALUE, "OUT": "/dev/null"}, [f"HF_TOKEN={VALUE}", "OUT=/dev/null"]):
+        with Atlas() as a:
+            job = a.submit({"main.py": main}, environment=environment)
+            assert f"len {len(VALUE)}" in a.wait(job, "completed")["logs"]
+            env = environment if isinstance(environment, list) else {**environment, "OUT": os.path.join(a.dir, "out")}
+            made = schedule(a, when={"second": "*"}, files={"main.py": main},
+                            spec={"command": ["main.py"], "environment": env})
+            assert VALUE not in json.dumps(a.get(f"/scheduled_jobs/{made}")), a.get(f"/scheduled_jobs/{made}")
+            a.http("PATCH", f"/scheduled_jobs/{made}", {"schedule": {"second": "*/2"}})
+            wait_for("a run of the schedule", lambda: ran(a) or isinstance(env, list))
+            a.http("DELETE", f"/scheduled_jobs/{made}")
+            answers = json.dumps([a.get(p) for p in ("/queued_jobs", "/completed_jobs", "/failed_jobs", f"/jobs/{job}")])
+            assert VALUE not in answers
+            assert not found_in(a.dir), found_in(a.dir)
+            tokens = [t for t in (secret_file(a.path("database", n)) for n in ("token", "secret")) if t]
+            for path in readable(a.dir):
+                with open(path, "rb") as f:
+                    data = f.read()
+                assert tokens and not any(t in data for t in tokens), path
+
+
+def secret_file(path):
+    with contextlib.suppress(FileNotFoundError):
+        with open(path, "rb") as f:
+            return f.read().strip()
+    return None
+
+
+def test_a_node_over_ssh():
+    import ssh_rig
+    try:
+        rig = ssh_rig.SshRig()
+        rig.host("far")
+    except ssh_rig.SshMissing as x:
+        raise harness.Skip(str(x)) from None
+    try:
+        with serving(BERTH_SSH=rig.ssh, BERTH_FAR=harness.find_program("berth-far")) as home:
+            home.berth("node", "add", "ssh://far", "--slots", "2", "--wait", "2m")
+            job, log = ended(home, submit(home, "--node", "far", *PRINTS, HF_TOKEN=VALUE))
+            assert job["state"] == "succeeded" and got(log), (job, log)
+            home.stop()
+            assert not found_in(home.dir) and not found_in(rig.dir), (found_in(home.dir), found_in(rig.dir))
+    finally:
+        rig.close()
+
+
 def readable(folder):
     """Files that other users could read, were they able to enter the folder."""
     found = []

@@ -11,6 +11,7 @@
 #include "base/util.h"
 #include "dialect/atlas/archive.h"
 #include "dialect/atlas/scheduled_priv.h"
+#include "model/vault.h"
 #include <stdio.h>
 #include <strings.h>
 #include <time.h>
@@ -55,6 +56,69 @@ struct json *scheduled_def_take(struct json *job, const char *tree)
     return def;
 }
 
+/* ---- secrets ---- */
+
+/* spec.environment as a map; clients send a map or texts "K=V".  Yours. */
+static struct json *environment_map(const struct json *from)
+{
+    struct json *map = json_type(from) == JSON_OBJECT ? json_copy(from) : json_new_object();
+
+    for (size_t i = 0; i < (json_type(from) == JSON_ARRAY ? json_len(from) : 0); i++) {
+        struct str text = json_type(json_at(from, i)) == JSON_STR ? json_str(json_at(from, i))
+                                                                  : STR(""),
+                   value, name = str_cut(text, '=', &value);
+        AUTO_FREE char *key = xstrndup(name.p, name.n);
+        json_set_take(map, key, json_new_str(value));
+    }
+    return map;
+}
+
+/* Puts these variables into spec.environment of the job; `values` NULL = their names only. */
+static void set_environment(struct json *job, const struct json *names, const struct json *values)
+{
+    struct json *spec = json_copy(json_get(job, "spec")),
+                *env = environment_map(json_get(spec, "environment"));
+
+    for (struct json_it it = {0}; json_next(names, &it);)
+        json_set_take(env, it.key,
+                      values ? json_copy(json_get(values, it.key)) : json_new_str(STR("***")));
+    json_set_take(spec, "environment", env);
+    json_set_take(job, "spec", spec);
+}
+
+void scheduled_hide(const struct vault *vault, struct json *def)
+{
+    const struct json *env = json_get(json_get(json_get(def, "job"), "spec"), "environment");
+    AUTO(json) struct json *form = json_new_object();
+    struct json *job = json_copy(json_get(def, "job")), *sealed;
+    struct err e;
+
+    json_set_take(form, "env", environment_map(env));
+    if (vault && vault_seal_form(vault, form, &sealed, &e) == 0 && sealed) {
+        set_environment(job, sealed, NULL);
+        json_set_take(def, "job", TAKE(job));
+        json_set_take(def, "sealed", sealed);
+    }
+    json_free(job);
+}
+
+/* The job of a definition as the client sent it.  Yours. */
+static int scheduled_reveal(const struct vault *vault, const struct json *def, struct json **out,
+                            struct err *e)
+{
+    const struct json *sealed = json_get(def, "sealed");
+    AUTO(json) struct json *form = json_new_object(), *job = json_copy(json_get(def, "job"));
+
+    if (vault && sealed) {
+        json_set_take(form, "sealed", json_copy(sealed));
+        if (vault_open_tree(vault, form, e) < 0)
+            return -1;
+        set_environment(job, sealed, json_get(form, "env"));
+    }
+    *out = TAKE(job);
+    return 0;
+}
+
 /* ---- one firing ---- */
 
 /* One firing.  The worker thread reads `f` and `room` and fills `submit` and `err`. */
@@ -81,12 +145,14 @@ static int scheduled_run_find(const struct atlas *a, const char *run, struct err
 static int firing_prepare(struct atlas_firing *w)
 {
     struct firing *f = w->f;
+    AUTO(json) struct json *job = NULL; /* the submission borrows from it */
     struct atlas_submission s;
     char run[ATLAS_ID_MAX], to[ATLAS_TREE_MAX];
 
     scheduled_run_id(f->name, f->at_s, run);
     atlas_bundle_tree(run, to);
-    if (atlas_submission_read(json_get(f->def, "job"), &s, &w->err) < 0)
+    if (scheduled_reveal(core_vault(w->a->conf.core), f->def, &job, &w->err) < 0 ||
+        atlas_submission_read(job, &s, &w->err) < 0)
         return -1;
     int found = scheduled_run_find(w->a, run, &w->err);
     if (found)

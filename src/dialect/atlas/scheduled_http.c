@@ -177,6 +177,8 @@ static void scheduled_set_times(struct call *c)
     struct json *job = json_copy(json_get(s->def, "job"));
     json_set_take(job, "schedule", json_copy(times));
     AUTO(json) struct json *def = scheduled_def_take(job, json_get_str(s->def, "tree").p);
+    if (json_has(s->def, "sealed"))
+        json_set_take(def, "sealed", json_copy(json_get(s->def, "sealed")));
     core_schedule_set(call_atlas(c)->conf.core, s->seq, def, s->paused && s->rules.timed,
                       &c->who.caller, call_acted, c);
 }
@@ -265,7 +267,10 @@ static int creating_read(struct call *c, struct json *body)
                   json_get(body, "schedule") ? json_copy(json_get(body, "schedule"))
                                              : json_new_object());
     x->def = scheduled_def_take(job, x->tree);
-    return schedule_rules_read(x->def, &rules, &c->err) < 0 ? -1 : creating_try_run(c, s);
+    if (schedule_rules_read(x->def, &rules, &c->err) < 0 || creating_try_run(c, s) < 0)
+        return -1;
+    scheduled_hide(core_vault(call_atlas(c)->conf.core), x->def);
+    return 0;
 }
 
 /* Refuses a second definition with this id, one too many, and one without a bundle. */

@@ -5,6 +5,7 @@
  *
  *   "dialect": "atlas"
  *   "job":     {"job_id", "spec", "metadata", "gpu_spec", "schedule"} as the client sent them
+ *   "sealed":  values of secrets of spec.environment, which has *** for them
  *   "tree":    the tree of the content store that holds its bundle; no two definitions share one,
  *              so that a removal never meets a schedule that was made anew under the same id
  */
@@ -24,6 +25,8 @@ void scheduled_run_id(const char *id, int64_t s, char out[ATLAS_ID_MAX]);
 /* The definition for the core; takes `job`.  Its schedule may be null or an empty object: then it
  * gets its times later. */
 struct json *scheduled_def_take(struct json *job, const char *tree);
+/* Moves the secrets of spec.environment to `sealed` (model/vault.h); NULL = there is no vault. */
+void scheduled_hide(const struct vault *vault, struct json *def);
 
 /* ---- scheduled_import.c: definitions of earlier versions, which were files ---- */
 struct scheduled_old {
