@@ -38,6 +38,9 @@ struct backend {
     uint32_t owner_uid;
     struct as_rules rules;
     VEC(struct account *) accounts;
+    /* By uid: the name service is asked once for each user, since it may be slow.  A name that
+     * changes counts from the next start of the daemon. */
+    struct map_u64 by_user;
     struct map_u64 runs; /* by run_key_pack → struct account of another user */
     bool recalled;       /* core has named the runs from before */
 };
@@ -197,13 +200,19 @@ static struct account *account_for(struct backend *b, uint32_t uid, struct err *
 {
     if (!b->several || uid == b->owner_uid)
         return b->accounts.p[0];
+    struct account *known = map_u64_get(&b->by_user, uid);
+    if (known)
+        return known;
     const struct json *url = json_get(b->conf, "url");
     AUTO_FREE char *to = as_rules_url(&b->rules, uid, json_str(url), e);
     if (!to) {
         err_wrap(e, "node %s has no account for the user of this job", b->name);
         return NULL;
     }
-    return account_open(b, to, NULL, e);
+    known = account_open(b, to, NULL, e);
+    if (known)
+        map_u64_put(&b->by_user, uid, known);
+    return known;
 }
 
 /* ---- the class ---- */
@@ -215,6 +224,7 @@ static void accounts_close(struct backend *b)
     for (size_t i = 0; i < b->accounts.n; i++)
         account_free(b->accounts.p[i]);
     vec_done(&b->accounts);
+    map_u64_done(&b->by_user);
     map_u64_done(&b->runs);
     as_rules_done(&b->rules);
     json_free(b->conf);
