@@ -2,6 +2,8 @@
 
 The users are uids 65533 and 65534 through setpriv, which needs root; without root the tests are skipped.
 """
+import gzip
+import http.client
 import os
 import pwd
 import shutil
@@ -172,6 +174,39 @@ def test_a_spool_that_is_something_else_is_not_read():
                 os.link(secret, run + "/spool.jsonl")
             job = end_of(h, n)
             assert job["state"] == "succeeded" and job["logged_params"] == {}, (make, job)
+
+
+def test_a_snapshot_is_read_with_the_rights_of_its_user():
+    """The store of a user's snapshots is that user's: its directories may be links by now."""
+    with Users() as h:
+        tree = os.path.join(h.dir, "tree")
+        os.mkdir(tree)
+        with open(os.path.join(tree, "code"), "w") as f:
+            f.write("harmless\n" * 100)
+        os.chown(tree, A, A)
+        took = subprocess.run(["setpriv", f"--reuid={A}", f"--regid={A}", "--clear-groups", harness.BERTH, "submit", "--snapshot", "--", "true"],
+                              env=h.env, cwd=tree, capture_output=True, text=True, timeout=120)
+        assert took.returncode == 0, took
+        end_of(h, 1)
+        status, _, data = h.request("GET", "/v1/jobs/1/snapshot")
+        assert status == 200 and b"harmless" in gzip.decompress(data)
+        blobs = os.path.join(h.home, "snapshots", str(A), "blobs")
+        trap = os.path.join(h.dir, "trap")
+        os.mkdir(trap, 0o711)
+        os.chmod(trap, 0o711)
+        for shard in os.listdir(blobs):
+            for name in os.listdir(os.path.join(blobs, shard)):
+                with open(os.path.join(trap, name), "w") as f:
+                    f.write("stolen!!\n" * 100)
+                os.chmod(os.path.join(trap, name), 0o600)
+            p = run_as(A, f"cd {blobs} && mv {shard} ../{shard} && ln -s {trap} {shard}")
+            assert p.returncode == 0, p
+        try:
+            status, _, data = h.request("GET", "/v1/jobs/1/snapshot")
+            text = gzip.decompress(data) if status == 200 else data
+        except (OSError, EOFError, http.client.HTTPException):
+            text = b""  # cut short, so that nobody takes it for a whole one
+        assert b"stolen" not in text, text
 
 
 # -- mounts --
