@@ -63,22 +63,38 @@ static bool archive_is_dir(const char *path)
 
 /* ---- check out ---- */
 
-/* The directory itself stays: it may be mounted somewhere already. */
-static int empty_dir(const char *path, struct err *e)
+/* What happens to one entry of a directory.  to: where it goes, NULL = nowhere. */
+typedef int entry_fn(const char *path, const char *to, struct err *e);
+
+/* Calls fn for each entry of the directory until one fails. */
+static int each_entry(const char *dir, const char *to, entry_fn *fn, struct err *e)
 {
-    DIR *d = opendir(path);
+    DIR *d = opendir(dir);
     int rc = 0;
 
     if (!d)
-        return err_sys(e, "cannot open %s", path);
+        return err_sys(e, "cannot open %s", dir);
     for (struct dirent *n; rc == 0 && (n = readdir(d));) {
         if (!strcmp(n->d_name, ".") || !strcmp(n->d_name, ".."))
             continue;
-        AUTO_FREE char *full = path_join(path, n->d_name);
-        rc = dir_remove_tree(full, e);
+        AUTO_FREE char *path = path_join(dir, n->d_name);
+        AUTO_FREE char *there = to ? path_join(to, n->d_name) : NULL;
+        rc = fn(path, there, e);
     }
     closedir(d);
     return rc;
+}
+
+static int remove_entry(const char *path, const char *to, struct err *e)
+{
+    (void)to;
+    return dir_remove_tree(path, e);
+}
+
+/* The directory itself stays: it may be mounted somewhere already. */
+static int empty_dir(const char *path, struct err *e)
+{
+    return each_entry(path, NULL, remove_entry, e);
 }
 
 /* A rename replaces a file of that name; two directories of one name are merged. */
@@ -97,19 +113,7 @@ static int move_tree(const char *from, const char *to, struct err *e)
 
 int atlas_move_entries(const char *from, const char *to, struct err *e)
 {
-    DIR *d = opendir(from);
-    int rc = 0;
-
-    if (!d)
-        return err_sys(e, "cannot open %s", from);
-    for (struct dirent *n; rc == 0 && (n = readdir(d));) {
-        if (!strcmp(n->d_name, ".") || !strcmp(n->d_name, ".."))
-            continue;
-        AUTO_FREE char *a = path_join(from, n->d_name), *b = path_join(to, n->d_name);
-        rc = move_tree(a, b, e);
-    }
-    closedir(d);
-    return rc;
+    return each_entry(from, to, move_tree, e);
 }
 
 int atlas_check_out(const char *home, struct cas *c, const char *id, struct err *e)
