@@ -20,16 +20,29 @@ void hyper_warn(struct hyper_batch *b, const char *fmt, ...)
     vec_push(&b->warnings, xstrdup(text));
 }
 
-int hyper_take_text(const struct json *obj, const char *key, const char *where, char **out,
-                    struct err *e)
+/* 1 with the value of a key, 0 when it is not there, -1 when it is of another type.  remedy: what
+ * to write instead. */
+static int take_typed(const struct json *obj, const char *key, const char *where,
+                      enum json_type type, const char *remedy, const struct json **out,
+                      struct err *e)
 {
     const struct json *v = json_get(obj, key);
 
-    if (!v)
-        return 0;
-    if (json_type(v) != JSON_STR)
-        return err_set(e, ERR_INVALID, "%s%s is %s; write a text", where, key,
-                       json_type_name(json_type(v)));
+    if (v && json_type(v) != type)
+        return err_set(e, ERR_INVALID, "%s%s is %s; write %s", where, key,
+                       json_type_name(json_type(v)), remedy);
+    *out = v;
+    return v ? 1 : 0;
+}
+
+int hyper_take_text(const struct json *obj, const char *key, const char *where, char **out,
+                    struct err *e)
+{
+    const struct json *v;
+    int rc = take_typed(obj, key, where, JSON_STR, "a text", &v, e);
+
+    if (rc <= 0)
+        return rc;
     if (memchr(json_str(v).p, 0, json_str(v).n))
         return err_set(e, ERR_INVALID, "%s%s contains a NUL character; remove it", where, key);
     free(*out);
@@ -40,15 +53,12 @@ int hyper_take_text(const struct json *obj, const char *key, const char *where, 
 int hyper_take_bool(const struct json *obj, const char *key, const char *where, bool *out,
                     struct err *e)
 {
-    const struct json *v = json_get(obj, key);
+    const struct json *v;
+    int rc = take_typed(obj, key, where, JSON_BOOL, "true or false", &v, e);
 
-    if (!v)
-        return 0;
-    if (json_type(v) != JSON_BOOL)
-        return err_set(e, ERR_INVALID, "%s%s is %s; write true or false", where, key,
-                       json_type_name(json_type(v)));
-    *out = json_bool(v);
-    return 0;
+    if (rc > 0)
+        *out = json_bool(v);
+    return MIN(rc, 0);
 }
 
 int hyper_take_int(const struct json *obj, const char *key, const char *where, int64_t min,
@@ -68,13 +78,7 @@ int hyper_take_int(const struct json *obj, const char *key, const char *where, i
 int hyper_take_object(const struct json *obj, const char *key, const char *where,
                       const struct json **out, struct err *e)
 {
-    const struct json *v = json_get(obj, key);
-
-    if (v && json_type(v) != JSON_OBJECT)
-        return err_set(e, ERR_INVALID, "%s%s is %s; write an object", where, key,
-                       json_type_name(json_type(v)));
-    *out = v;
-    return 0;
+    return MIN(take_typed(obj, key, where, JSON_OBJECT, "an object", out, e), 0);
 }
 
 const char *hyper_unknown_key(const struct json *obj, const char *const *known)
