@@ -15,7 +15,7 @@ import time
 import http_bench
 from rig import Daemon, installed, proc_cpu_s, proc_memory
 
-BAR_REQUEST_US, BAR_STREAM_KB = 6.0, 8.0
+BAR_REQUEST_US, BAR_STREAM_KB, BAR_CHECKS_US = 6.0, 8.0, 2.0
 
 
 def server(rig, table):
@@ -66,6 +66,17 @@ def requests(rig, table):
     daemon.close()
 
 
+def checks(rig, table):
+    """Who is calling, from where, and what may they do: everything before the handler of a request."""
+    if not os.path.exists(os.path.join(rig.build, "tests", "bench", "checks_bench")):
+        return  # a program from before there were any
+    out = subprocess.run([rig.find("checks_bench")], check=True, stdout=subprocess.PIPE, text=True).stdout
+    cost = {name: float(us) for name, us in map(str.split, out.splitlines())}
+    table.at_most("checks of a request by another user", cost["user"], BAR_CHECKS_US, "%.2f µs", "the owner %.2f µs" % cost["owner"])
+    for name, what in (("token", "with a token"), ("job", "with the token of a job"), ("session", "with a cookie")):
+        table.row("  " + what, "%.2f µs" % cost[name])
+
+
 def body_size(daemon, path):
     from berth import _http
 
@@ -100,6 +111,7 @@ def open_stream(path):
 
 
 def run(rig, table):
+    checks(rig, table)
     if installed(table, "wrk"):
         server(rig, table)
         requests(rig, table)
