@@ -54,8 +54,9 @@ const struct command cmd_restore = {
     USAGE(SECTION_DAEMON, "restore", "[OPTION…] BACKUP"),
     .summary = "bring back a backup of a home, while jobs run",
     .description =
-        "BACKUP is a directory of berth backup (the newest copy in it is used) or one copy. What "
-        "is replaced is renamed into before-restore-TIME in the home and never deleted. Jobs that "
+        "BACKUP is a directory of berth backup (the newest copy in it is used), one copy, or a "
+        "database alone; files then stay as they are. What is replaced is renamed into "
+        "before-restore-TIME in the home and never deleted. Jobs that "
         "were active in the backup and have gone on since keep their present state, and those that "
         "still run continue. The report names jobs that are newer than the backup, runs that the "
         "backup does not know, and files that are missing in it.",

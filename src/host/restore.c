@@ -34,6 +34,7 @@ struct restore {
     struct store_copy *restored;
     struct restore_tally files;
     VEC(char *) warnings;
+    bool database_only; /* the backup is one file */
 };
 
 static void restore_done(struct restore *r)
@@ -166,7 +167,8 @@ static int restore_work_dir(struct restore *r, struct err *e)
 
 static int restore_database(struct restore *r, struct err *e)
 {
-    AUTO_FREE char *from = path_join(r->backup, BACKUP_DATABASE);
+    AUTO_FREE char *from =
+        r->database_only ? xstrdup(r->backup) : path_join(r->backup, BACKUP_DATABASE);
     VEC(struct restore_trace) newest = {0};
     struct stat st;
 
@@ -285,12 +287,19 @@ static int restore_steps(struct restore *r, struct err *e)
     struct restore_conf files = {
         .home = conf->home, .dry_run = conf->dry_run, .run = judge_run, .arg = r, .watch = &watch};
 
-    if (backup_find(conf->backup, &r->backup, e) < 0 || restore_work_dir(r, e) < 0 ||
-        run_traces(conf->home, &r->traces, &r->n_traces, e) < 0 || restore_database(r, e) < 0)
+    struct stat st;
+
+    r->database_only = stat(conf->backup, &st) == 0 && S_ISREG(st.st_mode);
+    if (r->database_only)
+        r->backup = xstrdup(conf->backup);
+    else if (backup_find(conf->backup, &r->backup, e) < 0)
+        return -1;
+    if (restore_work_dir(r, e) < 0 || run_traces(conf->home, &r->traces, &r->n_traces, e) < 0 ||
+        restore_database(r, e) < 0)
         return -1;
     files.backup = r->backup;
     files.aside = r->aside;
-    if (restore_files(&files, &r->files, e) < 0)
+    if (!r->database_only && restore_files(&files, &r->files, e) < 0)
         return -1;
     return conf->dry_run ? 0 : exchange_database(r, e);
 }

@@ -6,9 +6,9 @@
 #include <stdbool.h>
 
 struct host_restore_conf {
-    const char *backup;                /* of berth backup: the directory, or one copy in it */
-    const char *home;                  /* absolute; the caller holds its lock unless dry_run */
-    bool dry_run;                      /* change nothing and report what would change */
+    const char *backup; /* a directory of berth backup, one copy in it, or a database alone */
+    const char *home;   /* absolute; the caller holds its lock unless dry_run */
+    bool dry_run;       /* change nothing and report what would change */
     const struct archive_watch *watch; /* progress only; NULL = nobody */
 };
 /* Appends the report, one JSON object, whose members docs/backup.md lists.  When it fails, the

@@ -211,6 +211,25 @@ def test_restore_without_the_present_database():
         assert "no fault found" in h.berth("doctor", check=False).stdout
 
 
+def test_restore_of_a_database_alone():
+    """New jobs do not get the numbers, outcomes and outputs of those that came after the backup."""
+    with home() as h:
+        h.submit("echo", "one")
+        h.wait_all()
+        file = os.path.join(h.dir, "copy.db")
+        h.berth("backup", file)
+        h.submit("sh", "-c", "echo old; exit 44")
+        h.wait_all()
+        told = restore(h, "--stop", source=file)
+        assert told["next_job"] == 3 and [x["job"] for x in told["newer"]] == [2], told
+        h.start()
+        assert h.submit("sh", "-c", "echo new; exit 5")["number"] == 3
+        h.wait_all()
+        assert h.api("GET", "/v1/jobs/3")["exit_code"] == 5 and log(h, 3) == "new\n"
+        assert log(h, 1) == "one\n"
+        assert "no fault found" in h.berth("doctor", check=False).stdout
+
+
 def test_restore_into_a_new_home():
     with home() as h, home(start=False) as other:
         h.submit("sh", "-c", "echo hello; mkdir -p $BERTH_RUN_DIR/artifacts; echo m > $BERTH_RUN_DIR/artifacts/m")
