@@ -193,7 +193,7 @@ static bool request_in_pieces(void *self, struct http_req *r)
     if (t.res != ROUTE_FOUND || !(t.match.route->flags & ROUTE_PIECES))
         return false;
     struct call *c = call_new(s, t.service, r, &t.match);
-    if (request_check(s, &t, r, &c->who, &c->err) == 0 && share_known(r, &c->who, &c->err) == 0)
+    if (request_check(s, &t, r, &c->who, &c->err) == 0 && share_known(s, r, &c->who, &c->err) == 0)
         share_call_begin(s, r, &c->share, &c->err);
     http_set_data(r, c);
     t.service->begin(c);
@@ -222,7 +222,7 @@ static void request_on(void *self, struct http_req *r)
         return;
     }
     target_find(s, r, &t);
-    if (request_check(s, &t, r, &who, &e) < 0 || share_known(r, &who, &e) < 0) {
+    if (request_check(s, &t, r, &who, &e) < 0 || share_known(s, r, &who, &e) < 0) {
         service_fail(t.service, r, err_http_status(e.code), &e);
         return;
     }

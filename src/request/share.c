@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 enum {
-    KIND_SHIFT = 56,           /* of a key: above every uid and every number of a job */
+    KIND_SHIFT = 56,           /* of a key: above every uid */
     STRANGER_IDLE_MS = 10000,  /* a program that connects has something to say */
     REFUSED_AGAIN_MS = 600000, /* after this the log repeats that connections are refused */
 };
@@ -92,14 +92,19 @@ void share_refused(void *self, const struct http_share *is, size_t most)
     f->key = is->key;
 }
 
-int share_known(struct http_req *r, const struct who *w, struct err *e)
+/* A token of a job counts for its user: many ranks of one job may connect, and a user with many
+ * jobs has no more than one share. */
+int share_known(const struct request_server *s, struct http_req *r, const struct who *w,
+                struct err *e)
 {
+    const struct auth *a = s->conf.auth;
     struct http_share is;
     char who[100];
 
     if ((!w->proved && !w->session) || http_peer(r)->is_unix)
         return 0;
-    is = w->token.job ? share_make(SHARE_JOB, w->token.job) : share_make(SHARE_TOKEN, 0);
+    is = a && w->caller.uid != a->uid ? share_make(SHARE_JOB, w->caller.uid)
+                                      : share_make(SHARE_TOKEN, 0);
     if (http_share_move(r, &is))
         return 0;
     share_who(is.key, who, sizeof(who));

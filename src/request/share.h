@@ -15,8 +15,8 @@
     X(LOOPBACK, "loopback", 4, "callers of this host without a token")                             \
     X(STRANGER, "stranger", 8, "callers of other hosts without a token")                           \
     X(FORWARDED, "forwarded", 4, "jobs on other nodes that have not shown a token yet")            \
-    X(TOKEN, "token", 2, "callers with a person's token")                                          \
-    X(JOB, "job", 16, "job")
+    X(TOKEN, "token", 2, "callers with a token of the owner")                                      \
+    X(JOB, "job", 4, "jobs and pages of the user with uid")
 
 enum share_kind {
 #define X(kind, name, part, who) SHARE_##kind,
@@ -33,7 +33,8 @@ struct call;
 struct http_share share_of_peer(void *self, const struct http_peer *p);
 void share_refused(void *self, const struct http_share *s, size_t most);
 /* The caller of `r` is known now.  Fails when the caller has too many connections. */
-int share_known(struct http_req *r, const struct who *w, struct err *e);
+int share_known(const struct request_server *s, struct http_req *r, const struct who *w,
+                struct err *e);
 /* Counts a call of the caller of `r` until share_call_end.  Fails when too many are under way,
  * which can be more than the connections: work goes on when its client has left. */
 int share_call_begin(struct request_server *s, struct http_req *r, uint64_t *out_key,
