@@ -25,12 +25,24 @@ struct once_wait {
     VEC(struct call *) calls;
 };
 
-/* Nobody gains by a collision: a user would get the answer to a request of their own. */
-static uint64_t once_hash(struct str s)
+/* Loop thread.  Bodies hold secrets, so their hashes must tell nothing to who has the database
+ * without the secret of the home. */
+static void once_make_seed(struct request_server *s)
 {
-    static const uint8_t seed[16] = "berth once";
+    static const uint8_t none[sizeof(s->once_seed)];
+    const struct auth *a = s->conf.auth;
+    uint8_t mac[32];
 
-    return siphash24(seed, s.p, s.n);
+    if (memcmp(s->once_seed, none, sizeof(none)) != 0 || !a || !a->has_secret)
+        return;
+    hmac_sha256(a->secret, sizeof(a->secret), "idempotency", strlen("idempotency"), mac);
+    memcpy(s->once_seed, mac, sizeof(s->once_seed));
+}
+
+/* Nobody gains by a collision: a user would get the answer to a request of their own. */
+static uint64_t once_hash(const struct call *c, struct str s)
+{
+    return siphash24(c->server->once_seed, s.p, s.n);
 }
 
 /* Takes the key, or waits for it.  The uid is part of the key: users do not share keys. */
@@ -70,10 +82,11 @@ void call_run_once(struct call *c, call_fn go)
         return;
     }
     struct str print = http_header(c->req, "idempotency-fingerprint");
-    uint64_t parts[2] = {once_hash(http_path(c->req)), once_hash(http_query(c->req))};
+    once_make_seed(c->server);
+    uint64_t parts[2] = {once_hash(c, http_path(c->req)), once_hash(c, http_query(c->req))};
     if (print.p)
         c->once->print = call_copy(c, print);
-    c->once->target = once_hash((struct str){(const char *)parts, sizeof(parts)});
+    c->once->target = once_hash(c, (struct str){(const char *)parts, sizeof(parts)});
     once_begin(c);
 }
 
@@ -108,9 +121,10 @@ void call_once_body(struct call *c, struct str body)
 
     if (!o || !o->key.n)
         return;
-    uint64_t parts[2] = {o->target, once_hash(body)};
+    uint64_t parts[2] = {o->target, once_hash(c, body)};
     struct str all = {(const char *)parts, sizeof(parts)};
-    o->hash = (once_hash(o->print.p ? o->print : all) >> 1) | 1; /* the store has signed numbers */
+    o->hash =
+        (once_hash(c, o->print.p ? o->print : all) >> 1) | 1; /* the store has signed numbers */
 }
 
 uint64_t call_once_print(const struct call *c)

@@ -21,7 +21,8 @@ struct request_server {
     size_t working;     /* of them, those that a worker thread or the loop will come back to */
     struct map_u64 under_way; /* calls by share; only of callers with a bound (share.c) */
     struct share_refusals refusals[SHARE_KINDS];
-    struct map_str keys; /* idempotency keys under way → struct once_wait (once.c) */
+    struct map_str keys;   /* idempotency keys under way → struct once_wait (once.c) */
+    uint8_t once_seed[16]; /* of fingerprints, from the secret of the home; zeros until used */
     bool closing;
 };
 
