@@ -8,7 +8,7 @@ A history is what clients recorded while they used one daemon under faults:
   lists     [(client, begin, end, {name: Job})]: all jobs at one moment
   pages     [(client, begin, end, [event…])]: all events from the first to some moment
   streams   [[event…]…]: what followers of the event stream heard, each from the first event on
-  runs      [(time, name, {run: (state, exit code)})]: runs of single jobs, as somebody saw them
+  runs      [(begin, end, name, {run: (state, exit code)})]: runs of single jobs, as somebody saw them
   marks     [run…]: what each execution of a command wrote, "number.run"
 """
 
@@ -103,13 +103,15 @@ def check_events(h):
 
 def check_runs(h):
     """A run has one outcome, the right one, and its command was executed at most once."""
-    outcomes, codes = {}, {str(n): h.plans[name] for name, n in h.numbers.items()}
-    for _, name, runs in sorted(h.runs, key=lambda r: r[0]):
+    outcomes, heard = {}, {}  # heard: when somebody first knew the outcome
+    codes = {str(n): h.plans[name] for name, n in h.numbers.items()}
+    for begin, end, name, runs in sorted(h.runs, key=lambda r: r[1]):
         for run, (state, code) in runs.items():
             if state in ("starting", "running"):
-                if (name, run) in outcomes:
+                if heard.get((name, run), end) < begin:
                     yield f"run {run} of {name} is {state} after it was {outcomes[name, run]}"
                 continue
+            heard.setdefault((name, run), end)
             if outcomes.setdefault((name, run), (state, code)) != (state, code):
                 yield f"run {run} of {name} ended as {outcomes[name, run]} and as {(state, code)}"
             if state == "exited" and code != h.plans[name]:

@@ -169,7 +169,7 @@ class Client:
             value = 404 if status == 404 else Job(got["state"], got["attempt"], got["exit_code"])
             self.run.history.ops[name].append(Op(self.name, "get", begin, end, value))
             if status == 200:
-                self.run.history.runs.append((end, name, {r["run"]: (r["state"], r["exit_code"]) for r in got["runs"]}))
+                self.run.history.runs.append((begin, end, name, {r["run"]: (r["state"], r["exit_code"]) for r in got["runs"]}))
         return got
 
     def list(self):

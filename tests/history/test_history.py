@@ -68,7 +68,9 @@ def small():
            Op("a", "get", 9 * MS, 10 * MS, Job("failed", 2, 3)), Op("a", "cancel", 11 * MS, None)]
     return checker.History(plans={"j": 3}, numbers={"j": 1}, ops={"j": ops}, lists=[("a", 12 * MS, 13 * MS, {"j": Job("failed", 2, 3)})],
                            pages=[("a", 14 * MS, 15 * MS, log)], streams=[list(log)],
-                           runs=[(6 * MS, "j", {1: ("exited", 3)}), (10 * MS, "j", {1: ("exited", 3), 2: ("exited", 3)})], marks=["1.1", "1.2"])
+                           runs=[(5 * MS, 6 * MS, "j", {1: ("exited", 3)}), (5 * MS, 7 * MS, "j", {1: ("running", None)}),  # asked at the same time
+                                 (9 * MS, 10 * MS, "j", {1: ("exited", 3), 2: ("exited", 3)})],
+                           marks=["1.1", "1.2"])
 
 
 def lost_ack(h):
@@ -96,8 +98,11 @@ def refused_cancel_happened(h):
 
 
 def two_outcomes(h):
-    h.runs[1] = (10 * MS, "j", {1: ("exited", 3), 2: ("exited", 3)})
-    h.runs.append((11 * MS, "j", {1: ("supervisor_killed", None), 2: ("exited", 3)}))
+    h.runs.append((10 * MS, 11 * MS, "j", {1: ("supervisor_killed", None), 2: ("exited", 3)}))
+
+
+def an_ended_run_runs(h):
+    h.runs.append((8 * MS, 9 * MS, "j", {1: ("running", None)}))
 
 
 def two_ends_in_the_log(h):
@@ -108,7 +113,7 @@ def two_ends_in_the_log(h):
 
 
 def wrong_exit_code(h):
-    h.runs.append((11 * MS, "j", {2: ("exited", 0)}))
+    h.runs.append((10 * MS, 11 * MS, "j", {2: ("exited", 0)}))
 
 
 def executed_twice(h):
@@ -134,7 +139,7 @@ def the_end_is_missing_in_the_log(h):
 def test_the_checker_finds_mistakes():
     assert not checker.check(small()), checker.check(small())
     for wrong in (lost_ack, state_goes_back, attempt_goes_back, another_client_reads_the_past, retry_of_a_running_job, refused_cancel_happened,
-                  two_outcomes, two_ends_in_the_log, wrong_exit_code, executed_twice, never_executed, gap_in_the_log, two_logs,
+                  two_outcomes, an_ended_run_runs, two_ends_in_the_log, wrong_exit_code, executed_twice, never_executed, gap_in_the_log, two_logs,
                   the_end_is_missing_in_the_log):
         h = small()
         wrong(h)
@@ -153,8 +158,8 @@ def test_a_mutated_history_is_found():
         h.ops[name].append(Op("mutant", "get", last, last + 1, value))
         assert checker.check(h), value
     h = copy.deepcopy(true)
-    at, who, runs = next((at, who, runs) for at, who, runs in reversed(h.runs) if runs)
-    h.runs.append((last, who, {run: ("node_lost", None) for run in runs}))
+    who, runs = next((who, runs) for _, _, who, runs in reversed(h.runs) if runs)
+    h.runs.append((last, last + 1, who, {number: ("node_lost", None) for number in runs}))
     assert checker.check(h)
 
 
