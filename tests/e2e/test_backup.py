@@ -268,6 +268,34 @@ def test_restore_follows_no_link_of_a_user():
             assert f.read() == "m\n"
 
 
+def test_files_of_users_keep_their_owners():
+    """A daemon of root backs up what belongs to all users, and nobody else may ask for it."""
+    if os.getuid():
+        raise harness.Skip("only root can run jobs of several users")
+    with home("--multi-user") as h:
+        os.chmod(h.dir, 0o755)
+
+        def as_other(*words):
+            return subprocess.run([harness.BERTH, *words], env=dict(h.env, HOME="/"), text=True, capture_output=True,
+                                  timeout=120, user=54321, group=54321, extra_groups=[], cwd="/")
+        p = as_other("submit", "--wait", "--", "sh", "-c", "mkdir -p $BERTH_RUN_DIR/artifacts; echo m > $BERTH_RUN_DIR/artifacts/m")
+        assert p.returncode == 0, p.stderr
+        p = as_other("backup", os.path.join(h.dir, "stolen"))
+        assert p.returncode != 0 and not os.path.exists(os.path.join(h.dir, "stolen")), p
+        copy = backup(h)["path"]
+        assert os.stat(h.copies).st_mode & 0o777 == 0o700
+        h.berth("rm", "1")
+        wait_for("the files are gone", lambda: not os.listdir(os.path.join(h.home, "runs", "0")))
+        restore(h, "--stop")
+        for root in (copy, h.home):
+            log_path = log_file(root, 1)
+            for path in (log_path, log_path[:-4], log_path[:-4] + "/artifacts/m"):
+                assert os.stat(path).st_uid == 54321, path
+            assert os.stat(log_path).st_mode & 0o777 == 0o600
+        h.start("--multi-user")
+        assert as_other("logs", "1").returncode == 0
+
+
 def test_restore_says_what_is_missing_and_what_was_written_to():
     with home() as h:
         h.submit("echo", "one")
