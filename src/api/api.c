@@ -20,6 +20,11 @@ struct api *api_new(const struct api_conf *conf)
     return a;
 }
 
+void api_leave(struct api *a)
+{
+    atomic_store(&a->leaving, true);
+}
+
 void api_free(struct api *a)
 {
     if (!a)

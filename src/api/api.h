@@ -27,6 +27,8 @@ struct api_conf {
 /* Never NULL.  All functions of this header run on the loop thread. */
 struct api *api_new(const struct api_conf *c);
 void api_free(struct api *a); /* after the server: calls under way hold it */
+/* The host is about to close: work that takes long, as a backup, gives up. */
+void api_leave(struct api *a);
 /* Separate from api_new, because the host makes the server after the api. */
 void api_attach(struct api *a, struct http_server *s); /* for statistics */
 /* Takes over a request whose caller may see this run: its output from byte `at` (negative: from

@@ -9,6 +9,7 @@
 #include "request/service.h"
 #include "request/upload.h"
 #include "store/query.h"
+#include <stdatomic.h>
 
 enum {
     API_LIST_BODY_MAX = 4 << 20,     /* lists of jobs to act on: 100 000 ids */
@@ -33,6 +34,7 @@ struct api {
     uint64_t counts[JOB_STATE_MAX]; /* of all jobs, as of event counts_at - 1; 0 = never asked */
     uint64_t counts_at;
     struct upload_line uploads; /* of snapshots */
+    atomic_bool leaving;        /* the daemon ends: long work on other threads gives up */
 };
 
 /* For handlers of this room only: call.self of other services is something else. */

@@ -124,9 +124,11 @@ static int backup_run(struct call *c)
         return err_set(&c->err, ERR_INVALID,
                        "give the absolute path of a directory for copies of the home "
                        "(\"directory\"), or of a new file for the database alone (\"path\")");
-    if (dir)
-        return home_backup(conf->store, conf->home, dir, json_bool(json_get(j, "copy")), NULL,
+    if (dir) {
+        const struct archive_watch watch = {.cancel = &call_api(c)->leaving};
+        return home_backup(conf->store, conf->home, dir, json_bool(json_get(j, "copy")), &watch,
                            &c->out, &c->err);
+    }
     if (store_backup(conf->store, path, &c->err) < 0)
         return -1;
     jw_object(&c->out, NULL);

@@ -355,6 +355,7 @@ static void close_servers(struct host *h)
 {
     if (!h->http)
         return;
+    api_leave(h->api);
     request_server_shut(h->requests);
     parts_shut(h);
     job_ports_shut(h->env.ports);

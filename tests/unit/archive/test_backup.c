@@ -172,6 +172,29 @@ TEST(holes_and_links_stay)
     place_done(&p);
 }
 
+TEST(a_cancelled_backup_leaves_nothing)
+{
+    const atomic_bool cancel = true;
+    const struct archive_watch watch = {.cancel = &cancel};
+    struct backup_tally t;
+    struct place p;
+    struct err e = {0};
+    char *path = NULL;
+
+    place_of(&p);
+    rig_file("home/runs/0/7.1.log", "x", 0600);
+    struct backup_conf conf = {.home = p.home,
+                               .dir = p.dir,
+                               .database = no_database,
+                               .ended = first_ended,
+                               .watch = &watch};
+    assert_int_equal(backup_take(&conf, &t, &path, &e), -1);
+    assert_int_equal(e.code, ERR_BUSY);
+    assert_null(path);
+    assert_int_equal(rig_entries("copies"), 0);
+    place_done(&p);
+}
+
 TEST(a_manifest_is_checked)
 {
     static const char head[] = "{\"format\":\"berth-backup\",\"version\":1}\n";
@@ -209,6 +232,7 @@ int main(void)
         cmocka_unit_test(names_of_runs_are_read),
         cmocka_unit_test_setup_teardown(only_what_nobody_writes_is_linked, rig_open, rig_close),
         cmocka_unit_test_setup_teardown(holes_and_links_stay, rig_open, rig_close),
+        cmocka_unit_test_setup_teardown(a_cancelled_backup_leaves_nothing, rig_open, rig_close),
         cmocka_unit_test(a_manifest_is_checked),
     };
 
