@@ -16,7 +16,7 @@ TABLE = {
     "io": "base",
     "archive": "base io",
     "model": "base",
-    "shepherd": "base model",  # model: the numbers of run ends only
+    "shepherd": "base model",  # model: the numbers of run ends, and keys of runs, only
     "sched": "base model",
     "simulate": "base model sched",
     "store": "base model",

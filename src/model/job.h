@@ -2,6 +2,7 @@
 #pragma once
 #include "base/id.h"
 #include "base/str.h"
+#include "model/run_key.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -84,17 +85,6 @@ static inline bool job_state_waits(enum job_state s)
 }
 /* Is ev legal in s?  *out is the next state; untouched when not. */
 bool job_next(enum job_state s, enum job_event ev, enum job_state *out);
-
-/* One attempt of one replica.  `run` counts from 1 within the job and never repeats, so a key names
- * one execution for ever: it is the lock, the file name and the journal key. */
-struct run_key {
-    uint64_t job;
-    uint32_t run;
-};
-static inline bool run_key_eq(struct run_key a, struct run_key b)
-{
-    return a.job == b.job && a.run == b.run;
-}
 
 /* Why a run ended, beyond its wait status.  Stored on disk: append only. */
 #define RUN_END_LIST(X)                                                                            \

@@ -123,7 +123,6 @@ static bool conn_on_frame(struct shepherd *s, struct conn *c, const struct frame
         return false;
     if (!c->greeted && h->type != PROTO_HELLO)
         return false;
-    struct run_key key = {op.job, op.run};
     switch ((enum proto_type)h->type) {
     case PROTO_HELLO:
         conn_on_hello(s, c);
@@ -131,13 +130,13 @@ static bool conn_on_frame(struct shepherd *s, struct conn *c, const struct frame
     case PROTO_START:
         return runs_start(s, frame, body);
     case PROTO_STOP:
-        runs_stop(s, key, op.value);
+        runs_stop(s, op.key, op.value);
         return true;
     case PROTO_WITHDRAW:
-        runs_withdraw(s, key);
+        runs_withdraw(s, op.key);
         return true;
     case PROTO_SIGNAL:
-        runs_signal(s, key, (int)op.value);
+        runs_signal(s, op.key, op.value);
         return true;
     case PROTO_ADOPT:
         runs_adopt(s, &op);

@@ -20,9 +20,11 @@ enum {
     CRC_FROM = offsetof(struct journal_record, job),
 };
 
+/* The form counts too, so that no damage makes one form of the other. */
 static uint32_t record_crc(const struct journal_record *r)
 {
-    return crc32c(0, (const char *)r + CRC_FROM, JOURNAL_RECORD_BYTES - CRC_FROM);
+    return crc32c(r->magic == JOURNAL_MAGIC_PLAIN ? 0 : r->magic, (const char *)r + CRC_FROM,
+                  JOURNAL_RECORD_BYTES - CRC_FROM);
 }
 
 void journal_set_name(struct journal_record *r, const char *text)
@@ -98,7 +100,7 @@ int journal_append(int fd, struct journal_record *r)
 {
     ssize_t n;
 
-    r->magic = JOURNAL_MAGIC;
+    r->magic = r->tag ? JOURNAL_MAGIC_TAGGED : JOURNAL_MAGIC_PLAIN;
     r->crc = record_crc(r);
     do {
         n = write(fd, r, sizeof(*r));
@@ -115,24 +117,44 @@ int journal_reserve(int fd, uint64_t bytes)
     return fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)bytes);
 }
 
+/* The name of an earlier version reached to the end of the record, where the tag is now. */
+static void take_plain(struct journal_record *r)
+{
+    char name[sizeof(r->name) + sizeof(r->tag) + 1] = "";
+
+    memcpy(name, r->name, sizeof(r->name));
+    memcpy(name + sizeof(r->name), &r->tag, sizeof(r->tag));
+    r->tag = 0;
+    if (name[sizeof(r->name)])
+        journal_set_name(r, name);
+}
+
+/* Are these bytes a record?  They are copied to *out in any case. */
+static bool record_at(const char *p, struct journal_record *out)
+{
+    memcpy(out, p, sizeof(*out));
+    if ((out->magic != JOURNAL_MAGIC_PLAIN && out->magic != JOURNAL_MAGIC_TAGGED) ||
+        record_crc(out) != out->crc || out->kind < JOURNAL_STARTED || out->kind > JOURNAL_VOID)
+        return false;
+    if (out->magic == JOURNAL_MAGIC_PLAIN)
+        take_plain(out);
+    return true;
+}
+
 size_t journal_find(const void *p, size_t n, struct journal_record *out, size_t *skip)
 {
-    static const uint32_t magic = JOURNAL_MAGIC;
+    static const char magic[] = {'B', 'R', 'J'}; /* with which both begin */
     const char *base = p;
     size_t at = 0;
 
     while (n - at >= JOURNAL_RECORD_BYTES) {
-        if (memcmp(base + at, &magic, sizeof(magic)) == 0) {
-            memcpy(out, base + at, sizeof(*out));
-            if (record_crc(out) == out->crc && out->kind >= JOURNAL_STARTED &&
-                out->kind <= JOURNAL_VOID) {
-                *skip = at;
-                return at + JOURNAL_RECORD_BYTES;
-            }
+        if (memcmp(base + at, magic, sizeof(magic)) == 0 && record_at(base + at, out)) {
+            *skip = at;
+            return at + JOURNAL_RECORD_BYTES;
         }
-        const char *next = memmem(base + at + 1, n - at - 1, &magic, sizeof(magic));
+        const char *next = memmem(base + at + 1, n - at - 1, magic, sizeof(magic));
         if (!next) {
-            /* The last three bytes may be the beginning of a magic; what is shorter than a record
+            /* The last two bytes may be the beginning of a magic; what is shorter than a record
              * may be the beginning of one only if it begins with a magic. */
             at = MAX(at + 1, n - (sizeof(magic) - 1));
             break;

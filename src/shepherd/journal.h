@@ -12,13 +12,16 @@
 
 enum {
     JOURNAL_RECORD_BYTES = 128,
-    JOURNAL_NAME_MAX = 40,
+    JOURNAL_NAME_MAX = 36,
     /* Bytes after which the daemon opens a new generation for new runs. */
     JOURNAL_ROTATE_BYTES = 16 << 20,
     /* Kept allocated beyond the end: room for 4 096 outcomes on a full disk. */
     JOURNAL_RESERVE_BYTES = 512 << 10,
 };
-#define JOURNAL_MAGIC 0x314a5242u /* "BRJ1" */
+/* "BRJ1" is a record of a key without a tag: earlier versions read and write it too, with a name of
+ * 40 bytes.  "BRJ2" is one of a key with a tag. */
+#define JOURNAL_MAGIC_PLAIN 0x314a5242u
+#define JOURNAL_MAGIC_TAGGED 0x324a5242u
 
 enum journal_kind {
     JOURNAL_STARTED = 1, /* the command is about to be executed, in process `pid` */
@@ -54,9 +57,9 @@ enum start_stage {
 #undef X
 };
 
-/* On disk and in memory. */
+/* On disk and in memory; what is read of an earlier version is brought into this form. */
 struct journal_record {
-    uint32_t magic, crc; /* crc: of all that follows it */
+    uint32_t magic, crc; /* crc: of all that follows it, and of the form */
     uint64_t job;
     uint32_t run;
     /* enum journal_kind; enum run_end, which is meaningful only in ENDED. */
@@ -75,12 +78,17 @@ struct journal_record {
     int64_t max_rss_bytes;
     int64_t cpu_user_us, cpu_sys_us;
     char name[JOURNAL_NAME_MAX]; /* what a failed start is about; NUL-terminated unless full */
+    uint32_t tag;                /* of the key */
 };
 _Static_assert(sizeof(struct journal_record) == JOURNAL_RECORD_BYTES, "one record is 128 bytes");
 
 static inline bool journal_record_is(const struct journal_record *r, struct run_key k)
 {
-    return r->job == k.job && r->run == k.run;
+    return r->job == k.job && r->run == k.run && r->tag == k.tag;
+}
+static inline struct run_key journal_record_key(const struct journal_record *r)
+{
+    return (struct run_key){r->job, r->run, r->tag};
 }
 /* Keeps the end of a long text: of a path, that is the part that tells. */
 void journal_set_name(struct journal_record *r, const char *text);

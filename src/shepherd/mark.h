@@ -1,6 +1,6 @@
 /* mark.h - how everything that belongs to one home is marked: environments, cgroup names, limits
  *
- * A run's mark is "<home>.<job>.<run>": BERTH_MARK of its processes, and its cgroup is called
+ * A run's mark is "<home>.<key>": BERTH_MARK of its processes, and its cgroup is called
  * "berth-" and that.  As a number it is the limit RLIMIT_LOCKS of its processes.  Linux has ignored
  * that limit since 2.4.25, but every process inherits it, also one with an empty environment, a
  * session of its own and no open files, and only a privileged process can raise it.

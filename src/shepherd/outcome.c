@@ -94,6 +94,7 @@ static bool append(struct shepherd *s, struct run *r, struct journal_record *rec
 
     rec->job = r->key.job;
     rec->run = r->key.run;
+    rec->tag = r->key.tag;
     rec->boot = s->home.boot;
     rec->at_ms = wall_ms();
     if (fd < 0 || record_end_once(fd, rec) < 0)

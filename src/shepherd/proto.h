@@ -13,7 +13,7 @@
 
 /* The version changes with every member of a START and with every new type of frame: a shepherd of
  * another version is replaced. */
-enum { PROTO_VERSION = 0x400 + RUN_START_N_FIELDS, PROTO_FRAME_MAX = 16 << 20 };
+enum { PROTO_VERSION = 0x500 + RUN_START_N_FIELDS, PROTO_FRAME_MAX = 16 << 20 };
 
 enum proto_type {
     PROTO_HELLO = 1, /* daemon: I am the daemon now; earlier connections end */
@@ -34,15 +34,16 @@ enum proto_seen { PROTO_SEEN_NOTHING, PROTO_SEEN_STARTED };
 /* Body of everything but START and NOTICE.  The last four belong to ADOPT: what the STARTED record
  * of the run said, so that the shepherd need not look for it. */
 struct proto_op {
-    uint64_t job;
-    uint32_t run;
-    uint32_t journal;
+    struct run_key key;
     uint64_t offset;
-    int64_t value;
+    int32_t value;
+    uint32_t journal;
     uint64_t pid_start;
     int64_t started_ms;
     uint32_t pid, boot;
 };
+/* A shepherd of an earlier version must be able to read HELLO and RETIRE: it wants this size. */
+_Static_assert(sizeof(struct proto_op) == 56, "the size of an order does not change");
 
 /* A START.  After decoding, text points into the frame and the lists belong to the struct. */
 struct proto_start {
@@ -66,14 +67,3 @@ bool proto_get_op(struct str body, struct proto_op *out);
 bool proto_get_start(struct str body, struct proto_start *s);
 /* Changes `offset` in a complete START frame, for sending it again later. */
 void proto_set_start_offset(struct str frame, uint64_t offset);
-
-/* One number for a key: table index, lock byte, file name.  False when it does not fit. */
-static inline bool run_key_pack(struct run_key k, uint64_t *out)
-{
-    *out = k.job << 16 | (k.run & 0xffff);
-    return k.job > 0 && k.job < 1ull << 47 && k.run > 0 && k.run <= 0xffff;
-}
-static inline struct run_key run_key_unpack(uint64_t id)
-{
-    return (struct run_key){id >> 16, (uint32_t)(id & 0xffff)};
-}

@@ -28,8 +28,7 @@ static void start_put_flag(struct buf *b, bool v)
 
 static void start_put_key(struct buf *b, struct run_key k)
 {
-    buf_add(b, &k.job, sizeof(k.job));
-    start_put_u32(b, k.run);
+    buf_add(b, &k, sizeof(k));
 }
 
 static void start_put_need(struct buf *b, struct resources r)
@@ -120,7 +119,7 @@ static bool start_take_flag(struct bytes_reader *r, bool *out)
 
 static bool start_take_key(struct bytes_reader *r, struct run_key *out)
 {
-    return start_take_raw(r, &out->job, sizeof(out->job)) && start_take_u32(r, &out->run);
+    return start_take_raw(r, out, sizeof(*out));
 }
 
 static bool start_take_need(struct bytes_reader *r, struct resources *out)

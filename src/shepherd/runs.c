@@ -44,14 +44,29 @@ static void kept_run_set_state(struct shepherd *s, struct run *r, enum run_state
     r->state = st;
 }
 
-static struct run *kept_run_new(struct shepherd *s, uint64_t id, uint32_t journal, uint64_t offset)
+/* NULL: there is no such run, or the key is none. */
+static struct run *kept_run_find(const struct shepherd *s, struct run_key key)
 {
-    struct run *r = xcalloc(1, sizeof(*r));
+    uint64_t id;
+    struct run *r = run_key_pack(key, &id) ? map_u64_get(&s->runs, id) : NULL;
 
+    return r && run_key_eq(r->key, key) ? r : NULL;
+}
+
+/* NULL: the key is none, or another run has its lock, which happens once in 2^61. */
+static struct run *kept_run_new(struct shepherd *s, struct run_key key, uint32_t journal,
+                                uint64_t offset)
+{
+    struct run *r;
+    uint64_t id;
+
+    if (!run_key_pack(key, &id) || map_u64_get(&s->runs, id))
+        return NULL;
+    r = xcalloc(1, sizeof(*r));
     *r = (struct run){.source = SOURCE_RUN,
                       .state = RUN_GATED,
                       .id = id,
-                      .key = run_key_unpack(id),
+                      .key = key,
                       .journal = journal,
                       .offset = offset,
                       .pidfd = -1};
@@ -183,19 +198,19 @@ static void run_fork(struct shepherd *s, struct run *r, struct str frame)
 bool runs_start(struct shepherd *s, struct str frame, struct str body)
 {
     const struct proto_start *st = &s->start;
-    struct run *r, *before = NULL;
-    uint64_t id, before_id;
+    struct run *r, *before;
 
-    if (!proto_get_start(body, &s->start) || !run_key_pack(st->run.key, &id))
+    if (!proto_get_start(body, &s->start))
         return false;
-    r = map_u64_get(&s->runs, id);
+    r = kept_run_find(s, st->run.key);
     if (r) { /* sent again while we have it: only what is said after that offset counts */
         r->offset = MAX(r->offset, st->offset);
         return true;
     }
-    r = kept_run_new(s, id, st->run.journal, st->offset);
-    if (run_key_pack(st->run.after, &before_id))
-        before = map_u64_get(&s->runs, before_id);
+    r = kept_run_new(s, st->run.key, st->run.journal, st->offset);
+    if (!r)
+        return false;
+    before = kept_run_find(s, st->run.after);
     if (!before) {
         run_fork(s, r, frame);
         return true;
@@ -227,8 +242,7 @@ static void drop_gated(struct shepherd *s, struct run *r)
 
 void runs_stop(struct shepherd *s, struct run_key key, int64_t grace_ms)
 {
-    uint64_t id;
-    struct run *r = run_key_pack(key, &id) ? map_u64_get(&s->runs, id) : NULL;
+    struct run *r = kept_run_find(s, key);
 
     if (!r)
         return; /* it is over, and the journal says so */
@@ -244,8 +258,7 @@ void runs_stop(struct shepherd *s, struct run_key key, int64_t grace_ms)
  * never run.  A run that was forked is not touched: the daemon reads its STARTED. */
 void runs_withdraw(struct shepherd *s, struct run_key key)
 {
-    uint64_t id;
-    struct run *r = run_key_pack(key, &id) ? map_u64_get(&s->runs, id) : NULL;
+    struct run *r = kept_run_find(s, key);
 
     if (r && r->state == RUN_GATED)
         drop_gated(s, r);
@@ -253,8 +266,7 @@ void runs_withdraw(struct shepherd *s, struct run_key key)
 
 void runs_signal(struct shepherd *s, struct run_key key, int signo)
 {
-    uint64_t id;
-    struct run *r = run_key_pack(key, &id) ? map_u64_get(&s->runs, id) : NULL;
+    struct run *r = kept_run_find(s, key);
 
     if (!r || signo <= 0 || signo >= NSIG)
         return;
@@ -331,15 +343,13 @@ static void kept_run_resolve(struct shepherd *s, struct run *r)
 
 void runs_adopt(struct shepherd *s, const struct proto_op *op)
 {
-    uint64_t id;
     struct run *r;
 
-    if (!run_key_pack((struct run_key){op->job, op->run}, &id))
-        return;
-    r = map_u64_get(&s->runs, id);
-    if (r)
+    if (kept_run_find(s, op->key))
         return; /* we have it; the journal will tell how it ends */
-    r = kept_run_new(s, id, op->journal, op->offset);
+    r = kept_run_new(s, op->key, op->journal, op->offset);
+    if (!r)
+        return;
     r->started.seen = op->value == PROTO_SEEN_STARTED;
     r->started.pid = op->pid;
     r->started.boot = op->boot;

@@ -88,25 +88,8 @@ void run_home_init(struct run_home *h, int dir_fd)
     cgroup_probe(&h->cgroups, "/proc/self");
 }
 
-/* Appends "12.1".  By hand: a first call of printf touches so many pages of a freshly forked
+/* By hand, as run_key_format: a first call of printf touches so many pages of a freshly forked
  * process that it would be one of the dearer things a supervisor does. */
-static char *title_put_key(char *to, struct run_key k)
-{
-    uint64_t parts[] = {k.job, k.run};
-    char digits[24];
-
-    for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
-        size_t n = 0;
-        do {
-            digits[n++] = (char)('0' + parts[i] % 10);
-        } while ((parts[i] /= 10) > 0);
-        while (n > 0)
-            *to++ = digits[--n];
-        *to++ = i == 0 ? '.' : 0;
-    }
-    return to;
-}
-
 static char *title_put_text(char *to, const char *s)
 {
     size_t n = strlen(s);
@@ -121,7 +104,7 @@ void run_home_mark(const struct run_home *h, struct run_key k, char out[TREE_MAR
 
     to = title_put_text(to, h->mark);
     *to++ = '.';
-    title_put_key(to, k);
+    run_key_format(k, to);
 }
 
 void run_home_cgroup(const struct run_home *h, struct run_key k, struct cgroup *out)
@@ -130,19 +113,18 @@ void run_home_cgroup(const struct run_home *h, struct run_key k, struct cgroup *
 
     to = title_put_text(to, h->mark);
     *to++ = '.';
-    title_put_key(to, k);
+    run_key_format(k, to);
     cgroup_name(&h->cgroups, name, out);
 }
 
+/* A name that is not ours to read counts as in use. */
 static bool group_in_use(void *arg, const char *rest)
 {
-    struct str run, job = str_cut(str_of(rest), '.', &run);
-    int64_t j, r;
+    struct run_key key;
     uint64_t id;
 
     (void)arg;
-    return !str_to_i64(job, &j) || !str_to_i64(run, &r) || j <= 0 || r <= 0 || r > UINT16_MAX ||
-           !run_key_pack((struct run_key){(uint64_t)j, (uint32_t)r}, &id) ||
+    return run_key_parse(str_of(rest), &key) != strlen(rest) || !run_key_pack(key, &id) ||
            run_lock_holder(FD_RUNS, id) != 0;
 }
 
@@ -417,7 +399,7 @@ static void sup_run(struct sup *s)
 _Noreturn void supervisor_run(const struct run_home *h, struct proto_start *st)
 {
     struct run_key key = st->run.key;
-    struct journal_record about = {.job = key.job, .run = key.run, .boot = h->boot};
+    struct journal_record about = {.job = key.job, .run = key.run, .tag = key.tag, .boot = h->boot};
     struct sup s = {
         .home = h, .start = st, .key = key, .end = about, .deadline_ms = -1, .look_ms = -1};
     char name[TREE_MARK_MAX];
@@ -425,7 +407,7 @@ _Noreturn void supervisor_run(const struct run_home *h, struct proto_start *st)
 
     setpgid(0, 0); /* a signal for the shepherd's group is none for its supervisors */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    title_put_key(title_put_text(name, "run "), key);
+    run_key_format((struct run_key){key.job, key.run, 0}, title_put_text(name, "run "));
     prctl(PR_SET_NAME, name); /* takes the first 15 characters */
     if (!run_key_pack(key, &id) || run_lock_take(FD_RUNS, id) < 0 ||
         journal_scan(FD_JOURNAL, st->offset, key, NULL) != 0)

@@ -63,9 +63,9 @@ static void journal(const uint8_t *data, size_t n, uint64_t from)
         return;
     journal_reader_init(&r, fd, from);
     while (journal_read(&r, &rec, NULL) == 1) {
-        ASSERT(rec.magic == JOURNAL_MAGIC && r.offset <= n);
+        ASSERT(r.offset <= n && (rec.magic == JOURNAL_MAGIC_TAGGED || !rec.tag));
         journal_failure_text(&rec, text, sizeof(text));
-        ASSERT(journal_scan(fd, from, (struct run_key){rec.job, rec.run}, NULL) > 0);
+        ASSERT(journal_scan(fd, from, journal_record_key(&rec), NULL) > 0);
         records++;
     }
     if (from < n)

@@ -7,7 +7,7 @@
 
 static struct run_key any_key(struct prop *p)
 {
-    return (struct run_key){prop_u64(p), (uint32_t)prop_u64(p)};
+    return (struct run_key){prop_u64(p), (uint32_t)prop_u64(p), (uint32_t)prop_u64(p)};
 }
 
 static uint32_t any_u32(struct prop *p)

@@ -152,23 +152,20 @@ void gpu_procs_runs(struct gpu_procs *p, const struct gpu_run *runs, size_t n)
 static const struct gpu_run *procs_find_run(const struct gpu_procs *p, struct run_key key)
 {
     uint64_t id;
+    const struct gpu_run *r = run_key_pack(key, &id) ? map_u64_get(&p->by_key, id) : NULL;
 
-    return run_key_pack(key, &id) ? map_u64_get(&p->by_key, id) : NULL;
+    return r && run_key_eq(r->key, key) ? r : NULL;
 }
 
 /* ---- one process ---- */
 
-/* "<mark>.12.1" with whatever follows. */
+/* "<mark>.<key>" with whatever follows. */
 static bool mark_parse(const struct gpu_procs *p, const char *text, struct run_key *out)
 {
     size_t n = strlen(p->mark);
-    unsigned long long job;
-    unsigned run;
 
-    if (strncmp(text, p->mark, n) != 0 || sscanf(text + n, ".%20llu.%10u", &job, &run) != 2)
-        return false;
-    *out = (struct run_key){job, run};
-    return true;
+    return strncmp(text, p->mark, n) == 0 && text[n] == '.' &&
+           run_key_parse(str_of(text + n + 1), out) > 0;
 }
 
 /* Each of the by_… functions fills *out and returns true when it found a run of this home. */

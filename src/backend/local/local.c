@@ -36,16 +36,18 @@ void local_notice(struct backend *b, const char *fmt, ...)
 static struct local_run *local_run_find(struct backend *b, struct run_key key)
 {
     uint64_t id;
+    struct local_run *r = run_key_pack(key, &id) ? map_u64_get(&b->runs, id) : NULL;
 
-    return run_key_pack(key, &id) ? map_u64_get(&b->runs, id) : NULL;
+    return r && run_key_eq(r->key, key) ? r : NULL;
 }
 
-static struct local_run *local_run_add(struct backend *b, uint64_t id, struct generation *g)
+static struct local_run *local_run_add(struct backend *b, uint64_t id, struct run_key key,
+                                       struct generation *g)
 {
     struct local_run *r = xcalloc(1, sizeof(*r));
 
     r->id = id;
-    r->key = run_key_unpack(id);
+    r->key = key;
     r->journal = g->number;
     r->asked = UINT64_MAX;
     r->order = ++b->order;
@@ -110,11 +112,10 @@ static void run_forget(struct backend *b, struct local_run *r)
 static void link_put_op(struct backend *b, enum proto_type type, const struct local_run *r,
                         int64_t v)
 {
-    struct proto_op op = {.job = r->key.job,
-                          .run = r->key.run,
+    struct proto_op op = {.key = r->key,
                           .journal = r->journal,
                           .offset = r->asked,
-                          .value = v,
+                          .value = (int32_t)MAX(MIN(v, INT32_MAX), -1),
                           .pid = (uint32_t)r->pid,
                           .pid_start = (uint64_t)r->pid_start,
                           .started_ms = r->started_ms,
@@ -266,7 +267,7 @@ static void on_void(struct backend *b, struct local_run *r, uint64_t at)
 void local_on_record(struct backend *b, struct generation *g, const struct journal_record *rec,
                      uint64_t at)
 {
-    struct local_run *r = local_run_find(b, (struct run_key){rec->job, rec->run});
+    struct local_run *r = local_run_find(b, journal_record_key(rec));
 
     if (!r || r->journal != g->number)
         return;
@@ -468,7 +469,7 @@ static int local_start(struct backend *b, const struct run_start *s, struct err 
     if (local_start_encode(b, s, &tmp, e) < 0)
         return -1;
     if (!r)
-        r = local_run_add(b, id, g);
+        r = local_run_add(b, id, s->key, g);
     r->state = LOCAL_SENT;
     r->adopted = r->withdrawn = false;
     local_run_set_gpus(b, r, s->need.gpus > 0);
@@ -537,7 +538,7 @@ static void local_adopt(struct backend *b, const struct run_belief *runs, size_t
                          (unsigned long long)runs[i].key.job, runs[i].key.run, e.text);
             continue;
         }
-        struct local_run *r = local_run_add(b, id, g);
+        struct local_run *r = local_run_add(b, id, runs[i].key, g);
         r->adopted = true;
         local_run_set_gpus(b, r, true);
         r->pid = runs[i].pid;

@@ -1,4 +1,5 @@
 /* test_journal.c - records, damage, and reading on behind it */
+#include "base/hash.h"
 #include "base/rand.h"
 #include "base/util.h"
 #include "shepherd/journal.h"
@@ -181,6 +182,52 @@ static void test_scan(void **state)
     assert_int_equal(journal_scan(-1, 0, (struct run_key){300, 1}, NULL), -1);
 }
 
+/* One number, two jobs: the records of one are not those of the other. */
+static void test_tags(void **state)
+{
+    AUTO_FD fd = temp_file();
+    struct journal_record old = record(4, JOURNAL_ENDED), new = record(4, JOURNAL_STARTED), rec;
+    struct journal_reader r;
+
+    (void)state;
+    new.tag = 0x1f3a9c2e;
+    assert_int_equal(journal_append(fd, &old), 0);
+    assert_int_equal(journal_append(fd, &new), 0);
+    assert_int_equal(journal_scan(fd, 0, (struct run_key){4, 1, 0}, NULL), 1 << JOURNAL_ENDED);
+    assert_int_equal(journal_scan(fd, 0, (struct run_key){4, 1, new.tag}, NULL),
+                     1 << JOURNAL_STARTED);
+    assert_int_equal(journal_scan(fd, 0, (struct run_key){4, 1, 7}, NULL), 0);
+    journal_reader_init(&r, fd, 0);
+    assert_int_equal(journal_read(&r, &rec, NULL), 1);
+    assert_true(run_key_eq(journal_record_key(&rec), (struct run_key){4, 1, 0}));
+    assert_int_equal(journal_read(&r, &rec, NULL), 1);
+    assert_true(run_key_eq(journal_record_key(&rec), (struct run_key){4, 1, new.tag}));
+    assert_int_equal(journal_read(&r, &rec, NULL), 0);
+    journal_reader_done(&r);
+}
+
+/* A record as earlier versions wrote it: "BRJ1", and a name of 40 bytes where the tag is now. */
+static void test_records_of_earlier_versions(void **state)
+{
+    static const char name[] = "/home/ada/vision/experiments/train_v2.py";
+    struct journal_record r = record(4, JOURNAL_ENDED), rec;
+    char bytes[JOURNAL_RECORD_BYTES];
+    size_t skip;
+
+    (void)state;
+    _Static_assert(sizeof(name) - 1 == 40, "a full name");
+    r.magic = JOURNAL_MAGIC_PLAIN;
+    memcpy(bytes, &r, sizeof(bytes));
+    memcpy(bytes + JOURNAL_RECORD_BYTES - 40, name, 40);
+    r.crc = crc32c(0, bytes + 8, sizeof(bytes) - 8);
+    memcpy(bytes + 4, &r.crc, sizeof(r.crc));
+    assert_int_equal(journal_find(bytes, sizeof(bytes), &rec, &skip), JOURNAL_RECORD_BYTES);
+    assert_int_equal(rec.tag, 0);
+    assert_memory_equal(rec.name, "...da/vision/experiments/train_v2.py", JOURNAL_NAME_MAX);
+    bytes[3] = '2'; /* the other form, but not its checksum */
+    assert_int_equal(journal_find(bytes, sizeof(bytes), &rec, &skip), 0);
+}
+
 static void test_many_writers(void **state)
 {
     AUTO_FD fd = temp_file();
@@ -227,7 +274,7 @@ static void test_names_and_texts(void **state)
     journal_set_name(&r, "/a/very/long/path/that/does/not/fit/into/the/record/at/all");
     journal_failure_text(&r, text, sizeof(text));
     assert_string_equal(text, "cannot enter the working directory "
-                              "...t/does/not/fit/into/the/record/at/all: Permission denied");
+                              "...es/not/fit/into/the/record/at/all: Permission denied");
     r.stage = 99;
     journal_failure_text(&r, text, sizeof(text));
     assert_string_equal(text, "could not start: Permission denied");
@@ -255,6 +302,8 @@ int main(void)
         cmocka_unit_test(test_half_a_record_becomes_whole),
         cmocka_unit_test(test_every_flipped_bit_is_seen),
         cmocka_unit_test(test_scan),
+        cmocka_unit_test(test_tags),
+        cmocka_unit_test(test_records_of_earlier_versions),
         cmocka_unit_test(test_many_writers),
         cmocka_unit_test(test_names_and_texts),
         cmocka_unit_test(test_reserve),

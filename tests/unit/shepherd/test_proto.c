@@ -114,7 +114,7 @@ static void test_noise_is_survived(void **state)
 static void test_heads(void **state)
 {
     struct frame_head head = {.n = 4, .type = PROTO_STOP}, got;
-    struct proto_op op = {.job = 1, .run = 2, .value = -1}, back;
+    struct proto_op op = {.key = {1, 2, 3}, .value = -1}, back;
     struct str body;
     AUTO(buf) struct buf b = {0};
 
@@ -130,6 +130,7 @@ static void test_heads(void **state)
     assert_int_equal(proto_next(buf_str(&b), &got, &body), 1);
     assert_true(proto_get_op(body, &back));
     assert_int_equal(back.value, -1);
+    assert_true(run_key_eq(back.key, op.key));
     buf_consume(&b, got.n);
     assert_int_equal(proto_next(buf_str(&b), &got, &body), 1);
     assert_true(str_eq_c(body, "hello"));
@@ -152,19 +153,6 @@ static void test_too_large_leaves_nothing(void **state)
     assert_true(proto_put_text(&b, PROTO_NOTICE, STR("y")));
 }
 
-static void test_keys(void **state)
-{
-    uint64_t id;
-
-    (void)state;
-    assert_true(run_key_pack((struct run_key){5, 7}, &id));
-    assert_true(run_key_eq(run_key_unpack(id), (struct run_key){5, 7}));
-    assert_false(run_key_pack((struct run_key){0, 1}, &id));
-    assert_false(run_key_pack((struct run_key){1, 0}, &id));
-    assert_false(run_key_pack((struct run_key){1, 65536}, &id));
-    assert_false(run_key_pack((struct run_key){1ull << 47, 1}, &id));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -173,7 +161,6 @@ int main(void)
         cmocka_unit_test(test_noise_is_survived),
         cmocka_unit_test(test_heads),
         cmocka_unit_test(test_too_large_leaves_nothing),
-        cmocka_unit_test(test_keys),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
