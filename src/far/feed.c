@@ -191,11 +191,8 @@ void feed_end(struct far *f, struct far_run *r)
 /* True when there may be more. */
 static bool send_piece(struct far *f, struct far_stream *s)
 {
-    struct wire_log l = {.job = s->run->key.job,
-                         .run = s->run->key.run,
-                         .stream = (uint16_t)s->which,
-                         .anew = s->anew,
-                         .offset = s->sent};
+    struct wire_log l = {
+        .key = s->run->key, .stream = (uint16_t)s->which, .anew = s->anew, .offset = s->sent};
     static char piece[WIRE_PIECE];
 
     if (s->sent - MIN(s->acked, s->sent) >= WIRE_WINDOW || !open_stream(s))

@@ -67,7 +67,7 @@ static void next_file(struct far_run *r)
  * daemon. */
 bool keep_send(struct far *f, struct far_run *r)
 {
-    struct wire_asset a = {.job = r->key.job, .run = r->key.run, .kind = WIRE_FILE};
+    struct wire_asset a = {.key = r->key, .kind = WIRE_FILE};
     static char piece[WIRE_PIECE];
     struct stat st;
 

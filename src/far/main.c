@@ -128,7 +128,7 @@ void far_send(struct far *f)
 
 void far_refuse(struct far *f, struct run_key key, const char *fmt, ...)
 {
-    struct wire_op op = {.job = key.job, .run = key.run};
+    struct wire_op op = {.key = key};
     char text[WIRE_DETAIL_MAX];
 
     FORMAT_ARGS(text, fmt);

@@ -129,7 +129,7 @@ static bool on_stage(struct far *f, struct str body)
 
     if (!wire_get_op_text(body, &op, &text) || memchr(text.p, 0, text.n))
         return false;
-    struct far_run *r = runs_get(f, (struct run_key){op.job, op.run});
+    struct far_run *r = runs_get(f, op.key);
     if (r->handed)
         return true;
     AUTO_FREE char *dir = xstrndup(text.p, text.n);
@@ -148,7 +148,7 @@ static bool on_asset(struct far *f, struct str body)
 
     if (!wire_get_asset(body, &a, &name, &bytes))
         return false;
-    struct far_run *r = runs_find(f, (struct run_key){a.job, a.run});
+    struct far_run *r = runs_find(f, a.key);
     if (r && !r->handed && r->work)
         stage_take(r, &a, name, bytes);
     return true;
@@ -211,7 +211,7 @@ static bool on_op(struct far *f, enum wire_type type, struct str body)
 
     if (!wire_get_op(body, &op))
         return false;
-    struct run_key key = {op.job, op.run};
+    struct run_key key = op.key;
     if (type == WIRE_PING) {
         wire_put_op(&f->out, WIRE_PONG, &op);
         far_send(f);

@@ -3,9 +3,9 @@
  * Owns: the table of runs, the layout of their files below the home, and the note beside them that
  * lets a later connection find them.
  *
- *   runs/0/42.1.log .err   output, unless the run has a directory that the user named
- *   runs/0/42.1/           BERTH_RUN_DIR; assets go here too when no directory was named
- *   runs/0/42.1.run        the note
+ *   runs/0/42.1-1f3a9c2e.log .err  output, unless the run has a directory that the user named
+ *   runs/0/42.1-1f3a9c2e/          BERTH_RUN_DIR; assets go here too when no directory was named
+ *   runs/0/42.1-1f3a9c2e.run       the note
  *
  * An end is told behind the last byte of output, with the sizes of all streams: the daemon gives it
  * on when it has as much.  Files are removed when the daemon says that the outcome is durable; what
@@ -21,15 +21,16 @@
 #include <sys/stat.h>
 #include <time.h>
 
-enum { RUNS_PER_DIR = 1000, NOTE_MAX = 64 << 10, SWEEP_AGE_S = 7 * 24 * 3600 };
+enum { NOTE_MAX = 64 << 10, SWEEP_AGE_S = 7 * 24 * 3600 };
 
 /* ---- the table ---- */
 
 struct far_run *runs_find(struct far *f, struct run_key key)
 {
     uint64_t id;
+    struct far_run *r = run_key_pack(key, &id) ? map_u64_get(&f->runs, id) : NULL;
 
-    return run_key_pack(key, &id) ? map_u64_get(&f->runs, id) : NULL;
+    return r && run_key_eq(r->key, key) ? r : NULL;
 }
 
 struct far_run *runs_get(struct far *f, struct run_key key)
@@ -80,8 +81,7 @@ void runs_done(struct far *f)
 
 static char *far_run_path(const struct far *f, struct run_key k, const char *suffix)
 {
-    return xasprintf("%s/runs/%llu/%llu.%u%s", f->home, (unsigned long long)(k.job / RUNS_PER_DIR),
-                     (unsigned long long)k.job, k.run, suffix);
+    return run_file_path(f->home, k, suffix);
 }
 
 static void set_path(char **path, char *to)
@@ -273,8 +273,7 @@ static void far_run_started(void *owner, struct run_key key, int64_t pid, int64_
 {
     struct far *f = owner;
     struct far_run *r = runs_find(f, key);
-    struct wire_op op = {
-        .job = key.job, .run = key.run, .pid = pid, .pid_start = pid_start, .at_ms = at_ms};
+    struct wire_op op = {.key = key, .pid = pid, .pid_start = pid_start, .at_ms = at_ms};
 
     if (!r)
         return;
@@ -302,7 +301,7 @@ static void far_run_ended(void *owner, struct run_key key, const struct run_outc
 
 void runs_finish(struct far *f, struct far_run *r)
 {
-    struct wire_ended e = {.job = r->key.job, .run = r->key.run, .o = r->outcome};
+    struct wire_ended e = {.key = r->key, .o = r->outcome};
 
     if (!r->ended || r->told)
         return;
@@ -322,7 +321,7 @@ static void far_run_absent(void *owner, struct run_key key)
 {
     struct far *f = owner;
     struct far_run *r = runs_find(f, key);
-    struct wire_op op = {.job = key.job, .run = key.run};
+    struct wire_op op = {.key = key};
 
     wire_put_op(&f->out, WIRE_ABSENT, &op);
     far_send(f);

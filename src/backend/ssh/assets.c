@@ -260,7 +260,7 @@ static void asset_upload_free(struct upload *u)
 static void put_piece(struct upload *u, const struct entry *x, struct str bytes)
 {
     struct wire_asset a = {
-        .job = u->key.job, .run = u->key.run, .kind = x->kind, .mode = x->mode, .first = u->first};
+        .key = u->key, .kind = (uint16_t)x->kind, .mode = x->mode, .first = u->first};
 
     wire_put_asset(&u->b->link.out, &a, str_of(x->to), bytes);
     u->first = false;
@@ -356,7 +356,7 @@ static void upload_submit(struct upload *u)
 void assets_begin(struct backend *b, struct ssh_run *r)
 {
     struct upload *u = xcalloc(1, sizeof(*u));
-    struct wire_op op = {.job = r->key.job, .run = r->key.run};
+    struct wire_op op = {.key = r->key};
     size_t n = 0;
 
     while (r->assets[n])

@@ -34,7 +34,7 @@ static void forwarded_call_free(struct call *k)
 
 static void calls_put(struct calls *c, enum wire_type type, uint64_t number, int64_t value)
 {
-    wire_put_op(c->out, type, &(struct wire_op){.job = number, .value = value});
+    wire_put_op(c->out, type, &(struct wire_op){.key.job = number, .value = value});
 }
 
 static void watch_again(struct call *k)
@@ -84,7 +84,7 @@ static bool call_read(struct call *k)
     if (n == 0)
         return false;
     k->unacked += (size_t)n;
-    return wire_put_op_text(c->out, WIRE_CALL_BYTES, &(struct wire_op){.job = k->number, .run = 1},
+    return wire_put_op_text(c->out, WIRE_CALL_BYTES, &(struct wire_op){.key = {k->number, 1, 0}},
                             (struct str){text, (size_t)n});
 }
 
@@ -196,7 +196,7 @@ bool calls_take(struct calls *c, enum wire_type type, struct str body)
 
     if (type == WIRE_CALL_BYTES ? !wire_get_op_text(body, &op, &bytes) : !wire_get_op(body, &op))
         return false;
-    struct call *k = map_u64_get(&c->open, op.job);
+    struct call *k = map_u64_get(&c->open, op.key.job);
     if (!k)
         return true; /* it has ended here meanwhile */
     if (type == WIRE_CALL_BYTES) {

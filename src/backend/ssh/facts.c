@@ -50,7 +50,7 @@ static bool fact_devices(struct backend *b, struct str body)
 /* The START is no longer needed: the journal there has a record of the run. */
 static void fact_started(struct backend *b, const struct wire_op *op)
 {
-    struct ssh_run *r = ssh_find(b, (struct run_key){op->job, op->run});
+    struct ssh_run *r = ssh_find(b, op->key);
 
     if (!r || r->state > SSH_RUNNING)
         return;
@@ -87,7 +87,7 @@ static bool fact_ended(struct backend *b, struct str body)
 
     if (!wire_get_ended(body, &end, &detail))
         return false;
-    struct ssh_run *r = ssh_find(b, (struct run_key){end.job, end.run});
+    struct ssh_run *r = ssh_find(b, end.key);
     if (!r || r->state > SSH_RUNNING)
         return true;
     r->ending = true;
@@ -125,7 +125,7 @@ static bool fact_refused(struct backend *b, struct str body)
 
     if (!wire_get_op_text(body, &op, &why))
         return false;
-    struct ssh_run *r = ssh_find(b, (struct run_key){op.job, op.run});
+    struct ssh_run *r = ssh_find(b, op.key);
     if (r && r->state <= SSH_SENT && r->frame) {
         char text[WIRE_DETAIL_MAX + 80];
         snprintf(text, sizeof(text), "%.64s: %.*s", b->conf.name, (int)MIN(why.n, WIRE_DETAIL_MAX),
@@ -138,11 +138,8 @@ static bool fact_refused(struct backend *b, struct str body)
 /* `again`: the far end goes back to the acknowledged offset and sends from there. */
 static void put_ack(struct backend *b, const struct ssh_run *r, unsigned stream, bool again)
 {
-    struct wire_op op = {.job = r->key.job,
-                         .run = r->key.run,
-                         .value = stream,
-                         .at_ms = again,
-                         .offset = {r->copies[stream].have}};
+    struct wire_op op = {
+        .key = r->key, .value = stream, .at_ms = again, .offset = {r->copies[stream].have}};
 
     wire_put_op(&b->link.out, WIRE_ACK, &op);
 }
@@ -182,7 +179,7 @@ static bool fact_log(struct backend *b, struct str body)
 
     if (!wire_get_log(body, &l, &bytes))
         return false;
-    struct ssh_run *r = ssh_find(b, (struct run_key){l.job, l.run});
+    struct ssh_run *r = ssh_find(b, l.key);
     if (!r || r->state > SSH_RUNNING)
         return true;
     if (!copies_write(r, &l, bytes, &e)) {
@@ -206,7 +203,7 @@ static bool on_kept(struct backend *b, struct str body)
 
     if (!wire_get_asset(body, &a, &name, &bytes))
         return false;
-    struct ssh_run *r = ssh_find(b, (struct run_key){a.job, a.run});
+    struct ssh_run *r = ssh_find(b, a.key);
     if (r && r->state <= SSH_RUNNING && copies_keep(r, &a, name, bytes, &e) < 0 && b->ev->notice)
         b->ev->notice(b->owner, str_of(e.text));
     return true;
@@ -236,11 +233,11 @@ static bool take_op(struct backend *b, enum wire_type type, struct str body)
     if (type == WIRE_STARTED)
         fact_started(b, &op);
     else if (type == WIRE_ABSENT)
-        fact_absent(b, (struct run_key){op.job, op.run});
+        fact_absent(b, op.key);
     else if (type == WIRE_JOURNAL)
         b->journal = MAX(op.journal, 1u);
     else if (type == WIRE_CALL)
-        fact_call(b, op.job);
+        fact_call(b, op.key.job);
     return true;
 }
 

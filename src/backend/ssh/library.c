@@ -21,8 +21,7 @@ static bool library_put_file(struct buf *out, const char *path, const char *name
     if (file_read_all(path, FILE_MAX, &text, &n, NULL) < 0)
         return false;
     do {
-        struct wire_asset a = {
-            .job = 1, .run = 1, .kind = WIRE_FILE, .mode = mode, .first = at == 0};
+        struct wire_asset a = {.key = {1, 1, 0}, .kind = WIRE_FILE, .mode = mode, .first = at == 0};
         struct str piece = {text + at, MIN(n - at, (size_t)WIRE_PIECE)};
         if (!wire_put_asset(out, &a, str_of(name), piece))
             return false;

@@ -30,8 +30,9 @@ enum { REFUSE_LOOK_MS = 1000 };
 struct ssh_run *ssh_find(struct backend *b, struct run_key key)
 {
     uint64_t id;
+    struct ssh_run *r = run_key_pack(key, &id) ? map_u64_get(&b->runs, id) : NULL;
 
-    return run_key_pack(key, &id) ? map_u64_get(&b->runs, id) : NULL;
+    return r && run_key_eq(r->key, key) ? r : NULL;
 }
 
 /* Made in state SSH_WAITING.  The key must have passed run_key_pack. */
@@ -201,8 +202,7 @@ void ssh_on_away(struct backend *b)
 static void wire_put_run_op(struct backend *b, enum wire_type type, const struct ssh_run *r,
                             int64_t value)
 {
-    struct wire_op op = {.job = r->key.job,
-                         .run = r->key.run,
+    struct wire_op op = {.key = r->key,
                          .journal = r->journal,
                          .value = value,
                          .pid = r->pid,
@@ -213,11 +213,8 @@ static void wire_put_run_op(struct backend *b, enum wire_type type, const struct
 
 static void put_adopt(struct backend *b, struct ssh_run *r)
 {
-    struct wire_op op = {.job = r->key.job,
-                         .run = r->key.run,
-                         .journal = r->journal,
-                         .pid = r->pid,
-                         .pid_start = r->pid_start};
+    struct wire_op op = {
+        .key = r->key, .journal = r->journal, .pid = r->pid, .pid_start = r->pid_start};
 
     copies_sizes(r, op.offset);
     wire_put_op(&b->link.out, WIRE_ADOPT, &op);
@@ -275,8 +272,7 @@ void ssh_on_up(struct backend *b)
 
     vec_clear(&b->to_start);
     for (size_t i = 0; i < b->unsettled.n; i++)
-        wire_put_op(&b->link.out, WIRE_SETTLED,
-                    &(struct wire_op){.job = b->unsettled.p[i].job, .run = b->unsettled.p[i].run});
+        wire_put_op(&b->link.out, WIRE_SETTLED, &(struct wire_op){.key = b->unsettled.p[i]});
     vec_clear(&b->unsettled);
     for (size_t i = 0; i < runs.n; i++) {
         struct ssh_run *r = runs.p[i];
@@ -506,7 +502,7 @@ static void ssh_adopt(struct backend *b, const struct run_belief *runs, size_t n
 static void ssh_settled(struct backend *b, struct run_key key)
 {
     struct ssh_run *r = ssh_find(b, key);
-    struct wire_op op = {.job = key.job, .run = key.run};
+    struct wire_op op = {.key = key};
 
     if (!r || r->state < SSH_ENDED)
         return;

@@ -125,11 +125,11 @@ static bool wire_take_text(struct str *in, struct str *out)
     return true;
 }
 
-static bool key_ok(uint64_t job, uint32_t run)
+static bool key_ok(struct run_key key)
 {
     uint64_t id;
 
-    return run_key_pack((struct run_key){job, run}, &id);
+    return run_key_pack(key, &id);
 }
 
 bool wire_get_op(struct str body, struct wire_op *out)
@@ -139,7 +139,7 @@ bool wire_get_op(struct str body, struct wire_op *out)
 
 bool wire_get_op_text(struct str body, struct wire_op *out, struct str *text)
 {
-    if (!wire_take_struct(&body, out, sizeof(*out)) || !key_ok(out->job, out->run))
+    if (!wire_take_struct(&body, out, sizeof(*out)) || !key_ok(out->key))
         return false;
     *text = body;
     return true;
@@ -159,8 +159,8 @@ bool wire_name_ok(struct str name)
 
 bool wire_get_asset(struct str body, struct wire_asset *out, struct str *name, struct str *bytes)
 {
-    if (!wire_take_struct(&body, out, sizeof(*out)) || !key_ok(out->job, out->run) ||
-        out->kind > WIRE_LINK || !wire_take_text(&body, name) || !wire_name_ok(*name))
+    if (!wire_take_struct(&body, out, sizeof(*out)) || !key_ok(out->key) || out->kind > WIRE_LINK ||
+        !wire_take_text(&body, name) || !wire_name_ok(*name))
         return false;
     *bytes = body;
     return true;
@@ -169,8 +169,7 @@ bool wire_get_asset(struct str body, struct wire_asset *out, struct str *name, s
 bool wire_get_start(struct str body, struct wire_start *out)
 {
     return wire_take_struct(&body, out->offset, sizeof(out->offset)) &&
-           run_start_get(body, &out->memory, &out->run) &&
-           key_ok(out->run.key.job, out->run.key.run);
+           run_start_get(body, &out->memory, &out->run) && key_ok(out->run.key);
 }
 
 void wire_start_done(struct wire_start *s)
@@ -180,7 +179,7 @@ void wire_start_done(struct wire_start *s)
 
 bool wire_get_ended(struct str body, struct wire_ended *out, struct str *detail)
 {
-    if (!wire_take_struct(&body, out, sizeof(*out)) || !key_ok(out->job, out->run) ||
+    if (!wire_take_struct(&body, out, sizeof(*out)) || !key_ok(out->key) ||
         body.n > WIRE_DETAIL_MAX)
         return false;
     if ((unsigned)out->o.why >= RUN_END_MAX)
@@ -191,7 +190,7 @@ bool wire_get_ended(struct str body, struct wire_ended *out, struct str *detail)
 
 bool wire_get_log(struct str body, struct wire_log *out, struct str *bytes)
 {
-    if (!wire_take_struct(&body, out, sizeof(*out)) || !key_ok(out->job, out->run) ||
+    if (!wire_take_struct(&body, out, sizeof(*out)) || !key_ok(out->key) ||
         out->stream >= WIRE_STREAMS || body.n > WIRE_PIECE || out->offset > INT64_MAX - WIRE_PIECE)
         return false;
     *bytes = body;

@@ -15,7 +15,7 @@
 #include "shepherd/proto.h"
 
 enum {
-    WIRE_VERSION = 0x300 + RUN_START_N_FIELDS,
+    WIRE_VERSION = 0x400 + RUN_START_N_FIELDS,
     WIRE_FRAME_MAX = PROTO_FRAME_MAX + (1 << 20), /* a START with all it may hold */
     WIRE_PIECE = 64 << 10,                        /* of output or of a file in one frame */
     /* Unacknowledged bytes that one stream may have under way. */
@@ -54,7 +54,7 @@ enum wire_type {
     WIRE_LOG,     /* struct wire_log, bytes */
     WIRE_JOURNAL, /* struct wire_op: journal = generation for new runs */
     WIRE_PONG,    /* struct wire_op */
-    WIRE_CALL,    /* struct wire_op: job = number; somebody there called the daemon */
+    WIRE_CALL,    /* struct wire_op: key.job = number; somebody there called the daemon */
     /* both ways, about a call (calls.h) */
     WIRE_CALL_BYTES, /* struct wire_op, bytes */
     WIRE_CALL_ACK,   /* struct wire_op: value = bytes */
@@ -69,30 +69,28 @@ enum wire_asset_kind { WIRE_FILE, WIRE_DIR, WIRE_LINK };
 /* Body of most frames.  Which members have a meaning depends on the type, see enum wire_type;
  * the others are ignored. */
 struct wire_op {
-    uint64_t job;
-    uint32_t run, journal;
+    struct run_key key;
     int64_t value, pid, pid_start, at_ms;
     uint64_t offset[WIRE_STREAMS];
+    uint32_t journal, unused; /* no padding */
 };
 /* One piece of a file, a directory or a link.  The target of a link travels as the bytes. */
 struct wire_asset {
-    uint64_t job;
-    uint32_t run;
-    uint32_t kind, mode;
-    uint32_t first; /* of a file: this piece begins it */
+    struct run_key key;
+    uint16_t kind;
+    uint16_t first; /* of a file: this piece begins it */
+    uint32_t mode;
 };
 struct wire_ended {
-    uint64_t job;
-    uint32_t run;
+    struct run_key key;
     struct run_outcome o;
     uint64_t size[WIRE_STREAMS]; /* of the streams: ended() waits until the copies have as much */
 };
 /* A piece of output.  `offset` is where the piece belongs in the file, in bytes. */
 struct wire_log {
-    uint64_t job;
-    uint32_t run;
-    uint16_t stream;
-    uint16_t anew; /* the copy is cut to nothing first: the log was shortened there */
+    struct run_key key;
+    uint32_t stream;
+    uint32_t anew; /* the copy is cut to nothing first: the log was shortened there */
     uint64_t offset;
 };
 /* Capacity of the host as its local backend found it. */

@@ -27,7 +27,7 @@ static void test_start(void **state)
                     NULL};
     char *envp[] = {(char *)(uintptr_t) "A=1 2", NULL};
     struct wire_start s = {.offset = {1, 2, 3},
-                           .run = {.key = {7, 1},
+                           .run = {.key = {7, 1, 5},
                                    .journal = 3,
                                    .limits = {.timeout_ms = 5},
                                    .need = {.gpus = 2},
@@ -72,7 +72,7 @@ static void test_names(void **state)
 
 static void test_asset(void **state)
 {
-    struct wire_asset a = {.job = 7, .run = 1, .kind = WIRE_FILE, .mode = 0755, .first = 1}, got;
+    struct wire_asset a = {.key = {7, 1, 5}, .kind = WIRE_FILE, .mode = 0755, .first = 1}, got;
     struct str name, bytes;
     struct buf b;
 
@@ -96,8 +96,8 @@ static void test_hostile(void **state)
     struct wire_devices counts = {UINT32_MAX, UINT32_MAX};
     struct run_memory *runs = NULL;
     size_t n_runs;
-    struct wire_log l = {.job = 7, .run = 1, .stream = WIRE_STREAMS};
-    struct wire_ended e = {.job = 7, .run = 1, .o = {.why = RUN_END_MAX}};
+    struct wire_log l = {.key = {7, 1, 5}, .stream = WIRE_STREAMS};
+    struct wire_ended e = {.key = {7, 1, 5}, .o = {.why = RUN_END_MAX}};
     struct str rest;
     struct buf b;
 
