@@ -141,6 +141,7 @@ static struct json *facts(const struct core *c, const struct run *r, const struc
     json_set_str(f, "home", home);
     json_set_int(f, "job", (int64_t)r->key.job);
     json_set_int(f, "run", r->key.run);
+    json_set_int(f, "tag", r->key.tag);
     json_set_str(f, "image", s->container.image);
     if (json_type(image_command) != JSON_BOOL || !json_bool(image_command))
         json_set_take(f, "command", texts(start->argv));

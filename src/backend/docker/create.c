@@ -148,6 +148,9 @@ static void set_labels(struct json *body, struct facts *f)
     json_set_str(labels, LABEL_HOME, f->home);
     json_set_str(labels, LABEL_JOB, arena_printf(&f->mem, "%" PRIu64, f->key.job));
     json_set_str(labels, LABEL_RUN, arena_printf(&f->mem, "%" PRIu32, f->key.run));
+    char key[RUN_KEY_TEXT_MAX];
+    run_key_format(f->key, key);
+    json_set_str(labels, LABEL_KEY, key);
 }
 
 /* ---- where and with what ---- */

@@ -122,6 +122,7 @@ struct json *create_body(struct facts *f, const struct engine *g, const struct c
 #define LABEL_HOME "berth.home"
 #define LABEL_JOB "berth.job"
 #define LABEL_RUN "berth.run"
+#define LABEL_KEY "berth.key" /* of the run; containers of earlier versions have none */
 
 /* ---- pull.c: fetching an image, with a line now and then about how far it is ---- */
 struct pull;

@@ -11,7 +11,11 @@
 
 static void container_name(const char *home, struct run_key key, char out[CONTAINER_NAME_MAX])
 {
-    snprintf(out, CONTAINER_NAME_MAX, "berth-%.32s-%" PRIu64 "-%" PRIu32, home, key.job, key.run);
+    int n = snprintf(out, CONTAINER_NAME_MAX, "berth-%.32s-%" PRIu64 "-%" PRIu32, home, key.job,
+                     key.run);
+
+    if (key.tag)
+        snprintf(out + n, (size_t)(CONTAINER_NAME_MAX - n), "-%08" PRIx32, key.tag);
 }
 
 bool network_is_host(const char *name)
@@ -61,7 +65,8 @@ int facts_parse(struct facts *f, struct str json, struct err *e)
     f->run_dir = text(f, d, "run_dir");
     f->endpoint = text(f, d, "endpoint");
     f->ports_addr = text(f, d, "ports_addr");
-    f->key = (struct run_key){(uint64_t)fact_number(d, "job"), (uint32_t)fact_number(d, "run")};
+    f->key = (struct run_key){(uint64_t)fact_number(d, "job"), (uint32_t)fact_number(d, "run"),
+                              (uint32_t)fact_number(d, "tag")};
     f->mem_bytes = fact_number(d, "mem");
     f->mcpu = fact_number(d, "mcpu");
     f->grace_ms = fact_number(d, "grace_ms");

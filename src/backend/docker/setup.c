@@ -53,14 +53,16 @@ int containers_of(const struct engine *g, const char *home, uint64_t job, struct
 bool container_key(const struct json *one, struct run_key *out)
 {
     const struct json *labels = json_get(one, "Labels"), *job = json_get(labels, LABEL_JOB),
-                      *run = json_get(labels, LABEL_RUN);
+                      *run = json_get(labels, LABEL_RUN), *key = json_get(labels, LABEL_KEY);
     int64_t j, r;
 
+    if (key)
+        return json_type(key) == JSON_STR && run_key_parse(json_str(key), out) == json_str(key).n;
     if (json_type(job) != JSON_STR || json_type(run) != JSON_STR ||
         !str_to_i64(json_str(job), &j) || !str_to_i64(json_str(run), &r) || j <= 0 || r <= 0 ||
         r > UINT32_MAX)
         return false;
-    *out = (struct run_key){(uint64_t)j, (uint32_t)r};
+    *out = (struct run_key){(uint64_t)j, (uint32_t)r, 0};
     return true;
 }
 
@@ -74,7 +76,8 @@ int container_remove(const struct engine *g, const char *id, struct err *e)
     return -1;
 }
 
-/* A job has one run at a time, so what runs for it under another number was left behind. */
+/* A job has one run at a time, so what runs for it under another number was left behind.  A
+ * container with another tag is that of another job. */
 void setup_evict(struct runner *r)
 {
     AUTO(json) struct json *list = NULL;
@@ -85,7 +88,8 @@ void setup_evict(struct runner *r)
         return;
     for (size_t i = 0; i < json_len(list); i++) {
         const struct json *one = json_at(list, i), *id = json_get(one, "Id");
-        if (json_type(id) != JSON_STR || !container_key(one, &key) || key.run == r->f.key.run)
+        if (json_type(id) != JSON_STR || !container_key(one, &key) || key.tag != r->f.key.tag ||
+            key.run == r->f.key.run)
             continue;
         AUTO_FREE char *name = xstrndup(json_str(id).p, json_str(id).n);
         if (container_remove(&r->g, name, &e) < 0)
