@@ -51,11 +51,12 @@ static bool adopt_job(struct hyper_run *r, struct hyper_job *j, const struct hyp
         /* A job that ends already, or that runs an older script, does not count as this job. */
         if (f->state == JOB_STOPPING || (f->state != JOB_QUEUED && j->changed))
             return false;
-        hyper_track(r, j, f->first);
+        hyper_track(r, j, f->first, f->id);
     } else {
         if (f->state != JOB_SUCCEEDED || hyper_marker_removed(&r->l, j))
             return false;
         j->number = f->first;
+        j->id = f->id;
         j->started_ms = f->started_ms;
     }
     place.state = JOB_STARTING; /* tells on which machine it is */

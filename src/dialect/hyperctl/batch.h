@@ -5,6 +5,7 @@
  * the same struct; the rest of this room knows one form only.
  */
 #pragma once
+#include "base/id.h"
 #include "base/json.h"
 #include "base/vec.h"
 
@@ -45,6 +46,7 @@ struct hyper_job {
     bool pending;    /* it has to run */
     bool changed;    /* its script is not the one of the last time */
     uint64_t number; /* in the scheduler; 0 = not submitted */
+    struct id id;    /* there */
     size_t note;     /* the newest event that is being written (life.c); 0 = none */
 };
 

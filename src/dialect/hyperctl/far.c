@@ -380,8 +380,14 @@ static int show_as(const char *from, const char *to, bool ended, struct err *e)
 int hyper_far_output(const char *home, const struct hyper_job *j, uint32_t run, bool ended,
                      struct err *e)
 {
-    const struct run_key key = {j->number, run};
-    AUTO_FREE char *out = core_run_file(home, key, ".log"), *err = core_run_file(home, key, ".err");
+    struct run_key key = {j->number, run, run_tag(j->id)};
+    AUTO_FREE char *tagged = run_file_path(home, key, ".log");
+
+    /* The scheduler makes its copies before it says that the run has started.  Runs of jobs that an
+     * earlier version submitted have no tag. */
+    if (access(tagged, F_OK) < 0)
+        key.tag = 0;
+    AUTO_FREE char *out = run_file_path(home, key, ".log"), *err = run_file_path(home, key, ".err");
     AUTO_FREE char *to_out = hyper_job_file(j, "stdout"), *to_err = hyper_job_file(j, "stderr");
 
     if (show_as(out, to_out, ended, e) < 0)

@@ -27,6 +27,7 @@ struct hyper_event {
     struct str node, reason;
     /* Of a job that was found. */
     struct str name;
+    struct id id;
     int64_t started_ms; /* 0 = not yet */
 };
 typedef void (*hyper_event_fn)(void *arg, const struct hyper_event *ev);
@@ -87,6 +88,7 @@ struct hyper_link_ops {
 struct hyper_link {
     const struct hyper_link_ops *ops;
     struct hyper_link_conf conf; /* borrows its texts */
+    struct id submitted;         /* id of the first job of the last submission; for its `done` */
 };
 
 /* Opens a host in this process.  ERR_CONFLICT: another one serves the home. */

@@ -240,7 +240,7 @@ static void daemon_list_end(struct daemon_call *c)
                                 .node = text_of(run, "node"),
                                 .name = text_of(j, "name"),
                                 .started_ms = time_of(j, "started")};
-        if (!job_state_parse(text_of(j, "state"), &f.state))
+        if (!job_state_parse(text_of(j, "state"), &f.state) || !id_parse(text_of(j, "id"), &f.id))
             continue;
         f.at_ms = job_state_final(f.state) ? time_of(j, "ended") : f.started_ms;
         c->row(c->arg, &f);
@@ -314,8 +314,15 @@ static void daemon_list(struct hyper_link *l, bool places, hyper_event_fn row, h
 /* Several jobs are answered with "first", a single one with "number". */
 static void daemon_submitted(struct daemon_call *c, const struct json *answer)
 {
-    const char *key = json_has(answer, "first") ? "first" : "number";
+    bool several = json_has(answer, "first");
+    const char *key = several ? "first" : "number";
 
+    if (!id_parse(text_of(answer, several ? "first_id" : "id"), &c->d->link.submitted)) {
+        struct err e = {0};
+        err_set(&e, ERR_INTERNAL, "the daemon's answer to a submission has no id");
+        daemon_call_end(c, &e, 0);
+        return;
+    }
     daemon_call_end(c, NULL, (uint64_t)int_of(answer, key));
 }
 

@@ -54,6 +54,7 @@ struct here_call {
     struct submit *x;
     struct str key, batch;
     uint64_t first; /* the jobs that the key made before; 0 = none */
+    struct id first_id;
 };
 
 static struct here_call *here_call_new(struct hyper_link *l, hyper_done_fn done, void *arg)
@@ -222,6 +223,7 @@ static bool here_on_job(void *arg, const struct job_view *v)
     vec_push(&c->found,
              ((struct hyper_event){.first = v->seq,
                                    .last = v->seq,
+                                   .id = v->id,
                                    .state = v->state,
                                    .at_ms = job_state_final(v->state) ? v->ended_ms : v->started_ms,
                                    .exit_code = v->exit_code,
@@ -283,6 +285,12 @@ static void here_list(struct hyper_link *l, bool places, hyper_event_fn row, hyp
 
 /* ---- submitting ---- */
 
+static bool here_on_first(void *arg, const struct job_view *v)
+{
+    ((struct here_call *)arg)->first_id = v->id;
+    return false;
+}
+
 /* Worker thread: the body becomes rows, unless the same key has made jobs before. */
 static void here_submit_work(void *arg)
 {
@@ -295,13 +303,19 @@ static void here_submit_work(void *arg)
     if (known == 0 && submit_prepare(c->x, false, &c->err) == 0 &&
         submit_parse(c->x, NULL, NULL, &c->err) == 0)
         submit_name(c->x, c->key, c->batch);
+    if (known == 1)
+        store_job(c->h->env->store, c->first, here_on_first, c, &c->err);
 }
 
 /* A core_submit_fn, after the commit and before the events of that commit: the caller knows the
  * numbers of its jobs when it hears of them. */
 static void here_on_submitted(void *arg, const struct err *e, const struct submitted *r)
 {
-    here_call_end(arg, e, r ? r->first : 0);
+    struct here_call *c = arg;
+
+    if (r)
+        c->h->link.submitted = r->id;
+    here_call_end(c, e, r ? r->first : 0);
 }
 
 /* Loop thread: hands the rows to the core, which owns them from here on. */
@@ -311,6 +325,7 @@ static void here_submit_done(void *arg)
 
     c->h->works--;
     if (c->err.code != ERR_NONE || c->first) {
+        c->h->link.submitted = c->first_id;
         here_call_end(c, c->err.code != ERR_NONE ? &c->err : NULL, c->first);
         return;
     }

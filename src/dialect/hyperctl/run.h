@@ -148,7 +148,7 @@ void hyper_step_done(void *run, const struct err *e, uint64_t number);
 /* The files of all events so far are written. */
 void hyper_lives_written(struct hyper_run *r);
 /* From now on events of this number are events of the job. */
-void hyper_track(struct hyper_run *r, struct hyper_job *j, uint64_t number);
+void hyper_track(struct hyper_run *r, struct hyper_job *j, uint64_t number, struct id id);
 /* Asks the scheduler to cancel one job; its end arrives as an event. */
 void hyper_on_kill(void *arg, size_t job);
 /* Cancels every job of the batch that has not ended. */

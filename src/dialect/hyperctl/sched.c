@@ -123,9 +123,10 @@ static void sched_on_event(void *arg, const struct hyper_event *ev)
         sched_event_of(r, n, ev);
 }
 
-void hyper_track(struct hyper_run *r, struct hyper_job *j, uint64_t number)
+void hyper_track(struct hyper_run *r, struct hyper_job *j, uint64_t number, struct id id)
 {
     j->number = number;
+    j->id = id;
     map_u64_put(&r->sched.jobs, number, (void *)(j - r->b->jobs.p + 1));
 }
 
@@ -144,10 +145,13 @@ static void step_pause(struct hyper_run *r)
 static void jobs_submitted(void *arg, const struct err *e, uint64_t first)
 {
     struct hyper_run *r = arg;
+    uint64_t n = 0;
 
     for (size_t i = 0; !e && i < r->b->jobs.n; i++)
-        if (hyper_job_waits(&r->b->jobs.p[i]))
-            hyper_track(r, &r->b->jobs.p[i], first++);
+        if (hyper_job_waits(&r->b->jobs.p[i])) {
+            hyper_track(r, &r->b->jobs.p[i], first + n, id_add(r->sched.link->submitted, n));
+            n++;
+        }
     hyper_step_done(r, e, 0);
 }
 
