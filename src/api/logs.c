@@ -66,7 +66,7 @@ static int logs_run(struct call *c)
     if (d->follow)
         return 0;
     /* Paths are made of the home alone, which never changes: safe to ask from here. */
-    key = (struct run_key){d->f.seq, (uint32_t)d->run};
+    key = core_run_key(core, d->f.seq, d->f.id, (uint32_t)d->run);
     path = d->err_stream ? core_err_path(core, key) : core_log_path(core, key);
     d->fd = log_file_open(path);
     if (d->fd >= 0) {
@@ -98,7 +98,8 @@ static void logs_then(struct call *c)
         return;
     }
     if (d->follow || (d->hole && !http_header(r, "range").p))
-        follow_open(call_api(c)->follows, r, (struct run_key){d->f.seq, (uint32_t)d->run},
+        follow_open(call_api(c)->follows, r,
+                    core_run_key(call_api(c)->conf.core, d->f.seq, d->f.id, (uint32_t)d->run),
                     d->err_stream, d->follow ? d->offset : 0, !d->follow);
     else
         http_reply_fd_take(r, TAKE_FD(d->fd), "text/plain; charset=utf-8");

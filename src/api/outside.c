@@ -117,7 +117,7 @@ static void on_begun(void *arg, const struct err *e, const struct submitted *r)
         call_fail(c, e);
         return;
     }
-    struct run_key key = {r->first, 1};
+    struct run_key key = core_run_key(core, r->first, r->id, 1);
     AUTO_FREE char *dir = core_run_dir(core, key);
     core_job_token(core, key, token);
     jw_object(&c->out, NULL);

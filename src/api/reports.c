@@ -44,9 +44,12 @@ static void reports_on_done(void *arg, const struct err *e, int64_t offset)
 static void post_then(struct call *c)
 {
     struct reports_call *d = c->data;
-    struct run_key key = {d->f.seq, (uint32_t)d->run};
+    struct core *core = call_api(c)->conf.core;
+    struct run_key key = core_run_key(core, d->f.seq, d->f.id, (uint32_t)d->run);
 
-    core_report(call_api(c)->conf.core, key, d->offset, c->body, reports_on_done, c);
+    if (c->who.token.job == key.job) /* its job was not looked up */
+        key = (struct run_key){key.job, key.run, c->who.token.tag};
+    core_report(core, key, d->offset, c->body, reports_on_done, c);
 }
 
 void reports_post(struct call *c)

@@ -255,7 +255,7 @@ static size_t file_type_find(struct str path)
     return ARRAY_SIZE(file_types);
 }
 
-/* "/runs/0/42.1": the home itself may lie below such a name. */
+/* "/runs/0/42.1-1f3a9c2e": the home itself may lie below such a name. */
 static const char *last_part(const char *dir)
 {
     const char *tail = dir, *next;
@@ -266,12 +266,13 @@ static const char *last_part(const char *dir)
 }
 
 /* The part of `path` below the directory of some run of the job, or NULL.  A run on another host
- * names its directory there, which ends as ours does: "…/runs/0/42.1"; what was in it is here. */
+ * names its directory there, which ends as ours does: "…/runs/0/42.1-1f3a9c2e"; what was in it is
+ * here. */
 static const char *artifact_inside(const struct core *core, const struct job_facts *f,
                                    const char *path, char **out_dir)
 {
     for (uint32_t run = f->attempt; run > 0; run--) {
-        char *dir = core_run_dir(core, (struct run_key){f->seq, run});
+        char *dir = core_run_dir(core, core_run_key(core, f->seq, f->id, run));
         size_t n = strlen(dir);
         const char *tail = last_part(dir), *there = strstr(path, tail);
         if (!strncmp(path, dir, n) && path[n] == '/') {

@@ -404,7 +404,7 @@ static void remove_jobs(struct acting *a, const uint64_t *jobs, size_t n)
             continue;
         core_stage(c, &(struct change){CHANGE_BY(c, &a->who, CHANGE_REMOVE),
                                        .remove = {.first = jobs[i], .last = jobs[i]}});
-        vec_push(&a->keys, ((struct run_key){jobs[i], rec.attempt}));
+        vec_push(&a->keys, core_run_key(c, jobs[i], rec.id, rec.attempt));
         map_u64_put(&c->jobs.leaving, jobs[i], a);
     }
     core_barrier(c, on_removed, a);

@@ -172,7 +172,7 @@ bool core_job_active(const struct core *c, uint64_t job, struct run_key *out_run
     if (!j || job_state_final(j->state))
         return false;
     if (out_run)
-        *out_run = j->run ? j->run->key : (struct run_key){job, 0};
+        *out_run = j->run ? j->run->key : (struct run_key){job, 0, j->tag};
     return true;
 }
 

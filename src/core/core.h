@@ -364,10 +364,13 @@ const struct node *core_node_find(const struct core *c, struct str name, size_t 
 int core_node_unknown(const struct core *c, struct str name, struct err *e); /* always -1 */
 const struct usage *core_usage(const struct core *c, size_t at); /* of a node that is there */
 
-/* Token of one run: opens only that job's record.  "<job>.<run>.<40 hex digits>" and the NUL. */
+/* The key of a run of any job, finished or not, whose id is known.  Any thread. */
+struct run_key core_run_key(const struct core *c, uint64_t job, struct id id, uint32_t run);
+/* Token of one run: opens only that job's record.  "<key>.<40 hex digits>" and the NUL. */
 enum { JOB_TOKEN_MAX = 96 };
 void core_job_token(const struct core *c, struct run_key key, char out[JOB_TOKEN_MAX]);
-/* False: no token of this home.  True says nothing about whether that run still exists. */
+/* False: no token of this home, or its job is not there.  True says nothing about whether that run
+ * still exists.  Loop thread: may read a row of the store. */
 bool core_job_token_check(const struct core *c, struct str token, struct run_key *out);
 /* What containers of this home are labelled with; the same for its whole life. */
 enum { CORE_HOME_ID_MAX = 17 };
@@ -379,5 +382,3 @@ char *core_log_path(const struct core *c, struct run_key key);
 char *core_err_path(const struct core *c, struct run_key key);
 char *core_run_dir(const struct core *c, struct run_key key);
 char *core_work_dir(const struct core *c, struct run_key key); /* of runs with a snapshot */
-/* The same without a core: ".log", ".err", or "" for the directory, in the home of one. */
-char *core_run_file(const char *home, struct run_key key, const char *suffix);

@@ -36,6 +36,7 @@ struct job {
     uint32_t backoff_ms;
     uint32_t deps;        /* unmet */
     uint32_t wait_serial; /* of its entries in the lists of those it waits for */
+    uint32_t tag;         /* of the keys of its runs */
     uint8_t state, hold;
     bool cancel_requested;
     uint8_t refusals; /* by nodes that could not take it, since it last ran */
@@ -145,6 +146,7 @@ struct job_table {
     VEC(struct due) due;      /* binary heap */
     uint32_t wait_serial;
     uint64_t next_job, next_spec, next_batch; /* the numbers that are given out next */
+    uint64_t first_tagged;                    /* the first job whose runs have a tag */
 };
 
 /* Messages of hooks (hook.c). */

@@ -53,6 +53,7 @@ void job_describe(struct core *c, struct job *j, const struct job_record *r)
     j->lost = (uint8_t)MIN(r->lost, (uint32_t)UINT8_MAX);
     j->backoff_ms = (uint32_t)MIN(r->backoff_ms, (int64_t)UINT32_MAX);
     j->uid = r->uid;
+    j->tag = core_run_key(c, r->seq, r->id, 0).tag;
     j->wait.priority = r->priority;
     j->wait.limit_s = (uint32_t)MIN(limit_s, (int64_t)UINT32_MAX);
     j->wait.shape =

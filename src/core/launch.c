@@ -11,20 +11,18 @@
 #include <stdio.h>
 
 enum {
-    JOBS_PER_DIR = 1000, /* creating files gets slower in directories of many thousands */
     PARAMS_ENV_MAX = 32 << 10,
     TOKEN_MAC_BYTES = 20,
 };
 
-char *core_run_file(const char *home, struct run_key key, const char *suffix)
+struct run_key core_run_key(const struct core *c, uint64_t job, struct id id, uint32_t run)
 {
-    return xasprintf("%s/runs/%llu/%llu.%u%s", home, (unsigned long long)(key.job / JOBS_PER_DIR),
-                     (unsigned long long)key.job, key.run, suffix);
+    return (struct run_key){job, run, job >= c->jobs.first_tagged ? run_tag(id) : 0};
 }
 
 static char *run_path(const struct core *c, struct run_key key, const char *suffix)
 {
-    return core_run_file(c->conf.home.dir, key, suffix);
+    return run_file_path(c->conf.home.dir, key, suffix);
 }
 
 char *core_log_path(const struct core *c, struct run_key key)
@@ -47,14 +45,14 @@ char *core_work_dir(const struct core *c, struct run_key key)
     return run_path(c, key, "/work");
 }
 
-/* ---- tokens: "<job>.<run>.<mac>", nothing to store, nothing to leak from the store ---- */
+/* ---- tokens: "<key>.<mac>", nothing to store, nothing to leak from the store ---- */
 
 void core_job_token(const struct core *c, struct run_key key, char out[JOB_TOKEN_MAX])
 {
     uint8_t mac[32];
-    int n = snprintf(out, JOB_TOKEN_MAX, "%llu.%u", (unsigned long long)key.job, key.run);
+    size_t n = run_key_format(key, out);
 
-    hmac_sha256(c->secret, sizeof(c->secret), out, (size_t)n, mac);
+    hmac_sha256(c->secret, sizeof(c->secret), out, n, mac);
     out[n++] = '.';
     for (size_t i = 0; i < TOKEN_MAC_BYTES; i++) {
         out[n++] = "0123456789abcdef"[mac[i] >> 4];
@@ -63,18 +61,31 @@ void core_job_token(const struct core *c, struct run_key key, char out[JOB_TOKEN
     out[n] = 0;
 }
 
+/* Is there a job of this number, and is it the one of the key?  A database that was put back may
+ * have another job under the number. */
+static bool key_is_current(const struct core *c, struct run_key key)
+{
+    const struct job *j = core_job(c, key.job);
+    const struct ledger *led = &c->conf.ledger;
+    struct job_record rec;
+    struct err e;
+
+    if (j)
+        return j->tag == key.tag;
+    return led->read_job(led->self, key.job, &rec, &e) == 0 &&
+           core_run_key(c, key.job, rec.id, key.run).tag == key.tag;
+}
+
 bool core_job_token_check(const struct core *c, struct str token, struct run_key *out)
 {
-    struct str rest, job = str_cut(token, '.', &rest), mac, run = str_cut(rest, '.', &mac);
-    int64_t j, r;
     char want[JOB_TOKEN_MAX];
+    struct run_key key;
 
-    if (!mac.n || !str_to_i64(job, &j) || !str_to_i64(run, &r) || j <= 0 || r <= 0 ||
-        r > UINT32_MAX)
+    if (!run_key_parse(token, &key))
         return false;
-    struct run_key key = {(uint64_t)j, (uint32_t)r};
     core_job_token(c, key, want);
-    if (strlen(want) != token.n || !equal_const_time(want, token.p, token.n))
+    if (strlen(want) != token.n || !equal_const_time(want, token.p, token.n) ||
+        !key_is_current(c, key))
         return false;
     *out = key;
     return true;

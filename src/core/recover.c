@@ -90,8 +90,9 @@ static void restore_run(void *arg, const struct run_record *r)
         return;
     }
     struct core_host *h = host_of(x, r->node);
-    run_restore(x->c, h, j, r);
-    vec_push(&h->beliefs, ((struct run_belief){r->key, r->journal, r->pid, r->pid_start, j->uid}));
+    const struct run *run = run_restore(x->c, h, j, r);
+    vec_push(&h->beliefs,
+             ((struct run_belief){run->key, r->journal, r->pid, r->pid_start, j->uid}));
 }
 
 /* Facts are of queues with rules (lane.c), or of the planner of GPUs. */
@@ -174,6 +175,11 @@ static void restore_counters(void *arg, uint64_t next_job, uint64_t next_spec, u
     x->c->jobs.next_batch = MAX(next_batch, (uint64_t)1);
 }
 
+static void restore_tagged(void *arg, uint64_t first)
+{
+    ((struct restoring *)arg)->c->jobs.first_tagged = first;
+}
+
 /* A job in a running state without any run row cannot be: it would wait for ever.  Give it back. */
 static void requeue_runless(struct core *c)
 {
@@ -202,6 +208,7 @@ int core_recover(struct core *c, struct err *e)
                                    .queue = restore_queue,
                                    .node = restore_node,
                                    .counters = restore_counters,
+                                   .tagged = restore_tagged,
                                    .fact = restore_fact,
                                    .schedule = restore_schedule,
                                    .arg = &x};

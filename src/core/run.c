@@ -148,7 +148,7 @@ struct run *run_new(struct core *c, struct job *j, struct core_host *h, const st
     ASSERT(j->state == JOB_QUEUED && !j->run);
     j->run = r;
     r->job = j;
-    r->key = (struct run_key){j->wait.job, j->attempt + 1};
+    r->key = (struct run_key){j->wait.job, j->attempt + 1, j->tag};
     r->started_mono_ms = core_mono(c);
     if (h) {
         ASSERT(h->cls);
@@ -424,7 +424,7 @@ struct run *run_restore(struct core *c, struct core_host *h, struct job *j,
     j->run = r;
     r->job = j;
     r->host = h;
-    r->key = rec->key;
+    r->key = (struct run_key){rec->key.job, rec->key.run, j->tag};
     r->gpus = rec->gpus;
     r->journal = rec->journal;
     r->spool_offset = rec->spool_offset;

@@ -93,7 +93,9 @@ static void add_job(struct core *c, const struct submission *s, const struct job
     struct job *j = job_new(c, row->seq);
 
     job_describe(c, j,
-                 &(struct job_record){.batch = s->batch.seq,
+                 &(struct job_record){.seq = row->seq,
+                                      .id = row->id,
+                                      .batch = s->batch.seq,
                                       .batch_slots = s->batch.slots,
                                       .priority = row->priority,
                                       .need = spec->need,

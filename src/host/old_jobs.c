@@ -89,7 +89,7 @@ static void discard_files_work(void *arg)
 
     for (size_t i = 0; i < d->n; i++)
         for (uint32_t run = 1; run <= d->keys[i].run; run++)
-            discard_run(d->h, (struct run_key){d->keys[i].job, run});
+            discard_run(d->h, (struct run_key){d->keys[i].job, run, d->keys[i].tag});
 }
 
 /* Loop thread.  The jobs are gone from the store by now, so their snapshots may be unused. */

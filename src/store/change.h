@@ -376,6 +376,8 @@ struct load_sink {
     void *arg;
     /* What CHANGE_FACT keeps, before everything else; may be NULL. */
     void (*fact)(void *arg, struct str name, struct str text);
+    /* Runs of jobs from this number on have a tag in their key; with the counters.  May be NULL. */
+    void (*tagged)(void *arg, uint64_t first);
     /* Every schedule, last of all; may be NULL. */
     void (*schedule)(void *arg, const struct schedule_row *r);
 };

@@ -335,7 +335,8 @@ static int load_schedules(struct loader *l, struct err *e)
 static int load_counters(struct loader *l, struct err *e)
 {
     sqlite3_stmt *st = db_query(
-        l->db, e, "SELECT job, spec, batch, (SELECT ifnull(max(seq), 0) FROM event) FROM counter");
+        l->db, e,
+        "SELECT job, spec, batch, (SELECT ifnull(max(seq), 0) FROM event), tagged FROM counter");
     int rc = db_step(l->db, st, e);
 
     if (rc == 0)
@@ -345,6 +346,8 @@ static int load_counters(struct loader *l, struct err *e)
         return -1;
     l->sink->counters(l->sink->arg, column_u64(st, 0), column_u64(st, 1), column_u64(st, 2),
                       column_u64(st, 3));
+    if (l->sink->tagged)
+        l->sink->tagged(l->sink->arg, column_u64(st, 4));
     sqlite3_reset(st);
     return 0;
 }

@@ -37,7 +37,8 @@
  *            summary.  Numbers are never used again: receivers drop repeated messages by them.
  *   tally    how many jobs each party has in each state, so that counts cost nothing.
  *   counter  the next numbers; they never repeat, also when the newest job was removed.  probe is
- *            what the writer changes to see whether the disk takes writes again.
+ *            what the writer changes to see whether the disk takes writes again.  tagged is the
+ *            first job whose runs have a tag in their names.
  *
  * job_lane serves every list that asks for states or projects: one ordered lane per (state, party),
  * merged.  It is the only index a job's life touches.
@@ -223,9 +224,15 @@ static const char v12[] = "ALTER TABLE idempotency ADD COLUMN print INTEGER NOT 
 /* Values of secrets leave the text of a spec; NULL: written before, nobody looked for secrets. */
 static const char v13[] = "ALTER TABLE spec ADD COLUMN sealed TEXT;";
 
-const struct migration migrations[] = {
-    {v1, NULL}, {v2, NULL}, {v3, NULL},  {v4, series_migrate}, {v5, NULL},  {v6, NULL}, {v7, NULL},
-    {v8, NULL}, {v9, NULL}, {v10, NULL}, {v11, NULL},          {v12, NULL}, {v13, NULL}};
+/* From which job number on the names of runs have a tag (model/run_key.h): what earlier versions
+ * started, or may have, keeps its names. */
+static const char v14[] = "ALTER TABLE counter ADD COLUMN tagged INTEGER NOT NULL DEFAULT 1;"
+                          "UPDATE counter SET tagged = job;";
+
+const struct migration migrations[] = {{v1, NULL},  {v2, NULL},  {v3, NULL},  {v4, series_migrate},
+                                       {v5, NULL},  {v6, NULL},  {v7, NULL},  {v8, NULL},
+                                       {v9, NULL},  {v10, NULL}, {v11, NULL}, {v12, NULL},
+                                       {v13, NULL}, {v14, NULL}};
 const size_t n_migrations = ARRAY_SIZE(migrations);
 
 /* Schema and version change in one transaction, so a crash leaves the file at the version before.

@@ -4,6 +4,7 @@ The programs under test come from BERTH_BUILD (a Meson build directory).  Everyt
 ended by pid; a home that is left with live processes is a failure of the test that made it.
 """
 import fcntl
+import glob
 import http.client
 import json
 import os
@@ -176,6 +177,13 @@ class Home:
                 return s
             time.sleep(0.03)
         raise AssertionError(f"jobs are still active after {timeout} s: {s}")
+
+    def run_path(self, job, run=1, suffix=""):
+        """The directory of a run, or with ".log" or ".err" its output, once it is there."""
+        name = os.path.join(self.home, "runs", str(job // 1000), f"{job}.{run}-????????{suffix}")
+        found = wait_for(name, lambda: glob.glob(name))
+        assert len(found) == 1, found
+        return found[0]
 
     # -- command line --
     def berth(self, *args, check=True, timeout=120, input=None, **env):

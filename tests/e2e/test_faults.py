@@ -353,7 +353,7 @@ def test_disk_full_while_jobs_write():
         quiet = running(h, "/bin/sh", "-c", f"while [ ! -e {path}.full ]; do sleep 0.1; done; exit 3")
         noisy = h.submit("/bin/sh", "-c", "head -c 30000000 /dev/zero; exit 5")["number"]
         wait_for("the disk is full", lambda: shutil.disk_usage(path).free < 8192, 10)
-        log = os.path.join(h.home, "runs", str(noisy // 1000), f"{noisy}.1.log")
+        log = h.run_path(noisy, 1, ".log")
         open(f"{path}.full", "w").close()
         time.sleep(1.5)  # both end on a full disk
         os.truncate(log, 0)

@@ -117,7 +117,7 @@ def test_copies_of_output_belong_to_the_submitter():
         mine = h.sh(script, ["far"], split_output=True)
         for number, uid in ((n, A), (mine, 0)):
             assert end_of(h, number)["state"] == "succeeded", h.api("GET", f"/v1/jobs/{number}")
-            run = os.path.join(h.home, "runs", "0", f"{number}.1")
+            run = h.run_path(number)
             for path in (run + ".log", run + ".err", run, run + "/spool.jsonl"):
                 st = os.stat(path)
                 assert (st.st_uid, st.st_mode & 0o077) == (uid, 0), (path, st.st_uid, oct(st.st_mode))
@@ -145,10 +145,10 @@ def test_links_in_the_directory_of_a_run_lead_nowhere():
             for name in good link dir/secret-of-root up/artifacts/good pipe near hard ../../../../secret-of-root; do
                 echo '{{"k":"a","n":"'$name'","x":"'$BERTH_RUN_DIR/artifacts/$name'"}}' >> ../spool.jsonl
             done
-            ln -s {secret} $BERTH_HOME/runs/0/$BERTH_RUN.log; rm -f $BERTH_HOME/runs/0/$BERTH_RUN.err
+            ln -s {secret} $BERTH_RUN_DIR.log; rm -f $BERTH_RUN_DIR.err
             until [ -e hard ]; do sleep 0.05; done; echo end"""
         n = submit_as(A, h, "sh", "-c", script, split_output=True)
-        run = os.path.join(h.home, "runs", "0", f"{n}.1")
+        run = h.run_path(n)
         harness.wait_for("the artifacts", lambda: os.path.exists(run + "/artifacts/near"))
         # As a user could where fs.protected_hardlinks is 0: a second name of a file of root.
         os.link(secret, run + "/artifacts/hard")
@@ -168,7 +168,7 @@ def test_a_spool_that_is_something_else_is_not_read():
         secret = make_secret(h)
         for make in (f"ln -s {secret} spool.jsonl", "mkfifo spool.jsonl", "mkdir spool.jsonl", "until [ -e spool.jsonl ]; do sleep 0.05; done"):
             n = submit_as(A, h, "sh", "-c", f"cd $BERTH_RUN_DIR; {make}; echo made")
-            run = os.path.join(h.home, "runs", "0", f"{n}.1")
+            run = h.run_path(n)
             if "until" in make:
                 harness.wait_for("the directory", lambda: os.path.exists(run))
                 os.link(secret, run + "/spool.jsonl")

@@ -447,7 +447,7 @@ def test_files_of_a_job_are_its_submitters():
     _, others = as_user(OTHER, h, ("POST", "/v1/jobs", here))
     h.wait_all()
     runs = os.path.join(h.home, "runs")
-    paths = [os.path.join(runs, "0", f"{n}.1{end}") for n in (roots, others["number"]) for end in (".log", ".err", "")]
+    paths = [h.run_path(n, 1, end) for n in (roots, others["number"]) for end in (".log", ".err", "")]
     for path in paths:
         st = os.stat(path)
         assert st.st_mode & 0o077 == 0 and st.st_uid == (OTHER if f"/{others['number']}." in path else 0), (path, oct(st.st_mode))

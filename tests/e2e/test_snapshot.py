@@ -72,7 +72,7 @@ def test_edits_after_submitting_change_nothing():
         with open(os.path.join(d.dir, "lr")) as f:
             assert f.read() == "9\n", "the job has a copy of its own"
         # What the run wrote or changed stays beside its log, until the job is removed; the rest goes.
-        work = os.path.join(d.h.home, "runs/0/1.1/work")
+        work = os.path.join(d.h.run_path(1), "work")
         assert sorted(os.listdir(work)) == ["lr", "result"], os.listdir(work)
         shown = d.berth("show", job).stdout
         snapshot = d.h.api("GET", f"/v1/jobs/{job}")["snapshot"]
@@ -183,7 +183,7 @@ def test_retries_start_fresh():
         assert d.output(job) == "0\n"
         assert d.berth("logs", job, "--run", "1").stdout == "0\n"
         for run in (1, 2):
-            assert os.listdir(os.path.join(d.h.home, f"runs/0/1.{run}/work")) == ["count"]
+            assert os.listdir(os.path.join(d.h.run_path(1, run), "work")) == ["count"]
 
 
 def test_kill_during_the_end_step():
@@ -191,7 +191,7 @@ def test_kill_during_the_end_step():
     with Dir(BERTH_FAULT_END_STEP_MS="1500") as d:
         d.write("code", "x\n")
         job = d.submit("--snapshot", "--", "sh", "-c", "echo made > result; echo done")
-        work = os.path.join(d.h.home, "runs/0/1.1/work")
+        work = os.path.join(d.h.run_path(1), "work")
         for _ in range(2):
             wait_for("the result", lambda: os.path.exists(os.path.join(work, "result")))
             wait_for("its last line", lambda: "done" in d.berth("logs", job).stdout)
@@ -227,7 +227,7 @@ def test_users_have_stores_of_their_own():
         for root, dirs, files in os.walk(store):
             for name in dirs + files:
                 assert os.lstat(os.path.join(root, name)).st_uid == other, name
-        assert os.listdir(os.path.join(d.h.home, "runs/0/1.1/work")) == ["made"]
+        assert os.listdir(os.path.join(d.h.run_path(1), "work")) == ["made"]
         third = subprocess.run([harness.BERTH, "snapshot", "get", "1", os.path.join("/tmp", "x-%d" % os.getpid())],
                                env=d.h.env, text=True, capture_output=True, timeout=120, user=54321, group=54321,
                                extra_groups=[], cwd="/")

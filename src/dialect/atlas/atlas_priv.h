@@ -97,7 +97,8 @@ enum atlas_state { ATLAS_QUEUED, ATLAS_PENDING, ATLAS_RUNNING, ATLAS_COMPLETED, 
 extern const char *const atlas_state_names[];
 struct atlas_job {
     uint64_t job;
-    char id[ATLAS_ID_MAX];
+    struct id job_id;
+    char id[ATLAS_ID_MAX]; /* as Atlas writes it */
     enum atlas_state state;
     enum job_state real;
     char *project, *user, *reason;

@@ -42,6 +42,7 @@ static enum atlas_state atlas_state_of(enum job_state s)
 void atlas_job_fill(const struct job_view *v, struct atlas_job *out)
 {
     *out = (struct atlas_job){.job = v->seq,
+                              .job_id = v->id,
                               .state = atlas_state_of(v->state),
                               .real = v->state,
                               .project = xstrndup(v->project.p, v->project.n),
@@ -145,8 +146,9 @@ struct json *atlas_job_json(const struct atlas_job *job)
 /* Worker thread.  The log is that of the last run. */
 char *atlas_job_log(const struct call *c, const struct atlas_job *j, size_t *out_n)
 {
-    struct run_key key = {j->job, j->attempt};
-    AUTO_FREE char *path = core_log_path(call_atlas(c)->conf.core, key), *text = NULL;
+    const struct core *core = call_atlas(c)->conf.core;
+    struct run_key key = core_run_key(core, j->job, j->job_id, j->attempt);
+    AUTO_FREE char *path = core_log_path(core, key), *text = NULL;
     AUTO_FD fd = j->attempt ? log_file_open(path) : -1;
     struct stat st;
     struct err e;

@@ -221,10 +221,10 @@ static int tail_work(struct call *c)
     t->follow = follow && strcmp(follow, "0") != 0;
     if (atlas_job_find(c, c->arg[0], &j) < 0)
         return -1;
-    AUTO_FREE char *path =
-        core_log_path(call_atlas(c)->conf.core, (struct run_key){j.job, j.attempt});
+    const struct core *core = call_atlas(c)->conf.core;
+    t->key = core_run_key(core, j.job, j.job_id, j.attempt);
+    AUTO_FREE char *path = core_log_path(core, t->key);
     bool over = job_state_final(j.real);
-    t->key = (struct run_key){j.job, j.attempt};
     t->file = j.attempt ? (!over || access(path, R_OK) == 0) : t->follow && !over;
     c->type = "text/plain; charset=utf-8";
     if (!t->file) {

@@ -198,8 +198,14 @@ static void a_missing_command_is_not_retried(void **state)
     x->spec.retries = 5;
     send(b, x);
     bench_settle(b, 0);
-    core_backend_events.ended(b->world.hosts[0].host, (struct run_key){1, 1}, &o,
-                              STR("no such file"));
+    struct run_key key = {0}, other;
+    assert_true(core_job_active(b->core, 1, &key));
+    other = key;
+    other.tag ^= 1; /* the run of another job that had this number */
+    core_backend_events.ended(b->world.hosts[0].host, other, &o, STR("no such file"));
+    bench_settle(b, 0);
+    assert_int_not_equal(state_of(b, 1), JOB_FAILED);
+    core_backend_events.ended(b->world.hosts[0].host, key, &o, STR("no such file"));
     bench_settle(b, 0);
     assert_int_equal(state_of(b, 1), JOB_FAILED);
 }
@@ -550,13 +556,21 @@ static void tokens_open_their_own_job_only(void **state)
 {
     struct bench *b = *state;
     char token[JOB_TOKEN_MAX];
-    struct run_key key = {0};
+    struct run_key key = {0}, now = {0};
+    uint64_t n = submit(b);
 
-    core_job_token(b->core, (struct run_key){12, 3}, token);
+    assert_true(core_job_active(b->core, n, &now) && now.tag);
+    core_job_token(b->core, now, token);
     assert_true(core_job_token_check(b->core, str_of(token), &key));
-    assert_int_equal(key.job, 12);
-    assert_int_equal(key.run, 3);
-    token[0] = '2';
+    assert_true(run_key_eq(key, now));
+    token[0]++;
+    assert_false(core_job_token_check(b->core, str_of(token), &key));
+    /* That of another job which had the number, in another life of the home. */
+    core_job_token(b->core, (struct run_key){now.job, now.run, now.tag ^ 1}, token);
+    assert_false(core_job_token_check(b->core, str_of(token), &key));
+    core_job_token(b->core, (struct run_key){now.job, now.run, 0}, token);
+    assert_false(core_job_token_check(b->core, str_of(token), &key));
+    core_job_token(b->core, (struct run_key){12, 3, now.tag}, token); /* no such job */
     assert_false(core_job_token_check(b->core, str_of(token), &key));
     assert_false(core_job_token_check(b->core, STR(""), &key));
     assert_false(core_job_token_check(b->core, STR("12.3."), &key));
@@ -576,7 +590,8 @@ static void a_report_counts_once(void **state)
 {
     struct bench *b = *state;
     uint64_t n = submit(b);
-    struct run_key key = {n, 1};
+    struct run_key key = {0};
+    assert_true(core_job_active(b->core, n, &key));
     struct str lines =
         STR("{\"k\":\"m\",\"n\":\"loss\",\"v\":0.5,\"s\":1}\n{\"k\":\"e\",\"s\":1}\n{\"k\":");
     size_t whole = lines.n - 5;
@@ -590,7 +605,7 @@ static void a_report_counts_once(void **state)
     assert_int_equal(b->disk.ops.n, 1); /* only the barrier: nothing new */
     bench_settle(b, 0);
     assert_int_equal(b->offset, whole);
-    core_report(b->core, (struct run_key){n, 9}, 0, lines, on_reported, b);
+    core_report(b->core, (struct run_key){n, 9, key.tag}, 0, lines, on_reported, b);
     assert_int_equal(b->err.code, ERR_CONFLICT);
 }
 

@@ -155,6 +155,14 @@ static void it_is_no_node_and_takes_no_room(void **state)
     json_free(why);
 }
 
+static struct run_key key_of(struct bench *b, uint64_t job)
+{
+    struct run_key key = {0};
+
+    assert_true(core_job_active(b->core, job, &key));
+    return key;
+}
+
 static void it_ends_by_report_or_is_lost(void **state)
 {
     struct bench *b = *state;
@@ -162,11 +170,13 @@ static void it_ends_by_report_or_is_lost(void **state)
 
     core_track_outside(b->core, &fake_ops, &w);
     uint64_t told = begin(b, 5), vanished = begin(b, 0);
-    core_heard(b->core, (struct run_key){told, 1});
-    core_heard(b->core, (struct run_key){told, 2});
+    struct run_key key = key_of(b, told);
+    core_heard(b->core, key);
+    core_heard(b->core, (struct run_key){told, 2, key.tag});
+    core_heard(b->core, (struct run_key){told, 1, key.tag + 1}); /* another job of that number */
     assert_int_equal(w.heard, 1);
     core_outside_end(b->core, told, 3, STR("on purpose"), &owner, on_acted, b);
-    core_outside_gone(b->core, (struct run_key){vanished, 1}, STR("gone"));
+    core_outside_gone(b->core, key_of(b, vanished), STR("gone"));
     commit(b);
     assert_int_equal(state_of(b, told), JOB_FAILED);
     assert_int_equal(state_of(b, vanished), JOB_LOST);
@@ -183,7 +193,7 @@ static void a_cancelled_one_is_asked_to_exit(void **state)
     core_cancel(b->core, &job, 1, &owner, on_acted, b);
     commit(b);
     assert_int_equal(w.stopped, 1);
-    core_outside_gone(b->core, (struct run_key){job, 1}, STR("gone"));
+    core_outside_gone(b->core, key_of(b, job), STR("gone"));
     commit(b);
     assert_int_equal(state_of(b, job), JOB_CANCELLED);
 }

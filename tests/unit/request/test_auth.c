@@ -15,10 +15,23 @@ struct fixture {
     struct auth *auth;
 };
 
+/* There is one job: number 7. */
+static const struct id job_id = {1, 2};
+
+static int read_one_job(void *self, uint64_t job, struct job_record *out, struct err *e)
+{
+    (void)self;
+    if (job != 7)
+        return err_set(e, ERR_NOT_FOUND, "there is no such job");
+    *out = (struct job_record){.seq = job, .id = job_id};
+    return 0;
+}
+
 static int setup(void **state)
 {
     static struct fixture f;
     struct core_conf c = {.clock = clock_system,
+                          .ledger = {.read_job = read_one_job},
                           .home = {.dir = "/nowhere", .secret = secret, .uid = 1000}};
 
     f = (struct fixture){.core = core_new(&c)};
@@ -118,7 +131,13 @@ static void test_job_token(void **state)
     struct err e = {0};
     struct who w;
 
-    core_job_token(f->core, (struct run_key){7, 2}, text);
+    core_job_token(f->core, core_run_key(f->core, 8, job_id, 2), text);
+    snprintf(header, sizeof(header), "Bearer %s", text);
+    assert_int_equal(ask(f, tcp, header, &w), ERR_UNAUTHENTICATED);
+    core_job_token(f->core, core_run_key(f->core, 7, (struct id){3, 4}, 2), text);
+    snprintf(header, sizeof(header), "Bearer %s", text);
+    assert_int_equal(ask(f, tcp, header, &w), ERR_UNAUTHENTICATED);
+    core_job_token(f->core, core_run_key(f->core, 7, job_id, 2), text);
     snprintf(header, sizeof(header), "Bearer %s", text);
     assert_int_equal(ask(f, tcp, header, &w), ERR_NONE);
     assert_true(w.known && !w.caller.admin);

@@ -158,8 +158,8 @@ static const char schema_3[] =
     " name TEXT NOT NULL, seq INTEGER NOT NULL, run INTEGER NOT NULL, step INTEGER NOT NULL,"
     " at_ms INTEGER NOT NULL, value REAL, text TEXT,"
     " PRIMARY KEY(job, kind, name, seq)) STRICT, WITHOUT ROWID; ALTER TABLE spec DROP COLUMN nodes;"
-    " ALTER TABLE batch DROP COLUMN n8; ALTER TABLE spec DROP COLUMN retry_lost; PRAGMA "
-    "user_version = 3";
+    " ALTER TABLE batch DROP COLUMN n8; ALTER TABLE spec DROP COLUMN retry_lost;"
+    " ALTER TABLE counter DROP COLUMN tagged; PRAGMA user_version = 3";
 
 static bool add_point_text(void *arg, const struct point_view *v)
 {
