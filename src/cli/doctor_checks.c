@@ -5,6 +5,7 @@
  */
 #include "backend/container.h"
 #include "backend/gpu_survey.h"
+#include "backend/live_runs.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/units.h"
@@ -220,6 +221,34 @@ static void check_store(struct cli *c, struct finding *f)
     }
 }
 
+/* Is it a run of a job that the database knows?  The daemon tells, if there is one. */
+static void check_run(void *arg, struct run_key key, pid_t pid)
+{
+    struct finding *f = ((void **)arg)[1];
+    AUTO_FREE char *path = xasprintf("/v1/jobs/%llu", (unsigned long long)key.job);
+    AUTO(json) struct json *job = NULL;
+    struct err e = {0};
+    struct id id;
+    int rc = cli_get(((void **)arg)[0], path, &job, &e);
+
+    if (rc < 0 ? e.code != ERR_NOT_FOUND
+               : !key.tag || !id_parse(text_of(job, "id"), &id) || run_tag(id) == key.tag)
+        return;
+    say(f, HEALTH_WARN, "run %llu.%u (pid %d) belongs to a job that the database does not know",
+        (unsigned long long)key.job, key.run, (int)pid);
+    remedy(f, "a restore forgot its job; it is left running: 'kill %d' ends it", (int)pid);
+}
+
+static void check_runs(struct cli *c, struct finding *f)
+{
+    AUTO_FREE char *dir = path_join(c->home, "shepherd");
+    struct err e = {0};
+
+    say(f, HEALTH_OK, "no run of an unknown job");
+    if (live_runs(dir, check_run, (void *[]){c, f}, &e) < 0)
+        say(f, HEALTH_WARN, "%s", e.text);
+}
+
 /* Limits are enforced where the cgroup of this process can be written, version 1 or 2. */
 static void check_cgroups(struct cli *c, struct finding *f)
 {
@@ -406,5 +435,6 @@ const struct check doctor_checks[] = {
     {"shepherd", check_shepherd}, {"store", check_store},   {"cgroups", check_cgroups},
     {"clock", check_clock},       {"limits", check_limits}, {"libraries", check_libraries},
     {"python", check_python},     {"gpus", check_gpus},     {"engine", check_engine},
+    {"runs", check_runs},
 };
 const size_t n_doctor_checks = ARRAY_SIZE(doctor_checks);

@@ -338,6 +338,7 @@ int host_open(struct host **out, const struct host_conf *c, struct loop *l, stru
     end_steps_open(h);
     snapshots_look(h);
     old_modes_look(h);
+    stray_runs_look(h);
     *out = h;
     return 0;
 }

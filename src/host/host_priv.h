@@ -68,6 +68,8 @@ void turn_stop(struct host *h);
 
 /* ---- old_jobs.c: finished jobs past their time, and files of removed jobs ---- */
 void old_jobs_look(void *arg); /* arg is the host */
+/* stray_runs.c: logs the runs of jobs that the database does not know. */
+void stray_runs_look(struct host *h);
 /* core's operation `discard`. */
 void old_jobs_discard(void *arg, const struct run_key *last, size_t n);
 
