@@ -159,6 +159,10 @@ void keep_list(struct far_run *r);
 bool keep_send(struct far *f, struct far_run *r); /* a piece; true when there is more */
 void keep_done(struct far_run *r);
 
+/* ---- stray.c ---- */
+/* Tells the daemon which runs live here that it has not named. */
+void stray_look(struct far *f);
+
 /* ---- library.c ---- */
 char *library_open(void); /* its directory, yours; NULL when there is none */
 

@@ -174,6 +174,7 @@ static void adopt_named(struct far *f)
 {
     backend_local.adopt(f->b, f->beliefs.p, f->beliefs.n);
     vec_clear(&f->beliefs);
+    stray_look(f);
 }
 
 /* Perhaps of a run that ended in an earlier connection: its files are still here. */

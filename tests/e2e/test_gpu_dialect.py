@@ -303,7 +303,7 @@ def chatter(h, log):
 
 def log_path(h, job):
     number = h.rows()[job]["number"]
-    found = [os.path.join(d, f) for d, _, files in os.walk(h.home) for f in files if f.startswith(f"{number}.1.")]
+    found = [os.path.join(d, f) for d, _, files in os.walk(h.home) for f in files if f.startswith(f"{number}.1-")]
     return max(found, key=os.path.getsize)
 
 

@@ -5,7 +5,8 @@ import shutil
 import sqlite3
 
 import harness
-from harness import Home, need_dialect, wait_for  # noqa: F401
+from harness import Home, wait_for
+from test_ssh_node import Far
 
 
 def copy_database(h, to):
@@ -139,6 +140,63 @@ def test_the_token_of_a_forgotten_job_opens_nothing():
         ended(h, 4)
         assert h.request("GET", "/v1/jobs/4", headers=mine)[0] == 401
         assert h.request("GET", "/v1/jobs/4", headers={"Authorization": f"Bearer {fresh}"})[0] == 200
+
+
+OLD = "echo old; while [ ! -e {go} ]; do sleep 0.02; done; echo old ends; exit 44"
+
+
+def test_another_machine_does_not_answer_for_a_forgotten_job():
+    with Far() as h:
+        h.add("a", "--slots", "4")
+        go, copy = os.path.join(h.dir, "go"), os.path.join(h.dir, "copy.db")
+        assert h.ended(h.sh("echo one", ["a"]))["number"] == 1
+        copy_database(h, copy)
+        assert h.ended(h.sh("echo old; exit 44", ["a"], params={"secret": "of the old job"}))["exit_code"] == 44
+        assert h.sh(OLD.format(go=go), ["a"]) == 3
+        pid = h.wait("job 3 runs", lambda: h.out(3) == "old\n" and h.job(3)["runs"][0]["pid"])
+        h.stop()
+        put_back(h, copy)
+        h.start()
+        for n, code in ((2, 6), (3, 7)):
+            assert h.sh(f"echo new {n}; cat $BERTH_RUN_DIR/params.json; exit {code}", ["a"]) == n
+            assert h.ended(n)["exit_code"] == code, h.job(n)
+            text = h.out(n)
+            assert text.startswith(f"new {n}\n") and "of the old" not in text, text
+        os.kill(pid, 0)
+        said = h.wait("a line in the log", lambda: [x for x in h.log_text().split("\n") if f"pid {pid} there" in x])
+        assert "run 3.1-" in said[0] and "left running" in said[0], said
+        open(go, "w").close()
+        wait_for("the old run ends", lambda: not os.path.exists(f"/proc/{pid}"))
+        assert h.ended(h.sh("echo four; exit 4", ["a"]))["exit_code"] == 4
+        assert h.job(3)["exit_code"] == 7 and "old" not in h.out(3)
+
+
+def test_two_copies_of_a_home_use_one_account():
+    """One after the other, as each connection ends the one before; both have jobs 2 and 3 there."""
+    with Far() as h:
+        h.add("a", "--slots", "4")
+        assert h.ended(h.sh("echo one", ["a"]))["number"] == 1
+        h.stop()
+        other = Home(**{k: v for k, v in h.env.items() if k in ("BERTH_SSH", "BERTH_FAR", "BERTH_PYTHON")})
+        try:
+            shutil.copytree(h.home, other.home, ignore=shutil.ignore_patterns("sock"))
+            h.start()
+            go = os.path.join(h.dir, "go")
+            assert h.ended(h.sh("echo first; exit 22", ["a"]))["exit_code"] == 22
+            assert h.sh(OLD.format(go=go), ["a"]) == 3
+            h.wait("job 3 of the first home", lambda: h.out(3) == "old\n")
+            h.stop()
+            other.start()
+            for n, code in ((2, 5), (3, 6)):
+                assert sh(other, f"echo second {n}; exit {code}", nodes=["a"]) == n
+                assert ended(other, n)["exit_code"] == code and output(other, n) == f"second {n}\n"
+            other.stop()
+            open(go, "w").close()
+            h.start()
+            assert h.ended(3)["exit_code"] == 44 and h.out(3) == "old\nold ends\n", h.out(3)
+            assert h.job(2)["exit_code"] == 22 and h.out(2) == "first\n"
+        finally:
+            other.close()
 
 
 if __name__ == "__main__":
