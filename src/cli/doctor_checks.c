@@ -222,7 +222,7 @@ static void check_store(struct cli *c, struct finding *f)
 }
 
 /* Is it a run of a job that the database knows?  The daemon tells, if there is one. */
-static void check_run(void *arg, struct run_key key, pid_t pid)
+static void check_run(void *arg, struct run_key key, pid_t supervisor UNUSED, pid_t pid)
 {
     struct finding *f = ((void **)arg)[1];
     AUTO_FREE char *path = xasprintf("/v1/jobs/%llu", (unsigned long long)key.job);

@@ -20,7 +20,7 @@ struct stray_search {
     VEC(struct live_run) found;
 };
 
-static void stray_found(void *arg, struct run_key key, pid_t pid)
+static void stray_found(void *arg, struct run_key key, pid_t supervisor UNUSED, pid_t pid)
 {
     struct stray_search *x = arg;
 

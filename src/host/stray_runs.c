@@ -23,7 +23,7 @@ static bool keep_id(void *arg, const struct job_view *v)
 }
 
 /* Worker thread. */
-static void stray_check(void *arg, struct run_key key, pid_t pid)
+static void stray_check(void *arg, struct run_key key, pid_t supervisor UNUSED, pid_t pid)
 {
     struct stray_look *k = arg;
     char text[RUN_KEY_TEXT_MAX];

@@ -158,6 +158,20 @@ static int open_run(struct db *d, const struct restore_trace *t, int64_t wall_ms
                   INT(t->key.job), INT(JOB_STARTING), INT(t->key.run));
 }
 
+/* Is the trace one of this job, and not of another one that had its number?  1, 0 or -1. */
+static int trace_is_of_job(struct db *d, const struct restore_trace *t, struct err *e)
+{
+    uint64_t first, last;
+    int64_t tagged;
+    struct id id;
+
+    if (db_int(d, "SELECT tagged FROM main.counter", &tagged, e) < 0 ||
+        query_range(d, t->key.job, &first, &last, &id, e) < 0)
+        return -1;
+    uint32_t tag = t->key.job < (uint64_t)tagged ? 0 : run_tag(id_add(id, t->key.job - first));
+    return tag == t->key.tag;
+}
+
 /* A job that waited in the backup and has a trace of a later run is not run again. */
 static int use_trace(struct db *d, const struct restore_trace *t, int64_t wall_ms, struct err *e)
 {
@@ -170,8 +184,9 @@ static int use_trace(struct db *d, const struct restore_trace *t, int64_t wall_m
         return rc;
     db_row(st, COL(&state), COL(&attempt));
     sqlite3_reset(st);
-    if ((uint32_t)attempt >= t->key.run)
-        return 0;
+    rc = (uint32_t)attempt >= t->key.run ? 0 : trace_is_of_job(d, t, e);
+    if (rc <= 0)
+        return rc;
     if (job_state_waits((enum job_state)state) && t->journal) {
         if (db_run(d, e, "DELETE FROM ahead WHERE job = ?1", INT(t->key.job)) < 0)
             return -1;

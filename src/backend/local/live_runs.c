@@ -64,7 +64,7 @@ static void tell_holder(pid_t supervisor, live_run_fn fn, void *arg)
     pid_t command = is_run_supervisor(supervisor) ? command_of(supervisor) : 0;
 
     if (command > 0 && key_by_mark(command, &key))
-        fn(arg, key, command);
+        fn(arg, key, supervisor, command);
 }
 
 struct lock_range {

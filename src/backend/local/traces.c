@@ -1,10 +1,11 @@
 /* traces.c - locks and journals of a home, read from outside */
 #include "backend/traces.h"
+#include "backend/live_runs.h"
 #include "base/file.h"
 #include "base/map.h"
 #include "base/vec.h"
 #include "shepherd/journal.h"
-#include "shepherd/proto.h"
+#include "shepherd/run_lock.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -31,23 +32,24 @@ static struct run_trace *trace_of(struct tracing *t, struct run_key key)
     return &t->found.p[at - 1];
 }
 
-/* The kernel names any one lock within a range, not the first: what lies before and behind it is
- * asked for again. */
-static void find_locks(struct tracing *t, int fd, off_t from, off_t to)
+static void trace_live(void *arg, struct run_key key, pid_t supervisor, pid_t command UNUSED)
 {
-    while (from < to) {
-        struct flock l = {
-            .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = from, .l_len = to - from};
-        if (fcntl(fd, F_GETLK, &l) < 0 || l.l_type == F_UNLCK)
-            return;
-        struct run_trace *x = trace_of(t, run_key_unpack((uint64_t)l.l_start));
-        if (x)
-            x->pid = l.l_pid > 0 ? l.l_pid : -1;
-        if (l.l_len <= 0)
-            return; /* no lock of ours has no end */
-        find_locks(t, fd, from, l.l_start);
-        from = l.l_start + l.l_len;
-    }
+    struct run_trace *x = trace_of(arg, key);
+
+    if (x)
+        x->pid = supervisor;
+}
+
+/* The lock of a run tells nothing about whose it is: those that the journals know are asked for one
+ * by one, the others are found by the mark of their commands. */
+static int find_locks(struct tracing *t, const char *shepherd_dir, int fd, struct err *e)
+{
+    uint64_t id;
+
+    for (size_t i = 0; i < t->found.n; i++)
+        if (!t->found.p[i].ended && run_key_pack(t->found.p[i].key, &id))
+            t->found.p[i].pid = run_lock_holder(fd, id);
+    return live_runs(shepherd_dir, trace_live, t, e);
 }
 
 static int read_generation(struct tracing *t, int dir, const char *name, uint32_t generation,
@@ -63,7 +65,7 @@ static int read_generation(struct tracing *t, int dir, const char *name, uint32_
     journal_reader_init(&r, fd, 0);
     while ((got = journal_read(&r, &rec, e)) == 1) {
         struct run_trace *x =
-            rec.kind == JOURNAL_VOID ? NULL : trace_of(t, (struct run_key){rec.job, rec.run});
+            rec.kind == JOURNAL_VOID ? NULL : trace_of(t, journal_record_key(&rec));
         if (!x)
             continue;
         x->journal = MAX(x->journal, generation);
@@ -80,7 +82,9 @@ static int by_key(const void *a, const void *b)
 
     if (x->key.job != y->key.job)
         return x->key.job < y->key.job ? -1 : 1;
-    return x->key.run < y->key.run ? -1 : x->key.run > y->key.run;
+    if (x->key.run != y->key.run)
+        return x->key.run < y->key.run ? -1 : 1;
+    return x->key.tag < y->key.tag ? -1 : x->key.tag > y->key.tag;
 }
 
 int run_traces(const char *home, struct run_trace **out, size_t *out_n, struct err *e)
@@ -94,9 +98,6 @@ int run_traces(const char *home, struct run_trace **out, size_t *out_n, struct e
     *out_n = 0;
     if (dir < 0)
         return errno == ENOENT ? 0 : err_sys(e, "cannot read %s", path);
-    AUTO_FD locks = openat(dir, "runs.lock", O_RDONLY | O_CLOEXEC);
-    if (locks >= 0)
-        find_locks(&t, locks, 0, INT64_MAX);
     int list = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *d = list < 0 ? NULL : fdopendir(list);
     struct dirent *x;
@@ -106,6 +107,9 @@ int run_traces(const char *home, struct run_trace **out, size_t *out_n, struct e
             rc = read_generation(&t, dir, x->d_name, generation, e);
     if (d)
         closedir(d);
+    AUTO_FD locks = openat(dir, "runs.lock", O_RDONLY | O_CLOEXEC);
+    if (rc == 0 && locks >= 0)
+        rc = find_locks(&t, path, locks, e);
     map_u64_done(&t.by_id);
     if (rc < 0) {
         vec_done(&t.found);
