@@ -14,15 +14,15 @@
 enum { CHUNK_BYTES = 256 << 10, RATIO_OF_GZIP = 1100 };
 
 /* "runs/ID/1.log" for "0/42.1-1f3a.log"; NULL for entries of other jobs. */
-static char *gathered_name(const struct walk_entry *w, const char *(*id_of)(void *, uint64_t),
-                           void *arg)
+static char *gathered_name(const struct walk_entry *w, transfer_id_fn id_of, void *arg)
 {
     AUTO_FREE char *path = xasprintf("runs/%s", w->path);
     uint64_t job;
     uint32_t run;
     const char *rest, *id, *dot = strrchr(w->name, '.');
 
-    if (!backup_run_of(path, &job, &run, &rest) || !(id = id_of(arg, job)))
+    if (!backup_run_of(path, &job, &run, &rest) ||
+        !(id = id_of(arg, job, strchr(w->path, '/') + 1)))
         return NULL;
     if (*rest)
         return xasprintf("runs/%s/%u/%s", id, run, rest);
@@ -59,8 +59,7 @@ static int gather_dirs(int to, char *name, struct err *e)
     return rc;
 }
 
-int transfer_gather(const char *home, const char *stage,
-                    const char *(*id_of)(void *arg, uint64_t job), void *arg,
+int transfer_gather(const char *home, const char *stage, transfer_id_fn id_of, void *arg,
                     const struct archive_watch *by, struct err *e)
 {
     AUTO_FREE char *runs = path_join(home, "runs");

@@ -11,10 +11,11 @@
 #define TRANSFER_TOP "berth-export"
 #define TRANSFER_LINES "export.jsonl"
 
-/* Gathers the files of runs below `stage`, by hard links where possible: they are only read.
- * id_of: the id of a job that is exported, NULL for others. */
-int transfer_gather(const char *home, const char *stage,
-                    const char *(*id_of)(void *arg, uint64_t job), void *arg,
+/* The id of a job that is exported and whose run the file or directory `name` ("42.1-1f3a9c2e.log",
+ * perhaps with a path behind it) belongs to; NULL for others. */
+typedef const char *(*transfer_id_fn)(void *arg, uint64_t job, const char *name);
+/* Gathers the files of runs below `stage`, by hard links where possible: they are only read. */
+int transfer_gather(const char *home, const char *stage, transfer_id_fn id_of, void *arg,
                     const struct archive_watch *w, struct err *e);
 /* Packs `stage` into the new file; complete or not there. */
 int transfer_pack(const char *stage, const char *file, const struct archive_watch *w,

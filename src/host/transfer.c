@@ -49,9 +49,16 @@ static void export_job(void *arg, uint64_t job, const char *id)
     map_u64_put(&x->ids, job, xstrdup(id));
 }
 
-static const char *export_id(void *arg, uint64_t job)
+/* Files of a forgotten job that had this number have another tag. */
+static const char *export_id(void *arg, uint64_t job, const char *name)
 {
-    return map_u64_get(&((struct exporter *)arg)->ids, job);
+    const char *id = map_u64_get(&((struct exporter *)arg)->ids, job);
+    struct run_key key = {0};
+    struct id parsed;
+
+    run_key_parse(str_of(name), &key);
+    return id && id_parse(str_of(id), &parsed) && (!key.tag || key.tag == run_tag(parsed)) ? id
+                                                                                           : NULL;
 }
 
 static int export_steps(struct exporter *x, const char *home, const char *stage,
@@ -98,21 +105,26 @@ int host_export(const char *home, const char *const *projects, size_t n, const c
 
 struct importer {
     const char *home, *from;
-    uint64_t number; /* of the job whose files are being placed */
+    struct run_key key; /* of the job whose files are being placed */
 };
 
 static char *import_path(void *arg, uint32_t run, const char *suffix)
 {
-    const struct importer *x = arg;
+    struct importer *x = arg;
 
-    return core_run_file(x->home, (struct run_key){x->number, run}, suffix);
+    x->key.run = run;
+    return run_file_path(x->home, x->key, suffix);
 }
 
 static int import_files(void *arg, const char *id, uint64_t number, struct err *e)
 {
     struct importer *x = arg;
+    struct id parsed;
 
-    x->number = number;
+    if (!id_parse(str_of(id), &parsed))
+        return err_set(e, ERR_INVALID, "%.40s is no id of a job", id);
+    /* Its number is new, so its runs have a tag. */
+    x->key = (struct run_key){.job = number, .tag = run_tag(parsed)};
     return transfer_place(x->from, id, import_path, x, e);
 }
 
