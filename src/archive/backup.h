@@ -49,18 +49,17 @@ int backup_take(const struct backup_conf *conf, struct backup_tally *out, char *
 int backup_find(const char *path, char **out, struct err *e);
 
 /* ---- restore ---- */
+/* What to do with the files of a run. */
+enum restore_run {
+    RESTORE_RUN,         /* as the backup has them */
+    RESTORE_RUN_KEEP,    /* it has gone on since, so those in the home are the newer ones */
+    RESTORE_RUN_UNKNOWN, /* the restored database has no such job: set aside what the home has */
+};
 struct restore_conf {
     const char *backup, *home;
     const char *aside; /* what is replaced is renamed to here; made when needed */
     bool dry_run;      /* look and count, change nothing */
-    /* What to do with a file of a run.  A run whose files are kept has gone on since the backup:
-     * its files in the home are the newer ones.  `unknown`: the restored database knows no such
-     * job, so its files are set aside. */
-    enum restore_run {
-        RESTORE_RUN,
-        RESTORE_RUN_KEEP,
-        RESTORE_RUN_UNKNOWN
-    } (*run)(void *arg, uint64_t job, uint32_t run);
+    enum restore_run (*run)(void *arg, uint64_t job, uint32_t run);
     void *arg;
     const struct archive_watch *watch;
 };

@@ -60,21 +60,21 @@ static int gather_dirs(int to, char *name, struct err *e)
 }
 
 int transfer_gather(const char *home, const char *stage, transfer_id_fn id_of, void *arg,
-                    const struct archive_watch *by, struct err *e)
+                    const struct archive_watch *w, struct err *e)
 {
     AUTO_FREE char *runs = path_join(home, "runs");
     AUTO_FD to = open(stage, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     struct watch watch;
     struct walk *k = NULL;
-    struct walk_entry w;
+    struct walk_entry x;
 
-    watch_init(&watch, by);
+    watch_init(&watch, w);
     if (to < 0 || (mkdirat(to, "runs", 0700) < 0 && errno != EEXIST))
         return err_sys(e, "cannot create %s/runs", stage);
     int got = 1, rc = walk_open(runs, NULL, &watch, &k, e);
-    while (rc == 0 && (got = walk_next(k, &w, e)) > 0) {
-        AUTO_FREE char *name = *w.path ? gathered_name(&w, id_of, arg) : NULL;
-        if (name && (gather_dirs(to, name, e) < 0 || gather_entry(&w, to, name, e) < 0))
+    while (rc == 0 && (got = walk_next(k, &x, e)) > 0) {
+        AUTO_FREE char *name = *x.path ? gathered_name(&x, id_of, arg) : NULL;
+        if (name && (gather_dirs(to, name, e) < 0 || gather_entry(&x, to, name, e) < 0))
             rc = e->code == ERR_NOT_FOUND ? 0 : -1;
         if (rc == 0)
             rc = watch_add(&watch, 0, 1, e);

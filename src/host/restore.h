@@ -17,7 +17,7 @@ struct host_restore_conf {
 int host_restore(const struct host_restore_conf *conf, struct buf *report, struct err *e);
 /* The report in words, one line per fact. */
 struct json;
-void restore_report_text(struct buf *b, const struct json *report);
+void restore_report_text(struct buf *b, const struct json *j);
 /* Makes the home and takes its lock, which lasts until *out_fd is closed.  With `stop` a daemon
  * that serves the home is asked to end first; without, it is ERR_CONFLICT.  *out_fd must be -1. */
 int host_restore_lock(const char *home, bool stop, int *out_fd, struct err *e);
