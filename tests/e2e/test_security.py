@@ -468,7 +468,7 @@ def test_files_of_an_older_program_become_private():
         h.wait_all()
         h.stop()
         runs = os.path.join(h.home, "runs")
-        names = [os.path.join(runs, "0", f"{n}.1{end}") for n in (1, 2, 3) for end in (".log", ".err", "")]
+        names = [h.run_path(n, 1, end) for n in (1, 2, 3) for end in (".log", ".err", "")]
 
         def modes():
             return {p: stat.S_IMODE(os.stat(p).st_mode) for p in names}
