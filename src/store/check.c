@@ -99,12 +99,18 @@ static const struct {
      0},
 };
 
-/* A rule without states has one parameter only. */
-static int check_rule(struct db *d, const char *rule, uint32_t states, struct buf *findings,
-                      struct err *e)
+size_t check_rule_count(void)
 {
-    sqlite3_stmt *st = db_query_args(
-        d, e, rule, (struct db_arg[]){INT(FINDINGS_PER_RULE), INT(states)}, states ? 2 : 1);
+    return ARRAY_SIZE(rules);
+}
+
+/* A rule without states has one parameter only. */
+int check_rule(struct db *d, size_t rule, struct buf *findings, struct err *e)
+{
+    uint32_t states = rules[rule].states;
+    sqlite3_stmt *st =
+        db_query_args(d, e, rules[rule].sql, (struct db_arg[]){INT(FINDINGS_PER_RULE), INT(states)},
+                      states ? 2 : 1);
     int rc;
 
     while ((rc = db_step(d, st, e)) == 1) {
@@ -121,7 +127,7 @@ int check_db(struct db *d, struct buf *findings, struct err *e)
         return -1;
     for (size_t i = 0; i < ARRAY_SIZE(rules); i++) {
         size_t before = findings->n;
-        if (check_rule(d, rules[i].sql, rules[i].states, findings, e) < 0)
+        if (check_rule(d, i, findings, e) < 0)
             return -1;
         /* What SQLite cannot read back is not worth asking more about. */
         if (i == 0 && findings->n > before)

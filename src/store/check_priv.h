@@ -1,4 +1,4 @@
-/* check_priv.h - the checks of store_check on an open database */
+/* check_priv.h - the checks of store_check and of store_open on an open database */
 #pragma once
 #include "base/buf.h"
 #include "store/db_priv.h"
@@ -6,3 +6,20 @@
 /* Appends one line per finding, at most 20 per rule; -1 only when a rule could not be evaluated.
  * When SQLite finds the file damaged, our own rules are left out. */
 int check_db(struct db *d, struct buf *findings, struct err *e);
+/* The rules one by one: 0 is SQLite's own check of the whole file. */
+size_t check_rule_count(void);
+int check_rule(struct db *d, size_t rule, struct buf *findings, struct err *e);
+/* The error of a damaged file: what is wrong, and what to do. */
+int damage_say(const char *path, struct str what, struct err *e);
+
+/* ---- start_check.c ---- */
+struct check_budget {
+    int64_t until_us; /* of the current part, by check_clock_us */
+    bool over;        /* a statement of it was given up */
+    bool partly;      /* something was not looked at, for lack of time */
+};
+int64_t check_clock_us(void);
+/* Before the schema is touched.  A file that is not there or empty is sound. */
+int start_check_pages(const char *path, struct check_budget *b, struct err *e);
+/* With the schema of this program. */
+int start_check_rows(const char *path, struct check_budget *b, struct err *e);

@@ -33,7 +33,7 @@ static const char writer_sql[] = "PRAGMA synchronous=FULL;"
 static const char reader_sql[] = "PRAGMA query_only=ON;"
                                  "PRAGMA cache_size=-1024;";
 
-int db_fail(struct db *d, struct err *e)
+static int fail_text(struct db *d, struct err *e)
 {
     int rc = sqlite3_extended_errcode(d->h);
     int sys = sqlite3_system_errno(d->h);
@@ -75,6 +75,16 @@ int db_fail(struct db *d, struct err *e)
     default:
         return err_set(e, ERR_INTERNAL, "job store %s: %s (%d)", d->path, text, rc);
     }
+}
+
+int db_fail(struct db *d, struct err *e)
+{
+    int sys = sqlite3_system_errno(d->h), kind = sqlite3_errcode(d->h) & 0xff;
+
+    fail_text(d, e);
+    if (e && (kind == SQLITE_IOERR || kind == SQLITE_CANTOPEN || kind == SQLITE_FULL))
+        e->sys = kind == SQLITE_FULL ? ENOSPC : kind == SQLITE_IOERR && !sys ? EIO : sys;
+    return -1;
 }
 
 /* SQLite would give a new file a mode that lets others read it, as far as the umask allows. */

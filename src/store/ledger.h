@@ -35,4 +35,6 @@ struct ledger {
     int (*read_hook)(void *self, uint64_t hook, delivery_fn fn, void *arg, struct err *e);
     /* False while the last commit failed: submissions are refused at once, nothing is started. */
     bool (*healthy)(void *self);
+    /* Why it is not healthy; NULL: this ledger does not say. */
+    struct err (*trouble)(void *self);
 };

@@ -29,6 +29,7 @@ int store_open_home(struct store **out, const char *path, struct store_home *hom
     }
     s->path = xstrdup(path);
     pool_init(&s->pool, path);
+    back_check_init(&s->check, &s->writer);
     s->gather = batch_new();
     point_init(&s->point, path);
     s->launches = launch_cache_new(&s->point);
@@ -41,6 +42,7 @@ void store_close(struct store *s)
     if (!s)
         return;
     store_flush(s);
+    back_check_done(&s->check);
     /* Readers are closed before the writer: the last checkpoint cannot empty a log that somebody
      * reads. */
     launch_cache_free(s->launches);
@@ -124,6 +126,16 @@ static bool ledger_healthy(void *self)
     return atomic_load(&s->writer.healthy);
 }
 
+static struct err ledger_trouble(void *self)
+{
+    struct store *s = self;
+
+    pthread_mutex_lock(&s->writer.lock);
+    struct err e = s->writer.trouble;
+    pthread_mutex_unlock(&s->writer.lock);
+    return e;
+}
+
 struct ledger store_ledger(struct store *s)
 {
     return (struct ledger){
@@ -138,6 +150,7 @@ struct ledger store_ledger(struct store *s)
         .hook_serial = ledger_hook_serial,
         .read_hook = ledger_read_hook,
         .healthy = ledger_healthy,
+        .trouble = ledger_trouble,
     };
 }
 

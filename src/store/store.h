@@ -50,6 +50,8 @@ struct store_stats store_stats(const struct store *s);
 /* Number of the newest committed event: readers see it.  Cheap, unlike store_stats, which looks at
  * files. */
 uint64_t store_last_event(const struct store *s);
+/* Is there so much space that submissions are accepted?  Any thread. */
+bool store_has_room(const struct store *s);
 /* Online copy of a live database to a new file; any thread. */
 int store_backup(struct store *s, const char *path, struct err *e);
 /* A copy that store_backup made, read by one thread. */
@@ -63,6 +65,19 @@ bool store_copy_run_ended(struct store_copy *c, struct run_key key);
 /* PRAGMA integrity_check and our own cross checks (each line one finding, "" when none); any
  * thread. */
 int store_check(const char *path, struct buf *findings, struct err *e);
+/* What is known of the soundness of the database. */
+struct store_health {
+    bool damaged;
+    char finding[200];  /* the first one */
+    int64_t checked_ms; /* when a check of everything ended well, wall clock; 0 = never */
+    uint64_t passes;    /* checks that have ended since store_open */
+    bool running;       /* one is under way */
+    bool start_partly;  /* the check of store_open_home had no time for everything */
+};
+/* Checks everything on a thread of its own, slowly; nothing happens when that is under way.  Its
+ * end calls notify.  Loop thread. */
+void store_check_begin(struct store *s);
+struct store_health store_health(const struct store *s);
 /* Deletes finished jobs (with runs, metrics, tags) that ended before before_ms, at most `limit`,
  * and events as old; the numbers removed are appended (room for `limit`), so that their files can
  * be removed too.  Waits for the commit: any thread but the loop's. */

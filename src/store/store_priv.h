@@ -81,8 +81,24 @@ int launch_read(struct launch_cache *c, uint64_t job, struct launch *out, struct
 /* ---- wal_room.c: on the writer thread, between transactions ---- */
 /* How many pages the log may have before it is emptied: 16 MiB, less where space is scarce. */
 int wal_page_limit(const char *db_path);
+/* Is so much free, beside the reserve? */
+bool wal_has_room(const char *db_path, int64_t pages);
+int64_t wal_db_pages(const char *db_path); /* that the file of the database has now */
 /* Lengthens the log to `bytes` where that is easily had.  Returns its length, 0 when unknown. */
 int64_t wal_make_room(const char *db_path, int64_t bytes);
+
+/* ---- on_path.c: on the writer thread ---- */
+struct file_place {
+    uint64_t device, inode; /* inode 0 = there was no such file */
+};
+struct db_place {
+    char *path, *log_path;
+    struct file_place file, log; /* as they were opened */
+};
+void on_path_init(struct db_place *p, const char *path); /* once the database is open */
+void on_path_done(struct db_place *p);
+int on_path_check(const struct db_place *p,
+                  struct err *e); /* ERR_UNAVAILABLE: another file, or none */
 
 /* ---- writer.c ---- */
 struct writer {
@@ -97,13 +113,23 @@ struct writer {
     struct store_stats stats;
     atomic_uint_fast64_t hook_serial; /* see ledger.hook_serial */
     atomic_bool healthy;
+    /* Written before the thread starts: whether the start had no time for all of the file, and when
+     * a check of all was complete last (wall clock, 0 = never). */
+    bool unchecked;
+    int64_t checked_ms;
+    atomic_int free_pages; /* in the file of the database, unused */
+    atomic_int log_pages;  /* in the write-ahead log, for readers that should not be in its way */
     /* of the thread alone */
     struct db db;
+    struct db_place place;
     struct applier applier;
     struct batch *held;       /* taken from the queue, not yet durable */
-    struct err trouble;       /* why it is unhealthy */
+    struct batch *limbo;      /* committed to a file that is not at its path any more */
+    struct err trouble;       /* why it is unhealthy; written under the lock */
     int64_t retry_us;         /* when to try again */
     int wal_pages, wal_limit; /* in the log; when to checkpoint next */
+    int wal_kept;             /* pages that the file of the log keeps; 0 = as db.c says */
+    int64_t db_pages;         /* of the database after the last commit; 0 = unknown */
     int64_t wal_room;         /* bytes the log can take without growing */
     store_notify_fn notify;
     void *notify_arg;
@@ -115,9 +141,21 @@ void writer_stop(struct writer *w); /* commits what is queued, joins the thread 
 /* Any thread.  The writer owns b from now on. */
 void writer_queue_take(struct writer *w, struct batch *b);
 
-struct store {
+/* ---- back_check.c ---- */
+#define FACT_CHECKED "check.ms"
+struct back_check {
+    pthread_mutex_t lock;
+    struct store_health seen; /* under lock */
+    pthread_t thread;
+    bool started; /* there is a thread to join; the loop thread's */
+    atomic_bool stop;
+};
+void back_check_init(struct back_check *b, const struct writer *w);
+void back_check_done(struct back_check *b); /* gives up a pass that is under way */
 
+struct store {
     char *path;
+    struct back_check check;
     struct writer writer;
     struct pool pool;
     struct batch *gather; /* of this turn; the loop thread's */

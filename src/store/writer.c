@@ -6,7 +6,8 @@
  * A commit that fails is rolled back; its submissions are refused at once, all other changes are
  * held in order, tried again immediately (the submission may have been all that did not fit, and a
  * checkpoint may make room) and then every 250 ms.  Submissions that arrive in between are refused
- * without a try.  While unhealthy with nothing held, a small write probes for recovery.
+ * without a try.  While unhealthy with nothing held, a small write probes for recovery.  A database
+ * that is not at its path any more (on_path.c) is treated like a disk that says no.
  *
  * Checkpoints are passive, when the loop is idle or the log exceeds 16 MiB (on a small disk: an
  * eighth of the free space).  If readers keep it
@@ -14,12 +15,14 @@
  * grow for ever.
  */
 #include "base/fault.h"
+#include "store/check_priv.h"
 #include "store/identity_priv.h"
 #include "store/migrate_priv.h"
 #include "store/store_priv.h"
 #include <errno.h>
 #include <signal.h>
 #include <time.h>
+#include <unistd.h>
 
 enum {
     RETRY_MS = 250,
@@ -49,6 +52,7 @@ static int on_wal(void *arg, sqlite3 *h, const char *name, int pages)
     (void)h;
     (void)name;
     w->wal_pages = pages;
+    atomic_store(&w->log_pages, pages);
     return SQLITE_OK;
 }
 
@@ -81,15 +85,59 @@ static int apply_batch(struct writer *w, struct batch *b, struct err *e)
     return 0;
 }
 
+static bool has_submission(const struct batch *list)
+{
+    for (; list; list = list->next)
+        if (list->submissions.n > list->refused.n)
+            return true;
+    return false;
+}
+
+/* Pages that removed jobs have left in the file are as good as free space. */
+static void writer_count_free(struct writer *w)
+{
+    int64_t n = 0;
+
+    if (db_int(&w->db, "PRAGMA freelist_count", &n, NULL) == 0)
+        atomic_store(&w->free_pages, (int)MIN(n, (int64_t)INT32_MAX));
+}
+
+/* New pages are written twice: to the log now, and to the database with the next checkpoint.  A
+ * submission whose second half has no room would leave a log that can never be emptied, and the
+ * last space is kept for what cannot be refused. */
+static int leaves_room(struct writer *w, const struct batch *list, struct err *e)
+{
+    int64_t pages;
+
+    if (!has_submission(list))
+        return 0;
+    if (db_int(&w->db, "PRAGMA page_count", &pages, e) < 0)
+        return -1;
+    int64_t more = w->db_pages ? MAX(pages - w->db_pages, (int64_t)0) : 0;
+    writer_count_free(w);
+    if (!more || wal_has_room(w->db.path, more + pages - wal_db_pages(w->db.path) -
+                                              atomic_load(&w->free_pages))) {
+        w->db_pages = pages;
+        return 0;
+    }
+    err_set(e, ERR_FULL, "no space left for the job store under %s; free some and try again",
+            w->db.path);
+    e->sys = ENOSPC;
+    return -1;
+}
+
 /* One transaction for all batches of the list; -1: it was rolled back and nothing was kept. */
 static int try_commit(struct writer *w, struct batch *list, struct err *e)
 {
+    if (on_path_check(&w->place, e) < 0)
+        return -1;
     if (db_exec(&w->db, "BEGIN IMMEDIATE", e) < 0)
         return -1;
     for (struct batch *b = list; b; b = b->next)
         if (apply_batch(w, b, e) < 0)
             goto undo;
-    if (apply_finish(&w->applier, e) < 0 || db_exec(&w->db, "COMMIT", e) < 0)
+    if (apply_finish(&w->applier, e) < 0 || leaves_room(w, list, e) < 0 ||
+        db_exec(&w->db, "COMMIT", e) < 0)
         goto undo;
     if (w->applier.hooks.changed)
         atomic_fetch_add(&w->hook_serial, 1);
@@ -106,6 +154,8 @@ undo:
 /* A write nobody reads; it must change something, or SQLite would write no page. */
 static int writer_probe(struct writer *w, struct err *e)
 {
+    if (on_path_check(&w->place, e) < 0)
+        return -1;
     return db_exec(&w->db, "UPDATE counter SET probe = probe + 1", e);
 }
 
@@ -127,6 +177,16 @@ static void set_health(struct writer *w, bool healthy)
 {
     if (atomic_exchange(&w->healthy, healthy) != healthy)
         w->notify(w->notify_arg);
+}
+
+/* Until the next try, this is why. */
+static void set_trouble(struct writer *w, const struct err *e)
+{
+    pthread_mutex_lock(&w->lock);
+    w->trouble = *e;
+    pthread_mutex_unlock(&w->lock);
+    w->retry_us = now_us() + RETRY_MS * 1000;
+    set_health(w, false);
 }
 
 /* Refuses what can be refused in b and publishes its barriers at once; the other changes stay in b.
@@ -166,6 +226,19 @@ static void note_commit(struct writer *w, const struct batch *list, int64_t took
 
 /* ---- checkpoints ---- */
 
+/* Where space is scarce the file of the log is cut to its limit when it is used again. */
+static void shrink_log(struct writer *w)
+{
+    char sql[64];
+
+    if (w->wal_limit == w->wal_kept)
+        return;
+    w->wal_kept = w->wal_limit;
+    snprintf(sql, sizeof(sql), "PRAGMA journal_size_limit=%lld",
+             (long long)MIN((int64_t)w->wal_limit * FRAME_BYTES, (int64_t)ROOM_MAX));
+    sqlite3_exec(w->db.h, sql, NULL, NULL, NULL);
+}
+
 /* Copies the log into the database.  When readers prevent that, the next try waits for another
  * WAL_PAGES_STEP pages. */
 static void checkpoint(struct writer *w)
@@ -175,6 +248,8 @@ static void checkpoint(struct writer *w)
     if (!w->wal_pages)
         return;
     w->wal_limit = wal_page_limit(w->db.path);
+    writer_count_free(w);
+    shrink_log(w);
     if (sqlite3_wal_checkpoint_v2(w->db.h, NULL, SQLITE_CHECKPOINT_PASSIVE, &in_log, &moved) ==
             SQLITE_OK &&
         in_log == moved)
@@ -258,15 +333,21 @@ static bool commit_held(struct writer *w)
     int64_t start = now_us();
 
     if (try_commit(w, w->held, &e) < 0) {
-        set_health(w, false);
+        set_trouble(w, &e);
         refuse_all(w, w->held, &e);
         drop_waited_for(w, &e);
         if (commit_rest(w, &e) < 0) {
-            w->trouble = e;
-            w->retry_us = now_us() + RETRY_MS * 1000;
+            set_trouble(w, &e);
             return false;
         }
     }
+    if (on_path_check(&w->place, &e) < 0) {
+        batch_list_append(&w->limbo, TAKE(w->held));
+        set_trouble(w, &e);
+        return false;
+    }
+    if (w->limbo)
+        publish(w, TAKE(w->limbo));
     set_health(w, true);
     if (!w->held)
         return true;
@@ -300,10 +381,11 @@ static void try_probe(struct writer *w)
     struct err e = {0};
 
     if (writer_probe(w, &e) == 0) {
+        if (w->limbo)
+            publish(w, TAKE(w->limbo));
         set_health(w, true);
     } else {
-        w->trouble = e;
-        w->retry_us = now_us() + RETRY_MS * 1000;
+        set_trouble(w, &e);
     }
 }
 
@@ -394,11 +476,23 @@ static int writer_start_thread(struct writer *w, struct err *e)
 static int writer_open_db(struct writer *w, const char *path, struct store_home *home,
                           struct err *e)
 {
-    if (identity_look(path, home, e) < 0 || db_open(&w->db, path, DB_WRITER, e) < 0)
+    struct check_budget budget = {0};
+    bool is_new = access(path, F_OK) < 0;
+
+    if (identity_look(path, home, e) < 0 ||
+        (home && !is_new && start_check_pages(path, &budget, e) < 0) ||
+        db_open(&w->db, path, DB_WRITER, e) < 0)
         return -1;
     if (identity_check(&w->db, home, e) == 0 && migrate(&w->db, migrations, n_migrations, e) == 0 &&
-        identity_record(&w->db, home, e) == 0 && applier_init(&w->applier, &w->db, e) == 0)
+        (!home || is_new || start_check_rows(path, &budget, e) == 0) &&
+        identity_record(&w->db, home, e) == 0 && applier_init(&w->applier, &w->db, e) == 0) {
+        w->unchecked = budget.partly;
+        db_int(&w->db,
+               "SELECT ifnull((SELECT CAST(value AS INTEGER) FROM fact WHERE name ="
+               " '" FACT_CHECKED "'), 0)",
+               &w->checked_ms, NULL);
         return 0;
+    }
     db_done(&w->db);
     return -1;
 }
@@ -411,11 +505,14 @@ int writer_start(struct writer *w, const char *path, struct store_home *home,
     atomic_init(&w->hook_serial, 1); /* so that messages from before are looked for */
     if (writer_open_db(w, path, home, e) < 0)
         return -1;
+    on_path_init(&w->place, path);
+    db_int(&w->db, "PRAGMA page_count", &w->db_pages, NULL);
     w->wal_limit = wal_page_limit(path);
     sqlite3_wal_hook(w->db.h, on_wal, w);
     w->stats.last_event = w->applier.last_event;
     if (writer_start_thread(w, e) < 0) {
         applier_done(&w->applier);
+        on_path_done(&w->place);
         db_done(&w->db);
         return -1;
     }
@@ -431,20 +528,19 @@ void writer_stop(struct writer *w)
     pthread_cond_signal(&w->wake);
     pthread_mutex_unlock(&w->lock);
     pthread_join(w->thread, NULL);
-    for (struct batch **list = &w->held;; list = &w->done) {
-        while (*list) {
-            struct batch *b = *list;
-            *list = b->next;
+    struct batch **lists[] = {&w->held, &w->limbo, &w->done};
+    for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
+        while (*lists[i]) {
+            struct batch *b = *lists[i];
+            *lists[i] = b->next;
             batch_free(b);
         }
-        if (list == &w->done)
-            break;
-    }
     applier_done(&w->applier);
     /* Both are a courtesy to the next start; neither may fail the close. */
     sqlite3_exec(w->db.h, "PRAGMA analysis_limit=400; PRAGMA optimize", NULL, NULL, NULL);
     sqlite3_wal_checkpoint_v2(w->db.h, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
     db_done(&w->db);
+    on_path_done(&w->place);
     pthread_cond_destroy(&w->wake);
     pthread_mutex_destroy(&w->lock);
 }
