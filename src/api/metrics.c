@@ -3,6 +3,7 @@
  * Counters count from the start of this daemon; gauges are of now.
  */
 #include "api/api_priv.h"
+#include "core/trouble.h"
 #include "request/share.h"
 
 /* type, name, help, value */
@@ -26,6 +27,9 @@
     X(gauge, store_commit_microseconds_max, "Longest commit so far.", store.max_commit_us)         \
     X(gauge, store_bytes, "Size of the database file.", store.db_bytes)                            \
     X(gauge, store_wal_bytes, "Size of the write-ahead log.", store.wal_bytes)                     \
+    X(gauge, store_damaged, "1 when a check found the database damaged.", health.damaged)          \
+    X(gauge, store_checked_seconds, "When a check of the whole database ended well last.",         \
+      health.checked_ms / 1000)                                                                    \
     X(counter, http_requests_total, "Requests served.", http.requests)                             \
     X(counter, http_refused_total, "Requests refused before a handler saw them.", http.refused)    \
     X(gauge, http_connections, "Connections open.", http.connections_open)                         \
@@ -81,6 +85,15 @@ static void put_refused(struct buf *b, const struct auth *auth)
                  (unsigned long long)auth->refused[i]);
 }
 
+static void put_troubles(struct buf *b, const struct core *core)
+{
+    buf_adds(b, "# HELP berth_trouble 1 while nothing can start because of this.\n"
+                "# TYPE berth_trouble gauge\n");
+    for (int k = 0; k < TROUBLE_KINDS; k++)
+        buf_addf(b, "berth_trouble{kind=\"%s\"} %d\n", trouble_name((enum trouble_kind)k),
+                 core_trouble(core, (enum trouble_kind)k)->on);
+}
+
 static void put_ended(struct buf *b, const struct core_stats *s)
 {
     buf_adds(b, "# HELP berth_jobs_ended_total Jobs that reached a final state.\n"
@@ -124,6 +137,7 @@ void metrics_get(struct call *c)
     const struct api *a = c->self;
     struct core_stats core = core_stats(a->conf.core);
     struct store_stats store = store_stats(a->conf.store);
+    struct store_health health = store_health(a->conf.store);
     struct http_server_stats http =
         a->server ? http_server_stats(a->server) : (struct http_server_stats){0};
     struct buf *b = &c->out;
@@ -137,6 +151,7 @@ void metrics_get(struct call *c)
 #undef X
     put_ended(b, &core);
     put_refused(b, request_server_auth(a->conf.requests));
+    put_troubles(b, a->conf.core);
     metrics_put_nodes(b, a->conf.core);
     if (has_gpus(a->conf.core))
         put_gpus(b, a->conf.core);

@@ -152,7 +152,7 @@ void core_turn(struct core *c)
         int64_t due = train_next_wake(c);
         c->dirty = due >= 0 && due <= core_mono(c);
     }
-    if (!c->dirty || !c->recovered || !led->healthy(led->self))
+    if (trouble_turn(c) || !c->dirty || !c->recovered || !led->healthy(led->self))
         return; /* still dirty: the turn that lifts the obstacle plans */
     c->dirty = false;
     run_send_absent(c);

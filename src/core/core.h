@@ -8,6 +8,7 @@
 #pragma once
 #include "backend/backend.h"
 #include "base/clock.h"
+#include "core/trouble.h"
 #include "sched/gpu.h"
 #include "sched/limit.h"
 #include "sched/queue.h"
@@ -102,6 +103,9 @@ struct core_ops {
     /* The core does not wait for this step any longer (somebody cancelled the job, the step took
      * longer than an hour, or the node was removed); its report will be ignored. */
     void (*end_step_cancel)(void *self, struct run_key key);
+    /* Does this trouble last?  Called when it may have begun, then every second.  NULL: none does.
+     */
+    bool (*trouble)(void *self, enum trouble_kind k);
     /* The run got SIGKILL, or its supervisor did; its container may still exist.  NULL: nobody
      * removes containers. */
     void (*killed)(void *self, struct run_key key);

@@ -9,6 +9,7 @@
 #include "base/vec.h"
 #include "core/core.h"
 #include "core/track.h"
+#include "core/trouble.h"
 #include "sched/plan.h"
 
 enum hold {
@@ -194,6 +195,10 @@ struct schedule_table {
     int64_t look_ms; /* monotonic: when the next moment may have come; -1 = none will */
 };
 
+struct core_trouble {
+    struct trouble of[TROUBLE_KINDS];
+    int64_t probe_ms; /* when the host is asked next, monotonic */
+};
 struct core {
     struct core_conf conf; /* its strings are ours */
     uint8_t secret[32];
@@ -214,6 +219,7 @@ struct core {
     struct look_ahead ahead;
     struct schedule_table schedules;
     struct core_hooks hooks;
+    struct core_trouble trouble;
     /* dirty: something has changed that could let a job start, so core_turn plans.  recovered:
      * core_recover has restored the jobs; before, nothing is planned. */
     bool dirty, recovered;
@@ -258,6 +264,13 @@ static inline bool host_open(const struct core_host *h)
 {
     return !host_node(h)->drained && !host_node(h)->away;
 }
+
+/* trouble.c */
+bool trouble_turn(struct core *c);               /* true: nothing may start now */
+int64_t trouble_next_wake(const struct core *c); /* monotonic; -1 = nothing due */
+/* The start of a run on this machine failed with this errno value: was it a trouble of the machine,
+ * which lasts?  Then it has begun. */
+bool trouble_blames(struct core *c, int sys);
 
 /* core.c: what the planner sees now.  Borrows the tables of the core, so it is good until anything
  * changes. */

@@ -63,10 +63,12 @@ void job_owner_name(struct core *c, const struct job *j, char *out, size_t n)
     launch_done(&l);
 }
 
-/* A store that cannot write is the reason before all others: nothing starts then. */
+/* A trouble of the machine, such as a store that cannot write, is the reason before all others:
+ * nothing starts then. */
 static void explain_waiting(struct core *c, struct job *j, struct json *out)
 {
-    struct ledger *led = &c->conf.ledger;
+    enum trouble_kind trouble = TROUBLE_KINDS;
+    const struct trouble *t = trouble_turn(c) ? core_in_trouble(c, &trouble) : NULL;
     struct plan_input s = core_plan_input(c, 1);
     struct wait_reason w = reason_of(c, j, &s);
     char text[400], user[64];
@@ -75,15 +77,16 @@ static void explain_waiting(struct core *c, struct job *j, struct json *out)
         job_owner_name(c, j, user, sizeof(user));
         w.user = user;
     }
-    if (!led->healthy(led->self))
-        snprintf(text, sizeof(text),
-                 "nothing starts because the job store cannot write; free space under %s",
-                 c->conf.home.dir);
+    if (t)
+        snprintf(text, sizeof(text), "nothing starts: %s", t->text);
     else
         wait_reason_text(&w, &s, text, sizeof(text));
-    json_set_str(out, "kind", w.kind == WAIT_LIMIT ? limit_word(&w.limit) : wait_names[w.kind]);
+    json_set_str(out, "kind",
+                 t                      ? trouble_name(trouble)
+                 : w.kind == WAIT_LIMIT ? limit_word(&w.limit)
+                                        : wait_names[w.kind]);
     json_set_str(out, "text", text);
-    if (j->hold == HOLD_NONE && led->healthy(led->self))
+    if (j->hold == HOLD_NONE && !t)
         train_explain(c, j, out);
     json_set_int(out, "ahead", (int64_t)w.ahead);
     if (w.other)

@@ -187,7 +187,8 @@ int64_t core_next_wake(const struct core *c)
                              hosts_next_wake(c),
                              schedules_next_wake(c),
                              c->steps.n ? c->steps.p[0].at_ms : -1,
-                             hooks_next_wake(c)};
+                             hooks_next_wake(c),
+                             trouble_next_wake(c)};
     int64_t at = -1;
 
     for (size_t i = 0; i < ARRAY_SIZE(times); i++)

@@ -66,6 +66,22 @@ static enum job_event judge(const struct job *j, const struct run_outcome *o)
     return retry_left ? JOB_EV_REQUEUE : JOB_EV_FAILED;
 }
 
+/* A start that failed because this machine has no space or no descriptors is not the job's fault:
+ * the job waits until that is over, and its reason says so meanwhile. */
+static void judge_trouble(struct core *c, const struct run *r, const struct run_outcome *o,
+                          struct verdict *v)
+{
+    bool here = r->host && r->host->at == 0;
+
+    if (o->why != RUN_END_START_FAILED || r->job->cancel_requested || !here ||
+        !trouble_blames(c, o->sys))
+        return;
+    v->ev = JOB_EV_REQUEUE;
+    v->no_try = true;
+    snprintf(v->text, sizeof(v->text), "it could not start (%.140s) and starts when that is over",
+             core_in_trouble(c, NULL)->text);
+}
+
 int64_t backoff_delay(int64_t first_ms, uint32_t tries)
 {
     for (uint32_t i = 1; i < tries && first_ms < BACKOFF_MAX_MS; i++)
@@ -227,6 +243,7 @@ void run_end(struct core *c, struct run *r, const struct run_outcome *o, struct 
     if (r->chain.ahead)
         ahead_arrived(c, r, o->ended_ms ? o->ended_ms : core_wall(c));
     x.verdict.ev = judge(j, o);
+    judge_trouble(c, r, o, &x.verdict);
     x.verdict.no_try = lost_is_repeated(j, o);
     if (run_end_is_lost(o->why) && j->lost < UINT8_MAX)
         j->lost++;

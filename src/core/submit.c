@@ -4,6 +4,7 @@
  * submission (disk full) leaves no trace but a gap in the numbers.
  */
 #include "core/core_priv.h"
+#include <errno.h>
 #include <stdio.h>
 
 /* A submission on its way to disk. */
@@ -19,6 +20,8 @@ static void on_submitted(void *arg, const struct err *e)
     struct pending *p = arg;
     struct core *c = p->c;
 
+    if (e && e->code == ERR_FULL)
+        trouble_blames(c, ENOSPC); /* not when only this submission is too large */
     for (uint64_t n = p->result.first; n < p->result.first + p->result.n; n++) {
         struct job *j = core_job(c, n);
         if (e && j && j->run) {
@@ -65,17 +68,28 @@ static int check_after(struct core *c, const struct job_row *row, struct err *e)
     return 0;
 }
 
+/* In the words of the trouble that lasts; 507 when space is what is missing. */
+static int trouble_refuse(struct core *c, struct err *e)
+{
+    enum trouble_kind k;
+
+    trouble_turn(c);
+    const struct trouble *t = core_in_trouble(c, &k);
+    if (!t)
+        return 0;
+    core_trouble_hit(c, k, "");
+    return err_set(e, k == TROUBLE_DISK_FULL || k == TROUBLE_NO_INODES ? ERR_FULL : ERR_UNAVAILABLE,
+                   "%s; nothing was submitted", t->text);
+}
+
 /* Refuses at once what could not become durable or could never start. */
 static int check(struct core *c, const struct submission *s, const struct caller *who,
                  struct err *e)
 {
     struct ledger *led = &c->conf.ledger;
 
-    if (!led->healthy(led->self))
-        return err_set(
-            e, ERR_FULL,
-            "the job store cannot write (is the disk of %s full?); nothing was submitted",
-            c->conf.home.dir ? c->conf.home.dir : "$BERTH_HOME");
+    if ((!led->healthy(led->self) || core_in_trouble(c, NULL)) && trouble_refuse(c, e) < 0)
+        return -1;
     for (size_t i = 0; i < s->n_specs; i++)
         if (notify_check(c, s->specs[i].notify, who, e) < 0)
             return -1;

@@ -139,6 +139,7 @@ static const struct core_ops host_core_ops = {.notice = host_notice,
                                               .end_step_cancel = end_steps_cancel,
                                               .fire = host_fire,
                                               .zone = host_zone,
+                                              .trouble = host_trouble,
                                               .killed = host_run_killed};
 
 /* The database first, then the file `id`: a crash in between leaves a database whose id the next

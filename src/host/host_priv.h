@@ -47,6 +47,11 @@ struct host {
         /* turn_start was called, so turn_finish is registered with the loop. */
         bool on;
     } turn;
+    struct {
+        struct timer *timer;
+        int64_t probe_ms; /* when to look for descriptors again, monotonic */
+        bool said;        /* that the database is damaged */
+    } health;
     size_t works; /* on worker threads: removals of files, plans, end steps */
     struct {
         struct end_step *first; /* under way */
@@ -65,6 +70,13 @@ void turn_start(struct host *h);
 void turn_finish(void *arg);    /* at the end of each turn of the loop; arg is the host */
 void turn_on_commit(void *arg); /* on the writer's thread */
 void turn_stop(struct host *h);
+
+/* ---- health.c: the database is checked in the background ---- */
+void health_start(struct host *h);
+void health_stop(struct host *h);
+void health_turn(struct host *h);                  /* at the end of each turn */
+bool host_trouble(void *arg, enum trouble_kind k); /* core's operation `trouble` */
+void health_committed(struct host *h); /* after each commit, and when a check has ended */
 
 /* ---- old_jobs.c: finished jobs past their time, and files of removed jobs ---- */
 void old_jobs_look(void *arg); /* arg is the host */

@@ -32,8 +32,10 @@ void turn_finish(void *arg)
 {
     struct host *h = arg;
 
-    if (!h->closing)
+    if (!h->closing) {
+        health_turn(h);
         core_turn(h->core);
+    }
     store_flush(h->store);
     if (!h->closing)
         turn_arm_wake(h);
@@ -66,6 +68,7 @@ static void turn_committed(void *arg)
     if (job_ports_count(h->env.ports))
         job_ports_look(h->env.ports);
     parts_committed(h);
+    health_committed(h);
     timer_start(h->turn.idle, IDLE_MS, 0);
 }
 
@@ -85,6 +88,7 @@ void turn_start(struct host *h)
     timer_start(h->turn.idle, IDLE_MS, 0); /* the first jobs should find a log that need not grow */
     if (h->conf.retain_ms)
         timer_start(h->turn.retain, IDLE_MS, RETAIN_EVERY_MS);
+    health_start(h);
     loop_on_turn_end(h->loop, turn_finish, h);
     h->turn.on = true;
 }
@@ -93,6 +97,7 @@ void turn_stop(struct host *h)
 {
     if (h->turn.on)
         loop_off_turn_end(h->loop, turn_finish, h);
+    health_stop(h);
     timer_free(h->turn.wake);
     timer_free(h->turn.idle);
     timer_free(h->turn.retain);

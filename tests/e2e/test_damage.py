@@ -1,12 +1,16 @@
 """Damage to a home: what is lost or broken is said before anything is built upon it."""
 import os
+import random
 import re
+import resource
 import shutil
 import sqlite3
+import subprocess
 import sys
 
 import harness
-from harness import Home
+import test_faults
+from harness import ApiError, Home, wait_for
 
 
 def refused(h, *args):
@@ -119,6 +123,283 @@ def test_a_home_of_before_there_were_ids():
         assert "missing or empty" in refused(h)
     finally:
         h.close()
+
+
+def flips(h, n, seed):
+    """n copies of the database, each with one changed bit that SQLite's own check notices."""
+    rng = random.Random(seed)
+    with open(database(h), "rb") as f:
+        sound = f.read()
+    while n:
+        data = bytearray(sound)
+        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        with open(database(h), "wb") as f:
+            f.write(data)
+        db = sqlite3.connect(database(h))
+        try:
+            said = db.execute("PRAGMA integrity_check(1)").fetchone()[0]
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as x:
+            said = str(x)
+        db.close()
+        if said != "ok":
+            n -= 1
+            yield said
+    with open(database(h), "wb") as f:
+        f.write(sound)
+
+
+def test_a_damaged_database_stops_the_start():
+    h = worked(40)
+    try:
+        for said in flips(h, 12, seed=7):
+            text = refused(h)
+            assert "damaged" in text and "berth doctor" in text, f"{said}: {text}"
+        h.start()
+        assert len(numbers(h)) == 40
+    finally:
+        h.close()
+
+
+def test_a_shortened_database_stops_the_start():
+    h = worked(40)
+    try:
+        os.truncate(database(h), os.path.getsize(database(h)) - 3 * 4096)
+        text = refused(h)
+        assert "damaged" in text and "size" in text, text
+    finally:
+        h.close()
+
+
+def test_damage_that_the_start_had_no_time_for():
+    """A large database whose events are broken: the start looks at what it needs, then the rest is looked at."""
+    h = worked(3)
+    try:
+        db = sqlite3.connect(database(h))
+        last, = db.execute("SELECT max(seq) FROM event").fetchone()
+        db.executemany("INSERT INTO event VALUES(?, 1700000000000, 0, 0, 0, ?)",
+                       ((last + 1 + i, '{"pad":"%s"}' % ("x" * 3000)) for i in range(12000)))
+        db.commit()
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        db.close()
+        with open(database(h), "r+b") as f:
+            f.seek(os.path.getsize(database(h)) // 8192 * 4096)  # a page in the middle of the events
+            f.write(b"\xee" * 16)
+        h.start()
+        wait_for("it is said", lambda: "berth.db is damaged" in h.log_text())
+        assert gauge(h, "berth_store_damaged") == 1
+        h.submit("/bin/true")
+        h.wait_all()
+        assert h.log_text().count("berth.db is damaged") == 1
+        p = h.berth("doctor", check=False)
+        assert p.returncode == 1 and "damaged" in p.stdout, p.stdout
+    finally:
+        h.close()
+
+
+def gauge(h, name):
+    _, _, body = h.request("GET", "/metrics")
+    found = re.search(r"^%s (\d+)$" % re.escape(name), body.decode(), re.M)
+    return found and int(found.group(1))
+
+
+def test_a_check_of_everything_once_a_week():
+    h = worked(3)
+    try:
+        h.start()
+        wait_for("the check has ended well", lambda: gauge(h, "berth_store_checked_seconds"))
+        assert gauge(h, "berth_store_damaged") == 0
+        h.stop()
+        db = sqlite3.connect(database(h))
+        first, = db.execute("SELECT value FROM fact WHERE name = 'check.ms'").fetchone()
+        db.close()
+        h.start()
+        assert gauge(h, "berth_store_checked_seconds") == int(first) // 1000
+        h.stop()
+        db = sqlite3.connect(database(h))
+        db.execute("UPDATE fact SET value = value - 8 * 86400000 WHERE name = 'check.ms'")
+        db.commit()
+        db.close()
+        h.start()
+        wait_for("a new check has ended", lambda: gauge(h, "berth_store_checked_seconds") >= int(first) // 1000)
+    finally:
+        h.close()
+
+
+def check_database_gone(take_away, put_back):
+    h = Home()
+    try:
+        h.start("--slots", "2")
+        n = h.submit("/bin/sleep", "600")["number"]
+        wait_for("it runs", lambda: h.api("GET", f"/v1/jobs/{n}")["state"] == "running")
+        take_away(database(h))
+        try:
+            answer = h.submit("/bin/true")
+            raise AssertionError(f"acknowledged without a database: {answer}")
+        except ApiError as x:
+            assert x.status == 503 and "removed or replaced" in str(x), x
+        wait_for("it is said", lambda: "removed or replaced" in h.log_text())
+        try:
+            h.submit("/bin/true")
+            raise AssertionError("acknowledged without a database")
+        except ApiError as x:
+            assert x.status == 503 and "removed or replaced" in str(x), x
+        assert [c for c, _ in h.processes().values() if "sleep" in c], "the job ended"
+        put_back(database(h))
+        wait_for("submissions are accepted again", lambda: try_submit(h))
+        h.api("POST", f"/v1/jobs/{n}/cancel")
+        h.wait_all()
+    finally:
+        h.close()
+
+
+def try_submit(h, **env):
+    try:
+        return h.submit("/bin/true", env=env)["number"]
+    except ApiError:
+        return None
+
+
+def test_a_database_moved_away_under_the_daemon():
+    check_database_gone(lambda p: os.rename(p, p + ".away"), lambda p: os.rename(p + ".away", p))
+
+
+def test_a_database_replaced_under_the_daemon():
+    def take(p):
+        os.link(p, p + ".kept")
+        shutil.copy(p, p + ".other")
+        os.rename(p + ".other", p)
+    check_database_gone(take, lambda p: os.rename(p + ".kept", p))
+
+
+def test_a_log_of_the_database_removed_under_the_daemon():
+    check_database_gone(lambda p: os.rename(p + "-wal", p + "-wal.away"), lambda p: os.rename(p + "-wal.away", p + "-wal"))
+
+
+def on_disk(options, body):
+    """body(h, path) with a home on a small file system of its own."""
+    path = test_faults.small_disk(options)
+    h = Home(path)
+    try:
+        h.start("--slots", "1")
+        body(h, path)
+        h.stop()
+    finally:
+        h.log.close()
+        h.log = open(os.devnull, "ab")
+        h.close()
+        subprocess.run(["umount", "-l", path], check=False)
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def trouble(h, kind):
+    return gauge(h, 'berth_trouble{kind="%s"}' % kind)
+
+
+def lines(h, text):
+    with open(os.path.join(h.dir, "daemon.log")) as f:
+        return [line for line in f if text in line]
+
+
+def test_a_full_disk_is_said_once():
+    def body(h, path):
+        first = h.submit("/bin/sleep", "600")["number"]
+        waiting = h.submit("/bin/true")["number"]
+        wait_for("it runs", lambda: h.api("GET", f"/v1/jobs/{first}")["state"] == "running")
+        assert trouble(h, "disk_full") == 0
+        test_faults.fill(f"{path}/ballast")
+        for _ in range(300):
+            if not try_submit(h, PAD="x" * 4000):
+                break
+        for _ in range(5):
+            assert not try_submit(h, PAD="x" * 4000)
+        assert trouble(h, "disk_full") == 1
+        why = h.api("GET", f"/v1/jobs/{waiting}/explain")
+        assert why["kind"] == "disk_full" and "no space left" in why["text"], why
+        # What is written goes to the file on the full disk: the log of this daemon.
+        os.unlink(f"{path}/ballast")
+        wait_for("the trouble is over", lambda: trouble(h, "disk_full") == 0)
+        wait_for("submissions are accepted again", lambda: try_submit(h))
+        h.api("POST", f"/v1/jobs/{first}/cancel")
+        h.wait_all()
+        assert len(lines(h, "over after")) == 1, h.log_text()
+    on_disk(8, body)
+
+
+def test_out_of_inodes_jobs_wait():
+    def body(h, path):
+        h.submit("/bin/true")
+        h.wait_all()
+        made = 0
+        try:
+            while True:
+                open(f"{path}/n{made}", "w").close()
+                made += 1
+        except OSError:
+            pass
+        first = h.submit("/bin/true", array=3)["first"]
+        n = [first, first + 1, first + 2]
+        wait_for("it is noticed", lambda: trouble(h, "no_inodes"))
+        assert [j["state"] for j in h.jobs() if j["number"] in n] == ["queued"] * 3, h.jobs()
+        why = h.api("GET", f"/v1/jobs/{n[0]}/explain")
+        assert why["kind"] == "no_inodes", why
+        assert not try_submit(h)
+        for i in range(made):
+            os.unlink(f"{path}/n{i}")
+        wait_for("the trouble is over", lambda: trouble(h, "no_inodes") == 0)
+        h.wait_all()
+        assert [h.api("GET", f"/v1/jobs/{i}")["state"] for i in n] == ["succeeded"] * 3
+        assert len(lines(h, "no_inodes: ")) == 2, h.log_text()
+    on_disk("16m,nr_inodes=300", body)
+
+
+def test_out_of_descriptors_is_said():
+    h = Home()
+    try:
+        h.start("--slots", "1")
+        n = h.submit("/bin/true")["number"]
+        h.wait_all()
+        pid = h.daemon.pid
+        full = [c for c in os.listdir(f"/proc/{pid}/fd")]
+        before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        top = max(map(int, full)) + 1
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, before[1]))
+        assert top > 3
+        wait_for("it is noticed", lambda: trouble(h, "no_descriptors"))
+        assert not try_submit(h)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+        wait_for("it is over", lambda: trouble(h, "no_descriptors") == 0)
+        n = h.submit("/bin/true")["number"]
+        h.wait_all()
+        assert h.api("GET", f"/v1/jobs/{n}")["state"] == "succeeded"
+        assert len(lines(h, "no_descriptors: ")) == 2, h.log_text()
+    finally:
+        h.close()
+
+
+def test_the_log_of_the_database_leaves_room_on_a_small_disk():
+    """A submission of which only half fits would leave a log that can never be emptied."""
+    def body(h, path):
+        specs = [{"command": ["/bin/true"], "cwd": "/", "env": {"PAD": f"{i:05}" + "x" * 4000}} for i in range(1900)]
+        h.api("POST", "/v1/queues/default/pause")
+        try:
+            h.api("POST", "/v1/jobs", specs)
+        except ApiError as x:
+            assert x.status == 507, x
+        kept = [h.submit("/bin/true")["number"] for _ in range(20)]
+        for _ in range(100):
+            try:
+                h.api("POST", "/v1/jobs", specs[:50])
+            except ApiError as x:
+                assert x.status == 507, x
+                break
+        else:
+            raise AssertionError("more was accepted than the disk holds")
+        assert os.path.getsize(database(h) + "-wal") < 5 << 20
+        # The home can help itself: what was cancelled can be removed, and new jobs find room.
+        h.api("POST", "/v1/jobs/cancel", {"state": "queued"})
+        wait_for("it is removed", lambda: h.api("POST", "/v1/jobs/remove", {"state": "cancelled"}) and not numbers(h))
+        assert kept and wait_for("there is room", lambda: try_submit(h))
+    on_disk(14, body)
 
 
 if __name__ == "__main__":

@@ -252,11 +252,13 @@ def test_10000_queued_at_restart():
         h.close()
 
 
-def small_disk(megabytes):
+def small_disk(size):
+    """A tmpfs of so many megabytes, or with these options."""
     if os.geteuid() != 0:
         raise Skip("mounting a small tmpfs needs root")
     path = tempfile.mkdtemp(prefix="berth-full-")
-    p = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", path],
+    options = f"size={size}m" if isinstance(size, int) else f"size={size}"
+    p = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", path],
                        capture_output=True, text=True)
     if p.returncode:
         os.rmdir(path)
