@@ -49,8 +49,9 @@ struct host {
     } turn;
     struct {
         struct timer *timer;
-        int64_t probe_ms; /* when to look for descriptors again, monotonic */
-        bool said;        /* that the database is damaged */
+        int64_t probe_ms;   /* when to look for descriptors again, monotonic */
+        bool clock_doubted; /* by --retain, and the log says so */
+        bool said;          /* that the database is damaged */
     } health;
     size_t works; /* on worker threads: removals of files, plans, end steps */
     struct {

@@ -3,52 +3,118 @@
  * Both may be thousands, so the search and the deletion run on worker threads.
  */
 #include "backend/container.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "host/host_priv.h"
+#include "model/retain_clock.h"
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { RETAIN_PIECE = 1000 }; /* jobs removed at a time, so that no commit gets large */
 
+#define FACT_CLOCK "retain.clock"
+
 /* Filled on a worker thread by old_search_work, freed on the loop thread by old_search_done. */
 struct old_search {
     struct host *h;
-    uint64_t jobs[RETAIN_PIECE];
+    struct run_key jobs[RETAIN_PIECE]; /* each with its last run */
     size_t n;
+    bool doubted; /* the clock is not believed; jump_ms is how far it is ahead */
+    int64_t jump_ms;
     struct err e;
     int result;
 };
+
+static struct clock_reading clock_read(void)
+{
+    struct clock_reading r = {.wall_ms = clock_wall(&clock_system)};
+    AUTO_FREE char *id = NULL;
+    struct timespec t;
+    size_t n;
+
+    clock_gettime(CLOCK_BOOTTIME, &t);
+    r.up_ms = (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+    if (file_read_all("/proc/sys/kernel/random/boot_id", 100, &id, &n, NULL) == 0)
+        snprintf(r.boot, sizeof(r.boot), "%.*s", (int)strcspn(id, "\n"), id);
+    return r;
+}
+
+/* Is the clock to be believed?  The readings are kept in the store; before there were any, the
+ * newest event is one. */
+static int clock_believed(struct old_search *s, struct clock_reading *now, bool *out)
+{
+    AUTO(buf) struct buf text;
+    struct retain_clock k = {0};
+
+    buf_init(&text, 512);
+    *now = clock_read();
+    if (store_fact(s->h->store, FACT_CLOCK, &text, &s->e) < 0)
+        return -1;
+    retain_clock_parse(buf_str(&text), &k);
+    if (!k.known && store_last_time(s->h->store, &k.believed.wall_ms, &s->e) < 0)
+        return -1;
+    k.known |= k.believed.wall_ms > 0;
+    s->jump_ms = k.known ? clock_reading_jump(&k.believed, now) : 0;
+    *out = retain_clock_look(&k, now);
+    buf_reset(&text);
+    retain_clock_format(&k, &text);
+    store_fact_set(s->h->store, FACT_CLOCK, buf_str(&text), now->wall_ms);
+    return 0;
+}
 
 /* Worker thread.  Jobs beyond RETAIN_PIECE wait for the next search. */
 static void old_search_work(void *arg)
 {
     struct old_search *s = arg;
-    int64_t before = clock_wall(&clock_system) - s->h->conf.retain_ms;
+    struct clock_reading now;
+    bool believed;
 
-    s->result = store_retain(s->h->store, before, RETAIN_PIECE, s->jobs, &s->n, &s->e);
+    s->result = clock_believed(s, &now, &believed);
+    s->doubted = s->result == 0 && !believed;
+    if (s->result == 0 && believed)
+        s->result = store_retain(s->h->store, now.wall_ms - s->h->conf.retain_ms, RETAIN_PIECE,
+                                 s->jobs, &s->n, &s->e);
 }
 
-static void old_jobs_removed(void *arg, const struct err *e, const struct acted *r)
+/* "1-5, 9, 12"; what does not fit is left out. */
+static void list_numbers(const struct run_key *jobs, size_t n, struct buf *out)
 {
-    (void)arg;
-    (void)r;
-    if (e)
-        log_warn("host", "cannot remove jobs past their retention time: %s", e->text);
+    for (size_t i = 0, end; i < n; i = end) {
+        for (end = i + 1; end < n && jobs[end].job == jobs[i].job + (end - i); end++)
+            ;
+        if (out->n > 200) {
+            buf_adds(out, ", …");
+            return;
+        }
+        buf_addf(out, "%s%llu", i ? ", " : "", (unsigned long long)jobs[i].job);
+        if (end > i + 1)
+            buf_addf(out, "-%llu", (unsigned long long)jobs[end - 1].job);
+    }
 }
 
-/* Loop thread.  The jobs are removed as if an admin had asked for it: the core checks their states
- * again and then calls old_jobs_discard. */
+/* Loop thread.  The rows are gone; the files go now. */
 static void old_search_done(void *arg)
 {
     struct old_search *s = arg;
+    AUTO(buf) struct buf numbers;
 
+    buf_init(&numbers, 512);
     s->h->works--;
-    const struct caller self = {.uid = s->h->env.uid, .admin = true, .user = "retention"};
-
-    if (s->result < 0)
-        log_warn("host", "cannot search for jobs past their retention time: %s", s->e.text);
-    else if (s->n)
-        core_remove(s->h->core, s->jobs, s->n, &self, old_jobs_removed, NULL);
+    if (s->result < 0) {
+        log_warn("host", "cannot remove jobs past their retention time: %s", s->e.text);
+    } else if (s->doubted && !s->h->health.clock_doubted) {
+        log_warn("host",
+                 "--retain removes nothing: the clock is %lld days ahead of the last record, and "
+                 "less time than that has passed; it goes on after a day with a steady clock",
+                 (long long)(s->jump_ms / 86400000));
+    } else if (s->n) {
+        list_numbers(s->jobs, s->n, &numbers);
+        log_info("host", "--retain removed %zu jobs with their outputs: %s", s->n,
+                 buf_str(&numbers).p);
+        old_jobs_discard(s->h, s->jobs, s->n);
+    }
+    s->h->health.clock_doubted = s->doubted;
     free(s);
 }
 

@@ -136,14 +136,10 @@ static int pass_run(struct pass *p, struct err *e)
 /* The time of the last complete check is a fact: the next daemon knows when the next is due. */
 static void record(struct store *s, int64_t now_ms)
 {
-    struct batch *b = batch_new();
     char text[32];
 
     snprintf(text, sizeof(text), "%lld", (long long)now_ms);
-    batch_stage(b, &(struct change){.kind = CHANGE_FACT,
-                                    .at_ms = now_ms,
-                                    .fact = {.name = STR(FACT_CHECKED), .value = str_of(text)}});
-    writer_queue_take(&s->writer, b);
+    store_fact_set(s, FACT_CHECKED, str_of(text), now_ms);
 }
 
 static void pass_report(struct pass *p, int rc, const struct err *e)

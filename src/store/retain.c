@@ -5,28 +5,50 @@
  * a change like any other, done by the writer; what was retried in the meantime stays, and only
  * what is gone is reported, because its files are removed next.
  */
+#include "base/util.h"
 #include "store/query_priv.h"
 
 /* Events are forgotten in proportion to jobs, so that one call stays short. */
 enum { EVENTS_PER_JOB = 16 };
 
+/* Adds the tags by which the files of the runs are named. */
+static int name_runs(struct db *d, struct run_key *jobs, size_t n, struct err *e)
+{
+    uint64_t first = 1, last = 0;
+    int64_t tagged;
+    struct id id;
+
+    if (db_int(d, "SELECT tagged FROM counter", &tagged, e) < 0)
+        return -1;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t job = jobs[i].job;
+        if (job < (uint64_t)tagged)
+            continue;
+        if ((job < first || job > last) && query_range(d, job, &first, &last, &id, e) < 0)
+            return -1;
+        jobs[i].tag = run_tag(id_add(id, job - first));
+    }
+    return 0;
+}
+
 /* Up to `limit` finished jobs that ended before before_ms, in order of their numbers. */
-static int find_old(struct db *d, int64_t before_ms, size_t limit, uint64_t *out, size_t *out_n,
-                    struct err *e)
+static int find_old(struct db *d, int64_t before_ms, size_t limit, struct run_key *out,
+                    size_t *out_n, struct err *e)
 {
     int rc = 0;
-    sqlite3_stmt *st =
-        db_query(d, e, "SELECT seq, state, ended_ms, created_ms FROM job NOT INDEXED ORDER BY seq");
+    sqlite3_stmt *st = db_query(
+        d, e, "SELECT seq, state, ended_ms, created_ms, attempt FROM job NOT INDEXED ORDER BY seq");
     *out_n = 0;
     while (*out_n < limit && (rc = db_step(d, st, e)) == 1) {
         if (sqlite3_column_int64(st, 3) >= before_ms)
             break;
         if (job_state_final((enum job_state)sqlite3_column_int(st, 1)) &&
             sqlite3_column_int64(st, 2) < before_ms)
-            out[(*out_n)++] = column_u64(st, 0);
+            out[(*out_n)++] =
+                (struct run_key){column_u64(st, 0), (uint32_t)sqlite3_column_int64(st, 4), 0};
     }
     sqlite3_reset(st);
-    return rc < 0 ? -1 : 0;
+    return rc < 0 ? -1 : name_runs(d, out, *out_n, e);
 }
 
 /* Where the calling thread waits for the writer. */
@@ -49,18 +71,19 @@ static void retain_on_removed(void *arg, const struct err *e)
 }
 
 /* One change per stretch of consecutive numbers. */
-static int remove_and_wait(struct store *s, const uint64_t *jobs, size_t n, int64_t before_ms,
+static int remove_and_wait(struct store *s, const struct run_key *jobs, size_t n, int64_t before_ms,
                            size_t limit, struct err *e)
 {
     struct waiter w = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false, {0}};
     struct batch *b = batch_new();
 
     for (size_t i = 0, end; i < n; i = end) {
-        for (end = i + 1; end < n && jobs[end] == jobs[i] + (end - i); end++)
+        for (end = i + 1; end < n && jobs[end].job == jobs[i].job + (end - i); end++)
             ;
-        batch_stage(b, &(struct change){.kind = CHANGE_REMOVE,
-                                        .at_ms = before_ms,
-                                        .remove = {.first = jobs[i], .last = jobs[end - 1]}});
+        batch_stage(b,
+                    &(struct change){.kind = CHANGE_REMOVE,
+                                     .at_ms = before_ms,
+                                     .remove = {.first = jobs[i].job, .last = jobs[end - 1].job}});
     }
     batch_stage(b, &(struct change){.kind = CHANGE_FORGET,
                                     .forget = {.before_ms = before_ms,
@@ -78,14 +101,14 @@ static int remove_and_wait(struct store *s, const uint64_t *jobs, size_t n, int6
 }
 
 /* Keeps of the list only those jobs that are really gone; *n becomes their count. */
-static int keep_gone(struct store *s, uint64_t *jobs, size_t *n, struct err *e)
+static int keep_gone(struct store *s, struct run_key *jobs, size_t *n, struct err *e)
 {
     struct db *d = pool_borrow(&s->pool, e);
     size_t gone = 0;
     int rc = d ? 0 : -1;
 
     for (size_t i = 0; rc >= 0 && i < *n; i++) {
-        rc = db_step(d, db_query(d, e, "SELECT 1 FROM job WHERE seq = ?1", INT(jobs[i])), e);
+        rc = db_step(d, db_query(d, e, "SELECT 1 FROM job WHERE seq = ?1", INT(jobs[i].job)), e);
         if (rc == 0)
             jobs[gone++] = jobs[i];
     }
@@ -94,7 +117,7 @@ static int keep_gone(struct store *s, uint64_t *jobs, size_t *n, struct err *e)
     return rc < 0 ? -1 : 0;
 }
 
-int store_retain(struct store *s, int64_t before_ms, size_t limit, uint64_t *out_jobs,
+int store_retain(struct store *s, int64_t before_ms, size_t limit, struct run_key *out_jobs,
                  size_t *out_n, struct err *e)
 {
     size_t n;
@@ -112,4 +135,42 @@ int store_retain(struct store *s, int64_t before_ms, size_t limit, uint64_t *out
         return -1;
     *out_n += n;
     return 0;
+}
+
+/* ---- what is kept by name ---- */
+
+int store_fact(struct store *s, const char *name, struct buf *out, struct err *e)
+{
+    struct db *d = pool_borrow(&s->pool, e);
+    sqlite3_stmt *st = db_query(d, e, "SELECT value FROM fact WHERE name = ?1", TEXT(str_of(name)));
+    int rc = db_step(d, st, e);
+
+    if (rc == 1) {
+        struct str text = column_str(st, 0);
+        buf_add(out, text.p, text.n);
+        sqlite3_reset(st);
+    }
+    pool_return(&s->pool, d);
+    return MIN(rc, 0);
+}
+
+void store_fact_set(struct store *s, const char *name, struct str text, int64_t now_ms)
+{
+    struct batch *b = batch_new();
+
+    batch_stage(b, &(struct change){.kind = CHANGE_FACT,
+                                    .at_ms = now_ms,
+                                    .fact = {.name = str_of(name), .value = text}});
+    writer_queue_take(&s->writer, b);
+}
+
+int store_last_time(struct store *s, int64_t *out_ms, struct err *e)
+{
+    struct db *d = pool_borrow(&s->pool, e);
+    int rc = d ? db_int(d, "SELECT ifnull((SELECT at_ms FROM event ORDER BY seq DESC LIMIT 1), 0)",
+                        out_ms, e)
+               : -1;
+
+    pool_return(&s->pool, d);
+    return rc;
 }

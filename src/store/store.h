@@ -78,8 +78,13 @@ struct store_health {
  * end calls notify.  Loop thread. */
 void store_check_begin(struct store *s);
 struct store_health store_health(const struct store *s);
+/* A text that is kept under a name, appended to out; nothing when there is none.  Any thread. */
+int store_fact(struct store *s, const char *name, struct buf *out, struct err *e);
+void store_fact_set(struct store *s, const char *name, struct str text, int64_t now_ms);
+/* The time of the newest event, wall clock; 0 = there is none.  Any thread. */
+int store_last_time(struct store *s, int64_t *out_ms, struct err *e);
 /* Deletes finished jobs (with runs, metrics, tags) that ended before before_ms, at most `limit`,
- * and events as old; the numbers removed are appended (room for `limit`), so that their files can
- * be removed too.  Waits for the commit: any thread but the loop's. */
-int store_retain(struct store *s, int64_t before_ms, size_t limit, uint64_t *out_jobs,
+ * and events as old; the last runs of those removed are appended (room for `limit`), so that
+ * their files can be removed too.  Waits for the commit: any thread but the loop's. */
+int store_retain(struct store *s, int64_t before_ms, size_t limit, struct run_key *out_jobs,
                  size_t *out_n, struct err *e);

@@ -92,8 +92,26 @@ def restart(rig, table, count, bar_s):
     daemon.close()
 
 
+def restart_finished(rig, table, count, bar_s):
+    """A home full of finished jobs: its start includes the bounded check of the database."""
+    daemon = Daemon(rig, "finished-%d" % count, "--slots", "2")
+    daemon.pause("bulk")
+    daemon.submit(command=["/bin/true"], queue="bulk", array=count)
+    daemon.call("POST", "/v1/jobs/cancel", {"state": "queued"})
+    assert daemon.count("cancelled") == count
+    best = None
+    for _ in range(rig.repeats):
+        daemon.kill()
+        took = daemon.start()
+        best = took if best is None else min(best, took)
+    assert daemon.count("cancelled") == count
+    table.at_most("restart after kill -9, %d finished, with its check" % count, best, bar_s, "%.3f s")
+    daemon.close()
+
+
 def run(rig, table):
     bulk(rig, table)
     array(rig, table)
     restart(rig, table, rig.n(100000, 5000), 0.5)
     restart(rig, table, rig.n(1000000, 20000), 3.0)
+    restart_finished(rig, table, rig.n(1000000, 20000), 3.0)

@@ -402,6 +402,27 @@ def test_the_log_of_the_database_leaves_room_on_a_small_disk():
     on_disk(14, body)
 
 
+def test_retention_does_not_believe_a_jump_of_the_clock():
+    h = worked(5)
+    try:
+        real = dict(h.env)
+        h.env.update(LD_PRELOAD=test_faults.faketime_library(), FAKETIME="+60d", FAKETIME_DONT_FAKE_MONOTONIC="1",
+                     ASAN_OPTIONS="verify_asan_link_order=0:detect_leaks=0")
+        h.start("--retain", "30d")
+        wait_for("it is said", lambda: "--retain removes nothing" in h.log_text())
+        assert numbers(h) == [1, 2, 3, 4, 5]
+        h.stop()
+        h.env = real
+        outputs = os.path.join(h.home, "runs", "0")
+        assert len(os.listdir(outputs)) >= 5, os.listdir(outputs)
+        h.start("--retain", "1ms")
+        wait_for("old jobs go", lambda: not numbers(h))
+        wait_for("it is said", lambda: "--retain removed 5 jobs with their outputs: 1-5" in h.log_text())
+        wait_for("their files go", lambda: not os.listdir(outputs))
+    finally:
+        h.close()
+
+
 if __name__ == "__main__":
     harness.main(__name__)
     sys.exit(0)

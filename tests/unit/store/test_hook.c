@@ -292,7 +292,8 @@ static bool count_hook(void *arg, const struct hook_view *v)
 
 static void hooks_of_submissions_go_with_their_jobs(void **state)
 {
-    uint64_t jobs[8], job = submit("end=mail:me@x", 1);
+    struct run_key jobs[8];
+    uint64_t job = submit("end=mail:me@x", 1);
     struct err e = {0};
     size_t n = 0, messages;
     int hooks = 0;

@@ -55,7 +55,7 @@ static void test_remove_takes_everything_along(void **state)
 static void test_retention(void **state)
 {
     struct fixture *f = *state;
-    uint64_t gone[10];
+    struct run_key gone[10];
     size_t n = 0;
     struct err e = {0};
     int64_t start = f->now_ms;
@@ -71,10 +71,11 @@ static void test_retention(void **state)
     sync_ok(f);
     assert_int_equal(store_retain(f->store, start + 50000, 1, gone, &n, &e), 0);
     assert_int_equal(n, 1);
-    assert_int_equal(gone[0], 1);
+    assert_int_equal(gone[0].job, 1);
+    assert_int_equal(gone[0].run, 1);
     assert_int_equal(store_retain(f->store, start + 50000, 5, gone, &n, &e), 0);
     assert_int_equal(n, 2);
-    assert_int_equal(gone[1], 2);
+    assert_int_equal(gone[1].job, 2);
     assert_int_equal(store_retain(f->store, start + 50000, 5, gone, &n, &e), 0);
     assert_int_equal(n, 2);
     assert_int_equal(number(f, "SELECT count(*) FROM job"), 3);
