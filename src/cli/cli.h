@@ -69,6 +69,10 @@ void cli_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void cli_print(struct buf *b);
 void cli_print_line(const char *text);
 void cli_print_json(const struct json *j); /* one line */
+/* Prints the report (JSON) of work that a command did itself: as it is with -o json, else as the
+ * text that `show` makes of it.  Returns the exit status. */
+int cli_report(const struct cli *c, const struct buf *report,
+               void (*show)(struct buf *out, const struct json *report));
 /* The ending of a counted noun: "job%s" with plural_end(n) is "1 job" and "2 jobs". */
 const char *plural_end(int64_t n);
 /* Which form did -o ask for?  Both false means a table for people. */

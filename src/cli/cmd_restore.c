@@ -25,8 +25,7 @@ static int restore(struct cli *c, const void *opts, const struct operands *ops)
     const struct restore_opts *o = opts;
     struct archive_progress bar;
     struct archive_watch watch = {.progress = archive_progress_show, .ctx = &bar};
-    AUTO(buf) struct buf report = {0}, text = {0};
-    AUTO(json) struct json *j = NULL;
+    AUTO(buf) struct buf report = {0};
     AUTO_FD lock = -1;
     struct err e = {0};
 
@@ -40,15 +39,7 @@ static int restore(struct cli *c, const void *opts, const struct operands *ops)
     archive_progress_begin(&bar, "Restoring", c->err.is_tty);
     int rc = host_restore(&conf, &report, &e);
     archive_progress_wipe(&bar);
-    if (rc < 0 || json_parse(buf_str(&report), "report", &j, &e) < 0)
-        return cli_fail(&e);
-    if (cli_json(c)) {
-        cli_print_json(j);
-        return 0;
-    }
-    restore_report_text(&text, j);
-    cli_print(&text);
-    return 0;
+    return rc < 0 ? cli_fail(&e) : cli_report(c, &report, restore_report_text);
 }
 const struct command cmd_restore = {
     USAGE(SECTION_DAEMON, "restore", "[OPTION…] BACKUP"),

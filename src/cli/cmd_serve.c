@@ -224,8 +224,8 @@ static int port_range(const char *text, struct host_conf *conf, struct err *e)
             e, ERR_INVALID,
             "--master-ports '%.60s' is not a range of ports from 1024 to 65535; write 23000-26999",
             text);
-    conf->master_port_first = (int)lo;
-    conf->master_port_last = (int)hi;
+    conf->master_ports.first = (int)lo;
+    conf->master_ports.last = (int)hi;
     return 0;
 }
 

@@ -7,12 +7,20 @@
 #include "host/restore.h"
 #include "host/transfer.h"
 
+static void export_text(struct buf *out, const struct json *j)
+{
+    int64_t jobs = json_int(json_get(j, "jobs")), left = json_int(json_get(j, "unfinished"));
+
+    buf_addf(out, "%s: %lld job%s\n", json_get_str(j, "file").p, (long long)jobs, plural_end(jobs));
+    if (left)
+        cli_say("%lld job%s had not finished and were left out", (long long)left, plural_end(left));
+}
+
 static int export(struct cli *c, const void *opts, const struct operands *ops)
 {
     struct archive_progress bar;
     struct archive_watch watch = {.progress = archive_progress_show, .ctx = &bar};
     AUTO(buf) struct buf report = {0};
-    AUTO(json) struct json *j = NULL;
     struct err e = {0};
 
     (void)opts;
@@ -21,17 +29,7 @@ static int export(struct cli *c, const void *opts, const struct operands *ops)
     archive_progress_begin(&bar, "Export", c->err.is_tty);
     int rc = host_export(c->home, ops->p, ops->n - 1, ops->p[ops->n - 1], &watch, &report, &e);
     archive_progress_wipe(&bar);
-    if (rc < 0 || json_parse(buf_str(&report), "report", &j, &e) < 0)
-        return cli_fail(&e);
-    if (cli_json(c)) {
-        cli_print_json(j);
-        return 0;
-    }
-    int64_t jobs = json_int(json_get(j, "jobs")), left = json_int(json_get(j, "unfinished"));
-    printf("%s: %lld job%s\n", json_get_str(j, "file").p, (long long)jobs, plural_end(jobs));
-    if (left)
-        cli_say("%lld job%s had not finished and were left out", (long long)left, plural_end(left));
-    return 0;
+    return rc < 0 ? cli_fail(&e) : cli_report(c, &report, export_text);
 }
 const struct command cmd_export = {
     USAGE(SECTION_DAEMON, "export", "[OPTION…] PROJECT… FILE"),
@@ -59,26 +57,25 @@ static const struct opt import_options[] = {
 static const struct opt_group import_group = {"Options", import_options, ARRAY_SIZE(import_options),
                                               false, 0};
 
+static void import_text(struct buf *out, const struct json *j)
+{
+    int64_t jobs = json_int(json_get(j, "jobs"));
+
+    buf_addf(out, "%lld job%s imported, %lld were here already\n", (long long)jobs,
+             plural_end(jobs), (long long)json_int(json_get(j, "present")));
+}
+
 static int import(struct cli *c, const void *opts, const struct operands *ops)
 {
     const struct import_opts *o = opts;
     AUTO(buf) struct buf report = {0};
-    AUTO(json) struct json *j = NULL;
     AUTO_FD lock = -1;
     struct err e = {0};
 
     if (cli_find_home(c, false, &e) < 0 || host_restore_lock(c->home, o->stop, &lock, &e) < 0 ||
-        host_import(c->home, ops->p[0], o->project, &report, &e) < 0 ||
-        json_parse(buf_str(&report), "report", &j, &e) < 0)
+        host_import(c->home, ops->p[0], o->project, &report, &e) < 0)
         return cli_fail(&e);
-    if (cli_json(c)) {
-        cli_print_json(j);
-        return 0;
-    }
-    int64_t jobs = json_int(json_get(j, "jobs"));
-    printf("%lld job%s imported, %lld were here already\n", (long long)jobs, plural_end(jobs),
-           (long long)json_int(json_get(j, "present")));
-    return 0;
+    return cli_report(c, &report, import_text);
 }
 const struct command cmd_import = {
     USAGE(SECTION_DAEMON, "import", "[OPTION…] FILE"),

@@ -37,9 +37,9 @@ static const struct opt job_option_table[] = {
      "submit the job held: it starts only after berth release"},
     {"env", 'e', OPT_LIST, "K=V", JOB(env),
      "set an environment variable, in addition to your environment"},
-    {"secret", 0, OPT_LIST, "NAME[=@FILE|=-]", JOB(secrets),
+    {"secret", 0, OPT_LIST, "NAME[=@FILE|=-]", JOB(secrets.names),
      "pass a secret, stored encrypted and never shown: from your environment, a file or stdin"},
-    {"no-secret", 0, OPT_LIST, "NAME", JOB(no_secrets), "this variable is no secret"},
+    {"no-secret", 0, OPT_LIST, "NAME", JOB(secrets.not_names), "this variable is no secret"},
     {"clean-env", 0, OPT_FLAG, NULL, JOB(clean_env),
      "pass only PATH, HOME, USER, LANG and the variables of --env"},
     {"cwd", 'C', OPT_TEXT, "DIR", JOB(cwd), "working directory (default: the current directory)",
@@ -425,7 +425,8 @@ static int complete_spec(struct json *spec, const struct job_opts *o, const char
         return err_set(e, ERR_INVALID, "env of the file is not a map of names to values");
     env_lay_over(env, json_get(spec, "env"));
     jobs_env(spec, env);
-    struct secret_words w = {o->secrets.p, o->no_secrets.p, o->secrets.n, o->no_secrets.n};
+    struct secret_words w = {o->secrets.names.p, o->secrets.not_names.p, o->secrets.names.n,
+                             o->secrets.not_names.n};
     int rc = jobspec_add_options(env, "env", &o->env, true, e);
     rc = rc < 0 ? rc : secret_args_add(spec, env, &w, e);
     json_set_take(spec, "env", TAKE(env));

@@ -36,13 +36,18 @@ struct container_opts {
     const char *image;
     struct opt_list options, mounts, ports;
 };
+/* Variables that are secrets, and that are not. */
+struct secret_opts {
+    struct opt_list names, not_names;
+};
 /* First member of the option structs of both commands.  `cwd` may be relative to the current
  * directory.  `key` is the idempotency key.  `nodes` are names or patterns. */
 struct job_opts {
     const char *name, *project, *queue, *cwd, *file, *key, *stage_dir, *snapshot;
     struct opt_num cpus, mem, priority, array;
-    struct opt_list env, secrets, no_secrets, after, notify, params, nodes, assets;
+    struct opt_list env, after, notify, params, nodes, assets;
     bool hold, split_output, clean_env;
+    struct secret_opts secrets;
     struct limit_opts limits;
     struct training_opts training;
     struct container_opts container;

@@ -65,3 +65,21 @@ bool cli_csv(const struct cli *c)
 {
     return c->opt.output && !strcmp(c->opt.output, "csv");
 }
+
+int cli_report(const struct cli *c, const struct buf *report,
+               void (*show)(struct buf *out, const struct json *report))
+{
+    AUTO(json) struct json *j = NULL;
+    AUTO(buf) struct buf text = {0};
+    struct err e = {0};
+
+    if (json_parse(buf_str(report), "report", &j, &e) < 0)
+        return cli_fail(&e);
+    if (cli_json(c)) {
+        cli_print_json(j);
+    } else {
+        show(&text, j);
+        cli_print(&text);
+    }
+    return 0;
+}

@@ -34,8 +34,10 @@ struct host_conf {
     int32_t gpus;             /* -1 = what the host has */
     const char *gpus_exclude; /* "0,GPU-…": not these; NULL = none */
     struct gpu_conf gpu;      /* how they are given out */
-    int master_port_first, master_port_last; /* MASTER_PORT of jobs on GPUs; 0 = core's choice */
-    int32_t gpu_time_scale;                  /* a second counts as this many for that; 0 = 1 */
+    struct {
+        int first, last;
+    } master_ports;         /* MASTER_PORT of jobs on GPUs; 0 = core's choice */
+    int32_t gpu_time_scale; /* a second counts as this many for that; 0 = 1 */
     bool multi_user;
     struct limit_conf limits; /* of running jobs, for everybody */
     const char *python_path;  /* NULL = found beside the program */

@@ -157,15 +157,20 @@ struct http_conn {
     struct http_out out;
     /* Monotonic start of the phase; in CONN_BODY the time of the last byte. */
     int64_t since_ms;
-    /* Raw bytes of the head so far; the limit applies before the head is complete, too. */
-    size_t head_used;
+    /* Of the head.  used: raw bytes so far; the limit applies before the head is complete, too.
+     * part_end: in this read, the end of the last part of a name or a value, or the start of the
+     * read. */
+    struct {
+        size_t used;
+        const char *part_end;
+    } head;
     struct http_peer peer;
     struct share_use *share; /* where it is counted (share.c); NULL = nowhere */
-    const char *why;         /* set with refuse: the reason */
-    /* In this read: the end of the last part of a name or a value, or the start of the read. */
-    const char *part_end;
-    /* HTTP status with which a parser callback wants the request refused; 0 = none. */
-    int refuse;
+    /* What a parser callback wants the request refused with; status 0 = nothing. */
+    struct {
+        int status;
+        const char *why;
+    } refuse;
     enum conn_phase phase : 8;
     /* complete: the parser met the end of a request.  peer_eof: the client sends no more.
      * reading: libuv reads.  writing: the first chunk of `out` is with libuv and must not be

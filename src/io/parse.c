@@ -5,7 +5,7 @@
  * one Host, one length, no coding but chunked, no trailer fields, no value that goes on in the next
  * line, no HTTP but 1.0 and 1.1.
  *
- * Callbacks only collect; they refuse by setting c->refuse and c->why and returning -1.  The
+ * Callbacks only collect; they refuse by setting c->refuse and returning -1.  The
  * handler is called from http_parse, outside of llhttp, with the parser ready for the next request.
  */
 #include "io/http_priv.h"
@@ -13,8 +13,8 @@
 /* For parser callbacks: -1 makes llhttp stop, and http_parse then sends this refusal. */
 static int request_refuse(struct http_conn *c, int status, const char *why)
 {
-    c->refuse = status;
-    c->why = why;
+    c->refuse.status = status;
+    c->refuse.why = why;
     return -1;
 }
 
@@ -54,7 +54,7 @@ static int on_name(llhttp_t *p, const char *at, size_t n)
     }
     add_lower(&r->head, at, n);
     vec_last(&r->fields).name_n += (uint32_t)n;
-    c->part_end = at + n;
+    c->head.part_end = at + n;
     r->line_ended = false;
     return 0;
 }
@@ -62,7 +62,7 @@ static int on_name(llhttp_t *p, const char *at, size_t n)
 /* Did a line end between the last part of the head and `at`? */
 static bool line_ended_before(const struct http_conn *c, const char *at)
 {
-    return c->req->line_ended || memchr(c->part_end, '\n', (size_t)(at - c->part_end));
+    return c->req->line_ended || memchr(c->head.part_end, '\n', (size_t)(at - c->head.part_end));
 }
 
 static int on_value(llhttp_t *p, const char *at, size_t n)
@@ -74,7 +74,7 @@ static int on_value(llhttp_t *p, const char *at, size_t n)
     if (n > 0 && line_ended_before(c, at))
         return request_refuse(c, 400,
                               "a header line that goes on in the next line is not accepted");
-    c->part_end = at + n;
+    c->head.part_end = at + n;
 
     if (r->head_done)
         return request_refuse(c, 400, "trailer fields after a chunked body are not accepted");
@@ -255,8 +255,8 @@ void http_parse_init(struct http_conn *c)
 
 static void refuse_parsed(struct http_conn *c, llhttp_errno_t error)
 {
-    if (c->refuse)
-        http_conn_refuse(c, c->refuse, c->why);
+    if (c->refuse.status)
+        http_conn_refuse(c, c->refuse.status, c->refuse.why);
     else if (error == HPE_INVALID_METHOD)
         http_conn_refuse(c, 501, "the method of the request is unknown");
     else if (error == HPE_INVALID_VERSION)
@@ -272,7 +272,7 @@ static void request_hand_over(struct http_conn *c)
     struct http_req *r = c->req;
 
     c->complete = false;
-    c->head_used = 0;
+    c->head.used = 0;
     c->phase = CONN_BUSY;
     c->since_ms = loop_mono_ms(s->loop);
     r->reply.handed = true;
@@ -296,15 +296,15 @@ size_t http_parse(struct http_conn *c, const char *p, size_t n)
     } else if (c->phase == CONN_BODY) {
         c->since_ms = now;
     }
-    c->part_end = p;
+    c->head.part_end = p;
     llhttp_errno_t error = llhttp_execute(&c->parser, p, n);
     if (c->phase == CONN_CLOSED)
         return n;
     if (error == HPE_OK) {
         if (c->phase == CONN_HEAD)
             c->req->line_ended = line_ended_before(c, p + n);
-        c->head_used += n;
-        if (c->phase == CONN_HEAD && c->head_used > s->lim.head_bytes)
+        c->head.used += n;
+        if (c->phase == CONN_HEAD && c->head.used > s->lim.head_bytes)
             http_conn_refuse(c, 431, "the head of the request is too large");
         return n;
     }
