@@ -80,7 +80,7 @@ static int logs_run(struct call *c)
                        ? "run %u of job %llu has no separate log of stderr; request "
                          "stream=out, which holds both streams"
                        : "run %u of job %llu has not written its log yet, or the file was "
-                         "removed",
+                         "removed, as berth serve --retain does with old ones",
                    key.run, (unsigned long long)key.job);
 }
 

@@ -68,7 +68,8 @@ static const struct opt own_opts[] = {
     {"multi-user", 0, OPT_FLAG, NULL, SERVE(multi_user),
      "let other users submit through the socket; their jobs run under their user id"},
     {"retain", 0, OPT_DURATION, "TIME", SERVE(retain),
-     "remove finished jobs after this long, such as 30d (default: keep)"},
+     "remove outputs of finished jobs after this long, such as 30d, and the jobs after as long "
+     "again, at most a week later (default: keep)"},
     {"new-database", 0, OPT_FLAG, NULL, SERVE(new_database),
      "start with an empty job database in a home that has lost its database"},
     {"log-json", 0, OPT_FLAG, NULL, SERVE(log_json), "log in JSON lines"},

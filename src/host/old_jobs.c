@@ -1,5 +1,8 @@
 /* old_jobs.c - finished jobs past their keeping time, and the files of removed jobs
  *
+ * Outputs go first: they are what fills a disk.  The record of the job (parameters, metrics, runs)
+ * stays for a time of grace, as long again but at most a week, and goes then.
+ *
  * Both may be thousands, so the search and the deletion run on worker threads.
  */
 #include "backend/container.h"
@@ -14,12 +17,15 @@
 enum { RETAIN_PIECE = 1000 }; /* jobs removed at a time, so that no commit gets large */
 
 #define FACT_CLOCK "retain.clock"
+#define FACT_OUTPUTS "retain.outputs"
+#define GRACE_MAX_MS (INT64_C(7) * 86400000)
 
 /* Filled on a worker thread by old_search_work, freed on the loop thread by old_search_done. */
 struct old_search {
     struct host *h;
-    struct run_key jobs[RETAIN_PIECE]; /* each with its last run */
-    size_t n;
+    /* Jobs whose outputs go, and jobs that go; each with its last run. */
+    struct run_key outputs[RETAIN_PIECE], jobs[RETAIN_PIECE];
+    size_t n_outputs, n;
     bool doubted; /* the clock is not believed; jump_ms is how far it is ahead */
     int64_t jump_ms;
     struct err e;
@@ -63,18 +69,52 @@ static int clock_believed(struct old_search *s, struct clock_reading *now, bool 
     return 0;
 }
 
+/* Finds the jobs whose outputs go now.  Kept in the store: jobs that ended before from_ms have none
+ * any more, and of those that ended from then until before_ms (0 = nobody has looked) the jobs up
+ * to `after` have none either.  A crash before the files are removed leaves them until the job
+ * goes. */
+static int old_outputs_find(struct old_search *s, int64_t before_ms, int64_t now_ms)
+{
+    AUTO(buf) struct buf text;
+    struct ended_span span = {0};
+    long long from = 0, before = 0;
+    unsigned long long after = 0;
+
+    buf_init(&text, 128);
+    if (store_fact(s->h->store, FACT_OUTPUTS, &text, &s->e) < 0)
+        return -1;
+    if (text.n && sscanf(buf_str(&text).p, "%lld %lld %llu", &from, &before, &after) == 3)
+        span = (struct ended_span){from, before, after};
+    if (!span.before_ms)
+        span.before_ms = before_ms;
+    if (store_ended(s->h->store, &span, RETAIN_PIECE, s->outputs, &s->n_outputs, &s->e) < 0)
+        return -1;
+    if (s->n_outputs == RETAIN_PIECE)
+        span.after = s->outputs[RETAIN_PIECE - 1].job;
+    else
+        span = (struct ended_span){.from_ms = span.before_ms};
+    buf_reset(&text);
+    buf_addf(&text, "%lld %lld %llu", (long long)span.from_ms, (long long)span.before_ms,
+             (unsigned long long)span.after);
+    store_fact_set(s->h->store, FACT_OUTPUTS, buf_str(&text), now_ms);
+    return 0;
+}
+
 /* Worker thread.  Jobs beyond RETAIN_PIECE wait for the next search. */
 static void old_search_work(void *arg)
 {
     struct old_search *s = arg;
+    int64_t keep_ms = s->h->conf.retain_ms;
     struct clock_reading now;
     bool believed;
 
     s->result = clock_believed(s, &now, &believed);
     s->doubted = s->result == 0 && !believed;
     if (s->result == 0 && believed)
-        s->result = store_retain(s->h->store, now.wall_ms - s->h->conf.retain_ms, RETAIN_PIECE,
-                                 s->jobs, &s->n, &s->e);
+        s->result = old_outputs_find(s, now.wall_ms - keep_ms, now.wall_ms);
+    if (s->result == 0 && believed)
+        s->result = store_retain(s->h->store, now.wall_ms - keep_ms - MIN(keep_ms, GRACE_MAX_MS),
+                                 RETAIN_PIECE, s->jobs, &s->n, &s->e);
 }
 
 /* "1-5, 9, 12"; what does not fit is left out. */
@@ -93,13 +133,25 @@ static void list_numbers(const struct run_key *jobs, size_t n, struct buf *out)
     }
 }
 
+/* Says what goes, and removes the files. */
+static void old_files_go(struct host *h, const char *what, const struct run_key *jobs, size_t n)
+{
+    AUTO(buf) struct buf numbers;
+
+    if (!n)
+        return;
+    buf_init(&numbers, 512);
+    list_numbers(jobs, n, &numbers);
+    log_info("host", "--retain removed %s%zu job%s: %s", what, n, n == 1 ? "" : "s",
+             buf_str(&numbers).p);
+    old_jobs_discard(h, jobs, n);
+}
+
 /* Loop thread.  The rows are gone; the files go now. */
 static void old_search_done(void *arg)
 {
     struct old_search *s = arg;
-    AUTO(buf) struct buf numbers;
 
-    buf_init(&numbers, 512);
     s->h->works--;
     if (s->result < 0) {
         log_warn("host", "cannot remove jobs past their retention time: %s", s->e.text);
@@ -108,12 +160,10 @@ static void old_search_done(void *arg)
                  "--retain removes nothing: the clock is %lld days ahead of the last record, and "
                  "less time than that has passed; it goes on after a day with a steady clock",
                  (long long)(s->jump_ms / 86400000));
-    } else if (s->n) {
-        list_numbers(s->jobs, s->n, &numbers);
-        log_info("host", "--retain removed %zu jobs with their outputs: %s", s->n,
-                 buf_str(&numbers).p);
-        old_jobs_discard(s->h, s->jobs, s->n);
     }
+    /* Also after a failure: what was found before it is recorded as gone. */
+    old_files_go(s->h, "the outputs of ", s->outputs, s->n_outputs);
+    old_files_go(s->h, "", s->jobs, s->n);
     s->h->health.clock_doubted = s->doubted;
     free(s);
 }

@@ -31,19 +31,22 @@ static int name_runs(struct db *d, struct run_key *jobs, size_t n, struct err *e
     return 0;
 }
 
-/* Up to `limit` finished jobs that ended before before_ms, in order of their numbers. */
-static int find_old(struct db *d, int64_t before_ms, size_t limit, struct run_key *out,
+/* Up to `limit` finished jobs of the span, in order of their numbers. */
+static int find_old(struct db *d, const struct ended_span *span, size_t limit, struct run_key *out,
                     size_t *out_n, struct err *e)
 {
     int rc = 0;
-    sqlite3_stmt *st = db_query(
-        d, e, "SELECT seq, state, ended_ms, created_ms, attempt FROM job NOT INDEXED ORDER BY seq");
+    sqlite3_stmt *st = db_query(d, e,
+                                "SELECT seq, state, ended_ms, created_ms, attempt FROM job NOT"
+                                " INDEXED WHERE seq > ?1 ORDER BY seq",
+                                INT(span->after));
     *out_n = 0;
     while (*out_n < limit && (rc = db_step(d, st, e)) == 1) {
-        if (sqlite3_column_int64(st, 3) >= before_ms)
+        int64_t ended_ms = sqlite3_column_int64(st, 2);
+        if (sqlite3_column_int64(st, 3) >= span->before_ms)
             break;
         if (job_state_final((enum job_state)sqlite3_column_int(st, 1)) &&
-            sqlite3_column_int64(st, 2) < before_ms)
+            ended_ms >= span->from_ms && ended_ms < span->before_ms)
             out[(*out_n)++] =
                 (struct run_key){column_u64(st, 0), (uint32_t)sqlite3_column_int64(st, 4), 0};
     }
@@ -117,6 +120,16 @@ static int keep_gone(struct store *s, struct run_key *jobs, size_t *n, struct er
     return rc < 0 ? -1 : 0;
 }
 
+int store_ended(struct store *s, const struct ended_span *span, size_t limit, struct run_key *out,
+                size_t *out_n, struct err *e)
+{
+    struct db *d = pool_borrow(&s->pool, e);
+    int rc = d ? find_old(d, span, limit, out, out_n, e) : -1;
+
+    pool_return(&s->pool, d);
+    return rc;
+}
+
 int store_retain(struct store *s, int64_t before_ms, size_t limit, struct run_key *out_jobs,
                  size_t *out_n, struct err *e)
 {
@@ -125,10 +138,8 @@ int store_retain(struct store *s, int64_t before_ms, size_t limit, struct run_ke
     if (!atomic_load(&s->writer.healthy))
         return err_set(e, ERR_UNAVAILABLE,
                        "the job store %s cannot be written; free some disk space first", s->path);
-    struct db *d = pool_borrow(&s->pool, e);
-    int rc = d ? find_old(d, before_ms, limit, out_jobs + *out_n, &n, e) : -1;
-    pool_return(&s->pool, d);
-    if (rc < 0)
+    if (store_ended(s, &(struct ended_span){.before_ms = before_ms}, limit, out_jobs + *out_n, &n,
+                    e) < 0)
         return -1;
     if (remove_and_wait(s, out_jobs + *out_n, n, before_ms, limit, e) < 0 ||
         keep_gone(s, out_jobs + *out_n, &n, e) < 0)

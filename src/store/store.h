@@ -83,6 +83,14 @@ int store_fact(struct store *s, const char *name, struct buf *out, struct err *e
 void store_fact_set(struct store *s, const char *name, struct str text, int64_t now_ms);
 /* The time of the newest event, wall clock; 0 = there is none.  Any thread. */
 int store_last_time(struct store *s, int64_t *out_ms, struct err *e);
+/* Finished jobs by the time of their end, and by number: those behind `after`. */
+struct ended_span {
+    int64_t from_ms, before_ms;
+    uint64_t after;
+};
+/* The last runs of at most `limit` of them, in order of their numbers.  Any thread. */
+int store_ended(struct store *s, const struct ended_span *span, size_t limit, struct run_key *out,
+                size_t *out_n, struct err *e);
 /* Deletes finished jobs (with runs, metrics, tags) that ended before before_ms, at most `limit`,
  * and events as old; the last runs of those removed are appended (room for `limit`), so that
  * their files can be removed too.  Waits for the commit: any thread but the loop's. */

@@ -417,8 +417,35 @@ def test_retention_does_not_believe_a_jump_of_the_clock():
         assert len(os.listdir(outputs)) >= 5, os.listdir(outputs)
         h.start("--retain", "1ms")
         wait_for("old jobs go", lambda: not numbers(h))
-        wait_for("it is said", lambda: "--retain removed 5 jobs with their outputs: 1-5" in h.log_text())
+        wait_for("it is said", lambda: "--retain removed the outputs of 5 jobs: 1-5" in h.log_text())
+        wait_for("it is said", lambda: "--retain removed 5 jobs: 1-5" in h.log_text())
         wait_for("their files go", lambda: not os.listdir(outputs))
+    finally:
+        h.close()
+
+
+def test_records_of_old_jobs_stay_longer_than_their_outputs():
+    h = worked(5)
+
+    def make_older(days):
+        h.stop()
+        with sqlite3.connect(database(h)) as db:
+            for column in ("created_ms", "started_ms", "ended_ms"):
+                db.execute(f"UPDATE job SET {column} = {column} - ? WHERE seq < 5", (days * 86400000,))
+        db.close()
+        h.start("--retain", "30d")
+    try:
+        outputs = os.path.join(h.home, "runs", "0")
+        before = len(os.listdir(outputs))
+        make_older(31)
+        wait_for("outputs go", lambda: len(os.listdir(outputs)) <= before - 4)
+        assert "--retain removed the outputs of 4 jobs: 1-4" in h.log_text()
+        assert numbers(h) == [1, 2, 3, 4, 5], numbers(h)
+        assert "removed" in h.berth("logs", "1", check=False).stderr
+        make_older(7)
+        wait_for("their records go", lambda: numbers(h) == [5])
+        wait_for("it is said", lambda: "--retain removed 4 jobs: 1-4" in h.log_text())
+        assert h.log_text().count("the outputs of") == 1, h.log_text()
     finally:
         h.close()
 
