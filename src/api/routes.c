@@ -15,7 +15,7 @@ const struct route api_routes[] = {
     {"GET", "/v1", meta_get, AUTH_READ},
     {"GET", "/v1/routes", meta_routes, AUTH_READ},
     {"POST", "/v1/session", session_begin, AUTH_WRITE},
-    {"DELETE", "/v1/session", session_end, AUTH_READ},
+    {"DELETE", "/v1/session", session_end, AUTH_WRITE},
     {"GET", "/v1/openapi.yaml", meta_openapi, AUTH_READ},
     {"GET", "/v1/schema/job", meta_schema_job, AUTH_READ},
     {"GET", "/v1/schema/sweep", meta_schema_sweep, AUTH_READ},

@@ -95,10 +95,18 @@ static void test_full_and_back(void **state)
 
     /* What has happened cannot be refused: it waits, in order, until there is room. */
     struct heard late = {0}, refused = {0};
+    char name[32], text[1024];
+    memset(text, 'x', sizeof(text) - 1);
+    text[sizeof(text) - 1] = 0;
     for (uint64_t job = 1; job <= 100; job++) {
         run_to_end(&f, job, 1, 0);
         for (int i = 0; i < 200; i++)
             stage_point(&f, job, "a metric with quite a long name", i, i / 3.0);
+        /* 4 MB in all: more than the disk has, whatever of the log can be used again. */
+        for (int i = 0; i < 40; i++) {
+            snprintf(name, sizeof(name), "tag %d", i);
+            stage_mark(&f, job, MARK_TAG, name, -1, text);
+        }
     }
     f.ledger.barrier(f.ledger.self, on_heard, &late);
     store_flush(f.store);
