@@ -1,7 +1,8 @@
 /* act.c - what people ask of existing jobs: cancel, hold, release, retry, remove, pause
  *
  * Each takes effect in memory at once, is answered after its commit, and reaches the backend only
- * then.
+ * then; on a full disk after a second without a commit (trouble_barrier), so that a job can be
+ * stopped there.  If the daemon ends before the commit, such a job runs once more.
  *
  * People read the store, which may be ahead of the core: a commit is visible before the loop hears
  * of it.  A request that meets a job in that moment waits for the commit, so that nobody who saw a
@@ -40,8 +41,8 @@ static void acting_finish(struct acting *a, const struct err *e)
     acting_free(a);
 }
 
-/* The change is durable, so the runs are stopped now.  A run that ended meanwhile is not found by
- * its key. */
+/* The change is durable, or cannot be for now, so the runs are stopped now.  A run that ended
+ * meanwhile is not found by its key. */
 static void on_acted(void *arg, const struct err *e)
 {
     struct acting *a = arg;
@@ -62,7 +63,7 @@ static void on_acted(void *arg, const struct err *e)
 static void acting_answered(struct acting *a)
 {
     if (--a->pending == 0)
-        core_barrier(a->c, on_acted, a);
+        trouble_barrier(a->c, TROUBLE_NOT_RECORDED, on_acted, a);
 }
 
 /* A host has answered for one job.  j NULL: the core ends, and nobody is answered any more. */
@@ -130,8 +131,10 @@ static void on_jobs_committed(void *arg, const struct err *e)
 {
     struct acting *a = arg;
 
-    (void)e; /* a refused submission is told to who submitted */
-    a->kind->begin(a, a->jobs.p, a->jobs.n);
+    if (e)
+        acting_finish(a, e);
+    else
+        a->kind->begin(a, a->jobs.p, a->jobs.n);
 }
 
 /* Waits at most once: what was visible when the request came is committed then. */
@@ -154,7 +157,7 @@ static void acting_begin(struct core *c, const struct act_kind *kind,
     }
     for (size_t i = 0; i < n; i++)
         vec_push(&a->jobs, jobs[i]);
-    core_barrier(c, on_jobs_committed, a);
+    trouble_barrier(c, TROUBLE_NOTHING_CHANGED, on_jobs_committed, a);
 }
 
 /* Neighbouring numbers become one change: cancelling a sweep of 100 000 writes one range. */
@@ -369,7 +372,7 @@ static void retry_jobs(struct acting *a, const uint64_t *jobs, size_t n)
     for (size_t i = 0; i < n; i++)
         if (finished(a, jobs[i], &rec))
             retry_one(a->c, &rec, &a->who);
-    core_barrier(a->c, on_acted, a);
+    trouble_barrier(a->c, TROUBLE_NOT_RECORDED, on_acted, a);
 }
 
 void core_retry(struct core *c, const uint64_t *jobs, size_t n, const struct caller *who,

@@ -198,6 +198,8 @@ struct schedule_table {
 struct core_trouble {
     struct trouble of[TROUBLE_KINDS];
     int64_t probe_ms; /* when the host is asked next, monotonic */
+    /* Requests that wait for their commit, the oldest first. */
+    struct trouble_wait *first, *last;
 };
 struct core {
     struct core_conf conf; /* its strings are ours */
@@ -271,6 +273,14 @@ int64_t trouble_next_wake(const struct core *c); /* monotonic; -1 = nothing due 
 /* The start of a run on this machine failed with this errno value: was it a trouble of the machine,
  * which lasts?  Then it has begun. */
 bool trouble_blames(struct core *c, int sys);
+/* core_barrier for who waits for an answer: while the store takes no changes, fn gets the error
+ * after a second instead, with `meanwhile` behind it.  What was staged is kept and tried again. */
+void trouble_barrier(struct core *c, const char *meanwhile, ledger_done_fn fn, void *arg);
+/* For requests that have taken effect in memory. */
+#define TROUBLE_NOT_RECORDED                                                                       \
+    "the request has taken effect; it is recorded when this is over, and lost if the daemon ends " \
+    "before"
+#define TROUBLE_NOTHING_CHANGED "nothing was changed"
 
 /* core.c: what the planner sees now.  Borrows the tables of the core, so it is good until anything
  * changes. */

@@ -68,7 +68,7 @@ static int check_after(struct core *c, const struct job_row *row, struct err *e)
     return 0;
 }
 
-/* In the words of the trouble that lasts; 507 when space is what is missing. */
+/* In the words of the trouble that lasts. */
 static int trouble_refuse(struct core *c, struct err *e)
 {
     enum trouble_kind k;
@@ -78,8 +78,7 @@ static int trouble_refuse(struct core *c, struct err *e)
     if (!t)
         return 0;
     core_trouble_hit(c, k, "");
-    return err_set(e, k == TROUBLE_DISK_FULL || k == TROUBLE_NO_INODES ? ERR_FULL : ERR_UNAVAILABLE,
-                   "%s; nothing was submitted", t->text);
+    return err_set(e, trouble_code(k), "%s; nothing was submitted", t->text);
 }
 
 /* Refuses at once what could not become durable or could never start. */

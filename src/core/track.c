@@ -25,7 +25,7 @@ void track_answer(struct core *c, core_act_fn done, void *arg)
     struct tracking *x = xmalloc(sizeof(*x));
 
     *x = (struct tracking){done, arg};
-    core_barrier(c, on_tracked, x);
+    trouble_barrier(c, TROUBLE_NOT_RECORDED, on_tracked, x);
 }
 
 static void stage_and_answer(struct core *c, const struct change *ch, core_act_fn done, void *arg)

@@ -2,13 +2,27 @@
  *
  * Troubles of the job store begin and end with its health.  The others are found by the host or by
  * the start of a run, and the host is asked every second whether they last (core_ops.trouble).
+ *
+ * Changes that cannot be refused are kept until the store takes them; whoever asked for them is
+ * told after a second.
  */
 #include "core/trouble.h"
 #include "core/core_priv.h"
 #include <errno.h>
 #include <stdio.h>
 
-enum { PROBE_MS = 1000 };
+enum { PROBE_MS = 1000, ANSWER_MS = 1000 };
+
+/* A request that waits for its commit. */
+struct trouble_wait {
+    struct trouble_wait *prev, *next;
+    struct core *c;
+    int64_t since_ms; /* monotonic */
+    const char *meanwhile;
+    ledger_done_fn fn;
+    void *arg;
+    bool listed; /* false: it was answered, and only its commit is waited for */
+};
 
 static const struct {
     const char *name, *what;
@@ -37,6 +51,11 @@ enum trouble_kind trouble_of_errno(int sys)
     default:
         return TROUBLE_KINDS;
     }
+}
+
+enum err_code trouble_code(enum trouble_kind k)
+{
+    return k == TROUBLE_DISK_FULL || k == TROUBLE_NO_INODES ? ERR_FULL : ERR_UNAVAILABLE;
 }
 
 static enum trouble_kind kind_of(const struct err *e)
@@ -121,6 +140,58 @@ bool trouble_blames(struct core *c, int sys)
     return true;
 }
 
+/* ---- requests that wait for their commit ---- */
+
+static void wait_unlist(struct trouble_wait *w)
+{
+    struct core_trouble *t = &w->c->trouble;
+
+    *(w->prev ? &w->prev->next : &t->first) = w->next;
+    *(w->next ? &w->next->prev : &t->last) = w->prev;
+    w->listed = false;
+}
+
+static void on_committed(void *arg, const struct err *e)
+{
+    struct trouble_wait *w = arg;
+
+    if (w->listed) {
+        wait_unlist(w);
+        w->fn(w->arg, e);
+    }
+    free(w);
+}
+
+void trouble_barrier(struct core *c, const char *meanwhile, ledger_done_fn fn, void *arg)
+{
+    struct trouble_wait *w = xmalloc(sizeof(*w)), *last = c->trouble.last;
+
+    *w = (struct trouble_wait){.prev = last,
+                               .c = c,
+                               .since_ms = core_mono(c),
+                               .meanwhile = meanwhile,
+                               .fn = fn,
+                               .arg = arg,
+                               .listed = true};
+    *(last ? &last->next : &c->trouble.first) = w;
+    c->trouble.last = w;
+    core_barrier(c, on_committed, w);
+}
+
+/* The store takes no changes because of k. */
+static void answer_waiting(struct core *c, enum trouble_kind k)
+{
+    int64_t before_ms = core_mono(c) - ANSWER_MS;
+
+    while (c->trouble.first && c->trouble.first->since_ms <= before_ms) {
+        struct trouble_wait *w = c->trouble.first;
+        struct err e = {0};
+        err_set(&e, trouble_code(k), "%s (%s)", kinds[k].what, w->meanwhile);
+        wait_unlist(w);
+        w->fn(w->arg, &e);
+    }
+}
+
 bool trouble_turn(struct core *c)
 {
     struct ledger *led = &c->conf.ledger;
@@ -134,6 +205,7 @@ bool trouble_turn(struct core *c)
             core_trouble_hit(c, store, e.text);
             c->trouble.of[store].hits--; /* the submissions that were refused count themselves */
         }
+        answer_waiting(c, store);
     }
     if (!core_in_trouble(c, NULL))
         return false;
@@ -151,5 +223,9 @@ bool trouble_turn(struct core *c)
 
 int64_t trouble_next_wake(const struct core *c)
 {
-    return core_in_trouble(c, NULL) ? c->trouble.probe_ms : -1;
+    const struct trouble_wait *w = c->trouble.first;
+
+    if (!core_in_trouble(c, NULL))
+        return -1;
+    return w ? MIN(c->trouble.probe_ms, w->since_ms + ANSWER_MS) : c->trouble.probe_ms;
 }

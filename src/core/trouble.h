@@ -32,6 +32,8 @@ struct trouble {
 const char *trouble_name(enum trouble_kind k); /* "disk_full" */
 /* The kind that an errno value tells of; TROUBLE_KINDS = none. */
 enum trouble_kind trouble_of_errno(int sys);
+/* Of a request that is refused because of it: 507 when space is what is missing. */
+enum err_code trouble_code(enum trouble_kind k);
 /* An operation has failed: begins the trouble, or counts.  text "" = as the kind says.  Loop
  * thread, as all others. */
 void core_trouble_hit(struct core *c, enum trouble_kind k, const char *text);

@@ -342,6 +342,42 @@ def test_disk_full_while_removing():
     on_small_disk(8, body)
 
 
+def test_disk_full_while_cancelling_and_holding():
+    """Each is answered soon, takes effect and is recorded when there is space; a cancelled job ends at once."""
+    def body(h, path):
+        done = h.submit("/bin/true")["number"]
+        h.wait_all()
+        first = running(h, "/bin/sleep", "600")
+        second = running(h, "/bin/sleep", "600")
+        waiting, other, held = [h.submit("/bin/true")["number"] for _ in range(3)]
+        h.api("POST", f"/v1/jobs/{held}/hold")
+        pids = [job(h, n)["runs"][-1]["pid"] for n in (first, second)]
+        fill(f"{path}/ballast")
+        for _ in range(300):
+            try:
+                h.submit("/bin/true", env={"PAD": "x" * 4000})
+            except ApiError as e:
+                assert e.status == 507, e
+                break
+        for words in (("cancel", first), ("cancel", waiting), ("hold", other), ("release", held), ("retry", done),
+                      ("queue", "pause", "other"), ("tag", done, "kept")):
+            p = h.berth(*map(str, words), check=False, timeout=20)
+            assert p.returncode != 0 and "no space left" in p.stderr and "recorded" in p.stderr, (words, p.stdout, p.stderr)
+        wait_for("the cancelled job ends", lambda: not os.path.exists(f"/proc/{pids[0]}"))
+        assert os.path.exists(f"/proc/{pids[1]}")
+        os.unlink(f"{path}/ballast")
+        assert wait_state(h, first, "cancelled")
+        assert wait_state(h, waiting, "cancelled")
+        assert wait_state(h, other, "held")
+        h.api("POST", f"/v1/jobs/{second}/cancel")
+        assert wait_state(h, held, "succeeded")
+        assert wait_state(h, done, "succeeded")["attempt"] == 2
+        assert job(h, done)["tags"], job(h, done)
+        h.api("POST", f"/v1/jobs/{other}/release")
+        h.wait_all()
+    on_small_disk(8, body)
+
+
 def try_submit(h):
     try:
         return h.submit("/bin/true")["number"]

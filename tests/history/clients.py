@@ -147,7 +147,9 @@ class Client:
             method, path = ("DELETE", f"/v1/jobs/{number}") if kind == "remove" else ("POST", f"/v1/jobs/{number}/{kind}")
         begin, end, status, got = self.ask(method, path, body, headers, how)
         if end is not None and (status is None or status in (503, 507)):
-            return  # refused: it must not have happened, so nothing may show it
+            if status is None or kind in ("submit", "remove"):
+                return  # refused: it must not have happened, so nothing may show it
+            end = None  # not recorded yet
         value = None
         if end is not None:
             value = status if status in (404, 409) else "already" if got and got.get("already") else "done"
