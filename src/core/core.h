@@ -106,6 +106,8 @@ struct core_ops {
     /* Does this trouble last?  Called when it may have begun, then every second.  NULL: none does.
      */
     bool (*trouble)(void *self, enum trouble_kind k);
+    /* A trouble has begun, or is over: the text of its notice. */
+    void (*troubled)(void *self, struct str text);
     /* The run got SIGKILL, or its supervisor did; its container may still exist.  NULL: nobody
      * removes containers. */
     void (*killed)(void *self, struct run_key key);

@@ -80,6 +80,8 @@ __attribute__((format(printf, 2, 3))) static void trouble_notice(struct core *c,
     va_end(ap);
     if (c->conf.ops->notice)
         c->conf.ops->notice(c->conf.self, str_of(text));
+    if (c->conf.ops->troubled)
+        c->conf.ops->troubled(c->conf.self, str_of(text));
 }
 
 void core_trouble_hit(struct core *c, enum trouble_kind k, const char *text)

@@ -11,7 +11,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-enum { HOUR_MS = 3600000, FIRST_LOOK_MS = 2000, PROBE_MS = 200 };
+enum { HOUR_MS = 3600000, FIRST_LOOK_MS = 2000, PROBE_MS = 200, SPARE_INODES = 64 };
 #define WEEK_MS (INT64_C(7) * 24 * HOUR_MS)
 
 static void health_look(void *arg)
@@ -66,6 +66,12 @@ bool host_trouble(void *arg, enum trouble_kind k)
             return true;
         /* fall through */
     case TROUBLE_NO_INODES:
+        /* It is over when a few runs have what they need, not with the next file that goes. */
+        if (core_trouble(h->core, TROUBLE_NO_INODES)->on && k == TROUBLE_NO_INODES &&
+            statvfs(h->paths.home, &fs) == 0 &&
+            fs.f_favail < MIN(fs.f_files / 16, (fsfilcnt_t)SPARE_INODES))
+            return true;
+        /* fall through */
     case TROUBLE_IO_ERROR:
         sys = probe_file(h);
         if (trouble_of_errno(sys) == TROUBLE_DISK_FULL && statvfs(h->paths.home, &fs) == 0 &&

@@ -76,6 +76,12 @@ static void host_notice(void *arg, struct str text)
     log_warn("host", STR_FMT, STR_ARG(text));
 }
 
+/* core's operation `troubled`. */
+static void host_troubled(void *arg, struct str text)
+{
+    parts_troubled(arg, text);
+}
+
 /* core's operation `launch`.  A port that cannot be opened does not fail the start: job_ports
  * retries while the attempt runs. */
 static int host_launch(void *arg, const struct launch *l, const struct launch_facts *f,
@@ -128,6 +134,7 @@ static void open_containers(struct host *h)
 }
 
 static const struct core_ops host_core_ops = {.notice = host_notice,
+                                              .troubled = host_troubled,
                                               .discard = old_jobs_discard,
                                               .launch = host_launch,
                                               .offload = host_offload,

@@ -126,6 +126,7 @@ int parts_launch(struct host *h, const struct launch *l, const struct launch_fac
 void parts_fire(struct host *h, struct str dialect, struct firing *f);
 /* The words of the part to which the job belongs.  Worker thread. */
 enum part_notice parts_notice(struct host *h, uint64_t job, enum hook_event ev, struct buf *out);
+void parts_troubled(struct host *h, struct str text);
 void parts_recovered(struct host *h);
 void parts_committed(struct host *h);
 void parts_shut(struct host *h);

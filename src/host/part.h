@@ -74,6 +74,8 @@ struct host_part {
     /* An event of a job is to be told in Slack: the part may use words of its own, escaped with
      * hook_slack_escape.  Called on a worker thread. */
     enum part_notice (*notice)(void *self, uint64_t job, enum hook_event ev, struct buf *out);
+    /* A trouble of the machine (core/trouble.h) has begun, or is over. */
+    void (*troubled)(void *self, struct str text);
     void (*recovered)(void *self); /* the host is open: resume what a crash interrupted */
     void (*committed)(void *self); /* after every commit */
     /* The two steps of closing; in between the loop runs while `busy`. */

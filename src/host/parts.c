@@ -104,6 +104,12 @@ enum part_notice parts_notice(struct host *h, uint64_t job, enum hook_event ev, 
     return PART_NOTICE_NOT_MINE;
 }
 
+void parts_troubled(struct host *h, struct str text)
+{
+    FOR_PARTS(h, i, troubled)
+    h->parts[i].part->troubled(h->parts[i].self, text);
+}
+
 void parts_recovered(struct host *h)
 {
     FOR_PARTS(h, i, recovered)

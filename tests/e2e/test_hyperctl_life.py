@@ -8,6 +8,7 @@ import subprocess
 import time
 
 import harness
+import test_faults
 from harness import BERTH
 from hyper_rig import Place, ask, free_port, job, live_batch, tree
 
@@ -24,6 +25,49 @@ def test_kill_leaves_no_survivor():
         assert not [pid for pid in left if int(pid) in at.survivors()], left
         assert p.wait(120) == 0
         assert at.exists("fork", "f.failed") and at.exists("fork", "next.succeed")
+
+
+def on_small_disk(options, spoil, mend):
+    """A batch of 60 jobs on a file system of its own: what hyperctl printed.  spoil(home) when the first job has ended."""
+    if os.geteuid() != 0:
+        raise harness.Skip("mounting a small tmpfs needs root")
+    with Place() as at:
+        m = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=48m," + options, "tmpfs", at.home], capture_output=True, text=True)
+        if m.returncode:
+            raise harness.Skip(f"cannot mount a tmpfs here: {m.stderr.strip()}")
+        try:
+            p = at.start(at.batch("full", [job(f"j{i}", "sleep 0.05") for i in range(60)]))
+            said = []
+            if spoil:
+                at.wait_for("full", "j0.succeed")
+                spoil(at.home)
+            for line in p.stdout:
+                said.append(line)
+                if "is over)" in line or "waits for space)" in line:
+                    break
+            assert p.poll() is None, said
+            mend(at.home)
+            said += p.stdout.readlines()
+            assert p.wait(120) == 0, said
+            ends = [n for n in os.listdir(at.path("full")) if n.endswith((".succeed", ".failed", ".running"))]
+            assert sorted(ends) == sorted(f"j{i}.succeed" for i in range(60)), (said, ends)
+            assert '"succeed": 60' in said[-1], said
+            return [line for line in said if " W " in line]
+        finally:
+            at.sweep()
+            subprocess.run(["umount", "-l", at.home], check=False)
+
+
+def test_a_batch_waits_for_space():
+    warned = on_small_disk("", lambda home: test_faults.fill(home + "/ballast"), lambda home: os.unlink(home + "/ballast"))
+    assert len([w for w in warned if "disk_full: no space" in w]) == 1, warned
+    assert len([w for w in warned if "disk_full: over after" in w]) == 1, warned
+
+
+def test_a_batch_that_begins_without_inodes():
+    warned = on_small_disk("nr_inodes=150", None,
+                           lambda home: subprocess.run(["mount", "-o", "remount,nr_inodes=10000", home], check=True))
+    assert len(warned) == 1 and "waits for space" in warned[0], warned
 
 
 def test_a_million_lines_before_the_last_command():

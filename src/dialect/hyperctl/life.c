@@ -68,7 +68,10 @@ struct life_note {
 struct hyper_life {
     struct hyper_run *r;
     VEC(struct life_note) waiting, at_work;
-    bool busy; /* life_start is posted, or a worker thread has at_work */
+    bool busy;           /* life_start is posted, or a worker thread has at_work */
+    size_t written;      /* of at_work */
+    bool hurry;          /* the run ends: what cannot be written is left out */
+    struct timer *again; /* the next attempt, when the disk was full */
 };
 
 /* Yours; NULL: the node is none of the machines of the batch, so it is this machine. */
@@ -141,13 +144,19 @@ static void life_write(const struct hyper_run *r, struct life_note *n)
     }
 }
 
-/* Worker thread.  The loop thread does not touch at_work while `busy` is true. */
+/* Worker thread.  The loop thread does not touch at_work while `busy` is true.  Without space the
+ * rest waits: a job that has ended without a marker would run again. */
 static void life_work(void *arg)
 {
     struct hyper_life *l = arg;
 
-    for (size_t i = 0; i < l->at_work.n; i++)
-        life_write(l->r, &l->at_work.p[i]);
+    for (; l->written < l->at_work.n; l->written++) {
+        struct life_note *n = &l->at_work.p[l->written];
+        n->err = (struct err){0};
+        life_write(l->r, n);
+        if (n->err.code == ERR_FULL && !l->hurry)
+            return;
+    }
 }
 
 /* Log line and event: who hears of a change finds the markers. */
@@ -199,6 +208,15 @@ static void life_apply(struct life_note *n)
 }
 
 static void life_start(void *arg);
+static void life_done(void *arg);
+
+static void life_again(void *arg)
+{
+    struct hyper_life *l = arg;
+
+    l->hurry = l->r->signo || l->r->sched.closing;
+    work_submit(l->r->loop, life_work, life_done, l);
+}
 
 /* Loop thread: the job is now as its files are. */
 static void life_done(void *arg)
@@ -206,6 +224,13 @@ static void life_done(void *arg)
     struct hyper_life *l = arg;
     struct hyper_run *r = l->r;
 
+    if (l->written < l->at_work.n) {
+        hyper_space_missing(r, &l->at_work.p[l->written].err);
+        timer_start(l->again, SPACE_MS, 0);
+        return;
+    }
+    hyper_space_found(r);
+    l->written = 0;
     l->busy = false;
     for (size_t i = 0; i < l->at_work.n; i++) {
         struct life_note *n = &l->at_work.p[i];
@@ -243,10 +268,12 @@ static void life_start(void *arg)
     vec_clear(&l->waiting);
     l->busy = true;
     /* A job that was only placed has no marker yet, which spares the worker thread. */
-    if (writes)
-        work_submit(l->r->loop, life_work, life_done, l);
-    else
+    if (writes) {
+        life_again(l);
+    } else {
+        l->written = l->at_work.n;
         life_done(l);
+    }
 }
 
 /* The texts of the event are copied: they are borrowed for the call only.  life_start is posted and
@@ -261,6 +288,7 @@ void hyper_job_event(struct hyper_run *r, struct hyper_job *j, const struct hype
     if (!r->life) {
         r->life = xcalloc(1, sizeof(*r->life));
         r->life->r = r;
+        r->life->again = timer_new(r->loop, life_again, r->life);
     }
     n.ev.node = str_of(n.node);
     n.ev.reason = str_of(n.reason);
@@ -281,6 +309,7 @@ void hyper_life_free(struct hyper_run *r)
     while (hyper_life_busy(r))
         loop_run_once(r->loop, true);
     if (r->life) {
+        timer_free(r->life->again);
         vec_done(&r->life->waiting);
         vec_done(&r->life->at_work);
     }

@@ -50,6 +50,8 @@ struct hyper_link_conf {
     hyper_event_fn event;
     /* Listening ended by itself, because the connection to the daemon broke. */
     void (*gone)(void *arg, const struct err *e);
+    /* A host in this process starts nothing for now (full disk, …), or starts jobs again. */
+    void (*troubled)(void *arg, struct str text);
     void *arg;
 };
 

@@ -417,6 +417,13 @@ static void here_part_committed(void *self)
     here_read_soon(self);
 }
 
+static void here_part_troubled(void *self, struct str text)
+{
+    const struct hyper_link_conf *c = &((struct here *)self)->link.conf;
+
+    c->troubled(c->arg, text);
+}
+
 /* The host closes: reads that are under way end, and none begins. */
 static void here_part_shut(void *self)
 {
@@ -430,6 +437,7 @@ static bool here_part_busy(const void *self)
 
 static const struct host_part here_part = {.name = PART_NAME,
                                            .open = here_part_open,
+                                           .troubled = here_part_troubled,
                                            .committed = here_part_committed,
                                            .shut = here_part_shut,
                                            .busy = here_part_busy};

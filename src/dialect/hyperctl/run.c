@@ -36,13 +36,36 @@ void hyper_interrupted(struct hyper_run *r, int signo)
 
 /* ---- starting ---- */
 
-/* Starts the jobs.  An error ends the run with its message. */
-static void run_go(struct hyper_run *r)
+void hyper_space_missing(struct hyper_run *r, const struct err *e)
 {
+    if (!r->full)
+        hyper_log(r->h, HYPER_WARN, "batch", "%s (the batch waits for space)", e->text);
+    r->full = true;
+}
+
+void hyper_space_found(struct hyper_run *r)
+{
+    if (r->full)
+        hyper_log(r->h, HYPER_INFO, "batch", "there is space again, the batch goes on");
+    r->full = false;
+}
+
+/* Starts the jobs, as soon as the disk has space for them.  Any other error ends the run with its
+ * message. */
+static void run_go(void *arg)
+{
+    struct hyper_run *r = arg;
     struct err e = {0};
 
-    if (hyper_start_jobs(r, &e) < 0)
+    if (hyper_start_jobs(r, &e) == 0) {
+        hyper_space_found(r);
+    } else if (e.code == ERR_FULL && !r->sched.again) {
+        hyper_space_missing(r, &e);
+        timer_start(r->go, SPACE_MS, 0);
+        return;
+    } else {
         hyper_leave(r, &e);
+    }
     hyper_settle(r);
 }
 
@@ -172,6 +195,7 @@ static int set_up(struct hyper_run *r, struct err *e)
 /* Also after a failed set_up: members that were never made are NULL, 0 or -1. */
 static void tear_down(struct hyper_run *r)
 {
+    timer_free(r->go);
     hyper_signal_close(r);
     hyper_routes_shut(r->routes);
     watch_free(r->watcher.control);
@@ -227,6 +251,7 @@ int hyperctl_run(struct hyperctl *h, const struct hyper_opts *o)
         return hyper_fail(&e);
     warn_of_file(&r);
     r.loop = loop_new();
+    r.go = timer_new(r.loop, run_go, &r);
     if (set_up(&r, &e) < 0) {
         hyper_leave(&r, &e);
     } else {

@@ -39,6 +39,7 @@ struct hyper_sched {
     struct map_u64 jobs;
     size_t unwanted;
     struct timer *again; /* the next attempt to reach the scheduler */
+    size_t prepared;     /* so many jobs of the batch are */
     int64_t give_up_ms;  /* monotonic; 0 = it answers */
     struct hyper_interrupt interrupts[3];
 };
@@ -104,6 +105,9 @@ struct hyper_run {
     struct err err;
     /* Monotonic clock. */
     int64_t began_ms;
+    /* There is no space: it was said, and the next attempt to begin. */
+    bool full;
+    struct timer *go;
 };
 
 /* ---- port.c ---- */
@@ -118,6 +122,12 @@ void hyper_port_close(struct hyper_port *p, struct loop *loop, const struct hype
 /* ---- run.c ---- */
 /* The first signal stops the jobs, the second one this process. */
 void hyper_interrupted(struct hyper_run *r, int signo);
+
+/* How often is tried again what the disk has no space for. */
+enum { SPACE_MS = 500 };
+/* One line when the batch begins to wait for space, and one when it goes on. */
+void hyper_space_missing(struct hyper_run *r, const struct err *e);
+void hyper_space_found(struct hyper_run *r);
 
 /* ---- life.c ---- */
 /* One JSON object a line to a watching program; takes `more`. */

@@ -215,9 +215,13 @@ void hyper_step_done(void *run, const struct err *e, uint64_t number)
         return;
     if (e && sched_may_retry(r, e)) {
         sched_retry(r);
+    } else if (e && e->code == ERR_FULL) {
+        hyper_space_missing(r, e);
+        timer_start(r->sched.again, SPACE_MS, 0);
     } else if (e) {
         sched_over(r, e);
     } else {
+        hyper_space_found(r);
         r->sched.step = r->sched.resume ? r->sched.resume : r->sched.step + 1;
         r->sched.resume = 0;
         steps[r->sched.step](r);
@@ -264,6 +268,13 @@ static void sched_on_gone(void *arg, const struct err *e)
 }
 
 /* The same for both links: the daemon's home may get a host in this process later. */
+static void sched_on_trouble(void *arg, struct str text)
+{
+    struct hyper_run *r = arg;
+
+    hyper_log(r->h, HYPER_WARN, "scheduler", STR_FMT, STR_ARG(text));
+}
+
 static struct hyper_link_conf link_conf(struct hyper_run *r)
 {
     return (struct hyper_link_conf){.loop = r->loop,
@@ -275,6 +286,7 @@ static struct hyper_link_conf link_conf(struct hyper_run *r)
                                     .transient = r->sched.own,
                                     .event = sched_on_event,
                                     .gone = sched_on_gone,
+                                    .troubled = sched_on_trouble,
                                     .arg = r};
 }
 
@@ -342,8 +354,9 @@ static void warn_text(void *arg, const char *text)
     hyper_log(r->h, HYPER_WARN, "backend", "%s", text);
 }
 
-/* How many jobs can run.  One that cannot be prepared has failed; the others run. */
-static size_t prepare_jobs(struct hyper_run *r)
+/* *out: how many jobs can run.  One that cannot be prepared has failed; the others run.  Without
+ * space, the next call goes on where this one stopped. */
+static int prepare_jobs(struct hyper_run *r, size_t *out, struct err *e)
 {
     const struct hyper_prepare p = {.layout = &r->l,
                                     .batch = r->b,
@@ -351,21 +364,20 @@ static size_t prepare_jobs(struct hyper_run *r)
                                     .cwd = r->h->cwd,
                                     .warn = warn_text,
                                     .arg = r};
-    size_t n = 0;
 
-    for (size_t i = 0; i < r->b->jobs.n; i++) {
-        struct hyper_job *j = &r->b->jobs.p[i];
-        struct err e = {0};
-        if (!j->pending)
+    for (; r->sched.prepared < r->b->jobs.n; r->sched.prepared++) {
+        struct hyper_job *j = &r->b->jobs.p[r->sched.prepared];
+        if (!j->pending || hyper_job_prepare(&p, j, &j->changed, e) == 0)
             continue;
-        if (hyper_job_prepare(&p, j, &j->changed, &e) < 0) {
-            j->pending = false;
-            hyper_broken(r, j, &e);
-        } else {
-            n++;
-        }
+        if (e->code == ERR_FULL)
+            return -1;
+        j->pending = false;
+        hyper_broken(r, j, e);
     }
-    return n;
+    *out = 0;
+    for (size_t i = 0; i < r->b->jobs.n; i++)
+        *out += r->b->jobs.p[i].pending;
+    return 0;
 }
 
 /* ---- the home ---- */
@@ -418,6 +430,7 @@ static int choose_home(struct hyper_run *r, struct err *e)
     r->sched.leftover = file_read_all(note, HOME_MAX, &was, &n, e) == 0 && was[0] == '/';
     /* What an earlier owner submitted counts as ours. */
     r->sched.submitted = r->sched.leftover;
+    free(r->sched.home); /* of an attempt without space */
     /* Jobs that an earlier owner left can be found only in the home to which it submitted them. */
     r->sched.home = r->sched.leftover ? TAKE(was) : daemon_home(r);
     if (!r->sched.home)
@@ -470,8 +483,13 @@ static int open_scheduler(struct hyper_run *r, struct err *e)
 
 int hyper_start_jobs(struct hyper_run *r, struct err *e)
 {
-    name_queue(r); /* scripts speak of their machines */
-    if (!prepare_jobs(r))
+    size_t n;
+
+    if (!r->sched.key[0])
+        name_queue(r); /* scripts speak of their machines */
+    if (prepare_jobs(r, &n, e) < 0)
+        return -1;
+    if (!n)
         return 0;
     r->signal.suspended = hyper_signal_there(r);
     if (r->signal.suspended)
