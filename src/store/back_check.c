@@ -70,9 +70,10 @@ static int back_step(struct pass *p, const char *sql, size_t rule, struct err *e
         rc = check_rule(&p->db, rule, &p->found, e);
     } else {
         sqlite3_stmt *st = db_query_text(&p->db, e, sql, NULL, 0);
-        rc = db_step(&p->db, st, e);
-        if (rc == 1 && !str_eq_c(column_str(st, 0), "ok"))
-            buf_addf(&p->found, STR_FMT "\n", STR_ARG(column_str(st, 0)));
+        struct str found;
+        rc = check_next(&p->db, st, &found, e);
+        if (rc == 1)
+            buf_addf(&p->found, STR_FMT "\n", STR_ARG(found));
         if (st)
             sqlite3_reset(st);
         rc = MIN(rc, 0);
@@ -126,7 +127,7 @@ static int pass_run(struct pass *p, struct err *e)
     p->worked_us = check_clock_us();
     sqlite3_progress_handler(p->db.h, TICK_OPS, back_tick, p);
     rc = stat(p->s->path, &st) == 0 && st.st_size <= WHOLE_BYTES
-             ? back_step_until_done(p, "PRAGMA integrity_check(1)", 0, e)
+             ? back_step_until_done(p, "PRAGMA integrity_check(" FINDINGS_MANY ")", 0, e)
              : back_tables(p, e);
     for (size_t i = 1; rc == 0 && !p->found.n && i < check_rule_count(); i++)
         rc = back_step_until_done(p, NULL, i, e);

@@ -18,8 +18,8 @@ static const struct {
     const char *sql;
     uint32_t states;
 } rules[] = {
-    {"SELECT integrity_check FROM pragma_integrity_check(20) WHERE integrity_check <> 'ok'"
-     " LIMIT ?1",
+    {"SELECT integrity_check FROM pragma_integrity_check(" FINDINGS_MANY
+     ") WHERE integrity_check NOT IN ('ok', '" FALSE_FINDING "') LIMIT ?1",
      0},
     {"SELECT 'row of ' || \"table\" || ' refers to a missing ' || parent"
      " FROM pragma_foreign_key_check LIMIT ?1",
@@ -98,6 +98,18 @@ static const struct {
      "(SELECT 1 FROM project WHERE name = p.project) LIMIT ?1",
      0},
 };
+
+int check_next(struct db *d, sqlite3_stmt *st, struct str *out, struct err *e)
+{
+    int rc;
+
+    while ((rc = db_step(d, st, e)) == 1) {
+        *out = column_str(st, 0);
+        if (!str_eq_c(*out, "ok") && !str_eq_c(*out, FALSE_FINDING))
+            return 1;
+    }
+    return rc;
+}
 
 size_t check_rule_count(void)
 {

@@ -7,6 +7,7 @@
  */
 #include "store/restore.h"
 #include "base/util.h"
+#include "store/check_priv.h"
 #include "store/migrate_priv.h"
 #include "store/query_priv.h"
 #include "store/store_priv.h"
@@ -258,15 +259,14 @@ static int restore_db(struct db *d, const struct store_restore_conf *conf,
 /* SQLite's own check of every page: a backup may have lain on a bad disk for a year. */
 static int check_copy(struct db *d, struct err *e)
 {
-    sqlite3_stmt *st = db_query(d, e, "PRAGMA quick_check(1)");
-    int rc = db_step(d, st, e);
-    bool ok = rc == 1 && str_eq_c(column_str(st, 0), "ok");
+    sqlite3_stmt *st = db_query(d, e, "PRAGMA quick_check(" FINDINGS_MANY ")");
+    struct str found;
+    int rc = check_next(d, st, &found, e);
 
-    if (rc == 1 && !ok)
-        err_set(e, ERR_INTERNAL, "the database of the backup is damaged: %.150s",
-                column_str(st, 0).p);
+    if (rc == 1)
+        err_set(e, ERR_INTERNAL, "the database of the backup is damaged: %.150s", found.p);
     sqlite3_reset(st);
-    return ok ? 0 : -1;
+    return rc ? -1 : 0;
 }
 
 int store_restore(const struct store_restore_conf *conf, struct store_restored *out, struct err *e)

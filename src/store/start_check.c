@@ -114,17 +114,13 @@ static int budget_tick(void *arg)
 static int check_statement(struct db *d, const char *sql, struct check_budget *b, struct err *e)
 {
     sqlite3_stmt *st = b->over ? NULL : db_query_text(d, e, sql, NULL, 0);
-    int rc = b->over ? 0 : db_step(d, st, e);
+    struct str found;
+    int rc = b->over ? 0 : check_next(d, st, &found, e);
 
-    if (rc == 1) {
-        struct str found = column_str(st, 0);
-        if (str_eq_c(found, "ok"))
-            rc = 0;
-        else
-            damage_say(d->path, found, e);
-    } else if (rc < 0 && b->over) {
+    if (rc == 1)
+        damage_say(d->path, found, e);
+    else if (rc < 0 && b->over)
         rc = 0;
-    }
     if (st)
         sqlite3_reset(st);
     if (rc == 0 && e)
@@ -167,7 +163,7 @@ int start_check_pages(const char *path, struct check_budget *b, struct err *e)
         return -1;
     budget_begin(&d, b, PAGES_US);
     if (bytes <= WHOLE_BYTES) {
-        rc = check_statement(&d, "PRAGMA integrity_check(1)", b, e);
+        rc = check_statement(&d, "PRAGMA integrity_check(" FINDINGS_MANY ")", b, e);
     } else {
         b->partly = true;
         for (size_t i = 0; rc == 0 && i < ARRAY_SIZE(first_tables); i++) {

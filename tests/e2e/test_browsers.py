@@ -220,8 +220,10 @@ def test_the_ports_of_atlas():
     a = atlas_rig.Atlas()
     try:
         a.start()
-        job = a.submit({"main.py": "import time\ntime.sleep(600)\n"}, project=MARK)
+        job = a.submit({"main.py": "import time\nprint('begun', flush=True)\ntime.sleep(600)\n"}, project=MARK)
         a.wait(job, "running")
+        # Its files are in place when the script itself runs.
+        harness.wait_for("the script runs", lambda: b"begun" in a.http("GET", f"/jobs/{job}/logs"))
 
         def state():
             files = {os.path.join(d, f) for d, dirs, names in os.walk(a.home) for f in dirs + names
