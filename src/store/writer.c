@@ -332,8 +332,8 @@ static bool commit_held(struct writer *w)
     struct err e = {0};
     int64_t start = now_us();
 
+    /* Healthy all the while when only a submission was too large: the next one may fit. */
     if (try_commit(w, w->held, &e) < 0) {
-        set_trouble(w, &e);
         refuse_all(w, w->held, &e);
         drop_waited_for(w, &e);
         if (commit_rest(w, &e) < 0) {
