@@ -206,6 +206,18 @@ static void put_bytes(pid_t tid, int fd, const struct stat *st, int64_t at, int6
     free(data);
 }
 
+/* A call that names an offset of its own has moved it on by n; -1 = the position of the file. */
+static int64_t offset_before(pid_t tid, uint64_t offset, int64_t n)
+{
+    int64_t after;
+
+    if (!offset || n <= 0)
+        return -1;
+    if (peek(tid, offset, &after, sizeof(after)) != (ssize_t)sizeof(after))
+        fail("cannot read the offset of a copy");
+    return after - n;
+}
+
 static void written(struct call *c, int fd, int64_t n, int64_t at)
 {
     struct stat st;
@@ -352,7 +364,7 @@ static void behind(struct call *c, int64_t result)
         break;
     case SYS_splice:
     case SYS_copy_file_range:
-        written(c, (int)a[2], result, -1);
+        written(c, (int)a[2], result, offset_before(c->tid, a[3], result));
         break;
     case SYS_ftruncate:
         resized(c, (int64_t)a[1]);
