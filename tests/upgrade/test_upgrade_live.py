@@ -207,6 +207,8 @@ def test_a_hyperctl_batch_goes_on_under_this_program():
         p.wait()
         use(new)
         p = at.start(config)
+        # A job that fails while no scheduler serves its port is repeated, so the scheduler comes first.
+        wait_for("the scheduler of this program", lambda: at.call("job", "list", "-b", "grid").returncode == 0)
         at.wait_for("grid", "held.running")
         with open(gate, "w"):
             pass
