@@ -37,8 +37,10 @@ struct host {
     struct outside_watch *outside; /* processes that were not started here */
     struct api *api;
     struct request_server *requests;
-    struct open_part *parts;
-    size_t n_parts;
+    struct {
+        struct open_part *p;
+        size_t n;
+    } parts;
     struct containers *containers;
     struct http_server *http;
     struct {

@@ -10,8 +10,8 @@
 /* For every part that is open and has the operation `op`, in the order of host_conf.parts.  The
  * statement that follows the macro is its body. */
 #define FOR_PARTS(h, i, op)                                                                        \
-    for (size_t i = 0; i < (h)->n_parts; i++)                                                      \
-        if ((h)->parts[i].self && (h)->parts[i].part->op)
+    for (size_t i = 0; i < (h)->parts.n; i++)                                                      \
+        if ((h)->parts.p[i].self && (h)->parts.p[i].part->op)
 
 /* What the program set for this part; NULL = nothing. */
 static const void *part_setting(const struct host_conf *c, const char *name)
@@ -29,12 +29,12 @@ int parts_open(struct host *h, struct err *e)
 
     while (h->conf.parts && h->conf.parts[n])
         n++;
-    h->parts = xcalloc(n + 1, sizeof(*h->parts));
-    h->n_parts = n;
+    h->parts.p = xcalloc(n + 1, sizeof(*h->parts.p));
+    h->parts.n = n;
     for (size_t i = 0; i < n; i++) {
         const struct host_part *p = h->conf.parts[i];
-        h->parts[i].part = p;
-        if (p->open(&h->env, part_setting(&h->conf, p->name), &h->parts[i].self, e) < 0)
+        h->parts.p[i].part = p;
+        if (p->open(&h->env, part_setting(&h->conf, p->name), &h->parts.p[i].self, e) < 0)
             return -1;
     }
     h->conf.settings = NULL; /* borrowed until here */
@@ -44,16 +44,16 @@ int parts_open(struct host *h, struct err *e)
 int parts_listen(struct host *h, struct err *e)
 {
     FOR_PARTS(h, i, listen)
-    if (h->parts[i].part->listen(h->parts[i].self, h->http, e) < 0)
+    if (h->parts.p[i].part->listen(h->parts.p[i].self, h->http, e) < 0)
         return -1;
     return 0;
 }
 
 const struct open_part *parts_find(const struct host *h, const char *name)
 {
-    for (size_t i = 0; name && i < h->n_parts; i++)
-        if (h->parts[i].self && !strcmp(h->parts[i].part->name, name))
-            return &h->parts[i];
+    for (size_t i = 0; name && i < h->parts.n; i++)
+        if (h->parts.p[i].self && !strcmp(h->parts.p[i].part->name, name))
+            return &h->parts.p[i];
     return NULL;
 }
 
@@ -63,8 +63,8 @@ int parts_launch(struct host *h, const struct launch *l, const struct launch_fac
     const char *dialect = l->spec->origin.dialect;
     bool known = false;
 
-    for (size_t i = 0; i < h->n_parts; i++)
-        known = known || !strcmp(h->parts[i].part->name, dialect);
+    for (size_t i = 0; i < h->parts.n; i++)
+        known = known || !strcmp(h->parts.p[i].part->name, dialect);
     /* Without its dialect the job would run without the files, mounts and variables that its user
      * asked for, and would report a result that means nothing. */
     if (!known)
@@ -83,8 +83,8 @@ void parts_fire(struct host *h, struct str dialect, struct firing *f)
     struct err e = {0};
 
     FOR_PARTS(h, i, fire)
-    if (str_eq_c(dialect, h->parts[i].part->name)) {
-        h->parts[i].part->fire(h->parts[i].self, f);
+    if (str_eq_c(dialect, h->parts.p[i].part->name)) {
+        h->parts.p[i].part->fire(h->parts.p[i].self, f);
         return;
     }
     err_set(&e, ERR_INVALID,
@@ -97,7 +97,7 @@ enum part_notice parts_notice(struct host *h, uint64_t job, enum hook_event ev, 
 {
     FOR_PARTS(h, i, notice)
     {
-        enum part_notice n = h->parts[i].part->notice(h->parts[i].self, job, ev, out);
+        enum part_notice n = h->parts.p[i].part->notice(h->parts.p[i].self, job, ev, out);
         if (n != PART_NOTICE_NOT_MINE)
             return n;
     }
@@ -107,31 +107,31 @@ enum part_notice parts_notice(struct host *h, uint64_t job, enum hook_event ev, 
 void parts_troubled(struct host *h, struct str text)
 {
     FOR_PARTS(h, i, troubled)
-    h->parts[i].part->troubled(h->parts[i].self, text);
+    h->parts.p[i].part->troubled(h->parts.p[i].self, text);
 }
 
 void parts_recovered(struct host *h)
 {
     FOR_PARTS(h, i, recovered)
-    h->parts[i].part->recovered(h->parts[i].self);
+    h->parts.p[i].part->recovered(h->parts.p[i].self);
 }
 
 void parts_committed(struct host *h)
 {
     FOR_PARTS(h, i, committed)
-    h->parts[i].part->committed(h->parts[i].self);
+    h->parts.p[i].part->committed(h->parts.p[i].self);
 }
 
 void parts_shut(struct host *h)
 {
     FOR_PARTS(h, i, shut)
-    h->parts[i].part->shut(h->parts[i].self);
+    h->parts.p[i].part->shut(h->parts.p[i].self);
 }
 
 bool parts_busy(const struct host *h)
 {
     FOR_PARTS(h, i, busy)
-    if (h->parts[i].part->busy(h->parts[i].self))
+    if (h->parts.p[i].part->busy(h->parts.p[i].self))
         return true;
     return false;
 }
@@ -139,6 +139,6 @@ bool parts_busy(const struct host *h)
 void host_parts_free(struct host *h)
 {
     FOR_PARTS(h, i, free)
-    h->parts[i].part->free(h->parts[i].self);
-    free(h->parts);
+    h->parts.p[i].part->free(h->parts.p[i].self);
+    free(h->parts.p);
 }

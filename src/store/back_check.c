@@ -226,8 +226,8 @@ struct store_health store_health(const struct store *s)
 void back_check_init(struct back_check *b, const struct writer *w)
 {
     pthread_mutex_init(&b->lock, NULL);
-    b->seen.checked_ms = w->checked_ms;
-    b->seen.start_partly = w->unchecked;
+    b->seen.checked_ms = w->checked.at_ms;
+    b->seen.start_partly = w->checked.partly;
 }
 
 void back_check_done(struct back_check *b)

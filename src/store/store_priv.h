@@ -115,22 +115,26 @@ struct writer {
     atomic_bool healthy;
     /* Written before the thread starts: whether the start had no time for all of the file, and when
      * a check of all was complete last (wall clock, 0 = never). */
-    bool unchecked;
-    int64_t checked_ms;
+    struct {
+        bool partly;
+        int64_t at_ms;
+    } checked;
     atomic_int free_pages; /* in the file of the database, unused */
     atomic_int log_pages;  /* in the write-ahead log, for readers that should not be in its way */
     /* of the thread alone */
     struct db db;
     struct db_place place;
     struct applier applier;
-    struct batch *held;       /* taken from the queue, not yet durable */
-    struct batch *limbo;      /* committed to a file that is not at its path any more */
-    struct err trouble;       /* why it is unhealthy; written under the lock */
-    int64_t retry_us;         /* when to try again */
-    int wal_pages, wal_limit; /* in the log; when to checkpoint next */
-    int wal_kept;             /* pages that the file of the log keeps; 0 = as db.c says */
-    int64_t db_pages;         /* of the database after the last commit; 0 = unknown */
-    int64_t wal_room;         /* bytes the log can take without growing */
+    struct batch *held;  /* taken from the queue, not yet durable */
+    struct batch *limbo; /* committed to a file that is not at its path any more */
+    struct err trouble;  /* why it is unhealthy; written under the lock */
+    int64_t retry_us;    /* when to try again */
+    struct {
+        int pages, limit; /* in the log; when to checkpoint next */
+        int kept;         /* pages that the file of the log keeps; 0 = as db.c says */
+        int64_t db_pages; /* of the database after the last commit; 0 = unknown */
+        int64_t room;     /* bytes the log can take without growing */
+    } wal;
     store_notify_fn notify;
     void *notify_arg;
 };

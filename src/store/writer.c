@@ -51,7 +51,7 @@ static int on_wal(void *arg, sqlite3 *h, const char *name, int pages)
     struct writer *w = arg;
     (void)h;
     (void)name;
-    w->wal_pages = pages;
+    w->wal.pages = pages;
     atomic_store(&w->log_pages, pages);
     return SQLITE_OK;
 }
@@ -113,11 +113,11 @@ static int leaves_room(struct writer *w, const struct batch *list, struct err *e
         return 0;
     if (db_int(&w->db, "PRAGMA page_count", &pages, e) < 0)
         return -1;
-    int64_t more = w->db_pages ? MAX(pages - w->db_pages, (int64_t)0) : 0;
+    int64_t more = w->wal.db_pages ? MAX(pages - w->wal.db_pages, (int64_t)0) : 0;
     writer_count_free(w);
     if (!more || wal_has_room(w->db.path, more + pages - wal_db_pages(w->db.path) -
                                               atomic_load(&w->free_pages))) {
-        w->db_pages = pages;
+        w->wal.db_pages = pages;
         return 0;
     }
     err_set(e, ERR_FULL, "no space left for the job store under %s; free some and try again",
@@ -231,11 +231,11 @@ static void shrink_log(struct writer *w)
 {
     char sql[64];
 
-    if (w->wal_limit == w->wal_kept)
+    if (w->wal.limit == w->wal.kept)
         return;
-    w->wal_kept = w->wal_limit;
+    w->wal.kept = w->wal.limit;
     snprintf(sql, sizeof(sql), "PRAGMA journal_size_limit=%lld",
-             (long long)MIN((int64_t)w->wal_limit * FRAME_BYTES, (int64_t)ROOM_MAX));
+             (long long)MIN((int64_t)w->wal.limit * FRAME_BYTES, (int64_t)ROOM_MAX));
     sqlite3_exec(w->db.h, sql, NULL, NULL, NULL);
 }
 
@@ -245,24 +245,24 @@ static void checkpoint(struct writer *w)
 {
     int in_log = 0, moved = 0;
 
-    if (!w->wal_pages)
+    if (!w->wal.pages)
         return;
-    w->wal_limit = wal_page_limit(w->db.path);
+    w->wal.limit = wal_page_limit(w->db.path);
     writer_count_free(w);
     shrink_log(w);
     if (sqlite3_wal_checkpoint_v2(w->db.h, NULL, SQLITE_CHECKPOINT_PASSIVE, &in_log, &moved) ==
             SQLITE_OK &&
         in_log == moved)
-        w->wal_pages = 0;
+        w->wal.pages = 0;
     else /* readers hold it back, or the disk is full: not again with every commit */
-        w->wal_limit = MAX(w->wal_pages, in_log) + WAL_PAGES_STEP;
+        w->wal.limit = MAX(w->wal.pages, in_log) + WAL_PAGES_STEP;
     if (in_log < WAL_PAGES_HARD)
         return;
     sqlite3_busy_timeout(w->db.h, RESTART_WAIT_MS);
     if (sqlite3_wal_checkpoint_v2(w->db.h, NULL, SQLITE_CHECKPOINT_RESTART, NULL, NULL) ==
         SQLITE_OK) {
-        w->wal_pages = 0;
-        w->wal_limit = wal_page_limit(w->db.path);
+        w->wal.pages = 0;
+        w->wal.limit = wal_page_limit(w->db.path);
     }
     sqlite3_busy_timeout(w->db.h, BUSY_MS);
 }
@@ -270,13 +270,13 @@ static void checkpoint(struct writer *w)
 /* The first room when idle; more while the log fills, after a commit was answered. */
 static void writer_make_room(struct writer *w, bool idle)
 {
-    int64_t used = (int64_t)w->wal_pages * FRAME_BYTES;
+    int64_t used = (int64_t)w->wal.pages * FRAME_BYTES;
 
-    if (idle && !w->wal_pages && w->wal_room < ROOM_STEP) {
-        w->wal_room = wal_make_room(w->db.path, ROOM_STEP);
-    } else if (used > ROOM_NEAR && used + ROOM_NEAR > w->wal_room && w->wal_room < ROOM_MAX) {
+    if (idle && !w->wal.pages && w->wal.room < ROOM_STEP) {
+        w->wal.room = wal_make_room(w->db.path, ROOM_STEP);
+    } else if (used > ROOM_NEAR && used + ROOM_NEAR > w->wal.room && w->wal.room < ROOM_MAX) {
         int64_t got = wal_make_room(w->db.path, MIN(used + ROOM_STEP, ROOM_MAX));
-        w->wal_room = MAX(got, used + ROOM_NEAR); /* where there is none, ask again much later */
+        w->wal.room = MAX(got, used + ROOM_NEAR); /* where there is none, ask again much later */
     }
 }
 
@@ -404,7 +404,7 @@ static void writer_work(struct writer *w, struct batch *taken, bool idle_asked, 
     } else if (!healthy) {
         try_probe(w);
     }
-    if (w->wal_pages >= w->wal_limit || (idle_asked && atomic_load(&w->healthy)))
+    if (w->wal.pages >= w->wal.limit || (idle_asked && atomic_load(&w->healthy)))
         checkpoint(w);
     writer_make_room(w, idle_asked);
 }
@@ -486,11 +486,11 @@ static int writer_open_db(struct writer *w, const char *path, struct store_home 
     if (identity_check(&w->db, home, e) == 0 && migrate(&w->db, migrations, n_migrations, e) == 0 &&
         (!home || is_new || start_check_rows(path, &budget, e) == 0) &&
         identity_record(&w->db, home, e) == 0 && applier_init(&w->applier, &w->db, e) == 0) {
-        w->unchecked = budget.partly;
+        w->checked.partly = budget.partly;
         db_int(&w->db,
                "SELECT ifnull((SELECT CAST(value AS INTEGER) FROM fact WHERE name ="
                " '" FACT_CHECKED "'), 0)",
-               &w->checked_ms, NULL);
+               &w->checked.at_ms, NULL);
         return 0;
     }
     db_done(&w->db);
@@ -506,8 +506,8 @@ int writer_start(struct writer *w, const char *path, struct store_home *home,
     if (writer_open_db(w, path, home, e) < 0)
         return -1;
     on_path_init(&w->place, path);
-    db_int(&w->db, "PRAGMA page_count", &w->db_pages, NULL);
-    w->wal_limit = wal_page_limit(path);
+    db_int(&w->db, "PRAGMA page_count", &w->wal.db_pages, NULL);
+    w->wal.limit = wal_page_limit(path);
     sqlite3_wal_hook(w->db.h, on_wal, w);
     w->stats.last_event = w->applier.last_event;
     if (writer_start_thread(w, e) < 0) {

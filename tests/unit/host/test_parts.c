@@ -26,18 +26,18 @@ static const struct host_part without_launch = {.name = "plain"};
 static int parts_try(char *dialect, struct err *e)
 {
     int self;
-    struct host h = {.n_parts = 2};
+    struct host h = {.parts.n = 2};
     struct spec spec = {.origin = {.dialect = dialect}};
     struct launch l = {.spec = &spec};
     struct launch_facts f = {.key = {12, 1}};
     struct launch_extras out = {0};
 
-    h.parts = xcalloc(2, sizeof(*h.parts));
-    h.parts[0].part = &with_launch;
-    h.parts[0].self = &self;
-    h.parts[1].part = &without_launch; /* not open: this daemon was not asked for it */
+    h.parts.p = xcalloc(2, sizeof(*h.parts.p));
+    h.parts.p[0].part = &with_launch;
+    h.parts.p[0].self = &self;
+    h.parts.p[1].part = &without_launch; /* not open: this daemon was not asked for it */
     int rc = parts_launch(&h, &l, &f, &out, e);
-    free(h.parts);
+    free(h.parts.p);
     return rc;
 }
 
@@ -102,7 +102,7 @@ static void test_schedule_of_a_dialect(void **state)
 {
     struct core *core = core_new(&(struct core_conf){.clock = clock_system});
     struct open_part parts[] = {{&with_launch, &launched}, {&with_fire, &launched}};
-    struct host h = {.parts = parts, .n_parts = 2};
+    struct host h = {.parts = {parts, 2}};
 
     (void)state;
     launched = 0;
