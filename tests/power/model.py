@@ -125,7 +125,7 @@ class Disk:
     def sync(self, ino, since):
         everything = ino == 0
         ino = ROOT if ino == self.root_ino else self.now.get(ino, -1)
-        name = self.parents.get(ino, (None, ""))[1]
+        name = "*" if everything else self.parents.get(ino, (None, ""))[1]
         if self.lost_syncs(name):
             return
         for i, f in self.files.items() if everything else [(ino, self.files[ino])] if ino in self.files else []:

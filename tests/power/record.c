@@ -34,6 +34,8 @@
 #include <unistd.h>
 
 enum { PATH_ROOM = 4096, THREADS_MAX = 4096, DATA_MAX = 64 << 20 };
+/* Of one write to a file that others append to, and how many of them may be at it. */
+enum { APPEND_MAX = 4096, APPENDS_MAX = 64 };
 
 /* What a thread is about to do, from its stop before a system call to the one behind it. */
 struct call {
@@ -218,13 +220,38 @@ static int64_t offset_before(pid_t tid, uint64_t offset, int64_t n)
     return after - n;
 }
 
+/* Processes that share one open file append at once, and the position is behind all they wrote: so
+ * these bytes may stand before it. */
+static int64_t offset_of(pid_t tid, int fd, uint64_t bytes, int64_t n)
+{
+    static char wrote[APPEND_MAX], found[APPEND_MAX];
+    int64_t last = position_of(tid, fd) - n;
+    char link[64];
+
+    if (n <= 0 || n > APPEND_MAX || peek(tid, bytes, wrote, (size_t)n) != n)
+        return last;
+    snprintf(link, sizeof(link), "/proc/%d/fd/%d", tid, fd);
+    int mine = open(link, O_RDONLY | O_CLOEXEC);
+    int64_t at = last;
+    for (int i = 0; mine >= 0 && i < APPENDS_MAX && at >= 0; i++, at -= n)
+        if (pread(mine, found, (size_t)n, at) == n && !memcmp(wrote, found, (size_t)n)) {
+            last = at;
+            break;
+        }
+    if (mine >= 0)
+        close(mine);
+    return last;
+}
+
 static void written(struct call *c, int fd, int64_t n, int64_t at)
 {
     struct stat st;
 
     if (n <= 0 || n > DATA_MAX || !inode_of(c->tid, fd, &st) || !S_ISREG(st.st_mode))
         return;
-    if (at < 0)
+    if (at < 0 && c->number == SYS_write)
+        at = offset_of(c->tid, fd, c->args[1], n);
+    else if (at < 0)
         at = position_of(c->tid, fd) - n;
     put_bytes(c->tid, fd, &st, at, n);
 }
