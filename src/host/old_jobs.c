@@ -92,7 +92,7 @@ static int old_outputs_find(struct old_search *s, int64_t before_ms, int64_t now
     if (s->n_outputs == RETAIN_PIECE)
         span.after = s->outputs[RETAIN_PIECE - 1].job;
     else
-        span = (struct ended_span){.from_ms = span.before_ms};
+        span = (struct ended_span){.from_ms = MAX(span.from_ms, span.before_ms)};
     buf_reset(&text);
     buf_addf(&text, "%lld %lld %llu", (long long)span.from_ms, (long long)span.before_ms,
              (unsigned long long)span.after);

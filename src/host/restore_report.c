@@ -82,13 +82,14 @@ void restore_report_text(struct buf *b, const struct json *j)
     const struct json *runs = json_get(j, "running"), *warnings = json_get(j, "warnings");
     bool dry = json_bool(json_get(j, "dry_run"));
 
-    buf_addf(b, "%s %s from %s: %lld jobs, the next number is %lld\n",
+    buf_addf(b, "%s %s from %s: %lld job%s, the next number is %lld\n",
              dry ? "would restore" : "restored", json_get_str(j, "home").p,
-             json_get_str(j, "backup").p, num(j, "jobs"), num(j, "next_job"));
+             json_get_str(j, "backup").p, num(j, "jobs"), num(j, "jobs") == 1 ? "" : "s",
+             num(j, "next_job"));
     buf_addf(b, "files: %lld restored, %lld unchanged, %lld of jobs that have gone on kept\n",
              num(j, "restored"), num(j, "unchanged"), num(j, "kept"));
     if (num(j, "set_aside"))
-        buf_addf(b, "set aside: the database before and %s in %s\n", "what was replaced",
+        buf_addf(b, "set aside: the database before and what was replaced in %s\n",
                  json_get_str(j, "set_aside_in").p);
     if (num(j, "newer_jobs")) {
         buf_addf(b, "newer than the backup, in the database set aside: ");
