@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tarfile
 import tempfile
@@ -18,22 +17,11 @@ import urllib.request
 import uuid
 
 import harness
-from harness import wait_for
+from harness import free_ports, wait_for
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 FINAL = ("completed", "failed")
 RULE = "=" * 120
-
-
-def free_ports(n):
-    """Ports nobody has right now."""
-    socks = [socket.socket() for _ in range(n)]
-    for s in socks:
-        s.bind(("127.0.0.1", 0))
-    ports = [s.getsockname()[1] for s in socks]
-    for s in socks:
-        s.close()
-    return ports
 
 
 def bundle(job_id, files, top=None, raw=None, sdk=False):

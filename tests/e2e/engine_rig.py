@@ -9,7 +9,6 @@ import itertools
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tarfile
@@ -245,9 +244,3 @@ class Engine:
 
     def containers(self):
         return self.call("GET", "/containers/json?all=1")
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("", 0))
-        return s.getsockname()[1]

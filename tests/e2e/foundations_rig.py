@@ -5,28 +5,17 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 
-from harness import BERTH, find_program
+from harness import BERTH, find_program, free_ports
 
 SOURCE = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 PYTHON = os.path.join(SOURCE, "python")
 RULE = "=" * 120
 SUBMITTED = re.compile(r"Job submitted with ID '([0-9a-f-]{36})'\.")
-
-
-def free_ports(n):
-    socks = [socket.socket() for _ in range(n)]
-    for s in socks:
-        s.bind(("127.0.0.1", 0))
-    ports = [s.getsockname()[1] for s in socks]
-    for s in socks:
-        s.close()
-    return ports
 
 
 def wait_for(what, timeout=120, step=0.05, why=""):

@@ -18,6 +18,8 @@ import tempfile
 import time
 import traceback
 
+from ports import free_port, free_ports  # noqa: F401 - for those who use us
+
 BUILD = os.environ.get("BERTH_BUILD", os.path.join(os.path.dirname(__file__), "..", "..", "build"))
 BUILD = os.path.abspath(BUILD)
 

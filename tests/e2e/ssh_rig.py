@@ -26,6 +26,8 @@ import subprocess
 import tempfile
 import time
 
+import ports
+
 SSHD = shutil.which("sshd", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
 
 
@@ -44,12 +46,6 @@ def need_sshd():
 def need_root(what):
     if os.geteuid() != 0:
         raise SshMissing(f"{what} needs root")
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def keygen(path, passphrase="", kind="ed25519"):
@@ -111,7 +107,7 @@ class Host:
             self._make_account(password if isinstance(password, str) else "right-horse-7")
         if netns:
             self._make_netns()
-        self.port = free_port() if not netns else 2222
+        self.port = ports.free_port() if not netns else 2222
         self.start()
         rig.learn(self)
 

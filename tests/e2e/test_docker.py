@@ -14,10 +14,10 @@ import tempfile
 import time
 
 import harness
-from engine_rig import BUSYBOX, PYTHON_IMAGE, Engine, busybox_tree, free_port, python_tree
+from engine_rig import BUSYBOX, PYTHON_IMAGE, Engine, busybox_tree, python_tree
 from fake_engine import FakeEngine
 from gpu_rig import FINAL, GpuHome, wait_for
-from harness import Home, Skip
+from harness import Home, Skip, free_port
 
 PYTHON_PATH = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", "python"))
 _engines = {}

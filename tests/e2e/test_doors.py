@@ -49,19 +49,13 @@ sys.stdin.read()
 """
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 def home_of(kind, *args):
     if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < MANY + 200:
         raise harness.Skip(f"needs {MANY + 200} open files")
     if kind not in homes:
         h = homes[kind] = harness.Home()
         atexit.register(h.close)
-        h.port = free_port()
+        h.port = harness.free_port()
         os.chmod(h.dir, 0o755)
         h.start("--slots", "2", "--listen", f"127.0.0.1:{h.port}", *args)
         with open(os.path.join(h.home, "token")) as f:

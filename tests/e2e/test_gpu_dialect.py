@@ -16,14 +16,9 @@ import tempfile
 import time
 
 import harness
-from harness import ApiError, Home, Skip, wait_for
+from harness import ApiError, Home, Skip, free_port, wait_for
 
 COMMANDS = ("run-scheduler", "scheduler-state", "scheduler-situation", "scheduler-cancel-job", "scheduler-get-logs")
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        return s.getsockname()[1]
 
 
 class Scheduler(Home):

@@ -106,7 +106,7 @@ def test_assets_go_along():
 
 def test_a_dead_machine_is_not_kept():
     setup()
-    port = ssh_rig.free_port()
+    port = harness.free_port()
     out = berth("node", "add", f"ssh://nobody@127.0.0.1:{port}", "--name", "dead", "--known-hosts", rig.known_hosts)
     assert out.returncode != 0 and "dead cannot be reached" in out.stderr and "--force" in out.stderr, out.stderr
     assert "dead" not in [n["name"] for n in home.api("GET", "/v1/nodes")["items"]]

@@ -18,17 +18,11 @@ STRANGER, OTHER = 65534, 65533
 homes = {}
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 def home_of(kind, *args):
     if kind not in homes:
         h = homes[kind] = harness.Home()
         atexit.register(h.close)
-        h.port = free_port()
+        h.port = harness.free_port()
         os.chmod(h.dir, 0o755)
         h.start("--slots", "2", "--listen", f"127.0.0.1:{h.port}", *args)
         with open(os.path.join(h.home, "token")) as f:

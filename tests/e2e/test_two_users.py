@@ -125,9 +125,7 @@ class Daemon:
         self.a, self.b, self.root = user(A), user(B), user(0)
         self.h = h = harness.Home()
         atexit.register(h.close)
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            self.port = s.getsockname()[1]
+        self.port = harness.free_port()
         os.chmod(h.dir, 0o755)
         os.mkdir(h.home, 0o755)
         with open(os.path.join(h.home, "atlas-home"), "w") as f:  # as atlas-server leaves it in its home
@@ -360,9 +358,7 @@ def test_hyperctl():
     atexit.register(shutil.rmtree, where, ignore_errors=True)
     os.chown(where, A, A)
     os.symlink(harness.BERTH, os.path.join(where, "hyperctl"))
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
+    port = harness.free_port()
     with open(os.path.join(where, "batch.json"), "w") as f:
         json.dump({"name": "two", "server": {"port": port}, "scheduler": {"exit_on_finish": False},
                    "jobs": [{"name": MARK, "params": {}, "command": "sleep 6000"}]}, f)
