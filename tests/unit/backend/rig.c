@@ -325,6 +325,19 @@ char *rig_log(struct rig *r, uint64_t job, uint32_t run)
     return file_read_all(path, 64 << 20, &text, &n, NULL) < 0 ? xstrdup("") : text;
 }
 
+static bool log_has(struct rig *r, uint64_t job, uint32_t run, const char *part)
+{
+    AUTO_FREE char *text = rig_log(r, job, run);
+
+    return strstr(text, part);
+}
+
+void rig_wait_log(struct rig *r, uint64_t job, uint32_t run, const char *part)
+{
+    WAIT_FOR(r, log_has(r, job, run, part), "run %llu.%u does not write \"%s\"",
+             (unsigned long long)job, run, part);
+}
+
 /* ---- processes ---- */
 
 static pid_t lock_holder(struct rig *r, const char *name, uint64_t id)

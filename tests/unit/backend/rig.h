@@ -67,7 +67,8 @@ void rig_turn(struct rig *r, int64_t ms); /* for so long */
 void rig_adopt(struct rig *r, uint64_t job, uint32_t run, uint32_t journal, int64_t pid);
 
 char *rig_log(struct rig *r, uint64_t job, uint32_t run); /* yours */
-pid_t rig_shepherd(struct rig *r);                        /* 0 = none */
+void rig_wait_log(struct rig *r, uint64_t job, uint32_t run, const char *part);
+pid_t rig_shepherd(struct rig *r); /* 0 = none */
 pid_t rig_supervisor(struct rig *r, uint64_t job, uint32_t run);
 void rig_kill(pid_t pid); /* -9, and waits until it is gone */
 bool alive(pid_t pid);

@@ -162,14 +162,17 @@ static void test_stop(void **state)
     (void)state;
     rig_init(&r, cls);
     rig_start(&r, 1, 1, &(struct rig_run){.shell = "sleep 1000"});
-    rig_start(&r, 2, 1, &(struct rig_run){.shell = "trap '' TERM; while :; do sleep 0.02; done"});
-    rig_start(&r, 3, 1,
-              &(struct rig_run){.shell = "trap 'exit 3' TERM; while :; do sleep 0.02; done"});
+    rig_start(&r, 2, 1,
+              &(struct rig_run){.shell = "trap '' TERM; echo set; while :; do sleep 0.02; done"});
+    rig_start(
+        &r, 3, 1,
+        &(struct rig_run){.shell = "trap 'exit 3' TERM; echo set; while :; do sleep 0.02; done"});
+    rig_wait_started(&r, 1, 1);
+    rig_wait_log(&r, 2, 1, "set\n");
+    rig_wait_log(&r, 3, 1, "set\n");
+    /* Only the one that ignores TERM needs its grace time. */
     for (uint64_t j = 1; j <= 3; j++)
-        rig_wait_started(&r, j, 1);
-    rig_turn(&r, 100); /* the traps are set */
-    for (uint64_t j = 1; j <= 3; j++)
-        cls->stop(r.b, (struct run_key){j, 1}, 300);
+        cls->stop(r.b, (struct run_key){j, 1}, j == 2 ? 300 : 60000);
     const struct seen *s = rig_wait_ended(&r, 1, 1);
     assert_int_equal(s->outcome.why, RUN_END_CANCELLED);
     assert_int_equal(WTERMSIG(s->outcome.wait_status), SIGTERM);
