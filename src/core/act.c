@@ -6,7 +6,9 @@
  *
  * People read the store, which may be ahead of the core: a commit is visible before the loop hears
  * of it.  A request that meets a job in that moment waits for the commit, so that nobody who saw a
- * job end is told that it has not ended.
+ * job end is told that it has not ended.  A request about a finished job that is being removed
+ * waits for that removal, which the store may refuse: only then it is known whether there is such a
+ * job.
  */
 #include "core/core_priv.h"
 #include <stdio.h>
@@ -26,6 +28,8 @@ struct acting {
     /* Of requests about waiting jobs: for how many of them a host has to answer first, because
      * their runs were sent ahead. */
     size_t pending;
+    /* Of a removal: the requests that wait for it, in the order in which they came. */
+    struct acting *waiting, **waiting_end, *next;
 };
 
 static void acting_free(struct acting *a)
@@ -107,6 +111,7 @@ static void acting_on_waiting(struct acting *a, const uint64_t *jobs, size_t n)
 struct act_kind {
     void (*begin)(struct acting *a, const uint64_t *jobs, size_t n);
     bool (*is_committing)(const struct job *j); /* the store may show j otherwise than we know it */
+    bool of_finished;
 };
 
 static bool submit_is_committing(const struct job *j)
@@ -124,8 +129,39 @@ static void acting_on_finished(struct acting *a, const uint64_t *jobs, size_t n)
     a->act(a, jobs, n);
 }
 
-static const struct act_kind on_waiting = {acting_on_waiting, submit_is_committing};
-static const struct act_kind on_finished = {acting_on_finished, end_is_committing};
+static const struct act_kind on_waiting = {acting_on_waiting, submit_is_committing, false};
+static const struct act_kind on_finished = {acting_on_finished, end_is_committing, true};
+
+/* A removal of one of these jobs that is on its way to disk; NULL: there is none. */
+static struct acting *acting_removal(const struct core *c, const uint64_t *jobs, size_t n)
+{
+    struct acting *removal = NULL;
+
+    for (size_t i = 0; i < n && !removal; i++)
+        removal = map_u64_get(&c->jobs.leaving, jobs[i]);
+    return removal;
+}
+
+static void acting_keep_jobs(struct acting *a, const uint64_t *jobs, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        vec_push(&a->jobs, jobs[i]);
+}
+
+/* All that was visible when the request came is committed. */
+static void acting_start(struct acting *a, const uint64_t *jobs, size_t n)
+{
+    struct acting *removal = a->kind->of_finished ? acting_removal(a->c, jobs, n) : NULL;
+
+    if (!removal) {
+        a->kind->begin(a, jobs, n);
+        return;
+    }
+    if (jobs != a->jobs.p)
+        acting_keep_jobs(a, jobs, n);
+    *removal->waiting_end = a;
+    removal->waiting_end = &a->next;
+}
 
 static void on_jobs_committed(void *arg, const struct err *e)
 {
@@ -134,10 +170,9 @@ static void on_jobs_committed(void *arg, const struct err *e)
     if (e)
         acting_finish(a, e);
     else
-        a->kind->begin(a, a->jobs.p, a->jobs.n);
+        acting_start(a, a->jobs.p, a->jobs.n);
 }
 
-/* Waits at most once: what was visible when the request came is committed then. */
 static void acting_begin(struct core *c, const struct act_kind *kind,
                          void (*act)(struct acting *a, const uint64_t *jobs, size_t n),
                          const uint64_t *jobs, size_t n, const struct caller *who, core_act_fn done,
@@ -152,11 +187,10 @@ static void acting_begin(struct core *c, const struct act_kind *kind,
         wait = j && kind->is_committing(j);
     }
     if (!wait) {
-        kind->begin(a, jobs, n);
+        acting_start(a, jobs, n);
         return;
     }
-    for (size_t i = 0; i < n; i++)
-        vec_push(&a->jobs, jobs[i]);
+    acting_keep_jobs(a, jobs, n);
     trouble_barrier(c, TROUBLE_NOTHING_CHANGED, on_jobs_committed, a);
 }
 
@@ -383,25 +417,41 @@ void core_retry(struct core *c, const uint64_t *jobs, size_t n, const struct cal
 
 /* ---- remove ---- */
 
+/* The store has spoken about a removal.  If it refused, it refuses those who waited, too. */
+static void acting_go_on_all(struct acting *waiting, const struct err *e)
+{
+    while (waiting) {
+        struct acting *a = waiting;
+        waiting = a->next;
+        a->next = NULL;
+        if (e)
+            acting_finish(a, e);
+        else
+            acting_start(a, a->jobs.p, a->jobs.n);
+    }
+}
+
 /* Files are deleted after the commit: a job that is still there must have its logs. */
 static void on_removed(void *arg, const struct err *e)
 {
-    struct acting *a = arg;
+    struct acting *a = arg, *waiting = a->waiting;
 
     for (size_t i = 0; i < a->keys.n; i++)
         map_u64_del(&a->c->jobs.leaving, a->keys.p[i].job);
     if (!e && a->keys.n && a->c->conf.ops->discard)
         a->c->conf.ops->discard(a->c->conf.self, a->keys.p, a->keys.n);
     acting_finish(a, e);
+    acting_go_on_all(waiting, e);
 }
 
-/* From now on there is no such job for anybody who asks to remove or to retry it, though the store
- * still has it: a retry behind the removal would be acknowledged and lost. */
+/* From now on whoever asks to remove or to retry such a job waits: a retry behind the removal would
+ * be acknowledged and lost. */
 static void remove_jobs(struct acting *a, const uint64_t *jobs, size_t n)
 {
     struct core *c = a->c;
     struct job_record rec;
 
+    a->waiting_end = &a->waiting;
     for (size_t i = 0; i < n; i++) {
         if (!finished(a, jobs[i], &rec))
             continue;

@@ -259,6 +259,8 @@ static void apply(struct disk *d, struct disk_op *op)
         break;
     case CHANGE_JOB_RETRY: {
         struct disk_job *j = job_at(d, c->job_retry.job);
+        if (!j->exists)
+            break;
         j->rec.state = JOB_QUEUED;
         j->rec.tries = 0;
         j->rec.next_try_ms = 0;
@@ -266,6 +268,11 @@ static void apply(struct disk *d, struct disk_op *op)
         j->by_hand = true;
         break;
     }
+    case CHANGE_REMOVE:
+        for (uint64_t n = c->remove.first; n <= c->remove.last; n++)
+            if (job_state_final(job_at(d, n)->rec.state))
+                job_at(d, n)->exists = false;
+        break;
     case CHANGE_QUEUE:
         d->queue_paused = c->queue.paused;
         break;
@@ -335,22 +342,25 @@ void disk_seal(struct disk *d)
     d->sealed = d->ops.n;
 }
 
-/* On a full disk submissions are refused, with the barrier that follows each; the rest waits. */
-static void refuse_submissions(struct disk *d)
+/* On a full disk submissions and removals are refused, with the barrier that follows each; the rest
+ * waits. */
+static void refuse_what_may_be(struct disk *d)
 {
     const struct err full = {.code = ERR_FULL, .text = "disk full"};
     VEC(struct disk_op) keep = {0}, refused = {0};
-    bool after_submit = false;
+    bool after_refused = false;
 
     for (size_t i = 0; i < d->ops.n; i++) {
         struct disk_op op = d->ops.p[i];
-        if (!op.fn && op.change.kind == CHANGE_SUBMIT) {
-            op.change.submission->free_fn(op.change.submission);
+        bool submits = !op.fn && op.change.kind == CHANGE_SUBMIT;
+        if (submits || (!op.fn && op.change.kind == CHANGE_REMOVE)) {
+            if (submits)
+                op.change.submission->free_fn(op.change.submission);
             op_done(&op);
-            after_submit = true;
-        } else if (op.fn && after_submit) {
+            after_refused = true;
+        } else if (op.fn && after_refused) {
             vec_push(&refused, op);
-            after_submit = false;
+            after_refused = false;
         } else {
             vec_push(&keep, op);
         }
@@ -374,7 +384,7 @@ void disk_commit(struct disk *d)
     if (!n)
         return;
     if (d->full) {
-        refuse_submissions(d);
+        refuse_what_may_be(d);
         return;
     }
     d->unhealthy = false;
@@ -439,7 +449,7 @@ static int load(void *self, const struct load_sink *sink, struct err *e)
     for (size_t i = 0; i < d->ahead.n; i++)
         sink->run(sink->arg, &d->ahead.p[i]);
     for (size_t i = 0; i < d->jobs.n; i++)
-        for (size_t k = 0; k < d->jobs.p[i].after.n; k++)
+        for (size_t k = 0; d->jobs.p[i].exists && k < d->jobs.p[i].after.n; k++)
             sink->dep(sink->arg, &(struct dep_record){i + 1, d->jobs.p[i].after.p[k]});
     sink->queue(sink->arg, STR("default"), d->queue_paused);
     sink->counters(sink->arg, d->next_job, d->next_spec, d->next_batch, 0);

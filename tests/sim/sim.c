@@ -6,7 +6,8 @@
  * was sent ahead is durable before it runs, and leaves no trace when it is taken back.  Of jobs
  * that train: no device is over-committed; what was acknowledged is never computed again and
  * nothing is left out; all ranks hear the same; a run that made room is queued again.  Of jobs with
- * an end step: a run has its outcome on disk only after its step was reported or abandoned.
+ * an end step: a run has its outcome on disk only after its step was reported or abandoned.  A job
+ * goes only when somebody removes it, and only then a retry or a removal is told that it is gone.
  */
 #include "sim/sim.h"
 #include <stdio.h>
@@ -21,7 +22,8 @@ struct sim {
     struct core *core;
     struct backend *backends[SIM_HOSTS];
     struct sim_result result;
-    VEC(uint64_t) acked; /* numbers a client was told */
+    VEC(uint64_t) acked;   /* numbers a client was told */
+    VEC(uint64_t) leaving; /* numbers of jobs that may go: their removal was not refused */
     bool dying;
     int32_t user_limit; /* running jobs of one user; 0 = no limit */
 };
@@ -159,6 +161,61 @@ static void on_act(void *arg, const struct err *e, const struct acted *r)
     (void)r;
 }
 
+/* ---- requests about finished jobs, whose answers are checked ---- */
+
+struct finished_act {
+    struct sim *s;
+    uint64_t jobs[3];
+    size_t n;
+    bool removes;
+};
+
+static bool job_is_gone(const struct sim *s, uint64_t job)
+{
+    return !s->disk.jobs.p[job - 1].exists;
+}
+
+static void leaving_refused(struct sim *s, uint64_t job)
+{
+    for (size_t i = 0; i < s->leaving.n; i++)
+        if (s->leaving.p[i] == job) {
+            vec_remove(&s->leaving, i);
+            return;
+        }
+}
+
+static void on_finished_act(void *arg, const struct err *e, const struct acted *r)
+{
+    struct finished_act *a = arg;
+    uint32_t gone = 0, must = 0, may = 0; /* others may remove what was not acted on meanwhile */
+
+    if (!e) {
+        must = r->unknown + (a->removes ? r->done : 0);
+        may = (uint32_t)a->n - (a->removes ? 0 : r->done);
+    }
+    for (size_t i = 0; i < a->n; i++) {
+        gone += job_is_gone(a->s, a->jobs[i]);
+        if (e && a->removes)
+            leaving_refused(a->s, a->jobs[i]);
+    }
+    if (!a->s->dying && !e && (gone < must || gone > may))
+        fail(a->s, a->removes ? "a removal was answered wrongly" : "a retry was answered wrongly",
+             a->jobs[0]);
+    free(a);
+}
+
+static void act_on_finished(struct sim *s, const uint64_t *jobs, size_t n, bool removes)
+{
+    const struct caller who = {.uid = 1000, .user = "sim", .admin = true};
+    struct finished_act *a = xcalloc(1, sizeof(*a));
+
+    *a = (struct finished_act){.s = s, .n = n, .removes = removes};
+    memcpy(a->jobs, jobs, n * sizeof(*jobs));
+    for (size_t i = 0; removes && i < n; i++)
+        vec_push(&s->leaving, jobs[i]);
+    (removes ? core_remove : core_retry)(s->core, jobs, n, &who, on_finished_act, a);
+}
+
 static void act(struct sim *s)
 {
     const struct caller who = {.uid = 1000, .user = "sim", .admin = true};
@@ -169,7 +226,13 @@ static void act(struct sim *s)
         return;
     for (size_t i = 0; i < n; i++)
         job[i] = s->acked.p[rng_below(&s->rng, s->acked.n)];
-    switch (rng_below(&s->rng, 6)) {
+    switch (rng_below(&s->rng, 8)) {
+    case 6:
+    case 7: /* often at once with a retry of the same jobs */
+        act_on_finished(s, job, n, true);
+        if (rng_below(&s->rng, 2))
+            act_on_finished(s, job, n, !rng_below(&s->rng, 4));
+        break;
     case 4:
         core_hold(s->core, job, n, &who, on_act, s);
         break;
@@ -177,7 +240,7 @@ static void act(struct sim *s)
         core_release(s->core, job, n, &who, on_act, s);
         break;
     case 0:
-        core_retry(s->core, job, n, &who, on_act, s);
+        act_on_finished(s, job, n, false);
         break;
     case 1:
         core_pause(s->core, STR("default"), rng_below(&s->rng, 2), &who, on_act, s);
@@ -397,11 +460,19 @@ static void check_users(struct sim *s)
     }
 }
 
+static bool removal_asked(const struct sim *s, uint64_t job)
+{
+    for (size_t i = 0; i < s->leaving.n; i++)
+        if (s->leaving.p[i] == job)
+            return true;
+    return false;
+}
+
 static void check_disk(struct sim *s)
 {
     for (size_t i = 0; i < s->acked.n; i++) {
         uint64_t n = s->acked.p[i];
-        if (n > s->disk.jobs.n || !s->disk.jobs.p[n - 1].exists)
+        if (n > s->disk.jobs.n || (job_is_gone(s, n) && !removal_asked(s, n)))
             fail(s, "an acknowledged job is gone", n);
         else if (s->disk.jobs.p[n - 1].finals > 1)
             fail(s, "a job ended twice", n);
@@ -598,7 +669,7 @@ static void drain(struct sim *s)
             break;
     }
     for (size_t i = 0; i < s->acked.n && !s->result.failure[0]; i++)
-        if (s->disk.jobs.p[s->acked.p[i] - 1].finals != 1)
+        if (!job_is_gone(s, s->acked.p[i]) && s->disk.jobs.p[s->acked.p[i] - 1].finals != 1)
             fail_stuck(s, s->acked.p[i]);
     for (size_t i = 0; i < s->disk.runs.n && !s->result.failure[0]; i++)
         if (!s->disk.runs.p[i].ended)
@@ -624,5 +695,6 @@ struct sim_result sim_run(uint64_t seed, enum planted planted)
     disk_done(&s.disk);
     world_done(&s.world);
     vec_done(&s.acked);
+    vec_done(&s.leaving);
     return s.result;
 }

@@ -363,6 +363,28 @@ static void a_job_that_is_being_removed_is_gone(void **state)
     assert_null(live(b, n));
 }
 
+/* Nobody is told that a job is gone before the store has agreed. */
+static void a_refused_removal_leaves_the_job(void **state)
+{
+    struct bench *b = *state;
+    uint64_t n = submit(b);
+
+    finish(b, n, RUN_END_EXITED, 0);
+    b->answers = 0;
+    b->disk.full = true;
+    core_remove(b->core, &n, 1, &owner, on_acted, b);
+    core_retry(b->core, &n, 1, &owner, on_acted, b);
+    bench_turn(b);
+    assert_int_equal(b->answers, 2);
+    assert_int_equal(b->err.code, ERR_FULL);
+    assert_true(b->disk.jobs.p[n - 1].exists);
+    b->disk.full = false;
+    core_retry(b->core, &n, 1, &owner, on_acted, b);
+    bench_settle(b, 0);
+    assert_int_equal(b->acted.done, 1);
+    assert_non_null(live(b, n));
+}
+
 /* Readers may see the end before the core hears of its commit. */
 static void a_retry_waits_for_the_end_to_be_durable(void **state)
 {
@@ -779,6 +801,7 @@ int main(void)
         T(cancel_reaches_waiting_and_running),
         T(a_run_is_stopped_after_the_commit),
         T(a_job_that_is_being_removed_is_gone),
+        T(a_refused_removal_leaves_the_job),
         T(a_retry_waits_for_the_end_to_be_durable),
         T(strangers_touch_nothing),
         T(retry_by_hand_gives_a_new_run),
