@@ -440,6 +440,8 @@ static void on_removed(void *arg, const struct err *e)
         map_u64_del(&a->c->jobs.leaving, a->keys.p[i].job);
     if (!e && a->keys.n && a->c->conf.ops->discard)
         a->c->conf.ops->discard(a->c->conf.self, a->keys.p, a->keys.n);
+    a->result.removed = a->keys.p;
+    a->result.n_removed = a->keys.n;
     acting_finish(a, e);
     acting_go_on_all(waiting, e);
 }

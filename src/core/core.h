@@ -218,6 +218,8 @@ void core_submit_take(struct core *c, struct submission *s, const struct caller 
  * the number of jobs. */
 struct acted {
     size_t done, already, denied, unknown; /* unknown: no such job */
+    const struct run_key *removed;         /* of core_remove: the last run of each, borrowed */
+    size_t n_removed;
 };
 /* r is borrowed for the call.  r is NULL with an error, and without one for a node that is not
  * recorded. */

@@ -3,7 +3,8 @@
  * Outputs go first: they are what fills a disk.  The record of the job (parameters, metrics, runs)
  * stays for a time of grace, as long again but at most a week, and goes then.
  *
- * Both may be thousands, so the search and the deletion run on worker threads.
+ * Both may be thousands, so the search and the deletion run on worker threads.  The records go
+ * through the core, a few with each turn.
  */
 #include "backend/container.h"
 #include "base/file.h"
@@ -14,19 +15,25 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { RETAIN_PIECE = 1000 }; /* jobs removed at a time, so that no commit gets large */
+enum {
+    RETAIN_PIECE = 1000, /* jobs of one search, so that the next daemon repeats little of it */
+    RETAIN_TURN = 100,   /* jobs removed with one turn of the loop, which reads each of them */
+    EVENTS_PER_JOB =
+        16, /* events are forgotten in proportion to jobs, so that no commit gets large */
+};
 
 #define FACT_CLOCK "retain.clock"
 #define FACT_OUTPUTS "retain.outputs"
 #define GRACE_MAX_MS (INT64_C(7) * 86400000)
 
-/* Filled on a worker thread by old_search_work, freed on the loop thread by old_search_done. */
+/* Filled on a worker thread by old_search_work, freed on the loop thread when the jobs are gone. */
 struct old_search {
     struct host *h;
-    /* Jobs whose outputs go, and jobs that go; each with its last run. */
+    /* Jobs whose outputs go, and jobs that are to go; each with its last run. */
     struct run_key outputs[RETAIN_PIECE], jobs[RETAIN_PIECE];
     size_t n_outputs, n;
-    bool doubted; /* the clock is not believed; jump_ms is how far it is ahead */
+    size_t asked, gone; /* of jobs: asked of the core; really gone, which stand first then */
+    bool doubted;       /* the clock is not believed; jump_ms is how far it is ahead */
     int64_t jump_ms;
     struct err e;
     int result;
@@ -104,7 +111,7 @@ static int old_outputs_find(struct old_search *s, int64_t before_ms, int64_t now
 static void old_search_work(void *arg)
 {
     struct old_search *s = arg;
-    int64_t keep_ms = s->h->conf.retain_ms;
+    int64_t keep_ms = s->h->conf.retain_ms, before_ms;
     struct clock_reading now;
     bool believed;
 
@@ -112,9 +119,13 @@ static void old_search_work(void *arg)
     s->doubted = s->result == 0 && !believed;
     if (s->result == 0 && believed)
         s->result = old_outputs_find(s, now.wall_ms - keep_ms, now.wall_ms);
-    if (s->result == 0 && believed)
-        s->result = store_retain(s->h->store, now.wall_ms - keep_ms - MIN(keep_ms, GRACE_MAX_MS),
-                                 RETAIN_PIECE, s->jobs, &s->n, &s->e);
+    if (s->result < 0 || !believed)
+        return;
+    before_ms = now.wall_ms - keep_ms - MIN(keep_ms, GRACE_MAX_MS);
+    s->result = store_ended(s->h->store, &(struct ended_span){.before_ms = before_ms}, RETAIN_PIECE,
+                            s->jobs, &s->n, &s->e);
+    if (s->result == 0)
+        store_forget(s->h->store, before_ms, (int64_t)RETAIN_PIECE * EVENTS_PER_JOB);
 }
 
 /* "1-5, 9, 12"; what does not fit is left out. */
@@ -133,8 +144,7 @@ static void list_numbers(const struct run_key *jobs, size_t n, struct buf *out)
     }
 }
 
-/* Says what goes, and removes the files. */
-static void old_files_go(struct host *h, const char *what, const struct run_key *jobs, size_t n)
+static void old_jobs_say(const char *what, const struct run_key *jobs, size_t n)
 {
     AUTO(buf) struct buf numbers;
 
@@ -144,10 +154,46 @@ static void old_files_go(struct host *h, const char *what, const struct run_key 
     list_numbers(jobs, n, &numbers);
     log_info("host", "--retain removed %s%zu job%s: %s", what, n, n == 1 ? "" : "s",
              buf_str(&numbers).p);
-    old_jobs_discard(h, jobs, n);
 }
 
-/* Loop thread.  The rows are gone; the files go now. */
+/* ---- the jobs go ---- */
+
+static void on_old_removed(void *arg, const struct err *e, const struct acted *r);
+
+/* Loop thread.  Asks the core for the next few, and ends when there are none. */
+static void old_remove_next(struct old_search *s)
+{
+    static const struct caller berth = {.admin = true};
+    uint64_t numbers[RETAIN_TURN];
+    size_t n = 0;
+
+    while (n < RETAIN_TURN && s->asked < s->n)
+        numbers[n++] = s->jobs[s->asked++].job;
+    if (n) {
+        core_remove(s->h->core, numbers, n, &berth, on_old_removed, s);
+        return;
+    }
+    old_jobs_say("", s->jobs, s->gone);
+    free(s);
+}
+
+/* The core has removed their files, too. */
+static void on_old_removed(void *arg, const struct err *e, const struct acted *r)
+{
+    struct old_search *s = arg;
+
+    if (e) {
+        log_warn("host", "cannot remove jobs past their retention time: %s", e->text);
+    } else {
+        memcpy(s->jobs + s->gone, r->removed, r->n_removed * sizeof(*s->jobs));
+        s->gone += r->n_removed;
+    }
+    if (e || s->h->closing)
+        s->asked = s->n;
+    old_remove_next(s);
+}
+
+/* Loop thread. */
 static void old_search_done(void *arg)
 {
     struct old_search *s = arg;
@@ -162,10 +208,13 @@ static void old_search_done(void *arg)
                  (long long)(s->jump_ms / 86400000));
     }
     /* Also after a failure: what was found before it is recorded as gone. */
-    old_files_go(s->h, "the outputs of ", s->outputs, s->n_outputs);
-    old_files_go(s->h, "", s->jobs, s->n);
+    old_jobs_say("the outputs of ", s->outputs, s->n_outputs);
+    if (s->n_outputs)
+        old_jobs_discard(s->h, s->outputs, s->n_outputs);
     s->h->health.clock_doubted = s->doubted;
-    free(s);
+    if (s->result < 0 || s->h->closing)
+        s->asked = s->n;
+    old_remove_next(s);
 }
 
 void old_jobs_look(void *arg)

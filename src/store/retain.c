@@ -1,15 +1,11 @@
-/* retain.c - old finished jobs go
+/* retain.c - which finished jobs are old, and what is forgotten with them
  *
  * Owns: choosing what is old enough.  Jobs are looked at from the oldest number on, up to the first
- * that was submitted after the limit: none behind it can have ended before.  The removal itself is
- * a change like any other, done by the writer; what was retried in the meantime stays, and only
- * what is gone is reported, because its files are removed next.
+ * that was submitted after the limit: none behind it can have ended before.  The core removes them,
+ * so that a retry and a removal of one job do not cross.
  */
 #include "base/util.h"
 #include "store/query_priv.h"
-
-/* Events are forgotten in proportion to jobs, so that one call stays short. */
-enum { EVENTS_PER_JOB = 16 };
 
 /* Adds the tags by which the files of the runs are named. */
 static int name_runs(struct db *d, struct run_key *jobs, size_t n, struct err *e)
@@ -54,72 +50,6 @@ static int find_old(struct db *d, const struct ended_span *span, size_t limit, s
     return rc < 0 ? -1 : name_runs(d, out, *out_n, e);
 }
 
-/* Where the calling thread waits for the writer. */
-struct waiter {
-    pthread_mutex_t lock;
-    pthread_cond_t done;
-    bool called;
-    struct err e;
-};
-
-static void retain_on_removed(void *arg, const struct err *e)
-{
-    struct waiter *w = arg;
-    pthread_mutex_lock(&w->lock);
-    w->called = true;
-    if (e)
-        w->e = *e;
-    pthread_cond_signal(&w->done);
-    pthread_mutex_unlock(&w->lock);
-}
-
-/* One change per stretch of consecutive numbers. */
-static int remove_and_wait(struct store *s, const struct run_key *jobs, size_t n, int64_t before_ms,
-                           size_t limit, struct err *e)
-{
-    struct waiter w = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false, {0}};
-    struct batch *b = batch_new();
-
-    for (size_t i = 0, end; i < n; i = end) {
-        for (end = i + 1; end < n && jobs[end].job == jobs[i].job + (end - i); end++)
-            ;
-        batch_stage(b,
-                    &(struct change){.kind = CHANGE_REMOVE,
-                                     .at_ms = before_ms,
-                                     .remove = {.first = jobs[i].job, .last = jobs[end - 1].job}});
-    }
-    batch_stage(b, &(struct change){.kind = CHANGE_FORGET,
-                                    .forget = {.before_ms = before_ms,
-                                               .max_events = (int64_t)limit * EVENTS_PER_JOB}});
-    b->on_settled = retain_on_removed;
-    b->on_settled_arg = &w;
-    writer_queue_take(&s->writer, b);
-    pthread_mutex_lock(&w.lock);
-    while (!w.called)
-        pthread_cond_wait(&w.done, &w.lock);
-    pthread_mutex_unlock(&w.lock);
-    if (w.e.code && e)
-        *e = w.e;
-    return w.e.code ? -1 : 0;
-}
-
-/* Keeps of the list only those jobs that are really gone; *n becomes their count. */
-static int keep_gone(struct store *s, struct run_key *jobs, size_t *n, struct err *e)
-{
-    struct db *d = pool_borrow(&s->pool, e);
-    size_t gone = 0;
-    int rc = d ? 0 : -1;
-
-    for (size_t i = 0; rc >= 0 && i < *n; i++) {
-        rc = db_step(d, db_query(d, e, "SELECT 1 FROM job WHERE seq = ?1", INT(jobs[i].job)), e);
-        if (rc == 0)
-            jobs[gone++] = jobs[i];
-    }
-    pool_return(&s->pool, d);
-    *n = gone;
-    return rc < 0 ? -1 : 0;
-}
-
 int store_ended(struct store *s, const struct ended_span *span, size_t limit, struct run_key *out,
                 size_t *out_n, struct err *e)
 {
@@ -130,22 +60,12 @@ int store_ended(struct store *s, const struct ended_span *span, size_t limit, st
     return rc;
 }
 
-int store_retain(struct store *s, int64_t before_ms, size_t limit, struct run_key *out_jobs,
-                 size_t *out_n, struct err *e)
+void store_forget(struct store *s, int64_t before_ms, int64_t max_events)
 {
-    size_t n;
+    struct batch *b = batch_new();
 
-    if (!atomic_load(&s->writer.healthy))
-        return err_set(e, ERR_UNAVAILABLE,
-                       "the job store %s cannot be written; free some disk space first", s->path);
-    if (store_ended(s, &(struct ended_span){.before_ms = before_ms}, limit, out_jobs + *out_n, &n,
-                    e) < 0)
-        return -1;
-    if (remove_and_wait(s, out_jobs + *out_n, n, before_ms, limit, e) < 0 ||
-        keep_gone(s, out_jobs + *out_n, &n, e) < 0)
-        return -1;
-    *out_n += n;
-    return 0;
+    batch_stage(b, &(struct change){.kind = CHANGE_FORGET, .forget = {before_ms, max_events}});
+    writer_queue_take(&s->writer, b);
 }
 
 /* ---- what is kept by name ---- */

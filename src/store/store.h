@@ -91,8 +91,6 @@ struct ended_span {
 /* The last runs of at most `limit` of them, in order of their numbers.  Any thread. */
 int store_ended(struct store *s, const struct ended_span *span, size_t limit, struct run_key *out,
                 size_t *out_n, struct err *e);
-/* Deletes finished jobs (with runs, metrics, tags) that ended before before_ms, at most `limit`,
- * and events as old; the last runs of those removed are appended (room for `limit`), so that
- * their files can be removed too.  Waits for the commit: any thread but the loop's. */
-int store_retain(struct store *s, int64_t before_ms, size_t limit, struct run_key *out_jobs,
-                 size_t *out_n, struct err *e);
+/* Deletes events (at most max_events, from the oldest on) and idempotency keys that are older than
+ * before_ms, some time soon.  Any thread. */
+void store_forget(struct store *s, int64_t before_ms, int64_t max_events);

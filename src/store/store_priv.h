@@ -21,10 +21,6 @@ struct batch {
     VEC(struct submission *) submissions, refused; /* to free once the batch is done */
     struct arena text;                             /* copies of what the changes borrow */
     size_t n_refused;
-    /* NULL, or housekeeping: called by the writer thread itself once all is durable, or when it
-     * failed; it is not tried again. */
-    void (*on_settled)(void *arg, const struct err *e);
-    void *on_settled_arg;
 };
 /* An empty batch; the loop thread gathers one per turn. */
 struct batch *batch_new(void);

@@ -195,8 +195,6 @@ static size_t refuse_changes(struct writer *w, struct batch *b, const struct err
 {
     size_t n = 0;
 
-    if (b->on_settled) /* housekeeping, which drop_waited_for ends as a whole */
-        return 0;
     for (size_t i = 0; i < b->changes.n; i++) {
         if (!batch_may_refuse(&b->changes.p[i]))
             continue;
@@ -282,23 +280,6 @@ static void writer_make_room(struct writer *w, bool idle)
 
 /* ---- when the disk says no ---- */
 
-/* Housekeeping that somebody waits for is given up rather than tried again. */
-static void drop_waited_for(struct writer *w, const struct err *e)
-{
-    struct batch **at = &w->held;
-
-    while (*at) {
-        struct batch *b = *at;
-        if (!b->on_settled) {
-            at = &b->next;
-            continue;
-        }
-        *at = b->next;
-        b->on_settled(b->on_settled_arg, e);
-        batch_free(b);
-    }
-}
-
 /* What can be refused is, in all of these batches and with this error. */
 static size_t refuse_all(struct writer *w, struct batch *list, const struct err *e)
 {
@@ -335,7 +316,6 @@ static bool commit_held(struct writer *w)
     /* Healthy all the while when only a submission was too large: the next one may fit. */
     if (try_commit(w, w->held, &e) < 0) {
         refuse_all(w, w->held, &e);
-        drop_waited_for(w, &e);
         if (commit_rest(w, &e) < 0) {
             set_trouble(w, &e);
             return false;
@@ -352,9 +332,6 @@ static bool commit_held(struct writer *w)
     if (!w->held)
         return true;
     note_commit(w, w->held, now_us() - start);
-    for (struct batch *b = w->held; b; b = b->next)
-        if (b->on_settled)
-            b->on_settled(b->on_settled_arg, NULL);
     publish(w, TAKE(w->held));
     return true;
 }

@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import threading
 
 import harness
 import test_faults
@@ -420,6 +421,45 @@ def test_retention_does_not_believe_a_jump_of_the_clock():
         wait_for("it is said", lambda: "--retain removed the outputs of 5 jobs: 1-5" in h.log_text())
         wait_for("it is said", lambda: "--retain removed 5 jobs: 1-5" in h.log_text())
         wait_for("their files go", lambda: not os.listdir(outputs))
+    finally:
+        h.close()
+
+
+def test_a_retry_that_crosses_retention_is_not_lost():
+    """Who is told that a job runs again finds it; who is told that there is none does not.  Commits are slow, so that
+    some retry comes while the removal is on its way to disk."""
+    h = Home()
+    again = os.path.join(h.home, "again")
+    h.start("--slots", "2")
+    h.api("POST", "/v1/jobs", [{"command": ["sh", "-c", f"test ! -e {again} || exec sleep 1000"]}] * 40)
+    h.wait_all()
+    h.stop()
+    open(again, "w").close()  # a job that is retried does not end
+    answers = {}
+
+    def retry(job):
+        conn = harness.UnixHTTP(h.sock, 120)
+        conn.request("POST", f"/v1/jobs/{job}/retry")
+        answers[job] = conn.getresponse().status
+        conn.close()
+    try:
+        h.env["BERTH_FAULT_COMMIT_MS"] = "1000"
+        h.start("--retain", "1ms")
+        asking = []
+        for job in range(1, 40):  # until one comes too late
+            asking.append(threading.Thread(target=retry, args=(job,)))
+            asking[-1].start()
+            asking[-1].join(0.1)
+            if 404 in answers.values():
+                break
+        for t in asking:
+            t.join()
+        wait_for("the removal of the last job", lambda: 40 not in numbers(h))
+        retry(40)
+        there = numbers(h)
+        assert len(answers) == len(asking) + 1 and set(answers.values()) <= {200, 404}, answers
+        assert all((job in there) == (status == 200) for job, status in answers.items()), (answers, there)
+        assert answers[40] == 404, answers
     finally:
         h.close()
 

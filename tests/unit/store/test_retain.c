@@ -52,10 +52,10 @@ static void test_remove_takes_everything_along(void **state)
     check_sound(f);
 }
 
-static void test_retention(void **state)
+static void test_old_jobs_are_found_and_old_events_go(void **state)
 {
     struct fixture *f = *state;
-    struct run_key gone[10];
+    struct run_key old[10];
     size_t n = 0;
     struct err e = {0};
     int64_t start = f->now_ms;
@@ -69,22 +69,26 @@ static void test_retention(void **state)
     submit_n(f, 1);
     run_to_end(f, 5, 1, 0);
     sync_ok(f);
-    assert_int_equal(store_retain(f->store, start + 50000, 1, gone, &n, &e), 0);
+    struct ended_span span = {.before_ms = start + 50000};
+    assert_int_equal(store_ended(f->store, &span, 1, old, &n, &e), 0);
     assert_int_equal(n, 1);
-    assert_int_equal(gone[0].job, 1);
-    assert_int_equal(gone[0].run, 1);
-    assert_int_equal(store_retain(f->store, start + 50000, 5, gone, &n, &e), 0);
+    assert_int_equal(old[0].job, 1);
+    assert_int_equal(old[0].run, 1);
+    assert_int_equal(store_ended(f->store, &span, 5, old, &n, &e), 0);
     assert_int_equal(n, 2);
-    assert_int_equal(gone[1].job, 2);
-    assert_int_equal(store_retain(f->store, start + 50000, 5, gone, &n, &e), 0);
-    assert_int_equal(n, 2);
-    assert_int_equal(number(f, "SELECT count(*) FROM job"), 3);
+    assert_int_equal(old[1].job, 2);
+    store_forget(f->store, start + 50000, 80);
+    sync_ok(f);
     assert_int_equal(number(f, "SELECT min(at_ms) FROM event") >= start + 50000, 1);
     /* The newest event stays whatever its age: numbers do not repeat. */
     int64_t last = number(f, "SELECT max(seq) FROM event");
-    assert_int_equal(store_retain(f->store, start + 900000, 8, gone, &n, &e), 0);
-    assert_true(number(f, "SELECT max(seq) FROM event") >= last);
-    assert_int_equal(number(f, "SELECT count(*) FROM job"), 1);
+    store_forget(f->store, start + 900000, 80);
+    sync_ok(f);
+    assert_int_equal(number(f, "SELECT count(*) FROM event"), 1);
+    assert_int_equal(number(f, "SELECT max(seq) FROM event"), last);
+    span.before_ms = start + 900000;
+    assert_int_equal(store_ended(f->store, &span, 8, old, &n, &e), 0);
+    assert_int_equal(n, 4);
     assert_true(fixture_reopen(f, &e));
     check_sound(f);
 }
@@ -188,8 +192,10 @@ static void test_check_of_a_damaged_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        with_store(test_remove_takes_everything_along), with_store(test_retention),
-        with_store(test_backup_of_a_live_store),        with_store(test_check_finds_what_is_wrong),
+        with_store(test_remove_takes_everything_along),
+        with_store(test_old_jobs_are_found_and_old_events_go),
+        with_store(test_backup_of_a_live_store),
+        with_store(test_check_finds_what_is_wrong),
         with_store(test_check_of_a_damaged_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
