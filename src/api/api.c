@@ -42,6 +42,11 @@ void api_attach(struct api *a, struct http_server *s)
     a->server = s;
 }
 
+bool api_claims_snapshots(const struct api *a)
+{
+    return atomic_load(&a->claims) > 0;
+}
+
 /* Events tell of new states, and followers must learn that a run began or ended. */
 void api_committed(struct api *a)
 {

@@ -40,3 +40,6 @@ struct firing;
 void api_fire(struct api *a, struct firing *f);
 /* After every drained commit: new events go out to the streams. */
 void api_committed(struct api *a);
+/* Any thread.  Is a job on its way to disk that names a snapshot?  No row names the snapshot yet,
+ * and its mark is gone already. */
+bool api_claims_snapshots(const struct api *a);

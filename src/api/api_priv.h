@@ -35,6 +35,7 @@ struct api {
     uint64_t counts_at;
     struct upload_line uploads; /* of snapshots */
     atomic_bool leaving;        /* the daemon ends: long work on other threads gives up */
+    atomic_int claims;          /* submissions with snapshots that are not recorded yet */
 };
 
 /* For handlers of this room only: call.self of other services is something else. */
@@ -136,7 +137,7 @@ int list_params_query(struct call *c, const struct list_params *p, struct job_qu
 /* Adds the member `snapshot` of a job: null, or id and size of the snapshot its spec names. */
 int snapshot_of_spec(struct call *c, uint32_t uid, const struct json *spec, struct buf *out);
 /* The snapshots of a submission exist, and are kept from now on while a job names them. */
-int snapshot_claim_all(struct call *c, const struct submission *s);
+int snapshot_claim_all(struct call *c, const struct submission *s, atomic_int **out_claims);
 
 /* ---- events.c ---- */
 /* Loop thread.  The server ends the streams when it is shut down; one whose page is still with a

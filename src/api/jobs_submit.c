@@ -20,11 +20,16 @@ struct submitting {
     struct str name;  /* of a single job, for the answer */
     bool yaml, single, replay, prepared;
     struct once_made made; /* by the same key before */
+    atomic_int *claims;    /* counts this request until its jobs are recorded; NULL = it does not */
 };
 
 static void submitting_free(void *data)
 {
-    submit_free(((struct submitting *)data)->x);
+    struct submitting *d = data;
+
+    submit_free(d->x);
+    if (d->claims)
+        atomic_fetch_sub(d->claims, 1);
 }
 
 /* ---- the answer ---- */
@@ -150,7 +155,7 @@ static int submit_run(struct call *c)
         c->err = (struct err){0};
         return submit_replay(c);
     }
-    if (snapshot_claim_all(c, &d->x->s) < 0)
+    if (snapshot_claim_all(c, &d->x->s, &d->claims) < 0)
         return -1;
     submit_name(d->x, call_once_key(c), d->batch);
     d->x->s.idempotency_print = call_once_print(c);

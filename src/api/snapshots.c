@@ -183,7 +183,7 @@ int snapshot_of_spec(struct call *c, uint32_t uid, const struct json *spec, stru
 }
 
 /* Specs of one submission usually name one snapshot, so an id is compared with the one before. */
-int snapshot_claim_all(struct call *c, const struct submission *s)
+int snapshot_claim_all(struct call *c, const struct submission *s, atomic_int **out_claims)
 {
     struct str last = STR("");
     struct cas *cas = NULL;
@@ -195,6 +195,10 @@ int snapshot_claim_all(struct call *c, const struct submission *s)
             continue;
         last = id;
         AUTO_FREE char *text = xstrndup(id.p, id.n);
+        if (!*out_claims) {
+            *out_claims = &call_api(c)->claims;
+            atomic_fetch_add(*out_claims, 1);
+        }
         if (!cas)
             rc = snapshot_store_open(call_api(c)->conf.home, owner_of(c), &cas, &c->err);
         if (rc == 0 && (rc = snapshot_as(owner_of(c), &c->err)) == 0)

@@ -5,6 +5,7 @@
  * A sweep follows each removal of jobs and each start of the daemon, at most one at a time.  A
  * store that is in use (an upload, the start of a run) is looked at again ten seconds later.
  */
+#include "api/api.h"
 #include "archive/cas.h"
 #include "archive/snapshot.h"
 #include "base/file.h"
@@ -27,19 +28,24 @@ struct snapshot_sweep {
 
 /* What sweep_used needs: where to look, and whose rights to take on again afterwards. */
 struct sweep_question {
-    struct store *store;
+    const struct host *h;
     struct snapshot_owner owner;
+    bool claimed; /* a job that is being recorded may name a snapshot */
 };
 
 /* The store of jobs may be opened anew for this, which is for the daemon's own user only.  The
  * sweep of a user's store goes on with the rights of that user. */
 static int sweep_used(void *arg, const char *id)
 {
-    const struct sweep_question *q = arg;
+    struct sweep_question *q = arg;
     struct err e;
 
+    /* Asked before the store: a job that is counted no longer is in the store. */
+    q->claimed |= api_claims_snapshots(q->h->api);
+    if (q->claimed)
+        return -1;
     snapshot_as_self();
-    int rc = store_snapshot_used(q->store, id, &e);
+    int rc = store_snapshot_used(q->h->store, id, &e);
     return snapshot_as(q->owner, &e) < 0 ? -1 : rc;
 }
 
@@ -47,7 +53,7 @@ static int sweep_used(void *arg, const char *id)
  * of jobs or the next start of the daemon. */
 static void sweep_store(struct snapshot_sweep *s, struct snapshot_owner owner)
 {
-    struct sweep_question q = {s->h->store, owner};
+    struct sweep_question q = {.h = s->h, .owner = owner};
     struct err e = {0};
     struct cas *cas;
 
@@ -57,6 +63,7 @@ static void sweep_store(struct snapshot_sweep *s, struct snapshot_owner owner)
             rc = snapshot_collect(cas, sweep_used, &q, &e);
         snapshot_as_self();
         cas_close(cas);
+        s->busy |= q.claimed;
         if (rc == 0)
             return;
     }

@@ -3,6 +3,7 @@ import json
 import os
 import shutil
 import subprocess
+import threading
 import time
 
 import harness
@@ -112,6 +113,22 @@ def test_contents_are_kept_and_sent_once():
             d.berth("rm", str(n))
         wait_for("all contents are gone", lambda: not d.blobs(), 60)
         assert b
+
+
+def test_a_removal_spares_what_is_being_submitted():
+    """Commits are slow: the removal is followed by a sweep while the job with a snapshot is on its way to disk."""
+    with Dir(BERTH_FAULT_COMMIT_MS="500") as d:
+        d.write("train.py", "print(1)")
+        for _ in range(3):
+            old = d.h.submit("true")["number"]
+            d.h.wait_all()
+            removal = threading.Thread(target=d.h.api, args=("DELETE", f"/v1/jobs/{old}"))
+            removal.start()
+            job = d.submit("--snapshot", "--", "cat", "train.py")
+            removal.join()
+            assert d.output(job) == "print(1)", d.berth("show", job).stdout
+            d.h.api("DELETE", f"/v1/jobs/{job}")  # its snapshot goes with it
+            wait_for("the contents are gone", lambda: not d.blobs(), 60)
 
 
 def test_directories_and_files():
