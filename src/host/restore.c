@@ -304,16 +304,28 @@ static int restore_steps(struct restore *r, struct err *e)
     return conf->dry_run ? 0 : exchange_database(r, e);
 }
 
-int host_restore(const struct host_restore_conf *conf, struct buf *report, struct err *e)
+/* A name that no earlier restore has used, also none within this second. */
+static char *restore_aside_name(const char *home)
 {
-    struct restore r = {.conf = conf, .present = path_join(conf->home, BACKUP_DATABASE)};
     char when[TIME_TEXT_MAX];
 
     time_format_utc(clock_wall(&clock_system), when);
     for (char *p = when; *p; p++)
         if (*p == ':')
             *p = '-';
-    r.aside = xasprintf("%s/" RESTORE_ASIDE "%.19sZ", conf->home, when);
+    char *path = xasprintf("%s/" RESTORE_ASIDE "%.19sZ", home, when);
+    for (int n = 2; access(path, F_OK) == 0; n++) {
+        free(path);
+        path = xasprintf("%s/" RESTORE_ASIDE "%.19sZ-%d", home, when, n);
+    }
+    return path;
+}
+
+int host_restore(const struct host_restore_conf *conf, struct buf *report, struct err *e)
+{
+    struct restore r = {.conf = conf, .present = path_join(conf->home, BACKUP_DATABASE)};
+
+    r.aside = restore_aside_name(conf->home);
     int rc = restore_steps(&r, e);
     if (rc == 0)
         put_report(report, &r);

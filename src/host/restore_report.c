@@ -98,14 +98,14 @@ void restore_report_text(struct buf *b, const struct json *j)
     }
     if (num(j, "returned_jobs"))
         buf_addf(b,
-                 "removed since the backup, and back now: %lld jobs; those that waited are held\n",
-                 num(j, "returned_jobs"));
+                 "removed since the backup, and back now: %lld job%s; those that waited are held\n",
+                 num(j, "returned_jobs"), num(j, "returned_jobs") == 1 ? "" : "s");
     line_of_runs(b, runs, true,
                  "still running, and known to the backup: the next daemon continues");
     line_of_runs(b, runs, false,
                  "still running, and not known to the backup: they end by themselves");
     if (num(j, "missing") || num(j, "altered"))
-        buf_addf(b, "the backup itself: %lld files are missing in it, %lld were written to\n",
+        buf_addf(b, "the backup itself: missing files: %lld, files that were written to: %lld\n",
                  num(j, "missing"), num(j, "altered"));
     if (json_bool(json_get(j, "secret_changed")))
         buf_adds(b, "the home had another secret: jobs that run now cannot report any more\n");

@@ -230,6 +230,20 @@ def test_restore_of_a_database_alone():
         assert "no fault found" in h.berth("doctor", check=False).stdout
 
 
+def test_restores_within_one_second():
+    """What each replaced is set aside in a directory of its own."""
+    with home() as h:
+        h.submit("echo", "one")
+        h.wait_all()
+        file = os.path.join(h.dir, "copy.db")
+        h.berth("backup", file)
+        h.stop()
+        told = [restore(h, source=file)["set_aside_in"] for _ in range(6)]
+        assert len(set(told)) == len(told) and all(os.path.exists(os.path.join(d, "berth.db")) for d in told), told
+        h.start()
+        assert log(h, 1) == "one\n"
+
+
 def test_restore_into_a_new_home():
     with home() as h, home(start=False) as other:
         h.submit("sh", "-c", "echo hello; mkdir -p $BERTH_RUN_DIR/artifacts; echo m > $BERTH_RUN_DIR/artifacts/m")
