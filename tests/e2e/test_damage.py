@@ -1,4 +1,5 @@
 """Damage to a home: what is lost or broken is said before anything is built upon it."""
+import contextlib
 import os
 import random
 import re
@@ -351,6 +352,39 @@ def test_out_of_inodes_jobs_wait():
         assert [h.api("GET", f"/v1/jobs/{i}")["state"] for i in n] == ["succeeded"] * 3
         assert len(lines(h, "no_inodes: ")) == 2, h.log_text()
     on_disk("16m,nr_inodes=300", body)
+
+
+def test_io_errors_of_the_database_are_survived():
+    """Writes and syncs of the database fail for a while: nothing is acknowledged then, nothing that was is lost."""
+    h = Home()
+    failing, gate = os.path.join(h.dir, "failing"), os.path.join(h.dir, "gate")
+    try:
+        h.env.update(LD_PRELOAD=harness.find_program("libeio.so"), EIO_WHEN=failing, EIO_NAME="/berth.db",
+                     ASAN_OPTIONS="verify_asan_link_order=0:detect_leaks=0")
+        h.start("--slots", "1")
+        first = h.submit("sh", "-c", f"until [ -e {gate} ]; do sleep 0.02; done; exit 3")["number"]
+        wait_for("it runs", lambda: h.api("GET", f"/v1/jobs/{first}")["state"] == "running")
+        kept = [h.submit("/bin/true")["number"] for _ in range(10)]
+        open(failing, "w").close()
+        for _ in range(5):
+            assert not try_submit(h)
+        wait_for("it is noticed", lambda: trouble(h, "io_error") == 1)
+        why = h.api("GET", f"/v1/jobs/{kept[0]}/explain")
+        assert why["kind"] == "io_error", why
+        open(gate, "w").close()  # ends meanwhile, and its outcome waits
+        os.unlink(failing)
+        wait_for("it is over", lambda: trouble(h, "io_error") == 0)
+        kept.append(wait_for("submissions are accepted again", lambda: try_submit(h)))
+        h.wait_all()
+        states = {j["number"]: j["state"] for j in h.jobs()}
+        assert states == {first: "failed", **{n: "succeeded" for n in kept}}, states
+        assert h.api("GET", f"/v1/jobs/{first}")["exit_code"] == 3
+        assert len(lines(h, "io_error: ")) == 2, h.log_text()
+        h.stop()
+        with contextlib.closing(sqlite3.connect(database(h))) as db:
+            assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    finally:
+        h.close()
 
 
 def test_out_of_descriptors_is_said():
