@@ -15,6 +15,7 @@
 #include "host/part.h"
 #include "io/loop.h"
 #include "model/spec.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -190,8 +191,8 @@ static int serve_until_stopped(const struct serve_opts *o, const struct host_con
 
     if (host_open(&s.host, conf, s.loop, &e) < 0) {
         loop_free(s.loop);
-        /* Somebody was faster: the command that started us finds that one. */
-        if (o->background && e.code == ERR_CONFLICT)
+        /* Somebody was faster (home_lock): the command that started us finds that one. */
+        if (o->background && e.code == ERR_CONFLICT && e.sys == EAGAIN)
             return 0;
         return cli_fail(&e);
     }

@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 
 /* A daemon that does not answer within START_MS counts as failed. */
-enum { START_MS = 5000, SAY_AFTER_MS = 2000, LOG_TAIL = 2048 };
+enum { START_MS = 5000, SAY_AFTER_MS = 2000, LOG_TAIL = 2048, MORE_IN = 48 };
 
 bool daemon_answers(const char *target)
 {
@@ -146,7 +146,7 @@ static int ended(pid_t pid)
 int daemon_start(struct cli *c, struct err *e)
 {
     AUTO_FREE char *log = path_join(c->home, "log");
-    char line[160];
+    char line[sizeof(e->text)];
     int64_t start = clock_mono(&clock_system), waited = 0;
     bool said = false;
     int pid, gone = 0;
@@ -168,6 +168,8 @@ int daemon_start(struct cli *c, struct err *e)
         waited = clock_mono(&clock_system) - start;
     }
     last_log_line(log, line, sizeof(line));
+    if (strlen(line) + strlen(log) > sizeof(e->text) - MORE_IN) /* the reason says what to do */
+        return err_set(e, ERR_UNAVAILABLE, "the daemon did not start: %s", line);
     return err_set(e, ERR_UNAVAILABLE, "the daemon did not start: %s (more in %s)",
                    line[0] ? line : "it printed no reason", log);
 }

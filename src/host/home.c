@@ -70,10 +70,12 @@ int home_lock(const char *home, int *out_fd, struct err *e)
     if (fd < 0)
         return err_sys(e, "cannot open %s", path);
     if (fcntl(fd, F_SETLK, &lock) < 0) {
-        if (errno == EAGAIN || errno == EACCES)
-            return err_set(e, ERR_CONFLICT,
-                           "another berth already serves %s; use that one, or set BERTH_HOME",
-                           home);
+        if (errno == EAGAIN || errno == EACCES) {
+            err_set(e, ERR_CONFLICT,
+                    "another berth already serves %s; use that one, or set BERTH_HOME", home);
+            e->sys = EAGAIN;
+            return -1;
+        }
         return err_sys(e, "cannot lock %s", path);
     }
     *out_fd = TAKE_FD(fd);

@@ -437,6 +437,22 @@ def test_the_log_of_the_database_leaves_room_on_a_small_disk():
     on_disk(14, body)
 
 
+def test_a_command_says_why_its_daemon_does_not_start():
+    """A home of a newer program: who needs a daemon is told at once, and not that there is none."""
+    h = worked(1)
+    try:
+        with contextlib.closing(sqlite3.connect(database(h))) as db:
+            version = db.execute("PRAGMA user_version").fetchone()[0]
+            db.execute(f"PRAGMA user_version={version + 1}")
+            db.commit()
+        p = h.berth("submit", "--", "true", check=False, timeout=60)
+        assert p.returncode != 0 and "newer berth" in p.stderr and "upgrade berth" in p.stderr, (p.returncode, p.stderr)
+        p = h.berth("serve", "--auto", check=False, timeout=60)
+        assert p.returncode != 0 and "newer berth" in p.stderr, (p.returncode, p.stderr)
+    finally:
+        h.close()
+
+
 def test_retention_does_not_believe_a_jump_of_the_clock():
     h = worked(5)
     try:
