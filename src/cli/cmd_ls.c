@@ -139,7 +139,8 @@ const struct command cmd_ls = {
         "and joins with and, or, not and parentheses. Fields: id name state project user batch "
         "cron exit_code priority attempt created started ended duration reason, tag.NAME, "
         "metric.NAME; "
-        "any other word is a parameter. ~ finds a part of the text; : takes a comma list; times "
+        "any other word is a parameter or a metric, and quotes hold any name. ~ finds a part of "
+        "the text; : takes a comma list; times "
         "take an age such as 2h; the states active and finished stand for several states.",
     .groups = OPTION_GROUPS(&list_group, &output_group, &common_group),
     .examples = EXAMPLES(

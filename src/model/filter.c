@@ -153,15 +153,16 @@ static int read_op(struct parser *p, const struct filter_word *key, struct filte
                         key->text.p);
 }
 
-static int parse_term(struct parser *p, struct filter **out)
+/* A bare word, a quoted name, or a word and a dot before a quoted name. */
+static int read_key(struct parser *p, struct filter_term *t)
 {
-    VEC(struct filter_word) values = {0};
-    struct filter_term t = {0};
-    struct filter_word value;
-    int rc;
+    struct str word = peek_word(p);
+    size_t next = p->i + word.n;
+    bool quoted = next < p->text.n && (p->text.p[next] == '"' || p->text.p[next] == '\'') &&
+                  (!word.n || word.p[word.n - 1] == '.');
 
-    t.key = (struct filter_word){.text = peek_word(p), .column = p->i + 1};
-    if (!t.key.text.n) {
+    t->key = (struct filter_word){.text = word, .column = p->i + 1};
+    if (!word.n && !quoted) {
         if (p->i >= p->text.n)
             return filter_error(p->e, p->i + 1, "a condition is missing at the end");
         return filter_error(p->e, p->i + 1, "expected a condition such as state:failed, not '%c'",
@@ -169,8 +170,21 @@ static int parse_term(struct parser *p, struct filter **out)
     }
     if (++p->terms > FILTER_MAX_TERMS)
         return filter_error(p->e, p->i + 1, "more than %d conditions", FILTER_MAX_TERMS);
-    p->i += t.key.text.n;
-    if (read_op(p, &t.key, &t.op) < 0)
+    p->i = next;
+    if (!quoted)
+        return 0;
+    t->space = word;
+    return read_quoted(p, &t->key);
+}
+
+static int parse_term(struct parser *p, struct filter **out)
+{
+    VEC(struct filter_word) values = {0};
+    struct filter_term t = {0};
+    struct filter_word value;
+    int rc;
+
+    if (read_key(p, &t) < 0 || read_op(p, &t.key, &t.op) < 0)
         return -1;
     do {
         rc = read_value(p, t.op.text, &value);

@@ -9,6 +9,7 @@ struct filter_word {
 };
 struct filter_term {
     struct filter_word key, op;
+    struct str space; /* what stands before a quoted key: "", or as in metric."val acc" */
     const struct filter_word *values; /* several only with ":" */
     size_t n_values;
 };

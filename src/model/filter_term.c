@@ -60,19 +60,47 @@ struct maker {
 
 /* ---- key and operator ---- */
 
+static const struct key_space {
+    struct str prefix;
+    enum filter_field field;
+    enum value_type type;
+} spaces[] = {
+    {{"tag.", 4}, FILTER_F_TAG, TYPE_ANY},
+    {{"metric.", 7}, FILTER_F_METRIC, TYPE_NUMBER},
+    {{"params.", 7}, FILTER_F_PARAM, TYPE_ANY},
+};
+
+/* Quotes hold any name, also one that a field has. */
+static int find_quoted(struct maker *m)
+{
+    struct str key = m->t->key.text, space = m->t->space;
+    bool known = !space.n;
+
+    m->field = FILTER_F_PARAM;
+    m->type = TYPE_ANY;
+    for (size_t i = 0; i < ARRAY_SIZE(spaces); i++) {
+        if (!str_eq(space, spaces[i].prefix))
+            continue;
+        m->field = spaces[i].field;
+        m->type = spaces[i].type;
+        known = true;
+    }
+    if (!known)
+        return filter_error(m->e, m->t->key.column,
+                            "only tag. metric. and params. stand before a quoted name, not %.*s",
+                            (int)MIN(space.n, 40), space.p);
+    if (!key.n)
+        return filter_error(m->e, m->t->key.column, "a name is missing between the quotes");
+    m->key = arena_strndup(m->a, key.p, key.n);
+    return 0;
+}
+
 static int find_field(struct maker *m)
 {
     struct str key = m->t->key.text;
-    static const struct {
-        struct str prefix;
-        enum filter_field field;
-        enum value_type type;
-    } spaces[] = {
-        {{"tag.", 4}, FILTER_F_TAG, TYPE_ANY},
-        {{"metric.", 7}, FILTER_F_METRIC, TYPE_NUMBER},
-        {{"params.", 7}, FILTER_F_PARAM, TYPE_ANY},
-    };
 
+    if (m->t->key.quoted)
+        return find_quoted(m);
     for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
         if (str_eq_c(key, fields[i].name)) {
             m->field = fields[i].field;

@@ -125,6 +125,11 @@ static void fields(void **state)
     reads("params.name:x", "param.name=x");
     reads("learning-rate>1e-3", "param.learning-rate>#0.001");
     reads("v=\"1\"", "param.v=1");
+    reads("\"val/acc\">0.9", "param.val/acc>#0.9");
+    reads("'top 5 %' >= 90 and metric.\"a b\"<4G",
+          "(param.top 5 %>=#90 and metric.a b<#4294967296)");
+    reads("\"state\":failed or tag.'my \\'tag'=x", "(param.state=failed or tag.my 'tag=x)");
+    reads("\"metric.x\"=1", "param.metric.x=#1");
     reads("v~1", "param.v~1");
     reads("date<2024x", "param.date<2024x");
     reads("state!=failed", "state!=failed");
@@ -177,6 +182,10 @@ static void messages(void **state)
     refused("duration>soon", "not a duration");
     refused("created>soon", "not a time");
     refused("name=a,b", "a list of values goes with \":\"");
+    refused("\"a>1", "column 1: this quote is not closed");
+    refused("metric.\"\">1", "a name is missing between the quotes");
+    refused("foo.\"a\">1", "only tag. metric. and params. stand before a quoted name");
+    refused("\"a\"", "needs an operator and a value");
     refused("tag.:x", "a name is missing after \"tag.\"");
     refused("metric.loss:x", "not a number");
     refused("=x", "expected a condition such as state:failed, not '='");
