@@ -90,25 +90,40 @@ static int hex_of(char c)
                                   : -1;
 }
 
-static bool parse_uuid(struct str s, struct id *out)
+bool id_parse_uuid_prefix(struct str s, struct id *out_lo, struct id *out_hi)
 {
-    struct id id = {0};
+    struct id lo = {0}, hi = {0};
     unsigned nibble = 0;
 
+    if (s.n == 0 || s.n > ID_UUID_LEN)
+        return false;
     for (size_t i = 0; i < ID_UUID_LEN; i++) {
+        bool given = i < s.n;
         if (is_dash_place(i)) {
-            if (s.p[i] != '-')
+            if (given && s.p[i] != '-')
                 return false;
             continue;
         }
-        uint64_t *half = nibble++ < 16 ? &id.lo : &id.hi;
-        int digit = hex_of(s.p[i]);
+        /* The low half is written first.  Missing digits are the lowest in `lo`, the highest in
+         * `hi`. */
+        bool low = nibble++ < 16;
+        int digit = given ? hex_of(s.p[i]) : 0;
         if (digit < 0)
             return false;
-        *half = *half << 4 | (unsigned)digit;
+        uint64_t *a = low ? &lo.lo : &lo.hi, *b = low ? &hi.lo : &hi.hi;
+        *a = *a << 4 | (unsigned)digit;
+        *b = *b << 4 | (given ? (unsigned)digit : 15);
     }
-    *out = id;
+    *out_lo = lo;
+    *out_hi = hi;
     return true;
+}
+
+static bool parse_uuid(struct str s, struct id *out)
+{
+    struct id hi;
+
+    return s.n == ID_UUID_LEN && id_parse_uuid_prefix(s, out, &hi);
 }
 
 bool id_parse_prefix(struct str s, struct id *out_lo, struct id *out_hi)

@@ -21,6 +21,8 @@ void id_format_uuid(struct id id, char out[ID_UUID_MAX]);
 bool id_parse(struct str s, struct id *out); /* all 26 characters, or a whole UUID; either case */
 /* A prefix of 1 to 26 characters names the closed range [lo, hi]; a whole UUID names one. */
 bool id_parse_prefix(struct str s, struct id *out_lo, struct id *out_hi);
+/* The beginning of a UUID: the ids whose halves lie between those of `out_lo` and `out_hi`. */
+bool id_parse_uuid_prefix(struct str s, struct id *out_lo, struct id *out_hi);
 /* Negative, 0 or positive, in the order of time. */
 int id_cmp(struct id a, struct id b);
 void id_to_bytes(struct id id, uint8_t out[16]); /* big-endian, memcmp order = time order */

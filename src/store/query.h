@@ -66,8 +66,8 @@ int store_job(struct store *s, uint64_t seq, job_view_fn fn, void *arg,
 /* How many matching jobs are in each state; limit, sort and cursor of the query are ignored. */
 int store_job_counts(struct store *s, const struct job_query *q, uint64_t out[JOB_STATE_MAX],
                      struct err *e);
-/* "42" (number), a 26-character id or a unique prefix of one.  Ambiguous → CONFLICT naming two
- * candidates. */
+/* "42" (number), a 26-character id or a unique prefix of one, a UUID or at least four characters
+ * of one (eight, if they are all digits).  Ambiguous → CONFLICT naming two candidates. */
 int store_resolve(struct store *s, struct str text, uint64_t *out_seq, struct err *e);
 /* The JSON of the job's spec as it was accepted; *out_json is yours. */
 int store_job_spec(struct store *s, uint64_t seq, char **out_json, struct err *e);

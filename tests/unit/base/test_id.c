@@ -50,6 +50,27 @@ TEST(prefixes_name_ranges)
     assert_false(id_parse_prefix(STR("0-"), &lo, &hi));
 }
 
+/* The random half comes first: a beginning names a range of that half, whatever the other is. */
+TEST(beginnings_of_uuids_name_ranges_of_halves)
+{
+    struct id id = {0x0123456789abcdefu, 0xfedcba9876543210u}, lo, hi;
+    char text[ID_UUID_MAX];
+
+    id_format_uuid(id, text);
+    for (size_t n = 1; n <= ID_UUID_LEN; n++) {
+        assert_true(id_parse_uuid_prefix((struct str){text, n}, &lo, &hi));
+        assert_true(lo.lo <= id.lo && id.lo <= hi.lo && lo.hi <= id.hi && id.hi <= hi.hi);
+        assert_int_equal(lo.lo == hi.lo, n >= 18); /* sixteen digits and two dashes */
+        assert_int_equal(lo.hi == hi.hi, n == ID_UUID_LEN);
+    }
+    assert_true(id_parse_uuid_prefix(STR("FEDC"), &lo, &hi));
+    assert_true(lo.lo == 0xfedc000000000000u && hi.lo == 0xfedcffffffffffffu);
+    assert_false(id_parse_uuid_prefix(STR(""), &lo, &hi));
+    assert_false(id_parse_uuid_prefix(STR("fedcx"), &lo, &hi));
+    assert_false(id_parse_uuid_prefix(STR("fedcba987"), &lo, &hi));
+    assert_false(id_parse_uuid_prefix(STR("fedcba98-7654-3210-0123-456789abcdef0"), &lo, &hi));
+}
+
 TEST(as_uuids)
 {
     struct id id = {0x0123456789abcdefu, 0xfedcba9876543210u}, got, lo, hi;
@@ -114,9 +135,13 @@ TEST(bytes_sort_like_ids)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_texts),          cmocka_unit_test(reads_either_case_and_look_alikes),
-        cmocka_unit_test(prefixes_name_ranges), cmocka_unit_test(as_uuids),
-        cmocka_unit_test(made_in_time_order),   cmocka_unit_test(array_members_are_consecutive),
+        cmocka_unit_test(known_texts),
+        cmocka_unit_test(reads_either_case_and_look_alikes),
+        cmocka_unit_test(prefixes_name_ranges),
+        cmocka_unit_test(as_uuids),
+        cmocka_unit_test(beginnings_of_uuids_name_ranges_of_halves),
+        cmocka_unit_test(made_in_time_order),
+        cmocka_unit_test(array_members_are_consecutive),
         cmocka_unit_test(bytes_sort_like_ids),
     };
     return cmocka_run_group_tests_name("id", tests, NULL, NULL);

@@ -497,6 +497,19 @@ static void test_resolve(void **state)
         assert_int_equal(store_resolve(f->store, str_of(unknown[i]), &seq, &e), -1);
         assert_int_equal(e.code, ERR_NOT_FOUND);
     }
+    /* As a UUID: the jobs of one submission differ in the last digits of the half that comes first,
+     * so a beginning names all three, and more of it one. */
+    char uuid[ID_UUID_MAX];
+    id_format_uuid(view_of(f, lone).v.id, uuid);
+    assert_int_equal(store_resolve(f->store, (struct str){uuid, 8}, &seq, &e), 0);
+    assert_int_equal(seq, lone);
+    id_format_uuid(view_of(f, 3).v.id, uuid);
+    assert_int_equal(store_resolve(f->store, (struct str){uuid, 8}, &seq, &e), -1);
+    assert_int_equal(e.code, ERR_CONFLICT);
+    assert_int_equal(store_resolve(f->store, (struct str){uuid, 18}, &seq, &e), 0);
+    assert_int_equal(seq, 3);
+    assert_int_equal(store_resolve(f->store, (struct str){uuid, 3}, &seq, &e), -1);
+    assert_int_equal(e.code, ERR_NOT_FOUND);
     /* Removed jobs are gone, and a prefix they shared becomes unique. */
     id_format(view_of(f, 1).v.id, id);
     run_to_end(f, 1, 1, 0);
