@@ -108,6 +108,7 @@ void job_json_open(struct buf *b, const struct job_view *v)
     jw_time(b, "ended", v->ended_ms);
     jw_int_or_null(b, "duration_ms", MAX(v->ended_ms - v->started_ms, 0),
                    v->started_ms && v->ended_ms);
+    jw_int(b, "ran_ms", v->ran_ms);
     jw_int(b, "max_rss_bytes", v->usage.max_rss_bytes);
     jw_int(b, "cpu_ms", v->usage.cpu_ms);
     jw_mcpu(b, "cpus", v->need.mcpu);

@@ -29,6 +29,7 @@
     X(started)                                                                                     \
     X(ended)                                                                                       \
     X(duration_ms)                                                                                 \
+    X(ran_ms)                                                                                      \
     X(max_rss_bytes)                                                                               \
     X(cpu_ms)                                                                                      \
     X(cpus)                                                                                        \

@@ -122,14 +122,26 @@ void clock_format(int64_t wall_ms, int64_t now_ms, char out[STAMP_TEXT_MAX])
         snprintf(out, STAMP_TEXT_MAX, "?");
 }
 
+/* Between two runs.  How the last one ended is in the list of runs, and in the reason. */
+static bool waits_again(const struct json *job)
+{
+    enum job_state s;
+
+    return job_state_parse(text_of(job, "state"), &s) && (s == JOB_QUEUED || s == JOB_HELD);
+}
+
+/* A job that trains is one work in several runs: its time is their sum, without the waits. */
 int64_t job_runtime(const struct json *job, int64_t now_ms)
 {
     const struct json *d = json_get(job, "duration_ms");
-    int64_t started = time_of(job, "started");
+    int64_t started = time_of(job, "started"), ran = int_of(job, "ran_ms");
+    bool trains = json_get(job, "training") != NULL;
 
     if (d)
-        return json_int(d);
-    return started && !job_final(job) ? MAX(now_ms - started, 0) : -1;
+        return trains ? ran : json_int(d);
+    if (waits_again(job))
+        return trains && ran ? ran : -1;
+    return started && !job_final(job) ? MAX(now_ms - started, 0) + (trains ? ran : 0) : -1;
 }
 
 void params_format(struct buf *b, const struct json *params)
@@ -253,6 +265,8 @@ static enum colour cell(struct buf *b, const struct json *row, const struct colu
         number_cell(b, v);
         return COLOUR_NONE;
     case CELL_EXIT:
+        if (waits_again(row))
+            return COLOUR_NONE;
         number_cell(b, v);
         return v && json_int(v) == 0 ? COLOUR_DIM : COLOUR_RED;
     case CELL_RUNTIME:

@@ -37,6 +37,7 @@ struct job_view {
     int32_t priority;
     uint32_t attempt;
     int64_t created_ms, started_ms, ended_ms; /* 0 = not yet */
+    int64_t ran_ms;                           /* running time of the runs that have ended */
     struct job_usage usage;
     struct resources need;
     bool cancel_requested;

@@ -63,7 +63,9 @@ int view_read(struct view_reader *r, uint64_t seq, struct job_view *out, struct 
         db_query(r->db, e,
                  "SELECT j.seq, j.state, j.spec, j.batch, j.idx, j.priority, j.attempt, j.cancel,"
                  " j.created_ms, j.started_ms, j.ended_ms, ifnull(j.exit_code, -1), j.name,"
-                 " j.params, j.reason, r.max_rss_bytes, r.cpu_user_ms + r.cpu_sys_ms, j.training"
+                 " j.params, j.reason, r.max_rss_bytes, r.cpu_user_ms + r.cpu_sys_ms, j.training,"
+                 " ifnull((SELECT sum(max(o.ended_ms - o.started_ms, 0)) FROM run o"
+                 "  WHERE o.job = j.seq AND o.started_ms > 0 AND o.ended_ms > 0), 0)"
                  " FROM job j"
                  " LEFT JOIN run r ON r.job = j.seq AND r.run = j.attempt WHERE j.seq = ?1",
                  INT(seq));
@@ -76,7 +78,7 @@ int view_read(struct view_reader *r, uint64_t seq, struct job_view *out, struct 
            COL(&out->priority), COL(&out->attempt), COL(&out->cancel_requested),
            COL(&out->created_ms), COL(&out->started_ms), COL(&out->ended_ms), COL(&out->exit_code),
            COL(&out->name), COL(&out->params), COL(&out->reason), COL(&out->usage.max_rss_bytes),
-           COL(&out->usage.cpu_ms), COL(&out->training));
+           COL(&out->usage.cpu_ms), COL(&out->training), COL(&out->ran_ms));
     if (view_read_spec(r, spec, out, e) < 0 || read_batch(r, out, e) < 0 || read_id(r, out, e) < 0)
         return -1;
     return 1;

@@ -236,7 +236,7 @@ void gpu_job_json(struct buf *b, const struct gpu_job_facts *f, int64_t now_ms)
     put_times(b, f, now_ms);
     put_asked(b, f);
     put_measured(b, f);
-    jw_int_or_null(b, "exit", f->exit_code, f->exit_code >= 0);
+    jw_int_or_null(b, "exit", f->exit_code, f->exit_code >= 0 && job_state_final(f->state));
     jw_str_or_null(b, "reason", str_of(f->reason));
     jw_end_object(b);
 }

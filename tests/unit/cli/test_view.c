@@ -71,8 +71,37 @@ static void test_runtime(void **state)
     j = parse("{\"state\":\"queued\",\"started\":null,\"duration_ms\":null}");
     assert_int_equal(job_runtime(j, 12500), -1);
     json_free(j);
-    j = parse("{\"state\":\"failed\",\"duration_ms\":40}");
+    j = parse("{\"state\":\"failed\",\"duration_ms\":40,\"ran_ms\":90}");
     assert_int_equal(job_runtime(j, 12500), 40);
+    json_free(j);
+}
+
+#define TRAINS "\"started\":\"1970-01-01T00:00:10.000Z\",\"ran_ms\":1700,\"training\":{},"
+
+/* All its runs, and not the time between them; between two runs it has no exit status. */
+static void test_runtime_of_training(void **state)
+{
+    static const char row[] =
+        "[{" TRAINS "\"number\":5,\"name\":\"n\",\"state\":\"queued\",\"exit_code\":0}]";
+    struct json *j = parse("{" TRAINS "\"state\":\"queued\",\"duration_ms\":null}");
+    AUTO(buf) struct buf b;
+
+    (void)state;
+    assert_int_equal(job_runtime(j, 60000), 1700);
+    json_free(j);
+    j = parse("{" TRAINS "\"state\":\"running\",\"duration_ms\":null}");
+    assert_int_equal(job_runtime(j, 12500), 2500 + 1700);
+    json_free(j);
+    j = parse("{" TRAINS "\"state\":\"succeeded\",\"duration_ms\":40}");
+    assert_int_equal(job_runtime(j, 60000), 1700);
+    json_free(j);
+    j = parse("{\"state\":\"queued\",\"started\":\"1970-01-01T00:00:10.000Z\",\"ran_ms\":9}");
+    assert_int_equal(job_runtime(j, 60000), -1); /* to be tried again */
+    json_free(j);
+    buf_init(&b, 1 << 16);
+    j = parse(row);
+    view_table(&b, j, job_columns, n_job_columns, 200, false);
+    assert_null(strstr(b.p, "EXIT"));
     json_free(j);
 }
 
@@ -133,8 +162,9 @@ static void test_table(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_status), cmocka_unit_test(test_times), cmocka_unit_test(test_runtime),
-        cmocka_unit_test(test_texts),  cmocka_unit_test(test_table),
+        cmocka_unit_test(test_status),  cmocka_unit_test(test_times),
+        cmocka_unit_test(test_runtime), cmocka_unit_test(test_runtime_of_training),
+        cmocka_unit_test(test_texts),   cmocka_unit_test(test_table),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
