@@ -3,9 +3,13 @@
 The stand-in for Lightning runs one process per GPU, with a barrier after each step.  Jobs that want all
 GPUs for a moment come at random; each makes the long job stop at an epoch end and go on later.  If one
 rank heard "stop" and another did not, the barrier would break and the attempt would fail.
+
+What ranks print is whole, also what they print last.
 """
 import os
 import random
+import signal
+import subprocess
 import time
 
 import harness
@@ -65,6 +69,39 @@ def check_counts(epochs, starts):
         earlier = sum(1 for _, attempt, _ in epochs if attempt < number)
         assert int(start["done"]) == earlier, (number, start, earlier)
         assert (start["restarted"] == "TRUE") == (earlier > 0), start
+
+
+def test_last_words_of_ranks_are_kept():
+    """The process that reads stands still while its last rank prints and ends: it learns of both at once.
+
+    More than it reads at a time is then in the pipe, and the last line has no newline.
+    """
+    lines, last = [str(n) for n in range(1, 8001)], "the end"
+    script = f"[ $RANK = 0 ] || kill -STOP $PPID; seq 1 {len(lines)}; printf '{last}'"
+    reader = subprocess.Popen([harness.BERTH, "__ranks", "2", "--", "/bin/sh", "-c", script], stdout=subprocess.PIPE, text=True)
+    try:
+        wait_for("the reader stands still and its ranks have ended",
+                 lambda: process_state(reader.pid) == "T" and set(states_of_children(reader.pid)) == {"Z"})
+        os.kill(reader.pid, signal.SIGCONT)
+        out = reader.communicate(timeout=harness.PATIENCE_S)[0]
+    finally:
+        reader.kill()
+        reader.wait()
+    assert reader.returncode == 0, reader.returncode
+    for rank in ("[0] ", "[1] "):
+        said = [line[len(rank):] for line in out.splitlines() if line.startswith(rank)]
+        assert said == lines + [last], f"{rank}printed {len(said)} lines, the last is {said[-1:]}"
+
+
+def states_of_children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children") as f:
+        return [process_state(child) for child in f.read().split()]
+
+
+def process_state(pid):
+    """The letter of /proc/PID/stat."""
+    with open(f"/proc/{pid}/stat") as f:
+        return f.read().rsplit(")", 1)[1].split()[0]
 
 
 if __name__ == "__main__":

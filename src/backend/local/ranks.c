@@ -155,22 +155,29 @@ static void take_bytes(struct ranks *r, size_t i, struct str s)
     }
 }
 
-static void rank_read(struct ranks *r, size_t i)
+/* One piece of its output; false when there is none now, or none any more. */
+static bool rank_read(struct ranks *r, size_t i)
 {
     char piece[16 << 10];
-    ssize_t n = read(r->p[i].fd, piece, sizeof(piece));
+    ssize_t n;
 
+    if (r->p[i].fd < 0)
+        return false;
+    do
+        n = read(r->p[i].fd, piece, sizeof(piece));
+    while (n < 0 && errno == EINTR);
     if (n > 0) {
         take_bytes(r, i, (struct str){piece, (size_t)n});
-        return;
+        return true;
     }
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
+    if (n < 0 && errno == EAGAIN)
+        return false;
     if (r->p[i].line.n)
         line_out(r, i, buf_str(&r->p[i].line));
     buf_reset(&r->p[i].line);
     close(r->p[i].fd);
     r->p[i].fd = -1;
+    return false;
 }
 
 static void flush_output(struct ranks *r)
@@ -180,6 +187,19 @@ static void flush_output(struct ranks *r)
     if (r->output.n)
         fd_write_all(STDOUT_FILENO, r->output.p, r->output.n, &e); /* nobody left to tell */
     buf_reset(&r->output);
+}
+
+/* What the ranks wrote before their end: the pipes may hold it although all ranks are reaped.  A
+ * process that a rank has left behind may keep a pipe open, so we wait for no end of it. */
+static void drain(struct ranks *r)
+{
+    for (size_t i = 0; i < r->n; i++) {
+        while (rank_read(r, i))
+            flush_output(r);
+        if (r->p[i].line.n)
+            line_out(r, i, buf_str(&r->p[i].line));
+        flush_output(r);
+    }
 }
 
 /* ---- ends and signals ---- */
@@ -271,15 +291,7 @@ static void wait_for_all(struct ranks *r)
         flush_output(r);
         on_signals(r);
     }
-    for (size_t i = 0; i < r->n; i++) { /* what was written before the end */
-        for (size_t n = 0; r->p[i].fd >= 0 && n != r->output.n;) {
-            n = r->output.n;
-            rank_read(r, i);
-        }
-        if (r->p[i].line.n)
-            line_out(r, i, buf_str(&r->p[i].line));
-        flush_output(r);
-    }
+    drain(r);
 }
 
 int ranks_run(size_t n, char *const *argv)
