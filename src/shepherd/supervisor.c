@@ -16,6 +16,7 @@
  */
 #include "shepherd/supervisor.h"
 #include "base/hash.h"
+#include "base/stop_asks.h"
 #include "base/util.h"
 #include "shepherd/command.h"
 #include "shepherd/log_cut.h"
@@ -55,6 +56,7 @@ struct sup {
     int64_t deadline_ms; /* of the phase, monotonic; -1 = none */
     pid_t pid;           /* of the command, 0 once it has ended */
     bool limits;         /* a cgroup is in place */
+    bool spares;         /* children of a process that asks for stops have not got SIGTERM yet */
     struct log_cut out_log, err_log;
     int64_t look_ms; /* when the logs are looked at, monotonic; -1 = never */
 };
@@ -199,6 +201,27 @@ static bool sup_reap(struct sup *s)
     return pid == 0 || errno != ECHILD;
 }
 
+/* A process that asks whether it has to stop ends its own children, and saves before. */
+static void sup_ask_tree(struct sup *s)
+{
+    pid_t asks[STOP_ASKS_MAX];
+    size_t n = stop_asks_read(s->start->run.run_dir, asks);
+
+    s->spares = tree_ask(getpid(), asks, n);
+}
+
+/* What it left behind gets the signal when the last such process has ended. */
+static void sup_end_spared(struct sup *s)
+{
+    pid_t asks[STOP_ASKS_MAX];
+    size_t n = stop_asks_read(s->start->run.run_dir, asks);
+
+    if (tree_has(getpid(), asks, n))
+        return;
+    s->spares = false;
+    tree_signal(getpid(), SIGTERM);
+}
+
 /* Starts the grace time, or shortens one that is running; the grace time is never extended. */
 static void enter_term(struct sup *s, int64_t grace_ms)
 {
@@ -206,7 +229,7 @@ static void enter_term(struct sup *s, int64_t grace_ms)
         sup_now_ms(CLOCK_MONOTONIC) + (grace_ms < 0 ? s->start->run.limits.grace_ms : grace_ms);
 
     if (s->phase == PHASE_RUN) {
-        tree_signal(getpid(), SIGTERM);
+        sup_ask_tree(s);
         s->phase = PHASE_TERM;
         s->deadline_ms = kill_at;
     } else if (s->phase == PHASE_TERM) {
@@ -288,6 +311,8 @@ static void sup_wait_for_end(struct sup *s)
             return;
         if (s->pid == 0 && s->phase == PHASE_RUN)
             enter_term(s, -1); /* what the command left behind */
+        else if (s->spares && s->phase == PHASE_TERM)
+            sup_end_spared(s);
         if (s->deadline_ms >= 0 && sup_now_ms(CLOCK_MONOTONIC) >= s->deadline_ms)
             on_deadline(s);
         if (s->look_ms >= 0 && sup_now_ms(CLOCK_MONOTONIC) >= s->look_ms)

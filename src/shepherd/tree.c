@@ -117,13 +117,20 @@ static bool add_children(pid_t pid, struct pids *out)
     return known;
 }
 
+/* Where a walk down the tree ends: children of these are not looked at. */
+struct leaves {
+    const pid_t *p;
+    size_t n;
+};
+
 /* Adds to `set` all that descend from its members. */
-static void close_over(const struct procs *all, struct pids *set)
+static void close_over(const struct procs *all, const struct leaves *leaves, struct pids *set)
 {
     for (bool grew = true; grew;) {
         grew = false;
         for (size_t i = 0; i < all->n; i++) {
             if (ints_have(set->p, set->n, all->p[i].ppid) &&
+                !ints_have(leaves->p, leaves->n, all->p[i].ppid) &&
                 !ints_have(set->p, set->n, all->p[i].pid)) {
                 vec_push(set, all->p[i].pid);
                 grew = true;
@@ -132,43 +139,87 @@ static void close_over(const struct procs *all, struct pids *set)
     }
 }
 
-static bool descendants_by_children(pid_t root, struct pids *out)
+static bool descendants_by_children(pid_t root, const struct leaves *leaves, struct pids *out)
 {
     if (!add_children(root, out))
         return false;
     for (size_t i = 0; i < out->n; i++)
-        if (!add_children(out->p[i], out))
+        if (!ints_have(leaves->p, leaves->n, out->p[i]) && !add_children(out->p[i], out))
             return false;
     return true;
 }
 
-static void descendants_by_scan(pid_t root, struct pids *out)
+static void descendants_by_scan(pid_t root, const struct leaves *leaves, struct pids *out)
 {
     struct procs all = {0};
 
     vec_clear(out);
     procs_read(&all);
     vec_push(out, root);
-    close_over(&all, out);
+    close_over(&all, leaves, out);
     vec_remove(out, 0);
     vec_done(&all);
+}
+
+static void descendants(pid_t root, const struct leaves *leaves, struct pids *out)
+{
+    if (!descendants_by_children(root, leaves, out))
+        descendants_by_scan(root, leaves, out);
+}
+
+static size_t signal_pids(const struct pids *found, int signo)
+{
+    size_t alive = 0;
+
+    for (size_t i = 0; i < found->n; i++) {
+        if (kill(found->p[i], signo) == 0)
+            alive++;
+        if (signo == SIGTERM)
+            kill(found->p[i], SIGCONT); /* a stopped process could not act on it */
+    }
+    return alive;
 }
 
 size_t tree_signal(pid_t root, int signo)
 {
     struct pids found = {0};
-    size_t alive = 0;
 
-    if (!descendants_by_children(root, &found))
-        descendants_by_scan(root, &found);
-    for (size_t i = 0; i < found.n; i++) {
-        if (kill(found.p[i], signo) == 0)
-            alive++;
-        if (signo == SIGTERM)
-            kill(found.p[i], SIGCONT); /* a stopped process could not act on it */
-    }
+    descendants(root, &(struct leaves){NULL, 0}, &found);
+    size_t alive = signal_pids(&found, signo);
     vec_done(&found);
     return alive;
+}
+
+static bool one_lives(const struct pids *found, const pid_t *asks, size_t n)
+{
+    struct proc_stat st;
+
+    for (size_t i = 0; i < found->n; i++)
+        if (ints_have(asks, n, found->p[i]) && proc_stat_read(found->p[i], &st) &&
+            st.state != 'Z' && st.state != 'X')
+            return true;
+    return false;
+}
+
+bool tree_ask(pid_t root, const pid_t *asks, size_t n)
+{
+    struct pids found = {0};
+
+    descendants(root, &(struct leaves){asks, n}, &found);
+    bool lives = one_lives(&found, asks, n);
+    signal_pids(&found, SIGTERM);
+    vec_done(&found);
+    return lives;
+}
+
+bool tree_has(pid_t root, const pid_t *asks, size_t n)
+{
+    struct pids found = {0};
+
+    descendants(root, &(struct leaves){asks, n}, &found);
+    bool lives = one_lives(&found, asks, n);
+    vec_done(&found);
+    return lives;
 }
 
 /* ---- orphans ---- */
@@ -261,7 +312,7 @@ size_t tree_kill_orphans(const struct tree_scan *t, const struct tree_orphans *o
             vec_push(&set, p->pid);
     }
     if (set.n > 0)
-        close_over(&t->all, &set);
+        close_over(&t->all, &(struct leaves){NULL, 0}, &set);
     for (size_t i = 0; i < set.n; i++)
         kill(set.p[i], SIGKILL);
     size_t n = set.n;

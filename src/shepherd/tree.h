@@ -17,6 +17,11 @@ enum { TREE_MARK_MAX = 64 };
 
 /* Signals all descendants of `root`, not root itself.  How many were found alive. */
 size_t tree_signal(pid_t root, int signo);
+/* SIGTERM to all descendants of `root` but those below one of `asks`, who end their own children.
+ * True when one of `asks` is among them and lives. */
+bool tree_ask(pid_t root, const pid_t *asks, size_t n);
+/* Is one of `asks` a descendant of `root`, and alive? */
+bool tree_has(pid_t root, const pid_t *asks, size_t n);
 
 /* All processes as they are now, for looking for the orphans of several runs at once. */
 struct tree_scan;

@@ -11,6 +11,7 @@
 #include "backend/ranks.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/stop_asks.h"
 #include "base/util.h"
 #include "base/vec.h"
 #include <errno.h>
@@ -204,12 +205,16 @@ static void drain(struct ranks *r)
 
 /* ---- ends and signals ---- */
 
-/* Each rank leads a process group, so the signal reaches the processes that the rank started. */
+/* Each rank leads a process group, so the signal reaches the processes that the rank started.  A
+ * rank that asks whether it has to stop ends those itself. */
 static void signal_all(struct ranks *r, int signo)
 {
+    pid_t asks[STOP_ASKS_MAX];
+    size_t n = signo == SIGTERM ? stop_asks_read(getenv("BERTH_RUN_DIR"), asks) : 0;
+
     for (size_t i = 0; i < r->n; i++)
         if (r->p[i].pid > 0)
-            kill(-r->p[i].pid, signo);
+            kill(ints_have(asks, n, r->p[i].pid) ? r->p[i].pid : -r->p[i].pid, signo);
 }
 
 /* Only the first failure counts: the ranks that end because of it would hide the cause. */

@@ -126,11 +126,40 @@ static void test_orphans(void **state)
     wait_all();
 }
 
+/* Two shells with a child each; the children of the second one are its own affair. */
+static void test_children_of_who_asks_are_spared(void **state)
+{
+    char *envp[] = {(char *)(uintptr_t) "PATH=/usr/bin:/bin", NULL};
+    int status;
+
+    (void)state;
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    pid_t plain = shell("sleep 1000 & echo >&9; exec 9>&-; wait", envp);
+    pid_t asks =
+        shell("trap : TERM; sleep 1000 & echo >&9; exec 9>&-; while :; do wait; done", envp);
+    assert_true(tree_has(getpid(), &asks, 1));
+    assert_false(tree_has(getpid(), &plain, 0));
+    assert_true(tree_ask(getpid(), &asks, 1));
+    assert_int_equal(waitpid(plain, &status, 0), plain);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+    /* The orphan of the first one ends too; the second one and its child are left. */
+    while (tree_signal(getpid(), 0) > 2)
+        waitpid(-1, NULL, WNOHANG);
+    assert_int_equal(tree_signal(getpid(), 0), 2);
+    kill(asks, SIGKILL);
+    assert_int_equal(waitpid(asks, &status, 0), asks);
+    assert_false(tree_has(getpid(), &asks, 1));
+    assert_false(tree_ask(getpid(), &asks, 1)); /* it has gone: nobody is spared */
+    wait_all();
+    assert_int_equal(tree_signal(getpid(), 0), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stat),
         cmocka_unit_test(test_descendants),
+        cmocka_unit_test(test_children_of_who_asks_are_spared),
         cmocka_unit_test(test_orphans),
     };
 
