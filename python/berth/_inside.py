@@ -11,6 +11,7 @@ import os
 import shutil
 from typing import Any, Dict, Mapping, Optional, Set, Union
 
+from . import _term
 from ._spool import Spool
 
 _log = logging.getLogger("berth")
@@ -227,13 +228,16 @@ def epoch(i: int) -> None:
 def should_stop() -> bool:
     """True once somebody asked this job to end: save what matters and leave the loop.
 
-    Costs nothing: a background thread asks once a second, this returns the last answer.
+    Costs nothing: a background thread asks once a second, this returns the last answer.  The first
+    SIGTERM is such a request too, from the first call on, unless the script handles SIGTERM itself:
+    the job then has its grace time to save.
     """
     spool = _get("should_stop")
     if spool is None:
         return False
     try:
-        return spool.stop_requested()
+        _term.listen(spool.run_dir)
+        return spool.stop_requested() or _term.asked()
     except Exception:
         return False
 

@@ -93,8 +93,8 @@ class Spool:
         self._url = env.get("BERTH_URL", "")
         self._heartbeat = bool(env.get("BERTH_OUTSIDE"))
         self._token = env.get("BERTH_JOB_TOKEN", "")
-        self._dir = env.get("BERTH_RUN_DIR", "")
-        self._path = os.path.join(self._dir, "spool.jsonl") if self._dir else ""
+        self.run_dir = env.get("BERTH_RUN_DIR", "")
+        self._path = os.path.join(self.run_dir, "spool.jsonl") if self.run_dir else ""
         self._fd = -1
         self._torn = False
         self._offset = 0
@@ -284,7 +284,7 @@ class Spool:
         try:
             self._fd = os.open(self._path, flags, 0o600)
         except FileNotFoundError:
-            os.makedirs(self._dir, mode=0o700, exist_ok=True)
+            os.makedirs(self.run_dir, mode=0o700, exist_ok=True)
             self._fd = os.open(self._path, flags, 0o600)
 
     def stop_requested(self) -> bool:
@@ -393,7 +393,7 @@ class Spool:
         if self._lock_fd >= 0:
             return True
         try:
-            fd = os.open(os.path.join(self._dir, "spool.lock"), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fd = os.open(os.path.join(self.run_dir, "spool.lock"), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError:
             return True  # no lock to be had; the daemon skips what it has seen
         try:

@@ -124,6 +124,55 @@ class Real(unittest.TestCase):
         self.assertEqual(j.wait(120).state, "cancelled")
         self.assertIn("asked", j.logs())
 
+    def test_cancel_is_a_request_first(self):
+        """The loop of the guide, without a handler: by itself, below a shell, as two ranks."""
+        code = (
+            "import berth, time\n"
+            "berth.should_stop() or print('polls', flush=True)\n"
+            "while not berth.should_stop(): time.sleep(0.02)\n"
+            "print('saved', flush=True)"
+        )
+        for argv, times in (
+            ([PYTHON, "-c", code], 1),
+            (["sh", "-c", '"$0" -c "$1"; echo not ended', PYTHON, code], 1),
+            ([harness.BERTH, "__ranks", "2", PYTHON, "-c", code], 2),
+        ):
+            with self.subTest(argv=argv[0]):
+                j = self.client.submit(argv, cwd="/tmp", grace=3600)
+                self.until(lambda: j.logs().count("polls") == times)
+                j.cancel()
+                self.assertEqual(j.wait(120).state, "cancelled")
+                self.assertEqual(j.logs().count("saved"), times, j.logs())
+                self.assertNotIn("not ended", j.logs())
+
+    def test_workers_live_until_the_job_has_saved(self):
+        """The children of a job that asks do not get the SIGTERM of a cancel: a data loader would
+        fail under the script.  What it leaves behind ends all the same, long before the grace time."""
+        code = (
+            "import berth, multiprocessing, os, time\n"
+            "def work():\n"
+            "    while True: time.sleep(0.01)\n"
+            "workers = [multiprocessing.get_context('fork').Process(target=work) for _ in range(2)]\n"
+            "for w in workers: w.start()\n"
+            "berth.should_stop() or print('polls', flush=True)\n"
+            "while not berth.should_stop(): time.sleep(0.02)\n"
+            "time.sleep(0.3)\n"
+            "print('alive', [w.is_alive() for w in workers].count(True), flush=True)\n"
+            "os._exit(0)"
+        )
+        for argv, times in (
+            ([PYTHON, "-c", code], 1),
+            (["sh", "-c", '"$0" -c "$1"; echo not ended', PYTHON, code], 1),
+            ([harness.BERTH, "__ranks", "2", PYTHON, "-c", code], 2),
+        ):
+            with self.subTest(argv=argv[0]):
+                j = self.client.submit(argv, cwd="/tmp", grace=3600)
+                self.until(lambda: j.logs().count("polls") == times)
+                j.cancel()
+                self.assertEqual(j.wait(120).state, "cancelled")
+                self.assertEqual(j.logs().count("alive 2"), times, j.logs())
+                self.assertNotIn("not ended", j.logs())
+
     def test_every_attempt_reports_for_itself(self):
         j = self.job(
             "import berth, os\n"
