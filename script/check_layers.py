@@ -19,6 +19,7 @@ TABLE = {
     "shepherd": "base model",  # model: the numbers of run ends, and keys of runs, only
     "sched": "base model",
     "simulate": "base model sched",
+    "tune": "base model",
     "store": "base model",
     "backend": "base io model shepherd",  # shepherd: the wire and journal format
     "far": "base io model shepherd backend",
@@ -27,7 +28,7 @@ TABLE = {
     "api": "base io archive model store backend core request",  # backend: the settings of nodes
     "dialect": "base io archive model store core request api host cli",  # cli: the toolkit of commands
     "host": "base io archive model store sched backend core request api",
-    "cli": "base io archive model store backend core host api simulate dialect",  # dialect: its rows
+    "cli": "base io archive model store backend core host api simulate tune dialect",  # dialect: its rows
     "main": "base io cli dialect",
 }
 # header: the room (or rooms) that may see it.
