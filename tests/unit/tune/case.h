@@ -8,7 +8,7 @@
 
 #include "base/json.h"
 #include "base/util.h"
-#include "tune/space.h"
+#include "tune/study.h"
 #include <cmocka.h>
 #include <math.h>
 
@@ -50,6 +50,30 @@ static inline struct tune_space *space_of(const char *items, const char *constra
     if (space_from(items, constraints, &s, &e) < 0)
         fail_msg("%s", e.text);
     return s;
+}
+
+static inline struct tune_study *study_of(const char *engine, const char *items,
+                                          const char *constraints, int64_t budget, uint64_t seed)
+{
+    struct tune_conf conf = {.engine = engine, .seed = seed, .budget = budget};
+    struct tune_study *s = NULL;
+    struct err e = {0};
+
+    if (tune_study_new(space_of(items, constraints), &conf, &s, &e) < 0)
+        fail_msg("%s", e.text);
+    return s;
+}
+
+/* Calls fn for every engine that the program has. */
+static inline void each_engine(void (*fn)(const char *engine))
+{
+    struct str rest = str_of(tune_engine_names);
+
+    while (rest.n) {
+        struct str word = str_cut(rest, '|', &rest);
+        AUTO_FREE char *name = xstrndup(word.p, word.n);
+        fn(name);
+    }
 }
 
 /* A value for any point of any space, smooth in numbers: what a trial would have measured. */

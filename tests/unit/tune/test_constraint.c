@@ -64,12 +64,49 @@ static void what_is_misspelt_is_said_with_its_column(void **state UNUSED)
     misspelt("a < 1.2.3", "constraint \"a < 1.2.3\", column 5: this is no number");
 }
 
+static void keeps_constraints(const char *engine)
+{
+    struct tune_study *s = study_of(engine, AB, "[\"a > b - 1\", \"b < 4\"]", 60, 3);
+    struct err e = {0};
+    const double *code;
+    int64_t id;
+    int n = 0;
+
+    for (; n < 60 && tune_study_ask(s, &id, &code, &e) == 0; n++) {
+        assert_true(tune_dim_value(&tune_study_space(s)->dims[0], code[0]) > code[1] - 1);
+        assert_true(code[1] < 4);
+        assert_int_equal(tune_study_tell(s, id, TUNE_DONE, code[0] + code[1], &e), 0);
+    }
+    assert_true(n > 5);
+    tune_study_free(s);
+}
+
+static void engines_keep_constraints(void **state UNUSED)
+{
+    each_engine(keeps_constraints);
+}
+
+static void an_impossible_space_is_said(void **state UNUSED)
+{
+    struct tune_study *s = study_of("random", AB, "[\"a > 5\"]", -1, 1);
+    struct err e = {0};
+    const double *code;
+    int64_t id;
+
+    assert_int_equal(tune_study_ask(s, &id, &code, &e), -1);
+    assert_string_equal(
+        e.text, "2000 random points broke the constraints; the space is empty or nearly so");
+    tune_study_free(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_and_comparisons),
         cmocka_unit_test(an_absent_parameter_breaks_nothing),
         cmocka_unit_test(what_is_misspelt_is_said_with_its_column),
+        cmocka_unit_test(engines_keep_constraints),
+        cmocka_unit_test(an_impossible_space_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
