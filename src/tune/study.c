@@ -7,9 +7,9 @@
 #include "tune/study_priv.h"
 #include <math.h>
 
-const char tune_engine_names[] = "gp|tpe|cmaes|random|sobol|grid";
+const char tune_engine_names[] = "auto|gp|tpe|cmaes|random|sobol|grid";
 static const struct tune_engine *const engines[] = {
-    &tune_gp, &tune_tpe, &tune_cmaes, &tune_random, &tune_sobol, &tune_grid};
+    &tune_auto, &tune_gp, &tune_tpe, &tune_cmaes, &tune_random, &tune_sobol, &tune_grid};
 
 enum { TRIALS_MAX = 100000000, DRAWS_BEFORE_COUNTING = 200 };
 /* Counting through a space stops after so many points: with one that is free, or with none that

@@ -1,0 +1,162 @@
+/* prop_tune.c - random spaces: points come back from their JSON, engines propose legal points only,
+ * finite spaces are used up exactly once */
+#include "base/json.h"
+#include "base/util.h"
+#include "prop.h"
+#include "tune/study.h"
+#include <math.h>
+
+enum { DIMS = 6 };
+
+/* A space of up to six parameters, with conditions upon earlier choices. */
+static struct tune_space *any_space(struct prop *p, bool finite)
+{
+    struct json *list = json_new_array();
+    struct buf b = {0};
+    struct tune_space *s = NULL;
+    size_t n = 1 + prop_size(p, DIMS - 1);
+
+    buf_adds(&b, "[");
+    for (size_t i = 0; i < n; i++) {
+        int kind = (int)prop_choice(p, finite ? 2 : 4);
+        int64_t low = prop_int(p, -20, 20), span = prop_int(p, 0, finite ? 4 : 1000);
+        buf_addf(&b, "%s{\"name\":\"p%zu\",", i ? "," : "", i);
+        if (kind == 0)
+            buf_addf(&b, "\"type\":\"cat\",\"choices\":[\"a\",\"b\",3]");
+        else if (kind == 1)
+            buf_addf(&b, "\"type\":\"int\",\"low\":%lld,\"high\":%lld", (long long)low,
+                     (long long)(low + span));
+        else if (kind == 2)
+            buf_addf(&b, "\"type\":\"ordinal\",\"choices\":[1,2]");
+        else if (kind == 3)
+            buf_addf(&b, "\"type\":\"float\",\"low\":%g,\"high\":%g", (double)low * 0.37,
+                     (double)low * 0.37 + (double)span / 7);
+        else
+            buf_addf(&b, "\"type\":\"float\",\"low\":%g,\"high\":%g,\"log\":true", exp((double)low),
+                     exp((double)low) * (1 + (double)span));
+        if (i > 0 && prop_bool(p)) { /* on the first choice before it, if there is one */
+            struct err e;
+            struct json *j = NULL;
+            AUTO_FREE char *so_far = xasprintf("%s}]", b.p);
+            if (json_parse(str_of(so_far), "s", &j, &e) == 0)
+                for (size_t k = 0; k < i; k++)
+                    if (json_get(json_at(j, k), "choices")) {
+                        buf_addf(&b, ",\"when\":{\"p%zu\":[%s]}", k,
+                                 str_eq_c(json_get_str(json_at(j, k), "type"), "cat") ? "\"a\",3"
+                                                                                      : "2");
+                        break;
+                    }
+            json_free(j);
+        }
+        buf_adds(&b, "}");
+    }
+    buf_adds(&b, "]");
+    struct err e = {0};
+    json_free(list);
+    list = NULL;
+    if (json_parse(buf_str(&b), "space", &list, &e) < 0 || tune_space_parse(list, NULL, &s, &e) < 0)
+        prop_check(p, false, "%s: %s", b.p, e.text);
+    prop_note(p, "%s", b.p);
+    json_free(list);
+    buf_done(&b);
+    return s;
+}
+
+static bool same_codes(const double *a, const double *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (a[i] != b[i] && !(isnan(a[i]) && isnan(b[i])))
+            return false;
+    return true;
+}
+
+/* The point as JSON and back: bit by bit what the study keeps, and legal. */
+static bool point_back(struct prop *p, const struct tune_space *s, const double *code)
+{
+    struct buf b = {0};
+    struct json *j = NULL;
+    struct err e = {0};
+    double *back = arena_alloc(prop_arena(p), s->n * sizeof(double));
+
+    double *kept = arena_alloc(prop_arena(p), s->n * sizeof(double));
+    memcpy(kept, code, s->n * sizeof(double));
+    tune_space_canonical(s, kept);
+    tune_space_write(s, code, NULL, &b);
+    bool ok = json_parse(buf_str(&b), "p", &j, &e) == 0 && tune_space_read(s, j, back, &e) == 0;
+    prop_check(p, ok, "%s: %s", b.p, e.text);
+    ok = ok && prop_check(p, same_codes(kept, back, s->n), "%s changed", b.p);
+    json_free(j);
+    buf_done(&b);
+    return ok;
+}
+
+static bool proposals_are_legal(struct prop *p, void *ctx)
+{
+    struct tune_space *space = any_space(p, false);
+    struct tune_conf conf = {.engine = ctx, .seed = prop_u64(p), .budget = 30};
+    struct tune_study *s = NULL;
+    struct err e = {0};
+    const double *code;
+    int64_t id;
+    bool ok = true;
+
+    if (!space)
+        return false;
+    if (!prop_check(p, tune_study_new(space, &conf, &s, &e) == 0, "%s", e.text))
+        return false;
+    for (int i = 0; ok && i < 30 && tune_study_ask(s, &id, &code, &e) == 0; i++) {
+        ok = point_back(p, tune_study_space(s), code);
+        if (prop_bool(p))
+            tune_study_tell(s, id, TUNE_DONE, prop_double(p), &e);
+    }
+    tune_study_free(s);
+    return ok;
+}
+
+/* As many trials as counting finds points, and none twice. */
+static bool used_up_once(struct prop *p, void *ctx)
+{
+    struct tune_space *space = any_space(p, true);
+    struct tune_conf conf = {.engine = ctx, .seed = prop_u64(p), .budget = -1};
+    struct tune_study *s = NULL;
+    struct err e = {0};
+    const double *code, *other;
+    int64_t id;
+    size_t want = 0;
+
+    if (!space)
+        return false;
+    double *at = arena_alloc(prop_arena(p), space->n * sizeof(double));
+    for (bool more = tune_space_count_on(space, NULL, at, true); more && want <= 500;
+         more = tune_space_count_on(space, NULL, at, false))
+        want++;
+    tune_study_new(space, &conf, &s, &e);
+    bool ok = true;
+    while (ok && want <= 500 && tune_study_ask(s, &id, &code, &e) == 0)
+        for (int64_t i = 1; ok && i < id; i++) {
+            tune_study_get(s, i, &other);
+            ok = prop_check(p, !same_codes(code, other, tune_study_space(s)->n),
+                            "trials %lld and %lld are equal", (long long)i, (long long)id);
+        }
+    ok = ok && (want > 500 || prop_check(p, tune_study_count(s) == want, "%zu trials of %zu points",
+                                         tune_study_count(s), want));
+    tune_study_free(s);
+    return ok;
+}
+
+int main(void)
+{
+    static char random[] = "random", sobol[] = "sobol", grid[] = "grid", tpe[] = "tpe", gp[] = "gp",
+                cmaes[] = "cmaes";
+
+    prop_run("random proposes legal points", 300, proposals_are_legal, random);
+    prop_run("sobol proposes legal points", 300, proposals_are_legal, sobol);
+    prop_run("grid proposes legal points", 300, proposals_are_legal, grid);
+    prop_run("tpe proposes legal points", 300, proposals_are_legal, tpe);
+    prop_run("gp proposes legal points", 100, proposals_are_legal, gp);
+    prop_run("cmaes proposes legal points", 300, proposals_are_legal, cmaes);
+    prop_run("random uses a finite space up, each point once", 150, used_up_once, random);
+    prop_run("sobol uses a finite space up, each point once", 150, used_up_once, sobol);
+    prop_run("grid uses a finite space up, each point once", 150, used_up_once, grid);
+    return prop_end();
+}
