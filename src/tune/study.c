@@ -8,6 +8,11 @@
 #include <math.h>
 
 const char tune_engine_names[] = "auto|gp|tpe|cmaes|random|sobol|grid";
+const char tune_engine_help[] =
+    "auto (gp while it is affordable, then tpe and cmaes; the default), gp (Gaussian process), tpe "
+    "(densities of good and bad trials), cmaes (a distribution of numbers that adapts), random "
+    "(never the same point twice when their number is finite), sobol (scrambled, quasi-random), "
+    "grid (every point exactly once)";
 static const struct tune_engine *const engines[] = {
     &tune_auto, &tune_gp, &tune_tpe, &tune_cmaes, &tune_random, &tune_sobol, &tune_grid};
 

@@ -130,6 +130,16 @@ def test_simulate():
     assert "berth" in out, out
 
 
+def test_tune():
+    space = [{"name": "x", "type": "float", "low": 0, "high": 1}, {"name": "k", "type": "cat", "choices": ["a", "b"]}]
+    lines = [{"op": "create", "seed": 1, "n_trials": 4, "space": space}, {"op": "ask"},
+             {"op": "tell", "id": 1, "value": 0.5}, {"op": "close"}]
+    p = subprocess.run([harness.BERTH, "tune"], input="\n".join(map(json.dumps, lines)), capture_output=True, text=True, timeout=60)
+    answers = [json.loads(line) for line in p.stdout.splitlines()]
+    assert p.returncode == 0 and [a.get("ok") for a in answers] == [True, None, True], p
+    assert 0 <= answers[1]["params"]["x"] <= 1 and answers[1]["params"]["k"] in ("a", "b"), answers
+
+
 def test_wait():
     number = submit("--", "sh", "-c", "exit 6")
     assert home().berth("wait", number, check=False).returncode != 0
