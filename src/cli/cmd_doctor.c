@@ -18,24 +18,27 @@ static void check_daemon(struct cli *c, struct finding *f)
     AUTO_FREE char *lock = path_join(c->home, "daemon.lock");
     struct json *meta = NULL;
     struct err e = {0};
-    int held = file_lock_held(lock);
+    pid_t pid = 0;
+    int held = file_lock_held(lock, &pid);
+    AUTO_FREE char *who = xasprintf(" (pid %d)", (int)pid);
 
     if (cli_get(c, "/v1", &meta, &e) == 0) {
         struct str version = text_of(meta, "version");
         bool same = str_eq_c(version, c->program->version);
-        finding_say(f, same ? HEALTH_OK : HEALTH_WARN, "version " STR_FMT " answers on %s",
-                    STR_ARG(version), c->target);
+        finding_say(f, same ? HEALTH_OK : HEALTH_WARN, "version " STR_FMT " answers on %s%s",
+                    STR_ARG(version), c->target, held == 1 && c->is_unix ? who : "");
         if (!same)
             finding_remedy(
-                f, "this is berth %s: stop the old daemon with SIGTERM; running jobs continue",
+                f, "this is berth %s: end the old daemon with berth stop; running jobs continue",
                 c->program->version);
         json_free(meta);
     } else if (held == 1) {
-        finding_say(f, HEALTH_FAIL, "a daemon holds %s but does not answer: %s", c->home, e.text);
-        finding_remedy(
-            f,
-            "read %s/log; kill the daemon if it hangs: running jobs continue and no data is lost",
-            c->home);
+        finding_say(f, HEALTH_FAIL, "a daemon%s holds %s but does not answer: %s", who, c->home,
+                    e.text);
+        finding_remedy(f,
+                       "read %s/log; kill the daemon if it hangs ('kill %d'): running jobs "
+                       "continue and no data is lost",
+                       c->home, (int)pid);
     } else {
         finding_say(f, HEALTH_OK, "no daemon runs; commands that need one start it");
     }

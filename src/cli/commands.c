@@ -31,6 +31,7 @@ const struct command *const cli_commands[] = {
     &cmd_ranks,
     &cmd_container,
     &cmd_serve,
+    &cmd_stop,
     &cmd_node,
     &cmd_nodes,
     &cmd_doctor,

@@ -106,7 +106,7 @@ static void check_disk(const struct doctor_ask *a, struct finding *f)
     }
 }
 
-int file_lock_held(const char *path)
+int file_lock_held(const char *path, pid_t *out_pid)
 {
     /* F_OFD_GETLK asks without taking the lock, so a daemon that starts meanwhile is not disturbed.
      */
@@ -115,6 +115,8 @@ int file_lock_held(const char *path)
 
     if (fd < 0 || fcntl(fd, F_OFD_GETLK, &l) < 0)
         return -1;
+    if (l.l_type != F_UNLCK && out_pid)
+        *out_pid = l.l_pid;
     return l.l_type != F_UNLCK;
 }
 
@@ -127,7 +129,7 @@ static void check_shepherd(const struct doctor_ask *a, struct finding *f)
     static const char *const places[] = {"berth-shepherd", "../libexec/berth/berth-shepherd",
                                          "../shepherd/berth-shepherd"};
 
-    if (file_lock_held(lock) == 1) {
+    if (file_lock_held(lock, NULL) == 1) {
         finding_say(f, HEALTH_OK, "runs");
         return;
     }

@@ -26,5 +26,6 @@ struct doctor_check {
 };
 extern const struct doctor_check doctor_checks[];
 extern const size_t n_doctor_checks;
-/* 1 = somebody holds the lock, 0 = nobody, -1 = no such file. */
-int file_lock_held(const char *path);
+/* 1 = somebody holds the lock (*out_pid, which may be NULL, tells who), 0 = nobody, -1 = no such
+ * file. */
+int file_lock_held(const char *path, pid_t *out_pid);

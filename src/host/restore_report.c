@@ -21,7 +21,7 @@ int host_restore_lock(const char *home, bool stop, int *out_fd, struct err *e)
         return *out_fd >= 0 ? 0 : -1;
     if (!stop)
         return err_set(e, ERR_CONFLICT,
-                       "a daemon serves %s; stop it with SIGTERM, or give --stop (running jobs "
+                       "a daemon serves %s; end it with berth stop, or give --stop (running jobs "
                        "continue), or look with --dry-run",
                        home);
     struct http_client *http = http_client_new(target, NULL, NULL);

@@ -262,6 +262,15 @@ def test_export():
     assert answer("import", "--home", other, file)["jobs"] == 1
 
 
+def test_stop():
+    other = Home().start()
+    try:
+        assert f"(pid {other.daemon.pid}) has ended" in other.berth("stop").stderr
+        assert other.daemon.wait(120) == 0
+    finally:
+        other.close()
+
+
 def test_help():
     assert "Usage: berth submit" in berth("help", "submit")
 
