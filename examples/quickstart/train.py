@@ -1,6 +1,7 @@
 """Fits a polynomial to noisy points by gradient descent: pure Python, about a second.
 
-Runs by itself too (`python3 train.py`): outside Berth the berth calls do nothing.
+Runs by itself too, where the berth calls do nothing: PYTHONPATH=$(berth python path) python3 train.py
+(or `berth python install` in a virtual environment, once).
 """
 
 import argparse

@@ -41,6 +41,7 @@ const struct command *const cli_commands[] = {
     &cmd_import,
     &cmd_help,
     &cmd_schema,
+    &cmd_python,
     &cmd_version,
     &cmd_completion,
     &cmd_man,

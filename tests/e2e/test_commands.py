@@ -271,6 +271,10 @@ def test_stop():
         other.close()
 
 
+def test_python():
+    assert os.path.isfile(os.path.join(berth("python", "path").strip(), "berth", "__init__.py"))
+
+
 def test_help():
     assert "Usage: berth submit" in berth("help", "submit")
 
