@@ -50,11 +50,11 @@ from ._inside import (
     should_stop,
     tag,
 )
-from ._track import track
+from ._track import Run, track
 
 __version__ = "0.1.0"
 
-for _public in (Batch, BerthError, Client, Denied, Job, NotFound, Unavailable):
+for _public in (Batch, BerthError, Client, Denied, Job, NotFound, Run, Unavailable):
     _public.__module__ = "berth"  # the name people import, also in tracebacks
 del _public
 
@@ -65,6 +65,7 @@ __all__ = [
     "Denied",
     "Job",
     "NotFound",
+    "Run",
     "Unavailable",
     "artifact",
     "artifact_dir",

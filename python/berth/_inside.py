@@ -9,7 +9,7 @@ import json
 import logging
 import os
 import shutil
-from typing import Any, Dict, Mapping, Optional, Set, Union
+from typing import Any, Dict, List, Mapping, Optional, Set, Tuple, Union
 
 from . import _term
 from ._spool import Spool
@@ -20,6 +20,9 @@ _spool: Optional[Spool] = None
 _warned_outside = False
 _not_finite: Set[str] = set()
 _kept: Dict[str, str] = {}  # key of an artifact → the name of its copy
+_defaults: Dict[str, Any] = {}  # of params(), as they were reported
+_retired: List[Spool] = []  # of runs that are over; a thread may still be about to write to one
+RETIRED_MAX = 4
 
 
 def in_job() -> bool:
@@ -51,10 +54,31 @@ def _get(what: str) -> Optional[Spool]:
     return None
 
 
+def _begin() -> Tuple[Any, ...]:
+    """Another run begins in this process; the result is what _resume() goes on with."""
+    global _spool, _not_finite, _kept, _defaults
+    before = (_spool, _not_finite, _kept, _defaults)
+    _spool, _not_finite, _kept, _defaults = None, set(), {}, {}
+    return before
+
+
+def _resume(before: Tuple[Any, ...]) -> None:
+    """That run is over; reports go where they went before it."""
+    global _spool, _not_finite, _kept, _defaults
+    if _spool is not None:
+        _spool.retire()
+        _retired.append(_spool)
+    _spool, _not_finite, _kept, _defaults = before
+    while len(_retired) > RETIRED_MAX:
+        _retired.pop(0).close_file()
+
+
 def params(**defaults: Any) -> Dict[str, Any]:
     """The parameters of this job, over the given defaults.
 
     >>> p = params(lr=0.1, depth=3)      # a job with params {lr: 0.01} gives lr=0.01, depth=3
+
+    Defaults that are used are logged as parameters, so that the job can be found by them.
     """
     result = dict(defaults)
     spool = _get("params")
@@ -72,6 +96,14 @@ def params(**defaults: Any) -> Dict[str, Any]:
         result.update(value)
     except (OSError, ValueError) as e:
         spool.warn_once("params", "the parameters of this job cannot be read (%s); defaults are used", e)
+        return result
+    try:
+        for name, x in defaults.items():
+            if name not in value and (name not in _defaults or _defaults[name] is not x):
+                _defaults[name] = x
+                spool.param(name, x)
+    except Exception as e:
+        spool.warn_once("param", "a parameter was dropped: %r", e)
     return result
 
 

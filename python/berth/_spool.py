@@ -22,6 +22,8 @@ Rules:
   of the file itself when the run has ended, so a sender that never got through loses nothing.
 * Appending takes no lock of Python's either (queue.SimpleQueue is reentrant), so that a signal
   handler may report.
+* Ranks of one job are told apart: all but rank 0 report metrics as ``rank1/loss``, so that two
+  values of one step do not become one curve.
 * Of all processes of a run one sends, the holder of ``spool.lock``; the others only append.
 * ``offset`` counts bytes of the file.  The daemon skips what it has and answers where to go on.
 """
@@ -34,6 +36,7 @@ import logging
 import math
 import os
 import queue
+import sys
 import threading
 import time
 import urllib.parse
@@ -58,6 +61,12 @@ NAME_MAX = 200  #: bytes of the name of a metric, parameter, tag or artifact
 TEXT_MAX = 4096  #: bytes of a tag's value or a path; more is cut off
 POINT_TEXT_MAX = 1000  #: bytes of a metric that is a text
 PARAM_MAX = 32 * 1024  #: bytes of the JSON of a parameter
+RANK_VARIABLES = (  #: of launchers (berth, torchrun, Lightning; Open MPI, MPICH), with their sizes
+    ("RANK", "WORLD_SIZE"),
+    ("LOCAL_RANK", "WORLD_SIZE"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+)
 HEARTBEAT_S = 20.0  #: how often a run that the daemon did not start says that it lives
 
 
@@ -82,6 +91,34 @@ def number_of(value: Any) -> Any:
     return "nan" if math.isnan(x) else ("inf" if x > 0 else "-inf")
 
 
+def rank_of() -> int:
+    """The number of this process among the ranks of its job; 0 where it is alone.  Variables count
+    only beside a size: a RANK alone may come from the submitter's own surroundings."""
+    try:
+        torch = sys.modules.get("torch.distributed")
+        if torch is not None and torch.is_available() and torch.is_initialized():
+            return int(torch.get_rank())
+        for rank, size in RANK_VARIABLES:
+            if rank in os.environ and int(os.environ.get(size) or 1) > 1:
+                return int(os.environ[rank])
+    except Exception:
+        pass
+    return 0
+
+
+def misfit_of(value: Any) -> str:
+    """Why a value is no metric."""
+    kind = type(value).__name__
+    try:
+        shape = getattr(value, "shape", None)
+        if shape is None and isinstance(value, (bytes, bytearray)):
+            raise TypeError
+        many = "of %d values" % len(value) if shape is None else "of shape %s" % (tuple(shape),)
+    except Exception:
+        return "it needs a number or a text, got %s" % kind
+    return "it needs one number, got a %s %s; log its mean, or each value under its own name" % (kind, many)
+
+
 class Spool:
     """Reports of one run, from one process."""
 
@@ -103,6 +140,7 @@ class Spool:
         self._stop = False
         self._want_stop = False
         self._heads: Dict[str, str] = {}  # of the lines of each metric
+        self._curves: Dict[str, str] = {}  # name of a metric → that of this rank's curve
         self._steps: Dict[str, int] = {}
         self.nonfinite: Optional[Tuple[str, str, int]] = None  #: the last such point: name, word, step
         self._reset_threads()
@@ -114,6 +152,7 @@ class Spool:
         self._round = threading.Condition()
         self._asked = self._answered = 0  # rounds of sending: wanted by flush(), done
         self._closing = False
+        self._retired = False
         self._thread: Optional[threading.Thread] = None
         self._conn: Optional[http.client.HTTPConnection] = None
         self._lock_fd = -1
@@ -124,6 +163,7 @@ class Spool:
         and its place as the sender belong to the parent."""
         conn, lock_fd, read_fd = self._conn, self._lock_fd, self._read_fd
         self._reset_threads()
+        self._heads, self._curves = {}, {}  # it may become another rank
         try:
             if conn is not None and conn.sock is not None:
                 conn.sock.close()
@@ -168,19 +208,14 @@ class Spool:
         return True
 
     def _any_metric(self, name: Any, value: Any, step: Any) -> bool:
-        text = self.name("metric", name)
+        text = self._curve(name)
         if text is None:
             return False
         number = number_of(value)
         if number is None and isinstance(value, str):
             number = text_of(value, POINT_TEXT_MAX)
         if number is None:
-            self.warn_once(
-                "value " + text,
-                "metric %s needs a number, got %s; it was dropped (text goes to berth.tag)",
-                text,
-                type(value).__name__,
-            )
+            self.warn_once("value " + text, "metric %s was dropped: %s", text, misfit_of(value))
             return False
         if step is None:
             step = self._steps.get(text, 0)
@@ -195,6 +230,16 @@ class Spool:
             self._heads[name] = json.dumps({"k": "m", "n": text}, separators=(",", ":"))[:-1] + ',"v":'
         return self.append({"k": "m", "n": text, "v": number, "s": step})
 
+    def _curve(self, name: Any) -> Optional[str]:
+        known = self._curves.get(name) if isinstance(name, str) else None
+        if known is not None:
+            return known
+        rank = rank_of()
+        text = self.name("metric", name if rank == 0 or not str(name) else "rank%d/%s" % (rank, name))
+        if text is not None and isinstance(name, str) and len(self._curves) < 10000:
+            self._curves[name] = text
+        return text
+
     def param(self, name: Any, value: Any) -> bool:
         """A parameter, whatever JSON can say; the last value wins."""
         text = self.name("parameter", name)
@@ -204,7 +249,8 @@ class Spool:
             if len(json.dumps(value, allow_nan=False)) > PARAM_MAX:
                 raise ValueError("it is longer than %d bytes" % PARAM_MAX)
         except (TypeError, ValueError, RecursionError):
-            value = text_of(value)
+            number = number_of(value)  # of numpy, a tensor of one element
+            value = text_of(value) if number is None else number
         return self.append({"k": "p", "n": text, "x": value})
 
     def tag(self, name: Any, value: Any = "") -> bool:
@@ -340,11 +386,22 @@ class Spool:
         self._closing = True
         self.flush(EXIT_WAIT_S)
 
+    def retire(self) -> None:
+        """The run is over and the process goes on: the thread gives back what it holds and ends."""
+        self._closing = self._retired = True
+        self._calls.put(True)
+
+    def close_file(self) -> None:
+        """For a spool that nobody uses any more."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
     # ---- sending: the background thread ----
 
     def _work(self) -> None:
         delay, next_poll = 0.0, 0.0
-        while True:
+        while not self._retired:
             if self._asked != self._answered:
                 pass  # flush() waits
             elif delay:
@@ -371,6 +428,11 @@ class Spool:
                     self._round.notify_all()
             if not delay:
                 self._pause(SEND_GAP_S, False)
+        self._drop_connection()
+        for fd in (self._lock_fd, self._read_fd):
+            if fd >= 0:
+                os.close(fd)
+        self._lock_fd = self._read_fd = -1
 
     def _polls(self) -> bool:
         return (self._want_stop and not self._stop) or self._heartbeat

@@ -238,6 +238,114 @@ def test_a_guest_from_elsewhere_is_lost_after_a_silence():
         home.close()
 
 
+TRACKED_TWICE = """
+import berth, json, os
+numbers = []
+one = berth.track(project="p", name="one", params={"lr": 0.1})
+berth.log(loss=1.0, step=1)
+two = berth.track(project="p", name="two", params={"lr": 0.2})
+berth.log(loss=2.0, step=1)
+two.finish()
+berth.log(loss=9.0, step=9)  # belongs to nobody
+with berth.track(project="p", name="outer") as outer:
+    p = berth.params(width=64)
+    berth.log(loss=3.0, step=1)
+    with berth.track(project="p", name="inner") as inner:
+        berth.log(loss=4.0, step=1)
+        child = os.environ["BERTH_JOB_NUMBER"]
+    plain = berth.track(project="p", name="plain")
+    berth.log(loss=5.0, step=1)
+    plain.finish(3)
+    berth.log(loss=6.0, step=2)
+    left = berth.track(project="p", name="left")
+try:
+    with berth.track(project="p", name="bad") as bad:
+        raise ValueError("on purpose")
+except ValueError:
+    pass
+assert "BERTH_JOB_ID" not in os.environ and child == str(inner.number)
+last = berth.track(project="p", name="last")
+berth.log(loss=7.0, step=1)
+raise RuntimeError("at the end")
+"""
+
+
+def test_one_process_several_runs():
+    """Each track() is a job of its own, whatever way the one before it ended."""
+    home = Home().start()
+    try:
+        out = subprocess.run([sys.executable, "-c", TRACKED_TWICE], env=dict(home.env, PYTHONPATH=PYTHON), text=True,
+                             stderr=subprocess.PIPE, timeout=120)
+        assert "at the end" in out.stderr, out.stderr
+        jobs = {j["name"]: ended(home, j["number"]) for j in home.api("GET", "/v1/jobs?project=p")["items"]}
+        got = {name: (j["state"], j["exit_code"]) for name, j in jobs.items()}
+        fine = ("succeeded", 0)
+        assert got == {"one": fine, "two": fine, "outer": fine, "inner": fine, "plain": ("failed", 3), "left": fine,
+                       "bad": ("failed", 1), "last": ("failed", 1)}, got
+        assert "ValueError: on purpose" in jobs["bad"]["reason"] and "at the end" in jobs["last"]["reason"]
+        losses = {name: [p["value"] for p in home.api("GET", f"/v1/jobs/{j['number']}/metrics")["metrics"].get("loss", [])]
+                  for name, j in jobs.items()}
+        assert losses == {"one": [1.0], "two": [2.0], "outer": [3.0, 6.0], "inner": [4.0], "plain": [5.0], "left": [],
+                          "bad": [], "last": [7.0]}, losses
+        listed = subprocess.run([BERTH, "ls", "width=64", "-o", "json"], env=home.env, text=True, capture_output=True)
+        assert [j["name"] for j in json.loads(listed.stdout)] == ["outer"], listed
+        listed = subprocess.run([BERTH, "ls", "'loss'>6.5", "-o", "json"], env=home.env, text=True, capture_output=True)
+        assert [j["name"] for j in json.loads(listed.stdout)] == ["last"], listed
+        home.stop()
+    finally:
+        home.close()
+
+
+def test_many_runs_leave_nothing_in_the_process():
+    """Threads and descriptors of runs that are over are given back."""
+    home = Home().start()
+    try:
+        code = """
+import berth, os, threading, time
+def held():
+    return threading.active_count(), len(os.listdir("/proc/self/fd"))
+for i in range(60):
+    with berth.track(project="many", params={"i": i}):
+        berth.log(loss=i, step=0)
+end = time.monotonic() + 100
+while (held()[0] > 2 or held()[1] > 20) and time.monotonic() < end:
+    time.sleep(0.05)
+print(held())
+"""
+        out = subprocess.run([sys.executable, "-c", code], env=dict(home.env, PYTHONPATH=PYTHON), text=True,
+                             capture_output=True, timeout=240)
+        threads, files = eval(out.stdout)
+        assert threads <= 2 and files <= 20, out
+        jobs = home.api("GET", "/v1/jobs?project=many&limit=100")["items"]
+        assert len(jobs) == 60 and all(ended(home, j["number"])["state"] == "succeeded" for j in jobs)
+        home.stop()
+    finally:
+        home.close()
+
+
+def test_a_cancelled_guest_that_asks_ends_by_itself():
+    home = Home().start()
+    try:
+        code = """
+import berth, time
+with berth.track(project="p") as run:
+    berth.should_stop()
+    print(run.number, flush=True)
+    while not berth.should_stop(): time.sleep(0.02)
+print("saved", flush=True)
+"""
+        p = subprocess.Popen([sys.executable, "-c", code], env=dict(home.env, PYTHONPATH=PYTHON), text=True,
+                             stdout=subprocess.PIPE)
+        number = int(p.stdout.readline())
+        home.api("POST", f"/v1/jobs/{number}/cancel")
+        assert p.stdout.readline() == "saved\n" and p.wait(120) == 0
+        p.stdout.close()
+        assert ended(home, number)["state"] == "cancelled"
+        home.stop()
+    finally:
+        home.close()
+
+
 def test_outside_is_no_node_and_no_address():
     """Safety S1: each of these requests ended the daemon."""
     home = Home().start()

@@ -221,6 +221,7 @@ class Values(Case):
 
         for value in (b"1", None, [1], Bad(), 10**400, 1j):
             berth.log(x=value)
+        berth.log(y=[1, 2])
         berth.tag("t", Bad())
         berth.tag(Bad())
         berth.epoch("three")
@@ -231,7 +232,9 @@ class Values(Case):
         berth.log({"": 1, "n" * 300: 1, "a\nb": 1})
         berth.artifact("/x", name="")
         self.assertFalse(os.path.exists(self.spool))
-        self.assertTrue(any("needs a number" in r.getMessage() for r in self.records))
+        told = [r.getMessage() for r in self.records]
+        self.assertIn("berth: metric x was dropped: it needs a number or a text, got bytes", told)
+        self.assertTrue(any("one number, got a list of 2 values" in line for line in told), told)
 
     def test_text_from_anywhere(self):
         berth.tag("näme", "väl\nue \x00 \U0001f600")
