@@ -79,6 +79,18 @@ void run_drop(struct core *c, struct run *r)
 
 /* ---- starting ---- */
 
+/* The backend did not take it.  A request that is impossible stays so; anything else is tried again
+ * after RESEND_MS. */
+static void run_unsent(struct core *c, struct run *r, const struct err *e)
+{
+    bool impossible = e->code == ERR_INVALID || e->code == ERR_LIMIT;
+    struct run_outcome o = {.why = impossible ? RUN_END_START_FAILED : RUN_END_NEVER_RAN,
+                            .sys = impossible ? EINVAL : 0,
+                            .ended_ms = core_wall(c)};
+
+    run_end(c, r, &o, str_of(e->text));
+}
+
 /* Hands a run to its backend, or ends it when it is not wanted any more.  The run may be gone when
  * this returns. */
 static void start_now(struct core *c, struct run *r)
@@ -114,7 +126,7 @@ static void start_now(struct core *c, struct run *r)
         if (!sent && r->chain.ahead)
             ahead_withdrawn(c, r, RESEND_MS);
         else if (!sent)
-            run_end(c, r, &o, str_of(e.text));
+            run_unsent(c, r, &e);
     }
     launch_done(&l);
     arena_done(&a);

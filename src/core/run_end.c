@@ -30,7 +30,7 @@ struct run_ending {
 static bool transient_start_error(int sys)
 {
     return sys == EAGAIN || sys == ENOMEM || sys == EMFILE || sys == ENFILE || sys == ETXTBSY ||
-           sys == ENOSPC;
+           sys == ENOSPC || sys == EIO;
 }
 
 /* A lost run that is repeated without using up a retry, because the job asked for that. */

@@ -104,6 +104,20 @@ def test_assets_go_along():
         assert not os.path.exists(os.path.join(here, "out"))
 
 
+def test_a_missing_asset_fails_the_job():
+    """Not tried without end: once, or as often as retries ask for, with back-off; the reason names the file."""
+    setup()
+    job = run("true", nodes=["b"], assets=["/nonexistent/weights.bin:w"])
+    done = ended(job)
+    assert done["state"] == "failed" and "/nonexistent/weights.bin" in done["reason"], done
+    assert len(done["runs"]) == 1, done["runs"]
+    job = run("true", nodes=["b"], assets=["/nonexistent/weights.bin:w"], retries=2, backoff="200ms")
+    done = ended(job)
+    assert done["state"] == "failed" and "/nonexistent/weights.bin" in done["reason"], done
+    assert len(done["runs"]) == 3, done["runs"]
+    assert home.api("GET", "/v1/nodes/b")["state"] == "up", node("b")  # it is not the node's fault
+
+
 def test_a_dead_machine_is_not_kept():
     setup()
     port = harness.free_port()
