@@ -330,6 +330,7 @@ const char *command_failure_name(const struct command *c)
     case START_IMAGE:
     case START_CONTAINER:
     case START_GONE:
+    case START_SPACE:
         break;
     }
     return "";

@@ -50,7 +50,8 @@ enum journal_kind {
     X(IMAGE, "image {name} is not here and could not be pulled; see its log", NULL)                \
     X(CONTAINER, "the container of image {name} could not be started; see its log", NULL)          \
     X(GONE, "container {name} was removed while it ran", NULL)                                     \
-    X(NICE, "its nice level is not permitted on this node: {why}; use 0 to 19", NULL)
+    X(NICE, "its nice level is not permitted on this node: {why}; use 0 to 19", NULL)              \
+    X(SPACE, "waits for space on the disk of {name}: {why}", NULL)
 enum start_stage {
 #define X(stage, text, missing) START_##stage,
     START_STAGE_LIST(X)
@@ -64,7 +65,8 @@ struct journal_record {
     uint32_t run;
     /* enum journal_kind; enum run_end, which is meaningful only in ENDED. */
     uint8_t kind, why;
-    uint16_t sys; /* errno of a failed start */
+    uint16_t sys; /* errno of a failed start; of an exit: ENOSPC or EDQUOT, the disk of `name` was
+                     full then */
     uint32_t pid; /* the command's */
     /* Of the command, as wait(2) gives it; meaningful when `why` says that the command ran. */
     int32_t wait_status;

@@ -38,6 +38,7 @@ struct id_list {
     X(limits, struct spec_limits, limits)                                                          \
     X(need, struct resources, need)  /* limits for the cgroup */                                   \
     X(flag, bool, cpu_quota)         /* need.mcpu is a hard limit, not only a weight */            \
+    X(flag, bool, wants_space)       /* the last run met a full disk: not without space */         \
     X(flag, bool, container)         /* a container's process: it may write how that ended */      \
     X(words, char *const *, assets)  /* "from:to" for a node that does not share our files */      \
     X(text, const char *, stage_dir) /* where copies of assets go; NULL = the node's choice */

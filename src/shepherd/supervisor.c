@@ -22,6 +22,7 @@
 #include "shepherd/log_cut.h"
 #include "shepherd/mark.h"
 #include "shepherd/run_lock.h"
+#include "shepherd/space.h"
 #include "shepherd/verdict.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -352,6 +353,41 @@ static void limits_read(struct sup *s)
     cgroup_remove(&s->cgroup);
 }
 
+/* Why the command failed is its own affair, but that there was no room for what it wrote is worth a
+ * note: the core repeats such a run.  A command that exits with 0 has said that it has done its
+ * work, unless its log was cut off. */
+static void space_note(struct sup *s)
+{
+    const struct run_start *st = &s->start->run;
+    char mem[SPACE_DIR_MAX];
+    const char *dir;
+
+    if (s->end.why != RUN_END_EXITED ||
+        (s->end.wait_status == 0 && !space_log_cut(st->log_path) && !space_log_cut(st->err_path)))
+        return;
+    int sys = space_missing(st, mem, &dir);
+    if (!sys)
+        return;
+    s->end.sys = (uint16_t)sys;
+    journal_set_name(&s->end, dir);
+}
+
+/* A run that is repeated because of a full disk does not begin before there is space. */
+static bool space_waits(struct sup *s)
+{
+    char mem[SPACE_DIR_MAX];
+    const char *dir = "";
+    int sys = s->start->run.wants_space ? space_missing(&s->start->run, mem, &dir) : 0;
+
+    if (!sys)
+        return false;
+    s->end.why = RUN_END_START_FAILED;
+    s->end.sys = (uint16_t)sys;
+    s->end.stage = START_SPACE;
+    journal_set_name(&s->end, dir);
+    return true;
+}
+
 static void sup_start_failed(struct sup *s)
 {
     s->end.why = RUN_END_START_FAILED;
@@ -365,6 +401,8 @@ static bool sup_start(struct sup *s)
 {
     struct command *c = &s->command;
 
+    if (space_waits(s))
+        return false;
     if (!command_prepare(c)) {
         sup_start_failed(s);
         return false;
@@ -415,6 +453,7 @@ static void sup_run(struct sup *s)
         logs_open(s);
         sup_wait_for_end(s);
         logs_look(s);
+        space_note(s);
         if (st->container && s->end.why == RUN_END_EXITED && s->end.wait_status != 0)
             verdict_read(st->run_dir, &s->end);
     }
