@@ -52,8 +52,9 @@ struct backend_events {
     void (*node)(void *owner, const struct node *n);
     /* The daemon's copy of the run's spool file has more lines. */
     void (*spooled)(void *owner, struct run_key key);
-    /* The node could not take the run.  The run never ran and never will under this key. */
-    void (*refused)(void *owner, struct run_key key, struct str why);
+    /* The node could not take the run, with this errno value or 0.  The run never ran and never
+     * will under this key. */
+    void (*refused)(void *owner, struct run_key key, int sys, struct str why);
     /* A process on the node connects to the daemon, as jobs do over BERTH_SOCKET.  The receiver
      * owns fd, a stream socket.  The caller is unknown until a token proves who it is. */
     void (*call)(void *owner, int fd);

@@ -375,6 +375,7 @@ int launch_build(struct core *c, const struct run *r, const struct launch *l, st
                               .change_user = l->uid != c->conf.home.uid,
                               .limits = l->spec->limits,
                               .need = l->spec->need,
+                              .wants_space = r->job->full > 0,
                               .journal = r->journal,
                               .mounts = l->spec->container.mounts,
                               .log_path = arena_path(a, core_log_path(c, r->key)),

@@ -276,6 +276,7 @@ void run_started(struct core *c, struct run *r, int64_t pid, int64_t pid_start, 
         ahead_arrived(c, r, at_ms);
     r->phase = RUN_LIVE;
     r->job->refusals = 0;
+    r->job->waits = 0;
     c->dirty = true;
     /* A run behind another in a chain holds nothing until the run before it has ended. */
     if (!r->chain.prev)
@@ -370,7 +371,7 @@ static void on_spooled(void *owner, struct run_key key)
 
 /* It is no try of the job's, and another node is asked first.  A job that was refused three times
  * in a row, wherever, is at fault itself. */
-static void on_refused(void *owner, struct run_key key, struct str why)
+static void on_refused(void *owner, struct run_key key, int sys, struct str why)
 {
     struct core_host *h = owner;
     struct run *r = known_run(h, key);
@@ -382,7 +383,8 @@ static void on_refused(void *owner, struct run_key key, struct str why)
         return;
     }
     r->refused = true;
-    if (++r->job->refusals >= REFUSALS_MAX) {
+    /* Without space it waits as long as it takes: the node was put aside. */
+    if (sys != ENOSPC && sys != EDQUOT && ++r->job->refusals >= REFUSALS_MAX) {
         o.why = RUN_END_START_FAILED;
         o.sys = EHOSTUNREACH;
     }

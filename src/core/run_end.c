@@ -16,6 +16,9 @@
 
 enum {
     BACKOFF_MAX_MS = 3600 * 1000,
+    FULL_MAX = 3,              /* a run that met a full disk is repeated so often */
+    SPACE_MS = 1000,           /* until it is, doubled each time, */
+    SPACE_MAX_MS = 60 * 1000,  /* at most this */
     STEP_MAX_MS = 3600 * 1000, /* 64 GiB, the largest bundle, take some minutes to archive */
 };
 
@@ -82,6 +85,49 @@ static void judge_trouble(struct core *c, const struct run *r, const struct run_
              core_in_trouble(c, NULL)->text);
 }
 
+static bool sys_is_full(int sys)
+{
+    return sys == ENOSPC || sys == EDQUOT;
+}
+
+/* Nothing fails because a disk was full.  A start waits for space, as long as it takes.  A run that
+ * ended badly while there was none is repeated, and only when that happens again and again its own
+ * outcome counts. */
+static void judge_space(struct core *c, struct run *r, const struct run_outcome *o,
+                        struct str detail, struct verdict *v)
+{
+    struct job *j = r->job;
+    char how[80];
+
+    if (!sys_is_full(o->sys) || j->cancel_requested || v->ev == JOB_EV_CANCELLED)
+        return;
+    if (o->why == RUN_END_START_FAILED) {
+        v->ev = JOB_EV_REQUEUE;
+        v->no_try = true;
+        r->refused = r->refused || (r->host && !r->host->ours); /* another node may have space */
+        j->waits += j->waits < UINT8_MAX;
+        return;
+    }
+    if (o->why != RUN_END_EXITED)
+        return;
+    if (r->host && r->host->ours)
+        trouble_blames(c, o->sys);
+    run_outcome_text(o, how, sizeof(how));
+    snprintf(how + strlen(how), sizeof(how) - strlen(how), "%s", how[0] ? "" : "incomplete output");
+    if (j->full >= FULL_MAX) {
+        snprintf(v->text, sizeof(v->text), "%.60s; the disk of %.*s was full, for the %dth time",
+                 how, (int)MIN(detail.n, (size_t)80), detail.p, FULL_MAX + 1);
+        return;
+    }
+    j->full++;
+    j->waits += j->waits < UINT8_MAX;
+    v->ev = JOB_EV_REQUEUE;
+    v->no_try = true;
+    snprintf(v->text, sizeof(v->text),
+             "%.60s while the disk of %.*s was full; it runs again when there is space (%d of %d)",
+             how, (int)MIN(detail.n, (size_t)70), detail.p, j->full, FULL_MAX);
+}
+
 int64_t backoff_delay(int64_t first_ms, uint32_t tries)
 {
     for (uint32_t i = 1; i < tries && first_ms < BACKOFF_MAX_MS; i++)
@@ -97,6 +143,8 @@ static int64_t retry_delay(const struct job *j, const struct run_outcome *o)
         return 0;
     if (o->why == RUN_END_NEVER_RAN)
         return RESEND_MS;
+    if (sys_is_full(o->sys))
+        return MIN(backoff_delay(SPACE_MS, j->waits), (int64_t)SPACE_MAX_MS);
     return backoff_delay(j->backoff_ms, j->tries);
 }
 
@@ -122,7 +170,8 @@ static void run_conclude(struct core *c, struct run *r, const struct run_ending 
     const struct verdict *v = &x->verdict;
     struct job *j = r->job;
     struct run_key key = r->key;
-    int64_t delay = v->ev == JOB_EV_REQUEUE && !v->at_once && !r->refused ? retry_delay(j, o) : 0;
+    bool waits = v->ev == JOB_EV_REQUEUE && !v->at_once;
+    int64_t delay = waits && (!r->refused || sys_is_full(o->sys)) ? retry_delay(j, o) : 0;
     char text[200];
     struct str reason = ending_reason(c, r, x, text, sizeof(text));
     AUTO_FREE char *with_step = NULL;
@@ -243,8 +292,11 @@ void run_end(struct core *c, struct run *r, const struct run_outcome *o, struct 
     if (r->chain.ahead)
         ahead_arrived(c, r, o->ended_ms ? o->ended_ms : core_wall(c));
     x.verdict.ev = judge(j, o);
-    judge_trouble(c, r, o, &x.verdict);
     x.verdict.no_try = lost_is_repeated(j, o);
+    judge_trouble(c, r, o, &x.verdict);
+    judge_space(c, r, o, detail, &x.verdict);
+    if (o->why == RUN_END_EXITED && sys_is_full(o->sys))
+        x.detail = STR(""); /* the disk, which the verdict names */
     if (run_end_is_lost(o->why) && j->lost < UINT8_MAX)
         j->lost++;
     if (r->phase == RUN_UNRESOLVED && r->host)

@@ -43,6 +43,7 @@ struct far_run {
     bool ended, told;
     int64_t log_limit_bytes;
     char trouble[WIRE_DETAIL_MAX]; /* why it cannot be started; "" = it can */
+    int trouble_sys;               /* errno of that; 0 = none */
     /* The file that is being received, open for writing, and its path.  -1 and NULL between
      * files. */
     int asset_fd;
@@ -97,9 +98,9 @@ struct far {
 /* Writes what is in f->out as far as stdout takes it, without blocking.  The rest is written
  * when stdout becomes writable. */
 void far_send(struct far *f);
-/* Tells the daemon that this run did not start and never will under this key. */
-void far_refuse(struct far *f, struct run_key key, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
+/* Tells the daemon that this run, for its `trouble`, did not start and never will under this key.
+ */
+void far_refuse(struct far *f, const struct far_run *r);
 
 /* ---- orders.c ---- */
 /* Carries out one frame of the daemon.  False when the frame is malformed, unknown or comes
@@ -150,6 +151,8 @@ void socket_open(struct far *f, const char *controller);
 void socket_close(struct far *f);
 
 /* ---- stage.c ---- */
+/* Notes why it cannot be started, unless an earlier reason is noted. */
+void stage_trouble(struct far_run *r, const struct err *e, const char *behind);
 void stage_begin(struct far *f, struct far_run *r);
 void stage_take(struct far_run *r, const struct wire_asset *a, struct str name, struct str bytes);
 void stage_end(struct far_run *r); /* closes the file that is open */

@@ -126,13 +126,11 @@ void far_send(struct far *f)
         watch_stop(f->out_watch);
 }
 
-void far_refuse(struct far *f, struct run_key key, const char *fmt, ...)
+void far_refuse(struct far *f, const struct far_run *r)
 {
-    struct wire_op op = {.key = key};
-    char text[WIRE_DETAIL_MAX];
+    struct wire_op op = {.key = r->key, .value = r->trouble_sys};
 
-    FORMAT_ARGS(text, fmt);
-    wire_put_op_text(&f->out, WIRE_REFUSED, &op, str_of(text));
+    wire_put_op_text(&f->out, WIRE_REFUSED, &op, str_of(r->trouble));
     far_send(f);
 }
 

@@ -89,15 +89,15 @@ static void order_start_run(struct far *f, struct far_run *r, const struct wire_
     if (!sent->cwd || stage_dir[0])
         stage_begin(f, r);
     if (!r->trouble[0] && runs_remember(f, r, &e) < 0)
-        snprintf(r->trouble, sizeof(r->trouble), "%s", e.text);
+        stage_trouble(r, &e, "");
     if (!r->trouble[0]) {
         struct run_start s = start_here(f, r, sent, &a);
         if (backend_local.start(f->b, &s, &e) < 0)
-            snprintf(r->trouble, sizeof(r->trouble), "%s", e.text);
+            stage_trouble(r, &e, "");
     }
     arena_done(&a);
     if (r->trouble[0]) {
-        far_refuse(f, r->key, "%s", r->trouble);
+        far_refuse(f, r);
         runs_settle(f, r);
         return;
     }
@@ -135,6 +135,7 @@ static bool on_stage(struct far *f, struct str body)
     AUTO_FREE char *dir = xstrndup(text.p, text.n);
     runs_place(f, r, dir, "log", NULL);
     r->trouble[0] = 0;
+    r->trouble_sys = 0;
     stage_begin(f, r);
     return true;
 }

@@ -15,9 +15,19 @@
 /* Uses errno.  Only the first failure is kept: later ones usually follow from it. */
 static void stage_failed(struct far_run *r, const char *what, const char *path)
 {
-    if (!r->trouble[0])
-        snprintf(r->trouble, sizeof(r->trouble), "cannot %s %s there: %s", what, path,
-                 strerrordesc_np(errno));
+    if (r->trouble[0])
+        return;
+    r->trouble_sys = errno;
+    snprintf(r->trouble, sizeof(r->trouble), "cannot %s %s there: %s", what, path,
+             strerrordesc_np(errno));
+}
+
+void stage_trouble(struct far_run *r, const struct err *e, const char *behind)
+{
+    if (r->trouble[0])
+        return;
+    r->trouble_sys = e->sys;
+    snprintf(r->trouble, sizeof(r->trouble), "%s%s", e->text, behind);
 }
 
 void stage_end(struct far_run *r)
@@ -32,8 +42,8 @@ void stage_begin(struct far *f UNUSED, struct far_run *r)
 {
     struct err e = {0};
 
-    if (dir_make_all(r->work, 0755, &e) < 0 && !r->trouble[0])
-        snprintf(r->trouble, sizeof(r->trouble), "%s there", e.text);
+    if (dir_make_all(r->work, 0755, &e) < 0)
+        stage_trouble(r, &e, " there");
 }
 
 static void make_parents(const char *path)

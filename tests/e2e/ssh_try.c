@@ -54,7 +54,7 @@ static void on_node(void *owner, const struct node *n)
     fflush(stdout);
 }
 
-static void on_refused(void *owner, struct run_key k UNUSED, struct str why)
+static void on_refused(void *owner, struct run_key k UNUSED, int sys UNUSED, struct str why)
 {
     struct try *t = owner;
 

@@ -385,21 +385,113 @@ def try_submit(h):
         return None
 
 
+def wait_gone(*pids):
+    wait_for(f"the end of {pids}", lambda: not any(os.path.exists(f"/proc/{p}") for p in pids))
+
+
 def test_disk_full_while_jobs_write():
+    """What ends without space for its output runs again when there is space, and then its own outcome counts."""
     def body(h, path):
         # First the one that writes nothing: once the other runs there is no room for a submission.
         quiet = running(h, "/bin/sh", "-c", f"while [ ! -e {path}.full ]; do sleep 0.1; done; exit 3")
-        noisy = h.submit("/bin/sh", "-c", "head -c 30000000 /dev/zero; exit 5")["number"]
-        wait_for("the disk is full", lambda: shutil.disk_usage(path).free < 8192, 10)
+        supervisors = [supervisor_of(h, quiet)]
+        noisy = running(h, "/bin/sh", "-c", f"[ -e {path}.full ] && exit 5; sleep 0.5; head -c 30000000 /dev/zero; exit 5")
+        supervisors.append(supervisor_of(h, noisy))
+        wait_for("the disk is full", lambda: shutil.disk_usage(path).free < 8192)
         log = h.run_path(noisy, 1, ".log")
         open(f"{path}.full", "w").close()
-        time.sleep(1.5)  # both end on a full disk
+        wait_gone(*[pid for pair in supervisors for pid in pair])  # both have ended on a full disk
         os.truncate(log, 0)
-        assert wait_state(h, noisy, "failed", timeout=120)["exit_code"] == 5
-        assert wait_state(h, quiet, "failed", timeout=120)["exit_code"] == 3
+        for n, code in ((noisy, 5), (quiet, 3)):
+            j = wait_state(h, n, "failed")
+            assert j["exit_code"] == code and [r["exit_code"] for r in j["runs"] if r["started"]] == [code, code], j
+            assert "was full" in j["runs"][0]["detail"] and "was full" not in j["reason"], j
         n = wait_for("submissions are accepted again", lambda: try_submit(h), 10)
         wait_state(h, n, "succeeded")
     on_small_disk(8, body)
+
+
+def test_output_cut_off_by_a_full_disk():
+    """Exit status 0 is no success when the log was cut off."""
+    def body(h, path):
+        n = running(h, "/bin/sh", "-c", f"[ -e {path}.full ] && echo whole && exit 0; sleep 0.5; head -c 30000000 /dev/zero; exit 0")
+        pids = supervisor_of(h, n)
+        wait_gone(*pids)
+        log = h.run_path(n, 1, ".log")
+        open(f"{path}.full", "w").close()
+        os.truncate(log, 0)
+        j = wait_state(h, n, "succeeded")
+        assert len([r for r in j["runs"] if r["started"]]) == 2 and "was full" in j["runs"][0]["detail"], j
+        assert h.berth("logs", str(n)).stdout.endswith("whole\n")
+    on_small_disk(8, body)
+
+
+def on_full_directory(body, size="1m"):
+    """A home with space, and a directory for jobs on a small file system that is full."""
+    path = small_disk(size)
+    h = Home()
+    try:
+        h.start("--slots", "2")
+        fill(f"{path}/ballast")
+        body(h, path)
+    finally:
+        h.close()
+        subprocess.run(["umount", "-l", path], check=False)
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def waits_for_space(h, n, runs):
+    """The job waits, after so many runs of its command."""
+    j = job(h, n)
+    return j["state"] == "queued" and len([r for r in j["runs"] if r["started"]]) == runs and j
+
+
+def test_a_full_working_directory():
+    """The command's own failure, because its own file could not be written, counts too; other jobs start meanwhile."""
+    def body(h, path):
+        n = h.submit("/bin/sh", "-c", "echo $BERTH_ATTEMPT > out", cwd=path)["number"]
+        j = wait_for("the job waits", lambda: waits_for_space(h, n, 1))
+        assert path in j["reason"] and ("was full" in j["reason"] or "waits for space" in j["reason"]), j["reason"]
+        wait_for("a start that found no space", lambda: len(job(h, n)["runs"]) > 2)
+        assert waits_for_space(h, n, 1) and "waits for space" in job(h, n)["reason"], job(h, n)
+        m = h.submit("/bin/sh", "-c", "true", cwd=path)["number"]
+        wait_state(h, m, "succeeded")
+        os.unlink(f"{path}/ballast")
+        j = wait_state(h, n, "succeeded")
+        assert open(f"{path}/out").read() == "1\n", j  # no retry was used up
+    on_full_directory(body)
+
+
+def test_out_of_inodes_in_the_working_directory():
+    def body(h, path):
+        os.unlink(f"{path}/ballast")
+        names = []
+        try:
+            while True:
+                names.append(f"{path}/{len(names)}")
+                open(names[-1], "w").close()
+        except OSError:
+            names.pop()
+        n = h.submit("/bin/sh", "-c", "echo x > out", cwd=path)["number"]
+        wait_for("the job waits", lambda: waits_for_space(h, n, 1))
+        for name in names:
+            os.unlink(name)
+        wait_state(h, n, "succeeded")
+    on_full_directory(body, "1m,nr_inodes=20")
+
+
+def test_a_full_disk_again_and_again():
+    """A job that fills the disk itself is repeated three times; then its own outcome counts."""
+    def body(h, path):
+        os.unlink(f"{path}/ballast")
+        n = h.submit("/bin/sh", "-c", "cat /dev/zero > big; exit 9", cwd=path)["number"]
+        for k in (1, 2, 3):
+            j = wait_for(f"run {k} met a full disk", lambda: waits_for_space(h, n, k))
+            os.unlink(f"{path}/big")
+        j = wait_state(h, n, "failed")
+        assert j["exit_code"] == 9 and "exit status 9" in j["reason"] and "4th time" in j["reason"], j
+        assert len([r for r in j["runs"] if r["started"]]) == 4, j
+    on_full_directory(body)
 
 
 def faketime_library():

@@ -340,7 +340,7 @@ void world_refuse(struct world *w)
         forget_msgs(h, m.key);
         if (w->planted == PLANT_REFUSED)
             vec_push(&h->stale, m);
-        core_backend_events.refused(h->host, m.key, STR("it cannot be reached"));
+        core_backend_events.refused(h->host, m.key, 0, STR("it cannot be reached"));
         return;
     }
 }

@@ -240,6 +240,8 @@ static void local_run_ended(struct backend *b, struct local_run *r,
         return;
     if (o.why == RUN_END_START_FAILED)
         journal_failure_text(rec, text, sizeof(text));
+    else if (o.why == RUN_END_EXITED && o.sys) /* whose disk was full */
+        snprintf(text, sizeof(text), "%.*s", (int)strnlen(rec->name, sizeof(rec->name)), rec->name);
     local_run_set_state(b, r, LOCAL_ENDED);
     b->ev->ended(b->owner, r->key, &o, str_of(text));
 }

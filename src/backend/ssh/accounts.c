@@ -118,7 +118,7 @@ static void account_spooled(void *owner, struct run_key key)
 /* When the node itself is away, the run may go to another one.  A login that does not work while
  * the owner's does is a fault of that account: the job fails with the reason, and the node stays
  * open to others. */
-static void account_refused(void *owner, struct run_key key, struct str why)
+static void account_refused(void *owner, struct run_key key, int sys, struct str why)
 {
     const struct account *a = owner;
     struct backend *b = a->of;
@@ -127,8 +127,9 @@ static void account_refused(void *owner, struct run_key key, struct str why)
     char text[240];
 
     account_forget(b, key);
-    if (ssh_link.node(owners_link(b))->away && b->ev->refused) {
-        b->ev->refused(b->owner, key, why);
+    bool full = sys == ENOSPC || sys == EDQUOT;
+    if ((ssh_link.node(owners_link(b))->away || full) && b->ev->refused) {
+        b->ev->refused(b->owner, key, sys, why);
         return;
     }
     snprintf(text, sizeof(text), "node %s cannot be used as %s: " STR_FMT, b->name, a->url,

@@ -130,7 +130,7 @@ static bool fact_refused(struct backend *b, struct str body)
         char text[WIRE_DETAIL_MAX + 80];
         snprintf(text, sizeof(text), "%.64s: %.*s", b->conf.name, (int)MIN(why.n, WIRE_DETAIL_MAX),
                  why.p);
-        ssh_refuse(b, r, str_of(text));
+        ssh_refuse(b, r, (int)op.value, str_of(text));
     }
     return true;
 }

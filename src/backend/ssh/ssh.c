@@ -132,13 +132,13 @@ void ssh_fail_start(struct backend *b, struct run_key key, const char *why)
     timer_start(b->post_timer, 0, 0);
 }
 
-void ssh_refuse(struct backend *b, struct ssh_run *r, struct str why)
+void ssh_refuse(struct backend *b, struct ssh_run *r, int sys, struct str why)
 {
     struct run_key key = r->key;
 
     ssh_run_free(b, r);
     if (b->ev->refused) {
-        b->ev->refused(b->owner, key, why);
+        b->ev->refused(b->owner, key, sys, why);
     } else {
         struct run_outcome o = {.why = RUN_END_NEVER_RAN, .ended_ms = clock_wall(&clock_system)};
         b->ev->ended(b->owner, key, &o, why);
@@ -166,7 +166,7 @@ static void refuse_late(struct backend *b)
         if (r->stopping)
             ssh_end_here(b, r->key, RUN_END_CANCELLED, "");
         else if (b->link.state == SSH_IDLE && (late || b->link.trouble.lasting))
-            ssh_refuse(b, r,
+            ssh_refuse(b, r, 0,
                        str_of(why)); /* not while an attempt is under way: it has its own time */
     }
     vec_done(&runs);

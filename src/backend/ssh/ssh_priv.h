@@ -180,7 +180,7 @@ void ssh_drop_start(struct ssh_run *r); /* what would be needed to send it again
 /* Appends the signals that were requested while the node was away, and clears them. */
 void ssh_put_signals(struct backend *b, struct ssh_run *r);
 /* Gives the run back to core and frees r.  Only for a run that certainly did not run. */
-void ssh_refuse(struct backend *b, struct ssh_run *r, struct str why);
+void ssh_refuse(struct backend *b, struct ssh_run *r, int sys, struct str why);
 /* It ended without the host, or before it was heard of there. */
 void ssh_end_here(struct backend *b, struct run_key key, enum run_end why, const char *detail);
 

@@ -59,7 +59,7 @@ static void on_notice(void *owner, struct str text)
     buf_addc(&r->notices, '\n');
 }
 
-static void on_refused(void *owner, struct run_key k, struct str why)
+static void on_refused(void *owner, struct run_key k, int sys UNUSED, struct str why)
 {
     struct seen *s = rig_seen(owner, k.job, k.run);
 
