@@ -90,6 +90,7 @@ struct run {
     bool recall;        /* not wanted any more, unless it has started */
     bool read_out;      /* all of its spool is in */
     bool refused;       /* its node could not take it */
+    bool unfit;         /* its node lacks its directory */
     bool end_step;      /* its job may have an end step */
 };
 
@@ -340,6 +341,10 @@ void job_forget_after_commit(struct core *c, struct job *j, struct run_key key, 
 /* The node of h refused the job: other nodes are tried first.  The shape of the job changes, so the
  * job must neither be in the queue nor have a run. */
 void job_avoid(struct core *c, struct job *j, const struct core_host *h);
+/* The same for a node that lacks what the job needs: it is never tried again. */
+void job_leave_out(struct core *c, struct job *j, const struct core_host *h);
+/* Another node takes this place: jobs that left out the earlier one may use it. */
+void jobs_take_in(struct core *c, uint32_t place);
 /* The number of a named queue, from 1 on; made on first use and kept for the life of the core. */
 uint32_t core_queue_index(struct core *c, struct str name);
 /* Jobs whose back-off is over go into the queue. */

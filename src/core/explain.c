@@ -63,6 +63,19 @@ void job_owner_name(struct core *c, const struct job *j, char *out, size_t n)
     launch_done(&l);
 }
 
+/* The nodes that are left out for this job. */
+static void add_unfit(const struct core *c, const struct job *j, char *text, size_t n)
+{
+    uint64_t unfit = queue_shape_at(c->queue, j->wait.shape)->unfit;
+    size_t used = strlen(text);
+
+    for (size_t k = 0; k < c->cluster.nodes.n && used < n; k++)
+        if (unfit & unfit_bit(k))
+            used += (size_t)snprintf(text + used, n - used,
+                                     "; node %s is left out: it has no such working directory",
+                                     c->cluster.nodes.p[k].name);
+}
+
 /* A trouble of the machine, such as a store that cannot write, is the reason before all others:
  * nothing starts then. */
 static void explain_waiting(struct core *c, struct job *j, struct json *out)
@@ -81,6 +94,7 @@ static void explain_waiting(struct core *c, struct job *j, struct json *out)
         snprintf(text, sizeof(text), "nothing starts: %s", t->text);
     else
         wait_reason_text(&w, &s, text, sizeof(text));
+    add_unfit(c, j, text, sizeof(text));
     json_set_str(out, "kind",
                  t                      ? trouble_name(trouble)
                  : w.kind == WAIT_LIMIT ? limit_word(&w.limit)

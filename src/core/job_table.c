@@ -65,14 +65,49 @@ void job_describe(struct core *c, struct job *j, const struct job_record *r)
                                                    .nodes = r->nodes});
 }
 
+/* The job must neither be in the queue nor have a run. */
+static void job_reshape(struct core *c, struct job *j, const struct shape *s)
+{
+    uint32_t was = j->wait.shape;
+
+    j->wait.shape = queue_shape_take(c->queue, s);
+    queue_shape_drop(c->queue, was);
+}
+
 void job_avoid(struct core *c, struct job *j, const struct core_host *h)
 {
     struct shape s = *queue_shape_at(c->queue, j->wait.shape);
-    uint32_t was = j->wait.shape;
 
     s.avoid |= avoid_bit(h->at);
-    j->wait.shape = queue_shape_take(c->queue, &s);
-    queue_shape_drop(c->queue, was);
+    job_reshape(c, j, &s);
+}
+
+void job_leave_out(struct core *c, struct job *j, const struct core_host *h)
+{
+    struct shape s = *queue_shape_at(c->queue, j->wait.shape);
+
+    s.unfit |= unfit_bit(h->at);
+    job_reshape(c, j, &s);
+}
+
+/* Of a job with a run the mark stays: its shape counts what the run holds. */
+void jobs_take_in(struct core *c, uint32_t place)
+{
+    struct job *j;
+
+    for (size_t it = 0; (j = map_u64_each(&c->jobs.by_number, &it));) {
+        if (j->run || job_state_final(j->state) ||
+            !(queue_shape_at(c->queue, j->wait.shape)->unfit & unfit_bit(place)))
+            continue;
+        struct shape s = *queue_shape_at(c->queue, j->wait.shape);
+        bool queued = queue_contains(c->queue, &j->wait);
+        s.unfit &= ~unfit_bit(place);
+        if (queued)
+            queue_remove(c->queue, &j->wait);
+        job_reshape(c, j, &s);
+        if (queued)
+            queue_push(c->queue, &j->wait);
+    }
 }
 
 /* The counter of an active state; NULL = the state is final. */

@@ -73,6 +73,7 @@ struct core_host *core_host_new(struct core *c, const char *name)
     h->ours = !name;
     h->serial = ++c->cluster.serial;
     h->at = free_place(c);
+    jobs_take_in(c, h->at);
     c->cluster.hosts.p[h->at] = h;
     *host_usage(h) = (struct usage){0};
     *host_node(h) = (struct node){0};

@@ -128,6 +128,40 @@ static void judge_space(struct core *c, struct run *r, const struct run_outcome 
              how, (int)MIN(detail.n, (size_t)70), detail.p, j->full, FULL_MAX);
 }
 
+/* Another node of which it is not known that it lacks the directory of the job. */
+static bool has_other_node(struct core *c, const struct run *r)
+{
+    struct plan_input s = core_plan_input(c, 1);
+    const struct shape *shape = queue_shape_at(c->queue, r->job->wait.shape);
+
+    for (size_t k = 0; k < s.n_nodes; k++)
+        if (k != r->host->at && shape_has_hope(&s, shape, k))
+            return true;
+    return false;
+}
+
+/* A node without the working directory is left out for this job, and others are tried.  Where all
+ * nodes it may use lack it, the job fails with the remedy. */
+static void judge_place(struct core *c, struct run *r, const struct run_outcome *o,
+                        struct str detail, struct verdict *v)
+{
+    if (!o->no_dir || !r->host || r->host->ours || r->job->cancel_requested)
+        return;
+    const char *name = host_node(r->host)->name;
+    r->unfit = unfit_bit(r->host->at) != 0;
+    if (r->unfit && has_other_node(c, r)) {
+        v->ev = JOB_EV_REQUEUE;
+        v->no_try = v->at_once = true;
+        snprintf(v->text, sizeof(v->text), "%.40s: %.*s; other nodes are tried", name,
+                 (int)MIN(detail.n, (size_t)120), detail.p);
+        return;
+    }
+    v->ev = JOB_EV_FAILED;
+    snprintf(v->text, sizeof(v->text),
+             "%.40s: %.*s; copy files with --asset, or name another directory with --cwd", name,
+             (int)MIN(detail.n, (size_t)90), detail.p);
+}
+
 int64_t backoff_delay(int64_t first_ms, uint32_t tries)
 {
     for (uint32_t i = 1; i < tries && first_ms < BACKOFF_MAX_MS; i++)
@@ -196,10 +230,12 @@ static void run_conclude(struct core *c, struct run *r, const struct run_ending 
                                                  .no_try = v->no_try,
                                                  .next_try_ms = delay ? core_wall(c) + delay : 0}});
     const struct core_host *h = r->host;
-    bool refused = r->refused, again = v->ev == JOB_EV_REQUEUE;
+    bool refused = r->refused, unfit = r->unfit, again = v->ev == JOB_EV_REQUEUE;
     run_drop(c, r); /* frees x as well, if x is the run's */
     if (refused)
         job_avoid(c, j, h);
+    if (unfit && again)
+        job_leave_out(c, j, h);
     if (again) {
         j->due_ms = delay ? core_mono(c) + delay : 0;
         job_activate(c, j);
@@ -294,6 +330,7 @@ void run_end(struct core *c, struct run *r, const struct run_outcome *o, struct 
     x.verdict.ev = judge(j, o);
     x.verdict.no_try = lost_is_repeated(j, o);
     judge_trouble(c, r, o, &x.verdict);
+    judge_place(c, r, o, detail, &x.verdict);
     judge_space(c, r, o, detail, &x.verdict);
     if (o->why == RUN_END_EXITED && sys_is_full(o->sys))
         x.detail = STR(""); /* the disk, which the verdict names */

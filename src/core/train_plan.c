@@ -67,8 +67,10 @@ static bool plan_may_start(void *self, uint64_t job, uint32_t node)
     struct job *j = core_job(c, job);
     const struct core_host *h = c->cluster.hosts.p[node];
 
-    bool ready = is_free_to_start(c, j) && h && host_open(h) &&
-                 node_is_for(host_node(h), queue_shape_at(c->queue, j->wait.shape)->nodes, j->uid);
+    bool ready =
+        is_free_to_start(c, j) && h && host_open(h) &&
+        node_is_for(host_node(h), queue_shape_at(c->queue, j->wait.shape)->nodes, j->uid) &&
+        !(queue_shape_at(c->queue, j->wait.shape)->unfit & unfit_bit(node));
     if (ready && room_on_host(h, queue_shape_at(c->queue, j->wait.shape)))
         return true;
     struct job *first = core_job(c, c->gpu.wants_room);

@@ -120,6 +120,7 @@ struct run_outcome {
     int wait_status; /* as from waitpid; meaningless for SUPERVISOR_KILLED, NEVER_RAN, NODE_LOST,
                         START_FAILED */
     int sys;         /* errno of START_FAILED; of EXITED: ENOSPC or EDQUOT, a disk was full then */
+    bool no_dir;     /* START_FAILED: its working directory is not there, or may not be entered */
     /* started_ms is 0 when the command never started. */
     int64_t started_ms, ended_ms; /* wall clock */
     int64_t max_rss_bytes, cpu_user_ms, cpu_sys_ms;

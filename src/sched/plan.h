@@ -47,6 +47,9 @@ typedef VEC(struct decision) decisions;
  * one has waited too long for room.  Takes what it starts out of the queue. */
 void plan(const struct plan_input *s, decisions *out);
 
+/* May something of this shape run on node k one day: when it is back, resumed or has room? */
+bool shape_has_hope(const struct plan_input *s, const struct shape *shape, size_t k);
+
 /* Why a waiting job waits, as data; explain.c turns it into sentences. */
 enum wait_kind {
     WAIT_NOTHING, /* would start now */

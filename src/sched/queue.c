@@ -18,9 +18,9 @@ struct shape_key {
     uint64_t batch, user; /* numbers of their groups; 0 = none */
     int32_t batch_max;
     uint32_t queue;
-    uint64_t avoid, nodes;
+    uint64_t avoid, unfit, nodes;
 };
-_Static_assert(sizeof(struct shape_key) == 64, "padding would be hashed");
+_Static_assert(sizeof(struct shape_key) == 72, "padding would be hashed");
 
 bool wait_item_before(const struct wait_item *a, const struct wait_item *b)
 {
@@ -130,6 +130,7 @@ static struct shape_key shape_key_of(struct queue *q, const struct shape *s)
                               .batch_max = limited ? s->batch_max : 0,
                               .queue = s->queue,
                               .avoid = s->avoid,
+                              .unfit = s->unfit,
                               .nodes = nodes_place(q, s->nodes)};
 }
 

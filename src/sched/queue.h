@@ -32,6 +32,7 @@ struct shape {
     uint64_t batch;    /* counted only with batch_max */
     int32_t batch_max; /* running jobs of the batch; 0 = no limit */
     uint64_t avoid;    /* nodes that refused it, as bits by place; see avoid_bit */
+    uint64_t unfit;    /* nodes that lack what it needs and never get it; see unfit_bit */
     struct str nodes;  /* where it may run, see nodes_match; empty = anywhere */
 };
 
@@ -46,6 +47,11 @@ void queue_shape_drop(struct queue *q, uint32_t shape);
 static inline uint64_t avoid_bit(size_t node)
 {
     return UINT64_C(1) << (node < 63 ? node : 63);
+}
+/* 0 for places beyond the bits there are: of them nothing is noted. */
+static inline uint64_t unfit_bit(size_t node)
+{
+    return node < 64 ? UINT64_C(1) << node : 0;
 }
 /* Good until the next queue_shape_take, which may move the table. */
 const struct shape *queue_shape_at(const struct queue *q, uint32_t shape);

@@ -9,7 +9,16 @@ bool shape_names(const struct plan_input *s, const struct shape *shape, size_t k
 
 static bool named(const struct plan_input *s, const struct shape *shape, size_t k)
 {
-    return shape_names(s, shape, k) && node_admits(&s->nodes[k], shape->uid);
+    return shape_names(s, shape, k) && node_admits(&s->nodes[k], shape->uid) &&
+           !(shape->unfit & unfit_bit(k));
+}
+
+bool shape_has_hope(const struct plan_input *s, const struct shape *shape, size_t k)
+{
+    const struct node *n = &s->nodes[k];
+
+    return n->name[0] && named(s, shape, k) &&
+           (!n->slots || resources_ever_fit(n, &shape->need)); /* never reached: not known */
 }
 
 bool shape_allows(const struct plan_input *s, const struct shape *shape, size_t k)

@@ -4,6 +4,7 @@
     a = rig.host("a")               # sshd on a free port, with a login home of its own
     b = rig.host("b", password=True)        # a user with a password (root only)
     c = rig.host("c", netns=True)           # behind a network of its own, to be cut (root only)
+    d = rig.host("d", hides="/some/dir")    # has no files below that directory (root only)
     env = dict(BERTH_SSH=rig.ssh)   # `ssh a` works: port, user, key and known host key are configured
     a.url                           # ssh://user@127.0.0.1:port
     a.conf()                        # the same as the configuration of a backend
@@ -86,8 +87,10 @@ def command_name(pid):
 class Host:
     """One sshd.  Made by SshRig.host."""
 
-    def __init__(self, rig, name, password=False, netns=False, path=None, options=(), env=None, authorize=True):
+    def __init__(self, rig, name, password=False, netns=False, path=None, options=(), env=None, authorize=True,
+                 hides=None):
         self.rig, self.name = rig, name
+        self.hides = hides
         self.dir = os.path.join(rig.dir, name)
         self.home = os.path.join(self.dir, "home")
         os.makedirs(self.home)
@@ -177,6 +180,9 @@ class Host:
         words = [SSHD, "-D", "-e", "-f", self._config()]
         if self.netns:
             words = ["ip", "netns", "exec", self.netns, *words]
+        if self.hides:  # an empty file system over it, which nobody outside sees
+            need_root("a mount namespace")
+            words = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', self.hides, *words]
         with open(self.log, "ab") as log:
             self.proc = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         end = time.monotonic() + 20

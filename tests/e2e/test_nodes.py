@@ -118,6 +118,46 @@ def test_a_missing_asset_fails_the_job():
     assert home.api("GET", "/v1/nodes/b")["state"] == "up", node("b")  # it is not the node's fault
 
 
+def test_a_node_without_the_directory_is_left_out():
+    """The job runs where its directory is; where it is nowhere, the job fails with a hint."""
+    setup()
+    ours = next(n["name"] for n in home.api("GET", "/v1/nodes")["items"] if n["url"] is None)
+    with tempfile.TemporaryDirectory(prefix="berth-dir-") as top:
+        try:
+            bare = rig.host("bare", hides=top)
+        except ssh_rig.SshMissing as x:
+            raise harness.Skip(str(x)) from x
+        try:
+            d = os.path.join(top, "work")
+            os.mkdir(d)
+            out = berth("node", "add", bare.url, "--name", "bare", "--slots", "4", "--identity", rig.key, "--known-hosts",
+                        rig.known_hosts, "--set", "connect_timeout=40")
+            assert out.returncode == 0, out.stderr
+            jobs = [run("pwd; sleep 0.2", cwd=d, nodes=[ours, "bare"]) for _ in range(6)]
+            for job in jobs:
+                done = ended(job)
+                assert done["state"] == "succeeded" and done["runs"][-1]["node"] == ours, done
+                assert log_of(job).strip() == d and done["attempt"] == len(done["runs"]) <= 2, done
+            assert "bare" in [r["node"] for job in jobs for r in home.api("GET", f"/v1/jobs/{job}")["runs"]]
+            assert node("bare")["state"] == "up", node("bare")  # other jobs run there
+            assert ended(run("true", nodes=["bare"]))["state"] == "succeeded"
+            # The only other node is drained: the job waits for it, and says why not for the free one.
+            home.api("POST", f"/v1/nodes/{ours}/drain")
+            job = run("pwd", cwd=d, nodes=[ours, "bare"])
+            why = wait_for(lambda: (x := home.api("GET", f"/v1/jobs/{job}/explain"))["kind"] == "node_drained" and x)
+            assert "node bare is left out" in why["text"], why
+            home.api("POST", f"/v1/nodes/{ours}/undrain")
+            assert ended(job)["runs"][-1]["node"] == ours
+            done = ended(run("pwd", cwd=d, nodes=["bare"]))
+            assert done["state"] == "failed" and d in done["reason"] and len(done["runs"]) == 1, done
+            assert "--asset" in done["reason"] and "--cwd" in done["reason"], done
+        finally:
+            home.api("POST", f"/v1/nodes/{ours}/undrain")
+            berth("node", "rm", "bare", "--force")
+            bare.close()
+            rig.hosts.remove(bare)
+
+
 def test_a_dead_machine_is_not_kept():
     setup()
     port = harness.free_port()
