@@ -485,6 +485,15 @@ int admin_only(const struct caller *who, const char *what, struct err *e)
     return who->admin ? 0 : err_set(e, ERR_DENIED, "only the owner of this daemon may %s", what);
 }
 
+static void queue_record(struct core *c, struct str queue, enum queue_mode mode,
+                         const struct caller *who, core_act_fn done, void *arg)
+{
+    set_and_answer(
+        c,
+        &(struct change){CHANGE_BY(c, who, CHANGE_QUEUE), .queue = {.name = queue, .mode = mode}},
+        done, arg);
+}
+
 void core_pause(struct core *c, struct str queue, bool paused, const struct caller *who,
                 core_act_fn done, void *arg)
 {
@@ -494,9 +503,29 @@ void core_pause(struct core *c, struct str queue, bool paused, const struct call
         done(arg, &e, NULL);
         return;
     }
-    queue_set_paused(c->queue, core_queue_index(c, queue), paused);
-    set_and_answer(c,
-                   &(struct change){CHANGE_BY(c, who, CHANGE_QUEUE),
-                                    .queue = {.name = queue, .paused = paused}},
-                   done, arg);
+    uint32_t at = core_queue_index(c, queue);
+    /* A person may resume a queue that nobody keeps any more: it is an ordinary one again. */
+    bool kept = queue_keepers(c->queue, at, 0) > 0;
+    queue_set_paused(c->queue, at, paused);
+    queue_set_kept(c->queue, at, kept);
+    c->dirty = true;
+    queue_record(c, queue, paused ? QUEUE_PAUSED : kept ? QUEUE_KEPT : QUEUE_OPEN, who, done, arg);
+}
+
+void core_queue_keep(struct core *c, struct str queue, const struct caller *who, core_act_fn done,
+                     void *arg)
+{
+    uint32_t at = core_queue_index(c, queue);
+
+    queue_keepers(c->queue, at, 1);
+    queue_set_kept(c->queue, at, true);
+    c->dirty = true;
+    queue_record(c, queue, queue_paused(c->queue, at) ? QUEUE_PAUSED : QUEUE_KEPT, who, done, arg);
+}
+
+void core_queue_unkeep(struct core *c, struct str queue)
+{
+    int32_t left = queue_keepers(c->queue, core_queue_index(c, queue), -1);
+
+    ASSERT(left >= 0);
 }

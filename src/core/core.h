@@ -246,6 +246,13 @@ void core_remove(struct core *c, const uint64_t *jobs, size_t n, const struct ca
  * yet. */
 void core_pause(struct core *c, struct str queue, bool paused, const struct caller *who,
                 core_act_fn done, void *arg);
+/* Whoever submits to the queue keeps it open: from now on nothing of it starts while it has no
+ * keeper, also after a restart; its runs go on.  Answered after the commit.  Each call, whatever
+ * its answer, is followed by one core_queue_unkeep.  core_pause with false and no keeper ends it.
+ */
+void core_queue_keep(struct core *c, struct str queue, const struct caller *who, core_act_fn done,
+                     void *arg);
+void core_queue_unkeep(struct core *c, struct str queue);
 /* conf is an object with at least `url`, for conf.open_node, and is recorded; no secrets. ERR_LIMIT
  * or ERR_INVALID: it cannot be opened at all.  Whether it can be reached shows later, in its node.
  */

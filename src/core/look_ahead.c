@@ -44,7 +44,7 @@ static bool leads_a_chain(struct core *c, const struct run *r)
 
     return young && on_its_way && !r->recall && r->host->cls->withdraw &&
            !r->job->cancel_requested && host_open(r->host) &&
-           !queue_paused(c->queue, queue_shape_at(c->queue, shape)->queue) &&
+           queue_active(c->queue, queue_shape_at(c->queue, shape)->queue) &&
            !queue_ruled(c, shape) &&
            !queue_shape_at(c->queue, shape)->need.gpus && /* those are planned elsewhere */
            queue_count_shape(c->queue, shape) == queue_count(c->queue);

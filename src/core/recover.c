@@ -127,11 +127,13 @@ static void restore_dep_final(void *arg, uint64_t job, uint64_t other, enum job_
     vec_push(&x->doomed, ((struct doomed){job, other, state}));
 }
 
-static void restore_queue(void *arg, struct str name, bool paused)
+static void restore_queue(void *arg, struct str name, enum queue_mode mode)
 {
     struct restoring *x = arg;
+    uint32_t at = core_queue_index(x->c, name);
 
-    queue_set_paused(x->c->queue, core_queue_index(x->c, name), paused);
+    queue_set_paused(x->c->queue, at, mode == QUEUE_PAUSED);
+    queue_set_kept(x->c->queue, at, mode == QUEUE_KEPT);
 }
 
 static void restore_node(void *arg, const struct node_record *r)

@@ -13,6 +13,8 @@ static const struct {
 
 const char *limit_word(const struct limit *l)
 {
+    if (l->kept && !l->keepers && !l->paused)
+        return "queue_kept";
     return l->paused ? kinds[l->kind].paused : kinds[l->kind].full;
 }
 
@@ -23,6 +25,11 @@ void limit_text(const struct limit *l, const char *user, char *out, size_t n)
     if (l->paused)
         snprintf(out, n, "%s%s%s is paused: resume it to let the job start", kinds[l->kind].owner,
                  space, name);
+    else if (l->kept && !l->keepers)
+        snprintf(
+            out, n,
+            "its queue starts jobs only while the program that submitted them runs: start that "
+            "program again, or resume the queue");
     else
         snprintf(out, n, "%s%s%s is limited to %d running job%s", kinds[l->kind].owner, space, name,
                  l->max, l->max == 1 ? "" : "s");

@@ -19,6 +19,8 @@ struct limit {
     int32_t running; /* jobs that hold resources now */
     int32_t planned; /* started by the planning pass under way; 0 between passes */
     bool paused;     /* nothing starts, whatever the numbers say */
+    bool kept;       /* nothing starts while there is no keeper */
+    int32_t keepers;
 };
 
 /* Limits that hold for everybody, from the configuration of the daemon. */
@@ -30,10 +32,11 @@ struct limit_conf {
 /* May one more job start, as far as this limit is concerned? */
 static inline bool limit_open(const struct limit *l)
 {
-    return !l->paused && (!l->max || l->running + l->planned < l->max);
+    return !l->paused && (!l->kept || l->keepers) && (!l->max || l->running + l->planned < l->max);
 }
 
-/* Why a limit that is not open refuses: "queue_paused", "batch_slots", … as the API says it. */
+/* Why a limit that is not open refuses: "queue_paused", "queue_kept", "batch_slots", … as the API
+ * says it. */
 const char *limit_word(const struct limit *l);
 /* The same as a sentence without an end: "its batch is limited to 4 running jobs".  `user` is the
  * owner of the job that asks. */

@@ -298,6 +298,23 @@ bool queue_paused(const struct queue *q, uint32_t named_queue)
     return group_find(q, LIMIT_QUEUE, named_queue)->limit.paused;
 }
 
+void queue_set_kept(struct queue *q, uint32_t named_queue, bool kept)
+{
+    group_get(q, LIMIT_QUEUE, named_queue)->limit.kept = kept;
+}
+
+int32_t queue_keepers(struct queue *q, uint32_t named_queue, int32_t change)
+{
+    return group_get(q, LIMIT_QUEUE, named_queue)->limit.keepers += change;
+}
+
+bool queue_active(const struct queue *q, uint32_t named_queue)
+{
+    const struct limit *l = &group_find(q, LIMIT_QUEUE, named_queue)->limit;
+
+    return !l->paused && (!l->kept || l->keepers);
+}
+
 void queue_count_running(struct queue *q, uint32_t shape, int32_t delta)
 {
     ASSERT(shape < q->shapes.n);

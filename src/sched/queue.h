@@ -65,6 +65,12 @@ size_t queue_count(const struct queue *q);
 size_t queue_count_shape(const struct queue *q, uint32_t shape);
 void queue_set_paused(struct queue *q, uint32_t named_queue, bool paused);
 bool queue_paused(const struct queue *q, uint32_t named_queue);
+/* A kept queue starts nothing while it has no keeper.  queue_keepers returns how many there are
+ * after the change. */
+void queue_set_kept(struct queue *q, uint32_t named_queue, bool kept);
+int32_t queue_keepers(struct queue *q, uint32_t named_queue, int32_t change);
+/* Neither paused nor without a keeper that it needs. */
+bool queue_active(const struct queue *q, uint32_t named_queue);
 /* Rules of a named queue.  Strict: only the first of all its jobs may start, and one that lacks
  * room holds up all behind it; with `backfill` others may pass it.  At most `limit` run at once;
  * 0 = as many as fit. */

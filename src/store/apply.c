@@ -320,18 +320,18 @@ static int apply_job_retry(struct applier *a, const struct change *c, struct err
     return job_moved(a, c, seq, &j, JOB_QUEUED, STR("retry"), e);
 }
 
-/* Pauses or resumes a queue, which may not have a row yet. */
+/* Pauses, resumes or keeps a queue, which may not have a row yet. */
 static int apply_queue(struct applier *a, const struct change *c, struct err *e)
 {
     if (db_run(a->db, e,
                "INSERT INTO queue(name, paused) VALUES(?1, ?2)"
                " ON CONFLICT(name) DO UPDATE SET paused = ?2",
-               TEXT(c->queue.name), INT(c->queue.paused)) < 0)
+               TEXT(c->queue.name), INT(c->queue.mode)) < 0)
         return -1;
     data_begin(a, c->user);
     data_str(a, "queue", c->queue.name);
-    return event_append(a, c->queue.paused ? EVENT_QUEUE_PAUSED : EVENT_QUEUE_RESUMED, c->at_ms, 0,
-                        0, e);
+    return event_append(a, c->queue.mode == QUEUE_PAUSED ? EVENT_QUEUE_PAUSED : EVENT_QUEUE_RESUMED,
+                        c->at_ms, 0, 0, e);
 }
 
 /* Facts make no event: only the controller reads them. */

@@ -153,10 +153,16 @@ struct change_job_cancel {
 struct change_job_retry {
     uint64_t job;
 };
-/* A queue was paused or resumed; a queue to which neither ever happened has no row. */
+/* A queue was paused, resumed or kept; a queue to which nothing of this ever happened has no row.
+ * Stored on disk: the numbers stay. */
+enum queue_mode {
+    QUEUE_OPEN,
+    QUEUE_PAUSED,
+    QUEUE_KEPT, /* nothing starts while nobody keeps it open; older programs take it for paused */
+};
 struct change_queue {
     struct str name;
-    bool paused;
+    enum queue_mode mode;
 };
 struct change_node_new {
     struct str name;
@@ -366,7 +372,7 @@ struct load_sink {
     void (*job)(void *arg, const struct job_record *r);
     void (*run)(void *arg, const struct run_record *r);
     void (*dep)(void *arg, const struct dep_record *r);
-    void (*queue)(void *arg, struct str name, bool paused);
+    void (*queue)(void *arg, struct str name, enum queue_mode mode);
     void (*node)(void *arg, const struct node_record *r);
     /* May be NULL.  Job waits for other, which ended while nobody could tell the job: what
      * core_dep_final is for.  Those that succeeded are not reported. */

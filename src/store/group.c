@@ -32,10 +32,11 @@ int store_queues(struct store *s, bool (*fn)(void *arg, struct str name, bool pa
 {
     struct db *d = pool_borrow(&s->pool, e);
     int rc;
-    sqlite3_stmt *st = db_query(d, e,
-                                "SELECT name, max(paused) FROM (SELECT name, paused FROM"
-                                " queue UNION ALL SELECT queue, 0 FROM party)"
-                                " GROUP BY name ORDER BY name");
+    sqlite3_stmt *st =
+        db_query(d, e,
+                 "SELECT name, max(paused) FROM (SELECT name, paused = 1 AS paused FROM"
+                 " queue UNION ALL SELECT queue, 0 FROM party)"
+                 " GROUP BY name ORDER BY name");
 
     while ((rc = db_step(d, st, e)) == 1)
         if (!fn(arg, column_str(st, 0), sqlite3_column_int(st, 1)))

@@ -275,14 +275,13 @@ static int load_deps(struct loader *l, struct err *e)
     return 0;
 }
 
-static int load_switches(struct loader *l, const char *sql,
-                         void (*fn)(void *arg, struct str name, bool on), struct err *e)
+static int load_queues(struct loader *l, struct err *e)
 {
-    sqlite3_stmt *st = db_query(l->db, e, sql);
+    sqlite3_stmt *st = db_query(l->db, e, "SELECT name, paused FROM queue ORDER BY name");
     int rc;
 
     while ((rc = db_step(l->db, st, e)) == 1)
-        fn(l->sink->arg, column_str(st, 0), sqlite3_column_int(st, 1));
+        l->sink->queue(l->sink->arg, column_str(st, 0), (enum queue_mode)sqlite3_column_int(st, 1));
     return rc;
 }
 
@@ -361,9 +360,9 @@ int store_load(struct store *s, const struct load_sink *sink, struct err *e)
     if (!l.db)
         return -1;
     if (load_parties(&l, e) == 0 && load_facts(&l, e) == 0 && load_counters(&l, e) == 0 &&
-        load_switches(&l, "SELECT name, paused FROM queue ORDER BY name", sink->queue, e) == 0 &&
-        load_nodes(&l, e) == 0 && loader_load_jobs(&l, e) == 0 && load_deps(&l, e) == 0 &&
-        load_runs(&l, e) == 0 && load_ahead(&l, e) == 0 && load_schedules(&l, e) == 0)
+        load_queues(&l, e) == 0 && load_nodes(&l, e) == 0 && loader_load_jobs(&l, e) == 0 &&
+        load_deps(&l, e) == 0 && load_runs(&l, e) == 0 && load_ahead(&l, e) == 0 &&
+        load_schedules(&l, e) == 0)
         rc = 0;
     pool_return(&s->pool, l.db);
     vec_done(&l.parties);

@@ -297,7 +297,7 @@ static void on_dep(void *arg, const struct dep_record *r)
 {
     differ(arg, false, "dependency", r->job);
 }
-static void on_switch(void *arg, struct str name, bool on)
+static void on_switch(void *arg, struct str name, enum queue_mode on)
 {
     (void)name;
     (void)on;

@@ -274,7 +274,7 @@ static void apply(struct disk *d, struct disk_op *op)
                 job_at(d, n)->exists = false;
         break;
     case CHANGE_QUEUE:
-        d->queue_paused = c->queue.paused;
+        d->queue_paused = c->queue.mode;
         break;
     case CHANGE_FACT:
         apply_fact(d, &c->fact);

@@ -30,6 +30,11 @@ static void says(struct limit l, const char *word, const char *text)
 static void words(void **state)
 {
     (void)state;
+    says((struct limit){.kind = LIMIT_QUEUE, .kept = true}, "queue_kept",
+         "its queue starts jobs only while the program that submitted them runs: start that "
+         "program again, or resume the queue");
+    assert_false(limit_open(&(struct limit){.kind = LIMIT_QUEUE, .kept = true}));
+    assert_true(limit_open(&(struct limit){.kind = LIMIT_QUEUE, .kept = true, .keepers = 1}));
     says((struct limit){.kind = LIMIT_QUEUE, .paused = true, .max = 2}, "queue_paused",
          "its queue is paused: resume it to let the job start");
     says((struct limit){.kind = LIMIT_QUEUE, .max = 1}, "queue_slots",

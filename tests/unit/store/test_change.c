@@ -288,7 +288,7 @@ static void test_switches(void **state)
 
     fixture_stage(f, &(struct change){.kind = CHANGE_QUEUE,
                                       .at_ms = 5,
-                                      .queue = {.name = STR("night"), .paused = true}});
+                                      .queue = {.name = STR("night"), .mode = QUEUE_PAUSED}});
     fixture_stage(
         f, &(struct change){.kind = CHANGE_QUEUE, .at_ms = 6, .queue = {.name = STR("night")}});
     fixture_stage(f, &(struct change){.kind = CHANGE_NODE_DRAIN,
@@ -357,7 +357,7 @@ static void keep_training(void *arg, const struct job_record *r)
     keep_fact(arg, STR("job"), r->training);
 }
 
-static void no_switch(void *arg, struct str name, bool on)
+static void no_switch(void *arg, struct str name, enum queue_mode on)
 {
     (void)arg;
     (void)name;

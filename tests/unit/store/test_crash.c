@@ -46,7 +46,7 @@ static void skip_dep(void *arg, const struct dep_record *r)
     (void)arg;
     (void)r;
 }
-static void skip_switch(void *arg, struct str name, bool on)
+static void skip_switch(void *arg, struct str name, enum queue_mode on)
 {
     (void)arg;
     (void)name;

@@ -123,7 +123,7 @@ static void no_job(void *arg, const struct job_record *r)
     assert_int_equal(r->training.n, 0);
 }
 
-static void no_switch(void *arg, struct str name, bool on)
+static void no_switch(void *arg, struct str name, enum queue_mode on)
 {
     (void)arg;
     (void)name;

@@ -71,8 +71,8 @@ static void test_queues(void **state)
 
     submit_as(f, "p", "night", "ann", 1000, 1);
     submit_as(f, "q", "night", "bob", 1001, 1);
-    fixture_stage(
-        f, &(struct change){.kind = CHANGE_QUEUE, .queue = {.name = STR("night"), .paused = true}});
+    fixture_stage(f, &(struct change){.kind = CHANGE_QUEUE,
+                                      .queue = {.name = STR("night"), .mode = QUEUE_PAUSED}});
     fixture_stage(f, &(struct change){.kind = CHANGE_QUEUE, .queue = {.name = STR("spare")}});
     sync_ok(f);
     assert_int_equal(store_queues(f->store, add_queue, &t, &e), 0);

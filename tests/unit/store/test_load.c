@@ -45,7 +45,7 @@ static void on_dep_final(void *arg, uint64_t job, uint64_t other, enum job_state
         job_state_name(state));
 }
 
-static void on_queue(void *arg, struct str name, bool paused)
+static void on_queue(void *arg, struct str name, enum queue_mode paused)
 {
     add(arg, "queue %.*s %d;", STR_ARG(name), paused);
 }
@@ -94,8 +94,8 @@ static void test_everything_active_comes_back(void **state)
     fixture_stage(f,
                   &(struct change){.kind = CHANGE_SPOOL, .spool = {.key = {2, 1}, .offset = 100}});
     stage_run_new(f, 3, 1);
-    fixture_stage(
-        f, &(struct change){.kind = CHANGE_QUEUE, .queue = {.name = STR("night"), .paused = true}});
+    fixture_stage(f, &(struct change){.kind = CHANGE_QUEUE,
+                                      .queue = {.name = STR("night"), .mode = QUEUE_PAUSED}});
     fixture_stage(f, &(struct change){.kind = CHANGE_NODE_DRAIN,
                                       .node_drain = {.name = STR("local"), .drained = true}});
     sync_ok(f);

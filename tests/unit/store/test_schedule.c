@@ -26,7 +26,7 @@ static void skip_job(void *arg, const struct job_record *r)
     (void)r;
 }
 
-static void skip_switch(void *arg, struct str name, bool on)
+static void skip_switch(void *arg, struct str name, enum queue_mode on)
 {
     (void)arg;
     (void)name;
