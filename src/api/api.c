@@ -12,6 +12,7 @@ struct api *api_new(const struct api_conf *conf)
     a->conf.version = xstrdup(conf->version);
     a->events = events_new(a);
     a->follows = follows_new(a);
+    a->keeps = keeps_new(a);
     request_server_add(conf->requests, &(struct service){.routes = api_routes,
                                                          .n_routes = api_n_routes,
                                                          .self = a,
@@ -31,6 +32,7 @@ void api_free(struct api *a)
         return;
     events_free(a->events);
     follows_free(a->follows);
+    keeps_free(a->keeps);
     vec_done(&a->uploads.waiting);
     free((char *)a->conf.home);
     free((char *)a->conf.version);
@@ -45,6 +47,11 @@ void api_attach(struct api *a, struct http_server *s)
 bool api_claims_snapshots(const struct api *a)
 {
     return atomic_load(&a->claims) > 0;
+}
+
+void api_troubled(struct api *a, struct str text)
+{
+    keeps_troubled(a->keeps, text);
 }
 
 /* Events tell of new states, and followers must learn that a run began or ended. */

@@ -43,3 +43,5 @@ void api_committed(struct api *a);
 /* Any thread.  Is a job on its way to disk that names a snapshot?  No row names the snapshot yet,
  * and its mark is gone already. */
 bool api_claims_snapshots(const struct api *a);
+/* A trouble of the machine (core/trouble.h) has begun, or is over. */
+void api_troubled(struct api *a, struct str text);

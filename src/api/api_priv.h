@@ -30,6 +30,7 @@ struct api {
     struct http_server *server;
     struct events *events;   /* events.c */
     struct follows *follows; /* follow.c */
+    struct keeps *keeps;     /* keep.c */
     /* The answer of GET /v1 for admins is kept until the next event (meta.c). */
     uint64_t counts[JOB_STATE_MAX]; /* of all jobs, as of event counts_at - 1; 0 = never asked */
     uint64_t counts_at;
@@ -145,6 +146,11 @@ int snapshot_claim_all(struct call *c, const struct submission *s, atomic_int **
  * request_server_busy. */
 struct events *events_new(struct api *a);
 void events_free(struct events *ev);
+
+/* ---- keep.c: connections that keep a queue open ---- */
+struct keeps *keeps_new(struct api *a);
+void keeps_free(struct keeps *all);
+void keeps_troubled(struct keeps *all, struct str text);
 void events_committed(struct events *ev);
 /* ---- nodes.c ---- */
 /* The node, with the jobs on its devices that `who` may know of; NULL = without. */
@@ -210,6 +216,8 @@ void events_get(struct call *c);
 /* queues.c, nodes.c, node_add.c */
 void queues_list(struct call *c);
 void queues_set_paused(struct call *c);
+void queues_keep(struct call *c);      /* keep.c */
+bool queue_name_check(struct call *c); /* false: the call has failed */
 void nodes_list(struct call *c);
 void nodes_add(struct call *c);
 void nodes_get(struct call *c);

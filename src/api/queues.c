@@ -82,14 +82,20 @@ static void queue_on_set(void *arg, const struct err *e, const struct acted *r)
     call_reply(c);
 }
 
+bool queue_name_check(struct call *c)
+{
+    if (c->arg[0].n <= SPEC_NAME_MAX && !memchr(c->arg[0].p, '\n', c->arg[0].n))
+        return true;
+    err_set(&c->err, ERR_INVALID, "the name of a queue has 1 to %d bytes on one line",
+            SPEC_NAME_MAX);
+    call_fail(c, &c->err);
+    return false;
+}
+
 void queues_set_paused(struct call *c)
 {
-    if (c->arg[0].n > SPEC_NAME_MAX || memchr(c->arg[0].p, '\n', c->arg[0].n)) {
-        err_set(&c->err, ERR_INVALID, "the name of a queue has 1 to %d bytes on one line",
-                SPEC_NAME_MAX);
-        call_fail(c, &c->err);
+    if (!queue_name_check(c))
         return;
-    }
     core_pause(call_api(c)->conf.core, c->arg[0], queues_row_paused(c), &c->who.caller,
                queue_on_set, c);
 }

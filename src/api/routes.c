@@ -60,6 +60,7 @@ const struct route api_routes[] = {
     {"GET", "/v1/queues", queues_list, AUTH_READ},
     {"POST", "/v1/queues/{name}/pause", queues_set_paused, AUTH_ADMIN, 0, 0, &yes},
     {"POST", "/v1/queues/{name}/resume", queues_set_paused, AUTH_ADMIN, 0, 0, &no},
+    {"POST", "/v1/queues/{name}/keep", queues_keep, AUTH_ADMIN},
     {"GET", "/v1/nodes", nodes_list, AUTH_READ},
     {"POST", "/v1/nodes", nodes_add, AUTH_ADMIN},
     {"GET", "/v1/nodes/{name}", nodes_get, AUTH_READ},

@@ -79,7 +79,11 @@ static void host_notice(void *arg, struct str text)
 /* core's operation `troubled`. */
 static void host_troubled(void *arg, struct str text)
 {
-    parts_troubled(arg, text);
+    struct host *h = arg;
+
+    if (h->api)
+        api_troubled(h->api, text);
+    parts_troubled(h, text);
 }
 
 /* core's operation `launch`.  A port that cannot be opened does not fail the start: job_ports

@@ -407,6 +407,7 @@ def walk_groups(ask, node):
     assert any(q["name"] == "night" and q["paused"] for q in ask("GET", "/v1/queues")["items"])
     ask("POST", "/v1/queues/night/resume", want=200, route="/v1/queues/{name}/resume")
     ask("POST", "/v1/queues/" + "x" * 300 + "/pause", want=400, route="/v1/queues/{name}/pause")
+    ask("POST", "/v1/queues/" + "x" * 300 + "/keep", want=400, route="/v1/queues/{name}/keep")
     ask("GET", "/v1/nodes", want=200)
     assert ask("POST", f"/v1/nodes/{node}/drain", want=200, route="/v1/nodes/{name}/drain")["drained"]
     assert not ask("POST", f"/v1/nodes/{node}/undrain", want=200, route="/v1/nodes/{name}/undrain")["drained"]

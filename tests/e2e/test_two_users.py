@@ -202,6 +202,8 @@ class Daemon:
             path = path.split("?")[0]
         if key == "GET /v1/events":
             path += "?follow=0"
+        if key == "POST /v1/queues/{name}/keep":  # of a name that may be kept, the answer has no end
+            path = path.replace(MARK, "x" * 300)
         if key == "GET /v1/jobs/{job}/artifact":
             path += "?name=x"
         if key == "POST /v1/jobs/{job}/reports":

@@ -74,6 +74,7 @@ GET    /v1/events?follow=0&job={job}              200 200 404 403 401
 GET    /v1/queues                                 200 200 200 403 401
 POST   /v1/queues/{name}/pause                    200 403 403 403 401
 POST   /v1/queues/{name}/resume                   200 403 403 403 401
+POST   /v1/queues/{name}/keep                     400 403 403 403 401
 GET    /v1/nodes                                  200 200 200 403 401
 POST   /v1/nodes                                  201 403 403 403 401
 GET    /v1/nodes/{name}                           200 200 200 403 401
