@@ -125,6 +125,14 @@ def ask(port, method, path, token=None):
     return r.status, r.getheader("Content-Type"), r.read().decode()
 
 
+def status(port, name):
+    """What the scheduler of a batch says of a job; None when nobody serves its port."""
+    try:
+        return json.loads(ask(port, "GET", "/hyperctl/api/job/" + name)[2])["data"]["status"]
+    except OSError:
+        return None
+
+
 def job(name, command="true", **more):
     return dict(name=name, params=more.pop("params", {}), command=command, **more)
 
@@ -148,5 +156,6 @@ def live_batch(at):
     config = at.batch("live", [job("long", "sleep 600", params={"x": [1, 2.5, "é", None], "e": {}}), job("b"), job("c")],
                       server={"port": port}, scheduler={"exit_on_finish": False})
     p = at.start(config)
-    at.wait_for("live", "long.running")
+    for what in (("long.running",), ("long", "stdout"), ("long", "stderr")):
+        at.wait_for("live", *what)
     return p, port

@@ -52,6 +52,7 @@ static bool adopt_job(struct hyper_run *r, struct hyper_job *j, const struct hyp
         if (f->state == JOB_STOPPING || (f->state != JOB_QUEUED && j->changed))
             return false;
         hyper_track(r, j, f->first, f->id);
+        j->gap = f->state != JOB_QUEUED;
     } else {
         if (f->state != JOB_SUCCEEDED || hyper_marker_removed(&r->l, j))
             return false;

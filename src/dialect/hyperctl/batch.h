@@ -43,8 +43,9 @@ struct hyper_job {
     char *hostname;               /* of the machine it ran on; NULL = this one */
     struct json *uploads;         /* "from:to", what goes with it to another machine; or NULL */
     /* while this process runs the batch */
-    bool pending;    /* it has to run */
-    bool changed;    /* its script is not the one of the last time */
+    bool pending; /* it has to run */
+    bool changed; /* its script is not the one of the last time */
+    bool gap;     /* its run began before this process served the port: nobody may have answered */
     uint64_t number; /* in the scheduler; 0 = not submitted */
     struct id id;    /* there */
     size_t note;     /* the newest event that is being written (life.c); 0 = none */

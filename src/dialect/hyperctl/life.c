@@ -175,8 +175,8 @@ static void life_tell(struct hyper_run *r, const struct life_note *n, enum hyper
                   hyper_status_name(j->status), *why ? " (" : "", why, *why ? ")" : "");
         hyper_tell(r, j->status == HYPER_SUCCEED ? "job_succeed" : "job_failed", j, NULL);
     } else if (n->kind == LIFE_RETURNED && was == HYPER_RUNNING) {
-        hyper_log(r->h, HYPER_INFO, "scheduler", "job %s was interrupted and will run again",
-                  j->name);
+        hyper_log(r->h, HYPER_INFO, "scheduler", "job %s was interrupted and will run again%s%s",
+                  j->name, *why ? ": " : "", why);
     } else if (n->kind == LIFE_RETURNED && r->b->remote && *why && n->ev.state == JOB_QUEUED) {
         hyper_log(r->h, HYPER_WARN, "scheduler", "job %s could not be started and waits again: %s",
                   j->name, why);

@@ -50,7 +50,7 @@ struct hyper_link_conf {
     hyper_event_fn event;
     /* Listening ended by itself, because the connection to the daemon broke. */
     void (*gone)(void *arg, const struct err *e);
-    /* A host in this process starts nothing for now (full disk, …), or starts jobs again. */
+    /* The scheduler starts nothing for now (full disk, …), or starts jobs again. */
     void (*troubled)(void *arg, struct str text);
     void *arg;
 };
@@ -76,6 +76,11 @@ struct hyper_link_ops {
     void (*cancel)(struct hyper_link *l, const uint64_t *jobs, size_t n, hyper_done_fn done,
                    void *arg);
     void (*pause)(struct hyper_link *l, bool paused, hyper_done_fn done, void *arg);
+    /* From now on jobs of the queue start only while this link is there, also after a crash of
+     * either side.  May be repeated. */
+    void (*keep)(struct hyper_link *l, hyper_done_fn done, void *arg);
+    /* A job that has ended is queued again. */
+    void (*retry)(struct hyper_link *l, uint64_t job, hyper_done_fn done, void *arg);
     void (*nodes)(struct hyper_link *l, hyper_node_fn row, hyper_done_fn done, void *arg);
     /* conf is that of POST /v1/nodes.  ERR_CONFLICT: there is a node of this name. */
     void (*lend)(struct hyper_link *l, const struct json *conf, hyper_done_fn done, void *arg);

@@ -23,6 +23,14 @@ struct daemon_link {
     struct fetch *stream; /* NULL = muted */
     struct sse sse;
     int status;
+    /* The request that keeps the queue open; as above. */
+    struct {
+        struct fetch *stream;
+        struct sse sse;
+        int status;
+        hyper_done_fn done; /* until the head has come */
+        void *arg;
+    } keep;
 };
 
 /* ---- a request under way ---- */
@@ -358,6 +366,96 @@ static void daemon_pause(struct hyper_link *l, bool paused, hyper_done_fn done, 
                 done, arg);
 }
 
+static void daemon_retry(struct hyper_link *l, uint64_t job, hyper_done_fn done, void *arg)
+{
+    daemon_tell(l, "POST", xasprintf("/v1/jobs/%llu/retry", (unsigned long long)job), NULL, done,
+                arg);
+}
+
+/* ---- keeping the queue ---- */
+
+/* The head of the answer says that the queue is kept.  A daemon that knows no such request, or does
+ * not let this user keep queues, is used as it is: jobs that fail without the port are repeated. */
+static void daemon_keep_answer(struct daemon_link *d, const struct err *e)
+{
+    hyper_done_fn done = TAKE(d->keep.done);
+
+    if (done)
+        done(d->keep.arg, e, 0);
+}
+
+static void keep_on_head(void *arg, const struct http_response *r)
+{
+    struct daemon_link *d = arg;
+
+    d->keep.status = r->status;
+    daemon_keep_answer(d, NULL);
+}
+
+static bool keep_on_sse(void *arg, const struct sse_event *ev)
+{
+    struct daemon_link *d = arg;
+
+    d->link.conf.troubled(d->link.conf.arg, ev->data);
+    return d->keep.stream != NULL;
+}
+
+static void keep_on_piece(void *arg, struct str piece)
+{
+    struct daemon_link *d = arg;
+
+    if (d->keep.status == 200 && d->keep.stream)
+        sse_feed(&d->keep.sse, piece);
+}
+
+/* The daemon left: listening ends as well, if that has not been noticed yet. */
+static void keep_on_end(void *arg, const struct err *why)
+{
+    struct daemon_link *d = arg;
+    bool was = d->keep.status == 200 && !d->keep.done;
+    struct err e = {0};
+
+    d->keep.stream = NULL;
+    sse_done(&d->keep.sse);
+    if (why)
+        e = *why;
+    else
+        err_set(&e, ERR_UNAVAILABLE, "the daemon does not keep the queue any more");
+    daemon_keep_answer(d, &e);
+    if (was && d->stream) {
+        daemon_mute(&d->link);
+        d->link.conf.gone(d->link.conf.arg, &e);
+    }
+}
+
+static void daemon_unkeep(struct daemon_link *d)
+{
+    if (!d->keep.stream)
+        return;
+    fetch_cancel(TAKE(d->keep.stream));
+    sse_done(&d->keep.sse);
+}
+
+static void daemon_keep(struct hyper_link *l, hyper_done_fn done, void *arg)
+{
+    static const struct fetch_fns fns = {
+        .head = keep_on_head, .body = keep_on_piece, .done = keep_on_end};
+    struct daemon_link *d = (struct daemon_link *)l;
+
+    if (d->keep.stream && d->keep.status == 200) {
+        done(arg, NULL, 0);
+        return;
+    }
+    daemon_unkeep(d);
+    AUTO_FREE char *path = xasprintf("/v1/queues/%s/keep", l->conf.queue);
+    d->keep.done = done;
+    d->keep.arg = arg;
+    d->keep.status = 0;
+    sse_init(&d->keep.sse, keep_on_sse, d);
+    d->keep.stream = fetch_start(d->fetcher, &(struct http_request){.method = "POST", .path = path},
+                                 NULL, &fns, d);
+}
+
 /* ---- nodes ---- */
 
 /* retry_in_ms is null unless the daemon waits before its next attempt to connect. */
@@ -406,6 +504,8 @@ static void daemon_close(struct hyper_link *l)
     struct err e = {0};
 
     daemon_mute(l);
+    daemon_unkeep(d);
+    d->keep.done = NULL;
     err_set(&e, ERR_UNAVAILABLE, "the connection to the daemon was closed");
     while (d->calls) {
         fetch_cancel(d->calls->fetch);
@@ -423,6 +523,8 @@ static const struct hyper_link_ops daemon_ops = {.stays = true,
                                                  .submit = daemon_submit,
                                                  .cancel = daemon_cancel,
                                                  .pause = daemon_pause,
+                                                 .keep = daemon_keep,
+                                                 .retry = daemon_retry,
                                                  .nodes = daemon_nodes,
                                                  .lend = daemon_lend,
                                                  .forget = daemon_forget,

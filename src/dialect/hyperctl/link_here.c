@@ -33,6 +33,7 @@ struct here {
     int64_t read_ms;     /* monotonic: when it read last */
     struct timer *timer; /* the next read */
     size_t works;        /* on worker threads */
+    bool keeps;          /* the queue */
 };
 
 /* ---- a request under way ---- */
@@ -364,6 +365,26 @@ static void here_pause(struct hyper_link *l, bool paused, hyper_done_fn done, vo
     core_pause(c->h->env->core, str_of(l->conf.queue), paused, &c->h->owner.caller, here_acted, c);
 }
 
+/* The host goes with this process, so one keeper is enough and need not be taken back. */
+static void here_keep(struct hyper_link *l, hyper_done_fn done, void *arg)
+{
+    struct here_call *c = here_call_new(l, done, arg);
+
+    if (c->h->keeps) {
+        here_call_end(c, NULL, 0);
+        return;
+    }
+    c->h->keeps = true;
+    core_queue_keep(c->h->env->core, str_of(l->conf.queue), &c->h->owner.caller, here_acted, c);
+}
+
+static void here_retry(struct hyper_link *l, uint64_t job, hyper_done_fn done, void *arg)
+{
+    struct here_call *c = here_call_new(l, done, arg);
+
+    core_retry(c->h->env->core, &job, 1, &c->h->owner.caller, here_acted, c);
+}
+
 /* The names are borrowed from the core, which does not run during the call. */
 static void here_nodes(struct hyper_link *l, hyper_node_fn row, hyper_done_fn done, void *arg)
 {
@@ -458,6 +479,8 @@ static const struct hyper_link_ops here_ops = {.hello = here_hello,
                                                .submit = here_submit,
                                                .cancel = here_cancel,
                                                .pause = here_pause,
+                                               .keep = here_keep,
+                                               .retry = here_retry,
                                                .nodes = here_nodes,
                                                .lend = here_lend,
                                                .forget = here_forget,

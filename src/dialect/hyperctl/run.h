@@ -38,9 +38,10 @@ struct hyper_sched {
     /* Jobs that have not ended: number → index in the batch + 1, or UNWANTED. */
     struct map_u64 jobs;
     size_t unwanted;
-    struct timer *again; /* the next attempt to reach the scheduler */
-    size_t prepared;     /* so many jobs of the batch are */
-    int64_t give_up_ms;  /* monotonic; 0 = it answers */
+    struct timer *again;                /* the next attempt to reach the scheduler */
+    size_t prepared;                    /* so many jobs of the batch are */
+    int64_t give_up_ms;                 /* monotonic; 0 = it answers */
+    VEC(struct hyper_repeat *) repeats; /* jobs on their way back into the queue (repeat.c) */
     struct hyper_interrupt interrupts[3];
 };
 
@@ -165,6 +166,13 @@ void hyper_on_kill(void *arg, size_t job);
 void hyper_cancel_all(struct hyper_run *r);
 /* Closes the link.  The batch's own home is removed unless jobs may be left in it. */
 void hyper_close_scheduler(struct hyper_run *r);
+
+/* ---- repeat.c: jobs that may have failed because nobody served their port ---- */
+/* The job, whose run overlaps a gap, has failed: it runs once more instead. */
+void hyper_repeat(struct hyper_run *r, struct hyper_job *j, const struct hyper_event *ev);
+void hyper_repeat_again(
+    struct hyper_run *r); /* the link is there: what was not answered is asked */
+void hyper_repeats_free(struct hyper_run *r);
 
 /* ---- signal_file.c ---- */
 bool hyper_signal_there(const struct hyper_run *r);

@@ -40,9 +40,9 @@ static void kill_answered(void *arg, const struct err *e, uint64_t number)
     (void)number;
     if (!e || r->sched.closing)
         return; /* the end of the job is an event */
-    hyper_log(r->h, HYPER_WARN, "scheduler", "killing job %s: %s", r->b->jobs.p[k->job].name,
-              e->text);
-    hyper_routes_refused(r->routes, k->job, e->text);
+    AUTO_FREE char *text = xasprintf("killing job %s: %s", r->b->jobs.p[k->job].name, e->text);
+    hyper_log(r->h, HYPER_WARN, "scheduler", "%s", text);
+    hyper_routes_refused(r->routes, k->job, text);
 }
 
 void hyper_on_kill(void *arg, size_t job)
@@ -80,7 +80,7 @@ void hyper_cancel_all(struct hyper_run *r)
 /* ---- events ---- */
 
 static void sched_over(struct hyper_run *r, const struct err *e);
-enum { STEP_LISTEN = 6 };
+enum { STEP_LISTEN = 8 };
 
 /* Nothing is left to hear of, and the files show it. */
 static bool all_ended(const struct hyper_run *r)
@@ -107,9 +107,16 @@ static void sched_event_of(struct hyper_run *r, uint64_t number, const struct hy
             hyper_unwanted_ended(r, number);
         return;
     }
+    struct hyper_job *j = &r->b->jobs.p[at - 1];
+    if (ev->state == JOB_STARTING)
+        j->gap = false; /* another run: the port is served */
+    if (j->gap && (ev->state == JOB_FAILED || ev->state == JOB_LOST) && !r->signo) {
+        hyper_repeat(r, j, ev);
+        return;
+    }
     if (job_state_final(ev->state))
         map_u64_del(&r->sched.jobs, number);
-    hyper_job_event(r, &r->b->jobs.p[at - 1], ev);
+    hyper_job_event(r, j, ev);
 }
 
 static void sched_on_event(void *arg, const struct hyper_event *ev)
@@ -132,11 +139,20 @@ void hyper_track(struct hyper_run *r, struct hyper_job *j, uint64_t number, stru
 
 /* ---- the steps from a link to running jobs ---- */
 
-/* The queue may have been left paused by an earlier owner. */
+/* Before the queue is kept, which opens it. */
 static void step_pause(struct hyper_run *r)
 {
-    if (r->sched.leftover || r->signal.suspended)
-        r->sched.link->ops->pause(r->sched.link, r->signal.suspended, hyper_step_done, r);
+    if (r->signal.suspended)
+        r->sched.link->ops->pause(r->sched.link, true, hyper_step_done, r);
+    else
+        hyper_step_done(r, NULL, 0);
+}
+
+/* The queue may have been left paused by an earlier owner. */
+static void step_resume(struct hyper_run *r)
+{
+    if (r->sched.leftover && !r->signal.suspended)
+        r->sched.link->ops->pause(r->sched.link, false, hyper_step_done, r);
     else
         hyper_step_done(r, NULL, 0);
 }
@@ -155,6 +171,12 @@ static void jobs_submitted(void *arg, const struct err *e, uint64_t first)
     hyper_step_done(r, e, 0);
 }
 
+/* Nothing is submitted before it is sure that nothing starts without this process. */
+static void step_keep(struct hyper_run *r)
+{
+    r->sched.link->ops->keep(r->sched.link, hyper_step_done, r);
+}
+
 /* After a signal nothing new is submitted. */
 static void step_submit(struct hyper_run *r)
 {
@@ -169,25 +191,36 @@ static void step_submit(struct hyper_run *r)
 }
 
 /* A signal may have come before the numbers of the jobs were known. */
+static void kept_now_listen(void *arg, const struct err *e, uint64_t number)
+{
+    struct hyper_run *r = arg;
+
+    if (r->sched.closing || !r->sched.active)
+        return;
+    if (e) {
+        hyper_step_done(r, e, number);
+        return;
+    }
+    r->sched.link->ops->listen(r->sched.link, r->sched.last_event);
+    if (r->signo)
+        hyper_cancel_all(r);
+    hyper_repeat_again(r);
+}
+
+/* Another daemon may serve the home by now, and it does not know who keeps the queue. */
 static void step_listen(struct hyper_run *r)
 {
     if (!r->sched.jobs.n) {
         hyper_lives_written(r);
         return;
     }
-    r->sched.link->ops->listen(r->sched.link, r->sched.last_event);
-    if (r->signo)
-        hyper_cancel_all(r);
+    r->sched.link->ops->keep(r->sched.link, kept_now_listen, r);
 }
 
 static void (*const steps[])(struct hyper_run *r) = {
-    hyper_step_lend,
-    hyper_step_test,
-    step_pause,
-    hyper_step_forget,
-    hyper_step_adopt,
-    step_submit,
-    [STEP_LISTEN] = step_listen, /* the last: it does not end */
+    hyper_step_lend, hyper_step_test, step_pause,  hyper_step_forget,           hyper_step_adopt,
+    step_keep,       step_resume,     step_submit, [STEP_LISTEN] = step_listen, /* the last: it does
+                                                                                   not end */
 };
 
 static void sched_connect(void *arg);
@@ -512,6 +545,7 @@ void hyper_close_scheduler(struct hyper_run *r)
         signal_watch_free(r->sched.interrupts[i].watch);
     timer_free(r->sched.again);
     hyper_far_done(r);
+    hyper_repeats_free(r);
     map_u64_done(&r->sched.jobs);
     if (r->sched.own && (!r->failed || !r->sched.submitted))
         dir_remove_tree(r->sched.home, NULL);
