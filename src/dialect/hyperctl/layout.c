@@ -258,16 +258,21 @@ int hyper_layout_restore(const struct hyper_layout *l, struct hyper_batch *b, si
 
 /* ---- what is shown and stored ---- */
 
-/* What config.json keeps of a job; the API adds the status. */
-static struct json *job_base(const struct hyper_job *j)
+/* What config.json keeps of a job; the API adds the status.  `command` is left out where it is the
+ * batch's, and `data_dir` where it is in `dir` under the name of the job: Hypernets 0.3 refuses
+ * both keys.  NULL: they are always there. */
+static struct json *job_base(const struct hyper_job *j, const char *command, const char *dir)
 {
     struct json *o = json_new_object();
+    AUTO_FREE char *usual = dir ? path_join(dir, j->name) : NULL;
 
     json_set_str(o, "name", j->name);
     json_set_take(o, "params", json_copy(j->params));
     json_set_take(o, "resource", j->resource ? json_copy(j->resource) : NULL);
-    json_set_str(o, "command", j->command);
-    json_set_str(o, "data_dir", j->data_dir);
+    if (!command || strcmp(j->command, command) != 0)
+        json_set_str(o, "command", j->command);
+    if (!usual || strcmp(j->data_dir, usual) != 0)
+        json_set_str(o, "data_dir", j->data_dir);
     json_set_str(o, "working_dir", j->working_dir);
     json_set_take(o, "assets", json_copy(j->assets));
     return o;
@@ -275,23 +280,36 @@ static struct json *job_base(const struct hyper_job *j)
 
 struct json *hyper_job_json(const struct hyper_job *j)
 {
-    struct json *o = job_base(j);
+    struct json *o = job_base(j, NULL, NULL);
 
     json_set_str(o, "status", hyper_status_name(j->status));
     return o;
 }
 
-struct json *hyper_config_json(const struct hyper_batch *b, const char *version)
+/* The command that was given for all jobs, or that all of them have: newer programs of others look
+ * for it there.  NULL = none. */
+static const char *shared_command(const struct hyper_batch *b)
+{
+    if (b->job_command || !b->jobs.n)
+        return b->job_command;
+    for (size_t i = 1; i < b->jobs.n; i++)
+        if (strcmp(b->jobs.p[i].command, b->jobs.p[0].command) != 0)
+            return NULL;
+    return b->jobs.p[0].command;
+}
+
+struct json *hyper_config_json(const struct hyper_batch *b, const char *dir, const char *version)
 {
     struct json *o = json_new_object(), *jobs = json_new_array(), *server = json_new_object(),
                 *scheduler = json_new_object();
+    const char *command = shared_command(b);
 
     for (size_t i = 0; i < b->jobs.n; i++)
-        json_push_take(jobs, job_base(&b->jobs.p[i]));
+        json_push_take(jobs, job_base(&b->jobs.p[i], command, dir));
     json_set_take(o, "jobs", jobs);
     json_set_str(o, "name", b->name);
-    if (b->job_command)
-        json_set_str(o, "job_command", b->job_command);
+    if (command)
+        json_set_str(o, "job_command", command);
     json_set_str(server, "host", b->host);
     json_set_int(server, "port", b->port);
     json_set_take(o, "server", server);
@@ -322,7 +340,7 @@ int hyper_config_write(const struct hyper_layout *l, const struct hyper_batch *b
                        const char *version, struct err *e)
 {
     AUTO_FREE char *path = hyper_layout_path(l, "config.json"), *fresh = NULL;
-    AUTO(json) struct json *o = hyper_config_json(b, version);
+    AUTO(json) struct json *o = hyper_config_json(b, l->dir, version);
     AUTO_FREE char *text = json_text_as(o, JSON_PYTHON_INDENTED);
 
     /* Readers of config.json see the old or the new file, never half of one. */

@@ -36,8 +36,9 @@ pid_t hyper_layout_owner(const char *dir);
  * counts them.  Two final markers for one job are an error. */
 int hyper_layout_restore(const struct hyper_layout *l, struct hyper_batch *b, size_t *out_left,
                          struct err *e);
-/* The effective file: indented, without the backend, so that no password is kept. */
-struct json *hyper_config_json(const struct hyper_batch *b, const char *version);
+/* The effective file of a batch in `dir`: indented, without the backend, so that no password is
+ * kept. */
+struct json *hyper_config_json(const struct hyper_batch *b, const char *dir, const char *version);
 int hyper_config_write(const struct hyper_layout *l, const struct hyper_batch *b,
                        const char *version, struct err *e);
 /* server.pid, for users' scripts.  The lock, not this file, says who runs the batch. */

@@ -16,14 +16,70 @@
 #include <signal.h>
 #include <sys/stat.h>
 
-enum { EXIT_SIGNAL = 128 };
+enum { EXIT_SIGNAL = 128, JOBS_NAMED = 5 };
 
 /* ---- ending early ---- */
 
+/* Names the jobs that have not ended, a few of them. */
+static void add_live_jobs(const struct hyper_run *r, struct buf *out)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < r->b->jobs.n; i++) {
+        const struct hyper_job *j = &r->b->jobs.p[i];
+        if (j->status != HYPER_RUNNING || !map_u64_get(&r->sched.jobs, j->number))
+            continue;
+        if (n++ < JOBS_NAMED)
+            buf_addf(out, "%s%s", n > 1 ? ", " : "", j->name);
+    }
+    if (n > JOBS_NAMED)
+        buf_addf(out, " and %zu more", n - JOBS_NAMED);
+}
+
+/* Their supervisors were told to stop them, and need nobody for that. */
+void hyper_leave_now(struct hyper_run *r)
+{
+    AUTO(buf) struct buf names = {0};
+
+    buf_init(&names, 1 << 16);
+    add_live_jobs(r, &names);
+    if (names.n)
+        hyper_log(
+            r->h, HYPER_WARN, "scheduler",
+            "interrupted again, not waiting any longer: jobs that ignore TERM are killed after "
+            "%d s (" STR_FMT ")",
+            HYPER_GRACE_S, STR_ARG(buf_str(&names)));
+    _exit(EXIT_SIGNAL + r->signo);
+}
+
+/* The second signal does not wait for the jobs, but for the order to stop them.  The third waits
+ * for nothing. */
+static void hyper_interrupted_again(struct hyper_run *r, int signo)
+{
+    AUTO(buf) struct buf names = {0};
+
+    if (r->leaves) {
+        buf_init(&names, 1 << 16);
+        add_live_jobs(r, &names);
+        if (names.n)
+            hyper_log(
+                r->h, HYPER_ERROR, "scheduler",
+                "interrupted before the jobs could be stopped; these may go on until the batch "
+                "is run again: " STR_FMT,
+                STR_ARG(buf_str(&names)));
+        _exit(EXIT_SIGNAL + signo);
+    }
+    r->leaves = true;
+    if (!r->sched.cancelling)
+        hyper_leave_now(r);
+}
+
 void hyper_interrupted(struct hyper_run *r, int signo)
 {
-    if (r->signo)
-        _exit(EXIT_SIGNAL + signo); /* again: the jobs end by themselves, nobody waits for them */
+    if (r->signo) {
+        hyper_interrupted_again(r, signo);
+        return;
+    }
     r->signo = signo;
     if (!r->sched.active) {
         hyper_stop_loop(r);
@@ -57,6 +113,8 @@ static void run_go(void *arg)
     struct hyper_run *r = arg;
     struct err e = {0};
 
+    if (r->leaves)
+        hyper_leave_now(r);
     if (hyper_start_jobs(r, &e) == 0) {
         hyper_space_found(r);
     } else if (e.code == ERR_FULL && !r->sched.again) {
@@ -177,14 +235,33 @@ static void choose_jobs(struct hyper_run *r)
     }
 }
 
+/* No job has to run, so nobody would ask the port. */
+static bool port_needed(const struct hyper_run *r)
+{
+    bool needed = !r->b->exit_on_finish;
+
+    for (size_t i = 0; i < r->b->jobs.n; i++) {
+        enum hyper_status s = r->b->jobs.p[i].status;
+        needed |= !hyper_status_final(s) || (s == HYPER_FAILED && r->o->retry_failed);
+    }
+    return needed;
+}
+
 /* Everything before the first job.  On failure tear_down still works. */
 static int set_up(struct hyper_run *r, struct err *e)
 {
-    if (lay_out(r, e) < 0 || open_port(r, e) < 0 ||
-        hyper_config_write(&r->l, r->b, r->h->c->program->version, e) < 0 ||
+    if (lay_out(r, e) < 0)
+        return -1;
+    if (open_port(r, e) < 0 && (e->code != ERR_CONFLICT || port_needed(r)))
+        return -1;
+    if (hyper_config_write(&r->l, r->b, r->h->c->program->version, e) < 0 ||
         hyper_pid_write(&r->l, e) < 0)
         return -1;
-    hyper_log(r->h, HYPER_INFO, "server", "api server is ready to run at: %s", r->port.portal);
+    if (r->port.portal)
+        hyper_log(r->h, HYPER_INFO, "server", "api server is ready to run at: %s", r->port.portal);
+    else
+        hyper_log(r->h, HYPER_INFO, "server", "%s (no job has to run, so nobody needs it)",
+                  e->text);
     if (r->b->remote && !strcmp(r->b->host, "localhost"))
         hyper_log(r->h, HYPER_WARN, "server",
                   "server.host is localhost: jobs on remote machines may be unable to reach it");
@@ -208,6 +285,31 @@ static void tear_down(struct hyper_run *r)
     loop_free(r->loop);
     hyper_layout_done(&r->l);
     free(r->sched.home);
+}
+
+/* The program that the word `hyperctl` starts; yours, NULL = none. */
+static char *first_on_path(void)
+{
+    const char *path = getenv("PATH");
+
+    for (struct str rest = str_of(path ? path : ""); rest.n;) {
+        struct str dir = str_cut(rest, ':', &rest);
+        AUTO_FREE char *file = xasprintf(STR_FMT "/hyperctl", STR_ARG(dir));
+        if (dir.n && access(file, X_OK) == 0)
+            return TAKE(file);
+    }
+    return NULL;
+}
+
+/* A virtual environment with Hypernets brings a program of the same name. */
+static void hint_of_path(const struct hyper_run *r)
+{
+    AUTO_FREE char *file = first_on_path(), *real = file ? realpath(file, NULL) : NULL;
+    const char *slash = real ? strrchr(real, '/') : NULL;
+
+    if (slash && strcmp(slash + 1, "berth") != 0)
+        hyper_log(r->h, HYPER_INFO, "batch",
+                  "%s is another program of this name; `berth hyperctl` is always this one", file);
 }
 
 static void warn_of_file(struct hyper_run *r)
@@ -250,6 +352,7 @@ int hyperctl_run(struct hyperctl *h, const struct hyper_opts *o)
         hyper_batch_load(o->config, h->cwd, &r.b, &e) < 0)
         return hyper_fail(&e);
     warn_of_file(&r);
+    hint_of_path(&r);
     r.loop = loop_new();
     r.go = timer_new(r.loop, run_go, &r);
     if (set_up(&r, &e) < 0) {

@@ -31,6 +31,7 @@ struct hyper_sched {
     bool submitted;          /* by us or an earlier owner: after an error jobs may be left */
     bool active;             /* something may still happen to jobs */
     bool closing;            /* answers are ignored */
+    bool cancelling;         /* all jobs were told to stop, and there is no answer yet */
     /* Where the start stands (sched.c). */
     size_t step, resume;
     bool greeted;        /* last_event is known */
@@ -101,6 +102,7 @@ struct hyper_run {
     int signo;     /* the signal that ended the run; 0 = none */
     bool finished; /* every job has ended */
     bool failed;   /* err says why */
+    bool leaves;   /* a second signal came */
     bool running;  /* the loop runs */
     bool stopped;  /* the loop has been told to stop, or need not start */
     struct err err;
@@ -121,8 +123,11 @@ int hyper_port_listen(struct hyper_port *p, const struct hyper_batch *b,
 void hyper_port_close(struct hyper_port *p, struct loop *loop, const struct hyper_layout *l);
 
 /* ---- run.c ---- */
-/* The first signal stops the jobs, the second one this process. */
+/* The first signal stops the jobs, the second one this process, as soon as the jobs are told. */
 void hyper_interrupted(struct hyper_run *r, int signo);
+/* After the second signal; does not return. */
+void hyper_leave_now(struct hyper_run *r);
+enum { HYPER_GRACE_S = 5 }; /* from SIGTERM to SIGKILL when a job is killed */
 
 /* How often is tried again what the disk has no space for. */
 enum { SPACE_MS = 500 };

@@ -61,8 +61,11 @@ static void all_cancelled(void *arg, const struct err *e, uint64_t number)
     struct hyper_run *r = arg;
 
     (void)number;
+    r->sched.cancelling = false;
     if (e && !r->sched.closing)
         hyper_log(r->h, HYPER_WARN, "scheduler", "stopping the jobs: %s", e->text);
+    if (r->leaves && !r->sched.closing)
+        timer_start(r->go, 0, 0); /* in the next turn: the orders leave in this one */
 }
 
 void hyper_cancel_all(struct hyper_run *r)
@@ -72,7 +75,8 @@ void hyper_cancel_all(struct hyper_run *r)
     for (size_t i = 0; i < r->b->jobs.n; i++)
         if (map_u64_get(&r->sched.jobs, r->b->jobs.p[i].number))
             vec_push(&numbers, r->b->jobs.p[i].number);
-    if (numbers.n && r->sched.link)
+    r->sched.cancelling = numbers.n && r->sched.link;
+    if (r->sched.cancelling)
         r->sched.link->ops->cancel(r->sched.link, numbers.p, numbers.n, all_cancelled, r);
     vec_done(&numbers);
 }

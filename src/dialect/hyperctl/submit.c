@@ -12,8 +12,6 @@
 #include "model/spec.h"
 #include "model/template.h"
 
-/* From SIGTERM to SIGKILL when a job is killed. */
-enum { GRACE_S = 5 };
 #define COMMAND_BESIDE "exec /bin/sh ./run.sh"
 #define COMMAND_BY_NAME "exec /bin/sh \"$HYPERCTL_BATCH_DIR/$BERTH_JOB_NAME/run.sh\""
 #define PROJECT "hyperctl"
@@ -122,7 +120,7 @@ struct json *hyper_submission(const struct hyper_run *r)
     json_set_str(o, "name", "hyperctl");
     json_set_str(o, "project", PROJECT);
     json_set_str(o, "queue", r->sched.queue);
-    json_set_int(o, "grace", GRACE_S);
+    json_set_int(o, "grace", HYPER_GRACE_S);
     /* A job whose supervisor died with an earlier owner or machine begins once more, at once. */
     json_set_int(o, "retry_lost", 1);
     json_set_int(o, "backoff", 0);
