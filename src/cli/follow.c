@@ -181,6 +181,8 @@ static bool on_bytes(void *arg, struct str piece)
             return false;
         }
         k->f->at += n;
+        if (n > 0)
+            k->f->last = piece.p[n - 1];
         piece = (struct str){piece.p + n, piece.n - (size_t)n};
     }
     return true;

@@ -30,6 +30,7 @@ struct follow_log {
     int fd;
     int64_t at;
     bool closed; /* nobody reads fd any more */
+    char last;   /* the last byte that was written; 0 = none */
 };
 int follow_log(struct http_client *http, struct follow_log *f, struct err *e);
 /* The path of its log; `path` is made fresh.  A followed log takes the offset as a parameter;

@@ -34,6 +34,7 @@ struct logs {
     const char *ref;
     char *id;
     struct json *job; /* as last asked for */
+    char last;        /* byte that was printed; 0 = none */
 };
 
 /* Reads the record of the job again: it lists the attempts so far. */
@@ -94,12 +95,15 @@ static void separator(struct buf *b, const struct logs *l, size_t i)
     buf_adds(b, " ----\n");
 }
 
-/* cli_print writes at once, so the line stands before the output that follow_log writes. */
+/* cli_print writes at once, so the line stands before the output that follow_log writes.  It is a
+ * line of its own also behind a progress bar that had not ended when its attempt did. */
 static void print_separator(const struct logs *l, size_t i)
 {
     AUTO(buf) struct buf b = {0};
 
     buf_init(&b, 1 << 20);
+    if (l->last && l->last != '\n')
+        buf_addc(&b, '\n');
     separator(&b, l, i);
     cli_print(&b);
 }
@@ -123,6 +127,7 @@ static int logs_print_whole(struct logs *l, struct err *e)
         /* A run that could not start has no file; its line says so. */
         if (follow_log(l->c->http, &f, e) < 0 && e->code != ERR_NOT_FOUND)
             return -1;
+        l->last = f.last;
         if (f.closed)
             return 0;
     }
@@ -165,6 +170,7 @@ static int logs_print_tail(struct logs *l, int64_t lines, int64_t *at, struct er
         /* The oldest piece gets its separator only when it was printed from its beginning. */
         if (rc == 0 && (i < pieces.n - 1 || lines > 0))
             print_separator(l, first);
+        l->last = pieces.p[i].n ? pieces.p[i].p[pieces.p[i].n - 1] : 0;
         if (rc == 0)
             cli_print(&pieces.p[i]);
         buf_done(&pieces.p[i]);
@@ -183,6 +189,8 @@ static int follow_run(struct logs *l, size_t i, int64_t at, bool *out_closed, st
     f.at = at;
     for (;;) {
         int rc = follow_log(l->c->http, &f, e);
+        if (f.last)
+            l->last = f.last;
         if (rc < 0 && e->code == ERR_UNAVAILABLE) {
             poll(NULL, 0, NAP_MS); /* from f.at, once a daemon answers again */
             if (ask_again(l, e) < 0)

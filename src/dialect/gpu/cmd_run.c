@@ -206,7 +206,7 @@ static int submission_post(struct cli *c, const struct gpu_submission *s, struct
     AUTO_FREE char *key = xasprintf("Idempotency-Key: %s-%016llx%016llx", me,
                                     (unsigned long long)raw[0], (unsigned long long)raw[1]);
     const char *headers[] = {"Content-Type: application/json", key, NULL};
-    return cli_call(c, "POST", "/submit", headers, body, out, e);
+    return cli_call(c, "POST", "/submit?names=options", headers, body, out, e);
 }
 
 /* The exit status for the end of the job. */

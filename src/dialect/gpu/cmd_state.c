@@ -184,6 +184,51 @@ static void add_cells(struct table *t, const struct gpu_column *cols, size_t n,
     }
 }
 
+/* For a terminal that is narrower than the table: each job as lines of a name and a value. */
+static void add_lines(struct buf *b, const struct gpu_column *cols, size_t n,
+                      const struct json *row)
+{
+    for (size_t i = 0; i < n; i++) {
+        AUTO(buf) struct buf cell = {0};
+        buf_init(&cell, 1 << 20);
+        cell_text(&cell, &cols[i], row);
+        if (cell.n)
+            buf_addf(b, "%-13s  " STR_FMT "\n", cols[i].title, STR_ARG(buf_str(&cell)));
+    }
+}
+
+static void show_lines(const struct json *rows)
+{
+    AUTO(buf) struct buf b = {0};
+
+    buf_init(&b, 64 << 20);
+    for (size_t i = 0; i < json_len(rows); i++) {
+        if (i)
+            buf_addc(&b, '\n');
+        add_lines(&b, basic, ARRAY_SIZE(basic), json_at(rows, i));
+        add_lines(&b, more, ARRAY_SIZE(more), json_at(rows, i));
+    }
+    cli_print(&b);
+}
+
+/* Is a line of the table wider than the terminal?  0 = there is none. */
+static bool too_wide(const struct table *t, size_t width)
+{
+    AUTO(buf) struct buf b = {0};
+    struct str rest;
+
+    buf_init(&b, 64 << 20);
+    table_render(t, 0, false, &b);
+    struct str all = buf_str(&b);
+    size_t most = 0;
+    while (all.n) {
+        struct str line = str_cut(all, '\n', &rest);
+        most = MAX(most, text_width(line));
+        all = rest;
+    }
+    return width && most > width;
+}
+
 static void show_table(const struct cli *c, const struct json *rows, bool extended)
 {
     struct table *t = table_new();
@@ -198,9 +243,13 @@ static void show_table(const struct cli *c, const struct json *rows, bool extend
         if (extended)
             add_cells(t, more, ARRAY_SIZE(more), json_at(rows, i));
     }
-    /* Cut to the terminal, thirty-two columns would say nothing: those run over. */
-    table_render(t, extended ? 0 : c->out.width, c->out.colour, &b);
-    cli_print(&b);
+    /* Cut to the terminal, thirty-two columns would say nothing. */
+    if (extended && too_wide(t, c->out.width)) {
+        show_lines(rows);
+    } else {
+        table_render(t, extended ? 0 : c->out.width, c->out.colour, &b);
+        cli_print(&b);
+    }
     table_free(t);
 }
 

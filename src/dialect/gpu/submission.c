@@ -53,14 +53,31 @@ struct reading {
 /* ---- words ---- */
 
 /* As the sender wrote it: an option of the command, or a key of the JSON body. */
-static const char *argument_name(const struct gpu_argument *a, bool options, char out[48])
+static const char *argument_name(const struct gpu_argument *a, bool options,
+                                 char out[GPU_LABEL_MAX])
 {
     if (!options)
         return a->key;
     if (a->type == GPU_ARG_NAME)
         return "job_name";
-    snprintf(out, 48, "--%s", a->option ? a->option : a->key);
+    snprintf(out, GPU_LABEL_MAX, "--%s", a->option ? a->option : a->key);
     return out;
+}
+
+/* customDir is the name under which some clients send directoryToMount. */
+static const struct gpu_argument *argument_find(const char *key)
+{
+    for (size_t i = 0; i < gpu_n_arguments; i++)
+        if (!strcmp(gpu_arguments[i].key, key))
+            return &gpu_arguments[i];
+    return !strcmp(key, "customDir") ? argument_find("directoryToMount") : NULL;
+}
+
+const char *gpu_argument_label(const char *key, bool options, char out[GPU_LABEL_MAX])
+{
+    const struct gpu_argument *a = argument_find(key);
+
+    return a ? argument_name(a, options, out) : key;
 }
 
 /* The beginning of a value, on one line. */
@@ -429,19 +446,10 @@ static int submission_check(const struct gpu_submission *s, bool options, struct
     return 0;
 }
 
-/* customDir is the name under which some clients send directoryToMount. */
-static const struct gpu_argument *argument_find(const char *key)
-{
-    for (size_t i = 0; i < gpu_n_arguments; i++)
-        if (!strcmp(gpu_arguments[i].key, key))
-            return &gpu_arguments[i];
-    return !strcmp(key, "customDir") ? argument_find("directoryToMount") : NULL;
-}
-
 int gpu_submission_read(const struct json *body, bool options, struct arena *a,
                         struct gpu_submission *out, struct err *e)
 {
-    struct gpu_submission s = {.priority = 3, .single_gpu = true};
+    struct gpu_submission s = {.priority = 3, .single_gpu = true, .options = options};
     int rc = 0;
 
     if (json_type(body) != JSON_OBJECT)

@@ -34,7 +34,7 @@ struct gpu_argument {
 extern const struct gpu_argument gpu_arguments[];
 extern const size_t gpu_n_arguments;
 
-enum { GPU_PORTS_MAX = 64, GPU_NAME_MAX = 128 };
+enum { GPU_PORTS_MAX = 64, GPU_NAME_MAX = 128, GPU_LABEL_MAX = 48 };
 
 struct gpu_submission { /* texts live in the arena; NULL and 0 = not said */
     const char *name, *image, *script, *custom_dir, *snapshots_dir, *username, *datasets_dir;
@@ -47,6 +47,7 @@ struct gpu_submission { /* texts live in the arena; NULL and 0 = not said */
     double est_hours;
     int64_t priority, max_retries; /* 1 … 5; 3 unless said */
     bool single_gpu, no_sharing, launch_gpu;
+    bool options;             /* messages name the options of the command instead of JSON keys */
     struct json *env;         /* --env; NULL = none.  The submission's own, as is the next. */
     struct json *environment; /* the sender's variables, beneath those; NULL = none */
 };
@@ -58,5 +59,7 @@ void gpu_submission_done(struct gpu_submission *s);
 /* The form in which a submission is sent and stored; the caller frees it.  `bare` leaves the
  * variables out, which the job form holds already. */
 struct json *gpu_submission_json(const struct gpu_submission *s, bool bare);
+/* An argument as its sender wrote it: "--estimated_memory", or the key itself. */
+const char *gpu_argument_label(const char *key, bool options, char out[GPU_LABEL_MAX]);
 /* Is this variable set by the scheduler, so that nobody else may? */
 bool gpu_env_reserved(struct str name);

@@ -30,7 +30,7 @@ struct submit_call {
     struct id id;
     /* claim: ports reserved for the job while it is submitted; 0 = none. */
     uint64_t claim, number;
-    bool replay;
+    bool replay, options; /* options: sent by the command, whose messages name its options */
 };
 
 static void submit_done(void *data)
@@ -121,11 +121,13 @@ static int own_snapshots(struct submit_call *k, const char **out, struct err *e)
     AUTO_FREE char *all = path_join(k->d->env.home, "snapshots");
     char *mine = arena_printf(&k->c->mem, "%s/%s", all, who->user);
 
+    char name[GPU_LABEL_MAX];
+
     if (strchr(mine, ':'))
         return err_set(e, ERR_INVALID,
-                       "snapshotsDir is missing: a directory below '%.100s' cannot be mounted, "
+                       "%s is missing: a directory below '%.100s' cannot be mounted, "
                        "since it contains a ':'",
-                       k->d->env.home);
+                       gpu_argument_label("snapshotsDir", k->s.options, name), k->d->env.home);
     /* 0711: users may enter their own directory but not list those of others. */
     if (dir_make_all(all, 0711, e) < 0)
         return err_wrap(e, "making the directory for snapshots");
@@ -167,12 +169,13 @@ static const char *find_python(const struct gpu_submission *s)
 static int check_dirs(const struct submit_call *k, struct err *e)
 {
     const struct caller *who = &k->c->who.caller;
+    char name[GPU_LABEL_MAX];
 
     if (k->s.custom_dir && gpu_dir_check(k->s.custom_dir, who->uid, who->gid, GPU_MAY_READ, e) < 0)
-        return err_wrap(e, "directoryToMount");
+        return err_wrap(e, "%s", gpu_argument_label("directoryToMount", k->s.options, name));
     if (k->s.snapshots_dir &&
         gpu_dir_check(k->s.snapshots_dir, who->uid, who->gid, GPU_MAY_READ | GPU_MAY_WRITE, e) < 0)
-        return err_wrap(e, "snapshotsDir");
+        return err_wrap(e, "%s", gpu_argument_label("snapshotsDir", k->s.options, name));
     return 0;
 }
 
@@ -234,7 +237,7 @@ static int submit_work(struct call *c)
     struct person p;
     int rc;
 
-    if (!body || gpu_submission_read(body, false, &k->c->mem, &k->s, &c->err) < 0 ||
+    if (!body || gpu_submission_read(body, k->options, &k->c->mem, &k->s, &c->err) < 0 ||
         person_asked_for(k, &p, &c->err) < 0)
         return -1;
     call_once_body(c, c->body);
@@ -304,6 +307,9 @@ static int engine_ports(const struct submit_call *k, struct port_pair *port, str
 /* Ports below 1024 belong to the system: a daemon of root gives them to its admins only. */
 static int claim_ports(struct submit_call *k, struct err *e)
 {
+    char name[GPU_LABEL_MAX];
+    const char *label = gpu_argument_label("portMapping", k->s.options, name);
+
     for (size_t i = 0; i < k->s.n_ports; i++)
         if (k->s.port[i].node < 1024 && !k->c->who.caller.admin)
             return err_set(e, ERR_DENIED,
@@ -311,10 +317,10 @@ static int claim_ports(struct submit_call *k, struct err *e)
                            k->s.port[i].node);
     struct port_pair taken[GPU_PORTS_MAX];
     if (k->s.image && engine_ports(k, taken, e) < 0)
-        return err_wrap(e, "portMapping '%.60s'", k->s.ports);
+        return err_wrap(e, "%s '%.60s'", label, k->s.ports);
     const struct port_pair *port = k->s.image ? taken : k->s.port;
     if (k->s.n_ports && job_ports_claim(k->d->env.ports, port, k->s.n_ports, &k->claim, e) < 0)
-        return err_wrap(e, "portMapping '%.60s'", k->s.ports);
+        return err_wrap(e, "%s '%.60s'", label, k->s.ports);
     return 0;
 }
 
@@ -358,8 +364,10 @@ static void gpu_submit_begin(struct call *c)
 void gpu_submit(struct call *c)
 {
     struct submit_call *k = call_alloc(c, sizeof(*k));
+    const char *names = call_param(c, "names");
 
     k->c = c;
+    k->options = names && !strcmp(names, "options");
     k->d = call_gpu(c);
     c->data = k;
     c->free_data = submit_done;

@@ -140,22 +140,28 @@ static void form_set_training(struct json *form, const struct gpu_submission *s)
 /* A job that no GPU can ever hold would wait for ever. */
 static int check_memory(const struct gpu_submission *s, const struct gpu_world *w, struct err *e)
 {
+    char name[GPU_LABEL_MAX];
+
     if (!w->max_mem_bytes || s->memory_mib <= w->max_mem_bytes / MIB)
         return 0;
     return err_set(e, ERR_INVALID,
-                   "estimatedMemory '%lld': no GPU has this much memory; the largest has %lld MiB",
+                   "%s '%lld': no GPU has this much memory; the largest has %lld MiB",
+                   gpu_argument_label("estimatedMemory", s->options, name),
                    (long long)s->memory_mib, (long long)(w->max_mem_bytes / MIB));
 }
 
 int gpu_translate(const struct gpu_submission *s, const struct gpu_world *w, struct json **out,
                   struct err *e)
 {
+    char name[GPU_LABEL_MAX];
+
     if (check_memory(s, w, e) < 0)
         return -1;
     if (s->image && s->launch_gpu)
         return err_set(e, ERR_INVALID,
-                       "launch 'gpu': cannot be combined with an image; start the "
-                       "processes in the script, for example with torchrun");
+                       "%s 'gpu': cannot be combined with an image; start the "
+                       "processes in the script, for example with torchrun",
+                       gpu_argument_label("launch", s->options, name));
     struct json *form = json_new_object();
     json_set_str(form, "name", s->name);
     json_set_take(form, "command", form_command(s, w));
