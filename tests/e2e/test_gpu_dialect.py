@@ -522,7 +522,7 @@ def test_variables():
         env = seen["env"]
         want = {"JOB_UUID": job, "JOB_RESTARTED": "FALSE", "EPOCHS_DONE": "0", "EPOCHS_TO_BE_DONE": "5", "BATCH_SIZE": "10",
                 "TRAINING_SET_SIZE": "100", "NUM_GPUS": "1", "NUM_NODES": "1", "WORLD_SIZE": "1", "NODE_RANK": "0",
-                "MASTER_ADDR": "127.0.0.1", "PL_TORCH_DISTRIBUTED_BACKEND": "nccl", "HEARTBEAT_FREQ": "10",
+                "MASTER_ADDR": "127.0.0.1", "PL_TORCH_DISTRIBUTED_BACKEND": "gloo", "HEARTBEAT_FREQ": "10",
                 "NODELIST": socket.gethostname(), "MINE": "1", "OUTER": "2", "SCHED_ATTEMPT": "1"}
         for key, value in want.items():
             assert env.get(key) == value, (key, env.get(key), value)

@@ -21,7 +21,7 @@ static const char me[] = "run-scheduler";
 /* All texts as typed: gpu_submission_read checks them and knows their types. */
 struct run_opts {
     const char *image, *script, *custom, *snapshots, *batch, *training_set, *epochs, *single,
-        *no_sharing, *memory, *ports, *hours, *priority, *deadline, *retries, *launch;
+        *no_sharing, *memory, *ports, *hours, *priority, *deadline, *retries, *launch, *backend;
     struct opt_list env;
     bool wait;
 };
@@ -38,7 +38,9 @@ static const struct opt job_opts[] = {
     {"image_name", 0, OPT_TEXT, "IMAGE", RUN(image),
      "container image to run in (default: none, the script runs on the host)", COMPLETE_NONE, NULL},
     {"env", 0, OPT_LIST, "K=V", RUN(env),
-     "set an environment variable; variables of the scheduler cannot be set", COMPLETE_NONE, NULL},
+     "set an environment variable, or several: '{\"A\": \"1\", \"B\": \"2\"}'; variables of the "
+     "scheduler cannot be set",
+     COMPLETE_NONE, NULL},
 };
 static const struct opt training_opts[] = {
     {"max_epochs", 0, OPT_TEXT, "N", RUN(epochs), "epochs in all", COMPLETE_NONE, NULL},
@@ -63,6 +65,12 @@ static const struct opt gpu_opts[] = {
     {"launch", 0, OPT_TEXT, "HOW", RUN(launch),
      "node: one process that drives all its GPUs (default); gpu: one process per GPU",
      COMPLETE_CHOICES, "node|gpu"},
+    {"torch_backend", 0, OPT_TEXT, "NAME", RUN(backend),
+     "PL_TORCH_DISTRIBUTED_BACKEND of the job (default: that of the daemon, else nccl on GPUs and "
+     "gloo without)",
+     COMPLETE_CHOICES, "nccl|gloo|mpi"},
+    {"torch-backend", 0, OPT_TEXT, "NAME", RUN(backend), "other spelling of --torch_backend",
+     COMPLETE_CHOICES, "nccl|gloo|mpi"},
 };
 static const struct opt run_opts[] = {
     {"port_mapping", 0, OPT_TEXT, "NODE:JOB,…", RUN(ports),
@@ -107,12 +115,33 @@ static void body_set_text(struct json *body, const struct gpu_argument *arg, con
     json_set_str(body, arg->key, path);
 }
 
-/* The options of the command under the keys of POST /submit. */
-static struct json *submission_body(const struct run_opts *o, const char *name)
+/* NAME=VALUE, or variables as JSON, for those who keep them in a file. */
+static int env_add(struct json *env, const char *text, struct err *e)
 {
-    struct json *body = json_new_object(), *env = json_new_array();
+    AUTO(json) struct json *j = NULL;
+
+    if (text[0] != '{' && text[0] != '[') {
+        json_push_take(env, json_new_str(str_of(text)));
+        return 0;
+    }
+    if (json_parse(str_of(text), "--env", &j, e) < 0)
+        return -1;
+    if (json_type(j) == JSON_OBJECT)
+        json_push_take(env, TAKE(j));
+    else
+        for (size_t i = 0; i < json_len(j); i++)
+            json_push_take(env, json_copy(json_at(j, i)));
+    return 0;
+}
+
+/* The options of the command under the keys of POST /submit. */
+static int submission_body(const struct run_opts *o, const char *name, struct json *body,
+                           struct err *e)
+{
+    struct json *env = json_new_array();
 
     json_set_str(body, "jobName", name);
+    json_set_take(body, "env", env);
     for (const struct opt_group *const *g = groups; !(*g)->shared; g++)
         for (size_t i = 0; i < (*g)->n; i++) {
             const struct opt *opt = &(*g)->opts[i];
@@ -124,9 +153,9 @@ static struct json *submission_body(const struct run_opts *o, const char *name)
                 body_set_text(body, arg, value);
         }
     for (size_t i = 0; i < o->env.n; i++)
-        json_push_take(env, json_new_str(str_of(o->env.p[i])));
-    json_set_take(body, "env", env);
-    return body;
+        if (env_add(env, o->env.p[i], e) < 0)
+            return -1;
+    return 0;
 }
 
 /* Checks on the client what the daemon would refuse, so that the message names the option. */
@@ -177,9 +206,9 @@ static struct json *home_alone(void)
 static int read_submission(struct cli *c, const struct run_opts *o, const char *name,
                            struct arena *a, struct gpu_submission *out, struct err *e)
 {
-    AUTO(json) struct json *body = submission_body(o, name);
+    AUTO(json) struct json *body = json_new_object();
 
-    if (gpu_submission_read(body, true, a, out, e) < 0)
+    if (submission_body(o, name, body, e) < 0 || gpu_submission_read(body, true, a, out, e) < 0)
         return -1;
     /* With another machine's daemon the directories are that machine's. */
     if (c->is_unix &&

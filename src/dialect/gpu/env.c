@@ -87,7 +87,10 @@ static void put_distributed(const struct out *o, const struct gpu_env_facts *f)
     env_put_num(o, "NUM_GPUS", f->n_gpus);
     env_put_list(o, "NODELIST", f->nodes, f->n_nodes);
     put_cluster(o, f);
-    env_put(o, "PL_TORCH_DISTRIBUTED_BACKEND", f->backend ? f->backend : "nccl");
+    env_put(o, "PL_TORCH_DISTRIBUTED_BACKEND",
+            f->backend  ? f->backend
+            : f->driver ? "nccl"
+                        : "gloo");
 }
 
 static void env_put_training(const struct out *o, const struct gpu_env_facts *f)

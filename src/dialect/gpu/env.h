@@ -16,7 +16,8 @@ struct gpu_env_facts {
     int32_t n_nodes, node_rank;
     int32_t n_gpus; /* on each node */
     int32_t master_port;
-    const char *backend; /* of torch.distributed; NULL = nccl */
+    const char *backend; /* of torch.distributed; NULL = nccl with `driver`, else gloo */
+    bool driver;         /* the driver of its GPUs is there */
     int64_t epochs, epochs_done, batch_size, training_set_size; /* 0 = not told, except done */
     bool restarted;
     int64_t reserved_bytes; /* on each device */

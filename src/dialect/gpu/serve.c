@@ -13,7 +13,8 @@ static const struct opt serve_opts[] = {
      "where training jobs report their epochs (default: a port of loopback, kept in the home)",
      COMPLETE_NONE, NULL},
     {"torch-backend", 0, OPT_TEXT, "NAME", SERVE(torch_backend),
-     "PL_TORCH_DISTRIBUTED_BACKEND of run-scheduler jobs, such as gloo (default nccl)",
+     "PL_TORCH_DISTRIBUTED_BACKEND of run-scheduler jobs that name none (default: nccl on GPUs, "
+     "gloo without a GPU driver)",
      COMPLETE_NONE, NULL},
     {"gpu-log-limit", 0, OPT_SIZE, "SIZE", SERVE(log_limit),
      "drop the middle of logs of run-scheduler jobs above this size; 0 keeps all (default 1G)",

@@ -41,6 +41,24 @@ static int64_t device_memory(const struct launch_facts *f)
     return least;
 }
 
+/* Devices of which the daemon was only told the number have no driver that NCCL could use. */
+static bool has_driver(const struct launch_facts *f)
+{
+    for (int32_t i = -1; f->gpus && (i = gpu_set_next(f->gpus, (uint32_t)(i + 1))) >= 0;)
+        if (f->node->devices[i].state != DEVICE_UNSEEN)
+            return true;
+    return false;
+}
+
+/* What the job says, then what the daemon says; NULL = neither.  Yours. */
+static char *backend_of(const struct gpu_dialect *d, const struct json *extra)
+{
+    const struct json *own = json_get(extra, "torchBackend");
+    struct str s = json_str(own);
+
+    return json_type(own) == JSON_STR ? xstrndup(s.p, s.n) : xstrdup(d->torch_backend);
+}
+
 int gpu_launch(void *self, const struct launch *l, const struct launch_facts *f,
                struct launch_extras *out, struct err *e)
 {
@@ -60,6 +78,7 @@ int gpu_launch(void *self, const struct launch *l, const struct launch_facts *f,
     AUTO_FREE char *custom = there ? NULL : mounted_at(l->spec, "/custom");
     AUTO_FREE char *snapshots = there ? NULL : mounted_at(l->spec, "/snapshots");
     AUTO_FREE char *data = there ? NULL : mounted_at(l->spec, "/data");
+    AUTO_FREE char *backend = backend_of(d, extra);
     /* A job that the planner does not know runs alone on its devices. */
     bool planned = core_training(d->env.core, f->key.job, &view);
     gpu_job_env(&(struct gpu_env_facts){.job_uuid = uuid,
@@ -68,7 +87,8 @@ int gpu_launch(void *self, const struct launch *l, const struct launch_facts *f,
                                         .n_nodes = 1,
                                         .n_gpus = f->n_gpus,
                                         .master_port = f->master_port,
-                                        .backend = d->torch_backend,
+                                        .backend = backend,
+                                        .driver = has_driver(f),
                                         .epochs = t->epochs,
                                         .epochs_done = f->epochs_done,
                                         .batch_size = extra_int(extra, "batchSize"),

@@ -175,6 +175,7 @@ static void put_asked(struct buf *b, const struct gpu_job_facts *f)
         {"deadline", "deadline"},
         {"max_retries", "maxRetries"},
         {"launch", "launch"},
+        {"torch_backend", "torchBackend"},
     };
     const struct json *extra = json_get(f->spec, "extra");
 

@@ -33,6 +33,7 @@ const struct gpu_argument gpu_arguments[] = {
     {"deadline", "deadline", GPU_ARG_TIME, ARG(deadline), 0, 0},
     {"max_retries", "maxRetries", GPU_ARG_INT, ARG(max_retries), 0, 1000},
     {"launch", "launch", GPU_ARG_LAUNCH, ARG(launch_gpu), 0, 0},
+    {"torch_backend", "torchBackend", GPU_ARG_WORD, ARG(torch_backend), 1, 60},
     {"env", "env", GPU_ARG_ENV, ARG(env), 0, 0},
     {NULL, "environment", GPU_ARG_ENV, ARG(environment), 0, 0},
     {NULL, "username", GPU_ARG_TEXT, ARG(username), 1, 63},
@@ -92,14 +93,19 @@ static const char *argument_shown(struct str s, char out[84])
 }
 
 /* "--batch_size 'x': must be …"; always -1. */
-static int argument_bad(const struct reading *r, const char *what)
+static int argument_bad_value(const struct reading *r, struct str text, const char *what)
 {
-    char name[48], value[84];
-    AUTO_FREE char *json = json_type(r->value) == JSON_STR ? NULL : json_text(r->value);
-    struct str text = json ? str_of(json) : json_str(r->value);
+    char name[GPU_LABEL_MAX], value[84];
 
     return err_set(r->e, ERR_INVALID, "%s '%s': %s", argument_name(r->arg, r->options, name),
                    argument_shown(text, value), what);
+}
+
+static int argument_bad(const struct reading *r, const char *what)
+{
+    AUTO_FREE char *json = json_type(r->value) == JSON_STR ? NULL : json_text(r->value);
+
+    return argument_bad_value(r, json ? str_of(json) : json_str(r->value), what);
 }
 
 /* ---- values ---- */
@@ -126,6 +132,14 @@ static int argument_read_text(const struct reading *r)
             return argument_bad(r, "must not contain control characters");
     *(const char **)field_of(r) = arena_strndup(r->a, s.p, s.n);
     return 0;
+}
+
+static int argument_read_word(const struct reading *r)
+{
+    if (argument_read_text(r) < 0)
+        return -1;
+    return strchr(*(const char **)field_of(r), ' ') ? argument_bad(r, "must not contain a blank")
+                                                    : 0;
 }
 
 /* The limit counts characters, not bytes. */
@@ -327,7 +341,6 @@ bool gpu_env_reserved(struct str name)
                                         "NODELIST",
                                         "NUM_GPUS",
                                         "NUM_NODES",
-                                        "PL_TORCH_DISTRIBUTED_BACKEND",
                                         "BATCH_SIZE",
                                         "EPOCHS_TO_BE_DONE",
                                         "TRAINING_SET_SIZE",
@@ -347,7 +360,6 @@ bool gpu_env_reserved(struct str name)
 /* A variable of the scheduler is an error in `env` and left out of `environment`. */
 static int add_variable(const struct reading *r, struct json *to, struct str name, struct str value)
 {
-    char text[160], word[84];
     AUTO_FREE char *key = xstrndup(name.p, name.n);
 
     if (name.n == 0 || memchr(name.p, 0, name.n) || memchr(name.p, '=', name.n) ||
@@ -356,42 +368,51 @@ static int add_variable(const struct reading *r, struct json *to, struct str nam
     if (gpu_env_reserved(name)) {
         if (r->arg->offset == ARG(environment))
             return 0; /* the sender's own surroundings, not a wish */
-        snprintf(text, sizeof(text), "%s is set by the scheduler and cannot be chosen",
-                 argument_shown(name, word));
-        return argument_bad(r, text);
+        return argument_bad_value(r, name, "is set by the scheduler and cannot be chosen");
     }
     json_set_take(to, key, json_new_str(value));
     return 0;
 }
 
-static int add_pair(const struct reading *r, struct json *to, const struct json *pair)
+static int add_object(const struct reading *r, struct json *to, const struct json *variables)
 {
-    struct str value, s = json_str(pair), name = str_cut(s, '=', &value);
+    int rc = 0;
 
-    if (json_type(pair) != JSON_STR || name.n == s.n)
-        return argument_bad(r, "must be NAME=VALUE");
-    return add_variable(r, to, name, value);
+    for (struct json_it it = {0}; rc == 0 && json_next(variables, &it);) {
+        if (json_type(it.val) != JSON_STR)
+            return argument_bad_value(r, str_of(it.key), "must have text as its value");
+        rc = add_variable(r, to, str_of(it.key), json_str(it.val));
+    }
+    return rc;
 }
 
-/* An object of names and values, or a list of "NAME=VALUE". */
+static int add_pair(const struct reading *r, struct json *to, const struct json *pair)
+{
+    /* Messages show this entry, not the whole list. */
+    struct reading one = *r;
+    struct str value, s = json_str(pair), name = str_cut(s, '=', &value);
+
+    one.value = pair;
+    if (json_type(pair) == JSON_OBJECT)
+        return add_object(&one, to, pair);
+    if (json_type(pair) != JSON_STR || name.n == s.n)
+        return argument_bad(&one, "must be NAME=VALUE");
+    return add_variable(&one, to, name, value);
+}
+
+/* An object of names and values, or a list of such and of "NAME=VALUE". */
 static int argument_read_env(const struct reading *r)
 {
     struct json **to = field_of(r);
     int rc = 0;
 
     *to = json_new_object();
-    if (json_type(r->value) == JSON_ARRAY) {
-        for (size_t i = 0; i < json_len(r->value) && rc == 0; i++)
-            rc = add_pair(r, *to, json_at(r->value, i));
-        return rc;
-    }
-    if (json_type(r->value) != JSON_OBJECT)
+    if (json_type(r->value) == JSON_OBJECT)
+        return add_object(r, *to, r->value);
+    if (json_type(r->value) != JSON_ARRAY)
         return argument_bad(r, "must be an object of names and values");
-    for (struct json_it it = {0}; rc == 0 && json_next(r->value, &it);) {
-        if (json_type(it.val) != JSON_STR)
-            return argument_bad(r, "must have text as values");
-        rc = add_variable(r, *to, str_of(it.key), json_str(it.val));
-    }
+    for (size_t i = 0; i < json_len(r->value) && rc == 0; i++)
+        rc = add_pair(r, *to, json_at(r->value, i));
     return rc;
 }
 
@@ -399,6 +420,7 @@ static int argument_read_env(const struct reading *r)
 
 static int (*const argument_readers[])(const struct reading *r) = {
     [GPU_ARG_NAME] = argument_read_name,     [GPU_ARG_TEXT] = argument_read_text,
+    [GPU_ARG_WORD] = argument_read_word,     [GPU_ARG_FLAG] = argument_read_bool,
     [GPU_ARG_DIR] = argument_read_dir,       [GPU_ARG_INT] = argument_read_int,
     [GPU_ARG_BOOL] = argument_read_bool,     [GPU_ARG_HOURS] = argument_read_hours,
     [GPU_ARG_PORTS] = argument_read_ports,   [GPU_ARG_TIME] = argument_read_time,
@@ -417,6 +439,24 @@ static int argument_unknown(const char *key, struct err *e)
     return err_set(e, ERR_INVALID, "'%s' is not a key of a submission%s%s%s",
                    argument_shown(str_of(key), word), near ? "; did you mean " : "",
                    near ? near : "", near ? "?" : "");
+}
+
+/* The variable of torch.distributed is the backend, if nothing else names it. */
+static int backend_check(struct gpu_submission *s, bool options, struct arena *a, struct err *e)
+{
+    const struct json *j = json_get(s->env, "PL_TORCH_DISTRIBUTED_BACKEND");
+    struct str name = json_str(j);
+
+    if (!j)
+        return 0;
+    if (s->torch_backend && !str_eq_c(name, s->torch_backend))
+        return err_set(e, ERR_INVALID,
+                       "%s '%s': PL_TORCH_DISTRIBUTED_BACKEND names another backend, '%.*s'; leave "
+                       "one of them out",
+                       options ? "--torch_backend" : "torchBackend", s->torch_backend,
+                       (int)MIN(name.n, 60), name.p);
+    s->torch_backend = name.n ? arena_strndup(a, name.p, name.n) : NULL;
+    return 0;
 }
 
 /* What one argument cannot tell by itself. */
@@ -462,7 +502,7 @@ int gpu_submission_read(const struct json *body, bool options, struct arena *a,
             rc = argument_readers[arg->type](&(struct reading){arg, it.val, &s, a, options, e});
     }
     if (rc == 0)
-        rc = submission_check(&s, options, e);
+        rc = backend_check(&s, options, a, e) < 0 ? -1 : submission_check(&s, options, e);
     if (rc < 0)
         gpu_submission_done(&s);
     else
@@ -487,6 +527,8 @@ static struct json *value_json(const struct gpu_submission *s, const struct gpu_
         return *(const int64_t *)at ? json_new_int(*(const int64_t *)at) : NULL;
     case GPU_ARG_BOOL:
         return json_new_bool(*(const bool *)at);
+    case GPU_ARG_FLAG:
+        return *(const bool *)at ? json_new_bool(true) : NULL;
     case GPU_ARG_HOURS:
         return *(const double *)at > 0 ? json_new_real(*(const double *)at) : NULL;
     case GPU_ARG_LAUNCH:

@@ -13,9 +13,11 @@
 enum gpu_argument_type {
     GPU_ARG_NAME,
     GPU_ARG_TEXT,
-    GPU_ARG_DIR, /* absolute */
+    GPU_ARG_WORD, /* a text without blanks */
+    GPU_ARG_DIR,  /* absolute */
     GPU_ARG_INT,
     GPU_ARG_BOOL,
+    GPU_ARG_FLAG, /* the same; kept only when true */
     GPU_ARG_HOURS,
     GPU_ARG_PORTS,
     GPU_ARG_TIME,
@@ -46,6 +48,7 @@ struct gpu_submission { /* texts live in the arena; NULL and 0 = not said */
     int64_t memory_mib;
     double est_hours;
     int64_t priority, max_retries; /* 1 … 5; 3 unless said */
+    const char *torch_backend;     /* of torch.distributed; NULL = what the daemon says */
     bool single_gpu, no_sharing, launch_gpu;
     bool options;             /* messages name the options of the command instead of JSON keys */
     struct json *env;         /* --env; NULL = none.  The submission's own, as is the next. */

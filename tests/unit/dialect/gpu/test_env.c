@@ -46,6 +46,7 @@ static struct gpu_env_facts facts(void)
                                   .addrs = addrs,
                                   .n_nodes = 1,
                                   .n_gpus = 1,
+                                  .driver = true,
                                   .master_port = 29501,
                                   .epochs = 20,
                                   .batch_size = 64,
