@@ -1,8 +1,9 @@
 /* train_priv.h - jobs that train, inside the controller
  *
- * A job whose spec asks for GPUs, reports epochs or resumes from a file has a `struct train` beside
- * its struct job, which stays small for the millions that have none.  What must survive a crash is
- * its record, staged with CHANGE_TRAINING whenever it changes in a way that matters.
+ * A job whose spec asks for GPUs, reports epochs, resumes from a file or names a family has a
+ * `struct train` beside its struct job, which stays small for the millions that have none.  What
+ * must survive a crash is its record, staged with CHANGE_TRAINING whenever it changes in a way that
+ * matters.
  *
  * train.c         the records, and when the planner hears of a job
  * train_spec.c    what the specs of such jobs say, read once per spec

@@ -130,7 +130,8 @@ bool nodes_match(struct str patterns, const char *name);
 /* Does the job share its devices?  As `share` says; unsaid, a job shares when its memory or its
  * epochs are known. */
 bool spec_shares(const struct spec *s);
-/* Is it more than a command to run: does it ask for GPUs, report epochs or resume from a file? */
+/* Is it more than a command to run: does it ask for GPUs, report epochs, resume from a file or
+ * belong to a family? */
 bool spec_trains(const struct spec *s);
 /* Jobs of one family are expected to behave alike: `family` as given, else made of image, program,
  * directory and batch size. */

@@ -156,7 +156,7 @@ bool spec_shares(const struct spec *s)
 
 bool spec_trains(const struct spec *s)
 {
-    return s->need.gpus || s->train.epochs || s->train.checkpoint;
+    return s->need.gpus || s->train.epochs || s->train.checkpoint || s->train.family;
 }
 
 /* "--batch-size", "-bs" and the like: jobs with other batch sizes behave differently. */

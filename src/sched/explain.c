@@ -272,7 +272,13 @@ static void add_never(struct text *t, const struct wait_reason *w, const struct 
     int32_t gpus = (int32_t)n->n_devices;
     char a[UNIT_TEXT_MAX], b[UNIT_TEXT_MAX];
 
-    if (lack->gpus)
+    if (lack->gpus && !gpus)
+        explain_add(
+            t,
+            "asks for %d GPU%s but the nearest node, %s, has none: add a node with GPUs, or "
+            "submit the job without GPUs",
+            lack->gpus, plural(lack->gpus), n->name);
+    else if (lack->gpus)
         explain_add(t,
                     "asks for %d GPU%s but the nearest node, %s, has %d: lower gpus or add a node",
                     gpus + lack->gpus, plural(gpus + lack->gpus), n->name, gpus);

@@ -23,7 +23,7 @@ struct run_opts {
     const char *image, *script, *custom, *snapshots, *batch, *training_set, *epochs, *single,
         *no_sharing, *memory, *ports, *hours, *priority, *deadline, *retries, *launch, *backend;
     struct opt_list env;
-    bool wait;
+    bool no_gpu, wait;
 };
 #define RUN(member) offsetof(struct run_opts, member)
 static const struct opt job_opts[] = {
@@ -71,6 +71,8 @@ static const struct opt gpu_opts[] = {
      COMPLETE_CHOICES, "nccl|gloo|mpi"},
     {"torch-backend", 0, OPT_TEXT, "NAME", RUN(backend), "other spelling of --torch_backend",
      COMPLETE_CHOICES, "nccl|gloo|mpi"},
+    {"no_gpu", 0, OPT_FLAG, NULL, RUN(no_gpu),
+     "the job uses no GPU: run it on CPUs, also where there is no GPU", COMPLETE_NONE, NULL},
 };
 static const struct opt run_opts[] = {
     {"port_mapping", 0, OPT_TEXT, "NODE:JOB,…", RUN(ports),
@@ -142,6 +144,8 @@ static int submission_body(const struct run_opts *o, const char *name, struct js
 
     json_set_str(body, "jobName", name);
     json_set_take(body, "env", env);
+    if (o->no_gpu)
+        json_set_take(body, "noGPU", json_new_bool(true));
     for (const struct opt_group *const *g = groups; !(*g)->shared; g++)
         for (size_t i = 0; i < (*g)->n; i++) {
             const struct opt *opt = &(*g)->opts[i];

@@ -22,6 +22,7 @@ struct gpu_dialect {
     char *endpoint;          /* host:port of the library port; NULL = not open */
     int64_t log_limit_bytes; /* of a job submitted here; 0 = none */
     char *torch_backend;     /* of torch.distributed; NULL = what suits the run */
+    bool on_cpu;             /* jobs run on CPUs where there is no GPU */
     struct map_u64 known;    /* id, folded → struct known: the number of a job by its id */
     /* closing: gpu_shut was called.  library_down: no connection of the library port is left. */
     bool closing, library_down;

@@ -84,7 +84,7 @@ static void put_distributed(const struct out *o, const struct gpu_env_facts *f)
     env_put_num(o, "WORLD_SIZE", f->n_nodes);
     env_put_num(o, "NODE_RANK", f->node_rank);
     env_put_num(o, "NUM_NODES", f->n_nodes);
-    env_put_num(o, "NUM_GPUS", f->n_gpus);
+    env_put_num(o, "NUM_GPUS", MAX(f->n_gpus, 1)); /* scripts divide by it */
     env_put_list(o, "NODELIST", f->nodes, f->n_nodes);
     put_cluster(o, f);
     env_put(o, "PL_TORCH_DISTRIBUTED_BACKEND",
@@ -108,12 +108,23 @@ static void env_put_training(const struct out *o, const struct gpu_env_facts *f)
     env_put_num(o, "RESERVED_MEM", f->reserved_bytes / MIB);
 }
 
+/* A job on CPUs sees no GPU: the memory of those there are is planned for others. */
+static void put_no_gpus(const struct out *o, const struct gpu_env_facts *f)
+{
+    static const char *const names[] = {"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES",
+                                        "ROCR_VISIBLE_DEVICES"};
+
+    for (size_t i = 0; f->n_gpus == 0 && i < ARRAY_SIZE(names); i++)
+        env_put(o, names[i], "");
+}
+
 void gpu_job_env(const struct gpu_env_facts *f, gpu_env_fn set, void *arg)
 {
     const struct out o = {set, arg};
 
     env_put_training(&o, f);
     put_distributed(&o, f);
+    put_no_gpus(&o, f);
     env_put(&o, "SCHED_ENDPOINT", f->endpoint);
     env_put(&o, "SCHED_TOKEN", f->token);
     env_put_num(&o, "SCHED_ATTEMPT", f->attempt);

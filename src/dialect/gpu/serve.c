@@ -16,6 +16,9 @@ static const struct opt serve_opts[] = {
      "PL_TORCH_DISTRIBUTED_BACKEND of run-scheduler jobs that name none (default: nccl on GPUs, "
      "gloo without a GPU driver)",
      COMPLETE_NONE, NULL},
+    {"gpu-jobs-on-cpu", 0, OPT_FLAG, NULL, SERVE(on_cpu),
+     "while no node has a GPU, run jobs of run-scheduler without --estimated_memory on CPUs",
+     COMPLETE_NONE, NULL},
     {"gpu-log-limit", 0, OPT_SIZE, "SIZE", SERVE(log_limit),
      "drop the middle of logs of run-scheduler jobs above this size; 0 keeps all (default 1G)",
      COMPLETE_NONE, NULL},
@@ -46,6 +49,7 @@ void gpu_serve_apply(const struct gpu_serve_opts *o, struct gpu_dialect *d)
 
     d->log_limit_bytes = o->log_limit.set ? o->log_limit.v : LOG_LIMIT_BYTES;
     d->torch_backend = xstrdup(o->torch_backend);
+    d->on_cpu = o->on_cpu;
     if (o->library)
         listen_addr_parse("", o->library, d->library_addr, sizeof(d->library_addr),
                           &d->library_port, &e);

@@ -6,6 +6,7 @@
 struct gpu_serve_opts {
     const char *library, *torch_backend;
     struct opt_num log_limit;
+    bool on_cpu;
 };
 extern const struct opt_group gpu_serve_group;
 /* dialect.serve_check */

@@ -4,8 +4,9 @@
  * adds what the planner knows at this moment.
  *
  * Shown are jobs that ask for GPUs, whoever submitted them and however: somebody who wonders where
- * the devices went must find all of them.  With all=1 those of other users too; their logs and
- * their ends stay theirs.  For one job, `runs` tells of every attempt.
+ * the devices went must find all of them; and jobs of this dialect that run on CPUs.  With all=1
+ * those of other users too; their logs and their ends stay theirs.  For one job, `runs` tells of
+ * every attempt.
  */
 #include "dialect/gpu/state.h"
 #include "api/job_json.h"
@@ -13,10 +14,12 @@
 #include "base/util.h"
 #include "base/vec.h"
 #include "dialect/gpu/dialect_priv.h"
+#include "dialect/gpu/translate.h"
 #include <stdio.h>
 
 /* PREFIX_MIN: the fewest characters of an id that may name a job. */
 enum { DEFAULT_LAST = 10, LAST_MAX = 10000, PAGE = 1000, PREFIX_MIN = 4 };
+enum { EXPLAIN_MAX = 20 }; /* each asks the planner for a pass over the queue */
 
 /* One attempt, copied from the store. */
 struct run_row {
@@ -85,18 +88,31 @@ static bool state_matches(const struct state_call *k, struct id id)
     return str_starts(str_of(text), str_of(k->ref));
 }
 
+/* A job without GPUs is no business of this listing, unless it came through this dialect. */
+static bool state_lists(const struct state_call *k, const struct job_view *v)
+{
+    AUTO(json) struct json *spec = NULL;
+    AUTO_FREE char *text = NULL;
+    struct err e;
+
+    if (v->need.gpus > 0)
+        return true;
+    return v->training.n && store_job_spec(k->d->env.store, v->seq, &text, &e) == 0 &&
+           json_parse(str_of(text), "spec", &spec, &e) == 0 &&
+           str_eq_c(json_str(json_get(spec, "dialect")), GPU_DIALECT);
+}
+
 static bool state_on_job(void *arg, const struct job_view *v)
 {
     struct state_call *k = arg;
 
-    /* A job without GPUs is no business of this listing. */
-    if (v->need.gpus <= 0)
+    if (k->one ? !state_matches(k, v->id) : !state_lists(k, v))
         return true;
     if (!k->one) {
         state_keep(k, v);
         return k->jobs.n < k->last;
     }
-    if (!state_matches(k, v->id))
+    if (!state_lists(k, v))
         return true;
     if (k->n_found == 0)
         state_keep(k, v);
@@ -259,6 +275,35 @@ static void add_planner(const struct state_call *k, struct gpu_job_facts *f)
     f->wait_for = id_of(k, f->view.wait_for);
 }
 
+static bool any_gpu(const struct core *core)
+{
+    for (size_t at = 0; at < core_node_count(core); at++) {
+        const struct node *n = core_node(core, at);
+        if (n && n->n_devices)
+            return true;
+    }
+    return false;
+}
+
+/* Loop thread: why waiting jobs wait that the planner of GPUs does not know, the newest ones
+ * first. */
+static void add_waits(struct state_call *k)
+{
+    struct core *core = k->d->env.core;
+    bool none = !any_gpu(core);
+    struct err e;
+
+    for (size_t i = 0, asked = 0; i < k->jobs.n; i++) {
+        struct gpu_job_facts *f = &k->jobs.p[i];
+        AUTO(json) struct json *why = NULL;
+        f->no_gpus = none;
+        if (f->state != JOB_QUEUED || f->has_view || asked++ >= EXPLAIN_MAX ||
+            core_explain(core, f->number, &why, &e) < 0)
+            continue;
+        f->waiting = state_text_copy(json_str(json_get(why, "text")));
+    }
+}
+
 /* A node that is gone, or a device that it has lost, leaves the UUID empty. */
 static void put_run(struct buf *b, const struct gpu_dialect *d, const struct run_row *r)
 {
@@ -301,6 +346,7 @@ static void state_then(struct call *c)
 
     for (size_t i = 0; i < k->jobs.n; i++)
         add_planner(k, &k->jobs.p[i]);
+    add_waits(k);
     if (k->one) {
         state_put_job(&c->out, k, now);
     } else {

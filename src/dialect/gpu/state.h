@@ -33,6 +33,8 @@ struct gpu_job_facts {
     struct gpu_view view;
     struct core_training_past past;
     struct id with[GPU_SHARE_MAX - 1], wait_for; /* zero = none */
+    bool no_gpus;                                /* no node has a GPU */
+    char *waiting; /* why, of a job that the planner of GPUs does not know; NULL = not asked */
 };
 /* Frees the members; the struct is zeroed. */
 void gpu_job_facts_done(struct gpu_job_facts *f);

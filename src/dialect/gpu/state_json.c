@@ -11,7 +11,7 @@ enum { MIB = 1 << 20 };
 
 void gpu_job_facts_done(struct gpu_job_facts *f)
 {
-    FREE_EACH(f->name, f->user, f->reason, f->node);
+    FREE_EACH(f->name, f->user, f->reason, f->node, f->waiting);
     json_free(f->spec);
     *f = (struct gpu_job_facts){0};
 }
@@ -63,6 +63,28 @@ static const char *id_uuid_text(struct id id, char out[ID_UUID_MAX])
     return out;
 }
 
+/* It was submitted to run without one. */
+static bool on_cpu(const struct gpu_job_facts *f)
+{
+    return json_bool(json_get(json_get(f->spec, "extra"), "noGPU"));
+}
+
+/* Of a job that the planner of GPUs does not know: there is none for it, it wants none, or it waits
+ * for its next attempt. */
+static void wait_unplanned(const struct gpu_job_facts *f, char *out, size_t n)
+{
+    if (f->no_gpus && !on_cpu(f))
+        snprintf(
+            out, n,
+            "no GPU: no node has one; a job submitted with --no_gpu runs on CPUs, and `berth "
+            "serve --gpu-jobs-on-cpu` runs there jobs without --estimated_memory and --launch gpu");
+    else if (f->waiting)
+        snprintf(out, n, "the host: %s", f->waiting);
+    else
+        snprintf(out, n, "%s",
+                 f->reason && f->reason[0] ? f->reason : "the job waits for its next attempt");
+}
+
 /* The word before a colon is shown beside the state: "pending (memory)". */
 void gpu_wait_text(const struct gpu_job_facts *f, char *out, size_t n)
 {
@@ -88,12 +110,9 @@ void gpu_wait_text(const struct gpu_job_facts *f, char *out, size_t n)
         snprintf(out, n, "the job is held; `berth release` lets it start");
     if (f->state != JOB_QUEUED)
         return;
-    if (!f->has_view) {
-        snprintf(out, n, "%s",
-                 f->reason && f->reason[0] ? f->reason : "the job waits for its next attempt");
-        return;
-    }
-    if (f->view.wait == GPU_WAIT_RESERVED)
+    if (!f->has_view)
+        wait_unplanned(f, out, n);
+    else if (f->view.wait == GPU_WAIT_RESERVED)
         snprintf(out, n, "reservation: GPUs are reserved for %s, which has waited too long",
                  who ? who : "a job");
     else
@@ -111,7 +130,7 @@ static void put_gpu_count(struct buf *b, const struct gpu_job_facts *f)
                 : f->has_view ? gpu_set_count(&f->view.devices)
                               : gpu_set_count(&f->runs.gpus);
 
-    if (n > 0)
+    if (n > 0 || (runs && on_cpu(f)))
         snprintf(text, sizeof(text), "%d%s", n, f->has_view && f->view.n_with > 0 ? "s" : "");
     jw_str_or_null(b, "gpus", str_of(text));
 }
@@ -120,8 +139,12 @@ static void put_gpu_count(struct buf *b, const struct gpu_job_facts *f)
 static void put_epochs(struct buf *b, const struct gpu_job_facts *f)
 {
     char text[64] = "";
-    int32_t max = f->has_view ? f->view.epochs : f->has_past ? f->past.epochs : 0;
-    int32_t done = MAX(f->has_view ? f->view.epochs_done : 0, f->has_past ? f->past.done : 0);
+    const struct json *asked = json_get(f->spec, "epochs");
+    int32_t told = json_type(asked) == JSON_INT ? (int32_t)json_int(asked) : 0;
+    int32_t max = f->has_view                     ? f->view.epochs
+                  : f->has_past && f->past.epochs ? f->past.epochs
+                                                  : told; /* until its first attempt */
+    int32_t done = f->has_past ? f->past.done : f->has_view ? f->view.epochs_done : 0;
 
     if (max > 0)
         snprintf(text, sizeof(text), "%d/%d", done, max);
@@ -176,6 +199,7 @@ static void put_asked(struct buf *b, const struct gpu_job_facts *f)
         {"max_retries", "maxRetries"},
         {"launch", "launch"},
         {"torch_backend", "torchBackend"},
+        {"no_gpu", "noGPU"},
     };
     const struct json *extra = json_get(f->spec, "extra");
 
@@ -204,7 +228,7 @@ static void put_measured(struct buf *b, const struct gpu_job_facts *f)
     int64_t reserved = view && f->view.reserved_bytes ? f->view.reserved_bytes
                        : past                         ? f->past.reserved_bytes
                                                       : 0;
-    char wait[200];
+    char wait[400];
 
     jw_int(b, "measured_memory", measured / MIB);
     jw_int(b, "reserved", reserved / MIB);

@@ -34,6 +34,7 @@ const struct gpu_argument gpu_arguments[] = {
     {"max_retries", "maxRetries", GPU_ARG_INT, ARG(max_retries), 0, 1000},
     {"launch", "launch", GPU_ARG_LAUNCH, ARG(launch_gpu), 0, 0},
     {"torch_backend", "torchBackend", GPU_ARG_WORD, ARG(torch_backend), 1, 60},
+    {"no_gpu", "noGPU", GPU_ARG_FLAG, ARG(no_gpu), 0, 1},
     {"env", "env", GPU_ARG_ENV, ARG(env), 0, 0},
     {NULL, "environment", GPU_ARG_ENV, ARG(environment), 0, 0},
     {NULL, "username", GPU_ARG_TEXT, ARG(username), 1, 63},
@@ -462,6 +463,17 @@ static int backend_check(struct gpu_submission *s, bool options, struct arena *a
 /* What one argument cannot tell by itself. */
 static int submission_check(const struct gpu_submission *s, bool options, struct err *e)
 {
+    if (s->no_gpu && s->launch_gpu)
+        return err_set(
+            e, ERR_INVALID,
+            "%s 'gpu': starts one process per GPU, and a job with %s has none; start the "
+            "processes in the script, for example with torchrun",
+            options ? "--launch" : "launch", options ? "--no_gpu" : "noGPU");
+    if (s->no_gpu && s->memory_mib)
+        return err_set(e, ERR_INVALID,
+                       "%s '%lld': a job with %s uses no GPU memory; leave one of them out",
+                       options ? "--estimated_memory" : "estimatedMemory", (long long)s->memory_mib,
+                       options ? "--no_gpu" : "noGPU");
     if (!s->name)
         return err_set(e, ERR_INVALID, "%s is missing: a job needs a name",
                        options ? "job_name" : "jobName");

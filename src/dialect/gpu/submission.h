@@ -50,6 +50,7 @@ struct gpu_submission { /* texts live in the arena; NULL and 0 = not said */
     int64_t priority, max_retries; /* 1 … 5; 3 unless said */
     const char *torch_backend;     /* of torch.distributed; NULL = what the daemon says */
     bool single_gpu, no_sharing, launch_gpu;
+    bool no_gpu;              /* it runs on CPUs */
     bool options;             /* messages name the options of the command instead of JSON keys */
     struct json *env;         /* --env; NULL = none.  The submission's own, as is the next. */
     struct json *environment; /* the sender's variables, beneath those; NULL = none */

@@ -204,6 +204,7 @@ static int translate(struct submit_call *k, const struct person *p, struct err *
 {
     struct gpu_world w = {.max_gpus = k->max_gpus,
                           .max_mem_bytes = k->max_mem_bytes,
+                          .on_cpu = k->d->on_cpu,
                           .python = find_python(&k->s),
                           .datasets_dir = find_datasets(k, p),
                           .log_limit_bytes = k->d->log_limit_bytes,

@@ -81,11 +81,19 @@ static struct json *form_ports(const struct gpu_submission *s)
     return list;
 }
 
+/* It says so, or the daemon does where there is no GPU. */
+static bool runs_on_cpu(const struct gpu_submission *s, const struct gpu_world *w)
+{
+    return s->no_gpu || (w->on_cpu && !w->max_gpus && !s->memory_mib && !s->launch_gpu);
+}
+
 /* An elastic job starts from one GPU and may get as many as one node has. */
 static struct json *form_resources(const struct gpu_submission *s, const struct gpu_world *w)
 {
     struct json *need = json_new_object();
 
+    if (runs_on_cpu(s, w))
+        return need;
     json_set_int(need, "gpus", 1);
     if (!s->single_gpu && w->max_gpus > 1)
         json_set_int(need, "gpus_max", w->max_gpus);
@@ -185,6 +193,8 @@ int gpu_translate(const struct gpu_submission *s, const struct gpu_world *w, str
         json_set_str(extra, "snapshotsDir", w->snapshots_dir);
     if (w->datasets_dir)
         json_set_str(extra, "datasetsDir", w->datasets_dir);
+    if (runs_on_cpu(s, w))
+        json_set_take(extra, "noGPU", json_new_bool(true));
     json_set_take(form, "extra", extra);
     *out = form;
     return 0;

@@ -8,6 +8,7 @@
 struct gpu_world {
     int32_t max_gpus;          /* of one node: an elastic job may get so many */
     int64_t max_mem_bytes;     /* of the largest device; 0 = not known */
+    bool on_cpu;               /* without GPUs a job runs on CPUs, if it names no GPU memory */
     const char *python;        /* the interpreter of scripts: "python3" */
     const char *snapshots_dir; /* for users who name none */
     const char *datasets_dir;  /* NULL = the user has none */

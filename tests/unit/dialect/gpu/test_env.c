@@ -145,6 +145,23 @@ TEST(several_nodes)
     json_free(tf);
 }
 
+/* Nobody divides by the number of GPUs, and those that others use are not seen. */
+TEST(no_gpu)
+{
+    struct gpu_env_facts f = facts();
+
+    f.n_gpus = 0;
+    f.driver = false;
+    make(&f);
+    assert_string_equal(get("NUM_GPUS"), "1");
+    assert_string_equal(get("CUDA_VISIBLE_DEVICES"), "");
+    assert_string_equal(get("ROCR_VISIBLE_DEVICES"), "");
+    assert_string_equal(get("PL_TORCH_DISTRIBUTED_BACKEND"), "gloo");
+    f.backend = "mpi";
+    make(&f);
+    assert_string_equal(get("PL_TORCH_DISTRIBUTED_BACKEND"), "mpi");
+}
+
 TEST(restarts)
 {
     struct gpu_env_facts f = facts();
@@ -215,6 +232,7 @@ int main(void)
         cmocka_unit_test(one_gpu),
         cmocka_unit_test(several_gpus_on_one_node),
         cmocka_unit_test(several_nodes),
+        cmocka_unit_test(no_gpu),
         cmocka_unit_test(restarts),
         cmocka_unit_test(a_job_that_tells_nothing_can_still_divide),
         cmocka_unit_test(heartbeats),
