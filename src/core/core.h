@@ -30,10 +30,12 @@ struct launch_facts {
     int32_t attempt;            /* starts so far, this one included */
     bool restarted;             /* it went on before: there is a snapshot to load */
     int64_t reserved_mem_bytes; /* on each device; 0 = all of it */
-    int master_port;            /* this run's own until it ends; 0 = none to be had */
-    const char *token;          /* of this run, see core_job_token */
-    const char *endpoint;       /* host:port where it reports; NULL = nowhere */
-    char *const *ports;         /* to open for it, "node:container", ends with NULL; NULL = none */
+    /* n_ports from this one on are the run's own until it ends; 0 = none to be had.  There is one
+     * for each of its processes. */
+    int master_port, n_ports;
+    const char *token;    /* of this run, see core_job_token */
+    const char *endpoint; /* host:port where it reports; NULL = nowhere */
+    char *const *ports;   /* to open for it, "node:container", ends with NULL; NULL = none */
 };
 struct env_sink { /* sets a variable of the run, over what it was */
     void *self;

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { RECORD_MAX = 1024, PORT_FIRST = 23000, PORT_LAST = 26999 };
+enum { RECORD_MAX = 1024 };
 
 /* ---- the record as text ---- */
 
@@ -36,6 +36,7 @@ void train_stage(struct core *c, const struct train *t)
                                      {"stop", t->stop},
                                      {"signalled", t->signalled_ms},
                                      {"port", t->port},
+                                     {"ports", t->n_ports > 1 ? t->n_ports : 0},
                                      {"memory_tried", t->memory_tried}};
     AUTO(buf) struct buf b = {0};
 
@@ -80,6 +81,7 @@ static bool parse_record(struct str text, struct train *t)
     t->stop = train_member_int(j, "stop");
     t->signalled_ms = train_member_int(j, "signalled");
     t->port = (int)train_member_int(j, "port");
+    t->n_ports = t->port ? MAX((int)train_member_int(j, "ports"), 1) : 0;
     t->memory_tried = train_member_int(j, "memory_tried");
     return true;
 }
@@ -106,14 +108,6 @@ void train_new(struct core *c, uint64_t job, uint64_t spec, struct str recorded)
     map_u64_put(&c->gpu.trains, job, t);
 }
 
-/* The port may be given to another run; the record still names it until the next train_stage. */
-static void port_release(struct core *c, struct train *t)
-{
-    if (t->port)
-        map_u64_del(&c->gpu.ports, (uint64_t)t->port);
-    t->port = 0;
-}
-
 static void train_free(struct core *c, struct train *t)
 {
     train_spec_unref(c, t->spec);
@@ -129,7 +123,7 @@ void train_drop(struct core *c, uint64_t job)
         return;
     if (t->known)
         gpus_remove(c->gpu.planner, train_now(c), job, false);
-    port_release(c, t);
+    train_ports_release(c, t);
     train_free(c, t);
 }
 
@@ -194,24 +188,6 @@ void train_retried(struct core *c, uint64_t job, enum job_state was)
 
 /* ---- attempts ---- */
 
-/* A port for those processes of the run that must find each other. */
-static int port_take(struct core *c, const struct train *t)
-{
-    bool said = c->conf.gpu.master_port_first > 0;
-    int first = said ? c->conf.gpu.master_port_first : PORT_FIRST;
-    uint64_t n = (uint64_t)(said ? c->conf.gpu.master_port_last : PORT_LAST) - (uint64_t)first + 1;
-
-    for (uint64_t i = 0; i < n; i++) {
-        int port = first + (int)((t->job * 7 + t->run + i) % n);
-        if (map_u64_get(&c->gpu.ports, (uint64_t)port) ||
-            (c->conf.ops->port_free && !c->conf.ops->port_free(c->conf.self, port)))
-            continue;
-        map_u64_put(&c->gpu.ports, (uint64_t)port, c);
-        return port;
-    }
-    return 0;
-}
-
 /* A new attempt: what was said to the attempt before does not count for this one. */
 void train_placed(struct core *c, const struct run *r)
 {
@@ -220,7 +196,6 @@ void train_placed(struct core *c, const struct run *r)
     if (!t)
         return;
     train_spec_read(c, t->spec, t->job);
-    port_release(c, t);
     t->run = r->key.run;
     t->stop = t->raised = t->asked = t->stop_now = t->early = false;
     t->signalled_ms = t->kill_ms = 0;
@@ -228,7 +203,7 @@ void train_placed(struct core *c, const struct run *r)
     t->past.attempts++;
     t->past.epochs = t->spec->epochs;
     t->past.complete = false;
-    t->port = t->spec->gpus ? port_take(c, t) : 0;
+    train_ports_take(c, t, r);
     train_stage(c, t);
 }
 
@@ -244,6 +219,7 @@ bool train_facts(const struct core *c, uint64_t job, struct launch_facts *f)
     f->restarted = t->past.attempts > 1 && (t->spec->epochs ? t->past.done > 0 : t->spec->resumes);
     f->reserved_mem_bytes = t->past.reserved_bytes;
     f->master_port = t->port;
+    f->n_ports = t->n_ports;
     return true;
 }
 
@@ -277,7 +253,7 @@ void train_ended(struct core *c, const struct job *j, const struct verdict *v)
 
     if (!t)
         return;
-    port_release(c, t);
+    train_ports_release(c, t);
     t->past.early = t->early;
     if (v->ev == JOB_EV_REQUEUE && v->how == GPU_STOPPED_ASKED)
         t->past.preemptions++;
@@ -311,11 +287,10 @@ static void train_restore_run(struct core *c, struct train *t, const struct run 
         t->run = r->key.run;
         t->stop = false;
         t->signalled_ms = 0;
-        t->port = 0;
+        t->port = t->n_ports = 0;
     }
     t->asked = t->stop;
-    if (t->port)
-        map_u64_put(&c->gpu.ports, (uint64_t)t->port, c);
+    train_ports_restore(c, t);
     if (t->signalled_ms)
         train_send_signal(c, t, (struct run *)(uintptr_t)r);
     book_run(c, t, r);

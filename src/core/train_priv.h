@@ -8,6 +8,7 @@
  * train.c         the records, and when the planner hears of a job
  * train_spec.c    what the specs of such jobs say, read once per spec
  * train_plan.c    the planner's hands, its clock, planning off the loop
+ * train_port.c    the ports of runs
  * train_epoch.c   what running jobs report and are told
  * train_end.c     what the end of an attempt means
  * train_view.c    answers
@@ -22,6 +23,8 @@ struct train_spec {
     bool read; /* the rest is filled in */
     int32_t gpus, epochs, signal;
     bool resumes; /* it has a checkpoint */
+    bool per_gpu; /* one process per GPU */
+    bool dialect; /* it came through one, which tells its runs their port */
     int64_t grace_ms;
     struct gpu_job say; /* for the planner; .family is below */
     char *family;
@@ -30,11 +33,11 @@ struct train_spec {
 struct train {
     uint64_t job;
     struct train_spec *spec;
-    struct core_training_past past; /* recorded, as are the next six */
+    struct core_training_past past; /* recorded, as are the next seven */
     uint32_t run;                   /* the attempt they speak of */
     bool stop;                      /* this epoch's answer to has_to_stop; true stays */
     int64_t signalled_ms;           /* wall clock: it was sent its signal; 0 = not */
-    int port;                       /* MASTER_PORT of the run; 0 = none */
+    int port, n_ports;              /* of the run, see train_port.c; 0 = none */
     bool memory_tried; /* a second chance after running out of device memory was given */
     /* not recorded */
     bool known;      /* to the planner */
@@ -72,6 +75,14 @@ int64_t train_wall(const struct core *c, int64_t planner_ms); /* as wall clock; 
 /* Tells the planner of a job.  t->known says whether the planner took it, t->refused why it never
  * will; neither is set while there is no node for the job, or no device at all. */
 void train_add(struct core *c, struct train *t, const struct job *j);
+
+/* ---- train_port.c ---- */
+/* For the run that is about to start; t->run is set.  Without enough free ports it gets none. */
+void train_ports_take(struct core *c, struct train *t, const struct run *r);
+/* They may be given to another run; the record still names them until the next train_stage. */
+void train_ports_release(struct core *c, struct train *t);
+/* After a restart: t has the ports of its record, and nobody else gets them. */
+void train_ports_restore(struct core *c, struct train *t);
 
 /* ---- train_end.c ---- */
 /* The signal is sent once its record is durable; the run may have ended by then. */

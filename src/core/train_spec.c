@@ -57,6 +57,8 @@ static void train_spec_fill(struct train_spec *s, const struct spec *spec)
     s->epochs = t->epochs;
     s->signal = t->epochs ? 0 : t->preempt_signal;
     s->resumes = t->checkpoint != NULL;
+    s->per_gpu = t->launch == LAUNCH_GPU;
+    s->dialect = spec->origin.dialect != NULL;
     s->grace_ms = spec->limits.grace_ms;
     s->read = true;
     if (!s->gpus)

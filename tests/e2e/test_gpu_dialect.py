@@ -597,6 +597,66 @@ def test_one_process_per_gpu():
                                [f"[{r}] no newline" for r in range(n)]), lines
 
 
+# Every rank listens on its own port of TF_CONFIG, waits until all do, and connects to the others, as TensorFlow's
+# workers do.
+CLUSTER = """
+import json, os, socket, time
+config = json.loads(os.environ["TF_CONFIG"])
+workers, index = config["cluster"]["worker"], config["task"]["index"]
+own = socket.create_server(("127.0.0.1", int(workers[index].split(":")[1])))
+for worker in workers:
+    host, port = worker.split(":")
+    for _ in range(6000):
+        try:
+            socket.create_connection((host, int(port))).close()
+            break
+        except ConnectionRefusedError:
+            time.sleep(0.02)
+print("cluster", index, os.environ.get("RANK", "-"), os.environ["MASTER_PORT"], *workers, flush=True)
+while os.path.exists(os.environ.get("HOLD", "")): time.sleep(0.02)
+"""
+
+
+def cluster_lines(h, job):
+    """(index, rank, MASTER_PORT, ports) of each process that has found all others."""
+    found = [line.split("cluster ")[1].split() for line in h.logs(job).splitlines() if "cluster " in line]
+    return sorted((int(w[0]), w[1], int(w[2]), [int(at.split(":")[1]) for at in w[3:]]) for w in found)
+
+
+def test_every_rank_has_its_place_in_the_cluster():
+    """Two jobs at once, one of them with two ranks: each has an index and a port, and no port is named twice."""
+    with Scheduler("--gpus", "3", "--slots", "8", "--gpu-replan", "50ms") as h:
+        gate = os.path.join(h.dir, "gate")
+        open(gate, "w").close()
+        one = h.submit(*h.script(CLUSTER), "--env", f"HOLD={gate}", "--disable_gpu_sharing", "true")
+        wait_for("one process", lambda: len(cluster_lines(h, one)) == 1)
+        body = {"name": "two", "command": ["python3", h.code + "/t.py"], "dialect": "gpu-scheduler", "launch": "gpu",
+                "env": {"PATH": h.env["PATH"], "HOLD": gate}, "resources": {"gpus": 2, "gpu_share": False}}
+        number = h.api("POST", "/v1/jobs", body)["number"]
+        two = next(job for job, row in h.rows().items() if row["number"] == number)
+        wait_for("two ranks, or their end", lambda: len(cluster_lines(h, two)) == 2 or h.rows()[two]["state"] == "failed")
+        os.unlink(gate)
+        (index, rank, master, ports), = cluster_lines(h, one)
+        assert (index, rank, ports) == (0, "-", [master]), (index, rank, master, ports)
+        lines = cluster_lines(h, two)
+        assert [(index, rank) for index, rank, _, _ in lines] == [(0, "0"), (1, "1")], lines
+        assert len({tuple(p) for _, _, _, p in lines}) == 1 and len(set(lines[0][3] + ports)) == 3, (lines, ports)
+        assert lines[0][3][0] == lines[0][2], "rank 0 is at MASTER_PORT"
+        assert [h.wait_state(j, "finished", "failed")["state"] for j in (one, two)] == ["finished"] * 2
+
+
+def test_a_cluster_of_the_job_itself_stays():
+    """TF_CONFIG is changed for ranks only if it names as many workers."""
+    config = json.dumps({"cluster": {"worker": ["a:1", "b:2", "c:3"], "ps": ["d:4"]}, "task": {"type": "ps", "index": 0}})
+    show_it = [sys.executable, "-c", "import os; print(os.environ['TF_CONFIG'])"]
+    for ranks, want in ((2, lambda rank: json.loads(config)),
+                        (3, lambda rank: {**json.loads(config), "task": {"type": "worker", "index": rank}})):
+        p = subprocess.run([harness.BERTH, "__ranks", str(ranks), "--", *show_it], env={**os.environ, "TF_CONFIG": config},
+                           capture_output=True, text=True, timeout=120)
+        said = dict(line[1:].split("] ", 1) for line in p.stdout.splitlines())
+        assert {int(r): json.loads(text) for r, text in said.items()} == {r: want(r) for r in range(ranks)}, p.stdout
+
+
 def test_ranks_end_together():
     """The launcher by itself: four ranks on a machine without GPUs."""
     h = Scheduler()

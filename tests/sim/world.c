@@ -459,8 +459,11 @@ static void read_trainer(const struct run_start *r, struct msg *m)
     int64_t epochs = 0, ranks = 0, from = 0;
     static const char done[] = "BERTH_EPOCHS_DONE=";
 
-    ASSERT(str_to_i64(str_of(r->argv[1]), &epochs) && str_to_i64(str_of(r->argv[2]), &ranks) &&
-           str_to_i64(str_of(r->argv[3]), &m->checkpoint));
+    /* A launcher of one process per GPU stands before the words of the trainer. */
+    char *const *argv = strcmp(r->argv[1], "__ranks") == 0 ? r->argv + 3 : r->argv;
+
+    ASSERT(str_to_i64(str_of(argv[1]), &epochs) && str_to_i64(str_of(argv[2]), &ranks) &&
+           str_to_i64(str_of(argv[3]), &m->checkpoint));
     for (char *const *v = r->envp; *v; v++)
         if (!strncmp(*v, done, strlen(done)))
             str_to_i64(str_of(*v + strlen(done)), &from);

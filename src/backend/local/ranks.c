@@ -1,9 +1,9 @@
 /* ranks.c - one process per GPU of one job: the process `berth __ranks N COMMAND…`
  *
- * Owns: the ranks of an attempt on this node.  Each gets RANK, LOCAL_RANK, LOCAL_WORLD_SIZE and
- * WORLD_SIZE; what it prints appears in our output line by line behind "[rank] ".  When one fails,
- * the others are told to end, and its status is ours: a rank that is missing would keep them
- * waiting for ever.  Signals that ask for something are passed on to all.
+ * Owns: the ranks of an attempt on this node.  Each gets RANK, LOCAL_RANK, LOCAL_WORLD_SIZE,
+ * WORLD_SIZE and its index in TF_CONFIG; what it prints appears in our output line by line behind
+ * "[rank] ".  When one fails, the others are told to end, and its status is ours: a rank that is
+ * missing would keep them waiting for ever.  Signals that ask for something are passed on to all.
  *
  * Every rank leads a process group of its own, so that a signal sent to our group reaches it once,
  * through us.  If we are killed, the supervisor of the run ends what is left.
@@ -11,6 +11,7 @@
 #include "backend/ranks.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/stop_asks.h"
 #include "base/util.h"
 #include "base/vec.h"
@@ -54,28 +55,62 @@ static int64_t number_of(const char *name, int64_t otherwise)
     return text && str_to_i64(str_of(text), &v) && v >= 0 ? v : otherwise;
 }
 
-/* The environment with the four variables of this rank; the texts are in `own`. */
-static char **rank_env(size_t rank, size_t n, char own[4][48])
-{
-    static const char *const names[] = {"RANK=", "LOCAL_RANK=", "LOCAL_WORLD_SIZE=", "WORLD_SIZE="};
-    int64_t nodes = MAX(number_of("NUM_NODES", 1), 1);
-    long long values[] = {number_of("NODE_RANK", 0) * (long long)n + (long long)rank,
-                          (long long)rank, (long long)n, nodes * (long long)n};
-    VEC(char *) env = {0};
+/* The variables of one rank.  `list` points into `own` and into our environment. */
+struct rank_env {
+    char own[4][48];
+    char *cluster; /* TF_CONFIG with the index of this rank; NULL = as it is */
+    VEC(char *) list;
+};
 
+static void rank_env_done(struct rank_env *v)
+{
+    free(v->cluster);
+    vec_done(&v->list);
+}
+
+/* TF_CONFIG says which of its workers a process is.  A text that does not name one worker for each
+ * rank is somebody's own and stays as it is: NULL, as without one. */
+static char *cluster_of_rank(int64_t rank, int64_t world)
+{
+    const char *text = getenv("TF_CONFIG");
+    AUTO(json) struct json *all = NULL;
+    struct err e;
+
+    if (!text || json_parse(str_of(text), "TF_CONFIG", &all, &e) < 0 ||
+        json_len(json_get(json_get(all, "cluster"), "worker")) != (size_t)world)
+        return NULL;
+    struct json *task = json_new_object();
+    json_set_str(task, "type", "worker");
+    json_set_int(task, "index", rank);
+    json_set_take(all, "task", task);
+    AUTO_FREE char *value = json_text_as(all, JSON_PYTHON);
+    return xasprintf("TF_CONFIG=%s", value);
+}
+
+/* Our environment, with the variables of this rank instead of ours. */
+static void rank_env_init(struct rank_env *out, size_t rank, size_t n)
+{
+    static const char *const names[] = {
+        "RANK=", "LOCAL_RANK=", "LOCAL_WORLD_SIZE=", "WORLD_SIZE=", "TF_CONFIG="};
+    int64_t nodes = MAX(number_of("NUM_NODES", 1), 1), world = nodes * (int64_t)n,
+            global = number_of("NODE_RANK", 0) * (int64_t)n + (int64_t)rank;
+    long long values[] = {global, (long long)rank, (long long)n, world};
+
+    *out = (struct rank_env){.cluster = cluster_of_rank(global, world)};
     for (char **v = environ; *v; v++) {
         bool ours = false;
-        for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+        for (size_t i = 0; i < ARRAY_SIZE(names) - !out->cluster; i++)
             ours |= !strncmp(*v, names[i], strlen(names[i]));
         if (!ours)
-            vec_push(&env, *v);
+            vec_push(&out->list, *v);
     }
-    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-        snprintf(own[i], 48, "%s%lld", names[i], values[i]);
-        vec_push(&env, own[i]);
+    for (size_t i = 0; i < ARRAY_SIZE(values); i++) {
+        snprintf(out->own[i], sizeof(out->own[i]), "%s%lld", names[i], values[i]);
+        vec_push(&out->list, out->own[i]);
     }
-    vec_push(&env, NULL);
-    return env.p;
+    if (out->cluster)
+        vec_push(&out->list, out->cluster);
+    vec_push(&out->list, NULL);
 }
 
 /* 0 or an errno, as posix_spawn returns it.  Both streams of the rank go to `out`. */
@@ -102,15 +137,16 @@ static int spawn(char *const *argv, char **env, int out, pid_t *pid)
 /* 0 or an errno.  The pipe is read without blocking, so that no rank can stop the others. */
 static int rank_start(struct ranks *r, size_t i, char *const *argv)
 {
-    char own[4][48];
-    AUTO_FREE char **env = rank_env(i, r->n, own);
+    struct rank_env env;
     int ends[2];
 
     r->p[i].fd = -1;
     buf_init(&r->p[i].line, LINE_MAX_BYTES + 1);
     if (pipe2(ends, O_CLOEXEC) < 0)
         return errno;
-    int sys = spawn(argv, env, ends[1], &r->p[i].pid);
+    rank_env_init(&env, i, r->n);
+    int sys = spawn(argv, env.list.p, ends[1], &r->p[i].pid);
+    rank_env_done(&env);
     close(ends[1]);
     if (sys) {
         r->p[i].pid = 0;

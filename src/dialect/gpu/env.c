@@ -55,21 +55,24 @@ int32_t gpu_heartbeat(const struct gpu_env_facts *f)
     return (int32_t)MIN(MAX(steps, 10), 500);
 }
 
-/* TF_CONFIG, in the form Python's json.dumps gives it. */
+/* TF_CONFIG, in the form Python's json.dumps gives it.  Every process is a worker with a port of
+ * its own.  The index is that of the first process of this node; with one process per device
+ * `berth __ranks` sets that of each. */
 static void put_cluster(const struct out *o, const struct gpu_env_facts *f)
 {
     AUTO(json) struct json *all = json_new_object();
     struct json *cluster = json_new_object(), *workers = json_new_array(),
                 *task = json_new_object();
+    int32_t ranks = MAX(f->n_ranks, 1);
 
-    for (int32_t i = 0; i < f->n_nodes; i++) {
+    for (int32_t i = 0; i < f->n_nodes * ranks; i++) {
         char host[300];
-        snprintf(host, sizeof(host), "%s:%d", f->addrs[i], f->master_port);
+        snprintf(host, sizeof(host), "%s:%d", f->addrs[i / ranks], f->master_port + i % ranks);
         json_push_take(workers, json_new_str(str_of(host)));
     }
     json_set_take(cluster, "worker", workers);
     json_set_str(task, "type", "worker");
-    json_set_int(task, "index", f->node_rank);
+    json_set_int(task, "index", f->node_rank * ranks);
     json_set_take(all, "cluster", cluster);
     json_set_take(all, "task", task);
     AUTO_FREE char *text = json_text_as(all, JSON_PYTHON);

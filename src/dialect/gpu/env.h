@@ -16,15 +16,15 @@ struct gpu_env_facts {
     int32_t n_nodes, node_rank;
     int32_t n_gpus; /* on each node */
     int32_t master_port;
+    int32_t n_ranks;     /* processes on each node, each with a port from master_port on; 0 = 1 */
     const char *backend; /* of torch.distributed; NULL = nccl with `driver`, else gloo */
     bool driver;         /* the driver of its GPUs is there */
     int64_t epochs, epochs_done, batch_size, training_set_size; /* 0 = not told, except done */
     bool restarted;
-    int64_t reserved_bytes; /* on each device */
-    int32_t heartbeat;      /* steps between messages; 0 = what suits the job */
-    int32_t attempt, share; /* share: jobs on its devices, itself included */
-    bool launch_gpu;
-    const char *endpoint, *token;                         /* NULL = none */
+    int64_t reserved_bytes;       /* on each device */
+    int32_t heartbeat;            /* steps between messages; 0 = what suits the job */
+    int32_t attempt, share;       /* share: jobs on its devices, itself included */
+    const char *endpoint, *token; /* NULL = none */
     const char *root_custom, *root_snapshots, *root_data; /* NULL = mounted, or there is none */
 };
 /* Called once for each variable; key and value are valid during the call only. */

@@ -145,6 +145,29 @@ TEST(several_nodes)
     json_free(tf);
 }
 
+/* Each process of each node is a worker with a port of its own; `berth __ranks` sets the index. */
+TEST(one_process_per_gpu)
+{
+    static const char *const nodes[] = {"n1", "n2"}, *const addrs[] = {"10.0.0.1", "10.0.0.2"};
+    struct gpu_env_facts f = facts();
+
+    f.n_gpus = f.n_ranks = 2;
+    make(&f);
+    assert_string_equal(get("MASTER_PORT"), "29501");
+    assert_string_equal(get("TF_CONFIG"),
+                        "{\"cluster\": {\"worker\": [\"127.0.0.1:29501\", \"127.0.0.1:29502\"]}, "
+                        "\"task\": {\"type\": \"worker\", \"index\": 0}}");
+    f.nodes = nodes;
+    f.addrs = addrs;
+    f.n_nodes = 2;
+    f.node_rank = 1;
+    make(&f);
+    assert_string_equal(get("TF_CONFIG"),
+                        "{\"cluster\": {\"worker\": [\"10.0.0.1:29501\", \"10.0.0.1:29502\", "
+                        "\"10.0.0.2:29501\", \"10.0.0.2:29502\"]}, "
+                        "\"task\": {\"type\": \"worker\", \"index\": 2}}");
+}
+
 /* Nobody divides by the number of GPUs, and those that others use are not seen. */
 TEST(no_gpu)
 {
@@ -232,6 +255,7 @@ int main(void)
         cmocka_unit_test(one_gpu),
         cmocka_unit_test(several_gpus_on_one_node),
         cmocka_unit_test(several_nodes),
+        cmocka_unit_test(one_process_per_gpu),
         cmocka_unit_test(no_gpu),
         cmocka_unit_test(restarts),
         cmocka_unit_test(a_job_that_tells_nothing_can_still_divide),
