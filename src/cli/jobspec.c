@@ -79,6 +79,8 @@ static const struct opt training_option_table[] = {
     {"no-share", 0, OPT_FLAG, NULL, JOB(training.no_share), "no other job may share the GPUs"},
     {"epochs", 0, OPT_INT, "N", JOB(training.epochs),
      "total number of epochs; the job reports each and may be preempted in between"},
+    {"epoch-steps", 0, OPT_INT, "N", JOB(training.epoch_steps),
+     "batches of one epoch on one GPU: measured times of similar jobs are scaled by them"},
     {"estimate", 0, OPT_DURATION, "TIME", JOB(training.estimate),
      "expected run time without other jobs on the GPUs: 3h"},
     {"deadline", 0, OPT_TEXT, "WHEN", JOB(training.deadline),
@@ -347,6 +349,7 @@ static int set_training(struct json *spec, const struct job_opts *o, struct err 
     if (t->gpus && set_gpus(spec, t->gpus, e) < 0)
         return -1;
     jobspec_set_number(spec, "epochs", t->epochs);
+    jobspec_set_number(spec, "epoch_steps", t->epoch_steps);
     set_thousandths(spec, "estimate", t->estimate, "ms");
     set_list(spec, "mounts", &o->container.mounts);
     set_list(spec, "ports", &o->container.ports);

@@ -27,7 +27,7 @@ struct limit_opts {
  * neither = the daemon's default. */
 struct training_opts {
     const char *gpus, *deadline, *preempt_signal, *checkpoint, *family;
-    struct opt_num gpu_mem, epochs, estimate;
+    struct opt_num gpu_mem, epochs, epoch_steps, estimate;
     bool share, no_share;
 };
 /* options are NAME=VALUE, mounts HOST:TARGET[:ro], ports NODE:CONTAINER, as typed: the daemon reads

@@ -65,10 +65,14 @@ static void train_spec_fill(struct train_spec *s, const struct spec *spec)
         return;
     buf_init(&family, SPEC_MAX_BYTES);
     spec_family(spec, &family);
+    /* Rates per step and rates per epoch cannot be compared. */
+    if (t->epoch_steps)
+        buf_adds(&family, " by steps");
     s->family = buf_take(&family, NULL);
     s->say = (struct gpu_job){.mem_bytes = t->gpu_mem_bytes,
                               .estimate_s = (double)t->estimate_ms / 1000,
                               .epochs = t->epochs,
+                              .epoch_work = (double)t->epoch_steps,
                               .deadline_ms = t->deadline_ms,
                               .preempt = preempt_of(t),
                               .share = spec_shares(spec)};

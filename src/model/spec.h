@@ -46,6 +46,7 @@ enum gpu_sharing { GPU_SHARE_UNSAID, GPU_SHARE_YES, GPU_SHARE_NO };
 struct training {
     int32_t gpus_max;       /* most GPUs the job can use; 0 = as many as `need.gpus` */
     int32_t epochs;         /* in all; 0 = the job reports no epochs */
+    int64_t epoch_steps;    /* batches of one epoch on one device; 0 = unknown */
     int64_t gpu_mem_bytes;  /* on each device; 0 = unknown: a whole device until measured */
     int64_t estimate_ms;    /* running time alone on `need.gpus` devices; 0 = unknown */
     int64_t deadline_ms;    /* wall clock; 0 = none */

@@ -78,6 +78,8 @@ const struct spec_key spec_keys[] = {
             "and waiting>2h; job: or batch: before the event says of what"},
     {"epochs", KEY_INT, IN_SPEC(train.epochs), .max = 1000000000,
      .doc = "epochs in all; it reports each, may be stopped between two and goes on there later"},
+    {"epoch_steps", KEY_INT, IN_SPEC(train.epoch_steps), .max = INT64_C(1000000000000),
+     .doc = "batches of one epoch on one GPU; measured times of its family are scaled by them"},
     {"estimate", KEY_DURATION, IN_SPEC(train.estimate_ms), .max = TEN_YEARS,
      .doc = "how long it takes alone on its GPUs, as 3h; replaced by what is measured"},
     {"deadline", KEY_TIME, IN_SPEC(train.deadline_ms),

@@ -52,14 +52,16 @@ struct gpu_device_state {
 /* What is known of a job when it is submitted. */
 struct gpu_job {
     uint64_t job;
-    struct str family;              /* jobs expected to behave alike; "" = none but itself */
+    /* Jobs expected to behave alike; "" = none but itself.  A job whose estimate is more than ten
+     * times off what its family said and showed gets another family. */
+    struct str family;
     int32_t counts[GPU_COUNTS_MAX]; /* GPU counts it can run with, ascending */
     int32_t n_counts;
     int32_t ref;          /* the count its estimate speaks of */
     int64_t mem_bytes;    /* on each device; 0 = unknown: a whole one until measured */
     double estimate_s;    /* alone on `ref` devices; 0 = unknown */
     int32_t epochs;       /* 0 = does not report them */
-    double epoch_work;    /* size of one in a unit its family shares, e.g. samples; 0 = not told */
+    double epoch_work;    /* size of one in a unit its family shares, e.g. steps; 0 = not told */
     int32_t priority;     /* 0 = ordinary; -2 … 2 are the five steps of people, more is allowed */
     int64_t submitted_ms; /* may lie before gpus_add */
     int64_t deadline_ms;  /* 0 = none */

@@ -180,7 +180,7 @@ int gpus_add(struct gpus *g, int64_t now, const struct gpu_job *say, struct err 
     j->say.family = (struct str){0};
     if (j->say.ref < 1)
         j->say.ref = j->say.counts[0];
-    j->family = speeds_family(g->speeds, say->family);
+    j->family = gpu_family(g, say, &j->apart);
     j->serial = g->serial++;
     j->mem_bytes = say->mem_bytes;
     j->progress.waits_since_ms = MIN(say->submitted_ms, now);
@@ -188,6 +188,8 @@ int gpus_add(struct gpus *g, int64_t now, const struct gpu_job *say, struct err 
     vec_push(&g->jobs, j);
     map_u64_put(&g->by_id, say->job, j);
     gpu_recall_job(g, j);
+    if (j->apart)
+        gpu_touch(g, j);
     gpu_due(g);
     return 0;
 }

@@ -3,6 +3,10 @@
  * A job's rate alone on its reference count is the mean, weighted by certainty, of what its own
  * epochs showed (carried over from other configurations by the speed model), what its family
  * showed, and what its owner said.  How far owners can be trusted is itself learnt: said_var.
+ *
+ * Its own epochs come first.  Family and owner are heard after that only where these leave a doubt:
+ * an epoch in company tells the rate alone up to the effect of the company, and a claim that would
+ * need an effect no company has is about other jobs.
  */
 #include "sched/gpu_priv.h"
 
@@ -11,6 +15,11 @@
 /* Long jobs grow important more slowly: a day is much for an hour's work, not for a week's.  With
  * one pace for all, the mean of long traces was 5 % worse. */
 static const double AGEING_OWN = 3;
+/* Logarithms of rates: the most that company is believed to slow a job down (to a quarter), by how
+ * much a claim may miss what was measured (half as much again), how far an estimate may be off what
+ * its family showed (ten times), and what two owners may say of the same (twice). */
+static const double COMPANY_WORST = 1.386, CLAIM_SLACK = 0.405, FAMILY_RANGE = 2.303,
+                    SAID_RANGE = 0.693;
 static const double VAR_OWN = 0.0004, VAR_FAMILY = 0.01, VAR_UNKNOWN = 4;
 
 struct speed_key gpu_key(const struct gjob *j)
@@ -34,6 +43,66 @@ static void add_guess(struct speed_guess *sum, double value, double var)
     sum->var += 1 / var;
 }
 
+/* Does a claim about the rate alone on the reference count go with all that was measured of this
+ * job itself?  Alone it is not slower than in company and not very much faster; a claim that misses
+ * this range by little is moved into it. */
+static bool claim_fits(const struct gpus *g, const struct gjob *j, double *alone)
+{
+    double lo = -INFINITY, hi = INFINITY, slack = CLAIM_SLACK;
+
+    for (size_t i = 0; i < j->pace.own.n; i++) {
+        const struct speed_point *p = &j->pace.own.p[i];
+        struct speed_guess n = speeds_scale(g->speeds, j->family, p->key.n, j->say.ref);
+        double rate = p->log_rate - n.log;
+        lo = MAX(lo, rate);
+        hi = MIN(hi, rate + p->key.n_with * COMPANY_WORST);
+        slack = MAX(slack, 2 * sqrt(n.var));
+    }
+    if (*alone < lo - slack || *alone > hi + slack)
+        return false;
+    *alone = MAX(lo, MIN(hi, *alone));
+    return true;
+}
+
+/* The rate that its owner's estimate amounts to. */
+static double said_rate(const struct gpu_job *say, double work, double estimate_s)
+{
+    return log(MAX(1, say->epochs) * work / estimate_s);
+}
+
+/* What was said of a family and what it showed: does this go with one of them? */
+static bool is_of_family(const struct gpus *g, uint32_t family, int32_t ref, double rate)
+{
+    struct speed_guess showed;
+    double said;
+    bool has_showed = speeds_alone(g->speeds, family, ref, &showed);
+    bool has_said = speeds_said(g->speeds, family, &said);
+
+    return (!has_showed && !has_said) || (has_showed && fabs(showed.log - rate) <= FAMILY_RANGE) ||
+           (has_said && fabs(said - rate) <= SAID_RANGE);
+}
+
+uint32_t gpu_family(struct gpus *g, const struct gpu_job *say, bool *apart)
+{
+    uint32_t family = speeds_family(g->speeds, say->family);
+    double work = say->epoch_work > 0 ? say->epoch_work : 1;
+
+    *apart = false;
+    /* What a job said before a restart is known, and its record has the family it is in. */
+    if (family == SPEED_NO_FAMILY || say->estimate_s <= 0 || say->epochs <= 0 ||
+        map_u64_get(&g->saved, say->job))
+        return family;
+    double rate = said_rate(say, work, say->estimate_s);
+    for (char c = 'b'; c <= 'z' && !is_of_family(g, family, say->ref, rate); c++) {
+        /* No number at the end: they are kin of the first, see speed.c. */
+        AUTO_FREE char *name = xasprintf(STR_FMT " %c", STR_ARG(say->family), c);
+        family = speeds_family(g->speeds, str_of(name));
+        *apart = true;
+    }
+    speeds_learn_said(g->speeds, family, rate);
+    return family;
+}
+
 void gpu_base_update(const struct gpus *g, struct gjob *j)
 {
     struct speed_guess sum = {0, 0}, family;
@@ -49,12 +118,13 @@ void gpu_base_update(const struct gpus *g, struct gjob *j)
         struct speed_guess c = speeds_company(g->speeds, j->family, &p->key);
         add_guess(&sum, p->log_rate - n.log - c.log, n.var + c.var + VAR_OWN / MAX(0.1, p->weight));
     }
-    if (j->say.epochs && speeds_alone(g->speeds, j->family, ref, &family)) {
+    if (j->say.epochs && speeds_alone(g->speeds, j->family, ref, &family) &&
+        claim_fits(g, j, &family.log))
         add_guess(&sum, family.log, family.var + VAR_FAMILY);
-    }
-    double said = j->say.estimate_s > 0 ? j->say.estimate_s : g->conf.unknown_s;
-    add_guess(&sum, log(MAX(1, j->say.epochs) * gpu_work(j) / said),
-              j->say.estimate_s > 0 ? g->trust.said_var : VAR_UNKNOWN);
+    double said = said_rate(&j->say, gpu_work(j),
+                            j->say.estimate_s > 0 ? j->say.estimate_s : g->conf.unknown_s);
+    if (j->say.estimate_s > 0 ? claim_fits(g, j, &said) : sum.var <= 0)
+        add_guess(&sum, said, j->say.estimate_s > 0 ? g->trust.said_var : VAR_UNKNOWN);
     j->pace.base = (struct speed_guess){sum.log / sum.var, 1 / sum.var};
 }
 

@@ -21,10 +21,12 @@ static void save_job(const struct gpus *g, const struct gjob *j, struct buf *out
     jw_int(out, "waited_ms", j->progress.waited_ms);
     jw_int(out, "measured_bytes", j->measured_bytes);
     jw_int(out, "mem_bytes", j->mem_bytes);
+    jw_double(out, "work", gpu_work(j));
+    if (j->apart)
+        jw_str(out, "family", speeds_family_name(g->speeds, j->family));
     jw_int(out, "judged", j->pace.judged); /* a number: records of older versions have one */
     jw_double(out, "service_s", j->progress.service_s);
     jw_double(out, "ref_s", j->progress.ref_s);
-    jw_double(out, "epoch_s", j->pace.epoch_s);
     jw_array(out, "own");
     for (size_t i = 0; i < j->pace.own.n; i++) {
         const struct speed_point *p = &j->pace.own.p[i];
@@ -48,7 +50,9 @@ static double real_of(const struct json *j, const char *key)
     return isfinite(x) && x > 0 ? x : 0;
 }
 
-static void load_own(struct gpus *g, struct gjob *j, const struct json *rows)
+/* `unit` turns logarithms of saved rates into those of the work this job counts in now: records of
+ * older versions counted epochs. */
+static void load_own(struct gpus *g, struct gjob *j, const struct json *rows, double unit)
 {
     for (size_t i = 0; i < json_len(rows); i++) {
         const struct json *r = json_at(rows, i);
@@ -64,7 +68,7 @@ static void load_own(struct gpus *g, struct gjob *j, const struct json *rows)
             with[k] = speeds_family(g->speeds, json_str(json_at(r, 3 + k)));
         struct speed_key key = speed_key_make((int32_t)n, with, (int32_t)n_with);
         if (!speed_own_find(&j->pace.own, &key))
-            vec_push(&j->pace.own, ((struct speed_point){key, rate, weight}));
+            vec_push(&j->pace.own, ((struct speed_point){key, rate + unit, weight}));
     }
     j->pace.own_version++;
 }
@@ -88,8 +92,13 @@ void gpu_recall_job(struct gpus *g, struct gjob *j)
     j->pace.judged = real_of(t, "judged") > 0;
     j->progress.service_s = real_of(t, "service_s");
     j->progress.ref_s = real_of(t, "ref_s");
-    j->pace.epoch_s = real_of(t, "epoch_s");
-    load_own(g, j, json_get(t, "own"));
+    double work = real_of(t, "work");
+    load_own(g, j, json_get(t, "own"), log(gpu_work(j) / (work > 0 ? work : 1)));
+    const struct json *family = json_get(t, "family");
+    if (json_type(family) == JSON_STR) {
+        j->family = speeds_family(g->speeds, json_str(family));
+        j->apart = true;
+    }
 }
 
 /* ---- all ---- */

@@ -121,6 +121,7 @@ struct gjob {
     size_t at;                         /* index in gpus.jobs */
     uint64_t serial;                   /* order of gpus_add */
     int64_t measured_bytes, mem_bytes; /* mem_bytes: the reservation, 0 = whole devices */
+    bool apart;                        /* it is in a family that its estimate started */
     bool overfull;                     /* its devices run out of memory: the job has to stop */
     bool dirty;                        /* its record has to be saved again */
     struct gjob_progress progress;
@@ -204,6 +205,9 @@ void gpu_learn_epoch(struct gpus *g, struct gjob *j, int64_t now, double epoch_s
 struct speed_key gpu_key(const struct gjob *j);
 /* Work of one epoch in the unit of the family; 1 when the job did not state any. */
 double gpu_work(const struct gjob *j);
+/* The family of a job that is new: the one it names, or one of those that were started beside it
+ * because an estimate did not go with what the family said and showed. */
+uint32_t gpu_family(struct gpus *g, const struct gpu_job *say, bool *apart);
 /* Computes pace.base again when the job or its family has learnt something since. */
 void gpu_base_update(const struct gpus *g, struct gjob *j);
 /* Logarithm of the work per second in that configuration: measured, as far as it was. */

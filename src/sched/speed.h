@@ -49,6 +49,9 @@ const struct speed_point *speed_own_find(const struct speed_own *o, const struct
 bool speed_own_learn(struct speed_own *o, const struct speed_key *k, double log_rate,
                      double weight);
 
+/* What its jobs' owners said of their rate, a mean; false: none said anything. */
+bool speeds_said(const struct speeds *s, uint32_t family, double *log_rate);
+void speeds_learn_said(struct speeds *s, uint32_t family, double log_rate);
 /* Rate alone on n devices as the family knows it: false when nobody of it was measured alone. */
 uint64_t speeds_version(const struct speeds *s, uint32_t family); /* grows with what is learnt */
 bool speeds_alone(const struct speeds *s, uint32_t family, int32_t n, struct speed_guess *out);

@@ -36,6 +36,24 @@ bool speeds_alone(const struct speeds *s, uint32_t family, int32_t n, struct spe
     return true;
 }
 
+bool speeds_said(const struct speeds *s, uint32_t family, double *log_rate)
+{
+    const struct family *f = s->families.p[family];
+
+    *log_rate = f->said;
+    return f->said_weight > 0;
+}
+
+void speeds_learn_said(struct speeds *s, uint32_t family, double log_rate)
+{
+    struct family *f = s->families.p[family];
+
+    if (family == SPEED_NO_FAMILY)
+        return;
+    speed_mix(&f->said, &f->said_weight, log_rate, 1);
+    speeds_touch(s, f);
+}
+
 static double exponent_of(const struct speeds *s, const struct family *f)
 {
     return speed_term(&f->slope, &f->kin->slope, PULL_EXPONENT, s->exponent);

@@ -36,6 +36,7 @@ struct family {
     struct kin *kin;
     struct speed_term suffers, disturbs, slope;
     double restart_s, restart_weight;
+    double said, said_weight; /* log rate as owners estimated it */
 };
 struct speeds {
     VEC(struct family *) families; /* [0] is that of jobs without one */

@@ -1,8 +1,8 @@
 /* speed_save.c - families as text, to be kept across restarts
  *
  * One text per family: {"alone": [[n, log rate, weight, log relative, weight] …],
- * "company": [[n, log ratio, weight, "other", …] …], "restart": [seconds, weight]}.  Other families
- * go by name, so the order in which they are read does not matter.
+ * "company": [[n, log ratio, weight, "other", …] …], "restart": [seconds, weight], "said": [log
+ * rate, weight]}.  Other families go by name, so the order in which they are read does not matter.
  */
 #include "base/json_out.h"
 #include "base/util.h"
@@ -41,6 +41,8 @@ void speeds_save(const struct speeds *s, uint32_t family, struct buf *out)
     }
     jw_end_array(out);
     numbers_begin(out, "restart", (double[]){f->restart_s, f->restart_weight}, 2);
+    jw_end_array(out);
+    numbers_begin(out, "said", (double[]){f->said, f->said_weight}, 2);
     jw_end_array(out);
     jw_end_object(out);
 }
@@ -87,18 +89,29 @@ static void load_company(struct speeds *s, uint32_t family, const struct json *r
     }
 }
 
+/* A value and its weight; false: not there, or makes no sense. */
+static bool load_weighted(const struct json *pair, double *value, double *weight)
+{
+    *value = json_real(json_at(pair, 0));
+    *weight = json_real(json_at(pair, 1));
+    return json_len(pair) == 2 && speed_ok(*value) && *weight > 0 && speed_ok(*weight);
+}
+
 int speeds_load(struct speeds *s, struct str name, const struct json *j, struct err *e)
 {
     uint32_t family = speeds_family(s, name);
-    const struct json *restart = json_get(j, "restart");
+    double seconds, said, weight;
 
     if (family == SPEED_NO_FAMILY || json_type(j) != JSON_OBJECT)
         return err_set(e, ERR_INVALID, "not the record of a family of jobs");
+    struct family *f = s->families.p[family];
     load_alone(s, family, json_get(j, "alone"));
     load_company(s, family, json_get(j, "company"));
-    double seconds = json_real(json_at(restart, 0)), weight = json_real(json_at(restart, 1));
-    if (json_len(restart) == 2 && speed_ok(seconds) && weight > 0 && speed_ok(weight)) {
-        struct family *f = s->families.p[family];
+    if (load_weighted(json_get(j, "said"), &said, &weight)) {
+        f->said = said;
+        f->said_weight = weight;
+    }
+    if (load_weighted(json_get(j, "restart"), &seconds, &weight)) {
         f->restart_s = seconds;
         f->restart_weight = weight;
         s->restart_s =

@@ -133,6 +133,8 @@ static void form_set_training(struct json *form, const struct gpu_submission *s)
 {
     if (s->max_epochs)
         json_set_int(form, "epochs", s->max_epochs);
+    if (s->batch_size && s->training_set_size)
+        json_set_int(form, "epoch_steps", MAX(1, s->training_set_size / s->batch_size));
     if (s->est_hours > 0) {
         AUTO_FREE char *text = xasprintf("%lldms", (long long)(s->est_hours * 3600e3));
         json_set_str(form, "estimate", text);
