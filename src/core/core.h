@@ -330,9 +330,10 @@ struct core_training_past {
     int32_t epochs, done;
     int32_t attempts, preemptions;
     int64_t measured_bytes, reserved_bytes;
-    double epoch_s, step_s;
-    bool early;    /* it succeeded before its last epoch, by itself */
-    bool complete; /* it said so */
+    int32_t timed;          /* epochs whose length is known */
+    double epoch_s, step_s; /* means over these; step_s over the first one while it lasts */
+    bool early;             /* it succeeded before its last epoch, by itself */
+    bool complete;          /* it said so */
 };
 int core_training_past(struct core *c, uint64_t job, struct core_training_past *out,
                        struct err *e); /* NOT_FOUND also for a job that does not train */

@@ -30,6 +30,7 @@ void train_stage(struct core *c, const struct train *t)
                                      {"reserved", p->reserved_bytes},
                                      {"epoch_us", llround(p->epoch_s * 1e6)},
                                      {"step_us", llround(p->step_s * 1e6)},
+                                     {"timed", p->timed},
                                      {"early", p->early},
                                      {"complete", p->complete},
                                      {"run", t->run},
@@ -75,6 +76,7 @@ static bool parse_record(struct str text, struct train *t)
                                     .reserved_bytes = train_member_int(j, "reserved"),
                                     .epoch_s = (double)train_member_int(j, "epoch_us") / 1e6,
                                     .step_s = (double)train_member_int(j, "step_us") / 1e6,
+                                    .timed = (int32_t)train_member_int(j, "timed"),
                                     .early = train_member_int(j, "early"),
                                     .complete = train_member_int(j, "complete")};
     t->run = (uint32_t)train_member_int(j, "run");
@@ -199,7 +201,8 @@ void train_placed(struct core *c, const struct run *r)
     t->run = r->key.run;
     t->stop = t->raised = t->asked = t->stop_now = t->early = false;
     t->signalled_ms = t->kill_ms = 0;
-    t->epoch_s = 0;
+    t->epoch_s = t->step_s = 0;
+    t->reported_ms = 0;
     t->past.attempts++;
     t->past.epochs = t->spec->epochs;
     t->past.complete = false;

@@ -23,6 +23,25 @@ static int not_running(uint64_t job, struct err *e)
                    (unsigned long long)job);
 }
 
+/* Mixes the epoch that was just reported into the means that people see.  A script that does not
+ * say how long it took is measured from report to report, without the start of the run. */
+static void average(const struct core *c, struct train *t, bool follows)
+{
+    struct core_training_past *p = &t->past;
+    int64_t now = train_now(c);
+    double took = t->epoch_s > 0              ? t->epoch_s
+                  : t->reported_ms && follows ? (double)(now - t->reported_ms) / 1000
+                                              : 0;
+
+    t->reported_ms = now;
+    if (took <= 0)
+        return;
+    p->timed++;
+    p->epoch_s += (took - p->epoch_s) / p->timed;
+    if (t->step_s > 0)
+        p->step_s += (t->step_s - p->step_s) / p->timed;
+}
+
 /* Reports of several ranks, and repeated ones, count once. */
 static void count_epochs(struct core *c, struct train *t, int32_t epochs)
 {
@@ -30,10 +49,10 @@ static void count_epochs(struct core *c, struct train *t, int32_t epochs)
 
     if (epochs <= t->past.done)
         return;
+    bool follows = epochs == t->past.done + 1;
     t->past.done = epochs;
     t->past.epochs = total;
-    if (t->epoch_s > 0)
-        t->past.epoch_s = t->epoch_s;
+    average(c, t, follows);
     if (t->known)
         gpus_epoch(c->gpu.planner, train_now(c), t->job, epochs, t->epoch_s);
     t->epoch_s = 0;
@@ -114,12 +133,14 @@ int core_profiled(struct core *c, uint64_t job, const struct core_profile *p, st
         return err_set(e, ERR_INVALID,
                        "times and memory of a profile must be finite and not negative");
     if (p->mean_step_s > 0)
-        t->past.step_s = p->mean_step_s;
+        t->step_s = p->mean_step_s * scale;
+    if (!t->past.timed) /* the best there is during the first epoch */
+        t->past.step_s = t->step_s;
     if (p->epoch_s > 0)
         t->epoch_s = MAX(t->epoch_s, p->epoch_s * scale);
     t->past.measured_bytes = MAX(t->past.measured_bytes, p->mem_bytes);
-    if (t->known && (p->mean_step_s > 0 || p->mem_bytes > 0)) {
-        gpus_measured(c->gpu.planner, train_now(c), t->job, p->mean_step_s * scale, p->mem_bytes);
+    if (t->known && p->mem_bytes > 0) {
+        gpus_measured(c->gpu.planner, train_now(c), t->job, p->mem_bytes);
         c->dirty = true;
     }
     return 0;

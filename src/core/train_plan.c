@@ -283,7 +283,7 @@ static void run_memory(struct core *c, struct run_key key, int64_t bytes)
     t->past.measured_bytes = MAX(t->past.measured_bytes, bytes);
     if (!t->known)
         return;
-    gpus_measured(c->gpu.planner, train_now(c), t->job, 0, bytes);
+    gpus_measured(c->gpu.planner, train_now(c), t->job, bytes);
     c->dirty = true;
 }
 

@@ -40,14 +40,15 @@ struct train {
     int port, n_ports;              /* of the run, see train_port.c; 0 = none */
     bool memory_tried; /* a second chance after running out of device memory was given */
     /* not recorded */
-    bool known;      /* to the planner */
-    bool raised;     /* the planner wants it to stop at its next epoch end */
-    bool asked;      /* somebody was told to stop, or may have been before a restart */
-    bool stop_now;   /* it was killed to free device memory */
-    bool early;      /* what its end showed, until that is recorded */
-    double epoch_s;  /* of the epoch that is about to be reported */
-    int64_t kill_ms; /* monotonic: its grace after the signal is over; 0 = none */
-    char *refused;   /* why no node can ever take it; NULL = one can */
+    bool known;             /* to the planner */
+    bool raised;            /* the planner wants it to stop at its next epoch end */
+    bool asked;             /* somebody was told to stop, or may have been before a restart */
+    bool stop_now;          /* it was killed to free device memory */
+    bool early;             /* what its end showed, until that is recorded */
+    double epoch_s, step_s; /* of the epoch that is about to be reported */
+    int64_t reported_ms;    /* planner's clock: the last report of this run; 0 = none yet */
+    int64_t kill_ms;        /* monotonic: its grace after the signal is over; 0 = none */
+    char *refused;          /* why no node can ever take it; NULL = one can */
 };
 
 /* NULL: the job does not train, or is not active. */

@@ -135,8 +135,8 @@ void gpus_started(struct gpus *g, int64_t now, uint64_t job); /* its processes a
 /* `done` epochs are complete in all; the last took epoch_s (0 = not told: the object's own
  * measure).  Repeats and smaller numbers are ignored. */
 void gpus_epoch(struct gpus *g, int64_t now, uint64_t job, int32_t done, double epoch_s);
-/* Mean step time, and memory measured on the fullest of its devices; 0 = not measured. */
-void gpus_measured(struct gpus *g, int64_t now, uint64_t job, double step_s, int64_t mem_bytes);
+/* Memory measured on the fullest of its devices; 0 = not measured. */
+void gpus_measured(struct gpus *g, int64_t now, uint64_t job, int64_t mem_bytes);
 /* A stop request reached the job: it cannot be withdrawn any more. */
 void gpus_stop_delivered(struct gpus *g, int64_t now, uint64_t job);
 /* Ends the back-off of all jobs that may_start refused, because something outside has changed. */
@@ -194,9 +194,9 @@ struct gpu_view {
     struct gpu_set devices;
     int64_t reserved_bytes, measured_bytes;
     int32_t epochs_done, epochs;
-    double estimate_s; /* total, alone on the reference count; what it is now */
-    double left_s;     /* at the speed it has now, or would have */
-    double service_s, overrun, epoch_s, step_s, speed; /* speed: against alone on `ref` */
+    double estimate_s;                /* total, alone on the reference count; what it is now */
+    double left_s;                    /* at the speed it has now, or would have */
+    double service_s, overrun, speed; /* speed: against alone on `ref` */
     uint64_t with[GPU_SHARE_MAX - 1];
     int32_t n_with;
     int32_t attempts, preemptions;

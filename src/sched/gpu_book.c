@@ -309,15 +309,11 @@ static int64_t round_up(int64_t bytes)
     return (bytes + 64 * MIB - 1) / (64 * MIB) * (64 * MIB);
 }
 
-void gpus_measured(struct gpus *g, int64_t now, uint64_t job, double step_s, int64_t mem_bytes)
+void gpus_measured(struct gpus *g, int64_t now, uint64_t job, int64_t mem_bytes)
 {
     struct gjob *j = gpu_find(g, job);
 
-    if (!j)
-        return;
-    if (step_s > 0)
-        j->pace.step_s = step_s;
-    if (mem_bytes <= 0)
+    if (!j || mem_bytes <= 0)
         return;
     j->measured_bytes = MAX(j->measured_bytes, mem_bytes);
     int64_t want =

@@ -114,7 +114,6 @@ void gpu_learn_epoch(struct gpus *g, struct gjob *j, int64_t now, double epoch_s
     weight = solve_rate(g, j, &log_rate, &key);
     if (told && first && !j->run.adopted)
         learn_restart(g, j, now, epoch_s);
-    j->pace.epoch_s = epoch_s > 0 ? epoch_s : (double)(now - j->run.epoch_ms) / 1000;
     if (weight <= 0)
         return;
     if (!told && first)

@@ -68,7 +68,6 @@ struct gjob_pace {
     uint64_t base_version, own_version;
     bool judged; /* the user's estimate was compared with the measured time */
     double last_total_s;
-    double step_s, epoch_s;
 };
 
 /* The present run of a job; `holds` says whether there is one. */

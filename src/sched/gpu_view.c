@@ -104,8 +104,6 @@ bool gpus_view(struct gpus *g, int64_t now, uint64_t job, struct gpu_view *out)
                              .speed = 1,
                              .service_s = j->progress.service_s,
                              .overrun = gpu_overrun(g, j),
-                             .epoch_s = j->pace.epoch_s,
-                             .step_s = j->pace.step_s,
                              .attempts = j->history.attempts,
                              .preemptions = j->history.preemptions,
                              .start = j->forecast.start,

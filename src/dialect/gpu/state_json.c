@@ -236,8 +236,8 @@ static void put_measured(struct buf *b, const struct gpu_job_facts *f)
     jw_double(b, "overrun", view ? f->view.overrun : 0);
     jw_int(b, "attempts", f->runs.starts);
     jw_int(b, "preemptions", past ? f->past.preemptions : view ? f->view.preemptions : 0);
-    put_positive(b, "epoch_s", view ? f->view.epoch_s : past ? f->past.epoch_s : 0);
-    put_positive(b, "step_s", view ? f->view.step_s : past ? f->past.step_s : 0);
+    put_positive(b, "epoch_s", past ? f->past.epoch_s : 0);
+    put_positive(b, "step_s", past ? f->past.step_s : 0);
     put_with(b, f);
     gpu_wait_text(f, wait, sizeof(wait));
     jw_str_or_null(b, "wait_reason", str_of(wait));

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/util.h"
 #include "core/bench.h"
+#include <math.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -267,6 +268,26 @@ static void a_lost_run_goes_on_where_it_was(void **state)
     assert_int_equal(state_of(b, job), JOB_FAILED); /* its own fault, and no retry */
 }
 
+static void the_times_that_people_see_are_means(void **state)
+{
+    struct bench *b = *state;
+    uint64_t job = submit(b, 1, 0, EPOCHS(9, ",\"gpus\":1"));
+    const double seconds[] = {1, 1, 1, 1, 1, 4};
+    struct err e;
+
+    for (int i = 0; i < 6; i++) {
+        const struct core_profile p = {.mean_step_s = seconds[i] / 10, .epoch_s = seconds[i]};
+        assert_int_equal(core_profiled(b->core, job, &p, &e), 0);
+        epoch(b, job, i + 1);
+    }
+    assert_true(fabs(past_of(b, job).epoch_s - 1.5) < 1e-6);
+    assert_true(fabs(past_of(b, job).step_s - 0.15) < 1e-6);
+    bench_crash(b);
+    bench_boot(b);
+    bench_settle(b, 10);
+    assert_true(fabs(past_of(b, job).epoch_s - 1.5) < 1e-5);
+}
+
 static void a_retry_by_hand_goes_on_or_begins_anew(void **state)
 {
     struct bench *b = *state;
@@ -424,6 +445,7 @@ int main(void)
         TEST(devices_are_kept_over_a_restart),
         TEST(an_early_end_is_success_with_a_remark),
         TEST(a_lost_run_goes_on_where_it_was),
+        TEST(the_times_that_people_see_are_means),
         TEST(a_retry_by_hand_goes_on_or_begins_anew),
         TEST(a_new_checkpoint_means_it_made_room),
         TEST(no_new_checkpoint_means_it_was_done),

@@ -233,9 +233,9 @@ static void the_reservation_follows_the_measurement(void **state)
     j.mem_bytes = 2 * GW_GIB;
     gw_add(&w, &j);
     gw_turn(&w);
-    gpus_measured(w.gpus, w.now_ms, 1, 0.5, 9 * GW_GIB);
+    gpus_measured(w.gpus, w.now_ms, 1, 9 * GW_GIB);
     assert_true(view(1).reserved_bytes >= 9 * GW_GIB + 9 * GW_GIB / 10);
-    gpus_measured(w.gpus, w.now_ms, 1, 0, 0); /* not measured: nothing shrinks */
+    gpus_measured(w.gpus, w.now_ms, 1, 0); /* not measured: nothing shrinks */
     assert_true(view(1).reserved_bytes >= 9 * GW_GIB + 9 * GW_GIB / 10);
     j = gw_ordinary(&w, "b", 20);
     j.mem_bytes = 8 * GW_GIB;
@@ -253,8 +253,8 @@ static void a_full_device_loses_its_youngest_at_once(void **state)
     add("b", 20);
     gw_run(&w, 30);
     assert_true(view(1).running && view(2).running);
-    gpus_measured(w.gpus, w.now_ms, 1, 0, 8 * GW_GIB);
-    gpus_measured(w.gpus, w.now_ms, 2, 0, 8 * GW_GIB);
+    gpus_measured(w.gpus, w.now_ms, 1, 8 * GW_GIB);
+    gpus_measured(w.gpus, w.now_ms, 2, 8 * GW_GIB);
     gw_turn(&w);
     assert_true(w.jobs[1].stop_now);
     assert_false(w.jobs[0].stop_now);
