@@ -57,7 +57,9 @@ static void count_epochs(struct core *c, struct train *t, int32_t epochs)
         gpus_epoch(c->gpu.planner, train_now(c), t->job, epochs, t->epoch_s);
     t->epoch_s = 0;
     /* Before the last epoch nobody is stopped: it would cost more than it frees. */
-    if (t->raised && !t->stop && (!total || epochs < total - 1)) {
+    if (total && epochs >= total - 1)
+        t->raised = false;
+    if (t->raised && !t->stop) {
         t->stop = true;
         if (t->known)
             gpus_stop_delivered(c->gpu.planner, train_now(c), t->job);

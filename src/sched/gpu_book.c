@@ -283,6 +283,9 @@ void gpus_epoch(struct gpus *g, int64_t now, uint64_t job, int32_t done, double 
         gpu_learn_epoch(g, j, now, epoch_s);
     j->progress.done = done;
     j->run.epochs_here++;
+    /* The last epoch is finished rather than stopped, so a request that came too late is over. */
+    if (done >= j->say.epochs - 1 && j->say.epochs > 0 && !j->run.delivered && !j->run.stop_now)
+        j->run.stopping = false;
     j->progress.frac = 0;
     j->run.n_seg = 0;
     j->run.epoch_ms = now;

@@ -268,6 +268,25 @@ static void a_lost_run_goes_on_where_it_was(void **state)
     assert_int_equal(state_of(b, job), JOB_FAILED); /* its own fault, and no retry */
 }
 
+/* A request that finds only the last epoch left is over: nobody waits for the job to stop. */
+static void the_last_epoch_is_not_stopped(void **state)
+{
+    struct bench *b = *state;
+    uint64_t job = submit(b, 2, 0, EPOCHS(4, ",\"gpus\":2"));
+    struct gpu_view v;
+
+    b->world.now += 60000;
+    epoch(b, job, 1);
+    b->world.now += 60000;
+    epoch(b, job, 2);
+    submit(b, 2, 5, urgent_body);
+    assert_true(core_training(b->core, job, &v) && v.stopping);
+    epoch(b, job, 3);
+    assert_false(has_to_stop(b, job));
+    assert_true(core_training(b->core, job, &v));
+    assert_false(v.stopping);
+}
+
 static void the_times_that_people_see_are_means(void **state)
 {
     struct bench *b = *state;
@@ -445,6 +464,7 @@ int main(void)
         TEST(devices_are_kept_over_a_restart),
         TEST(an_early_end_is_success_with_a_remark),
         TEST(a_lost_run_goes_on_where_it_was),
+        TEST(the_last_epoch_is_not_stopped),
         TEST(the_times_that_people_see_are_means),
         TEST(a_retry_by_hand_goes_on_or_begins_anew),
         TEST(a_new_checkpoint_means_it_made_room),
