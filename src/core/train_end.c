@@ -14,11 +14,13 @@
  * The record of a signal is on disk before the signal is sent: after a crash in between, an exit
  * that it caused is not taken for success.
  */
+#include "base/user_rights.h"
 #include "core/train_priv.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 enum {
     LOG_TAIL = 16 << 10,    /* of a log, searched for what frameworks say */
@@ -93,15 +95,24 @@ void train_kill_due(struct core *c)
     c->gpu.kill_due_ms = next;
 }
 
-static int64_t file_time(const struct core *c, const char *path)
+/* The submitter named the file, so it is looked at with the submitter's rights.  The name service
+ * was asked for these groups when the run started. */
+static int64_t file_time(const struct core *c, const char *path, const struct launch *l)
 {
+    AUTO_FREE uint32_t *groups = NULL;
     struct stat st;
+    struct err e;
+    size_t n = 0;
 
     if (c->conf.ops->file_time)
         return c->conf.ops->file_time(c->conf.self, path);
-    if (stat(path, &st) < 0)
+    if (geteuid() == 0 && l->uid != 0)
+        n = user_groups(l->uid, l->gid, &groups);
+    if (geteuid() == 0 && user_rights_enter(&(struct user_rights){l->uid, l->gid, groups, n}, &e))
         return -1;
-    return st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000;
+    int rc = stat(path, &st);
+    user_rights_leave();
+    return rc < 0 ? -1 : st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000;
 }
 
 static bool checkpoint_is_new(struct core *c, const struct train *t)
@@ -110,11 +121,14 @@ static bool checkpoint_is_new(struct core *c, const struct train *t)
     struct launch l = {0};
     struct err e;
     AUTO_FREE char *path = NULL;
+    int64_t written_ms = -1;
 
     if (led->read_launch(led->self, t->job, &l, &e) == 0)
         path = train_checkpoint(&l);
+    if (path)
+        written_ms = file_time(c, path, &l);
     launch_done(&l);
-    return path && file_time(c, path) + FILE_TIME_SLACK_MS >= t->signalled_ms;
+    return path && written_ms + FILE_TIME_SLACK_MS >= t->signalled_ms;
 }
 
 static bool ended_by(const struct run_outcome *o, int signo)

@@ -475,6 +475,7 @@ static int read_launch(void *self, uint64_t job, struct launch *out, struct err 
     out->spec->limits.timeout_ms = dj->rec.timeout_ms;
     out->spec->need = dj->rec.need;
     out->id = dj->rec.id;
+    out->uid = out->gid = dj->rec.uid;
     return 0;
 }
 

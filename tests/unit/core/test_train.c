@@ -11,8 +11,12 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -329,15 +333,20 @@ static void a_retry_by_hand_goes_on_or_begins_anew(void **state)
     "{\"command\":[\"train\",\"0\",\"1\",\"0\"],\"cwd\":\"/w\",\"gpus\":2,\"grace\":\"5s\","       \
     "\"preempt_signal\":\"USR1\",\"checkpoint\":\"last.pt\",\"estimate\":\"2h\"}"
 
-static uint64_t signalled(struct bench *b)
+static uint64_t signalled_with(struct bench *b, const char *body)
 {
-    uint64_t job = submit(b, 2, 0, BY_SIGNAL);
+    uint64_t job = submit(b, 2, 0, body);
 
     assert_non_null(live(b, job));
     b->world.now += 600000;
     submit(b, 2, 5, urgent_body);
     assert_true(strstr(b->disk.jobs.p[job - 1].training, "\"signalled\":") != NULL);
     return job;
+}
+
+static uint64_t signalled(struct bench *b)
+{
+    return signalled_with(b, BY_SIGNAL);
 }
 
 static void a_new_checkpoint_means_it_made_room(void **state)
@@ -359,6 +368,45 @@ static void no_new_checkpoint_means_it_was_done(void **state)
     b->checkpoint_ms = b->world.now + SIM_EPOCH_MS - 3600000;
     finish(b, job, RUN_END_EXITED, 0);
     assert_int_equal(state_of(b, job), JOB_SUCCEEDED);
+}
+
+/* A file that the submitter cannot reach tells nothing, though root's daemon could look at it. */
+static void checkpoints_are_looked_at_as_their_submitter(void **state)
+{
+    static const struct core_ops none;
+    struct bench *b = *state;
+    char dir[] = "/tmp/berth-ckpt-XXXXXX", path[64], body[400];
+    enum job_state seen[2];
+
+    if (geteuid() != 0)
+        skip();
+    b->conf.ops = &none;
+    bench_crash(b);
+    bench_boot(b);
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof(path), "%s/last.pt", dir);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fclose(f);
+    snprintf(
+        body, sizeof(body),
+        "{\"command\":[\"train\",\"0\",\"1\",\"0\"],\"cwd\":\"/w\",\"gpus\":2,\"grace\":\"5s\","
+        "\"preempt_signal\":\"USR1\",\"checkpoint\":\"%s\",\"estimate\":\"2h\"}",
+        path);
+    for (int open = 0; open < 2; open++) {
+        assert_int_equal(chmod(dir, open ? 0755 : 0700), 0);
+        uint64_t job = signalled_with(b, body), urgent = b->submitted.first;
+        finish(b, job, RUN_END_EXITED, 0);
+        seen[open] = state_of(b, job);
+        core_cancel(b->core, (uint64_t[]){job, urgent}, 2, &owner, on_acted, b);
+        bench_settle(b, 10);
+        world_advance(&b->world, 100);
+        bench_settle(b, 10);
+    }
+    unlink(path);
+    rmdir(dir);
+    assert_int_equal(seen[0], JOB_SUCCEEDED);
+    assert_int_equal(seen[1], JOB_QUEUED);
 }
 
 static void killed_by_its_signal_made_room(void **state)
@@ -469,6 +517,7 @@ int main(void)
         TEST(a_retry_by_hand_goes_on_or_begins_anew),
         TEST(a_new_checkpoint_means_it_made_room),
         TEST(no_new_checkpoint_means_it_was_done),
+        TEST(checkpoints_are_looked_at_as_their_submitter),
         TEST(killed_by_its_signal_made_room),
         TEST(who_does_not_listen_is_stopped_after_its_grace),
         TEST(who_can_do_neither_is_left_alone),
