@@ -88,6 +88,7 @@ static void job_put_training(struct buf *b, struct str recorded)
     jw_object(b, "training");
     jw_int(b, "epochs", p.epochs);
     jw_int(b, "done", p.done);
+    jw_int(b, "confirmed", p.confirmed);
     jw_int(b, "attempts", p.attempts);
     jw_int(b, "preemptions", p.preemptions);
     jw_int(b, "reserved_bytes", p.reserved_bytes);

@@ -26,7 +26,7 @@ struct launch_facts {
     const struct gpu_set *gpus; /* its devices; empty for jobs without */
     const struct node *node;
     int32_t n_gpus;
-    int32_t epochs_done;        /* acknowledged */
+    int32_t epochs_done;        /* confirmed */
     int32_t attempt;            /* starts so far, this one included */
     bool restarted;             /* it went on before: there is a snapshot to load */
     int64_t reserved_mem_bytes; /* on each device; 0 = all of it */
@@ -315,6 +315,10 @@ struct core_profile { /* 0 = not told; the ranks and the count: -1 */
  * durable.  ERR_NOT_FOUND: no such job, or it does not run; ERR_INVALID: less than 0 or more than
  * its epochs and one. */
 void core_epoch_done(struct core *c, uint64_t job, int64_t epochs, core_act_fn done, void *arg);
+/* Rank 0 of the current run begins an epoch and has `epochs` behind it: their snapshot exists.
+ * Negative: the caller did not say how many, or which rank it is; that counts for a run on one
+ * device, which has no other rank. */
+void core_epoch_begins(struct core *c, uint64_t job, int64_t epochs);
 /* Must it stop before its next epoch?  One answer for all ranks: it changes only when the first of
  * them reports another epoch.  *known false: no such job, or it does not run. */
 bool core_has_to_stop(struct core *c, uint64_t job, bool *known);
@@ -324,10 +328,12 @@ int core_signal_end(struct core *c, uint64_t job, struct err *e); /* it says tha
 /* How it stands with the planner; false: not an active job with GPUs. Times are wall clock. */
 bool core_training(struct core *c, uint64_t job, struct gpu_view *out);
 const char *core_wait_name(enum gpu_wait w); /* "gpus", "gpu_memory", … as core_explain has it */
-/* What is recorded of the training of a job, for active and finished jobs alike.  measured_bytes is
- * on the fullest of its devices, reserved_bytes on each (0 = all of it). */
+/* What is recorded of the training of a job, for active and finished jobs alike.  `done` are the
+ * epochs that were reported, `confirmed` those whose snapshot is known to exist: the two differ
+ * only while a run lasts.  measured_bytes is on the fullest of its devices, reserved_bytes on each
+ * (0 = all of it). */
 struct core_training_past {
-    int32_t epochs, done;
+    int32_t epochs, done, confirmed;
     int32_t attempts, preemptions;
     int64_t measured_bytes, reserved_bytes;
     int32_t timed;          /* epochs whose length is known */

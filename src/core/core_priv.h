@@ -476,6 +476,7 @@ struct verdict {
     enum job_event ev;
     bool no_try;  /* not its fault: no retry is used up */
     bool at_once; /* no back-off */
+    bool saved;   /* all epochs that the run reported have their snapshot */
     enum gpu_stop how;
     char text[200]; /* why, for people; "" = as the outcome says */
 };

@@ -23,6 +23,7 @@ void train_stage(struct core *c, const struct train *t)
 {
     const struct core_training_past *p = &t->past;
     const struct member members[] = {{"done", p->done},
+                                     {"unconfirmed", p->done - p->confirmed},
                                      {"epochs", p->epochs},
                                      {"attempts", p->attempts},
                                      {"preemptions", p->preemptions},
@@ -79,6 +80,7 @@ static bool parse_record(struct str text, struct train *t)
                                     .timed = (int32_t)train_member_int(j, "timed"),
                                     .early = train_member_int(j, "early"),
                                     .complete = train_member_int(j, "complete")};
+    t->past.confirmed = t->past.done - (int32_t)train_member_int(j, "unconfirmed");
     t->run = (uint32_t)train_member_int(j, "run");
     t->stop = train_member_int(j, "stop");
     t->signalled_ms = train_member_int(j, "signalled");
@@ -210,7 +212,8 @@ void train_placed(struct core *c, const struct run *r)
     train_stage(c, t);
 }
 
-/* There is something to load when epochs were acknowledged, or a checkpoint may have been left. */
+/* There is something to load when epochs were confirmed, or a checkpoint may have been left.
+ * Between two runs all that were reported are confirmed. */
 bool train_facts(const struct core *c, uint64_t job, struct launch_facts *f)
 {
     const struct train *t = train_of(c, job);
@@ -244,6 +247,7 @@ void train_left(struct core *c, const struct job *j, const struct verdict *v)
         return;
     if (v->ev == JOB_EV_REQUEUE) {
         gpus_stopped(c->gpu.planner, train_now(c), t->job, v->how);
+        gpus_resumes_at(c->gpu.planner, t->job, train_resumes_at(t, v));
     } else {
         t->known = false;
         gpus_remove(c->gpu.planner, train_now(c), t->job, v->ev == JOB_EV_SUCCEEDED);
@@ -257,6 +261,7 @@ void train_ended(struct core *c, const struct job *j, const struct verdict *v)
     if (!t)
         return;
     train_ports_release(c, t);
+    t->past.done = t->past.confirmed = train_resumes_at(t, v);
     t->past.early = t->early;
     if (v->ev == JOB_EV_REQUEUE && v->how == GPU_STOPPED_ASKED)
         t->past.preemptions++;

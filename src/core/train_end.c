@@ -11,6 +11,9 @@
  * host or supervisor lost                queued again where it was, no try used, if it can go on
  * out of device memory                   once more with more of it, even without retries
  *
+ * After exit 0, and after a signal that was answered with a new checkpoint, all epochs that the run
+ * reported count.  After any other end the job goes back to those that are confirmed.
+ *
  * The record of a signal is on disk before the signal is sent: after a crash in between, an exit
  * that it caused is not taken for success.
  */
@@ -186,8 +189,8 @@ static void preempted(const struct train *t, struct verdict *v)
     v->how = GPU_STOPPED_ASKED;
     if (t->spec->epochs)
         snprintf(v->text, sizeof(v->text),
-                 "preempted after epoch %d of %d; the job resumes when GPUs are free", t->past.done,
-                 t->spec->epochs);
+                 "preempted after epoch %d of %d; the job resumes when GPUs are free",
+                 train_resumes_at(t, v), t->spec->epochs);
     else
         snprintf(v->text, sizeof(v->text),
                  "preempted; the job resumes from its checkpoint when GPUs are free");
@@ -215,14 +218,16 @@ static void judge_lost(const struct train *t, struct verdict *v)
     v->how = GPU_STOPPED_LOST;
     if (t->spec->epochs)
         snprintf(v->text, sizeof(v->text), "lost after epoch %d of %d; the job resumes from there",
-                 t->past.done, t->spec->epochs);
+                 train_resumes_at(t, v), t->spec->epochs);
 }
 
 static void judge_failure(struct core *c, struct train *t, const struct run *r,
                           const struct run_outcome *o, struct verdict *v)
 {
-    bool by_signal = t->signalled_ms && (ended_by(o, t->spec->signal) || checkpoint_is_new(c, t));
+    bool saved = t->signalled_ms && checkpoint_is_new(c, t);
+    bool by_signal = saved || (t->signalled_ms && ended_by(o, t->spec->signal));
 
+    v->saved = saved;
     if (by_signal || t->stop_now) {
         preempted(t, v);
     } else if (!t->memory_tried && o->why == RUN_END_EXITED && out_of_device_memory(c, t, r->key)) {
@@ -241,6 +246,7 @@ void train_judge(struct core *c, const struct run *r, const struct run_outcome *
 
     v->how =
         o->why == RUN_END_NEVER_RAN || !o->started_ms ? GPU_STOPPED_UNDONE : GPU_STOPPED_FAILED;
+    v->saved = o->why == RUN_END_EXITED && o->wait_status == 0;
     if (!t || v->ev == JOB_EV_CANCELLED)
         return;
     switch (o->why) {

@@ -4,6 +4,11 @@
  * first rank reports another epoch; what it said then is the answer to everybody until the next
  * epoch, and a yes stays until the attempt ends.  Both are on disk before the report is answered,
  * so a restart in between changes no answer.
+ *
+ * And: an epoch counts when its snapshot exists.  Scripts save after they have reported, so a
+ * report alone proves nothing.  It is confirmed when rank 0, which saves, begins the next epoch;
+ * when any rank reports a later one, since ranks go in step; and when the run ends well
+ * (train_end.c).
  */
 #include "core/train_priv.h"
 #include <math.h>
@@ -51,6 +56,7 @@ static void count_epochs(struct core *c, struct train *t, int32_t epochs)
         return;
     bool follows = epochs == t->past.done + 1;
     t->past.done = epochs;
+    t->past.confirmed = MAX(t->past.confirmed, epochs - 1);
     t->past.epochs = total;
     average(c, t, follows);
     if (t->known)
@@ -95,6 +101,20 @@ void train_reported(struct core *c, uint64_t job, int64_t epochs)
 
     if (t && epochs > 0 && epochs <= most)
         count_epochs(c, t, (int32_t)epochs);
+}
+
+/* Not waited for: what a crash of ours forgets, the next report confirms. */
+void core_epoch_begins(struct core *c, uint64_t job, int64_t epochs)
+{
+    struct train *t = running(c, job);
+
+    if (!t || (epochs < 0 && gpu_set_count(&core_job(c, job)->run->gpus) > 1))
+        return;
+    int32_t sure = epochs < 0 ? t->past.done : (int32_t)MIN(epochs, (int64_t)t->past.done);
+    if (sure <= t->past.confirmed)
+        return;
+    t->past.confirmed = sure;
+    train_stage(c, t);
 }
 
 bool core_has_to_stop(struct core *c, uint64_t job, bool *known)

@@ -214,8 +214,7 @@ void train_add(struct core *c, struct train *t, const struct job *j)
         return;
     }
     t->known = true;
-    if (t->past.done)
-        gpus_epoch(c->gpu.planner, now, t->job, t->past.done, 0);
+    gpus_resumes_at(c->gpu.planner, t->job, t->past.done);
 }
 
 /* What did not fit may fit now; what runs there, on devices that were not known, is counted. */

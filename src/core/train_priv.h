@@ -57,6 +57,12 @@ static inline struct train *train_of(const struct core *c, uint64_t job)
     return map_u64_get(&c->gpu.trains, job);
 }
 
+/* The epochs behind its next run, after an end that was judged so. */
+static inline int32_t train_resumes_at(const struct train *t, const struct verdict *v)
+{
+    return v->saved ? t->past.done : t->past.confirmed;
+}
+
 /* ---- train_spec.c ---- */
 /* One reference per struct train; each is answered by train_spec_unref. */
 struct train_spec *train_spec_ref(struct core *c, uint64_t seq);

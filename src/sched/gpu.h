@@ -135,6 +135,9 @@ void gpus_started(struct gpus *g, int64_t now, uint64_t job); /* its processes a
 /* `done` epochs are complete in all; the last took epoch_s (0 = not told: the object's own
  * measure).  Repeats and smaller numbers are ignored. */
 void gpus_epoch(struct gpus *g, int64_t now, uint64_t job, int32_t done, double epoch_s);
+/* The next run of a job that waits goes on after `done` epochs: fewer than were reported when the
+ * run before it left no snapshot of the last.  Does nothing while the job holds devices. */
+void gpus_resumes_at(struct gpus *g, uint64_t job, int32_t done);
 /* Memory measured on the fullest of its devices; 0 = not measured. */
 void gpus_measured(struct gpus *g, int64_t now, uint64_t job, int64_t mem_bytes);
 /* A stop request reached the job: it cannot be withdrawn any more. */

@@ -269,12 +269,8 @@ void gpus_epoch(struct gpus *g, int64_t now, uint64_t job, int32_t done, double 
 {
     struct gjob *j = gpu_find(g, job);
 
-    if (!j || done <= j->progress.done)
+    if (!j || !j->run.holds || done <= j->progress.done)
         return;
-    if (!j->run.holds) { /* told after a restart of the caller */
-        j->progress.done = done;
-        return;
-    }
     gpu_mark(g, j, now);
     /* Only the length of a single epoch teaches something.  After a restart the beginning of the
      * first epoch is not known, so its length counts only when the job reports it. */
@@ -294,6 +290,17 @@ void gpus_epoch(struct gpus *g, int64_t now, uint64_t job, int32_t done, double 
     if (fabs(log(total / MAX(1, j->pace.last_total_s))) > 0.2)
         gpu_due(g);
     j->pace.last_total_s = total;
+}
+
+void gpus_resumes_at(struct gpus *g, uint64_t job, int32_t done)
+{
+    struct gjob *j = gpu_find(g, job);
+
+    if (!j || j->run.holds || j->progress.done == done)
+        return;
+    j->progress.done = done;
+    gpu_touch(g, j);
+    gpu_due(g);
 }
 
 void gpus_set_nodes(struct gpus *g, uint64_t job, uint64_t nodes)

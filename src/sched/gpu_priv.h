@@ -50,8 +50,8 @@ struct gpu_want {
 
 /* How far a job has come, up to gjob_run.mark_ms. */
 struct gjob_progress {
-    /* Complete epochs as the job reported them; they survive a stop.  The fraction does not: it
-     * goes back to 0 when the run stops. */
+    /* Complete epochs as the job reported them; after a stop, those the caller says its next run
+     * goes on from.  The fraction goes back to 0 when the run stops. */
     int32_t done;     /* epochs */
     double frac;      /* of the present epoch */
     double service_s; /* on devices with its processes up */

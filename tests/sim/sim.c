@@ -386,7 +386,9 @@ static void check_devices(struct sim *s, int host)
             fail(s, "a device is over-committed", (uint64_t)d);
 }
 
-/* It goes on exactly where it was: after what was acknowledged, not after what was never said. */
+/* It goes on where it was: after what was acknowledged, but for the last epoch of a run that did
+ * not end well, and not after what was never said.  Whether the weights are there, see trainers.c.
+ */
 static void check_start(struct sim *s, struct exec *x)
 {
     struct journey *j = world_journey(&s->world, x->key.job);
@@ -395,8 +397,8 @@ static void check_start(struct sim *s, struct exec *x)
     x->checked = true;
     if (d->by_hand && d->succeeded_once && x->from == 0)
         *j = (struct journey){0}; /* somebody wants it all again */
-    if (x->from < j->acked)
-        fail(s, "an acknowledged epoch is computed again", x->key.job);
+    if (x->from < j->acked - 1 || x->from < j->obeyed)
+        fail(s, "an epoch that is saved is computed again", x->key.job);
     if (x->from > j->reported)
         fail(s, "an epoch was left out", x->key.job);
 }
@@ -659,6 +661,7 @@ static void drain(struct sim *s)
         world_answer(&s->world);
         world_deliver_happening(&s->world);
         world_end_step_report(&s->world);
+        check_training(s); /* before a run that began now can report, and end */
         for (int k = 0; k < 4; k++)
             world_train(&s->world);
         world_advance(&s->world, 50);
@@ -692,6 +695,7 @@ struct sim_result sim_run(uint64_t seed, enum planted planted)
         drain(&s);
     if (s.core)
         crash(&s);
+    memcpy(s.result.kills, s.world.kills, sizeof(s.result.kills));
     disk_done(&s.disk);
     world_done(&s.world);
     vec_done(&s.acked);

@@ -20,6 +20,7 @@ enum planted {
     PLANT_FORGETFUL,  /* after a restart the host denies knowing runs that are alive */
     PLANT_AMNESIA,    /* records of training are acknowledged and not kept */
     PLANT_REFUSED,    /* a host refuses a run and starts it later all the same */
+    PLANT_LATE_SAVE,  /* scripts save after start_epoch: an epoch is confirmed without a snapshot */
 };
 
 /* ---- disk ---- */
@@ -79,6 +80,7 @@ enum rank_state {
     RANK_COMPUTES,
     RANK_REPORTS,
     RANK_WAITS, /* for the acknowledgement */
+    RANK_SAVES, /* rank 0 only: between end_epoch and start_epoch */
     RANK_STOPPED,
     RANK_FINISHED
 };
@@ -88,6 +90,8 @@ struct rank {
 };
 struct journey {             /* of one job, over all attempts */
     int32_t reported, acked; /* epochs: said to a controller, heard back by some rank */
+    int32_t obeyed;          /* epochs behind it when it last stopped because it was told to */
+    uint32_t snapshot;       /* epochs that the saved weights have seen, a bit each */
 };
 struct exec {
     struct run_key key;
@@ -102,6 +106,7 @@ struct exec {
     int n_ranks;
     struct rank ranks[MAX_RANKS];
     int8_t said[MAX_EPOCHS]; /* to the ranks, for each epoch; -1 = nobody asked */
+    uint32_t weights;        /* epochs that the weights in memory have seen, a bit each */
     int64_t checkpoint;      /* number of its file; 0 = none */
     bool made_room, checked, judged;
 };
@@ -148,11 +153,12 @@ struct world {
     VEC(struct exec) execs;
     struct core *core; /* NULL while it is dead */
     enum planted planted;
-    bool dead_calls;              /* calls of a dying controller are ignored */
-    VEC(struct journey) journeys; /* by job number - 1 */
-    VEC(struct sim_step) steps;   /* of every run for which one was ever begun */
-    VEC(int64_t) saved;           /* checkpoint number → when it was written; 0 = never */
-    char failure[200];            /* what a rank went through and should not have */
+    bool dead_calls;                 /* calls of a dying controller are ignored */
+    VEC(struct journey) journeys;    /* by job number - 1 */
+    VEC(struct sim_step) steps;      /* of every run for which one was ever begun */
+    size_t kills[RANK_FINISHED + 1]; /* of training scripts, by what rank 0 was doing */
+    VEC(int64_t) saved;              /* checkpoint number → when it was written; 0 = never */
+    char failure[200];               /* what a rank went through and should not have */
 };
 extern const struct backend_class backend_sim, backend_sim_far;
 /* The first host is this machine: nothing comes between. */
@@ -191,5 +197,6 @@ int64_t world_file_time(void *self, const char *path); /* self: the world */
 struct sim_result {
     char failure[300];                  /* "" = all invariants held */
     size_t steps, jobs, crashes, stops; /* stops: runs that made room */
+    size_t kills[RANK_FINISHED + 1];    /* see struct world */
 };
 struct sim_result sim_run(uint64_t seed, enum planted planted);

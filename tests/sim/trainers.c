@@ -1,11 +1,15 @@
 /* trainers.c - jobs that train, as they behave: ranks in step, epochs reported, stops obeyed
  *
  * Each rank asks whether to stop, computes an epoch together with the others, reports it and waits
- * for the acknowledgement.  Requests and answers get lost and are repeated, as the library does.
- * What was acknowledged to any rank must never be computed again, and no rank may stop while
- * another goes on: it would wait for ever.
+ * for the acknowledgement; then rank 0 saves.  Requests and answers get lost and are repeated, as
+ * the library does.  No rank may stop while another goes on: it would wait for ever.
+ *
+ * Scripts are killed at every point.  A run that is told to go on after n epochs loads the
+ * snapshot, whose weights must have seen each of these n; and when all is done each epoch is in
+ * them.
  */
 #include "sim/sim.h"
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -27,8 +31,18 @@ static bool lost(struct world *w)
     return rng_below(w->rng, 8) == 0;
 }
 
+static uint32_t epochs_before(int32_t n)
+{
+    return (UINT32_C(1) << n) - 1;
+}
+
 void trainer_begin(struct world *w, struct exec *x)
 {
+    uint32_t snapshot = world_journey(w, x->key.job)->snapshot;
+
+    if ((snapshot & epochs_before(x->from)) != epochs_before(x->from))
+        blame(w, "the counter says more than the weights have seen", x->key.job);
+    x->weights = x->from ? snapshot : 0;
     for (int i = 0; i < x->n_ranks; i++)
         x->ranks[i] = (struct rank){x->from < x->epochs ? RANK_ASKS : RANK_FINISHED, x->from};
     for (int i = 0; i < MAX_EPOCHS; i++)
@@ -46,14 +60,32 @@ void trainer_begin(struct world *w, struct exec *x)
 
 static void ask(struct world *w, struct exec *x, struct rank *r)
 {
-    bool known = false, stop = w->core && core_has_to_stop(w->core, x->key.job, &known);
+    bool first = r == &x->ranks[0], known = false, stop;
 
+    /* The library of old says neither how many nor who; it runs on one device here or there. */
+    if (w->core && first)
+        core_epoch_begins(w->core, x->key.job, x->n_ranks == 1 && x->key.job % 2 ? -1 : r->epoch);
+    stop = w->core && core_has_to_stop(w->core, x->key.job, &known);
     if (!known || lost(w))
         return; /* it asks again */
     if (x->said[r->epoch] >= 0 && x->said[r->epoch] != stop)
         blame(w, "two ranks were told different things in one epoch", x->key.job);
     x->said[r->epoch] = stop;
     r->state = stop && r->epoch < x->epochs - 1 ? RANK_STOPPED : RANK_COMPUTES;
+    if (first && w->planted == PLANT_LATE_SAVE && r->state == RANK_COMPUTES)
+        r->state = RANK_SAVES;
+}
+
+/* ---- saving ---- */
+
+/* Whole or not at all, as a file that is renamed when it is complete. */
+static void save_snapshot(struct world *w, struct exec *x, struct rank *r)
+{
+    world_journey(w, x->key.job)->snapshot = x->weights;
+    if (r->epoch == x->epochs)
+        r->state = RANK_FINISHED;
+    else
+        r->state = w->planted == PLANT_LATE_SAVE ? RANK_COMPUTES : RANK_ASKS;
 }
 
 /* ---- computing ---- */
@@ -65,10 +97,12 @@ static void compute(struct world *w, struct exec *x, struct rank *r)
         const struct rank *o = &x->ranks[i];
         if (o->state == RANK_STOPPED && o->epoch <= r->epoch)
             blame(w, "a rank stopped alone", x->key.job);
-        if (o->epoch < r->epoch || (o->epoch == r->epoch && o->state == RANK_ASKS))
+        bool begun = o->state != RANK_ASKS && o->state != RANK_SAVES;
+        if (o->epoch < r->epoch || (o->epoch == r->epoch && !begun))
             return;
     }
     r->state = RANK_REPORTS;
+    x->weights |= UINT32_C(1) << r->epoch;
 }
 
 /* ---- reporting ---- */
@@ -79,6 +113,16 @@ struct report {
     int rank;
     int32_t epoch;
 };
+
+/* Rank 0 saves for all. */
+static enum rank_state after_epoch(const struct world *w, const struct exec *x, int rank)
+{
+    bool over = x->ranks[rank].epoch == x->epochs;
+
+    if (rank == 0 && (over || w->planted != PLANT_LATE_SAVE))
+        return RANK_SAVES;
+    return over ? RANK_FINISHED : RANK_ASKS;
+}
 
 static void on_answer(void *arg, const struct err *e, const struct acted *a)
 {
@@ -95,7 +139,7 @@ static void on_answer(void *arg, const struct err *e, const struct acted *a)
             r->state = RANK_REPORTS;
         } else {
             r->epoch++;
-            r->state = r->epoch == x->epochs ? RANK_FINISHED : RANK_ASKS;
+            r->state = after_epoch(p->w, x, p->rank);
         }
     }
     free(p);
@@ -129,7 +173,25 @@ static void maybe_exit(struct world *w, size_t i)
         stopped += x->ranks[k].state == RANK_STOPPED;
     }
     x->made_room = stopped > 0;
+    if (x->made_room)
+        world_journey(w, x->key.job)->obeyed = x->ranks[0].epoch;
+    else if (x->weights != epochs_before(x->epochs))
+        blame(w, "the weights have not seen every epoch", x->key.job);
     world_finish(w, i, RUN_END_EXITED, 0);
+}
+
+/* The kernel kills it, or its supervisor goes and takes it along. */
+static void maybe_kill(struct world *w, size_t i)
+{
+    struct exec *x = &w->execs.p[i];
+
+    if (!x->live || rng_below(w->rng, 24))
+        return;
+    w->kills[x->ranks[0].state]++;
+    if (rng_below(w->rng, 2))
+        world_finish(w, i, RUN_END_EXITED, SIGKILL);
+    else
+        world_finish(w, i, RUN_END_SUPERVISOR_KILLED, 0);
 }
 
 void world_train(struct world *w)
@@ -153,7 +215,10 @@ void world_train(struct world *w)
             compute(w, x, r);
         else if (r->state == RANK_REPORTS)
             report(w, x, k);
+        else if (r->state == RANK_SAVES)
+            save_snapshot(w, x, r);
         maybe_exit(w, i);
+        maybe_kill(w, i);
         return;
     }
 }

@@ -248,7 +248,12 @@ static void receive_stop(struct sim_host *h, struct run_key key)
         vec_push(&h->journal, ((struct happening){.key = key, .end = true, .outcome = o}));
     } else if (x && x->live) {
         x->end_at = w->now + (int64_t)rng_below(w->rng, 50);
-        x->outcome.why = rng_below(w->rng, 3) ? RUN_END_CANCELLED : RUN_END_EXITED;
+        /* A command that fails at the same moment keeps its status.  No supervisor says "exited 0"
+         * of a run that a stop reached while its command ran. */
+        if (x->outcome.wait_status != 0 && !rng_below(w->rng, 3))
+            x->outcome.why = RUN_END_EXITED;
+        else
+            x->outcome.why = RUN_END_CANCELLED;
     }
 }
 

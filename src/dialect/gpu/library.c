@@ -161,6 +161,20 @@ static bool may_speak(const struct call *c, struct err *e)
 
 /* ---- messages ---- */
 
+/* Our library says in its question how many epochs are behind it and which rank it is; the library
+ * of old says neither.  A question with other values is answered all the same and confirms nothing.
+ */
+static void library_epoch_begins(struct call *c)
+{
+    const struct library_call *k = c->data;
+    int64_t epochs, rank;
+    struct err e;
+
+    if (call_param_int(c, "epoch", -1, 0, INT32_MAX, &epochs, &e) == 0 &&
+        call_param_int(c, "rank", 0, 0, INT32_MAX, &rank, &e) == 0 && rank == 0)
+        core_epoch_begins(call_gpu(c)->env.core, k->job, epochs);
+}
+
 /* Loop thread, with the job known.  Answers at once, but for an epoch. */
 static void library_act(struct call *c)
 {
@@ -175,6 +189,7 @@ static void library_act(struct call *c)
     }
     switch (k->message) {
     case GPU_MESSAGE_STOP:
+        library_epoch_begins(c);
         stop = core_has_to_stop(core, k->job, &known);
         if (known)
             library_answer(c, stop ? "1" : "0");

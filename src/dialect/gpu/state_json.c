@@ -135,7 +135,7 @@ static void put_gpu_count(struct buf *b, const struct gpu_job_facts *f)
     jw_str_or_null(b, "gpus", str_of(text));
 }
 
-/* The number of complete epochs only grows, so the larger of the two counts is the newer one. */
+/* Reported while the job runs; after a run that did not end well, those whose snapshot exists. */
 static void put_epochs(struct buf *b, const struct gpu_job_facts *f)
 {
     char text[64] = "";

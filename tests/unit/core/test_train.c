@@ -132,6 +132,13 @@ static bool has_to_stop(struct bench *b, uint64_t job)
     return stop;
 }
 
+/* Rank 0 begins its next epoch. */
+static void begins(struct bench *b, uint64_t job, int64_t epochs)
+{
+    core_epoch_begins(b->core, job, epochs);
+    bench_settle(b, 10);
+}
+
 static struct core_training_past past_of(struct bench *b, uint64_t job)
 {
     struct core_training_past p;
@@ -263,6 +270,7 @@ static void a_lost_run_goes_on_where_it_was(void **state)
     uint64_t job = submit(b, 1, 0, EPOCHS(5, ",\"gpus\":1"));
 
     epoch(b, job, 3);
+    begins(b, job, 3);
     finish(b, job, RUN_END_SUPERVISOR_KILLED, 0);
     bench_settle(b, 10);
     assert_non_null(live(b, job));
@@ -270,6 +278,83 @@ static void a_lost_run_goes_on_where_it_was(void **state)
     assert_int_equal(b->disk.jobs.p[job - 1].rec.tries, 1);
     finish(b, job, RUN_END_EXITED, W_EXITCODE(3, 0));
     assert_int_equal(state_of(b, job), JOB_FAILED); /* its own fault, and no retry */
+}
+
+/* What a run reported and nobody confirmed may have no snapshot. */
+static void an_epoch_without_a_snapshot_is_computed_again(void **state)
+{
+    struct bench *b = *state;
+    uint64_t job = submit(b, 1, 0, EPOCHS(5, ",\"gpus\":1"));
+    struct gpu_view v;
+
+    epoch(b, job, 1);
+    assert_int_equal(past_of(b, job).confirmed, 0);
+    finish(b, job, RUN_END_SUPERVISOR_KILLED, 0);
+    bench_settle(b, 10);
+    assert_int_equal(live(b, job)->from, 0);
+    epoch(b, job, 1);
+    epoch(b, job, 2); /* the first is confirmed by the second */
+    assert_int_equal(past_of(b, job).confirmed, 1);
+    assert_int_equal(past_of(b, job).done, 2);
+    bench_crash(b);
+    bench_boot(b);
+    bench_settle(b, 10);
+    assert_int_equal(past_of(b, job).confirmed, 1);
+    finish(b, job, RUN_END_SUPERVISOR_KILLED, 0);
+    bench_settle(b, 10);
+    assert_int_equal(live(b, job)->from, 1);
+    assert_int_equal(past_of(b, job).done, 1);
+    assert_true(core_training(b->core, job, &v));
+    assert_int_equal(v.epochs_done, 1); /* what is left to do grows as well */
+}
+
+/* Only rank 0 saves; and it speaks of what it has behind it, not of what others have reported. */
+static void rank_0_confirms_what_it_has_saved(void **state)
+{
+    struct bench *b = *state;
+    uint64_t one = submit(b, 1, 0, EPOCHS(5, ",\"gpus\":1"));
+
+    epoch(b, one, 2);
+    begins(b, one, 1);
+    assert_int_equal(past_of(b, one).confirmed, 1);
+    begins(b, one, 7);
+    assert_int_equal(past_of(b, one).confirmed, 2);
+    begins(b, one, 0);
+    assert_int_equal(past_of(b, one).confirmed, 2);
+    epoch(b, one, 3);
+    begins(b, one, -1); /* a library that does not say: on one device there is no other rank */
+    assert_int_equal(past_of(b, one).confirmed, 3);
+    bench_crash(b); /* and it is kept */
+    bench_boot(b);
+    bench_settle(b, 10);
+    assert_int_equal(past_of(b, one).confirmed, 3);
+    finish(b, one, RUN_END_EXITED, 0);
+    uint64_t two = submit(b, 2, 0, EPOCHS(5, ",\"gpus\":2"));
+    epoch(b, two, 1);
+    begins(b, two, -1);
+    assert_int_equal(past_of(b, two).confirmed, 0);
+    begins(b, two, 1);
+    assert_int_equal(past_of(b, two).confirmed, 1);
+}
+
+static void a_run_that_ends_well_has_saved(void **state)
+{
+    struct bench *b = *state;
+    uint64_t urgent, job = told_to_stop(b, &urgent);
+
+    assert_int_equal(past_of(b, job).confirmed, 2);
+    finish(b, job, RUN_END_EXITED, 0); /* it obeyed */
+    finish(b, urgent, RUN_END_EXITED, 0);
+    assert_int_equal(live(b, job)->from, 3);
+    epoch(b, job, 4);
+    finish(b, job, RUN_END_CANCELLED, 0); /* it was made to go at once */
+    bench_settle(b, 10);
+    assert_int_equal(live(b, job)->from, 3);
+    assert_non_null(strstr(b->disk.detail, "after epoch 3 of 9"));
+    epoch(b, job, 9);
+    finish(b, job, RUN_END_EXITED, 0);
+    assert_int_equal(state_of(b, job), JOB_SUCCEEDED);
+    assert_int_equal(past_of(b, job).confirmed, 9);
 }
 
 /* A request that finds only the last epoch left is over: nobody waits for the job to stop. */
@@ -318,6 +403,7 @@ static void a_retry_by_hand_goes_on_or_begins_anew(void **state)
              done = submit(b, 1, 0, EPOCHS(1, ",\"gpus\":1"));
 
     epoch(b, failed, 2);
+    begins(b, failed, 2);
     finish(b, failed, RUN_END_EXITED, W_EXITCODE(1, 0));
     epoch(b, done, 1);
     finish(b, done, RUN_END_EXITED, 0);
@@ -512,6 +598,9 @@ int main(void)
         TEST(devices_are_kept_over_a_restart),
         TEST(an_early_end_is_success_with_a_remark),
         TEST(a_lost_run_goes_on_where_it_was),
+        TEST(an_epoch_without_a_snapshot_is_computed_again),
+        TEST(rank_0_confirms_what_it_has_saved),
+        TEST(a_run_that_ends_well_has_saved),
         TEST(the_last_epoch_is_not_stopped),
         TEST(the_times_that_people_see_are_means),
         TEST(a_retry_by_hand_goes_on_or_begins_anew),
