@@ -21,7 +21,7 @@ from datetime import datetime
 from typing import Any, Dict, Mapping, Optional
 
 from ._gpumem import GpuMemory
-from ._snapshot import find_checkpoint
+from ._snapshot import find_checkpoint, is_empty
 from ._wire import Message, Wire
 
 STANDALONE_ID = "standalone"
@@ -116,7 +116,12 @@ class KubeProfiler:
         self.data_dir = env.get("SCHED_ROOT_DATA") or "/data"
         self.snapshots_dir = env.get("SCHED_ROOT_SNAPSHOTS") or "/snapshots"
         self.root_dir = self._make_root()
-        self.ckpt_path = find_checkpoint(self.root_dir) if self.RESTARTED else None
+        self.ckpt_path = find_checkpoint(self.root_dir, say) if self.RESTARTED else None
+        if self.RESTARTED and self.ckpt_path is None and is_empty(self.root_dir):
+            say(
+                "this run goes on after epoch %d, but nothing is saved in %s; a script that saves elsewhere"
+                " must load it itself, or the weights begin anew" % (self.EPOCHS_DONE, self.root_dir)
+            )
 
         self._last: Optional[float] = None  # time of the last measure()
         self._count = 0  # intervals between calls of measure() in this process

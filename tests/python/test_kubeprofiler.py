@@ -10,8 +10,11 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 import time
+import types
 import unittest
+import zipfile
 from unittest import mock
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -209,6 +212,65 @@ class Directories(Case):
         for path in paths:
             os.utime(path, (1e9, 1e9))
         self.assertEqual(_snapshot.newest_file(folder), paths[1])
+
+    def zipped(self, *names, age_s=0.0, cut=0):
+        """A zip file, as torch.save writes it; `cut` bytes at its end are missing."""
+        path = write(self.path(*names))
+        with zipfile.ZipFile(path, "w") as f:
+            for i in range(20):
+                f.writestr("archive/data/%d" % i, os.urandom(2000))
+        os.truncate(path, os.path.getsize(path) - cut)
+        then = time.time() - age_s
+        os.utime(path, (then, then))
+        return path
+
+    def test_half_written_is_never_offered(self):
+        folder = ("lightning_logs", "version_1", "checkpoints")
+        before = self.zipped("lightning_logs", "version_0", "checkpoints", "epoch=0-step=1.ckpt", age_s=40)
+        size = os.path.getsize(before)
+        for cut in (1, 22, 500, size // 2, size - 100):
+            self.zipped(*folder, "epoch=2-step=1.ckpt", cut=cut)
+            self.assertEqual(self.checkpoint(), before, cut)
+        self.assertIn("epoch=2-step=1.ckpt is not whole", self.said.getvalue())
+        older = self.zipped(*folder, "epoch=1-step=1.ckpt", age_s=20)
+        self.assertEqual(self.checkpoint(), older)
+        whole = self.zipped(*folder, "epoch=2-step=1.ckpt", age_s=10)
+        self.assertEqual(self.checkpoint(), whole)
+
+    def test_a_file_that_still_grows_is_not_offered(self):
+        folder = ("lightning_logs", "version_0", "checkpoints")
+        before = write(self.path(*folder, "epoch=1-step=1.ckpt"), age_s=40)
+        growing = write(self.path(*folder, "epoch=2-step=1.ckpt"))
+        over = threading.Event()
+
+        def grow():
+            with open(growing, "a") as f:
+                while not over.wait(0.01):
+                    print("more", file=f, flush=True)
+
+        writer = threading.Thread(target=grow)
+        writer.start()
+        try:
+            self.assertEqual(self.checkpoint(), before)
+        finally:
+            over.set()
+            writer.join()
+        os.utime(growing, (time.time() - 10,) * 2)
+        self.assertEqual(self.checkpoint(), growing)
+
+    def test_lightning_without_a_logger(self):
+        wanted = self.zipped("checkpoints", "epoch=3-step=40.ckpt")
+        self.assertEqual(self.checkpoint(), wanted)
+        self.assertEqual(self.said.getvalue(), "")
+
+    def test_restarted_with_nothing_saved_is_said(self):
+        self.checkpoint()
+        self.assertIn("goes on after epoch 1, but nothing is saved in " + self.path(), self.said.getvalue())
+
+    def test_own_files_are_no_reason_to_warn(self):
+        write(self.path("model.pth"))
+        self.assertIsNone(self.checkpoint())
+        self.assertEqual(self.said.getvalue(), "")
 
     def test_tensorflow(self):
         write(self.path("tf_ckpts.index"))
