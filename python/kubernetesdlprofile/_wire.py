@@ -29,6 +29,7 @@ RETRY_S = 0.25
 AWAY_S = 1.0  #: heartbeats are not even tried for this long after a failure
 OWED_S = 1.0  #: how often an epoch count that is owed is tried again
 EXIT_S = 3.0  #: how long leaving may take for what is still to be sent
+EXIT_OWED_S = 10.0  #: and for a count that is owed to the scheduler that started this process
 
 Say = Callable[[str], None]
 
@@ -124,11 +125,14 @@ class Wire:
 
     def close(self) -> None:
         """At exit: waits until nothing is left to send, but not long, and not for a scheduler that
-        never answered."""
-        if os.getpid() != self._pid or self._thread is None or not self._known:
+        never answered.  A token proves that there is one: it may just be restarting, and without
+        the last count it would take the training for unfinished."""
+        owes = self._owed is not None and bool(self._headers)
+        if os.getpid() != self._pid or self._thread is None or not (self._known or owes):
             return
         with self._changed:
-            self._changed.wait_for(lambda: not self._tasks and not self._busy and self._owed is None, EXIT_S)
+            self._changed.wait_for(lambda: not self._tasks and not self._busy and self._owed is None,
+                                   EXIT_OWED_S if owes else EXIT_S)
 
     def _check_fork(self) -> None:
         """In a forked child the thread is gone and the connections are its parent's."""

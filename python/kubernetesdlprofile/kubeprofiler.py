@@ -102,6 +102,7 @@ class KubeProfiler:
         # In a job anything but FALSE means restarted, even nothing: so it was from the start.
         self.RESTARTED = env.get("JOB_RESTARTED", "TRUE" if self.in_job else "FALSE") != "FALSE"
         self.NODE_LIST = env.get("NODELIST", "")
+        self._global_rank = _number(env, "RANK", -1)  # only with one process per GPU
         self.job_manager_hostname = _host(job_manager_hostname or (names[0] if names else None), env)
         self.db_hostname = _host(db_hostname or (names[1] if len(names) > 1 else None), env)
 
@@ -178,12 +179,13 @@ class KubeProfiler:
         self._sum, self._steps = 0.0, 0
         if self._wire is None:
             return
-        answer = self._wire.ask(Message("GET", self.job_manager_hostname, "/has_to_stop/" + self.JOBID))
+        answer = self._wire.ask(Message("GET", self.job_manager_hostname, self._question()))
         if answer == b"1" and self.epoch < self.EPOCHS - 1:
             self.has_to_stop = True
 
     def end_epoch(self) -> None:
-        """At the end of each epoch, after validation: it counts from now on."""
+        """At the end of each epoch, after validation.  It counts once it is saved, which the scheduler
+        takes from the next start_epoch() of rank 0, or from a good end."""
         began, self._began = self._began, None
         duration = time.monotonic() - began if began is not None else 0.0
         facts = self._facts(duration)
@@ -202,6 +204,30 @@ class KubeProfiler:
             self._wire.close()
 
     # ---- messages ----
+
+    def _rank(self) -> Optional[int]:
+        """Of this process among all of the job; None when it cannot tell."""
+        torch = sys.modules.get("torch.distributed")
+        try:
+            if torch is not None and torch.is_available() and torch.is_initialized():
+                return int(torch.get_rank())
+        except Exception:  # another module of that name, or a group that is going away
+            pass
+        if self._global_rank >= 0:
+            return self._global_rank
+        if self.LOCAL_RANK >= 0:
+            return self.RANK * max(self.NUM_GPUS, 1) + self.LOCAL_RANK
+        # One of several that the script itself started?  Then multiprocessing is loaded.
+        process = sys.modules.get("multiprocessing.process")
+        if self.NUM_GPUS > 1 and process is not None and process.parent_process() is not None:
+            return None
+        return self.RANK
+
+    def _question(self) -> str:
+        """Must I stop?  It also says how many epochs are saved by now, if this is the rank that saves."""
+        rank = self._rank()
+        path = "/has_to_stop/" + self.JOBID
+        return path if rank is None else "%s?epoch=%d&rank=%d" % (path, self.epoch, rank)
 
     def _heartbeat(self) -> None:
         if self._wire is not None:

@@ -356,6 +356,28 @@ class Messages(Case):
         self.assertEqual(self.scheduler.told()[-1], "done 3")
 
 
+    def questions(self, **more):
+        self.scheduler.requests.clear()
+        self.train(self.profiler(**more), 2, 2)
+        return [path.partition("?")[2] for method, path, _, _ in self.scheduler.requests if method == "GET"]
+
+    def test_the_question_says_what_is_saved_and_by_whom(self):
+        self.assertEqual(self.questions(), ["epoch=0&rank=0", "epoch=1&rank=0"])
+        self.assertEqual(self.questions(EPOCHS_DONE="1", LOCAL_RANK="1", NUM_GPUS="2", NODE_RANK="1", NUM_NODES="2"),
+                         ["epoch=1&rank=3", "epoch=2&rank=3"])
+        self.assertEqual(self.questions(RANK="1", LOCAL_RANK="1", NUM_GPUS="2"), ["epoch=0&rank=1", "epoch=1&rank=1"])
+
+    def test_a_child_that_cannot_tell_its_rank_says_nothing(self):
+        with mock.patch("multiprocessing.process.parent_process", return_value=object()):
+            self.assertEqual(self.questions(NUM_GPUS="2"), ["", ""])
+            self.assertEqual(self.questions(), ["epoch=0&rank=0", "epoch=1&rank=0"])
+
+    def test_torch_knows_the_rank(self):
+        group = types.SimpleNamespace(is_available=lambda: True, is_initialized=lambda: True, get_rank=lambda: 5)
+        with mock.patch.dict(sys.modules, {"torch.distributed": group}):
+            self.assertEqual(self.questions(NUM_GPUS="8"), ["epoch=0&rank=5", "epoch=1&rank=5"])
+
+
 class Stopping(Case):
     def test_first_measure_after_the_answer(self):
         prof = self.profiler()
@@ -440,6 +462,20 @@ class Faults(Case):
             self.assertTrue(wait_for(lambda: "done 1" in self.scheduler.told()))
             prof.end()
         self.assertEqual(self.scheduler.told().count("done 1"), 1)
+
+    def test_count_is_told_at_exit(self):
+        """A script that began and ended while its scheduler restarted: the token says that it comes back."""
+        port = self.scheduler.port
+        self.scheduler.close()
+        prof = self.profiler(SCHED_TOKEN="secret")
+        self.train(prof, 1, 2)
+        with mock.patch.object(_wire, "EXIT_OWED_S", 60.0):
+            leaving = threading.Thread(target=prof._wire.close)
+            leaving.start()
+            self.scheduler = FakeScheduler(port)
+            self.addCleanup(self.scheduler.close)
+            leaving.join()
+        self.assertIn("done 1", self.scheduler.told())
 
     def test_one_rank_of_several_waits(self):
         """It must not go on while its sisters were told to stop."""
