@@ -1,33 +1,22 @@
 /* worker.c - prepares a working directory and starts what the job is
  *
- * Owns: the lines the standard worker prints, and the cache of virtual environments.
- *
- * requirements.txt is installed into an environment of its own below the home, named by the
- * interpreter's version and the hash of the file.  Who makes it holds a lock, so that ten jobs of
- * one sweep install once; a mark says that it is complete.  What pip cannot do does not stop the
- * job.
+ * Owns: the lines the standard worker prints.  What requirements.txt becomes is packages.c.
  */
 #include "dialect/atlas/worker.h"
 #include "archive/cas.h"
 #include "base/buf.h"
 #include "base/file.h"
-#include "base/hash.h"
 #include "base/util.h"
 #include "dialect/atlas/archive.h"
 #include "dialect/atlas/home.h"
+#include "dialect/atlas/packages.h"
 #include "dialect/atlas/translate.h"
 #include <errno.h>
-#include <fcntl.h>
-#include <spawn.h>
 #include <stdio.h>
-#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
-extern char **environ;
-
-enum { RULE = 120, REQUIREMENTS_MAX = 4 << 20, FAILED = 1, CANNOT_RUN = 127 };
+enum { RULE = 120, MODULE_MAX = 4 << 20, FAILED = 1, CANNOT_RUN = 127 };
 
 /* Flushed line by line: the job writes to the same log through another buffer. */
 static void worker_print(const char *line)
@@ -52,133 +41,20 @@ static int worker_fail(const struct err *e)
     return FAILED;
 }
 
-/* Runs a program with the output of this process; its exit status, or -1. */
-static int worker_run_script(char *const *argv)
-{
-    pid_t pid;
-    int status;
-
-    if (posix_spawnp(&pid, argv[0], NULL, NULL, argv, environ) != 0)
-        return -1;
-    while (waitpid(pid, &status, 0) < 0)
-        if (errno != EINTR)
-            return -1;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
 /* ---- requirements ---- */
 
-/* The version is part of the name of an environment, so a new interpreter gets a new one. */
-static void version_of(const char *python, char *out, size_t n)
-{
-    AUTO_FREE char *command =
-        xasprintf("'%s' -c 'import sys; print(sys.version.split()[0])'", python);
-    FILE *f = strchr(python, '\'') ? NULL : popen(command, "re");
-
-    snprintf(out, n, "python");
-    if (f && fgets(out, (int)n, f))
-        out[strcspn(out, "\r\n")] = 0;
-    if (f)
-        pclose(f);
-    for (char *c = out; *c; c++)
-        if (*c == '/')
-            *c = '_';
-}
-
-/* Where the environment of these requirements is, or will be; yours. */
-static char *environment_path(const char *home, const char *python, const char *text, size_t n)
-{
-    struct sha256 h;
-    uint8_t sum[32];
-    char version[64], hex[65];
-
-    version_of(python, version, sizeof(version));
-    sha256_init(&h);
-    sha256_add(&h, python, strlen(python));
-    sha256_add(&h, "\n", 1);
-    sha256_add(&h, text, n);
-    sha256_end(&h, sum);
-    for (size_t i = 0; i < sizeof(sum); i++)
-        snprintf(hex + 2 * i, 3, "%02x", sum[i]);
-    return xasprintf("%s/local_docker_scheduler/environments/%s-%s", home, version, hex);
-}
-
-/* Making pip anew takes ten times as long as the rest, so the interpreter's own is used if there is
- * one: it installs into the environment it is run in. */
-static int make_environment(const char *python, const char *dir)
-{
-    static const char find_pip[] =
-        "import importlib.util as u, sys; sys.exit(u.find_spec('pip') is None)";
-    AUTO_FREE char *interpreter = path_join(dir, "bin/python");
-    char *const venv[] = {(char *)python,
-                          (char *)"-m",
-                          (char *)"venv",
-                          (char *)"--system-site-packages",
-                          (char *)"--without-pip",
-                          (char *)dir,
-                          NULL};
-    char *const has_pip[] = {interpreter, (char *)"-c", (char *)find_pip, NULL};
-    char *const ensure[] = {interpreter, (char *)"-m", (char *)"ensurepip", NULL};
-    char *const pip[] = {interpreter,
-                         (char *)"-m",
-                         (char *)"pip",
-                         (char *)"install",
-                         (char *)"-r",
-                         (char *)"requirements.txt",
-                         (char *)"--no-cache-dir",
-                         (char *)"--disable-pip-version-check",
-                         NULL};
-
-    dir_remove_tree(dir, NULL);
-    if (worker_run_script(venv) != 0 ||
-        (worker_run_script(has_pip) != 0 && worker_run_script(ensure) != 0))
-        return -1;
-    return worker_run_script(pip);
-}
-
-/* The interpreter that runs the job; yours. */
-static char *install(const char *home, const char *python, const char *text, size_t n)
-{
-    AUTO_FREE char *dir = environment_path(home, python, text, n),
-                   *lock = xasprintf("%s.lock", dir), *mark = path_join(dir, ".complete"),
-                   *interpreter = path_join(dir, "bin/python");
-    struct err e;
-    char *slash = strrchr(dir, '/');
-
-    *slash = 0;
-    dir_make_all(dir, 0755, &e);
-    *slash = '/';
-    AUTO_FD fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-    if (fd >= 0)
-        flock(fd, LOCK_EX);
-    if (access(mark, F_OK) == 0) {
-        printf("Using the environment made for these requirements before: %s\n", dir);
-        fflush(stdout);
-    } else if (make_environment(python, dir) == 0) {
-        file_write_atomic(mark, "", 0, 0644, &e);
-    } else {
-        worker_print("Foundations WARNING: requirements.txt could not be installed; the job runs "
-                     "without them");
-    }
-    return access(interpreter, X_OK) == 0 ? TAKE(interpreter) : xstrdup(python);
-}
-
 /* What the start script of the standard worker does before the job. */
-static char *start_script(const char *home, const char *python)
+static char *start_script(const char *home, const char *id, const char *python)
 {
-    AUTO_FREE char *text = NULL;
-    struct err e;
-    size_t n;
-
     worker_print_rule();
-    if (file_read_all("requirements.txt", REQUIREMENTS_MAX, &text, &n, &e) < 0) {
+    if (access("requirements.txt", F_OK) < 0) {
         worker_print("No user requirements found.");
         worker_print_rule();
         return xstrdup(python);
     }
     worker_print("Installing user requirements from requirements.txt.");
     worker_print_rule();
-    char *with = install(home, python, text, n);
+    char *with = packages_install(home, id, python);
     worker_print_rule();
     return with;
 }
@@ -264,10 +140,10 @@ static int become(char **words)
 }
 
 /* The standard worker: requirements, then the command with the interpreter in front. */
-static int run_script(const char *home, char **words)
+static int run_script(const char *home, const char *id, char **words)
 {
     const char *python = getenv("FOUNDATIONS_PYTHON");
-    AUTO_FREE char *with = start_script(home, python && *python ? python : "python3");
+    AUTO_FREE char *with = start_script(home, id, python && *python ? python : "python3");
     size_t n = 0;
 
     while (words[n])
@@ -307,7 +183,7 @@ int atlas_worker(char **argv)
     }
     warn_volumes();
     if (!strcmp(mode, ATLAS_RUN_SCRIPT))
-        return run_script(home, words);
+        return run_script(home, id, words);
     if (!words[0]) {
         err_set(&e, ERR_INVALID, "the job has no command");
         return worker_fail(&e);
