@@ -356,6 +356,8 @@ void core_set_endpoint(struct core *c, const char *endpoint);
 /* Reports the end step that core_ops.end_step began; e NULL = it is complete.  An error becomes a
  * part of the job's reason; the outcome stays as it is. */
 void core_end_step_done(struct core *c, struct run_key key, const struct err *e);
+/* The step waits for something, such as space on the disk: its hour begins anew. */
+void core_end_step_waits(struct core *c, struct run_key key);
 
 /* ---- questions ---- */
 /* Has its run ended while the end step is still under way? */

@@ -291,6 +291,16 @@ void core_end_step_done(struct core *c, struct run_key key, const struct err *e)
     end_steps_prune(c);
 }
 
+void core_end_step_waits(struct core *c, struct run_key key)
+{
+    for (size_t i = 0; i < c->steps.n; i++)
+        if (run_key_eq(c->steps.p[i].key, key)) {
+            vec_remove(&c->steps, i);
+            vec_push(&c->steps, ((struct step_due){key, core_mono(c) + STEP_MAX_MS}));
+            return;
+        }
+}
+
 void run_end_step_abandon(struct core *c, struct run *r, const char *why, bool cancel)
 {
     struct verdict *v = &r->ending->verdict;

@@ -5,6 +5,9 @@
  *
  * Outcomes from before a restart arrive before the parts are open; their steps wait for the parts.
  *
+ * A step that finds no space on the disk is repeated until there is space: a job must not be shown
+ * as ended without its archive.  It holds no thread meanwhile.
+ *
  * A host that closes cancels its steps and waits only until their threads have noticed.  Their
  * reports are dropped: the next daemon gets the outcomes again and repeats the steps.
  *
@@ -18,12 +21,15 @@
 #include "host/host_priv.h"
 #include <string.h>
 
+enum { SPACE_LOOK_MS = 1000 };
+
 /* One step, from end_steps_begin to its report.  `part`, `job` and the texts are written before the
  * thread starts; `err` and `rc` are the thread's result. */
 struct end_step {
     struct host *h;
     const struct open_part *part; /* NULL = none */
-    bool started;                 /* a thread has it; before, the parts are not open yet */
+    bool started; /* a thread has it; before, the parts are not open yet, or it waits for space */
+    bool waits;   /* for space */
     struct host_ended job;
     char *name, *dialect;
     char *snapshot; /* NULL = none */
@@ -78,6 +84,36 @@ static void end_step_free(struct end_step *s)
     free(s);
 }
 
+static bool end_step_start(struct end_step *s);
+
+/* Loop thread.  All steps that wait are tried: what one of them needs may be there already. */
+static void end_steps_again(void *arg)
+{
+    struct host *h = arg;
+
+    for (struct end_step *s = h->ends.first; s; s = s->next)
+        if (s->waits && !s->started)
+            end_step_start(s);
+}
+
+/* The step is over for now; it begins again when the disk may have space.  One line in the log. */
+static void end_step_wait(struct end_step *s)
+{
+    struct host *h = s->h;
+
+    if (!s->waits)
+        log_warn("host", "end of job %llu waits for space on the disk; free some: %s",
+                 (unsigned long long)s->job.key.job, s->err.text);
+    s->waits = true;
+    s->started = false;
+    s->rc = 0;
+    s->err = (struct err){0};
+    core_end_step_waits(h->core, s->job.key);
+    if (!h->ends.again)
+        h->ends.again = timer_new(h->loop, end_steps_again, h);
+    timer_start(h->ends.again, SPACE_LOOK_MS, 0);
+}
+
 /* Loop thread.  The error of a step that was cancelled is not logged: it only says that the step
  * was cut short. */
 static void end_step_done(void *arg)
@@ -86,8 +122,15 @@ static void end_step_done(void *arg)
     struct host *h = s->h;
 
     h->works--;
+    if (s->rc < 0 && s->err.code == ERR_FULL && !s->cancel && !h->ends.shut) {
+        end_step_wait(s);
+        return;
+    }
     if (s->rc < 0 && !s->cancel)
         log_warn("host", "end of job %llu: %s", (unsigned long long)s->job.key.job, s->err.text);
+    else if (s->waits && !s->cancel)
+        log_info("host", "end of job %llu: there was space again",
+                 (unsigned long long)s->job.key.job);
     if (!h->ends.shut)
         core_end_step_done(h->core, s->job.key, s->rc < 0 ? &s->err : NULL);
     end_step_free(s);
@@ -153,14 +196,20 @@ void end_steps_open(struct host *h)
 
 void end_steps_cancel(void *arg, struct run_key key)
 {
-    for (struct end_step *s = ((struct host *)arg)->ends.first; s; s = s->next)
-        if (run_key_eq(s->job.key, key))
-            s->cancel = true;
+    for (struct end_step *s = ((struct host *)arg)->ends.first, *next; s; s = next) {
+        next = s->next;
+        if (!run_key_eq(s->job.key, key))
+            continue;
+        s->cancel = true;
+        if (s->waits && !s->started)
+            end_step_free(s); /* nobody expects its report any more */
+    }
 }
 
 void end_steps_shut(struct host *h)
 {
     h->ends.shut = true;
+    timer_free(TAKE(h->ends.again));
     for (struct end_step *s = h->ends.first, *next; s; s = next) {
         next = s->next;
         s->cancel = true;

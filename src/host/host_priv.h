@@ -60,6 +60,7 @@ struct host {
         struct end_step *first; /* under way */
         bool ready;             /* all parts are open */
         bool shut;              /* steps are cancelled, and not reported any more */
+        struct timer *again;    /* of steps that wait for space; NULL = none has waited yet */
     } ends;
     struct snapshot_sweep *sweep; /* NULL = no snapshots were removed yet */
     struct zone *zones;           /* schedules.c */

@@ -235,7 +235,8 @@ int atlas_archive_job(const char *home, struct cas *c, const char *id, const ato
     if (!archive_is_dir(work))
         return 0; /* it was done before */
     if (!archive_is_dir(source) && atlas_check_out(home, c, id, e) < 0) {
-        dir_remove_tree(work, NULL); /* there is nothing to archive, now or later */
+        if (e->code != ERR_FULL)
+            dir_remove_tree(work, NULL); /* there is nothing to archive, now or later */
         return err_wrap(e, "archiving job %s", id);
     }
     atlas_archive_tree(id, tree);

@@ -31,6 +31,10 @@ struct atlas_live { /* a job on a worker */
     char id[ATLAS_ID_MAX];
     int32_t worker; /* -1 = none */
 };
+struct atlas_full { /* a job whose archive waits for space */
+    char id[ATLAS_ID_MAX];
+    char text[300];
+};
 struct atlas {
     struct atlas_conf conf; /* texts are copies */
     char addr[64];          /* of the ports of atlas-server; a port 0 is not opened */
@@ -38,8 +42,9 @@ struct atlas {
     struct cas *cas;
     char *archive_dir, *work_dir;
     VEC(struct atlas_live) live;
-    VEC(int32_t) workers;       /* their numbers, ascending */
-    VEC(struct call *) waiting; /* for the archive of a job */
+    VEC(struct atlas_full) full; /* live.c, with its lock */
+    VEC(int32_t) workers;        /* their numbers, ascending */
+    VEC(struct call *) waiting;  /* for the archive of a job */
     struct upload_line uploads;
     bool notifies; /* there is a token for Slack */
     bool closing;
@@ -77,6 +82,8 @@ void atlas_auth_logout(struct call *c);
 const struct atlas_live *atlas_on_worker(struct atlas *a, int32_t worker);
 /* A run of the job starts: the job is put on an idle worker. */
 void atlas_live_add(struct atlas *a, uint64_t job, const char *id);
+/* Has the job ended but for its archive, which waits for space?  Any thread. */
+bool atlas_archive_waits(struct atlas *a, const char *id, struct atlas_full *out);
 int32_t atlas_workers_set(struct atlas *a, int32_t n); /* makes the list 0 … n - 1 */
 
 /* ---- submit.c ---- */

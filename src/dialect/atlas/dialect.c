@@ -140,6 +140,7 @@ void atlas_free(void *self)
     if (a->cas)
         cas_close(a->cas);
     vec_done(&a->live);
+    vec_done(&a->full);
     vec_done(&a->workers);
     vec_done(&a->waiting);
     vec_done(&a->uploads.waiting);

@@ -146,6 +146,9 @@ static int jobs_get_work(struct call *c)
     if (atlas_job_find(c, c->arg[0], &j) < 0)
         return -1;
     AUTO(json) struct json *all = atlas_job_json(&j);
+    struct atlas_full waits;
+    if (atlas_archive_waits(call_atlas(c), j.id, &waits))
+        json_set_str(all, "reason", waits.text);
     jw_object(&c->out, NULL);
     for (struct json_it it = {0}; json_next(all, &it);)
         jw_json(&c->out, it.key, it.val);

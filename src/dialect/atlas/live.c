@@ -11,6 +11,7 @@
 #include "dialect/atlas/archive.h"
 #include "dialect/atlas/atlas_priv.h"
 #include <dirent.h>
+#include <pthread.h>
 #include <stdio.h>
 
 /* ---- workers ---- */
@@ -80,12 +81,49 @@ static int live_archive(struct atlas *a, const char *id, const atomic_bool *canc
     return e->code == ERR_DENIED ? host_clean_dir(a->conf.env, dir, e) : -1;
 }
 
+/* The archives that wait for space, for whoever asks for their jobs.  The lock is all they need:
+ * there are none while the disk has space. */
+static pthread_mutex_t full_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void note_full(struct atlas *a, const char *id, const struct err *e)
+{
+    struct atlas_full x = {0};
+
+    snprintf(x.id, sizeof(x.id), "%s", id);
+    if (e)
+        snprintf(x.text, sizeof(x.text), "its archive waits for space on the disk: %s", e->text);
+    pthread_mutex_lock(&full_lock);
+    for (size_t i = 0; i < a->full.n; i++)
+        if (!strcmp(a->full.p[i].id, id)) {
+            vec_remove(&a->full, i);
+            break;
+        }
+    if (e)
+        vec_push(&a->full, x);
+    pthread_mutex_unlock(&full_lock);
+}
+
+bool atlas_archive_waits(struct atlas *a, const char *id, struct atlas_full *out)
+{
+    bool found = false;
+
+    pthread_mutex_lock(&full_lock);
+    for (size_t i = 0; i < a->full.n && !found; i++)
+        if ((found = !strcmp(a->full.p[i].id, id)))
+            *out = a->full.p[i];
+    pthread_mutex_unlock(&full_lock);
+    return found;
+}
+
+/* Without space on the disk the host calls again. */
 int atlas_ended(void *self, const struct host_ended *job, struct err *e)
 {
     char id[ATLAS_ID_MAX];
 
     atlas_id_format(job->id, str_of(job->name), id);
-    return live_archive(self, id, job->cancel, e);
+    int rc = live_archive(self, id, job->cancel, e);
+    note_full(self, id, rc < 0 && e->code == ERR_FULL && !*job->cancel ? e : NULL);
+    return rc;
 }
 
 void atlas_committed(void *self)
@@ -142,7 +180,7 @@ static void live_resume(struct atlas *a, const char *id)
         struct leftover *x = xcalloc(1, sizeof(*x));
         x->a = a;
         x->known = rc == 0;
-        snprintf(x->id, sizeof(x->id), "%s", id);
+        snprintf(x->id, sizeof(x->id), "%.*s", ATLAS_ID_MAX - 1, id);
         request_server_hold(a->conf.requests); /* the server stays busy until the thread is done */
         work_submit(a->conf.loop, leftover_work, leftover_done, x);
     }

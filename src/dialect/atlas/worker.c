@@ -129,6 +129,23 @@ static int worker_prepare(const char *home, const char *id, struct err *e)
     return rc < 0 ? -1 : dir_make_all(archive, 0755, e);
 }
 
+/* Without space on the disk the job waits: it has done nothing yet, so nothing is lost. */
+static int worker_prepare_when_possible(const char *home, const char *id, struct err *e)
+{
+    bool said = false;
+    int rc;
+
+    while ((rc = worker_prepare(home, id, e)) < 0 && e->code == ERR_FULL) {
+        if (!said)
+            printf("Foundations WARNING: the job waits for space on the disk; free some: %s\n",
+                   e->text);
+        said = true;
+        fflush(stdout);
+        sleep(1);
+    }
+    return rc;
+}
+
 /* Replaces this process, so signals and the exit status are those of the job. */
 static int become(char **words)
 {
@@ -175,7 +192,7 @@ int atlas_worker(char **argv)
         return FAILED;
     }
     AUTO_FREE char *source = xasprintf("%s/" ATLAS_DIR_WORK "/%s/job_source", home, id);
-    if (worker_prepare(home, id, &e) < 0)
+    if (worker_prepare_when_possible(home, id, &e) < 0)
         return worker_fail(&e);
     if (chdir(source) < 0) {
         err_sys(&e, "cannot enter %s", source);

@@ -211,6 +211,29 @@ static void a_step_has_an_hour(void **state)
     assert_int_equal(core_next_wake(b->core), -1);
 }
 
+static void a_step_that_waits_gets_another_hour(void **state)
+{
+    struct bench *b = *state;
+    uint64_t first = submit(b, 0, true), second = submit(b, 0, true);
+    const int64_t hour = 3600 * 1000;
+
+    finish(b, first, RUN_END_EXITED, 0);
+    struct run_key waiting = last;
+    world_advance(&b->world, hour / 4);
+    bench_settle(b, 0);
+    finish(b, second, RUN_END_EXITED, 0);
+    world_advance(&b->world, hour / 4);
+    core_end_step_waits(b->core, waiting);
+    world_advance(&b->world, 3 * hour / 4); /* from now on the second has had its hour */
+    bench_settle(b, 0);
+    assert_int_equal(state_of(b, first), JOB_RUNNING);
+    assert_int_equal(state_of(b, second), JOB_SUCCEEDED);
+    last = waiting;
+    world_advance(&b->world, hour / 4);
+    bench_settle(b, 0);
+    assert_int_equal(state_of(b, first), JOB_SUCCEEDED);
+}
+
 /* Each run of a job has a step of its own; the next try waits for it. */
 static void a_retry_waits_for_the_step(void **state)
 {
@@ -264,6 +287,7 @@ int main(void)
         T(a_crash_repeats_the_step),
         T(cancelling_gives_up_the_step_only),
         T(a_step_has_an_hour),
+        T(a_step_that_waits_gets_another_hour),
         T(a_retry_waits_for_the_step),
         T(a_job_cancelled_in_the_step_is_not_tried_again),
         T(jobs_without_a_step_move_on_at_once),
