@@ -125,6 +125,8 @@ int atlas_job_read(const struct call *c, uint64_t job, struct atlas_job *out, st
 /* The job with this id, with extra; ERR_NOT_FOUND.  *out needs atlas_job_done in any case. */
 int atlas_job_find(struct call *c, struct str id, struct atlas_job *out);
 struct json *atlas_job_json(const struct atlas_job *j);
+/* Has it failed for a reason that can be told? */
+bool atlas_job_failed(const struct atlas_job *j);
 /* The log of a job, or the reason why the job has none; at most ATLAS_LOG_MAX bytes, from the end.
  * Yours. */
 char *atlas_job_log(const struct call *c, const struct atlas_job *j, size_t *out_n);

@@ -124,6 +124,11 @@ static void facts_set_copy(struct json *j, const struct atlas_job *from, const c
     json_set_take(j, key, v ? json_copy(v) : json_new_object());
 }
 
+bool atlas_job_failed(const struct atlas_job *j)
+{
+    return job_state_final(j->real) && j->real != JOB_SUCCEEDED && j->reason[0];
+}
+
 /* Times are seconds since 1970 as a real number; a time that has not come is null. */
 struct json *atlas_job_json(const struct atlas_job *job)
 {
@@ -140,6 +145,7 @@ struct json *atlas_job_json(const struct atlas_job *job)
     facts_set_time(j, "end_time", over ? job->ended_ms : 0);
     json_set_take(j, "return_code",
                   over && job->exit_code >= 0 ? json_new_int(job->exit_code) : NULL);
+    json_set_str(j, "reason", atlas_job_failed(job) ? job->reason : NULL);
     return j;
 }
 
@@ -165,8 +171,10 @@ char *atlas_job_log(const struct call *c, const struct atlas_job *j, size_t *out
         free(TAKE(text));
     }
     /* A job that never ran has no output: the reason why it failed stands for its log. */
-    bool say = job_state_final(j->real) && j->real != JOB_SUCCEEDED && j->reason[0];
-    text = say ? xasprintf("%s\n", j->reason) : xstrdup("");
+    text = atlas_job_failed(j)
+               ? xasprintf("Foundations ERROR: Job '%s' %s: %s\n", j->id,
+                           j->started_ms ? "has failed" : "could not be started", j->reason)
+               : xstrdup("");
     *out_n = strlen(text);
     return TAKE(text);
 }

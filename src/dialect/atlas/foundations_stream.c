@@ -23,7 +23,8 @@ struct stream {
     bool at_line_start, spoke, closed;
     int status; /* of the call under way */
     int vanished;
-    char state[16]; /* as last told */
+    char state[16];   /* as last told */
+    char reason[240]; /* that the log does not tell: why it waits or has failed; "" = none */
 };
 
 static bool stream_on_bytes(void *arg, struct str piece)
@@ -57,6 +58,25 @@ static int read_log(struct stream *s, struct err *e)
                             s, e);
 }
 
+/* The reason is news of its own, unless it is the ordinary end of a program, or stands for the log
+ * of a job that never ran. */
+static void stream_note_reason(struct stream *s, const struct json *job)
+{
+    struct str reason = json_get_str(job, "reason");
+    bool plain = str_starts(reason, STR("exit status")) || !json_get(job, "start_time");
+
+    if (plain || str_eq_c(reason, s->reason))
+        return;
+    snprintf(s->reason, sizeof(s->reason), STR_FMT, STR_ARG(reason));
+    if (!s->reason[0])
+        return;
+    if (!s->at_line_start)
+        (void)!write(STDOUT_FILENO, "\n", 1);
+    s->at_line_start = true;
+    found_log(s->f, str_eq_c(json_get_str(job, "status"), "failed") ? FOUND_ERROR : FOUND_WARNING,
+              "Job '%s': %s", s->id, s->reason);
+}
+
 /* What the scheduler says of the job now. */
 static enum ending stream_ask_log(struct stream *s)
 {
@@ -74,6 +94,7 @@ static enum ending stream_ask_log(struct stream *s)
         s->heard_ms = clock_mono(&clock_system);
     snprintf(s->state, sizeof(s->state), STR_FMT, (int)MIN(now.n, sizeof(s->state) - 1), now.p);
     s->vanished = 0;
+    stream_note_reason(s, job);
     return str_eq_c(now, "completed") ? COMPLETED : str_eq_c(now, "failed") ? FAILED : STILL_OPEN;
 }
 

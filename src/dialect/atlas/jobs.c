@@ -6,6 +6,7 @@
 #include "dialect/atlas/archive.h"
 #include "dialect/atlas/atlas_priv.h"
 #include <stdio.h>
+#include <sys/stat.h>
 
 enum { PAGE = 1000 };
 
@@ -228,7 +229,9 @@ static int tail_work(struct call *c)
     t->key = core_run_key(core, j.job, j.job_id, j.attempt);
     AUTO_FREE char *path = core_log_path(core, t->key);
     bool over = job_state_final(j.real);
-    t->file = j.attempt ? (!over || access(path, R_OK) == 0) : t->follow && !over;
+    struct stat st;
+    bool empty = stat(path, &st) < 0 || st.st_size == 0; /* the reason stands for it */
+    t->file = j.attempt ? !over || !empty : t->follow && !over;
     c->type = "text/plain; charset=utf-8";
     if (!t->file) {
         AUTO_FREE char *log = atlas_job_log(c, &j, &n);

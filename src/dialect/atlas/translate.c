@@ -404,6 +404,7 @@ static int translate_fill(const struct atlas_submission *s, const struct atlas_w
                       s->id, (long long)gpus, w->gpus);
         json_set_str(extra, "run", ATLAS_RUN_REFUSE);
         json_set_str(extra, "refused", text);
+        json_del(form, "mounts"); /* what the worker prints needs none, and one may be missing */
         gpus = 0;
     } else if (container) {
         json_set_take(form, "image", json_new_str(image));
