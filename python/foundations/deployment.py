@@ -121,12 +121,12 @@ class Deployment:
             _say.info("Job '%s' cannot be found any more; it was possibly removed from the queue." % self._id)
         elif status == "unknown":
             _say.warning(
-                "The status of job '%s' is unknown: the scheduler does not tell; look at the GUI or try "
+                "The status of job '%s' is unknown: the scheduler does not tell; try "
                 "`foundations get logs` later." % self._id
             )
         else:
             _say.info(
-                "Job '%s' is still running; the rest of its log is in the GUI and in `foundations get logs`." % self._id
+                "Job '%s' is still running; `foundations get logs` shows the rest of its log." % self._id
             )
 
     # ---- waiting, results ----

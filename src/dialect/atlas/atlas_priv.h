@@ -124,6 +124,9 @@ int atlas_resolve(struct store *s, const char *id, uint64_t *out, struct err *e)
 int atlas_job_read(const struct call *c, uint64_t job, struct atlas_job *out, struct err *e);
 /* The job with this id, with extra; ERR_NOT_FOUND.  *out needs atlas_job_done in any case. */
 int atlas_job_find(struct call *c, struct str id, struct atlas_job *out);
+/* The same; the beginning of an id is enough if only one job has it.  ERR_CONFLICT: several have.
+ */
+int atlas_job_find_short(struct call *c, struct str id, struct atlas_job *out);
 struct json *atlas_job_json(const struct atlas_job *j);
 /* Has it failed for a reason that can be told? */
 bool atlas_job_failed(const struct atlas_job *j);

@@ -7,6 +7,7 @@
 #include "base/json_out.h"
 #include "base/util.h"
 #include "dialect/atlas/atlas_priv.h"
+#include <ctype.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -110,6 +111,62 @@ int atlas_job_find(struct call *c, struct str id, struct atlas_job *out)
         return -1;
     }
     return atlas_job_extra(c, out, &c->err);
+}
+
+/* ---- the beginning of an id ---- */
+
+enum { SHORT_MIN = 4, SHORT_PAGE = 1000 };
+struct short_search {
+    struct str want; /* in small letters */
+    char found[ATLAS_ID_MAX];
+    size_t n;
+};
+
+static bool on_short(void *arg, const struct job_view *v)
+{
+    struct short_search *s = arg;
+    char id[ATLAS_ID_MAX];
+
+    atlas_id_format(v->id, v->name, id);
+    if (!str_starts(str_of(id), s->want))
+        return true;
+    snprintf(s->found, sizeof(s->found), "%s", id);
+    return ++s->n < 2;
+}
+
+/* Ids begin with their random half, so all jobs are looked through. */
+static int facts_find_short(struct call *c, struct str text, struct short_search *s)
+{
+    char *want = arena_strdup(&c->mem, text.p), *cursor = NULL;
+    int rc;
+
+    for (char *p = want; *p; p++)
+        *p = (char)tolower((unsigned char)*p);
+    s->want = str_of(want);
+    do {
+        struct job_query q = {
+            .queue = ATLAS_QUEUE, .limit = SHORT_PAGE, .sort = "id", .cursor = cursor};
+        char *next = NULL;
+        rc = store_jobs(call_atlas(c)->conf.store, &q, on_short, s, &next, &c->err);
+        free(cursor);
+        cursor = next;
+    } while (rc == 0 && cursor && s->n < 2);
+    free(cursor);
+    return rc;
+}
+
+int atlas_job_find_short(struct call *c, struct str id, struct atlas_job *out)
+{
+    struct short_search s = {0};
+
+    if (atlas_id_ok(id.p) || id.n < SHORT_MIN || strspn(id.p, "0123456789abcdefABCDEF-_") != id.n)
+        return atlas_job_find(c, id, out);
+    if (facts_find_short(c, id, &s) < 0)
+        return -1;
+    if (s.n > 1)
+        return err_set(&c->err, ERR_CONFLICT, "several jobs begin with %.60s; give more of the id",
+                       id.p);
+    return atlas_job_find(c, s.n ? str_of(s.found) : id, out);
 }
 
 static void facts_set_time(struct json *j, const char *key, int64_t ms)

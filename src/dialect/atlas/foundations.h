@@ -24,7 +24,8 @@ struct foundations {
     int log_fd;             /* of logs/system.log, or -1 */
     struct buf trail;       /* what was done so far, for --debug */
     struct http_client *http;
-    char *token; /* of the login, or NULL */
+    char *token;     /* of the login, or NULL */
+    char job_id[80]; /* of which the user gave the beginning */
 };
 struct found_opts {
     const char *entrypoint, *project_name, *stream_job_logs;
@@ -136,6 +137,7 @@ int found_stream(struct foundations *f, const char *id, bool fail_on_job_error);
 /* ---- commands ---- */
 int found_init(struct foundations *f, const struct found_opts *o);
 int found_submit(struct foundations *f, const struct found_opts *o);
+int found_list(struct foundations *f, const struct found_opts *o);
 int found_get_job(struct foundations *f, const struct found_opts *o);
 int found_get_logs(struct foundations *f, const struct found_opts *o);
 int found_stop(struct foundations *f, const struct found_opts *o);

@@ -8,7 +8,7 @@
 #include "dialect/atlas/foundations.h"
 #include "dialect/help_python.h"
 
-#define CHOICES "{init,submit,get,stop,clear-queue,delete,info,login,setup}"
+#define CHOICES "{init,submit,list,get,stop,clear-queue,delete,info,login,setup}"
 #define DEBUG_HELP "show what was done before an error"
 const char found_usage[] = "usage: foundations [-h] [--version] [--debug] " CHOICES " ...";
 
@@ -67,7 +67,8 @@ static const struct opt_group debug_group = {NULL, debug_opts, ARRAY_SIZE(debug_
         .opts_size = sizeof(struct found_opts), __VA_ARGS__                                        \
     }
 #define CONFIG_HELP "name of the submission config: scheduler, or one of your own"
-#define JOB_WORDS WORDS(2, 2, {"scheduler_config", CONFIG_HELP}, {"job_id", "id of the job"}, )
+#define JOB_WORDS                                                                                  \
+    WORDS(2, 2, {"scheduler_config", CONFIG_HELP}, {"job_id", "id of the job, or its beginning"}, )
 
 const struct found_command found_commands[] = {
     {COMMAND("init", "create a project directory with a sample job", 0, GROUPS(),
@@ -79,6 +80,10 @@ const struct found_command found_commands[] = {
                    {"job-directory", "directory the job gets a copy of"},
                    {"command", "script and its arguments, or what the entrypoint takes"}, )),
      "foundations.submit", found_submit},
+    {COMMAND("list", "list jobs with their ids, parameters and metrics", 0, GROUPS(),
+             WORDS(1, 2, {"scheduler_config", CONFIG_HELP},
+                   {"project", "only the jobs of this project"}, )),
+     "foundations.list", found_list},
     {COMMAND("get job", "fetch the archive of a job", 0, GROUPS(GROUP(get_job_opts)), JOB_WORDS),
      "foundations.get", found_get_job},
     {COMMAND("get logs", "print the log of a job", 0, GROUPS(), JOB_WORDS), "foundations.get",

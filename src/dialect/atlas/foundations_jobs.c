@@ -18,10 +18,15 @@ int found_known_job(struct foundations *f, const struct found_opts *o, struct js
     *out = NULL;
     if (found_connect(f, f->cwd, o->ops.p[0], NULL))
         return 1;
-    if (!atlas_id_ok(o->ops.p[1]))
+    if (strspn(o->ops.p[1], "0123456789abcdefABCDEF-_") != strlen(o->ops.p[1]))
         err_set(&e, ERR_NOT_FOUND, "not a job id");
     else
         (void)found_job(f, o->ops.p[1], out, &e);
+    struct str whole = json_get_str(*out, "job_id");
+    if (whole.n > 0 && whole.n < sizeof(f->job_id)) {
+        snprintf(f->job_id, sizeof(f->job_id), STR_FMT, STR_ARG(whole));
+        o->ops.p[1] = f->job_id; /* the beginning of an id is enough */
+    }
     if (e.code == ERR_NOT_FOUND) {
         found_say(f, "Error: Job `%s` does not exist in environment `%s`", o->ops.p[1],
                   o->ops.p[0]);

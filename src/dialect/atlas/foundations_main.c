@@ -181,10 +181,11 @@ static int foundations_dispatch(struct foundations *f, char **argv)
         if (rc)
             return rc - 1;
     } else if (!(cmd = foundations_find_command(*argv)) || strchr(*argv, ' ')) {
-        return python_mistake("foundations", found_usage,
-                              "invalid choice: '%.60s' (choose from 'init', 'submit', 'get', "
-                              "'stop', 'clear-queue', 'delete', 'info', 'login', 'setup')",
-                              *argv);
+        return python_mistake(
+            "foundations", found_usage,
+            "invalid choice: '%.60s' (choose from 'init', 'submit', 'list', 'get', "
+            "'stop', 'clear-queue', 'delete', 'info', 'login', 'setup')",
+            *argv);
     }
     return found_parse_and_run(f, cmd, argv);
 }

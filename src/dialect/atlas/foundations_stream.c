@@ -139,20 +139,19 @@ static void tell_end(struct stream *s, enum ending end)
     else if (end == FAILED)
         found_log(f, FOUND_ERROR, "Job '%s' has failed.", s->id);
     else if (end == RUNNING_ON)
-        found_log(
-            f, FOUND_INFO,
-            "Job '%s' is still running; the rest of its log is in the GUI and in `foundations "
-            "get logs`.",
-            s->id);
+        found_log(f, FOUND_INFO,
+                  "Job '%s' is still running; `foundations get logs` shows the rest of its log.",
+                  s->id);
     else if (end == VANISHED)
         found_log(f, FOUND_INFO,
                   "Job '%s' cannot be found any more; it was possibly removed from the queue.",
                   s->id);
     else
-        found_log(f, FOUND_WARNING,
-                  "The status of job '%s' is unknown: the scheduler does not tell; look at the GUI "
-                  "or try `foundations get logs` later.",
-                  s->id);
+        found_log(
+            f, FOUND_WARNING,
+            "The status of job '%s' is unknown: the scheduler does not tell; try `foundations "
+            "get logs` later.",
+            s->id);
 }
 
 int found_stream(struct foundations *f, const char *id, bool fail_on_job_error)

@@ -144,7 +144,7 @@ static int jobs_get_work(struct call *c)
 {
     AUTO(atlas_job) struct atlas_job j = {0};
 
-    if (atlas_job_find(c, c->arg[0], &j) < 0)
+    if (atlas_job_find_short(c, c->arg[0], &j) < 0)
         return -1;
     AUTO(json) struct json *all = atlas_job_json(&j);
     struct atlas_full waits;

@@ -154,7 +154,7 @@ static void announce(const struct atlas_opts *o, const char *home, bool board)
             "Every user who can connect to %s can run commands here: use -p, or a firewall",
             c->addr);
     server_print("INFO", "Number of workers: %d", c->workers);
-    server_print("INFO", "Atlas GUI: http://localhost:%d", c->dashboard_port);
+    server_print("INFO", "There is no GUI; `foundations list` shows jobs, parameters and metrics");
 }
 
 /* Runs the loop until SIGTERM, SIGINT or SIGHUP; `on_signal` gets the loop and stops it. */
