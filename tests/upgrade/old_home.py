@@ -235,7 +235,9 @@ class AtlasHome(atlas_rig.Atlas):
         rows = json.loads(out.stdout)
         queue = self.get("/queued_jobs")
         projects = sorted({r["project"] for r in rows})
-        tracked = {p: self.get(f"/api/v2beta/projects/{p}/job_listing", port=4)["jobs"] for p in projects}
+        asked = {"Host": f"localhost:{self.ports[4]}"}  # links to artifacts name the host of the request
+        tracked = {p: json.loads(self.http("GET", f"/api/v2beta/projects/{p}/job_listing", headers=asked, port=4))["jobs"]
+                   for p in projects}
         for artifact in (x for jobs in tracked.values() for job in jobs for x in job["artifacts"]):
             artifact["uri"] = artifact["uri"].replace(f":{self.ports[3]}/", ":PORT/")  # another one at each start
         ended = {**self.get("/completed_jobs"), **self.get("/failed_jobs")}

@@ -29,8 +29,8 @@ struct atlas_conf {
     int32_t workers;                 /* 0 = as many as there were, at first one */
     bool backfill;                   /* smaller jobs may pass one that waits for GPUs */
     bool authenticate;               /* nobody without a token */
-    const char *archive_url, *tensorboard_url; /* what links begin with; NULL = loopback */
-    int archive_port;                          /* where paths are those of archives; 0 = nowhere */
+    const char *tensorboard_url;     /* what links begin with; NULL = loopback */
+    int archive_port;                /* where paths are those of archives; 0 = nowhere */
 };
 int atlas_open(const struct atlas_conf *c, struct atlas **out, struct err *e);
 extern const struct host_part atlas_part;

@@ -109,7 +109,6 @@ int atlas_open(const struct atlas_conf *c, struct atlas **out, struct err *e)
     a->conf.home = xstrdup(c->home);
     a->conf.program = xstrdup(c->program);
     a->conf.python = xstrdup(c->python);
-    a->conf.archive_url = xstrdup(c->archive_url);
     a->conf.tensorboard_url = xstrdup(c->tensorboard_url);
     a->archive_dir = path_join(c->home, ATLAS_DIR_ARCHIVE);
     a->work_dir = path_join(c->home, ATLAS_DIR_WORK);
@@ -149,7 +148,6 @@ void atlas_free(void *self)
     free((char *)a->conf.home);
     free((char *)a->conf.program);
     free((char *)a->conf.python);
-    free((char *)a->conf.archive_url);
     free((char *)a->conf.tensorboard_url);
     free(a);
 }

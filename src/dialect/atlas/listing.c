@@ -109,11 +109,12 @@ static bool on_mark(void *arg, const struct mark_view *v)
     return true;
 }
 
-/* A whole number is written without a fraction; NaN and infinities become null. */
+/* A whole number is written without a fraction.  JSON has no NaN and no infinity: they are texts
+ * that float() of Python and parseFloat() of JavaScript read. */
 static struct json *listing_number(double v)
 {
     if (!isfinite(v))
-        return NULL;
+        return json_new_str(isnan(v) ? STR("NaN") : v > 0 ? STR("Infinity") : STR("-Infinity"));
     if (v == floor(v) && fabs(v) < 9e15)
         return json_new_int((int64_t)v);
     return json_new_real(v);
@@ -252,14 +253,21 @@ static const char *const listing_types[] = {
     [JSON_STR] = "string", [JSON_ARRAY] = "array", [JSON_OBJECT] = "object",
 };
 
+static const char *listed_type(const struct json *v)
+{
+    struct str s = json_type(v) == JSON_STR ? json_str(v) : STR("");
+    bool number = str_eq_c(s, "NaN") || str_eq_c(s, "Infinity") || str_eq_c(s, "-Infinity");
+
+    return number ? "float" : listing_types[json_type(v)];
+}
+
 /* A metric with several values is listed as an array of all of them. */
 static void add_values(struct buf *b, const char *key, const listed_values *v)
 {
     jw_array(b, key);
     for (size_t i = 0; i < v->n; i++) {
         const struct listed_value *x = &v->p[i];
-        AUTO_FREE char *type =
-            xasprintf("%s%s", x->all ? "array " : "", listing_types[json_type(x->value)]);
+        AUTO_FREE char *type = xasprintf("%s%s", x->all ? "array " : "", listed_type(x->value));
         jw_object(b, NULL);
         jw_text(b, "name", x->name);
         jw_json(b, "value", x->all ? x->all : x->value);
@@ -269,10 +277,11 @@ static void add_values(struct buf *b, const char *key, const listed_values *v)
     jw_end_array(b);
 }
 
-/* The address is that of the archive server, with the name encoded for a URL. */
+/* The address is that of the archive server, under the name the client knows this machine by, with
+ * the name of the file encoded for a URL. */
 static void add_files(struct buf *b, const struct listing *l, const struct listed_job *j)
 {
-    const char *base = call_atlas(l->c)->conf.archive_url;
+    int port = call_atlas(l->c)->conf.archive_port;
 
     jw_array(b, "artifacts");
     for (size_t i = 0; i < j->files.n; i++) {
@@ -280,7 +289,8 @@ static void add_files(struct buf *b, const struct listing *l, const struct liste
         const char *slash = strrchr(f->path, '/'), *name = slash ? slash + 1 : f->path;
         AUTO(buf) struct buf uri = {0};
         buf_init(&uri, 8192);
-        buf_addf(&uri, "%s/%s/user_artifacts/", base ? base : "http://localhost:5557", j->job.id);
+        buf_addf(&uri, "http://" STR_FMT ":%d/%s/user_artifacts/", STR_ARG(l->host),
+                 port ? port : 5557, j->job.id);
         url_encode(&uri, str_of(name));
         jw_object(b, NULL);
         jw_text(b, "filename", name);
@@ -334,7 +344,7 @@ static void add_names(struct buf *b, const char *key, const struct listing *l, b
             map_str_put(&seen, str_of(v->p[k].name), l->c);
             jw_object(b, NULL);
             jw_text(b, "name", v->p[k].name);
-            jw_text(b, "type", listing_types[json_type(v->p[k].value)]);
+            jw_text(b, "type", listed_type(v->p[k].value));
             jw_end_object(b);
         }
     }
@@ -346,7 +356,8 @@ static void add_names(struct buf *b, const char *key, const struct listing *l, b
  * one both are empty. */
 static int listing_work(struct call *c)
 {
-    AUTO(listing) struct listing l = {.c = c, .project = c->arg[0].p};
+    AUTO(listing)
+    struct listing l = {.c = c, .project = c->arg[0].p, .host = str_of((const char *)c->data)};
     struct buf *b = &c->out;
     bool sorted = c->arg[2].n > 0;
 
@@ -369,6 +380,17 @@ static int listing_work(struct call *c)
 /* GET …/projects/PROJECT/job_listing, with or without /COLUMN/asc or /desc. */
 void atlas_listing(struct call *c)
 {
+    struct str host = http_header(c->req, "host");
+    size_t n = host.n;
+
+    while (n > 0 && host.p[n - 1] >= '0' && host.p[n - 1] <= '9')
+        n--;
+    if (n > 0 && n < host.n && host.p[n - 1] == ':')
+        host.n = n - 1;
+    /* Over the socket of the home there is no name that means something. */
+    if (host.n == 0 || http_peer(c->req)->is_unix)
+        host = STR("localhost");
+    c->data = (void *)call_copy(c, host).p;
     atlas_work(c, listing_work, NULL);
 }
 

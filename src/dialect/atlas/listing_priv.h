@@ -19,6 +19,7 @@ struct listed_job {
 struct listing {
     struct call *c;
     const char *project;
+    struct str host; /* as the client calls this machine, without a port */
     int64_t now_ms;
     VEC(struct listed_job) jobs;
 };

@@ -43,7 +43,6 @@ static int atlas_part_open(const struct host_env *env, const void *given, void *
 {
     const struct atlas_server_conf *c = given;
     AUTO_FREE char *home = atlas_home_of(c, env->home, e);
-    AUTO_FREE char *archive = c ? xasprintf("http://localhost:%d", c->archive_port) : NULL;
     struct atlas_conf conf = {.env = env,
                               .loop = env->loop,
                               .core = env->core,
@@ -53,8 +52,7 @@ static int atlas_part_open(const struct host_env *env, const void *given, void *
                               .home = home,
                               .program = env->program,
                               .uid = env->uid,
-                              .mounts = env->mounts,
-                              .archive_url = archive};
+                              .mounts = env->mounts};
     struct atlas *a = NULL;
 
     if (!home)

@@ -179,16 +179,30 @@ static void firing_work(void *arg)
         fault_sleep("BERTH_FAULT_FIRED_MS");
 }
 
+/* Nothing is submitted, so nothing needs the copy of the bundle. */
+static void firing_withdraw(struct atlas_firing *w)
+{
+    char run[ATLAS_ID_MAX], to[ATLAS_TREE_MAX];
+
+    submit_free(TAKE(w->submit));
+    scheduled_run_id(w->f->name, w->f->at_s, run);
+    atlas_bundle_tree(run, to);
+    cas_drop_tree(w->a->cas, to, NULL);
+}
+
 /* Loop thread.  A server that closes answers with an error that is retried, so the moment is not
- * settled.  The copy of the bundle stays then, and the next start removes it. */
+ * settled.  Of a schedule that was removed meanwhile no later start would look for copies. */
 static void firing_done(void *arg)
 {
     struct atlas_firing *w = arg;
 
     request_server_release(w->a->conf.requests);
-    if (w->submit && w->a->closing) {
+    if (w->submit && !core_schedule_find(w->a->conf.core, str_of(w->f->name), w->f->owner.uid)) {
+        err_set(&w->err, ERR_NOT_FOUND, "schedule %.100s was removed meanwhile", w->f->name);
+        firing_withdraw(w);
+    } else if (w->submit && w->a->closing) {
         err_set(&w->err, ERR_UNAVAILABLE, "the server is shutting down");
-        submit_free(TAKE(w->submit));
+        firing_withdraw(w);
     }
     core_fired_take(w->f, w->submit ? &w->submit->s : NULL, &w->err);
     free(w);

@@ -48,32 +48,37 @@ static const char *const passed_on[] = {
 };
 static const char *const passed_prefixes[] = {"LC_", "PIP_", "XDG_"};
 
+/* A member that must be an object; clients send null, or nothing, where they have nothing to say.
+ * -1: it is something else. */
+static int submission_member(const struct json *body, const char *key, const struct json **out,
+                             struct err *e)
+{
+    *out = json_get(body, key);
+    if (*out && json_type(*out) != JSON_OBJECT)
+        return err_set(e, ERR_INVALID, "%s must be an object, not %s", key,
+                       json_type_name(json_type(*out)));
+    return 0;
+}
+
 /* The members borrow from the body. */
 int atlas_submission_read(const struct json *body, struct atlas_submission *out, struct err *e)
 {
-    static const char *const needed[] = {"job_id", "spec", "metadata", "gpu_spec"};
+    struct atlas_submission s = {0};
 
     if (json_type(body) != JSON_OBJECT)
         return err_set(e, ERR_INVALID, "a job is an object with job_id, spec, metadata, gpu_spec");
-    for (size_t i = 0; i < ARRAY_SIZE(needed); i++)
-        if (!json_has(body, needed[i]))
-            return err_set(e, ERR_INVALID,
-                           "%s is missing: a job needs job_id, spec, metadata and "
-                           "gpu_spec",
-                           needed[i]);
+    if (!json_has(body, "job_id") || !json_get(body, "spec"))
+        return err_set(e, ERR_INVALID, "%s is missing: a job needs job_id and spec",
+                       json_has(body, "job_id") ? "spec" : "job_id");
     const struct json *id = json_get(body, "job_id");
     if (json_type(id) != JSON_STR || json_str(id).n != ID_UUID_LEN || !atlas_id_ok(json_str(id).p))
         return err_set(e, ERR_INVALID, "job_id must be a UUID");
-    for (size_t i = 1; i < ARRAY_SIZE(needed); i++) {
-        const struct json *v = json_get(body, needed[i]);
-        if (json_type(v) != JSON_OBJECT)
-            return err_set(e, ERR_INVALID, "%s must be an object, not %s", needed[i],
-                           json_type_name(json_type(v)));
-    }
-    *out = (struct atlas_submission){.id = json_str(id).p,
-                                     .spec = json_get(body, "spec"),
-                                     .metadata = json_get(body, "metadata"),
-                                     .gpu_spec = json_get(body, "gpu_spec")};
+    if (submission_member(body, "spec", &s.spec, e) < 0 ||
+        submission_member(body, "metadata", &s.metadata, e) < 0 ||
+        submission_member(body, "gpu_spec", &s.gpu_spec, e) < 0)
+        return -1;
+    s.id = json_str(id).p;
+    *out = s;
     return 0;
 }
 
@@ -309,8 +314,8 @@ static struct json *extra_of(const struct atlas_submission *s, const char *run)
     struct json *extra = json_new_object();
 
     json_set_take(extra, "spec", json_copy(s->spec));
-    json_set_take(extra, "metadata", json_copy(s->metadata));
-    json_set_take(extra, "gpu_spec", json_copy(s->gpu_spec));
+    json_set_take(extra, "metadata", s->metadata ? json_copy(s->metadata) : json_new_object());
+    json_set_take(extra, "gpu_spec", s->gpu_spec ? json_copy(s->gpu_spec) : json_new_object());
     json_set_str(extra, "run", run);
     return extra;
 }

@@ -11,6 +11,8 @@
 #include "dialect/atlas/home.h"
 #include "dialect/atlas/packages.h"
 #include "dialect/atlas/translate.h"
+#include "host/home.h"
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -113,6 +115,47 @@ static void limit_memory(void)
     unsetenv(ATLAS_RAM_VARIABLE);
 }
 
+/* ---- the module of the job ---- */
+
+/* The package in `from`, which has no directories in it, as the directory `to`. */
+static int copy_package(const char *from, const char *to, struct err *e)
+{
+    DIR *d = opendir(from);
+    int rc = d ? dir_make_all(to, 0755, e) : err_sys(e, "cannot open %s", from);
+
+    for (struct dirent *entry; rc == 0 && (entry = readdir(d));) {
+        AUTO_FREE char *path = path_join(from, entry->d_name), *copy = path_join(to, entry->d_name);
+        AUTO_FREE char *text = NULL;
+        struct stat st;
+        size_t n;
+        if (stat(path, &st) < 0 || !S_ISREG(st.st_mode))
+            continue;
+        rc = file_read_all(path, MODULE_MAX, &text, &n, e);
+        if (rc == 0)
+            rc = file_write_atomic(copy, text, n, 0644, e);
+    }
+    if (d)
+        closedir(d);
+    return rc;
+}
+
+/* A bundle of the original's client brings the original's module, which reports to Redis and needs
+ * packages that nobody has: ours takes its place. */
+static int replace_foreign_module(const char *work, struct err *e)
+{
+    AUTO_FREE char *theirs = path_join(work, "foundations");
+    AUTO_FREE char *init = path_join(theirs, "__init__.py"), *ours = path_join(theirs, "_berth.py");
+    AUTO_FREE char *python = home_python_path();
+
+    if (!python || access(init, F_OK) < 0 || access(ours, F_OK) == 0)
+        return 0;
+    AUTO_FREE char *module = path_join(python, "foundations"), *berth = path_join(python, "berth");
+    AUTO_FREE char *beside = path_join(work, "berth");
+    if (dir_remove_tree(theirs, e) < 0 || copy_package(module, theirs, e) < 0)
+        return -1;
+    return access(beside, F_OK) == 0 ? 0 : copy_package(berth, beside, e);
+}
+
 /* ---- life ---- */
 
 /* Checks out the bundle and makes the directory that the job may write its archive to. */
@@ -124,7 +167,10 @@ static int worker_prepare(const char *home, const char *id, struct err *e)
 
     if (cas_open(contents, &cas, e) < 0)
         return -1;
+    AUTO_FREE char *work = xasprintf("%s/" ATLAS_DIR_WORK "/%s", home, id);
     int rc = atlas_check_out(home, cas, id, e);
+    if (rc == 0)
+        rc = replace_foreign_module(work, e);
     cas_close(cas);
     return rc < 0 ? -1 : dir_make_all(archive, 0755, e);
 }
