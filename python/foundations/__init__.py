@@ -19,17 +19,18 @@ To submit jobs::
         foundations.submit(command=["main.py"], params=foundations.parameters.sample(space, seed))
 
 Importing the module makes the running script a tracked job, unless ``FOUNDATIONS_COMMAND_LINE`` says
-otherwise or the interpreter was started with ``-m``.  Without a server there is one WARNING and the
+otherwise.  ``python -c``, ``python -m``, prompts and notebooks are no scripts.  Without a server there is one WARNING and the
 script runs as it would without this module.
 """
 
-from . import artifacts, parameters
+from . import artifacts, parameters, projects
 from ._job import log_metric, log_metrics, log_param, log_params, save_artifact, set_tag, set_tags
 from ._metrics import get_metrics_for_all_jobs
 from ._submit import submit
 from .artifacts import create_syncable_directory, set_tensorboard_logdir
 from .deployment import Deployment
 from .parameters import load_parameters
+from .projects import set_project_name
 
 __version__ = "0.1.0"
 
@@ -44,6 +45,7 @@ __all__ = [
     "log_param",
     "log_params",
     "parameters",
+    "projects",
     "save_artifact",
     "set_job_resources",
     "set_project_name",
@@ -52,13 +54,6 @@ __all__ = [
     "set_tensorboard_logdir",
     "submit",
 ]
-
-
-def set_project_name(project_name="default"):
-    """The project of jobs this process submits from now on."""
-    from . import _state
-
-    _state.project_name = project_name
 
 
 def set_job_resources(num_gpus=0, ram=None):

@@ -2,7 +2,7 @@
 
 Importing the module announces the script to the server and reports go the way those of scheduled jobs
 go.  At the end the directory is archived and the job is completed, or failed after an exception
-nobody caught.  Whatever goes wrong on the way is one WARNING; the script runs as it would have.
+nobody caught or a ``sys.exit`` with another status than 0.  Whatever goes wrong on the way is one WARNING; the script runs as it would have.
 """
 
 import atexit
@@ -75,6 +75,8 @@ class _Tracked:
         self.dir = os.getcwd()
         self.pid = os.getpid()
         self.failed = None
+        self.status = 0  # of the last sys.exit
+        self.main = _main_frame()
         self.run_dir = self.own_dir = None
 
     def start(self):
@@ -106,6 +108,8 @@ class _Tracked:
         os.environ.update(env, FOUNDATIONS_JOB_ID=job_id, FOUNDATIONS_PROJECT_NAME=project)
         self.hook = sys.excepthook
         sys.excepthook = self.on_exception
+        self.exit = sys.exit
+        sys.exit = self.on_exit
         atexit.register(self.end)
         spool.stop_requested()  # the sender starts, and says that this run lives
 
@@ -121,6 +125,20 @@ class _Tracked:
         self.failed = "%s: %s" % (kind.__name__, value)
         self.hook(kind, value, trace)
 
+    def on_exit(self, status=None):
+        self.status = status if isinstance(status, int) else 0 if status is None else 1
+        self.exit(status)
+
+    def exited(self):
+        """The status of a sys.exit that nobody caught: the script did not come to its end."""
+        if not self.status or self.main is None:
+            return 0
+        import dis
+
+        code = self.main.f_code.co_code
+        last = dis.opname[code[self.main.f_lasti]] if 0 <= self.main.f_lasti < len(code) else ""
+        return 0 if last.startswith("RETURN_") else self.status
+
     def end(self):
         if os.getpid() != self.pid:
             return  # a forked child that ends like a script
@@ -129,8 +147,9 @@ class _Tracked:
             self.archive(job)
         except Exception as e:
             _say.notice("the directory was not archived: %s" % e)
+        status = 1 if self.failed else self.exited()
         try:
-            job.spool.end(1 if self.failed else 0, self.failed or "")
+            job.spool.end(status, self.failed or ("exit status %d" % status if status else ""))
             if not job.spool.flush(FLUSH_S):
                 _say.notice("the last reports of this script did not reach the server; they are in %s" % self.run_dir)
                 return
@@ -157,8 +176,22 @@ class _Tracked:
                 return
             found.append((path, rel, st))
         for path, rel, st in found:
-            if stat.S_ISREG(st.st_mode):
+            if not stat.S_ISREG(st.st_mode):
+                continue
+            try:
                 job.files.keep("artifacts", rel, path)
+            except FileNotFoundError:
+                pass  # removed since it was found; the others are kept
+
+
+def _main_frame():
+    """That of the script itself."""
+    frame = sys._getframe()
+    while frame is not None and frame.f_globals.get("__name__") != "__main__":
+        frame = frame.f_back
+    while frame is not None and frame.f_code.co_name != "<module>":
+        frame = frame.f_back
+    return frame
 
 
 class RemoteFiles:

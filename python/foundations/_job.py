@@ -10,6 +10,7 @@ that is no number) is raised, before anything else happens.
 """
 
 import atexit
+import errno
 import os
 import shutil
 import sys
@@ -157,6 +158,10 @@ def save_artifact(filepath, key=None):
             _say.notice("Cannot save artifact outside of job.")
         return
     path = os.path.abspath(os.path.expanduser(os.fspath(filepath)))
+    if os.path.isdir(path):
+        raise IsADirectoryError(
+            errno.EISDIR, "an artifact is a file; create_syncable_directory() keeps directories", os.fspath(filepath)
+        )
     if not os.path.isfile(path):
         raise FileNotFoundError(2, os.strerror(2), os.fspath(filepath))
     key = os.path.basename(path) if key is None else str(key)
@@ -235,10 +240,13 @@ def command_line_mode():
     return os.environ.get("FOUNDATIONS_COMMAND_LINE", "") in ("True", "true", "1")
 
 
-def _started_with_m():
-    """``python -m package``: seen while the module is looked for, and afterwards by its spec."""
+def _runs_a_script():
+    """``python script.py``, and not ``-c``, ``-m``, a prompt or a notebook: those only use the module,
+    and the directory they are in is no project of theirs."""
     main = sys.modules.get("__main__")
-    return sys.argv[:1] == ["-m"] or getattr(main, "__spec__", None) is not None
+    if sys.argv[:1] == ["-m"] or getattr(main, "__spec__", None) is not None:
+        return False  # seen while the module is looked for, and afterwards by its spec
+    return isinstance(getattr(main, "__file__", None), str)
 
 
 def begin():
@@ -248,7 +256,7 @@ def begin():
         return
     if env.get("BERTH_JOB_ID") and env.get("BERTH_RUN_DIR") and env.get("FOUNDATIONS_JOB_ID"):
         _scheduled(env)
-    elif not _started_with_m():
+    elif _runs_a_script():
         from . import _execution
 
         _execution.begin()
