@@ -590,8 +590,8 @@ def _program() -> Optional[str]:
     return None
 
 
-def start_daemon(home: str) -> None:
-    """Starts a daemon for `home` and waits until it answers.  Raises Unavailable."""
+def start_daemon(home: str, *options: str) -> "subprocess.Popen[bytes]":
+    """Starts a daemon for `home`, with options of ``berth serve``, and waits until it answers.  Raises Unavailable."""
     program = _program()
     if program is None:
         raise Unavailable(
@@ -605,7 +605,7 @@ def start_daemon(home: str) -> None:
         os.makedirs(home, mode=0o700, exist_ok=True)
         with open(os.path.join(home, "log"), "ab") as log:
             child = subprocess.Popen(
-                [program, "serve", "--auto"],
+                [program, "serve", "--auto", *options],
                 env=env,
                 cwd="/",
                 stdin=subprocess.DEVNULL,
@@ -619,7 +619,7 @@ def start_daemon(home: str) -> None:
     until = time.monotonic() + START_WAIT_S
     while time.monotonic() < until:
         if _listens(os.path.join(home, "sock")):
-            return
+            return child
         if child.poll() not in (None, 0):
             break
         time.sleep(0.01)

@@ -1,0 +1,124 @@
+"""A scheduling process: a berth daemon with a home of its own, for one scheduler.
+
+Owns: the home below the project's directory, starting and ending the daemon, its stream of events.  The daemon does
+the rest: queue, limit, time-outs, kills.  Not for use by several threads at once, but for events() and wait().
+"""
+
+import fcntl
+import json
+import os
+import shutil
+import sys
+import tempfile
+from typing import Any, Dict, Iterator, List, Optional
+
+from berth import BerthError, Client
+from berth._client import FINAL, start_daemon
+
+KEEP = 3  #: homes of ended schedulers that stay, with the records of their trials
+GRACE_S = 5.0  #: between SIGTERM and SIGKILL
+QUEUE = "default"
+
+
+class Core:
+    """The daemon of one scheduler."""
+
+    def __init__(self, folder: str, slots: int) -> None:
+        self._homes = os.path.join(folder, ".berth")
+        os.makedirs(self._homes, mode=0o700, exist_ok=True)
+        self._lock = self._locked(folder)
+        try:
+            self._tidy(folder)
+            self.home = tempfile.mkdtemp(prefix="home-", dir=self._homes)
+            # It lives while it has clients or jobs, so also until the last trial has ended after this process.
+            self._process = start_daemon(self.home, "--slots", str(slots), "--idle", "1s")
+        except BaseException:
+            os.close(self._lock)
+            raise
+        self.pid: int = self._process.pid
+        self._client = Client(home=self.home, autostart=False)
+
+    def _locked(self, folder: str) -> int:
+        fd = os.open(os.path.join(self._homes, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(fd)
+            raise RuntimeError(
+                "another scheduler runs the project %s in this directory; stop it, or choose another"
+                " dijob_project_name" % os.path.basename(folder)
+            ) from None
+        return fd
+
+    def _tidy(self, folder: str) -> None:
+        """Removes all but the newest homes.  Raises RuntimeError while trials of an earlier scheduler run, since
+        they write into the same directories."""
+        homes = [os.path.join(self._homes, n) for n in os.listdir(self._homes) if n.startswith("home-")]
+        for home in homes:
+            try:
+                with Client(home=home, autostart=False) as client:
+                    running = [j.name for j in client.jobs(state="starting,running,stopping")]
+            except BerthError:
+                continue
+            if running:
+                raise RuntimeError(
+                    "trials of an earlier scheduler of the project %s still run (%s); wait until they have ended, stop"
+                    " them with `berth cancel --all --home %s`, or choose another dijob_project_name"
+                    % (os.path.basename(folder), ", ".join(running), home)
+                )
+        ended = [h for h in homes if os.path.exists(os.path.join(h, "ended"))]
+        for home in sorted(ended, key=os.path.getmtime, reverse=True)[KEEP:]:
+            shutil.rmtree(home, ignore_errors=True)
+
+    def submit(self, name: str, program: str, folder: str, cwd: str, time_out: Optional[float]) -> int:
+        """Puts a trial into the queue; the number of its job.  Both outputs go to files of `folder`."""
+        line = 'exec "$0" "$1" >"$2" 2>"$3"'
+        words = [sys.executable, program, os.path.join(folder, "stdout.txt"), os.path.join(folder, "log.txt")]
+        job = self._client.submit(
+            ["/bin/sh", "-c", line] + words,
+            name=name,
+            cwd=cwd,
+            timeout=time_out,
+            grace=GRACE_S,
+        )
+        return int(job.number)
+
+    def events(self) -> Iterator[Dict[str, Any]]:
+        """Every event from the first on, as it happens; ends with the daemon."""
+        rest = b""
+        try:
+            for piece in Client(home=self.home, autostart=False).stream("/v1/events?after=0"):
+                *lines, rest = (rest + piece).split(b"\n")
+                for line in lines:
+                    if line.startswith(b"data:"):
+                        yield json.loads(line[5:].decode("utf-8"))
+        except BerthError:
+            pass
+
+    def hold_back(self) -> List[int]:
+        """Lets no more trials start; the numbers of those that have not."""
+        self._client.call("POST", "/v1/queues/%s/pause" % QUEUE)
+        return [int(j.number) for j in self._client.jobs(state="queued")]
+
+    def cancel(self, numbers: List[int]) -> None:
+        if numbers:
+            self._client.call("POST", "/v1/jobs/cancel", {"jobs": numbers})
+
+    def unfinished(self) -> List[int]:
+        return [int(j.number) for j in self._client.jobs() if j.state not in FINAL]
+
+    def shut_down(self) -> None:
+        """Asks the daemon to exit; fine if it has."""
+        try:
+            self._client.call("POST", "/v1/shutdown")
+        except BerthError:
+            pass
+
+    def wait(self, clean: bool) -> int:
+        """Waits for the end of the daemon; its exit status."""
+        status = self._process.wait()
+        if clean:
+            with open(os.path.join(self.home, "ended"), "w", encoding="utf-8"):
+                pass
+        os.close(self._lock)
+        return status
