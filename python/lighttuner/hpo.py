@@ -1,0 +1,3 @@
+"""The names of ditk.hpo."""
+
+from ditk.hpo import *  # noqa: F401,F403
