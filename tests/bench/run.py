@@ -29,6 +29,7 @@ import scale  # noqa: E402
 import serving  # noqa: E402
 import small  # noqa: E402
 import submissions  # noqa: E402
+import trials  # noqa: E402
 import tune  # noqa: E402
 from rig import Rig, Table  # noqa: E402
 
@@ -43,6 +44,7 @@ SECTIONS = {
     "metrics": metrics.run,  # points per second, series in buckets, cost of a point
     "serving": serving.run,  # HTTP requests and idle event streams
     "hyperctl": hyperctl.run,  # batches of Hypernets
+    "trials": trials.run,  # searches of DI-toolkit
     "archive": archive.run,  # the same 20 MB submitted again and again
     "tune": tune.run,  # ask and tell of the search engines
     "submissions": submissions.run,  # the same 20 MB through a whole Atlas, a thousand times
