@@ -109,6 +109,20 @@ class Bootstrap(Tree):
         self.assertTrue(all("DPkg::Lock::Timeout=" in c for c in calls if " -y " in c))
         self.assertEqual(sum(" -y " in c for c in calls), 4)  # three tries, then the package by itself
 
+    def test_what_is_only_wished_for_may_be_missing(self):
+        """A package without which some tests are skipped: its name is said, and the exit status is 0."""
+        self.write("bin/apt-get", '#!/bin/sh\necho "$*" >>"$LOG"\nexit 100\n', 0o755)
+        self.write("bin/apt-cache", "#!/bin/sh\nexit 0\n", 0o755)
+        self.write("bin/sudo", "#!/bin/sh\nexec env \"$@\"\n", 0o755)
+        self.write("bin/dpkg-query", "#!/bin/sh\ncase \"$*\" in *python3-torch) exit 1 ;; esac\necho installed\n", 0o755)
+        log = os.path.join(self.tmp, "log")
+        env = dict(os.environ, PATH=os.path.join(self.tmp, "bin") + ":" + os.environ["PATH"], LOG=log)
+        p = subprocess.run([os.path.join(SCRIPT, "bootstrap"), "--tests"], env=env, capture_output=True, text=True)
+        self.assertEqual(p.returncode, 0, p.stdout + p.stderr)
+        self.assertIn("python3-torch could not be installed; tests that use it are skipped", p.stderr)
+        with open(log) as f:
+            self.assertEqual(sum(" install python3-torch" in c for c in f), 1)  # one try
+
 
 if __name__ == "__main__":
     unittest.main()
