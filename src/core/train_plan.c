@@ -260,10 +260,21 @@ static struct gpu_device_state plan_device_state(const struct device *d)
                                      .usable = d->state == DEVICE_OK || d->state == DEVICE_UNSEEN};
 }
 
+/* By members: the padding between them has no value. */
+static bool devices_equal(const struct gpu_device_state *a, const struct gpu_device_state *b,
+                          size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (a[i].mem_bytes != b[i].mem_bytes || a[i].foreign_bytes != b[i].foreign_bytes ||
+            a[i].usable != b[i].usable)
+            return false;
+    return true;
+}
+
 /* Devices that have not changed are not told again. */
 static void set_devices(struct core_host *h, const struct gpu_device_state *d, size_t n)
 {
-    if (n == h->devices.n && (!n || !memcmp(d, h->devices.p, n * sizeof(*d))))
+    if (n == h->devices.n && devices_equal(d, h->devices.p, n))
         return;
     vec_clear(&h->devices);
     for (size_t i = 0; i < n; i++)

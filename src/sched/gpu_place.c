@@ -91,30 +91,42 @@ void gpu_count_free(struct gpus *g, uint32_t node)
     }
 }
 
-/* Enters j in the list of every job on its devices when j comes, and removes it when j leaves.  The
- * progress of those jobs is marked first, because their speed changes now. */
-static void meet(struct gpus *g, struct gjob *j, int64_t now, bool comes)
+static bool job_is_with(const struct gjob *j, const struct gjob *o)
 {
-    const struct gpu_device *d = &g->nodes.p[j->run.node].dev.p[gpu_set_next(&j->run.devices, 0)];
+    for (int32_t i = 0; i < j->run.n_with; i++)
+        if (j->run.with[i] == o)
+            return true;
+    return false;
+}
 
+/* Two jobs that share a device are in each other's list: always both or neither.  Jobs share all
+ * their devices where the planner placed them, but after a restart the caller may have adopted a
+ * run that is about to end beside one that has got some of its devices. */
+static void device_met(struct gpus *g, struct gjob *j, int64_t now, const struct gpu_device *d)
+{
     for (int32_t i = 0; i < d->n_jobs; i++) {
         struct gjob *o = d->jobs[i];
-        if (o == j)
+        if (o == j || job_is_with(j, o) || j->run.n_with == SPEED_WITH_MAX ||
+            o->run.n_with == SPEED_WITH_MAX)
             continue;
+        gpu_mark(g, o, now); /* its speed changes now */
+        j->run.with[j->run.n_with++] = o;
+        o->run.with[o->run.n_with++] = j;
+    }
+}
+
+static void mates_part(struct gpus *g, struct gjob *j, int64_t now)
+{
+    for (int32_t i = 0; i < j->run.n_with; i++) {
+        struct gjob *o = j->run.with[i];
         gpu_mark(g, o, now);
-        if (comes) {
-            j->run.with[j->run.n_with++] = o;
-            o->run.with[o->run.n_with++] = j;
-            continue;
-        }
         for (int32_t k = 0; k < o->run.n_with; k++)
             if (o->run.with[k] == j) {
                 o->run.with[k] = o->run.with[--o->run.n_with];
                 break;
             }
     }
-    if (!comes)
-        j->run.n_with = 0;
+    j->run.n_with = 0;
 }
 
 void gpu_hold(struct gpus *g, struct gjob *j, int64_t now, uint32_t node, const struct gpu_set *s)
@@ -126,10 +138,10 @@ void gpu_hold(struct gpus *g, struct gjob *j, int64_t now, uint32_t node, const 
     j->run.n = gpu_set_count(s);
     j->run.holds = true;
     j->run.n_with = 0;
-    meet(g, j, now, true);
     for (int32_t d = gpu_set_next(s, 0); d >= 0;
          d = d + 1 < GPU_SET_MAX ? gpu_set_next(s, (uint32_t)d + 1) : -1) {
         struct gpu_device *dev = &nd->dev.p[d];
+        device_met(g, j, now, dev);
         /* Before the job is entered: only the first job on a device makes it not free. */
         nd->free -= dev->state.usable && !dev->n_jobs;
         ASSERT(dev->n_jobs < GPU_SHARE_MAX);
@@ -142,7 +154,7 @@ void gpu_release(struct gpus *g, struct gjob *j, int64_t now)
 {
     struct gpu_node *nd = &g->nodes.p[j->run.node];
 
-    meet(g, j, now, false);
+    mates_part(g, j, now);
     for (int32_t d = gpu_set_next(&j->run.devices, 0); d >= 0;
          d = d + 1 < GPU_SET_MAX ? gpu_set_next(&j->run.devices, (uint32_t)d + 1) : -1) {
         struct gpu_device *dev = &nd->dev.p[d];

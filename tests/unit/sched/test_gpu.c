@@ -343,6 +343,30 @@ static void a_restart_of_the_caller_changes_nothing(void **state)
     assert_int_equal(w.jobs[1].done, 20);
 }
 
+/* After a restart a run that is about to end can hold some of the devices of another. */
+static void adopted_runs_may_overlap_in_part(void **state)
+{
+    (void)state;
+    struct gpu_set one = {0}, both = {0};
+
+    gpu_set_add(&one, 1);
+    gpu_set_add(&both, 0);
+    gpu_set_add(&both, 1);
+    gw_node(&w, 0, 2, 16);
+    for (uint64_t i = 1; i <= 2; i++) {
+        struct gpu_job j = gw_ordinary(&w, "a", 4);
+        j.job = i;
+        j.counts[0] = i == 1 ? 2 : 1;
+        assert_int_equal(gpus_add(w.gpus, w.now_ms, &j, NULL), 0);
+        gpus_adopt(w.gpus, w.now_ms, i, 0, i == 1 ? &both : &one, GW_GIB);
+    }
+    assert_int_equal(view(1).n_with, 1);
+    assert_int_equal(view(2).n_with, 1);
+    gpus_remove(w.gpus, w.now_ms, 1, false);
+    assert_int_equal(view(2).n_with, 0);
+    gpus_remove(w.gpus, w.now_ms, 2, false);
+}
+
 static void predictions_have_order(void **state)
 {
     (void)state;
@@ -399,6 +423,7 @@ int main(void)
         T(a_refused_host_does_not_idle_the_device),
         T(a_closed_node_takes_nobody),
         T(a_restart_of_the_caller_changes_nothing),
+        T(adopted_runs_may_overlap_in_part),
         T(predictions_have_order),
         T(a_deadline_decides_when_that_is_the_objective),
     };
