@@ -61,10 +61,13 @@ def without_space_for_output(at, *options):
     p = at.start(config, *options)
     at.wait_for("out", "j0.running")
     at.wait_for("out", "j1.running")
+    supervisors = [pid for pid in at.survivors() if name_of(pid).startswith("run ")]
+    assert len(supervisors) == 2, supervisors
     at.fill()
     at.write("go", "")
     said = until(p, "disk_full", "waits for space", "runs again when there is space")
-    wait_for("both runs ended", lambda: not [pid for pid in at.survivors() if name_of(pid) == "head"])
+    # A supervisor looks at the disk when its command has ended, so the disk stays full until both are gone.
+    wait_for("both supervisors ended", lambda: not set(supervisors) & set(at.survivors()))
     at.free()
     said += p.stdout.readlines()
     assert p.wait(120) == 0, said
