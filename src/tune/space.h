@@ -52,6 +52,12 @@ struct tune_space {
  * The error names the parameter.  The caller frees *out. */
 int tune_space_parse(const struct json *items, const struct json *constraints,
                      struct tune_space **out, struct err *e);
+/* space_short.c: a map as in YAML: {lr: {log: [1e-5, 0.1]}, opt: [adam, sgd], net: {layers: {int:
+ * [1, 8]}}}.  Nested parameters have their path as their name (net.layers).  Errors begin with the
+ * path.  The caller frees *out. */
+int tune_space_from_short(const struct json *map, struct tune_space **out, struct err *e);
+int tune_space_from_short_rules(const struct json *map, const struct json *constraints,
+                                struct tune_space **out, struct err *e);
 void tune_space_free(struct tune_space *s);
 /* The parameter of this name, or -1. */
 long tune_space_find(const struct tune_space *s, struct str name);
