@@ -182,16 +182,22 @@ int64_t tune_study_record(struct tune_study *s, const double *code)
     return (int64_t)trial + 1;
 }
 
-int tune_study_ask(struct tune_study *s, int64_t *out_id, const double **out_code, struct err *e)
+int tune_study_propose(struct tune_study *s, double *out_code, struct err *e)
 {
-    int64_t id = (int64_t)s->trials.n + 1;
-
     if (s->trials.n >= TRIALS_MAX)
         return err_set(e, ERR_LIMIT, "a study has at most %d trials", TRIALS_MAX);
     arena_reset(&s->scratch);
-    double *code = arena_alloc(&s->scratch, s->space->n * sizeof(double));
-    if (s->engine->propose(s->state, s, id, code, e) < 0)
+    return s->engine->propose(s->state, s, (int64_t)s->trials.n + 1, out_code, e);
+}
+
+int tune_study_ask(struct tune_study *s, int64_t *out_id, const double **out_code, struct err *e)
+{
+    AUTO_FREE double *mine = xcalloc(s->space->n + 1, sizeof(double));
+
+    if (tune_study_propose(s, mine, e) < 0)
         return -1;
+    double *code = arena_alloc(&s->scratch, s->space->n * sizeof(double));
+    memcpy(code, mine, s->space->n * sizeof(double));
     /* What is kept is what a reader of the answer would make of it. */
     double *kept = arena_alloc(&s->scratch, s->space->n * sizeof(double));
     memcpy(kept, code, s->space->n * sizeof(double));

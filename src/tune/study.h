@@ -32,6 +32,10 @@ void tune_study_free(struct tune_study *s);
  * are for tune_space_write: the study keeps them as tune_space_read makes them from that text.
  * ERR_NOT_FOUND: the space has no further point (grid, random). */
 int tune_study_ask(struct tune_study *s, int64_t *out_id, const double **out_code, struct err *e);
+/* The first half of tune_study_ask: fills in n codes, n = parameters of the space, and adds
+ * nothing. Another thread may propose while this one reads the study, but not while it changes the
+ * study. tune_space_canonical makes of the codes what tune_study_record must get. */
+int tune_study_propose(struct tune_study *s, double *out_code, struct err *e);
 /* Adds a trial with a point that was asked earlier, or that a person chose; the engine takes it
  * into account as if it had been asked now. */
 int64_t tune_study_record(struct tune_study *s, const double *code);
