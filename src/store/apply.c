@@ -419,6 +419,14 @@ int apply_change(struct applier *a, const struct change *c, struct err *e)
         return apply_delivered(a, c, e);
     case CHANGE_WAITED:
         return apply_waited(a, c, e);
+    case CHANGE_STUDY:
+        return apply_study(a, c, e);
+    case CHANGE_STUDY_GONE:
+        return apply_study_gone(a, c, e);
+    case CHANGE_TRIAL:
+        return apply_trial(a, &c->trial.row, e);
+    case CHANGE_TRIAL_TOLD:
+        return apply_trial_told(a, c, e);
     case CHANGE_KINDS:
         break;
     }

@@ -52,6 +52,14 @@ int apply_node_new(struct applier *a, const struct change *c, struct err *e);
 int apply_node_drain(struct applier *a, const struct change *c, struct err *e);
 int apply_node_gone(struct applier *a, const struct change *c, struct err *e);
 int apply_remove(struct applier *a, const struct change *c, struct err *e);
+/* apply_study.c */
+int apply_study(struct applier *a, const struct change *c, struct err *e);
+int apply_study_gone(struct applier *a, const struct change *c, struct err *e);
+int apply_trial(struct applier *a, const struct trial_row *r, struct err *e);
+int apply_trial_told(struct applier *a, const struct change *c, struct err *e);
+/* The submission is the first job of its trial. */
+int apply_trial_submitted(struct applier *a, const struct submission *s, struct err *e);
+
 /* apply_schedule.c */
 int apply_schedule(struct applier *a, const struct change *c, struct err *e);
 int apply_schedule_settled(struct applier *a, const struct change *c, struct err *e);

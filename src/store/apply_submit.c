@@ -251,7 +251,8 @@ static int insert_all(struct applier *a, const struct submission *s, const struc
         return -1;
     if (insert_specs(a, s, use, e) < 0 || insert_jobs(a, s, use, at_ms, e) < 0 ||
         insert_intake(a, s, e) < 0 || raise_counters(a, s, e) < 0 ||
-        notify_insert(a, s, at_ms, e) < 0 || apply_schedule_fired(a, s, e) < 0)
+        notify_insert(a, s, at_ms, e) < 0 || apply_schedule_fired(a, s, e) < 0 ||
+        (s->trial.study && apply_trial_submitted(a, s, e) < 0))
         return -1;
     return append_event(a, s, at_ms, user, e);
 }

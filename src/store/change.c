@@ -31,6 +31,9 @@ static const size_t texts[CHANGE_KINDS][CHANGE_TEXTS_MAX - 1] = {
     [CHANGE_SCHEDULE_SETTLED] = {AT(schedule_settled.trouble)},
     [CHANGE_HOOK] = {AT(hook.name), AT(hook.filter), AT(hook.action), AT(hook.secret)},
     [CHANGE_DELIVERED] = {AT(delivered.error)},
+    [CHANGE_STUDY] = {AT(study.row.name), AT(study.row.user), AT(study.row.def)},
+    [CHANGE_TRIAL] = {AT(trial.row.params)},
+    [CHANGE_TRIAL_TOLD] = {AT(trial_told.row.reason)},
 };
 
 size_t change_texts(struct change *c, struct str *out[CHANGE_TEXTS_MAX])

@@ -49,6 +49,19 @@ struct batch_row {
     uint32_t uid;
     uint64_t first_job, n_jobs;
 };
+/* One trial of a study.  `asked` and `told` count the operations of the study: replaying them in
+ * this order gives the engine that made them (tune/study.h). */
+enum trial_state { TRIAL_RUNNING, TRIAL_DONE, TRIAL_FAILED, TRIAL_PRUNED, TRIAL_WAITING };
+struct trial_row {
+    uint64_t study;         /* seq; 0 = none */
+    uint64_t number;        /* 1, 2, 3 … within the study */
+    uint64_t job;           /* 0 = a client runs it */
+    struct str params;      /* JSON object */
+    uint64_t asked, told;   /* told 0 = no result yet */
+    enum trial_state state; /* waiting: chosen by a person, not handed out yet */
+    double value;           /* NaN = none */
+    struct str reason;      /* why it failed or was pruned; empty = nothing to say */
+};
 /* All of one submit request; freed by free_fn once durable or refused. */
 struct submission {
     struct batch_row batch; /* seq 0 = none */
@@ -67,6 +80,8 @@ struct submission {
         struct str name;   /* borrowed until the commit */
         int64_t settled_s; /* moments up to this one are settled; 0 = none is (run by hand) */
     } schedule;
+    /* The trial of a study whose job this is (seq 0 = none): recorded in the same transaction. */
+    struct trial_row trial;
     void (*free_fn)(struct submission *s);
 };
 
@@ -103,6 +118,10 @@ enum change_kind {
     CHANGE_HOOK_GONE,
     CHANGE_DELIVERED,
     CHANGE_WAITED,
+    CHANGE_STUDY,
+    CHANGE_STUDY_GONE,
+    CHANGE_TRIAL,
+    CHANGE_TRIAL_TOLD,
     /* The count of kinds, not a kind.  A new kind needs a case in apply_change and, with texts, a
      * row in change.c. */
     CHANGE_KINDS
@@ -285,6 +304,32 @@ struct change_delivered {
     int64_t retry_ms, drop_before_ms;
     bool refused; /* the receiver does not want this message: it is dropped, the next may be sent */
 };
+/* A study as it is recorded.  `def` is all that a person said of it. */
+struct study_row {
+    uint64_t seq;
+    struct str name; /* unique among the studies of its owner */
+    struct str user; /* the owner */
+    uint32_t uid, gid;
+    struct str def; /* JSON, see core/study.h */
+    bool paused;
+    int64_t created_ms;
+};
+/* A study is new, or its definition or `paused` has changed. */
+struct change_study {
+    struct study_row row;
+};
+/* The study leaves with its trials; jobs stay. */
+struct change_study_gone {
+    uint64_t seq;
+};
+/* A trial without a job is new, or was handed out. */
+struct change_trial {
+    struct trial_row row;
+};
+/* The result of a trial: number, told, state, value and reason of the row. */
+struct change_trial_told {
+    struct trial_row row;
+};
 /* One change as it is staged.  `kind` selects the member of the union. */
 struct change {
     enum change_kind kind;
@@ -320,6 +365,10 @@ struct change {
         struct change_schedule_gone schedule_gone;
         struct change_hook hook;
         struct change_hook_gone hook_gone;
+        struct change_study study;
+        struct change_study_gone study_gone;
+        struct change_trial trial;
+        struct change_trial_told trial_told;
         struct change_delivered delivered; /* CHANGE_WAITED has no member: at_ms is all it says */
     };
 };
@@ -366,8 +415,8 @@ struct dep_record { /* job waits for other, which is not final */
     uint64_t job, other;
 };
 /* Receives what store_load reads, in this order: facts, counters, queues, nodes, jobs,
- * dependencies, runs, schedules.  All texts are borrowed for the call; the functions run on the
- * thread of the load. */
+ * dependencies, runs, schedules, studies.  All texts are borrowed for the call; the functions run
+ * on the thread of the load. */
 struct load_sink {
     void (*job)(void *arg, const struct job_record *r);
     void (*run)(void *arg, const struct run_record *r);
@@ -384,8 +433,11 @@ struct load_sink {
     void (*fact)(void *arg, struct str name, struct str text);
     /* Runs of jobs from this number on have a tag in their key; with the counters.  May be NULL. */
     void (*tagged)(void *arg, uint64_t first);
-    /* Every schedule, last of all; may be NULL. */
+    /* Every schedule; may be NULL. */
     void (*schedule)(void *arg, const struct schedule_row *r);
+    /* Every study, then the trials of each in the order of their numbers; may be NULL. */
+    void (*study)(void *arg, const struct study_row *r);
+    void (*trial)(void *arg, const struct trial_row *r);
 };
 /* What is needed to start a job; read when it is placed, so that waiting jobs cost no memory for
  * it. */

@@ -5,6 +5,10 @@
 
 /* e NULL = durable.  Otherwise nothing of the batch that could be refused was kept. */
 typedef void (*ledger_done_fn)(void *arg, const struct err *e);
+struct metric_facts {
+    uint64_t n; /* numbers; 0 = there are only texts, or points that are not finite */
+    double last, min, max;
+};
 struct ledger {
     void *self;
     /* Adds to the batch of this turn. */
@@ -25,6 +29,10 @@ struct ledger {
     int (*read_job)(void *self, uint64_t job, struct job_record *out, struct err *e);
     /* The jobs it waits or waited for, as committed; *out is yours. */
     int (*read_deps)(void *self, uint64_t job, uint64_t **out, size_t *out_n, struct err *e);
+    /* What is known of the numbers of a metric of a job, as committed; NOT_FOUND.  A point read on
+     * the loop thread.  NULL: this ledger keeps no metrics. */
+    int (*read_metric)(void *self, uint64_t job, struct str name, struct metric_facts *out,
+                       struct err *e);
     /* Calls fn for messages that are due, at most one per hook and `max` in all, and says when to
      * look again.  A few reads on the loop thread.  NULL: this ledger has no hooks. */
     int (*read_due)(void *self, int64_t now_ms, size_t max, delivery_fn fn, void *arg,

@@ -9,6 +9,7 @@
  * of open runs is needed.
  */
 #include "store/query_priv.h"
+#include "store/study_priv.h"
 
 enum { SPEC_SLOTS = 64, SCAN_SHARE = 4 };
 
@@ -331,6 +332,46 @@ static int load_schedules(struct loader *l, struct err *e)
     return rc;
 }
 
+static int load_trials(struct loader *l, uint64_t study, struct err *e)
+{
+    sqlite3_stmt *st = db_query(l->db, e,
+                                "SELECT " TRIAL_COLUMNS " FROM trial WHERE study = ?1"
+                                " ORDER BY number",
+                                INT(study));
+    int rc;
+
+    while ((rc = db_step(l->db, st, e)) == 1) {
+        struct trial_row r = trial_row_of(st);
+        r.study = study;
+        l->sink->trial(l->sink->arg, &r);
+    }
+    return rc;
+}
+
+static int load_studies(struct loader *l, struct err *e)
+{
+    VEC(uint64_t) seqs = {0};
+    sqlite3_stmt *st;
+    int rc;
+
+    if (!l->sink->study)
+        return 0;
+    st = db_query(l->db, e,
+                  "SELECT seq, name, user, uid, gid, def, paused, created_ms FROM study"
+                  " ORDER BY seq");
+    while ((rc = db_step(l->db, st, e)) == 1) {
+        struct study_row r = {0};
+        db_row(st, COL(&r.seq), COL(&r.name), COL(&r.user), COL(&r.uid), COL(&r.gid), COL(&r.def),
+               COL(&r.paused), COL(&r.created_ms));
+        l->sink->study(l->sink->arg, &r);
+        vec_push(&seqs, r.seq);
+    }
+    for (size_t i = 0; rc == 0 && i < seqs.n; i++)
+        rc = load_trials(l, seqs.p[i], e);
+    vec_done(&seqs);
+    return rc;
+}
+
 static int load_counters(struct loader *l, struct err *e)
 {
     sqlite3_stmt *st = db_query(
@@ -362,7 +403,7 @@ int store_load(struct store *s, const struct load_sink *sink, struct err *e)
     if (load_parties(&l, e) == 0 && load_facts(&l, e) == 0 && load_counters(&l, e) == 0 &&
         load_queues(&l, e) == 0 && load_nodes(&l, e) == 0 && loader_load_jobs(&l, e) == 0 &&
         load_deps(&l, e) == 0 && load_runs(&l, e) == 0 && load_ahead(&l, e) == 0 &&
-        load_schedules(&l, e) == 0)
+        load_schedules(&l, e) == 0 && load_studies(&l, e) == 0)
         rc = 0;
     pool_return(&s->pool, l.db);
     vec_done(&l.parties);

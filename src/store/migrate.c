@@ -21,6 +21,9 @@
  *   schedule jobs that are submitted again and again; settled_s is the last moment for which a job
  *            was submitted, or which was skipped.  spec.schedule has the name of the schedule that
  *            submitted the jobs of a spec.
+ *   study    searches over parameters; def is what a person said of them.
+ *   trial    their points with results.  asked and told count the operations of a study, so that
+ *            its engine can be made again by replaying them.  job 0: a client runs it.
  *   mark     what jobs and people said, once per name: parameters, tags, artifacts, epochs.
  *   series   metrics of jobs: their last point and what is known of all.
  *   block    the points of a metric that are numbers, many in a row.
@@ -229,10 +232,23 @@ static const char v13[] = "ALTER TABLE spec ADD COLUMN sealed TEXT;";
 static const char v14[] = "ALTER TABLE counter ADD COLUMN tagged INTEGER NOT NULL DEFAULT 1;"
                           "UPDATE counter SET tagged = job;";
 
+/* Studies: searches over parameters, and their trials. */
+static const char v15[] =
+    "CREATE TABLE study("
+    " seq INTEGER PRIMARY KEY, uid INTEGER NOT NULL, gid INTEGER NOT NULL, user TEXT NOT NULL,"
+    " name TEXT NOT NULL, def TEXT NOT NULL, paused INTEGER NOT NULL, created_ms INTEGER NOT NULL,"
+    " UNIQUE(uid, name)) STRICT;"
+    "CREATE TABLE trial("
+    " study INTEGER NOT NULL REFERENCES study(seq) ON DELETE CASCADE, number INTEGER NOT NULL,"
+    " job INTEGER NOT NULL, params TEXT NOT NULL, asked INTEGER NOT NULL,"
+    " told INTEGER NOT NULL DEFAULT 0, state INTEGER NOT NULL, value REAL, reason TEXT,"
+    " PRIMARY KEY(study, number)) STRICT, WITHOUT ROWID;"
+    "CREATE INDEX trial_job ON trial(job) WHERE job > 0;";
+
 const struct migration migrations[] = {{v1, NULL},  {v2, NULL},  {v3, NULL},  {v4, series_migrate},
                                        {v5, NULL},  {v6, NULL},  {v7, NULL},  {v8, NULL},
                                        {v9, NULL},  {v10, NULL}, {v11, NULL}, {v12, NULL},
-                                       {v13, NULL}, {v14, NULL}};
+                                       {v13, NULL}, {v14, NULL}, {v15, NULL}};
 const size_t n_migrations = ARRAY_SIZE(migrations);
 
 /* Schema and version change in one transaction, so a crash leaves the file at the version before.

@@ -5,6 +5,7 @@
  */
 #include "base/util.h"
 #include "store/query_priv.h"
+#include <math.h>
 
 void point_init(struct point *p, const char *path)
 {
@@ -92,5 +93,26 @@ int point_deps(struct point *p, uint64_t job, uint64_t **out, size_t *out_n, str
     }
     *out = found.p;
     *out_n = found.n;
+    return 0;
+}
+
+int point_metric(struct point *p, uint64_t job, struct str name, struct metric_facts *out,
+                 struct err *e)
+{
+    struct db *d = point_db(p, e);
+    sqlite3_stmt *st =
+        db_query(d, e, "SELECT numbers, value, min, max FROM series WHERE job = ?1 AND name = ?2",
+                 INT(job), TEXT(name));
+    int rc = db_step(d, st, e);
+
+    if (rc == 0)
+        return err_set(e, ERR_NOT_FOUND, "job %llu reported no metric %.*s",
+                       (unsigned long long)job, (int)MIN(name.n, 100), name.p);
+    if (rc < 0)
+        return -1;
+    db_row(st, COL(&out->n), COL(&out->last), COL(&out->min), COL(&out->max));
+    if (sqlite3_column_type(st, 1) == SQLITE_NULL) /* NaN, or a text */
+        out->last = NAN;
+    sqlite3_reset(st);
     return 0;
 }

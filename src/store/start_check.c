@@ -138,9 +138,10 @@ static void budget_begin(struct db *d, struct check_budget *b, int64_t us)
 /* ---- pages ---- */
 
 /* What the daemon cannot work without comes first; points of metrics and events come never. */
-static const char *const first_tables[] = {
-    "counter", "tally", "party",   "fact",  "queue",  "node", "ahead", "schedule", "hook",
-    "notify",  "dep",   "project", "batch", "intake", "job",  "run",   "spec"};
+static const char *const first_tables[] = {"counter", "tally",  "party",    "fact",    "queue",
+                                           "node",    "ahead",  "schedule", "study",   "trial",
+                                           "hook",    "notify", "dep",      "project", "batch",
+                                           "intake",  "job",    "run",      "spec"};
 
 /* A database that an older program made need not have every table yet. */
 static bool has_table(struct db *d, const char *name)

@@ -95,6 +95,14 @@ static int ledger_read_deps(void *self, uint64_t job, uint64_t **out, size_t *ou
     return point_deps(&s->point, job, out, out_n, e);
 }
 
+static int ledger_read_metric(void *self, uint64_t job, struct str name, struct metric_facts *out,
+                              struct err *e)
+{
+    struct store *s = self;
+
+    return point_metric(&s->point, job, name, out, e);
+}
+
 static int ledger_read_due(void *self, int64_t now_ms, size_t max, delivery_fn fn, void *arg,
                            struct hook_due *out, struct err *e)
 {
@@ -146,6 +154,7 @@ struct ledger store_ledger(struct store *s)
         .read_launch = ledger_read_launch,
         .read_job = ledger_read_job,
         .read_deps = ledger_read_deps,
+        .read_metric = ledger_read_metric,
         .read_due = ledger_read_due,
         .hook_serial = ledger_hook_serial,
         .read_hook = ledger_read_hook,

@@ -65,6 +65,8 @@ void point_done(struct point *p);
 struct db *point_db(struct point *p, struct err *e);
 int point_job(struct point *p, uint64_t job, struct job_record *out, struct err *e);
 int point_deps(struct point *p, uint64_t job, uint64_t **out, size_t *out_n, struct err *e);
+int point_metric(struct point *p, uint64_t job, struct str name, struct metric_facts *out,
+                 struct err *e);
 
 /* ---- launch.c ---- */
 struct launch_cache;

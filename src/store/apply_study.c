@@ -1,0 +1,61 @@
+/* apply_study.c - studies and their trials: defined, asked, told, removed
+ *
+ * Owns: the tables study and trial.  A trial appears once and gets its result once: the core sees
+ * to that, and what comes twice all the same changes nothing, since a change that fails would hold
+ * up all that come after it.
+ */
+#include "store/apply_priv.h"
+#include <math.h>
+
+int apply_study(struct applier *a, const struct change *c, struct err *e)
+{
+    const struct study_row *r = &c->study.row;
+
+    return db_run(a->db, e,
+                  "INSERT INTO study(seq, uid, gid, user, name, def, paused, created_ms)"
+                  " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"
+                  " ON CONFLICT(seq) DO UPDATE SET def = ?6, paused = ?7"
+                  " ON CONFLICT(uid, name) DO NOTHING",
+                  INT(r->seq), INT(r->uid), INT(r->gid), TEXT(r->user), TEXT(r->name), TEXT(r->def),
+                  INT(r->paused), INT(r->created_ms));
+}
+
+int apply_study_gone(struct applier *a, const struct change *c, struct err *e)
+{
+    return db_run(a->db, e, "DELETE FROM study WHERE seq = ?1", INT(c->study_gone.seq));
+}
+
+static struct db_arg number_or_null(double v)
+{
+    return isnan(v) ? NONE : REAL(v);
+}
+
+/* The study may have been removed in the same turn. */
+int apply_trial(struct applier *a, const struct trial_row *r, struct err *e)
+{
+    return db_run(a->db, e,
+                  "INSERT INTO trial(study, number, job, params, asked, told, state, value)"
+                  " SELECT seq, ?2, ?3, ?4, ?5, ?6, ?7, ?8 FROM study WHERE seq = ?1"
+                  " ON CONFLICT(study, number) DO UPDATE SET state = ?7",
+                  INT(r->study), INT(r->number), INT(r->job), TEXT(r->params), INT(r->asked),
+                  INT(r->told), INT(r->state), number_or_null(r->value));
+}
+
+int apply_trial_submitted(struct applier *a, const struct submission *s, struct err *e)
+{
+    struct trial_row r = s->trial;
+
+    r.job = s->jobs[0].seq;
+    return apply_trial(a, &r, e);
+}
+
+int apply_trial_told(struct applier *a, const struct change *c, struct err *e)
+{
+    const struct trial_row *r = &c->trial_told.row;
+
+    return db_run(a->db, e,
+                  "UPDATE trial SET told = ?3, state = ?4, value = ?5, reason = ?6"
+                  " WHERE study = ?1 AND number = ?2 AND told = 0",
+                  INT(r->study), INT(r->number), INT(r->told), INT(r->state),
+                  number_or_null(r->value), TEXT_OR_NULL(r->reason));
+}

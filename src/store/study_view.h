@@ -1,0 +1,9 @@
+/* study_view.h - what is read of studies; any thread, committed state only */
+#pragma once
+#include "store/store.h"
+
+/* False ends the call with success; the row is borrowed. */
+typedef bool (*trial_fn)(void *arg, const struct trial_row *r);
+/* The trials of a study with numbers above `after`, in order, at most `limit`. */
+int store_trials(struct store *s, uint64_t study, uint64_t after, size_t limit, trial_fn fn,
+                 void *arg, struct err *e);
