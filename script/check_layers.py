@@ -23,9 +23,9 @@ TABLE = {
     "store": "base model",
     "backend": "base io model shepherd",  # shepherd: the wire and journal format
     "far": "base io model shepherd backend",
-    "core": "base io model store sched backend",
+    "core": "base io model store sched tune backend",
     "request": "base io archive model store core",
-    "api": "base io archive model store backend core request",  # backend: the settings of nodes
+    "api": "base io archive model store backend core request tune",  # backend: the settings of nodes
     "dialect": "base io archive model store core request api host cli",  # cli: the toolkit of commands
     "host": "base io archive model store sched backend core request api",
     "cli": "base io archive model store backend core host api simulate tune dialect",  # dialect: its rows

@@ -51,7 +51,8 @@ struct core *core_new(const struct core_conf *conf)
     limits.users_apart = conf->home.multi_user; /* nodes may differ for users */
     c->queue = queue_new(&limits);
     c->jobs.next_job = c->jobs.next_spec = c->jobs.next_batch = 1;
-    c->schedules.next_seq = 1;
+    c->schedules.next_seq = c->studies.next_seq = 1;
+    c->studies.look_ms = -1;
     core_queue_index(c, STR("default"));
     c->hooks.next_ms = -1;
     train_open(c);
@@ -89,6 +90,7 @@ void core_free(struct core *c)
     hosts_free(c);
     lanes_free(c);
     schedules_free(c);
+    studies_free(c);
     queue_free(c->queue);
     conf_each_string(&c->conf, conf_string_free);
     free(c);
@@ -144,6 +146,7 @@ void core_turn(struct core *c)
     core_release_due(c);
     hosts_due(c);
     schedules_fire_due(c);
+    studies_turn(c);
     ahead_recall_late(c);
     train_kill_due(c);
     end_steps_due(c);

@@ -19,6 +19,7 @@ struct core;
 struct core_host; /* a node and the backend that speaks to it */
 struct cron_zone;
 struct firing;
+struct trial_launch;
 
 /* What is known of a run that is about to start, for those who add variables to it. */
 struct launch_facts {
@@ -91,6 +92,9 @@ struct core_ops {
     /* A schedule submits: makes its submission and answers with core_fired_take (schedule.h), now
      * or later.  NULL: schedules never submit. */
     void (*fire)(void *self, struct firing *f);
+    /* A study with a job wants a trial: makes its submission and answers with core_trial_take
+     * (study.h), now or later.  NULL: studies submit nothing. */
+    void (*trial)(void *self, struct trial_launch *t);
     /* The time zone of a schedule; "" = local time.  *out is good for the life of the core.
      * ERR_INVALID: there is no such time zone.  NULL: every schedule counts in UTC. */
     int (*zone)(void *self, const char *name, struct cron_zone *out, struct err *e);

@@ -198,6 +198,14 @@ struct schedule_table {
     int64_t look_ms; /* monotonic: when the next moment may have come; -1 = none will */
 };
 
+/* The studies (study.c). */
+struct study_table {
+    VEC(struct study *) all; /* in the order in which they were made */
+    struct map_u64 jobs;     /* job of a trial that runs → struct study_job */
+    uint64_t next_seq;
+    int64_t look_ms; /* monotonic: when a submission is tried again; -1 = none waits */
+};
+
 struct core_trouble {
     struct trouble of[TROUBLE_KINDS];
     int64_t probe_ms; /* when the host is asked next, monotonic */
@@ -223,6 +231,7 @@ struct core {
     VEC(struct step_due) steps; /* end steps under way, the oldest first */
     struct look_ahead ahead;
     struct schedule_table schedules;
+    struct study_table studies;
     struct core_hooks hooks;
     struct core_trouble trouble;
     /* dirty: something has changed that could let a job start, so core_turn plans.  recovered:
@@ -416,6 +425,16 @@ void schedule_restore(struct core *c, const struct schedule_row *r);
 void schedules_fire_due(struct core *c);           /* fires what is due */
 int64_t schedules_next_wake(const struct core *c); /* monotonic; -1 = nothing due */
 void schedules_free(struct core *c);
+
+/* study.c, study_run.c */
+void study_restore(struct core *c, const struct study_row *r);
+void trial_restore(struct core *c, const struct trial_row *r);
+void studies_restored(struct core *c); /* all jobs are back: engines are made, jobs are looked up */
+void studies_turn(struct core *c);     /* submissions that are tried again; trials to ask for */
+int64_t studies_next_wake(const struct core *c); /* monotonic; -1 = nothing due */
+/* The job is final and its state is staged. */
+void study_job_final(struct core *c, const struct job *j);
+void studies_free(struct core *c);
 
 /* look_ahead.c */
 void ahead_send(struct core *c);        /* after planning: fills the chains */

@@ -221,6 +221,7 @@ int64_t core_next_wake(const struct core *c)
                              c->ahead.due_ms ? c->ahead.due_ms : -1,
                              hosts_next_wake(c),
                              schedules_next_wake(c),
+                             studies_next_wake(c),
                              c->steps.n ? c->steps.p[0].at_ms : -1,
                              hooks_next_wake(c),
                              trouble_next_wake(c)};
@@ -314,6 +315,7 @@ void job_settle_waiters(struct core *c, struct job *j)
     vec_push(&ended, j);
     for (size_t i = 0; i < ended.n; i++) {
         struct job *e = ended.p[i];
+        study_job_final(c, e);
         struct waiters *w = map_u64_del(&c->jobs.waiters, e->wait.job);
         for (size_t k = 0; w && k < w->jobs.n; k++) {
             struct job *other = core_job(c, w->jobs.p[k].job);

@@ -104,6 +104,16 @@ static void restore_fact(void *arg, struct str name, struct str text)
         gpus_recall(x->c->gpu.planner, name, text);
 }
 
+static void restore_study(void *arg, const struct study_row *r)
+{
+    study_restore(((struct restoring *)arg)->c, r);
+}
+
+static void restore_trial(void *arg, const struct trial_row *r)
+{
+    trial_restore(((struct restoring *)arg)->c, r);
+}
+
 static void restore_schedule(void *arg, const struct schedule_row *r)
 {
     schedule_restore(((struct restoring *)arg)->c, r);
@@ -213,6 +223,8 @@ int core_recover(struct core *c, struct err *e)
                                    .tagged = restore_tagged,
                                    .fact = restore_fact,
                                    .schedule = restore_schedule,
+                                   .study = restore_study,
+                                   .trial = restore_trial,
                                    .arg = &x};
     struct ledger *led = &c->conf.ledger;
 
@@ -235,6 +247,7 @@ int core_recover(struct core *c, struct err *e)
         host_adopt(c->cluster.hosts.p[i]);
     }
     outside_restored(c);
+    studies_restored(c);
     for (size_t i = 0; i < x.names.n; i++)
         free(x.names.p[i]);
     vec_done(&x.names);

@@ -1,0 +1,561 @@
+/* study.c - studies: kept, made again after a restart, changed by people
+ *
+ * Owns: the list of studies, their engines and their trials in memory.
+ * Does not own: requests for points and results (study_call.c), proposals and jobs (study_run.c).
+ *
+ * Every point that is asked and every result that is told is an operation with a number.  The
+ * engine depends on their order alone, so replaying the recorded operations gives the same engine.
+ */
+#include "core/study_priv.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { NAME_BYTES_MAX = 200, PER_USER_MAX = 10000, PARALLEL_MAX = 10000 };
+enum { TRIALS_LIMIT_MAX = 100000000 };
+
+const char *const study_state_names[] = {"running", "paused", "finished"};
+const char *const trial_state_names[] = {"running", "done", "failed", "pruned", "waiting"};
+
+/* An operation that was recorded, until all are there. */
+struct study_replay {
+    uint64_t op, number;
+    double *code; /* NULL = it tells */
+    enum trial_state state;
+    double value;
+};
+
+/* ---- the definition ---- */
+
+static int whole_number(const struct json *def, const char *key, int64_t low, int64_t high,
+                        int64_t fallback, int64_t *out, struct err *e)
+{
+    const struct json *v = json_get(def, key);
+
+    *out = fallback;
+    if (!v || json_type(v) == JSON_NULL)
+        return 0;
+    if (json_type(v) != JSON_INT || json_int(v) < low || json_int(v) > high)
+        return err_set(e, ERR_INVALID, "%s: must be a whole number from %lld to %lld", key,
+                       (long long)low, (long long)high);
+    *out = json_int(v);
+    return 0;
+}
+
+static int objective_read(const struct json *def, struct study_rules *r, struct err *e)
+{
+    const struct json *o = json_get(def, "objective");
+    struct str low = json_get_str(o, "minimize"), high = json_get_str(o, "maximize");
+
+    if (json_type(o) != JSON_OBJECT || json_len(o) != 1 || !(low.n || high.n))
+        return err_set(e, ERR_INVALID,
+                       "objective: give one metric: {\"minimize\": \"loss\"} or {\"maximize\": "
+                       "\"acc\"}");
+    r->maximize = high.n > 0;
+    r->metric = high.n ? high : low;
+    return 0;
+}
+
+int study_rules_read(const struct json *def, struct study_rules *out, struct err *e)
+{
+    struct study_rules r = {0};
+    struct str take = json_get_str(def, "take");
+    int64_t parallel = 1;
+
+    if (objective_read(def, &r, e) < 0 ||
+        whole_number(def, "trials", 1, TRIALS_LIMIT_MAX, -1, &r.trials, e) < 0 ||
+        whole_number(def, "warm", 0, TRIALS_LIMIT_MAX, 0, &r.warm, e) < 0 ||
+        whole_number(def, "parallel", 1, PARALLEL_MAX, 1, &parallel, e) < 0)
+        return -1;
+    if (take.n && !str_eq_c(take, "last") && !str_eq_c(take, "best"))
+        return err_set(e, ERR_INVALID, "take: must be \"last\" or \"best\", the value that counts");
+    r.take_best = str_eq_c(take, "best");
+    r.parallel = (int32_t)parallel;
+    r.has_job = json_has(def, "job");
+    *out = r;
+    return 0;
+}
+
+int study_engine_new(const struct json *def, struct tune_study **out, struct err *e)
+{
+    struct study_rules r;
+    struct tune_space *space = NULL;
+    struct str engine = json_get_str(def, "engine");
+    char name[40];
+    int64_t seed;
+
+    if (study_rules_read(def, &r, e) < 0 ||
+        whole_number(def, "seed", 0, INT64_C(1) << 53, 0, &seed, e) < 0 ||
+        tune_space_from_short_rules(json_get(def, "space"), json_get(def, "constraints"), &space,
+                                    e) < 0)
+        return -1;
+    snprintf(name, sizeof(name), STR_FMT, STR_ARG(engine));
+    return tune_study_new(space,
+                          &(struct tune_conf){.engine = engine.n ? name : NULL,
+                                              .seed = (uint64_t)seed,
+                                              .maximize = r.maximize,
+                                              .budget = r.trials},
+                          out, e);
+}
+
+/* ---- the list ---- */
+
+void study_free(struct study *s)
+{
+    if (!s)
+        return;
+    while (s->calls.n)
+        study_call_free(vec_pop(&s->calls));
+    study_asking_free(s->asking);
+    tune_study_free(s->engine);
+    json_free(s->def);
+    vec_done(&s->calls);
+    vec_done(&s->trials);
+    FREE_EACH(s->name, s->trouble, s);
+}
+
+void studies_free(struct core *c)
+{
+    uint64_t key;
+    void *val;
+
+    for (size_t i = 0; i < c->studies.all.n; i++)
+        study_free(c->studies.all.p[i]);
+    vec_done(&c->studies.all);
+    for (size_t it = 0; map_u64_next(&c->studies.jobs, &it, &key, &val);)
+        free(val);
+    map_u64_done(&c->studies.jobs);
+}
+
+size_t core_study_count(const struct core *c)
+{
+    return c->studies.all.n;
+}
+
+const struct study *core_study_at(const struct core *c, size_t at)
+{
+    return c->studies.all.p[at];
+}
+
+struct study *study_by_seq(const struct core *c, uint64_t seq)
+{
+    for (size_t i = 0; i < c->studies.all.n; i++)
+        if (c->studies.all.p[i]->seq == seq)
+            return c->studies.all.p[i];
+    return NULL;
+}
+
+const struct study *core_study_find(const struct core *c, struct str name, uint32_t uid)
+{
+    for (size_t i = 0; i < c->studies.all.n; i++)
+        if (c->studies.all.p[i]->owner.uid == uid && str_eq_c(name, c->studies.all.p[i]->name))
+            return c->studies.all.p[i];
+    return NULL;
+}
+
+void study_set_trouble(struct study *s, const char *text)
+{
+    free(s->trouble);
+    s->trouble = text && *text ? xstrdup(text) : NULL;
+}
+
+enum study_state study_state_of(const struct study *s)
+{
+    int64_t own = (int64_t)s->trials.n - s->rules.warm;
+    bool all = s->exhausted || (s->rules.trials >= 0 && own >= s->rules.trials);
+
+    if (all && !s->counts[TRIAL_RUNNING] && !s->counts[TRIAL_WAITING] && !s->asking)
+        return STUDY_FINISHED;
+    return s->paused || !s->engine ? STUDY_PAUSED : STUDY_RUNNING;
+}
+
+bool core_studies_wait(const struct core *c)
+{
+    for (size_t i = 0; i < c->studies.all.n; i++)
+        if (c->studies.all.p[i]->asking)
+            return true;
+    return false;
+}
+
+/* ---- trials ---- */
+
+uint64_t study_trial_add(struct study *s, const double *code, enum trial_state state)
+{
+    vec_push(&s->trials, ((struct study_trial){.value = NAN, .state = state}));
+    s->counts[state]++;
+    s->ops++;
+    return (uint64_t)tune_study_record(s->engine, code);
+}
+
+static bool value_is_better(const struct study *s, double value)
+{
+    double best = s->best ? s->trials.p[s->best - 1].value : NAN;
+
+    return isnan(best) || (s->rules.maximize ? value > best : value < best);
+}
+
+/* A pruned trial tells the engine what it had reached; it is never the best. */
+void study_trial_result(struct study *s, uint64_t number, enum trial_state state, double value)
+{
+    struct study_trial *t = &s->trials.p[number - 1];
+    bool told = state != TRIAL_FAILED && isfinite(value);
+
+    s->counts[t->state]--;
+    t->state = !told && state == TRIAL_DONE ? TRIAL_FAILED : state;
+    t->value = told ? value : NAN;
+    s->counts[t->state]++;
+    s->ops++;
+    tune_study_tell(s->engine, (int64_t)number, told ? TUNE_DONE : TUNE_FAILED, value, NULL);
+    if (t->state == TRIAL_DONE && value_is_better(s, value))
+        s->best = number;
+}
+
+struct trial_row study_trial_row(const struct study *s, uint64_t number)
+{
+    const struct study_trial *t = &s->trials.p[number - 1];
+
+    return (struct trial_row){
+        .study = s->seq, .number = number, .job = t->job, .state = t->state, .value = t->value};
+}
+
+/* ---- after a restart ---- */
+
+/* A definition that this program cannot read stays as it is, with the reason. */
+void study_restore(struct core *c, const struct study_row *r)
+{
+    struct study *s = xcalloc(1, sizeof(*s));
+    struct err e = {0};
+
+    s->seq = r->seq;
+    s->name = xstrndup(r->name.p, r->name.n);
+    s->owner = (struct caller){.uid = r->uid, .gid = r->gid};
+    snprintf(s->owner.user, sizeof(s->owner.user), STR_FMT, STR_ARG(r->user));
+    s->paused = r->paused;
+    s->created_ms = r->created_ms;
+    if (json_parse(r->def, "study", &s->def, &e) < 0 ||
+        study_rules_read(s->def, &s->rules, &e) < 0 || study_engine_new(s->def, &s->engine, &e) < 0)
+        study_set_trouble(s, e.text);
+    vec_push(&c->studies.all, s);
+    c->studies.next_seq = MAX(c->studies.next_seq, s->seq + 1);
+}
+
+static double *trial_code(const struct study *s, struct str params, struct err *e)
+{
+    const struct tune_space *space = tune_study_space(s->engine);
+    double *code = xcalloc(space->n + 1, sizeof(*code));
+    AUTO(json) struct json *tree = NULL;
+
+    if (json_parse(params, "params", &tree, e) == 0 && tune_space_read(space, tree, code, e) == 0)
+        return code;
+    free(code);
+    return NULL;
+}
+
+static void study_unreadable(struct study *s, const char *why)
+{
+    study_set_trouble(s, why);
+    tune_study_free(s->engine);
+    s->engine = NULL;
+}
+
+void trial_restore(struct core *c, const struct trial_row *r)
+{
+    struct study *s = study_by_seq(c, r->study);
+    struct err e = {0};
+    struct study_replay x = {.op = r->asked, .number = r->number, .state = r->state};
+
+    if (!s || !s->engine)
+        return;
+    vec_push(&s->trials, ((struct study_trial){.job = r->job, .state = r->state}));
+    x.code = trial_code(s, r->params, &e);
+    if (!x.code || r->number != s->trials.n) {
+        study_unreadable(s, x.code ? "a trial is not recorded" : e.text);
+        free(x.code);
+        return;
+    }
+    if (r->told)
+        x.state = TRIAL_RUNNING;
+    vec_push(&s->replay, x);
+    if (r->told)
+        vec_push(&s->replay,
+                 ((struct study_replay){
+                     .op = r->told, .number = r->number, .state = r->state, .value = r->value}));
+}
+
+static int replay_by_op(const void *a, const void *b)
+{
+    const struct study_replay *x = a, *y = b;
+
+    return (x->op > y->op) - (x->op < y->op);
+}
+
+static void study_replay(struct study *s)
+{
+    VEC(struct study_trial) was = {0};
+
+    for (size_t i = 0; i < s->trials.n; i++)
+        vec_push(&was, s->trials.p[i]);
+    vec_clear(&s->trials);
+    if (s->replay.n)
+        qsort(s->replay.p, s->replay.n, sizeof(*s->replay.p), replay_by_op);
+    for (size_t i = 0; i < s->replay.n; i++) {
+        struct study_replay *x = &s->replay.p[i];
+        if (x->code && s->engine)
+            study_trial_add(s, x->code, x->state);
+        else if (s->engine && x->number <= s->trials.n)
+            study_trial_result(s, x->number, x->state, x->value);
+        s->ops = x->op;
+        free(x->code);
+    }
+    vec_done(&s->replay);
+    for (size_t i = 0; i < s->trials.n; i++)
+        s->trials.p[i].job = was.p[i].job;
+    vec_done(&was);
+}
+
+void studies_restored(struct core *c)
+{
+    for (size_t i = 0; i < c->studies.all.n; i++) {
+        struct study *s = c->studies.all.p[i];
+        study_replay(s);
+        for (uint64_t n = 1; n <= s->trials.n; n++)
+            if (s->trials.p[n - 1].state == TRIAL_RUNNING && s->trials.p[n - 1].job)
+                study_job_restored(c, s, n);
+        c->studies.look_ms = 0;
+    }
+}
+
+/* ---- requests ---- */
+
+/* The study `seq`, if the caller may change it; otherwise NULL and the reason. */
+struct study *study_of_caller(const struct core *c, uint64_t seq, const struct caller *who,
+                              struct err *e)
+{
+    struct study *s = study_by_seq(c, seq);
+
+    if (s && !caller_sees(who, s->owner.uid)) {
+        err_set(e, ERR_DENIED, "study %.100s belongs to %s", s->name, s->owner.user);
+        return NULL;
+    }
+    if (!s)
+        err_set(e, ERR_NOT_FOUND, "there is no such study; `berth search ls` lists the studies");
+    return s;
+}
+
+/* The study as it is in memory becomes the recorded one. */
+static void study_stage(struct core *c, const struct study *s, const struct caller *who)
+{
+    AUTO_FREE char *text = json_text(s->def);
+
+    core_stage(c, &(struct change){CHANGE_BY(c, who, CHANGE_STUDY),
+                                   .study.row = {.seq = s->seq,
+                                                 .name = str_of(s->name),
+                                                 .user = str_of(s->owner.user),
+                                                 .uid = s->owner.uid,
+                                                 .gid = s->owner.gid,
+                                                 .def = str_of(text),
+                                                 .paused = s->paused,
+                                                 .created_ms = s->created_ms}});
+}
+
+static int study_check_name(const struct core *c, struct str name, const struct caller *who,
+                            struct err *e)
+{
+    size_t theirs = 0;
+    bool plain = name.n && name.n <= NAME_BYTES_MAX && !memchr(name.p, '/', name.n);
+
+    for (size_t i = 0; plain && i < name.n; i++)
+        plain = (unsigned char)name.p[i] >= ' ' && name.p[i] != 0x7f;
+    if (!plain)
+        return err_set(e, ERR_INVALID,
+                       "name: the name of a study has 1 to %d bytes on one line, without /",
+                       NAME_BYTES_MAX);
+    for (size_t i = 0; i < c->studies.all.n; i++)
+        theirs += c->studies.all.p[i]->owner.uid == who->uid;
+    if (theirs >= PER_USER_MAX)
+        return err_set(e, ERR_LIMIT, "%s has %d studies, which is the maximum; remove one first",
+                       who->user, PER_USER_MAX);
+    return 0;
+}
+
+/* Results of another study that fit into the space of this one are its first trials. */
+static void study_warm(struct core *c, struct study *s, const struct study *from)
+{
+    const struct tune_space *theirs = tune_study_space(from->engine);
+    AUTO(buf) struct buf text = {0};
+
+    for (uint64_t n = 1; n <= from->trials.n; n++) {
+        const struct study_trial *t = &from->trials.p[n - 1];
+        const double *code = NULL;
+        if (t->state != TRIAL_DONE || !tune_study_get(from->engine, (int64_t)n, &code))
+            continue;
+        buf_reset(&text);
+        tune_space_write(theirs, code, NULL, &text);
+        double *mine = trial_code(s, buf_str(&text), NULL);
+        if (!mine)
+            continue;
+        struct trial_row row = {.study = s->seq, .params = buf_str(&text)};
+        row.number = study_trial_add(s, mine, TRIAL_RUNNING);
+        row.asked = s->ops;
+        study_trial_result(s, row.number, TRIAL_DONE, t->value);
+        row.told = s->ops;
+        row.state = TRIAL_DONE;
+        row.value = t->value;
+        free(mine);
+        core_stage(c,
+                   &(struct change){.kind = CHANGE_TRIAL, .at_ms = core_wall(c), .trial.row = row});
+    }
+    s->rules.warm = (int64_t)s->trials.n;
+    json_set_int(s->def, "warm", s->rules.warm);
+}
+
+/* The same, but for what people change later and what the core has added. */
+static bool study_same(const struct study *s, const struct json *def)
+{
+    static const char *const keys[] = {"space",     "constraints", "engine", "seed",
+                                       "objective", "take",        "stop",   "job"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+        const struct json *a = json_get(s->def, keys[i]), *b = json_get(def, keys[i]);
+        if ((a || b) && !(a && b && json_equal(a, b)))
+            return false;
+    }
+    return true;
+}
+
+static struct study *study_new(struct core *c, struct str name, const struct json *def,
+                               const struct caller *who, struct err *e)
+{
+    struct study *s = xcalloc(1, sizeof(*s));
+
+    s->def = json_copy(def);
+    if (study_check_name(c, name, who, e) < 0 || study_rules_read(s->def, &s->rules, e) < 0 ||
+        study_engine_new(s->def, &s->engine, e) < 0) {
+        study_free(s);
+        return NULL;
+    }
+    s->name = xstrndup(name.p, name.n);
+    s->owner = *who;
+    s->created_ms = core_wall(c);
+    s->seq = c->studies.next_seq++;
+    vec_push(&c->studies.all, s);
+    return s;
+}
+
+void core_study_add(struct core *c, struct str name, const struct json *def, uint64_t from,
+                    const struct caller *who, core_act_fn done, void *arg)
+{
+    const struct study *old = core_study_find(c, name, who->uid), *other = study_by_seq(c, from);
+    struct err e = {0};
+
+    if (old && study_same(old, def)) {
+        track_answer(c, done, arg);
+        return;
+    }
+    if (old)
+        err_set(&e, ERR_CONFLICT,
+                "study " STR_FMT " exists with another definition; remove it first, or give "
+                "another name",
+                STR_ARG(name));
+    struct study *s = old ? NULL : study_new(c, name, def, who, &e);
+    if (!s) {
+        done(arg, &e, NULL);
+        return;
+    }
+    study_stage(c, s, who);
+    if (other && other->engine && caller_sees(who, other->owner.uid)) {
+        study_warm(c, s, other);
+        study_stage(c, s, who);
+    }
+    track_answer(c, done, arg);
+    study_go_on(c, s);
+}
+
+static void study_set_number(struct study *s, const char *key, int64_t value)
+{
+    if (value < 0)
+        json_del(s->def, key);
+    else
+        json_set_int(s->def, key, value);
+}
+
+void core_study_set(struct core *c, uint64_t seq, const struct study_change *x,
+                    const struct caller *who, core_act_fn done, void *arg)
+{
+    struct err e = {0};
+    struct study *s = study_of_caller(c, seq, who, &e);
+    AUTO(json) struct json *def = s ? json_copy(s->def) : NULL;
+    struct study_rules rules;
+
+    if (!s) {
+        done(arg, &e, NULL);
+        return;
+    }
+    if (x->set_trials)
+        study_set_number(s, "trials", x->trials);
+    if (x->set_parallel)
+        study_set_number(s, "parallel", x->parallel);
+    if (study_rules_read(s->def, &rules, &e) < 0) {
+        json_free(s->def);
+        s->def = TAKE(def);
+        study_rules_read(s->def, &s->rules, NULL); /* its texts are borrowed from the definition */
+        done(arg, &e, NULL);
+        return;
+    }
+    s->rules = rules;
+    if (x->set_paused)
+        s->paused = x->paused;
+    if (s->engine && !s->paused)
+        study_set_trouble(s, NULL);
+    study_stage(c, s, who);
+    track_answer(c, done, arg);
+    c->studies.look_ms = 0;
+    study_go_on(c, s);
+}
+
+static void study_cancelled(void *arg, const struct err *e, const struct acted *r)
+{
+    (void)arg;
+    (void)e;
+    (void)r;
+}
+
+void core_study_remove(struct core *c, uint64_t seq, bool force, const struct caller *who,
+                       core_act_fn done, void *arg)
+{
+    struct err e = {0};
+    struct study *s = study_of_caller(c, seq, who, &e);
+    VEC(uint64_t) jobs = {0};
+
+    for (size_t i = 0; s && i < s->trials.n; i++)
+        if (s->trials.p[i].job && s->trials.p[i].state == TRIAL_RUNNING)
+            vec_push(&jobs, s->trials.p[i].job);
+    if (s && jobs.n && !force) {
+        err_set(&e, ERR_CONFLICT,
+                "%zu jobs of study %.100s have not ended; pause it first, or use "
+                "--force to cancel them",
+                jobs.n, s->name);
+        s = NULL;
+    }
+    if (!s) {
+        vec_done(&jobs);
+        done(arg, &e, NULL);
+        return;
+    }
+    for (size_t i = 0; i < jobs.n; i++)
+        free(map_u64_del(&c->studies.jobs, jobs.p[i]));
+    if (jobs.n)
+        core_cancel(c, jobs.p, jobs.n, who, study_cancelled, NULL);
+    vec_done(&jobs);
+    for (size_t i = 0; i < c->studies.all.n; i++)
+        if (c->studies.all.p[i] == s) {
+            vec_remove(&c->studies.all, i);
+            break;
+        }
+    s->gone = true;
+    if (!s->asking)
+        study_free(s);
+    set_and_answer(
+        c, &(struct change){CHANGE_BY(c, who, CHANGE_STUDY_GONE), .study_gone = {.seq = seq}}, done,
+        arg);
+}

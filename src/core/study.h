@@ -1,0 +1,131 @@
+/* study.h - studies: searches over parameters, whose trials are jobs or points that clients ask for
+ *
+ * A study has a space, an engine (tune/study.h), an objective and limits.  With a job, the core
+ * keeps `parallel` trials of it in the queue until `trials` were asked: each is an ordinary job
+ * with the parameters of its point, and the metric that it reported is its result.  Without a job,
+ * clients ask for points and tell their results.
+ *
+ * The engine is made again after a restart by replaying the recorded trials and results in their
+ * order, so a study that was cut goes on as the uncut one would have.  Proposals are made on
+ * another thread (core_ops.offload); meanwhile requests to the same study wait, others do not.
+ */
+#pragma once
+#include "base/vec.h"
+#include "core/core.h"
+#include "tune/study.h"
+
+/* What the definition of a study says, apart from its space. */
+struct study_rules {
+    struct str metric; /* borrowed from the definition */
+    bool maximize;
+    bool take_best; /* the best value of the metric counts, not the last one */
+    int64_t trials; /* limit; -1 = none */
+    int64_t warm;   /* trials that were taken from another study; they do not count against it */
+    int32_t parallel;
+    bool has_job;
+};
+enum study_state { STUDY_RUNNING, STUDY_PAUSED, STUDY_FINISHED };
+extern const char *const study_state_names[];
+extern const char *const trial_state_names[];
+
+struct study_trial {
+    uint64_t job;
+    double value;
+    enum trial_state state;
+};
+/* One study.  Owned by the core and read on the loop thread; callers must not change it or keep the
+ * pointer beyond the current callback. */
+struct study {
+    uint64_t seq;
+    char *name;
+    struct caller owner;
+    struct json *def; /* space, constraints, engine, seed, objective, take, trials, parallel, job */
+    struct study_rules rules;
+    struct tune_study *engine; /* NULL = the definition cannot be read; `trouble` says why */
+    char *trouble;             /* why nothing is asked; NULL = no reason */
+    bool paused;
+    bool exhausted; /* the space has no further point */
+    bool gone;      /* removed while a proposal was made */
+    int64_t created_ms;
+    uint64_t ops;  /* asked and told so far */
+    uint64_t best; /* number of the trial; 0 = none is done */
+    uint64_t counts[TRIAL_WAITING + 1];
+    VEC(struct study_trial) trials;  /* trial n at n - 1 */
+    struct study_asking *asking;     /* a proposal or a submission under way */
+    VEC(struct study_call *) calls;  /* requests that wait for it, the oldest first */
+    VEC(struct study_replay) replay; /* what was recorded, until all of it is read */
+};
+enum study_state study_state_of(const struct study *s);
+
+/* Reads everything but the space.  Any thread.  The error names the member. */
+int study_rules_read(const struct json *def, struct study_rules *out, struct err *e);
+/* The engine of a definition, without trials.  Any thread. */
+int study_engine_new(const struct json *def, struct tune_study **out, struct err *e);
+
+/* ---- trials that are jobs ---- */
+
+/* One job of a trial on its way, for ops->trial.  Everything is a copy. */
+struct trial_launch {
+    struct core *core;
+    uint64_t study, number;
+    char *name; /* of the study */
+    struct caller owner;
+    struct json *job; /* as POST /v1/jobs reads it, sealed secrets included */
+    char *params;     /* JSON object */
+    uint64_t asked;
+};
+/* The answer to ops->trial, on the loop thread: a submission of one job, which the core takes, or
+ * NULL and the reason.  A reason that may pass is tried again; any other pauses the study. */
+void core_trial_take(struct trial_launch *t, struct submission *s, const struct err *e);
+
+/* ---- requests ---- */
+
+/* A new study; `def` is copied.  ERR_CONFLICT: the owner has one of this name with another
+ * definition; the same again changes nothing.  from: the seq of a study whose results this one
+ * begins with, as far as they fit into its space; 0 = none. */
+void core_study_add(struct core *c, struct str name, const struct json *def, uint64_t from,
+                    const struct caller *who, core_act_fn done, void *arg);
+struct study_change {
+    bool set_trials, set_parallel, set_paused;
+    int64_t trials; /* -1 = no limit */
+    int32_t parallel;
+    bool paused;
+};
+void core_study_set(struct core *c, uint64_t seq, const struct study_change *x,
+                    const struct caller *who, core_act_fn done, void *arg);
+/* Its jobs stay; running ones are an error (ERR_CONFLICT), unless `force` cancels them. */
+void core_study_remove(struct core *c, uint64_t seq, bool force, const struct caller *who,
+                       core_act_fn done, void *arg);
+
+struct study_point {
+    uint64_t number;
+    char *params; /* JSON object */
+};
+struct study_answer { /* borrowed for the call */
+    size_t told;
+    const struct study_point *points;
+    size_t n;
+    bool exhausted; /* there will be no more */
+};
+typedef void (*core_study_fn)(void *arg, const struct err *e, const struct study_answer *r);
+struct study_result {
+    uint64_t number;
+    enum trial_state
+        state; /* done, failed or pruned; a value that is not finite counts as failed */
+    double value;
+    struct str reason;
+};
+/* Tells `n` results, all or none, then asks for `want` points.  Answered after the commit.  The
+ * results are copied. */
+void core_study_exchange(struct core *c, uint64_t seq, const struct study_result *results, size_t n,
+                         size_t want, const struct caller *who, core_study_fn done, void *arg);
+/* A point chosen by a person is tried next.  The answer has its number. */
+void core_study_enqueue(struct core *c, uint64_t seq, const struct json *params,
+                        const struct caller *who, core_study_fn done, void *arg);
+
+/* ---- questions ---- */
+size_t core_study_count(const struct core *c);
+const struct study *core_study_at(const struct core *c, size_t at); /* in the order made */
+const struct study *core_study_find(const struct core *c, struct str name, uint32_t uid);
+/* Does a study wait to submit a job?  Then the daemon must not exit because it is idle. */
+bool core_studies_wait(const struct core *c);

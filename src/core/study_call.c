@@ -1,0 +1,254 @@
+/* study_call.c - requests to a study: points asked, results told, points chosen by people
+ *
+ * A request waits while a proposal is made, because a proposal reads the engine on another thread.
+ * Results are checked when their turn has come: all of a request count, or none.
+ */
+#include "core/study_priv.h"
+#include <math.h>
+#include <stdlib.h>
+
+enum { WANT_MAX = 10000 };
+
+void study_call_free(struct study_call *x)
+{
+    for (size_t i = 0; i < x->results.n; i++)
+        free((char *)x->results.p[i].reason.p);
+    for (size_t i = 0; i < x->points.n; i++)
+        free(x->points.p[i].params);
+    vec_done(&x->results);
+    vec_done(&x->points);
+    free(x->code);
+    free(x);
+}
+
+void study_call_fail(struct study_call *x, const struct err *e)
+{
+    if (x->done)
+        x->done(x->arg, e, NULL);
+    study_call_free(x);
+}
+
+void study_call_durable(void *arg, const struct err *e)
+{
+    struct study_call *x = arg;
+    struct study_answer r = {
+        .told = x->results.n, .points = x->points.p, .n = x->points.n, .exhausted = x->want > 0};
+
+    x->done(x->arg, e, e ? NULL : &r);
+    study_call_free(x);
+}
+
+/* Everything is staged. */
+static void study_call_answer(struct core *c, struct study_call *x)
+{
+    trouble_barrier(c, TROUBLE_NOT_RECORDED, study_call_durable, x);
+}
+
+/* ---- results ---- */
+
+static int results_check(const struct study *s, const struct study_call *x, struct err *e)
+{
+    for (size_t i = 0; i < x->results.n; i++) {
+        uint64_t n = x->results.p[i].number;
+        if (n < 1 || n > s->trials.n)
+            return err_set(e, ERR_NOT_FOUND, "there is no trial %llu; the last one is %zu",
+                           (unsigned long long)n, s->trials.n);
+        if (s->trials.p[n - 1].state != TRIAL_RUNNING)
+            return err_set(e, ERR_CONFLICT, "trial %llu is %s: it has a result, or was not asked",
+                           (unsigned long long)n, trial_state_names[s->trials.p[n - 1].state]);
+        for (size_t k = 0; k < i; k++)
+            if (x->results.p[k].number == n)
+                return err_set(e, ERR_CONFLICT, "trial %llu has two results in one request",
+                               (unsigned long long)n);
+    }
+    return 0;
+}
+
+static void result_tell(struct core *c, struct study *s, const struct study_result *r)
+{
+    bool nan = r->state == TRIAL_DONE && !isfinite(r->value);
+
+    study_trial_result(s, r->number, r->state, r->value);
+    struct trial_row row = study_trial_row(s, r->number);
+    row.told = s->ops;
+    row.reason = nan && !r->reason.n ? STR("its value is not a finite number") : r->reason;
+    core_stage(c, &(struct change){
+                      .kind = CHANGE_TRIAL_TOLD, .at_ms = core_wall(c), .trial_told.row = row});
+}
+
+/* ---- points ---- */
+
+/* A trial that a person chose is handed out before the engine is asked. */
+static bool waiting_take(struct core *c, struct study *s, struct study_call *x)
+{
+    const struct tune_space *space = tune_study_space(s->engine);
+
+    for (uint64_t n = 1; s->counts[TRIAL_WAITING] && n <= s->trials.n; n++) {
+        const double *code = NULL;
+        if (s->trials.p[n - 1].state != TRIAL_WAITING)
+            continue;
+        AUTO(buf) struct buf text = {0};
+        tune_study_get(s->engine, (int64_t)n, &code);
+        tune_space_write(space, code, NULL, &text);
+        s->trials.p[n - 1].state = TRIAL_RUNNING;
+        s->counts[TRIAL_WAITING]--;
+        s->counts[TRIAL_RUNNING]++;
+        struct trial_row row = study_trial_row(s, n);
+        row.params = buf_str(&text);
+        core_stage(c,
+                   &(struct change){.kind = CHANGE_TRIAL, .at_ms = core_wall(c), .trial.row = row});
+        vec_push(&x->points, ((struct study_point){n, xstrndup(text.p, text.n)}));
+        x->want--;
+        return true;
+    }
+    return false;
+}
+
+void study_call_point(struct core *c, struct study *s, struct study_call *x, uint64_t number,
+                      const char *params)
+{
+    struct trial_row row = study_trial_row(s, number);
+
+    row.asked = s->ops;
+    row.params = str_of(params);
+    core_stage(c, &(struct change){.kind = CHANGE_TRIAL, .at_ms = core_wall(c), .trial.row = row});
+    vec_push(&x->points, ((struct study_point){number, xstrdup(params)}));
+    x->want--;
+}
+
+static bool may_ask_more(const struct study *s)
+{
+    int64_t own = (int64_t)s->trials.n - s->rules.warm;
+
+    return !s->exhausted && (s->rules.trials < 0 || own < s->rules.trials);
+}
+
+static void exchange_step(struct core *c, struct study *s, struct study_call *x)
+{
+    struct err e = {0};
+
+    if (!x->told && results_check(s, x, &e) < 0) {
+        study_call_fail(x, &e);
+        return;
+    }
+    for (size_t i = 0; !x->told && i < x->results.n; i++)
+        result_tell(c, s, &x->results.p[i]);
+    x->told = true;
+    while (x->want && waiting_take(c, s, x))
+        ;
+    if (x->want && may_ask_more(s))
+        study_propose(c, s, x);
+    else
+        study_call_answer(c, x);
+}
+
+/* Of a study with a job the point is a job at once, beyond `parallel` if need be. */
+static void point_step(struct core *c, struct study *s, struct study_call *x)
+{
+    bool job = s->rules.has_job;
+    AUTO(buf) struct buf text = {0};
+
+    tune_space_write(tune_study_space(s->engine), x->code, NULL, &text);
+    uint64_t number = study_trial_add(s, x->code, job ? TRIAL_RUNNING : TRIAL_WAITING);
+    if (job) {
+        vec_push(&x->points, ((struct study_point){number, xstrndup(text.p, text.n)}));
+        study_launch(c, s, number, text.p, x); /* answers when the job is durable */
+    } else {
+        x->want = 1;
+        study_call_point(c, s, x, number, text.p);
+        study_call_answer(c, x);
+    }
+}
+
+void study_call_step(struct core *c, struct study *s, struct study_call *x)
+{
+    switch (x->kind) {
+    case CALL_EXCHANGE:
+        exchange_step(c, s, x);
+        break;
+    case CALL_POINT:
+        point_step(c, s, x);
+        break;
+    case CALL_JOB_ENDED:
+        study_job_result(c, s, x);
+        study_call_free(x);
+        break;
+    }
+}
+
+void study_go_on(struct core *c, struct study *s)
+{
+    while (s->engine && !s->asking && s->calls.n) {
+        struct study_call *x = s->calls.p[0];
+        vec_remove(&s->calls, 0);
+        study_call_step(c, s, x);
+    }
+    study_fill(c, s);
+}
+
+/* ---- requests ---- */
+
+/* NULL: the request was answered with an error. */
+static struct study *study_for_call(struct core *c, uint64_t seq, const struct caller *who,
+                                    core_study_fn done, void *arg)
+{
+    struct err e = {0};
+    struct study *s = study_of_caller(c, seq, who, &e);
+
+    if (s && !s->engine) {
+        err_set(&e, ERR_CONFLICT, "study %.80s cannot be continued: %.120s", s->name,
+                s->trouble ? s->trouble : "its definition cannot be read");
+        s = NULL;
+    }
+    if (!s)
+        done(arg, &e, NULL);
+    return s;
+}
+
+void core_study_exchange(struct core *c, uint64_t seq, const struct study_result *results, size_t n,
+                         size_t want, const struct caller *who, core_study_fn done, void *arg)
+{
+    struct study *s = study_for_call(c, seq, who, done, arg);
+    struct err e = {0};
+
+    if (!s)
+        return;
+    if (s->rules.has_job || want > WANT_MAX) {
+        if (s->rules.has_job)
+            err_set(&e, ERR_CONFLICT, "study %.100s runs jobs: their metrics are its results",
+                    s->name);
+        else
+            err_set(&e, ERR_INVALID, "n: at most %d points in one request", WANT_MAX);
+        done(arg, &e, NULL);
+        return;
+    }
+    struct study_call *x = xcalloc(1, sizeof(*x));
+    *x = (struct study_call){.kind = CALL_EXCHANGE, .want = want, .done = done, .arg = arg};
+    for (size_t i = 0; i < n; i++) {
+        struct study_result r = results[i];
+        r.reason = (struct str){r.reason.n ? xstrndup(r.reason.p, r.reason.n) : NULL, r.reason.n};
+        vec_push(&x->results, r);
+    }
+    vec_push(&s->calls, x);
+    study_go_on(c, s);
+}
+
+void core_study_enqueue(struct core *c, uint64_t seq, const struct json *params,
+                        const struct caller *who, core_study_fn done, void *arg)
+{
+    struct study *s = study_for_call(c, seq, who, done, arg);
+    struct err e = {0};
+
+    if (!s)
+        return;
+    const struct tune_space *space = tune_study_space(s->engine);
+    struct study_call *x = xcalloc(1, sizeof(*x));
+    *x = (struct study_call){.kind = CALL_POINT, .done = done, .arg = arg};
+    x->code = xcalloc(space->n + 1, sizeof(double));
+    if (tune_space_read(space, params, x->code, &e) < 0) {
+        study_call_fail(x, &e);
+        return;
+    }
+    vec_push(&s->calls, x);
+    study_go_on(c, s);
+}

@@ -1,0 +1,70 @@
+/* study_priv.h - what the files of studies share */
+#pragma once
+#include "core/core_priv.h"
+#include "core/study.h"
+
+/* A request, or the end of a job, that changes a study.  It waits while a proposal is made. */
+struct study_call {
+    enum { CALL_EXCHANGE, CALL_POINT, CALL_JOB_ENDED } kind;
+    VEC(struct study_result) results; /* reasons are ours */
+    size_t want;                      /* points that are still to be asked for */
+    VEC(struct study_point) points;   /* asked; params are ours */
+    double *code;                     /* of CALL_POINT */
+    uint64_t number;                  /* of CALL_JOB_ENDED: the trial */
+    enum job_state ended;
+    bool told; /* the results were told: only points are lacking */
+    core_study_fn done;
+    void *arg;
+    struct core *core;
+};
+
+/* A proposal on another thread; then, of a study with a job, its submission. */
+struct study_asking {
+    struct core *c;
+    struct study *s;
+    struct study_call *call; /* who asks; NULL = the study itself, for a job */
+    double *code;
+    struct err err;
+    struct trial_launch *launch; /* waits for its submission */
+    int64_t again_ms;            /* monotonic: when the submission is tried again; 0 = under way */
+};
+
+struct study *study_by_seq(const struct core *c, uint64_t seq);
+/* NULL: *e says why this caller may not change it. */
+struct study *study_of_caller(const struct core *c, uint64_t seq, const struct caller *who,
+                              struct err *e);
+void study_free(struct study *s);
+void study_set_trouble(struct study *s, const char *text);
+/* The row of a trial, for a change. */
+struct trial_row study_trial_row(const struct study *s, uint64_t number);
+/* Adds a trial to the engine and to the list; nothing is staged.  Returns its number. */
+uint64_t study_trial_add(struct study *s, const double *code, enum trial_state state);
+/* The engine and the counts learn the result; nothing is staged. */
+void study_trial_result(struct study *s, uint64_t number, enum trial_state state, double value);
+/* Carries out what waits, then asks for the next trial. */
+void study_go_on(struct core *c, struct study *s);
+
+/* study_run.c */
+/* Begins a proposal: for `call`, or for a job of the study. */
+void study_propose(struct core *c, struct study *s, struct study_call *call);
+/* The job of a trial that is recorded in memory is submitted; then `call` is answered, if any. */
+void study_launch(struct core *c, struct study *s, uint64_t number, const char *params,
+                  struct study_call *call);
+/* Asks for the next trial that is a job, if there is room for one. */
+void study_fill(struct core *c, struct study *s);
+void study_asking_free(struct study_asking *a);
+/* A trial of a study after a restart: its job runs, or has ended meanwhile. */
+void study_job_restored(struct core *c, struct study *s, uint64_t number);
+/* The result of a trial whose job has ended. */
+void study_job_result(struct core *c, struct study *s, const struct study_call *x);
+
+/* study_call.c */
+/* Carries out the next step of a call: it is answered, or a proposal has begun for it. */
+void study_call_step(struct core *c, struct study *s, struct study_call *x);
+/* A point was proposed for the call, or there is none (text NULL). */
+void study_call_point(struct core *c, struct study *s, struct study_call *x, uint64_t number,
+                      const char *params);
+/* Answers the call: its results and points are durable, or the error says why not. */
+void study_call_durable(void *arg, const struct err *e);
+void study_call_fail(struct study_call *x, const struct err *e);
+void study_call_free(struct study_call *x);

@@ -1,0 +1,372 @@
+/* study_run.c - proposals of a study, and its trials that are jobs
+ *
+ * A study has at most one proposal under way, on another thread, and after it the submission of the
+ * job, if the study has one.  Until the submission is durable nothing else happens to the study, so
+ * that trials are recorded in the order in which the engine has them.  A submission that fails for
+ * a passing reason is tried again; any other reason pauses the study, and resuming it tries the
+ * same point again.
+ */
+#include "core/study_priv.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { AGAIN_MS = 2000 };
+
+/* The trial whose job this is. */
+struct study_job {
+    uint64_t study, number;
+};
+
+static void launch_free(struct trial_launch *t)
+{
+    if (!t)
+        return;
+    json_free(t->job);
+    FREE_EACH(t->name, t->params, t);
+}
+
+void study_asking_free(struct study_asking *a)
+{
+    if (!a)
+        return;
+    launch_free(a->launch);
+    if (a->call)
+        study_call_free(a->call);
+    free(a->code);
+    free(a);
+}
+
+/* ---- proposals ---- */
+
+static void propose_work(void *arg)
+{
+    struct study_asking *a = arg;
+
+    tune_study_propose(a->s->engine, a->code, &a->err);
+}
+
+/* The study was removed meanwhile. */
+static void asking_gone(struct study_asking *a)
+{
+    struct err e = {0};
+    struct study *s = a->s;
+
+    err_set(&e, ERR_NOT_FOUND, "the study was removed");
+    if (a->call)
+        study_call_fail(TAKE(a->call), &e);
+    while (s->calls.n)
+        study_call_fail(vec_pop(&s->calls), &e);
+    study_free(s); /* with a */
+}
+
+static void asking_over(struct study_asking *a)
+{
+    a->s->asking = NULL;
+    study_asking_free(a);
+}
+
+/* The point is a trial of the engine from now on. */
+static void propose_add(struct core *c, struct study *s, struct study_asking *a)
+{
+    const struct tune_space *space = tune_study_space(s->engine);
+    struct study_call *call = TAKE(a->call);
+    AUTO(buf) struct buf text = {0};
+
+    tune_space_write(space, a->code, NULL, &text); /* before it is canonical: see tune_study_ask */
+    tune_space_canonical(space, a->code);
+    uint64_t number = study_trial_add(s, a->code, TRIAL_RUNNING);
+    AUTO_FREE char *params = xstrndup(text.p, text.n);
+    asking_over(a);
+    if (!call) {
+        study_launch(c, s, number, params, NULL);
+        return;
+    }
+    study_call_point(c, s, call, number, params);
+    study_call_step(c, s, call);
+}
+
+static void propose_done(void *arg)
+{
+    struct study_asking *a = arg;
+    struct core *c = a->c;
+    struct study *s = a->s;
+
+    if (s->gone) {
+        asking_gone(a);
+        return;
+    }
+    if (!a->err.code) {
+        propose_add(c, s, a);
+    } else if (a->err.code == ERR_NOT_FOUND) {
+        struct study_call *call = TAKE(a->call);
+        s->exhausted = true;
+        asking_over(a);
+        if (call)
+            study_call_step(c, s, call);
+    } else {
+        struct study_call *call = TAKE(a->call);
+        study_set_trouble(s, a->err.text);
+        if (call)
+            study_call_fail(call, &a->err);
+        else
+            s->paused = true;
+        asking_over(a);
+    }
+    study_go_on(c, s);
+}
+
+void study_propose(struct core *c, struct study *s, struct study_call *call)
+{
+    struct study_asking *a = xcalloc(1, sizeof(*a));
+
+    *a = (struct study_asking){.c = c, .s = s, .call = call};
+    a->code = xcalloc(tune_study_space(s->engine)->n + 1, sizeof(double));
+    s->asking = a;
+    if (c->conf.ops->offload && c->conf.ops->offload(c->conf.self, propose_work, propose_done, a))
+        return;
+    propose_work(a);
+    propose_done(a);
+}
+
+/* ---- jobs ---- */
+
+static void launch_begin(struct core *c, struct study *s)
+{
+    struct study_asking *a = s->asking;
+    struct err e = {0};
+
+    a->again_ms = 0;
+    if (c->conf.ops->trial) {
+        c->conf.ops->trial(c->conf.self, a->launch);
+        return;
+    }
+    err_set(&e, ERR_INVALID, "this program does not run studies; start `berth serve`");
+    core_trial_take(a->launch, NULL, &e);
+}
+
+void study_launch(struct core *c, struct study *s, uint64_t number, const char *params,
+                  struct study_call *call)
+{
+    struct trial_launch *t = xcalloc(1, sizeof(*t));
+
+    *t = (struct trial_launch){.core = c,
+                               .study = s->seq,
+                               .number = number,
+                               .name = xstrdup(s->name),
+                               .owner = s->owner,
+                               .job = json_copy(json_get(s->def, "job")),
+                               .params = xstrdup(params),
+                               .asked = s->ops};
+    s->asking = xcalloc(1, sizeof(*s->asking));
+    *s->asking = (struct study_asking){.c = c, .s = s, .launch = t, .call = call};
+    launch_begin(c, s);
+}
+
+/* The study of a launch that still counts; NULL: it was removed, and the launch is freed. */
+static struct study *launch_study(struct trial_launch *t)
+{
+    struct study *s = study_by_seq(t->core, t->study);
+
+    return s && s->asking && s->asking->launch == t ? s : NULL;
+}
+
+static void launch_failed(struct core *c, struct study *s, const struct err *e)
+{
+    study_set_trouble(s, e->text);
+    if (err_retryable(e->code)) {
+        s->asking->again_ms = core_mono(c) + AGAIN_MS;
+    } else {
+        if (s->asking->call)
+            study_call_fail(TAKE(s->asking->call), e);
+        s->paused = true; /* whoever resumes it tries the same point again */
+        s->asking->again_ms = INT64_MAX;
+    }
+    c->studies.look_ms = c->studies.look_ms < 0 ? core_mono(c) + AGAIN_MS
+                                                : MIN(c->studies.look_ms, core_mono(c) + AGAIN_MS);
+}
+
+static void study_job_watch(struct core *c, const struct study *s, uint64_t number, uint64_t job)
+{
+    struct study_job *w = xcalloc(1, sizeof(*w));
+
+    *w = (struct study_job){s->seq, number};
+    map_u64_put(&c->studies.jobs, job, w);
+}
+
+static void trial_submitted(void *arg, const struct err *e, const struct submitted *r)
+{
+    struct trial_launch *t = arg;
+    struct core *c = t->core;
+    struct study *s = launch_study(t);
+
+    if (!s) { /* removed meanwhile; the job stays, as jobs of a removed study do */
+        launch_free(t);
+        return;
+    }
+    if (e) {
+        launch_failed(c, s, e);
+        return;
+    }
+    s->trials.p[t->number - 1].job = r->first;
+    if (core_job(c, r->first))
+        study_job_watch(c, s, t->number, r->first);
+    study_set_trouble(s, NULL);
+    if (s->asking->call)
+        study_call_durable(TAKE(s->asking->call), NULL);
+    asking_over(s->asking);
+    study_go_on(c, s);
+}
+
+void core_trial_take(struct trial_launch *t, struct submission *s, const struct err *e)
+{
+    struct study *x = launch_study(t);
+
+    if (!x) {
+        if (s)
+            s->free_fn(s);
+        launch_free(t);
+        return;
+    }
+    if (!s) {
+        launch_failed(t->core, x, e);
+        return;
+    }
+    s->trial = (struct trial_row){.study = t->study,
+                                  .number = t->number,
+                                  .params = str_of(t->params),
+                                  .asked = t->asked,
+                                  .state = TRIAL_RUNNING,
+                                  .value = NAN};
+    core_submit_take(t->core, s, &t->owner, trial_submitted, t);
+}
+
+void study_fill(struct core *c, struct study *s)
+{
+    int64_t own = (int64_t)s->trials.n - s->rules.warm;
+
+    if (!c->recovered || !s->engine || s->gone || s->paused || s->asking || s->exhausted ||
+        !s->rules.has_job || (s->rules.trials >= 0 && own >= s->rules.trials) ||
+        s->counts[TRIAL_RUNNING] >= (uint64_t)s->rules.parallel)
+        return;
+    study_propose(c, s, NULL);
+}
+
+void studies_turn(struct core *c)
+{
+    int64_t now = core_mono(c);
+
+    if (!c->recovered || c->studies.look_ms < 0 || c->studies.look_ms > now)
+        return;
+    c->studies.look_ms = -1;
+    for (size_t i = 0; i < c->studies.all.n; i++) {
+        struct study *s = c->studies.all.p[i];
+        bool waits = s->asking && s->asking->again_ms;
+        if (waits && !s->paused && (s->asking->again_ms <= now || s->asking->again_ms == INT64_MAX))
+            launch_begin(c, s);
+        else if (waits && !s->paused)
+            c->studies.look_ms = s->asking->again_ms;
+        else
+            study_go_on(c, s);
+    }
+}
+
+int64_t studies_next_wake(const struct core *c)
+{
+    return c->studies.look_ms;
+}
+
+/* ---- ends of jobs ---- */
+
+static void study_push_end(struct core *c, struct study *s, uint64_t number, enum job_state state)
+{
+    struct study_call *x = xcalloc(1, sizeof(*x));
+
+    *x = (struct study_call){.kind = CALL_JOB_ENDED, .number = number, .ended = state};
+    vec_push(&s->calls, x);
+    study_go_on(c, s);
+}
+
+/* A job whose end is durable. */
+struct study_end {
+    struct core *c;
+    uint64_t study, number;
+    enum job_state state;
+};
+
+static void study_end_durable(void *arg, const struct err *e)
+{
+    struct study_end *x = arg;
+    struct study *s = study_by_seq(x->c, x->study);
+
+    (void)e;
+    if (s)
+        study_push_end(x->c, s, x->number, x->state);
+    free(x);
+}
+
+/* The metrics of the job are staged before its end: both are there when the barrier comes. */
+void study_job_final(struct core *c, const struct job *j)
+{
+    struct study_job *w = map_u64_del(&c->studies.jobs, j->wait.job);
+    struct ledger *led = &c->conf.ledger;
+
+    if (!w)
+        return;
+    struct study_end *x = xcalloc(1, sizeof(*x));
+    *x = (struct study_end){c, w->study, w->number, j->state};
+    free(w);
+    led->barrier(led->self, study_end_durable, x);
+}
+
+void study_job_restored(struct core *c, struct study *s, uint64_t number)
+{
+    uint64_t job = s->trials.p[number - 1].job;
+    struct ledger *led = &c->conf.ledger;
+    struct job_record rec = {.state = JOB_LOST};
+
+    if (core_job_active(c, job, NULL)) {
+        study_job_watch(c, s, number, job);
+        return;
+    }
+    led->read_job(led->self, job, &rec, NULL); /* one that was removed counts as lost */
+    study_push_end(c, s, number, rec.state);
+}
+
+/* The number that counts; NaN: *e says why there is none. */
+static double study_job_value(struct core *c, const struct study *s, uint64_t job, struct err *e)
+{
+    struct ledger *led = &c->conf.ledger;
+    struct metric_facts f = {0};
+
+    if (!led->read_metric)
+        err_set(e, ERR_NOT_FOUND, "metrics are not kept here");
+    if (!led->read_metric || led->read_metric(led->self, job, s->rules.metric, &f, e) < 0)
+        return NAN;
+    double best = s->rules.maximize ? f.max : f.min;
+    double value = s->rules.take_best && f.n ? best : f.last;
+    if (!isfinite(value))
+        err_set(e, ERR_INVALID, "the last value of " STR_FMT " is not a finite number",
+                STR_ARG(s->rules.metric));
+    return value;
+}
+
+void study_job_result(struct core *c, struct study *s, const struct study_call *x)
+{
+    const struct study_trial *t = &s->trials.p[x->number - 1];
+    enum trial_state state = x->ended == JOB_SUCCEEDED ? TRIAL_DONE : TRIAL_FAILED;
+    struct err e = {0};
+
+    if (t->state != TRIAL_RUNNING)
+        return;
+    double value = state == TRIAL_DONE ? study_job_value(c, s, t->job, &e) : NAN;
+    if (state == TRIAL_FAILED)
+        err_set(&e, ERR_INVALID, "job %llu ended as %s", (unsigned long long)t->job,
+                job_state_name(x->ended));
+    study_trial_result(s, x->number, state, value);
+    struct trial_row row = study_trial_row(s, x->number);
+    row.told = s->ops;
+    row.reason = str_of(e.text);
+    core_stage(c, &(struct change){
+                      .kind = CHANGE_TRIAL_TOLD, .at_ms = core_wall(c), .trial_told.row = row});
+}
