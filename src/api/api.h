@@ -34,6 +34,10 @@ void api_attach(struct api *a, struct http_server *s); /* for statistics */
 /* Takes over a request whose caller may see this run: its output from byte `at` (negative: from
  * the end) as it grows, or with `once` what there is.  Run 0: the job's next one. */
 void api_follow(struct api *a, struct http_req *r, struct run_key key, int64_t at, bool once);
+/* A study wants a trial: its job is read on a worker thread, then the controller takes it
+ * (core/study.h). */
+struct trial_launch;
+void api_trial(struct api *a, struct trial_launch *t);
 /* A schedule that is no dialect's submits: its job is read on a worker thread, then the controller
  * takes it (core/schedule.h). */
 struct firing;

@@ -238,6 +238,23 @@ void schedules_put(struct call *c);
 void schedules_remove(struct call *c);
 void schedules_set_paused(struct call *c);
 void schedules_run(struct call *c);
+struct submit;
+/* Reads the job of a definition (`whose`: "a schedule") as POST /v1/jobs would.  Any thread.  *out
+ * goes to submit_free or to the core. */
+int definition_read_job(const struct json *job, const char *whose, const struct caller *who,
+                        const struct vault *vault, struct submit **out, struct err *e);
+/* The secrets of def.job are sealed. */
+int definition_seal_job(struct json *def, const struct vault *vault, struct err *e);
+/* studies.c */
+void studies_list(struct call *c);
+void studies_add(struct call *c);
+void studies_get(struct call *c);
+void studies_change(struct call *c);
+void studies_remove(struct call *c);
+void studies_trials(struct call *c);
+void studies_ask(struct call *c);
+void studies_tell(struct call *c);
+void studies_enqueue(struct call *c);
 /* projects.c; notes are in tracking.c */
 void projects_list(struct call *c);
 void project_get(struct call *c);

@@ -124,20 +124,18 @@ static void schedule_answer(void *arg, const struct err *e, const struct acted *
 
 /* ---- the job of a definition ---- */
 
-/* A submit_resolve_fn.  The number of a job would mean another job, or none, each time the schedule
- * submits. */
-static int schedule_no_refs(void *arg, struct str ref, uint64_t *out, struct err *e)
+/* A submit_resolve_fn.  The number of a job would mean another job, or none, each time the
+ * definition submits. */
+static int definition_no_refs(void *arg, struct str ref, uint64_t *out, struct err *e)
 {
-    (void)arg;
     (void)ref;
     (void)out;
-    return err_set(e, ERR_INVALID,
-                   "the job of a schedule cannot wait for another job; remove `after`");
+    return err_set(e, ERR_INVALID, "the job of %s cannot wait for another job; remove `after`",
+                   (const char *)arg);
 }
 
-/* Reads the job as POST /v1/jobs would.  Any thread.  *out goes to submit_free or to the core. */
-static int schedule_read_job(const struct json *job, const struct caller *who,
-                             const struct vault *vault, struct submit **out, struct err *e)
+int definition_read_job(const struct json *job, const char *whose, const struct caller *who,
+                        const struct vault *vault, struct submit **out, struct err *e)
 {
     AUTO(json) struct json *open = json_copy(job);
 
@@ -146,12 +144,22 @@ static int schedule_read_job(const struct json *job, const struct caller *who,
     char *text = json_text(open);
     struct submit *x = submit_new_take(text, strlen(text), who, vault);
 
-    if (submit_prepare(x, false, e) < 0 || submit_parse(x, schedule_no_refs, NULL, e) < 0) {
+    if (submit_prepare(x, false, e) < 0 ||
+        submit_parse(x, definition_no_refs, (void *)(uintptr_t)whose, e) < 0) {
         submit_free(x);
         return err_wrap(e, "job");
     }
     *out = x;
     return 0;
+}
+
+int definition_seal_job(struct json *def, const struct vault *vault, struct err *e)
+{
+    struct json *job = json_copy(json_get(def, "job"));
+    int rc = vault_seal_tree(vault, job, e);
+
+    json_set_take(def, "job", job);
+    return rc;
 }
 
 /* ---- a schedule submits ---- */
@@ -170,8 +178,8 @@ static void api_fire_work(void *arg)
 {
     struct api_firing *w = arg;
 
-    if (schedule_read_job(json_get(w->f->def, "job"), &w->f->owner, core_vault(w->a->conf.core),
-                          &w->x, &w->err) < 0)
+    if (definition_read_job(json_get(w->f->def, "job"), "a schedule", &w->f->owner,
+                            core_vault(w->a->conf.core), &w->x, &w->err) < 0)
         return;
     if (w->f->key.n)
         w->x->s.idempotency_key = (struct str){xstrndup(w->f->key.p, w->f->key.n), w->f->key.n};
@@ -247,15 +255,11 @@ static int schedule_define(struct call *c)
     if (json_has(json_get(body, "job"), "sealed"))
         return err_set(&c->err, ERR_INVALID, "job.sealed: unknown key; send values under env");
     if (schedule_rules_read(body, &rules, &c->err) < 0 ||
-        schedule_read_job(json_get(body, "job"), &c->who.caller, vault, &x, &c->err) < 0)
+        definition_read_job(json_get(body, "job"), "a schedule", &c->who.caller, vault, &x,
+                            &c->err) < 0)
         return -1;
     submit_free(x);
-    if (!vault)
-        return 0;
-    struct json *job = json_copy(json_get(body, "job"));
-    int rc = vault_seal_tree(vault, job, &c->err);
-    json_set_take(body, "job", job);
-    return rc;
+    return vault ? definition_seal_job(body, vault, &c->err) : 0;
 }
 
 /* Reads and checks the body on a worker thread; then `then` on the loop thread. */

@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/listen_addr.h"
 #include "core/schedule.h"
+#include "core/study.h"
 #include "host/host.h"
 #include "host/part.h"
 #include "io/loop.h"
@@ -135,7 +136,7 @@ static void on_look(void *arg)
     struct core_stats st = core_stats(host_core(s->host));
     bool busy = st.queued || st.starting || st.running || st.stopping ||
                 host_connections(s->host) || core_schedules_wait(host_core(s->host)) ||
-                core_hooks_pending(host_core(s->host));
+                core_studies_wait(host_core(s->host)) || core_hooks_pending(host_core(s->host));
 
     if (busy) {
         s->idle_since = 0;

@@ -149,6 +149,7 @@ static const struct core_ops host_core_ops = {.notice = host_notice,
                                               .end_step = end_steps_begin,
                                               .end_step_cancel = end_steps_cancel,
                                               .fire = host_fire,
+                                              .trial = host_trial,
                                               .zone = host_zone,
                                               .trouble = host_trouble,
                                               .killed = host_run_killed};

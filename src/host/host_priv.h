@@ -106,6 +106,7 @@ void end_steps_shut(struct host *h); /* cancels all; their threads count in host
 
 /* ---- schedules.c: core's operations `fire` and `zone` ---- */
 void host_fire(void *arg, struct firing *f);
+void host_trial(void *arg, struct trial_launch *t); /* ops->trial */
 int host_zone(void *arg, const char *name, struct cron_zone *out, struct err *e);
 void host_zones_free(struct host *h);
 

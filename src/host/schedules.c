@@ -6,6 +6,7 @@
 #include "api/api.h"
 #include "base/tz.h"
 #include "core/schedule.h"
+#include "core/study.h"
 #include "host/host_priv.h"
 #include "request/service.h"
 #include <time.h>
@@ -68,6 +69,19 @@ void host_zones_free(struct host *h)
         free(h->zones);
         h->zones = next;
     }
+}
+
+void host_trial(void *arg, struct trial_launch *t)
+{
+    struct host *h = arg;
+    struct err e = {0};
+
+    if (!request_server_closing(h->requests)) {
+        api_trial(h->api, t);
+        return;
+    }
+    err_set(&e, ERR_UNAVAILABLE, "the daemon is shutting down");
+    core_trial_take(t, NULL, &e);
 }
 
 /* A schedule of a dialect is the part's; all others are the API's. */

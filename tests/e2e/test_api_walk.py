@@ -177,6 +177,7 @@ def test_walk():
     walk_one(ask, walk_submit(ask))
     walk_lists(ask)
     walk_schedules(ask)
+    walk_studies(ask)
     walk_snapshots(ask)
     walk_hooks(ask)
     walk_groups(ask, about["node"]["name"])
@@ -336,6 +337,51 @@ def walk_lists(ask):
     ask("GET", "/v1/events?follow=0", want=200)
     ask("GET", "/v1/events?follow=0&limit=0", want=400)
     ask("GET", "/v1/events?follow=0&job=999999", want=404)
+
+
+def walk_studies(ask):
+    one = "/v1/studies/{name}"
+    good = {"name": "s", "space": {"x": {"uniform": [0, 1]}, "o": ["adam", "sgd"]}, "objective": {"minimize": "loss"}, "trials": 4}
+    made = ask("POST", "/v1/studies", good, want=201)
+    assert ask("POST", "/v1/studies", good, want=200) == made, "the same again is the same answer"
+    ask("POST", "/v1/studies", {**good, "seed": 7}, want=409)
+    for change, word in (({"space": None}, "space"), ({"space": {"x": {"uniform": [1]}}}, "x"), ({"objective": {}}, "objective"),
+                         ({"engine": "magic"}, "engine"), ({"trials": 0}, "trials"), ({"take": "x"}, "take"), ({"name": "a/b"}, "name"),
+                         ({"name": ""}, "name"), ({"trails": 3}, "trials"), ({"job": {"comand": 1}}, "command"),
+                         ({"job": {"command": ["true"], "cwd": "/", "after": [1]}}, "after"), ({"constraints": ["y <"]}, "y")):
+        text = ask("POST", "/v1/studies", {**good, "name": "bad", **change}, want=400)["error"]["message"]
+        assert word in text and "\n" not in text, text
+    ask("POST", "/v1/studies", {**good, "name": "child", "from": "nobody"}, want=404)
+    asked = ask("POST", "/v1/studies/s/ask", {"n": 2}, want=200, route=one + "/ask")["trials"]
+    assert [t["number"] for t in asked] == [1, 2]
+    told = {"trials": [{"number": 1, "value": 0.5}, {"number": 2, "value": "nan"}], "ask": 1}
+    answer = ask("POST", "/v1/studies/s/tell", told, want=200, route=one + "/tell")
+    assert answer["told"] == 2 and [t["number"] for t in answer["trials"]] == [3]
+    for bad, status in (({"number": 1, "value": 1}, 409), ({"number": 9, "value": 1}, 404), ({"number": 3}, 400), ({"value": 1}, 400),
+                        ({"number": 3, "value": None}, 400)):
+        ask("POST", "/v1/studies/s/tell", {"trials": [bad]}, want=status, route=one + "/tell")
+    assert ask("POST", "/v1/studies/s/enqueue", {"params": {"x": 0.25, "o": "sgd"}}, want=201, route=one + "/enqueue") == {"number": 4}
+    for bad in ({"x": 2, "o": "sgd"}, {"x": 0.5}, {"x": 0.5, "o": "sgd", "z": 1}):
+        ask("POST", "/v1/studies/s/enqueue", {"params": bad}, want=400, route=one + "/enqueue")
+    last = ask("POST", "/v1/studies/s/ask", {"n": 5}, want=200, route=one + "/ask")
+    assert last == {"trials": [{"number": 4, "params": {"x": 0.25, "o": "sgd"}}], "exhausted": True}
+    page = ask("GET", "/v1/studies/s/trials?limit=2", want=200, route=one + "/trials")
+    assert [t["state"] for t in page["items"]] == ["done", "failed"] and page["next"] == 2
+    assert [t["number"] for t in ask("GET", "/v1/studies/s/trials?after=2", want=200, route=one + "/trials")["items"]] == [3, 4]
+    ask("PATCH", "/v1/studies/s", {"trials": "x"}, want=400, route=one)
+    assert ask("PATCH", "/v1/studies/s", {"trials": None, "parallel": 2, "paused": True}, want=200, route=one)["trials"] is None
+    best = ask("GET", "/v1/studies/s", want=200, route=one)["best"]
+    assert best == {"number": 1, "job": None, "value": 0.5, "params": asked[0]["params"]}
+    warm = ask("POST", "/v1/studies", {**good, "name": "child", "from": "s"}, want=201)
+    assert warm["counts"]["done"] == 1 and warm["best"]["value"] == 0.5
+    assert len(ask("GET", "/v1/studies", want=200)["items"]) == 2
+    jobs = {**good, "name": "j", "space": {"x": [1]}, "job": {"command": ["true"], "cwd": "/"}}
+    ask("POST", "/v1/studies", jobs, want=201)
+    ask("POST", "/v1/studies/j/ask", {}, want=409, route=one + "/ask")
+    for name in ("s", "j", "child"):
+        ask("DELETE", f"/v1/studies/{name}?force=true", want=204, route=one)
+    for method, path in (("GET", ""), ("PATCH", ""), ("DELETE", ""), ("GET", "/trials"), ("POST", "/ask"), ("POST", "/tell"), ("POST", "/enqueue")):
+        ask(method, "/v1/studies/s" + path, {} if method in ("POST", "PATCH") else None, want=404, route=one + path)
 
 
 def walk_schedules(ask):

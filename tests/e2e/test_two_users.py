@@ -118,6 +118,9 @@ class Table:
 
 # -- the daemon's own API --
 
+STUDY = {"space": {"x": {"uniform": [0, 1]}}, "objective": {"minimize": "loss"}}
+
+
 class Daemon:
     """A daemon of root with what the rows name: jobs, a project, a queue, a hook and a schedule of A."""
 
@@ -141,6 +144,7 @@ class Daemon:
         wait_for("the end of the other job", lambda: self.get(f"/v1/jobs/{self.done}")["state"] == "succeeded")
         self.make(self.a, "/v1/jobs", {"name": MARK, "project": MARK, "command": ["true"], "cwd": "/", "array": 2})
         self.fresh("hook"), self.fresh("schedule")
+        self.study = self.fresh("study")
         self.make(self.a, f"/v1/jobs/{self.done}/notes", {"text": MARK})
         self.make(self.a, f"/v1/projects/{MARK}/notes", {"text": MARK})
 
@@ -179,12 +183,15 @@ class Daemon:
             self.make(self.a, "/v1/schedules", {"name": name, "cron": "0 3 * * *",
                                                 "job": {"command": ["true"], "cwd": "/", "queue": MARK}})
             return name
+        if kind == "study":
+            self.make(self.a, "/v1/studies", {**STUDY, "name": name})
+            return name
         raise AssertionError(kind)
 
     # What a row needs beside its path: the thing that {job} or {name} is, and the body.
     def row(self, method, path):
         key = f"{method} {path}"
-        name = {"/v1/hooks/": "hook", "/v1/schedules/": "schedule"}.get(re.sub(r"\{.*", "", path))
+        name = {"/v1/hooks/": "hook", "/v1/schedules/": "schedule", "/v1/studies/": "study"}.get(re.sub(r"\{.*", "", path))
         if name:
             path = path.replace("{name}", self.fresh(name))
         path = path.replace("{ref}", self.id).replace("{id}", self.id)
@@ -232,6 +239,12 @@ class Daemon:
             "POST /v1/nodes": {"url": "ssh://nobody@127.0.0.1:1", "name": f"n{self.n}"},
             "POST /v1/hooks": {"name": f"n{self.n}", "on": ["failure"], "do": "command:true"},
             "PUT /v1/hooks/{name}": {"on": ["failure"], "do": "command:true"},
+            "POST /v1/studies": {**STUDY, "name": f"n{self.n}"},
+            "POST /v1/studies?from=amark-study": {**STUDY, "name": f"n{self.n}", "from": self.study},
+            "PATCH /v1/studies/{name}": {"parallel": 2},
+            "POST /v1/studies/{name}/ask": {"n": 1},
+            "POST /v1/studies/{name}/tell": {"trials": []},
+            "POST /v1/studies/{name}/enqueue": {"params": {"x": 0.5}},
             "POST /v1/schedules": when,
             "PUT /v1/schedules/{name}": {k: v for k, v in when.items() if k != "name"},
             "PUT /v1/projects/{name}": {"description": "x"},

@@ -90,6 +90,17 @@ DELETE /v1/hooks/{name}                           204 204 404 403 401
 POST   /v1/hooks/{name}/pause                     200 200 404 403 401
 POST   /v1/hooks/{name}/resume                    200 200 404 403 401
 POST   /v1/hooks/{name}/test                      200 200 404 403 401
+GET    /v1/studies                                200 200 200 403 401
+POST   /v1/studies                                201 201 201 403 401
+POST   /v1/studies?from=amark-study               201 201 404 403 401
+GET    /v1/studies/{name}                         200 200 404 403 401
+GET    /v1/studies/{name}?user=nobody             200 200 404 403 401
+PATCH  /v1/studies/{name}                         200 200 404 403 401
+DELETE /v1/studies/{name}                         204 204 404 403 401
+GET    /v1/studies/{name}/trials                  200 200 404 403 401
+POST   /v1/studies/{name}/ask                     200 200 404 403 401
+POST   /v1/studies/{name}/tell                    200 200 404 403 401
+POST   /v1/studies/{name}/enqueue                 201 201 404 403 401
 GET    /v1/schedules                              200 200 200 403 401
 POST   /v1/schedules                              201 201 201 403 401
 GET    /v1/schedules/{name}                       200 200 404 403 401
@@ -210,7 +221,7 @@ TABLES = {
     "src/dialect/hyperctl/routes.c": HYPERCTL,
 }
 # Lists in which A finds MARK: so an empty answer to B proves something.
-FULL = ("/v1/jobs", "/v1/events", "/v1/queues", "/v1/hooks", "/v1/schedules", "/v1/projects", "/v1/batches",
+FULL = ("/v1/jobs", "/v1/events", "/v1/queues", "/v1/hooks", "/v1/schedules", "/v1/studies", "/v1/projects", "/v1/batches",
         "/gpu-scheduler/jobs")
 CALLERS = ("owner", "submitter", "other", "token", "site")
 
