@@ -1,0 +1,180 @@
+"""Studies with the real daemon: cut and continued, trials that are jobs, many clients at once, bad results."""
+import json
+import math
+import os
+import sys
+import threading
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import harness  # noqa: E402
+from harness import wait_for  # noqa: E402
+
+PYTHON = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "python")
+SPACE = {"x": {"uniform": [-5, 10]}, "y": {"uniform": [0, 15]}, "k": {"int": [1, 9]}, "o": ["a", "b", "c"]}
+# Reports what its parameters are worth.
+SQUARE = ["/usr/bin/python3", "-c", "import sys; sys.path.insert(0, sys.argv[1]); import berth; berth.log(loss=(float(sys.argv[2]) - 3) ** 2)",
+          os.path.abspath(PYTHON), "{x}"]
+
+
+class Home(harness.Home):
+    def __enter__(self):
+        self.start("--slots", "4")
+        return self
+
+    def __exit__(self, *error):
+        self.close()
+
+    def study(self, name="s", **more):
+        return self.api("POST", "/v1/studies", {"name": name, "space": SPACE, "objective": {"minimize": "loss"}, **more})
+
+    def get(self, name="s"):
+        return self.api("GET", f"/v1/studies/{name}")
+
+    def trials(self, name="s"):
+        return self.api("GET", f"/v1/studies/{name}/trials?limit=10000")["items"]
+
+    def again(self):
+        self.kill()
+        self.start("--slots", "4")
+
+    def finished(self, name="s"):
+        wait_for("the end of the study", lambda: self.get(name)["state"] == "finished")
+        return self.get(name)
+
+
+def worth(p):
+    return (p["x"] - 2) ** 2 + (p["y"] - 9) ** 2 / 4 + abs(p["k"] - 4) + {"a": 3, "b": 0, "c": 1}[p["o"]]
+
+
+def play(home, name, rounds, cut):
+    """Four in flight, results in an order that is always the same; the daemon is killed before some of the rounds."""
+    flying = home.api("POST", f"/v1/studies/{name}/ask", {"n": 4})["trials"]
+    for i in range(rounds):
+        if i in cut:
+            home.again()
+        t = flying.pop((i * 7) % 4)
+        told = {"number": t["number"], "failed": True} if i % 9 == 4 else {"number": t["number"], "value": worth(t["params"])}
+        flying += home.api("POST", f"/v1/studies/{name}/tell", {"trials": [told], "ask": 1})["trials"]
+    return [(t["number"], t["state"], t["value"], t["params"]) for t in home.trials(name)]
+
+
+def test_a_cut_study_equals_the_uncut_one():
+    with Home() as home:
+        for engine in ("auto", "gp", "tpe", "cmaes", "random", "sobol"):
+            home.study("whole-" + engine, engine=engine, seed=11)
+            home.study("cut-" + engine, engine=engine, seed=11)
+            whole = play(home, "whole-" + engine, 32, ())
+            assert play(home, "cut-" + engine, 32, (3, 17, 30)) == whole, engine
+            assert len({str(t[3]) for t in whole}) == len(whole), engine
+
+
+def exchange(http, path, body):
+    http.request("POST", path, json.dumps(body).encode())
+    reply = http.getresponse()
+    data = reply.read()
+    assert reply.status == 200, data
+    return json.loads(data)["trials"]
+
+
+def test_grid_gives_every_point_once_to_many_clients():
+    with Home() as home:
+        home.study(engine="grid", space={"a": {"int": [1, 12]}, "b": ["x", "y"], "c": {"ordinal": [1, 2, 4, 8]}})
+        seen, errors, lock = [], [], threading.Lock()
+
+        def client():
+            try:
+                http = harness.UnixHTTP(home.sock)
+                mine = exchange(http, "/v1/studies/s/ask", {"n": 1})
+                while mine:
+                    with lock:
+                        seen.extend(mine)
+                    results = [{"number": t["number"], "value": t["params"]["a"]} for t in mine]
+                    mine = exchange(http, "/v1/studies/s/tell", {"trials": results, "ask": 1})
+            except Exception as e:  # noqa: BLE001 (a thread's own report)
+                errors.append(e)
+
+        threads = [threading.Thread(target=client) for _ in range(16)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        assert not errors, errors[:3]
+        points = {(t["params"]["a"], t["params"]["b"], t["params"]["c"]) for t in seen}
+        assert len(seen) == len(points) == 96, (len(seen), len(points))
+        assert home.get()["state"] == "finished" and home.get()["best"]["value"] == 1
+
+
+def test_trials_are_jobs_and_survive_the_daemon():
+    with Home() as home:
+        home.study(space={"x": {"uniform": [0, 10]}}, trials=24, parallel=4, engine="tpe", job={"command": SQUARE, "cwd": "/"})
+        for done in (5, 12):
+            wait_for(f"{done} results", lambda done=done: home.get()["counts"]["done"] >= done)
+            home.again()
+        end = home.finished()
+        assert end["counts"] == {"asked": 24, "running": 0, "done": 24, "failed": 0, "pruned": 0, "waiting": 0}, end
+        trials = home.trials()
+        assert [t["number"] for t in trials] == list(range(1, 25))
+        assert len({t["job"] for t in trials}) == 24 and len(home.api("GET", "/v1/jobs?limit=100")["items"]) == 24, "a trial ran twice"
+        for t in trials:
+            assert math.isclose(t["value"], (t["params"]["x"] - 3) ** 2), t
+        assert end["best"]["value"] == min(t["value"] for t in trials)
+        job = home.api("GET", f"/v1/jobs/{end['best']['job']}")
+        assert job["params"] == end["best"]["params"] and job["name"] == f"s-{end['best']['number']}"
+
+
+def test_results_that_are_none():
+    """What fails, reports nothing or NaN is a failed trial with its reason; the study goes on."""
+    script = "import sys; sys.path.insert(0, sys.argv[1]); import berth; x = int(sys.argv[2]); " \
+             "berth.log(loss=[1.0, float('nan'), float('inf')][x]) if x < 3 else None; sys.exit(x == 4)"
+    with Home() as home:
+        home.study(space={"x": {"int": [0, 4]}}, engine="grid", parallel=2,
+                   job={"command": ["/usr/bin/python3", "-c", script, os.path.abspath(PYTHON), "{x}"], "cwd": "/"})
+        end = home.finished()
+        by = {t["params"]["x"]: t for t in home.trials()}
+        assert [by[x]["state"] for x in range(5)] == ["done", "failed", "failed", "failed", "failed"], by
+        assert "finite" in by[1]["reason"] and "finite" in by[2]["reason"] and "no metric loss" in by[3]["reason"], by
+        assert "failed" in by[4]["reason"] and end["best"]["params"] == {"x": 0}, by
+
+
+def test_paused_extended_enqueued_and_removed():
+    with Home() as home:
+        job = {"command": SQUARE, "cwd": "/"}
+        home.study(space={"x": {"uniform": [0, 10]}}, trials=3, engine="random", job=job)
+        home.finished()
+        home.api("PATCH", "/v1/studies/s", {"trials": 5})
+        assert home.finished()["counts"]["done"] == 5
+        assert home.api("POST", "/v1/studies/s/enqueue", {"params": {"x": 3.0}})["number"] == 6
+        wait_for("the best point", lambda: (home.get()["best"] or {}).get("value") == 0)
+        home.api("PATCH", "/v1/studies/s", {"paused": True, "trials": None})
+        home.again()
+        assert home.get()["state"] == "paused" and home.get()["counts"]["asked"] == 6
+        home.study("held", space={"x": {"uniform": [0, 10]}}, trials=2, job={"command": ["sleep", "600"], "cwd": "/"})
+        status, _, _ = home.request("DELETE", "/v1/studies/held")
+        assert status == 409
+        running = home.trials("held")[0]["job"]
+        home.api("DELETE", "/v1/studies/held?force=true")
+        wait_for("the end of its job", lambda: home.api("GET", f"/v1/jobs/{running}")["state"] == "cancelled")
+        assert [s["name"] for s in home.api("GET", "/v1/studies")["items"]] == ["s"]
+
+
+def test_a_job_that_cannot_be_submitted_pauses_the_study():
+    with Home() as home:
+        home.study(space={"x": {"uniform": [0, 10]}}, trials=2, job={"command": SQUARE, "cwd": "/", "notify": ["failure=absent"]})
+        wait_for("the pause", lambda: home.get()["state"] == "paused")
+        assert "absent" in home.get()["reason"], home.get()
+
+
+def test_warm_start():
+    with Home() as home:
+        home.study("old", engine="tpe", seed=3)
+        play(home, "old", 20, ())
+        done = [t for t in home.trials("old") if t["state"] == "done"]
+        new = home.study("new", engine="tpe", seed=4, trials=5, **{"from": "old"})
+        assert new["counts"]["done"] == len(done) and new["best"]["value"] == min(t["value"] for t in done)
+        home.again()
+        asked = home.api("POST", "/v1/studies/new/ask", {"n": 9})
+        assert len(asked["trials"]) == 5 and asked["exhausted"], "the results of the other study do not count as trials"
+
+
+if __name__ == "__main__":
+    harness.main("__main__")
