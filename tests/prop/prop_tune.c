@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "base/util.h"
 #include "prop.h"
+#include "tune/stop.h"
 #include "tune/study.h"
 #include <math.h>
 
@@ -144,6 +145,48 @@ static bool used_up_once(struct prop *p, void *ctx)
     return ok;
 }
 
+/* A layer that was fed the same reports gives the same answers; with max, none at the last step;
+ * and turning values and direction around changes nothing. */
+static bool stopping_is_replayable(struct prop *p, void *ctx UNUSED)
+{
+    struct tune_stop_conf conf = {.layers = 1u << prop_choice(p, 3),
+                                  .min = prop_int(p, 1, 4),
+                                  .max = prop_int(p, 4, 40),
+                                  .eta = prop_int(p, 2, 4),
+                                  .warmup = prop_int(p, 0, 5),
+                                  .startup = prop_int(p, 0, 3),
+                                  .patience = prop_int(p, 1, 5)};
+    struct tune_stop_conf other = conf;
+    other.maximize = true;
+    struct tune_stop *a = tune_stop_new(&conf), *b = tune_stop_new(&conf);
+    struct tune_stop *c = tune_stop_new(&other);
+    int64_t step[8] = {0};
+    size_t n = 20 + prop_size(p, 200);
+    bool ok = true;
+
+    for (size_t i = 0; ok && i < n; i++) {
+        enum tune_verdict va, vb, vc;
+        int64_t t = prop_int(p, 0, 7);
+        double x = prop_choice(p, 9) ? prop_double(p) : NAN;
+        step[t] += prop_int(p, 0, 3);
+        tune_stop_report(a, t + 1, step[t], x, &va, NULL);
+        tune_stop_report(b, t + 1, step[t], x, &vb, NULL);
+        tune_stop_report(c, t + 1, step[t], -x, &vc, NULL);
+        ok = prop_check(p, va == vb, "two answers to the same report") &&
+             prop_check(p, va == vc, "another answer when turned around") &&
+             prop_check(p, (va == TUNE_STOP) == (tune_stop_reason(a, t + 1) != NULL), "no reason");
+        if (prop_choice(p, 9) == 0) {
+            tune_stop_finished(a, t + 1);
+            tune_stop_finished(b, t + 1);
+            tune_stop_finished(c, t + 1);
+        }
+    }
+    tune_stop_free(a);
+    tune_stop_free(b);
+    tune_stop_free(c);
+    return ok;
+}
+
 int main(void)
 {
     static char random[] = "random", sobol[] = "sobol", grid[] = "grid", tpe[] = "tpe", gp[] = "gp",
@@ -158,5 +201,6 @@ int main(void)
     prop_run("random uses a finite space up, each point once", 150, used_up_once, random);
     prop_run("sobol uses a finite space up, each point once", 150, used_up_once, sobol);
     prop_run("grid uses a finite space up, each point once", 150, used_up_once, grid);
+    prop_run("stopping layers answer the same reports the same", 300, stopping_is_replayable, NULL);
     return prop_end();
 }
