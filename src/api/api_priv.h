@@ -255,6 +255,7 @@ void studies_trials(struct call *c);
 void studies_ask(struct call *c);
 void studies_tell(struct call *c);
 void studies_enqueue(struct call *c);
+void studies_report(struct call *c);
 /* projects.c; notes are in tracking.c */
 void projects_list(struct call *c);
 void project_get(struct call *c);

@@ -91,6 +91,7 @@ const struct route api_routes[] = {
     {"GET", "/v1/studies/{name}/trials", studies_trials, AUTH_READ},
     {"POST", "/v1/studies/{name}/ask", studies_ask, AUTH_WRITE},
     {"POST", "/v1/studies/{name}/tell", studies_tell, AUTH_WRITE, API_LIST_BODY_MAX, 0, &yes},
+    {"POST", "/v1/studies/{name}/report", studies_report, AUTH_WRITE},
     {"POST", "/v1/studies/{name}/enqueue", studies_enqueue, AUTH_WRITE},
     {"GET", "/v1/projects", projects_list, AUTH_READ},
     {"GET", "/v1/projects/{name}", project_get, AUTH_READ},

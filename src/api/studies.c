@@ -226,10 +226,12 @@ static int study_define(struct call *c)
     struct json *body = d->def = body_object(c);
     const struct vault *vault = core_vault(call_api(c)->conf.core);
     struct tune_study *engine = NULL;
+    struct tune_stop *stop = NULL;
+    struct study_rules rules;
     struct submit *x = NULL;
     static const char *const keys[] = {"name",     "space", "constraints", "engine",
                                        "seed",     "take",  "objective",   "trials",
-                                       "parallel", "job",   "from"};
+                                       "parallel", "job",   "from",        "stop"};
 
     if (!body || body_check_keys(body, keys, ARRAY_SIZE(keys), &c->err) < 0 ||
         body_text(c, body, "name", &d->name) < 0 || body_text(c, body, "from", &d->from) < 0)
@@ -244,6 +246,10 @@ static int study_define(struct call *c)
     if (study_engine_new(body, &engine, &c->err) < 0)
         return -1;
     tune_study_free(engine);
+    if (study_rules_read(body, &rules, &c->err) < 0 ||
+        study_stop_new(body, &rules, &stop, &c->err) < 0)
+        return -1;
+    tune_stop_free(stop);
     if (!json_get(body, "job"))
         return 0;
     if (json_has(json_get(body, "job"), "sealed"))
@@ -432,6 +438,47 @@ void studies_tell(struct call *c)
     vec_done(&results);
 }
 
+static void study_reported(void *arg, const struct err *e, bool stop)
+{
+    struct call *c = arg;
+
+    if (e) {
+        call_fail(c, e);
+        return;
+    }
+    jw_object(&c->out, NULL);
+    jw_bool(&c->out, "stop", stop);
+    jw_end_object(&c->out);
+    call_reply(c);
+}
+
+/* POST …/report: how far a trial is that a client runs. */
+void studies_report(struct call *c)
+{
+    static const char *const keys[] = {"number", "step", "value"};
+    AUTO(json) struct json *body = study_body(c);
+    const struct json *value = json_get(body, "value");
+    uint64_t seq = body ? study_seq_of_path(c) : 0;
+    int64_t number = 0, step = -1;
+    bool is_number = json_type(value) == JSON_INT || json_type(value) == JSON_REAL;
+
+    if (!seq || body_check_keys(body, keys, ARRAY_SIZE(keys), &c->err) < 0 ||
+        body_int(c, body, "number", 1, INT32_MAX, &number) < 0 ||
+        body_int(c, body, "step", 0, INT64_MAX, &step) < 0) {
+        call_fail(c, &c->err);
+        return;
+    }
+    if (step < 0 || (!is_number && json_type(value) != JSON_STR)) {
+        err_set(&c->err, ERR_INVALID,
+                "give number, step and value: {\"number\": 1, \"step\": 4, "
+                "\"value\": 0.3}");
+        call_fail(c, &c->err);
+        return;
+    }
+    core_study_report(call_api(c)->conf.core, seq, (uint64_t)number, step,
+                      is_number ? json_real(value) : NAN, &c->who.caller, study_reported, c);
+}
+
 static void study_enqueued(void *arg, const struct err *e, const struct study_answer *r)
 {
     struct call *c = arg;
@@ -502,6 +549,15 @@ static int trials_read(struct call *c)
     return 0;
 }
 
+/* A core_act_fn.  Also when the disk is full: what is recorded can be read. */
+static void trials_recorded(void *arg, const struct err *e, const struct acted *r)
+{
+    (void)e;
+    (void)r;
+    call_work(arg, trials_read, call_reply);
+}
+
+/* The store may lag behind what the study has answered. */
 void studies_trials(struct call *c)
 {
     struct trials_page *p = c->data = call_alloc(c, sizeof(*p));
@@ -511,5 +567,5 @@ void studies_trials(struct call *c)
         call_param_int(c, "limit", 1000, 1, TRIALS_PAGE_MAX, &p->limit, &c->err) < 0)
         call_fail(c, &c->err);
     else
-        call_work(c, trials_read, call_reply);
+        core_study_recorded(call_api(c)->conf.core, trials_recorded, c);
 }

@@ -432,6 +432,8 @@ void trial_restore(struct core *c, const struct trial_row *r);
 void studies_restored(struct core *c); /* all jobs are back: engines are made, jobs are looked up */
 void studies_turn(struct core *c);     /* submissions that are tried again; trials to ask for */
 int64_t studies_next_wake(const struct core *c); /* monotonic; -1 = nothing due */
+/* A job has reported points of a metric, packed by series_pack. */
+void study_job_points(struct core *c, uint64_t job, struct str name, struct str block);
 /* The job is final and its state is staged. */
 void study_job_final(struct core *c, const struct job *j);
 void studies_free(struct core *c);

@@ -45,6 +45,8 @@ static void stage_item(struct core *c, struct run_key key, const struct report_i
     if (it->kind == 'e' && it->step >= 0)
         train_reported(c, key.job, it->step + 1);
     core_stage(c, &ch);
+    if (it->kind == 'm')
+        study_job_points(c, key.job, it->name, it->text);
 }
 
 /* The end that the lines tell of, NULL when they do not: only a run that is not ours may. */

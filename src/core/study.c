@@ -108,6 +108,7 @@ void study_free(struct study *s)
         study_call_free(vec_pop(&s->calls));
     study_asking_free(s->asking);
     tune_study_free(s->engine);
+    tune_stop_free(s->stop);
     json_free(s->def);
     vec_done(&s->calls);
     vec_done(&s->trials);
@@ -181,7 +182,7 @@ bool core_studies_wait(const struct core *c)
 
 uint64_t study_trial_add(struct study *s, const double *code, enum trial_state state)
 {
-    vec_push(&s->trials, ((struct study_trial){.value = NAN, .state = state}));
+    vec_push(&s->trials, ((struct study_trial){.value = NAN, .state = state, .pruned_at = -1}));
     s->counts[state]++;
     s->ops++;
     return (uint64_t)tune_study_record(s->engine, code);
@@ -205,6 +206,8 @@ void study_trial_result(struct study *s, uint64_t number, enum trial_state state
     t->value = told ? value : NAN;
     s->counts[t->state]++;
     s->ops++;
+    if (s->stop)
+        tune_stop_finished(s->stop, (int64_t)number);
     tune_study_tell(s->engine, (int64_t)number, told ? TUNE_DONE : TUNE_FAILED, value, NULL);
     if (t->state == TRIAL_DONE && value_is_better(s, value))
         s->best = number;
@@ -220,6 +223,13 @@ struct trial_row study_trial_row(const struct study *s, uint64_t number)
 
 /* ---- after a restart ---- */
 
+static void study_unreadable(struct study *s, const char *why)
+{
+    study_set_trouble(s, why);
+    tune_study_free(s->engine);
+    s->engine = NULL;
+}
+
 /* A definition that this program cannot read stays as it is, with the reason. */
 void study_restore(struct core *c, const struct study_row *r)
 {
@@ -233,8 +243,10 @@ void study_restore(struct core *c, const struct study_row *r)
     s->paused = r->paused;
     s->created_ms = r->created_ms;
     if (json_parse(r->def, "study", &s->def, &e) < 0 ||
-        study_rules_read(s->def, &s->rules, &e) < 0 || study_engine_new(s->def, &s->engine, &e) < 0)
-        study_set_trouble(s, e.text);
+        study_rules_read(s->def, &s->rules, &e) < 0 ||
+        study_engine_new(s->def, &s->engine, &e) < 0 ||
+        study_stop_new(s->def, &s->rules, &s->stop, &e) < 0)
+        study_unreadable(s, e.text);
     vec_push(&c->studies.all, s);
     c->studies.next_seq = MAX(c->studies.next_seq, s->seq + 1);
 }
@@ -249,13 +261,6 @@ static double *trial_code(const struct study *s, struct str params, struct err *
         return code;
     free(code);
     return NULL;
-}
-
-static void study_unreadable(struct study *s, const char *why)
-{
-    study_set_trouble(s, why);
-    tune_study_free(s->engine);
-    s->engine = NULL;
 }
 
 void trial_restore(struct core *c, const struct trial_row *r)
@@ -273,7 +278,7 @@ void trial_restore(struct core *c, const struct trial_row *r)
         free(x.code);
         return;
     }
-    if (r->told)
+    if (r->told || r->state == TRIAL_PRUNED) /* pruned and not told: it was asked to stop */
         x.state = TRIAL_RUNNING;
     vec_push(&s->replay, x);
     if (r->told)
@@ -308,8 +313,11 @@ static void study_replay(struct study *s)
         free(x->code);
     }
     vec_done(&s->replay);
-    for (size_t i = 0; i < s->trials.n; i++)
+    for (size_t i = 0; i < s->trials.n; i++) {
         s->trials.p[i].job = was.p[i].job;
+        if (was.p[i].state == TRIAL_PRUNED)
+            s->trials.p[i].pruned_at = 0;
+    }
     vec_done(&was);
 }
 
@@ -318,6 +326,7 @@ void studies_restored(struct core *c)
     for (size_t i = 0; i < c->studies.all.n; i++) {
         struct study *s = c->studies.all.p[i];
         study_replay(s);
+        study_stop_replay(c, s);
         for (uint64_t n = 1; n <= s->trials.n; n++)
             if (s->trials.p[n - 1].state == TRIAL_RUNNING && s->trials.p[n - 1].job)
                 study_job_restored(c, s, n);
@@ -430,7 +439,8 @@ static struct study *study_new(struct core *c, struct str name, const struct jso
 
     s->def = json_copy(def);
     if (study_check_name(c, name, who, e) < 0 || study_rules_read(s->def, &s->rules, e) < 0 ||
-        study_engine_new(s->def, &s->engine, e) < 0) {
+        study_engine_new(s->def, &s->engine, e) < 0 ||
+        study_stop_new(s->def, &s->rules, &s->stop, e) < 0) {
         study_free(s);
         return NULL;
     }
@@ -530,11 +540,11 @@ void core_study_remove(struct core *c, uint64_t seq, bool force, const struct ca
     for (size_t i = 0; s && i < s->trials.n; i++)
         if (s->trials.p[i].job && s->trials.p[i].state == TRIAL_RUNNING)
             vec_push(&jobs, s->trials.p[i].job);
-    if (s && jobs.n && !force) {
+    if (s && s->rules.has_job && s->counts[TRIAL_RUNNING] && !force) {
         err_set(&e, ERR_CONFLICT,
                 "%zu jobs of study %.100s have not ended; pause it first, or use "
                 "--force to cancel them",
-                jobs.n, s->name);
+                (size_t)s->counts[TRIAL_RUNNING], s->name);
         s = NULL;
     }
     if (!s) {
@@ -558,4 +568,9 @@ void core_study_remove(struct core *c, uint64_t seq, bool force, const struct ca
     set_and_answer(
         c, &(struct change){CHANGE_BY(c, who, CHANGE_STUDY_GONE), .study_gone = {.seq = seq}}, done,
         arg);
+}
+
+void core_study_recorded(struct core *c, core_act_fn done, void *arg)
+{
+    track_answer(c, done, arg);
 }

@@ -12,6 +12,7 @@
 #pragma once
 #include "base/vec.h"
 #include "core/core.h"
+#include "tune/stop.h"
 #include "tune/study.h"
 
 /* What the definition of a study says, apart from its space. */
@@ -30,8 +31,9 @@ extern const char *const trial_state_names[];
 
 struct study_trial {
     uint64_t job;
-    double value;
+    double value; /* while it runs: what it reported last, to `stop` */
     enum trial_state state;
+    int64_t pruned_at; /* the step at which it was asked to stop; -1 = it was not */
 };
 /* One study.  Owned by the core and read on the loop thread; callers must not change it or keep the
  * pointer beyond the current callback. */
@@ -42,6 +44,7 @@ struct study {
     struct json *def; /* space, constraints, engine, seed, objective, take, trials, parallel, job */
     struct study_rules rules;
     struct tune_study *engine; /* NULL = the definition cannot be read; `trouble` says why */
+    struct tune_stop *stop;    /* NULL = trials run to their end */
     char *trouble;             /* why nothing is asked; NULL = no reason */
     bool paused;
     bool exhausted; /* the space has no further point */
@@ -59,6 +62,9 @@ enum study_state study_state_of(const struct study *s);
 
 /* Reads everything but the space.  Any thread.  The error names the member. */
 int study_rules_read(const struct json *def, struct study_rules *out, struct err *e);
+/* The layer that stops trials early; *out is NULL when the definition has none.  Any thread. */
+int study_stop_new(const struct json *def, const struct study_rules *r, struct tune_stop **out,
+                   struct err *e);
 /* The engine of a definition, without trials.  Any thread. */
 int study_engine_new(const struct json *def, struct tune_study **out, struct err *e);
 
@@ -122,6 +128,15 @@ void core_study_exchange(struct core *c, uint64_t seq, const struct study_result
 /* A point chosen by a person is tried next.  The answer has its number. */
 void core_study_enqueue(struct core *c, uint64_t seq, const struct json *params,
                         const struct caller *who, core_study_fn done, void *arg);
+
+/* A client reports how far its trial is: should it stop?  Nothing is recorded, apart from the
+ * answer stop. */
+typedef void (*core_study_report_fn)(void *arg, const struct err *e, bool stop);
+void core_study_report(struct core *c, uint64_t seq, uint64_t number, int64_t step, double value,
+                       const struct caller *who, core_study_report_fn done, void *arg);
+
+/* `done` comes when all that the core knows of studies is in the store. */
+void core_study_recorded(struct core *c, core_act_fn done, void *arg);
 
 /* ---- questions ---- */
 size_t core_study_count(const struct core *c);

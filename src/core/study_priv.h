@@ -29,6 +29,11 @@ struct study_asking {
     int64_t again_ms;            /* monotonic: when the submission is tried again; 0 = under way */
 };
 
+/* The trial whose job this is. */
+struct study_job {
+    uint64_t study, number;
+};
+
 struct study *study_by_seq(const struct core *c, uint64_t seq);
 /* NULL: *e says why this caller may not change it. */
 struct study *study_of_caller(const struct core *c, uint64_t seq, const struct caller *who,
@@ -57,6 +62,12 @@ void study_asking_free(struct study_asking *a);
 void study_job_restored(struct core *c, struct study *s, uint64_t number);
 /* The result of a trial whose job has ended. */
 void study_job_result(struct core *c, struct study *s, const struct study_call *x);
+
+/* study_stop.c */
+/* A report of a trial: true = it should stop. */
+bool study_report(struct core *c, struct study *s, uint64_t number, int64_t step, double value);
+/* The layer is fed what was recorded of the trials. */
+void study_stop_replay(struct core *c, struct study *s);
 
 /* study_call.c */
 /* Carries out the next step of a call: it is answered, or a proposal has begun for it. */

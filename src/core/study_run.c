@@ -13,11 +13,6 @@
 
 enum { AGAIN_MS = 2000 };
 
-/* The trial whose job this is. */
-struct study_job {
-    uint64_t study, number;
-};
-
 static void launch_free(struct trial_launch *t)
 {
     if (!t)
@@ -194,13 +189,22 @@ static void study_job_watch(struct core *c, const struct study *s, uint64_t numb
     map_u64_put(&c->studies.jobs, job, w);
 }
 
+static void launch_cancelled(void *arg, const struct err *e, const struct acted *r)
+{
+    (void)arg;
+    (void)e;
+    (void)r;
+}
+
 static void trial_submitted(void *arg, const struct err *e, const struct submitted *r)
 {
     struct trial_launch *t = arg;
     struct core *c = t->core;
     struct study *s = launch_study(t);
 
-    if (!s) { /* removed meanwhile; the job stays, as jobs of a removed study do */
+    if (!s) { /* removed with its jobs meanwhile */
+        if (!e)
+            core_cancel(c, &r->first, 1, &t->owner, launch_cancelled, NULL);
         launch_free(t);
         return;
     }
@@ -354,12 +358,21 @@ static double study_job_value(struct core *c, const struct study *s, uint64_t jo
 void study_job_result(struct core *c, struct study *s, const struct study_call *x)
 {
     const struct study_trial *t = &s->trials.p[x->number - 1];
-    enum trial_state state = x->ended == JOB_SUCCEEDED ? TRIAL_DONE : TRIAL_FAILED;
+    bool pruned = t->pruned_at >= 0 && (x->ended == JOB_CANCELLED || x->ended == JOB_SUCCEEDED);
+    enum trial_state state = pruned                      ? TRIAL_PRUNED
+                             : x->ended == JOB_SUCCEEDED ? TRIAL_DONE
+                                                         : TRIAL_FAILED;
     struct err e = {0};
 
     if (t->state != TRIAL_RUNNING)
         return;
-    double value = state == TRIAL_DONE ? study_job_value(c, s, t->job, &e) : NAN;
+    double value = state == TRIAL_FAILED ? NAN : study_job_value(c, s, t->job, &e);
+    if (pruned)
+        err_set(&e, ERR_INVALID, "stopped by %s at step %lld",
+                s->stop && tune_stop_reason(s->stop, (int64_t)x->number)
+                    ? tune_stop_reason(s->stop, (int64_t)x->number)
+                    : "the study",
+                (long long)t->pruned_at);
     if (state == TRIAL_FAILED)
         err_set(&e, ERR_INVALID, "job %llu ended as %s", (unsigned long long)t->job,
                 job_state_name(x->ended));

@@ -9,6 +9,8 @@ struct metric_facts {
     uint64_t n; /* numbers; 0 = there are only texts, or points that are not finite */
     double last, min, max;
 };
+struct series_point;
+typedef void (*ledger_point_fn)(void *arg, const struct series_point *p);
 struct ledger {
     void *self;
     /* Adds to the batch of this turn. */
@@ -32,6 +34,9 @@ struct ledger {
     /* What is known of the numbers of a metric of a job, as committed; NOT_FOUND.  A point read on
      * the loop thread.  NULL: this ledger keeps no metrics. */
     int (*read_metric)(void *self, uint64_t job, struct str name, struct metric_facts *out,
+                       struct err *e);
+    /* Every number of the metric in the order logged.  At start only.  NULL with read_metric. */
+    int (*read_points)(void *self, uint64_t job, struct str name, ledger_point_fn fn, void *arg,
                        struct err *e);
     /* Calls fn for messages that are due, at most one per hook and `max` in all, and says when to
      * look again.  A few reads on the loop thread.  NULL: this ledger has no hooks. */

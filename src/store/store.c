@@ -5,6 +5,7 @@
 #include "base/fault.h"
 #include "base/util.h"
 #include "store/store_priv.h"
+#include "store/track.h"
 #include <sys/stat.h>
 
 static void no_notify(void *arg)
@@ -103,6 +104,28 @@ static int ledger_read_metric(void *self, uint64_t job, struct str name, struct 
     return point_metric(&s->point, job, name, out, e);
 }
 
+struct ledger_points {
+    ledger_point_fn fn;
+    void *arg;
+};
+
+static bool ledger_point(void *arg, const struct point_view *v)
+{
+    const struct ledger_points *x = arg;
+
+    if (!v->is_text)
+        x->fn(x->arg, &(struct series_point){v->step, v->at_ms, v->value});
+    return true;
+}
+
+static int ledger_read_points(void *self, uint64_t job, struct str name, ledger_point_fn fn,
+                              void *arg, struct err *e)
+{
+    struct ledger_points x = {fn, arg};
+
+    return store_points(self, job, name, 0, 0, ledger_point, &x, e);
+}
+
 static int ledger_read_due(void *self, int64_t now_ms, size_t max, delivery_fn fn, void *arg,
                            struct hook_due *out, struct err *e)
 {
@@ -155,6 +178,7 @@ struct ledger store_ledger(struct store *s)
         .read_job = ledger_read_job,
         .read_deps = ledger_read_deps,
         .read_metric = ledger_read_metric,
+        .read_points = ledger_read_points,
         .read_due = ledger_read_due,
         .hook_serial = ledger_hook_serial,
         .read_hook = ledger_read_hook,

@@ -378,9 +378,17 @@ def walk_studies(ask):
     jobs = {**good, "name": "j", "space": {"x": [1]}, "job": {"command": ["true"], "cwd": "/"}}
     ask("POST", "/v1/studies", jobs, want=201)
     ask("POST", "/v1/studies/j/ask", {}, want=409, route=one + "/ask")
-    for name in ("s", "j", "child"):
+    ask("POST", "/v1/studies", {**good, "name": "bad", "stop": "magic"}, want=400)
+    ask("POST", "/v1/studies", {**good, "name": "stop", "stop": {"patient": {"steps": 2}}}, want=201)
+    ask("POST", "/v1/studies/stop/ask", {"n": 1}, want=200, route=one + "/ask")
+    says = [ask("POST", "/v1/studies/stop/report", {"number": 1, "step": i, "value": 1}, want=200, route=one + "/report") for i in range(5)]
+    assert says[0] == {"stop": False} and says[-1] == {"stop": True}, says
+    ask("POST", "/v1/studies/stop/report", {"number": 1, "step": -1, "value": 1}, want=400, route=one + "/report")
+    ask("POST", "/v1/studies/stop/report", {"number": 9, "step": 1, "value": 1}, want=404, route=one + "/report")
+    ask("POST", "/v1/studies/s/report", {"number": 3, "step": 1, "value": 1}, want=409, route=one + "/report")
+    for name in ("s", "j", "child", "stop"):
         ask("DELETE", f"/v1/studies/{name}?force=true", want=204, route=one)
-    for method, path in (("GET", ""), ("PATCH", ""), ("DELETE", ""), ("GET", "/trials"), ("POST", "/ask"), ("POST", "/tell"), ("POST", "/enqueue")):
+    for method, path in (("GET", ""), ("PATCH", ""), ("DELETE", ""), ("GET", "/trials"), ("POST", "/ask"), ("POST", "/tell"), ("POST", "/report"), ("POST", "/enqueue")):
         ask(method, "/v1/studies/s" + path, {} if method in ("POST", "PATCH") else None, want=404, route=one + path)
 
 

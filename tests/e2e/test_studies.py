@@ -151,6 +151,7 @@ def test_paused_extended_enqueued_and_removed():
         home.study("held", space={"x": {"uniform": [0, 10]}}, trials=2, job={"command": ["sleep", "600"], "cwd": "/"})
         status, _, _ = home.request("DELETE", "/v1/studies/held")
         assert status == 409
+        wait_for("its job", lambda: home.trials("held"))
         running = home.trials("held")[0]["job"]
         home.api("DELETE", "/v1/studies/held?force=true")
         wait_for("the end of its job", lambda: home.api("GET", f"/v1/jobs/{running}")["state"] == "cancelled")
@@ -162,6 +163,37 @@ def test_a_job_that_cannot_be_submitted_pauses_the_study():
         home.study(space={"x": {"uniform": [0, 10]}}, trials=2, job={"command": SQUARE, "cwd": "/", "notify": ["failure=absent"]})
         wait_for("the pause", lambda: home.get()["state"] == "paused")
         assert "absent" in home.get()["reason"], home.get()
+
+
+# Reports an epoch at a time and asks whether to stop; every seventh trial is good.
+CURVE = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+import berth
+x = int(sys.argv[2])
+for epoch in range(1, 10):
+    berth.log(loss=10.0 + x - epoch * 0.01 if x % 7 else 1.0 / epoch, step=epoch)
+    while not berth.flush():
+        pass
+    if berth.should_stop():
+        sys.exit(0)
+"""
+
+
+def test_trials_are_pruned():
+    """A trial that is stopped early is pruned with what it had reached, also across a kill of the daemon."""
+    with Home() as home:
+        home.study(space={"x": {"int": [0, 27]}}, engine="grid", parallel=4, stop={"median": {"warmup": 2, "startup": 4}},
+                   job={"command": ["/usr/bin/python3", "-c", CURVE, os.path.abspath(PYTHON), "{x}"], "cwd": "/"})
+        wait_for("the first pruned trial", lambda: home.get()["counts"]["pruned"] >= 1)
+        home.again()
+        end = home.finished()
+        by = {t["params"]["x"]: t for t in home.trials()}
+        assert end["counts"]["failed"] == 0 and end["counts"]["pruned"] + end["counts"]["done"] == 28, end
+        assert all(by[x]["state"] == "done" for x in (0, 7, 14, 21)), by
+        assert end["best"]["params"]["x"] % 7 == 0 and math.isclose(end["best"]["value"], 1 / 9), end
+        pruned = [t for t in by.values() if t["state"] == "pruned"]
+        assert len(pruned) >= 5 and all("stopped by median" in t["reason"] and t["value"] > 9 for t in pruned), pruned
 
 
 def test_warm_start():
