@@ -28,9 +28,7 @@ static void study_counts_json(struct buf *b, const struct study *s)
 
 static void study_best_json(struct buf *b, const struct study *s)
 {
-    const double *code = NULL;
-
-    if (!s->best || !tune_study_get(s->engine, (int64_t)s->best, &code)) {
+    if (!s->best) {
         jw_null(b, "best");
         return;
     }
@@ -39,7 +37,7 @@ static void study_best_json(struct buf *b, const struct study *s)
     jw_int(b, "number", (int64_t)s->best);
     jw_int_or_null(b, "job", (int64_t)t->job, t->job != 0);
     jw_double(b, "value", t->value);
-    tune_space_write(tune_study_space(s->engine), code, "params", b);
+    jw_raw(b, "params", str_of(s->best_params));
     jw_end_object(b);
 }
 

@@ -112,7 +112,7 @@ void study_free(struct study *s)
     json_free(s->def);
     vec_done(&s->calls);
     vec_done(&s->trials);
-    FREE_EACH(s->name, s->trouble, s);
+    FREE_EACH(s->name, s->trouble, s->best_params, s);
 }
 
 void studies_free(struct core *c)
@@ -180,12 +180,30 @@ bool core_studies_wait(const struct core *c)
 
 /* ---- trials ---- */
 
-uint64_t study_trial_add(struct study *s, const double *code, enum trial_state state)
+void study_trial_note(struct study *s, enum trial_state state)
 {
     vec_push(&s->trials, ((struct study_trial){.value = NAN, .state = state, .pruned_at = -1}));
     s->counts[state]++;
     s->ops++;
+}
+
+uint64_t study_trial_add(struct study *s, const double *code, enum trial_state state)
+{
+    study_trial_note(s, state);
     return (uint64_t)tune_study_record(s->engine, code);
+}
+
+/* Kept as text, because the engine may be with another thread when somebody asks. */
+static void study_set_best(struct study *s, uint64_t number)
+{
+    const double *code = NULL;
+    AUTO(buf) struct buf text = {0};
+
+    s->best = number;
+    tune_study_get(s->engine, (int64_t)number, &code);
+    tune_space_write(tune_study_space(s->engine), code, NULL, &text);
+    free(s->best_params);
+    s->best_params = buf_take(&text, NULL);
 }
 
 static bool value_is_better(const struct study *s, double value)
@@ -210,7 +228,7 @@ void study_trial_result(struct study *s, uint64_t number, enum trial_state state
         tune_stop_finished(s->stop, (int64_t)number);
     tune_study_tell(s->engine, (int64_t)number, told ? TUNE_DONE : TUNE_FAILED, value, NULL);
     if (t->state == TRIAL_DONE && value_is_better(s, value))
-        s->best = number;
+        study_set_best(s, number);
 }
 
 struct trial_row study_trial_row(const struct study *s, uint64_t number)
@@ -467,7 +485,9 @@ void core_study_add(struct core *c, struct str name, const struct json *def, uin
                 "study " STR_FMT " exists with another definition; remove it first, or give "
                 "another name",
                 STR_ARG(name));
-    struct study *s = old ? NULL : study_new(c, name, def, who, &e);
+    else if (other && other->asking)
+        err_set(&e, ERR_UNAVAILABLE, "study %.100s is making a proposal; try again", other->name);
+    struct study *s = e.code ? NULL : study_new(c, name, def, who, &e);
     if (!s) {
         done(arg, &e, NULL);
         return;

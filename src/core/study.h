@@ -50,8 +50,9 @@ struct study {
     bool exhausted; /* the space has no further point */
     bool gone;      /* removed while a proposal was made */
     int64_t created_ms;
-    uint64_t ops;  /* asked and told so far */
-    uint64_t best; /* number of the trial; 0 = none is done */
+    uint64_t ops;      /* asked and told so far */
+    uint64_t best;     /* number of the trial; 0 = none is done */
+    char *best_params; /* JSON object; NULL with best 0 */
     uint64_t counts[TRIAL_WAITING + 1];
     VEC(struct study_trial) trials;  /* trial n at n - 1 */
     struct study_asking *asking;     /* a proposal or a submission under way */

@@ -38,8 +38,7 @@ void study_call_durable(void *arg, const struct err *e)
     study_call_free(x);
 }
 
-/* Everything is staged. */
-static void study_call_answer(struct core *c, struct study_call *x)
+void study_call_durable_later(struct core *c, struct study_call *x)
 {
     trouble_barrier(c, TROUBLE_NOT_RECORDED, study_call_durable, x);
 }
@@ -139,7 +138,7 @@ static void exchange_step(struct core *c, struct study *s, struct study_call *x)
     if (x->want && may_ask_more(s))
         study_propose(c, s, x);
     else
-        study_call_answer(c, x);
+        study_call_durable_later(c, x);
 }
 
 /* Of a study with a job the point is a job at once, beyond `parallel` if need be. */
@@ -156,7 +155,7 @@ static void point_step(struct core *c, struct study *s, struct study_call *x)
     } else {
         x->want = 1;
         study_call_point(c, s, x, number, text.p);
-        study_call_answer(c, x);
+        study_call_durable_later(c, x);
     }
 }
 

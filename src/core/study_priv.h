@@ -18,13 +18,15 @@ struct study_call {
     struct core *core;
 };
 
-/* A proposal on another thread; then, of a study with a job, its submission. */
+/* Proposals on another thread, which has the engine meanwhile; then, of a study with a job, the
+ * submission. */
 struct study_asking {
     struct core *c;
     struct study *s;
     struct study_call *call; /* who asks; NULL = the study itself, for a job */
-    double *code;
-    struct err err;
+    size_t want;
+    VEC(struct study_point) got; /* trials of the engine already */
+    struct err err;              /* why there are fewer */
     struct trial_launch *launch; /* waits for its submission */
     int64_t again_ms;            /* monotonic: when the submission is tried again; 0 = under way */
 };
@@ -44,13 +46,15 @@ void study_set_trouble(struct study *s, const char *text);
 struct trial_row study_trial_row(const struct study *s, uint64_t number);
 /* Adds a trial to the engine and to the list; nothing is staged.  Returns its number. */
 uint64_t study_trial_add(struct study *s, const double *code, enum trial_state state);
+/* Adds a trial to the list that the engine has already. */
+void study_trial_note(struct study *s, enum trial_state state);
 /* The engine and the counts learn the result; nothing is staged. */
 void study_trial_result(struct study *s, uint64_t number, enum trial_state state, double value);
 /* Carries out what waits, then asks for the next trial. */
 void study_go_on(struct core *c, struct study *s);
 
 /* study_run.c */
-/* Begins a proposal: for `call`, or for a job of the study. */
+/* Begins to propose: what `call` wants, or one point for a job of the study. */
 void study_propose(struct core *c, struct study *s, struct study_call *call);
 /* The job of a trial that is recorded in memory is submitted; then `call` is answered, if any. */
 void study_launch(struct core *c, struct study *s, uint64_t number, const char *params,
@@ -77,5 +81,7 @@ void study_call_point(struct core *c, struct study *s, struct study_call *x, uin
                       const char *params);
 /* Answers the call: its results and points are durable, or the error says why not. */
 void study_call_durable(void *arg, const struct err *e);
+/* The same, when all that is staged is durable. */
+void study_call_durable_later(struct core *c, struct study_call *x);
 void study_call_fail(struct study_call *x, const struct err *e);
 void study_call_free(struct study_call *x);

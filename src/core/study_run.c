@@ -28,17 +28,29 @@ void study_asking_free(struct study_asking *a)
     launch_free(a->launch);
     if (a->call)
         study_call_free(a->call);
-    free(a->code);
+    for (size_t i = 0; i < a->got.n; i++)
+        free(a->got.p[i].params);
+    vec_done(&a->got);
     free(a);
 }
 
 /* ---- proposals ---- */
 
+/* On another thread: nobody else uses the engine until propose_done. */
 static void propose_work(void *arg)
 {
     struct study_asking *a = arg;
+    struct tune_study *engine = a->s->engine;
+    const struct tune_space *space = tune_study_space(engine);
+    AUTO_FREE double *code = xcalloc(space->n + 1, sizeof(*code));
 
-    tune_study_propose(a->s->engine, a->code, &a->err);
+    while (a->got.n < a->want && tune_study_propose(engine, code, &a->err) == 0) {
+        AUTO(buf) struct buf text = {0};
+        tune_space_write(space, code, NULL, &text); /* before it is canonical: see tune_study_ask */
+        tune_space_canonical(space, code);
+        uint64_t number = (uint64_t)tune_study_record(engine, code);
+        vec_push(&a->got, ((struct study_point){number, buf_take(&text, NULL)}));
+    }
 }
 
 /* The study was removed meanwhile. */
@@ -61,62 +73,49 @@ static void asking_over(struct study_asking *a)
     study_asking_free(a);
 }
 
-/* The point is a trial of the engine from now on. */
-static void propose_add(struct core *c, struct study *s, struct study_asking *a)
-{
-    const struct tune_space *space = tune_study_space(s->engine);
-    struct study_call *call = TAKE(a->call);
-    AUTO(buf) struct buf text = {0};
-
-    tune_space_write(space, a->code, NULL, &text); /* before it is canonical: see tune_study_ask */
-    tune_space_canonical(space, a->code);
-    uint64_t number = study_trial_add(s, a->code, TRIAL_RUNNING);
-    AUTO_FREE char *params = xstrndup(text.p, text.n);
-    asking_over(a);
-    if (!call) {
-        study_launch(c, s, number, params, NULL);
-        return;
-    }
-    study_call_point(c, s, call, number, params);
-    study_call_step(c, s, call);
-}
-
 static void propose_done(void *arg)
 {
     struct study_asking *a = arg;
     struct core *c = a->c;
     struct study *s = a->s;
+    struct study_call *call = a->call;
+    AUTO_FREE char *params = NULL; /* of the job's point */
 
     if (s->gone) {
         asking_gone(a);
         return;
     }
-    if (!a->err.code) {
-        propose_add(c, s, a);
-    } else if (a->err.code == ERR_NOT_FOUND) {
-        struct study_call *call = TAKE(a->call);
-        s->exhausted = true;
-        asking_over(a);
+    a->call = NULL;
+    for (size_t i = 0; i < a->got.n; i++) {
+        study_trial_note(s, TRIAL_RUNNING);
         if (call)
-            study_call_step(c, s, call);
-    } else {
-        struct study_call *call = TAKE(a->call);
-        study_set_trouble(s, a->err.text);
-        if (call)
-            study_call_fail(call, &a->err);
+            study_call_point(c, s, call, a->got.p[i].number, a->got.p[i].params);
         else
-            s->paused = true;
-        asking_over(a);
+            params = TAKE(a->got.p[i].params);
     }
+    struct err e = a->err;
+    s->exhausted |= e.code == ERR_NOT_FOUND;
+    if (e.code && e.code != ERR_NOT_FOUND) {
+        study_set_trouble(s, e.text);
+        s->paused |= !call;
+    }
+    asking_over(a);
+    if (call)
+        study_call_durable_later(c, call);
+    else if (params)
+        study_launch(c, s, s->trials.n, params, NULL);
     study_go_on(c, s);
 }
 
 void study_propose(struct core *c, struct study *s, struct study_call *call)
 {
     struct study_asking *a = xcalloc(1, sizeof(*a));
+    size_t left = s->rules.trials < 0
+                      ? SIZE_MAX
+                      : (size_t)(s->rules.trials - ((int64_t)s->trials.n - s->rules.warm));
 
-    *a = (struct study_asking){.c = c, .s = s, .call = call};
-    a->code = xcalloc(tune_study_space(s->engine)->n + 1, sizeof(double));
+    *a = (struct study_asking){
+        .c = c, .s = s, .call = call, .want = call ? MIN(call->want, left) : 1};
     s->asking = a;
     if (c->conf.ops->offload && c->conf.ops->offload(c->conf.self, propose_work, propose_done, a))
         return;
