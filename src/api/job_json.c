@@ -65,15 +65,15 @@ static void put_what(struct buf *b, const struct job_view *v)
 
 static void put_batch(struct buf *b, const struct job_view *v)
 {
-    if (v->batch == 0) {
+    if (v->batch.seq == 0) {
         jw_null(b, "batch");
         jw_null(b, "batch_name");
         jw_null(b, "index");
         return;
     }
-    jw_id(b, "batch", v->batch_id);
-    jw_str_or_null(b, "batch_name", v->batch_name);
-    jw_int(b, "index", v->index);
+    jw_id(b, "batch", v->batch.id);
+    jw_str_or_null(b, "batch_name", v->batch.name);
+    jw_int(b, "index", v->batch.index);
 }
 
 /* The recorded progress of a training; null for jobs that do not train. */

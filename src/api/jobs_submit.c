@@ -91,7 +91,7 @@ static bool add_replay(void *arg, const struct job_view *v)
     if (d->single)
         submitted_json(&c->out, v->id, v->seq, v->name, v->state);
     else
-        submitted_many_json(&c->out, v->batch, v->batch_id, d->made.first, d->made.n, v->id);
+        submitted_many_json(&c->out, v->batch.seq, v->batch.id, d->made.first, d->made.n, v->id);
     return false;
 }
 

@@ -362,7 +362,7 @@ static bool add_run_replay(void *arg, const struct job_view *v)
     struct call *c = arg;
     const struct once_made *made = c->data;
 
-    submitted_many_json(&c->out, v->batch, v->batch_id, made->first, made->n, v->id);
+    submitted_many_json(&c->out, v->batch.seq, v->batch.id, made->first, made->n, v->id);
     return false;
 }
 

@@ -23,12 +23,20 @@ struct job_origin {
     struct str schedule; /* that submitted it; empty = none did */
 };
 
+/* The batch of a job and its place there.  All zero without a batch. */
+struct job_batch {
+    uint64_t seq;
+    struct id id;
+    struct str name;
+    int64_t index;
+};
+
 /* One job as people see it.  Texts are borrowed until the callback returns. */
 struct job_view {
-    uint64_t seq, batch;
-    struct id id, batch_id; /* batch_id: all zero without a batch */
-    int64_t index;
-    struct str name, project, queue, user, params /* JSON or empty */, reason, batch_name;
+    uint64_t seq;
+    struct id id;
+    struct job_batch batch;
+    struct str name, project, queue, user, params /* JSON or empty */, reason;
     struct str training; /* JSON object, see core_training_parse; empty = it does not train */
     struct job_origin origin;
     uint32_t uid;

@@ -37,14 +37,14 @@ static int view_read_spec(struct view_reader *r, uint64_t spec, struct job_view 
 
 static int read_batch(struct view_reader *r, struct job_view *out, struct err *e)
 {
-    out->batch_name = STR("");
-    if (!out->batch)
+    out->batch.name = STR("");
+    if (!out->batch.seq)
         return 0;
-    if (stand_on(r, &r->batch_st, &r->batch, out->batch,
+    if (stand_on(r, &r->batch_st, &r->batch, out->batch.seq,
                  "SELECT name, id FROM batch WHERE seq = ?1", e) < 0)
         return -1;
-    out->batch_name = column_str(r->batch_st, 0);
-    out->batch_id = column_id(r->batch_st, 1);
+    out->batch.name = column_str(r->batch_st, 0);
+    out->batch.id = column_id(r->batch_st, 1);
     return 0;
 }
 
@@ -74,11 +74,12 @@ int view_read(struct view_reader *r, uint64_t seq, struct job_view *out, struct 
         return rc;
     uint64_t spec;
     *out = (struct job_view){0};
-    db_row(st, COL(&out->seq), COL(&out->state), COL(&spec), COL(&out->batch), COL(&out->index),
-           COL(&out->priority), COL(&out->attempt), COL(&out->cancel_requested),
-           COL(&out->created_ms), COL(&out->started_ms), COL(&out->ended_ms), COL(&out->exit_code),
-           COL(&out->name), COL(&out->params), COL(&out->reason), COL(&out->usage.max_rss_bytes),
-           COL(&out->usage.cpu_ms), COL(&out->training), COL(&out->ran_ms));
+    db_row(st, COL(&out->seq), COL(&out->state), COL(&spec), COL(&out->batch.seq),
+           COL(&out->batch.index), COL(&out->priority), COL(&out->attempt),
+           COL(&out->cancel_requested), COL(&out->created_ms), COL(&out->started_ms),
+           COL(&out->ended_ms), COL(&out->exit_code), COL(&out->name), COL(&out->params),
+           COL(&out->reason), COL(&out->usage.max_rss_bytes), COL(&out->usage.cpu_ms),
+           COL(&out->training), COL(&out->ran_ms));
     if (view_read_spec(r, spec, out, e) < 0 || read_batch(r, out, e) < 0 || read_id(r, out, e) < 0)
         return -1;
     return 1;

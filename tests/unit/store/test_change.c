@@ -36,7 +36,7 @@ static void test_submit_is_one_event(void **state)
     sync_ok(f);
     struct seen s = view_of(f, 2);
     assert_int_equal(s.v.state, JOB_QUEUED);
-    assert_int_equal(s.v.index, 1);
+    assert_int_equal(s.v.batch.index, 1);
     assert_int_equal(s.v.created_ms, f->now_ms);
     assert_int_equal(s.v.exit_code, -1);
     assert_int_equal(s.v.need.mcpu, 1000);

@@ -78,7 +78,7 @@ static inline bool see(void *arg, const struct job_view *v)
     keep_text(s->params, sizeof(s->params), v->params);
     keep_text(s->reason, sizeof(s->reason), v->reason);
     keep_text(s->command, sizeof(s->command), v->origin.command);
-    keep_text(s->batch_name, sizeof(s->batch_name), v->batch_name);
+    keep_text(s->batch_name, sizeof(s->batch_name), v->batch.name);
     return true;
 }
 
