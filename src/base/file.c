@@ -206,3 +206,10 @@ char *path_absolute(const char *path, const char *cwd)
         buf_addc(&out, '/');
     return buf_take(&out, NULL);
 }
+
+char *path_from_here(const char *path)
+{
+    char cwd[4096];
+
+    return path_absolute(path, getcwd(cwd, sizeof(cwd)) ? cwd : "/");
+}

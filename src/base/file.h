@@ -25,5 +25,7 @@ char *path_join(const char *dir, const char *name);
 /* The caller frees the result.  "." and ".." are resolved in the text only: symbolic links are
  * not looked up, and ".." at the root stays at the root. */
 char *path_absolute(const char *path, const char *cwd);
+/* The same from the current directory of the process, or from / when that one is gone. */
+char *path_from_here(const char *path);
 /* Is one of its names "." or ".."? */
 bool path_has_dots(struct str path);

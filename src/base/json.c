@@ -201,6 +201,15 @@ struct json *json_new_array(void)
     return value_new(JSON_ARRAY);
 }
 
+struct json *json_new_words(const char *const *words, size_t n)
+{
+    struct json *list = json_new_array();
+
+    for (size_t i = 0; i < n; i++)
+        json_push_take(list, json_new_str(str_of(words[i])));
+    return list;
+}
+
 struct json *json_new_str(struct str s)
 {
     return text_new(JSON_STR, s);

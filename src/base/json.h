@@ -79,6 +79,8 @@ struct json *json_new_str(struct str s);
 struct json *json_new_int(int64_t i);
 struct json *json_new_real(double d);
 struct json *json_new_bool(bool b);
+/* An array of n texts. */
+struct json *json_new_words(const char *const *words, size_t n);
 /* Takes val, also NULL for null.  A value that the key had before is freed. */
 void json_set_take(struct json *obj, const char *key, struct json *val);
 /* Removes the member, if there is one.  Linear in the number of members. */
@@ -91,6 +93,10 @@ static inline void json_set_str(struct json *o, const char *k, const char *v)
 static inline void json_set_int(struct json *o, const char *k, int64_t v)
 {
     json_set_take(o, k, json_new_int(v));
+}
+static inline void json_set_bool(struct json *o, const char *k, bool v)
+{
+    json_set_take(o, k, json_new_bool(v));
 }
 
 /* Without the white space around it: the four bytes JSON knows, so no form feeds. */

@@ -290,7 +290,7 @@ void table_render(const struct table *t, size_t width, bool colour, struct buf *
     }
 }
 
-static void csv_field(struct buf *out, struct str s)
+void csv_add_field(struct buf *out, struct str s)
 {
     bool quote = false;
 
@@ -314,13 +314,13 @@ void table_render_csv(const struct table *t, struct buf *out)
     size_t n = t->columns.n;
 
     for (size_t i = 0; i < n; i++) {
-        csv_field(out, str_of(t->columns.p[i].title));
+        csv_add_field(out, str_of(t->columns.p[i].title));
         buf_adds(out, i + 1 < n ? "," : "\r\n");
     }
     /* The last row may have fewer cells than columns: empty fields complete it. */
     for (size_t i = 0; i < table_rows(t) * n; i++) {
         if (i < t->cells.n)
-            csv_field(out, t->cells.p[i].text);
+            csv_add_field(out, t->cells.p[i].text);
         buf_adds(out, i % n + 1 < n ? "," : "\r\n");
     }
 }
@@ -365,4 +365,16 @@ const char *colour_start(enum colour c)
 const char *colour_end(void)
 {
     return "\033[0m";
+}
+
+bool colour_addf(struct buf *b, bool on, enum colour c, const char *fmt, ...)
+{
+    va_list ap;
+
+    on = on && c != COLOUR_NONE;
+    buf_adds(b, on ? colour_start(c) : "");
+    va_start(ap, fmt);
+    bool fits = buf_vaddf(b, fmt, ap);
+    va_end(ap);
+    return fits && buf_adds(b, on ? colour_end() : "");
 }

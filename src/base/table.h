@@ -32,6 +32,7 @@ size_t table_rows(const struct table *t);
 /* width 0 = no limit (not a terminal).  `colour` false for pipes and NO_COLOR. */
 void table_render(const struct table *t, size_t width, bool colour, struct buf *out);
 void table_render_csv(const struct table *t, struct buf *out); /* RFC 4180 */
+void csv_add_field(struct buf *out, struct str s);             /* one of these, quoted if it must */
 
 struct term {
     bool is_tty, colour;
@@ -40,4 +41,7 @@ struct term {
 struct term term_detect(int fd);
 const char *colour_start(enum colour c); /* escape text; "" for COLOUR_NONE */
 const char *colour_end(void);
+/* A formatted text in colour c; without colour when `on` is false or c is COLOUR_NONE. */
+bool colour_addf(struct buf *b, bool on, enum colour c, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 size_t text_width(struct str s); /* in terminal cells */

@@ -54,6 +54,18 @@ void texts_free(char **list);
         va_end(ap_);                                                                               \
     } while (0)
 
+/* The last line of a constructor: when `made` is 0, *out gets the object, else `release` frees it.
+ * Evaluates `made` once, which is also its value. */
+#define HAND_OUT(made, out, object, release)                                                       \
+    ({                                                                                             \
+        int made_ = (made);                                                                        \
+        if (made_ < 0)                                                                             \
+            release(object);                                                                       \
+        else                                                                                       \
+            *(out) = (object);                                                                     \
+        made_;                                                                                     \
+    })
+
 static inline void auto_free_(void *p)
 {
     free(*(void **)p);

@@ -42,3 +42,17 @@
         (v)->p = NULL;                                                                             \
         (v)->n = (v)->cap = 0;                                                                     \
     } while (0)
+/* vec_done, after every element was freed: release(element), or release(&element) with
+ * vec_done_each. */
+#define vec_free_each(v, release)                                                                  \
+    do {                                                                                           \
+        for (size_t each_ = 0; each_ < (v)->n; each_++)                                            \
+            release((v)->p[each_]);                                                                \
+        vec_done(v);                                                                               \
+    } while (0)
+#define vec_done_each(v, release)                                                                  \
+    do {                                                                                           \
+        for (size_t each_ = 0; each_ < (v)->n; each_++)                                            \
+            release(&(v)->p[each_]);                                                               \
+        vec_done(v);                                                                               \
+    } while (0)

@@ -210,6 +210,17 @@ TEST(dots_in_paths)
     assert_false(path_has_dots(STR("//a//b/")));
 }
 
+TEST(paths_from_the_current_directory)
+{
+    char cwd[4096];
+    AUTO_FREE char *a = path_from_here("/x/../y"), *b = path_from_here("z");
+
+    assert_non_null(getcwd(cwd, sizeof(cwd)));
+    AUTO_FREE char *want = xasprintf("%s/z", cwd);
+    assert_string_equal(a, "/y");
+    assert_string_equal(b, want);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -224,6 +235,7 @@ int main(void)
         cmocka_unit_test(very_deep_trees_are_removed),
         cmocka_unit_test(paths),
         cmocka_unit_test(dots_in_paths),
+        cmocka_unit_test(paths_from_the_current_directory),
     };
     return cmocka_run_group_tests_name("file", tests, make_root, drop_root);
 }

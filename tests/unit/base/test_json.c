@@ -342,6 +342,16 @@ TEST(names_of_types)
     assert_string_equal(json_type_name(JSON_OBJECT), "an object");
 }
 
+TEST(lists_of_texts)
+{
+    static const char *const words[] = {"a", "b c"};
+    AUTO(json) struct json *list = json_new_words(words, 2), *none = json_new_words(NULL, 0);
+    AUTO_FREE char *text = json_text(list), *empty = json_text(none);
+
+    assert_string_equal(text, "[\"a\",\"b c\"]");
+    assert_string_equal(empty, "[]");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -361,6 +371,7 @@ int main(void)
         cmocka_unit_test(objects_with_many_keys),
         cmocka_unit_test(reals_outside_the_whole_numbers_are_cut),
         cmocka_unit_test(names_of_types),
+        cmocka_unit_test(lists_of_texts),
     };
     return cmocka_run_group_tests_name("json", tests, NULL, NULL);
 }

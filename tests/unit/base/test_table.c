@@ -171,6 +171,16 @@ TEST(terminals_have_both)
     assert_int_equal(term.width, 80);
 }
 
+TEST(coloured_texts)
+{
+    AUTO(buf) struct buf b = {0};
+
+    assert_true(colour_addf(&b, true, COLOUR_RED, "%d", 7));
+    assert_true(colour_addf(&b, false, COLOUR_RED, " %s", "plain"));
+    assert_true(colour_addf(&b, true, COLOUR_NONE, " none"));
+    assert_string_equal(b.p, "\033[31m7\033[0m plain none");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -185,6 +195,7 @@ int main(void)
         cmocka_unit_test(csv_quotes_what_needs_it),
         cmocka_unit_test(pipes_have_no_width_and_no_colour),
         cmocka_unit_test(terminals_have_both),
+        cmocka_unit_test(coloured_texts),
     };
     return cmocka_run_group_tests_name("table", tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
 /* test_util.c - ownership macros, allocation, assertions that end the process */
+#include "base/ops.h"
 #include "base/util.h"
 #include "unit.h"
 #include <fcntl.h>
@@ -95,6 +96,49 @@ TEST(broken_promises_abort)
     assert_int_equal(signal_of(overflow_multiplication), SIGABRT);
 }
 
+static int make_text(const char *text, int made, char **out)
+{
+    char *copy = xstrdup(text);
+
+    return HAND_OUT(made, out, copy, free);
+}
+
+/* What a constructor could not finish is freed, and *out stays as it was. */
+TEST(what_is_made_is_handed_out)
+{
+    char *out = NULL;
+
+    assert_int_equal(make_text("half", -1, &out), -1);
+    assert_null(out);
+    assert_int_equal(make_text("whole", 0, &out), 0);
+    assert_string_equal(out, "whole");
+    free(out);
+}
+
+struct two {
+    int (*first)(void), (*second)(void);
+    int other;
+};
+
+static int unit_first(void)
+{
+    return 1;
+}
+
+static int unit_second(void)
+{
+    return 2;
+}
+
+TEST(tables_of_operations)
+{
+    const struct two t = {OPS(unit, first, second), .other = 3}, one = {OPS(unit, second)};
+
+    assert_int_equal(t.first() + t.second() + t.other, 6);
+    assert_int_equal(one.second(), 2);
+    assert_null(one.first);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -103,6 +147,8 @@ int main(void)
         cmocka_unit_test(take_leaves_nothing_behind),
         cmocka_unit_test(auto_fd_closes),
         cmocka_unit_test(broken_promises_abort),
+        cmocka_unit_test(what_is_made_is_handed_out),
+        cmocka_unit_test(tables_of_operations),
     };
     return cmocka_run_group_tests_name("util", tests, NULL, NULL);
 }

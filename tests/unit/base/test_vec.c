@@ -46,12 +46,45 @@ TEST(reserve_does_not_shrink)
     vec_done(&v);
 }
 
+static size_t freed;
+
+static void count_and_free(char *text)
+{
+    freed++;
+    free(text);
+}
+
+static void count_at(const int *at)
+{
+    freed += (size_t)*at;
+}
+
+TEST(elements_are_freed_with_the_array)
+{
+    VEC(char *) texts = {0};
+    VEC(int) numbers = {0};
+
+    freed = 0;
+    vec_push(&texts, xstrdup("a"));
+    vec_push(&texts, xstrdup("b"));
+    vec_free_each(&texts, count_and_free);
+    assert_int_equal(freed, 2);
+    assert_null(texts.p);
+    assert_int_equal(texts.n, 0);
+    vec_free_each(&texts, count_and_free); /* none is left */
+    vec_push(&numbers, 40);
+    vec_done_each(&numbers, count_at);
+    assert_int_equal(freed, 42);
+    assert_null(numbers.p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(grows_and_keeps_order),
         cmocka_unit_test(removes_from_the_middle),
         cmocka_unit_test(reserve_does_not_shrink),
+        cmocka_unit_test(elements_are_freed_with_the_array),
     };
     return cmocka_run_group_tests_name("vec", tests, NULL, NULL);
 }
